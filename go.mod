@@ -1,0 +1,3 @@
+module github.com/hologram-project/hologram
+
+go 1.26

@@ -1,0 +1,36 @@
+package isa
+
+func evalAbs(f Form, a, b, c uint64) (uint64, FaultKind)      { panic("evalAbs") }
+func evalAdd(f Form, a, b, c uint64) (uint64, FaultKind)      { panic("evalAdd") }
+func evalAnd(f Form, a, b, c uint64) (uint64, FaultKind)      { panic("evalAnd") }
+func evalBoundMap(f Form, a, b, c uint64) (uint64, FaultKind) { panic("evalBoundMap") }
+func evalCeil(f Form, a, b, c uint64) (uint64, FaultKind)     { panic("evalCeil") }
+func evalClz(f Form, a, b, c uint64) (uint64, FaultKind)      { panic("evalClz") }
+func evalCtz(f Form, a, b, c uint64) (uint64, FaultKind)      { panic("evalCtz") }
+func evalCvt(f Form, a, b, c uint64) (uint64, FaultKind)      { panic("evalCvt") }
+func evalDiv(f Form, a, b, c uint64) (uint64, FaultKind)      { panic("evalDiv") }
+func evalFloor(f Form, a, b, c uint64) (uint64, FaultKind)    { panic("evalFloor") }
+func evalFma(f Form, a, b, c uint64) (uint64, FaultKind)      { panic("evalFma") }
+func evalMad(f Form, a, b, c uint64) (uint64, FaultKind)      { panic("evalMad") }
+func evalMax(f Form, a, b, c uint64) (uint64, FaultKind)      { panic("evalMax") }
+func evalMin(f Form, a, b, c uint64) (uint64, FaultKind)      { panic("evalMin") }
+func evalMirror(f Form, a, b, c uint64) (uint64, FaultKind)   { panic("evalMirror") }
+func evalMov(f Form, a, b, c uint64) (uint64, FaultKind)      { panic("evalMov") }
+func evalMul(f Form, a, b, c uint64) (uint64, FaultKind)      { panic("evalMul") }
+func evalMulHi(f Form, a, b, c uint64) (uint64, FaultKind)    { panic("evalMulHi") }
+func evalNbrCount(f Form, a, b, c uint64) (uint64, FaultKind) { panic("evalNbrCount") }
+func evalNbrGet(f Form, a, b, c uint64) (uint64, FaultKind)   { panic("evalNbrGet") }
+func evalNeg(f Form, a, b, c uint64) (uint64, FaultKind)      { panic("evalNeg") }
+func evalNot(f Form, a, b, c uint64) (uint64, FaultKind)      { panic("evalNot") }
+func evalOr(f Form, a, b, c uint64) (uint64, FaultKind)       { panic("evalOr") }
+func evalPopc(f Form, a, b, c uint64) (uint64, FaultKind)     { panic("evalPopc") }
+func evalRem(f Form, a, b, c uint64) (uint64, FaultKind)      { panic("evalRem") }
+func evalRound(f Form, a, b, c uint64) (uint64, FaultKind)    { panic("evalRound") }
+func evalSel(f Form, a, b, c uint64) (uint64, FaultKind)      { panic("evalSel") }
+func evalSet(f Form, a, b, c uint64) (uint64, FaultKind)      { panic("evalSet") }
+func evalShl(f Form, a, b, c uint64) (uint64, FaultKind)      { panic("evalShl") }
+func evalShr(f Form, a, b, c uint64) (uint64, FaultKind)      { panic("evalShr") }
+func evalSqrt(f Form, a, b, c uint64) (uint64, FaultKind)     { panic("evalSqrt") }
+func evalSub(f Form, a, b, c uint64) (uint64, FaultKind)      { panic("evalSub") }
+func evalTrunc(f Form, a, b, c uint64) (uint64, FaultKind)    { panic("evalTrunc") }
+func evalXor(f Form, a, b, c uint64) (uint64, FaultKind)      { panic("evalXor") }

@@ -1,0 +1,87 @@
+package isa
+
+// Verified is a program that passed Verify, with what the verifier found out.
+// It is immutable; everything after the verifier starts from it.
+type Verified struct {
+	Program *Program
+	// Graph is the program's control flow with calls inlined, unreachable code
+	// left out and straight-line blocks merged.
+	Graph Graph
+	// Slots says, for each slot, how the program uses it.
+	Slots []SlotUse
+	// PoolBytes is the scratch that one lane needs.
+	PoolBytes int
+	// HasBarrier is whether the program contains a barrier or a collective.
+	HasBarrier bool
+}
+
+// SlotUse says how a program uses a slot.
+type SlotUse struct {
+	Reads, Writes bool // in: Reads; out: Writes; both
+	Indexed       bool // accessed as slot[index]
+	Bytes         bool // accessed by byte address, which demands a contiguous view
+	// LoadsAfterStoreTo lists the slots of which a store may precede a load of
+	// this one in a lane. Where both are bound to the identical view, sharing
+	// a load would be seen, so such a launch is refused.
+	LoadsAfterStoreTo []int
+}
+
+// Graph is a control-flow graph: Blocks[0] is the entry, the rest follow in
+// reverse postorder. It is reducible.
+type Graph struct {
+	Blocks []Block
+}
+
+// Block is straight-line code and what ends it.
+type Block struct {
+	Code []Located
+	Term Term
+}
+
+// Located is an instruction with the place it came from.
+type Located struct {
+	Inst
+	Src int // index in Program.Insts
+}
+
+// TermKind says how a block ends.
+type TermKind uint8
+
+// The ends of blocks.
+const (
+	// TermExit ends the lane.
+	TermExit TermKind = iota
+	// TermJump goes to To[0].
+	TermJump
+	// TermBranch goes to To[0] if Pred holds, else to To[1].
+	TermBranch
+	// TermLoop reads Count and starts a counted loop: to To[0], the loop's
+	// header, if it is not 0, else to To[1]. The header is a block of the
+	// loop's own that only this block and the loop's latch lead to.
+	TermLoop
+	// TermLatch ends a round of a counted loop: to its header To[0] if rounds
+	// are left, else to To[1], the same block as its TermLoop's To[1]. A loop
+	// of which no round ends has no latch.
+	TermLatch
+)
+
+// Term is the end of a block.
+type Term struct {
+	Kind  TermKind
+	Pred  Arg // of TermBranch: kind ArgPred
+	Count Arg // of TermLoop: register or immediate
+	To    [2]int
+	Src   int // index in Program.Insts of the instruction, -1 for a fall-through
+}
+
+// Successors returns the blocks that t may lead to.
+func (t *Term) Successors() []int {
+	switch t.Kind {
+	case TermExit:
+		return nil
+	case TermJump:
+		return t.To[:1]
+	default:
+		return t.To[:2]
+	}
+}

@@ -1,0 +1,149 @@
+// Package ir holds the canonical form of Atlas programs: a structured SSA
+// representation, the passes that bring it into canonical order, its bytes
+// and its hash. Every backend but the interpreter starts from it.
+//
+// A Func is a tree. A Region is a list of Nodes; a Node is an instruction
+// with value operands, or a control construct (If, Loop, Block) that holds
+// regions, or Br, which leaves constructs. Values are defined once, by a node
+// or as a region's parameter, and are visible in the rest of their region and
+// the regions inside it.
+//
+// What the program's instructions became: moves, calls, labels and register
+// reductions are gone; MAD is MUL and ADD; REDUCE_* a chain of its operation;
+// LTU … GEU are LT … GE; Φ-addresses are byte addresses in the boundary slot;
+// immediates are Const nodes; a negated predicate is a NOT. The offset of a
+// byte address is one I64 value and a constant. Transcendentals stay whole
+// until a backend asks for them to be expanded (Expand).
+package ir
+
+import "github.com/hologram-project/hologram/isa"
+
+// Op is the operation of a node: an isa.Op, or one of the constructs below.
+type Op uint16
+
+// The constructs. Instructions have the numbers of the isa package.
+const (
+	// Const is the constant Imm of type Form.Type (Pred: 0 or 1).
+	Const Op = 0x1000 + iota
+	// If runs Regions[0] in the lanes where Args[0] holds and Regions[1] in
+	// the others; its results are what the regions yield. A region that ends
+	// in Br yields nothing.
+	If
+	// Loop runs Regions[0] for round after round. The region's parameters
+	// start as the loop's inits and take what the region yields, or a Br to
+	// the loop gives, for the next round. A counted loop has Args[0] = count
+	// (U32) before the inits; after count rounds it ends, and its results are
+	// the last values of the parameters. A loop that is not counted has no
+	// results, and is left only by a Br to an enclosing Block.
+	Loop
+	// Block runs Regions[0]. A Br to it leaves it; its results are what the
+	// region yields or that Br gives. Func.Body is the region of an outermost
+	// Block without results: a Br to it (Target nil) ends the lane.
+	Block
+	// Br leaves every construct inside Target with Args as Target's results
+	// (Block) or next parameters (Loop). It is the last node of its region.
+	Br
+)
+
+// IsInst reports whether op is an instruction, and so has a row in isa's table.
+func (op Op) IsInst() bool { return op < Const }
+
+// Inst returns the instruction op stands for.
+func (op Op) Inst() isa.Op { return isa.Op(op) }
+
+// Value is an SSA value. ID is dense within a Func after Renumber: 0 … NumValues-1
+// in order of definition.
+type Value struct {
+	ID    int
+	Type  isa.Type
+	Node  *Node   // the node that defines it, or nil
+	Param *Region // the region whose parameter it is, or nil
+	Index int     // among the results of Node or parameters of Param
+}
+
+// Node is an instruction or a construct.
+type Node struct {
+	Op Op
+	isa.Form
+	// Imm is the static operand: a Const's cell; the number of LDP's parameter,
+	// LDC's table, SREG's special, MEM_FENCE's scope; NBR_GET's index,
+	// PHASE_ADV's delta, UNITY_TEST's epsilon; POOL_ALLOC's ordinal in the
+	// high 32 bits and size in the low.
+	Imm uint64
+	Mem Mem // where memory is accessed
+	// Args are the value operands: first those of the address (handle, then
+	// offset), then the sources in the row's order.
+	Args    []*Value
+	Results []*Value
+	Regions []*Region
+	Target  *Node // of Br: the Block or Loop; nil: the Func's body
+	Counted bool  // of Loop
+	// Free marks a loop that costs no fuel and always ends: one that came from
+	// an expansion.
+	Free bool
+	// Src is the index of the instruction in the program as written, Site the
+	// node's index in Func.Sites (-1: none). Neither is in the canonical bytes.
+	Src  int
+	Site int
+}
+
+// Mem is the static part of an address. Mode is AddrIndex, AddrByte,
+// AddrIndirect or AddrShared. Args[0] is the handle (I64) of AddrIndirect; the
+// next argument is the register part of the offset (I64) if HasOff.
+type Mem struct {
+	Mode   isa.AddrMode
+	Slot   int
+	HasOff bool
+	Offset int64
+}
+
+// Region is a list of nodes with parameters (of loops) and the values it
+// yields when its end is reached.
+type Region struct {
+	Params []*Value
+	Nodes  []*Node
+	Yield  []*Value
+}
+
+// Ends reports whether control never reaches the region's end.
+func (r *Region) Ends() bool {
+	return len(r.Nodes) > 0 && r.Nodes[len(r.Nodes)-1].Op == Br
+}
+
+// Func is a program in structured SSA form. After Canonical it is immutable
+// and may be shared.
+type Func struct {
+	Slots      []isa.SlotUse
+	SlotTypes  []isa.Type
+	ParamTypes []isa.Type
+	Data       []isa.Data // names dropped
+	Shared     uint32
+	Block      [3]uint32 // demanded block shape, zero: any
+	PoolBytes  int
+	Body       *Region
+	NumValues  int
+	// Sites lists the nodes that can fault or loop, in canonical order: a
+	// backend reports a fault by the index here (Node.Site), and Srcs, made
+	// beside the Func for each program, leads from there to the source.
+	Sites []*Node
+}
+
+// AddrArgs returns how many of n.Args belong to its address.
+func (n *Node) AddrArgs() int {
+	k := 0
+	if n.Mem.Mode == isa.AddrIndirect {
+		k++
+	}
+	if n.Mem.HasOff {
+		k++
+	}
+	return k
+}
+
+// Result returns the node's single result, or nil.
+func (n *Node) Result() *Value {
+	if len(n.Results) == 0 {
+		return nil
+	}
+	return n.Results[0]
+}
