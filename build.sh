@@ -1,0 +1,309 @@
+#!/usr/bin/env bash
+# Everything one does with a checkout: ./build.sh help lists it.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+VENV=.venv
+PY=$VENV/bin/python
+FUZZTIME=${FUZZTIME:-5s}
+
+usage() {
+  cat <<'TEXT'
+usage: ./build.sh COMMAND
+
+  setup            make .venv with all that the other commands need (they call it themselves)
+  build            build the Go library into python/hologram
+  run              classify handwritten digits with Hologram's kernels (examples/digits.py)
+  test             all checks and tests; "test quick" leaves out the long ones,
+                   "test NAME..." runs those steps alone ("test list" names them)
+  wheel            build the manylinux wheel into dist/
+  sdist            build the source distribution into dist/
+  bench cpu        compare with numpy, torch and numexpr (benchmarks/cpu.py)
+  cover            test coverage of isa, core and backends; fails below 85 %
+  fuzz             run each fuzz target for FUZZTIME (5s)
+  clean            remove what was built; "clean all" removes .venv too
+
+Environment: PYTHON, the Python to make .venv with (python3); HOLOGRAM_TOOLCHAIN=auto|host|zig, see
+docs/BUILDING.md; FUZZTIME, the time for each fuzz target.
+TEXT
+}
+
+# The steps of ./build.sh test, one a line: its name, then the command. Those that take long stand first; two run
+# at a time. To add a check, add a line.
+TEST_STEPS='
+race           go test -race ./...
+pytest         '$PY' -m pytest
+go-test        go test ./...
+fuzz           fuzz_each
+staticcheck    go tool staticcheck ./...
+mypy           '$PY' -m mypy
+go-vet         go vet ./...
+generated      check_generated
+c-header       check_c_header
+gofmt          check_gofmt
+ruff           '$PY' -m ruff check .
+ruff-format    '$PY' -m ruff format --check .
+'
+QUICK_STEPS='gofmt go-vet staticcheck ruff ruff-format mypy go-test pytest'
+
+heading() { printf '\n==> %s\n' "$*"; }
+fail() {
+  printf 'build.sh: %s\n' "$*" >&2
+  exit 1
+}
+
+# ---- setup and build -------------------------------------------------------------------------------------------
+
+# install_packages NAME PIP-ARGUMENT...: install into .venv, once for each state of the arguments and pyproject.toml.
+install_packages() {
+  local stamp=$VENV/hologram-$1 state
+  shift
+  state=$({ printf '%s\n' "$@"; cat pyproject.toml; } | cksum)
+  [ "$(cat "$stamp" 2>/dev/null)" = "$state" ] && return
+  heading "installing into $VENV: $*"
+  "$PY" -m pip install --quiet "$@" || fail "pip could not install: $*"
+  printf '%s\n' "$state" >"$stamp"
+}
+
+# use_toolchain [host|zig]: install what the machine lacks of Go and a C compiler, and put both on PATH and in CC.
+use_toolchain() {
+  local missing variables
+  export HOLOGRAM_TOOLCHAIN=${1:-${HOLOGRAM_TOOLCHAIN:-auto}}
+  missing=$("$PY" hatch_build.py requirements)
+  # shellcheck disable=SC2086 # one requirement a word
+  [ -z "$missing" ] || install_packages toolchain $missing
+  variables=$("$PY" hatch_build.py env)
+  eval "$variables"
+}
+
+setup() {
+  local python=${PYTHON:-python3}
+  command -v "$python" >/dev/null || fail "$python is not on PATH; install Python 3.9 or later, or set PYTHON"
+  if [ ! -x "$PY" ]; then
+    "$python" -c 'import sys; sys.exit(sys.version_info < (3, 9))' ||
+      fail "$("$python" --version) is too old; set PYTHON to a Python 3.9 or later"
+    heading "making $VENV with $("$python" --version)"
+    "$python" -m venv "$VENV" || fail "python -m venv failed; Debian and Ubuntu have it in the package python3-venv"
+  fi
+  install_packages pip 'pip>=25.1' # the first that knows dependency groups
+  install_packages dev --group dev
+  use_toolchain
+}
+
+build() {
+  heading "building the library"
+  "$PY" hatch_build.py build
+  # The .venv runs the package from python/, with its metadata and its command.
+  install_packages editable --no-build-isolation --no-deps --editable .
+}
+
+# ---- the checks of ./build.sh test -----------------------------------------------------------------------------
+
+check_gofmt() {
+  local files
+  files=$(gofmt -l .)
+  [ -z "$files" ] || fail "not formatted, run gofmt -w on: $files"
+}
+
+# Generates everything anew in a copy of the work tree, which must not change by it.
+check_generated() {
+  local copy
+  copy=$(mktemp -d)
+  # shellcheck disable=SC2064 # the folder's name now
+  trap "rm -rf '$copy'" EXIT
+  git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' file; do
+    if [ -e "$file" ]; then printf '%s\0' "$file"; fi
+  done | tar -cf - --null -T - | tar -xf - -C "$copy"
+  git -C "$copy" -c init.defaultBranch=main init -q
+  git -C "$copy" add -A
+  (cd "$copy" && go generate ./...)
+  git -C "$copy" diff --exit-code || fail "generated files are out of date; run go generate ./... and commit them"
+  [ -z "$(git -C "$copy" ls-files --others --exclude-standard)" ] ||
+    fail "generated files are not committed: $(git -C "$copy" ls-files --others --exclude-standard)"
+}
+
+# Compiles the C programs of capi/ctest against hologram.h, links them to the built library, and runs them.
+check_c_header() {
+  local folder source cc=${CC:-cc} cxx=${CXX:-c++}
+  folder=$(mktemp -d)
+  # shellcheck disable=SC2064
+  trap "rm -rf '$folder'" EXIT
+  printf '#include "hologram.h"\n' >"$folder/header.cc"
+  eval "$cxx -std=c++11 -Wall -Wextra -Werror -pedantic -Icapi -fsyntax-only '$folder/header.cc'"
+  for source in capi/ctest/*.c; do
+    echo "$source"
+    eval "$cc -std=c11 -Wall -Wextra -Werror -pedantic -Icapi '$source' -o '$folder/program' \
+      -Lpython/hologram -lhologram -Wl,-rpath,'$PWD/python/hologram'"
+    "$folder/program"
+  done
+}
+
+fuzz_each() {
+  local package target
+  go list ./... | while read -r package; do
+    go test -list '^Fuzz' "$package" | { grep '^Fuzz' || true; } | while read -r target; do
+      echo "$package $target"
+      go test -run '^$' -fuzz "^$target\$" -fuzztime "$FUZZTIME" "$package"
+    done
+  done
+}
+
+# ---- running steps ---------------------------------------------------------------------------------------------
+
+stop_steps() {
+  local pid
+  for pid in $(jobs -p); do kill -- "-$pid" 2>/dev/null || true; done
+  rm -rf "${LOGS:-}"
+}
+
+# run_steps NAME...: run those steps, two at a time; print what each says when it ends; stop at the first that fails.
+run_steps() {
+  local name command started=0 finished=0 total=$# now
+  LOGS=$(mktemp -d)
+  trap stop_steps EXIT
+  trap 'exit 130' INT TERM
+  set -m # each step in a process group of its own, which can be stopped as a whole
+  local waiting=("$@") running=()
+  while [ $finished -lt "$total" ]; do
+    while [ ${#running[@]} -lt 2 ] && [ ${#waiting[@]} -gt 0 ]; do
+      name=${waiting[0]}
+      waiting=("${waiting[@]:1}")
+      command=$(step_command "$name")
+      started=$((started + 1))
+      printf '    [%d/%d] started: %s\n' "$started" "$total" "$name"
+      date +%s >"$LOGS/$name.start"
+      (
+        set +e
+        (
+          set -e
+          eval "$command"
+        ) >"$LOGS/$name.log" 2>&1 </dev/null
+        echo $? >"$LOGS/$name.rc.new"
+        mv "$LOGS/$name.rc.new" "$LOGS/$name.rc"
+      ) &
+      running+=("$name")
+    done
+    wait -n || true
+    local still=()
+    for name in "${running[@]}"; do
+      if [ ! -f "$LOGS/$name.rc" ]; then
+        still+=("$name")
+        continue
+      fi
+      finished=$((finished + 1))
+      now=$(date +%s)
+      heading "$name: $(step_command "$name") ($((now - $(cat "$LOGS/$name.start"))) s)"
+      cat "$LOGS/$name.log"
+      [ "$(cat "$LOGS/$name.rc")" = 0 ] || fail "step $name failed; run it alone with: ./build.sh test $name"
+    done
+    running=("${still[@]}")
+  done
+  heading "all $total steps passed: $*"
+}
+
+step_names() { awk 'NF { print $1 }' <<<"$TEST_STEPS"; }
+step_command() { awk -v name="$1" '$1 == name { sub(/^[^ ]+ +/, ""); print }' <<<"$TEST_STEPS"; }
+
+run_tests() {
+  local name names
+  case "${1:-all}" in
+    list) echo "$TEST_STEPS" && return ;;
+    all) names=$(step_names) ;;
+    quick) names=$QUICK_STEPS ;;
+    *) names=$* ;;
+  esac
+  for name in $names; do
+    [ -n "$(step_command "$name")" ] || fail "no step is called $name; there are: $(step_names | tr '\n' ' ')"
+  done
+  setup
+  build
+  # shellcheck disable=SC2086 # one step a word
+  run_steps $names
+}
+
+# ---- distributions, figures ------------------------------------------------------------------------------------
+
+wheel() {
+  local file size
+  use_toolchain zig
+  heading "building the wheel"
+  rm -f dist/hologram-*.whl
+  "$PY" -m hatchling build -t wheel -d dist
+  file=$(ls dist/hologram-*-py3-none-manylinux_2_28_*.whl)
+  size=$(wc -c <"$file")
+  [ "$size" -lt 10000000 ] || fail "$file has $size bytes, and 10 MB is the limit"
+  echo "$file: $size bytes"
+}
+
+sdist() {
+  heading "building the source distribution"
+  rm -f dist/hologram-*.tar.gz
+  "$PY" -m hatchling build -t sdist -d dist
+}
+
+run() {
+  heading "examples/digits.py"
+  "$PY" examples/digits.py "$@"
+}
+
+# Coverage of isa, core and backends by the tests of all packages, statement by statement.
+cover() {
+  heading "coverage"
+  go test -coverpkg=./isa/...,./core/...,./backends/... -coverprofile=cover.out ./...
+  awk -v module="$(go list -m)" '
+    NR > 1 {
+      size[$1] = $2
+      if ($3 > 0) hit[$1] = 1
+    }
+    END {
+      for (block in size) {
+        folder = substr(block, length(module) + 2)
+        sub(/\/.*/, "", folder)
+        all[folder] += size[block]
+        if (block in hit) covered[folder] += size[block]
+      }
+      for (folder in all) {
+        percent = 100 * covered[folder] / all[folder]
+        printf "%-10s %5.1f %% of %d statements\n", folder, percent, all[folder]
+        if (percent < 85) low = low " " folder
+      }
+      if (low != "") { print "below 85 %:" low; exit 1 }
+    }' cover.out
+}
+
+bench() {
+  [ "${1:-}" = cpu ] || fail "bench takes the name of a benchmark: cpu"
+  shift
+  install_packages bench --group bench
+  "$PY" benchmarks/cpu.py "$@"
+}
+
+clean() {
+  rm -rf build dist cover.out python/hologram/libhologram.* python/hologram/hologram.dll python/hologram/include
+  rm -rf .mypy_cache .pytest_cache .ruff_cache ./-.o
+  if [ "${1:-}" = all ]; then rm -rf "$VENV"; fi
+}
+
+command=${1:-help}
+[ $# -eq 0 ] || shift
+case "$command" in
+  help | -h | --help) usage ;;
+  clean) clean "$@" ;;
+  test) run_tests "$@" ;;
+  setup | build | run | wheel | sdist | bench | cover | fuzz)
+    setup
+    case "$command" in build | run | bench) build ;; esac
+    case "$command" in
+      run) run "$@" ;;
+      wheel) wheel ;;
+      sdist) sdist ;;
+      bench) bench "$@" ;;
+      cover) cover ;;
+      fuzz) fuzz_each ;;
+    esac
+    ;;
+  *)
+    usage >&2
+    fail "no command is called $command"
+    ;;
+esac
