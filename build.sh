@@ -99,9 +99,16 @@ build() {
 
 # ---- the checks of ./build.sh test -----------------------------------------------------------------------------
 
+# work_files: the files of the work tree that git tracks or would, each ended by a NUL.
+work_files() {
+  git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' file; do
+    if [ -e "$file" ]; then printf '%s\0' "$file"; fi
+  done
+}
+
 check_gofmt() {
   local files
-  files=$(gofmt -l .)
+  files=$(work_files | grep -z '\.go$' | xargs -0 gofmt -l)
   [ -z "$files" ] || fail "not formatted, run gofmt -w on: $files"
 }
 
@@ -111,9 +118,7 @@ check_generated() {
   copy=$(mktemp -d)
   # shellcheck disable=SC2064 # the folder's name now
   trap "rm -rf '$copy'" EXIT
-  git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' file; do
-    if [ -e "$file" ]; then printf '%s\0' "$file"; fi
-  done | tar -cf - --null -T - | tar -xf - -C "$copy"
+  work_files | tar -cf - --null -T - | tar -xf - -C "$copy"
   git -C "$copy" -c init.defaultBranch=main init -q
   git -C "$copy" add -A
   (cd "$copy" && go generate ./...)
@@ -198,7 +203,7 @@ run_steps() {
     done
     running=("${still[@]}")
   done
-  heading "all $total steps passed: $*"
+  heading "passed: $*"
 }
 
 step_names() { awk 'NF { print $1 }' <<<"$TEST_STEPS"; }

