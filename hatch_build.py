@@ -209,7 +209,8 @@ def build_library(toolchain: Toolchain, folder: Path) -> Path:
         BuildError: The compiler's own words.
     """
     output = folder / library_name()
-    ldflags = f"-s -w -X main.version={version()}"
+    # No build id: it hashes the path of the compiler, and equal sources are to give equal bytes.
+    ldflags = f"-s -w -buildid= -X main.version={version()}"
     if platform.system() == "Linux":
         ldflags += " -extldflags=-Wl,-s"
     command = [str(toolchain.go), "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false"]
