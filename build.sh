@@ -114,10 +114,8 @@ check_gofmt() {
 
 # Generates everything anew in a copy of the work tree, which must not change by it.
 check_generated() {
-  local copy
-  copy=$(mktemp -d)
-  # shellcheck disable=SC2064 # the folder's name now
-  trap "rm -rf '$copy'" EXIT
+  local copy=$STEP_TMP/copy
+  mkdir "$copy"
   work_files | tar -cf - --null -T - | tar -xf - -C "$copy"
   git -C "$copy" -c init.defaultBranch=main init -q
   git -C "$copy" add -A
@@ -129,17 +127,14 @@ check_generated() {
 
 # Compiles the C programs of capi/ctest against hologram.h, links them to the built library, and runs them.
 check_c_header() {
-  local folder source cc=${CC:-cc} cxx=${CXX:-c++}
-  folder=$(mktemp -d)
-  # shellcheck disable=SC2064
-  trap "rm -rf '$folder'" EXIT
-  printf '#include "hologram.h"\n' >"$folder/header.cc"
-  eval "$cxx -std=c++11 -Wall -Wextra -Werror -pedantic -Icapi -fsyntax-only '$folder/header.cc'"
+  local source cc=${CC:-cc} cxx=${CXX:-c++}
+  printf '#include "hologram.h"\n' >"$STEP_TMP/header.cc"
+  eval "$cxx -std=c++11 -Wall -Wextra -Werror -pedantic -Icapi -c '$STEP_TMP/header.cc' -o '$STEP_TMP/header.o'"
   for source in capi/ctest/*.c; do
     echo "$source"
-    eval "$cc -std=c11 -Wall -Wextra -Werror -pedantic -Icapi '$source' -o '$folder/program' \
+    eval "$cc -std=c11 -Wall -Wextra -Werror -pedantic -Icapi '$source' -o '$STEP_TMP/program' \
       -Lpython/hologram -lhologram -Wl,-rpath,'$PWD/python/hologram'"
-    "$folder/program"
+    "$STEP_TMP/program"
   done
 }
 
@@ -177,10 +172,12 @@ run_steps() {
       started=$((started + 1))
       printf '    [%d/%d] started: %s\n' "$started" "$total" "$name"
       date +%s >"$LOGS/$name.start"
+      mkdir "$LOGS/$name.tmp"
       (
         set +e
         (
           set -e
+          STEP_TMP=$LOGS/$name.tmp # for the step's own files
           eval "$command"
         ) >"$LOGS/$name.log" 2>&1 </dev/null
         echo $? >"$LOGS/$name.rc.new"
