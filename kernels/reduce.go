@@ -1,0 +1,164 @@
+package kernels
+
+import (
+	"fmt"
+
+	"github.com/hologram-project/hologram/isa"
+)
+
+// The written order of a reduction over an array, version ReductionOrder.
+//
+// The array is cut in chunks of ChunkElements. Element i of a chunk goes to
+// partial i mod Partials, in order; the partials are combined by a halving
+// tree (s[q] += s[q+w], w = Partials/2 … 1). The results of the chunks are an
+// array that is reduced the same way, until one is left. A sum's partials
+// start at −0.0, so that absent elements change nothing, and a sum over no
+// elements is +0.0. f16 and bf16 are accumulated in f32 and rounded once.
+const (
+	ReductionOrder = 1
+	ChunkElements  = 8192
+	Partials       = 256
+)
+
+// reductionText is one level of a reduction over the rows of a matrix: a block
+// reduces one chunk of one row.
+//
+//	Extra    declarations and loads that stand before the loop
+//	Map      text that makes z, of type A, from the element at byte offset off
+//	Done     text that makes the result z from the row's accumulator acc
+var reductionText = &source{text: `
+program reduce_{{.Combine}}
+slot a {{.T}}
+{{.Extra}}
+slot out {{.Out}}
+param cols u64            ; elements in a row
+param chunks u32          ; chunks in a row
+param count {{.A}}        ; what a mean divides by
+block 256
+
+  sreg q, lane.x
+  sreg b, block.x
+  ldp.u64 cols, cols
+  ldp.u32 chunks, chunks
+  div.u32 row, b, chunks
+  rem.u32 chunk, b, chunks
+  cvt.u64.u32 row, row
+  cvt.u64.u32 first, chunk
+  cvt.u64.u32 lane, q
+  mul.u64 first, first, 8192
+
+  sub.u64 len, cols, first       ; min(8192, elements left in the row)
+  min.u64 len, len, 8192
+  add.u64 len, len, 255
+  sub.u64 len, len, lane
+  shr.u64 len, len, 8            ; this lane's elements: ⌈(len − lane) / 256⌉
+  cvt.u32.u64 rounds, len
+
+  mul.u64 off, row, cols
+  add.u64 off, off, first
+  add.u64 off, off, lane
+  mul.u64 off, off, {{size .T}}
+  mov.{{.A}} acc, {{.Identity}}
+  loop rounds, done
+    {{.Map}}
+    {{.Combine}}.{{.A}} acc, acc, z
+    add.u64 off, off, {{stride .T}}
+done:
+  block_reduce_{{.Combine}}.{{.A}} acc, acc
+  set.ne.u32 p, q, 0
+  bra end, p
+  {{.Done}}
+  cvt.u64.u32 at, b
+  mul.u64 at, at, {{size .Out}}
+  {{store "z" "out[at]"}}
+end:
+  exit
+`}
+
+// reduction is what tells one reduction from another.
+type reduction struct {
+	combine string
+	// extra, m and done are as in reductionText, for the first level (extra and
+	// m) and the last (done); they see the element type. Empty: none, the
+	// element itself, the accumulator itself.
+	extra, m, done func(f fields) string
+}
+
+// identity is the value that changes nothing when combined.
+func identity(combine string, t isa.Type) string {
+	switch {
+	case combine == "add" && t.Float():
+		return "-0.0"
+	case combine == "add":
+		return "0"
+	case t.Float():
+		return map[string]string{"min": "inf", "max": "-inf"}[combine]
+	}
+	low, high := "0", fmt.Sprintf("0x%x", t.Mask())
+	if t.Signed() {
+		low, high = fmt.Sprintf("0x%x", t.Mask()>>1+1), fmt.Sprintf("0x%x", t.Mask()>>1)
+	}
+	return map[string]string{"min": high, "max": low}[combine]
+}
+
+// levels appends the steps that reduce each row of a rows × cols matrix to one
+// element. inputs are bound to the first level's slots before out; the result
+// goes to out, with elements of type outType. count is the cell of the number
+// that a mean divides by. It returns the workspace's end.
+func (r *reduction) levels(p *Plan, t, outType isa.Type, rows, cols int64, inputs []Binding, out Binding, count uint64) error {
+	acc := Accumulator(t)
+	in := t
+	for first := true; ; first = false {
+		chunks := max(1, (cols+ChunkElements-1)/ChunkElements)
+		last := chunks == 1
+		f := fields{T: in, A: acc, Out: acc, Combine: r.combine, Identity: identity(r.combine, acc), Map: load(in, acc, "z", "a[off]")}
+		if first && r.extra != nil {
+			f.Extra = r.extra(f)
+		}
+		if first && r.m != nil {
+			f.Map = r.m(f)
+		}
+		to := out
+		if last {
+			f.Out = outType
+		} else {
+			to = p.scratch(acc, rows*chunks)
+		}
+		f.Done = r.finish(f, last)
+		program, err := reductionText.instance(f)
+		if err != nil {
+			return err
+		}
+		p.Steps = append(p.Steps, Step{
+			Program: program,
+			Slots:   append(append([]Binding{}, inputs...), to),
+			Params:  []uint64{uint64(cols), uint64(chunks), count},
+			Grid:    [3]uint32{uint32(rows * chunks), 1, 1},
+			Block:   [3]uint32{Partials, 1, 1},
+			Shape:   []int64{rows * chunks * Partials},
+		})
+		if last {
+			return nil
+		}
+		in, cols, inputs = acc, chunks, []Binding{to}
+	}
+}
+
+func (r *reduction) finish(f fields, last bool) string {
+	text := fmt.Sprintf("mov.%v z, acc", f.A)
+	if last && r.done != nil {
+		text = r.done(f)
+	}
+	if r.combine == "add" && f.A.Float() {
+		// A sum of no elements is +0.0, not the −0.0 it started from.
+		return fmt.Sprintf("set.eq.u64 none, cols, 0\n  sel.%v acc, none, 0, acc\n  %s", f.A, text)
+	}
+	return text
+}
+
+// scratch reserves workspace for n elements of type t.
+func (p *Plan) scratch(t isa.Type, n int64) Binding {
+	b := Binding{Operand: Workspace, Offset: p.Workspace, Type: t, Shape: []int64{n}, Stride: []int64{1}}
+	p.Workspace += (n*int64(t.Size()) + 63) &^ 63
+	return b
+}

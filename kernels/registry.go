@@ -1,0 +1,13 @@
+package kernels
+
+// All lists the operations. An operation's place is its number in the C ABI:
+// new ones go to the end.
+var All = []*Op{
+	VectorAdd, VectorSub, VectorMul, VectorDiv, VectorMin, VectorMax,
+	VectorAbs, VectorNeg, VectorRelu, VectorClip, ScalarAdd, ScalarMul,
+	Sigmoid, Tanh, Gelu, Softmax,
+	ReduceSum, ReduceMin, ReduceMax,
+	MSELoss, CrossEntropyLoss, BinaryCrossEntropyLoss,
+	Gemm, Matvec,
+	VectorMad, VectorSqrt, VectorExp, VectorLog, Fill, Copy,
+}

@@ -1,0 +1,16 @@
+package kernels
+
+import "github.com/hologram-project/hologram/isa"
+
+// VectorDiv is c = a / b. Integers truncate toward zero; division by zero gives 0
+// and is reported as a fault.
+var VectorDiv = elementwise("vector_div", isa.SetNumeric, "c = a / b. Integers truncate toward zero; division by zero gives 0", `
+slot a {{.T}}
+slot b {{.T}}
+slot c {{.T}}
+  ldg.{{.T}} x, a[index]
+  ldg.{{.T}} y, b[index]
+  div.{{.T}} z, x, y
+  stg.{{.T}} z, c[index]
+  exit
+`)
