@@ -1,0 +1,486 @@
+package isa
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// operand reads operand i of the instruction, of which the ones before are
+// known.
+func (a *assembler) operand(row *Row, in *Inst, i int) (Arg, *failure) {
+	o := row.Operands[i]
+	t := o.Holds(in.Form)
+	switch o.Kind {
+	case Mem, SharedMem, AnyMem:
+		return a.address(row, o, i)
+	case LabelRef:
+		name, err := a.expect(tokName, "a label", "it is written "+row.Signature())
+		if err == nil {
+			a.labelUses = append(a.labelUses, labelUse{len(a.p.Insts), i, name})
+		}
+		return Arg{Kind: ArgLabel}, err
+	case ParamRef:
+		at, err := a.globalUse("parameter")
+		return Arg{Kind: ArgParam, Bits: uint64(at)}, err
+	case DataRef:
+		at, err := a.globalUse("table")
+		return Arg{Kind: ArgData, Bits: uint64(at)}, err
+	case SpecialRef, ScopeRef:
+		return a.namedValue(o)
+	}
+	if o.Accepts(ArgImm, in.Form) && a.atImmediate(t) {
+		bits, err := a.immediate(t)
+		return Arg{Kind: ArgImm, Bits: bits}, err
+	}
+	if o.Kind == Imm {
+		return Arg{}, fail(a.tok, "it is written "+row.Signature(), "operand %s of %s is an immediate %v, found %s",
+			o.Name, row.Typed(in.Form), t, a.tok.describe())
+	}
+	if t == Pred {
+		return a.predicate(row, o, i)
+	}
+	return a.register(row, o, in.Form, i)
+}
+
+func (a *assembler) register(row *Row, o Operand, f Form, i int) (Arg, *failure) {
+	if a.tok.kind != tokName {
+		return Arg{}, fail(a.tok, "it is written "+row.Signature(), "operand %s of %s is a register%s, found %s",
+			o.Name, row.Typed(f), orImmediate(o), a.tok.describe())
+	}
+	reg, err := a.regs.use(a.tok, a.argument(i, placeReg))
+	a.advance()
+	return Arg{Kind: ArgReg, Reg: reg}, err
+}
+
+func orImmediate(o Operand) string {
+	if o.Kind == Src {
+		return " or an immediate"
+	}
+	return ""
+}
+
+func (a *assembler) predicate(row *Row, o Operand, i int) (Arg, *failure) {
+	bang := a.tok
+	not := a.accept('!')
+	if not && (o.Kind == PredDst || o.Kind == Dst) {
+		return Arg{}, fail(bang, "negate it where it is read", "operand %s is a predicate that is written, it cannot be negated", o.Name)
+	}
+	if a.tok.kind != tokName {
+		return Arg{}, fail(a.tok, "it is written "+row.Signature(), "operand %s of %s is a predicate, found %s",
+			o.Name, row.Mnemonic(), a.tok.describe())
+	}
+	reg, err := a.preds.use(a.tok, a.argument(i, placeReg))
+	a.advance()
+	return Arg{Kind: ArgPred, Not: not, Reg: reg}, err
+}
+
+// argument is the place of a register in argument i of the instruction being read.
+func (a *assembler) argument(i int, field registerField) registerPlace {
+	return registerPlace{len(a.p.Insts), i, field}
+}
+
+// atImmediate reports whether an immediate of type t begins here.
+func (a *assembler) atImmediate(t Type) bool {
+	switch a.tok.kind {
+	case tokNumber, '-':
+		return true
+	case tokName:
+		switch a.tok.text {
+		case "true", "false", "inf", "nan":
+			return true
+		}
+	}
+	return false
+}
+
+// immediate reads an immediate of type t.
+func (a *assembler) immediate(t Type) (uint64, *failure) {
+	first := a.tok
+	negative := a.accept('-')
+	number := a.tok
+	if number.kind != tokNumber && number.kind != tokName {
+		return 0, fail(number, "", "expected an immediate %v, found %s", t, number.describe())
+	}
+	a.advance()
+	text := number.text
+	if text == "nan" && a.accept('(') {
+		payload, err := a.expect(tokNumber, "the bits of a NaN", "")
+		if err == nil {
+			_, err = a.expect(')', ")", "")
+		}
+		if err != nil {
+			return 0, err
+		}
+		text = "nan(" + payload.text + ")"
+	}
+	bits, bad := parseImmediate(t, negative, text)
+	if bad != nil {
+		end := number.col + len(number.text)
+		return 0, fail(token{number.kind, a.lines[first.line-1][first.col:end], first.line, first.col}, bad.hint, "%s", bad.msg)
+	}
+	return bits, nil
+}
+
+// namedValue reads the name of a special value or a scope.
+func (a *assembler) namedValue(o Operand) (Arg, *failure) {
+	names := o.Names()
+	list := "one of " + strings.Join(names, " ")
+	t, err := a.expect(tokName, "a "+o.Name, list)
+	if err != nil {
+		return Arg{}, err
+	}
+	for i, n := range names {
+		if n == t.text {
+			return Arg{Kind: ArgName, Bits: uint64(i)}, nil
+		}
+	}
+	return Arg{}, fail(t, didYouMean(t.text, names, list), "no %s is called %s", o.Name, t.text)
+}
+
+// globalUse reads the name of a slot, parameter or table and returns its number.
+func (a *assembler) globalUse(kind string) (int, *failure) {
+	t, err := a.expect(tokName, "a "+kind, "")
+	if err != nil {
+		return 0, err
+	}
+	g, ok := a.globals[t.text]
+	if ok && g.kind == kind {
+		return g.at, nil
+	}
+	if ok {
+		reader := map[string]string{"slot": "ldg and stg access it", "parameter": "ldp reads it", "table": "ldc reads it"}[g.kind]
+		return 0, fail(t, reader, "%s is a %s, and a %s is expected", t.text, g.kind, kind)
+	}
+	if a.reported[t.text] {
+		return 0, nil // once is enough; the program is refused anyway
+	}
+	a.reported[t.text] = true
+	var names []string
+	for n, g := range a.globals {
+		if g.kind == kind {
+			names = append(names, n)
+		}
+	}
+	directive := map[string]string{"slot": "slot NAME TYPE", "parameter": "param NAME TYPE", "table": "data NAME TYPE { … }"}[kind]
+	return 0, fail(t, didYouMean(t.text, names, "it is declared before the first instruction: "+directive), "no %s is called %s", kind, t.text)
+}
+
+// address reads a memory operand.
+func (a *assembler) address(row *Row, o Operand, i int) (Arg, *failure) {
+	first := a.tok
+	arg := Arg{Kind: ArgAddr}
+	var err *failure
+	switch {
+	case a.accept('@'):
+		var h token
+		arg.Addr.Mode = AddrIndirect
+		h, err = a.expect(tokName, "the register that holds the slot's number", "an indirect address is written @handle[offset]")
+		if err == nil {
+			arg.Addr.Handle, err = a.regs.use(h, a.argument(i, placeHandle))
+		}
+	case first.kind != tokName:
+		return arg, fail(first, "addresses are written "+addressForms(o), "operand %s of %s is an address, found %s", o.Name, row.Mnemonic(), first.describe())
+	case first.text == "phi":
+		arg.Addr.Mode = AddrPhi
+		err = a.phi(&arg.Addr)
+	case first.text == "shared":
+		a.advance()
+		arg.Addr.Mode = AddrShared
+	default:
+		var slot int
+		arg.Addr.Mode = AddrByte
+		slot, err = a.globalUse("slot")
+		arg.Addr.Slot = uint16(slot)
+	}
+	if err != nil {
+		return arg, err
+	}
+	if !o.AcceptsMode(arg.Addr.Mode) {
+		return arg, fail(first, "addresses are written "+addressForms(o), "%s cannot access %s", row.Mnemonic(), first.describe())
+	}
+	if arg.Addr.Mode == AddrPhi {
+		return arg, nil
+	}
+	if _, err = a.expect('[', "[", "addresses are written "+addressForms(o)); err != nil {
+		return arg, err
+	}
+	if arg.Addr.Mode == AddrByte && a.tok.kind == tokName && a.tok.text == "index" {
+		arg.Addr.Mode = AddrIndex
+		a.advance()
+	} else if err = a.byteOffset(&arg.Addr, i); err != nil {
+		return arg, err
+	}
+	_, err = a.expect(']', "]", "addresses are written "+addressForms(o))
+	return arg, err
+}
+
+// addressForms shows the addresses that may stand in the operand's place.
+func addressForms(o Operand) string {
+	var forms []string
+	if o.AcceptsMode(AddrByte) {
+		forms = append(forms, "slot[index]", "slot[reg + 16]", "@reg[reg + 16]", "phi(class, page, byte)")
+	}
+	if o.AcceptsMode(AddrShared) {
+		forms = append(forms, "shared[reg + 16]")
+	}
+	return strings.Join(forms, ", ")
+}
+
+// byteOffset reads "reg", "number", "reg + number" or "reg - number".
+func (a *assembler) byteOffset(addr *Addr, i int) *failure {
+	if a.tok.kind == tokName {
+		reg, err := a.regs.use(a.tok, a.argument(i, placeReg))
+		if err != nil {
+			return err
+		}
+		a.advance()
+		addr.HasReg, addr.Reg = true, reg
+		if a.tok.kind == ']' {
+			return nil
+		}
+		if a.tok.kind != '+' && a.tok.kind != '-' {
+			return fail(a.tok, "an offset is written reg, 16, reg + 16 or reg - 16", "expected ], + or -, found %s", a.tok.describe())
+		}
+		a.accept('+')
+	}
+	if a.tok.kind != tokNumber && a.tok.kind != '-' {
+		return fail(a.tok, "an offset is written reg, 16, reg + 16 or reg - 16", "expected an offset in bytes, found %s", a.tok.describe())
+	}
+	offset, err := a.immediate(I64)
+	addr.Offset = int64(offset)
+	return err
+}
+
+// phi reads phi(class, page, byte).
+func (a *assembler) phi(addr *Addr) *failure {
+	at := a.tok
+	a.advance()
+	for i, part := range []struct {
+		name         string
+		limit, scale uint64
+	}{{"class", NumClasses, ClassBytes}, {"page", PagesPerClass, PageBytes}, {"byte", PageBytes, 1}} {
+		open := tokenKind(',')
+		if i == 0 {
+			open = '('
+		}
+		if _, err := a.expect(open, string(rune(open)), "a Φ-address is written phi(class, page, byte)"); err != nil {
+			return err
+		}
+		t := a.tok
+		if t.kind != tokNumber {
+			return fail(t, "a Φ-address is static; bound_map computes one from registers", "expected the %s as a number, found %s", part.name, t.describe())
+		}
+		a.advance()
+		v, bad := parseImmediate(U64, false, t.text)
+		if bad != nil || v >= part.limit {
+			return fail(t, fmt.Sprintf("the %s goes from 0 to %d", part.name, part.limit-1), "%s %s is out of range", part.name, t.describe())
+		}
+		addr.Offset += int64(v * part.scale)
+	}
+	if _, err := a.expect(')', ")", ""); err != nil {
+		return err
+	}
+	g, ok := a.globals[BoundarySlot]
+	switch {
+	case !ok:
+		if err := a.addGlobal(token{tokName, BoundarySlot, at.line, at.col}, "slot", len(a.p.Slots), MaxSlots); err != nil {
+			return err
+		}
+		g = a.globals[BoundarySlot]
+		a.p.Slots = append(a.p.Slots, Slot{BoundarySlot, U8})
+	case g.kind != "slot" || a.p.Slots[g.at].Type != U8:
+		return fail(at, "declare slot "+BoundarySlot+" u8", "phi refers to the slot %s, which is another thing here, see line %d", BoundarySlot, g.line)
+	}
+	addr.Slot = uint16(g.at)
+	return nil
+}
+
+// directives are the statements that stand before the instructions.
+var directives map[string]func(*assembler, token) *failure
+
+var directiveNames = []string{"program", "slot", "param", "data", "shared", "block", "reg", "pred"}
+
+func init() {
+	directives = map[string]func(*assembler, token) *failure{
+		"program": (*assembler).programDirective,
+		"slot":    (*assembler).slotDirective,
+		"param":   (*assembler).paramDirective,
+		"data":    (*assembler).dataDirective,
+		"shared":  (*assembler).sharedDirective,
+		"block":   (*assembler).blockDirective,
+		"reg": func(a *assembler, _ token) *failure {
+			return a.regs.directive(a)
+		},
+		"pred": func(a *assembler, _ token) *failure {
+			return a.preds.directive(a)
+		},
+	}
+}
+
+func checkNameLength(t token) *failure {
+	if len(t.text) > MaxNameLen {
+		return fail(t, "", "name of %d characters; at most %d are allowed", len(t.text), MaxNameLen)
+	}
+	return nil
+}
+
+func (a *assembler) programDirective(d token) *failure {
+	if a.anything {
+		return fail(d, "", "program is the first statement, or there is none")
+	}
+	t, err := a.expect(tokName, "the program's name", "it is written program NAME")
+	if err == nil {
+		err = checkNameLength(t)
+	}
+	a.p.Name = t.text
+	return err
+}
+
+// nameAndType reads NAME TYPE of a directive.
+func (a *assembler) nameAndType(directive string) (name token, t Type, err *failure) {
+	hint := fmt.Sprintf("it is written %s NAME TYPE; types: %v", directive, SetNumeric)
+	if name, err = a.expect(tokName, "a name", hint); err != nil {
+		return
+	}
+	word, err := a.expect(tokName, "a type", hint)
+	if err != nil {
+		return
+	}
+	t, _ = TypeNamed(word.text)
+	if !t.Numeric() {
+		err = fail(word, hint, "%s is not a type that a %s can have", word.describe(), directive)
+	}
+	return
+}
+
+// addGlobal makes name the number at of things of that kind.
+func (a *assembler) addGlobal(name token, kind string, at, limit int) *failure {
+	if err := checkNameLength(name); err != nil {
+		return err
+	}
+	if why, ok := reservedNames[name.text]; ok {
+		return fail(name, why, "%s cannot name a %s", name.text, kind)
+	}
+	if g, ok := a.globals[name.text]; ok {
+		return fail(name, "slots, parameters and tables have different names", "%s is already a %s, see line %d", name.text, g.kind, g.line)
+	}
+	if at >= limit {
+		return fail(name, "", "more than %d %ss", limit, kind)
+	}
+	a.globals[name.text] = global{kind, at, name.line}
+	return nil
+}
+
+func (a *assembler) slotDirective(token) *failure {
+	name, t, err := a.nameAndType("slot")
+	if err == nil {
+		err = a.addGlobal(name, "slot", len(a.p.Slots), MaxSlots)
+	}
+	if err == nil {
+		a.p.Slots = append(a.p.Slots, Slot{name.text, t})
+	}
+	return err
+}
+
+func (a *assembler) paramDirective(token) *failure {
+	name, t, err := a.nameAndType("param")
+	if err == nil {
+		err = a.addGlobal(name, "parameter", len(a.p.Params), MaxParams)
+	}
+	if err == nil {
+		a.p.Params = append(a.p.Params, Param{name.text, t})
+	}
+	return err
+}
+
+func (a *assembler) dataDirective(token) *failure {
+	name, t, err := a.nameAndType("data")
+	if err == nil {
+		err = a.addGlobal(name, "table", len(a.p.Data), math.MaxInt32)
+	}
+	if err != nil {
+		return err
+	}
+	const hint = "a table is written data NAME TYPE { value, value, … }"
+	if _, err := a.expect('{', "{", hint); err != nil {
+		return err
+	}
+	bytes := 0
+	for _, d := range a.p.Data {
+		bytes += len(d.Values) * d.Type.Size()
+	}
+	var values []uint64
+	for {
+		for a.accept(tokNewline) {
+		}
+		if a.accept('}') {
+			break
+		}
+		if len(values) > 0 && a.tok.kind != tokEnd && !a.atImmediate(t) {
+			return fail(a.tok, hint, "expected a value or }, found %s", a.tok.describe())
+		}
+		v, err := a.immediate(t)
+		if err != nil {
+			return err
+		}
+		if bytes += t.Size(); bytes > MaxDataBytes {
+			return fail(name, "", "the tables have more than %d bytes", MaxDataBytes)
+		}
+		values = append(values, v)
+		for a.accept(tokNewline) {
+		}
+		if a.tok.kind != '}' {
+			if _, err := a.expect(',', "a comma or }", hint); err != nil {
+				return err
+			}
+		}
+	}
+	a.p.Data = append(a.p.Data, Data{name.text, t, values})
+	return nil
+}
+
+// number reads a whole number from lo to hi.
+func (a *assembler) number(what string, lo, hi uint64) (uint32, *failure) {
+	t, err := a.expect(tokNumber, what, "")
+	if err != nil {
+		return 0, err
+	}
+	v, bad := parseImmediate(U64, false, t.text)
+	if bad != nil || v < lo || v > hi {
+		return 0, fail(t, "", "%s %s; it goes from %d to %d", what, t.describe(), lo, hi)
+	}
+	return uint32(v), nil
+}
+
+func (a *assembler) sharedDirective(d token) (err *failure) {
+	if a.declared.shared != 0 {
+		return fail(d, "", "shared is already declared in line %d", a.declared.shared)
+	}
+	a.declared.shared = d.line
+	a.p.Shared, err = a.number("the size of shared memory in bytes", 0, MaxSharedBytes)
+	return err
+}
+
+func (a *assembler) blockDirective(d token) (err *failure) {
+	if a.declared.block != 0 {
+		return fail(d, "", "block is already declared in line %d", a.declared.block)
+	}
+	a.declared.block = d.line
+	shape := [3]uint32{1, 1, 1}
+	lanes := uint64(1)
+	for i := range shape {
+		if i > 0 && a.tok.kind != tokNumber {
+			break
+		}
+		at := a.tok
+		if shape[i], err = a.number("the block's size in "+"xyz"[i:i+1], 1, MaxBlockLanes); err != nil {
+			return err
+		}
+		if lanes *= uint64(shape[i]); lanes > MaxBlockLanes {
+			return fail(at, "", "a block of %d lanes; at most %d are allowed", lanes, MaxBlockLanes)
+		}
+	}
+	a.p.Block = shape
+	return nil
+}
