@@ -40,6 +40,7 @@ mypy           '$PY' -m mypy
 go-vet         go vet ./...
 generated      check_generated
 c-header       check_c_header
+distributions  check_distributions
 gofmt          check_gofmt
 ruff           '$PY' -m ruff check .
 ruff-format    '$PY' -m ruff format --check .
@@ -139,6 +140,24 @@ check_c_header() {
   done
 }
 
+# Makes the wheel from the work tree and from the source distribution: the same bytes, and a package that works.
+check_distributions() {
+  local wheel site=$STEP_TMP/site
+  "$PY" -m hatchling build -t wheel -d "$STEP_TMP/tree"
+  "$PY" -m hatchling build -t sdist -d "$STEP_TMP"
+  mkdir "$STEP_TMP/source"
+  tar -xzf "$STEP_TMP"/hologram-*.tar.gz -C "$STEP_TMP/source" --strip-components=1
+  (cd "$STEP_TMP/source" && "$OLDPWD/$PY" -m hatchling build -t wheel -d "$STEP_TMP/sdist")
+  wheel=$(ls "$STEP_TMP"/tree/*.whl)
+  cmp "$wheel" "$STEP_TMP/sdist/${wheel##*/}" || fail "the source distribution builds another wheel than the work tree"
+  "$PY" -m pip install --quiet --no-deps --target "$site" "$wheel"
+  (cd "$STEP_TMP" && PYTHONPATH=$site "$OLDPWD/$PY" -W error -c "
+import hologram, hologram_torch
+assert hologram.__file__.startswith('$site'), hologram.__file__
+assert hologram_torch.__file__.startswith('$site'), hologram_torch.__file__
+print('imported', hologram.__version__, 'from the wheel')")
+}
+
 fuzz_each() {
   local package target
   go list ./... | while read -r package; do
@@ -153,7 +172,8 @@ fuzz_each() {
 
 stop_steps() {
   local pid
-  for pid in $(jobs -p); do kill -- "-$pid" 2>/dev/null || true; done
+  for pid in $(jobs -p); do kill -- "-$pid" || true; done 2>/dev/null
+  wait 2>/dev/null || true
   rm -rf "${LOGS:-}"
 }
 
