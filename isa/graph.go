@@ -13,21 +13,41 @@ type Verified struct {
 	PoolBytes int
 	// HasBarrier is whether the program contains a barrier or a collective.
 	HasBarrier bool
+	// BackEdges says for each instruction of Program which ways out of it are
+	// back edges of the graph: they start a new round of a loop that is not
+	// counted, and so cost a unit of fuel.
+	BackEdges []BackEdge
 }
+
+// BackEdge is a set of ways out of an instruction.
+type BackEdge uint8
+
+// The ways out of an instruction.
+const (
+	// BackTaken is a BRA taken.
+	BackTaken BackEdge = 1 << iota
+	// BackOnward is going on to the next instruction; from a CALL, when its
+	// RET comes back; from a LOOP, past its end when no rounds are left.
+	BackOnward
+)
 
 // SlotUse says how a program uses a slot.
 type SlotUse struct {
 	Reads, Writes bool // in: Reads; out: Writes; both
 	Indexed       bool // accessed as slot[index]
 	Bytes         bool // accessed by byte address, which demands a contiguous view
-	// LoadsAfterStoreTo lists the slots of which a store may precede a load of
-	// this one in a lane. Where both are bound to the identical view, sharing
+	// LoadsAfterStoreTo lists the other slots, in order, of which a store may
+	// precede a load of this one in a lane. Where both are bound to the identical view, sharing
 	// a load would be seen, so such a launch is refused.
 	LoadsAfterStoreTo []int
 }
 
-// Graph is a control-flow graph: Blocks[0] is the entry, the rest follow in
-// reverse postorder. It is reducible.
+// Graph is a control-flow graph: Blocks[0] is the entry, to which nothing
+// leads, the rest follow in reverse postorder. It is reducible: a Term that
+// leads to a block of the same or a lower number is a back edge, to a block
+// that dominates it, and each costs a unit of fuel, but for that of a latch. A
+// loop that is not counted is the blocks that reach a back edge without
+// passing the block it leads to.
 type Graph struct {
 	Blocks []Block
 }
@@ -57,7 +77,8 @@ const (
 	TermBranch
 	// TermLoop reads Count and starts a counted loop: to To[0], the loop's
 	// header, if it is not 0, else to To[1]. The header is a block of the
-	// loop's own that only this block and the loop's latch lead to.
+	// loop's own that only this block and the loop's latch lead to; it may be
+	// empty, hold code of the body, or be the latch itself.
 	TermLoop
 	// TermLatch ends a round of a counted loop: to its header To[0] if rounds
 	// are left, else to To[1], the same block as its TermLoop's To[1]. A loop

@@ -1,0 +1,289 @@
+package isa
+
+import "fmt"
+
+// This file checks that barriers stand under uniform control: a value is
+// divergent if it may differ between the lanes of a block, a block is
+// divergent if a branch on such a value decides whether, or how often, a lane
+// comes there. Both only ever grow, until nothing changes.
+//
+// Which blocks a branch decides about are those between it and its immediate
+// postdominator. They are found as the closure of control dependence
+// (Ferrante, Ottenstein, Warren, "The program dependence graph and its use in
+// optimization", 1987): a block depends on a branch if it postdominates one of
+// the branch's ways, but not the branch.
+
+// regSet is a set of registers and predicates.
+type regSet [(numRegs + 63) / 64]uint64
+
+func (s *regSet) has(r int) bool { return s[r/64]>>(r%64)&1 != 0 }
+
+func (s *regSet) put(r int, in bool) {
+	s[r/64] &^= 1 << (r % 64)
+	if in {
+		s[r/64] |= 1 << (r % 64)
+	}
+}
+
+// join adds the members of t, and reports a change.
+func (s *regSet) join(t *regSet) bool {
+	changed := false
+	for i, w := range t {
+		changed = changed || w&^s[i] != 0
+		s[i] |= w
+	}
+	return changed
+}
+
+// presetVaries tells of each preset register whether it differs between lanes.
+func presetVaries() (s regSet) {
+	for i, special := range PresetRegisters {
+		s.put(FirstPreset+i, special.varies())
+	}
+	return s
+}
+
+// varies reports whether s may differ between the lanes of a block.
+func (s Special) varies() bool { return s <= LaneZ || s == GlobalLane }
+
+// varies reports whether the result of in may differ between the lanes of a
+// block that arrive at it together, if operands tells that one of its operands
+// may.
+func varies(in *Inst, operands bool) bool {
+	row, _ := Lookup(in.Op)
+	switch {
+	case in.Op == SREG:
+		return Special(in.Args[1].Bits).varies()
+	case row.Effect&Barrier != 0:
+		switch in.Op {
+		case BLOCK_REDUCE_ADD, BLOCK_REDUCE_MIN, BLOCK_REDUCE_MAX, BLOCK_REDUCE_MUL:
+			return false
+		}
+		return true
+	case row.Effect&(Reads|State) != 0:
+		return true
+	}
+	return operands
+}
+
+// uniformity finds what is divergent.
+type uniformity struct {
+	g     *Graph
+	quiet []bool  // blocks that only lead straight to EXIT
+	post  domTree // postdominators; vertex len(Blocks) is the end of all
+	entry []regSet
+	cause []int32 // by block: the divergent branch that decides about it, -1 if none
+	split []bool  // blocks whose end is known to divide the lanes
+	latch []int32 // by header: the latch of a counted loop, -1 if none
+	above []int32 // links to postdominators that lead past those already divergent
+}
+
+// checkUniform demands that barriers and collectives are in blocks that are
+// not divergent.
+func (v *verifier) checkUniform() error {
+	g := &v.out.Graph
+	v.out.HasBarrier = g.hasEffect(Barrier)
+	if !v.out.HasBarrier {
+		return nil
+	}
+	u := newUniformity(g)
+	u.run()
+	first, cause := len(v.p.Insts), 0
+	for b := range g.Blocks {
+		if u.cause[b] < 0 {
+			continue
+		}
+		for i := range g.Blocks[b].Code {
+			l := &g.Blocks[b].Code[i]
+			if row, _ := Lookup(l.Op); row.Effect&Barrier != 0 && l.Src < first {
+				first, cause = l.Src, g.Blocks[u.cause[b]].Term.Src
+			}
+		}
+	}
+	if first == len(v.p.Insts) {
+		return nil
+	}
+	return v.fail("uniform", first, fmt.Sprintf("not all lanes of a block arrive here together: %s at %s may differ between them",
+		map[bool]string{true: "the count of the loop", false: "the branch"}[v.p.Insts[cause].Op == LOOP], v.where(cause)),
+		"move it out of the branch or loop, or make the condition the same for all lanes: from parameters, block numbers, block_reduce")
+}
+
+// hasEffect reports whether an instruction of the graph has one of the effects.
+func (g *Graph) hasEffect(e Effect) bool {
+	for b := range g.Blocks {
+		if g.Blocks[b].hasEffect(e) {
+			return true
+		}
+	}
+	return false
+}
+
+func (b *Block) hasEffect(e Effect) bool {
+	for i := range b.Code {
+		if row, _ := Lookup(b.Code[i].Op); row.Effect&e != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func newUniformity(g *Graph) *uniformity {
+	n := len(g.Blocks)
+	u := &uniformity{g: g, quiet: make([]bool, n), entry: make([]regSet, n), cause: make([]int32, n),
+		split: make([]bool, n), latch: make([]int32, n), above: make([]int32, n+1)}
+	for b := n - 1; b >= 0; b-- {
+		u.quiet[b] = !g.Blocks[b].hasEffect(Writes | State | Barrier)
+		for _, s := range g.Blocks[b].Term.Successors() {
+			u.quiet[b] = u.quiet[b] && s > b && u.quiet[s]
+		}
+	}
+	for b := range n {
+		u.cause[b], u.latch[b] = -1, -1
+	}
+	for b := range n {
+		if t := &g.Blocks[b].Term; t.Kind == TermLatch {
+			u.latch[t.To[0]] = int32(b)
+		}
+	}
+	for b := range u.above {
+		u.above[b] = int32(b)
+	}
+	u.findPost()
+	u.entry[0] = presetVaries()
+	return u
+}
+
+// ways returns where b leads, without a way that a branch has to a quiet block
+// while the other is not quiet: lanes that take it arrive nowhere any more.
+func (u *uniformity) ways(b int) []int {
+	t := &u.g.Blocks[b].Term
+	s := t.Successors()
+	if t.Kind == TermBranch && u.quiet[s[0]] != u.quiet[s[1]] {
+		if u.quiet[s[0]] {
+			return s[1:]
+		}
+		return s[:1]
+	}
+	return s
+}
+
+// findPost computes postdominators. A loop that never ends is taken to end
+// after some round.
+func (u *uniformity) findPost() {
+	n := len(u.g.Blocks)
+	end := int32(n)
+	pred := make([][]int32, n)
+	ends := make([]bool, n) // an EXIT or the end of a round is reached
+	var work []int32
+	reach := func(b int32) {
+		if !ends[b] {
+			ends[b] = true
+			work = append(work, b)
+		}
+		for len(work) > 0 {
+			b := work[len(work)-1]
+			work = work[:len(work)-1]
+			for _, p := range pred[b] {
+				if !ends[p] {
+					ends[p] = true
+					work = append(work, p)
+				}
+			}
+		}
+	}
+	for b := range n {
+		for _, s := range u.ways(b) {
+			pred[s] = append(pred[s], int32(b))
+		}
+	}
+	for b := range n {
+		if u.g.Blocks[b].Term.Kind == TermExit {
+			reach(int32(b))
+		}
+	}
+	stops := make([]bool, n) // blocks taken to lead to the end
+	for b := n - 1; b >= 0; b-- {
+		for _, s := range u.ways(b) {
+			if s <= b && !ends[b] {
+				stops[b] = true
+				reach(int32(b))
+			}
+		}
+	}
+	each := func(yield func(from, to int32)) {
+		for b := range n {
+			ways := u.ways(b)
+			if len(ways) == 0 || stops[b] {
+				yield(int32(b), end)
+			}
+			for _, s := range ways {
+				yield(int32(b), int32(s))
+			}
+		}
+	}
+	u.post = *dominators(newAdjacency(n+1, reversed(each)), newAdjacency(n+1, each), end)
+}
+
+func (u *uniformity) run() {
+	u.g.propagate(func(b int, touch func(int)) {
+		live := u.entry[b]
+		blk := &u.g.Blocks[b]
+		for i := range blk.Code {
+			in := &blk.Code[i].Inst
+			r, _, ok := defines(in)
+			if !ok {
+				continue
+			}
+			operands := false
+			uses(in, func(_, reg int, _ Type) { operands = operands || live.has(reg) })
+			live.put(r, u.cause[b] >= 0 || varies(in, operands))
+		}
+		splits := false
+		switch t := &blk.Term; {
+		case t.Kind == TermBranch:
+			splits = live.has(firstPred + int(t.Pred.Reg))
+		case t.Kind == TermLoop && t.Count.Kind == ArgReg:
+			splits = live.has(int(t.Count.Reg))
+		}
+		if splits && !u.split[b] {
+			u.split[b] = true
+			u.diverge(int32(b), int32(b), touch)
+			if h := blk.Term.To[0]; blk.Term.Kind == TermLoop && u.latch[h] >= 0 {
+				u.diverge(u.latch[h], int32(b), touch)
+			}
+		}
+		for _, s := range blk.Term.Successors() {
+			if u.entry[s].join(&live) {
+				touch(s)
+			}
+		}
+	})
+}
+
+// diverge marks the blocks that the end of b decides about, because of the
+// branch or LOOP that ends cause.
+func (u *uniformity) diverge(b, cause int32, touch func(int)) {
+	work := []int32{b}
+	for len(work) > 0 {
+		b := work[len(work)-1]
+		work = work[:len(work)-1]
+		limit := u.post.idom[b]
+		for _, s := range u.ways(int(b)) {
+			for m := u.unmarked(int32(s)); u.post.depth[m] > u.post.depth[limit]; m = u.unmarked(m) {
+				u.cause[m] = cause
+				u.above[m] = u.post.idom[m]
+				work = append(work, m)
+				touch(int(m))
+			}
+		}
+	}
+}
+
+// unmarked returns the nearest of b and its postdominators that is not divergent.
+func (u *uniformity) unmarked(b int32) int32 {
+	for u.above[b] != b {
+		u.above[b] = u.above[u.above[b]]
+		b = u.above[b]
+	}
+	return b
+}

@@ -1,0 +1,134 @@
+package isa
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// mustAssemble assembles text, of which each program name-less test is made.
+func mustAssemble(t testing.TB, text string) *Program {
+	t.Helper()
+	p, err := Assemble("test.atlas", text)
+	if err != nil {
+		t.Fatalf("assemble: %v\n%s", err, text)
+	}
+	return p
+}
+
+// dump writes a graph as one line a block: its code by source index, its end.
+func dump(g *Graph) string {
+	var b strings.Builder
+	for i, blk := range g.Blocks {
+		fmt.Fprintf(&b, "%d:", i)
+		for _, l := range blk.Code {
+			fmt.Fprintf(&b, " %d", l.Src)
+		}
+		t := blk.Term
+		switch t.Kind {
+		case TermExit:
+			b.WriteString(" exit")
+		case TermJump:
+			fmt.Fprintf(&b, " jump %d", t.To[0])
+		case TermBranch:
+			fmt.Fprintf(&b, " branch %d %d", t.To[0], t.To[1])
+		case TermLoop:
+			fmt.Fprintf(&b, " loop %d %d", t.To[0], t.To[1])
+		case TermLatch:
+			fmt.Fprintf(&b, " latch %d %d", t.To[0], t.To[1])
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+func TestGraphShape(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"straight", "mov.f32 x, 0\nexit", "0: 0 exit"},
+		{"branch", `
+			set.eq.i32 p, 1, 2
+			bra a, p
+			mov.i32 x, 1
+			bra b
+			a: mov.i32 x, 2
+			b: add.i32 y, x, 1
+			exit`,
+			"0: 0 branch 1 2\n1: 4 jump 3\n2: 2 jump 3\n3: 5 exit"},
+		{"both ways alike", `
+			set.eq.i32 p, 1, 2
+			bra a, p
+			a: exit`, "0: 0 exit"},
+		{"counted loop", `
+			mov.i32 x, 0
+			loop 3, end
+			add.i32 x, x, 1
+			end: exit`, "0: 0 loop 1 2\n1: 2 latch 1 2\n2: exit"},
+		{"empty counted loop", "loop 3, end\nend: exit", "0: loop 1 2\n1: latch 1 2\n2: exit"},
+		{"counted loop that starts with a loop of branches", `
+			set.eq.i32 p, 1, 2
+			loop 3, end
+			again: bra again, p
+			end: exit`, "0: 0 loop 1 4\n1: jump 2\n2: branch 2 3\n3: latch 1 4\n4: exit"},
+		{"nested loops with one end", `
+			loop 3, end
+			loop 4, end
+			mem_fence block
+			end: exit`, "0: loop 1 4\n1: loop 2 3\n2: 2 latch 2 3\n3: latch 1 4\n4: exit"},
+		{"continue and break", `
+			set.eq.i32 p, 1, 2
+			loop 3, end
+			bra end, p
+			bra out, !p
+			mem_fence block
+			end: mem_fence device
+			out: exit`, "0: 0 loop 1 5\n1: branch 4 2\n2: branch 6 3\n3: 4 jump 4\n4: latch 1 5\n5: 5 jump 6\n6: exit"},
+		{"a loop no round of which ends", `
+			loop 3, end
+			exit
+			end: exit`, "0: loop 1 2\n1: exit\n2: exit"},
+		{"while loop at the start", `
+			top: mov.i32 x, 1
+			bra top`, "0: jump 1\n1: 0 jump 1"},
+		{"rotated loop", `
+			set.eq.i32 p, 1, 2
+			bra test
+			body: mem_fence block
+			test: bra body, p
+			exit`, "0: 0 jump 1\n1: branch 2 3\n2: 2 jump 1\n3: exit"},
+		{"call twice", `
+			call f
+			call f
+			exit
+			f: mem_fence block
+			ret`, "0: 3 3 exit"},
+		{"call of what never returns", `
+			call f
+			f: exit`, "0: exit"},
+		{"return out of a loop", `
+			set.eq.i32 p, 1, 2
+			call f
+			exit
+			f: loop 3, end
+			bra end, p
+			ret
+			end: ret`, "0: 0 loop 1 3\n1: branch 2 3\n2: latch 1 3\n3: exit"},
+		{"unreachable code", "exit\nmov.i32 x, y", "0: exit"},
+		{"shared tail", `
+			set.eq.i32 p, 1, 2
+			bra done, p
+			call f
+			done: exit
+			f: bra done, p
+			ret`, "0: 0 branch 3 1\n1: branch 2 3\n2: exit\n3: exit"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v, err := Verify(mustAssemble(t, c.text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.TrimSpace(dump(&v.Graph)); got != c.want {
+				t.Errorf("graph is\n%s\nwant\n%s", got, c.want)
+			}
+		})
+	}
+}
