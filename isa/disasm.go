@@ -59,7 +59,11 @@ const dataLine = 100
 func writeData(b *strings.Builder, d Data) {
 	fmt.Fprintf(b, "data %s %v {", d.Name, d.Type)
 	line := dataLine // the values start on a new line
-	for i, v := range d.Values {
+	values := d.Values
+	if !d.Type.Numeric() {
+		values = nil
+	}
+	for i, v := range values {
 		s := FormatImmediate(d.Type, v)
 		if line+len(s) > dataLine {
 			b.WriteString("\n  ")
@@ -69,11 +73,11 @@ func writeData(b *strings.Builder, d Data) {
 		}
 		b.WriteString(s)
 		line += len(s) + 2
-		if i < len(d.Values)-1 {
+		if i < len(values)-1 {
 			b.WriteByte(',')
 		}
 	}
-	if len(d.Values) > 0 {
+	if len(values) > 0 {
 		b.WriteByte('\n')
 	}
 	b.WriteString("}\n")
