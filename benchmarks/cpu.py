@@ -1,0 +1,193 @@
+"""Compare Hologram on the CPU with numpy, torch and numexpr, all in one run.
+
+    ./build.sh bench cpu             writes benchmarks/results/cpu.json and cpu.md
+
+Every workload runs on the same arrays in every library, which take turns, round
+after round, so that a slow moment of the machine hits all alike. A figure is
+the median over the rounds of the time for one call. Tables show it as a ratio
+to numpy's, or to torch's where numpy has no such function: 0.50 is twice as
+fast. All libraries have the same number of threads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "HOLOGRAM_NUM_THREADS"):
+    os.environ[variable] = str(THREADS)
+
+import numexpr  # noqa: E402
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+
+import hologram as hg  # noqa: E402
+
+RESULTS = Path(__file__).parent / "results"
+
+CHAIN = """
+program chain                     ; c = max((x·y + x)·0.5 − y, 0)
+slot x f32
+slot y f32
+slot c f32
+  ldg.f32 a, x[index]
+  ldg.f32 b, y[index]
+  mul.f32 t, a, b
+  add.f32 t, t, a
+  mul.f32 t, t, 0.5
+  sub.f32 t, t, b
+  max.f32 t, t, 0
+  stg.f32 t, c[index]
+  exit
+"""
+
+Call = Callable[[], Any]
+
+
+def workloads(n: int, ex: hg.Executor) -> dict[str, dict[str, Call]]:
+    """By workload, then by library, a call on f32 arrays of n elements."""
+    rng = np.random.default_rng(n)
+    x, y = (rng.standard_normal(n).astype(np.float32) for _ in range(2))
+    out = np.empty_like(x)
+    tx, ty, tout = (torch.from_numpy(v.copy()) for v in (x, y, out))
+    hx, hy, hout = (ex.allocate(n) for _ in range(3))
+    hx.from_numpy(x)
+    hy.from_numpy(y)
+    small = ex.allocate(3)
+    chain = hg.Program(CHAIN)
+    names = {"x": x, "y": y}
+    calls: dict[str, dict[str, Call]] = {}
+
+    def add(name: str, hologram: Call, numpy: Call | None, eager: Call, compiled: Callable[..., Any], **more: Call) -> None:
+        fast = torch.compile(compiled, dynamic=False)
+        libraries = {"hologram": hologram, "numpy": numpy, "torch": eager, "torch.compile": lambda: fast(tx, ty), **more}
+        calls[name] = {k: v for k, v in libraries.items() if v is not None}
+
+    add(
+        "add",
+        lambda: hg.ops.vector_add(ex, hx, hy, hout),
+        lambda: np.add(x, y, out=out),
+        lambda: torch.add(tx, ty),
+        lambda a, b: a + b,
+        **{"torch out=": lambda: torch.add(tx, ty, out=tout), "numexpr": lambda: numexpr.evaluate("x + y", names, out=out)},
+    )
+    add(
+        "chain",
+        lambda: ex.launch(chain, x=hx, y=hy, c=hout),
+        lambda: np.maximum((x * y + x) * np.float32(0.5) - y, 0, out=out),
+        lambda: torch.relu((tx * ty + tx) * 0.5 - ty),
+        lambda a, b: torch.relu((a * b + a) * 0.5 - b),
+        numexpr=lambda: numexpr.evaluate("where((x*y + x)*0.5 - y > 0, (x*y + x)*0.5 - y, 0)", names, out=out, casting="unsafe"),
+    )
+    add("exp", lambda: hg.ops.vector_exp(ex, hx, hout), lambda: np.exp(x, out=out), lambda: torch.exp(tx), lambda a, b: torch.exp(a))
+    add("sigmoid", lambda: hg.ops.sigmoid(ex, hx, hout), None, lambda: torch.sigmoid(tx), lambda a, b: torch.sigmoid(a))
+    gelu = torch.nn.functional.gelu
+    add("gelu", lambda: hg.ops.gelu(ex, hx, hout), None, lambda: gelu(tx, approximate="tanh"), lambda a, b: gelu(a, approximate="tanh"))
+    add("softmax", lambda: hg.ops.softmax(ex, hx, hout), None, lambda: torch.softmax(tx, 0), lambda a, b: torch.softmax(a, 0))
+    add("sum", lambda: hg.ops.reduce_sum(ex, hx, small), lambda: np.sum(x), lambda: torch.sum(tx), lambda a, b: torch.sum(a))
+    return calls
+
+
+def gemm(n: int, ex: hg.Executor) -> dict[str, dict[str, Call]]:
+    """The product of two n × n matrices."""
+    rng = np.random.default_rng(n)
+    a, b = (rng.standard_normal((n, n)).astype(np.float32) for _ in range(2))
+    c = np.empty_like(a)
+    ta, tb = torch.from_numpy(a), torch.from_numpy(b)
+    return {
+        "gemm": {
+            "hologram": lambda: hg.ops.gemm(ex, a, b, c, n, n, n),
+            "numpy": lambda: np.matmul(a, b, out=c),
+            "torch": lambda: torch.mm(ta, tb),
+        }
+    }
+
+
+def seconds(call: Call, budget: float) -> float:
+    """The time of one call, from as many as fit about budget seconds."""
+    start = time.perf_counter()
+    call()
+    once = time.perf_counter() - start
+    times = max(1, min(10_000, int(budget / max(once, 1e-7))))
+    start = time.perf_counter()
+    for _ in range(times):
+        call()
+    return (time.perf_counter() - start) / times
+
+
+def measure(calls: dict[str, Call], rounds: int, budget: float) -> dict[str, float]:
+    """The median time of a call in seconds, for each library; they take turns."""
+    for call in calls.values():
+        call()
+        call()
+    taken: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            taken[name].append(seconds(call, budget))
+    return {name: statistics.median(t) for name, t in taken.items()}
+
+
+def machine() -> dict[str, Any]:
+    model = platform.processor()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        model = next((line.split(":")[1].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line), model)
+    versions = {"hologram": hg.__version__, "numpy": np.__version__, "torch": torch.__version__, "numexpr": numexpr.__version__}
+    return {"cpu": model, "system": platform.system(), "threads": THREADS, "python": platform.python_version(), "versions": versions}
+
+
+def table(rows: list[dict[str, Any]], about: dict[str, Any]) -> str:
+    libraries = list(dict.fromkeys(name for row in rows for name in row["seconds"]))
+    lines = [
+        "# Hologram on the CPU",
+        "",
+        "Time of a call as a ratio to numpy's (*: to torch's): below 1 is faster. Written by `./build.sh bench cpu`.",
+        "",
+        f"{about['cpu']}, {about['threads']} threads each, Python {about['python']}, "
+        + ", ".join(f"{k} {v}" for k, v in about["versions"].items())
+        + "; f32; medians of interleaved rounds.",
+        "",
+        "| workload | n | " + " | ".join(libraries) + " |",
+        "|---|---|" + "---|" * len(libraries),
+    ]
+    for row in rows:
+        base = "numpy" if "numpy" in row["seconds"] else "torch"
+        cells = [f"{row['seconds'][k] / row['seconds'][base]:.2f}" if k in row["seconds"] else "" for k in libraries]
+        lines.append(f"| {row['workload']}{'' if base == 'numpy' else '*'} | {row['n']:,} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Compare Hologram on the CPU with numpy, torch and numexpr.")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--budget", type=float, default=0.05, help="seconds a library has in a round")
+    parser.add_argument("--sizes", type=int, nargs="*", default=[1 << 10, 1 << 15, 1 << 20, 1 << 24])
+    args = parser.parse_args()
+    torch.set_num_threads(THREADS)
+    numexpr.set_num_threads(THREADS)
+    ex = hg.Executor("cpu")
+    rows = []
+    plans = [(n, workloads(n, ex)) for n in args.sizes] + [(n, gemm(n, ex)) for n in (64, 256, 512)]
+    for n, plan in plans:
+        for name, calls in plan.items():
+            row = {"workload": name, "n": n, "seconds": measure(calls, args.rounds, args.budget)}
+            rows.append(row)
+            print(f"{name:8} {n:>10,} " + "  ".join(f"{k} {v * 1e6:.2f} µs" for k, v in row["seconds"].items()), file=sys.stderr)
+    about = machine()
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "cpu.json").write_text(json.dumps({"machine": about, "rows": rows}, indent=1) + "\n")
+    (RESULTS / "cpu.md").write_text(table(rows, about))
+    print(f"wrote {RESULTS / 'cpu.json'} and cpu.md")
+
+
+if __name__ == "__main__":
+    main()
