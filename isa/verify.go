@@ -3,6 +3,8 @@ package isa
 import (
 	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // MaxLoopDepth is how deep loops may nest, those of called code included. It
@@ -24,10 +26,11 @@ const MaxTables = 1024
 //   - limit: at most MaxInsts instructions and labels, MaxSlots slots,
 //     MaxParams parameters, MaxTables tables of MaxDataBytes together,
 //     MaxSharedBytes of shared memory.
-//   - name: the names of slots, parameters, tables and labels are identifiers
-//     of at most MaxNameLen bytes, each unique among its kind; so are those of
-//     the program, registers and predicates where given, the latter two not
-//     spelt like a register's number.
+//   - name: names are identifiers of at most MaxNameLen bytes. Slots,
+//     parameters and tables have names that differ, as have labels; registers
+//     and predicates may have such, which are not spelt like a number of
+//     theirs. Labels and the program apart, none is a word that the text form
+//     reserves.
 //   - label: a label stands before an instruction or at the end.
 //   - decl: slots, parameters and tables have a numeric type, the boundary
 //     slot has type u8, the values of a table fit its type.
@@ -120,7 +123,7 @@ type VerifyError struct {
 	Subject  string // the instruction or declaration, as text
 	File     string // where it was assembled from; Line is 0 where that is not known
 	Line     int    // 1-based
-	Col      int    // 1-based
+	Col      int    // 1-based, in characters
 	LineText string // that line
 	Msg      string
 	Hint     string // how it may be mended, or empty
@@ -151,26 +154,24 @@ func (e *VerifyError) Error() string {
 	return b.String()
 }
 
-// Detail gives the error with its source line, a mark under the column and
-// the hint, each on a line of its own.
+// Excerpt returns the source line as it may be shown and a line that marks the
+// place below it, both empty where the source line is not known.
+func (e *VerifyError) Excerpt() (line, caret string) {
+	if e.LineText == "" {
+		return "", ""
+	}
+	return excerpt(e.LineText, e.Col, utf8.RuneCountInString(e.Subject))
+}
+
+// Detail gives the error with its excerpt and hint, each on lines of its own.
 func (e *VerifyError) Detail() string {
 	var b strings.Builder
 	b.WriteString(e.Error())
-	if e.LineText != "" {
-		fmt.Fprintf(&b, "\n    %s", e.LineText)
-		if e.Col >= 1 && e.Col <= len(e.LineText)+1 {
-			// Tabs stay tabs, so that the mark stands under its column.
-			indent := strings.Map(func(r rune) rune {
-				if r == '\t' {
-					return r
-				}
-				return ' '
-			}, e.LineText[:e.Col-1])
-			fmt.Fprintf(&b, "\n    %s^", indent)
-		}
+	if line, caret := e.Excerpt(); line != "" {
+		fmt.Fprintf(&b, "\n  %s\n  %s", line, caret)
 	}
 	if e.Hint != "" {
-		b.WriteString("\n    hint: " + e.Hint)
+		fmt.Fprintf(&b, "\n  hint: %s", e.Hint)
 	}
 	return b.String()
 }
@@ -197,15 +198,22 @@ func (v *verifier) fail(rule string, i int, msg, hint string) error {
 	}
 	if e.Line <= len(d.Text) {
 		e.LineText = d.Text[e.Line-1]
-		if e.Col > len(e.LineText) {
-			return e
-		}
-		code, _, _ := strings.Cut(e.LineText[e.Col-1:], ";")
-		if code = strings.TrimSpace(code); code != "" {
+		if code := codeAt(e.LineText, e.Col); code != "" {
 			e.Subject = code
 		}
 	}
 	return e
+}
+
+// codeAt returns the part of a source line from column col, in characters, on,
+// up to a comment.
+func codeAt(line string, col int) string {
+	for ; col > 1 && line != ""; col-- {
+		_, n := utf8.DecodeRuneInString(line)
+		line = line[n:]
+	}
+	code, _, _ := strings.Cut(line, ";")
+	return shorten(strings.TrimSpace(code))
 }
 
 // failf is fail with a formatted message and no hint.
@@ -221,10 +229,16 @@ func (v *verifier) where(i int) string {
 	return fmt.Sprintf("instruction %d", i)
 }
 
-// shorten cuts what came from a stranger to a length fit for a message.
+// shorten makes what came from a stranger fit for a message.
 func shorten(s string) string {
-	if len(s) > 64 {
-		return s[:61] + "..."
+	const limit = 64
+	if len(s) > limit {
+		s = s[:limit-3] + "..."
 	}
-	return s
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, s)
 }

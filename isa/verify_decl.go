@@ -62,42 +62,51 @@ func (v *verifier) checkNames() error {
 			return v.failf("name", -1, "the program's name %q %s", shorten(p.Name), why)
 		}
 	}
+	// Slots, parameters and tables share one set of names: a launch gives its
+	// arguments by name.
+	globals := map[string]string{}
 	for _, kind := range []struct {
-		what     string
-		n        int
-		name     func(i int) string
-		register bool
+		what string
+		n    int
+		name func(i int) string
+		seen map[string]string   // the kind that has the name
+		bad  func(string) string // what else may be wrong
 	}{
-		{"slot", len(p.Slots), func(i int) string { return p.Slots[i].Name }, false},
-		{"parameter", len(p.Params), func(i int) string { return p.Params[i].Name }, false},
-		{"table", len(p.Data), func(i int) string { return p.Data[i].Name }, false},
-		{"label", len(p.Labels), func(i int) string { return p.Labels[i].Name }, false},
-		{"register", NumRegisters, func(i int) string { return p.Debug.Regs[i] }, true},
-		{"predicate", NumPredicates, func(i int) string { return p.Debug.Preds[i] }, true},
+		{"slot", len(p.Slots), func(i int) string { return p.Slots[i].Name }, globals, isReserved},
+		{"parameter", len(p.Params), func(i int) string { return p.Params[i].Name }, globals, isReserved},
+		{"table", len(p.Data), func(i int) string { return p.Data[i].Name }, globals, isReserved},
+		{"label", len(p.Labels), func(i int) string { return p.Labels[i].Name }, map[string]string{}, nil},
+		{"register", NumRegisters, func(i int) string { return p.Debug.Regs[i] }, map[string]string{}, notRegisterName},
+		{"predicate", NumPredicates, func(i int) string { return p.Debug.Preds[i] }, map[string]string{}, notRegisterName},
 	} {
-		var seen map[string]bool
+		registers := kind.what == "register" || kind.what == "predicate"
 		for i := range kind.n {
 			name := kind.name(i)
-			if kind.register && name == "" {
+			if registers && name == "" {
 				continue
 			}
 			why := badName(name)
-			if why == "" && kind.register && numbersRegister(name) {
-				why = "is a register's own"
-			}
-			if why == "" && seen[name] {
-				why = "is given twice"
+			if why == "" && kind.bad != nil {
+				why = kind.bad(name)
 			}
 			if why != "" {
 				return v.failf("name", -1, "%s name %q %s", kind.what, shorten(name), why)
 			}
-			if seen == nil {
-				seen = make(map[string]bool, min(kind.n, 64))
+			if other, ok := kind.seen[name]; ok {
+				return v.failf("name", -1, "%s is the name of a %s and of a %s", shorten(name), other, kind.what)
 			}
-			seen[name] = true
+			kind.seen[name] = kind.what
 		}
 	}
 	return nil
+}
+
+// isReserved says why a name is reserved, or nothing.
+func isReserved(name string) string {
+	if why, ok := reservedNames[name]; ok {
+		return "is reserved: " + why
+	}
+	return ""
 }
 
 // badName says what is wrong with a name, or nothing.
@@ -116,28 +125,6 @@ func badName(s string) string {
 		}
 	}
 	return ""
-}
-
-// numbersRegister reports whether s is r or p and a number that a register or
-// predicate has.
-func numbersRegister(s string) bool {
-	limit := NumRegisters
-	if s[0] == 'p' {
-		limit = NumPredicates
-	} else if s[0] != 'r' {
-		return false
-	}
-	if len(s) < 2 || len(s) > 4 || s[1] == '0' && len(s) > 2 {
-		return false
-	}
-	n := 0
-	for _, c := range []byte(s[1:]) {
-		if c < '0' || c > '9' {
-			return false
-		}
-		n = 10*n + int(c-'0')
-	}
-	return n < limit
 }
 
 func (v *verifier) checkTypes() error {

@@ -110,9 +110,11 @@ func (v *verifier) checkOperand(i int, in *Inst, k int, o *Operand) error {
 	if arg.Kind == ArgNone && o.Optional {
 		return nil
 	}
+	if written := o.Kind == Dst || o.Kind == PredDst; arg.Not && (written || arg.Kind != ArgPred) {
+		return v.failf("operand", i, "operand %d (%s) is negated, only a predicate that is read may be", k+1, o.Name)
+	}
 	switch o.Kind {
 	case Dst, SrcReg, PredDst, PredSrc, Src:
-		written := o.Kind == Dst || o.Kind == PredDst
 		want, kind := "a register", ArgReg
 		if t == Pred {
 			want, kind = "a predicate", ArgPred
@@ -128,9 +130,6 @@ func (v *verifier) checkOperand(i int, in *Inst, k int, o *Operand) error {
 		}
 		if kind == ArgPred && arg.Reg >= NumPredicates {
 			return v.failf("ref", i, "operand %d (%s) is predicate %d of %d", k+1, o.Name, arg.Reg, NumPredicates)
-		}
-		if arg.Not && (written || kind == ArgReg) {
-			return v.failf("operand", i, "operand %d (%s) is negated, only a predicate that is read may be", k+1, o.Name)
 		}
 		return nil
 	case Imm:
@@ -198,6 +197,9 @@ func (v *verifier) checkAddr(i int, in *Inst, k int, o *Operand) error {
 	}
 	if shared := a.Mode == AddrShared; shared && o.Kind == Mem || !shared && o.Kind == SharedMem {
 		return v.failf("operand", i, "operand %d (%s) is in %v memory, %v takes the other", k+1, o.Name, memoryOf(a.Mode), in.Op)
+	}
+	if fixed := a.Mode == AddrIndex || a.Mode == AddrPhi; fixed && a.HasReg || a.Mode == AddrIndex && a.Offset != 0 {
+		return v.failf("operand", i, "operand %d (%s) is an address by index or phi, to which nothing is added", k+1, o.Name)
 	}
 	size := int64(in.Type.Size())
 	switch a.Mode {
