@@ -59,6 +59,10 @@ type Value struct {
 	Node  *Node   // the node that defines it, or nil
 	Param *Region // the region whose parameter it is, or nil
 	Index int     // among the results of Node or parameters of Param
+
+	repl *Value // scratch of passes: the value that took this one's place
+	hash uint64 // set by hashAll
+	mark int32  // scratch of passes
 }
 
 // Node is an instruction or a construct.
@@ -78,13 +82,17 @@ type Node struct {
 	Regions []*Region
 	Target  *Node // of Br: the Block or Loop; nil: the Func's body
 	Counted bool  // of Loop
-	// Free marks a loop that costs no fuel and always ends: one that came from
-	// an expansion.
+	// Free marks a node that came from an expansion: a loop that costs no fuel
+	// and always ends, an instruction that cannot fault.
 	Free bool
 	// Src is the index of the instruction in the program as written, Site the
 	// node's index in Func.Sites (-1: none). Neither is in the canonical bytes.
 	Src  int
 	Site int
+
+	brs  []*Node // scratch of passes: the Brs to this construct
+	hash uint64  // set by hashAll
+	mark int32   // scratch of passes
 }
 
 // Mem is the static part of an address. Mode is AddrIndex, AddrByte,
@@ -105,14 +113,34 @@ type Region struct {
 	Yield  []*Value
 }
 
-// Ends reports whether control never reaches the region's end.
+// Ends reports whether control never reaches the region's end: whether its
+// last node is a Br, a Loop that is not counted, or an If of which both regions
+// end. (After the tail pass no such If is left: one of its regions has moved
+// behind it.) Nothing follows such a node, and the region yields nothing.
 func (r *Region) Ends() bool {
-	return len(r.Nodes) > 0 && r.Nodes[len(r.Nodes)-1].Op == Br
+	if len(r.Nodes) == 0 {
+		return false
+	}
+	switch n := r.Nodes[len(r.Nodes)-1]; n.Op {
+	case Br:
+		return true
+	case Loop:
+		return !n.Counted
+	case If:
+		return n.Regions[0].Ends() && n.Regions[1].Ends()
+	}
+	return false
 }
 
 // Func is a program in structured SSA form. After Canonical it is immutable
 // and may be shared.
+//
+// Constants and the other instructions without value operands (parameters,
+// special values, the block's class) stand once each at the start of Body, in
+// the order in which they are used.
 type Func struct {
+	// Slots says how the canonical form uses each slot. A launch is checked
+	// against the Verified's own list, which may hold uses that turned out dead.
 	Slots      []isa.SlotUse
 	SlotTypes  []isa.Type
 	ParamTypes []isa.Type
@@ -126,6 +154,16 @@ type Func struct {
 	// backend reports a fault by the index here (Node.Site), and Srcs, made
 	// beside the Func for each program, leads from there to the source.
 	Sites []*Node
+
+	// leaves holds the nodes for the start of Body while passes run; then
+	// Body does not contain them. Nil in a finished Func.
+	leaves map[leafKey]*Value
+}
+
+type leafKey struct {
+	op Op
+	isa.Form
+	imm uint64
 }
 
 // AddrArgs returns how many of n.Args belong to its address.
@@ -138,6 +176,79 @@ func (n *Node) AddrArgs() int {
 		k++
 	}
 	return k
+}
+
+// CanFault reports whether n may raise a fault: its row says so, and neither
+// the address mode nor a constant operand rules it out.
+func (n *Node) CanFault() bool {
+	if !n.Op.IsInst() || n.Free || n.effect()&isa.MayFault == 0 {
+		return false
+	}
+	switch n.Op.Inst() {
+	case isa.DIV, isa.REM:
+		if n.Type.Float() {
+			return false
+		}
+		c, ok := n.Args[1].Const()
+		return !ok || c == 0
+	}
+	return n.Mem.Mode != isa.AddrIndex
+}
+
+// IsSite reports whether n belongs in Func.Sites.
+func (n *Node) IsSite() bool { return n.CanFault() || n.Op == Loop && !n.Free }
+
+// Const returns the cell of a value that a Const node defines.
+func (v *Value) Const() (cell uint64, ok bool) {
+	if v.Node == nil || v.Node.Op != Const {
+		return 0, false
+	}
+	return v.Node.Imm, true
+}
+
+func (n *Node) effect() isa.Effect {
+	if !n.Op.IsInst() {
+		return isa.Pure
+	}
+	row, _ := isa.Lookup(n.Op.Inst())
+	return row.Effect
+}
+
+// isLeaf reports whether n is a function of the launch and the lane alone.
+func (n *Node) isLeaf() bool {
+	return n.Op == Const || n.Op.IsInst() && n.effect() == isa.Pure && len(n.Args) == 0
+}
+
+func (n *Node) addResult(t isa.Type) *Value {
+	v := &Value{Type: t, Node: n, Index: len(n.Results)}
+	n.Results = append(n.Results, v)
+	return v
+}
+
+func (r *Region) addParam(t isa.Type) *Value {
+	v := &Value{Type: t, Param: r, Index: len(r.Params)}
+	r.Params = append(r.Params, v)
+	return v
+}
+
+// leaf returns the value of a leaf, the same one each time.
+func (f *Func) leaf(op Op, form isa.Form, imm uint64, t isa.Type) *Value {
+	if f.leaves == nil {
+		f.leaves = map[leafKey]*Value{}
+	}
+	k := leafKey{op, form, imm}
+	v := f.leaves[k]
+	if v == nil {
+		v = (&Node{Op: op, Form: form, Imm: imm, Src: -1, Site: -1}).addResult(t)
+		f.leaves[k] = v
+	}
+	return v
+}
+
+// Const returns the constant of type t with the given cell. For passes: a
+// finished Func does not change.
+func (f *Func) Const(t isa.Type, cell uint64) *Value {
+	return f.leaf(Const, isa.Form{Type: t}, cell, t)
 }
 
 // Result returns the node's single result, or nil.

@@ -1,0 +1,91 @@
+package ir
+
+import "github.com/hologram-project/hologram/isa"
+
+// places is a set of things that a node may touch: slots, one bit each, and
+// what is beside the slots.
+type places struct {
+	slots uint64
+	other uint8
+}
+
+// What a lane touches beside slots.
+const (
+	placeShared uint8 = 1 << iota
+	placeState        // phase, residue, scratch areas
+	// placeEnd is whether the lane is still running. What may end it or lead
+	// past what follows writes it; what would be missed reads it.
+	placeEnd
+
+	placeMemory = placeShared
+)
+
+const allSlots = ^uint64(0)
+
+func (p places) meets(q places) bool { return p.slots&q.slots != 0 || p.other&q.other != 0 }
+func (p places) none() bool          { return p.slots == 0 && p.other == 0 }
+func (p places) or(q places) places  { return places{p.slots | q.slots, p.other | q.other} }
+
+// effects is what a node does beside giving results. Two nodes of which one
+// writes what the other reads or writes keep their order.
+type effects struct{ reads, writes places }
+
+func (e effects) or(f effects) effects {
+	return effects{e.reads.or(f.reads), e.writes.or(f.writes)}
+}
+
+// own returns the effects of n without those of its regions, from the table.
+func (n *Node) own() effects {
+	var e effects
+	switch n.Op {
+	case Const, If, Block:
+		return e
+	case Br:
+		e.writes.other |= placeEnd
+		return e
+	case Loop:
+		// A lane may run out of fuel in it.
+		if !n.Free {
+			e.writes.other |= placeEnd
+		}
+		return e
+	}
+	row, _ := isa.Lookup(n.Op.Inst())
+	var at places
+	switch n.Mem.Mode {
+	case isa.AddrShared:
+		at.other = placeShared
+	case isa.AddrIndirect:
+		at.slots = allSlots
+	case isa.AddrIndex, isa.AddrByte:
+		at.slots = 1 << n.Mem.Slot
+	}
+	if row.Effect&isa.Reads != 0 {
+		e.reads = at
+	}
+	if row.Effect&isa.Writes != 0 {
+		e.writes = at
+		e.reads.other |= placeEnd
+	}
+	if row.Effect&isa.State != 0 {
+		e.writes.other |= placeState
+		e.reads.other |= placeEnd
+		for i := range row.Operands {
+			if row.Operands[i].Kind == isa.ScopeRef { // a fence
+				e.writes.slots, e.writes.other = allSlots, e.writes.other|placeMemory
+			}
+		}
+	}
+	if row.Effect&isa.Barrier != 0 {
+		e.writes.slots, e.writes.other = allSlots, e.writes.other|placeMemory
+		e.reads.other |= placeEnd
+	}
+	if n.CanFault() {
+		e.reads.other |= placeEnd
+	}
+	return e
+}
+
+// rooted reports whether a node with these effects must run even if its
+// results are not used.
+func (e effects) rooted() bool { return !e.writes.none() || e.reads.other&placeEnd != 0 }

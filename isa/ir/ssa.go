@@ -1,0 +1,405 @@
+package ir
+
+import (
+	"fmt"
+
+	"github.com/hologram-project/hologram/isa"
+)
+
+// Build brings a verified program into structured SSA form as it stands: no
+// pass has run, sites are numbered.
+func Build(v *isa.Verified) (*Func, error) {
+	f, err := build(v)
+	if err != nil {
+		return nil, err
+	}
+	renumber(f)
+	return f, nil
+}
+
+func build(v *isa.Verified) (*Func, error) {
+	fl, err := analyse(&v.Graph)
+	if err != nil {
+		return nil, err
+	}
+	p := v.Program
+	f := &Func{
+		Shared: p.Shared, Block: p.Block, PoolBytes: v.PoolBytes,
+		Slots: append([]isa.SlotUse(nil), v.Slots...),
+		Body:  &Region{},
+	}
+	for _, s := range p.Slots {
+		f.SlotTypes = append(f.SlotTypes, s.Type)
+	}
+	for _, s := range p.Params {
+		f.ParamTypes = append(f.ParamTypes, s.Type)
+	}
+	for _, d := range p.Data {
+		f.Data = append(f.Data, isa.Data{Type: d.Type, Values: d.Values})
+	}
+	b := &builder{f: f, flow: fl, live: fl.liveness(), allocs: map[int]uint64{}}
+	for i, s := range isa.PresetRegisters {
+		b.env[isa.FirstPreset+i] = f.leaf(Op(isa.SREG), isa.Form{}, uint64(s), s.Type())
+	}
+	body := structure(fl)
+	b.changes(body)
+	b.list(body, f.Body)
+	if b.err != nil {
+		return nil, b.err
+	}
+	return f, nil
+}
+
+// builder walks the tree with the value that each register has. What a nested
+// region changes is undone behind it; what lives on comes back as results.
+type builder struct {
+	f      *Func
+	flow   *flow
+	live   *liveness
+	env    [numVars]*Value
+	undo   []change
+	allocs map[int]uint64 // POOL_ALLOC's ordinal, by instruction
+	region *Region        // where nodes go
+	err    error
+}
+
+type change struct {
+	reg int
+	old *Value
+}
+
+func (b *builder) set(reg int, v *Value) {
+	b.undo = append(b.undo, change{reg, b.env[reg]})
+	b.env[reg] = v
+}
+
+// get returns the value of a register. That every register read has one is
+// the verifier's promise.
+func (b *builder) get(reg int) *Value {
+	v := b.env[reg]
+	if v == nil {
+		if b.err == nil {
+			name := fmt.Sprintf("r%d", reg)
+			if reg >= isa.NumRegisters {
+				name = fmt.Sprintf("p%d", reg-isa.NumRegisters)
+			}
+			b.err = fmt.Errorf("ir: %s is read where it may have no value; the program did not come from Verify", name)
+		}
+		return b.f.Const(isa.U64, 0)
+	}
+	return v
+}
+
+// changes records for each Block and Loop which registers its code may change.
+func (b *builder) changes(list []*stmt) regset {
+	var all regset
+	for _, s := range list {
+		var in regset
+		if s.kind == stmtCode {
+			in = b.live.def[s.at]
+		} else {
+			in = b.changes(s.body)
+			other := b.changes(s.orls)
+			in.union(&other)
+			s.defs = in
+		}
+		all.union(&in)
+	}
+	return all
+}
+
+// nested fills r from list and then takes back its changes to the registers.
+func (b *builder) nested(list []*stmt, r *Region) {
+	mark, outside := len(b.undo), b.region
+	b.list(list, r)
+	for len(b.undo) > mark {
+		c := b.undo[len(b.undo)-1]
+		b.undo = b.undo[:len(b.undo)-1]
+		b.env[c.reg] = c.old
+	}
+	b.region = outside
+}
+
+func (b *builder) list(list []*stmt, r *Region) {
+	b.region = r
+	for _, s := range list {
+		switch s.kind {
+		case stmtCode:
+			code := b.flow.g.Blocks[s.at].Code
+			for i := range code {
+				b.inst(&code[i].Inst, code[i].Src)
+			}
+		case stmtIf:
+			t := &b.flow.term[s.at]
+			n := b.node(If, t.Src)
+			n.Args = []*Value{b.arg(&t.Pred, isa.Pred, t.Src)}
+			n.Regions = []*Region{{}, {}}
+			b.push(n)
+			b.nested(s.body, n.Regions[0])
+			b.nested(s.orls, n.Regions[1])
+		case stmtBlock:
+			s.node = b.node(Block, b.srcAt(s.at))
+			s.node.Regions = []*Region{{}}
+			lives := s.defs.and(&b.live.in[s.at])
+			s.regs = lives.list()
+			b.push(s.node)
+			b.nested(s.body, s.node.Regions[0])
+			for i, reg := range s.regs {
+				b.set(int(reg), s.node.Results[i])
+			}
+		case stmtLoop:
+			b.loop(s)
+		case stmtBr:
+			b.br(s.to)
+		}
+	}
+}
+
+func (b *builder) loop(s *stmt) {
+	head := b.live.in[s.at]
+	src := b.srcAt(s.at)
+	if s.counted {
+		src = b.flow.term[s.head].Src
+	}
+	n := b.node(Loop, src)
+	n.Counted = s.counted
+	if s.counted {
+		t := &b.flow.term[s.head]
+		head.union(&b.live.in[t.To[1]])
+		n.Args = append(n.Args, b.arg(&t.Count, isa.U32, t.Src))
+	}
+	changed := s.defs.and(&head)
+	s.regs = changed.list()
+	s.node = n
+	r := &Region{}
+	n.Regions = []*Region{r}
+	for _, reg := range s.regs {
+		init := b.get(int(reg))
+		n.Args = append(n.Args, init)
+		r.addParam(init.Type)
+	}
+	b.push(n)
+	mark := len(b.undo)
+	for i, reg := range s.regs {
+		b.set(int(reg), r.Params[i])
+	}
+	b.nested(s.body, r)
+	for len(b.undo) > mark {
+		c := b.undo[len(b.undo)-1]
+		b.undo = b.undo[:len(b.undo)-1]
+		b.env[c.reg] = c.old
+	}
+	if s.counted {
+		for i, reg := range s.regs {
+			b.set(int(reg), n.addResult(r.Params[i].Type))
+		}
+	}
+}
+
+func (b *builder) br(to *stmt) {
+	n := b.node(Br, -1)
+	if to != nil {
+		n.Target = to.node
+		for _, reg := range to.regs {
+			n.Args = append(n.Args, b.get(int(reg)))
+		}
+		// A Block's results take their types from the first Br to it: all
+		// agree where the register is live.
+		if to.kind == stmtBlock && len(to.node.Results) < len(n.Args) {
+			for _, a := range n.Args {
+				to.node.addResult(a.Type)
+			}
+		}
+	}
+	b.push(n)
+}
+
+// srcAt returns the instruction that block at begins with.
+func (b *builder) srcAt(at int) int {
+	blk := &b.flow.g.Blocks[at]
+	if len(blk.Code) > 0 {
+		return blk.Code[0].Src
+	}
+	return blk.Term.Src
+}
+
+func (b *builder) node(op Op, src int) *Node { return &Node{Op: op, Src: src, Site: -1} }
+
+func (b *builder) push(n *Node) *Node {
+	b.region.Nodes = append(b.region.Nodes, n)
+	return n
+}
+
+// reductions maps a reduction over registers to the operation of its chain.
+var reductions = map[isa.Op]isa.Op{
+	isa.REDUCE_ADD: isa.ADD, isa.REDUCE_MIN: isa.MIN, isa.REDUCE_MAX: isa.MAX, isa.REDUCE_MUL: isa.MUL,
+}
+
+// op2 appends op on two values of type t.
+func (b *builder) op2(op isa.Op, t isa.Type, x, y *Value, src int) *Value {
+	n := b.node(Op(op), src)
+	n.Type = t
+	n.Args = []*Value{x, y}
+	return b.push(n).addResult(t)
+}
+
+// inst appends what an instruction becomes. Only the structural rows have
+// cases of their own.
+func (b *builder) inst(in *isa.Inst, src int) {
+	def := func(v *Value) {
+		if d := &in.Args[0]; d.Kind == isa.ArgPred {
+			b.set(predVar(d.Reg), v)
+		} else {
+			b.set(int(d.Reg), v)
+		}
+	}
+	t := in.Type
+	switch in.Op {
+	case isa.MOV:
+		def(b.arg(&in.Args[1], t, src))
+	case isa.MOV_IMM:
+		def(b.f.Const(t, in.Args[1].Bits&t.Mask()))
+	case isa.MAD:
+		p := b.op2(isa.MUL, t, b.arg(&in.Args[1], t, src), b.arg(&in.Args[2], t, src), src)
+		def(b.op2(isa.ADD, t, p, b.arg(&in.Args[3], t, src), src))
+	default:
+		if first, count, ok := registerRun(in); ok {
+			v := b.get(first)
+			for r := first + 1; r < first+count; r++ {
+				v = b.op2(reductions[in.Op], t, v, b.get(r), src)
+			}
+			def(v)
+			return
+		}
+		b.plain(in, src)
+	}
+}
+
+// plain appends the node of an instruction that keeps its operation.
+func (b *builder) plain(in *isa.Inst, src int) {
+	row, _ := isa.Lookup(in.Op)
+	n := b.node(Op(in.Op), src)
+	n.Form = in.Form
+	n.Cond = in.Cond.Signed()
+	var result isa.Type
+	var dst int
+	for i := range row.Operands {
+		if a := &in.Args[i]; a.Kind == isa.ArgAddr {
+			b.address(n, &a.Addr, src)
+		}
+	}
+	for i := range row.Operands {
+		o, a := &row.Operands[i], &in.Args[i]
+		t := operandType(o.Type, in)
+		switch o.Kind {
+		case isa.Dst, isa.PredDst:
+			switch a.Kind {
+			case isa.ArgReg:
+				result, dst = t, int(a.Reg)
+			case isa.ArgPred:
+				result, dst = isa.Pred, predVar(a.Reg)
+			default: // an optional result not asked for
+				result, dst = t, -1
+			}
+		case isa.Src, isa.SrcReg, isa.PredSrc:
+			v := b.arg(a, t, src)
+			if o.Type == isa.TypeAnyInt {
+				v = b.wide(v, src)
+			}
+			n.Args = append(n.Args, v)
+		case isa.Imm, isa.ParamRef, isa.DataRef, isa.SpecialRef, isa.ScopeRef:
+			n.Imm = a.Bits
+			if o.Kind == isa.SpecialRef {
+				result = isa.Special(a.Bits).Type()
+			}
+		}
+	}
+	switch in.Op {
+	case isa.POOL_ALLOC:
+		ord, ok := b.allocs[src]
+		if !ok {
+			ord = uint64(len(b.allocs))
+			b.allocs[src] = ord
+		}
+		n.Imm |= ord << 32
+	case isa.BAR_SYNC:
+		n.Imm = 0 // all barriers of a block are one
+	}
+	if result == isa.NoType {
+		b.push(n)
+		return
+	}
+	var v *Value
+	if n.isLeaf() {
+		v = b.f.leaf(n.Op, n.Form, n.Imm, result)
+	} else {
+		v = b.push(n).addResult(result)
+	}
+	if dst >= 0 {
+		b.set(dst, v)
+	}
+}
+
+// operandType resolves an operand type of the table for an instruction.
+func operandType(t isa.Type, in *isa.Inst) isa.Type {
+	switch t {
+	case isa.TypeT:
+		return in.Type
+	case isa.TypeFrom:
+		return in.From
+	case isa.TypeAnyInt:
+		return isa.I64
+	}
+	return t
+}
+
+// arg returns the value of a source operand, t its type if it is an immediate.
+func (b *builder) arg(a *isa.Arg, t isa.Type, src int) *Value {
+	switch a.Kind {
+	case isa.ArgImm:
+		return b.f.Const(t, a.Bits&t.Mask())
+	case isa.ArgPred:
+		v := b.get(predVar(a.Reg))
+		if a.Not {
+			n := b.node(Op(isa.NOT), src)
+			n.Type = isa.Pred
+			n.Args = []*Value{v}
+			v = b.push(n).addResult(isa.Pred)
+		}
+		return v
+	}
+	return b.get(int(a.Reg))
+}
+
+// wide converts an integer to I64. Unsigned 64-bit values from 2^63 on come
+// out negative, which is as stray as they were.
+func (b *builder) wide(v *Value, src int) *Value {
+	if v.Type == isa.I64 {
+		return v
+	}
+	n := b.node(Op(isa.CVT), src)
+	n.Type, n.From = isa.I64, v.Type
+	n.Args = []*Value{v}
+	return b.push(n).addResult(isa.I64)
+}
+
+// address makes the static and the value part of n's address.
+func (b *builder) address(n *Node, a *isa.Addr, src int) {
+	n.Mem = Mem{Mode: a.Mode, Slot: int(a.Slot), Offset: a.Offset}
+	switch a.Mode {
+	case isa.AddrPhi:
+		n.Mem.Mode = isa.AddrByte
+	case isa.AddrIndirect:
+		n.Mem.Slot = 0
+		n.Args = append(n.Args, b.wide(b.get(int(a.Handle)), src))
+	case isa.AddrShared:
+		n.Mem.Slot = 0
+	case isa.AddrIndex:
+		n.Mem.Offset = 0
+		return
+	}
+	if a.HasReg {
+		n.Mem.HasOff = true
+		n.Args = append(n.Args, b.wide(b.get(int(a.Reg)), src))
+	}
+}
