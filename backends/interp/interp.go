@@ -1,0 +1,156 @@
+// Package interp is the oracle: it runs a program as it was written, one lane
+// after the other, one instruction after the other, by the table's evaluators.
+// It is slow and short, and judges the other backends.
+//
+// interp.go is the backend, machine.go the lanes and the order they run in,
+// exec.go the instructions, memory.go what addresses mean, collective.go the
+// reductions and scans of a block, trace.go the record of one lane.
+package interp
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/fpenv"
+	"github.com/hologram-project/hologram/backends/hostmem"
+	"github.com/hologram-project/hologram/isa"
+)
+
+// New returns the interpreter backend. It has one device, which is the host.
+func New() backends.Backend { return backend{} }
+
+type backend struct{}
+
+func (backend) Name() string { return "interp" }
+
+func (backend) Devices() ([]backends.Info, error) { return []backends.Info{info}, nil }
+
+func (backend) Open(i int) (backends.Device, error) {
+	if i != 0 {
+		return nil, fmt.Errorf("interp: open device %d: there is one, number 0", i)
+	}
+	return &device{}, nil
+}
+
+var info = backends.Info{Name: "interpreter", HostVisible: true, Codegen: "interp/1", RunsSource: true, Threads: 1}
+
+// device has a field so that two of them differ in address.
+type device struct{ _ byte }
+
+func (*device) Info() backends.Info { return info }
+
+func (*device) Alloc(bytes int64) (backends.Memory, error) {
+	addr, err := hostmem.Alloc(bytes)
+	if err != nil {
+		return backends.Memory{}, fmt.Errorf("interp: %w", err)
+	}
+	return backends.Memory{Addr: addr, Bytes: bytes}, nil
+}
+
+func (*device) Free(m backends.Memory) error { return hostmem.Free(m.Addr, m.Bytes) }
+
+func (d *device) Compile(u *backends.Unit) (backends.Kernel, error) {
+	c, err := compile(u.Source)
+	if err != nil {
+		return nil, err
+	}
+	return &kernel{d, c}, nil
+}
+
+func (d *device) NewStream() (backends.Stream, error) { return &stream{device: d}, nil }
+
+func (*device) Close() error { return nil }
+
+type kernel struct {
+	device *device
+	code   *code
+}
+
+func (*kernel) Workspace(uint64) int64 { return 0 }
+func (*kernel) Release()               {}
+
+// stream runs what it is given at once; the lock keeps its work in order.
+type stream struct {
+	device *device
+	mu     sync.Mutex
+}
+
+func (s *stream) Launch(k backends.Kernel, l *backends.Launch) (backends.Event, error) {
+	kn, ok := k.(*kernel)
+	if !ok || kn.device != s.device {
+		return nil, fmt.Errorf("interp: launch: the kernel is of another device")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return nil, launch(kn.code, l, nil)
+}
+
+// launch runs a program, telling watch, if not nil, of steps.
+func launch(c *code, l *backends.Launch, watch *watch) error {
+	if len(l.Slots) != len(c.Program.Slots) || len(l.Params) != len(c.Program.Params) {
+		return fmt.Errorf("interp: launch %q: %d slots and %d parameters given, it has %d and %d", c.Program.Name,
+			len(l.Slots), len(l.Params), len(c.Program.Slots), len(c.Program.Params))
+	}
+	defer fpenv.Leave(fpenv.Enter())
+	m := newMachine(c, l)
+	m.watch = watch
+	return m.run()
+}
+
+func (s *stream) Copy(dst, src uintptr, bytes int64, dstHost, srcHost bool) (backends.Event, error) {
+	if bytes < 0 {
+		return nil, fmt.Errorf("interp: copy of %d bytes", bytes)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	copy(hostmem.Bytes(dst, bytes), hostmem.Bytes(src, bytes))
+	return nil, nil
+}
+
+func (s *stream) Synchronize(context.Context) error { return nil }
+func (s *stream) Close() error                      { return nil }
+
+// code is a program ready to run.
+type code struct {
+	*isa.Verified
+	expansions map[expansion]*code
+	pools      map[int]int // ordinal of each POOL_ALLOC, by instruction
+}
+
+type expansion struct {
+	op isa.Op
+	t  isa.Type
+}
+
+// compile finds the expansions that a program needs and numbers its scratch areas.
+func compile(v *isa.Verified) (*code, error) {
+	c := &code{Verified: v, expansions: map[expansion]*code{}, pools: map[int]int{}}
+	for i := range v.Program.Insts {
+		in := &v.Program.Insts[i]
+		row, ok := isa.Lookup(in.Op)
+		if !ok {
+			return nil, fmt.Errorf("interp: program %q: instruction %d has no row", v.Program.Name, i)
+		}
+		if in.Op == isa.POOL_ALLOC {
+			c.pools[i] = len(c.pools)
+		}
+		e := expansion{in.Op, in.Type}
+		if row.Eval != nil || !row.Expand.Has(in.Type) || c.expansions[e] != nil {
+			continue
+		}
+		x, ok := expansionOf(in.Op, in.Type)
+		if !ok {
+			return nil, &backends.Unsupported{Backend: "interp", What: fmt.Sprintf("%v.%v", in.Op, in.Type), Why: "it has no expansion"}
+		}
+		sub, err := compile(x)
+		if err != nil {
+			return nil, err
+		}
+		c.expansions[e] = sub
+	}
+	return c, nil
+}
+
+var expansionOf = func(isa.Op, isa.Type) (*isa.Verified, bool) { return nil, false }
