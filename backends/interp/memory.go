@@ -81,9 +81,6 @@ func (m *machine) locate(l *lane, a *isa.Addr, t isa.Type) (place, isa.FaultKind
 		if !ok || h < 0 || h >= int64(len(m.slots)) {
 			return place{t: t}, isa.FaultHandle
 		}
-		if st := m.Program.Slots[h].Type; st != t && st != isa.U8 {
-			return place{t: t}, isa.FaultHandle
-		}
 		number = uint64(h)
 	}
 	off, ok := l.offset(a)
