@@ -16,6 +16,7 @@ type machine struct {
 	block     [3]uint32 // index of the block that runs
 	lanes     []lane    // of that block
 	nested    map[expansion]*machine
+	phase     uint16                 // the stream's, with which all lanes start
 	fault     *backends.ProgramFault // the first
 	cancelled bool
 	watch     *watch
@@ -25,6 +26,9 @@ func newMachine(c *code, l *backends.Launch) *machine {
 	m := &machine{code: c, launch: l, shared: make([]byte, c.Program.Shared), nested: map[expansion]*machine{}}
 	for i := range l.Slots {
 		m.slots = append(m.slots, viewSlot(&l.Slots[i]))
+	}
+	if l.Phase != nil {
+		m.phase = *l.Phase
 	}
 	m.lanes = make([]lane, l.Block[0]*l.Block[1]*l.Block[2])
 	return m
@@ -140,6 +144,7 @@ func (m *machine) start(l *lane, first uint64, i int) {
 		index:  [3]uint32{uint32(i % x), uint32(i / x % y), uint32(i / x / y)},
 		calls:  l.calls[:0], loops: l.loops[:0],
 		fuel:  m.launch.Fuel,
+		phase: m.phase,
 		pools: make([][]byte, len(m.code.pools)),
 	}
 	if l.global >= m.launch.N {
@@ -153,9 +158,6 @@ func (m *machine) start(l *lane, first uint64, i int) {
 	}
 	for k, s := range isa.PresetRegisters {
 		l.regs[isa.FirstPreset+k], l.types[isa.FirstPreset+k] = m.special(l, s), s.Type()
-	}
-	if m.launch.Phase != nil {
-		l.phase = *m.launch.Phase
 	}
 }
 
