@@ -4,7 +4,8 @@ package isa
 // copy of the code called, then what is not reached is dropped, empty blocks
 // are cut out and straight lines merged.
 
-// buildGraph checks the rules of control and sets out.Graph and out.BackEdges.
+// buildGraph checks the rules of control and registers and sets out.Graph and
+// out.BackEdges.
 func (v *verifier) buildGraph() error {
 	if len(v.p.Insts) == 0 {
 		return v.fail("end", -1, "the program has no instructions", "end the program with exit")
@@ -21,6 +22,9 @@ func (v *verifier) buildGraph() error {
 	g := &inliner{v: v, nodes: []node{{kind: TermJump, next: [2]int32{1, 0}, src: -1}}}
 	g.copy(start, -1)
 	if err := g.checkLoops(); err != nil {
+		return err
+	}
+	if err := g.checkRegisters(); err != nil {
 		return err
 	}
 	g.cutEmpty()

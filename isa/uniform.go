@@ -225,7 +225,7 @@ func (u *uniformity) findPost() {
 }
 
 func (u *uniformity) run() {
-	u.g.propagate(func(b int, touch func(int)) {
+	propagate(len(u.g.Blocks), func(b int, touch func(int)) {
 		live := u.entry[b]
 		blk := &u.g.Blocks[b]
 		for i := range blk.Code {

@@ -105,7 +105,7 @@ type verifier struct {
 }
 
 func (v *verifier) run() error {
-	for _, check := range []func() error{v.checkDeclarations, v.checkInstructions, v.buildGraph, v.checkRegisters, v.checkPools, v.checkUniform} {
+	for _, check := range []func() error{v.checkDeclarations, v.checkInstructions, v.buildGraph, v.checkPools, v.checkUniform} {
 		if err := check(); err != nil {
 			return err
 		}

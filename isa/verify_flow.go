@@ -60,10 +60,11 @@ func defines(in *Inst) (reg int, t Type, ok bool) {
 	return 0, NoType, false
 }
 
-// propagate calls visit for the entry, then again and again, in the order of
-// the blocks, for those that visit says the change of must be looked at.
-func (g *Graph) propagate(visit func(b int, touch func(to int))) {
-	dirty := make([]bool, len(g.Blocks))
+// propagate calls visit for vertex 0 of n, then again and again, in order, for
+// those that visit says the change of must be looked at. The order is a
+// reverse postorder.
+func propagate(n int, visit func(b int, touch func(to int))) {
+	dirty := make([]bool, n)
 	dirty[0] = true
 	again := true
 	for again {
@@ -124,115 +125,109 @@ func presetTypes() *regTypes {
 }
 
 // checkRegisters checks that every register read holds a value of the right
-// type on all paths.
-func (v *verifier) checkRegisters() error {
-	g := &v.out.Graph
-	entry := make([]regTypes, len(g.Blocks))
+// type on all paths. It runs before branches both ways of which lead to the
+// same place are dropped: they read a predicate too.
+func (g *inliner) checkRegisters() error {
+	insts := g.v.p.Insts
+	entry := make([]regTypes, len(g.order))
 	entry[0] = *presetTypes()
-	g.propagate(func(b int, touch func(int)) {
+	propagate(len(g.order), func(b int, touch func(int)) {
 		t := entry[b]
-		for i := range g.Blocks[b].Code {
-			t.step(&g.Blocks[b].Code[i].Inst)
+		n := &g.nodes[g.order[b]]
+		for i := n.from; i < n.to; i++ {
+			t.step(&insts[i])
 		}
-		for _, s := range g.Blocks[b].Term.Successors() {
-			if entry[s].join(&t) {
-				touch(s)
+		for _, s := range n.successors() {
+			if r := g.rank[s]; entry[r].join(&t) {
+				touch(int(r))
 			}
 		}
 	})
 	// The error shown is that of the first instruction in the text.
-	bad, badBlock, badReg := len(v.p.Insts), 0, 0
-	var want, has Type
-	for b := range g.Blocks {
+	bad := badRead{inst: len(insts)}
+	for b, u := range g.order {
+		n := &g.nodes[u]
 		t := entry[b]
-		check := func(src, reg int, need Type) {
-			if src >= bad {
+		check := func(i int) {
+			if i >= bad.inst {
 				return
 			}
-			if need == TypeAnyInt && SetWide.Has(t[reg]) || need == t[reg] {
-				return
-			}
-			bad, badBlock, badReg, want, has = src, b, reg, need, t[reg]
+			uses(&insts[i], func(_, reg int, want Type) {
+				if has := t[reg]; want != has && (want != TypeAnyInt || !SetWide.Has(has)) && i < bad.inst {
+					bad = badRead{i, u, reg, want, has}
+				}
+			})
 		}
-		for i := range g.Blocks[b].Code {
-			l := &g.Blocks[b].Code[i]
-			uses(&l.Inst, func(_, reg int, need Type) { check(l.Src, reg, need) })
-			t.step(&l.Inst)
+		for i := n.from; i < n.to; i++ {
+			check(int(i))
+			t.step(&insts[i])
 		}
-		switch term := &g.Blocks[b].Term; {
-		case term.Kind == TermBranch:
-			check(term.Src, firstPred+int(term.Pred.Reg), Pred)
-		case term.Kind == TermLoop && term.Count.Kind == ArgReg:
-			check(term.Src, int(term.Count.Reg), U32)
+		if n.kind == TermBranch || n.kind == TermLoop {
+			check(int(n.src))
 		}
 	}
-	if bad == len(v.p.Insts) {
+	if bad.inst == len(insts) {
 		return nil
 	}
-	return v.registerError(bad, badBlock, badReg, want, has)
+	return g.registerError(bad)
 }
 
-// registerError explains why reg cannot be read at instruction i of block b.
-func (v *verifier) registerError(i, b, reg int, want, has Type) error {
-	need := want.String()
-	if want == TypeAnyInt {
+// badRead is a read of a register that breaks a rule.
+type badRead struct {
+	inst      int
+	node      int32
+	reg       int
+	want, has Type
+}
+
+// registerError explains why a register cannot be read.
+func (g *inliner) registerError(r badRead) error {
+	v := g.v
+	need := r.want.String()
+	if r.want == TypeAnyInt {
 		need = SetWide.String()
 	}
-	name := v.regName(reg)
-	if has != noOneType {
-		return v.fail("regtype", i, fmt.Sprintf("%s holds %v here, %s is needed", name, has, need), "cvt converts, bitcast keeps the bits")
+	name := v.regName(r.reg)
+	if r.has != noOneType {
+		return v.fail("regtype", r.inst, fmt.Sprintf("%s holds %v here, %s is needed", name, r.has, need), "cvt converts, bitcast keeps the bits")
 	}
-	set, unset := v.reaching(i, b, reg)
+	set, unset := g.reaching(r)
 	switch {
 	case len(set) == 0:
-		return v.failf("init", i, "%s is read before anything is written to it", name)
+		return v.failf("init", r.inst, "%s is read before anything is written to it", name)
 	case unset:
-		return v.fail("init", i, name+" is not initialised on every path", "written at "+v.whereAll(set))
+		return v.fail("init", r.inst, name+" is not initialised on every path", "written at "+v.whereAll(set))
 	}
-	return v.fail("regtype", i, name+" holds values of different types on different paths", "written at "+v.whereAll(set))
+	return v.fail("regtype", r.inst, name+" holds values of different types on different paths", "written at "+v.whereAll(set))
 }
 
-// reaching returns the instructions whose values of reg may arrive at
-// instruction i of block b, and whether the register may arrive unwritten.
-func (v *verifier) reaching(i, b, reg int) (set []int, unset bool) {
-	g := &v.out.Graph
-	pred := make([][]int, len(g.Blocks))
-	for u := range g.Blocks {
-		for _, s := range g.Blocks[u].Term.Successors() {
-			pred[s] = append(pred[s], u)
-		}
-	}
-	last := func(code []Located) int {
-		for k := len(code) - 1; k >= 0; k-- {
-			if r, _, ok := defines(&code[k].Inst); ok && r == reg {
-				return code[k].Src
+// reaching returns the instructions whose values may arrive at a read, and
+// whether the register may arrive unwritten.
+func (g *inliner) reaching(r badRead) (set []int, unset bool) {
+	last := func(from, to int32) int {
+		for i := to - 1; i >= from; i-- {
+			if reg, _, ok := defines(&g.v.p.Insts[i]); ok && reg == r.reg {
+				return int(i)
 			}
 		}
 		return -1
 	}
-	code := g.Blocks[b].Code
-	for k := range code {
-		if code[k].Src == i {
-			code = code[:k]
-			break
-		}
-	}
-	if d := last(code); d >= 0 {
+	if d := last(g.nodes[r.node].from, int32(r.inst)); d >= 0 {
 		return []int{d}, false
 	}
-	seen := make([]bool, len(g.Blocks))
-	work := []int{b}
+	seen := make([]bool, len(g.nodes))
+	work := []int32{r.node}
 	for len(work) > 0 {
 		u := work[len(work)-1]
 		work = work[:len(work)-1]
 		// Nothing leads to the entry, where only presets are written.
 		unset = unset || u == 0
-		for _, w := range pred[u] {
+		for _, w := range g.pred.of(u) {
 			if seen[w] {
 				continue
 			}
 			seen[w] = true
-			if d := last(g.Blocks[w].Code); d >= 0 {
+			if d := last(g.nodes[w].from, g.nodes[w].to); d >= 0 {
 				set = append(set, d)
 			} else {
 				work = append(work, w)
@@ -240,7 +235,7 @@ func (v *verifier) reaching(i, b, reg int) (set []int, unset bool) {
 		}
 	}
 	slices.Sort(set)
-	return slices.Compact(set), unset && (reg < FirstPreset || reg >= firstPred)
+	return slices.Compact(set), unset && (r.reg < FirstPreset || r.reg >= firstPred)
 }
 
 // whereAll lists instructions, not too many.

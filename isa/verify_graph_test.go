@@ -6,12 +6,12 @@ import (
 	"testing"
 )
 
-// mustAssemble assembles text, of which each program name-less test is made.
+// mustAssemble assembles text.
 func mustAssemble(t testing.TB, text string) *Program {
 	t.Helper()
 	p, err := Assemble("test.atlas", text)
 	if err != nil {
-		t.Fatalf("assemble: %v\n%s", err, text)
+		t.Fatalf("assemble: %v", err)
 	}
 	return p
 }

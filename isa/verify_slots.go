@@ -49,7 +49,8 @@ func (v *verifier) findSlotUse() {
 	v.out.Slots = use
 	stored := make([]uint64, len(g.Blocks)) // at entry: set of slots that may have been stored to; MaxSlots bits
 	after := make([]uint64, n)              // set of slots stored to before a load of this one
-	g.propagate(func(b int, touch func(int)) {
+	seen := make([]bool, len(g.Blocks))     // every block is looked at, whether or not a store precedes it
+	propagate(len(g.Blocks), func(b int, touch func(int)) {
 		before := stored[b]
 		for i := range g.Blocks[b].Code {
 			in := &g.Blocks[b].Code[i].Inst
@@ -74,7 +75,8 @@ func (v *verifier) findSlotUse() {
 			before |= stores
 		}
 		for _, s := range g.Blocks[b].Term.Successors() {
-			if before&^stored[s] != 0 {
+			if !seen[s] || before&^stored[s] != 0 {
+				seen[s] = true
 				stored[s] |= before
 				touch(s)
 			}
