@@ -159,7 +159,7 @@ def sqrt(t: str) -> Callable[[Float], Float]:
         if a.inf or a.q == 0:
             return a
         # an integer square root with 80 bits and a sticky one decides every rounding
-        shift = 2 * (200 + FLOATS[t][1])
+        shift = 1200  # bits below the point; f64 subnormals have roots down to 2^−537
         n = (a.q.numerator << (2 * shift)) // a.q.denominator
         r = math.isqrt(n)
         exact = r * r == n and (a.q.numerator << (2 * shift)) % a.q.denominator == 0
