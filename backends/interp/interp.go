@@ -16,6 +16,7 @@ import (
 	"github.com/hologram-project/hologram/backends/fpenv"
 	"github.com/hologram-project/hologram/backends/hostmem"
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/math"
 )
 
 // New returns the interpreter backend. It has one device, which is the host.
@@ -140,7 +141,7 @@ func compile(v *isa.Verified) (*code, error) {
 		if row.Eval != nil || !row.Expand.Has(in.Type) || c.expansions[e] != nil {
 			continue
 		}
-		x, ok := expansionOf(in.Op, in.Type)
+		x, ok := math.Expansion(in.Op, in.Type)
 		if !ok {
 			return nil, &backends.Unsupported{Backend: "interp", What: fmt.Sprintf("%v.%v", in.Op, in.Type), Why: "it has no expansion"}
 		}
@@ -152,5 +153,3 @@ func compile(v *isa.Verified) (*code, error) {
 	}
 	return c, nil
 }
-
-var expansionOf = func(isa.Op, isa.Type) (*isa.Verified, bool) { return nil, false }
