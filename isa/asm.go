@@ -89,7 +89,15 @@ type failure struct {
 	msg, hint string
 }
 
+// maxQuoted is how much of a word of the text an error repeats.
+const maxQuoted = 100
+
 func fail(t token, hint, format string, args ...any) *failure {
+	for i, a := range args {
+		if s, ok := a.(string); ok && len(s) > maxQuoted {
+			args[i] = s[:maxQuoted] + "…"
+		}
+	}
 	return &failure{t, fmt.Sprintf(format, args...), hint}
 }
 

@@ -85,7 +85,7 @@ func (l ErrorList) Error() string {
 		texts[i] = e.Error()
 	}
 	if len(l) == MaxErrors {
-		texts = append(texts, fmt.Sprintf("%d errors; more are not shown", MaxErrors))
+		texts = append(texts, fmt.Sprintf("stopped after %d errors", MaxErrors))
 	}
 	return strings.Join(texts, "\n")
 }

@@ -1,6 +1,7 @@
 package isa
 
 import (
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -31,12 +32,10 @@ func (t token) describe() string {
 		return "the end of the file"
 	case tokNewline:
 		return "the end of the line"
-	default:
-		if len(t.text) > 40 {
-			return t.text[:40] + "…"
-		}
-		return t.text
+	case tokInvalid:
+		return strconv.Quote(t.text)
 	}
+	return t.text
 }
 
 // lexer cuts text into tokens, line by line. A comment goes from ; to the end
