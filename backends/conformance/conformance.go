@@ -17,6 +17,8 @@ import (
 // Run runs the suite on device 0 of the backend that open gives.
 func Run(t *testing.T, open func() backends.Backend) {
 	t.Run("corpus", func(t *testing.T) { runCorpus(t, open()) })
+	t.Run("cancellation", func(t *testing.T) { runCancellation(t, open()) })
+	t.Run("caller states", func(t *testing.T) { runCallerStates(t, open()) })
 }
 
 func runCorpus(t *testing.T, b backends.Backend) {
@@ -33,12 +35,13 @@ func runCorpus(t *testing.T, b backends.Backend) {
 			}
 			continue
 		}
-		for j, shape := range append(shapes, []int64{int64(c.elements())}) {
-			for l := range layouts {
-				if err := r.elementwise(c, shape, l, blocks[(i+j+l)%len(blocks)]); err != nil {
-					t.Errorf("%s: %v", c.Name, err)
-					break
-				}
+		// Every shape in some layout and every layout in some shape; which ones
+		// meet changes from case to case.
+		all := append(shapes, []int64{int64(c.elements())})
+		for j := range len(all) + len(layouts) {
+			if err := r.elementwise(c, all[j%len(all)], (i+j/len(all)+j)%len(layouts), blocks[(i+j)%len(blocks)]); err != nil {
+				t.Errorf("%s: %v", c.Name, err)
+				break
 			}
 		}
 	}
