@@ -116,9 +116,13 @@ func (g *inliner) checkLoops() error {
 			}
 			if !g.nodes[s].header {
 				g.keep[s] = true
-				g.markBackEdge(n, k)
+				i, way := g.way(n, k)
+				g.v.out.BackEdges[i] |= way
 			}
 		}
+	}
+	if err := g.checkCopies(); err != nil {
+		return err
 	}
 	depth := loopDepth(g.pred, g.order, g.rank)
 	for _, u := range g.order {
@@ -129,21 +133,43 @@ func (g *inliner) checkLoops() error {
 	return nil
 }
 
-// markBackEdge notes that way k out of n starts a new round of a loop.
-func (g *inliner) markBackEdge(n *node, k int) {
-	i := g.at(n)
-	b := BackOnward
-	switch in := &g.v.p.Insts[i]; in.Op {
+// checkCopies demands that copies of an instruction, in what different CALLs
+// reach, agree on which ways out of it are back edges.
+func (g *inliner) checkCopies() error {
+	for _, u := range g.order {
+		n := &g.nodes[u]
+		for k, s := range n.successors() {
+			if u == 0 || g.rank[s] <= g.rank[u] || g.nodes[s].header || n.header {
+				continue
+			}
+			if i, way := g.way(n, k); g.v.out.BackEdges[i]&way != 0 {
+				return g.v.fail("reducible", i, "goes back to the start of a loop in some code, but not in other code that shares it",
+					"let all that share a loop enter it at one place, or call it")
+			}
+		}
+	}
+	return nil
+}
+
+// way returns the instruction and the way out of it that successor k of n is.
+func (g *inliner) way(n *node, k int) (inst int, way BackEdge) {
+	inst, way = g.at(n), BackOnward
+	switch g.v.p.Insts[inst].Op {
 	case BRA:
 		if k == 0 {
-			b = BackTaken
+			way = BackTaken
 		}
 	case RET:
-		// RET goes on after its CALL; which one depends on the copy, so the
-		// edge is noted by what it leads to: the instruction after the CALL.
-		i = int(g.nodes[n.next[0]].from) - 1
+		// It goes on after its CALL, which depends on the copy, to that
+		// instruction or, if a round ends there, to the latch, which is no
+		// back edge.
+		if to := &g.nodes[n.next[0]]; to.kind == TermLatch {
+			way = 0
+		} else {
+			inst = int(to.from) - 1
+		}
 	}
-	g.v.out.BackEdges[i] |= b
+	return inst, way
 }
 
 // at returns the instruction at the end of n.

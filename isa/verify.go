@@ -73,7 +73,8 @@ const MaxTables = 1024
 //   - depth: calls nest at most MaxCallDepth deep.
 //   - inline: with every call replaced by the code called, at most MaxInlined
 //     instructions.
-//   - reducible: every loop made by branches is entered at one place.
+//   - reducible: every loop made by branches is entered at one place, the
+//     same for all code that shares the loop.
 //
 // Registers and memory:
 //
@@ -184,9 +185,8 @@ func (v *verifier) fail(rule string, i int, msg, hint string) error {
 		return e
 	}
 	in := &v.p.Insts[i]
-	e.Subject = strings.ToLower(in.Op.String())
-	if in.Type != NoType {
-		e.Subject += "." + in.Type.String()
+	if row, ok := Lookup(in.Op); ok {
+		e.Subject = row.Typed(in.Form)
 	}
 	d := &v.p.Debug
 	if i >= len(d.Lines) || d.Lines[i] < 1 {

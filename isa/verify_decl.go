@@ -118,9 +118,7 @@ func badName(s string) string {
 		return fmt.Sprintf("has %d bytes, at most %d are allowed", len(s), MaxNameLen)
 	}
 	for i := range len(s) {
-		c := s[i]
-		letter := c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-		if !letter && (i == 0 || c != '.' && c != '$' && (c < '0' || c > '9')) {
+		if !isNameByte(s[i]) || i == 0 && !isNameStart(s[i]) {
 			return "is not an identifier: a letter or _, then letters, digits, _, . or $"
 		}
 	}

@@ -13,6 +13,17 @@ const (
 	numRegs   = NumRegisters + NumPredicates
 )
 
+// holds returns the type of the value in operand o: a type, or TypeAnyInt.
+func (in *Inst) holds(o *Operand) Type {
+	switch o.Type {
+	case TypeAnyInt:
+		return TypeAnyInt
+	case TypeNamedT:
+		return Special(in.Args[1].Bits).Type() // of SREG alone, whose special value comes second
+	}
+	return o.Holds(in.Form)
+}
+
 // uses calls use for each register that in reads: the operand, the register's
 // number and the type it must have.
 func uses(in *Inst, use func(operand, reg int, t Type)) {
@@ -30,7 +41,7 @@ func uses(in *Inst, use func(operand, reg int, t Type)) {
 					n = int(in.Args[k+1].Bits) // the REDUCE rows: src_base, count
 				}
 				for r := range n {
-					use(k, int(a.Reg)+r, operandType(in, o))
+					use(k, int(a.Reg)+r, in.holds(o))
 				}
 			}
 		case Mem, SharedMem, AnyMem:
@@ -55,7 +66,7 @@ func defines(in *Inst) (reg int, t Type, ok bool) {
 		if in.Args[0].Kind == ArgPred {
 			return firstPred + int(in.Args[0].Reg), Pred, true
 		}
-		return int(in.Args[0].Reg), operandType(in, o), true
+		return int(in.Args[0].Reg), in.holds(o), true
 	}
 	return 0, NoType, false
 }

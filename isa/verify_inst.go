@@ -24,16 +24,14 @@ func (v *verifier) checkInst(i int) error {
 	if err := v.checkForm(i, in, row); err != nil {
 		return err
 	}
-	for k := range in.Args {
-		arg := &in.Args[k]
-		if k >= len(row.Operands) {
-			if arg.Kind != ArgNone {
-				return v.failf("operand", i, "%d operands, %s takes %d", k+1, row.Name, len(row.Operands))
-			}
-			continue
-		}
-		if err := v.checkOperand(i, in, k, &row.Operands[k]); err != nil {
+	for k := range row.Operands {
+		if err := v.checkOperand(i, in, row, k); err != nil {
 			return err
+		}
+	}
+	for k := len(row.Operands); k < len(in.Args); k++ {
+		if in.Args[k].Kind != ArgNone {
+			return v.fail("operand", i, fmt.Sprintf("an operand more than the %d that it takes", len(row.Operands)), "it is written "+row.Signature())
 		}
 	}
 	switch in.Op {
@@ -50,156 +48,77 @@ func (v *verifier) checkInst(i int) error {
 }
 
 func (v *verifier) checkForm(i int, in *Inst, row *Row) error {
-	check := func(what string, t Type, set TypeSet) error {
-		switch {
-		case set == 0 && t != NoType:
-			return v.failf("form", i, "%s has no %s, %v is given", row.Name, what, t)
-		case set != 0 && !set.Has(t):
-			return v.failf("form", i, "%s of %s is %v, it may be %v", what, row.Name, t, set)
-		}
-		return nil
+	if e := row.checkForm(in.Form); e != nil {
+		return v.fail("form", i, e.msg, e.hint)
 	}
-	if err := check("type", in.Type, row.Types); err != nil {
-		return err
-	}
-	if err := check("source type", in.From, row.From); err != nil {
-		return err
-	}
-	switch {
-	case !row.HasCond && in.Cond != NoCond:
-		return v.failf("form", i, "%s has no condition, %v is given", row.Name, in.Cond)
-	case row.HasCond && (in.Cond == NoCond || in.Cond > GEU):
-		return v.failf("form", i, "%s needs one of the conditions eq ne lt le gt ge ltu leu gtu geu", row.Name)
-	case in.Cond.UnsignedOnly() && !in.Type.Unsigned():
-		return v.fail("form", i, fmt.Sprintf("condition %v compares unsigned integers, the type is %v", in.Cond, in.Type),
-			fmt.Sprintf("write %v, or compare as an unsigned type", in.Cond.Signed()))
-	case in.Op == BITCAST && in.Type.Size() != in.From.Size():
+	if in.Op == BITCAST && in.Type.Size() != in.From.Size() {
 		return v.fail("form", i, fmt.Sprintf("%v has %d bits, %v has %d", in.Type, in.Type.Bits(), in.From, in.From.Bits()),
 			"cvt converts between widths")
 	}
 	return nil
 }
 
-// operandType returns the type of the value in an operand's place: a type,
-// TypeAnyInt, or NoType for a place that holds none.
-func operandType(in *Inst, o *Operand) Type {
-	switch o.Type {
-	case TypeT:
-		return in.Type
-	case TypeFrom:
-		return in.From
-	case TypeNamedT:
-		// SREG is the one row with this; its special value comes second.
-		return Special(in.Args[1].Bits).Type()
-	}
-	return o.Type
-}
-
-func (v *verifier) checkOperand(i int, in *Inst, k int, o *Operand) error {
-	arg := &in.Args[k]
-	t := operandType(in, o)
-	wrong := func(want string) error {
-		return v.failf("operand", i, "operand %d (%s) is %s, it must be %s", k+1, o.Name, arg.Kind, want)
-	}
-	ref := func(what string, n int) error {
-		if arg.Bits < uint64(n) {
-			return nil
-		}
-		return v.failf("ref", i, "operand %d (%s) is %s %d of %d", k+1, o.Name, what, arg.Bits, n)
-	}
+// checkOperand checks operand k of the instruction at i.
+func (v *verifier) checkOperand(i int, in *Inst, row *Row, k int) error {
+	o, arg := &row.Operands[k], &in.Args[k]
 	if arg.Kind == ArgNone && o.Optional {
 		return nil
 	}
+	if !o.Accepts(arg.Kind, in.Form) {
+		return v.fail("operand", i, fmt.Sprintf("operand %s is %v", o.Name, arg.Kind), "it is written "+row.Signature())
+	}
 	if written := o.Kind == Dst || o.Kind == PredDst; arg.Not && (written || arg.Kind != ArgPred) {
-		return v.failf("operand", i, "operand %d (%s) is negated, only a predicate that is read may be", k+1, o.Name)
+		return v.failf("operand", i, "operand %s is negated, only a predicate that is read may be", o.Name)
 	}
-	switch o.Kind {
-	case Dst, SrcReg, PredDst, PredSrc, Src:
-		want, kind := "a register", ArgReg
-		if t == Pred {
-			want, kind = "a predicate", ArgPred
+	t := o.Holds(in.Form)
+	named := func(name string, has Type) error {
+		if has == t {
+			return nil
 		}
-		if o.Kind == Src {
-			if arg.Kind == ArgImm {
-				return v.checkImm(i, k, o, arg.Bits, t)
-			}
-			want += " or an immediate"
-		}
-		if arg.Kind != kind {
-			return wrong(want)
-		}
-		if kind == ArgPred && arg.Reg >= NumPredicates {
-			return v.failf("ref", i, "operand %d (%s) is predicate %d of %d", k+1, o.Name, arg.Reg, NumPredicates)
-		}
-		return nil
-	case Imm:
-		if arg.Kind != ArgImm {
-			return wrong("an immediate")
-		}
-		return v.checkImm(i, k, o, arg.Bits, t)
-	case Mem, SharedMem, AnyMem:
-		if arg.Kind != ArgAddr {
-			return wrong("an address")
-		}
-		return v.checkAddr(i, in, k, o)
-	case LabelRef:
-		if arg.Kind != ArgLabel {
-			return wrong("a label")
-		}
-		return ref("label", len(v.p.Labels))
-	case ParamRef:
-		if arg.Kind != ArgParam {
-			return wrong("a parameter")
-		}
-		if err := ref("parameter", len(v.p.Params)); err != nil {
-			return err
-		}
-		if d := &v.p.Params[arg.Bits]; d.Type != t {
-			return v.failf("access", i, "parameter %s is %v, it is read as %v", d.Name, d.Type, t)
-		}
-		return nil
-	case DataRef:
-		if arg.Kind != ArgData {
-			return wrong("a table")
-		}
-		if err := ref("table", len(v.p.Data)); err != nil {
-			return err
-		}
-		if d := &v.p.Data[arg.Bits]; d.Type != t {
-			return v.failf("access", i, "table %s is %v, it is read as %v", d.Name, d.Type, t)
-		}
-		return nil
-	case SpecialRef:
-		if arg.Kind != ArgName {
-			return wrong("a special value")
-		}
-		return ref("special value", NumSpecials)
-	case ScopeRef:
-		if arg.Kind != ArgName {
-			return wrong("a scope")
-		}
-		return ref("scope", int(ScopeSystem)+1)
+		return v.failf("access", i, "%v %s is %v, it is read as %v", arg.Kind, name, has, t)
 	}
-	return v.failf("operand", i, "the row of %v has operand %s of unknown kind %d", in.Op, o.Name, o.Kind)
+	count := -1 // of what the operand refers to by number
+	switch arg.Kind {
+	case ArgPred:
+		if arg.Reg >= NumPredicates {
+			return v.failf("ref", i, "operand %s is predicate %d of %d", o.Name, arg.Reg, NumPredicates)
+		}
+	case ArgImm:
+		if arg.Bits&^t.Mask() != 0 {
+			return v.failf("imm", i, "operand %s is %#x, which does not fit %v", o.Name, arg.Bits, t)
+		}
+	case ArgAddr:
+		return v.checkAddr(i, in, row, k)
+	case ArgLabel:
+		count = len(v.p.Labels)
+	case ArgParam:
+		if count = len(v.p.Params); arg.Bits < uint64(count) {
+			d := &v.p.Params[arg.Bits]
+			return named(d.Name, d.Type)
+		}
+	case ArgData:
+		if count = len(v.p.Data); arg.Bits < uint64(count) {
+			d := &v.p.Data[arg.Bits]
+			return named(d.Name, d.Type)
+		}
+	case ArgName:
+		count = len(o.Names())
+	}
+	if count >= 0 && arg.Bits >= uint64(count) {
+		return v.failf("ref", i, "operand %s is %v, number %d of %d", o.Name, arg.Kind, arg.Bits, count)
+	}
+	return nil
 }
 
-func (v *verifier) checkImm(i, k int, o *Operand, bits uint64, t Type) error {
-	if t == TypeAnyInt || bits&^t.Mask() == 0 {
-		return nil
-	}
-	return v.failf("imm", i, "operand %d (%s) is %#x, which does not fit %v", k+1, o.Name, bits, t)
-}
-
-func (v *verifier) checkAddr(i int, in *Inst, k int, o *Operand) error {
-	a := &in.Args[k].Addr
-	if a.Mode < AddrIndex || a.Mode > AddrShared {
-		return v.failf("operand", i, "operand %d (%s) has address mode %d of %d", k+1, o.Name, a.Mode, AddrShared)
-	}
-	if shared := a.Mode == AddrShared; shared && o.Kind == Mem || !shared && o.Kind == SharedMem {
-		return v.failf("operand", i, "operand %d (%s) is in %v memory, %v takes the other", k+1, o.Name, memoryOf(a.Mode), in.Op)
+// checkAddr checks operand k, an address.
+func (v *verifier) checkAddr(i int, in *Inst, row *Row, k int) error {
+	o, a := &row.Operands[k], &in.Args[k].Addr
+	if !o.AcceptsMode(a.Mode) {
+		hint := "ldg and stg access slots, lds and sts shared memory"
+		return v.fail("operand", i, fmt.Sprintf("operand %s is an address of mode %d", o.Name, a.Mode), hint)
 	}
 	if fixed := a.Mode == AddrIndex || a.Mode == AddrPhi; fixed && a.HasReg || a.Mode == AddrIndex && a.Offset != 0 {
-		return v.failf("operand", i, "operand %d (%s) is an address by index or phi, to which nothing is added", k+1, o.Name)
+		return v.failf("operand", i, "operand %s is an address by index or phi, to which nothing is added", o.Name)
 	}
 	size := int64(in.Type.Size())
 	switch a.Mode {
@@ -212,7 +131,7 @@ func (v *verifier) checkAddr(i int, in *Inst, k int, o *Operand) error {
 		return nil
 	}
 	if int(a.Slot) >= len(v.p.Slots) {
-		return v.failf("ref", i, "operand %d (%s) is in slot %d of %d", k+1, o.Name, a.Slot, len(v.p.Slots))
+		return v.failf("ref", i, "operand %s is in slot %d of %d", o.Name, a.Slot, len(v.p.Slots))
 	}
 	s := &v.p.Slots[a.Slot]
 	if a.Mode == AddrPhi {
@@ -245,14 +164,7 @@ func (v *verifier) checkShared(i int, a *Addr, size int64) error {
 	return nil
 }
 
-func memoryOf(m AddrMode) string {
-	if m == AddrShared {
-		return "shared"
-	}
-	return "a slot's"
-}
-
-var argNames = [...]string{"left out", "a register", "a predicate", "an immediate", "a label", "a parameter", "a table", "a name", "an address"}
+var argNames = [...]string{"left out", "a register", "a predicate", "an immediate", "a label", "parameter", "table", "a name", "an address"}
 
 // String describes the kind.
 func (k ArgKind) String() string {

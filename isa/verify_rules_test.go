@@ -409,6 +409,7 @@ var ruleTests = []struct {
 	{"reducible",
 		map[string]source{
 			"two entries": text("mov.pred p, true\nbra b, p\na: mem_fence block\nb: mem_fence block\nbra a, p\nexit"),
+			"shared":      text("mov.pred p, true\nbra c, p\ncall b\nb: mem_fence block\nc: loop 0, d\nbra b, p\nd: exit"),
 			"called":      text("mov.pred p, true\ncall f\nexit\nf: bra b, p\na: mem_fence block\nb: mem_fence block\nbra a, p\nret"),
 		},
 		map[string]source{
