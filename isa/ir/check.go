@@ -57,8 +57,7 @@ func (c *checker) region(r *Region, results []*Value) error {
 		if err := c.node(n); err != nil {
 			return err
 		}
-		one := Region{Nodes: r.Nodes[i : i+1]}
-		if i+1 < len(r.Nodes) && one.Ends() {
+		if i+1 < len(r.Nodes) && ends(r.Nodes[:i+1]) {
 			return fmt.Errorf("ir: %v is followed by %v, which control never reaches", n.Op, r.Nodes[i+1].Op)
 		}
 	}

@@ -16,15 +16,17 @@ const (
 	// placeEnd is whether the lane is still running. What may end it or lead
 	// past what follows writes it; what would be missed reads it.
 	placeEnd
-
-	placeMemory = placeShared
+	// placeIndexed is every slot accessed as slot[index]: a launch may bind two
+	// of them to the identical view if no load of the one follows a store to
+	// the other. So a load must not move behind a later store; anything else
+	// may change places, which is why order treats it apart.
+	placeIndexed
 )
 
 const allSlots = ^uint64(0)
 
-func (p places) meets(q places) bool { return p.slots&q.slots != 0 || p.other&q.other != 0 }
-func (p places) none() bool          { return p.slots == 0 && p.other == 0 }
-func (p places) or(q places) places  { return places{p.slots | q.slots, p.other | q.other} }
+func (p places) none() bool         { return p.slots == 0 && p.other == 0 }
+func (p places) or(q places) places { return places{p.slots | q.slots, p.other | q.other} }
 
 // effects is what a node does beside giving results. Two nodes of which one
 // writes what the other reads or writes keep their order.
@@ -60,6 +62,9 @@ func (n *Node) own() effects {
 	case isa.AddrIndex, isa.AddrByte:
 		at.slots = 1 << n.Mem.Slot
 	}
+	if n.Mem.Mode == isa.AddrIndex {
+		at.other = placeIndexed
+	}
 	if row.Effect&isa.Reads != 0 {
 		e.reads = at
 	}
@@ -72,12 +77,12 @@ func (n *Node) own() effects {
 		e.reads.other |= placeEnd
 		for i := range row.Operands {
 			if row.Operands[i].Kind == isa.ScopeRef { // a fence
-				e.writes.slots, e.writes.other = allSlots, e.writes.other|placeMemory
+				e.writes.slots, e.writes.other = allSlots, e.writes.other|placeShared
 			}
 		}
 	}
 	if row.Effect&isa.Barrier != 0 {
-		e.writes.slots, e.writes.other = allSlots, e.writes.other|placeMemory
+		e.writes.slots, e.writes.other = allSlots, e.writes.other|placeShared
 		e.reads.other |= placeEnd
 	}
 	if n.CanFault() {
@@ -89,3 +94,40 @@ func (n *Node) own() effects {
 // rooted reports whether a node with these effects must run even if its
 // results are not used.
 func (e effects) rooted() bool { return !e.writes.none() || e.reads.other&placeEnd != 0 }
+
+// summarize sets sum in every node: its own effects and those of its regions.
+// A Br only counts where it leaves the construct.
+func summarize(f *Func) { summarizeRegion(f.Body, 1) }
+
+// summarizeRegion returns the effects of r, whose nodes are at the given depth,
+// and the least depth of a construct that a Br in it leads to.
+func summarizeRegion(r *Region, depth int32) (effects, int32) {
+	var all effects
+	lowest := depth
+	for _, n := range r.Nodes {
+		n.mark = depth
+		e := n.own()
+		if n.Op == Br {
+			to := int32(0)
+			if n.Target != nil {
+				to = n.Target.mark
+			}
+			lowest = min(lowest, to)
+			n.sum = e
+			continue
+		}
+		low := depth
+		for _, s := range n.Regions {
+			se, sl := summarizeRegion(s, depth+1)
+			e = e.or(se)
+			low = min(low, sl)
+		}
+		if low < depth {
+			e.writes.other |= placeEnd
+		}
+		lowest = min(lowest, low)
+		n.sum = e
+		all = all.or(e)
+	}
+	return all, lowest
+}

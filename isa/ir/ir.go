@@ -62,6 +62,7 @@ type Value struct {
 
 	repl *Value // scratch of passes: the value that took this one's place
 	hash uint64 // set by hashAll
+	back uint64 // of a loop parameter: what comes back to it; see hashAll
 	mark int32  // scratch of passes
 }
 
@@ -93,6 +94,8 @@ type Node struct {
 	brs  []*Node // scratch of passes: the Brs to this construct
 	hash uint64  // set by hashAll
 	mark int32   // scratch of passes
+	sum  effects // set by summarize: n's and its regions' effects
+	deps []*Value
 }
 
 // Mem is the static part of an address. Mode is AddrIndex, AddrByte,
@@ -111,17 +114,21 @@ type Region struct {
 	Params []*Value
 	Nodes  []*Node
 	Yield  []*Value
+
+	loop *Node // set by linkBrs: the construct that holds the region
 }
 
 // Ends reports whether control never reaches the region's end: whether its
 // last node is a Br, a Loop that is not counted, or an If of which both regions
 // end. (After the tail pass no such If is left: one of its regions has moved
 // behind it.) Nothing follows such a node, and the region yields nothing.
-func (r *Region) Ends() bool {
-	if len(r.Nodes) == 0 {
+func (r *Region) Ends() bool { return ends(r.Nodes) }
+
+func ends(nodes []*Node) bool {
+	if len(nodes) == 0 {
 		return false
 	}
-	switch n := r.Nodes[len(r.Nodes)-1]; n.Op {
+	switch n := nodes[len(nodes)-1]; n.Op {
 	case Br:
 		return true
 	case Loop:

@@ -2,15 +2,33 @@ package ir
 
 import "github.com/hologram-project/hologram/isa"
 
-// Pass is one step to the canonical form. It reports whether it changed f.
+// Pass is one step to the canonical form.
 type Pass struct {
 	Name string
 	Doc  string
-	Run  func(f *Func) bool
+	// Again marks the passes that may find more to do after one another: all
+	// of them are repeated while one changes something, up to maxRounds times.
+	Again bool
+
+	run func(f *Func) (changed bool)
 }
 
 // Passes is the way from what Build makes to the canonical form, in order.
-var Passes = []Pass{}
+// (renumber, which finishes a Func, cannot be switched off.)
+var Passes = []Pass{
+	{"tail", "jumps become falling through, Blocks without jumps dissolve", true, tail},
+	{"fold", "operations on constants become constants", true, fold},
+	{"simplify", "identities that hold bit for bit", true, simplify},
+	{"params", "what constructs carry for nothing goes", true, params},
+	{"number", "equal computations become one", true, number},
+	{"dead", "what nothing needs goes", true, dead},
+	{"commute", "operands that may be exchanged are put in order", false, commute},
+	{"order", "nodes, results and parameters are put in order", false, order},
+}
+
+// maxRounds bounds the repetition. Two or three rounds do for programs as
+// people and generators write them; the bound keeps the worst case linear.
+const maxRounds = 8
 
 // Option changes what Canonical does.
 type Option func(*options)
@@ -48,19 +66,31 @@ func Canonical(v *isa.Verified, opts ...Option) (*Func, Srcs, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, p := range Passes {
-		if o.off[p.Name] {
-			continue
-		}
-		p.Run(f)
-		if o.after != nil {
-			o.after(p.Name, f)
-		}
+	for round, changed := 0, true; changed && round < maxRounds; round++ {
+		changed = o.run(f, true)
 	}
+	o.run(f, false)
 	renumber(f)
 	srcs := make(Srcs, len(f.Sites))
 	for i, n := range f.Sites {
 		srcs[i] = n.Src
 	}
 	return f, srcs, nil
+}
+
+// run runs the passes that are repeated, or the others, once.
+func (o *options) run(f *Func, again bool) (changed bool) {
+	for i := range Passes {
+		p := &Passes[i]
+		if o.off[p.Name] || p.Again != again {
+			continue
+		}
+		if p.run(f) {
+			changed = true
+		}
+		if o.after != nil {
+			o.after(p.Name, f)
+		}
+	}
+	return changed
 }

@@ -66,7 +66,7 @@ func (r *renumberer) number(list []*Value) {
 func (r *renumberer) region(reg *Region) {
 	r.number(reg.Params)
 	for _, n := range reg.Nodes {
-		n.Site = -1
+		n.Site, n.brs, n.deps = -1, nil, nil
 		if n.IsSite() {
 			n.Site = len(r.f.Sites)
 			r.f.Sites = append(r.f.Sites, n)
