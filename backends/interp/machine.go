@@ -136,17 +136,15 @@ func (m *machine) runBlock(first uint64) error {
 	return nil
 }
 
-// start prepares lane number i of a block.
+// start prepares lane number i of a block. Registers keep what they held: the
+// verifier has seen that none is read before it is written.
 func (m *machine) start(l *lane, first uint64, i int) {
 	x, y := int(m.launch.Block[0]), int(m.launch.Block[1])
-	*l = lane{
-		global: first + uint64(i),
-		index:  [3]uint32{uint32(i % x), uint32(i / x % y), uint32(i / x / y)},
-		calls:  l.calls[:0], loops: l.loops[:0],
-		fuel:  m.launch.Fuel,
-		phase: m.phase,
-		pools: make([][]byte, len(m.code.pools)),
-	}
+	l.state, l.pc, l.global = running, 0, first+uint64(i)
+	l.index = [3]uint32{uint32(i % x), uint32(i / x % y), uint32(i / x / y)}
+	l.calls, l.loops = l.calls[:0], l.loops[:0]
+	l.fuel, l.phase = m.launch.Fuel, m.phase
+	l.pools = make([][]byte, len(m.code.pools))
 	if l.global >= m.launch.N {
 		l.state = ended
 		return
