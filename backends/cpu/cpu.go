@@ -1,0 +1,154 @@
+// Package cpu is the backend "cpu": the host's processors and memory. Its
+// streams are synchronous; a launch can be cancelled from another goroutine.
+// A unit is compiled by the first of the engines that can.
+package cpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cpu/strips"
+	"github.com/hologram-project/hologram/backends/cpu/workers"
+	"github.com/hologram-project/hologram/backends/hostmem"
+	"github.com/hologram-project/hologram/isa/ir"
+)
+
+// engine is one way to run a function on the processor.
+type engine struct {
+	// name and version stand in cache keys.
+	name    string
+	compile func(*ir.Func) (program, error)
+}
+
+// program is what an engine makes of a function.
+type program interface {
+	// Run runs a launch to its end and returns its outcome.
+	Run(*backends.Launch, *workers.Pool) error
+	// Release frees what the program keeps between launches.
+	Release()
+}
+
+// engines are tried in order; the last one compiles everything.
+var engines = []engine{
+	{"strips/1", func(f *ir.Func) (program, error) { return strips.Compile(f) }},
+}
+
+// Backend is the backend. Its device and all its streams share one pool of
+// workers.
+type Backend struct{ pool *workers.Pool }
+
+// New returns the backend, with launches on up to the given number of threads
+// (the caller's included); 0 takes as many as Go runs at once.
+func New(threads int) *Backend {
+	if threads <= 0 {
+		threads = runtime.GOMAXPROCS(0)
+	}
+	return &Backend{workers.New(threads)}
+}
+
+// SetThreads sets how many threads a launch may use, the caller's included;
+// less than 1 counts as 1. Launches under way go on as they are.
+func (b *Backend) SetThreads(n int) { b.pool.SetThreads(n) }
+
+// Name returns "cpu".
+func (*Backend) Name() string { return "cpu" }
+
+// Devices lists the one device, the host.
+func (b *Backend) Devices() ([]backends.Info, error) { return []backends.Info{b.info()}, nil }
+
+func (b *Backend) info() backends.Info {
+	codegen := runtime.GOARCH
+	for _, e := range engines {
+		codegen += " " + e.name
+	}
+	return backends.Info{Name: "cpu", HostVisible: true, Codegen: codegen, Threads: b.pool.Threads()}
+}
+
+// Open opens device 0.
+func (b *Backend) Open(i int) (backends.Device, error) {
+	if i != 0 {
+		return nil, fmt.Errorf("cpu: open device %d: there is one, number 0", i)
+	}
+	return &device{b}, nil
+}
+
+type device struct{ backend *Backend }
+
+func (d *device) Info() backends.Info { return d.backend.info() }
+
+func (d *device) Alloc(bytes int64) (backends.Memory, error) {
+	addr, err := hostmem.Alloc(bytes)
+	if err != nil {
+		return backends.Memory{}, fmt.Errorf("cpu: %w", err)
+	}
+	return backends.Memory{Addr: addr, Bytes: bytes}, nil
+}
+
+func (d *device) Free(m backends.Memory) error { return hostmem.Free(m.Addr, m.Bytes) }
+
+// Compile compiles u by the first engine that supports it.
+func (d *device) Compile(u *backends.Unit) (backends.Kernel, error) {
+	var why error
+	for _, e := range engines {
+		p, err := e.compile(u.IR)
+		if err == nil {
+			return &kernel{d, p, len(u.IR.Slots), len(u.IR.ParamTypes)}, nil
+		}
+		if why = err; !errors.As(err, new(*backends.Unsupported)) {
+			break
+		}
+	}
+	return nil, why
+}
+
+func (d *device) NewStream() (backends.Stream, error) { return &stream{device: d}, nil }
+
+func (d *device) Close() error { return nil }
+
+type kernel struct {
+	device        *device
+	program       program
+	slots, params int
+}
+
+func (k *kernel) Workspace(uint64) int64 { return 0 }
+func (k *kernel) Release()               { k.program.Release() }
+
+// stream runs what it is given before it returns; the lock keeps its work in
+// order.
+type stream struct {
+	device *device
+	mu     sync.Mutex
+}
+
+func (s *stream) Launch(k backends.Kernel, l *backends.Launch) (backends.Event, error) {
+	kn, ok := k.(*kernel)
+	if !ok || kn.device != s.device {
+		return nil, errors.New("cpu: launch: the kernel is of another device")
+	}
+	if len(l.Slots) != kn.slots || len(l.Params) != kn.params {
+		return nil, fmt.Errorf("cpu: launch: %d slots and %d parameters given, the program has %d and %d",
+			len(l.Slots), len(l.Params), kn.slots, kn.params)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return nil, kn.program.Run(l, s.device.backend.pool)
+}
+
+func (s *stream) Copy(dst, src uintptr, bytes int64, _, _ bool) (backends.Event, error) {
+	if bytes < 0 {
+		return nil, fmt.Errorf("cpu: copy of %d bytes", bytes)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	copy(hostmem.Bytes(dst, bytes), hostmem.Bytes(src, bytes))
+	return nil, nil
+}
+
+func (s *stream) Synchronize(context.Context) error { return nil }
+
+func (s *stream) Close() error { return nil }

@@ -1,0 +1,193 @@
+package strips
+
+import (
+	"sync"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cpu/workers"
+	"github.com/hologram-project/hologram/isa"
+)
+
+// run is one launch of a kernel, shared by the workers that take part.
+type run struct {
+	k      *Kernel
+	l      *backends.Launch
+	slots  []slot
+	lanes  uint64 // that run
+	width  int    // most lanes of a strip
+	strips int
+	// A launch over strided views is cut at the ends of rows: each has row
+	// elements, in pieces strips of which all but the last have width lanes.
+	row      uint64
+	pieces   int
+	perChunk int // strips
+
+	phase    uint16
+	phaseOut uint16
+
+	mu      sync.Mutex
+	faulted bool
+	first   backends.ProgramFault
+}
+
+// minRow is the number of elements from which a row is worth strips of its own.
+const minRow = 64
+
+// prepare sets the run up for a launch.
+func (r *run) prepare(l *backends.Launch) {
+	r.l, r.faulted, r.row = l, false, 0
+	block := uint64(l.Block[0]) * uint64(l.Block[1]) * uint64(l.Block[2])
+	r.lanes = min(l.N, uint64(l.Grid[0])*uint64(l.Grid[1])*uint64(l.Grid[2])*block)
+	for i := range r.slots {
+		r.slots[i].bind(l, &l.Slots[i])
+	}
+	r.relate()
+	r.width = r.k.width()
+	switch {
+	case r.k.blocks:
+		r.width = int(block)
+	case r.lanes < uint64(r.width):
+		// One strip, as wide as a frame made for more.
+	default:
+		r.cutRows()
+	}
+	switch {
+	case r.row > 0:
+		r.strips = int((r.lanes+r.row-1)/r.row) * r.pieces
+	default:
+		r.strips = int((r.lanes + uint64(r.width) - 1) / uint64(r.width))
+	}
+	if r.k.phase && l.Phase != nil {
+		r.phase = *l.Phase % phases
+		r.phaseOut = r.phase
+	}
+}
+
+// relate finds out which slots' memory is written, and which overlap.
+func (r *run) relate() {
+	for i := range r.slots {
+		a := &r.slots[i]
+		a.still, a.alone = !r.k.use[i].Writes, true
+		lo, hi := a.extent()
+		for j := range r.slots {
+			if j == i || !r.k.use[i].Writes && !r.k.use[j].Writes {
+				continue
+			}
+			if lo2, hi2 := r.slots[j].extent(); lo < hi2 && lo2 < hi {
+				a.alone = false
+				a.still = a.still && !r.k.use[j].Writes
+			}
+		}
+	}
+}
+
+// cutRows lets strips end where the rows of strided views do, if the rows are
+// long enough: then each view has one stride in a strip.
+func (r *run) cutRows() {
+	row := int64(0)
+	for i := range r.slots {
+		if sl := &r.slots[i]; r.k.use[i].Indexed && sl.layout == scattered {
+			if n := sl.shape[sl.rank-1]; row == 0 || n < row {
+				row = n
+			}
+		}
+	}
+	if row < minRow {
+		return
+	}
+	for i := range r.slots {
+		if sl := &r.slots[i]; sl.layout == scattered {
+			sl.layout = strided
+		}
+	}
+	r.row = uint64(row)
+	r.pieces = int((row + int64(r.width) - 1) / int64(r.width))
+	piece := (int(row) + r.pieces - 1) / r.pieces
+	r.width = min(r.width, (piece+15)&^15)
+	r.pieces = (int(row) + r.width - 1) / r.width
+}
+
+// bounds returns the first lane of a strip and the number of lanes.
+func (r *run) bounds(strip int) (g uint64, n int) {
+	end := r.lanes
+	if r.row > 0 {
+		first := uint64(strip/r.pieces) * r.row
+		end = min(end, first+r.row)
+		g = first + uint64(strip%r.pieces)*uint64(r.width)
+	} else {
+		g = uint64(strip) * uint64(r.width)
+	}
+	if g >= end {
+		return g, 0
+	}
+	return g, int(min(uint64(r.width), end-g))
+}
+
+// Run takes part in a launch: it runs chunk after chunk. It is for the pool.
+func (r *run) Run(j *workers.Job) {
+	f := r.k.frame(r.width)
+	f.enter(r)
+	for {
+		i, ok := j.Next()
+		if !ok || f.poll() {
+			break
+		}
+		f.runStrips(i*r.perChunk, min((i+1)*r.perChunk, r.strips))
+	}
+	f.leave()
+	r.k.release(f)
+}
+
+// runStrips runs the strips from first up to end.
+func (f *frame) runStrips(first, end int) {
+	for i := first; i < end && !f.poll(); i++ {
+		g, n := f.r.bounds(i)
+		if n == 0 {
+			continue
+		}
+		if f.k.shared > 0 {
+			clear(lanes[byte](f.shared, int(f.k.shared)))
+		}
+		f.strip(g, n)
+	}
+}
+
+// special returns a special value that is the same in the whole launch.
+func (r *run) special(s isa.Special) uint64 {
+	switch {
+	case s == isa.N:
+		return r.l.N
+	case s >= isa.GridDimX:
+		return uint64(r.l.Grid[s-isa.GridDimX])
+	}
+	return uint64(r.l.Block[s-isa.BlockDimX])
+}
+
+// fault keeps a fault, the one of the lowest lane seen.
+func (r *run) fault(k isa.FaultKind, site int, lane uint64) {
+	r.mu.Lock()
+	if !r.faulted || lane < r.first.Lane {
+		r.faulted, r.first = true, backends.ProgramFault{Kind: k, Site: site, Lane: lane}
+	}
+	r.mu.Unlock()
+}
+
+// finish returns the launch's outcome and forgets it.
+func (r *run) finish() error {
+	l := r.l
+	r.l = nil
+	for i := range r.slots {
+		r.slots[i].base = nil
+	}
+	if l.Cancel != nil && l.Cancel.Load() {
+		return backends.ErrCancelled
+	}
+	if r.k.phase && l.Phase != nil {
+		*l.Phase = r.phaseOut
+	}
+	if r.faulted {
+		f := r.first
+		return &f
+	}
+	return nil
+}

@@ -1,0 +1,301 @@
+package strips
+
+import (
+	"unsafe"
+
+	"github.com/hologram-project/hologram/isa"
+)
+
+// step is a node made ready to run: what to do, and the registers to do it on.
+// It is immutable once compiled, and shared by all workers.
+type step struct {
+	run     func(f *frame, s *step)
+	d       int32 // result register, -1 for none
+	a, b, c int32 // operand registers
+	l1      loop1
+	l2      loop2
+	l3      loop3
+	widen   loop1 // of a 16-bit float
+	narrow  loop1 // likewise; nil if the result is not one
+	lin     linRule
+	typ     isa.Type // operated on
+	from    isa.Type // CVT: of the source; LDC: of the index
+	cond    isa.Cond // SET
+	// exchange: SET has its operands the other way round.
+	exchange bool
+	// elementwise: lane i of the result depends on lane i of the operands
+	// alone and is written after these are read, so registers may be shared.
+	elementwise bool
+	// direct is one more than the number of a slot: the result is only stored
+	// to slot[index], and may be computed right there. directQuiet: no load
+	// stands between, so even an out slot that is an in slot too may be.
+	direct      int32
+	directQuiet bool
+	h           int32 // register of the slot number of an indirect address
+	e           int32 // fourth operand: ATOM_CAS, the value desired
+	site        int32
+	imm         uint64
+	slot        int32 // memory: slot number, or -1 for shared memory
+	indirect    bool
+	hasOff      bool
+	index       bool // slot[index]
+	offset      int64
+	table       []byte // LDC: the table's bytes; class tables
+	elements    int    // LDC: of the table
+
+	// of constructs
+	sides   [2]*region
+	init    []pair // of Loop: parameters from inits
+	leave   []pair // of Br: the target's results or parameters
+	exit    int32  // of Block and Loop, and of Br its target's: index of its exits; -1: the lane ends
+	toLoop  bool   // of Br
+	counted bool
+	free    bool
+	// registers for masks
+	m0, m1, m2 int32
+}
+
+// region is the steps of an ir.Region and what they yield at its end.
+type region struct {
+	steps []step
+	yield []pair
+	// ends: the region's end is never reached.
+	ends bool
+}
+
+// pair says that register d takes the value of register s. temp marks the
+// first half of a move by way of a temporary.
+type pair struct {
+	d, s int32
+	temp bool
+}
+
+// out returns where an elementwise step puts its lanes, and makes the result
+// register hold them.
+func (f *frame) out(s *step) unsafe.Pointer {
+	d := &f.regs[s.d]
+	if s.direct > 0 && f.m.count == f.n {
+		sl := &f.slots[s.direct-1]
+		if sl.layout == linear && (sl.alone || s.directQuiet) {
+			d.kind = vec
+			d.p = unsafe.Add(sl.base, int64(f.g0)*int64(sl.size))
+			return d.p
+		}
+	}
+	return d.setVec()
+}
+
+// cell makes the result register uniform and returns where its cell is.
+func (d *reg) cell() unsafe.Pointer {
+	d.setUni(0)
+	return unsafe.Pointer(&d.bits)
+}
+
+func runUnary(f *frame, s *step) {
+	a := &f.regs[s.a]
+	if a.kind == uni {
+		s.l1(f.regs[s.d].cell(), unsafe.Pointer(&a.bits), 1)
+		return
+	}
+	p := a.lanes(f)
+	s.l1(f.out(s), p, f.n)
+}
+
+func runBinary(f *frame, s *step) {
+	a, b := &f.regs[s.a], &f.regs[s.b]
+	if a.kind|b.kind != vec && f.simple(s, a, b) {
+		return
+	}
+	p, q := a.lanes(f), b.lanes(f)
+	s.l2(f.out(s), p, q, f.n)
+}
+
+// simple computes a binary primitive without work per lane, if its operands
+// are uniform, or linear in the lane and the result is too.
+func (f *frame) simple(s *step, a, b *reg) bool {
+	d := &f.regs[s.d]
+	if a.kind == uni && b.kind == uni {
+		s.l2(d.cell(), unsafe.Pointer(&a.bits), unsafe.Pointer(&b.bits), 1)
+		return true
+	}
+	if s.lin == nil || a.kind == vec || b.kind == vec {
+		return false
+	}
+	x, ok1 := a.linear(s.typ, f.n)
+	y, ok2 := b.linear(s.typ, f.n)
+	if !ok1 || !ok2 {
+		return false
+	}
+	l, ok := s.lin(s.typ, x, y, f.n)
+	if !ok || !l.fits(s.typ, f.n) {
+		return false
+	}
+	d.setLin(l)
+	return true
+}
+
+func runTernary(f *frame, s *step) {
+	a, b, c := &f.regs[s.a], &f.regs[s.b], &f.regs[s.c]
+	if a.kind == uni && b.kind == uni && c.kind == uni {
+		s.l3(f.regs[s.d].cell(), unsafe.Pointer(&a.bits), unsafe.Pointer(&b.bits), unsafe.Pointer(&c.bits), 1)
+		return
+	}
+	p, q, r := a.lanes(f), b.lanes(f), c.lanes(f)
+	s.l3(f.out(s), p, q, r, f.n)
+}
+
+// runHalf runs a float32 loop on 16-bit floats, by way of the frame's scratch.
+func runHalf(f *frame, s *step) {
+	n, same := f.n, true
+	var in [3]unsafe.Pointer
+	for _, r := range [3]int32{s.a, s.b, s.c} {
+		if r >= 0 && f.regs[r].kind != uni {
+			same = false
+		}
+	}
+	if same {
+		n = 1
+	}
+	for i, r := range [3]int32{s.a, s.b, s.c} {
+		if r < 0 {
+			break
+		}
+		x := &f.regs[r]
+		in[i] = f.wide[i]
+		if x.kind == uni {
+			s.widen(in[i], unsafe.Pointer(&x.bits), 1)
+			if !same {
+				fillSize(4, in[i], uint64(*(*uint32)(in[i])), n)
+			}
+			continue
+		}
+		s.widen(in[i], x.lanes(f), n)
+	}
+	var d unsafe.Pointer
+	if same {
+		d = f.regs[s.d].cell()
+	} else {
+		d = f.out(s)
+	}
+	to := d
+	if s.narrow != nil {
+		to = f.wide[0]
+	}
+	switch {
+	case s.l1 != nil:
+		s.l1(to, in[0], n)
+	case s.l2 != nil && s.exchange:
+		s.l2(to, in[1], in[0], n)
+	case s.l2 != nil:
+		s.l2(to, in[0], in[1], n)
+	default:
+		s.l3(to, in[0], in[1], in[2], n)
+	}
+	if s.narrow != nil {
+		s.narrow(d, to, n)
+	}
+}
+
+func runSet(f *frame, s *step) {
+	a, b, d := &f.regs[s.a], &f.regs[s.b], &f.regs[s.d]
+	if s.exchange {
+		a, b = b, a
+	}
+	if a.kind != vec && b.kind != vec {
+		if a.kind == uni && b.kind == uni {
+			s.l2(d.cell(), unsafe.Pointer(&a.bits), unsafe.Pointer(&b.bits), 1)
+			return
+		}
+		x, ok1 := a.linear(s.typ, f.n)
+		y, ok2 := b.linear(s.typ, f.n)
+		if s.typ.Integer() && ok1 && ok2 {
+			if holds, ok := linSet(s.cond, x, y, f.n); ok {
+				d.setUni(uint64(b2u(holds)))
+				return
+			}
+		}
+	}
+	p, q := a.lanes(f), b.lanes(f)
+	s.l2(d.setVec(), p, q, f.n)
+}
+
+func runSel(f *frame, s *step) {
+	p := &f.regs[s.a]
+	if p.kind == uni {
+		from := s.c
+		if p.bits&1 != 0 {
+			from = s.b
+		}
+		f.assign(&f.regs[s.d], &f.regs[from])
+		return
+	}
+	q, x, y := p.lanes(f), f.regs[s.b].lanes(f), f.regs[s.c].lanes(f)
+	s.l3(f.out(s), q, x, y, f.n)
+}
+
+func runCvt(f *frame, s *step) {
+	a, d := &f.regs[s.a], &f.regs[s.d]
+	if a.kind == uni {
+		s.l1(d.cell(), unsafe.Pointer(&a.bits), 1)
+		return
+	}
+	if a.kind == aff && s.typ.Integer() {
+		if l, ok := a.linear(s.from, f.n); ok && l.fits(s.typ, f.n) {
+			d.setLin(l)
+			return
+		}
+	}
+	p := a.lanes(f)
+	s.l1(f.out(s), p, f.n)
+}
+
+// runDiv is integer division and remainder: a divisor of 0 in an active lane
+// is a fault.
+func runDiv(f *frame, s *step) {
+	b := &f.regs[s.b]
+	if b.kind == uni {
+		if b.bits == 0 {
+			f.faultFirst(s, isa.FaultDivide)
+		}
+	} else {
+		// Found out before the division, which may overwrite the divisors.
+		size := s.typ.Size()
+		p := b.lanes(f)
+		if i := firstZero(size, p, f.n); i >= 0 {
+			f.zeroDivisors(s, size, p, i)
+		}
+	}
+	runBinary(f, s)
+}
+
+// zeroDivisors reports a zero divisor from lane i on, if an active lane has one.
+func (f *frame) zeroDivisors(s *step, size int, p unsafe.Pointer, i int) {
+	for ; i < f.n; i++ {
+		if f.m.has(i) && firstZero(size, unsafe.Add(p, i*size), 1) == 0 {
+			f.fault(s, isa.FaultDivide, i)
+			return
+		}
+	}
+}
+
+func zeroAt[T unsigned](p unsafe.Pointer, n int) int {
+	for i, v := range lanes[T](p, n) {
+		if v == 0 {
+			return i
+		}
+	}
+	return -1
+}
+
+// firstZero returns the first of n integers that is 0, or -1.
+func firstZero(size int, p unsafe.Pointer, n int) int {
+	switch size {
+	case 1:
+		return zeroAt[uint8](p, n)
+	case 2:
+		return zeroAt[uint16](p, n)
+	case 4:
+		return zeroAt[uint32](p, n)
+	}
+	return zeroAt[uint64](p, n)
+}

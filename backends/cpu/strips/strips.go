@@ -1,0 +1,147 @@
+// Package strips is the portable engine of the CPU backend. It compiles a
+// canonical function to a tree of steps. A step does one primitive for all
+// lanes of a strip, some hundreds of lanes of which the registers fit the
+// nearest cache, by one plain loop; where lanes diverge, masks say which of
+// them run. A program with shared memory, barriers or collectives runs a whole
+// block as a strip: its lanes go in lockstep, which makes barriers free. The
+// others run in strips that take no notice of blocks.
+//
+// The engine shares no evaluator with package isa or the interpreter, whose
+// second opinion it is.
+package strips
+
+import (
+	"sync"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cpu/workers"
+	"github.com/hologram-project/hologram/backends/fpenv"
+	"github.com/hologram-project/hologram/isa"
+)
+
+// Kernel is a compiled program.
+type Kernel struct {
+	body      *region
+	regs      []regInfo
+	laneBytes int // of the registers
+	exits     int
+	use       []isa.SlotUse
+	params    []paramReg
+	specials  []specialReg
+	foreign   []int32 // registers that may hold memory of slots
+	areas     []scratch
+	poolBytes int // of a lane
+	shared    uint32
+	cost      float64 // steps a lane takes, roughly
+
+	blocks      bool // a strip is a block
+	places      bool // reads lane or block indices
+	halves      bool // computes with 16-bit floats
+	collectives bool
+	residue     bool
+	phase       bool
+
+	mu     sync.Mutex
+	frames []*frame
+	runs   []*run
+}
+
+// Bounds on a strip's lanes, and on the memory of its registers.
+const (
+	minWidth      = 128
+	maxWidth      = isa.MaxBlockLanes
+	registerBytes = 24 << 10
+	scratchBytes  = 1 << 20
+)
+
+// width is the number of lanes of a strip where blocks don't matter.
+func (k *Kernel) width() int {
+	w := registerBytes / max(k.laneBytes, 1)
+	if k.poolBytes > 0 {
+		w = min(w, scratchBytes/k.poolBytes)
+	}
+	return min(max(w, minWidth), maxWidth) &^ 63
+}
+
+// frame takes a frame for strips of the given width, or makes one.
+func (k *Kernel) frame(width int) *frame {
+	k.mu.Lock()
+	for i := len(k.frames) - 1; i >= 0; i-- {
+		if f := k.frames[i]; f.width >= width {
+			last := len(k.frames) - 1
+			k.frames[i] = k.frames[last]
+			k.frames = k.frames[:last]
+			k.mu.Unlock()
+			return f
+		}
+	}
+	// Frames that are too narrow now would only pile up.
+	k.frames = k.frames[:0]
+	k.mu.Unlock()
+	return newFrame(k, (width+63)&^63)
+}
+
+func (k *Kernel) release(f *frame) {
+	k.mu.Lock()
+	k.frames = append(k.frames, f)
+	k.mu.Unlock()
+}
+
+// takeRun takes a free run, or makes one.
+func (k *Kernel) takeRun() *run {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if n := len(k.runs); n > 0 {
+		r := k.runs[n-1]
+		k.runs = k.runs[:n-1]
+		return r
+	}
+	return &run{k: k, slots: make([]slot, len(k.use))}
+}
+
+// Release frees the memory that the kernel kept for further launches.
+func (k *Kernel) Release() {
+	k.mu.Lock()
+	k.frames, k.runs = nil, nil
+	k.mu.Unlock()
+}
+
+// Run runs a launch to its end, on the caller's thread and, if there is enough
+// to do, on workers. The error is a *backends.ProgramFault, ErrCancelled or nil.
+func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
+	r := k.takeRun()
+	r.prepare(l)
+	chunks := 1
+	if threads := pool.Threads(); threads > 1 && r.strips > 1 {
+		if work := k.cost * float64(r.lanes) * stepNanoseconds; work > aloneNanoseconds {
+			chunks = min(r.strips, threads*chunksPerThread, int(work/chunkNanoseconds)+1)
+		}
+	}
+	r.perChunk = (r.strips + chunks - 1) / max(chunks, 1)
+	if chunks == 1 {
+		state := fpenv.Enter()
+		f := k.frame(r.width)
+		f.enter(r)
+		f.runStrips(0, r.strips)
+		f.leave()
+		k.release(f)
+		fpenv.Leave(state)
+	} else {
+		pool.Run((r.strips+r.perChunk-1)/r.perChunk, r)
+	}
+	err := r.finish()
+	k.mu.Lock()
+	k.runs = append(k.runs, r)
+	k.mu.Unlock()
+	return err
+}
+
+// How work is divided. A step takes about a third of a nanosecond a lane;
+// waking a worker that sleeps takes some 50 µs; a chunk should be worth
+// fetching, and small enough that all finish at about the same time.
+const (
+	stepNanoseconds  = 0.3
+	aloneNanoseconds = 50e3
+	chunkNanoseconds = 20e3
+	chunksPerThread  = 8
+)

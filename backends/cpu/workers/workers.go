@@ -1,0 +1,192 @@
+// Package workers is the pool of threads that CPU launches share. A launch is
+// cut into chunks that the caller and whichever workers are free take by
+// counting up. The caller always takes part, and waits at the end only for
+// workers that have begun: a pool that is busy elsewhere, or whose threads
+// the system does not wake, costs nothing but help.
+package workers
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hologram-project/hologram/backends/fpenv"
+)
+
+// Task is work in chunks. Run is called by each thread that takes part, at
+// the same time; it takes chunks from the job until there are none.
+type Task interface {
+	Run(j *Job)
+}
+
+// Job is one task being run.
+type Job struct {
+	task   Task
+	chunks int64
+	next   atomic.Int64
+	// state has the generation in its high half, whether workers may still
+	// enter in bit 31, and the number of workers inside below.
+	state atomic.Uint64
+	left  chan struct{} // the last worker to leave a closed job says so
+}
+
+const open = 1 << 31
+
+// Next returns the next chunk's number, and false when there is none left.
+func (j *Job) Next() (int, bool) {
+	i := j.next.Add(1) - 1
+	return int(i), i < j.chunks
+}
+
+// enter lets a worker in if the job is still that of the invitation.
+func (j *Job) enter(generation uint64) bool {
+	for {
+		s := j.state.Load()
+		if s>>32 != generation || s&open == 0 {
+			return false
+		}
+		if j.state.CompareAndSwap(s, s+1) {
+			return true
+		}
+	}
+}
+
+// leave counts a worker out.
+func (j *Job) leave() {
+	if s := j.state.Add(^uint64(0)); s&(open<<1-1) == 0 {
+		j.left <- struct{}{}
+	}
+}
+
+// invitation asks a worker to take part in a job, if it is still going on.
+type invitation struct {
+	job        *Job
+	generation uint64
+}
+
+// Pool is a set of workers.
+type Pool struct {
+	// A worker is bound to a thread only while it works: to wake a goroutine
+	// that is bound takes the scheduler longer.
+	threads atomic.Int32
+	work    chan invitation
+	mu      sync.Mutex
+	started int
+	free    []*Job
+	closed  bool
+	quit    chan struct{}
+}
+
+// maxThreads bounds what SetThreads takes.
+const maxThreads = 1024
+
+// New makes a pool for the given number of threads, the caller's included.
+// Workers start when they are first needed.
+func New(threads int) *Pool {
+	p := &Pool{work: make(chan invitation, maxThreads), quit: make(chan struct{})}
+	p.SetThreads(threads)
+	return p
+}
+
+// SetThreads sets how many threads a launch may use, the caller's included; at
+// least 1.
+func (p *Pool) SetThreads(n int) { p.threads.Store(int32(min(max(n, 1), maxThreads))) }
+
+// Threads returns how many threads a launch may use.
+func (p *Pool) Threads() int { return int(p.threads.Load()) }
+
+// Run runs a task in chunks and returns when all are done.
+func (p *Pool) Run(chunks int, t Task) {
+	helpers := min(p.Threads(), chunks) - 1
+	j := p.begin(chunks, t, helpers)
+	generation := j.state.Load() >> 32
+invite:
+	for range helpers {
+		select {
+		case p.work <- invitation{j, generation}:
+		default:
+			break invite // as many are waiting already as the pool could ever serve
+		}
+	}
+	state := fpenv.Enter()
+	t.Run(j)
+	fpenv.Leave(state)
+	p.end(j)
+}
+
+// begin opens a job, and sees to it that there are workers.
+func (p *Pool) begin(chunks int, t Task, helpers int) *Job {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.started < helpers && !p.closed {
+		p.started++
+		go p.serve()
+	}
+	var j *Job
+	if n := len(p.free); n > 0 {
+		j = p.free[n-1]
+		p.free = p.free[:n-1]
+	} else {
+		j = &Job{left: make(chan struct{}, 1)}
+	}
+	j.task, j.chunks = t, int64(chunks)
+	j.next.Store(0)
+	j.state.Store((j.state.Load()>>32+1)<<32 | open)
+	return j
+}
+
+// spins is how often the caller looks whether the workers are done before it
+// sleeps: they are in their last chunks.
+const spins = 64
+
+// end closes a job, waits for the workers inside, and keeps it for later.
+func (p *Pool) end(j *Job) {
+	// Without the bit nobody enters any more, and the last to leave says so.
+	if s := j.state.Add(^uint64(open - 1)); s&(open-1) != 0 {
+		j.wait()
+	}
+	j.task = nil
+	p.mu.Lock()
+	p.free = append(p.free, j)
+	p.mu.Unlock()
+}
+
+// wait waits for the last worker to leave.
+func (j *Job) wait() {
+	for range spins {
+		select {
+		case <-j.left:
+			return
+		default:
+			runtime.Gosched()
+		}
+	}
+	<-j.left
+}
+
+// serve is a worker: it takes part in the jobs that it is invited to.
+func (p *Pool) serve() {
+	for {
+		select {
+		case <-p.quit:
+			return
+		case in := <-p.work:
+			if in.job.enter(in.generation) {
+				state := fpenv.Enter()
+				in.job.task.Run(in.job)
+				fpenv.Leave(state)
+				in.job.leave()
+			}
+		}
+	}
+}
+
+// Close ends the workers; jobs then run on their callers' threads alone.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed {
+		p.closed = true
+		close(p.quit)
+	}
+}
