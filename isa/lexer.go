@@ -1,6 +1,8 @@
 package isa
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -147,6 +149,10 @@ var reservedNames = map[string]string{
 	"inf":    "it is an immediate",
 	"nan":    "it is an immediate",
 }
+
+// ReservedNames lists the words that cannot name registers, predicates, slots,
+// parameters or tables, in alphabetical order.
+func ReservedNames() []string { return slices.Sorted(maps.Keys(reservedNames)) }
 
 // numberedName splits the spelling of a numbered register (prefix 'r') or
 // predicate ('p'). ok says that s is one letter and digits; n is -1 where the
