@@ -19,6 +19,7 @@ func number(f *Func) bool {
 
 type numberKey struct {
 	op   Op
+	free bool
 	form isa.Form
 	imm  uint64
 	mem  Mem
@@ -139,7 +140,7 @@ func (n *Node) numberable() bool {
 }
 
 func (n *numberer) key(nd *Node) numberKey {
-	k := numberKey{op: nd.Op, form: nd.Form, imm: nd.Imm, mem: nd.Mem, seen: n.memory.of(&nd.Mem)}
+	k := numberKey{op: nd.Op, free: nd.Free, form: nd.Form, imm: nd.Imm, mem: nd.Mem, seen: n.memory.of(&nd.Mem)}
 	for i, a := range nd.Args {
 		k.args[i] = a.mark
 	}
