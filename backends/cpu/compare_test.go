@@ -1,0 +1,692 @@
+package cpu_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cpu"
+	"github.com/hologram-project/hologram/backends/interp"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/ir"
+)
+
+// host is memory that a test's launches see; views into it are addresses,
+// which the collector doesn't follow.
+type host struct{ blocks [][]byte }
+
+func (h *host) block(n int) []byte {
+	b := make([]uint64, n/8+1)
+	h.blocks = append(h.blocks, unsafe.Slice((*byte)(unsafe.Pointer(&b[0])), 8*len(b)))
+	return h.blocks[len(h.blocks)-1][:n]
+}
+
+func addr(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
+
+func verify(t testing.TB, text string) *isa.Verified {
+	t.Helper()
+	p, err := isa.Assemble("test.atlas", text)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	v, err := isa.Verify(p)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return v
+}
+
+// outcome is what a launch left behind.
+type outcome struct {
+	slots   [][]byte
+	residue [isa.NumClasses]uint64
+	phase   uint16
+	err     error
+	inst    int // that faulted
+}
+
+// shape is a launch's grid, block, index space and fuel.
+type shape struct {
+	grid, block [3]uint32
+	dims        []int64
+	fuel        uint64
+}
+
+func linear(n, block int64) shape {
+	return shape{grid: [3]uint32{uint32((n + block - 1) / block), 1, 1}, block: [3]uint32{uint32(block), 1, 1}, dims: []int64{n}}
+}
+
+func (s shape) n() int64 {
+	n := int64(1)
+	for _, d := range s.dims {
+		n *= d
+	}
+	return n
+}
+
+// run launches v on a backend, with contents for its slots and strides for
+// those that are not contiguous.
+func run(t testing.TB, b backends.Backend, v *isa.Verified, sh shape, contents [][]byte, strides map[int][]int64, params []uint64) outcome {
+	t.Helper()
+	d, err := b.Open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, srcs, err := ir.Canonical(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := d.Compile(&backends.Unit{Source: v, IR: f})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := d.NewStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var h host
+	var o outcome
+	o.phase = 700
+	l := &backends.Launch{Params: params, Grid: sh.grid, Block: sh.block, Rank: len(sh.dims), N: uint64(sh.n()),
+		Fuel: sh.fuel, Residue: &o.residue, Phase: &o.phase}
+	copy(l.Shape[:], sh.dims)
+	for i, c := range contents {
+		m := h.block(len(c))
+		copy(m, c)
+		o.slots = append(o.slots, m)
+		w := backends.View{Addr: addr(m), Bytes: int64(len(m)), Type: v.Program.Slots[i].Type, Rank: l.Rank, Shape: l.Shape}
+		if st, ok := strides[i]; ok {
+			copy(w.Stride[:], st)
+			w.Bytes = 0
+		} else {
+			for k, n := l.Rank-1, int64(1); k >= 0; k-- {
+				w.Stride[k] = n
+				n *= l.Shape[k]
+			}
+		}
+		l.Slots = append(l.Slots, w)
+	}
+	e, err := s.Launch(k, l)
+	if e != nil {
+		t.Fatal("the launch is not done")
+	}
+	o.err, o.inst = err, -1
+	var pf *backends.ProgramFault
+	if errors.As(err, &pf) {
+		o.inst = pf.Site
+		if !d.Info().RunsSource {
+			o.inst = srcs[pf.Site]
+		}
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	k.Release()
+	return o
+}
+
+// same reports the first difference between two outcomes, with NaNs alike.
+func same(v *isa.Verified, a, b outcome) error {
+	for i := range a.slots {
+		ty := v.Program.Slots[i].Type
+		for k := 0; k+ty.Size() <= len(a.slots[i]); k += ty.Size() {
+			x, y := cellAt(ty, a.slots[i][k:]), cellAt(ty, b.slots[i][k:])
+			if x != y && !(nan(ty, x) && nan(ty, y)) {
+				return fmt.Errorf("slot %s, element %d: %#x is not %#x", v.Program.Slots[i].Name, k/ty.Size(), x, y)
+			}
+		}
+	}
+	switch {
+	case a.residue != b.residue:
+		return fmt.Errorf("residue %v is not %v", a.residue, b.residue)
+	case a.phase != b.phase:
+		return fmt.Errorf("phase %d is not %d", a.phase, b.phase)
+	case (a.err == nil) != (b.err == nil):
+		return fmt.Errorf("outcome %v is not %v", a.err, b.err)
+	}
+	return nil
+}
+
+func cellAt(t isa.Type, b []byte) uint64 {
+	var c [8]byte
+	copy(c[:], b[:t.Size()])
+	return binary.LittleEndian.Uint64(c[:])
+}
+
+func nan(t isa.Type, c uint64) bool {
+	if !t.Float() {
+		return false
+	}
+	e := (uint64(1)<<t.ExponentBits() - 1) << t.MantissaBits()
+	return c&e == e && c&(1<<t.MantissaBits()-1) != 0
+}
+
+// randomContents fills n elements of each slot.
+func randomContents(r *rand.Rand, v *isa.Verified, n int64) [][]byte {
+	var out [][]byte
+	for _, s := range v.Program.Slots {
+		b := make([]byte, n*int64(s.Type.Size()))
+		for i := range b {
+			b[i] = byte(r.Uint32())
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+// programs are compared with the interpreter, each in several launches. The
+// slots of element programs hold random bytes.
+var programs = map[string]string{
+	"if both sides": `
+program p
+slot a i32
+slot c i32
+  ldg.i32 x, a[index]
+  set.lt.i32 p, x, 0
+  bra neg, p
+  add.i32 y, x, 7
+  mul.i32 y, y, x
+  bra out
+neg:
+  sub.i32 y, 3, x
+out:
+  stg.i32 y, c[index]
+  exit`,
+	"exit early": `
+program p
+slot a i32
+slot c i32
+  ldg.i32 x, a[index]
+  and.i32 y, x, 3
+  set.eq.i32 p, y, 0
+  bra some, !p
+  exit
+some:
+  set.eq.i32 p, y, 1
+  bra more, p
+  stg.i32 y, c[index]
+more:
+  stg.i32 x, c[index]
+  exit`,
+	"loop of differing counts": `
+program p
+slot a u32
+slot c u32
+  ldg.u32 x, a[index]
+  and.u32 n, x, 15
+  mov.u32 s, 1
+  mov.u32 k, x
+  loop n, done
+  mul.u32 s, s, 3
+  add.u32 s, s, k
+  add.u32 k, k, 5
+done:
+  stg.u32 s, c[index]
+  exit`,
+	"swap in a loop": `
+program p
+slot a u32
+slot c u32
+  ldg.u32 x, a[index]
+  mov.u32 y, 1
+  and.u32 n, x, 7
+  loop n, done
+  mov.u32 t, x
+  mov.u32 x, y
+  mov.u32 y, t
+done:
+  sub.u32 s, x, y
+  stg.u32 s, c[index]
+  exit`,
+	"break and continue": `
+program p
+slot a u32
+slot c u32
+  ldg.u32 x, a[index]
+  mov.u32 s, 0
+  mov.u32 k, x
+  loop 20, next
+  and.u32 b, k, 31
+  set.eq.u32 p, b, 9
+  bra out, p
+  shr.u32 k, k, 1
+  and.u32 b, k, 1
+  set.eq.u32 p, b, 1
+  bra next, p
+  add.u32 s, s, k
+next:
+  add.u32 s, s, 1000000
+out:
+  stg.u32 s, c[index]
+  exit`,
+	"while": `
+program p
+slot a u32
+slot c u32
+  ldg.u32 x, a[index]
+  and.u32 x, x, 1023
+  mov.u32 s, 0
+again:
+  set.le.u32 p, x, 1
+  bra done, p
+  add.u32 s, s, 1
+  and.u32 b, x, 1
+  set.eq.u32 q, b, 1
+  bra odd, q
+  shr.u32 x, x, 1
+  bra again
+odd:
+  mul.u32 x, x, 3
+  add.u32 x, x, 1
+  bra again
+done:
+  stg.u32 s, c[index]
+  exit`,
+	"nested loops with exits": `
+program p
+slot a u32
+slot c u32
+  ldg.u32 x, a[index]
+  mov.u32 s, 0
+  and.u32 n, x, 7
+  loop n, outer
+  shr.u32 m, x, 4
+  and.u32 m, m, 7
+  loop m, inner
+  add.u32 s, s, x
+  and.u32 b, s, 63
+  set.eq.u32 p, b, 5
+  bra gone, p
+  set.eq.u32 p, b, 6
+  bra outer, p
+  set.eq.u32 p, b, 7
+  bra end, p
+inner:
+  add.u32 s, s, 1
+outer:
+  stg.u32 s, c[index]
+  exit
+end:
+  mov.u32 s, 4242
+  stg.u32 s, c[index]
+gone:
+  exit`,
+	"division": `
+program p
+slot a i32
+slot c i32
+  ldg.i32 x, a[index]
+  and.i32 y, x, 3
+  set.ne.i32 p, y, 0
+  bra safe, p
+  bra out
+safe:
+  div.i32 x, 1000, y
+  rem.i32 y, x, y
+  add.i32 x, x, y
+out:
+  stg.i32 x, c[index]
+  exit`,
+	"division by zero": `
+program p
+slot a i32
+slot c i32
+  ldg.i32 x, a[index]
+  and.i32 y, x, 3
+  rem.i32 z, x, y
+  stg.i32 z, c[index]
+  exit`,
+	"stray": `
+program p
+slot a u32
+slot c u32
+  ldg.u32 x, a[index]
+  and.u32 x, x, 0xfff
+  shl.u32 x, x, 2
+  ldg.u32 y, a[x - 8]
+  set.lt.u32 p, x, 64
+  bra out, p
+  stg.u32 y, c[index]
+out:
+  exit`,
+	"lanes and blocks": `
+program p
+slot c u32
+  sreg x, lane.x
+  sreg y, lane.y
+  sreg z, lane.z
+  mad.u32 x, y, 100, x
+  mad.u32 x, z, 10000, x
+  sreg y, block.x
+  mad.u32 x, y, 1000000, x
+  sreg y, block.y
+  mad.u32 x, y, 10000000, x
+  sreg y, block.z
+  mad.u32 x, y, 100000000, x
+  sreg y, block_dim.y
+  add.u32 x, x, y
+  sreg y, grid_dim.x
+  add.u32 x, x, y
+  sreg g, global_lane
+  sreg n, n
+  mul.u64 g, g, n
+  cvt.u32.u64 y, g
+  add.u32 x, x, y
+  stg.u32 x, c[index]
+  exit`,
+	"byte addresses": `
+program p
+slot a u32
+slot c u32
+  sreg g, global_lane
+  sreg n, n
+  div.u64 row, g, 7
+  rem.u64 col, g, 7
+  mul.u64 o, row, 28
+  shl.u64 k, col, 2
+  add.u64 o, o, k
+  ldg.u32 x, a[o]
+  sub.u64 b, n, g
+  shl.u64 b, b, 2
+  ldg.u32 y, a[b - 4]
+  sub.u32 x, x, y
+  stg.u32 x, c[b - 4]
+  exit`,
+	"mixed types": `
+program p
+slot a f32
+slot b f16
+slot c bf16
+slot d f64
+slot o f32
+  ldg.f32 x, a[index]
+  ldg.f16 y, b[index]
+  ldg.bf16 z, c[index]
+  ldg.f64 w, d[index]
+  cvt.f32.f16 u, y
+  fma.f32 x, x, u, x
+  cvt.f16.f32 v, x
+  fma.f16 v, v, y, 0x1.8p+0
+  cvt.f32.f16 u, v
+  add.f32 x, x, u
+  cvt.bf16.f64 q, w
+  mul.bf16 z, z, q
+  cvt.f32.bf16 u, z
+  min.f32 x, x, u
+  cvt.i16.f32 i, x
+  cvt.f32.i16 u, i
+  max.f32 x, x, u
+  sqrt.f32 u, x
+  set.lt.f32 p, x, 0x1p+0
+  sel.f32 x, p, u, x
+  stg.f32 x, o[index]
+  exit`,
+	"block": `
+program p
+slot a f32
+slot c f32
+shared 4096
+  ldg.f32 x, a[index]
+  sreg l, lane.x
+  shl.u32 o, l, 2
+  sts.f32 x, shared[o]
+  bar_sync 0
+  sreg n, block_dim.x
+  sub.u32 m, n, l
+  shl.u32 m, m, 2
+  lds.f32 y, shared[m - 4]
+  block_reduce_add.f32 s, x
+  block_scan_max.f32 k, y
+  add.f32 y, y, s
+  add.f32 y, y, k
+  stg.f32 y, c[index]
+  exit`,
+	"block, some lanes gone": `
+program p
+slot a f16
+slot c f16
+  ldg.f16 x, a[index]
+  sreg l, lane.x
+  and.u32 b, l, 3
+  set.eq.u32 p, b, 2
+  bra on, !p
+  exit
+on:
+  block_reduce_add.f16 s, x
+  block_scan_add.f16 k, x
+  block_reduce_min.f16 m, x
+  add.f16 s, s, k
+  add.f16 s, s, m
+  stg.f16 s, c[index]
+  exit`,
+	"barrier in a loop": `
+program p
+slot a u32
+slot c u32
+shared 4096
+  ldg.u32 x, a[index]
+  sreg l, lane.x
+  shl.u32 o, l, 2
+  sreg n, block_dim.x
+  add.u32 k, l, 1
+  rem.u32 k, k, n
+  shl.u32 k, k, 2
+  loop 5, end
+  sts.u32 x, shared[o]
+  bar_sync 0
+  lds.u32 y, shared[k]
+  mad.u32 x, x, 3, y
+  bar_sync 0
+end:
+  stg.u32 x, c[index]
+  exit`,
+	"atlas": `
+program p
+slot a u8
+slot c u64
+  ldg.u8 x, a[index]
+  cls_get k
+  nbr_count m, k
+  mirror i, k
+  and.u8 t, x, 63
+  bound_map b, t, m, x
+  unity_test p, 2.0
+  phase_adv 300
+  phase_get h
+  bra out, p
+  phase_adv 5
+  cvt.u64.u16 h2, h
+  add.u64 b, b, h2
+out:
+  cvt.u64.u8 v, x
+  res_accum t, v
+  nbr_get n, t, 3
+  cvt.u64.u8 w, n
+  add.u64 b, b, w
+  cvt.u64.u8 w, i
+  add.u64 b, b, w
+  stg.u64 b, c[index]
+  exit`,
+	"pools": `
+program p
+slot a u32
+slot c u32
+  ldg.u32 x, a[index]
+  pool_alloc h, 64
+  pool_alloc g, 8
+  and.u32 o, x, 15
+  cvt.u64.u32 o, o
+  shl.u64 o, o, 2
+  pool_store.u32 x, h, o
+  pool_store.u32 7, g, 4
+  and.u32 b, x, 1
+  set.eq.u32 p, b, 1
+  sel.u64 k, p, h, g
+  pool_load.u32 y, k, 4
+  pool_free g
+  add.u32 y, y, x
+  stg.u32 y, c[index]
+  exit`,
+	"indirect": `
+program p
+slot a u32
+slot b u32
+slot c u32
+  ldg.u32 x, a[index]
+  and.u32 h, x, 1
+  sreg l, global_lane
+  shl.u64 o, l, 2
+  ldg.u32 y, @h[o]
+  stg.u32 y, c[index]
+  exit`,
+	"atomics": `
+program p
+slot a u32
+slot c u32
+  ldg.u32 x, a[index]
+  and.u32 o, x, 12
+  and.u32 y, x, 0xff
+  atom_add.u32 old, c[o], y
+  atom_max.u32 old, c[o + 16], x
+  atom_xor.u32 old, c[o + 32], x
+  exit`,
+	"phi": `
+program p
+slot c u32
+  sreg l, lane.x
+  ldg.u32 x, phi(3, 2, 1)
+  stg.u32 x, c[index]
+  exit`,
+	"predicates": `
+program p
+slot a u32
+slot c u32
+  ldg.u32 x, a[index]
+  set.gt.u32 p, x, 0x80000000
+  and.u32 y, x, 1
+  set.eq.u32 q, y, 1
+  and.pred r, p, !q
+  xor.pred s, p, q
+  or.pred r, r, s
+  not.pred r, r
+  sel.u32 y, r, x, y
+  sel.u32 y, !s, y, 17
+  stg.u32 y, c[index]
+  exit`,
+	"transcendental": `
+program p
+slot a f32
+slot c f32
+  ldg.f32 x, a[index]
+  exp.f32 y, x
+  sin.f32 z, x
+  add.f32 y, y, z
+  stg.f32 y, c[index]
+  exit`,
+}
+
+func TestCompare(t *testing.T) {
+	oracle, tested := interp.New(), cpu.New(2)
+	for name, text := range programs {
+		v := verify(t, text)
+		r := rand.New(rand.NewPCG(1, 2))
+		shapes := []shape{linear(1, 1), linear(33, 32), linear(1000, 256), linear(2000, 96), linear(700, 1024),
+			{grid: [3]uint32{3, 2, 2}, block: [3]uint32{5, 4, 3}, dims: []int64{7, 50, 2}},
+			{grid: [3]uint32{5, 1, 1}, block: [3]uint32{16, 16, 1}, dims: []int64{1, 1025}},
+			{grid: [3]uint32{1, 1, 1}, block: [3]uint32{32, 1, 1}, dims: []int64{0}},
+		}
+		for i, sh := range shapes {
+			for _, fuel := range []uint64{0, 4, 100} {
+				sh.fuel = fuel
+				contents := randomContents(r, v, max(sh.n(), 16))
+				for k, s := range v.Program.Slots {
+					if s.Name == isa.BoundarySlot {
+						contents[k] = make([]byte, isa.BoundaryBytes)
+						contents[k][3*isa.ClassBytes+2*isa.PageBytes+2] = 77
+					}
+				}
+				want := run(t, oracle, v, sh, contents, nil, nil)
+				got := run(t, tested, v, sh, contents, nil, nil)
+				if err := same(v, got, want); err != nil {
+					t.Errorf("%s, shape %d, fuel %d: %v", name, i, fuel, err)
+					break
+				}
+				checkFault(t, name, v, got, want)
+			}
+		}
+	}
+}
+
+// checkFault sees that a fault was reported with an instruction that can
+// raise it. Which lane's fault is reported is open.
+func checkFault(t *testing.T, name string, v *isa.Verified, got, want outcome) {
+	t.Helper()
+	var g, w *backends.ProgramFault
+	if !errors.As(got.err, &g) || !errors.As(want.err, &w) || g.Kind != w.Kind {
+		return
+	}
+	if got.inst < 0 || got.inst >= len(v.Program.Insts) {
+		t.Errorf("%s: %v leads to instruction %d", name, g, got.inst)
+		return
+	}
+	op := v.Program.Insts[got.inst].Op
+	row, _ := isa.Lookup(op)
+	if g.Kind != isa.FaultFuel && row.Effect&isa.MayFault == 0 {
+		t.Errorf("%s: %v in %v", name, g, op)
+	}
+}
+
+// TestCompareViews runs an element-wise program over views with strides,
+// broadcasts and reversals, some with rows long enough to cut strips at.
+func TestCompareViews(t *testing.T) {
+	v := verify(t, `
+program p
+slot a i32
+slot b i16
+slot c i32
+slot d i16
+  ldg.i32 x, a[index]
+  ldg.i16 y, b[index]
+  cvt.i32.i16 z, y
+  mul.i32 x, x, z
+  stg.i32 x, c[index]
+  set.lt.i32 p, x, 0
+  bra out, p
+  stg.i16 y, d[index]
+out:
+  exit`)
+	r := rand.New(rand.NewPCG(3, 4))
+	oracle, tested := interp.New(), cpu.New(2)
+	for i, dims := range [][]int64{{1}, {1000}, {40, 100}, {7, 5, 9}, {3, 2000}, {2, 3, 700}, {1, 1, 1}, {64, 64}, {600, 3}} {
+		n := int64(1)
+		for _, d := range dims {
+			n *= d
+		}
+		sh := shape{grid: [3]uint32{uint32(n+127) / 128, 1, 1}, block: [3]uint32{128, 1, 1}, dims: dims}
+		transposed := make([]int64, len(dims))
+		column, row, wide := make([]int64, len(dims)), make([]int64, len(dims)), make([]int64, len(dims))
+		for k, s, q := 0, int64(1), len(dims)-1; k < len(dims); k, q = k+1, q-1 {
+			transposed[k] = s
+			s *= dims[k]
+		}
+		for q, s := len(dims)-1, int64(1); q >= 0; q-- {
+			wide[q] = 3 * s
+			s *= dims[q]
+		}
+		column[0], row[len(dims)-1] = 1, 1
+		for j, st := range []map[int][]int64{
+			{0: transposed, 1: transposed}, {0: column, 1: row}, {0: make([]int64, len(dims))},
+			{2: transposed}, {0: wide, 2: wide}, {1: wide, 3: transposed}, {2: transposed, 3: wide, 0: row},
+		} {
+			contents := randomContents(r, v, 3*n)
+			want := run(t, oracle, v, sh, contents, st, nil)
+			got := run(t, tested, v, sh, contents, st, nil)
+			if err := same(v, got, want); err != nil {
+				t.Errorf("dims %d, strides %d: %v", i, j, err)
+			}
+		}
+	}
+}
