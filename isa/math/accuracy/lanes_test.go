@@ -1,0 +1,79 @@
+package accuracy
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/hologram-project/hologram/isa"
+)
+
+// TestLoopsAgreeWithTheTable runs every expansion by the loops and by the
+// table's own evaluators: the errors measured are those of the programs only
+// if both agree in every bit.
+func TestLoopsAgreeWithTheTable(t *testing.T) {
+	for _, c := range Cases() {
+		t.Run(c.String(), func(t *testing.T) {
+			fast, err := NewEvaluator(c.Op, c.Type, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			plain, err := NewEvaluator(c.Op, c.Type, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch c.Type.Size() {
+			case 2:
+				agree[uint16](t, c, fast, plain)
+			case 4:
+				agree[uint32](t, c, fast, plain)
+			case 8:
+				agree[uint64](t, c, fast, plain)
+			}
+		})
+	}
+}
+
+func agree[T uint16 | uint32 | uint64](t *testing.T, c Case, fast, plain *Evaluator) {
+	const n = 4000
+	x, y := make([]T, n), make([]T, n)
+	rng := rand.New(rand.NewPCG(1, 2))
+	args := c.arguments(rng)
+	for i := range x {
+		a, b := args()
+		x[i], y[i] = T(a), T(b)
+	}
+	got, want := make([]T, n), make([]T, n)
+	Run(fast, got, x, y)
+	Run(plain, want, x, y)
+	for i := range x {
+		if got[i] != want[i] && !(isNaN(c.Type, uint64(got[i])) && isNaN(c.Type, uint64(want[i]))) {
+			t.Fatalf("x %#x, y %#x: the loops give %#x, the table %#x", x[i], y[i], got[i], want[i])
+		}
+	}
+}
+
+func isNaN(t isa.Type, c uint64) bool { return math.IsNaN(toFloat(t, c)) }
+
+// TestFMA32 checks the f32 FMA where it is delicate: sums that f64 rounds to
+// the middle between two f32, from either side, and subnormal results.
+func TestFMA32(t *testing.T) {
+	f := math.Float32frombits
+	for _, c := range []struct{ a, b, c, want float32 }{
+		{1 + 0x1p-12, 1 + 0x1p-12, 0x1p-60, 1 + 0x1p-11 + 0x1p-23},          // 1 + 2^-11 + 2^-24 + 2^-60: above the middle
+		{1 + 0x1p-12, 1 + 0x1p-12, -0x1p-60, 1 + 0x1p-11},                   // just below it
+		{1 + 0x1p-12, 1 + 0x1p-12, 0, 1 + 0x1p-11},                          // the middle, to even
+		{0x1p-75, 0x1p-75, 0, 0},                                            // 2^-150, the middle of 0 and the smallest
+		{0x1p-75, 0x1p-75, 0x1p-149, f(2)},                                  // 1.5 of it, to even
+		{0x1p-75, 0x1.000002p-75, 0, f(1)},                                  // above the middle
+		{-0x1p-75, 0x1.fffffep-76, 0, float32(math.Copysign(0, -1))},        // below it
+		{0x1p-75, 0x1.000002p-75, -0x1p-149, float32(math.Copysign(0, -1))}, // −2^-150 and a bit
+		{0x1p127, 2, -0x1p127, 0x1p127},                                     // no overflow on the way
+	} {
+		var d [1]float32
+		fma32(d[:], []float32{c.a}, []float32{c.b}, []float32{c.c})
+		if math.Float32bits(d[0]) != math.Float32bits(c.want) {
+			t.Errorf("fma(%x, %x, %x) = %x, want %x", c.a, c.b, c.c, d[0], c.want)
+		}
+	}
+}

@@ -1,0 +1,88 @@
+// Command ulp measures the error of the expansions in isa/math and records it
+// in docs/math-errors.md.
+//
+//	go run ./isa/math/ulp -fn exp -type f32 -all
+//	go run ./isa/math/ulp -sample 1000000
+//
+// Without -fn and -type it measures every function and type. With -all it
+// takes all arguments where that can be done (a function of one argument in
+// 32 bits or fewer), and a large sample where it can't; with -sample, that
+// many. Rows of the table that were not measured stay as they are, unless the
+// run is a sample and the row rests on more arguments.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/hologram-project/hologram/isa/math/accuracy"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "ulp:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	fn := flag.String("fn", "", "measure this function alone, such as exp")
+	ty := flag.String("type", "", "measure this type alone: f32, f64, f16 or bf16")
+	sample := flag.Uint64("sample", 1_000_000, "number of arguments to measure on")
+	all := flag.Bool("all", false, "measure on all arguments, or on the largest sample")
+	path := flag.String("o", "docs/math-errors.md", "the table to update; empty for none")
+	workers := flag.Int("j", runtime.NumCPU(), "number of threads")
+	flag.Parse()
+	if flag.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q", flag.Arg(0))
+	}
+	if *workers < 1 || *sample < 1 {
+		return fmt.Errorf("-j %d, -sample %d: both must be positive", *workers, *sample)
+	}
+	measured, bad := 0, []string{}
+	for _, c := range accuracy.Cases() {
+		name, typeName, _ := strings.Cut(c.String(), ".")
+		if *fn != "" && *fn != name || *ty != "" && *ty != typeName {
+			continue
+		}
+		measured++
+		n := *sample
+		if *all {
+			n, _ = c.Full()
+		}
+		start := time.Now()
+		r, err := accuracy.Measure(c, n, *workers, progress(c, n))
+		if err != nil {
+			return fmt.Errorf("%s: %v", c, err)
+		}
+		row := newRow(r)
+		fmt.Printf("\r%s   %.0f s\n", row.line(), time.Since(start).Seconds())
+		if r.Max > c.Bound() {
+			bad = append(bad, c.String())
+		}
+		if *path != "" {
+			if err := update(*path, row); err != nil {
+				return err
+			}
+		}
+	}
+	if measured == 0 {
+		return fmt.Errorf("no expansion is called %q in type %q", *fn, *ty)
+	}
+	if len(bad) > 0 {
+		return fmt.Errorf("beyond their bounds: %s", strings.Join(bad, ", "))
+	}
+	return nil
+}
+
+// progress shows how far a long measurement is, where someone looks on.
+func progress(c accuracy.Case, n uint64) func(uint64) {
+	if st, err := os.Stdout.Stat(); err != nil || st.Mode()&os.ModeCharDevice == 0 {
+		return nil
+	}
+	return func(done uint64) { fmt.Printf("\r%s %3d%%", c, 100*done/n) }
+}

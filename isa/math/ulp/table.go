@@ -1,0 +1,97 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/hologram-project/hologram/isa/math/accuracy"
+)
+
+const preface = `# Errors of the transcendental functions
+
+Written by ` + "`go run ./isa/math/ulp`" + `; the functions are the Atlas programs in ` + "`isa/math`" + `, the same on every backend.
+
+The error of a result is |result − exact| / ulp(exact), where ulp(exact) is the spacing of the type's numbers in the
+binade of the exact value, that of the subnormals below the smallest normal number. Infinity as a result stands for
+2^(emax+1), and an exact value beyond that counts as that. NaN must be NaN, and a zero must have the sign of an exact
+zero. A correctly rounded result errs by 0.5 at most. f16, bf16 and f32 are compared with float64 (whose own error is
+below 10^-8 of these units), f64 with double-double arithmetic of 100 bits.
+
+"all" means every bit pattern of the type; a sample is the special values and ends of ranges in both signs (in all
+pairs, for two arguments), bits drawn uniformly, and values from where the function is interesting.
+
+`
+
+var columns = []string{"function", "type", "bound", "measured max ULP", "at", "result there", "arguments"}
+
+// row is a row of the table, in the order of columns.
+type row []string
+
+func newRow(r accuracy.Result) row {
+	name, ty, _ := strings.Cut(r.Case.String(), ".")
+	x, y := r.Arguments()
+	at := number(x)
+	if r.Binary() {
+		at += ", " + number(y)
+	}
+	n := strconv.FormatUint(r.N, 10)
+	if r.All {
+		n = "all " + n
+	}
+	return row{name, ty, strconv.FormatFloat(r.Bound(), 'g', -1, 64), strconv.FormatFloat(r.Max, 'f', 4, 64), at, number(r.ResultValue()), n}
+}
+
+// number spells a float as the text form of programs does.
+func number(v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return strings.ToLower(strings.TrimPrefix(strconv.FormatFloat(v, 'g', -1, 64), "+"))
+	}
+	m, e, _ := strings.Cut(strconv.FormatFloat(v, 'x', -1, 64), "p")
+	n, _ := strconv.Atoi(e)
+	return fmt.Sprintf("%sp%+d", m, n)
+}
+
+func (r row) line() string { return "| " + strings.Join(r, " | ") + " |" }
+
+// count returns the number of arguments that the row rests on.
+func (r row) count() uint64 {
+	n, _ := strconv.ParseUint(strings.TrimPrefix(r[len(r)-1], "all "), 10, 64)
+	return n
+}
+
+// update puts r into the table at path, which it makes if there is none.
+func update(path string, r row) error {
+	rows := map[string]row{}
+	text, err := os.ReadFile(path)
+	if err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if len(cells) != len(columns) {
+			continue
+		}
+		old := make(row, len(cells))
+		for i, c := range cells {
+			old[i] = strings.TrimSpace(c)
+		}
+		rows[old[0]+"."+old[1]] = old
+	}
+	name := r[0] + "." + r[1]
+	if old, ok := rows[name]; ok && old.count() > r.count() {
+		return nil
+	}
+	rows[name] = r
+	var b strings.Builder
+	b.WriteString(preface)
+	b.WriteString(row(columns).line() + "\n|" + strings.Repeat("---|", len(columns)) + "\n")
+	for _, c := range accuracy.Cases() {
+		if r, ok := rows[c.String()]; ok {
+			b.WriteString(r.line() + "\n")
+		}
+	}
+	return os.WriteFile(path, []byte(b.String()), 0o644)
+}
