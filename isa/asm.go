@@ -203,7 +203,7 @@ func (a *assembler) resolveLabels() {
 			for _, l := range a.p.Labels {
 				names = append(names, l.Name)
 			}
-			a.report(fail(u.tok, didYouMean(u.tok.text, names, "a label is defined by its name and a colon: "+u.tok.text+":"),
+			a.report(fail(u.tok, didYouMean(u.tok.text, names, listOr("label", names, "a label is defined by its name and a colon: "+u.tok.text+":")),
 				"no label is called %s", u.tok.text))
 		}
 		if u.inst < len(a.p.Insts) { // else its instruction had an error

@@ -3,6 +3,7 @@ package isa
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -156,14 +157,24 @@ func (a *assembler) globalUse(kind string) (int, *failure) {
 		return 0, nil // once is enough; the program is refused anyway
 	}
 	a.reported[t.text] = true
+	hint := "declare it before the first instruction: " +
+		map[string]string{"slot": "slot NAME TYPE", "parameter": "param NAME TYPE", "table": "data NAME TYPE { … }"}[kind]
 	var names []string
 	for n, g := range a.globals {
 		if g.kind == kind {
 			names = append(names, n)
 		}
 	}
-	directive := map[string]string{"slot": "slot NAME TYPE", "parameter": "param NAME TYPE", "table": "data NAME TYPE { … }"}[kind]
-	return 0, fail(t, didYouMean(t.text, names, "it is declared before the first instruction: "+directive), "no %s is called %s", kind, t.text)
+	slices.Sort(names)
+	return 0, fail(t, didYouMean(t.text, names, listOr(kind, names, hint)), "no %s is called %s", kind, t.text)
+}
+
+// listOr lists the names that there are, if that is short, else gives the hint.
+func listOr(kind string, names []string, hint string) string {
+	if list := strings.Join(names, " "); list != "" && len(list) < maxQuoted {
+		return fmt.Sprintf("the %ss are %s", kind, list)
+	}
+	return hint
 }
 
 // address reads a memory operand.

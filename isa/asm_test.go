@@ -178,15 +178,16 @@ func TestAssembleErrors(t *testing.T) {
 		{"add.f32 x, y, nan(1)", 15, "not a NaN of f32", "nan(0x7fc00000)"},
 		{"add.f32 x, y, - ", 17, "expected an immediate f32, found the end of the file", ""},
 		// references
-		{"ldg.f32 x, b[index]", 12, "no slot is called b", "did you mean a?"},
-		{"ldg.f32 x, something_else[index]", 12, "no slot is called something_else", "slot NAME TYPE"},
+		{"ldg.f32 x, b[index]", 12, "no slot is called b", "the slots are a raw"},
+		{"ldg.f32 x, something_else[index]", 12, "no slot is called something_else", "the slots are a raw"},
 		{"ldg.f32 x, tab[index]", 12, "tab is a table, and a slot is expected", "ldc reads it"},
 		{"ldp.f32 x, alhpa", 12, "no parameter is called alhpa", "did you mean alpha?"},
 		{"ldp.f32 x, a", 12, "a is a slot, and a parameter is expected", "ldg and stg"},
-		{"ldc.f32 x, tbl[0]", 12, "no table is called tbl", "did you mean tab?"},
+		{"ldc.f32 x, tbl[0]", 12, "no table is called tbl", "the tables are tab"},
 		{"ldc.f32 x, tab", 15, "ldc.f32 lacks its operand index", "ldc.T dst, table[index]"},
 		{"ldc.f32 x, tab, 3", 15, "expected [, found ,", "table[index]"},
-		{"bra looop\nloop_:", 5, "no label is called looop", "did you mean loop_?"},
+		{"bra looop\nloop:", 5, "no label is called looop", "did you mean loop?"},
+		{"bra nowhere", 5, "no label is called nowhere", "the labels are l"},
 		{"bra 5", 5, "expected a label, found 5", "bra label [, pred]"},
 		{"l:", 1, "label l is defined twice", ""},
 		{"sreg x, lane.w", 9, "no special is called lane.w", "did you mean lane.x?"},
@@ -234,6 +235,7 @@ func TestAssembleErrors(t *testing.T) {
 func TestDirectiveErrors(t *testing.T) {
 	long := strings.Repeat("n", 256)
 	for _, c := range []struct{ text, msg, hint string }{
+		{"ldp.f32 x, alpha", "no parameter is called alpha", "param NAME TYPE"},
 		{"slot a f32\nprogram late", "program is the first statement", ""},
 		{"program", "expected the program's name, found the end of the file", "program NAME"},
 		{"program 5", "found 5", ""},

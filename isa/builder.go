@@ -78,35 +78,12 @@ func (b *Builder) Build() (*Program, error) {
 	if len(b.errs) > 0 {
 		return nil, errors.Join(b.errs...)
 	}
-	p := b.p
-	p.sortLabels()
+	own := b.p
+	p := own.labelsInOrder()
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
-	return &p, nil
-}
-
-// sortLabels brings the labels in order of their places.
-func (p *Program) sortLabels() {
-	order := make([]int, len(p.Labels))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(i, j int) int { return p.Labels[i].At - p.Labels[j].At })
-	labels := make([]Label, len(order))
-	moved := make([]uint64, len(order))
-	for to, from := range order {
-		labels[to] = p.Labels[from]
-		moved[from] = uint64(to)
-	}
-	p.Labels = labels
-	for i := range p.Insts {
-		for k := range p.Insts[i].Args {
-			if a := &p.Insts[i].Args[k]; a.Kind == ArgLabel {
-				a.Bits = moved[a.Bits]
-			}
-		}
-	}
+	return p, nil
 }
 
 // Slot declares a slot of element type t.

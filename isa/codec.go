@@ -1,6 +1,7 @@
 package isa
 
 import (
+	"cmp"
 	encoding "encoding/binary" // binary is a shorthand of the table
 	"fmt"
 	"hash/crc32"
@@ -34,6 +35,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Encode returns the program's binary form. Decode reads it if Check finds the
 // program well formed.
 func Encode(p *Program) []byte {
+	p = p.labelsInOrder()
 	e := encoder{encoding.LittleEndian.AppendUint16([]byte(codecMagic), codecVersion)}
 	e.str(p.Name)
 	e.num(uint64(len(p.Slots)))
@@ -71,6 +73,36 @@ func Encode(p *Program) []byte {
 	e.names(p.Debug.Regs[:])
 	e.names(p.Debug.Preds[:])
 	return encoding.LittleEndian.AppendUint32(e.out, crc32.Checksum(e.out, castagnoli))
+}
+
+// labelsInOrder returns p, or a copy where p's labels do not stand in order of
+// their places, as the text form has them.
+func (p *Program) labelsInOrder() *Program {
+	byPlace := func(i, j Label) int { return cmp.Compare(i.At, j.At) }
+	if slices.IsSortedFunc(p.Labels, byPlace) {
+		return p
+	}
+	order := make([]int, len(p.Labels)) // the old numbers in the new order
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return byPlace(p.Labels[i], p.Labels[j]) })
+	q := *p
+	q.Labels = make([]Label, len(order))
+	q.Insts = slices.Clone(p.Insts)
+	moved := make([]uint64, len(order))
+	for to, from := range order {
+		q.Labels[to] = p.Labels[from]
+		moved[from] = uint64(to)
+	}
+	for i := range q.Insts {
+		for k := range q.Insts[i].Args {
+			if a := &q.Insts[i].Args[k]; a.Kind == ArgLabel && a.Bits < uint64(len(moved)) {
+				a.Bits = moved[a.Bits]
+			}
+		}
+	}
+	return &q
 }
 
 type encoder struct{ out []byte }
@@ -191,7 +223,7 @@ func Decode(data []byte) (*Program, error) {
 		return nil, &DecodeError{-1, err.Error()}
 	}
 	if !slices.Equal(Encode(p), data) {
-		return nil, &DecodeError{-1, "a number or flag is not in its shortest form"}
+		return nil, &DecodeError{-1, "a number is not in its shortest form, or the labels are not in order"}
 	}
 	return p, nil
 }

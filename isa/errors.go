@@ -101,11 +101,12 @@ func (l ErrorList) Unwrap() []error {
 
 // nearestName returns the candidate that name was probably meant to be, or "".
 func nearestName(name string, candidates []string) string {
-	best, bestDistance := "", len(name)/3+2
-	name = strings.ToLower(name)
 	if len(name) > MaxNameLen {
 		return ""
 	}
+	name = strings.ToLower(name)
+	// A third of it may be wrong, but not all.
+	best, bestDistance := "", min(max(1, len(name)/3)+1, len(name))
 	for _, c := range candidates {
 		if len(c) > MaxNameLen {
 			continue

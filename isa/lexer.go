@@ -124,20 +124,6 @@ func isNameByte(c byte) bool {
 	return isNameStart(c) || isDigit(c) || c == '.' || c == '$'
 }
 
-// isName reports whether s is a name: [A-Za-z_][A-Za-z0-9_.$]*, at most
-// MaxNameLen long.
-func isName(s string) bool {
-	if s == "" || len(s) > MaxNameLen || !isNameStart(s[0]) {
-		return false
-	}
-	for i := 1; i < len(s); i++ {
-		if !isNameByte(s[i]) {
-			return false
-		}
-	}
-	return true
-}
-
 // reservedNames cannot name registers, predicates, slots, parameters or
 // tables: they mean something where such a name may stand.
 var reservedNames = map[string]string{
