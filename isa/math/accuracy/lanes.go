@@ -47,7 +47,7 @@ type Evaluator struct {
 // Run evaluates the expansion on arguments x, y (nil but for POW and REM),
 // whose elements have the expansion's type as bits: T is uint16, uint32 or
 // uint64. The results go to out, which is as long as x.
-func Run[T uint16 | uint32 | uint64](e *Evaluator, out, x, y []T) {
+func Run[T cell](e *Evaluator, out, x, y []T) {
 	for len(x) > 0 {
 		n := copy(as[T](e.in[0]), x)
 		x = x[n:]

@@ -34,7 +34,7 @@ func TestLoopsAgreeWithTheTable(t *testing.T) {
 	}
 }
 
-func agree[T uint16 | uint32 | uint64](t *testing.T, c Case, fast, plain *Evaluator) {
+func agree[T cell](t *testing.T, c Case, fast, plain *Evaluator) {
 	const n = 4000
 	x, y := make([]T, n), make([]T, n)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -74,6 +74,28 @@ func TestFMA32(t *testing.T) {
 		fma32(d[:], []float32{c.a}, []float32{c.b}, []float32{c.c})
 		if math.Float32bits(d[0]) != math.Float32bits(c.want) {
 			t.Errorf("fma(%x, %x, %x) = %x, want %x", c.a, c.b, c.c, d[0], c.want)
+		}
+	}
+	if !hasFMA {
+		t.Skip("no vector FMA to compare with")
+	}
+	rng := rand.New(rand.NewPCG(3, 4))
+	var v [4]vector
+	d, a, b, c := as[float32](&v[0]), as[float32](&v[1]), as[float32](&v[2]), as[float32](&v[3])
+	want := make([]float32, width)
+	for range 2000 {
+		for i := range width {
+			a[i], b[i], c[i] = f(rng.Uint32()), f(rng.Uint32()), f(rng.Uint32())
+			if i&1 == 0 { // a sum near the product's size, so that they cancel or double
+				c[i] = a[i] * b[i] * float32(rng.IntN(9)-4)
+			}
+		}
+		fmaVector(&d[0], &a[0], &b[0], &c[0], width)
+		fma32(want, a, b, c)
+		for i := range width {
+			if math.Float32bits(d[i]) != math.Float32bits(want[i]) && (d[i] == d[i] || want[i] == want[i]) {
+				t.Fatalf("fma(%x, %x, %x): %x in vectors, %x alone", a[i], b[i], c[i], d[i], want[i])
+			}
 		}
 	}
 }

@@ -280,6 +280,9 @@ func float32Loop(op isa.Op, args []*vector) step {
 		}
 	case isa.FMA:
 		b, c := as[float32](args[2]), as[float32](args[3])
+		if hasFMA {
+			return func(n int) { fmaVector(&d[0], &a[0], &b[0], &c[0], n) }
+		}
 		return func(n int) { fma32(d[:n], a[:n], b[:n], c[:n]) }
 	case isa.ABS:
 		d, a := as[uint32](args[0]), as[uint32](args[1])

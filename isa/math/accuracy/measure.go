@@ -43,7 +43,7 @@ func Measure(c Case, n uint64, workers int, progress func(done uint64)) (Result,
 	if all {
 		n = full
 	}
-	total := Result{Case: c, All: all}
+	total := Result{Case: c, All: all, Max: -1}
 	var mu sync.Mutex
 	var next uint64
 	var failed error
@@ -94,26 +94,30 @@ func newMeasurer(c Case) (measurer, error) {
 	e, err := NewEvaluator(c.Op, c.Type, false)
 	switch c.Type.Size() {
 	case 2:
-		return &measurerOf[uint16]{c: c, e: e, compare: compare64(c)}, err
+		return &measurerOf[uint16]{c: c, e: e, compare: compare64(c, cells[uint16](c.Type))}, err
 	case 4:
-		return &measurerOf[uint32]{c: c, e: e, compare: compare64(c)}, err
+		return &measurerOf[uint32]{c: c, e: e, compare: compare64(c, floats)}, err
 	}
 	return &measurerOf[uint64]{c: c, e: e, compare: compareDD(c)}, err
 }
 
-// compare returns the error of got as the function of x and y, all cells.
-type compare func(got, x, y uint64) float64
+// compare sets errs to the errors of out as the function of x and y, all as
+// cells.
+type compare[T cell] func(errs []float64, out, x, y []T)
 
-type measurerOf[T uint16 | uint32 | uint64] struct {
+type cell interface{ uint16 | uint32 | uint64 }
+
+type measurerOf[T cell] struct {
 	c         Case
 	e         *Evaluator
-	compare   compare
+	compare   compare[T]
 	x, y, out []T
+	errs      []float64
 }
 
 func (m *measurerOf[T]) grow(n int) {
 	if len(m.x) < n {
-		m.x, m.y, m.out = make([]T, n), make([]T, n), make([]T, n)
+		m.x, m.y, m.out, m.errs = make([]T, n), make([]T, n), make([]T, n), make([]float64, n)
 	}
 }
 
@@ -137,13 +141,15 @@ func (m *measurerOf[T]) sample(seed uint64, count int) Result {
 
 func (m *measurerOf[T]) run(count int) Result {
 	Run(m.e, m.out[:count], m.x[:count], m.y[:count])
-	r := Result{Max: -1, N: uint64(count)}
-	for i, got := range m.out[:count] {
-		if e := m.compare(uint64(got), uint64(m.x[i]), uint64(m.y[i])); e > r.Max {
-			r.Max, r.X, r.Y, r.Got = e, uint64(m.x[i]), uint64(m.y[i]), uint64(got)
+	errs := m.errs[:count]
+	m.compare(errs, m.out[:count], m.x[:count], m.y[:count])
+	worst := 0
+	for i, e := range errs {
+		if e > errs[worst] {
+			worst = i
 		}
 	}
-	return r
+	return Result{Max: errs[worst], X: uint64(m.x[worst]), Y: uint64(m.y[worst]), Got: uint64(m.out[worst]), N: uint64(count)}
 }
 
 // limits are those of a float type: the exponents of the smallest and largest
@@ -155,33 +161,58 @@ func limitsOf(t isa.Type) limits {
 	return limits{1 - emax, emax, t.MantissaBits()}
 }
 
-// compare64 compares with a float64.
-func compare64(c Case) compare {
-	f, t, lim := reference64(c.Op), c.Type, limitsOf(c.Type)
+// compare64 compares with a float64. widen turns cells into their values.
+func compare64[T cell](c Case, widen func(v []float64, cells []T)) compare[T] {
+	f, lim := reference64(c.Op), limitsOf(c.Type)
 	end := math.Ldexp(1, lim.emax+1)
-	return func(got, x, y uint64) float64 {
-		g, r := toFloat(t, got), f(toFloat(t, x), toFloat(t, y))
-		if r != r || g != g {
-			return mustBe(r != r && g != g)
-		}
-		if r == 0 || g == 0 {
-			if r == 0 && math.Signbit(r) != math.Signbit(g) {
-				return math.Inf(1)
+	var gs, rs, xs, ys [width]float64
+	return func(errs []float64, out, x, y []T) {
+		for len(x) > 0 {
+			n := min(width, len(x))
+			widen(gs[:], out[:n])
+			widen(xs[:], x[:n])
+			widen(ys[:], y[:n])
+			f(rs[:n], xs[:n], ys[:n])
+			for i, r := range rs[:n] {
+				g := gs[i]
+				if r != r || g != g {
+					errs[i] = mustBe(r != r && g != g)
+					continue
+				}
+				if r == 0 && (math.Float64bits(r)^math.Float64bits(g))>>63 != 0 {
+					errs[i] = math.Inf(1)
+					continue
+				}
+				g, r := min(max(g, -end), end), min(max(r, -end), end)
+				e := int(math.Float64bits(r)>>52&0x7ff) - 1023
+				e = min(max(e, lim.emin), lim.emax)
+				perULP := math.Float64frombits(uint64(1023+lim.mantissa-e) << 52)
+				errs[i] = math.Abs(g-r) * perULP
 			}
+			errs, out, x, y = errs[n:], out[n:], x[n:], y[n:]
 		}
-		g, r = min(max(g, -end), end), min(max(r, -end), end)
-		e := int(math.Float64bits(r)>>52&0x7ff) - 1023
-		e = min(max(e, lim.emin), lim.emax)
-		perULP := math.Float64frombits(uint64(1023+lim.mantissa-e) << 52)
-		return math.Abs(g-r) * perULP
+	}
+}
+
+func floats(v []float64, cells []uint32) {
+	for i, c := range cells {
+		v[i] = float64(math.Float32frombits(c))
+	}
+}
+
+func cells[T cell](t isa.Type) func(v []float64, cells []T) {
+	return func(v []float64, cells []T) {
+		for i, c := range cells {
+			v[i] = toFloat(t, uint64(c))
+		}
 	}
 }
 
 // compareDD compares with a double-double, for f64.
-func compareDD(c Case) compare {
+func compareDD(c Case) compare[uint64] {
 	f, lim := referenceDD(c.Op), limitsOf(c.Type)
-	return func(got, x, y uint64) float64 {
-		g, r := toFloat(c.Type, got), f(toFloat(c.Type, x), toFloat(c.Type, y))
+	one := func(got, x, y uint64) float64 {
+		g, r := math.Float64frombits(got), f(math.Float64frombits(x), math.Float64frombits(y))
 		if r.special || g != g {
 			return mustBe(r.special && (g == r.v.hi && math.Signbit(g) == math.Signbit(r.v.hi) || g != g && r.v.hi != r.v.hi))
 		}
@@ -200,6 +231,11 @@ func compareDD(c Case) compare {
 		e = min(max(e, lim.emin), lim.emax)
 		d := math.Abs(g - r.v.hi - r.v.lo)
 		return math.Ldexp(d, min(r.k-e+lim.mantissa, 1000))
+	}
+	return func(errs []float64, out, x, y []uint64) {
+		for i := range errs {
+			errs[i] = one(out[i], x[i], y[i])
+		}
 	}
 }
 

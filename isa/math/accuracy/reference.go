@@ -8,13 +8,24 @@ import (
 	"github.com/hologram-project/hologram/isa"
 )
 
-// reference64 returns the function in float64, for comparison with types of 32
-// bits and fewer. Go's own functions err by about one unit in the last place
+// reference64 returns the function in float64, of the elements of x (and y), for
+// comparison with types of 32 bits and fewer. Go's own functions err by about one unit in the last place
 // of a float64, which is 2^-29 of one of a float32. Where they are less exact
 // there is something else here: near 1 for LOG2 and LOG10, and POW.
-func reference64(op isa.Op) func(x, y float64) float64 {
-	one := func(f func(float64) float64) func(x, y float64) float64 {
-		return func(x, _ float64) float64 { return f(x) }
+func reference64(op isa.Op) func(r, x, y []float64) {
+	one := func(f func(float64) float64) func(r, x, y []float64) {
+		return func(r, x, _ []float64) {
+			for i, v := range x {
+				r[i] = f(v)
+			}
+		}
+	}
+	two := func(f func(x, y float64) float64) func(r, x, y []float64) {
+		return func(r, x, y []float64) {
+			for i, v := range x {
+				r[i] = f(v, y[i])
+			}
+		}
 	}
 	switch op {
 	case isa.EXP:
@@ -62,7 +73,7 @@ func reference64(op isa.Op) func(x, y float64) float64 {
 	case isa.ERF:
 		return one(math.Erf)
 	case isa.POW:
-		return func(x, y float64) float64 {
+		return two(func(x, y float64) float64 {
 			v := math.Pow(x, y)
 			if x == 0 || y == 0 || v == 0 || math.Abs(v) == 1 || v != v || math.IsInf(v, 0) || math.IsInf(y, 0) {
 				return v
@@ -70,9 +81,9 @@ func reference64(op isa.Op) func(x, y float64) float64 {
 			// y ln|x| is below 104 or so for what f32 can hold, so its rounding
 			// error costs some 2^-46 of the result.
 			return math.Copysign(math.Exp(y*math.Log(math.Abs(x))), v)
-		}
+		})
 	case isa.REM:
-		return math.Mod
+		return two(math.Mod)
 	}
 	return nil
 }
@@ -90,7 +101,9 @@ type exact struct {
 func referenceDD(op isa.Op) func(x, y float64) exact {
 	f := reference64(op)
 	return func(x, y float64) exact {
-		s := f(x, y)
+		var r [1]float64
+		f(r[:], []float64{x}, []float64{y})
+		s := r[0]
 		if s != s || x == 0 || math.IsInf(x, 0) || op == isa.REM || (op == isa.POW && (y == 0 || x == 1 || math.IsInf(y, 0))) {
 			return exact{v: dd{s, 0}, special: true}
 		}
