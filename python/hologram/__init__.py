@@ -1,8 +1,42 @@
-"""Hologram runs numeric programs, written once in the Atlas ISA, on the CPU and on GPUs."""
+"""Hologram runs numeric programs, written once in the Atlas ISA, on the CPU and on GPUs.
+
+Open an ``Executor``, make ``Buffer``s on it or hand it numpy arrays, and run operations (``hologram.ops``) or programs
+of your own (``Program``) on them.
+"""
 
 from __future__ import annotations
 
+from hologram import backend, errors, ops
 from hologram._ffi import abi_version
 from hologram._version import __version__
+from hologram.backend import (
+    BackendType,
+    get_default_backend,
+    is_cuda_available,
+    is_metal_available,
+    num_threads,
+    set_num_threads,
+)
+from hologram.buffer import Buffer
+from hologram.errors import HologramError, ProgramFault
+from hologram.executor import Executor
+from hologram.program import Program
 
-__all__ = ["__version__", "abi_version"]
+__all__ = [
+    "BackendType",
+    "Buffer",
+    "Executor",
+    "HologramError",
+    "Program",
+    "ProgramFault",
+    "__version__",
+    "abi_version",
+    "backend",
+    "errors",
+    "get_default_backend",
+    "is_cuda_available",
+    "is_metal_available",
+    "num_threads",
+    "ops",
+    "set_num_threads",
+]

@@ -1,0 +1,156 @@
+package main
+
+// #include "support.h"
+import "C"
+
+import (
+	"unsafe"
+
+	"github.com/hologram-project/hologram/core"
+)
+
+// Codes of DLPack's device and element types.
+const (
+	dlCPU      = 1
+	dlInt      = 0
+	dlUint     = 1
+	dlFloat    = 2
+	dlBfloat   = 4
+	dlBool     = 6
+	dlMaxShape = core.MaxRank
+)
+
+// dlTypes gives the code and the bits of each dtype, by its own code.
+var dlTypes = [...][2]C.int32_t{
+	C.HOLOGRAM_I8: {dlInt, 8}, C.HOLOGRAM_I16: {dlInt, 16}, C.HOLOGRAM_I32: {dlInt, 32}, C.HOLOGRAM_I64: {dlInt, 64},
+	C.HOLOGRAM_U8: {dlUint, 8}, C.HOLOGRAM_U16: {dlUint, 16}, C.HOLOGRAM_U32: {dlUint, 32}, C.HOLOGRAM_U64: {dlUint, 64},
+	C.HOLOGRAM_F16: {dlFloat, 16}, C.HOLOGRAM_BF16: {dlBfloat, 16}, C.HOLOGRAM_F32: {dlFloat, 32}, C.HOLOGRAM_F64: {dlFloat, 64},
+}
+
+// go_buffer_to_dlpack gives a DLManagedTensor, or if versioned is not 0 a
+// DLManagedTensorVersioned, of a buffer's memory, which it keeps alive until
+// its deleter is called. On an asynchronous device, synchronize before.
+//
+//export go_buffer_to_dlpack
+func go_buffer_to_dlpack(buffer C.hologram_buffer, versioned C.int32_t, managed_out *unsafe.Pointer) (status C.int32_t) {
+	defer guard(&status)
+	const what = "buffer_to_dlpack"
+	if managed_out == nil {
+		return null(what, "managed_out")
+	}
+	b, err := lookup[*core.Buffer](handle(buffer), kindBuffer, what)
+	if err != nil {
+		return fail(err)
+	}
+	if !b.Executor().Device().Info.HostVisible {
+		return fail(core.Errorf(core.Unavailable, "%s: memory of %s is not the host's; copy the buffer instead", what, b.Executor().Device().Name))
+	}
+	v := b.Layout()
+	t := C.hologram_tensor{
+		data: *(*unsafe.Pointer)(unsafe.Pointer(&v.Addr)), device_type: dlCPU, rank: C.int32_t(v.Rank), read_only: flag(b.ReadOnly()),
+		type_code: dlTypes[v.Type][0], type_bits: dlTypes[v.Type][1],
+	}
+	l, err := b.Lease()
+	if err != nil {
+		return fail(err)
+	}
+	h, err := register(kindLease, l)
+	if err != nil {
+		l.Release()
+		return fail(err)
+	}
+	managed := export(&t, &v.Shape, &v.Stride, h, versioned)
+	if managed == nil {
+		unregister[*core.Lease](h, kindLease, what)
+		l.Release()
+		return fail(core.Errorf(core.OutOfMemory, "%s: no memory", what))
+	}
+	*managed_out = managed
+	return C.HOLOGRAM_OK
+}
+
+// export makes the tensor; shape and strides are copied into it.
+func export(t *C.hologram_tensor, shape, strides *[dlMaxShape]int64, lease handle, versioned C.int32_t) unsafe.Pointer {
+	// C may not be given a Go pointer to memory that holds Go pointers, so the two lie in C's.
+	room := (*[2][dlMaxShape]int64)(C.calloc(2*dlMaxShape, 8))
+	defer C.free(unsafe.Pointer(room))
+	room[0], room[1] = *shape, *strides
+	t.shape, t.strides = (*C.int64_t)(unsafe.Pointer(&room[0])), (*C.int64_t)(unsafe.Pointer(&room[1]))
+	return C.hologram_support_export(t, C.uint64_t(lease), C.int(versioned))
+}
+
+// go_buffer_from_dlpack makes a buffer of the memory that a DLManagedTensor, or
+// if versioned is not 0 a DLManagedTensorVersioned, leads to, in place. It
+// takes the tensor over, and calls its deleter when nobody uses the memory any
+// more, from any thread; if the call fails the tensor stays the caller's.
+//
+//export go_buffer_from_dlpack
+func go_buffer_from_dlpack(executor C.hologram_executor, managed unsafe.Pointer, versioned C.int32_t, buffer_out *C.hologram_buffer) (status C.int32_t) {
+	defer guard(&status)
+	const what = "buffer_from_dlpack"
+	if managed == nil {
+		return null(what, "managed")
+	}
+	if buffer_out == nil {
+		return null(what, "buffer_out")
+	}
+	ex, err := lookup[*core.Executor](handle(executor), kindExecutor, what)
+	if err != nil {
+		return fail(err)
+	}
+	var t C.hologram_tensor
+	if C.hologram_support_import(managed, C.int(versioned), &t) == 0 {
+		return fail(core.Errorf(core.Invalid, "%s: the tensor has a version of DLPack other than 1", what))
+	}
+	if d := ex.Device(); t.device_type != dlCPU || !d.Info.HostVisible {
+		return fail(core.Errorf(core.Invalid, "%s: the tensor is on DLPack device type %d, and %s takes %s", what, t.device_type, d.Name, accepts(d)))
+	}
+	dtype, err := fromDLPack(what, &t)
+	if err != nil {
+		return fail(err)
+	}
+	dims, steps, err := layout(what, t.rank, t.shape, t.strides)
+	if err != nil {
+		return fail(err)
+	}
+	b, err := ex.Wrap(uintptr(t.data), dtype, dims, steps, t.read_only != 0, func() {
+		C.hologram_support_discard(managed, C.int(versioned))
+	})
+	if err != nil {
+		return fail(err)
+	}
+	return adopt(kindBuffer, b, nil, buffer_out, freeBuffer)
+}
+
+func accepts(d *core.Device) string {
+	if d.Info.HostVisible {
+		return "those of the CPU (1)"
+	}
+	return "none in place: allocate a buffer and copy"
+}
+
+func fromDLPack(what string, t *C.hologram_tensor) (core.Type, error) {
+	code := t.type_code
+	if code == dlBool {
+		code = dlUint // a bool is a u8
+	}
+	for dtype, d := range dlTypes {
+		if dtype > 0 && d[0] == code && d[1] == t.type_bits && t.type_lanes == 1 {
+			return core.Type(dtype), nil
+		}
+	}
+	return 0, core.Errorf(core.BadType, "%s: DLPack dtype code %d with %d bits and %d lanes is not supported", what, t.type_code, t.type_bits, t.type_lanes)
+}
+
+// go_dlpack_free calls the deleter of a DLManagedTensor, or if versioned is not
+// 0 of a DLManagedTensorVersioned, which go_buffer_to_dlpack made and nobody took.
+//
+//export go_dlpack_free
+func go_dlpack_free(managed unsafe.Pointer, versioned C.int32_t) (status C.int32_t) {
+	defer guard(&status)
+	if managed == nil {
+		return null("dlpack_free", "managed")
+	}
+	C.hologram_support_discard(managed, C.int(versioned))
+	return C.HOLOGRAM_OK
+}

@@ -1,0 +1,179 @@
+package main
+
+// #include "support.h"
+import "C"
+
+import (
+	"github.com/hologram-project/hologram/core"
+)
+
+// go_executor_new opens an executor on a backend: "cpu", "interp", "cuda",
+// "metal", or "auto" for the first of metal, cuda and cpu that is there.
+//
+//export go_executor_new
+func go_executor_new(backend *C.char, executor_out *C.hologram_executor) (status C.int32_t) {
+	defer guard(&status)
+	const what = "executor_new"
+	if backend == nil {
+		return null(what, "backend")
+	}
+	if executor_out == nil {
+		return null(what, "executor_out")
+	}
+	ex, err := core.NewExecutor(C.GoString(backend))
+	return adopt(kindExecutor, ex, err, executor_out, func(ex *core.Executor) { ex.Close() })
+}
+
+// go_executor_free waits for the executor's work, frees its buffers and ends it.
+//
+//export go_executor_free
+func go_executor_free(executor C.hologram_executor) (status C.int32_t) {
+	defer guard(&status)
+	ex, err := unregister[*core.Executor](handle(executor), kindExecutor, "executor_free")
+	if err != nil {
+		return fail(err)
+	}
+	return fail(ex.Close())
+}
+
+// go_executor_describe describes an executor.
+//
+//export go_executor_describe
+func go_executor_describe(executor C.hologram_executor, info_out *C.hologram_executor_info) (status C.int32_t) {
+	defer guard(&status)
+	const what = "executor_describe"
+	if info_out == nil {
+		return null(what, "info_out")
+	}
+	ex, err := lookup[*core.Executor](handle(executor), kindExecutor, what)
+	if err != nil {
+		return fail(err)
+	}
+	d := ex.Device()
+	*info_out = C.hologram_executor_info{
+		host_visible: flag(d.Info.HostVisible),
+		asynchronous: flag(d.Info.Asynchronous),
+		threads:      C.int32_t(d.Threads()),
+		used:         C.int64_t(ex.Used()),
+		quota:        C.int64_t(ex.Quota()),
+	}
+	put(info_out.backend[:], d.Name)
+	put(info_out.device[:], d.Info.Name)
+	return C.HOLOGRAM_OK
+}
+
+// go_executor_synchronize waits for all work of the executor. Its status is
+// the first error of launches whose outcome nobody has seen.
+//
+//export go_executor_synchronize
+func go_executor_synchronize(executor C.hologram_executor) (status C.int32_t) {
+	defer guard(&status)
+	ex, err := lookup[*core.Executor](handle(executor), kindExecutor, "executor_synchronize")
+	if err != nil {
+		return fail(err)
+	}
+	return settle(ex.Synchronize())
+}
+
+// go_executor_phase gives the phase of the executor's stream, 0 … 767, after
+// the work queued so far.
+//
+//export go_executor_phase
+func go_executor_phase(executor C.hologram_executor, phase_out *C.int32_t) (status C.int32_t) {
+	defer guard(&status)
+	const what = "executor_phase"
+	if phase_out == nil {
+		return null(what, "phase_out")
+	}
+	ex, err := lookup[*core.Executor](handle(executor), kindExecutor, what)
+	if err != nil {
+		return fail(err)
+	}
+	*phase_out = C.int32_t(ex.Phase())
+	return C.HOLOGRAM_OK
+}
+
+// go_executor_set_quota bounds the bytes that the executor's buffers may take; 0 lifts the bound.
+//
+//export go_executor_set_quota
+func go_executor_set_quota(executor C.hologram_executor, bytes C.int64_t) (status C.int32_t) {
+	defer guard(&status)
+	ex, err := lookup[*core.Executor](handle(executor), kindExecutor, "executor_set_quota")
+	if err != nil {
+		return fail(err)
+	}
+	return fail(ex.SetQuota(int64(bytes)))
+}
+
+// go_executor_set_memory_limit bounds the bytes that the pool of the executor's
+// device may take; 0 lifts the bound.
+//
+//export go_executor_set_memory_limit
+func go_executor_set_memory_limit(executor C.hologram_executor, bytes C.int64_t) (status C.int32_t) {
+	defer guard(&status)
+	ex, err := lookup[*core.Executor](handle(executor), kindExecutor, "executor_set_memory_limit")
+	if err != nil {
+		return fail(err)
+	}
+	return fail(ex.Device().SetMemoryLimit(int64(bytes)))
+}
+
+// go_executor_trim gives cached memory of the executor's device back to the
+// system, and tells how many bytes.
+//
+//export go_executor_trim
+func go_executor_trim(executor C.hologram_executor, bytes_out *C.int64_t) (status C.int32_t) {
+	defer guard(&status)
+	const what = "executor_trim"
+	if bytes_out == nil {
+		return null(what, "bytes_out")
+	}
+	ex, err := lookup[*core.Executor](handle(executor), kindExecutor, what)
+	if err != nil {
+		return fail(err)
+	}
+	*bytes_out = C.int64_t(ex.Device().Trim())
+	return C.HOLOGRAM_OK
+}
+
+// go_executor_memory_stats describes the memory of the executor's device.
+//
+//export go_executor_memory_stats
+func go_executor_memory_stats(executor C.hologram_executor, stats_out *C.hologram_memory_stats) (status C.int32_t) {
+	defer guard(&status)
+	const what = "executor_memory_stats"
+	if stats_out == nil {
+		return null(what, "stats_out")
+	}
+	ex, err := lookup[*core.Executor](handle(executor), kindExecutor, what)
+	if err != nil {
+		return fail(err)
+	}
+	s := ex.Device().MemoryStats()
+	*stats_out = C.hologram_memory_stats{
+		in_use: C.int64_t(s.InUse), cached: C.int64_t(s.Cached), reserved: C.int64_t(s.Reserved), peak: C.int64_t(s.Peak),
+		limit: C.int64_t(s.Limit), allocations: C.int64_t(s.Allocations), reused: C.int64_t(s.Reused),
+	}
+	return C.HOLOGRAM_OK
+}
+
+// go_executor_kernel_stats describes the kernel cache of the executor's device.
+//
+//export go_executor_kernel_stats
+func go_executor_kernel_stats(executor C.hologram_executor, stats_out *C.hologram_kernel_stats) (status C.int32_t) {
+	defer guard(&status)
+	const what = "executor_kernel_stats"
+	if stats_out == nil {
+		return null(what, "stats_out")
+	}
+	ex, err := lookup[*core.Executor](handle(executor), kindExecutor, what)
+	if err != nil {
+		return fail(err)
+	}
+	s := ex.Device().KernelStats()
+	*stats_out = C.hologram_kernel_stats{
+		entries: C.int64_t(s.Entries), limit: C.int64_t(s.Limit), hits: C.int64_t(s.Hits), misses: C.int64_t(s.Misses),
+		evictions: C.int64_t(s.Evictions),
+	}
+	return C.HOLOGRAM_OK
+}

@@ -1,0 +1,114 @@
+package main
+
+// #include "support.h"
+import "C"
+
+import (
+	"github.com/hologram-project/hologram/core"
+)
+
+// go_abi_version returns the version of the C ABI that this library offers.
+//
+//export go_abi_version
+func go_abi_version() C.int32_t { return abiVersion }
+
+var versionText = C.CString(version)
+
+// go_version returns the library's version, such as "0.1.0"; the string lives as long as the library.
+//
+//export go_version
+func go_version() *C.char { return versionText }
+
+// go_set_num_threads chooses the number of threads that work on a launch on the
+// CPU, the caller's included.
+//
+//export go_set_num_threads
+func go_set_num_threads(threads C.int32_t) (status C.int32_t) {
+	defer guard(&status)
+	return fail(core.SetThreads(int(threads)))
+}
+
+// go_num_threads tells how many threads work on a launch on the CPU.
+//
+//export go_num_threads
+func go_num_threads(threads_out *C.int32_t) (status C.int32_t) {
+	defer guard(&status)
+	if threads_out == nil {
+		return null("num_threads", "threads_out")
+	}
+	d, err := core.DeviceFor("cpu")
+	if err != nil {
+		return fail(err)
+	}
+	*threads_out = C.int32_t(d.Threads())
+	return C.HOLOGRAM_OK
+}
+
+// go_backend describes backend number index; HOLOGRAM_INVALID past the last.
+//
+//export go_backend
+func go_backend(index C.int32_t, info_out *C.hologram_backend_info) (status C.int32_t) {
+	defer guard(&status)
+	const what = "backend"
+	if info_out == nil {
+		return null(what, "info_out")
+	}
+	names := core.BackendNames()
+	if index < 0 || int(index) >= len(names) {
+		return fail(core.Errorf(core.Invalid, "%s: index is %d; there are %d backends", what, index, len(names)))
+	}
+	b := core.DescribeBackend(names[index])
+	*info_out = C.hologram_backend_info{
+		available: flag(b.Available), host_visible: flag(b.Device.HostVisible), asynchronous: flag(b.Device.Asynchronous),
+		threads: C.int32_t(b.Device.Threads), memory_bytes: C.int64_t(b.Device.MemoryBytes),
+	}
+	put(info_out.name[:], b.Name)
+	put(info_out.device[:], b.Device.Name)
+	put(info_out.reason[:], b.Reason)
+	return C.HOLOGRAM_OK
+}
+
+// go_clear_all frees every object that has a handle, executors last. Every
+// handle given out so far is freed after it.
+//
+//export go_clear_all
+func go_clear_all() (status C.int32_t) {
+	defer guard(&status)
+	for _, k := range []kind{kindEvent, kindLease, kindBuffer, kindProgram, kindExecutor} {
+		for _, h := range all(k) {
+			object, err := unregister[any](h, k, "clear_all")
+			if err != nil {
+				continue // freed by another thread meanwhile
+			}
+			switch o := object.(type) {
+			case *core.Lease:
+				o.Release()
+			case *core.Buffer:
+				o.Free()
+			case *core.Program:
+				o.Close()
+			case *core.Executor:
+				if err := o.Close(); err != nil {
+					return fail(err)
+				}
+			}
+		}
+	}
+	return C.HOLOGRAM_OK
+}
+
+// go_object_count tells how many objects have a handle.
+//
+//export go_object_count
+func go_object_count(count_out *C.int64_t) (status C.int32_t) {
+	defer guard(&status)
+	if count_out == nil {
+		return null("object_count", "count_out")
+	}
+	n := 0
+	for k := kindExecutor; k <= kindLease; k++ {
+		n += len(all(k))
+	}
+	*count_out = C.int64_t(n)
+	return C.HOLOGRAM_OK
+}

@@ -1,0 +1,175 @@
+package main
+
+// #include "support.h"
+import "C"
+
+import (
+	"unsafe"
+
+	"github.com/hologram-project/hologram/core"
+)
+
+func closeProgram(p *core.Program) { p.Close() }
+
+// go_program_assemble makes a program of its text, size bytes of UTF-8. file is
+// what errors call the text.
+//
+//export go_program_assemble
+func go_program_assemble(file, text *C.char, size C.size_t, program_out *C.hologram_program) (status C.int32_t) {
+	defer guard(&status)
+	const what = "program_assemble"
+	if program_out == nil {
+		return null(what, "program_out")
+	}
+	if file == nil {
+		return null(what, "file")
+	}
+	source, err := takeBytes(what, "text", text, size)
+	if err != nil {
+		return fail(err)
+	}
+	p, err := core.Assemble(C.GoString(file), string(source))
+	return adopt(kindProgram, p, err, program_out, closeProgram)
+}
+
+// go_program_decode makes a program of its binary form.
+//
+//export go_program_decode
+func go_program_decode(data unsafe.Pointer, size C.size_t, program_out *C.hologram_program) (status C.int32_t) {
+	defer guard(&status)
+	const what = "program_decode"
+	if program_out == nil {
+		return null(what, "program_out")
+	}
+	code, err := takeBytes(what, "data", (*C.char)(data), size)
+	if err != nil {
+		return fail(err)
+	}
+	p, err := core.Decode(code)
+	return adopt(kindProgram, p, err, program_out, closeProgram)
+}
+
+// go_program_free frees a program. Launches of it that are under way go on.
+//
+//export go_program_free
+func go_program_free(program C.hologram_program) (status C.int32_t) {
+	defer guard(&status)
+	p, err := unregister[*core.Program](handle(program), kindProgram, "program_free")
+	if err != nil {
+		return fail(err)
+	}
+	p.Close()
+	return C.HOLOGRAM_OK
+}
+
+// go_program_describe describes a program. Its hash is that of the canonical form.
+//
+//export go_program_describe
+func go_program_describe(program C.hologram_program, info_out *C.hologram_program_info) (status C.int32_t) {
+	defer guard(&status)
+	const what = "program_describe"
+	if info_out == nil {
+		return null(what, "info_out")
+	}
+	p, err := lookup[*core.Program](handle(program), kindProgram, what)
+	if err != nil {
+		return fail(err)
+	}
+	hash, err := p.Hash()
+	if err != nil {
+		return fail(err)
+	}
+	src := p.Source()
+	*info_out = C.hologram_program_info{
+		slots: C.int32_t(len(src.Slots)), params: C.int32_t(len(src.Params)), instructions: C.int32_t(len(src.Insts)),
+		residue: flag(p.Residue()), shared_bytes: C.int64_t(src.Shared),
+	}
+	for i, d := range src.Block {
+		info_out.block[i] = C.uint32_t(d)
+	}
+	for i, b := range hash {
+		info_out.hash[i] = C.uint8_t(b)
+	}
+	return C.HOLOGRAM_OK
+}
+
+// go_program_slot describes slot number index of a program.
+//
+//export go_program_slot
+func go_program_slot(program C.hologram_program, index C.int32_t, slot_out *C.hologram_operand_info) (status C.int32_t) {
+	defer guard(&status)
+	const what = "program_slot"
+	if slot_out == nil {
+		return null(what, "slot_out")
+	}
+	p, err := lookup[*core.Program](handle(program), kindProgram, what)
+	if err != nil {
+		return fail(err)
+	}
+	slots := p.Source().Slots
+	if index < 0 || int(index) >= len(slots) {
+		return fail(core.Errorf(core.Invalid, "%s: index is %d; the program has %d slots", what, index, len(slots)))
+	}
+	use := p.Verified().Slots[index]
+	*slot_out = operand(slots[index].Name, slots[index].Type)
+	slot_out.reads, slot_out.writes, slot_out.indexed, slot_out.bytes = flag(use.Reads), flag(use.Writes), flag(use.Indexed), flag(use.Bytes)
+	return C.HOLOGRAM_OK
+}
+
+// go_program_param describes parameter number index of a program.
+//
+//export go_program_param
+func go_program_param(program C.hologram_program, index C.int32_t, param_out *C.hologram_operand_info) (status C.int32_t) {
+	defer guard(&status)
+	const what = "program_param"
+	if param_out == nil {
+		return null(what, "param_out")
+	}
+	p, err := lookup[*core.Program](handle(program), kindProgram, what)
+	if err != nil {
+		return fail(err)
+	}
+	params := p.Source().Params
+	if index < 0 || int(index) >= len(params) {
+		return fail(core.Errorf(core.Invalid, "%s: index is %d; the program has %d parameters", what, index, len(params)))
+	}
+	*param_out = operand(params[index].Name, params[index].Type)
+	return C.HOLOGRAM_OK
+}
+
+func operand(name string, t core.Type) C.hologram_operand_info {
+	info := C.hologram_operand_info{dtype: C.int32_t(t)}
+	put(info.name[:], name)
+	return info
+}
+
+// go_program_text gives one of a program's texts (HOLOGRAM_TEXT_…). size_out
+// receives its size in bytes, of which at most capacity are written to text_out;
+// no NUL is added.
+//
+//export go_program_text
+func go_program_text(program C.hologram_program, which C.int32_t, text_out *C.char, capacity C.size_t, size_out *C.size_t) (status C.int32_t) {
+	defer guard(&status)
+	const what = "program_text"
+	p, err := lookup[*core.Program](handle(program), kindProgram, what)
+	if err != nil {
+		return fail(err)
+	}
+	var text string
+	switch which {
+	case C.HOLOGRAM_TEXT_DISASSEMBLY:
+		text = p.Disassemble()
+	case C.HOLOGRAM_TEXT_BINARY:
+		text = string(p.Encode())
+	case C.HOLOGRAM_TEXT_CANONICAL:
+		text, err = p.Canonical()
+	case C.HOLOGRAM_TEXT_NAME:
+		text = p.Source().Name
+	default:
+		err = core.Errorf(core.Invalid, "%s: which is %d; expected one of HOLOGRAM_TEXT_…", what, which)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	return give(text, text_out, capacity, size_out)
+}

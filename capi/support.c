@@ -1,0 +1,91 @@
+#include "support.h"
+
+#include <string.h>
+
+#ifndef _WIN32
+#include <pthread.h>
+#endif
+
+/* A thread's last error. Only a pointer to it is thread-local: a Go library's thread-local memory comes out of a small
+   reserve that the C library keeps for all that are loaded late. */
+typedef struct {
+  size_t size;
+  char text[8192];
+  hologram_fault fault;
+  uint64_t pending;
+} state;
+
+static _Thread_local state *mine;
+static state nothing; /* what a thread without memory for its own gets */
+
+static volatile int forked;
+
+#ifndef _WIN32
+static pthread_key_t key;
+
+static void in_child(void) { forked = 1; }
+
+__attribute__((constructor)) static void at_load(void) {
+  pthread_atfork(NULL, NULL, in_child);
+  pthread_key_create(&key, free);
+}
+#endif
+
+static state *last(void) {
+  if (!mine) {
+    mine = calloc(1, sizeof *mine);
+#ifndef _WIN32
+    if (mine) pthread_setspecific(key, mine); /* frees it when the thread ends */
+#endif
+  }
+  return mine ? mine : &nothing;
+}
+
+int hologram_support_forked(void) {
+  static const char text[] =
+      "this process was forked from one that had loaded Hologram, and Go's threads do not survive a fork; "
+      "start it with exec instead (in Python: multiprocessing.get_context(\"spawn\"))";
+  if (forked) hologram_support_error((char *)text, sizeof text - 1);
+  return forked;
+}
+
+void hologram_support_error(char *text, size_t size) {
+  state *l = last();
+  if (size > sizeof l->text) {
+    /* Cut between characters, not within one. */
+    size = sizeof l->text;
+    while (size > 0 && (text[size] & 0xC0) == 0x80) size--;
+  }
+  memcpy(l->text, text, size);
+  l->size = size;
+  memset(&l->fault, 0, sizeof l->fault);
+}
+
+void hologram_support_fault(int32_t kind, int32_t instruction, int32_t line, uint64_t lane) {
+  hologram_fault fault = {kind, instruction, line, lane};
+  last()->fault = fault;
+}
+
+void hologram_support_pending(uint64_t event) { last()->pending = event; }
+
+void hologram_support_delete(hologram_deleter deleter, void *context) { deleter(context); }
+
+HOLOGRAM_API int32_t hologram_last_error(char *text_out, size_t capacity, size_t *size_out) {
+  state *l = last();
+  if (size_out) *size_out = l->size;
+  if (text_out) memcpy(text_out, l->text, capacity < l->size ? capacity : l->size);
+  return HOLOGRAM_OK;
+}
+
+HOLOGRAM_API int32_t hologram_last_fault(hologram_fault *fault_out) {
+  if (!fault_out) return HOLOGRAM_INVALID;
+  *fault_out = last()->fault;
+  return HOLOGRAM_OK;
+}
+
+HOLOGRAM_API int32_t hologram_pending(hologram_event *event_out) {
+  if (!event_out) return HOLOGRAM_INVALID;
+  *event_out = last()->pending;
+  last()->pending = 0;
+  return HOLOGRAM_OK;
+}

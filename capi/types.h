@@ -1,0 +1,186 @@
+/* Status codes. Everything but HOLOGRAM_OK and HOLOGRAM_PENDING is an error, of which hologram_last_error tells more. */
+enum {
+  HOLOGRAM_OK = 0,
+  HOLOGRAM_PENDING = 1,       /* the work goes on: take hologram_pending's event and wait for it */
+  HOLOGRAM_INVALID = 2,       /* an argument has a value that cannot be */
+  HOLOGRAM_BAD_TYPE = 3,      /* an argument has the wrong dtype or kind */
+  HOLOGRAM_BAD_HANDLE = 4,    /* a handle is null, freed, forged or of another kind */
+  HOLOGRAM_OUT_OF_MEMORY = 5, /* the device's memory, its limit or the executor's quota is used up */
+  HOLOGRAM_SYNTAX = 6,        /* the text or bytes of a program are wrong */
+  HOLOGRAM_UNVERIFIED = 7,    /* a program breaks a rule of the verifier */
+  HOLOGRAM_FAULT = 8,         /* a launch ran to its end, and a lane did what it must not; see hologram_last_fault */
+  HOLOGRAM_CANCELLED = 9,     /* a launch was cancelled before its end */
+  HOLOGRAM_UNAVAILABLE = 10,  /* a backend is not there, or cannot do what was asked */
+  HOLOGRAM_FORKED = 11,       /* this process is a fork's child: only an exec'd one can use the library */
+  HOLOGRAM_INTERNAL = 12      /* a defect of Hologram */
+};
+
+/* Element types. */
+enum {
+  HOLOGRAM_I8 = 1,
+  HOLOGRAM_I16 = 2,
+  HOLOGRAM_I32 = 3,
+  HOLOGRAM_I64 = 4,
+  HOLOGRAM_U8 = 5,
+  HOLOGRAM_U16 = 6,
+  HOLOGRAM_U32 = 7,
+  HOLOGRAM_U64 = 8,
+  HOLOGRAM_F16 = 9,
+  HOLOGRAM_BF16 = 10,
+  HOLOGRAM_F32 = 11,
+  HOLOGRAM_F64 = 12
+};
+
+/* Kinds of faults. */
+enum {
+  HOLOGRAM_FAULT_ACCESS = 1, /* access outside a buffer, shared memory, table or scratch */
+  HOLOGRAM_FAULT_DIVIDE = 2, /* integer division or remainder by zero */
+  HOLOGRAM_FAULT_FUEL = 3,   /* the lane ran out of fuel */
+  HOLOGRAM_FAULT_CLASS = 4,  /* class of 96 or more, or page of 48 or more */
+  HOLOGRAM_FAULT_HANDLE = 5  /* slot number or pool handle that names nothing */
+};
+
+enum {
+  HOLOGRAM_MAX_RANK = 8,     /* dimensions of a view or an index space */
+  HOLOGRAM_NUM_CLASSES = 96, /* length of launch_args' residue */
+  HOLOGRAM_MAX_NAME = 255    /* bytes of a name in a program, without the final NUL */
+};
+
+/* Flags of hologram_buffer_allocate and hologram_buffer_wrap. */
+enum {
+  HOLOGRAM_UNINITIALIZED = 1, /* allocate: do not zero the memory */
+  HOLOGRAM_READ_ONLY = 2      /* wrap: refuse the buffer as an output */
+};
+
+/* What hologram_program_text gives. */
+enum {
+  HOLOGRAM_TEXT_DISASSEMBLY = 0, /* the program's text form */
+  HOLOGRAM_TEXT_BINARY = 1,      /* the program's binary form */
+  HOLOGRAM_TEXT_CANONICAL = 2,   /* a readable dump of the canonical form */
+  HOLOGRAM_TEXT_NAME = 3         /* the program's name */
+};
+
+/* Objects are handles; 0 is none. A handle that was freed is told from all later ones. */
+typedef uint64_t hologram_executor;
+typedef uint64_t hologram_buffer;
+typedef uint64_t hologram_program;
+typedef uint64_t hologram_event;
+typedef uint64_t hologram_lease;
+
+/* Called when memory that was wrapped is no longer used; from any thread. */
+typedef void (*hologram_deleter)(void *context);
+
+/* A number. HOLOGRAM_I64, _U64 and _F64 are converted to the type wanted, if it can hold them; others must be of it.
+   bits is the value's bit pattern, in the low bits, the others zero. */
+typedef struct hologram_scalar {
+  int32_t dtype;
+  uint64_t bits;
+} hologram_scalar;
+
+/* The place and kind of a fault. line is 1-based, 0 where the program has no text. */
+typedef struct hologram_fault {
+  int32_t kind;
+  int32_t instruction;
+  int32_t line;
+  uint64_t lane;
+} hologram_fault;
+
+/* A backend as "hologram info" shows it. reason says why it is not available. */
+typedef struct hologram_backend_info {
+  char name[32];
+  char device[128];
+  char reason[512];
+  int32_t available;
+  int32_t host_visible;
+  int32_t asynchronous;
+  int32_t threads;
+  int64_t memory_bytes;
+} hologram_backend_info;
+
+/* An executor. used and quota are the bytes of its buffers and their bound (0: none). */
+typedef struct hologram_executor_info {
+  char backend[32];
+  char device[128];
+  int32_t host_visible;
+  int32_t asynchronous;
+  int32_t threads;
+  int64_t used;
+  int64_t quota;
+} hologram_executor_info;
+
+/* The memory of an executor's device, in bytes, and the number of allocations. */
+typedef struct hologram_memory_stats {
+  int64_t in_use;
+  int64_t cached;
+  int64_t reserved;
+  int64_t peak;
+  int64_t limit;
+  int64_t allocations;
+  int64_t reused;
+} hologram_memory_stats;
+
+/* The cache of compiled kernels of an executor's device. */
+typedef struct hologram_kernel_stats {
+  int64_t entries;
+  int64_t limit;
+  int64_t hits;
+  int64_t misses;
+  int64_t evictions;
+} hologram_kernel_stats;
+
+/* A buffer. data is the address of element 0 in the device's memory; strides are in elements; class_index is -1
+   unless the buffer is on the boundary pool. */
+typedef struct hologram_buffer_info {
+  void *data;
+  int64_t length;
+  int64_t bytes;
+  int32_t dtype;
+  int32_t element_size;
+  int32_t rank;
+  int32_t contiguous;
+  int32_t read_only;
+  int32_t class_index;
+  int32_t host_visible;
+  int32_t freed;
+  int64_t shape[HOLOGRAM_MAX_RANK];
+  int64_t strides[HOLOGRAM_MAX_RANK];
+} hologram_buffer_info;
+
+/* A program. block is the block shape that it demands, zeros for any; residue says whether it uses RES_ACCUM. */
+typedef struct hologram_program_info {
+  int32_t slots;
+  int32_t params;
+  int32_t instructions;
+  int32_t residue;
+  int64_t shared_bytes;
+  uint32_t block[3];
+  uint8_t hash[32];
+} hologram_program_info;
+
+/* A slot or a parameter of a program. The last four are a slot's: how the program uses it. */
+typedef struct hologram_operand_info {
+  char name[HOLOGRAM_MAX_NAME + 1];
+  int32_t dtype;
+  int32_t reads;
+  int32_t writes;
+  int32_t indexed;
+  int32_t bytes;
+} hologram_operand_info;
+
+/* What a program is launched with. slots has a buffer for each slot, 0 for the boundary slot meaning the executor's
+   boundary pool; params a number for each parameter, in the program's order. grid and block may be zeros: a block then
+   is the program's own or (256, 1, 1), and the grid covers the index space. The index space is shape, or if rank is 0
+   what the slots accessed by [index] broadcast to. fuel is the steps a lane may take, 0 for no limit. residue, which
+   may be NULL, receives 96 sums. What the pointers lead to stays as it is until the launch is done. */
+typedef struct hologram_launch_args {
+  const hologram_buffer *slots;
+  const hologram_scalar *params;
+  const int64_t *shape;
+  uint64_t *residue;
+  int32_t num_slots;
+  int32_t num_params;
+  int32_t rank;
+  uint32_t grid[3];
+  uint32_t block[3];
+  uint64_t fuel;
+} hologram_launch_args;

@@ -1,0 +1,67 @@
+package core
+
+import (
+	"sync/atomic"
+
+	"github.com/hologram-project/hologram/backends"
+)
+
+// memory is a stretch of a device's memory, counted by those who use it:
+// buffers, views exported to others, and launches under way. The last to let
+// go gives it back.
+type memory struct {
+	refs
+	addr    uintptr
+	bytes   int64
+	device  *Device
+	owner   *Executor // whose quota it counts against; nil: nobody's
+	block   block     // from the device's pool; zero for foreign memory
+	foreign bool
+	deleter func() // of foreign memory; may be nil
+	// user is the stream that last queued work on it, on an asynchronous device.
+	user atomic.Pointer[stream]
+}
+
+// release takes a user away.
+func (m *memory) release() {
+	if !m.drop() {
+		return
+	}
+	if m.owner != nil {
+		m.owner.used.Add(-m.block.size)
+	}
+	if m.foreign {
+		if m.deleter != nil {
+			m.deleter()
+		}
+		return
+	}
+	m.device.pool.give(m.block)
+}
+
+// refs counts the users of something that ends with the last of them.
+type refs struct{ n atomic.Int64 }
+
+// acquire adds a user, unless the last is already gone.
+func (r *refs) acquire() bool {
+	for {
+		n := r.n.Load()
+		if n == 0 {
+			return false
+		}
+		if r.n.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+// drop takes a user away and reports whether it was the last.
+func (r *refs) drop() bool { return r.n.Add(-1) == 0 }
+
+// block is a piece of device memory that the pool hands out.
+type block struct {
+	mem  backends.Memory
+	size int64 // bytes of its size class
+	// fresh memory is zero as the backend gave it.
+	fresh bool
+}

@@ -1,0 +1,134 @@
+"""The element types: their codes in the C ABI, their names in Atlas, and numpy's dtypes."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+import numpy as np
+
+from hologram.errors import DTypeError
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+NAMES = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64")
+"""The Atlas names; a type's code is its place here, from 1 on."""
+
+I64, U64, F64 = 4, 8, 12
+
+_NUMPY = (
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+)
+
+_codes: dict[Any, int] = {np.dtype(name): i + 1 for i, name in enumerate(_NUMPY) if name != "bfloat16"}
+_codes[np.dtype(bool)] = NAMES.index("u8") + 1
+_dtypes: dict[int, np.dtype[Any]] = {
+    i + 1: np.dtype(name) for i, name in enumerate(_NUMPY) if name != "bfloat16"
+}
+
+
+def bfloat16() -> np.dtype[Any]:
+    """Return ml_dtypes' bfloat16 as a numpy dtype.
+
+    Raises:
+        DTypeError: ml_dtypes is not installed.
+    """
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise DTypeError("dtype bfloat16 needs the Python package ml_dtypes: pip install ml_dtypes") from None
+    found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    _codes[found] = NAMES.index("bf16") + 1
+    _dtypes[_codes[found]] = found
+    return found
+
+
+def dtype_of(like: Union[DTypeLike, str]) -> np.dtype[Any]:
+    """Return the numpy dtype of a dtype, a Python or numpy type, or a name, Atlas names such as "f32" included.
+
+    Raises:
+        DTypeError: It is none that Hologram knows.
+    """
+    if isinstance(like, str):
+        if like in NAMES:
+            return dtype_of_code(NAMES.index(like) + 1)
+        if like == "bfloat16":
+            return bfloat16()
+    try:
+        dtype = np.dtype(like)
+    except TypeError:
+        raise DTypeError(f"dtype {like!r} is not one; expected a numpy dtype or one of {', '.join(NAMES)}") from None
+    code_of(dtype)
+    return dtype
+
+
+def code_of(dtype: np.dtype[Any]) -> int:
+    """Return the C ABI's code of a numpy dtype; bool counts as u8.
+
+    Raises:
+        DTypeError: Hologram has no such type.
+    """
+    code = _codes.get(dtype)
+    if code is not None and dtype.isnative:
+        return code
+    if dtype.name == "bfloat16":
+        bfloat16()
+        code = _codes.get(dtype)
+        if code is not None:
+            return code
+    hint = "" if dtype.isnative else " (its byte order is not the machine's)"
+    raise DTypeError(f"dtype {dtype} is not supported{hint}; supported: {', '.join(_NUMPY)} and bool")
+
+
+def dtype_of_code(code: int) -> np.dtype[Any]:
+    """Return the numpy dtype of a code of the C ABI.
+
+    Raises:
+        DTypeError: It is bfloat16, and ml_dtypes is not installed.
+    """
+    found = _dtypes.get(code)
+    return bfloat16() if found is None else found
+
+
+def scalar_bits(value: Any, what: str, code: Optional[int] = None) -> tuple[int, int]:
+    """Return a number as the pair (code, bits) of the C ABI.
+
+    Args:
+        value: A bool, an int, a float, or a numpy scalar or array of one element.
+        what: What errors call it.
+        code: The type that is wanted, where it is known.
+
+    Raises:
+        DTypeError: It is not a number.
+        ValueError: It is an integer beyond 64 bits.
+    """
+    item = getattr(value, "item", None)
+    if item is not None and getattr(value, "size", 1) == 1:
+        value = item()
+    if isinstance(value, int):
+        if -(1 << 63) <= value < 1 << 63:
+            return I64, value & 0xFFFFFFFFFFFFFFFF
+        if 0 <= value < 1 << 64:
+            return U64, value
+        raise ValueError(f"{what} is {value}, which has more than 64 bits")
+    if not isinstance(value, float):
+        try:
+            value = float(value) if hasattr(type(value), "__float__") and not isinstance(value, np.ndarray) else None
+        except (TypeError, ValueError):
+            value = None
+        if value is None:
+            wanted = f" ({NAMES[code - 1]})" if code else ""
+            raise DTypeError(f"{what}: expected a number{wanted}")
+    return F64, int.from_bytes(struct.pack("<d", value), "little")

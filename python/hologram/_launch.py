@@ -1,0 +1,112 @@
+"""What a launch does before it calls the library: names become slots and parameters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+import numpy as np
+
+from hologram import _ffi
+from hologram._dtypes import NAMES, scalar_bits
+from hologram._operands import Operands
+from hologram.errors import DTypeError, InvalidArgumentError
+from hologram.program import Program
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hologram.executor import Executor
+
+_DIMENSIONS = Union[int, "Sequence[int]", None]
+
+
+def launch(
+    executor: Executor,
+    program: Program,
+    given: Mapping[str, Any],
+    grid: _DIMENSIONS,
+    block: _DIMENSIONS,
+    n: Optional[int],
+    shape: Optional[Sequence[int]],
+    fuel: Optional[int],
+) -> Optional[np.ndarray[Any, np.dtype[np.uint64]]]:
+    """Run a program; see Executor.launch."""
+    if not isinstance(program, Program):
+        raise TypeError(f"launch: expected a Program, got {type(program).__name__}")
+    program._check()
+    what = f'launch "{program.name}"'
+    if n is not None and shape is not None:
+        raise InvalidArgumentError(f"{what}: give n or shape, not both")
+    unknown = [name for name in given if name not in program._names]
+    if unknown:
+        raise InvalidArgumentError(f"{what}: {_suggest(program, unknown[0])}")
+    args = _ffi.LaunchArgs()
+    slots = (_ffi.Handle * max(1, len(program.slots)))()
+    params = (_ffi.Scalar * max(1, len(program.params)))()
+    with Operands(executor, what) as operands:
+        for i, slot in enumerate(program.slots):
+            value = given.get(slot.name)
+            if value is None:
+                if slot.name == "boundary":
+                    continue  # the executor's own pool
+                raise InvalidArgumentError(f"{what}: slot {slot.name} ({slot.dtype}) is not bound")
+            slots[i] = operands.add(f"slot {slot.name}", value)._as_parameter_
+        for i, param in enumerate(program.params):
+            value = given.get(param.name)
+            if value is None:
+                raise InvalidArgumentError(f"{what}: parameter {param.name} ({param.dtype}) is not given")
+            name = f"{what}: parameter {param.name}"
+            params[i].dtype, params[i].bits = scalar_bits(value, name, NAMES.index(param.dtype) + 1)
+        space = (n,) if n is not None else shape
+        if space is not None:
+            space = [_number(what, "n" if n is not None else "shape", value) for value in space]
+            if not space:
+                space = [1]
+            args.shape, args.rank = _ffi.sizes(space), len(space)
+        args.slots, args.num_slots = slots, len(program.slots)
+        args.params, args.num_params = params, len(program.params)
+        args.grid, args.block = _dimensions(what, "grid", grid), _dimensions(what, "block", block)
+        if fuel is not None:
+            if _number(what, "fuel", fuel) <= 0:
+                raise InvalidArgumentError(f"{what}: fuel is {fuel}; expected a positive number of steps")
+            args.fuel = fuel
+        residue = None
+        if program.residue:
+            residue = np.zeros(_ffi.NUM_CLASSES, np.uint64)
+            args.residue = residue.ctypes.data_as(_ffi.POINTER(_ffi.c_uint64))
+        _ffi.call(
+            _ffi.lib.hologram_launch, executor._as_parameter_, program._as_parameter_, _ffi.byref(args)
+        )
+    return residue
+
+
+def _suggest(program: Program, name: str) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, program._names, 1)
+    hint = f"; did you mean {near[0]}?" if near else f"; it has {', '.join(program._names) or 'none'}"
+    return f"the program has no slot or parameter {name}{hint}"
+
+
+def _number(what: str, name: str, value: Any) -> int:
+    import operator
+
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise DTypeError(f"{what}: {name} is {value!r}; expected an integer") from None
+    if not 0 <= number < 1 << 63:
+        raise InvalidArgumentError(f"{what}: {name} is {number}; expected 0 or more, below 2**63")
+    return number
+
+
+def _dimensions(what: str, name: str, value: _DIMENSIONS) -> tuple[int, int, int]:
+    """Return x, y and z; zeros for None."""
+    if value is None:
+        return (0, 0, 0)
+    given = [value] if not isinstance(value, (tuple, list, np.ndarray)) else list(value)
+    numbers = [_number(what, name, item) for item in given]
+    if not 1 <= len(numbers) <= 3 or not all(0 < item < 1 << 32 for item in numbers):
+        raise InvalidArgumentError(f"{what}: {name} is {value!r}; expected one to three numbers from 1 to 2**32 - 1")
+    x, y, z = (*numbers, 1, 1)[:3]
+    return (x, y, z)

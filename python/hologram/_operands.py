@@ -1,0 +1,56 @@
+"""What operations and launches do with their arguments: arrays become buffers for the time of a call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hologram.buffer import Buffer
+from hologram.errors import BufferFreedError, HologramError
+
+if TYPE_CHECKING:
+    from hologram.executor import Executor
+
+
+class Operands:
+    """The arrays of one call as buffers; those made for the call are freed after it."""
+
+    __slots__ = ("_executor", "_made", "_what", "buffers")
+
+    def __init__(self, executor: Executor, what: str) -> None:
+        """Begin a call; errors start with what."""
+        self._executor = executor
+        self._what = what
+        self._made: list[Buffer] = []
+        self.buffers: list[Buffer] = []
+
+    def add(self, name: str, value: Any) -> Buffer:
+        """Return the buffer of an argument.
+
+        Raises:
+            TypeError: It is no array.
+            ValueError: It is an array that can't be used in place.
+            RuntimeError: It was freed, or the device can't see it.
+        """
+        if isinstance(value, Buffer):
+            if value._freed:
+                raise BufferFreedError(f"{self._what}: {name}: {value!r} was freed")
+            buffer = value
+        else:
+            try:
+                buffer = self._executor.wrap(value)
+            except HologramError as error:
+                raise type(error)(f"{self._what}: {name}: {error}") from None
+            except TypeError as error:
+                raise TypeError(f"{self._what}: {name}: {error}") from None
+            self._made.append(buffer)
+        self.buffers.append(buffer)
+        return buffer
+
+    def __enter__(self) -> Operands:
+        """Return the operands."""
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Free the buffers that were made for the call."""
+        for buffer in self._made:
+            buffer.free()

@@ -1,0 +1,111 @@
+"""Which backends there are."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from hologram import _ffi
+from hologram.errors import HologramError, InvalidBackendError
+
+__all__ = [
+    "BackendType",
+    "backends",
+    "get_default_backend",
+    "is_cuda_available",
+    "is_metal_available",
+    "num_threads",
+    "set_num_threads",
+    "validate_backend",
+]
+
+
+class BackendType(str, Enum):
+    """The kinds of backends that an executor is opened on; ``str()`` gives the value."""
+
+    CPU = "cpu"
+    METAL = "metal"
+    CUDA = "cuda"
+    AUTO = "auto"
+
+    def __str__(self) -> str:
+        """Return the value."""
+        return self.value
+
+
+def backends() -> list[dict[str, Any]]:
+    """Describe every backend: name, available, reason (why not), device, threads, host_visible, asynchronous."""
+    found: list[dict[str, Any]] = []
+    while True:
+        info = _ffi.BackendInfo()
+        if _ffi.lib.hologram_backend(len(found), _ffi.byref(info)) != _ffi.OK:
+            return found
+        found.append(
+            {
+                "name": info.name.decode(),
+                "available": bool(info.available),
+                "reason": info.reason.decode("utf-8", "replace"),
+                "device": info.device.decode("utf-8", "replace"),
+                "threads": int(info.threads),
+                "host_visible": bool(info.host_visible),
+                "asynchronous": bool(info.asynchronous),
+            }
+        )
+
+
+def _is_available(name: str) -> bool:
+    try:
+        return any(b["name"] == name and b["available"] for b in backends())
+    except HologramError:
+        return False
+
+
+def is_metal_available() -> bool:
+    """Whether an executor can be opened on Metal: an Apple GPU, and a build that has the backend."""
+    return _is_available("metal")
+
+
+def is_cuda_available() -> bool:
+    """Whether an executor can be opened on CUDA: an NVIDIA GPU with its driver, and a build that has the backend."""
+    return _is_available("cuda")
+
+
+def get_default_backend() -> str:
+    """Return what "auto" means here: the first of metal, cuda and cpu that is available."""
+    if is_metal_available():
+        return "metal"
+    return "cuda" if is_cuda_available() else "cpu"
+
+
+def validate_backend(backend: object) -> str:
+    """Return a backend's name in lower case, with "auto" resolved.
+
+    Raises:
+        ValueError: No backend has that name.
+    """
+    name = str(backend).lower()
+    if name == "auto":
+        return get_default_backend()
+    names = [b["name"] for b in backends()]
+    if name not in names:
+        raise InvalidBackendError(f"Invalid backend {backend!r}: expected auto, {', '.join(names)}")
+    return name
+
+
+def set_num_threads(threads: int) -> None:
+    """Choose how many threads work on a launch on the CPU, the caller's included.
+
+    Without it they are as many as HOLOGRAM_NUM_THREADS says, or else as the CPUs that the process may use, its
+    affinity and its container's quota taken into account.
+
+    Raises:
+        ValueError: The number is not in 1 … 1024.
+    """
+    _ffi.call(_ffi.lib.hologram_set_num_threads, threads)
+
+
+def num_threads() -> int:
+    """Return how many threads work on a launch on the CPU."""
+    threads = _ffi.c_int32()
+    _ffi.call(_ffi.lib.hologram_num_threads, _ffi.byref(threads))
+    return int(threads.value)

@@ -1,0 +1,394 @@
+"""Buffers: device memory with a dtype, which numpy and others see in place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+import numpy as np
+
+from hologram import _ffi
+from hologram._dtypes import NAMES, code_of, scalar_bits
+from hologram.errors import BackendError, BufferFreedError, DTypeError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hologram.executor import Executor
+
+    Array = np.ndarray[Any, np.dtype[Any]]
+
+__all__ = ["Buffer"]
+
+_View = memoryview  # the class below has a method of that name
+
+
+class _Lease:
+    """Keeps memory alive for an array that sees it; numpy holds this object as the array's base."""
+
+    __slots__ = ("__array_interface__", "_handle", "_owner")
+
+    def __init__(self, handle: int, interface: dict[str, Any], owner: object) -> None:
+        self._handle = handle
+        self._owner = owner
+        self.__array_interface__ = interface
+
+    def __del__(self, free: Any = _ffi.lib.hologram_lease_free) -> None:
+        free(self._handle)
+
+
+class Buffer:
+    """Memory of an executor's device, seen as an array of one dtype.
+
+    Executors make buffers: ``allocate``, ``allocate_boundary`` and ``wrap``. ``numpy.asarray(buffer)`` shares the
+    memory, and keeps it alive even after ``free()``; so do ``memoryview(buffer)`` and DLPack consumers such as
+    ``torch.from_dlpack(buffer)``. They need memory that the host sees, which ``host_visible`` tells.
+
+    Attributes:
+        size: The number of elements.
+        dtype: The numpy dtype.
+        shape: The shape; ``(size,)`` unless the buffer wraps an array of another.
+    """
+
+    __slots__ = ("__weakref__", "_as_parameter_", "_executor", "_freed", "_owner", "dtype", "shape", "size")
+
+    def __init__(
+        self, executor: Executor, handle: _ffi.Handle, dtype: np.dtype[Any], shape: tuple[int, ...], owner: object = None
+    ) -> None:
+        """Take over a handle; executors and buffers call this."""
+        self._as_parameter_ = handle
+        self._executor = executor
+        self._owner = owner
+        self._freed = False
+        self.dtype = dtype
+        self.shape = shape
+        size = 1
+        for length in shape:
+            size *= length
+        self.size = size
+
+    # ---- what it is
+
+    @property
+    def handle(self) -> int:
+        """The buffer's handle in the C ABI; positive."""
+        return int(self._as_parameter_.value)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that the elements take."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def itemsize(self) -> int:
+        """The bytes of an element."""
+        return self.dtype.itemsize
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def executor(self) -> Executor:
+        """The executor that the buffer belongs to."""
+        return self._executor
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """The bytes from an element to the next, for each dimension."""
+        info = self._describe()
+        return tuple(info.strides[i] * info.element_size for i in range(info.rank))
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether the elements lie one after the other, row-major."""
+        return bool(self._describe().contiguous)
+
+    @property
+    def read_only(self) -> bool:
+        """Whether the buffer is refused as an output."""
+        return bool(self._describe().read_only)
+
+    @property
+    def host_visible(self) -> bool:
+        """Whether the host may look at the memory in place."""
+        return bool(self._describe().host_visible)
+
+    @property
+    def pool(self) -> str:
+        """Where the memory is from: "linear" or "boundary"."""
+        return "linear" if self._describe().class_index < 0 else "boundary"
+
+    @property
+    def class_index(self) -> Optional[int]:
+        """The class of a boundary buffer, 0 … 95; None for others."""
+        index = int(self._describe().class_index)
+        return None if index < 0 else index
+
+    def __len__(self) -> int:
+        """Return the number of elements."""
+        return self.size
+
+    def __repr__(self) -> str:
+        """Describe the buffer in one line, with its first elements where the host sees them."""
+        state = f"{self.size} × {NAMES[code_of(self.dtype) - 1]}"
+        if self.shape != (self.size,):
+            state = f"shape {self.shape}, {self.dtype}"
+        if self._freed:
+            return f"<Buffer {state}, freed>"
+        return f"<Buffer {state} on {self._executor.backend}>"
+
+    def _describe(self) -> _ffi.BufferInfo:
+        info = _ffi.BufferInfo()
+        _ffi.call(_ffi.lib.hologram_buffer_describe, self._as_parameter_, _ffi.byref(info))
+        return info
+
+    def _check(self) -> None:
+        if self._freed:
+            raise BufferFreedError(f"{self!r} was freed")
+
+    # ---- copies
+
+    def from_numpy(self, array: Array) -> None:
+        """Copy an array of the same dtype and size into the buffer.
+
+        Raises:
+            TypeError: It is not an array.
+            ValueError: Its dtype or size doesn't match.
+        """
+        if not isinstance(array, np.ndarray):
+            raise TypeError(f"from_numpy: expected a numpy array, got {type(array).__name__}")
+        self._check()
+        if array.dtype != self.dtype and code_of(array.dtype) != code_of(self.dtype):
+            raise DTypeError(f"from_numpy: the array's dtype {array.dtype} is not the buffer's dtype {self.dtype}")
+        if array.size != self.size:
+            raise InvalidArgumentError(
+                f"from_numpy: the array's size {array.size} doesn't match the buffer's size {self.size}"
+            )
+        if self.shape == (self.size,) or self.contiguous:
+            self._write(np.ascontiguousarray(array))
+        else:
+            np.copyto(np.asarray(self), array.reshape(self.shape))
+
+    def _write(self, packed: Array) -> None:
+        _ffi.call(_ffi.lib.hologram_buffer_write, self._as_parameter_, 0, packed.nbytes, packed.ctypes.data)
+
+    def to_numpy(self) -> Array:
+        """Return a copy as an array of the buffer's shape, after the work that was queued before.
+
+        Raises:
+            ProgramFault: An earlier launch on an asynchronous device failed.
+        """
+        self._check()
+        if self.shape != (self.size,) and not self.contiguous:
+            return np.array(np.asarray(self))
+        out = np.empty(self.shape, self.dtype)
+        _ffi.call(_ffi.lib.hologram_buffer_read, self._as_parameter_, 0, out.nbytes, out.ctypes.data)
+        return out
+
+    def from_bytes(self, data: Union[bytes, bytearray, _View]) -> None:
+        """Copy bytes, as many as the buffer has, into the buffer.
+
+        Raises:
+            ValueError: The number of bytes doesn't match.
+        """
+        self._check()
+        flat = np.frombuffer(data, np.uint8)
+        if flat.size != self.nbytes:
+            raise InvalidArgumentError(f"from_bytes: {flat.size} bytes: doesn't match the buffer's {self.nbytes} bytes")
+        self._write(flat)
+
+    def to_bytes(self) -> bytes:
+        """Return the elements' bytes."""
+        return self.to_numpy().tobytes()
+
+    def fill(self, value: Any) -> None:
+        """Set every element.
+
+        Raises:
+            ValueError: The value is out of the dtype's range.
+            TypeError: It is no number, or a fraction for an integer dtype.
+        """
+        self._check()
+        scalar = _ffi.Scalar(*scalar_bits(value, "fill: value", code_of(self.dtype)))
+        _ffi.call(_ffi.lib.hologram_buffer_fill, self._as_parameter_, _ffi.byref(scalar))
+
+    def copy_from(self, other: Buffer) -> None:
+        """Copy another buffer's elements; it has the same dtype and as many, and may be on another device.
+
+        Raises:
+            ValueError: Size or dtype doesn't match.
+        """
+        if not isinstance(other, Buffer):
+            raise TypeError(f"copy_from: expected a Buffer, got {type(other).__name__}")
+        self._check()
+        other._check()
+        _ffi.call(_ffi.lib.hologram_buffer_copy, self._as_parameter_, other._as_parameter_)
+
+    # ---- views
+
+    def view(self, shape: Sequence[int], *, offset: int = 0, strides: Optional[Sequence[int]] = None) -> Buffer:
+        """Return another buffer on the same memory.
+
+        Args:
+            shape: Its shape.
+            offset: The element of this buffer's memory that it starts at.
+            strides: Elements, not bytes, from an element to the next in each dimension; row-major without it.
+
+        Raises:
+            ValueError: It would reach outside the memory.
+        """
+        self._check()
+        shape = tuple(int(n) for n in shape)
+        if strides is not None and len(strides) != len(shape):
+            raise InvalidArgumentError(f"view: {len(strides)} strides for {len(shape)} dimensions")
+        handle = _ffi.Handle()
+        _ffi.call(
+            _ffi.lib.hologram_buffer_view,
+            self._as_parameter_,
+            offset,
+            len(shape),
+            _ffi.sizes(shape),
+            None if strides is None else _ffi.sizes(strides),
+            _ffi.byref(handle),
+        )
+        return self._executor._own(Buffer(self._executor, handle, self.dtype, shape, self._owner))
+
+    def _memory(self) -> tuple[Array, int, tuple[int, ...]]:
+        """Return the memory as bytes that stay alive with the array, where element 0 is in it, and the strides."""
+        self._check()
+        info = self._describe()
+        if not info.host_visible:
+            raise BackendError(
+                f"{self!r}: its memory is not the host's, so it can't be seen in place; use to_numpy() for a copy"
+            )
+        self._executor.synchronize()
+        lease = _ffi.Handle()
+        _ffi.call(_ffi.lib.hologram_buffer_lease, self._as_parameter_, _ffi.byref(lease))
+        strides = tuple(info.strides[i] * info.element_size for i in range(info.rank))
+        steps = [(n - 1) * stride for n, stride in zip(self.shape, strides)]
+        first = -sum(step for step in steps if step < 0) if self.size else 0
+        length = first + sum(step for step in steps if step > 0) + info.element_size if self.size else 0
+        interface = {
+            "version": 3,
+            "data": ((info.data or 0) - first, bool(info.read_only)),
+            "shape": (length,),
+            "typestr": "|u1",
+        }
+        return np.asarray(_Lease(lease.value, interface, self._owner)), first, strides
+
+    def _array(self) -> Array:
+        """Return an array on the memory, which it keeps alive."""
+        if self.size == 0:
+            self._check()
+            return np.empty(self.shape, self.dtype)
+        memory, first, strides = self._memory()
+        return np.ndarray(self.shape, self.dtype, memory.data, first, strides)
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """What numpy needs to share the memory."""
+        if self._freed or self.size == 0 or self.dtype.name == "bfloat16" or not self.host_visible:
+            raise AttributeError("__array_interface__")  # numpy goes on to __array__, which says why
+        memory, first, strides = self._memory()
+        # As an object rather than an address, "data" is what numpy keeps alive.
+        return {
+            "version": 3,
+            "data": memory,
+            "offset": first,
+            "shape": self.shape,
+            "strides": strides,
+            "typestr": self.dtype.str,
+        }
+
+    def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> Array:
+        """Return the memory as an array, in place unless dtype or copy ask for a copy."""
+        array = self._array()
+        if dtype is not None and np.dtype(dtype) != self.dtype:
+            if copy is False:
+                raise ValueError(f"{self!r} can't be seen as {np.dtype(dtype)} without a copy")
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def memoryview(self) -> _View:
+        """Return the memory in place; bf16 is seen as 16-bit unsigned integers."""
+        array = self._array()
+        return memoryview(array.view(np.uint16) if self.dtype.name == "bfloat16" else array)
+
+    def __buffer__(self, flags: int) -> _View:
+        """Offer the memory in place to memoryview(buffer), from Python 3.12 on."""
+        if self._freed or not self.host_visible:
+            raise BufferError(f"{self!r}: its memory can't be seen in place")
+        if self.dtype.name == "bfloat16":
+            raise BufferError("the buffer protocol has no bfloat16; use buffer.memoryview() for its 16-bit patterns")
+        return self.memoryview()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return DLPack's (device type, device number)."""
+        if not self.host_visible:
+            raise BackendError(f"{self!r}: its memory can't be shared; use to_numpy() for a copy")
+        return (1, 0)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Optional[int] = None,
+        max_version: Optional[tuple[int, int]] = None,
+        dl_device: Optional[tuple[int, int]] = None,
+        copy: Optional[bool] = None,
+    ) -> object:
+        """Return a DLPack capsule of the memory in place.
+
+        Args:
+            stream: The consumer's stream; CPU memory knows none.
+            max_version: The newest version that the consumer reads. From 1.0 on read-only memory is marked so.
+            dl_device: The device that the consumer wants: this buffer's.
+            copy: True for a copy, False to demand none, None for none.
+
+        Raises:
+            BufferError: The memory is read-only and the consumer can't be told so, or the device is another.
+        """
+        if stream is not None:
+            raise BufferError(f"__dlpack__: stream is {stream!r}; memory of the CPU has no streams, expected None")
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError(f"__dlpack__: dl_device is {dl_device}; the memory is on {self.__dlpack_device__()}")
+        versioned = max_version is not None and max_version[0] >= 1
+        if copy:
+            fresh = self._executor.allocate(self.size, self.dtype) if self.size else self
+            fresh.copy_from(self)
+            return fresh.view(self.shape).__dlpack__(max_version=max_version)
+        self._check()
+        if self.read_only and not versioned:
+            raise BufferError("__dlpack__: the memory is read-only, which DLPack before version 1.0 can't say; copy it")
+        self._executor.synchronize()
+        if self._owner is None:
+            return _ffi.to_capsule(self._as_parameter_, versioned)
+        # The capsule must keep a Python object alive, which numpy's does.
+        array = self._array()
+        try:
+            return array.__dlpack__(max_version=max_version) if max_version else array.__dlpack__()
+        except TypeError:  # numpy before 2.1
+            return array.__dlpack__()
+
+    # ---- the end
+
+    def free(self) -> None:
+        """Let go of the memory, which lives on while arrays made of it do. Freeing again does nothing."""
+        if self._freed:
+            return
+        self._freed = True
+        _ffi.lib.hologram_buffer_free(self._as_parameter_)
+        self._owner = None
+
+    def __del__(self) -> None:
+        """Free the buffer."""
+        if not getattr(self, "_freed", True):
+            self.free()
+
+    def __enter__(self) -> Buffer:
+        """Return the buffer."""
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Free the buffer."""
+        self.free()

@@ -1,0 +1,91 @@
+"""The exceptions of Hologram. All derive from HologramError and from the built-in kind that fits."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+__all__ = [
+    "BackendError",
+    "BufferFreedError",
+    "DTypeError",
+    "ForkError",
+    "HologramError",
+    "InternalError",
+    "InvalidArgumentError",
+    "InvalidBackendError",
+    "LaunchCancelledError",
+    "OutOfMemoryError",
+    "ProgramFault",
+    "ProgramSyntaxError",
+    "ProgramVerifyError",
+]
+
+
+class HologramError(Exception):
+    """The base of all exceptions of Hologram."""
+
+
+class InvalidArgumentError(HologramError, ValueError):
+    """An argument has a value that cannot be."""
+
+
+class DTypeError(HologramError, TypeError, ValueError):
+    """An argument has the wrong dtype or kind."""
+
+
+class BufferFreedError(HologramError, RuntimeError):
+    """A buffer, executor or program was used after it was freed."""
+
+
+class OutOfMemoryError(HologramError, MemoryError):
+    """The device's memory, its limit or the executor's quota is used up."""
+
+
+class ProgramSyntaxError(HologramError, ValueError):
+    """The text or bytes of a program are wrong."""
+
+
+class ProgramVerifyError(HologramError, ValueError):
+    """A program breaks a rule of the verifier."""
+
+
+class ProgramFault(HologramError, RuntimeError):
+    """A launch ran to its end, and some lane did what it must not; outputs keep what was written.
+
+    Attributes:
+        kind: "access", "divide", "fuel", "class" or "handle".
+        instruction: Index of the instruction in the program as written.
+        line: Its 1-based line in the program's text, or None if there is no text.
+        lane: One of the lanes that did it, by its global number.
+    """
+
+    def __init__(self, message: str, kind: str, instruction: int, line: Optional[int], lane: int) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.instruction = instruction
+        self.line = line
+        self.lane = lane
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle with all attributes."""
+        return type(self), (str(self), self.kind, self.instruction, self.line, self.lane)
+
+
+class LaunchCancelledError(HologramError, RuntimeError):
+    """A launch was cancelled before its end."""
+
+
+class BackendError(HologramError, RuntimeError):
+    """A backend is not there, or cannot do what was asked."""
+
+
+class InvalidBackendError(HologramError, ValueError, RuntimeError):
+    """No backend has the name that was given."""
+
+
+class ForkError(HologramError, RuntimeError):
+    """This process is a fork's child; Hologram works in processes started with exec."""
+
+
+class InternalError(HologramError, RuntimeError):
+    """A defect of Hologram."""

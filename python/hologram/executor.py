@@ -1,0 +1,364 @@
+"""Executors: where programs and operations run, and where buffers come from."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+import numpy as np
+
+from hologram import _ffi
+from hologram._dtypes import code_of, dtype_of, dtype_of_code
+from hologram.buffer import Buffer
+from hologram.errors import BackendError, BufferFreedError, InvalidArgumentError, InvalidBackendError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hologram.program import Program
+
+__all__ = ["Executor"]
+
+
+class Executor:
+    """A user of a device: makes buffers on it and runs work on them, in order.
+
+    Executors on one backend share the device with its memory pool, worker threads and compiled kernels; a second one
+    costs little. An executor may be used from several threads, whose work then runs one after the other; give each
+    thread its own to have them run side by side.
+
+    Args:
+        backend: "cpu", "interp" (the slow reference interpreter), "cuda", "metal", or "auto" for the first of metal,
+            cuda and cpu that is there.
+        memory_limit: The bytes that this executor's buffers may take together; no limit without it.
+
+    Attributes:
+        backend: The name of the backend, never "auto".
+
+    Raises:
+        ValueError: No backend has that name.
+        RuntimeError: The backend is not available; the message says why.
+    """
+
+    def __init__(self, backend: str = "auto", *, memory_limit: Optional[int] = None) -> None:
+        self._freed = True
+        self._as_parameter_ = _ffi.Handle()
+        self._buffers: weakref.WeakSet[Buffer] = weakref.WeakSet()
+        name = str(backend).lower()
+        try:
+            _ffi.call(_ffi.lib.hologram_executor_new, name.encode(), _ffi.byref(self._as_parameter_))
+        except InvalidArgumentError as error:
+            raise InvalidBackendError(str(error)) from None
+        self._freed = False
+        info = self._describe()
+        self.backend = str(info.backend.decode())
+        self._host_visible = bool(info.host_visible)
+        self._asynchronous = bool(info.asynchronous)
+        if memory_limit is not None:
+            _ffi.call(_ffi.lib.hologram_executor_set_quota, self._as_parameter_, memory_limit)
+
+    # ---- what it is
+
+    @property
+    def handle(self) -> int:
+        """The executor's handle in the C ABI; positive."""
+        return int(self._as_parameter_.value)
+
+    @property
+    def device(self) -> str:
+        """The device's name."""
+        name: bytes = self._describe().device
+        return name.decode("utf-8", "replace")
+
+    @property
+    def host_visible(self) -> bool:
+        """Whether buffers lie in the host's memory, so that numpy sees them in place."""
+        return self._host_visible
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether launches may return before they are done; ``synchronize`` then tells what became of them."""
+        return self._asynchronous
+
+    @property
+    def phase(self) -> int:
+        """The phase of the executor's stream, 0 … 767, which PHASE_ADV advances."""
+        phase = _ffi.c_int32()
+        _ffi.call(_ffi.lib.hologram_executor_phase, self._as_parameter_, _ffi.byref(phase))
+        return int(phase.value)
+
+    def __repr__(self) -> str:
+        """Describe the executor in one line."""
+        if self._freed:
+            return f"<Executor on {self.backend}, freed>"
+        return f"<Executor on {self.backend}: {len(self._buffers)} buffers>"
+
+    def _describe(self) -> _ffi.ExecutorInfo:
+        info = _ffi.ExecutorInfo()
+        _ffi.call(_ffi.lib.hologram_executor_describe, self._as_parameter_, _ffi.byref(info))
+        return info
+
+    def _check(self) -> None:
+        if self._freed:
+            raise BufferFreedError(f"{self!r} was freed")
+
+    def _own(self, buffer: Buffer) -> Buffer:
+        self._buffers.add(buffer)
+        return buffer
+
+    # ---- memory
+
+    def allocate(self, size: int, dtype: Any = np.float32, *, zero: bool = True) -> Buffer:
+        """Make a buffer.
+
+        Args:
+            size: The number of elements.
+            dtype: A numpy dtype, or a name such as "f32" or "bf16".
+            zero: Whether its elements are zero; otherwise they are whatever the memory held, which is faster.
+
+        Raises:
+            ValueError: size is not positive, or the dtype is not supported.
+            MemoryError: The device, its limit or the executor's has no room.
+            RuntimeError: The executor was freed.
+        """
+        self._check()
+        size = _index("allocate: size", size)
+        if size <= 0:
+            raise InvalidArgumentError(f"allocate: size is {size}; expected a positive number of elements")
+        found = dtype_of(dtype)
+        handle = _ffi.Handle()
+        _ffi.call(
+            _ffi.lib.hologram_buffer_allocate,
+            self._as_parameter_,
+            size,
+            code_of(found),
+            0 if zero else _ffi.UNINITIALIZED,
+            _ffi.byref(handle),
+        )
+        return self._own(Buffer(self, handle, found, (size,)))
+
+    def allocate_boundary(self, class_index: int, width: int, height: int, dtype: Any = np.float32) -> Buffer:
+        """Make a buffer of width · height elements on the executor's boundary pool of 96 classes × 12,288 bytes.
+
+        It starts at Φ(class_index, 0, 0). Buffers of one class share its memory, as Φ-addresses in programs do, and
+        none reaches beyond its class.
+
+        Raises:
+            ValueError: class_index is not in 0 … 95, width not in 1 … 48, height not in 1 … 256, or the elements
+                take more than 12,288 bytes.
+        """
+        self._check()
+        found = dtype_of(dtype)
+        handle = _ffi.Handle()
+        width, height = _index("allocate_boundary: width", width), _index("allocate_boundary: height", height)
+        _ffi.call(
+            _ffi.lib.hologram_buffer_allocate_boundary,
+            self._as_parameter_,
+            _index("allocate_boundary: class_index", class_index),
+            width,
+            height,
+            code_of(found),
+            _ffi.byref(handle),
+        )
+        return self._own(Buffer(self, handle, found, (width * height,)))
+
+    def wrap(self, array: Any) -> Buffer:
+        """Make a buffer of an array's own memory: what is written to one is seen in the other.
+
+        Args:
+            array: A numpy array, an object with the buffer protocol, or one with DLPack, such as a torch tensor; of
+                any shape and strides. The buffer keeps it alive. A read-only one is refused as an output.
+
+        Raises:
+            TypeError: It is none of these, or its dtype is not supported.
+            ValueError: Its strides are not multiples of its item size, or it is not aligned to it.
+            RuntimeError: The executor's device can't see the array's memory.
+        """
+        self._check()
+        if not isinstance(array, np.ndarray):
+            if isinstance(array, Buffer):
+                return array.view(array.shape, strides=tuple(s // array.itemsize for s in array.strides))
+            if hasattr(array, "__dlpack__"):
+                return self._wrap_dlpack(array)
+            try:
+                array = np.asarray(memoryview(array))
+            except TypeError:
+                raise TypeError(
+                    f"expected a Buffer, a numpy array or an object with DLPack, got {type(array).__name__}"
+                ) from None
+        if not self._host_visible:
+            raise self._not_here("a numpy array")
+        code = code_of(array.dtype)
+        itemsize = array.itemsize
+        strides = None
+        if not array.flags.c_contiguous:
+            if any(s % itemsize for s in array.strides):
+                raise InvalidArgumentError(
+                    f"wrap: strides {array.strides} are not multiples of the item size {itemsize}; make a copy"
+                )
+            strides = _ffi.sizes([s // itemsize for s in array.strides])
+        handle = _ffi.Handle()
+        _ffi.call(
+            _ffi.lib.hologram_buffer_wrap,
+            self._as_parameter_,
+            array.ctypes.data,
+            code,
+            array.ndim,
+            _ffi.sizes(array.shape),
+            strides,
+            0 if array.flags.writeable else _ffi.READ_ONLY,
+            None,
+            None,
+            _ffi.byref(handle),
+        )
+        return self._own(Buffer(self, handle, array.dtype, array.shape, array))
+
+    def _wrap_dlpack(self, source: Any) -> Buffer:
+        kind, number = source.__dlpack_device__()
+        if not self._host_visible or int(kind) != 1:
+            raise self._not_here(f"{type(source).__name__} on DLPack device ({int(kind)}, {number})")
+        try:
+            capsule = source.__dlpack__(max_version=(1, 0))
+        except TypeError:  # from before version 1
+            capsule = source.__dlpack__()
+        handle = _ffi.from_capsule(self._as_parameter_, capsule)
+        info = _ffi.BufferInfo()
+        _ffi.call(_ffi.lib.hologram_buffer_describe, handle, _ffi.byref(info))
+        return self._own(Buffer(self, handle, dtype_of_code(info.dtype), tuple(info.shape[: info.rank])))
+
+    def _not_here(self, what: str) -> BackendError:
+        return BackendError(
+            f"{what} is not in memory that {self.backend} works on, and nothing is copied silently: "
+            "make a buffer of it with executor.from_numpy(array)"
+        )
+
+    def from_numpy(self, array: Any) -> Buffer:
+        """Make a buffer with a copy of an array; it has the array's size, and one dimension."""
+        array = np.asarray(array)
+        buffer = self.allocate(array.size, array.dtype, zero=False)
+        buffer.from_numpy(array)
+        return buffer
+
+    # ---- running
+
+    def launch(
+        self,
+        program: Program,
+        bindings: Optional[Mapping[str, Any]] = None,
+        *,
+        grid: Union[int, Sequence[int], None] = None,
+        block: Union[int, Sequence[int], None] = None,
+        n: Optional[int] = None,
+        shape: Optional[Sequence[int]] = None,
+        fuel: Optional[int] = None,
+        **slots_and_parameters: Any,
+    ) -> Optional[np.ndarray[Any, np.dtype[np.uint64]]]:
+        """Run a program on arrays.
+
+        ``executor.launch(program, a=x, b=y, c=out, alpha=0.5)`` binds the slots a, b and c and the parameter alpha.
+        Slots take buffers, numpy arrays and whatever has DLPack, in place and of any strides; arrays read as
+        ``slot[index]`` are broadcast to the index space.
+
+        Args:
+            program: The program.
+            bindings: More slots and parameters, for names that aren't keywords of this method or of Python.
+            grid: Blocks in x, y and z; as many as the index space needs without it.
+            block: Lanes of a block in x, y and z; without it the program's own, or 256.
+            n: The number of elements to run on: the first n of contiguous arrays.
+            shape: The index space, where n will not do. Without both it is the shape that the arrays accessed as
+                ``slot[index]`` broadcast to, or, if there are none, the lanes of the grid.
+            fuel: Steps (rounds of loops and branches backward) that a lane may take; no limit without it.
+            slots_and_parameters: A value for each slot and parameter.
+
+        Returns:
+            The 96 residues if the program has RES_ACCUM, else None.
+
+        Raises:
+            ValueError, TypeError: A slot or parameter is missing or doesn't fit; nothing has run.
+            ProgramFault: A lane did what it must not. On an asynchronous device this, like all that goes wrong while
+                running, is raised by the next call that waits, such as ``synchronize``.
+        """
+        self._check()
+        from hologram import _launch
+
+        given = {**bindings, **slots_and_parameters} if bindings else slots_and_parameters
+        return _launch.launch(self, program, given, grid, block, n, shape, fuel)
+
+    def synchronize(self) -> None:
+        """Wait for all work.
+
+        Raises:
+            HologramError: What went wrong in a launch whose outcome nobody has seen yet; it names the launch.
+        """
+        self._check()
+        _ffi.call(_ffi.lib.hologram_executor_synchronize, self._as_parameter_)
+
+    # ---- statistics
+
+    def memory_stats(self) -> dict[str, int]:
+        """Return what the device's memory pool holds.
+
+        All are bytes but the last two: ``in_use`` by buffers, ``cached`` for reuse, ``reserved`` from the system,
+        ``peak`` of in_use, ``limit`` of reserved (0: none); ``executor`` by this executor's buffers and
+        ``executor_limit`` (0: none); ``allocations`` so far, of which ``reused`` blocks used before.
+        """
+        stats = _ffi.MemoryStats()
+        _ffi.call(_ffi.lib.hologram_executor_memory_stats, self._as_parameter_, _ffi.byref(stats))
+        info = self._describe()
+        found = {name: int(getattr(stats, name)) for name, *_ in stats._fields_}
+        counts = {name: found.pop(name) for name in ("allocations", "reused")}
+        return {**found, "executor": int(info.used), "executor_limit": int(info.quota), **counts}
+
+    def set_memory_limit(self, limit: Optional[int], *, device: bool = False) -> None:
+        """Bound the bytes that this executor's buffers may take, or with ``device`` the whole device's pool."""
+        function = _ffi.lib.hologram_executor_set_memory_limit if device else _ffi.lib.hologram_executor_set_quota
+        _ffi.call(function, self._as_parameter_, limit or 0)
+
+    def trim(self) -> int:
+        """Give the device's cached memory back to the system; return how many bytes."""
+        freed = _ffi.c_int64()
+        _ffi.call(_ffi.lib.hologram_executor_trim, self._as_parameter_, _ffi.byref(freed))
+        return int(freed.value)
+
+    def kernel_stats(self) -> dict[str, int]:
+        """Return what the device's cache of compiled kernels holds: entries, limit, hits, misses, evictions."""
+        stats = _ffi.KernelStats()
+        _ffi.call(_ffi.lib.hologram_executor_kernel_stats, self._as_parameter_, _ffi.byref(stats))
+        return {name: int(getattr(stats, name)) for name, *_ in stats._fields_}
+
+    # ---- the end
+
+    def cleanup(self) -> None:
+        """Free the executor's buffers, then the executor. Doing so again does nothing."""
+        if self._freed:
+            return
+        for buffer in list(self._buffers):
+            buffer.free()
+        self._freed = True
+        _ffi.lib.hologram_executor_free(self._as_parameter_)
+
+    def __enter__(self) -> Executor:
+        """Return the executor."""
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Clean up."""
+        self.cleanup()
+
+    def __del__(self) -> None:
+        """Clean up."""
+        if not getattr(self, "_freed", True):
+            self.cleanup()
+
+
+def _index(what: str, value: Any) -> int:
+    """Return an integer, or say what is wrong with it."""
+    import operator
+
+    try:
+        index = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{what} is {value!r}; expected an integer") from None
+    if not -(1 << 63) <= index < 1 << 63:
+        raise InvalidArgumentError(f"{what} is {index}, which has more than 64 bits")
+    return index

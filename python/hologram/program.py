@@ -1,0 +1,183 @@
+"""Programs in the Atlas ISA."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple, Optional, Union
+
+from hologram import _ffi
+from hologram._dtypes import NAMES
+from hologram.errors import BufferFreedError
+
+__all__ = ["Param", "Program", "Slot"]
+
+
+class Slot(NamedTuple):
+    """A place that a launch binds an array to.
+
+    Attributes:
+        name: The slot's name.
+        dtype: The Atlas name of the element type, such as "f32".
+        reads: Whether the program loads from it.
+        writes: Whether the program stores to it.
+        indexed: Whether it is accessed as ``slot[index]``, and so broadcast to the index space.
+        bytes: Whether it is accessed by byte address, which demands a contiguous array.
+    """
+
+    name: str
+    dtype: str
+    reads: bool
+    writes: bool
+    indexed: bool
+    bytes: bool
+
+
+class Param(NamedTuple):
+    """A number given at launch.
+
+    Attributes:
+        name: The parameter's name.
+        dtype: The Atlas name of its type.
+    """
+
+    name: str
+    dtype: str
+
+
+class Program:
+    """A verified program, ready to be launched on any executor.
+
+    Args:
+        source: Its text, or the bytes of its binary form.
+        file: What errors call the text.
+
+    Attributes:
+        name: The program's name.
+        slots: What it binds to arrays.
+        params: What it takes as numbers.
+        block: The lanes of a block in x, y, z that it demands, or None for any.
+        instructions: The number of its instructions.
+        residue: Whether launches return residues, since it has RES_ACCUM.
+        hash: The hash of its canonical form, in hex: equal for programs that compute the same thing in differently
+            named registers, another order of independent instructions, and the like.
+
+    Raises:
+        ValueError: The text, the bytes or the program is wrong; the message shows where.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_as_parameter_",
+        "_freed",
+        "_names",
+        "block",
+        "hash",
+        "instructions",
+        "name",
+        "params",
+        "residue",
+        "slots",
+    )
+
+    def __init__(self, source: Union[str, bytes, bytearray, memoryview], *, file: str = "<program>") -> None:
+        self._freed = True
+        self._as_parameter_ = _ffi.Handle()
+        out = _ffi.byref(self._as_parameter_)
+        if isinstance(source, str):
+            text = source.encode()
+            _ffi.call(_ffi.lib.hologram_program_assemble, os.fsencode(file), text, len(text), out)
+        elif isinstance(source, (bytes, bytearray, memoryview)):
+            data = bytes(source)
+            _ffi.call(_ffi.lib.hologram_program_decode, data, len(data), out)
+        else:
+            raise TypeError(f"Program: expected text or bytes, got {type(source).__name__}")
+        self._freed = False
+        info = _ffi.ProgramInfo()
+        _ffi.call(_ffi.lib.hologram_program_describe, self._as_parameter_, _ffi.byref(info))
+        self.name = self._text(_ffi.TEXT_NAME).decode()
+        self.block: Optional[tuple[int, int, int]] = tuple(info.block) if any(info.block) else None
+        self.instructions = int(info.instructions)
+        self.residue = bool(info.residue)
+        self.hash = bytes(info.hash).hex()
+        slots = [self._operand(_ffi.lib.hologram_program_slot, i) for i in range(info.slots)]
+        params = [self._operand(_ffi.lib.hologram_program_param, i) for i in range(info.params)]
+        self.slots = tuple(
+            Slot(name, dtype, bool(o.reads), bool(o.writes), bool(o.indexed), bool(o.bytes)) for name, dtype, o in slots
+        )
+        self.params = tuple(Param(name, dtype) for name, dtype, _ in params)
+        self._names = [operand.name for operand in (*self.slots, *self.params)]
+
+    @classmethod
+    def from_file(cls, path: Union[str, os.PathLike[str]]) -> Program:
+        """Make a program of a file with its text or its binary form.
+
+        Raises:
+            OSError: The file can't be read.
+            ValueError: What it holds is wrong.
+        """
+        with open(path, "rb") as file:
+            data = file.read()
+        if data.startswith(b"ATLAS"):
+            return cls(data)
+        try:
+            return cls(data.decode(), file=os.fspath(path))
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{os.fspath(path)} is neither UTF-8 text nor a binary program: {error}") from None
+
+    def _operand(self, function: Any, index: int) -> tuple[str, str, _ffi.OperandInfo]:
+        info = _ffi.OperandInfo()
+        _ffi.call(function, self._as_parameter_, index, _ffi.byref(info))
+        return info.name.decode(), NAMES[info.dtype - 1], info
+
+    def _text(self, which: int) -> bytes:
+        self._check()
+        return _ffi.text_of(_ffi.lib.hologram_program_text, self._as_parameter_, which)
+
+    def _check(self) -> None:
+        if self._freed:
+            raise BufferFreedError("the program was freed")
+
+    @property
+    def handle(self) -> int:
+        """The program's handle in the C ABI; positive."""
+        return int(self._as_parameter_.value)
+
+    def disassemble(self) -> str:
+        """Return the text form; a program made of it is equal to this one."""
+        return self._text(_ffi.TEXT_DISASSEMBLY).decode()
+
+    def canonical(self) -> str:
+        """Return the canonical form, what backends compile, as text to read."""
+        return self._text(_ffi.TEXT_CANONICAL).decode()
+
+    def to_bytes(self) -> bytes:
+        """Return the binary form."""
+        return self._text(_ffi.TEXT_BINARY)
+
+    def __bytes__(self) -> bytes:
+        """Return the binary form."""
+        return self.to_bytes()
+
+    def __repr__(self) -> str:
+        """Describe the program in one line."""
+        takes = [f"{s.name}: {s.dtype}{' out' if s.writes else ''}" for s in self.slots]
+        takes += [f"{p.name}: {p.dtype}" for p in self.params]
+        return f"<Program {self.name}({', '.join(takes)}), {self.instructions} instructions>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle as the binary form."""
+        return type(self), (self.to_bytes(),)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other is the same program as written, names included."""
+        return isinstance(other, Program) and self.to_bytes() == other.to_bytes()
+
+    def __hash__(self) -> int:
+        """Return a hash that equal programs share."""
+        return hash(self.hash)
+
+    def __del__(self, free: Any = _ffi.lib.hologram_program_free) -> None:
+        """Free the program."""
+        if not getattr(self, "_freed", True):
+            self._freed = True
+            free(self._as_parameter_)
