@@ -1,0 +1,348 @@
+package progen
+
+import (
+	"math"
+
+	"github.com/hologram-project/hologram/isa"
+)
+
+// maxDepth bounds how deep ifs and loops nest, maxLoops the loops among them.
+const (
+	maxDepth = 5
+	maxLoops = 3
+)
+
+// statement writes one statement and returns how many are left to write.
+func (g *generator) statement(left int) int {
+	held := len(g.held)
+	k := g.s.Intn(100)
+	inner := min(left, 1+g.s.Intn(8))
+	nested := g.depth < maxDepth && left > 1
+	cost := 1
+	switch {
+	case k < 9 && nested:
+		g.branch(inner)
+		cost = inner
+	case k < 13 && nested && g.loops < maxLoops:
+		g.counted(inner)
+		cost = inner
+	case k < 17 && nested && g.loops < maxLoops:
+		g.while(inner)
+		cost = inner
+	case k < 21 && nested && g.calls < 12:
+		g.call(inner)
+		cost = inner
+	case k < 22 && g.depth > 0:
+		g.exit()
+	case k < 38:
+		g.memory()
+	case k < 46 && g.cfg.Lanes:
+		g.together()
+	case k < 50 && g.cfg.Atlas:
+		g.state()
+	default:
+		g.operation()
+	}
+	g.dropTemps(held)
+	return left - cost
+}
+
+func (g *generator) body(size int) {
+	g.depth++
+	g.scope(func() {
+		for left := size; left > 0; left = g.statement(left) {
+		}
+	})
+	g.depth--
+}
+
+// operations are the rows without effect, and what becomes of such.
+var operations = func() (ops []isa.Op) {
+	for op := isa.NoOp + 1; op < isa.NumOps; op++ {
+		row, _ := isa.Lookup(op)
+		if row.Effect&^(isa.Pure|isa.MayFault|isa.Structural) == 0 && row.Effect != 0 {
+			ops = append(ops, op)
+		}
+	}
+	return ops
+}()
+
+// operation writes a pure instruction of any row.
+func (g *generator) operation() {
+	op := pick(g.s, operations)
+	row, _ := isa.Lookup(op)
+	if row.Expand != 0 && !g.cfg.Math {
+		return
+	}
+	var f isa.Form
+	if row.Types != 0 {
+		f.Type = pick(g.s, row.Types.List())
+	}
+	if row.From != 0 {
+		f.From = pick(g.s, row.From.List())
+		for op == isa.BITCAST && f.From.Size() != f.Type.Size() {
+			f.From = pick(g.s, row.From.List())
+		}
+	}
+	if row.HasCond {
+		f.Cond = isa.EQ + isa.Cond(g.s.Intn(6))
+		if f.Type.Unsigned() && g.s.Intn(2) == 0 && f.Cond >= isa.LT {
+			f.Cond += isa.LTU - isa.LT
+		}
+	}
+	args := make([]isa.Arg, len(row.Operands))
+	var result isa.Type
+	for i, o := range row.Operands {
+		t := o.Type
+		switch t {
+		case isa.TypeT:
+			t = f.Type
+		case isa.TypeFrom:
+			t = f.From
+		}
+		switch o.Kind {
+		case isa.Dst, isa.PredDst:
+			result = t
+		case isa.PredSrc:
+			args[i], _ = g.condition()
+		case isa.Src:
+			args[i] = g.guarded(op, o.Name, t, row)
+		case isa.Imm:
+			args[i] = g.static(op, o)
+		case isa.ParamRef:
+			args[i] = isa.Arg{Kind: isa.ArgParam, Bits: uint64(g.param(t))}
+		case isa.DataRef:
+			args[i] = isa.Arg{Kind: isa.ArgData, Bits: uint64(g.table(t))}
+		case isa.SpecialRef:
+			args[i] = isa.Arg{Kind: isa.ArgName, Bits: uint64(g.s.Intn(isa.NumSpecials))}
+			result = isa.Special(args[i].Bits).Type()
+		case isa.SrcReg: // the first of a run of registers
+			count := 1 + g.s.Intn(4)
+			args[i], args[i+1] = reg(g.run(t, count)), imm(uint64(count))
+		}
+		if o.Kind == isa.SrcReg {
+			g.assign(result, func(d isa.Arg) {
+				args[0] = d
+				g.emit(op, f, args...)
+			})
+			return
+		}
+	}
+	g.assign(result, func(d isa.Arg) {
+		args[0] = d
+		g.emit(op, f, args...)
+	})
+}
+
+// run fills count registers in a row and returns the first. They lie above
+// those that variables get, so they are never in use.
+func (g *generator) run(t isa.Type, count int) uint8 {
+	const base = 240
+	for i := range count {
+		g.emit(isa.MOV, of(t), reg(uint8(base+i)), g.source(t))
+	}
+	return base
+}
+
+// careless reports whether to leave out a guard against faults.
+func (g *generator) careless() bool { return g.cfg.Faults && g.s.Intn(6) == 0 }
+
+// guarded returns a source operand, made harmless where it must be.
+func (g *generator) guarded(op isa.Op, name string, t isa.Type, row *isa.Row) isa.Arg {
+	if t == isa.TypeAnyInt { // the index of a table
+		t = pick(g.s, isa.SetWide.List())
+		if g.careless() {
+			return reg(g.register(t))
+		}
+		return reg(g.apply(isa.AND, t, g.source(t), imm(tableLen-1)))
+	}
+	switch {
+	case op == isa.BITCAST && t.Float():
+		return reg(g.number(t))
+	case row.Effect&isa.MayFault == 0 || t.Float() || g.careless():
+		return g.source(t)
+	case name == "class":
+		return reg(g.apply(isa.REM, t, g.source(t), imm(isa.NumClasses)))
+	case name == "page":
+		return reg(g.apply(isa.REM, t, g.source(t), imm(isa.PagesPerClass)))
+	case name == "b": // of a division
+		return reg(g.apply(isa.OR, t, g.source(t), imm(1)))
+	}
+	return g.source(t)
+}
+
+// apply writes an operation on two operands to a temporary.
+func (g *generator) apply(op isa.Op, t isa.Type, a, b isa.Arg) uint8 {
+	r := g.temp()
+	g.emit(op, of(t), reg(r), a, b)
+	return r
+}
+
+// number returns a float that is not NaN, so that its bits may be seen.
+func (g *generator) number(t isa.Type) uint8 {
+	v := g.register(t)
+	r := g.temp()
+	p := pred(isa.NumPredicates-2, false)
+	g.emit(isa.SET, isa.Form{Type: t, Cond: isa.NE}, p, reg(v), reg(v))
+	g.emit(isa.SEL, of(t), reg(r), p, imm(0), reg(v))
+	return r
+}
+
+// seen returns a value of type t whose bits others may look at.
+func (g *generator) seen(t isa.Type) isa.Arg {
+	if t.Float() {
+		return reg(g.number(t))
+	}
+	return g.source(t)
+}
+
+func (g *generator) static(op isa.Op, o isa.Operand) isa.Arg {
+	switch {
+	case op == isa.UNITY_TEST:
+		return imm(math.Float64bits(float64(g.s.Intn(4)) / 2))
+	case op == isa.NBR_GET:
+		return imm(uint64(g.s.Intn(7)))
+	}
+	return imm(g.s.Uint64() & o.Type.Mask())
+}
+
+// memory writes a load or store that only this lane can tell from others.
+func (g *generator) memory() {
+	t := pick(g.s, isa.NumericTypes)
+	switch g.s.Intn(8) {
+	case 0, 1:
+		g.assign(t, func(d isa.Arg) { g.emit(isa.LDG, of(t), d, g.element(g.input(t))) })
+	case 2:
+		g.assign(t, func(d isa.Arg) { g.emit(isa.LDG, of(t), d, g.element(g.output(t))) })
+	case 3:
+		g.emit(isa.STG, of(t), g.source(t), g.element(g.output(t)))
+	case 4: // any place of a slot that is only read
+		slot := g.slotNamed("bytes", isa.U8, 80, false, false)
+		if g.s.Intn(2) == 0 {
+			slot = g.slotNamed("bytes_"+t.String(), t, 80/t.Size(), false, false)
+		}
+		r, off := g.offset(63), int64(g.s.Intn(9))
+		g.assign(t, func(d isa.Arg) { g.emit(isa.LDG, of(t), d, byteAddr(slot, r, off)) })
+	case 5:
+		at := g.own(t)
+		g.assign(t, func(d isa.Arg) { g.emit(isa.LDG, of(t), d, at) })
+	case 6:
+		g.emit(isa.STG, of(t), g.seen(t), g.own(t))
+	case 7: // nobody else touches the place: the result may be used
+		t = pick(g.s, isa.SetWide.List())
+		op := pick(g.s, atomics)
+		if op == isa.ATOM_CAS {
+			old, with, at := g.source(t), g.source(t), g.own(t)
+			g.assign(t, func(d isa.Arg) { g.emit(op, of(t), d, at, old, with) })
+			return
+		}
+		v, at := g.source(t), g.own(t)
+		g.assign(t, func(d isa.Arg) { g.emit(op, of(t), d, at, v) })
+	}
+}
+
+var atomics = []isa.Op{isa.ATOM_ADD, isa.ATOM_MIN, isa.ATOM_MAX, isa.ATOM_AND, isa.ATOM_OR, isa.ATOM_XOR, isa.ATOM_EXCH, isa.ATOM_CAS}
+
+// offset returns a register with an integer of 0 … mask, or now and then any.
+func (g *generator) offset(mask uint64) uint8 {
+	t := pick(g.s, isa.SetWide.List())
+	if g.careless() {
+		return g.register(t)
+	}
+	return g.apply(isa.AND, t, g.source(t), imm(mask))
+}
+
+// own returns a place in the lane's 64 bytes of the scratch slot: integers in
+// the first half, the floats in the other.
+func (g *generator) own(t isa.Type) isa.Arg {
+	slot := g.slotNamed("scratch", isa.U8, 64*g.lanesInGrid(), false, true)
+	r, off := g.area, int64(g.s.Intn(33-t.Size()))
+	if !t.Float() && g.s.Intn(3) == 0 {
+		u := g.temp()
+		g.emit(isa.AND, of(isa.U64), reg(u), g.source(isa.U64), imm(15))
+		r, off = g.apply(isa.ADD, isa.U64, reg(g.area), reg(u)), int64(g.s.Intn(17-t.Size()))
+	}
+	if t.Float() {
+		off = 32 + int64(t-isa.F16)*8
+	}
+	return byteAddr(slot, r, off)
+}
+
+// together writes what lanes do with one another.
+func (g *generator) together() {
+	t := pick(g.s, isa.NumericTypes)
+	wide := pick(g.s, []isa.Type{isa.I32, isa.U32, isa.I64, isa.U64})
+	free := []isa.Op{isa.ATOM_ADD, isa.ATOM_MIN, isa.ATOM_MAX, isa.ATOM_AND, isa.ATOM_OR, isa.ATOM_XOR}
+	unused := reg(239)
+	if g.alone || g.quiet || g.s.Intn(4) == 0 {
+		// An atomic whose result is unused. All lanes of all blocks use one
+		// operation on one type, so their order cannot be seen.
+		if g.atomic == isa.NoOp {
+			g.atomic = pick(g.s, free)
+		}
+		slot := g.slotNamed("counts", isa.U32, 8, false, true)
+		r := g.apply(isa.SHL, isa.U32, reg(g.apply(isa.AND, isa.U32, g.source(isa.U32), imm(7))), imm(2))
+		g.emit(g.atomic, of(isa.U32), unused, byteAddr(slot, r, 0), g.source(isa.U32))
+		return
+	}
+	barrier := func() { g.emit(isa.BAR_SYNC, isa.Form{}, imm(0)) }
+	switch g.s.Intn(4) {
+	case 0: // exchange through shared memory
+		at := g.apply(isa.SHL, isa.U32, reg(g.lane), imm(3))
+		g.emit(isa.STS, of(t), g.seen(t), sharedAddr(at, 0))
+		barrier()
+		other := g.apply(isa.ADD, isa.U32, reg(g.lane), imm(uint64(g.s.Intn(70))))
+		other = g.apply(isa.REM, isa.U32, reg(other), imm(uint64(g.c.Lanes())))
+		other = g.apply(isa.SHL, isa.U32, reg(other), imm(3))
+		g.assign(t, func(d isa.Arg) { g.emit(isa.LDS, of(t), d, sharedAddr(other, 0)) })
+		barrier()
+	case 1: // count in shared memory
+		if g.common == isa.NoOp {
+			g.common = pick(g.s, free)
+		}
+		at := g.apply(isa.AND, isa.U32, g.source(isa.U32), imm(8))
+		base := int64(g.c.Lanes() * 8)
+		barrier()
+		g.emit(g.common, of(isa.U64), unused, sharedAddr(at, base), g.source(isa.U64))
+		barrier()
+		at = g.apply(isa.AND, isa.U32, g.source(isa.U32), imm(8))
+		g.assign(isa.U64, func(d isa.Arg) { g.emit(isa.LDS, of(isa.U64), d, sharedAddr(at, base)) })
+		barrier()
+	case 2:
+		var ops []isa.Op
+		for op := isa.NoOp + 1; op < isa.NumOps; op++ {
+			if row, _ := isa.Lookup(op); row.Effect&isa.Barrier != 0 && row.Types.Has(t) {
+				ops = append(ops, op)
+			}
+		}
+		v := g.source(t)
+		g.assign(t, func(d isa.Arg) { g.emit(pick(g.s, ops), of(t), d, v) })
+	case 3:
+		g.emit(isa.MEM_FENCE, isa.Form{}, isa.Arg{Kind: isa.ArgName, Bits: uint64(g.s.Intn(4))})
+		g.assign(wide, func(d isa.Arg) { g.emit(isa.MOV, of(wide), d, g.source(wide)) })
+	}
+}
+
+// state writes what reads or changes the state of Atlas.
+func (g *generator) state() {
+	switch k := g.s.Intn(5); {
+	case k == 0:
+		g.assign(isa.U16, func(d isa.Arg) { g.emit(isa.PHASE_GET, isa.Form{}, d) })
+	case k == 1:
+		g.emit(isa.PHASE_ADV, isa.Form{}, imm(uint64(g.s.Intn(1000))))
+	case k == 2 || g.pool == 0:
+		class := g.source(isa.U8)
+		if !g.careless() {
+			class = reg(g.apply(isa.REM, isa.U8, class, imm(isa.NumClasses)))
+		}
+		g.emit(isa.RES_ACCUM, isa.Form{}, class, g.source(isa.U64))
+	default:
+		t := pick(g.s, isa.NumericTypes)
+		off := g.apply(isa.AND, isa.U64, g.source(isa.U64), imm(31))
+		if k == 3 {
+			g.emit(isa.POOL_STORE, of(t), g.seen(t), reg(g.pool), reg(off))
+		} else {
+			g.assign(t, func(d isa.Arg) { g.emit(isa.POOL_LOAD, of(t), d, reg(g.pool), reg(off)) })
+		}
+	}
+}
