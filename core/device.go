@@ -45,6 +45,7 @@ type Device struct {
 	dev     backends.Device
 	pool    *pool
 	kernels *kernelCache
+	workers threaded // nil where the number of threads is not the host's business
 	async   bool
 }
 
@@ -102,12 +103,13 @@ func open(s source) (*Device, error) {
 	if err != nil {
 		return nil, Errorf(Unavailable, "backend %s is not available: %w", s.name, err)
 	}
-	return newDevice(s.name, dev)
+	return newDevice(s.name, b, dev)
 }
 
 // newDevice makes a Device of what a backend opened.
-func newDevice(name string, dev backends.Device) (*Device, error) {
+func newDevice(name string, b backends.Backend, dev backends.Device) (*Device, error) {
 	d := &Device{Name: name, Info: dev.Info(), dev: dev}
+	d.workers, _ = b.(threaded)
 	d.async = d.Info.Asynchronous
 	d.pool = &pool{device: dev, free: map[int64][]block{}}
 	d.pool.stats.Limit = d.Info.MemoryBytes
@@ -117,14 +119,14 @@ func newDevice(name string, dev backends.Device) (*Device, error) {
 		if err != nil || n < 1 {
 			return nil, Errorf(Invalid, "HOLOGRAM_NUM_THREADS is %q; expected a number from 1 on", text)
 		}
-		if t, ok := dev.(threaded); ok {
-			t.SetThreads(n)
+		if d.workers != nil {
+			d.workers.SetThreads(n)
 		}
 	}
 	return d, nil
 }
 
-// threaded is a device with workers whose number can be chosen.
+// threaded is a backend with workers whose number can be chosen.
 type threaded interface {
 	// SetThreads chooses the number of threads that work on a launch, the
 	// caller's included.
@@ -135,7 +137,7 @@ type threaded interface {
 // not the host's business.
 func (d *Device) Threads() int { return d.dev.Info().Threads }
 
-// SetThreads chooses the number of threads of every open device with workers.
+// SetThreads chooses the number of threads that work on a launch on the CPU.
 func SetThreads(n int) error {
 	if n < 1 || n > 1024 {
 		return Errorf(Invalid, "number of threads is %d; expected 1 … 1024", n)
@@ -144,11 +146,11 @@ func SetThreads(n int) error {
 	if err != nil {
 		return err
 	}
-	if t, ok := d.dev.(threaded); ok {
-		t.SetThreads(n)
-		return nil
+	if d.workers == nil {
+		return Errorf(Unavailable, "backend %s has one thread", d.Name)
 	}
-	return Errorf(Unavailable, "backend %s has one thread", d.Name)
+	d.workers.SetThreads(n)
+	return nil
 }
 
 // BackendNames lists the backends that have a name, available or not.

@@ -2,12 +2,13 @@ package core
 
 import (
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cpu"
 	"github.com/hologram-project/hologram/backends/interp"
 )
 
 // sources lists the backends. A test-only one joins in sources_asynctest.go.
 var sources = []source{
-	{name: "cpu", make: func() backends.Backend { return interp.New() }},
+	{name: "cpu", make: func() backends.Backend { return cpu.New(0) }},
 	{name: "interp", make: func() backends.Backend { return interp.New() }},
 	{name: "cuda", reason: "this version of Hologram has no CUDA backend"},
 	{name: "metal", reason: "this version of Hologram has no Metal backend"},
