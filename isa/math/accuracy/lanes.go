@@ -147,3 +147,15 @@ func scatterOf[T any](dst, src *vector) func([]int) {
 		}
 	}
 }
+
+// Value returns the function of x (and y), all rounded to the case's type.
+func (e *Evaluator) Value(x, y float64) float64 {
+	store(e.in[0], e.ty, 0, fromFloat(e.ty, x))
+	if len(e.in) > 1 {
+		store(e.in[1], e.ty, 0, fromFloat(e.ty, y))
+	}
+	for _, s := range e.steps {
+		s(1)
+	}
+	return toFloat(e.ty, load(e.out, e.ty, 0))
+}
