@@ -257,8 +257,8 @@ func TestFma(t *testing.T) {
 	f32 := func(x float64) uint64 { return uint64(math.Float32bits(float32(x))) }
 	for range 40000 {
 		c := math.Ldexp(1+float64(r.Uint64()>>41)/(1<<23), r.IntN(270)-140)
-		k := r.IntN(12) + 12 // a·b = 1 − 2^(−2k): beyond what f64 keeps of the sum
-		a, b := 1+math.Ldexp(1, -k), 1-math.Ldexp(1, -k)
+		k, j := r.IntN(12)+12, float64(2*r.IntN(4)+1) // a·b = 1 − j²·2^(−2k): beyond what f64 keeps of the sum
+		a, b := 1+math.Ldexp(j, -k), 1-math.Ldexp(j, -k)
 		if r.IntN(4) == 0 {
 			a, c = -a, c*math.Ldexp(1, -r.IntN(60))
 		}
