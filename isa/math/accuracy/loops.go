@@ -353,6 +353,22 @@ func convert(in *isa.Inst, dst, src *vector) step {
 		return cast[float32, int32](dst, src)
 	case pair{isa.F32, isa.I64}:
 		return cast[float32, int64](dst, src)
+	case pair{isa.I64, isa.F32}:
+		d, s := as[int64](dst), as[float32](src)
+		return func(n int) {
+			for i, v := range s[:n] {
+				switch {
+				case v >= -0x1p63 && v < 0x1p63:
+					d[i] = int64(v)
+				case v > 0:
+					d[i] = math.MaxInt64
+				case v < 0:
+					d[i] = math.MinInt64
+				default:
+					d[i] = 0
+				}
+			}
+		}
 	case pair{isa.F64, isa.I64}:
 		return cast[float64, int64](dst, src)
 	case pair{isa.U64, isa.U32}:
