@@ -31,7 +31,7 @@ import (
 // predicate that is not p0 … p15. A name without a directive gets the lowest
 // number that nothing else in the program has.
 func Assemble(file, text string) (*Program, error) {
-	a := &assembler{lexer: newLexer(text), file: file, p: &Program{},
+	a := &assembler{lexer: newLexer(strings.TrimPrefix(text, "\ufeff")), file: file, p: &Program{},
 		globals: map[string]global{}, labels: map[string]int{}, reported: map[string]bool{}}
 	a.regs.init("register", 'r', NumRegisters, FirstPreset)
 	a.preds.init("predicate", 'p', NumPredicates, NumPredicates)

@@ -114,7 +114,7 @@ c:
 }
 
 func TestEmptyTexts(t *testing.T) {
-	for _, text := range []string{"", "\n", "; nothing", "\r\n\r\n", "program x", "l:", "  exit"} {
+	for _, text := range []string{"", "\n", "; nothing", "\r\n\r\n", "program x", "l:", "  exit", "\ufeffprogram x\r\n\texit\r\n"} {
 		p, err := isa.Assemble("f", text)
 		if err != nil {
 			t.Errorf("%q: %v", text, err)

@@ -28,7 +28,8 @@ import (
 type Builder struct {
 	p      Program
 	errs   []error
-	placed []bool // by label
+	placed []bool          // by label
+	labels map[string]bool // their names
 	freed  []uint8
 	next   int // the first register never given out
 	preds  int // likewise
@@ -36,7 +37,7 @@ type Builder struct {
 
 // NewBuilder starts a program.
 func NewBuilder(name string) *Builder {
-	return &Builder{p: Program{Name: name}}
+	return &Builder{p: Program{Name: name}, labels: map[string]bool{}}
 }
 
 // BuildError is a wrong call to a Builder.
@@ -178,13 +179,11 @@ func (b *Builder) Pred(name ...string) Predicate {
 // Label makes a label, to be placed by Place. With no name, or one that is
 // taken, it gets a name of its own.
 func (b *Builder) Label(name string) LabelHandle {
-	taken := func(n string) bool {
-		return n == "" || slices.ContainsFunc(b.p.Labels, func(l Label) bool { return l.Name == n })
+	base := cmp.Or(name, "L")
+	for i := len(b.p.Labels); name == "" || b.labels[name]; i++ {
+		name = fmt.Sprintf("%s.%d", base, i)
 	}
-	base := name
-	for i := len(b.p.Labels); taken(name); i++ {
-		name = fmt.Sprintf("%s.%d", cmp.Or(base, "L"), i)
-	}
+	b.labels[name] = true
 	b.p.Labels = append(b.p.Labels, Label{Name: name})
 	b.placed = append(b.placed, false)
 	return LabelHandle{b, len(b.p.Labels) - 1}

@@ -125,18 +125,20 @@ func mutate(s isatest.Source, data []byte) []byte {
 	return data
 }
 
-// hostile is how many inputs of each kind the tests below try.
-func hostile(t *testing.T) int {
+// hostileInputs is how many inputs of each kind the tests below try.
+var hostileInputs = 100_000
+
+func hostile() int {
 	if testing.Short() {
 		return 2000
 	}
-	return 100_000
+	return hostileInputs
 }
 
 func TestRandomBytes(t *testing.T) {
 	t.Parallel()
 	s := isatest.FromSeed(2)
-	for range hostile(t) {
+	for range hostile() {
 		data := make([]byte, s.Intn(200))
 		for i := range data {
 			// Small numbers are more often counts, types and kinds.
@@ -157,7 +159,7 @@ func TestMutatedPrograms(t *testing.T) {
 		data := isa.Encode(p)
 		encodings = append(encodings, data[:len(data)-4])
 	}
-	for i := range hostile(t) {
+	for i := range hostile() {
 		checkText(t, string(mutate(s, texts[i%len(texts)])))
 		checkBytes(t, mutate(s, encodings[i%len(encodings)]))
 	}
