@@ -23,7 +23,13 @@ from pathlib import Path
 from typing import Any
 
 THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "HOLOGRAM_NUM_THREADS"):
+for variable in (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "HOLOGRAM_NUM_THREADS",
+):
     os.environ[variable] = str(THREADS)
 
 import numexpr  # noqa: E402
@@ -67,9 +73,17 @@ def workloads(n: int, ex: hg.Executor) -> dict[str, dict[str, Call]]:
     names = {"x": x, "y": y}
     calls: dict[str, dict[str, Call]] = {}
 
-    def add(name: str, hologram: Call, numpy: Call | None, eager: Call, compiled: Callable[..., Any], **more: Call) -> None:
+    def add(
+        name: str, hologram: Call, numpy: Call | None, eager: Call, compiled: Callable[..., Any], **more: Call
+    ) -> None:
         fast = torch.compile(compiled, dynamic=False)
-        libraries = {"hologram": hologram, "numpy": numpy, "torch": eager, "torch.compile": lambda: fast(tx, ty), **more}
+        libraries = {
+            "hologram": hologram,
+            "numpy": numpy,
+            "torch": eager,
+            "torch.compile": lambda: fast(tx, ty),
+            **more,
+        }
         calls[name] = {k: v for k, v in libraries.items() if v is not None}
 
     add(
@@ -78,7 +92,10 @@ def workloads(n: int, ex: hg.Executor) -> dict[str, dict[str, Call]]:
         lambda: np.add(x, y, out=out),
         lambda: torch.add(tx, ty),
         lambda a, b: a + b,
-        **{"torch out=": lambda: torch.add(tx, ty, out=tout), "numexpr": lambda: numexpr.evaluate("x + y", names, out=out)},
+        **{
+            "torch out=": lambda: torch.add(tx, ty, out=tout),
+            "numexpr": lambda: numexpr.evaluate("x + y", names, out=out),
+        },
     )
     add(
         "chain",
@@ -86,14 +103,46 @@ def workloads(n: int, ex: hg.Executor) -> dict[str, dict[str, Call]]:
         lambda: np.maximum((x * y + x) * np.float32(0.5) - y, 0, out=out),
         lambda: torch.relu((tx * ty + tx) * 0.5 - ty),
         lambda a, b: torch.relu((a * b + a) * 0.5 - b),
-        numexpr=lambda: numexpr.evaluate("where((x*y + x)*0.5 - y > 0, (x*y + x)*0.5 - y, 0)", names, out=out, casting="unsafe"),
+        numexpr=lambda: numexpr.evaluate(
+            "where((x*y + x)*0.5 - y > 0, (x*y + x)*0.5 - y, 0)", names, out=out, casting="unsafe"
+        ),
     )
-    add("exp", lambda: hg.ops.vector_exp(ex, hx, hout), lambda: np.exp(x, out=out), lambda: torch.exp(tx), lambda a, b: torch.exp(a))
-    add("sigmoid", lambda: hg.ops.sigmoid(ex, hx, hout), None, lambda: torch.sigmoid(tx), lambda a, b: torch.sigmoid(a))
+    add(
+        "exp",
+        lambda: hg.ops.vector_exp(ex, hx, hout),
+        lambda: np.exp(x, out=out),
+        lambda: torch.exp(tx),
+        lambda a, b: torch.exp(a),
+    )
+    add(
+        "sigmoid",
+        lambda: hg.ops.sigmoid(ex, hx, hout),
+        None,
+        lambda: torch.sigmoid(tx),
+        lambda a, b: torch.sigmoid(a),
+    )
     gelu = torch.nn.functional.gelu
-    add("gelu", lambda: hg.ops.gelu(ex, hx, hout), None, lambda: gelu(tx, approximate="tanh"), lambda a, b: gelu(a, approximate="tanh"))
-    add("softmax", lambda: hg.ops.softmax(ex, hx, hout), None, lambda: torch.softmax(tx, 0), lambda a, b: torch.softmax(a, 0))
-    add("sum", lambda: hg.ops.reduce_sum(ex, hx, small), lambda: np.sum(x), lambda: torch.sum(tx), lambda a, b: torch.sum(a))
+    add(
+        "gelu",
+        lambda: hg.ops.gelu(ex, hx, hout),
+        None,
+        lambda: gelu(tx, approximate="tanh"),
+        lambda a, b: gelu(a, approximate="tanh"),
+    )
+    add(
+        "softmax",
+        lambda: hg.ops.softmax(ex, hx, hout),
+        None,
+        lambda: torch.softmax(tx, 0),
+        lambda a, b: torch.softmax(a, 0),
+    )
+    add(
+        "sum",
+        lambda: hg.ops.reduce_sum(ex, hx, small),
+        lambda: np.sum(x),
+        lambda: torch.sum(tx),
+        lambda a, b: torch.sum(a),
+    )
     return calls
 
 
@@ -140,9 +189,23 @@ def machine() -> dict[str, Any]:
     model = platform.processor()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
-        model = next((line.split(":")[1].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line), model)
-    versions = {"hologram": hg.__version__, "numpy": np.__version__, "torch": torch.__version__, "numexpr": numexpr.__version__}
-    return {"cpu": model, "system": platform.system(), "threads": THREADS, "python": platform.python_version(), "versions": versions}
+        model = next(
+            (line.split(":")[1].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line),
+            model,
+        )
+    versions = {
+        "hologram": hg.__version__,
+        "numpy": np.__version__,
+        "torch": torch.__version__,
+        "numexpr": numexpr.__version__,
+    }
+    return {
+        "cpu": model,
+        "system": platform.system(),
+        "threads": THREADS,
+        "python": platform.python_version(),
+        "versions": versions,
+    }
 
 
 def table(rows: list[dict[str, Any]], about: dict[str, Any]) -> str:
@@ -161,8 +224,15 @@ def table(rows: list[dict[str, Any]], about: dict[str, Any]) -> str:
     ]
     for row in rows:
         base = "numpy" if "numpy" in row["seconds"] else "torch"
-        cells = [f"{row['seconds'][k] / row['seconds'][base]:.2f}" if k in row["seconds"] else "" for k in libraries]
-        lines.append(f"| {row['workload']}{'' if base == 'numpy' else '*'} | {row['n']:,} | " + " | ".join(cells) + " |")
+        cells = [
+            f"{row['seconds'][k] / row['seconds'][base]:.2f}" if k in row["seconds"] else ""
+            for k in libraries
+        ]
+        lines.append(
+            f"| {row['workload']}{'' if base == 'numpy' else '*'} | {row['n']:,} | "
+            + " | ".join(cells)
+            + " |"
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -181,7 +251,10 @@ def main() -> None:
         for name, calls in plan.items():
             row = {"workload": name, "n": n, "seconds": measure(calls, args.rounds, args.budget)}
             rows.append(row)
-            print(f"{name:8} {n:>10,} " + "  ".join(f"{k} {v * 1e6:.2f} µs" for k, v in row["seconds"].items()), file=sys.stderr)
+            print(
+                f"{name:8} {n:>10,} " + "  ".join(f"{k} {v * 1e6:.2f} µs" for k, v in row["seconds"].items()),
+                file=sys.stderr,
+            )
     about = machine()
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "cpu.json").write_text(json.dumps({"machine": about, "rows": rows}, indent=1) + "\n")

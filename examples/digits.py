@@ -97,7 +97,7 @@ class Network:
         ops.gemm(ex, self.x, self.w1, self.h, BATCH, HIDDEN, self.inputs)
         ops.vector_relu(ex, self.h, self.h)
         ops.gemm(ex, self.h, self.w2, self.p, BATCH, CLASSES, HIDDEN)
-        ops.softmax(ex, self.p, self.p, rows=BATCH)
+        ops.softmax_rows(ex, self.p, self.p, BATCH, CLASSES)
 
     def step(self, x: np.ndarray, t: np.ndarray) -> float:
         """One step of gradient descent; returns the batch's loss before it."""
@@ -155,7 +155,9 @@ def load(seed: int) -> tuple[np.ndarray, ...]:
     return tuple(train_test_split(x, labels, test_size=0.2, random_state=seed, stratify=labels))
 
 
-def train(net: Network | NumpyNetwork, x: np.ndarray, y: np.ndarray, epochs: int, seed: int, label: str) -> tuple[list[float], float]:
+def train(
+    net: Network | NumpyNetwork, x: np.ndarray, y: np.ndarray, epochs: int, seed: int, label: str
+) -> tuple[list[float], float]:
     """Mean loss of each epoch, and the seconds it all took."""
     rng = np.random.default_rng(seed)
     targets = np.eye(CLASSES, dtype=np.float32)[y]
@@ -165,11 +167,19 @@ def train(net: Network | NumpyNetwork, x: np.ndarray, y: np.ndarray, epochs: int
         order = rng.permutation(len(x))
         batches = [order[i : i + BATCH] for i in range(0, len(order) - BATCH + 1, BATCH)]
         losses.append(float(np.mean([net.step(x[b], targets[b]) for b in batches])))
-        done = 30 * (epoch + 1) // epochs
-        end = "\n" if epoch + 1 == epochs else ""
-        sys.stderr.write(f"\r{label:9} [{'#' * done}{'.' * (30 - done)}] epoch {epoch + 1}/{epochs}  loss {losses[-1]:.4f}{end}")
-        sys.stderr.flush()
+        progress(label, epoch + 1, epochs, losses[-1])
     return losses, time.perf_counter() - start
+
+
+def progress(label: str, done: int, of: int, loss: float) -> None:
+    """A bar that grows in place on a terminal; elsewhere only its last state is written."""
+    if sys.stderr.isatty() or done == of:
+        filled = 30 * done // of
+        end = "\n" if done == of else ""
+        sys.stderr.write(
+            f"\r{label:9} [{'#' * filled}{'.' * (30 - filled)}] epoch {done}/{of}  loss {loss:.4f}{end}"
+        )
+        sys.stderr.flush()
 
 
 def predict(net: Network | NumpyNetwork, x: np.ndarray) -> np.ndarray:
@@ -178,7 +188,9 @@ def predict(net: Network | NumpyNetwork, x: np.ndarray) -> np.ndarray:
     return np.concatenate([net.probabilities(x[b]).argmax(axis=1) for b in batches])[: len(x)]
 
 
-def picture(path: Path, losses: dict[str, list[float]], x: np.ndarray, y: np.ndarray, predicted: np.ndarray) -> None:
+def picture(
+    path: Path, losses: dict[str, list[float]], x: np.ndarray, y: np.ndarray, predicted: np.ndarray
+) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
@@ -195,13 +207,19 @@ def picture(path: Path, losses: dict[str, list[float]], x: np.ndarray, y: np.nda
     shown = np.concatenate([np.flatnonzero(predicted == y)[: 20 - len(wrong)], wrong])
     for ax, i in zip(right.subplots(4, 5).flat, shown):
         ax.imshow(x[i, :64].reshape(8, 8), cmap="gray_r")
-        ax.set_title(f"{predicted[i]}" + ("" if predicted[i] == y[i] else f" (is {y[i]})"), fontsize=9, color="k" if predicted[i] == y[i] else "r")
+        ax.set_title(
+            f"{predicted[i]}" + ("" if predicted[i] == y[i] else f" (is {y[i]})"),
+            fontsize=9,
+            color="k" if predicted[i] == y[i] else "r",
+        )
         ax.axis("off")
     figure.savefig(path, dpi=110)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Train a two-layer network on handwritten digits with Hologram kernels.")
+    parser = argparse.ArgumentParser(
+        description="Train a two-layer network on handwritten digits with Hologram kernels."
+    )
     parser.add_argument("--backend", default="auto")
     parser.add_argument("--epochs", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
@@ -220,9 +238,17 @@ def main() -> None:
         numpy_losses, numpy_seconds = train(reference, x, y, args.epochs, args.seed, "numpy")
         predicted, expected = predict(net, test_x), predict(reference, test_x)
         accuracy = float(np.mean(predicted == test_y))
-        picture(args.picture, {f"hologram ({ex.backend})": losses, "numpy": numpy_losses}, test_x, test_y, predicted)
+        picture(
+            args.picture,
+            {f"hologram ({ex.backend})": losses, "numpy": numpy_losses},
+            test_x,
+            test_y,
+            predicted,
+        )
     print(f"trained in {seconds:.1f} s; the same loop in numpy: {numpy_seconds:.1f} s")
-    print(f"agreement with numpy on the test set: {float(np.mean(predicted == expected)):.3f}, final losses {losses[-1]:.4f} and {numpy_losses[-1]:.4f}")
+    print(
+        f"agreement with numpy on the test set: {float(np.mean(predicted == expected)):.3f}, final losses {losses[-1]:.4f} and {numpy_losses[-1]:.4f}"
+    )
     print(f"picture: {args.picture}")
     print(f"accuracy: {accuracy:.2f}")
     if accuracy < 0.95:

@@ -98,10 +98,39 @@ def edges(t: str, extra: int = 8) -> list[int]:
         eb, mb = FLOATS[t]
         one = ((1 << (eb - 1)) - 1) << mb
         inf, sign = ((1 << eb) - 1) << mb, 1 << (eb + mb)
-        v = [0, sign, one, sign | one, one - (1 << mb), one + 1, one - 1, one + (1 << (mb - 1)), one + (1 << mb)]
-        v += [sign | (one + (1 << mb) + (1 << (mb - 2))), inf - 1, sign | (inf - 1), 1 << mb, (1 << mb) - 1, 1, sign | 1]
-        v += [inf, sign | inf, inf | 1 << (mb - 1), one + (mb << mb), one + (mb << mb) + 1, one + ((mb + 1) << mb)]
-        v += [pack(t, Float(Fraction("0.1"))), pack(t, Float(Fraction("-3.14159265"))), pack(t, Float(Fraction(1000)))]
+        v = [
+            0,
+            sign,
+            one,
+            sign | one,
+            one - (1 << mb),
+            one + 1,
+            one - 1,
+            one + (1 << (mb - 1)),
+            one + (1 << mb),
+        ]
+        v += [
+            sign | (one + (1 << mb) + (1 << (mb - 2))),
+            inf - 1,
+            sign | (inf - 1),
+            1 << mb,
+            (1 << mb) - 1,
+            1,
+            sign | 1,
+        ]
+        v += [
+            inf,
+            sign | inf,
+            inf | 1 << (mb - 1),
+            one + (mb << mb),
+            one + (mb << mb) + 1,
+            one + ((mb + 1) << mb),
+        ]
+        v += [
+            pack(t, Float(Fraction("0.1"))),
+            pack(t, Float(Fraction("-3.14159265"))),
+            pack(t, Float(Fraction(1000))),
+        ]
     return list(dict.fromkeys(v + [rng.getrandbits(w) for _ in range(extra)]))
 
 
@@ -118,7 +147,13 @@ def add(a: Float, b: Float) -> Float:
 
 
 def neg(a: Float) -> Float:
-    return Float(math.nan) if a.nan else Float(-math.inf if not a.negative else math.inf) if a.inf else Float(-a.q, not a.negative)
+    return (
+        Float(math.nan)
+        if a.nan
+        else Float(-math.inf if not a.negative else math.inf)
+        if a.inf
+        else Float(-a.q, not a.negative)
+    )
 
 
 def mul(a: Float, b: Float) -> Float:
@@ -222,7 +257,11 @@ def compare(t: str, cond: str) -> Callable[[int, int], int]:
             ka, kb = order(x)[:2], order(y)[:2]
         else:
             ka, kb = signed(t, a), signed(t, b)  # type: ignore[assignment]
-        return int({"eq": ka == kb, "ne": ka != kb, "lt": ka < kb, "le": ka <= kb, "gt": ka > kb, "ge": ka >= kb}[cond[:2]])
+        return int(
+            {"eq": ka == kb, "ne": ka != kb, "lt": ka < kb, "le": ka <= kb, "gt": ka > kb, "ge": ka >= kb}[
+                cond[:2]
+            ]
+        )
 
     return f
 
@@ -291,7 +330,9 @@ def transcendental(name: str, t: str) -> Callable[..., int]:
                 return Float(-math.inf if a.negative else math.inf)
             return Float(math.nan) if a.negative else Float(Fraction(0)) if a.inf else None
         if name in ("sin", "cos", "tan"):
-            return Float(math.nan) if a.inf else (Float(Fraction(1)) if name == "cos" else a) if zero else None
+            return (
+                Float(math.nan) if a.inf else (Float(Fraction(1)) if name == "cos" else a) if zero else None
+            )
         if name in ("tanh", "erf"):
             return a if zero else Float(Fraction(-1 if a.negative else 1)) if a.inf else None
         if name == "sigmoid":
@@ -381,7 +422,14 @@ def program(n: int, line: str, source: str = "$T") -> str:
     return f"{slots}slot z $T\n{loads}  {line}\n  stg.$T z, z[index]\n  exit\n"
 
 
-def row(name: str, types: Iterable[str], n: int, meaning: Callable[[str], Callable[..., int]], line: str = "", **kw: object) -> None:
+def row(
+    name: str,
+    types: Iterable[str],
+    n: int,
+    meaning: Callable[[str], Callable[..., int]],
+    line: str = "",
+    **kw: object,
+) -> None:
     """One file for a row with n sources of type T. fault splits off what faults."""
     runs: list[Run] = []
     ulp, fault = kw.get("ulp"), kw.get("fault")
@@ -401,7 +449,12 @@ def row(name: str, types: Iterable[str], n: int, meaning: Callable[[str], Callab
 
 def check_against_numpy() -> None:
     """The rational arithmetic above against numpy and ml_dtypes, bit for bit."""
-    ufuncs = {"add": (np.add, add), "sub": (np.subtract, lambda a, b: add(a, neg(b))), "mul": (np.multiply, mul), "div": (np.divide, div)}
+    ufuncs = {
+        "add": (np.add, add),
+        "sub": (np.subtract, lambda a, b: add(a, neg(b))),
+        "mul": (np.multiply, mul),
+        "div": (np.divide, div),
+    }
     for t in FLOATS:
         u = f"uint{width(t)}"
         xs = tuples(t, 2)
@@ -411,13 +464,24 @@ def check_against_numpy() -> None:
                 theirs = ufunc(a, b).astype(NUMPY[t]).view(u)
                 for x, want in zip(xs, theirs):
                     got = as_float(t, mine)(*x)
-                    assert got == int(want) or unpack(t, got).nan and unpack(t, int(want)).nan, (name, t, x, hex(got), hex(want))
+                    assert got == int(want) or unpack(t, got).nan and unpack(t, int(want)).nan, (
+                        name,
+                        t,
+                        x,
+                        hex(got),
+                        hex(want),
+                    )
             for frm in FLOATS:
                 src = np.array(edges(frm), dtype=f"uint{width(frm)}").view(NUMPY[frm])
                 theirs = src.astype(NUMPY[t]).view(u)
                 for x, want in zip(edges(frm), theirs):
                     got = convert(t, frm)(x)
-                    assert got == int(want) or unpack(t, got).nan and unpack(t, int(want)).nan, ("cvt", t, frm, x)
+                    assert got == int(want) or unpack(t, got).nan and unpack(t, int(want)).nan, (
+                        "cvt",
+                        t,
+                        frm,
+                        x,
+                    )
 
 
 def main() -> None:
@@ -427,7 +491,9 @@ def main() -> None:
     row("add", TYPES, 2, both(lambda a, b: a + b, add))
     row("sub", TYPES, 2, both(lambda a, b: a - b, lambda a, b: add(a, neg(b))))
     row("mul", TYPES, 2, both(lambda a, b: a * b, mul))
-    row("mulhi", [t for t in ints if width(t) >= 32], 2, lambda t: as_int(t, lambda a, b: (a * b) >> width(t)))
+    row(
+        "mulhi", [t for t in ints if width(t) >= 32], 2, lambda t: as_int(t, lambda a, b: (a * b) >> width(t))
+    )
     row("div", TYPES, 2, both(trunc_div, div), fault=True)
     row("rem", TYPES, 2, both(trunc_rem, fmod), fault=True)
     row("min", TYPES, 2, both(min, fmin))
@@ -457,7 +523,13 @@ def main() -> None:
         line = f"set.{cond}.$T p, x, y\n  sel.$T z, p, 1, 0"
         one = lambda t: 1 if t in INTS else pack(t, Float(Fraction(1)))  # noqa: E731
         row(f"set_{cond}", types, 2, lambda t, cond=cond: lambda a, b: one(t) * compare(t, cond)(a, b), line)
-    row("sel", TYPES, 3, lambda t: lambda a, b, c: b if compare(t, "lt")(a, c) else c, "set.lt.$T p, x, w\n  sel.$T z, p, y, w")
+    row(
+        "sel",
+        TYPES,
+        3,
+        lambda t: lambda a, b, c: b if compare(t, "lt")(a, c) else c,
+        "set.lt.$T p, x, w\n  sel.$T z, p, y, w",
+    )
 
     runs: list[Run] = []
     for to, frm in itertools.product(TYPES, TYPES):
@@ -472,8 +544,30 @@ def main() -> None:
     write("bitcast", program(1, "bitcast.$T.$S z, x", "$S"), runs)
 
     tight = {"exp", "exp2", "log", "log2", "log10", "sin", "cos"}
-    for name in ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "rsqrt", "sin", "cos", "tan", "tanh", "sigmoid", "erf", "pow"):
-        row(name, floats, 2 if name == "pow" else 1, lambda t, name=name: transcendental(name, t), ulp=1 if name in tight else 2)
+    for name in (
+        "exp",
+        "exp2",
+        "expm1",
+        "log",
+        "log2",
+        "log10",
+        "log1p",
+        "rsqrt",
+        "sin",
+        "cos",
+        "tan",
+        "tanh",
+        "sigmoid",
+        "erf",
+        "pow",
+    ):
+        row(
+            name,
+            floats,
+            2 if name == "pow" else 1,
+            lambda t, name=name: transcendental(name, t),
+            ulp=1 if name in tight else 2,
+        )
 
 
 if __name__ == "__main__":
