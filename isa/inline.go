@@ -39,7 +39,7 @@ type inliner struct {
 	order []int32 // the reachable nodes in reverse postorder
 	rank  []int32 // place in order, -1 for what is not reached
 	pred  adjacency
-	keep  []bool // header of an uncounted loop: the goal of edges that cost fuel
+	keep  []bool // header of an uncounted loop, the goal of back edges
 }
 
 // copy appends a copy of r that returns to node back, and returns the number
@@ -181,8 +181,7 @@ func (g *inliner) at(n *node) int {
 }
 
 // cutEmpty leads edges past nodes that hold nothing and only jump on. A loop's
-// header stays: an edge to it starts a round, which costs fuel, so two such
-// edges must not become one.
+// header stays, so that its back edges still lead to where it is entered.
 func (g *inliner) cutEmpty() {
 	goal := make([]int32, len(g.nodes))
 	// Edges to later nodes in reverse postorder are settled first; one to an

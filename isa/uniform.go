@@ -74,7 +74,6 @@ type uniformity struct {
 	entry []regSet
 	cause []int32 // by block: the divergent branch that decides about it, -1 if none
 	split []bool  // blocks whose end is known to divide the lanes
-	latch []int32 // by header: the latch of a counted loop, -1 if none
 	above []int32 // links to postdominators that lead past those already divergent
 }
 
@@ -130,20 +129,15 @@ func (b *Block) hasEffect(e Effect) bool {
 func newUniformity(g *Graph) *uniformity {
 	n := len(g.Blocks)
 	u := &uniformity{g: g, quiet: make([]bool, n), entry: make([]regSet, n), cause: make([]int32, n),
-		split: make([]bool, n), latch: make([]int32, n), above: make([]int32, n+1)}
+		split: make([]bool, n), above: make([]int32, n+1)}
 	for b := n - 1; b >= 0; b-- {
 		u.quiet[b] = !g.Blocks[b].hasEffect(Writes | State | Barrier)
 		for _, s := range g.Blocks[b].Term.Successors() {
 			u.quiet[b] = u.quiet[b] && s > b && u.quiet[s]
 		}
 	}
-	for b := range n {
-		u.cause[b], u.latch[b] = -1, -1
-	}
-	for b := range n {
-		if t := &g.Blocks[b].Term; t.Kind == TermLatch {
-			u.latch[t.To[0]] = int32(b)
-		}
+	for b := range u.cause {
+		u.cause[b] = -1
 	}
 	for b := range u.above {
 		u.above[b] = int32(b)
@@ -247,10 +241,9 @@ func (u *uniformity) run() {
 		}
 		if splits && !u.split[b] {
 			u.split[b] = true
-			u.diverge(int32(b), int32(b), touch)
-			if h := blk.Term.To[0]; blk.Term.Kind == TermLoop && u.latch[h] >= 0 {
-				u.diverge(u.latch[h], int32(b), touch)
-			}
+			// The latch of a LOOP is inside what the LOOP decides about, so
+			// that what it decides about is as well.
+			u.diverge(int32(b), touch)
 		}
 		for _, s := range blk.Term.Successors() {
 			if u.entry[s].join(&live) {
@@ -260,10 +253,9 @@ func (u *uniformity) run() {
 	})
 }
 
-// diverge marks the blocks that the end of b decides about, because of the
-// branch or LOOP that ends cause.
-func (u *uniformity) diverge(b, cause int32, touch func(int)) {
-	work := []int32{b}
+// diverge marks the blocks that the end of block cause decides about.
+func (u *uniformity) diverge(cause int32, touch func(int)) {
+	work := []int32{cause}
 	for len(work) > 0 {
 		b := work[len(work)-1]
 		work = work[:len(work)-1]

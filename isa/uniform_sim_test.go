@@ -204,7 +204,7 @@ func TestRegions(t *testing.T) {
 				continue
 			}
 			branches++
-			u.diverge(int32(b), int32(b), func(int) {})
+			u.diverge(int32(b), func(int) {})
 			want := slowRegion(u, b)
 			for c := range g.Blocks {
 				if got := u.cause[c] >= 0; got != want[c] {

@@ -89,6 +89,13 @@ func TestGraphShape(t *testing.T) {
 		{"while loop at the start", `
 			top: mov.i32 x, 1
 			bra top`, "0: jump 1\n1: 0 jump 1"},
+		{"empty header", `
+			set.eq.i32 p, 1, 2
+			top: bra mid
+			other: mem_fence block
+			mid: mem_fence device
+			bra other, p
+			bra top`, "0: 0 jump 1\n1: jump 2\n2: 3 branch 3 1\n3: 2 jump 2"},
 		{"rotated loop", `
 			set.eq.i32 p, 1, 2
 			bra test
