@@ -246,3 +246,9 @@ int32_t hologram_event_free(hologram_event event) {
   if (hologram_support_forked()) return HOLOGRAM_FORKED;
   return go_event_free(event);
 }
+
+int32_t hologram_trace(hologram_executor executor, hologram_program program, const hologram_launch_args *args,
+    uint64_t lane, hologram_line line, void *context) {
+  if (hologram_support_forked()) return HOLOGRAM_FORKED;
+  return go_trace(executor, program, (hologram_launch_args *)args, lane, line, context);
+}

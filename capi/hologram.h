@@ -91,6 +91,9 @@ typedef uint64_t hologram_lease;
 /* Called when memory that was wrapped is no longer used; from any thread. */
 typedef void (*hologram_deleter)(void *context);
 
+/* Receives a line of text, size bytes of UTF-8 without a final NUL. */
+typedef void (*hologram_line)(void *context, const char *text, size_t size);
+
 /* A number. HOLOGRAM_I64, _U64 and _F64 are converted to the type wanted, if it can hold them; others must be of it.
    bits is the value's bit pattern, in the low bits, the others zero. */
 typedef struct hologram_scalar {
@@ -402,6 +405,12 @@ HOLOGRAM_API int32_t hologram_event_cancel(hologram_event event);
 
 /* hologram_event_free frees an event. Its work goes on. */
 HOLOGRAM_API int32_t hologram_event_free(hologram_event event);
+
+/* hologram_trace runs a launch on the interpreter, in memory that must be the host's, and calls line with context
+   for each instruction that one lane runs: its text, and what its operands hold. It returns when the launch is
+   done. */
+HOLOGRAM_API int32_t hologram_trace(hologram_executor executor, hologram_program program, const hologram_launch_args *args,
+    uint64_t lane, hologram_line line, void *context);
 
 #ifdef __cplusplus
 }

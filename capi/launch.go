@@ -235,3 +235,34 @@ func go_event_free(event C.hologram_event) (status C.int32_t) {
 	_, err := unregister[*core.Event](handle(event), kindEvent, "event_free")
 	return fail(err)
 }
+
+// go_trace runs a launch on the interpreter, in memory that must be the host's,
+// and calls line with context for each instruction that one lane runs: its
+// text, and what its operands hold. It returns when the launch is done.
+//
+//export go_trace
+func go_trace(executor C.hologram_executor, program C.hologram_program, args *C.hologram_launch_args, lane C.uint64_t, line C.hologram_line, context unsafe.Pointer) (status C.int32_t) {
+	defer guard(&status)
+	const what = "trace"
+	if args == nil {
+		return null(what, "args")
+	}
+	if line == nil {
+		return null(what, "line")
+	}
+	ex, err := lookup[*core.Executor](handle(executor), kindExecutor, what)
+	if err != nil {
+		return fail(err)
+	}
+	p, err := lookup[*core.Program](handle(program), kindProgram, what)
+	if err != nil {
+		return fail(err)
+	}
+	a, err := launchArgs(p, args)
+	if err != nil {
+		return fail(err)
+	}
+	return fail(ex.Trace(p, a, uint64(lane), func(text string) {
+		C.hologram_support_line(line, context, (*C.char)(unsafe.Pointer(unsafe.StringData(text))), C.size_t(len(text)))
+	}))
+}

@@ -70,6 +70,8 @@ void hologram_support_pending(uint64_t event) { last()->pending = event; }
 
 void hologram_support_delete(hologram_deleter deleter, void *context) { deleter(context); }
 
+void hologram_support_line(hologram_line line, void *context, char *text, size_t size) { line(context, text, size); }
+
 HOLOGRAM_API int32_t hologram_last_error(char *text_out, size_t capacity, size_t *size_out) {
   state *l = last();
   if (size_out) *size_out = l->size;

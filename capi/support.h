@@ -21,6 +21,9 @@ void hologram_support_pending(uint64_t event);
 /* Calls a deleter. */
 void hologram_support_delete(hologram_deleter deleter, void *context);
 
+/* Calls a receiver of lines. */
+void hologram_support_line(hologram_line line, void *context, char *text, size_t size);
+
 /* What a DLPack capsule's pointer leads to. */
 typedef struct hologram_tensor {
   void *data;

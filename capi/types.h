@@ -70,6 +70,9 @@ typedef uint64_t hologram_lease;
 /* Called when memory that was wrapped is no longer used; from any thread. */
 typedef void (*hologram_deleter)(void *context);
 
+/* Receives a line of text, size bytes of UTF-8 without a final NUL. */
+typedef void (*hologram_line)(void *context, const char *text, size_t size);
+
 /* A number. HOLOGRAM_I64, _U64 and _F64 are converted to the type wanted, if it can hold them; others must be of it.
    bits is the value's bit pattern, in the low bits, the others zero. */
 typedef struct hologram_scalar {

@@ -41,19 +41,22 @@ func (ex *Executor) Run(op *kernels.Op, operands []*Buffer, scalars []Scalar, di
 		return nil, err
 	}
 	t := operands[0].view.Type
-	var room [8]uint64
-	cells := room[:0]
+	if op.Elementwise {
+		return ex.elementwise(op, t, operands, scalars, dims)
+	}
+	return ex.planned(op, t, operands, scalars, dims)
+}
+
+// appendCells converts a call's scalars.
+func appendCells(to []uint64, op *kernels.Op, t isa.Type, scalars []Scalar) ([]uint64, error) {
 	for i, s := range op.Scalars {
 		cell, err := scalars[i].Cell(s.Type(t))
 		if err != nil {
-			return nil, within(op.Name+": "+s.Name, err)
+			return to, within(op.Name+": "+s.Name, err)
 		}
-		cells = append(cells, cell)
+		to = append(to, cell)
 	}
-	if op.Elementwise {
-		return ex.elementwise(op, t, operands, cells, dims)
-	}
-	return ex.planned(op, t, operands, cells, dims)
+	return to, nil
 }
 
 func checkCall(op *kernels.Op, operands []*Buffer, scalars []Scalar) error {
@@ -81,7 +84,7 @@ func checkCall(op *kernels.Op, operands []*Buffer, scalars []Scalar) error {
 }
 
 // elementwise runs the one program of an elementwise operation.
-func (ex *Executor) elementwise(op *kernels.Op, t isa.Type, operands []*Buffer, cells []uint64, dims []int64) (*Event, error) {
+func (ex *Executor) elementwise(op *kernels.Op, t isa.Type, operands []*Buffer, scalars []Scalar, dims []int64) (*Event, error) {
 	p, err := opProgram(op, t)
 	if err != nil {
 		return nil, err
@@ -96,9 +99,11 @@ func (ex *Executor) elementwise(op *kernels.Op, t isa.Type, operands []*Buffer, 
 			return nil, err
 		}
 	}
-	j.l.Params = append(j.l.Params, cells...)
 	var room [1]int64
 	shape, err := opShape(op, operands, dims, &room)
+	if err == nil {
+		j.l.Params, err = appendCells(j.l.Params, op, t, scalars)
+	}
 	if err == nil {
 		err = j.prepare(ex, shape, [3]uint32{}, [3]uint32{})
 	}
@@ -106,7 +111,7 @@ func (ex *Executor) elementwise(op *kernels.Op, t isa.Type, operands []*Buffer, 
 		j.release()
 		return nil, err
 	}
-	long := !ex.device.async && p.cost.of(j.l.N, cells, 0) > ex.device.patience()
+	long := !ex.device.async && p.cost.of(j.l.N, j.l.Params, 0) > ex.device.patience()
 	return ex.stream.submit(j, long)
 }
 
@@ -138,7 +143,11 @@ func opShape(op *kernels.Op, operands []*Buffer, dims []int64, room *[1]int64) (
 }
 
 // planned runs the steps of an operation. All are checked before the first runs.
-func (ex *Executor) planned(op *kernels.Op, t isa.Type, operands []*Buffer, cells []uint64, dims []int64) (*Event, error) {
+func (ex *Executor) planned(op *kernels.Op, t isa.Type, operands []*Buffer, scalars []Scalar, dims []int64) (*Event, error) {
+	cells, err := appendCells(nil, op, t, scalars)
+	if err != nil {
+		return nil, err
+	}
 	extents, err := op.Extent(t, dims)
 	if err != nil {
 		return nil, Errorf(Invalid, "%w", err)

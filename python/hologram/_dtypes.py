@@ -34,9 +34,7 @@ _NUMPY = (
 
 _codes: dict[Any, int] = {np.dtype(name): i + 1 for i, name in enumerate(_NUMPY) if name != "bfloat16"}
 _codes[np.dtype(bool)] = NAMES.index("u8") + 1
-_dtypes: dict[int, np.dtype[Any]] = {
-    i + 1: np.dtype(name) for i, name in enumerate(_NUMPY) if name != "bfloat16"
-}
+_dtypes: dict[int, np.dtype[Any]] = {i + 1: np.dtype(name) for i, name in enumerate(_NUMPY) if name != "bfloat16"}
 
 
 def bfloat16() -> np.dtype[Any]:

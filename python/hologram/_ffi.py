@@ -169,6 +169,9 @@ class LaunchArgs(ctypes.Structure):
     )
 
 
+Line = ctypes.CFUNCTYPE(None, c_void_p, POINTER(c_char), c_size_t)
+"""hologram_line: receives a line of text."""
+
 _HANDLE = Handle
 _OUT = POINTER(c_uint64)
 _INT_OUT = POINTER(c_int32)
@@ -217,6 +220,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "program_param": (_HANDLE, c_int32, POINTER(OperandInfo)),
     "program_text": (_HANDLE, c_int32, c_char_p, c_size_t, POINTER(c_size_t)),
     "launch": (_HANDLE, _HANDLE, POINTER(LaunchArgs)),
+    "trace": (_HANDLE, _HANDLE, POINTER(LaunchArgs), c_uint64, Line, c_void_p),
     "op_id": (c_char_p, _INT_OUT),
     "op_name": (c_int32, c_char_p, c_size_t, POINTER(c_size_t)),
     "op": (_HANDLE, c_int32, _OUT, c_int32, POINTER(Scalar), c_int32, _SIZES, c_int32),
@@ -361,6 +365,15 @@ def text_of(function: Callable[..., int], *arguments: Any) -> bytes:
     text = ctypes.create_string_buffer(max(1, size.value))
     call(function, *arguments, text, size.value, byref(size))
     return text.raw[: size.value]
+
+
+def line_receiver(receive: Callable[[str], object]) -> Any:
+    """Return a C function that hands lines of text to a Python one; keep it while the library may call it."""
+
+    def line(_: Optional[int], text: Any, size: int) -> None:
+        receive(ctypes.string_at(text, size).decode("utf-8", "replace"))
+
+    return Line(line)
 
 
 def op_id(name: str) -> c_int32:

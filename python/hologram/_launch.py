@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 import numpy as np
 
@@ -29,8 +29,9 @@ def launch(
     n: Optional[int],
     shape: Optional[Sequence[int]],
     fuel: Optional[int],
+    trace: Optional[tuple[int, Callable[[str], object]]] = None,
 ) -> Optional[np.ndarray[Any, np.dtype[np.uint64]]]:
-    """Run a program; see Executor.launch."""
+    """Run a program, or trace a lane of it; see Executor.launch and Executor.trace."""
     if not isinstance(program, Program):
         raise TypeError(f"launch: expected a Program, got {type(program).__name__}")
     program._check()
@@ -74,9 +75,19 @@ def launch(
         if program.residue:
             residue = np.zeros(_ffi.NUM_CLASSES, np.uint64)
             args.residue = residue.ctypes.data_as(_ffi.POINTER(_ffi.c_uint64))
-        _ffi.call(
-            _ffi.lib.hologram_launch, executor._as_parameter_, program._as_parameter_, _ffi.byref(args)
-        )
+        if trace is None:
+            _ffi.call(_ffi.lib.hologram_launch, executor._as_parameter_, program._as_parameter_, _ffi.byref(args))
+        else:
+            lane, receive = _number(what, "lane", trace[0]), _ffi.line_receiver(trace[1])
+            _ffi.call(
+                _ffi.lib.hologram_trace,
+                executor._as_parameter_,
+                program._as_parameter_,
+                _ffi.byref(args),
+                lane,
+                receive,
+                None,
+            )
     return residue
 
 

@@ -52,7 +52,12 @@ class Buffer:
     __slots__ = ("__weakref__", "_as_parameter_", "_executor", "_freed", "_owner", "dtype", "shape", "size")
 
     def __init__(
-        self, executor: Executor, handle: _ffi.Handle, dtype: np.dtype[Any], shape: tuple[int, ...], owner: object = None
+        self,
+        executor: Executor,
+        handle: _ffi.Handle,
+        dtype: np.dtype[Any],
+        shape: tuple[int, ...],
+        owner: object = None,
     ) -> None:
         """Take over a handle; executors and buffers call this."""
         self._as_parameter_ = handle

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 import numpy as np
 
@@ -283,6 +283,54 @@ class Executor:
 
         given = {**bindings, **slots_and_parameters} if bindings else slots_and_parameters
         return _launch.launch(self, program, given, grid, block, n, shape, fuel)
+
+    def trace(
+        self,
+        program: Program,
+        bindings: Optional[Mapping[str, Any]] = None,
+        *,
+        lane: int = 0,
+        grid: Union[int, Sequence[int], None] = None,
+        block: Union[int, Sequence[int], None] = None,
+        n: Optional[int] = None,
+        shape: Optional[Sequence[int]] = None,
+        fuel: Optional[int] = None,
+        receive: Optional[Callable[[str], object]] = None,
+        **slots_and_parameters: Any,
+    ) -> list[str]:
+        """Run a program as ``launch`` does, but on the interpreter, and record one lane.
+
+        Args:
+            program: The program.
+            bindings: See ``launch``, as for all others but these two.
+            lane: The global number of the lane.
+            grid: See ``launch``.
+            block: See ``launch``.
+            n: See ``launch``.
+            shape: See ``launch``.
+            fuel: See ``launch``.
+            receive: Called with each line as it comes, so that lines before a fault are seen.
+            slots_and_parameters: See ``launch``.
+
+        Returns:
+            A line for each instruction that the lane ran: its index, its text, and its operands' values.
+
+        Raises:
+            RuntimeError: The executor's memory is not the host's.
+        """
+        self._check()
+        from hologram import _launch
+
+        lines: list[str] = []
+
+        def keep(line: str) -> None:
+            lines.append(line)
+            if receive is not None:
+                receive(line)
+
+        given = {**bindings, **slots_and_parameters} if bindings else slots_and_parameters
+        _launch.launch(self, program, given, grid, block, n, shape, fuel, (lane, keep))
+        return lines
 
     def synchronize(self) -> None:
         """Wait for all work.
