@@ -224,14 +224,9 @@ def table(rows: list[dict[str, Any]], about: dict[str, Any]) -> str:
     ]
     for row in rows:
         base = "numpy" if "numpy" in row["seconds"] else "torch"
-        cells = [
-            f"{row['seconds'][k] / row['seconds'][base]:.2f}" if k in row["seconds"] else ""
-            for k in libraries
-        ]
+        cells = [f"{row['seconds'][k] / row['seconds'][base]:.2f}" if k in row["seconds"] else "" for k in libraries]
         lines.append(
-            f"| {row['workload']}{'' if base == 'numpy' else '*'} | {row['n']:,} | "
-            + " | ".join(cells)
-            + " |"
+            f"| {row['workload']}{'' if base == 'numpy' else '*'} | {row['n']:,} | " + " | ".join(cells) + " |"
         )
     return "\n".join(lines) + "\n"
 

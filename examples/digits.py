@@ -176,9 +176,7 @@ def progress(label: str, done: int, of: int, loss: float) -> None:
     if sys.stderr.isatty() or done == of:
         filled = 30 * done // of
         end = "\n" if done == of else ""
-        sys.stderr.write(
-            f"\r{label:9} [{'#' * filled}{'.' * (30 - filled)}] epoch {done}/{of}  loss {loss:.4f}{end}"
-        )
+        sys.stderr.write(f"\r{label:9} [{'#' * filled}{'.' * (30 - filled)}] epoch {done}/{of}  loss {loss:.4f}{end}")
         sys.stderr.flush()
 
 
@@ -188,9 +186,7 @@ def predict(net: Network | NumpyNetwork, x: np.ndarray) -> np.ndarray:
     return np.concatenate([net.probabilities(x[b]).argmax(axis=1) for b in batches])[: len(x)]
 
 
-def picture(
-    path: Path, losses: dict[str, list[float]], x: np.ndarray, y: np.ndarray, predicted: np.ndarray
-) -> None:
+def picture(path: Path, losses: dict[str, list[float]], x: np.ndarray, y: np.ndarray, predicted: np.ndarray) -> None:
     import matplotlib
 
     matplotlib.use("Agg")

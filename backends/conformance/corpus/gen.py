@@ -13,9 +13,10 @@ from __future__ import annotations
 import itertools
 import math
 import random
+from collections.abc import Iterable
 from fractions import Fraction
 from pathlib import Path
-from typing import Callable, Iterable
+from typing import Callable
 
 import ml_dtypes
 import mpmath
@@ -208,7 +209,7 @@ def integral(rule: Callable[[Fraction], int]) -> Callable[[Float], Float]:
 
 
 def as_float(t: str, f: Callable[..., Float]) -> Callable[..., int]:
-    """f on exact values, rounded to t once."""
+    """Compute f on exact values, rounded to t once."""
     return lambda *cells: pack(t, f(*(unpack(t, c) for c in cells)))
 
 
@@ -258,9 +259,7 @@ def compare(t: str, cond: str) -> Callable[[int, int], int]:
         else:
             ka, kb = signed(t, a), signed(t, b)  # type: ignore[assignment]
         return int(
-            {"eq": ka == kb, "ne": ka != kb, "lt": ka < kb, "le": ka <= kb, "gt": ka > kb, "ge": ka >= kb}[
-                cond[:2]
-            ]
+            {"eq": ka == kb, "ne": ka != kb, "lt": ka < kb, "le": ka <= kb, "gt": ka > kb, "ge": ka >= kb}[cond[:2]]
         )
 
     return f
@@ -330,9 +329,7 @@ def transcendental(name: str, t: str) -> Callable[..., int]:
                 return Float(-math.inf if a.negative else math.inf)
             return Float(math.nan) if a.negative else Float(Fraction(0)) if a.inf else None
         if name in ("sin", "cos", "tan"):
-            return (
-                Float(math.nan) if a.inf else (Float(Fraction(1)) if name == "cos" else a) if zero else None
-            )
+            return Float(math.nan) if a.inf else (Float(Fraction(1)) if name == "cos" else a) if zero else None
         if name in ("tanh", "erf"):
             return a if zero else Float(Fraction(-1 if a.negative else 1)) if a.inf else None
         if name == "sigmoid":
@@ -340,10 +337,22 @@ def transcendental(name: str, t: str) -> Callable[..., int]:
         raise ValueError(name)
 
     functions = {
-        "exp": mp.exp, "exp2": lambda v: mp.power(2, v), "expm1": mp.expm1, "log": mp.log, "log2": lambda v: mp.log(v, 2),
-        "log10": mp.log10, "log1p": mp.log1p, "rsqrt": lambda v: 1 / mp.sqrt(v), "sin": mp.sin, "cos": mp.cos, "tan": mp.tan,
-        "tanh": mp.tanh, "sigmoid": lambda v: 1 / (1 + mp.exp(-v)), "erf": mp.erf, "pow": mp.power,
-    }  # fmt: skip
+        "exp": mp.exp,
+        "exp2": lambda v: mp.power(2, v),
+        "expm1": mp.expm1,
+        "log": mp.log,
+        "log2": lambda v: mp.log(v, 2),
+        "log10": mp.log10,
+        "log1p": mp.log1p,
+        "rsqrt": lambda v: 1 / mp.sqrt(v),
+        "sin": mp.sin,
+        "cos": mp.cos,
+        "tan": mp.tan,
+        "tanh": mp.tanh,
+        "sigmoid": lambda v: 1 / (1 + mp.exp(-v)),
+        "erf": mp.erf,
+        "pow": mp.power,
+    }
 
     def f(*cells: int) -> int:
         x = [unpack(t, c) for c in cells]
@@ -464,7 +473,7 @@ def check_against_numpy() -> None:
                 theirs = ufunc(a, b).astype(NUMPY[t]).view(u)
                 for x, want in zip(xs, theirs):
                     got = as_float(t, mine)(*x)
-                    assert got == int(want) or unpack(t, got).nan and unpack(t, int(want)).nan, (
+                    assert got == int(want) or (unpack(t, got).nan and unpack(t, int(want)).nan), (
                         name,
                         t,
                         x,
@@ -476,7 +485,7 @@ def check_against_numpy() -> None:
                 theirs = src.astype(NUMPY[t]).view(u)
                 for x, want in zip(edges(frm), theirs):
                     got = convert(t, frm)(x)
-                    assert got == int(want) or unpack(t, got).nan and unpack(t, int(want)).nan, (
+                    assert got == int(want) or (unpack(t, got).nan and unpack(t, int(want)).nan), (
                         "cvt",
                         t,
                         frm,
@@ -491,9 +500,7 @@ def main() -> None:
     row("add", TYPES, 2, both(lambda a, b: a + b, add))
     row("sub", TYPES, 2, both(lambda a, b: a - b, lambda a, b: add(a, neg(b))))
     row("mul", TYPES, 2, both(lambda a, b: a * b, mul))
-    row(
-        "mulhi", [t for t in ints if width(t) >= 32], 2, lambda t: as_int(t, lambda a, b: (a * b) >> width(t))
-    )
+    row("mulhi", [t for t in ints if width(t) >= 32], 2, lambda t: as_int(t, lambda a, b: (a * b) >> width(t)))
     row("div", TYPES, 2, both(trunc_div, div), fault=True)
     row("rem", TYPES, 2, both(trunc_rem, fmod), fault=True)
     row("min", TYPES, 2, both(min, fmin))
@@ -519,7 +526,7 @@ def main() -> None:
 
     # set and sel in one: z = 1 where the comparison holds
     for cond in ("eq", "ne", "lt", "le", "gt", "ge", "ltu", "leu", "gtu", "geu"):
-        types = [t for t in TYPES if cond[-1] != "u" or t in INTS and not INTS[t][0]]
+        types = [t for t in TYPES if cond[-1] != "u" or (t in INTS and not INTS[t][0])]
         line = f"set.{cond}.$T p, x, y\n  sel.$T z, p, 1, 0"
         one = lambda t: 1 if t in INTS else pack(t, Float(Fraction(1)))  # noqa: E731
         row(f"set_{cond}", types, 2, lambda t, cond=cond: lambda a, b: one(t) * compare(t, cond)(a, b), line)
@@ -535,12 +542,19 @@ def main() -> None:
     for to, frm in itertools.product(TYPES, TYPES):
         e = edges(frm, 40)
         if frm in FLOATS:  # halfway cases and limits of the integer types
-            e += [pack(frm, Float(Fraction(v, 2))) for w in (7, 8, 15, 16, 31, 32, 63, 64) for s in (1, -1)
-                  for v in (s * (2 << w), s * (2 << w) - 1, s * (2 << w) + 1, s * (2 << w) - 2)]  # fmt: skip
+            e += [
+                pack(frm, Float(Fraction(v, 2)))
+                for w in (7, 8, 15, 16, 31, 32, 63, 64)
+                for s in (1, -1)
+                for v in (s * (2 << w), s * (2 << w) - 1, s * (2 << w) + 1, s * (2 << w) - 2)
+            ]
         runs.append((f"T={to} S={frm}", {"x": (frm, e)}, (to, [convert(to, frm)(x) for x in e])))
     write("cvt", program(1, "cvt.$T.$S z, x", "$S"), runs)
-    runs = [(f"T={to} S={frm}", {"x": (frm, edges(frm))}, (to, edges(frm)))
-            for to, frm in itertools.product(TYPES, TYPES) if width(to) == width(frm)]  # fmt: skip
+    runs = [
+        (f"T={to} S={frm}", {"x": (frm, edges(frm))}, (to, edges(frm)))
+        for to, frm in itertools.product(TYPES, TYPES)
+        if width(to) == width(frm)
+    ]
     write("bitcast", program(1, "bitcast.$T.$S z, x", "$S"), runs)
 
     tight = {"exp", "exp2", "log", "log2", "log10", "sin", "cos"}
