@@ -74,8 +74,12 @@ func agree(t testing.TB, v *isa.Verified, f *Func) {
 	for i := range params {
 		params[i] = uint64(3+i) & v.Program.Params[i].Type.Mask()
 	}
-	slots := memory(v.Program, 64)
-	for _, at := range []int{0, 1, 7} {
+	agreeOn(t, v, f, memory(v.Program, 64), params, 8)
+}
+
+func agreeOn(t testing.TB, v *isa.Verified, f *Func, slots [][]byte, params []uint64, n int) {
+	t.Helper()
+	for _, at := range []int{0, n / 2, n - 1} {
 		for _, fuel := range []int{-1, 3, 20} {
 			g, w := newMachine(v.Program, slots, params, at), newMachine(v.Program, slots, params, at)
 			g.fuel, w.fuel = fuel, fuel
@@ -83,8 +87,8 @@ func agree(t testing.TB, v *isa.Verified, f *Func) {
 			if !gEnds && !wEnds {
 				continue
 			}
-			if gEnds != wEnds || g.state() != w.state() {
-				t.Fatalf("lane %d, fuel %d: graph (ended %v)\n%s\ntree (ended %v)\n%s\n%v", at, fuel, gEnds, g.state(), wEnds, w.state(), f)
+			if gs, ws := g.state(), w.state(); gEnds != wEnds || gs != ws {
+				t.Fatalf("lane %d, fuel %d: graph (ended %v)\n%s\ntree (ended %v)\n%s\n%v\n%s", at, fuel, gEnds, gs, wEnds, ws, f, isa.Disassemble(v.Program))
 			}
 		}
 	}

@@ -42,9 +42,20 @@ func newMachine(p *isa.Program, slots [][]byte, params []uint64, at int) *machin
 	return m
 }
 
-// state is all that one can see of a machine after a run.
+// state is all that one can see of a machine after a run; all NaNs are one.
 func (m *machine) state() string {
 	kinds := slices.Sorted(maps.Keys(m.faults))
+	for i, t := range m.types {
+		if !t.Float() {
+			continue
+		}
+		inf := (uint64(1)<<t.ExponentBits() - 1) << t.MantissaBits()
+		for b := m.slots[i]; len(b) >= t.Size(); b = b[t.Size():] {
+			if get(b[:t.Size()])&(t.Mask()>>1) > inf {
+				put(b[:t.Size()], inf|1)
+			}
+		}
+	}
 	return fmt.Sprintf("slots %x phase %d residue %v faulted %v", m.slots, m.phase, m.residue, kinds)
 }
 

@@ -21,7 +21,7 @@ func (g *generator) condition() (p isa.Arg, uniform bool) {
 	if vars := g.variables(isa.Pred); len(vars) > 0 && g.s.Intn(2) == 0 {
 		return pred(pick(g.s, vars).reg, p.Not), false
 	}
-	f.Type = pick(g.s, isa.NumericTypes)
+	f.Type = g.kind(isa.SetNumeric)
 	a, b := g.source(f.Type), g.source(f.Type)
 	g.emit(isa.SET, f, pred(p.Reg, false), a, b)
 	return p, false

@@ -58,6 +58,9 @@ func (c *Case) Lanes() uint32 { return c.Block[0] * c.Block[1] * c.Block[2] }
 // New makes a case from s's choices.
 func New(s isatest.Source, cfg Config) *Case {
 	g := &generator{s: s, cfg: cfg, c: &Case{Program: &isa.Program{Name: "random"}}}
+	for range 3 {
+		g.types = append(g.types, pick(g.s, isa.NumericTypes))
+	}
 	g.launch()
 	g.open()
 	g.preamble()
@@ -113,6 +116,8 @@ type generator struct {
 	pinned []uint8 // registers that no statement may assign
 	held   []uint8 // temporaries of the statement at hand
 
+	// types are those that most values have, so that they meet.
+	types []isa.Type
 	// alone is set where lanes may have parted: no barrier may stand there.
 	alone bool
 	// quiet is set for good when a lane may have ended where others have not.
@@ -185,6 +190,16 @@ func reg(r uint8) isa.Arg            { return isa.Arg{Kind: isa.ArgReg, Reg: r} 
 func pred(p uint8, not bool) isa.Arg { return isa.Arg{Kind: isa.ArgPred, Reg: p, Not: not} }
 func imm(cell uint64) isa.Arg        { return isa.Arg{Kind: isa.ArgImm, Bits: cell} }
 func of(t isa.Type) isa.Form         { return isa.Form{Type: t} }
+
+// kind returns a type of the set, most often one of the program's favourites.
+func (g *generator) kind(set isa.TypeSet) isa.Type {
+	if g.s.Intn(4) > 0 {
+		if t := pick(g.s, g.types); set.Has(t) {
+			return t
+		}
+	}
+	return pick(g.s, set.List())
+}
 
 // fresh returns a register that nothing uses, and whether there was one.
 func (g *generator) fresh() (uint8, bool) {
@@ -429,7 +444,7 @@ func (g *generator) preamble() {
 	}
 	g.dropTemps(0)
 	for range 3 {
-		t := pick(g.s, isa.NumericTypes)
+		t := g.kind(isa.SetNumeric)
 		g.assign(t, func(d isa.Arg) { g.emit(isa.LDG, of(t), d, g.element(g.input(t))) })
 	}
 }

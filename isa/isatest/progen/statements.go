@@ -76,12 +76,12 @@ func (g *generator) operation() {
 	}
 	var f isa.Form
 	if row.Types != 0 {
-		f.Type = pick(g.s, row.Types.List())
+		f.Type = g.kind(row.Types)
 	}
 	if row.From != 0 {
-		f.From = pick(g.s, row.From.List())
+		f.From = g.kind(row.From)
 		for op == isa.BITCAST && f.From.Size() != f.Type.Size() {
-			f.From = pick(g.s, row.From.List())
+			f.From = g.kind(row.From)
 		}
 	}
 	if row.HasCond {
@@ -150,7 +150,7 @@ func (g *generator) careless() bool { return g.cfg.Faults && g.s.Intn(6) == 0 }
 // guarded returns a source operand, made harmless where it must be.
 func (g *generator) guarded(op isa.Op, name string, t isa.Type, row *isa.Row) isa.Arg {
 	if t == isa.TypeAnyInt { // the index of a table
-		t = pick(g.s, isa.SetWide.List())
+		t = g.kind(isa.SetWide)
 		if g.careless() {
 			return reg(g.register(t))
 		}
@@ -208,7 +208,7 @@ func (g *generator) static(op isa.Op, o isa.Operand) isa.Arg {
 
 // memory writes a load or store that only this lane can tell from others.
 func (g *generator) memory() {
-	t := pick(g.s, isa.NumericTypes)
+	t := g.kind(isa.SetNumeric)
 	switch g.s.Intn(8) {
 	case 0, 1:
 		g.assign(t, func(d isa.Arg) { g.emit(isa.LDG, of(t), d, g.element(g.input(t))) })
@@ -229,7 +229,7 @@ func (g *generator) memory() {
 	case 6:
 		g.emit(isa.STG, of(t), g.seen(t), g.own(t))
 	case 7: // nobody else touches the place: the result may be used
-		t = pick(g.s, isa.SetWide.List())
+		t = g.kind(isa.SetWide)
 		op := pick(g.s, atomics)
 		if op == isa.ATOM_CAS {
 			old, with, at := g.source(t), g.source(t), g.own(t)
@@ -245,7 +245,7 @@ var atomics = []isa.Op{isa.ATOM_ADD, isa.ATOM_MIN, isa.ATOM_MAX, isa.ATOM_AND, i
 
 // offset returns a register with an integer of 0 … mask, or now and then any.
 func (g *generator) offset(mask uint64) uint8 {
-	t := pick(g.s, isa.SetWide.List())
+	t := g.kind(isa.SetWide)
 	if g.careless() {
 		return g.register(t)
 	}
@@ -256,7 +256,7 @@ func (g *generator) offset(mask uint64) uint8 {
 // the first half, the floats in the other.
 func (g *generator) own(t isa.Type) isa.Arg {
 	slot := g.slotNamed("scratch", isa.U8, 64*g.lanesInGrid(), false, true)
-	r, off := g.area, int64(g.s.Intn(33-t.Size()))
+	r, off := g.area, int64(g.s.Intn(5))
 	if !t.Float() && g.s.Intn(3) == 0 {
 		u := g.temp()
 		g.emit(isa.AND, of(isa.U64), reg(u), g.source(isa.U64), imm(15))
@@ -270,7 +270,7 @@ func (g *generator) own(t isa.Type) isa.Arg {
 
 // together writes what lanes do with one another.
 func (g *generator) together() {
-	t := pick(g.s, isa.NumericTypes)
+	t := g.kind(isa.SetNumeric)
 	wide := pick(g.s, []isa.Type{isa.I32, isa.U32, isa.I64, isa.U64})
 	free := []isa.Op{isa.ATOM_ADD, isa.ATOM_MIN, isa.ATOM_MAX, isa.ATOM_AND, isa.ATOM_OR, isa.ATOM_XOR}
 	unused := reg(239)
@@ -337,7 +337,7 @@ func (g *generator) state() {
 		}
 		g.emit(isa.RES_ACCUM, isa.Form{}, class, g.source(isa.U64))
 	default:
-		t := pick(g.s, isa.NumericTypes)
+		t := g.kind(isa.SetNumeric)
 		off := g.apply(isa.AND, isa.U64, g.source(isa.U64), imm(31))
 		if k == 3 {
 			g.emit(isa.POOL_STORE, of(t), g.seen(t), reg(g.pool), reg(off))
