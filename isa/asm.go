@@ -267,15 +267,15 @@ func countOperands(n int) string {
 // separator takes what stands before operand i: a comma, or [ before the index
 // of a table.
 func (a *assembler) separator(row *Row, i int) *failure {
-	var err *failure
 	switch {
 	case i == 0:
 	case row.Operands[i-1].Kind == DataRef:
-		_, err = a.expect('[', "[", "an element of a table is written table[index]")
-	default:
-		_, err = a.expect(',', "a comma", "it is written "+row.Signature())
+		_, err := a.expect('[', "[", "an element of a table is written table[index]")
+		return err
+	case !a.accept(','):
+		return fail(a.tok, "it is written "+row.Signature(), "expected a comma, found %s", a.tok.describe())
 	}
-	return err
+	return nil
 }
 
 // mnemonic takes a mnemonic apart: mnemonic[.cond][.type[.from]].

@@ -188,7 +188,7 @@ func TestAssembleErrors(t *testing.T) {
 		{"ldc.f32 x, tab, 3", 15, "expected [, found ,", "table[index]"},
 		{"bra looop\nloop:", 5, "no label is called looop", "did you mean loop?"},
 		{"bra nowhere", 5, "no label is called nowhere", "the labels are l"},
-		{"bra 5", 5, "expected a label, found 5", "bra label [, pred]"},
+		{"bra 5", 5, "expected a label, found 5", "a label is a name"},
 		{"l:", 1, "label l is defined twice", ""},
 		{"sreg x, lane.w", 9, "no special is called lane.w", "did you mean lane.x?"},
 		{"mem_fence world", 11, "no scope is called world", "thread block device system"},

@@ -79,10 +79,12 @@ func parseInteger(t Type, negative bool, s string) (uint64, *immediateError) {
 		digits, base = s[2:], 16
 	}
 	magnitude, err := strconv.ParseUint(digits, base, 64)
-	tooLarge := &immediateError{fmt.Sprintf("%s is out of range for %v", withSign(negative, s), t), integerRange(t)}
+	tooLarge := func() *immediateError {
+		return &immediateError{fmt.Sprintf("%s is out of range for %v", withSign(negative, s), t), integerRange(t)}
+	}
 	if err != nil {
 		if err.(*strconv.NumError).Err == strconv.ErrRange {
-			return 0, tooLarge
+			return 0, tooLarge()
 		}
 		return 0, &immediateError{fmt.Sprintf("%s is not an integer, as %v asks for", withSign(negative, s), t), integerRange(t)}
 	}
@@ -96,7 +98,7 @@ func parseInteger(t Type, negative bool, s string) (uint64, *immediateError) {
 		limit = t.Mask() >> 1
 	}
 	if magnitude > limit {
-		return 0, tooLarge
+		return 0, tooLarge()
 	}
 	if negative {
 		magnitude = -magnitude
