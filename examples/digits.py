@@ -242,9 +242,8 @@ def main() -> None:
             predicted,
         )
     print(f"trained in {seconds:.1f} s; the same loop in numpy: {numpy_seconds:.1f} s")
-    print(
-        f"agreement with numpy on the test set: {float(np.mean(predicted == expected)):.3f}, final losses {losses[-1]:.4f} and {numpy_losses[-1]:.4f}"
-    )
+    print(f"same predictions as numpy: {float(np.mean(predicted == expected)):.1%} of the test set")
+    print(f"final losses: {losses[-1]:.4f}, in numpy {numpy_losses[-1]:.4f}")
     print(f"picture: {args.picture}")
     print(f"accuracy: {accuracy:.2f}")
     if accuracy < 0.95:

@@ -17,6 +17,7 @@ import (
 // Run runs the suite on device 0 of the backend that open gives.
 func Run(t *testing.T, open func() backends.Backend) {
 	t.Run("corpus", func(t *testing.T) { runCorpus(t, open()) })
+	t.Run("random", func(t *testing.T) { runRandom(t, open()) })
 	t.Run("cancellation", func(t *testing.T) { runCancellation(t, open()) })
 	t.Run("caller states", func(t *testing.T) { runCallerStates(t, open()) })
 }

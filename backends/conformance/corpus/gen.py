@@ -265,6 +265,11 @@ def compare(t: str, cond: str) -> Callable[[int, int], int]:
     return f
 
 
+def one(t: str) -> int:
+    """The cell of 1."""
+    return 1 if t in INTS else pack(t, Float(Fraction(1)))
+
+
 def convert(to: str, frm: str) -> Callable[[int], int]:
     def f(a: int) -> int:
         if frm in INTS:
@@ -528,7 +533,6 @@ def main() -> None:
     for cond in ("eq", "ne", "lt", "le", "gt", "ge", "ltu", "leu", "gtu", "geu"):
         types = [t for t in TYPES if cond[-1] != "u" or (t in INTS and not INTS[t][0])]
         line = f"set.{cond}.$T p, x, y\n  sel.$T z, p, 1, 0"
-        one = lambda t: 1 if t in INTS else pack(t, Float(Fraction(1)))  # noqa: E731
         row(f"set_{cond}", types, 2, lambda t, cond=cond: lambda a, b: one(t) * compare(t, cond)(a, b), line)
     row(
         "sel",

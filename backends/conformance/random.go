@@ -1,0 +1,182 @@
+package conformance
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/interp"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/ir"
+	"github.com/hologram-project/hologram/isa/isatest"
+	"github.com/hologram-project/hologram/isa/isatest/progen"
+)
+
+var (
+	programs  = flag.Int("programs", 2000, "how many random programs conformance runs")
+	firstSeed = flag.Uint64("seed", 1, "the first random program's seed")
+)
+
+// runRandom compares random ordered programs with the interpreter, bit for
+// bit: memory, residues, phase and whether there was a fault. Half of them are
+// compiled with a random set of passes off.
+func runRandom(t *testing.T, b backends.Backend) {
+	r, oracle := newRig(t, b), newRig(t, interp.New())
+	defer r.close()
+	defer oracle.close()
+	unsupported := 0
+	for i := range *programs {
+		seed := *firstSeed + uint64(i)
+		ran, err := r.compare(oracle, seed)
+		if err != nil {
+			t.Fatalf("seed %d (repeat with -args -seed %d -programs 1): %v", seed, seed, err)
+		}
+		if !ran {
+			unsupported++
+		}
+	}
+	t.Logf("%s: %d random programs from seed %d, no difference; %d not supported", b.Name(), *programs, *firstSeed, unsupported)
+	if unsupported > *programs/10 {
+		t.Errorf("%d of %d random programs are not supported", unsupported, *programs)
+	}
+}
+
+// compare runs the program that seed makes on r and on the oracle.
+func (r *rig) compare(oracle *rig, seed uint64) (ran bool, err error) {
+	s := isatest.FromSeed(seed)
+	c := progen.New(s, progen.Config{
+		Size: 5 + s.Intn(40), Lanes: s.Intn(4) > 0, Math: s.Intn(4) == 0, Atlas: s.Intn(2) == 0, Faults: s.Intn(4) == 0,
+	})
+	var off []string
+	if s.Intn(2) == 0 {
+		for _, p := range ir.Passes {
+			if s.Intn(2) == 0 {
+				off = append(off, p.Name)
+			}
+		}
+	}
+	fail := func(err error) (bool, error) {
+		return true, fmt.Errorf("%w\npasses off: %v; grid %v, block %v, n %d\n%s", err, off, c.Grid, c.Block, c.N, isa.Disassemble(c.Program))
+	}
+	v, err := isa.Verify(c.Program)
+	if err != nil {
+		return fail(err)
+	}
+	want, err := oracle.outcomeOf(v, c, nil, seed)
+	if err != nil {
+		return fail(err)
+	}
+	got, err := r.outcomeOf(v, c, off, seed)
+	var no *backends.Unsupported
+	if errors.As(err, &no) {
+		return false, nil
+	}
+	if err != nil {
+		return fail(err)
+	}
+	if err := got.differs(want, c); err != nil {
+		return fail(err)
+	}
+	return true, nil
+}
+
+// result is all that a launch leaves behind.
+type result struct {
+	arrays  []*operand
+	residue [isa.NumClasses]uint64
+	phase   uint16
+	fault   bool
+}
+
+// outcomeOf runs one case. The layouts of its slots follow from the seed.
+func (r *rig) outcomeOf(v *isa.Verified, c *progen.Case, off []string, seed uint64) (*result, error) {
+	u, err := unit(v, ir.Without(off...))
+	if err != nil {
+		return nil, err
+	}
+	k, err := r.device.Compile(u)
+	if err != nil {
+		return nil, err
+	}
+	defer k.Release()
+	res := &result{phase: uint16(seed % 768)}
+	l := &backends.Launch{Params: c.Params, Grid: c.Grid, Block: c.Block, Rank: 1, N: c.N, Residue: &res.residue, Phase: &res.phase}
+	l.Shape[0] = int64(c.N)
+	for i, s := range c.Slots {
+		shape, how := []int64{int64(s.Elements)}, layouts[0]
+		if s.Indexed {
+			shape = []int64{int64(c.N)}
+			how = layouts[(seed+uint64(i))%uint64(len(layouts)-1)]
+		}
+		o, err := r.bind(s.Slot, how, shape)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = r.device.Free(o.mem) }()
+		data := array{host: s.Data}
+		for g := range shape[0] {
+			o.put(s.Type, o.element(shape, g), data.get(s.Type, g))
+		}
+		if err := r.upload(o.array); err != nil {
+			return nil, err
+		}
+		view := o.view(shape)
+		if !s.Indexed {
+			view.Bytes = int64(s.Elements) * int64(s.Type.Size())
+			view.Shape[0] = min(int64(c.N), view.Shape[0])
+		}
+		res.arrays = append(res.arrays, o)
+		l.Slots = append(l.Slots, view)
+	}
+	err = settle(r.stream.Launch(k, l))
+	var f *backends.ProgramFault
+	if res.fault = errors.As(err, &f); err != nil && !res.fault {
+		return nil, err
+	}
+	for _, o := range res.arrays {
+		if err := r.download(o.array); err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+// differs compares what two launches left. NaNs count as one; bytes that hold
+// no element, guards among them, must be equal to the byte.
+func (got *result) differs(want *result, c *progen.Case) error {
+	for i, s := range c.Slots {
+		g, w := got.arrays[i], want.arrays[i]
+		if bytes.Equal(g.host, w.host) {
+			continue
+		}
+		shape := []int64{int64(s.Elements)}
+		if s.Indexed {
+			shape = []int64{int64(c.N)}
+		}
+		rest := slices.Clone(g.host)
+		for e := range shape[0] {
+			at := g.element(shape, e)
+			have, expected := g.get(s.Type, at), w.get(s.Type, at)
+			if !same(s.Type, have, expected, 0) {
+				return fmt.Errorf("%s[%d] = %s, interp has %s", s.Name, e, cellText(s.Type, have), cellText(s.Type, expected))
+			}
+			(&array{at: g.at, host: rest}).put(s.Type, at, expected)
+		}
+		if at := firstDifference(rest, w.host); at >= 0 {
+			return fmt.Errorf("byte %d around slot %s differs from interp's", int64(at)-g.at, s.Name)
+		}
+	}
+	switch {
+	case got.fault != want.fault:
+		return fmt.Errorf("fault: %v, interp: %v", got.fault, want.fault)
+	case got.phase != want.phase:
+		return fmt.Errorf("phase %d, interp has %d", got.phase, want.phase)
+	case got.residue != want.residue:
+		return fmt.Errorf("residues %v, interp has %v", got.residue, want.residue)
+	}
+	return nil
+}
