@@ -55,7 +55,8 @@ type docs struct {
 	consts []limit
 }
 
-// limit is a constant of program.go's first declaration.
+// limit is a constant Num… or Max…, or one that belongs to those, of
+// program.go and verify.go.
 type limit struct {
 	Name, Meaning string
 	Value         int
@@ -81,7 +82,8 @@ func readDocs(dir string) (*docs, error) {
 	}
 	d := &docs{texts: map[string]string{}}
 	for _, f := range files {
-		if filepath.Base(fset.Position(f.Pos()).Filename) == "program.go" {
+		switch filepath.Base(fset.Position(f.Pos()).Filename) {
+		case "program.go", "verify.go":
 			if err := d.readLimits(f); err != nil {
 				return nil, err
 			}
@@ -129,32 +131,41 @@ func (d *docs) doc(name string, skip bool) (string, error) {
 // here is an error.
 var limitValues = map[string]int{
 	"NumRegisters": isa.NumRegisters, "NumPredicates": isa.NumPredicates, "FirstPreset": isa.FirstPreset,
-	"MaxInsts": isa.MaxInsts, "MaxInlined": isa.MaxInlined, "MaxCallDepth": isa.MaxCallDepth, "MaxSlots": isa.MaxSlots,
-	"MaxParams": isa.MaxParams, "MaxDataBytes": isa.MaxDataBytes, "MaxSharedBytes": isa.MaxSharedBytes,
-	"MaxPoolBytes": isa.MaxPoolBytes, "MaxBlockLanes": isa.MaxBlockLanes, "MaxRank": isa.MaxRank, "MaxNameLen": isa.MaxNameLen,
+	"MaxInsts": isa.MaxInsts, "MaxInlined": isa.MaxInlined, "MaxCallDepth": isa.MaxCallDepth, "MaxLoopDepth": isa.MaxLoopDepth,
+	"MaxSlots": isa.MaxSlots, "MaxParams": isa.MaxParams, "MaxTables": isa.MaxTables, "MaxDataBytes": isa.MaxDataBytes,
+	"MaxSharedBytes": isa.MaxSharedBytes, "MaxPoolBytes": isa.MaxPoolBytes, "MaxBlockLanes": isa.MaxBlockLanes,
+	"MaxRank": isa.MaxRank, "MaxNameLen": isa.MaxNameLen,
 	"NumClasses": isa.NumClasses, "ClassBytes": isa.ClassBytes, "PagesPerClass": isa.PagesPerClass, "PageBytes": isa.PageBytes,
 	"BoundaryBytes": isa.BoundaryBytes,
 }
 
+// readLimits collects the groups of constants of f that hold a limit.
 func (d *docs) readLimits(f *ast.File) error {
 	for _, decl := range f.Decls {
 		g, ok := decl.(*ast.GenDecl)
 		if !ok || g.Tok != token.CONST {
 			continue
 		}
+		name := g.Specs[0].(*ast.ValueSpec).Names[0].Name
+		if !strings.HasPrefix(name, "Max") && !strings.HasPrefix(name, "Num") {
+			continue
+		}
 		for _, spec := range g.Specs {
 			v := spec.(*ast.ValueSpec)
-			for _, name := range v.Names {
-				value, ok := limitValues[name.Name]
-				if !ok {
-					return fmt.Errorf("limit %s of program.go is not in isadoc's limitValues", name.Name)
-				}
-				d.consts = append(d.consts, limit{name.Name, strings.TrimSpace(v.Comment.Text()), value})
+			name := v.Names[0].Name
+			value, ok := limitValues[name]
+			if !ok {
+				return fmt.Errorf("limit %s is not in isadoc's limitValues", name)
 			}
+			meaning := strings.TrimSpace(v.Comment.Text())
+			if meaning == "" && len(g.Specs) == 1 {
+				meaning, _, _ = strings.Cut(strings.ReplaceAll(g.Doc.Text(), "\n", " "), ".")
+				meaning = strings.TrimPrefix(meaning, name+" is ")
+			}
+			d.consts = append(d.consts, limit{name, meaning, value})
 		}
-		return nil
 	}
-	return fmt.Errorf("program.go declares no constants")
+	return nil
 }
 
 func (d *docs) limits() []limit { return d.consts }
