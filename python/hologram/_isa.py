@@ -60,6 +60,9 @@ CLASS_BYTES: Final = 12288
 PAGES_PER_CLASS: Final = 48
 PAGE_BYTES: Final = 256
 BOUNDARY_BYTES: Final = 1179648
+MAX_OPERANDS: Final = 5  # the largest number of operands that a row has
+MAX_LOOP_DEPTH: Final = 64  # how deep loops may nest, those of called code included
+MAX_TABLES: Final = 1024  # how many constant tables a program may declare
 BOUNDARY_SLOT: Final = "boundary"
 
 # The numeric types, in the order of their codes.
