@@ -7,8 +7,8 @@
 // Without -fn and -type it measures every function and type. With -all it
 // takes all arguments where that can be done (a function of one argument in
 // 32 bits or fewer), and a large sample where it can't; with -sample, that
-// many. Rows of the table that were not measured stay as they are, unless the
-// run is a sample and the row rests on more arguments.
+// many. Rows of the table that were not measured stay as they are, and so does
+// one about the same program that rests on more arguments.
 package main
 
 import (

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"encoding/hex"
 	"fmt"
-	"math"
+	gomath "math"
 	"os"
 	"strconv"
 	"strings"
 
+	"github.com/hologram-project/hologram/isa/math"
 	"github.com/hologram-project/hologram/isa/math/accuracy"
 )
 
@@ -21,16 +23,19 @@ zero. A correctly rounded result errs by 0.5 at most. f16, bf16 and f32 are comp
 below 10^-8 of these units), f64 with double-double arithmetic of 100 bits.
 
 "all" means every bit pattern of the type; a sample is the special values and ends of ranges in both signs (in all
-pairs, for two arguments), bits drawn uniformly, and values from where the function is interesting.
+pairs, for two arguments), bits drawn uniformly, and values from where the function is interesting. "program" is the
+beginning of the program's hash: a test demands that every row is about the program as it is.
 
 `
 
-var columns = []string{"function", "type", "bound", "measured max ULP", "at", "result there", "arguments"}
+var columns = []string{"function", "type", "bound", "measured max ULP", "at", "result there", "arguments", "program"}
 
 // row is a row of the table, in the order of columns.
 type row []string
 
 func newRow(r accuracy.Result) row {
+	v, _ := math.Expansion(r.Op, r.Type)
+	hash := v.Program.Hash()
 	name, ty, _ := strings.Cut(r.Case.String(), ".")
 	x, y := r.Arguments()
 	at := number(x)
@@ -41,12 +46,12 @@ func newRow(r accuracy.Result) row {
 	if r.All {
 		n = "all " + n
 	}
-	return row{name, ty, strconv.FormatFloat(r.Bound(), 'g', -1, 64), strconv.FormatFloat(r.Max, 'f', 4, 64), at, number(r.ResultValue()), n}
+	return row{name, ty, strconv.FormatFloat(r.Bound(), 'g', -1, 64), strconv.FormatFloat(r.Max, 'f', 4, 64), at, number(r.ResultValue()), n, hex.EncodeToString(hash[:4])}
 }
 
 // number spells a float as the text form of programs does.
 func number(v float64) string {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
+	if gomath.IsNaN(v) || gomath.IsInf(v, 0) {
 		return strings.ToLower(strings.TrimPrefix(strconv.FormatFloat(v, 'g', -1, 64), "+"))
 	}
 	m, e, _ := strings.Cut(strconv.FormatFloat(v, 'x', -1, 64), "p")
@@ -58,30 +63,43 @@ func (r row) line() string { return "| " + strings.Join(r, " | ") + " |" }
 
 // count returns the number of arguments that the row rests on.
 func (r row) count() uint64 {
-	n, _ := strconv.ParseUint(strings.TrimPrefix(r[len(r)-1], "all "), 10, 64)
+	n, _ := strconv.ParseUint(strings.TrimPrefix(r[len(r)-2], "all "), 10, 64)
 	return n
 }
 
-// update puts r into the table at path, which it makes if there is none.
-func update(path string, r row) error {
+// program returns the beginning of the hash of the program measured.
+func (r row) program() string { return r[len(r)-1] }
+
+// read returns the rows of the table at path by name, none if there is no file.
+func read(path string) (map[string]row, error) {
 	rows := map[string]row{}
 	text, err := os.ReadFile(path)
 	if err != nil && !os.IsNotExist(err) {
-		return err
+		return nil, err
 	}
 	for line := range strings.Lines(string(text)) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
 		if len(cells) != len(columns) {
 			continue
 		}
-		old := make(row, len(cells))
+		r := make(row, len(cells))
 		for i, c := range cells {
-			old[i] = strings.TrimSpace(c)
+			r[i] = strings.TrimSpace(c)
 		}
-		rows[old[0]+"."+old[1]] = old
+		rows[r[0]+"."+r[1]] = r
+	}
+	return rows, nil
+}
+
+// update puts r into the table at path, which it makes if there is none. A row
+// about the same program that rests on more arguments stays.
+func update(path string, r row) error {
+	rows, err := read(path)
+	if err != nil {
+		return err
 	}
 	name := r[0] + "." + r[1]
-	if old, ok := rows[name]; ok && old.count() > r.count() {
+	if old, ok := rows[name]; ok && old.program() == r.program() && old.count() > r.count() {
 		return nil
 	}
 	rows[name] = r
