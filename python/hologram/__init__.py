@@ -6,6 +6,8 @@ of your own (``Program``) on them.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hologram import backend, errors, ops
 from hologram._ffi import abi_version
 from hologram._version import __version__
@@ -22,12 +24,16 @@ from hologram.errors import HologramError, ProgramFault
 from hologram.executor import Executor
 from hologram.program import Program
 
+if TYPE_CHECKING:
+    from hologram.builder import ProgramBuilder
+
 __all__ = [
     "BackendType",
     "Buffer",
     "Executor",
     "HologramError",
     "Program",
+    "ProgramBuilder",
     "ProgramFault",
     "__version__",
     "abi_version",
@@ -40,3 +46,12 @@ __all__ = [
     "ops",
     "set_num_threads",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Import what few programs need on first use."""
+    if name == "ProgramBuilder":
+        from hologram.builder import ProgramBuilder
+
+        return ProgramBuilder
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,7 +9,12 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from ctypes import POINTER, byref, c_char, c_char_p, c_int32, c_int64, c_size_t, c_uint8, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER as POINTER  # these five the other modules take from here
+from ctypes import byref as byref
+from ctypes import c_char, c_char_p, c_size_t, c_uint8, c_uint32, c_void_p
+from ctypes import c_int32 as c_int32
+from ctypes import c_int64 as c_int64
+from ctypes import c_uint64 as c_uint64
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
@@ -406,12 +411,14 @@ _capsule_pointer = ctypes.PYFUNCTYPE(c_void_p, c_void_p, c_char_p)(("PyCapsule_G
 _capsule_rename = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, c_char_p)(("PyCapsule_SetName", _python))
 
 
-@ctypes.PYFUNCTYPE(None, c_void_p)
-def _capsule_destructor(capsule: int) -> None:
+def _delete_unused(capsule: int) -> None:
     """Delete the tensor of a capsule that nobody consumed."""
     for versioned, name in _DLTENSOR.items():
         if _capsule_is_valid(capsule, name):
             lib.hologram_dlpack_free(_capsule_pointer(capsule, name), versioned)
+
+
+_capsule_destructor = ctypes.PYFUNCTYPE(None, c_void_p)(_delete_unused)
 
 
 def to_capsule(buffer: c_uint64, versioned: bool) -> object:

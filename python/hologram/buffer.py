@@ -318,7 +318,7 @@ class Buffer:
     def memoryview(self) -> _View:
         """Return the memory in place; bf16 is seen as 16-bit unsigned integers."""
         array = self._array()
-        return memoryview(array.view(np.uint16) if self.dtype.name == "bfloat16" else array)
+        return (array.view(np.uint16) if self.dtype.name == "bfloat16" else array).data
 
     def __buffer__(self, flags: int) -> _View:
         """Offer the memory in place to memoryview(buffer), from Python 3.12 on."""

@@ -13,7 +13,7 @@ raised by the next call that waits.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Optional, Protocol
+from typing import TYPE_CHECKING, Any, Callable, Optional, Protocol, TypeVar
 
 from hologram import _ffi
 from hologram._dtypes import scalar_bits
@@ -89,6 +89,9 @@ class _Loss(Protocol):
     def __call__(self, ex: Executor, pred: Any, target: Any, output: Any, n: Optional[int] = None) -> float: ...
 
 
+_Op = TypeVar("_Op", bound=Callable[..., Any])
+
+
 # ---- the one mechanism
 
 
@@ -115,7 +118,9 @@ def _submit(ex: Executor, name: str, buffers: list[Buffer], scalars: dict[str, A
         if not -(1 << 63) <= value < 1 << 63:
             raise InvalidArgumentError(f"{name}: a size is {value}, which has more than 64 bits")
     handles = (_ffi.Handle * len(buffers))(*(b._as_parameter_.value for b in buffers))
-    numbers = (_ffi.Scalar * max(1, len(scalars)))(*(scalar_bits(v, f"{name}: {k}") for k, v in scalars.items()))
+    numbers = (_ffi.Scalar * max(1, len(scalars)))()
+    for i, (scalar, number) in enumerate(scalars.items()):
+        numbers[i].dtype, numbers[i].bits = scalar_bits(number, f"{name}: {scalar}")
     _ffi.call(
         _ffi.lib.hologram_op,
         ex._as_parameter_,
@@ -190,7 +195,7 @@ def _activation(name: str, doc: str) -> _Activation:
     return _named(op, name, doc)
 
 
-def _named(op: Any, name: str, doc: str) -> Any:
+def _named(op: _Op, name: str, doc: str) -> _Op:
     op.__name__ = op.__qualname__ = name
     op.__doc__ = doc
     return op

@@ -105,7 +105,7 @@ class Program:
             Slot(name, dtype, bool(o.reads), bool(o.writes), bool(o.indexed), bool(o.bytes)) for name, dtype, o in slots
         )
         self.params = tuple(Param(name, dtype) for name, dtype, _ in params)
-        self._names = [operand.name for operand in (*self.slots, *self.params)]
+        self._names = [slot.name for slot in self.slots] + [param.name for param in self.params]
 
     @classmethod
     def from_file(cls, path: Union[str, os.PathLike[str]]) -> Program:
