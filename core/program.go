@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/fpenv"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
 	"github.com/hologram-project/hologram/kernels"
@@ -52,6 +53,7 @@ type compiled struct {
 
 // Assemble makes a program of its text. file is what errors call the text.
 func Assemble(file, text string) (*Program, error) {
+	defer fpenv.Leave(fpenv.Enter()) // immediates are rounded here
 	p, err := isa.Assemble(file, text)
 	if err != nil {
 		return nil, Errorf(Syntax, "%w", err)
@@ -82,6 +84,7 @@ func verify(p *isa.Program) (*Program, error) {
 func newProgram(v *isa.Verified) *Program {
 	p := &Program{verified: v, cost: costOf(v.Program), boundary: -1}
 	p.canonical = sync.OnceValues(func() (*unit, error) {
+		defer fpenv.Leave(fpenv.Enter()) // constants are folded here
 		f, srcs, err := ir.Canonical(v)
 		if err != nil {
 			return nil, Errorf(Internal, "program %q: canonical form: %w", v.Program.Name, err)
@@ -126,7 +129,10 @@ func (p *Program) Verified() *isa.Verified { return p.verified }
 func (p *Program) Residue() bool { return p.residue }
 
 // Disassemble returns the program's text.
-func (p *Program) Disassemble() string { return isa.Disassemble(p.Source()) }
+func (p *Program) Disassemble() string {
+	defer fpenv.Leave(fpenv.Enter()) // immediates are written as floats
+	return isa.Disassemble(p.Source())
+}
 
 // Encode returns the program's binary form.
 func (p *Program) Encode() []byte { return isa.Encode(p.Source()) }
@@ -147,6 +153,7 @@ func (p *Program) Canonical() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	defer fpenv.Leave(fpenv.Enter()) // constants are written as floats
 	return u.IR.String(), nil
 }
 
@@ -181,7 +188,10 @@ func (p *Program) compile(d *Device) (*kernel, error) {
 		}
 	}
 	key := kernelKey{hash: u.Hash, codegen: d.Info.Codegen, order: kernels.ReductionOrder}
-	k, err := d.kernels.get(key, func() (backends.Kernel, error) { return d.dev.Compile(&u.Unit) })
+	k, err := d.kernels.get(key, func() (backends.Kernel, error) {
+		defer fpenv.Leave(fpenv.Enter()) // and where expansions are lowered
+		return d.dev.Compile(&u.Unit)
+	})
 	if err != nil {
 		return nil, fromBackend("program "+quote(p.Source().Name), err)
 	}
