@@ -1,5 +1,5 @@
 // Command ulp measures the error of the expansions in isa/math and records it
-// in docs/math-errors.md.
+// in docs/math-errors.md and in the programs' comments.
 //
 //	go run ./isa/math/ulp -fn exp -type f32 -all
 //	go run ./isa/math/ulp -sample 1000000
@@ -15,6 +15,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
@@ -34,7 +35,7 @@ func run() error {
 	ty := flag.String("type", "", "measure this type alone: f32, f64, f16 or bf16")
 	sample := flag.Uint64("sample", 1_000_000, "number of arguments to measure on")
 	all := flag.Bool("all", false, "measure on all arguments, or on the largest sample")
-	path := flag.String("o", "docs/math-errors.md", "the table to update; empty for none")
+	root := flag.String("root", ".", "the repository whose records to update; empty for none")
 	workers := flag.Int("j", runtime.NumCPU(), "number of threads")
 	flag.Parse()
 	if flag.NArg() > 0 {
@@ -64,8 +65,8 @@ func run() error {
 		if r.Max > c.Bound() {
 			bad = append(bad, c.String())
 		}
-		if *path != "" {
-			if err := update(*path, row); err != nil {
+		if *root != "" {
+			if err := record(*root, row); err != nil {
 				return err
 			}
 		}
@@ -77,6 +78,15 @@ func run() error {
 		return fmt.Errorf("beyond their bounds: %s", strings.Join(bad, ", "))
 	}
 	return nil
+}
+
+// record writes the row into the table and the program's comment.
+func record(root string, r row) error {
+	changed, err := update(filepath.Join(root, "docs", "math-errors.md"), r)
+	if err != nil || !changed {
+		return err
+	}
+	return quote(filepath.Join(root, "isa", "math"), r)
 }
 
 // progress shows how far a long measurement is, where someone looks on.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	gomath "math"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -63,6 +64,35 @@ func number(v float64) string {
 	return fmt.Sprintf("%sp%+d", m, n)
 }
 
+// measured returns the sentence that the program's own comment has of it.
+func (r row) measured() string {
+	what := "at most " + r[3] + " ULP, at " + r[4]
+	if r[4] == "" {
+		what = "exact"
+	}
+	return "; Measured: " + what + " (arguments: " + r[6] + ").\n"
+}
+
+// quote puts the measurement into the comment before the program in dir.
+func quote(dir string, r row) error {
+	path := filepath.Join(dir, r[0]+"."+r[1]+".atlas")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "; Measured: ") {
+			continue
+		}
+		if strings.HasPrefix(line, "program ") {
+			b.WriteString(r.measured())
+		}
+		b.WriteString(line)
+	}
+	return os.WriteFile(path, []byte(b.String()), 0o644)
+}
+
 func (r row) line() string { return "| " + strings.Join(r, " | ") + " |" }
 
 // count returns the number of arguments that the row rests on.
@@ -100,16 +130,17 @@ func read(path string) (map[string]row, error) {
 	return rows, nil
 }
 
-// update puts r into the table at path, which it makes if there is none. A row
-// about the same program that rests on more arguments stays.
-func update(path string, r row) error {
+// update puts r into the table at path, which it makes if there is none, and
+// reports whether it did: a row about the same program that rests on more
+// arguments stays.
+func update(path string, r row) (bool, error) {
 	rows, err := read(path)
 	if err != nil {
-		return err
+		return false, err
 	}
 	name := r[0] + "." + r[1]
 	if old, ok := rows[name]; ok && old.program() == r.program() && old.count() > r.count() {
-		return nil
+		return false, nil
 	}
 	rows[name] = r
 	var b strings.Builder
@@ -120,5 +151,5 @@ func update(path string, r row) error {
 			b.WriteString(r.line() + "\n")
 		}
 	}
-	return os.WriteFile(path, []byte(b.String()), 0o644)
+	return true, os.WriteFile(path, []byte(b.String()), 0o644)
 }

@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/hex"
+	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/hologram-project/hologram/isa"
@@ -31,6 +33,10 @@ func TestTableIsCurrent(t *testing.T) {
 		if worst, err := strconv.ParseFloat(r[3], 64); err != nil || !(worst >= 0 && worst <= c.Bound()) {
 			t.Errorf("%s: measured %s, bound %g", c, r[3], c.Bound())
 		}
+		text, err := os.ReadFile(filepath.Join("..", math.FileName(c.Op, c.Type)))
+		if err != nil || !strings.Contains(string(text), r.measured()) {
+			t.Errorf("%s: the program's comment does not say %q (%v)", c, r.measured(), err)
+		}
 		if r.count() < 65536 {
 			t.Errorf("%s: only %d arguments", c, r.count())
 		}
@@ -43,7 +49,7 @@ func TestUpdate(t *testing.T) {
 	put := func(c accuracy.Case, worst float64, n uint64) row {
 		t.Helper()
 		r := newRow(accuracy.Result{Case: c, Max: worst, X: 0x3f800000 & c.Type.Mask(), N: n})
-		if err := update(path, r); err != nil {
+		if _, err := update(path, r); err != nil {
 			t.Fatal(err)
 		}
 		return r
@@ -60,7 +66,7 @@ func TestUpdate(t *testing.T) {
 	}
 	stale := rows["exp.f32"]
 	stale[len(stale)-1] = "00000000"
-	if err := update(path, stale); err != nil {
+	if _, err := update(path, stale); err != nil {
 		t.Fatal(err)
 	}
 	put(exp, 0.25, 1) // about another program: the old row goes
