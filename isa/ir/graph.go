@@ -11,7 +11,7 @@ import (
 // their numbers, which are a reverse postorder: an edge to a number not above
 // its own is a loop's back edge.
 type flow struct {
-	g    *isa.Graph
+	code [][]isa.Located // by block, without what is dead
 	term []isa.Term
 	// live marks the blocks that are left after threading.
 	live []bool
@@ -29,13 +29,13 @@ type flow struct {
 }
 
 // analyse prepares g. It fails only on graphs that the verifier would refuse.
-func analyse(g *isa.Graph) (*flow, error) {
+func analyse(g *isa.Graph, lv *liveness) (*flow, error) {
 	n := len(g.Blocks)
 	if n == 0 {
 		return nil, fmt.Errorf("ir: the graph has no blocks")
 	}
-	fl := &flow{g: g, term: make([]isa.Term, n)}
-	fl.thread()
+	fl := &flow{code: lv.code, term: make([]isa.Term, n)}
+	fl.thread(g)
 	fl.connect()
 	if err := fl.dominators(); err != nil {
 		return nil, err
@@ -46,8 +46,7 @@ func analyse(g *isa.Graph) (*flow, error) {
 
 // thread leads edges past empty blocks that only jump on, so that where
 // labels and calls were cut leaves no trace.
-func (fl *flow) thread() {
-	g := fl.g
+func (fl *flow) thread(g *isa.Graph) {
 	n := len(g.Blocks)
 	target := make([]int, n)
 	for i := range target {
@@ -66,7 +65,7 @@ func (fl *flow) thread() {
 				break
 			}
 			blk := &g.Blocks[b]
-			if target[b] == onPath || len(blk.Code) > 0 || blk.Term.Kind != isa.TermJump {
+			if target[b] == onPath || len(fl.code[b]) > 0 || blk.Term.Kind != isa.TermJump {
 				break
 			}
 			target[b] = onPath
@@ -99,12 +98,12 @@ func (fl *flow) thread() {
 
 // exits reports whether block b does nothing but end the lane.
 func (fl *flow) exits(b int) bool {
-	return len(fl.g.Blocks[b].Code) == 0 && fl.term[b].Kind == isa.TermExit
+	return len(fl.code[b]) == 0 && fl.term[b].Kind == isa.TermExit
 }
 
 // turns reports whether block b does nothing but end a counted loop's round.
 func (fl *flow) turns(b int) bool {
-	return len(fl.g.Blocks[b].Code) == 0 && fl.term[b].Kind == isa.TermLatch
+	return len(fl.code[b]) == 0 && fl.term[b].Kind == isa.TermLatch
 }
 
 // edges returns the blocks that b leads to in the structured program.

@@ -14,6 +14,7 @@ const numVars = isa.NumRegisters + isa.NumPredicates
 type regset [(numVars + 63) / 64]uint64
 
 func (s *regset) add(v int)      { s[v>>6] |= 1 << (v & 63) }
+func (s *regset) remove(v int)   { s[v>>6] &^= 1 << (v & 63) }
 func (s *regset) has(v int) bool { return s[v>>6]&(1<<(v&63)) != 0 }
 
 func (s *regset) union(t *regset) (grew bool) {
@@ -92,68 +93,124 @@ func registerRun(in *isa.Inst) (first, count int, ok bool) {
 	return int(in.Args[1].Reg), int(in.Args[2].Bits), true
 }
 
-// liveness is what each block reads before writing it (use), writes (def), and
-// what is live where it starts (in).
+// liveness is, by block, the code that is needed, what that code writes (def)
+// and what is live where the block starts (in).
 type liveness struct {
+	code    [][]isa.Located
 	def, in []regset
 }
 
-// live computes liveness over the real edges, a latch's exit included. A block
-// is looked at again only when a set behind it grew, so at most once for each
-// register and edge.
-func (fl *flow) liveness() *liveness {
-	n := len(fl.term)
-	lv := &liveness{def: make([]regset, n), in: make([]regset, n)}
-	succ := func(b int) []int { return fl.term[b].Successors() }
+// live computes liveness and with it which instructions are needed: what only
+// computes a register that nothing needs makes nothing else live. So code that
+// is dead leaves no trace even in the shape that structure finds.
+//
+// A block is looked at again only when what is live behind it grew, so at most
+// once for each register and edge.
+func live(g *isa.Graph) *liveness {
+	n := len(g.Blocks)
+	lv := &liveness{code: make([][]isa.Located, n), def: make([]regset, n), in: make([]regset, n)}
 	pred := make([][]int32, n)
+	work := make([]int32, n)
+	queued := make([]bool, n)
 	for b := range n {
-		if !fl.live[b] {
-			continue
-		}
-		for _, s := range succ(b) {
+		for _, s := range g.Blocks[b].Term.Successors() {
 			pred[s] = append(pred[s], int32(b))
 		}
-		use, def := &lv.in[b], &lv.def[b]
-		onUse := func(v int) {
-			if !def.has(v) {
-				use.add(v)
-			}
-		}
-		onDef := func(v int) { def.add(v) }
-		code := fl.g.Blocks[b].Code
-		for i := range code {
-			operands(&code[i].Inst, onUse, onDef)
-		}
-		t := &fl.term[b]
-		if t.Kind == isa.TermBranch && t.Pred.Kind == isa.ArgPred {
-			onUse(predVar(t.Pred.Reg))
-		}
-		if t.Kind == isa.TermLoop && t.Count.Kind == isa.ArgReg {
-			onUse(int(t.Count.Reg))
-		}
+		work[b], queued[b] = int32(b), true
 	}
-	queued := make([]bool, n)
-	var work []int32
-	for b := range n {
-		if fl.live[b] {
-			queued[b] = true
-			work = append(work, int32(b))
-		}
-	}
+	l := &liveWalk{g: g, lv: lv}
 	for len(work) > 0 {
 		b := work[len(work)-1]
 		work = work[:len(work)-1]
 		queued[b] = false
+		l.block(int(b), nil)
+		if !lv.in[b].union(&l.set) {
+			continue
+		}
 		for _, p := range pred[b] {
-			through := lv.in[b]
-			for i := range through {
-				through[i] &^= lv.def[p][i]
-			}
-			if lv.in[p].union(&through) && !queued[p] {
+			if !queued[p] {
 				queued[p] = true
 				work = append(work, p)
 			}
 		}
 	}
+	for b := range n {
+		code := g.Blocks[b].Code
+		kept := make([]bool, len(code))
+		count := 0
+		l.block(b, func(i int) {
+			kept[i] = true
+			count++
+			operands(&code[i].Inst, func(int) {}, func(v int) { lv.def[b].add(v) })
+		})
+		if count == len(code) {
+			lv.code[b] = code
+			continue
+		}
+		for i, k := range kept {
+			if k {
+				lv.code[b] = append(lv.code[b], code[i])
+			}
+		}
+	}
 	return lv
+}
+
+// liveWalk goes through a block backward.
+type liveWalk struct {
+	g   *isa.Graph
+	lv  *liveness
+	set regset // what is live at the place reached
+}
+
+// block sets l.set to what is live where block b starts, given what is known
+// so far of its successors, and calls needed for each instruction that is.
+func (l *liveWalk) block(b int, needed func(i int)) {
+	blk := &l.g.Blocks[b]
+	l.set = regset{}
+	for _, s := range blk.Term.Successors() {
+		l.set.union(&l.lv.in[s])
+	}
+	if t := &blk.Term; t.Kind == isa.TermBranch && t.Pred.Kind == isa.ArgPred {
+		l.set.add(predVar(t.Pred.Reg))
+	} else if t.Kind == isa.TermLoop && t.Count.Kind == isa.ArgReg {
+		l.set.add(int(t.Count.Reg))
+	}
+	for i := len(blk.Code) - 1; i >= 0; i-- {
+		in := &blk.Code[i].Inst
+		use, dst := operandSets(in)
+		if dst >= 0 {
+			if !l.set.has(dst) && removable(in) {
+				continue
+			}
+			l.set.remove(dst)
+		}
+		l.set.union(&use)
+		if needed != nil {
+			needed(i)
+		}
+	}
+}
+
+func operandSets(in *isa.Inst) (use regset, dst int) {
+	dst = -1
+	operands(in, use.add, func(v int) { dst = v })
+	return use, dst
+}
+
+// removable reports whether in does nothing but compute its result.
+func removable(in *isa.Inst) bool {
+	row, _ := isa.Lookup(in.Op)
+	if row.Effect&^(isa.Pure|isa.Reads|isa.MayFault|isa.Structural) != 0 {
+		return false
+	}
+	if row.Effect&isa.MayFault == 0 {
+		return true
+	}
+	for i := range row.Operands {
+		if a := &in.Args[i]; a.Kind == isa.ArgAddr {
+			return a.Addr.Mode == isa.AddrIndex
+		}
+	}
+	return (in.Op == isa.DIV || in.Op == isa.REM) && in.Type.Float()
 }

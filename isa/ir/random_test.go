@@ -55,9 +55,9 @@ func sameAnswer(t testing.TB, s isatest.Source, c *progen.Case) {
 }
 
 func TestPassesKeepTheAnswer(t *testing.T) {
-	n := 400
+	n := 150
 	if testing.Short() {
-		n = 50
+		n = 40
 	}
 	for seed := range n {
 		s := isatest.FromSeed(uint64(seed))

@@ -81,12 +81,13 @@ func (s *simplifier) branch(n *Node) {
 		then, other = other, then
 		s.changed = true
 	}
-	inverse := pred.by(isa.NOT)
-	switch {
-	case inverse != nil && len(other.Nodes) > 0:
-		n.Args[0] = inverse.Args[0]
-		swap()
-	case len(then.Nodes) == 0 && len(other.Nodes) > 0:
+	switch one, two := len(then.Nodes) > 0, len(other.Nodes) > 0; {
+	case one == two:
+		if p := s.straight(n, pred); p != nil {
+			n.Args[0] = p
+			swap()
+		}
+	case two:
 		n.Args[0] = s.emit(n, isa.NOT, isa.Form{Type: isa.Pred}, isa.Pred, pred)
 		swap()
 	}
@@ -271,9 +272,21 @@ func (s *simplifier) sel(n *Node) *Value {
 	if x == y {
 		return x
 	}
-	if m := p.by(isa.NOT); m != nil {
-		n.Args = []*Value{m.Args[0], y, x}
+	if q := s.straight(n, p); q != nil {
+		n.Args = []*Value{q, y, x}
 		s.changed = true
+	}
+	return nil
+}
+
+// straight returns the inverse of p if a choice is to be written with that
+// and its sides exchanged: of a NOT, of ≠, and among integers of ≤.
+func (s *simplifier) straight(n *Node, p *Value) *Value {
+	if m := p.by(isa.NOT); m != nil {
+		return m.Args[0]
+	}
+	if m := p.by(isa.SET); m != nil && (m.Cond == isa.NE || m.Cond == isa.LE && m.Type.Integer()) {
+		return s.inverse(n, m)
 	}
 	return nil
 }

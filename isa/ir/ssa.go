@@ -7,7 +7,8 @@ import (
 )
 
 // Build brings a verified program into structured SSA form as it stands: no
-// pass has run, sites are numbered.
+// pass has run, sites are numbered. Only instructions that compute a register
+// nothing needs are gone.
 func Build(v *isa.Verified) (*Func, error) {
 	f, err := build(v)
 	if err != nil {
@@ -18,7 +19,8 @@ func Build(v *isa.Verified) (*Func, error) {
 }
 
 func build(v *isa.Verified) (*Func, error) {
-	fl, err := analyse(&v.Graph)
+	lv := live(&v.Graph)
+	fl, err := analyse(&v.Graph, lv)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +39,7 @@ func build(v *isa.Verified) (*Func, error) {
 	for _, d := range p.Data {
 		f.Data = append(f.Data, isa.Data{Type: d.Type, Values: d.Values})
 	}
-	b := &builder{f: f, flow: fl, live: fl.liveness(), allocs: map[int]uint64{}}
+	b := &builder{f: f, flow: fl, live: lv, allocs: map[int]uint64{}}
 	for i, s := range isa.PresetRegisters {
 		b.env[isa.FirstPreset+i] = f.leaf(Op(isa.SREG), isa.Form{}, uint64(s), s.Type())
 	}
@@ -125,7 +127,7 @@ func (b *builder) list(list []*stmt, r *Region) {
 	for _, s := range list {
 		switch s.kind {
 		case stmtCode:
-			code := b.flow.g.Blocks[s.at].Code
+			code := b.flow.code[s.at]
 			for i := range code {
 				b.inst(&code[i].Inst, code[i].Src)
 			}
@@ -216,11 +218,10 @@ func (b *builder) br(to *stmt) {
 
 // srcAt returns the instruction that block at begins with.
 func (b *builder) srcAt(at int) int {
-	blk := &b.flow.g.Blocks[at]
-	if len(blk.Code) > 0 {
-		return blk.Code[0].Src
+	if code := b.flow.code[at]; len(code) > 0 {
+		return code[0].Src
 	}
-	return blk.Term.Src
+	return b.flow.term[at].Src
 }
 
 func (b *builder) node(op Op, src int) *Node { return &Node{Op: op, Src: src, Site: -1} }

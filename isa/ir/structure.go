@@ -91,7 +91,7 @@ func (s *structurer) loop1(loop *stmt, out *[]*stmt, next int) int {
 // remains to be emitted, or -1.
 func (s *structurer) within(b int, out *[]*stmt) int {
 	return s.around(s.inside[b], out, func(out *[]*stmt) {
-		if len(s.g.Blocks[b].Code) > 0 {
+		if len(s.code[b]) > 0 {
 			*out = append(*out, &stmt{kind: stmtCode, at: b})
 		}
 		s.end(b, out)
