@@ -329,3 +329,15 @@ func TestExcerptIsSafeToShow(t *testing.T) {
 		t.Errorf("%q\n%q", line, caret)
 	}
 }
+
+// An error that another part of the system made may point anywhere.
+func TestExcerptOfImpossiblePlaces(t *testing.T) {
+	for _, col := range []int{-1 << 40, 0, 1, 5, 6, 1 << 40} {
+		for _, width := range []int{-1 << 40, 0, 1, 1 << 40} {
+			e := isa.SyntaxError{Col: col, Width: width, LineText: "exit "}
+			if line, caret := e.Excerpt(); line != "exit" || len(caret) > 5 || !strings.Contains(caret, "^") {
+				t.Errorf("column %d, width %d: %q, %q", col, width, line, caret)
+			}
+		}
+	}
+}

@@ -56,11 +56,11 @@ func (e *SyntaxError) Excerpt() (line, caret string) {
 
 func excerpt(text string, col, width int) (line, caret string) {
 	chars := []rune(strings.TrimRight(text, " \t\r\n"))
+	col = max(1, min(col, len(chars)+1))
 	from := 0
 	if col > maxExcerpt {
 		from = col - maxExcerpt/2
 	}
-	from = min(from, len(chars))
 	chars = chars[from:min(len(chars), from+maxExcerpt)]
 	for i, c := range chars {
 		switch {
@@ -72,7 +72,7 @@ func excerpt(text string, col, width int) (line, caret string) {
 	}
 	col -= from
 	width = max(1, min(width, len(chars)-col+1))
-	return string(chars), strings.Repeat(" ", max(0, col-1)) + "^" + strings.Repeat("~", width-1)
+	return string(chars), strings.Repeat(" ", col-1) + "^" + strings.Repeat("~", width-1)
 }
 
 // ErrorList holds the errors of one text, in order of place, at most MaxErrors.
