@@ -44,6 +44,7 @@ type routine struct {
 	open    bool // being explored
 	nodes   []node
 	size    int  // instructions, those of callees included for each call; at most MaxInlined+1
+	total   int  // nodes, likewise
 	returns bool // a RET is reached
 	calls   int  // depth of calls below
 }
@@ -193,6 +194,7 @@ func (x *explorer) explore(entry, call, depth int) (*routine, error) {
 		r.nodes = append(r.nodes, n)
 	}
 	r.open = false
+	r.total += len(r.nodes)
 	return r, nil
 }
 
@@ -259,6 +261,7 @@ func (x *explorer) call(r *routine, i, depth int) (*routine, error) {
 	if r.calls = max(r.calls, callee.calls+1); depth+r.calls > MaxCallDepth {
 		return nil, x.tooDeep(i)
 	}
+	r.total += callee.total // bounded as size is: a node has an instruction or stands beside a LOOP
 	if r.size += callee.size; r.size > MaxInlined {
 		return nil, x.tooLong(i)
 	}

@@ -19,7 +19,8 @@ func (v *verifier) buildGraph() error {
 		return err
 	}
 	// The entry is a node of its own, so that nothing leads to it.
-	g := &inliner{v: v, nodes: []node{{kind: TermJump, next: [2]int32{1, 0}, src: -1}}}
+	g := &inliner{v: v, nodes: make([]node, 1, 1+start.total)}
+	g.nodes[0] = node{kind: TermJump, next: [2]int32{1, 0}, src: -1}
 	g.copy(start, -1)
 	if err := g.checkLoops(); err != nil {
 		return err
