@@ -1,0 +1,395 @@
+"""Buffers: copies in and out, views, zero copy, reference counts, the end."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from support import DTYPES, buffer
+
+import hologram as hg
+from hologram._dtypes import dtype_of
+
+
+def sample(name: str, n: int) -> np.ndarray[Any, Any]:
+    """Arbitrary bits of a type."""
+    rng = np.random.default_rng(n)
+    return rng.integers(0, 256, n * dtype_of(name).itemsize, np.uint8).view(dtype_of(name))
+
+
+@pytest.mark.parametrize("name", DTYPES)
+@pytest.mark.parametrize("n", [1, 7, 1000])
+def test_round_trip_is_exact(ex: hg.Executor, name: str, n: int) -> None:
+    x = sample(name, n)
+    b = ex.allocate(n, name)
+    b.from_numpy(x)
+    assert b.to_numpy().tobytes() == x.tobytes()
+    assert b.to_numpy().dtype == x.dtype
+    assert b.to_bytes() == x.tobytes()
+    other = ex.allocate(n, name)
+    other.from_bytes(x.tobytes())
+    assert other.to_bytes() == x.tobytes()
+    third = ex.allocate(n, name)
+    third.copy_from(other)
+    assert third.to_bytes() == x.tobytes()
+
+
+def test_to_numpy_is_a_copy(ex: hg.Executor) -> None:
+    b = buffer(ex, [1, 2])
+    b.to_numpy()[0] = 9
+    assert b.to_numpy()[0] == 1
+
+
+@pytest.mark.parametrize("name", DTYPES)
+@pytest.mark.parametrize("value", [0, 1, 100])
+def test_fill(ex: hg.Executor, name: str, value: int) -> None:
+    b = ex.allocate(33, name)
+    b.fill(value)
+    assert (b.to_numpy() == value).all()
+
+
+@pytest.mark.parametrize("value", [1.5, -0.0, float("inf"), 1e-45, np.float32(0.1), 3])
+def test_fill_float(ex: hg.Executor, value: Any) -> None:
+    b = ex.allocate(5)
+    b.fill(value)
+    assert b.to_bytes() == np.full(5, value, np.float32).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error"),
+    [
+        ("u8", -1, ValueError),
+        ("u8", 256, ValueError),
+        ("i8", 128, ValueError),
+        ("i64", 1 << 63, ValueError),
+        ("u64", 1 << 64, ValueError),
+        ("i32", 1.5, TypeError),
+        ("i32", float("nan"), TypeError),
+        ("i32", 1e300, ValueError),
+        ("f32", 1e39, ValueError),
+        ("f16", 70000, ValueError),
+        ("f32", "1", TypeError),
+        ("f32", None, TypeError),
+        ("f32", [1, 2], TypeError),
+    ],
+)
+def test_fill_refuses(ex: hg.Executor, name: str, value: Any, error: type[Exception]) -> None:
+    b = ex.allocate(4, name)
+    with pytest.raises(error):
+        b.fill(value)
+    assert not b.to_numpy().any()
+
+
+def test_integral_floats_fill_integers(ex: hg.Executor) -> None:
+    b = ex.allocate(4, "u64")
+    b.fill(2.0**63)
+    assert (b.to_numpy() == 1 << 63).all()
+
+
+def test_from_numpy_errors(ex: hg.Executor) -> None:
+    b = ex.allocate(4)
+    with pytest.raises(TypeError, match="list"):
+        b.from_numpy([1, 2, 3, 4])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="dtype"):
+        b.from_numpy(np.zeros(4))
+    with pytest.raises(ValueError, match="doesn't match"):
+        b.from_numpy(np.zeros(3, np.float32))
+    with pytest.raises(ValueError, match="doesn't match"):
+        b.from_bytes(b"123")
+    with pytest.raises(ValueError, match="sizes"):
+        b.copy_from(ex.allocate(5))
+    with pytest.raises(ValueError, match="dtype"):
+        b.copy_from(ex.allocate(4, "i32"))
+    with pytest.raises(TypeError):
+        b.copy_from(np.zeros(4, np.float32))  # type: ignore[arg-type]
+
+
+def test_from_numpy_takes_strided_and_shaped_arrays(ex: hg.Executor) -> None:
+    x = np.arange(24, dtype=np.float32).reshape(4, 6)
+    b = ex.allocate(12)
+    b.from_numpy(x[:, ::2])
+    assert b.to_numpy().tolist() == x[:, ::2].ravel().tolist()
+
+
+def test_bool_counts_as_u8(ex: hg.Executor) -> None:
+    b = ex.allocate(3, bool)
+    b.from_numpy(np.array([True, False, True]))
+    assert b.to_numpy().tolist() == [True, False, True]
+    raw = ex.allocate(3, "u8")
+    raw.copy_from(b)
+    assert raw.to_numpy().tolist() == [1, 0, 1]
+
+
+def test_free_is_idempotent_and_use_after_it_an_error(ex: hg.Executor) -> None:
+    a, c = ex.allocate(4), ex.allocate(4)
+    a.free()
+    a.free()
+    assert a._freed
+    assert "freed" in repr(a)
+    for use in (
+        a.to_numpy,
+        a.to_bytes,
+        a.memoryview,
+        lambda: a.fill(1),
+        lambda: a.from_numpy(np.zeros(4, np.float32)),
+        lambda: c.copy_from(a),
+        lambda: a.copy_from(c),
+        lambda: hg.ops.vector_add(ex, a, c, c),
+        lambda: hg.ops.vector_add(ex, a, c, c, n=2),
+        lambda: hg.ops.reduce_sum(ex, a, c),
+        lambda: a.view([2]),
+        lambda: a.nbytes and a.strides,
+        lambda: np.asarray(a),
+    ):
+        with pytest.raises(RuntimeError, match="freed"):
+            use()
+
+
+def test_view(ex: hg.Executor) -> None:
+    b = buffer(ex, np.arange(12))
+    v = b.view((3, 4))
+    assert v.to_numpy().tolist() == np.arange(12).reshape(3, 4).tolist()
+    tail = b.view([4], offset=8)
+    tail.fill(-1)
+    assert b.to_numpy().tolist() == [*range(8), -1, -1, -1, -1]
+    b.free()
+    assert v.to_numpy()[0, 1] == 1
+    for wrong in (
+        {"shape": [13]},
+        {"shape": [4], "offset": 9},
+        {"shape": [2], "offset": -1},
+        {"shape": [3], "strides": [6]},
+    ):
+        with pytest.raises((ValueError, RuntimeError)):
+            v.view(**wrong)
+    with pytest.raises(ValueError, match="strides"):
+        v.view([2, 2], strides=[1])
+
+
+def test_strided_views_in_operations(ex: hg.Executor) -> None:
+    b = buffer(ex, np.arange(12))
+    even, odd, out = b.view([6], strides=[2]), b.view([6], offset=1, strides=[2]), ex.allocate(6)
+    hg.ops.vector_add(ex, even, odd, out)
+    assert out.to_numpy().tolist() == [4 * i + 1 for i in range(6)]
+    hg.ops.vector_add(ex, even, odd, even)  # in place, interleaved with an input
+    assert b.to_numpy().tolist() == [1, 1, 5, 3, 9, 5, 13, 7, 17, 9, 21, 11]
+    backward = out.view([6], offset=5, strides=[-1])
+    hg.ops.copy(ex, backward, even)
+    assert b.to_numpy()[::2].tolist() == [21, 17, 13, 9, 5, 1]
+
+
+# ---- zero copy
+
+
+def test_asarray_shares_memory(host: hg.Executor) -> None:
+    b = host.allocate(4)
+    x = np.asarray(b)
+    x[:] = 3
+    assert b.to_numpy().tolist() == [3, 3, 3, 3]
+    b.fill(5)
+    assert x.tolist() == [5, 5, 5, 5]
+    assert x.dtype == np.float32
+    assert x.shape == (4,)
+    assert x.flags.writeable
+    assert x.ctypes.data % 64 == 0
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_asarray_of_every_dtype(host: hg.Executor, name: str) -> None:
+    data = sample(name, 12)
+    b = host.from_numpy(data)
+    assert np.asarray(b).dtype == dtype_of(name)
+    assert np.asarray(b).tobytes() == data.tobytes()
+    m = b.memoryview()
+    assert m.nbytes == data.nbytes
+    assert m.tobytes() == data.tobytes()
+
+
+@pytest.mark.parametrize("how", ["asarray", "memoryview", "buffer", "dlpack"])
+def test_exported_views_outlive_the_buffer(host: hg.Executor, how: str) -> None:
+    if how == "buffer" and sys.version_info < (3, 12):
+        pytest.skip("classes offer the buffer protocol from Python 3.12 on")
+    b = host.allocate(300_000)
+    b.fill(2)
+    used = host.memory_stats()["executor"]
+    view: Any = {
+        "asarray": np.asarray,
+        "memoryview": lambda b: b.memoryview(),
+        "buffer": lambda b: memoryview(b),
+        "dlpack": np.from_dlpack,
+    }[how](b)
+    b.free()
+    gc.collect()
+    assert host.memory_stats()["executor"] == used
+    again = [host.allocate(300_000) for _ in range(4)]
+    for other in again:
+        other.fill(7)
+    assert (np.asarray(view) == 2).all()
+    for other in again:
+        other.free()
+    part = np.asarray(view)[10:20]
+    del view
+    gc.collect()
+    assert (part == 2).all()
+    del part
+    gc.collect()
+    assert host.memory_stats()["executor"] == 0
+
+
+def test_views_outlive_the_executor() -> None:
+    ex = hg.Executor("cpu")
+    b = ex.allocate(100)
+    b.fill(4)
+    x = np.asarray(b)
+    ex.cleanup()
+    del ex, b
+    gc.collect()
+    assert (x == 4).all()
+
+
+def test_wrap_shares_and_keeps_alive(host: hg.Executor) -> None:
+    x = np.arange(6, dtype=np.float64).reshape(2, 3)
+    b = host.wrap(x)
+    assert (b.shape, b.size, b.dtype) == ((2, 3), 6, np.float64)
+    b.fill(8)
+    assert (x == 8).all()
+    y = np.asarray(b)
+    assert np.shares_memory(x, y)
+    del x, b
+    gc.collect()
+    assert (y == 8).all()
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        lambda x: x.T,
+        lambda x: x[::-1],
+        lambda x: x[:, ::-2],
+        lambda x: x[1:, 2:],
+        lambda x: x[0],
+        lambda x: x[1, 1],
+        lambda x: x[:0],
+        lambda x: np.broadcast_to(x[0], (5, 6)),
+        lambda x: np.swapaxes(x.reshape(2, 2, 6), 0, 2),
+    ],
+)
+def test_wrap_any_strides(host: hg.Executor, cut: Any) -> None:
+    x = np.arange(24, dtype=np.int32).reshape(4, 6)
+    view = np.asarray(cut(x))
+    b = host.wrap(view)
+    assert np.array_equal(b.to_numpy(), view)
+    assert np.array_equal(np.asarray(b), view)
+    assert b.shape == view.shape
+    out = np.empty(view.shape, np.int32)
+    hg.ops.vector_add(host, b, b, out)
+    assert np.array_equal(out, view + view)
+
+
+def test_wrap_refuses(host: hg.Executor) -> None:
+    with pytest.raises(TypeError, match="got list"):
+        host.wrap([1.0])
+    with pytest.raises(TypeError, match="dtype"):
+        host.wrap(np.zeros(3, complex))
+    with pytest.raises(TypeError, match="byte order"):
+        host.wrap(np.zeros(3, ">f4"))
+    packed = np.zeros(4, np.dtype([("a", "u1"), ("b", "<f4")], align=False))
+    with pytest.raises(ValueError, match="strides"):
+        host.wrap(packed["b"])
+    unaligned = np.frombuffer(bytearray(9), np.uint8)[1:].view(np.float32)
+    with pytest.raises(ValueError, match="multiple"):
+        host.wrap(unaligned)
+    with pytest.raises(ValueError, match="dimensions"):
+        host.wrap(np.zeros((1,) * 9, np.float32))
+
+
+def test_read_only_arrays_are_inputs_alone(host: hg.Executor) -> None:
+    x = np.arange(4, dtype=np.float32)
+    x.flags.writeable = False
+    out = np.empty(4, np.float32)
+    b = host.wrap(x)
+    assert b.read_only
+    assert not np.asarray(b).flags.writeable
+    assert b.memoryview().readonly
+    hg.ops.vector_add(host, b, x, out)
+    for use in (
+        lambda: hg.ops.vector_add(host, out, out, b),
+        lambda: hg.ops.vector_add(host, out, out, x),
+        lambda: b.fill(1),
+        lambda: b.from_numpy(out),
+        lambda: b.copy_from(host.allocate(4)),
+        lambda: b.view([2]).fill(0),
+    ):
+        with pytest.raises(ValueError, match="read-only"):
+            use()
+    assert x.tolist() == [0, 1, 2, 3]
+
+
+def test_wrap_buffer_protocol(host: hg.Executor) -> None:
+    data = bytearray(8)
+    b = host.wrap(data)
+    b.fill(3)
+    assert data == b"\3" * 8
+    assert host.wrap(b"12").read_only
+
+
+def test_not_host_visible(ex: hg.Executor) -> None:
+    b = ex.allocate(4)
+    if ex.host_visible:
+        assert b.host_visible
+        return
+    x = np.zeros(4, np.float32)
+    for use in (
+        lambda: np.asarray(b),
+        b.memoryview,
+        b.__dlpack_device__,
+        lambda: ex.wrap(x),
+        lambda: hg.ops.vector_add(ex, b, x, b),
+    ):
+        with pytest.raises(RuntimeError, match=r"to_numpy\(\)|from_numpy"):
+            use()
+
+
+def test_copies_between_devices(ex: hg.Executor, host: hg.Executor) -> None:
+    a, b = buffer(host, np.arange(1000)), ex.allocate(1000)
+    b.copy_from(a)
+    assert b.to_numpy().tolist() == list(range(1000))
+    hg.ops.vector_add(ex, b, b, b)
+    a.copy_from(b)
+    assert a.to_numpy().tolist() == [2 * i for i in range(1000)]
+
+
+def test_bf16_views(host: hg.Executor) -> None:
+    import ml_dtypes
+
+    b = host.allocate(4, "bf16")
+    assert b.dtype == ml_dtypes.bfloat16
+    x = np.asarray(b)
+    x[:] = 1.5
+    assert b.memoryview().format == "H"
+    assert (b.to_numpy() == 1.5).all()
+    wrapped = host.wrap(x)
+    hg.ops.vector_add(host, wrapped, wrapped, wrapped)
+    assert (x == 3).all()
+
+
+def test_repr_is_short(ex: hg.Executor) -> None:
+    assert repr(ex.allocate(8)) == f"<Buffer 8 × f32 on {ex.backend}>"
+    assert "(2, 3)" in repr(ex.allocate(6).view((2, 3)))
+
+
+def test_dtype_names() -> None:
+    assert dtype_of("f32") == np.float32
+    assert dtype_of(np.float64) == np.float64
+    assert dtype_of("bf16").name == "bfloat16"
+    assert dtype_of(int).itemsize == 8
+
+
+def test_errors_pickle() -> None:
+    fault = hg.ProgramFault("text", "access", 3, None, 7)
+    again = pickle.loads(pickle.dumps(fault))
+    assert (str(again), again.kind, again.instruction, again.line, again.lane) == ("text", "access", 3, None, 7)

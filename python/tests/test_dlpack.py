@@ -1,0 +1,138 @@
+"""DLPack, both ways."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import numpy as np
+import pytest
+from support import DTYPES
+
+import hologram as hg
+
+
+@pytest.mark.parametrize("name", [n for n in DTYPES if n != "bf16"])
+def test_numpy_reads_buffers(host: hg.Executor, name: str) -> None:
+    b = host.allocate(6, name)
+    x = np.from_dlpack(b)
+    assert x.dtype == b.dtype
+    b.fill(3)
+    assert (x == 3).all()
+    assert b.__dlpack_device__() == (1, 0)
+
+
+def test_shape_and_strides(host: hg.Executor) -> None:
+    b = host.from_numpy(np.arange(12, dtype=np.int64))
+    x = np.from_dlpack(b.view((3, 2), offset=1, strides=[4, 2]))
+    assert x.tolist() == [[1, 3], [5, 7], [9, 11]]
+
+
+class Foreign:
+    """An object with DLPack that is no numpy array, with or without version 1."""
+
+    def __init__(self, array: Any, old: bool = False) -> None:
+        self.array = array
+        self.old = old
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        if self.old and options:
+            raise TypeError("__dlpack__() got an unexpected keyword argument")
+        return self.array.__dlpack__(**options)
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_wrap_dlpack(host: hg.Executor, old: bool) -> None:
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    b = host.wrap(Foreign(x.T, old))
+    assert b.shape == (3, 2)
+    assert np.shares_memory(np.asarray(b), x)
+    hg.ops.vector_neg(host, Foreign(x, old), Foreign(x, old))
+    assert x.tolist() == [[0, -1, -2], [-3, -4, -5]]
+    del x
+    gc.collect()
+    assert b.to_numpy().tolist() == [[0, -3], [-1, -4], [-2, -5]]
+
+
+@pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.1.0", reason="numpy before 2.1 exports no read-only array")
+def test_read_only_is_kept(host: hg.Executor) -> None:
+    x = np.arange(3, dtype=np.float32)
+    x.flags.writeable = False
+    b = host.wrap(Foreign(x))
+    assert b.read_only
+    with pytest.raises(ValueError, match="read-only"):
+        b.fill(0)
+    with pytest.raises(BufferError, match="read-only"):
+        b.__dlpack__()
+    assert not np.from_dlpack(b).flags.writeable
+
+
+def test_capsules_are_used_once(host: hg.Executor) -> None:
+    capsule = np.arange(3, dtype=np.float32).__dlpack__()
+
+    class Same:
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (1, 0)
+
+        def __dlpack__(self, **_: Any) -> Any:
+            return capsule
+
+    host.wrap(Same())
+    with pytest.raises(BufferError, match="capsule"):
+        host.wrap(Same())
+
+
+def test_foreign_devices_are_refused(host: hg.Executor) -> None:
+    class OnGPU:
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (2, 0)
+
+        def __dlpack__(self, **_: Any) -> Any:
+            raise AssertionError("not to be asked")
+
+    with pytest.raises(RuntimeError, match=r"\(2, 0\)"):
+        host.wrap(OnGPU())
+
+
+def test_copy_and_device_arguments(host: hg.Executor) -> None:
+    b = host.from_numpy(np.arange(4, dtype=np.float32))
+
+    class Copied:
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return b.__dlpack_device__()
+
+        def __dlpack__(self, **options: Any) -> Any:
+            options.pop("copy", None)
+            return b.__dlpack__(copy=True, **options)
+
+    x = np.from_dlpack(Copied())
+    b.fill(9)
+    assert x.tolist() == [0, 1, 2, 3]
+    assert b.__dlpack__(copy=False) is not None
+    assert b.__dlpack__(dl_device=(1, 0)) is not None
+    with pytest.raises(BufferError, match="dl_device"):
+        b.__dlpack__(dl_device=(2, 0))
+    with pytest.raises(BufferError, match="stream"):
+        b.__dlpack__(stream=1)
+
+
+@pytest.mark.parametrize("version", [None, (0, 8), (1, 0), (1, 7)])
+def test_unused_capsules_leak_nothing(host: hg.Executor, version: Any) -> None:
+    b = host.allocate(100_000)
+    capsule = b.__dlpack__(max_version=version)
+    b.free()
+    assert host.memory_stats()["executor"] > 0
+    del capsule
+    gc.collect()
+    assert host.memory_stats()["executor"] == 0
+
+
+def test_bf16_capsule(host: hg.Executor) -> None:
+    b = host.from_numpy(np.asarray([1, 2], np.float32).astype(hg._dtypes.bfloat16()))
+    other = host.wrap(Foreign(b))
+    assert other.dtype.name == "bfloat16"
+    assert other.to_numpy().tolist() == [1, 2]
+    assert np.shares_memory(np.asarray(other), np.asarray(b))

@@ -1,0 +1,235 @@
+"""Executors: opening, allocation, quota, statistics, the end."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from support import DTYPES, buffer
+
+import hologram as hg
+
+
+def test_auto_resolves() -> None:
+    with hg.Executor() as ex:
+        assert ex.backend == hg.get_default_backend()
+        assert ex.handle > 0
+
+
+def test_names_are_case_insensitive() -> None:
+    with hg.Executor("CPU") as ex:
+        assert ex.backend == "cpu"
+    with hg.Executor(hg.BackendType.CPU) as ex:
+        assert ex.backend == "cpu"
+
+
+@pytest.mark.parametrize("name", ["", "gpu", "cpu ", "\0", "é"])
+def test_unknown_backend(name: str) -> None:
+    with pytest.raises(ValueError, match="Invalid backend"):
+        hg.Executor(name)
+    with pytest.raises(RuntimeError):
+        hg.Executor(name)
+
+
+@pytest.mark.parametrize("name", ["cuda", "metal"])
+def test_backends_that_are_not_there_say_why(name: str) -> None:
+    info = {b["name"]: b for b in hg.backend.backends()}[name]
+    if info["available"]:
+        with hg.Executor(name) as ex:
+            assert ex.backend == name
+        return
+    assert info["reason"]
+    with pytest.raises(RuntimeError, match=f"{name} is not available: ."):
+        hg.Executor(name)
+
+
+def test_backend_module() -> None:
+    assert [str(b) for b in hg.BackendType] == ["cpu", "metal", "cuda", "auto"]
+    assert hg.backend.validate_backend("CPU") == "cpu"
+    assert hg.backend.validate_backend("auto") == hg.get_default_backend()
+    with pytest.raises(ValueError, match="Invalid backend"):
+        hg.backend.validate_backend("tpu")
+    assert isinstance(hg.is_cuda_available(), bool)
+    assert isinstance(hg.is_metal_available(), bool)
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_allocate_every_dtype_zeroed(ex: hg.Executor, name: str) -> None:
+    b = ex.allocate(5, name)
+    assert (len(b), b.size, b.shape, b.nbytes) == (5, 5, (5,), 5 * b.itemsize)
+    assert not b.to_numpy().view(np.uint8).any()
+
+
+def test_recycled_memory_is_zeroed(ex: hg.Executor) -> None:
+    for size in (3, 1000, 400_000):
+        b = ex.allocate(size)
+        b.fill(7)
+        b.free()
+        assert not ex.allocate(size).to_numpy().any()
+
+
+def test_memory_is_recycled(ex: hg.Executor) -> None:
+    ex.allocate(300_000).free()
+    before = ex.memory_stats()
+    for _ in range(50):
+        ex.allocate(300_000, zero=False).free()
+    after = ex.memory_stats()
+    assert after["reserved"] == before["reserved"]
+    assert after["reused"] - before["reused"] == 50
+    assert after["executor"] == before["executor"]
+
+
+@pytest.mark.parametrize("size", [0, -1, -(1 << 62)])
+def test_allocate_needs_a_positive_size(ex: hg.Executor, size: int) -> None:
+    with pytest.raises(ValueError, match="positive"):
+        ex.allocate(size)
+
+
+@pytest.mark.parametrize("size", [1 << 40, 1 << 55, (1 << 62) + 1])
+def test_huge_allocation_is_a_memory_error(ex: hg.Executor, size: int) -> None:
+    ex.set_memory_limit(1 << 30, device=True)
+    try:
+        with pytest.raises(MemoryError):
+            ex.allocate(size)
+        assert len(ex.allocate(4)) == 4
+    finally:
+        ex.set_memory_limit(None, device=True)
+
+
+@pytest.mark.parametrize("size", [1.5, "4", None, 1 << 70])
+def test_allocate_needs_an_integer(ex: hg.Executor, size: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="size"):
+        ex.allocate(size)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "complex64", np.complex128, "U3", object, "float128x", ">f4"])
+def test_unsupported_dtype(ex: hg.Executor, dtype: Any) -> None:
+    with pytest.raises(ValueError, match="dtype"):
+        ex.allocate(4, dtype)
+
+
+def test_quota(device: str) -> None:
+    with hg.Executor(device, memory_limit=1 << 20) as ex:
+        a = ex.allocate(1 << 17)
+        with pytest.raises(MemoryError, match=r"quota of 1 MiB, of which 512 KiB"):
+            ex.allocate(1 << 18)
+        a.free()
+        assert len(ex.allocate(1 << 18)) == 1 << 18
+        assert ex.memory_stats()["executor_limit"] == 1 << 20
+
+
+def test_device_limit_releases_cached_blocks_first(ex: hg.Executor) -> None:
+    ex.trim()
+    reserved = ex.memory_stats()["reserved"]
+    ex.set_memory_limit(reserved + (40 << 20), device=True)
+    try:
+        ex.allocate(8 << 20).free()  # 32 MiB, cached now
+        assert len(ex.allocate(4 << 20)) == 4 << 20  # 16 MiB of another class: only after the 32 are given back
+        with pytest.raises(MemoryError, match="limit"):
+            ex.allocate(16 << 20)
+    finally:
+        ex.set_memory_limit(None, device=True)
+
+
+def test_trim(ex: hg.Executor) -> None:
+    ex.allocate(4 << 20).free()
+    assert ex.trim() >= 16 << 20
+    assert ex.trim() == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [((96, 4, 4), "class_index"), ((-1, 4, 4), "class_index"), ((0, 0, 4), "width"), ((0, 49, 1), "width")]
+    + [((0, 4, 0), "height"), ((0, 4, 257), "height"), ((0, 4, -1), "height"), ((0, 48, 256), "12288")],
+)
+def test_boundary_limits(ex: hg.Executor, arguments: tuple[int, int, int], word: str) -> None:
+    with pytest.raises(ValueError, match=word):
+        ex.allocate_boundary(*arguments)
+
+
+def test_boundary_buffers_share_a_class(ex: hg.Executor) -> None:
+    a = ex.allocate_boundary(95, 48, 256, np.uint8)
+    b = ex.allocate_boundary(95, 4, 2)
+    other = ex.allocate_boundary(94, 48, 64)
+    assert (a.pool, a.class_index, a.size) == ("boundary", 95, 12288)
+    assert (b.pool, b.size) == ("boundary", 8)
+    b.fill(1)
+    assert (a.to_numpy()[:32].view(np.float32) == 1).all()
+    assert not a.to_numpy()[32:].any()
+    assert not other.to_numpy().any()
+    assert ex.allocate(1).pool == "linear"
+    assert ex.allocate(1).class_index is None
+
+
+def test_cleanup_frees_buffers_and_is_idempotent(device: str) -> None:
+    ex = hg.Executor(device)
+    a = ex.allocate(4)
+    ex.cleanup()
+    ex.cleanup()
+    assert a._freed
+    assert "freed" in repr(ex)
+    for use in (lambda: ex.allocate(1), ex.synchronize, lambda: ex.wrap(np.zeros(1)), a.to_numpy):
+        with pytest.raises(RuntimeError, match="freed"):
+            use()
+
+
+def test_executors_are_independent(device: str) -> None:
+    first, second = hg.Executor(device), hg.Executor(device)
+    a = buffer(second, [1, 2])
+    first.cleanup()
+    assert a.to_numpy().tolist() == [1, 2]
+    second.cleanup()
+
+
+def test_buffers_of_one_device_work_together(device: str) -> None:
+    with hg.Executor(device) as first, hg.Executor(device) as second:
+        a, c = buffer(first, np.arange(1000)), second.allocate(1000)
+        hg.ops.vector_add(first, a, a, c)
+        hg.ops.vector_add(second, c, c, a)
+        assert a.to_numpy().tolist() == [4 * i for i in range(1000)]
+
+
+def test_more_than_96_buffers(ex: hg.Executor) -> None:
+    buffers = [ex.allocate(8) for _ in range(500)]
+    for i, b in enumerate(buffers):
+        b.fill(i)
+    assert [b.to_numpy()[7] for b in buffers] == list(range(500))
+
+
+def test_dropped_executors_are_collected(device: str) -> None:
+    ex = hg.Executor(device)
+    ex.allocate(1 << 16)
+    del ex
+    gc.collect()
+    with hg.Executor(device) as other:
+        assert other.memory_stats()["executor"] == 0
+
+
+def test_threads() -> None:
+    before = hg.num_threads()
+    try:
+        hg.set_num_threads(3)
+        assert hg.num_threads() == 3
+        for wrong in (0, -1, 5000):
+            with pytest.raises(ValueError, match="threads"):
+                hg.set_num_threads(wrong)
+    finally:
+        hg.set_num_threads(before)
+
+
+@pytest.mark.parametrize(("value", "expected"), [("3", "3"), ("zero", "HOLOGRAM_NUM_THREADS"), ("0", "HOLOGRAM_NUM_")])
+def test_threads_from_the_environment(value: str, expected: str) -> None:
+    code = "import hologram as hg\nex = hg.Executor('cpu')\nprint(hg.num_threads())"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "HOLOGRAM_NUM_THREADS": value},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert expected in (done.stdout + done.stderr)
