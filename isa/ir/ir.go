@@ -119,24 +119,17 @@ type Region struct {
 }
 
 // Ends reports whether control never reaches the region's end: whether its
-// last node is a Br, a Loop that is not counted, or an If of which both regions
-// end. (After the tail pass no such If is left: one of its regions has moved
-// behind it.) Nothing follows such a node, and the region yields nothing.
+// last node is a Br or a Loop that is not counted. Nothing follows such a node,
+// and the region yields nothing. (At least one region of an If does not end:
+// where a program goes on in one of two ways, the second follows the If.)
 func (r *Region) Ends() bool { return ends(r.Nodes) }
 
 func ends(nodes []*Node) bool {
 	if len(nodes) == 0 {
 		return false
 	}
-	switch n := nodes[len(nodes)-1]; n.Op {
-	case Br:
-		return true
-	case Loop:
-		return !n.Counted
-	case If:
-		return n.Regions[0].Ends() && n.Regions[1].Ends()
-	}
-	return false
+	n := nodes[len(nodes)-1]
+	return n.Op == Br || n.Op == Loop && !n.Counted
 }
 
 // Func is a program in structured SSA form. After Canonical it is immutable

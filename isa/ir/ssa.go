@@ -101,8 +101,6 @@ func (b *builder) changes(list []*stmt) regset {
 			in = b.live.def[s.at]
 		} else {
 			in = b.changes(s.body)
-			other := b.changes(s.orls)
-			in.union(&other)
 			s.defs = in
 		}
 		all.union(&in)
@@ -138,7 +136,6 @@ func (b *builder) list(list []*stmt, r *Region) {
 			n.Regions = []*Region{{}, {}}
 			b.push(n)
 			b.nested(s.body, n.Regions[0])
-			b.nested(s.orls, n.Regions[1])
 		case stmtBlock:
 			s.node = b.node(Block, b.srcAt(s.at))
 			s.node.Regions = []*Region{{}}

@@ -9,7 +9,7 @@ type stmtKind uint8
 
 const (
 	stmtCode  stmtKind = iota // the code of block at
-	stmtIf                    // on the predicate of block at's end
+	stmtIf                    // on the predicate of block at's end; its body never reaches its end
 	stmtLoop                  // with header at
 	stmtBlock                 // whose end leads to block at
 	stmtBr                    // to the Loop or Block `to`; nil ends the lane
@@ -17,12 +17,12 @@ const (
 
 // stmt is a statement of the tree. Registers are still registers in it.
 type stmt struct {
-	kind       stmtKind
-	counted    bool
-	at         int
-	head       int // of a counted loop: the block whose TermLoop starts it
-	to         *stmt
-	body, orls []*stmt
+	kind    stmtKind
+	counted bool
+	at      int
+	head    int // of a counted loop: the block whose TermLoop starts it
+	to      *stmt
+	body    []*stmt
 
 	defs regset   // of Block and Loop: the registers that it may change
 	regs []uint16 // those that became results or parameters; see ssa.go
@@ -137,7 +137,7 @@ func (s *structurer) end(b int, out *[]*stmt) {
 		st := &stmt{kind: stmtIf, at: b}
 		*out = append(*out, st)
 		s.lead(b, t.To[0], &st.body)
-		s.lead(b, t.To[1], &st.orls)
+		s.lead(b, t.To[1], out)
 	case isa.TermLoop:
 		loop := &stmt{kind: stmtLoop, at: t.To[0], counted: true, head: b}
 		if last := s.loop1(loop, out, t.To[1]); last >= 0 {

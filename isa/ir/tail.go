@@ -62,12 +62,15 @@ func (t *tailer) region(r *Region, target *Node, leads bool) {
 		case Block:
 			out = t.block(n, r, out)
 		case If:
-			out = t.branch(n, r, out, target, leads && last)
+			var took bool
+			if out, took = t.branch(n, r, out, nodes[i+1:], target, leads); took {
+				last = true
+			}
 		default:
 			out = append(out, n)
 		}
-		if !last && ends(out) {
-			t.changed = true
+		if last || ends(out) {
+			t.changed = t.changed || !last
 			break
 		}
 	}
@@ -114,17 +117,26 @@ func (t *tailer) block(n *Node, r *Region, out []*Node) []*Node {
 	return append(out, body.Nodes...)
 }
 
-// branch works on an If and appends it to out, r's new list. If tail, it is
-// r's last node and the end of r leads to target.
-func (t *tailer) branch(n *Node, r *Region, out []*Node, target *Node, tail bool) []*Node {
+// branch works on an If and appends it to out, r's new list. It reports
+// whether it has dealt with the rest of r as well.
+func (t *tailer) branch(n *Node, r *Region, out []*Node, rest []*Node, target *Node, leads bool) ([]*Node, bool) {
 	a, b := n.Regions[0], n.Regions[1]
+	if leads && len(n.Results) == 0 {
+		if a.Ends() && len(b.Nodes) == 0 {
+			return t.guard(n, a, b, r, out, rest, target)
+		}
+		if b.Ends() && len(a.Nodes) == 0 {
+			return t.guard(n, b, a, r, out, rest, target)
+		}
+	}
+	tail := leads && len(rest) == 0
 	fellA, fellB := !a.Ends(), !b.Ends()
 	t.region(a, target, tail && !fellA)
 	t.region(b, target, tail && !fellB)
 	fallsA, fallsB := !a.Ends(), !b.Ends()
 	if fallsA && fallsB {
 		if fellA && fellB {
-			return append(out, n)
+			return append(out, n), false
 		}
 		// The regions that fell before now yield what r yields.
 		for i, s := range n.Regions {
@@ -132,35 +144,23 @@ func (t *tailer) branch(n *Node, r *Region, out []*Node, target *Node, tail bool
 				s.Yield = yieldThrough(r.Yield, n, s)
 			}
 		}
-		n.Results = nil
-		r.Yield = nil
-		for _, y := range a.Yield {
-			r.Yield = append(r.Yield, n.addResult(y.Type))
-		}
-		return append(out, n)
+		t.join(n, r)
+		return append(out, n), false
 	}
 	// One region moves behind the If: the one that falls; if both end, the
-	// second, unless only the first has a nest of its own.
-	moved := b
-	if fallsA || !fallsB && a.nests() && !b.nests() {
-		moved = a
-	}
-	fell := fellA
-	if moved == b {
-		fell = fellB
+	// second, and the rest is never reached.
+	moved, fell := b, fellB
+	if fallsA {
+		moved, fell = a, fellA
 	}
 	if len(moved.Nodes) > 0 || len(n.Results) > 0 || len(moved.Yield) > 0 {
 		t.changed = true
 	}
 	switch {
 	case moved.Ends():
-		r.Yield = nil
 	case fell:
 		for i, y := range moved.Yield {
 			n.Results[i].repl = y
-		}
-		if tail {
-			resolve(r.Yield)
 		}
 	default:
 		r.Yield = moved.Yield
@@ -168,7 +168,51 @@ func (t *tailer) branch(n *Node, r *Region, out []*Node, target *Node, tail bool
 	n.Results = nil
 	out = append(append(out, n), moved.Nodes...)
 	moved.Nodes, moved.Yield = nil, nil
-	return out
+	return out, false
+}
+
+// guard works on an If of which region g ends and o is empty. If g leads to
+// where r leads, the rest of r becomes the other side, o.
+func (t *tailer) guard(n *Node, g, o, r *Region, out []*Node, rest []*Node, target *Node) ([]*Node, bool) {
+	t.region(g, target, true)
+	if g.Ends() {
+		// Of two sides that end, one with a nest stands behind, not within.
+		last := ends(rest)
+		if last {
+			end := rest[len(rest)-1]
+			last = end.Op == Loop || end.Target != target
+		}
+		if !last || !nests(g.Nodes) || nests(rest) {
+			return append(out, n), false
+		}
+		o.Nodes = rest
+		t.region(o, target, true)
+		out = append(append(out, n), g.Nodes...)
+		g.Nodes, r.Yield = nil, nil
+		t.changed = true
+		return out, true
+	}
+	o.Nodes, o.Yield = rest, r.Yield
+	t.region(o, target, true)
+	t.changed = true
+	if !o.Ends() {
+		t.join(n, r)
+		return append(out, n), true
+	}
+	out = append(append(out, n), g.Nodes...)
+	r.Yield = g.Yield
+	g.Nodes, g.Yield = nil, nil
+	return out, true
+}
+
+// join makes what both regions of n yield its results, and these what r
+// yields.
+func (t *tailer) join(n *Node, r *Region) {
+	n.Results = nil
+	r.Yield = nil
+	for _, y := range n.Regions[0].Yield {
+		r.Yield = append(r.Yield, n.addResult(y.Type))
+	}
 }
 
 // yieldThrough returns what r's yield is where If n falls through region s.
@@ -184,8 +228,8 @@ func yieldThrough(yield []*Value, n *Node, s *Region) []*Value {
 	return through
 }
 
-func (r *Region) nests() bool {
-	for _, n := range r.Nodes {
+func nests(nodes []*Node) bool {
+	for _, n := range nodes {
 		if len(n.Regions) > 0 {
 			return true
 		}
