@@ -112,7 +112,8 @@ def _verify(arguments: argparse.Namespace) -> int:
             _show_error(error)
             failed += 1
             continue
-        print(f"{path}: {_paint('ok', _GREEN, sys.stdout)}: program {program.name}, {program.instructions} instructions")
+        ok = _paint("ok", _GREEN, sys.stdout)
+        print(f"{path}: {ok}: program {program.name}, {program.instructions} instructions")
         for slot in program.slots:
             role = {(True, False): "in", (False, True): "out", (True, True): "in, out"}.get((slot.reads, slot.writes))
             ways = [way for way, used in (("[index]", slot.indexed), ("bytes", slot.bytes)) if used]
@@ -173,15 +174,14 @@ def _bindings(program: hologram.Program, arguments: argparse.Namespace) -> tuple
         if not shape:
             raise _Usage(f"slot {slot.name} ({slot.dtype}) is an output of unknown size: give --n or --shape")
         bindings[slot.name] = numpy.zeros(shape, dtype_of(slot.dtype))
-    for name, text in _named(arguments.params, "--param"):
-        assert name is not None
+    for param, text in _named(arguments.params, "--param"):
         try:
-            bindings[name] = int(text, 0)
+            bindings[str(param)] = int(text, 0)
         except ValueError:
             try:
-                bindings[name] = float.fromhex(text) if "0x" in text.lower() else float(text)
+                bindings[str(param)] = float.fromhex(text) if "0x" in text.lower() else float(text)
             except ValueError:
-                raise _Usage(f"--param {name}={text}: {text} is not a number") from None
+                raise _Usage(f"--param {param}={text}: {text} is not a number") from None
     return bindings, outputs
 
 

@@ -135,7 +135,7 @@ def _submit(ex: Executor, name: str, buffers: list[Buffer], scalars: dict[str, A
 
 
 _ARGUMENT = _ffi.ArgumentError
-_BAD_HANDLE = _ffi.BAD_HANDLE
+_PENDING = _ffi.PENDING
 
 
 def _all_buffers(*arrays: Any) -> bool:
@@ -151,7 +151,7 @@ def _binary(name: str, doc: str) -> _Binary:
                 status = invoke(ex, number, a, b, c, none)
                 if not status:
                     return
-                if status != _BAD_HANDLE or _all_buffers(a, b, c):
+                if status == _PENDING or _all_buffers(a, b, c):
                     _ffi.finish(status)
                     return
             except _ARGUMENT:
@@ -173,7 +173,7 @@ def _unary(name: str, doc: str) -> _Unary:
                 status = invoke(ex, number, a, c, none, none)
                 if not status:
                     return
-                if status != _BAD_HANDLE or _all_buffers(a, c):
+                if status == _PENDING or _all_buffers(a, c):
                     _ffi.finish(status)
                     return
             except _ARGUMENT:

@@ -107,7 +107,7 @@ def test_allocate_needs_an_integer(ex: hg.Executor, size: Any) -> None:
         ex.allocate(size)
 
 
-@pytest.mark.parametrize("dtype", ["f8", "complex64", np.complex128, "U3", object, "float128x", ">f4"])
+@pytest.mark.parametrize("dtype", ["complex64", np.complex128, "U3", object, "float128x", ">f4"])
 def test_unsupported_dtype(ex: hg.Executor, dtype: Any) -> None:
     with pytest.raises(ValueError, match="dtype"):
         ex.allocate(4, dtype)
@@ -144,8 +144,16 @@ def test_trim(ex: hg.Executor) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "word"),
-    [((96, 4, 4), "class_index"), ((-1, 4, 4), "class_index"), ((0, 0, 4), "width"), ((0, 49, 1), "width")]
-    + [((0, 4, 0), "height"), ((0, 4, 257), "height"), ((0, 4, -1), "height"), ((0, 48, 256), "12288")],
+    [
+        ((96, 4, 4), "class_index"),
+        ((-1, 4, 4), "class_index"),
+        ((0, 0, 4), "width"),
+        ((0, 49, 1), "width"),
+        ((0, 4, 0), "height"),
+        ((0, 4, 257), "height"),
+        ((0, 4, -1), "height"),
+        ((0, 48, 256), "12288"),
+    ],
 )
 def test_boundary_limits(ex: hg.Executor, arguments: tuple[int, int, int], word: str) -> None:
     with pytest.raises(ValueError, match=word):

@@ -1,0 +1,418 @@
+"""The library of operations: results against numpy, every kind of operand, every way to be wrong."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Callable
+
+import numpy as np
+import pytest
+from support import DTYPES, buffer
+
+import hologram as hg
+from hologram import ops
+from hologram._dtypes import dtype_of
+
+FLOATS = ["f16", "bf16", "f32", "f64"]
+RTOL = {"f16": 2e-3, "bf16": 2e-2, "f32": 1e-5, "f64": 1e-12}
+
+BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "vector_add": np.add,
+    "vector_sub": np.subtract,
+    "vector_mul": np.multiply,
+    "vector_min": np.minimum,
+    "vector_max": np.maximum,
+}
+UNARY: dict[str, Callable[[Any], Any]] = {
+    "vector_abs": np.abs,
+    "vector_neg": np.negative,
+    "vector_relu": lambda x: np.maximum(x, 0),
+}
+
+
+def sigmoid(x: Any) -> Any:
+    return 1 / (1 + np.exp(-x))
+
+
+def gelu(x: Any) -> Any:
+    return x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+ACTIVATIONS = {"sigmoid": sigmoid, "tanh": np.tanh, "gelu": gelu, "vector_exp": np.exp}
+
+
+def numbers(name: str, n: int, seed: int = 0) -> np.ndarray[Any, Any]:
+    rng = np.random.default_rng(seed)
+    if name in FLOATS:
+        return rng.standard_normal(n).astype(dtype_of(name))
+    info = np.iinfo(dtype_of(name))
+    return rng.integers(info.min, info.max, n, dtype_of(name), endpoint=True)
+
+
+@pytest.mark.parametrize("name", DTYPES)
+@pytest.mark.parametrize("op", BINARY)
+def test_binary(ex: hg.Executor, op: str, name: str) -> None:
+    for n in (1, 2, 255, 1000):
+        x, y = numbers(name, n, 1), numbers(name, n, 2)
+        a, b, c = ex.from_numpy(x), ex.from_numpy(y), ex.allocate(n, name)
+        getattr(ops, op)(ex, a, b, c)
+        with np.errstate(over="ignore"):
+            assert c.to_numpy().tobytes() == BINARY[op](x, y).tobytes()
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_divide(ex: hg.Executor, name: str) -> None:
+    x, y = numbers(name, 500, 1), numbers(name, 500, 2)
+    y[y == 0] = 1
+    a, b, c = ex.from_numpy(x), ex.from_numpy(y), ex.allocate(500, name)
+    ops.vector_div(ex, a, b, c)
+    if name in FLOATS:
+        assert c.to_numpy().tobytes() == (x / y).tobytes()
+    else:
+        expected = [abs(int(p)) // abs(int(q)) * (1 if (p < 0) == (q < 0) else -1) for p, q in zip(x, y)]
+        bits = 8 * x.itemsize
+        assert [int(v) % (1 << bits) for v in c.to_numpy()] == [v % (1 << bits) for v in expected]
+
+
+@pytest.mark.parametrize("name", [n for n in DTYPES if n[0] != "u"])
+@pytest.mark.parametrize("op", UNARY)
+def test_unary(ex: hg.Executor, op: str, name: str) -> None:
+    x = numbers(name, 777)
+    c = ex.allocate(777, name)
+    getattr(ops, op)(ex, ex.from_numpy(x), c)
+    with np.errstate(over="ignore"):
+        assert np.array_equal(c.to_numpy(), UNARY[op](x))
+
+
+@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.parametrize("op", ACTIVATIONS)
+def test_activations(ex: hg.Executor, op: str, name: str) -> None:
+    x = numbers(name, 999)
+    c = ex.allocate(999, name)
+    getattr(ops, op)(ex, ex.from_numpy(x), c)
+    expected = ACTIVATIONS[op](x.astype(np.float64))
+    np.testing.assert_allclose(c.to_numpy().astype(np.float64), expected, rtol=RTOL[name], atol=RTOL[name] * 1e-2)
+
+
+def test_roots_and_logarithms(ex: hg.Executor) -> None:
+    x = np.abs(numbers("f32", 100)) + np.float32(0.1)
+    c = ex.allocate(100)
+    ops.vector_sqrt(ex, ex.from_numpy(x), c)
+    assert np.array_equal(c.to_numpy(), np.sqrt(x))
+    ops.vector_log(ex, ex.from_numpy(x), c)
+    np.testing.assert_allclose(c.to_numpy(), np.log(x), rtol=1e-5, atol=1e-7)
+
+
+def test_numbers(ex: hg.Executor) -> None:
+    x = numbers("f32", 100)
+    a, c = ex.from_numpy(x), ex.allocate(100)
+    ops.vector_clip(ex, a, c, -0.5, 0.5)
+    assert np.array_equal(c.to_numpy(), np.clip(x, np.float32(-0.5), np.float32(0.5)))
+    ops.scalar_add(ex, a, c, 2)
+    assert np.array_equal(c.to_numpy(), x + np.float32(2))
+    ops.scalar_mul(ex, a, c, np.float64(0.1))
+    assert np.array_equal(c.to_numpy(), x * np.float32(0.1))
+    ops.vector_mad(ex, a, a, a, c)
+    assert np.array_equal(c.to_numpy(), x * x + x)
+    ops.fill(ex, c, -1)
+    assert (c.to_numpy() == -1).all()
+    ops.copy(ex, a, c)
+    assert np.array_equal(c.to_numpy(), x)
+    for wrong in (None, "1", 1j):
+        with pytest.raises(TypeError, match="scalar"):
+            ops.scalar_add(ex, a, c, wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"scalar_add.*out of range"):
+        ops.scalar_add(ex, a, c, 1e300)
+
+
+@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf, -0.0, 1e-45, np.finfo(np.float32).max])
+def test_special_values(ex: hg.Executor, special: float) -> None:
+    x = np.array([special, 1, special], np.float32)
+    y = np.array([0.0, special, special], np.float32)
+    a, b, c = ex.from_numpy(x), ex.from_numpy(y), ex.allocate(3)
+    with np.errstate(all="ignore"):
+        for op, reference in BINARY.items():
+            getattr(ops, op)(ex, a, b, c)
+            np.testing.assert_array_equal(c.to_numpy(), reference(x, y))
+
+
+# ---- sizes
+
+
+def test_n_is_the_smallest_size(ex: hg.Executor) -> None:
+    a, b, c = buffer(ex, range(10)), buffer(ex, range(7)), buffer(ex, [-1] * 12)
+    ops.vector_add(ex, a, b, c)
+    assert c.to_numpy().tolist() == [0, 2, 4, 6, 8, 10, 12, -1, -1, -1, -1, -1]
+
+
+@pytest.mark.parametrize("n", [0, 1, 5, 10])
+def test_n_counts_from_the_first(ex: hg.Executor, n: int) -> None:
+    a, c = buffer(ex, range(10)), buffer(ex, [-1] * 10)
+    ops.vector_add(ex, a, a, c, n=n)
+    assert c.to_numpy().tolist() == [2 * i if i < n else -1 for i in range(10)]
+    ops.vector_neg(ex, a, c, n)
+    ops.sigmoid(ex, a, c, n)
+    ops.scalar_mul(ex, a, c, 3, n)
+
+
+@pytest.mark.parametrize("n", [11, 1 << 40, -1])
+def test_n_beyond_an_array_is_refused(ex: hg.Executor, n: int) -> None:
+    a, c = buffer(ex, range(10)), buffer(ex, [7] * 20)
+    for use in (
+        lambda: ops.vector_add(ex, a, a, c, n=n),
+        lambda: ops.vector_relu(ex, a, c, n=n),
+        lambda: ops.softmax(ex, a, c, n=n),
+        lambda: ops.reduce_sum(ex, a, c, n=n),
+        lambda: ops.mse_loss(ex, a, a, c, n=n),
+    ):
+        with pytest.raises(ValueError, match=r"exceeds|need|negative|expected"):
+            use()
+    assert (c.to_numpy() == 7).all()
+
+
+def test_n_must_be_an_integer(ex: hg.Executor) -> None:
+    a = buffer(ex, range(10))
+    for n in (1.0, "1"):
+        with pytest.raises(TypeError, match="integer"):
+            ops.vector_add(ex, a, a, a, n=n)  # type: ignore[arg-type]
+
+
+def test_large_operations_use_all_threads(ex: hg.Executor) -> None:
+    n = 3_000_001
+    x = np.arange(n, dtype=np.float32)
+    a, c = ex.from_numpy(x), ex.allocate(n)
+    ops.vector_add(ex, a, a, c)
+    assert np.array_equal(c.to_numpy(), x + x)
+
+
+# ---- reductions and losses
+
+
+@pytest.mark.parametrize("name", DTYPES)
+@pytest.mark.parametrize("n", [1, 2, 255, 8192, 8193, 20000])
+def test_reductions(ex: hg.Executor, name: str, n: int) -> None:
+    x = numbers(name, n)
+    a, out = ex.from_numpy(x), ex.allocate(3, name)
+    assert ops.reduce_min(ex, a, out) == x.min()
+    assert ops.reduce_max(ex, a, out) == x.max()
+    total = ops.reduce_sum(ex, a, out)
+    assert out.to_numpy()[0] == total
+    if name in FLOATS:
+        exact = x.astype(np.float64)
+        assert abs(total - exact.sum()) <= max(1e-4, RTOL[name]) * np.abs(exact).sum()
+    else:
+        assert total == x.sum(dtype=x.dtype)
+
+
+def test_a_sum_is_the_same_from_any_dtype_of_threads(host: hg.Executor) -> None:
+    a, out = host.from_numpy(numbers("f32", 1_000_000)), host.allocate(3)
+    before, seen = hg.num_threads(), set()
+    try:
+        for threads in (1, 2, 3, 8):
+            hg.set_num_threads(threads)
+            seen.add(ops.reduce_sum(host, a, out))
+    finally:
+        hg.set_num_threads(before)
+    assert len(seen) == 1
+
+
+def test_rows(ex: hg.Executor) -> None:
+    x = numbers("f32", 12).reshape(3, 4)
+    a, out = ex.from_numpy(x), ex.allocate(3)
+    ops.reduce_sum_rows(ex, a, out, 3, 4)
+    np.testing.assert_allclose(out.to_numpy(), x.sum(1), rtol=1e-5)
+    ops.reduce_max_rows(ex, a, out, 3, 4)
+    assert np.array_equal(out.to_numpy(), x.max(1))
+    ops.reduce_min_rows(ex, a, out, 3, 4)
+    assert np.array_equal(out.to_numpy(), x.min(1))
+    soft = ex.allocate(12)
+    ops.softmax_rows(ex, a, soft, 3, 4)
+    e = np.exp(x - x.max(1, keepdims=True))
+    np.testing.assert_allclose(soft.to_numpy().reshape(3, 4), e / e.sum(1, keepdims=True), rtol=1e-5)
+
+
+@pytest.mark.parametrize("op", ["reduce_sum", "reduce_min", "reduce_max"])
+def test_reductions_need_three_outputs(ex: hg.Executor, op: str) -> None:
+    a = ex.allocate(4)
+    with pytest.raises(ValueError, match="at least 3 elements"):
+        getattr(ops, op)(ex, a, ex.allocate(2))
+    for loss in (ops.mse_loss, ops.cross_entropy_loss, ops.binary_cross_entropy_loss):
+        with pytest.raises(ValueError, match="at least 3 elements"):
+            loss(ex, a, a, ex.allocate(2))
+
+
+@pytest.mark.parametrize("n", [1, 100, 10000])
+def test_softmax_flat(ex: hg.Executor, n: int) -> None:
+    x = 50 * numbers("f32", n)
+    c = ex.allocate(n)
+    ops.softmax(ex, ex.from_numpy(x), c)
+    e = np.exp(x.astype(np.float64) - x.max())
+    np.testing.assert_allclose(c.to_numpy(), e / e.sum(), rtol=1e-4, atol=1e-30)
+
+
+def test_losses(ex: hg.Executor) -> None:
+    p, t = np.random.default_rng(3).uniform(0.01, 0.99, (2, 1000)).astype(np.float32)
+    pred, target, out = ex.from_numpy(p), ex.from_numpy(t), ex.allocate(3)
+    p, t = p.astype(np.float64), t.astype(np.float64)
+    assert ops.mse_loss(ex, pred, target, out) == pytest.approx(((p - t) ** 2).mean(), rel=1e-4)
+    assert out.to_numpy()[0] == ops.mse_loss(ex, pred, target, out)
+    assert ops.cross_entropy_loss(ex, pred, target, out) == pytest.approx(-(t * np.log(p)).mean(), rel=1e-4)
+    bce = -(t * np.log(p) + (1 - t) * np.log(1 - p)).mean()
+    assert ops.binary_cross_entropy_loss(ex, pred, target, out) == pytest.approx(bce, rel=1e-4)
+    assert ops.mse_loss(ex, pred, target, out, n=10) == pytest.approx(((p[:10] - t[:10]) ** 2).mean(), rel=1e-4)
+
+
+# ---- matrices
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (2, 3, 4), (17, 33, 5), (64, 64, 64), (5, 1, 300), (3, 300, 0)])
+@pytest.mark.parametrize("trans", [(False, False), (True, False), (False, True), (True, True)])
+def test_gemm(ex: hg.Executor, shape: tuple[int, int, int], trans: tuple[bool, bool]) -> None:
+    m, n, k = shape
+    rng = np.random.default_rng(0)
+    a, b, c = rng.standard_normal((m, k)), rng.standard_normal((k, n)), rng.standard_normal((m, n))
+    stored = [np.ascontiguousarray(x.T if t else x, np.float32) for x, t in zip((a, b), trans)]
+    left, right = (ex.from_numpy(x) if x.size else ex.allocate(1) for x in stored)
+    out = buffer(ex, c)
+    ops.gemm(ex, left, right, out, m, n, k, trans_a=trans[0], trans_b=trans[1])
+    np.testing.assert_allclose(out.to_numpy().reshape(m, n), a @ b, rtol=1e-4, atol=1e-5)
+    out = buffer(ex, c)
+    ops.gemm(ex, left, right, out, m, n, k, trans_a=trans[0], trans_b=trans[1], alpha=0.5, beta=2)
+    np.testing.assert_allclose(out.to_numpy().reshape(m, n), 0.5 * (a @ b) + 2 * c, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_gemm_dtypes(ex: hg.Executor, name: str) -> None:
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(0, 5, (7, 7)).astype(dtype_of(name)) for _ in range(2))
+    out = ex.allocate(49, name)
+    ops.gemm(ex, ex.from_numpy(a), ex.from_numpy(b), out, 7, 7, 7)
+    exact = a.astype(np.int64) @ b.astype(np.int64)
+    assert np.array_equal(out.to_numpy().reshape(7, 7).astype(np.int64), exact.astype(a.dtype).astype(np.int64))
+
+
+def test_matvec(ex: hg.Executor) -> None:
+    rng = np.random.default_rng(0)
+    a, x = rng.standard_normal((5, 9)).astype(np.float32), rng.standard_normal(9).astype(np.float32)
+    y = ex.allocate(5)
+    ops.matvec(ex, ex.from_numpy(a), ex.from_numpy(x), y, 5, 9)
+    np.testing.assert_allclose(y.to_numpy(), a @ x, rtol=1e-4)
+    ops.matvec(ex, ex.from_numpy(np.ascontiguousarray(a.T)), ex.from_numpy(x), y, 5, 9, trans_a=True, alpha=2)
+    np.testing.assert_allclose(y.to_numpy(), 2 * (a @ x), rtol=1e-4)
+
+
+def test_matrix_sizes_are_checked(ex: hg.Executor) -> None:
+    a, c = ex.allocate(6), buffer(ex, [7] * 9)
+    for sizes in ((4, 4, 2), (2, 3, 4), (-1, 2, 2), (1 << 40, 1, 1), (1 << 31, 1 << 31, 1)):
+        with pytest.raises(ValueError, match="gemm"):
+            ops.gemm(ex, a, a, c, *sizes)
+    with pytest.raises(ValueError, match="matvec"):
+        ops.matvec(ex, a, a, c, 3, 3)
+    with pytest.raises(ValueError, match="overlaps"):
+        ops.gemm(ex, c, a, c, 2, 2, 2)
+    assert (c.to_numpy() == 7).all()
+
+
+# ---- kinds of operands
+
+
+def test_numpy_operands(host: hg.Executor) -> None:
+    x = np.arange(24, dtype=np.float32).reshape(4, 6)
+    out = np.zeros((6, 4), np.float32)
+    ops.vector_add(host, x.T, x.T, out)
+    assert np.array_equal(out, 2 * x.T)
+    ops.vector_mul(host, x[0, :4], np.float32(2).reshape(1), out)
+    assert np.array_equal(out, np.broadcast_to(x[0, :4] * 2, (6, 4)))
+    ops.vector_add(host, np.broadcast_to(np.float32(1), (6, 4)), x.T, out[::-1])
+    assert np.array_equal(out, (x.T + 1)[::-1])
+    b = host.from_numpy(x[0])
+    ops.vector_sub(host, b, x[1], b)
+    assert b.to_numpy().tolist() == [-6] * 6
+    three = np.zeros(3, np.float32)
+    assert ops.reduce_sum(host, x, three) == x.sum()
+    assert three[0] == x.sum()
+    ops.vector_neg(host, x[:, 0], x[:, 0])
+    assert x[:, 0].tolist() == [0, -6, -12, -18]
+
+
+def test_broadcast_mismatch_names_the_operand(host: hg.Executor) -> None:
+    out = np.zeros((3, 4), np.float32)
+    with pytest.raises(ValueError, match=r"vector_add: b: shape \(3, 5\) does not broadcast"):
+        ops.vector_add(host, out, np.zeros((3, 5), np.float32), out.copy())
+    with pytest.raises(ValueError, match=r"vector_add: c"):
+        ops.vector_add(host, out, out, np.broadcast_to(np.float32(1), (3, 4)))
+
+
+def test_contiguous_operands_are_demanded_where_needed(host: hg.Executor) -> None:
+    x = np.zeros((4, 6), np.float32)
+    with pytest.raises(ValueError, match="softmax: input is a strided view"):
+        ops.softmax(host, x.T, np.zeros(24, np.float32))
+
+
+def test_overlap(ex: hg.Executor) -> None:
+    a = buffer(ex, range(10))
+    ops.vector_add(ex, a, a, a)
+    assert a.to_numpy().tolist() == [2 * i for i in range(10)]
+    head, tail = a.view([9]), a.view([9], offset=1)
+    with pytest.raises(ValueError, match=r"vector_add: c overlaps a"):
+        ops.vector_add(ex, head, head, tail)
+    assert a.to_numpy().tolist() == [2 * i for i in range(10)]
+    ops.softmax(ex, a, a)
+    assert a.to_numpy().sum() == pytest.approx(1)
+
+
+def test_dtypes_must_agree(ex: hg.Executor) -> None:
+    a, b = ex.allocate(4), ex.allocate(4, "f64")
+    with pytest.raises(TypeError, match=r"vector_add: b has dtype f64, and a has f32"):
+        ops.vector_add(ex, a, b, a)
+    i = ex.allocate(4, "i32")
+    with pytest.raises(TypeError, match=r"sigmoid: dtype i32 is not supported; supported: f16 bf16 f32 f64"):
+        ops.sigmoid(ex, i, i)
+
+
+@pytest.mark.parametrize("wrong", [None, 5, 1.5, "abc", [1.0], object(), b"", np.float32])
+def test_operands_that_are_none(ex: hg.Executor, wrong: Any) -> None:
+    a = ex.allocate(4)
+    for arguments in ((wrong, a, a), (a, wrong, a), (a, a, wrong)):
+        with pytest.raises((TypeError, ValueError, RuntimeError)) as caught:
+            ops.vector_add(ex, *arguments)
+        assert "vector_add: " in str(caught.value)
+    with pytest.raises((TypeError, ValueError, RuntimeError, AttributeError)):
+        ops.vector_add(wrong, a, a, a)
+
+
+def test_executor_as_an_operand(ex: hg.Executor) -> None:
+    a = ex.allocate(4)
+    with pytest.raises(TypeError, match="got Executor"):
+        ops.vector_add(ex, ex, a, a)
+
+
+def test_integer_division_by_zero_is_a_fault(ex: hg.Executor) -> None:
+    a, b, c = (ex.from_numpy(np.array(v, np.int32)) for v in ([7, 8, 9], [2, 0, 3], [0, 5, 0]))
+    with pytest.raises(hg.ProgramFault, match="vector_div: integer division by zero in lane 1") as caught:
+        ops.vector_div(ex, a, b, c)
+        ex.synchronize()
+    assert (caught.value.kind, caught.value.lane) == ("divide", 1)
+    assert c.to_numpy().tolist() == [3, 0, 3]
+
+
+def test_every_operation_is_documented() -> None:
+    for name in ops.__all__:
+        op = getattr(ops, name)
+        assert op.__doc__ and op.__doc__.strip().endswith(".")
+        assert op.__name__ == name or op is ops.vector_relu
+        assert next(iter(inspect.signature(op).parameters)) == "ex"
+
+
+def test_every_operation_of_the_library_is_there() -> None:
+    from hologram import _ffi
+
+    names, number = [], 0
+    while True:
+        try:
+            names.append(_ffi.text_of(_ffi.lib.hologram_op_name, number).decode())
+        except ValueError:
+            break
+        number += 1
+    assert len(names) >= 30
+    assert [name for name in names if not hasattr(ops, name)] == []
