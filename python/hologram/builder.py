@@ -287,6 +287,8 @@ class ProgramBuilder:
             type = type or self._word(mnemonic, values, row.types, "the result's type")
         result = next((o for o in row.operands[:1] if o.kind in ("dst", "pred_dst")), None)
         places = [o for o in row.operands if o is not result]
+        if places and places[0].kind == "data":
+            places = places[:1]  # table[index] is one thing in the text form
         required = sum(not o.optional for o in places)
         if not required <= len(values) <= len(places):
             names = ", ".join(o.name for o in places)
