@@ -96,6 +96,11 @@ type Node struct {
 	mark int32   // scratch of passes
 	sum  effects // set by summarize: n's and its regions' effects
 	deps []*Value
+
+	// Room for what most nodes have, so that a node is one allocation.
+	result  Value
+	results [1]*Value
+	args    [3]*Value
 }
 
 // Mem is the static part of an address. Mode is AddrIndex, AddrByte,
@@ -220,7 +225,14 @@ func (n *Node) isLeaf() bool {
 }
 
 func (n *Node) addResult(t isa.Type) *Value {
-	v := &Value{Type: t, Node: n, Index: len(n.Results)}
+	v := &n.result
+	if v.Node != nil {
+		v = new(Value)
+	}
+	*v = Value{Type: t, Node: n, Index: len(n.Results)}
+	if len(n.Results) == 0 && n.results[0] == nil {
+		n.Results = n.results[:0]
+	}
 	n.Results = append(n.Results, v)
 	return v
 }

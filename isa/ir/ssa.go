@@ -132,7 +132,7 @@ func (b *builder) list(list []*stmt, r *Region) {
 		case stmtIf:
 			t := &b.flow.term[s.at]
 			n := b.node(If, t.Src)
-			n.Args = []*Value{b.arg(&t.Pred, isa.Pred, t.Src)}
+			n.Args = append(n.Args, b.arg(&t.Pred, isa.Pred, t.Src))
 			n.Regions = []*Region{{}, {}}
 			b.push(n)
 			b.nested(s.body, n.Regions[0])
@@ -221,7 +221,11 @@ func (b *builder) srcAt(at int) int {
 	return b.flow.term[at].Src
 }
 
-func (b *builder) node(op Op, src int) *Node { return &Node{Op: op, Src: src, Site: -1} }
+func (b *builder) node(op Op, src int) *Node {
+	n := &Node{Op: op, Src: src, Site: -1}
+	n.Args = n.args[:0]
+	return n
+}
 
 func (b *builder) push(n *Node) *Node {
 	b.region.Nodes = append(b.region.Nodes, n)
@@ -237,7 +241,7 @@ var reductions = map[isa.Op]isa.Op{
 func (b *builder) op2(op isa.Op, t isa.Type, x, y *Value, src int) *Value {
 	n := b.node(Op(op), src)
 	n.Type = t
-	n.Args = []*Value{x, y}
+	n.Args = append(n.Args, x, y)
 	return b.push(n).addResult(t)
 }
 
@@ -361,7 +365,7 @@ func (b *builder) arg(a *isa.Arg, t isa.Type, src int) *Value {
 		if a.Not {
 			n := b.node(Op(isa.NOT), src)
 			n.Type = isa.Pred
-			n.Args = []*Value{v}
+			n.Args = append(n.Args, v)
 			v = b.push(n).addResult(isa.Pred)
 		}
 		return v
@@ -377,7 +381,7 @@ func (b *builder) wide(v *Value, src int) *Value {
 	}
 	n := b.node(Op(isa.CVT), src)
 	n.Type, n.From = isa.I64, v.Type
-	n.Args = []*Value{v}
+	n.Args = append(n.Args, v)
 	return b.push(n).addResult(isa.I64)
 }
 

@@ -37,7 +37,7 @@ func (t *tailer) count(r *Region) {
 // region works on r. If leads, its end leads to target with what it yields.
 func (t *tailer) region(r *Region, target *Node, leads bool) {
 	nodes := r.Nodes
-	out := make([]*Node, 0, len(nodes))
+	out := make([]*Node, 0, min(len(nodes), 16)) // the rest may move into an If
 	for i, n := range nodes {
 		resolve(n.Args)
 		if target != nil && target.Op == Block && r == target.Regions[0] {
