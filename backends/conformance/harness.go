@@ -26,6 +26,7 @@ type rig struct {
 	stream  backends.Stream
 	kernels map[*isa.Verified]backends.Kernel
 	skipped map[string]bool
+	fuel    uint64 // for the launches of random programs
 }
 
 // newRig opens device 0 of b. The caller closes it.
