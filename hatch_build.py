@@ -220,9 +220,7 @@ def build_library(toolchain: Toolchain, folder: Path) -> Path:
     # A GOOS or GOARCH left over from another build would make a library that this Python can't load.
     environment = {k: v for k, v in os.environ.items() if k not in ("GOOS", "GOARCH")}
     environment.update(toolchain.environment)
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
-    )
+    done = subprocess.run(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     (ROOT / "-.o").unlink(missing_ok=True)  # zig's stray output
     if done.returncode:
         raise BuildError(
