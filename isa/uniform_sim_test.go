@@ -138,10 +138,7 @@ func runLane(p *Program, lane uint32, steps int) (barriers []int, exits bool) {
 // barriers in the same order, but for lanes that exit.
 func TestBarriersMeet(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	n := 100000
-	if testing.Short() {
-		n = 10000
-	}
+	n := fewerIfShort(randomPrograms)
 	refused, met, exited := 0, 0, 0
 	for range n {
 		p := uniformProgram(r)
@@ -191,7 +188,7 @@ func TestBarriersMeet(t *testing.T) {
 func TestRegions(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	branches := 0
-	for range 20000 {
+	for range fewerIfShort(randomPrograms) {
 		p := flowProgram(r)
 		v, err := Verify(p)
 		if err != nil || len(v.Graph.Blocks) > 40 {
@@ -213,7 +210,7 @@ func TestRegions(t *testing.T) {
 			}
 		}
 	}
-	if branches < 1000 {
+	if branches < 100 {
 		t.Errorf("only %d branches", branches)
 	}
 }

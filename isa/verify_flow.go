@@ -103,6 +103,9 @@ type regTypes [numRegs]Type
 
 // join adds the types that arrive on another path, and reports a change.
 func (t *regTypes) join(u *regTypes) bool {
+	if *t == *u {
+		return false
+	}
 	changed := false
 	for i, x := range u {
 		if old := t[i]; old != x && old != noOneType {

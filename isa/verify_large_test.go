@@ -55,10 +55,13 @@ var largePrograms = map[string]func(n int) string{
 	},
 }
 
+// largeInsts is how many instructions they have, about.
+var largeInsts = MaxInsts - 10
+
 func TestVerifyLarge(t *testing.T) {
-	n := MaxInsts - 10
+	n := largeInsts
 	if testing.Short() {
-		n = 5000
+		n = min(n, 5000)
 	}
 	for name, program := range largePrograms {
 		t.Run(name, func(t *testing.T) {

@@ -13,6 +13,16 @@ import (
 // says. Of data they know the types of registers alone; which way a branch
 // goes and how often a loop runs is chosen.
 
+// randomPrograms is how many random programs the tests of each kind make.
+var randomPrograms = 30_000
+
+func fewerIfShort(n int) int {
+	if testing.Short() {
+		return min(n, 4000)
+	}
+	return n
+}
+
 // flowProgram makes a small program of branches, loops, calls and code on the
 // registers r0 … r2 and p0, and a label at every place.
 func flowProgram(r *rand.Rand) *Program {
@@ -233,10 +243,7 @@ func allRuns(p *Program) (found map[broken]bool, ok bool) {
 func TestVerdict(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	rules := map[string]int{}
-	n := 40000
-	if testing.Short() {
-		n = 4000
-	}
+	n := fewerIfShort(randomPrograms)
 	for range n {
 		p := flowProgram(r)
 		v, err := Verify(p)
@@ -405,10 +412,7 @@ func TestGraphRunsAlike(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	kinds := map[TermKind]int{}
 	backs := 0
-	n := 60000
-	if testing.Short() {
-		n = 6000
-	}
+	n := fewerIfShort(randomPrograms)
 	for range n {
 		p := flowProgram(r)
 		v, err := Verify(p)
