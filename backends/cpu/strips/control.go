@@ -11,20 +11,20 @@ import "unsafe"
 
 // runIf runs one side if all lanes agree, else both under their masks.
 func runIf(f *frame, s *step) {
-	p := &f.regs[s.a]
-	if p.kind == uni {
-		f.side(s.sides[^p.bits&1])
-		return
-	}
-	in := f.m
+	p, in := &f.regs[s.a], f.m
 	then, other := f.regs[s.m0].own, f.regs[s.m1].own
-	count := maskSplit(then, other, in, p.lanes(f), f.n)
-	switch count {
-	case 0:
-		f.side(s.sides[1])
-		return
-	case in.count:
-		f.side(s.sides[0])
+	count := 0
+	if p.kind != uni {
+		count = maskSplit(then, other, in, p.lanes(f), f.n)
+	} else if p.bits&1 != 0 {
+		count = in.count
+	}
+	if count == 0 || count == in.count {
+		f.side(s.sides[b2u(count == 0)])
+		if f.m.count < in.count {
+			// The mask is one of the region's, which does not last.
+			f.m = maskCopy(then, f.m, f.n)
+		}
 		return
 	}
 	f.m = mask{then, count}
