@@ -483,9 +483,7 @@ func (j *launchJob) misfit(i int, space []int64, n int64) error {
 // run queues the launch, or runs it to its end.
 func (j *launchJob) run(s *stream) error {
 	if j.l.N == 0 {
-		if j.residue != nil {
-			*j.residue = j.sums
-		}
+		j.collect()
 		return nil
 	}
 	if s.device.async {
@@ -495,22 +493,27 @@ func (j *launchJob) run(s *stream) error {
 	}
 	ev, err := s.s.Launch(j.kernel.Kernel, &j.l)
 	if ev == nil {
-		if j.residue != nil {
-			*j.residue = j.sums
-		}
+		j.collect()
 		if err != nil {
 			return j.outcome(err)
 		}
 		return nil
 	}
 	j.users.Add(1)
-	residue := j.residue
+	wait := j.residue != nil
 	s.enqueued(ev, j)
-	if residue != nil {
+	if wait {
 		s.reap(true)
 		return s.takeDeferred()
 	}
 	return nil
+}
+
+// collect gives the caller what RES_ACCUM added up, when the launch is over.
+func (j *launchJob) collect() {
+	if j.residue != nil {
+		*j.residue = j.sums
+	}
 }
 
 func (j *launchJob) outcome(err error) error {

@@ -208,6 +208,7 @@ func (s *stream) reap(all bool) {
 			if err != nil {
 				s.deferred = append(s.deferred, head.job.outcome(err))
 			}
+			head.job.collect()
 			head.job.release()
 		}
 		s.flight.Unlock()

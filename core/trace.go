@@ -50,9 +50,7 @@ type traceJob struct {
 func (t *traceJob) run(s *stream) error {
 	s.reap(true)
 	err := interp.Trace(t.unit, &t.launch.l, t.lane, t.tell)
-	if t.launch.residue != nil {
-		*t.launch.residue = t.launch.sums
-	}
+	t.launch.collect()
 	// The interpreter's sites are instructions, whatever the device's are.
 	return t.launch.program.finish(t.launch.what(), err, &Device{Info: backends.Info{RunsSource: true}})
 }

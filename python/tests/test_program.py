@@ -252,7 +252,8 @@ def test_fuel(ex: hg.Executor) -> None:
     assert caught.value.kind == "fuel"
     assert not c.to_numpy().any()
     loop = hg.Program(
-        "program l\nslot c u32\nparam k u32\nldp.u32 n, k\nmov.u32 s, 0\nloop n, end\nadd.u32 s, s, 2\nend:\nstg.u32 s, c[index]\nexit"
+        "program l\nslot c u32\nparam k u32\nldp.u32 n, k\nmov.u32 s, 0\nloop n, end\n"
+        "add.u32 s, s, 2\nend:\nstg.u32 s, c[index]\nexit"
     )
     ex.launch(loop, c=c, k=10, fuel=10)
     assert c.to_numpy().tolist() == [20] * 4
@@ -288,7 +289,8 @@ def test_phase(device: str) -> None:
 
 def test_boundary_pool(device: str) -> None:
     p = hg.Program(
-        "program b\nslot c u8\nldg.u8 x, phi(5, 3, 16)\nstg.u8 x, c[index]\nadd.u8 x, x, 1\nstg.u8 x, phi(5, 3, 17)\nexit"
+        "program b\nslot c u8\nldg.u8 x, phi(5, 3, 16)\nstg.u8 x, c[index]\nadd.u8 x, x, 1\n"
+        "stg.u8 x, phi(5, 3, 17)\nexit"
     )
     with hg.Executor(device) as ex:
         cls = ex.allocate_boundary(5, 48, 256, "u8")

@@ -1,0 +1,18 @@
+//go:build asynctest
+
+package core
+
+import (
+	"time"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/asynctest"
+)
+
+// The test-only backend, for running the Python suite on a device that is
+// asynchronous and has memory of its own.
+func init() {
+	sources = append(sources, source{name: "asynctest", make: func() backends.Backend {
+		return asynctest.New(asynctest.Options{Delay: 200 * time.Microsecond, Memory: 1 << 30})
+	}})
+}

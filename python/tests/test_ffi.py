@@ -1,0 +1,258 @@
+"""The C ABI: the bindings against the header, every function with every wrong handle, and a C program."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hologram as hg
+from hologram import _ffi
+
+HEADER = Path(hg.__file__).parent / "include" / "hologram.h"
+TEXT = re.sub(r"/\*.*?\*/", "", HEADER.read_text(), flags=re.DOTALL)
+
+PLAIN = {
+    "int32_t": ctypes.c_int32,
+    "int64_t": ctypes.c_int64,
+    "uint8_t": ctypes.c_uint8,
+    "uint32_t": ctypes.c_uint32,
+    "uint64_t": ctypes.c_uint64,
+    "size_t": ctypes.c_size_t,
+    "char": ctypes.c_char,
+    **{f"hologram_{kind}": ctypes.c_uint64 for kind in ("executor", "buffer", "program", "event", "lease")},
+    "hologram_deleter": ctypes.c_void_p,
+    "hologram_line": _ffi.Line,
+}
+STRUCTURES = {
+    "hologram_scalar": _ffi.Scalar,
+    "hologram_fault": _ffi.Fault,
+    "hologram_backend_info": _ffi.BackendInfo,
+    "hologram_executor_info": _ffi.ExecutorInfo,
+    "hologram_memory_stats": _ffi.MemoryStats,
+    "hologram_kernel_stats": _ffi.KernelStats,
+    "hologram_buffer_info": _ffi.BufferInfo,
+    "hologram_program_info": _ffi.ProgramInfo,
+    "hologram_operand_info": _ffi.OperandInfo,
+    "hologram_launch_args": _ffi.LaunchArgs,
+}
+FUNCTIONS = {
+    name: [] if parameters.strip() == "void" else [p.strip() for p in parameters.split(",")]
+    for name, parameters in re.findall(r"HOLOGRAM_API int32_t hologram_(\w+)\(([^)]*)\);", TEXT)
+}
+UNTYPED = {"abi_version"}  # declared beside its wrapper
+
+
+def ctype(declaration: str) -> Any:
+    """The ctypes type of a parameter or a field."""
+    match = re.fullmatch(r"(?:const )?(\w+)\s*(\**)\s*\w+(?:\[(\w+)( \+ 1)?\])?", declaration.strip())
+    assert match, declaration
+    base, stars, length, more = match.groups()
+    if stars:
+        if base == "void":
+            return ctypes.c_void_p if stars == "*" else ctypes.POINTER(ctypes.c_void_p)
+        if base == "char":
+            return ctypes.c_char_p
+        return ctypes.POINTER(PLAIN.get(base) or STRUCTURES[base])
+    found = PLAIN.get(base) or STRUCTURES[base]
+    if length:
+        constants = {name: int(value) for name, value in re.findall(r"(HOLOGRAM_\w+) = (\d+)", TEXT)}
+        return found * ((int(length) if length.isdigit() else constants[length]) + bool(more))
+    return found
+
+
+def test_every_function_is_bound_as_the_header_says() -> None:
+    assert set(_ffi._SIGNATURES) == set(FUNCTIONS) - UNTYPED
+    for name, parameters in FUNCTIONS.items():
+        if name not in UNTYPED:
+            assert list(_ffi._SIGNATURES[name]) == [ctype(p) for p in parameters], name
+
+
+def test_every_structure_is_as_the_header_says() -> None:
+    declared = dict(re.findall(r"typedef struct (\w+) \{(.*?)\} \1;", TEXT, flags=re.DOTALL))
+    assert set(declared) == set(STRUCTURES)
+    for name, body in declared.items():
+        fields = [f.strip() for f in body.split(";") if f.strip()]
+        expected = [(re.findall(r"(\w+)(?:\[[^]]*\])?$", f)[0], ctype(f)) for f in fields]
+        assert [tuple(f) for f in STRUCTURES[name]._fields_] == expected, name
+
+
+def test_constants_are_as_the_header_says() -> None:
+    constants = {name: int(value) for name, value in re.findall(r"HOLOGRAM_(\w+) = (\d+)", TEXT)}
+    for name in ("OK", "PENDING", "UNINITIALIZED", "READ_ONLY", "MAX_RANK", "NUM_CLASSES"):
+        assert getattr(_ffi, name) == constants[name]
+    for name in ("DISASSEMBLY", "BINARY", "CANONICAL", "NAME"):
+        assert getattr(_ffi, "TEXT_" + name) == constants["TEXT_" + name]
+    from hologram._dtypes import NAMES
+
+    assert [constants[name.upper()] for name in NAMES] == list(range(1, 13))
+
+
+# ---- wrong handles
+
+
+def handles_of(ex: hg.Executor) -> dict[str, list[int]]:
+    """Live and freed handles of each kind, and numbers that were never given out."""
+    b, p = ex.allocate(4), hg.Program("program p\nslot c f32\nstg.f32 1.0, c[index]\nexit")
+    gone_b, gone_ex, gone_p = ex.allocate(4), hg.Executor("cpu"), hg.Program("program q\nexit")
+    freed = [gone_b.handle, gone_ex.handle, gone_p.handle]
+    gone_b.free()
+    gone_ex.cleanup()
+    gone_p.__del__()
+    lease = _ffi.Handle()
+    _ffi.call(_ffi.lib.hologram_buffer_lease, b._as_parameter_, _ffi.byref(lease))
+    keep.extend([b, p])
+    live = {"executor": ex.handle, "buffer": b.handle, "program": p.handle, "lease": lease.value}
+    forged = [
+        1,
+        77,
+        1 << 56,
+        (2 << 56) | (1 << 24) | 999_999,
+        (1 << 64) - 1,
+        b.handle + (1 << 24),
+        b.handle ^ (7 << 56),
+    ]
+    return {"live": list(live.values()), "freed": freed, "forged": forged, **{k: [v] for k, v in live.items()}}
+
+
+keep: list[Any] = []
+
+ARGUMENTS: dict[Any, Any] = {
+    ctypes.c_int32: 0,
+    ctypes.c_int64: 0,
+    ctypes.c_size_t: 0,
+    ctypes.c_uint64: 0,
+    ctypes.c_void_p: None,
+    ctypes.c_char_p: None,
+}
+
+
+def wrong_calls() -> list[tuple[str, int, str]]:
+    """Each function with each of its handles: (name, the parameter's place, the kind it should be)."""
+    found = []
+    for name, parameters in FUNCTIONS.items():
+        for i, parameter in enumerate(parameters):
+            kind = re.match(r"hologram_(executor|buffer|program|event|lease) \w+$", parameter)
+            if kind:
+                found.append((name, i, kind[1]))
+    return found
+
+
+def room(kind: Any) -> Any:
+    """A valid argument of a type: zero, or a pointer to zeros."""
+    if kind in ARGUMENTS:
+        return ctypes.create_string_buffer(64) if kind in (ctypes.c_void_p, ctypes.c_char_p) else 0
+    if kind is _ffi.Line:
+        return _ffi.line_receiver(lambda line: None)
+    return ctypes.pointer(kind._type_())
+
+
+@pytest.mark.parametrize(("name", "place", "kind"), wrong_calls())
+def test_wrong_handles_are_refused(host: hg.Executor, name: str, place: int, kind: str) -> None:
+    known = handles_of(host)
+    function = getattr(_ffi.lib, "hologram_" + name)
+    wrong = [0, *known["freed"], *known["forged"], *(h for h in known["live"] if h not in known.get(kind, []))]
+    for handle in wrong:
+        arguments = []
+        for parameter in FUNCTIONS[name]:
+            other = re.match(r"hologram_(executor|buffer|program|event|lease) \w+$", parameter)
+            arguments.append(known[other[1]][0] if other and other[1] in known else room(ctype(parameter)))
+        arguments[place] = handle
+        status = function(*arguments)
+        if name == "op_call" and place == 5 and handle == 0:
+            assert status == 0  # vector_add has no fourth operand
+            continue
+        assert status == 4, (handle, status)
+        text = str(_ffi.error_of(status))
+        assert re.search(r"null|freed|never given out|expected", text), text
+
+
+def test_freeing_twice_is_an_error(host: hg.Executor) -> None:
+    b = host.allocate(4)
+    assert _ffi.lib.hologram_buffer_free(b._as_parameter_) == 0
+    assert _ffi.lib.hologram_buffer_free(b._as_parameter_) == 4
+    assert "is freed" in str(_ffi.error_of(4))
+
+
+def test_handles_are_not_given_out_again(host: hg.Executor) -> None:
+    seen = set()
+    for _ in range(2000):
+        b = host.allocate(1)
+        assert b.handle not in seen
+        seen.add(b.handle)
+        b.free()
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_null_pointers_are_refused(host: hg.Executor, name: str) -> None:
+    """Every pointer of every function as NULL, the others valid: a status, never a crash."""
+    if name == "clear_all":
+        return  # takes none, and would pull the rug from under the other tests
+    known = handles_of(host)
+    parameters = [ctype(p) for p in FUNCTIONS[name]]
+    pointers = [i for i, p in enumerate(parameters) if p in (ctypes.c_void_p, ctypes.c_char_p) or hasattr(p, "_type_")]
+    pointers = [i for i in pointers if "*" in FUNCTIONS[name][i]]
+    for nulls in itertools.chain([()], itertools.combinations(pointers, 1), [tuple(pointers)]):
+        arguments = []
+        for i, parameter in enumerate(FUNCTIONS[name]):
+            kind = re.match(r"hologram_(executor|buffer|program|event|lease) \w+$", parameter)
+            if kind and name.endswith("_free") and name != "dlpack_free":
+                arguments.append(0)
+            elif kind:
+                arguments.append(known.get(kind[1], [0])[0])
+            elif i in nulls or parameters[i] is ctypes.c_void_p:
+                arguments.append(None)
+            else:
+                arguments.append(room(parameters[i]))
+        assert 0 <= getattr(_ffi.lib, "hologram_" + name)(*arguments) <= 12
+
+
+def test_the_last_error_has_a_size(host: hg.Executor) -> None:
+    with pytest.raises(ValueError, match="n" * 80):
+        hg.Program("program p\n" + "\n".join(f"  {'n' * 300}{i} x" for i in range(30)))
+    size = ctypes.c_size_t()
+    assert _ffi.lib.hologram_last_error(None, 0, ctypes.byref(size)) == 0
+    assert 0 < size.value <= 8192
+    text = ctypes.create_string_buffer(b"#" * 10)
+    assert _ffi.lib.hologram_last_error(text, 4, None) == 0
+    assert text.raw[4:5] == b"#"
+
+
+def test_clear_all() -> None:
+    import sys
+
+    code = (
+        "import hologram as hg\nfrom hologram import _ffi\nimport numpy as np\n"
+        "ex = hg.Executor('cpu'); a = ex.allocate(8); p = hg.Program('program p\\nexit'); x = np.asarray(a)\n"
+        "_ffi.call(_ffi.lib.hologram_clear_all)\n"
+        "n = _ffi.c_int64(); _ffi.call(_ffi.lib.hologram_object_count, _ffi.byref(n)); assert n.value == 0\n"
+        "try: a.fill(1)\nexcept RuntimeError as e: assert 'freed' in str(e), e\nelse: raise SystemExit('no error')\n"
+        "ex2 = hg.Executor('cpu'); b = ex2.allocate(4); b.fill(2); assert b.to_numpy().sum() == 8\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_c_program_uses_the_library(tmp_path: Path) -> None:
+    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if not compiler:
+        pytest.skip("no C compiler: neither CC nor cc, gcc or clang on PATH")
+    source = Path(__file__).resolve().parents[2] / "capi" / "ctest" / "use.c"
+    library = Path(_ffi.lib._name)
+    program = tmp_path / "use"
+    subprocess.run(
+        f"{compiler} -std=c11 -Wall -Wextra -Werror -pedantic -I'{HEADER.parent}' '{source}' -o '{program}' "
+        f"'{library}' -Wl,-rpath,'{library.parent}'",
+        shell=True,
+        check=True,
+    )
+    done = subprocess.run([str(program)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "all is well" in done.stdout
