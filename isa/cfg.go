@@ -73,7 +73,7 @@ type explorer struct {
 	seen     int // instructions in all routines
 }
 
-// end returns the position of the label that operand k of instruction i names.
+// labelAt returns the position of the label that operand k of instruction i names.
 func (v *verifier) labelAt(i, k int) int {
 	in := &v.p.Insts[i]
 	return v.p.Labels[in.Args[k].Bits].At
