@@ -190,6 +190,7 @@ func (c *compiler) region(r *ir.Region, results []int32) (*region, error) {
 	// was read: by step.
 	changed, read := -1, -1
 	stored := map[int]int{} // by slot: last store to its slot[index]
+	loaded := map[int]int{} // by slot: last load from it
 	for _, n := range r.Nodes {
 		c.pos++
 		at := len(out.steps)
@@ -203,13 +204,16 @@ func (c *compiler) region(r *ir.Region, results []int32) (*region, error) {
 			if !ok || before < changed {
 				before = changed
 			}
+			if after, ok := loaded[n.Mem.Slot]; ok {
+				before = max(before, after) // the load must not see what is stored
+			}
 			c.makeDirect(out, n, before, read)
 			stored[n.Mem.Slot] = at
 		case !n.Op.IsInst():
 			changed = at
 		case s == nil || s.elementwise:
 		case n.Op == ir.Op(isa.LDG) && n.Mem.Mode == isa.AddrIndex:
-			read = at
+			read, loaded[n.Mem.Slot] = at, at
 		case n.Op != ir.Op(isa.LDC) && n.Op != ir.Op(isa.SREG) && n.Op != ir.Op(isa.LDP):
 			changed = at
 		}
