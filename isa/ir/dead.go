@@ -12,6 +12,7 @@ func dead(f *Func) bool {
 	unmark(f.Body)
 	d.roots(f.Body)
 	for len(d.work) > 0 {
+		f.steps++
 		v := d.work[len(d.work)-1]
 		d.work = d.work[:len(d.work)-1]
 		d.trace(v)

@@ -26,6 +26,8 @@ type flow struct {
 	// outer is, by header, the header of the next loop around it.
 	loop, outer, level []int32
 	back               []bool // by block: has an incoming back edge
+
+	steps int
 }
 
 // analyse prepares g. It fails only on graphs that the verifier would refuse.
@@ -196,6 +198,7 @@ func (fl *flow) common(a, b int32) int32 {
 		a, b = b, a
 	}
 	for fl.depth[a] > fl.depth[b] {
+		fl.steps++
 		if fl.depth[fl.jump[a]] >= fl.depth[b] {
 			a = fl.jump[a]
 		} else {
@@ -203,6 +206,7 @@ func (fl *flow) common(a, b int32) int32 {
 		}
 	}
 	for a != b {
+		fl.steps++
 		if fl.jump[a] != fl.jump[b] {
 			a, b = fl.jump[a], fl.jump[b]
 		} else {
@@ -256,6 +260,7 @@ func (fl *flow) loops() {
 		work = append(work[:0], latches[h]...)
 		for len(work) > 0 {
 			b := find(work[len(work)-1])
+			fl.steps++
 			work = work[:len(work)-1]
 			if b == h {
 				continue

@@ -28,7 +28,7 @@ func hashAll(f *Func) {
 		n := v.Node
 		v.hash = mix(mix(formHash(n), n.Imm), uint64(v.Type))
 	}
-	h := &hasher{}
+	h := &hasher{f: f}
 	classes := 0
 	for range hashRounds {
 		h.memory = memoryCount{}
@@ -44,6 +44,7 @@ func hashAll(f *Func) {
 
 // hasher walks once over the program in each round.
 type hasher struct {
+	f      *Func
 	refine bool // there was a round before: Value.back is set
 	seen   map[uint64]bool
 	memory memoryCount
@@ -95,6 +96,7 @@ func formHash(n *Node) uint64 {
 }
 
 func (h *hasher) region(r *Region, depth uint64) {
+	h.f.steps += len(r.Nodes)
 	for _, n := range r.Nodes {
 		switch n.Op {
 		case If, Block:

@@ -163,6 +163,9 @@ type Func struct {
 	// leaves holds the nodes for the start of Body while passes run; then
 	// Body does not contain them. Nil in a finished Func.
 	leaves map[leafKey]*Value
+	// steps counts what building and the passes did, for the test that it
+	// grows no faster than it should.
+	steps int
 }
 
 type leafKey struct {

@@ -98,6 +98,7 @@ func registerRun(in *isa.Inst) (first, count int, ok bool) {
 type liveness struct {
 	code    [][]isa.Located
 	def, in []regset
+	steps   int
 }
 
 // live computes liveness and with it which instructions are needed: what only
@@ -153,20 +154,23 @@ func live(g *isa.Graph) *liveness {
 			}
 		}
 	}
+	lv.steps = l.steps
 	return lv
 }
 
 // liveWalk goes through a block backward.
 type liveWalk struct {
-	g   *isa.Graph
-	lv  *liveness
-	set regset // what is live at the place reached
+	g     *isa.Graph
+	lv    *liveness
+	set   regset // what is live at the place reached
+	steps int
 }
 
 // block sets l.set to what is live where block b starts, given what is known
 // so far of its successors, and calls needed for each instruction that is.
 func (l *liveWalk) block(b int, needed func(i int)) {
 	blk := &l.g.Blocks[b]
+	l.steps += 1 + len(blk.Code)
 	l.set = regset{}
 	for _, s := range blk.Term.Successors() {
 		l.set.union(&l.lv.in[s])

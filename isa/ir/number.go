@@ -8,7 +8,7 @@ import "github.com/hologram-project/hologram/isa"
 // launch do not overlap lets a store leave other slots' loads alone.
 func number(f *Func) bool {
 	summarize(f)
-	n := &numberer{table: make(map[numberKey]*Value, 64), clock: 1}
+	n := &numberer{f: f, table: make(map[numberKey]*Value, 64), clock: 1}
 	for _, v := range f.leaves {
 		v.mark = n.clock
 		n.clock++
@@ -28,6 +28,7 @@ type numberKey struct {
 }
 
 type numberer struct {
+	f       *Func
 	table   map[numberKey]*Value
 	added   []numberKey // to be taken back when their region ends
 	clock   int32
@@ -81,6 +82,7 @@ func (n *numberer) define(list []*Value) {
 func (n *numberer) region(r *Region) {
 	base := len(n.added)
 	n.define(r.Params)
+	n.f.steps += len(r.Nodes)
 	out := make([]*Node, 0, len(r.Nodes))
 	for _, nd := range r.Nodes {
 		resolve(nd.Args)

@@ -14,7 +14,7 @@ import (
 func order(f *Func) bool {
 	summarize(f)
 	hashAll(f)
-	o := &orderer{}
+	o := &orderer{f: f}
 	for _, v := range f.leaves {
 		v.mark = -1
 	}
@@ -24,6 +24,7 @@ func order(f *Func) bool {
 }
 
 type orderer struct {
+	f *Func
 	// path holds the constructs around the region at hand, the one at depth d
 	// a node of the region at depth d.
 	path []*Node
@@ -100,6 +101,7 @@ func (o *orderer) region(r *Region, depth int) {
 	}
 	s := &schedule{depth: d, nodes: r.Nodes}
 	r.Nodes = s.run(r.Yield)
+	o.f.steps += len(r.Nodes) + len(s.pool) + s.compared
 	// What r uses from outside is used by the construct, around r, that stands
 	// where the value comes from.
 	outer := func(list []*Value) {
@@ -120,20 +122,21 @@ func (o *orderer) region(r *Region, depth int) {
 // behind them come joints, each of which stands for all loads by index up to
 // some store, so that the store can depend on them as one.
 type schedule struct {
-	depth  int32
-	nodes  []*Node
-	pool   []int32    // what each node comes after, back to back
-	span   [][2]int32 // its part of pool
-	succ   [][]int32  // the reverse
-	wait   []int32    // how many of what it comes after are not ready
-	done   []bool     // emitted
-	out    []*Node
-	heap   []int32 // nodes with effects that are ready
-	quiet  []int32 // others that have become ready and were not looked at
-	loads  []int32 // loads by index since the last joint
-	joint  int32   // the last joint, or −1
-	writer [maxPlaces]int32
-	reader [maxPlaces][]int32
+	depth    int32
+	nodes    []*Node
+	pool     []int32    // what each node comes after, back to back
+	span     [][2]int32 // its part of pool
+	succ     [][]int32  // the reverse
+	wait     []int32    // how many of what it comes after are not ready
+	done     []bool     // emitted
+	out      []*Node
+	heap     []int32 // nodes with effects that are ready
+	quiet    []int32 // others that have become ready and were not looked at
+	loads    []int32 // loads by index since the last joint
+	compared int
+	joint    int32 // the last joint, or −1
+	writer   [maxPlaces]int32
+	reader   [maxPlaces][]int32
 }
 
 // The places of a schedule: the slots, and the bits of places.other.
@@ -303,6 +306,7 @@ func (s *schedule) conflicts(i int32, e effects) {
 
 // compare orders nodes by hash, then as written.
 func (s *schedule) compare(i, j int32) int {
+	s.compared++
 	if int(i) < len(s.nodes) && int(j) < len(s.nodes) {
 		a, b := s.nodes[i], s.nodes[j]
 		if c := cmp.Compare(a.rank(), b.rank()); c != 0 {

@@ -5,7 +5,7 @@ package ir
 // comes, and one of two that are always equal.
 func params(f *Func) bool {
 	linkBrs(f.Body)
-	p := &parameters{clock: 1}
+	p := &parameters{f: f, clock: 1}
 	leaf := int32(0)
 	for _, v := range f.leaves {
 		leaf--
@@ -19,6 +19,7 @@ func params(f *Func) bool {
 }
 
 type parameters struct {
+	f       *Func
 	clock   int32 // Value.mark says when a value was defined; leaves came first
 	changed bool
 }
@@ -34,6 +35,7 @@ func (p *parameters) define(list []*Value) {
 // passes through many of them is gone at once.
 func (p *parameters) region(r *Region) {
 	p.define(r.Params)
+	p.f.steps += len(r.Nodes)
 	for _, n := range r.Nodes {
 		entered := p.clock
 		for _, s := range n.Regions {
@@ -69,6 +71,7 @@ func (p *parameters) results(n *Node, entered int32) {
 	}
 	seen := newSames(len(n.Results))
 	drop := make([]bool, len(n.Results))
+	p.f.steps += len(ways) * len(n.Results)
 	for i, r := range n.Results {
 		v := ways[0][i].find()
 		same := v.mark < entered
@@ -111,6 +114,7 @@ func (p *parameters) loop(n *Node) {
 	}
 	seen := newSames(len(inits))
 	drop := make([]bool, len(inits))
+	p.f.steps += len(ways) * len(inits)
 	for i, q := range body.Params {
 		init := inits[i].find()
 		hash := mix(uint64(init.mark), uint64(init.Index))

@@ -94,7 +94,7 @@ func (f *Func) useSlots() {
 	u.region(f.Body)
 	for s := range u.slots {
 		for t := range n {
-			if u.after[s]&(1<<t) != 0 {
+			if t != s && u.after[s]&(1<<t) != 0 {
 				u.slots[s].LoadsAfterStoreTo = append(u.slots[s].LoadsAfterStoreTo, t)
 			}
 		}

@@ -44,6 +44,7 @@ func build(v *isa.Verified) (*Func, error) {
 		b.env[isa.FirstPreset+i] = f.leaf(Op(isa.SREG), isa.Form{}, uint64(s), s.Type())
 	}
 	body := structure(fl)
+	f.steps = lv.steps + fl.steps
 	b.changes(body)
 	b.list(body, f.Body)
 	if b.err != nil {
@@ -373,8 +374,18 @@ func (b *builder) arg(a *isa.Arg, t isa.Type, src int) *Value {
 	return b.get(int(a.Reg))
 }
 
+// clamp lowers unsigned 64-bit values to at most 2^63 - 1: with a positive
+// constant added they are as stray as they were, where a negative number might
+// not be.
+func (b *builder) clamp(v *Value, src int) *Value {
+	n := b.node(Op(isa.MIN), src)
+	n.Type = isa.U64
+	n.Args = append(n.Args, v, b.f.Const(isa.U64, 1<<63-1))
+	return b.push(n).addResult(isa.U64)
+}
+
 // wide converts an integer to I64. Unsigned 64-bit values from 2^63 on come
-// out negative, which is as stray as they were.
+// out negative, which is as stray as they were while nothing positive is added.
 func (b *builder) wide(v *Value, src int) *Value {
 	if v.Type == isa.I64 {
 		return v
@@ -401,7 +412,11 @@ func (b *builder) address(n *Node, a *isa.Addr, src int) {
 		return
 	}
 	if a.HasReg {
+		v := b.get(int(a.Reg))
+		if v.Type == isa.U64 && a.Offset > 0 {
+			v = b.clamp(v, src)
+		}
 		n.Mem.HasOff = true
-		n.Args = append(n.Args, b.wide(b.get(int(a.Reg)), src))
+		n.Args = append(n.Args, b.wide(v, src))
 	}
 }

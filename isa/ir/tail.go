@@ -8,13 +8,14 @@ package ir
 // Of an If of which a region ends, the other region moves behind it: a chain
 // of guards becomes a list, not a nest.
 func tail(f *Func) bool {
-	t := &tailer{}
+	t := &tailer{f: f}
 	t.count(f.Body)
 	t.region(f.Body, nil, true)
 	return t.changed
 }
 
 type tailer struct {
+	f       *Func
 	changed bool
 	// at is, while a Block's region is worked on, the place in it that has
 	// been reached; first is that of the first node with a Br to the Block.
@@ -39,6 +40,7 @@ func (t *tailer) region(r *Region, target *Node, leads bool) {
 	nodes := r.Nodes
 	out := make([]*Node, 0, min(len(nodes), 16)) // the rest may move into an If
 	for i, n := range nodes {
+		t.f.steps++
 		resolve(n.Args)
 		if target != nil && target.Op == Block && r == target.Regions[0] {
 			t.setAt(target, len(out))

@@ -70,6 +70,7 @@ func New(s isatest.Source, cfg Config) *Case {
 	g.emit(isa.EXIT, isa.Form{})
 	g.close()
 	for i := range g.c.Slots {
+		g.c.Slots[i].Indexed = g.c.Slots[i].Indexed && !g.indirect
 		g.c.Program.Slots = append(g.c.Program.Slots, g.c.Slots[i].Slot)
 	}
 	return g.c
@@ -121,16 +122,19 @@ type generator struct {
 	// alone is set where lanes may have parted: no barrier may stand there.
 	alone bool
 	// quiet is set for good when a lane may have ended where others have not.
-	quiet  bool
-	depth  int
-	loops  int
-	calls  int
-	slot   map[string]int
-	lane   uint8 // u32 register: the lane's number in its block
-	area   uint8 // u64 register: where the lane's part of the scratch slot begins
-	pool   uint8 // u64 register: the handle of a scratch area
-	atomic isa.Op
-	common isa.Op // the atomic of shared memory
+	quiet bool
+	// indirect is set if a slot's number is in a register: then any slot may
+	// be meant, and all are accessed by byte address.
+	indirect bool
+	depth    int
+	loops    int
+	calls    int
+	slot     map[string]int
+	lane     uint8 // u32 register: the lane's number in its block
+	area     uint8 // u64 register: where the lane's part of the scratch slot begins
+	pool     uint8 // u64 register: the handle of a scratch area
+	atomic   isa.Op
+	common   isa.Op // the atomic of shared memory
 }
 
 type variable struct {

@@ -209,7 +209,7 @@ func (g *generator) static(op isa.Op, o isa.Operand) isa.Arg {
 // memory writes a load or store that only this lane can tell from others.
 func (g *generator) memory() {
 	t := g.kind(isa.SetNumeric)
-	switch g.s.Intn(8) {
+	switch g.s.Intn(9) {
 	case 0, 1:
 		g.assign(t, func(d isa.Arg) { g.emit(isa.LDG, of(t), d, g.element(g.input(t))) })
 	case 2:
@@ -228,6 +228,15 @@ func (g *generator) memory() {
 		g.assign(t, func(d isa.Arg) { g.emit(isa.LDG, of(t), d, at) })
 	case 6:
 		g.emit(isa.STG, of(t), g.seen(t), g.own(t))
+	case 8: // the slot's number in a register
+		if g.s.Intn(4) > 0 {
+			return
+		}
+		g.indirect = true
+		h := g.temp()
+		g.emit(isa.MOV, of(isa.I64), reg(h), imm(uint64(g.slotNamed("bytes", isa.U8, 80, false, false))))
+		at := isa.Arg{Kind: isa.ArgAddr, Addr: isa.Addr{Mode: isa.AddrIndirect, Handle: h, HasReg: true, Reg: g.offset(63), Offset: int64(g.s.Intn(9))}}
+		g.assign(t, func(d isa.Arg) { g.emit(isa.LDG, of(t), d, at) })
 	case 7: // nobody else touches the place: the result may be used
 		t = g.kind(isa.SetWide)
 		op := pick(g.s, atomics)

@@ -1,0 +1,250 @@
+package ir
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/isatest"
+	"github.com/hologram-project/hologram/isa/isatest/progen"
+)
+
+// A program changed in one place so that some lane leaves something else
+// behind must not have the same bytes.
+func TestDifferentAnswersHaveDifferentBytes(t *testing.T) {
+	differ := 0
+	for seed := range uint64(900) {
+		s := isatest.FromSeed(seed)
+		cfg := everything
+		cfg.Size, cfg.Faults = 1+int(seed)%25, false
+		c := progen.New(s, cfg)
+		v := verify(t, c.Program)
+		q := *c.Program
+		q.Insts = slices.Clone(q.Insts)
+		if !mutate(s, &q) {
+			continue
+		}
+		w, err := isa.Verify(&q)
+		if err != nil {
+			continue
+		}
+		a := canonical(t, v)
+		b := canonical(t, w)
+		if !bytes.Equal(a.Bytes(), b.Bytes()) {
+			if a.Hash() == b.Hash() {
+				t.Fatal("different bytes, same hash")
+			}
+			differ++
+			continue
+		}
+		for at := range int(c.N) {
+			m, n := newMachine(c.Program, bind(c), c.Params, at), newMachine(&q, bind(c), c.Params, at)
+			if m.walkGraph(v) && n.walkGraph(w) && m.state() != n.state() {
+				t.Fatalf("seed %d: the answers differ, the bytes do not\n%s\n%s\n%v", seed, isa.Disassemble(c.Program), isa.Disassemble(&q), a)
+			}
+		}
+	}
+	if differ < 100 {
+		t.Errorf("only %d programs were changed", differ)
+	}
+}
+
+// mutate changes an operation, an immediate or an offset somewhere.
+func mutate(s isatest.Source, p *isa.Program) bool {
+	in := &p.Insts[s.Intn(len(p.Insts))]
+	row, _ := isa.Lookup(in.Op)
+	for i := range in.Args {
+		a := &in.Args[i]
+		switch {
+		case a.Kind == isa.ArgImm && row.Operands[i].Kind == isa.Src && s.Intn(2) == 0:
+			t := operandType(row.Operands[i].Type, in)
+			a.Bits = (a.Bits + 1 + s.Uint64()%3) & t.Mask()
+			return true
+		case a.Kind == isa.ArgAddr && a.Addr.Mode == isa.AddrByte && s.Intn(2) == 0:
+			a.Addr.Offset++
+			return true
+		}
+	}
+	other := []isa.Op{isa.ADD, isa.SUB, isa.MUL, isa.MIN, isa.MAX}
+	if slices.Contains(other, in.Op) {
+		was := in.Op
+		for in.Op == was {
+			in.Op = other[s.Intn(len(other))]
+		}
+		return true
+	}
+	if row.HasCond {
+		in.Cond = isa.EQ + (in.Cond.Signed()-isa.EQ+1)%6
+		return true
+	}
+	return false
+}
+
+// pairs of programs that must, or must not, have the same bytes.
+func TestBytesOfPairs(t *testing.T) {
+	const head = "slot a i32\nslot b i32\nslot c i32\nslot m u8\nparam k u32\ndata t i32 { 4, 5, 6 }\nshared 64\n"
+	for _, tc := range []struct {
+		name string
+		same bool
+		x, y string
+	}{
+		{"stores to different slots change places", true,
+			"ldg.i32 x, a[index]; stg.i32 x, b[index]; stg.i32 7, c[index]",
+			"ldg.i32 x, a[index]; stg.i32 7, c[index]; stg.i32 x, b[index]"},
+		{"stores to one slot do not", false,
+			"stg.i32 1, b[0]; stg.i32 2, b[2]",
+			"stg.i32 2, b[2]; stg.i32 1, b[0]"},
+		{"a load by index stays before a later store by index", false,
+			"ldg.i32 x, a[index]; stg.i32 1, b[index]; stg.i32 x, c[index]",
+			"stg.i32 1, b[index]; ldg.i32 x, a[index]; stg.i32 x, c[index]"},
+		{"a load by byte address does not", true,
+			"ldg.i32 x, m[4]; stg.i32 1, b[index]; stg.i32 x, c[index]",
+			"stg.i32 1, b[index]; ldg.i32 x, m[4]; stg.i32 x, c[index]"},
+		{"a load is shared across a store to another slot", true,
+			"ldg.i32 x, a[index]; stg.i32 x, b[index]; ldg.i32 y, a[index]; stg.i32 y, c[index]",
+			"ldg.i32 x, a[index]; stg.i32 x, b[index]; stg.i32 x, c[index]"},
+		{"but not across one to its own", false,
+			"ldg.i32 x, b[index]; stg.i32 3, b[0]; ldg.i32 y, b[index]; stg.i32 y, c[index]",
+			"ldg.i32 x, b[index]; stg.i32 3, b[0]; stg.i32 x, c[index]"},
+		{"nor across a barrier", false,
+			"lds.i32 x, shared[0]; bar_sync 0; lds.i32 y, shared[0]; add.i32 x, x, y; stg.i32 x, c[index]",
+			"lds.i32 x, shared[0]; bar_sync 0; add.i32 x, x, x; stg.i32 x, c[index]"},
+		{"MAD is MUL and ADD", true,
+			"ldg.i32 x, a[index]; mad.i32 x, x, 3, x; stg.i32 x, c[index]",
+			"ldg.i32 x, a[index]; mul.i32 y, 3, x; add.i32 x, x, y; stg.i32 x, c[index]"},
+		{"REDUCE is a chain", true,
+			"ldg.i32 r1, a[index]; mul.i32 r2, r1, 7; mov.i32 r3, 9; reduce_min.i32 x, r1, 3; stg.i32 x, c[index]",
+			"ldg.i32 x, a[index]; mul.i32 y, x, 7; min.i32 x, x, y; min.i32 x, x, 9; stg.i32 x, c[index]"},
+		{"preset registers are special values", true,
+			"cvt.i32.u32 x, r252; stg.i32 x, c[index]",
+			"sreg l, lane.x; cvt.i32.u32 x, l; stg.i32 x, c[index]"},
+		{"a constant offset joins the address", true,
+			"mov.u32 o, 8; ldg.i32 x, m[o + 4]; stg.i32 x, c[index]",
+			"ldg.i32 x, m[12]; stg.i32 x, c[index]"},
+		{"phi is a byte address", true,
+			"ldg.i32 x, phi(0, 1, 4); stg.i32 x, c[index]",
+			"ldg.i32 x, boundary[260]; stg.i32 x, c[index]"},
+		{"a constant element of a table is its value", true,
+			"ldc.i32 x, t[1]; stg.i32 x, c[index]",
+			"stg.i32 5, c[index]"},
+		{"a diamond with equal sides for the predicate's inverse", true,
+			"ldg.i32 x, a[index]; set.lt.i32 p, x, 3; bra l, p; add.i32 y, x, 1; bra e; l: mul.i32 y, x, 5; e: stg.i32 y, c[index]",
+			"ldg.i32 x, a[index]; set.ge.i32 p, x, 3; bra l, p; mul.i32 y, x, 5; bra e; l: add.i32 y, x, 1; e: stg.i32 y, c[index]"},
+		{"which lanes store matters", false,
+			"ldg.i32 x, a[index]; set.lt.i32 p, x, 3; bra e, p; stg.i32 x, c[index]; e:",
+			"ldg.i32 x, a[index]; set.lt.i32 p, x, 3; bra e, !p; stg.i32 x, c[index]; e:"},
+		{"a branch on a constant is gone", true,
+			"set.lt.i32 p, 3, 4; bra e, p; stg.i32 1, c[index]; e: stg.i32 2, b[index]",
+			"stg.i32 2, b[index]"},
+		{"a loop of no rounds is gone", true,
+			"mov.i32 x, 1; loop 0, e; add.i32 x, x, 1; e: stg.i32 x, c[index]",
+			"stg.i32 1, c[index]"},
+		{"a loop costs fuel even if it does nothing", false,
+			"loop 3, e; e: stg.i32 1, c[index]",
+			"stg.i32 1, c[index]"},
+		{"what may fault is not dead", false,
+			"ldg.i32 x, a[4]; stg.i32 1, c[index]",
+			"stg.i32 1, c[index]"},
+		{"a division by a constant is", true,
+			"ldg.i32 x, a[index]; div.i32 x, x, 3; stg.i32 1, c[index]",
+			"stg.i32 1, c[index]"},
+		{"an invariant loop variable is none", true,
+			"ldg.i32 x, a[index]; mov.i32 s, 0; loop 5, e; mov.i32 y, x; add.i32 s, s, y; mov.i32 x, y; e: stg.i32 s, c[index]",
+			"ldg.i32 x, a[index]; mov.i32 s, 0; loop 5, e; add.i32 s, s, x; e: stg.i32 s, c[index]"},
+		{"loop variables are told apart", true,
+			"mov.i32 i, 0; mov.i32 s, 0; loop 5, e; add.i32 s, s, i; add.i32 i, i, 1; e: stg.i32 s, c[index]",
+			"mov.i32 s, 0; mov.i32 i, 0; loop 5, e; add.i32 s, i, s; add.i32 i, i, 1; e: stg.i32 s, c[index]"},
+		{"nested loops' variables too", true,
+			"mov.i32 i, 0; mov.i32 s, 0; loop 5, e; mov.i32 j, 0; loop 4, f; add.i32 y, i, j; add.i32 s, s, y; add.i32 j, j, 1; f: add.i32 i, i, 1; e: stg.i32 s, c[index]",
+			"mov.i32 s, 0; mov.i32 i, 0; loop 5, e; mov.i32 j, 0; loop 4, f; add.i32 y, j, i; add.i32 j, j, 1; add.i32 s, y, s; f: add.i32 i, i, 1; e: stg.i32 s, c[index]"},
+		{"float zeros differ", false,
+			"cvt.f32.u32 x, r252; add.f32 x, x, 0x0p+0; bitcast.i32.f32 y, x; stg.i32 y, c[index]",
+			"cvt.f32.u32 x, r252; bitcast.i32.f32 y, x; stg.i32 y, c[index]"},
+		{"−0 is nothing to add", true,
+			"cvt.f32.u32 x, r252; add.f32 x, x, -0x0p+0; bitcast.i32.f32 y, x; stg.i32 y, c[index]",
+			"cvt.f32.u32 x, r252; bitcast.i32.f32 y, x; stg.i32 y, c[index]"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var fs []*Func
+			for _, code := range []string{tc.x, tc.y} {
+				head := head
+				if strings.Contains(tc.x, "phi") {
+					head = strings.Replace(head, "shared", "slot boundary u8\nshared", 1)
+				}
+				text := "program p\n" + head + strings.ReplaceAll(code, ";", "\n") + "\nexit\n"
+				v := verified(t, text)
+				f := canonical(t, v)
+				agree(t, v, f)
+				fs = append(fs, f)
+			}
+			if same := bytes.Equal(fs[0].Bytes(), fs[1].Bytes()); same != tc.same {
+				t.Errorf("same bytes: %v\n%v\n%v", same, fs[0], fs[1])
+			}
+		})
+	}
+}
+
+// Sizes and declarations are part of what a program is.
+func TestDeclarationsAreInTheBytes(t *testing.T) {
+	seen := map[string]string{}
+	for _, decl := range []string{
+		"", "shared 4\n", "shared 8\n", "block 32\n", "block 32 2\n", "param k u32\n", "param k i32\n",
+		"slot d u8\n", "slot d i8\n", "data t u8 { 1 }\n", "data t u8 { 2 }\n", "data t u8 { 1, 2 }\n",
+	} {
+		f := canonical(t, verified(t, "program p\nslot c i32\n"+decl+"stg.i32 1, c[index]\nexit\n"))
+		k := string(f.Bytes())
+		if other, ok := seen[k]; ok {
+			t.Errorf("%q and %q have the same bytes", decl, other)
+		}
+		seen[k] = decl
+	}
+}
+
+// What the verifier says of slots covers what the canonical form does.
+func TestSlotsStayWithinTheVerifiers(t *testing.T) {
+	for seed := range uint64(100) {
+		c := progen.New(isatest.FromSeed(seed), everything)
+		v := verify(t, c.Program)
+		f := canonical(t, v)
+		for i, u := range f.Slots {
+			s := v.Slots[i]
+			if u.Reads && !s.Reads || u.Writes && !s.Writes || u.Indexed && !s.Indexed || u.Bytes && !s.Bytes {
+				t.Fatalf("slot %d: %+v, by the verifier %+v\n%v", i, u, s, f)
+			}
+			if !u.Indexed || u.Bytes {
+				continue
+			}
+			for _, to := range u.LoadsAfterStoreTo {
+				if o := f.Slots[to]; o.Indexed && !o.Bytes && !slices.Contains(s.LoadsAfterStoreTo, to) {
+					t.Fatalf("seed %d: slot %d is loaded after a store to %d, which the program as written does not do\n%s\n%v", seed, i, to, isa.Disassemble(c.Program), f)
+				}
+			}
+		}
+	}
+}
+
+// The work of the passes must not outgrow n log n: ten times the program may
+// be at most 10·log(10n)/log(n) times the work, with some room for what small
+// programs save.
+func TestWorkGrowsNoFasterThanNLogN(t *testing.T) {
+	for _, sh := range shapes {
+		t.Run(sh.name, func(t *testing.T) {
+			work := func(n int) float64 {
+				v := verified(t, sh.make(n))
+				f, _, err := Canonical(v)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return float64(f.steps) / float64(len(v.Program.Insts))
+			}
+			small, large := work(1000), work(10000)
+			t.Log(fmt.Sprintf("steps an instruction: %.1f at 1000, %.1f at 10000", small, large))
+			if large > small*4/3*1.1 {
+				t.Errorf("steps an instruction: %.1f at 1000, %.1f at 10000", small, large)
+			}
+		})
+	}
+}
