@@ -2,7 +2,6 @@ package ir
 
 import (
 	"bytes"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -241,7 +240,7 @@ func TestWorkGrowsNoFasterThanNLogN(t *testing.T) {
 				return float64(f.steps) / float64(len(v.Program.Insts))
 			}
 			small, large := work(1000), work(10000)
-			t.Log(fmt.Sprintf("steps an instruction: %.1f at 1000, %.1f at 10000", small, large))
+			t.Logf("steps an instruction: %.1f at 1000, %.1f at 10000", small, large)
 			if large > small*4/3*1.1 {
 				t.Errorf("steps an instruction: %.1f at 1000, %.1f at 10000", small, large)
 			}

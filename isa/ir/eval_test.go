@@ -415,7 +415,7 @@ func (m *machine) walkInst(in *isa.Located, regs *[numVars]uint64, types *[numVa
 		}
 		imm |= allocs[in.Src] << 32
 	}
-	set2 := row.Operands != nil && len(row.Operands) > 0 && (row.Operands[0].Kind == isa.Dst || row.Operands[0].Kind == isa.PredDst)
+	set2 := len(row.Operands) > 0 && (row.Operands[0].Kind == isa.Dst || row.Operands[0].Kind == isa.PredDst)
 	v := m.inst(in.Op, in.Form, imm, mem, args)
 	if set2 {
 		set(v, result)
