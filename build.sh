@@ -33,7 +33,8 @@ TEXT
 TEST_STEPS='
 race           go test -race -timeout 20m ./...
 pytest         '$PY' -m pytest
-go-test        go test ./...
+go-test        cover
+random         go test ./backends/cpu -run TestConformance/random -v -timeout 30m -args -programs 100000
 fuzz           fuzz_each
 staticcheck    go tool staticcheck ./...
 mypy           '$PY' -m mypy
@@ -163,7 +164,7 @@ fuzz_each() {
   go list ./... | while read -r package; do
     go test -list '^Fuzz' "$package" | { grep '^Fuzz' || true; } | while read -r target; do
       echo "$package $target"
-      go test -run '^$' -fuzz "^$target\$" -fuzztime "$FUZZTIME" "$package"
+      go test -run '^$' -fuzz "^$target\$" -fuzztime "$FUZZTIME" -fuzzminimizetime 1s "$package"
     done
   done
 }

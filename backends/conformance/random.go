@@ -232,3 +232,16 @@ func (got *result) differs(want *result, c *progen.Case) error {
 	}
 	return nil
 }
+
+// Fuzz lets Go's fuzzer choose the seeds of random programs.
+func Fuzz(f *testing.F, open func() backends.Backend) {
+	f.Add(uint64(1))
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		r, oracle := newRig(t, open()), newRig(t, interp.New())
+		defer r.close()
+		defer oracle.close()
+		if _, err := r.compare(oracle, seed); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
+	})
+}

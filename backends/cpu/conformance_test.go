@@ -11,3 +11,7 @@ import (
 func TestConformance(t *testing.T) {
 	conformance.Run(t, func() backends.Backend { return cpu.New(2) })
 }
+
+func FuzzConformance(f *testing.F) {
+	conformance.Fuzz(f, func() backends.Backend { return cpu.New(2) })
+}
