@@ -65,7 +65,7 @@ func (t *text) program() *isa.Program {
 }
 
 // rewriteSeeds is how many programs each rewrite is tried on.
-const rewriteSeeds = 60
+const rewriteSeeds = 40
 
 // rewrite is a change to a program that must not show in its canonical bytes.
 type rewrite struct {

@@ -1,6 +1,7 @@
 package ir
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/hologram-project/hologram/isa"
@@ -128,7 +129,11 @@ func identities(t *testing.T, op isa.Op, row *isa.Row, f isa.Form) (changed int)
 				}
 			}
 			g, w := newMachine(p, slots, nil, 0), newMachine(p, slots, nil, 0)
+			both := slices.Contains(args, y)
 			for at := range n * n {
+				if !both && at%n != (at/n*7+3)%n {
+					continue // y is only what is chosen instead of x
+				}
 				g.at, g.steps = at, 100
 				w.at, w.steps = at, 100
 				g.walkGraph(v)
