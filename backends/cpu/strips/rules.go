@@ -73,9 +73,9 @@ var binaries = map[isa.Op]table2{
 	isa.REM: ints2(remInt[int8], remInt[int16], remInt[int32], remInt[int64],
 		remInt[uint8], remInt[uint16], remInt[uint32], remInt[uint64]),
 	isa.MIN: floats2(ints2(minimum[int8], minimum[int16], minimum[int32], minimum[int64],
-		minimum[uint8], minimum[uint16], minimum[uint32], minimum[uint64]), minimum[float32], minimum[float64]),
+		minimum[uint8], minimum[uint16], minimum[uint32], minimum[uint64]), minF32, minimum[float64]),
 	isa.MAX: floats2(ints2(maximum[int8], maximum[int16], maximum[int32], maximum[int64],
-		maximum[uint8], maximum[uint16], maximum[uint32], maximum[uint64]), maximum[float32], maximum[float64]),
+		maximum[uint8], maximum[uint16], maximum[uint32], maximum[uint64]), maxF32, maximum[float64]),
 	isa.MULHI: ints2(nil, nil, mulHiSigned32, mulHiSigned64, nil, nil, mulHiUnsigned32, mulHiUnsigned64),
 	isa.AND:   bits2(and[uint8], and[uint16], and[uint32], and[uint64], and[uint8]),
 	isa.OR:    bits2(or[uint8], or[uint16], or[uint32], or[uint64], or[uint8]),
@@ -139,7 +139,7 @@ func primitive(op isa.Op, form isa.Form) *step {
 		case t == isa.F32:
 			s.l3 = fmaF32Lanes
 		case t == isa.F64:
-			s.l3 = fma64
+			s.l3 = fmaF64Lanes
 		}
 		return s.orNil(s.l3 != nil)
 	case isa.SET:
