@@ -148,8 +148,8 @@ func (d *device) views(l *backends.Launch) ([]*block, error) {
 		}
 		lo, hi := int64(0), max(v.Bytes, int64(v.Type.Size()))
 		up := int64(v.Type.Size())
-		for k := range l.Rank {
-			reach := (l.Shape[k] - 1) * v.Stride[k] * int64(v.Type.Size())
+		for k := range v.Rank {
+			reach := (v.Shape[k] - 1) * v.Stride[k] * int64(v.Type.Size())
 			lo += min(reach, 0)
 			up += max(reach, 0)
 		}
