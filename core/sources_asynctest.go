@@ -13,6 +13,6 @@ import (
 // asynchronous and has memory of its own.
 func init() {
 	sources = append(sources, source{name: "asynctest", make: func() backends.Backend {
-		return asynctest.New(asynctest.Options{Delay: 200 * time.Microsecond, Memory: 1 << 30})
+		return asynctest.New(asynctest.Options{Delay: 50 * time.Microsecond, Memory: 1 << 30})
 	}})
 }

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import DTYPES, buffer
+from support import DTYPES, buffer, from_dlpack
 
 import hologram as hg
 from hologram._dtypes import dtype_of
@@ -220,7 +220,7 @@ def test_exported_views_outlive_the_buffer(host: hg.Executor, how: str) -> None:
         "asarray": np.asarray,
         "memoryview": lambda b: b.memoryview(),
         "buffer": lambda b: memoryview(b),
-        "dlpack": np.from_dlpack,
+        "dlpack": from_dlpack,
     }[how](b)
     b.free()
     gc.collect()

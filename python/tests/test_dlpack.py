@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import DTYPES
+from support import DTYPES, from_dlpack
 
 import hologram as hg
 
@@ -15,7 +15,7 @@ import hologram as hg
 @pytest.mark.parametrize("name", [n for n in DTYPES if n != "bf16"])
 def test_numpy_reads_buffers(host: hg.Executor, name: str) -> None:
     b = host.allocate(6, name)
-    x = np.from_dlpack(b)
+    x = from_dlpack(b)
     assert x.dtype == b.dtype
     b.fill(3)
     assert (x == 3).all()
@@ -24,7 +24,7 @@ def test_numpy_reads_buffers(host: hg.Executor, name: str) -> None:
 
 def test_shape_and_strides(host: hg.Executor) -> None:
     b = host.from_numpy(np.arange(12, dtype=np.int64))
-    x = np.from_dlpack(b.view((3, 2), offset=1, strides=[4, 2]))
+    x = from_dlpack(b.view((3, 2), offset=1, strides=[4, 2]))
     assert x.tolist() == [[1, 3], [5, 7], [9, 11]]
 
 
@@ -67,7 +67,7 @@ def test_read_only_is_kept(host: hg.Executor) -> None:
         b.fill(0)
     with pytest.raises(BufferError, match="read-only"):
         b.__dlpack__()
-    assert not np.from_dlpack(b).flags.writeable
+    assert not from_dlpack(b).flags.writeable
 
 
 def test_capsules_are_used_once(host: hg.Executor) -> None:
@@ -108,7 +108,7 @@ def test_copy_and_device_arguments(host: hg.Executor) -> None:
             options.pop("copy", None)
             return b.__dlpack__(copy=True, **options)
 
-    x = np.from_dlpack(Copied())
+    x = from_dlpack(Copied())
     b.fill(9)
     assert x.tolist() == [0, 1, 2, 3]
     assert b.__dlpack__(copy=False) is not None
