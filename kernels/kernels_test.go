@@ -1,6 +1,8 @@
 package kernels
 
 import (
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -155,6 +157,26 @@ func TestEmpty(t *testing.T) {
 		p, err := c.op.Plan(isa.F32, c.dims, make([]uint64, len(c.op.Scalars)))
 		if err != nil || len(p.Steps) != c.steps {
 			t.Errorf("%s %v: %v, %v; want %d steps", c.op.Name, c.dims, p, err, c.steps)
+		}
+	}
+}
+
+// An operation has a file of its name, and a file that holds none is listed here.
+func TestEveryFileIsRegistered(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared := []string{"kernels", "registry", "reduce", "loss", "kernels_test"}
+	for _, file := range files {
+		name := strings.TrimSuffix(file, ".go")
+		if _, ok := Lookup(name); !ok && !slices.Contains(shared, name) {
+			t.Errorf("%s: All in registry.go has no operation %s", file, name)
+		}
+	}
+	for _, op := range All {
+		if !slices.Contains(files, op.Name+".go") {
+			t.Errorf("operation %s has no file %s.go", op.Name, op.Name)
 		}
 	}
 }
