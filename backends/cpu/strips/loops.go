@@ -336,11 +336,16 @@ func blend[T unsigned](d, a, mask unsafe.Pointer, n int) {
 	}
 }
 
-// fill puts v into n lanes of d.
+// fill puts v into n lanes of d. Beyond the first few it copies what is there,
+// which is the fastest way to store in Go.
 func fill[T unsigned](d unsafe.Pointer, v T, n int) {
 	x := lanes[T](d, n)
-	for i := range x {
+	k := min(n, 16)
+	for i := range x[:k] {
 		x[i] = v
+	}
+	for ; k < n; k *= 2 {
+		copy(x[k:], x[:k])
 	}
 }
 

@@ -54,13 +54,18 @@ const (
 	scratchBytes  = 1 << 20
 )
 
-// width is the number of lanes of a strip where blocks don't matter.
+// width is the number of lanes of a strip where blocks don't matter: a power
+// of two, so that strips lie in one row of the matrices that are as wide.
 func (k *Kernel) width() int {
 	w := registerBytes / max(k.laneBytes, 1)
 	if k.poolBytes > 0 {
 		w = min(w, scratchBytes/k.poolBytes)
 	}
-	return min(max(w, minWidth), maxWidth) &^ 63
+	width := minWidth
+	for width < maxWidth && 2*width <= w {
+		width *= 2
+	}
+	return width
 }
 
 // frame takes a frame for strips of the given width, or makes one.

@@ -1,0 +1,167 @@
+package strips
+
+import (
+	"errors"
+	"math"
+	"runtime/debug"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cpu/workers"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/ir"
+)
+
+// TestNoAllocation launches again and again, small and large, without and
+// with divergence, fuel, faults left out.
+func TestNoAllocation(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // the collector's own don't count
+	divergent := canonical(t, `
+program d
+slot a f32
+slot b f32
+slot c f32
+  ldg.f32 x, a[index]
+  cvt.u32.f32 n, x
+  and.u32 n, n, 3
+  loop n, end
+  exp.f32 y, x
+  set.lt.f32 p, y, 0x1p+0
+  bra end, p
+  add.f32 x, x, y
+end:
+  stg.f32 x, c[index]
+  exit`)
+	for name, f := range map[string]*ir.Func{"add": addTree(), "divergent": divergent} {
+		for _, n := range []int{1, 1024, 200000} {
+			k := mustCompile(t, f)
+			kept = nil
+			l := flat(n, 256)
+			for range 3 {
+				x := make([]float32, n)
+				for i := range x {
+					x[i] = float32(i % 10)
+				}
+				l.Slots = append(l.Slots, view(isa.F32, x))
+			}
+			l.Fuel = 1000
+			pool := workers.New(2)
+			run := func() {
+				if err := k.Run(l, pool); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 10 {
+				run()
+			}
+			// With workers the number of frames in use varies at first.
+			allowed := 0.0
+			if n > 100000 {
+				allowed = 0.5
+			}
+			if a := testing.AllocsPerRun(50, run); a > allowed {
+				t.Errorf("%s of %d: %v allocations a launch", name, n, a)
+			}
+			pool.Close()
+			k.Release()
+		}
+	}
+}
+
+// TestInPlace binds an out slot to the view of an in slot: values loaded
+// before the store keep what they were.
+func TestInPlace(t *testing.T) {
+	tr := newTree(isa.F32, isa.F32, isa.F32)
+	x := tr.load(0)
+	y := tr.bin(isa.ADD, x, x)
+	z := tr.bin(isa.MUL, x, y)
+	tr.store(1, y) // the view of slot 0
+	tr.store(2, z)
+	k := mustCompile(t, tr.f)
+	const n = 3000
+	a, c := make([]float32, n), make([]float32, n)
+	for i := range a {
+		a[i] = float32(i)
+	}
+	if err := k.Run(flat(n, 64, view(isa.F32, a), view(isa.F32, a), view(isa.F32, c)), alone); err != nil {
+		t.Fatal(err)
+	}
+	for i := range a {
+		v := float32(i)
+		if a[i] != 2*v || c[i] != v*(2*v) {
+			t.Fatalf("element %d: %v and %v", i, a[i], c[i])
+		}
+	}
+}
+
+// endless is a loop that no lane leaves.
+const endless = `
+program endless
+slot c u32
+again:
+  stg.u32 1, c[index]
+  bra again
+  exit`
+
+func TestCancel(t *testing.T) {
+	k := mustCompile(t, canonical(t, endless))
+	for _, n := range []int{1, 5000000} {
+		kept = nil
+		l := flat(n, 1, view(isa.U32, make([]uint32, n)))
+		l.Cancel = new(atomic.Bool)
+		time.AfterFunc(5*time.Millisecond, func() { l.Cancel.Store(true) })
+		if err := k.Run(l, workers.New(2)); !errors.Is(err, backends.ErrCancelled) {
+			t.Errorf("%d lanes: %v", n, err)
+		}
+	}
+}
+
+func TestFuel(t *testing.T) {
+	k := mustCompile(t, canonical(t, endless))
+	l := flat(100, 32, view(isa.U32, make([]uint32, 100)))
+	l.Fuel = 50
+	var pf *backends.ProgramFault
+	if err := k.Run(l, alone); !errors.As(err, &pf) || pf.Kind != isa.FaultFuel {
+		t.Errorf("outcome %v", err)
+	}
+}
+
+// TestWindow compares the check of addresses with exact sums at the ends of
+// all ranges.
+func TestWindow(t *testing.T) {
+	ends := []int64{math.MinInt64, math.MinInt64 + 1, -1 << 62, -17, -8, -1, 0, 1, 4, 8, 100, 1 << 62, math.MaxInt64 - 8, math.MaxInt64 - 1, math.MaxInt64}
+	for _, bytes := range []int64{0, 1, 4, 8, 100, 1 << 62, math.MaxInt64} {
+		for _, offset := range ends {
+			for _, size := range []int{1, 4, 8} {
+				lo, hi := window(offset, bytes, size)
+				for _, v := range ends {
+					sum, carry := v+offset, (v >= 0) == (offset >= 0) && (v+offset >= 0) != (v >= 0)
+					want := !carry && sum >= 0 && sum <= bytes-int64(size)
+					if got := v >= lo && v <= hi; got != want {
+						t.Errorf("%d + %d, %d of %d bytes: %v", v, offset, size, bytes, got)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestPlaces sees that registers that are needed at the same time, or one in
+// a loop and another before it, have places of their own.
+func TestPlaces(t *testing.T) {
+	c := &compiler{k: &Kernel{regs: []regInfo{
+		{size: 4, start: 0, end: 10}, {size: 4, start: 1, end: 4}, {size: 4, start: 5, end: 6},
+		{size: 8, start: 2, end: 3}, {size: 4, start: 4, end: 9, lasting: true}, {size: 4, start: 11, end: 12},
+	}}}
+	c.allocate()
+	var all []int
+	for _, r := range c.k.regs {
+		all = append(all, r.place)
+	}
+	if c.k.laneBytes != 4+4+8+4 || all[2] != all[1] || all[5] == all[4] || slices.Index(all, all[0]) != 0 {
+		t.Errorf("places %v, %d bytes", all, c.k.laneBytes)
+	}
+}

@@ -1,0 +1,146 @@
+package workers
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// counter counts how often each chunk is taken, and by how many threads.
+type counter struct {
+	seen    []atomic.Int32
+	threads atomic.Int32
+	work    func(chunk int)
+}
+
+func (c *counter) Run(j *Job) {
+	c.threads.Add(1)
+	for {
+		i, ok := j.Next()
+		if !ok {
+			return
+		}
+		c.seen[i].Add(1)
+		if c.work != nil {
+			c.work(i)
+		}
+	}
+}
+
+func newCounter(chunks int) *counter { return &counter{seen: make([]atomic.Int32, chunks)} }
+
+func (c *counter) check(t *testing.T) {
+	t.Helper()
+	for i := range c.seen {
+		if n := c.seen[i].Load(); n != 1 {
+			t.Fatalf("chunk %d was taken %d times", i, n)
+		}
+	}
+}
+
+// TestEveryChunkOnce runs jobs from several goroutines over pools of several
+// sizes.
+func TestEveryChunkOnce(t *testing.T) {
+	for _, threads := range []int{-1, 1, 2, 5} {
+		p := New(threads)
+		var callers sync.WaitGroup
+		for range 4 {
+			callers.Add(1)
+			go func() {
+				defer callers.Done()
+				for n := range 200 {
+					c := newCounter(n)
+					p.Run(n, c)
+					c.check(t)
+				}
+			}()
+		}
+		callers.Wait()
+		p.Close()
+	}
+}
+
+// TestWorkersHelp has a job whose first chunk ends only when another thread
+// has taken the second.
+func TestWorkersHelp(t *testing.T) {
+	p := New(2)
+	defer p.Close()
+	second := make(chan struct{})
+	c := newCounter(2)
+	c.work = func(chunk int) {
+		if chunk == 0 {
+			<-second
+		} else {
+			close(second)
+		}
+	}
+	p.Run(2, c)
+	c.check(t)
+	if n := c.threads.Load(); n != 2 {
+		t.Errorf("%d threads took part", n)
+	}
+}
+
+// TestCallerNeverWaitsForTheIdle has all workers busy with one job, while
+// another is run by its caller alone.
+func TestCallerNeverWaitsForTheIdle(t *testing.T) {
+	p := New(2)
+	defer p.Close()
+	hold, inside := make(chan struct{}), make(chan struct{}, 2)
+	long := newCounter(2)
+	long.work = func(int) {
+		inside <- struct{}{}
+		<-hold
+	}
+	done := make(chan struct{})
+	go func() {
+		p.Run(2, long)
+		close(done)
+	}()
+	<-inside
+	<-inside
+	c := newCounter(10)
+	p.Run(10, c)
+	c.check(t)
+	if n := c.threads.Load(); n != 1 {
+		t.Errorf("%d threads took part", n)
+	}
+	close(hold)
+	<-done
+}
+
+// TestStaleInvitations has invitations wait that are answered when their jobs
+// are long over and used again.
+func TestStaleInvitations(t *testing.T) {
+	p := New(3)
+	defer p.Close()
+	for range 2000 {
+		c := newCounter(3)
+		p.Run(3, c)
+		c.check(t)
+	}
+}
+
+// TestSetThreads changes the number between jobs, and runs after Close.
+func TestSetThreads(t *testing.T) {
+	p := New(1)
+	for _, n := range []int{4, 1, 2, 0, 100000} {
+		p.SetThreads(n)
+		if got := p.Threads(); got != min(max(n, 1), maxThreads) {
+			t.Errorf("SetThreads(%d) gives %d", n, got)
+		}
+		if n < 10 {
+			c := newCounter(50)
+			c.work = func(int) { time.Sleep(10 * time.Microsecond) }
+			p.Run(50, c)
+			c.check(t)
+		}
+	}
+	p.SetThreads(2)
+	p.Close()
+	p.Close()
+	c := newCounter(5)
+	p.Run(5, c)
+	c.check(t)
+}
