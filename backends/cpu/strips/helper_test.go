@@ -57,10 +57,6 @@ func (t *tree) set(c isa.Cond, a, b *ir.Value) *ir.Value {
 	return t.op(isa.SET, isa.Form{Type: a.Type, Cond: c}, isa.Pred, a, b)
 }
 
-func (t *tree) special(s isa.Special) *ir.Value {
-	return t.node(&ir.Node{Op: ir.Op(isa.SREG), Imm: uint64(s)}, s.Type())
-}
-
 func (t *tree) load(slot int) *ir.Value {
 	ty := t.f.SlotTypes[slot]
 	return t.node(&ir.Node{Op: ir.Op(isa.LDG), Form: isa.Form{Type: ty}, Mem: ir.Mem{Mode: isa.AddrIndex, Slot: slot}}, ty)
@@ -69,23 +65,6 @@ func (t *tree) load(slot int) *ir.Value {
 func (t *tree) store(slot int, v *ir.Value) {
 	t.f.Slots[slot].Writes = true
 	t.node(&ir.Node{Op: ir.Op(isa.STG), Form: isa.Form{Type: v.Type}, Mem: ir.Mem{Mode: isa.AddrIndex, Slot: slot}, Args: []*ir.Value{v}})
-}
-
-// region builds a region of a construct.
-func (t *tree) region(params []*ir.Value, build func() []*ir.Value) *ir.Region {
-	r := &ir.Region{Params: params}
-	for i, p := range params {
-		p.Param, p.Index = r, i
-	}
-	outer := t.nodes
-	t.nodes = &r.Nodes
-	r.Yield = build()
-	t.nodes = outer
-	return r
-}
-
-func (t *tree) br(target *ir.Node, args ...*ir.Value) {
-	t.node(&ir.Node{Op: ir.Br, Target: target, Args: args})
 }
 
 // kept holds what views refer to, which the collector can't see. A test that

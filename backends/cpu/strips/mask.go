@@ -67,34 +67,3 @@ func maskCopy(d unsafe.Pointer, m mask, n int) mask {
 	move(1, d, m.p, (n+7)&^7)
 	return mask{d, m.count}
 }
-
-// maskWithout returns, in d, the lanes of m for which drop is 0.
-func maskWithout(d unsafe.Pointer, m mask, drop unsafe.Pointer, n int) mask {
-	words := (n + 7) / 8
-	x, z := lanes[uint64](d, words), lanes[uint64](drop, words)
-	const all = 0x0101010101010101
-	count := 0
-	for i := range x {
-		in := uint64(all)
-		if m.p != nil {
-			in = *(*uint64)(unsafe.Add(m.p, 8*i))
-		} else if i == n/8 {
-			in = all & tail(n)
-		}
-		t := in &^ z[i]
-		x[i] = t
-		count += bits.OnesCount64(t)
-	}
-	return mask{d, count}
-}
-
-// first returns the lowest lane of m for which the byte array at q holds 1,
-// or -1.
-func (m mask) first(q unsafe.Pointer, n int) int {
-	for i, v := range lanes[uint8](q, n) {
-		if v != 0 && m.has(i) {
-			return i
-		}
-	}
-	return -1
-}
