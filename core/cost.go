@@ -120,7 +120,7 @@ func roundsOf(p *isa.Program, reg uint8) (rounds float64, param int, unknown boo
 // they may take for ever.
 func (c *cost) of(n uint64, cells []uint64, longest int64) float64 {
 	if c.unknown > 0 && longest == 0 {
-		return forever
+		return endless
 	}
 	lane := c.unknown * float64(longest)
 	for i := range c.terms {
@@ -133,5 +133,5 @@ func (c *cost) of(n uint64, cells []uint64, longest int64) float64 {
 	return lane * float64(n)
 }
 
-// forever is the cost of a launch that may never end.
-const forever = 1e300
+// endless is the cost of a launch that may never end.
+const endless = 1e300

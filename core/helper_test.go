@@ -1,0 +1,124 @@
+package core
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/asynctest"
+	"github.com/hologram-project/hologram/isa"
+)
+
+// testDevices are the devices that a test runs on: the host's, and one that is
+// asynchronous and has memory of its own.
+func testDevices(t *testing.T) map[string]*Device {
+	t.Helper()
+	host, err := DeviceFor("cpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]*Device{"cpu": host, "async": asyncDevice(t, asynctest.Options{Delay: 20 * time.Microsecond})}
+}
+
+func asyncDevice(t *testing.T, o asynctest.Options) *Device {
+	t.Helper()
+	b := asynctest.New(o)
+	dev, err := b.Open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := newDevice("async", b, dev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func executorOn(t *testing.T, d *Device) *Executor {
+	t.Helper()
+	ex, err := d.NewExecutor()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ex.Close() })
+	return ex
+}
+
+// onEach runs a test on an executor of each device.
+func onEach(t *testing.T, test func(t *testing.T, ex *Executor)) {
+	t.Helper()
+	for name, d := range testDevices(t) {
+		t.Run(name, func(t *testing.T) { test(t, executorOn(t, d)) })
+	}
+}
+
+// wait returns the outcome of work.
+func wait(ev *Event, err error) error {
+	if ev == nil {
+		return err
+	}
+	for {
+		if err := ev.Wait(time.Second); !errors.Is(err, backends.ErrPending) {
+			return err
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hostBytes makes memory that stays where it is, unlike a goroutine's stack.
+//
+//go:noinline
+func hostBytes(n int64) []byte { return make([]byte, n) }
+
+// floats makes a buffer of f32 values.
+func floats(t *testing.T, ex *Executor, values ...float32) *Buffer {
+	t.Helper()
+	b, err := ex.Allocate(int64(len(values)), isa.F32, true)
+	must(t, err)
+	data := hostBytes(4 * int64(len(values)))
+	for i, v := range values {
+		binary.LittleEndian.PutUint32(data[4*i:], math.Float32bits(v))
+	}
+	must(t, wait(b.Write(addressOf(data), 0, int64(len(data)))))
+	runtime.KeepAlive(data)
+	return b
+}
+
+// values reads a buffer of f32.
+func values(t *testing.T, b *Buffer) []float32 {
+	t.Helper()
+	data := hostBytes(4 * b.Len())
+	must(t, wait(b.Read(addressOf(data), 0, int64(len(data)))))
+	out := make([]float32, b.Len())
+	for i := range out {
+		out[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+	}
+	return out
+}
+
+func assemble(t *testing.T, text string) *Program {
+	t.Helper()
+	p, err := Assemble("test", text)
+	must(t, err)
+	t.Cleanup(p.Close)
+	return p
+}
+
+// wants fails unless err is of a kind and has a text.
+func wants(t *testing.T, err error, code Code, text string) {
+	t.Helper()
+	if CodeOf(err) != code || err == nil || !strings.Contains(err.Error(), text) {
+		t.Errorf("error is %v (kind %d); expected kind %d with %q", err, CodeOf(err), code, text)
+	}
+}

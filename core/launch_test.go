@@ -1,0 +1,294 @@
+package core
+
+import (
+	"errors"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/asynctest"
+	"github.com/hologram-project/hologram/isa"
+)
+
+const double = "program double\nslot a f32\nslot c f32\nldg.f32 x, a[index]\nadd.f32 x, x, x\nstg.f32 x, c[index]\nexit"
+
+func TestLaunch(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		p := assemble(t, double)
+		a, c := floats(t, ex, 1, 2, 3, 4, 5, 6), floats(t, ex, 0, 0, 0, 0, 0, 0)
+		must(t, wait(ex.Launch(p, &LaunchArgs{Slots: []*Buffer{a, c}})))
+		if got := values(t, c); !slices.Equal(got, []float32{2, 4, 6, 8, 10, 12}) {
+			t.Errorf("got %v", got)
+		}
+		transposed, err := a.View(0, []int64{3, 2}, []int64{1, 3})
+		must(t, err)
+		matrix, err := c.View(0, []int64{3, 2}, nil)
+		must(t, err)
+		must(t, wait(ex.Launch(p, &LaunchArgs{Slots: []*Buffer{transposed, matrix}})))
+		if got := values(t, c); !slices.Equal(got, []float32{2, 8, 4, 10, 6, 12}) {
+			t.Errorf("transposed: got %v", got)
+		}
+	})
+}
+
+func TestRefusedLaunchesChangeNothing(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		p := assemble(t, double)
+		other := executorOn(t, asyncDevice(t, asynctest.Options{}))
+		a, c, foreign := floats(t, ex, 1, 2), floats(t, ex, 7, 7), floats(t, other, 1, 2)
+		freed := floats(t, ex, 1, 2)
+		freed.Free()
+		part, err := a.View(0, []int64{1}, nil)
+		must(t, err)
+		repeated, err := c.View(0, []int64{2, 2}, []int64{0, 1})
+		must(t, err)
+		ints, err := ex.Allocate(2, isa.I32, true)
+		must(t, err)
+		for _, x := range []struct {
+			slots []*Buffer
+			code  Code
+			text  string
+		}{
+			{nil, Invalid, "0 slots given; the program has 2: a, c"},
+			{[]*Buffer{a, nil}, Invalid, `launch "double": slot c (f32) is not bound`},
+			{[]*Buffer{freed, c}, BadHandle, "slot a: the buffer is freed"},
+			{[]*Buffer{foreign, c}, Invalid, "the buffer is on async"},
+			{[]*Buffer{ints, c}, BadType, "slot a: dtype is i32; expected f32"},
+			{[]*Buffer{a, repeated}, Invalid, "share memory"},
+			{[]*Buffer{a, part}, Invalid, "slot c"},
+		} {
+			_, err := ex.Launch(p, &LaunchArgs{Slots: x.slots})
+			wants(t, err, x.code, x.text)
+		}
+		if got := values(t, c); !slices.Equal(got, []float32{7, 7}) {
+			t.Errorf("refused launches wrote %v", got)
+		}
+		if n := a.mem.n.Load(); n != 2 { // a and the view of it
+			t.Errorf("%d users of the memory are left", n)
+		}
+	})
+}
+
+func TestOutputsOfTheSharedView(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		p := assemble(t, double)
+		a := floats(t, ex, 1, 2, 3, 4)
+		must(t, wait(ex.Launch(p, &LaunchArgs{Slots: []*Buffer{a, a}})))
+		head, err := a.View(0, []int64{3}, nil)
+		must(t, err)
+		tail, err := a.View(1, []int64{3}, nil)
+		must(t, err)
+		_, err = ex.Launch(p, &LaunchArgs{Slots: []*Buffer{head, tail}})
+		wants(t, err, Invalid, "slot c overlaps a in memory: only the identical array")
+		if got := values(t, a); !slices.Equal(got, []float32{2, 4, 6, 8}) {
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
+func TestFaultsNameTheInstruction(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		p := assemble(t, "program stray\nslot c f32\n  mov.u32 i, 0\n  stg.f32 1.0, c[4000] ; outside\n  stg.f32 2.0, c[i]\n  exit")
+		c := floats(t, ex, 0)
+		err := wait(ex.Launch(p, &LaunchArgs{Slots: []*Buffer{c}, Shape: []int64{1}}))
+		if err == nil {
+			err = wait(ex.Synchronize())
+		}
+		wants(t, err, Faulted, `launch "stray": stray access in lane 0 at line 4 (stg.f32 1.0, c[4000] ; outside)`)
+		var e *Error
+		if !errors.As(err, &e) || e.Fault == nil || e.Fault.Inst != 1 || e.Fault.Line != 4 {
+			t.Errorf("fault is %+v", e.Fault)
+		}
+		must(t, wait(ex.Synchronize()))
+		if got := values(t, c); got[0] != 2 {
+			t.Errorf("what the launch wrote is lost: %v", got)
+		}
+	})
+}
+
+const forever = "program forever\nslot c u32\nagain:\nldg.u32 x, c[0]\nset.eq.u32 p, x, 0\nbra again, p\nexit"
+
+func TestCancelling(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		p := assemble(t, forever)
+		c, err := ex.Allocate(4, isa.U32, true)
+		must(t, err)
+		ev, err := ex.Launch(p, &LaunchArgs{Slots: []*Buffer{c}, Shape: []int64{4}})
+		must(t, err)
+		if ev == nil { // queued: its end is what Synchronize waits for
+			ev, err = ex.Synchronize()
+			must(t, err)
+		}
+		if err := ev.Wait(20 * time.Millisecond); !errors.Is(err, backends.ErrPending) {
+			t.Fatalf("an endless launch ended: %v", err)
+		}
+		// What comes after it waits, and is not cancelled with it on the host.
+		ev.Cancel()
+		wants(t, wait(ev, nil), Cancelled, "cancelled")
+		must(t, wait(c.Fill(Int(5))))
+		must(t, wait(ex.Synchronize()))
+	})
+}
+
+func TestWorkIsInOrder(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		slow := assemble(t, "program slow\nslot c f32\nparam k u32\nldp.u32 n, k\nldg.f32 x, c[index]\nloop n, end\nmul.f32 x, x, 1.0\nend:\nadd.f32 x, x, 1.0\nstg.f32 x, c[index]\nexit")
+		c := floats(t, ex, make([]float32, 64)...)
+		var last *Event
+		for range 10 {
+			ev, err := ex.Launch(slow, &LaunchArgs{Slots: []*Buffer{c}, Params: []Scalar{Int(50000)}})
+			must(t, err)
+			if ev != nil {
+				last = ev
+			}
+			if ev, err = c.ex.Op("scalar_mul", []*Buffer{c, c}, []Scalar{Float(2)}, nil); ev != nil {
+				last = ev
+			}
+			must(t, err)
+		}
+		if last != nil {
+			must(t, wait(last, nil))
+		}
+		if got := values(t, c)[63]; got != 2046 {
+			t.Errorf("got %v, expected 2046", got)
+		}
+	})
+}
+
+func TestDeferredErrorsNameTheirLaunch(t *testing.T) {
+	d := asyncDevice(t, asynctest.Options{Delay: 100 * time.Microsecond, FailLaunch: 2})
+	ex := executorOn(t, d)
+	a, c := floats(t, ex, 1, 2), floats(t, ex, 0, 0)
+	must(t, wait(ex.Op("vector_neg", []*Buffer{a, c}, nil, nil)))
+	must(t, wait(ex.Op("vector_abs", []*Buffer{a, c}, nil, nil))) // this one fails, later
+	must(t, wait(ex.Op("vector_neg", []*Buffer{a, c}, nil, nil)))
+	err := wait(ex.Synchronize())
+	wants(t, err, Internal, "vector_abs")
+	if !errors.Is(err, asynctest.ErrInjected) {
+		t.Errorf("the cause of %v is lost", err)
+	}
+	must(t, wait(ex.Synchronize()))
+	failing := executorOn(t, asyncDevice(t, asynctest.Options{FailCopy: 1}))
+	b, err := failing.Allocate(4, isa.F32, false)
+	must(t, err)
+	data := hostBytes(16)
+	wants(t, wait(b.Write(addressOf(data), 0, 16)), Internal, "copy of 16 bytes")
+	must(t, wait(b.Write(addressOf(data), 0, 16)))
+	runtime.KeepAlive(data)
+}
+
+func TestStreamsWaitForEachOther(t *testing.T) {
+	d := asyncDevice(t, asynctest.Options{Delay: 300 * time.Microsecond})
+	first, second := executorOn(t, d), executorOn(t, d)
+	a, c := floats(t, first, 1, 2), floats(t, second, 0, 0)
+	for range 20 {
+		must(t, wait(first.Op("scalar_add", []*Buffer{a, a}, []Scalar{Float(1)}, nil)))
+		must(t, wait(second.Op("copy", []*Buffer{a, c}, nil, nil)))
+	}
+	if got := values(t, c); !slices.Equal(got, []float32{21, 22}) {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestFreedMemoryIsNotReusedWhileWorkIsQueuedOnIt(t *testing.T) {
+	d := asyncDevice(t, asynctest.Options{Delay: 2 * time.Millisecond})
+	first, second := executorOn(t, d), executorOn(t, d)
+	out := floats(t, first, make([]float32, 100)...)
+	for i := range 10 {
+		b := floats(t, first, make([]float32, 100)...)
+		must(t, wait(b.Fill(Float(float64(i)))))
+		must(t, wait(first.Op("copy", []*Buffer{b, out}, nil, nil)))
+		b.Free()
+		again := floats(t, second, make([]float32, 100)...)
+		must(t, wait(again.Fill(Float(-1))))
+		if got := values(t, out); got[0] != float32(i) || got[99] != float32(i) {
+			t.Fatalf("got %v, expected %d", got[0], i)
+		}
+		again.Free()
+	}
+}
+
+func TestManyGoroutines(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		p := assemble(t, double)
+		var group sync.WaitGroup
+		for g := range 8 {
+			group.Go(func() {
+				for i := range 40 {
+					a, c := floats(t, ex, float32(g), float32(i)), floats(t, ex, 0, 0)
+					must(t, wait(ex.Launch(p, &LaunchArgs{Slots: []*Buffer{a, c}})))
+					must(t, wait(ex.Op("vector_add", []*Buffer{a, c, c}, nil, nil)))
+					if got := values(t, c); !slices.Equal(got, []float32{3 * float32(g), 3 * float32(i)}) {
+						t.Errorf("got %v", got)
+					}
+					a.Free()
+					c.Free()
+				}
+			})
+		}
+		group.Wait()
+	})
+}
+
+func TestCloseWaits(t *testing.T) {
+	for name, d := range testDevices(t) {
+		ex, err := d.NewExecutor()
+		must(t, err)
+		c := floats(t, ex, 1, 2, 3)
+		lease, err := c.Lease()
+		must(t, err)
+		must(t, wait(c.Fill(Float(2))))
+		must(t, ex.Close())
+		must(t, ex.Close())
+		if !c.Freed() {
+			t.Errorf("%s: a buffer outlives its executor", name)
+		}
+		_, err = ex.Allocate(1, isa.F32, true)
+		wants(t, err, BadHandle, "executor is freed")
+		_, err = c.Fill(Float(1))
+		wants(t, err, BadHandle, "freed")
+		if ex.Used() == 0 {
+			t.Errorf("%s: leased memory is given back", name)
+		}
+		lease.Release()
+		if ex.Used() != 0 {
+			t.Errorf("%s: %d bytes are kept", name, ex.Used())
+		}
+	}
+}
+
+func TestAPanicInABackendIsAnError(t *testing.T) {
+	d := asyncDevice(t, asynctest.Options{})
+	ex := executorOn(t, d)
+	ev, err := ex.stream.submit(panicJob{}, true)
+	must(t, err)
+	wants(t, wait(ev, nil), Internal, "panic: oh")
+	must(t, wait(ex.Synchronize()))
+}
+
+type panicJob struct{}
+
+func (panicJob) run(*stream) error { panic("oh") }
+func (panicJob) cancel()           {}
+func (panicJob) done()             {}
+
+func TestLaunchesAllocateNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	ex := executorOn(t, testDevices(t)["cpu"])
+	a, b, c := floats(t, ex, 1, 2), floats(t, ex, 1, 2), floats(t, ex, 0, 0)
+	op := Ops()[0]
+	operands := []*Buffer{a, b, c}
+	n := testing.AllocsPerRun(200, func() {
+		if _, err := ex.Run(op, operands, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if n > 0 {
+		t.Errorf("a launch allocates %v times", n)
+	}
+}

@@ -1,0 +1,125 @@
+package core
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/hologram-project/hologram/backends/asynctest"
+	"github.com/hologram-project/hologram/isa"
+)
+
+func TestProgramsFromTextAndBytes(t *testing.T) {
+	p := assemble(t, double)
+	q, err := Decode(p.Encode())
+	must(t, err)
+	first, err := p.Hash()
+	must(t, err)
+	second, err := q.Hash()
+	must(t, err)
+	if first != second || p.Disassemble() != q.Disassemble() || !LooksEncoded(p.Encode()) || LooksEncoded([]byte(double)) {
+		t.Error("a program does not survive its binary form")
+	}
+	_, err = Assemble("f", "program p\n  foo x\n")
+	wants(t, err, Syntax, "f:2:3")
+	_, err = Assemble("f", "program p\n  bar_sync 0\n  add.f32 x, y, y\n  exit")
+	if CodeOf(err) != Unverified && CodeOf(err) != Syntax {
+		t.Errorf("error is %v", err)
+	}
+	_, err = Decode([]byte("ATLAS"))
+	wants(t, err, Syntax, "")
+}
+
+func TestTheKernelCacheIsBoundedAndCounts(t *testing.T) {
+	d := asyncDevice(t, asynctest.Options{})
+	d.kernels = newKernelCache(4)
+	ex := executorOn(t, d)
+	c, err := ex.Allocate(1, isa.U32, true)
+	must(t, err)
+	var keep []*Program
+	for i := range 10 {
+		p := assemble(t, fmt.Sprintf("program p\nslot c u32\nstg.u32 %d, c[index]\nexit", i))
+		keep = append(keep, p)
+		must(t, wait(ex.Launch(p, &LaunchArgs{Slots: []*Buffer{c}})))
+	}
+	// Evicted, but the programs hold theirs.
+	for _, p := range keep {
+		must(t, wait(ex.Launch(p, &LaunchArgs{Slots: []*Buffer{c}})))
+	}
+	if s := d.KernelStats(); s.Entries != 4 || s.Misses != 10 || s.Hits != 0 || s.Evictions != 6 || s.Limit != 4 {
+		t.Errorf("%+v", s)
+	}
+	same := assemble(t, "program another_name\nslot z u32\nstg.u32 9, z[index]\nexit")
+	must(t, wait(ex.Launch(same, &LaunchArgs{Slots: []*Buffer{c}})))
+	if s := d.KernelStats(); s.Hits != 1 {
+		t.Errorf("an equal program was compiled again: %+v", s)
+	}
+	must(t, wait(ex.Synchronize()))
+	for _, p := range keep {
+		p.Close()
+	}
+	d.kernels.clear()
+	if s := d.KernelStats(); s.Entries != 0 {
+		t.Errorf("%+v", s)
+	}
+	must(t, wait(ex.Launch(keep[0], &LaunchArgs{Slots: []*Buffer{c}}))) // compiled anew
+}
+
+func TestCosts(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		cells []uint64
+		want  float64
+	}{
+		{"program p\nexit", nil, 1},
+		{"program p\nloop 10, e\nmov.u32 x, 1\nmov.u32 x, 2\ne:\nexit", nil, 22},
+		{"program p\nparam k u32\nldp.u32 n, k\nloop n, e\nmov.u32 x, 1\ne:\nexit", []uint64{100}, 103},
+		{"program p\nparam k u32\nldp.u32 n, k\nloop n, e\nloop 5, f\nmov.u32 x, 1\nf:\nmov.u32 x, 1\ne:\nexit", []uint64{10}, 73},
+		{"program p\na:\nbra a\n", nil, endless},
+		{"program p\nldc.u32 n, t[0]\nloop n, e\nmov.u32 x, 1\ne:\nexit\n", nil, endless},
+	} {
+		text := c.text
+		if c.cells == nil && c.want == endless && len(text) > 20 {
+			text = "program p\ndata t u32 { 4 }\n" + text[len("program p\n"):]
+		}
+		p := assemble(t, text)
+		if got := p.cost.of(1, c.cells, 0); got != c.want {
+			t.Errorf("%q: cost %v, expected %v", text, got, c.want)
+		}
+	}
+}
+
+func TestBackends(t *testing.T) {
+	for _, name := range BackendNames() {
+		b := DescribeBackend(name)
+		if b.Available == (b.Reason != "") {
+			t.Errorf("%s: available %v, reason %q", name, b.Available, b.Reason)
+		}
+	}
+	_, err := DeviceFor("tpu")
+	wants(t, err, Invalid, `Invalid backend "tpu"; expected auto or one of cpu, interp`)
+	d, err := DeviceFor("AUTO")
+	must(t, err)
+	if again, _ := DeviceFor(d.Name); again != d {
+		t.Error("a device is opened twice")
+	}
+	wants(t, SetThreads(0), Invalid, "1 … 1024")
+	before := d.Threads()
+	must(t, SetThreads(2))
+	if d.Threads() != 2 {
+		t.Errorf("%d threads", d.Threads())
+	}
+	must(t, SetThreads(before))
+	wants(t, d.SetMemoryLimit(-1), Invalid, "-1")
+}
+
+func TestTrace(t *testing.T) {
+	ex := executorOn(t, testDevices(t)["cpu"])
+	p := assemble(t, double)
+	a, c := floats(t, ex, 1, 2), floats(t, ex, 0, 0)
+	var lines []string
+	must(t, ex.Trace(p, &LaunchArgs{Slots: []*Buffer{a, c}}, 1, func(s string) { lines = append(lines, s) }))
+	if len(lines) != 4 || lines[1] != fmt.Sprintf("   1  %-40s  dst=4  a=2  b=2", "add.f32 x, x, x") {
+		t.Errorf("%q", lines)
+	}
+	wants(t, ex.Trace(p, &LaunchArgs{Slots: []*Buffer{a, c}}, 2, nil), Invalid, "lane is 2; the launch has 2 lanes")
+}

@@ -1,0 +1,36 @@
+package core
+
+import (
+	"math"
+	"testing"
+
+	"github.com/hologram-project/hologram/isa"
+)
+
+func TestCells(t *testing.T) {
+	for _, c := range []struct {
+		given Scalar
+		to    isa.Type
+		want  uint64
+		code  Code
+	}{
+		{Int(-1), isa.I8, 0xff, OK}, {Int(127), isa.I8, 0x7f, OK}, {Int(128), isa.I8, 0, Invalid}, {Int(-129), isa.I8, 0, Invalid},
+		{Int(-1), isa.U64, 0, Invalid}, {Int(-1), isa.U8, 0, Invalid}, {Int(255), isa.U8, 255, OK}, {Int(256), isa.U8, 0, Invalid},
+		{Scalar{isa.U64, 1 << 63}, isa.I64, 0, Invalid}, {Scalar{isa.U64, 1 << 63}, isa.U64, 1 << 63, OK},
+		{Int(math.MinInt64), isa.I64, 1 << 63, OK}, {Int(math.MinInt64), isa.I32, 0, Invalid},
+		{Float(1.5), isa.I32, 0, BadType}, {Float(-2), isa.I32, 0xfffffffe, OK}, {Float(math.NaN()), isa.I32, 0, BadType},
+		{Float(math.Inf(1)), isa.I32, 0, Invalid}, {Float(1 << 63), isa.U64, 1 << 63, OK}, {Float(1 << 63), isa.I64, 0, Invalid},
+		{Float(-1), isa.U64, 0, Invalid}, {Float(1 << 64), isa.U64, 0, Invalid},
+		{Float(1.5), isa.F32, 0x3fc00000, OK}, {Float(0.1), isa.F32, 0x3dcccccd, OK}, {Float(1e39), isa.F32, 0, Invalid},
+		{Float(math.Inf(-1)), isa.F32, 0xff800000, OK}, {Float(65520), isa.F16, 0, Invalid}, {Float(65504), isa.F16, 0x7bff, OK},
+		{Float(math.Copysign(0, -1)), isa.F16, 0x8000, OK}, {Int(16777217), isa.F32, 0x4b800000, OK},
+		{Scalar{isa.U64, math.MaxUint64}, isa.F64, math.Float64bits(1 << 64), OK}, {Scalar{isa.U64, math.MaxUint64}, isa.F16, 0, Invalid},
+		{Scalar{isa.F32, 0x3f800000}, isa.F32, 0x3f800000, OK}, {Scalar{isa.F32, 0x3f800000}, isa.F64, 0, BadType},
+		{Scalar{isa.F16, 0x10000}, isa.F16, 0, Invalid}, {Scalar{isa.Pred, 1}, isa.I32, 0, BadType},
+	} {
+		cell, err := c.given.Cell(c.to)
+		if CodeOf(err) != c.code || err == nil && cell != c.want {
+			t.Errorf("%v as %v: 0x%x, %v; expected 0x%x, kind %d", c.given, c.to, cell, err, c.want, c.code)
+		}
+	}
+}
