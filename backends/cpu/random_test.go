@@ -152,7 +152,7 @@ func randomProgram(r *rand.Rand) string {
 // TestRandomControl compares random programs of branches and loops with the
 // interpreter, with and without fuel to run to the end.
 func TestRandomControl(t *testing.T) {
-	count := 400
+	count := 250
 	if testing.Short() {
 		count = 50
 	}

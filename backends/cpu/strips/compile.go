@@ -1,8 +1,7 @@
 package strips
 
 import (
-	"encoding/binary"
-	"math"
+	"fmt"
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/isa"
@@ -46,8 +45,9 @@ type compiler struct {
 	pos    int
 	loops  []loopSpan
 	nested [][]int32 // for each open region, the mask registers it must keep to its end
-	cost   float64
-	weight float64 // how often the region at hand is thought to run
+	err    error     // the tree is malformed
+	cost   float64   // steps a lane takes
+	weight float64   // how often the region at hand is thought to run
 }
 
 // constKey names a value that is the same throughout a launch: a constant of a
@@ -79,6 +79,9 @@ func Compile(fn *ir.Func) (*Kernel, error) {
 	body, err := c.region(fn.Body, nil)
 	if err != nil {
 		return nil, err
+	}
+	if c.err != nil {
+		return nil, c.err
 	}
 	k.body = body
 	k.cost = c.cost
@@ -162,7 +165,11 @@ func (c *compiler) keep(r int32, until int) {
 
 // use returns a value's register, read now.
 func (c *compiler) use(v *ir.Value) int32 {
-	r := c.regs[v]
+	r, ok := c.regs[v]
+	if !ok {
+		c.err = fmt.Errorf("strips: compile: value %d is used before it is defined", v.ID)
+		return 0
+	}
 	c.keep(r, 2*c.pos)
 	for i := range c.loops {
 		if l := &c.loops[i]; c.k.regs[r].start < l.start {
@@ -448,221 +455,4 @@ func (c *compiler) loopNode(n *ir.Node) (*step, error) {
 		c.keep(s.a, 2*c.pos)
 	}
 	return s, nil
-}
-
-// inst compiles an instruction.
-func (c *compiler) inst(n *ir.Node) (*step, error) {
-	op := n.Op.Inst()
-	if sameBits(op, n.Form) {
-		// The result is another name of the operand's register, which lasts
-		// as long as either is read.
-		c.regs[n.Result()] = c.use(n.Args[0])
-		return nil, nil
-	}
-	s, err := c.instStep(op, n)
-	if s == nil || err != nil {
-		return s, err
-	}
-	s.site = int32(n.Site)
-	// operands, but for those of addresses, are in place
-	v := n.Result()
-	if v == nil || op >= isa.ATOM_ADD && op <= isa.ATOM_CAS && c.uses[v] == 0 {
-		s.d = -1
-	} else if s.elementwise {
-		s.d = c.define(v, 2*c.pos+1)
-	} else {
-		s.d = c.define(v, 2*c.pos)
-	}
-	return s, nil
-}
-
-// operands reads the node's arguments from number i on into a, b, c.
-func (c *compiler) operands(s *step, n *ir.Node, i int) {
-	s.a, s.b, s.c = -1, -1, -1
-	for j, r := range []*int32{&s.a, &s.b, &s.c} {
-		if i+j < len(n.Args) {
-			*r = c.use(n.Args[i+j])
-		}
-	}
-}
-
-// address reads the operands of n's address, and puts its value, if it has
-// one, into b, and a second one into e.
-func (c *compiler) address(s *step, n *ir.Node) {
-	m := &n.Mem
-	s.slot, s.offset, s.hasOff = int32(m.Slot), m.Offset, m.HasOff
-	s.index = m.Mode == isa.AddrIndex
-	if m.Mode == isa.AddrShared {
-		s.slot = -1
-	}
-	i := 0
-	if m.Mode == isa.AddrIndirect {
-		s.indirect = true
-		s.h = c.use(n.Args[0])
-		i++
-	}
-	if m.HasOff {
-		s.a = c.use(n.Args[i])
-		i++
-	}
-	if i < len(n.Args) {
-		s.b = c.use(n.Args[i])
-	}
-	if i+1 < len(n.Args) {
-		s.e = c.use(n.Args[i+1])
-	}
-}
-
-func (c *compiler) instStep(op isa.Op, n *ir.Node) (*step, error) {
-	k := c.k
-	s := &step{typ: n.Type}
-	switch op {
-	case isa.LDP:
-		if r, isNew := c.lastingReg(n); r >= 0 {
-			c.regs[n.Result()] = r
-			if isNew {
-				k.params = append(k.params, paramReg{r, int32(n.Imm)})
-			}
-			return nil, nil
-		}
-		s.run, s.imm = setParam, n.Imm
-		return s, nil
-	case isa.SREG:
-		return c.special(s, n), nil
-	case isa.LDG, isa.LDS:
-		s.run = load
-		c.address(s, n)
-		if s.index {
-			s.run = loadIndex
-		}
-		if op == isa.LDS {
-			k.blocks = true
-		}
-		k.foreign = append(k.foreign, int32(len(k.regs))) // the result's, defined next
-		return s, nil
-	case isa.STG, isa.STS:
-		s.run = store
-		c.address(s, n)
-		if s.index {
-			s.run = storeIndex
-		}
-		if op == isa.STS {
-			k.blocks = true
-		}
-		return s, nil
-	case isa.ATOM_ADD, isa.ATOM_MIN, isa.ATOM_MAX, isa.ATOM_AND, isa.ATOM_OR, isa.ATOM_XOR, isa.ATOM_EXCH, isa.ATOM_CAS:
-		s.run, s.imm = runAtomic, uint64(op)
-		c.address(s, n)
-		k.blocks = k.blocks || s.slot < 0
-		return s, nil
-	case isa.LDC:
-		s.run, s.from = loadTable, n.Args[0].Type
-		c.operands(s, n, 0)
-		d := &c.fn.Data[n.Imm]
-		s.table, s.elements = tableBytes(d), len(d.Values)
-		return s, nil
-	case isa.BAR_SYNC:
-		s.run, k.blocks = barrier, true
-		return s, nil
-	case isa.MEM_FENCE:
-		s.run = fence
-		return s, nil
-	case isa.CLS_GET:
-		s.run, s.table, k.places = blockClass, identityTable(), true
-		return s, nil
-	case isa.UNITY_TEST:
-		s.run, s.table, k.places = blockClass, unityTable(math.Float64frombits(n.Imm)), true
-		return s, nil
-	case isa.RES_ACCUM:
-		s.run, k.residue = accumulate, true
-		c.operands(s, n, 0)
-		return s, nil
-	case isa.PHASE_GET, isa.PHASE_ADV:
-		s.run, s.imm, k.phase = phaseGet, n.Imm, true
-		if op == isa.PHASE_ADV {
-			s.run = phaseAdv
-		}
-		return s, nil
-	case isa.POOL_ALLOC:
-		s.run, s.imm = poolAlloc, uint64(c.pool(n))
-		return s, nil
-	case isa.POOL_FREE:
-		s.run = poolFree
-		c.operands(s, n, 0)
-		return s, nil
-	case isa.POOL_LOAD:
-		s.run = poolLoad
-		c.operands(s, n, 0)
-		return s, nil
-	case isa.POOL_STORE:
-		s.run = poolStore
-		c.operands(s, n, 0)
-		return s, nil
-	}
-	if prim, ok := collectives[op]; ok {
-		return c.collective(op, prim, n)
-	}
-	p := primitive(op, n.Form)
-	if p == nil {
-		return nil, unsupported(n, "there is no rule for it")
-	}
-	if p.run == nil {
-		return nil, unsupported(n, "its rule is empty")
-	}
-	if op == isa.MIRROR || op == isa.NBR_COUNT || op == isa.NBR_GET {
-		p.table = classTable(op, n.Imm)
-	}
-	k.halves = k.halves || p.widen != nil
-	c.operands(p, n, 0)
-	return p, nil
-}
-
-func (c *compiler) collective(op, prim isa.Op, n *ir.Node) (*step, error) {
-	s := &step{typ: n.Type, run: reduce, imm: identity(prim, n.Type)}
-	if op >= isa.BLOCK_SCAN_ADD {
-		s.run = scan
-	}
-	h := halves[n.Type]
-	s.widen, s.narrow, s.l2 = h.widen, h.narrow, binaries[prim][n.Type]
-	if s.l2 == nil {
-		return nil, unsupported(n, "there is no rule for it")
-	}
-	c.k.blocks, c.k.collectives = true, true
-	c.operands(s, n, 0)
-	return s, nil
-}
-
-// special compiles SREG. What is the same in all lanes of a launch gets a
-// lasting register.
-func (c *compiler) special(s *step, n *ir.Node) *step {
-	sp := isa.Special(n.Imm)
-	s.imm = n.Imm
-	switch {
-	case sp == isa.GlobalLane:
-	case sp < isa.BlockDimX:
-		c.k.places = true
-	default:
-		if r, isNew := c.lastingReg(n); r >= 0 {
-			c.regs[n.Result()] = r
-			if isNew {
-				c.k.specials = append(c.k.specials, specialReg{r, sp})
-			}
-			return nil
-		}
-		s.run = setSpecial
-		return s
-	}
-	s.run = readSpecial
-	return s
-}
-
-// tableBytes is a constant table as it stands in memory.
-func tableBytes(d *isa.Data) []byte {
-	b := make([]byte, 0, len(d.Values)*d.Type.Size()+8)
-	for _, v := range d.Values {
-		var cell [8]byte
-		binary.LittleEndian.PutUint64(cell[:], v)
-		b = append(b, cell[:d.Type.Size()]...)
-	}
-	return b
 }

@@ -38,6 +38,21 @@ func fma32(d, a, b, c unsafe.Pointer, n int) {
 	}
 }
 
+// fma32a and fma32c have one value of a, or of c, for all lanes.
+func fma32a(d, a, b, c unsafe.Pointer, n int) {
+	x, p, q, r := lanes[float32](d, n), *(*float32)(a), lanes[float32](b, n), lanes[float32](c, n)
+	for i := range x {
+		x[i] = fmaF32(p, q[i], r[i])
+	}
+}
+
+func fma32c(d, a, b, c unsafe.Pointer, n int) {
+	x, p, q, r := lanes[float32](d, n), lanes[float32](a, n), lanes[float32](b, n), *(*float32)(c)
+	for i := range x {
+		x[i] = fmaF32(p[i], q[i], r)
+	}
+}
+
 func fma64(d, a, b, c unsafe.Pointer, n int) {
 	x, p, q, r := lanes[float64](d, n), lanes[float64](a, n), lanes[float64](b, n), lanes[float64](c, n)
 	for i := range x {

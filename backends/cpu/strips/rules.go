@@ -137,7 +137,7 @@ func primitive(op isa.Op, form isa.Form) *step {
 		case isHalf:
 			s.run, s.l3 = runHalf, fmaF32Lanes
 		case t == isa.F32:
-			s.l3 = fmaF32Lanes
+			s.l3, s.l3a, s.l3c = fmaF32Lanes, fmaF32A, fmaF32C
 		case t == isa.F64:
 			s.l3 = fmaF64Lanes
 		}

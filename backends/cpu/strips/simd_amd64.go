@@ -31,6 +31,12 @@ func minAVX(d, a, b unsafe.Pointer, n int)
 func fmaAVX(d, a, b, c unsafe.Pointer, n int)
 
 //go:noescape
+func fmaAVXa(d, a, b, c unsafe.Pointer, n int)
+
+//go:noescape
+func fmaAVXc(d, a, b, c unsafe.Pointer, n int)
+
+//go:noescape
 func fmaAVX64(d, a, b, c unsafe.Pointer, n int)
 
 // hasAVX2 reports whether the processor has AVX2 and FMA and the system keeps
@@ -65,8 +71,9 @@ func vector2(fast, twin loop2) loop2 {
 	}
 }
 
-// vector3 is vector2 for three operands.
-func vector3(fast, twin loop3) loop3 {
+// vector3 is vector2 for three operands, of which a or c may be one value for
+// all lanes: then its step is 0, else 4.
+func vector3(fast, twin loop3, stepA, stepC int) loop3 {
 	if !hasAVX2 {
 		return twin
 	}
@@ -76,7 +83,7 @@ func vector3(fast, twin loop3) loop3 {
 			fast(d, a, b, c, k)
 		}
 		if k < n {
-			twin(unsafe.Add(d, 4*k), unsafe.Add(a, 4*k), unsafe.Add(b, 4*k), unsafe.Add(c, 4*k), n-k)
+			twin(unsafe.Add(d, 4*k), unsafe.Add(a, stepA*k), unsafe.Add(b, 4*k), unsafe.Add(c, stepC*k), n-k)
 		}
 	}
 }
@@ -89,7 +96,9 @@ var (
 	maxF32 = vector2(maxAVX, maximum[float32])
 	minF32 = vector2(minAVX, minimum[float32])
 
-	fmaF32Lanes = vector3(fmaAVX, fma32)
+	fmaF32Lanes = vector3(fmaAVX, fma32, 4, 4)
+	fmaF32A     = vector3(fmaAVXa, fma32a, 0, 4)
+	fmaF32C     = vector3(fmaAVXc, fma32c, 4, 0)
 	fmaF64Lanes = func() loop3 {
 		if !hasAVX2 {
 			return fma64

@@ -191,3 +191,70 @@ TEXT ·fmaAVX64(SB), NOSPLIT, $0-40
 	MOVQ n+32(FP), CX
 	XORQ AX, AX
 	LOOP3(VMOVUPD, VFMADD231PD)
+
+// LOOPX is LOOP3 with one operand the same in all lanes: Y8 holds it. FIRST
+// brings the accumulator and OP the product's factors for a vector at AX.
+#define LOOPX(FIRST, OP) \
+	CMPQ CX, $32 \
+	JLT  rest    \
+	PCALIGN $32  \
+wide: \
+	FIRST(0, Y0)   \
+	FIRST(32, Y1)  \
+	FIRST(64, Y2)  \
+	FIRST(96, Y3)  \
+	OP(0, Y0, Y4)  \
+	OP(32, Y1, Y5) \
+	OP(64, Y2, Y6) \
+	OP(96, Y3, Y7) \
+	VMOVUPS Y0, (DI)(AX*1)   \
+	VMOVUPS Y1, 32(DI)(AX*1) \
+	VMOVUPS Y2, 64(DI)(AX*1) \
+	VMOVUPS Y3, 96(DI)(AX*1) \
+	ADDQ $128, AX \
+	SUBQ $32, CX  \
+	CMPQ CX, $32  \
+	JGE  wide     \
+rest: \
+	TESTQ CX, CX \
+	JEQ  done    \
+	FIRST(0, Y0)  \
+	OP(0, Y0, Y4) \
+	VMOVUPS Y0, (DI)(AX*1) \
+	ADDQ $32, AX \
+	SUBQ $8, CX  \
+	JMP  rest    \
+done: \
+	VZEROUPPER \
+	RET
+
+#define LOADC(O, Y) VMOVUPS O(R8)(AX*1), Y
+#define COPYC(O, Y) VMOVAPS Y8, Y
+#define TIMESA(O, Y, T) VFMADD231PS O(DX)(AX*1), Y8, Y
+#define TIMESAB(O, Y, T) \
+	VMOVUPS     O(SI)(AX*1), T    \
+	VFMADD231PS O(DX)(AX*1), T, Y
+
+// func fmaAVXa(d, a, b, c unsafe.Pointer, n int)
+// a points to one value for all lanes.
+TEXT ·fmaAVXa(SB), NOSPLIT, $0-40
+	MOVQ d+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), R8
+	MOVQ n+32(FP), CX
+	XORQ AX, AX
+	VBROADCASTSS (SI), Y8
+	LOOPX(LOADC, TIMESA)
+
+// func fmaAVXc(d, a, b, c unsafe.Pointer, n int)
+// c points to one value for all lanes.
+TEXT ·fmaAVXc(SB), NOSPLIT, $0-40
+	MOVQ d+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ c+24(FP), R8
+	MOVQ n+32(FP), CX
+	XORQ AX, AX
+	VBROADCASTSS (R8), Y8
+	LOOPX(COPYC, TIMESAB)

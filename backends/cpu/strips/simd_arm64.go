@@ -15,6 +15,8 @@ var (
 	maxF32      = maximum[float32]
 	minF32      = minimum[float32]
 	fmaF64Lanes = fma64
+
+	fmaF32A, fmaF32C = fma32a, fma32c
 )
 
 func fmaF32Lanes(d, a, b, c unsafe.Pointer, n int) {

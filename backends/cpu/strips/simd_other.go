@@ -12,4 +12,6 @@ var (
 	minF32      = minimum[float32]
 	fmaF32Lanes = fma32
 	fmaF64Lanes = fma64
+	fmaF32A     = fma32a
+	fmaF32C     = fma32c
 )

@@ -15,12 +15,15 @@ type step struct {
 	l1      loop1
 	l2      loop2
 	l3      loop3
-	widen   loop1 // of a 16-bit float
-	narrow  loop1 // likewise; nil if the result is not one
-	lin     linRule
-	typ     isa.Type // operated on
-	from    isa.Type // CVT: of the source; LDC: of the index
-	cond    isa.Cond // SET
+	// l3a and l3c are l3 where the operand is one value for all lanes, if there
+	// are such loops.
+	l3a, l3c loop3
+	widen    loop1 // of a 16-bit float
+	narrow   loop1 // likewise; nil if the result is not one
+	lin      linRule
+	typ      isa.Type // operated on
+	from     isa.Type // CVT: of the source; LDC: of the index
+	cond     isa.Cond // SET
 	// exchange: SET has its operands the other way round.
 	exchange bool
 	// elementwise: lane i of the result depends on lane i of the operands
@@ -134,14 +137,27 @@ func (f *frame) simple(s *step, a, b *reg) bool {
 	return true
 }
 
+// runTernary is FMA.
 func runTernary(f *frame, s *step) {
 	a, b, c := &f.regs[s.a], &f.regs[s.b], &f.regs[s.c]
 	if a.kind == uni && b.kind == uni && c.kind == uni {
 		s.l3(f.regs[s.d].cell(), unsafe.Pointer(&a.bits), unsafe.Pointer(&b.bits), unsafe.Pointer(&c.bits), 1)
 		return
 	}
-	p, q, r := a.lanes(f), b.lanes(f), c.lanes(f)
-	s.l3(f.out(s), p, q, r, f.n)
+	if b.kind == uni {
+		a, b = b, a // a product commutes
+	}
+	switch {
+	case a.kind == uni && b.kind != uni && s.l3a != nil:
+		q, r := b.lanes(f), c.lanes(f)
+		s.l3a(f.out(s), unsafe.Pointer(&a.bits), q, r, f.n)
+	case c.kind == uni && s.l3c != nil:
+		p, q := a.lanes(f), b.lanes(f)
+		s.l3c(f.out(s), p, q, unsafe.Pointer(&c.bits), f.n)
+	default:
+		p, q, r := a.lanes(f), b.lanes(f), c.lanes(f)
+		s.l3(f.out(s), p, q, r, f.n)
+	}
 }
 
 // runHalf runs a float32 loop on 16-bit floats, by way of the frame's scratch.

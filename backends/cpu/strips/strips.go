@@ -119,7 +119,7 @@ func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 	chunks := 1
 	if threads := pool.Threads(); threads > 1 && r.strips > 1 {
 		if work := k.cost * float64(r.lanes) * stepNanoseconds; work > aloneNanoseconds {
-			chunks = min(r.strips, threads*chunksPerThread, int(work/chunkNanoseconds)+1)
+			chunks = min(r.strips, threads*chunksPerThread, int(min(work/chunkNanoseconds, 1<<20))+1)
 		}
 	}
 	r.perChunk = (r.strips + chunks - 1) / max(chunks, 1)
