@@ -262,3 +262,43 @@ func TestWorkGrowsNoFasterThanNLogN(t *testing.T) {
 		})
 	}
 }
+
+// Where a Br leads is in the bytes, even if nothing else tells.
+func TestBrTargetsAreInTheBytes(t *testing.T) {
+	f := canonical(t, verified(t, `program p
+slot m u8
+  loop 4, e
+    loop 3, f
+      atom_add.i32 o, m[0], 1
+      set.lt.i32 p, o, 9
+      bra in, p
+    f:
+    atom_add.i32 o, m[4], 1
+  in:
+    atom_add.i32 o, m[8], 1
+  e:
+  exit
+`))
+	found := 0
+	var visit func(r *Region)
+	visit = func(r *Region) {
+		for _, n := range r.Nodes {
+			if n.Op == Br && n.Target != nil {
+				found++
+				before, target := f.Bytes(), n.Target
+				n.Target = nil
+				if bytes.Equal(before, f.Bytes()) {
+					t.Errorf("a Br to nowhere has the same bytes\n%v", f)
+				}
+				n.Target = target
+			}
+			for _, s := range n.Regions {
+				visit(s)
+			}
+		}
+	}
+	visit(f.Body)
+	if found == 0 {
+		t.Fatalf("no Br\n%v", f)
+	}
+}
