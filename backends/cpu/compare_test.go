@@ -553,6 +553,58 @@ slot c u32
   ldg.u32 y, @h[o]
   stg.u32 y, c[index]
   exit`,
+	"indirect stores": `
+program p
+slot a u32
+slot b u32
+slot c u32
+  sreg l, global_lane
+  cvt.u32.u64 g, l
+  and.u32 h, g, 1
+  add.u32 h, h, 1
+  shl.u64 o, l, 2
+  stg.u32 g, @h[o]
+  and.u32 h, g, 31
+  set.eq.u32 p, h, 9
+  bra out, !p
+  ldg.u32 g, @h[o]
+out:
+  exit`,
+	"index arithmetic": `
+program p
+slot c i64
+  sreg x, lane.x
+  sreg y, lane.y
+  sreg b, block.x
+  sreg d, block_dim.x
+  mad.u32 j, b, d, x
+  cvt.i32.u32 k, j
+  sub.i32 k, k, 20
+  min.i32 m, k, 5
+  max.i32 n, k, -3
+  shl.i32 s, k, 3
+  shr.i32 s, s, 2
+  cvt.i8.i32 e, k
+  cvt.i16.i32 f, s
+  cvt.i64.i8 o, e
+  cvt.i64.i16 q, f
+  add.i64 o, o, q
+  and.u32 j, j, 15
+  mul.u32 j, j, 0x20000001
+  cvt.i64.u32 q, j
+  add.i64 o, o, q
+  cvt.i64.i32 q, m
+  shl.i64 q, q, 40
+  sub.i64 o, o, q
+  cvt.i64.i32 q, n
+  add.i64 o, o, q
+  set.le.i32 p, k, 100
+  cvt.i64.u32 q, y
+  bra out, p
+  add.i64 o, o, q
+out:
+  stg.i64 o, c[index]
+  exit`,
 	"atomics": `
 program p
 slot a u32
@@ -607,6 +659,7 @@ func TestCompare(t *testing.T) {
 		shapes := []shape{linear(1, 1), linear(33, 32), linear(1000, 256), linear(2000, 96), linear(700, 1024),
 			{grid: [3]uint32{3, 2, 2}, block: [3]uint32{5, 4, 3}, dims: []int64{7, 50, 2}},
 			{grid: [3]uint32{5, 1, 1}, block: [3]uint32{16, 16, 1}, dims: []int64{1, 1025}},
+			{grid: [3]uint32{2, 3, 1}, block: [3]uint32{300, 2, 1}, dims: []int64{3333}},
 			{grid: [3]uint32{1, 1, 1}, block: [3]uint32{32, 1, 1}, dims: []int64{0}},
 		}
 		for i, sh := range shapes {

@@ -16,8 +16,8 @@ type run struct {
 	lanes  uint64 // that run
 	width  int    // most lanes of a strip
 	strips int
-	// A launch over strided views is cut at the ends of rows: each has row
-	// elements, in pieces strips of which all but the last have width lanes.
+	// A launch may be cut at the ends of rows, of views or of blocks: each has
+	// row elements, in pieces strips of which all but the last have width lanes.
 	row      uint64
 	pieces   int
 	perChunk int // strips
@@ -30,8 +30,11 @@ type run struct {
 	first   backends.ProgramFault
 }
 
-// minRow is the number of elements from which a row is worth strips of its own.
-const minRow = 64
+// Rows are worth strips of their own from so many elements on: those of views,
+// and those of blocks, in a program that asks for the place in them. There the
+// block's indices, and lane.y and lane.z, are the same for all lanes, and what
+// is computed from them costs nothing per lane.
+const minRow, minBlockRow = 64, 32
 
 // prepare sets the run up for a launch.
 func (r *run) prepare(l *backends.Launch) {
@@ -48,6 +51,8 @@ func (r *run) prepare(l *backends.Launch) {
 		r.width = int(block)
 	case r.lanes < uint64(r.width):
 		// One strip, as wide as a frame made for more.
+	case r.k.places && l.Block[0] >= minBlockRow:
+		r.cut(uint64(l.Block[0]))
 	default:
 		r.cutRows()
 	}
@@ -100,11 +105,16 @@ func (r *run) cutRows() {
 			sl.layout = strided
 		}
 	}
-	r.row = uint64(row)
-	r.pieces = int((row + int64(r.width) - 1) / int64(r.width))
-	piece := (int(row) + r.pieces - 1) / r.pieces
-	r.width = min(r.width, (piece+15)&^15)
-	r.pieces = (int(row) + r.width - 1) / r.width
+	r.cut(uint64(row))
+}
+
+// cut divides rows into pieces of about the same length.
+func (r *run) cut(row uint64) {
+	r.row = row
+	w := uint64(r.width)
+	pieces := (row + w - 1) / w
+	w = min(w, ((row+pieces-1)/pieces+15)&^15)
+	r.width, r.pieces = int(w), int((row+w-1)/w)
 }
 
 // bounds returns the first lane of a strip and the number of lanes.
