@@ -8,6 +8,7 @@ an exception and waits for work that takes long in steps that Ctrl-C interrupts.
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from ctypes import POINTER as POINTER  # these five the other modules take from here
 from ctypes import byref as byref
@@ -15,10 +16,9 @@ from ctypes import c_char, c_char_p, c_size_t, c_uint8, c_uint32, c_void_p
 from ctypes import c_int32 as c_int32
 from ctypes import c_int64 as c_int64
 from ctypes import c_uint64 as c_uint64
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
-from hologram import errors
+from hologram import _log, errors
 from hologram._version import __version__
 
 if TYPE_CHECKING:
@@ -237,11 +237,9 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
 
 
 def _load() -> ctypes.CDLL:
-    import os
-
     names = {"win32": "hologram.dll", "darwin": "libhologram.dylib"}
-    path = os.environ.get("HOLOGRAM_LIBRARY") or str(
-        Path(__file__).with_name(names.get(sys.platform, "libhologram.so"))
+    path = os.environ.get("HOLOGRAM_LIBRARY") or os.path.join(
+        os.path.dirname(__file__), names.get(sys.platform, "libhologram.so")
     )
     if not os.path.exists(path):
         raise ImportError(f"hologram: its library {path} is missing: run ./build.sh build, or install again")
@@ -263,6 +261,7 @@ def _load() -> ctypes.CDLL:
 
 
 lib = _load()
+_log.debug("loaded %s", lib._name)
 
 # The call of an operation on prepared objects. Without argtypes ctypes takes their _as_parameter_ as it is, which
 # is twice as fast; the library refuses whatever is no handle.
@@ -342,6 +341,7 @@ def abandon(event: Optional[c_uint64] = None) -> None:
                 lib.hologram_pending(byref(event))
                 if not event.value:
                     return
+            _log.debug("cancelling work that goes on")
             lib.hologram_event_cancel(event)
             while lib.hologram_event_wait(event, _LOOK_MS) == PENDING:
                 pass
@@ -382,9 +382,15 @@ def line_receiver(receive: Callable[[str], object]) -> Any:
 
 def op_id(name: str) -> c_int32:
     """Return the number of an operation of the library, as a prepared argument."""
-    number = c_int32()
-    call(lib.hologram_op_id, name.encode(), byref(number))
+    number = _op_ids.get(name)
+    if number is None:
+        number = c_int32()
+        call(lib.hologram_op_id, name.encode(), byref(number))
+        _op_ids[name] = number
     return number
+
+
+_op_ids: dict[str, c_int32] = {}
 
 
 def abi_version() -> int:
@@ -394,7 +400,11 @@ def abi_version() -> int:
 
 def sizes(values: Sequence[int]) -> Any:
     """Return numbers as a C array."""
-    return (c_int64 * max(1, len(values)))(*values)
+    count = len(values)
+    return (_SIZES_OF[count] if count < len(_SIZES_OF) else c_int64 * count)(*values)
+
+
+_SIZES_OF = [c_int64 * max(1, count) for count in range(MAX_RANK + 1)]
 
 
 # ---- DLPack's capsules

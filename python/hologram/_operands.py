@@ -37,7 +37,7 @@ class Operands:
             buffer = value
         else:
             try:
-                buffer = self._executor.wrap(value)
+                buffer = self._executor._wrap(value)
             except HologramError as error:
                 raise type(error)(f"{self._what}: {name}: {error}") from None
             except TypeError as error:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 import numpy as np
 
-from hologram import _ffi
+from hologram import _ffi, _log
 from hologram._dtypes import code_of, dtype_of, dtype_of_code
 from hologram.buffer import Buffer
 from hologram.errors import BackendError, BufferFreedError, InvalidArgumentError, InvalidBackendError
@@ -56,6 +56,7 @@ class Executor:
         self._asynchronous = bool(info.asynchronous)
         if memory_limit is not None:
             _ffi.call(_ffi.lib.hologram_executor_set_quota, self._as_parameter_, memory_limit)
+        _log.debug("executor 0x%x on %s (asked for %s)", self.handle, self.backend, backend)
 
     # ---- what it is
 
@@ -174,6 +175,10 @@ class Executor:
             ValueError: Its strides are not multiples of its item size, or it is not aligned to it.
             RuntimeError: The executor's device can't see the array's memory.
         """
+        return self._own(self._wrap(array))
+
+    def _wrap(self, array: Any) -> Buffer:
+        """Wrap without keeping track of the buffer, for the time of a call."""
         self._check()
         if not isinstance(array, np.ndarray):
             if isinstance(array, Buffer):
@@ -201,7 +206,7 @@ class Executor:
         _ffi.call(
             _ffi.lib.hologram_buffer_wrap,
             self._as_parameter_,
-            array.ctypes.data,
+            array.__array_interface__["data"][0],
             code,
             array.ndim,
             _ffi.sizes(array.shape),
@@ -211,7 +216,7 @@ class Executor:
             None,
             _ffi.byref(handle),
         )
-        return self._own(Buffer(self, handle, array.dtype, array.shape, array))
+        return Buffer(self, handle, array.dtype, array.shape, array)
 
     def _wrap_dlpack(self, source: Any) -> Buffer:
         kind, number = source.__dlpack_device__()
@@ -224,7 +229,7 @@ class Executor:
         handle = _ffi.from_capsule(self._as_parameter_, capsule)
         info = _ffi.BufferInfo()
         _ffi.call(_ffi.lib.hologram_buffer_describe, handle, _ffi.byref(info))
-        return self._own(Buffer(self, handle, dtype_of_code(info.dtype), tuple(info.shape[: info.rank])))
+        return Buffer(self, handle, dtype_of_code(info.dtype), tuple(info.shape[: info.rank]))
 
     def _not_here(self, what: str) -> BackendError:
         return BackendError(
@@ -383,6 +388,7 @@ class Executor:
         for buffer in list(self._buffers):
             buffer.free()
         self._freed = True
+        _log.debug("executor 0x%x on %s: freed", self.handle, self.backend)
         _ffi.lib.hologram_executor_free(self._as_parameter_)
 
     def __enter__(self) -> Executor:

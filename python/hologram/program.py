@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, NamedTuple, Optional, Union
 
-from hologram import _ffi
+from hologram import _ffi, _log
 from hologram._dtypes import NAMES
 from hologram.errors import BufferFreedError
 
@@ -105,6 +105,7 @@ class Program:
             Slot(name, dtype, bool(o.reads), bool(o.writes), bool(o.indexed), bool(o.bytes)) for name, dtype, o in slots
         )
         self.params = tuple(Param(name, dtype) for name, dtype, _ in params)
+        _log.debug("program %s: %d instructions, hash %s", self.name, self.instructions, self.hash)
         self._names = [slot.name for slot in self.slots] + [param.name for param in self.params]
 
     @classmethod
