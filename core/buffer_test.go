@@ -1,0 +1,214 @@
+package core
+
+import (
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/hologram-project/hologram/backends/asynctest"
+	"github.com/hologram-project/hologram/isa"
+)
+
+func TestAllocateRefuses(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		for _, c := range []struct {
+			n    int64
+			t    isa.Type
+			code Code
+		}{
+			{0, isa.F32, Invalid}, {-1, isa.F32, Invalid}, {1, isa.Pred, BadType}, {1, 200, BadType}, {1 << 62, isa.F64, OutOfMemory},
+			{1 << 52, isa.F64, OutOfMemory},
+		} {
+			_, err := ex.Allocate(c.n, c.t, true)
+			wants(t, err, c.code, "allocate: ")
+		}
+	})
+}
+
+func TestBoundaryBuffers(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		for _, c := range []struct {
+			class, width, height int64
+			t                    isa.Type
+			text                 string
+		}{
+			{96, 1, 1, isa.F32, "class_index is 96"}, {-1, 1, 1, isa.F32, "class_index is -1"}, {0, 49, 1, isa.F32, "width is 49"},
+			{0, 1, 257, isa.F32, "height is 257"}, {0, 48, 65, isa.F32, "12480 bytes; a class has 12288"}, {0, 1, 1, isa.Pred, "names no type"},
+		} {
+			_, err := ex.AllocateBoundary(c.class, c.width, c.height, c.t)
+			wants(t, err, CodeOf(err), c.text)
+		}
+		all, err := ex.AllocateBoundary(95, 48, 256, isa.U8)
+		must(t, err)
+		small, err := ex.AllocateBoundary(95, 2, 2, isa.F32)
+		must(t, err)
+		if all.Class() != 95 || small.Len() != 4 || small.Layout().Addr != all.Layout().Addr || all.Layout().Bytes != isa.ClassBytes {
+			t.Errorf("%+v, %+v", all, small)
+		}
+		must(t, wait(small.Fill(Float(1))))
+		first := hostBytes(4)
+		must(t, wait(all.Read(addressOf(first), 12, 4)))
+		if !slices.Equal(first, []byte{0, 0, 0x80, 0x3f}) {
+			t.Errorf("got %v", first)
+		}
+	})
+}
+
+func TestReadAndWriteWindows(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		b := floats(t, ex, 1, 2, 3)
+		data := hostBytes(12)
+		for _, c := range [][2]int64{{0, 13}, {1, 12}, {-1, 4}, {13, 0}, {0, -1}, {1 << 62, 1 << 62}} {
+			_, err := b.Read(addressOf(data), c[0], c[1])
+			wants(t, err, Invalid, "read: ")
+			_, err = b.Write(addressOf(data), c[0], c[1])
+			wants(t, err, Invalid, "write: ")
+		}
+		must(t, wait(b.Read(addressOf(data), 12, 0)))
+		strided, err := b.View(0, []int64{2}, []int64{2})
+		must(t, err)
+		_, err = strided.Read(addressOf(data), 0, 4)
+		wants(t, err, Invalid, "strided view")
+		runtime.KeepAlive(data)
+	})
+}
+
+func TestViews(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		b := floats(t, ex, 0, 1, 2, 3, 4, 5)
+		for _, c := range []struct {
+			offset        int64
+			shape, stride []int64
+			text          string
+		}{
+			{0, []int64{7}, nil, "reach outside"}, {6, []int64{1}, nil, "reach outside"}, {-1, []int64{1}, nil, "reach outside"},
+			{0, []int64{2}, []int64{6}, "reach outside"}, {0, []int64{2}, []int64{-1}, "reach outside"},
+			{0, []int64{2, 2}, []int64{1}, "1 strides for 2 dimensions"}, {0, []int64{-1}, nil, "negative"},
+			{0, make([]int64, 9), nil, "9 dimensions"}, {0, []int64{1 << 40, 1 << 40}, nil, "more elements"},
+			{0, []int64{2}, []int64{1 << 62}, "beyond any memory"}, {1 << 60, []int64{1}, nil, "outside"},
+		} {
+			_, err := b.View(c.offset, c.shape, c.stride)
+			wants(t, err, Invalid, c.text)
+		}
+		v, err := b.View(5, []int64{2, 3}, []int64{-1, -2})
+		must(t, err)
+		if v.Contiguous() || v.Len() != 6 {
+			t.Errorf("%+v", v.Layout())
+		}
+		empty, err := b.View(6, []int64{0}, nil)
+		must(t, err)
+		must(t, wait(empty.Fill(Float(3))))
+		if n := b.mem.n.Load(); n != 3 {
+			t.Errorf("the memory has %d users, expected 3", n)
+		}
+		b.Free()
+		b.Free()
+		_, err = b.View(0, []int64{1}, nil)
+		wants(t, err, BadHandle, "freed")
+		_, err = b.Lease()
+		wants(t, err, BadHandle, "freed")
+	})
+}
+
+func TestWrap(t *testing.T) {
+	ex := executorOn(t, testDevices(t)["cpu"])
+	memory, deleted := hostBytes(64), 0
+	addr := addressOf(memory)
+	for _, c := range []struct {
+		addr          uintptr
+		t             isa.Type
+		shape, stride []int64
+		code          Code
+		text          string
+	}{
+		{0, isa.F32, []int64{1}, nil, Invalid, "null"}, {addr + 1, isa.F32, []int64{1}, nil, Invalid, "multiple of 4"},
+		{addr, isa.Pred, []int64{1}, nil, BadType, "no type"}, {addr, isa.F32, []int64{2}, []int64{-(1 << 60)}, Invalid, "beyond any memory"},
+	} {
+		_, err := ex.Wrap(c.addr, c.t, c.shape, c.stride, false, func() { deleted++ })
+		wants(t, err, c.code, c.text)
+	}
+	b, err := ex.Wrap(addr, isa.F32, []int64{2, 3}, nil, false, func() { deleted++ })
+	must(t, err)
+	must(t, wait(b.Fill(Float(1))))
+	if memory[23] != 0x3f || memory[24] != 0 {
+		t.Errorf("memory is %v", memory)
+	}
+	lease, err := b.Lease()
+	must(t, err)
+	b.Free()
+	if deleted != 0 {
+		t.Error("deleted while leased")
+	}
+	lease.Release()
+	if deleted != 1 {
+		t.Errorf("deleted %d times", deleted)
+	}
+	readOnly, err := ex.Wrap(addr, isa.F32, []int64{4}, nil, true, nil)
+	must(t, err)
+	_, err = readOnly.Fill(Float(0))
+	wants(t, err, Invalid, "read-only")
+	_, err = readOnly.Write(addr, 0, 4)
+	wants(t, err, Invalid, "read-only")
+	_, err = readOnly.CopyFrom(readOnly)
+	wants(t, err, Invalid, "read-only")
+	part, err := readOnly.View(1, []int64{2}, nil)
+	must(t, err)
+	if !part.ReadOnly() {
+		t.Error("a view of read-only memory is not read-only")
+	}
+	runtime.KeepAlive(memory)
+}
+
+func TestCopies(t *testing.T) {
+	host := executorOn(t, testDevices(t)["cpu"])
+	first := executorOn(t, asyncDevice(t, asynctest.Options{}))
+	second := executorOn(t, asyncDevice(t, asynctest.Options{}))
+	executors := []*Executor{host, first, second}
+	for _, from := range executors {
+		for _, to := range executors {
+			src, dst := floats(t, from, 1, 2, 3), floats(t, to, 0, 0, 0)
+			must(t, wait(dst.CopyFrom(src)))
+			must(t, wait(dst.CopyFrom(dst)))
+			if got := values(t, dst); !slices.Equal(got, []float32{1, 2, 3}) {
+				t.Errorf("%s to %s: got %v", from.device.Name, to.device.Name, got)
+			}
+			short, err := to.Allocate(2, isa.F32, true)
+			must(t, err)
+			_, err = short.CopyFrom(src)
+			wants(t, err, Invalid, "sizes must be equal")
+			ints, err := to.Allocate(3, isa.I32, true)
+			must(t, err)
+			_, err = ints.CopyFrom(src)
+			wants(t, err, BadType, "dtype")
+			view, err := dst.View(0, []int64{3}, []int64{0})
+			must(t, err)
+			if from.device != to.device {
+				_, err = view.CopyFrom(src)
+				wants(t, err, Invalid, "strided")
+			}
+			src.Free()
+			_, err = dst.CopyFrom(src)
+			wants(t, err, BadHandle, "freed")
+		}
+	}
+}
+
+func TestLimitsAndStatistics(t *testing.T) {
+	d := asyncDevice(t, asynctest.Options{})
+	ex := executorOn(t, d)
+	b, err := ex.Allocate(1<<20, isa.F32, false)
+	must(t, err)
+	wants(t, d.SetMemoryLimit(1<<20), Invalid, "below the 4 MiB in use")
+	must(t, d.SetMemoryLimit(6<<20))
+	_, err = ex.Allocate(1<<20, isa.F32, false)
+	wants(t, err, OutOfMemory, "limit of 6 MiB, of which 4 MiB is taken")
+	b.Free()
+	if _, err = ex.Allocate(5<<18, isa.F32, false); err != nil { // after the cached 4 MiB went back
+		t.Error(err)
+	}
+	wants(t, ex.SetQuota(-1), Invalid, "-1")
+	must(t, ex.SetQuota(1<<30))
+	if ex.Quota() != 1<<30 || ex.Device() != d || ex.Phase() != 0 || d.Trim() != 0 {
+		t.Error("an executor does not say what it is")
+	}
+}

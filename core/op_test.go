@@ -1,0 +1,108 @@
+package core
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/kernels"
+)
+
+func TestOpsOfSeveralSteps(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		n := int64(3 * kernels.ChunkElements)
+		a, err := ex.Allocate(n, isa.F32, true)
+		must(t, err)
+		out := floats(t, ex, 0, 0, 0)
+		must(t, wait(a.Fill(Float(1))))
+		must(t, wait(ex.Op("reduce_sum", []*Buffer{a, out}, nil, []int64{1, n})))
+		must(t, wait(ex.Op("reduce_max", []*Buffer{a, out}, nil, []int64{1, 5})))
+		must(t, wait(ex.Op("reduce_sum", []*Buffer{a, out}, nil, []int64{3, n / 3})))
+		if got := values(t, out); !slices.Equal(got, []float32{8192, 8192, 8192}) {
+			t.Errorf("got %v", got)
+		}
+		must(t, wait(ex.Op("softmax", []*Buffer{a, a}, nil, []int64{n / 4, 4})))
+		part, err := a.View(0, []int64{4}, nil)
+		must(t, err)
+		if got := values(t, part); !slices.Equal(got, []float32{0.25, 0.25, 0.25, 0.25}) {
+			t.Errorf("softmax in place: got %v", got)
+		}
+		x, y, z := floats(t, ex, 1, 2, 3, 4), floats(t, ex, 1, 1, 0, 1), floats(t, ex, 1, 1, 1, 1)
+		scalars := []Scalar{Float(2), Float(1)}
+		must(t, wait(ex.Op("gemm", []*Buffer{x, y, z}, scalars, []int64{2, 2, 2, 0, 1})))
+		if got := values(t, z); !slices.Equal(got, []float32{7, 5, 15, 9}) {
+			t.Errorf("gemm: got %v", got)
+		}
+		if used := ex.Used(); used <= 0 {
+			t.Errorf("%d bytes are in use", used)
+		}
+	})
+}
+
+func TestOpsRefuse(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		a, c := floats(t, ex, 1, 2, 3, 4), floats(t, ex, 7, 7, 7, 7)
+		ints, err := ex.Allocate(4, isa.I32, true)
+		must(t, err)
+		freed := floats(t, ex, 1)
+		freed.Free()
+		strided, err := a.View(0, []int64{2}, []int64{2})
+		must(t, err)
+		for _, x := range []struct {
+			op       string
+			operands []*Buffer
+			scalars  []Scalar
+			dims     []int64
+			code     Code
+			text     string
+		}{
+			{"frobnicate", nil, nil, nil, Invalid, `no operation is called "frobnicate"`},
+			{"vector_add", []*Buffer{a, c}, nil, nil, Invalid, "vector_add takes 3 operands (a, b, c), got 2"},
+			{"vector_add", []*Buffer{a, a, c}, []Scalar{Int(1)}, nil, Invalid, "takes 0 scalars, got 1"},
+			{"vector_add", []*Buffer{a, ints, c}, nil, nil, BadType, "b has dtype i32, and a has f32"},
+			{"vector_add", []*Buffer{freed, freed, c}, nil, nil, BadHandle, "vector_add: a: the buffer is freed"},
+			{"vector_add", []*Buffer{a, a, c}, nil, []int64{5}, Invalid, "n = 5 exceeds the 4 elements of a"},
+			{"vector_add", []*Buffer{a, a, c}, nil, []int64{-1}, Invalid, "n = -1 is negative"},
+			{"vector_add", []*Buffer{a, a, c}, nil, []int64{1, 2}, Invalid, "takes one size"},
+			{"sigmoid", []*Buffer{ints, ints}, nil, nil, BadType, "dtype i32 is not supported"},
+			{"scalar_add", []*Buffer{a, c}, []Scalar{Float(1e300)}, nil, Invalid, "scalar_add: scalar: 1e+300 is out of range of f32"},
+			{"softmax", []*Buffer{a, c}, nil, []int64{1}, Invalid, "rows, cols"},
+			{"softmax", []*Buffer{a, c}, nil, []int64{1, 5}, Invalid, "input has 4 elements; rows = 1, cols = 5 need 5"},
+			{"softmax", []*Buffer{strided, c}, nil, []int64{1, 2}, Invalid, "input is a strided view"},
+			{"softmax", []*Buffer{freed, c}, nil, []int64{1, 1}, BadHandle, "softmax: input: the buffer is freed"},
+			{"gemm", []*Buffer{a, a, a}, []Scalar{Int(1), Int(0)}, []int64{2, 2, 2, 0, 0}, Invalid, "gemm: c overlaps a"},
+			{"gemm", []*Buffer{a, a, c}, []Scalar{Int(1), Int(0)}, []int64{2, 2, 2, 2, 0}, Invalid, "trans_a = 2"},
+			{"gemm", []*Buffer{a, a, c}, []Scalar{Int(1), Float(1e300)}, []int64{2, 2, 2, 0, 0}, Invalid, "beta"},
+		} {
+			_, err := ex.Op(x.op, x.operands, x.scalars, x.dims)
+			wants(t, err, x.code, x.text)
+		}
+		if got := values(t, c); !slices.Equal(got, []float32{7, 7, 7, 7}) {
+			t.Errorf("refused operations wrote %v", got)
+		}
+		if OperandName(Ops()[0], 2) != "c" || OperandName(Ops()[0], 3) != "operand 3" {
+			t.Error("operands are misnamed")
+		}
+	})
+}
+
+func TestElementwiseShapes(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		a, out := floats(t, ex, 1, 2, 3), floats(t, ex, make([]float32, 6)...)
+		matrix, err := out.View(0, []int64{2, 3}, nil)
+		must(t, err)
+		must(t, wait(ex.Op("vector_add", []*Buffer{a, a, matrix}, nil, nil)))
+		if got := values(t, out); !slices.Equal(got, []float32{2, 4, 6, 2, 4, 6}) {
+			t.Errorf("got %v", got)
+		}
+		tall, err := out.View(0, []int64{3, 2}, nil)
+		must(t, err)
+		_, err = ex.Op("vector_add", []*Buffer{a, a, tall}, nil, nil)
+		wants(t, err, Invalid, "vector_add: a: shape (3,) does not broadcast to the index space (3, 2)")
+		short := floats(t, ex, 9, 9)
+		must(t, wait(ex.Op("vector_add", []*Buffer{a, short, a}, nil, nil)))
+		if got := values(t, a); !slices.Equal(got, []float32{10, 11, 3}) {
+			t.Errorf("the smallest size: got %v", got)
+		}
+	})
+}
