@@ -337,7 +337,8 @@ func (s *stream) phaseNow() uint16 {
 	return j.phase
 }
 
-// close waits for all work and ends the stream.
+// close waits for all work and ends the stream. It returns the errors of
+// launches whose outcome nobody has seen.
 func (s *stream) close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -347,6 +348,9 @@ func (s *stream) close() error {
 		<-last.finished
 	}
 	s.reap(true)
-	err := s.s.Synchronize(context.Background())
-	return errors.Join(err, s.s.Close())
+	if err := s.takeDeferred(); err != nil {
+		s.s.Close()
+		return err
+	}
+	return errors.Join(s.s.Synchronize(context.Background()), s.s.Close())
 }

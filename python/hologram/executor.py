@@ -10,7 +10,7 @@ import numpy as np
 from hologram import _ffi, _log
 from hologram._dtypes import code_of, dtype_of, dtype_of_code
 from hologram.buffer import Buffer
-from hologram.errors import BackendError, BufferFreedError, InvalidArgumentError, InvalidBackendError
+from hologram.errors import BackendError, BufferFreedError, HologramError, InvalidArgumentError, InvalidBackendError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -382,27 +382,42 @@ class Executor:
     # ---- the end
 
     def cleanup(self) -> None:
-        """Free the executor's buffers, then the executor. Doing so again does nothing."""
+        """Wait for all work, then free the executor's buffers and the executor. Doing so again does nothing.
+
+        Raises:
+            HologramError: What went wrong in a launch whose outcome nobody has seen, as ``synchronize`` does.
+        """
+        error = self._close()
+        if error is not None:
+            raise error
+
+    def _close(self) -> Optional[HologramError]:
         if self._freed:
-            return
-        for buffer in list(self._buffers):
-            buffer.free()
+            return None
         self._freed = True
         _log.debug("executor 0x%x on %s: freed", self.handle, self.backend)
-        _ffi.lib.hologram_executor_free(self._as_parameter_)
+        for buffer in list(self._buffers):
+            buffer.free()
+        status = _ffi.lib.hologram_executor_free(self._as_parameter_)
+        return None if status in (_ffi.OK, _ffi.FORKED) else _ffi.error_of(status)
 
     def __enter__(self) -> Executor:
         """Return the executor."""
         return self
 
-    def __exit__(self, *exc: object) -> None:
-        """Clean up."""
-        self.cleanup()
+    def __exit__(self, kind: object, *exc: object) -> None:
+        """Clean up; an exception on its way is not replaced by another."""
+        if kind is None:
+            self.cleanup()
+        else:
+            self._close()
 
     def __del__(self) -> None:
         """Clean up."""
         if not getattr(self, "_freed", True):
-            self.cleanup()
+            error = self._close()
+            if error is not None:
+                _log.debug("executor dropped without synchronize: %s", error)
 
 
 def _index(what: str, value: Any) -> int:

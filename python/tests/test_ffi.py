@@ -86,7 +86,7 @@ def test_every_structure_is_as_the_header_says() -> None:
 
 def test_constants_are_as_the_header_says() -> None:
     constants = {name: int(value) for name, value in re.findall(r"HOLOGRAM_(\w+) = (\d+)", TEXT)}
-    for name in ("OK", "PENDING", "UNINITIALIZED", "READ_ONLY", "MAX_RANK", "NUM_CLASSES"):
+    for name in ("OK", "PENDING", "FORKED", "UNINITIALIZED", "READ_ONLY", "MAX_RANK", "NUM_CLASSES"):
         assert getattr(_ffi, name) == constants[name]
     for name in ("DISASSEMBLY", "BINARY", "CANONICAL", "NAME"):
         assert getattr(_ffi, "TEXT_" + name) == constants["TEXT_" + name]

@@ -382,3 +382,22 @@ def test_errors_of_a_queue_name_their_launch(ex: hg.Executor) -> None:
         y.to_numpy()
     ex.launch(hg.Program(AXPY), x=x, y=y, alpha=1)
     ex.synchronize()
+
+
+def test_no_error_is_lost(device: str) -> None:
+    """A fault that nobody waited for is raised when the executor ends, unless another exception is on its way."""
+    with pytest.raises(hg.ProgramFault, match="stray access"):
+        with hg.Executor(device) as ex:
+            ex.launch(hg.Program(BYTES), raw=ex.allocate(4, "u32"), n=5)
+    ex = hg.Executor(device)
+    if ex.asynchronous:
+        ex.launch(hg.Program(BYTES), raw=ex.allocate(4, "u32"), n=5)
+        with pytest.raises(hg.ProgramFault, match="stray access"):
+            ex.cleanup()
+    with pytest.raises(KeyError):
+        with hg.Executor(device) as ex:
+            raw = ex.allocate(4, "u32")
+            if ex.asynchronous:
+                ex.launch(hg.Program(BYTES), raw=raw, n=5)
+            raise KeyError
+    ex.cleanup()
