@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/hologram-project/hologram/isa"
@@ -347,8 +348,11 @@ func (m *machine) walkInst(in *isa.Located, regs *[numVars]uint64, types *[numVa
 		set(acc, in.Type)
 		return
 	}
-	signed := func(r uint8) uint64 { // as I64
+	signed := func(r uint8) uint64 { // as I64; what an U64 has beyond that is as far outside as its largest
 		v, t := regs[r], types[r]
+		if t == isa.U64 {
+			return min(v, math.MaxInt64)
+		}
 		if t.Signed() {
 			s := 64 - t.Bits()
 			return uint64(int64(v<<s) >> s)

@@ -90,7 +90,7 @@ func (r *renumberer) region(reg *Region) {
 // useSlots recomputes f.Slots.
 func (f *Func) useSlots() {
 	n := len(f.SlotTypes)
-	u := &slotUser{slots: make([]isa.SlotUse, n), after: make([]uint64, n)}
+	u := &slotUser{slots: make([]isa.SlotUse, n), after: make([]uint64, n), left: map[*Node]uint64{}}
 	u.region(f.Body)
 	for s := range u.slots {
 		for t := range n {
@@ -103,40 +103,69 @@ func (f *Func) useSlots() {
 }
 
 // slotUser gathers how slots are used. stored is the set of slots that may
-// have been stored to so far, after, by slot, those before a load of it.
+// have been stored to on the way here, 0 where no way leads; left, by
+// construct, those at the Brs to it; after, by slot, those before a load of it.
 type slotUser struct {
 	slots  []isa.SlotUse
 	stored uint64
+	left   map[*Node]uint64
 	after  []uint64
 }
 
 func (u *slotUser) region(r *Region) {
 	for _, n := range r.Nodes {
-		e := n.own()
-		for s := range u.slots {
-			bit := uint64(1) << s
-			if e.reads.slots&bit != 0 && n.Mem.Mode != 0 {
-				u.slots[s].Reads = true
-				u.after[s] |= u.stored
-			}
-			if e.writes.slots&bit != 0 && n.Mem.Mode != 0 {
-				u.slots[s].Writes = true
-				u.stored |= bit
-			}
-			if (e.reads.slots|e.writes.slots)&bit != 0 && n.Mem.Mode != 0 {
-				if n.Mem.Mode == isa.AddrIndex {
-					u.slots[s].Indexed = true
-				} else {
-					u.slots[s].Bytes = true
-				}
-			}
-		}
-		if n.Op == Loop {
+		u.access(n)
+		switch n.Op {
+		case Br:
+			u.left[n.Target] |= u.stored
+		case Loop:
 			// A later round's loads come after an earlier one's stores.
 			u.stored |= n.Regions[0].stores()
 		}
+		before, end := u.stored, uint64(0)
 		for _, sub := range n.Regions {
+			u.stored = before
 			u.region(sub)
+			end |= u.stored
+		}
+		switch n.Op {
+		case Br:
+			u.stored = 0 // nothing follows
+		case If:
+			u.stored = end
+		case Block:
+			u.stored = end | u.left[n]
+		case Loop:
+			u.stored = before // no round, or what stores() has counted
+			if !n.Counted {
+				u.stored = 0
+			}
+		}
+	}
+}
+
+// access notes what n itself does to slots.
+func (u *slotUser) access(n *Node) {
+	if n.Mem.Mode == 0 {
+		return
+	}
+	e := n.own()
+	for s := range u.slots {
+		bit := uint64(1) << s
+		if e.reads.slots&bit != 0 {
+			u.slots[s].Reads = true
+			u.after[s] |= u.stored
+		}
+		if e.writes.slots&bit != 0 {
+			u.slots[s].Writes = true
+			u.stored |= bit
+		}
+		if (e.reads.slots|e.writes.slots)&bit != 0 {
+			if n.Mem.Mode == isa.AddrIndex {
+				u.slots[s].Indexed = true
+			} else {
+				u.slots[s].Bytes = true
+			}
 		}
 	}
 }
