@@ -38,12 +38,11 @@ def launch(
     what = f'launch "{program.name}"'
     if n is not None and shape is not None:
         raise InvalidArgumentError(f"{what}: give n or shape, not both")
-    unknown = [name for name in given if name not in program._names]
-    if unknown:
-        raise InvalidArgumentError(f"{what}: {_suggest(program, unknown[0])}")
+    for name in given:
+        if name not in program._names:
+            raise InvalidArgumentError(f"{what}: {_suggest(program, name)}")
     args = _ffi.LaunchArgs()
-    slots = (_ffi.Handle * max(1, len(program.slots)))()
-    params = (_ffi.Scalar * max(1, len(program.params)))()
+    slots, params = program._slot_array(), program._param_array()
     with Operands(executor, what) as operands:
         for i, slot in enumerate(program.slots):
             value = given.get(slot.name)
@@ -51,13 +50,15 @@ def launch(
                 if slot.name == "boundary":
                     continue  # the executor's own pool
                 raise InvalidArgumentError(f"{what}: slot {slot.name} ({slot.dtype}) is not bound")
-            slots[i] = operands.add(f"slot {slot.name}", value)._as_parameter_
+            slots[i] = operands.add("slot " + slot.name, value)._as_parameter_
         for i, param in enumerate(program.params):
             value = given.get(param.name)
             if value is None:
                 raise InvalidArgumentError(f"{what}: parameter {param.name} ({param.dtype}) is not given")
-            name = f"{what}: parameter {param.name}"
-            params[i].dtype, params[i].bits = scalar_bits(value, name, NAMES.index(param.dtype) + 1)
+            number = params[i]
+            number.dtype, number.bits = scalar_bits(
+                value, f"{what}: parameter {param.name}", NAMES.index(param.dtype) + 1
+            )
         space = (n,) if n is not None else shape
         if space is not None:
             space = [_number(what, "n" if n is not None else "shape", value) for value in space]
@@ -66,7 +67,10 @@ def launch(
             args.shape, args.rank = _ffi.sizes(space), len(space)
         args.slots, args.num_slots = slots, len(program.slots)
         args.params, args.num_params = params, len(program.params)
-        args.grid, args.block = _dimensions(what, "grid", grid), _dimensions(what, "block", block)
+        if grid is not None:
+            args.grid = _dimensions(what, "grid", grid)
+        if block is not None:
+            args.block = _dimensions(what, "block", block)
         if fuel is not None:
             if _number(what, "fuel", fuel) <= 0:
                 raise InvalidArgumentError(f"{what}: fuel is {fuel}; expected a positive number of steps")
@@ -111,10 +115,8 @@ def _number(what: str, name: str, value: Any) -> int:
     return number
 
 
-def _dimensions(what: str, name: str, value: _DIMENSIONS) -> tuple[int, int, int]:
-    """Return x, y and z; zeros for None."""
-    if value is None:
-        return (0, 0, 0)
+def _dimensions(what: str, name: str, value: Union[int, Sequence[int]]) -> tuple[int, int, int]:
+    """Return x, y and z."""
     given = [value] if not isinstance(value, (tuple, list, np.ndarray)) else list(value)
     numbers = [_number(what, name, item) for item in given]
     if not 1 <= len(numbers) <= 3 or not all(0 < item < 1 << 32 for item in numbers):

@@ -117,7 +117,7 @@ class Buffer:
     @property
     def host_visible(self) -> bool:
         """Whether the host may look at the memory in place."""
-        return bool(self._describe().host_visible)
+        return self._executor.host_visible
 
     @property
     def pool(self) -> str:
@@ -262,12 +262,13 @@ class Buffer:
     def _memory(self) -> tuple[Array, int, tuple[int, ...]]:
         """Return the memory as bytes that stay alive with the array, where element 0 is in it, and the strides."""
         self._check()
-        info = self._describe()
-        if not info.host_visible:
+        if not self._executor.host_visible:
             raise BackendError(
                 f"{self!r}: its memory is not the host's, so it can't be seen in place; use to_numpy() for a copy"
             )
-        self._executor.synchronize()
+        info = self._describe()
+        if self._executor.asynchronous:
+            self._executor.synchronize()
         lease = _ffi.Handle()
         _ffi.call(_ffi.lib.hologram_buffer_lease, self._as_parameter_, _ffi.byref(lease))
         strides = tuple(info.strides[i] * info.element_size for i in range(info.rank))
@@ -365,7 +366,8 @@ class Buffer:
         self._check()
         if self.read_only and not versioned:
             raise BufferError("__dlpack__: the memory is read-only, which DLPack before version 1.0 can't say; copy it")
-        self._executor.synchronize()
+        if self._executor.asynchronous:
+            self._executor.synchronize()
         if self._owner is None:
             return _ffi.to_capsule(self._as_parameter_, versioned)
         # The capsule must keep a Python object alive, which numpy's does.

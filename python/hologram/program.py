@@ -70,6 +70,8 @@ class Program:
         "_as_parameter_",
         "_freed",
         "_names",
+        "_param_array",
+        "_slot_array",
         "block",
         "hash",
         "instructions",
@@ -105,6 +107,8 @@ class Program:
             Slot(name, dtype, bool(o.reads), bool(o.writes), bool(o.indexed), bool(o.bytes)) for name, dtype, o in slots
         )
         self.params = tuple(Param(name, dtype) for name, dtype, _ in params)
+        self._slot_array = _ffi.Handle * max(1, len(slots))
+        self._param_array = _ffi.Scalar * max(1, len(params))
         _log.debug("program %s: %d instructions, hash %s", self.name, self.instructions, self.hash)
         self._names = [slot.name for slot in self.slots] + [param.name for param in self.params]
 
