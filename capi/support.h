@@ -2,6 +2,7 @@
 #ifndef HOLOGRAM_SUPPORT_H
 #define HOLOGRAM_SUPPORT_H
 
+#define HOLOGRAM_BUILD /* the functions are defined here */
 #include "hologram.h"
 
 #include <stdlib.h>

@@ -236,8 +236,10 @@ func header(types string, functions []function) string {
 extern "C" {
 #endif
 
-#ifdef _WIN32
+#if defined(_WIN32) && defined(HOLOGRAM_BUILD)
 #define HOLOGRAM_API __declspec(dllexport)
+#elif defined(_WIN32)
+#define HOLOGRAM_API __declspec(dllimport)
 #else
 #define HOLOGRAM_API __attribute__((visibility("default")))
 #endif
