@@ -1,0 +1,28 @@
+package conformance
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/hologram-project/hologram/isa"
+)
+
+// Every expansion is in the corpus, in every type, and held there to no more
+// than the row's own bound. Planted errors show the same of rows that have an
+// evaluator.
+func TestCorpusHasEveryExpansion(t *testing.T) {
+	cases, err := Corpus()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for op := isa.NoOp + 1; op < isa.NumOps; op++ {
+		row, _ := isa.Lookup(op)
+		for _, typ := range row.Expand.List() {
+			if !slices.ContainsFunc(cases, func(c *Case) bool {
+				return c.ULP <= uint64(row.ULP) && uses(c.Program.Program, row, typ)
+			}) {
+				t.Errorf("no case of the corpus holds %s to %d ULP; see corpus/gen.py", row.Typed(isa.Form{Type: typ}), row.ULP)
+			}
+		}
+	}
+}
