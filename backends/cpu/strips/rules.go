@@ -121,16 +121,8 @@ func primitive(op isa.Op, form isa.Form) *step {
 	s.widen, s.narrow = h.widen, h.narrow
 	isHalf := h.widen != nil
 	switch op {
-	case isa.ABS, isa.NEG:
-		s.widen, s.narrow = nil, nil
-		s.run, s.l1 = runUnary, unaries[op][t]
-		return s.orNil(s.l1 != nil)
-	case isa.SQRT, isa.FLOOR, isa.CEIL, isa.ROUND, isa.TRUNC, isa.NOT, isa.POPC, isa.CLZ, isa.CTZ:
-		s.run, s.l1 = runUnary, unaries[op][t]
-		if isHalf {
-			s.run = runHalf
-		}
-		return s.orNil(s.l1 != nil)
+	case isa.ABS, isa.NEG: // on bits
+		isHalf, s.widen, s.narrow = false, nil, nil
 	case isa.FMA:
 		s.run = runTernary
 		switch {
@@ -161,15 +153,18 @@ func primitive(op isa.Op, form isa.Form) *step {
 		s.run = runBoundMap
 		return s
 	}
-	s.l2 = binaries[op][t]
+	s.l1, s.l2 = unaries[op][t], binaries[op][t]
 	s.run = runBinary
-	if isHalf {
+	switch {
+	case isHalf:
 		s.run = runHalf
+	case s.l1 != nil:
+		s.run = runUnary
 	}
 	if t.Integer() {
 		s.lin = linRules[op]
 	}
-	return s.orNil(s.l2 != nil)
+	return s.orNil(s.l1 != nil || s.l2 != nil)
 }
 
 func comparison(s *step, form isa.Form, isHalf bool) *step {
