@@ -1,0 +1,86 @@
+// Package hologram has no code of its own: this test keeps the import rule of
+// the folders below.
+package hologram
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/hologram-project/hologram"
+
+// layers says which of our folders a folder's code may import beside itself.
+// Tests may import more: an oracle, a backend to run on.
+var layers = map[string][]string{
+	"isa":      {},
+	"kernels":  {"isa"},
+	"backends": {"isa", "kernels"},
+	"core":     {"isa", "kernels", "backends"},
+	"capi":     {"core"},
+}
+
+// within are rules for folders inside a layer: what they must not import.
+var within = []struct{ folder, not string }{
+	{"isa", "isa/ir"}, // the package isa itself, of which all else is made
+	{"backends/interp", "backends/cpu"},
+	{"backends/interp", "isa/ir"}, // the judge runs programs as written
+	{"backends/cpu", "backends/interp"},
+	{"isa/graph", "isa"},
+}
+
+func TestImportRule(t *testing.T) {
+	files := 0
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && strings.HasPrefix(d.Name(), ".") && name != "." {
+			if err == nil {
+				err = fs.SkipDir
+			}
+			return err
+		}
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		folder := path.Dir(filepath.ToSlash(name))
+		layer, _, _ := strings.Cut(folder, "/")
+		allowed, known := layers[layer]
+		if !known {
+			t.Errorf("%s: no layer is called %s", name, layer)
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		files++
+		for _, spec := range f.Imports {
+			imported, _ := strconv.Unquote(spec.Path.Value)
+			ours, ok := strings.CutPrefix(imported, module+"/")
+			if !ok {
+				continue
+			}
+			to, _, _ := strings.Cut(ours, "/")
+			if to != layer && !slices.Contains(allowed, to) {
+				t.Errorf("%s imports %s: %s may import %v", name, ours, layer, allowed)
+			}
+			for _, w := range within {
+				if folder == w.folder && ours == w.not {
+					t.Errorf("%s imports %s, which %s must not", name, ours, folder)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files < 50 {
+		t.Errorf("saw only %d files", files)
+	}
+}
