@@ -22,6 +22,7 @@ type node struct {
 	src      int32 // instruction of the end, -1 for a fall-through
 	header   bool  // header of a counted loop
 	callee   *routine
+	entry    int32 // of its routine, set in the graph
 }
 
 // successors returns where n leads within its routine or graph.

@@ -13,10 +13,17 @@ type Verified struct {
 	PoolBytes int
 	// HasBarrier is whether the program contains a barrier or a collective.
 	HasBarrier bool
-	// BackEdges says for each instruction of Program which ways out of it are
-	// back edges of the graph: they start a new round of a loop that is not
-	// counted, and so cost a unit of fuel.
-	BackEdges []BackEdge
+	// BackEdges says which ways out of instructions of Program are back edges
+	// of the graph: they start a new round of a loop that is not counted, and
+	// so cost a unit of fuel. What has none is left out.
+	BackEdges map[RoutineInst]BackEdge
+}
+
+// RoutineInst is an instruction as one routine runs it. Routines may share
+// code, and what starts a new round in one of them need not do so in another.
+type RoutineInst struct {
+	Entry int // where the routine starts: what the innermost CALL names, 0 outside of calls
+	Inst  int // index in Program.Insts
 }
 
 // BackEdge is a set of ways out of an instruction.
@@ -26,8 +33,9 @@ type BackEdge uint8
 const (
 	// BackTaken is a BRA taken.
 	BackTaken BackEdge = 1 << iota
-	// BackOnward is going on to the next instruction; from a CALL, when its
-	// RET comes back; from a LOOP, past its end when no rounds are left.
+	// BackOnward is going on to the next instruction; from a CALL, when a RET
+	// comes back to it, in the routine that calls; from a LOOP, past its end
+	// when no rounds are left.
 	BackOnward
 )
 

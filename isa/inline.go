@@ -48,6 +48,7 @@ type inliner struct {
 func (g *inliner) copy(r *routine, back int32) int32 {
 	base := int32(len(g.nodes))
 	for _, n := range r.nodes {
+		n.entry = int32(r.entry)
 		for i, s := range n.successors() {
 			n.next[i] = s + base
 		}
@@ -104,7 +105,7 @@ func (g *inliner) checkLoops() error {
 	succ := g.walk()
 	dom := dominators(succ, g.pred, 0)
 	g.keep = make([]bool, len(g.nodes))
-	g.v.out.BackEdges = make([]BackEdge, len(g.v.p.Insts))
+	g.v.out.BackEdges = map[RoutineInst]BackEdge{}
 	for _, u := range g.order {
 		n := &g.nodes[u]
 		for k, s := range n.successors() {
@@ -117,13 +118,10 @@ func (g *inliner) checkLoops() error {
 			}
 			if !g.nodes[s].header {
 				g.keep[s] = true
-				i, way := g.way(n, k)
-				g.v.out.BackEdges[i] |= way
+				at, way := g.way(n, k)
+				g.v.out.BackEdges[at] |= way
 			}
 		}
-	}
-	if err := g.checkCopies(); err != nil {
-		return err
 	}
 	depth := loopDepth(g.pred, g.order, g.rank)
 	for _, u := range g.order {
@@ -134,43 +132,24 @@ func (g *inliner) checkLoops() error {
 	return nil
 }
 
-// checkCopies demands that copies of an instruction, in what different CALLs
-// reach, agree on which ways out of it are back edges.
-func (g *inliner) checkCopies() error {
-	for _, u := range g.order {
-		n := &g.nodes[u]
-		for k, s := range n.successors() {
-			if u == 0 || g.rank[s] <= g.rank[u] || g.nodes[s].header || n.header {
-				continue
-			}
-			if i, way := g.way(n, k); g.v.out.BackEdges[i]&way != 0 {
-				return g.v.fail("reducible", i, "goes back to the start of a loop in some code, but not in other code that shares it",
-					"let all that share a loop enter it at one place, or call it")
-			}
-		}
-	}
-	return nil
-}
-
 // way returns the instruction and the way out of it that successor k of n is.
-func (g *inliner) way(n *node, k int) (inst int, way BackEdge) {
-	inst, way = g.at(n), BackOnward
-	switch g.v.p.Insts[inst].Op {
+// Copies of a routine agree on which of these are back edges: each is entered
+// at its start alone, so whether one of its nodes dominates another, or a RET
+// that comes back to it, shows in the copy and what it calls.
+func (g *inliner) way(n *node, k int) (at RoutineInst, way BackEdge) {
+	at, way = RoutineInst{int(n.entry), g.at(n)}, BackOnward
+	switch g.v.p.Insts[at.Inst].Op {
 	case BRA:
 		if k == 0 {
 			way = BackTaken
 		}
 	case RET:
-		// It goes on after its CALL, which depends on the copy, to that
-		// instruction or, if a round ends there, to the latch, which is no
-		// back edge.
-		if to := &g.nodes[n.next[0]]; to.kind == TermLatch {
-			way = 0
-		} else {
-			inst = int(to.from) - 1
-		}
+		// It goes on after its CALL, in the caller, to the instruction there.
+		// (Where a round of a LOOP ends there, to the latch, by no back edge.)
+		to := &g.nodes[n.next[0]]
+		at = RoutineInst{int(to.entry), int(to.from) - 1}
 	}
-	return inst, way
+	return at, way
 }
 
 // at returns the instruction at the end of n.

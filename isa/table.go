@@ -308,7 +308,7 @@ var table = [NumOps]Row{
 		Doc: "a if the predicate holds, else b."},
 
 	BRA: {Name: "BRA", Operands: []Operand{{"label", LabelRef, NoType, false}, {"pred", PredSrc, Pred, true}}, Effect: Control,
-		Doc: "Branch, if the predicate holds or none is given. A branch backward costs one unit of fuel."},
+		Doc: "Branch, if the predicate holds or none is given. One that starts a new round of a loop costs a unit of fuel."},
 	CALL: {Name: "CALL", Operands: []Operand{{"label", LabelRef, NoType, false}}, Effect: Control | Structural,
 		Doc: "Run the instructions at label up to RET. Registers are shared. No recursion."},
 	RET: {Name: "RET", Effect: Control | Structural, Doc: "Return to after the CALL."},

@@ -73,8 +73,8 @@ const MaxTables = 1024
 //   - depth: calls nest at most MaxCallDepth deep.
 //   - inline: with every call replaced by the code called, at most MaxInlined
 //     instructions.
-//   - reducible: every loop made by branches is entered at one place, the
-//     same for all code that shares the loop.
+//   - reducible: every loop made by branches is entered at one place, in each
+//     piece of called code by itself.
 //
 // Registers and memory:
 //

@@ -9,8 +9,13 @@ func checkVerified(v *Verified) error {
 	if n == 0 {
 		return fmt.Errorf("no blocks")
 	}
-	if len(v.BackEdges) != len(v.Program.Insts) || len(v.Slots) != len(v.Program.Slots) {
-		return fmt.Errorf("%d back edges and %d slots", len(v.BackEdges), len(v.Slots))
+	for at, ways := range v.BackEdges {
+		if min(at.Entry, at.Inst) < 0 || max(at.Entry, at.Inst) >= len(v.Program.Insts) || ways == 0 || ways > BackTaken|BackOnward {
+			return fmt.Errorf("back edge %v %v", at, ways)
+		}
+	}
+	if len(v.Slots) != len(v.Program.Slots) {
+		return fmt.Errorf("%d slots", len(v.Slots))
 	}
 	pred := make([][]int, n)
 	for b := range g.Blocks {

@@ -2,6 +2,7 @@ package isa
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 )
@@ -135,6 +136,43 @@ func TestGraphShape(t *testing.T) {
 			}
 			if got := strings.TrimSpace(dump(&v.Graph)); got != c.want {
 				t.Errorf("graph is\n%s\nwant\n%s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestBackEdges(t *testing.T) {
+	type edges = map[RoutineInst]BackEdge
+	for _, c := range []struct {
+		name, text string
+		want       edges
+	}{
+		{"none", "call f\nf: exit", edges{}},
+		{"LOOP alone", "loop 3, end\nend: exit", edges{}},
+		{"branch taken", "mov.pred p, true\na: bra a, p\nexit", edges{{0, 1}: BackTaken}},
+		{"branch that also goes on", "mov.pred p, true\nbra t\nb: bra t, p\nt: bra b, p\nexit", edges{{0, 2}: BackTaken | BackOnward}},
+		{"branch backward into a loop", "mov.pred p, true\nbra t\nb: mem_fence block\nt: bra b, p\nexit", edges{{0, 2}: BackOnward}},
+		{"branch into a loop from code behind", "bra a\nb: bra b\na: bra b", edges{{0, 1}: BackTaken}},
+		{"past a LOOP", "mov.pred p, true\nbra t\nb: loop 2, t\nmem_fence block\nt: bra b, p\nexit", edges{{0, 2}: BackOnward}},
+		{"past a CALL", "mov.pred p, true\nbra t\nb: call f\nt: bra b, p\nexit\nf: ret", edges{{0, 2}: BackOnward}},
+		{"past the second CALL", "mov.pred p, true\nbra t\nb: call f\ncall f\nt: bra b, p\nexit\nf: ret", edges{{0, 3}: BackOnward}},
+		{"past a CALL, by each RET", "mov.pred p, true\nbra t\nb: call f\nt: bra b, p\nexit\nf: bra g, p\nret\ng: ret", edges{{0, 2}: BackOnward}},
+		{"past a CALL of a CALL", "mov.pred p, true\nbra t\nb: call f\nt: bra b, p\nexit\nf: call g\nret\ng: ret", edges{{0, 2}: BackOnward}},
+		{"CALL at a round's end of a LOOP", "loop 3, end\ncall f\nend: exit\nf: ret", edges{}},
+		{"called twice", "mov.pred p, true\ncall f\ncall f\nexit\nf: bra f, p\nret", edges{{4, 4}: BackTaken}},
+		{"called in a loop", "mov.pred p, true\na: call f\nbra a, p\nexit\nf: ret", edges{{0, 2}: BackTaken}},
+		{"shared tail of two", "mov.pred p, true\ncall f\ncall g\nexit\nf: bra t\ng: mem_fence block\nt: bra g, p\nret",
+			edges{{4, 5}: BackOnward, {5, 6}: BackTaken}},
+		{"shared CALL", "mov.pred p, true\ncall f\ncall g\nexit\nf: bra t\ng: call h\nt: bra g, p\nret\nh: ret",
+			edges{{4, 5}: BackOnward, {5, 6}: BackTaken}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v, err := Verify(mustAssemble(t, c.text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !maps.Equal(v.BackEdges, c.want) {
+				t.Errorf("back edges %v, want %v", v.BackEdges, c.want)
 			}
 		})
 	}

@@ -409,8 +409,10 @@ var ruleTests = []struct {
 	{"reducible",
 		map[string]source{
 			"two entries": text("mov.pred p, true\nbra b, p\na: mem_fence block\nb: mem_fence block\nbra a, p\nexit"),
-			"shared":      text("mov.pred p, true\nbra c, p\ncall b\nb: mem_fence block\nc: loop 0, d\nbra b, p\nd: exit"),
 			"called":      text("mov.pred p, true\ncall f\nexit\nf: bra b, p\na: mem_fence block\nb: mem_fence block\nbra a, p\nret"),
+			"by RET":      text("mov.pred p, true\nbra b, p\na: call f\nb: mem_fence block\nbra a, p\nexit\nf: ret"),
+			// Entered at c in the program, and also at b in what it calls.
+			"shared": text("mov.pred p, true\nbra c, p\ncall f\nf: bra c, p\nb: mem_fence block\nc: bra d, p\nbra b\nd: exit"),
 		},
 		map[string]source{
 			"one entry":  text("mov.pred p, true\nbra a\na: mem_fence block\nb: mem_fence block\nbra a, p\nexit"),
@@ -418,6 +420,10 @@ var ruleTests = []struct {
 			"two ends":   text("mov.pred p, true\na: mem_fence block\nbra a, p\nbra a, !p\nexit"),
 			"into LOOP":  text("mov.pred p, true\na: loop 3, end\nbra a, p\nend: bra a, p\nexit"),
 			"dead entry": text("mov.pred p, true\nbra b\nbra a\na: mem_fence block\nb: mem_fence block\nbra a, p\nexit"),
+			"by RET":     text("mov.pred p, true\nbra b\na: call f\nb: mem_fence block\nbra a, p\nexit\nf: ret"),
+			"two calls":  text("mov.pred p, true\nbra b\na: call f\ncall f\nb: mem_fence block\nbra a, p\nexit\nf: ret"),
+			// Entered at c in the program, at b in what it calls.
+			"shared apart": text("mov.pred p, true\nbra c, p\ncall b\nb: mem_fence block\nc: loop 0, d\nbra b, p\nd: exit"),
 		}},
 	{"init",
 		map[string]source{

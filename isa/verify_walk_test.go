@@ -317,7 +317,7 @@ const (
 
 // traceSource lists the code instructions that p as written runs, and where
 // fuel is paid according to back.
-func traceSource(p *Program, back []BackEdge, seed uint64) (trace []int) {
+func traceSource(p *Program, back map[RoutineInst]BackEdge, seed uint64) (trace []int) {
 	c := &choices{seed, map[int]uint64{}}
 	l := lane{}
 	for steps := 0; len(trace) < traceLength && steps < 10*traceLength; steps++ {
@@ -360,7 +360,15 @@ func traceSource(p *Program, back []BackEdge, seed uint64) (trace []int) {
 		default:
 			trace = append(trace, inst)
 		}
-		if back[inst]&charged != 0 {
+		entry := 0 // of the routine that inst goes on in
+		calls := l.calls
+		if op == RET {
+			calls = ways[way].calls
+		}
+		if n := len(calls); n > 0 {
+			entry = p.Labels[p.Insts[calls[n-1].call].Args[0].Bits].At
+		}
+		if back[RoutineInst{entry, inst}]&charged != 0 {
 			trace = append(trace, backEdge)
 		}
 		l = ways[way]

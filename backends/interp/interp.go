@@ -118,6 +118,7 @@ type code struct {
 	*isa.Verified
 	expansions map[expansion]*code
 	pools      map[int]int // ordinal of each POOL_ALLOC, by instruction
+	rounds     []bool      // by instruction: BackEdges has it, in whichever routine
 }
 
 type expansion struct {
@@ -127,7 +128,10 @@ type expansion struct {
 
 // compile finds the expansions that a program needs and numbers its scratch areas.
 func compile(v *isa.Verified) (*code, error) {
-	c := &code{Verified: v, expansions: map[expansion]*code{}, pools: map[int]int{}}
+	c := &code{Verified: v, expansions: map[expansion]*code{}, pools: map[int]int{}, rounds: make([]bool, len(v.Program.Insts))}
+	for at := range v.BackEdges {
+		c.rounds[at.Inst] = true
+	}
 	for i := range v.Program.Insts {
 		in := &v.Program.Insts[i]
 		row, ok := isa.Lookup(in.Op)

@@ -276,6 +276,9 @@ func TestFuel(t *testing.T) {
 		{"branch", "top:\n add.u32 x, x, 1\n set.lt.u32 p, x, 4\n bra top, p", 3, 3},
 		{"nested", " loop 2, e\n loop 2, e\n add.u32 x, x, 1\ne:", 6, 0},
 		{"loop again", "l:\n loop 2, e\n add.u32 x, x, 1\ne:\n set.lt.u32 p, x, 4\n bra l, p", 5, 0},
+		{"into a loop", " bra t\nb:\n add.u32 x, x, 1\nt:\n set.lt.u32 p, x, 4\n bra b, p", 4, 2},
+		{"ret", " bra t\nb:\n call f\nt:\n add.u32 x, x, 1\n set.lt.u32 p, x, 4\n bra b, p\n bra out\nf:\n ret\nout:", 3, 2},
+		{"second ret", " bra t\nb:\n call f\n call f\nt:\n add.u32 x, x, 1\n set.lt.u32 p, x, 4\n bra b, p\n bra out\nf:\n ret\nout:", 3, 3},
 		{"forward is free", " add.u32 x, x, 4\n bra a\na:\n bra b\nb:", 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -203,10 +203,23 @@ func (m *machine) charge(l *lane, site int) bool {
 	return true
 }
 
+// startsRound reports whether the given way out of an instruction of the
+// routine that a lane is in starts a new round of a loop made by branches.
+func (m *machine) startsRound(l *lane, inst int, way isa.BackEdge) bool {
+	if !m.rounds[inst] { // mostly, and faster than the map
+		return false
+	}
+	at := isa.RoutineInst{Inst: inst}
+	if n := len(l.calls); n > 0 {
+		at.Entry = m.label(&m.Program.Insts[l.calls[n-1]].Args[0])
+	}
+	return m.BackEdges[at]&way != 0
+}
+
 // goTo lets a lane go from instruction from to position to, by the given way
 // out, through the ends of loops that are there.
 func (m *machine) goTo(l *lane, from int, way isa.BackEdge, to int) {
-	if m.BackEdges[from]&way != 0 && !m.charge(l, from) {
+	if m.startsRound(l, from, way) && !m.charge(l, from) {
 		return
 	}
 	l.pc = to
@@ -227,7 +240,7 @@ func (m *machine) goTo(l *lane, from int, way isa.BackEdge, to int) {
 		default: // left, by a branch or after the last round
 			at := top.at
 			l.loops = l.loops[:len(l.loops)-1]
-			if inside && m.BackEdges[at]&isa.BackOnward != 0 && !m.charge(l, at) {
+			if inside && m.startsRound(l, at, isa.BackOnward) && !m.charge(l, at) {
 				return
 			}
 		}

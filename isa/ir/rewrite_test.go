@@ -204,8 +204,8 @@ func outline(s isatest.Source, t *text) {
 		for j < last && j-i < 6 && straight(&t.items[j].inst) && (j == i || len(t.items[j].labels) == 0) {
 			j++
 		}
-		if j == i || len(t.items[j].labels) > 0 {
-			continue // a RET must not lead to where a round begins or ends
+		if j == i {
+			continue
 		}
 		label := len(t.p.Labels)
 		q := *t.p

@@ -658,7 +658,7 @@ ROWS: Final[dict[str, Row]] = {
         operands=(Operand("label", "label", "", False), Operand("pred", "pred_src", "pred", True)),
         can_fault=False,
         signature="bra label [, pred]",
-        doc="Branch, if the predicate holds or none is given. A branch backward costs one unit of fuel.",
+        doc="Branch, if the predicate holds or none is given. One that starts a new round of a loop costs a unit of fuel.",
     ),
     "call": Row(
         code=41,
