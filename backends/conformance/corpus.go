@@ -22,10 +22,11 @@ import (
 //
 // and goes on with one entry for each slot or parameter: its name, "=" if it is
 // an expected output rather than an input, and its cells in hexadecimal;
-// further lines that start with ";:  " continue an entry. T and S are put in
-// place of $T and $S. Without grid, block and shape the program is element-wise
-// and the suite chooses the index spaces and views. An output that is not
-// also an input starts as the guard pattern.
+// the output "residue" is the launch's residues. Further lines that start with
+// ";:  " continue an entry. T and S are put in place of $T and $S. Without
+// grid, block and shape the program is element-wise and the suite chooses the
+// index spaces and views. An output that is not also an input starts as the
+// guard pattern.
 
 //go:embed corpus/*.atlas
 var corpusFiles embed.FS

@@ -26,3 +26,28 @@ func TestCorpusHasEveryExpansion(t *testing.T) {
 		}
 	}
 }
+
+// Every row is in the corpus, in every type it has.
+func TestCorpusHasEveryRow(t *testing.T) {
+	cases, err := Corpus()
+	if err != nil {
+		t.Fatal(err)
+	}
+	has := map[isa.Op]isa.TypeSet{}
+	for _, c := range cases {
+		for _, in := range c.Program.Program.Insts {
+			has[in.Op] |= 1 << in.Type
+		}
+	}
+	for op := isa.NoOp + 1; op < isa.NumOps; op++ {
+		row, _ := isa.Lookup(op)
+		if _, ok := has[op]; !ok {
+			t.Errorf("no case of the corpus runs %s", row.Name)
+		}
+		for _, typ := range row.Types.List() {
+			if !has[op].Has(typ) {
+				t.Errorf("no case of the corpus runs %s", row.Typed(isa.Form{Type: typ}))
+			}
+		}
+	}
+}

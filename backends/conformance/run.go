@@ -237,6 +237,11 @@ func (r *rig) explicit(c *Case) error {
 	if err := c.outcome(settle(r.stream.Launch(k, launch))); err != nil {
 		return err
 	}
+	for class, want := range c.Out["residue"] {
+		if have := launch.Residue[class]; have != want {
+			return fmt.Errorf("residue[%d] = %d, want %d", class, have, want)
+		}
+	}
 	for s, slot := range p.Slots {
 		a := arrays[s]
 		want := slices.Clone(a.host)

@@ -461,6 +461,188 @@ def row(
     write(name, program(n, line or f"{name}.$T z, {args}"), runs)
 
 
+# --- memory, collectives and atomics, for every type ---------------------------------------------
+
+
+def explicit(name: str, body: str, runs: list[tuple[str, dict[str, tuple[str, list[int]]]]]) -> None:
+    """One file whose runs have a grid and block of their own; outputs are the entries whose name ends in =."""
+    text = [f"; {name}: written by gen.py, which says where the expected values come from\n", f"program {name}\n{body}"]
+    for header, entries in runs:
+        text.append(f";: run {header}\n")
+        text += [entry(n.rstrip("="), n.endswith("="), t, v) for n, (t, v) in entries.items()]
+    (HERE / f"{name}.atlas").write_text("".join(text))
+
+
+def combine(t: str, name: str) -> Callable[[int, int], int]:
+    """What a reduction repeats, on cells of type t."""
+    integer = {"add": lambda a, b: a + b, "mul": lambda a, b: a * b, "min": min, "max": max}[name]
+    return as_int(t, integer) if t in INTS else as_float(t, {"add": add, "mul": mul, "min": fmin, "max": fmax}[name])
+
+
+def identity(t: str, name: str) -> int:
+    if t in INTS:
+        signed_type, w = INTS[t]
+        low, high = (1 << (w - 1), (1 << (w - 1)) - 1) if signed_type else (0, (1 << w) - 1)
+        return {"add": 0, "mul": 1, "min": high, "max": low}[name]
+    values = {
+        "add": Float(Fraction(0), True),
+        "mul": Float(Fraction(1)),
+        "min": Float(math.inf),
+        "max": Float(-math.inf),
+    }
+    return pack(t, values[name])
+
+
+def halved(t: str, name: str, cells: list[int]) -> list[int]:
+    """A block's reduction: padded to a power of two and halved; every lane gets it."""
+    f, n = combine(t, name), len(cells)
+    s = cells + [identity(t, name)] * ((1 << (n - 1).bit_length()) - n)
+    while len(s) > 1:
+        half = len(s) // 2
+        s = [f(s[q], s[q + half]) for q in range(half)]
+    return s * n
+
+
+def scanned(t: str, name: str, cells: list[int]) -> list[int]:
+    """Hillis and Steele's inclusive scan."""
+    f, s, w = combine(t, name), cells, 1
+    while w < len(s):
+        s = [f(s[q - w], v) if q >= w else v for q, v in enumerate(s)]
+        w *= 2
+    return s
+
+
+def in_f32(t: str, f: Callable[[str, str, list[int]], list[int]], name: str, cells: list[int]) -> list[int]:
+    """Apply f to cells of type t, in f32 and rounded once for the 16-bit floats."""
+    if t not in ("f16", "bf16"):
+        return f(t, name, cells)
+    return [convert(t, "f32")(v) for v in f("f32", name, [convert("f32", t)(c) for c in cells])]
+
+
+def tame(t: str, n: int, seed: int) -> list[int]:
+    """Numbers whose sums and products neither overflow nor are exact in general."""
+    rng = random.Random(f"{t}{n}{seed}")
+    if t in INTS:
+        return [rng.getrandbits(width(t)) for _ in range(n)]
+    return [pack(t, Float(Fraction(rng.uniform(-1, 1) * 4 ** rng.randint(-3, 3)))) for _ in range(n)]
+
+
+def memory_rows() -> None:
+    """Rows that move values, for every type."""
+    pattern = 0xFEDCBA9876543210
+    write("mov_imm", f"slot z $T\n  mov_imm.$T z, 0x{pattern:x}\n  stg.$T z, z[index]\n  exit\n",
+          [(f"T={t}", {}, (t, [wrap(t, pattern)])) for t in TYPES])  # fmt: skip
+    write("ldp", "slot z $T\nparam a $T\n  ldp.$T z, a\n  stg.$T z, z[index]\n  exit\n",
+          [(f"T={t}", {"a": (t, [c])}, (t, [c])) for t in TYPES for c in edges(t, 2)[:12]])  # fmt: skip
+    numbers = [0, 1, 2, 3, 100, 7]
+    cells = {t: [n if t in INTS else pack(t, Float(Fraction(n))) for n in numbers] for t in TYPES}
+    body = f"slot i u32\nslot z $T\ndata table $T {{ {', '.join(map(str, numbers))} }}\n"
+    body += "  ldg.u32 i, i[index]\n  ldc.$T z, table[i]\n  stg.$T z, z[index]\n  exit\n"
+    runs: list[Run] = []
+    for t in TYPES:
+        runs.append((f"T={t}", {"i": ("u32", [5, 0, 4, 1, 3, 2])}, (t, [cells[t][i] for i in (5, 0, 4, 1, 3, 2)])))
+        runs.append((f"T={t} fault=access", {"i": ("u32", [6, 0xFFFFFFFF])}, (t, [0, 0])))
+    write("ldc", body, runs)
+
+    body = "slot x $T\nslot z $T\nshared 128\n  ldg.$T v, x[index]\n  sreg i, lane.x\n  shl.u32 o, i, 3\n"
+    body += "  sts.$T v, shared[o + 3]\n  bar_sync 0\n  mem_fence block\n  sub.u32 o, 56, o\n"
+    body += "  lds.$T v, shared[o + 3]\n  stg.$T v, z[index]\n  exit\n"
+    explicit(
+        "lds_sts",
+        body,
+        [(f"T={t} grid=1 block=8", {"x": (t, e), "z=": (t, e[::-1])}) for t in TYPES for e in [edges(t)[:8]]],
+    )
+    body = (
+        "slot x $T\nslot z $T\n  ldg.$T v, x[index]\n  pool_alloc h, 24\n  pool_store.$T v, h, 5\n  mem_fence thread\n"
+    )
+    body += "  pool_load.$T w, h, 5\n  stg.$T w, z[index]\n  exit\n"
+    write("pool", body, [(f"T={t}", {"x": (t, edges(t))}, (t, edges(t))) for t in TYPES])
+    body = "slot x $T\nslot z u8\n  ldg.$T v, x[index]\n  sreg i, lane.x\n  mul.u32 o, i, 9\n  stg.$T v, z[o + 1]\n"
+    body += "  ldg.$T w, z[o + 1]\n  mem_fence device\n  mem_fence system\n  stg.$T w, x[index]\n  exit\n"
+    runs2 = []
+    for t in TYPES:
+        e, size = edges(t)[:5], width(t) // 8
+        raw = [b for c in e for b in [0, *c.to_bytes(size, "little"), *[0] * (8 - size)]]
+        runs2.append((f"T={t} grid=1 block=5", {"x": (t, e), "x=": (t, e), "z": ("u8", [0] * 45), "z=": ("u8", raw)}))
+    explicit("raw_bytes", body, runs2)
+
+
+def collective_rows() -> None:
+    """Reductions over registers, and reductions and scans over a block."""
+    for name in ("add", "min", "max", "mul"):
+        line = f"mov.$T r8, x\n  mov.$T r9, y\n  mov.$T r10, w\n  reduce_{name}.$T z, r8, 3"
+        row(
+            f"reduce_{name}",
+            TYPES,
+            3,
+            lambda t, name=name: lambda a, b, c: combine(t, name)(combine(t, name)(a, b), c),
+            line,
+        )
+        for kind, f in (("reduce", halved), ("scan", scanned)):
+            body = f"slot x $T\nslot z $T\n  ldg.$T v, x[index]\n  block_{kind}_{name}.$T v, v\n"
+            body += "  stg.$T v, z[index]\n  exit\n"
+            runs = []
+            for t, n in itertools.product(TYPES, (1, 5, 8, 33)):
+                x = tame(t, n, len(name))
+                runs.append((f"T={t} grid=1 block={n}", {"x": (t, x), "z=": (t, in_f32(t, f, name, x))}))
+            explicit(f"block_{kind}_{name}", body, runs)
+
+
+def atomic_rows() -> None:
+    """Atomics of several lanes whose results are unused, and of one lane whose result is used."""
+    wide = [t for t in INTS if width(t) >= 32]
+    meaning = {
+        "add": lambda a, b: a + b, "min": min, "max": max, "and": lambda a, b: a & b,
+        "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b, "exch": lambda a, b: b,
+    }  # fmt: skip
+    for name, f in meaning.items():
+        body = "slot x $T\nslot z $T\nslot old $T\n  ldg.$T v, x[index]\n"
+        body += f"  atom_{name}.$T o, z[0], v\n  stg.$T o, old[index]\n  exit\n"
+        runs = []
+        for t in [*wide, *(("f32", "f64") if name == "add" else ())]:
+            g = as_float(t, add) if t in FLOATS else as_int(t, f)
+            for start, v in list(itertools.product(edges(t)[:14], repeat=2))[::5]:
+                runs.append(
+                    (
+                        f"T={t} grid=1 block=1",
+                        {"x": (t, [v]), "z": (t, [start]), "z=": (t, [g(start, v)]), "old=": (t, [start])},
+                    )
+                )
+        explicit(f"atom_{name}", body, runs)
+        if name == "exch":
+            continue
+        body = f"slot x $T\nslot z $T\n  ldg.$T v, x[index]\n  atom_{name}.$T o, z[0], v\n  exit\n"
+        runs = []
+        for t in wide:
+            g, x, start = as_int(t, f), tame(t, 40, 1), tame(t, 1, 2)[0]
+            total = start
+            for v in x:
+                total = g(total, v)
+            runs.append((f"T={t} grid=5 block=8", {"x": (t, x), "z": (t, [start]), "z=": (t, [total])}))
+        explicit(f"atom_{name}_all", body, runs)
+    body = "slot e $T\nslot d $T\nslot z $T\nslot old $T\n  ldg.$T e, e[index]\n  ldg.$T d, d[index]\n"
+    body += "  atom_cas.$T o, z[0], e, d\n  stg.$T o, old[index]\n  exit\n"
+    runs = []
+    for t in wide:
+        for start, e, d in [
+            (5, 5, 9),
+            (5, 6, 9),
+            (0, 0, wrap(t, -1)),
+            (wrap(t, -1), wrap(t, -1), 0),
+            (wrap(t, -1), 0, 1),
+        ]:
+            out = {"z=": (t, [d if start == e else start]), "old=": (t, [start])}
+            runs.append((f"T={t} grid=1 block=1", {"e": (t, [e]), "d": (t, [d]), "z": (t, [start]), **out}))
+    explicit("atom_cas", body, runs)
+    values = [(1, 5), (95, 1 << 63), (1, 7), (95, (1 << 63) + 2), (0, 1)]
+    residue = [sum(v for c, v in values if c == k) % (1 << 64) for k in range(96)]
+    body = "slot c u8\nslot v u64\n  ldg.u8 c, c[index]\n  ldg.u64 v, v[index]\n  res_accum c, v\n  exit\n"
+    inputs = {"c": ("u8", [c for c, _ in values]), "v": ("u64", [v for _, v in values])}
+    stray = {"c": ("u8", [96]), "v": ("u64", [1]), "residue=": ("u64", [0] * 96)}
+    good = (f"grid=1 block={len(values)}", {**inputs, "residue=": ("u64", residue)})
+    explicit("res_accum", body, [good, ("grid=1 block=1 fault=class", stray)])
+
+
 def check_against_numpy() -> None:
     """The rational arithmetic above against numpy and ml_dtypes, bit for bit."""
     ufuncs = {
@@ -586,6 +768,9 @@ def main() -> None:
             lambda t, name=name: transcendental(name, t),
             ulp=1 if name in tight else 2,
         )
+    memory_rows()
+    collective_rows()
+    atomic_rows()
 
 
 if __name__ == "__main__":
