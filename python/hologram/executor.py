@@ -272,7 +272,7 @@ class Executor:
             n: The number of elements to run on: the first n of contiguous arrays.
             shape: The index space, where n will not do. Without both it is the shape that the arrays accessed as
                 ``slot[index]`` broadcast to, or, if there are none, the lanes of the grid.
-            fuel: Steps (new rounds of loops) that a lane may take; no limit without it.
+            fuel: Steps (rounds of loops, as docs/isa.md counts them) that a lane may take; no limit without it.
             slots_and_parameters: A value for each slot and parameter.
 
         Returns:
