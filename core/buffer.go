@@ -2,6 +2,7 @@ package core
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/isa"
@@ -114,7 +115,8 @@ func (ex *Executor) boundaryPool() (*memory, error) {
 // Wrap makes a buffer of memory that others own, in place: on a device that the
 // host sees, the host's memory; else the device's. stride is in elements; nil
 // is row-major. deleter, which may be nil, is called once, from any goroutine,
-// when nobody uses the memory any more; if Wrap fails it isn't called.
+// when nobody uses the memory any more; if Wrap fails it isn't called. Without
+// one, freeing the buffer waits for the work that uses the memory.
 func (ex *Executor) Wrap(addr uintptr, t isa.Type, shape, stride []int64, readOnly bool, deleter func()) (*Buffer, error) {
 	v, err := viewOf("wrap", addr, t, shape, stride)
 	if err != nil {
@@ -134,7 +136,9 @@ func (ex *Executor) Wrap(addr uintptr, t isa.Type, shape, stride []int64, readOn
 		return nil, err
 	}
 	b.readOnly = readOnly
-	m.deleter = deleter
+	if m.deleter = deleter; deleter == nil {
+		m.borrow = new(borrow)
+	}
 	return b, nil
 }
 
@@ -226,8 +230,23 @@ func (b *Buffer) pin(what string) error {
 	return nil
 }
 
+// use counts work that uses the buffer's memory, unless the buffer is freed.
+func (b *Buffer) use(what string) error {
+	if !b.mem.begin() {
+		return Errorf(BadHandle, "%s: the buffer is freed", what)
+	}
+	// Looked at after counting: who frees the buffer looks at the count after that.
+	if b.freed.Load() {
+		b.mem.end()
+		return Errorf(BadHandle, "%s: the buffer is freed", what)
+	}
+	return nil
+}
+
 // Free lets go of the buffer's memory, which lives on while exported views or
-// launches under way use it. Freeing again does nothing.
+// launches under way use it. Freeing again does nothing. If the memory is
+// foreign and has no deleter, its owner may let go of it when Free returns, so
+// Free waits until no work on any executor uses it.
 func (b *Buffer) Free() {
 	b.ex.mu.Lock()
 	delete(b.ex.buffers, b)
@@ -235,14 +254,22 @@ func (b *Buffer) Free() {
 	b.drop()
 }
 
+// settleEvery is how often a wait for a device's work looks what is done.
+const settleEvery = 10 * time.Millisecond
+
 func (b *Buffer) drop() {
 	if b.freed.Swap(true) {
 		return
 	}
-	if b.mem.foreign && b.mem.deleter == nil && b.mem.device.async {
-		// The owner may let go of the memory as soon as this returns.
-		if user := b.mem.user.Load(); user != nil {
-			user.settle()
+	if b.mem.borrow != nil {
+		for idle := b.mem.borrow.idle(); idle != nil; idle = b.mem.borrow.idle() {
+			if user := b.mem.user.Load(); user != nil {
+				user.settle() // which counts out what the device has done
+			}
+			select {
+			case <-idle:
+			case <-time.After(settleEvery):
+			}
 		}
 	}
 	b.mem.release()
@@ -310,7 +337,7 @@ func (b *Buffer) Write(src uintptr, offset, bytes int64) (*Event, error) {
 		mem: [2]*memory{b.mem}}, s.device.async)
 }
 
-// window checks a range of bytes and pins the memory.
+// window checks a range of bytes and counts the work that uses it.
 func (b *Buffer) window(what string, offset, bytes int64) error {
 	if !b.packed {
 		return Errorf(Invalid, "%s: the buffer is a strided view; copy it to a contiguous one first", what)
@@ -318,7 +345,7 @@ func (b *Buffer) window(what string, offset, bytes int64) error {
 	if offset < 0 || bytes < 0 || bytes > b.view.Bytes || offset > b.view.Bytes-bytes {
 		return Errorf(Invalid, "%s: %d bytes at offset %d are outside the buffer's %d bytes", what, bytes, offset, b.view.Bytes)
 	}
-	return b.pin(what)
+	return b.use(what)
 }
 
 // CopyFrom copies all elements of src, which has as many and the same dtype. It
@@ -342,11 +369,11 @@ func (b *Buffer) CopyFrom(src *Buffer) (*Event, error) {
 		return nil, Errorf(Invalid, "copy: a strided view cannot be copied from %s to %s; copy it to a contiguous buffer first",
 			src.ex.device.Name, b.ex.device.Name)
 	}
-	if err := src.pin("copy"); err != nil {
+	if err := src.use("copy"); err != nil {
 		return nil, err
 	}
-	if err := b.pin("copy"); err != nil {
-		src.mem.release()
+	if err := b.use("copy"); err != nil {
+		src.mem.end()
 		return nil, err
 	}
 	src.ex.stream.settle()

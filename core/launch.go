@@ -69,7 +69,7 @@ func (j *launchJob) release() {
 		return
 	}
 	for i, m := range j.pins {
-		m.release()
+		m.end()
 		j.pins[i] = nil
 	}
 	if j.kernel != nil {
@@ -106,8 +106,8 @@ func (j *launchJob) bind(v *backends.View, name string, readOnly bool) {
 
 // bindBuffer pins a buffer and binds its view to the next slot.
 func (j *launchJob) bindBuffer(b *Buffer, name string) error {
-	if b.freed.Load() || !b.mem.acquire() {
-		return Errorf(BadHandle, "%s: %s: the buffer is freed", j.what(), name)
+	if err := b.use(name); err != nil {
+		return within(j.what(), err)
 	}
 	j.pins = append(j.pins, b.mem)
 	if b.mem.device != j.device {

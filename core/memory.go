@@ -1,6 +1,7 @@
 package core
 
 import (
+	"sync"
 	"sync/atomic"
 
 	"github.com/hologram-project/hologram/backends"
@@ -18,6 +19,9 @@ type memory struct {
 	block   block     // from the device's pool; zero for foreign memory
 	foreign bool
 	deleter func() // of foreign memory; may be nil
+	// borrow counts the work that uses foreign memory without a deleter, whose
+	// owner cannot be told when that has ended; nil for other memory.
+	borrow *borrow
 	// user is the stream that last queued work on it, on an asynchronous device.
 	user atomic.Pointer[stream]
 }
@@ -37,6 +41,54 @@ func (m *memory) release() {
 		return
 	}
 	m.device.pool.give(m.block)
+}
+
+// begin adds work that uses the memory, unless its last user is already gone.
+func (m *memory) begin() bool {
+	if !m.acquire() {
+		return false
+	}
+	if m.borrow != nil {
+		m.borrow.add(1)
+	}
+	return true
+}
+
+// end takes work away that begin, or acquire, added.
+func (m *memory) end() {
+	if m.borrow != nil {
+		m.borrow.add(-1)
+	}
+	m.release()
+}
+
+// borrow counts work, and lets others wait until there is none.
+type borrow struct {
+	mu   sync.Mutex
+	work int
+	none chan struct{} // closed when there is none; nil while nobody waits
+}
+
+func (b *borrow) add(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.work += n; b.work == 0 && b.none != nil {
+		close(b.none)
+		b.none = nil
+	}
+}
+
+// idle returns a channel that is closed once there is no work, or nil if there is none.
+func (b *borrow) idle() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.work == 0 {
+		return nil
+	}
+	if b.none == nil {
+		b.none = make(chan struct{})
+	}
+	return b.none
 }
 
 // refs counts the users of something that ends with the last of them.

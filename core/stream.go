@@ -310,7 +310,7 @@ func (*copyJob) cancel() {}
 func (c *copyJob) done() {
 	for _, m := range c.mem {
 		if m != nil {
-			m.release()
+			m.end()
 		}
 	}
 }

@@ -1,0 +1,71 @@
+package core
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hologram-project/hologram/isa"
+)
+
+// TestFreeingForeignMemoryWhileWorkUsesIt frees memory that others own while an
+// endless launch uses it, from its own executor and from another one.
+func TestFreeingForeignMemoryWhileWorkUsesIt(t *testing.T) {
+	for name, d := range testDevices(t) {
+		for _, c := range []struct {
+			name           string
+			deleter, other bool
+		}{{"deleter", true, false}, {"none", false, false}, {"none, by another executor", false, true}} {
+			t.Run(name+"/"+c.name, func(t *testing.T) {
+				ex := executorOn(t, d)
+				user := ex
+				if c.other {
+					user = executorOn(t, d)
+				}
+				p := assemble(t, forever)
+				base, err := ex.Allocate(4, isa.U32, true)
+				must(t, err)
+				var deleted atomic.Int32
+				deleter := func() { deleted.Add(1) }
+				if !c.deleter {
+					deleter = nil
+				}
+				b, err := ex.Wrap(base.Layout().Addr, isa.U32, []int64{4}, nil, false, deleter)
+				must(t, err)
+				ev, err := user.Launch(p, &LaunchArgs{Slots: []*Buffer{b}, Shape: []int64{4}})
+				must(t, err)
+				if ev == nil {
+					ev, err = user.Synchronize()
+					must(t, err)
+				}
+				freed := make(chan struct{})
+				go func() {
+					b.Free()
+					close(freed)
+				}()
+				select {
+				case <-freed:
+					if !c.deleter {
+						t.Error("Free returned, and the launch still uses the memory")
+					}
+				case <-time.After(30 * time.Millisecond):
+					if c.deleter {
+						t.Error("Free waits although a deleter can tell the end")
+					}
+				}
+				if deleted.Load() != 0 {
+					t.Error("deleted while a launch uses the memory")
+				}
+				ev.Cancel()
+				wants(t, wait(ev, nil), Cancelled, "cancelled")
+				_ = wait(user.Synchronize()) // the launch itself, where the device has queued it
+				<-freed
+				if c.deleter && deleted.Load() != 1 {
+					t.Errorf("deleted %d times", deleted.Load())
+				}
+				_, err = user.Launch(p, &LaunchArgs{Slots: []*Buffer{b}, Shape: []int64{4}})
+				wants(t, err, BadHandle, "slot c: the buffer is freed")
+			})
+		}
+	}
+}
