@@ -1,6 +1,10 @@
 package core
 
-import "github.com/hologram-project/hologram/isa"
+import (
+	"slices"
+
+	"github.com/hologram-project/hologram/isa"
+)
 
 // cost estimates how many instructions a lane runs, so that a launch that may
 // take long can be waited for in steps that Ctrl-C interrupts, and a short one
@@ -18,77 +22,105 @@ type costTerm struct {
 	params []int
 }
 
-// costOf reads a program from top to bottom; calls and branches forward count
-// as if they fell through.
-func costOf(p *isa.Program) cost {
-	type open struct {
-		end     int
-		rounds  float64
-		param   int // or -1
-		unknown bool
+// weight is how often the instructions of a block run, before any estimate.
+type weight struct {
+	rounds  float64 // of the counted loops around it whose count is known
+	params  []int   // that count loops around it
+	unknown bool    // whether it stands in a loop whose rounds are not known
+}
+
+// costOf adds up the blocks of a program's graph, where calls are inlined and
+// loops nested as they run; of branches it counts both ways.
+func costOf(v *isa.Verified) cost {
+	blocks := v.Graph.Blocks
+	from := make([][]int, len(blocks))
+	counts := map[int]isa.Arg{} // of counted loops, by header
+	for i := range blocks {
+		t := &blocks[i].Term
+		for _, to := range t.Successors() {
+			from[to] = append(from[to], i)
+		}
+		if t.Kind == isa.TermLoop {
+			counts[t.To[0]] = t.Count
+		}
+	}
+	weights := make([]weight, len(blocks))
+	for i := range weights {
+		weights[i].rounds = 1
 	}
 	var c cost
-	var loops []open
-	back := backwardSpans(p)
-	run := 0
-	flush := func() {
-		if run == 0 {
-			return
-		}
-		t := costTerm{insts: float64(run)}
-		unknown := false
-		for _, l := range loops {
-			t.insts *= l.rounds
-			if l.param >= 0 {
-				t.params = append(t.params, l.param)
+	for header := range blocks {
+		var latches []int // of a counted loop one, of others any number
+		for _, b := range from[header] {
+			if b >= header {
+				latches = append(latches, b)
 			}
-			unknown = unknown || l.unknown
+		}
+		if latches == nil {
+			continue
+		}
+		rounds, param, unknown := 1.0, -1, true
+		if blocks[latches[0]].Term.Kind == isa.TermLatch {
+			if count := counts[header]; count.Kind == isa.ArgImm {
+				rounds, unknown = float64(uint32(count.Bits)), false
+			} else {
+				rounds, param, unknown = roundsOf(v.Program, count.Reg)
+			}
 		}
 		if unknown {
-			c.unknown += t.insts
-		} else {
-			c.terms = append(c.terms, t)
+			c.unknown++ // such a loop takes long even if it has no instruction
 		}
-		run = 0
-	}
-	for i, inst := range p.Insts {
-		for len(loops) > 0 && loops[len(loops)-1].end <= i {
-			flush()
-			loops = loops[:len(loops)-1]
-		}
-		if end, ok := back[i]; ok {
-			flush()
-			loops = append(loops, open{end: end, rounds: 1, param: -1, unknown: true})
-		}
-		run++
-		if inst.Op == isa.LOOP {
-			flush()
-			l := open{end: p.Labels[inst.Args[1].Bits].At, rounds: 1, param: -1}
-			switch count := inst.Args[0]; count.Kind {
-			case isa.ArgImm:
-				l.rounds = float64(uint32(count.Bits))
-			default:
-				l.rounds, l.param, l.unknown = roundsOf(p, count.Reg)
+		for _, b := range loopOf(header, latches, from) {
+			w := &weights[b]
+			w.rounds *= rounds
+			if param >= 0 {
+				w.params = append(w.params, param)
 			}
-			loops = append(loops, l)
+			w.unknown = w.unknown || unknown
 		}
 	}
-	flush()
+	for i := range blocks {
+		n := float64(len(blocks[i].Code))
+		if t := &blocks[i].Term; t.Src >= 0 && t.Kind != isa.TermLatch {
+			n++
+		}
+		c.add(&weights[i], n)
+	}
 	return c
 }
 
-// backwardSpans gives the loops made by branches: from the label to the branch.
-func backwardSpans(p *isa.Program) map[int]int {
-	spans := map[int]int{}
-	for i, inst := range p.Insts {
-		if inst.Op != isa.BRA && inst.Op != isa.CALL {
+// loopOf lists the blocks that reach a latch without passing the header, and that.
+func loopOf(header int, latches []int, from [][]int) []int {
+	in := map[int]bool{header: true}
+	body := []int{header}
+	for list := latches; len(list) > 0; {
+		b := list[len(list)-1]
+		list = list[:len(list)-1]
+		if in[b] {
 			continue
 		}
-		if at := p.Labels[inst.Args[0].Bits].At; at <= i {
-			spans[at] = max(spans[at], i+1)
+		in[b] = true
+		body = append(body, b)
+		list = append(list, from[b]...)
+	}
+	return body
+}
+
+// add counts n instructions with a weight.
+func (c *cost) add(w *weight, n float64) {
+	n *= w.rounds
+	if w.unknown {
+		c.unknown += n
+		return
+	}
+	slices.Sort(w.params)
+	for i := range c.terms {
+		if slices.Equal(c.terms[i].params, w.params) {
+			c.terms[i].insts += n
+			return
 		}
 	}
-	return spans
+	c.terms = append(c.terms, costTerm{n, w.params})
 }
 
 // roundsOf finds what a loop's count register holds, where one instruction

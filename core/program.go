@@ -82,7 +82,7 @@ func verify(p *isa.Program) (*Program, error) {
 }
 
 func newProgram(v *isa.Verified) *Program {
-	p := &Program{verified: v, cost: costOf(v.Program), boundary: -1}
+	p := &Program{verified: v, cost: costOf(v), boundary: -1}
 	p.canonical = sync.OnceValues(func() (*unit, error) {
 		defer fpenv.Leave(fpenv.Enter()) // constants are folded here
 		f, srcs, err := ir.Canonical(v)

@@ -75,6 +75,11 @@ func TestCosts(t *testing.T) {
 		{"program p\nparam k u32\nldp.u32 n, k\nloop n, e\nmov.u32 x, 1\ne:\nexit", []uint64{100}, 103},
 		{"program p\nparam k u32\nldp.u32 n, k\nloop n, e\nloop 5, f\nmov.u32 x, 1\nf:\nmov.u32 x, 1\ne:\nexit", []uint64{10}, 73},
 		{"program p\na:\nbra a\n", nil, endless},
+		// A call costs what it does where it stands, each time.
+		{"program p\nloop 10, e\ncall f\ne:\nexit\nf:\nloop 5, g\nmov.u32 x, 1\ng:\nret\n", nil, 62},
+		{"program p\ncall f\ncall f\nexit\nf:\nmov.u32 x, 1\nret\n", nil, 3},
+		{"program p\nloop 10, e\ncall f\ne:\nexit\nf:\nbra f\n", nil, endless},
+		{"program p\nparam k u32\nldp.u32 n, k\nloop n, e\ncall f\ne:\nexit\nf:\nloop n, g\nmov.u32 x, 1\ng:\nret\n", []uint64{1000}, 1001003},
 		{"program p\nldc.u32 n, t[0]\nloop n, e\nmov.u32 x, 1\ne:\nexit\n", nil, endless},
 	} {
 		text := c.text
