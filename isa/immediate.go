@@ -142,35 +142,106 @@ func parseFloat(t Type, negative bool, s string) (uint64, *immediateError) {
 	return sign | bits, nil
 }
 
-// roundText rounds the number that s writes to type t, once.
+// roundText rounds the number that s writes to type t, once. It works on
+// integers alone: the thread's floating-point state is the caller's, and must
+// not decide what a program is.
 func roundText(t Type, s string) (bits uint64, overflow bool, err error) {
-	width := 64
-	if t == F32 {
-		width = 32
+	n, ok := parseNumber(s)
+	if !ok {
+		return 0, false, strconv.ErrSyntax
 	}
-	f, err := strconv.ParseFloat(s, width)
-	if err != nil && err.(*strconv.NumError).Err != strconv.ErrRange {
-		return 0, false, err
+	num, ok := new(big.Int).SetString(n.digits, n.base)
+	if !ok || num.Sign() == 0 {
+		return 0, false, nil
 	}
-	switch {
-	case t == F64:
-		bits = math.Float64bits(f)
-	case t == F32:
-		bits = uint64(math.Float32bits(float32(f)))
-	case math.IsInf(f, 0):
-		bits = infinity(t)
-	case f != 0:
-		// f is the f64 next to the number. What is left of it, or its lack,
-		// decides where f lies exactly between two values of the narrow type.
-		exact, ok := new(big.Rat).SetString(s)
-		if !ok {
-			return 0, false, strconv.ErrSyntax
+	// Numbers far outside every type are told by their length alone, which
+	// keeps the powers of ten below small.
+	const decimals, binaries = 400, 2000 // f64 goes from 10^-324 to 10^309, 2^-1074 to 2^1024
+	size, limit := len(n.digits)+n.exp, decimals
+	if n.base == 16 {
+		size, limit = num.BitLen()+n.exp, binaries
+	}
+	if size > limit {
+		return infinity(t), true, nil
+	}
+	if size < -limit {
+		return 0, false, nil
+	}
+	den, e := big.NewInt(1), n.exp
+	if n.base == 10 {
+		power := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(max(n.exp, -n.exp))), nil)
+		if e = 0; n.exp < 0 {
+			den = power
+		} else {
+			num.Mul(num, power)
 		}
-		_, m, e := unpack(F64, math.Float64bits(f))
-		rest := exact.Cmp(new(big.Rat).SetFloat64(f))
-		bits = pack(t, false, m<<2+uint64(rest), e-2)
 	}
+	// A quotient of 62 or 63 bits, and one more bit for whether there is a rest:
+	// enough for pack to round as if it had all.
+	shift := 62 - (num.BitLen() - den.BitLen())
+	num.Lsh(num, uint(max(shift, 0)))
+	den.Lsh(den, uint(max(-shift, 0)))
+	rest := new(big.Int)
+	num.QuoRem(num, den, rest)
+	bits = pack(t, false, num.Uint64()<<1|uint64(rest.Sign()), e-shift-1)
 	return bits, bits >= infinity(t), nil
+}
+
+// number is digits · base^exp, where exp counts powers of two if base is 16.
+type number struct {
+	digits    string // without leading zeros, but for one
+	base, exp int
+}
+
+// parseNumber takes a decimal or hex float without its sign apart.
+func parseNumber(s string) (n number, ok bool) {
+	mark, digit := byte('e'), 1 // what introduces the exponent, what a digit behind the point counts
+	n.base = 10
+	if strings.HasPrefix(s, "0x") || strings.HasPrefix(s, "0X") {
+		n.base, mark, digit, s = 16, 'p', 4, s[2:]
+	}
+	mantissa, exponent := s, ""
+	if i := strings.IndexAny(s, string([]byte{mark, mark - 'a' + 'A'})); i >= 0 {
+		mantissa, exponent = s[:i], s[i+1:]
+		if n.exp, ok = parseExponent(exponent); !ok {
+			return n, false
+		}
+	}
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	n.digits = whole + fraction
+	n.exp -= digit * len(fraction)
+	for _, c := range []byte(n.digits) {
+		if !isDigit(c) && (n.base == 10 || !strings.ContainsRune("abcdefABCDEF", rune(c))) {
+			return n, false
+		}
+	}
+	if n.digits == "" {
+		return n, false
+	}
+	if n.digits = strings.TrimLeft(n.digits, "0"); n.digits == "" {
+		n.digits = "0"
+	}
+	return n, true
+}
+
+// parseExponent reads digits with or without a sign. What is past any number
+// that a text has room for counts as no more than that.
+func parseExponent(s string) (exp int, ok bool) {
+	const most = 8 * maxNumberLen
+	digits := strings.TrimPrefix(s, "-")
+	if len(digits) == len(s) {
+		digits = strings.TrimPrefix(s, "+")
+	}
+	for _, c := range []byte(digits) {
+		if !isDigit(c) {
+			return 0, false
+		}
+		exp = min(10*exp+int(c-'0'), most)
+	}
+	if strings.HasPrefix(s, "-") {
+		exp = -exp
+	}
+	return exp, digits != ""
 }
 
 // FormatImmediate writes the cell bits of type t so that ParseImmediate gives
@@ -202,7 +273,7 @@ func formatFloat(t Type, bits uint64) string {
 	case bits == infinity(t)|signBit(t):
 		return "-inf"
 	}
-	s := strconv.FormatFloat(value(t, bits), 'x', -1, 64)
+	s := strconv.FormatFloat(math.Float64frombits(convertFloat(F64, t, bits)), 'x', -1, 64)
 	// Go writes at least two digits of exponent.
 	if n := len(s); s[n-2] == '0' && (s[n-3] == '+' || s[n-3] == '-') {
 		s = s[:n-2] + s[n-1:]

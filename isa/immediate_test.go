@@ -1,11 +1,14 @@
 package isa_test
 
 import (
+	"fmt"
 	"math"
 	"math/big"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/hologram-project/hologram/backends/fpenv"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/isatest"
 	"pgregory.net/rapid"
@@ -28,6 +31,10 @@ func TestParseImmediate(t *testing.T) {
 		{isa.F64, "0.1", 0x3fb999999999999a}, {isa.F64, "5e-324", 1}, {isa.F64, "nan(0x7ff0000000000001)", 0x7ff0000000000001},
 		{isa.F16, "1", 0x3c00}, {isa.F16, "65504", 0x7bff}, {isa.F16, "65519.999", 0x7bff}, {isa.F16, "0x1p-24", 1}, {isa.F16, "0x1p-25", 0}, {isa.F16, "0x1.0000000000001p-25", 1},
 		{isa.BF16, "1", 0x3f80}, {isa.BF16, "3.38953139e38", 0x7f7f}, {isa.BF16, "-0x1p-133", 0x8001}, {isa.BF16, "nan", 0x7fc0},
+		{isa.F64, "1e-99999999999999999999", 0}, {isa.F64, "0e99999999999999999999", 0}, {isa.F64, "0x0p99999999999999999999", 0}, {isa.F64, "0x1p-99999999999999999999", 0},
+		{isa.F64, "0x" + strings.Repeat("0", 2000) + "." + strings.Repeat("0", 2000) + "1p+8004", 1023 << 52}, {isa.F64, "1" + strings.Repeat("0", 4000) + "e-4000", 0x3ff0000000000000},
+		{isa.F64, "0x1.00000000000008p0", 0x3ff0000000000000}, {isa.F64, "0X1.00000000000008000000000000000000000001P+0", 0x3ff0000000000001},
+		{isa.F64, "0x.8p1", 0x3ff0000000000000}, {isa.F64, "0xA.p0", 0x4024000000000000}, {isa.F64, "2.2250738585072011e-308", 0xfffffffffffff}, {isa.F64, "2.4703282292062328e-324", 1}, {isa.F64, "2.4703282292062327e-324", 0},
 		// Halfway between two f16, then so little more or less that f64 does not see it.
 		{isa.F16, "1.00048828125", 0x3c00}, {isa.F16, "1.00146484375", 0x3c02},
 		{isa.F16, "1.00048828125000000000000000000000000001", 0x3c01}, {isa.F16, "1.00146484374999999999999999999999999999", 0x3c01},
@@ -54,7 +61,9 @@ func TestParseImmediateErrors(t *testing.T) {
 		{isa.F16, "1e400", "out of range"}, {isa.BF16, "3.4e38", "out of range"}, {isa.F64, "1e309", "out of range"}, {isa.F64, "-1e309", "-1e309 is out of range"},
 		{isa.F32, "nan(0x7f800000)", "not a NaN of f32"}, {isa.F32, "nan(0x17fc00000)", "not a NaN of f32"}, {isa.F32, "nan()", "not a NaN"}, {isa.F32, "nan(7)", "not a NaN"}, {isa.F32, "-nan(0x7fc00000)", "not a number"},
 		{isa.F32, "infinity", "not a number"}, {isa.F32, "Inf", "not a number"}, {isa.F32, "NaN", "not a number"}, {isa.F32, "1_0", "not a number"}, {isa.F32, "0x_1p0", "not a number"},
-		{isa.F16, "1/3", "not a number"}, {isa.F32, "", "not a number"}, {isa.F32, "1e", "not a number"}, {isa.F32, "+1", "not a number"},
+		{isa.F16, "1/3", "not a number"}, {isa.F32, "0x1p", "not a number"}, {isa.F32, "0x.p1", "not a number"}, {isa.F32, ".", "not a number"}, {isa.F32, ".e1", "not a number"},
+		{isa.F32, "1e+-1", "not a number"}, {isa.F32, "1.2.3", "not a number"}, {isa.F32, "1p3", "not a number"}, {isa.F32, "0x1.8e+1", "exponent"}, {isa.F32, "0xgp0", "not a number"}, {isa.F32, "1e1e1", "not a number"},
+		{isa.F64, "1e99999999999999999999", "out of range"}, {isa.F64, "0x1p1024", "out of range"}, {isa.F64, "0x1p+99999999999999999999", "out of range"}, {isa.F32, "", "not a number"}, {isa.F32, "1e", "not a number"}, {isa.F32, "+1", "not a number"},
 		{isa.F16, strings.Repeat("9", 5000), "at most 4096"}, {isa.NoType, "1", "no immediate"},
 	} {
 		got, err := isa.ParseImmediate(c.t, c.text)
@@ -160,4 +169,67 @@ func TestDecimalsAreRoundedOnce(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The thread's floating-point state has no say in what a number means, nor in
+// how it is written.
+func TestImmediatesUnderCallersState(t *testing.T) {
+	type number struct {
+		t    isa.Type
+		text string
+	}
+	var numbers []number
+	for _, typ := range isa.SetFloat.List() {
+		s := isatest.FromSeed(uint64(typ))
+		for range 500 {
+			cell := isatest.Cell(s, typ)
+			numbers = append(numbers, number{typ, isa.FormatImmediate(typ, cell)})
+		}
+		for i := range 500 {
+			numbers = append(numbers, number{typ, fmt.Sprintf("-%d.%de%d", i, s.Uint64(), s.Intn(40)-36)})
+		}
+		numbers = append(numbers, number{typ, "0.1"}, number{typ, "0.044715"}, number{typ, "1e-40"}, number{typ, "3e-310"})
+	}
+	all := func() []string {
+		var out []string
+		for _, n := range numbers {
+			cell, err := isa.ParseImmediate(n.t, n.text)
+			out = append(out, fmt.Sprintf("%v %s: %#x %v %v", n.t, n.text, cell, isa.FormatImmediate(n.t, cell), err))
+		}
+		return out
+	}
+	want := all()
+	for _, c := range fpenv.Callers() {
+		var got []string
+		if !c.Run(func() { got = all() }) {
+			t.Errorf("%s: the state was changed", c.Name)
+		}
+		for i := range want {
+			if got[i] != want[i] {
+				t.Fatalf("%s: %s\nwant %s", c.Name, got[i], want[i])
+			}
+		}
+	}
+}
+
+// On numbers of f32 and f64, strconv is a second opinion.
+func TestParseImmediateAgreesWithStrconv(t *testing.T) {
+	s := isatest.FromSeed(3)
+	for range 20000 {
+		text := fmt.Sprintf("%d.%de%d", s.Uint64()>>s.Intn(64), s.Uint64(), s.Intn(700)-360)
+		if s.Intn(2) == 0 {
+			text = fmt.Sprintf("0x%x.%xp%d", s.Uint64()>>s.Intn(64), s.Uint64(), s.Intn(2300)-1200)
+		}
+		for _, typ := range []isa.Type{isa.F32, isa.F64} {
+			f, overflow := strconv.ParseFloat(text, typ.Bits())
+			want := math.Float64bits(f)
+			if typ == isa.F32 {
+				want = uint64(math.Float32bits(float32(f)))
+			}
+			got, err := isa.ParseImmediate(typ, text)
+			if (err != nil) != (overflow != nil) || err == nil && got != want {
+				t.Fatalf("%v %s: %#x, %v; strconv says %#x, %v", typ, text, got, err, want, overflow)
+			}
+		}
+	}
 }
