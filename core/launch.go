@@ -203,7 +203,11 @@ func (j *launchJob) checkType(i int, want isa.Type) error {
 	}
 	use := &j.program.verified.Slots[i]
 	if want == isa.U8 && !use.Indexed {
-		j.l.Slots[i].Type = isa.U8
+		v := &j.l.Slots[i]
+		v.Type = isa.U8
+		if v.Bytes > 0 { // else it is strided, which is refused later, or empty
+			v.Rank, v.Shape, v.Stride = 1, [isa.MaxRank]int64{v.Bytes}, [isa.MaxRank]int64{1}
+		}
 		return nil
 	}
 	return Errorf(BadType, "%s: dtype is %v; expected %v", j.slot(i), got, want)

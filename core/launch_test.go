@@ -89,6 +89,39 @@ func TestOutputsOfTheSharedView(t *testing.T) {
 	})
 }
 
+// TestRawMemoryOverlapsAllItsBytes binds a raw slot, of type u8, to elements of
+// four bytes, and writes what views of them see.
+func TestRawMemoryOverlapsAllItsBytes(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		p := assemble(t, "program raw\nslot a u8\nslot c f32\nsreg i, global_lane\nldg.u8 x, a[i]\ncvt.f32.u8 y, x\nstg.f32 y, c[index]\nexit")
+		all := floats(t, ex, make([]float32, 100)...)
+		for _, x := range []struct {
+			raw, out int64 // elements from here on …
+			n        int64 // … this many
+			overlaps bool
+		}{{0, 50, 50, false}, {50, 0, 50, false}, {0, 49, 50, true}, {0, 13, 50, true}, {13, 0, 50, true}, {0, 0, 50, true}, {0, 99, 1, false}} {
+			raw, err := all.View(x.raw, []int64{x.n}, nil)
+			must(t, err)
+			out, err := all.View(x.out, []int64{x.n}, nil)
+			must(t, err)
+			err = wait(ex.Launch(p, &LaunchArgs{Slots: []*Buffer{raw, out}}))
+			if x.overlaps {
+				wants(t, err, Invalid, "slot c overlaps a in memory")
+			} else {
+				must(t, err)
+			}
+		}
+		square, err := all.View(0, []int64{2, 5}, nil)
+		must(t, err)
+		out := floats(t, ex, 7)
+		must(t, wait(ex.Launch(p, &LaunchArgs{Slots: []*Buffer{square, out}})))
+		strided, err := all.View(0, []int64{5}, []int64{2})
+		must(t, err)
+		_, err = ex.Launch(p, &LaunchArgs{Slots: []*Buffer{strided, out}})
+		wants(t, err, Invalid, "addressed by bytes, which demands a contiguous array")
+	})
+}
+
 func TestFaultsNameTheInstruction(t *testing.T) {
 	onEach(t, func(t *testing.T, ex *Executor) {
 		p := assemble(t, "program stray\nslot c f32\n  mov.u32 i, 0\n  stg.f32 1.0, c[4000] ; outside\n  stg.f32 2.0, c[i]\n  exit")
