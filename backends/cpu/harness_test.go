@@ -1,0 +1,187 @@
+package cpu_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/ir"
+)
+
+// host is memory that a test's launches see; views into it are addresses,
+// which the collector doesn't follow.
+type host struct{ blocks [][]byte }
+
+func (h *host) block(n int) []byte {
+	b := make([]uint64, n/8+1)
+	h.blocks = append(h.blocks, unsafe.Slice((*byte)(unsafe.Pointer(&b[0])), 8*len(b)))
+	return h.blocks[len(h.blocks)-1][:n]
+}
+
+func addr(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
+
+func verify(t testing.TB, text string) *isa.Verified {
+	t.Helper()
+	p, err := isa.Assemble("test.atlas", text)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	v, err := isa.Verify(p)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return v
+}
+
+// patience is how long a launch may take that should take far below a
+// millisecond; it keeps a test of a wrong program from running on.
+const patience = 10 * time.Second
+
+// outcome is what a launch left behind.
+type outcome struct {
+	slots   [][]byte
+	residue [isa.NumClasses]uint64
+	phase   uint16
+	err     error
+	inst    int // that faulted
+}
+
+// shape is a launch's grid, block, index space and fuel.
+type shape struct {
+	grid, block [3]uint32
+	dims        []int64
+	fuel        uint64
+}
+
+func linear(n, block int64) shape {
+	return shape{grid: [3]uint32{uint32((n + block - 1) / block), 1, 1}, block: [3]uint32{uint32(block), 1, 1}, dims: []int64{n}}
+}
+
+func (s shape) n() int64 {
+	n := int64(1)
+	for _, d := range s.dims {
+		n *= d
+	}
+	return n
+}
+
+// run launches v on a backend, with contents for its slots and strides for
+// those that are not contiguous.
+func run(t testing.TB, b backends.Backend, v *isa.Verified, sh shape, contents [][]byte, strides map[int][]int64, params []uint64) outcome {
+	t.Helper()
+	d, err := b.Open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, srcs, err := ir.Canonical(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := d.Compile(&backends.Unit{Source: v, IR: f})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := d.NewStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var h host
+	var o outcome
+	o.phase = 700
+	l := &backends.Launch{Params: params, Grid: sh.grid, Block: sh.block, Rank: len(sh.dims), N: uint64(sh.n()),
+		Fuel: sh.fuel, Residue: &o.residue, Phase: &o.phase}
+	copy(l.Shape[:], sh.dims)
+	for i, c := range contents {
+		m := h.block(len(c))
+		copy(m, c)
+		o.slots = append(o.slots, m)
+		w := backends.View{Addr: addr(m), Bytes: int64(len(m)), Type: v.Program.Slots[i].Type, Rank: l.Rank, Shape: l.Shape}
+		if st, ok := strides[i]; ok {
+			copy(w.Stride[:], st)
+			w.Bytes = 0
+		} else {
+			for k, n := l.Rank-1, int64(1); k >= 0; k-- {
+				w.Stride[k] = n
+				n *= l.Shape[k]
+			}
+		}
+		l.Slots = append(l.Slots, w)
+	}
+	var cancel atomic.Bool
+	l.Cancel = &cancel
+	timer := time.AfterFunc(patience, func() { cancel.Store(true) })
+	e, err := s.Launch(k, l)
+	timer.Stop()
+	if e != nil {
+		t.Fatal("the launch is not done")
+	}
+	o.err, o.inst = err, -1
+	var pf *backends.ProgramFault
+	if errors.As(err, &pf) {
+		o.inst = pf.Site
+		if !d.Info().RunsSource {
+			o.inst = srcs[pf.Site]
+		}
+	}
+	k.Release()
+	return o
+}
+
+// same reports the first difference between two outcomes, with NaNs alike.
+func same(v *isa.Verified, a, b outcome) error {
+	if errors.Is(a.err, backends.ErrCancelled) || errors.Is(b.err, backends.ErrCancelled) {
+		return fmt.Errorf("outcome %v, to be %v", a.err, b.err)
+	}
+	for i := range a.slots {
+		ty := v.Program.Slots[i].Type
+		for k := 0; k+ty.Size() <= len(a.slots[i]); k += ty.Size() {
+			x, y := cellAt(ty, a.slots[i][k:]), cellAt(ty, b.slots[i][k:])
+			if x != y && !(nan(ty, x) && nan(ty, y)) {
+				return fmt.Errorf("slot %s, element %d: %#x is not %#x", v.Program.Slots[i].Name, k/ty.Size(), x, y)
+			}
+		}
+	}
+	switch {
+	case a.residue != b.residue:
+		return fmt.Errorf("residue %v is not %v", a.residue, b.residue)
+	case a.phase != b.phase:
+		return fmt.Errorf("phase %d is not %d", a.phase, b.phase)
+	case (a.err == nil) != (b.err == nil):
+		return fmt.Errorf("outcome %v is not %v", a.err, b.err)
+	}
+	return nil
+}
+
+func cellAt(t isa.Type, b []byte) uint64 {
+	var c [8]byte
+	copy(c[:], b[:t.Size()])
+	return binary.LittleEndian.Uint64(c[:])
+}
+
+func nan(t isa.Type, c uint64) bool {
+	if !t.Float() {
+		return false
+	}
+	e := (uint64(1)<<t.ExponentBits() - 1) << t.MantissaBits()
+	return c&e == e && c&(1<<t.MantissaBits()-1) != 0
+}
+
+// randomContents fills n elements of each slot.
+func randomContents(r *rand.Rand, v *isa.Verified, n int64) [][]byte {
+	var out [][]byte
+	for _, s := range v.Program.Slots {
+		b := make([]byte, n*int64(s.Type.Size()))
+		for i := range b {
+			b[i] = byte(r.Uint32())
+		}
+		out = append(out, b)
+	}
+	return out
+}
