@@ -123,7 +123,8 @@ check_generated() {
   git -C "$copy" -c init.defaultBranch=main init -q
   git -C "$copy" add -A
   (cd "$copy" && go generate ./...)
-  git -C "$copy" diff --exit-code || fail "generated files are out of date; run go generate ./... and commit them"
+  "$PY" "$copy/backends/conformance/corpus/gen.py"
+  git -C "$copy" diff --exit-code || fail "generated files are out of date; run go generate ./... and backends/conformance/corpus/gen.py, and commit them"
   [ -z "$(git -C "$copy" ls-files --others --exclude-standard)" ] ||
     fail "generated files are not committed: $(git -C "$copy" ls-files --others --exclude-standard)"
 }
