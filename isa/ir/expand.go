@@ -12,9 +12,14 @@ import (
 // defines by an expansion is replaced by that expansion. f stays as it is, and
 // the copy's sites are f's, number by number: what comes from an expansion is
 // marked Free, neither faults nor costs fuel. If nothing expands it returns f.
-func Expand(f *Func) *Func {
-	if !f.Body.expands() {
-		return f
+// The error is a *SizeError.
+func Expand(f *Func) (*Func, error) {
+	size := sizeOf(f.Body)
+	if len(size.uses) == 0 {
+		return f, nil
+	}
+	if err := size.check(); err != nil {
+		return nil, err
 	}
 	c := &cloner{
 		to:     &Func{},
@@ -30,7 +35,7 @@ func Expand(f *Func) *Func {
 	number(c.to)
 	dead(c.to)
 	renumber(c.to)
-	return c.to
+	return c.to, nil
 }
 
 // expansion returns the expansion of n's instruction, or nil.
@@ -45,27 +50,13 @@ func (n *Node) expansion() *template {
 	return expansionOf(n.Op.Inst(), n.Type)
 }
 
-func (r *Region) expands() bool {
-	for _, n := range r.Nodes {
-		if n.Op.IsInst() {
-			if row, _ := isa.Lookup(n.Op.Inst()); row.Expand.Has(n.Type) {
-				return true
-			}
-		}
-		for _, s := range n.Regions {
-			if s.expands() {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // template is the canonical form of an expansion: slot i is operand i, the
 // last slot the result, stored by the last node of Body.
 type template struct {
+	name  string
 	f     *Func
 	store *Node
+	nodes int // with the expansions in it in place
 }
 
 var templates sync.Map // of [2]int (operation, type) to *template
@@ -76,7 +67,7 @@ func expansionOf(op isa.Op, t isa.Type) *template {
 		return v.(*template)
 	}
 	fail := func(why any) string {
-		return fmt.Sprintf("ir: the expansion of %v.%v in isa/math %v", op, t, why)
+		return fmt.Sprintf("ir: the expansion of %s in isa/math %v", expansionName(op, t), why)
 	}
 	v, ok := math.Expansion(op, t)
 	if !ok {
@@ -86,7 +77,7 @@ func expansionOf(op isa.Op, t isa.Type) *template {
 	if err != nil {
 		panic(fail(err))
 	}
-	tp := &template{f: f}
+	tp := &template{name: expansionName(op, t), f: f, nodes: sizeOf(f.Body).nodes}
 	out := len(f.SlotTypes) - 1
 	if k := len(f.Body.Nodes) - 1; k >= 0 {
 		if n := f.Body.Nodes[k]; n.Op == Op(isa.STG) && n.Mem.Slot == out {

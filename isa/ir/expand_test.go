@@ -40,7 +40,10 @@ data mine u8 { 1, 2 }
 `, ty, name, ops, strings.NewReplacer("x", "a", "y", "x").Replace(ops)))
 				f := canonical(t, v)
 				before := string(f.Bytes())
-				g := Expand(f)
+				g, err := Expand(f)
+				if err != nil {
+					t.Fatal(err)
+				}
 				if err := Check(g); err != nil {
 					t.Fatalf("%v\n%v", err, g)
 				}

@@ -63,6 +63,7 @@ type builder struct {
 	undo   []change
 	allocs map[int]uint64 // POOL_ALLOC's ordinal, by instruction
 	region *Region        // where nodes go
+	nodes  int            // how many there are
 	err    error
 }
 
@@ -124,10 +125,19 @@ func (b *builder) nested(list []*stmt, r *Region) {
 func (b *builder) list(list []*stmt, r *Region) {
 	b.region = r
 	for _, s := range list {
+		if b.err != nil {
+			return
+		}
 		switch s.kind {
 		case stmtCode:
 			code := b.flow.code[s.at]
 			for i := range code {
+				if b.nodes > MaxNodes && b.err == nil {
+					b.err = &SizeError{Inst: code[i].Src}
+				}
+				if b.err != nil {
+					return
+				}
 				b.inst(&code[i].Inst, code[i].Src)
 			}
 		case stmtIf:
@@ -144,6 +154,9 @@ func (b *builder) list(list []*stmt, r *Region) {
 			s.regs = lives.list()
 			b.push(s.node)
 			b.nested(s.body, s.node.Regions[0])
+			if b.err != nil {
+				return
+			}
 			for i, reg := range s.regs {
 				b.set(int(reg), s.node.Results[i])
 			}
@@ -229,6 +242,7 @@ func (b *builder) node(op Op, src int) *Node {
 }
 
 func (b *builder) push(n *Node) *Node {
+	b.nodes++
 	b.region.Nodes = append(b.region.Nodes, n)
 	return n
 }

@@ -67,7 +67,10 @@ type loopSpan struct {
 
 // Compile makes a kernel of a canonical function.
 func Compile(fn *ir.Func) (*Kernel, error) {
-	fn = ir.Expand(fn)
+	fn, err := ir.Expand(fn)
+	if err != nil {
+		return nil, &backends.Unsupported{Backend: "cpu", What: "a program of this size", Why: err.Error()}
+	}
 	k := &Kernel{shared: fn.Shared, use: fn.Slots}
 	c := &compiler{
 		k: k, fn: fn, weight: 1,

@@ -1,0 +1,82 @@
+package ir
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/hologram-project/hologram/isa"
+)
+
+// MaxNodes bounds the nodes of a Func, in canonical form and with expansions
+// in place. One instruction as written becomes one node, rarely three; but
+// REDUCE_* may become hundreds, and so may what expands, so that the limit on
+// instructions alone does not bound the memory that compiling takes. With this
+// it is some 200 MB.
+const MaxNodes = 3 * isa.MaxInsts
+
+// SizeError says that a program as the IR writes it has more than MaxNodes
+// nodes.
+type SizeError struct {
+	// Nodes is how many there would be; 0: more than MaxNodes, not counted further.
+	Nodes int
+	// Inst is the instruction, as written, that was one too many; -1: it is
+	// the expansions that are.
+	Inst int
+	// Most names the expansion with the most nodes, such as "pow.f64"; it has
+	// Uses uses, with MostNodes nodes together.
+	Most            string
+	Uses, MostNodes int
+}
+
+func (e *SizeError) Error() string {
+	if e.Inst >= 0 {
+		return fmt.Sprintf("more than %d operations by instruction %d: a register reduction counts as one for each register; use a loop or fewer of them", MaxNodes, e.Inst)
+	}
+	return fmt.Sprintf("%d operations with functions expanded, at most %d are compiled: %d of them are from %d uses of %s; use a loop or fewer of them",
+		e.Nodes, MaxNodes, e.MostNodes, e.Uses, e.Most)
+}
+
+// sizes counts nodes as they will be after expansion.
+type sizes struct {
+	nodes int
+	uses  map[*template]int
+}
+
+func (s *sizes) region(r *Region) {
+	for _, n := range r.Nodes {
+		if tp := n.expansion(); tp != nil {
+			s.uses[tp]++
+			s.nodes += tp.nodes
+			continue
+		}
+		s.nodes++
+		for _, sub := range n.Regions {
+			s.region(sub)
+		}
+	}
+}
+
+// sizeOf returns how many nodes r has with expansions in place.
+func sizeOf(r *Region) sizes {
+	s := sizes{uses: map[*template]int{}}
+	s.region(r)
+	return s
+}
+
+// check returns a *SizeError if there are more than MaxNodes nodes.
+func (s *sizes) check() error {
+	if s.nodes <= MaxNodes {
+		return nil
+	}
+	e := &SizeError{Nodes: s.nodes, Inst: -1}
+	for tp, uses := range s.uses {
+		if k := uses * tp.nodes; k > e.MostNodes || k == e.MostNodes && tp.name < e.Most {
+			e.Most, e.Uses, e.MostNodes = tp.name, uses, k
+		}
+	}
+	return e
+}
+
+func expansionName(op isa.Op, t isa.Type) string {
+	return strings.ToLower(op.String()) + "." + t.String()
+}

@@ -1,0 +1,61 @@
+package ir
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/hologram-project/hologram/isa"
+)
+
+// A program within the limit on instructions must not ask for any amount of
+// memory: of one that is too large the error says what makes it so.
+func TestSizeIsBounded(t *testing.T) {
+	uses := func(n int) string {
+		return "program p\nslot x f64\n  ldg.f64 x, x[index]\n" + strings.Repeat("  pow.f64 x, x, 1.01\n", n) + "  exp.f64 x, x\n  stg.f64 x, x[index]\n  exit\n"
+	}
+	each := expansionOf(isa.POW, isa.F64).nodes
+	for _, n := range []int{1, MaxNodes/each - 1} {
+		g, err := Expand(canonical(t, verified(t, uses(n))))
+		if err != nil {
+			t.Fatalf("%d uses: %v", n, err)
+		}
+		if k := sizeOf(g.Body).nodes; k > n*each+200 || k < n*each/4 {
+			t.Errorf("%d uses: %d nodes, %d counted for one", n, k, each)
+		}
+	}
+	for _, n := range []int{MaxNodes/each + 1, 4 * MaxNodes / each, isa.MaxInsts - 10} {
+		_, err := Expand(canonical(t, verified(t, uses(n))))
+		var size *SizeError
+		if !errors.As(err, &size) || size.Uses != n || size.Most != "pow.f64" || size.MostNodes != n*each {
+			t.Errorf("%d uses: %v (%+v)", n, err, size)
+		} else if want := fmt.Sprintf("%d uses of pow.f64", n); !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, without %s", err, want)
+		}
+	}
+}
+
+func TestReductionsAreBounded(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("program p\nslot x u32\n  ldg.u32 r0, x[index]\n")
+	for r := 1; r < 250; r++ {
+		fmt.Fprintf(&b, "  add.u32 r%d, r%d, %d\n", r, r-1, r)
+	}
+	const before = 250
+	// Inside constructs, which must not be left half made.
+	b.WriteString("  loop 3, e\n  set.lt.u32 p, r0, 9\n  bra s, p\n")
+	b.WriteString(strings.Repeat("  reduce_add.u32 r0, r0, 250\n", 2000))
+	b.WriteString("s:\ne:\n  stg.u32 r0, x[index]\n  exit\n")
+	v := verified(t, b.String())
+	for _, make := range []func(*isa.Verified) error{
+		func(v *isa.Verified) error { _, err := Build(v); return err },
+		func(v *isa.Verified) error { _, _, err := Canonical(v); return err },
+	} {
+		err := make(v)
+		var size *SizeError
+		if !errors.As(err, &size) || size.Inst < before || size.Inst > before+MaxNodes/249+5 || size.Nodes != 0 {
+			t.Fatalf("%v (%+v)", err, size)
+		}
+	}
+}
