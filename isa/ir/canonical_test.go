@@ -205,8 +205,12 @@ func TestBytesOfPairs(t *testing.T) {
 func TestDeclarationsAreInTheBytes(t *testing.T) {
 	seen := map[string]string{}
 	for _, decl := range []string{
-		"", "shared 4\n", "shared 8\n", "block 32\n", "block 32 2\n", "param k u32\n", "param k i32\n",
-		"slot d u8\n", "slot d i8\n", "data t u8 { 1 }\n", "data t u8 { 2 }\n", "data t u8 { 1, 2 }\n",
+		"", "block 32\n", "block 32 2\n", "param k u32\n", "param k i32\n", "slot d u8\n", "slot d i8\n",
+		"shared 4\nlds.i32 x, shared[0]\n", "shared 8\nlds.i32 x, shared[0]\n",
+		"data t u8 { 1 }\nldc.u8 x, t[r252]\n", "data t u8 { 2 }\nldc.u8 x, t[r252]\n", "data t u8 { 1, 2 }\nldc.u8 x, t[r252]\n",
+		"data t i8 { 1, 2 }\nldc.i8 x, t[r252]\n",
+		"data t u8 { 1 }\ndata s u8 { 1, 2 }\nldc.u8 x, t[r252]\nldc.u8 x, s[r252]\n",
+		"data s u8 { 1, 2 }\ndata t u8 { 1 }\nldc.u8 x, s[r252]\nldc.u8 x, s[r252]\nldc.u8 x, s[2]\n",
 	} {
 		f := canonical(t, verified(t, "program p\nslot c i32\n"+decl+"stg.i32 1, c[index]\nexit\n"))
 		k := string(f.Bytes())
@@ -214,6 +218,40 @@ func TestDeclarationsAreInTheBytes(t *testing.T) {
 			t.Errorf("%q and %q have the same bytes", decl, other)
 		}
 		seen[k] = decl
+	}
+}
+
+// What is declared and not used is not, nor are the order and number of tables.
+func TestUnusedDeclarationsAreNotInTheBytes(t *testing.T) {
+	const body = "mov.u32 i, 1\nldc.f32 x, a[r252]\nldc.f32 y, b[r252]\nadd.f32 x, y, x\nlds.f32 y, shared[0]\nadd.f32 x, x, y\nstg.f32 x, c[index]\n"
+	for _, group := range [][][2]string{
+		{
+			{"", "stg.f32 2, c[index]\n"},
+			{"data t u8 { 1 }\n", "stg.f32 2, c[index]\n"},
+			{"shared 64\n", "stg.f32 2, c[index]\n"},
+			{"data t f32 { 1, 2 }\n", "mov.u32 i, 1\nldc.f32 x, t[i]\nstg.f32 x, c[index]\n"},
+			{"shared 64\ndata t f32 { 1, 2 }\n", "ldc.f32 x, t[0]\nstg.f32 2, c[index]\n"},
+		}, {
+			{"shared 4\ndata a f32 { 1, 2 }\ndata b f32 { 3 }\n", body},
+			{"shared 4\ndata b f32 { 3 }\ndata a f32 { 1, 2 }\n", body},
+			{"shared 4\ndata b f32 { 3 }\ndata u i8 { 7 }\ndata a f32 { 1, 2 }\n", body},
+			{"shared 4\ndata a f32 { 3 }\ndata b f32 { 1, 2 }\n", body},
+		}, {
+			{"shared 4\ndata a f32 { 3 }\ndata b f32 { 3 }\n", body},
+			{"shared 4\ndata a f32 { 3 }\n", strings.ReplaceAll(body, "b[", "a[")},
+		},
+	} {
+		var first *Func
+		for _, p := range group {
+			v := verified(t, "program p\nslot c f32\n"+p[0]+p[1]+"exit\n")
+			f := canonical(t, v)
+			agree(t, v, f)
+			if first == nil {
+				first = f
+			} else if !bytes.Equal(f.Bytes(), first.Bytes()) {
+				t.Errorf("%q: the bytes differ\n%v\n%v", p[0], first, f)
+			}
+		}
 	}
 }
 

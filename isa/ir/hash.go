@@ -111,6 +111,9 @@ func (h *hasher) region(r *Region, depth uint64) {
 
 func (h *hasher) inst(n *Node) {
 	x := mix(formHash(n), n.Imm)
+	if n.Op == Op(isa.LDC) {
+		x = mix(formHash(n), h.f.tables[n.Imm])
+	}
 	if n.Mem.Mode != 0 {
 		x = mix(x, uint64(n.Mem.Mode)<<32|uint64(n.Mem.Slot))
 		x = mix(x, uint64(n.Mem.Offset))

@@ -149,12 +149,15 @@ type Func struct {
 	Slots      []isa.SlotUse
 	SlotTypes  []isa.Type
 	ParamTypes []isa.Type
-	Data       []isa.Data // names dropped
-	Shared     uint32
-	Block      [3]uint32 // demanded block shape, zero: any
-	PoolBytes  int
-	Body       *Region
-	NumValues  int
+	// Data holds the constant tables that are used, in the order of their first
+	// use, equal ones of the program once. Names are dropped.
+	Data []isa.Data
+	// Shared is the size of a block's shared memory, 0 if nothing accesses it.
+	Shared    uint32
+	Block     [3]uint32 // demanded block shape, zero: any
+	PoolBytes int
+	Body      *Region
+	NumValues int
 	// Sites lists the nodes that can fault or loop, in canonical order: a
 	// backend reports a fault by the index here (Node.Site), and Srcs, made
 	// beside the Func for each program, leads from there to the source.
@@ -163,6 +166,8 @@ type Func struct {
 	// leaves holds the nodes for the start of Body while passes run; then
 	// Body does not contain them. Nil in a finished Func.
 	leaves map[leafKey]*Value
+	// tables holds a hash of each table in Data while passes run.
+	tables []uint64
 	// steps counts what building and the passes did, for the test that it
 	// grows no faster than it should.
 	steps int

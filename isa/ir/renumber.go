@@ -3,10 +3,12 @@ package ir
 import "github.com/hologram-project/hologram/isa"
 
 // renumber finishes a Func: leaves go to the start of Body in the order in
-// which they are used, values, sites and scratch areas are numbered in order,
-// and Slots is made to say how the nodes use the slots.
+// which they are used, values, sites, scratch areas and tables are numbered in
+// order, what is declared and not used goes, and Slots is made to say how the
+// nodes use the slots. (Slots and parameters stay, used or not: a launch gives
+// all of them.)
 func renumber(f *Func) {
-	r := &renumberer{f: f, allocs: map[uint64]uint64{}}
+	r := &renumberer{f: f, allocs: map[uint64]uint64{}, tables: usedTables{from: f.Data}}
 	leaves := f.leaves
 	f.leaves = nil
 	if leaves == nil {
@@ -23,6 +25,10 @@ func renumber(f *Func) {
 	f.Sites = nil
 	r.region(f.Body)
 	f.NumValues = r.next
+	f.Data, f.tables = r.tables.to, nil
+	if !r.shared {
+		f.Shared = 0
+	}
 	f.useSlots()
 }
 
@@ -31,6 +37,8 @@ type renumberer struct {
 	used   []*Node
 	next   int
 	allocs map[uint64]uint64
+	tables usedTables
+	shared bool // something accesses shared memory
 }
 
 // leaves collects the leaves that r uses and Body does not hold yet.
@@ -71,7 +79,13 @@ func (r *renumberer) region(reg *Region) {
 			n.Site = len(r.f.Sites)
 			r.f.Sites = append(r.f.Sites, n)
 		}
-		if n.Op == Op(isa.POOL_ALLOC) {
+		if n.Mem.Mode == isa.AddrShared {
+			r.shared = true
+		}
+		switch n.Op {
+		case Op(isa.LDC):
+			n.Imm = r.tables.number(n.Imm)
+		case Op(isa.POOL_ALLOC):
 			old := n.Imm >> 32
 			ord, ok := r.allocs[old]
 			if !ok {

@@ -36,10 +36,7 @@ func build(v *isa.Verified) (*Func, error) {
 	for _, s := range p.Params {
 		f.ParamTypes = append(f.ParamTypes, s.Type)
 	}
-	for _, d := range p.Data {
-		f.Data = append(f.Data, isa.Data{Type: d.Type, Values: d.Values})
-	}
-	b := &builder{f: f, flow: fl, live: lv, allocs: map[int]uint64{}}
+	b := &builder{f: f, tables: f.addData(p.Data), flow: fl, live: lv, allocs: map[int]uint64{}}
 	for i, s := range isa.PresetRegisters {
 		b.env[isa.FirstPreset+i] = f.leaf(Op(isa.SREG), isa.Form{}, uint64(s), s.Type())
 	}
@@ -62,6 +59,7 @@ type builder struct {
 	env    [numVars]*Value
 	undo   []change
 	allocs map[int]uint64 // POOL_ALLOC's ordinal, by instruction
+	tables []uint64       // the number in f.Data of each of the program's tables
 	region *Region        // where nodes go
 	nodes  int            // how many there are
 	err    error
@@ -326,8 +324,11 @@ func (b *builder) plain(in *isa.Inst, src int) {
 			n.Args = append(n.Args, v)
 		case isa.Imm, isa.ParamRef, isa.DataRef, isa.SpecialRef, isa.ScopeRef:
 			n.Imm = a.Bits
-			if o.Kind == isa.SpecialRef {
+			switch o.Kind {
+			case isa.SpecialRef:
 				result = isa.Special(a.Bits).Type()
+			case isa.DataRef:
+				n.Imm = b.tables[a.Bits]
 			}
 		}
 	}
