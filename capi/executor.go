@@ -4,6 +4,8 @@ package main
 import "C"
 
 import (
+	"unsafe"
+
 	"github.com/hologram-project/hologram/core"
 )
 
@@ -24,7 +26,10 @@ func go_executor_new(backend *C.char, executor_out *C.hologram_executor) (status
 	return adopt(kindExecutor, ex, err, executor_out, func(ex *core.Executor) { ex.Close() })
 }
 
-// go_executor_free waits for the executor's work, frees its buffers and ends it.
+// go_executor_free frees the executor's buffers and ends it. Calls under way that
+// returned HOLOGRAM_PENDING are cancelled; launches that an asynchronous device
+// has queued may end as they would, but are cancelled too after 5 seconds. The
+// status is the first error of those whose outcome nobody has seen.
 //
 //export go_executor_free
 func go_executor_free(executor C.hologram_executor) (status C.int32_t) {
@@ -76,7 +81,7 @@ func go_executor_synchronize(executor C.hologram_executor) (status C.int32_t) {
 }
 
 // go_executor_phase gives the phase of the executor's stream, 0 … 767, after
-// the work queued so far.
+// the work queued so far; *phase_out is set when that is done.
 //
 //export go_executor_phase
 func go_executor_phase(executor C.hologram_executor, phase_out *C.int32_t) (status C.int32_t) {
@@ -89,8 +94,7 @@ func go_executor_phase(executor C.hologram_executor, phase_out *C.int32_t) (stat
 	if err != nil {
 		return fail(err)
 	}
-	*phase_out = C.int32_t(ex.Phase())
-	return C.HOLOGRAM_OK
+	return settle(ex.Phase((*int32)(unsafe.Pointer(phase_out))))
 }
 
 // go_executor_set_quota bounds the bytes that the executor's buffers may take; 0 lifts the bound.

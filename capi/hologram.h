@@ -254,7 +254,9 @@ HOLOGRAM_API int32_t hologram_object_count(int64_t *count_out);
    of metal, cuda and cpu that is there. */
 HOLOGRAM_API int32_t hologram_executor_new(const char *backend, hologram_executor *executor_out);
 
-/* hologram_executor_free waits for the executor's work, frees its buffers and ends it. */
+/* hologram_executor_free frees the executor's buffers and ends it. Calls under way that returned HOLOGRAM_PENDING
+   are cancelled; launches that an asynchronous device has queued may end as they would, but are cancelled too after
+   5 seconds. The status is the first error of those whose outcome nobody has seen. */
 HOLOGRAM_API int32_t hologram_executor_free(hologram_executor executor);
 
 /* hologram_executor_describe describes an executor. */
@@ -264,7 +266,8 @@ HOLOGRAM_API int32_t hologram_executor_describe(hologram_executor executor, holo
    outcome nobody has seen. */
 HOLOGRAM_API int32_t hologram_executor_synchronize(hologram_executor executor);
 
-/* hologram_executor_phase gives the phase of the executor's stream, 0 … 767, after the work queued so far. */
+/* hologram_executor_phase gives the phase of the executor's stream, 0 … 767, after the work queued so far;
+   *phase_out is set when that is done. */
 HOLOGRAM_API int32_t hologram_executor_phase(hologram_executor executor, int32_t *phase_out);
 
 /* hologram_executor_set_quota bounds the bytes that the executor's buffers may take; 0 lifts the bound. */
@@ -409,8 +412,9 @@ HOLOGRAM_API int32_t hologram_event_cancel(hologram_event event);
 HOLOGRAM_API int32_t hologram_event_free(hologram_event event);
 
 /* hologram_trace runs a launch on the interpreter, in memory that must be the host's, and calls line with context
-   for each instruction that one lane runs: its text, and what its operands hold. It returns when the launch is
-   done. */
+   for each instruction that one lane runs: its text, and what its operands hold. line is called from another thread
+   until the launch is done, and may use the executor; the call returns HOLOGRAM_PENDING if that takes more than
+   some milliseconds. */
 HOLOGRAM_API int32_t hologram_trace(hologram_executor executor, hologram_program program, const hologram_launch_args *args,
     uint64_t lane, hologram_line line, void *context);
 

@@ -238,7 +238,9 @@ func go_event_free(event C.hologram_event) (status C.int32_t) {
 
 // go_trace runs a launch on the interpreter, in memory that must be the host's,
 // and calls line with context for each instruction that one lane runs: its
-// text, and what its operands hold. It returns when the launch is done.
+// text, and what its operands hold. line is called from another thread until
+// the launch is done, and may use the executor; the call returns
+// HOLOGRAM_PENDING if that takes more than some milliseconds.
 //
 //export go_trace
 func go_trace(executor C.hologram_executor, program C.hologram_program, args *C.hologram_launch_args, lane C.uint64_t, line C.hologram_line, context unsafe.Pointer) (status C.int32_t) {
@@ -262,7 +264,7 @@ func go_trace(executor C.hologram_executor, program C.hologram_program, args *C.
 	if err != nil {
 		return fail(err)
 	}
-	return fail(ex.Trace(p, a, uint64(lane), func(text string) {
+	return settle(ex.Trace(p, a, uint64(lane), func(text string) {
 		C.hologram_support_line(line, context, (*C.char)(unsafe.Pointer(unsafe.StringData(text))), C.size_t(len(text)))
 	}))
 }

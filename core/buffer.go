@@ -115,8 +115,9 @@ func (ex *Executor) boundaryPool() (*memory, error) {
 // Wrap makes a buffer of memory that others own, in place: on a device that the
 // host sees, the host's memory; else the device's. stride is in elements; nil
 // is row-major. deleter, which may be nil, is called once, from any goroutine,
-// when nobody uses the memory any more; if Wrap fails it isn't called. Without
-// one, freeing the buffer waits for the work that uses the memory.
+// when nobody uses the memory any more; it may use executors, but must not wait
+// for their work. If Wrap fails it isn't called. Without one, freeing the buffer
+// waits for the work that uses the memory.
 func (ex *Executor) Wrap(addr uintptr, t isa.Type, shape, stride []int64, readOnly bool, deleter func()) (*Buffer, error) {
 	v, err := viewOf("wrap", addr, t, shape, stride)
 	if err != nil {
@@ -319,8 +320,8 @@ func (b *Buffer) Read(dst uintptr, offset, bytes int64) (*Event, error) {
 		return nil, err
 	}
 	s := b.ex.stream
-	return s.submit(&copyJob{dst: dst, src: b.view.Addr + uintptr(offset), bytes: bytes, dstHost: true,
-		mem: [2]*memory{b.mem}, report: true}, s.device.async)
+	return s.copy(&copyJob{dst: dst, src: b.view.Addr + uintptr(offset), bytes: bytes, dstHost: true,
+		mem: [2]*memory{b.mem}, report: true})
 }
 
 // Write copies bytes from the host to a contiguous buffer, from byte offset on.
@@ -333,8 +334,8 @@ func (b *Buffer) Write(src uintptr, offset, bytes int64) (*Event, error) {
 		return nil, err
 	}
 	s := b.ex.stream
-	return s.submit(&copyJob{dst: b.view.Addr + uintptr(offset), src: src, bytes: bytes, srcHost: true,
-		mem: [2]*memory{b.mem}}, s.device.async)
+	return s.copy(&copyJob{dst: b.view.Addr + uintptr(offset), src: src, bytes: bytes, srcHost: true,
+		mem: [2]*memory{b.mem}})
 }
 
 // window checks a range of bytes and counts the work that uses it.
@@ -376,18 +377,24 @@ func (b *Buffer) CopyFrom(src *Buffer) (*Event, error) {
 		src.mem.end()
 		return nil, err
 	}
-	src.ex.stream.settle()
-	j := &copyJob{dst: b.view.Addr, src: src.view.Addr, bytes: b.view.Bytes, mem: [2]*memory{b.mem, src.mem}}
-	j.srcHost = src.ex.device.Info.HostVisible
-	if !j.srcHost {
+	// The other stream's part is queued there first and waits for nothing that
+	// is queued later, so two copies in opposite directions cannot wait for
+	// each other.
+	from := src.ex.stream
+	j := &copyJob{dst: b.view.Addr, src: src.view.Addr, bytes: b.view.Bytes, srcHost: true, mem: [2]*memory{b.mem, src.mem}}
+	var first job = new(barrierJob)
+	if !src.ex.device.Info.HostVisible {
 		staging := make([]byte, max(1, b.view.Bytes))
-		if err := src.ex.stream.copyNow(addressOf(staging), src.view.Addr, b.view.Bytes, true, false); err != nil {
-			j.done()
-			return nil, err
-		}
-		j.src, j.srcHost, j.keep = addressOf(staging), true, staging
+		src.mem.begin() // which src holds
+		j.src, j.keep = addressOf(staging), staging
+		first = &copyJob{dst: j.src, src: src.view.Addr, bytes: j.bytes, dstHost: true, mem: [2]*memory{src.mem}, keep: staging}
 	}
-	return b.ex.stream.submit(j, b.ex.device.async)
+	var err error
+	if j.before, err = from.submit(first, from.device.async); err != nil {
+		j.done()
+		return nil, err
+	}
+	return b.ex.stream.copy(j)
 }
 
 // Fill sets every element.

@@ -208,7 +208,7 @@ func TestLimitsAndStatistics(t *testing.T) {
 	}
 	wants(t, ex.SetQuota(-1), Invalid, "-1")
 	must(t, ex.SetQuota(1<<30))
-	if ex.Quota() != 1<<30 || ex.Device() != d || ex.Phase() != 0 || d.Trim() != 0 {
+	if ex.Quota() != 1<<30 || ex.Device() != d || phase(t, ex) != 0 || d.Trim() != 0 {
 		t.Error("an executor does not say what it is")
 	}
 }

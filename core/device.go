@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/hologram-project/hologram/backends"
 )
@@ -253,11 +254,17 @@ func (ex *Executor) Used() int64 { return ex.used.Load() }
 // Quota returns the executor's bound in bytes; 0 is none.
 func (ex *Executor) Quota() int64 { return ex.quota.Load() }
 
-// Phase returns the phase of the executor's stream, 0 … 767.
-func (ex *Executor) Phase() uint16 { return ex.stream.phaseNow() }
+// Phase puts the phase of the executor's stream, 0 … 767, where to points, after
+// the work before it.
+func (ex *Executor) Phase(to *int32) (*Event, error) {
+	return ex.stream.submit(&phaseJob{to: to}, ex.device.async && ex.stream.inFlight() > 0)
+}
 
-// Close waits for work under way, frees the executor's buffers and ends its
-// stream. Closing again does nothing.
+// Close ends the executor and frees its buffers. Work under way that somebody
+// waits for, or could, is cancelled; launches that an asynchronous device has
+// queued may end as they would, but are cancelled too after some seconds. It
+// returns the first error of those whose outcome nobody has seen. Closing again
+// does nothing.
 func (ex *Executor) Close() error {
 	ex.mu.Lock()
 	if ex.closed {
@@ -270,7 +277,7 @@ func (ex *Executor) Close() error {
 	boundary := ex.boundary
 	ex.boundary = nil
 	ex.mu.Unlock()
-	err := ex.stream.close()
+	err := ex.stream.close(closeGrace)
 	for b := range buffers {
 		b.drop()
 	}
@@ -279,6 +286,9 @@ func (ex *Executor) Close() error {
 	}
 	return err
 }
+
+// memoryPatience is how long an allocation waits for work to let go of memory.
+const memoryPatience = 5 * time.Second
 
 // memory allocates counted memory on the executor's account. Zeroed says
 // whether it must be zero.
@@ -291,8 +301,10 @@ func (ex *Executor) memory(bytes int64, zeroed bool) (*memory, error) {
 	}
 	b, err := ex.device.pool.take(bytes)
 	if err != nil && ex.device.async {
-		// Work that is done but not yet seen to be holds memory.
-		ex.stream.settle()
+		// Work that is done but not yet seen to be holds memory. Nobody could
+		// cancel this wait, so it ends.
+		end := time.Now().Add(memoryPatience)
+		ex.stream.reap(0, func() bool { return time.Now().After(end) })
 		b, err = ex.device.pool.take(bytes)
 	}
 	if err != nil {
@@ -320,7 +332,7 @@ func (ex *Executor) zero(m *memory) error {
 	}
 	for at := int64(0); at < m.bytes; at += int64(len(zeros)) {
 		n := min(m.bytes-at, int64(len(zeros)))
-		if err := ex.stream.copyNow(m.addr+uintptr(at), addressOf(zeros[:]), n, false, true); err != nil {
+		if err := ex.stream.do(&copyJob{dst: m.addr + uintptr(at), src: addressOf(zeros[:]), bytes: n, srcHost: true}); err != nil {
 			return err
 		}
 	}

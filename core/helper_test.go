@@ -107,6 +107,14 @@ func values(t *testing.T, b *Buffer) []float32 {
 	return out
 }
 
+// phase returns the phase of an executor's stream.
+func phase(t *testing.T, ex *Executor) int32 {
+	t.Helper()
+	to := new(int32)
+	must(t, wait(ex.Phase(to)))
+	return *to
+}
+
 func assemble(t *testing.T, text string) *Program {
 	t.Helper()
 	p, err := Assemble("test", text)

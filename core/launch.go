@@ -491,8 +491,13 @@ func (j *launchJob) run(s *stream) error {
 		return nil
 	}
 	if s.device.async {
+		if s.inFlight() >= maxInflight && !s.reap(maxInflight/2, j.stop.Load) {
+			return errCancelledWaiting
+		}
 		for _, m := range j.pins {
-			s.after(m)
+			if err := s.after(m, j.stop.Load); err != nil {
+				return err
+			}
 		}
 	}
 	ev, err := s.s.Launch(j.kernel.Kernel, &j.l)
@@ -507,10 +512,24 @@ func (j *launchJob) run(s *stream) error {
 	wait := j.residue != nil
 	s.enqueued(ev, j)
 	if wait {
-		s.reap(true)
+		s.reap(0, nil) // its end comes soon once it is cancelled
 		return s.takeDeferred()
 	}
 	return nil
+}
+
+// blocks reports whether run would have to wait: for the work of another stream
+// on the launch's memory, or for a place in the device's queue.
+func (j *launchJob) blocks(s *stream) bool {
+	if s.inFlight() >= maxInflight {
+		return true
+	}
+	for _, m := range j.pins {
+		if s.foreign(m) {
+			return true
+		}
+	}
+	return false
 }
 
 // collect gives the caller what RES_ACCUM added up, when the launch is over.

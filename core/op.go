@@ -255,6 +255,18 @@ func (p *planJob) run(s *stream) error {
 	return nil
 }
 
+func (p *planJob) blocks(s *stream) bool {
+	if s.inFlight()+len(p.jobs) > maxInflight {
+		return true
+	}
+	for _, j := range p.jobs {
+		if j.blocks(s) {
+			return true
+		}
+	}
+	return false
+}
+
 func (p *planJob) cancel() {
 	for _, j := range p.jobs {
 		j.cancel()

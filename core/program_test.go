@@ -122,9 +122,46 @@ func TestTrace(t *testing.T) {
 	p := assemble(t, double)
 	a, c := floats(t, ex, 1, 2), floats(t, ex, 0, 0)
 	var lines []string
-	must(t, ex.Trace(p, &LaunchArgs{Slots: []*Buffer{a, c}}, 1, func(s string) { lines = append(lines, s) }))
+	must(t, wait(ex.Trace(p, &LaunchArgs{Slots: []*Buffer{a, c}}, 1, func(s string) { lines = append(lines, s) })))
 	if len(lines) != 4 || lines[1] != fmt.Sprintf("   1  %-40s  dst=4  a=2  b=2", "add.f32 x, x, x") {
 		t.Errorf("%q", lines)
 	}
-	wants(t, ex.Trace(p, &LaunchArgs{Slots: []*Buffer{a, c}}, 2, nil), Invalid, "lane is 2; the launch has 2 lanes")
+	_, err := ex.Trace(p, &LaunchArgs{Slots: []*Buffer{a, c}}, 2, nil)
+	wants(t, err, Invalid, "lane is 2; the launch has 2 lanes")
+}
+
+// TestTracing uses the executor from the function that a trace calls, and
+// cancels a trace without an end.
+func TestTracing(t *testing.T) {
+	ex := executorOn(t, testDevices(t)["cpu"])
+	a, c := floats(t, ex, 1, 2), floats(t, ex, 0, 0)
+	p := assemble(t, double)
+	var seen [][]float32
+	must(t, wait(ex.Trace(p, &LaunchArgs{Slots: []*Buffer{a, c}}, 1, func(string) { seen = append(seen, values(t, c)) })))
+	if len(seen) != 4 || seen[1][1] != 0 || seen[3][1] != 4 {
+		t.Errorf("between the instructions the output held %v", seen)
+	}
+	end := assemble(t, "program endless\nslot c f32\nagain:\nmov.f32 x, 1.0\nbra again\n")
+	running := make(chan struct{}, 1)
+	ev, err := ex.Trace(end, &LaunchArgs{Slots: []*Buffer{c}, Shape: []int64{1}}, 0, func(string) {
+		select {
+		case running <- struct{}{}:
+		default:
+		}
+	})
+	must(t, err)
+	<-running
+	ev.Cancel()
+	wants(t, wait(ev, nil), Cancelled, "cancelled")
+	advance := assemble(t, "program advance\nslot c f32\nphase_adv 5\nstg.f32 1.0, c[index]\nexit")
+	for i := range int32(3) {
+		must(t, wait(ex.Trace(advance, &LaunchArgs{Slots: []*Buffer{c}}, 0, func(string) {})))
+		if got := phase(t, ex); got != 5*(i+1) {
+			t.Errorf("phase is %d after %d traces", got, i+1)
+		}
+	}
+	closing := executorOn(t, ex.device)
+	d := floats(t, closing, 0)
+	err = wait(closing.Trace(p, &LaunchArgs{Slots: []*Buffer{d, floats(t, closing, 0)}}, 0, func(string) { closing.Close() }))
+	wants(t, err, Cancelled, "cancelled")
 }

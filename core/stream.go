@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hologram-project/hologram/backends"
@@ -23,7 +24,8 @@ type stream struct {
 	s      backends.Stream
 
 	mu     sync.Mutex
-	last   *Event // the newest work that has a goroutine, while it is under way
+	last   *Event              // the newest work that has a goroutine, while it is under way
+	events map[*Event]struct{} // all such work, and that which runs beside the stream
 	closed bool
 	phase  uint16 // launches read and write it, in order
 
@@ -39,8 +41,8 @@ type inflight struct {
 }
 
 // maxInflight bounds the launches queued on a device, and so the memory that
-// they hold.
-const maxInflight = 1024
+// they hold. Devices have queues at least as long.
+const maxInflight = 128
 
 // job is a piece of work for a stream.
 type job interface {
@@ -48,18 +50,27 @@ type job interface {
 	run(s *stream) error
 	// cancel asks the job, which may be running, to end soon.
 	cancel()
-	// done lets go of what the job holds. It comes after run, or instead of it.
+	// done lets go of what the job holds. It comes after run, or instead of it,
+	// and with no lock held, since owners of foreign memory are told.
 	done()
+}
+
+// blocker is a job of which run may have to wait for other work.
+type blocker interface {
+	blocks(s *stream) bool
 }
 
 // Event is work that goes on while its caller does something else.
 type Event struct {
-	finished  chan struct{}
+	finished  chan struct{} // closed when the outcome is there
+	passed    chan struct{} // closed when what comes after it may begin
+	stop      chan struct{} // closed when the work is cancelled
 	err       error
 	mu        sync.Mutex
 	job       job // while it may be cancelled
 	stream    *stream
 	cancelled bool
+	aside     bool // runs beside the stream
 }
 
 // Wait returns the outcome, or an error of kind Pending after the given time.
@@ -86,18 +97,31 @@ func (e *Event) Wait(d time.Duration) error {
 // unless it was done before. What was queued before it on the same stream of
 // an asynchronous device ends too, since this work waits for that.
 func (e *Event) Cancel() {
+	e.cancel()
+	e.stream.cancelQueued()
+}
+
+// cancel cancels this work alone.
+func (e *Event) cancel() {
 	e.mu.Lock()
-	e.cancelled = true
+	defer e.mu.Unlock()
+	if !e.cancelled {
+		e.cancelled = true
+		close(e.stop)
+	}
 	if e.job != nil {
 		e.job.cancel()
 	}
-	e.mu.Unlock()
-	e.stream.cancelQueued()
 }
 
 // submit runs a job now or, if it may take long or others are before it, later.
 // Exactly one of the event and the outcome is given.
 func (s *stream) submit(j job, long bool) (*Event, error) {
+	if !long && s.device.async {
+		if b, ok := j.(blocker); ok {
+			long = b.blocks(s)
+		}
+	}
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
@@ -105,10 +129,11 @@ func (s *stream) submit(j job, long bool) (*Event, error) {
 		return nil, Errorf(BadHandle, "executor is freed")
 	}
 	if s.last == nil && !long {
+		defer j.done() // when the lock is free again, whatever happens
 		defer s.mu.Unlock()
-		return nil, s.perform(j)
+		return nil, j.run(s)
 	}
-	ev := &Event{finished: make(chan struct{}), job: j, stream: s}
+	ev := s.event(j)
 	prev := s.last
 	s.last = ev
 	s.mu.Unlock()
@@ -116,9 +141,39 @@ func (s *stream) submit(j job, long bool) (*Event, error) {
 	return ev, nil
 }
 
+// beside runs a job on a goroutine that no other work waits for.
+func (s *stream) beside(j job) (*Event, error) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		j.done()
+		return nil, Errorf(BadHandle, "executor is freed")
+	}
+	ev := s.event(j)
+	ev.aside = true
+	s.mu.Unlock()
+	go s.later(nil, ev)
+	return ev, nil
+}
+
+// event makes a job's event. The caller holds the lock.
+func (s *stream) event(j job) *Event {
+	ev := &Event{finished: make(chan struct{}), passed: make(chan struct{}), stop: make(chan struct{}), job: j, stream: s}
+	if s.events == nil {
+		s.events = map[*Event]struct{}{}
+	}
+	s.events[ev] = struct{}{}
+	return ev
+}
+
+// later runs ev's job when prev has passed. If it is cancelled before, its
+// outcome is there at once, but what comes after it waits for prev all the same.
 func (s *stream) later(prev, ev *Event) {
 	if prev != nil {
-		<-prev.finished
+		select {
+		case <-prev.passed:
+		case <-ev.stop:
+		}
 	}
 	ev.mu.Lock()
 	j, cancelled := ev.job, ev.cancelled
@@ -133,19 +188,35 @@ func (s *stream) later(prev, ev *Event) {
 	ev.job = nil
 	ev.mu.Unlock()
 	j.done()
+	ev.err = err
+	if prev == nil || passed(prev) {
+		s.pass(ev)
+		close(ev.finished)
+		return
+	}
+	close(ev.finished)
+	<-prev.passed
+	s.pass(ev)
+}
+
+func passed(e *Event) bool {
+	select {
+	case <-e.passed:
+		return true
+	default:
+		return false
+	}
+}
+
+// pass lets begin what comes after ev.
+func (s *stream) pass(ev *Event) {
 	s.mu.Lock()
 	if s.last == ev {
 		s.last = nil
 	}
+	delete(s.events, ev)
 	s.mu.Unlock()
-	ev.err = err
-	close(ev.finished)
-}
-
-// perform runs a job and lets go of it, whatever happens.
-func (s *stream) perform(j job) error {
-	defer j.done()
-	return j.run(s)
+	close(ev.passed)
 }
 
 // guarded runs a job on a goroutine of its own, where a panic would end the process.
@@ -170,49 +241,65 @@ func (s *stream) do(j job) error {
 
 // enqueued notes a launch that the device has queued.
 func (s *stream) enqueued(e backends.Event, j *launchJob) {
-	s.reap(false)
 	s.flight.Lock()
 	s.queued = append(s.queued, &inflight{e, j})
-	full := len(s.queued) >= maxInflight
 	s.flight.Unlock()
-	if full {
-		s.reap(true)
-	}
 }
 
-// reap looks which queued launches are done, in order, and keeps their errors;
-// it waits for all of them if all is set.
-func (s *stream) reap(all bool) {
+// look is how long one look at work on a device takes.
+const look = 10 * time.Millisecond
+
+// reap looks which queued launches are done, in order, and keeps their errors.
+// It waits until at most the given number are left, or stop, which may be nil,
+// tells it to give up; it reports which.
+func (s *stream) reap(left int, stop func() bool) bool {
 	for {
 		s.flight.Lock()
-		if len(s.queued) == 0 {
+		n := len(s.queued)
+		if n == 0 {
 			s.flight.Unlock()
-			return
+			return true
 		}
 		head := s.queued[0]
 		s.flight.Unlock()
 		wait := time.Duration(0)
-		if all {
-			wait = time.Second
+		if n > left {
+			if wait = look; stop != nil && stop() {
+				wait = 0
+			}
 		}
 		err := head.event.Wait(wait)
 		if errors.Is(err, backends.ErrPending) {
-			if all {
-				continue
+			if n <= left {
+				return true
 			}
-			return
+			if wait == 0 {
+				return false
+			}
+			continue
 		}
 		s.flight.Lock()
-		if len(s.queued) > 0 && s.queued[0] == head {
+		mine := len(s.queued) > 0 && s.queued[0] == head
+		if mine {
 			s.queued = s.queued[1:]
 			if err != nil {
 				s.deferred = append(s.deferred, head.job.outcome(err))
 			}
 			head.job.collect()
-			head.job.release()
 		}
 		s.flight.Unlock()
+		if mine {
+			head.job.release()
+		}
 	}
+}
+
+// inFlight returns the number of launches in flight.
+func (s *stream) inFlight() int {
+	s.reap(maxInflight, nil)
+	s.flight.Lock()
+	defer s.flight.Unlock()
+	return len(s.queued)
 }
 
 // cancelQueued asks every queued launch to end soon.
@@ -238,116 +325,103 @@ func (s *stream) takeDeferred() error {
 		return list[0]
 	}
 	more := *first
-	more.Msg += fmt.Sprintf(" (of %d launches after it, %d failed too)", len(list)-1, len(list)-1)
+	more.Msg += fmt.Sprintf(" (%d launches after it failed too)", len(list)-1)
 	return &more
 }
 
 // settle waits for queued launches and keeps their errors for later.
-func (s *stream) settle() { s.reap(true) }
+func (s *stream) settle() { s.reap(0, nil) }
 
 // after makes work on s wait for what another stream has queued on m, and notes
-// that s uses it now.
-func (s *stream) after(m *memory) {
+// that s uses it now. Where stop tells it to give up it returns an error.
+func (s *stream) after(m *memory, stop func() bool) error {
 	if !s.device.async {
-		return
+		return nil
 	}
-	if other := m.user.Swap(s); other != nil && other != s {
-		other.settle()
+	if other := m.user.Load(); other != nil && other != s && !other.reap(0, stop) {
+		return errCancelledWaiting
 	}
+	m.user.Store(s)
+	return nil
 }
+
+// foreign reports whether work on s would have to wait for another stream's on m.
+func (s *stream) foreign(m *memory) bool {
+	other := m.user.Load()
+	return other != nil && other != s && other.inFlight() > 0
+}
+
+var errCancelledWaiting = Errorf(Cancelled, "cancelled while it waited for other work")
 
 // Synchronize waits for all work of the executor and returns the first error of
 // those launches whose outcome nobody has seen.
 func (ex *Executor) Synchronize() (*Event, error) {
-	return ex.stream.submit(&syncJob{}, ex.device.async)
+	return ex.stream.submit(new(syncJob), ex.device.async)
 }
 
-type syncJob struct{}
+type syncJob struct{ stop atomic.Bool }
 
-func (*syncJob) run(s *stream) error {
-	s.reap(true)
+func (j *syncJob) run(s *stream) error {
+	if !s.reap(0, j.stop.Load) {
+		return errCancelledWaiting
+	}
 	return s.takeDeferred()
 }
-func (*syncJob) cancel() {}
-func (*syncJob) done()   {}
+func (j *syncJob) cancel() { j.stop.Store(true) }
+func (*syncJob) done()     {}
 
-// copyJob copies between a buffer and the host, or between devices.
-type copyJob struct {
-	dst, src         uintptr
-	bytes            int64
-	dstHost, srcHost bool
-	mem              [2]*memory // pinned; may be nil
-	report           bool       // errors of earlier launches
-	keep             any        // host memory of Go's
+// phaseJob reads the phase, which launches before it may still change, and then
+// sets it if set is given.
+type phaseJob struct {
+	stop atomic.Bool
+	to   *int32
+	set  *uint16
 }
-
-func (c *copyJob) run(s *stream) error {
-	for _, m := range c.mem {
-		if m != nil && m.device == s.device {
-			s.after(m)
-		}
-	}
-	if c.bytes > 0 {
-		ev, err := s.s.Copy(c.dst, c.src, c.bytes, c.dstHost, c.srcHost)
-		if err == nil && ev != nil {
-			for err = backends.ErrPending; errors.Is(err, backends.ErrPending); {
-				err = ev.Wait(time.Second)
-			}
-		}
-		if err != nil {
-			return fromBackend("copy of "+sizeText(c.bytes), err)
-		}
-	}
-	if c.report && s.device.async {
-		s.reap(true)
-		return s.takeDeferred()
-	}
-	return nil
-}
-
-func (*copyJob) cancel() {}
-
-func (c *copyJob) done() {
-	for _, m := range c.mem {
-		if m != nil {
-			m.end()
-		}
-	}
-}
-
-// copyNow copies and waits.
-func (s *stream) copyNow(dst, src uintptr, bytes int64, dstHost, srcHost bool) error {
-	return s.do(&copyJob{dst: dst, src: src, bytes: bytes, dstHost: dstHost, srcHost: srcHost})
-}
-
-// phaseJob reads the phase, which launches before it may still change.
-type phaseJob struct{ phase uint16 }
 
 func (j *phaseJob) run(s *stream) error {
-	s.reap(true)
-	j.phase = s.phase
+	if !s.reap(0, j.stop.Load) {
+		return errCancelledWaiting
+	}
+	if j.to != nil {
+		*j.to = int32(s.phase)
+	}
+	if j.set != nil {
+		s.phase = *j.set
+	}
 	return nil
 }
-func (*phaseJob) cancel() {}
-func (*phaseJob) done()   {}
+func (j *phaseJob) cancel() { j.stop.Store(true) }
+func (*phaseJob) done()     {}
 
-func (s *stream) phaseNow() uint16 {
-	var j phaseJob
-	s.do(&j) // fails on a closed stream alone, whose phase is 0
-	return j.phase
-}
+// closeGrace is how long close lets a device go on with launches that it has
+// queued, of which the callers were told that all is well.
+const closeGrace = 5 * time.Second
 
-// close waits for all work and ends the stream. It returns the errors of
-// launches whose outcome nobody has seen.
-func (s *stream) close() error {
+// close ends the stream. Work that somebody could still wait for, or that has
+// not begun, is cancelled; launches that the device has queued may end as they
+// would, but are cancelled too if they take longer than the grace. It returns
+// the errors of launches whose outcome nobody has seen.
+func (s *stream) close(grace time.Duration) error {
 	s.mu.Lock()
 	s.closed = true
-	last := s.last
-	s.mu.Unlock()
-	if last != nil {
-		<-last.finished
+	var under []*Event
+	for ev := range s.events {
+		under = append(under, ev)
 	}
-	s.reap(true)
+	s.mu.Unlock()
+	for _, ev := range under {
+		ev.cancel()
+	}
+	end := time.Now().Add(grace)
+	if !s.reap(0, func() bool { return time.Now().After(end) }) {
+		s.cancelQueued()
+	}
+	for _, ev := range under {
+		if !ev.aside { // a trace may be what closes the executor
+			<-ev.passed
+		}
+	}
+	s.reap(0, nil)
 	if err := s.takeDeferred(); err != nil {
 		s.s.Close()
 		return err

@@ -13,18 +13,24 @@ import (
 // Trace runs a launch on the interpreter, whatever the executor's backend, and
 // tells line of each instruction that the lane with the given global number
 // runs: its place, its text and its operands' values. The executor's memory
-// must be the host's. It returns when the launch is done.
-func (ex *Executor) Trace(p *Program, a *LaunchArgs, lane uint64, line func(string)) error {
+// must be the host's.
+//
+// The launch comes after the work queued before it, but what is queued later
+// doesn't wait for it: line is called from another goroutine with no lock held,
+// and may use the executor and see its memory as the lane left it. line is not
+// called any more when the event is done.
+func (ex *Executor) Trace(p *Program, a *LaunchArgs, lane uint64, line func(string)) (*Event, error) {
 	if !ex.device.Info.HostVisible {
-		return Errorf(Unavailable, "trace: the interpreter cannot see memory of %s; use an executor on cpu", ex.device.Name)
+		return nil, Errorf(Unavailable, "trace: the interpreter cannot see memory of %s; use an executor on cpu", ex.device.Name)
 	}
 	j := newLaunchJob("", p, ex.device)
-	defer j.release()
 	if err := j.prepareArgs(ex, a); err != nil {
-		return err
+		j.release()
+		return nil, err
 	}
 	if lane >= j.l.N {
-		return Errorf(Invalid, "%s: trace: lane is %d; the launch has %d lanes", j.what(), lane, j.l.N)
+		defer j.release()
+		return nil, Errorf(Invalid, "%s: trace: lane is %d; the launch has %d lanes", j.what(), lane, j.l.N)
 	}
 	texts := p.lines()
 	src := p.Source()
@@ -37,7 +43,13 @@ func (ex *Executor) Trace(p *Program, a *LaunchArgs, lane uint64, line func(stri
 		}
 		line(strings.TrimRight(b.String(), " "))
 	}
-	return ex.stream.do(&traceJob{launch: j, unit: &backends.Unit{Source: p.verified}, lane: lane, tell: tell})
+	t := &traceJob{launch: j, unit: &backends.Unit{Source: p.verified}, lane: lane, tell: tell}
+	var err error
+	if t.before, err = ex.stream.submit(&phaseJob{to: &t.phase}, false); err != nil {
+		j.release()
+		return nil, err
+	}
+	return ex.stream.beside(t)
 }
 
 type traceJob struct {
@@ -45,17 +57,29 @@ type traceJob struct {
 	unit   *backends.Unit
 	lane   uint64
 	tell   func(interp.Step)
+	before *Event // the work before it; nil where that is done
+	phase  int32  // of the stream then
 }
 
 func (t *traceJob) run(s *stream) error {
-	s.reap(true)
-	err := interp.Trace(t.unit, &t.launch.l, t.lane, t.tell)
-	t.launch.collect()
+	j := t.launch
+	if t.before != nil {
+		if err := await(t.before, j.stop.Load); err != nil {
+			return err
+		}
+	}
+	phase := uint16(t.phase)
+	if j.l.Phase != nil {
+		j.l.Phase = &phase
+		defer s.submit(&phaseJob{set: &phase}, false) // in order with launches; nothing to set if the stream is closed
+	}
+	err := interp.Trace(t.unit, &j.l, t.lane, t.tell)
+	j.collect()
 	// The interpreter's sites are instructions, whatever the device's are.
-	return t.launch.program.finish(t.launch.what(), err, &Device{Info: backends.Info{RunsSource: true}})
+	return j.program.finish(j.what(), err, &Device{Info: backends.Info{RunsSource: true}})
 }
 func (t *traceJob) cancel() { t.launch.cancel() }
-func (*traceJob) done()     {}
+func (t *traceJob) done()   { t.launch.release() }
 
 // lines returns the text of each instruction.
 func (p *Program) lines() []string {

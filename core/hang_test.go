@@ -1,0 +1,218 @@
+package core
+
+import (
+	"errors"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/asynctest"
+	"github.com/hologram-project/hologram/isa"
+)
+
+// endlessLaunch starts a launch that ends only when it is cancelled, on the
+// returned memory. The event is nil where the device has queued it.
+func endlessLaunch(t *testing.T, ex *Executor) (*Buffer, *Event) {
+	t.Helper()
+	c, err := ex.Allocate(4, isa.U32, true)
+	must(t, err)
+	ev, err := ex.Launch(assemble(t, forever), &LaunchArgs{Slots: []*Buffer{c}, Shape: []int64{4}})
+	must(t, err)
+	return c, ev
+}
+
+// pending fails unless work goes on, and can be cancelled.
+func pending(t *testing.T, what string, ev *Event, err error) {
+	t.Helper()
+	must(t, err)
+	if ev == nil {
+		t.Fatalf("%s: no event to wait for", what)
+	}
+	if err := ev.Wait(20 * time.Millisecond); !errors.Is(err, backends.ErrPending) {
+		t.Fatalf("%s does not wait: %v", what, err)
+	}
+	ev.cancel()
+	wants(t, wait(ev, nil), Cancelled, "cancelled")
+}
+
+// TestCallsBehindAnEndlessLaunch has each call that waits for work before it
+// give an event, and end when that is cancelled, though the launch goes on.
+func TestCallsBehindAnEndlessLaunch(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		c, launch := endlessLaunch(t, ex)
+		other := executorOn(t, asyncDevice(t, asynctest.Options{}))
+		foreign, err := other.Allocate(4, isa.U32, true)
+		must(t, err)
+		to := new(int32)
+		ev, err := ex.Phase(to)
+		pending(t, "phase", ev, err)
+		ev, err = ex.Synchronize()
+		pending(t, "synchronize", ev, err)
+		if ex.device.async {
+			// The copy that the device has queued ends after the launch.
+			launch, err = foreign.CopyFrom(c)
+			must(t, err)
+			if err := launch.Wait(20 * time.Millisecond); !errors.Is(err, backends.ErrPending) {
+				t.Fatalf("copy does not wait: %v", err)
+			}
+			launch.cancel()
+			wants(t, wait(launch, nil), Cancelled, "cancelled")
+		} else {
+			ev, err = foreign.CopyFrom(c)
+			pending(t, "copy", ev, err)
+		}
+		ev, err = c.Fill(Int(1))
+		if ex.device.async {
+			must(t, err) // queued behind it
+		} else {
+			pending(t, "fill", ev, err)
+		}
+		if launch != nil && !ex.device.async {
+			if err := launch.Wait(0); !errors.Is(err, backends.ErrPending) {
+				t.Errorf("the launch ended: %v", err)
+			}
+			launch.Cancel()
+			_ = wait(launch, nil)
+		} else {
+			ex.stream.cancelQueued()
+		}
+		_ = wait(ex.Synchronize()) // says that the launch was cancelled
+		must(t, wait(c.Fill(Int(3))))
+		must(t, wait(foreign.CopyFrom(c)))
+		if got := words(t, foreign); !slices.Equal(got, []uint32{3, 3, 3, 3}) {
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
+func words(t *testing.T, b *Buffer) []uint32 {
+	t.Helper()
+	data := hostBytes(4 * b.Len())
+	must(t, wait(b.Read(addressOf(data), 0, int64(len(data)))))
+	out := make([]uint32, b.Len())
+	for i := range out {
+		out[i] = uint32(data[4*i]) | uint32(data[4*i+1])<<8 | uint32(data[4*i+2])<<16 | uint32(data[4*i+3])<<24
+	}
+	runtime.KeepAlive(data)
+	return out
+}
+
+// TestClosingCancels closes a stream whose work would never end, and one with
+// work queued behind it.
+func TestClosingCancels(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		c, launch := endlessLaunch(t, ex)
+		behind, err := c.Fill(Int(1))
+		must(t, err)
+		err = ex.stream.close(20 * time.Millisecond)
+		if ex.device.async {
+			wants(t, err, Cancelled, "cancelled") // nobody else has seen it
+		} else {
+			must(t, err)
+			wants(t, wait(launch, nil), Cancelled, "cancelled before")
+			wants(t, wait(behind, nil), Cancelled, "cancelled before it began")
+		}
+	})
+}
+
+// TestClosingLetsQueuedLaunchesEnd closes an executor with launches in flight:
+// what they write to memory that others keep is there.
+func TestClosingLetsQueuedLaunchesEnd(t *testing.T) {
+	d := asyncDevice(t, asynctest.Options{Delay: 2 * time.Millisecond})
+	first, second := executorOn(t, d), executorOn(t, d)
+	c := floats(t, second, 0, 0)
+	for range 5 {
+		must(t, wait(first.Op("scalar_add", []*Buffer{c, c}, []Scalar{Float(1)}, nil)))
+	}
+	must(t, first.Close())
+	if got := values(t, c); !slices.Equal(got, []float32{5, 5}) {
+		t.Errorf("got %v", got)
+	}
+}
+
+// TestLaunchesThatMustWait launches on memory that another executor's endless
+// launch uses, and more than the device's queue takes: both give events.
+func TestLaunchesThatMustWait(t *testing.T) {
+	d := asyncDevice(t, asynctest.Options{})
+	first, second := executorOn(t, d), executorOn(t, d)
+	c, _ := endlessLaunch(t, first)
+	p := assemble(t, forever)
+	ev, err := second.Launch(p, &LaunchArgs{Slots: []*Buffer{c}, Shape: []int64{4}})
+	pending(t, "launch", ev, err)
+	ev, err = second.Op("copy", []*Buffer{c, floatsLike(t, second, c)}, nil, nil)
+	pending(t, "op", ev, err)
+	full := false
+	for range 4 * maxInflight {
+		ev, err := c.Fill(Int(1))
+		must(t, err)
+		if ev != nil {
+			pending(t, "fill", ev, err)
+			full = true
+			break
+		}
+	}
+	if !full {
+		t.Error("the queue has no end")
+	}
+	first.stream.cancelQueued()
+	_ = wait(first.Synchronize())
+	must(t, wait(first.Synchronize()))
+}
+
+func floatsLike(t *testing.T, ex *Executor, b *Buffer) *Buffer {
+	t.Helper()
+	c, err := ex.Allocate(b.Len(), b.view.Type, true)
+	must(t, err)
+	return c
+}
+
+// TestCopiesInOppositeDirections has two devices copy to each other at once.
+func TestCopiesInOppositeDirections(t *testing.T) {
+	one := executorOn(t, asyncDevice(t, asynctest.Options{Delay: time.Millisecond}))
+	host := executorOn(t, testDevices(t)["cpu"])
+	for _, pair := range [][2]*Executor{{one, host}, {one, executorOn(t, asyncDevice(t, asynctest.Options{}))}} {
+		a, b := floats(t, pair[0], 1, 2), floats(t, pair[1], 3, 4)
+		c, d := floats(t, pair[0], 0, 0), floats(t, pair[1], 0, 0)
+		var all []*Event
+		for range 20 {
+			for _, copied := range [][2]*Buffer{{d, a}, {c, b}} {
+				ev, err := copied[0].CopyFrom(copied[1])
+				must(t, err)
+				if ev != nil {
+					all = append(all, ev)
+				}
+			}
+		}
+		for _, ev := range all {
+			must(t, wait(ev, nil))
+		}
+		if x, y := values(t, c), values(t, d); !slices.Equal(x, []float32{3, 4}) || !slices.Equal(y, []float32{1, 2}) {
+			t.Errorf("got %v and %v", x, y)
+		}
+	}
+}
+
+// TestDeletersRunWithoutLocks has the deleter of foreign memory use the executor
+// whose work was the last to use it.
+func TestDeletersRunWithoutLocks(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		base := floats(t, ex, 1, 2)
+		c := floats(t, ex, 0, 0)
+		done := make(chan error, 1)
+		b, err := ex.Wrap(base.Layout().Addr, isa.F32, []int64{2}, nil, false, func() {
+			_, err := c.Fill(Float(5))
+			done <- err
+		})
+		must(t, err)
+		ev, err := ex.Op("copy", []*Buffer{b, c}, nil, nil)
+		b.Free()
+		must(t, wait(ev, err))
+		must(t, wait(ex.Synchronize()))
+		must(t, <-done)
+		if got := values(t, c); !slices.Equal(got, []float32{5, 5}) {
+			t.Errorf("got %v", got)
+		}
+	})
+}
