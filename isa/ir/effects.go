@@ -12,7 +12,11 @@ type places struct {
 // What a lane touches beside slots.
 const (
 	placeShared uint8 = 1 << iota
-	placeState        // phase, residue, scratch areas
+	placePhase
+	placePool // the lane's scratch areas
+	// placeResidue is only ever added to, and read after the launch. So it
+	// makes a node necessary and leaves its order free.
+	placeResidue
 	// placeEnd is whether the lane is still running. What may end it or lead
 	// past what follows writes it; what would be missed reads it.
 	placeEnd
@@ -27,6 +31,9 @@ const allSlots = ^uint64(0)
 
 func (p places) none() bool         { return p.slots == 0 && p.other == 0 }
 func (p places) or(q places) places { return places{p.slots | q.slots, p.other | q.other} }
+
+// ordered is what of other makes nodes keep their order by the rule of effects.
+const ordered = ^(placeResidue | placeIndexed)
 
 // effects is what a node does beside giving results. Two nodes of which one
 // writes what the other reads or writes keep their order.
@@ -73,12 +80,16 @@ func (n *Node) own() effects {
 		e.reads.other |= placeEnd
 	}
 	if row.Effect&isa.State != 0 {
-		e.writes.other |= placeState
 		e.reads.other |= placeEnd
-		for i := range row.Operands {
-			if row.Operands[i].Kind == isa.ScopeRef { // a fence
-				e.writes.slots, e.writes.other = allSlots, e.writes.other|placeShared
-			}
+		switch n.Op.Inst() {
+		case isa.PHASE_GET, isa.PHASE_ADV:
+			e.writes.other |= placePhase
+		case isa.RES_ACCUM:
+			e.writes.other |= placeResidue
+		case isa.MEM_FENCE:
+			e.writes.slots, e.writes.other = allSlots, e.writes.other|placeShared
+		default:
+			e.writes.other |= placePool
 		}
 	}
 	if row.Effect&isa.Barrier != 0 {

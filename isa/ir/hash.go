@@ -53,8 +53,8 @@ type hasher struct {
 // memoryCount counts the writes to each place. Writes to one place keep their
 // order, so a count says which of them a read comes after.
 type memoryCount struct {
-	slot               [isa.MaxSlots]uint32
-	all, shared, state uint32
+	slot                     [isa.MaxSlots]uint32
+	all, shared, phase, pool uint32
 }
 
 func (m *memoryCount) write(p places) {
@@ -69,8 +69,11 @@ func (m *memoryCount) write(p places) {
 	if p.other&placeShared != 0 {
 		m.shared++
 	}
-	if p.other&placeState != 0 {
-		m.state++
+	if p.other&placePhase != 0 {
+		m.phase++
+	}
+	if p.other&placePool != 0 {
+		m.pool++
 	}
 }
 
@@ -85,8 +88,13 @@ func (m *memoryCount) of(n *Node) uint64 {
 	case isa.AddrIndirect:
 		h = uint64(m.all)
 	}
-	if w := n.sum.writes; w.other&placeState != 0 || w.slots == allSlots {
-		h = mix(h, uint64(m.state)<<32|uint64(m.all))
+	switch w := n.sum.writes; {
+	case w.slots == allSlots:
+		h = mix(h, uint64(m.shared)<<32|uint64(m.all))
+	case w.other&placePhase != 0:
+		h = mix(h, uint64(m.phase))
+	case w.other&placePool != 0:
+		h = mix(h, uint64(m.pool))
 	}
 	return h
 }

@@ -14,6 +14,17 @@
 // immediates are Const nodes; a negated predicate is a NOT. The offset of a
 // byte address is one I64 value and a constant. Transcendentals stay whole
 // until a backend asks for them to be expanded (Expand).
+//
+// The order of independent instructions is not part of the canonical form.
+// Two instructions depend on each other if one takes the other's result; if
+// one writes a place that the other reads or writes; or if one may end the
+// lane (a loop, by fuel; a way out) and the other would be missed. A place is
+// a slot, the block's shared memory, the lane's phase, the lane's scratch. It
+// is one whatever the address: two stores to different constant offsets of one
+// slot keep the order in which they were written, and so do two atomics on it
+// and two accesses to different scratch areas. RES_ACCUMs are independent,
+// since residues only add up. Barriers and fences write all slots and shared
+// memory.
 package ir
 
 import "github.com/hologram-project/hologram/isa"

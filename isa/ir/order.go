@@ -270,12 +270,11 @@ func (s *schedule) after(i int32) []int32 { return s.pool[s.span[i][0]:s.span[i]
 
 // conflicts adds what node i comes after because of its effects e.
 func (s *schedule) conflicts(i int32, e effects) {
-	const apart = placeIndexed
 	each := func(p places, f func(at int)) {
 		for w := p.slots; w != 0; w &= w - 1 {
 			f(bits.TrailingZeros64(w))
 		}
-		for w := uint64(p.other &^ apart); w != 0; w &= w - 1 {
+		for w := uint64(p.other & ordered); w != 0; w &= w - 1 {
 			f(64 + bits.TrailingZeros64(w))
 		}
 	}
