@@ -7,7 +7,9 @@ an exception and waits for work that takes long in steps that Ctrl-C interrupts.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
+import itertools
 import os
 import sys
 from ctypes import POINTER as POINTER  # these five the other modules take from here
@@ -303,6 +305,9 @@ def error_of(status: int) -> errors.HologramError:
     return _ERRORS.get(status, errors.InternalError)(message)
 
 
+# The events that some thread waits for.
+_waiting: set[int] = set()
+
 # How long one look at work that goes on takes: after that Python runs its signal handlers.
 _LOOK_MS = 50
 
@@ -319,6 +324,7 @@ def finish(status: int) -> None:
         event = c_uint64()
         try:
             lib.hologram_pending(byref(event))
+            _waiting.add(event.value)
             while True:
                 status = lib.hologram_event_wait(event, _LOOK_MS)
                 if status != PENDING:
@@ -326,6 +332,8 @@ def finish(status: int) -> None:
         except BaseException:
             abandon(event)
             raise
+        finally:
+            _waiting.discard(event.value)
         lib.hologram_event_free(event)
         if status == OK:
             return
@@ -406,6 +414,45 @@ def sizes(values: Sequence[int]) -> Any:
 
 
 _SIZES_OF = [c_int64 * max(1, count) for count in range(MAX_RANK + 1)]
+
+
+# ---- memory that Python owns
+
+_Deleter = ctypes.CFUNCTYPE(None, c_void_p)
+_kept: dict[int, object] = {}
+_tokens = itertools.count(1)
+
+
+def _release(token: int, kept: dict[int, object] = _kept) -> None:
+    """Drop what keep kept; the library calls this from any thread, with the token as the deleter's context."""
+    kept.pop(token, None)
+
+
+_deleter = _Deleter(_release)  # one for all, which lives as long as the library can call it
+DELETER = ctypes.cast(_deleter, c_void_p)
+"""The deleter of memory that keep keeps alive."""
+
+
+def keep(owner: object) -> int:
+    """Keep an object alive until the library calls DELETER with the token that this returns, or forget does."""
+    token = next(_tokens)
+    _kept[token] = owner
+    return token
+
+
+forget = _release
+
+
+@atexit.register
+def _end_waiting() -> None:
+    """Cancel what daemon threads still wait for, and wait for its end.
+
+    The library must call DELETER while there is an interpreter, and write to no array that its end frees.
+    """
+    for event in list(_waiting):
+        lib.hologram_event_cancel(event)
+        while lib.hologram_event_wait(event, _LOOK_MS) == PENDING:
+            pass
 
 
 # ---- DLPack's capsules

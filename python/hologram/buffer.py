@@ -25,11 +25,10 @@ _View = memoryview  # the class below has a method of that name
 class _Lease:
     """Keeps memory alive for an array that sees it; numpy holds this object as the array's base."""
 
-    __slots__ = ("__array_interface__", "_handle", "_owner")
+    __slots__ = ("__array_interface__", "_handle")
 
-    def __init__(self, handle: int, interface: dict[str, Any], owner: object) -> None:
+    def __init__(self, handle: int, interface: dict[str, Any]) -> None:
         self._handle = handle
-        self._owner = owner
         self.__array_interface__ = interface
 
     def __del__(self, free: Any = _ffi.lib.hologram_lease_free) -> None:
@@ -59,7 +58,7 @@ class Buffer:
         shape: tuple[int, ...],
         owner: object = None,
     ) -> None:
-        """Take over a handle; executors and buffers call this."""
+        """Take over a handle; executors and buffers call this. Until it is freed the buffer holds owner."""
         self._as_parameter_ = handle
         self._executor = executor
         self._owner = owner
@@ -257,7 +256,7 @@ class Buffer:
             None if strides is None else _ffi.sizes(strides),
             _ffi.byref(handle),
         )
-        return self._executor._own(Buffer(self._executor, handle, self.dtype, shape, self._owner))
+        return self._executor._own(Buffer(self._executor, handle, self.dtype, shape))
 
     def _memory(self) -> tuple[Array, int, tuple[int, ...]]:
         """Return the memory as bytes that stay alive with the array, where element 0 is in it, and the strides."""
@@ -281,7 +280,7 @@ class Buffer:
             "shape": (length,),
             "typestr": "|u1",
         }
-        return np.asarray(_Lease(lease.value, interface, self._owner)), first, strides
+        return np.asarray(_Lease(lease.value, interface)), first, strides
 
     def _array(self) -> Array:
         """Return an array on the memory, which it keeps alive."""
@@ -368,14 +367,7 @@ class Buffer:
             raise BufferError("__dlpack__: the memory is read-only, which DLPack before version 1.0 can't say; copy it")
         if self._executor.asynchronous:
             self._executor.synchronize()
-        if self._owner is None:
-            return _ffi.to_capsule(self._as_parameter_, versioned)
-        # The capsule must keep a Python object alive, which numpy's does.
-        array = self._array()
-        try:
-            return array.__dlpack__(max_version=max_version) if max_version else array.__dlpack__()
-        except TypeError:  # numpy before 2.1
-            return array.__dlpack__()
+        return _ffi.to_capsule(self._as_parameter_, versioned)
 
     # ---- the end
 

@@ -175,10 +175,14 @@ class Executor:
             ValueError: Its strides are not multiples of its item size, or it is not aligned to it.
             RuntimeError: The executor's device can't see the array's memory.
         """
-        return self._own(self._wrap(array))
+        return self._own(self._wrap(array, True))
 
-    def _wrap(self, array: Any) -> Buffer:
-        """Wrap without keeping track of the buffer, for the time of a call."""
+    def _wrap(self, array: Any, keep: bool = False) -> Buffer:
+        """Wrap without keeping track of the buffer.
+
+        Without keep the caller holds the array until the buffer is freed and no call that uses it is under way;
+        with it the array lives for as long as anything uses its memory: calls in other threads, views, exports.
+        """
         self._check()
         if not isinstance(array, np.ndarray):
             if isinstance(array, Buffer):
@@ -203,20 +207,26 @@ class Executor:
                 )
             strides = _ffi.sizes([s // itemsize for s in array.strides])
         handle = _ffi.Handle()
-        _ffi.call(
-            _ffi.lib.hologram_buffer_wrap,
-            self._as_parameter_,
-            array.__array_interface__["data"][0],
-            code,
-            array.ndim,
-            _ffi.sizes(array.shape),
-            strides,
-            0 if array.flags.writeable else _ffi.READ_ONLY,
-            None,
-            None,
-            _ffi.byref(handle),
-        )
-        return Buffer(self, handle, array.dtype, array.shape, array)
+        deleter, token = (_ffi.DELETER, _ffi.keep(array)) if keep else (None, None)
+        try:
+            _ffi.call(
+                _ffi.lib.hologram_buffer_wrap,
+                self._as_parameter_,
+                array.__array_interface__["data"][0],
+                code,
+                array.ndim,
+                _ffi.sizes(array.shape),
+                strides,
+                0 if array.flags.writeable else _ffi.READ_ONLY,
+                deleter,
+                token,
+                _ffi.byref(handle),
+            )
+        except HologramError:
+            if token is not None:
+                _ffi.forget(token)
+            raise
+        return Buffer(self, handle, array.dtype, array.shape, None if keep else array)
 
     def _wrap_dlpack(self, source: Any) -> Buffer:
         kind, number = source.__dlpack_device__()

@@ -1,0 +1,120 @@
+"""Memory that Python owns outlives whatever uses it, and work ends before the call that began it leaves."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+from support import from_dlpack
+from test_process import passes, posix
+
+import hologram as hg
+from hologram import _ffi
+
+# Adds a to b again and again; k rounds take as long as one likes.
+SLOW = (
+    "program slow\nslot a f32\nslot b f32\nparam k u32\nldp.u32 k, k\nmov.f32 s, 0\nloop k, done\n"
+    "ldg.f32 x, a[index]\nadd.f32 s, s, x\nstg.f32 s, b[index]\ndone:\nexit"
+)
+
+
+class Owner(np.ndarray[Any, Any]):
+    """An array that weak references see die."""
+
+
+def owned(n: int) -> tuple[Owner, weakref.ref[Owner]]:
+    array = np.ones(n, np.float32).view(Owner)
+    return array, weakref.ref(array)
+
+
+def gone(ref: weakref.ref[Any]) -> bool:
+    """Whether an object dies soon; another thread may hold it for a moment more."""
+    for _ in range(500):
+        gc.collect()
+        if ref() is None:
+            return True
+        time.sleep(0.01)
+    return False
+
+
+# ---- arrays that are wrapped
+
+
+@pytest.mark.parametrize("end", ["free", "cleanup"])
+def test_a_wrapped_array_outlives_the_work_on_it(end: str) -> None:
+    ex = hg.Executor("cpu")
+    program = hg.Program(SLOW)
+    (src, src_ref), (dst, dst_ref) = owned(1 << 14), owned(1 << 14)
+    a, b = ex.wrap(src), ex.wrap(dst)
+    del src, dst
+    outcome: list[object] = []
+
+    def run() -> None:
+        try:
+            ex.launch(program, a=a, b=b, k=1 << 31)
+        except hg.HologramError as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    deadline = time.monotonic() + 30
+    while not _ffi._waiting and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert _ffi._waiting, "the launch never went on"
+    if end == "free":
+        a.free()
+        b.free()
+        gc.collect()
+        assert src_ref() is not None
+        assert dst_ref() is not None
+    ex.cleanup()
+    thread.join(60)
+    assert isinstance(outcome[0], hg.errors.LaunchCancelledError)
+    assert gone(src_ref)
+    assert gone(dst_ref)
+
+
+@pytest.mark.parametrize("use", ["view", "array", "dlpack"])
+def test_a_wrapped_array_lives_as_long_as_what_sees_it(host: hg.Executor, use: str) -> None:
+    array, ref = owned(16)
+    buffer = host.wrap(array)
+    del array
+    kept: Any = {
+        "view": lambda: buffer.view((4,)),
+        "array": lambda: np.asarray(buffer),
+        "dlpack": lambda: from_dlpack(buffer),
+    }[use]()
+    buffer.free()
+    gc.collect()
+    assert ref() is not None
+    del kept
+    assert gone(ref)
+
+
+def test_what_was_not_wrapped_is_not_kept(host: hg.Executor) -> None:
+    before = len(_ffi._kept)
+    with pytest.raises(ValueError, match="dimensions"):
+        host.wrap(np.zeros((1,) * 9, np.float32))
+    assert len(_ffi._kept) == before
+
+
+@posix
+def test_an_interpreter_ends_while_a_daemon_thread_works_on_arrays() -> None:
+    passes(
+        f"""
+ex = hg.Executor("cpu")
+program = hg.Program({SLOW!r})
+def run():
+    ex.launch(program, a=ex.wrap(np.ones(1 << 14, np.float32)), b=ex.wrap(np.ones(1 << 14, np.float32)), k=2**31)
+threading.Thread(target=run, daemon=True).start()
+from hologram import _ffi
+while not _ffi._waiting:
+    time.sleep(0.01)
+""",
+        timeout=120,
+    )
