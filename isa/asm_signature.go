@@ -156,18 +156,19 @@ type formError struct {
 
 // checkForm returns what is wrong with form f for the row, or nil.
 func (r *Row) checkForm(f Form) *formError {
-	name := r.Mnemonic()
+	// This runs for every instruction that is read or verified, and almost
+	// always finds nothing: words are made only for an error.
 	set := func(t Type, s TypeSet) string {
 		if s == 0 && t != NoType {
-			return fmt.Sprintf("%s has no type %v", name, t)
+			return fmt.Sprintf("%s has no type %v", r.Mnemonic(), t)
 		}
 		if s != 0 && !s.Has(t) {
-			return fmt.Sprintf("%s has no form for type %v", name, t)
+			return fmt.Sprintf("%s has no form for type %v", r.Mnemonic(), t)
 		}
 		return ""
 	}
 	if (f.Cond != NoCond) != r.HasCond || f.Cond > GEU {
-		return &formError{0, fmt.Sprintf("%s with condition %q", name, f.Cond), r.hintCond()}
+		return &formError{0, fmt.Sprintf("%s with condition %q", r.Mnemonic(), f.Cond), r.hintCond()}
 	}
 	if msg := set(f.Type, r.Types); msg != "" {
 		return &formError{1, msg, r.hintTypes(r.Types)}
