@@ -6,7 +6,10 @@
 package workers
 
 import (
+	"fmt"
+	"math"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
@@ -28,11 +31,22 @@ type Job struct {
 	// enter in bit 31, and the number of workers inside below.
 	state atomic.Uint64
 	left  chan struct{} // the last worker to leave a closed job says so
+	panic atomic.Pointer[Panic]
 }
+
+// Panic is what Run panics with if a worker did.
+type Panic struct {
+	Value any
+	Stack []byte // of the worker
+}
+
+// String returns the worker's panic and stack.
+func (p *Panic) String() string { return fmt.Sprintf("%v\non a worker:\n%s", p.Value, p.Stack) }
 
 const open = 1 << 31
 
-// Next returns the next chunk's number, and false when there is none left.
+// Next returns the next chunk's number, and false when there is none left. After
+// a panic on another thread none is left either.
 func (j *Job) Next() (int, bool) {
 	i := j.next.Add(1) - 1
 	return int(i), i < j.chunks
@@ -95,7 +109,9 @@ func (p *Pool) SetThreads(n int) { p.threads.Store(int32(min(max(n, 1), maxThrea
 // Threads returns how many threads a launch may use.
 func (p *Pool) Threads() int { return int(p.threads.Load()) }
 
-// Run runs a task in chunks and returns when all are done.
+// Run runs a task in chunks and returns when all are done. If the task panics,
+// on whichever thread, so does Run, once no thread is in the task any more; the
+// chunks that were not begun are left out. A worker's panic is a *Panic.
 func (p *Pool) Run(chunks int, t Task) {
 	helpers := min(p.Threads(), chunks) - 1
 	j := p.begin(chunks, t, helpers)
@@ -108,11 +124,30 @@ invite:
 			break invite // as many are waiting already as the pool could ever serve
 		}
 	}
-	state := fpenv.Enter()
-	t.Run(j)
-	fpenv.Leave(state)
-	p.end(j)
+	if worker := p.takePart(j); worker != nil {
+		panic(worker)
+	}
 }
+
+// takePart runs the job's task on the caller's thread, and ends the job whatever
+// happens. It returns the first panic of a worker.
+func (p *Pool) takePart(j *Job) (worker *Panic) {
+	state := fpenv.Enter()
+	returned := false
+	defer func() {
+		fpenv.Leave(state)
+		if !returned {
+			j.skip()
+		}
+		worker = p.end(j)
+	}()
+	j.task.Run(j)
+	returned = true
+	return nil
+}
+
+// skip leaves out the chunks that were not begun.
+func (j *Job) skip() { j.next.Store(math.MaxInt64 / 2) }
 
 // begin opens a job, and sees to it that there are workers.
 func (p *Pool) begin(chunks int, t Task, helpers int) *Job {
@@ -131,6 +166,7 @@ func (p *Pool) begin(chunks int, t Task, helpers int) *Job {
 	}
 	j.task, j.chunks = t, int64(chunks)
 	j.next.Store(0)
+	j.panic.Store(nil)
 	j.state.Store((j.state.Load()>>32+1)<<32 | open)
 	return j
 }
@@ -139,16 +175,19 @@ func (p *Pool) begin(chunks int, t Task, helpers int) *Job {
 // sleeps: they are in their last chunks.
 const spins = 64
 
-// end closes a job, waits for the workers inside, and keeps it for later.
-func (p *Pool) end(j *Job) {
+// end closes a job, waits for the workers inside, and keeps it for later. It
+// returns the first panic of a worker.
+func (p *Pool) end(j *Job) *Panic {
 	// Without the bit nobody enters any more, and the last to leave says so.
 	if s := j.state.Add(^uint64(open - 1)); s&(open-1) != 0 {
 		j.wait()
 	}
+	worker := j.panic.Load()
 	j.task = nil
 	p.mu.Lock()
 	p.free = append(p.free, j)
 	p.mu.Unlock()
+	return worker
 }
 
 // wait waits for the last worker to leave.
@@ -172,13 +211,25 @@ func (p *Pool) serve() {
 			return
 		case in := <-p.work:
 			if in.job.enter(in.generation) {
-				state := fpenv.Enter()
-				in.job.task.Run(in.job)
-				fpenv.Leave(state)
-				in.job.leave()
+				in.job.help()
 			}
 		}
 	}
+}
+
+// help takes part in a job as a worker. A panic here would end the process, so
+// the job keeps it for its caller.
+func (j *Job) help() {
+	state := fpenv.Enter()
+	defer func() {
+		fpenv.Leave(state)
+		if r := recover(); r != nil {
+			j.panic.CompareAndSwap(nil, &Panic{r, debug.Stack()})
+			j.skip()
+		}
+		j.leave()
+	}()
+	j.task.Run(j)
 }
 
 // Close ends the workers; jobs then run on their callers' threads alone.

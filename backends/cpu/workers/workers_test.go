@@ -1,6 +1,8 @@
 package workers
 
 import (
+	"bytes"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -120,6 +122,56 @@ func TestStaleInvitations(t *testing.T) {
 		p.Run(3, c)
 		c.check(t)
 	}
+}
+
+// TestPanics has a task panic on a worker, on the caller's thread and on both:
+// the caller gets the panic when nobody is in the task any more, and the pool
+// works as before.
+func TestPanics(t *testing.T) {
+	p := New(2)
+	defer p.Close()
+	for round := range 300 {
+		onCaller, onWorker := round%3 != 0, round%3 != 1
+		var inside atomic.Int32
+		both := make(chan struct{})
+		var arrived atomic.Int32
+		me := goroutine()
+		c := newCounter(2)
+		c.work = func(int) {
+			inside.Add(1)
+			defer inside.Add(-1)
+			if arrived.Add(1) == 2 {
+				close(both)
+			}
+			<-both
+			if mine := goroutine() == me; mine && onCaller || !mine && onWorker {
+				panic("oh")
+			}
+			time.Sleep(100 * time.Microsecond)
+		}
+		func() {
+			defer func() {
+				r := recover()
+				if n := inside.Load(); n != 0 {
+					t.Errorf("%d threads are in the task after Run", n)
+				}
+				if worker, ok := r.(*Panic); onCaller && r != "oh" || !onCaller && (!ok || worker.Value != "oh" || len(worker.Stack) == 0) {
+					t.Errorf("Run panics with %v", r)
+				}
+			}()
+			p.Run(2, c)
+		}()
+		again := newCounter(5)
+		p.Run(5, again)
+		again.check(t)
+	}
+}
+
+// goroutine tells goroutines apart.
+func goroutine() string {
+	text := make([]byte, 64)
+	text = text[:runtime.Stack(text, false)]
+	return string(bytes.Fields(text)[1])
 }
 
 // TestSetThreads changes the number between jobs, and runs after Close.
