@@ -114,6 +114,8 @@ func (r *refs) drop() bool { return r.n.Add(-1) == 0 }
 type block struct {
 	mem  backends.Memory
 	size int64 // bytes of its size class
+	// given tells in which order cached blocks came back.
+	given uint64
 	// fresh memory is zero as the backend gave it.
 	fresh bool
 }

@@ -11,6 +11,9 @@ import (
 // The pool's size classes: eight between one power of two and the next, so
 // that at most an eighth of a block is unused. Small blocks are cut from slabs.
 const (
+	// cacheFloor is what may always be cached; more only up to what was in use
+	// at a time, which is what sizes that come again need.
+	cacheFloor = 256 << 20
 	minBlock   = 64      // bytes: a cache line, and the alignment of every block
 	largeBlock = 1 << 20 // blocks from here on are the backend's own, and can be given back to it
 	slabBytes  = 4 << 20
@@ -22,7 +25,8 @@ const (
 type pool struct {
 	device backends.Device
 	mu     sync.Mutex
-	free   map[int64][]block // by size class
+	free   map[int64][]block // by size class, in the order in which they came back
+	given  uint64            // blocks that came back so far
 	slab   backends.Memory   // what is left of the newest slab
 	slabs  []backends.Memory
 	stats  MemoryStats
@@ -137,29 +141,62 @@ func (p *pool) give(b block) {
 	p.mu.Lock()
 	p.stats.InUse -= b.size
 	p.give1(b)
+	p.bound()
 	p.mu.Unlock()
 }
 
 func (p *pool) give1(b block) {
+	p.given++
+	b.given = p.given
 	p.free[b.size] = append(p.free[b.size], b)
 	p.stats.Cached += b.size
+}
+
+// bound gives large cached blocks back to the backend while there is more than
+// the pool may cache, those first that have waited longest.
+func (p *pool) bound() {
+	for p.stats.Cached > max(cacheFloor, p.stats.Peak) {
+		oldest := int64(0)
+		for size, list := range p.free {
+			if size >= largeBlock && len(list) > 0 && (oldest == 0 || list[0].given < p.free[oldest][0].given) {
+				oldest = size
+			}
+		}
+		if oldest == 0 || p.giveBack(oldest, 1) == 0 {
+			return
+		}
+	}
+}
+
+// giveBack gives up to n large blocks of a size class back to the backend, the
+// oldest first, and returns their bytes. What the backend doesn't take stays.
+func (p *pool) giveBack(size int64, n int) int64 {
+	freed := int64(0)
+	list := p.free[size]
+	kept := list[:0]
+	for i, b := range list {
+		if i < n && p.device.Free(b.mem) == nil {
+			freed += size
+		} else {
+			kept = append(kept, b)
+		}
+	}
+	clear(list[len(kept):])
+	if p.free[size] = kept; len(kept) == 0 {
+		delete(p.free, size)
+	}
+	p.stats.Cached -= freed
+	p.stats.Reserved -= freed
+	return freed
 }
 
 // trim gives the large cached blocks back to the backend, and returns their bytes.
 func (p *pool) trim() int64 {
 	freed := int64(0)
 	for size, list := range p.free {
-		if size < largeBlock {
-			continue
+		if size >= largeBlock {
+			freed += p.giveBack(size, len(list))
 		}
-		for _, b := range list {
-			if p.device.Free(b.mem) == nil {
-				freed += size
-			}
-		}
-		delete(p.free, size)
 	}
-	p.stats.Cached -= freed
-	p.stats.Reserved -= freed
 	return freed
 }

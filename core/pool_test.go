@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/asynctest"
 	"github.com/hologram-project/hologram/isa"
 )
@@ -55,6 +56,78 @@ func TestPoolAccounting(t *testing.T) {
 	}
 	if s := d.MemoryStats(); s.InUse != 0 {
 		t.Errorf("%d bytes in use after everything was given back", s.InUse)
+	}
+}
+
+// stubborn is a device's memory that is only counted, and not always taken back.
+type stubborn struct {
+	backends.Device
+	next, bytes int64
+	refuse      bool
+}
+
+func (d *stubborn) Alloc(bytes int64) (backends.Memory, error) {
+	d.next += bytes
+	d.bytes += bytes
+	return backends.Memory{Addr: uintptr(1<<40 + d.next - bytes), Bytes: bytes}, nil
+}
+
+func (d *stubborn) Free(m backends.Memory) error {
+	if d.refuse {
+		return asynctest.ErrInjected
+	}
+	d.bytes -= m.Bytes
+	return nil
+}
+
+// TestTheCacheIsBounded has sizes that never come again, and a device that does
+// not take memory back.
+func TestTheCacheIsBounded(t *testing.T) {
+	d := &stubborn{}
+	p := &pool{device: d, free: map[int64][]block{}}
+	check := func() {
+		t.Helper()
+		cached := int64(0)
+		for size, list := range p.free {
+			cached += size * int64(len(list))
+		}
+		if p.stats.Cached != cached || p.stats.Reserved != d.bytes {
+			t.Fatalf("%+v; the lists hold %d bytes, the device has given %d", p.stats, cached, d.bytes)
+		}
+	}
+	for n := int64(1 << 20); n < 1<<30; n = n * 17 / 16 {
+		b, err := p.take(n)
+		must(t, err)
+		p.give(b)
+		check()
+		if p.stats.Cached > max(cacheFloor, p.stats.Peak) {
+			t.Fatalf("%s are cached, and no more than %s were in use", sizeText(p.stats.Cached), sizeText(p.stats.Peak))
+		}
+	}
+	// The newest stay: they are what comes again.
+	last, err := p.take(p.stats.Peak)
+	must(t, err)
+	if last.fresh {
+		t.Error("the block used last was given back first")
+	}
+	p.give(last)
+	d.refuse = true
+	held := p.stats.Cached
+	if held == 0 || p.trim() != 0 || p.stats.Cached != held {
+		t.Errorf("blocks that the device does not take back are lost: %+v", p.stats)
+	}
+	check()
+	for range 3 {
+		b, err := p.take(3 << 30)
+		must(t, err)
+		p.give(b)
+		check()
+	}
+	d.refuse = false
+	p.trim()
+	check()
+	if p.stats.Cached != 0 || d.bytes != 0 {
+		t.Errorf("%+v after trim; the device has given %d bytes", p.stats, d.bytes)
 	}
 }
 
