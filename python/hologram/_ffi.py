@@ -341,22 +341,28 @@ def finish(status: int) -> None:
 
 
 def abandon(event: Optional[c_uint64] = None) -> None:
-    """Cancel work that goes on and wait for its end: the given event, or the one of the thread's last call."""
-    event = event or c_uint64()
-    ended = False
-    while not ended:
+    """Cancel work that goes on and wait for its end: the given event, or the one of the thread's last call.
+
+    What signal handlers raise meanwhile is dropped: the exception that led here goes on, and the work is ending.
+    """
+    found = c_uint64() if event is None else event
+    while True:
         try:
-            if not event.value:
-                lib.hologram_pending(byref(event))
-                if not event.value:
-                    return
-            _log.debug("cancelling work that goes on")
-            lib.hologram_event_cancel(event)
-            while lib.hologram_event_wait(event, _LOOK_MS) == PENDING:
-                pass
-            ended = True
-        except KeyboardInterrupt:
-            continue  # once is enough; the work is ending
+            _end(found)
+            return
+        except BaseException:
+            continue
+
+
+def _end(event: c_uint64) -> None:
+    if not event.value:
+        lib.hologram_pending(byref(event))
+        if not event.value:
+            return
+    _log.debug("cancelling work that goes on")
+    lib.hologram_event_cancel(event)
+    while lib.hologram_event_wait(event, _LOOK_MS) == PENDING:
+        pass
     lib.hologram_event_free(event)
 
 
@@ -366,8 +372,11 @@ def call(function: Callable[..., int], *arguments: Any) -> None:
         status = function(*arguments)
         if status:
             finish(status)
-    except KeyboardInterrupt:
-        abandon()
+    except BaseException:  # a signal handler's, whatever it is: the call may have returned with work that goes on
+        try:
+            abandon()
+        except BaseException:  # yet another, before abandon could catch it
+            abandon()
         raise
 
 

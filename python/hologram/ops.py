@@ -156,7 +156,7 @@ def _binary(name: str, doc: str) -> _Binary:
                     return
             except _ARGUMENT:
                 pass  # arrays of another kind
-            except KeyboardInterrupt:
+            except BaseException:
                 _ffi.abandon()
                 raise
         _run(ex, name, {"a": a, "b": b, "c": c}, dims=() if n is None else (n,))
@@ -178,7 +178,7 @@ def _unary(name: str, doc: str) -> _Unary:
                     return
             except _ARGUMENT:
                 pass  # arrays of another kind
-            except KeyboardInterrupt:
+            except BaseException:
                 _ffi.abandon()
                 raise
         _run(ex, name, {"a": a, "c": c}, dims=() if n is None else (n,))

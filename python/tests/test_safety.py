@@ -118,3 +118,58 @@ while not _ffi._waiting:
 """,
         timeout=120,
     )
+
+
+# ---- exceptions of signal handlers
+
+
+@posix
+@pytest.mark.parametrize("kind", ["Stop", "SystemExit", "KeyboardInterrupt"])
+@pytest.mark.parametrize("work", ["launch", "op"])
+def test_whatever_a_signal_handler_raises_ends_the_work_before_the_call_leaves(kind: str, work: str) -> None:
+    """Signals come at all moments of a call, and twice; no work goes on afterwards."""
+    passes(
+        f"""
+import ctypes, random
+class Stop(Exception): pass
+left = 0
+def handler(*_):
+    global left
+    left -= 1
+    if left >= 0:
+        raise {kind}
+signal.signal(signal.SIGALRM, handler)
+ex = hg.Executor("cpu")
+program = hg.Program({SLOW!r})
+x, y = np.ones(1 << 14, np.float32), np.zeros(1 << 14, np.float32)
+m = np.ones((700, 700), np.float32)
+out = np.zeros((700, 700), np.float32)
+from hologram import _ffi
+random.seed(1)
+raised = 0
+for i in range(25):
+    left = random.choice([1, 2])
+    try:
+        signal.setitimer(signal.ITIMER_REAL, random.uniform(0.0005, 0.02), 0.0003)
+        try:
+            for _ in range(100):
+                if {work!r} == "launch":
+                    ex.launch(program, a=x, b=y, k=100_000)
+                else:
+                    hg.ops.gemm(ex, m, m, out, 700, 700, 700)
+        finally:
+            left = 0
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    except {kind}:
+        raised += 1
+    event = ctypes.c_uint64()
+    _ffi.lib.hologram_pending(ctypes.byref(event))
+    assert not event.value, (i, event.value)
+    assert not _ffi._waiting
+    now = y.copy(), out.copy()
+    time.sleep(0.005)
+    assert (now[0] == y).all() and (now[1] == out).all(), i
+assert raised == 25, raised
+""",
+        timeout=240,
+    )
