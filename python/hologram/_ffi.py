@@ -312,8 +312,10 @@ _waiting: set[int] = set()
 _LOOK_MS = 50
 
 
-def finish(status: int) -> None:
+def finish(status: int, failures: Sequence[BaseException] = ()) -> None:
     """Turn a status into nothing or an exception; wait for work that goes on.
+
+    The first of failures, where a callback of the work puts what it raises, cancels the work and is raised.
 
     An exception meanwhile, such as KeyboardInterrupt, cancels the work; it is raised when the work has ended, so
     that no memory is in use that Python frees.
@@ -325,10 +327,12 @@ def finish(status: int) -> None:
         try:
             lib.hologram_pending(byref(event))
             _waiting.add(event.value)
-            while True:
+            while not failures:
                 status = lib.hologram_event_wait(event, _LOOK_MS)
                 if status != PENDING:
                     break
+            else:
+                raise failures[0]
         except BaseException:
             abandon(event)
             raise
@@ -366,12 +370,14 @@ def _end(event: c_uint64) -> None:
     lib.hologram_event_free(event)
 
 
-def call(function: Callable[..., int], *arguments: Any) -> None:
-    """Call a function of the library; raise the exception of its status."""
+def call(function: Callable[..., int], *arguments: Any, failures: Sequence[BaseException] = ()) -> None:
+    """Call a function of the library; raise the exception of its status, or the first of failures (see finish)."""
     try:
         status = function(*arguments)
-        if status:
-            finish(status)
+        if status == PENDING or (status and not failures):
+            finish(status, failures)
+        if failures:
+            raise failures[0]
     except BaseException:  # a signal handler's, whatever it is: the call may have returned with work that goes on
         try:
             abandon()
@@ -389,11 +395,19 @@ def text_of(function: Callable[..., int], *arguments: Any) -> bytes:
     return text.raw[: size.value]
 
 
-def line_receiver(receive: Callable[[str], object]) -> Any:
-    """Return a C function that hands lines of text to a Python one; keep it while the library may call it."""
+def line_receiver(receive: Callable[[str], object], failures: list[BaseException]) -> Any:
+    """Return a C function that hands lines of text to a Python one; keep it while the library may call it.
+
+    What the Python function raises is put into failures, and ends its being called.
+    """
 
     def line(_: Optional[int], text: Any, size: int) -> None:
-        receive(ctypes.string_at(text, size).decode("utf-8", "replace"))
+        if failures:
+            return
+        try:
+            receive(ctypes.string_at(text, size).decode("utf-8", "replace"))
+        except BaseException as error:
+            failures.append(error)
 
     return Line(line)
 

@@ -82,7 +82,8 @@ def launch(
         if trace is None:
             _ffi.call(_ffi.lib.hologram_launch, executor._as_parameter_, program._as_parameter_, _ffi.byref(args))
         else:
-            lane, receive = _number(what, "lane", trace[0]), _ffi.line_receiver(trace[1])
+            lane, failures = _number(what, "lane", trace[0]), list[BaseException]()
+            receive = _ffi.line_receiver(trace[1], failures)
             _ffi.call(
                 _ffi.lib.hologram_trace,
                 executor._as_parameter_,
@@ -91,6 +92,7 @@ def launch(
                 lane,
                 receive,
                 None,
+                failures=failures,
             )
     return residue
 

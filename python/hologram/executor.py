@@ -324,7 +324,8 @@ class Executor:
             n: See ``launch``.
             shape: See ``launch``.
             fuel: See ``launch``.
-            receive: Called with each line as it comes, so that lines before a fault are seen.
+            receive: Called with each line as it comes, so that lines before a fault are seen; in another thread, and
+                it may use the executor. What it raises ends the launch, and is raised here.
             slots_and_parameters: See ``launch``.
 
         Returns:

@@ -150,7 +150,7 @@ def room(kind: Any) -> Any:
     if kind in ARGUMENTS:
         return ctypes.create_string_buffer(64) if kind in (ctypes.c_void_p, ctypes.c_char_p) else 0
     if kind is _ffi.Line:
-        return _ffi.line_receiver(lambda line: None)
+        return _ffi.line_receiver(lambda line: None, [])
     return ctypes.pointer(kind._type_())
 
 

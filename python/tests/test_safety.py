@@ -173,3 +173,52 @@ assert raised == 25, raised
 """,
         timeout=240,
     )
+
+
+# ---- what the receiver of a trace does
+
+STORE = "program t\nslot b f32\nmov.f32 x, 1.5\nstg.f32 x, b[index]\nexit"
+ENDLESS = "program t\nslot b u32\nmov.u32 x, 1\nagain:\nadd.u32 x, x, 1\nstg.u32 x, b[index]\nbra again"
+
+
+@pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("text", [STORE, ENDLESS])
+def test_what_a_trace_receiver_raises_ends_the_trace(host: hg.Executor, text: str, kind: type[BaseException]) -> None:
+    program = hg.Program(text)
+    buffer = host.allocate(4, program.slots[0].dtype)
+    lines: list[str] = []
+
+    def receive(line: str) -> None:
+        lines.append(line)
+        raise kind("stop")
+
+    with pytest.raises(kind, match="stop"):
+        host.trace(program, b=buffer, receive=receive)
+    assert len(lines) == 1
+    host.synchronize()
+    hg.ops.vector_add(host, buffer, buffer, buffer)
+
+
+def test_a_trace_receiver_may_use_the_executor(host: hg.Executor) -> None:
+    buffer = host.allocate(4)
+    program = hg.Program(STORE)
+    seen: list[float] = []
+    host.trace(program, b=buffer, receive=lambda line: seen.append(buffer.to_numpy()[0]))
+    assert len(seen) == 3
+
+
+@posix
+def test_ctrl_c_ends_a_trace() -> None:
+    passes(
+        f"""
+def handler(*_): raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, handler)
+ex = hg.Executor("cpu")
+signal.alarm(1)
+try:
+    ex.trace(hg.Program({ENDLESS!r}), b=ex.allocate(4, "u32"))
+except KeyboardInterrupt:
+    sys.exit(0)
+sys.exit(1)
+"""
+    )
