@@ -199,7 +199,7 @@ func (b *Buffer) View(offset int64, shape, stride []int64) (*Buffer, error) {
 		return nil, err
 	}
 	size := int64(b.view.Type.Size())
-	if abs(offset) > maxBytes/size {
+	if offset > maxBytes/size || offset < -maxBytes/size {
 		b.mem.release()
 		return nil, Errorf(Invalid, "view: offset %d is outside the buffer's memory", offset)
 	}

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"math"
 	"runtime"
 	"slices"
 	"testing"
@@ -85,7 +86,8 @@ func TestViews(t *testing.T) {
 			{0, []int64{2}, []int64{6}, "reach outside"}, {0, []int64{2}, []int64{-1}, "reach outside"},
 			{0, []int64{2, 2}, []int64{1}, "1 strides for 2 dimensions"}, {0, []int64{-1}, nil, "negative"},
 			{0, make([]int64, 9), nil, "9 dimensions"}, {0, []int64{1 << 40, 1 << 40}, nil, "more elements"},
-			{0, []int64{2}, []int64{1 << 62}, "beyond any memory"}, {1 << 60, []int64{1}, nil, "outside"},
+			{0, []int64{2}, []int64{1 << 62}, "beyond any memory"}, {1 << 60, []int64{1}, nil, "outside"}, {math.MinInt64, []int64{1}, nil, "outside"},
+			{math.MaxInt64, []int64{1}, nil, "outside"}, {0, []int64{2}, []int64{math.MinInt64}, "beyond any memory"},
 		} {
 			_, err := b.View(c.offset, c.shape, c.stride)
 			wants(t, err, Invalid, c.text)

@@ -163,8 +163,11 @@ func (ex *Executor) planned(op *kernels.Op, t isa.Type, operands []*Buffer, scal
 	if err != nil {
 		return nil, Errorf(Invalid, "%w", err)
 	}
+	if err := checkOperands(op, operands, extents); err != nil {
+		return nil, err
+	}
 	steps := &planJob{}
-	if err := ex.prepareSteps(steps, op, plan, operands); err != nil {
+	if err := ex.prepareSteps(steps, op, plan, operands, extents); err != nil {
 		steps.done()
 		return nil, err
 	}
@@ -178,7 +181,42 @@ func (ex *Executor) planned(op *kernels.Op, t isa.Type, operands []*Buffer, scal
 	return ex.stream.submit(steps, !ex.device.async && work > ex.device.patience())
 }
 
-func (ex *Executor) prepareSteps(steps *planJob, op *kernels.Op, plan *kernels.Plan, operands []*Buffer) error {
+// checkOperands refuses an output that shares memory with another operand, but
+// for the identical array, of which each step says whether it may be. How many
+// steps there are, and so which operands meet in one, depends on the sizes;
+// what is refused must not.
+func checkOperands(op *kernels.Op, operands []*Buffer, extents []int64) error {
+	for w, out := range op.Operands {
+		if !out.Writes {
+			continue
+		}
+		to := needed(operands[w], extents[w])
+		for o := range op.Operands {
+			if o == w || op.Operands[o].Writes && o < w {
+				continue
+			}
+			from := needed(operands[o], extents[o])
+			if operands[o].mem.device != operands[w].mem.device || !overlap(&to, &from) || !op.Operands[o].Writes && sameView(&to, &from) {
+				continue
+			}
+			why := "only the identical array may be both"
+			if op.Operands[o].Writes {
+				why = "two outputs must not share memory"
+			}
+			return Errorf(Invalid, "%s: %s overlaps %s in memory: %s", op.Name, out.Name, op.Operands[o].Name, why)
+		}
+	}
+	return nil
+}
+
+// needed is the first n elements of a contiguous buffer, flat.
+func needed(b *Buffer, n int64) backends.View {
+	v := backends.View{Addr: b.view.Addr, Type: b.view.Type, Rank: 1, Bytes: n * int64(b.view.Type.Size())}
+	v.Shape[0], v.Stride[0] = n, 1
+	return v
+}
+
+func (ex *Executor) prepareSteps(steps *planJob, op *kernels.Op, plan *kernels.Plan, operands []*Buffer, extents []int64) error {
 	var scratch *memory
 	if plan.Workspace > 0 {
 		var err error
@@ -192,7 +230,7 @@ func (ex *Executor) prepareSteps(steps *planJob, op *kernels.Op, plan *kernels.P
 		j := newLaunchJob(op.Name, libraryProgram(step.Program), ex.device)
 		steps.jobs = append(steps.jobs, j)
 		for k := range step.Slots {
-			if err := j.bindStep(&step.Slots[k], op, operands, scratch); err != nil {
+			if err := j.bindStep(&step.Slots[k], op, operands, extents, scratch); err != nil {
 				return err
 			}
 		}
@@ -205,7 +243,7 @@ func (ex *Executor) prepareSteps(steps *planJob, op *kernels.Op, plan *kernels.P
 }
 
 // bindStep binds the next slot of a plan's step.
-func (j *launchJob) bindStep(b *kernels.Binding, op *kernels.Op, operands []*Buffer, scratch *memory) error {
+func (j *launchJob) bindStep(b *kernels.Binding, op *kernels.Op, operands []*Buffer, extents []int64, scratch *memory) error {
 	v := backends.View{Type: b.Type, Rank: len(b.Shape)}
 	copy(v.Shape[:], b.Shape)
 	copy(v.Stride[:], b.Stride)
@@ -225,11 +263,11 @@ func (j *launchJob) bindStep(b *kernels.Binding, op *kernels.Op, operands []*Buf
 	}
 	bound := &j.l.Slots[len(j.l.Slots)-1]
 	if b.Shape == nil {
-		v.Rank, v.Shape[0], v.Stride[0] = 1, operands[b.Operand].n, 1
+		*bound = needed(operands[b.Operand], extents[b.Operand])
+		return nil
 	}
-	v.Addr, v.Bytes = bound.Addr, bound.Bytes
-	if !isContiguous(&v) {
-		v.Bytes = 0
+	if v.Addr = bound.Addr; isContiguous(&v) {
+		v.Bytes = bound.Bytes
 	}
 	*bound = v
 	return nil

@@ -86,6 +86,36 @@ func TestOpsRefuse(t *testing.T) {
 	})
 }
 
+// TestOverlappingOperandsOfAnySize gives operations outputs that share memory
+// with what they read, in sizes of one step and of several.
+func TestOverlappingOperandsOfAnySize(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		const most = 3 * kernels.ChunkElements
+		all, err := ex.Allocate(2*most, isa.F32, true)
+		must(t, err)
+		view := func(offset, n int64) *Buffer {
+			t.Helper()
+			v, err := all.View(offset, []int64{n}, nil)
+			must(t, err)
+			return v
+		}
+		for _, n := range []int64{100, most} {
+			for _, offset := range []int64{0, 1, n - 1} {
+				_, err := ex.Op("reduce_sum", []*Buffer{view(0, n), view(offset, 3)}, nil, []int64{1, n})
+				wants(t, err, Invalid, "reduce_sum: output overlaps input in memory")
+				_, err = ex.Op("softmax", []*Buffer{view(0, n), view(max(1, offset), n)}, nil, []int64{1, n})
+				wants(t, err, Invalid, "softmax: output overlaps input in memory")
+			}
+			// What a call does not use of its operands plays no part.
+			must(t, wait(ex.Op("reduce_sum", []*Buffer{all, view(n, 1)}, nil, []int64{1, n})))
+			must(t, wait(ex.Op("softmax", []*Buffer{view(0, n), all}, nil, []int64{1, n})))
+			_, err = ex.Op("mse_loss", []*Buffer{view(0, n), view(n, n), view(n-1, 1)}, nil, []int64{n})
+			wants(t, err, Invalid, "mse_loss: ")
+		}
+		must(t, wait(ex.Synchronize()))
+	})
+}
+
 func TestElementwiseShapes(t *testing.T) {
 	onEach(t, func(t *testing.T, ex *Executor) {
 		a, out := floats(t, ex, 1, 2, 3), floats(t, ex, make([]float32, 6)...)
