@@ -169,13 +169,17 @@ class Buffer:
             raise InvalidArgumentError(
                 f"from_numpy: the array's size {array.size} doesn't match the buffer's size {self.size}"
             )
-        if self.shape == (self.size,) or self.contiguous:
-            self._write(np.ascontiguousarray(array))
-        else:
-            np.copyto(np.asarray(self), array.reshape(self.shape))
+        self._write(np.ascontiguousarray(array))
 
     def _write(self, packed: Array) -> None:
-        _ffi.call(_ffi.lib.hologram_buffer_write, self._as_parameter_, 0, packed.nbytes, packed.ctypes.data)
+        """Copy a contiguous array's bytes, as many as the buffer has, into the buffer."""
+        if self.contiguous:
+            _ffi.call(_ffi.lib.hologram_buffer_write, self._as_parameter_, 0, packed.nbytes, packed.ctypes.data)
+            return
+        with self._executor.allocate(self.size, self.dtype, zero=False) as buffer:
+            buffer._write(packed)
+            with buffer.view(self.shape) as view:
+                self.copy_from(view)
 
     def to_numpy(self) -> Array:
         """Return a copy as an array of the buffer's shape, after the work that was queued before.
@@ -184,8 +188,10 @@ class Buffer:
             ProgramFault: An earlier launch on an asynchronous device failed.
         """
         self._check()
-        if self.shape != (self.size,) and not self.contiguous:
-            return np.array(np.asarray(self))
+        if not self.contiguous:
+            with self._executor.allocate(self.size, self.dtype, zero=False) as packed, packed.view(self.shape) as view:
+                view.copy_from(self)
+                return view.to_numpy()
         out = np.empty(self.shape, self.dtype)
         _ffi.call(_ffi.lib.hologram_buffer_read, self._as_parameter_, 0, out.nbytes, out.ctypes.data)
         return out

@@ -393,3 +393,50 @@ def test_errors_pickle() -> None:
     fault = hg.ProgramFault("text", "access", 3, None, 7)
     again = pickle.loads(pickle.dumps(fault))
     assert (str(again), again.kind, again.instruction, again.line, again.lane) == ("text", "access", 3, None, 7)
+
+
+# Each gives a view of the elements 0 … 15 of an array that is not contiguous.
+STRIDED = {
+    "reversed": lambda x: x[::-1],
+    "every second": lambda x: x[::2],
+    "every third from the end": lambda x: x[::-3],
+    "transposed": lambda x: x.reshape(4, 4).T,
+    "column": lambda x: x.reshape(4, 4)[:, 1:2],
+    "reversed rows": lambda x: x.reshape(4, 4)[::-1, ::2],
+}
+
+
+@pytest.mark.parametrize("name", STRIDED)
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.float64])
+def test_strided_arrays_are_copied_in_order(host: hg.Executor, name: str, dtype: type) -> None:
+    memory = np.arange(16, dtype=dtype)
+    array = STRIDED[name](memory)
+    b = host.wrap(array)
+    assert not b.contiguous
+    assert b.to_numpy().shape == array.shape
+    assert b.to_numpy().tolist() == array.tolist()
+    assert b.to_bytes() == array.tobytes()
+    values = np.arange(50, 50 + array.size, dtype=dtype)
+    b.from_numpy(values)
+    assert array.ravel().tolist() == values.tolist()
+    untouched = np.setdiff1d(np.arange(16), STRIDED[name](np.arange(16)))
+    assert memory[untouched].tolist() == untouched.tolist()
+    b.from_bytes(values[::-1].tobytes())
+    assert array.ravel().tolist() == values[::-1].tolist()
+
+
+def test_strided_views_are_copied_in_order(ex: hg.Executor) -> None:
+    b = ex.from_numpy(np.arange(8, dtype=np.float32))
+    odd = b.view((4,), offset=1, strides=(2,))
+    assert odd.to_numpy().tolist() == [1, 3, 5, 7]
+    odd.from_numpy(np.array([10, 30, 50, 70], np.float32))
+    assert b.to_numpy().tolist() == [0, 10, 2, 30, 4, 50, 6, 70]
+
+
+def test_a_strided_read_only_array_is_read_and_not_written(host: hg.Executor) -> None:
+    memory = np.arange(8.0)
+    memory.flags.writeable = False
+    b = host.wrap(memory[::-2])
+    assert b.to_numpy().tolist() == [7, 5, 3, 1]
+    with pytest.raises(ValueError, match="read-only"):
+        b.from_numpy(np.zeros(4))
