@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 import numpy as np
 
 from hologram import _ffi
+from hologram._arguments import integer
 from hologram._dtypes import NAMES, scalar_bits
 from hologram._operands import Operands
-from hologram.errors import DTypeError, InvalidArgumentError
+from hologram.errors import InvalidArgumentError
 from hologram.program import Program
 
 if TYPE_CHECKING:
@@ -106,15 +107,7 @@ def _suggest(program: Program, name: str) -> str:
 
 
 def _number(what: str, name: str, value: Any) -> int:
-    import operator
-
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise DTypeError(f"{what}: {name} is {value!r}; expected an integer") from None
-    if not 0 <= number < 1 << 63:
-        raise InvalidArgumentError(f"{what}: {name} is {number}; expected 0 or more, below 2**63")
-    return number
+    return integer(f"{what}: {name}", value, 0)
 
 
 def _dimensions(what: str, name: str, value: Union[int, Sequence[int]]) -> tuple[int, int, int]:

@@ -6,6 +6,7 @@ from enum import Enum
 from typing import Any
 
 from hologram import _ffi
+from hologram._arguments import INT32_MAX, integer
 from hologram.errors import HologramError, InvalidBackendError
 
 __all__ = [
@@ -101,7 +102,8 @@ def set_num_threads(threads: int) -> None:
     Raises:
         ValueError: The number is not in 1 … 1024.
     """
-    _ffi.call(_ffi.lib.hologram_set_num_threads, threads)
+    number = integer("set_num_threads: threads", threads, -INT32_MAX, INT32_MAX)
+    _ffi.call(_ffi.lib.hologram_set_num_threads, number)
 
 
 def num_threads() -> int:

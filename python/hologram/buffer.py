@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 import numpy as np
 
 from hologram import _ffi
+from hologram._arguments import integer, integers
 from hologram._dtypes import NAMES, code_of, scalar_bits
 from hologram.errors import BackendError, BufferFreedError, DTypeError, InvalidArgumentError
 
@@ -249,14 +250,15 @@ class Buffer:
             ValueError: It would reach outside the memory.
         """
         self._check()
-        shape = tuple(int(n) for n in shape)
+        shape = integers("view: shape", shape)
+        strides = None if strides is None else integers("view: strides", strides)
         if strides is not None and len(strides) != len(shape):
             raise InvalidArgumentError(f"view: {len(strides)} strides for {len(shape)} dimensions")
         handle = _ffi.Handle()
         _ffi.call(
             _ffi.lib.hologram_buffer_view,
             self._as_parameter_,
-            offset,
+            integer("view: offset", offset),
             len(shape),
             _ffi.sizes(shape),
             None if strides is None else _ffi.sizes(strides),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 import numpy as np
 
 from hologram import _ffi, _log
+from hologram._arguments import integer
 from hologram._dtypes import code_of, dtype_of, dtype_of_code
 from hologram.buffer import Buffer
 from hologram.errors import BackendError, BufferFreedError, HologramError, InvalidArgumentError, InvalidBackendError
@@ -42,6 +43,7 @@ class Executor:
 
     def __init__(self, backend: str = "auto", *, memory_limit: Optional[int] = None) -> None:
         self._freed = True
+        memory_limit = None if memory_limit is None else _limit("Executor: memory_limit", memory_limit)
         self._as_parameter_ = _ffi.Handle()
         self._buffers: weakref.WeakSet[Buffer] = weakref.WeakSet()
         name = str(backend).lower()
@@ -54,7 +56,7 @@ class Executor:
         self.backend = str(info.backend.decode())
         self._host_visible = bool(info.host_visible)
         self._asynchronous = bool(info.asynchronous)
-        if memory_limit is not None:
+        if memory_limit:
             _ffi.call(_ffi.lib.hologram_executor_set_quota, self._as_parameter_, memory_limit)
         _log.debug("executor 0x%x on %s (asked for %s)", self.handle, self.backend, backend)
 
@@ -123,7 +125,7 @@ class Executor:
             RuntimeError: The executor was freed.
         """
         self._check()
-        size = _index("allocate: size", size)
+        size = integer("allocate: size", size)
         if size <= 0:
             raise InvalidArgumentError(f"allocate: size is {size}; expected a positive number of elements")
         found = dtype_of(dtype)
@@ -151,11 +153,11 @@ class Executor:
         self._check()
         found = dtype_of(dtype)
         handle = _ffi.Handle()
-        width, height = _index("allocate_boundary: width", width), _index("allocate_boundary: height", height)
+        width, height = integer("allocate_boundary: width", width), integer("allocate_boundary: height", height)
         _ffi.call(
             _ffi.lib.hologram_buffer_allocate_boundary,
             self._as_parameter_,
-            _index("allocate_boundary: class_index", class_index),
+            integer("allocate_boundary: class_index", class_index),
             width,
             height,
             code_of(found),
@@ -375,8 +377,9 @@ class Executor:
 
     def set_memory_limit(self, limit: Optional[int], *, device: bool = False) -> None:
         """Bound the bytes that this executor's buffers may take, or with ``device`` the whole device's pool."""
+        limit = 0 if limit is None else _limit("set_memory_limit: limit", limit)
         function = _ffi.lib.hologram_executor_set_memory_limit if device else _ffi.lib.hologram_executor_set_quota
-        _ffi.call(function, self._as_parameter_, limit or 0)
+        _ffi.call(function, self._as_parameter_, limit)
 
     def trim(self) -> int:
         """Give the device's cached memory back to the system; return how many bytes."""
@@ -431,14 +434,5 @@ class Executor:
                 _log.debug("executor dropped without synchronize: %s", error)
 
 
-def _index(what: str, value: Any) -> int:
-    """Return an integer, or say what is wrong with it."""
-    import operator
-
-    try:
-        index = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{what} is {value!r}; expected an integer") from None
-    if not -(1 << 63) <= index < 1 << 63:
-        raise InvalidArgumentError(f"{what} is {index}, which has more than 64 bits")
-    return index
+def _limit(what: str, value: Any) -> int:
+    return integer(what, value, 0)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Callable, Optional, Protocol, TypeVar
 
 from hologram import _ffi
+from hologram._arguments import integer
 from hologram._dtypes import scalar_bits
 from hologram._operands import Operands
 from hologram.buffer import Buffer
@@ -112,11 +113,7 @@ def _run(
 
 def _submit(ex: Executor, name: str, buffers: list[Buffer], scalars: dict[str, Any], dims: Sequence[int]) -> None:
     """Run an operation on buffers."""
-    for value in dims:
-        if not isinstance(value, int) and not hasattr(value, "__index__"):
-            raise TypeError(f"{name}: a size is {value!r}; expected an integer")
-        if not -(1 << 63) <= value < 1 << 63:
-            raise InvalidArgumentError(f"{name}: a size is {value}, which has more than 64 bits")
+    dims = [integer(f"{name}: a size", value) for value in dims]
     handles = (_ffi.Handle * len(buffers))(*(b._as_parameter_.value for b in buffers))
     numbers = (_ffi.Scalar * max(1, len(scalars)))()
     for i, (scalar, number) in enumerate(scalars.items()):
