@@ -83,7 +83,7 @@ func (n *numberer) region(r *Region) {
 	base := len(n.added)
 	n.define(r.Params)
 	n.f.steps += len(r.Nodes)
-	out := make([]*Node, 0, len(r.Nodes))
+	out := r.Nodes[:0]
 	for _, nd := range r.Nodes {
 		resolve(nd.Args)
 		if len(nd.Regions) > 0 {
@@ -103,6 +103,7 @@ func (n *numberer) region(r *Region) {
 		n.define(nd.Results)
 		out = append(out, nd)
 	}
+	clear(r.Nodes[len(out):])
 	r.Nodes = out
 	resolve(r.Yield)
 	for _, k := range n.added[base:] {

@@ -115,9 +115,11 @@ func (p *parameters) loop(n *Node) {
 	seen := newSames(len(inits))
 	drop := make([]bool, len(inits))
 	p.f.steps += len(ways) * len(inits)
+	alike := newSames(len(inits))
 	for i, q := range body.Params {
 		init := inits[i].find()
 		hash := mix(uint64(init.mark), uint64(init.Index))
+		updates := hash
 		same := true
 		for _, w := range ways {
 			x := w[i].find()
@@ -131,7 +133,7 @@ func (p *parameters) loop(n *Node) {
 		by, result := init, init
 		if !same {
 			by = nil
-			if j := seen.find(hash, i, func(j int) bool {
+			j := seen.find(hash, i, func(j int) bool {
 				for _, w := range ways {
 					x, y := w[i].find(), w[j].find()
 					if x != y && (x != q || y != body.Params[j]) {
@@ -139,7 +141,27 @@ func (p *parameters) loop(n *Node) {
 					}
 				}
 				return init == inits[j].find() && q.Type == body.Params[j].Type
-			}); j >= 0 {
+			})
+			if j < 0 && alike.byHash != nil {
+				for _, w := range ways {
+					updates = mix(updates, liken(w[i], body, inits, likenDepth))
+				}
+				p.f.steps += len(ways)
+				proofs := 0
+				j = alike.find(updates, i, func(j int) bool {
+					if proofs++; proofs > mostProofs {
+						return false
+					}
+					c := &proof{q, body.Params[j], provedNodes}
+					for _, w := range ways {
+						if !c.equal(w[i], w[j]) {
+							return false
+						}
+					}
+					return init == inits[j].find() && q.Type == body.Params[j].Type
+				})
+			}
+			if j >= 0 {
 				by = body.Params[j]
 				if n.Counted {
 					result = n.Results[j]
