@@ -382,7 +382,7 @@ func (b *Buffer) CopyFrom(src *Buffer) (*Event, error) {
 	// each other.
 	from := src.ex.stream
 	j := &copyJob{dst: b.view.Addr, src: src.view.Addr, bytes: b.view.Bytes, srcHost: true, mem: [2]*memory{b.mem, src.mem}}
-	var first job = new(barrierJob)
+	var first job = &barrierJob{}
 	if !src.ex.device.Info.HostVisible {
 		staging := make([]byte, max(1, b.view.Bytes))
 		src.mem.begin() // which src holds

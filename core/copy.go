@@ -57,9 +57,7 @@ func (c *copyJob) run(s *stream) error {
 		}
 	}
 	if c.report && s.device.async {
-		if !s.reap(0, c.stop.Load) {
-			return errCancelledWaiting
-		}
+		s.settle()
 		return s.takeDeferred()
 	}
 	return nil
@@ -87,15 +85,3 @@ func (c *copyJob) done() {
 		}
 	}
 }
-
-// barrierJob waits for all work before it, whose errors are others' to see.
-type barrierJob struct{ stop atomic.Bool }
-
-func (b *barrierJob) run(s *stream) error {
-	if !s.reap(0, b.stop.Load) {
-		return errCancelledWaiting
-	}
-	return nil
-}
-func (b *barrierJob) cancel() { b.stop.Store(true) }
-func (*barrierJob) done()     {}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hologram-project/hologram/backends"
@@ -356,32 +355,39 @@ var errCancelledWaiting = Errorf(Cancelled, "cancelled while it waited for other
 // Synchronize waits for all work of the executor and returns the first error of
 // those launches whose outcome nobody has seen.
 func (ex *Executor) Synchronize() (*Event, error) {
-	return ex.stream.submit(new(syncJob), ex.device.async)
+	return ex.stream.submit(&syncJob{}, ex.device.async)
 }
 
-type syncJob struct{ stop atomic.Bool }
+// syncJob, as all that waits for its own stream alone, need not be told to stop:
+// Event.Cancel ends what it waits for.
+type syncJob struct{}
 
-func (j *syncJob) run(s *stream) error {
-	if !s.reap(0, j.stop.Load) {
-		return errCancelledWaiting
-	}
+func (*syncJob) run(s *stream) error {
+	s.settle()
 	return s.takeDeferred()
 }
-func (j *syncJob) cancel() { j.stop.Store(true) }
-func (*syncJob) done()     {}
+func (*syncJob) cancel() {}
+func (*syncJob) done()   {}
+
+// barrierJob waits for all work before it, whose errors are others' to see.
+type barrierJob struct{}
+
+func (*barrierJob) run(s *stream) error {
+	s.settle()
+	return nil
+}
+func (*barrierJob) cancel() {}
+func (*barrierJob) done()   {}
 
 // phaseJob reads the phase, which launches before it may still change, and then
 // sets it if set is given.
 type phaseJob struct {
-	stop atomic.Bool
-	to   *int32
-	set  *uint16
+	to  *int32
+	set *uint16
 }
 
 func (j *phaseJob) run(s *stream) error {
-	if !s.reap(0, j.stop.Load) {
-		return errCancelledWaiting
-	}
+	s.settle()
 	if j.to != nil {
 		*j.to = int32(s.phase)
 	}
@@ -390,8 +396,8 @@ func (j *phaseJob) run(s *stream) error {
 	}
 	return nil
 }
-func (j *phaseJob) cancel() { j.stop.Store(true) }
-func (*phaseJob) done()     {}
+func (*phaseJob) cancel() {}
+func (*phaseJob) done()   {}
 
 // closeGrace is how long close lets a device go on with launches that it has
 // queued, of which the callers were told that all is well.
@@ -421,7 +427,7 @@ func (s *stream) close(grace time.Duration) error {
 			<-ev.passed
 		}
 	}
-	s.reap(0, nil)
+	s.settle()
 	if err := s.takeDeferred(); err != nil {
 		s.s.Close()
 		return err
