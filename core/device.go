@@ -11,6 +11,7 @@ package core
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -117,11 +118,11 @@ func newDevice(name string, b backends.Backend, dev backends.Device) (*Device, e
 	d.kernels = newKernelCache(kernelLimit)
 	if text := os.Getenv("HOLOGRAM_NUM_THREADS"); text != "" {
 		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			return nil, Errorf(Invalid, "HOLOGRAM_NUM_THREADS is %q; expected a number from 1 on", text)
+		if err != nil || n < 1 || n > maxThreads {
+			return nil, Errorf(Invalid, "HOLOGRAM_NUM_THREADS is %q; expected 1 … %d", text, maxThreads)
 		}
 		if d.workers != nil {
-			d.workers.SetThreads(n)
+			d.setThreads(n)
 		}
 	}
 	return d, nil
@@ -140,8 +141,8 @@ func (d *Device) Threads() int { return d.dev.Info().Threads }
 
 // SetThreads chooses the number of threads that work on a launch on the CPU.
 func SetThreads(n int) error {
-	if n < 1 || n > 1024 {
-		return Errorf(Invalid, "number of threads is %d; expected 1 … 1024", n)
+	if n < 1 || n > maxThreads {
+		return Errorf(Invalid, "number of threads is %d; expected 1 … %d", n, maxThreads)
 	}
 	d, err := DeviceFor("cpu")
 	if err != nil {
@@ -150,8 +151,20 @@ func SetThreads(n int) error {
 	if d.workers == nil {
 		return Errorf(Unavailable, "backend %s has one thread", d.Name)
 	}
-	d.workers.SetThreads(n)
+	d.setThreads(n)
 	return nil
+}
+
+// maxThreads is how many threads the pool of workers takes at most.
+const maxThreads = 1024
+
+// setThreads chooses the number of threads. Go runs no more than GOMAXPROCS at
+// once, which is raised where more are asked for.
+func (d *Device) setThreads(n int) {
+	d.workers.SetThreads(n)
+	if runtime.GOMAXPROCS(0) < n {
+		runtime.GOMAXPROCS(n)
+	}
 }
 
 // BackendNames lists the backends that have a name, available or not.

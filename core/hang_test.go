@@ -211,3 +211,44 @@ func TestDeletersRunWithoutLocks(t *testing.T) {
 		}
 	})
 }
+
+// slowCopies is a stream on which a copy's first piece takes until it is let go.
+type slowCopies struct {
+	backends.Stream
+	pieces   []int64
+	inside   chan struct{}
+	released chan struct{}
+}
+
+func (s *slowCopies) Copy(_, _ uintptr, bytes int64, _, _ bool) (backends.Event, error) {
+	s.pieces = append(s.pieces, bytes)
+	if len(s.pieces) == 1 {
+		s.inside <- struct{}{}
+		<-s.released
+	}
+	return nil, nil
+}
+
+// TestLongCopies copies more than a piece, which gives an event, to its end and
+// until it is cancelled.
+func TestLongCopies(t *testing.T) {
+	host, err := DeviceFor("cpu")
+	must(t, err)
+	for _, cancelled := range []bool{false, true} {
+		slow := &slowCopies{inside: make(chan struct{}), released: make(chan struct{})}
+		s := &stream{device: host, s: slow}
+		ev, err := s.copy(&copyJob{bytes: 2*copyPiece + 5})
+		must(t, err)
+		<-slow.inside
+		if cancelled {
+			ev.Cancel()
+		}
+		close(slow.released)
+		err = wait(ev, nil)
+		if cancelled {
+			wants(t, err, Cancelled, "copy of 128 MiB: cancelled after 64 MiB")
+		} else if must(t, err); !slices.Equal(slow.pieces, []int64{copyPiece, copyPiece, 5}) {
+			t.Errorf("copied in pieces of %v", slow.pieces)
+		}
+	}
+}

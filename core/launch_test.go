@@ -204,6 +204,14 @@ func TestDeferredErrorsNameTheirLaunch(t *testing.T) {
 		t.Errorf("the cause of %v is lost", err)
 	}
 	must(t, wait(ex.Synchronize()))
+	// Of several that fail the first is reported, and how many others did.
+	stray := assemble(t, "program stray\nslot c f32\nstg.f32 1.0, c[4000]\nexit")
+	for range 3 {
+		must(t, wait(ex.Launch(stray, &LaunchArgs{Slots: []*Buffer{c}, Shape: []int64{1}})))
+	}
+	must(t, wait(ex.Op("vector_neg", []*Buffer{a, c}, nil, nil)))
+	wants(t, wait(ex.Synchronize()), Faulted, "(2 launches after it failed too)")
+	must(t, wait(ex.Synchronize()))
 	failing := executorOn(t, asyncDevice(t, asynctest.Options{FailCopy: 1}))
 	b, err := failing.Allocate(4, isa.F32, false)
 	must(t, err)

@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/hologram-project/hologram/backends/asynctest"
@@ -115,6 +116,44 @@ func TestBackends(t *testing.T) {
 	}
 	must(t, SetThreads(before))
 	wants(t, d.SetMemoryLimit(-1), Invalid, "-1")
+}
+
+// TestThreads asks for more threads than Go runs at once, and for numbers that
+// cannot be, by the function and by the environment.
+func TestThreads(t *testing.T) {
+	d, err := DeviceFor("cpu")
+	must(t, err)
+	before, procs := d.Threads(), runtime.GOMAXPROCS(0)
+	defer func() {
+		must(t, SetThreads(before))
+		runtime.GOMAXPROCS(procs)
+	}()
+	must(t, SetThreads(procs+3))
+	if d.Threads() != procs+3 || runtime.GOMAXPROCS(0) != procs+3 {
+		t.Errorf("%d threads and GOMAXPROCS %d; %d were asked for", d.Threads(), runtime.GOMAXPROCS(0), procs+3)
+	}
+	must(t, SetThreads(1))
+	if d.Threads() != 1 || runtime.GOMAXPROCS(0) != procs+3 {
+		t.Errorf("%d threads and GOMAXPROCS %d; 1 and as before were expected", d.Threads(), runtime.GOMAXPROCS(0))
+	}
+	for _, n := range []int{-1, 0, 1025} {
+		wants(t, SetThreads(n), Invalid, "expected 1 … 1024")
+	}
+	for _, c := range []struct {
+		text    string
+		threads int // 0: refused
+	}{{"3", 3}, {"1024", 1024}, {"1025", 0}, {"0", 0}, {"-1", 0}, {"two", 0}} {
+		t.Setenv("HOLOGRAM_NUM_THREADS", c.text)
+		fresh, err := open(sources[0])
+		if c.threads == 0 {
+			wants(t, err, Invalid, "HOLOGRAM_NUM_THREADS is \""+c.text+"\"; expected 1 … 1024")
+			continue
+		}
+		must(t, err)
+		if fresh.Threads() != c.threads {
+			t.Errorf("HOLOGRAM_NUM_THREADS=%s: %d threads", c.text, fresh.Threads())
+		}
+	}
 }
 
 func TestTrace(t *testing.T) {
