@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 OK = 0
 PENDING = 1
+FREED = 4
 FORKED = 11
 
 UNINITIALIZED = 1
@@ -278,7 +279,7 @@ _FAULTS = {1: "access", 2: "divide", 3: "fuel", 4: "class", 5: "handle"}
 _ERRORS: dict[int, type[errors.HologramError]] = {
     2: errors.InvalidArgumentError,
     3: errors.DTypeError,
-    4: errors.BufferFreedError,
+    FREED: errors.FreedError,
     5: errors.OutOfMemoryError,
     6: errors.ProgramSyntaxError,
     7: errors.ProgramVerifyError,

@@ -8,7 +8,9 @@ __all__ = [
     "BackendError",
     "BufferFreedError",
     "DTypeError",
+    "ExecutorFreedError",
     "ForkError",
+    "FreedError",
     "HologramError",
     "InternalError",
     "InvalidArgumentError",
@@ -16,6 +18,7 @@ __all__ = [
     "LaunchCancelledError",
     "OutOfMemoryError",
     "ProgramFault",
+    "ProgramFreedError",
     "ProgramSyntaxError",
     "ProgramVerifyError",
 ]
@@ -33,8 +36,20 @@ class DTypeError(HologramError, TypeError, ValueError):
     """An argument has the wrong dtype or kind."""
 
 
-class BufferFreedError(HologramError, RuntimeError):
-    """A buffer, executor or program was used after it was freed."""
+class FreedError(HologramError, RuntimeError):
+    """Something was used after it was freed; the message says what."""
+
+
+class BufferFreedError(FreedError):
+    """A buffer was used after it was freed."""
+
+
+class ExecutorFreedError(FreedError):
+    """An executor was used after it was freed."""
+
+
+class ProgramFreedError(FreedError):
+    """A program was used after it was freed."""
 
 
 class OutOfMemoryError(HologramError, MemoryError):

@@ -10,8 +10,16 @@ import numpy as np
 from hologram import _ffi, _log
 from hologram._arguments import integer
 from hologram._dtypes import code_of, dtype_of, dtype_of_code
+from hologram.backend import backends
 from hologram.buffer import Buffer
-from hologram.errors import BackendError, BufferFreedError, HologramError, InvalidArgumentError, InvalidBackendError
+from hologram.errors import (
+    BackendError,
+    DTypeError,
+    ExecutorFreedError,
+    HologramError,
+    InvalidArgumentError,
+    InvalidBackendError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,6 +58,8 @@ class Executor:
         try:
             _ffi.call(_ffi.lib.hologram_executor_new, name.encode(), _ffi.byref(self._as_parameter_))
         except InvalidArgumentError as error:
+            if name == "auto" or name in [b["name"] for b in backends()]:
+                raise  # not the name is wrong, but HOLOGRAM_NUM_THREADS, as the message says
             raise InvalidBackendError(str(error)) from None
         self._freed = False
         info = self._describe()
@@ -103,7 +113,7 @@ class Executor:
 
     def _check(self) -> None:
         if self._freed:
-            raise BufferFreedError(f"{self!r} was freed")
+            raise ExecutorFreedError(f"{self!r}: the executor was freed")
 
     def _own(self, buffer: Buffer) -> Buffer:
         self._buffers.add(buffer)
@@ -432,6 +442,18 @@ class Executor:
             error = self._close()
             if error is not None:
                 _log.debug("executor dropped without synchronize: %s", error)
+
+
+def check_executor(what: str, executor: object) -> None:
+    """Refuse what is no executor, or is freed.
+
+    Raises:
+        DTypeError: It is no Executor.
+        ExecutorFreedError: It was freed.
+    """
+    if not isinstance(executor, Executor):
+        raise DTypeError(f"{what}: ex: expected an Executor, got {type(executor).__name__}")
+    executor._check()
 
 
 def _limit(what: str, value: Any) -> int:

@@ -21,11 +21,10 @@ from hologram._dtypes import scalar_bits
 from hologram._operands import Operands
 from hologram.buffer import Buffer
 from hologram.errors import InvalidArgumentError
+from hologram.executor import Executor, check_executor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from hologram.executor import Executor
 
 __all__ = [
     "binary_cross_entropy_loss",
@@ -104,7 +103,7 @@ def _run(
     dims: Sequence[int] = (),
 ) -> None:
     """Run an operation on arrays of any kind."""
-    ex._check()
+    check_executor(name, ex)
     with Operands(ex, name) as operands:
         for operand, value in arrays.items():
             operands.add(operand, value)
@@ -133,10 +132,12 @@ def _submit(ex: Executor, name: str, buffers: list[Buffer], scalars: dict[str, A
 
 _ARGUMENT = _ffi.ArgumentError
 _PENDING = _ffi.PENDING
+_FREED = _ffi.FREED
 
 
-def _all_buffers(*arrays: Any) -> bool:
-    return all(isinstance(array, Buffer) for array in arrays)
+def _fits(status: int, ex: object, *arrays: Any) -> bool:
+    """Whether arguments were of the right kinds, so that an error is the operation's; _run names what is wrong."""
+    return status != _FREED and isinstance(ex, Executor) and all(isinstance(array, Buffer) for array in arrays)
 
 
 def _binary(name: str, doc: str) -> _Binary:
@@ -148,7 +149,7 @@ def _binary(name: str, doc: str) -> _Binary:
                 status = invoke(ex, number, a, b, c, none)
                 if not status:
                     return
-                if status == _PENDING or _all_buffers(a, b, c):
+                if status == _PENDING or _fits(status, ex, a, b, c):
                     _ffi.finish(status)
                     return
             except _ARGUMENT:
@@ -170,7 +171,7 @@ def _unary(name: str, doc: str) -> _Unary:
                 status = invoke(ex, number, a, c, none, none)
                 if not status:
                     return
-                if status == _PENDING or _all_buffers(a, c):
+                if status == _PENDING or _fits(status, ex, a, c):
                     _ffi.finish(status)
                     return
             except _ARGUMENT:

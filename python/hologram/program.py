@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Optional, Union
 
 from hologram import _ffi, _log
 from hologram._dtypes import NAMES
-from hologram.errors import BufferFreedError
+from hologram.errors import ProgramFreedError
 
 __all__ = ["Param", "Program", "Slot"]
 
@@ -140,7 +140,7 @@ class Program:
 
     def _check(self) -> None:
         if self._freed:
-            raise BufferFreedError("the program was freed")
+            raise ProgramFreedError(f'program "{self.name}" was freed')
 
     @property
     def handle(self) -> int:

@@ -7,6 +7,7 @@ from typing import Any, Callable
 import numpy as np
 import pytest
 from support import DEVICE
+from test_process import script
 
 import hologram as hg
 
@@ -70,3 +71,63 @@ def test_a_shape_is_a_sequence(ex: hg.Executor, shape: Any) -> None:
 def test_numpy_integers_are_integers(ex: hg.Executor) -> None:
     b = ex.allocate(np.int8(8))
     assert b.view((np.uint16(2), np.int64(2)), offset=np.int32(4)).shape == (2, 2)
+
+
+# ---- what stands in another's place, or is freed
+
+
+@pytest.mark.parametrize("wrong", ["None", "a buffer", "an array", "a number"])
+@pytest.mark.parametrize("op", ["vector_add", "vector_neg", "fill", "reduce_sum"])
+def test_what_is_no_executor_is_named(ex: hg.Executor, op: str, wrong: str) -> None:
+    b = ex.allocate(8)
+    given = {"None": None, "a buffer": b, "an array": np.zeros(8, np.float32), "a number": 3}[wrong]
+    arguments = {"vector_add": (b, b, b), "vector_neg": (b, b), "fill": (b, 1), "reduce_sum": (b, b)}[op]
+    with pytest.raises(TypeError, match=rf"^{op}: ex: expected an Executor, got {type(given).__name__}"):
+        getattr(hg.ops, op)(given, *arguments)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize("wrong", [None, 3, "ex"])
+def test_what_is_no_array_is_named(ex: hg.Executor, place: int, wrong: Any) -> None:
+    arrays: list[Any] = [ex.allocate(8)] * 3
+    arrays[place] = ex if wrong == "ex" else wrong
+    with pytest.raises(TypeError, match=f"^vector_add: {'abc'[place]}: expected a Buffer"):
+        hg.ops.vector_add(ex, *arrays)
+
+
+def test_errors_name_what_was_freed() -> None:
+    program = hg.Program(STORE)
+    gone, gone_program = hg.Executor(DEVICE), hg.Program(STORE)
+    gone.cleanup()
+    gone_program.__del__()
+    with hg.Executor(DEVICE) as ex:
+        b, freed = ex.allocate(4), ex.allocate(4)
+        freed.free()
+        calls: list[tuple[type[hg.errors.FreedError], str, Callable[[], object]]] = [
+            (hg.errors.ExecutorFreedError, "executor", lambda: gone.allocate(4)),
+            (hg.errors.ExecutorFreedError, "executor", lambda: hg.ops.vector_add(gone, b, b, b)),
+            (hg.errors.ExecutorFreedError, "executor", lambda: hg.ops.fill(gone, b, 1)),
+            (hg.errors.ExecutorFreedError, "executor", lambda: gone.launch(program, c=b)),
+            (hg.errors.ProgramFreedError, 'program "t"', lambda: ex.launch(gone_program, c=b)),
+            (hg.errors.BufferFreedError, "b: <Buffer", lambda: hg.ops.vector_add(ex, b, freed, b)),
+            (hg.errors.BufferFreedError, "Buffer", lambda: freed.to_numpy()),
+            (hg.errors.BufferFreedError, "slot c", lambda: ex.launch(program, c=freed)),
+        ]
+        for kind, text, call in calls:
+            with pytest.raises(hg.errors.FreedError, match=text) as caught:
+                call()
+            assert type(caught.value) is kind
+            assert "freed" in str(caught.value)
+            assert isinstance(caught.value, RuntimeError)
+
+
+@pytest.mark.parametrize("value", ["0", "abc", "-1", "1.5"])
+def test_a_wrong_hologram_num_threads_is_named(value: str) -> None:
+    done = script(
+        "try:\n    ex = hg.Executor('cpu')\nexcept ValueError as e:\n"
+        "    assert not isinstance(e, hg.errors.InvalidBackendError), e\n    print(e)",
+        HOLOGRAM_NUM_THREADS=value,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "HOLOGRAM_NUM_THREADS" in done.stdout
+    assert value in done.stdout
