@@ -502,17 +502,58 @@ def _delete_unused(capsule: int) -> None:
 _capsule_destructor = ctypes.PYFUNCTYPE(None, c_void_p)(_delete_unused)
 
 
-def to_capsule(buffer: c_uint64, versioned: bool) -> object:
-    """Return a DLPack capsule of a buffer's memory, which it keeps alive."""
+class _Tensor(ctypes.Structure):
+    """The start of DLPack's DLTensor."""
+
+    _fields_ = (
+        ("data", c_void_p),
+        ("device_type", c_int32),
+        ("device_id", c_int32),
+        ("ndim", c_int32),
+        ("code", c_uint8),
+        ("bits", c_uint8),
+    )
+
+
+class _Versioned(ctypes.Structure):
+    """The start of DLPack's DLManagedTensorVersioned; DLManagedTensor starts with its tensor."""
+
+    _fields_ = (
+        ("major", c_uint32),
+        ("minor", c_uint32),
+        ("context", c_void_p),
+        ("deleter", c_void_p),
+        ("flags", c_uint64),
+        ("tensor", _Tensor),
+    )
+
+
+_BOOL = 6  # DLPack's kDLBool; the C ABI has no bool, and takes and gives it as u8
+_COPIED = 2  # DLPACK_FLAG_BITMASK_IS_COPIED
+
+
+def _tensor(managed: int, versioned: bool) -> _Tensor:
+    if versioned:
+        tensor: _Tensor = _Versioned.from_address(managed).tensor
+        return tensor
+    return _Tensor.from_address(managed)
+
+
+def to_capsule(buffer: c_uint64, versioned: bool, boolean: bool = False, copied: bool = False) -> object:
+    """Return a DLPack capsule of a buffer's memory, which it keeps alive; boolean says that its u8 are bools."""
     managed = c_void_p()
     call(lib.hologram_buffer_to_dlpack, buffer, versioned, byref(managed))
+    if boolean:
+        _tensor(managed.value or 0, versioned).code = _BOOL
+    if copied and versioned:
+        _Versioned.from_address(managed.value or 0).flags |= _COPIED
     destructor = ctypes.cast(_capsule_destructor, c_void_p)
     capsule: object = _capsule_new(managed, _DLTENSOR[versioned], destructor)
     return capsule
 
 
-def from_capsule(executor: c_uint64, capsule: object) -> c_uint64:
-    """Make a buffer of the memory of a DLPack capsule, which is used up by it.
+def from_capsule(executor: c_uint64, capsule: object) -> tuple[c_uint64, bool]:
+    """Make a buffer of the memory of a DLPack capsule, which is used up by it; tell whether its u8 are bools.
 
     Raises:
         BufferError: The capsule was used before.
@@ -521,7 +562,10 @@ def from_capsule(executor: c_uint64, capsule: object) -> c_uint64:
         if _capsule_is_valid(id(capsule), name):
             handle = Handle()
             pointer = _capsule_pointer(id(capsule), name)
+            # The fields are where they are in version 1 alone, which is all that the library takes.
+            known = not versioned or _Versioned.from_address(pointer).major == 1
+            boolean = known and _tensor(pointer, versioned).code == _BOOL
             call(lib.hologram_buffer_from_dlpack, executor, pointer, versioned, byref(handle))
             _capsule_rename(capsule, _USED[versioned])
-            return handle
+            return handle, boolean
     raise BufferError(f"expected a fresh DLPack capsule, got {capsule!r}")

@@ -369,13 +369,14 @@ class Buffer:
         if copy:
             fresh = self._executor.allocate(self.size, self.dtype) if self.size else self
             fresh.copy_from(self)
-            return fresh.view(self.shape).__dlpack__(max_version=max_version)
+            shaped = fresh.view(self.shape)
+            return _ffi.to_capsule(shaped._as_parameter_, versioned, self.dtype == bool, copied=True)
         self._check()
         if self.read_only and not versioned:
             raise BufferError("__dlpack__: the memory is read-only, which DLPack before version 1.0 can't say; copy it")
         if self._executor.asynchronous:
             self._executor.synchronize()
-        return _ffi.to_capsule(self._as_parameter_, versioned)
+        return _ffi.to_capsule(self._as_parameter_, versioned, self.dtype == bool)
 
     # ---- the end
 

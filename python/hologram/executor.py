@@ -248,10 +248,15 @@ class Executor:
             capsule = source.__dlpack__(max_version=(1, 0))
         except TypeError:  # from before version 1
             capsule = source.__dlpack__()
-        handle = _ffi.from_capsule(self._as_parameter_, capsule)
+        handle, boolean = _ffi.from_capsule(self._as_parameter_, capsule)
         info = _ffi.BufferInfo()
-        _ffi.call(_ffi.lib.hologram_buffer_describe, handle, _ffi.byref(info))
-        return Buffer(self, handle, dtype_of_code(info.dtype), tuple(info.shape[: info.rank]))
+        try:
+            _ffi.call(_ffi.lib.hologram_buffer_describe, handle, _ffi.byref(info))
+            dtype = np.dtype(bool) if boolean else dtype_of_code(info.dtype)
+        except BaseException:
+            _ffi.lib.hologram_buffer_free(handle)
+            raise
+        return Buffer(self, handle, dtype, tuple(info.shape[: info.rank]))
 
     def _not_here(self, what: str) -> BackendError:
         return BackendError(

@@ -10,6 +10,7 @@ import pytest
 from support import DTYPES, from_dlpack
 
 import hologram as hg
+from hologram import _ffi
 
 
 @pytest.mark.parametrize("name", [n for n in DTYPES if n != "bf16"])
@@ -136,3 +137,51 @@ def test_bf16_capsule(host: hg.Executor) -> None:
     assert other.dtype.name == "bfloat16"
     assert other.to_numpy().tolist() == [1, 2]
     assert np.shares_memory(np.asarray(other), np.asarray(b))
+
+
+@pytest.mark.parametrize("old", [False, True])
+@pytest.mark.parametrize("made", ["allocated", "wrapped"])
+def test_bool_stays_bool_both_ways(host: hg.Executor, made: str, old: bool) -> None:
+    values = np.array([True, False, True])
+    b = host.from_numpy(values) if made == "allocated" else host.wrap(values)
+    back = host.wrap(Foreign(b, old))
+    assert b.dtype == back.dtype == bool
+    if np.lib.NumpyVersion(np.__version__) >= "1.25.0":  # the first that reads bools
+        assert from_dlpack(b).dtype == bool
+    assert np.asarray(back).tolist() == [True, False, True]
+    assert host.wrap(Foreign(host.allocate(3, "u8"), old)).dtype == np.uint8
+
+
+@pytest.mark.parametrize("made", ["allocated", "wrapped"])
+def test_bf16_is_exported(host: hg.Executor, made: str) -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    values = np.array([1.5, -2], ml_dtypes.bfloat16)
+    b = host.from_numpy(values) if made == "allocated" else host.wrap(values)
+    back = host.wrap(Foreign(b))
+    assert back.dtype == ml_dtypes.bfloat16
+    assert back.to_numpy().tolist() == [1.5, -2]
+
+
+@pytest.mark.parametrize(("copy", "flags"), [(None, 0), (True, 2)])
+def test_a_copy_says_that_it_is_one(host: hg.Executor, copy: Any, flags: int) -> None:
+    b = host.from_numpy(np.arange(6.0))
+    capsule = b.__dlpack__(max_version=(1, 0), copy=copy)
+    pointer = _ffi._capsule_pointer(id(capsule), b"dltensor_versioned")
+    assert _ffi._Versioned.from_address(pointer).flags == flags
+
+
+def test_nothing_leaks_if_bfloat16_has_no_dtype(host: hg.Executor, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ml_dtypes")
+    b = host.allocate(4, "bf16")
+
+    def missing(code: int) -> Any:
+        raise hg.errors.DTypeError("dtype bfloat16 needs the Python package ml_dtypes")
+
+    monkeypatch.setattr("hologram.executor.dtype_of_code", missing)
+    count, after = _ffi.c_int64(), _ffi.c_int64()
+    _ffi.lib.hologram_object_count(_ffi.byref(count))
+    with pytest.raises(TypeError, match="ml_dtypes"):
+        host.wrap(Foreign(b))
+    gc.collect()
+    _ffi.lib.hologram_object_count(_ffi.byref(after))
+    assert after.value == count.value
