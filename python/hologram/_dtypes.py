@@ -100,6 +100,16 @@ def dtype_of_code(code: int) -> np.dtype[Any]:
     return bfloat16() if found is None else found
 
 
+def refuse_mask(what: str, array: object) -> None:
+    """Refuse a masked array, whose mask would be lost.
+
+    Raises:
+        DTypeError: It is one.
+    """
+    if isinstance(array, np.ma.MaskedArray):
+        raise DTypeError(f"{what}: a masked array's mask would be ignored; give array.filled(value) or array.data")
+
+
 def scalar_bits(value: Any, what: str, code: Optional[int] = None) -> tuple[int, int]:
     """Return a number as the pair (code, bits) of the C ABI.
 

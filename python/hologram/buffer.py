@@ -8,7 +8,7 @@ import numpy as np
 
 from hologram import _ffi
 from hologram._arguments import integer, integers
-from hologram._dtypes import NAMES, code_of, scalar_bits
+from hologram._dtypes import NAMES, code_of, refuse_mask, scalar_bits
 from hologram.errors import BackendError, BufferFreedError, DTypeError, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -164,6 +164,7 @@ class Buffer:
         if not isinstance(array, np.ndarray):
             raise TypeError(f"from_numpy: expected a numpy array, got {type(array).__name__}")
         self._check()
+        refuse_mask("from_numpy", array)
         if array.dtype != self.dtype and code_of(array.dtype) != code_of(self.dtype):
             raise DTypeError(f"from_numpy: the array's dtype {array.dtype} is not the buffer's dtype {self.dtype}")
         if array.size != self.size:
@@ -221,6 +222,8 @@ class Buffer:
             TypeError: It is no number, or a fraction for an integer dtype.
         """
         self._check()
+        if self.dtype == bool and isinstance(value, (int, float, np.generic)):
+            value = bool(value)
         scalar = _ffi.Scalar(*scalar_bits(value, "fill: value", code_of(self.dtype)))
         _ffi.call(_ffi.lib.hologram_buffer_fill, self._as_parameter_, _ffi.byref(scalar))
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from hologram import _ffi, _log
 from hologram._arguments import integer
-from hologram._dtypes import code_of, dtype_of, dtype_of_code
+from hologram._dtypes import code_of, dtype_of, dtype_of_code, refuse_mask
 from hologram.backend import backends
 from hologram.buffer import Buffer
 from hologram.errors import (
@@ -207,6 +207,8 @@ class Executor:
                 raise TypeError(
                     f"expected a Buffer, a numpy array or an object with DLPack, got {type(array).__name__}"
                 ) from None
+        if type(array) is not np.ndarray:
+            refuse_mask("wrap", array)
         if not self._host_visible:
             raise self._not_here("a numpy array")
         code = code_of(array.dtype)
@@ -266,6 +268,7 @@ class Executor:
 
     def from_numpy(self, array: Any) -> Buffer:
         """Make a buffer with a copy of an array; it has the array's size, and one dimension."""
+        refuse_mask("from_numpy", array)
         array = np.asarray(array)
         buffer = self.allocate(array.size, array.dtype, zero=False)
         buffer.from_numpy(array)

@@ -2,7 +2,9 @@
 
 Every function takes the executor first, then its arrays in the order inputs, outputs. An array is a Buffer, a numpy
 array or anything with DLPack on memory that the executor's device sees; all arrays of a call have one dtype, and
-nothing is copied. Elementwise operations take arrays of any strides. Without ``n`` they work on the smallest of their
+nothing is copied. Arrays of bools count as u8, but only ``copy`` and ``fill`` take one as output.
+
+Elementwise operations take arrays of any strides. Without ``n`` they work on the smallest of their
 arrays if all have one dimension, else on the shape of the output, to which the inputs broadcast; ``n`` counts elements
 from the first on, and may not exceed any array's.
 
@@ -15,12 +17,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable, Optional, Protocol, TypeVar
 
+import numpy as np
+
 from hologram import _ffi
 from hologram._arguments import integer
 from hologram._dtypes import scalar_bits
 from hologram._operands import Operands
 from hologram.buffer import Buffer
-from hologram.errors import InvalidArgumentError
+from hologram.errors import DTypeError, InvalidArgumentError
 from hologram.executor import Executor, check_executor
 
 if TYPE_CHECKING:
@@ -107,7 +111,15 @@ def _run(
     with Operands(ex, name) as operands:
         for operand, value in arrays.items():
             operands.add(operand, value)
-        _submit(ex, name, operands.buffers, scalars or {}, dims)
+        scalars = dict(scalars or {})
+        # The library works on bytes here, of which a bool may only be 0 or 1. The output is the last of the arrays.
+        if operands.buffers[-1].dtype == _BOOL and name != "copy":
+            if name != "fill":
+                raise DTypeError(
+                    f"{name}: {operand} has dtype bool, and the result may be none; give array.view(numpy.uint8)"
+                )
+            scalars["value"] = bool(scalars["value"])
+        _submit(ex, name, operands.buffers, scalars, dims)
 
 
 def _submit(ex: Executor, name: str, buffers: list[Buffer], scalars: dict[str, Any], dims: Sequence[int]) -> None:
@@ -131,6 +143,7 @@ def _submit(ex: Executor, name: str, buffers: list[Buffer], scalars: dict[str, A
 
 
 _ARGUMENT = _ffi.ArgumentError
+_BOOL = np.dtype(bool)
 _PENDING = _ffi.PENDING
 _FREED = _ffi.FREED
 
@@ -144,7 +157,7 @@ def _binary(name: str, doc: str) -> _Binary:
     number, invoke, none = _ffi.op_id(name), _ffi.op_call, _ffi.NO_BUFFER
 
     def op(ex: Executor, a: Any, b: Any, c: Any, n: Optional[int] = None) -> None:
-        if n is None:
+        if n is None and getattr(c, "dtype", None) is not _BOOL:
             try:
                 status = invoke(ex, number, a, b, c, none)
                 if not status:
@@ -166,7 +179,7 @@ def _unary(name: str, doc: str) -> _Unary:
     number, invoke, none = _ffi.op_id(name), _ffi.op_call, _ffi.NO_BUFFER
 
     def op(ex: Executor, a: Any, c: Any, n: Optional[int] = None) -> None:
-        if n is None:
+        if n is None and getattr(c, "dtype", None) is not _BOOL:
             try:
                 status = invoke(ex, number, a, c, none, none)
                 if not status:
@@ -217,8 +230,6 @@ def _result(ex: Executor, name: str, output: Any) -> float:
     """Return element 0 of an output."""
     with Operands(ex, name) as operands:
         buffer = operands.add("output", output)
-        import numpy as np
-
         first = np.empty(1, buffer.dtype)
         _ffi.call(_ffi.lib.hologram_buffer_read, buffer._as_parameter_, 0, first.nbytes, first.ctypes.data)
         value: float = first[0].item()

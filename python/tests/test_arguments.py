@@ -131,3 +131,51 @@ def test_a_wrong_hologram_num_threads_is_named(value: str) -> None:
     assert done.returncode == 0, done.stderr
     assert "HOLOGRAM_NUM_THREADS" in done.stdout
     assert value in done.stdout
+
+
+# ---- bools and masks
+
+
+@pytest.mark.parametrize("kind", ["array", "wrapped", "allocated"])
+def test_arithmetic_writes_no_bools(host: hg.Executor, kind: str) -> None:
+    """A bool that is neither 0 nor 1 is undefined behaviour in numpy."""
+    out = np.zeros(2, bool)
+    c: Any = {"array": out, "wrapped": host.wrap(out), "allocated": host.allocate(2, bool)}[kind]
+    ones = np.ones(2, bool)
+    for call in (
+        lambda: hg.ops.vector_add(host, ones, ones, c),
+        lambda: hg.ops.vector_add(host, c, c, c),
+        lambda: hg.ops.vector_add(host, ones, ones, c, n=1),
+        lambda: hg.ops.vector_neg(host, c, c),
+        lambda: hg.ops.scalar_add(host, ones, c, 3),
+    ):
+        with pytest.raises(hg.errors.DTypeError, match="c has dtype bool"):
+            call()
+    assert not np.asarray(c).any()
+    hg.ops.copy(host, ones, c)
+    assert np.asarray(c).view(np.uint8).tolist() == [1, 1]
+    for value in (0, 2, -1.5, True):
+        hg.ops.fill(host, c, value)
+        assert np.asarray(c).view(np.uint8).tolist() == [bool(value)] * 2
+    b = host.allocate(2, bool)
+    b.fill(7)
+    assert np.asarray(b).view(np.uint8).tolist() == [1, 1]
+
+
+def test_bools_are_read_as_u8(host: hg.Executor) -> None:
+    out = np.zeros(2, np.uint8)
+    hg.ops.vector_add(host, np.array([True, False]), np.array([True, True]), out)
+    assert out.tolist() == [2, 1]
+
+
+def test_masked_arrays_are_refused(ex: hg.Executor) -> None:
+    masked = np.ma.masked_array(np.ones(4, np.float32), mask=[1, 0, 0, 0])
+    b = ex.allocate(4)
+    for call in (
+        lambda: ex.wrap(masked),
+        lambda: ex.from_numpy(masked),
+        lambda: b.from_numpy(masked),
+        lambda: hg.ops.vector_add(ex, masked, b, b),
+    ):
+        with pytest.raises(TypeError, match="mask"):
+            call()
