@@ -135,7 +135,7 @@ class Buffer:
         return self.size
 
     def __repr__(self) -> str:
-        """Describe the buffer in one line, with its first elements where the host sees them."""
+        """Describe the buffer in one line, without its elements, which would have to be waited for."""
         state = f"{self.size} × {NAMES[code_of(self.dtype) - 1]}"
         if self.shape != (self.size,):
             state = f"shape {self.shape}, {self.dtype}"

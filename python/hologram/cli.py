@@ -70,7 +70,10 @@ def _info(_: argparse.Namespace) -> int:
             print(f"{name} {_paint('not available', _DIM, sys.stdout)}: {_reason(backend)}")
     with hologram.Executor() as executor:
         kernels, memory = executor.kernel_stats(), executor.memory_stats()
-    print(f"caches   kernels of {executor.backend}: {kernels['entries']} of {kernels['limit']}, in memory")
+    print(
+        f"caches   kernels of {executor.backend}: {kernels['entries']} of {kernels['limit']}, in memory, "
+        f"{kernels['hits']} hits, {kernels['misses']} misses"
+    )
     limit = f"limit {memory['limit']} bytes" if memory["limit"] else "no limit"
     print(f"memory   {memory['reserved']} bytes reserved, {limit}")
     return 0

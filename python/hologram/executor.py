@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
@@ -54,6 +55,7 @@ class Executor:
         memory_limit = None if memory_limit is None else _limit("Executor: memory_limit", memory_limit)
         self._as_parameter_ = _ffi.Handle()
         self._buffers: weakref.WeakSet[Buffer] = weakref.WeakSet()
+        self._lock = threading.Lock()  # of _buffers, and of who closes
         name = str(backend).lower()
         try:
             _ffi.call(_ffi.lib.hologram_executor_new, name.encode(), _ffi.byref(self._as_parameter_))
@@ -116,7 +118,8 @@ class Executor:
             raise ExecutorFreedError(f"{self!r}: the executor was freed")
 
     def _own(self, buffer: Buffer) -> Buffer:
-        self._buffers.add(buffer)
+        with self._lock:
+            self._buffers.add(buffer)
         return buffer
 
     # ---- memory
@@ -424,11 +427,13 @@ class Executor:
             raise error
 
     def _close(self) -> Optional[HologramError]:
-        if self._freed:
-            return None
-        self._freed = True
+        with self._lock:
+            if self._freed:
+                return None
+            self._freed = True
+            buffers = list(self._buffers)
         _log.debug("executor 0x%x on %s: freed", self.handle, self.backend)
-        for buffer in list(self._buffers):
+        for buffer in buffers:
             buffer.free()
         status = _ffi.lib.hologram_executor_free(self._as_parameter_)
         return None if status in (_ffi.OK, _ffi.FORKED) else _ffi.error_of(status)

@@ -45,6 +45,7 @@ def test_info(capsys: pytest.CaptureFixture[str]) -> None:
         if not backend["available"]:
             assert re.search(rf"{backend['name']} +not available: .", out)
     assert "caches" in out
+    assert "hits" in out
 
 
 def test_the_command_is_installed() -> None:

@@ -6,6 +6,8 @@ import gc
 import os
 import subprocess
 import sys
+import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -241,3 +243,29 @@ def test_threads_from_the_environment(value: str, expected: str) -> None:
         timeout=60,
     )
     assert expected in (done.stdout + done.stderr)
+
+
+def test_cleanup_while_other_threads_make_buffers() -> None:
+    """Nothing but errors about what is freed comes out of it."""
+    for _ in range(20):
+        executor = hg.Executor("cpu")
+        unexpected: list[BaseException] = []
+
+        def work(executor: hg.Executor = executor, unexpected: list[BaseException] = unexpected) -> None:
+            kept = []
+            try:
+                while True:
+                    kept.append(executor.allocate(4))
+            except hg.errors.FreedError:
+                pass
+            except BaseException as error:
+                unexpected.append(error)
+
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.005)
+        executor.cleanup()
+        for thread in threads:
+            thread.join(30)
+        assert unexpected == []
