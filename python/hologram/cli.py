@@ -220,6 +220,9 @@ def _run(arguments: argparse.Namespace) -> int:
                 print(f"residue = {residue}")
         except ProgramFault as error:
             fault = error  # the launch ran to its end: its outputs are worth keeping
+        if arguments.stats:
+            for what, stats in (("kernels", executor.kernel_stats()), ("memory", executor.memory_stats())):
+                print(f"{what}: {', '.join(f'{name} {value}' for name, value in stats.items())}", file=sys.stderr)
     _save(bindings, outputs)
     if fault is not None:
         raise fault
@@ -296,6 +299,9 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--fuel", type=int, help="the steps that a lane may take")
         if name == "run":
             command.add_argument("--backend", default="auto", help="auto, cpu, interp, …")
+            command.add_argument(
+                "--stats", action="store_true", help="tell on stderr what the kernel cache and the memory pool did"
+            )
         else:
             command.add_argument("--lane", type=int, default=0, help="the lane's global number (0)")
         command.set_defaults(action=action)

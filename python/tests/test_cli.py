@@ -121,6 +121,28 @@ def test_run_shows_what_it_isnt_told_to_keep(scale: Path, capsys: pytest.Capture
     assert "c = [0. 2. 4.]" in capsys.readouterr().out
 
 
+def test_run_tells_what_the_caches_did(scale: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = [
+        "run",
+        str(scale),
+        "--in",
+        str(scale.with_name("a.npy")),
+        "--param",
+        "k=2",
+        "--stats",
+        "--backend",
+        "cpu",
+    ]
+    counts = []
+    for _ in range(2):
+        assert cli.main(command) == 0
+        found = re.search(r"^kernels: .*hits (\d+), misses (\d+)", capsys.readouterr().err, re.MULTILINE)
+        assert found
+        counts.append((int(found[1]), int(found[2])))
+    # The second run finds the kernel of the first.
+    assert counts[1] == (counts[0][0] + 1, counts[0][1])
+
+
 def test_trace(scale: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["trace", str(scale), "--in", str(scale.with_name("a.npy")), "--param", "k=3", "--lane", "4"]) == 0
     lines = capsys.readouterr().out.splitlines()
