@@ -121,7 +121,7 @@ def test_errors_name_what_was_freed() -> None:
             assert isinstance(caught.value, RuntimeError)
 
 
-@pytest.mark.parametrize("value", ["0", "abc", "-1", "1.5"])
+@pytest.mark.parametrize("value", ["0", "abc", "5000", "-1", "1.5"])
 def test_a_wrong_hologram_num_threads_is_named(value: str) -> None:
     done = script(
         "try:\n    ex = hg.Executor('cpu')\nexcept ValueError as e:\n"
