@@ -55,7 +55,7 @@ class Executor:
         memory_limit = None if memory_limit is None else _limit("Executor: memory_limit", memory_limit)
         self._as_parameter_ = _ffi.Handle()
         self._buffers: weakref.WeakSet[Buffer] = weakref.WeakSet()
-        self._lock = threading.Lock()  # of _buffers, and of who closes
+        self._lock = threading.RLock()  # of _buffers, and of who closes; signal handlers may close within it
         name = str(backend).lower()
         try:
             _ffi.call(_ffi.lib.hologram_executor_new, name.encode(), _ffi.byref(self._as_parameter_))
