@@ -63,7 +63,7 @@ func TestCallsBehindAnEndlessLaunch(t *testing.T) {
 			ev.Cancel()
 			_ = wait(ev, nil)
 			if launch == nil {
-				ex.stream.cancelQueued() // a copy's event is of another stream
+				ex.stream.cancelQueued(false) // a copy's event is of another stream
 			} else {
 				if err := launch.Wait(0); !errors.Is(err, backends.ErrPending) {
 					t.Errorf("%s: the launch ended with it: %v", name, err)
@@ -151,7 +151,7 @@ func TestLaunchesThatMustWait(t *testing.T) {
 	if !full {
 		t.Error("the queue has no end")
 	}
-	first.stream.cancelQueued()
+	first.stream.cancelQueued(false)
 	_ = wait(first.Synchronize())
 	must(t, wait(first.Synchronize()))
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hologram-project/hologram/backends"
@@ -37,6 +38,9 @@ type stream struct {
 type inflight struct {
 	event backends.Event
 	job   *launchJob
+	// unwanted: who waited for the stream gave up, and knows that this launch
+	// was cancelled with it.
+	unwanted bool
 }
 
 // maxInflight bounds the launches queued on a device, and so the memory that
@@ -97,7 +101,7 @@ func (e *Event) Wait(d time.Duration) error {
 // an asynchronous device ends too, since this work waits for that.
 func (e *Event) Cancel() {
 	e.cancel()
-	e.stream.cancelQueued()
+	e.stream.cancelQueued(true)
 }
 
 // cancel cancels this work alone.
@@ -241,7 +245,7 @@ func (s *stream) do(j job) error {
 // enqueued notes a launch that the device has queued.
 func (s *stream) enqueued(e backends.Event, j *launchJob) {
 	s.flight.Lock()
-	s.queued = append(s.queued, &inflight{e, j})
+	s.queued = append(s.queued, &inflight{event: e, job: j})
 	s.flight.Unlock()
 }
 
@@ -281,7 +285,7 @@ func (s *stream) reap(left int, stop func() bool) bool {
 		mine := len(s.queued) > 0 && s.queued[0] == head
 		if mine {
 			s.queued = s.queued[1:]
-			if err != nil {
+			if err != nil && !(head.unwanted && errors.Is(err, backends.ErrCancelled)) {
 				s.deferred = append(s.deferred, head.job.outcome(err))
 			}
 			head.job.collect()
@@ -301,12 +305,14 @@ func (s *stream) inFlight() int {
 	return len(s.queued)
 }
 
-// cancelQueued asks every queued launch to end soon.
-func (s *stream) cancelQueued() {
+// cancelQueued asks every queued launch to end soon. unwanted says that nobody
+// need be told of it later.
+func (s *stream) cancelQueued(unwanted bool) {
 	s.flight.Lock()
 	defer s.flight.Unlock()
 	for _, q := range s.queued {
 		q.job.stop.Store(true)
+		q.unwanted = q.unwanted || unwanted
 	}
 }
 
@@ -359,15 +365,18 @@ func (ex *Executor) Synchronize() (*Event, error) {
 }
 
 // syncJob, as all that waits for its own stream alone, need not be told to stop:
-// Event.Cancel ends what it waits for.
-type syncJob struct{}
+// Event.Cancel ends what it waits for. It only says that it was cancelled.
+type syncJob struct{ cancelled atomic.Bool }
 
-func (*syncJob) run(s *stream) error {
+func (j *syncJob) run(s *stream) error {
 	s.settle()
-	return s.takeDeferred()
+	if err := s.takeDeferred(); err != nil || !j.cancelled.Load() {
+		return err
+	}
+	return errCancelledWaiting
 }
-func (*syncJob) cancel() {}
-func (*syncJob) done()   {}
+func (j *syncJob) cancel() { j.cancelled.Store(true) }
+func (*syncJob) done()     {}
 
 // barrierJob waits for all work before it, whose errors are others' to see.
 type barrierJob struct{}
@@ -420,7 +429,7 @@ func (s *stream) close(grace time.Duration) error {
 	}
 	end := time.Now().Add(grace)
 	if !s.reap(0, func() bool { return time.Now().After(end) }) {
-		s.cancelQueued()
+		s.cancelQueued(false)
 	}
 	for _, ev := range under {
 		if !ev.aside { // a trace may be what closes the executor

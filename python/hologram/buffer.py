@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import TYPE_CHECKING, Any, NoReturn, Optional, Union
 
 import numpy as np
 
@@ -390,6 +390,10 @@ class Buffer:
         self._freed = True
         _ffi.lib.hologram_buffer_free(self._as_parameter_)
         self._owner = None
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be copied or pickled: two objects would own one handle."""
+        raise TypeError("cannot copy or pickle a hologram.Buffer; allocate another one and use its copy_from")
 
     def __del__(self) -> None:
         """Free the buffer."""

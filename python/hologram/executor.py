@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional, Union
 
 import numpy as np
 
@@ -448,6 +448,10 @@ class Executor:
             self.cleanup()
         else:
             self._close()
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be copied or pickled: two objects would own one handle."""
+        raise TypeError("cannot copy or pickle a hologram.Executor; make another one")
 
     def __del__(self) -> None:
         """Clean up."""

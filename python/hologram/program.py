@@ -165,7 +165,7 @@ class Program:
 
     def __repr__(self) -> str:
         """Describe the program in one line."""
-        takes = [f"{s.name}: {s.dtype}{' out' if s.writes else ''}" for s in self.slots]
+        takes = [f"{s.name}: {s.dtype}{' in' * (s.reads and s.writes)}{' out' * s.writes}" for s in self.slots]
         takes += [f"{p.name}: {p.dtype}" for p in self.params]
         return f"<Program {self.name}({', '.join(takes)}), {self.instructions} instructions>"
 

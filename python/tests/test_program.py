@@ -57,7 +57,7 @@ def test_what_a_program_says_of_itself() -> None:
     ]
     assert [(q.name, q.dtype) for q in p.params] == [("alpha", "f32")]
     assert (p.block, p.residue, p.instructions) == (None, False, 6)
-    assert repr(p) == "<Program axpy(x: f32, y: f32 out, alpha: f32), 6 instructions>"
+    assert repr(p) == "<Program axpy(x: f32, y: f32 in out, alpha: f32), 6 instructions>"
     assert p.handle > 0
     assert "fma.f32" in p.canonical()
     assert hg.Program("program b\nblock 8 4\nexit").block == (8, 4, 1)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 import threading
 import time
 import weakref
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 import pytest
@@ -222,3 +224,14 @@ except KeyboardInterrupt:
 sys.exit(1)
 """
     )
+
+
+@pytest.mark.parametrize("copies", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_what_owns_a_handle_is_not_copied(ex: hg.Executor, copies: Callable[[object], object]) -> None:
+    buffer = ex.allocate(3)
+    for thing in (buffer, ex):
+        with pytest.raises(TypeError, match=f"hologram.{type(thing).__name__}"):
+            copies(thing)
+    gc.collect()
+    buffer.fill(2)
+    assert buffer.to_numpy().tolist() == [2, 2, 2]
