@@ -458,7 +458,8 @@ func (j *launchJob) toSpace(i int, space []int64, n int64) error {
 	if use.Writes {
 		for k, d := range space {
 			if d > 1 && v.Stride[k] == 0 {
-				return j.misfit(i, space, n)
+				return Errorf(Invalid, "%s is written, so it is not broadcast: it must have the index space's shape %s",
+					j.slot(i), shapeText(space))
 			}
 		}
 	}

@@ -19,6 +19,9 @@ type flow struct {
 	// latch to what follows its loop is not among them: structure lets the
 	// counted loop fall out instead, as if its TermLoop led there.
 	preds [][]int32
+	// turn is, by block, the last instruction in the program as written that
+	// starts a new round there, or -1.
+	turn []int
 
 	idom, jump, depth []int32
 
@@ -143,6 +146,10 @@ func (fl *flow) connect() {
 	for b := range n {
 		fl.preds[b], pool = pool[:0:count[b]], pool[count[b]:]
 	}
+	fl.turn = make([]int, n)
+	for b := range n {
+		fl.turn[b] = -1
+	}
 	for b := range n {
 		if !fl.live[b] {
 			continue
@@ -150,6 +157,8 @@ func (fl *flow) connect() {
 		for _, s := range fl.edges(b) {
 			if s > b {
 				fl.preds[s] = append(fl.preds[s], int32(b))
+			} else {
+				fl.turn[s] = max(fl.turn[s], fl.term[b].Src)
 			}
 		}
 	}

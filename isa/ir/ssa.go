@@ -169,8 +169,11 @@ func (b *builder) list(list []*stmt, r *Region) {
 func (b *builder) loop(s *stmt) {
 	head := b.live.in[s.at]
 	src := b.srcAt(s.at)
-	if s.counted {
+	switch { // what a round's fuel is charged to
+	case s.counted:
 		src = b.flow.term[s.head].Src
+	case b.flow.turn[s.at] >= 0:
+		src = b.flow.turn[s.at]
 	}
 	n := b.node(Loop, src)
 	n.Counted = s.counted
