@@ -41,6 +41,9 @@ func (s *state) compute(st *step) {
 	case isa.CLS_GET, isa.MIRROR, isa.NBR_GET:
 		s.opaque(i, interval{0, isa.NumClasses - 1})
 		return
+	case isa.BOUND_MAP:
+		s.opaque(i, interval{0, isa.BoundaryBytes - 1})
+		return
 	case isa.NBR_COUNT:
 		s.opaque(i, interval{0, 6})
 		return
@@ -57,11 +60,13 @@ func (s *state) compute(st *step) {
 
 // cell gives value i the number that a cell holds.
 func (s *state) cell(i int32, t isa.Type, cell uint64) {
-	r := rangeOf(t)
-	if v, ok := signedCell(t, cell); ok {
-		r = interval{v, v}
+	v, ok := signedCell(t, cell)
+	if ok {
+		s.opaque(i, interval{v, v})
+		return
 	}
-	s.opaque(i, r)
+	s.opaque(i, rangeOf(t))
+	s.values[i].exact = false
 }
 
 // tableRange returns the values in a table; 0 is what a stray index gives.

@@ -27,15 +27,28 @@ func (s *state) most(f *form, best, want int64) int64 {
 
 // descent looks for an upper bound of a form as one eliminates variables: the
 // newest atom is bounded by one of the facts about it, a multiple of which is
-// added so that it cancels, or by its interval, and then the next.
+// added so that it cancels, or by its interval, and then the next. What
+// promises most is tried first.
 type descent struct {
 	s          *state
 	want, best int64
 	visits     int
 }
 
-// maxDivisor bounds what a form is multiplied by so that an atom cancels.
-const maxDivisor = 1 << 20
+// way is a form that bounds by times the one to be bounded.
+type way struct {
+	form
+	by int64
+	hi int64 // by the atoms' intervals, divided by by
+}
+
+// Bounds on a step of a descent: the facts about an atom that are looked at,
+// the ways from there, and what a form is multiplied by so that an atom cancels.
+const (
+	maxFacts   = 8
+	maxWays    = 4
+	maxDivisor = 1 << 20
+)
 
 // visit bounds f / by.
 func (d *descent) visit(f *form, by int64) {
@@ -49,50 +62,74 @@ func (d *descent) visit(f *form, by int64) {
 	if f.n == 0 || d.best <= d.want {
 		return
 	}
+	var ways [maxWays]way
+	n := 0
 	t := f.terms[f.n-1]
 	a := &d.s.atoms[t.atom]
-	for k := a.fact; k >= 0 && d.visits > 0; {
-		fact := &d.s.facts[k]
-		k = fact.prev
-		h := d.s.terms[fact.at+fact.n-1].coef
-		if (h > 0) == (t.coef > 0) {
-			d.visits-- // a long list of these costs as well
-			continue
-		}
-		g := form{c: fact.c, n: int(fact.n)}
-		copy(g.terms[:], d.s.terms[fact.at:fact.at+fact.n])
-		times, div := t.coef/-h, int64(1)
-		if t.coef%h != 0 {
-			div = h
-			times = t.coef
-			if div < 0 {
-				div = -div
-			}
-			if times < 0 {
-				times = -times
-			}
-		}
-		if div > maxDivisor/by {
-			continue
-		}
-		x := *f
-		if (div == 1 || x.scale(div)) && x.plus(&x, times, &g) {
-			d.visit(&x, by*div)
-		}
-	}
 	end := a.hi
 	if t.coef < 0 {
 		end = a.lo
 	}
-	if end >= inf || end <= -inf {
-		return
-	}
-	x := f.drop()
-	if p, ok := mul(t.coef, end); ok {
-		if x.c, ok = add(x.c, p); ok {
-			d.visit(&x, by)
+	if end < inf && end > -inf {
+		w := way{form: f.drop(), by: by}
+		if p, ok := mul(t.coef, end); ok {
+			if w.c, ok = add(w.c, p); ok {
+				n = d.propose(&ways, n, &w)
+			}
 		}
 	}
+	for k, seen := a.fact, 0; k >= 0 && seen < maxFacts; seen++ {
+		fact := &d.s.facts[k]
+		if w, ok := d.cancel(f, by, fact); ok {
+			n = d.propose(&ways, n, &w)
+		}
+		k = fact.prev
+	}
+	for i := range n {
+		d.visit(&ways[i].form, ways[i].by)
+	}
+}
+
+// propose puts w among the ways, sorted by what they promise, and drops the
+// least if there is no room.
+func (d *descent) propose(ways *[maxWays]way, n int, w *way) int {
+	w.hi = d.s.naive(&w.form).hi
+	if w.hi < inf {
+		w.hi = floor(w.hi, w.by)
+	}
+	if n == maxWays {
+		if ways[n-1].hi <= w.hi {
+			return n
+		}
+		n--
+	}
+	i := n
+	for ; i > 0 && ways[i-1].hi > w.hi; i-- {
+		ways[i] = ways[i-1]
+	}
+	ways[i] = *w
+	return n + 1
+}
+
+// cancel adds a fact to f / by so often that f's newest atom cancels.
+func (d *descent) cancel(f *form, by int64, fact *fact) (w way, ok bool) {
+	terms := d.s.terms[fact.at : fact.at+fact.n]
+	c, h := f.terms[f.n-1].coef, terms[len(terms)-1].coef
+	if (h > 0) == (c > 0) {
+		return w, false
+	}
+	g := form{c: fact.c, n: len(terms)}
+	copy(g.terms[:], terms)
+	w.form, w.by = *f, by
+	times := -(c / h)
+	if c%h != 0 {
+		div := int64(magnitude(h))
+		if div > maxDivisor/by || !w.scale(div) {
+			return w, false
+		}
+		times, w.by = int64(magnitude(c)), by*div
+	}
+	return w, w.plus(&w.form, times, &g)
 }
 
 // floor returns ⌊a / by⌋.

@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/ir"
 )
 
 // A state runs a tape for one launch. It keeps its memory for the next.
@@ -16,8 +17,8 @@ type state struct {
 	merged []interval
 	carry  []carried
 	rounds []interval // by loop
-	check  func(s *state, st *step)
-	effort int // visits left to searches
+	proved bitset     // sites that cannot fault
+	effort int        // visits left to searches
 	again  bool
 }
 
@@ -25,6 +26,7 @@ type state struct {
 type launch struct {
 	n           uint64
 	params      []uint64 // nil: not known
+	slots       []int64  // bytes that byte addresses reach; nil: not known
 	grid, block interval3
 	flat        bool // the grid and its blocks have one dimension, and their sizes are known
 }
@@ -39,6 +41,8 @@ type value struct {
 	at    int32
 	n     int32
 	exact bool // the operation that made it did not wrap
+	// whole: the value is its Affine; mod: it is modulo 2^64. See symbolic.
+	whole, mod bool
 }
 
 type atom struct {
@@ -63,7 +67,7 @@ type carried struct {
 
 // Bounds on the work of searches, in visits of a form.
 const (
-	searchEffort = 48
+	searchEffort = 64
 	totalEffort  = 1 << 14
 	maxPasses    = 4
 )
@@ -77,6 +81,7 @@ func newState(t *tape) *state {
 // more where loops carry values, beginning with what came back in the last.
 func (s *state) run() {
 	clear(s.carry)
+	s.proved.reset(len(s.t.f.Sites))
 	s.effort = totalEffort
 	for pass := 0; pass < maxPasses; pass++ {
 		s.again = false
@@ -98,6 +103,7 @@ func (s *state) pass() {
 		switch st.kind {
 		case stepValue:
 			s.compute(st)
+			s.values[st.dst].whole, s.values[st.dst].mod = s.holdsAffine(st)
 		case stepFact:
 			s.compare(st)
 		case stepOpen:
@@ -114,9 +120,10 @@ func (s *state) pass() {
 			s.merged[st.dst] = s.merged[st.dst].hull(s.interval(st.a))
 		case stepMerge:
 			s.opaque(st.dst, s.typed(st.dst, s.merged[st.dst]))
+			s.values[st.dst].whole, s.values[st.dst].mod = true, true
 		case stepCheck:
-			if s.check != nil {
-				s.check(s, st)
+			if !s.proved.has(st.node.Site) && s.safe(st) {
+				s.proved.put(st.node.Site)
 			}
 		}
 	}
@@ -179,6 +186,14 @@ func (s *state) specials() {
 func (s *state) atom(r interval) int32 {
 	s.atoms = append(s.atoms, atom{r, -1})
 	return int32(len(s.atoms) - 1)
+}
+
+// place returns the place of a value of the Func on the tape, −1 if it has none.
+func (s *state) place(v *ir.Value) int32 {
+	if i := s.t.index[v.ID]; i >= 0 {
+		return i
+	}
+	return -1
 }
 
 // load returns the form of a value.
@@ -333,20 +348,55 @@ func (s *state) enter(st *step) {
 		if c.known {
 			hull = hull.meet(s.interval(p.init).hull(c.back))
 		}
-		if f, ok := s.affine(p, &round); ok {
-			r := s.naive(&f)
-			typ := s.t.values[p.value].Type
-			if !r.fits(typ) {
-				r = s.tight(&f, rangeOf(typ)).meet(r)
-			}
-			if r.fits(typ) || c.exact {
-				s.set(p.value, &f, r.meet(hull))
-				continue
+		s.parameter(p, &round, hull)
+		v := &s.values[p.value]
+		v.whole, v.mod = true, true
+		if p.merged {
+			init, by := &s.values[p.init], &s.values[p.step]
+			v.whole = v.exact && init.whole && by.whole
+			v.mod = v.whole || s.t.values[p.value].Type.Bits() == 64 && init.mod && by.mod
+		}
+	}
+}
+
+// parameter gives a loop's parameter its value in a round. hull holds what it
+// may be.
+func (s *state) parameter(p *tapeParam, round *form, hull interval) {
+	if f, ok := s.affine(p, round); ok {
+		r := s.naive(&f)
+		typ := s.t.values[p.value].Type
+		if !r.fits(typ) {
+			r = s.tight(&f, rangeOf(typ)).meet(r)
+		}
+		if r.fits(typ) || s.carry[p.carry].exact {
+			s.set(p.value, &f, r.meet(hull))
+			return
+		}
+	}
+	s.opaque(p.value, hull)
+	s.values[p.value].exact = false
+}
+
+// holdsAffine returns whether the value of a step is its Affine, and whether
+// it is modulo 2^64, for which 64-bit operations may wrap.
+func (s *state) holdsAffine(st *step) (whole, mod bool) {
+	v := &s.values[st.dst]
+	if !st.merged { // a symbol is what it is, a constant perhaps 2^64 more
+		return st.node.Op != ir.Const || v.exact, true
+	}
+	whole, mod = v.exact, true
+	for _, i := range [...]int32{st.a, st.b, st.c} {
+		if i >= 0 {
+			x := &s.values[i]
+			whole = whole && x.whole
+			if s.t.values[i].Type.Bits() == 64 {
+				mod = mod && x.mod
+			} else {
+				mod = mod && x.whole
 			}
 		}
-		s.opaque(p.value, hull)
-		s.values[p.value].exact = false
 	}
+	return whole, mod && (s.t.values[st.dst].Type.Bits() == 64 || whole)
 }
 
 // affine returns init + step · round.
@@ -413,8 +463,9 @@ func (s *state) leave(st *step) {
 		count := s.load(l.count)
 		if f, ok := s.affine(p, &count); ok && s.values[p.value].exact {
 			s.assign(p.result, &f, interval{1, 0})
-			continue
+		} else {
+			s.opaque(p.result, s.typed(p.result, s.interval(p.init).hull(back)))
 		}
-		s.opaque(p.result, s.typed(p.result, s.interval(p.init).hull(back)))
+		s.values[p.result].whole, s.values[p.result].mod = true, true
 	}
 }

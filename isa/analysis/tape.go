@@ -13,8 +13,8 @@ type tape struct {
 	f      *ir.Func
 	steps  []step
 	values []*ir.Value
+	index  []int32 // by Value.ID: its place in values, or negative
 	loops  []*tapeLoop
-	checks int // how many stepCheck there are
 	carry  int // loop parameters that are on the tape
 }
 
@@ -30,7 +30,7 @@ const (
 	stepEnd                   // loop has ended: its results get their values
 	stepJoin                  // result dst may be a
 	stepMerge                 // result dst of an If or Block is one of those
-	stepCheck                 // node may fault: number dst of the checks
+	stepCheck                 // node may fault; a … c are what it depends on
 )
 
 type step struct {
@@ -42,6 +42,8 @@ type step struct {
 	c    int32
 	loop int32
 	node *ir.Node
+	// merged: the value's Affine is made of its operands'; see symbolic.
+	merged bool
 }
 
 // tapeLoop is a loop of the Func. All loops that stand on the tape at all are
@@ -62,9 +64,10 @@ type tapeParam struct {
 	// step is what each round adds (subtracts, if minus), where every way back
 	// brings the same sum of the parameter and a value from outside the loop;
 	// −1 if it is not so. next is that sum.
-	step  int32
-	minus bool
-	next  int32
+	step   int32
+	minus  bool
+	next   int32
+	merged bool // as a step's
 }
 
 // questions say what a tape is made for.
@@ -103,6 +106,7 @@ func newTape(f *ir.Func, ask questions) *tape {
 	b.survey(f.Body, nil)
 	b.close()
 	b.emit(f.Body)
+	b.t.index = b.index
 	return b.t
 }
 
@@ -130,11 +134,9 @@ func (b *builder) survey(r *ir.Region, loop *ir.Node) {
 				b.need(n.Args[0])
 			}
 		}
-		if b.ask.checks && n.IsSite() && n.Op != ir.Loop {
-			for _, a := range n.Args {
-				if a.Type.Integer() {
-					b.need(a)
-				}
+		if b.ask.checks && checkable(n) {
+			for _, a := range checked(n) {
+				b.need(a)
 			}
 		}
 		for _, s := range n.Regions {
@@ -295,24 +297,24 @@ func (b *builder) scope(f func()) {
 }
 
 func (b *builder) emitInst(n *ir.Node) {
-	if b.ask.checks && n.IsSite() {
-		s := step{kind: stepCheck, node: n, dst: int32(b.t.checks), a: -1, b: -1, c: -1}
-		b.operands(&s, n)
+	if b.ask.checks && checkable(n) {
+		s := step{kind: stepCheck, node: n}
+		b.operands(&s, checked(n))
 		b.put(s)
-		b.t.checks++
 	}
 	if v := n.Result(); v != nil && b.index[v.ID] == needed {
 		s := step{kind: stepValue, node: n, a: -1, b: -1, c: -1}
 		if follows(n) {
-			b.operands(&s, n)
+			b.operands(&s, n.Args)
 		}
 		s.dst = b.place(v)
 		b.put(s)
 	}
 }
 
-func (b *builder) operands(s *step, n *ir.Node) {
-	for i, a := range n.Args {
+func (b *builder) operands(s *step, args []*ir.Value) {
+	s.a, s.b, s.c = -1, -1, -1
+	for i, a := range args {
 		switch i {
 		case 0:
 			s.a = b.at(a)
