@@ -54,7 +54,7 @@ func TestPrograms(t *testing.T) {
 				}
 				continue
 			}
-			p, err := op.Plan(typ, sizes(op), make([]uint64, len(op.Scalars)))
+			p, err := op.Plan(typ, sizes(op))
 			if err != nil {
 				t.Errorf("%s %v: %v", op.Name, typ, err)
 				continue
@@ -134,7 +134,7 @@ func TestErrors(t *testing.T) {
 		{MSELoss, isa.F32, []int64{0}, nil, "no elements"},
 		{VectorAdd, isa.F32, nil, nil, "is an elementwise operation"},
 	} {
-		_, err := c.op.Plan(c.typ, c.dims, c.scalars)
+		_, err := c.op.Plan(c.typ, c.dims)
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), c.op.Name) {
 			t.Errorf("%s %v %v: error %v, want one with %q", c.op.Name, c.typ, c.dims, err, c.want)
 		}
@@ -154,7 +154,7 @@ func TestEmpty(t *testing.T) {
 		{Softmax, []int64{0, 5}, 0}, {Softmax, []int64{5, 0}, 0}, {ReduceSum, []int64{2, 0}, 1}, {ReduceSum, []int64{0, 2}, 0},
 		{Gemm, []int64{0, 4, 4, 0, 0}, 0}, {Gemm, []int64{4, 4, 0, 0, 0}, 1},
 	} {
-		p, err := c.op.Plan(isa.F32, c.dims, make([]uint64, len(c.op.Scalars)))
+		p, err := c.op.Plan(isa.F32, c.dims)
 		if err != nil || len(p.Steps) != c.steps {
 			t.Errorf("%s %v: %v, %v; want %d steps", c.op.Name, c.dims, p, err, c.steps)
 		}

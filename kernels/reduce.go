@@ -132,7 +132,7 @@ func (r *reduction) levels(p *Plan, t, outType isa.Type, rows, cols int64, input
 		p.Steps = append(p.Steps, Step{
 			Program: program,
 			Slots:   append(append([]Binding{}, inputs...), to),
-			Params:  []uint64{uint64(cols), uint64(chunks), count},
+			Params:  cells(uint64(cols), uint64(chunks), count),
 			Grid:    [3]uint32{uint32(rows * chunks), 1, 1},
 			Block:   [3]uint32{Partials, 1, 1},
 			Shape:   []int64{rows * chunks * Partials},

@@ -115,8 +115,8 @@ func (f *frame) leave() {
 	}
 	if f.k.residue {
 		for c, v := range f.residue {
-			if v != 0 && f.l.Residue != nil {
-				atomic.AddUint64(&f.l.Residue[c], v)
+			if v != 0 && f.l.Record != nil {
+				atomic.AddUint64(&f.l.Record.Residue[c], v)
 			}
 		}
 		clear(f.residue[:])
@@ -157,7 +157,7 @@ func (f *frame) region(r *region) {
 
 // poll reports whether the launch is cancelled.
 func (f *frame) poll() bool {
-	if !f.stopped && f.l.Cancel != nil && f.l.Cancel.Load() {
+	if !f.stopped && f.l.Record.Stopped() {
 		f.stopped = true
 	}
 	return f.stopped

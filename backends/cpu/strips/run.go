@@ -63,7 +63,7 @@ func (r *run) prepare(l *backends.Launch) {
 		r.strips = int((r.lanes + uint64(r.width) - 1) / uint64(r.width))
 	}
 	if r.k.phase && l.Phase != nil {
-		r.phase = *l.Phase % phases
+		r.phase = uint16(*l.Phase % phases)
 		r.phaseOut = r.phase
 	}
 }
@@ -189,11 +189,11 @@ func (r *run) finish() error {
 	for i := range r.slots {
 		r.slots[i].base = nil
 	}
-	if l.Cancel != nil && l.Cancel.Load() {
+	if l.Record.Stopped() {
 		return backends.ErrCancelled
 	}
 	if r.k.phase && l.Phase != nil {
-		*l.Phase = r.phaseOut
+		*l.Phase = uint32(r.phaseOut)
 	}
 	if r.faulted {
 		f := r.first

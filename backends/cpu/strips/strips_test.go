@@ -5,7 +5,6 @@ import (
 	"math"
 	"runtime/debug"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -111,8 +110,8 @@ func TestCancel(t *testing.T) {
 	for _, n := range []int{1, 5000000} {
 		kept = nil
 		l := flat(n, 1, view(isa.U32, make([]uint32, n)))
-		l.Cancel = new(atomic.Bool)
-		time.AfterFunc(5*time.Millisecond, func() { l.Cancel.Store(true) })
+		l.Record = new(backends.Record)
+		time.AfterFunc(5*time.Millisecond, l.Record.Stop)
 		if err := k.Run(l, workers.New(2)); !errors.Is(err, backends.ErrCancelled) {
 			t.Errorf("%d lanes: %v", n, err)
 		}

@@ -1,9 +1,10 @@
-package core
+package call
 
 import (
 	"fmt"
 	"math"
 
+	"github.com/hologram-project/hologram/core/status"
 	"github.com/hologram-project/hologram/isa"
 )
 
@@ -39,39 +40,39 @@ func (s Scalar) String() string {
 func (s Scalar) Cell(t isa.Type) (uint64, error) {
 	if s.Type == t {
 		if s.Bits&^t.Mask() != 0 {
-			return 0, Errorf(Invalid, "0x%x has more bits than %v", s.Bits, t)
+			return 0, status.Errorf(status.Invalid, "0x%x has more bits than %v", s.Bits, t)
 		}
 		return s.Bits, nil
 	}
 	switch s.Type {
 	case isa.I64, isa.U64, isa.F64:
 	default:
-		return 0, Errorf(BadType, "expected %v, got a value of type %v", t, s.Type)
+		return 0, status.Errorf(status.BadType, "expected %v, got a value of type %v", t, s.Type)
 	}
 	from := s.Type
 	if from == isa.F64 && t.Integer() {
 		f := math.Float64frombits(s.Bits)
 		switch {
 		case f != math.Trunc(f): // NaN too
-			return 0, Errorf(BadType, "expected %v, got %v", t, f)
+			return 0, status.Errorf(status.BadType, "expected %v, got %v", t, f)
 		case f >= -1<<63 && f < 1<<63:
 			from, s.Bits = isa.I64, uint64(int64(f))
 		case f >= 0 && f < 1<<64:
 			from, s.Bits = isa.U64, uint64(f)
 		default:
-			return 0, Errorf(Invalid, "%v is out of range of %v", f, t)
+			return 0, status.Errorf(status.Invalid, "%v is out of range of %v", f, t)
 		}
 	}
-	cell := convert(t, from, s.Bits)
+	cell := Convert(t, from, s.Bits)
 	if t.Integer() {
 		if lo := int64(s.Bits); from == isa.I64 && lo < 0 && !t.Signed() || !fits(t, from, s.Bits) {
-			return 0, Errorf(Invalid, "%v is out of range of %v", Scalar{from, s.Bits}, t)
+			return 0, status.Errorf(status.Invalid, "%v is out of range of %v", Scalar{from, s.Bits}, t)
 		}
 		return cell, nil
 	}
-	given := math.Float64frombits(convert(isa.F64, from, s.Bits))
-	if back := math.Float64frombits(convert(isa.F64, t, cell)); math.IsInf(back, 0) && !math.IsInf(given, 0) {
-		return 0, Errorf(Invalid, "%v is out of range of %v", s, t)
+	given := math.Float64frombits(Convert(isa.F64, from, s.Bits))
+	if back := math.Float64frombits(Convert(isa.F64, t, cell)); math.IsInf(back, 0) && !math.IsInf(given, 0) {
+		return 0, status.Errorf(status.Invalid, "%v is out of range of %v", s, t)
 	}
 	return cell, nil
 }
@@ -88,8 +89,8 @@ func fits(t, from isa.Type, bits uint64) bool {
 	return t.Signed() && int64(bits) >= -1<<(t.Bits()-1)
 }
 
-// convert is the table's own CVT.
-func convert(t, from isa.Type, bits uint64) uint64 {
+// Convert is the table's own CVT.
+func Convert(t, from isa.Type, bits uint64) uint64 {
 	row, _ := isa.Lookup(isa.CVT)
 	cell, _ := row.Eval(isa.Form{Type: t, From: from}, bits, 0, 0)
 	return cell

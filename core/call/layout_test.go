@@ -1,4 +1,4 @@
-package core
+package call
 
 import (
 	"math"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/core/status"
 	"github.com/hologram-project/hologram/isa"
 )
 
@@ -34,7 +35,7 @@ func randomView(r *rand.Rand) backends.View {
 		}
 	}
 	if r.IntN(3) == 0 {
-		packed(&v)
+		Pack(&v)
 		v.Bytes = 0
 	}
 	return v
@@ -45,10 +46,10 @@ func TestLayoutsAgainstEnumeration(t *testing.T) {
 	for range 20000 {
 		v := randomView(r)
 		at := places(&v)
-		if n := numel(&v); n != int64(len(at)) {
+		if n := Numel(&v); n != int64(len(at)) {
 			t.Fatalf("%+v: %d elements, expected %d", v, n, len(at))
 		}
-		lo, hi, ok := extent(&v)
+		lo, hi, ok := Extent(&v)
 		if len(at) == 0 {
 			if lo != hi {
 				t.Fatalf("%+v: empty, extent [%d, %d)", v, lo, hi)
@@ -60,7 +61,7 @@ func TestLayoutsAgainstEnumeration(t *testing.T) {
 		for i, p := range at {
 			contiguous = contiguous && p == at[0]+4*int64(i)
 		}
-		if isContiguous(&v) != contiguous {
+		if Contiguous(&v) != contiguous {
 			t.Fatalf("%+v: contiguous %v, expected %v", v, !contiguous, contiguous)
 		}
 		unique := slices.Clone(at)
@@ -102,7 +103,7 @@ func TestExtentOverflow(t *testing.T) {
 		{Type: isa.F64, Rank: 1, Shape: [8]int64{2}, Stride: [8]int64{math.MinInt64}},
 		{Type: isa.F64, Rank: 2, Shape: [8]int64{1 << 30, 1 << 30}, Stride: [8]int64{1 << 30, 1 << 29}},
 	} {
-		if _, _, ok := extent(&v); ok {
+		if _, _, ok := Extent(&v); ok {
 			t.Errorf("extent of %+v did not overflow", v)
 		}
 	}
@@ -152,7 +153,7 @@ func TestBroadcast(t *testing.T) {
 	} {
 		v := backends.View{Type: isa.F32, Rank: len(c.from)}
 		copy(v.Shape[:], c.from)
-		packed(&v)
+		Pack(&v)
 		if broadcastTo(&v, c.to) != c.ok {
 			t.Errorf("broadcast of %v to %v is not %v", c.from, c.to, c.ok)
 		}
@@ -172,8 +173,8 @@ func TestBroadcast(t *testing.T) {
 
 func TestTexts(t *testing.T) {
 	for got, want := range map[string]string{
-		shapeText([]int64{3, 4}): "(3, 4)", shapeText([]int64{5}): "(5,)", shapeText(nil): "()",
-		sizeText(5): "5 bytes", sizeText(1536): "1.5 KiB", sizeText(1 << 40): "1 TiB",
+		ShapeText([]int64{3, 4}): "(3, 4)", ShapeText([]int64{5}): "(5,)", ShapeText(nil): "()",
+		status.Size(5): "5 bytes", status.Size(1536): "1.5 KiB", status.Size(1 << 40): "1 TiB",
 	} {
 		if got != want {
 			t.Errorf("got %q, expected %q", got, want)

@@ -1,4 +1,4 @@
-package core
+package call
 
 import (
 	"fmt"
@@ -6,14 +6,16 @@ import (
 	"strings"
 
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/core/memory"
+	"github.com/hologram-project/hologram/core/status"
 	"github.com/hologram-project/hologram/isa"
 )
 
 // A layout is a backends.View: where element 0 is, and shape and strides in
 // elements. The functions here are all that core knows of strides.
 
-// packed gives v the strides of contiguous row-major memory.
-func packed(v *backends.View) {
+// Pack gives v the strides of contiguous row-major memory.
+func Pack(v *backends.View) {
 	stride := int64(1)
 	for i := v.Rank - 1; i >= 0; i-- {
 		v.Stride[i] = stride
@@ -22,8 +24,8 @@ func packed(v *backends.View) {
 	v.Bytes = stride * int64(v.Type.Size())
 }
 
-// elements returns the number of elements of v, and whether it is at most limit.
-func elements(shape []int64, limit int64) (int64, bool) {
+// Elements returns the number of elements of v, and whether it is at most limit.
+func Elements(shape []int64, limit int64) (int64, bool) {
 	for _, d := range shape {
 		if d == 0 {
 			return 0, true
@@ -40,8 +42,8 @@ func elements(shape []int64, limit int64) (int64, bool) {
 	return n, true
 }
 
-// numel returns the number of elements of a layout that is known to be sound.
-func numel(v *backends.View) int64 {
+// Numel returns the number of elements of a layout that is known to be sound.
+func Numel(v *backends.View) int64 {
 	n := int64(1)
 	for _, d := range v.Shape[:v.Rank] {
 		n *= d
@@ -49,8 +51,8 @@ func numel(v *backends.View) int64 {
 	return n
 }
 
-// isContiguous reports whether v's elements lie one after the other, row-major.
-func isContiguous(v *backends.View) bool {
+// Contiguous reports whether v's elements lie one after the other, row-major.
+func Contiguous(v *backends.View) bool {
 	stride := int64(1)
 	for i := v.Rank - 1; i >= 0; i-- {
 		if v.Shape[i] == 0 {
@@ -66,9 +68,9 @@ func isContiguous(v *backends.View) bool {
 	return true
 }
 
-// extent returns the bytes from v's address that its elements reach, as the
+// Extent returns the bytes from v's address that its elements reach, as the
 // half-open interval [lo, hi); ok is false if they overflow.
-func extent(v *backends.View) (lo, hi int64, ok bool) {
+func Extent(v *backends.View) (lo, hi int64, ok bool) {
 	for _, d := range v.Shape[:v.Rank] {
 		if d == 0 {
 			return 0, 0, true
@@ -137,8 +139,8 @@ func abs(x int64) int64 {
 	return x
 }
 
-// sameView reports whether a and b see the same elements in the same order.
-func sameView(a, b *backends.View) bool {
+// SameView reports whether a and b see the same elements in the same order.
+func SameView(a, b *backends.View) bool {
 	if a.Addr != b.Addr || a.Type != b.Type || a.Rank != b.Rank {
 		return false
 	}
@@ -154,8 +156,8 @@ func sameView(a, b *backends.View) bool {
 // such as the even and the odd elements of an array, are told apart by the
 // greatest common divisor of their strides.
 func overlap(a, b *backends.View) bool {
-	alo, ahi, _ := extent(a)
-	blo, bhi, _ := extent(b)
+	alo, ahi, _ := Extent(a)
+	blo, bhi, _ := Extent(b)
 	if alo == ahi || blo == bhi {
 		return false
 	}
@@ -278,8 +280,8 @@ func collapse(views []backends.View, shape *[isa.MaxRank]int64, rank int) int {
 	return out
 }
 
-// shapeText writes a shape as Python would: (3, 4), (5,), ().
-func shapeText(shape []int64) string {
+// ShapeText writes a shape as Python would: (3, 4), (5,), ().
+func ShapeText(shape []int64) string {
 	parts := make([]string, len(shape))
 	for i, d := range shape {
 		parts[i] = fmt.Sprint(d)
@@ -290,16 +292,53 @@ func shapeText(shape []int64) string {
 	return "(" + strings.Join(parts, ", ") + ")"
 }
 
-// sizeText writes a number of bytes for people.
-func sizeText(n int64) string {
-	const units = "KMGTPE"
-	if n < 1<<10 {
-		return fmt.Sprintf("%d bytes", n)
+// ViewOf checks a layout: a shape and strides in elements; nil strides are row-major.
+func ViewOf(what string, addr uintptr, t isa.Type, shape, stride []int64) (*backends.View, error) {
+	if !t.Numeric() {
+		return nil, status.Errorf(status.BadType, "%s: dtype code %d names no type", what, t)
 	}
-	unit, f := -1, float64(n)
-	for f >= 1<<10 && unit < len(units)-1 {
-		f /= 1 << 10
-		unit++
+	if len(shape) > isa.MaxRank {
+		return nil, status.Errorf(status.Invalid, "%s: shape %s has %d dimensions; at most %d", what, ShapeText(shape), len(shape), isa.MaxRank)
 	}
-	return fmt.Sprintf("%.4g %ciB", f, units[unit])
+	for _, d := range shape {
+		if d < 0 {
+			return nil, status.Errorf(status.Invalid, "%s: shape %s has a negative dimension", what, ShapeText(shape))
+		}
+	}
+	if _, ok := Elements(shape, memory.MaxBytes/8); !ok {
+		return nil, status.Errorf(status.Invalid, "%s: shape %s has more elements than any memory", what, ShapeText(shape))
+	}
+	v := &backends.View{Addr: addr, Type: t, Rank: len(shape)}
+	copy(v.Shape[:], shape)
+	if stride == nil {
+		Pack(v)
+	} else if len(stride) != len(shape) {
+		return nil, status.Errorf(status.Invalid, "%s: %d strides for %d dimensions", what, len(stride), len(shape))
+	}
+	copy(v.Stride[:], stride)
+	if lo, hi, ok := Extent(v); !ok || addr != 0 && (int64(addr)+lo < 0 || int64(addr)+hi < 0) {
+		return nil, status.Errorf(status.Invalid, "%s: shape %s with strides %s reaches beyond any memory", what, ShapeText(shape), ShapeText(stride))
+	}
+	return v, nil
+}
+
+// CheckView checks a layout that came as a whole.
+func CheckView(v *backends.View) error {
+	if v.Rank < 0 || v.Rank > isa.MaxRank {
+		return status.Errorf(status.Invalid, "the array has %d dimensions; at most %d", v.Rank, isa.MaxRank)
+	}
+	if !v.Type.Numeric() {
+		return status.Errorf(status.BadType, "dtype code %d names no type", v.Type)
+	}
+	for _, d := range v.Shape[:v.Rank] {
+		if d < 0 {
+			return status.Errorf(status.Invalid, "shape %s has a negative dimension", ShapeText(v.Shape[:v.Rank]))
+		}
+	}
+	lo, hi, ok := Extent(v)
+	if _, few := Elements(v.Shape[:v.Rank], memory.MaxBytes/8); !ok || !few || int64(v.Addr)+lo < 0 || int64(v.Addr)+hi < 0 {
+		return status.Errorf(status.Invalid, "shape %s with strides %s reaches beyond any memory",
+			ShapeText(v.Shape[:v.Rank]), ShapeText(v.Stride[:v.Rank]))
+	}
+	return nil
 }

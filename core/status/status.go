@@ -1,4 +1,6 @@
-package core
+// Package status is the errors of core and its rooms: each has a code, which is
+// the status that the C ABI returns, and a message for the person who meets it.
+package status
 
 import (
 	"errors"
@@ -26,21 +28,22 @@ const (
 	Unavailable Code = 10 // a backend is not there, or cannot do what was asked
 	Forked      Code = 11 // the process is a child of the one that loaded the library
 	Internal    Code = 12 // a defect of Hologram
+	Busy        Code = 13 // the call would have to wait, and was asked not to; nothing has happened
 )
 
-// Error is what every function of this package returns for what went wrong.
+// Error is what every function of core returns for what went wrong.
 type Error struct {
 	Code  Code
 	Msg   string
 	Fault *Fault // of Faulted
-	cause error
+	Cause error
 }
 
 // Error returns the message: which argument, which value, what was expected.
 func (e *Error) Error() string { return e.Msg }
 
 // Unwrap returns the backend's or the assembler's own error, if there is one.
-func (e *Error) Unwrap() error { return e.cause }
+func (e *Error) Unwrap() error { return e.Cause }
 
 // Fault says what a lane of a launch did.
 type Fault struct {
@@ -51,8 +54,8 @@ type Fault struct {
 	Lane    uint64 // one of the lanes, by its global number
 }
 
-// CodeOf returns the kind of err: OK for nil, Internal for an error that this
-// package did not make.
+// CodeOf returns the kind of err: OK for nil, Internal for an error that core
+// did not make.
 func CodeOf(err error) Code {
 	if err == nil {
 		return OK
@@ -70,11 +73,11 @@ func CodeOf(err error) Code {
 // Errorf makes an Error of the given kind; what %w stands for is its cause.
 func Errorf(code Code, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
-	return &Error{Code: code, Msg: err.Error(), cause: errors.Unwrap(err)}
+	return &Error{Code: code, Msg: err.Error(), Cause: errors.Unwrap(err)}
 }
 
-// fromBackend turns what a backend returned for the thing named what into an Error.
-func fromBackend(what string, err error) error {
+// FromBackend turns what a backend returned for the thing named what into an Error.
+func FromBackend(what string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -98,3 +101,31 @@ type quiet struct{ error }
 
 func (quiet) Error() string   { return "" }
 func (q quiet) Unwrap() error { return q.error }
+
+// Within puts what was called before an error's message.
+func Within(what string, err error) error {
+	e, ok := err.(*Error)
+	if !ok {
+		return err
+	}
+	named := *e
+	named.Msg = what + ": " + e.Msg
+	return &named
+}
+
+// ErrBusy is the outcome of a call that would have had to wait.
+var ErrBusy = &Error{Code: Busy, Msg: "the call would have to wait"}
+
+// Size writes a number of bytes for people.
+func Size(n int64) string {
+	const units = "KMGTPE"
+	if n < 1<<10 {
+		return fmt.Sprintf("%d bytes", n)
+	}
+	unit, f := -1, float64(n)
+	for f >= 1<<10 && unit < len(units)-1 {
+		f /= 1 << 10
+		unit++
+	}
+	return fmt.Sprintf("%.4g %ciB", f, units[unit])
+}
