@@ -26,6 +26,7 @@ const (
 	Unavailable Code = 10 // a backend is not there, or cannot do what was asked
 	Forked      Code = 11 // the process is a child of the one that loaded the library
 	Internal    Code = 12 // a defect of Hologram
+	Busy        Code = 13 // a call that must not wait would have to; nothing has happened
 )
 
 // Error is what every function of this package returns for what went wrong.
