@@ -136,7 +136,7 @@ check_c_header() {
   eval "$cxx -std=c++11 -Wall -Wextra -Werror -pedantic -Icapi -c '$STEP_TMP/header.cc' -o '$STEP_TMP/header.o'"
   for source in capi/ctest/*.c; do
     echo "$source"
-    eval "$cc -std=c11 -Wall -Wextra -Werror -pedantic -Icapi '$source' -o '$STEP_TMP/program' \
+    eval "$cc -std=c11 -Wall -Wextra -Werror -pedantic -pthread -Icapi '$source' -o '$STEP_TMP/program' \
       -Lpython/hologram -lhologram -Wl,-rpath,'$PWD/python/hologram'"
     "$STEP_TMP/program"
   done

@@ -21,7 +21,7 @@ func go_buffer_allocate(executor C.hologram_executor, length C.int64_t, dtype, f
 	if buffer_out == nil {
 		return null(what, "buffer_out")
 	}
-	ex, err := lookup[*core.Executor](handle(executor), kindExecutor, what)
+	ex, err := executorOf(executor, what)
 	if err != nil {
 		return fail(err)
 	}
@@ -44,7 +44,7 @@ func go_buffer_allocate_boundary(executor C.hologram_executor, class_index, widt
 	if buffer_out == nil {
 		return null(what, "buffer_out")
 	}
-	ex, err := lookup[*core.Executor](handle(executor), kindExecutor, what)
+	ex, err := executorOf(executor, what)
 	if err != nil {
 		return fail(err)
 	}
@@ -69,7 +69,7 @@ func go_buffer_wrap(executor C.hologram_executor, data unsafe.Pointer, dtype, ra
 	if buffer_out == nil {
 		return null(what, "buffer_out")
 	}
-	ex, err := lookup[*core.Executor](handle(executor), kindExecutor, what)
+	ex, err := executorOf(executor, what)
 	if err != nil {
 		return fail(err)
 	}
@@ -153,25 +153,28 @@ func go_buffer_describe(buffer C.hologram_buffer, info_out *C.hologram_buffer_in
 	}
 	v := b.Layout()
 	size := int64(v.Type.Size())
-	*info_out = C.hologram_buffer_info{
+	made := C.hologram_buffer_info{
 		data: *(*unsafe.Pointer)(unsafe.Pointer(&v.Addr)), length: C.int64_t(b.Len()), bytes: C.int64_t(b.Len() * size),
 		dtype: C.int32_t(v.Type), element_size: C.int32_t(size), rank: C.int32_t(v.Rank),
 		contiguous: flag(b.Contiguous()), read_only: flag(b.ReadOnly()), class_index: C.int32_t(b.Class()),
 		host_visible: flag(b.Executor().Device().Info.HostVisible), freed: flag(b.Freed()),
 	}
 	for i := range core.MaxRank {
-		info_out.shape[i], info_out.strides[i] = C.int64_t(v.Shape[i]), C.int64_t(v.Stride[i])
+		made.shape[i], made.strides[i] = C.int64_t(v.Shape[i]), C.int64_t(v.Stride[i])
 	}
-	return C.HOLOGRAM_OK
+	return answer(what, "info_out", info_out, made)
 }
 
 // go_buffer_read copies bytes of a contiguous buffer, from byte offset on, to
 // the host. It waits for the work before it.
 //
 //export go_buffer_read
-func go_buffer_read(buffer C.hologram_buffer, offset, bytes C.int64_t, data_out unsafe.Pointer) (status C.int32_t) {
+func go_buffer_read(buffer C.hologram_buffer, offset, bytes C.int64_t, data_out unsafe.Pointer, event_out *C.hologram_event) (status C.int32_t) {
 	defer guard(&status)
 	const what = "buffer_read"
+	if event_out == nil {
+		return null(what, "event_out")
+	}
 	b, err := lookup[*core.Buffer](handle(buffer), kindBuffer, what)
 	if err != nil {
 		return fail(err)
@@ -179,16 +182,20 @@ func go_buffer_read(buffer C.hologram_buffer, offset, bytes C.int64_t, data_out 
 	if data_out == nil && bytes != 0 {
 		return null(what, "data_out")
 	}
-	return settle(b.Read(uintptr(data_out), int64(offset), int64(bytes)))
+	ev, err := b.Read(uintptr(data_out), int64(offset), int64(bytes))
+	return settle(ev, err, event_out)
 }
 
 // go_buffer_write copies bytes from the host to a contiguous buffer, from byte
 // offset on.
 //
 //export go_buffer_write
-func go_buffer_write(buffer C.hologram_buffer, offset, bytes C.int64_t, data unsafe.Pointer) (status C.int32_t) {
+func go_buffer_write(buffer C.hologram_buffer, offset, bytes C.int64_t, data unsafe.Pointer, event_out *C.hologram_event) (status C.int32_t) {
 	defer guard(&status)
 	const what = "buffer_write"
+	if event_out == nil {
+		return null(what, "event_out")
+	}
 	b, err := lookup[*core.Buffer](handle(buffer), kindBuffer, what)
 	if err != nil {
 		return fail(err)
@@ -196,15 +203,19 @@ func go_buffer_write(buffer C.hologram_buffer, offset, bytes C.int64_t, data uns
 	if data == nil && bytes != 0 {
 		return null(what, "data")
 	}
-	return settle(b.Write(uintptr(data), int64(offset), int64(bytes)))
+	ev, err := b.Write(uintptr(data), int64(offset), int64(bytes))
+	return settle(ev, err, event_out)
 }
 
 // go_buffer_fill sets every element of a buffer.
 //
 //export go_buffer_fill
-func go_buffer_fill(buffer C.hologram_buffer, value *C.hologram_scalar) (status C.int32_t) {
+func go_buffer_fill(buffer C.hologram_buffer, value *C.hologram_scalar, event_out *C.hologram_event) (status C.int32_t) {
 	defer guard(&status)
 	const what = "buffer_fill"
+	if event_out == nil {
+		return null(what, "event_out")
+	}
 	if value == nil {
 		return null(what, "value")
 	}
@@ -212,15 +223,19 @@ func go_buffer_fill(buffer C.hologram_buffer, value *C.hologram_scalar) (status 
 	if err != nil {
 		return fail(err)
 	}
-	return settle(b.Fill(scalar(*value)))
+	ev, err := b.Fill(scalar(*value))
+	return settle(ev, err, event_out)
 }
 
 // go_buffer_copy copies all elements of source to destination, which has as
 // many and the same dtype; they may be on different devices.
 //
 //export go_buffer_copy
-func go_buffer_copy(destination, source C.hologram_buffer) (status C.int32_t) {
+func go_buffer_copy(destination, source C.hologram_buffer, event_out *C.hologram_event) (status C.int32_t) {
 	defer guard(&status)
+	if event_out == nil {
+		return null("buffer_copy", "event_out")
+	}
 	to, err := lookup[*core.Buffer](handle(destination), kindBuffer, "buffer_copy: destination")
 	if err != nil {
 		return fail(err)
@@ -229,7 +244,8 @@ func go_buffer_copy(destination, source C.hologram_buffer) (status C.int32_t) {
 	if err != nil {
 		return fail(err)
 	}
-	return settle(to.CopyFrom(from))
+	ev, err := to.CopyFrom(from)
+	return settle(ev, err, event_out)
 }
 
 // go_buffer_lease keeps a buffer's memory alive, even if the buffer is freed,

@@ -27,7 +27,7 @@ import (
 //go:generate go run ./genheader
 
 // abiVersion changes whenever a caller compiled against an older hologram.h would break.
-const abiVersion = 1
+const abiVersion = 2
 
 // grace is how long a call waits for work before it returns HOLOGRAM_PENDING.
 const grace = 5 * time.Millisecond
@@ -55,8 +55,9 @@ func guard(status *C.int32_t) {
 	}
 }
 
-// settle returns the outcome of work, or HOLOGRAM_PENDING if it takes long.
-func settle(ev *core.Event, err error) C.int32_t {
+// settle returns the outcome of work, or HOLOGRAM_PENDING with its event if it
+// takes long.
+func settle(ev *core.Event, err error, event_out *C.hologram_event) C.int32_t {
 	if ev == nil {
 		return fail(err)
 	}
@@ -67,8 +68,20 @@ func settle(ev *core.Event, err error) C.int32_t {
 	if err != nil {
 		return fail(ev.Wait(math.MaxInt64)) // nobody could wait for it
 	}
-	C.hologram_support_pending(C.uint64_t(h))
+	*event_out = C.hologram_event(h)
 	return C.HOLOGRAM_PENDING
+}
+
+// answer fills a caller's structure, which has the size that its first field
+// tells: at least that of version 2 of the ABI, in which it is all of T.
+func answer[T any](what, name string, out *T, made T) C.int32_t {
+	size := (*C.uint32_t)(unsafe.Pointer(out))
+	if uintptr(*size) < unsafe.Sizeof(made) {
+		return fail(core.Errorf(core.Invalid, "%s: %s->size is %d; expected %d or more", what, name, *size, unsafe.Sizeof(made)))
+	}
+	*out = made
+	*size = C.uint32_t(unsafe.Sizeof(made))
+	return C.HOLOGRAM_OK
 }
 
 // adopt gives a fresh object a handle.

@@ -94,7 +94,7 @@ func go_buffer_from_dlpack(executor C.hologram_executor, managed unsafe.Pointer,
 	if buffer_out == nil {
 		return null(what, "buffer_out")
 	}
-	ex, err := lookup[*core.Executor](handle(executor), kindExecutor, what)
+	ex, err := executorOf(executor, what)
 	if err != nil {
 		return fail(err)
 	}

@@ -4,13 +4,39 @@ package main
 import "C"
 
 import (
+	"sync"
 	"unsafe"
 
 	"github.com/hologram-project/hologram/core"
 )
 
+// standard is the default executor, which handle 0 means wherever an executor is
+// asked for, but to free it. It is made on "auto" at first use, and never freed.
+var standard struct {
+	sync.Mutex
+	ex *core.Executor
+}
+
+// executorOf returns the executor of a handle.
+func executorOf(h C.hologram_executor, what string) (*core.Executor, error) {
+	if h != 0 {
+		return lookup[*core.Executor](handle(h), kindExecutor, what)
+	}
+	standard.Lock()
+	defer standard.Unlock()
+	if standard.ex == nil {
+		ex, err := core.NewExecutor("auto")
+		if err != nil {
+			return nil, err
+		}
+		standard.ex = ex
+	}
+	return standard.ex, nil
+}
+
 // go_executor_new opens an executor on a backend: "cpu", "interp", "cuda",
-// "metal", or "auto" for the first of metal, cuda and cpu that is there.
+// "metal", or "auto" for the first of metal, cuda and cpu that is there. Without
+// one, executor 0, a default that is made on "auto" at first use, does too.
 //
 //export go_executor_new
 func go_executor_new(backend *C.char, executor_out *C.hologram_executor) (status C.int32_t) {
@@ -50,51 +76,59 @@ func go_executor_describe(executor C.hologram_executor, info_out *C.hologram_exe
 	if info_out == nil {
 		return null(what, "info_out")
 	}
-	ex, err := lookup[*core.Executor](handle(executor), kindExecutor, what)
+	ex, err := executorOf(executor, what)
 	if err != nil {
 		return fail(err)
 	}
 	d := ex.Device()
-	*info_out = C.hologram_executor_info{
+	made := C.hologram_executor_info{
 		host_visible: flag(d.Info.HostVisible),
 		asynchronous: flag(d.Info.Asynchronous),
 		threads:      C.int32_t(d.Threads()),
 		used:         C.int64_t(ex.Used()),
 		quota:        C.int64_t(ex.Quota()),
 	}
-	put(info_out.backend[:], d.Name)
-	put(info_out.device[:], d.Info.Name)
-	return C.HOLOGRAM_OK
+	put(made.backend[:], d.Name)
+	put(made.device[:], d.Info.Name)
+	return answer(what, "info_out", info_out, made)
 }
 
 // go_executor_synchronize waits for all work of the executor. Its status is
 // the first error of launches whose outcome nobody has seen.
 //
 //export go_executor_synchronize
-func go_executor_synchronize(executor C.hologram_executor) (status C.int32_t) {
+func go_executor_synchronize(executor C.hologram_executor, event_out *C.hologram_event) (status C.int32_t) {
 	defer guard(&status)
-	ex, err := lookup[*core.Executor](handle(executor), kindExecutor, "executor_synchronize")
+	if event_out == nil {
+		return null("executor_synchronize", "event_out")
+	}
+	ex, err := executorOf(executor, "executor_synchronize")
 	if err != nil {
 		return fail(err)
 	}
-	return settle(ex.Synchronize())
+	ev, err := ex.Synchronize()
+	return settle(ev, err, event_out)
 }
 
 // go_executor_phase gives the phase of the executor's stream, 0 … 767, after
 // the work queued so far; *phase_out is set when that is done.
 //
 //export go_executor_phase
-func go_executor_phase(executor C.hologram_executor, phase_out *C.int32_t) (status C.int32_t) {
+func go_executor_phase(executor C.hologram_executor, phase_out *C.int32_t, event_out *C.hologram_event) (status C.int32_t) {
 	defer guard(&status)
 	const what = "executor_phase"
 	if phase_out == nil {
 		return null(what, "phase_out")
 	}
-	ex, err := lookup[*core.Executor](handle(executor), kindExecutor, what)
+	if event_out == nil {
+		return null(what, "event_out")
+	}
+	ex, err := executorOf(executor, what)
 	if err != nil {
 		return fail(err)
 	}
-	return settle(ex.Phase((*int32)(unsafe.Pointer(phase_out))))
+	ev, err := ex.Phase((*int32)(unsafe.Pointer(phase_out)))
+	return settle(ev, err, event_out)
 }
 
 // go_executor_set_quota bounds the bytes that the executor's buffers may take; 0 lifts the bound.
@@ -102,7 +136,7 @@ func go_executor_phase(executor C.hologram_executor, phase_out *C.int32_t) (stat
 //export go_executor_set_quota
 func go_executor_set_quota(executor C.hologram_executor, bytes C.int64_t) (status C.int32_t) {
 	defer guard(&status)
-	ex, err := lookup[*core.Executor](handle(executor), kindExecutor, "executor_set_quota")
+	ex, err := executorOf(executor, "executor_set_quota")
 	if err != nil {
 		return fail(err)
 	}
@@ -115,7 +149,7 @@ func go_executor_set_quota(executor C.hologram_executor, bytes C.int64_t) (statu
 //export go_executor_set_memory_limit
 func go_executor_set_memory_limit(executor C.hologram_executor, bytes C.int64_t) (status C.int32_t) {
 	defer guard(&status)
-	ex, err := lookup[*core.Executor](handle(executor), kindExecutor, "executor_set_memory_limit")
+	ex, err := executorOf(executor, "executor_set_memory_limit")
 	if err != nil {
 		return fail(err)
 	}
@@ -132,7 +166,7 @@ func go_executor_trim(executor C.hologram_executor, bytes_out *C.int64_t) (statu
 	if bytes_out == nil {
 		return null(what, "bytes_out")
 	}
-	ex, err := lookup[*core.Executor](handle(executor), kindExecutor, what)
+	ex, err := executorOf(executor, what)
 	if err != nil {
 		return fail(err)
 	}
@@ -149,16 +183,15 @@ func go_executor_memory_stats(executor C.hologram_executor, stats_out *C.hologra
 	if stats_out == nil {
 		return null(what, "stats_out")
 	}
-	ex, err := lookup[*core.Executor](handle(executor), kindExecutor, what)
+	ex, err := executorOf(executor, what)
 	if err != nil {
 		return fail(err)
 	}
 	s := ex.Device().MemoryStats()
-	*stats_out = C.hologram_memory_stats{
+	return answer(what, "stats_out", stats_out, C.hologram_memory_stats{
 		in_use: C.int64_t(s.InUse), cached: C.int64_t(s.Cached), reserved: C.int64_t(s.Reserved), peak: C.int64_t(s.Peak),
 		limit: C.int64_t(s.Limit), allocations: C.int64_t(s.Allocations), reused: C.int64_t(s.Reused),
-	}
-	return C.HOLOGRAM_OK
+	})
 }
 
 // go_executor_kernel_stats describes the kernel cache of the executor's device.
@@ -170,14 +203,13 @@ func go_executor_kernel_stats(executor C.hologram_executor, stats_out *C.hologra
 	if stats_out == nil {
 		return null(what, "stats_out")
 	}
-	ex, err := lookup[*core.Executor](handle(executor), kindExecutor, what)
+	ex, err := executorOf(executor, what)
 	if err != nil {
 		return fail(err)
 	}
 	s := ex.Device().KernelStats()
-	*stats_out = C.hologram_kernel_stats{
+	return answer(what, "stats_out", stats_out, C.hologram_kernel_stats{
 		entries: C.int64_t(s.Entries), limit: C.int64_t(s.Limit), hits: C.int64_t(s.Hits), misses: C.int64_t(s.Misses),
 		evictions: C.int64_t(s.Evictions),
-	}
-	return C.HOLOGRAM_OK
+	})
 }

@@ -53,14 +53,14 @@ int32_t hologram_executor_describe(hologram_executor executor, hologram_executor
   return go_executor_describe(executor, info_out);
 }
 
-int32_t hologram_executor_synchronize(hologram_executor executor) {
+int32_t hologram_executor_synchronize(hologram_executor executor, hologram_event *event_out) {
   if (hologram_support_forked()) return HOLOGRAM_FORKED;
-  return go_executor_synchronize(executor);
+  return go_executor_synchronize(executor, event_out);
 }
 
-int32_t hologram_executor_phase(hologram_executor executor, int32_t *phase_out) {
+int32_t hologram_executor_phase(hologram_executor executor, int32_t *phase_out, hologram_event *event_out) {
   if (hologram_support_forked()) return HOLOGRAM_FORKED;
-  return go_executor_phase(executor, phase_out);
+  return go_executor_phase(executor, phase_out, event_out);
 }
 
 int32_t hologram_executor_set_quota(hologram_executor executor, int64_t bytes) {
@@ -123,24 +123,26 @@ int32_t hologram_buffer_describe(hologram_buffer buffer, hologram_buffer_info *i
   return go_buffer_describe(buffer, info_out);
 }
 
-int32_t hologram_buffer_read(hologram_buffer buffer, int64_t offset, int64_t bytes, void *data_out) {
+int32_t hologram_buffer_read(hologram_buffer buffer, int64_t offset, int64_t bytes, void *data_out,
+    hologram_event *event_out) {
   if (hologram_support_forked()) return HOLOGRAM_FORKED;
-  return go_buffer_read(buffer, offset, bytes, data_out);
+  return go_buffer_read(buffer, offset, bytes, data_out, event_out);
 }
 
-int32_t hologram_buffer_write(hologram_buffer buffer, int64_t offset, int64_t bytes, const void *data) {
+int32_t hologram_buffer_write(hologram_buffer buffer, int64_t offset, int64_t bytes, const void *data,
+    hologram_event *event_out) {
   if (hologram_support_forked()) return HOLOGRAM_FORKED;
-  return go_buffer_write(buffer, offset, bytes, (void *)data);
+  return go_buffer_write(buffer, offset, bytes, (void *)data, event_out);
 }
 
-int32_t hologram_buffer_fill(hologram_buffer buffer, const hologram_scalar *value) {
+int32_t hologram_buffer_fill(hologram_buffer buffer, const hologram_scalar *value, hologram_event *event_out) {
   if (hologram_support_forked()) return HOLOGRAM_FORKED;
-  return go_buffer_fill(buffer, (hologram_scalar *)value);
+  return go_buffer_fill(buffer, (hologram_scalar *)value, event_out);
 }
 
-int32_t hologram_buffer_copy(hologram_buffer destination, hologram_buffer source) {
+int32_t hologram_buffer_copy(hologram_buffer destination, hologram_buffer source, hologram_event *event_out) {
   if (hologram_support_forked()) return HOLOGRAM_FORKED;
-  return go_buffer_copy(destination, source);
+  return go_buffer_copy(destination, source, event_out);
 }
 
 int32_t hologram_buffer_lease(hologram_buffer buffer, hologram_lease *lease_out) {
@@ -205,31 +207,20 @@ int32_t hologram_program_text(hologram_program program, int32_t which, char *tex
   return go_program_text(program, which, text_out, capacity, size_out);
 }
 
-int32_t hologram_launch(hologram_executor executor, hologram_program program, const hologram_launch_args *args) {
+int32_t hologram_call(hologram_executor executor, const hologram_call_args *args, hologram_event *event_out) {
   if (hologram_support_forked()) return HOLOGRAM_FORKED;
-  return go_launch(executor, program, (hologram_launch_args *)args);
+  return go_call(executor, (hologram_call_args *)args, event_out);
 }
 
-int32_t hologram_op_id(const char *name, int32_t *op_out) {
+int32_t hologram_ops(char *text_out, size_t capacity, size_t *size_out) {
   if (hologram_support_forked()) return HOLOGRAM_FORKED;
-  return go_op_id((char *)name, op_out);
+  return go_ops(text_out, capacity, size_out);
 }
 
-int32_t hologram_op_name(int32_t op, char *text_out, size_t capacity, size_t *size_out) {
+int32_t hologram_trace(hologram_executor executor, const hologram_call_args *args, uint64_t lane,
+    hologram_line line, void *context, hologram_event *event_out) {
   if (hologram_support_forked()) return HOLOGRAM_FORKED;
-  return go_op_name(op, text_out, capacity, size_out);
-}
-
-int32_t hologram_op(hologram_executor executor, int32_t op, const hologram_buffer *operands, int32_t num_operands,
-    const hologram_scalar *scalars, int32_t num_scalars, const int64_t *dims, int32_t num_dims) {
-  if (hologram_support_forked()) return HOLOGRAM_FORKED;
-  return go_op(executor, op, (hologram_buffer *)operands, num_operands, (hologram_scalar *)scalars, num_scalars, (int64_t *)dims, num_dims);
-}
-
-int32_t hologram_op_call(hologram_executor executor, int32_t op, hologram_buffer a, hologram_buffer b,
-    hologram_buffer c, hologram_buffer d) {
-  if (hologram_support_forked()) return HOLOGRAM_FORKED;
-  return go_op_call(executor, op, a, b, c, d);
+  return go_trace(executor, (hologram_call_args *)args, lane, line, context, event_out);
 }
 
 int32_t hologram_event_wait(hologram_event event, int32_t milliseconds) {
@@ -245,10 +236,4 @@ int32_t hologram_event_cancel(hologram_event event) {
 int32_t hologram_event_free(hologram_event event) {
   if (hologram_support_forked()) return HOLOGRAM_FORKED;
   return go_event_free(event);
-}
-
-int32_t hologram_trace(hologram_executor executor, hologram_program program, const hologram_launch_args *args,
-    uint64_t lane, hologram_line line, void *context) {
-  if (hologram_support_forked()) return HOLOGRAM_FORKED;
-  return go_trace(executor, program, (hologram_launch_args *)args, lane, line, context);
 }

@@ -2,7 +2,10 @@
 
    Every function returns a status, HOLOGRAM_OK if all is well, unless its comment says otherwise. Results come through
    pointers whose names end in _out; they are written only then. Everything may be called from any thread. The text of
-   the last error is kept for the thread that met it. */
+   the last error is kept for the thread that met it.
+
+   A function with a parameter event_out may return HOLOGRAM_PENDING: its work goes on, and *event_out is an event to
+   wait for with hologram_event_wait, and to free with hologram_event_free. */
 #ifndef HOLOGRAM_H
 #define HOLOGRAM_H
 
@@ -24,7 +27,7 @@ extern "C" {
 /* Status codes. Everything but HOLOGRAM_OK and HOLOGRAM_PENDING is an error, of which hologram_last_error tells more. */
 enum {
   HOLOGRAM_OK = 0,
-  HOLOGRAM_PENDING = 1,       /* the work goes on: take hologram_pending's event and wait for it */
+  HOLOGRAM_PENDING = 1,       /* the work goes on: wait for the event that the call gave, then free it */
   HOLOGRAM_INVALID = 2,       /* an argument has a value that cannot be */
   HOLOGRAM_BAD_TYPE = 3,      /* an argument has the wrong dtype or kind */
   HOLOGRAM_BAD_HANDLE = 4,    /* a handle is null, freed, forged or of another kind */
@@ -35,7 +38,8 @@ enum {
   HOLOGRAM_CANCELLED = 9,     /* a launch was cancelled before its end */
   HOLOGRAM_UNAVAILABLE = 10,  /* a backend is not there, or cannot do what was asked */
   HOLOGRAM_FORKED = 11,       /* this process is a fork's child: only an exec'd one can use the library */
-  HOLOGRAM_INTERNAL = 12      /* a defect of Hologram */
+  HOLOGRAM_INTERNAL = 12,     /* a defect of Hologram */
+  HOLOGRAM_BUSY = 13          /* with HOLOGRAM_TRY: the call would have to wait; nothing has happened; call without it */
 };
 
 /* Element types. */
@@ -65,14 +69,16 @@ enum {
 
 enum {
   HOLOGRAM_MAX_RANK = 8,     /* dimensions of a view or an index space */
-  HOLOGRAM_NUM_CLASSES = 96, /* length of launch_args' residue */
+  HOLOGRAM_NUM_CLASSES = 96, /* length of call_args' residue */
   HOLOGRAM_MAX_NAME = 255    /* bytes of a name in a program, without the final NUL */
 };
 
-/* Flags of hologram_buffer_allocate and hologram_buffer_wrap. */
+/* Flags. */
 enum {
-  HOLOGRAM_UNINITIALIZED = 1, /* allocate: do not zero the memory */
-  HOLOGRAM_READ_ONLY = 2      /* wrap: refuse the buffer as an output */
+  HOLOGRAM_UNINITIALIZED = 1, /* buffer_allocate: do not zero the memory */
+  HOLOGRAM_READ_ONLY = 2,     /* buffer_wrap, operand: refuse the memory as an output */
+  HOLOGRAM_BOOL = 4,          /* operand: its u8 are bools, of which an operation must make no others than 0 and 1 */
+  HOLOGRAM_TRY = 8            /* call: return HOLOGRAM_BUSY rather than wait for anything */
 };
 
 /* What hologram_program_text gives. */
@@ -82,6 +88,9 @@ enum {
   HOLOGRAM_TEXT_CANONICAL = 2,   /* a readable dump of the canonical form */
   HOLOGRAM_TEXT_NAME = 3         /* the program's name */
 };
+
+/* Structures of which a caller has or gets one start with size, their own in bytes, which the caller sets: a later
+   library knows by it how much of the structure there is. */
 
 /* Objects are handles; 0 is none. A handle that was freed is told from all later ones. */
 typedef uint64_t hologram_executor;
@@ -105,6 +114,7 @@ typedef struct hologram_scalar {
 
 /* The place and kind of a fault. line is 1-based, 0 where the program has no text. */
 typedef struct hologram_fault {
+  uint32_t size;
   int32_t kind;
   int32_t instruction;
   int32_t line;
@@ -113,6 +123,7 @@ typedef struct hologram_fault {
 
 /* A backend as "hologram info" shows it. reason says why it is not available. */
 typedef struct hologram_backend_info {
+  uint32_t size;
   char name[32];
   char device[128];
   char reason[512];
@@ -125,6 +136,7 @@ typedef struct hologram_backend_info {
 
 /* An executor. used and quota are the bytes of its buffers and their bound (0: none). */
 typedef struct hologram_executor_info {
+  uint32_t size;
   char backend[32];
   char device[128];
   int32_t host_visible;
@@ -136,6 +148,7 @@ typedef struct hologram_executor_info {
 
 /* The memory of an executor's device, in bytes, and the number of allocations. */
 typedef struct hologram_memory_stats {
+  uint32_t size;
   int64_t in_use;
   int64_t cached;
   int64_t reserved;
@@ -147,6 +160,7 @@ typedef struct hologram_memory_stats {
 
 /* The cache of compiled kernels of an executor's device. */
 typedef struct hologram_kernel_stats {
+  uint32_t size;
   int64_t entries;
   int64_t limit;
   int64_t hits;
@@ -157,6 +171,7 @@ typedef struct hologram_kernel_stats {
 /* A buffer. data is the address of element 0 in the device's memory; strides are in elements; class_index is -1
    unless the buffer is on the boundary pool. */
 typedef struct hologram_buffer_info {
+  uint32_t size;
   void *data;
   int64_t length;
   int64_t bytes;
@@ -174,6 +189,7 @@ typedef struct hologram_buffer_info {
 
 /* A program. block is the block shape that it demands, zeros for any; residue says whether it uses RES_ACCUM. */
 typedef struct hologram_program_info {
+  uint32_t size;
   int32_t slots;
   int32_t params;
   int32_t instructions;
@@ -185,6 +201,7 @@ typedef struct hologram_program_info {
 
 /* A slot or a parameter of a program. The last four are a slot's: how the program uses it. */
 typedef struct hologram_operand_info {
+  uint32_t size;
   char name[HOLOGRAM_MAX_NAME + 1];
   int32_t dtype;
   int32_t reads;
@@ -193,23 +210,53 @@ typedef struct hologram_operand_info {
   int32_t bytes;
 } hologram_operand_info;
 
-/* What a program is launched with. slots has a buffer for each slot, 0 for the boundary slot meaning the executor's
-   boundary pool; params a number for each parameter, in the program's order. grid and block may be zeros: a block then
-   is the program's own or (256, 1, 1), and the grid covers the index space. The index space is shape, or if rank is 0
-   what the slots accessed by [index] broadcast to. fuel is the steps a lane may take, 0 for no limit. residue, which
-   may be NULL, receives 96 sums. What the pointers lead to stays as it is until the launch is done. */
-typedef struct hologram_launch_args {
-  const hologram_buffer *slots;
-  const hologram_scalar *params;
-  const int64_t *shape;
-  uint64_t *residue;
-  int32_t num_slots;
-  int32_t num_params;
+/* An array of a call: a buffer of ours, whose other fields but HOLOGRAM_BOOL are then not looked at, or memory of
+   others: data is the address of element 0, strides are in elements, and device_type and device_id are DLPack's
+   (1, 0: the host's). Neither, which is buffer 0 and rank -1, stands for a boundary slot that is not bound. */
+typedef struct hologram_operand {
+  hologram_buffer buffer;
+  void *data;
+  int32_t dtype;
   int32_t rank;
+  int32_t flags;
+  int32_t device_type;
+  int32_t device_id;
+  int64_t shape[HOLOGRAM_MAX_RANK];
+  int64_t strides[HOLOGRAM_MAX_RANK];
+} hologram_operand;
+
+/* A call of operation number op, or if op is -1 a launch of program.
+
+   operands are the operation's, in order, or one for each slot; scalars the operation's numbers, or one for each
+   parameter. dims are the operation's sizes (of an elementwise one n or nothing), or the index space: without it, which
+   num_dims -1 says, it is what the operands accessed by [index] broadcast to. grid and block, of a launch, may be zeros:
+   a block then is the program's own or (256, 1, 1), and the grid covers the index space. fuel is the steps that a lane
+   may take, 0 for no limit. residue, which may be NULL, receives 96 sums.
+
+   stream is that on which the memory of others is ready, as its platform numbers it; 0 for none. deleter is called once
+   with context, from any thread, when nobody uses the memory of others any more, if the call returned HOLOGRAM_OK or
+   HOLOGRAM_PENDING. Without it that memory must last until the call, or its event, is done, so that an asynchronous
+   device waits. What the other pointers lead to is read before the call returns, but for residue, which stays as it
+   is until the work is done. */
+typedef struct hologram_call_args {
+  uint32_t size;
+  int32_t op;
+  hologram_program program;
+  const hologram_operand *operands;
+  const hologram_scalar *scalars;
+  const int64_t *dims;
+  int32_t num_operands;
+  int32_t num_scalars;
+  int32_t num_dims;
+  int32_t flags;
   uint32_t grid[3];
   uint32_t block[3];
   uint64_t fuel;
-} hologram_launch_args;
+  uint64_t *residue;
+  uint64_t stream;
+  hologram_deleter deleter;
+  void *context;
+} hologram_call_args;
 
 /* ---- errors ---- */
 
@@ -217,12 +264,8 @@ typedef struct hologram_launch_args {
    most capacity are written to text_out; no NUL is added. */
 HOLOGRAM_API int32_t hologram_last_error(char *text_out, size_t capacity, size_t *size_out);
 
-/* The fault behind the thread's last error, if that was HOLOGRAM_FAULT; else zeros. */
+/* The fault behind the thread's last error, if that was HOLOGRAM_FAULT; else zeros but for size. */
 HOLOGRAM_API int32_t hologram_last_fault(hologram_fault *fault_out);
-
-/* The event of the thread's last call that returned HOLOGRAM_PENDING, which is to be waited for with
-   hologram_event_wait and freed with hologram_event_free; 0 if it was taken already. */
-HOLOGRAM_API int32_t hologram_pending(hologram_event *event_out);
 
 /* ---- library ---- */
 
@@ -241,8 +284,9 @@ HOLOGRAM_API int32_t hologram_num_threads(int32_t *threads_out);
 /* hologram_backend describes backend number index; HOLOGRAM_INVALID past the last. */
 HOLOGRAM_API int32_t hologram_backend(int32_t index, hologram_backend_info *info_out);
 
-/* hologram_clear_all frees every object that has a handle, executors last. Every handle given out so far is freed
-   after it. */
+/* hologram_clear_all frees every object that has a handle; work under way is cancelled as hologram_executor_free
+   does it, that of the default executor too. Every handle given out so far is freed after it, whatever the status,
+   which is the first error of work whose outcome nobody has seen. */
 HOLOGRAM_API int32_t hologram_clear_all(void);
 
 /* hologram_object_count tells how many objects have a handle. */
@@ -251,7 +295,8 @@ HOLOGRAM_API int32_t hologram_object_count(int64_t *count_out);
 /* ---- executor ---- */
 
 /* hologram_executor_new opens an executor on a backend: "cpu", "interp", "cuda", "metal", or "auto" for the first
-   of metal, cuda and cpu that is there. */
+   of metal, cuda and cpu that is there. Without one, executor 0, a default that is made on "auto" at first use,
+   does too. */
 HOLOGRAM_API int32_t hologram_executor_new(const char *backend, hologram_executor *executor_out);
 
 /* hologram_executor_free frees the executor's buffers and ends it. Calls under way that returned HOLOGRAM_PENDING
@@ -264,11 +309,11 @@ HOLOGRAM_API int32_t hologram_executor_describe(hologram_executor executor, holo
 
 /* hologram_executor_synchronize waits for all work of the executor. Its status is the first error of launches whose
    outcome nobody has seen. */
-HOLOGRAM_API int32_t hologram_executor_synchronize(hologram_executor executor);
+HOLOGRAM_API int32_t hologram_executor_synchronize(hologram_executor executor, hologram_event *event_out);
 
 /* hologram_executor_phase gives the phase of the executor's stream, 0 … 767, after the work queued so far;
    *phase_out is set when that is done. */
-HOLOGRAM_API int32_t hologram_executor_phase(hologram_executor executor, int32_t *phase_out);
+HOLOGRAM_API int32_t hologram_executor_phase(hologram_executor executor, int32_t *phase_out, hologram_event *event_out);
 
 /* hologram_executor_set_quota bounds the bytes that the executor's buffers may take; 0 lifts the bound. */
 HOLOGRAM_API int32_t hologram_executor_set_quota(hologram_executor executor, int64_t bytes);
@@ -317,17 +362,19 @@ HOLOGRAM_API int32_t hologram_buffer_describe(hologram_buffer buffer, hologram_b
 
 /* hologram_buffer_read copies bytes of a contiguous buffer, from byte offset on, to the host. It waits for the work
    before it. */
-HOLOGRAM_API int32_t hologram_buffer_read(hologram_buffer buffer, int64_t offset, int64_t bytes, void *data_out);
+HOLOGRAM_API int32_t hologram_buffer_read(hologram_buffer buffer, int64_t offset, int64_t bytes, void *data_out,
+    hologram_event *event_out);
 
 /* hologram_buffer_write copies bytes from the host to a contiguous buffer, from byte offset on. */
-HOLOGRAM_API int32_t hologram_buffer_write(hologram_buffer buffer, int64_t offset, int64_t bytes, const void *data);
+HOLOGRAM_API int32_t hologram_buffer_write(hologram_buffer buffer, int64_t offset, int64_t bytes, const void *data,
+    hologram_event *event_out);
 
 /* hologram_buffer_fill sets every element of a buffer. */
-HOLOGRAM_API int32_t hologram_buffer_fill(hologram_buffer buffer, const hologram_scalar *value);
+HOLOGRAM_API int32_t hologram_buffer_fill(hologram_buffer buffer, const hologram_scalar *value, hologram_event *event_out);
 
 /* hologram_buffer_copy copies all elements of source to destination, which has as many and the same dtype; they may
    be on different devices. */
-HOLOGRAM_API int32_t hologram_buffer_copy(hologram_buffer destination, hologram_buffer source);
+HOLOGRAM_API int32_t hologram_buffer_copy(hologram_buffer destination, hologram_buffer source, hologram_event *event_out);
 
 /* hologram_buffer_lease keeps a buffer's memory alive, even if the buffer is freed, until the lease is. On an
    asynchronous device, synchronize before looking at it. */
@@ -377,29 +424,30 @@ HOLOGRAM_API int32_t hologram_program_param(hologram_program program, int32_t in
 HOLOGRAM_API int32_t hologram_program_text(hologram_program program, int32_t which, char *text_out, size_t capacity,
     size_t *size_out);
 
-/* ---- launch ---- */
+/* ---- call ---- */
 
-/* hologram_launch runs a program. It returns when the launch is done, or queued on an asynchronous device, whose
-   errors come with the next call that waits; or with HOLOGRAM_PENDING if it takes more than some milliseconds. */
-HOLOGRAM_API int32_t hologram_launch(hologram_executor executor, hologram_program program, const hologram_launch_args *args);
+/* hologram_call runs an operation of the library or launches a program. It returns when the work is done, or queued
+   on an asynchronous device, whose errors come with the next call that waits; or with HOLOGRAM_PENDING if it takes
+   more than some milliseconds; or with HOLOGRAM_TRY HOLOGRAM_BUSY at once if it would take more than some
+   microseconds. executor 0 is the default executor. */
+HOLOGRAM_API int32_t hologram_call(hologram_executor executor, const hologram_call_args *args, hologram_event *event_out);
 
-/* hologram_op_id gives the number of an operation of the library, such as "vector_add". It stays the same in all
-   versions. */
-HOLOGRAM_API int32_t hologram_op_id(const char *name, int32_t *op_out);
+/* hologram_ops describes the operations of the library in JSON: a list of objects with number, name and doc;
+   operands, each with name, reads and writes; scalars, each with name, wide (of the accumulator's type rather than
+   the elements') and default, null for none; the names of dims, which are flags if they begin with trans_; types;
+   elementwise; and scalar_result, whether element 0 of the last operand is the result. Numbers stay the same in all
+   versions. size_out receives the text's size in bytes, of which at most capacity are written to text_out; no NUL
+   is added. */
+HOLOGRAM_API int32_t hologram_ops(char *text_out, size_t capacity, size_t *size_out);
 
-/* hologram_op_name gives the name of operation number op, as hologram_program_text does; HOLOGRAM_INVALID past the
-   last. */
-HOLOGRAM_API int32_t hologram_op_name(int32_t op, char *text_out, size_t capacity, size_t *size_out);
+/* hologram_trace makes a launch on the interpreter, in memory that must be the host's, and calls line with context
+   for each instruction that one lane runs: its text, and what its operands hold. line is called from another thread
+   until the launch is done, and may use the executor; the call returns HOLOGRAM_PENDING if that takes more than
+   some milliseconds. */
+HOLOGRAM_API int32_t hologram_trace(hologram_executor executor, const hologram_call_args *args, uint64_t lane,
+    hologram_line line, void *context, hologram_event *event_out);
 
-/* hologram_op runs an operation of the library. operands are its arrays, inputs and outputs in order; scalars its
-   numbers; dims its sizes by the names in the operation's description: for an elementwise operation n or nothing. */
-HOLOGRAM_API int32_t hologram_op(hologram_executor executor, int32_t op, const hologram_buffer *operands, int32_t num_operands,
-    const hologram_scalar *scalars, int32_t num_scalars, const int64_t *dims, int32_t num_dims);
-
-/* hologram_op_call is hologram_op for the common case, cheap to call: up to four operands (0 past the last), and
-   neither numbers nor sizes. */
-HOLOGRAM_API int32_t hologram_op_call(hologram_executor executor, int32_t op, hologram_buffer a, hologram_buffer b,
-    hologram_buffer c, hologram_buffer d);
+/* ---- event ---- */
 
 /* hologram_event_wait waits for work up to milliseconds (0: only looks), and gives its outcome, or HOLOGRAM_PENDING
    if it still goes on. */
@@ -410,13 +458,6 @@ HOLOGRAM_API int32_t hologram_event_cancel(hologram_event event);
 
 /* hologram_event_free frees an event. Its work goes on. */
 HOLOGRAM_API int32_t hologram_event_free(hologram_event event);
-
-/* hologram_trace runs a launch on the interpreter, in memory that must be the host's, and calls line with context
-   for each instruction that one lane runs: its text, and what its operands hold. line is called from another thread
-   until the launch is done, and may use the executor; the call returns HOLOGRAM_PENDING if that takes more than
-   some milliseconds. */
-HOLOGRAM_API int32_t hologram_trace(hologram_executor executor, hologram_program program, const hologram_launch_args *args,
-    uint64_t lane, hologram_line line, void *context);
 
 #ifdef __cplusplus
 }

@@ -4,6 +4,9 @@ package main
 import "C"
 
 import (
+	"sync"
+	"sync/atomic"
+
 	"github.com/hologram-project/hologram/core"
 )
 
@@ -58,27 +61,50 @@ func go_backend(index C.int32_t, info_out *C.hologram_backend_info) (status C.in
 		return fail(core.Errorf(core.Invalid, "%s: index is %d; there are %d backends", what, index, len(names)))
 	}
 	b := core.DescribeBackend(names[index])
-	*info_out = C.hologram_backend_info{
+	made := C.hologram_backend_info{
 		available: flag(b.Available), host_visible: flag(b.Device.HostVisible), asynchronous: flag(b.Device.Asynchronous),
 		threads: C.int32_t(b.Device.Threads), memory_bytes: C.int64_t(b.Device.MemoryBytes),
 	}
-	put(info_out.name[:], b.Name)
-	put(info_out.device[:], b.Device.Name)
-	put(info_out.reason[:], b.Reason)
-	return C.HOLOGRAM_OK
+	put(made.name[:], b.Name)
+	put(made.device[:], b.Device.Name)
+	put(made.reason[:], b.Reason)
+	return answer(what, "info_out", info_out, made)
 }
 
-// go_clear_all frees every object that has a handle, executors last. Every
-// handle given out so far is freed after it.
+// go_clear_all frees every object that has a handle; work under way is cancelled
+// as go_executor_free does it, that of the default executor too. Every handle
+// given out so far is freed after it, whatever the status, which is the first
+// error of work whose outcome nobody has seen.
 //
 //export go_clear_all
 func go_clear_all() (status C.int32_t) {
 	defer guard(&status)
-	for _, k := range []kind{kindEvent, kindLease, kindBuffer, kindProgram, kindExecutor} {
+	for _, h := range all(kindEvent) {
+		if ev, err := unregister[*core.Event](h, kindEvent, "clear_all"); err == nil {
+			ev.Cancel()
+		}
+	}
+	// Executors come before buffers, which wait for the work on what they wrap,
+	// and all at once, since one may work on another's buffers.
+	var group sync.WaitGroup
+	var first atomic.Pointer[error]
+	for _, h := range all(kindExecutor) {
+		ex, err := unregister[*core.Executor](h, kindExecutor, "clear_all")
+		if err != nil {
+			continue // freed by another thread meanwhile
+		}
+		group.Go(func() {
+			if err := ex.Close(); err != nil {
+				first.CompareAndSwap(nil, &err)
+			}
+		})
+	}
+	group.Wait()
+	for _, k := range []kind{kindLease, kindBuffer, kindProgram} {
 		for _, h := range all(k) {
 			object, err := unregister[any](h, k, "clear_all")
 			if err != nil {
-				continue // freed by another thread meanwhile
+				continue
 			}
 			switch o := object.(type) {
 			case *core.Lease:
@@ -87,12 +113,11 @@ func go_clear_all() (status C.int32_t) {
 				o.Free()
 			case *core.Program:
 				o.Close()
-			case *core.Executor:
-				if err := o.Close(); err != nil {
-					return fail(err)
-				}
 			}
 		}
+	}
+	if err := first.Load(); err != nil {
+		return fail(*err)
 	}
 	return C.HOLOGRAM_OK
 }

@@ -80,17 +80,17 @@ func go_program_describe(program C.hologram_program, info_out *C.hologram_progra
 		return fail(err)
 	}
 	src := p.Source()
-	*info_out = C.hologram_program_info{
+	made := C.hologram_program_info{
 		slots: C.int32_t(len(src.Slots)), params: C.int32_t(len(src.Params)), instructions: C.int32_t(len(src.Insts)),
 		residue: flag(p.Residue()), shared_bytes: C.int64_t(src.Shared),
 	}
 	for i, d := range src.Block {
-		info_out.block[i] = C.uint32_t(d)
+		made.block[i] = C.uint32_t(d)
 	}
 	for i, b := range hash {
-		info_out.hash[i] = C.uint8_t(b)
+		made.hash[i] = C.uint8_t(b)
 	}
-	return C.HOLOGRAM_OK
+	return answer(what, "info_out", info_out, made)
 }
 
 // go_program_slot describes slot number index of a program.
@@ -111,9 +111,9 @@ func go_program_slot(program C.hologram_program, index C.int32_t, slot_out *C.ho
 		return fail(core.Errorf(core.Invalid, "%s: index is %d; the program has %d slots", what, index, len(slots)))
 	}
 	use := p.Verified().Slots[index]
-	*slot_out = operand(slots[index].Name, slots[index].Type)
-	slot_out.reads, slot_out.writes, slot_out.indexed, slot_out.bytes = flag(use.Reads), flag(use.Writes), flag(use.Indexed), flag(use.Bytes)
-	return C.HOLOGRAM_OK
+	made := operand(slots[index].Name, slots[index].Type)
+	made.reads, made.writes, made.indexed, made.bytes = flag(use.Reads), flag(use.Writes), flag(use.Indexed), flag(use.Bytes)
+	return answer(what, "slot_out", slot_out, made)
 }
 
 // go_program_param describes parameter number index of a program.
@@ -133,8 +133,7 @@ func go_program_param(program C.hologram_program, index C.int32_t, param_out *C.
 	if index < 0 || int(index) >= len(params) {
 		return fail(core.Errorf(core.Invalid, "%s: index is %d; the program has %d parameters", what, index, len(params)))
 	}
-	*param_out = operand(params[index].Name, params[index].Type)
-	return C.HOLOGRAM_OK
+	return answer(what, "param_out", param_out, operand(params[index].Name, params[index].Type))
 }
 
 func operand(name string, t core.Type) C.hologram_operand_info {

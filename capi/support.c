@@ -12,7 +12,6 @@ typedef struct {
   size_t size;
   char text[8192];
   hologram_fault fault;
-  uint64_t pending;
 } state;
 
 static _Thread_local state *mine;
@@ -25,9 +24,16 @@ static pthread_key_t key;
 
 static void in_child(void) { forked = 1; }
 
+/* Another destructor of the thread may come later and call the library, which then makes a new state; the C library
+   calls this for it too. */
+static void at_end(void *of_thread) {
+  free(of_thread);
+  mine = NULL;
+}
+
 __attribute__((constructor)) static void at_load(void) {
   pthread_atfork(NULL, NULL, in_child);
-  pthread_key_create(&key, free);
+  pthread_key_create(&key, at_end);
 }
 #endif
 
@@ -62,11 +68,9 @@ void hologram_support_error(char *text, size_t size) {
 }
 
 void hologram_support_fault(int32_t kind, int32_t instruction, int32_t line, uint64_t lane) {
-  hologram_fault fault = {kind, instruction, line, lane};
+  hologram_fault fault = {sizeof fault, kind, instruction, line, lane};
   last()->fault = fault;
 }
-
-void hologram_support_pending(uint64_t event) { last()->pending = event; }
 
 void hologram_support_delete(hologram_deleter deleter, void *context) { deleter(context); }
 
@@ -80,14 +84,8 @@ HOLOGRAM_API int32_t hologram_last_error(char *text_out, size_t capacity, size_t
 }
 
 HOLOGRAM_API int32_t hologram_last_fault(hologram_fault *fault_out) {
-  if (!fault_out) return HOLOGRAM_INVALID;
+  if (!fault_out || fault_out->size < sizeof *fault_out) return HOLOGRAM_INVALID;
   *fault_out = last()->fault;
-  return HOLOGRAM_OK;
-}
-
-HOLOGRAM_API int32_t hologram_pending(hologram_event *event_out) {
-  if (!event_out) return HOLOGRAM_INVALID;
-  *event_out = last()->pending;
-  last()->pending = 0;
+  fault_out->size = sizeof *fault_out;
   return HOLOGRAM_OK;
 }

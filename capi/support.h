@@ -16,9 +16,6 @@ void hologram_support_error(char *text, size_t size);
 /* Keeps a fault beside the last error. */
 void hologram_support_fault(int32_t kind, int32_t instruction, int32_t line, uint64_t lane);
 
-/* Keeps the event of the call that is about to return HOLOGRAM_PENDING. */
-void hologram_support_pending(uint64_t event);
-
 /* Calls a deleter. */
 void hologram_support_delete(hologram_deleter deleter, void *context);
 

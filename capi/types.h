@@ -1,7 +1,7 @@
 /* Status codes. Everything but HOLOGRAM_OK and HOLOGRAM_PENDING is an error, of which hologram_last_error tells more. */
 enum {
   HOLOGRAM_OK = 0,
-  HOLOGRAM_PENDING = 1,       /* the work goes on: take hologram_pending's event and wait for it */
+  HOLOGRAM_PENDING = 1,       /* the work goes on: wait for the event that the call gave, then free it */
   HOLOGRAM_INVALID = 2,       /* an argument has a value that cannot be */
   HOLOGRAM_BAD_TYPE = 3,      /* an argument has the wrong dtype or kind */
   HOLOGRAM_BAD_HANDLE = 4,    /* a handle is null, freed, forged or of another kind */
@@ -12,7 +12,8 @@ enum {
   HOLOGRAM_CANCELLED = 9,     /* a launch was cancelled before its end */
   HOLOGRAM_UNAVAILABLE = 10,  /* a backend is not there, or cannot do what was asked */
   HOLOGRAM_FORKED = 11,       /* this process is a fork's child: only an exec'd one can use the library */
-  HOLOGRAM_INTERNAL = 12      /* a defect of Hologram */
+  HOLOGRAM_INTERNAL = 12,     /* a defect of Hologram */
+  HOLOGRAM_BUSY = 13          /* with HOLOGRAM_TRY: the call would have to wait; nothing has happened; call without it */
 };
 
 /* Element types. */
@@ -42,14 +43,16 @@ enum {
 
 enum {
   HOLOGRAM_MAX_RANK = 8,     /* dimensions of a view or an index space */
-  HOLOGRAM_NUM_CLASSES = 96, /* length of launch_args' residue */
+  HOLOGRAM_NUM_CLASSES = 96, /* length of call_args' residue */
   HOLOGRAM_MAX_NAME = 255    /* bytes of a name in a program, without the final NUL */
 };
 
-/* Flags of hologram_buffer_allocate and hologram_buffer_wrap. */
+/* Flags. */
 enum {
-  HOLOGRAM_UNINITIALIZED = 1, /* allocate: do not zero the memory */
-  HOLOGRAM_READ_ONLY = 2      /* wrap: refuse the buffer as an output */
+  HOLOGRAM_UNINITIALIZED = 1, /* buffer_allocate: do not zero the memory */
+  HOLOGRAM_READ_ONLY = 2,     /* buffer_wrap, operand: refuse the memory as an output */
+  HOLOGRAM_BOOL = 4,          /* operand: its u8 are bools, of which an operation must make no others than 0 and 1 */
+  HOLOGRAM_TRY = 8            /* call: return HOLOGRAM_BUSY rather than wait for anything */
 };
 
 /* What hologram_program_text gives. */
@@ -59,6 +62,9 @@ enum {
   HOLOGRAM_TEXT_CANONICAL = 2,   /* a readable dump of the canonical form */
   HOLOGRAM_TEXT_NAME = 3         /* the program's name */
 };
+
+/* Structures of which a caller has or gets one start with size, their own in bytes, which the caller sets: a later
+   library knows by it how much of the structure there is. */
 
 /* Objects are handles; 0 is none. A handle that was freed is told from all later ones. */
 typedef uint64_t hologram_executor;
@@ -82,6 +88,7 @@ typedef struct hologram_scalar {
 
 /* The place and kind of a fault. line is 1-based, 0 where the program has no text. */
 typedef struct hologram_fault {
+  uint32_t size;
   int32_t kind;
   int32_t instruction;
   int32_t line;
@@ -90,6 +97,7 @@ typedef struct hologram_fault {
 
 /* A backend as "hologram info" shows it. reason says why it is not available. */
 typedef struct hologram_backend_info {
+  uint32_t size;
   char name[32];
   char device[128];
   char reason[512];
@@ -102,6 +110,7 @@ typedef struct hologram_backend_info {
 
 /* An executor. used and quota are the bytes of its buffers and their bound (0: none). */
 typedef struct hologram_executor_info {
+  uint32_t size;
   char backend[32];
   char device[128];
   int32_t host_visible;
@@ -113,6 +122,7 @@ typedef struct hologram_executor_info {
 
 /* The memory of an executor's device, in bytes, and the number of allocations. */
 typedef struct hologram_memory_stats {
+  uint32_t size;
   int64_t in_use;
   int64_t cached;
   int64_t reserved;
@@ -124,6 +134,7 @@ typedef struct hologram_memory_stats {
 
 /* The cache of compiled kernels of an executor's device. */
 typedef struct hologram_kernel_stats {
+  uint32_t size;
   int64_t entries;
   int64_t limit;
   int64_t hits;
@@ -134,6 +145,7 @@ typedef struct hologram_kernel_stats {
 /* A buffer. data is the address of element 0 in the device's memory; strides are in elements; class_index is -1
    unless the buffer is on the boundary pool. */
 typedef struct hologram_buffer_info {
+  uint32_t size;
   void *data;
   int64_t length;
   int64_t bytes;
@@ -151,6 +163,7 @@ typedef struct hologram_buffer_info {
 
 /* A program. block is the block shape that it demands, zeros for any; residue says whether it uses RES_ACCUM. */
 typedef struct hologram_program_info {
+  uint32_t size;
   int32_t slots;
   int32_t params;
   int32_t instructions;
@@ -162,6 +175,7 @@ typedef struct hologram_program_info {
 
 /* A slot or a parameter of a program. The last four are a slot's: how the program uses it. */
 typedef struct hologram_operand_info {
+  uint32_t size;
   char name[HOLOGRAM_MAX_NAME + 1];
   int32_t dtype;
   int32_t reads;
@@ -170,20 +184,50 @@ typedef struct hologram_operand_info {
   int32_t bytes;
 } hologram_operand_info;
 
-/* What a program is launched with. slots has a buffer for each slot, 0 for the boundary slot meaning the executor's
-   boundary pool; params a number for each parameter, in the program's order. grid and block may be zeros: a block then
-   is the program's own or (256, 1, 1), and the grid covers the index space. The index space is shape, or if rank is 0
-   what the slots accessed by [index] broadcast to. fuel is the steps a lane may take, 0 for no limit. residue, which
-   may be NULL, receives 96 sums. What the pointers lead to stays as it is until the launch is done. */
-typedef struct hologram_launch_args {
-  const hologram_buffer *slots;
-  const hologram_scalar *params;
-  const int64_t *shape;
-  uint64_t *residue;
-  int32_t num_slots;
-  int32_t num_params;
+/* An array of a call: a buffer of ours, whose other fields but HOLOGRAM_BOOL are then not looked at, or memory of
+   others: data is the address of element 0, strides are in elements, and device_type and device_id are DLPack's
+   (1, 0: the host's). Neither, which is buffer 0 and rank -1, stands for a boundary slot that is not bound. */
+typedef struct hologram_operand {
+  hologram_buffer buffer;
+  void *data;
+  int32_t dtype;
   int32_t rank;
+  int32_t flags;
+  int32_t device_type;
+  int32_t device_id;
+  int64_t shape[HOLOGRAM_MAX_RANK];
+  int64_t strides[HOLOGRAM_MAX_RANK];
+} hologram_operand;
+
+/* A call of operation number op, or if op is -1 a launch of program.
+
+   operands are the operation's, in order, or one for each slot; scalars the operation's numbers, or one for each
+   parameter. dims are the operation's sizes (of an elementwise one n or nothing), or the index space: without it, which
+   num_dims -1 says, it is what the operands accessed by [index] broadcast to. grid and block, of a launch, may be zeros:
+   a block then is the program's own or (256, 1, 1), and the grid covers the index space. fuel is the steps that a lane
+   may take, 0 for no limit. residue, which may be NULL, receives 96 sums.
+
+   stream is that on which the memory of others is ready, as its platform numbers it; 0 for none. deleter is called once
+   with context, from any thread, when nobody uses the memory of others any more, if the call returned HOLOGRAM_OK or
+   HOLOGRAM_PENDING. Without it that memory must last until the call, or its event, is done, so that an asynchronous
+   device waits. What the other pointers lead to is read before the call returns, but for residue, which stays as it
+   is until the work is done. */
+typedef struct hologram_call_args {
+  uint32_t size;
+  int32_t op;
+  hologram_program program;
+  const hologram_operand *operands;
+  const hologram_scalar *scalars;
+  const int64_t *dims;
+  int32_t num_operands;
+  int32_t num_scalars;
+  int32_t num_dims;
+  int32_t flags;
   uint32_t grid[3];
   uint32_t block[3];
   uint64_t fuel;
-} hologram_launch_args;
+  uint64_t *residue;
+  uint64_t stream;
+  hologram_deleter deleter;
+  void *context;
+} hologram_call_args;

@@ -312,3 +312,6 @@ func (ex *Executor) Op(name string, operands []*Buffer, scalars []Scalar, dims [
 	}
 	return ex.Call(c)
 }
+
+// OperandName names operand i of an operation in errors.
+func OperandName(op *Operation, i int) string { return (&call.Request{Op: op}).Name(i) }

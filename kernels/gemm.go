@@ -20,7 +20,7 @@ var Gemm = &Op{
 	Types: isa.SetNumeric,
 	Operands: []Operand{
 		{Name: "a", Reads: true}, {Name: "b", Reads: true}, {Name: "c", Reads: true, Writes: true}},
-	Scalars: []Scalar{{Name: "alpha", Wide: true}, {Name: "beta", Wide: true}},
+	Scalars: []Scalar{{Name: "alpha", Wide: true, Default: new(1.0)}, {Name: "beta", Wide: true, Default: new(0.0)}},
 	Dims:    []string{"m", "n", "k", "trans_a", "trans_b"},
 	extent:  func(d []int64) []int64 { return []int64{d[0] * d[2], d[2] * d[1], d[0] * d[1]} },
 	plan:    planGemm,

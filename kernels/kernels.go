@@ -49,10 +49,12 @@ type Operand struct {
 }
 
 // Scalar is a number argument. Wide means that it has the accumulator's type
-// (f32 for f16 and bf16) rather than the elements'.
+// (f32 for f16 and bf16) rather than the elements'. Default, if it is not nil, is
+// what bindings pass where their caller gives none.
 type Scalar struct {
-	Name string
-	Wide bool
+	Name    string
+	Wide    bool
+	Default *float64
 }
 
 // Type returns the type of the scalar's cell in a call on elements of type t.

@@ -14,7 +14,7 @@ var Matvec = &Op{
 	Types: isa.SetNumeric,
 	Operands: []Operand{
 		{Name: "a", Reads: true}, {Name: "x", Reads: true}, {Name: "y", Reads: true, Writes: true}},
-	Scalars: []Scalar{{Name: "alpha", Wide: true}, {Name: "beta", Wide: true}},
+	Scalars: []Scalar{{Name: "alpha", Wide: true, Default: new(1.0)}, {Name: "beta", Wide: true, Default: new(0.0)}},
 	Dims:    []string{"m", "n", "trans_a"},
 	extent:  func(d []int64) []int64 { return []int64{d[0] * d[1], d[1], d[0]} },
 	plan: func(t isa.Type, d []int64) (*Plan, error) {

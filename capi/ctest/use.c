@@ -3,6 +3,7 @@
 #include "hologram.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int failures;
@@ -16,20 +17,20 @@ static void show(const char *what, int32_t status) {
 }
 
 /* Waits for work that goes on. */
-static int32_t wait(int32_t status) {
-  hologram_event event;
+static int32_t finish(int32_t status, hologram_event event) {
   if (status != HOLOGRAM_PENDING) return status;
-  hologram_pending(&event);
   do status = hologram_event_wait(event, 100);
   while (status == HOLOGRAM_PENDING);
   hologram_event_free(event);
   return status;
 }
 
-#define TRY(call)                              \
-  do {                                         \
-    int32_t status_ = wait(call);              \
-    if (status_ != HOLOGRAM_OK) show(#call, status_); \
+#define TRY(call)                                             \
+  do {                                                        \
+    hologram_event event = 0;                                 \
+    int32_t status_ = call;                                   \
+    status_ = finish(status_, event);                         \
+    if (status_ != HOLOGRAM_OK) show(#call, status_);         \
   } while (0)
 
 #define EXPECT(condition)                                     \
@@ -63,96 +64,190 @@ static const char text[] =
     "  stg.f32 v, y[index]\n"
     "  exit\n";
 
+/* An operand that is a buffer, and one that is memory of our own. */
+static hologram_operand of(hologram_buffer buffer) {
+  hologram_operand o = {0};
+  o.buffer = buffer;
+  return o;
+}
+
+static hologram_operand floats(float *data, int64_t n) {
+  hologram_operand o = {0};
+  o.data = data;
+  o.dtype = HOLOGRAM_F32;
+  o.rank = 1;
+  o.device_type = 1;
+  o.shape[0] = n;
+  o.strides[0] = 1;
+  return o;
+}
+
+/* The number of an operation, from the descriptions. */
+static int32_t number_of(const char *name) {
+  static char text[1 << 16];
+  char wanted[64];
+  const char *at;
+  size_t size = 0;
+  TRY(hologram_ops(text, sizeof text - 1, &size));
+  EXPECT(size < sizeof text);
+  snprintf(wanted, sizeof wanted, "\"name\":\"%s\"", name);
+  at = strstr(text, wanted);
+  if (!at) return -1;
+  while (at > text && strncmp(at, "{\"number\":", 10) != 0) at--;
+  return (int32_t)strtol(at + 10, NULL, 10);
+}
+
 int main(void) {
   enum { N = 1000 };
   static float values[N], own[N];
   hologram_executor ex = 0;
-  hologram_buffer x = 0, y = 0, mine = 0, bound[2];
+  hologram_buffer x = 0, y = 0, mine = 0;
   hologram_program axpy = 0, wrong = 0;
   hologram_scalar alpha = {HOLOGRAM_F32, 0x40000000}, whole = {HOLOGRAM_I64, 3}; /* 2.0 and 3 */
-  hologram_launch_args args = {0};
+  hologram_operand operands[3];
+  hologram_call_args args = {0};
+  hologram_event event = 0;
   hologram_buffer_info info;
   hologram_program_info about;
   int64_t shape[1] = {N};
-  int32_t op = -1;
-  int i;
+  int32_t add, status;
+  int i, told = 0;
 
-  EXPECT(hologram_abi_version() == 1);
+  EXPECT(hologram_abi_version() == 2);
   TRY(hologram_executor_new("cpu", &ex));
   TRY(hologram_buffer_allocate(ex, N, HOLOGRAM_F32, 0, &x));
   TRY(hologram_buffer_allocate(ex, N, HOLOGRAM_F32, HOLOGRAM_UNINITIALIZED, &y));
   for (i = 0; i < N; i++) values[i] = (float)i;
-  TRY(hologram_buffer_write(x, 0, sizeof values, values));
-  TRY(hologram_buffer_fill(y, &whole));
+  TRY(hologram_buffer_write(x, 0, sizeof values, values, &event));
+  TRY(hologram_buffer_fill(y, &whole, &event));
 
   /* A program from text. */
   TRY(hologram_program_assemble("axpy.atlas", text, strlen(text), &axpy));
+  about.size = sizeof about;
   TRY(hologram_program_describe(axpy, &about));
-  EXPECT(about.slots == 2 && about.params == 1 && about.instructions == 6);
-  bound[0] = x;
-  bound[1] = y;
-  args.slots = bound;
-  args.num_slots = 2;
-  args.params = &alpha;
-  args.num_params = 1;
-  TRY(hologram_launch(ex, axpy, &args));
-  TRY(hologram_buffer_read(y, 0, sizeof values, values));
+  EXPECT(about.slots == 2 && about.params == 1 && about.instructions == 6 && about.size == sizeof about);
+  operands[0] = of(x);
+  operands[1] = of(y);
+  args.size = sizeof args;
+  args.op = -1;
+  args.program = axpy;
+  args.operands = operands;
+  args.num_operands = 2;
+  args.scalars = &alpha;
+  args.num_scalars = 1;
+  args.num_dims = -1;
+  TRY(hologram_call(ex, &args, &event));
+  TRY(hologram_buffer_read(y, 0, sizeof values, values, &event));
   for (i = 0; i < N; i++) EXPECT(values[i] == 2 * (float)i + 3);
 
-  /* Operations, one of them on memory of our own. */
+  /* Operations, on memory of our own: wrapped, and as it is. */
   TRY(hologram_buffer_wrap(ex, own, HOLOGRAM_F32, 1, shape, NULL, 0, deleter, &deleted, &mine));
-  TRY(hologram_op_id("vector_add", &op));
-  TRY(hologram_op_call(ex, op, x, y, mine, 0));
-  TRY(hologram_executor_synchronize(ex));
+  EXPECT((add = number_of("vector_add")) == 0);
+  args.op = add;
+  operands[2] = of(mine);
+  args.num_operands = 3;
+  args.num_scalars = 0;
+  TRY(hologram_call(ex, &args, &event));
+  TRY(hologram_executor_synchronize(ex, &event));
   for (i = 0; i < N; i++) EXPECT(own[i] == 3 * (float)i + 3);
+  info.size = sizeof info;
   TRY(hologram_buffer_describe(mine, &info));
   EXPECT(info.data == own && info.length == N && info.dtype == HOLOGRAM_F32 && info.class_index == -1);
   EXPECT(!deleted);
   TRY(hologram_buffer_free(mine));
   EXPECT(deleted);
-  TRY(hologram_op_id("scalar_mul", &op));
-  bound[0] = x;
-  bound[1] = y;
+  operands[0] = operands[2] = floats(own, N);
+  args.deleter = deleter;
+  args.context = &told;
+  args.flags = HOLOGRAM_TRY;
+  do status = hologram_call(ex, &args, &event);
+  while (status == HOLOGRAM_BUSY);
+  EXPECT(status == HOLOGRAM_OK && told);
+  for (i = 0; i < N; i++) EXPECT(own[i] == 5 * (float)i + 6);
+  told = 0;
+  operands[2] = floats(own + 1, N - 1);
+  EXPECT(hologram_call(ex, &args, &event) == HOLOGRAM_INVALID && contains("vector_add: c overlaps a"));
+  EXPECT(!told);
+  args.deleter = NULL;
+  args.flags = 0;
+  operands[2].rank = 9;
+  EXPECT(hologram_call(ex, &args, &event) == HOLOGRAM_INVALID && contains("vector_add: c has rank 9"));
+  operands[2] = floats(own, N);
+  operands[2].dtype = 13;
+  EXPECT(hologram_call(ex, &args, &event) == HOLOGRAM_BAD_TYPE && contains("dtype 13"));
+  operands[2] = floats(own, N);
+  operands[2].flags = HOLOGRAM_READ_ONLY;
+  EXPECT(hologram_call(ex, &args, &event) == HOLOGRAM_INVALID && contains("vector_add: c is written") && contains("read-only"));
+  args.op = number_of("scalar_mul");
+  operands[0] = of(x);
+  operands[1] = of(y);
+  args.num_operands = 2;
+  args.scalars = &whole;
+  args.num_scalars = 1;
   shape[0] = 10;
-  TRY(hologram_op(ex, op, bound, 2, &whole, 1, shape, 1));
-  TRY(hologram_buffer_read(y, 9 * sizeof(float), sizeof(float), values));
+  args.dims = shape;
+  args.num_dims = 1;
+  TRY(hologram_call(0, &args, &event)); /* the default executor */
+  TRY(hologram_executor_synchronize(0, &event));
+  TRY(hologram_buffer_read(y, 9 * sizeof(float), sizeof(float), values, &event));
   EXPECT(values[0] == 27);
 
   /* Errors say what is wrong. */
   EXPECT(hologram_buffer_free(mine) == HOLOGRAM_BAD_HANDLE && contains("freed"));
-  EXPECT(hologram_executor_synchronize(x) == HOLOGRAM_BAD_HANDLE && contains("a buffer; expected an executor"));
-  EXPECT(hologram_op_call(ex, 0, x, y, 12345, 0) == HOLOGRAM_BAD_HANDLE && contains("never given out"));
-  EXPECT(hologram_op_id("vector_frobnicate", &op) == HOLOGRAM_INVALID && contains("vector_frobnicate"));
+  EXPECT(hologram_executor_synchronize(x, &event) == HOLOGRAM_BAD_HANDLE && contains("a buffer; expected an executor"));
+  EXPECT(hologram_executor_free(0) == HOLOGRAM_BAD_HANDLE && contains("null"));
+  operands[1] = of(12345);
+  EXPECT(hologram_call(ex, &args, &event) == HOLOGRAM_BAD_HANDLE && contains("scalar_mul: c") && contains("never given out"));
+  args.op = 12345;
+  EXPECT(hologram_call(ex, &args, &event) == HOLOGRAM_INVALID && contains("12345"));
+  args.size = 8;
+  EXPECT(hologram_call(ex, &args, &event) == HOLOGRAM_INVALID && contains("args->size is 8"));
+  args.size = sizeof args;
+  EXPECT(hologram_call(ex, &args, NULL) == HOLOGRAM_INVALID && contains("event_out is NULL"));
+  info.size = 4;
+  EXPECT(hologram_buffer_describe(x, &info) == HOLOGRAM_INVALID && contains("info_out->size is 4"));
   EXPECT(hologram_program_assemble("bad.atlas", "program p\n  foo x\n", 19, &wrong) == HOLOGRAM_SYNTAX);
   EXPECT(contains("bad.atlas:2:3"));
-  args.num_slots = 1;
-  EXPECT(hologram_launch(ex, axpy, &args) == HOLOGRAM_INVALID && contains("1 slots given; the program has 2"));
+  args.op = -1;
+  args.num_operands = 1;
+  EXPECT(hologram_call(ex, &args, &event) == HOLOGRAM_INVALID && contains("1 slots given; the program has 2"));
   EXPECT(hologram_executor_new("tpu", &ex) == HOLOGRAM_INVALID && contains("Invalid backend"));
 
   /* A fault tells instruction and lane. */
   {
     static const char stray[] = "program stray\nslot a f32\n  stg.f32 1.0, a[400000]\n  exit\n";
-    hologram_program p = 0;
     hologram_fault fault;
-    int32_t status;
-    TRY(hologram_program_assemble("stray.atlas", stray, strlen(stray), &p));
-    memset(&args, 0, sizeof args);
-    args.slots = bound;
-    args.num_slots = 1;
-    args.shape = shape;
-    args.rank = 1;
+    TRY(hologram_program_assemble("stray.atlas", stray, strlen(stray), &args.program));
+    args.num_scalars = 0;
     shape[0] = 1;
-    status = wait(hologram_launch(ex, p, &args));
+    status = hologram_call(ex, &args, &event);
+    status = finish(status, event);
     EXPECT(status == HOLOGRAM_FAULT && contains("stray access in lane 0 at line 3"));
+    fault.size = sizeof fault;
     hologram_last_fault(&fault);
     EXPECT(fault.kind == HOLOGRAM_FAULT_ACCESS && fault.instruction == 0 && fault.line == 3 && fault.lane == 0);
-    TRY(hologram_program_free(p));
+    fault.size = 3;
+    EXPECT(hologram_last_fault(&fault) == HOLOGRAM_INVALID);
+    TRY(hologram_program_free(args.program));
   }
 
-  TRY(hologram_program_free(axpy));
-  TRY(hologram_buffer_free(x));
-  TRY(hologram_executor_free(ex)); /* and y with it */
-  EXPECT(hologram_buffer_fill(y, &whole) == HOLOGRAM_BAD_HANDLE && contains("freed"));
+  /* Work without an end ends with everything else, whoever uses whose memory. */
+  {
+    static const char endless[] = "program endless\nslot c u32\nagain:\n  ldg.u32 x, c[0]\n  set.eq.u32 p, x, 0\n  bra again, p\n  exit\n";
+    static uint32_t zeros[4];
+    hologram_executor other = 0;
+    TRY(hologram_executor_new("cpu", &other));
+    TRY(hologram_program_assemble("endless.atlas", endless, strlen(endless), &args.program));
+    shape[0] = 4;
+    TRY(hologram_buffer_wrap(ex, zeros, HOLOGRAM_U32, 1, shape, NULL, 0, NULL, NULL, &mine));
+    operands[0] = of(mine);
+    EXPECT(hologram_call(other, &args, &event) == HOLOGRAM_PENDING);
+    EXPECT(hologram_call(0, &args, &event) == HOLOGRAM_PENDING);
+    TRY(hologram_clear_all());
+    EXPECT(hologram_event_wait(event, 0) == HOLOGRAM_BAD_HANDLE && contains("freed"));
+    EXPECT(hologram_buffer_free(x) == HOLOGRAM_BAD_HANDLE && contains("freed"));
+    EXPECT(hologram_buffer_fill(y, &whole, &event) == HOLOGRAM_BAD_HANDLE && contains("freed"));
+  }
   if (failures) return 1;
   printf("hologram %s: all is well\n", hologram_version());
   return 0;

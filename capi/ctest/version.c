@@ -4,8 +4,8 @@
 #include <stdio.h>
 
 int main(void) {
-  if (hologram_abi_version() != 1) {
-    fprintf(stderr, "ABI version %d, expected 1\n", (int)hologram_abi_version());
+  if (hologram_abi_version() != 2) {
+    fprintf(stderr, "ABI version %d, expected 2\n", (int)hologram_abi_version());
     return 1;
   }
   printf("hologram %s\n", hologram_version());

@@ -91,7 +91,7 @@ func read(folder string) ([]function, error) {
 
 // rank orders the header's sections as one would read them.
 func rank(path string) string {
-	order := []string{"library", "executor", "buffer", "dlpack", "program", "launch"}
+	order := []string{"library", "executor", "buffer", "dlpack", "program", "call", "event"}
 	for i, name := range order {
 		if filepath.Base(path) == name+".go" {
 			return fmt.Sprintf("%02d", i)
@@ -225,7 +225,10 @@ func header(types string, functions []function) string {
 
    Every function returns a status, HOLOGRAM_OK if all is well, unless its comment says otherwise. Results come through
    pointers whose names end in _out; they are written only then. Everything may be called from any thread. The text of
-   the last error is kept for the thread that met it. */
+   the last error is kept for the thread that met it.
+
+   A function with a parameter event_out may return HOLOGRAM_PENDING: its work goes on, and *event_out is an event to
+   wait for with hologram_event_wait, and to free with hologram_event_free. */
 #ifndef HOLOGRAM_H
 #define HOLOGRAM_H
 
@@ -253,12 +256,8 @@ extern "C" {
    most capacity are written to text_out; no NUL is added. */
 HOLOGRAM_API int32_t hologram_last_error(char *text_out, size_t capacity, size_t *size_out);
 
-/* The fault behind the thread's last error, if that was HOLOGRAM_FAULT; else zeros. */
+/* The fault behind the thread's last error, if that was HOLOGRAM_FAULT; else zeros but for size. */
 HOLOGRAM_API int32_t hologram_last_fault(hologram_fault *fault_out);
-
-/* The event of the thread's last call that returned HOLOGRAM_PENDING, which is to be waited for with
-   hologram_event_wait and freed with hologram_event_free; 0 if it was taken already. */
-HOLOGRAM_API int32_t hologram_pending(hologram_event *event_out);
 `)
 	section := ""
 	for i := range functions {

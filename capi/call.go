@@ -1,0 +1,279 @@
+package main
+
+// #include "support.h"
+import "C"
+
+import (
+	"encoding/json"
+	"sync"
+	"unsafe"
+
+	"github.com/hologram-project/hologram/core"
+)
+
+// go_call runs an operation of the library or launches a program. It returns
+// when the work is done, or queued on an asynchronous device, whose errors come
+// with the next call that waits; or with HOLOGRAM_PENDING if it takes more than
+// some milliseconds; or with HOLOGRAM_TRY HOLOGRAM_BUSY at once if it would take
+// more than some microseconds. executor 0 is the default executor.
+//
+//export go_call
+func go_call(executor C.hologram_executor, args *C.hologram_call_args, event_out *C.hologram_event) (status C.int32_t) {
+	defer guard(&status)
+	const what = "call"
+	if event_out == nil {
+		return null(what, "event_out")
+	}
+	ex, err := executorOf(executor, what)
+	if err != nil {
+		return fail(err)
+	}
+	f := frames.Get().(*frame)
+	defer f.release()
+	if err := f.read(what, args); err != nil {
+		return fail(err)
+	}
+	ev, err := ex.Call(&f.call)
+	return settle(ev, err, event_out)
+}
+
+// frame is room for a call's arguments, so that a call allocates nothing. core
+// keeps nothing of it when Call has returned.
+type frame struct {
+	call     core.Call
+	operands []core.Operand
+	scalars  []core.Scalar
+}
+
+var frames = sync.Pool{New: func() any { return new(frame) }}
+
+func (f *frame) release() {
+	f.call = core.Call{}
+	clear(f.operands) // the buffers
+	frames.Put(f)
+}
+
+// read checks what C gave and puts it into f.
+func (f *frame) read(what string, args *C.hologram_call_args) error {
+	if args == nil {
+		return core.Errorf(core.Invalid, "%s: args is NULL", what)
+	}
+	if int(args.size) != int(unsafe.Sizeof(*args)) {
+		return core.Errorf(core.Invalid, "%s: args->size is %d; expected %d", what, args.size, unsafe.Sizeof(*args))
+	}
+	c := &f.call
+	if args.op == -1 {
+		p, err := lookup[*core.Program](handle(args.program), kindProgram, what)
+		if err != nil {
+			return err
+		}
+		c.Program = p
+	} else {
+		op, err := operation(args.op)
+		if err != nil {
+			return err
+		}
+		c.Op = op
+	}
+	operands, err := items(what, "operands", args.operands, args.num_operands)
+	if err != nil {
+		return err
+	}
+	f.operands = f.operands[:0]
+	for i := range operands {
+		f.operands = append(f.operands, core.Operand{})
+		if err := f.readOperand(&operands[i], i); err != nil {
+			return err
+		}
+	}
+	scalars, err := items(what, "scalars", args.scalars, args.num_scalars)
+	if err != nil {
+		return err
+	}
+	f.scalars = f.scalars[:0]
+	for _, s := range scalars {
+		f.scalars = append(f.scalars, scalar(s))
+	}
+	c.Operands, c.Scalars = f.operands, f.scalars
+	if args.num_dims != -1 {
+		dims, err := items(what, "dims", (*int64)(unsafe.Pointer(args.dims)), args.num_dims)
+		if err != nil {
+			return err
+		}
+		if c.Dims = dims; dims == nil {
+			c.Dims = []int64{}
+		}
+	}
+	for i := range 3 {
+		c.Grid[i], c.Block[i] = uint32(args.grid[i]), uint32(args.block[i])
+	}
+	c.Fuel, c.Stream, c.Try = uint64(args.fuel), uintptr(args.stream), args.flags&C.HOLOGRAM_TRY != 0
+	c.Residue = (*[core.NumClasses]uint64)(unsafe.Pointer(args.residue))
+	if deleter, context := args.deleter, args.context; deleter != nil {
+		c.Deleter = func() { C.hologram_support_delete(deleter, context) }
+	}
+	return nil
+}
+
+func (f *frame) readOperand(from *C.hologram_operand, i int) error {
+	o := &f.operands[i]
+	o.Bool = from.flags&C.HOLOGRAM_BOOL != 0
+	if from.buffer != 0 {
+		h := handle(from.buffer)
+		if e := find(h); e != nil {
+			if b, ok := e.object.(*core.Buffer); ok {
+				o.Buffer = b
+				return nil
+			}
+		}
+		return badHandle(h, kindBuffer, f.operand(i))
+	}
+	switch {
+	case from.rank == -1:
+		o.Unbound = true
+		return nil
+	case from.rank < 0 || from.rank > core.MaxRank:
+		return core.Errorf(core.Invalid, "%s has rank %d; at most %d dimensions", f.operand(i), from.rank, core.MaxRank)
+	}
+	t, err := typeOf(f.operand(i), from.dtype)
+	if err != nil {
+		return err
+	}
+	v := &o.View
+	v.Addr, v.Type, v.Rank = uintptr(from.data), t, int(from.rank)
+	for k := range v.Rank {
+		v.Shape[k], v.Stride[k] = int64(from.shape[k]), int64(from.strides[k])
+	}
+	o.ReadOnly, o.DeviceType, o.DeviceID = from.flags&C.HOLOGRAM_READ_ONLY != 0, int32(from.device_type), int32(from.device_id)
+	return nil
+}
+
+// operand names an operand in errors.
+func (f *frame) operand(i int) string {
+	if op := f.call.Op; op != nil {
+		return op.Name + ": " + core.OperandName(op, i)
+	}
+	if slots := f.call.Program.Source().Slots; i < len(slots) {
+		return "launch: slot " + slots[i].Name
+	}
+	return "launch: slot"
+}
+
+func operation(op C.int32_t) (*core.Operation, error) {
+	ops := core.Ops()
+	if op < 0 || int(op) >= len(ops) {
+		return nil, core.Errorf(core.Invalid, "op: number %d names no operation; there are %d", op, len(ops))
+	}
+	return ops[op], nil
+}
+
+// opText describes an operation as go_ops gives it.
+type opText struct {
+	Number       int           `json:"number"`
+	Name         string        `json:"name"`
+	Doc          string        `json:"doc"`
+	Operands     []operandText `json:"operands"`
+	Scalars      []scalarText  `json:"scalars"`
+	Dims         []string      `json:"dims"`
+	Types        []string      `json:"types"`
+	Elementwise  bool          `json:"elementwise"`
+	ScalarResult bool          `json:"scalar_result"`
+}
+
+type operandText struct {
+	Name   string `json:"name"`
+	Reads  bool   `json:"reads"`
+	Writes bool   `json:"writes"`
+}
+
+type scalarText struct {
+	Name    string   `json:"name"`
+	Wide    bool     `json:"wide"`
+	Default *float64 `json:"default"`
+}
+
+var opsText = sync.OnceValues(func() (string, error) {
+	var list []opText
+	for i, op := range core.Ops() {
+		t := opText{Number: i, Name: op.Name, Doc: op.Doc, Dims: append([]string{}, op.Dims...), Elementwise: op.Elementwise,
+			ScalarResult: op.ScalarResult, Operands: []operandText{}, Scalars: []scalarText{}, Types: []string{}}
+		for _, o := range op.Operands {
+			t.Operands = append(t.Operands, operandText(o))
+		}
+		for _, s := range op.Scalars {
+			t.Scalars = append(t.Scalars, scalarText{s.Name, s.Wide, s.Default})
+		}
+		for dtype := core.Type(1); dtype.Numeric(); dtype++ {
+			if op.Types.Has(dtype) {
+				t.Types = append(t.Types, dtype.String())
+			}
+		}
+		list = append(list, t)
+	}
+	text, err := json.Marshal(list)
+	return string(text), err
+})
+
+// go_ops describes the operations of the library in JSON: a list of objects
+// with number, name and doc; operands, each with name, reads and writes; scalars,
+// each with name, wide (of the accumulator's type rather than the elements') and
+// default, null for none; the names of dims, which are flags if they begin with
+// trans_; types; elementwise; and scalar_result, whether element 0 of the last
+// operand is the result. Numbers stay the same in all versions. size_out receives
+// the text's size in bytes, of which at most capacity are written to text_out;
+// no NUL is added.
+//
+//export go_ops
+func go_ops(text_out *C.char, capacity C.size_t, size_out *C.size_t) (status C.int32_t) {
+	defer guard(&status)
+	text, err := opsText()
+	if err != nil {
+		return fail(err)
+	}
+	return give(text, text_out, capacity, size_out)
+}
+
+// go_trace makes a launch on the interpreter, in memory that must be the host's,
+// and calls line with context for each instruction that one lane runs: its
+// text, and what its operands hold. line is called from another thread until
+// the launch is done, and may use the executor; the call returns
+// HOLOGRAM_PENDING if that takes more than some milliseconds.
+//
+//export go_trace
+func go_trace(executor C.hologram_executor, args *C.hologram_call_args, lane C.uint64_t, line C.hologram_line, context unsafe.Pointer, event_out *C.hologram_event) (status C.int32_t) {
+	defer guard(&status)
+	const what = "trace"
+	if line == nil {
+		return null(what, "line")
+	}
+	if event_out == nil {
+		return null(what, "event_out")
+	}
+	ex, err := executorOf(executor, what)
+	if err != nil {
+		return fail(err)
+	}
+	f := frames.Get().(*frame)
+	defer f.release()
+	if err := f.read(what, args); err != nil {
+		return fail(err)
+	}
+	c := &f.call
+	if c.Program == nil {
+		return fail(core.Errorf(core.Invalid, "%s: args->op is %d; expected -1, a launch", what, args.op))
+	}
+	a := &core.LaunchArgs{
+		Slots: make([]*core.Buffer, len(c.Operands)), Params: append([]core.Scalar(nil), c.Scalars...),
+		Grid: c.Grid, Block: c.Block, Shape: c.Dims, Fuel: c.Fuel, Residue: c.Residue,
+	}
+	for i := range c.Operands {
+		if o := &c.Operands[i]; o.Buffer == nil && !o.Unbound {
+			return fail(core.Errorf(core.Invalid, "%s: a trace takes buffers; wrap the memory of others", f.operand(i)))
+		}
+		a.Slots[i] = c.Operands[i].Buffer
+	}
+	ev, err := ex.Trace(c.Program, a, uint64(lane), func(text string) {
+		C.hologram_support_line(line, context, (*C.char)(unsafe.Pointer(unsafe.StringData(text))), C.size_t(len(text)))
+	})
+	return settle(ev, err, event_out)
+}
