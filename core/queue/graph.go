@@ -79,16 +79,23 @@ func (l *lane) end() (*Graph, error) {
 // Replay submits the works once more. Replays of one graph run one at a time;
 // what went wrong in one is known when its event is done.
 func (g *Graph) Replay(s Stream) (*Event, error) {
+	if err := g.start(); err != nil {
+		return nil, err
+	}
+	return s.Submit(&replay{g: g}, How{Wait: true})
+}
+
+func (g *Graph) start() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.released {
-		return nil, status.Errorf(status.BadHandle, "capture: the graph is freed")
+		return status.Errorf(status.BadHandle, "capture: the graph is freed")
 	}
 	if g.replays > 0 {
-		return nil, status.Errorf(status.Invalid, "capture: the graph's last replay is under way; wait for it first")
+		return status.Errorf(status.Invalid, "capture: the graph's last replay is under way; wait for it first")
 	}
 	g.replays++
-	return s.Submit(&replay{g: g}, How{Wait: true})
+	return nil
 }
 
 // Release lets go of what the works hold, once no replay is under way.
