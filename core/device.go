@@ -51,11 +51,10 @@ type Device struct {
 	call    call.Device
 	workers threaded // nil where the number of threads is not the host's business
 
-	// house is the stream on which the device zeroes memory, if it works by itself.
-	house struct {
-		sync.Mutex
-		line *memory.Line
-	}
+	// order is queue.Target's, and of house, the stream on which the device
+	// zeroes memory, if it works by itself.
+	order sync.Mutex
+	house *memory.Line
 }
 
 var devices struct {
@@ -160,7 +159,7 @@ func newDevice(name string, b backends.Backend, dev backends.Device) (*Device, e
 		if err != nil {
 			return nil, status.FromBackend(name, err)
 		}
-		d.house.line = &memory.Line{Stream: s}
+		d.house = &memory.Line{Stream: s}
 	}
 	if text := os.Getenv("HOLOGRAM_NUM_THREADS"); text != "" {
 		n, err := strconv.Atoi(text)
@@ -258,16 +257,15 @@ func (d *Device) zero(m *memory.Memory) error {
 		clear(bytesAt(m.Addr, m.Bytes))
 		return nil
 	}
-	d.house.Lock()
-	defer d.house.Unlock()
-	line := d.house.line
-	if err := m.Before(line, true); err != nil {
+	d.order.Lock()
+	defer d.order.Unlock()
+	if err := m.Before(d.house, true); err != nil {
 		return status.FromBackend("zero", err)
 	}
-	ticket, err := line.Stream.Fill(m.Addr, 0, 1, m.Bytes)
+	ticket, err := d.house.Stream.Fill(m.Addr, 0, 1, m.Bytes)
 	if err != nil {
 		return status.FromBackend("zero", err)
 	}
-	m.After(line, ticket, true)
+	m.After(d.house, ticket, true)
 	return nil
 }

@@ -56,7 +56,7 @@ func (ex *Executor) phaseCell() *uint32 { return (*uint32)(hostmem.Pointer(ex.ph
 
 // queue makes the queue of a stream. All of an executor's have one phase.
 func (ex *Executor) queue(s backends.Stream) queue.Stream {
-	t := queue.Target{Line: &memory.Line{Stream: s}, Phase: ex.phaseCell()}
+	t := queue.Target{Line: &memory.Line{Stream: s}, Phase: ex.phaseCell(), Order: &ex.device.order}
 	if ex.device.Info.Asynchronous {
 		return queue.NewDeferred(t)
 	}

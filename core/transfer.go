@@ -109,6 +109,8 @@ func (c *transfer) piece(t *queue.Target, at, n int64) (backends.Ticket, error) 
 	if err != nil {
 		return 0, err
 	}
+	t.Order.Lock()
+	defer t.Order.Unlock()
 	if err := c.mem.Before(t.Line, !c.toHost); err != nil {
 		staging.Release()
 		return 0, err

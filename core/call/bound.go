@@ -155,6 +155,8 @@ func (b *Bound) Run(t *queue.Target) (backends.Ticket, error) {
 	}
 	b.line = t.Line
 	if !t.Capturing {
+		t.Order.Lock()
+		defer t.Order.Unlock()
 		if err := b.Before(t); err != nil {
 			return 0, err
 		}

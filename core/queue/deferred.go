@@ -9,8 +9,9 @@ import (
 	"github.com/hologram-project/hologram/core/status"
 )
 
-// maxFlight bounds the works queued on a device, and so what they hold.
-const maxFlight = 1024
+// maxFlight bounds the works queued on a device, and so what they hold. A work
+// has some five tickets at most, and a device takes 1,024 before it blocks.
+const maxFlight = 192
 
 // Deferred is a stream of a device that works by itself. What it has queued is
 // in flight until its ticket has passed. Nothing tells of that: whoever waits

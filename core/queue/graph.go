@@ -135,6 +135,8 @@ func (r *replay) Run(t *Target) (backends.Ticket, error) {
 		}
 		return 0, nil
 	}
+	t.Order.Lock()
+	defer t.Order.Unlock()
 	for _, w := range r.g.works {
 		if err := w.(Replayed).Before(t); err != nil {
 			return 0, err

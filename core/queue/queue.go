@@ -11,6 +11,7 @@
 package queue
 
 import (
+	"sync"
 	"time"
 
 	"github.com/hologram-project/hologram/backends"
@@ -44,6 +45,11 @@ type Target struct {
 	Phase *uint32
 	// Async says that the device works by itself.
 	Async bool
+	// Order is held, on a device that works by itself, from when work looks who
+	// uses its memory until it has noted its own use, so that no other stream's
+	// comes between. It is the device's. Nobody waits meanwhile: a stream never
+	// has more work in flight than the device takes.
+	Order *sync.Mutex
 	// Capturing says that work is recorded, to run later: it orders its memory then.
 	Capturing bool
 	// Last is the ticket of the work queued last.
