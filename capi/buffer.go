@@ -105,6 +105,7 @@ func layout(what string, rank C.int32_t, shape, strides *C.int64_t) (dims, steps
 // element offset on, with the given shape and strides in elements (NULL:
 // row-major). Each of them is freed by itself.
 //
+//hologram:quick
 //export go_buffer_view
 func go_buffer_view(buffer C.hologram_buffer, offset C.int64_t, rank C.int32_t, shape, strides *C.int64_t, view_out *C.hologram_buffer) (status C.int32_t) {
 	defer guard(&status)
@@ -127,6 +128,7 @@ func go_buffer_view(buffer C.hologram_buffer, offset C.int64_t, rank C.int32_t, 
 // go_buffer_free frees a buffer. Its memory lives on while leases, views or
 // work under way use it.
 //
+//hologram:quick
 //export go_buffer_free
 func go_buffer_free(buffer C.hologram_buffer) (status C.int32_t) {
 	defer guard(&status)
@@ -140,6 +142,7 @@ func go_buffer_free(buffer C.hologram_buffer) (status C.int32_t) {
 
 // go_buffer_describe describes a buffer.
 //
+//hologram:quick
 //export go_buffer_describe
 func go_buffer_describe(buffer C.hologram_buffer, info_out *C.hologram_buffer_info) (status C.int32_t) {
 	defer guard(&status)
@@ -251,6 +254,7 @@ func go_buffer_copy(destination, source C.hologram_buffer, event_out *C.hologram
 // go_buffer_lease keeps a buffer's memory alive, even if the buffer is freed,
 // until the lease is. On an asynchronous device, synchronize before looking at it.
 //
+//hologram:quick
 //export go_buffer_lease
 func go_buffer_lease(buffer C.hologram_buffer, lease_out *C.hologram_lease) (status C.int32_t) {
 	defer guard(&status)
@@ -268,6 +272,7 @@ func go_buffer_lease(buffer C.hologram_buffer, lease_out *C.hologram_lease) (sta
 
 // go_lease_free ends a lease.
 //
+//hologram:quick
 //export go_lease_free
 func go_lease_free(lease C.hologram_lease) (status C.int32_t) {
 	defer guard(&status)

@@ -69,6 +69,7 @@ func go_executor_free(executor C.hologram_executor) (status C.int32_t) {
 
 // go_executor_describe describes an executor.
 //
+//hologram:quick
 //export go_executor_describe
 func go_executor_describe(executor C.hologram_executor, info_out *C.hologram_executor_info) (status C.int32_t) {
 	defer guard(&status)

@@ -51,6 +51,7 @@ func go_program_decode(data unsafe.Pointer, size C.size_t, program_out *C.hologr
 
 // go_program_free frees a program. Launches of it that are under way go on.
 //
+//hologram:quick
 //export go_program_free
 func go_program_free(program C.hologram_program) (status C.int32_t) {
 	defer guard(&status)
@@ -95,6 +96,7 @@ func go_program_describe(program C.hologram_program, info_out *C.hologram_progra
 
 // go_program_slot describes slot number index of a program.
 //
+//hologram:quick
 //export go_program_slot
 func go_program_slot(program C.hologram_program, index C.int32_t, slot_out *C.hologram_operand_info) (status C.int32_t) {
 	defer guard(&status)
@@ -118,6 +120,7 @@ func go_program_slot(program C.hologram_program, index C.int32_t, slot_out *C.ho
 
 // go_program_param describes parameter number index of a program.
 //
+//hologram:quick
 //export go_program_param
 func go_program_param(program C.hologram_program, index C.int32_t, param_out *C.hologram_operand_info) (status C.int32_t) {
 	defer guard(&status)

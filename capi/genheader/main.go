@@ -1,5 +1,7 @@
-// Command genheader writes hologram.h and exports.c from the functions that the
-// Go files of package capi export: run "go generate ./capi" after changing one.
+// Command genheader writes hologram.h, exports.c and python_table.c from the
+// functions that the Go files of package capi export: run "go generate ./capi"
+// after changing one. A line //hologram:quick in a function's comment says that
+// it waits for nothing, so that Python's builtin keeps the interpreter's lock.
 package main
 
 import (
@@ -27,6 +29,7 @@ type function struct {
 	params []param
 	result string // C type
 	file   string
+	quick  bool // its builtin keeps Python's lock: it does not wait
 }
 
 type param struct{ ctype, name string }
@@ -48,6 +51,11 @@ func main() {
 	}
 	write(filepath.Join(folder, "hologram.h"), header(string(types), functions))
 	write(filepath.Join(folder, "exports.c"), wrappers(functions))
+	table, err := pythonTable(functions)
+	if err != nil {
+		log.Fatal(err)
+	}
+	write(filepath.Join(folder, "python_table.c"), table)
 }
 
 func write(path, text string) {
@@ -109,6 +117,7 @@ func convert(fn *ast.FuncDecl) (function, error) {
 	if !strings.HasPrefix(f.doc, cPrefix+f.name+" ") {
 		return f, fmt.Errorf("the comment of %s must start with its name", fn.Name.Name)
 	}
+	f.quick = strings.Contains(docLines(fn), "//hologram:quick")
 	for _, field := range fn.Type.Params.List {
 		for _, name := range field.Names {
 			t, err := ctype(field.Type, name.Name)

@@ -14,9 +14,14 @@ func TestGeneratedFilesAreUpToDate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	table, err := pythonTable(functions)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for path, want := range map[string]string{
-		"../hologram.h": header(string(types), functions),
-		"../exports.c":  wrappers(functions),
+		"../hologram.h":     header(string(types), functions),
+		"../exports.c":      wrappers(functions),
+		"../python_table.c": table,
 	} {
 		got, err := os.ReadFile(path)
 		if err != nil {

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hologram import backend, errors, ops
-from hologram._ffi import abi_version
+from hologram._ffi import abi_version, native
 from hologram._version import __version__
 from hologram.backend import (
     BackendType,
@@ -23,6 +23,8 @@ from hologram.buffer import Buffer
 from hologram.errors import HologramError, ProgramFault
 from hologram.executor import Executor
 from hologram.program import Program
+
+native.classes(Executor, Program, Buffer)
 
 if TYPE_CHECKING:
     from hologram.builder import ProgramBuilder

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 
 import numpy as np
 
+from hologram._ffi import hooks
 from hologram.errors import DTypeError, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -36,6 +37,20 @@ _codes: dict[Any, int] = {np.dtype(name): i + 1 for i, name in enumerate(_NUMPY)
 _codes[np.dtype(bool)] = NAMES.index("u8") + 1
 _dtypes: dict[int, np.dtype[Any]] = {i + 1: np.dtype(name) for i, name in enumerate(_NUMPY) if name != "bfloat16"}
 
+_known: dict[Any, tuple[np.dtype[Any], int, bool]] = {}
+hooks["dtypes"] = _known
+"""What C looks up: (dtype, code, whether it is bool) of numpy's dtypes and scalar types and of names."""
+
+
+def _know(dtype: np.dtype[Any], code: int, *names: str) -> None:
+    for key in (dtype, dtype.type, *names):
+        _known[key] = (dtype, code, dtype == bool)
+
+
+for _code, _dtype in _dtypes.items():
+    _know(_dtype, _code, NAMES[_code - 1], _NUMPY[_code - 1])
+_know(np.dtype(bool), NAMES.index("u8") + 1, "bool")
+
 
 def bfloat16() -> np.dtype[Any]:
     """Return ml_dtypes' bfloat16 as a numpy dtype.
@@ -50,6 +65,7 @@ def bfloat16() -> np.dtype[Any]:
     found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
     _codes[found] = NAMES.index("bf16") + 1
     _dtypes[_codes[found]] = found
+    _know(found, _codes[found], "bf16", "bfloat16")
     return found
 
 

@@ -1,4 +1,4 @@
-"""What a launch does before it calls the library: names become slots and parameters."""
+"""What a launch that C leaves to Python does: names become slots and parameters, and errors name them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 import numpy as np
 
-from hologram import _ffi
 from hologram._arguments import integer
 from hologram._dtypes import NAMES, scalar_bits
+from hologram._ffi import NUM_CLASSES, native
 from hologram._operands import Operands
 from hologram.errors import InvalidArgumentError
 from hologram.program import Program
@@ -16,6 +16,7 @@ from hologram.program import Program
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from hologram.buffer import Buffer
     from hologram.executor import Executor
 
 _DIMENSIONS = Union[int, "Sequence[int]", None]
@@ -42,59 +43,35 @@ def launch(
     for name in given:
         if name not in program._names:
             raise InvalidArgumentError(f"{what}: {_suggest(program, name)}")
-    args = _ffi.LaunchArgs()
-    slots, params = program._slot_array(), program._param_array()
+    scalars: list[tuple[int, int]] = []
+    slots: list[Optional[Buffer]] = []
     with Operands(executor, what) as operands:
-        for i, slot in enumerate(program.slots):
+        for slot in program.slots:
             value = given.get(slot.name)
-            if value is None:
-                if slot.name == "boundary":
-                    continue  # the executor's own pool
+            if value is not None:
+                slots.append(operands.add("slot " + slot.name, value, slot.writes))
+            elif slot.name == "boundary":
+                slots.append(None)  # the executor's own pool
+            else:
                 raise InvalidArgumentError(f"{what}: slot {slot.name} ({slot.dtype}) is not bound")
-            slots[i] = operands.add("slot " + slot.name, value)._as_parameter_
-        for i, param in enumerate(program.params):
+        for param in program.params:
             value = given.get(param.name)
             if value is None:
                 raise InvalidArgumentError(f"{what}: parameter {param.name} ({param.dtype}) is not given")
-            number = params[i]
-            number.dtype, number.bits = scalar_bits(
-                value, f"{what}: parameter {param.name}", NAMES.index(param.dtype) + 1
-            )
-        space = (n,) if n is not None else shape
-        if space is not None:
-            space = [_number(what, "n" if n is not None else "shape", value) for value in space]
-            if not space:
-                space = [1]
-            args.shape, args.rank = _ffi.sizes(space), len(space)
-        args.slots, args.num_slots = slots, len(program.slots)
-        args.params, args.num_params = params, len(program.params)
-        if grid is not None:
-            args.grid = _dimensions(what, "grid", grid)
-        if block is not None:
-            args.block = _dimensions(what, "block", block)
-        if fuel is not None:
-            if _number(what, "fuel", fuel) <= 0:
-                raise InvalidArgumentError(f"{what}: fuel is {fuel}; expected a positive number of steps")
-            args.fuel = fuel
-        residue = None
-        if program.residue:
-            residue = np.zeros(_ffi.NUM_CLASSES, np.uint64)
-            args.residue = residue.ctypes.data_as(_ffi.POINTER(_ffi.c_uint64))
-        if trace is None:
-            _ffi.call(_ffi.lib.hologram_launch, executor._as_parameter_, program._as_parameter_, _ffi.byref(args))
-        else:
-            lane, failures = _number(what, "lane", trace[0]), list[BaseException]()
-            receive = _ffi.line_receiver(trace[1], failures)
-            _ffi.call(
-                _ffi.lib.hologram_trace,
-                executor._as_parameter_,
-                program._as_parameter_,
-                _ffi.byref(args),
-                lane,
-                receive,
-                None,
-                failures=failures,
-            )
+            scalars.append(scalar_bits(value, f"{what}: parameter {param.name}", NAMES.index(param.dtype) + 1))
+        space: Optional[tuple[int, ...]] = None
+        if n is not None:
+            space = (_number(what, "n", n),)
+        elif shape is not None:
+            space = tuple(_number(what, "shape", value) for value in shape) or (1,)
+        sizes = [None if value is None else _dimensions(what, name, value) for name, value in (("grid", grid), ("block", block))]
+        if fuel is not None and _number(what, "fuel", fuel) <= 0:
+            raise InvalidArgumentError(f"{what}: fuel is {fuel}; expected a positive number of steps")
+        residue = np.zeros(NUM_CLASSES, np.uint64) if program.residue else None
+        lane, receive = (None, None) if trace is None else (_number(what, "lane", trace[0]), trace[1])
+        native.call(
+            executor, -1, program, tuple(slots), tuple(scalars), space, *sizes, fuel or 0, residue, lane, receive
+        )
     return residue
 
 

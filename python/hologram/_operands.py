@@ -1,9 +1,10 @@
-"""What operations and launches do with their arguments: arrays become buffers for the time of a call."""
+"""What operations and launches do with arguments that C leaves to Python: arrays become buffers for the time of a call."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hologram import _foreign
 from hologram.buffer import Buffer
 from hologram.errors import BufferFreedError, HologramError
 
@@ -14,16 +15,17 @@ if TYPE_CHECKING:
 class Operands:
     """The arrays of one call as buffers; those made for the call are freed after it."""
 
-    __slots__ = ("_executor", "_made", "_what", "buffers")
+    __slots__ = ("_executor", "_made", "_what", "_written", "buffers")
 
     def __init__(self, executor: Executor, what: str) -> None:
         """Begin a call; errors start with what."""
         self._executor = executor
         self._what = what
         self._made: list[Buffer] = []
+        self._written: list[Any] = []
         self.buffers: list[Buffer] = []
 
-    def add(self, name: str, value: Any) -> Buffer:
+    def add(self, name: str, value: Any, written: bool = False) -> Buffer:
         """Return the buffer of an argument.
 
         Raises:
@@ -37,12 +39,14 @@ class Operands:
             buffer = value
         else:
             try:
-                buffer = self._executor._wrap(value)
+                buffer = self._executor.wrap(value)
             except HologramError as error:
                 raise type(error)(f"{self._what}: {name}: {error}") from None
             except TypeError as error:
                 raise TypeError(f"{self._what}: {name}: {error}") from None
             self._made.append(buffer)
+            if written:
+                self._written.append(value)
         self.buffers.append(buffer)
         return buffer
 
@@ -54,3 +58,4 @@ class Operands:
         """Free the buffers that were made for the call."""
         for buffer in self._made:
             buffer.free()
+        _foreign.written(self._written)

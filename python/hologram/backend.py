@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from hologram import _ffi
 from hologram._arguments import INT32_MAX, integer
-from hologram.errors import HologramError, InvalidBackendError
+from hologram._ffi import BackendInfo, described, native
+from hologram.errors import HologramError, InvalidArgumentError, InvalidBackendError
 
 __all__ = [
     "BackendType",
@@ -38,8 +38,9 @@ def backends() -> list[dict[str, Any]]:
     """Describe every backend: name, available, reason (why not), device, threads, host_visible, asynchronous."""
     found: list[dict[str, Any]] = []
     while True:
-        info = _ffi.BackendInfo()
-        if _ffi.lib.hologram_backend(len(found), _ffi.byref(info)) != _ffi.OK:
+        try:
+            info = described(BackendInfo, native.backend, len(found))
+        except InvalidArgumentError:  # past the last
             return found
         found.append(
             {
@@ -103,11 +104,9 @@ def set_num_threads(threads: int) -> None:
         ValueError: The number is not in 1 … 1024.
     """
     number = integer("set_num_threads: threads", threads, -INT32_MAX, INT32_MAX)
-    _ffi.call(_ffi.lib.hologram_set_num_threads, number)
+    native.set_num_threads(number)
 
 
 def num_threads() -> int:
     """Return how many threads work on a launch on the CPU."""
-    threads = _ffi.c_int32()
-    _ffi.call(_ffi.lib.hologram_num_threads, _ffi.byref(threads))
-    return int(threads.value)
+    return int(native.num_threads())

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, NoReturn, Optional, Union
 
 import numpy as np
 
-from hologram import _ffi
 from hologram._arguments import integer, integers
 from hologram._dtypes import NAMES, code_of, refuse_mask, scalar_bits
-from hologram.errors import BackendError, BufferFreedError, DTypeError, InvalidArgumentError
+from hologram._ffi import BufferInfo, described, native
+from hologram.errors import BackendError, BufferFreedError, DTypeError, HologramError, InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,11 +32,14 @@ class _Lease:
         self._handle = handle
         self.__array_interface__ = interface
 
-    def __del__(self, free: Any = _ffi.lib.hologram_lease_free) -> None:
-        free(self._handle)
+    def __del__(self, free: Any = native.lease_free) -> None:
+        try:
+            free(self._handle)
+        except HologramError:
+            pass  # in a fork's child; or clear_all was faster
 
 
-class Buffer:
+class Buffer(native.BufferBase):  # type: ignore[misc]
     """Memory of an executor's device, seen as an array of one dtype.
 
     Executors make buffers: ``allocate``, ``allocate_boundary`` and ``wrap``. ``numpy.asarray(buffer)`` shares the
@@ -49,34 +52,20 @@ class Buffer:
         shape: The shape; ``(size,)`` unless the buffer wraps an array of another.
     """
 
-    __slots__ = ("__weakref__", "_as_parameter_", "_executor", "_freed", "_owner", "dtype", "shape", "size")
+    __slots__ = ("__weakref__",)
 
-    def __init__(
-        self,
-        executor: Executor,
-        handle: _ffi.Handle,
-        dtype: np.dtype[Any],
-        shape: tuple[int, ...],
-        owner: object = None,
-    ) -> None:
-        """Take over a handle; executors and buffers call this. Until it is freed the buffer holds owner."""
-        self._as_parameter_ = handle
-        self._executor = executor
-        self._owner = owner
-        self._freed = False
-        self.dtype = dtype
-        self.shape = shape
-        size = 1
-        for length in shape:
-            size *= length
-        self.size = size
+    # What the base has, which only the library sets.
+    handle: int
+    size: int
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    _executor: Executor
 
     # ---- what it is
 
     @property
-    def handle(self) -> int:
-        """The buffer's handle in the C ABI; positive."""
-        return int(self._as_parameter_.value)
+    def _freed(self) -> bool:
+        return bool(native.gone(self))
 
     @property
     def nbytes(self) -> int:
@@ -143,10 +132,8 @@ class Buffer:
             return f"<Buffer {state}, freed>"
         return f"<Buffer {state} on {self._executor.backend}>"
 
-    def _describe(self) -> _ffi.BufferInfo:
-        info = _ffi.BufferInfo()
-        _ffi.call(_ffi.lib.hologram_buffer_describe, self._as_parameter_, _ffi.byref(info))
-        return info
+    def _describe(self) -> BufferInfo:
+        return described(BufferInfo, native.buffer_describe, self)
 
     def _check(self) -> None:
         if self._freed:
@@ -176,7 +163,7 @@ class Buffer:
     def _write(self, packed: Array) -> None:
         """Copy a contiguous array's bytes, as many as the buffer has, into the buffer."""
         if self.contiguous:
-            _ffi.call(_ffi.lib.hologram_buffer_write, self._as_parameter_, 0, packed.nbytes, packed.ctypes.data)
+            native.buffer_write(self, 0, packed.nbytes, packed.ctypes.data)
             return
         with self._executor.allocate(self.size, self.dtype, zero=False) as buffer:
             buffer._write(packed)
@@ -195,7 +182,7 @@ class Buffer:
                 view.copy_from(self)
                 return view.to_numpy()
         out = np.empty(self.shape, self.dtype)
-        _ffi.call(_ffi.lib.hologram_buffer_read, self._as_parameter_, 0, out.nbytes, out.ctypes.data)
+        native.buffer_read(self, 0, out.nbytes, out.ctypes.data)
         return out
 
     def from_bytes(self, data: Union[bytes, bytearray, _View]) -> None:
@@ -224,8 +211,7 @@ class Buffer:
         self._check()
         if self.dtype == bool and isinstance(value, (int, float, np.generic)):
             value = bool(value)
-        scalar = _ffi.Scalar(*scalar_bits(value, "fill: value", code_of(self.dtype)))
-        _ffi.call(_ffi.lib.hologram_buffer_fill, self._as_parameter_, _ffi.byref(scalar))
+        native.buffer_fill(self, scalar_bits(value, "fill: value", code_of(self.dtype)))
 
     def copy_from(self, other: Buffer) -> None:
         """Copy another buffer's elements; it has the same dtype and as many, and may be on another device.
@@ -237,7 +223,7 @@ class Buffer:
             raise TypeError(f"copy_from: expected a Buffer, got {type(other).__name__}")
         self._check()
         other._check()
-        _ffi.call(_ffi.lib.hologram_buffer_copy, self._as_parameter_, other._as_parameter_)
+        native.buffer_copy(self, other)
 
     # ---- views
 
@@ -257,17 +243,10 @@ class Buffer:
         strides = None if strides is None else integers("view: strides", strides)
         if strides is not None and len(strides) != len(shape):
             raise InvalidArgumentError(f"view: {len(strides)} strides for {len(shape)} dimensions")
-        handle = _ffi.Handle()
-        _ffi.call(
-            _ffi.lib.hologram_buffer_view,
-            self._as_parameter_,
-            integer("view: offset", offset),
-            len(shape),
-            _ffi.sizes(shape),
-            None if strides is None else _ffi.sizes(strides),
-            _ffi.byref(handle),
-        )
-        return self._executor._own(Buffer(self._executor, handle, self.dtype, shape))
+        handle = native.buffer_view(self, integer("view: offset", offset), len(shape), shape, strides)
+        code = code_of(self.dtype)
+        made: Buffer = native.buffer(self._executor, handle, self.dtype, shape, code, self.dtype == bool)
+        return made
 
     def _memory(self) -> tuple[Array, int, tuple[int, ...]]:
         """Return the memory as bytes that stay alive with the array, where element 0 is in it, and the strides."""
@@ -279,8 +258,7 @@ class Buffer:
         info = self._describe()
         if self._executor.asynchronous:
             self._executor.synchronize()
-        lease = _ffi.Handle()
-        _ffi.call(_ffi.lib.hologram_buffer_lease, self._as_parameter_, _ffi.byref(lease))
+        lease = native.buffer_lease(self)
         strides = tuple(info.strides[i] * info.element_size for i in range(info.rank))
         steps = [(n - 1) * stride for n, stride in zip(self.shape, strides)]
         first = -sum(step for step in steps if step < 0) if self.size else 0
@@ -291,7 +269,7 @@ class Buffer:
             "shape": (length,),
             "typestr": "|u1",
         }
-        return np.asarray(_Lease(lease.value, interface)), first, strides
+        return np.asarray(_Lease(lease, interface)), first, strides
 
     def _array(self) -> Array:
         """Return an array on the memory, which it keeps alive."""
@@ -373,32 +351,25 @@ class Buffer:
             fresh = self._executor.allocate(self.size, self.dtype) if self.size else self
             fresh.copy_from(self)
             shaped = fresh.view(self.shape)
-            return _ffi.to_capsule(shaped._as_parameter_, versioned, self.dtype == bool, copied=True)
+            capsule: object = native.to_capsule(shaped, versioned, True)
+            return capsule
         self._check()
         if self.read_only and not versioned:
             raise BufferError("__dlpack__: the memory is read-only, which DLPack before version 1.0 can't say; copy it")
         if self._executor.asynchronous:
             self._executor.synchronize()
-        return _ffi.to_capsule(self._as_parameter_, versioned, self.dtype == bool)
+        made: object = native.to_capsule(self, versioned, False)
+        return made
 
     # ---- the end
 
     def free(self) -> None:
         """Let go of the memory, which lives on while arrays made of it do. Freeing again does nothing."""
-        if self._freed:
-            return
-        self._freed = True
-        _ffi.lib.hologram_buffer_free(self._as_parameter_)
-        self._owner = None
+        native.free(self)
 
     def __reduce__(self) -> NoReturn:
         """Refuse to be copied or pickled: two objects would own one handle."""
         raise TypeError("cannot copy or pickle a hologram.Buffer; allocate another one and use its copy_from")
-
-    def __del__(self) -> None:
-        """Free the buffer."""
-        if not getattr(self, "_freed", True):
-            self.free()
 
     def __enter__(self) -> Buffer:
         """Return the buffer."""

@@ -104,3 +104,27 @@ class ForkError(HologramError, RuntimeError):
 
 class InternalError(HologramError, RuntimeError):
     """A defect of Hologram."""
+
+
+_FAULTS = {1: "access", 2: "divide", 3: "fuel", 4: "class", 5: "handle"}
+
+_KINDS: dict[int, type[HologramError]] = {
+    2: InvalidArgumentError,
+    3: DTypeError,
+    4: FreedError,
+    5: OutOfMemoryError,
+    6: ProgramSyntaxError,
+    7: ProgramVerifyError,
+    9: LaunchCancelledError,
+    10: BackendError,
+    11: ForkError,
+    12: InternalError,
+}
+"""The exception of each status of the C ABI; 8, a fault, has attributes."""
+
+
+def of_status(status: int, message: str, kind: int, instruction: int, line: int, lane: int) -> HologramError:
+    """Return the exception of a status of the C ABI; the last four are of the fault."""
+    if status == 8:
+        return ProgramFault(message, _FAULTS.get(kind, "unknown"), instruction, line or None, lane)
+    return _KINDS.get(status, InternalError)(message)

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import threading
-import weakref
 from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional, Union
 
 import numpy as np
 
-from hologram import _ffi, _log
+from hologram import _foreign, _log
 from hologram._arguments import integer
 from hologram._dtypes import code_of, dtype_of, dtype_of_code, refuse_mask
+from hologram._ffi import (
+    READ_ONLY,
+    UNINITIALIZED,
+    BufferInfo,
+    ExecutorInfo,
+    KernelStats,
+    MemoryStats,
+    described,
+    hooks,
+    native,
+    numbers,
+)
 from hologram.backend import backends
 from hologram.buffer import Buffer
 from hologram.errors import (
     BackendError,
     DTypeError,
     ExecutorFreedError,
+    ForkError,
     HologramError,
     InvalidArgumentError,
     InvalidBackendError,
@@ -30,7 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["Executor"]
 
 
-class Executor:
+class Executor(native.ExecutorBase):  # type: ignore[misc]
     """A user of a device: makes buffers on it and runs work on them, in order.
 
     Executors on one backend share the device with its memory pool, worker threads and compiled kernels; a second one
@@ -50,15 +62,18 @@ class Executor:
         RuntimeError: The backend is not available; the message says why.
     """
 
+    handle: int
+    _freed: bool
+    _host_visible: bool
+    _asynchronous: bool
+
     def __init__(self, backend: str = "auto", *, memory_limit: Optional[int] = None) -> None:
         self._freed = True
         memory_limit = None if memory_limit is None else _limit("Executor: memory_limit", memory_limit)
-        self._as_parameter_ = _ffi.Handle()
-        self._buffers: weakref.WeakSet[Buffer] = weakref.WeakSet()
-        self._lock = threading.RLock()  # of _buffers, and of who closes; signal handlers may close within it
+        self._lock = threading.RLock()  # of who closes; signal handlers may close within it
         name = str(backend).lower()
         try:
-            _ffi.call(_ffi.lib.hologram_executor_new, name.encode(), _ffi.byref(self._as_parameter_))
+            self.handle = native.executor_new(name.encode())
         except InvalidArgumentError as error:
             if name == "auto" or name in [b["name"] for b in backends()]:
                 raise  # not the name is wrong, but HOLOGRAM_NUM_THREADS, as the message says
@@ -69,15 +84,10 @@ class Executor:
         self._host_visible = bool(info.host_visible)
         self._asynchronous = bool(info.asynchronous)
         if memory_limit:
-            _ffi.call(_ffi.lib.hologram_executor_set_quota, self._as_parameter_, memory_limit)
+            native.executor_set_quota(self, memory_limit)
         _log.debug("executor 0x%x on %s (asked for %s)", self.handle, self.backend, backend)
 
     # ---- what it is
-
-    @property
-    def handle(self) -> int:
-        """The executor's handle in the C ABI; positive."""
-        return int(self._as_parameter_.value)
 
     @property
     def device(self) -> str:
@@ -98,29 +108,20 @@ class Executor:
     @property
     def phase(self) -> int:
         """The phase of the executor's stream, 0 … 767, which PHASE_ADV advances."""
-        phase = _ffi.c_int32()
-        _ffi.call(_ffi.lib.hologram_executor_phase, self._as_parameter_, _ffi.byref(phase))
-        return int(phase.value)
+        return int(native.executor_phase(self))
 
     def __repr__(self) -> str:
         """Describe the executor in one line."""
         if self._freed:
             return f"<Executor on {self.backend}, freed>"
-        return f"<Executor on {self.backend}: {len(self._buffers)} buffers>"
+        return f"<Executor on {self.backend}>"
 
-    def _describe(self) -> _ffi.ExecutorInfo:
-        info = _ffi.ExecutorInfo()
-        _ffi.call(_ffi.lib.hologram_executor_describe, self._as_parameter_, _ffi.byref(info))
-        return info
+    def _describe(self) -> ExecutorInfo:
+        return described(ExecutorInfo, native.executor_describe, self)
 
     def _check(self) -> None:
         if self._freed:
             raise ExecutorFreedError(f"{self!r}: the executor was freed")
-
-    def _own(self, buffer: Buffer) -> Buffer:
-        with self._lock:
-            self._buffers.add(buffer)
-        return buffer
 
     # ---- memory
 
@@ -137,21 +138,8 @@ class Executor:
             MemoryError: The device, its limit or the executor's has no room.
             RuntimeError: The executor was freed.
         """
-        self._check()
-        size = integer("allocate: size", size)
-        if size <= 0:
-            raise InvalidArgumentError(f"allocate: size is {size}; expected a positive number of elements")
-        found = dtype_of(dtype)
-        handle = _ffi.Handle()
-        _ffi.call(
-            _ffi.lib.hologram_buffer_allocate,
-            self._as_parameter_,
-            size,
-            code_of(found),
-            0 if zero else _ffi.UNINITIALIZED,
-            _ffi.byref(handle),
-        )
-        return self._own(Buffer(self, handle, found, (size,)))
+        made: Buffer = native.allocate(self, size, dtype, zero)
+        return made
 
     def allocate_boundary(self, class_index: int, width: int, height: int, dtype: Any = np.float32) -> Buffer:
         """Make a buffer of width · height elements on the executor's boundary pool of 96 classes × 12,288 bytes.
@@ -165,18 +153,14 @@ class Executor:
         """
         self._check()
         found = dtype_of(dtype)
-        handle = _ffi.Handle()
         width, height = integer("allocate_boundary: width", width), integer("allocate_boundary: height", height)
-        _ffi.call(
-            _ffi.lib.hologram_buffer_allocate_boundary,
-            self._as_parameter_,
-            integer("allocate_boundary: class_index", class_index),
-            width,
-            height,
-            code_of(found),
-            _ffi.byref(handle),
-        )
-        return self._own(Buffer(self, handle, found, (width * height,)))
+        class_index = integer("allocate_boundary: class_index", class_index)
+        handle = native.buffer_allocate_boundary(self, class_index, width, height, code_of(found))
+        return self._buffer(handle, found, (width * height,))
+
+    def _buffer(self, handle: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Buffer:
+        made: Buffer = native.buffer(self, handle, dtype, shape, code_of(dtype), dtype == bool)
+        return made
 
     def wrap(self, array: Any) -> Buffer:
         """Make a buffer of an array's own memory: what is written to one is seen in the other.
@@ -190,20 +174,12 @@ class Executor:
             ValueError: Its strides are not multiples of its item size, or it is not aligned to it.
             RuntimeError: The executor's device can't see the array's memory.
         """
-        return self._own(self._wrap(array, True))
-
-    def _wrap(self, array: Any, keep: bool = False) -> Buffer:
-        """Wrap without keeping track of the buffer.
-
-        Without keep the caller holds the array until the buffer is freed and no call that uses it is under way;
-        with it the array lives for as long as anything uses its memory: calls in other threads, views, exports.
-        """
         self._check()
         if not isinstance(array, np.ndarray):
             if isinstance(array, Buffer):
                 return array.view(array.shape, strides=tuple(s // array.itemsize for s in array.strides))
             if hasattr(array, "__dlpack__"):
-                return self._wrap_dlpack(array)
+                return self._wrap_dlpack(_foreign.plain_tensor(array))
             try:
                 array = np.asarray(memoryview(array))
             except TypeError:
@@ -222,28 +198,18 @@ class Executor:
                 raise InvalidArgumentError(
                     f"wrap: strides {array.strides} are not multiples of the item size {itemsize}; make a copy"
                 )
-            strides = _ffi.sizes([s // itemsize for s in array.strides])
-        handle = _ffi.Handle()
-        deleter, token = (_ffi.DELETER, _ffi.keep(array)) if keep else (None, None)
-        try:
-            _ffi.call(
-                _ffi.lib.hologram_buffer_wrap,
-                self._as_parameter_,
-                array.__array_interface__["data"][0],
-                code,
-                array.ndim,
-                _ffi.sizes(array.shape),
-                strides,
-                0 if array.flags.writeable else _ffi.READ_ONLY,
-                deleter,
-                token,
-                _ffi.byref(handle),
-            )
-        except HologramError:
-            if token is not None:
-                _ffi.forget(token)
-            raise
-        return Buffer(self, handle, array.dtype, array.shape, None if keep else array)
+            strides = tuple(s // itemsize for s in array.strides)
+        handle = native.buffer_wrap(
+            self,
+            array.__array_interface__["data"][0],
+            code,
+            array.ndim,
+            array.shape,
+            strides,
+            0 if array.flags.writeable else READ_ONLY,
+            array,
+        )
+        return self._buffer(handle, array.dtype, array.shape)
 
     def _wrap_dlpack(self, source: Any) -> Buffer:
         kind, number = source.__dlpack_device__()
@@ -253,15 +219,14 @@ class Executor:
             capsule = source.__dlpack__(max_version=(1, 0))
         except TypeError:  # from before version 1
             capsule = source.__dlpack__()
-        handle, boolean = _ffi.from_capsule(self._as_parameter_, capsule)
-        info = _ffi.BufferInfo()
+        handle, boolean = native.from_capsule(self, capsule)
         try:
-            _ffi.call(_ffi.lib.hologram_buffer_describe, handle, _ffi.byref(info))
+            info = described(BufferInfo, native.buffer_describe, handle)
             dtype = np.dtype(bool) if boolean else dtype_of_code(info.dtype)
         except BaseException:
-            _ffi.lib.hologram_buffer_free(handle)
+            native.buffer_free(handle)
             raise
-        return Buffer(self, handle, dtype, tuple(info.shape[: info.rank]))
+        return self._buffer(handle, dtype, tuple(info.shape[: info.rank]))
 
     def _not_here(self, what: str) -> BackendError:
         return BackendError(
@@ -316,11 +281,10 @@ class Executor:
             ProgramFault: A lane did what it must not. On an asynchronous device this, like all that goes wrong while
                 running, is raised by the next call that waits, such as ``synchronize``.
         """
-        self._check()
-        from hologram import _launch
-
-        given = {**bindings, **slots_and_parameters} if bindings else slots_and_parameters
-        return _launch.launch(self, program, given, grid, block, n, shape, fuel)
+        given = _given(program, bindings, slots_and_parameters) if bindings else slots_and_parameters
+        residue: Optional[np.ndarray[Any, np.dtype[np.uint64]]]
+        residue = native.launch(self, program, given, grid, block, n, shape, fuel)
+        return residue
 
     def trace(
         self,
@@ -367,7 +331,7 @@ class Executor:
             if receive is not None:
                 receive(line)
 
-        given = {**bindings, **slots_and_parameters} if bindings else slots_and_parameters
+        given = _given(program, bindings, slots_and_parameters) if bindings else slots_and_parameters
         _launch.launch(self, program, given, grid, block, n, shape, fuel, (lane, keep))
         return lines
 
@@ -378,7 +342,7 @@ class Executor:
             HologramError: What went wrong in a launch whose outcome nobody has seen yet; it names the launch.
         """
         self._check()
-        _ffi.call(_ffi.lib.hologram_executor_synchronize, self._as_parameter_)
+        native.executor_synchronize(self)
 
     # ---- statistics
 
@@ -389,30 +353,24 @@ class Executor:
         ``peak`` of in_use, ``limit`` of reserved (0: none); ``executor`` by this executor's buffers and
         ``executor_limit`` (0: none); ``allocations`` so far, of which ``reused`` blocks used before.
         """
-        stats = _ffi.MemoryStats()
-        _ffi.call(_ffi.lib.hologram_executor_memory_stats, self._as_parameter_, _ffi.byref(stats))
+        found = numbers(described(MemoryStats, native.executor_memory_stats, self))
         info = self._describe()
-        found = {name: int(getattr(stats, name)) for name, *_ in stats._fields_}
         counts = {name: found.pop(name) for name in ("allocations", "reused")}
         return {**found, "executor": int(info.used), "executor_limit": int(info.quota), **counts}
 
     def set_memory_limit(self, limit: Optional[int], *, device: bool = False) -> None:
         """Bound the bytes that this executor's buffers may take, or with ``device`` the whole device's pool."""
         limit = 0 if limit is None else _limit("set_memory_limit: limit", limit)
-        function = _ffi.lib.hologram_executor_set_memory_limit if device else _ffi.lib.hologram_executor_set_quota
-        _ffi.call(function, self._as_parameter_, limit)
+        function = native.executor_set_memory_limit if device else native.executor_set_quota
+        function(self, limit)
 
     def trim(self) -> int:
         """Give the device's cached memory back to the system; return how many bytes."""
-        freed = _ffi.c_int64()
-        _ffi.call(_ffi.lib.hologram_executor_trim, self._as_parameter_, _ffi.byref(freed))
-        return int(freed.value)
+        return int(native.executor_trim(self))
 
     def kernel_stats(self) -> dict[str, int]:
         """Return what the device's cache of compiled kernels holds: entries, limit, hits, misses, evictions."""
-        stats = _ffi.KernelStats()
-        _ffi.call(_ffi.lib.hologram_executor_kernel_stats, self._as_parameter_, _ffi.byref(stats))
-        return {name: int(getattr(stats, name)) for name, *_ in stats._fields_}
+        return numbers(described(KernelStats, native.executor_kernel_stats, self))
 
     # ---- the end
 
@@ -431,12 +389,14 @@ class Executor:
             if self._freed:
                 return None
             self._freed = True
-            buffers = list(self._buffers)
         _log.debug("executor 0x%x on %s: freed", self.handle, self.backend)
-        for buffer in buffers:
-            buffer.free()
-        status = _ffi.lib.hologram_executor_free(self._as_parameter_)
-        return None if status in (_ffi.OK, _ffi.FORKED) else _ffi.error_of(status)
+        try:
+            native.executor_free(self.handle)
+        except ForkError:
+            pass
+        except HologramError as error:
+            return error
+        return None
 
     def __enter__(self) -> Executor:
         """Return the executor."""
@@ -475,3 +435,37 @@ def check_executor(what: str, executor: object) -> None:
 
 def _limit(what: str, value: Any) -> int:
     return integer(what, value, 0)
+
+
+def _allocate(executor: Executor, size: Any, dtype: Any, zero: Any) -> Buffer:
+    """Allocate what C leaves to Python: say what is wrong, or bring the arguments into the form that C takes."""
+    executor._check()
+    size = integer("allocate: size", size)
+    if size <= 0:
+        raise InvalidArgumentError(f"allocate: size is {size}; expected a positive number of elements")
+    found = dtype_of(dtype)
+    handle = native.buffer_allocate(executor, size, code_of(found), 0 if zero else UNINITIALIZED)
+    return executor._buffer(handle, found, (size,))
+
+
+hooks["allocate"] = _allocate
+
+
+def _given(program: Program, bindings: Mapping[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """Return the slots and parameters of a launch, each of which is given once."""
+    twice = [name for name in bindings if name in more]
+    if twice:
+        name = getattr(program, "name", program)
+        raise InvalidArgumentError(f'launch "{name}": {twice[0]} is given twice, in bindings and by its name')
+    return {**bindings, **more}
+
+
+def _launch_carefully(_: str, executor: Executor, *arguments: Any) -> object:
+    """Make a launch that C left to Python."""
+    executor._check()
+    from hologram import _launch
+
+    return _launch.launch(executor, *arguments)
+
+
+hooks["launch"] = _launch_carefully

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple, Optional, Union
 
 from hologram import _ffi, _log
 from hologram._dtypes import NAMES
-from hologram.errors import ProgramFreedError
+from hologram._ffi import described, native
+from hologram.errors import HologramError, ProgramFreedError
 
 __all__ = ["Param", "Program", "Slot"]
 
@@ -44,7 +45,7 @@ class Param(NamedTuple):
     dtype: str
 
 
-class Program:
+class Program(native.ProgramBase):  # type: ignore[misc]
     """A verified program, ready to be launched on any executor.
 
     Args:
@@ -67,11 +68,7 @@ class Program:
 
     __slots__ = (
         "__weakref__",
-        "_as_parameter_",
-        "_freed",
         "_names",
-        "_param_array",
-        "_slot_array",
         "block",
         "hash",
         "instructions",
@@ -81,36 +78,39 @@ class Program:
         "slots",
     )
 
+    handle: int
+    _freed: bool
+
     def __init__(self, source: Union[str, bytes, bytearray, memoryview], *, file: str = "<program>") -> None:
         self._freed = True
-        self._as_parameter_ = _ffi.Handle()
-        out = _ffi.byref(self._as_parameter_)
         if isinstance(source, str):
             text = source.encode()
-            _ffi.call(_ffi.lib.hologram_program_assemble, os.fsencode(file), text, len(text), out)
+            self.handle = native.program_assemble(os.fsencode(file), text, len(text))
         elif isinstance(source, (bytes, bytearray, memoryview)):
             data = bytes(source)
-            _ffi.call(_ffi.lib.hologram_program_decode, data, len(data), out)
+            self.handle = native.program_decode(data, len(data))
         else:
             raise TypeError(f"Program: expected text or bytes, got {type(source).__name__}")
         self._freed = False
-        info = _ffi.ProgramInfo()
-        _ffi.call(_ffi.lib.hologram_program_describe, self._as_parameter_, _ffi.byref(info))
+        info = described(_ffi.ProgramInfo, native.program_describe, self)
         self.name = self._text(_ffi.TEXT_NAME).decode()
         self.block: Optional[tuple[int, int, int]] = tuple(info.block) if any(info.block) else None
         self.instructions = int(info.instructions)
         self.residue = bool(info.residue)
         self.hash = bytes(info.hash).hex()
-        slots = [self._operand(_ffi.lib.hologram_program_slot, i) for i in range(info.slots)]
-        params = [self._operand(_ffi.lib.hologram_program_param, i) for i in range(info.params)]
+        slots = [self._operand(native.program_slot, i) for i in range(info.slots)]
+        params = [self._operand(native.program_param, i) for i in range(info.params)]
         self.slots = tuple(
             Slot(name, dtype, bool(o.reads), bool(o.writes), bool(o.indexed), bool(o.bytes)) for name, dtype, o in slots
         )
         self.params = tuple(Param(name, dtype) for name, dtype, _ in params)
-        self._slot_array = _ffi.Handle * max(1, len(slots))
-        self._param_array = _ffi.Scalar * max(1, len(params))
         _log.debug("program %s: %d instructions, hash %s", self.name, self.instructions, self.hash)
         self._names = [slot.name for slot in self.slots] + [param.name for param in self.params]
+        # What C needs to know of a launch; one that gives residues it leaves to Python.
+        taken = [(s.name, "w" if s.writes else "r", False, None) for s in self.slots]
+        taken += [(p.name, "s", False, None) for p in self.params]
+        boundary = next((i for i, s in enumerate(self.slots) if s.name == "boundary"), -1)
+        self._plan = native.plan(tuple(taken), boundary, self.residue)
 
     @classmethod
     def from_file(cls, path: Union[str, os.PathLike[str]]) -> Program:
@@ -130,22 +130,17 @@ class Program:
             raise ValueError(f"{os.fspath(path)} is neither UTF-8 text nor a binary program: {error}") from None
 
     def _operand(self, function: Any, index: int) -> tuple[str, str, _ffi.OperandInfo]:
-        info = _ffi.OperandInfo()
-        _ffi.call(function, self._as_parameter_, index, _ffi.byref(info))
+        info = described(_ffi.OperandInfo, function, self, index)
         return info.name.decode(), NAMES[info.dtype - 1], info
 
     def _text(self, which: int) -> bytes:
         self._check()
-        return _ffi.text_of(_ffi.lib.hologram_program_text, self._as_parameter_, which)
+        text: bytes = native.program_text(self, which)
+        return text
 
     def _check(self) -> None:
         if self._freed:
             raise ProgramFreedError(f'program "{self.name}" was freed')
-
-    @property
-    def handle(self) -> int:
-        """The program's handle in the C ABI; positive."""
-        return int(self._as_parameter_.value)
 
     def disassemble(self) -> str:
         """Return the text form; a program made of it is equal to this one."""
@@ -181,8 +176,11 @@ class Program:
         """Return a hash that equal programs share."""
         return hash(self.hash)
 
-    def __del__(self, free: Any = _ffi.lib.hologram_program_free) -> None:
+    def __del__(self, free: Any = native.program_free) -> None:
         """Free the program."""
-        if not getattr(self, "_freed", True):
+        if not self._freed:
             self._freed = True
-            free(self._as_parameter_)
+            try:
+                free(self)
+            except HologramError:
+                pass  # in a fork's child; or clear_all was faster

@@ -10,7 +10,7 @@ import pytest
 from support import DTYPES, from_dlpack
 
 import hologram as hg
-from hologram import _ffi
+from hologram._ffi import native
 
 
 @pytest.mark.parametrize("name", [n for n in DTYPES if n != "bf16"])
@@ -166,8 +166,7 @@ def test_bf16_is_exported(host: hg.Executor, made: str) -> None:
 def test_a_copy_says_that_it_is_one(host: hg.Executor, copy: Any, flags: int) -> None:
     b = host.from_numpy(np.arange(6.0))
     capsule = b.__dlpack__(max_version=(1, 0), copy=copy)
-    pointer = _ffi._capsule_pointer(id(capsule), b"dltensor_versioned")
-    assert _ffi._Versioned.from_address(pointer).flags == flags
+    assert native.capsule_flags(capsule) == flags
 
 
 def test_nothing_leaks_if_bfloat16_has_no_dtype(host: hg.Executor, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,10 +177,8 @@ def test_nothing_leaks_if_bfloat16_has_no_dtype(host: hg.Executor, monkeypatch: 
         raise hg.errors.DTypeError("dtype bfloat16 needs the Python package ml_dtypes")
 
     monkeypatch.setattr("hologram.executor.dtype_of_code", missing)
-    count, after = _ffi.c_int64(), _ffi.c_int64()
-    _ffi.lib.hologram_object_count(_ffi.byref(count))
+    count = native.object_count()
     with pytest.raises(TypeError, match="ml_dtypes"):
         host.wrap(Foreign(b))
     gc.collect()
-    _ffi.lib.hologram_object_count(_ffi.byref(after))
-    assert after.value == count.value
+    assert native.object_count() == count

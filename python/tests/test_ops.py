@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import json
+from pathlib import Path
 from typing import Any, Callable
 
 import numpy as np
@@ -12,6 +14,8 @@ from support import DTYPES, buffer
 import hologram as hg
 from hologram import ops
 from hologram._dtypes import dtype_of
+from hologram._ffi import native
+from hologram._signatures import stub_file
 
 FLOATS = ["f16", "bf16", "f32", "f64"]
 RTOL = {"f16": 2e-3, "bf16": 2e-2, "f32": 1e-5, "f64": 1e-12}
@@ -405,14 +409,65 @@ def test_every_operation_is_documented() -> None:
 
 
 def test_every_operation_of_the_library_is_there() -> None:
-    from hologram import _ffi
+    descriptions = json.loads(native.ops())
+    assert [d["number"] for d in descriptions] == list(range(len(descriptions)))
+    assert len(descriptions) >= 30
+    assert [d["name"] for d in descriptions if not hasattr(ops, d["name"])] == []
+    gemm = next(d for d in descriptions if d["name"] == "gemm")
+    assert gemm["dims"] == ["m", "n", "k", "trans_a", "trans_b"]
+    assert gemm["operands"][2] == {"name": "c", "reads": True, "writes": True}
+    assert gemm["scalars"][0] == {"name": "alpha", "wide": True, "default": 1}
 
-    names, number = [], 0
-    while True:
-        try:
-            names.append(_ffi.text_of(_ffi.lib.hologram_op_name, number).decode())
-        except ValueError:
-            break
-        number += 1
-    assert len(names) >= 30
-    assert [name for name in names if not hasattr(ops, name)] == []
+
+def test_the_stub_file_is_up_to_date() -> None:
+    path = Path(ops.__file__).with_suffix(".pyi")
+    assert path.read_text() == stub_file(ops._functions), "run python python/stubs.py"
+
+
+# The signatures that users of the system before know (FACTS.md has them).
+SIGNATURES = {
+    "vector_add": "(ex, a, b, c, n=None)",
+    "vector_relu": "(ex, a, c, n=None)",
+    "vector_clip": "(ex, a, c, min_val, max_val, n=None)",
+    "scalar_mul": "(ex, a, c, scalar, n=None)",
+    "sigmoid": "(ex, input, output, n=None)",
+    "softmax": "(ex, input, output, n=None)",
+    "softmax_rows": "(ex, input, output, rows, cols)",
+    "reduce_sum": "(ex, input, output, n=None)",
+    "reduce_max_rows": "(ex, input, output, rows, cols)",
+    "mse_loss": "(ex, pred, target, output, n=None)",
+    "gemm": "(ex, a, b, c, m, n, k, *, trans_a=False, trans_b=False, alpha=1.0, beta=0.0)",
+    "matvec": "(ex, a, x, y, m, n, *, trans_a=False, alpha=1.0, beta=0.0)",
+    "fill": "(ex, dst, value, n=None)",
+}
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_signatures(name: str) -> None:
+    assert str(inspect.signature(getattr(ops, name))) == SIGNATURES[name]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named", "text"),
+    [
+        (3, {}, r"vector_add\(\) missing required argument: 'c'"),
+        (6, {}, r"vector_add\(\) takes at most 5 positional arguments \(6 given\)"),
+        (4, {"a": 1}, r"vector_add\(\) got multiple values for argument 'a'"),
+        (4, {"m": 1}, r"vector_add\(\) got an unexpected keyword argument 'm'"),
+    ],
+)
+def test_arguments_that_no_function_takes(ex: hg.Executor, arguments: int, named: dict[str, Any], text: str) -> None:
+    given = [ex, *[ex.allocate(4)] * 5][:arguments]
+    with pytest.raises(TypeError, match=text):
+        ops.vector_add(*given, **named)
+
+
+def test_arguments_by_name(ex: hg.Executor) -> None:
+    a, c = buffer(ex, [1, 2, 3, 4]), ex.allocate(4)
+    ops.vector_add(c=c, ex=ex, b=a, a=a, n=3)
+    assert c.to_numpy().tolist() == [2, 4, 6, 0]
+    name = "".join(["sca", "lar"])  # no interned one
+    ops.scalar_mul(ex, a, c, **{name: 3})
+    assert c.to_numpy().tolist() == [3, 6, 9, 12]
+    ops.gemm(ex, a, a, c, 2, 2, 2, trans_b=True, alpha=2)
+    assert c.to_numpy().tolist() == [10, 22, 22, 50]

@@ -320,11 +320,12 @@ def cycle(n):
     ex.synchronize()
     gc.collect()
 cycle(ROUNDS // 5)
-count = hg._ffi.c_int64(); hg._ffi.lib.hologram_object_count(hg._ffi.byref(count)); before = count.value
+before = hg._ffi.native.object_count()
 first = resident()
 cycle(ROUNDS)
-hg._ffi.lib.hologram_object_count(hg._ffi.byref(count))
-assert count.value == before, (before, count.value)
+gc.collect()
+after = hg._ffi.native.object_count()
+assert after == before, (before, after)
 print(resident() - first)
 """,
         timeout=300,

@@ -1,0 +1,479 @@
+/* The entry of Python: the library, loaded with ctypes.PyDLL, offers hologram_python, which gives all that Python calls
+   as builtin functions; none of them goes through ctypes. */
+#include "python.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef _WIN32
+#include <windows.h>
+static void *look_up(void *module, const char *name) { return (void *)GetProcAddress((HMODULE)module, name); }
+static void nap(void) { Sleep(1); }
+#else
+#include <dlfcn.h>
+#include <time.h>
+static void *look_up(void *module, const char *name) {
+  (void)module;
+  return dlsym(RTLD_DEFAULT, name);
+}
+static void nap(void) {
+  struct timespec t = {0, 1000000};
+  nanosleep(&t, NULL);
+}
+#endif
+
+struct hologram_cpython py;
+py_object *hologram_hooks;
+
+/* Looks up all of CPython that is used; the name of what is missing, or NULL. */
+static const char *load(void *module) {
+#define FUNCTION(result, name, parameters)                                   \
+  if (!(*(void **)&py.name = look_up(module, #name))) return #name;
+#define OBJECT(name)                                                         \
+  if (!(py.name = look_up(module, #name))) return #name;
+#define VARIABLE(name)                                                       \
+  {                                                                          \
+    py_object **at = look_up(module, #name);                                 \
+    if (!at) return #name;                                                   \
+    py.name = *at;                                                           \
+  }
+  PYTHON_FUNCTIONS(FUNCTION)
+  PYTHON_OBJECTS(OBJECT)
+  PYTHON_EXCEPTIONS(VARIABLE)
+#undef FUNCTION
+#undef OBJECT
+#undef VARIABLE
+  return NULL;
+}
+
+int hologram_builtins(py_object *into, py_method *methods) {
+  for (; methods->name; methods++) {
+    py_object *f = py.PyCFunction_NewEx(methods, NULL, NULL);
+    int failed = !f || py.PyDict_SetItemString(into, methods->name, f);
+    if (f) py.Py_DecRef(f);
+    if (failed) return -1;
+  }
+  return 0;
+}
+
+py_object *hologram_hook(const char *name, py_object *arguments) {
+  py_object *hook = arguments ? py.PyDict_GetItemString(hologram_hooks, name) : NULL;
+  py_object *result = NULL;
+  if (hook) {
+    py.Py_IncRef(hook);
+    result = py.PyObject_CallObject(hook, arguments);
+    py.Py_DecRef(hook);
+  } else if (arguments) {
+    py.PyErr_Format(py.PyExc_TypeError, "hologram: no hook is called %s", name);
+  }
+  if (arguments) py.Py_DecRef(arguments);
+  return result;
+}
+
+/* ---- errors ---- */
+
+void hologram_raise(int32_t status) {
+  char text[8192];
+  hologram_fault fault = {.size = sizeof fault};
+  py_object *arguments, *error;
+  size_t size = 0;
+  /* First of all: making objects may run code that meets errors of its own. */
+  hologram_last_error(text, sizeof text, &size);
+  hologram_last_fault(&fault);
+  if (!(arguments = py.PyTuple_New(6))) return;
+  py.PyTuple_SetItem(arguments, 0, py.PyLong_FromLongLong(status));
+  py.PyTuple_SetItem(arguments, 1, py.PyUnicode_DecodeUTF8(text, (ptrdiff_t)(size < sizeof text ? size : sizeof text), "replace"));
+  py.PyTuple_SetItem(arguments, 2, py.PyLong_FromLongLong(fault.kind));
+  py.PyTuple_SetItem(arguments, 3, py.PyLong_FromLongLong(fault.instruction));
+  py.PyTuple_SetItem(arguments, 4, py.PyLong_FromLongLong(fault.line));
+  py.PyTuple_SetItem(arguments, 5, py.PyLong_FromUnsignedLongLong(fault.lane));
+  if (py.PyErr_Occurred()) { /* no memory for one of them */
+    py.Py_DecRef(arguments);
+    return;
+  }
+  if ((error = hologram_hook("error", arguments))) {
+    py.PyErr_SetObject(error->type, error);
+    py.Py_DecRef(error);
+  }
+}
+
+/* ---- work ---- */
+
+static work *under_way;            /* guarded by the GIL */
+static _Atomic int closing;        /* the interpreter ends */
+
+enum { SLICE_MS = 50 }; /* after which signal handlers run */
+
+static void enter(work *w) {
+  w->next = under_way;
+  w->link = &under_way;
+  if (under_way) under_way->link = &w->next;
+  under_way = w;
+}
+
+static void leave(work *w) {
+  *w->link = w->next;
+  if (w->next) w->next->link = w->link;
+}
+
+void work_begin(work *w) {
+  atomic_store_explicit(&w->event, 0, memory_order_relaxed);
+  enter(w);
+  w->thread = py.PyEval_SaveThread();
+}
+
+/* Waits without the GIL until the work ends or, if slices is not 0, for some of them. */
+static int32_t look(work *w, int slices) {
+  int32_t status;
+  void *thread = py.PyEval_SaveThread();
+  do status = hologram_event_wait(w->event, SLICE_MS);
+  while (status == HOLOGRAM_PENDING && !slices);
+  py.PyEval_RestoreThread(thread);
+  return status;
+}
+
+/* Ends work with the exception that is set, which stays so. */
+static void cancel(work *w) {
+  py_object *type, *value, *traceback;
+  py.PyErr_Fetch(&type, &value, &traceback);
+  hologram_event_cancel(w->event);
+  look(w, 0);
+  hologram_event_free(w->event);
+  py.PyErr_Restore(type, value, traceback);
+}
+
+bool work_end(work *w, int32_t status) {
+  bool done = true;
+  if (status == HOLOGRAM_PENDING) {
+    /* The interpreter may have begun to end while nobody could cancel this. */
+    if (atomic_load(&closing)) hologram_event_cancel(w->event);
+    status = hologram_event_wait(w->event, SLICE_MS);
+    py.PyEval_RestoreThread(w->thread);
+    while (status == HOLOGRAM_PENDING && done) {
+      if (py.PyErr_CheckSignals() || (w->failure && *w->failure)) {
+        cancel(w);
+        done = false;
+      } else {
+        status = look(w, 1);
+      }
+    }
+    if (done && status != HOLOGRAM_OK) {
+      hologram_raise(status);
+      done = false;
+      hologram_event_free(w->event);
+    } else if (done) {
+      hologram_event_free(w->event);
+    }
+  } else {
+    py.PyEval_RestoreThread(w->thread);
+    if (status != HOLOGRAM_OK) {
+      hologram_raise(status);
+      done = false;
+    }
+  }
+  leave(w);
+  return done;
+}
+
+bool work_check(int32_t status) {
+  if (status == HOLOGRAM_OK) return true;
+  hologram_raise(status);
+  return false;
+}
+
+/* waiting(): how many calls go on without the GIL and have an event. */
+static py_object *waiting(py_object *self, py_object *const *args, ptrdiff_t n) {
+  long long count = 0;
+  (void)self, (void)args, (void)n;
+  for (work *w = under_way; w; w = w->next) count += atomic_load(&w->event) != 0;
+  return py.PyLong_FromLongLong(count);
+}
+
+/* close(): cancels what daemon threads still wait for, and waits for its end: once the interpreter is gone nobody may
+   write to memory that was its. Called when it begins to end. */
+static py_object *close_all(py_object *self, py_object *const *args, ptrdiff_t n) {
+  (void)self, (void)args, (void)n;
+  atomic_store(&closing, 1);
+  if (hologram_support_forked()) return py_none(); /* the threads are not there */
+  for (int naps = 0; under_way && naps < 10000; naps++) {
+    bool all_done = true;
+    for (work *w = under_way; w; w = w->next) {
+      hologram_event event = atomic_load(&w->event);
+      if (event) hologram_event_cancel(event);
+      if (!event || hologram_event_wait(event, 0) == HOLOGRAM_PENDING) all_done = false;
+    }
+    if (all_done) break;
+    void *thread = py.PyEval_SaveThread();
+    nap();
+    py.PyEval_RestoreThread(thread);
+  }
+  return py_none();
+}
+
+/* ---- memory that Python owns ---- */
+
+struct hologram_owner {
+  struct hologram_owner *next;
+  py_object *object;
+};
+
+_Atomic(struct hologram_owner *) hologram_orphans;
+static _Atomic int scheduled; /* a pending call that drops orphans */
+static _Atomic long long kept;
+
+struct hologram_owner *hologram_own(py_object *object) {
+  struct hologram_owner *owner = malloc(sizeof *owner);
+  if (!owner) {
+    py.PyErr_NoMemory();
+    return NULL;
+  }
+  py.Py_IncRef(owner->object = object);
+  atomic_fetch_add(&kept, 1);
+  return owner;
+}
+
+void hologram_drop_orphans(void) {
+  py_object *type, *value, *traceback;
+  struct hologram_owner *owner = atomic_exchange(&hologram_orphans, NULL);
+  /* A finalizer may be calling, while an exception is on its way. */
+  py.PyErr_Fetch(&type, &value, &traceback);
+  while (owner) {
+    struct hologram_owner *next = owner->next;
+    atomic_fetch_sub(&kept, 1);
+    py.Py_DecRef(owner->object);
+    free(owner);
+    owner = next;
+  }
+  py.PyErr_Restore(type, value, traceback);
+}
+
+static int drop_pending(void *context) {
+  (void)context;
+  atomic_store(&scheduled, 0);
+  hologram_drop_orphans();
+  return 0;
+}
+
+void hologram_disown(void *context) {
+  struct hologram_owner *owner = context;
+  owner->next = atomic_load(&hologram_orphans);
+  while (!atomic_compare_exchange_weak(&hologram_orphans, &owner->next, owner)) {
+  }
+  if (!atomic_load(&closing) && !atomic_exchange(&scheduled, 1) && py.Py_AddPendingCall(drop_pending, NULL)) {
+    atomic_store(&scheduled, 0); /* too many: the next call drops it */
+  }
+}
+
+/* kept(): how many objects memory of Python's keeps alive. */
+static py_object *count_kept(py_object *self, py_object *const *args, ptrdiff_t n) {
+  (void)self, (void)args, (void)n;
+  hologram_drain();
+  return py.PyLong_FromLongLong(atomic_load(&kept));
+}
+
+/* ---- arguments ---- */
+
+bool native_count(native *c, ptrdiff_t given, ptrdiff_t expected) {
+  if (given == expected) return true;
+  py.PyErr_Format(py.PyExc_TypeError, "%s takes %zd arguments, got %zd", c->name, expected, given);
+  return false;
+}
+
+bool hologram_exact(py_object *o, int64_t *out) {
+  int overflow = 0;
+  if (o->type != py.PyLong_Type) return false;
+  *out = py.PyLong_AsLongLongAndOverflow(o, &overflow);
+  return !overflow;
+}
+
+static bool ranged(native *c, py_object *o, const char *name, int64_t low, int64_t high, int64_t *out) {
+  int overflow = 0;
+  py_object *number = py.PyNumber_Index(o);
+  if (!number) return false;
+  *out = py.PyLong_AsLongLongAndOverflow(number, &overflow);
+  py.Py_DecRef(number);
+  if (overflow || *out < low || *out > high) {
+    py.PyErr_Format(py.PyExc_OverflowError, "%s: %s is out of range", c->name, name);
+    return false;
+  }
+  return true;
+}
+
+bool native_i64(native *c, py_object *o, const char *name, int64_t *out) {
+  return ranged(c, o, name, INT64_MIN, INT64_MAX, out);
+}
+
+bool native_i32(native *c, py_object *o, const char *name, int32_t *out) {
+  int64_t wide;
+  if (!ranged(c, o, name, INT32_MIN, INT32_MAX, &wide)) return false;
+  *out = (int32_t)wide;
+  return true;
+}
+
+bool native_size(native *c, py_object *o, const char *name, size_t *out) {
+  int64_t wide;
+  if (!ranged(c, o, name, 0, INT64_MAX, &wide)) return false;
+  *out = (size_t)wide;
+  return true;
+}
+
+bool native_u64(native *c, py_object *o, const char *name, uint64_t *out) {
+  (void)name;
+  if (hologram_is_buffer(o)) {
+    *out = ((py_array *)o)->handle;
+    return true;
+  }
+  if (hologram_is_executor(o) || hologram_is_program(o)) {
+    *out = ((py_handle *)o)->handle;
+    return true;
+  }
+  (void)c;
+  *out = py.PyLong_AsUnsignedLongLong(o);
+  return *out != (uint64_t)-1 || !py.PyErr_Occurred();
+}
+
+bool native_text(native *c, py_object *o, const char *name, const char **out) {
+  ptrdiff_t size;
+  char *bytes;
+  *out = NULL;
+  if (o == py._Py_NoneStruct) return true;
+  if (o->type == py.PyUnicode_Type) {
+    *out = py.PyUnicode_AsUTF8AndSize(o, &size);
+    if (!*out) return false;
+  } else {
+    if (py.PyBytes_AsStringAndSize(o, &bytes, &size)) return false;
+    *out = bytes;
+  }
+  (void)c, (void)name;
+  return true;
+}
+
+bool native_memory(native *c, py_object *o, const char *name, bool writable, void **out) {
+  (void)name;
+  *out = NULL;
+  if (o == py._Py_NoneStruct) return true;
+  if (o->type == py.PyLong_Type) {
+    *out = (void *)(uintptr_t)py.PyLong_AsUnsignedLongLong(o);
+    return *out != (void *)-1 || !py.PyErr_Occurred();
+  }
+  if (py.PyObject_GetBuffer(o, &c->views[c->num_views], writable ? PY_BUFFER_WRITABLE : 0)) return false;
+  *out = c->views[c->num_views++].data;
+  return true;
+}
+
+bool native_sizes(native *c, py_object *o, const char *name, const int64_t **out) {
+  int64_t *sizes = c->sizes[c->num_sizes];
+  ptrdiff_t n;
+  *out = NULL;
+  if (o == py._Py_NoneStruct) return true;
+  if (o->type != py.PyTuple_Type) {
+    py.PyErr_Format(py.PyExc_TypeError, "%s: %s: expected a tuple", c->name, name);
+    return false;
+  }
+  n = py.PyTuple_Size(o);
+  if (n > HOLOGRAM_MAX_RANK) {
+    sizes = c->more[c->num_sizes] = calloc((size_t)n, sizeof *sizes);
+    if (!sizes) {
+      py.PyErr_NoMemory();
+      return false;
+    }
+  }
+  c->num_sizes++;
+  for (ptrdiff_t i = 0; i < n; i++) {
+    if (!native_i64(c, py.PyTuple_GetItem(o, i), name, &sizes[i])) return false;
+  }
+  *out = sizes;
+  return true;
+}
+
+bool native_scalar(native *c, py_object *o, const char *name, const hologram_scalar **out) {
+  *out = NULL;
+  if (o == py._Py_NoneStruct) return true;
+  if (o->type != py.PyTuple_Type || py.PyTuple_Size(o) != 2) {
+    py.PyErr_Format(py.PyExc_TypeError, "%s: %s: expected a pair", c->name, name);
+    return false;
+  }
+  *out = &c->scalar;
+  return native_i32(c, py.PyTuple_GetItem(o, 0), name, &c->scalar.dtype) &&
+         native_u64(c, py.PyTuple_GetItem(o, 1), name, &c->scalar.bits);
+}
+
+bool native_owner(native *c, py_object *o, hologram_deleter *deleter_out, void **context_out) {
+  *deleter_out = NULL;
+  *context_out = NULL;
+  if (o == py._Py_NoneStruct) return true;
+  if (!(c->owner = hologram_own(o))) return false;
+  *deleter_out = hologram_disown;
+  *context_out = c->owner;
+  return true;
+}
+
+py_object *native_refused(native *c) {
+  for (int i = 0; i < c->num_views; i++) py.PyBuffer_Release(&c->views[i]);
+  free(c->more[0]);
+  free(c->more[1]);
+  if (c->owner) { /* the library does not tell its deleter */
+    hologram_disown(c->owner);
+    hologram_drain();
+  }
+  return NULL;
+}
+
+bool native_end(native *c, int32_t status, bool quick) {
+  bool fine = quick ? work_check(status) : work_end(&c->work, status);
+  if (fine) c->owner = NULL; /* the library's now */
+  native_refused(c);
+  return fine;
+}
+
+py_object *native_give_text(char *text, size_t size) {
+  py_object *bytes = py.PyBytes_FromStringAndSize(text ? text : "", text ? (ptrdiff_t)size : 0);
+  if (!text && size) { /* there was no room */
+    if (bytes) py.Py_DecRef(bytes);
+    return py.PyErr_NoMemory();
+  }
+  free(text);
+  return bytes;
+}
+
+/* ---- loading ---- */
+
+static py_method own[] = {
+    {"waiting", waiting, PY_FASTCALL, NULL},
+    {"close", close_all, PY_FASTCALL, NULL},
+    {"kept", count_kept, PY_FASTCALL, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+/* Returns the builtins, by name, or NULL with an exception. hooks is a dictionary, with "dllhandle", where Windows has
+   Python's functions, or None. Called through ctypes.PyDLL, so with the GIL held. */
+HOLOGRAM_API py_object *hologram_python(py_object *hooks, void *module) {
+  const char *missing = load(module);
+  py_object *all;
+  static char text[256];
+  if (missing) {
+    if (!py.PyErr_SetString || !py.PyExc_ImportError) return hooks; /* which ctypes tells from a dictionary of builtins */
+    snprintf(text, sizeof text, "hologram: this Python has no %s; it must be CPython 3.9 or later", missing);
+    py.PyErr_SetString(py.PyExc_ImportError, text);
+    return NULL;
+  }
+  if (hooks->type != py.PyDict_Type) {
+    py.PyErr_SetString(py.PyExc_ImportError,
+                       "hologram: this build of Python has objects of another layout, as free-threaded ones do; use one with the GIL");
+    return NULL;
+  }
+  if (py.PyInterpreterState_Get() != py.PyInterpreterState_Main()) {
+    py.PyErr_SetString(py.PyExc_ImportError, "hologram: sub-interpreters are not supported; import it in the main interpreter");
+    return NULL;
+  }
+  py.Py_IncRef(hologram_hooks = hooks);
+  all = py.PyDict_New();
+  if (!all) return NULL;
+  if (hologram_builtins(all, own) || hologram_builtins(all, hologram_generated) || hologram_objects(all) ||
+      hologram_calls(all) || hologram_dlpack(all)) {
+    py.Py_DecRef(all);
+    return NULL;
+  }
+  return all;
+}

@@ -1,0 +1,232 @@
+/* The objects of Python that have a handle: what the classes Executor, Program and Buffer derive from, so that C finds
+   the handle where it is and a buffer that is dropped is freed without a line of Python. */
+#include "python.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct hologram_types hologram_types;
+
+bool hologram_is_executor(py_object *o) {
+  return o->type == hologram_types.an_executor || py.PyType_IsSubtype(o->type, hologram_types.executor);
+}
+
+bool hologram_is_program(py_object *o) {
+  return o->type == hologram_types.a_program || py.PyType_IsSubtype(o->type, hologram_types.program);
+}
+
+bool hologram_is_buffer(py_object *o) {
+  return o->type == hologram_types.a_buffer || py.PyType_IsSubtype(o->type, hologram_types.buffer);
+}
+
+bool hologram_buffer_gone(const py_array *b) { return b->freed || !b->executor || ((py_handle *)b->executor)->freed; }
+
+static void give_back(py_object *self) {
+  py_object *type = self->type;
+  ((void (*)(void *))py.PyType_GetSlot(type, PY_SLOT_FREE))(self);
+  py.Py_DecRef(type);
+}
+
+static void handle_dealloc(py_object *self) {
+  py_handle *h = (py_handle *)self;
+  if (h->plan) py.Py_DecRef(h->plan);
+  h->plan = NULL;
+  give_back(self);
+}
+
+static int buffer_traverse(py_object *self, py_visit visit, void *context) {
+  py_array *b = (py_array *)self;
+  py_object *all[] = {b->executor, b->dtype, b->shape, self->type};
+  for (int i = 0; i < 4; i++) {
+    int stop = all[i] ? visit(all[i], context) : 0;
+    if (stop) return stop;
+  }
+  return 0;
+}
+
+static void drop(py_object **at) {
+  py_object *o = *at;
+  *at = NULL;
+  if (o) py.Py_DecRef(o);
+}
+
+static void end(py_array *b) {
+  if (!b->freed) {
+    b->freed = 1;
+    hologram_buffer_free(b->handle); /* waits for nothing: what Python wraps has a deleter */
+  }
+}
+
+static int buffer_clear(py_object *self) {
+  py_array *b = (py_array *)self;
+  end(b);
+  drop(&b->executor);
+  return 0;
+}
+
+static void buffer_dealloc(py_object *self) {
+  py_array *b = (py_array *)self;
+  py.PyObject_GC_UnTrack(self);
+  end(b);
+  drop(&b->executor);
+  drop(&b->dtype);
+  drop(&b->shape);
+  give_back(self);
+}
+
+static py_member handle_members[] = {
+    {"handle", PY_MEMBER_ULONGLONG, offsetof(py_handle, handle), 0, "The handle in the C ABI; positive."},
+    {"_plan", PY_MEMBER_OBJECT, offsetof(py_handle, plan), 0, NULL},
+    {"_freed", PY_MEMBER_BOOL, offsetof(py_handle, freed), 0, NULL},
+    {"_host_visible", PY_MEMBER_BOOL, offsetof(py_handle, host_visible), 0, NULL},
+    {"_asynchronous", PY_MEMBER_BOOL, offsetof(py_handle, asynchronous), 0, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static py_member buffer_members[] = {
+    {"handle", PY_MEMBER_ULONGLONG, offsetof(py_array, handle), PY_MEMBER_READONLY, "The handle in the C ABI; positive."},
+    {"_executor", PY_MEMBER_OBJECT, offsetof(py_array, executor), PY_MEMBER_READONLY, NULL},
+    {"dtype", PY_MEMBER_OBJECT, offsetof(py_array, dtype), PY_MEMBER_READONLY, "The numpy dtype."},
+    {"shape", PY_MEMBER_OBJECT, offsetof(py_array, shape), PY_MEMBER_READONLY, "The shape."},
+    {"size", PY_MEMBER_LONGLONG, offsetof(py_array, size), PY_MEMBER_READONLY, "The number of elements."},
+    {NULL, 0, 0, 0, NULL},
+};
+
+/* A buffer on a fresh handle, which is freed if there is no memory for the object. */
+static py_object *make(py_object *executor, uint64_t handle, py_object *dtype, py_object *shape, int64_t size, int32_t code, bool boolean) {
+  py_array *b = (py_array *)py.PyType_GenericAlloc(hologram_types.a_buffer, 0);
+  if (!b) {
+    hologram_buffer_free(handle);
+    return NULL;
+  }
+  b->handle = handle;
+  b->size = size;
+  b->code = code;
+  b->boolean = boolean;
+  py.Py_IncRef(b->executor = executor);
+  py.Py_IncRef(b->dtype = dtype);
+  py.Py_IncRef(b->shape = shape);
+  return &b->head;
+}
+
+/* buffer(executor, handle, dtype, shape, code, boolean): a Buffer, which owns the handle. */
+static py_object *new_buffer(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "buffer"};
+  uint64_t handle;
+  int64_t size = 1, length;
+  int32_t code;
+  (void)self;
+  if (!native_count(&c, n, 6) || !native_u64(&c, args[1], "handle", &handle) || !native_i32(&c, args[4], "code", &code)) return NULL;
+  if (!hologram_is_executor(args[0]) || args[3]->type != py.PyTuple_Type) {
+    py.PyErr_SetString(py.PyExc_TypeError, "buffer: expected an executor and a tuple");
+    return NULL;
+  }
+  for (ptrdiff_t i = 0; i < py.PyTuple_Size(args[3]); i++) {
+    if (!native_i64(&c, py.PyTuple_GetItem(args[3], i), "shape", &length)) return NULL;
+    size *= length;
+  }
+  return make(args[0], handle, args[2], args[3], size, code, args[5] == py._Py_TrueStruct);
+}
+
+/* allocate(executor, size, dtype, zero): a Buffer; dtype is looked up in the hook "dtypes", which has (dtype, code, whether
+   it is bool). What is not as it should be the hook "allocate" says, or mends. */
+static py_object *allocate(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "allocate"};
+  py_object *known, *known_as = NULL, *shape, *result, *again;
+  hologram_buffer handle = 0;
+  int64_t size, code;
+  int32_t status;
+  (void)self;
+  if (!native_count(&c, n, 4)) return NULL;
+  if (hologram_is_executor(args[0]) && !((py_handle *)args[0])->freed && hologram_exact(args[1], &size) && size > 0 &&
+      (known = py.PyDict_GetItemString(hologram_hooks, "dtypes"))) {
+    known_as = py.PyDict_GetItemWithError(known, args[2]);
+    if (!known_as) py.PyErr_Clear(); /* unhashable */
+  }
+  if (!known_as) {
+    if (!(again = py.PyTuple_New(4))) return NULL;
+    for (int i = 0; i < 4; i++) {
+      py.Py_IncRef(args[i]);
+      py.PyTuple_SetItem(again, i, args[i]);
+    }
+    return hologram_hook("allocate", again);
+  }
+  py.Py_IncRef(known_as);
+  hologram_exact(py.PyTuple_GetItem(known_as, 1), &code);
+  hologram_drain();
+  work_begin(&c.work);
+  status = hologram_buffer_allocate(((py_handle *)args[0])->handle, size, (int32_t)code,
+                                    args[3] == py._Py_TrueStruct ? 0 : HOLOGRAM_UNINITIALIZED, &handle);
+  if (!work_end(&c.work, status)) {
+    py.Py_DecRef(known_as);
+    return NULL;
+  }
+  shape = py.PyTuple_New(1);
+  if (!shape) {
+    hologram_buffer_free(handle);
+    py.Py_DecRef(known_as);
+    return NULL;
+  }
+  py.Py_IncRef(args[1]);
+  py.PyTuple_SetItem(shape, 0, args[1]);
+  result = make(args[0], handle, py.PyTuple_GetItem(known_as, 0), shape, size, (int32_t)code, py.PyTuple_GetItem(known_as, 2) == py._Py_TrueStruct);
+  py.Py_DecRef(shape);
+  py.Py_DecRef(known_as);
+  return result;
+}
+
+/* free(buffer): frees it, if that was not done. */
+static py_object *free_buffer(py_object *self, py_object *const *args, ptrdiff_t n) {
+  (void)self;
+  if (n == 1 && hologram_is_buffer(args[0])) end((py_array *)args[0]);
+  return py_none();
+}
+
+/* gone(buffer): whether it, or its executor, was freed. */
+static py_object *gone(py_object *self, py_object *const *args, ptrdiff_t n) {
+  (void)self;
+  return py.PyBool_FromLong(n == 1 && hologram_is_buffer(args[0]) && hologram_buffer_gone((py_array *)args[0]));
+}
+
+/* classes(Executor, Program, Buffer): those that derive from the bases. */
+static py_object *classes(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "classes"};
+  (void)self;
+  if (!native_count(&c, n, 3)) return NULL;
+  for (int i = 0; i < 3; i++) py.Py_IncRef(args[i]);
+  hologram_types.an_executor = args[0];
+  hologram_types.a_program = args[1];
+  hologram_types.a_buffer = args[2];
+  return py_none();
+}
+
+static py_method methods[] = {
+    {"allocate", (void *)allocate, PY_FASTCALL, NULL},
+    {"buffer", (void *)new_buffer, PY_FASTCALL, NULL},
+    {"free", (void *)free_buffer, PY_FASTCALL, NULL},
+    {"gone", (void *)gone, PY_FASTCALL, NULL},
+    {"classes", (void *)classes, PY_FASTCALL, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+int hologram_objects(py_object *into) {
+  static py_slot handle_slots[] = {{PY_SLOT_DEALLOC, (void *)handle_dealloc}, {PY_SLOT_MEMBERS, handle_members}, {0, NULL}};
+  static py_slot buffer_slots[] = {{PY_SLOT_DEALLOC, (void *)buffer_dealloc},
+                                   {PY_SLOT_TRAVERSE, (void *)buffer_traverse},
+                                   {PY_SLOT_CLEAR, (void *)buffer_clear},
+                                   {PY_SLOT_MEMBERS, buffer_members},
+                                   {0, NULL}};
+  static py_spec specs[] = {
+      {"hologram._native.ExecutorBase", sizeof(py_handle), 0, PY_TYPE_DEFAULT | PY_TYPE_BASE, handle_slots},
+      {"hologram._native.ProgramBase", sizeof(py_handle), 0, PY_TYPE_DEFAULT | PY_TYPE_BASE, handle_slots},
+      {"hologram._native.BufferBase", sizeof(py_array), 0, PY_TYPE_DEFAULT | PY_TYPE_BASE | PY_TYPE_GC, buffer_slots},
+  };
+  py_object **bases[] = {&hologram_types.executor, &hologram_types.program, &hologram_types.buffer};
+  py_object **classes[] = {&hologram_types.an_executor, &hologram_types.a_program, &hologram_types.a_buffer};
+  for (int i = 0; i < 3; i++) {
+    if (!(*bases[i] = py.PyType_FromSpec(&specs[i]))) return -1;
+    *classes[i] = *bases[i];
+    if (py.PyDict_SetItemString(into, strrchr(specs[i].name, '.') + 1, *bases[i])) return -1;
+  }
+  return hologram_builtins(into, methods);
+}

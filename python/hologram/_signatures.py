@@ -1,0 +1,144 @@
+"""The functions of hologram.ops, from the descriptions that the library gives of its operations.
+
+An operation has one function, or by its form two: what works on rows of a matrix has one that works on all elements of
+its arrays as one row, and one with the ending _rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Optional
+
+# How the sizes of a call come about; the enumeration of capi/python_call.c.
+GIVEN, COUNT, ONE_ROW = 0, 1, 2
+
+
+class Parameter(NamedTuple):
+    """A parameter of a function.
+
+    Attributes:
+        name: Its name.
+        kind: "x" the executor, "r" an array that is read, "w" one that is written, "s" a number, "d" a size, "f" a size
+            that is a flag, "n" the optional number of elements.
+        counted: Whether n, if it is not given, is at most this array's number of elements.
+        default: What a number is if it is not given.
+    """
+
+    name: str
+    kind: str
+    counted: bool = False
+    default: Optional[float] = None
+
+
+class Function(NamedTuple):
+    """A function of hologram.ops.
+
+    Attributes:
+        name: Its name.
+        number: The operation's number in the C ABI.
+        operation: The operation's name, which errors begin with.
+        parameters: What it takes.
+        positional: How many of these may be given by position.
+        form: GIVEN, COUNT or ONE_ROW.
+        result: Whether it returns element 0 of its last array.
+        doc: What it does.
+    """
+
+    name: str
+    number: int
+    operation: str
+    parameters: tuple[Parameter, ...]
+    positional: int
+    form: int
+    result: bool
+    doc: str
+
+    @property
+    def signature(self) -> str:
+        """The signature as Python writes it."""
+        return f"({', '.join(self._written(False))})"
+
+    @property
+    def stub(self) -> str:
+        """The function as a stub file has it."""
+        result = "float" if self.result else "None"
+        return f"def {self.name}({', '.join(self._written(True))}) -> {result}: ..."
+
+    def _written(self, typed: bool) -> list[str]:
+        types = {"x": "Executor", "r": "Any", "w": "Any", "s": "float", "d": "int", "f": "bool", "n": "Optional[int]"}
+        texts = []
+        for i, p in enumerate(self.parameters):
+            if i == self.positional:
+                texts.append("*")
+            text = f"{p.name}: {types[p.kind]}" if typed else p.name
+            default = {"f": "False", "n": "None"}.get(p.kind, None if p.default is None else repr(float(p.default)))
+            if default is not None:
+                text += f" = {default}" if typed else f"={default}"
+            texts.append(text)
+        return texts
+
+
+_N = Parameter("n", "n")
+_ROWS = ("rows", "cols")
+
+
+def functions(descriptions: list[dict[str, Any]]) -> list[Function]:
+    """Return the functions of the operations that hologram_ops describes."""
+    return [function for description in descriptions for function in _of(description)]
+
+
+def _of(op: dict[str, Any]) -> list[Function]:
+    rows, result = tuple(op["dims"]) == _ROWS, bool(op["scalar_result"])
+    doc = op["doc"].rstrip(".") + "."
+    scalars = [Parameter(s["name"], "s", default=s["default"]) for s in op["scalars"]]
+
+    def arrays(counted: bool) -> list[Parameter]:
+        # A result has an array of its own size; what is not reduced is as large as what it is made of.
+        return [
+            Parameter(o["name"], "w" if o["writes"] else "r", counted and not (result and o["writes"]))
+            for o in op["operands"]
+        ]
+
+    def made(name: str, form: int, parameters: list[Parameter], positional: int, returns: bool, doc: str) -> Function:
+        all_of = (Parameter("ex", "x"), *parameters)
+        return Function(name, op["number"], op["name"], all_of, positional + 1, form, returns, doc)
+
+    if op["elementwise"]:
+        parameters = [*arrays(False), *scalars, _N]
+        return [made(op["name"], GIVEN, parameters, len(parameters), False, doc)]
+    if rows or op["dims"] == ["n"]:
+        first = "over the first n elements as one row" if rows else "over the first n elements"
+        about = f"{doc} It works {first}, all without n."
+        if result:
+            about += " Return output[0]; output has at least 3 elements."
+        parameters = [*arrays(True), _N]
+        found = [made(op["name"], ONE_ROW if rows else COUNT, parameters, len(parameters), result, about)]
+        if rows:
+            parameters = [*arrays(False), *(Parameter(d, "d") for d in _ROWS)]
+            about = f"{doc} The matrix has rows × cols elements, row-major and contiguous."
+            found.append(made(op["name"] + "_rows", GIVEN, parameters, len(parameters), False, about))
+        return found
+    sizes = [Parameter(d, "f" if d.startswith("trans_") else "d") for d in op["dims"]]
+    given = [*arrays(False), *(d for d in sizes if d.kind == "d")]
+    named = [*(d for d in sizes if d.kind == "f"), *scalars]
+    about = f"{doc} All are row-major and contiguous; with trans_x, x is stored transposed. With beta 0 the output isn't read."
+    return [made(op["name"], GIVEN, [*given, *named], len(given), False, about)]
+
+
+def stub_file(found: list[Function]) -> str:
+    """Return the text of ops.pyi."""
+    lines = [
+        "# Generated by python/stubs.py from the library's descriptions; do not edit.",
+        "from typing import Any, Optional",
+        "",
+        "from hologram.executor import Executor",
+        "",
+        "__all__ = [",
+        *(f'    "{name}",' for name in sorted([f.name for f in found] + ["relu"])),
+        "]",
+        "",
+        *(f.stub for f in found),
+        "",
+        "relu = vector_relu",
+        "",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,11 @@
+"""Write python/hologram/ops.pyi, which type checkers read, from the descriptions that the library gives of its operations.
+
+Run after adding an operation and building: python python/stubs.py
+"""
+
+from pathlib import Path
+
+from hologram import _signatures, ops
+
+if __name__ == "__main__":
+    Path(ops.__file__).with_suffix(".pyi").write_text(_signatures.stub_file(ops._functions))
