@@ -131,21 +131,10 @@ func (ex *Executor) Wrap(addr uintptr, t isa.Type, shape, stride []int64, readOn
 	if addr%uintptr(t.Size()) != 0 {
 		return nil, Errorf(Invalid, "wrap: address 0x%x is not a multiple of %d, the size of %v; make an aligned copy", addr, t.Size(), t)
 	}
-	bytes := hi - lo
-	if importer, ok := ex.device.dev.(backends.Importer); ok && bytes > 0 {
-		at := addr + uintptr(lo)
-		if err := importer.Import(at, bytes); err != nil {
-			return nil, status.FromBackend("wrap", err)
-		}
-		told := deleter
-		deleter = func() {
-			importer.Forget(at, bytes)
-			if told != nil {
-				told()
-			}
-		}
+	m, err := ex.device.foreign(addr+uintptr(lo), hi-lo, deleter)
+	if err != nil {
+		return nil, status.Within("wrap", err)
 	}
-	m := ex.device.pool.Foreign(addr+uintptr(lo), bytes, deleter)
 	b, err := ex.own(m, *v)
 	if err != nil {
 		return nil, err

@@ -269,3 +269,15 @@ func (d *Device) zero(m *memory.Memory) error {
 	m.After(d.house, ticket, true)
 	return nil
 }
+
+// foreign makes memory that others own, of which the device is told if it has to be.
+func (d *Device) foreign(addr uintptr, bytes int64, deleter func()) (*memory.Memory, error) {
+	var forget func()
+	if importer, ok := d.dev.(backends.Importer); ok && bytes > 0 {
+		if err := importer.Import(addr, bytes); err != nil {
+			return nil, status.FromBackend("the memory", err)
+		}
+		forget = func() { importer.Forget(addr, bytes) }
+	}
+	return d.pool.Foreign(addr, bytes, forget, deleter), nil
+}

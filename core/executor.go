@@ -163,7 +163,8 @@ func (ex *Executor) Synchronize() (*Event, error) {
 	return ex.stream.Beside(all)
 }
 
-// Cancel asks all work of the executor to end soon.
+// Cancel asks all work of the executor to end soon. That a launch was cancelled
+// by it is told to who waits for that launch, and to nobody else.
 func (ex *Executor) Cancel() {
 	for _, s := range ex.streams() {
 		s.Cancel()

@@ -236,17 +236,12 @@ func (ex *Executor) borrow(to *call.Operand, o *Operand, r *call.Request, i int,
 		owner.n.Add(1)
 		deleter = owner.drop
 	}
-	if importer, ok := ex.device.dev.(backends.Importer); ok && bytes > 0 {
-		if err := importer.Import(at, bytes); err != nil {
-			return status.Within(r.What()+": "+r.Name(i), status.FromBackend("borrow", err))
-		}
-		told := deleter
-		deleter = func() {
-			importer.Forget(at, bytes)
-			told()
-		}
+	m, err := ex.device.foreign(at, bytes, deleter)
+	if err != nil {
+		deleter()
+		return status.Within(r.What()+": "+r.Name(i), err)
 	}
-	to.Mem = ex.device.pool.Foreign(at, bytes, deleter)
+	to.Mem = m
 	return nil
 }
 

@@ -26,6 +26,7 @@ type Memory struct {
 	block   block    // zero for foreign memory
 	account *Account // that it counts against; nil: nobody's
 	foreign bool
+	forget  func() // the device, of foreign memory; may be nil
 	deleter func() // of foreign memory; may be nil
 	// borrow counts the work that uses foreign memory without a deleter, whose
 	// owner cannot be told when that has ended; nil for other memory.
@@ -33,10 +34,12 @@ type Memory struct {
 	order  order
 }
 
-// Foreign makes memory that others own, with the caller as its user. deleter,
-// which may be nil, is called once when the last user is gone.
-func (p *Pool) Foreign(addr uintptr, bytes int64, deleter func()) *Memory {
-	m := &Memory{Addr: addr, Bytes: bytes, pool: p, foreign: true, deleter: deleter}
+// Foreign makes memory that others own, with the caller as its user. When the
+// last user is gone forget, and then deleter, is called once; either may be nil.
+// forget is for the device, deleter for the owner: without it, others wait until
+// the memory is Idle.
+func (p *Pool) Foreign(addr uintptr, bytes int64, forget, deleter func()) *Memory {
+	m := &Memory{Addr: addr, Bytes: bytes, pool: p, foreign: true, forget: forget, deleter: deleter}
 	if deleter == nil {
 		m.borrow = new(borrow)
 	}
@@ -62,6 +65,9 @@ func (m *Memory) Release() {
 		m.account.used.Add(-m.block.size)
 	}
 	if m.foreign {
+		if m.forget != nil {
+			m.forget()
+		}
 		if m.deleter != nil {
 			m.deleter()
 		}

@@ -34,6 +34,8 @@ type flying struct {
 	ticket backends.Ticket
 	work   Work
 	event  *Event // who waits for the outcome; nil: it is kept
+	// unwanted: somebody cancelled all work, and need not be told of it.
+	unwanted bool
 }
 
 // NewDeferred makes a stream.
@@ -94,7 +96,7 @@ func (s *Deferred) here(w Work, ev *Event) error {
 		w.Release()
 		return err
 	}
-	s.fly(&flying{ticket, w, ev})
+	s.fly(&flying{ticket: ticket, work: w, event: ev})
 	return nil
 }
 
@@ -114,9 +116,9 @@ func (s *Deferred) serve(ev *Event) {
 		w.Release()
 		ev.finish(err)
 	case ev.how.Wait:
-		s.fly(&flying{ticket, w, ev})
+		s.fly(&flying{ticket: ticket, work: w, event: ev})
 	default:
-		s.fly(&flying{ticket, w, nil})
+		s.fly(&flying{ticket: ticket, work: w})
 		ev.finish(nil)
 	}
 }
@@ -212,7 +214,9 @@ func (s *Deferred) reap(d time.Duration) bool {
 		ended, outcomes = append(ended, head), append(outcomes, err)
 		if head.event == nil && err != nil { // kept at once, since what comes next may report it
 			s.mu.Lock()
-			s.errs = append(s.errs, err)
+			if !head.unwanted || status.CodeOf(err) != status.Cancelled {
+				s.errs = append(s.errs, err)
+			}
 			s.mu.Unlock()
 		}
 	}
@@ -247,10 +251,15 @@ func (s *Deferred) Errors() error {
 }
 
 // Cancel is Stream.Cancel.
-func (s *Deferred) Cancel() {
+func (s *Deferred) Cancel() { s.cancel(true) }
+
+func (s *Deferred) cancel(unwanted bool) {
 	s.cancelEvents()
 	s.mu.Lock()
 	flight := append([]*flying(nil), s.flight...)
+	for _, f := range flight {
+		f.unwanted = f.unwanted || unwanted
+	}
 	s.mu.Unlock()
 	for _, f := range flight {
 		if f.event == nil {
@@ -275,7 +284,7 @@ func (s *Deferred) EndCapture() (*Graph, error) { return s.end() }
 func (s *Deferred) Close(grace time.Duration) error {
 	s.shut()
 	s.settle(grace)
-	s.Cancel()
+	s.cancel(false)
 	s.settle(1 << 62)
 	err := s.Errors()
 	if closed := s.target.Line.Stream.Close(); err == nil {

@@ -78,7 +78,8 @@ type Stream interface {
 	Target() *Target
 	// Errors returns, and forgets, those of work whose outcome nobody has seen.
 	Errors() error
-	// Cancel asks all work to end soon.
+	// Cancel asks all work to end soon. That it was cancelled is told to those who
+	// wait for it, and is not among Errors.
 	Cancel()
 	// BeginCapture records what is submitted from now on; EndCapture returns it.
 	BeginCapture() error
