@@ -18,6 +18,7 @@
 //	order.go      the race detector
 //	capture.go    capture and replay
 //	foreign.go    queues and memory that others own
+//	import.go     what work may use of it
 //	plan.go       a plan of the device's own
 //
 // A queue is CUDA's CUstream or Metal's MTLCommandQueue. A ticket is what CUDA
@@ -69,9 +70,9 @@ type Options struct {
 	// queued, as cuMemAlloc and cuMemFree may.
 	Stall bool
 	// Each of these is the ordinal, from 1 on, of a device's call that fails; 0:
-	// none does. An allocation reports it at once, by ErrOutOfMemory; the
-	// others are reported by the ticket, and nothing is done.
-	FailAlloc, FailAllocHost, FailLaunch, FailCopy, FailFill, FailReplay int
+	// none does. An allocation reports it at once, by ErrOutOfMemory, and so
+	// does an Import; the others are reported by the ticket, and nothing is done.
+	FailAlloc, FailAllocHost, FailImport, FailLaunch, FailCopy, FailFill, FailReplay int
 	// Lose is the ordinal of the work, of whatever kind, at which a device is
 	// lost: it and all that is not done yet fail with ErrLost, and so does what
 	// is asked for from then on.
@@ -108,7 +109,7 @@ type Counts struct {
 	// and HostBlocks are those alive.
 	Devices, Streams, Kernels, Graphs, Blocks, HostBlocks int
 	// The others count calls. Captured work counts when it is captured.
-	Opens, Allocs, Frees, Compiles, Launches, Copies, Fills, Awaits, Captures, Replays, Plans int
+	Opens, Allocs, Frees, Imports, Forgets, Compiles, Launches, Copies, Fills, Awaits, Captures, Replays, Plans int
 }
 
 // New returns a backend that behaves as o says.

@@ -22,10 +22,8 @@ type graph struct {
 func (g *graph) add(t *task) {
 	g.tasks = append(g.tasks, t)
 	for _, u := range t.uses {
-		if !slices.Contains(g.pinned, u.block) {
-			g.pinned = append(g.pinned, u.block)
-			u.block.pins++
-		}
+		u.block.pins = append(u.block.pins, pin{g, u.lo, u.hi})
+		g.pinned = append(g.pinned, u.block)
 	}
 	if t.kernel != nil {
 		t.kernel.graphs++
@@ -35,7 +33,7 @@ func (g *graph) add(t *task) {
 // drop lets go of what the graph holds.
 func (g *graph) drop() {
 	for _, k := range g.pinned {
-		k.pins--
+		k.pins = slices.DeleteFunc(k.pins, func(p pin) bool { return p.graph == g })
 	}
 	for _, t := range g.tasks {
 		if t.kernel != nil {
@@ -57,7 +55,6 @@ func (s *stream) BeginCapture() error {
 		return fmt.Errorf("asynctest: begin a capture: stream %d is capturing already", s.number)
 	}
 	s.capture = &graph{device: s.device}
-	s.device.capturing++
 	b.counts.Captures++
 	return nil
 }
@@ -72,7 +69,6 @@ func (s *stream) EndCapture() (backends.Graph, error) {
 		return nil, fmt.Errorf("asynctest: end a capture: stream %d is not capturing", s.number)
 	}
 	s.capture = nil
-	s.device.capturing--
 	err := s.usable("end a capture")
 	if g.void {
 		err = errors.New("asynctest: end a capture: it holds a call that cannot be captured")
@@ -111,6 +107,13 @@ func (g *graph) Replay(to backends.Stream) (backends.Ticket, error) {
 				err = errors.Join(err, k.do())
 			}
 			return err
+		}
+		t.stop = func() {
+			for _, k := range tasks {
+				if k.stop != nil {
+					k.stop()
+				}
+			}
 		}
 		t.cancelled = func() bool {
 			return slices.ContainsFunc(tasks, func(k *task) bool { return k.cancelled != nil && k.cancelled() })

@@ -90,7 +90,7 @@ func TestReplayFailsAndIsCancelled(t *testing.T) {
 // TestCaptureRefuses makes the calls that CUDA refuses while it captures.
 func TestCaptureRefuses(t *testing.T) {
 	r := newRig(t, Options{}, double)
-	other, idle := r.second(), r.alloc(4*n)
+	other := r.second()
 	before := r.must(r.s.Fill(r.m[0].Addr, 1, 4, n))
 	g := r.captureOne()
 	spoils := map[string]func() error{
@@ -103,11 +103,7 @@ func TestCaptureRefuses(t *testing.T) {
 		require.NoError(t, r.s.BeginCapture())
 		require.ErrorContains(t, r.s.BeginCapture(), "capturing already")
 		require.ErrorContains(t, r.s.Close(), "capturing")
-		_, err := r.d.Alloc(1)
-		require.ErrorContains(t, err, "capturing")
-		_, err = r.d.AllocHost(1)
-		require.ErrorContains(t, err, "capturing")
-		require.ErrorContains(t, r.d.Free(idle), "capturing")
+		require.NoError(t, r.d.Free(r.alloc(100))) // as CUDA does in mode RELAXED
 		compile(t, r.d, double, backends.Variant{}).Release()
 		r.s.Passed()
 		if call != nil {
@@ -125,12 +121,11 @@ func TestCaptureRefuses(t *testing.T) {
 	_, err := r.s.EndCapture()
 	require.ErrorContains(t, err, "not capturing")
 	g.Release()
-	require.NoError(t, r.d.Free(idle))
 	require.NoError(t, r.finish(r.s, before))
 	r.b.mu.Lock()
 	defer r.b.mu.Unlock()
 	for _, k := range r.s.device.blocks {
-		require.Zero(t, k.pins)
+		require.Empty(t, k.pins)
 	}
 }
 
@@ -139,9 +134,9 @@ func TestCaptureRefuses(t *testing.T) {
 func TestGraphsOwnTheirPins(t *testing.T) {
 	r := newRig(t, Options{Delay: 5 * time.Millisecond}, double)
 	g := r.captureOne()
-	require.ErrorContains(t, r.d.Free(r.m[0]), "1 captured graphs")
-	r.reports.next(t, "1 captured graphs use the 400 bytes")
-	require.ErrorContains(t, r.d.FreeHost(r.host), "1 captured graphs")
+	require.ErrorContains(t, r.d.Free(r.m[0]), "captured graph")
+	r.reports.next(t, "Free: a captured graph uses bytes 0 to 400 of the 400 bytes")
+	require.ErrorContains(t, r.d.FreeHost(r.host), "captured graph")
 	r.reports.next(t, "captured")
 	other := r.second()
 	t1 := r.must(g.Replay(r.s))

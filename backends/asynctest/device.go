@@ -3,6 +3,7 @@ package asynctest
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/cpu/workers"
@@ -15,20 +16,26 @@ type device struct {
 	pool    *workers.Pool
 
 	blocks    registry
-	bytes     [2]int64      // allocated, by owner
-	allocs    [2]int        // calls so far, by owner
-	calls     [numKinds]int // so far
-	works     int           // queued so far
-	pending   int           // of them not done
-	capturing int           // streams that capture
-	streams   int           // open
-	made      int           // streams so far
+	bytes     [2]int64             // allocated, by owner
+	allocs    [2]int               // calls so far, by owner
+	importing int                  // calls so far
+	calls     [numKinds]int        // so far
+	works     int                  // queued so far
+	pending   int                  // of them not done
+	streams   map[*stream]struct{} // open
+	imports   []imported
+	outside   *block // all memory of the host's, where it may be imported
+	made      int    // streams so far
 	lost      bool
 	closed    bool
 }
 
 func newDevice(b *Backend, i int) *device {
-	return &device{backend: b, number: i, pool: workers.New(1)}
+	d := &device{backend: b, number: i, pool: workers.New(1), streams: map[*stream]struct{}{}}
+	if b.options.HostVisible {
+		d.outside = &block{owner: ofOthers, bytes: math.MaxInt64}
+	}
+	return d
 }
 
 func (d *device) Info() backends.Info { return d.backend.info(d.number) }
@@ -41,17 +48,6 @@ func (d *device) usable(what string) error {
 		return fmt.Errorf("asynctest: %s: the device is closed", what)
 	case d.lost:
 		return fmt.Errorf("asynctest: %s: %w", what, backends.ErrLost)
-	}
-	return nil
-}
-
-// allocatable says besides that CUDA refuses it while a stream captures.
-func (d *device) allocatable(what string) error {
-	if err := d.usable(what); err != nil {
-		return err
-	}
-	if d.capturing > 0 {
-		return fmt.Errorf("asynctest: %s: a stream of the device is capturing", what)
 	}
 	return nil
 }
@@ -72,7 +68,7 @@ func (d *device) alloc(what string, of owner, bytes, limit int64, fail int) (bac
 	defer b.unlock()
 	b.counts.Allocs++
 	d.stall()
-	if err := d.allocatable(what); err != nil {
+	if err := d.usable(what); err != nil {
 		return backends.Memory{}, err
 	}
 	d.allocs[of]++
@@ -116,7 +112,7 @@ func (d *device) free(what string, of owner, m backends.Memory) error {
 	defer b.unlock()
 	b.counts.Frees++
 	d.stall()
-	if err := d.allocatable(what); err != nil {
+	if err := d.usable(what); err != nil {
 		return err
 	}
 	k := d.blocks.named(m, of)
@@ -133,13 +129,13 @@ func (d *device) free(what string, of owner, m backends.Memory) error {
 }
 
 // find returns the block in which n bytes at addr lie: the device's own, those
-// of AllocHost, or those that others have on this device.
+// of AllocHost, or those of others that were imported.
 func (d *device) find(addr uintptr, n int64) (*block, error) {
 	if b := d.blocks.find(addr, n); b != nil {
 		return b, nil
 	}
-	if b := d.backend.others[d.number].find(addr, n); b != nil {
-		return b, nil
+	if d.imported(addr, n) {
+		return d.ofOthers(addr, n), nil
 	}
 	return nil, fmt.Errorf("%d bytes at %#x are in no memory that the device reaches", n, addr)
 }
@@ -176,8 +172,8 @@ func (d *device) Close() error {
 	switch {
 	case d.closed:
 		return errors.New("asynctest: the device is closed already")
-	case d.streams > 0:
-		return fmt.Errorf("asynctest: close the device: %d of its streams are open", d.streams)
+	case len(d.streams) > 0:
+		return fmt.Errorf("asynctest: close the device: %d of its streams are open", len(d.streams))
 	}
 	d.closed = true
 	d.pool.Close()

@@ -87,7 +87,7 @@ func (f *Foreign) Close() {
 }
 
 // NewForeignMemory returns zeroed memory of a device that others own, as a
-// tensor of torch's: work may use it, but it is not for Free.
+// tensor of torch's: once imported, work may use it, but it is not for Free.
 func (b *Backend) NewForeignMemory(device int, bytes int64) (backends.Memory, error) {
 	b.mu.Lock()
 	defer b.unlock()

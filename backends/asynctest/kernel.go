@@ -96,6 +96,10 @@ func (s *stream) Launch(k backends.Kernel, l *backends.Launch) (backends.Ticket,
 		if err := kn.bind(t, &here); err != nil {
 			return nil, err
 		}
+		if here.Record == nil {
+			here.Record = new(backends.Record) // so that the engine can be stopped
+		}
+		t.stop = here.Record.Stop
 		t.do = func() error { return kn.run(&here) }
 		return t, nil
 	})

@@ -30,7 +30,13 @@ type block struct {
 	host    uintptr // where it really is
 	bytes   int64
 	history []access // by works that the host does not know to have passed
-	pins    int      // graphs that use it
+	pins    []pin    // by captured work
+}
+
+// pin is bytes of a block that a graph uses.
+type pin struct {
+	graph  *graph
+	lo, hi int64
 }
 
 // at is the real place of a device's address.
@@ -58,6 +64,12 @@ func (r registry) find(addr uintptr, n int64) *block {
 		return nil
 	}
 	return b
+}
+
+// touches reports whether a block has some of n bytes at addr.
+func (r registry) touches(addr uintptr, n int64) bool {
+	i := r.search(addr + uintptr(n))
+	return i > 0 && addr < r[i-1].addr+uintptr(r[i-1].bytes)
 }
 
 func (r *registry) add(b *block) {

@@ -90,10 +90,20 @@ func (b *Backend) note(w *work, uses []use) {
 
 // unused says why a block cannot be freed.
 func (b *Backend) unused(what string, k *block) error {
-	if k.pins > 0 {
-		return b.breach("%s: %d captured graphs use %v", what, k.pins, k)
+	return b.unusedIn(what, k, func(int64, int64) bool { return true })
+}
+
+// unusedIn says the same of those bytes of a block that go.
+func (b *Backend) unusedIn(what string, k *block, goes func(lo, hi int64) bool) error {
+	for _, p := range k.pins {
+		if goes(p.lo, p.hi) {
+			return b.breach("%s: a captured graph uses bytes %d to %d of %v", what, p.lo, p.hi, k)
+		}
 	}
 	for _, a := range k.history {
+		if !goes(a.lo, a.hi) {
+			continue
+		}
 		if !a.work.passed {
 			return b.breach("%s: %v is still to be done, on %v", what, a.work, k)
 		}
@@ -101,6 +111,5 @@ func (b *Backend) unused(what string, k *block) error {
 			_ = b.breach("%s: the host has not asked whether %v has passed, which uses %v", what, a.work, k)
 		}
 	}
-	k.history = nil
 	return nil
 }

@@ -49,6 +49,7 @@ type task struct {
 	do func() error
 	// cancelled reports whether it shall end before its time; nil: it never is.
 	cancelled func() bool
+	stop      func() // ends it while it runs, when the device is lost; nil: it ends by itself
 	uses      []use
 	kernel    *kernel // of a launch
 	graph     *graph  // of a replay
@@ -135,7 +136,10 @@ func (w *work) run() error {
 	if w.fail != nil {
 		return w.fail
 	}
-	return w.do()
+	if err := w.do(); err != nil || w.stream == nil {
+		return err
+	}
+	return w.stream.device.still(w)
 }
 
 // pass notes that the work is done.
@@ -175,8 +179,26 @@ func (d *device) reach(w *work) error {
 	defer d.backend.mu.Unlock()
 	if n := d.backend.options.Lose; n > 0 && w.number == n {
 		d.lost = true
+		for s := range d.streams { // what runs would go on for ever
+			for _, w := range s.inflight {
+				if w.stop != nil {
+					w.stop()
+				}
+			}
+		}
 		return fmt.Errorf("%v: %w: %w", w, ErrInjected, backends.ErrLost)
 	}
+	return d.alive(w)
+}
+
+// still says whether the device was not lost while it did w.
+func (d *device) still(w *work) error {
+	d.backend.mu.Lock()
+	defer d.backend.mu.Unlock()
+	return d.alive(w)
+}
+
+func (d *device) alive(w *work) error {
 	if d.lost {
 		return fmt.Errorf("asynctest: %v: %w", w, backends.ErrLost)
 	}

@@ -28,10 +28,11 @@ type stream struct {
 // newStream makes a stream on a queue. The caller holds the lock.
 func (d *device) newStream(q *queue, wrapped bool) *stream {
 	d.made++
-	d.streams++
 	d.backend.counts.Streams++
-	return &stream{device: d, number: d.made, queue: q, wrapped: wrapped,
+	s := &stream{device: d, number: d.made, queue: q, wrapped: wrapped,
 		failed: map[backends.Ticket]error{}, waited: map[backends.Ticket]bool{}}
+	d.streams[s] = struct{}{}
+	return s
 }
 
 // usable says why nothing can be queued. The caller holds the lock.
@@ -318,7 +319,7 @@ func (s *stream) Close() error {
 	}
 	b.mu.Lock()
 	s.know(s.last)
-	s.device.streams--
+	delete(s.device.streams, s)
 	b.counts.Streams--
 	b.mu.Unlock()
 	return nil
