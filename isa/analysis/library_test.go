@@ -1,7 +1,6 @@
 package analysis_test
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/hologram-project/hologram/isa"
@@ -99,26 +98,6 @@ func TestLibraryIsProved(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestShow(t *testing.T) {
-	p, err := kernels.Gemm.Plan(isa.F32, []int64{4, 5, 6, 0, 0}, []uint64{0, 0})
-	require.NoError(t, err)
-	q, err := kernels.Softmax.Plan(isa.F16, []int64{4, 5}, nil)
-	require.NoError(t, err)
-	for _, s := range append(p.Steps, q.Steps...) {
-		f, _, err := ir.Canonical(s.Program)
-		require.NoError(t, err)
-		a := analysis.New(f)
-		for i := range a.Accesses {
-			x := &a.Accesses[i]
-			along, ok := x.Offset.AlongLanes()
-			fmt.Println(x.Node.Op, x.Node.Mem.Slot, x.Offset, x.Always, x.Offset.Vary(), "lanes:", along, ok)
-		}
-		for i := range a.Loops {
-			fmt.Println("loop", a.Loops[i].Count, a.Loops[i].Rounds, a.Loops[i].Insts, a.Loops[i].Inductions)
-		}
 	}
 }
 
