@@ -127,5 +127,4 @@ func (l *launch) of(f *ir.Func, from *Launch) {
 		l.grid[d] = interval{int64(from.Grid[d]), int64(from.Grid[d])}
 		l.block[d] = interval{int64(from.Block[d]), int64(from.Block[d])}
 	}
-	l.flat = from.Grid[1] <= 1 && from.Grid[2] <= 1 && from.Block[1] <= 1 && from.Block[2] <= 1 && from.N > 0 && from.N < inf
 }

@@ -28,7 +28,6 @@ type launch struct {
 	params      []uint64 // nil: not known
 	slots       []int64  // bytes that byte addresses reach; nil: not known
 	grid, block interval3
-	flat        bool // the grid and its blocks have one dimension, and their sizes are known
 }
 
 type interval3 [3]interval
@@ -174,11 +173,34 @@ func (s *state) specials() {
 	} else {
 		s.atom(interval{0, inf})
 	}
-	if s.in.flat { // block · width + lane is the global lane
-		f := form{c: last.hi, n: 2}
-		f.terms[0] = term{int32(isa.LaneX), -1}
-		f.terms[1] = term{int32(isa.BlockX), -s.in.block[0].lo}
-		s.know(&f)
+	s.placeFacts(last.hi)
+}
+
+// placeFacts adds that the number of a lane in the grid, which its indices make
+// up, is at most last, and so is what any of the first of them make up.
+func (s *state) placeFacts(last int64) {
+	if last >= inf {
+		return
+	}
+	f := form{c: last}
+	width := int64(1)
+	for d := range 6 {
+		size := s.in.block[d%3]
+		if d >= 3 {
+			size = s.in.grid[d-3]
+		}
+		if !size.point() || width > last {
+			return
+		}
+		if size.lo > 1 {
+			f.terms[f.n] = term{int32(d), -width}
+			f.n++
+			s.know(&f)
+		}
+		var ok bool
+		if width, ok = mul(width, max(1, size.lo)); !ok {
+			return
+		}
 	}
 }
 
