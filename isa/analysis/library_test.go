@@ -17,8 +17,11 @@ func launchOf(t testing.TB, op *kernels.Op, typ isa.Type, dims []int64, s *kerne
 	extents, err := op.Extent(typ, dims)
 	require.NoError(t, err)
 	l := &analysis.Launch{N: 1, Grid: s.Grid, Block: s.Block}
-	for _, p := range s.Params { // a call's scalars are data, which proves nothing
+	for i, p := range s.Params {
 		l.Params = append(l.Params, p.Value)
+		if p.Scalar { // of each call, where the rest is of all with these sizes
+			l.Open |= 1 << i
+		}
 	}
 	for _, d := range s.Shape {
 		l.N *= uint64(d)
