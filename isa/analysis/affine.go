@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -337,7 +338,14 @@ func (s *symbolic) follow(st *step) (Affine, bool) {
 	}
 	switch n.Op.Inst() {
 	case isa.ADD:
+		if st.back != 0 {
+			b = number(st.back)
+		}
 		return sum(a, 1, b)
+	case isa.MIN: // that keeps addresses from wrapping; see ir's builder
+		if c, ok := n.Args[1].Const(); ok && n.Type == isa.U64 && c == math.MaxInt64 {
+			return a, true
+		}
 	case isa.SUB:
 		return sum(a, -1, b)
 	case isa.NEG:
@@ -363,11 +371,11 @@ func (s *symbolic) loop(st *step) {
 	var round *Symbol
 	for k := range l.params {
 		p := &l.params[k]
-		if p.step >= 0 {
+		if p.step >= 0 || p.back != 0 {
 			if round == nil {
 				round = s.symbol(Symbol{Kind: SymRound, Loop: int(st.loop), Vary: vary})
 			}
-			if by, ok := product(s.forms[p.step], one(round)); ok {
+			if by, ok := product(s.step(p), one(round)); ok {
 				sign := int64(1)
 				if p.minus {
 					sign = -1
@@ -380,6 +388,14 @@ func (s *symbolic) loop(st *step) {
 		}
 		s.opaque(p.value)
 	}
+}
+
+// step is what each round adds to (subtracts from, if p.minus) a parameter.
+func (s *symbolic) step(p *tapeParam) Affine {
+	if p.back != 0 {
+		return number(p.back)
+	}
+	return s.forms[p.step]
 }
 
 func (s *symbolic) results(l *tapeLoop) {

@@ -66,7 +66,7 @@ func (l *Loop) Short(insts float64) bool {
 
 // New analyses f, in time near-linear in its nodes. f may be expanded or not.
 func New(f *ir.Func) *Analysis {
-	a := &Analysis{Func: f, vary: varies(f), tape: newTape(f, questions{loops: true, checks: true})}
+	a := &Analysis{Func: f, vary: varies(f), tape: newTape(f, questions{loops: true, checks: true, inductions: true})}
 	sym := newSymbolic(a.tape, a.vary)
 	s := newState(a.tape)
 	s.in = anyLaunch(f)
@@ -102,7 +102,7 @@ func (w *walker) loop(i int, l *tapeLoop) Loop {
 	}
 	for k := range l.params {
 		if p := &l.params[k]; p.merged {
-			step := w.sym.forms[p.step]
+			step := w.sym.step(p)
 			if p.minus {
 				step, _ = sum(nil, -1, step)
 			}

@@ -9,6 +9,7 @@ import (
 type Launch struct {
 	N           uint64   // size of the index space; lanes from N on do not run
 	Params      []uint64 // a cell for each parameter
+	Open        uint64   // bit i: parameter i is not known yet, and its cell says nothing
 	Grid, Block [3]uint32
 	SlotBytes   []int64 // by slot: what byte addresses may reach (backends.View.Bytes)
 }
@@ -122,10 +123,9 @@ func (l *launch) reach(slot int) int64 {
 
 // of sets l to what is known of a launch of f.
 func (l *launch) of(f *ir.Func, from *Launch) {
-	*l = launch{n: from.N, params: from.Params, slots: from.SlotBytes}
+	*l = launch{n: from.N, params: from.Params, unknown: from.Open, slots: from.SlotBytes}
 	for d := range 3 {
 		l.grid[d] = interval{int64(from.Grid[d]), int64(from.Grid[d])}
 		l.block[d] = interval{int64(from.Block[d]), int64(from.Block[d])}
 	}
-	l.flat = from.Grid[1] <= 1 && from.Grid[2] <= 1 && from.Block[1] <= 1 && from.Block[2] <= 1 && from.N > 0 && from.N < inf
 }

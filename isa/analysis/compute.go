@@ -22,7 +22,7 @@ func (s *state) compute(st *step) {
 	}
 	switch op := n.Op.Inst(); op {
 	case isa.LDP:
-		if s.in.params != nil {
+		if s.in.params != nil && s.in.unknown>>n.Imm&1 == 0 {
 			s.cell(i, typ, s.in.params[n.Imm])
 			return
 		}
@@ -103,6 +103,18 @@ func (s *state) follow(i int32, st *step) {
 		k := int64(1)
 		if op == isa.SUB {
 			k = -1
+		}
+		if st.back != 0 {
+			if f.plus(&x, 1, &form{c: st.back}) && s.try(i, &f) {
+				return
+			}
+			defer func() { s.values[i].exact = false }()
+			c, ok := signedCell(typ, n.Args[1].Node.Imm)
+			if !ok {
+				s.opaque(i, all)
+				return
+			}
+			y, ry = form{c: c}, interval{c, c}
 		}
 		if f.plus(&x, k, &y) {
 			s.assign(i, &f, all)
@@ -319,9 +331,11 @@ func (s *state) least(i int32, st *step, sign int64) {
 		return
 	case ry.hi <= rx.lo && ry.hi < inf:
 		s.set(i, &y, ry)
+		s.values[i].exact = false // it is not x
 		return
 	}
 	m := s.opaque(i, interval{min(rx.lo, ry.lo), min(rx.hi, ry.hi)})
+	s.values[i].exact = false
 	s.atMost(&m, &x, 0)
 	s.atMost(&m, &y, 0)
 }

@@ -1,7 +1,6 @@
 package analysis_test
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/hologram-project/hologram/isa"
@@ -17,7 +16,13 @@ func launchOf(t testing.TB, op *kernels.Op, typ isa.Type, dims []int64, s *kerne
 	t.Helper()
 	extents, err := op.Extent(typ, dims)
 	require.NoError(t, err)
-	l := &analysis.Launch{N: 1, Params: s.Params, Grid: s.Grid, Block: s.Block}
+	l := &analysis.Launch{N: 1, Grid: s.Grid, Block: s.Block}
+	for i, p := range s.Params {
+		l.Params = append(l.Params, p.Value)
+		if p.Scalar { // of each call, where the rest is of all with these sizes
+			l.Open |= 1 << i
+		}
+	}
 	for _, d := range s.Shape {
 		l.N *= uint64(d)
 	}
@@ -72,8 +77,7 @@ func TestLibraryIsProved(t *testing.T) {
 		t.Run(op.Name, func(t *testing.T) {
 			for _, typ := range op.Types.List() {
 				for _, dims := range sizes(op) {
-					scalars := make([]uint64, len(op.Scalars))
-					plan, err := op.Plan(typ, dims, scalars)
+					plan, err := op.Plan(typ, dims)
 					require.NoError(t, err)
 					for k := range plan.Steps {
 						s := &plan.Steps[k]
@@ -102,32 +106,12 @@ func TestLibraryIsProved(t *testing.T) {
 	}
 }
 
-func TestShow(t *testing.T) {
-	p, err := kernels.Gemm.Plan(isa.F32, []int64{4, 5, 6, 0, 0}, []uint64{0, 0})
-	require.NoError(t, err)
-	q, err := kernels.Softmax.Plan(isa.F16, []int64{4, 5}, nil)
-	require.NoError(t, err)
-	for _, s := range append(p.Steps, q.Steps...) {
-		f, _, err := ir.Canonical(s.Program)
-		require.NoError(t, err)
-		a := analysis.New(f)
-		for i := range a.Accesses {
-			x := &a.Accesses[i]
-			along, ok := x.Offset.AlongLanes()
-			fmt.Println(x.Node.Op, x.Node.Mem.Slot, x.Offset, x.Always, x.Offset.Vary(), "lanes:", along, ok)
-		}
-		for i := range a.Loops {
-			fmt.Println("loop", a.Loops[i].Count, a.Loops[i].Rounds, a.Loops[i].Insts, a.Loops[i].Inductions)
-		}
-	}
-}
-
 func BenchmarkProve(b *testing.B) {
 	for _, c := range []struct {
 		op   *kernels.Op
 		dims []int64
 	}{{kernels.Gemm, []int64{1000, 1000, 1000, 0, 1}}, {kernels.Softmax, []int64{100, 10000}}} {
-		plan, err := c.op.Plan(isa.F32, c.dims, make([]uint64, len(c.op.Scalars)))
+		plan, err := c.op.Plan(isa.F32, c.dims)
 		require.NoError(b, err)
 		s := &plan.Steps[0]
 		f, _, err := ir.Canonical(s.Program)

@@ -26,9 +26,9 @@ type state struct {
 type launch struct {
 	n           uint64
 	params      []uint64 // nil: not known
+	unknown     uint64   // bit i: parameter i is not known
 	slots       []int64  // bytes that byte addresses reach; nil: not known
 	grid, block interval3
-	flat        bool // the grid and its blocks have one dimension, and their sizes are known
 }
 
 type interval3 [3]interval
@@ -174,11 +174,34 @@ func (s *state) specials() {
 	} else {
 		s.atom(interval{0, inf})
 	}
-	if s.in.flat { // block · width + lane is the global lane
-		f := form{c: last.hi, n: 2}
-		f.terms[0] = term{int32(isa.LaneX), -1}
-		f.terms[1] = term{int32(isa.BlockX), -s.in.block[0].lo}
-		s.know(&f)
+	s.placeFacts(last.hi)
+}
+
+// placeFacts adds that the number of a lane in the grid, which its indices make
+// up, is at most last, and so is what any of the first of them make up.
+func (s *state) placeFacts(last int64) {
+	if last >= inf {
+		return
+	}
+	f := form{c: last}
+	width := int64(1)
+	for d := range 6 {
+		size := s.in.block[d%3]
+		if d >= 3 {
+			size = s.in.grid[d-3]
+		}
+		if !size.point() || width > last {
+			return
+		}
+		if size.lo > 1 {
+			f.terms[f.n] = term{int32(d), -width}
+			f.n++
+			s.know(&f)
+		}
+		var ok bool
+		if width, ok = mul(width, max(1, size.lo)); !ok {
+			return
+		}
 	}
 }
 
@@ -249,6 +272,14 @@ func (s *state) typed(i int32, r interval) interval {
 // assign gives value i the number f if that is what its type holds, else what
 // wrapping makes of it, which is not known but by rest.
 func (s *state) assign(i int32, f *form, rest interval) {
+	if !s.try(i, f) {
+		s.opaque(i, s.typed(i, rest))
+		s.values[i].exact = false
+	}
+}
+
+// try gives value i the number f if that is what its type holds.
+func (s *state) try(i int32, f *form) bool {
 	t := s.t.values[i].Type
 	r := s.naive(f)
 	if !r.fits(t) {
@@ -256,10 +287,9 @@ func (s *state) assign(i int32, f *form, rest interval) {
 	}
 	if r.fits(t) {
 		s.set(i, f, r)
-		return
+		return true
 	}
-	s.opaque(i, s.typed(i, rest))
-	s.values[i].exact = false
+	return false
 }
 
 // know adds a fact: f ≥ 0.
@@ -352,7 +382,11 @@ func (s *state) enter(st *step) {
 		v := &s.values[p.value]
 		v.whole, v.mod = true, true
 		if p.merged {
-			init, by := &s.values[p.init], &s.values[p.step]
+			init := &s.values[p.init]
+			by := &value{whole: true, mod: true}
+			if p.step >= 0 {
+				by = &s.values[p.step]
+			}
 			v.whole = v.exact && init.whole && by.whole
 			v.mod = v.whole || s.t.values[p.value].Type.Bits() == 64 && init.mod && by.mod
 		}
@@ -396,21 +430,34 @@ func (s *state) holdsAffine(st *step) (whole, mod bool) {
 			}
 		}
 	}
+	if st.node.Op == ir.Op(isa.MIN) { // which is its operand only if it is
+		mod = mod && v.exact
+	}
 	return whole, mod && (s.t.values[st.dst].Type.Bits() == 64 || whole)
 }
 
 // affine returns init + step · round.
 func (s *state) affine(p *tapeParam, round *form) (f form, ok bool) {
-	if p.step < 0 || s.values[p.step].n > 0 {
+	by, ok := s.stepOf(p)
+	if !ok {
 		return f, false
-	}
-	by := s.values[p.step].c
-	if p.minus {
-		by = -by
 	}
 	init := s.load(p.init)
 	ok = f.plus(&init, by, round)
 	return f, ok
+}
+
+// stepOf returns what each round adds to a parameter, if it is a number.
+func (s *state) stepOf(p *tapeParam) (by int64, ok bool) {
+	switch {
+	case p.back != 0:
+		return p.back, true
+	case p.step < 0 || s.values[p.step].n > 0:
+		return 0, false
+	case p.minus:
+		return -s.values[p.step].c, true
+	}
+	return s.values[p.step].c, true
 }
 
 // roundsOf bounds the rounds of a loop that is not counted by a parameter that
@@ -420,12 +467,9 @@ func (s *state) roundsOf(l *tapeLoop) interval {
 	for k := range l.params {
 		p := &l.params[k]
 		c := &s.carry[p.carry]
-		if !c.exact || p.step < 0 || s.values[p.step].n > 0 || c.back.empty() {
+		by, ok := s.stepOf(p)
+		if !ok || !c.exact || c.back.empty() {
 			continue
-		}
-		by := s.values[p.step].c
-		if p.minus {
-			by = -by
 		}
 		init := s.interval(p.init)
 		// After r rounds that came back: init + r·by, within c.back.

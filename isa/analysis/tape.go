@@ -42,6 +42,9 @@ type step struct {
 	c    int32
 	loop int32
 	node *ir.Node
+	// back is, of an ADD of a constant that wraps back, what that subtracts
+	// (as a negative number), b being −1; else 0. See wrapsBack.
+	back int64
 	// merged: the value's Affine is made of its operands'; see symbolic.
 	merged bool
 }
@@ -67,13 +70,15 @@ type tapeParam struct {
 	step   int32
 	minus  bool
 	next   int32
-	merged bool // as a step's
+	back   int64 // as a step's; step is −1 then
+	merged bool  // as a step's
 }
 
 // questions say what a tape is made for.
 type questions struct {
-	loops  bool // how often loops run
-	checks bool // whether what may fault does
+	loops      bool // how often loops run
+	checks     bool // whether what may fault does
+	inductions bool // which parameters of loops grow by the same in each round
 }
 
 // builder makes a tape: need marks values from the questions backwards, then
@@ -104,6 +109,15 @@ func newTape(f *ir.Func, ask questions) *tape {
 		b.index[i] = unneeded
 	}
 	b.survey(f.Body, nil)
+	if ask.inductions {
+		for r, n := range b.loopOf {
+			for i, p := range r.Params {
+				if by, _ := increment(b.comesBack(n, i), p); by != nil {
+					b.need(p)
+				}
+			}
+		}
+	}
 	b.close()
 	b.emit(f.Body)
 	b.t.index = b.index
@@ -236,6 +250,18 @@ func (b *builder) needBack(n *ir.Node, r *ir.Region, i int) {
 	}
 }
 
+// wrapsBack returns the negative number that adding v comes to, if v is a
+// constant in the upper half of an unsigned type: the canonical form writes
+// x − 1 as x + (2^w − 1).
+func wrapsBack(v *ir.Value) (int64, bool) {
+	cell, ok := v.Const()
+	if !ok || !v.Type.Unsigned() || cell>>(v.Type.Bits()-1) == 0 {
+		return 0, false
+	}
+	back := int64(cell<<(64-v.Type.Bits())) >> (64 - v.Type.Bits())
+	return back, back > -inf
+}
+
 // follows reports whether a value is computed from its operands by a rule
 // that state.compute has; all others are only known by their type.
 func follows(n *ir.Node) bool {
@@ -306,6 +332,11 @@ func (b *builder) emitInst(n *ir.Node) {
 		s := step{kind: stepValue, node: n, a: -1, b: -1, c: -1}
 		if follows(n) {
 			b.operands(&s, n.Args)
+			if n.Op == ir.Op(isa.ADD) {
+				if back, ok := wrapsBack(n.Args[1]); ok {
+					s.b, s.back = -1, back
+				}
+			}
 		}
 		s.dst = b.place(v)
 		b.put(s)
@@ -403,8 +434,12 @@ func (b *builder) emitLoop(n *ir.Node) {
 		}
 		tp := tapeParam{index: i, init: b.at(n.Args[i+inits(n)]), result: -1, step: -1, next: -1, carry: int32(b.t.carry)}
 		b.t.carry++
-		if next := b.comesBack(n, i); next != nil {
-			tp.step, tp.minus = b.induction(next, p)
+		if by, minus := increment(b.comesBack(n, i), p); by != nil {
+			if back, ok := wrapsBack(by); ok && !minus {
+				tp.back = back
+			} else {
+				tp.step, tp.minus = b.at(by), minus
+			}
 		}
 		tp.value = b.place(p)
 		l.params = append(l.params, tp)
@@ -418,7 +453,7 @@ func (b *builder) emitLoop(n *ir.Node) {
 	})
 	for i := range l.params {
 		p := &l.params[i]
-		if p.step >= 0 {
+		if p.step >= 0 || p.back != 0 {
 			p.next = b.at(b.comesBack(n, p.index))
 		}
 		if n.Counted && b.index[n.Results[p.index].ID] != unneeded {
@@ -468,20 +503,20 @@ func (b *builder) comesBack(n *ir.Node, i int) *ir.Value {
 	return next
 }
 
-// induction returns what is added to p to make next (subtracted, if minus),
-// if that comes from outside the loop; −1 if it is not so. Values are numbered
-// in order of definition: those from outside have lower numbers than p's loop.
-func (b *builder) induction(next, p *ir.Value) (by int32, minus bool) {
-	n := next.Node
-	if n == nil || !n.Op.IsInst() || !n.Type.Integer() {
-		return -1, false
+// increment returns what is added to p to make next (subtracted, if minus), if
+// that comes from outside the loop, else nil. Values are numbered in order of
+// definition: those from outside have lower numbers than p's loop.
+func increment(next, p *ir.Value) (by *ir.Value, minus bool) {
+	if next == nil || next.Node == nil || !next.Node.Op.IsInst() || !next.Type.Integer() {
+		return nil, false
 	}
+	n := next.Node
 	outside := func(v *ir.Value) bool { return v.ID < p.Param.Params[0].ID }
 	switch op := n.Op.Inst(); {
-	case op == isa.ADD && n.Args[0] == p && outside(n.Args[1]), op == isa.SUB && n.Args[0] == p && outside(n.Args[1]):
-		return b.at(n.Args[1]), op == isa.SUB
+	case (op == isa.ADD || op == isa.SUB) && n.Args[0] == p && outside(n.Args[1]):
+		return n.Args[1], op == isa.SUB
 	case op == isa.ADD && n.Args[1] == p && outside(n.Args[0]):
-		return b.at(n.Args[0]), false
+		return n.Args[0], false
 	}
-	return -1, false
+	return nil, false
 }

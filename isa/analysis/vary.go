@@ -32,11 +32,16 @@ func (v Vary) String() string { return varyNames[v] }
 // vertex for "which way lanes come to its results differs", a loop another for
 // "which way they come to a further round, or whether they do".
 func varies(f *ir.Func) []Vary {
+	g := newVaryGraph(f)
+	g.spread()
+	return g.level[:f.NumValues]
+}
+
+func newVaryGraph(f *ir.Func) *varyGraph {
 	g := &varyGraph{f: f, level: make([]Vary, f.NumValues), meet: map[varyKey]int32{}}
 	g.stored = storedSlots(f.Body)
 	g.region(f.Body)
-	g.spread()
-	return g.level[:f.NumValues]
+	return g
 }
 
 // varyGraph is built in one walk. Vertices are values, by ID, then constructs.
