@@ -58,7 +58,7 @@ def plain_tensor(array: Any) -> Any:
     """Return an array, a torch tensor without its gradient; refuse tensors that are not what their memory holds.
 
     Raises:
-        InvalidArgumentError: It requires grad while gradients are recorded, or is a negative view.
+        InvalidArgumentError: It requires grad while gradients are recorded, is a negative view, or has no memory.
     """
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(array, getattr(torch, "Tensor", ())):
@@ -73,8 +73,17 @@ def plain_tensor(array: Any) -> Any:
                 "the tensor requires grad, and nothing done here is recorded: use hologram_torch, torch.no_grad() or "
                 "tensor.detach()"
             )
-        return array.detach()
+        array = array.detach()
+    if array.layout == torch.strided and array.numel() and not _has_memory(array):
+        raise InvalidArgumentError("the tensor has no memory: it is fake, functional or a zero tensor")
     return array
+
+
+def _has_memory(tensor: Any) -> bool:
+    try:
+        return tensor.device.type == "meta" or bool(tensor.data_ptr())
+    except RuntimeError:
+        return False
 
 
 hooks["probe"] = probe

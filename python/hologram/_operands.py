@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Optional
 
 from hologram import _foreign
 from hologram.buffer import Buffer
-from hologram.errors import BufferFreedError, HologramError
+from hologram.errors import BufferFreedError, HologramError, LaunchCancelledError, ProgramFault
 
 if TYPE_CHECKING:
     from hologram.executor import Executor
@@ -54,8 +54,10 @@ class Operands:
         """Return the operands."""
         return self
 
-    def __exit__(self, *exc: object) -> None:
-        """Free the buffers that were made for the call."""
+    def __exit__(self, kind: Optional[type[BaseException]], *exc: object) -> None:
+        """Free the buffers that were made for the call; raise the versions of tensors that it wrote."""
         for buffer in self._made:
             buffer.free()
-        _foreign.written(self._written)
+        refused = kind is not None and issubclass(kind, Exception)
+        if kind is None or not refused or issubclass(kind, (ProgramFault, LaunchCancelledError)):
+            _foreign.written(self._written)

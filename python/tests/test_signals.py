@@ -1,0 +1,203 @@
+"""Launches in signal handlers and finalizers, against launches: none is lost, none hangs, nothing is left.
+
+HOLOGRAM_TEST_SIGNALS chooses how many signals come; the suite takes few, and a million take some minutes.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from test_process import passes, posix
+from test_safety import SLOW
+
+SIGNALS = int(os.environ.get("HOLOGRAM_TEST_SIGNALS", "10000"))
+
+HEAD = f"""
+import gc, random
+from hologram._ffi import native
+SIGNALS = {SIGNALS}
+ex = hg.Executor(DEVICE)
+slow = hg.Program({SLOW!r})
+more = hg.Program("program more\\nslot c u32\\nldg.u32 x, c[index]\\nadd.u32 x, x, 1\\nstg.u32 x, c[index]\\nexit")
+a, b = ex.allocate(1 << 12), ex.allocate(1 << 12)
+mine, theirs, last = (ex.allocate(8, "u32") for _ in range(3))
+counts = [0, 0, 0]
+
+class Dropped:
+    '''Launches when it is finalized, wherever that is.'''
+    def __init__(self): self.self = self  # the collector finalizes it, at any allocation
+    def __del__(self):
+        ex.launch(more, c=last)
+        counts[2] += 1
+
+class Array(np.ndarray):
+    '''The same, when the library lets go of it.'''
+    def __del__(self):
+        if self.base is not None:
+            ex.launch(more, c=last)
+            counts[2] += 1
+"""
+
+TAIL = """
+signal.setitimer(signal.ITIMER_REAL, 0)
+gc.collect()
+ex.synchronize()
+found = [int(x.to_numpy()[0]) for x in (mine, theirs, last)]
+assert found == counts, (found, counts)
+assert all((x.to_numpy() == x.to_numpy()[0]).all() for x in (mine, theirs, last))
+assert not native.waiting()
+assert native.object_count() == objects, (native.object_count(), objects)
+assert native.kept() == 0
+print(counts)
+"""
+
+
+@posix
+def test_no_launch_is_lost() -> None:
+    passes(
+        HEAD
+        + """
+depth = 0
+def handler(*_):
+    global depth
+    if depth < 3:
+        depth += 1
+        counts[1] += 1
+        ex.launch(more, c=theirs)
+        depth -= 1
+signal.signal(signal.SIGALRM, handler)
+ex.launch(more, c=mine); counts[0] += 1
+ex.launch(slow, a=a, b=b, k=1)
+host = np.zeros(8, np.uint32)
+objects = native.object_count()
+signal.setitimer(signal.ITIMER_REAL, 0.00005, 0.00005)
+turn = 0
+while counts[1] < SIGNALS:
+    turn += 1
+    counts[0] += 1
+    ex.launch(more, c=mine)
+    if turn % 97 == 0:
+        Dropped()
+    if turn % 101 == 0 and ex.host_visible:
+        array = np.zeros(8, np.uint32).view(Array)
+        w = ex.wrap(array)
+        del array
+        w.free()
+    if turn % 499 == 0:
+        ex.launch(slow, a=a, b=b, k=2000)  # goes on while signals come
+    if turn % 53 == 0 and ex.host_visible:
+        counts[0] += 1
+        ex.launch(more, c=host)
+w = array = None
+"""
+        + TAIL.replace("found = [", "found = [int(mine.to_numpy()[0]) + int(host[0])] + [").replace(
+            "for x in (mine, theirs, last)]\n", "for x in (theirs, last)]\n", 1
+        ),
+        timeout=60 + SIGNALS / 500,
+    )
+
+
+@posix
+def test_what_handlers_raise_leaves_nothing_behind() -> None:
+    """Some handlers launch, some raise; what goes on when one raises is cancelled before the call leaves."""
+    passes(
+        HEAD
+        + """
+class Stop(Exception): pass
+random.seed(2)
+seen = depth = 0
+def handler(*_):
+    global seen, depth
+    seen += 1
+    if seen % 5 == 0:
+        raise Stop
+    if depth < 3:
+        depth += 1
+        try:
+            ex.launch(more, c=theirs)
+        finally:
+            depth -= 1
+signal.signal(signal.SIGALRM, handler)
+ex.launch(more, c=theirs)
+ex.launch(slow, a=a, b=b, k=1)
+objects = native.object_count()
+raised = 0
+while seen < SIGNALS // 100:
+    try:
+        signal.setitimer(signal.ITIMER_REAL, random.uniform(0.0001, 0.01), 0.0002)
+        for _ in range(20):
+            ex.launch(slow, a=a, b=b, k=random.choice([1, 100, 10**9]))
+    except Stop:
+        raised += 1
+    finally:
+        while True:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                break
+            except Stop:
+                pass
+    now = b.to_numpy()
+    time.sleep(0.0005)
+    assert (now == b.to_numpy()).all()
+mine.fill(0); theirs.fill(0)
+assert raised
+"""
+        + TAIL,
+        timeout=60 + SIGNALS / 100,
+    )
+
+
+@posix
+@pytest.mark.parametrize("handler", ["launch", "raise"])
+def test_a_handler_in_an_endless_launch(handler: str) -> None:
+    """A handler that launches behind what goes on waits for it; an exception ends both, innermost first."""
+    passes(
+        HEAD
+        + f"""
+def tick(*_):
+    ex.launch(more, c=theirs)
+def stop(*_):
+    raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, tick if {handler!r} == "launch" else stop)
+signal.signal(signal.SIGUSR1, stop)
+if {handler!r} == "launch":
+    threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGUSR1)).start()
+objects = native.object_count()
+signal.setitimer(signal.ITIMER_REAL, 0.05)
+started = time.monotonic()
+try:
+    ex.launch(slow, a=a, b=b, k=2**32 - 1)
+    ex.synchronize()
+    sys.exit("no KeyboardInterrupt")
+except KeyboardInterrupt:
+    pass
+assert time.monotonic() - started < 20
+""",
+        timeout=60,
+    )
+
+
+@posix
+def test_an_exception_on_its_way_is_kept() -> None:
+    """Buffers, and launches in finalizers, between an exception's raising and its handling."""
+    passes(
+        HEAD
+        + """
+class Holder:
+    def __init__(self): self.b = ex.allocate(4)
+    def __del__(self): ex.launch(more, c=last)
+def fail():
+    kept = Holder(), ex.allocate(16)
+    raise ValueError("mine")
+for _ in range(1000):
+    try:
+        fail()
+    except ValueError as e:
+        assert str(e) == "mine"
+    else:
+        sys.exit("lost")
+ex.synchronize()
+assert last.to_numpy()[0] == 1000
+"""
+    )
