@@ -6,6 +6,7 @@ import itertools
 import linecache
 import operator
 import random
+import re
 import threading
 import warnings
 from typing import Any, Callable
@@ -752,6 +753,9 @@ def test_out_of_another_type() -> None:
         f(x, 2, out=np.empty(2, np.int32))
     with pytest.raises(TypeError, match="out is u32, and the result i32"):
         f(np.ones(2, np.int32), 2, out=np.empty(2, np.uint32))
+    line = test_out_of_another_type.__code__.co_firstlineno + 1
+    with pytest.raises(TypeError, match=rf"at {re.escape(__file__)}:{line}: f = hologram.kernel"):
+        f(x, 2, out=np.empty(2, np.int32))
     wide = np.empty(2, np.int64)
     f(np.array([100, 7], np.int8), np.int8(2), out=wide)
     assert wide.tolist() == [-56, 14]  # computed as the arguments are
@@ -933,6 +937,17 @@ def test_mistakes_are_told_with_their_line(function: Any, text: str) -> None:
         assert code.co_firstlineno <= place <= last + 1 or lines[0] <= place <= lines[0] + 1, message
 
 
+def yields(x: Any) -> Any:
+    yield x
+
+
+@hologram.kernel
+def recurs(x: Any) -> Any:
+    if x <= 1:
+        return 1
+    return x * recurs(x - 1)
+
+
 def test_mistakes_of_calls() -> None:
     f = hologram.kernel(lambda x, y: x + y)
     x = np.ones(3)
@@ -960,6 +975,8 @@ def test_mistakes_of_calls() -> None:
         f(x, x, out=read_only)
     for make, text in [
         (lambda: hologram.kernel(3), "expected a function, got int"),
+        (lambda: hologram.kernel(yields), "yields or awaits"),
+        (lambda: recurs(x), "recurs: kernels call each other more than 32 deep"),
         (lambda: hologram.kernel(lambda out: out), "it can't have a parameter out"),
         (lambda: hologram.kernel(lambda **k: 1), "it can't have a parameter"),
         (lambda: hologram.kernel(lambda x: x, static="y"), "static names 'y', which is no parameter"),

@@ -30,6 +30,9 @@ __all__ = ["Kernel", "kernel"]
 _LIMIT = 256
 """The most programs that a kernel keeps; the oldest goes first."""
 
+_DEEPEST = 32
+"""How deep kernels may call each other; they become part of their callers, so one that calls itself never ends."""
+
 _RESERVED = {"boundary", "false", "inf", "index", "nan", "phi", "shared", "true"}  # what Atlas can't name a slot
 _PYTHON = {bool: PRED, int: "i64", float: "f64"}
 _NUMBERS = (bool, int, float, np.generic)
@@ -65,6 +68,10 @@ class Kernel:
     def __init__(self, function: Callable[..., Any], *, static: Iterable[str] = ()) -> None:
         if not callable(function):
             raise DTypeError(f"kernel: expected a function, got {type(function).__name__}")
+        if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
+            raise DTypeError(
+                f"kernel: expected a function that returns numbers, and {function.__name__} yields or awaits"
+            )
         functools.update_wrapper(self, function)
         self._function = function
         self._name = re.sub(r"\W", "_", getattr(function, "__name__", "kernel"), flags=re.ASCII).strip("_") or "kernel"
@@ -290,7 +297,8 @@ class Kernel:
         """Store what the function returned."""
         several = isinstance(result, (tuple, list))
         results = list(result) if several else [result]
-        where = (getattr(self._body, "file", "?"), 0)
+        code = getattr(self._function, "__code__", None)
+        where = None if code is None else (code.co_filename, code.co_firstlineno)
         if not results or any(not isinstance(r, Value) and not is_number(r) for r in results):
             shown = "nothing" if result is None else f"a {type(result).__name__}"
             raise DTypeError(f"{self._name} returns {shown}; expected a number or a tuple of numbers")
@@ -426,6 +434,10 @@ class Kernel:
         trace = next(value.trace for value in values if isinstance(value, Value))
         if out is not None:
             fail(InvalidArgumentError, f"{self._name}: a kernel called by another takes no out")
+        if trace.inlined >= _DEEPEST:
+            fail(
+                InvalidArgumentError, f"{self._name}: kernels call each other more than {_DEEPEST} deep; none may recur"
+            )
         given = []
         for name, value in zip(names, values):
             if name not in self._static:
@@ -433,7 +445,11 @@ class Kernel:
                 if self._annotated.get(name) in NAMES:
                     value = value.astype(self._annotated[name])
             given.append(value)
-        return self._call(trace, names, given)
+        trace.inlined += 1
+        try:
+            return self._call(trace, names, given)
+        finally:
+            trace.inlined -= 1
 
     # ---- looking
 

@@ -39,6 +39,7 @@ def _function(implementation: _Function, name: str = "") -> _Function:
     parameters = list(inspect.signature(implementation).parameters.values())[1:]
     names = [parameter.name for parameter in parameters]
     name = name or implementation.__name__.rstrip("_")
+    labels = [f"{name}: {parameter}" for parameter in names]
 
     @functools.wraps(implementation)
     def function(*arguments: Any) -> Any:
@@ -47,7 +48,7 @@ def _function(implementation: _Function, name: str = "") -> _Function:
             return _eager(function)(*arguments)
         if len(arguments) != len(names):
             fail(DTypeError, f"{name} takes {len(names)} arguments ({', '.join(names)}), got {len(arguments)}")
-        values = [value_of(trace, thing, f"{name}: {what}") for thing, what in zip(arguments, names)]
+        values = [value_of(trace, thing, label) for thing, label in zip(arguments, labels)]
         return implementation(trace, *values)
 
     function.__name__ = function.__qualname__ = name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import linecache
 import os
 import sys
@@ -79,6 +80,7 @@ class Trace:
         self.plan = plan
         self.again = False
         self.variables = 0
+        self.inlined = 0  # how deep in calls of other kernels
         self.slots: dict[str, str] = {}  # the types of arguments that are used
         self.params: dict[str, tuple[str, str]] = {}  # Atlas name: argument, type
         self._loaded: dict[tuple[str, str], int] = {}
@@ -326,28 +328,34 @@ def _shown(thing: object) -> str:
     return text if len(text) <= 40 and "\n" not in text else f"a {type(thing).__name__}"
 
 
+@functools.cache
+def _promoted(a: str, b: str) -> str:
+    first, second = (dtype_of_code(NAMES.index(t) + 1) for t in (a, b))
+    return NAMES[code_of(np.promote_types(first, second)) - 1]
+
+
 def promote(a: str, b: str) -> str:
     """Return the type that numpy gives an operation on two types."""
-    if a == b or b == PRED:
+    if b in (a, PRED):
         return a
     if a == PRED:
         return b
-    first, second = (dtype_of_code(NAMES.index(t) + 1) for t in (a, b))
     try:
-        return NAMES[code_of(np.promote_types(first, second)) - 1]
+        return _promoted(a, b)
     except (TypeError, HologramError):
         fail(DTypeError, f"{a} and {b} have no common type; convert one with .astype(…)")
 
 
 def common(*values: Value) -> tuple[str, bool]:
     """Return the type of an operation on values, and whether its result is weak."""
-    strong = [value.type for value in values if not value.weak]
-    weak = max((kind_of(value.type) for value in values if value.weak), default=_BOOL)
-    if not strong:
+    type, weak = "", -1  # of the strong ones, and the highest kind of the weak ones
+    for value in values:
+        if value.weak:
+            weak = max(weak, kind_of(value.type))
+        elif value.type != type:
+            type = promote(type, value.type) if type else value.type
+    if not type:
         return _WEAK[weak], True
-    type = strong[0]
-    for other in strong[1:]:
-        type = promote(type, other)
     return (_WEAK[weak], False) if weak > kind_of(type) else (type, False)
 
 
