@@ -155,10 +155,12 @@ func (f *frame) region(r *region) {
 	}
 }
 
-// poll reports whether the launch is cancelled.
+// poll reports whether the launch is cancelled. It is asked where there is
+// work left, which the asker then leaves out.
 func (f *frame) poll() bool {
 	if !f.stopped && f.l.Record.Stopped() {
 		f.stopped = true
+		f.r.stopped.Store(true)
 	}
 	return f.stopped
 }
