@@ -72,7 +72,7 @@ func newFrame(k *Kernel, width int) *frame {
 	for i := range k.regs {
 		ri := &k.regs[i]
 		r := &f.regs[i]
-		r.own = unsafe.Add(base, ri.place*width)
+		r.own = unsafe.Add(base, int(ri.place)*width)
 		r.size, r.lasting = ri.size, ri.lasting
 		r.p = r.own
 		if ri.constant {

@@ -57,8 +57,8 @@ const (
 // of two, so that strips lie in one row of the matrices that are as wide.
 func (k *Kernel) width() int {
 	w := registerBytes / max(k.laneBytes, 1)
-	if k.poolBytes > 0 {
-		w = min(w, scratchBytes/k.poolBytes)
+	if n := k.poolBytes + len(k.areas); n > 0 {
+		w = min(w, scratchBytes/n)
 	}
 	width := minWidth
 	for width < maxWidth && 2*width <= w {
