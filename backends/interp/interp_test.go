@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/fpenv"
 	"github.com/hologram-project/hologram/backends/hostmem"
@@ -166,6 +168,27 @@ func TestCancel(t *testing.T) {
 			t.Errorf("%s: got %v, want cancelled", name, err)
 		}
 		check(t, name, r.u32(0), 0, 0, 0)
+	}
+}
+
+// A launch that is asked to stop when its last lane has begun runs to its end,
+// and is not told off as cancelled; one asked before is, with lanes left.
+func TestCancelAfterTheEnd(t *testing.T) {
+	row, _ := isa.Lookup(isa.NOT)
+	right := row.Eval
+	defer func() { row.Eval = right }()
+	for last, want := range map[int]error{6: nil, 3: backends.ErrCancelled} {
+		r := setup(t, "slot out u32\n not.u32 x, 0\n stg.u32 x, out[index]\n exit", 6, 2)
+		r.l.Record = new(backends.Record)
+		lanes := 0
+		row.Eval = func(f isa.Form, a, b, c uint64) (uint64, isa.FaultKind) {
+			if lanes++; lanes == last {
+				r.l.Record.Stop()
+			}
+			return right(f, a, b, c)
+		}
+		require.ErrorIs(t, r.run(), want, "asked in lane %d", last)
+		require.Equal(t, (last+1)/2*2, lanes, "lanes run")
 	}
 }
 

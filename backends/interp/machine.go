@@ -79,11 +79,14 @@ func (m *machine) run() error {
 				if first >= l.N { // only surplus lanes from here on
 					return m.outcome()
 				}
+				if l.Record.Stopped() {
+					return backends.ErrCancelled
+				}
 				m.block = [3]uint32{x, y, z}
 				if err := m.runBlock(first); err != nil {
 					return err
 				}
-				if m.cancelled || l.Record.Stopped() {
+				if m.cancelled {
 					return backends.ErrCancelled
 				}
 				first += lanes

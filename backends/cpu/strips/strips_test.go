@@ -156,7 +156,7 @@ func TestPlaces(t *testing.T) {
 		{size: 8, start: 2, end: 3}, {size: 4, start: 4, end: 9, lasting: true}, {size: 4, start: 11, end: 12},
 	}}}
 	c.allocate()
-	var all []int
+	var all []int32
 	for _, r := range c.k.regs {
 		all = append(all, r.place)
 	}
