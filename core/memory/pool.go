@@ -166,7 +166,8 @@ func (p *Pool) fresh(l *Line, size int64) (block, error) {
 		bytes = slabBytes
 	}
 	m, err := p.ask(bytes)
-	if status.CodeOf(err) == status.OutOfMemory && p.trim(0) > 0 {
+	if status.CodeOf(err) == status.OutOfMemory {
+		p.trim(0)
 		m, err = p.ask(bytes)
 	}
 	if status.CodeOf(err) == status.OutOfMemory {
