@@ -1,0 +1,181 @@
+package ptx
+
+import (
+	"fmt"
+
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/ir"
+)
+
+// pollRounds is how many rounds a lane runs between looks at the cancel flag,
+// which lies in the host's memory, a microsecond away.
+const pollRounds = 1 << 14
+
+func (e *emitter) ifNode(n *ir.Node) {
+	id := e.place()
+	other, end := fmt.Sprintf("else_%d", id), fmt.Sprintf("endif_%d", id)
+	e.comment("if %s", describeValue(n.Args[0]))
+	e.line("@!%s bra %s;", e.name(n.Args[0]), other)
+	for i, r := range n.Regions {
+		if i == 1 {
+			e.label(other)
+		}
+		e.region(r)
+		if !r.Ends() {
+			e.assign(n.Results, r.Yield)
+			if i == 0 {
+				e.line("bra %s;", end)
+			}
+		}
+	}
+	e.label(end)
+}
+
+func (e *emitter) blockNode(n *ir.Node) {
+	id := e.place()
+	e.blocks[n] = id
+	e.region(n.Regions[0])
+	if r := n.Regions[0]; !r.Ends() {
+		e.assign(n.Results, r.Yield)
+	}
+	e.label(fmt.Sprintf("end_%d", id))
+}
+
+// brNode leaves for a block's end, a loop's next round, or for good.
+func (e *emitter) brNode(n *ir.Node) {
+	switch t := n.Target; {
+	case t == nil:
+		e.exit("")
+	case t.Op == ir.Loop:
+		e.assign(t.Regions[0].Params, n.Args)
+		e.line("bra next_%d;", e.loops[t])
+	default:
+		e.assign(t.Results, n.Args)
+		e.line("bra end_%d;", e.blocks[t])
+	}
+}
+
+// loopNode counts a counted loop's rounds down. Its results are its
+// parameters' last values, and have their registers.
+func (e *emitter) loopNode(n *ir.Node) {
+	id := e.place()
+	e.loops[n] = id
+	body, inits := n.Regions[0], n.Args
+	e.comment("loop %d%s", id, map[bool]string{true: ", counted"}[n.Counted])
+	left := ""
+	if n.Counted {
+		left = e.temp(bankR)
+		e.line("mov.b32 %s, %s;", left, e.arg(n.Args[0]))
+		inits = inits[1:]
+	}
+	for i, v := range n.Results {
+		e.names[v] = e.name(body.Params[i])
+	}
+	e.assign(body.Params, inits)
+	top, next, end := fmt.Sprintf("loop_%d", id), fmt.Sprintf("next_%d", id), fmt.Sprintf("endloop_%d", id)
+	e.label(top)
+	if n.Counted {
+		p := e.temp(bankP)
+		e.line("setp.eq.u32 %s, %s, 0;", p, left)
+		e.line("@%s bra %s;", p, end)
+		e.charge(n)
+		e.line("sub.u32 %s, %s, 1;", left, left)
+	}
+	e.region(body)
+	if !body.Ends() {
+		e.assign(body.Params, body.Yield)
+	}
+	e.label(next)
+	if !n.Counted {
+		e.charge(n)
+	}
+	e.line("bra %s;", top)
+	e.label(end)
+}
+
+// charge takes a unit of fuel for a round that begins, and looks now and then
+// whether the launch is cancelled.
+func (e *emitter) charge(n *ir.Node) {
+	if n.Free {
+		return
+	}
+	if e.p.polls[n] {
+		p, at, word := e.temp(bankP), e.temp(bankRD), e.temp(bankR)
+		onward := fmt.Sprintf("onward_%d", e.place())
+		e.line("sub.u32 %%poll, %%poll, 1;")
+		e.line("setp.ne.u32 %s, %%poll, 0;", p)
+		e.line("@%s bra %s;", p, onward)
+		e.line("mov.b32 %%poll, %d;", pollRounds)
+		e.line("ld.param.u64 %s, [%s_launch+%d];", at, e.opt.Entry, atCancel)
+		e.line("ld.volatile.global.u32 %s, [%s];", word, at)
+		e.line("setp.ne.u32 %s, %s, 0;", p, word)
+		e.exit(p)
+		e.label(onward)
+	}
+	if e.opt.Fuel {
+		p := e.temp(bankP)
+		e.line("setp.eq.u64 %s, %%fuel, 0;", p)
+		e.fault(n, isa.FaultFuel, p)
+		e.exit(p)
+		e.line("sub.u64 %%fuel, %%fuel, 1;")
+	}
+}
+
+// exit ends the lane, if the predicate holds or is none. Where there are
+// barriers each way out ends by itself: if ways out met, lanes that took one
+// might wait there for neighbours that wait for them at a barrier.
+func (e *emitter) exit(where string) {
+	if !e.p.barriers && e.p.shared == 0 {
+		e.finishUsed = true
+		if where != "" {
+			where = "@" + where + " "
+		}
+		e.line("%sbra finish;", where)
+		return
+	}
+	stay := ""
+	if where != "" {
+		stay = fmt.Sprintf("stay_%d", e.place())
+		e.line("@!%s bra %s;", where, stay)
+	}
+	if e.departs() {
+		e.line("red.shared.add.u32 [%%shared+%d], -1;", e.p.shared+aliveAt)
+		e.line("membar.cta;")
+	}
+	e.finish()
+	if stay != "" {
+		e.label(stay)
+	}
+}
+
+// departs reports whether collectives must count with lanes that have ended.
+func (e *emitter) departs() bool { return e.p.departs[map[bool]int{true: 1}[e.opt.Fuel]] }
+
+// finish reports what the lane has to report, and ends it. The first lane of a
+// launch to claim the record writes it.
+func (e *emitter) finish() {
+	if e.p.Phase {
+		p, at := e.temp(bankP), e.temp(bankRD)
+		e.line("setp.eq.u64 %s, %%global, 0;", p)
+		e.line("ld.param.u64 %s, [%s_launch+%d];", at, e.opt.Entry, atRecord)
+		e.line("@%s st.volatile.global.u32 [%s+%d], %%phase;", p, at, recPhase)
+	}
+	if len(e.fn.Sites) > 0 {
+		p, claim, number, old, at := e.temp(bankP), e.temp(bankRD), e.temp(bankRD), e.temp(bankRD), e.temp(bankRD)
+		good := fmt.Sprintf("good_%d", e.place())
+		e.line("setp.eq.u32 %s, %%fault, 0;", p)
+		e.line("@%s bra %s;", p, good)
+		e.line("ld.param.u64 %s, [%s_launch+%d];", claim, e.opt.Entry, atClaim)
+		e.line("ld.param.u64 %s, [%s_launch+%d];", number, e.opt.Entry, atLaunch)
+		e.line("atom.global.max.u64 %s, [%s], %s;", old, claim, number)
+		e.line("setp.ge.u64 %s, %s, %s;", p, old, number)
+		e.line("@%s bra %s;", p, good)
+		e.line("ld.param.u64 %s, [%s_launch+%d];", at, e.opt.Entry, atRecord)
+		e.line("st.volatile.global.u64 [%s+%d], %%global;", at, recLane)
+		e.line("st.volatile.global.u32 [%s+%d], %%fault;", at, recCode)
+		e.line("membar.sys;")
+		e.line("st.volatile.global.u64 [%s+%d], %s;", at, recNumber, number)
+		e.label(good)
+	}
+	e.line("ret;")
+}
