@@ -23,10 +23,10 @@ import (
 //	 84  u32[3]  block, likewise
 //	 96  u32[3]  index of this grid's first block: a grid beyond the driver's
 //	             limits is launched in parts
-//	108  u32     dimensions of the fused index space
-//	112  u32     the stream's phase
-//	120  u64[7]  their sizes, innermost first, but for the outermost
-//	176  u64     params, one cell each
+//	108  u32     the stream's phase
+//	112  u64[7]  sizes of the fused index space, innermost first, but for the
+//	             outermost
+//	168  u64     params, one cell each
 //	 …   u64     base address of each slot
 //	 …   u64     bytes that byte addresses may reach from there, for each slot
 //	 …   i64[8]  strides in bytes, innermost first, for each slot that is
@@ -44,9 +44,8 @@ const (
 	atGrid    = 72
 	atBlock   = 84
 	atOrigin  = 96
-	atRank    = 108
-	atPhase   = 112
-	atShape   = 120
+	atPhase   = 108
+	atShape   = 112
 	atParams  = atShape + 8*(isa.MaxRank-1)
 )
 
@@ -130,9 +129,6 @@ type Space struct {
 	strides [][isa.MaxRank]int64 // by slot, in bytes
 }
 
-// Strided reports whether the launch needs a kernel with Options.Strided.
-func (s *Space) Strided() bool { return s.Rank > 1 }
-
 // Fuse returns the index space of a launch.
 func (l *Layout) Fuse(launch *backends.Launch) Space {
 	s := Space{strides: make([][isa.MaxRank]int64, l.slots)}
@@ -191,7 +187,6 @@ func (l *Layout) Pack(b []byte, launch *backends.Launch, space *Space, env *Envi
 		u32(atBlock+4*i, launch.Block[i])
 		u32(atOrigin+4*i, 0)
 	}
-	u32(atRank, uint32(space.Rank))
 	u32(atPhase, uint32(env.Phase))
 	for k := range isa.MaxRank - 1 {
 		u64(atShape+8*k, uint64(space.shape[k]))

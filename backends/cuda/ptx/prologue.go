@@ -3,8 +3,6 @@ package ptx
 import (
 	"fmt"
 	"strings"
-
-	"github.com/hologram-project/hologram/isa"
 )
 
 // The fixed registers, beside one for each value:
@@ -164,7 +162,7 @@ func (e *emitter) slots() {
 		return
 	}
 	e.comment("the lane's elements")
-	if !e.opt.Strided {
+	if e.opt.Rank <= 1 {
 		for _, i := range indexed {
 			e.line("mad.lo.s64 %%at%d, %%global, %s, %%base%d;", i, e.u64(e.p.Layout.strides[i]), i)
 		}
@@ -176,54 +174,38 @@ func (e *emitter) slots() {
 	e.coordinates(indexed)
 }
 
-// coordinates adds to each element's address its distance along each dimension.
-// The divisions are of 32 bits if the lanes' numbers are.
+// coordinates adds to each element's address its distance along each dimension,
+// the innermost first.
 func (e *emitter) coordinates(indexed []int) {
-	id := e.place()
-	rank, wide, high := e.u32(atRank), e.temp(bankP), e.temp(bankRD)
-	e.line("shr.u64 %s, %s, 32;", high, e.u64(atLanes))
-	e.line("setp.ne.u64 %s, %s, 0;", wide, high)
-	rest, narrow := e.temp(bankRD), e.temp(bankR)
-	e.line("mov.b64 %s, %%global;", rest)
-	e.line("cvt.u32.u64 %s, %s;", narrow, rest)
-	e.line("@%s bra wide_%d;", wide, id)
-	for k := range isa.MaxRank - 1 {
-		e.last(rank, k, id)
-		size, quotient, at, c := e.u32(atShape+8*k), e.temp(bankR), e.temp(bankR), e.temp(bankRD)
-		e.line("div.u32 %s, %s, %s;", quotient, narrow, size)
-		e.line("mul.lo.u32 %s, %s, %s;", at, quotient, size)
-		e.line("sub.u32 %s, %s, %s;", at, narrow, at)
-		e.line("mov.b32 %s, %s;", narrow, quotient)
-		e.line("cvt.u64.u32 %s, %s;", rest, quotient)
-		e.line("cvt.u64.u32 %s, %s;", c, at)
-		e.advance(indexed, k, c)
+	rest := "%global"
+	if !e.opt.Wide {
+		rest = e.temp(bankR)
+		e.line("cvt.u32.u64 %s, %%global;", rest)
 	}
-	e.line("bra last_%d_%d;", id, isa.MaxRank-1)
-	e.label(fmt.Sprintf("wide_%d", id))
-	for k := range isa.MaxRank - 1 {
-		e.last(rank, k, id)
-		size, quotient, c := e.u64(atShape+8*k), e.temp(bankRD), e.temp(bankRD)
-		e.line("div.u64 %s, %s, %s;", quotient, rest, size)
-		e.line("mul.lo.u64 %s, %s, %s;", c, quotient, size)
-		e.line("sub.u64 %s, %s, %s;", c, rest, c)
-		e.line("mov.b64 %s, %s;", rest, quotient)
-		e.advance(indexed, k, c)
-	}
-	for k := isa.MaxRank - 1; k >= 0; k-- {
-		e.label(fmt.Sprintf("last_%d_%d", id, k))
-		e.advance(indexed, k, rest)
-		if k > 0 {
-			e.line("bra placed_%d;", id)
+	for k := range e.opt.Rank - 1 {
+		c := e.temp(bankRD)
+		if e.opt.Wide {
+			size, quotient := e.u64(atShape+8*k), e.temp(bankRD)
+			e.line("div.u64 %s, %s, %s;", quotient, rest, size)
+			e.line("mul.lo.u64 %s, %s, %s;", c, quotient, size)
+			e.line("sub.u64 %s, %s, %s;", c, rest, c)
+			rest = quotient
+		} else {
+			size, quotient, at := e.u32(atShape+8*k), e.temp(bankR), e.temp(bankR)
+			e.line("div.u32 %s, %s, %s;", quotient, rest, size)
+			e.line("mul.lo.u32 %s, %s, %s;", at, quotient, size)
+			e.line("sub.u32 %s, %s, %s;", at, rest, at)
+			e.line("cvt.u64.u32 %s, %s;", c, at)
+			rest = quotient
 		}
+		e.advance(indexed, k, c)
 	}
-	e.label(fmt.Sprintf("placed_%d", id))
-}
-
-// last leaves for the outermost dimension if number k is that.
-func (e *emitter) last(rank string, k, id int) {
-	p := e.temp(bankP)
-	e.line("setp.le.u32 %s, %s, %d;", p, rank, k+1)
-	e.line("@%s bra last_%d_%d;", p, id, k)
+	if !e.opt.Wide {
+		c := e.temp(bankRD)
+		e.line("cvt.u64.u32 %s, %s;", c, rest)
+		rest = c
+	}
+	e.advance(indexed, e.opt.Rank-1, rest)
 }
 
 func (e *emitter) advance(indexed []int, k int, coordinate string) {

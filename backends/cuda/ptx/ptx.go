@@ -43,9 +43,11 @@ const (
 type Options struct {
 	// Entry is the entry's name; "atlas" if empty.
 	Entry string
-	// Strided makes slot[index] go by the views' shapes and strides of any
-	// rank; else element g lies at g times one stride.
-	Strided bool
+	// Rank is the number of dimensions through which slot[index] goes by sizes
+	// and strides; 0 and 1: element g lies at g times one stride.
+	Rank int
+	// Wide divides lane numbers in 64 bits, which grids of 2^32 lanes and more need.
+	Wide bool
 	// Fuel makes lanes count their rounds against the launch's fuel.
 	Fuel bool
 	// Lanes bounds the lanes of a block, by which registers are dealt out;
@@ -59,7 +61,7 @@ type Program struct {
 	// AnyBlock: the program takes no notice of blocks, so a launch may divide
 	// its lanes into blocks as it likes.
 	AnyBlock bool
-	// Indexed: slot[index] occurs, so that Strided matters.
+	// Indexed: slot[index] occurs, so that Rank and Wide matter.
 	Indexed bool
 	// Loops: a round may cost fuel, so that Fuel matters.
 	Loops bool
@@ -97,7 +99,7 @@ func Compile(fn *ir.Func) (*Program, error) {
 		p.shared, p.AnyBlock = (int(x.Shared)+15)&^15, false
 	}
 	// Writing it once shows what has no rule.
-	if _, err := p.Text(Options{Strided: true, Fuel: true}); err != nil {
+	if _, err := p.Text(Options{Rank: 2, Fuel: true}); err != nil {
 		return nil, err
 	}
 	return p, nil

@@ -208,7 +208,7 @@ func TestLibraryAssembles(t *testing.T) {
 	texts, names := modules(t, all, func(p *Program) []Options {
 		o := []Options{{Lanes: 256}}
 		if p.Indexed {
-			o = append(o, Options{Strided: true, Lanes: 256})
+			o = append(o, Options{Rank: 3, Lanes: 256})
 		}
 		return o
 	})
@@ -227,22 +227,29 @@ func TestLibraryAssembles(t *testing.T) {
 	t.Logf("%d programs, %d entries assembled; most registers: %v", len(all), entries, most)
 }
 
-// Every program of the conformance corpus is assembled, in all variants.
+// Every program of the conformance corpus is assembled: as it is with fuel, or
+// without some passes (so that operations on constants stay) in another variant.
 func TestCorpusAssembles(t *testing.T) {
 	cases, err := conformance.Corpus()
 	require.NoError(t, err)
 	var all []program
-	for i, c := range cases {
-		opts := []ir.Option{}
-		if i%2 == 1 { // constants as operands, dead code
+	seen := map[string]bool{}
+	for _, c := range cases {
+		var opts []ir.Option
+		if len(all)%2 == 1 {
 			opts = append(opts, ir.Without("fold", "simplify"))
 		}
-		all = append(all, compiled(t, c.Name, c.Program, opts...))
+		if key := string(isa.Encode(c.Program.Program)); !seen[key] {
+			seen[key] = true
+			all = append(all, compiled(t, c.Name, c.Program, opts...))
+		}
 	}
+	k := 0
 	texts, _ := modules(t, all, func(p *Program) []Options {
-		o := []Options{{Fuel: true}}
-		if p.Indexed {
-			o = append(o, Options{Strided: true})
+		o := []Options{{Rank: 4, Fuel: true}, {Rank: 8, Wide: true}}
+		if !*everywhere {
+			k++
+			o = o[k%2:][:1]
 		}
 		return o
 	})
@@ -260,6 +267,6 @@ func TestRandomAssemble(t *testing.T) {
 		require.NoError(t, err)
 		all = append(all, compiled(t, fmt.Sprint("seed ", seed), v))
 	}
-	texts, _ := modules(t, all, func(p *Program) []Options { return []Options{{Strided: true, Fuel: true}} })
+	texts, _ := modules(t, all, func(p *Program) []Options { return []Options{{Rank: 2, Fuel: true}} })
 	each(t, texts, *everywhere, nil)
 }

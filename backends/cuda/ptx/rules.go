@@ -1,6 +1,7 @@
 package ptx
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/hologram-project/hologram/isa"
@@ -281,7 +282,10 @@ func shift(op isa.Op) computeRule {
 			return false
 		}
 		by := e.temp(bankR)
-		if t.Size() == 8 {
+		if a[1][0] != '%' {
+			k, _ := strconv.ParseInt(a[1], 10, 64)
+			by = strconv.Itoa(int(k) & (t.Bits() - 1))
+		} else if t.Size() == 8 {
 			e.line("cvt.u32.u64 %s, %s;", by, a[1])
 			e.line("and.b32 %s, %s, 63;", by, by)
 		} else {
