@@ -42,7 +42,7 @@ func (e *emitter) narrow(t isa.Type, d, f string) {
 // bitcast reinterprets bits. Where both types are kept in 32 bits, the result
 // is extended anew.
 func bitcast(e *emitter, f isa.Form, d string, a []string) bool {
-	if !f.Type.Numeric() || !f.From.Numeric() {
+	if f.Type.Size() != f.From.Size() || !f.Type.Numeric() || !f.From.Numeric() {
 		return false
 	}
 	e.line("mov.%s %s, %s;", width(f.Type), d, a[0])

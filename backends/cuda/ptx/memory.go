@@ -61,7 +61,7 @@ func (e *emitter) locate(n *ir.Node) spot {
 		e.line("sub.s64 %s, %%bytes%d, %d;", limit, m.Slot, size)
 	}
 	if m.HasOff {
-		s.aligned = natural >= size && e.p.multiple(args[0])%size == 0 && m.Offset%int64(size) == 0
+		s.aligned = natural >= size && e.p.multiple(whole(args[0], m.Offset))%size == 0 && m.Offset%int64(size) == 0
 	} else {
 		s.aligned = natural >= size && m.Offset%int64(size) == 0
 	}
@@ -102,6 +102,23 @@ func (e *emitter) locate(n *ir.Node) spot {
 	}
 	e.fault(n, isa.FaultAccess, "!"+s.ok)
 	return s
+}
+
+// whole looks through the bound that the IR puts to unsigned offsets, the
+// largest i64: an access there is stray, so its alignment does not matter.
+func whole(v *ir.Value, offset int64) *ir.Value {
+	n := v.Node
+	if offset <= -1<<62 || n == nil || n.Op != ir.Op(isa.CVT) || n.From != isa.U64 {
+		return v
+	}
+	if m := n.Args[0].Node; m != nil && m.Op == ir.Op(isa.MIN) {
+		for i := range 2 {
+			if c, ok := m.Args[i].Const(); ok && c == math.MaxInt64 {
+				return m.Args[1-i]
+			}
+		}
+	}
+	return v
 }
 
 // slotOf looks up the slot that a handle names: its base, the last offset for
