@@ -8,12 +8,11 @@ import (
 	"github.com/hologram-project/hologram/isa/ir"
 )
 
-// Behind the program's own shared memory stand, for collectives, how many lanes
-// of the block still run, a counter that deals out ranks among them, and an
-// element for each lane, padded to a power of two.
+// Behind the program's own shared memory stand, for collectives, a counter that
+// deals out ranks among the lanes that are there, and an element for each lane,
+// padded to a power of two.
 const (
-	aliveAt   = 0
-	ticketAt  = 4
+	ticketAt  = 0
 	scratchAt = 16
 )
 
@@ -117,16 +116,19 @@ func (e *emitter) gather(op isa.Op, t isa.Type, v string) *block {
 	e.line("mov.b32 %s, 1;", one)
 	e.line("shl.b32 %s, %s, %s;", b.padded, one, lead)
 
-	e.line("barrier.sync 0;")
 	all := ""
 	if e.departs() {
 		b.rank, b.present, all = e.temp(bankR), e.temp(bankR), e.temp(bankP)
-		e.line("ld.volatile.shared.u32 %s, [%%shared+%d];", b.present, e.p.shared+aliveAt)
+		e.comment("who is there, and each one's place among them")
+		e.line("mov.pred %s, -1;", all)
+		e.line("barrier.red.popc.u32 %s, 0, %s;", b.present, all)
 		e.line("mov.b32 %s, %%lane;", b.rank)
 		e.line("setp.eq.u32 %s, %s, %%lanes;", all, b.present)
 		e.line("@%s bra ranked_%d;", all, id)
 		e.line("atom.shared.add.u32 %s, [%%shared+%d], 1;", b.rank, e.p.shared+ticketAt)
 		e.label(fmt.Sprintf("ranked_%d", id))
+	} else {
+		e.line("barrier.sync 0;")
 	}
 	whole, i, p := e.temp(bankP), e.temp(bankR), e.temp(bankP)
 	e.line("setp.eq.u32 %s, %s, %s;", whole, b.present, b.padded)

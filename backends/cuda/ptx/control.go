@@ -15,13 +15,17 @@ func (e *emitter) ifNode(n *ir.Node) {
 	id := e.place()
 	other, end := fmt.Sprintf("else_%d", id), fmt.Sprintf("endif_%d", id)
 	e.comment("if %s", describeValue(n.Args[0]))
+	mask := e.splits(n)
 	e.line("@!%s bra %s;", e.name(n.Args[0]), other)
 	for i, r := range n.Regions {
 		if i == 1 {
 			e.label(other)
 		}
-		e.region(r)
+		e.region(n, r, mask)
 		if !r.Ends() {
+			if mask != "" && e.p.ahead(n.Regions[1-i].Nodes) && !e.p.ahead(r.Nodes) {
+				e.part(mask)
+			}
 			e.assign(n.Results, r.Yield)
 			if i == 0 {
 				e.line("bra %s;", end)
@@ -34,7 +38,7 @@ func (e *emitter) ifNode(n *ir.Node) {
 func (e *emitter) blockNode(n *ir.Node) {
 	id := e.place()
 	e.blocks[n] = id
-	e.region(n.Regions[0])
+	e.region(n, n.Regions[0], "")
 	if r := n.Regions[0]; !r.Ends() {
 		e.assign(n.Results, r.Yield)
 	}
@@ -50,6 +54,7 @@ func (e *emitter) brNode(n *ir.Node) {
 		e.assign(t.Regions[0].Params, n.Args)
 		e.line("bra next_%d;", e.loops[t])
 	default:
+		e.partBr(t)
 		e.assign(t.Results, n.Args)
 		e.line("bra end_%d;", e.blocks[t])
 	}
@@ -81,7 +86,7 @@ func (e *emitter) loopNode(n *ir.Node) {
 		e.charge(n)
 		e.line("sub.u32 %s, %s, 1;", left, left)
 	}
-	e.region(body)
+	e.region(n, body, "")
 	if !body.Ends() {
 		e.assign(body.Params, body.Yield)
 	}
@@ -125,7 +130,7 @@ func (e *emitter) charge(n *ir.Node) {
 // barriers each way out ends by itself: if ways out met, lanes that took one
 // might wait there for neighbours that wait for them at a barrier.
 func (e *emitter) exit(where string) {
-	if !e.p.barriers && e.p.shared == 0 {
+	if len(e.p.barriers) == 0 {
 		e.finishUsed = true
 		if where != "" {
 			where = "@" + where + " "
@@ -137,10 +142,6 @@ func (e *emitter) exit(where string) {
 	if where != "" {
 		stay = fmt.Sprintf("stay_%d", e.place())
 		e.line("@!%s bra %s;", where, stay)
-	}
-	if e.departs() {
-		e.line("red.shared.add.u32 [%%shared+%d], -1;", e.p.shared+aliveAt)
-		e.line("membar.cta;")
 	}
 	e.finish()
 	if stay != "" {

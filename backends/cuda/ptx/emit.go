@@ -27,7 +27,17 @@ type emitter struct {
 	loops  map[*ir.Node]int
 	blocks map[*ir.Node]int
 
+	frames []frame // the constructs around the node at hand, outermost first
+
 	finishUsed bool
+}
+
+// frame is a region being written, and the node that it is at.
+type frame struct {
+	of     *ir.Node // construct, nil: the body
+	region *ir.Region
+	at     int
+	mask   string // of an If: lanes of the warp that came to it; see splits
 }
 
 // bank is a kind of register.
@@ -157,6 +167,15 @@ func literal(t isa.Type, cell uint64) string {
 	return strconv.FormatUint(cell, 10)
 }
 
+// cellOf is the cell of an integer's literal, extended to 64 bits.
+func cellOf(s string) uint64 {
+	if v, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return uint64(v)
+	}
+	v, _ := strconv.ParseUint(s, 10, 64)
+	return v
+}
+
 // constant defines the register of a Const that is not written where it is used.
 func (e *emitter) constant(n *ir.Node) {
 	v := n.Result()
@@ -206,9 +225,13 @@ func (e *emitter) unsupported(what, why string) {
 	}
 }
 
-// region writes a region's nodes.
-func (e *emitter) region(r *ir.Region) {
-	for _, n := range r.Nodes {
+// region writes the nodes of a region of a construct.
+func (e *emitter) region(of *ir.Node, r *ir.Region, mask string) {
+	e.frames = append(e.frames, frame{of: of, region: r, mask: mask})
+	top := len(e.frames) - 1
+	defer func() { e.frames = e.frames[:top] }()
+	for i, n := range r.Nodes {
+		e.frames[top].at = i
 		switch n.Op {
 		case ir.Const:
 			e.constant(n)

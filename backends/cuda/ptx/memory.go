@@ -375,7 +375,7 @@ func atomicType(op isa.Op, t isa.Type) string {
 func (e *emitter) atomic(n *ir.Node) {
 	op, t := n.Op.Inst(), n.Type
 	name := strings.ToLower(strings.TrimPrefix(op.String(), "ATOM_"))
-	if texts[isa.ADD].ints == "" || !t.Numeric() || half(t) || t.Size() < 4 {
+	if !t.Numeric() || half(t) || t.Size() < 4 {
 		e.unsupported(op.String()+" "+t.String(), "there is no rule for it")
 		return
 	}
@@ -397,7 +397,11 @@ func (e *emitter) atomic(n *ir.Node) {
 		odd, even = e.alignment(s, t.Size())
 		guard = "@" + even + " "
 	}
-	e.line("%satom.%s.%s.%s %s, %s, %s;", guard, s.space, name, atomicType(op, t), d, s.at(0), strings.Join(args, ", "))
+	if op == isa.ATOM_ADD && t == isa.F32 && s.space == "global" {
+		e.addF32(s, strings.TrimSuffix(strings.TrimPrefix(guard, "@"), " "), d, args[0])
+	} else {
+		e.line("%satom.%s.%s.%s %s, %s, %s;", guard, s.space, name, atomicType(op, t), d, s.at(0), strings.Join(args, ", "))
+	}
 	if odd == "" {
 		return
 	}
@@ -432,4 +436,26 @@ func (e *emitter) atomic(n *ir.Node) {
 	e.label(again + "_next")
 	e.line("bra %s;", again)
 	e.label(done)
+}
+
+// addF32 is ATOM_ADD of f32 in global memory, by comparing and exchanging: the
+// machine's own takes subnormals for 0.
+func (e *emitter) addF32(s spot, where, d, v string) {
+	id := e.place()
+	old, seen, sum, p := e.temp(bankR), e.temp(bankR), e.temp(bankF), e.temp(bankP)
+	f, bits := e.temp(bankF), e.temp(bankR)
+	if where != "" {
+		e.line("@!%s bra added_%d;", where, id)
+	}
+	e.line("ld.volatile.global.u32 %s, %s;", old, s.at(0))
+	e.label(fmt.Sprintf("add_%d", id))
+	e.line("mov.b32 %s, %s;", f, old)
+	e.line("add.rn.f32 %s, %s, %s;", sum, f, v)
+	e.line("mov.b32 %s, %s;", bits, sum)
+	e.line("atom.global.cas.b32 %s, %s, %s, %s;", seen, s.at(0), old, bits)
+	e.line("setp.ne.b32 %s, %s, %s;", p, seen, old)
+	e.line("mov.b32 %s, %s;", old, seen)
+	e.line("@%s bra add_%d;", p, id)
+	e.line("mov.b32 %s, %s;", d, old)
+	e.label(fmt.Sprintf("added_%d", id))
 }

@@ -111,7 +111,7 @@ func (e *emitter) prologue() {
 }
 
 // clearShared makes all lanes of the block, surplus ones too, clear the
-// program's shared memory, and one of them write how many will run.
+// program's shared memory.
 func (e *emitter) clearShared(first, total string) {
 	if e.p.shared > 0 {
 		id := e.place()
@@ -136,7 +136,6 @@ func (e *emitter) clearShared(first, total string) {
 		e.line("cvt.u32.u64 %s, %s;", there, left)
 		e.line("mov.b32 %%present, %s;", there)
 		e.line("setp.eq.u32 %s, %%lane, 0;", p)
-		e.line("@%s st.shared.u32 [%%shared+%d], %s;", p, e.p.shared+aliveAt, there)
 		e.line("@%s st.shared.u32 [%%shared+%d], 0;", p, e.p.shared+ticketAt)
 	}
 	e.line("barrier.sync 0;")

@@ -69,10 +69,10 @@ type Program struct {
 	Residue, Phase bool
 
 	fn       *ir.Func
-	shared   int     // bytes of the program's own shared memory, rounded up
-	element  int     // bytes of an element of collectives' scratch; 0: no collectives
-	departs  [2]bool // a lane may end before a collective that others come to: without and with fuel
-	barriers bool
+	shared   int               // bytes of the program's own shared memory, rounded up
+	element  int               // bytes of an element of collectives' scratch; 0: no collectives
+	departs  [2]bool           // a lane may end before a collective that others come to: without and with fuel
+	barriers map[*ir.Node]bool // barriers and collectives, and constructs that hold one
 	polls    map[*ir.Node]bool
 	areas    []area
 	pool     int               // bytes of a lane's scratch
@@ -86,12 +86,13 @@ func Compile(fn *ir.Func) (*Program, error) {
 	if err != nil {
 		return nil, &backends.Unsupported{Backend: "cuda", What: "a program of this size", Why: err.Error()}
 	}
-	p := &Program{fn: x, Layout: layoutOf(x), AnyBlock: true, polls: map[*ir.Node]bool{}, aligned: alignments(x)}
+	p := &Program{fn: x, Layout: layoutOf(x), AnyBlock: true, polls: map[*ir.Node]bool{}, barriers: map[*ir.Node]bool{}, aligned: alignments(x)}
 	p.scan(x.Body)
+	p.findBarriers(x.Body)
 	if p.live && len(p.areas) == 0 { // a handle of nothing: let there be an area that nobody makes
 		p.areas, p.pool = []area{{^uint32(0), 0, 0}}, 8
 	}
-	p.departs = [2]bool{departures(x.Body, false), departures(x.Body, true)}
+	p.departs = [2]bool{departures(x, false), departures(x, true)}
 	for _, s := range x.Slots {
 		p.Indexed = p.Indexed || s.Indexed
 	}
@@ -112,7 +113,7 @@ func (p *Program) Text(o Options) (string, error) {
 	}
 	e := &emitter{p: p, fn: p.fn, opt: o, loops: map[*ir.Node]int{}, blocks: map[*ir.Node]int{}, names: map[*ir.Value]string{}}
 	e.prologue()
-	e.region(p.fn.Body)
+	e.region(nil, p.fn.Body, "")
 	if !p.fn.Body.Ends() || e.finishUsed {
 		e.label("finish")
 		e.finish()
@@ -173,12 +174,12 @@ func (p *Program) scanInst(n *ir.Node) {
 	op := n.Op.Inst()
 	if _, ok := collectives[op]; ok {
 		p.element = max(p.element, 4, accumulator(n.Type).Size())
-		p.AnyBlock, p.barriers = false, true
+		p.AnyBlock = false
 		return
 	}
 	switch op {
 	case isa.BAR_SYNC:
-		p.AnyBlock, p.barriers = false, true
+		p.AnyBlock = false
 	case isa.MEM_FENCE:
 		if isa.Scope(n.Imm) == isa.ScopeBlock {
 			p.AnyBlock = false
@@ -204,50 +205,6 @@ func (p *Program) scanInst(n *ir.Node) {
 		}
 		p.live = p.live || handle.Node == nil || handle.Node.Op != ir.Op(isa.POOL_ALLOC)
 	}
-}
-
-// departures reports whether a lane may end before a collective that others
-// still come to: at a way out or, with fuel, a round, which stands before it or
-// in one loop with it. (Lanes that end because the launch is cancelled don't
-// count: what the others compute then is lost.)
-func departures(body *ir.Region, fuel bool) bool {
-	departs := false
-	var walk func(r *ir.Region, gone bool) bool
-	walk = func(r *ir.Region, gone bool) bool {
-		for _, n := range r.Nodes {
-			switch {
-			case n.Op == ir.Br && n.Target == nil:
-				gone = true
-			case n.Op == ir.Loop:
-				gone = gone || fuel && !n.Free || leaves(n.Regions[0])
-			case n.Op.IsInst():
-				if _, ok := collectives[n.Op.Inst()]; ok && gone {
-					departs = true
-				}
-			}
-			for _, s := range n.Regions {
-				gone = walk(s, gone) || gone
-			}
-		}
-		return gone
-	}
-	walk(body, false)
-	return departs
-}
-
-// leaves reports whether a region holds a way out.
-func leaves(r *ir.Region) bool {
-	for _, n := range r.Nodes {
-		if n.Op == ir.Br && n.Target == nil {
-			return true
-		}
-		for _, s := range n.Regions {
-			if leaves(s) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // shortLoop is how many rounds a loop may run without looking whether the

@@ -199,7 +199,7 @@ func checkedDivision(e *emitter, n *ir.Node) {
 	e.compute(op, n.Form, q, a, safe)
 	if minusOne && op == isa.DIV {
 		minus := e.temp(bankOf(t))
-		e.line("neg.%s %s, %s;", suffix(t), minus, a)
+		e.line("sub.%s %s, 0, %s;", suffix(t), minus, a)
 		e.wrap(t, minus)
 		e.line("selp.%s %s, %s, %s, %s;", width(t), q, minus, q, odd)
 	}
@@ -250,8 +250,11 @@ func absolute(e *emitter, f isa.Form, d string, a []string) bool {
 		e.line("and.b32 %s, %s, 0x7fff;", d, a[0])
 	case t.Float():
 		e.spell("abs.$t $d, $a;", t, d, a)
-	case t.Signed():
-		e.spell("abs.$t $d, $a;", t, d, a)
+	case t.Signed(): // ptxas takes abs to be positive, which that of the smallest integer isn't
+		minus, p := e.temp(bankOf(t)), e.temp(bankP)
+		e.line("sub.%s %s, 0, %s;", suffix(t), minus, a[0])
+		e.line("setp.lt.%s %s, %s, 0;", suffix(t), p, a[0])
+		e.line("selp.%s %s, %s, %s, %s;", width(t), d, minus, a[0], p)
 		e.wrap(t, d)
 	default:
 		return false
@@ -266,7 +269,7 @@ func negate(e *emitter, f isa.Form, d string, a []string) bool {
 	case t.Float():
 		e.spell("neg.$t $d, $a;", t, d, a)
 	case t.Signed():
-		e.spell("neg.$t $d, $a;", t, d, a)
+		e.spell("sub.$t $d, 0, $a;", t, d, a)
 		e.wrap(t, d)
 	default:
 		return false
@@ -283,8 +286,7 @@ func shift(op isa.Op) computeRule {
 		}
 		by := e.temp(bankR)
 		if a[1][0] != '%' {
-			k, _ := strconv.ParseInt(a[1], 10, 64)
-			by = strconv.Itoa(int(k) & (t.Bits() - 1))
+			by = strconv.FormatUint(cellOf(a[1])%uint64(t.Bits()), 10)
 		} else if t.Size() == 8 {
 			e.line("cvt.u32.u64 %s, %s;", by, a[1])
 			e.line("and.b32 %s, %s, 63;", by, by)
