@@ -4,7 +4,7 @@
 // that memory and streams are shared.
 //
 // cuda.go has the backend and its devices, kernel.go programs and their
-// variants, stream.go the queue, report.go what launches report.
+// variants, stream.go the queue.
 package cuda
 
 import (
@@ -12,10 +12,12 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"unsafe"
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/cuda/driver"
 	"github.com/hologram-project/hologram/backends/cuda/ptx"
+	"github.com/hologram-project/hologram/backends/hostmem"
 )
 
 // Backend is the backend.
@@ -51,6 +53,9 @@ func (*Backend) Devices() ([]backends.Info, error) {
 // oldestCompute is the compute capability from which PTX here can be compiled.
 const oldestCompute = 75
 
+// dlpackCUDA is DLPack's kDLCUDA.
+const dlpackCUDA = 2
+
 // describe asks for the properties of a device.
 func describe(api *driver.API, i int) (*device, error) {
 	d := &device{api: api, ordinal: i}
@@ -78,7 +83,7 @@ func describe(api *driver.API, i int) (*device, error) {
 	}
 	d.compute = int(10*major + minor)
 	d.info = backends.Info{
-		Name: string(name[:n]), Asynchronous: true, MemoryBytes: int64(bytes),
+		Name: string(name[:n]), Asynchronous: true, MemoryBytes: int64(bytes), DLPackType: dlpackCUDA, DLPackID: int32(i),
 		Codegen: fmt.Sprintf("%s sm_%d cuda_%d", ptx.Version, d.compute, api.Version),
 	}
 	return d, nil
@@ -123,6 +128,7 @@ type device struct {
 
 	mu     sync.Mutex
 	closed bool
+	fold   *variant // ptx.Fold, once a kernel needs it
 }
 
 var errClosed = errors.New("cuda: the device is closed")
@@ -184,14 +190,41 @@ func (d *device) Alloc(bytes int64) (backends.Memory, error) {
 // classified adds the contract's error to one of the driver's that means it.
 func classified(err error) error {
 	var e *driver.Error
-	if errors.As(err, &e) && e.Code == driver.OutOfMemory {
+	if !errors.As(err, &e) {
+		return err
+	}
+	switch {
+	case e.Code == driver.OutOfMemory:
 		return fmt.Errorf("%w: %w", backends.ErrOutOfMemory, err)
+	case e.Code.Sticky():
+		return fmt.Errorf("%w: %w", backends.ErrLost, err)
 	}
 	return err
 }
 
 func (d *device) Free(m backends.Memory) error {
 	return d.do(call{"cuMemFree", func() driver.Result { return d.api.MemFree(driver.Pointer(m.Addr)) }})
+}
+
+// AllocHost returns pinned memory, which the device reaches at the host's own
+// address.
+func (d *device) AllocHost(bytes int64) (backends.Memory, error) {
+	if bytes < 0 {
+		return backends.Memory{}, fmt.Errorf("cuda: allocate %d bytes of host memory", bytes)
+	}
+	var p unsafe.Pointer
+	err := d.do(call{"cuMemHostAlloc", func() driver.Result {
+		return d.api.MemHostAlloc(&p, uint64(max(bytes, 1)), driver.HostPortable|driver.HostMapped)
+	}})
+	if err != nil {
+		return backends.Memory{}, fmt.Errorf("cuda: allocate %d bytes of host memory: %w", bytes, classified(err))
+	}
+	clear(unsafe.Slice((*byte)(p), bytes))
+	return backends.Memory{Addr: uintptr(p), Bytes: bytes}, nil
+}
+
+func (d *device) FreeHost(m backends.Memory) error {
+	return d.do(call{"cuMemFreeHost", func() driver.Result { return d.api.MemFreeHost(hostmem.Pointer(m.Addr)) }})
 }
 
 // Close gives the context back. It is the application's as well, and lives on
@@ -203,5 +236,8 @@ func (d *device) Close() error {
 		return errClosed
 	}
 	d.closed = true
+	if d.fold != nil {
+		_ = d.do(call{"cuModuleUnload", func() driver.Result { return d.api.ModuleUnload(d.fold.module) }})
+	}
 	return d.api.Check("cuDevicePrimaryCtxRelease", d.api.PrimaryRelease(d.number))
 }

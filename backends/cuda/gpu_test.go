@@ -265,7 +265,7 @@ func opened(t testing.TB, text string) (backends.Device, backends.Stream, backen
 	v := verified(t, text)
 	f, _, err := ir.Canonical(v)
 	require.NoError(t, err)
-	k, err := d.Compile(&backends.Unit{Source: v, IR: f, Hash: f.Hash()})
+	k, err := d.Compile(&backends.Unit{Source: v, IR: f, Hash: f.Hash()}, backends.Variant{})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		k.Release()
@@ -296,10 +296,10 @@ slot out u8
 		l := &backends.Launch{Rank: 2, Shape: [isa.MaxRank]int64{rows, cols}, N: rows * cols,
 			Grid: flat((rows*cols + 1023) / 1024), Block: flat(1024)}
 		l.Slots = []backends.View{{Addr: m.Addr, Type: isa.U8, Rank: 2, Shape: l.Shape, Stride: [isa.MaxRank]int64{pitch, 1}}}
-		require.NoError(t, settle(s.Launch(k, l)))
+		require.NoError(t, settle(t, s)(s.Launch(k, l)))
+		got := host(t, d, cols)
 		for _, row := range []int64{0, 1, 65534, 65535, 65536, 65537, rows - 1} {
-			got := make([]byte, cols)
-			require.NoError(t, settle(s.Copy(address(got), m.Addr+uintptr(row*pitch), cols, true, false)))
+			require.NoError(t, settle(t, s)(s.Copy(address(got), m.Addr+uintptr(row*pitch), cols)))
 			for c := range int64(cols) {
 				if want := byte(uint64(row*cols+c) * 0x9e3779b97f4a7c15 >> 56); got[c] != want {
 					t.Fatalf("pitch %d, row %d, column %d: %d, want %d", pitch, row, c, got[c], want)
@@ -329,7 +329,7 @@ param step u32
 			require.NoError(t, err)
 			m, err := d.Alloc(4 * n)
 			require.NoError(t, err)
-			var last backends.Event
+			var last backends.Ticket
 			want := uint32(0)
 			for i := range launches {
 				l := &backends.Launch{Rank: 1, Shape: [isa.MaxRank]int64{n}, N: n, Grid: flat((n + 255) / 256), Block: flat(256),
@@ -339,10 +339,10 @@ param step u32
 				require.NoError(t, err)
 				want = want*3 + uint32(thread*1000+i)
 			}
-			require.NoError(t, settle(last, nil))
-			require.NoError(t, s.Synchronize(t.Context()))
-			got := make([]byte, 4*n)
-			require.NoError(t, settle(s.Copy(address(got), m.Addr, 4*n, true, false)))
+			require.NoError(t, settle(t, s)(last, nil))
+			require.Equal(t, last, s.Passed())
+			got := host(t, d, 4*n)
+			require.NoError(t, settle(t, s)(s.Copy(address(got), m.Addr, 4*n)))
 			for i := range n {
 				v := uint32(got[4*i]) | uint32(got[4*i+1])<<8 | uint32(got[4*i+2])<<16 | uint32(got[4*i+3])<<24
 				if v != want {
@@ -355,6 +355,54 @@ param step u32
 		})
 	}
 	wait.Wait()
+}
+
+// Fills of every size, and a stream that waits for another's ticket.
+func TestFillsAndAwait(t *testing.T) {
+	device(t)
+	d, s, _ := opened(t, "slot a u8\n ldg.u8 x, a[index]\n stg.u8 x, a[index]\n exit")
+	other, err := d.NewStream()
+	require.NoError(t, err)
+	m, err := d.Alloc(1 << 20)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, d.Free(m)) }()
+	got := host(t, d, 1<<20)
+	for _, size := range []int{1, 2, 4, 8} {
+		for _, cell := range []uint64{0, 0x0123456789abcdef, 0xfedcba98fedcba98} {
+			last, err := s.Fill(m.Addr, 0x11, 1, 1<<20)
+			require.NoError(t, err)
+			require.NoError(t, other.Await(s, last))
+			last, err = other.Fill(m.Addr+8, cell, size, 1001)
+			require.NoError(t, err)
+			require.NoError(t, s.Await(other, last))
+			require.NoError(t, settle(t, s)(s.Copy(address(got), m.Addr, 1<<20)))
+			for i, b := range got {
+				want := byte(0x11)
+				if i >= 8 && i < 8+1001*size {
+					want = byte(cell >> (8 * ((i - 8) % size)))
+				}
+				if b != want {
+					t.Fatalf("fill of %d bytes with %#x: byte %d is %#x, want %#x", size, cell, i, b, want)
+				}
+			}
+		}
+	}
+	_, err = s.Fill(m.Addr, 0, 3, 1)
+	require.ErrorContains(t, err, "3 bytes")
+	require.NoError(t, other.Close())
+}
+
+// The null stream, which others own, can be wrapped.
+func TestWrappedStream(t *testing.T) {
+	device(t)
+	d, _, _ := opened(t, "slot a u8\n ldg.u8 x, a[index]\n stg.u8 x, a[index]\n exit")
+	s, err := d.WrapStream(0)
+	require.NoError(t, err)
+	got := host(t, d, 64)
+	ticket, err := s.Fill(address(got), 7, 1, 64)
+	require.NoError(t, settle(t, s)(ticket, err))
+	require.Equal(t, byte(7), got[63])
+	require.NoError(t, s.Close())
 }
 
 // Bad PTX, memory that is not there and misaligned views are refused in words.
@@ -391,17 +439,16 @@ func bandwidth(b *testing.B, text string, arrays int) {
 		defer func() { require.NoError(b, d.Free(m)) }()
 		l.Slots = append(l.Slots, backends.View{Addr: m.Addr, Type: isa.F32, Rank: 1, Shape: l.Shape, Stride: [isa.MaxRank]int64{1}})
 	}
-	require.NoError(b, settle(s.Launch(k, l)))
+	require.NoError(b, settle(b, s)(s.Launch(k, l)))
 	b.SetBytes(int64(4 * n * arrays))
-	var last backends.Event
+	var last backends.Ticket
 	for b.Loop() {
 		for range 20 {
 			e, err := s.Launch(k, l)
 			require.NoError(b, err)
 			last = e
 		}
-		require.NoError(b, settle(last, nil))
-		require.NoError(b, s.Synchronize(b.Context()))
+		require.NoError(b, settle(b, s)(last, nil))
 	}
 	per := b.Elapsed().Seconds() / float64(b.N) / 20
 	b.ReportMetric(float64(4*n*arrays)/per/1e9, "GB/s")
@@ -433,13 +480,14 @@ func BenchmarkLaunch(b *testing.B) {
 		l.Slots = append(l.Slots, backends.View{Addr: m.Addr + uintptr(4096*i), Type: isa.F32, Rank: 1, Shape: l.Shape, Stride: [isa.MaxRank]int64{1}})
 	}
 	for b.Loop() {
+		var last backends.Ticket
 		for range 100 {
-			if _, err := s.Launch(k, l); err != nil {
+			if last, err = s.Launch(k, l); err != nil {
 				b.Fatal(err)
 			}
 		}
 		b.StopTimer()
-		require.NoError(b, s.Synchronize(b.Context()))
+		require.NoError(b, settle(b, s)(last, nil))
 		b.StartTimer()
 	}
 	b.ReportMetric(b.Elapsed().Seconds()/float64(b.N)/100*1e6, "µs/launch")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/cuda"
+	"github.com/hologram-project/hologram/backends/hostmem"
 	"github.com/hologram-project/hologram/backends/interp"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
@@ -40,7 +41,7 @@ type slotData struct {
 type result struct {
 	slots   [][]byte
 	residue [isa.NumClasses]uint64
-	phase   uint16
+	phase   uint32
 	err     error
 }
 
@@ -53,17 +54,32 @@ func verified(t testing.TB, text string) *isa.Verified {
 	return v
 }
 
-func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
-
-// settle waits for the outcome of queued work.
-func settle(e backends.Event, err error) error {
-	for e != nil {
-		if err = e.Wait(time.Second); !errors.Is(err, backends.ErrPending) {
-			break
+// settle waits for queued work.
+func settle(t testing.TB, s backends.Stream) func(ticket backends.Ticket, err error) error {
+	return func(ticket backends.Ticket, err error) error {
+		t.Helper()
+		if ticket == 0 {
+			return err
+		}
+		require.NoError(t, err)
+		for {
+			if err = s.Wait(ticket, time.Second); !errors.Is(err, backends.ErrPending) {
+				return err
+			}
 		}
 	}
-	return err
 }
+
+// host allocates host memory that the device reaches, for the time of the test.
+func host(t testing.TB, d backends.Device, bytes int) []byte {
+	t.Helper()
+	m, err := d.AllocHost(int64(bytes))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.FreeHost(m)) })
+	return hostmem.Bytes(m.Addr, m.Bytes)
+}
+
+func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
 // on runs r on a backend.
 func (r *run) on(t testing.TB, b backends.Backend) *result {
@@ -73,16 +89,20 @@ func (r *run) on(t testing.TB, b backends.Backend) *result {
 	require.NoError(t, err)
 	d, err := b.Open(0)
 	require.NoError(t, err)
-	defer func() { require.NoError(t, d.Close()) }()
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	s, err := d.NewStream()
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Close()) }()
-	k, err := d.Compile(&backends.Unit{Source: v, IR: f, Hash: f.Hash()})
+	k, err := d.Compile(&backends.Unit{Source: v, IR: f, Hash: f.Hash()}, backends.Variant{})
 	require.NoError(t, err)
 	defer k.Release()
-	res := &result{phase: 700}
+	done := settle(t, s)
+	res := &result{}
+	notes := unsafe.Pointer(unsafe.SliceData(host(t, d, int(unsafe.Sizeof(backends.Record{}))+8)))
+	record, phase := (*backends.Record)(notes), (*uint32)(unsafe.Add(notes, unsafe.Sizeof(backends.Record{})))
+	*phase = 700
 	l := &backends.Launch{Grid: r.grid, Block: r.block, Rank: len(r.shape), N: 1, Fuel: r.fuel, Params: r.params,
-		Residue: &res.residue, Phase: &res.phase}
+		Record: record, Phase: phase}
 	for i, n := range r.shape {
 		l.Shape[i] = n
 		l.N *= uint64(n)
@@ -95,7 +115,9 @@ func (r *run) on(t testing.TB, b backends.Backend) *result {
 		m, err := d.Alloc(int64(len(slot.bytes)))
 		require.NoError(t, err)
 		memory = append(memory, m)
-		require.NoError(t, settle(s.Copy(m.Addr, address(slot.bytes), m.Bytes, false, true)))
+		staging := host(t, d, len(slot.bytes))
+		copy(staging, slot.bytes)
+		require.NoError(t, done(s.Copy(m.Addr, address(staging), m.Bytes)))
 		typ := v.Program.Slots[i].Type
 		view := backends.View{Addr: m.Addr + uintptr(slot.at), Bytes: m.Bytes - int64(slot.at), Type: typ, Rank: len(r.shape)}
 		copy(view.Shape[:], r.shape)
@@ -110,11 +132,16 @@ func (r *run) on(t testing.TB, b backends.Backend) *result {
 		}
 		l.Slots = append(l.Slots, view)
 	}
-	res.err = settle(s.Launch(k, l))
+	ticket, err := s.Launch(k, l)
+	if ticket > 0 {
+		require.NoError(t, done(ticket, err))
+		err = record.Outcome()
+	}
+	res.err, res.residue, res.phase = err, record.Residue, *phase
 	for i, slot := range r.slots {
-		out := make([]byte, len(slot.bytes))
-		require.NoError(t, settle(s.Copy(address(out), memory[i].Addr, memory[i].Bytes, true, false)))
-		res.slots = append(res.slots, out)
+		out := host(t, d, len(slot.bytes))
+		require.NoError(t, done(s.Copy(address(out), memory[i].Addr, memory[i].Bytes)))
+		res.slots = append(res.slots, bytes.Clone(out))
 		require.NoError(t, d.Free(memory[i]))
 	}
 	return res

@@ -3,6 +3,7 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"github.com/hologram-project/hologram/backends/cuda/driver"
 	"github.com/hologram-project/hologram/backends/cuda/ptx"
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/analysis"
 )
 
 // kernel is a compiled unit: a program in those variants that launches have
@@ -22,6 +24,7 @@ type kernel struct {
 	slots   []isa.SlotUse
 	types   []isa.Type
 	params  int
+	cost    *analysis.Cost
 	block   [3]uint32 // demanded shape, zero: any
 
 	mu       sync.Mutex
@@ -40,7 +43,7 @@ const ownLanes = 256
 
 // Compile makes a kernel, with the variant that most launches need: flat views,
 // no fuel.
-func (d *device) Compile(u *backends.Unit) (backends.Kernel, error) {
+func (d *device) Compile(u *backends.Unit, _ backends.Variant) (backends.Kernel, error) {
 	p, err := ptx.Compile(u.IR)
 	if err != nil {
 		return nil, err
@@ -49,11 +52,17 @@ func (d *device) Compile(u *backends.Unit) (backends.Kernel, error) {
 		return nil, &backends.Unsupported{Backend: "cuda", What: fmt.Sprintf("a program with %d slots", len(u.IR.Slots)),
 			Why: fmt.Sprintf("a launch block of %d bytes needs a driver for CUDA 12.1", p.Layout.Bytes)}
 	}
-	k := &kernel{device: d, program: p, slots: u.IR.Slots, types: u.IR.SlotTypes, params: len(u.IR.ParamTypes),
+	k := &kernel{device: d, program: p, slots: u.IR.Slots, types: u.IR.SlotTypes, params: len(u.IR.ParamTypes), cost: analysis.NewCost(u.IR),
 		block: u.IR.Block, variants: map[ptx.Options]*variant{}}
 	if _, err := k.variant(ptx.Options{Lanes: ownLanes}); err != nil {
 		k.Release()
 		return nil, err
+	}
+	if p.Residue {
+		if err := d.loadFold(); err != nil {
+			k.Release()
+			return nil, err
+		}
 	}
 	return k, nil
 }
@@ -84,7 +93,7 @@ func (k *kernel) variant(o ptx.Options) (*variant, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := k.device.load(text)
+	v, err := k.device.load(text, "atlas")
 	if err != nil {
 		return nil, err
 	}
@@ -99,12 +108,12 @@ const (
 )
 
 // load gives PTX to the driver's compiler.
-func (d *device) load(text string) (*variant, error) {
+func (d *device) load(text, name string) (*variant, error) {
 	image := append([]byte(text), 0)
 	log := make([]byte, 8192)
 	options := []int32{jitErrorLog, jitErrorLogSize}
 	values := []uintptr{uintptr(unsafe.Pointer(&log[0])), uintptr(len(log))}
-	entry := []byte("atlas\x00")
+	entry := append([]byte(name), 0)
 	v := &variant{}
 	err := d.do(
 		call{"cuModuleLoadDataEx", func() driver.Result {
@@ -162,7 +171,36 @@ func (k *kernel) check(l *backends.Launch) error {
 	return nil
 }
 
-func (k *kernel) Workspace(uint64) int64 { return 0 }
+// What a launch costs: the driver's and the device's time for the least one, and
+// for each instruction of a lane where all multiprocessors are at work.
+const (
+	launchNanoseconds = 4000
+	stepNanoseconds   = 1e-4
+)
+
+func (k *kernel) Cost(l *backends.Launch) float64 {
+	steps, bounded := k.cost.Of(l.N, l.Params)
+	if !bounded {
+		return math.Inf(1)
+	}
+	return launchNanoseconds + steps*stepNanoseconds
+}
+
+func (k *kernel) Workspace(*backends.Launch) int64 { return 0 }
+
+// loadFold loads ptx.Fold.
+func (d *device) loadFold() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.fold != nil {
+		return nil
+	}
+	v, err := d.load(ptx.Fold(), "fold")
+	if err == nil {
+		d.fold = v
+	}
+	return err
+}
 
 // Release unloads the modules. What the driver says to that has nobody to hear it.
 func (k *kernel) Release() {

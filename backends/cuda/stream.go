@@ -1,333 +1,308 @@
 package cuda
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/cuda/driver"
 	"github.com/hologram-project/hologram/backends/cuda/ptx"
+	"github.com/hologram-project/hologram/backends/hostmem"
 	"github.com/hologram-project/hologram/isa"
 )
 
-// stream is a queue of the driver's.
+// stream is a queue of the driver's. After each work the driver writes its
+// ticket to a word of host memory.
 type stream struct {
 	device *device
 	handle driver.Stream
-	shared driver.Pointer // claim (u64) and lock (u32), see ptx.Layout
+	owned  bool            // made here, not wrapped
+	notes  backends.Memory // hostNotes
+	host   *hostNotes
+	shared driver.Pointer // deviceNotes
 
-	mu       sync.Mutex
-	closed   bool
-	launches uint64 // so far
-	idle     []*report
-	pending  []*event // whose outcome nobody has asked for yet
-	block    []byte   // the launch block at hand
-	params   *[1]unsafe.Pointer
+	mu     sync.Mutex // of queueing
+	closed bool
+	last   uint64 // ticket given
+	block  []byte // the launch block at hand
+	params *[2]unsafe.Pointer
+	folds  *[2]uint64
 }
 
-// claimAt and lockAt are where they lie in stream.shared.
+// hostNotes is a stream's memory on the host.
+type hostNotes struct {
+	passed uint64          // the last ticket that has passed
+	record backends.Record // of launches that brought none
+	phase  uint32
+}
+
+// A stream's memory on the device: the lock, the phase that a launch's lanes
+// start with, and its residues, which are 0 between launches.
 const (
-	claimAt     = 0
-	lockAt      = 8
-	sharedBytes = 16
+	lockAt      = 0
+	phaseAt     = 8
+	residueAt   = 16
+	deviceNotes = residueAt + 8*isa.NumClasses
 )
 
 func (d *device) NewStream() (backends.Stream, error) {
-	s := &stream{device: d, params: new([1]unsafe.Pointer)}
-	err := d.do(
-		call{"cuStreamCreate", func() driver.Result { return d.api.StreamCreate(&s.handle, driver.StreamNonBlocking) }},
-		call{"cuMemAlloc", func() driver.Result { return d.api.MemAlloc(&s.shared, sharedBytes) }},
-		call{"cuMemsetD8Async", func() driver.Result { return d.api.Set8(s.shared, 0, sharedBytes, s.handle) }},
-		call{"cuStreamSynchronize", func() driver.Result { return d.api.StreamSync(s.handle) }},
-	)
+	s := &stream{device: d, owned: true}
+	err := d.do(call{"cuStreamCreate", func() driver.Result { return d.api.StreamCreate(&s.handle, driver.StreamNonBlocking) }})
+	if err == nil {
+		err = s.init()
+	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cuda: new stream: %w", classified(err)), s.free())
 	}
 	return s, nil
 }
 
+// WrapStream makes a stream of a CUstream that others own.
+func (d *device) WrapStream(native uintptr) (backends.Stream, error) {
+	s := &stream{device: d, handle: driver.Stream(native)}
+	if err := s.init(); err != nil {
+		return nil, errors.Join(fmt.Errorf("cuda: wrap stream %#x: %w", native, classified(err)), s.free())
+	}
+	return s, nil
+}
+
+// init gives the stream its memory. The host waits: what is queued on it by
+// others does not matter.
+func (s *stream) init() error {
+	s.params, s.folds = new([2]unsafe.Pointer), new([2]uint64)
+	var err error
+	if s.notes, err = s.device.AllocHost(int64(unsafe.Sizeof(hostNotes{}))); err != nil {
+		return err
+	}
+	s.host = (*hostNotes)(hostmem.Pointer(s.notes.Addr))
+	m, err := s.device.Alloc(deviceNotes)
+	s.shared = driver.Pointer(m.Addr)
+	return err
+}
+
 // free gives back what the stream has of the driver's.
 func (s *stream) free() error {
-	api := s.device.api
 	var errs []error
-	for _, r := range s.idle {
-		errs = append(errs, s.freeReport(r))
-	}
-	s.idle = nil
 	if s.shared != 0 {
-		errs = append(errs, s.device.do(call{"cuMemFree", func() driver.Result { return api.MemFree(s.shared) }}))
+		errs = append(errs, s.device.Free(backends.Memory{Addr: uintptr(s.shared)}))
 	}
-	if s.handle != 0 {
-		errs = append(errs, s.device.do(call{"cuStreamDestroy", func() driver.Result { return api.StreamDestroy(s.handle) }}))
+	if s.host != nil {
+		errs = append(errs, s.device.FreeHost(s.notes))
+	}
+	if s.owned && s.handle != 0 {
+		errs = append(errs, s.device.do(call{"cuStreamDestroy", func() driver.Result { return s.device.api.StreamDestroy(s.handle) }}))
 	}
 	return errors.Join(errs...)
 }
 
-var errStreamClosed = errors.New("cuda: the stream is closed")
+// passedAt is the address of the word with the last ticket that has passed.
+func (s *stream) passedAt() driver.Pointer {
+	return driver.Pointer(s.notes.Addr + unsafe.Offsetof(hostNotes{}.passed))
+}
 
-// takeReport returns a report for a launch or copy. The caller holds the lock.
-func (s *stream) takeReport() (*report, error) {
-	if n := len(s.idle); n > 0 {
-		r := s.idle[n-1]
-		s.idle = s.idle[:n-1]
-		return r, nil
+// enqueue makes calls that queue one work, in the device's context, and gives
+// it a ticket.
+func (s *stream) enqueue(what string, queue func() error) (backends.Ticket, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return 0, fmt.Errorf("cuda: %s: the stream is closed", what)
 	}
-	return s.newReport()
+	api := s.device.api
+	err := s.device.within(func() error {
+		if !s.owned {
+			var capturing int32
+			if err := api.Check("cuStreamIsCapturing", api.StreamIsCapturing(s.handle, &capturing)); err != nil {
+				return err
+			}
+			if capturing != 0 {
+				return &backends.Unsupported{Backend: "cuda", What: what + " on a stream of others", Why: "its owner is capturing it"}
+			}
+		}
+		if err := queue(); err != nil {
+			return err
+		}
+		s.last++
+		return api.Check("cuStreamWriteValue64", api.StreamWriteValue(s.handle, s.passedAt(), s.last, 0))
+	})
+	if err != nil {
+		return 0, fmt.Errorf("cuda: %s: %w", what, classified(err))
+	}
+	return backends.Ticket(s.last), nil
 }
 
 // Launch queues k.
-func (s *stream) Launch(kn backends.Kernel, l *backends.Launch) (backends.Event, error) {
+func (s *stream) Launch(kn backends.Kernel, l *backends.Launch) (backends.Ticket, error) {
 	k, ok := kn.(*kernel)
 	if !ok || k.device != s.device {
-		return nil, errors.New("cuda: launch: the kernel is of another device")
+		return 0, errors.New("cuda: launch: the kernel is of another device")
 	}
 	if err := k.check(l); err != nil {
-		return nil, err
+		return 0, err
 	}
 	space := k.program.Layout.Fuse(l)
 	v, err := k.variant(k.options(l, &space))
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil, errStreamClosed
-	}
-	if k.program.Phase && l.Phase != nil {
-		// The phase comes from the launches before.
-		if err := s.settleAll(); err != nil {
-			return nil, err
-		}
-	}
-	r, err := s.takeReport()
-	if err != nil {
-		return nil, err
-	}
-	s.launches++
-	e := &event{stream: s, report: r, launch: l, kernel: k, number: s.launches}
-	if err := s.queue(e, v, &space); err != nil {
-		s.idle = append(s.idle, r)
-		return nil, fmt.Errorf("cuda: launch: %w", classified(err))
-	}
-	s.pending = append(s.pending, e)
-	return e, nil
-}
-
-// queue gives a launch to the driver. The caller holds the lock.
-func (s *stream) queue(e *event, v *variant, space *ptx.Space) error {
-	api, k, l, r := s.device.api, e.kernel, e.launch, e.report
-	env := ptx.Environment{
-		Record: uint64(r.at), Cancel: uint64(r.at) + uint64(cancelAt),
-		Claim: uint64(s.shared) + claimAt, Lock: uint64(s.shared) + lockAt,
-		Residue: uint64(r.device), Number: e.number,
-	}
-	r.host.cancel = 0
-	if l.Phase != nil {
-		env.Phase = *l.Phase
-	}
-	r.host.record.Phase = uint32(env.Phase)
-	if n := k.program.Layout.Bytes; len(s.block) < n {
-		s.block = make([]byte, n)
-	}
-	k.program.Layout.Pack(s.block, l, space, &env)
 	lanes := uint32(lanesOf(l.Block))
 	if k.program.AnyBlock {
 		lanes = ownLanes
 	}
 	shared := k.program.SharedBytes(int(lanes))
 	if err := k.allowShared(v, shared); err != nil {
-		return err
+		return 0, err
 	}
-	return s.device.within(func() error {
-		if k.program.Residue {
-			if err := api.Check("cuMemsetD8Async", api.Set8(r.device, 0, residueBytes, s.handle)); err != nil {
-				return err
-			}
-		}
-		s.params[0] = unsafe.Pointer(&s.block[0])
-		for _, g := range grids(l, k.program.AnyBlock, lanes) {
-			ptx.SetOrigin(s.block, g.origin)
-			result := api.Launch(v.fn, g.size[0], g.size[1], g.size[2], lanes, 1, 1, uint32(shared), s.handle, &s.params[0], nil)
-			if err := api.Check("cuLaunchKernel", result); err != nil {
-				return err
-			}
-		}
-		if k.program.Residue {
-			result := api.CopyToHost(uintptr(unsafe.Pointer(&r.host.residue)), r.device, residueBytes, s.handle)
-			if err := api.Check("cuMemcpyDtoHAsync", result); err != nil {
-				return err
-			}
-		}
-		return api.Check("cuEventRecord", api.EventRecord(r.event, s.handle))
-	})
+	return s.enqueue("launch", func() error { return s.launch(k, v, l, &space, lanes, uint32(shared)) })
 }
 
-// grid is one launch of the driver's.
-type grid struct{ origin, size [3]uint32 }
-
-// The driver's limits on a grid.
-const (
-	maxGridX = 1<<31 - 1
-	maxGridY = 1<<16 - 1
-)
-
-// grids divides a launch's grid as the driver's limits want it, leaving out
-// blocks of which no lane runs.
-func grids(l *backends.Launch, anyBlock bool, lanes uint32) []grid {
-	needed := (ptx.Lanes(l) + uint64(lanes) - 1) / uint64(lanes)
-	if needed == 0 {
-		return nil
+func (s *stream) launch(k *kernel, v *variant, l *backends.Launch, space *ptx.Space, lanes, shared uint32) error {
+	api := s.device.api
+	record, phase := l.Record, l.Phase
+	if record == nil {
+		record = &s.host.record
 	}
-	if anyBlock {
-		x := min(needed, maxGridX)
-		return []grid{{size: [3]uint32{uint32(x), uint32((needed + x - 1) / x), 1}}}
+	if phase == nil {
+		phase = &s.host.phase
 	}
-	// Rows and planes that are needed, then pieces of each axis.
-	size := l.Grid
-	plane := uint64(size[0]) * uint64(size[1])
-	size[2] = uint32(min(uint64(size[2]), (needed+plane-1)/plane))
-	if size[2] == 1 {
-		size[1] = uint32(min(uint64(size[1]), (needed+uint64(size[0])-1)/uint64(size[0])))
+	env := ptx.Environment{
+		Record: uint64(uintptr(unsafe.Pointer(record))), Lock: uint64(s.shared) + lockAt, Residue: uint64(s.shared) + residueAt,
+		PhaseIn: uint64(s.shared) + phaseAt, PhaseOut: uint64(uintptr(unsafe.Pointer(phase))),
 	}
-	if size[1] == 1 && size[2] == 1 {
-		size[0] = uint32(min(uint64(size[0]), needed))
+	if n := k.program.Layout.Bytes; len(s.block) < n {
+		s.block = make([]byte, n)
 	}
-	var all []grid
-	for z := uint64(0); z < uint64(size[2]); z += maxGridY {
-		for y := uint64(0); y < uint64(size[1]); y += maxGridY {
-			for x := uint64(0); x < uint64(size[0]); x += maxGridX {
-				all = append(all, grid{
-					origin: [3]uint32{uint32(x), uint32(y), uint32(z)},
-					size: [3]uint32{uint32(min(uint64(size[0])-x, maxGridX)), uint32(min(uint64(size[1])-y, maxGridY)),
-						uint32(min(uint64(size[2])-z, maxGridY))},
-				})
-			}
+	k.program.Layout.Pack(s.block, l, space, &env)
+	if k.program.Phase { // the first lane to end writes where others would still read
+		if err := api.Check("cuMemcpyAsync", api.Copy(driver.Pointer(env.PhaseIn), driver.Pointer(env.PhaseOut), 4, s.handle)); err != nil {
+			return err
 		}
 	}
-	return all
-}
-
-// Copy queues a copy.
-func (s *stream) Copy(dst, src uintptr, bytes int64, dstHost, srcHost bool) (backends.Event, error) {
-	if bytes < 0 {
-		return nil, fmt.Errorf("cuda: copy of %d bytes", bytes)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil, errStreamClosed
-	}
-	if bytes == 0 {
-		return nil, nil
-	}
-	r, err := s.takeReport()
-	if err != nil {
-		return nil, err
-	}
-	api, n := s.device.api, uint64(bytes)
-	e := &event{stream: s, report: r}
-	err = s.device.do(
-		call{"cuMemcpyAsync", func() driver.Result {
-			switch {
-			case dstHost && srcHost:
-				copy(unsafe.Slice((*byte)(hostPointer(dst)), bytes), unsafe.Slice((*byte)(hostPointer(src)), bytes))
-				return driver.Success
-			case dstHost:
-				return api.CopyToHost(dst, driver.Pointer(src), n, s.handle)
-			case srcHost:
-				return api.CopyToDevice(driver.Pointer(dst), src, n, s.handle)
-			}
-			return api.CopyOnDevice(driver.Pointer(dst), driver.Pointer(src), n, s.handle)
-		}},
-		call{"cuEventRecord", func() driver.Result { return api.EventRecord(r.event, s.handle) }},
-	)
-	if err != nil {
-		s.idle = append(s.idle, r)
-		return nil, fmt.Errorf("cuda: copy: %w", err)
-	}
-	s.pending = append(s.pending, e)
-	return e, nil
-}
-
-// hostPointer makes a pointer of a host address, in a way that vet lets pass.
-func hostPointer(addr uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&addr)) }
-
-// Synchronize waits for all queued work.
-func (s *stream) Synchronize(ctx context.Context) error {
-	s.mu.Lock()
-	pending := append([]*event(nil), s.pending...)
-	s.mu.Unlock()
-	for _, e := range pending {
-		for errors.Is(e.Wait(waitSlice), backends.ErrPending) {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
+	s.params[0] = unsafe.Pointer(&s.block[0])
+	for _, g := range grids(l, k.program.AnyBlock, lanes) {
+		ptx.SetOrigin(s.block, g.origin)
+		result := api.Launch(v.fn, g.size[0], g.size[1], g.size[2], lanes, 1, 1, shared, s.handle, &s.params[0], nil)
+		if err := api.Check("cuLaunchKernel", result); err != nil {
+			return err
 		}
 	}
-	return ctx.Err()
-}
-
-const waitSlice = 5 * time.Millisecond
-
-// settleAll waits for all queued work. The caller holds the lock.
-func (s *stream) settleAll() error {
-	for len(s.pending) > 0 {
-		if !s.pending[0].settle() {
-			time.Sleep(shortNap)
-		}
+	if k.program.Residue {
+		*s.folds = [2]uint64{env.Residue, env.Record}
+		*s.params = [2]unsafe.Pointer{unsafe.Pointer(&s.folds[0]), unsafe.Pointer(&s.folds[1])}
+		result := api.Launch(s.device.fold.fn, 1, 1, 1, isa.NumClasses, 1, 1, 0, s.handle, &s.params[0], nil)
+		return api.Check("cuLaunchKernel", result)
 	}
 	return nil
 }
 
-// Close waits for what is queued and gives the stream back.
-func (s *stream) Close() error {
+// Copy queues a copy: addresses tell the driver whose memory they are in.
+func (s *stream) Copy(dst, src uintptr, bytes int64) (backends.Ticket, error) {
+	if bytes < 0 {
+		return 0, fmt.Errorf("cuda: copy of %d bytes", bytes)
+	}
+	return s.enqueue("copy", func() error {
+		if bytes == 0 {
+			return nil
+		}
+		api := s.device.api
+		return api.Check("cuMemcpyAsync", api.Copy(driver.Pointer(dst), driver.Pointer(src), uint64(bytes), s.handle))
+	})
+}
+
+// Fill queues a fill.
+func (s *stream) Fill(dst uintptr, cell uint64, size int, count int64) (backends.Ticket, error) {
+	if count < 0 || size != 1 && size != 2 && size != 4 && size != 8 {
+		return 0, fmt.Errorf("cuda: fill of %d elements of %d bytes", count, size)
+	}
+	return s.enqueue("fill", func() error {
+		if count == 0 {
+			return nil
+		}
+		api, p, n := s.device.api, driver.Pointer(dst), uint64(count)
+		low, high := uint32(cell), uint32(cell>>32)
+		switch {
+		case size == 1:
+			return api.Check("cuMemsetD8Async", api.Set8(p, uint8(cell), n, s.handle))
+		case size == 2:
+			return api.Check("cuMemsetD16Async", api.Set16(p, uint16(cell), n, s.handle))
+		case size == 4:
+			return api.Check("cuMemsetD32Async", api.Set32(p, low, n, s.handle))
+		case low == high:
+			return api.Check("cuMemsetD32Async", api.Set32(p, low, 2*n, s.handle))
+		}
+		// The low words, then the high ones, as columns of a matrix.
+		if err := api.Check("cuMemsetD2D32Async", api.Set32Rows(p, 8, low, 1, n, s.handle)); err != nil {
+			return err
+		}
+		return api.Check("cuMemsetD2D32Async", api.Set32Rows(p+4, 8, high, 1, n, s.handle))
+	})
+}
+
+// Await makes what is queued from now on wait for another stream's ticket.
+func (s *stream) Await(other backends.Stream, t backends.Ticket) error {
+	o, ok := other.(*stream)
+	if !ok || o.device != s.device {
+		return errors.New("cuda: await: the stream is of another device")
+	}
+	if t == 0 || o.Passed() >= t {
+		return nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return errStreamClosed
+		return errors.New("cuda: await: the stream is closed")
 	}
-	s.closed = true
-	return errors.Join(s.settleAll(), s.free())
+	err := s.device.do(call{"cuStreamWaitValue64", func() driver.Result {
+		return s.device.api.StreamWaitValue(s.handle, o.passedAt(), uint64(t), driver.WaitAtLeast)
+	}})
+	if err != nil {
+		return fmt.Errorf("cuda: await: %w", classified(err))
+	}
+	return nil
 }
 
-// event is queued work and, when it is done, its outcome.
-type event struct {
-	stream *stream
-	report *report
-	launch *backends.Launch // nil: a copy
-	kernel *kernel
-	number uint64
+// Passed is the last ticket that has passed.
+func (s *stream) Passed() backends.Ticket { return backends.Ticket(atomic.LoadUint64(&s.host.passed)) }
 
-	// under the stream's lock
-	done bool
-	err  error
-}
-
-// How Wait passes the time: it asks the driver at once and again for a while,
-// then sleeps in between, a little longer each time.
+// How Wait passes the time: it looks again and again for a while, then sleeps in
+// between, a little longer each time, and asks the driver for failures.
 const (
 	spin     = 30 * time.Microsecond
 	shortNap = 20 * time.Microsecond
 	longNap  = 500 * time.Microsecond
 )
 
-// Wait returns the outcome, or backends.ErrPending after the given time.
-func (e *event) Wait(d time.Duration) error {
+// Wait waits for a ticket.
+func (s *stream) Wait(t backends.Ticket, d time.Duration) error {
+	if s.Passed() >= t {
+		return nil
+	}
 	start, nap := time.Now(), shortNap
 	for {
-		e.stream.mu.Lock()
-		done := e.settle()
-		err := e.err
-		e.stream.mu.Unlock()
-		if done {
-			return err
+		if s.Passed() >= t {
+			return nil
 		}
 		passed := time.Since(start)
+		if passed > spin || passed >= d {
+			var result driver.Result
+			if err := s.device.within(func() error {
+				result = s.device.api.StreamQuery(s.handle)
+				return nil
+			}); err != nil {
+				return fmt.Errorf("cuda: wait: %w", classified(err))
+			}
+			if result != driver.Success && result != driver.NotReady {
+				// Nothing that was queued fails but by losing the device.
+				return fmt.Errorf("cuda: %w: %w", backends.ErrLost, s.device.api.Check("cuStreamQuery", result))
+			}
+			if s.Passed() >= t {
+				return nil
+			}
+		}
 		if passed >= d {
 			return backends.ErrPending
 		}
@@ -338,60 +313,13 @@ func (e *event) Wait(d time.Duration) error {
 	}
 }
 
-// settle asks the driver whether the work is done, and if so finds the outcome.
-// The caller holds the stream's lock.
-func (e *event) settle() bool {
-	if e.done {
-		return true
+// Close ends the stream. One of others goes on.
+func (s *stream) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errors.New("cuda: close: the stream is closed already")
 	}
-	s, l := e.stream, e.launch
-	var result driver.Result
-	err := s.device.within(func() error {
-		result = s.device.api.EventQuery(e.report.event)
-		return nil
-	})
-	cancelled := l != nil && l.Cancel != nil && l.Cancel.Load()
-	switch {
-	case err == nil && result == driver.NotReady:
-		if cancelled {
-			e.report.stop()
-		}
-		return false
-	case err == nil:
-		err = s.device.api.Check("cuEventQuery", result)
-	}
-	e.done = true
-	for i, p := range s.pending {
-		if p == e {
-			s.pending = append(s.pending[:i], s.pending[i+1:]...)
-			break
-		}
-	}
-	switch {
-	case err != nil:
-		e.err = fmt.Errorf("cuda: launch or copy: %w", err)
-	case cancelled:
-		e.err = backends.ErrCancelled
-	case l != nil:
-		e.outcome()
-	}
-	s.idle = append(s.idle, e.report)
-	e.report, e.launch, e.kernel = nil, nil, nil
-	return true
-}
-
-// outcome reads what a launch that ran to its end reports.
-func (e *event) outcome() {
-	r, l := e.report.host, e.launch
-	if e.kernel.program.Residue && l.Residue != nil {
-		for i := range isa.NumClasses {
-			l.Residue[i] += r.residue[i]
-		}
-	}
-	if e.kernel.program.Phase && l.Phase != nil {
-		*l.Phase = uint16(r.record.Phase)
-	}
-	if f := r.record.Fault(e.number); f != nil {
-		e.err = f
-	}
+	s.closed = true
+	return s.free()
 }

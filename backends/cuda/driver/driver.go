@@ -19,52 +19,48 @@ type (
 	Module  uintptr
 	Func    uintptr
 	Stream  uintptr
-	Event   uintptr
 	Pointer uint64 // of device memory
 )
 
 // API is the entry points. The tag is the symbol, of which _v2 and the like are
 // the forms with 64-bit sizes.
 type API struct {
-	Init             func(flags uint32) Result                                                                           `sym:"cuInit"`
-	DriverGetVersion func(version *int32) Result                                                                         `sym:"cuDriverGetVersion"`
-	GetErrorName     func(r Result, name **byte) Result                                                                  `sym:"cuGetErrorName"`
-	GetErrorString   func(r Result, text **byte) Result                                                                  `sym:"cuGetErrorString"`
-	DeviceGetCount   func(n *int32) Result                                                                               `sym:"cuDeviceGetCount"`
-	DeviceGet        func(d *Device, ordinal int32) Result                                                               `sym:"cuDeviceGet"`
-	DeviceGetName    func(name *byte, length int32, d Device) Result                                                     `sym:"cuDeviceGetName"`
-	DeviceAttribute  func(value *int32, attribute Attribute, d Device) Result                                            `sym:"cuDeviceGetAttribute"`
-	DeviceTotalMem   func(bytes *uint64, d Device) Result                                                                `sym:"cuDeviceTotalMem_v2"`
-	PrimaryRetain    func(c *Context, d Device) Result                                                                   `sym:"cuDevicePrimaryCtxRetain"`
-	PrimaryRelease   func(d Device) Result                                                                               `sym:"cuDevicePrimaryCtxRelease_v2"`
-	CtxPush          func(c Context) Result                                                                              `sym:"cuCtxPushCurrent_v2"`
-	CtxPop           func(c *Context) Result                                                                             `sym:"cuCtxPopCurrent_v2"`
-	CtxSynchronize   func() Result                                                                                       `sym:"cuCtxSynchronize"`
-	MemGetInfo       func(free, total *uint64) Result                                                                    `sym:"cuMemGetInfo_v2"`
-	MemAlloc         func(p *Pointer, bytes uint64) Result                                                               `sym:"cuMemAlloc_v2"`
-	MemFree          func(p Pointer) Result                                                                              `sym:"cuMemFree_v2"`
-	MemHostAlloc     func(p *unsafe.Pointer, bytes uint64, flags uint32) Result                                          `sym:"cuMemHostAlloc"`
-	MemFreeHost      func(p unsafe.Pointer) Result                                                                       `sym:"cuMemFreeHost"`
-	HostPointer      func(d *Pointer, p unsafe.Pointer, flags uint32) Result                                             `sym:"cuMemHostGetDevicePointer_v2"`
-	CopyToDevice     func(dst Pointer, src uintptr, n uint64, s Stream) Result                                           `sym:"cuMemcpyHtoDAsync_v2"`
-	CopyToHost       func(dst uintptr, src Pointer, n uint64, s Stream) Result                                           `sym:"cuMemcpyDtoHAsync_v2"`
-	CopyOnDevice     func(dst, src Pointer, n uint64, s Stream) Result                                                   `sym:"cuMemcpyDtoDAsync_v2"`
-	Set8             func(dst Pointer, v uint8, n uint64, s Stream) Result                                               `sym:"cuMemsetD8Async"`
-	StreamCreate     func(s *Stream, flags uint32) Result                                                                `sym:"cuStreamCreate"`
-	StreamDestroy    func(s Stream) Result                                                                               `sym:"cuStreamDestroy_v2"`
-	StreamQuery      func(s Stream) Result                                                                               `sym:"cuStreamQuery"`
-	StreamSync       func(s Stream) Result                                                                               `sym:"cuStreamSynchronize"`
-	StreamWait       func(s Stream, e Event, flags uint32) Result                                                        `sym:"cuStreamWaitEvent"`
-	EventCreate      func(e *Event, flags uint32) Result                                                                 `sym:"cuEventCreate"`
-	EventDestroy     func(e Event) Result                                                                                `sym:"cuEventDestroy_v2"`
-	EventRecord      func(e Event, s Stream) Result                                                                      `sym:"cuEventRecord"`
-	EventQuery       func(e Event) Result                                                                                `sym:"cuEventQuery"`
-	EventSync        func(e Event) Result                                                                                `sym:"cuEventSynchronize"`
-	EventElapsed     func(ms *float32, from, to Event) Result                                                            `sym:"cuEventElapsedTime"`
+	Init             func(flags uint32) Result                                `sym:"cuInit"`
+	DriverGetVersion func(version *int32) Result                              `sym:"cuDriverGetVersion"`
+	GetErrorName     func(r Result, name **byte) Result                       `sym:"cuGetErrorName"`
+	GetErrorString   func(r Result, text **byte) Result                       `sym:"cuGetErrorString"`
+	DeviceGetCount   func(n *int32) Result                                    `sym:"cuDeviceGetCount"`
+	DeviceGet        func(d *Device, ordinal int32) Result                    `sym:"cuDeviceGet"`
+	DeviceGetName    func(name *byte, length int32, d Device) Result          `sym:"cuDeviceGetName"`
+	DeviceAttribute  func(value *int32, attribute Attribute, d Device) Result `sym:"cuDeviceGetAttribute"`
+	DeviceTotalMem   func(bytes *uint64, d Device) Result                     `sym:"cuDeviceTotalMem_v2"`
+
+	PrimaryRetain  func(c *Context, d Device) Result `sym:"cuDevicePrimaryCtxRetain"`
+	PrimaryRelease func(d Device) Result             `sym:"cuDevicePrimaryCtxRelease_v2"`
+	CtxPush        func(c Context) Result            `sym:"cuCtxPushCurrent_v2"`
+	CtxPop         func(c *Context) Result           `sym:"cuCtxPopCurrent_v2"`
+
+	MemAlloc     func(p *Pointer, bytes uint64) Result                                            `sym:"cuMemAlloc_v2"`
+	MemFree      func(p Pointer) Result                                                           `sym:"cuMemFree_v2"`
+	MemHostAlloc func(p *unsafe.Pointer, bytes uint64, flags uint32) Result                       `sym:"cuMemHostAlloc"`
+	MemFreeHost  func(p unsafe.Pointer) Result                                                    `sym:"cuMemFreeHost"`
+	Copy         func(dst, src Pointer, bytes uint64, s Stream) Result                            `sym:"cuMemcpyAsync"`
+	Set8         func(dst Pointer, v uint8, n uint64, s Stream) Result                            `sym:"cuMemsetD8Async"`
+	Set16        func(dst Pointer, v uint16, n uint64, s Stream) Result                           `sym:"cuMemsetD16Async"`
+	Set32        func(dst Pointer, v uint32, n uint64, s Stream) Result                           `sym:"cuMemsetD32Async"`
+	Set32Rows    func(dst Pointer, pitch uint64, v uint32, width, height uint64, s Stream) Result `sym:"cuMemsetD2D32Async"`
+
+	StreamCreate      func(s *Stream, flags uint32) Result                      `sym:"cuStreamCreate"`
+	StreamDestroy     func(s Stream) Result                                     `sym:"cuStreamDestroy_v2"`
+	StreamQuery       func(s Stream) Result                                     `sym:"cuStreamQuery"`
+	StreamSync        func(s Stream) Result                                     `sym:"cuStreamSynchronize"`
+	StreamIsCapturing func(s Stream, status *int32) Result                      `sym:"cuStreamIsCapturing"`
+	StreamWriteValue  func(s Stream, at Pointer, v uint64, flags uint32) Result `sym:"cuStreamWriteValue64_v2"`
+	StreamWaitValue   func(s Stream, at Pointer, v uint64, flags uint32) Result `sym:"cuStreamWaitValue64_v2"`
+
 	ModuleLoad       func(m *Module, image *byte, n uint32, options *int32, values *uintptr) Result                      `sym:"cuModuleLoadDataEx"`
 	ModuleUnload     func(m Module) Result                                                                               `sym:"cuModuleUnload"`
 	ModuleFunction   func(f *Func, m Module, name *byte) Result                                                          `sym:"cuModuleGetFunction"`
-	FuncGetAttribute func(v *int32, attribute int32, f Func) Result                                                      `sym:"cuFuncGetAttribute"`
 	FuncSetAttribute func(f Func, attribute, value int32) Result                                                         `sym:"cuFuncSetAttribute"`
 	Launch           func(f Func, gx, gy, gz, bx, by, bz, shared uint32, s Stream, params, extra *unsafe.Pointer) Result `sym:"cuLaunchKernel"`
 
@@ -77,7 +73,6 @@ type Attribute int32
 
 // The attributes that are asked for.
 const (
-	MultiprocessorCount Attribute = 16
 	ComputeMajor        Attribute = 75
 	ComputeMinor        Attribute = 76
 	SharedPerBlockOptin Attribute = 97
@@ -86,13 +81,10 @@ const (
 // Flags and attributes of functions.
 const (
 	StreamNonBlocking = 1
-	EventNoTiming     = 2
+	WaitAtLeast       = 0
 	HostPortable      = 1
 	HostMapped        = 2
-
-	FuncRegisters  = 4
-	FuncLocalBytes = 3
-	FuncMaxShared  = 8
+	FuncMaxShared     = 8
 )
 
 // Results that callers tell apart.
@@ -103,8 +95,21 @@ const (
 	NotReady    Result = 600
 )
 
-// oldest is the driver from which all that is used is there: CUDA 11.2.
-const oldest = 11020
+// Sticky reports whether a result says that the context is of no more use:
+// each call in it will fail.
+func (r Result) Sticky() bool {
+	switch r {
+	case 214, // ECC_UNCORRECTABLE
+		220,                // NVLINK_UNCORRECTABLE
+		700, 702, 709, 710, // ILLEGAL_ADDRESS, LAUNCH_TIMEOUT, CONTEXT_IS_DESTROYED, ASSERT
+		714, 715, 716, 717, 718, 719: // hardware stack, illegal instruction, misaligned, address space, pc, launch failed
+		return true
+	}
+	return false
+}
+
+// oldest is the driver from which all that is used is there: CUDA 11.7.
+const oldest = 11070
 
 // Error is a call that failed.
 type Error struct {

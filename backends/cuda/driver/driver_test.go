@@ -41,7 +41,7 @@ func TestStart(t *testing.T) {
 		want string
 	}{
 		{fake(13000, Success, 1), ""},
-		{fake(10020, Success, 1), "too old: it knows CUDA 10.2, needed is 11.2"},
+		{fake(10020, Success, 1), "too old: it knows CUDA 10.2, needed is 11.7"},
 		{fake(13000, NoDevice, 1), "no device"},
 		{fake(13000, Success, 0), "no device"},
 		{fake(13000, 999, 1), "does not start: CUDA_ERROR_X (some text)"},

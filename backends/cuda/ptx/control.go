@@ -111,9 +111,10 @@ func (e *emitter) charge(n *ir.Node) {
 		e.line("setp.ne.u32 %s, %%poll, 0;", p)
 		e.line("@%s bra %s;", p, onward)
 		e.line("mov.b32 %%poll, %d;", pollRounds)
-		e.line("ld.param.u64 %s, [%s_launch+%d];", at, e.opt.Entry, atCancel)
-		e.line("ld.volatile.global.u32 %s, [%s];", word, at)
+		e.line("ld.param.u64 %s, [%s_launch+%d];", at, e.opt.Entry, atRecord)
+		e.line("ld.volatile.global.u32 %s, [%s+%d];", word, at, recCancel)
 		e.line("setp.ne.u32 %s, %s, 0;", p, word)
+		e.line("@%s st.volatile.global.u32 [%s+%d], 1;", p, at, recEnded)
 		e.exit(p)
 		e.label(onward)
 	}
@@ -152,30 +153,40 @@ func (e *emitter) exit(where string) {
 // departs reports whether collectives must count with lanes that have ended.
 func (e *emitter) departs() bool { return e.p.departs[map[bool]int{true: 1}[e.opt.Fuel]] }
 
-// finish reports what the lane has to report, and ends it. The first lane of a
-// launch to claim the record writes it.
+// finish reports what the lane has to report, and ends it. The first lane to
+// come to an empty record, one at a time by the lock, writes it.
 func (e *emitter) finish() {
 	if e.p.Phase {
-		p, at := e.temp(bankP), e.temp(bankRD)
+		p, at := e.temp(bankP), e.u64(atPhaseOut)
 		e.line("setp.eq.u64 %s, %%global, 0;", p)
-		e.line("ld.param.u64 %s, [%s_launch+%d];", at, e.opt.Entry, atRecord)
-		e.line("@%s st.volatile.global.u32 [%s+%d], %%phase;", p, at, recPhase)
+		e.line("@%s st.volatile.global.u32 [%s], %%phase;", p, at)
 	}
 	if len(e.fn.Sites) > 0 {
-		p, claim, number, old, at := e.temp(bankP), e.temp(bankRD), e.temp(bankRD), e.temp(bankRD), e.temp(bankRD)
-		good := fmt.Sprintf("good_%d", e.place())
+		id := e.place()
+		good, again := fmt.Sprintf("good_%d", id), fmt.Sprintf("report_%d", id)
+		p, noted, held, kind, site := e.temp(bankP), e.temp(bankR), e.temp(bankR), e.temp(bankR), e.temp(bankR)
 		e.line("setp.eq.u32 %s, %%fault, 0;", p)
 		e.line("@%s bra %s;", p, good)
-		e.line("ld.param.u64 %s, [%s_launch+%d];", claim, e.opt.Entry, atClaim)
-		e.line("ld.param.u64 %s, [%s_launch+%d];", number, e.opt.Entry, atLaunch)
-		e.line("atom.global.max.u64 %s, [%s], %s;", old, claim, number)
-		e.line("setp.ge.u64 %s, %s, %s;", p, old, number)
+		at, lock := e.u64(atRecord), e.u64(atLock)
+		e.label(again)
+		e.line("ld.volatile.global.u32 %s, [%s+%d];", noted, at, recFault)
+		e.line("setp.ne.u32 %s, %s, 0;", p, noted)
 		e.line("@%s bra %s;", p, good)
-		e.line("ld.param.u64 %s, [%s_launch+%d];", at, e.opt.Entry, atRecord)
+		e.line("atom.global.cas.b32 %s, [%s], 0, 1;", held, lock)
+		e.line("setp.ne.u32 %s, %s, 0;", p, held)
+		e.line("@%s bra %s;", p, again)
+		e.line("ld.volatile.global.u32 %s, [%s+%d];", noted, at, recFault)
+		e.line("setp.ne.u32 %s, %s, 0;", p, noted)
+		e.line("@%s bra %s_last;", p, again)
+		e.line("and.b32 %s, %%fault, %d;", kind, 1<<kindBits-1)
+		e.line("shr.u32 %s, %%fault, %d;", site, kindBits)
+		e.line("sub.u32 %s, %s, 1;", site, site)
+		e.line("st.volatile.global.u32 [%s+%d], %s;", at, recSite, site)
 		e.line("st.volatile.global.u64 [%s+%d], %%global;", at, recLane)
-		e.line("st.volatile.global.u32 [%s+%d], %%fault;", at, recCode)
+		e.line("st.volatile.global.u32 [%s+%d], %s;", at, recFault, kind)
+		e.label(again + "_last")
 		e.line("membar.sys;")
-		e.line("st.volatile.global.u64 [%s+%d], %s;", at, recNumber, number)
+		e.line("atom.global.exch.b32 %s, [%s], 0;", held, lock)
 		e.label(good)
 	}
 	e.line("ret;")

@@ -2,6 +2,7 @@ package ptx
 
 import (
 	"encoding/binary"
+	"unsafe"
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/isa"
@@ -10,43 +11,49 @@ import (
 
 // The launch block is the kernel's one parameter: little-endian, aligned to 8.
 //
-//	  0  u64     address of the launch's Record, which the host can read
-//	  8  u64     address of a u64 in device memory: the launches' claim
-//	 16  u64     number of the launch, above those of all earlier with this claim
-//	 24  u64     address of a u32: not 0 once the launch is cancelled
-//	 32  u64     address of a u32 in device memory: a lock, 0 when free
-//	 40  u64     address of the 96 residues, u64
-//	 48  u64     n, the size of the index space
-//	 56  u64     how many lanes run: n, but at most the grid's
-//	 64  u64     fuel of a lane
-//	 72  u32[3]  grid, as the program sees it
-//	 84  u32[3]  block, likewise
-//	 96  u32[3]  index of this grid's first block: a grid beyond the driver's
+//	  0  u64     address of the launch's backends.Record, which the host can read
+//	  8  u64     address of a u32 in device memory: a lock, 0 when free
+//	 16  u64     address of 96 residues in device memory, u64
+//	 24  u64     address of a u32: the phase that lanes start with
+//	 32  u64     address of a u32: where lane 0's last phase goes
+//	 40  u64     n, the size of the index space
+//	 48  u64     how many lanes run: n, but at most the grid's
+//	 56  u64     fuel of a lane
+//	 64  u32[3]  grid, as the program sees it
+//	 76  u32[3]  block, likewise
+//	 88  u32[3]  index of this grid's first block: a grid beyond the driver's
 //	             limits is launched in parts
-//	108  u32     the stream's phase
-//	112  u64[7]  sizes of the fused index space, innermost first, but for the
+//	104  u64[7]  sizes of the fused index space, innermost first, but for the
 //	             outermost
-//	168  u64     params, one cell each
+//	160  u64     params, one cell each
 //	 …   u64     base address of each slot
 //	 …   u64     bytes that byte addresses may reach from there, for each slot
 //	 …   i64[8]  strides in bytes, innermost first, for each slot that is
 //	             accessed by slot[index]
 const (
-	atRecord  = 0
-	atClaim   = 8
-	atLaunch  = 16
-	atCancel  = 24
-	atLock    = 32
-	atResidue = 40
-	atN       = 48
-	atLanes   = 56
-	atFuel    = 64
-	atGrid    = 72
-	atBlock   = 84
-	atOrigin  = 96
-	atPhase   = 108
-	atShape   = 112
-	atParams  = atShape + 8*(isa.MaxRank-1)
+	atRecord   = 0
+	atLock     = 8
+	atResidue  = 16
+	atPhaseIn  = 24
+	atPhaseOut = 32
+	atN        = 40
+	atLanes    = 48
+	atFuel     = 56
+	atGrid     = 64
+	atBlock    = 76
+	atOrigin   = 88
+	atShape    = 104
+	atParams   = atShape + 8*(isa.MaxRank-1)
+)
+
+// Where the fields of a backends.Record lie.
+const (
+	recCancel  = unsafe.Offsetof(backends.Record{}.Cancel)
+	recEnded   = unsafe.Offsetof(backends.Record{}.Ended)
+	recFault   = unsafe.Offsetof(backends.Record{}.Fault)
+	recSite    = unsafe.Offsetof(backends.Record{}.Site)
+	recLane    = unsafe.Offsetof(backends.Record{}.Lane)
+	recResidue = unsafe.Offsetof(backends.Record{}.Residue)
 )
 
 // Layout says where a program's parameters and slots stand in its launch block.
@@ -77,48 +84,16 @@ func (l *Layout) bytes(i int) int { return l.base(i) + 8*l.slots }
 // drivers have from CUDA 12.1 on.
 func (l *Layout) Wide() bool { return l.Bytes > narrowBlock }
 
-// Environment is what a launch needs beside the contract's Launch: device
-// addresses of what Layout names.
+// Environment is what a launch needs beside the contract's Launch: the addresses
+// that the launch block begins with.
 type Environment struct {
-	Record, Claim, Cancel, Lock, Residue uint64
-	Number                               uint64 // of the launch
-	Phase                                uint16
+	Record, Lock, Residue, PhaseIn, PhaseOut uint64
 }
 
-// Record is where a launch reports. Its lanes write it, the host reads it when
-// the launch is done.
-type Record struct {
-	Number uint64 // of the launch that faulted, written last
-	Lane   uint64 // that faulted
-	Code   uint32 // site + 1 and kind; see Fault
-	Phase  uint32 // lane 0's last
-}
-
-// RecordBytes is a Record's size in memory: fields in order, without gaps.
-const RecordBytes = 24
-
-// Offsets in a Record.
-const (
-	recNumber = 0
-	recLane   = 8
-	recCode   = 16
-	recPhase  = 20
-)
-
-// kindBits is the width of a fault's kind in its code.
+// A lane's fault is kept as its site and kind in one number, 0 for none.
 const kindBits = 3
 
 func faultCode(site int, k isa.FaultKind) int { return (site+1)<<kindBits | int(k) }
-
-// Fault returns what a launch's Record reports, or nil.
-func (r *Record) Fault(number uint64) *backends.ProgramFault {
-	if r.Number != number {
-		return nil
-	}
-	return &backends.ProgramFault{
-		Kind: isa.FaultKind(r.Code & (1<<kindBits - 1)), Site: int(r.Code>>kindBits) - 1, Lane: r.Lane,
-	}
-}
 
 // Space is a launch's index space as a kernel sees it: neighbouring dimensions
 // that every indexed slot walks through evenly are one, dimensions of one
@@ -174,11 +149,10 @@ func (l *Layout) Pack(b []byte, launch *backends.Launch, space *Space, env *Envi
 	u64 := func(at int, v uint64) { binary.LittleEndian.PutUint64(b[at:], v) }
 	u32 := func(at int, v uint32) { binary.LittleEndian.PutUint32(b[at:], v) }
 	u64(atRecord, env.Record)
-	u64(atClaim, env.Claim)
-	u64(atLaunch, env.Number)
-	u64(atCancel, env.Cancel)
 	u64(atLock, env.Lock)
 	u64(atResidue, env.Residue)
+	u64(atPhaseIn, env.PhaseIn)
+	u64(atPhaseOut, env.PhaseOut)
 	u64(atN, launch.N)
 	u64(atLanes, Lanes(launch))
 	u64(atFuel, launch.Fuel)
@@ -187,7 +161,6 @@ func (l *Layout) Pack(b []byte, launch *backends.Launch, space *Space, env *Envi
 		u32(atBlock+4*i, launch.Block[i])
 		u32(atOrigin+4*i, 0)
 	}
-	u32(atPhase, uint32(env.Phase))
 	for k := range isa.MaxRank - 1 {
 		u64(atShape+8*k, uint64(space.shape[k]))
 	}

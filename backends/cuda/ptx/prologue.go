@@ -94,7 +94,7 @@ func (e *emitter) prologue() {
 		e.line("ld.param.u64 %%fuel, [%s_launch+%d];", e.opt.Entry, atFuel)
 	}
 	if e.p.Phase {
-		e.line("ld.param.u32 %%phase, [%s_launch+%d];", e.opt.Entry, atPhase)
+		e.line("ld.volatile.global.u32 %%phase, [%s];", e.u64(atPhaseIn))
 	}
 	if e.p.pool > 0 {
 		e.line("mov.u64 %%pool, pool;")

@@ -124,6 +124,35 @@ func (p *Program) Text(o Options) (string, error) {
 	return e.module(), nil
 }
 
+// Fold is a module whose entry "fold" adds residues in device memory to those of
+// a Record, which the device reaches but slowly, and clears them. Its parameters
+// are the two addresses; a lane does a class.
+func Fold() string {
+	return Header(false) + fmt.Sprintf(`
+.visible .entry fold(.param .u64 residue, .param .u64 record)
+.maxntid %d, 1, 1
+{
+	.reg .b32 %%lane;
+	.reg .b64 %%from, %%to, %%sum, %%old, %%none;
+	.reg .pred %%p;
+	mov.u32 %%lane, %%tid.x;
+	ld.param.u64 %%from, [residue];
+	mad.wide.u32 %%from, %%lane, 8, %%from;
+	ld.global.u64 %%sum, [%%from];
+	setp.eq.u64 %%p, %%sum, 0;
+	@%%p ret;
+	mov.b64 %%none, 0;
+	st.global.u64 [%%from], %%none;
+	ld.param.u64 %%to, [record];
+	mad.wide.u32 %%to, %%lane, 8, %%to;
+	ld.volatile.global.u64 %%old, [%%to+%d];
+	add.u64 %%sum, %%sum, %%old;
+	st.volatile.global.u64 [%%to+%d], %%sum;
+	ret;
+}
+`, isa.NumClasses, recResidue, recResidue)
+}
+
 // Header is what a module begins with; Body drops it, so that several programs
 // can stand in one module.
 func Header(wide bool) string {

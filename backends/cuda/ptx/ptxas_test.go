@@ -121,14 +121,13 @@ func library(t testing.TB) []program {
 				add(op.Name+"."+typ.String(), v)
 				continue
 			}
-			scalars := make([]uint64, len(op.Scalars))
 			for _, n := range []int64{1, 100, 10_000, 1_000_000} {
 				dims := make([]int64, len(op.Dims))
 				for i := range dims {
 					dims[i] = min(n, 2000)
 				}
 				dims[len(dims)-1] = n
-				plan, err := op.Plan(typ, dims, scalars)
+				plan, err := op.Plan(typ, dims)
 				if err != nil {
 					continue // the operation does not take such sizes
 				}
