@@ -33,6 +33,14 @@ var within = []struct{ folder, not string }{
 	{"backends/interp", "isa/ir"}, // the judge runs programs as written
 	{"backends/cpu", "backends/interp"},
 	{"isa/graph", "isa"},
+	// Core's rooms, from the lowest up: status, memory, then program and queue,
+	// which don't know each other, then call.
+	{"core/status", "core/memory"}, {"core/status", "core/program"}, {"core/status", "core/queue"}, {"core/status", "core/call"},
+	{"core/status", "core"},
+	{"core/memory", "core/program"}, {"core/memory", "core/queue"}, {"core/memory", "core/call"}, {"core/memory", "core"},
+	{"core/program", "core/queue"}, {"core/program", "core/call"}, {"core/program", "core"},
+	{"core/queue", "core/program"}, {"core/queue", "core/call"}, {"core/queue", "core"},
+	{"core/call", "core"},
 }
 
 func TestImportRule(t *testing.T) {

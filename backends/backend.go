@@ -3,28 +3,32 @@
 //
 // In order: Devices says what there is; Open opens a device; Alloc gives
 // memory and NewStream a queue; Compile turns a Unit into a Kernel, once per
-// cache key; Stream.Launch runs it. Core checks everything that can be checked
+// Key; Stream.Launch runs it. Core checks everything that can be checked
 // without running (types, shapes, overlap, limits), so a backend may rely on
 // a Launch being well formed; what a program does while running is the
 // backend's to make safe.
+//
+// Time is counted by tickets. What is queued on a stream gets the stream's next
+// one, and a ticket has passed when its work, and all before it, is done. Who
+// needs that waits for the ticket: the host by Wait, another stream by Await,
+// on the device. A device that works while it is called is the simple case: its
+// tickets are all 0, which has always passed.
 package backends
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/hologram-project/hologram/isa"
-	"github.com/hologram-project/hologram/isa/ir"
+	"github.com/hologram-project/hologram/kernels"
 )
 
 // Backend is one way to run programs.
 type Backend interface {
 	// Name is what Executor(backend=…) calls it: "cpu", "cuda", "metal", "interp".
 	Name() string
-	// Devices lists the devices, or says why there are none.
+	// Devices lists the devices, or says why there are none. It opens none.
 	Devices() ([]Info, error)
 	// Open opens device number i of Devices.
 	Open(i int) (Device, error)
@@ -33,12 +37,16 @@ type Backend interface {
 // Info describes a device.
 type Info struct {
 	Name         string
-	HostVisible  bool   // the host may read and write the device's memory in place
-	Asynchronous bool   // Launch and Copy may return before they are done
-	Codegen      string // what changes the code made: generator version, architecture, features; part of cache keys
-	RunsSource   bool   // compiles Unit.Source rather than Unit.IR, so kernels differ by source
-	MemoryBytes  int64  // 0: not known
-	Threads      int    // CPU workers including the caller; 0 elsewhere
+	HostVisible  bool      // the host may read and write the device's memory in place
+	Asynchronous bool      // what a Stream is given may be done after it returned
+	Codegen      string    // what changes the code made: generator version, architecture, features
+	RunsSource   bool      // compiles Unit.Source rather than Unit.IR, so kernels differ by source
+	Variants     Variant   // what Compile heeds; the rest of a Variant makes no other kernel
+	MemoryBytes  int64     // 0: not known
+	Threads      int       // CPU workers including the caller; 0 elsewhere
+	MaxGrid      [3]uint32 // the most blocks in x, y, z; 0: 2^32 − 1
+	DLPackType   int32     // DLPack's DLDeviceType: 1 CPU, 2 CUDA, 8 Metal; 0: memory is not shared by DLPack
+	DLPackID     int32     // DLPack's device_id
 }
 
 // Device is an opened device. Its methods may be called from several goroutines.
@@ -47,13 +55,38 @@ type Device interface {
 	// Alloc returns zeroed memory aligned to 64 bytes or better, outside Go's
 	// heap. ErrOutOfMemory, possibly wrapped, if there is none.
 	Alloc(bytes int64) (Memory, error)
-	// Free gives memory back. Work already queued on it has finished.
+	// Free gives memory back. Work already queued on it has passed.
 	Free(Memory) error
+	// AllocHost returns zeroed memory of the host's, likewise aligned, that the
+	// device reaches at the same address: for copies and for Records.
+	AllocHost(bytes int64) (Memory, error)
+	FreeHost(Memory) error
 	// Compile prepares a unit. *Unsupported says what it cannot do, and why.
-	Compile(*Unit) (Kernel, error)
+	Compile(*Unit, Variant) (Kernel, error)
 	// NewStream makes a queue. Work on one stream runs in order.
 	NewStream() (Stream, error)
+	// WrapStream makes a Stream of a queue that others own, such as torch's
+	// CUstream, numbered as DLPack does. Closing it leaves theirs open.
+	// *Unsupported where there are none. While the owner captures, what queues
+	// on it is refused by *Unsupported.
+	WrapStream(native uintptr) (Stream, error)
 	Close() error
+}
+
+// Planner is a Device that has plans of its own for operations of the library.
+type Planner interface {
+	// Plan is kernels.Op.Plan for this device, in the written order; nil: the
+	// library's own.
+	Plan(op *kernels.Op, t isa.Type, dims []int64) (*kernels.Plan, error)
+}
+
+// Importer is a Device that has to be told of memory of others, wrapped or
+// borrowed, before slots lie in it. (CUDA need not: its pointers are one space.)
+type Importer interface {
+	// Import is an error if the device cannot reach the memory in place.
+	Import(addr uintptr, bytes int64) error
+	// Forget ends an Import. Work on the memory has passed.
+	Forget(addr uintptr, bytes int64)
 }
 
 // Memory is a device's memory at Addr: a host address where Info.HostVisible.
@@ -62,83 +95,75 @@ type Memory struct {
 	Bytes int64
 }
 
-// Unit is what Compile gets. It is immutable and may be shared.
-type Unit struct {
-	Source *isa.Verified
-	IR     *ir.Func // canonical
-	Hash   [32]byte // of the canonical bytes
-}
-
 // Kernel is a compiled unit; it belongs to the device that made it. Fault
 // sites are nodes of the IR, or instructions of the source if Info.RunsSource.
 type Kernel interface {
-	// Workspace is the device memory a launch over n elements needs beside its
-	// slots; 0 for most.
-	Workspace(n uint64) int64
-	// Release frees what the kernel holds. No launch of it is running.
+	// Cost estimates how long l takes, in nanoseconds, from its sizes and
+	// parameters alone: Slots' and Record's addresses need not be there. +Inf
+	// where nothing bounds it.
+	Cost(l *Launch) float64
+	// Workspace is the device memory, in bytes, that l needs beside its slots;
+	// 0 for most. Like Cost it looks at no address.
+	Workspace(l *Launch) int64
+	// Release frees what the kernel holds. No launch of it is under way.
 	Release()
 }
 
-// Stream is a queue of work on a device.
+// Ticket is the place of work in its stream's order.
+type Ticket uint64
+
+// Stream is a queue of work on a device. A call that returns an error has queued
+// nothing, or, on a device that works while called, says what became of it.
+// Memory that work uses stays until its ticket has passed; what is passed by
+// pointer is read before the call returns, but for Records. Calls that queue
+// come one at a time; Passed, Wait, and to be another's other in Await, at any
+// time. A stream takes at least 1,024 works; then queueing may block. Once the
+// device is lost, all that was given has passed, and Wait tells what was not done.
 type Stream interface {
-	// Launch queues k. A nil Event means that it is done, and the error is its
-	// outcome; else the outcome, *ProgramFault included, comes from the event.
-	// l must stay as it is until then. Cancelling l ends it soon.
-	Launch(k Kernel, l *Launch) (Event, error)
-	// Copy copies bytes between two places of which each is in the device's or,
-	// if its host flag is set, in the host's memory. Areas do not overlap.
-	Copy(dst, src uintptr, bytes int64, dstHost, srcHost bool) (Event, error)
-	// Synchronize waits for all queued work. It returns ctx's error if that
-	// ends first; outcomes of launches belong to their events.
-	Synchronize(ctx context.Context) error
+	// Launch queues k; a launch of no lanes is nothing, with a ticket. What the
+	// program did wrong is in l.Record, which the host clears, once the ticket has
+	// passed; a device that works while called returns it as well.
+	Launch(k Kernel, l *Launch) (Ticket, error)
+	// Copy copies bytes between places in the device's memory or that of
+	// AllocHost; on a device that works while called, any of the host's. Areas
+	// do not overlap.
+	Copy(dst, src uintptr, bytes int64) (Ticket, error)
+	// Fill sets count elements of size bytes (1, 2, 4 or 8) to the low bits of cell.
+	Fill(dst uintptr, cell uint64, size int, count int64) (Ticket, error)
+	// Await makes what is queued from now on wait until t, which other has given,
+	// has passed on other, a stream of the same device. The host does not wait.
+	Await(other Stream, t Ticket) error
+	// Passed is the last ticket that has passed. It does not wait, and costs
+	// little.
+	Passed() Ticket
+	// Wait returns nil when t has passed, and ErrPending if it has not after d.
+	// Another error tells that just the work of ticket t failed to run; it wraps
+	// ErrLost if the device is of no more use. After t has passed, Wait may be
+	// called for it once.
+	Wait(t Ticket, d time.Duration) error
+	// Close ends the stream. All its work has passed.
 	Close() error
 }
 
-// Event is the completion of queued work.
-type Event interface {
-	// Wait returns the outcome, or ErrPending after the given time; 0 polls.
-	Wait(time.Duration) error
+// Capturer is a Stream that records work instead of doing it.
+type Capturer interface {
+	// BeginCapture records Launch, Copy and Fill from now on; their tickets are 0.
+	// Meanwhile Await, Replay and Wait on the stream are errors.
+	BeginCapture() error
+	// EndCapture returns what was recorded. Memory, workspaces and Records that it
+	// uses stay until Release.
+	EndCapture() (Graph, error)
 }
 
-// View is memory as seen through shape and strides. Rank 0 is a scalar.
-type View struct {
-	Addr   uintptr // of element 0 …
-	Bytes  int64   // what byte addresses may reach from there; 0 where the view is not contiguous
-	Type   isa.Type
-	Rank   int
-	Shape  [isa.MaxRank]int64
-	Stride [isa.MaxRank]int64 // in elements; 0 broadcasts; never reaches outside the memory
+// Graph is captured work.
+type Graph interface {
+	// Replay queues the work on s, a stream of the same device.
+	Replay(s Stream) (Ticket, error)
+	// Release frees the graph. No replay is under way.
+	Release()
 }
 
-// Launch is one run of a kernel. Slots are already broadcast to the index
-// space: same Rank and Shape, strides 0 where an operand is repeated.
-type Launch struct {
-	Slots       []View
-	Params      []uint64 // cells
-	Grid, Block [3]uint32
-	Rank        int // of the index space, row-major over the lanes
-	Shape       [isa.MaxRank]int64
-	N           uint64 // product of Shape; lanes from N on do not run
-	Fuel        uint64 // steps a lane may take; 0: no limit
-	Cancel      *atomic.Bool
-	Workspace   uintptr
-	Residue     *[isa.NumClasses]uint64 // RES_ACCUM adds to it; nil if the program has none
-	Phase       *uint16                 // the stream's phase, read at the start, set from lane 0's at the end; nil as above
-}
-
-// ProgramFault is what went wrong in lanes of a launch that ran to its end.
-// Core turns Site into the instruction of the program as written.
-type ProgramFault struct {
-	Kind isa.FaultKind
-	Site int    // ir.Node number (see ir.Func.Sites) or, if Info.RunsSource, index in Program.Insts
-	Lane uint64 // one of the lanes, by its global number
-}
-
-func (f *ProgramFault) Error() string {
-	return fmt.Sprintf("%v at site %d in lane %d", f.Kind, f.Site, f.Lane)
-}
-
-// Unsupported says what a backend cannot compile.
+// Unsupported says what a backend cannot compile or do.
 type Unsupported struct{ Backend, What, Why string }
 
 func (u *Unsupported) Error() string {
@@ -150,4 +175,5 @@ var (
 	ErrOutOfMemory = errors.New("out of memory")
 	ErrCancelled   = errors.New("launch cancelled")
 	ErrPending     = errors.New("not done yet")
+	ErrLost        = errors.New("the device is lost; only a new process can use it again")
 )

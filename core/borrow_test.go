@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/hologram-project/hologram/isa"
 )
 
@@ -24,19 +26,20 @@ func TestFreeingForeignMemoryWhileWorkUsesIt(t *testing.T) {
 				}
 				p := assemble(t, forever)
 				base, err := ex.Allocate(4, isa.U32, true)
-				must(t, err)
+				require.NoError(t, err)
+				words(t, base) // zeroed by now, whoever uses it
 				var deleted atomic.Int32
 				deleter := func() { deleted.Add(1) }
 				if !c.deleter {
 					deleter = nil
 				}
 				b, err := ex.Wrap(base.Layout().Addr, isa.U32, []int64{4}, nil, false, deleter)
-				must(t, err)
+				require.NoError(t, err)
 				ev, err := user.Launch(p, &LaunchArgs{Slots: []*Buffer{b}, Shape: []int64{4}})
-				must(t, err)
+				require.NoError(t, err)
 				if ev == nil {
 					ev, err = user.Synchronize()
-					must(t, err)
+					require.NoError(t, err)
 				}
 				freed := make(chan struct{})
 				go func() {
@@ -57,8 +60,9 @@ func TestFreeingForeignMemoryWhileWorkUsesIt(t *testing.T) {
 					t.Error("deleted while a launch uses the memory")
 				}
 				ev.Cancel()
+				user.Cancel() // the launch itself, where the device has queued it
 				wants(t, wait(ev, nil), Cancelled, "cancelled")
-				_ = wait(user.Synchronize()) // the launch itself, where the device has queued it
+				_ = wait(user.Synchronize())
 				<-freed
 				if c.deleter && deleted.Load() != 1 {
 					t.Errorf("deleted %d times", deleted.Load())

@@ -5,6 +5,10 @@ import (
 	"time"
 
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/core/call"
+	"github.com/hologram-project/hologram/core/memory"
+	"github.com/hologram-project/hologram/core/queue"
+	"github.com/hologram-project/hologram/core/status"
 	"github.com/hologram-project/hologram/isa"
 )
 
@@ -13,7 +17,7 @@ import (
 // exported from them, is gone.
 type Buffer struct {
 	ex       *Executor
-	mem      *memory
+	mem      *memory.Memory
 	view     backends.View
 	n        int64 // elements
 	packed   bool  // contiguous, row-major
@@ -21,9 +25,6 @@ type Buffer struct {
 	class    int // of a boundary buffer, else −1
 	freed    atomic.Bool
 }
-
-// maxBytes bounds what anybody may ask for, so that sums of sizes fit int64.
-const maxBytes = 1 << 56
 
 // Allocate makes a buffer of n elements. Without zeroed it may hold whatever
 // the memory held before.
@@ -34,16 +35,16 @@ func (ex *Executor) Allocate(n int64, t isa.Type, zeroed bool) (*Buffer, error) 
 	if n <= 0 {
 		return nil, Errorf(Invalid, "allocate: size is %d; expected a positive number of elements", n)
 	}
-	if n > maxBytes/int64(t.Size()) {
+	if n > memory.MaxBytes/int64(t.Size()) {
 		return nil, Errorf(OutOfMemory, "allocate: %d elements of %v are more than any device holds", n, t)
 	}
 	m, err := ex.memory(n*int64(t.Size()), zeroed)
 	if err != nil {
-		return nil, within("allocate", err)
+		return nil, status.Within("allocate", err)
 	}
-	v := backends.View{Addr: m.addr, Type: t, Rank: 1}
+	v := backends.View{Addr: m.Addr, Type: t, Rank: 1}
 	v.Shape[0], v.Stride[0] = n, 1
-	return ex.adopt(m, v)
+	return ex.own(m, v)
 }
 
 // AllocateBoundary makes a buffer of width·height elements on the executor's
@@ -68,11 +69,11 @@ func (ex *Executor) AllocateBoundary(class, width, height int64, t isa.Type) (*B
 	}
 	pool, err := ex.boundaryPool()
 	if err != nil {
-		return nil, within(what, err)
+		return nil, status.Within(what, err)
 	}
-	v := backends.View{Addr: pool.addr + uintptr(class*isa.ClassBytes), Type: t, Rank: 1}
+	v := backends.View{Addr: pool.Addr + uintptr(class*isa.ClassBytes), Type: t, Rank: 1}
 	v.Shape[0], v.Stride[0] = n, 1
-	b, err := ex.adopt(pool, v)
+	b, err := ex.own(pool, v)
 	if err == nil {
 		b.class = int(class)
 	}
@@ -80,18 +81,18 @@ func (ex *Executor) AllocateBoundary(class, width, height int64, t isa.Type) (*B
 }
 
 // boundaryPool returns the executor's boundary pool, with the caller counted.
-func (ex *Executor) boundaryPool() (*memory, error) {
+func (ex *Executor) boundaryPool() (*memory.Memory, error) {
 	ex.mu.Lock()
 	pool, closed := ex.boundary, ex.closed
 	if pool != nil {
-		pool.acquire()
+		pool.Acquire()
 	}
 	ex.mu.Unlock()
 	if pool != nil {
 		return pool, nil
 	}
 	if closed {
-		return nil, Errorf(BadHandle, "executor is freed")
+		return nil, errFreed
 	}
 	fresh, err := ex.memory(isa.BoundaryBytes, true)
 	if err != nil {
@@ -101,14 +102,14 @@ func (ex *Executor) boundaryPool() (*memory, error) {
 	defer ex.mu.Unlock()
 	switch {
 	case ex.closed:
-		fresh.release()
-		return nil, Errorf(BadHandle, "executor is freed")
+		fresh.Release()
+		return nil, errFreed
 	case ex.boundary != nil: // another goroutine was faster
-		fresh.release()
+		fresh.Release()
 	default:
 		ex.boundary = fresh
 	}
-	ex.boundary.acquire()
+	ex.boundary.Acquire()
 	return ex.boundary, nil
 }
 
@@ -119,72 +120,42 @@ func (ex *Executor) boundaryPool() (*memory, error) {
 // for their work. If Wrap fails it isn't called. Without one, freeing the buffer
 // waits for the work that uses the memory.
 func (ex *Executor) Wrap(addr uintptr, t isa.Type, shape, stride []int64, readOnly bool, deleter func()) (*Buffer, error) {
-	v, err := viewOf("wrap", addr, t, shape, stride)
+	v, err := call.ViewOf("wrap", addr, t, shape, stride)
 	if err != nil {
 		return nil, err
 	}
-	lo, hi, _ := extent(v)
+	lo, hi, _ := call.Extent(v)
 	if addr == 0 && hi > lo {
 		return nil, Errorf(Invalid, "wrap: the address is null")
 	}
 	if addr%uintptr(t.Size()) != 0 {
 		return nil, Errorf(Invalid, "wrap: address 0x%x is not a multiple of %d, the size of %v; make an aligned copy", addr, t.Size(), t)
 	}
-	m := &memory{addr: addr + uintptr(lo), bytes: hi - lo, device: ex.device, foreign: true}
-	m.n.Store(1)
-	b, err := ex.adopt(m, *v)
+	m, err := ex.device.foreign(addr+uintptr(lo), hi-lo, deleter)
+	if err != nil {
+		return nil, status.Within("wrap", err)
+	}
+	b, err := ex.own(m, *v)
 	if err != nil {
 		return nil, err
 	}
 	b.readOnly = readOnly
-	if m.deleter = deleter; deleter == nil {
-		m.borrow = new(borrow)
-	}
 	return b, nil
 }
 
-// viewOf checks a layout.
-func viewOf(what string, addr uintptr, t isa.Type, shape, stride []int64) (*backends.View, error) {
-	if !t.Numeric() {
-		return nil, Errorf(BadType, "%s: dtype code %d names no type", what, t)
-	}
-	if len(shape) > isa.MaxRank {
-		return nil, Errorf(Invalid, "%s: shape %s has %d dimensions; at most %d", what, shapeText(shape), len(shape), isa.MaxRank)
-	}
-	for _, d := range shape {
-		if d < 0 {
-			return nil, Errorf(Invalid, "%s: shape %s has a negative dimension", what, shapeText(shape))
-		}
-	}
-	if _, ok := elements(shape, maxBytes/8); !ok {
-		return nil, Errorf(Invalid, "%s: shape %s has more elements than any memory", what, shapeText(shape))
-	}
-	v := &backends.View{Addr: addr, Type: t, Rank: len(shape)}
-	copy(v.Shape[:], shape)
-	if stride == nil {
-		packed(v)
-	} else if len(stride) != len(shape) {
-		return nil, Errorf(Invalid, "%s: %d strides for %d dimensions", what, len(stride), len(shape))
-	}
-	copy(v.Stride[:], stride)
-	if lo, hi, ok := extent(v); !ok || addr != 0 && (int64(addr)+lo < 0 || int64(addr)+hi < 0) {
-		return nil, Errorf(Invalid, "%s: shape %s with strides %s reaches beyond any memory", what, shapeText(shape), shapeText(stride))
-	}
-	return v, nil
-}
-
-// adopt makes the buffer that holds the caller's count of m.
-func (ex *Executor) adopt(m *memory, v backends.View) (*Buffer, error) {
-	b := &Buffer{ex: ex, mem: m, view: v, n: numel(&v), packed: isContiguous(&v), class: -1}
+// own makes the buffer that holds the caller's count of m.
+func (ex *Executor) own(m *memory.Memory, v backends.View) (*Buffer, error) {
+	b := &Buffer{ex: ex, mem: m, view: v, n: call.Numel(&v), packed: call.Contiguous(&v), class: -1}
 	b.view.Bytes = 0
 	if b.packed {
-		packed(&b.view)
+		call.Pack(&b.view)
 	}
 	ex.mu.Lock()
 	if ex.closed {
 		ex.mu.Unlock()
-		m.release()
-		return nil, Errorf(BadHandle, "executor is freed")
+		m.Disown()
+		m.Release()
+		return nil, errFreed
 	}
 	ex.buffers[b] = struct{}{}
 	ex.mu.Unlock()
@@ -199,23 +170,23 @@ func (b *Buffer) View(offset int64, shape, stride []int64) (*Buffer, error) {
 		return nil, err
 	}
 	size := int64(b.view.Type.Size())
-	if offset > maxBytes/size || offset < -maxBytes/size {
-		b.mem.release()
+	if offset > memory.MaxBytes/size || offset < -memory.MaxBytes/size {
+		b.mem.Release()
 		return nil, Errorf(Invalid, "view: offset %d is outside the buffer's memory", offset)
 	}
-	v, err := viewOf("view", b.view.Addr+uintptr(offset*size), b.view.Type, shape, stride)
+	v, err := call.ViewOf("view", b.view.Addr+uintptr(offset*size), b.view.Type, shape, stride)
 	if err != nil {
-		b.mem.release()
+		b.mem.Release()
 		return nil, err
 	}
-	lo, hi, _ := extent(v)
-	from := int64(v.Addr) - int64(b.mem.addr)
-	if hi > lo && (from+lo < 0 || from+hi > b.mem.bytes) {
-		b.mem.release()
+	lo, hi, _ := call.Extent(v)
+	from := int64(v.Addr) - int64(b.mem.Addr)
+	if hi > lo && (from+lo < 0 || from+hi > b.mem.Bytes) {
+		b.mem.Release()
 		return nil, Errorf(Invalid, "view: offset %d, shape %s, strides %s reach outside the buffer's %d bytes",
-			offset, shapeText(shape), shapeText(v.Stride[:v.Rank]), b.mem.bytes)
+			offset, call.ShapeText(shape), call.ShapeText(v.Stride[:v.Rank]), b.mem.Bytes)
 	}
-	made, err := b.ex.adopt(b.mem, *v)
+	made, err := b.ex.own(b.mem, *v)
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +196,7 @@ func (b *Buffer) View(offset int64, shape, stride []int64) (*Buffer, error) {
 
 // pin counts a user of the buffer's memory, unless the buffer is freed.
 func (b *Buffer) pin(what string) error {
-	if b.freed.Load() || !b.mem.acquire() {
+	if b.freed.Load() || !b.mem.Acquire() {
 		return Errorf(BadHandle, "%s: the buffer is freed", what)
 	}
 	return nil
@@ -233,12 +204,12 @@ func (b *Buffer) pin(what string) error {
 
 // use counts work that uses the buffer's memory, unless the buffer is freed.
 func (b *Buffer) use(what string) error {
-	if !b.mem.begin() {
+	if !b.mem.Begin() {
 		return Errorf(BadHandle, "%s: the buffer is freed", what)
 	}
 	// Looked at after counting: who frees the buffer looks at the count after that.
 	if b.freed.Load() {
-		b.mem.end()
+		b.mem.End()
 		return Errorf(BadHandle, "%s: the buffer is freed", what)
 	}
 	return nil
@@ -255,25 +226,20 @@ func (b *Buffer) Free() {
 	b.drop()
 }
 
-// settleEvery is how often a wait for a device's work looks what is done.
-const settleEvery = 10 * time.Millisecond
+// idleEvery is how often a wait for the end of work looks for it.
+const idleEvery = 10 * time.Millisecond
 
 func (b *Buffer) drop() {
 	if b.freed.Swap(true) {
 		return
 	}
-	if b.mem.borrow != nil {
-		for idle := b.mem.borrow.idle(); idle != nil; idle = b.mem.borrow.idle() {
-			if user := b.mem.user.Load(); user != nil {
-				user.settle() // which counts out what the device has done
-			}
-			select {
-			case <-idle:
-			case <-time.After(settleEvery):
-			}
+	for idle := b.mem.Idle(); idle != nil; idle = b.mem.Idle() {
+		select {
+		case <-idle:
+		case <-time.After(idleEvery):
 		}
 	}
-	b.mem.release()
+	b.mem.Release()
 }
 
 // Freed reports whether the buffer was freed.
@@ -299,7 +265,7 @@ func (b *Buffer) ReadOnly() bool { return b.readOnly }
 func (b *Buffer) Class() int { return b.class }
 
 // Lease keeps a buffer's memory alive for a view that others have of it.
-type Lease struct{ mem *memory }
+type Lease struct{ mem *memory.Memory }
 
 // Lease counts another user of the buffer's memory.
 func (b *Buffer) Lease() (*Lease, error) {
@@ -310,7 +276,10 @@ func (b *Buffer) Lease() (*Lease, error) {
 }
 
 // Release ends the lease. It is called once.
-func (l *Lease) Release() { l.mem.release() }
+func (l *Lease) Release() { l.mem.Release() }
+
+// Device returns the device that the buffer's memory is on.
+func (b *Buffer) Device() *Device { return b.ex.device }
 
 // Read copies bytes of a contiguous buffer, from byte offset on, to the host.
 // It waits for the work queued before, and returns the errors of that which
@@ -319,9 +288,8 @@ func (b *Buffer) Read(dst uintptr, offset, bytes int64) (*Event, error) {
 	if err := b.window("read", offset, bytes); err != nil {
 		return nil, err
 	}
-	s := b.ex.stream
-	return s.copy(&copyJob{dst: dst, src: b.view.Addr + uintptr(offset), bytes: bytes, dstHost: true,
-		mem: [2]*memory{b.mem}, report: true})
+	return b.ex.stream.Submit(&transfer{ex: b.ex, mem: b.mem, at: b.view.Addr + uintptr(offset), host: dst, bytes: bytes, toHost: true},
+		queue.How{Wait: true, Long: bytes > copyPiece})
 }
 
 // Write copies bytes from the host to a contiguous buffer, from byte offset on.
@@ -333,9 +301,8 @@ func (b *Buffer) Write(src uintptr, offset, bytes int64) (*Event, error) {
 	if err := b.window("write", offset, bytes); err != nil {
 		return nil, err
 	}
-	s := b.ex.stream
-	return s.copy(&copyJob{dst: b.view.Addr + uintptr(offset), src: src, bytes: bytes, srcHost: true,
-		mem: [2]*memory{b.mem}})
+	return b.ex.stream.Submit(&transfer{ex: b.ex, mem: b.mem, at: b.view.Addr + uintptr(offset), host: src, bytes: bytes},
+		queue.How{Long: bytes > copyPiece})
 }
 
 // window checks a range of bytes and counts the work that uses it.
@@ -361,7 +328,7 @@ func (b *Buffer) CopyFrom(src *Buffer) (*Event, error) {
 		return nil, Errorf(Invalid, "copy: the destination has %d elements, the source %d: sizes must be equal", b.n, src.n)
 	}
 	if b.ex.device == src.ex.device {
-		if sameView(&b.view, &src.view) {
+		if call.SameView(&b.view, &src.view) {
 			return nil, nil
 		}
 		return b.ex.Op("copy", []*Buffer{src, b}, nil, nil)
@@ -374,41 +341,30 @@ func (b *Buffer) CopyFrom(src *Buffer) (*Event, error) {
 		return nil, err
 	}
 	if err := b.use("copy"); err != nil {
-		src.mem.end()
+		src.mem.End()
 		return nil, err
+	}
+	between, _, err := src.ex.device.host.Take(nil, max(1, b.view.Bytes), nil)
+	if err != nil {
+		src.mem.End()
+		b.mem.End()
+		return nil, status.Within("copy", err)
 	}
 	// The other stream's part is queued there first and waits for nothing that
 	// is queued later, so two copies in opposite directions cannot wait for
 	// each other.
-	from := src.ex.stream
-	j := &copyJob{dst: b.view.Addr, src: src.view.Addr, bytes: b.view.Bytes, srcHost: true, mem: [2]*memory{b.mem, src.mem}}
-	var first job = &barrierJob{}
-	if !src.ex.device.Info.HostVisible {
-		staging := make([]byte, max(1, b.view.Bytes))
-		src.mem.begin() // which src holds
-		j.src, j.keep = addressOf(staging), staging
-		first = &copyJob{dst: j.src, src: src.view.Addr, bytes: j.bytes, dstHost: true, mem: [2]*memory{src.mem}, keep: staging}
-	}
-	var err error
-	if j.before, err = from.submit(first, from.device.async); err != nil {
-		j.done()
+	between.Acquire() // for the second part
+	first := &transfer{ex: src.ex, mem: src.mem, at: src.view.Addr, host: between.Addr, bytes: b.view.Bytes, toHost: true, quiet: true, keep: between}
+	second := &transfer{ex: b.ex, mem: b.mem, at: b.view.Addr, host: between.Addr, bytes: b.view.Bytes, keep: between}
+	second.before, err = src.ex.stream.Submit(first, queue.How{Wait: true, Long: first.bytes > copyPiece})
+	if err != nil {
+		second.Release()
 		return nil, err
 	}
-	return b.ex.stream.copy(j)
+	return b.ex.stream.Submit(second, queue.How{Long: second.bytes > copyPiece || second.before != nil})
 }
 
 // Fill sets every element.
 func (b *Buffer) Fill(value Scalar) (*Event, error) {
 	return b.ex.Op("fill", []*Buffer{b}, []Scalar{value}, nil)
-}
-
-// within puts what was called before an error's message.
-func within(what string, err error) error {
-	e, ok := err.(*Error)
-	if !ok {
-		return err
-	}
-	named := *e
-	named.Msg = what + ": " + e.Msg
-	return &named
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/hologram-project/hologram/backends/asynctest"
 	"github.com/hologram-project/hologram/isa"
 )
@@ -40,15 +42,15 @@ func TestBoundaryBuffers(t *testing.T) {
 			wants(t, err, CodeOf(err), c.text)
 		}
 		all, err := ex.AllocateBoundary(95, 48, 256, isa.U8)
-		must(t, err)
+		require.NoError(t, err)
 		small, err := ex.AllocateBoundary(95, 2, 2, isa.F32)
-		must(t, err)
+		require.NoError(t, err)
 		if all.Class() != 95 || small.Len() != 4 || small.Layout().Addr != all.Layout().Addr || all.Layout().Bytes != isa.ClassBytes {
 			t.Errorf("%+v, %+v", all, small)
 		}
-		must(t, wait(small.Fill(Float(1))))
+		require.NoError(t, wait(small.Fill(Float(1))))
 		first := hostBytes(4)
-		must(t, wait(all.Read(addressOf(first), 12, 4)))
+		require.NoError(t, wait(all.Read(addressOf(first), 12, 4)))
 		if !slices.Equal(first, []byte{0, 0, 0x80, 0x3f}) {
 			t.Errorf("got %v", first)
 		}
@@ -65,9 +67,9 @@ func TestReadAndWriteWindows(t *testing.T) {
 			_, err = b.Write(addressOf(data), c[0], c[1])
 			wants(t, err, Invalid, "write: ")
 		}
-		must(t, wait(b.Read(addressOf(data), 12, 0)))
+		require.NoError(t, wait(b.Read(addressOf(data), 12, 0)))
 		strided, err := b.View(0, []int64{2}, []int64{2})
-		must(t, err)
+		require.NoError(t, err)
 		_, err = strided.Read(addressOf(data), 0, 4)
 		wants(t, err, Invalid, "strided view")
 		runtime.KeepAlive(data)
@@ -93,14 +95,14 @@ func TestViews(t *testing.T) {
 			wants(t, err, Invalid, c.text)
 		}
 		v, err := b.View(5, []int64{2, 3}, []int64{-1, -2})
-		must(t, err)
+		require.NoError(t, err)
 		if v.Contiguous() || v.Len() != 6 {
 			t.Errorf("%+v", v.Layout())
 		}
 		empty, err := b.View(6, []int64{0}, nil)
-		must(t, err)
-		must(t, wait(empty.Fill(Float(3))))
-		if n := b.mem.n.Load(); n != 3 {
+		require.NoError(t, err)
+		require.NoError(t, wait(empty.Fill(Float(3))))
+		if n := b.mem.Users(); n != 3 {
 			t.Errorf("the memory has %d users, expected 3", n)
 		}
 		b.Free()
@@ -130,13 +132,13 @@ func TestWrap(t *testing.T) {
 		wants(t, err, c.code, c.text)
 	}
 	b, err := ex.Wrap(addr, isa.F32, []int64{2, 3}, nil, false, func() { deleted++ })
-	must(t, err)
-	must(t, wait(b.Fill(Float(1))))
+	require.NoError(t, err)
+	require.NoError(t, wait(b.Fill(Float(1))))
 	if memory[23] != 0x3f || memory[24] != 0 {
 		t.Errorf("memory is %v", memory)
 	}
 	lease, err := b.Lease()
-	must(t, err)
+	require.NoError(t, err)
 	b.Free()
 	if deleted != 0 {
 		t.Error("deleted while leased")
@@ -146,7 +148,7 @@ func TestWrap(t *testing.T) {
 		t.Errorf("deleted %d times", deleted)
 	}
 	readOnly, err := ex.Wrap(addr, isa.F32, []int64{4}, nil, true, nil)
-	must(t, err)
+	require.NoError(t, err)
 	_, err = readOnly.Fill(Float(0))
 	wants(t, err, Invalid, "read-only")
 	_, err = readOnly.Write(addr, 0, 4)
@@ -154,7 +156,7 @@ func TestWrap(t *testing.T) {
 	_, err = readOnly.CopyFrom(readOnly)
 	wants(t, err, Invalid, "read-only")
 	part, err := readOnly.View(1, []int64{2}, nil)
-	must(t, err)
+	require.NoError(t, err)
 	if !part.ReadOnly() {
 		t.Error("a view of read-only memory is not read-only")
 	}
@@ -169,21 +171,21 @@ func TestCopies(t *testing.T) {
 	for _, from := range executors {
 		for _, to := range executors {
 			src, dst := floats(t, from, 1, 2, 3), floats(t, to, 0, 0, 0)
-			must(t, wait(dst.CopyFrom(src)))
-			must(t, wait(dst.CopyFrom(dst)))
+			require.NoError(t, wait(dst.CopyFrom(src)))
+			require.NoError(t, wait(dst.CopyFrom(dst)))
 			if got := values(t, dst); !slices.Equal(got, []float32{1, 2, 3}) {
 				t.Errorf("%s to %s: got %v", from.device.Name, to.device.Name, got)
 			}
 			short, err := to.Allocate(2, isa.F32, true)
-			must(t, err)
+			require.NoError(t, err)
 			_, err = short.CopyFrom(src)
 			wants(t, err, Invalid, "sizes must be equal")
 			ints, err := to.Allocate(3, isa.I32, true)
-			must(t, err)
+			require.NoError(t, err)
 			_, err = ints.CopyFrom(src)
 			wants(t, err, BadType, "dtype")
 			view, err := dst.View(0, []int64{3}, []int64{0})
-			must(t, err)
+			require.NoError(t, err)
 			if from.device != to.device {
 				_, err = view.CopyFrom(src)
 				wants(t, err, Invalid, "strided")
@@ -199,9 +201,9 @@ func TestLimitsAndStatistics(t *testing.T) {
 	d := asyncDevice(t, asynctest.Options{})
 	ex := executorOn(t, d)
 	b, err := ex.Allocate(1<<20, isa.F32, false)
-	must(t, err)
+	require.NoError(t, err)
 	wants(t, d.SetMemoryLimit(1<<20), Invalid, "below the 4 MiB in use")
-	must(t, d.SetMemoryLimit(6<<20))
+	require.NoError(t, d.SetMemoryLimit(6<<20))
 	_, err = ex.Allocate(1<<20, isa.F32, false)
 	wants(t, err, OutOfMemory, "limit of 6 MiB, of which 4 MiB is taken")
 	b.Free()
@@ -209,7 +211,7 @@ func TestLimitsAndStatistics(t *testing.T) {
 		t.Error(err)
 	}
 	wants(t, ex.SetQuota(-1), Invalid, "-1")
-	must(t, ex.SetQuota(1<<30))
+	require.NoError(t, ex.SetQuota(1<<30))
 	if ex.Quota() != 1<<30 || ex.Device() != d || phase(t, ex) != 0 || d.Trim() != 0 {
 		t.Error("an executor does not say what it is")
 	}

@@ -1,11 +1,3 @@
-// Package core is what the C ABI and its bindings stand on: devices and their
-// memory, executors, buffers, programs, launches and the library of operations.
-//
-// A Device is opened once and shared by the Executors on it; its pool recycles
-// memory and its cache keeps compiled kernels. A Buffer is a view of counted
-// memory. Launch and Op check all that can be checked before anything runs, so
-// that a call which is refused has changed nothing, and queue the work on the
-// executor's stream. Everything may be used from several goroutines.
 package core
 
 import (
@@ -16,9 +8,12 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/core/call"
+	"github.com/hologram-project/hologram/core/memory"
+	"github.com/hologram-project/hologram/core/program"
+	"github.com/hologram-project/hologram/core/status"
 )
 
 // source is a backend by the name that executors call it: how to make it, or
@@ -27,6 +22,8 @@ type source struct {
 	name   string
 	make   func() backends.Backend
 	reason string
+
+	made backends.Backend // once it was needed
 }
 
 // automatic is the order in which "auto" looks for a backend.
@@ -36,28 +33,39 @@ var automatic = []string{"metal", "cuda", "cpu"}
 type BackendInfo struct {
 	Name      string
 	Available bool
-	Reason    string // why it is not available
-	Device    backends.Info
+	Reason    string          // why it is not available
+	Device    backends.Info   // the first
+	Devices   []backends.Info // all of them
 }
 
 // Device is an opened device of a backend.
 type Device struct {
-	Name    string // of the backend
-	Info    backends.Info
+	Name string // as executors ask for it: the backend's, and from the second device on ":" and its number
+	Info backends.Info
+
 	dev     backends.Device
-	pool    *pool
-	kernels *kernelCache
+	pool    *memory.Pool
+	host    *memory.Pool // memory of the host's that the device reaches
+	kernels *program.Cache
+	calls   *call.Table // of operations
+	call    call.Device
 	workers threaded // nil where the number of threads is not the host's business
-	async   bool
+
+	// order is queue.Target's, and of house, the stream on which the device
+	// zeroes memory, if it works by itself.
+	order sync.Mutex
+	house *memory.Line
 }
 
 var devices struct {
 	sync.Mutex
 	open map[string]*Device
+	last atomic.Uint64
 }
 
-// DeviceFor returns the device of the backend with the given name, opening it
-// on first use. "auto" is the first of metal, cuda and cpu that is available.
+// DeviceFor returns the device of a name, opening it on first use: that of a
+// backend, its first device, or with ":" and a number another. "auto" is the
+// first of metal, cuda and cpu that is available.
 func DeviceFor(name string) (*Device, error) {
 	name = strings.ToLower(name)
 	if name == "auto" {
@@ -68,14 +76,25 @@ func DeviceFor(name string) (*Device, error) {
 		}
 		return nil, Errorf(Unavailable, "no backend is available")
 	}
+	backend, number := name, 0
+	if before, after, found := strings.Cut(name, ":"); found {
+		n, err := strconv.Atoi(after)
+		if err != nil || n < 0 || strconv.Itoa(n) != after {
+			return nil, Errorf(Invalid, "Invalid backend %q; after the colon stands the number of a device, as in %q", name, before+":0")
+		}
+		backend, number = before, n
+	}
+	if number == 0 {
+		name = backend
+	}
 	devices.Lock()
 	defer devices.Unlock()
 	if d, ok := devices.open[name]; ok {
 		return d, nil
 	}
-	for _, s := range sources {
-		if s.name == name {
-			d, err := open(s)
+	for i := range sources {
+		if s := &sources[i]; s.name == backend {
+			d, err := s.open(name, number)
 			if err != nil {
 				return nil, err
 			}
@@ -89,33 +108,59 @@ func DeviceFor(name string) (*Device, error) {
 	return nil, Errorf(Invalid, "Invalid backend %q; expected auto or one of %s", name, strings.Join(BackendNames(), ", "))
 }
 
-func open(s source) (*Device, error) {
+// list lists a backend's devices, of which there is at least one. The caller
+// holds devices' lock.
+func (s *source) list() ([]backends.Info, error) {
 	if s.make == nil {
 		return nil, Errorf(Unavailable, "backend %s is not available: %s", s.name, s.reason)
 	}
-	b := s.make()
-	infos, err := b.Devices()
+	if s.made == nil {
+		s.made = s.make()
+	}
+	infos, err := s.made.Devices()
 	if err == nil && len(infos) == 0 {
 		err = fmt.Errorf("it has no devices")
 	}
 	if err != nil {
 		return nil, Errorf(Unavailable, "backend %s is not available: %w", s.name, err)
 	}
-	dev, err := b.Open(0)
-	if err != nil {
-		return nil, Errorf(Unavailable, "backend %s is not available: %w", s.name, err)
-	}
-	return newDevice(s.name, b, dev)
+	return infos, nil
 }
+
+func (s *source) open(name string, number int) (*Device, error) {
+	infos, err := s.list()
+	if err != nil {
+		return nil, err
+	}
+	if number >= len(infos) {
+		return nil, Errorf(Invalid, "Invalid backend %q; %s has %d devices, numbered from 0", name, s.name, len(infos))
+	}
+	dev, err := s.made.Open(number)
+	if err != nil {
+		return nil, Errorf(Unavailable, "backend %s is not available: %w", name, err)
+	}
+	return newDevice(name, s.made, dev)
+}
+
+// preparedOps is how many prepared calls of operations a device keeps.
+const preparedOps = 1024
 
 // newDevice makes a Device of what a backend opened.
 func newDevice(name string, b backends.Backend, dev backends.Device) (*Device, error) {
 	d := &Device{Name: name, Info: dev.Info(), dev: dev}
 	d.workers, _ = b.(threaded)
-	d.async = d.Info.Asynchronous
-	d.pool = &pool{device: dev, free: map[int64][]block{}}
-	d.pool.stats.Limit = d.Info.MemoryBytes
-	d.kernels = newKernelCache(kernelLimit)
+	d.pool = memory.NewPool(memory.Allocator{Alloc: dev.Alloc, Free: dev.Free}, d.Info.MemoryBytes)
+	d.host = memory.NewPool(memory.Allocator{Alloc: dev.AllocHost, Free: dev.FreeHost}, 0)
+	d.kernels = program.NewCache(dev)
+	d.call = call.Device{Cache: d.kernels, Pool: d.pool, Host: d.host}
+	d.calls = call.NewTable(&d.call, preparedOps)
+	if d.Info.Asynchronous {
+		s, err := dev.NewStream()
+		if err != nil {
+			return nil, status.FromBackend(name, err)
+		}
+		d.house = &memory.Line{Stream: s}
+	}
 	if text := os.Getenv("HOLOGRAM_NUM_THREADS"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > maxThreads {
@@ -176,178 +221,63 @@ func BackendNames() []string {
 	return names
 }
 
-// DescribeBackend describes a backend, which it opens if that is possible.
+// DescribeBackend describes a backend. It opens no device.
 func DescribeBackend(name string) BackendInfo {
-	d, err := DeviceFor(name)
-	if err != nil {
-		return BackendInfo{Name: name, Reason: err.Error()}
+	devices.Lock()
+	defer devices.Unlock()
+	for i := range sources {
+		if s := &sources[i]; s.name == name {
+			infos, err := s.list()
+			if err != nil {
+				return BackendInfo{Name: name, Reason: err.Error()}
+			}
+			return BackendInfo{Name: name, Available: true, Device: infos[0], Devices: infos}
+		}
 	}
-	return BackendInfo{Name: name, Available: true, Device: d.dev.Info()}
+	return BackendInfo{Name: name, Reason: "no backend has that name"}
 }
 
 // MemoryStats returns what the device's pool holds.
-func (d *Device) MemoryStats() MemoryStats {
-	d.pool.mu.Lock()
-	defer d.pool.mu.Unlock()
-	return d.pool.stats
-}
+func (d *Device) MemoryStats() MemoryStats { return d.pool.Stats() }
 
 // SetMemoryLimit bounds the bytes that the pool may take from the device; 0
 // lifts the bound. It is an error to ask for less than is in use.
-func (d *Device) SetMemoryLimit(bytes int64) error {
-	d.pool.mu.Lock()
-	defer d.pool.mu.Unlock()
-	if bytes < 0 {
-		return Errorf(Invalid, "memory limit is %d bytes; expected 0 (none) or more", bytes)
-	}
-	if bytes > 0 && bytes < d.pool.stats.InUse {
-		return Errorf(Invalid, "memory limit of %s is below the %s in use", sizeText(bytes), sizeText(d.pool.stats.InUse))
-	}
-	d.pool.stats.Limit = bytes
-	return nil
-}
+func (d *Device) SetMemoryLimit(bytes int64) error { return d.pool.SetLimit(bytes) }
 
 // Trim gives cached memory back to the device and returns its size in bytes.
-func (d *Device) Trim() int64 {
-	d.pool.mu.Lock()
-	defer d.pool.mu.Unlock()
-	return d.pool.trim()
-}
+func (d *Device) Trim() int64 { return d.pool.Trim() }
 
 // KernelStats returns what the device's cache of compiled kernels holds.
-func (d *Device) KernelStats() KernelStats { return d.kernels.statistics() }
+func (d *Device) KernelStats() KernelStats { return d.kernels.Stats() }
 
-// Executor is a user of a device: a stream of work, buffers and a quota.
-type Executor struct {
-	device *Device
-	stream *stream
-	quota  atomic.Int64 // bytes; 0: none
-	used   atomic.Int64
-
-	mu       sync.Mutex
-	buffers  map[*Buffer]struct{}
-	boundary *memory
-	closed   bool
-}
-
-// NewExecutor opens an executor on the device that a name means; see DeviceFor.
-func NewExecutor(backend string) (*Executor, error) {
-	d, err := DeviceFor(backend)
+// zero zeroes memory. On a device that works by itself, work on any stream that
+// uses the memory from now on waits for that.
+func (d *Device) zero(m *memory.Memory) error {
+	if !d.Info.Asynchronous {
+		clear(bytesAt(m.Addr, m.Bytes))
+		return nil
+	}
+	d.order.Lock()
+	defer d.order.Unlock()
+	if err := m.Before(d.house, true); err != nil {
+		return status.FromBackend("zero", err)
+	}
+	ticket, err := d.house.Stream.Fill(m.Addr, 0, 1, m.Bytes)
 	if err != nil {
-		return nil, err
+		return status.FromBackend("zero", err)
 	}
-	return d.NewExecutor()
-}
-
-// NewExecutor opens an executor on the device.
-func (d *Device) NewExecutor() (*Executor, error) {
-	s, err := d.dev.NewStream()
-	if err != nil {
-		return nil, fromBackend("executor on "+d.Name, err)
-	}
-	return &Executor{device: d, stream: &stream{device: d, s: s}, buffers: map[*Buffer]struct{}{}}, nil
-}
-
-// Device returns the executor's device.
-func (ex *Executor) Device() *Device { return ex.device }
-
-// SetQuota bounds the bytes that the executor's buffers may take; 0 lifts the bound.
-func (ex *Executor) SetQuota(bytes int64) error {
-	if bytes < 0 {
-		return Errorf(Invalid, "quota is %d bytes; expected 0 (none) or more", bytes)
-	}
-	ex.quota.Store(bytes)
+	m.After(d.house, ticket, true)
 	return nil
 }
 
-// Used returns the bytes of device memory that the executor's buffers take,
-// those that only exported views keep included.
-func (ex *Executor) Used() int64 { return ex.used.Load() }
-
-// Quota returns the executor's bound in bytes; 0 is none.
-func (ex *Executor) Quota() int64 { return ex.quota.Load() }
-
-// Phase puts the phase of the executor's stream, 0 … 767, where to points, after
-// the work before it.
-func (ex *Executor) Phase(to *int32) (*Event, error) {
-	return ex.stream.submit(&phaseJob{to: to}, ex.device.async && ex.stream.inFlight() > 0)
-}
-
-// Close ends the executor and frees its buffers. Work under way that somebody
-// waits for, or could, is cancelled; launches that an asynchronous device has
-// queued may end as they would, but are cancelled too after some seconds. It
-// returns the first error of those whose outcome nobody has seen. Closing again
-// does nothing.
-func (ex *Executor) Close() error {
-	ex.mu.Lock()
-	if ex.closed {
-		ex.mu.Unlock()
-		return nil
-	}
-	ex.closed = true
-	buffers := ex.buffers
-	ex.buffers = nil
-	boundary := ex.boundary
-	ex.boundary = nil
-	ex.mu.Unlock()
-	err := ex.stream.close(closeGrace)
-	for b := range buffers {
-		b.drop()
-	}
-	if boundary != nil {
-		boundary.release()
-	}
-	return err
-}
-
-// memoryPatience is how long an allocation waits for work to let go of memory.
-const memoryPatience = 5 * time.Second
-
-// memory allocates counted memory on the executor's account. Zeroed says
-// whether it must be zero.
-func (ex *Executor) memory(bytes int64, zeroed bool) (*memory, error) {
-	size := classSize(bytes)
-	if quota := ex.quota.Load(); ex.used.Add(size) > quota && quota > 0 {
-		ex.used.Add(-size)
-		return nil, Errorf(OutOfMemory, "%s more would exceed the executor's quota of %s, of which %s is taken",
-			sizeText(bytes), sizeText(quota), sizeText(ex.Used()))
-	}
-	b, err := ex.device.pool.take(bytes)
-	if err != nil && ex.device.async {
-		// Work that is done but not yet seen to be holds memory. Nobody could
-		// cancel this wait, so it ends.
-		end := time.Now().Add(memoryPatience)
-		ex.stream.reap(0, func() bool { return time.Now().After(end) })
-		b, err = ex.device.pool.take(bytes)
-	}
-	if err != nil {
-		ex.used.Add(-size)
-		return nil, err
-	}
-	m := &memory{addr: b.mem.Addr, bytes: bytes, device: ex.device, owner: ex, block: b}
-	m.n.Store(1)
-	if zeroed && !b.fresh {
-		if err := ex.zero(m); err != nil {
-			m.release()
-			return nil, err
+// foreign makes memory that others own, of which the device is told if it has to be.
+func (d *Device) foreign(addr uintptr, bytes int64, deleter func()) (*memory.Memory, error) {
+	var forget func()
+	if importer, ok := d.dev.(backends.Importer); ok && bytes > 0 {
+		if err := importer.Import(addr, bytes); err != nil {
+			return nil, status.FromBackend("the memory", err)
 		}
+		forget = func() { importer.Forget(addr, bytes) }
 	}
-	return m, nil
-}
-
-// zeros is where zeros for devices of other memory are copied from.
-var zeros [1 << 16]byte
-
-func (ex *Executor) zero(m *memory) error {
-	if ex.device.Info.HostVisible && !ex.device.async {
-		clear(bytesAt(m.addr, m.bytes))
-		return nil
-	}
-	for at := int64(0); at < m.bytes; at += int64(len(zeros)) {
-		n := min(m.bytes-at, int64(len(zeros)))
-		if err := ex.stream.do(&copyJob{dst: m.addr + uintptr(at), src: addressOf(zeros[:]), bytes: n, srcHost: true}); err != nil {
-			return err
-		}
-	}
-	return nil
+	return d.pool.Foreign(addr, bytes, forget, deleter), nil
 }

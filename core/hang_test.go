@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/asynctest"
 	"github.com/hologram-project/hologram/isa"
@@ -17,23 +19,23 @@ import (
 func endlessLaunch(t *testing.T, ex *Executor) (*Buffer, *Event) {
 	t.Helper()
 	c, err := ex.Allocate(4, isa.U32, true)
-	must(t, err)
+	require.NoError(t, err)
 	ev, err := ex.Launch(assemble(t, forever), &LaunchArgs{Slots: []*Buffer{c}, Shape: []int64{4}})
-	must(t, err)
+	require.NoError(t, err)
 	return c, ev
 }
 
 // pending fails unless work goes on, and can be cancelled.
 func pending(t *testing.T, what string, ev *Event, err error) {
 	t.Helper()
-	must(t, err)
+	require.NoError(t, err)
 	if ev == nil {
 		t.Fatalf("%s: no event to wait for", what)
 	}
 	if err := ev.Wait(20 * time.Millisecond); !errors.Is(err, backends.ErrPending) {
 		t.Fatalf("%s does not wait: %v", what, err)
 	}
-	ev.cancel()
+	ev.Cancel()
 	wants(t, wait(ev, nil), Cancelled, "cancelled")
 }
 
@@ -43,7 +45,7 @@ func TestCallsBehindAnEndlessLaunch(t *testing.T) {
 	onEach(t, func(t *testing.T, ex *Executor) {
 		other := executorOn(t, asyncDevice(t, asynctest.Options{}))
 		foreign, err := other.Allocate(4, isa.U32, true)
-		must(t, err)
+		require.NoError(t, err)
 		data := hostBytes(16)
 		for name, call := range map[string]func(c *Buffer) (*Event, error){
 			"phase":       func(*Buffer) (*Event, error) { return ex.Phase(new(int32)) },
@@ -53,7 +55,7 @@ func TestCallsBehindAnEndlessLaunch(t *testing.T) {
 		} {
 			c, launch := endlessLaunch(t, ex)
 			ev, err := call(c)
-			must(t, err)
+			require.NoError(t, err)
 			if ev == nil {
 				t.Fatalf("%s: no event to wait for", name)
 			}
@@ -63,7 +65,7 @@ func TestCallsBehindAnEndlessLaunch(t *testing.T) {
 			ev.Cancel()
 			_ = wait(ev, nil)
 			if launch == nil {
-				ex.stream.cancelQueued(false) // a copy's event is of another stream
+				ex.Cancel() // the launch itself, which goes on
 			} else {
 				if err := launch.Wait(0); !errors.Is(err, backends.ErrPending) {
 					t.Errorf("%s: the launch ended with it: %v", name, err)
@@ -72,8 +74,8 @@ func TestCallsBehindAnEndlessLaunch(t *testing.T) {
 				wants(t, wait(launch, nil), Cancelled, "cancelled before its end")
 			}
 			_ = wait(ex.Synchronize()) // where nobody has seen it yet: that the launch was cancelled
-			must(t, wait(c.Fill(Int(3))))
-			must(t, wait(foreign.CopyFrom(c)))
+			require.NoError(t, wait(c.Fill(Int(3))))
+			require.NoError(t, wait(foreign.CopyFrom(c)))
 			if got := words(t, foreign); !slices.Equal(got, []uint32{3, 3, 3, 3}) {
 				t.Errorf("%s: got %v", name, got)
 			}
@@ -85,7 +87,7 @@ func TestCallsBehindAnEndlessLaunch(t *testing.T) {
 func words(t *testing.T, b *Buffer) []uint32 {
 	t.Helper()
 	data := hostBytes(4 * b.Len())
-	must(t, wait(b.Read(addressOf(data), 0, int64(len(data)))))
+	require.NoError(t, wait(b.Read(addressOf(data), 0, int64(len(data)))))
 	out := make([]uint32, b.Len())
 	for i := range out {
 		out[i] = uint32(data[4*i]) | uint32(data[4*i+1])<<8 | uint32(data[4*i+2])<<16 | uint32(data[4*i+3])<<24
@@ -100,12 +102,12 @@ func TestClosingCancels(t *testing.T) {
 	onEach(t, func(t *testing.T, ex *Executor) {
 		c, launch := endlessLaunch(t, ex)
 		behind, err := c.Fill(Int(1))
-		must(t, err)
-		err = ex.stream.close(20 * time.Millisecond)
-		if ex.device.async {
+		require.NoError(t, err)
+		err = ex.close(20 * time.Millisecond)
+		if ex.device.Info.Asynchronous {
 			wants(t, err, Cancelled, "cancelled") // nobody else has seen it
 		} else {
-			must(t, err)
+			require.NoError(t, err)
 			wants(t, wait(launch, nil), Cancelled, "cancelled before")
 			wants(t, wait(behind, nil), Cancelled, "cancelled before it began")
 		}
@@ -119,47 +121,49 @@ func TestClosingLetsQueuedLaunchesEnd(t *testing.T) {
 	first, second := executorOn(t, d), executorOn(t, d)
 	c := floats(t, second, 0, 0)
 	for range 5 {
-		must(t, wait(first.Op("scalar_add", []*Buffer{c, c}, []Scalar{Float(1)}, nil)))
+		require.NoError(t, wait(first.Op("scalar_add", []*Buffer{c, c}, []Scalar{Float(1)}, nil)))
 	}
-	must(t, first.Close())
+	require.NoError(t, first.Close())
 	if got := values(t, c); !slices.Equal(got, []float32{5, 5}) {
 		t.Errorf("got %v", got)
 	}
 }
 
-// TestLaunchesThatMustWait launches on memory that another executor's endless
-// launch uses, and more than the device's queue takes: both give events.
-func TestLaunchesThatMustWait(t *testing.T) {
+// TestAFullQueue queues more than a stream takes: that gives an event, which can
+// be cancelled. Work on memory that another executor's launch uses is queued at
+// once; the device waits.
+func TestAFullQueue(t *testing.T) {
 	d := asyncDevice(t, asynctest.Options{})
 	first, second := executorOn(t, d), executorOn(t, d)
 	c, _ := endlessLaunch(t, first)
-	p := assemble(t, forever)
-	ev, err := second.Launch(p, &LaunchArgs{Slots: []*Buffer{c}, Shape: []int64{4}})
-	pending(t, "launch", ev, err)
-	ev, err = second.Op("copy", []*Buffer{c, floatsLike(t, second, c)}, nil, nil)
-	pending(t, "op", ev, err)
+	out := floatsLike(t, second, c)
+	ev, err := second.Op("copy", []*Buffer{out, c}, nil, nil)
+	require.NoError(t, err)
+	require.Nil(t, ev)
+	ev, err = second.Synchronize()
+	pending(t, "synchronize", ev, err)
 	full := false
-	for range 4 * maxInflight {
+	for range 2000 {
 		ev, err := c.Fill(Int(1))
-		must(t, err)
+		require.NoError(t, err)
 		if ev != nil {
 			pending(t, "fill", ev, err)
 			full = true
 			break
 		}
 	}
-	if !full {
-		t.Error("the queue has no end")
-	}
-	first.stream.cancelQueued(false)
-	_ = wait(first.Synchronize())
-	must(t, wait(first.Synchronize()))
+	require.True(t, full, "the queue has no end")
+	ev, err = first.Synchronize()
+	pending(t, "synchronize", ev, err)
+	first.Cancel()
+	require.NoError(t, wait(first.Synchronize()))
+	require.Equal(t, []uint32{0, 0, 0, 0}, words(t, out))
 }
 
 func floatsLike(t *testing.T, ex *Executor, b *Buffer) *Buffer {
 	t.Helper()
 	c, err := ex.Allocate(b.Len(), b.view.Type, true)
-	must(t, err)
+	require.NoError(t, err)
 	return c
 }
 
@@ -174,14 +178,14 @@ func TestCopiesInOppositeDirections(t *testing.T) {
 		for range 20 {
 			for _, copied := range [][2]*Buffer{{d, a}, {c, b}} {
 				ev, err := copied[0].CopyFrom(copied[1])
-				must(t, err)
+				require.NoError(t, err)
 				if ev != nil {
 					all = append(all, ev)
 				}
 			}
 		}
 		for _, ev := range all {
-			must(t, wait(ev, nil))
+			require.NoError(t, wait(ev, nil))
 		}
 		if x, y := values(t, c), values(t, d); !slices.Equal(x, []float32{3, 4}) || !slices.Equal(y, []float32{1, 2}) {
 			t.Errorf("got %v and %v", x, y)
@@ -200,12 +204,12 @@ func TestDeletersRunWithoutLocks(t *testing.T) {
 			_, err := c.Fill(Float(5))
 			done <- err
 		})
-		must(t, err)
+		require.NoError(t, err)
 		ev, err := ex.Op("copy", []*Buffer{b, c}, nil, nil)
 		b.Free()
-		must(t, wait(ev, err))
-		must(t, wait(ex.Synchronize()))
-		must(t, <-done)
+		require.NoError(t, wait(ev, err))
+		require.NoError(t, wait(ex.Synchronize()))
+		require.NoError(t, <-done)
 		if got := values(t, c); !slices.Equal(got, []float32{5, 5}) {
 			t.Errorf("got %v", got)
 		}
@@ -220,25 +224,26 @@ type slowCopies struct {
 	released chan struct{}
 }
 
-func (s *slowCopies) Copy(_, _ uintptr, bytes int64, _, _ bool) (backends.Event, error) {
+func (s *slowCopies) Copy(_, _ uintptr, bytes int64) (backends.Ticket, error) {
 	s.pieces = append(s.pieces, bytes)
 	if len(s.pieces) == 1 {
 		s.inside <- struct{}{}
 		<-s.released
 	}
-	return nil, nil
+	return 0, nil
 }
 
 // TestLongCopies copies more than a piece, which gives an event, to its end and
 // until it is cancelled.
 func TestLongCopies(t *testing.T) {
-	host, err := DeviceFor("cpu")
-	must(t, err)
 	for _, cancelled := range []bool{false, true} {
-		slow := &slowCopies{inside: make(chan struct{}), released: make(chan struct{})}
-		s := &stream{device: host, s: slow}
-		ev, err := s.copy(&copyJob{bytes: 2*copyPiece + 5})
-		must(t, err)
+		ex := executorOn(t, testDevices(t)["cpu"])
+		b, err := ex.Allocate(2*copyPiece+5, isa.U8, false)
+		require.NoError(t, err)
+		slow := &slowCopies{Stream: ex.stream.Target().Line.Stream, inside: make(chan struct{}), released: make(chan struct{})}
+		ex.stream.Target().Line.Stream = slow
+		ev, err := b.Write(b.view.Addr, 0, b.Len())
+		require.NoError(t, err)
 		<-slow.inside
 		if cancelled {
 			ev.Cancel()
@@ -247,8 +252,10 @@ func TestLongCopies(t *testing.T) {
 		err = wait(ev, nil)
 		if cancelled {
 			wants(t, err, Cancelled, "copy of 128 MiB: cancelled after 64 MiB")
-		} else if must(t, err); !slices.Equal(slow.pieces, []int64{copyPiece, copyPiece, 5}) {
-			t.Errorf("copied in pieces of %v", slow.pieces)
+		} else {
+			require.NoError(t, err)
+			require.Equal(t, []int64{copyPiece, copyPiece, 5}, slow.pieces)
 		}
+		b.Free()
 	}
 }

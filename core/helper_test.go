@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/asynctest"
 	"github.com/hologram-project/hologram/isa"
@@ -29,13 +31,9 @@ func asyncDevice(t *testing.T, o asynctest.Options) *Device {
 	t.Helper()
 	b := asynctest.New(o)
 	dev, err := b.Open(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	d, err := newDevice("async", b, dev)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return d
 }
 
@@ -69,13 +67,6 @@ func wait(ev *Event, err error) error {
 	}
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // hostBytes makes memory that stays where it is, unlike a goroutine's stack.
 //
 //go:noinline
@@ -85,12 +76,12 @@ func hostBytes(n int64) []byte { return make([]byte, n) }
 func floats(t *testing.T, ex *Executor, values ...float32) *Buffer {
 	t.Helper()
 	b, err := ex.Allocate(int64(len(values)), isa.F32, true)
-	must(t, err)
+	require.NoError(t, err)
 	data := hostBytes(4 * int64(len(values)))
 	for i, v := range values {
 		binary.LittleEndian.PutUint32(data[4*i:], math.Float32bits(v))
 	}
-	must(t, wait(b.Write(addressOf(data), 0, int64(len(data)))))
+	require.NoError(t, wait(b.Write(addressOf(data), 0, int64(len(data)))))
 	runtime.KeepAlive(data)
 	return b
 }
@@ -99,7 +90,7 @@ func floats(t *testing.T, ex *Executor, values ...float32) *Buffer {
 func values(t *testing.T, b *Buffer) []float32 {
 	t.Helper()
 	data := hostBytes(4 * b.Len())
-	must(t, wait(b.Read(addressOf(data), 0, int64(len(data)))))
+	require.NoError(t, wait(b.Read(addressOf(data), 0, int64(len(data)))))
 	out := make([]float32, b.Len())
 	for i := range out {
 		out[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
@@ -111,14 +102,14 @@ func values(t *testing.T, b *Buffer) []float32 {
 func phase(t *testing.T, ex *Executor) int32 {
 	t.Helper()
 	to := new(int32)
-	must(t, wait(ex.Phase(to)))
+	require.NoError(t, wait(ex.Phase(to)))
 	return *to
 }
 
 func assemble(t *testing.T, text string) *Program {
 	t.Helper()
 	p, err := Assemble("test", text)
-	must(t, err)
+	require.NoError(t, err)
 	t.Cleanup(p.Close)
 	return p
 }

@@ -1,343 +1,312 @@
 package core
 
 import (
-	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/core/call"
+	"github.com/hologram-project/hologram/core/queue"
+	"github.com/hologram-project/hologram/core/status"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/kernels"
 )
 
-// Operation is an operation of the library.
-type Operation = kernels.Op
-
-// Ops lists the operations; an operation's place is its number in the C ABI.
-func Ops() []*Operation { return kernels.All }
-
-// OperandName names operand i of an operation in errors.
-func OperandName(op *Operation, i int) string {
-	if i < len(op.Operands) {
-		return op.Operands[i].Name
-	}
-	return "operand " + itoa(i)
+// Operand is an array of a call: a buffer, or memory of others as View has it.
+type Operand struct {
+	Buffer *Buffer
+	// View is memory of others, in place, through any strides; Bytes need not be set.
+	View           backends.View
+	ReadOnly, Bool bool
+	// DeviceType and DeviceID are DLPack's, of memory of others.
+	DeviceType, DeviceID int32
+	// Unbound stands for the boundary slot of a program: the executor's own pool.
+	Unbound bool
 }
 
-// Op runs an operation of the library. dims are the sizes that the operation
-// names; an elementwise operation takes one, n, or none. Without n it works on
-// the smallest of its operands if all have one dimension, else on the shape of
-// its output, to which the others broadcast.
+// Call is a call of an operation, or a launch of a program.
+type Call struct {
+	Op      *Operation // nil: a launch of
+	Program *Program
+
+	Operands []Operand
+	Scalars  []Scalar // an operation's numbers, a program's parameters
+	// Dims are an operation's sizes: an elementwise one takes one, n, or none.
+	// Of a launch they are the index space: one number counts elements of
+	// contiguous slots of any shape, from the first on. Nil: none given; the
+	// shape that the arrays accessed by index broadcast to, or, if there are
+	// none, all lanes of the grid.
+	Dims []int64
+	// Grid and Block are counts in x, y, z. A zero Block is the program's own or
+	// (256, 1, 1); a zero Grid covers the index space.
+	Grid, Block [3]uint32
+	Fuel        uint64 // steps that a lane may take; 0: no limit
+	// Residue receives what RES_ACCUM adds up; it may be nil.
+	Residue *[isa.NumClasses]uint64
+	// Stream is the stream of others that the work is for, as DLPack numbers it;
+	// 0: the executor's own.
+	Stream uintptr
+	// Try: rather than wait, or run long, return an error of kind Busy.
+	Try bool
+	// Deleter is told once when nobody uses the memory of others any more,
+	// whatever becomes of the call, unless that was Busy. Without one the caller
+	// keeps the memory until the call is over, for which it then waits.
+	Deleter func()
+}
+
+// patience is how long a call may take on its caller's thread, and quick with
+// Try, in nanoseconds as Cost estimates them.
+const (
+	patience = 2e6
+	quick    = 20e3
+)
+
+// prepared is room for what a call is on its way down.
+type prepared struct {
+	request  call.Request
+	operands []call.Operand
+}
+
+var rooms = sync.Pool{New: func() any { return new(prepared) }}
+
+// Call runs an operation or launches a program. An event is given if the call
+// takes long, or has to be waited for; on an asynchronous device most have none,
+// and errors come with the next call that waits.
+func (ex *Executor) Call(c *Call) (*Event, error) {
+	r := rooms.Get().(*prepared)
+	ev, err := ex.call(r, c)
+	clear(r.operands)
+	r.operands = r.operands[:0]
+	r.request = call.Request{}
+	rooms.Put(r)
+	return ev, err
+}
+
+func (ex *Executor) call(room *prepared, c *Call) (*Event, error) {
+	var owner *owner
+	if c.Deleter != nil {
+		owner = newOwner(c.Deleter)
+	}
+	b, how, err := ex.bind(room, c, owner)
+	if err != nil {
+		owner.end(err)
+		return nil, err
+	}
+	s := ex.stream
+	if c.Stream != 0 {
+		if s, err = ex.on(c.Stream); err != nil {
+			b.Release()
+			owner.end(err)
+			return nil, err
+		}
+	}
+	ev, err := s.Submit(b, how)
+	owner.end(err)
+	return ev, err
+}
+
+// bind looks up what the call is about, prepares it and binds it.
+func (ex *Executor) bind(room *prepared, c *Call, owner *owner) (*call.Bound, queue.How, error) {
+	r := &room.request
+	r.Op, r.Dims, r.Grid, r.Block, r.Fuel = c.Op, c.Dims, c.Grid, c.Block, c.Fuel > 0
+	table := ex.device.calls
+	if c.Op == nil {
+		r.Program, table = c.Program.p, c.Program.table(ex.device)
+	}
+	how := queue.How{Try: c.Try}
+	if err := r.CheckCounts(len(c.Operands), len(c.Scalars)); err != nil {
+		return nil, how, err
+	}
+	borrows := false
+	for i := range c.Operands {
+		room.operands = append(room.operands, call.Operand{})
+		foreign, err := ex.lookUp(&room.operands[i], &c.Operands[i], r, i, owner)
+		if err != nil {
+			endAll(room.operands[:i])
+			return nil, how, err
+		}
+		borrows = borrows || foreign
+	}
+	r.Operands = room.operands
+	p, err := table.Get(r, c.Try)
+	if err == nil && p == nil {
+		err = status.ErrBusy
+	}
+	if err != nil {
+		endAll(room.operands)
+		return nil, how, err
+	}
+	b, err := p.Bind(&ex.device.call, room.operands, c.Scalars)
+	if err != nil {
+		p.Release()
+		endAll(room.operands)
+		return nil, how, err
+	}
+	if c.Fuel > 0 {
+		b.SetFuel(c.Fuel)
+	}
+	sums := b.SetResidue(c.Residue)
+	if ex.device.Info.Asynchronous {
+		how.Wait = sums || borrows && owner == nil
+		how.Long = false
+		if how.Wait && c.Try {
+			b.Release()
+			return nil, how, status.ErrBusy
+		}
+		return b, how, nil
+	}
+	if cost := b.Cost(); c.Try && cost > quick {
+		b.Release()
+		return nil, how, status.ErrBusy
+	} else if cost > patience {
+		how.Long = true
+	}
+	return b, how, nil
+}
+
+// endAll takes away the work that was counted on operands.
+func endAll(operands []call.Operand) {
+	for i := range operands {
+		if m := operands[i].Mem; m != nil {
+			m.End()
+		}
+	}
+}
+
+// lookUp finds what operand i of a call is, and counts work on its memory. It
+// reports whether that is borrowed.
+func (ex *Executor) lookUp(to *call.Operand, o *Operand, r *call.Request, i int, owner *owner) (borrowed bool, err error) {
+	switch b := o.Buffer; {
+	case b != nil:
+		if err := b.use(r.Name(i)); err != nil {
+			return false, status.Within(r.What(), err)
+		}
+		if b.ex.device != ex.device {
+			b.mem.End()
+			return false, Errorf(Invalid, "%s: %s: the buffer is on %s, the executor on %s", r.What(), r.Name(i), b.ex.device.Name, ex.device.Name)
+		}
+		to.View, to.Packed, to.ReadOnly, to.Bool, to.Mem = b.view, b.packed, b.readOnly, o.Bool, b.mem
+		return false, nil
+	case o.Unbound:
+		if r.Op != nil || i != r.Program.Boundary {
+			return false, Errorf(Invalid, "%s: %s%s is not bound", r.What(), r.Name(i), typeText(r, i))
+		}
+		pool, err := ex.boundaryPool()
+		if err != nil {
+			return false, status.Within(r.What(), err)
+		}
+		v := backends.View{Addr: pool.Addr, Type: isa.U8, Rank: 1, Bytes: isa.BoundaryBytes}
+		v.Shape[0], v.Stride[0] = isa.BoundaryBytes, 1
+		to.View, to.Packed, to.Mem = v, true, pool
+		return false, nil
+	}
+	return true, ex.borrow(to, o, r, i, owner)
+}
+
+func typeText(r *call.Request, i int) string {
+	if r.Op != nil {
+		return ""
+	}
+	return " (" + r.Program.Source().Slots[i].Type.String() + ")"
+}
+
+// borrow takes memory of others as an operand.
+func (ex *Executor) borrow(to *call.Operand, o *Operand, r *call.Request, i int, owner *owner) error {
+	info := &ex.device.Info
+	if o.DeviceType != info.DLPackType || o.DeviceID != info.DLPackID {
+		return Errorf(Unavailable, "%s: %s: the array is on DLPack device (%d, %d), which is not memory that %s works on, and nothing is copied silently: "+
+			"make a buffer of it with executor.from_numpy(array)", r.What(), r.Name(i), o.DeviceType, o.DeviceID, ex.device.Name)
+	}
+	v := &o.View
+	if err := call.CheckView(v); err != nil {
+		return status.Within(r.What()+": "+r.Name(i), err)
+	}
+	to.View, to.ReadOnly, to.Bool = *v, o.ReadOnly, o.Bool
+	to.View.Bytes = 0
+	if to.Packed = call.Contiguous(v); to.Packed {
+		call.Pack(&to.View)
+	}
+	if owner == nil && !info.Asynchronous {
+		return nil
+	}
+	lo, hi, _ := call.Extent(v)
+	at, bytes := v.Addr+uintptr(lo), hi-lo
+	deleter := func() {}
+	if owner != nil {
+		owner.n.Add(1)
+		deleter = owner.drop
+	}
+	m, err := ex.device.foreign(at, bytes, deleter)
+	if err != nil {
+		deleter()
+		return status.Within(r.What()+": "+r.Name(i), err)
+	}
+	to.Mem = m
+	return nil
+}
+
+// owner of memory of others is told once when all of a call's is done with.
+type owner struct {
+	n       atomic.Int32
+	deleter func()
+}
+
+func newOwner(deleter func()) *owner {
+	o := &owner{deleter: deleter}
+	o.n.Store(1) // the call itself
+	return o
+}
+
+func (o *owner) drop() {
+	if o.n.Add(-1) == 0 && o.deleter != nil {
+		o.deleter()
+	}
+}
+
+// end ends the call's own part. After Busy nobody is told.
+func (o *owner) end(err error) {
+	if o == nil {
+		return
+	}
+	if err == error(status.ErrBusy) {
+		o.deleter = nil
+	}
+	o.drop()
+}
+
+// LaunchArgs is what a program is launched with; see Call.
+type LaunchArgs struct {
+	Slots       []*Buffer // one for each slot; nil for the boundary slot means the executor's boundary pool
+	Params      []Scalar
+	Grid, Block [3]uint32
+	Shape       []int64
+	Fuel        uint64
+	Residue     *[isa.NumClasses]uint64
+}
+
+func (a *LaunchArgs) call(p *Program) *Call {
+	c := &Call{Program: p, Scalars: a.Params, Dims: a.Shape, Grid: a.Grid, Block: a.Block, Fuel: a.Fuel, Residue: a.Residue}
+	for _, b := range a.Slots {
+		c.Operands = append(c.Operands, Operand{Buffer: b, Unbound: b == nil})
+	}
+	return c
+}
+
+// Launch is Call with a program and buffers.
+func (ex *Executor) Launch(p *Program, a *LaunchArgs) (*Event, error) { return ex.Call(a.call(p)) }
+
+// Op is Call with an operation, by its name, and buffers.
 func (ex *Executor) Op(name string, operands []*Buffer, scalars []Scalar, dims []int64) (*Event, error) {
 	op, ok := kernels.Lookup(name)
 	if !ok {
 		return nil, Errorf(Invalid, "no operation is called %q", name)
 	}
-	return ex.Run(op, operands, scalars, dims)
-}
-
-// Run is Op for an operation that was looked up before.
-func (ex *Executor) Run(op *kernels.Op, operands []*Buffer, scalars []Scalar, dims []int64) (*Event, error) {
-	if err := checkCall(op, operands, scalars); err != nil {
-		return nil, err
-	}
-	t := operands[0].view.Type
-	if op.Elementwise {
-		return ex.elementwise(op, t, operands, scalars, dims)
-	}
-	return ex.planned(op, t, operands, scalars, dims)
-}
-
-// appendCells converts a call's scalars.
-func appendCells(to []uint64, op *kernels.Op, t isa.Type, scalars []Scalar) ([]uint64, error) {
-	for i, s := range op.Scalars {
-		cell, err := scalars[i].Cell(s.Type(t))
-		if err != nil {
-			return to, within(op.Name+": "+s.Name, err)
-		}
-		to = append(to, cell)
-	}
-	return to, nil
-}
-
-func checkCall(op *kernels.Op, operands []*Buffer, scalars []Scalar) error {
-	if len(operands) != len(op.Operands) {
-		names := make([]string, len(op.Operands))
-		for i, o := range op.Operands {
-			names[i] = o.Name
-		}
-		return Errorf(Invalid, "%s takes %d operands (%s), got %d", op.Name, len(names), strings.Join(names, ", "), len(operands))
-	}
-	if len(scalars) != len(op.Scalars) {
-		return Errorf(Invalid, "%s takes %d scalars, got %d", op.Name, len(op.Scalars), len(scalars))
-	}
-	t := operands[0].view.Type
-	if !op.Types.Has(t) {
-		return Errorf(BadType, "%s: dtype %v is not supported; supported: %v", op.Name, t, op.Types)
-	}
-	for i, b := range operands {
-		if b.view.Type != t {
-			return Errorf(BadType, "%s: %s has dtype %v, and %s has %v: all operands must have the same",
-				op.Name, op.Operands[i].Name, b.view.Type, op.Operands[0].Name, t)
-		}
-	}
-	return nil
-}
-
-// elementwise runs the one program of an elementwise operation.
-func (ex *Executor) elementwise(op *kernels.Op, t isa.Type, operands []*Buffer, scalars []Scalar, dims []int64) (*Event, error) {
-	p, err := opProgram(op, t)
-	if err != nil {
-		return nil, err
-	}
-	if len(dims) > 1 {
-		return nil, Errorf(Invalid, "%s takes one size, n, got %d numbers", op.Name, len(dims))
-	}
-	j := newLaunchJob(op.Name, p, ex.device)
-	for i, b := range operands {
-		if err := j.bindBuffer(b, op.Operands[i].Name); err != nil {
-			j.release()
-			return nil, err
-		}
-	}
-	var room [1]int64
-	shape, err := opShape(op, operands, dims, &room)
-	if err == nil {
-		j.l.Params, err = appendCells(j.l.Params, op, t, scalars)
-	}
-	if err == nil {
-		err = j.prepare(ex, shape, [3]uint32{}, [3]uint32{})
-	}
-	if err != nil {
-		j.release()
-		return nil, err
-	}
-	long := !ex.device.async && p.cost.of(j.l.N, j.l.Params, 0) > ex.device.patience()
-	return ex.stream.submit(j, long)
-}
-
-// opShape chooses the index space of an elementwise operation.
-func opShape(op *kernels.Op, operands []*Buffer, dims []int64, room *[1]int64) ([]int64, error) {
-	if len(dims) == 1 {
-		for i, b := range operands {
-			if dims[0] > b.n {
-				return nil, Errorf(Invalid, "%s: n = %d exceeds the %d elements of %s", op.Name, dims[0], b.n, op.Operands[i].Name)
-			}
-		}
-		if dims[0] < 0 {
-			return nil, Errorf(Invalid, "%s: n = %d is negative", op.Name, dims[0])
-		}
-		room[0] = dims[0]
-		return room[:], nil
-	}
-	smallest, flat := operands[0].n, true
+	c := &Call{Op: op, Scalars: scalars, Dims: dims}
 	for _, b := range operands {
-		smallest = min(smallest, b.n)
-		flat = flat && b.view.Rank == 1
+		c.Operands = append(c.Operands, Operand{Buffer: b})
 	}
-	if flat {
-		room[0] = smallest
-		return room[:], nil
-	}
-	out := operands[len(operands)-1]
-	return out.view.Shape[:out.view.Rank], nil
+	return ex.Call(c)
 }
 
-// planned runs the steps of an operation. All are checked before the first runs.
-func (ex *Executor) planned(op *kernels.Op, t isa.Type, operands []*Buffer, scalars []Scalar, dims []int64) (*Event, error) {
-	cells, err := appendCells(nil, op, t, scalars)
-	if err != nil {
-		return nil, err
-	}
-	extents, err := op.Extent(t, dims)
-	if err != nil {
-		return nil, Errorf(Invalid, "%w", err)
-	}
-	for i, need := range extents {
-		if b := operands[i]; b.n < need {
-			return nil, Errorf(Invalid, "%s: %s has %d elements; %s need %d", op.Name, op.Operands[i].Name, b.n, sizesText(op, dims), need)
-		} else if !b.packed {
-			return nil, Errorf(Invalid, "%s: %s is a strided view; this operation takes contiguous arrays", op.Name, op.Operands[i].Name)
-		}
-	}
-	plan, err := op.Plan(t, dims, cells)
-	if err != nil {
-		return nil, Errorf(Invalid, "%w", err)
-	}
-	if err := checkOperands(op, operands, extents); err != nil {
-		return nil, err
-	}
-	steps := &planJob{}
-	if err := ex.prepareSteps(steps, op, plan, operands, extents); err != nil {
-		steps.done()
-		return nil, err
-	}
-	longest, work := int64(1), 0.0
-	for _, d := range dims {
-		longest = max(longest, d)
-	}
-	for _, s := range steps.jobs {
-		work += s.program.cost.of(s.l.N, s.l.Params, longest)
-	}
-	return ex.stream.submit(steps, !ex.device.async && work > ex.device.patience())
-}
-
-// checkOperands refuses an output that shares memory with another operand, but
-// for the identical array, of which each step says whether it may be. How many
-// steps there are, and so which operands meet in one, depends on the sizes;
-// what is refused must not.
-func checkOperands(op *kernels.Op, operands []*Buffer, extents []int64) error {
-	for w, out := range op.Operands {
-		if !out.Writes {
-			continue
-		}
-		to := needed(operands[w], extents[w])
-		for o := range op.Operands {
-			if o == w || op.Operands[o].Writes && o < w {
-				continue
-			}
-			from := needed(operands[o], extents[o])
-			if operands[o].mem.device != operands[w].mem.device || !overlap(&to, &from) || !op.Operands[o].Writes && sameView(&to, &from) {
-				continue
-			}
-			why := "only the identical array may be both"
-			if op.Operands[o].Writes {
-				why = "two outputs must not share memory"
-			}
-			return Errorf(Invalid, "%s: %s overlaps %s in memory: %s", op.Name, out.Name, op.Operands[o].Name, why)
-		}
-	}
-	return nil
-}
-
-// needed is the first n elements of a contiguous buffer, flat.
-func needed(b *Buffer, n int64) backends.View {
-	v := backends.View{Addr: b.view.Addr, Type: b.view.Type, Rank: 1, Bytes: n * int64(b.view.Type.Size())}
-	v.Shape[0], v.Stride[0] = n, 1
-	return v
-}
-
-func (ex *Executor) prepareSteps(steps *planJob, op *kernels.Op, plan *kernels.Plan, operands []*Buffer, extents []int64) error {
-	var scratch *memory
-	if plan.Workspace > 0 {
-		var err error
-		if scratch, err = ex.memory(plan.Workspace, false); err != nil {
-			return within(op.Name+": workspace", err)
-		}
-		defer scratch.release() // the steps count themselves
-	}
-	for i := range plan.Steps {
-		step := &plan.Steps[i]
-		j := newLaunchJob(op.Name, libraryProgram(step.Program), ex.device)
-		steps.jobs = append(steps.jobs, j)
-		for k := range step.Slots {
-			if err := j.bindStep(&step.Slots[k], op, operands, extents, scratch); err != nil {
-				return err
-			}
-		}
-		j.l.Params = append(j.l.Params, step.Params...)
-		if err := j.prepare(ex, step.Shape, step.Grid, step.Block); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// bindStep binds the next slot of a plan's step.
-func (j *launchJob) bindStep(b *kernels.Binding, op *kernels.Op, operands []*Buffer, extents []int64, scratch *memory) error {
-	v := backends.View{Type: b.Type, Rank: len(b.Shape)}
-	copy(v.Shape[:], b.Shape)
-	copy(v.Stride[:], b.Stride)
-	if b.Operand == kernels.Workspace {
-		scratch.acquire()
-		j.pins = append(j.pins, scratch)
-		v.Addr = scratch.addr + uintptr(b.Offset)
-		if isContiguous(&v) {
-			v.Bytes = numel(&v) * int64(b.Type.Size())
-		}
-		j.bind(&v, "workspace", false)
-		return nil
-	}
-	name := op.Operands[b.Operand].Name
-	if err := j.bindBuffer(operands[b.Operand], name); err != nil {
-		return err
-	}
-	bound := &j.l.Slots[len(j.l.Slots)-1]
-	if b.Shape == nil {
-		*bound = needed(operands[b.Operand], extents[b.Operand])
-		return nil
-	}
-	if v.Addr = bound.Addr; isContiguous(&v) {
-		v.Bytes = bound.Bytes
-	}
-	*bound = v
-	return nil
-}
-
-func sizesText(op *kernels.Op, dims []int64) string {
-	parts := make([]string, len(dims))
-	for i, d := range dims {
-		parts[i] = op.Dims[i] + " = " + itoa(int(d))
-	}
-	return strings.Join(parts, ", ")
-}
-
-// planJob runs launches one after the other.
-type planJob struct{ jobs []*launchJob }
-
-func (p *planJob) run(s *stream) error {
-	for _, j := range p.jobs {
-		if err := j.run(s); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (p *planJob) blocks(s *stream) bool {
-	if s.inFlight()+len(p.jobs) > maxInflight {
-		return true
-	}
-	for _, j := range p.jobs {
-		if j.blocks(s) {
-			return true
-		}
-	}
-	return false
-}
-
-func (p *planJob) cancel() {
-	for _, j := range p.jobs {
-		j.cancel()
-	}
-}
-
-func (p *planJob) done() {
-	for _, j := range p.jobs {
-		j.done()
-	}
-}
-
-// opPrograms holds the program of each elementwise operation by type, once made.
-var opPrograms = func() map[*kernels.Op]*[isa.Pred]atomic.Pointer[Program] {
-	all := map[*kernels.Op]*[isa.Pred]atomic.Pointer[Program]{}
-	for _, op := range kernels.All {
-		if op.Elementwise {
-			all[op] = new([isa.Pred]atomic.Pointer[Program])
-		}
-	}
-	return all
-}()
-
-func opProgram(op *kernels.Op, t isa.Type) (*Program, error) {
-	entry := &opPrograms[op][t]
-	if p := entry.Load(); p != nil {
-		return p, nil
-	}
-	v, err := op.Program(t)
-	if err != nil {
-		return nil, Errorf(Internal, "%w", err)
-	}
-	p := libraryProgram(v)
-	entry.Store(p)
-	return p, nil
-}
+// OperandName names operand i of an operation in errors.
+func OperandName(op *Operation, i int) string { return (&call.Request{Op: op}).Name(i) }

@@ -4,6 +4,10 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/core/call"
 	"github.com/hologram-project/hologram/isa"
 )
 
@@ -14,10 +18,10 @@ func TestIndexSpaces(t *testing.T) {
 	onEach(t, func(t *testing.T, ex *Executor) {
 		p := assemble(t, number)
 		c, err := ex.Allocate(24, isa.U64, true)
-		must(t, err)
+		require.NoError(t, err)
 		grid := func(shape []int64, stride []int64) *Buffer {
 			v, err := c.View(0, shape, stride)
-			must(t, err)
+			require.NoError(t, err)
 			return v
 		}
 		for _, x := range []struct {
@@ -49,23 +53,23 @@ func TestIndexSpaces(t *testing.T) {
 			{c, nil, [3]uint32{}, [3]uint32{33, 32, 1}, "1 … 1024 lanes"},
 			{c, nil, [3]uint32{}, [3]uint32{1, 0, 1}, "1 … 1024 lanes"},
 		} {
-			must(t, wait(c.Fill(Int(99))))
+			require.NoError(t, wait(c.Fill(Int(99))))
 			err := wait(ex.Launch(p, &LaunchArgs{Slots: []*Buffer{x.bound}, Shape: x.shape, Grid: x.grid, Block: x.block}))
 			if x.text != "" {
 				wants(t, err, Invalid, x.text)
 				continue
 			}
-			must(t, err)
+			require.NoError(t, err)
 			data := hostBytes(24 * 8)
-			must(t, wait(c.Read(addressOf(data), 0, 24*8)))
+			require.NoError(t, wait(c.Read(addressOf(data), 0, 24*8)))
 			v := x.bound.Layout()
 			want := int(x.bound.Len())
 			if x.shape != nil {
-				n, _ := elements(x.shape, 1<<40)
+				n, _ := call.Elements(x.shape, 1<<40)
 				want = int(n)
 			}
 			v.Addr = 0
-			for i, at := range places(&v)[:want] {
+			for i, at := range placesOf(&v)[:want] {
 				if data[at] != byte(i) {
 					t.Errorf("shape %v grid %v: element %d holds %d", x.shape, x.grid, i, data[at])
 				}
@@ -78,11 +82,11 @@ func TestBroadcastInputs(t *testing.T) {
 	onEach(t, func(t *testing.T, ex *Executor) {
 		p := assemble(t, double)
 		one, row, out := floats(t, ex, 5), floats(t, ex, 1, 2, 3), floats(t, ex, make([]float32, 6)...)
-		must(t, wait(ex.Launch(p, &LaunchArgs{Slots: []*Buffer{one, out}})))
+		require.NoError(t, wait(ex.Launch(p, &LaunchArgs{Slots: []*Buffer{one, out}})))
 		if got := values(t, out); !slices.Equal(got, []float32{10, 10, 10, 10, 10, 10}) {
 			t.Errorf("got %v", got)
 		}
-		must(t, wait(ex.Launch(p, &LaunchArgs{Slots: []*Buffer{row, out}, Shape: []int64{2, 3}})))
+		require.NoError(t, wait(ex.Launch(p, &LaunchArgs{Slots: []*Buffer{row, out}, Shape: []int64{2, 3}})))
 		if got := values(t, out); !slices.Equal(got, []float32{2, 4, 6, 2, 4, 6}) {
 			t.Errorf("got %v", got)
 		}
@@ -95,13 +99,13 @@ func TestAtlasState(t *testing.T) {
 	onEach(t, func(t *testing.T, ex *Executor) {
 		p := assemble(t, "program state\nslot c u8\nldg.u8 x, phi(2, 1, 3)\nadd.u8 x, x, 1\nstg.u8 x, phi(2, 1, 3)\nphase_adv 5\ncls_get k\nsreg g, global_lane\nres_accum k, g\nstg.u8 x, c[index]\nexit")
 		c, err := ex.Allocate(1, isa.U8, true)
-		must(t, err)
+		require.NoError(t, err)
 		for i := range 3 {
 			var sums [isa.NumClasses]uint64
 			// The boundary slot is left to the executor.
-			must(t, wait(ex.Launch(p, &LaunchArgs{Slots: []*Buffer{c, nil}, Residue: &sums})))
+			require.NoError(t, wait(ex.Launch(p, &LaunchArgs{Slots: []*Buffer{c, nil}, Residue: &sums})))
 			data := hostBytes(1)
-			must(t, wait(c.Read(addressOf(data), 0, 1)))
+			require.NoError(t, wait(c.Read(addressOf(data), 0, 1)))
 			if int(data[0]) != i+1 || phase(t, ex) != int32(5*(i+1)) || sums[0] != 0 {
 				t.Errorf("round %d: loaded %d, phase %d, sums %v", i, data[0], phase(t, ex), sums)
 			}
@@ -115,12 +119,12 @@ func TestBytesAndParameters(t *testing.T) {
 	onEach(t, func(t *testing.T, ex *Executor) {
 		p := assemble(t, "program bytes\nslot raw u8\nparam k f32\nsreg i, global_lane\nmul.u64 i, i, 4\nldp.f32 x, k\nstg.f32 x, raw[i]\nexit")
 		b := floats(t, ex, 1, 2, 3)
-		must(t, wait(ex.Launch(p, &LaunchArgs{Slots: []*Buffer{b}, Params: []Scalar{Float(0.5)}, Shape: []int64{2}})))
+		require.NoError(t, wait(ex.Launch(p, &LaunchArgs{Slots: []*Buffer{b}, Params: []Scalar{Float(0.5)}, Shape: []int64{2}})))
 		if got := values(t, b); !slices.Equal(got, []float32{0.5, 0.5, 3}) {
 			t.Errorf("got %v", got)
 		}
 		strided, err := b.View(0, []int64{2}, []int64{2})
-		must(t, err)
+		require.NoError(t, err)
 		one := []int64{1}
 		for _, c := range []struct {
 			a    LaunchArgs
@@ -136,4 +140,19 @@ func TestBytesAndParameters(t *testing.T) {
 			wants(t, err, Invalid, c.text)
 		}
 	})
+}
+
+// placesOf lists the byte offsets of a view's elements, in row-major order.
+func placesOf(v *backends.View) []int64 {
+	list := []int64{int64(v.Addr)}
+	for i, d := range v.Shape[:v.Rank] {
+		var next []int64
+		for _, p := range list {
+			for k := range d {
+				next = append(next, p+k*v.Stride[i]*int64(v.Type.Size()))
+			}
+		}
+		list = next
+	}
+	return list
 }

@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync/atomic"
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/interp"
+	"github.com/hologram-project/hologram/core/call"
+	"github.com/hologram-project/hologram/core/queue"
 	"github.com/hologram-project/hologram/isa"
 )
 
@@ -23,16 +26,16 @@ func (ex *Executor) Trace(p *Program, a *LaunchArgs, lane uint64, line func(stri
 	if !ex.device.Info.HostVisible {
 		return nil, Errorf(Unavailable, "trace: the interpreter cannot see memory of %s; use an executor on cpu", ex.device.Name)
 	}
-	j := newLaunchJob("", p, ex.device)
-	if err := j.prepareArgs(ex, a); err != nil {
-		j.release()
+	room := new(prepared)
+	b, _, err := ex.bind(room, a.call(p), nil)
+	if err != nil {
 		return nil, err
 	}
-	if lane >= j.l.N {
-		defer j.release()
-		return nil, Errorf(Invalid, "%s: trace: lane is %d; the launch has %d lanes", j.what(), lane, j.l.N)
+	if n := b.Launch().N; lane >= n {
+		defer b.Release()
+		return nil, Errorf(Invalid, "%s: trace: lane is %d; the launch has %d lanes", b.What(), lane, n)
 	}
-	texts := p.lines()
+	texts := p.p.Lines()
 	src := p.Source()
 	tell := func(s interp.Step) {
 		var b strings.Builder
@@ -43,64 +46,61 @@ func (ex *Executor) Trace(p *Program, a *LaunchArgs, lane uint64, line func(stri
 		}
 		line(strings.TrimRight(b.String(), " "))
 	}
-	t := &traceJob{launch: j, unit: &backends.Unit{Source: p.verified}, lane: lane, tell: tell}
-	var err error
-	if t.before, err = ex.stream.submit(&phaseJob{to: &t.phase}, false); err != nil {
-		j.release()
+	t := &trace{Bound: b, ex: ex, program: p, lane: lane, tell: tell}
+	if t.before, err = ex.Phase(&t.phase); err != nil {
+		b.Release()
 		return nil, err
 	}
-	return ex.stream.beside(t)
+	return ex.stream.Beside(t)
 }
 
-type traceJob struct {
-	launch *launchJob
-	unit   *backends.Unit
-	lane   uint64
-	tell   func(interp.Step)
-	before *Event // the work before it; nil where that is done
-	phase  int32  // of the stream then
+// trace is a launch on the interpreter. What it holds, and is told, is its
+// Bound's business.
+type trace struct {
+	*call.Bound
+	ex      *Executor
+	program *Program
+	lane    uint64
+	tell    func(interp.Step)
+	before  *Event // the work before it; nil where that is done
+	phase   int32  // of the stream then
 }
 
-func (t *traceJob) run(s *stream) error {
-	j := t.launch
+func (t *trace) Run(target *queue.Target) (backends.Ticket, error) {
+	l := t.Launch()
 	if t.before != nil {
-		if err := await(t.before, j.stop.Load); err != nil {
-			return err
+		if err := queue.Await(t.before, l.Record.Stopped); err != nil {
+			return 0, err
 		}
 	}
-	phase := uint16(t.phase)
-	if j.l.Phase != nil {
-		j.l.Phase = &phase
-		defer s.submit(&phaseJob{set: &phase}, false) // in order with launches; nothing to set if the stream is closed
+	phase := uint32(t.phase)
+	if t.program.p.Phase {
+		l.Phase = &phase
+		defer func() { // in order with launches; nothing to set if the stream is closed
+			_, _ = t.ex.stream.Submit(&setPhase{phase}, queue.How{})
+		}()
 	}
-	err := interp.Trace(t.unit, &j.l, t.lane, t.tell)
-	j.collect()
-	// The interpreter's sites are instructions, whatever the device's are.
-	return j.program.finish(j.what(), err, &Device{Info: backends.Info{RunsSource: true}})
+	return 0, interp.Trace(&backends.Unit{Source: t.program.Verified()}, l, t.lane, t.tell)
 }
-func (t *traceJob) cancel() { t.launch.cancel() }
-func (t *traceJob) done()   { t.launch.release() }
 
-// lines returns the text of each instruction.
-func (p *Program) lines() []string {
-	src := p.Source()
-	if len(src.Debug.Lines) != len(src.Insts) {
-		// From the binary form: what the disassembler would write.
-		again, err := isa.Assemble("", p.Disassemble())
-		if err != nil || len(again.Insts) != len(src.Insts) {
-			return make([]string, len(src.Insts))
-		}
-		src = again
-	}
-	texts := make([]string, len(src.Insts))
-	for i, n := range src.Debug.Lines {
-		if int(n) >= 1 && int(n) <= len(src.Debug.Text) {
-			text, _, _ := strings.Cut(src.Debug.Text[n-1], ";")
-			texts[i] = trimmed(text)
-		}
-	}
-	return texts
+// Outcome tells of the interpreter, whose sites are instructions, whatever the
+// device's are.
+func (t *trace) Outcome(err error) error {
+	what := t.What()
+	_ = t.Bound.Outcome(nil)
+	return t.program.p.Outcome(what, err, true)
 }
+
+// setPhase sets the stream's phase.
+type setPhase struct{ to uint32 }
+
+func (s *setPhase) Run(t *queue.Target) (backends.Ticket, error) {
+	atomic.StoreUint32(t.Phase, s.to)
+	return t.Last, nil
+}
+func (*setPhase) Outcome(err error) error { return err }
+func (*setPhase) Cancel() bool            { return true }
+func (*setPhase) Release()                {}
 
 // cellText writes a cell's value for people.
 func cellText(t isa.Type, bits uint64) string {
@@ -108,9 +108,9 @@ func cellText(t isa.Type, bits uint64) string {
 	case t == isa.Pred:
 		return fmt.Sprint(bits != 0)
 	case t.Float():
-		return fmt.Sprintf("%v", math.Float64frombits(convert(isa.F64, t, bits)))
+		return fmt.Sprintf("%v", math.Float64frombits(call.Convert(isa.F64, t, bits)))
 	case t.Signed():
-		return fmt.Sprint(int64(convert(isa.I64, t, bits)))
+		return fmt.Sprint(int64(call.Convert(isa.I64, t, bits)))
 	case t.Unsigned():
 		return fmt.Sprint(bits)
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/hologram-project/hologram/isa/work"
 )
 
 // Assemble reads a program in text form. file is the name that errors call it
@@ -30,15 +32,23 @@ import (
 // A register that is not spelled r0 … r255 is a named one, likewise a
 // predicate that is not p0 … p15. A name without a directive gets the lowest
 // number that nothing else in the program has.
-func Assemble(file, text string) (*Program, error) {
-	a := &assembler{lexer: newLexer(strings.TrimPrefix(text, "\ufeff")), file: file, p: &Program{},
-		globals: map[string]global{}, labels: map[string]int{}, reported: map[string]bool{}}
+func Assemble(file, text string) (*Program, error) { return AssembleMetered(nil, file, text) }
+
+// AssembleMetered is Assemble, counted and stopped by m; the error is then m's.
+func AssembleMetered(m *work.Meter, file, text string) (p *Program, err error) {
+	defer work.Catch(&err)
+	a := &assembler{lexer: newLexer(m, strings.TrimPrefix(text, "\ufeff")), file: file, p: &Program{},
+		globals: map[string]global{}, labels: map[string]int{}, reported: map[string]bool{}, heads: map[string]head{}}
+	a.reserve(text)
 	a.regs.init("register", 'r', NumRegisters, FirstPreset)
 	a.preds.init("predicate", 'p', NumPredicates, NumPredicates)
 	a.advance()
 	for a.tok.kind != tokEnd && len(a.errs) < MaxErrors {
 		if err := a.statement(); err != nil {
 			a.report(err)
+			if err.limit {
+				break
+			}
 			for a.tok.kind != tokNewline && a.tok.kind != tokEnd {
 				a.advance()
 			}
@@ -51,6 +61,16 @@ func Assemble(file, text string) (*Program, error) {
 	}
 	a.p.Debug.File, a.p.Debug.Text = file, a.lines
 	return a.p, nil
+}
+
+// reserve makes room for the instructions that text may hold, so that growing
+// leaves no copies behind; not more than the text is worth.
+func (a *assembler) reserve(text string) {
+	const shortest = 12 // bytes of a line, of most instructions
+	n := min(len(text)/shortest, MaxInsts, strings.Count(text[:min(len(text), 64*MaxInsts)], "\n")+1)
+	a.p.Insts = make([]Inst, 0, n)
+	a.p.Debug.Lines, a.p.Debug.Cols = make([]int32, 0, n), make([]int32, 0, n)
+	a.lines = append(make([]string, 0, n+1), a.lines...)
 }
 
 // assembler is the state of one Assemble.
@@ -69,6 +89,8 @@ type assembler struct {
 	declared    struct{ shared, block int }
 	anything    bool            // a statement was read
 	reported    map[string]bool // undefined names that were reported
+	heads       map[string]head // of mnemonics read before
+	dataBytes   int             // of the tables
 }
 
 // global is a name of the kind of thing that a launch or LDC knows.
@@ -79,7 +101,7 @@ type global struct {
 }
 
 type labelUse struct {
-	inst, arg int
+	inst, arg int32
 	tok       token
 }
 
@@ -87,6 +109,15 @@ type labelUse struct {
 type failure struct {
 	tok       token
 	msg, hint string
+	limit     bool // exceeded: what follows is not worth reading
+}
+
+// tooMany is the failure of a text at whose token t there are more things than
+// allowed.
+func tooMany(t token, limit int, what string) *failure {
+	f := fail(t, "", "more than %d %s", limit, what)
+	f.limit = true
+	return f
 }
 
 // maxQuoted is how much of a word of the text an error repeats.
@@ -98,7 +129,7 @@ func fail(t token, hint, format string, args ...any) *failure {
 			args[i] = s[:maxQuoted] + "…"
 		}
 	}
-	return &failure{t, fmt.Sprintf(format, args...), hint}
+	return &failure{tok: t, msg: fmt.Sprintf(format, args...), hint: hint}
 }
 
 func (a *assembler) advance() { a.tok = a.next() }
@@ -186,6 +217,9 @@ func (a *assembler) defineLabel(t token) *failure {
 	if err := checkNameLength(t); err != nil {
 		return err
 	}
+	if len(a.p.Labels) >= MaxInsts {
+		return tooMany(t, MaxInsts, "labels")
+	}
 	if i, ok := a.labels[t.text]; ok {
 		return fail(t, "", "label %s is defined twice, first before instruction %d", t.text, a.p.Labels[i].At)
 	}
@@ -196,6 +230,9 @@ func (a *assembler) defineLabel(t token) *failure {
 
 func (a *assembler) resolveLabels() {
 	for _, u := range a.labelUses {
+		if len(a.errs) >= MaxErrors {
+			return
+		}
 		i, ok := a.labels[u.tok.text]
 		if !ok && !a.reported[":"+u.tok.text] {
 			a.reported[":"+u.tok.text] = true
@@ -206,7 +243,7 @@ func (a *assembler) resolveLabels() {
 			a.report(fail(u.tok, didYouMean(u.tok.text, names, listOr("label", names, "a label is defined by its name and a colon: "+u.tok.text+":")),
 				"no label is called %s", u.tok.text))
 		}
-		if u.inst < len(a.p.Insts) { // else its instruction had an error
+		if int(u.inst) < len(a.p.Insts) { // else its instruction had an error
 			a.p.Insts[u.inst].Args[u.arg].Bits = uint64(i)
 		}
 	}
@@ -219,7 +256,7 @@ func (a *assembler) instruction(m token) *failure {
 		return err
 	}
 	if len(a.p.Insts) >= MaxInsts {
-		return fail(m, "", "more than %d instructions", MaxInsts)
+		return tooMany(m, MaxInsts, "instructions")
 	}
 	count := 0
 	for i, o := range row.Operands {
@@ -278,8 +315,26 @@ func (a *assembler) separator(row *Row, i int) *failure {
 	return nil
 }
 
-// mnemonic takes a mnemonic apart: mnemonic[.cond][.type[.from]].
+// head is what a mnemonic says.
+type head struct {
+	op   Op
+	form Form
+}
+
+// mnemonic returns what a mnemonic says.
 func (a *assembler) mnemonic(m token) (Inst, *Row, *failure) {
+	if h, ok := a.heads[m.text]; ok {
+		return Inst{Op: h.op, Form: h.form}, &table[h.op], nil
+	}
+	in, row, err := a.parseMnemonic(m)
+	if err == nil {
+		a.heads[m.text] = head{in.Op, in.Form}
+	}
+	return in, row, err
+}
+
+// parseMnemonic takes a mnemonic apart: mnemonic[.cond][.type[.from]].
+func (a *assembler) parseMnemonic(m token) (Inst, *Row, *failure) {
 	parts := strings.Split(m.text, ".")
 	part := func(i int) token { // the token of parts[i]
 		col := m.col + len(strings.Join(parts[:i], ".")) + min(i, 1)

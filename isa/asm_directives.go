@@ -1,9 +1,6 @@
 package isa
 
-import (
-	"fmt"
-	"math"
-)
+import "fmt"
 
 // directives are the statements that stand before the instructions.
 var directives map[string]func(*assembler, token) *failure
@@ -75,7 +72,7 @@ func (a *assembler) addGlobal(name token, kind string, at, limit int) *failure {
 		return fail(name, "slots, parameters and tables have different names", "%s is already a %s, see line %d", name.text, g.kind, g.line)
 	}
 	if at >= limit {
-		return fail(name, "", "more than %d %ss", limit, kind)
+		return tooMany(name, limit, kind+"s")
 	}
 	a.globals[name.text] = global{kind, at, name.line}
 	return nil
@@ -106,7 +103,7 @@ func (a *assembler) paramDirective(token) *failure {
 func (a *assembler) dataDirective(token) *failure {
 	name, t, err := a.nameAndType("data")
 	if err == nil {
-		err = a.addGlobal(name, "table", len(a.p.Data), math.MaxInt32)
+		err = a.addGlobal(name, "table", len(a.p.Data), MaxTables)
 	}
 	if err != nil {
 		return err
@@ -114,10 +111,6 @@ func (a *assembler) dataDirective(token) *failure {
 	const hint = "a table is written data NAME TYPE { value, value, … }"
 	if _, err := a.expect('{', "{", hint); err != nil {
 		return err
-	}
-	bytes := 0
-	for _, d := range a.p.Data {
-		bytes += len(d.Values) * d.Type.Size()
 	}
 	var values []uint64
 	for {
@@ -133,8 +126,8 @@ func (a *assembler) dataDirective(token) *failure {
 		if err != nil {
 			return err
 		}
-		if bytes += t.Size(); bytes > MaxDataBytes {
-			return fail(name, "", "the tables have more than %d bytes", MaxDataBytes)
+		if a.dataBytes += t.Size(); a.dataBytes > MaxDataBytes {
+			return tooMany(name, MaxDataBytes, "bytes of tables")
 		}
 		values = append(values, v)
 		for a.accept(tokNewline) {

@@ -17,7 +17,7 @@ func (a *assembler) operand(row *Row, in *Inst, i int) (Arg, *failure) {
 	case LabelRef:
 		name, err := a.expect(tokName, "a label", "a label is a name")
 		if err == nil {
-			a.labelUses = append(a.labelUses, labelUse{len(a.p.Insts), i, name})
+			a.labelUses = append(a.labelUses, labelUse{int32(len(a.p.Insts)), int32(i), name})
 		}
 		return Arg{Kind: ArgLabel}, err
 	case ParamRef:
@@ -77,7 +77,7 @@ func (a *assembler) predicate(row *Row, o Operand, i int) (Arg, *failure) {
 
 // argument is the place of a register in argument i of the instruction being read.
 func (a *assembler) argument(i int, field registerField) registerPlace {
-	return registerPlace{len(a.p.Insts), i, field}
+	return registerPlace{int32(len(a.p.Insts)), uint8(i), field}
 }
 
 // atImmediate reports whether an immediate of type t begins here.

@@ -12,30 +12,38 @@ const (
 
 // registerPlace is where an instruction names a register.
 type registerPlace struct {
-	inst, arg int
-	field     registerField
+	inst  int32
+	arg   uint8
+	field registerField
 }
 
 // registerNames gives numbers to the named registers, or predicates, of a program.
 type registerNames struct {
-	kind    string // "register", "predicate"
-	prefix  byte
-	limit   int            // how many there are
-	free    int            // numbers below may be given to names
-	taken   []bool         // by a number in the text, a directive or a name
-	numbers map[string]int // of names; -1: not yet known
-	order   []token        // the names without directive in order of appearance
-	uses    []namedUse
+	kind   string // "register", "predicate"
+	prefix byte
+	limit  int            // how many there are
+	free   int            // numbers below may be given to names
+	taken  []bool         // by a number in the text, a directive or a name
+	names  map[string]int // index in named
+	named  []namedRegister
+	uses   []namedUse // of names without directive
+}
+
+// namedRegister is a name, where it stands first, and its number: -1 as long
+// as that is not known.
+type namedRegister struct {
+	first  token
+	number int
 }
 
 type namedUse struct {
-	name  string
+	named int32
 	place registerPlace
 }
 
 func (r *registerNames) init(kind string, prefix byte, limit, free int) {
 	*r = registerNames{kind: kind, prefix: prefix, limit: limit, free: free,
-		taken: make([]bool, limit), numbers: map[string]int{}}
+		taken: make([]bool, limit), names: map[string]int{}}
 }
 
 // number returns the number that the token spells, or -1 for a name.
@@ -68,14 +76,22 @@ func (r *registerNames) use(t token, place registerPlace) (uint8, *failure) {
 		r.taken[n] = true
 		return uint8(n), nil
 	}
-	if n, ok := r.numbers[t.text]; ok && n >= 0 {
-		return uint8(n), nil
-	} else if !ok {
-		r.numbers[t.text] = -1
-		r.order = append(r.order, t)
+	i, ok := r.names[t.text]
+	if !ok {
+		i = r.add(t, -1)
 	}
-	r.uses = append(r.uses, namedUse{t.text, place})
+	if n := r.named[i].number; n >= 0 {
+		return uint8(n), nil
+	}
+	r.uses = append(r.uses, namedUse{int32(i), place})
 	return 0, nil
+}
+
+func (r *registerNames) add(t token, number int) int {
+	i := len(r.named)
+	r.names[t.text] = i
+	r.named = append(r.named, namedRegister{t, number})
+	return i
 }
 
 // directive reads NAME rN.
@@ -102,13 +118,13 @@ func (r *registerNames) directive(a *assembler) *failure {
 		return fail(number, fmt.Sprintf("%ss go from %c0 to %c%d", r.kind, r.prefix, r.prefix, r.limit-1),
 			"%s is not the number of a %s", number.describe(), r.kind)
 	}
-	if _, ok := r.numbers[name.text]; ok {
+	if _, ok := r.names[name.text]; ok {
 		return fail(name, "", "%s %s is named twice", r.kind, name.text)
 	}
 	if r.taken[n] {
 		return fail(number, "", "%s has a name already", number.text)
 	}
-	r.numbers[name.text] = n
+	r.add(name, n)
 	r.taken[n] = true
 	return nil
 }
@@ -117,14 +133,18 @@ func (r *registerNames) directive(a *assembler) *failure {
 // which none is left.
 func (r *registerNames) resolve() *failure {
 	next := 0
-	for _, t := range r.order {
+	for i := range r.named {
+		if r.named[i].number >= 0 {
+			continue
+		}
+		t := r.named[i].first
 		for next < r.free && r.taken[next] {
 			next++
 		}
 		if next == r.free {
 			return fail(t, fmt.Sprintf("a program has %d %ss for names", r.free, r.kind), "no %s is left for %s", r.kind, t.text)
 		}
-		r.numbers[t.text] = next
+		r.named[i].number = next
 		r.taken[next] = true
 	}
 	return nil
@@ -139,11 +159,11 @@ func (a *assembler) resolveRegisters() {
 			continue
 		}
 		for _, u := range r.uses {
-			if u.place.inst >= len(a.p.Insts) {
+			if int(u.place.inst) >= len(a.p.Insts) {
 				continue // its instruction had an error
 			}
 			arg := &a.p.Insts[u.place.inst].Args[u.place.arg]
-			n := uint8(r.numbers[u.name])
+			n := uint8(r.named[u.named].number)
 			switch {
 			case u.place.field == placeHandle:
 				arg.Addr.Handle = n
@@ -154,14 +174,14 @@ func (a *assembler) resolveRegisters() {
 			}
 		}
 	}
-	for name, n := range a.regs.numbers {
-		if n >= 0 {
-			a.p.Debug.Regs[n] = name
+	for _, n := range a.regs.named {
+		if n.number >= 0 {
+			a.p.Debug.Regs[n.number] = n.first.text
 		}
 	}
-	for name, n := range a.preds.numbers {
-		if n >= 0 {
-			a.p.Debug.Preds[n] = name
+	for _, n := range a.preds.named {
+		if n.number >= 0 {
+			a.p.Debug.Preds[n.number] = n.first.text
 		}
 	}
 }

@@ -173,6 +173,7 @@ func (x *explorer) explore(entry, call, depth int) (*routine, error) {
 	}
 	number(start)
 	for k := 0; k < len(work); k++ {
+		x.v.work.Step(1)
 		var n node
 		var next [2]place
 		switch p := work[k]; p.kind {
@@ -207,6 +208,7 @@ func (x *explorer) block(r *routine, at, depth int) (n node, next [2]place, err 
 		last++
 	}
 	x.seen += last + 1 - at
+	x.v.work.Step(last + 1 - at)
 	r.size += last + 1 - at
 	if x.seen > MaxInlined {
 		return n, next, x.tooLong(last)

@@ -99,16 +99,23 @@ func (l ErrorList) Unwrap() []error {
 	return errs
 }
 
+// What nearestName looks at, so that a hint costs no more than the text: names
+// up to a length, and so many of them.
+const (
+	mostCompared   = 40
+	mostCandidates = 2000
+)
+
 // nearestName returns the candidate that name was probably meant to be, or "".
 func nearestName(name string, candidates []string) string {
-	if len(name) > MaxNameLen {
+	if len(name) > mostCompared {
 		return ""
 	}
 	name = strings.ToLower(name)
 	// A third of it may be wrong, but not all.
 	best, bestDistance := "", min(max(1, len(name)/3)+1, len(name))
-	for _, c := range candidates {
-		if len(c) > MaxNameLen {
+	for _, c := range candidates[:min(len(candidates), mostCandidates)] {
+		if len(c) > mostCompared {
 			continue
 		}
 		if d := editDistance(name, strings.ToLower(c), bestDistance); d < bestDistance {

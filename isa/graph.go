@@ -66,9 +66,10 @@ type Block struct {
 	Term Term
 }
 
-// Located is an instruction with the place it came from.
+// Located is an instruction of the program, and its place there. Where calls
+// are inlined, many may be the same.
 type Located struct {
-	Inst
+	*Inst
 	Src int // index in Program.Insts
 }
 

@@ -47,6 +47,7 @@ type inliner struct {
 // of its first node. It nests as deep as calls do, at most MaxCallDepth.
 func (g *inliner) copy(r *routine, back int32) int32 {
 	base := int32(len(g.nodes))
+	g.v.work.Step(len(r.nodes))
 	for _, n := range r.nodes {
 		n.entry = int32(r.entry)
 		for i, s := range n.successors() {
@@ -79,6 +80,7 @@ func (g *inliner) each(yield func(from, to int32)) {
 
 // walk sets order, rank and pred for the nodes as they are.
 func (g *inliner) walk() (succ adjacency) {
+	g.v.work.Step(len(g.nodes))
 	succ = newAdjacency(len(g.nodes), g.each)
 	_, _, g.order = depthFirst(succ, 0)
 	g.rank = make([]int32, len(g.nodes))
@@ -213,11 +215,12 @@ func (g *inliner) merge() {
 		if inner[u] {
 			continue
 		}
+		g.v.work.Step(1)
 		first := len(all)
 		n := &g.nodes[u]
 		for {
 			for i := n.from; i < n.to; i++ {
-				all = append(all, Located{g.v.p.Insts[i], int(i)})
+				all = append(all, Located{&g.v.p.Insts[i], int(i)})
 			}
 			if !joins(n) {
 				break

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/hologram-project/hologram/isa/work"
 )
 
 // tokenKind is the kind of a token: a class below, or the character itself for
@@ -41,34 +43,44 @@ func (t token) describe() string {
 }
 
 // lexer cuts text into tokens, line by line. A comment goes from ; to the end
-// of its line.
+// of its line. What lies behind the line at hand is not looked at before its
+// time: a text that is refused at its beginning costs no more than that.
 type lexer struct {
-	lines []string
-	line  int // 0-based
-	col   int // byte
+	work  *work.Meter
+	lines []string // up to the one at hand
+	line  string   // the one at hand
+	col   int      // byte
+	rest  string   // what follows the line
+	more  bool     // whether a line follows
 }
 
-func newLexer(text string) *lexer {
-	lines := strings.Split(text, "\n")
-	for i, l := range lines {
-		lines[i] = strings.TrimSuffix(l, "\r")
-	}
-	return &lexer{lines: lines}
+func newLexer(m *work.Meter, text string) *lexer {
+	x := &lexer{work: m, rest: text, more: true}
+	x.nextLine()
+	return x
+}
+
+func (x *lexer) nextLine() {
+	x.line, x.rest, x.more = strings.Cut(x.rest, "\n")
+	x.line = strings.TrimSuffix(x.line, "\r")
+	x.col = 0
+	x.lines = append(x.lines, x.line)
+	x.work.Step(1 + len(x.line)/64)
 }
 
 func (x *lexer) next() token {
-	line := x.lines[x.line]
+	line := x.line
 	for x.col < len(line) && (line[x.col] == ' ' || line[x.col] == '\t') {
 		x.col++
 	}
-	t := token{line: x.line + 1, col: x.col}
+	x.work.Step(1)
+	t := token{line: len(x.lines), col: x.col}
 	if x.col == len(line) || line[x.col] == ';' {
-		if x.line+1 == len(x.lines) {
+		if !x.more {
 			t.kind = tokEnd
 			return t
 		}
-		x.line++
-		x.col = 0
+		x.nextLine()
 		t.kind = tokNewline
 		return t
 	}

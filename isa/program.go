@@ -16,7 +16,9 @@ const (
 	MaxSharedBytes = 48 << 10
 	MaxPoolBytes   = 16 << 10 // all of a lane's scratch together
 	MaxBlockLanes  = 1024
-	MaxRank        = 8 // dimensions of an index space or a view
+	MaxRank        = 8       // dimensions of an index space or a view
+	MaxOperations  = 196608  // of the canonical form, with functions like EXP expanded
+	MaxCarried     = 1 << 18 // values that branches and loops of the canonical form carry
 	MaxNameLen     = 255
 
 	NumClasses    = 96

@@ -1,6 +1,10 @@
 package isa
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/hologram-project/hologram/isa/work"
+)
 
 // This file checks that barriers stand under uniform control: a value is
 // divergent if it may differ between the lanes of a block, a block is
@@ -86,7 +90,7 @@ func (v *verifier) checkUniform() error {
 		return nil
 	}
 	u := newUniformity(g)
-	u.run()
+	u.run(v.work)
 	first, cause := len(v.p.Insts), 0
 	for b := range g.Blocks {
 		if u.cause[b] < 0 {
@@ -218,12 +222,13 @@ func (u *uniformity) findPost() {
 	u.post = *dominators(newAdjacency(n+1, reversed(each)), newAdjacency(n+1, each), end)
 }
 
-func (u *uniformity) run() {
-	propagate(len(u.g.Blocks), func(b int, touch func(int)) {
+func (u *uniformity) run(m *work.Meter) {
+	propagate(m, len(u.g.Blocks), func(b int, touch func(int)) {
 		live := u.entry[b]
 		blk := &u.g.Blocks[b]
+		m.Step(len(blk.Code))
 		for i := range blk.Code {
-			in := &blk.Code[i].Inst
+			in := blk.Code[i].Inst
 			r, _, ok := defines(in)
 			if !ok {
 				continue

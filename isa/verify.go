@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/hologram-project/hologram/isa/work"
 )
 
 // MaxLoopDepth is how deep loops may nest, those of called code included. It
@@ -91,8 +93,12 @@ const MaxTables = 1024
 //     what is written inside such a region. A branch of which one way leads
 //     straight to EXIT (no loop, store, barrier or change of state before it)
 //     does not count: the lanes that took it have arrived for good.
-func Verify(p *Program) (*Verified, error) {
-	v := &verifier{p: p}
+func Verify(p *Program) (*Verified, error) { return VerifyMetered(nil, p) }
+
+// VerifyMetered is Verify, counted and stopped by m; the error is then m's.
+func VerifyMetered(m *work.Meter, p *Program) (out *Verified, err error) {
+	defer work.Catch(&err)
+	v := &verifier{p: p, work: m}
 	if err := v.run(); err != nil {
 		return nil, err
 	}
@@ -101,8 +107,9 @@ func Verify(p *Program) (*Verified, error) {
 
 // verifier holds a program on its way through the checks, in the order of run.
 type verifier struct {
-	p   *Program
-	out Verified
+	p    *Program
+	out  Verified
+	work *work.Meter
 }
 
 func (v *verifier) run() error {

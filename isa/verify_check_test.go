@@ -30,8 +30,8 @@ func checkVerified(v *Verified) error {
 			if row, ok := Lookup(l.Op); !ok || row.Effect&Control != 0 {
 				return fmt.Errorf("block %d holds %v", b, l.Op)
 			}
-			if l.Inst != v.Program.Insts[l.Src] {
-				return fmt.Errorf("block %d: not instruction %d", b, l.Src)
+			if l.Inst != &v.Program.Insts[l.Src] {
+				return fmt.Errorf("block %d: not instruction %d of the program", b, l.Src)
 			}
 		}
 	}

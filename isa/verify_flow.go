@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/hologram-project/hologram/isa/work"
 )
 
 // Registers and predicates are numbered together where flow is computed:
@@ -74,7 +76,7 @@ func defines(in *Inst) (reg int, t Type, ok bool) {
 // propagate calls visit for vertex 0 of n, then again and again, in order, for
 // those that visit says the change of must be looked at. The order is a
 // reverse postorder.
-func propagate(n int, visit func(b int, touch func(to int))) {
+func propagate(m *work.Meter, n int, visit func(b int, touch func(to int))) {
 	dirty := make([]bool, n)
 	dirty[0] = true
 	again := true
@@ -85,6 +87,7 @@ func propagate(n int, visit func(b int, touch func(to int))) {
 				continue
 			}
 			dirty[b] = false
+			m.Step(1)
 			visit(b, func(to int) {
 				dirty[to] = true
 				again = again || to <= b
@@ -141,49 +144,99 @@ func presetTypes() *regTypes {
 // checkRegisters checks that every register read holds a value of the right
 // type on all paths. It runs before branches both ways of which lead to the
 // same place are dropped: they read a predicate too.
+//
+// It goes through the nodes in reverse postorder, again and again until what
+// comes back to the headers of loops adds nothing. Types are kept for headers
+// and for nodes that were led to and not yet reached, since a set of them for
+// each node would be most of what verifying takes.
 func (g *inliner) checkRegisters() error {
-	insts := g.v.p.Insts
-	entry := make([]regTypes, len(g.order))
-	entry[0] = *presetTypes()
-	propagate(len(g.order), func(b int, touch func(int)) {
-		t := entry[b]
-		n := &g.nodes[g.order[b]]
-		for i := n.from; i < n.to; i++ {
-			t.step(&insts[i])
-		}
-		for _, s := range n.successors() {
-			if r := g.rank[s]; entry[r].join(&t) {
-				touch(int(r))
-			}
-		}
-	})
-	// The error shown is that of the first instruction in the text.
-	bad := badRead{inst: len(insts)}
+	f := &typeFlow{inliner: g, entry: make([]*regTypes, len(g.order)), header: make([]bool, len(g.order))}
 	for b, u := range g.order {
-		n := &g.nodes[u]
-		t := entry[b]
-		check := func(i int) {
-			if i >= bad.inst {
-				return
+		for _, s := range g.nodes[u].successors() {
+			if r := int(g.rank[s]); r <= b {
+				f.header[r] = true
 			}
-			uses(&insts[i], func(_, reg int, want Type) {
-				if has := t[reg]; want != has && (want != TypeAnyInt || !SetWide.Has(has)) && i < bad.inst {
-					bad = badRead{i, u, reg, want, has}
-				}
-			})
-		}
-		for i := n.from; i < n.to; i++ {
-			check(int(i))
-			t.step(&insts[i])
-		}
-		if n.kind == TermBranch || n.kind == TermLoop {
-			check(int(n.src))
 		}
 	}
-	if bad.inst == len(insts) {
+	f.entry[0] = presetTypes()
+	check := false
+	for f.pass(check) || !check {
+		check = true
+	}
+	if f.bad.inst == len(g.v.p.Insts) {
 		return nil
 	}
-	return g.registerError(bad)
+	return g.registerError(f.bad)
+}
+
+// typeFlow is the state of checkRegisters. Places in the order go for nodes.
+type typeFlow struct {
+	*inliner
+	entry  []*regTypes // what is known to arrive; nil: nothing yet
+	free   []*regTypes // for further entries
+	header []bool      // of a loop: its entry is kept
+	bad    badRead     // the first in the text
+}
+
+// pass goes once through the nodes, looks for bad reads if it is to, and
+// reports whether more has come back to a header.
+func (f *typeFlow) pass(check bool) (changed bool) {
+	insts := f.v.p.Insts
+	f.bad = badRead{inst: len(insts)}
+	for b, u := range f.order {
+		n := &f.nodes[u]
+		f.v.work.Step(1 + int(n.to-n.from))
+		t := f.entry[b]
+		if f.header[b] || b == 0 {
+			t = f.copy(t)
+		} else {
+			f.entry[b] = nil
+		}
+		for i := n.from; i < n.to; i++ {
+			if check {
+				f.check(int(i), u, t)
+			}
+			t.step(&insts[i])
+		}
+		if check && (n.kind == TermBranch || n.kind == TermLoop) {
+			f.check(int(n.src), u, t)
+		}
+		for _, s := range n.successors() {
+			r := f.rank[s]
+			switch e := f.entry[r]; {
+			case e == nil:
+				f.entry[r] = f.copy(t)
+			case e.join(t) && int(r) <= b:
+				changed = true
+			}
+		}
+		f.free = append(f.free, t)
+	}
+	return changed
+}
+
+// copy returns a copy of t.
+func (f *typeFlow) copy(t *regTypes) *regTypes {
+	if n := len(f.free); n > 0 {
+		c := f.free[n-1]
+		f.free = f.free[:n-1]
+		*c = *t
+		return c
+	}
+	c := *t
+	return &c
+}
+
+// check looks at what instruction i, in node u, reads where registers hold t.
+func (f *typeFlow) check(i int, u int32, t *regTypes) {
+	if i >= f.bad.inst {
+		return
+	}
+	uses(&f.v.p.Insts[i], func(_, reg int, want Type) {
+		if has := t[reg]; want != has && (want != TypeAnyInt || !SetWide.Has(has)) && i < f.bad.inst {
+			f.bad = badRead{i, u, reg, want, has}
+		}
+	})
 }
 
 // badRead is a read of a register that breaks a rule.

@@ -8,6 +8,7 @@ import (
 // checkInstructions checks each instruction against its row.
 func (v *verifier) checkInstructions() error {
 	for i := range v.p.Insts {
+		v.work.Step(1)
 		if err := v.checkInst(i); err != nil {
 			return err
 		}

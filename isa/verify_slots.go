@@ -50,10 +50,11 @@ func (v *verifier) findSlotUse() {
 	stored := make([]uint64, len(g.Blocks)) // at entry: set of slots that may have been stored to; MaxSlots bits
 	after := make([]uint64, n)              // set of slots stored to before a load of this one
 	seen := make([]bool, len(g.Blocks))     // every block is looked at, whether or not a store precedes it
-	propagate(len(g.Blocks), func(b int, touch func(int)) {
+	propagate(v.work, len(g.Blocks), func(b int, touch func(int)) {
 		before := stored[b]
+		v.work.Step(len(g.Blocks[b].Code))
 		for i := range g.Blocks[b].Code {
-			in := &g.Blocks[b].Code[i].Inst
+			in := g.Blocks[b].Code[i].Inst
 			row, _ := Lookup(in.Op)
 			if row.Effect&(Reads|Writes) == 0 {
 				continue

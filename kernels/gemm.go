@@ -95,7 +95,7 @@ end:
   exit
 `}
 
-func planGemm(t isa.Type, d []int64, scalars []uint64) (*Plan, error) {
+func planGemm(t isa.Type, d []int64) (*Plan, error) {
 	m, n, k := d[0], d[1], d[2]
 	p := &Plan{}
 	if err := flag("gemm", "trans_a", d[3]); err != nil {
@@ -126,8 +126,8 @@ func planGemm(t isa.Type, d []int64, scalars []uint64) (*Plan, error) {
 	p.Steps = []Step{{
 		Program: program,
 		Slots:   []Binding{{Operand: 0, Type: t}, {Operand: 1, Type: t}, {Operand: 2, Type: t}},
-		Params: []uint64{uint64(m), uint64(n), uint64(k), uint64(aRow), uint64(aCol),
-			uint64(bRow), uint64(bCol), scalars[0], scalars[1], uint64(gx)},
+		Params: append(cells(uint64(m), uint64(n), uint64(k), uint64(aRow), uint64(aCol), uint64(bRow), uint64(bCol)),
+			Param{Scalar: true, Value: 0}, Param{Scalar: true, Value: 1}, Param{Value: uint64(gx)}),
 		Grid:  [3]uint32{uint32(gx * gy), 1, 1},
 		Block: [3]uint32{uint32(bx), uint32(by), 1},
 		Shape: []int64{gx * bx * gy * by},

@@ -36,8 +36,9 @@ type Op struct {
 	// operand, and bindings may return them.
 	ScalarResult bool
 
+	number  int
 	program func(t isa.Type) (*isa.Verified, error) // of an elementwise operation
-	plan    func(t isa.Type, dims []int64, scalars []uint64) (*Plan, error)
+	plan    func(t isa.Type, dims []int64) (*Plan, error)
 	extent  func(dims []int64) []int64 // the elements each operand needs
 }
 
@@ -74,10 +75,27 @@ type Plan struct {
 type Step struct {
 	Program *isa.Verified
 	Slots   []Binding // one for each slot of the program
-	Params  []uint64
+	Params  []Param
 	Grid    [3]uint32
 	Block   [3]uint32
 	Shape   []int64 // index space
+}
+
+// Param is what a step's parameter gets: a cell that the sizes settle, or the
+// call's scalar of number Value. A plan doesn't depend on scalars, so one serves
+// all calls of the same sizes.
+type Param struct {
+	Scalar bool
+	Value  uint64
+}
+
+// cells are parameters that the sizes settle.
+func cells(values ...uint64) []Param {
+	list := make([]Param, len(values))
+	for i, v := range values {
+		list[i].Value = v
+	}
+	return list
 }
 
 // Binding says what a step's slot sees: operand number Operand, or the
@@ -115,18 +133,15 @@ func (op *Op) Program(t isa.Type) (*isa.Verified, error) {
 }
 
 // Plan returns the steps of a call on elements of type t. dims has the sizes
-// that Dims names; scalars has one cell for each of Scalars.
-func (op *Op) Plan(t isa.Type, dims []int64, scalars []uint64) (*Plan, error) {
+// that Dims names.
+func (op *Op) Plan(t isa.Type, dims []int64) (*Plan, error) {
 	if op.Elementwise {
 		return nil, fmt.Errorf("%s is an elementwise operation: use Program", op.Name)
 	}
 	if err := op.checkDims(t, dims); err != nil {
 		return nil, err
 	}
-	if len(scalars) != len(op.Scalars) {
-		return nil, fmt.Errorf("%s takes %d scalars, got %d", op.Name, len(op.Scalars), len(scalars))
-	}
-	return op.plan(t, dims, scalars)
+	return op.plan(t, dims)
 }
 
 // Extent returns how many elements each operand of a call needs.
@@ -197,10 +212,11 @@ type source struct {
 	made map[fields]*isa.Verified
 }
 
-// fields are what a source may refer to. Extra, Map, Combine, Identity
-// and Done are for reductions.
+// fields are what a source may refer to. Lanes, Extra, Map, Combine,
+// Identity and Done are for reductions.
 type fields struct {
 	T, A, Out                           isa.Type
+	Lanes                               int64
 	Extra, Map, Combine, Identity, Done string
 }
 

@@ -54,7 +54,7 @@ func TestPrograms(t *testing.T) {
 				}
 				continue
 			}
-			p, err := op.Plan(typ, sizes(op), make([]uint64, len(op.Scalars)))
+			p, err := op.Plan(typ, sizes(op))
 			if err != nil {
 				t.Errorf("%s %v: %v", op.Name, typ, err)
 				continue
@@ -118,23 +118,21 @@ func TestNamesAreUnique(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	for _, c := range []struct {
-		op      *Op
-		typ     isa.Type
-		dims    []int64
-		scalars []uint64
-		want    string
+		op   *Op
+		typ  isa.Type
+		dims []int64
+		want string
 	}{
-		{Softmax, isa.I32, []int64{1, 2}, nil, "dtype i32 is not supported"},
-		{Softmax, isa.F32, []int64{1}, nil, "takes the sizes rows, cols"},
-		{Softmax, isa.F32, []int64{1, -2}, nil, "cols = -2"},
-		{Gemm, isa.F32, []int64{1, 1, 1, 2, 0}, []uint64{0, 0}, "trans_a = 2; expected 0 or 1"},
-		{Gemm, isa.F32, []int64{1, 1, 1, 0, 0}, nil, "takes 2 scalars, got 0"},
-		{Gemm, isa.F32, []int64{1 << 30, 1 << 30, 1, 0, 0}, []uint64{0, 0}, "operand c has"},
-		{ReduceMin, isa.F32, []int64{1, 0}, nil, "no elements"},
-		{MSELoss, isa.F32, []int64{0}, nil, "no elements"},
-		{VectorAdd, isa.F32, nil, nil, "is an elementwise operation"},
+		{Softmax, isa.I32, []int64{1, 2}, "dtype i32 is not supported"},
+		{Softmax, isa.F32, []int64{1}, "takes the sizes rows, cols"},
+		{Softmax, isa.F32, []int64{1, -2}, "cols = -2"},
+		{Gemm, isa.F32, []int64{1, 1, 1, 2, 0}, "trans_a = 2; expected 0 or 1"},
+		{Gemm, isa.F32, []int64{1 << 30, 1 << 30, 1, 0, 0}, "operand c has"},
+		{ReduceMin, isa.F32, []int64{1, 0}, "no elements"},
+		{MSELoss, isa.F32, []int64{0}, "no elements"},
+		{VectorAdd, isa.F32, nil, "is an elementwise operation"},
 	} {
-		_, err := c.op.Plan(c.typ, c.dims, c.scalars)
+		_, err := c.op.Plan(c.typ, c.dims)
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), c.op.Name) {
 			t.Errorf("%s %v %v: error %v, want one with %q", c.op.Name, c.typ, c.dims, err, c.want)
 		}
@@ -154,7 +152,7 @@ func TestEmpty(t *testing.T) {
 		{Softmax, []int64{0, 5}, 0}, {Softmax, []int64{5, 0}, 0}, {ReduceSum, []int64{2, 0}, 1}, {ReduceSum, []int64{0, 2}, 0},
 		{Gemm, []int64{0, 4, 4, 0, 0}, 0}, {Gemm, []int64{4, 4, 0, 0, 0}, 1},
 	} {
-		p, err := c.op.Plan(isa.F32, c.dims, make([]uint64, len(c.op.Scalars)))
+		p, err := c.op.Plan(isa.F32, c.dims)
 		if err != nil || len(p.Steps) != c.steps {
 			t.Errorf("%s %v: %v, %v; want %d steps", c.op.Name, c.dims, p, err, c.steps)
 		}
@@ -167,7 +165,7 @@ func TestEveryFileIsRegistered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shared := []string{"kernels", "registry", "reduce", "loss", "kernels_test"}
+	shared := []string{"kernels", "registry", "reduce", "loss", "kernels_test", "reference_test"}
 	for _, file := range files {
 		name := strings.TrimSuffix(file, ".go")
 		if _, ok := Lookup(name); !ok && !slices.Contains(shared, name) {

@@ -34,7 +34,7 @@ func loss(name, doc, term string, negate bool) *Op {
 		Dims:     []string{"n"},
 		extent:   func(d []int64) []int64 { return []int64{d[0], d[0], 1} },
 	}
-	op.plan = func(t isa.Type, d []int64, _ []uint64) (*Plan, error) {
+	op.plan = func(t isa.Type, d []int64) (*Plan, error) {
 		if d[0] == 0 {
 			return nil, emptyError(name)
 		}

@@ -17,11 +17,11 @@ var Matvec = &Op{
 	Scalars: []Scalar{{Name: "alpha", Wide: true, Default: new(1.0)}, {Name: "beta", Wide: true, Default: new(0.0)}},
 	Dims:    []string{"m", "n", "trans_a"},
 	extent:  func(d []int64) []int64 { return []int64{d[0] * d[1], d[1], d[0]} },
-	plan: func(t isa.Type, d []int64, scalars []uint64) (*Plan, error) {
+	plan: func(t isa.Type, d []int64) (*Plan, error) {
 		if err := flag("matvec", "trans_a", d[2]); err != nil {
 			return nil, err
 		}
-		return planGemm(t, []int64{d[0], 1, d[1], d[2], 0}, scalars)
+		return planGemm(t, []int64{d[0], 1, d[1], d[2], 0})
 	},
 }
 

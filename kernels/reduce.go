@@ -34,7 +34,7 @@ slot out {{.Out}}
 param cols u64            ; elements in a row
 param chunks u32          ; chunks in a row
 param count {{.A}}        ; what a mean divides by
-block 256
+block {{.Lanes}}           ; 256, or as many as a shorter row needs: the others would hold the identity
 
   sreg q, lane.x
   sreg b, block.x
@@ -111,7 +111,8 @@ func (r *reduction) levels(p *Plan, t, outType isa.Type, rows, cols int64, input
 	for first := true; ; first = false {
 		chunks := max(1, (cols+ChunkElements-1)/ChunkElements)
 		last := chunks == 1
-		f := fields{T: in, A: acc, Out: acc, Combine: r.combine, Identity: identity(r.combine, acc), Map: load(in, acc, "z", "a[off]")}
+		lanes := lanesFor(cols)
+		f := fields{T: in, A: acc, Out: acc, Lanes: lanes, Combine: r.combine, Identity: identity(r.combine, acc), Map: load(in, acc, "z", "a[off]")}
 		if first && r.extra != nil {
 			f.Extra = r.extra(f)
 		}
@@ -132,16 +133,27 @@ func (r *reduction) levels(p *Plan, t, outType isa.Type, rows, cols int64, input
 		p.Steps = append(p.Steps, Step{
 			Program: program,
 			Slots:   append(append([]Binding{}, inputs...), to),
-			Params:  []uint64{uint64(cols), uint64(chunks), count},
+			Params:  cells(uint64(cols), uint64(chunks), count),
 			Grid:    [3]uint32{uint32(rows * chunks), 1, 1},
-			Block:   [3]uint32{Partials, 1, 1},
-			Shape:   []int64{rows * chunks * Partials},
+			Block:   [3]uint32{uint32(lanes), 1, 1},
+			Shape:   []int64{rows * chunks * lanes},
 		})
 		if last {
 			return nil
 		}
 		in, cols, inputs = acc, chunks, []Binding{to}
 	}
+}
+
+// lanesFor is how many lanes reduce a chunk of a row: one for each partial that
+// gets an element, rounded up to a power of two. The lanes that are left out
+// would only add the identity in the first halvings of the tree.
+func lanesFor(cols int64) int64 {
+	lanes := int64(1)
+	for lanes < min(cols, Partials) {
+		lanes *= 2
+	}
+	return lanes
 }
 
 func (r *reduction) finish(f fields, last bool) string {

@@ -17,7 +17,7 @@ func rowReduction(name, doc, combine string, empty bool) *Op {
 		Dims:     []string{"rows", "cols"},
 		extent:   func(d []int64) []int64 { return []int64{d[0] * d[1], d[0]} },
 	}
-	op.plan = func(t isa.Type, d []int64, _ []uint64) (*Plan, error) {
+	op.plan = func(t isa.Type, d []int64) (*Plan, error) {
 		if !empty && d[1] == 0 {
 			return nil, emptyError(name)
 		}

@@ -11,3 +11,12 @@ var All = []*Op{
 	Gemm, Matvec,
 	VectorMad, VectorSqrt, VectorExp, VectorLog, Fill, Copy,
 }
+
+func init() {
+	for i, op := range All {
+		op.number = i
+	}
+}
+
+// Number is the operation's place in All.
+func (op *Op) Number() int { return op.number }

@@ -49,7 +49,7 @@ slot y {{.T}}
 `}
 )
 
-func planSoftmax(t isa.Type, d []int64, _ []uint64) (*Plan, error) {
+func planSoftmax(t isa.Type, d []int64) (*Plan, error) {
 	rows, cols := d[0], d[1]
 	p := &Plan{}
 	if rows == 0 || cols == 0 {

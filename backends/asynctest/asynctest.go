@@ -1,8 +1,32 @@
-// Package asynctest is a backend for tests that behaves as a GPU's does: its
-// memory is its own, work is done some time after it was queued, by another
-// thread, and anything may fail, when it is asked for or later. Core and the
-// bindings run their suites over it, so that they don't come to rely on what
-// only the host's backends offer. Programs run by the strips engine.
+// Package asynctest is a simulated GPU, for tests. Its memory is its own, work
+// is done some time after it was queued, by other threads, several streams at
+// once, and anything may fail, when it is asked for or later. The contract of
+// package backends is proved on it, and core and the bindings run their suites
+// over it, so that they don't come to rely on what only the host offers. Where
+// a real device would go astray in silence (work on two streams that nothing
+// orders, memory freed too early, a launch that a kernel's Variant does not
+// allow) it tells, see Options.Report. Programs run by the strips engine.
+//
+// Whoever writes a real device finds here what each method comes down to:
+//
+//	asynctest.go  Options, the backend, its devices
+//	device.go     allocation and streams of a device
+//	memory.go     the registry of blocks, which finds what an address means, and the poison
+//	kernel.go     kernels, and what a launch is checked for
+//	queue.go      the device's side of a stream: work, and the server that does it
+//	stream.go     the host's side: tickets, Passed, Wait, Await
+//	order.go      the race detector
+//	capture.go    capture and replay
+//	foreign.go    queues and memory that others own
+//	import.go     what work may use of it
+//	plan.go       a plan of the device's own
+//
+// A queue is CUDA's CUstream or Metal's MTLCommandQueue. A ticket is what CUDA
+// writes to a word of host memory after each work (cuStreamWriteValue64), and
+// what Metal signals a MTLSharedEvent with (encodeSignalEvent:value:); Passed
+// reads it, Await is cuStreamWaitValue64 or encodeWaitForEvent:value:. The
+// registry is what Metal needs to bind an address as a MTLBuffer and an offset.
+// A graph is cuGraphExec, or on Metal a list that is encoded again.
 package asynctest
 
 import (
@@ -12,155 +36,163 @@ import (
 	"time"
 
 	"github.com/hologram-project/hologram/backends"
-	"github.com/hologram-project/hologram/backends/cpu/strips"
-	"github.com/hologram-project/hologram/backends/cpu/workers"
-	"github.com/hologram-project/hologram/backends/hostmem"
 )
 
-// Options say how the backend behaves. The zero value completes at once, but
-// still on a thread of its own, and never fails.
+// Options say how the backend behaves. The zero value has one device, which
+// completes at once, but still on threads of its own, and never fails.
 type Options struct {
+	// Devices is how many devices there are; 0: one; negative: none.
+	Devices int
 	// Delay is the time from when work could start to when it is done.
 	Delay time.Duration
-	// Memory is how many bytes may be allocated at a time; 0: no limit.
-	Memory int64
-	// FailAlloc, FailLaunch and FailCopy are the ordinal, from 1 on, of the
-	// call that fails; 0: none does. Allocation reports it at once, by
-	// ErrOutOfMemory, the others by the event.
-	FailAlloc, FailLaunch, FailCopy int
+	// Queue is how many works wait on a stream at most; a call that queues more
+	// blocks, as CUDA's do. 0: 1024, which is about CUDA's.
+	Queue int
+	// HostVisible gives Metal's shape: the host may touch the device's memory,
+	// and work is still done later.
+	HostVisible bool
+	// DLPackType is what Info says; a device's DLPackID is its number.
+	DLPackType int32
+	// MaxGrid is what Info says; launches beyond it are refused.
+	MaxGrid [3]uint32
+	// Variants is what Info says. A launch that its kernel's Variant does not
+	// allow is reported.
+	Variants backends.Variant
+	// Workspace is how many bytes every launch needs. They are overwritten.
+	Workspace int64
+	// Plans lets the devices have a plan of their own for softmax.
+	Plans bool
+
+	// Memory and HostMemory are how many bytes of each device may be allocated
+	// at a time by Alloc and by AllocHost; 0: no limit.
+	Memory, HostMemory int64
+	// Stall lets Alloc and Free wait until the device has done all that is
+	// queued, as cuMemAlloc and cuMemFree may.
+	Stall bool
+	// Each of these is the ordinal, from 1 on, of a device's call that fails; 0:
+	// none does. An allocation reports it at once, by ErrOutOfMemory, and so
+	// does an Import; the others are reported by the ticket, and nothing is done.
+	FailAlloc, FailAllocHost, FailImport, FailLaunch, FailCopy, FailFill, FailReplay int
+	// Lose is the ordinal of the work, of whatever kind, at which a device is
+	// lost: it and all that is not done yet fail with ErrLost, and so does what
+	// is asked for from then on.
+	Lose int
+
+	// Report is told of each breach of the contract that a real device would
+	// not notice; nil: it panics. It may be called from any goroutine.
+	Report func(string)
 }
 
 // ErrInjected is the failure that Options asked for.
 var ErrInjected = errors.New("asynctest: injected failure")
 
-// away is added to the host's addresses. The sum is an address that neither
-// x86-64 nor arm64 lets a program touch, so that whoever takes device memory
-// for the host's learns it at once.
-const away = 1 << 50
-
 // Backend is the backend, named "asynctest".
-type Backend struct{ options Options }
+type Backend struct {
+	options Options
+
+	// mu guards all that follows, and the fields of devices, streams, queues,
+	// blocks and graphs that say so. Reports wait until it is free.
+	mu         sync.Mutex
+	idle       *sync.Cond // some work has passed
+	reports    []string
+	counts     Counts
+	foreign    map[uintptr]*Foreign // by native number
+	natives    uintptr              // the last number given
+	others     []registry           // memory of others, by device
+	quarantine quarantine
+	seen       clock // what the host knows to have passed
+}
+
+// Counts says what there is, and what there was so far, on all devices.
+type Counts struct {
+	// Devices, Streams (wrapped ones among them), Kernels, Graphs, Blocks
+	// and HostBlocks are those alive.
+	Devices, Streams, Kernels, Graphs, Blocks, HostBlocks int
+	// The others count calls. Captured work counts when it is captured.
+	Opens, Allocs, Frees, Imports, Forgets, Compiles, Launches, Copies, Fills, Awaits, Captures, Replays, Plans int
+}
 
 // New returns a backend that behaves as o says.
-func New(o Options) *Backend { return &Backend{o} }
+func New(o Options) *Backend {
+	if o.Devices == 0 {
+		o.Devices = 1
+	}
+	if o.Queue <= 0 {
+		o.Queue = 1024
+	}
+	b := &Backend{options: o, foreign: map[uintptr]*Foreign{}, others: make([]registry, max(o.Devices, 0)), seen: clock{}}
+	b.idle = sync.NewCond(&b.mu)
+	return b
+}
 
 // Name returns "asynctest".
 func (*Backend) Name() string { return "asynctest" }
 
-// Devices lists the one device.
-func (b *Backend) Devices() ([]backends.Info, error) { return []backends.Info{b.info()}, nil }
-
-func (b *Backend) info() backends.Info {
-	return backends.Info{Name: "asynctest", Asynchronous: true, Codegen: "asynctest/1", MemoryBytes: b.options.Memory}
+// Counts returns the counts.
+func (b *Backend) Counts() Counts {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.counts
 }
 
-// Open opens device 0.
+// Devices lists the devices.
+func (b *Backend) Devices() ([]backends.Info, error) {
+	if b.options.Devices < 0 {
+		return nil, errors.New("asynctest: the options ask for no device")
+	}
+	infos := make([]backends.Info, b.options.Devices)
+	for i := range infos {
+		infos[i] = b.info(i)
+	}
+	return infos, nil
+}
+
+func (b *Backend) info(i int) backends.Info {
+	o := &b.options
+	info := backends.Info{Name: "asynctest", HostVisible: o.HostVisible, Asynchronous: true, Codegen: "asynctest/2", Variants: o.Variants,
+		MemoryBytes: o.Memory, MaxGrid: o.MaxGrid, DLPackType: o.DLPackType, DLPackID: int32(i)}
+	if o.Devices > 1 {
+		info.Name = fmt.Sprintf("asynctest %d", i)
+	}
+	return info
+}
+
+// Open opens device i.
 func (b *Backend) Open(i int) (backends.Device, error) {
-	if i != 0 {
-		return nil, fmt.Errorf("asynctest: open device %d: there is one, number 0", i)
+	if i < 0 || i >= b.options.Devices {
+		return nil, fmt.Errorf("asynctest: open device %d: there are %d, numbered from 0", i, max(b.options.Devices, 0))
 	}
-	return &device{backend: b, pool: workers.New(1), blocks: map[uintptr]*block{}}, nil
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.counts.Opens++
+	b.counts.Devices++
+	return newDevice(b, i), nil
 }
 
-type device struct {
-	backend *Backend
-	pool    *workers.Pool
-
-	mu     sync.Mutex
-	blocks map[uintptr]*block // by address
-	bytes  int64
-	allocs int
-}
-
-// block is allocated memory, at the host's address addr.
-type block struct {
-	addr    uintptr
-	bytes   int64
-	pending int // queued works that use it
-}
-
-func (d *device) Info() backends.Info { return d.backend.info() }
-
-func (d *device) Alloc(bytes int64) (backends.Memory, error) {
-	o := &d.backend.options
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.allocs++
-	if d.allocs == o.FailAlloc {
-		return backends.Memory{}, fmt.Errorf("allocate %d bytes: %w: %w", bytes, ErrInjected, backends.ErrOutOfMemory)
-	}
-	if o.Memory > 0 && bytes > o.Memory-d.bytes {
-		return backends.Memory{}, fmt.Errorf("asynctest: allocate %d bytes: %d of %d are in use: %w", bytes, d.bytes, o.Memory, backends.ErrOutOfMemory)
-	}
-	addr, err := hostmem.Alloc(bytes)
-	if err != nil {
-		return backends.Memory{}, fmt.Errorf("asynctest: %w", err)
-	}
-	d.bytes += bytes
-	d.blocks[addr] = &block{addr: addr, bytes: bytes}
-	return backends.Memory{Addr: addr + away, Bytes: bytes}, nil
-}
-
-func (d *device) Free(m backends.Memory) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	b := d.blocks[m.Addr-away]
-	if b == nil || b.bytes != m.Bytes {
-		return fmt.Errorf("asynctest: free: %d bytes at %#x were not allocated here", m.Bytes, m.Addr)
-	}
-	if b.pending > 0 {
-		return fmt.Errorf("asynctest: free: work is still queued on the %d bytes at %#x", m.Bytes, m.Addr)
-	}
-	delete(d.blocks, b.addr)
-	d.bytes -= b.bytes
-	return hostmem.Free(b.addr, b.bytes)
-}
-
-// find returns the block that holds n bytes at the device's address addr. The
-// caller holds the lock.
-func (d *device) find(addr uintptr, n int64) (*block, error) {
-	at := addr - away
-	for _, b := range d.blocks {
-		if at >= b.addr && at-b.addr <= uintptr(b.bytes) && uintptr(n) <= uintptr(b.bytes)-(at-b.addr) {
-			return b, nil
-		}
-	}
-	return nil, fmt.Errorf("asynctest: %d bytes at %#x are not in the device's memory", n, addr)
-}
-
-func (d *device) Compile(u *backends.Unit) (backends.Kernel, error) {
-	k, err := strips.Compile(u.IR)
-	if err != nil {
-		return nil, err
-	}
-	return &kernel{d, k, len(u.IR.Slots), len(u.IR.ParamTypes)}, nil
-}
-
-func (d *device) NewStream() (backends.Stream, error) {
-	s := &stream{device: d, work: make(chan *job, 256), ended: make(chan struct{})}
-	go s.serve()
-	return s, nil
-}
-
-// Close frees what is still allocated.
-func (d *device) Close() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.pool.Close()
-	var err error
-	for a, b := range d.blocks {
-		err = errors.Join(err, hostmem.Free(a, b.bytes))
-	}
-	clear(d.blocks)
-	d.bytes = 0
+// breach notes a breach of the contract for unlock to report, and returns it
+// as an error. The caller holds the lock.
+func (b *Backend) breach(format string, args ...any) error {
+	err := fmt.Errorf("asynctest: "+format, args...)
+	b.reports = append(b.reports, err.Error())
 	return err
 }
 
-type kernel struct {
-	device        *device
-	code          *strips.Kernel
-	slots, params int
+// unlock frees the lock and reports what was noted under it.
+func (b *Backend) unlock() { b.emit(b.release()) }
+
+// release frees the lock and returns what is to be reported.
+func (b *Backend) release() []string {
+	reports := b.reports
+	b.reports = nil
+	b.mu.Unlock()
+	return reports
 }
 
-func (*kernel) Workspace(uint64) int64 { return 0 }
-func (k *kernel) Release()             { k.code.Release() }
+func (b *Backend) emit(reports []string) {
+	for _, text := range reports {
+		if b.options.Report == nil {
+			panic(text)
+		}
+		b.options.Report(text)
+	}
+}

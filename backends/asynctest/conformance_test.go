@@ -9,5 +9,6 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	conformance.Run(t, func() backends.Backend { return asynctest.New(asynctest.Options{}) })
+	o := asynctest.Options{Workspace: 256, Report: func(text string) { t.Error(text) }}
+	conformance.Run(t, func() backends.Backend { return asynctest.New(o) })
 }

@@ -1,233 +1,326 @@
 package asynctest
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/hostmem"
 )
 
-// stream is a queue with a goroutine that works it off in order.
+// stream is the host's side of a queue. The backend's lock guards what changes.
 type stream struct {
-	device *device
-	work   chan *job
-	ended  chan struct{}
+	device  *device
+	number  int // among the device's, from 1 on
+	queue   *queue
+	wrapped bool
 
-	mu       sync.Mutex
+	last     backends.Ticket // given
+	passed   backends.Ticket
+	inflight []*work                   // with tickets, that the host does not know to have passed, in order
+	failed   map[backends.Ticket]error // passed, and not waited for
+	waited   map[backends.Ticket]bool  // to the end
+	capture  *graph                    // being captured
 	closed   bool
-	last     *job // queued
-	launches int
-	copies   int
 }
 
-// job is one queued work, and its event.
-type job struct {
-	do     func() error
-	cancel func() bool // whether it is cancelled before its time; nil: it can't be
-	uses   []*block
-	done   chan struct{}
-	err    error
+// newStream makes a stream on a queue. The caller holds the lock.
+func (d *device) newStream(q *queue, wrapped bool) *stream {
+	d.made++
+	d.backend.counts.Streams++
+	s := &stream{device: d, number: d.made, queue: q, wrapped: wrapped,
+		failed: map[backends.Ticket]error{}, waited: map[backends.Ticket]bool{}}
+	d.streams[s] = struct{}{}
+	return s
 }
 
-// Wait returns the outcome, or backends.ErrPending after the given time.
-func (j *job) Wait(d time.Duration) error {
-	select {
-	case <-j.done:
-		return j.err
-	default:
+// usable says why nothing can be queued. The caller holds the lock.
+func (s *stream) usable(what string) error {
+	switch {
+	case s.closed:
+		return fmt.Errorf("asynctest: %s: the stream is closed", what)
+	case s.queue.capturing:
+		return &backends.Unsupported{Backend: "asynctest", What: what + " on a stream of others", Why: "its owner is capturing it"}
 	}
+	return s.device.usable(what)
+}
+
+// submit queues, or captures, the task that build makes under the lock.
+func (s *stream) submit(k kind, build func() (*task, error)) (backends.Ticket, error) {
+	b := s.device.backend
+	s.queue.submit.Lock()
+	defer s.queue.submit.Unlock()
+	b.mu.Lock()
+	w, err := s.enter(k, build)
+	reports := b.release()
+	defer b.emit(reports)
+	if w == nil {
+		return 0, err
+	}
+	s.queue.items <- w // waits while the queue is full
+	return w.ticket, nil
+}
+
+// enter makes the work and counts it. Nil without an error: it was captured.
+func (s *stream) enter(k kind, build func() (*task, error)) (*work, error) {
+	d, b := s.device, s.device.backend
+	if err := s.usable(kindNames[k]); err != nil {
+		return nil, err
+	}
+	t, err := build()
+	if err != nil {
+		return nil, fmt.Errorf("asynctest: %s: %w", kindNames[k], err)
+	}
+	o := &b.options
+	var fail int
+	switch t.kind = k; k {
+	case kindLaunch:
+		fail, b.counts.Launches = o.FailLaunch, b.counts.Launches+1
+	case kindCopy:
+		fail, b.counts.Copies = o.FailCopy, b.counts.Copies+1
+	case kindFill:
+		fail, b.counts.Fills = o.FailFill, b.counts.Fills+1
+	case kindReplay:
+		fail, b.counts.Replays = o.FailReplay, b.counts.Replays+1
+	}
+	if s.capture != nil {
+		s.capture.add(t)
+		return nil, nil
+	}
+	w := s.queue.place(t)
+	s.last++
+	d.works++
+	d.pending++
+	d.calls[k]++
+	w.stream, w.ticket, w.number, w.delay = s, s.last, d.works, o.Delay
+	if d.calls[k] == fail {
+		w.fail = fmt.Errorf("%v, number %d: %w", w, fail, ErrInjected)
+	}
+	if t.kernel != nil {
+		t.kernel.pending++
+	}
+	if t.graph != nil {
+		t.graph.pending++
+	}
+	b.note(w, t.uses)
+	s.inflight = append(s.inflight, w)
+	return w, nil
+}
+
+// Copy queues a copy.
+func (s *stream) Copy(dst, src uintptr, bytes int64) (backends.Ticket, error) {
+	return s.submit(kindCopy, func() (*task, error) {
+		if bytes < 0 {
+			return nil, fmt.Errorf("%d bytes", bytes)
+		}
+		t := &task{detail: fmt.Sprintf("%d bytes", bytes)}
+		if bytes == 0 {
+			t.do = func() error { return nil }
+			return t, nil
+		}
+		to, err := s.device.find(dst, bytes)
+		if err != nil {
+			return nil, fmt.Errorf("destination: %w", err)
+		}
+		from, err := s.device.find(src, bytes)
+		if err != nil {
+			return nil, fmt.Errorf("source: %w", err)
+		}
+		if dst < src+uintptr(bytes) && src < dst+uintptr(bytes) {
+			return nil, fmt.Errorf("the %d bytes at %#x and at %#x overlap", bytes, dst, src)
+		}
+		t.uses = []use{usedBytes(to, dst, bytes, true), usedBytes(from, src, bytes, false)}
+		t.do = func() error {
+			copy(hostmem.Bytes(to.at(dst), bytes), hostmem.Bytes(from.at(src), bytes))
+			return nil
+		}
+		return t, nil
+	})
+}
+
+// usedBytes is the use of n bytes at addr.
+func usedBytes(b *block, addr uintptr, n int64, write bool) use {
+	at := int64(addr - b.addr)
+	return use{b, at, at + n, write}
+}
+
+// Fill queues a fill.
+func (s *stream) Fill(dst uintptr, cell uint64, size int, count int64) (backends.Ticket, error) {
+	return s.submit(kindFill, func() (*task, error) {
+		switch {
+		case size != 1 && size != 2 && size != 4 && size != 8:
+			return nil, fmt.Errorf("elements of %d bytes; expected 1, 2, 4 or 8", size)
+		case count < 0 || count > 1<<59:
+			return nil, fmt.Errorf("%d elements", count)
+		case dst%uintptr(size) != 0:
+			return nil, fmt.Errorf("address %#x is no multiple of the elements' %d bytes", dst, size)
+		}
+		bytes := count * int64(size)
+		t := &task{detail: fmt.Sprintf("%d bytes", bytes)}
+		if bytes == 0 {
+			t.do = func() error { return nil }
+			return t, nil
+		}
+		to, err := s.device.find(dst, bytes)
+		if err != nil {
+			return nil, err
+		}
+		t.uses = []use{usedBytes(to, dst, bytes, true)}
+		t.do = func() error {
+			_, err := (&hostmem.Stream{Backend: "asynctest"}).Fill(to.at(dst), cell, size, count)
+			return err
+		}
+		return t, nil
+	})
+}
+
+// Await lets the queue wait, and the detector know it.
+func (s *stream) Await(other backends.Stream, t backends.Ticket) error {
+	b := s.device.backend
+	s.queue.submit.Lock()
+	defer s.queue.submit.Unlock()
+	b.mu.Lock()
+	w, err := s.await(other, t)
+	reports := b.release()
+	defer b.emit(reports)
+	if w != nil {
+		s.queue.items <- w
+	}
+	return err
+}
+
+func (s *stream) await(other backends.Stream, t backends.Ticket) (*work, error) {
+	if err := s.usable("await"); err != nil {
+		return nil, err
+	}
+	b := s.device.backend
+	o, ok := other.(*stream)
+	switch {
+	case !ok || o.device != s.device:
+		return nil, errors.New("asynctest: await: the other stream is of another device")
+	case s.capture != nil:
+		s.capture.void = true
+		return nil, b.breach("await on stream %d, which is capturing", s.number)
+	case t > o.last:
+		return nil, b.breach("await of ticket %d of stream %d, which has given %d so far", t, o.number, o.last)
+	}
+	b.counts.Awaits++
+	first := o.last + 1 - backends.Ticket(len(o.inflight))
+	if t < first || o.queue == s.queue {
+		return nil, nil // the host knows that it has passed, or the queue's order does
+	}
+	after := o.inflight[t-first]
+	s.queue.clock = s.queue.clock.join(after.clock)
+	s.queue.clock[after.queue] = max(s.queue.clock[after.queue], after.seq)
+	w := s.queue.place(&task{kind: kindAwait, do: func() error { return nil }})
+	w.after = after
+	return w, nil
+}
+
+// know notes that the host knows t to have passed.
+func (s *stream) know(t backends.Ticket) {
+	first := s.last + 1 - backends.Ticket(len(s.inflight))
+	if t < first {
+		return
+	}
+	n := t - first + 1
+	s.device.backend.observe(s.inflight[n-1])
+	clear(s.inflight[:n])
+	s.inflight = s.inflight[n:]
+}
+
+// Passed is the last ticket that has passed; from then on the host knows it.
+func (s *stream) Passed() backends.Ticket {
+	b := s.device.backend
+	b.mu.Lock()
+	defer b.unlock()
+	s.know(s.passed)
+	return s.passed
+}
+
+// Wait waits for a ticket and tells how its work went.
+func (s *stream) Wait(t backends.Ticket, d time.Duration) error {
+	b := s.device.backend
+	b.mu.Lock()
+	defer b.unlock()
+	switch {
+	case t == 0:
+		return nil
+	case s.capture != nil:
+		s.capture.void = true
+		return b.breach("wait on stream %d, which is capturing", s.number)
+	case t > s.last:
+		return b.breach("wait for ticket %d of stream %d, which has given %d so far", t, s.number, s.last)
+	}
+	if t > s.passed {
+		w := s.inflight[len(s.inflight)-1-int(s.last-t)]
+		b.mu.Unlock()
+		done := w.wait(d)
+		b.mu.Lock()
+		if !done {
+			return backends.ErrPending
+		}
+	}
+	if s.waited[t] {
+		return b.breach("wait for ticket %d of stream %d, which has been waited for", t, s.number)
+	}
+	s.know(t)
+	s.waited[t] = true
+	err := s.failed[t]
+	delete(s.failed, t)
+	return err
+}
+
+// wait reports whether the work is done after at most d.
+func (w *work) wait(d time.Duration) bool {
 	if d <= 0 {
-		return backends.ErrPending
+		select {
+		case <-w.done:
+			return true
+		default:
+			return false
+		}
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
-	case <-j.done:
-		return j.err
+	case <-w.done:
+		return true
 	case <-timer.C:
-		return backends.ErrPending
+		return false
 	}
 }
 
-var errClosed = errors.New("asynctest: the stream is closed")
-
-// queue adds a job; the caller holds the stream's lock.
-func (s *stream) queue(j *job) (backends.Event, error) {
-	if s.closed {
-		return nil, errClosed
-	}
-	j.done = make(chan struct{})
-	s.device.mu.Lock()
-	for _, b := range j.uses {
-		b.pending++
-	}
-	s.device.mu.Unlock()
-	s.last = j
-	s.work <- j
-	return j, nil
-}
-
-// tick is how often a waiting job looks whether it is cancelled.
-const tick = time.Millisecond
-
-func (s *stream) serve() {
-	defer close(s.ended)
-	for j := range s.work {
-		end := time.Now().Add(s.device.backend.options.Delay)
-		for left := time.Until(end); left > 0; left = time.Until(end) {
-			if j.cancel != nil && j.cancel() {
-				break
-			}
-			time.Sleep(min(left, tick))
-		}
-		j.err = j.do()
-		s.device.mu.Lock()
-		for _, b := range j.uses {
-			b.pending--
-		}
-		s.device.mu.Unlock()
-		close(j.done)
-	}
-}
-
-// Launch queues a launch. Its description is read when its time has come, not
-// before: who changes it earlier breaks the contract, and will see it.
-func (s *stream) Launch(k backends.Kernel, l *backends.Launch) (backends.Event, error) {
-	kn, ok := k.(*kernel)
-	if !ok || kn.device != s.device {
-		return nil, errors.New("asynctest: launch: the kernel is of another device")
-	}
-	if len(l.Slots) != kn.slots || len(l.Params) != kn.params {
-		return nil, fmt.Errorf("asynctest: launch: %d slots and %d parameters given, the program has %d and %d",
-			len(l.Slots), len(l.Params), kn.slots, kn.params)
-	}
-	uses, err := s.device.views(l)
-	if err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.launches++
-	fail := s.launches == s.device.backend.options.FailLaunch
-	j := &job{uses: uses, do: func() error {
-		if fail {
-			return fmt.Errorf("launch %d: %w", s.device.backend.options.FailLaunch, ErrInjected)
-		}
-		here := *l
-		here.Slots = append([]backends.View(nil), l.Slots...)
-		for i := range here.Slots {
-			if here.Slots[i].Addr != 0 {
-				here.Slots[i].Addr -= away
-			}
-		}
-		if here.Workspace != 0 {
-			here.Workspace -= away
-		}
-		return kn.code.Run(&here, s.device.pool)
-	}}
-	if l.Cancel != nil {
-		j.cancel = l.Cancel.Load
-	}
-	return s.queue(j)
-}
-
-// views returns the blocks that a launch's views lie in. A view without an
-// element may be anywhere.
-func (d *device) views(l *backends.Launch) ([]*block, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	var uses []*block
-	for i := range l.Slots {
-		v := &l.Slots[i]
-		if v.Addr == 0 || l.N == 0 && v.Bytes == 0 {
-			continue
-		}
-		lo, hi := int64(0), max(v.Bytes, int64(v.Type.Size()))
-		up := int64(v.Type.Size())
-		for k := range v.Rank {
-			reach := (v.Shape[k] - 1) * v.Stride[k] * int64(v.Type.Size())
-			lo += min(reach, 0)
-			up += max(reach, 0)
-		}
-		hi = max(hi, up)
-		if l.N == 0 {
-			lo, hi = 0, v.Bytes
-		}
-		b, err := d.find(v.Addr+uintptr(lo), hi-lo)
-		if err != nil {
-			return nil, fmt.Errorf("launch: slot %d: %w", i, err)
-		}
-		uses = append(uses, b)
-	}
-	return uses, nil
-}
-
-// Copy queues a copy.
-func (s *stream) Copy(dst, src uintptr, bytes int64, dstHost, srcHost bool) (backends.Event, error) {
-	if bytes < 0 {
-		return nil, fmt.Errorf("asynctest: copy of %d bytes", bytes)
-	}
-	j := &job{}
-	for _, side := range []struct {
-		addr *uintptr
-		host bool
-	}{{&dst, dstHost}, {&src, srcHost}} {
-		if side.host || bytes == 0 {
-			continue
-		}
-		s.device.mu.Lock()
-		b, err := s.device.find(*side.addr, bytes)
-		s.device.mu.Unlock()
-		if err != nil {
-			return nil, fmt.Errorf("copy: %w", err)
-		}
-		*side.addr -= away
-		j.uses = append(j.uses, b)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.copies++
-	fail := s.copies == s.device.backend.options.FailCopy
-	j.do = func() error {
-		if fail {
-			return fmt.Errorf("copy %d: %w", s.device.backend.options.FailCopy, ErrInjected)
-		}
-		copy(hostmem.Bytes(dst, bytes), hostmem.Bytes(src, bytes))
-		return nil
-	}
-	return s.queue(j)
-}
-
-// Synchronize waits until all work queued so far is done, or ctx ends.
-func (s *stream) Synchronize(ctx context.Context) error {
-	s.mu.Lock()
-	last := s.last
-	s.mu.Unlock()
-	if last == nil {
-		return nil
-	}
-	select {
-	case <-last.done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// Close works off the queue and ends the stream.
+// Close ends the stream. A queue of others goes on.
 func (s *stream) Close() error {
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return errClosed
+	b := s.device.backend
+	s.queue.submit.Lock()
+	defer s.queue.submit.Unlock()
+	b.mu.Lock()
+	switch {
+	case s.closed:
+		defer b.unlock()
+		return errors.New("asynctest: close: the stream is closed already")
+	case s.capture != nil:
+		defer b.unlock()
+		return fmt.Errorf("asynctest: close: stream %d is capturing", s.number)
+	}
+	if s.passed < s.last {
+		_ = b.breach("stream %d is closed, of which tickets %d to %d have not passed", s.number, s.passed+1, s.last)
 	}
 	s.closed = true
-	close(s.work)
-	s.mu.Unlock()
-	<-s.ended
+	reports := b.release()
+	defer b.emit(reports)
+	if s.wrapped {
+		s.queue.drain()
+	} else {
+		s.queue.close()
+	}
+	b.mu.Lock()
+	s.know(s.last)
+	delete(s.device.streams, s)
+	b.counts.Streams--
+	b.mu.Unlock()
 	return nil
 }

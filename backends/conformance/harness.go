@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/hostmem"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
 )
@@ -26,7 +27,9 @@ type rig struct {
 	stream  backends.Stream
 	kernels map[*isa.Verified]backends.Kernel
 	skipped map[string]bool
-	fuel    uint64 // for the launches of random programs
+	fuel    uint64          // for the launches of random programs
+	notes   backends.Memory // of AllocHost: a launch's Record, and behind it its phase
+	staging backends.Memory // of AllocHost: what is copied passes through it
 }
 
 // newRig opens device 0 of b. The caller closes it.
@@ -44,14 +47,22 @@ func newRig(t testing.TB, b backends.Backend) *rig {
 	if err != nil {
 		t.Fatalf("%s: %v", b.Name(), err)
 	}
-	return &rig{t: t, info: d.Info(), device: d, stream: s, kernels: map[*isa.Verified]backends.Kernel{}, skipped: map[string]bool{}}
+	r := &rig{t: t, info: d.Info(), device: d, stream: s, kernels: map[*isa.Verified]backends.Kernel{}, skipped: map[string]bool{}}
+	if r.notes, err = d.AllocHost(int64(unsafe.Sizeof(backends.Record{})) + 8); err != nil {
+		t.Fatalf("%s: %v", b.Name(), err)
+	}
+	return r
 }
 
 func (r *rig) close() {
 	for _, k := range r.kernels {
 		k.Release()
 	}
-	if err := errors.Join(r.stream.Close(), r.device.Close()); err != nil {
+	err := r.device.FreeHost(r.notes)
+	if r.staging.Bytes > 0 {
+		err = errors.Join(err, r.device.FreeHost(r.staging))
+	}
+	if err = errors.Join(err, r.stream.Close(), r.device.Close()); err != nil {
 		r.t.Errorf("closing: %v", err)
 	}
 }
@@ -75,7 +86,7 @@ func (r *rig) kernel(v *isa.Verified) (backends.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	k, err := r.device.Compile(u)
+	k, err := r.device.Compile(u, backends.Variant{})
 	var no *backends.Unsupported
 	if errors.As(err, &no) {
 		if !r.skipped[no.Error()] {
@@ -132,24 +143,76 @@ func (a *array) get(t isa.Type, i int64) (cell uint64) {
 }
 
 func (r *rig) upload(a *array) error {
-	return r.copy(a.mem.Addr, hostAddr(a.host), int64(len(a.host)), false, true)
+	staged, err := r.stage(int64(len(a.host)))
+	if err != nil {
+		return err
+	}
+	copy(staged, a.host)
+	return r.settle(r.stream.Copy(a.mem.Addr, r.staging.Addr, int64(len(staged))))
 }
 
 func (r *rig) download(a *array) error {
-	return r.copy(hostAddr(a.host), a.mem.Addr, int64(len(a.host)), true, false)
+	staged, err := r.stage(int64(len(a.host)))
+	if err != nil {
+		return err
+	}
+	err = r.settle(r.stream.Copy(r.staging.Addr, a.mem.Addr, int64(len(staged))))
+	copy(a.host, staged)
+	return err
 }
 
-func (r *rig) copy(dst, src uintptr, n int64, dstHost, srcHost bool) error {
-	return settle(r.stream.Copy(dst, src, n, dstHost, srcHost))
+// stage returns n bytes that copies pass through.
+func (r *rig) stage(n int64) ([]byte, error) {
+	if r.staging.Bytes < n {
+		if r.staging.Bytes > 0 {
+			if err := r.device.FreeHost(r.staging); err != nil {
+				return nil, err
+			}
+		}
+		var err error
+		if r.staging, err = r.device.AllocHost(2 * n); err != nil {
+			return nil, err
+		}
+	}
+	return hostmem.Bytes(r.staging.Addr, n), nil
 }
 
-func hostAddr(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
+// record returns a cleared record and phase for one launch.
+func (r *rig) record() (*backends.Record, *uint32) {
+	rec := (*backends.Record)(hostmem.Pointer(r.notes.Addr))
+	*rec = backends.Record{}
+	phase := (*uint32)(hostmem.Pointer(r.notes.Addr + unsafe.Sizeof(*rec)))
+	*phase = 0
+	return rec, phase
+}
 
-// settle waits for the outcome of queued work.
-func settle(e backends.Event, err error) error {
-	for e != nil {
-		if err = e.Wait(time.Second); !errors.Is(err, backends.ErrPending) {
-			break
+// launch runs a launch to its end and returns its outcome.
+func (r *rig) launch(k backends.Kernel, l *backends.Launch) error {
+	if l.Record == nil {
+		l.Record, _ = r.record()
+	}
+	if n := k.Workspace(l); n > 0 {
+		m, err := r.device.Alloc(n)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = r.device.Free(m) }()
+		l.Workspace = m.Addr
+	}
+	if err := r.settle(r.stream.Launch(k, l)); err != nil {
+		return err
+	}
+	return l.Record.Outcome()
+}
+
+// settle waits until queued work is done.
+func (r *rig) settle(t backends.Ticket, err error) error {
+	for err == nil {
+		if err = r.stream.Wait(t, time.Second); err == nil {
+			return nil
+		}
+		if errors.Is(err, backends.ErrPending) {
+			err = nil
 		}
 	}
 	return err

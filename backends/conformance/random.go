@@ -140,7 +140,7 @@ func differ(format string, args ...any) error { return &difference{fmt.Sprintf(f
 type result struct {
 	arrays  []*operand
 	residue [isa.NumClasses]uint64
-	phase   uint16
+	phase   uint32
 	fault   bool
 }
 
@@ -150,13 +150,15 @@ func (r *rig) outcomeOf(v *isa.Verified, c *progen.Case, off []string, seed uint
 	if err != nil {
 		return nil, err
 	}
-	k, err := r.device.Compile(u)
+	k, err := r.device.Compile(u, backends.Variant{})
 	if err != nil {
 		return nil, err
 	}
 	defer k.Release()
-	res := &result{phase: uint16(seed % 768)}
-	l := &backends.Launch{Params: c.Params, Grid: c.Grid, Block: c.Block, Rank: 1, N: c.N, Fuel: r.fuel, Residue: &res.residue, Phase: &res.phase}
+	res := &result{}
+	l := &backends.Launch{Params: c.Params, Grid: c.Grid, Block: c.Block, Rank: 1, N: c.N, Fuel: r.fuel}
+	l.Record, l.Phase = r.record()
+	*l.Phase = uint32(seed % 768)
 	l.Shape[0] = int64(c.N)
 	for i, s := range c.Slots {
 		shape, how := []int64{int64(s.Elements)}, layouts[0]
@@ -184,7 +186,8 @@ func (r *rig) outcomeOf(v *isa.Verified, c *progen.Case, off []string, seed uint
 		res.arrays = append(res.arrays, o)
 		l.Slots = append(l.Slots, view)
 	}
-	err = settle(r.stream.Launch(k, l))
+	err = r.launch(k, l)
+	res.residue, res.phase = l.Record.Residue, *l.Phase
 	var f *backends.ProgramFault
 	if res.fault = errors.As(err, &f); err != nil && !res.fault {
 		return nil, err

@@ -159,7 +159,7 @@ func (r *rig) elementwise(c *Case, shape []int64, l int, block uint32) error {
 	for _, param := range p.Params {
 		launch.Params = append(launch.Params, c.In[param.Name][0])
 	}
-	if err := c.outcome(settle(r.stream.Launch(k, launch))); err != nil {
+	if err := c.outcome(r.launch(k, launch)); err != nil {
 		return err
 	}
 	for _, o := range ops {
@@ -197,8 +197,8 @@ func (r *rig) explicit(c *Case) error {
 	if shape == nil {
 		shape = []int64{int64(c.Grid) * int64(c.Block)}
 	}
-	launch := &backends.Launch{Rank: len(shape), N: 1, Fuel: c.Fuel, Block: [3]uint32{c.Block, 1, 1}, Grid: [3]uint32{c.Grid, 1, 1},
-		Residue: new([isa.NumClasses]uint64), Phase: new(uint16)}
+	launch := &backends.Launch{Rank: len(shape), N: 1, Fuel: c.Fuel, Block: [3]uint32{c.Block, 1, 1}, Grid: [3]uint32{c.Grid, 1, 1}}
+	launch.Record, launch.Phase = r.record()
 	copy(launch.Shape[:], shape)
 	for _, n := range shape {
 		launch.N *= uint64(n)
@@ -234,11 +234,11 @@ func (r *rig) explicit(c *Case) error {
 	for _, param := range p.Params {
 		launch.Params = append(launch.Params, c.In[param.Name][0])
 	}
-	if err := c.outcome(settle(r.stream.Launch(k, launch))); err != nil {
+	if err := c.outcome(r.launch(k, launch)); err != nil {
 		return err
 	}
 	for class, want := range c.Out["residue"] {
-		if have := launch.Residue[class]; have != want {
+		if have := launch.Record.Residue[class]; have != want {
 			return fmt.Errorf("residue[%d] = %d, want %d", class, have, want)
 		}
 	}

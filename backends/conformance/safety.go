@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"errors"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,12 +41,13 @@ func runCancellation(t *testing.T, b backends.Backend) {
 		view := backends.View{Addr: a.addr(), Type: isa.U32, Rank: 1}
 		view.Shape[0], view.Stride[0] = int64(lanes), 1
 		l := &backends.Launch{Slots: []backends.View{view}, Grid: [3]uint32{(lanes + 255) / 256, 1, 1}, Block: [3]uint32{256, 1, 1},
-			Rank: 1, N: uint64(lanes), Cancel: new(atomic.Bool)}
+			Rank: 1, N: uint64(lanes)}
+		l.Record, _ = r.record()
 		l.Shape[0] = int64(lanes)
 		done := make(chan error, 1)
-		go func() { done <- settle(r.stream.Launch(k, l)) }()
+		go func() { done <- r.launch(k, l) }()
 		time.Sleep(20 * time.Millisecond)
-		l.Cancel.Store(true)
+		l.Record.Stop()
 		select {
 		case err := <-done:
 			if !errors.Is(err, backends.ErrCancelled) {

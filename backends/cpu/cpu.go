@@ -4,16 +4,16 @@
 package cpu
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
-	"sync"
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/cpu/strips"
 	"github.com/hologram-project/hologram/backends/cpu/workers"
 	"github.com/hologram-project/hologram/backends/hostmem"
+	"github.com/hologram-project/hologram/isa/analysis"
 	"github.com/hologram-project/hologram/isa/ir"
 )
 
@@ -65,7 +65,7 @@ func (b *Backend) info() backends.Info {
 	for _, e := range engines {
 		codegen += " " + e.name
 	}
-	return backends.Info{Name: "cpu", HostVisible: true, Codegen: codegen, Threads: b.pool.Threads()}
+	return backends.Info{Name: "cpu", HostVisible: true, DLPackType: 1, Codegen: codegen, Threads: b.pool.Threads()}
 }
 
 // Open opens device 0.
@@ -73,30 +73,23 @@ func (b *Backend) Open(i int) (backends.Device, error) {
 	if i != 0 {
 		return nil, fmt.Errorf("cpu: open device %d: there is one, number 0", i)
 	}
-	return &device{b}, nil
+	return &device{hostmem.Device{Backend: "cpu"}, b}, nil
 }
 
-type device struct{ backend *Backend }
+type device struct {
+	hostmem.Device
+	backend *Backend
+}
 
 func (d *device) Info() backends.Info { return d.backend.info() }
 
-func (d *device) Alloc(bytes int64) (backends.Memory, error) {
-	addr, err := hostmem.Alloc(bytes)
-	if err != nil {
-		return backends.Memory{}, fmt.Errorf("cpu: %w", err)
-	}
-	return backends.Memory{Addr: addr, Bytes: bytes}, nil
-}
-
-func (d *device) Free(m backends.Memory) error { return hostmem.Free(m.Addr, m.Bytes) }
-
 // Compile compiles u by the first engine that supports it.
-func (d *device) Compile(u *backends.Unit) (backends.Kernel, error) {
+func (d *device) Compile(u *backends.Unit, _ backends.Variant) (backends.Kernel, error) {
 	var why error
 	for _, e := range engines {
 		p, err := e.compile(u.IR)
 		if err == nil {
-			return &kernel{d, p, len(u.IR.Slots), len(u.IR.ParamTypes)}, nil
+			return &kernel{d, p, analysis.NewCost(u.IR), len(u.IR.Slots), len(u.IR.ParamTypes)}, nil
 		}
 		if why = err; !errors.As(err, new(*backends.Unsupported)) {
 			break
@@ -105,50 +98,45 @@ func (d *device) Compile(u *backends.Unit) (backends.Kernel, error) {
 	return nil, why
 }
 
-func (d *device) NewStream() (backends.Stream, error) { return &stream{device: d}, nil }
-
-func (d *device) Close() error { return nil }
+func (d *device) NewStream() (backends.Stream, error) {
+	return &stream{hostmem.Stream{Backend: "cpu"}, d}, nil
+}
 
 type kernel struct {
 	device        *device
 	program       program
+	cost          *analysis.Cost
 	slots, params int
 }
 
-func (k *kernel) Workspace(uint64) int64 { return 0 }
-func (k *kernel) Release()               { k.program.Release() }
+// stepNanoseconds is about what an instruction of a lane takes in strips.
+const stepNanoseconds = 0.3
 
-// stream runs what it is given before it returns; the lock keeps its work in
-// order.
-type stream struct {
-	device *device
-	mu     sync.Mutex
+func (k *kernel) Cost(l *backends.Launch) float64 {
+	steps, bounded := k.cost.Of(l.N, l.Params)
+	if !bounded {
+		return math.Inf(1)
+	}
+	return steps * stepNanoseconds
 }
 
-func (s *stream) Launch(k backends.Kernel, l *backends.Launch) (backends.Event, error) {
+func (k *kernel) Workspace(*backends.Launch) int64 { return 0 }
+func (k *kernel) Release()                         { k.program.Release() }
+
+// stream runs what it is given before it returns.
+type stream struct {
+	hostmem.Stream
+	device *device
+}
+
+func (s *stream) Launch(k backends.Kernel, l *backends.Launch) (backends.Ticket, error) {
 	kn, ok := k.(*kernel)
 	if !ok || kn.device != s.device {
-		return nil, errors.New("cpu: launch: the kernel is of another device")
+		return 0, errors.New("cpu: launch: the kernel is of another device")
 	}
 	if len(l.Slots) != kn.slots || len(l.Params) != kn.params {
-		return nil, fmt.Errorf("cpu: launch: %d slots and %d parameters given, the program has %d and %d",
+		return 0, fmt.Errorf("cpu: launch: %d slots and %d parameters given, the program has %d and %d",
 			len(l.Slots), len(l.Params), kn.slots, kn.params)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return nil, kn.program.Run(l, s.device.backend.pool)
+	return 0, kn.program.Run(l, s.device.backend.pool)
 }
-
-func (s *stream) Copy(dst, src uintptr, bytes int64, _, _ bool) (backends.Event, error) {
-	if bytes < 0 {
-		return nil, fmt.Errorf("cpu: copy of %d bytes", bytes)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	copy(hostmem.Bytes(dst, bytes), hostmem.Bytes(src, bytes))
-	return nil, nil
-}
-
-func (s *stream) Synchronize(context.Context) error { return nil }
-
-func (s *stream) Close() error { return nil }

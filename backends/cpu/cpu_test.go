@@ -1,7 +1,6 @@
 package cpu_test
 
 import (
-	"context"
 	"errors"
 	"runtime"
 	"testing"
@@ -41,13 +40,13 @@ func TestDevice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e, err := s.Copy(m.Addr+50, m.Addr, 50, false, false); e != nil || err != nil {
-		t.Errorf("copy: %v, %v", e, err)
+	if _, err := s.Copy(m.Addr+50, m.Addr, 50); err != nil {
+		t.Errorf("copy: %v", err)
 	}
-	if _, err := s.Copy(m.Addr, m.Addr, -1, false, false); err == nil {
+	if _, err := s.Copy(m.Addr, m.Addr, -1); err == nil {
 		t.Error("copied -1 bytes")
 	}
-	if err := errors.Join(s.Synchronize(context.Background()), s.Close(), d.Free(m), d.Close()); err != nil {
+	if err := errors.Join(s.Close(), d.Free(m), d.Close()); err != nil {
 		t.Error(err)
 	}
 }
@@ -62,12 +61,12 @@ func TestRefused(t *testing.T) {
 	b := cpu.New(1)
 	d, _ := b.Open(0)
 	other, _ := b.Open(0)
-	k, err := d.Compile(&backends.Unit{Source: v, IR: f})
+	k, err := d.Compile(&backends.Unit{Source: v, IR: f}, backends.Variant{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer k.Release()
-	if n := k.Workspace(100); n != 0 {
+	if n := k.Workspace(&backends.Launch{N: 100}); n != 0 {
 		t.Errorf("a workspace of %d bytes", n)
 	}
 	s, _ := other.NewStream()

@@ -31,7 +31,7 @@ func TestCompileRefusesTooMuch(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	_, err = d.Compile(&backends.Unit{Source: v, IR: f, Hash: f.Hash()})
+	_, err = d.Compile(&backends.Unit{Source: v, IR: f, Hash: f.Hash()}, backends.Variant{})
 	if !errors.As(err, new(*backends.Unsupported)) || !strings.Contains(err.Error(), "4096 uses of pow.f64") {
 		t.Errorf("compile: %v", err)
 	}

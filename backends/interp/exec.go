@@ -201,7 +201,9 @@ func (m *machine) execute(l *lane, in *isa.Inst) (uint64, isa.FaultKind) {
 		if class >= isa.NumClasses {
 			return 0, isa.FaultClass
 		}
-		m.launch.Residue[class] += l.read(&a[1])
+		if r := m.launch.Record; r != nil {
+			r.Residue[class] += l.read(&a[1])
+		}
 	case isa.PHASE_GET:
 		return uint64(l.phase), isa.NoFault
 	case isa.PHASE_ADV:

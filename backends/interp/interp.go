@@ -8,15 +8,15 @@
 package interp
 
 import (
-	"context"
 	"fmt"
-	"sync"
+	"math"
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/fpenv"
 	"github.com/hologram-project/hologram/backends/hostmem"
 	"github.com/hologram-project/hologram/isa"
-	"github.com/hologram-project/hologram/isa/math"
+	"github.com/hologram-project/hologram/isa/analysis"
+	expansions "github.com/hologram-project/hologram/isa/math"
 )
 
 // New returns the interpreter backend. It has one device, which is the host.
@@ -32,60 +32,66 @@ func (backend) Open(i int) (backends.Device, error) {
 	if i != 0 {
 		return nil, fmt.Errorf("interp: open device %d: there is one, number 0", i)
 	}
-	return &device{}, nil
+	return &device{hostmem.Device{Backend: "interp"}}, nil
 }
 
-var info = backends.Info{Name: "interpreter", HostVisible: true, Codegen: "interp/1", RunsSource: true, Threads: 1}
+var info = backends.Info{Name: "interpreter", HostVisible: true, DLPackType: 1, Codegen: "interp/1", RunsSource: true, Threads: 1}
 
-// device has a field so that two of them differ in address.
-type device struct{ _ byte }
+type device struct{ hostmem.Device }
 
 func (*device) Info() backends.Info { return info }
 
-func (*device) Alloc(bytes int64) (backends.Memory, error) {
-	addr, err := hostmem.Alloc(bytes)
-	if err != nil {
-		return backends.Memory{}, fmt.Errorf("interp: %w", err)
-	}
-	return backends.Memory{Addr: addr, Bytes: bytes}, nil
-}
-
-func (*device) Free(m backends.Memory) error { return hostmem.Free(m.Addr, m.Bytes) }
-
-func (d *device) Compile(u *backends.Unit) (backends.Kernel, error) {
+func (d *device) Compile(u *backends.Unit, _ backends.Variant) (backends.Kernel, error) {
 	c, err := compile(u.Source)
 	if err != nil {
 		return nil, err
 	}
-	return &kernel{d, c}, nil
+	k := &kernel{device: d, code: c}
+	if u.IR != nil {
+		k.cost = analysis.NewCost(u.IR)
+	}
+	return k, nil
 }
 
-func (d *device) NewStream() (backends.Stream, error) { return &stream{device: d}, nil }
-
-func (*device) Close() error { return nil }
+func (d *device) NewStream() (backends.Stream, error) {
+	return &stream{hostmem.Stream{Backend: "interp"}, d}, nil
+}
 
 type kernel struct {
 	device *device
 	code   *code
+	cost   *analysis.Cost // nil: not known
 }
 
-func (*kernel) Workspace(uint64) int64 { return 0 }
-func (*kernel) Release()               {}
+// stepNanoseconds is about what an instruction of a lane takes.
+const stepNanoseconds = 100
 
-// stream runs what it is given at once; the lock keeps its work in order.
+func (k *kernel) Cost(l *backends.Launch) float64 {
+	if k.cost == nil {
+		return math.Inf(1)
+	}
+	steps, bounded := k.cost.Of(l.N, l.Params)
+	if !bounded {
+		return math.Inf(1)
+	}
+	return steps * stepNanoseconds
+}
+
+func (*kernel) Workspace(*backends.Launch) int64 { return 0 }
+func (*kernel) Release()                         {}
+
+// stream runs what it is given at once.
 type stream struct {
+	hostmem.Stream
 	device *device
-	mu     sync.Mutex
 }
 
-func (s *stream) Launch(k backends.Kernel, l *backends.Launch) (backends.Event, error) {
+func (s *stream) Launch(k backends.Kernel, l *backends.Launch) (backends.Ticket, error) {
 	kn, ok := k.(*kernel)
 	if !ok || kn.device != s.device {
-		return nil, fmt.Errorf("interp: launch: the kernel is of another device")
+		return 0, fmt.Errorf("interp: launch: the kernel is of another device")
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return nil, launch(kn.code, l, nil)
+	return 0, launch(kn.code, l, nil)
 }
 
 // launch runs a program, telling watch, if not nil, of steps.
@@ -99,19 +105,6 @@ func launch(c *code, l *backends.Launch, watch *watch) error {
 	m.watch = watch
 	return m.run()
 }
-
-func (s *stream) Copy(dst, src uintptr, bytes int64, dstHost, srcHost bool) (backends.Event, error) {
-	if bytes < 0 {
-		return nil, fmt.Errorf("interp: copy of %d bytes", bytes)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	copy(hostmem.Bytes(dst, bytes), hostmem.Bytes(src, bytes))
-	return nil, nil
-}
-
-func (s *stream) Synchronize(context.Context) error { return nil }
-func (s *stream) Close() error                      { return nil }
 
 // code is a program ready to run.
 type code struct {
@@ -145,7 +138,7 @@ func compile(v *isa.Verified) (*code, error) {
 		if row.Eval != nil || !row.Expand.Has(in.Type) || c.expansions[e] != nil {
 			continue
 		}
-		x, ok := math.Expansion(in.Op, in.Type)
+		x, ok := expansions.Expansion(in.Op, in.Type)
 		if !ok {
 			return nil, &backends.Unsupported{Backend: "interp", What: fmt.Sprintf("%v.%v", in.Op, in.Type), Why: "it has no expansion"}
 		}

@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/fpenv"
@@ -161,12 +162,33 @@ func TestCancel(t *testing.T) {
 		"loop":   " loop 0xffffffff, e\n loop 0xffffffff, f\n bra f\nf:\ne:",
 	} {
 		r := setup(t, "slot out u32\n"+body+"\n stg.u32 1, out[index]\n exit", 3, 2)
-		r.l.Cancel = new(atomic.Bool)
-		time.AfterFunc(10*time.Millisecond, func() { r.l.Cancel.Store(true) })
+		r.l.Record = new(backends.Record)
+		time.AfterFunc(10*time.Millisecond, r.l.Record.Stop)
 		if err := r.run(); !errors.Is(err, backends.ErrCancelled) {
 			t.Errorf("%s: got %v, want cancelled", name, err)
 		}
 		check(t, name, r.u32(0), 0, 0, 0)
+	}
+}
+
+// A launch that is asked to stop when its last lane has begun runs to its end,
+// and is not told off as cancelled; one asked before is, with lanes left.
+func TestCancelAfterTheEnd(t *testing.T) {
+	row, _ := isa.Lookup(isa.NOT)
+	right := row.Eval
+	defer func() { row.Eval = right }()
+	for last, want := range map[int]error{6: nil, 3: backends.ErrCancelled} {
+		r := setup(t, "slot out u32\n not.u32 x, 0\n stg.u32 x, out[index]\n exit", 6, 2)
+		r.l.Record = new(backends.Record)
+		lanes := 0
+		row.Eval = func(f isa.Form, a, b, c uint64) (uint64, isa.FaultKind) {
+			if lanes++; lanes == last {
+				r.l.Record.Stop()
+			}
+			return right(f, a, b, c)
+		}
+		require.ErrorIs(t, r.run(), want, "asked in lane %d", last)
+		require.Equal(t, (last+1)/2*2, lanes, "lanes run")
 	}
 }
 
@@ -344,14 +366,13 @@ slot out u32
 out:
   stg.u32 x, out[index]
   exit`, 2*98, 2)
-	var residue [isa.NumClasses]uint64
-	phase := uint16(700)
-	r.l.Residue, r.l.Phase = &residue, &phase
+	phase := uint32(700)
+	r.l.Record, r.l.Phase = new(backends.Record), &phase
 	r.ok()
 	if phase != 32 {
 		t.Errorf("the stream's phase is %d, want lane 0's 32", phase)
 	}
-	for c, got := range residue {
+	for c, got := range r.l.Record.Residue {
 		want := uint64(2)
 		if c < 2 { // of blocks 0 and 96, 1 and 97
 			want = 4
@@ -372,10 +393,10 @@ out:
 			t.Fatalf("lane %d: %d, want %d", i, got, want)
 		}
 	}
-	delta := residue[5]
+	delta := r.l.Record.Residue[5]
 	r.ok()
-	if residue[5] != 2*delta || phase != (32+100)%768 {
-		t.Errorf("a second launch: R[5] = %d, phase %d", residue[5], phase)
+	if got := r.l.Record.Residue[5]; got != 2*delta || phase != (32+100)%768 {
+		t.Errorf("a second launch: R[5] = %d, phase %d", r.l.Record.Residue[5], phase)
 	}
 }
 
@@ -517,7 +538,7 @@ func TestBackend(t *testing.T) {
 	}
 	d, _ := b.Open(0)
 	other, _ := b.Open(0)
-	k, err := other.Compile(&backends.Unit{Source: verified(t, "exit")})
+	k, err := other.Compile(&backends.Unit{Source: verified(t, "exit")}, backends.Variant{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -534,10 +555,10 @@ func TestBackend(t *testing.T) {
 	}
 	defer d.Free(m)
 	copy(hostmem.Bytes(m.Addr, 4), "atla")
-	if _, err := s.Copy(m.Addr+128, m.Addr, 4, false, false); err != nil || string(hostmem.Bytes(m.Addr+128, 4)) != "atla" {
+	if _, err := s.Copy(m.Addr+128, m.Addr, 4); err != nil || string(hostmem.Bytes(m.Addr+128, 4)) != "atla" {
 		t.Errorf("Copy: %v", err)
 	}
-	if _, err := s.Copy(m.Addr, m.Addr+128, -1, false, false); err == nil {
+	if _, err := s.Copy(m.Addr, m.Addr+128, -1); err == nil {
 		t.Error("a negative number of bytes was copied")
 	}
 }

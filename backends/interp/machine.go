@@ -28,7 +28,7 @@ func newMachine(c *code, l *backends.Launch) *machine {
 		m.slots = append(m.slots, viewSlot(&l.Slots[i]))
 	}
 	if l.Phase != nil {
-		m.phase = *l.Phase
+		m.phase = uint16(*l.Phase)
 	}
 	m.lanes = make([]lane, l.Block[0]*l.Block[1]*l.Block[2])
 	return m
@@ -79,11 +79,14 @@ func (m *machine) run() error {
 				if first >= l.N { // only surplus lanes from here on
 					return m.outcome()
 				}
+				if l.Record.Stopped() {
+					return backends.ErrCancelled
+				}
 				m.block = [3]uint32{x, y, z}
 				if err := m.runBlock(first); err != nil {
 					return err
 				}
-				if m.cancelled || l.Cancel != nil && l.Cancel.Load() {
+				if m.cancelled {
 					return backends.ErrCancelled
 				}
 				first += lanes
@@ -131,7 +134,7 @@ func (m *machine) runBlock(first uint64) error {
 		m.meet(site)
 	}
 	if m.launch.Phase != nil && first == 0 {
-		*m.launch.Phase = m.lanes[0].phase
+		*m.launch.Phase = uint32(m.lanes[0].phase)
 	}
 	return nil
 }
@@ -186,7 +189,7 @@ func (m *machine) report(kind isa.FaultKind, site int, l *lane) {
 // charge takes a unit of fuel for a round that instruction site starts. It
 // ends the lane and returns false if there is none, or the launch is cancelled.
 func (m *machine) charge(l *lane, site int) bool {
-	if m.launch.Cancel != nil && m.launch.Cancel.Load() {
+	if m.launch.Record.Stopped() {
 		m.cancelled = true
 		l.state = ended
 		return false

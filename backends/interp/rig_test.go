@@ -111,7 +111,7 @@ func (r *rig) u32(slot int) (v []uint32) {
 func (r *rig) run() error {
 	r.t.Helper()
 	d, _ := New().Open(0)
-	k, err := d.Compile(&backends.Unit{Source: r.v})
+	k, err := d.Compile(&backends.Unit{Source: r.v}, backends.Variant{})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -120,10 +120,7 @@ func (r *rig) run() error {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	e, err := s.Launch(k, &r.l)
-	if e != nil {
-		r.t.Fatal("the interpreter is synchronous")
-	}
+	_, err = s.Launch(k, &r.l)
 	for i, m := range r.mem {
 		b := hostmem.Bytes(m.Addr, m.Bytes)
 		for k := range guard {

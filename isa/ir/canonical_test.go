@@ -6,9 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/isatest"
 	"github.com/hologram-project/hologram/isa/isatest/progen"
+	"github.com/hologram-project/hologram/isa/work"
 )
 
 // A program changed in one place so that some lane leaves something else
@@ -317,15 +320,14 @@ func TestSlotsStayWithinTheVerifiers(t *testing.T) {
 func TestWorkGrowsNoFasterThanNLogN(t *testing.T) {
 	for _, sh := range shapes {
 		t.Run(sh.name, func(t *testing.T) {
-			work := func(n int) float64 {
+			steps := func(n int) float64 {
 				v := verified(t, sh.make(n))
-				f, _, err := Canonical(v)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return float64(f.steps) / float64(len(v.Program.Insts))
+				m := work.New(nil)
+				_, _, err := Canonical(v, Metered(m))
+				require.NoError(t, err)
+				return float64(m.Steps()) / float64(len(v.Program.Insts))
 			}
-			small, large := work(1000), work(10000)
+			small, large := steps(1000), steps(10000)
 			t.Logf("steps an instruction: %.1f at 1000, %.1f at 10000", small, large)
 			if large > small*4/3*1.1 {
 				t.Errorf("steps an instruction: %.1f at 1000, %.1f at 10000", small, large)

@@ -12,7 +12,7 @@ import (
 // Every pass keeps what it checks.
 func Check(f *Func) error {
 	c := &checker{f: f, defined: map[*Value]bool{}, open: map[*Node]bool{}}
-	for _, v := range f.leaves {
+	for _, v := range f.leaves.list {
 		c.defined[v] = true
 		if !v.Node.isLeaf() {
 			return fmt.Errorf("ir: %v is kept as a leaf and has operands", v.Node.Op)

@@ -7,7 +7,7 @@ import (
 
 // bytesVersion begins the canonical bytes; it rises when their layout or the
 // passes' result changes, so that no cache mistakes old for new.
-const bytesVersion = "hologram ir 2\n"
+const bytesVersion = "hologram ir 3\n"
 
 // Bytes returns the canonical bytes of a finished Func: all that bears on what
 // it computes, and nothing else. Names, sources and sites are not in them, nor

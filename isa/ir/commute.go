@@ -1,7 +1,5 @@
 package ir
 
-import "github.com/hologram-project/hologram/isa"
-
 // commute puts operands that may be exchanged in the order of what they
 // compute, constants last.
 func commute(f *Func) bool {
@@ -21,7 +19,7 @@ func commuteRegion(r *Region) bool {
 		if !n.Op.IsInst() {
 			continue
 		}
-		if row, _ := isa.Lookup(n.Op.Inst()); commutes(n, row) && before(n.Args[1], n.Args[0]) {
+		if n.commutes() && before(n.Args[1], n.Args[0]) {
 			n.Args[0], n.Args[1] = n.Args[1], n.Args[0]
 			changed = true
 		}

@@ -73,7 +73,7 @@ func (c *proof) equal(x, y *Value) bool {
 	if n.Op != m.Op || n.Form != m.Form || n.Imm != m.Imm || len(n.Args) != len(m.Args) {
 		return false
 	}
-	if row, _ := isa.Lookup(n.Op.Inst()); commutes(n, row) {
+	if n.commutes() {
 		return (c.equal(n.Args[0], m.Args[0]) && c.equal(n.Args[1], m.Args[1]) ||
 			c.equal(n.Args[0], m.Args[1]) && c.equal(n.Args[1], m.Args[0])) && c.rest(n, m, 2)
 	}

@@ -5,14 +5,14 @@ package ir
 // its own update uses goes.
 func dead(f *Func) bool {
 	linkBrs(f.Body)
-	d := &dropper{}
-	for _, v := range f.leaves {
+	d := &dropper{f: f}
+	for _, v := range f.leaves.list {
 		v.mark = 0
 	}
 	unmark(f.Body)
 	d.roots(f.Body)
 	for len(d.work) > 0 {
-		f.steps++
+		f.work.Step(1)
 		v := d.work[len(d.work)-1]
 		d.work = d.work[:len(d.work)-1]
 		d.trace(v)
@@ -22,6 +22,7 @@ func dead(f *Func) bool {
 }
 
 type dropper struct {
+	f       *Func
 	work    []*Value
 	changed bool
 }
@@ -53,6 +54,7 @@ func (d *dropper) need(list ...*Value) {
 // roots marks the nodes that must run and reports whether r has any.
 func (d *dropper) roots(r *Region) bool {
 	found := false
+	d.f.work.Step(len(r.Nodes))
 	for _, n := range r.Nodes {
 		alive := n.own().rooted() || n.Op == Loop
 		for _, s := range n.Regions {
@@ -100,6 +102,7 @@ func (d *dropper) trace(v *Value) {
 
 // carried marks all that may become value i of n.
 func (d *dropper) carried(n *Node, i int) {
+	d.f.work.Step(len(n.Regions) + len(n.brs))
 	if n.Op == Loop {
 		d.need(n.Regions[0].Params[i], n.Args[len(n.Args)-len(n.Regions[0].Params)+i])
 	}
@@ -115,6 +118,7 @@ func (d *dropper) carried(n *Node, i int) {
 
 func (d *dropper) sweep(r *Region) {
 	out := r.Nodes[:0]
+	d.f.work.Step(len(r.Nodes))
 	for _, n := range r.Nodes {
 		if n.mark == 0 {
 			d.changed = true

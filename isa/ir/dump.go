@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/work"
 )
 
 var constructNames = [...]string{"const", "if", "loop", "block", "br"}
@@ -26,7 +27,14 @@ func (op Op) String() string {
 // String returns f as text for people: values are %0, %1 …, constants stand
 // where they are used, slots and parameters go by number.
 func (f *Func) String() string {
-	d := &dumper{f: f, labels: map[*Node]int{}}
+	s, _ := f.Text(nil) // nothing stops it
+	return s
+}
+
+// Text is String, counted and stopped by m; the error is then m's.
+func (f *Func) Text(m *work.Meter) (text string, err error) {
+	defer work.Catch(&err)
+	d := &dumper{f: f, work: m, labels: map[*Node]int{}}
 	for i, t := range f.SlotTypes {
 		d.line("slot s%d %v%s", i, t, slotNote(f.Slots, i))
 	}
@@ -43,7 +51,7 @@ func (f *Func) String() string {
 		d.line("block %d %d %d", f.Block[0], f.Block[1], f.Block[2])
 	}
 	d.region(f.Body)
-	return d.b.String()
+	return d.b.String(), nil
 }
 
 func slotNote(slots []isa.SlotUse, i int) string {
@@ -62,18 +70,26 @@ func slotNote(slots []isa.SlotUse, i int) string {
 
 type dumper struct {
 	f      *Func
+	work   *work.Meter
 	b      strings.Builder
+	list   []byte // room for one
 	indent int
 	labels map[*Node]int
 }
 
+// indents holds the indentation of a line. What nests deeper than it has room
+// for stands no further to the right: else the text would grow with the square
+// of the program.
+const indents = "                                                                "
+
 func (d *dumper) line(format string, args ...any) {
-	d.b.WriteString(strings.Repeat("  ", d.indent))
+	d.work.Step(1)
+	d.b.WriteString(indents[:min(2*d.indent, len(indents))])
 	fmt.Fprintf(&d.b, format, args...)
 	d.b.WriteByte('\n')
 }
 
-// FormatCell writes a constant of type t: integers in decimal, floats in hex.
+// formatCell writes a constant of type t: integers in decimal, floats in hex.
 func formatCell(t isa.Type, cell uint64) string {
 	switch {
 	case t == isa.Pred:
@@ -112,19 +128,30 @@ func (d *dumper) value(v *Value) string {
 }
 
 func (d *dumper) values(list []*Value) string {
-	var s []string
-	for _, v := range list {
-		s = append(s, d.value(v))
-	}
-	return strings.Join(s, ", ")
+	return d.join(list, func(b []byte, v *Value) []byte { return append(b, d.value(v)...) })
 }
 
 func (d *dumper) defs(list []*Value) string {
-	var s []string
-	for _, v := range list {
-		s = append(s, fmt.Sprintf("%%%d:%v", v.ID, v.Type))
+	return d.join(list, appendDef)
+}
+
+// appendDef writes where a value is defined.
+func appendDef(b []byte, v *Value) []byte {
+	b = strconv.AppendInt(append(b, '%'), int64(v.ID), 10)
+	return append(append(b, ':'), v.Type.String()...)
+}
+
+// join writes values one after the other.
+func (d *dumper) join(list []*Value, write func([]byte, *Value) []byte) string {
+	d.work.Step(len(list))
+	d.list = d.list[:0]
+	for i, v := range list {
+		if i > 0 {
+			d.list = append(d.list, ", "...)
+		}
+		d.list = write(d.list, v)
 	}
-	return strings.Join(s, ", ")
+	return string(d.list)
 }
 
 func (d *dumper) label(n *Node) string {
@@ -174,11 +201,10 @@ func (d *dumper) node(n *Node) {
 			count = " " + d.value(n.Args[0]) + " times"
 			inits = inits[1:]
 		}
-		var ps []string
-		for i, p := range n.Regions[0].Params {
-			ps = append(ps, fmt.Sprintf("%%%d:%v = %s", p.ID, p.Type, d.value(inits[i])))
-		}
-		d.line("%sloop %s%s (%s) {%s", lhs, d.label(n), count, strings.Join(ps, ", "), d.site(n))
+		ps := d.join(n.Regions[0].Params, func(b []byte, p *Value) []byte {
+			return append(append(appendDef(b, p), " = "...), d.value(inits[p.Index])...)
+		})
+		d.line("%sloop %s%s (%s) {%s", lhs, d.label(n), count, ps, d.site(n))
 		d.region(n.Regions[0])
 		d.line("}")
 	case Br:

@@ -339,7 +339,7 @@ func (m *machine) walkInst(in *isa.Located, regs *[numVars]uint64, types *[numVa
 			regs[d.Reg], types[d.Reg] = v, t
 		}
 	}
-	if first, count, ok := registerRun(&in.Inst); ok {
+	if first, count, ok := registerRun(in.Inst); ok {
 		row, _ := isa.Lookup(reductions[in.Op])
 		acc := regs[first]
 		for r := first + 1; r < first+count; r++ {
@@ -381,11 +381,11 @@ func (m *machine) walkInst(in *isa.Located, regs *[numVars]uint64, types *[numVa
 		o, a := &row.Operands[i], &in.Args[i]
 		switch o.Kind {
 		case isa.Dst:
-			result = operandType(o.Type, &in.Inst)
+			result = operandType(o.Type, in.Inst)
 		case isa.Src, isa.SrcReg, isa.PredSrc:
 			switch a.Kind {
 			case isa.ArgImm:
-				args = append(args, a.Bits&operandType(o.Type, &in.Inst).Mask())
+				args = append(args, a.Bits&operandType(o.Type, in.Inst).Mask())
 			case isa.ArgPred:
 				v := regs[predVar(a.Reg)]
 				if a.Not {
@@ -430,7 +430,7 @@ func (m *machine) walkInst(in *isa.Located, regs *[numVars]uint64, types *[numVa
 func (m *machine) walkTree(f *Func) bool {
 	m.data = f.Data
 	w := &treeWalk{m: m, env: map[*Value]uint64{}}
-	for _, v := range f.leaves {
+	for _, v := range f.leaves.list {
 		w.node(v.Node)
 	}
 	return m.run(func() { w.region(f.Body) })

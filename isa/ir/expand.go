@@ -6,6 +6,7 @@ import (
 
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/math"
+	"github.com/hologram-project/hologram/isa/work"
 )
 
 // Expand returns a copy of a finished f in which every instruction that isa/math
@@ -13,7 +14,11 @@ import (
 // the copy's sites are f's, number by number: what comes from an expansion is
 // marked Free, neither faults nor costs fuel. If nothing expands it returns f.
 // The error is a *SizeError.
-func Expand(f *Func) (*Func, error) {
+func Expand(f *Func) (*Func, error) { return ExpandMetered(nil, f) }
+
+// ExpandMetered is Expand, counted and stopped by m; the error is then m's.
+func ExpandMetered(m *work.Meter, f *Func) (out *Func, err error) {
+	defer work.Catch(&err)
 	size := sizeOf(f.Body)
 	if len(size.uses) == 0 {
 		return f, nil
@@ -30,11 +35,13 @@ func Expand(f *Func) (*Func, error) {
 	*c.to = *f
 	c.to.Data = append([]isa.Data(nil), f.Data...)
 	c.to.Sites = nil
-	c.to.leaves = map[leafKey]*Value{}
+	c.to.nodes, c.to.work = size.nodes, m
+	c.to.leaves = leafTable{}
 	c.to.Body = c.region(f.Body)
 	number(c.to)
 	dead(c.to)
 	renumber(c.to)
+	c.to.work = nil
 	return c.to, nil
 }
 
@@ -126,6 +133,7 @@ func (c *cloner) region(r *Region) *Region {
 
 func (c *cloner) appendNodes(out, nodes []*Node) []*Node {
 	for _, n := range nodes {
+		c.to.work.Step(1)
 		if n.isLeaf() {
 			c.values[n.Results[0]] = c.to.leaf(n.Op, n.Form, n.Imm, n.Results[0].Type)
 			continue

@@ -65,7 +65,7 @@ type rewriter struct {
 func (w *rewriter) region(r *Region) {
 	nodes := r.Nodes
 	out := make([]*Node, 0, len(nodes))
-	w.f.steps += len(nodes)
+	w.f.work.Step(1 + len(nodes))
 	for _, n := range nodes {
 		resolve(n.Args)
 		for _, s := range n.Regions {

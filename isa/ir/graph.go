@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/work"
 )
 
 // flow is what structure needs to know about a control-flow graph: its edges
@@ -30,16 +31,16 @@ type flow struct {
 	loop, outer, level []int32
 	back               []bool // by block: has an incoming back edge
 
-	steps int
+	work *work.Meter
 }
 
 // analyse prepares g. It fails only on graphs that the verifier would refuse.
-func analyse(g *isa.Graph, lv *liveness) (*flow, error) {
+func analyse(m *work.Meter, g *isa.Graph, lv *liveness) (*flow, error) {
 	n := len(g.Blocks)
 	if n == 0 {
 		return nil, fmt.Errorf("ir: the graph has no blocks")
 	}
-	fl := &flow{code: lv.code, term: make([]isa.Term, n)}
+	fl := &flow{work: m, code: lv.code, term: make([]isa.Term, n)}
 	fl.thread(g)
 	fl.connect()
 	if err := fl.dominators(); err != nil {
@@ -207,7 +208,7 @@ func (fl *flow) common(a, b int32) int32 {
 		a, b = b, a
 	}
 	for fl.depth[a] > fl.depth[b] {
-		fl.steps++
+		fl.work.Step(1)
 		if fl.depth[fl.jump[a]] >= fl.depth[b] {
 			a = fl.jump[a]
 		} else {
@@ -215,7 +216,7 @@ func (fl *flow) common(a, b int32) int32 {
 		}
 	}
 	for a != b {
-		fl.steps++
+		fl.work.Step(1)
 		if fl.jump[a] != fl.jump[b] {
 			a, b = fl.jump[a], fl.jump[b]
 		} else {
@@ -269,7 +270,7 @@ func (fl *flow) loops() {
 		work = append(work[:0], latches[h]...)
 		for len(work) > 0 {
 			b := find(work[len(work)-1])
-			fl.steps++
+			fl.work.Step(1)
 			work = work[:len(work)-1]
 			if b == h {
 				continue

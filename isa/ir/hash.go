@@ -24,7 +24,7 @@ const hashRounds = 6
 // whole program adds what comes back to it, until no more are told apart.
 func hashAll(f *Func) {
 	linkBrs(f.Body)
-	for _, v := range f.leaves {
+	for _, v := range f.leaves.list {
 		n := v.Node
 		v.hash = mix(mix(formHash(n), n.Imm), uint64(v.Type))
 	}
@@ -104,7 +104,7 @@ func formHash(n *Node) uint64 {
 }
 
 func (h *hasher) region(r *Region, depth uint64) {
-	h.f.steps += len(r.Nodes)
+	h.f.work.Step(1 + len(r.Nodes))
 	for _, n := range r.Nodes {
 		switch n.Op {
 		case If, Block:
@@ -128,7 +128,7 @@ func (h *hasher) inst(n *Node) {
 	}
 	x = mix(x, h.memory.of(n))
 	args := n.Args
-	if row, ok := isa.Lookup(n.Op.Inst()); ok && n.Op.IsInst() && commutes(n, row) {
+	if n.Op.IsInst() && n.commutes() {
 		a, b := args[0].hash, args[1].hash
 		x = mix(mix(x, min(a, b)), max(a, b))
 		args = args[2:]
@@ -165,6 +165,7 @@ func (h *hasher) construct(n *Node, depth uint64) {
 		effect = mix(effect, within(s))
 	}
 	n.hash = effect
+	h.f.work.Step(len(n.Results) * (2 + len(n.brs)))
 	for i, v := range n.Results {
 		y := x
 		for _, s := range n.Regions {
@@ -199,6 +200,7 @@ func (h *hasher) loop(n *Node, depth uint64) {
 		h.seen[y] = true
 	}
 	h.region(body, depth+1)
+	h.f.work.Step(len(body.Params) * (1 + len(n.brs)))
 	for i, p := range body.Params {
 		y := p.hash
 		if !body.Ends() {

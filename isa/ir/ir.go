@@ -27,7 +27,10 @@
 // memory.
 package ir
 
-import "github.com/hologram-project/hologram/isa"
+import (
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/work"
+)
 
 // Op is the operation of a node: an isa.Op, or one of the constructs below.
 type Op uint16
@@ -66,21 +69,25 @@ func (op Op) Inst() isa.Op { return isa.Op(op) }
 // in order of definition.
 type Value struct {
 	ID    int
-	Type  isa.Type
 	Node  *Node   // the node that defines it, or nil
 	Param *Region // the region whose parameter it is, or nil
 	Index int     // among the results of Node or parameters of Param
+	Type  isa.Type
 
+	mark int32  // scratch of passes
 	repl *Value // scratch of passes: the value that took this one's place
 	hash uint64 // set by hashAll
 	back uint64 // of a loop parameter: what comes back to it; see hashAll
-	mark int32  // scratch of passes
 }
 
 // Node is an instruction or a construct.
 type Node struct {
 	Op Op
 	isa.Form
+	Counted bool // of Loop
+	// Free marks a node that came from an expansion: a loop that costs no fuel
+	// and always ends, an instruction that cannot fault.
+	Free bool
 	// Imm is the static operand: a Const's cell; the number of LDP's parameter,
 	// LDC's table, SREG's special, MEM_FENCE's scope; NBR_GET's index,
 	// PHASE_ADV's delta, UNITY_TEST's epsilon; POOL_ALLOC's ordinal in the
@@ -93,20 +100,15 @@ type Node struct {
 	Results []*Value
 	Regions []*Region
 	Target  *Node // of Br: the Block or Loop; nil: the Func's body
-	Counted bool  // of Loop
-	// Free marks a node that came from an expansion: a loop that costs no fuel
-	// and always ends, an instruction that cannot fault.
-	Free bool
 	// Src is the index of the instruction in the program as written, Site the
 	// node's index in Func.Sites (-1: none). Neither is in the canonical bytes.
 	Src  int
 	Site int
 
-	brs  []*Node // scratch of passes: the Brs to this construct
-	hash uint64  // set by hashAll
-	mark int32   // scratch of passes
-	sum  effects // set by summarize: n's and its regions' effects
-	deps []*Value
+	*links         // scratch of passes, of constructs
+	hash   uint64  // set by hashAll
+	mark   int32   // scratch of passes
+	sum    effects // set by summarize: n's and its regions' effects
 
 	// Room for what most nodes have, so that a node is one allocation.
 	result  Value
@@ -114,13 +116,19 @@ type Node struct {
 	args    [3]*Value
 }
 
+// links is what passes find out about a construct.
+type links struct {
+	brs  []*Node  // the Brs to it; set by linkBrs
+	deps []*Value // what its regions take from the region that it is in; set by order
+}
+
 // Mem is the static part of an address. Mode is AddrIndex, AddrByte,
 // AddrIndirect or AddrShared. Args[0] is the handle (I64) of AddrIndirect; the
 // next argument is the register part of the offset (I64) if HasOff.
 type Mem struct {
 	Mode   isa.AddrMode
-	Slot   int
 	HasOff bool
+	Slot   int
 	Offset int64
 }
 
@@ -175,13 +183,20 @@ type Func struct {
 	Sites []*Node
 
 	// leaves holds the nodes for the start of Body while passes run; then
-	// Body does not contain them. Nil in a finished Func.
-	leaves map[leafKey]*Value
+	// Body does not contain them. Empty in a finished Func.
+	leaves leafTable
 	// tables holds a hash of each table in Data while passes run.
 	tables []uint64
-	// steps counts what building and the passes did, for the test that it
-	// grows no faster than it should.
-	steps int
+	// nodes is how many nodes there are, about, while passes run.
+	nodes int
+	// work counts what building and the passes do.
+	work *work.Meter
+}
+
+// leafTable holds leaves, each once.
+type leafTable struct {
+	byKey map[leafKey]*Value
+	list  []*Value
 }
 
 type leafKey struct {
@@ -264,14 +279,15 @@ func (r *Region) addParam(t isa.Type) *Value {
 
 // leaf returns the value of a leaf, the same one each time.
 func (f *Func) leaf(op Op, form isa.Form, imm uint64, t isa.Type) *Value {
-	if f.leaves == nil {
-		f.leaves = map[leafKey]*Value{}
+	if f.leaves.byKey == nil {
+		f.leaves.byKey = map[leafKey]*Value{}
 	}
 	k := leafKey{op, form, imm}
-	v := f.leaves[k]
+	v := f.leaves.byKey[k]
 	if v == nil {
 		v = (&Node{Op: op, Form: form, Imm: imm, Src: -1, Site: -1}).addResult(t)
-		f.leaves[k] = v
+		f.leaves.byKey[k] = v
+		f.leaves.list = append(f.leaves.list, v)
 	}
 	return v
 }

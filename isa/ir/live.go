@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/work"
 )
 
 // Registers and predicates share one numbering: register r is r, predicate p
@@ -98,7 +99,6 @@ func registerRun(in *isa.Inst) (first, count int, ok bool) {
 type liveness struct {
 	code    [][]isa.Located
 	def, in []regset
-	steps   int
 }
 
 // live computes liveness and with it which instructions are needed: what only
@@ -107,7 +107,7 @@ type liveness struct {
 //
 // A block is looked at again only when what is live behind it grew, so at most
 // once for each register and edge.
-func live(g *isa.Graph) *liveness {
+func live(m *work.Meter, g *isa.Graph) *liveness {
 	n := len(g.Blocks)
 	lv := &liveness{code: make([][]isa.Located, n), def: make([]regset, n), in: make([]regset, n)}
 	pred := make([][]int32, n)
@@ -119,7 +119,7 @@ func live(g *isa.Graph) *liveness {
 		}
 		work[b], queued[b] = int32(b), true
 	}
-	l := &liveWalk{g: g, lv: lv}
+	l := &liveWalk{g: g, lv: lv, work: m}
 	for len(work) > 0 {
 		b := work[len(work)-1]
 		work = work[:len(work)-1]
@@ -142,7 +142,7 @@ func live(g *isa.Graph) *liveness {
 		l.block(b, func(i int) {
 			kept[i] = true
 			count++
-			operands(&code[i].Inst, func(int) {}, func(v int) { lv.def[b].add(v) })
+			operands(code[i].Inst, func(int) {}, func(v int) { lv.def[b].add(v) })
 		})
 		if count == len(code) {
 			lv.code[b] = code
@@ -154,23 +154,22 @@ func live(g *isa.Graph) *liveness {
 			}
 		}
 	}
-	lv.steps = l.steps
 	return lv
 }
 
 // liveWalk goes through a block backward.
 type liveWalk struct {
-	g     *isa.Graph
-	lv    *liveness
-	set   regset // what is live at the place reached
-	steps int
+	g    *isa.Graph
+	lv   *liveness
+	set  regset // what is live at the place reached
+	work *work.Meter
 }
 
 // block sets l.set to what is live where block b starts, given what is known
 // so far of its successors, and calls needed for each instruction that is.
 func (l *liveWalk) block(b int, needed func(i int)) {
 	blk := &l.g.Blocks[b]
-	l.steps += 1 + len(blk.Code)
+	l.work.Step(1 + len(blk.Code))
 	l.set = regset{}
 	for _, s := range blk.Term.Successors() {
 		l.set.union(&l.lv.in[s])
@@ -181,7 +180,7 @@ func (l *liveWalk) block(b int, needed func(i int)) {
 		l.set.add(int(t.Count.Reg))
 	}
 	for i := len(blk.Code) - 1; i >= 0; i-- {
-		in := &blk.Code[i].Inst
+		in := blk.Code[i].Inst
 		use, dst := operandSets(in)
 		if dst >= 0 {
 			if !l.set.has(dst) && removable(in) {

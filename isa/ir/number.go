@@ -1,6 +1,10 @@
 package ir
 
-import "github.com/hologram-project/hologram/isa"
+import (
+	"slices"
+
+	"github.com/hologram-project/hologram/isa"
+)
 
 // number gives equal computations one value: a pure instruction or a load is
 // replaced by an earlier equal one whose value is in scope. A load is equal
@@ -8,8 +12,9 @@ import "github.com/hologram-project/hologram/isa"
 // launch do not overlap lets a store leave other slots' loads alone.
 func number(f *Func) bool {
 	summarize(f)
-	n := &numberer{f: f, table: make(map[numberKey]*Value, 64), clock: 1}
-	for _, v := range f.leaves {
+	n := &numberer{f: f, clock: 1}
+	n.table.init(f.nodes)
+	for _, v := range f.leaves.list {
 		v.mark = n.clock
 		n.clock++
 	}
@@ -17,20 +22,91 @@ func number(f *Func) bool {
 	return n.changed
 }
 
-type numberKey struct {
-	op   Op
-	free bool
-	form isa.Form
-	imm  uint64
-	mem  Mem
-	seen uint32   // version of the memory read
-	args [3]int32 // marks of the operands
+// numberTable finds the computations in scope by their hash. Those of a region
+// are taken back, the last first, when it ends.
+type numberTable struct {
+	heads   []int32 // by hash: the last entry, plus one
+	entries []numberEntry
+}
+
+type numberEntry struct {
+	hash uint64
+	node *Node
+	seen uint32 // version of the memory read
+	next int32  // the entry before with the same head, plus one
+}
+
+// init makes room for about n entries.
+func (t *numberTable) init(n int) {
+	size := 64
+	for size < n {
+		size *= 2
+	}
+	t.heads = make([]int32, size)
+}
+
+// find returns an entry's node that computes what nd does, or nil.
+func (t *numberTable) find(hash uint64, nd *Node, seen uint32) *Node {
+	for i := t.heads[hash&uint64(len(t.heads)-1)]; i > 0; i = t.entries[i-1].next {
+		if e := &t.entries[i-1]; e.hash == hash && e.seen == seen && sameComputation(e.node, nd) {
+			return e.node
+		}
+	}
+	return nil
+}
+
+func (t *numberTable) add(hash uint64, nd *Node, seen uint32) {
+	head := &t.heads[hash&uint64(len(t.heads)-1)]
+	t.entries = append(t.entries, numberEntry{hash, nd, seen, *head})
+	*head = int32(len(t.entries))
+}
+
+// shrink takes back all entries from number n on.
+func (t *numberTable) shrink(n int) {
+	for i := len(t.entries) - 1; i >= n; i-- {
+		e := &t.entries[i]
+		t.heads[e.hash&uint64(len(t.heads)-1)] = e.next
+		e.node = nil
+	}
+	t.entries = t.entries[:n]
+}
+
+// numberHash hashes what nd computes; seen is the version of the memory it
+// reads. Operands go by their mark.
+func numberHash(nd *Node, seen uint32) uint64 {
+	h := mix(formHash(nd), nd.Imm)
+	if nd.Mem.Mode != 0 {
+		h = mix(h, uint64(nd.Mem.Mode)<<32|uint64(nd.Mem.Slot))
+		h = mix(h, uint64(nd.Mem.Offset))
+		h = mix(h, uint64(seen))
+	}
+	args := nd.Args
+	if len(args) > 1 && nd.commutes() {
+		a, b := uint64(args[0].mark), uint64(args[1].mark)
+		h = mix(mix(h, min(a, b)), max(a, b))
+		args = args[2:]
+	}
+	for _, a := range args {
+		h = mix(h, uint64(a.mark))
+	}
+	return h
+}
+
+// sameComputation reports whether two nodes that read the same version of
+// memory compute the same.
+func sameComputation(a, b *Node) bool {
+	if a.Op != b.Op || a.Form != b.Form || a.Free != b.Free || a.Imm != b.Imm || a.Mem != b.Mem || len(a.Args) != len(b.Args) {
+		return false
+	}
+	if slices.Equal(a.Args, b.Args) {
+		return true
+	}
+	return len(a.Args) > 1 && a.commutes() && a.Args[0] == b.Args[1] && a.Args[1] == b.Args[0] && slices.Equal(a.Args[2:], b.Args[2:])
 }
 
 type numberer struct {
 	f       *Func
-	table   map[numberKey]*Value
-	added   []numberKey // to be taken back when their region ends
+	table   numberTable
 	clock   int32
 	changed bool
 	memory  versions
@@ -80,23 +156,23 @@ func (n *numberer) define(list []*Value) {
 }
 
 func (n *numberer) region(r *Region) {
-	base := len(n.added)
+	base := len(n.table.entries)
 	n.define(r.Params)
-	n.f.steps += len(r.Nodes)
+	n.f.work.Step(1 + len(r.Nodes))
 	out := r.Nodes[:0]
 	for _, nd := range r.Nodes {
 		resolve(nd.Args)
 		if len(nd.Regions) > 0 {
 			n.construct(nd)
 		} else if nd.numberable() {
-			k := n.key(nd)
-			if v, ok := n.table[k]; ok {
-				nd.Results[0].repl = v
+			seen := n.memory.of(&nd.Mem)
+			hash := numberHash(nd, seen)
+			if m := n.table.find(hash, nd, seen); m != nil {
+				nd.Results[0].repl = m.Results[0]
 				n.changed = true
 				continue
 			}
-			n.table[k] = nd.Results[0]
-			n.added = append(n.added, k)
+			n.table.add(hash, nd, seen)
 		} else {
 			n.memory.write(nd.sum.writes)
 		}
@@ -106,10 +182,7 @@ func (n *numberer) region(r *Region) {
 	clear(r.Nodes[len(out):])
 	r.Nodes = out
 	resolve(r.Yield)
-	for _, k := range n.added[base:] {
-		delete(n.table, k)
-	}
-	n.added = n.added[:base]
+	n.table.shrink(base)
 }
 
 func (n *numberer) construct(nd *Node) {
@@ -142,18 +215,8 @@ func (n *Node) numberable() bool {
 	return n.Op.IsInst() && n.effect()&^(isa.Pure|isa.Reads|isa.MayFault) == 0 && len(n.Results) == 1
 }
 
-func (n *numberer) key(nd *Node) numberKey {
-	k := numberKey{op: nd.Op, free: nd.Free, form: nd.Form, imm: nd.Imm, mem: nd.Mem, seen: n.memory.of(&nd.Mem)}
-	for i, a := range nd.Args {
-		k.args[i] = a.mark
-	}
-	if row, _ := isa.Lookup(nd.Op.Inst()); commutes(nd, row) && k.args[0] > k.args[1] {
-		k.args[0], k.args[1] = k.args[1], k.args[0]
-	}
-	return k
-}
-
-// commutes reports whether n's first two sources may be exchanged.
-func commutes(n *Node, row *isa.Row) bool {
+// commutes reports whether an instruction's first two sources may be exchanged.
+func (n *Node) commutes() bool {
+	row, _ := isa.Lookup(n.Op.Inst())
 	return row.Commutes || n.Cond == isa.EQ || n.Cond == isa.NE
 }

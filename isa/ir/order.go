@@ -15,7 +15,7 @@ func order(f *Func) bool {
 	summarize(f)
 	hashAll(f)
 	o := &orderer{f: f}
-	for _, v := range f.leaves {
+	for _, v := range f.leaves.list {
 		v.mark = -1
 	}
 	o.carried(f.Body)
@@ -88,7 +88,9 @@ func (o *orderer) region(r *Region, depth int) {
 		for _, v := range n.Results {
 			v.mark = d
 		}
-		n.deps = n.deps[:0]
+		if n.links != nil {
+			n.deps = n.deps[:0]
+		}
 	}
 	for _, n := range r.Nodes {
 		if len(n.Regions) == 0 {
@@ -101,7 +103,7 @@ func (o *orderer) region(r *Region, depth int) {
 	}
 	s := &schedule{depth: d, nodes: r.Nodes}
 	r.Nodes = s.run(r.Yield)
-	o.f.steps += len(r.Nodes) + len(s.pool) + s.compared
+	o.f.work.Step(len(r.Nodes) + len(s.pool) + s.compared)
 	// What r uses from outside is used by the construct, around r, that stands
 	// where the value comes from.
 	outer := func(list []*Value) {
@@ -134,7 +136,8 @@ type schedule struct {
 	quiet    []int32 // others that have become ready and were not looked at
 	loads    []int32 // loads by index since the last joint
 	compared int
-	joint    int32 // the last joint, or −1
+	joint    int32   // the last joint, or −1
+	follows  []int32 // by node: the last one found to come after it because of effects, plus one
 	writer   [maxPlaces]int32
 	reader   [maxPlaces][]int32
 }
@@ -168,7 +171,7 @@ func (s *schedule) run(yield []*Value) []*Node {
 	// What the end needs, and what nothing needs but may fault.
 	if body < n {
 		s.want(s.nodes[body].Args)
-		s.want(s.nodes[body].deps)
+		s.want(s.nodes[body].outer())
 	} else {
 		s.want(yield)
 	}
@@ -183,6 +186,14 @@ func (s *schedule) run(yield []*Value) []*Node {
 		s.emit(i)
 	}
 	return append(s.out, s.nodes[body:]...)
+}
+
+// outer returns what the regions of n take from the one that it is in.
+func (n *Node) outer() []*Value {
+	if n.links == nil {
+		return nil
+	}
+	return n.deps
 }
 
 func (s *schedule) want(list []*Value) {
@@ -208,6 +219,7 @@ func (s *schedule) connect(body int) {
 	}
 	s.span = make([][2]int32, len(s.nodes), len(s.nodes)+8)
 	s.pool = make([]int32, 0, 4*body)
+	s.follows = make([]int32, len(s.nodes))
 	s.joint = -1
 	for i := range s.writer {
 		s.writer[i] = -1
@@ -228,7 +240,7 @@ func (s *schedule) connect(body int) {
 			s.loads = s.loads[:0]
 		}
 		from := int32(len(s.pool))
-		for _, list := range [2][]*Value{n.Args, n.deps} {
+		for _, list := range [2][]*Value{n.Args, n.outer()} {
 			for _, v := range list {
 				if j, ok := s.local(v); ok && j != i {
 					s.pool = append(s.pool, j)
@@ -281,19 +293,20 @@ func (s *schedule) conflicts(i int32, e effects) {
 	if e.reads.none() && e.writes.none() {
 		return
 	}
-	each(e.reads, func(p int) {
-		if w := s.writer[p]; w >= 0 {
-			s.pool = append(s.pool, w)
+	// A barrier, say, follows one and the same node because of every slot.
+	follow := func(j int32) {
+		if j >= 0 && j != i && s.follows[j] != i+1 {
+			s.follows[j] = i + 1
+			s.pool = append(s.pool, j)
 		}
-	})
+	}
+	each(e.reads, func(p int) { follow(s.writer[p]) })
 	each(e.writes, func(p int) {
-		if len(s.reader[p]) == 0 && s.writer[p] >= 0 {
-			s.pool = append(s.pool, s.writer[p])
+		if len(s.reader[p]) == 0 {
+			follow(s.writer[p])
 		}
 		for _, r := range s.reader[p] {
-			if r != i {
-				s.pool = append(s.pool, r)
-			}
+			follow(r)
 		}
 	})
 	each(e.reads, func(p int) { s.reader[p] = append(s.reader[p], i) })

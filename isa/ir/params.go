@@ -7,7 +7,7 @@ func params(f *Func) bool {
 	linkBrs(f.Body)
 	p := &parameters{f: f, clock: 1}
 	leaf := int32(0)
-	for _, v := range f.leaves {
+	for _, v := range f.leaves.list {
 		leaf--
 		v.mark = leaf
 	}
@@ -35,7 +35,7 @@ func (p *parameters) define(list []*Value) {
 // passes through many of them is gone at once.
 func (p *parameters) region(r *Region) {
 	p.define(r.Params)
-	p.f.steps += len(r.Nodes)
+	p.f.work.Step(1 + len(r.Nodes))
 	for _, n := range r.Nodes {
 		entered := p.clock
 		for _, s := range n.Regions {
@@ -71,7 +71,7 @@ func (p *parameters) results(n *Node, entered int32) {
 	}
 	seen := newSames(len(n.Results))
 	drop := make([]bool, len(n.Results))
-	p.f.steps += len(ways) * len(n.Results)
+	p.f.work.Step(len(ways) * len(n.Results))
 	for i, r := range n.Results {
 		v := ways[0][i].find()
 		same := v.mark < entered
@@ -114,7 +114,7 @@ func (p *parameters) loop(n *Node) {
 	}
 	seen := newSames(len(inits))
 	drop := make([]bool, len(inits))
-	p.f.steps += len(ways) * len(inits)
+	p.f.work.Step(len(ways) * len(inits))
 	alike := newSames(len(inits))
 	for i, q := range body.Params {
 		init := inits[i].find()
@@ -146,7 +146,7 @@ func (p *parameters) loop(n *Node) {
 				for _, w := range ways {
 					updates = mix(updates, liken(w[i], body, inits, likenDepth))
 				}
-				p.f.steps += len(ways)
+				p.f.work.Step(len(ways))
 				proofs := 0
 				j = alike.find(updates, i, func(j int) bool {
 					if proofs++; proofs > mostProofs {

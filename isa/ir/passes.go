@@ -1,6 +1,9 @@
 package ir
 
-import "github.com/hologram-project/hologram/isa"
+import (
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/work"
+)
 
 // Pass is one step to the canonical form.
 type Pass struct {
@@ -34,6 +37,7 @@ const maxRounds = 8
 type Option func(*options)
 
 type options struct {
+	work  *work.Meter
 	off   map[string]bool
 	after func(pass string, f *Func)
 }
@@ -47,6 +51,11 @@ func Without(names ...string) Option {
 	}
 }
 
+// Metered lets m count the work, and stop it; the error is then m's.
+func Metered(m *work.Meter) Option {
+	return func(o *options) { o.work = m }
+}
+
 // After calls f after each pass, for tests.
 func After(f func(pass string, f *Func)) Option {
 	return func(o *options) { o.after = f }
@@ -57,40 +66,73 @@ func After(f func(pass string, f *Func)) Option {
 type Srcs []int
 
 // Canonical brings a verified program into canonical form.
-func Canonical(v *isa.Verified, opts ...Option) (*Func, Srcs, error) {
+func Canonical(v *isa.Verified, opts ...Option) (f *Func, srcs Srcs, err error) {
+	defer work.Catch(&err)
 	o := options{off: map[string]bool{}}
 	for _, opt := range opts {
 		opt(&o)
 	}
-	f, err := build(v)
+	f, err = build(o.work, v)
 	if err != nil {
 		return nil, nil, err
 	}
-	for round, changed := 0, true; changed && round < maxRounds; round++ {
-		changed = o.run(f, true)
-	}
-	o.run(f, false)
+	o.repeat(f)
+	o.once(f)
 	renumber(f)
-	srcs := make(Srcs, len(f.Sites))
+	f.work = nil
+	srcs = make(Srcs, len(f.Sites))
 	for i, n := range f.Sites {
 		srcs[i] = n.Src
 	}
 	return f, srcs, nil
 }
 
-// run runs the passes that are repeated, or the others, once.
-func (o *options) run(f *Func, again bool) (changed bool) {
+// repeat runs the passes that are repeated, until each has found nothing to do
+// since the last that did.
+func (o *options) repeat(f *Func) {
+	idle := 0
+	for range maxRounds {
+		for i := range Passes {
+			switch p := &Passes[i]; {
+			case !p.Again:
+			case o.run(f, p):
+				idle = 0
+			default:
+				if idle++; idle == repeated {
+					return
+				}
+			}
+		}
+	}
+}
+
+// repeated is how many passes are.
+var repeated = func() (n int) {
 	for i := range Passes {
-		p := &Passes[i]
-		if o.off[p.Name] || p.Again != again {
-			continue
+		if Passes[i].Again {
+			n++
 		}
-		if p.run(f) {
-			changed = true
+	}
+	return n
+}()
+
+// once runs the others.
+func (o *options) once(f *Func) {
+	for i := range Passes {
+		if !Passes[i].Again {
+			o.run(f, &Passes[i])
 		}
-		if o.after != nil {
-			o.after(p.Name, f)
-		}
+	}
+}
+
+// run runs a pass, if it is not switched off.
+func (o *options) run(f *Func, p *Pass) (changed bool) {
+	if o.off[p.Name] {
+		return false
+	}
+	changed = p.run(f)
+	if o.after != nil {
+		o.after(p.Name, f)
 	}
 	return changed
 }

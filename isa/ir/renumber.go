@@ -9,11 +9,8 @@ import "github.com/hologram-project/hologram/isa"
 // all of them.)
 func renumber(f *Func) {
 	r := &renumberer{f: f, allocs: map[uint64]uint64{}, tables: usedTables{from: f.Data}}
-	leaves := f.leaves
-	f.leaves = nil
-	if leaves == nil {
-		leaves = map[leafKey]*Value{} // numbered before: the leaves are in Body
-	}
+	leaves := f.leaves.list // none if it was numbered before: they are in Body
+	f.leaves = leafTable{}
 	r.used = make([]*Node, 0, len(leaves))
 	for _, v := range leaves {
 		v.mark = 0
@@ -74,7 +71,7 @@ func (r *renumberer) number(list []*Value) {
 func (r *renumberer) region(reg *Region) {
 	r.number(reg.Params)
 	for _, n := range reg.Nodes {
-		n.Site, n.brs, n.deps = -1, nil, nil
+		n.Site, n.links = -1, nil
 		if n.IsSite() {
 			n.Site = len(r.f.Sites)
 			r.f.Sites = append(r.f.Sites, n)

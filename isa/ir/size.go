@@ -12,16 +12,25 @@ import (
 // REDUCE_* may become hundreds, and so may what expands, so that the limit on
 // instructions alone does not bound the memory that compiling takes. With this
 // it is some 200 MB.
-const MaxNodes = 3 * isa.MaxInsts
+const MaxNodes = isa.MaxOperations
+
+// MaxCarried bounds the values that constructs and branches carry: results of
+// Blocks, parameters of Loops and what each Br gives for them. A branch takes
+// along every register that was changed on the way and is needed where it
+// leads, so that their number may grow with the product of branches and
+// registers, where nodes grow with their sum.
+const MaxCarried = isa.MaxCarried
 
 // SizeError says that a program as the IR writes it has more than MaxNodes
-// nodes.
+// nodes, or carries more than MaxCarried values.
 type SizeError struct {
 	// Nodes is how many there would be; 0: more than MaxNodes, not counted further.
 	Nodes int
 	// Inst is the instruction, as written, that was one too many; -1: it is
 	// the expansions that are.
 	Inst int
+	// Carried is whether it is MaxCarried that is exceeded.
+	Carried bool
 	// Most names the expansion with the most nodes, such as "pow.f64"; it has
 	// Uses uses, with MostNodes nodes together.
 	Most            string
@@ -29,6 +38,9 @@ type SizeError struct {
 }
 
 func (e *SizeError) Error() string {
+	if e.Carried {
+		return fmt.Sprintf("more than %d values carried by branches and loops by instruction %d: each carries every register that was changed on the way and is needed where it leads; use fewer registers, branches or loops", MaxCarried, e.Inst)
+	}
 	if e.Inst >= 0 {
 		return fmt.Sprintf("more than %d operations by instruction %d: a register reduction counts as one for each register; use a loop or fewer of them", MaxNodes, e.Inst)
 	}

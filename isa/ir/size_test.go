@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/hologram-project/hologram/isa"
 )
 
@@ -58,4 +60,34 @@ func TestReductionsAreBounded(t *testing.T) {
 			t.Fatalf("%v (%+v)", err, size)
 		}
 	}
+}
+
+// What branches carry is bounded, too: here each of many takes hundreds of
+// registers along.
+func TestCarriedValuesAreBounded(t *testing.T) {
+	text := func(branches int) string {
+		var b strings.Builder
+		b.WriteString("program p\nslot x u32\nldg.u32 v, x[index]\n")
+		for i := range 240 {
+			fmt.Fprintf(&b, "add.u32 a%d, v, %d\n", i, i)
+		}
+		b.WriteString("h:\n")
+		for i := range branches {
+			fmt.Fprintf(&b, "add.u32 a%d, a%d, 1\nset.lt.u32 p0, a%d, %d\nbra h, p0\n", i%240, i%240, i%240, i)
+		}
+		for i := range 240 {
+			fmt.Fprintf(&b, "add.u32 v, v, a%d\n", i)
+		}
+		b.WriteString("stg.u32 v, x[index]\nexit\n")
+		return b.String()
+	}
+	most := MaxCarried / 240
+	_, _, err := Canonical(verified(t, text(most-5)))
+	require.NoError(t, err)
+	_, _, err = Canonical(verified(t, text(most+5)))
+	var size *SizeError
+	require.ErrorAs(t, err, &size)
+	require.True(t, size.Carried)
+	require.Greater(t, size.Inst, 3*(most-5))
+	require.ErrorContains(t, err, "more than 262144 values carried by branches and loops by instruction")
 }

@@ -4,13 +4,14 @@ import (
 	"fmt"
 
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/work"
 )
 
 // Build brings a verified program into structured SSA form as it stands: no
 // pass has run, sites are numbered. Only instructions that compute a register
 // nothing needs are gone.
 func Build(v *isa.Verified) (*Func, error) {
-	f, err := build(v)
+	f, err := build(nil, v)
 	if err != nil {
 		return nil, err
 	}
@@ -18,9 +19,9 @@ func Build(v *isa.Verified) (*Func, error) {
 	return f, nil
 }
 
-func build(v *isa.Verified) (*Func, error) {
-	lv := live(&v.Graph)
-	fl, err := analyse(&v.Graph, lv)
+func build(m *work.Meter, v *isa.Verified) (*Func, error) {
+	lv := live(m, &v.Graph)
+	fl, err := analyse(m, &v.Graph, lv)
 	if err != nil {
 		return nil, err
 	}
@@ -29,6 +30,7 @@ func build(v *isa.Verified) (*Func, error) {
 		Shared: p.Shared, Block: p.Block, PoolBytes: v.PoolBytes,
 		Slots: append([]isa.SlotUse(nil), v.Slots...),
 		Body:  &Region{},
+		work:  m,
 	}
 	for _, s := range p.Slots {
 		f.SlotTypes = append(f.SlotTypes, s.Type)
@@ -41,28 +43,29 @@ func build(v *isa.Verified) (*Func, error) {
 		b.env[isa.FirstPreset+i] = f.leaf(Op(isa.SREG), isa.Form{}, uint64(s), s.Type())
 	}
 	body := structure(fl)
-	f.steps = lv.steps + fl.steps
 	b.changes(body)
 	b.list(body, f.Body)
 	if b.err != nil {
 		return nil, b.err
 	}
+	f.nodes = b.nodes
 	return f, nil
 }
 
 // builder walks the tree with the value that each register has. What a nested
 // region changes is undone behind it; what lives on comes back as results.
 type builder struct {
-	f      *Func
-	flow   *flow
-	live   *liveness
-	env    [numVars]*Value
-	undo   []change
-	allocs map[int]uint64 // POOL_ALLOC's ordinal, by instruction
-	tables []uint64       // the number in f.Data of each of the program's tables
-	region *Region        // where nodes go
-	nodes  int            // how many there are
-	err    error
+	f       *Func
+	flow    *flow
+	live    *liveness
+	env     [numVars]*Value
+	undo    []change
+	allocs  map[int]uint64 // POOL_ALLOC's ordinal, by instruction
+	tables  []uint64       // the number in f.Data of each of the program's tables
+	region  *Region        // where nodes go
+	nodes   int            // how many there are
+	carried int            // values carried by constructs and Brs
+	err     error
 }
 
 type change struct {
@@ -136,7 +139,8 @@ func (b *builder) list(list []*stmt, r *Region) {
 				if b.err != nil {
 					return
 				}
-				b.inst(&code[i].Inst, code[i].Src)
+				b.f.work.Step(1)
+				b.inst(code[i].Inst, code[i].Src)
 			}
 		case stmtIf:
 			t := &b.flow.term[s.at]
@@ -150,6 +154,7 @@ func (b *builder) list(list []*stmt, r *Region) {
 			s.node.Regions = []*Region{{}}
 			lives := s.defs.and(&b.live.in[s.at])
 			s.regs = lives.list()
+			b.carry(len(s.regs), s.node.Src)
 			b.push(s.node)
 			b.nested(s.body, s.node.Regions[0])
 			if b.err != nil {
@@ -161,7 +166,7 @@ func (b *builder) list(list []*stmt, r *Region) {
 		case stmtLoop:
 			b.loop(s)
 		case stmtBr:
-			b.br(s.to)
+			b.br(s.to, s.at)
 		}
 	}
 }
@@ -184,6 +189,7 @@ func (b *builder) loop(s *stmt) {
 	}
 	changed := s.defs.and(&head)
 	s.regs = changed.list()
+	b.carry(2*len(s.regs), src)
 	s.node = n
 	r := &Region{}
 	n.Regions = []*Region{r}
@@ -210,10 +216,13 @@ func (b *builder) loop(s *stmt) {
 	}
 }
 
-func (b *builder) br(to *stmt) {
+// br appends a Br at the end of block at.
+func (b *builder) br(to *stmt, at int) {
 	n := b.node(Br, -1)
 	if to != nil {
 		n.Target = to.node
+		b.carry(len(to.regs), b.flow.term[at].Src)
+		n.Args = make([]*Value, 0, len(to.regs))
 		for _, reg := range to.regs {
 			n.Args = append(n.Args, b.get(int(reg)))
 		}
@@ -234,6 +243,14 @@ func (b *builder) srcAt(at int) int {
 		return code[0].Src
 	}
 	return b.flow.term[at].Src
+}
+
+// carry counts values carried by what stands at instruction src.
+func (b *builder) carry(count, src int) {
+	if b.carried += count; b.carried > MaxCarried && b.err == nil {
+		b.err = &SizeError{Inst: max(src, 0), Carried: true}
+	}
+	b.f.work.Step(1 + count)
 }
 
 func (b *builder) node(op Op, src int) *Node {

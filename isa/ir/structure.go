@@ -19,7 +19,7 @@ const (
 type stmt struct {
 	kind    stmtKind
 	counted bool
-	at      int
+	at      int // of Br: the block that ends with it
 	head    int // of a counted loop: the block whose TermLoop starts it
 	to      *stmt
 	body    []*stmt
@@ -55,6 +55,7 @@ type structurer struct {
 // emit appends block b and everything placed with it to out.
 func (s *structurer) emit(b int, out *[]*stmt) {
 	for {
+		s.work.Step(1)
 		if !s.back[b] {
 			b = s.within(b, out)
 		} else {
@@ -130,7 +131,7 @@ func (s *structurer) end(b int, out *[]*stmt) {
 	t := &s.term[b]
 	switch t.Kind {
 	case isa.TermExit:
-		*out = append(*out, &stmt{kind: stmtBr})
+		*out = append(*out, &stmt{kind: stmtBr, at: b})
 	case isa.TermJump, isa.TermLatch:
 		s.lead(b, t.To[0], out)
 	case isa.TermBranch:
@@ -150,11 +151,11 @@ func (s *structurer) end(b int, out *[]*stmt) {
 func (s *structurer) lead(b, to int, out *[]*stmt) {
 	switch {
 	case s.exits(to):
-		*out = append(*out, &stmt{kind: stmtBr})
+		*out = append(*out, &stmt{kind: stmtBr, at: b})
 	case s.turns(to):
-		*out = append(*out, &stmt{kind: stmtBr, to: s.target[s.term[to].To[0]]})
+		*out = append(*out, &stmt{kind: stmtBr, at: b, to: s.target[s.term[to].To[0]]})
 	case to <= b || s.own[to]:
-		*out = append(*out, &stmt{kind: stmtBr, to: s.target[to]})
+		*out = append(*out, &stmt{kind: stmtBr, at: b, to: s.target[to]})
 	default:
 		s.emit(to, out)
 	}

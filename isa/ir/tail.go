@@ -40,7 +40,7 @@ func (t *tailer) region(r *Region, target *Node, leads bool) {
 	nodes := r.Nodes
 	out := make([]*Node, 0, min(len(nodes), 16)) // the rest may move into an If
 	for i, n := range nodes {
-		t.f.steps++
+		t.f.work.Step(1)
 		resolve(n.Args)
 		if target != nil && target.Op == Block && r == target.Regions[0] {
 			t.setAt(target, len(out))
@@ -105,7 +105,14 @@ func (t *tailer) block(n *Node, r *Region, out []*Node) []*Node {
 	t.setAt(n, 0)
 	t.region(body, n, true)
 	if n.mark > 0 {
-		if k := t.first[n]; k > 0 {
+		k := t.first[n]
+		// What Blocks within moved out to the front of body came after that was
+		// noted. Instructions can't leave n, so they go on at once, not by one
+		// Block a round.
+		for body.Nodes[k].Op.IsInst() {
+			k++
+		}
+		if k > 0 {
 			t.changed = true
 			out = append(out, body.Nodes[:k]...)
 			body.Nodes = body.Nodes[k:]

@@ -36,6 +36,12 @@ func linkBrs(r *Region) {
 			}
 			continue
 		}
+		if len(n.Regions) == 0 {
+			continue
+		}
+		if n.links == nil {
+			n.links = &links{}
+		}
 		n.brs = n.brs[:0]
 		for _, s := range n.Regions {
 			s.loop = n

@@ -27,6 +27,7 @@ from hologram.program import Program
 native.classes(Executor, Program, Buffer)
 
 if TYPE_CHECKING:
+    from hologram._kernel import *  # noqa: F403
     from hologram.builder import ProgramBuilder
 
 __all__ = [
@@ -50,10 +51,29 @@ __all__ = [
 ]
 
 
+# The names of kernels, and of what they compute with; see docs/KERNELS.md. Those that would hide Python's own are not
+# part of ``from hologram import *``.
+_KERNELS = frozenset(
+    """Kernel kernel range abs bitcast cast ceil clip clz cos ctz erf exp exp2 expm1 floor fma isfinite isnan log log10
+    log1p log2 maximum minimum mulhi popc pow relu rem round rsqrt sigmoid sin sqrt tan tanh trunc where""".split()
+)
+
+
 def __getattr__(name: str) -> object:
     """Import what few programs need on first use."""
     if name == "ProgramBuilder":
         from hologram.builder import ProgramBuilder
 
         return ProgramBuilder
+    if name in _KERNELS:
+        from hologram import _kernel
+
+        found: object = getattr(_kernel, name)
+        globals()[name] = found
+        return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List what there is, imported or not."""
+    return sorted({*globals(), *__all__, *_KERNELS})

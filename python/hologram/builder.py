@@ -2,146 +2,93 @@
 
 from __future__ import annotations
 
-import math
+import linecache
 import re
-from contextlib import contextmanager
+import sys
 from typing import TYPE_CHECKING, Any, Optional, Union
 
+import numpy as np
+
 from hologram import _isa
-from hologram.errors import DTypeError, InvalidArgumentError
+from hologram._arguments import integer
+from hologram._built import (
+    Address,
+    Data,
+    Index,
+    Label,
+    Named,
+    Offset,
+    Param,
+    Pred,
+    Reg,
+    Shared,
+    Slot,
+    checked,
+    is_number,
+    number,
+)
+from hologram.errors import DTypeError, InvalidArgumentError, ProgramSyntaxError, ProgramVerifyError
 from hologram.program import Program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
 __all__ = ["Address", "Data", "Label", "Offset", "Param", "Pred", "ProgramBuilder", "Reg", "Slot"]
 
 
-class _Named:
-    """What stands in an instruction by its name."""
+class _Block:
+    """The with-block of a loop, of if_ or of else_."""
 
-    __slots__ = ("name", "type")
+    __slots__ = ("builder", "closed", "head", "label", "line", "name")
 
-    def __init__(self, name: str, type: str) -> None:
+    def __init__(self, builder: ProgramBuilder, name: str, *head: str) -> None:
+        """Begin with the lines head, in which {} stands for the end's label."""
+        self.builder = builder
         self.name = name
-        self.type = type
+        self.line = _caller()
+        self.label = builder.label()
+        self.head = [line.format(self.label.name) for line in head]
+        self.closed = -1  # where the block's end is in the program
+        builder._waiting = self
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name}: {self.type}>"
+    def __enter__(self) -> None:
+        builder = self.builder
+        if builder._waiting is not self:
+            raise InvalidArgumentError(f"{self.name} ({_show(self.line)}) is entered a second time")
+        builder._waiting = None
+        if self.name == "else_":
+            # The end of the if_ is where this begins, and its own instructions leap over these.
+            builder._body.pop()
+            builder._body_lines.pop()
+        for line in self.head:
+            builder._append(line)
+        builder._open.append(self)
 
-
-class Reg(_Named):
-    """A register. ``reg + 16`` is a byte offset for an address."""
-
-    __slots__ = ()
-
-    def __add__(self, offset: int) -> Offset:
-        """Return the address part register + offset."""
-        return Offset(self, offset)
-
-    def __sub__(self, offset: int) -> Offset:
-        """Return the address part register − offset."""
-        return Offset(self, -offset)
-
-
-class Pred(_Named):
-    """A predicate register, or with ``~`` its negation where an instruction reads one."""
-
-    __slots__ = ("negated",)
-
-    def __init__(self, name: str, negated: bool = False) -> None:
-        super().__init__(name, "pred")
-        self.negated = negated
-
-    def __invert__(self) -> Pred:
-        """Return the negation."""
-        return Pred(self.name, not self.negated)
+    def __exit__(self, kind: object, *exc: object) -> None:
+        if kind is not None:
+            return  # the block stays open, which build() tells if it comes to that
+        builder = self.builder
+        if not builder._open or builder._open[-1] is not self:
+            raise InvalidArgumentError(f"{self.name} ({_show(self.line)}) ends before a block inside it does")
+        builder.place(self.label)
+        builder._open.pop()
+        self.closed = len(builder._body)
+        builder._last_if = self if self.name == "if_" else None
 
 
-class Offset:
-    """A byte offset: a register plus a constant."""
-
-    __slots__ = ("offset", "reg")
-
-    def __init__(self, reg: Reg, offset: int) -> None:
-        self.reg = reg
-        self.offset = offset
+_Line = tuple[str, int]
 
 
-class Index:
-    """The lane's place in the launch's index space: ``slot[builder.index]`` is the lane's element."""
-
-    __slots__ = ()
-
-
-class Address:
-    """A place in memory, and the type of what is there, or None."""
-
-    __slots__ = ("text", "type")
-
-    def __init__(self, text: str, type: Optional[str]) -> None:
-        self.text = text
-        self.type = type
+def _caller() -> _Line:
+    """Return file and line of the code that called the builder."""
+    frame = sys._getframe(1)
+    while frame.f_code.co_filename == __file__ and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno
 
 
-_Where = Union[Index, Reg, Offset, int]
-
-
-def _place(where: _Where) -> str:
-    if isinstance(where, Index):
-        return "index"
-    if isinstance(where, Reg):
-        return where.name
-    if isinstance(where, Offset):
-        return f"{where.reg.name} {'-' if where.offset < 0 else '+'} {abs(where.offset)}"
-    if isinstance(where, int):
-        return str(where)
-    raise DTypeError(f"an address is {where!r}; expected builder.index, a register, register + number, or a number")
-
-
-class Slot(_Named):
-    """A slot: ``slot[builder.index]``, ``slot[reg]``, ``slot[reg + 16]`` and ``slot[16]`` are addresses."""
-
-    __slots__ = ()
-
-    def __getitem__(self, where: _Where) -> Address:
-        """Return an address in the slot; numbers are bytes."""
-        return Address(f"{self.name}[{_place(where)}]", self.type)
-
-
-class _Shared:
-    """The block's shared memory."""
-
-    __slots__ = ()
-
-    def __getitem__(self, where: _Where) -> Address:
-        """Return an address in shared memory; numbers are bytes."""
-        return Address(f"shared[{_place(where)}]", None)
-
-
-class Param(_Named):
-    """A launch parameter."""
-
-    __slots__ = ()
-
-
-class Data(_Named):
-    """A constant table; ``data[i]`` is its element, i a register or a number."""
-
-    __slots__ = ()
-
-    def __getitem__(self, where: _Where) -> Address:
-        """Return an element."""
-        return Address(f"{self.name}[{_place(where)}]", self.type)
-
-
-class Label:
-    """A place in the program; ``builder.place(label)`` says where."""
-
-    __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
+def _show(line: _Line) -> str:
+    return f"{line[0]}:{line[1]}"
 
 
 class ProgramBuilder:
@@ -149,7 +96,7 @@ class ProgramBuilder:
 
     Each instruction of the ISA is a method of its mnemonic's name, with an underscore after ``and_``, ``or_``,
     ``not_``. It returns its result's register, a fresh one unless ``dst`` names one. The type is that of the operands;
-    ``type`` says it where they are all numbers, or memory without a type. ::
+    ``type`` says it where they are all numbers, or memory without a type, and there is no ``dst``. ::
 
         b = ProgramBuilder("mul_add_relu")
         x, y, out = b.slot("x", "f32"), b.slot("y", "f32"), b.slot("out", "f32")
@@ -161,6 +108,9 @@ class ProgramBuilder:
 
     ``cvt`` and ``bitcast`` take the result's type first, ``set`` the condition, ``sreg`` the special value's name.
 
+    The first mistake is told by the call that makes it; what only the whole program shows is told by ``build``, with
+    the line of the call that made the instruction.
+
     Args:
         name: The program's name.
         block: The shape of a block that launches must have; any without it.
@@ -168,86 +118,145 @@ class ProgramBuilder:
     """
 
     def __init__(self, name: str, *, block: Optional[Sequence[int]] = None, shared: int = 0) -> None:
-        self._name = _checked("program", name)
+        self._name = checked("program", name)
         self._head: list[str] = []
         self._body: list[str] = []
+        self._head_lines: list[_Line] = []  # where the caller asked for each of them
+        self._body_lines: list[_Line] = []
         self._names: set[str] = set()
+        self._registers: set[str] = set()
+        self._labels: dict[str, bool] = {}  # whether they are placed
         self._fresh = 0
+        self._open: list[_Block] = []
+        self._waiting: Optional[_Block] = None  # made, but not entered by a with statement
+        self._last_if: Optional[_Block] = None
         if shared:
-            self._head.append(f"shared {int(shared)}")
+            self._declare_line(f"shared {integer('ProgramBuilder: shared', shared, 0)}")
         if block is not None:
-            self._head.append("block " + " ".join(str(int(d)) for d in block))
+            self._declare_line("block " + " ".join(str(integer("ProgramBuilder: block", d, 1)) for d in block))
         self.index = Index()
-        self.shared = _Shared()
+        self.shared = Shared(self)
+
+    def __repr__(self) -> str:
+        """Describe the builder in one line."""
+        return f"<ProgramBuilder {self._name}: {len(self._body)} lines>"
 
     # ---- declarations
 
+    def _declare_line(self, line: str) -> None:
+        self._head.append(line)
+        self._head_lines.append(_caller())
+
     def _declare(self, kind: str, name: str, type: str) -> str:
-        _checked(kind, name)
-        if type not in _isa.TYPES:
-            raise DTypeError(f"{kind} {name}: type {type!r} is none; expected one of {', '.join(_isa.TYPES)}")
+        checked(kind, name)
+        self._type(f"{kind} {name}", type)
         if name in self._names:
             raise InvalidArgumentError(f"{kind} {name}: the name is taken")
         self._names.add(name)
         return f"{kind} {name} {type}"
 
+    def _type(self, what: str, type: str) -> None:
+        if type not in _isa.TYPES:
+            raise DTypeError(f"{what}: type {type!r} is none; expected one of {', '.join(_isa.TYPES)}")
+
     def slot(self, name: str, type: str) -> Slot:
         """Declare a slot, which launches bind to an array."""
-        self._head.append(self._declare("slot", name, type))
-        return Slot(name, type)
+        self._declare_line(self._declare("slot", name, type))
+        return Slot(self, name, type)
 
     def param(self, name: str, type: str) -> Param:
         """Declare a parameter, a number given at launch."""
-        self._head.append(self._declare("param", name, type))
-        return Param(name, type)
+        self._declare_line(self._declare("param", name, type))
+        return Param(self, name, type)
 
     def data(self, name: str, type: str, values: Sequence[float]) -> Data:
         """Declare a constant table."""
         line = self._declare("data", name, type)
-        self._head.append(f"{line} {{ {', '.join(_number(value, type) for value in values)} }}")
-        return Data(name, type)
+        numbers = [number(f"data {name}[{i}]", value, type) for i, value in enumerate(values)]
+        self._declare_line(f"{line} {{ {', '.join(numbers)} }}")
+        return Data(self, name, type)
 
     def reg(self, type: str, name: Optional[str] = None) -> Reg:
         """Return a register to be used as ``dst`` more than once, such as a sum in a loop."""
-        return Reg(name or self._new("v"), type)
+        self._type("reg" if name is None else f"reg {name}", type)
+        return Reg(self, self._register("reg", name, "v"), type)
 
     def pred(self, name: Optional[str] = None) -> Pred:
         """Return a predicate to be used as ``dst`` more than once."""
-        return Pred(name or self._new("p"))
+        return Pred(self, self._register("pred", name, "p"))
 
-    def _new(self, stem: str) -> str:
-        self._fresh += 1
-        return f"{stem}_{self._fresh}"
+    def _register(self, kind: str, name: Optional[str], stem: str) -> str:
+        if name is None:
+            return self._new(stem, self._registers)
+        checked(kind, name)
+        if re.fullmatch(r"[rp]\d+", name):
+            return name  # a register by its number, of which there is one
+        if name in self._registers:
+            raise InvalidArgumentError(f"{kind} {name}: the name is taken")
+        self._registers.add(name)
+        return name
+
+    def _new(self, stem: str, taken: Union[set[str], dict[str, bool]]) -> str:
+        while True:
+            self._fresh += 1
+            name = f"{stem}_{self._fresh}"
+            if name not in taken:
+                return name
 
     # ---- control
 
+    def _append(self, line: str) -> None:
+        if self._waiting is not None:
+            block = self._waiting
+            raise InvalidArgumentError(
+                f"{block.name} ({_show(block.line)}) stands without with: write `with builder.{block.name}(…):`"
+            )
+        self._body.append(line)
+        self._body_lines.append(_caller())
+
     def label(self, name: Optional[str] = None) -> Label:
         """Return a label to branch to."""
-        return Label(_checked("label", name) if name else self._new("label"))
+        if name is None:
+            name = self._new("label", self._labels)
+        elif checked("label", name) in self._labels:
+            raise InvalidArgumentError(f"label {name}: the name is taken")
+        self._labels[name] = False
+        return Label(self, name)
 
     def place(self, label: Label) -> None:
         """Put a label before the next instruction."""
-        self._body.append(f"{label.name}:")
+        name = self._label("place", label)
+        if self._labels[name]:
+            raise InvalidArgumentError(f"place: label {name} stands in the program already")
+        self._append(f"{name}:")
+        self._labels[name] = True
 
-    @contextmanager
-    def loop(self, count: Union[Reg, int]) -> Iterator[None]:
-        """Run the instructions of the with-block count times."""
-        end = self.label()
-        self._body.append(f"  loop {self._source(count, 'u32')}, {end.name}")
-        yield
-        self.place(end)
+    def loop(self, count: Union[Reg, int]) -> _Block:
+        """Run the instructions of the with-block count times: ``with builder.loop(8):``."""
+        rounds = self._source("loop", _isa.ROWS["loop"].operands[0], count, "u32")
+        return _Block(self, "loop", f"  loop {rounds}, {{}}")
 
-    @contextmanager
-    def if_(self, pred: Pred) -> Iterator[None]:
-        """Run the instructions of the with-block where the predicate holds."""
-        end = self.label()
-        self._body.append(f"  bra {end.name}, {self._source(~pred, 'pred')}")
-        yield
-        self.place(end)
+    def if_(self, pred: Pred) -> _Block:
+        """Run the instructions of the with-block where the predicate holds: ``with builder.if_(p):``."""
+        condition = self._pred("if_", "pred", pred)
+        negated = condition[1:] if condition.startswith("!") else "!" + condition
+        return _Block(self, "if_", f"  bra {{}}, {negated}")
+
+    def else_(self) -> _Block:
+        """Run the instructions of the with-block where the predicate of the ``if_`` right before did not hold."""
+        last = self._last_if
+        if last is None or last.closed != len(self._body):
+            raise InvalidArgumentError("else_ stands right after the with-block of an if_")
+        return _Block(self, "else_", "  bra {}", f"{last.label.name}:")
 
     def phi(self, class_index: int, page: int, byte: int) -> Address:
         """Return the address Φ(class, page, byte) in the boundary pool."""
-        return Address(f"phi({class_index}, {page}, {byte})", None)
+        place = [
+            integer("phi: class_index", class_index, 0, _isa.NUM_CLASSES - 1),
+            integer("phi: page", page, 0, _isa.PAGES_PER_CLASS - 1),
+            integer("phi: byte", byte, 0, _isa.PAGE_BYTES - 1),
+        ]
+        return Address(self, "slot", "phi({}, {}, {})".format(*place), None)
 
     # ---- instructions
 
@@ -294,7 +303,7 @@ class ProgramBuilder:
             names = ", ".join(o.name for o in places)
             raise InvalidArgumentError(f"{mnemonic} takes {len(places)} operands ({names}), got {len(values)}")
         if row.types and type is None:
-            type = self._infer(mnemonic, places, values)
+            type = self._infer(mnemonic, places, values, result, dst)
         if row.types:
             if type not in row.types:
                 raise DTypeError(f"{mnemonic}: type {type} is not one of {', '.join(row.types)}")
@@ -302,59 +311,127 @@ class ProgramBuilder:
         source = None
         if row.sources:
             source = getattr(values[0], "type", None)
-            if source not in row.sources:
+            if not isinstance(values[0], Reg) or source not in row.sources:
                 raise DTypeError(f"{mnemonic}: the source is {values[0]!r}; expected a register with a type")
             suffix += f".{source}"
         texts = []
         for operand, value in zip(places, values):
-            texts.append(self._source(value, {"T": type, "FROM": source, "": None}.get(operand.type, operand.type)))
+            wanted = {"T": type, "FROM": source, "": None}.get(operand.type, operand.type)
+            texts.append(self._source(mnemonic + suffix, operand, value, wanted))
         if result is not None:
-            dst = self._result(result, values, type, dst)
+            dst = self._result(mnemonic + suffix, result, values, type, dst)
             texts.insert(0, dst.name)
         elif dst is not None:
             raise InvalidArgumentError(f"{mnemonic} has no result")
-        self._body.append(f"  {mnemonic}{suffix} {', '.join(texts)}".rstrip())
+        self._append(f"  {mnemonic}{suffix} {', '.join(texts)}".rstrip())
         return dst
 
     def _word(self, mnemonic: str, values: list[Any], words: Sequence[str], what: str) -> str:
-        if not values or values[0] not in words:
+        if not values or not isinstance(values[0], str) or values[0] not in words:
             raise InvalidArgumentError(f"{mnemonic} takes {what} first: one of {', '.join(words)}")
         return str(values.pop(0))
 
-    def _infer(self, mnemonic: str, places: Sequence[_isa.Operand], values: Sequence[Any]) -> str:
+    def _infer(
+        self,
+        mnemonic: str,
+        places: Sequence[_isa.Operand],
+        values: Sequence[Any],
+        result: Optional[_isa.Operand],
+        dst: object,
+    ) -> str:
         for operand, value in zip(places, values):
             found = getattr(value, "type", None)
-            if operand.type == "T" and found is not None:
+            if operand.type == "T" and found is not None and isinstance(value, (Named, Address)):
                 return str(found)
+        if isinstance(dst, (Reg, Pred)) and result is not None and result.type == "T":
+            return dst.type
         raise DTypeError(f"{mnemonic}: no operand has a type; say it with type=…")
 
     def _result(
-        self, operand: _isa.Operand, values: Sequence[Any], type: Optional[str], dst: Union[Reg, Pred, None]
+        self,
+        what: str,
+        operand: _isa.Operand,
+        values: Sequence[Any],
+        type: Optional[str],
+        dst: Union[Reg, Pred, None],
     ) -> Union[Reg, Pred]:
         if operand.kind == "pred_dst" or type == "pred":
-            return dst or self.pred()
-        held = operand.type
-        if held == "T":
-            held = type or ""
-        elif held == "named":
-            held = _isa.SPECIALS[values[0]]
-        if dst is None:
-            return self.reg(held)
-        dst.type = held
+            if dst is None:
+                return self.pred()
+            if not isinstance(dst, Pred) or dst.negated:
+                raise DTypeError(f"{what}: dst is {dst!r}; expected a predicate, not negated")
+        else:
+            held = {"T": type or "", "named": _isa.SPECIALS.get(str(values[0]), "") if values else ""}.get(
+                operand.type, operand.type
+            )
+            if dst is None:
+                return self.reg(held)
+            if not isinstance(dst, Reg) or dst.type != held:
+                raise DTypeError(f"{what}: dst is {dst!r}; expected a register of {held}")
+        self._mine(what, "dst", dst)
         return dst
 
-    def _source(self, value: Any, type: Optional[str]) -> str:
-        if isinstance(value, Pred):
-            return ("!" if value.negated else "") + value.name
-        if isinstance(value, (_Named, Label)):
-            return value.name
-        if isinstance(value, Address):
-            return value.text
-        if isinstance(value, str):
+    def _mine(self, what: str, name: str, value: Union[Named, Address, Label]) -> None:
+        if value.owner is not self:
+            raise InvalidArgumentError(f"{what}: {name} is {value!r}, which is another builder's, {value.owner!r}")
+
+    def _label(self, what: str, value: Any) -> str:
+        if not isinstance(value, Label):
+            raise DTypeError(f"{what}: label is {value!r}; expected a label, made by builder.label()")
+        self._mine(what, "label", value)
+        return value.name
+
+    def _pred(self, what: str, name: str, value: Any) -> str:
+        if not isinstance(value, Pred):
+            raise DTypeError(f'{what}: {name} is {value!r}; expected a predicate, such as builder.set("lt", a, b)')
+        self._mine(what, name, value)
+        return ("!" if value.negated else "") + value.name
+
+    def _source(self, what: str, operand: _isa.Operand, value: Any, type: Optional[str]) -> str:
+        """Return an operand's text after checking it against its place in the table."""
+        kind, name = operand.kind, operand.name
+        if kind == "label":
+            return self._label(what, value)
+        if kind in ("special", "scope"):
+            words: Sequence[str] = tuple(_isa.SPECIALS) if kind == "special" else _isa.SCOPES
+            if not isinstance(value, str) or value not in words:
+                raise InvalidArgumentError(f"{what}: {name} is {value!r}; expected one of {', '.join(words)}")
             return value
-        if isinstance(value, (bool, int, float)) or hasattr(value, "__float__"):
-            return _number(value, type)
-        raise DTypeError(f"an operand is {value!r}; expected a register, an address, a label or a number")
+        if kind == "pred_src" or (type == "pred" and not isinstance(value, (bool, np.bool_))):
+            return self._pred(what, name, value)
+        if kind in ("src", "src_reg"):
+            if isinstance(value, Reg):
+                self._mine(what, name, value)
+                if value.type != type:
+                    raise DTypeError(f'{what}: {name} is {value!r}; expected {type}; cvt("{type}", …) converts')
+                return value.name
+            if kind == "src" and is_number(value):
+                return number(f"{what}: {name}", value, type)
+            hint = {Param: "; read it with ldp", Slot: "; read it with ldg", Data: "; read it with ldc"}.get(
+                value.__class__, ""
+            )
+            other = "" if kind == "src_reg" else " or a number"
+            raise DTypeError(f"{what}: {name} is {value!r}; expected a register of {type}{other}{hint}")
+        if kind == "imm":
+            if not is_number(value):
+                raise DTypeError(f"{what}: {name} is {value!r}; expected a number ({type})")
+            return number(f"{what}: {name}", value, type)
+        if kind == "param":
+            if not isinstance(value, Param) or value.type != type:
+                raise DTypeError(f"{what}: {name} is {value!r}; expected a parameter of {type}")
+            self._mine(what, name, value)
+            return value.name
+        kinds = {"mem": ("slot",), "shared_mem": ("shared",), "any_mem": ("slot", "shared"), "data": ("data",)}[kind]
+        if not isinstance(value, Address) or value.kind not in kinds:
+            place = {"slot": "a slot", "shared": "shared memory", "data": "a table"}
+            hint = ", such as x[builder.index]" if isinstance(value, Slot) else ""
+            raise DTypeError(
+                f"{what}: {name} is {value!r}; expected an address in {' or '.join(place[k] for k in kinds)}{hint}"
+            )
+        if value.type is not None and value.type != type:
+            raise DTypeError(f"{what}: {name} is {value!r}; expected {type}")
+        self._mine(what, name, value)
+        return value.text
 
     # ---- the end
 
@@ -366,27 +443,21 @@ class ProgramBuilder:
         """Return the program.
 
         Raises:
-            ValueError: It breaks a rule; the message shows the line of ``text()`` that does.
+            ValueError: It breaks a rule; the message shows the line of ``text()`` that does, and the line of the call
+                that made it.
         """
-        return Program(self.text(), file=f"<built {self._name}>")
-
-
-def _checked(kind: str, name: str) -> str:
-    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.$]*", name):
-        raise InvalidArgumentError(f"{kind}: {name!r} is not a name: letters, digits and _ . $, no digit first")
-    return name
-
-
-def _number(value: Any, type: Optional[str]) -> str:
-    """Return a number as the assembler reads it, exactly."""
-    if isinstance(value, bool):
-        return str(value).lower() if type == "pred" else str(int(value))
-    if isinstance(value, int) or (hasattr(value, "__index__") and not isinstance(value, float)):
-        value = value.__index__()
-        return str(value) if type not in ("f16", "bf16", "f32", "f64") else f"{value}.0"
-    number = float(value)
-    if math.isnan(number):
-        return "nan"
-    if math.isinf(number):
-        return "inf" if number > 0 else "-inf"
-    return number.hex()
+        block = self._waiting or (self._open[-1] if self._open else None)
+        if block is not None:
+            what = "stands without with" if block is self._waiting else "is not at its end"
+            raise InvalidArgumentError(f"build: {block.name} ({_show(block.line)}) {what}")
+        file = f"<built {self._name}>"
+        try:
+            return Program(self.text(), file=file)
+        except (ProgramSyntaxError, ProgramVerifyError) as error:
+            place = re.match(rf"{re.escape(file)}:(\d+):", str(error))
+            lines = [*self._head_lines, *self._body_lines]
+            at = int(place[1]) - 2 if place else -1  # line 1 is the program's name
+            if not 0 <= at < len(lines):
+                raise
+            source = linecache.getline(*lines[at]).strip()
+            raise type(error)(f"{error}\n  made at {_show(lines[at])}{': ' if source else ''}{source}") from None

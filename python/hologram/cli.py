@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import re
 import sys
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Optional
 
@@ -52,6 +54,42 @@ class _Usage(Exception):
     """The command line asks for what cannot be."""
 
 
+_STREAM = "-"  # what names standard input or output in place of a file
+
+
+class _Input:
+    """Standard input, which can be read once."""
+
+    def __init__(self) -> None:
+        self._reader = ""
+
+    def read(self, what: str) -> bytes:
+        if self._reader:
+            raise _Usage(f"{what}: standard input is {self._reader} already, and can be read once")
+        self._reader = what
+        return sys.stdin.buffer.read()
+
+
+def _write(path: str, data: bytes) -> None:
+    if path == _STREAM:
+        sys.stdout.buffer.write(data)
+    else:
+        Path(path).write_bytes(data)
+
+
+def _program(path: str, stdin: _Input) -> hologram.Program:
+    """Read a program's text or binary form."""
+    if path != _STREAM:
+        return hologram.Program.from_file(path)
+    data = stdin.read("the program")
+    if data.startswith(b"ATLAS"):
+        return hologram.Program(data)
+    try:
+        return hologram.Program(data.decode(), file="<stdin>")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"standard input is neither UTF-8 text nor a binary program: {error}") from None
+
+
 # ---- info
 
 
@@ -93,24 +131,31 @@ def _numpy() -> Any:
 
 
 def _asm(arguments: argparse.Namespace) -> int:
-    program = hologram.Program.from_file(arguments.program)
-    target = Path(arguments.output) if arguments.output else Path(arguments.program).with_suffix(".atlb")
-    target.write_bytes(program.to_bytes())
-    print(f"{target}: {target.stat().st_size} bytes, {program.instructions} instructions")
+    source, target = arguments.program, arguments.output
+    if target is None:
+        target = _STREAM if source == _STREAM else str(Path(source).with_suffix(".atlb"))
+    program = _program(source, _Input())
+    if target != _STREAM and os.path.exists(target) and source != _STREAM and os.path.samefile(source, target):
+        raise _Usage(f"asm would overwrite {source}, the program; name another file with -o")
+    data = program.to_bytes()
+    _write(target, data)
+    if target != _STREAM:
+        print(f"{target}: {len(data)} bytes, {program.instructions} instructions")
     return 0
 
 
 def _dis(arguments: argparse.Namespace) -> int:
-    program = hologram.Program.from_file(arguments.program)
+    program = _program(arguments.program, _Input())
     print(program.canonical() if arguments.canonical else program.disassemble(), end="")
     return 0
 
 
 def _verify(arguments: argparse.Namespace) -> int:
     failed = 0
+    stdin = _Input()
     for path in arguments.programs:
         try:
-            program = hologram.Program.from_file(path)
+            program = _program(path, stdin)
         except (HologramError, ValueError, OSError) as error:
             _show_error(error)
             failed += 1
@@ -153,7 +198,49 @@ def _assign(pairs: list[tuple[Optional[str], str]], names: list[str], option: st
     return found
 
 
-def _bindings(program: hologram.Program, arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, str]]:
+def _load(slot: str, path: str, stdin: _Input) -> Any:
+    """Read an array from a .npy file, or from a .npz file the one called like the slot, or its only one.
+
+    Raises:
+        ValueError: The file is none of these.
+        OSError: It can't be read.
+    """
+    numpy = _numpy()
+    name = "standard input" if path == _STREAM else path
+    file: Any = io.BytesIO(stdin.read(f"slot {slot}")) if path == _STREAM else open(path, "rb")
+    with file:
+        magic = file.read(6)
+        file.seek(0)
+        if magic != b"\x93NUMPY" and magic[:4] not in (b"PK\x03\x04", b"PK\x05\x06"):
+            raise ValueError(f"slot {slot}: {name} is no .npy or .npz file")
+        try:
+            found = numpy.load(file, allow_pickle=False)
+            if isinstance(found, numpy.ndarray):
+                return found
+            members = found.files
+            if slot not in members and len(members) != 1:
+                raise _Usage(f"slot {slot}: {name} holds no array {slot}; it has {', '.join(members) or 'none'}")
+            array = found[slot if slot in members else members[0]]
+            if not isinstance(array, numpy.ndarray):
+                raise ValueError(f"{members[0]} is no array")
+            return array
+        except (ValueError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
+            text = "it holds Python objects, not numbers" if "allow_pickle" in str(error) else str(error)
+            raise ValueError(f"slot {slot}: {name} can't be read: {text}") from None
+
+
+def _space(shapes: dict[str, tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the shape to which those of slots broadcast."""
+    try:
+        return tuple(_numpy().broadcast_shapes(*shapes.values()))
+    except ValueError:
+        each = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        raise _Usage(f"the shapes of the slots don't broadcast to one: {each}") from None
+
+
+def _bindings(
+    program: hologram.Program, arguments: argparse.Namespace, stdin: _Input
+) -> tuple[dict[str, Any], dict[str, str]]:
     """Return what to launch with, and the files to write slots to."""
     numpy = _numpy()
     from hologram._dtypes import dtype_of
@@ -164,11 +251,14 @@ def _bindings(program: hologram.Program, arguments: argparse.Namespace) -> tuple
     for name in (*inputs, *outputs):
         if name not in [slot.name for slot in program.slots]:
             raise _Usage(f"the program has no slot {name}; it has {', '.join(s.name for s in program.slots) or 'none'}")
-    bindings: dict[str, Any] = {name: numpy.load(path, allow_pickle=False) for name, path in inputs.items()}
+    for path in outputs.values():
+        shared = [other for other in outputs if outputs[other] == path]
+        if len(shared) > 1 and not path.endswith(".npz"):
+            raise _Usage(f"--out: {' and '.join(shared)} go to one file, {path}; only a .npz file holds several arrays")
+    bindings: dict[str, Any] = {name: _load(name, path, stdin) for name, path in inputs.items()}
     shape = tuple(arguments.shape or ([arguments.n] if arguments.n is not None else ()))
     if not shape:
-        indexed = [bindings[s.name].shape for s in slots if s.indexed and s.name in bindings]
-        shape = numpy.broadcast_shapes(*indexed) if indexed else ()
+        shape = _space({s.name: bindings[s.name].shape for s in slots if s.indexed and s.name in bindings})
     for slot in slots:
         if slot.name in bindings:
             continue
@@ -198,44 +288,64 @@ def _sizes(arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _save(bindings: dict[str, Any], outputs: dict[str, str]) -> None:
+def _save(bindings: dict[str, Any], outputs: dict[str, str], report: Any) -> None:
     numpy = _numpy()
-    for name, path in outputs.items():
-        numpy.save(path, bindings[name])
-        print(f"{path}: {name}, {bindings[name].dtype} {bindings[name].shape}")
+    for path in dict.fromkeys(outputs.values()):
+        arrays = {name: bindings[name] for name in outputs if outputs[name] == path}
+        data = io.BytesIO()
+        if path.endswith(".npz"):
+            numpy.savez(data, **arrays)
+        else:
+            (array,) = arrays.values()
+            numpy.save(data, array, allow_pickle=False)
+        _write(path, data.getvalue())
+        for name, array in arrays.items():
+            print(f"{path}: {name}, {array.dtype} {array.shape}", file=report)
     if not outputs:
         for name, value in bindings.items():
             if isinstance(value, numpy.ndarray):
-                print(f"{name} = {numpy.array2string(value, threshold=20)}")
+                print(f"{name} = {numpy.array2string(value, threshold=20)}", file=report)
+
+
+def _prepare(arguments: argparse.Namespace) -> tuple[hologram.Program, dict[str, Any], dict[str, str], Any]:
+    """Return the program, its bindings, the files for outputs, and the stream for all that is to be read."""
+    stdin = _Input()
+    program = _program(arguments.program, stdin)
+    bindings, outputs = _bindings(program, arguments, stdin)
+    return program, bindings, outputs, sys.stderr if _STREAM in outputs.values() else sys.stdout
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    program = hologram.Program.from_file(arguments.program)
-    bindings, outputs = _bindings(program, arguments)
+    program, bindings, outputs, report = _prepare(arguments)
     fault: Optional[ProgramFault] = None
     with hologram.Executor(arguments.backend) as executor:
         try:
             residue = executor.launch(program, bindings, **_sizes(arguments))
             if residue is not None:
-                print(f"residue = {residue}")
+                print(f"residue = {residue}", file=report)
         except ProgramFault as error:
             fault = error  # the launch ran to its end: its outputs are worth keeping
         if arguments.stats:
             for what, stats in (("kernels", executor.kernel_stats()), ("memory", executor.memory_stats())):
                 print(f"{what}: {', '.join(f'{name} {value}' for name, value in stats.items())}", file=sys.stderr)
-    _save(bindings, outputs)
+    _save(bindings, outputs, report)
     if fault is not None:
         raise fault
     return 0
 
 
 def _trace(arguments: argparse.Namespace) -> int:
-    program = hologram.Program.from_file(arguments.program)
-    bindings, outputs = _bindings(program, arguments)
+    program, bindings, outputs, report = _prepare(arguments)
     with hologram.Executor("cpu") as executor:
-        executor.trace(program, bindings, lane=arguments.lane, receive=print, **_sizes(arguments))
+        executor.trace(
+            program,
+            bindings,
+            lane=arguments.lane,
+            receive=lambda line: print(line, file=report),
+            **_sizes(arguments),
+        )
     if outputs:
-        _save(bindings, outputs)
+        _save(bindings, outputs, report)
     return 0
 
 
@@ -258,7 +368,11 @@ def _counts(text: str) -> list[int]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="hologram", description="Numeric programs in the Atlas ISA, on numpy arrays.")
+    parser = _Parser(
+        prog="hologram",
+        description="Numeric programs in the Atlas ISA, on numpy arrays.",
+        epilog="In place of a file, - is standard input or output.",
+    )
     parser.add_argument("--version", action="version", version=f"hologram {hologram.__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
 
@@ -280,7 +394,7 @@ def _parser() -> argparse.ArgumentParser:
     command.set_defaults(action=_verify)
 
     for name, action, text in (
-        ("run", _run, "run a program on .npy files"),
+        ("run", _run, "run a program on .npy and .npz files"),
         ("trace", _trace, "run a program on the interpreter and show each instruction of one lane"),
     ):
         command = commands.add_parser(name, help=text)
@@ -316,7 +430,11 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         parser.print_help()
         return 2
     try:
-        return int(parsed.action(parsed))
+        status = int(parsed.action(parsed))
+        sys.stdout.flush()  # so that a pipe's end is met here
+        return status
+    except BrokenPipeError:
+        return _reader_gone()
     except _Usage as error:
         _show_error(error)
         return 2
@@ -326,6 +444,13 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
+
+
+def _reader_gone() -> int:
+    """Go quietly, as who reads standard output has, such as head: Python would complain when it flushes at its end."""
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+    return 128 + 13  # what a shell reports of a command that SIGPIPE ended
 
 
 if __name__ == "__main__":

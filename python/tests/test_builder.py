@@ -92,6 +92,9 @@ def test_every_instruction_is_a_method() -> None:
         b.frobnicate  # noqa: B018
 
 
+OTHER = hg.ProgramBuilder("other")
+
+
 @pytest.mark.parametrize(
     ("use", "text"),
     [
@@ -100,12 +103,83 @@ def test_every_instruction_is_a_method() -> None:
         (lambda b: b.cvt("f23", b.reg("f32")), "cvt takes the result's type first"),
         (lambda b: b.set("less", b.reg("f32"), 1), "set takes a condition first"),
         (lambda b: b.fma(b.reg("i32"), 1, 2), "type i32 is not one of"),
-        (lambda b: b.add(b.reg("f32"), "x" if False else object()), "an operand is"),
+        (lambda b: b.add(b.reg("f32"), object()), "add.f32: b is <object"),
         (lambda b: b.slot("a b", "f32"), "not a name"),
         (lambda b: b.slot("a", "f23"), "type 'f23'"),
         (lambda b: (b.slot("a", "f32"), b.slot("a", "f32")), "taken"),
         (lambda b: b.exit(dst=b.reg("f32")), "exit has no result"),
         (lambda b: b.slot("a", "f32")["x"], "an address is 'x'"),
+        # what only build() told, or nobody
+        (lambda b: b.reg("f23"), "type 'f23'"),
+        (lambda b: b.reg("f32", "a b"), "not a name"),
+        (lambda b: (b.reg("f32", "a"), b.pred("a")), "pred a: the name is taken"),
+        (lambda b: (b.label("a"), b.label("a")), "label a: the name is taken"),
+        (lambda b: [b.place(label) for label in [b.label("a")] * 2], "label a stands in the program already"),
+        (lambda b: b.place("a"), "label is 'a'; expected a label"),
+        (lambda b: b.bra("a"), "label is 'a'; expected a label"),
+        # numbers are numbers
+        (lambda b: b.add(b.reg("f32"), "1.5"), "add.f32: b is '1.5'; expected a register of f32 or a number"),
+        (lambda b: b.add(b.reg("f32"), 1j), "b is 1j; expected a register of f32 or a number"),
+        (lambda b: b.add(b.reg("f32"), np.complex64(1)), "expected a register of f32 or a number"),
+        (lambda b: b.add(b.reg("f32"), np.ones(1)), "expected a register of f32 or a number"),
+        (lambda b: b.add(b.reg("i8"), 300), "add.i8: b is 300; i8 goes from -128 to 127"),
+        (lambda b: b.add(b.reg("u32"), -1), "u32 goes from 0 to 4294967295"),
+        (lambda b: b.add(b.reg("i32"), 1.0), "b is 1.0; expected an integer"),
+        (lambda b: b.data("t", "u8", [1, 256]), r"data t\[1\] is 256"),
+        (lambda b: b.data("t", "u8", ["1"]), r"data t\[0\] is '1'; expected a number"),
+        (lambda b: b.bar_sync(b.reg("u8")), "bar_sync: id is <Reg v_1: u8>; expected a number"),
+        (lambda b: b.loop("3"), "loop: count is '3'"),
+        (lambda b: b.sreg("lane.w"), "special is 'lane.w'; expected one of lane.x"),
+        (lambda b: b.mem_fence("all"), "scope is 'all'; expected one of thread"),
+        (lambda b: b.phi(96, 0, 0), "class_index is 96"),
+        (lambda b: hg.ProgramBuilder("q", shared="64"), "shared is '64'; expected an integer"),
+        # values are not Python's
+        (lambda b: b.reg("u32") + b.reg("u32"), r"v_1 \+ v_2: .*expected an integer of bytes; the sum .*add"),
+        (lambda b: b.reg("u32") - b.reg("u32"), "the difference of two values is builder.sub"),
+        (lambda b: b.reg("u32") + 1.5, "expected an integer of bytes"),
+        (lambda b: b.if_(b.reg("f32") == 1), "pred is False; expected a predicate, such as"),
+        (lambda b: b.if_(b.pred() and b.pred()), "has no value while the program is built"),
+        (lambda b: 1 if b.reg("f32") else 2, "has no value while the program is built"),
+        # types
+        (lambda b: b.add(b.reg("f32"), b.reg("f64")), r"add.f32: b is <Reg v_2: f64>; expected f32; cvt\("),
+        (lambda b: b.add(b.reg("f32"), b.pred()), "b is <Pred p_2: pred>; expected a register of f32 or a number"),
+        (lambda b: b.sel(b.reg("f32"), 1.0, b.reg("f32")), "pred is <Reg v_1: f32>; expected a predicate"),
+        (lambda b: b.cvt("f32", 1.0), "the source is 1.0; expected a register"),
+        (lambda b: b.cvt("f32", b.param("k", "f64")), "the source is <Param k: f64>; expected a register"),
+        (lambda b: b.add(b.reg("f32"), 1.0, dst=b.reg("f64")), "dst is <Reg v_2: f64>; expected a register of f32"),
+        (lambda b: b.add(b.reg("f32"), 1.0, dst=b.pred()), "dst is <Pred"),
+        (lambda b: b.set("eq", b.reg("f32"), 1.0, dst=~b.pred()), "dst is <Pred .*not negated"),
+        (lambda b: b.set("eq", b.reg("f32"), 1.0, dst=b.reg("u8")), "expected a predicate"),
+        (lambda b: b.add(b.reg("f32"), b.param("k", "f32")), "b is <Param k: f32>; .*; read it with ldp"),
+        (lambda b: b.add(b.reg("f32"), b.slot("x", "f32")), "b is <Slot x: f32>; .*; read it with ldg"),
+        (lambda b: b.ldp(b.slot("x", "f32")), "param is <Slot x: f32>; expected a parameter of f32"),
+        (lambda b: b.ldg(b.slot("x", "f32")), r"addr is <Slot x: f32>; expected an address in a slot, such as x\["),
+        (lambda b: b.ldg(b.slot("x", "f32")[b.index], type="f64"), r"addr is <Address x\[index\]: f32>; expected f64"),
+        (lambda b: b.stg(b.reg("f64"), b.slot("x", "f32")[0]), r"addr is <Address x\[0\]: f32>; expected f64"),
+        (lambda b: b.ldg(b.shared[0], type="f32"), "expected an address in a slot"),
+        (lambda b: b.lds(b.slot("x", "f32")[0]), "expected an address in shared memory"),
+        (lambda b: b.slot("x", "f32")[b.reg("f32")], "is no address; expected one of i32"),
+        (lambda b: b.slot("x", "f32")[b.reg("u8") + 4], "is no address; expected one of i32"),
+        (
+            lambda b: b.data("t", "f32", [1])[b.reg("u32") + 4],
+            r"t\[…\]: an address is .*expected a register or a number",
+        ),
+        (lambda b: b.data("t", "f32", [1])[b.index], "expected a register or a number"),
+        # one builder's values are not another's
+        (lambda b: b.add(b.reg("f32"), OTHER.reg("f32")), "b is <Reg v_.*>, which is another builder's"),
+        (lambda b: b.add(b.reg("f32"), 1.0, dst=OTHER.reg("f32")), "dst is .* another builder's"),
+        (lambda b: b.if_(OTHER.pred()), "pred is .* another builder's"),
+        (lambda b: b.bra(OTHER.label()), "label is .* another builder's"),
+        (lambda b: b.place(OTHER.label()), "label is .* another builder's"),
+        (lambda b: b.slot("x", "f32")[OTHER.reg("u32")], "another builder's"),
+        (lambda b: b.slot("x", "f32")[OTHER.reg("u32") + 4], "another builder's"),
+        (lambda b: b.lds(OTHER.shared[0], type="f32"), "addr is .* another builder's"),
+        (lambda b: b.ldp(hg.ProgramBuilder("other").param("k", "f32")), "param is .* another builder's"),
+        # blocks
+        (lambda b: b.else_(), "else_ stands right after"),
+        (lambda b: (b.if_(b.pred()), b.exit()), r"if_ \(.*test_builder.py:\d+\) stands without with"),
+        (lambda b: (b.loop(3), b.build()), r"loop \(.*test_builder.py:\d+\) stands without with"),
+        (lambda b: (b.loop(3).__enter__(), b.build()), r"loop \(.*test_builder.py:\d+\) is not at its end"),
     ],
 )
 def test_mistakes_are_named(use: Any, text: str) -> None:
@@ -113,9 +187,76 @@ def test_mistakes_are_named(use: Any, text: str) -> None:
         use(hg.ProgramBuilder("p"))
 
 
+def test_else_and_nesting(ex: hg.Executor) -> None:
+    """What runs is what Python runs for the same nest of if and else."""
+    b = hg.ProgramBuilder("classify")
+    x, out = b.slot("x", "i32"), b.slot("out", "i32")
+    u, result = b.ldg(x[b.index]), b.reg("i32")
+    with b.if_(b.set("lt", u, 0)):
+        with b.if_(b.set("lt", u, -5)):
+            b.mov(1, dst=result)
+        with b.else_():
+            b.mov(2, dst=result)
+    with b.else_():
+        b.mov(3, dst=result)
+        with b.if_(~b.set("le", u, 5)):
+            b.add(result, 10, dst=result)
+    b.stg(result, out[b.index])
+    b.exit()
+    values = np.arange(-9, 10, dtype=np.int32)
+    o = ex.allocate(values.size, "i32")
+    ex.launch(b.build(), x=ex.from_numpy(values), out=o)
+    expected = [(1 if v < -5 else 2) if v < 0 else (13 if v > 5 else 3) for v in values]
+    assert o.to_numpy().tolist() == expected
+
+
+def test_else_belongs_to_the_if_right_before() -> None:
+    b = hg.ProgramBuilder("p")
+    p = b.pred()
+    with b.if_(p):
+        b.mov(1, type="i32")
+    b.mov(2, type="i32")
+    with pytest.raises(ValueError, match="right after"):
+        b.else_()
+    with b.if_(p):
+        pass
+    with b.else_():
+        pass
+    with pytest.raises(ValueError, match="right after"):
+        b.else_()
+    block = b.if_(p)
+    with block:
+        pass
+    with pytest.raises(ValueError, match="entered a second time"), block:
+        pass
+
+
+def test_a_block_left_by_an_exception_is_told() -> None:
+    b = hg.ProgramBuilder("p")
+    with pytest.raises(KeyError), b.loop(3):
+        raise KeyError
+    with pytest.raises(ValueError, match=r"loop \(.*test_builder.py:\d+\) is not at its end"):
+        b.build()
+
+
+def test_fresh_names_keep_off_those_given() -> None:
+    b = hg.ProgramBuilder("p")
+    names = [b.reg("f32", "v_1").name, b.reg("f32").name, b.reg("f32", "r7").name, b.reg("f32", "r7").name]
+    assert names == ["v_1", "v_2", "r7", "r7"]
+
+
 def test_the_verifier_points_at_the_line_built() -> None:
     b = hg.ProgramBuilder("p")
-    b.add(b.reg("f32", "never_set"), 1.0)
+    b.slot("x", "f32")
+    b.mov(1.0, type="f32")
+    b.add(b.reg("f32", "never_set"), 1.0)  # the line that errors are to name
     b.exit()
-    with pytest.raises(ValueError, match=r"<built p>:2.*\n.*never_set|never_set"):
+    line = test_the_verifier_points_at_the_line_built.__code__.co_firstlineno + 4
+    with pytest.raises(ValueError, match=r"<built p>:4.*never_set") as caught:
         b.build()
+    assert f'made at {__file__}:{line}: b.add(b.reg("f32", "never_set"), 1.0)' in str(caught.value)
+    b = hg.ProgramBuilder("p")
+    b.slot("index", "f32")  # so is this
+    with pytest.raises(ValueError, match="it stands for the lane's element") as caught:
+        b.build()
+    assert 'b.slot("index", "f32")  # so is this' in str(caught.value)

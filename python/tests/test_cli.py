@@ -48,11 +48,22 @@ def test_info(capsys: pytest.CaptureFixture[str]) -> None:
     assert "hits" in out
 
 
-def test_the_command_is_installed() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "hologram.cli", "--version"], capture_output=True, text=True, timeout=60
-    )
+@pytest.mark.parametrize("module", ["hologram", "hologram.cli"])
+def test_the_command_is_installed(module: str) -> None:
+    done = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, f"hologram {hg.__version__}\n")
+
+
+def command(*arguments: object, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    """Run the command in a process of its own, with real streams."""
+    words = [sys.executable, "-m", "hologram", *map(str, arguments)]
+    return subprocess.run(words, input=stdin, capture_output=True, timeout=60)
+
+
+def npy(array: Any) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
 
 
 def test_asm_and_dis(scale: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -176,16 +187,101 @@ def test_a_fault_is_told_after_the_outputs_are_kept(tmp_path: Path, capsys: pyte
         (["trace", "PROGRAM", "--in", "A", "--param", "k=1", "--lane", "9"], 1, "lane is 9"),
         (["verify", "nowhere.atlas"], 1, "nowhere.atlas"),
         (["dis", "nowhere.atlas"], 1, "nowhere.atlas"),
+        (["run", "PROGRAM", "--in", "A", "--param", "k=1", "--in", "c=B"], 2, r"shapes .*: a \(5,\), c \(4,\)"),
+        (["run", "PROGRAM", "--in", "PROGRAM", "--param", "k=1"], 1, r"slot a: .*scale.atlas is no .npy or .npz file"),
+        (
+            ["run", "PROGRAM", "--in", "OBJECTS", "--param", "k=1"],
+            1,
+            "objects.npy can't be read: it holds Python objects",
+        ),
+        (["run", "PROGRAM", "--in", "SHORT", "--param", "k=1"], 1, "slot a: .*short.npy can't be read: "),
+        (["run", "PROGRAM", "--in", "TWO", "--param", "k=1"], 2, "slot a: .*two.npz holds no array a; it has b, d"),
+        (["run", "PROGRAM", "--in", "EMPTY", "--param", "k=1"], 2, "empty.npz holds no array a; it has none"),
+        (["run", "PROGRAM", "--in", "TORN", "--param", "k=1"], 1, "torn.npz can't be read"),
+        (["asm", "BINARY"], 2, r"asm would overwrite .*scale.atlb, the program"),
+        (["asm", "PROGRAM", "-o", "PROGRAM"], 2, r"asm would overwrite .*scale.atlas, the program"),
     ],
 )
 def test_what_goes_wrong(
     scale: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], status: int, text: str
 ) -> None:
-    names: dict[str, Any] = {"PROGRAM": str(scale), "A": str(scale.with_name("a.npy"))}
-    arguments = [names.get(a, a.replace("=A", "=" + names["A"])) for a in arguments]
+    folder = scale.parent
+    np.save(folder / "b.npy", np.arange(4, dtype=np.float32))
+    np.save(folder / "objects.npy", np.array([{}, None]), allow_pickle=True)
+    (folder / "short.npy").write_bytes((folder / "b.npy").read_bytes()[:-4])
+    np.savez(folder / "two.npz", b=np.zeros(5), d=np.zeros(5))
+    np.savez(folder / "empty.npz")
+    (folder / "torn.npz").write_bytes((folder / "two.npz").read_bytes()[:-40])
+    (folder / "scale.atlb").write_bytes(hg.Program(SCALE).to_bytes())
+    names: dict[str, Any] = {"PROGRAM": str(scale), "BINARY": str(folder / "scale.atlb")}
+    for path in (*folder.glob("*.npy"), *folder.glob("*.npz")):
+        names[path.stem.upper()] = str(path)
+    arguments = [re.sub(r"[A-Z]+$", lambda found: names[found[0]], a) for a in arguments]
+    before = {path: path.read_bytes() for path in folder.iterdir()}
     try:
         found = cli.main(arguments)
     except SystemExit as stopped:
         found = int(stopped.code or 0)
     assert found == status
     assert re.search(text, capsys.readouterr().err)
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize("members", [{"a": [1, 2]}, {"z": [1, 2]}, {"z": [5, 6], "a": [1, 2]}])
+def test_arrays_of_an_npz_file(scale: Path, members: dict[str, list[float]]) -> None:
+    given, kept = scale.with_name("in.npz"), scale.with_name("out.npz")
+    np.savez(given, **{name: np.array(value, np.float32) for name, value in members.items()})
+    assert cli.main(["run", str(scale), "--in", str(given), "--out", str(kept), "--param", "k=3"]) == 0
+    assert np.load(kept)["c"].tolist() == [3, 6]
+
+
+def test_several_outputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "p.atlas"
+    path.write_text("program p\nslot c u32\nslot d u8\nstg.u32 7, c[index]\nstg.u8 8, d[index]\nexit\n")
+    both = str(tmp_path / "both.npz")
+    assert cli.main(["run", str(path), "--n", "2", "--out", both, "--out", f"d={both}"]) == 0
+    assert {name: value.tolist() for name, value in np.load(both).items()} == {"c": [7, 7], "d": [8, 8]}
+    one = str(tmp_path / "one.npy")
+    assert cli.main(["run", str(path), "--n", "2", "--out", one, "--out", f"d={one}"]) == 2
+    assert "d and c go to one file" in capsys.readouterr().err
+    # The name is the file's, whatever it ends in.
+    plain = tmp_path / "plain"
+    assert cli.main(["run", str(path), "--n", "2", "--out", f"c={plain}"]) == 0
+    assert np.load(plain).tolist() == [7, 7]
+
+
+def test_standard_streams(scale: Path) -> None:
+    binary = hg.Program(SCALE).to_bytes()
+    assert command("asm", "-", stdin=SCALE.encode()).stdout == binary
+    assert command("asm", scale, "-o", "-").stdout == binary
+    assert hg.Program(command("dis", "-", stdin=binary).stdout.decode()) == hg.Program(SCALE)
+    assert b"ok: program scale" in command("verify", "-", stdin=SCALE.encode()).stdout
+    x = np.arange(4, dtype=np.float32)
+    done = command("run", scale, "--in", "-", "--out", "-", "--param", "k=2", stdin=npy(x))
+    assert np.load(io.BytesIO(done.stdout)).tolist() == [0, 2, 4, 6]
+    assert done.stderr == b"-: c, float32 (4,)\n"
+    done = command("trace", scale, "--in", "-", "--out", "-", "--param", "k=2", stdin=npy(x))
+    assert np.load(io.BytesIO(done.stdout)).tolist() == [0, 2, 4, 6]
+    assert done.stderr.count(b"\n") == 6
+    done = command("run", "-", "--in", "-", "--param", "k=2", stdin=binary)
+    assert (done.returncode, done.stderr) == (
+        2,
+        b"error: slot a: standard input is the program already, and can be read once\n",
+    )
+    done = command("verify", "-", stdin=b"\xff\xfe")
+    assert done.returncode == 1
+    assert b"neither UTF-8 text nor" in done.stderr
+    assert b"<stdin>:1:" in command("dis", "-", stdin=b"foo\n").stderr
+
+
+def test_a_reader_that_goes_is_no_error(tmp_path: Path) -> None:
+    path = tmp_path / "long.atlas"
+    path.write_text("program p\nslot o f32\nmov.f32 x, 1.0\n" + "add.f32 x, x, 1.0\n" * 20000 + "exit\n")
+    for action in ("dis", "verify"):
+        words = [sys.executable, "-m", "hologram", action, *[str(path)] * (1 if action == "dis" else 3)]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            assert process.stdout
+            assert process.stderr
+            process.stdout.close()
+            assert process.stderr.read() == b""
+            assert process.wait(60) == 141

@@ -1,11 +1,13 @@
 package strips
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
+	"github.com/hologram-project/hologram/isa/work"
 )
 
 // maxLasting bounds the registers that keep a place of their own: beyond so
@@ -16,12 +18,12 @@ const maxLasting = 64
 // where its lanes stand in a frame, and the span of the program during which
 // they are needed.
 type regInfo struct {
+	bits       uint64 // of a constant
+	place      int32  // in bytes a lane
+	start, end int32
 	size       uint8
 	lasting    bool
 	constant   bool
-	bits       uint64 // of a constant
-	place      int    // in bytes a lane
-	start, end int
 }
 
 type paramReg struct{ reg, param int32 }
@@ -38,16 +40,36 @@ type specialReg struct {
 type compiler struct {
 	k      *Kernel
 	fn     *ir.Func
-	regs   map[*ir.Value]int32
-	uses   map[*ir.Value]int
-	exits  map[*ir.Node]int32
+	work   *work.Meter
+	regs   []int32 // by a value's ID: its register, plus one; 0: none yet
+	uses   []int32 // by a value's ID
+	exits  map[*ir.Node]target
 	consts map[constKey]int32
-	pos    int
-	loops  []loopSpan
-	nested [][]int32 // for each open region, the mask registers it must keep to its end
-	err    error     // the tree is malformed
-	cost   float64   // steps a lane takes
-	weight float64   // how often the region at hand is thought to run
+	// What steps share.
+	primitives map[primitiveKey]*step
+	tables     map[uint64]*lookup
+	pools      map[uint32]int // by ordinal: index in k.areas
+	seen       []int32        // by register: the last call of pairs in which it was a destination
+	calls      int32          // of pairs
+	pos        int
+	loops      []loopSpan
+	nested     [][]int32 // for each open region, the mask registers it must keep to its end
+	err        error     // the tree is malformed
+	cost       float64   // steps a lane takes
+	weight     float64   // how often the region at hand is thought to run
+}
+
+// primitiveKey names a primitive.
+type primitiveKey struct {
+	op   isa.Op
+	form isa.Form
+}
+
+// target is a construct that Brs lead to: its exit, and the registers of its
+// results or, of a loop, its parameters.
+type target struct {
+	exit int32
+	regs []int32
 }
 
 // constKey names a value that is the same throughout a launch: a constant of a
@@ -66,16 +88,24 @@ type loopSpan struct {
 }
 
 // Compile makes a kernel of a canonical function.
-func Compile(fn *ir.Func) (*Kernel, error) {
-	fn, err := ir.Expand(fn)
-	if err != nil {
+func Compile(fn *ir.Func) (*Kernel, error) { return CompileMetered(nil, fn) }
+
+// CompileMetered is Compile, counted and stopped by m; the error is then m's.
+func CompileMetered(m *work.Meter, fn *ir.Func) (k *Kernel, err error) {
+	defer work.Catch(&err)
+	fn, err = ir.ExpandMetered(m, fn)
+	var size *ir.SizeError
+	if errors.As(err, &size) {
 		return nil, &backends.Unsupported{Backend: "cpu", What: "a program of this size", Why: err.Error()}
 	}
-	k := &Kernel{shared: fn.Shared, use: fn.Slots}
+	if err != nil {
+		return nil, err
+	}
+	k = &Kernel{shared: fn.Shared, use: fn.Slots, regs: make([]regInfo, 0, fn.NumValues+fn.NumValues/8)}
 	c := &compiler{
-		k: k, fn: fn, weight: 1,
-		regs: map[*ir.Value]int32{}, uses: map[*ir.Value]int{},
-		exits: map[*ir.Node]int32{}, consts: map[constKey]int32{},
+		k: k, fn: fn, work: m, weight: 1,
+		regs: make([]int32, fn.NumValues), uses: make([]int32, fn.NumValues),
+		exits: map[*ir.Node]target{}, consts: map[constKey]int32{}, pools: map[uint32]int{}, primitives: map[primitiveKey]*step{}, tables: map[uint64]*lookup{},
 	}
 	c.count(fn.Body)
 	c.findPools(fn.Body)
@@ -105,26 +135,28 @@ func unsupported(n *ir.Node, why string) error {
 
 // count counts the uses of every value.
 func (c *compiler) count(r *ir.Region) {
+	c.work.Step(len(r.Nodes))
 	for _, n := range r.Nodes {
 		for _, a := range n.Args {
-			c.uses[a]++
+			c.uses[a.ID]++
 		}
 		for _, s := range n.Regions {
 			c.count(s)
 		}
 	}
 	for _, y := range r.Yield {
-		c.uses[y]++
+		c.uses[y.ID]++
 	}
 }
 
 // findPools lays out a lane's scratch.
 func (c *compiler) findPools(r *ir.Region) {
 	for _, n := range r.Nodes {
-		if n.Op == ir.Op(isa.POOL_ALLOC) && c.pool(n) < 0 {
+		if ordinal := uint32(n.Imm >> 32); n.Op == ir.Op(isa.POOL_ALLOC) && !has(c.pools, ordinal) {
+			c.pools[ordinal] = len(c.k.areas)
 			size := int(uint32(n.Imm))
-			c.k.areas = append(c.k.areas, scratch{uint32(n.Imm >> 32), c.k.poolBytes, size})
-			c.k.poolBytes += (size + 7) &^ 7
+			c.k.areas = append(c.k.areas, scratch{c.k.poolBytes, size})
+			c.k.poolBytes += size // not rounded up: small areas would take far more than they ask for
 		}
 		for _, s := range n.Regions {
 			c.findPools(s)
@@ -132,13 +164,9 @@ func (c *compiler) findPools(r *ir.Region) {
 	}
 }
 
-func (c *compiler) pool(n *ir.Node) int {
-	for i, a := range c.k.areas {
-		if a.ordinal == uint32(n.Imm>>32) {
-			return i
-		}
-	}
-	return -1
+func has[K comparable, V any](m map[K]V, k K) bool {
+	_, ok := m[k]
+	return ok
 }
 
 func sizeOf(t isa.Type) uint8 {
@@ -150,32 +178,35 @@ func sizeOf(t isa.Type) uint8 {
 
 // newReg makes a register that is first written at time start.
 func (c *compiler) newReg(size uint8, start int) int32 {
-	c.k.regs = append(c.k.regs, regInfo{size: size, start: start, end: start})
+	c.k.regs = append(c.k.regs, regInfo{size: size, start: int32(start), end: int32(start)})
 	return int32(len(c.k.regs) - 1)
 }
 
 // define gives a value a register.
 func (c *compiler) define(v *ir.Value, start int) int32 {
 	r := c.newReg(sizeOf(v.Type), start)
-	c.regs[v] = r
+	c.regs[v.ID] = r + 1
 	return r
 }
 
 // keep makes a register last to the given time at least.
 func (c *compiler) keep(r int32, until int) {
-	c.k.regs[r].end = max(c.k.regs[r].end, until)
+	c.k.regs[r].end = max(c.k.regs[r].end, int32(until))
 }
+
+// reg returns a value's register, or -1.
+func (c *compiler) reg(v *ir.Value) int32 { return c.regs[v.ID] - 1 }
 
 // use returns a value's register, read now.
 func (c *compiler) use(v *ir.Value) int32 {
-	r, ok := c.regs[v]
-	if !ok {
+	r := c.reg(v)
+	if r < 0 {
 		c.err = fmt.Errorf("strips: compile: value %d is used before it is defined", v.ID)
 		return 0
 	}
 	c.keep(r, 2*c.pos)
 	for i := range c.loops {
-		if l := &c.loops[i]; c.k.regs[r].start < l.start {
+		if l := &c.loops[i]; int(c.k.regs[r].start) < l.start {
 			l.outer = append(l.outer, r)
 			break
 		}
@@ -199,10 +230,17 @@ func (c *compiler) region(r *ir.Region, results []int32) (*region, error) {
 	// The last time that memory changed or control flowed, and that memory
 	// was read: by step.
 	changed, read := -1, -1
-	stored := map[int]int{} // by slot: last store to its slot[index]
-	loaded := map[int]int{} // by slot: last load from it
+	var stored, loaded map[int]int // by slot: last store to its slot[index], last load from it
+	note := func(m *map[int]int, slot, at int) {
+		if *m == nil {
+			*m = map[int]int{}
+		}
+		(*m)[slot] = at
+	}
+	out.steps = make([]step, 0, steps(r.Nodes))
 	for _, n := range r.Nodes {
 		c.pos++
+		c.work.Step(1)
 		at := len(out.steps)
 		s, err := c.node(n)
 		if err != nil {
@@ -218,12 +256,13 @@ func (c *compiler) region(r *ir.Region, results []int32) (*region, error) {
 				before = max(before, after) // the load must not see what is stored
 			}
 			c.makeDirect(out, n, before, read)
-			stored[n.Mem.Slot] = at
+			note(&stored, n.Mem.Slot, at)
 		case !n.Op.IsInst():
 			changed = at
 		case s == nil || s.elementwise:
 		case n.Op == ir.Op(isa.LDG) && n.Mem.Mode == isa.AddrIndex:
-			read, loaded[n.Mem.Slot] = at, at
+			read = at
+			note(&loaded, n.Mem.Slot, at)
 		case n.Op != ir.Op(isa.LDC) && n.Op != ir.Op(isa.SREG) && n.Op != ir.Op(isa.LDP):
 			changed = at
 		}
@@ -245,15 +284,26 @@ func (c *compiler) region(r *ir.Region, results []int32) (*region, error) {
 	return out, nil
 }
 
+// steps returns how many steps a region's nodes become, at most.
+func steps(nodes []*ir.Node) int {
+	n := 0
+	for _, nd := range nodes {
+		if nd.Op != ir.Const {
+			n++
+		}
+	}
+	return n
+}
+
 // makeDirect lets the step that computes what n stores put it right into
 // slot[index], if n is the value's only use and follows in the same region
 // with nothing between that could tell.
 func (c *compiler) makeDirect(out *region, n *ir.Node, changed, read int) {
 	v := n.Args[0]
-	if v.Node == nil || c.uses[v] != 1 || sameBits(v.Node.Op.Inst(), v.Node.Form) {
+	if v.Node == nil || c.uses[v.ID] != 1 || sameBits(v.Node.Op.Inst(), v.Node.Form) {
 		return
 	}
-	r := c.regs[v]
+	r := c.reg(v)
 	for i := len(out.steps) - 1; i > changed; i-- {
 		if s := &out.steps[i]; s.d == r && s.elementwise {
 			s.direct = int32(n.Mem.Slot) + 1
@@ -267,7 +317,16 @@ func (c *compiler) makeDirect(out *region, n *ir.Node, changed, read int) {
 // pairs lists the moves of values to registers. If one of the sources is
 // itself a destination, all go by way of temporaries.
 func (c *compiler) pairs(values []*ir.Value, to []int32) []pair {
-	var p []pair
+	if len(values) == 0 {
+		return nil
+	}
+	c.work.Step(len(values))
+	c.calls++
+	c.seen = append(c.seen, make([]int32, len(c.k.regs)-len(c.seen))...)
+	for _, d := range to {
+		c.seen[d] = c.calls
+	}
+	p := make([]pair, 0, len(values))
 	swap := false
 	for i, v := range values {
 		s := c.use(v)
@@ -275,27 +334,28 @@ func (c *compiler) pairs(values []*ir.Value, to []int32) []pair {
 			continue
 		}
 		p = append(p, pair{d: to[i], s: s})
-		for _, d := range to {
-			swap = swap || s == d
-		}
+		swap = swap || c.seen[s] == c.calls
 	}
 	if !swap {
 		return p
 	}
-	var first, second []pair
-	for _, m := range p {
+	moves := make([]pair, 2*len(p))
+	for i, m := range p {
 		t := c.newReg(c.k.regs[m.d].size, 2*c.pos)
-		first = append(first, pair{d: t, s: m.s, temp: true})
-		second = append(second, pair{d: m.d, s: t})
+		moves[i] = pair{d: t, s: m.s, temp: true}
+		moves[len(p)+i] = pair{d: m.d, s: t}
 	}
-	return append(first, second...)
+	return moves
 }
 
 // results gives the results of a construct registers, which its regions write.
 func (c *compiler) results(n *ir.Node) []int32 {
-	var r []int32
-	for _, v := range n.Results {
-		r = append(r, c.define(v, 2*c.pos))
+	if len(n.Results) == 0 {
+		return nil
+	}
+	r := make([]int32, len(n.Results))
+	for i, v := range n.Results {
+		r[i] = c.define(v, 2*c.pos)
 	}
 	return r
 }
@@ -337,7 +397,7 @@ func (c *compiler) constant(n *ir.Node) *step {
 	v := n.Result()
 	r, isNew := c.lastingReg(n)
 	if r >= 0 {
-		c.regs[v] = r
+		c.regs[v.ID] = r + 1
 		if isNew {
 			c.k.regs[r].constant, c.k.regs[r].bits = true, n.Imm
 		}
@@ -353,7 +413,7 @@ func setParam(f *frame, s *step) { f.regs[s.d].setUni(f.l.Params[s.imm]) }
 func setSpecial(f *frame, s *step) { f.regs[s.d].setUni(f.r.special(isa.Special(s.imm))) }
 
 func (c *compiler) ifNode(n *ir.Node) (*step, error) {
-	s := &step{run: runIf, site: int32(n.Site), d: -1}
+	s := &step{construct: &construct{}, run: runIf, site: int32(n.Site), d: -1}
 	s.a = c.use(n.Args[0])
 	res := c.results(n)
 	s.m0, s.m1 = c.mask(), c.mask()
@@ -377,16 +437,17 @@ func (c *compiler) keepAll(regs []int32) {
 	}
 }
 
-func (c *compiler) newExit(n *ir.Node) int32 {
+// newExit opens a construct for Brs to it, whose values go to the given registers.
+func (c *compiler) newExit(n *ir.Node, regs []int32) int32 {
 	x := int32(c.k.exits)
 	c.k.exits++
-	c.exits[n] = x
+	c.exits[n] = target{x, regs}
 	return x
 }
 
 func (c *compiler) blockNode(n *ir.Node) (*step, error) {
-	s := &step{run: runBlock, d: -1, exit: c.newExit(n)}
 	res := c.results(n)
+	s := &step{construct: &construct{}, run: runBlock, d: -1, exit: c.newExit(n, res)}
 	s.m0 = c.mask()
 	r, err := c.region(n.Regions[0], res)
 	if err != nil {
@@ -398,27 +459,20 @@ func (c *compiler) blockNode(n *ir.Node) (*step, error) {
 }
 
 func (c *compiler) brNode(n *ir.Node) (*step, error) {
-	s := &step{run: runBr, d: -1, exit: -1}
+	s := &step{construct: &construct{}, run: runBr, d: -1, exit: -1}
 	if n.Target == nil {
 		return s, nil
 	}
-	s.exit = c.exits[n.Target]
-	to := n.Target.Results
-	if s.toLoop = n.Target.Op == ir.Loop; s.toLoop {
-		to = n.Target.Regions[0].Params
-	}
-	var regs []int32
-	for _, v := range to {
-		regs = append(regs, c.regs[v])
-	}
-	s.leave = c.pairs(n.Args, regs)
+	to := c.exits[n.Target]
+	s.exit, s.toLoop = to.exit, n.Target.Op == ir.Loop
+	s.leave = c.pairs(n.Args, to.regs)
 	return s, nil
 }
 
 // loopNode compiles a loop. Its results are its parameters' last values, so
 // they share registers.
 func (c *compiler) loopNode(n *ir.Node) (*step, error) {
-	s := &step{run: runLoop, d: -1, exit: c.newExit(n), site: int32(n.Site), counted: n.Counted, free: n.Free}
+	s := &step{construct: &construct{}, run: runLoop, d: -1, site: int32(n.Site), counted: n.Counted, free: n.Free}
 	inits, rounds := n.Args, 64.0
 	if n.Counted {
 		s.a = c.use(n.Args[0])
@@ -433,8 +487,9 @@ func (c *compiler) loopNode(n *ir.Node) (*step, error) {
 		params = append(params, c.define(v, 2*c.pos))
 	}
 	for i, v := range n.Results {
-		c.regs[v] = params[i]
+		c.regs[v.ID] = params[i] + 1
 	}
+	s.exit = c.newExit(n, params)
 	s.init = c.pairs(inits, params)
 	s.m0, s.m1, s.m2 = c.mask(), c.mask(), c.mask()
 	// What is first written now or later belongs to the loop; the parameters,

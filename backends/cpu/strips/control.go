@@ -134,6 +134,11 @@ func runLoop(f *frame, s *step) {
 		if counts.kind == uni {
 			limit = uint64(uint32(counts.bits))
 		} else {
+			if counts.kind == vec {
+				// A copy, where they stand in a slot's memory: they are looked
+				// at again, and somebody may write there.
+				counts.private(f)
+			}
 			check = 0
 		}
 	}

@@ -72,7 +72,7 @@ func newFrame(k *Kernel, width int) *frame {
 	for i := range k.regs {
 		ri := &k.regs[i]
 		r := &f.regs[i]
-		r.own = unsafe.Add(base, ri.place*width)
+		r.own = unsafe.Add(base, int(ri.place)*width)
 		r.size, r.lasting = ri.size, ri.lasting
 		r.p = r.own
 		if ri.constant {
@@ -115,8 +115,8 @@ func (f *frame) leave() {
 	}
 	if f.k.residue {
 		for c, v := range f.residue {
-			if v != 0 && f.l.Residue != nil {
-				atomic.AddUint64(&f.l.Residue[c], v)
+			if v != 0 && f.l.Record != nil {
+				atomic.AddUint64(&f.l.Record.Residue[c], v)
 			}
 		}
 		clear(f.residue[:])
@@ -155,10 +155,12 @@ func (f *frame) region(r *region) {
 	}
 }
 
-// poll reports whether the launch is cancelled.
+// poll reports whether the launch is cancelled. It is asked where there is
+// work left, which the asker then leaves out.
 func (f *frame) poll() bool {
-	if !f.stopped && f.l.Cancel != nil && f.l.Cancel.Load() {
+	if !f.stopped && f.l.Record.Stopped() {
 		f.stopped = true
+		f.r.stopped.Store(true)
 	}
 	return f.stopped
 }

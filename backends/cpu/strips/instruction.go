@@ -14,7 +14,7 @@ func (c *compiler) inst(n *ir.Node) (*step, error) {
 	if sameBits(op, n.Form) {
 		// The result is another name of the operand's register, which lasts
 		// as long as either is read.
-		c.regs[n.Result()] = c.use(n.Args[0])
+		c.regs[n.Result().ID] = c.use(n.Args[0]) + 1
 		return nil, nil
 	}
 	s, err := c.instStep(op, n)
@@ -24,7 +24,7 @@ func (c *compiler) inst(n *ir.Node) (*step, error) {
 	s.site = int32(n.Site)
 	// operands, but for those of addresses, are in place
 	v := n.Result()
-	if v == nil || op >= isa.ATOM_ADD && op <= isa.ATOM_CAS && c.uses[v] == 0 {
+	if v == nil || op >= isa.ATOM_ADD && op <= isa.ATOM_CAS && c.uses[v.ID] == 0 {
 		s.d = -1
 	} else if s.elementwise {
 		s.d = c.define(v, 2*c.pos+1)
@@ -77,7 +77,7 @@ func (c *compiler) instStep(op isa.Op, n *ir.Node) (*step, error) {
 	switch op {
 	case isa.LDP:
 		if r, isNew := c.lastingReg(n); r >= 0 {
-			c.regs[n.Result()] = r
+			c.regs[n.Result().ID] = r + 1
 			if isNew {
 				k.params = append(k.params, paramReg{r, int32(n.Imm)})
 			}
@@ -116,8 +116,7 @@ func (c *compiler) instStep(op isa.Op, n *ir.Node) (*step, error) {
 	case isa.LDC:
 		s.run, s.from = loadTable, n.Args[0].Type
 		c.operands(s, n, 0)
-		d := &c.fn.Data[n.Imm]
-		s.table, s.elements = tableBytes(d), len(d.Values)
+		s.lookup = c.table(n.Imm)
 		return s, nil
 	case isa.BAR_SYNC:
 		s.run, k.blocks = barrier, true
@@ -126,10 +125,10 @@ func (c *compiler) instStep(op isa.Op, n *ir.Node) (*step, error) {
 		s.run = fence
 		return s, nil
 	case isa.CLS_GET:
-		s.run, s.table, k.places = blockClass, identityTable(), true
+		s.run, s.lookup, k.places = blockClass, &lookup{table: identityTable()}, true
 		return s, nil
 	case isa.UNITY_TEST:
-		s.run, s.table, k.places = blockClass, unityTable(math.Float64frombits(n.Imm)), true
+		s.run, s.lookup, k.places = blockClass, &lookup{table: unityTable(math.Float64frombits(n.Imm))}, true
 		return s, nil
 	case isa.RES_ACCUM:
 		s.run, k.residue = accumulate, true
@@ -142,7 +141,7 @@ func (c *compiler) instStep(op isa.Op, n *ir.Node) (*step, error) {
 		}
 		return s, nil
 	case isa.POOL_ALLOC:
-		s.run, s.imm = poolAlloc, uint64(c.pool(n))
+		s.run, s.imm = poolAlloc, uint64(c.pools[uint32(n.Imm>>32)])
 		return s, nil
 	case isa.POOL_FREE:
 		s.run = poolFree
@@ -160,15 +159,22 @@ func (c *compiler) instStep(op isa.Op, n *ir.Node) (*step, error) {
 	if prim, ok := collectives[op]; ok {
 		return c.collective(op, prim, n)
 	}
-	p := primitive(op, n.Form)
-	if p == nil {
+	key := primitiveKey{op, n.Form}
+	known, ok := c.primitives[key]
+	if !ok {
+		known = primitive(op, n.Form)
+		c.primitives[key] = known
+	}
+	if known == nil {
 		return nil, unsupported(n, "there is no rule for it")
 	}
-	if p.run == nil {
+	if known.run == nil {
 		return nil, unsupported(n, "its rule is empty")
 	}
+	p := new(step)
+	*p = *known
 	if op == isa.MIRROR || op == isa.NBR_COUNT || op == isa.NBR_GET {
-		p.table = classTable(op, n.Imm)
+		p.lookup = &lookup{table: classTable(op, n.Imm)}
 	}
 	k.halves = k.halves || p.widen != nil
 	c.operands(p, n, 0)
@@ -176,7 +182,7 @@ func (c *compiler) instStep(op isa.Op, n *ir.Node) (*step, error) {
 }
 
 func (c *compiler) collective(op, prim isa.Op, n *ir.Node) (*step, error) {
-	s := &step{typ: n.Type, run: reduce, imm: identity(prim, n.Type)}
+	s := &step{loops: &loops{}, typ: n.Type, run: reduce, imm: identity(prim, n.Type)}
 	if op >= isa.BLOCK_SCAN_ADD {
 		s.run = scan
 	}
@@ -201,7 +207,7 @@ func (c *compiler) special(s *step, n *ir.Node) *step {
 		c.k.places = true
 	default:
 		if r, isNew := c.lastingReg(n); r >= 0 {
-			c.regs[n.Result()] = r
+			c.regs[n.Result().ID] = r + 1
 			if isNew {
 				c.k.specials = append(c.k.specials, specialReg{r, sp})
 			}
@@ -212,6 +218,17 @@ func (c *compiler) special(s *step, n *ir.Node) *step {
 	}
 	s.run = readSpecial
 	return s
+}
+
+// table returns the constant table with the given number; LDCs share it.
+func (c *compiler) table(number uint64) *lookup {
+	t := c.tables[number]
+	if t == nil {
+		d := &c.fn.Data[number]
+		t = &lookup{tableBytes(d), len(d.Values)}
+		c.tables[number] = t
+	}
+	return t
 }
 
 // tableBytes is a constant table as it stands in memory.

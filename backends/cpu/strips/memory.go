@@ -321,17 +321,17 @@ func tableLanes[I integer](f *frame, s *step, table unsafe.Pointer) {
 	d := f.regs[s.d].setVec()
 	switch s.typ.Size() {
 	case 1:
-		lookup[uint8](f, s, d, table, idx)
+		lookUp[uint8](f, s, d, table, idx)
 	case 2:
-		lookup[uint16](f, s, d, table, idx)
+		lookUp[uint16](f, s, d, table, idx)
 	case 4:
-		lookup[uint32](f, s, d, table, idx)
+		lookUp[uint32](f, s, d, table, idx)
 	default:
-		lookup[uint64](f, s, d, table, idx)
+		lookUp[uint64](f, s, d, table, idx)
 	}
 }
 
-func lookup[T unsigned, I integer](f *frame, s *step, d, table unsafe.Pointer, idx []I) {
+func lookUp[T unsigned, I integer](f *frame, s *step, d, table unsafe.Pointer, idx []I) {
 	x, t := lanes[T](d, len(idx)), lanes[T](table, s.elements)
 	stray := -1
 	for i, j := range idx {

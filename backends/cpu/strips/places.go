@@ -1,62 +1,57 @@
 package strips
 
-import (
-	"container/heap"
-	"sort"
-)
-
 // allocate gives every register a place in the frame: registers of one size
 // that are not needed at the same time share. It goes through the registers
 // in the order of their starts and takes the place, if any, that was freed
 // last, which is the likeliest to be in the cache.
 func (c *compiler) allocate() {
 	regs := c.k.regs
-	order := make([]int, len(regs))
-	for i := range order {
-		order[i] = i
+	times := int32(0)
+	for i := range regs {
+		times = max(times, regs[i].start+1, regs[i].end+1)
 	}
-	sort.SliceStable(order, func(i, j int) bool { return regs[order[i]].start < regs[order[j]].start })
-	free := map[uint8][]int{}
-	var busy ends
-	for _, i := range order {
-		r := &regs[i]
-		for len(busy) > 0 && busy[0].end < r.start {
-			e := heap.Pop(&busy).(ending)
-			free[e.size] = append(free[e.size], e.place)
+	starts, ends := newAgenda(times, len(regs)), newAgenda(times, len(regs))
+	for i := len(regs) - 1; i >= 0; i-- {
+		starts.add(regs[i].start, int32(i))
+	}
+	var free [9][]int32 // by size
+	for now := range times {
+		c.work.Step(1)
+		for i := starts.first(now); i >= 0; i = starts.next[i] {
+			r := &regs[i]
+			if r.lasting {
+				r.place = int32(c.k.laneBytes)
+				c.k.laneBytes += int(r.size)
+				continue
+			}
+			if l := free[r.size]; len(l) > 0 {
+				r.place = l[len(l)-1]
+				free[r.size] = l[:len(l)-1]
+			} else {
+				r.place = int32(c.k.laneBytes)
+				c.k.laneBytes += int(r.size)
+			}
+			ends.add(r.end, i)
 		}
-		if l := free[r.size]; len(l) > 0 && !r.lasting {
-			r.place = l[len(l)-1]
-			free[r.size] = l[:len(l)-1]
-		} else {
-			r.place = c.k.laneBytes
-			c.k.laneBytes += int(r.size)
-		}
-		if !r.lasting {
-			heap.Push(&busy, ending{r.end, r.place, r.size})
+		// What is needed up to now is free for what starts later.
+		for i := ends.first(now); i >= 0; i = ends.next[i] {
+			free[regs[i].size] = append(free[regs[i].size], regs[i].place)
 		}
 	}
 }
 
-// ending is a place and when it becomes free.
-type ending struct {
-	end, place int
-	size       uint8
+// agenda lists registers by a time.
+type agenda struct{ at, next []int32 }
+
+func newAgenda(times int32, regs int) agenda {
+	a := agenda{make([]int32, times), make([]int32, regs)}
+	for i := range a.at {
+		a.at[i] = -1
+	}
+	return a
 }
 
-// ends is a heap of endings, the next first.
-type ends []ending
+// add puts register i in front of the others of its time.
+func (a *agenda) add(time, i int32) { a.next[i], a.at[time] = a.at[time], i }
 
-func (e ends) Len() int           { return len(e) }
-func (e ends) Less(i, j int) bool { return e[i].end < e[j].end }
-func (e ends) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
-
-// Push and Pop are for container/heap.
-func (e *ends) Push(x any) { *e = append(*e, x.(ending)) }
-
-// Pop removes the last.
-func (e *ends) Pop() any {
-	old := *e
-	x := old[len(old)-1]
-	*e = old[:len(old)-1]
-	return x
-}
+func (a *agenda) first(time int32) int32 { return a.at[time] }

@@ -2,9 +2,11 @@ package strips
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/cpu/workers"
+	"github.com/hologram-project/hologram/backends/fpenv"
 	"github.com/hologram-project/hologram/isa"
 )
 
@@ -25,6 +27,8 @@ type run struct {
 	phase    uint16
 	phaseOut uint16
 
+	stopped atomic.Bool // cancelled before all lanes were done
+
 	mu      sync.Mutex
 	faulted bool
 	first   backends.ProgramFault
@@ -39,6 +43,7 @@ const minRow, minBlockRow = 64, 32
 // prepare sets the run up for a launch.
 func (r *run) prepare(l *backends.Launch) {
 	r.l, r.faulted, r.row = l, false, 0
+	r.stopped.Store(false)
 	block := uint64(l.Block[0]) * uint64(l.Block[1]) * uint64(l.Block[2])
 	r.lanes = min(l.N, uint64(l.Grid[0])*uint64(l.Grid[1])*uint64(l.Grid[2])*block)
 	for i := range r.slots {
@@ -63,7 +68,7 @@ func (r *run) prepare(l *backends.Launch) {
 		r.strips = int((r.lanes + uint64(r.width) - 1) / uint64(r.width))
 	}
 	if r.k.phase && l.Phase != nil {
-		r.phase = *l.Phase % phases
+		r.phase = uint16(*l.Phase % phases)
 		r.phaseOut = r.phase
 	}
 }
@@ -133,27 +138,34 @@ func (r *run) bounds(strip int) (g uint64, n int) {
 	return g, int(min(uint64(r.width), end-g))
 }
 
+// alone runs the launch on the caller's thread.
+func (r *run) alone() {
+	defer fpenv.Leave(fpenv.Enter())
+	f := r.k.frame(r.width)
+	f.enter(r)
+	defer r.k.release(f)
+	f.runStrips(0, r.strips)
+}
+
 // Run takes part in a launch: it runs chunk after chunk. It is for the pool.
 func (r *run) Run(j *workers.Job) {
 	f := r.k.frame(r.width)
 	f.enter(r)
-	for {
-		i, ok := j.Next()
-		if !ok || f.poll() {
-			break
-		}
+	defer r.k.release(f)
+	for i, ok := j.Next(); ok; i, ok = j.Next() {
 		f.runStrips(i*r.perChunk, min((i+1)*r.perChunk, r.strips))
 	}
-	f.leave()
-	r.k.release(f)
 }
 
 // runStrips runs the strips from first up to end.
 func (f *frame) runStrips(first, end int) {
-	for i := first; i < end && !f.poll(); i++ {
+	for i := first; i < end; i++ {
 		g, n := f.r.bounds(i)
 		if n == 0 {
 			continue
+		}
+		if f.poll() {
+			return
 		}
 		if f.k.shared > 0 {
 			clear(lanes[byte](f.shared, int(f.k.shared)))
@@ -182,18 +194,13 @@ func (r *run) fault(k isa.FaultKind, site int, lane uint64) {
 	r.mu.Unlock()
 }
 
-// finish returns the launch's outcome and forgets it.
-func (r *run) finish() error {
-	l := r.l
-	r.l = nil
-	for i := range r.slots {
-		r.slots[i].base = nil
-	}
-	if l.Cancel != nil && l.Cancel.Load() {
+// outcome returns the launch's, once all who took part are done.
+func (r *run) outcome() error {
+	if r.stopped.Load() {
 		return backends.ErrCancelled
 	}
-	if r.k.phase && l.Phase != nil {
-		*l.Phase = r.phaseOut
+	if r.k.phase && r.l.Phase != nil {
+		*r.l.Phase = uint32(r.phaseOut)
 	}
 	if r.faulted {
 		f := r.first

@@ -237,7 +237,6 @@ func phaseAdv(f *frame, s *step) {
 
 // scratch is one POOL_ALLOC's area within a lane's scratch.
 type scratch struct {
-	ordinal   uint32
 	off, size int
 }
 

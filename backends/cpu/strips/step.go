@@ -7,55 +7,68 @@ import (
 )
 
 // step is a node made ready to run: what to do, and the registers to do it on.
-// It is immutable once compiled, and shared by all workers.
+// It is immutable once compiled, and shared by all workers. What only some
+// steps have stands apart: large programs are made of many small ones.
 type step struct {
-	run     func(f *frame, s *step)
-	d       int32 // result register, -1 for none
-	a, b, c int32 // operand registers
-	l1      loop1
-	l2      loop2
-	l3      loop3
+	run        func(f *frame, s *step)
+	*loops     // of a primitive
+	*construct // of control flow
+	*lookup    // LDC, and what looks classes up
+	imm        uint64
+	offset     int64
+	d          int32 // result register, -1 for none
+	a, b, c    int32 // operand registers
+	h          int32 // register of the slot number of an indirect address
+	e          int32 // fourth operand: ATOM_CAS, the value desired
+	slot       int32 // memory: slot number, or -1 for shared memory
+	site       int32
+	exit       int32 // of Block and Loop, and of Br its target's: index of its exits; -1: the lane ends
+	// direct is one more than the number of a slot: the result is only stored
+	// to slot[index], and may be computed right there. directQuiet: no load
+	// stands between, so even an out slot that is an in slot too may be.
+	direct      int32
+	directQuiet bool
+	typ         isa.Type // operated on
+	from        isa.Type // CVT: of the source; LDC: of the index
+	cond        isa.Cond // SET
+	// exchange: SET has its operands the other way round.
+	exchange bool
+	// elementwise: lane i of the result depends on lane i of the operands
+	// alone and is written after these are read, so registers may be shared.
+	elementwise bool
+	indirect    bool
+	hasOff      bool
+	index       bool // slot[index]
+	toLoop      bool // of Br
+	counted     bool
+	free        bool
+}
+
+// loops are what a primitive does to arrays. Steps of one primitive share them.
+type loops struct {
+	l1 loop1
+	l2 loop2
+	l3 loop3
 	// l3a and l3c are l3 where the operand is one value for all lanes, if there
 	// are such loops.
 	l3a, l3c loop3
 	widen    loop1 // of a 16-bit float
 	narrow   loop1 // likewise; nil if the result is not one
 	lin      linRule
-	typ      isa.Type // operated on
-	from     isa.Type // CVT: of the source; LDC: of the index
-	cond     isa.Cond // SET
-	// exchange: SET has its operands the other way round.
-	exchange bool
-	// elementwise: lane i of the result depends on lane i of the operands
-	// alone and is written after these are read, so registers may be shared.
-	elementwise bool
-	// direct is one more than the number of a slot: the result is only stored
-	// to slot[index], and may be computed right there. directQuiet: no load
-	// stands between, so even an out slot that is an in slot too may be.
-	direct      int32
-	directQuiet bool
-	h           int32 // register of the slot number of an indirect address
-	e           int32 // fourth operand: ATOM_CAS, the value desired
-	site        int32
-	imm         uint64
-	slot        int32 // memory: slot number, or -1 for shared memory
-	indirect    bool
-	hasOff      bool
-	index       bool // slot[index]
-	offset      int64
-	table       []byte // LDC: the table's bytes; class tables
-	elements    int    // LDC: of the table
+}
 
-	// of constructs
-	sides   [2]*region
-	init    []pair // of Loop: parameters from inits
-	leave   []pair // of Br: the target's results or parameters
-	exit    int32  // of Block and Loop, and of Br its target's: index of its exits; -1: the lane ends
-	toLoop  bool   // of Br
-	counted bool
-	free    bool
-	// registers for masks
-	m0, m1, m2 int32
+// construct is what a step of control flow has.
+type construct struct {
+	sides      [2]*region
+	init       []pair // of Loop: parameters from inits
+	leave      []pair // of Br: the target's results or parameters
+	m0, m1, m2 int32  // registers for masks
+}
+
+// lookup is a table: its bytes, and for LDC the number of its elements.
+type lookup struct {
+	table    []byte
+	elements int
 }
 
 // region is the steps of an ir.Region and what they yield at its end.

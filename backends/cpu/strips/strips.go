@@ -15,7 +15,6 @@ import (
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/cpu/workers"
-	"github.com/hologram-project/hologram/backends/fpenv"
 	"github.com/hologram-project/hologram/isa"
 )
 
@@ -58,8 +57,8 @@ const (
 // of two, so that strips lie in one row of the matrices that are as wide.
 func (k *Kernel) width() int {
 	w := registerBytes / max(k.laneBytes, 1)
-	if k.poolBytes > 0 {
-		w = min(w, scratchBytes/k.poolBytes)
+	if n := k.poolBytes + len(k.areas); n > 0 {
+		w = min(w, scratchBytes/n)
 	}
 	width := minWidth
 	for width < maxWidth && 2*width <= w {
@@ -86,7 +85,9 @@ func (k *Kernel) frame(width int) *frame {
 	return newFrame(k, (width+63)&^63)
 }
 
+// release makes the frame forget its launch, and keeps it for another.
 func (k *Kernel) release(f *frame) {
+	f.leave()
 	k.mu.Lock()
 	k.frames = append(k.frames, f)
 	k.mu.Unlock()
@@ -111,10 +112,23 @@ func (k *Kernel) Release() {
 	k.mu.Unlock()
 }
 
+// giveBack makes the run forget its launch, and keeps it for another.
+func (k *Kernel) giveBack(r *run) {
+	r.l = nil
+	for i := range r.slots {
+		r.slots[i].base = nil
+	}
+	k.mu.Lock()
+	k.runs = append(k.runs, r)
+	k.mu.Unlock()
+}
+
 // Run runs a launch to its end, on the caller's thread and, if there is enough
-// to do, on workers. The error is a *backends.ProgramFault, ErrCancelled or nil.
+// to do, on workers. The error is a *backends.ProgramFault, ErrCancelled (if
+// lanes were left out or cut short) or nil.
 func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 	r := k.takeRun()
+	defer k.giveBack(r)
 	r.prepare(l)
 	chunks := 1
 	if threads := pool.Threads(); threads > 1 && r.strips > 1 {
@@ -124,21 +138,11 @@ func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 	}
 	r.perChunk = (r.strips + chunks - 1) / max(chunks, 1)
 	if chunks == 1 {
-		state := fpenv.Enter()
-		f := k.frame(r.width)
-		f.enter(r)
-		f.runStrips(0, r.strips)
-		f.leave()
-		k.release(f)
-		fpenv.Leave(state)
+		r.alone()
 	} else {
 		pool.Run((r.strips+r.perChunk-1)/r.perChunk, r)
 	}
-	err := r.finish()
-	k.mu.Lock()
-	k.runs = append(k.runs, r)
-	k.mu.Unlock()
-	return err
+	return r.outcome()
 }
 
 // How work is divided. A step takes about a third of a nanosecond a lane;

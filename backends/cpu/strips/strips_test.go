@@ -5,7 +5,6 @@ import (
 	"math"
 	"runtime/debug"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -111,8 +110,8 @@ func TestCancel(t *testing.T) {
 	for _, n := range []int{1, 5000000} {
 		kept = nil
 		l := flat(n, 1, view(isa.U32, make([]uint32, n)))
-		l.Cancel = new(atomic.Bool)
-		time.AfterFunc(5*time.Millisecond, func() { l.Cancel.Store(true) })
+		l.Record = new(backends.Record)
+		time.AfterFunc(5*time.Millisecond, l.Record.Stop)
 		if err := k.Run(l, workers.New(2)); !errors.Is(err, backends.ErrCancelled) {
 			t.Errorf("%d lanes: %v", n, err)
 		}
@@ -157,7 +156,7 @@ func TestPlaces(t *testing.T) {
 		{size: 8, start: 2, end: 3}, {size: 4, start: 4, end: 9, lasting: true}, {size: 4, start: 11, end: 12},
 	}}}
 	c.allocate()
-	var all []int
+	var all []int32
 	for _, r := range c.k.regs {
 		all = append(all, r.place)
 	}

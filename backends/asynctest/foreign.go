@@ -1,0 +1,119 @@
+package asynctest
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hologram-project/hologram/backends"
+)
+
+// Foreign is a queue of a device that others own, as torch owns its CUstreams:
+// WrapStream knows it by its number, and works on it in order with the owner's.
+type Foreign struct {
+	backend *Backend
+	device  int
+	native  uintptr
+	queue   *queue
+}
+
+// NewForeign makes a queue on the device of the given number.
+func (b *Backend) NewForeign(device int) *Foreign {
+	b.mu.Lock()
+	defer b.unlock()
+	b.natives++
+	f := &Foreign{b, device, 0xf000 + b.natives, newQueue(b)}
+	b.foreign[f.native] = f
+	return f
+}
+
+// Native is its number, as for WrapStream.
+func (f *Foreign) Native() uintptr { return f.native }
+
+// Do queues the owner's own work: it takes the given time and then calls do, on
+// another goroutine. The channel is closed when that has been done.
+func (f *Foreign) Do(delay time.Duration, do func()) <-chan struct{} {
+	return f.queue.host(delay, do).done
+}
+
+// host queues a function of the host's.
+func (q *queue) host(delay time.Duration, do func()) *work {
+	q.submit.Lock()
+	defer q.submit.Unlock()
+	q.backend.mu.Lock()
+	w := q.place(&task{kind: kindForeign, do: func() error {
+		do()
+		return nil
+	}})
+	q.backend.unlock()
+	w.delay = delay
+	q.items <- w
+	return w
+}
+
+// drain waits for what has been queued so far. The caller holds submit.
+func (q *queue) drain() {
+	q.backend.mu.Lock()
+	w := q.place(&task{kind: kindForeign, do: func() error { return nil }})
+	q.backend.unlock()
+	q.items <- w
+	<-w.done
+}
+
+// Synchronize waits for all that has been queued so far, by whomever. The host
+// knows then that it has passed.
+func (f *Foreign) Synchronize() {
+	w := f.queue.host(0, func() {})
+	<-w.done
+	f.backend.mu.Lock()
+	f.backend.observe(w)
+	f.backend.unlock()
+}
+
+// Capture says whether the owner is capturing: then streams that wrap the queue
+// refuse work, because it would be done at the owner's replays only.
+func (f *Foreign) Capture(on bool) {
+	f.backend.mu.Lock()
+	defer f.backend.unlock()
+	f.queue.capturing = on
+}
+
+// Close ends the queue. No stream wraps it any more.
+func (f *Foreign) Close() {
+	f.backend.mu.Lock()
+	delete(f.backend.foreign, f.native)
+	f.backend.unlock()
+	f.queue.close()
+}
+
+// NewForeignMemory returns zeroed memory of a device that others own, as a
+// tensor of torch's: once imported, work may use it, but it is not for Free.
+func (b *Backend) NewForeignMemory(device int, bytes int64) (backends.Memory, error) {
+	b.mu.Lock()
+	defer b.unlock()
+	if device < 0 || device >= len(b.others) {
+		return backends.Memory{}, fmt.Errorf("asynctest: foreign memory: there is no device %d", device)
+	}
+	k, err := b.newBlock(ofOthers, bytes)
+	if err != nil {
+		return backends.Memory{}, err
+	}
+	b.others[device].add(k)
+	return backends.Memory{Addr: k.addr, Bytes: bytes}, nil
+}
+
+// FreeForeignMemory is what the owner of such memory does at its time: that work
+// still uses it, or may for all that the host knows, is a breach.
+func (b *Backend) FreeForeignMemory(device int, m backends.Memory) error {
+	b.mu.Lock()
+	defer b.unlock()
+	k := b.others[device].named(m, ofOthers)
+	if k == nil {
+		return errors.New("asynctest: foreign memory: it is not there")
+	}
+	if err := b.unused("free foreign memory", k); err != nil {
+		return err
+	}
+	b.others[device].take(m, ofOthers)
+	return b.discard(k)
+}

@@ -1,0 +1,401 @@
+package core
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/asynctest"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/kernels"
+)
+
+// within fails unless f returns in some seconds.
+func within(t *testing.T, what string, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Fatalf("%s hangs", what)
+	}
+}
+
+// openAsync opens device number i of a simulated backend.
+func openAsync(t *testing.T, b *asynctest.Backend, i int) *Device {
+	t.Helper()
+	dev, err := b.Open(i)
+	require.NoError(t, err)
+	d, err := newDevice("async", b, dev)
+	require.NoError(t, err)
+	return d
+}
+
+// TestTraceBehindAnEndlessLaunch traces on a device that is host-visible and
+// works by itself, as Metal's do, while it has work without end.
+func TestTraceBehindAnEndlessLaunch(t *testing.T) {
+	d := asyncDevice(t, asynctest.Options{HostVisible: true})
+	ex, err := d.NewExecutor()
+	require.NoError(t, err)
+	c, _ := endlessLaunch(t, ex)
+	within(t, "trace", func() {
+		ev, err := ex.Trace(assemble(t, forever), &LaunchArgs{Slots: []*Buffer{c}, Shape: []int64{4}}, 0, func(string) {})
+		pending(t, "trace", ev, err)
+		ev, err = ex.Phase(new(int32))
+		pending(t, "phase", ev, err)
+	})
+	within(t, "close", func() { wants(t, ex.close(0), Cancelled, "cancelled before its end") })
+}
+
+// TestABusyExecutorStarvesNobody reads what another executor writes to over and over.
+func TestABusyExecutorStarvesNobody(t *testing.T) {
+	d := asyncDevice(t, asynctest.Options{Delay: 200 * time.Microsecond})
+	busy, other := executorOn(t, d), executorOn(t, d)
+	x, y, out := floats(t, busy, 0, 0), floats(t, busy, 0, 0), floats(t, other, 0, 0)
+	var stop atomic.Bool
+	ended := make(chan error, 1)
+	go func() {
+		for !stop.Load() {
+			if err := wait(busy.Op("scalar_add", []*Buffer{y, x}, []Scalar{Float(1)}, nil)); err != nil {
+				ended <- err
+				return
+			}
+		}
+		ended <- wait(busy.Synchronize())
+	}()
+	time.Sleep(20 * time.Millisecond)
+	within(t, "the read", func() {
+		require.NoError(t, wait(other.Op("copy", []*Buffer{x, out}, nil, nil)))
+		require.Equal(t, []float32{1, 1}, values(t, out))
+	})
+	stop.Store(true)
+	require.NoError(t, <-ended)
+}
+
+// TestMemoryOfAnIdleExecutor lets an executor finish work on freed memory, and
+// never looks at it again: others get the memory.
+func TestMemoryOfAnIdleExecutor(t *testing.T) {
+	d := asyncDevice(t, asynctest.Options{Memory: 64 << 20})
+	a, b := executorOn(t, d), executorOn(t, d)
+	big, err := b.Allocate(10<<20, isa.F32, false)
+	require.NoError(t, err)
+	require.NoError(t, wait(big.Fill(Float(1))))
+	big.Free()
+	again, err := a.Allocate(10<<20, isa.F32, false)
+	require.NoError(t, err)
+	require.NoError(t, wait(again.Fill(Float(2))))
+	require.NoError(t, wait(a.Synchronize()))
+}
+
+// TestDeletersUseTheirExecutor has deleters queue work, many times, since what
+// they could block is open for a moment only.
+func TestDeletersUseTheirExecutor(t *testing.T) {
+	b := asynctest.New(asynctest.Options{Delay: 3 * time.Microsecond})
+	d := openAsync(t, b, 0)
+	ex := executorOn(t, d)
+	c, e := floats(t, ex, 0, 0), floats(t, ex, 0, 0)
+	memory, err := b.NewForeignMemory(0, 64)
+	require.NoError(t, err)
+	var told atomic.Int32
+	const times = 3000
+	within(t, "an executor whose deleters use it", func() {
+		for range times {
+			b, err := ex.Wrap(memory.Addr, isa.F32, []int64{2}, nil, false, func() {
+				_, _ = ex.Op("copy", []*Buffer{c, e}, nil, nil)
+				told.Add(1)
+			})
+			require.NoError(t, err)
+			ev, err := ex.Op("copy", []*Buffer{b, c}, nil, nil)
+			b.Free()
+			require.NoError(t, wait(ev, err))
+		}
+		require.NoError(t, wait(ex.Synchronize()))
+		for told.Load() < times {
+			time.Sleep(time.Millisecond)
+		}
+	})
+	require.EqualValues(t, times, told.Load())
+}
+
+// TestBlocksAreFreeInStreamOrder frees what work that has not begun uses: the
+// same stream gets the memory at once, and so does another, which waits on the
+// device. The simulated device reports work that nothing orders.
+func TestBlocksAreFreeInStreamOrder(t *testing.T) {
+	d := asyncDevice(t, asynctest.Options{Delay: 500 * time.Microsecond, Memory: 48 << 20})
+	first, second := executorOn(t, d), executorOn(t, d)
+	out := floats(t, second, 0)
+	for i := range 20 {
+		ex := []*Executor{first, second, first}[i%3]
+		b, err := ex.Allocate(10<<20, isa.F32, false)
+		require.NoError(t, err)
+		require.NoError(t, wait(b.Fill(Float(float64(i)))))
+		part, err := b.View(5, []int64{1}, nil)
+		require.NoError(t, err)
+		require.NoError(t, wait(second.Op("copy", []*Buffer{part, out}, nil, nil)))
+		part.Free()
+		b.Free()
+		if i%5 == 4 {
+			require.Equal(t, []float32{float32(i)}, values(t, out))
+		}
+	}
+}
+
+// TestResidueLaunchesHaveTheirOwnOutcome launches for residues behind a launch
+// that fails: its error is not theirs.
+func TestResidueLaunchesHaveTheirOwnOutcome(t *testing.T) {
+	d := asyncDevice(t, asynctest.Options{Delay: 100 * time.Microsecond})
+	ex := executorOn(t, d)
+	c := floats(t, ex, 0)
+	stray := assemble(t, "program stray\nslot c f32\nstg.f32 1.0, c[4000]\nexit")
+	sums := assemble(t, "program sums\nslot c f32\nldg.f32 x, c[index]\nmov.u8 k, 3\nmov.u64 v, 7\nres_accum k, v\nexit")
+	require.NoError(t, wait(ex.Launch(stray, &LaunchArgs{Slots: []*Buffer{c}, Shape: []int64{1}})))
+	var residue [isa.NumClasses]uint64
+	require.NoError(t, wait(ex.Launch(sums, &LaunchArgs{Slots: []*Buffer{c}, Residue: &residue})))
+	require.EqualValues(t, 7, residue[3])
+	wants(t, wait(ex.Synchronize()), Faulted, "stray")
+}
+
+// TestCancellingOneCall cancels a wait, and a launch for residues: what was
+// queued before goes on.
+func TestCancellingOneCall(t *testing.T) {
+	ex := executorOn(t, asyncDevice(t, asynctest.Options{}))
+	_, _ = endlessLaunch(t, ex)
+	ev, err := ex.Synchronize()
+	pending(t, "synchronize", ev, err)
+	ev, err = ex.Synchronize()
+	require.NoError(t, err)
+	require.ErrorIs(t, ev.Wait(20*time.Millisecond), backends.ErrPending)
+	ex.Cancel()
+	wants(t, wait(ev, nil), Cancelled, "cancelled")
+	require.NoError(t, wait(ex.Synchronize()))
+}
+
+// TestForeignStreams works on a stream of others, between their own work on it.
+func TestForeignStreams(t *testing.T) {
+	b := asynctest.New(asynctest.Options{Delay: 100 * time.Microsecond, DLPackType: 2})
+	d := openAsync(t, b, 0)
+	theirs := b.NewForeign(0)
+	t.Cleanup(theirs.Close)
+	ex := executorOn(t, d)
+	memory, err := b.NewForeignMemory(0, 64)
+	require.NoError(t, err)
+	view := backends.View{Addr: memory.Addr, Type: isa.F32, Rank: 1}
+	view.Shape[0], view.Stride[0] = 4, 1
+	out := floats(t, ex, 0, 0, 0, 0)
+	var told atomic.Int32
+	operand := Operand{View: view, DeviceType: 2}
+	for i := range 10 {
+		require.NoError(t, wait(ex.Call(&Call{Op: kernels.Fill, Operands: []Operand{operand}, Scalars: []Scalar{Float(float64(i))},
+			Stream: theirs.Native(), Deleter: func() { told.Add(1) }})))
+		require.NoError(t, wait(ex.Call(&Call{Op: kernels.Copy, Operands: []Operand{operand, {Buffer: out}},
+			Stream: theirs.Native(), Deleter: func() { told.Add(1) }})))
+		// Of memory of ours the executor's own stream waits for theirs.
+		require.Equal(t, []float32{float32(i), float32(i), float32(i), float32(i)}, values(t, out))
+	}
+	require.NoError(t, wait(ex.Synchronize()))
+	require.EqualValues(t, 20, told.Load())
+	operand.DeviceID = 1
+	_, err = ex.Call(&Call{Op: kernels.Copy, Operands: []Operand{operand, {Buffer: out}}, Stream: theirs.Native(), Deleter: func() { told.Add(1) }})
+	wants(t, err, Unavailable, "copy: src: the array is on DLPack device (2, 1)")
+	require.EqualValues(t, 21, told.Load())
+	operand.DeviceID = 0
+	_, err = ex.Call(&Call{Op: kernels.Copy, Operands: []Operand{operand, {Buffer: out}}, Stream: 12345})
+	require.Error(t, err)
+	// Without a deleter the call waits for its end.
+	ev, err := ex.Call(&Call{Op: kernels.Copy, Operands: []Operand{operand, {Buffer: out}}, Stream: theirs.Native()})
+	require.NoError(t, err)
+	require.NotNil(t, ev)
+	require.NoError(t, wait(ev, nil))
+	_, err = ex.Call(&Call{Op: kernels.Copy, Operands: []Operand{operand, {Buffer: out}}, Try: true})
+	wants(t, err, Busy, "wait")
+}
+
+// TestSeveralDevices has two devices of one backend, whose memory and kernels
+// are their own.
+func TestSeveralDevices(t *testing.T) {
+	b := asynctest.New(asynctest.Options{Devices: 2})
+	one, two := executorOn(t, openAsync(t, b, 0)), executorOn(t, openAsync(t, b, 1))
+	x, y := floats(t, one, 1, 2), floats(t, two, 0, 0)
+	_, err := two.Op("copy", []*Buffer{x, y}, nil, nil)
+	wants(t, err, Invalid, "the buffer is on async")
+	require.NoError(t, wait(y.CopyFrom(x)))
+	p := assemble(t, double)
+	for _, pair := range []struct {
+		ex *Executor
+		b  *Buffer
+	}{{one, x}, {two, y}} {
+		require.NoError(t, wait(pair.ex.Launch(p, &LaunchArgs{Slots: []*Buffer{pair.b, pair.b}})))
+		require.Equal(t, []float32{2, 4}, values(t, pair.b))
+	}
+}
+
+// TestDevicePlans gives operations the device's own plans and workspaces.
+func TestDevicePlans(t *testing.T) {
+	d := asyncDevice(t, asynctest.Options{Plans: true, Workspace: 1000, Delay: 20 * time.Microsecond})
+	ex, host := executorOn(t, d), executorOn(t, testDevices(t)["cpu"])
+	in := make([]float32, 300)
+	for i := range in {
+		in[i] = float32(math.Sin(float64(i)))
+	}
+	x, y := floats(t, ex, in...), floats(t, ex, in...)
+	hx, hy := floats(t, host, in...), floats(t, host, in...)
+	for range 3 {
+		require.NoError(t, wait(ex.Op("softmax", []*Buffer{x, y}, nil, []int64{3, 100})))
+		require.NoError(t, wait(ex.Op("softmax", []*Buffer{y, y}, nil, []int64{3, 100})))
+		require.NoError(t, wait(host.Op("softmax", []*Buffer{hx, hy}, nil, []int64{3, 100})))
+		require.NoError(t, wait(host.Op("softmax", []*Buffer{hy, hy}, nil, []int64{3, 100})))
+		require.Equal(t, values(t, hy), values(t, y))
+	}
+	require.NoError(t, wait(ex.Synchronize()))
+}
+
+// TestGridLimits refuses launches beyond what the device takes.
+func TestGridLimits(t *testing.T) {
+	ex := executorOn(t, asyncDevice(t, asynctest.Options{MaxGrid: [3]uint32{4, 4, 4}}))
+	c := floats(t, ex, make([]float32, 2000)...)
+	wants(t, wait(c.Fill(Float(1))), Invalid, "grid (8, 1, 1); asynctest takes at most (4, 4, 4)")
+	part, err := c.View(0, []int64{1000}, nil)
+	require.NoError(t, err)
+	require.NoError(t, wait(part.Fill(Float(1))))
+}
+
+// TestALostDevice goes on until the device is lost, and then says so for ever.
+func TestALostDevice(t *testing.T) {
+	ex := executorOn(t, asyncDevice(t, asynctest.Options{Lose: 5, Delay: 50 * time.Microsecond}))
+	c, err := ex.Allocate(4, isa.F32, true)
+	require.NoError(t, err)
+	for range 10 {
+		if _, err = c.Fill(Float(1)); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		err = wait(ex.Synchronize())
+	}
+	require.ErrorIs(t, err, backends.ErrLost)
+	within(t, "close", func() { _ = ex.Close() })
+}
+
+// TestCapture replays launches, of which some fault, on other values.
+func TestCapture(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		x, y, out := floats(t, ex, 1, 2, 3), floats(t, ex, 0, 0, 0), floats(t, ex, 0, 0, 0)
+		run := func() {
+			require.NoError(t, wait(ex.Op("scalar_mul", []*Buffer{x, y}, []Scalar{Float(2)}, nil)))
+			require.NoError(t, wait(ex.Op("softmax", []*Buffer{y, y}, nil, []int64{1, 3})))
+			require.NoError(t, wait(ex.Op("reduce_sum", []*Buffer{y, out}, nil, []int64{1, 3})))
+		}
+		run() // kernels are compiled, and this is what replays must give
+		require.NoError(t, wait(ex.Synchronize()))
+		want := values(t, out)[0]
+		require.NoError(t, wait(out.Fill(Float(0))))
+		require.NoError(t, wait(ex.Synchronize()))
+		require.NoError(t, ex.BeginCapture())
+		wants(t, ex.BeginCapture(), Invalid, "captures already")
+		run()
+		_, err := ex.Phase(new(int32))
+		wants(t, err, Invalid, "captures cannot wait")
+		g, err := ex.EndCapture()
+		require.NoError(t, err)
+		require.Equal(t, []float32{0, 0, 0}, values(t, out), "a capture ran")
+		y.Free() // the graph keeps it
+		for range 5 {
+			require.NoError(t, wait(out.Fill(Float(0))))
+			require.NoError(t, wait(ex.Replay(g)))
+			require.Equal(t, want, values(t, out)[0])
+		}
+		g.Release()
+		_, err = ex.Replay(g)
+		wants(t, err, BadHandle, "the graph is freed")
+		_, err = ex.EndCapture()
+		wants(t, err, Invalid, "does not capture")
+
+		// Faults are read after a replay.
+		index, err := ex.Allocate(1, isa.U32, true)
+		require.NoError(t, err)
+		p := assemble(t, "program at\nslot i u32\nslot c f32\nldg.u32 k, i[index]\ncvt.u64.u32 k, k\nstg.f32 1.0, c[k]\nexit")
+		launch := &LaunchArgs{Slots: []*Buffer{index, out}, Shape: []int64{1}}
+		require.NoError(t, wait(ex.Launch(p, launch)))
+		require.NoError(t, wait(ex.Synchronize()))
+		require.NoError(t, ex.BeginCapture())
+		require.NoError(t, wait(ex.Launch(p, launch)))
+		g, err = ex.EndCapture()
+		require.NoError(t, err)
+		for _, stray := range []bool{false, true, false} {
+			data := hostBytes(4)
+			if stray {
+				binary.LittleEndian.PutUint32(data, 4000)
+			}
+			require.NoError(t, wait(index.Write(addressOf(data), 0, 4)))
+			err := wait(ex.Replay(g))
+			if stray {
+				wants(t, err, Faulted, "stray access")
+			} else {
+				require.NoError(t, err)
+			}
+		}
+		g.Release()
+		require.NoError(t, wait(ex.Synchronize()))
+	})
+}
+
+// TestInjectedFaults lets each kind of call fail at each of its first ordinals:
+// the error surfaces, and nothing hangs, leaks or is lost.
+func TestInjectedFaults(t *testing.T) {
+	for n := 1; n <= 6; n++ {
+		for name, o := range map[string]asynctest.Options{
+			"alloc": {FailAlloc: n}, "alloc host": {FailAllocHost: n}, "launch": {FailLaunch: n}, "copy": {FailCopy: n}, "fill": {FailFill: n},
+		} {
+			t.Run(name, func(t *testing.T) {
+				dev, err := asynctest.New(o).Open(0)
+				require.NoError(t, err)
+				d, err := newDevice("async", asynctest.New(o), dev)
+				require.NoError(t, err)
+				ex, err := d.NewExecutor()
+				if err != nil {
+					wants(t, err, OutOfMemory, "")
+					return
+				}
+				within(t, name, func() {
+					seen := 0
+					note := func(err error) {
+						if err != nil {
+							seen++
+							require.True(t, errors.Is(err, asynctest.ErrInjected) || errors.Is(err, backends.ErrOutOfMemory), err)
+						}
+					}
+					data := hostBytes(16)
+					for range 4 {
+						b, err := ex.Allocate(4, isa.F32, true)
+						note(err)
+						if err != nil {
+							continue
+						}
+						_, err = b.Write(addressOf(data), 0, 16)
+						note(err)
+						_, err = ex.Op("vector_abs", []*Buffer{b, b}, nil, nil)
+						note(err)
+						_, err = ex.Op("softmax", []*Buffer{b, b}, nil, []int64{1, 4})
+						note(err)
+						note(wait(b.Read(addressOf(data), 0, 16)))
+						b.Free()
+					}
+					note(wait(ex.Synchronize()))
+					note(ex.Close())
+					require.LessOrEqual(t, seen, 2)
+				})
+				require.Zero(t, ex.Used())
+			})
+		}
+	}
+}

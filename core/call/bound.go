@@ -1,0 +1,320 @@
+package call
+
+import (
+	"unsafe"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/hostmem"
+	"github.com/hologram-project/hologram/core/memory"
+	"github.com/hologram-project/hologram/core/queue"
+	"github.com/hologram-project/hologram/core/status"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/kernels"
+)
+
+// Bound is one call: a prepared one with addresses and numbers. It is work for
+// a queue, and can be captured. When it is over its prepared call keeps it for
+// the next, so that a repeated call allocates nothing.
+type Bound struct {
+	p        *Prepared
+	pool     *memory.Pool // of the workspace
+	launches []backends.Launch
+	tickets  []backends.Ticket
+	records  *memory.Memory   // one Record a launch, in memory that the device reaches
+	mems     []*memory.Memory // of the operands; nil where there is none, or no longer
+	cells    []uint64
+	space    memory.Scratch
+	line     *memory.Line // of a device that works by itself, once the work is queued
+	failed   int          // the launch that the device refused, or ended with an error
+	residue  *[isa.NumClasses]uint64
+	cost     float64
+}
+
+// take returns a Bound to fill in.
+func (p *Prepared) take(d *Device) (*Bound, error) {
+	if b := p.spare.Swap(nil); b != nil {
+		return b, nil
+	}
+	b := &Bound{p: p, pool: d.Pool, launches: make([]backends.Launch, len(p.steps)), tickets: make([]backends.Ticket, len(p.steps)),
+		cells: make([]uint64, len(p.scalars)), mems: make([]*memory.Memory, len(p.operands))}
+	size := int64(unsafe.Sizeof(backends.Record{}))
+	records, _, err := d.Host.Take(nil, max(1, size*int64(len(p.steps))), nil)
+	if err != nil {
+		return nil, status.Within(p.what, err)
+	}
+	b.records = records
+	for i := range b.launches {
+		l := &b.launches[i]
+		*l = p.steps[i].l
+		l.Slots = append([]backends.View(nil), l.Slots...)
+		l.Params = append([]uint64(nil), l.Params...)
+		l.Record = (*backends.Record)(hostmem.Pointer(records.Addr + uintptr(int64(i)*size)))
+		*l.Record = backends.Record{}
+	}
+	return b, nil
+}
+
+// Bind makes a call of a prepared one. If it succeeds, the call ends the counts
+// of the operands' memory, and lets go of p.
+func (p *Prepared) Bind(d *Device, operands []Operand, scalars []Scalar) (*Bound, error) {
+	if len(scalars) != len(p.scalars) {
+		return nil, status.Errorf(status.Invalid, "%s takes %d scalars, got %d", p.what, len(p.scalars), len(scalars))
+	}
+	b, err := p.take(d)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.bind(operands, scalars); err != nil {
+		p.keep(b)
+		return nil, err
+	}
+	for i := range operands {
+		b.mems[i] = operands[i].Mem
+	}
+	return b, nil
+}
+
+func (b *Bound) bind(operands []Operand, scalars []Scalar) error {
+	p := b.p
+	for i := range operands {
+		use, addr := &p.operands[i], operands[i].View.Addr
+		if use.empty {
+			continue
+		}
+		if addr == 0 {
+			return status.Errorf(status.Invalid, "%s: the address is null", use.name)
+		}
+		if addr&(use.align-1) != 0 {
+			return status.Errorf(status.Invalid, "%s: address 0x%x is not a multiple of %d, the size of an element; make an aligned copy",
+				use.name, addr, use.align)
+		}
+	}
+	for i := range p.checks {
+		if c := &p.checks[i]; !c.passes(operands) {
+			return c.err()
+		}
+	}
+	for i := range scalars {
+		use := &p.scalars[i]
+		if scalars[i].Type == isa.NoType {
+			return status.Errorf(status.Invalid, "%s (%v) is not given", use.name, use.t)
+		}
+		cell, err := scalars[i].Cell(use.t)
+		if err != nil {
+			return status.Within(use.name, err)
+		}
+		b.cells[i] = cell
+	}
+	b.cost = p.cost
+	if p.varies {
+		b.cost = 0
+	}
+	for i := range b.launches {
+		l, s := &b.launches[i], &p.steps[i]
+		for k := range l.Slots {
+			if from := s.slots[k].operand; from != kernels.Workspace {
+				l.Slots[k].Addr = operands[from].View.Addr + s.l.Slots[k].Addr
+			}
+		}
+		for _, x := range s.params {
+			l.Params[x.param] = b.cells[x.scalar]
+		}
+		if p.varies {
+			b.cost += s.cost(l)
+		}
+	}
+	return nil
+}
+
+// Cost estimates how long the call takes, in nanoseconds; +Inf if nothing bounds it.
+func (b *Bound) Cost() float64 { return b.cost }
+
+// SetFuel gives the launch of a program a budget of steps a lane; 0: none.
+func (b *Bound) SetFuel(steps uint64) { b.launches[0].Fuel = steps }
+
+// SetResidue says where RES_ACCUM's sums go when the call is over; the program
+// may have none. It reports whether there will be any.
+func (b *Bound) SetResidue(to *[isa.NumClasses]uint64) bool {
+	if b.p.residue {
+		b.residue = to
+	}
+	return b.residue != nil
+}
+
+// Launch is the one launch of a program's call, for the interpreter to trace.
+func (b *Bound) Launch() *backends.Launch { return &b.launches[0] }
+
+// What names the call in errors.
+func (b *Bound) What() string { return b.p.what }
+
+// Run is queue.Work's: it runs the launches or queues them.
+func (b *Bound) Run(t *queue.Target) (backends.Ticket, error) {
+	b.failed = 0
+	if !t.Async {
+		return 0, b.run(t)
+	}
+	b.line = t.Line
+	if !t.Capturing {
+		t.Order.Lock()
+		defer t.Order.Unlock()
+		if err := b.Before(t); err != nil {
+			return 0, err
+		}
+	}
+	err := b.run(t)
+	last := b.tickets[max(0, b.failed-1)]
+	if !t.Capturing && (err == nil || b.failed > 0) {
+		b.After(t, last)
+		b.letGo(last)
+	}
+	return last, err
+}
+
+// run gives the launches their workspace, and the device the launches.
+func (b *Bound) run(t *queue.Target) error {
+	if b.p.workspace > 0 && !b.space.Held() {
+		var line *memory.Line
+		if t.Async {
+			line = t.Line
+		}
+		space, err := b.pool.Borrow(line, b.p.workspace)
+		if err != nil {
+			return status.Within(b.p.what+": workspace", err)
+		}
+		b.space = space
+		for i := range b.launches {
+			l, s := &b.launches[i], &b.p.steps[i]
+			for k := range l.Slots {
+				if s.slots[k].operand == kernels.Workspace {
+					l.Slots[k].Addr = space.Addr() + s.l.Slots[k].Addr
+				}
+			}
+			l.Workspace = space.Addr() + uintptr(s.scratch)
+		}
+	}
+	for i := range b.launches {
+		b.failed = i
+		l, s := &b.launches[i], &b.p.steps[i]
+		if l.N == 0 {
+			if i > 0 {
+				b.tickets[i] = b.tickets[i-1]
+			} else {
+				b.tickets[i] = 0
+			}
+			continue
+		}
+		if s.program.Phase {
+			l.Phase = t.Phase
+		}
+		ticket, err := t.Line.Stream.Launch(s.kernel.Kernel, l)
+		b.tickets[i] = ticket
+		if err != nil {
+			return err
+		}
+	}
+	b.failed = len(b.launches)
+	return nil
+}
+
+// Before makes the device wait for what other streams do with the call's memory.
+func (b *Bound) Before(t *queue.Target) error {
+	for i, m := range b.mems {
+		if m == nil {
+			continue
+		}
+		if err := m.Before(t.Line, b.p.operands[i].writes); err != nil {
+			return status.FromBackend(b.p.what, err)
+		}
+	}
+	return nil
+}
+
+// After notes on the call's memory what the device has queued.
+func (b *Bound) After(t *queue.Target, ticket backends.Ticket) {
+	for i, m := range b.mems {
+		if m != nil {
+			m.After(t.Line, ticket, b.p.operands[i].writes)
+		}
+	}
+}
+
+// letGo lets go of memory of ours that the device still uses: who gets it next
+// waits for the ticket. Memory of others stays until the call is over.
+func (b *Bound) letGo(ticket backends.Ticket) {
+	for i, m := range b.mems {
+		if m != nil && !m.IsForeign() {
+			m.End()
+			b.mems[i] = nil
+		}
+	}
+	if b.space.Held() {
+		b.space.After(b.line, ticket)
+		b.space.Return()
+	}
+}
+
+// Outcome is queue.Work's: what is told of the call, which is over.
+func (b *Bound) Outcome(err error) error {
+	at := min(b.failed, len(b.launches)-1)
+	for i := 0; err == nil && b.line != nil && i < len(b.launches); i++ {
+		if at = i; i < len(b.launches)-1 && b.tickets[i] > 0 {
+			err = b.line.Stream.Wait(b.tickets[i], 0)
+		}
+		if err == nil {
+			err = b.launches[i].Record.Outcome()
+		}
+	}
+	if b.residue != nil {
+		*b.residue = b.launches[0].Record.Residue
+	}
+	for i := range b.launches {
+		r := b.launches[i].Record
+		r.Cancel, r.Ended, r.Fault = 0, 0, 0
+		if b.p.residue {
+			r.Residue = [isa.NumClasses]uint64{}
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	if at < 0 {
+		return status.FromBackend(b.p.what, err)
+	}
+	return b.p.steps[at].program.Outcome(b.p.what, err, b.p.sources)
+}
+
+// Cancel is queue.Work's. The call's memory may be in use until it is over.
+func (b *Bound) Cancel() bool {
+	for i := range b.launches {
+		b.launches[i].Record.Stop()
+	}
+	return false
+}
+
+// Release is queue.Work's.
+func (b *Bound) Release() {
+	for i, m := range b.mems {
+		if m != nil {
+			m.End()
+			b.mems[i] = nil
+		}
+	}
+	b.space.Return()
+	b.line, b.residue = nil, nil
+	if len(b.launches) > 0 {
+		b.launches[0].Fuel = 0
+	}
+	p := b.p
+	p.keep(b)
+	p.Release()
+}
+
+// keep keeps a Bound for the next call.
+func (p *Prepared) keep(b *Bound) {
+	if !p.spare.CompareAndSwap(nil, b) {
+		b.free()
+	}
+}
+
+// free lets go of what outlives a call.
+func (b *Bound) free() { b.records.Release() }

@@ -1,0 +1,344 @@
+package call
+
+import (
+	"fmt"
+	"math/bits"
+	"strings"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/core/memory"
+	"github.com/hologram-project/hologram/core/status"
+	"github.com/hologram-project/hologram/isa"
+)
+
+// A layout is a backends.View: where element 0 is, and shape and strides in
+// elements. The functions here are all that core knows of strides.
+
+// Pack gives v the strides of contiguous row-major memory.
+func Pack(v *backends.View) {
+	stride := int64(1)
+	for i := v.Rank - 1; i >= 0; i-- {
+		v.Stride[i] = stride
+		stride *= v.Shape[i]
+	}
+	v.Bytes = stride * int64(v.Type.Size())
+}
+
+// Elements returns the number of elements of v, and whether it is at most limit.
+func Elements(shape []int64, limit int64) (int64, bool) {
+	for _, d := range shape {
+		if d == 0 {
+			return 0, true
+		}
+	}
+	n := int64(1)
+	for _, d := range shape {
+		hi, lo := bits.Mul64(uint64(n), uint64(d))
+		if hi != 0 || lo > uint64(limit) {
+			return 0, false
+		}
+		n = int64(lo)
+	}
+	return n, true
+}
+
+// Numel returns the number of elements of a layout that is known to be sound.
+func Numel(v *backends.View) int64 {
+	n := int64(1)
+	for _, d := range v.Shape[:v.Rank] {
+		n *= d
+	}
+	return n
+}
+
+// Contiguous reports whether v's elements lie one after the other, row-major.
+func Contiguous(v *backends.View) bool {
+	stride := int64(1)
+	for i := v.Rank - 1; i >= 0; i-- {
+		if v.Shape[i] == 0 {
+			return true
+		}
+	}
+	for i := v.Rank - 1; i >= 0; i-- {
+		if v.Shape[i] != 1 && v.Stride[i] != stride {
+			return false
+		}
+		stride *= v.Shape[i]
+	}
+	return true
+}
+
+// Extent returns the bytes from v's address that its elements reach, as the
+// half-open interval [lo, hi); ok is false if they overflow.
+func Extent(v *backends.View) (lo, hi int64, ok bool) {
+	for _, d := range v.Shape[:v.Rank] {
+		if d == 0 {
+			return 0, 0, true
+		}
+	}
+	size := int64(v.Type.Size())
+	hi = size
+	for i, d := range v.Shape[:v.Rank] {
+		s := v.Stride[i]
+		if d == 1 || s == 0 {
+			continue
+		}
+		abs := uint64(s)
+		if s < 0 {
+			abs = -abs
+		}
+		over, reach := bits.Mul64(abs, uint64(d-1)*uint64(size))
+		if over != 0 || uint64(d-1) > 1<<58 || reach > 1<<60 {
+			return 0, 0, false
+		}
+		if s < 0 {
+			lo -= int64(reach)
+		} else {
+			hi += int64(reach)
+		}
+		if hi > 1<<61 || lo < -1<<61 {
+			return 0, 0, false
+		}
+	}
+	return lo, hi, true
+}
+
+// selfOverlaps reports whether two elements of v may share memory, as in a
+// broadcast view. It is exact for views cut out of an array by slices and
+// transpositions, and errs on the safe side for others.
+func selfOverlaps(v *backends.View) bool {
+	if v.Rank == 1 {
+		return v.Shape[0] > 1 && v.Stride[0] == 0
+	}
+	reach := int64(0) // of the dimensions with smaller strides
+	var done [isa.MaxRank]bool
+	for range v.Rank {
+		best := -1
+		for i := range v.Rank {
+			if !done[i] && v.Shape[i] > 1 && (best < 0 || abs(v.Stride[i]) < abs(v.Stride[best])) {
+				best = i
+			}
+		}
+		if best < 0 {
+			return false
+		}
+		done[best] = true
+		if s := abs(v.Stride[best]); s <= reach {
+			return true
+		} else {
+			reach += s * (v.Shape[best] - 1)
+		}
+	}
+	return false
+}
+
+func abs(x int64) int64 {
+	if x < 0 {
+		return -x
+	}
+	return x
+}
+
+// SameView reports whether a and b see the same elements in the same order.
+func SameView(a, b *backends.View) bool {
+	if a.Addr != b.Addr || a.Type != b.Type || a.Rank != b.Rank {
+		return false
+	}
+	for i := range a.Rank {
+		if a.Shape[i] != b.Shape[i] || a.Shape[i] > 1 && a.Stride[i] != b.Stride[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// overlap reports whether two views may touch the same byte. Interleaved views,
+// such as the even and the odd elements of an array, are told apart by the
+// greatest common divisor of their strides.
+func overlap(a, b *backends.View) bool {
+	alo, ahi, _ := Extent(a)
+	blo, bhi, _ := Extent(b)
+	if alo == ahi || blo == bhi {
+		return false
+	}
+	gap := int64(b.Addr) - int64(a.Addr)
+	if ahi <= gap+blo || gap+bhi <= alo {
+		return false
+	}
+	g := int64(0)
+	for _, v := range [2]*backends.View{a, b} {
+		for i, d := range v.Shape[:v.Rank] {
+			if d > 1 {
+				g = gcd(g, abs(v.Stride[i])*int64(v.Type.Size()))
+			}
+		}
+	}
+	if g == 0 {
+		return true
+	}
+	r := gap % g
+	if r < 0 {
+		r += g
+	}
+	return r < int64(a.Type.Size()) || r+int64(b.Type.Size()) > g
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// broadcastTo sees v through a shape, as numpy.broadcast_to does: missing
+// leading dimensions and those of size 1 are repeated.
+func broadcastTo(v *backends.View, shape []int64) bool {
+	if v.Rank > len(shape) {
+		return false
+	}
+	var stride [isa.MaxRank]int64
+	shift := len(shape) - v.Rank
+	for i := range v.Rank {
+		switch v.Shape[i] {
+		case shape[shift+i]:
+			stride[shift+i] = v.Stride[i]
+		case 1:
+		default:
+			return false
+		}
+	}
+	v.Rank = len(shape)
+	copy(v.Shape[:], shape)
+	v.Stride = stride
+	return true
+}
+
+// mergeShapes broadcasts shape b against a and stores the result in a, as
+// numpy.broadcast_shapes does. It returns the new rank, or -1 if they differ.
+func mergeShapes(a *[isa.MaxRank]int64, rank int, b []int64) int {
+	var out [isa.MaxRank]int64
+	n := max(rank, len(b))
+	for i := 1; i <= n; i++ {
+		x, y := int64(1), int64(1)
+		if i <= rank {
+			x = a[rank-i]
+		}
+		if i <= len(b) {
+			y = b[len(b)-i]
+		}
+		switch {
+		case x == y || y == 1:
+			out[n-i] = x
+		case x == 1:
+			out[n-i] = y
+		default:
+			return -1
+		}
+	}
+	*a = out
+	return n
+}
+
+// collapse merges dimensions of an index space that all views walk through as
+// if they were one, and drops those of size 1. Views have the index space's
+// rank and shape. The order of elements stays.
+func collapse(views []backends.View, shape *[isa.MaxRank]int64, rank int) int {
+	out := 0
+	for i := range rank {
+		if shape[i] == 1 {
+			continue
+		}
+		merges := out > 0
+		for k := 0; merges && k < len(views); k++ {
+			merges = views[k].Stride[out-1] == views[k].Stride[i]*shape[i]
+		}
+		if merges {
+			out--
+			shape[out] *= shape[i]
+		} else {
+			shape[out] = shape[i]
+		}
+		for k := range views {
+			views[k].Stride[out] = views[k].Stride[i]
+		}
+		out++
+	}
+	if out == 0 { // a single element
+		shape[0] = 1
+		for k := range views {
+			views[k].Stride[0] = 1
+		}
+		out = 1
+	}
+	for k := range views {
+		views[k].Rank = out
+		views[k].Shape = *shape
+		clear(views[k].Shape[out:])
+		clear(views[k].Stride[out:])
+	}
+	clear(shape[out:])
+	return out
+}
+
+// ShapeText writes a shape as Python would: (3, 4), (5,), ().
+func ShapeText(shape []int64) string {
+	parts := make([]string, len(shape))
+	for i, d := range shape {
+		parts[i] = fmt.Sprint(d)
+	}
+	if len(parts) == 1 {
+		return "(" + parts[0] + ",)"
+	}
+	return "(" + strings.Join(parts, ", ") + ")"
+}
+
+// ViewOf checks a layout: a shape and strides in elements; nil strides are row-major.
+func ViewOf(what string, addr uintptr, t isa.Type, shape, stride []int64) (*backends.View, error) {
+	if !t.Numeric() {
+		return nil, status.Errorf(status.BadType, "%s: dtype code %d names no type", what, t)
+	}
+	if len(shape) > isa.MaxRank {
+		return nil, status.Errorf(status.Invalid, "%s: shape %s has %d dimensions; at most %d", what, ShapeText(shape), len(shape), isa.MaxRank)
+	}
+	for _, d := range shape {
+		if d < 0 {
+			return nil, status.Errorf(status.Invalid, "%s: shape %s has a negative dimension", what, ShapeText(shape))
+		}
+	}
+	if _, ok := Elements(shape, memory.MaxBytes/8); !ok {
+		return nil, status.Errorf(status.Invalid, "%s: shape %s has more elements than any memory", what, ShapeText(shape))
+	}
+	v := &backends.View{Addr: addr, Type: t, Rank: len(shape)}
+	copy(v.Shape[:], shape)
+	if stride == nil {
+		Pack(v)
+	} else if len(stride) != len(shape) {
+		return nil, status.Errorf(status.Invalid, "%s: %d strides for %d dimensions", what, len(stride), len(shape))
+	}
+	copy(v.Stride[:], stride)
+	if lo, hi, ok := Extent(v); !ok || addr != 0 && (int64(addr)+lo < 0 || int64(addr)+hi < 0) {
+		return nil, status.Errorf(status.Invalid, "%s: shape %s with strides %s reaches beyond any memory", what, ShapeText(shape), ShapeText(stride))
+	}
+	return v, nil
+}
+
+// CheckView checks a layout that came as a whole.
+func CheckView(v *backends.View) error {
+	if v.Rank < 0 || v.Rank > isa.MaxRank {
+		return status.Errorf(status.Invalid, "the array has %d dimensions; at most %d", v.Rank, isa.MaxRank)
+	}
+	if !v.Type.Numeric() {
+		return status.Errorf(status.BadType, "dtype code %d names no type", v.Type)
+	}
+	for _, d := range v.Shape[:v.Rank] {
+		if d < 0 {
+			return status.Errorf(status.Invalid, "shape %s has a negative dimension", ShapeText(v.Shape[:v.Rank]))
+		}
+	}
+	lo, hi, ok := Extent(v)
+	if _, few := Elements(v.Shape[:v.Rank], memory.MaxBytes/8); !ok || !few || int64(v.Addr)+lo < 0 || int64(v.Addr)+hi < 0 {
+		return status.Errorf(status.Invalid, "shape %s with strides %s reaches beyond any memory",
+			ShapeText(v.Shape[:v.Rank]), ShapeText(v.Stride[:v.Rank]))
+	}
+	return nil
+}

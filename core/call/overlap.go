@@ -1,0 +1,125 @@
+package call
+
+import (
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/core/status"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/kernels"
+)
+
+// check is a written operand and another that must not share memory with it,
+// but for the identical view where that is allowed.
+type check struct {
+	writes, other        int           // operands
+	written, seen        backends.View // addresses count from the operands'
+	wlo, whi             int64         // bytes from the operand's address that written reaches
+	slo, shi             int64
+	same                 bool
+	writtenName, seeName string
+	why                  string // not even the identical view, or only that
+}
+
+// passes reports whether a call's addresses pass the check. Most do by being
+// far apart.
+func (c *check) passes(operands []Operand) bool {
+	w, o := operands[c.writes].View.Addr, operands[c.other].View.Addr
+	if gap := int64(o) - int64(w); c.whi <= gap+c.slo || gap+c.shi <= c.wlo {
+		return true
+	}
+	a, b := c.written, c.seen
+	a.Addr += w
+	b.Addr += o
+	return !overlap(&a, &b) || c.same && SameView(&a, &b)
+}
+
+func (c *check) err() error {
+	return status.Errorf(status.Invalid, "%s overlaps %s in memory: %s", c.writtenName, c.seeName, c.why)
+}
+
+// check adds a check, or, of one operand with itself, makes it now.
+func (p *Prepared) check(c check) error {
+	lo, hi, _ := Extent(&c.written)
+	c.wlo, c.whi = lo+int64(c.written.Addr), hi+int64(c.written.Addr)
+	lo, hi, _ = Extent(&c.seen)
+	c.slo, c.shi = lo+int64(c.seen.Addr), hi+int64(c.seen.Addr)
+	switch {
+	case c.wlo == c.whi || c.slo == c.shi:
+		return nil
+	case c.writes == c.other: // where in memory it is plays no part
+		if overlap(&c.written, &c.seen) && !(c.same && SameView(&c.written, &c.seen)) {
+			return c.err()
+		}
+		return nil
+	case c.writes == kernels.Workspace || c.other == kernels.Workspace:
+		return nil // which nobody else has
+	}
+	p.checks = append(p.checks, c)
+	return nil
+}
+
+// wholeOperands refuses an output that shares memory with another operand, but
+// for the identical array, of which each step says whether it may be. How many
+// steps there are, and so which operands meet in one, depends on the sizes;
+// what is refused must not.
+func (p *Prepared) wholeOperands(op *kernels.Op, needed []backends.View) {
+	for w, out := range op.Operands {
+		if !out.Writes {
+			continue
+		}
+		for o, in := range op.Operands {
+			if o == w || in.Writes && o < w {
+				continue
+			}
+			why := "only the identical array may be both"
+			if in.Writes {
+				why = "two outputs must not share memory"
+			}
+			_ = p.check(check{writes: w, other: o, written: needed[w], seen: needed[o], same: !in.Writes,
+				writtenName: op.Name + ": " + out.Name, seeName: in.Name, why: why}) // two operands: nothing is refused yet
+		}
+	}
+}
+
+// overlaps notes which slots of a step must not share memory: a written one with
+// any other, but for the identical view of a slot that is only read, by index
+// alone, before what was read can have been written.
+func (p *Prepared) overlaps(s *step) error {
+	uses, views := s.program.Verified.Slots, s.l.Slots
+	for w := range views {
+		if !uses[w].Writes {
+			continue
+		}
+		if uses[w].Indexed && selfOverlaps(&views[w]) {
+			return status.Errorf(status.Invalid, "%s is written, and elements of the array bound to it share memory", s.name(w))
+		}
+		for o := range views {
+			if o == w || uses[o].Writes && o < w || !uses[o].Reads && !uses[o].Writes {
+				continue
+			}
+			c := check{writes: s.slots[w].operand, other: s.slots[o].operand, written: views[w], seen: views[o],
+				writtenName: s.name(w), seeName: s.slots[o].name}
+			c.same = !uses[o].Writes && !uses[w].Bytes && !uses[o].Bytes && !storesFirst(&uses[o], w)
+			switch {
+			case uses[o].Writes:
+				c.why = "two outputs must not share memory"
+			case storesFirst(&uses[o], w):
+				c.why = "the program may load " + s.slots[o].name + " again after it stored to " + s.slots[w].name
+			default:
+				c.why = "only the identical array may be both, and only where both are accessed by [index]"
+			}
+			if err := p.check(c); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func storesFirst(use *isa.SlotUse, w int) bool {
+	for _, s := range use.LoadsAfterStoreTo {
+		if s == w {
+			return true
+		}
+	}
+	return false
+}

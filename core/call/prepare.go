@@ -1,0 +1,495 @@
+// Package call is core's room for calls: what depends on the layout of a call's
+// operands alone is made once, as a Prepared call, and found again by its
+// signature; what each call brings, addresses and numbers, is bound to it.
+//
+// layout.go knows strides, space.go index spaces and grids, prepare.go makes
+// prepared calls of operations and launches, overlap.go says which operands may
+// share memory, table.go finds prepared calls, and bound.go is one call.
+package call
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/core/memory"
+	"github.com/hologram-project/hologram/core/program"
+	"github.com/hologram-project/hologram/core/status"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/kernels"
+)
+
+// Operand is an array of a call: memory seen through a layout.
+type Operand struct {
+	View     backends.View
+	Packed   bool           // contiguous, row-major
+	ReadOnly bool           // refused as an output
+	Bool     bool           // its u8 are bools
+	Mem      *memory.Memory // what holds it, counted for the call; nil: the caller does until the call is over
+}
+
+// Request is what a call asks for, but for its numbers.
+type Request struct {
+	Op      *kernels.Op      // an operation; nil: a launch of
+	Program *program.Program // a program
+
+	Operands    []Operand
+	Dims        []int64 // an operation's sizes, a launch's index space; nil: none given
+	Grid, Block [3]uint32
+	Fuel        bool // whether the launch has a budget
+}
+
+// What names the call in errors.
+func (r *Request) What() string {
+	if r.Op != nil {
+		return r.Op.Name
+	}
+	return "launch " + strconv.Quote(r.Program.Source().Name)
+}
+
+// Name names operand i in errors.
+func (r *Request) Name(i int) string {
+	switch {
+	case r.Op == nil:
+		return "slot " + r.Program.Source().Slots[i].Name
+	case i < len(r.Op.Operands):
+		return r.Op.Operands[i].Name
+	}
+	return "operand " + strconv.Itoa(i)
+}
+
+// CheckCounts checks the numbers of operands and scalars.
+func (r *Request) CheckCounts(operands, scalars int) error {
+	if r.Op != nil {
+		if operands != len(r.Op.Operands) {
+			names := make([]string, len(r.Op.Operands))
+			for i, o := range r.Op.Operands {
+				names[i] = o.Name
+			}
+			return status.Errorf(status.Invalid, "%s takes %d operands (%s), got %d", r.Op.Name, len(names), strings.Join(names, ", "), operands)
+		}
+		if scalars != len(r.Op.Scalars) {
+			return status.Errorf(status.Invalid, "%s takes %d scalars, got %d", r.Op.Name, len(r.Op.Scalars), scalars)
+		}
+		return nil
+	}
+	src := r.Program.Source()
+	if operands != len(src.Slots) {
+		return status.Errorf(status.Invalid, "%s: %d slots given; the program has %d: %s", r.What(), operands, len(src.Slots), slotNames(src))
+	}
+	if scalars != len(src.Params) {
+		return status.Errorf(status.Invalid, "%s: %d parameters given; the program has %d", r.What(), scalars, len(src.Params))
+	}
+	return nil
+}
+
+// Prepared is a call in all that its layout settles. It is immutable, but for
+// what it keeps for the next call.
+type Prepared struct {
+	memory.Refs
+	hash uint64
+	key  []uint64
+
+	what      string
+	operands  []operandUse
+	scalars   []scalarUse
+	steps     []step
+	checks    []check
+	workspace int64 // bytes that the plan and the kernels take
+	cost      float64
+	varies    bool // cost depends on parameters
+	sources   bool // fault sites are instructions
+	residue   bool
+	host      *memory.Pool // of Records
+
+	spare atomic.Pointer[Bound]
+}
+
+// operandUse is what a call does with an operand.
+type operandUse struct {
+	name   string // as errors have it
+	empty  bool   // it has no element that is used
+	writes bool
+	align  uintptr
+}
+
+// scalarUse is a number that a call takes.
+type scalarUse struct {
+	name string
+	t    isa.Type
+}
+
+// step is the launch of one program.
+type step struct {
+	what    string
+	op      bool // of an operation, which has operands instead of slots
+	info    *backends.Info
+	program *program.Program
+	kernel  *program.Kernel
+	l       backends.Launch // addresses are offsets from where the slots' memory starts
+	slots   []slot
+	params  []stepParam
+	scratch int64 // of the kernel's own workspace, where in the call's
+}
+
+// slot says what a step's slot is bound to: an operand, or the workspace.
+type slot struct {
+	name     string
+	operand  int // kernels.Workspace: none
+	readOnly bool
+}
+
+// stepParam is a parameter that a call's scalar gives.
+type stepParam struct{ param, scalar int }
+
+// name names a slot in errors.
+func (s *step) name(i int) string {
+	if s.op {
+		return s.what + ": " + s.slots[i].name
+	}
+	return s.what + ": slot " + s.slots[i].name
+}
+
+// bind adds a slot. v's address counts from the start of the operand's view.
+func (s *step) bind(v backends.View, name string, operand int, readOnly bool) {
+	s.l.Slots = append(s.l.Slots, v)
+	s.slots = append(s.slots, slot{name, operand, readOnly})
+}
+
+// Device is where calls are prepared for.
+type Device struct {
+	*program.Cache
+	Pool *memory.Pool // of workspaces
+	Host *memory.Pool // of Records
+	ID   uint64       // which no other device has
+}
+
+// Prepare makes a call ready. Its counts have been checked.
+func Prepare(d *Device, r *Request) (*Prepared, error) {
+	p := &Prepared{what: r.What(), sources: d.Info.RunsSource, host: d.Host}
+	p.Start(1)
+	var err error
+	switch {
+	case r.Op == nil:
+		err = p.launch(d, r)
+	case r.Op.Elementwise:
+		err = p.elementwise(d, r)
+	default:
+		err = p.planned(d, r)
+	}
+	if err == nil {
+		err = p.complete(d, r)
+	}
+	if err != nil {
+		p.Release()
+		return nil, err
+	}
+	return p, nil
+}
+
+// Release takes a user away.
+func (p *Prepared) Release() {
+	if !p.Drop() {
+		return
+	}
+	if b := p.spare.Swap(nil); b != nil {
+		b.free()
+	}
+	for i := range p.steps {
+		if k := p.steps[i].kernel; k != nil {
+			k.Release()
+		}
+	}
+}
+
+// launch prepares the launch of a program.
+func (p *Prepared) launch(d *Device, r *Request) error {
+	src := r.Program.Source()
+	s := step{what: p.what, info: &d.Info, program: r.Program}
+	for i, declared := range src.Slots {
+		o := &r.Operands[i]
+		v := o.View
+		v.Addr = 0
+		s.bind(v, declared.Name, i, o.ReadOnly)
+		if err := s.checkType(i, declared.Type); err != nil {
+			return err
+		}
+		if i == r.Program.Boundary && v.Bytes != isa.BoundaryBytes {
+			return status.Errorf(status.Invalid, "%s has %d bytes; a boundary pool has %d", s.name(i), v.Bytes, isa.BoundaryBytes)
+		}
+		p.operands = append(p.operands, operandUse{name: s.name(i), writes: r.Program.Verified.Slots[i].Writes})
+	}
+	for i, declared := range src.Params {
+		p.scalars = append(p.scalars, scalarUse{p.what + ": parameter " + declared.Name, declared.Type})
+		s.l.Params = append(s.l.Params, 0)
+		s.params = append(s.params, stepParam{i, i})
+	}
+	return p.add(d, s, r.Dims, r.Grid, r.Block, !r.Fuel)
+}
+
+// types checks the operands of an operation.
+func (p *Prepared) types(r *Request) (isa.Type, error) {
+	op, t := r.Op, r.Operands[0].View.Type
+	if !op.Types.Has(t) {
+		return t, status.Errorf(status.BadType, "%s: dtype %v is not supported; supported: %v", op.Name, t, op.Types)
+	}
+	for i := range r.Operands {
+		if got := r.Operands[i].View.Type; got != t {
+			return t, status.Errorf(status.BadType, "%s: %s has dtype %v, and %s has %v: all operands must have the same",
+				op.Name, op.Operands[i].Name, got, op.Operands[0].Name, t)
+		}
+	}
+	for i, o := range op.Operands {
+		if o.Writes && r.Operands[i].Bool && op != kernels.Copy && op != kernels.Fill {
+			return t, status.Errorf(status.BadType, "%s: %s has dtype bool; the operation would write bytes other than 0 and 1", op.Name, o.Name)
+		}
+		p.operands = append(p.operands, operandUse{name: op.Name + ": " + o.Name, writes: o.Writes})
+	}
+	for _, s := range op.Scalars {
+		p.scalars = append(p.scalars, scalarUse{op.Name + ": " + s.Name, s.Type(t)})
+	}
+	return t, nil
+}
+
+// elementwise prepares the one program of an elementwise operation.
+func (p *Prepared) elementwise(d *Device, r *Request) error {
+	t, err := p.types(r)
+	if err != nil {
+		return err
+	}
+	v, err := r.Op.Program(t)
+	if err != nil {
+		return status.Errorf(status.Internal, "%w", err)
+	}
+	shape, err := opShape(r)
+	if err != nil {
+		return err
+	}
+	s := step{what: p.what, op: true, info: &d.Info, program: libraryProgram(v)}
+	for i := range r.Operands {
+		o := &r.Operands[i]
+		v := o.View
+		v.Addr = 0
+		s.bind(v, r.Op.Operands[i].Name, i, o.ReadOnly)
+	}
+	for i := range r.Op.Scalars {
+		s.l.Params = append(s.l.Params, 0)
+		s.params = append(s.params, stepParam{i, i})
+	}
+	return p.add(d, s, shape, [3]uint32{}, [3]uint32{}, true)
+}
+
+// opShape chooses the index space of an elementwise operation.
+func opShape(r *Request) ([]int64, error) {
+	op := r.Op
+	if len(r.Dims) > 1 {
+		return nil, status.Errorf(status.Invalid, "%s takes one size, n, got %d numbers", op.Name, len(r.Dims))
+	}
+	if len(r.Dims) == 1 {
+		n := r.Dims[0]
+		for i := range r.Operands {
+			if has := Numel(&r.Operands[i].View); n > has {
+				return nil, status.Errorf(status.Invalid, "%s: n = %d exceeds the %d elements of %s", op.Name, n, has, op.Operands[i].Name)
+			}
+		}
+		if n < 0 {
+			return nil, status.Errorf(status.Invalid, "%s: n = %d is negative", op.Name, n)
+		}
+		return r.Dims, nil
+	}
+	smallest, flat := int64(math.MaxInt64), true
+	for i := range r.Operands {
+		v := &r.Operands[i].View
+		smallest = min(smallest, Numel(v))
+		flat = flat && v.Rank == 1
+	}
+	if flat {
+		return []int64{smallest}, nil
+	}
+	out := &r.Operands[len(r.Operands)-1].View
+	return out.Shape[:out.Rank], nil
+}
+
+// planned prepares the steps of an operation.
+func (p *Prepared) planned(d *Device, r *Request) error {
+	t, err := p.types(r)
+	if err != nil {
+		return err
+	}
+	op := r.Op
+	extents, err := op.Extent(t, r.Dims)
+	if err != nil {
+		return status.Errorf(status.Invalid, "%w", err)
+	}
+	needed := make([]backends.View, len(extents))
+	for i, n := range extents {
+		o := &r.Operands[i]
+		switch has := Numel(&o.View); {
+		case has < n:
+			return status.Errorf(status.Invalid, "%s: %s has %d elements; %s need %d", op.Name, op.Operands[i].Name, has, sizesText(op, r.Dims), n)
+		case !o.Packed:
+			return status.Errorf(status.Invalid, "%s: %s is a strided view; this operation takes contiguous arrays", op.Name, op.Operands[i].Name)
+		case o.ReadOnly && op.Operands[i].Writes:
+			return status.Errorf(status.Invalid, "%s: %s is written, and the array bound to it is read-only", op.Name, op.Operands[i].Name)
+		}
+		v := backends.View{Type: t, Rank: 1, Bytes: n * int64(t.Size())}
+		v.Shape[0], v.Stride[0] = n, 1
+		needed[i] = v
+	}
+	plan, err := planOf(d, op, t, r.Dims)
+	if err != nil {
+		return err
+	}
+	p.workspace = (plan.Workspace + 63) &^ 63
+	p.wholeOperands(op, needed)
+	for i := range plan.Steps {
+		from := &plan.Steps[i]
+		s := step{what: p.what, op: true, info: &d.Info, program: libraryProgram(from.Program)}
+		for k := range from.Slots {
+			s.bindStep(&from.Slots[k], op, r, needed)
+		}
+		for k, param := range from.Params {
+			if param.Scalar {
+				s.params = append(s.params, stepParam{k, int(param.Value)})
+				param.Value = 0
+			}
+			s.l.Params = append(s.l.Params, param.Value)
+		}
+		if err := p.add(d, s, from.Shape, from.Grid, from.Block, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// planOf asks the device for a plan of its own, and takes the library's if it has none.
+func planOf(d *Device, op *kernels.Op, t isa.Type, dims []int64) (*kernels.Plan, error) {
+	if planner, ok := d.Device.(backends.Planner); ok {
+		if plan, err := planner.Plan(op, t, dims); err != nil {
+			return nil, status.FromBackend(op.Name, err)
+		} else if plan != nil {
+			return plan, nil
+		}
+	}
+	plan, err := op.Plan(t, dims)
+	if err != nil {
+		return nil, status.Errorf(status.Invalid, "%w", err)
+	}
+	return plan, nil
+}
+
+// bindStep binds the next slot of a plan's step.
+func (s *step) bindStep(b *kernels.Binding, op *kernels.Op, r *Request, needed []backends.View) {
+	if b.Operand != kernels.Workspace && b.Shape == nil {
+		s.bind(needed[b.Operand], op.Operands[b.Operand].Name, b.Operand, r.Operands[b.Operand].ReadOnly)
+		return
+	}
+	v := backends.View{Addr: uintptr(b.Offset), Type: b.Type, Rank: len(b.Shape)}
+	copy(v.Shape[:], b.Shape)
+	copy(v.Stride[:], b.Stride)
+	if b.Operand == kernels.Workspace {
+		if Contiguous(&v) {
+			v.Bytes = Numel(&v) * int64(b.Type.Size())
+		}
+		s.bind(v, "workspace", b.Operand, false)
+		return
+	}
+	if Contiguous(&v) {
+		v.Bytes = needed[b.Operand].Bytes
+	}
+	s.bind(v, op.Operands[b.Operand].Name, b.Operand, r.Operands[b.Operand].ReadOnly)
+}
+
+// add checks a step and completes it: overlap, block, index space, grid, kernel
+// and workspace. Its slots and parameters are bound.
+func (p *Prepared) add(d *Device, s step, shape []int64, grid, block [3]uint32, noFuel bool) error {
+	uses := s.program.Verified.Slots
+	for i := range s.l.Slots {
+		v := &s.l.Slots[i]
+		if uses[i].Writes && s.slots[i].readOnly {
+			return status.Errorf(status.Invalid, "%s is written, and the array bound to it is read-only", s.name(i))
+		}
+		if uses[i].Bytes && !Contiguous(v) {
+			return status.Errorf(status.Invalid, "%s is addressed by bytes, which demands a contiguous array; it has shape %s and strides %s",
+				s.name(i), ShapeText(v.Shape[:v.Rank]), ShapeText(v.Stride[:v.Rank]))
+		}
+	}
+	if err := p.overlaps(&s); err != nil {
+		return err
+	}
+	if err := s.chooseBlock(block); err != nil {
+		return err
+	}
+	if err := s.chooseSpace(shape, grid); err != nil {
+		return err
+	}
+	k, err := s.program.Kernel(d.Cache, s.variant(noFuel))
+	if err != nil {
+		return err
+	}
+	s.kernel = k
+	s.scratch = p.workspace
+	p.workspace += (k.Workspace(&s.l) + 63) &^ 63
+	p.residue = p.residue || s.program.Residue
+	p.steps = append(p.steps, s)
+	return nil
+}
+
+// variant is what a kernel for the step may take for granted.
+func (s *step) variant(noFuel bool) backends.Variant {
+	packed := true
+	for i := range s.l.Slots {
+		if v := &s.l.Slots[i]; s.program.Verified.Slots[i].Indexed && !Contiguous(v) && v.Stride != [isa.MaxRank]int64{} {
+			packed = false
+		}
+	}
+	return backends.Variant{Packed: packed, NoFuel: noFuel}
+}
+
+// complete settles what concerns all steps.
+func (p *Prepared) complete(d *Device, r *Request) error {
+	for i := range r.Operands {
+		v := &r.Operands[i].View
+		p.operands[i].align = uintptr(v.Type.Size())
+		p.operands[i].empty = Numel(v) == 0
+	}
+	for i := range p.steps {
+		s := &p.steps[i]
+		p.varies = p.varies || len(s.params) > 0 && r.Op == nil
+		p.cost += s.cost(&s.l)
+	}
+	return nil
+}
+
+// cost estimates nanoseconds. The library's programs always end: where the
+// estimate knows no bound, there is one by the elements that a lane may see.
+func (s *step) cost(l *backends.Launch) float64 {
+	cost := s.kernel.Cost(l)
+	if s.op && math.IsInf(cost, 1) {
+		cost = float64(l.N) * 64
+	}
+	return cost
+}
+
+func sizesText(op *kernels.Op, dims []int64) string {
+	parts := make([]string, len(dims))
+	for i, d := range dims {
+		parts[i] = op.Dims[i] + " = " + strconv.FormatInt(d, 10)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// libraryPrograms are the programs of package kernels, which live as long as
+// the process, by their verified form.
+var libraryPrograms sync.Map
+
+func libraryProgram(v *isa.Verified) *program.Program {
+	if p, ok := libraryPrograms.Load(v); ok {
+		return p.(*program.Program)
+	}
+	p, _ := libraryPrograms.LoadOrStore(v, program.New(v))
+	return p.(*program.Program)
+}

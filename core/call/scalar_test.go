@@ -1,0 +1,37 @@
+package call
+
+import (
+	"math"
+	"testing"
+
+	"github.com/hologram-project/hologram/core/status"
+	"github.com/hologram-project/hologram/isa"
+)
+
+func TestCells(t *testing.T) {
+	for _, c := range []struct {
+		given Scalar
+		to    isa.Type
+		want  uint64
+		code  status.Code
+	}{
+		{Int(-1), isa.I8, 0xff, status.OK}, {Int(127), isa.I8, 0x7f, status.OK}, {Int(128), isa.I8, 0, status.Invalid}, {Int(-129), isa.I8, 0, status.Invalid},
+		{Int(-1), isa.U64, 0, status.Invalid}, {Int(-1), isa.U8, 0, status.Invalid}, {Int(255), isa.U8, 255, status.OK}, {Int(256), isa.U8, 0, status.Invalid},
+		{Scalar{isa.U64, 1 << 63}, isa.I64, 0, status.Invalid}, {Scalar{isa.U64, 1 << 63}, isa.U64, 1 << 63, status.OK},
+		{Int(math.MinInt64), isa.I64, 1 << 63, status.OK}, {Int(math.MinInt64), isa.I32, 0, status.Invalid},
+		{Float(1.5), isa.I32, 0, status.BadType}, {Float(-2), isa.I32, 0xfffffffe, status.OK}, {Float(math.NaN()), isa.I32, 0, status.BadType},
+		{Float(math.Inf(1)), isa.I32, 0, status.Invalid}, {Float(1 << 63), isa.U64, 1 << 63, status.OK}, {Float(1 << 63), isa.I64, 0, status.Invalid},
+		{Float(-1), isa.U64, 0, status.Invalid}, {Float(1 << 64), isa.U64, 0, status.Invalid},
+		{Float(1.5), isa.F32, 0x3fc00000, status.OK}, {Float(0.1), isa.F32, 0x3dcccccd, status.OK}, {Float(1e39), isa.F32, 0, status.Invalid},
+		{Float(math.Inf(-1)), isa.F32, 0xff800000, status.OK}, {Float(65520), isa.F16, 0, status.Invalid}, {Float(65504), isa.F16, 0x7bff, status.OK},
+		{Float(math.Copysign(0, -1)), isa.F16, 0x8000, status.OK}, {Int(16777217), isa.F32, 0x4b800000, status.OK},
+		{Scalar{isa.U64, math.MaxUint64}, isa.F64, math.Float64bits(1 << 64), status.OK}, {Scalar{isa.U64, math.MaxUint64}, isa.F16, 0, status.Invalid},
+		{Scalar{isa.F32, 0x3f800000}, isa.F32, 0x3f800000, status.OK}, {Scalar{isa.F32, 0x3f800000}, isa.F64, 0, status.BadType},
+		{Scalar{isa.F16, 0x10000}, isa.F16, 0, status.Invalid}, {Scalar{isa.Pred, 1}, isa.I32, 0, status.BadType},
+	} {
+		cell, err := c.given.Cell(c.to)
+		if status.CodeOf(err) != c.code || err == nil && cell != c.want {
+			t.Errorf("%v as %v: 0x%x, %v; expected 0x%x, kind %d", c.given, c.to, cell, err, c.want, c.code)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+// Package core is what the C ABI and its bindings stand on: devices and their
+// memory, executors, buffers, programs, launches and the library of operations.
+//
+// A call goes down through its rooms, and enters each once: Executor.Call looks
+// up what the operands are; room call finds the prepared call of their layouts,
+// or makes it, and binds their addresses; room queue runs or queues it in its
+// turn; room memory knows who uses what, and in which order streams may. Room
+// program compiles, and status has the errors of all.
+//
+// A Device is opened once and shared by the Executors on it; its pool recycles
+// memory and its cache keeps compiled kernels. A Buffer is a view of counted
+// memory. All that can be checked is checked before anything runs, so that a
+// call which is refused has changed nothing. Everything may be used from several
+// goroutines.
+package core
+
+import (
+	"github.com/hologram-project/hologram/core/call"
+	"github.com/hologram-project/hologram/core/memory"
+	"github.com/hologram-project/hologram/core/program"
+	"github.com/hologram-project/hologram/core/queue"
+	"github.com/hologram-project/hologram/core/status"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/kernels"
+)
+
+// What of the rooms is part of this package's face.
+type (
+	Code        = status.Code
+	Error       = status.Error
+	Fault       = status.Fault
+	Event       = queue.Event
+	Graph       = queue.Graph
+	Scalar      = call.Scalar
+	Operation   = kernels.Op
+	MemoryStats = memory.Stats
+	KernelStats = program.Stats
+	Type        = isa.Type
+)
+
+// The kinds of errors.
+const (
+	OK          = status.OK
+	Pending     = status.Pending
+	Invalid     = status.Invalid
+	BadType     = status.BadType
+	BadHandle   = status.BadHandle
+	OutOfMemory = status.OutOfMemory
+	Syntax      = status.Syntax
+	Unverified  = status.Unverified
+	Faulted     = status.Faulted
+	Cancelled   = status.Cancelled
+	Unavailable = status.Unavailable
+	Forked      = status.Forked
+	Internal    = status.Internal
+	Busy        = status.Busy
+)
+
+// Type codes and limits of the ISA that the C ABI names.
+const (
+	Pred       = isa.Pred
+	MaxRank    = isa.MaxRank
+	NumClasses = isa.NumClasses
+)
+
+// CodeOf returns the kind of err: OK for nil, Internal for an error that core
+// did not make.
+func CodeOf(err error) Code { return status.CodeOf(err) }
+
+// Errorf makes an Error of the given kind; what %w stands for is its cause.
+func Errorf(code Code, format string, args ...any) *Error {
+	return status.Errorf(code, format, args...)
+}
+
+// Int returns the scalar of an integer.
+func Int(v int64) Scalar { return call.Int(v) }
+
+// Float returns the scalar of a floating-point number.
+func Float(v float64) Scalar { return call.Float(v) }
+
+// Ops lists the operations; an operation's place is its number in the C ABI.
+func Ops() []*Operation { return kernels.All }

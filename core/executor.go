@@ -1,0 +1,287 @@
+package core
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/hostmem"
+	"github.com/hologram-project/hologram/core/memory"
+	"github.com/hologram-project/hologram/core/queue"
+	"github.com/hologram-project/hologram/core/status"
+)
+
+// Executor is a user of a device: a stream of work, buffers and a quota.
+type Executor struct {
+	device  *Device
+	stream  queue.Stream
+	phase   *memory.Memory // of the streams
+	account memory.Account
+
+	mu       sync.Mutex
+	buffers  map[*Buffer]struct{}
+	boundary *memory.Memory
+	foreign  map[uintptr]queue.Stream // of others, by their number
+	closed   bool
+}
+
+// NewExecutor opens an executor on the device that a name means; see DeviceFor.
+func NewExecutor(backend string) (*Executor, error) {
+	d, err := DeviceFor(backend)
+	if err != nil {
+		return nil, err
+	}
+	return d.NewExecutor()
+}
+
+// NewExecutor opens an executor on the device.
+func (d *Device) NewExecutor() (*Executor, error) {
+	s, err := d.dev.NewStream()
+	if err != nil {
+		return nil, status.FromBackend("executor on "+d.Name, err)
+	}
+	phase, _, err := d.host.Take(nil, 4, nil)
+	if err != nil {
+		return nil, errors.Join(status.Within("executor", err), s.Close())
+	}
+	ex := &Executor{device: d, buffers: map[*Buffer]struct{}{}, foreign: map[uintptr]queue.Stream{}, phase: phase}
+	*ex.phaseCell() = 0
+	ex.stream = ex.queue(s)
+	return ex, nil
+}
+
+func (ex *Executor) phaseCell() *uint32 { return (*uint32)(hostmem.Pointer(ex.phase.Addr)) }
+
+// queue makes the queue of a stream. All of an executor's have one phase.
+func (ex *Executor) queue(s backends.Stream) queue.Stream {
+	t := queue.Target{Line: &memory.Line{Stream: s}, Phase: ex.phaseCell(), Order: &ex.device.order}
+	if ex.device.Info.Asynchronous {
+		return queue.NewDeferred(t)
+	}
+	return queue.NewInline(t)
+}
+
+// Device returns the executor's device.
+func (ex *Executor) Device() *Device { return ex.device }
+
+// on returns the executor's queue for a stream that others own; 0 is its own stream.
+func (ex *Executor) on(native uintptr) (queue.Stream, error) {
+	if native == 0 {
+		return ex.stream, nil
+	}
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	if ex.closed {
+		return nil, errFreed
+	}
+	if s := ex.foreign[native]; s != nil {
+		return s, nil
+	}
+	wrapped, err := ex.device.dev.WrapStream(native)
+	if err != nil {
+		return nil, status.FromBackend("stream", err)
+	}
+	s := ex.queue(wrapped)
+	ex.foreign[native] = s
+	return s, nil
+}
+
+// streams lists the executor's own stream and those of others that it used.
+func (ex *Executor) streams() []queue.Stream {
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	list := []queue.Stream{ex.stream}
+	for _, s := range ex.foreign {
+		list = append(list, s)
+	}
+	return list
+}
+
+// SetQuota bounds the bytes that the executor's buffers may take; 0 lifts the bound.
+func (ex *Executor) SetQuota(bytes int64) error {
+	if bytes < 0 {
+		return Errorf(Invalid, "quota is %d bytes; expected 0 (none) or more", bytes)
+	}
+	ex.account.SetQuota(bytes)
+	return nil
+}
+
+// Used returns the bytes of device memory that the executor's buffers take,
+// those that only exported views keep included.
+func (ex *Executor) Used() int64 { return ex.account.Used() }
+
+// Quota returns the executor's bound in bytes; 0 is none.
+func (ex *Executor) Quota() int64 { return ex.account.Quota() }
+
+var errFreed = Errorf(BadHandle, "executor is freed")
+
+// memory allocates counted memory on the executor's account. Zeroed says
+// whether it must be zero.
+func (ex *Executor) memory(bytes int64, zeroed bool) (*memory.Memory, error) {
+	var line *memory.Line
+	if ex.device.Info.Asynchronous {
+		line = ex.stream.Target().Line
+	}
+	m, fresh, err := ex.device.pool.Take(line, bytes, &ex.account)
+	if err != nil {
+		return nil, err
+	}
+	if zeroed && !fresh {
+		if err := ex.device.zero(m); err != nil {
+			m.Release()
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// Phase puts the phase of the executor's stream, 0 … 767, where to points, after
+// the work before it.
+func (ex *Executor) Phase(to *int32) (*Event, error) {
+	return ex.stream.Submit(&fence{stream: ex.stream, phase: to}, queue.How{Wait: true})
+}
+
+// Synchronize waits for all work of the executor and returns the errors of those
+// launches whose outcome nobody has seen. Cancelling it ends the wait, and not
+// the work.
+func (ex *Executor) Synchronize() (*Event, error) {
+	list := ex.streams()
+	if len(list) == 1 {
+		return ex.stream.Submit(&fence{stream: ex.stream, report: true}, queue.How{Wait: true})
+	}
+	all := &everything{}
+	for _, s := range list {
+		ev, err := s.Submit(&fence{stream: s, report: true}, queue.How{Wait: true})
+		if ev != nil {
+			all.events = append(all.events, ev)
+		} else if err != nil {
+			all.errs = append(all.errs, err)
+		}
+	}
+	return ex.stream.Beside(all)
+}
+
+// Cancel asks all work of the executor to end soon. That a launch was cancelled
+// by it is told to who waits for that launch, and to nobody else.
+func (ex *Executor) Cancel() {
+	for _, s := range ex.streams() {
+		s.Cancel()
+	}
+}
+
+// BeginCapture records what is called from now on instead of running it.
+func (ex *Executor) BeginCapture() error { return ex.stream.BeginCapture() }
+
+// EndCapture returns what was recorded since BeginCapture. It can be replayed on
+// this executor, and owns the memory that it uses.
+func (ex *Executor) EndCapture() (*Graph, error) { return ex.stream.EndCapture() }
+
+// Replay runs captured work once more. What went wrong in it is known when the
+// event is done.
+func (ex *Executor) Replay(g *Graph) (*Event, error) { return g.Replay(ex.stream) }
+
+// closeGrace is how long Close lets a device go on with launches that it has
+// queued, of which the callers were told that all is well.
+const closeGrace = 5 * time.Second
+
+// Close ends the executor and frees its buffers. Work under way that somebody
+// waits for, or could, is cancelled; launches that an asynchronous device has
+// queued may end as they would, but are cancelled too after some seconds. It
+// returns the errors of those whose outcome nobody has seen. Closing again does
+// nothing.
+func (ex *Executor) Close() error { return ex.close(closeGrace) }
+
+func (ex *Executor) close(grace time.Duration) error {
+	list := ex.streams()
+	ex.mu.Lock()
+	if ex.closed {
+		ex.mu.Unlock()
+		return nil
+	}
+	ex.closed = true
+	buffers, boundary := ex.buffers, ex.boundary
+	ex.buffers, ex.boundary = nil, nil
+	ex.mu.Unlock()
+	var errs []error
+	for _, s := range list {
+		if err := s.Close(grace); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	for b := range buffers {
+		b.drop()
+	}
+	if boundary != nil {
+		boundary.Release()
+	}
+	ex.phase.Release()
+	if len(errs) == 1 {
+		return errs[0]
+	}
+	return errors.Join(errs...)
+}
+
+// fence is work that only waits for what is before it, and looks at what that left.
+type fence struct {
+	stream queue.Stream
+	report bool   // errors that nobody has seen
+	phase  *int32 // where the phase goes; may be nil
+	state  atomic.Int32
+}
+
+// The states of work that its caller need not wait for.
+const (
+	waits     = iota
+	busy      // with the caller's memory, before the device is
+	looks     // at the caller's memory, after the device was
+	abandoned // by the caller
+)
+
+func (f *fence) Run(t *queue.Target) (backends.Ticket, error) { return t.Last, nil }
+
+func (f *fence) Outcome(err error) error {
+	if !f.state.CompareAndSwap(waits, looks) {
+		return nil
+	}
+	if f.phase != nil {
+		*f.phase = int32(atomic.LoadUint32(f.stream.Target().Phase))
+	}
+	if !f.report {
+		return nil
+	}
+	return f.stream.Errors()
+}
+
+func (f *fence) Cancel() bool { return f.state.CompareAndSwap(waits, abandoned) }
+func (f *fence) Release()     {}
+
+// everything waits for events.
+type everything struct {
+	events []*Event
+	errs   []error
+	stop   atomic.Bool
+}
+
+func (e *everything) Run(*queue.Target) (backends.Ticket, error) {
+	for _, ev := range e.events {
+		if err := queue.Await(ev, e.stop.Load); err != nil {
+			e.errs = append(e.errs, err)
+		}
+	}
+	return 0, nil
+}
+
+func (e *everything) Outcome(err error) error {
+	if len(e.errs) == 0 {
+		return err
+	}
+	return errors.Join(e.errs...)
+}
+
+func (e *everything) Cancel() bool {
+	e.stop.Store(true)
+	return false
+}
+func (e *everything) Release() {}

@@ -1,0 +1,439 @@
+package memory
+
+import (
+	"errors"
+	"math/bits"
+	"sync"
+	"time"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/core/status"
+)
+
+// The pool's size classes: eight between one power of two and the next, so
+// that at most an eighth of a block is unused. Small blocks are cut from slabs.
+const (
+	// cacheFloor is what may always be cached; more only up to what was in use
+	// at a time, which is what sizes that come again need.
+	cacheFloor = 256 << 20
+	minBlock   = 64      // bytes: a cache line, and the alignment of every block
+	largeBlock = 1 << 20 // blocks from here on are the device's own, and can be given back to it
+	slabBytes  = 4 << 20
+	classSteps = 8
+)
+
+// MaxBytes bounds what anybody may ask for, so that sums of sizes fit int64.
+const MaxBytes = 1 << 56
+
+// block is a piece of device memory that the pool hands out.
+type block struct {
+	mem  backends.Memory
+	size int64 // bytes of its size class
+	// given tells in which order cached blocks came back.
+	given uint64
+	// fresh memory is zero as the device gave it.
+	fresh bool
+	uses  []use // that may not have passed
+}
+
+// free reports whether work on l may use the block at once.
+func (b *block) free(l *Line) bool {
+	for _, u := range b.uses {
+		if u.line != l && !u.line.Passed(u.ticket) {
+			return false
+		}
+	}
+	return true
+}
+
+// Allocator is where a pool's memory comes from: a device's own memory, or the
+// host's that the device reaches.
+type Allocator struct {
+	Alloc func(bytes int64) (backends.Memory, error)
+	Free  func(backends.Memory) error
+}
+
+// Pool recycles a device's memory. Blocks of a size class wait in a free list
+// for the next request of that class; the pages behind them stay mapped. No
+// lock is held while the device allocates or frees.
+type Pool struct {
+	from Allocator
+
+	mu    sync.Mutex
+	cache map[int64][]block // by size class, in the order in which they came back
+	given uint64
+	slab  backends.Memory // what is left of the newest slab
+	stats Stats
+}
+
+// Stats says what a pool holds. All are bytes but the counts.
+type Stats struct {
+	InUse       int64 // in blocks handed out
+	Cached      int64 // in blocks that wait to be used again
+	Reserved    int64 // taken from the device: InUse, Cached and what is left of slabs
+	Peak        int64 // the most that InUse was
+	Limit       int64 // what Reserved may not exceed; 0: no limit
+	Allocations int64 // blocks handed out since the start
+	Reused      int64 // of these, blocks that were used before
+}
+
+// NewPool makes a pool of memory from a, of which it takes at most limit bytes; 0: no limit.
+func NewPool(a Allocator, limit int64) *Pool {
+	return &Pool{from: a, cache: map[int64][]block{}, stats: Stats{Limit: limit}}
+}
+
+// classSize rounds a number of bytes up to its size class.
+func classSize(bytes int64) int64 {
+	if bytes <= minBlock {
+		return minBlock
+	}
+	step := int64(1) << max(0, bits.Len64(uint64(bytes-1))-1-bits.Len(classSteps-1))
+	step = max(step, minBlock)
+	return (bytes + step - 1) / step * step
+}
+
+// Take returns memory of at least the given size, with the caller as its user,
+// for work on l and, later, others; fresh tells that it is all zero. It counts
+// against an account, which may be nil.
+func (p *Pool) Take(l *Line, bytes int64, a *Account) (m *Memory, fresh bool, err error) {
+	if bytes > MaxBytes {
+		return nil, false, status.Errorf(status.OutOfMemory, "%s is more than any device has", status.Size(bytes))
+	}
+	size := classSize(bytes)
+	if a != nil {
+		if quota := a.quota.Load(); a.used.Add(size) > quota && quota > 0 {
+			a.used.Add(-size)
+			return nil, false, status.Errorf(status.OutOfMemory, "%s more would exceed the executor's quota of %s, of which %s is taken",
+				status.Size(bytes), status.Size(quota), status.Size(a.Used()))
+		}
+	}
+	b, err := p.take(l, size)
+	if err == nil {
+		err = b.wait(l)
+		if err != nil {
+			p.give(b)
+		}
+	}
+	if err != nil {
+		if a != nil {
+			a.used.Add(-size)
+		}
+		return nil, false, err
+	}
+	m = &Memory{Addr: b.mem.Addr, Bytes: bytes, pool: p, block: b, account: a}
+	// The block's earlier uses stay in the order of the memory, as reads, for
+	// streams other than l that use it first.
+	m.order.reads, m.block.uses = b.uses, nil
+	m.n.Store(1)
+	return m, b.fresh, nil
+}
+
+// wait makes l wait, on the device, for the block's earlier uses.
+func (b *block) wait(l *Line) error {
+	if l == nil {
+		return nil
+	}
+	for _, u := range b.uses {
+		if err := l.await(u); err != nil {
+			return status.FromBackend("allocate", err)
+		}
+	}
+	return nil
+}
+
+func (p *Pool) take(l *Line, size int64) (block, error) {
+	p.mu.Lock()
+	if b, ok := p.cached(l, size, false); ok {
+		p.mu.Unlock()
+		return b, nil
+	}
+	if size < largeBlock {
+		if b, ok := p.cut(size); ok {
+			p.mu.Unlock()
+			return b, nil
+		}
+		p.mu.Unlock()
+		m, err := p.reserve(slabBytes)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if err != nil {
+			if b, ok := p.cached(l, size, true); ok {
+				return b, nil
+			}
+			return block{}, err
+		}
+		p.newSlab(m)
+		b, _ := p.cut(size)
+		return b, nil
+	}
+	p.mu.Unlock()
+	m, err := p.reserve(size)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil {
+		if b, ok := p.cached(l, size, true); ok {
+			return b, nil
+		}
+		return block{}, err
+	}
+	b := block{mem: m, size: size, fresh: true}
+	p.count(size)
+	return b, nil
+}
+
+// lookBack is how many cached blocks are looked at for one that is free.
+const lookBack = 8
+
+// cached takes a block of a size class from the cache: one that l may use at
+// once or, with any, one that it must wait for. The caller holds the lock.
+func (p *Pool) cached(l *Line, size int64, any bool) (block, bool) {
+	list := p.cache[size]
+	for i := len(list) - 1; i >= 0 && (any || i >= len(list)-lookBack); i-- {
+		if !any && !list[i].free(l) {
+			continue
+		}
+		b := list[i]
+		copy(list[i:], list[i+1:])
+		list[len(list)-1] = block{}
+		p.cache[size] = list[:len(list)-1]
+		p.stats.Cached -= size
+		p.stats.Reused++
+		p.count(size)
+		return b, true
+	}
+	return block{}, false
+}
+
+func (p *Pool) count(size int64) {
+	p.stats.Allocations++
+	p.stats.InUse += size
+	p.stats.Peak = max(p.stats.Peak, p.stats.InUse)
+}
+
+// cut takes a block from the slab, if that has room. The caller holds the lock.
+func (p *Pool) cut(size int64) (block, bool) {
+	if p.slab.Bytes < size {
+		return block{}, false
+	}
+	b := block{mem: backends.Memory{Addr: p.slab.Addr, Bytes: size}, size: size, fresh: true}
+	p.slab.Addr += uintptr(size)
+	p.slab.Bytes -= size
+	p.count(size)
+	return b, true
+}
+
+// newSlab starts a slab. What is left of the old one serves smaller requests
+// later. The caller holds the lock.
+func (p *Pool) newSlab(m backends.Memory) {
+	for p.slab.Bytes >= minBlock {
+		rest := int64(minBlock)
+		for classSize(rest+1) <= p.slab.Bytes {
+			rest = classSize(rest + 1)
+		}
+		p.keep(block{mem: backends.Memory{Addr: p.slab.Addr, Bytes: rest}, size: rest, fresh: true})
+		p.slab.Addr += uintptr(rest)
+		p.slab.Bytes -= rest
+	}
+	p.slab = m
+}
+
+// reserve takes memory from the device. Where the limit or the device says no,
+// cached blocks go back first. The caller does not hold the lock.
+func (p *Pool) reserve(bytes int64) (backends.Memory, error) {
+	for trimmed := false; ; trimmed = true {
+		m, err := p.ask(bytes)
+		if err == nil || trimmed || status.CodeOf(err) != status.OutOfMemory {
+			return m, err
+		}
+		p.Trim()
+	}
+}
+
+// ask takes memory from the device within the limit.
+func (p *Pool) ask(bytes int64) (backends.Memory, error) {
+	p.mu.Lock()
+	if limit := p.stats.Limit; limit > 0 && p.stats.Reserved+bytes > limit {
+		defer p.mu.Unlock()
+		return backends.Memory{}, status.Errorf(status.OutOfMemory, "%s more would exceed the device's limit of %s, of which %s is taken",
+			status.Size(bytes), status.Size(limit), status.Size(p.stats.Reserved))
+	}
+	p.stats.Reserved += bytes
+	p.mu.Unlock()
+	m, err := p.from.Alloc(bytes)
+	if err == nil {
+		return m, nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stats.Reserved -= bytes
+	if errors.Is(err, backends.ErrLost) {
+		return m, status.FromBackend("allocate", err)
+	}
+	return m, status.Errorf(status.OutOfMemory, "the device has no %s left beside the %s taken: %w",
+		status.Size(bytes), status.Size(p.stats.Reserved), err)
+}
+
+// give puts a block back. It is no longer known to be zero.
+func (p *Pool) give(b block) {
+	b.fresh = false
+	p.mu.Lock()
+	p.stats.InUse -= b.size
+	p.keep(b)
+	old := p.surplus()
+	p.mu.Unlock()
+	p.giveBack(old)
+}
+
+// keep caches a block. The caller holds the lock.
+func (p *Pool) keep(b block) {
+	p.given++
+	b.given = p.given
+	p.cache[b.size] = append(p.cache[b.size], b)
+	p.stats.Cached += b.size
+}
+
+// surplus takes large blocks out of the cache while there is more than the pool
+// may cache, those first that have waited longest. The caller holds the lock.
+func (p *Pool) surplus() []block {
+	var out []block
+	for p.stats.Cached > max(cacheFloor, p.stats.Peak) {
+		oldest := int64(0)
+		for size, list := range p.cache {
+			if size >= largeBlock && len(list) > 0 && list[0].free(nil) && (oldest == 0 || list[0].given < p.cache[oldest][0].given) {
+				oldest = size
+			}
+		}
+		if oldest == 0 {
+			break
+		}
+		out = append(out, p.drop(oldest, 0))
+	}
+	return out
+}
+
+// drop takes a block out of the cache. The caller holds the lock.
+func (p *Pool) drop(size int64, i int) block {
+	list := p.cache[size]
+	b := list[i]
+	copy(list[i:], list[i+1:])
+	list[len(list)-1] = block{}
+	if p.cache[size] = list[:len(list)-1]; len(list) == 1 {
+		delete(p.cache, size)
+	}
+	p.stats.Cached -= size
+	return b
+}
+
+// giveBack gives blocks back to the device and returns their bytes. What the
+// device doesn't take is cached again.
+func (p *Pool) giveBack(blocks []block) int64 {
+	freed := int64(0)
+	for _, b := range blocks {
+		err := p.from.Free(b.mem)
+		p.mu.Lock()
+		if err == nil {
+			p.stats.Reserved -= b.size
+			freed += b.size
+		} else {
+			p.keep(b)
+		}
+		p.mu.Unlock()
+	}
+	return freed
+}
+
+// settleTime is how long Trim waits for work on what it could give back.
+const settleTime = 5 * time.Second
+
+// Trim gives the large cached blocks back to the device, and returns their
+// bytes. Where work on them has not passed it waits, for some seconds at most.
+func (p *Pool) Trim() int64 {
+	var out []block
+	p.mu.Lock()
+	for size, list := range p.cache {
+		for i := len(list) - 1; i >= 0 && size >= largeBlock; i-- {
+			out = append(out, p.drop(size, i))
+		}
+	}
+	p.mu.Unlock()
+	end := time.Now().Add(settleTime)
+	busy := out[:0:0]
+	ready := out[:0]
+	for _, b := range out {
+		for !b.free(nil) && time.Now().Before(end) {
+			time.Sleep(50 * time.Microsecond)
+		}
+		if b.free(nil) {
+			ready = append(ready, b)
+		} else {
+			busy = append(busy, b)
+		}
+	}
+	p.mu.Lock()
+	for _, b := range busy {
+		p.keep(b)
+	}
+	p.mu.Unlock()
+	return p.giveBack(ready)
+}
+
+// Stats returns what the pool holds.
+func (p *Pool) Stats() Stats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stats
+}
+
+// SetLimit bounds the bytes that the pool may take from the device; 0 lifts the
+// bound. It is an error to ask for less than is in use.
+func (p *Pool) SetLimit(bytes int64) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if bytes < 0 {
+		return status.Errorf(status.Invalid, "memory limit is %d bytes; expected 0 (none) or more", bytes)
+	}
+	if bytes > 0 && bytes < p.stats.InUse {
+		return status.Errorf(status.Invalid, "memory limit of %s is below the %s in use", status.Size(bytes), status.Size(p.stats.InUse))
+	}
+	p.stats.Limit = bytes
+	return nil
+}
+
+// Scratch is a block that is held for one call: memory without a count.
+type Scratch struct {
+	pool  *Pool
+	block block
+}
+
+// Borrow takes a block of at least the given size, for work on l.
+func (p *Pool) Borrow(l *Line, bytes int64) (Scratch, error) {
+	b, err := p.take(l, classSize(bytes))
+	if err != nil {
+		return Scratch{}, err
+	}
+	if err := b.wait(l); err != nil {
+		p.give(b)
+		return Scratch{}, err
+	}
+	b.uses = b.uses[:0]
+	return Scratch{p, b}, nil
+}
+
+// Held reports whether there is a block.
+func (s *Scratch) Held() bool { return s.pool != nil }
+
+// Addr is where the block is.
+func (s *Scratch) Addr() uintptr { return s.block.mem.Addr }
+
+// After notes work on the block. It may be returned before the work has passed.
+func (s *Scratch) After(l *Line, t backends.Ticket) {
+	s.block.uses = append(s.block.uses[:0], use{l, t})
+}
+
+// Return gives the block back, if there is one.
+func (s *Scratch) Return() {
+	if s.pool != nil {
+		s.pool.give(s.block)
+		*s = Scratch{}
+	}
+}

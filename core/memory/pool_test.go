@@ -1,0 +1,139 @@
+package memory
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/hostmem"
+	"github.com/hologram-project/hologram/core/status"
+)
+
+// host is an allocator of the host's memory.
+func host(t *testing.T) Allocator {
+	d := hostmem.Device{Backend: t.Name()}
+	return Allocator{Alloc: d.Alloc, Free: d.Free}
+}
+
+func TestClassSizes(t *testing.T) {
+	for n := int64(1); n < 1<<40; n = n*9/8 + 1 {
+		for _, bytes := range []int64{n, n + 1, n - 1} {
+			size := classSize(bytes)
+			if size < bytes || size%minBlock != 0 || classSize(size) != size {
+				t.Fatalf("class of %d bytes is %d", bytes, size)
+			}
+			if bytes >= 8*minBlock && float64(size) > 1.126*float64(bytes) {
+				t.Fatalf("class of %d bytes is %d: more than an eighth is unused", bytes, size)
+			}
+		}
+	}
+}
+
+func TestPoolAccounting(t *testing.T) {
+	p := NewPool(host(t), 0)
+	var blocks []block
+	for i := range 2000 {
+		b, err := p.take(nil, classSize(int64(1+i*i%70000)))
+		require.NoError(t, err)
+		if b.mem.Addr%minBlock != 0 || b.mem.Bytes < int64(1+i*i%70000) {
+			t.Fatalf("block %+v", b)
+		}
+		blocks = append(blocks, b)
+		if i%3 == 0 {
+			p.give(blocks[0])
+			blocks = blocks[1:]
+		}
+	}
+	seen := map[uintptr]bool{}
+	for _, b := range blocks {
+		for at := b.mem.Addr; at < b.mem.Addr+uintptr(b.size); at += minBlock {
+			if seen[at] {
+				t.Fatalf("0x%x was given out twice", at)
+			}
+			seen[at] = true
+		}
+	}
+	s := p.Stats()
+	if rest := s.Reserved - s.InUse - s.Cached; rest != p.slab.Bytes || s.Peak < s.InUse || s.Reused == 0 {
+		t.Errorf("%+v, and %d bytes are left of the slab", s, p.slab.Bytes)
+	}
+	for _, b := range blocks {
+		p.give(b)
+	}
+	if s := p.Stats(); s.InUse != 0 {
+		t.Errorf("%d bytes in use after everything was given back", s.InUse)
+	}
+}
+
+// stubborn is a device's memory that is only counted, and not always taken back.
+type stubborn struct {
+	next, bytes int64
+	refuse      bool
+}
+
+func (d *stubborn) Alloc(bytes int64) (backends.Memory, error) {
+	d.next += bytes
+	d.bytes += bytes
+	return backends.Memory{Addr: uintptr(1<<40 + d.next - bytes), Bytes: bytes}, nil
+}
+
+func (d *stubborn) Free(m backends.Memory) error {
+	if d.refuse {
+		return errors.New("refused")
+	}
+	d.bytes -= m.Bytes
+	return nil
+}
+
+// TestTheCacheIsBounded has sizes that never come again, and a device that does
+// not take memory back.
+func TestTheCacheIsBounded(t *testing.T) {
+	d := &stubborn{}
+	p := NewPool(Allocator{Alloc: d.Alloc, Free: d.Free}, 0)
+	check := func() {
+		t.Helper()
+		cached := int64(0)
+		for size, list := range p.cache {
+			cached += size * int64(len(list))
+		}
+		if p.stats.Cached != cached || p.stats.Reserved != d.bytes {
+			t.Fatalf("%+v; the lists hold %d bytes, the device has given %d", p.stats, cached, d.bytes)
+		}
+	}
+	for n := int64(1 << 20); n < 1<<30; n = n * 17 / 16 {
+		b, err := p.take(nil, classSize(n))
+		require.NoError(t, err)
+		p.give(b)
+		check()
+		if p.stats.Cached > max(cacheFloor, p.stats.Peak) {
+			t.Fatalf("%s are cached, and no more than %s were in use", status.Size(p.stats.Cached), status.Size(p.stats.Peak))
+		}
+	}
+	// The newest stay: they are what comes again.
+	last, err := p.take(nil, classSize(p.stats.Peak))
+	require.NoError(t, err)
+	if last.fresh {
+		t.Error("the block used last was given back first")
+	}
+	p.give(last)
+	d.refuse = true
+	held := p.stats.Cached
+	if held == 0 || p.Trim() != 0 || p.stats.Cached != held {
+		t.Errorf("blocks that the device does not take back are lost: %+v", p.stats)
+	}
+	check()
+	for range 3 {
+		b, err := p.take(nil, 3<<30)
+		require.NoError(t, err)
+		p.give(b)
+		check()
+	}
+	d.refuse = false
+	p.Trim()
+	check()
+	if p.stats.Cached != 0 || d.bytes != 0 {
+		t.Errorf("%+v after trim; the device has given %d bytes", p.stats, d.bytes)
+	}
+}

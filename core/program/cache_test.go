@@ -1,0 +1,118 @@
+package program
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cpu"
+)
+
+// counting is a device that counts, and delays, compilations, and may fail or panic.
+type counting struct {
+	backends.Device
+	compiled atomic.Int32
+	err      error
+	panics   bool
+}
+
+func (d *counting) Compile(u *backends.Unit, v backends.Variant) (backends.Kernel, error) {
+	d.compiled.Add(1)
+	time.Sleep(time.Millisecond)
+	if d.panics {
+		panic("oh")
+	}
+	if d.err != nil {
+		return nil, d.err
+	}
+	return d.Device.Compile(u, v)
+}
+
+func newCounting(t *testing.T) *counting {
+	d, err := cpu.New(1).Open(0)
+	require.NoError(t, err)
+	return &counting{Device: d}
+}
+
+func number(t *testing.T, name string, i int) *Program {
+	p, err := Assemble("test", fmt.Sprintf("program %s\nslot c u32\nstg.u32 %d, c[index]\nexit", name, i))
+	require.NoError(t, err)
+	return p
+}
+
+func TestTheCacheIsBoundedAndCounts(t *testing.T) {
+	d := newCounting(t)
+	c := NewCache(d)
+	c.limit = 4
+	var held []*Kernel
+	for i := range 10 {
+		k, err := number(t, "p", i).Kernel(c, backends.Variant{})
+		require.NoError(t, err)
+		held = append(held, k)
+	}
+	require.Equal(t, Stats{Entries: 4, Limit: 4, Misses: 10, Evictions: 6}, c.Stats())
+	// Another name is the same program, and what a device does not heed no other variant.
+	k, err := number(t, "another", 9).Kernel(c, backends.Variant{Packed: true, NoFuel: true})
+	require.NoError(t, err)
+	require.Same(t, held[9], k)
+	require.EqualValues(t, 10, d.compiled.Load())
+	for i, k := range held {
+		want := int64(1) // evicted: this test alone
+		switch {
+		case i == 9:
+			want = 3
+		case i >= 6:
+			want = 2
+		}
+		require.Equal(t, want, k.Users(), i)
+	}
+	c.Clear()
+	require.Zero(t, c.Stats().Entries)
+	require.EqualValues(t, 2, k.Users())
+}
+
+// TestOneCompilationForAllWhoWait has many ask for a kernel at once, of which
+// one compiles it, also where that fails or panics.
+func TestOneCompilationForAllWhoWait(t *testing.T) {
+	d := newCounting(t)
+	c := NewCache(d)
+	p := number(t, "p", 1)
+	ask := func() (errs []error) {
+		var group sync.WaitGroup
+		var mu sync.Mutex
+		for range 8 {
+			group.Go(func() {
+				defer func() { _ = recover() }()
+				k, err := p.Kernel(c, backends.Variant{})
+				if err == nil {
+					k.Release()
+				}
+				mu.Lock()
+				errs = append(errs, err)
+				mu.Unlock()
+			})
+		}
+		group.Wait()
+		return errs
+	}
+	d.panics = true
+	for _, err := range ask() {
+		require.ErrorContains(t, err, "the compiler ended before its time")
+	}
+	d.panics, d.err = false, fmt.Errorf("no code: %w", backends.ErrOutOfMemory)
+	for _, err := range ask() {
+		require.ErrorContains(t, err, "no code")
+	}
+	require.Zero(t, c.Stats().Entries)
+	d.err = nil
+	before := d.compiled.Load()
+	for _, err := range ask() {
+		require.NoError(t, err)
+	}
+	require.Equal(t, before+1, d.compiled.Load())
+}

@@ -1,0 +1,310 @@
+package queue
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/core/status"
+)
+
+// maxFlight bounds the works queued on a device, and so what they hold. A work
+// has some five tickets at most, and a device takes 1,024 before it blocks.
+const maxFlight = 192
+
+// Deferred is a stream of a device that works by itself. What it has queued is
+// in flight until its ticket has passed. Nothing tells of that: whoever waits
+// looks, and a goroutine looks now and then, for those who don't.
+type Deferred struct {
+	lane
+
+	// looking is held by who looks what has passed. Its owner waits with it, so
+	// others only try it.
+	looking sync.Mutex
+	seen    backends.Ticket // the last that was waited for
+
+	flight  []*flying // in order; under lane.mu, as are the next two
+	errs    []error
+	tending bool
+}
+
+// flying is work that the device has queued.
+type flying struct {
+	ticket backends.Ticket
+	work   Work
+	event  *Event // who waits for the outcome; nil: it is kept
+	// unwanted: somebody cancelled all work, and need not be told of it.
+	unwanted bool
+}
+
+// NewDeferred makes a stream.
+func NewDeferred(t Target) *Deferred {
+	t.Async = true
+	s := &Deferred{}
+	s.init(t)
+	return s
+}
+
+// Submit is Stream.Submit.
+func (s *Deferred) Submit(w Work, how How) (*Event, error) {
+	if !how.Long && s.full() {
+		s.reap(0)
+		how.Long = s.full()
+	}
+	mine, err := s.take(how)
+	if err != nil {
+		w.Release()
+		return nil, err
+	}
+	var ev *Event
+	if !mine || how.Wait {
+		ev = newEvent(w, how)
+		ev.stream = s
+	}
+	if mine {
+		if ev != nil {
+			ev.begin()
+		}
+		if err := s.here(w, ev); err != nil {
+			return nil, err
+		}
+		return ev, nil
+	}
+	if err := s.enqueue(ev, s.serve); err != nil {
+		w.Release()
+		return nil, err
+	}
+	return ev, nil
+}
+
+// here queues work with the turn that the caller's thread has, and ends the turn.
+func (s *Deferred) here(w Work, ev *Event) error {
+	defer s.give()
+	if s.graph != nil {
+		if _, err := run(w, &s.target); err != nil {
+			err = w.Outcome(err)
+			w.Release()
+			return err
+		}
+		s.graph.add(w)
+		return nil
+	}
+	ticket, err := run(w, &s.target)
+	if err != nil {
+		err = w.Outcome(err)
+		w.Release()
+		return err
+	}
+	s.fly(&flying{ticket: ticket, work: w, event: ev})
+	return nil
+}
+
+// serve queues work of an event, on the stream's goroutine.
+func (s *Deferred) serve(ev *Event) {
+	for s.full() && !ev.Done() {
+		s.reap(look)
+	}
+	w := ev.work
+	if !ev.begin() {
+		return
+	}
+	ticket, err := run(w, &s.target)
+	switch {
+	case err != nil:
+		err = w.Outcome(err)
+		w.Release()
+		ev.finish(err)
+	case ev.how.Wait:
+		s.fly(&flying{ticket: ticket, work: w, event: ev})
+	default:
+		s.fly(&flying{ticket: ticket, work: w})
+		ev.finish(nil)
+	}
+}
+
+func (s *Deferred) fly(f *flying) {
+	s.mu.Lock()
+	s.target.Last = max(s.target.Last, f.ticket)
+	s.flight = append(s.flight, f)
+	if f.event != nil {
+		s.events[f.event] = struct{}{}
+	}
+	tend := !s.tending
+	s.tending = true
+	s.mu.Unlock()
+	if tend {
+		go s.tend()
+	}
+}
+
+func (s *Deferred) full() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.flight) >= maxFlight
+}
+
+// tend looks now and then what has passed, until nothing is in flight.
+func (s *Deferred) tend() {
+	for pause := 100 * time.Microsecond; ; pause = min(2*pause, look) {
+		time.Sleep(pause)
+		s.reap(0)
+		s.mu.Lock()
+		if len(s.flight) == 0 {
+			s.tending = false
+			s.mu.Unlock()
+			return
+		}
+		s.mu.Unlock()
+	}
+}
+
+// help waits for an event, up to a time, by looking what has passed.
+func (s *Deferred) help(e *Event, d time.Duration) {
+	end := time.Now().Add(d)
+	for {
+		left := time.Until(end)
+		if !s.reap(min(max(left, 0), look)) && left > 0 {
+			// Somebody else looks, or there is nothing in flight yet.
+			t := time.NewTimer(min(left, time.Millisecond))
+			select {
+			case <-e.finished:
+			case <-t.C:
+			}
+			t.Stop()
+		}
+		if e.Done() || left <= 0 {
+			return
+		}
+	}
+}
+
+// reap ends the works in flight that have passed. Up to a time it waits for the
+// first of them. It reports whether it was the one to look, and there was
+// something to see.
+func (s *Deferred) reap(d time.Duration) bool {
+	if !s.looking.TryLock() {
+		return false
+	}
+	var ended []*flying
+	var outcomes []error
+	for {
+		s.mu.Lock()
+		var head *flying
+		if len(ended) < len(s.flight) {
+			head = s.flight[len(ended)]
+		}
+		s.mu.Unlock()
+		if head == nil {
+			break
+		}
+		line := s.target.Line.Stream
+		if len(ended) > 0 && head.ticket > line.Passed() {
+			break
+		}
+		var err error
+		if head.ticket > s.seen { // else other work had the same, or none
+			if err = line.Wait(head.ticket, d); errors.Is(err, backends.ErrPending) {
+				break
+			}
+			s.seen = head.ticket
+		}
+		d = 0
+		err = head.work.Outcome(err)
+		ended, outcomes = append(ended, head), append(outcomes, err)
+		if head.event == nil && err != nil { // kept at once, since what comes next may report it
+			s.mu.Lock()
+			if !head.unwanted || status.CodeOf(err) != status.Cancelled {
+				s.errs = append(s.errs, err)
+			}
+			s.mu.Unlock()
+		}
+	}
+	s.mu.Lock()
+	clear(s.flight[:len(ended)])
+	s.flight = s.flight[len(ended):]
+	for _, f := range ended {
+		if f.event != nil {
+			delete(s.events, f.event)
+		}
+	}
+	any := len(ended) > 0 || len(s.flight) > 0
+	s.mu.Unlock()
+	s.looking.Unlock()
+	// With no lock held: what is let go of may call back.
+	for i, f := range ended {
+		f.work.Release()
+		if f.event != nil {
+			f.event.finish(outcomes[i])
+		}
+	}
+	return any
+}
+
+// Errors is Stream.Errors.
+func (s *Deferred) Errors() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.errs
+	s.errs = nil
+	return joined(list)
+}
+
+// Cancel is Stream.Cancel.
+func (s *Deferred) Cancel() { s.cancel(true) }
+
+func (s *Deferred) cancel(unwanted bool) {
+	s.cancelEvents()
+	s.mu.Lock()
+	flight := append([]*flying(nil), s.flight...)
+	for _, f := range flight {
+		f.unwanted = f.unwanted || unwanted
+	}
+	s.mu.Unlock()
+	for _, f := range flight {
+		if f.event == nil {
+			f.work.Cancel()
+		}
+	}
+}
+
+// BeginCapture is Stream.BeginCapture.
+func (s *Deferred) BeginCapture() error {
+	native, ok := s.target.Line.Stream.(backends.Capturer)
+	if !ok {
+		return status.Errorf(status.Unavailable, "capture: the device cannot record work")
+	}
+	return s.begin(native)
+}
+
+// EndCapture is Stream.EndCapture.
+func (s *Deferred) EndCapture() (*Graph, error) { return s.end() }
+
+// Close is Stream.Close.
+func (s *Deferred) Close(grace time.Duration) error {
+	s.shut()
+	s.settle(grace)
+	s.cancel(false)
+	s.settle(1 << 62)
+	err := s.Errors()
+	if closed := s.target.Line.Stream.Close(); err == nil {
+		err = status.FromBackend("executor", closed)
+	}
+	s.target.Line.Close()
+	return err
+}
+
+// settle waits until nothing is in flight, up to a time.
+func (s *Deferred) settle(d time.Duration) {
+	for start := time.Now(); time.Since(start) < d; {
+		s.mu.Lock()
+		none := len(s.flight) == 0
+		s.mu.Unlock()
+		if none {
+			return
+		}
+		if !s.reap(min(look, d)) {
+			time.Sleep(100 * time.Microsecond)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package queue
+
+import (
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/core/status"
+)
+
+// Event is work that goes on while its caller does something else.
+type Event struct {
+	finished chan struct{} // closed when the outcome is there
+	err      error
+	how      How
+	stream   *Deferred // that has to be looked at for the event to finish; nil: it finishes by itself
+
+	mu    sync.Mutex
+	work  Work // until it is released
+	begun bool
+	over  bool // finished is closed
+}
+
+func newEvent(w Work, how How) *Event {
+	return &Event{finished: make(chan struct{}), work: w, how: how}
+}
+
+// Wait returns the outcome, or backends.ErrPending after the given time.
+func (e *Event) Wait(d time.Duration) error {
+	if e.Done() {
+		return e.err
+	}
+	if e.stream != nil {
+		e.stream.help(e, d)
+		if e.Done() {
+			return e.err
+		}
+		return backends.ErrPending
+	}
+	if d <= 0 {
+		return backends.ErrPending
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-e.finished:
+		return e.err
+	case <-t.C:
+		return backends.ErrPending
+	}
+}
+
+// Done reports whether the outcome is there.
+func (e *Event) Done() bool {
+	select {
+	case <-e.finished:
+		return true
+	default:
+		return false
+	}
+}
+
+// Cancel asks the work to end soon, and no other. Its outcome then is of kind
+// Cancelled, unless it was over before.
+func (e *Event) Cancel() {
+	e.mu.Lock()
+	w, begun := e.work, e.begun
+	if w == nil || e.over {
+		e.mu.Unlock()
+		return
+	}
+	if !begun {
+		e.work = nil
+		e.end(errNotBegun)
+		e.mu.Unlock()
+		w.Release()
+		return
+	}
+	if w.Cancel() {
+		e.end(errAbandoned)
+	}
+	e.mu.Unlock()
+}
+
+// begin reports whether the work may begin.
+func (e *Event) begin() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.begun = true
+	return !e.over
+}
+
+// finish gives the outcome, unless the event was abandoned.
+func (e *Event) finish(err error) {
+	e.mu.Lock()
+	e.work = nil
+	e.end(err)
+	e.mu.Unlock()
+}
+
+// end gives the outcome. The caller holds the lock.
+func (e *Event) end(err error) {
+	if !e.over {
+		e.over, e.err = true, err
+		close(e.finished)
+	}
+}
+
+// run runs work on a goroutine of the library's, where a panic would end the process.
+func run(w Work, t *Target) (ticket backends.Ticket, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = status.Errorf(status.Internal, "panic: %v\n%s", r, debug.Stack())
+		}
+	}()
+	return w.Run(t)
+}
+
+// Await waits for an event until stop tells it to give up.
+func Await(e *Event, stop func() bool) error {
+	for {
+		err := e.Wait(look)
+		if err != backends.ErrPending {
+			return err
+		}
+		if stop() {
+			return errAbandoned
+		}
+	}
+}
+
+// look is how long one look at work that goes on takes.
+const look = 10 * time.Millisecond

@@ -1,0 +1,184 @@
+package queue
+
+import (
+	"sync"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/core/status"
+)
+
+// Graph is captured work, which can be replayed. It owns what the works hold,
+// until it is released. On a device that captures by itself a replay is one
+// call; on one that works while called the works run one after the other.
+type Graph struct {
+	works  []Work
+	native backends.Capturer // that records meanwhile; nil: none
+	graph  backends.Graph    // what it recorded
+
+	mu       sync.Mutex
+	replays  int // under way
+	released bool
+}
+
+// Replayed is work that can be captured.
+type Replayed interface {
+	Work
+	// Before makes the device wait for what others have queued on the work's
+	// memory, and After notes its ticket, around a replay by the device itself.
+	Before(t *Target) error
+	After(t *Target, ticket backends.Ticket)
+}
+
+func (g *Graph) add(w Work) { g.works = append(g.works, w) }
+
+func (l *lane) begin(native backends.Capturer) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.closed:
+		return errFreed
+	case l.graph != nil:
+		return status.Errorf(status.Invalid, "capture: the stream captures already")
+	case l.turn || l.worker:
+		return status.Errorf(status.Invalid, "capture: the stream is at work; wait for it first")
+	}
+	if native != nil {
+		if err := native.BeginCapture(); err != nil {
+			return status.FromBackend("capture", err)
+		}
+	}
+	l.graph = &Graph{native: native}
+	l.target.Capturing = true
+	return nil
+}
+
+func (l *lane) end() (*Graph, error) {
+	l.mu.Lock()
+	for l.turn {
+		l.free.Wait()
+	}
+	g := l.graph
+	l.graph = nil
+	l.target.Capturing = false
+	l.mu.Unlock()
+	if g == nil {
+		return nil, status.Errorf(status.Invalid, "capture: the stream does not capture")
+	}
+	if g.native == nil {
+		return g, nil
+	}
+	made, err := g.native.EndCapture()
+	if err != nil {
+		g.Release()
+		return nil, status.FromBackend("capture", err)
+	}
+	g.graph, g.native = made, nil
+	return g, nil
+}
+
+// Replay submits the works once more. Replays of one graph run one at a time;
+// what went wrong in one is known when its event is done.
+func (g *Graph) Replay(s Stream) (*Event, error) {
+	if err := g.start(); err != nil {
+		return nil, err
+	}
+	return s.Submit(&replay{g: g}, How{Wait: true})
+}
+
+func (g *Graph) start() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.released {
+		return status.Errorf(status.BadHandle, "capture: the graph is freed")
+	}
+	if g.replays > 0 {
+		return status.Errorf(status.Invalid, "capture: the graph's last replay is under way; wait for it first")
+	}
+	g.replays++
+	return nil
+}
+
+// Release lets go of what the works hold, once no replay is under way.
+func (g *Graph) Release() {
+	g.mu.Lock()
+	free := !g.released && g.replays == 0
+	g.released = true
+	g.mu.Unlock()
+	if free {
+		g.drop()
+	}
+}
+
+func (g *Graph) drop() {
+	if g.graph != nil {
+		g.graph.Release()
+	}
+	for _, w := range g.works {
+		w.Release()
+	}
+	g.works = nil
+}
+
+// replay is one run of a graph.
+type replay struct {
+	g    *Graph
+	errs []error
+}
+
+func (r *replay) Run(t *Target) (backends.Ticket, error) {
+	if r.g.graph == nil {
+		for _, w := range r.g.works {
+			_, err := w.Run(t)
+			if err = w.Outcome(err); err != nil {
+				r.errs = append(r.errs, err)
+			}
+		}
+		return 0, nil
+	}
+	t.Order.Lock()
+	defer t.Order.Unlock()
+	for _, w := range r.g.works {
+		if err := w.(Replayed).Before(t); err != nil {
+			return 0, err
+		}
+	}
+	ticket, err := r.g.graph.Replay(t.Line.Stream)
+	if err != nil {
+		return 0, status.FromBackend("replay", err)
+	}
+	for _, w := range r.g.works {
+		w.(Replayed).After(t, ticket)
+	}
+	return ticket, nil
+}
+
+func (r *replay) Outcome(err error) error {
+	if err != nil {
+		return err
+	}
+	if r.g.graph != nil {
+		for _, w := range r.g.works {
+			if err := w.Outcome(nil); err != nil {
+				r.errs = append(r.errs, err)
+			}
+		}
+	}
+	return joined(r.errs)
+}
+
+func (r *replay) Cancel() bool {
+	for _, w := range r.g.works {
+		w.Cancel()
+	}
+	return false
+}
+
+func (r *replay) Release() {
+	r.g.mu.Lock()
+	r.g.replays--
+	free := r.g.released && r.g.replays == 0
+	r.g.mu.Unlock()
+	if free {
+		r.g.drop()
+	}
+}

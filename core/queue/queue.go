@@ -1,0 +1,98 @@
+// Package queue is core's room for time: the streams on which work runs in
+// order, and events for those who wait.
+//
+// There are two kinds of stream behind one interface. Inline is for devices
+// that work while called: short work runs on the caller's thread, long work,
+// and what comes after it, on a goroutine. Deferred is for devices that work by
+// themselves: work is queued there, and a ticket tells when it has passed.
+//
+// A stream has one lock, of its own state. It is never held while work runs,
+// waits, or lets go of what it holds, all of which may call back.
+package queue
+
+import (
+	"sync"
+	"time"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/core/memory"
+	"github.com/hologram-project/hologram/core/status"
+)
+
+// Work is a piece of work for a stream. Its methods are called in the order
+// Run, Outcome, Release, each once; in a Graph the first two come once for each
+// replay. Work that was refused or cancelled before it began only sees Release.
+type Work interface {
+	// Run does the work or, on a device that works by itself, queues it and
+	// returns its ticket.
+	Run(t *Target) (backends.Ticket, error)
+	// Outcome turns what Run or the device said of the work, which is over, into
+	// what its caller is told.
+	Outcome(error) error
+	// Cancel asks the work, which may be under way, to end soon. It reports
+	// whether its caller need not wait for that: nothing of the caller's is
+	// touched from now on.
+	Cancel() bool
+	// Release lets go of what the work holds.
+	Release()
+}
+
+// Target is a stream as work sees it.
+type Target struct {
+	Line *memory.Line
+	// Phase is the stream's phase, which launches read and write in order. It is
+	// in memory that the device reaches.
+	Phase *uint32
+	// Async says that the device works by itself.
+	Async bool
+	// Order is held, on a device that works by itself, from when work looks who
+	// uses its memory until it has noted its own use, so that no other stream's
+	// comes between. It is the device's. Nobody waits meanwhile: a stream never
+	// has more work in flight than the device takes.
+	Order *sync.Mutex
+	// Capturing says that work is recorded, to run later: it orders its memory then.
+	Capturing bool
+	// Last is the ticket of the work queued last.
+	Last backends.Ticket
+}
+
+// How says how work is submitted.
+type How struct {
+	// Long: the work may take long, so it does not run on the caller's thread.
+	Long bool
+	// Wait: the caller wants the outcome. Else, on a device that works by itself,
+	// it is told by the next call that wants one.
+	Wait bool
+	// Try: rather than wait for anything, return status.ErrBusy.
+	Try bool
+}
+
+// Stream runs an executor's work in order.
+type Stream interface {
+	// Submit runs work now or later. An event is given if there is more to wait
+	// for, else the outcome.
+	Submit(w Work, how How) (*Event, error)
+	// Beside runs work on a goroutine that no other work waits for.
+	Beside(w Work) (*Event, error)
+	// Target is the stream as work sees it, for who submits none.
+	Target() *Target
+	// Errors returns, and forgets, those of work whose outcome nobody has seen.
+	Errors() error
+	// Cancel asks all work to end soon. That it was cancelled is told to those who
+	// wait for it, and is not among Errors.
+	Cancel()
+	// BeginCapture records what is submitted from now on; EndCapture returns it.
+	BeginCapture() error
+	EndCapture() (*Graph, error)
+	// Close cancels work that somebody waits for or could. What the device has
+	// queued may end as it would, but is cancelled too after the grace. It returns
+	// what Errors would.
+	Close(grace time.Duration) error
+}
+
+var (
+	errFreed     = status.Errorf(status.BadHandle, "executor is freed")
+	errNotBegun  = status.Errorf(status.Cancelled, "cancelled before it began")
+	errAbandoned = status.Errorf(status.Cancelled, "cancelled while it waited for other work")
+	errCapturing = status.Errorf(status.Invalid, "a stream that captures cannot wait, copy to or from the host, or run long work")
+)

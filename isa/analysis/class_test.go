@@ -1,0 +1,214 @@
+package analysis_test
+
+import (
+	"testing"
+
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/analysis"
+	"github.com/hologram-project/hologram/isa/ir"
+	"github.com/hologram-project/hologram/kernels"
+	"github.com/stretchr/testify/require"
+)
+
+func analyse(t testing.TB, v *isa.Verified) *analysis.Analysis {
+	t.Helper()
+	f, _, err := ir.Canonical(v)
+	require.NoError(t, err)
+	return analysis.New(f)
+}
+
+func analyseText(t testing.TB, text string) *analysis.Analysis {
+	t.Helper()
+	p, err := isa.Assemble("test", text)
+	require.NoError(t, err)
+	v, err := isa.Verify(p)
+	require.NoError(t, err)
+	return analyse(t, v)
+}
+
+// steps are the kinds of an operation's steps, in order, for dims that make
+// all of them; of an elementwise one, of its program.
+var steps = map[string]struct {
+	dims  []int64
+	kinds []analysis.Kind
+}{
+	"gemm":                      {[]int64{40, 50, 60, 0, 0}, []analysis.Kind{analysis.Product}},
+	"matvec":                    {[]int64{40, 50, 0}, []analysis.Kind{analysis.Product}},
+	"softmax":                   {[]int64{3, 10}, []analysis.Kind{analysis.Reduction, analysis.Reduction, analysis.Map}},
+	"reduce_sum":                {[]int64{3, 10000}, []analysis.Kind{analysis.Reduction, analysis.Reduction}},
+	"reduce_min":                {[]int64{3, 10000}, []analysis.Kind{analysis.Reduction, analysis.Reduction}},
+	"reduce_max":                {[]int64{3, 10000}, []analysis.Kind{analysis.Reduction, analysis.Reduction}},
+	"mse_loss":                  {[]int64{10000}, []analysis.Kind{analysis.Reduction, analysis.Reduction}},
+	"cross_entropy_loss":        {[]int64{10000}, []analysis.Kind{analysis.Reduction, analysis.Reduction}},
+	"binary_cross_entropy_loss": {[]int64{10000}, []analysis.Kind{analysis.Reduction, analysis.Reduction}},
+}
+
+// TestLibraryIsClassified says of every program of the library what it is. An
+// operation that is not elementwise and not in steps fails.
+func TestLibraryIsClassified(t *testing.T) {
+	for _, op := range kernels.All {
+		t.Run(op.Name, func(t *testing.T) {
+			for _, typ := range op.Types.List() {
+				if op.Elementwise {
+					v, err := op.Program(typ)
+					require.NoError(t, err)
+					a := analyse(t, v)
+					require.Equal(t, analysis.Map, a.Class.Kind, "%v: %s", typ, a.Class.Reason)
+					last := len(op.Operands) - 1
+					require.Equal(t, uint64(1)<<last, a.Class.Writes)
+					require.Equal(t, uint64(1)<<last-1, a.Class.Reads)
+					require.Zero(t, a.Class.Gathers)
+					continue
+				}
+				want, ok := steps[op.Name]
+				require.True(t, ok, "what are the steps of %s?", op.Name)
+				plan, err := op.Plan(typ, want.dims)
+				require.NoError(t, err)
+				require.Len(t, plan.Steps, len(want.kinds))
+				for k, s := range plan.Steps {
+					a := analyse(t, s.Program)
+					require.Equal(t, want.kinds[k], a.Class.Kind, "%v, step %d: %s\n%v", typ, k, a.Class.Reason, a.Func)
+					switch want.kinds[k] {
+					case analysis.Product:
+						requireProduct(t, a)
+					case analysis.Reduction:
+						requireReduction(t, a, typ)
+					}
+				}
+			}
+		})
+	}
+}
+
+// requireProduct demands one loop over products, that can be replaced.
+func requireProduct(t *testing.T, a *analysis.Analysis) {
+	t.Helper()
+	var found []analysis.Accumulation
+	for _, s := range a.Class.Sums {
+		if s.IsProduct() {
+			found = append(found, s)
+		}
+	}
+	require.Len(t, found, 1, "%v", a.Func)
+	s := found[0]
+	require.True(t, s.Alone)
+	x, y := &a.Accesses[s.Factors[0]], &a.Accesses[s.Factors[1]]
+	require.ElementsMatch(t, []int{0, 1}, []int{x.Node.Mem.Slot, y.Node.Mem.Slot})
+	for _, f := range []*analysis.Access{x, y} {
+		along, linear := f.Offset.AlongRound(s.Loop)
+		require.True(t, linear)
+		require.Equal(t, analysis.PerLaunch, along.Vary())
+	}
+}
+
+// requireReduction demands the library's order: lanes side by side, 256 apart
+// in each round, and a collective of the same operation.
+func requireReduction(t *testing.T, a *analysis.Analysis, typ isa.Type) {
+	t.Helper()
+	require.Len(t, a.Class.Sums, 1)
+	s := a.Class.Sums[0]
+	require.False(t, s.IsProduct())
+	require.True(t, s.Alone)
+	require.NotNil(t, s.Collective)
+	require.NotNil(t, s.Term)
+	require.Equal(t, [3]uint32{256, 1, 1}, a.Func.Block)
+	require.EqualValues(t, 32, a.Loops[s.Loop].Rounds)
+	for i := range a.Accesses {
+		f := &a.Accesses[i]
+		if f.Loop != s.Loop || f.Offset.Vary() != analysis.PerLane {
+			continue
+		}
+		size := int64(f.Node.Type.Size())
+		lanes, ok := f.Offset.AlongLanes()
+		require.True(t, ok)
+		require.Equal(t, size, lanes.Const())
+		rounds, ok := f.Offset.AlongRound(s.Loop)
+		require.True(t, ok)
+		require.Equal(t, 256*size, rounds.Const())
+	}
+}
+
+// TestClassesOfPrograms classifies what users may write.
+func TestClassesOfPrograms(t *testing.T) {
+	const product = "slot a f32\nslot b f32\nslot c f32\nslot bias f32\nparam n u32\nparam k u32\nblock 64\n" +
+		"sreg i, block.x\nsreg j, lane.x\ncvt.u64.u32 i, i\ncvt.u64.u32 j, j\nldp.u32 k, k\nldp.u32 n, n\ncvt.u64.u32 kk, k\ncvt.u64.u32 nn, n\n" +
+		"mul.u64 oa, i, kk\nmul.u64 oa, oa, 4\nmul.u64 ob, j, 4\nmul.u64 row, nn, 4\nmov.f32 acc, 0\n"
+	const inner = "ldg.f32 x, a[oa]\nldg.f32 y, b[ob]\nadd.u64 oa, oa, 4\nadd.u64 ob, ob, row\n"
+	const epilogue = "mul.u64 o, j, 4\nldg.f32 t, bias[o]\nadd.f32 acc, acc, t\nmax.f32 acc, acc, 0\nmad.u64 o, i, nn, j\nmul.u64 o, o, 4\nstg.f32 acc, c[o]\nexit"
+	for _, c := range []struct {
+		name, text string
+		kind       analysis.Kind
+		sums       int
+		reason     string
+		check      func(t *testing.T, a *analysis.Analysis)
+	}{
+		{name: "several outputs", kind: analysis.Map,
+			text: "slot a f32\nslot b f32\nslot c f32\nldg.f32 x, a[index]\nexp.f32 y, x\nstg.f32 y, b[index]\nstg.f32 x, c[index]\nexit"},
+		{name: "in place", kind: analysis.Map, text: "slot a f32\nldg.f32 x, a[index]\nexp.f32 y, x\nstg.f32 y, a[index]\nexit"},
+		{name: "iterated", kind: analysis.Map, sums: 1,
+			text: "slot a f32\nslot b f32\nldg.f32 x, a[index]\nmov.f32 y, 0\nloop 100, e\nadd.f32 y, y, x\ne:\nstg.f32 y, b[index]\nexit"},
+		{name: "gather", kind: analysis.Map,
+			text: "slot a f32\nslot i u32\nslot b f32\nldg.u32 x, i[index]\nmul.u32 x, x, 4\nldg.f32 y, a[x]\nstg.f32 y, b[index]\nexit",
+			check: func(t *testing.T, a *analysis.Analysis) {
+				require.EqualValues(t, 1, a.Class.Gathers)
+				require.EqualValues(t, 2, a.Class.Reads)
+				require.EqualValues(t, 4, a.Class.Writes)
+			}},
+		{name: "reads what it writes elsewhere", kind: analysis.Other, reason: "a slot is written and read elsewhere",
+			text: "slot b f32\nldg.f32 y, b[0]\nstg.f32 y, b[index]\nexit"},
+		{name: "scatter", kind: analysis.Other, reason: "STG writes elsewhere",
+			text: "slot b f32\nsreg g, global_lane\nmul.u64 g, g, 4\nstg.f32 1, b[g]\nexit"},
+		{name: "histogram", kind: analysis.Other, reason: "ATOM_ADD writes elsewhere",
+			text: "slot a u32\nslot h u32\nldg.u32 x, a[index]\nand.u32 x, x, 60\natom_add.u32 o, h[x], 1\nexit"},
+		{name: "nothing", kind: analysis.Other, reason: "nothing is written", text: "exit"},
+		{name: "shared", kind: analysis.Other, reason: "STS uses shared memory",
+			text: "slot a u32\nshared 4\nsts.u32 1, shared[0]\nlds.u32 x, shared[0]\nstg.u32 x, a[index]\nexit"},
+		{name: "residue", kind: analysis.Other, reason: "RES_ACCUM reads or changes",
+			text: "slot a u64\nldg.u64 x, a[index]\nres_accum 3, x\nexit"},
+		{name: "product with an epilogue", kind: analysis.Product, sums: 1,
+			text: product + "loop k, e\n" + inner + "fma.f32 acc, x, y, acc\ne:\n" + epilogue, check: requireProduct},
+		{name: "product that starts from a bias", kind: analysis.Product, sums: 1,
+			text: product + "mul.u64 o, j, 4\nldg.f32 acc, bias[o]\nloop k, e\n" + inner + "fma.f32 acc, y, x, acc\ne:\n" + epilogue, check: requireProduct},
+		{name: "product in chunks", kind: analysis.Product, sums: 2,
+			text: product + "mov.f32 total, 0\nloop n, done\nmov.f32 acc, 0\nloop k, e\n" + inner +
+				"fma.f32 acc, x, y, acc\ne:\nadd.f32 total, total, acc\ndone:\nmov.f32 acc, total\n" + epilogue,
+			check: func(t *testing.T, a *analysis.Analysis) {
+				requireProduct(t, a)
+				for _, s := range a.Class.Sums {
+					if s.IsProduct() {
+						require.Equal(t, []int{0}, s.Chunks)
+						require.Equal(t, 1, s.Loop)
+					}
+				}
+			}},
+		{name: "two products in one loop", kind: analysis.Product, sums: 2,
+			text: product + "mov.f32 acd, 0\nloop k, e\n" + inner + "fma.f32 acc, x, y, acc\nfma.f32 acd, x, x, acd\ne:\nadd.f32 acc, acc, acd\n" + epilogue},
+		{name: "a product that is seen on the way", kind: analysis.Other, reason: "STG writes elsewhere",
+			text: product + "loop k, e\n" + inner + "fma.f32 acc, x, y, acc\nstg.f32 acc, c[ob]\ne:\n" + epilogue},
+		{name: "factors by a table", kind: analysis.Reduction, sums: 1, // the second load goes nowhere evenly
+			text: product + "loop k, e\n" + inner + "cvt.u64.f32 at, x\nldg.f32 y, b[at]\nfma.f32 acc, x, y, acc\ne:\n" + epilogue},
+		{name: "rounded sums", kind: analysis.Reduction, sums: 1, // a product has one rounding
+			text: product + "loop k, e\n" + inner + "mul.f32 x, x, y\nadd.f32 acc, acc, x\ne:\n" + epilogue},
+		{name: "rows by lanes", kind: analysis.Reduction, sums: 1,
+			text: "slot a f32\nslot b f32\nparam k u32\nsreg g, global_lane\nldp.u32 k, k\ncvt.u64.u32 kk, k\nmul.u64 o, g, kk\nmul.u64 o, o, 4\nmov.f32 acc, -inf\n" +
+				"loop k, e\nldg.f32 x, a[o]\nmax.f32 acc, acc, x\nadd.u64 o, o, 4\ne:\nmul.u64 g, g, 4\nstg.f32 acc, b[g]\nexit",
+			check: func(t *testing.T, a *analysis.Analysis) {
+				require.Nil(t, a.Class.Sums[0].Collective)
+				require.True(t, a.Class.Sums[0].Alone)
+			}},
+		{name: "a block", kind: analysis.Reduction,
+			text: "slot a f32\nslot b f32\nldg.f32 x, a[index]\nblock_reduce_add.f32 x, x\nsreg g, block.x\nmul.u32 g, g, 4\nstg.f32 x, b[g]\nexit"},
+		{name: "a scan", kind: analysis.Other, reason: "BLOCK_SCAN_ADD lets the lanes",
+			text: "slot a f32\nslot b f32\nldg.f32 x, a[index]\nblock_scan_add.f32 x, x\nstg.f32 x, b[index]\nexit"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := analyseText(t, "program p\n"+c.text)
+			require.Equal(t, c.kind, a.Class.Kind, "%s\n%v", a.Class.Reason, a.Func)
+			require.Len(t, a.Class.Sums, c.sums)
+			require.Contains(t, a.Class.Reason, c.reason)
+			if c.check != nil {
+				c.check(t, a)
+			}
+		})
+	}
+}

@@ -1,0 +1,272 @@
+"""What the calls of a ProgramBuilder take and return: registers, predicates, slots, addresses, labels, numbers."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from typing import TYPE_CHECKING, Any, NoReturn, Optional, Union
+
+import numpy as np
+
+from hologram import _isa
+from hologram.errors import DTypeError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from hologram.builder import ProgramBuilder
+
+__all__ = [
+    "FLOATS",
+    "Address",
+    "Data",
+    "Index",
+    "Label",
+    "Named",
+    "Offset",
+    "Param",
+    "Pred",
+    "Reg",
+    "Shared",
+    "Slot",
+    "checked",
+    "is_number",
+    "number",
+]
+
+FLOATS = ("f16", "bf16", "f32", "f64")
+
+
+class Named:
+    """What stands in an instruction by its name, in the program of one builder."""
+
+    __slots__ = ("name", "owner", "type")
+
+    def __init__(self, owner: ProgramBuilder, name: str, type: str) -> None:
+        self.owner = owner
+        self.name = name
+        self.type = type
+
+    def __repr__(self) -> str:
+        """Return the kind and what it is called."""
+        return f"<{type(self).__name__} {self.name}: {self.type}>"
+
+
+class _Value(Named):
+    """A register or predicate, whose value is not known while the program is built."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> NoReturn:
+        """Refuse: Python's if, and, or and not would decide while the program is built."""
+        raise DTypeError(f"{self!r} has no value while the program is built; use if_, and_, or_ or not_ of the builder")
+
+
+class Reg(_Value):
+    """A register. ``reg + 16`` is a byte offset for an address, and nothing else."""
+
+    __slots__ = ()
+
+    def __add__(self, offset: int) -> Offset:
+        """Return the address part register + offset, a number of bytes."""
+        return Offset(self, _bytes(self, "+", offset))
+
+    def __sub__(self, offset: int) -> Offset:
+        """Return the address part register − offset, a number of bytes."""
+        return Offset(self, -_bytes(self, "-", offset))
+
+
+class Pred(_Value):
+    """A predicate register, or with ``~`` its negation where an instruction reads one."""
+
+    __slots__ = ("negated",)
+
+    def __init__(self, owner: ProgramBuilder, name: str, negated: bool = False) -> None:
+        super().__init__(owner, name, "pred")
+        self.negated = negated
+
+    def __invert__(self) -> Pred:
+        """Return the negation."""
+        return Pred(self.owner, self.name, not self.negated)
+
+
+class Offset:
+    """A byte offset: a register plus a constant."""
+
+    __slots__ = ("offset", "reg")
+
+    def __init__(self, reg: Reg, offset: int) -> None:
+        self.reg = reg
+        self.offset = offset
+
+    def __repr__(self) -> str:
+        """Return the kind and what it is called."""
+        return f"<Offset {_place(self)}>"
+
+
+def _bytes(reg: Reg, sign: str, offset: Any) -> int:
+    try:
+        return operator.index(offset)
+    except TypeError:
+        other = offset.name if isinstance(offset, Named) else repr(offset)
+        hint = f"; the {'sum' if sign == '+' else 'difference'} of two values is builder.{_NAMES[sign]}(…)"
+        raise DTypeError(
+            f"{reg.name} {sign} {other}: a register {sign} a number is an address, expected an integer of bytes{hint}"
+        ) from None
+
+
+_NAMES = {"+": "add", "-": "sub"}
+
+
+class Index:
+    """The lane's place in the launch's index space: ``slot[builder.index]`` is the lane's element."""
+
+    __slots__ = ()
+
+
+class Address:
+    """A place in memory, and the type of what is there, or None.
+
+    ``kind`` says which instructions take it: it is "slot", "shared" or "data".
+    """
+
+    __slots__ = ("kind", "owner", "text", "type")
+
+    def __init__(self, owner: ProgramBuilder, kind: str, text: str, type: Optional[str]) -> None:
+        self.owner = owner
+        self.kind = kind
+        self.text = text
+        self.type = type
+
+    def __repr__(self) -> str:
+        """Return the kind and what it is called."""
+        return f"<Address {self.text}{': ' if self.type else ''}{self.type or ''}>"
+
+
+_Where = Union[Index, Reg, Offset, int]
+_ADDRESS_TYPES = ("i32", "i64", "u32", "u64")
+
+
+def _place(where: _Where) -> str:
+    if isinstance(where, Index):
+        return "index"
+    if isinstance(where, Reg):
+        return where.name
+    if isinstance(where, Offset):
+        return f"{where.reg.name} {'-' if where.offset < 0 else '+'} {abs(where.offset)}"
+    return str(operator.index(where))
+
+
+def address(base: Union[Named, Shared], kind: str, where: _Where, type: Optional[str]) -> Address:
+    """Return an address; type is that of what lies there, where it is known."""
+    reg = where.reg if isinstance(where, Offset) else where
+    if isinstance(reg, Reg):
+        fits = not isinstance(where, Offset) or kind != "data"
+        if reg.owner is not base.owner:
+            raise InvalidArgumentError(f"{base.name}[…]: {reg!r} is another builder's, {reg.owner!r}")
+        if fits and reg.type not in _ADDRESS_TYPES:
+            raise DTypeError(f"{base.name}[…]: {reg!r} is no address; expected one of {', '.join(_ADDRESS_TYPES)}")
+    else:
+        fits = kind == "slot" if isinstance(reg, Index) else hasattr(reg, "__index__")
+    if not fits:
+        kinds = ["builder.index"] * (kind == "slot") + ["a register"] + ["register + number"] * (kind != "data")
+        raise DTypeError(f"{base.name}[…]: an address is {where!r}; expected {', '.join(kinds)} or a number")
+    return Address(base.owner, kind, f"{base.name}[{_place(where)}]", type)
+
+
+class Slot(Named):
+    """A slot: ``slot[builder.index]``, ``slot[reg]``, ``slot[reg + 16]`` and ``slot[16]`` are addresses."""
+
+    __slots__ = ()
+
+    def __getitem__(self, where: _Where) -> Address:
+        """Return an address in the slot; numbers are bytes."""
+        # A slot of bytes holds any type where it is addressed by bytes.
+        untyped = self.type == "u8" and not isinstance(where, Index)
+        return address(self, "slot", where, None if untyped else self.type)
+
+
+class Shared:
+    """The block's shared memory."""
+
+    __slots__ = ("name", "owner")
+
+    def __init__(self, owner: ProgramBuilder) -> None:
+        self.owner = owner
+        self.name = "shared"
+
+    def __getitem__(self, where: _Where) -> Address:
+        """Return an address in shared memory; numbers are bytes."""
+        return address(self, "shared", where, None)
+
+
+class Param(Named):
+    """A launch parameter."""
+
+    __slots__ = ()
+
+
+class Data(Named):
+    """A constant table; ``data[i]`` is its element, i a register or a number."""
+
+    __slots__ = ()
+
+    def __getitem__(self, where: _Where) -> Address:
+        """Return an element."""
+        return address(self, "data", where, self.type)
+
+
+class Label:
+    """A place in the program; ``builder.place(label)`` says where."""
+
+    __slots__ = ("name", "owner")
+
+    def __init__(self, owner: ProgramBuilder, name: str) -> None:
+        self.owner = owner
+        self.name = name
+
+    def __repr__(self) -> str:
+        """Return the kind and what it is called."""
+        return f"<Label {self.name}>"
+
+
+def checked(kind: str, name: str) -> str:
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.$]*", name):
+        raise InvalidArgumentError(f"{kind}: {name!r} is not a name: letters, digits and _ . $, no digit first")
+    return name
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a real number of Python's or numpy's; a string that spells one is none."""
+    if isinstance(value, np.generic):
+        return hasattr(value, "__float__") and not isinstance(value, (np.complexfloating, np.flexible))
+    return isinstance(value, (bool, int, float))
+
+
+def number(what: str, value: Any, type: Optional[str]) -> str:
+    """Return a number as the assembler reads it, exactly.
+
+    Raises:
+        DTypeError: It is none, or a fraction for an integer.
+        InvalidArgumentError: It is out of the type's range.
+    """
+    if not is_number(value):
+        raise DTypeError(f"{what} is {value!r}; expected a number ({type})")
+    if isinstance(value, (bool, np.bool_)):
+        return str(value).lower() if type == "pred" else number(what, int(value), type)
+    if isinstance(value, (int, np.integer)):
+        exact = int(value)
+        if type in FLOATS:
+            return f"{exact}.0"
+        bits = 8 * _isa.TYPE_SIZES[type or "i64"]
+        low, high = (0, (1 << bits) - 1) if (type or "").startswith("u") else (-1 << bits - 1, (1 << bits - 1) - 1)
+        if not low <= exact <= high:
+            raise InvalidArgumentError(f"{what} is {exact}; {type} goes from {low} to {high}")
+        return str(exact)
+    if type not in FLOATS:
+        raise DTypeError(f"{what} is {value!r}; expected an integer ({type})")
+    rounded = float(value)
+    if math.isnan(rounded):
+        return "nan"
+    if math.isinf(rounded):
+        return "inf" if rounded > 0 else "-inf"
+    return rounded.hex()

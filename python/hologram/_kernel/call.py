@@ -1,0 +1,627 @@
+"""Kernels as what people call: arguments become a signature, a signature a program, and the program runs."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import sys
+import threading
+import types
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Union, overload
+
+import numpy as np
+
+from hologram._built import is_number
+from hologram._dtypes import NAMES, code_of, dtype_of, dtype_of_code
+from hologram._kernel.source import Body, body_of
+from hologram._kernel.statements import run
+from hologram._kernel.values import PRED, Trace, Value, current, fail, kind_of, value_of
+from hologram.buffer import Buffer
+from hologram.errors import DTypeError, HologramError, InvalidArgumentError
+from hologram.executor import Executor
+from hologram.program import Program
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["Kernel", "kernel"]
+
+_LIMIT = 256
+"""The most programs that a kernel keeps; the oldest goes first."""
+
+_DEEPEST = 32
+"""How deep kernels may call each other; they become part of their callers, so one that calls itself never ends."""
+
+_RESERVED = {"boundary", "false", "inf", "index", "nan", "phi", "shared", "true"}  # what Atlas can't name a slot
+_PYTHON = {bool: PRED, int: "i64", float: "f64"}
+_NUMBERS = (bool, int, float, np.generic)
+_BOOL = np.dtype(bool)
+_ARRAYS: set[type] = {np.ndarray, Buffer}  # torch's tensors join them when one is met
+
+
+class _Kind(NamedTuple):
+    """What a program depends on of an argument."""
+
+    role: str  # "array", "number" (weak), "typed" (a number with a dtype), "static"
+    type: str  # the Atlas type, "pred" for bools
+    value: object = None  # of a static argument
+
+
+class _Compiled(NamedTuple):
+    """A program and how to call it."""
+
+    program: Program
+    text: str
+    bindings: list[tuple[str, int]]  # Atlas names, and the numbers of the arguments
+    outputs: list[tuple[str, np.dtype[Any]]]
+    several: bool
+
+
+class Kernel:
+    """A function of numbers, compiled into one program that works element by element on arrays; see ``kernel``.
+
+    Attributes:
+        atlas: The text of the program made last.
+    """
+
+    def __init__(self, function: Callable[..., Any], *, static: Iterable[str] = ()) -> None:
+        if not callable(function):
+            raise DTypeError(f"kernel: expected a function, got {type(function).__name__}")
+        if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
+            raise DTypeError(
+                f"kernel: expected a function that returns numbers, and {function.__name__} yields or awaits"
+            )
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._name = re.sub(r"\W", "_", getattr(function, "__name__", "kernel"), flags=re.ASCII).strip("_") or "kernel"
+        self._signature = inspect.signature(function)
+        self._static = frozenset([static] if isinstance(static, str) else static)
+        self._body: Optional[Body] = None
+        self._annotated: dict[str, str] = {}
+        self._arguments = list(self._signature.parameters)
+        for name, parameter in self._signature.parameters.items():
+            if name in ("out", "executor") or parameter.kind is parameter.VAR_KEYWORD:
+                raise InvalidArgumentError(f"kernel {self._name}: it can't have a parameter {parameter}")
+            self._annotated.update(self._annotation(name, parameter.annotation))
+        for name in self._static:
+            if name not in self._signature.parameters:
+                raise InvalidArgumentError(f"kernel {self._name}: static names {name!r}, which is no parameter")
+        self._positional = all(
+            p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in self._signature.parameters.values()
+        )
+        self._simple = self._positional and not self._static and not self._annotated
+        self._cache: dict[Any, _Compiled] = {}
+        self._ready: dict[Any, tuple[_Compiled, int, list[int]]] = {}  # by what is quick to find out
+        self._last: Optional[_Compiled] = None
+        self._lock = threading.RLock()
+        if isinstance(function, types.FunctionType):
+            if not hasattr(function, "__wrapped__"):  # what wraps another calls it as Python does
+                self._body = body_of(function)
+            code = function.__code__
+            self._outside = [(name, function.__globals__) for name in code.co_names if name not in code.co_varnames]
+            self._cells = list(function.__closure__ or ())
+        else:
+            self._outside, self._cells = [], []
+
+    def __repr__(self) -> str:
+        """Describe the kernel in one line."""
+        return f"<hologram.kernel {self._name}{self._signature}: {len(self._cache)} programs>"
+
+    def __reduce__(self) -> str:
+        """Pickle as the name by which a module has the kernel, as functions are."""
+        return str(self.__qualname__)  # type: ignore[attr-defined]
+
+    def _annotation(self, name: str, annotation: Any) -> dict[str, str]:
+        """Return what an annotation says of a parameter, if it says it is a number."""
+        if isinstance(annotation, str) and annotation not in NAMES:
+            annotation = {"bool": bool, "int": int, "float": float}.get(annotation, annotation)
+        if annotation in (bool, int, float):
+            return {name: annotation.__name__}
+        if isinstance(annotation, str):
+            found = re.fullmatch(r"(?:np\.|numpy\.)(\w+)", annotation)
+            annotation = getattr(np, found[1], None) if found else annotation
+        if annotation in NAMES or isinstance(annotation, np.dtype):
+            return {name: NAMES[code_of(dtype_of(annotation)) - 1]}
+        if isinstance(annotation, type) and issubclass(annotation, np.generic):
+            return {name: NAMES[code_of(dtype_of(annotation)) - 1]}
+        return {}
+
+    # ---- what a call depends on
+
+    def _kind(self, name: str, value: Any) -> _Kind:
+        """Return what a program depends on of an argument's value."""
+        if name in self._static:
+            try:
+                hash(value)
+            except TypeError:
+                raise DTypeError(f"{self._name}: {name} is static, and {type(value).__name__} has no hash") from None
+            return _Kind("static", "", _exact(value))
+        annotated = self._annotated.get(name)
+        try:
+            if annotated is not None:
+                return self._annotated_kind(name, annotated, value)
+            if type(value) is np.ndarray or isinstance(value, (np.ndarray, Buffer)):
+                return _array(value.dtype)
+            found = _PYTHON.get(type(value))
+            if found is not None:
+                return _Kind("number", found)
+            if is_number(value):
+                if isinstance(value, np.generic):
+                    return _Kind("typed", _array(value.dtype).type)
+                return _Kind(
+                    "number", _PYTHON[bool if isinstance(value, bool) else int if isinstance(value, int) else float]
+                )
+            if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
+                return _array(np.dtype(value))
+            dtype = _dtype_of_tensor(value)
+            if dtype is not None:
+                return _array(dtype)
+        except DTypeError as error:
+            raise DTypeError(f"{self._name}: {name}: {error}") from None
+        raise DTypeError(
+            f"{self._name}: {name} is a {type(value).__name__}; expected a Buffer, a numpy array, an object with "
+            "DLPack, or a number"
+        )
+
+    def _annotated_kind(self, name: str, annotated: str, value: Any) -> _Kind:
+        if isinstance(value, np.ndarray) and value.ndim == 0:
+            value = value[()]
+        if not is_number(value):
+            raise DTypeError(f"it is a {type(value).__name__}; expected a number ({annotated}), as annotated")
+        if annotated in NAMES:
+            return _Kind("typed", annotated)
+        kind = {"bool": 0, "int": 1, "float": 2}[annotated]
+        given = (
+            kind_of(_array(value.dtype).type)
+            if isinstance(value, np.generic)
+            else kind_of(_PYTHON.get(type(value), "f64"))
+        )
+        if given > kind:
+            raise DTypeError(f"it is {value!r}; expected a number ({annotated}), as annotated")
+        return _Kind("number", (PRED, "i64", "f64")[kind])
+
+    def _numbers_outside(self) -> tuple[Any, ...]:
+        """Return the numbers of globals and closures that the function names: they are part of its program."""
+        if not self._outside and not self._cells:
+            return ()
+        found = [space[name] for name, space in self._outside if isinstance(space.get(name), _NUMBERS)]
+        for cell in self._cells:
+            try:
+                content = cell.cell_contents
+            except ValueError:
+                continue
+            if isinstance(content, _NUMBERS):
+                found.append(content)
+        return tuple([_exact(number) for number in found]) if found else ()
+
+    def _flat(self, arguments: Sequence[Any], keywords: dict[str, Any]) -> tuple[list[str], list[Any]]:
+        """Return names and values of a call's arguments, defaults included and *arguments one by one."""
+        if self._positional and not keywords and len(arguments) == len(self._arguments):
+            return self._arguments, list(arguments)
+        try:
+            bound = self._signature.bind(*arguments, **keywords)
+        except TypeError as error:
+            raise DTypeError(f"{self._name}: {error}") from None
+        bound.apply_defaults()
+        names: list[str] = []
+        values: list[Any] = []
+        for name, value in bound.arguments.items():
+            if self._signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
+                names.extend(f"{name}{i}" for i in range(len(value)))
+                values.extend(value)
+            else:
+                names.append(name)
+                values.append(value)
+        return names, values
+
+    # ---- compiling
+
+    def _compiled(self, names: list[str], values: list[Any], out: Optional[tuple[Any, ...]]) -> _Compiled:
+        kinds = tuple(self._kind(name, value) for name, value in zip(names, values))
+        wanted = None if out is None else tuple(self._kind("out", value).type for value in out)
+        key = (kinds, wanted, self._numbers_outside())
+        found = self._cache.get(key)
+        if found is None:
+            with self._lock:
+                found = self._cache.get(key)
+                if found is None:
+                    found = self._compile(names, values, kinds, wanted)
+                    if len(self._cache) >= _LIMIT:
+                        self._ready.clear()
+                    while len(self._cache) >= _LIMIT:
+                        del self._cache[next(iter(self._cache))]
+                    self._cache[key] = found
+                    self._last = found
+        return found
+
+    def _compile(
+        self, names: list[str], values: list[Any], kinds: tuple[_Kind, ...], wanted: Optional[tuple[str, ...]]
+    ) -> _Compiled:
+        """Trace the function until the types of its variables are settled."""
+        plan: dict[int, tuple[str, bool]] = {}
+        while True:
+            trace = Trace(plan)
+            atlas = _atlas_names(names)
+            outer, current.trace = current.trace, trace
+            try:
+                arguments = [_argument(trace, *each) for each in zip(atlas, kinds, values)]
+                result = self._call(trace, names, arguments)
+                several, outputs = self._outputs(trace, result, wanted, atlas)
+            finally:
+                current.trace = outer
+            if not trace.again:
+                break
+        lines = [f"slot {name} {type}" for name, type in trace.slots.items()]
+        lines += [f"slot {name} {'u8' if type == PRED else type}" for name, type in outputs]
+        lines += [f"param {name} {type}" for name, (_, type) in trace.params.items()]
+        try:
+            text = trace.code.text(self._name, lines)
+        except HologramError as error:
+            raise type(error)(f"{self._name}: {error}") from None
+        place = {name: i for i, name in enumerate(atlas)}
+        return _Compiled(
+            Program(text, file=f"<kernel {self._name}>"),
+            text,
+            [
+                *((name, place[name]) for name in trace.slots),
+                *((name, place[argument]) for name, (argument, _) in trace.params.items()),
+            ],
+            [(name, _BOOL if type == PRED else dtype_of_code(NAMES.index(type) + 1)) for name, type in outputs],
+            several,
+        )
+
+    def _call(self, trace: Trace, names: list[str], values: list[Any]) -> Any:
+        """Run the function on values."""
+        variadic = next(
+            (n for n, p in self._signature.parameters.items() if p.kind is inspect.Parameter.VAR_POSITIONAL), None
+        )
+        given = dict(zip(names, values))
+        if variadic is not None:
+            rest = [value for name, value in given.items() if name not in self._signature.parameters]
+            given = {name: value for name, value in given.items() if name in self._signature.parameters}
+            given[variadic] = tuple(rest)
+        if self._body is not None and isinstance(self._function, types.FunctionType):
+            return run(trace, self._function, self._body, given)
+        positional: list[Any] = []
+        for name, parameter in self._signature.parameters.items():
+            if parameter.kind is parameter.KEYWORD_ONLY:
+                continue
+            thing = given.pop(name)
+            positional += thing if name == variadic else [thing]
+        return self._function(*positional, **given)
+
+    def _outputs(
+        self, trace: Trace, result: Any, wanted: Optional[tuple[str, ...]], taken: list[str]
+    ) -> tuple[bool, list[tuple[str, str]]]:
+        """Store what the function returned."""
+        several = isinstance(result, (tuple, list))
+        results = list(result) if several else [result]
+        code = getattr(self._function, "__code__", None)
+        where = None if code is None else (code.co_filename, code.co_firstlineno)
+        if not results or any(not isinstance(r, Value) and not is_number(r) for r in results):
+            shown = "nothing" if result is None else f"a {type(result).__name__}"
+            raise DTypeError(f"{self._name} returns {shown}; expected a number or a tuple of numbers")
+        if wanted is not None and len(wanted) != len(results):
+            raise InvalidArgumentError(f"{self._name}: out has {len(wanted)} arrays for {len(results)} results")
+        outputs = []
+        for i, thing in enumerate(results):
+            value = value_of(trace, thing, "the result")
+            type_ = value.type
+            if wanted is not None and wanted[i] != type_:
+                type_ = wanted[i]
+                if not _may_become(value, type_):
+                    fail(
+                        DTypeError,
+                        f"{self._name}: out is {_shown(type_)}, and the result {_shown(value.type)} isn't put there "
+                        "silently; give .astype in the kernel",
+                        where,
+                    )
+            name = "out" if len(results) == 1 else f"out{i}"
+            while name in taken:
+                name += "_"
+            held = trace.code.emit("sel.u8", "u8", value.held(PRED), "1", "0") if type_ == PRED else value.source(type_)
+            trace.code.act(f"stg.{'u8' if type_ == PRED else type_}", held, f"{name}[index]")
+            outputs.append((name, type_))
+        return several, outputs
+
+    # ---- calling
+
+    def __call__(self, *arguments: Any, out: Any = None, executor: Optional[Executor] = None, **keywords: Any) -> Any:
+        """Run the kernel.
+
+        Args:
+            arguments: Arrays, which are broadcast together as numpy does, and numbers.
+            out: An array for the result, or a tuple of them for several; of the shape that the arguments broadcast to,
+                or one that it broadcasts to. Without it the result is what the first array is: a numpy array, a torch
+                tensor, a Buffer; a numpy array for all others.
+            executor: Where to run; that of the first Buffer, or one for the kind of memory, without it.
+            keywords: Arguments by name.
+
+        Returns:
+            out, or what was made for the results: a tuple if the function returns one. A number if there is no array.
+        """
+        key = None
+        if self._simple and not keywords:
+            # Most calls are such as one before: of the same types and dtypes, and of arrays of one shape.
+            key = (
+                *[value.dtype if type(value) in _ARRAYS else type(value) for value in arguments],
+                out.dtype if type(out) in _ARRAYS else type(out),
+                self._numbers_outside(),
+            )
+            ready = self._ready.get(key)
+            if ready is not None:
+                compiled, first, others = ready
+                shape = arguments[first].shape
+                for i in others:
+                    if arguments[i].shape != shape:
+                        break
+                else:
+                    if out is None or out.shape == shape:
+                        outs = None if out is None else (out,)
+                        return self._run(compiled, arguments, arguments[first], shape, out, outs, executor)
+        names, values = self._flat(arguments, keywords)
+        for value in values:
+            if isinstance(value, Value):
+                return self._inline(names, values, out)
+        outs = None if out is None else tuple(out) if isinstance(out, (tuple, list)) else (out,)
+        arrays = [v for n, v in zip(names, values) if n not in self._static and _is_array(v)]
+        like = arrays[0] if arrays else None
+        usable = [_usable(value) for value in values]
+        compiled = self._compiled(names, usable, outs)
+        arrays = [v for n, v in zip(names, usable) if n not in self._static and _is_array(v)]
+        places = [i for i, value in enumerate(values) if type(value) in _ARRAYS]
+        plain = all(type(value) in _ARRAYS or type(value) in _PYTHON for value in values)
+        if (
+            key is not None
+            and len(values) == len(arguments)
+            and places
+            and plain
+            and (out is None or type(out) in _ARRAYS)
+        ):
+            self._ready[key] = (compiled, places[0], places[1:])
+        return self._run(compiled, usable, like, self._shape(arrays, outs), out, outs, executor)
+
+    def _run(
+        self,
+        compiled: _Compiled,
+        values: Sequence[Any],
+        like: Any,
+        shape: tuple[int, ...],
+        out: Any,
+        outs: Optional[tuple[Any, ...]],
+        executor: Optional[Executor],
+    ) -> Any:
+        """Launch the program and return its results, arrays such as like where there is no out."""
+        if executor is None:
+            executor = _executor_of(values, outs or ())
+        results = outs or tuple([_allocate(like, shape, dtype, executor) for _, dtype in compiled.outputs])
+        if 0 not in shape:
+            bindings = {name: values[i] for name, i in compiled.bindings}
+            for (name, _), result in zip(compiled.outputs, results):
+                bindings[name] = result
+            executor.launch(compiled.program, bindings, shape=shape)
+        if outs is not None:
+            return out
+        if like is None:
+            results = tuple(result[()] for result in results)
+        return results if compiled.several else results[0]
+
+    def _shape(self, arrays: list[Any], outs: Optional[tuple[Any, ...]]) -> tuple[int, ...]:
+        shapes = [tuple(array.shape) for array in arrays]
+        shape: tuple[int, ...] = shapes[0] if shapes else ()
+        try:
+            if any(other != shape for other in shapes):
+                shape = np.broadcast_shapes(*shapes)
+            if outs is not None:
+                full = tuple(outs[0].shape)
+                if any(tuple(o.shape) != full for o in outs) or np.broadcast_shapes(shape, full) != full:
+                    given = ", ".join(str(tuple(o.shape)) for o in outs)
+                    raise InvalidArgumentError(
+                        f"{self._name}: out has shape {given}; the arguments broadcast to {shape}"
+                    )
+                return full
+        except InvalidArgumentError:
+            raise
+        except ValueError:
+            given = ", ".join(map(str, shapes))
+            of_out = f", and to out {tuple(outs[0].shape)}" if outs is not None else ""
+            raise InvalidArgumentError(f"{self._name}: the shapes {given} don't broadcast together{of_out}") from None
+        return shape
+
+    def _inline(self, names: list[str], values: list[Any], out: Any) -> Any:
+        """Become part of the kernel that calls this one."""
+        trace = next(value.trace for value in values if isinstance(value, Value))
+        if out is not None:
+            fail(InvalidArgumentError, f"{self._name}: a kernel called by another takes no out")
+        if trace.inlined >= _DEEPEST:
+            fail(
+                InvalidArgumentError, f"{self._name}: kernels call each other more than {_DEEPEST} deep; none may recur"
+            )
+        given = []
+        for name, value in zip(names, values):
+            if name not in self._static:
+                value = value_of(trace, value, f"{self._name}: {name}")
+                if self._annotated.get(name) in NAMES:
+                    value = value.astype(self._annotated[name])
+            given.append(value)
+        trace.inlined += 1
+        try:
+            return self._call(trace, names, given)
+        finally:
+            trace.inlined -= 1
+
+    # ---- looking
+
+    def program(self, *arguments: Any, out: Any = None, **keywords: Any) -> Program:
+        """Return the program for arguments such as a call's, or for dtypes in the place of arrays."""
+        names, values = self._flat(arguments, keywords)
+        values = [_stand_in(value) if n not in self._static else value for n, value in zip(names, values)]
+        outs = None if out is None else tuple(_stand_in(o) for o in (out if isinstance(out, (tuple, list)) else (out,)))
+        return self._compiled(names, values, outs).program
+
+    @property
+    def atlas(self) -> str:
+        """The text of the program made last; ``kernel.program(…)`` gives that of any arguments."""
+        if self._last is None:
+            raise InvalidArgumentError(f"{self._name}: no program yet; call the kernel, or {self._name}.program(…)")
+        return self._last.text
+
+
+def _exact(value: object) -> object:
+    """Return a key that tells apart what == does not: 1 and True, 0.0 and -0.0."""
+    if isinstance(value, tuple):
+        return type(value), tuple(_exact(item) for item in value)
+    return type(value), repr(value) if isinstance(value, (float, np.floating)) and not value else value
+
+
+def _argument(trace: Trace, name: str, kind: _Kind, value: object) -> Any:
+    if kind.role == "static":
+        return value
+    if kind.role == "array":
+        return trace.slot(name, "u8" if kind.type == PRED else kind.type, kind.type == PRED)
+    return trace.param(name, kind.type, kind.role == "number")
+
+
+def _atlas_names(names: list[str]) -> list[str]:
+    """Return names that slots and parameters can have."""
+    found: list[str] = []
+    for i, name in enumerate(names):
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or len(name) > 200:
+            name = f"arg{i}"
+        while name in _RESERVED or name in found:
+            name += "_"
+        found.append(name)
+    return found
+
+
+def _may_become(value: Value, type: str) -> bool:
+    """Whether numpy would put a value of one type into an array of another ("same_kind")."""
+    held, wanted = kind_of(value.type), kind_of(type)
+    signed = value.type[0] == "i" and type[0] == "u" and not value.weak
+    return wanted > held or (wanted == held and not signed)
+
+
+def _shown(type: str) -> str:
+    return "bool" if type == PRED else type
+
+
+_HOST = {np.ndarray, bool, int, float}
+_TENSORS: dict[Any, Optional[np.dtype[Any]]] = {}
+
+
+def _dtype_of_tensor(value: Any) -> Optional[np.dtype[Any]]:
+    """Return the dtype of a torch tensor, or None."""
+    if not type(value).__module__.startswith("torch") or not hasattr(value, "__dlpack__"):
+        return None
+    found = _TENSORS.get(value.dtype)
+    if found is None:
+        _ARRAYS.add(type(value))
+        found = _TENSORS[value.dtype] = dtype_of(str(value.dtype).rpartition(".")[2])
+    return found
+
+
+@functools.cache
+def _array(dtype: np.dtype[Any]) -> _Kind:
+    return _Kind("array", PRED if dtype == _BOOL else NAMES[code_of(dtype) - 1])
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, (np.ndarray, Buffer)) or hasattr(value, "__dlpack__")
+
+
+def _usable(value: Any) -> Any:
+    """Return an argument, or a Buffer of what only says through DLPack or the buffer protocol what it is."""
+    if isinstance(value, (np.ndarray, Buffer, bool, int, float, np.generic)) or _dtype_of_tensor(value) is not None:
+        return value
+    if hasattr(value, "__dlpack__"):
+        return _default(int(value.__dlpack_device__()[0])).wrap(value)
+    try:
+        view = memoryview(value)
+    except TypeError:
+        return value
+    return _default(1).wrap(np.asarray(view))
+
+
+def _stand_in(value: Any) -> Any:
+    if isinstance(value, (str, np.dtype)) or (isinstance(value, type) and issubclass(value, np.generic)):
+        return np.empty(0, dtype_of(value))
+    return value
+
+
+class _Executors(threading.local):
+    """The executors that kernels run on in a thread, for lack of others."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, Executor] = {}
+
+
+_executors = _Executors()
+
+
+def _default(device: int) -> Executor:
+    """Return this thread's executor for memory of a DLPack device."""
+    backend = {1: "cpu", 2: "cuda", 8: "metal"}.get(device, "cpu")
+    found = _executors.found.get(backend)
+    if found is None:
+        found = _executors.found[backend] = Executor(backend)
+    return found
+
+
+def _executor_of(values: Sequence[Any], outs: tuple[Any, ...]) -> Executor:
+    """Return the executor of the first Buffer, or this thread's for the kind of memory."""
+    device = 1
+    for value in (*values, *outs):
+        if type(value) is Buffer:
+            executor: Executor = value._executor
+            return executor
+        if type(value) not in _HOST and hasattr(value, "__dlpack_device__"):
+            device = int(value.__dlpack_device__()[0])
+    return _default(device)
+
+
+def _allocate(like: Any, shape: tuple[int, ...], dtype: np.dtype[Any], executor: Executor) -> Any:
+    """Return a new array of the kind of one that there is."""
+    if isinstance(like, Buffer):
+        size = int(np.prod(shape, dtype=np.int64))
+        if size == 0:
+            return executor.wrap(np.empty(shape, dtype))
+        buffer = executor.allocate(size, dtype, zero=False)
+        return buffer if shape == (size,) else buffer.view(shape)
+    if like is not None and _dtype_of_tensor(like) is not None:
+        torch: Any = sys.modules["torch"]
+        return torch.empty(shape, dtype=getattr(torch, dtype.name), device=like.device)
+    return np.empty(shape, dtype)
+
+
+@overload
+def kernel(function: Callable[..., Any], *, static: Iterable[str] = ()) -> Kernel: ...
+
+
+@overload
+def kernel(*, static: Iterable[str] = ()) -> Callable[[Callable[..., Any]], Kernel]: ...
+
+
+def kernel(
+    function: Optional[Callable[..., Any]] = None, *, static: Iterable[str] = ()
+) -> Union[Kernel, Callable[[Callable[..., Any]], Kernel]]:
+    """Compile a function of numbers into one program that works element by element on arrays.
+
+    The decorated function takes arrays where it is written for numbers: Buffers, numpy arrays and whatever has DLPack,
+    broadcast as numpy does, and numbers. It is compiled when it is first called with arguments of new dtypes. ::
+
+        @hologram.kernel
+        def f(x, y):
+            return hologram.relu(x * y + x) * 0.5 - y
+
+        f(np.ones(3, np.float32), np.float32(2))
+
+    docs/KERNELS.md has all of it.
+
+    Args:
+        function: The function.
+        static: Names of parameters whose values the function gets as they are, and which it is compiled anew for.
+    """
+    if function is None:
+        return lambda found: Kernel(found, static=static)
+    return Kernel(function, static=static)

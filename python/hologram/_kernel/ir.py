@@ -1,0 +1,172 @@
+"""The program that a trace becomes: instructions on any number of registers, then text on those that Atlas has."""
+
+from __future__ import annotations
+
+import heapq
+from typing import NamedTuple, Optional, Union
+
+from hologram import _isa
+from hologram.errors import InvalidArgumentError
+
+__all__ = ["Code", "Instruction", "Negated"]
+
+
+class Negated(NamedTuple):
+    """A predicate that is read negated."""
+
+    register: int
+
+
+Source = Union[int, str, Negated]
+"""What an instruction reads: the number of a register of any type, or text (a number, an address, a label)."""
+
+
+class Instruction(NamedTuple):
+    """An instruction, or a label, whose mnemonic ends in a colon.
+
+    One without ``effect`` is there for its result alone, and goes where nobody reads that.
+    """
+
+    mnemonic: str
+    result: Optional[int]
+    sources: tuple[Source, ...]
+    effect: bool
+
+
+class Code:
+    """Instructions in the making.
+
+    Registers are numbered from 0 and have a type each; more than one instruction may write one. What is put in
+    ``entry`` runs before everything else: loads of arguments, whose values are then known wherever they are first used.
+    """
+
+    def __init__(self) -> None:
+        self.types: list[str] = []
+        self.entry: list[Instruction] = []
+        self.body: list[Instruction] = []
+        self._labels = 0
+        self._loops: set[tuple[str, str]] = set()  # the instructions that make loops, and their labels
+
+    def register(self, type: str) -> int:
+        """Return a new register of a numeric type, or a predicate."""
+        self.types.append(type)
+        return len(self.types) - 1
+
+    def emit(self, mnemonic: str, type: str, *sources: Source) -> int:
+        """Append an instruction and return its result, a new register."""
+        register = self.register(type)
+        self.body.append(Instruction(mnemonic, register, sources, False))
+        return register
+
+    def write(self, register: int, mnemonic: str, *sources: Source) -> None:
+        """Append an instruction that writes a register that there is."""
+        self.body.append(Instruction(mnemonic, register, sources, False))
+
+    def act(self, mnemonic: str, *sources: Source) -> None:
+        """Append an instruction without a result."""
+        self.body.append(Instruction(mnemonic, None, sources, True))
+
+    def nothing(self) -> None:
+        """Append an instruction that does nothing and stays, to part two labels."""
+        self.body.append(Instruction("mov.u32", self.register("u32"), ("0",), True))
+
+    def label(self, stem: str) -> str:
+        """Return a new label."""
+        self._labels += 1
+        return f"{stem}_{self._labels}"
+
+    def place(self, label: str) -> None:
+        """Put a label before what comes next."""
+        self.body.append(Instruction(label + ":", None, (), True))
+
+    def loop(self, count: Source, end: str) -> None:
+        """Begin a LOOP; ``place(end)`` ends it."""
+        self.act("loop", count, end)
+        self._loops.add(("loop", end))
+
+    def loop_back(self, head: str) -> None:
+        """Branch to a label that is placed already."""
+        self.act("bra", head)
+        self._loops.add(("bra", head))
+
+    def text(self, name: str, declarations: list[str]) -> str:
+        """Return the program's text.
+
+        Raises:
+            InvalidArgumentError: More values are needed at one place than there are registers.
+        """
+        code = _living([*self.entry, *self.body, Instruction("exit", None, (), True)])
+        names = self._allocate(code)
+        lines = [f"program {name}", *declarations, ""]
+        targets = {source for line in code for source in line.sources if isinstance(source, str)}
+        for mnemonic, result, sources, _ in code:
+            if mnemonic.endswith(":"):
+                if mnemonic[:-1] in targets:
+                    lines.append(mnemonic)
+                continue
+            words = [] if result is None else [names[result]]
+            for source in sources:
+                if isinstance(source, int):
+                    words.append(names[source])
+                else:
+                    words.append("!" + names[source.register] if isinstance(source, Negated) else source)
+            lines.append(f"  {mnemonic} {', '.join(words)}".rstrip())
+        return "\n".join(lines) + "\n"
+
+    def _spans(self, code: list[Instruction]) -> list[tuple[int, int]]:
+        """Return the first and last place of each loop, inner ones before those around them."""
+        places = {line.mnemonic[:-1]: at for at, line in enumerate(code) if line.mnemonic.endswith(":")}
+        spans = []
+        for at, line in enumerate(code):
+            key = (line.mnemonic, line.sources[-1] if line.sources else "")
+            if key in self._loops:
+                other = places[str(key[1])]
+                spans.append((min(at, other), max(at, other)))
+        return sorted(spans, key=lambda span: span[1] - span[0])
+
+    def _allocate(self, code: list[Instruction]) -> dict[int, str]:
+        """Give registers their names by linear scan over the places from first to last use."""
+        first: dict[int, int] = {}
+        last: dict[int, int] = {}
+        for at, line in enumerate(code):
+            for register in (*_reads(line), *([] if line.result is None else [line.result])):
+                first.setdefault(register, at)
+                last[register] = at
+        # What is set before a loop and used in it is needed until its last round ends.
+        for begin, end in self._spans(code):
+            for register, at in last.items():
+                if begin <= at < end and first[register] < begin:
+                    last[register] = end
+        names: dict[int, str] = {}
+        free = {"r": list(range(_isa.FIRST_PRESET)), "p": list(range(_isa.NUM_PREDICATES))}
+        busy: list[tuple[int, str, int]] = []  # until when, of which kind, which number
+        for register in sorted(first, key=first.__getitem__):
+            while busy and busy[0][0] <= first[register]:
+                _, kind, number = heapq.heappop(busy)
+                heapq.heappush(free[kind], number)
+            kind = "p" if self.types[register] == "pred" else "r"
+            if not free[kind]:
+                most = {"r": f"{_isa.FIRST_PRESET} registers", "p": f"{_isa.NUM_PREDICATES} predicates"}[kind]
+                raise InvalidArgumentError(
+                    f"the kernel needs more than {most} at one place; compute less at once, or split it"
+                )
+            number = heapq.heappop(free[kind])
+            names[register] = f"{kind}{number}"
+            heapq.heappush(busy, (last[register], kind, number))
+        return names
+
+
+def _reads(line: Instruction) -> list[int]:
+    return [s.register if isinstance(s, Negated) else s for s in line.sources if not isinstance(s, str)]
+
+
+def _living(code: list[Instruction]) -> list[Instruction]:
+    """Drop what nobody reads."""
+    needed: set[int] = set()
+    before = -1
+    while len(needed) != before:  # again while loops carry values from their ends to their beginnings
+        before = len(needed)
+        for line in reversed(code):
+            if line.effect or line.result in needed:
+                needed.update(_reads(line))
+    return [line for line in code if line.effect or line.result in needed]

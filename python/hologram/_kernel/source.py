@@ -1,0 +1,175 @@
+"""The source of a function that is to be traced, made ready: where Python decides by a truth, values may take part."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import functools
+import linecache
+import types
+from typing import Any, Callable, NamedTuple, Optional
+
+from hologram._kernel.functions import where
+from hologram._kernel.values import PRED, Value, value_of
+from hologram.errors import InvalidArgumentError
+
+__all__ = ["DECISIONS", "Body", "body_of"]
+
+
+class Body(NamedTuple):
+    """The source of a function: its statements, made ready for ``run``."""
+
+    name: str
+    file: str
+    statements: list[ast.stmt]
+    locals: frozenset[str]
+
+
+def body_of(function: types.FunctionType) -> Optional[Body]:
+    """Return a function's source, or None where Python can't find it.
+
+    Raises:
+        InvalidArgumentError: Two lambdas on a line can't be told apart.
+    """
+    code = function.__code__
+    source = "".join(linecache.getlines(code.co_filename, function.__globals__))
+    found: list[list[ast.stmt]] = []
+    for node in _functions(source, code.co_filename).get(code.co_firstlineno, ()):
+        if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
+            found.append(node.body)
+        elif isinstance(node, ast.Lambda) and code.co_name == "<lambda>":
+            arguments = node.args
+            names = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+            if names == list(code.co_varnames[: len(names)]):
+                found.append([ast.copy_location(ast.Return(node.body), node.body)])
+    if not found:
+        return None
+    if len(found) > 1 and hasattr(code, "co_positions"):  # from Python 3.11 on
+        spans = set(code.co_positions())
+        found = [body for body in found if _span(body[0]) in spans] or found
+    if len(found) > 1:
+        place = f"{code.co_filename}:{code.co_firstlineno}"
+        raise InvalidArgumentError(
+            f"kernel: {place} has several functions like this one; write it on a line of its own"
+        )
+    statements = [ast.fix_missing_locations(_Rewriter().visit(node)) for node in copy.deepcopy(found[0])]
+    return Body(code.co_name, code.co_filename, statements, frozenset((*code.co_varnames, *code.co_cellvars)))
+
+
+def _span(node: ast.AST) -> tuple[Any, ...]:
+    return tuple(getattr(node, name) for name in ("lineno", "end_lineno", "col_offset", "end_col_offset"))
+
+
+@functools.lru_cache(maxsize=8)
+def _functions(source: str, file: str) -> dict[int, list[ast.AST]]:
+    """Return the functions of a file by the lines that they begin on, decorators included."""
+    found: dict[int, list[ast.AST]] = {}
+    try:
+        tree = ast.parse(source, file)
+    except (SyntaxError, ValueError):  # it is not what was compiled
+        return found
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.Lambda)):
+            decorators = node.decorator_list if isinstance(node, ast.FunctionDef) else []
+            found.setdefault(min([node.lineno, *(d.lineno for d in decorators)]), []).append(node)
+    return found
+
+
+class _Rewriter(ast.NodeTransformer):
+    """Makes calls of the expressions in which Python decides by a truth, so that values may take part."""
+
+    def _call(self, node: ast.expr, name: str, *arguments: ast.expr) -> ast.expr:
+        # Each operand becomes a function, called if Python would have come to it. A := in one would be lost.
+        if any(isinstance(inner, ast.NamedExpr) for inner in ast.walk(node)):
+            return node
+        nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+        thunks: list[ast.expr] = [ast.copy_location(ast.Lambda(nothing, argument), argument) for argument in arguments]
+        return ast.copy_location(ast.Call(ast.Name(name, ast.Load()), thunks, []), node)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+        self.generic_visit(node)
+        return self._call(node, "<and>" if isinstance(node.op, ast.And) else "<or>", *node.values)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        self.generic_visit(node)
+        return self._call(node, "<not>", node.operand) if isinstance(node.op, ast.Not) else node
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
+        self.generic_visit(node)
+        return self._call(node, "<if>", node.test, node.body, node.orelse)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        self.generic_visit(node)
+        if len(node.ops) == 1:
+            return node
+        operators = []
+        for op in node.ops:  # each as a function of two operands
+            compare = ast.Compare(ast.Name("a", ast.Load()), [op], [ast.Name("b", ast.Load())])
+            two = ast.arguments(
+                posonlyargs=[], args=[ast.arg("a"), ast.arg("b")], kwonlyargs=[], kw_defaults=[], defaults=[]
+            )
+            operators.append(ast.copy_location(ast.Lambda(two, compare), node))
+        table = ast.copy_location(ast.Tuple(list(operators), ast.Load()), node)
+        return self._call(node, "<chain>", table, node.left, *node.comparators)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.stmt:
+        self.generic_visit(node)
+        if not isinstance(node.target, ast.Name):
+            return node
+        sum = ast.copy_location(ast.BinOp(ast.Name(node.target.id, ast.Load()), node.op, node.value), node)
+        return ast.copy_location(ast.Assign([node.target], sum, lineno=node.lineno), node)
+
+
+def _decide(start: bool, operands: tuple[Callable[[], Any], ...]) -> Any:
+    """Compute `and` (start is True) or `or` of operands."""
+    result: Any = start
+    for operand in operands:
+        if isinstance(result, Value):
+            result = _truth(result)
+            other = _truth(value_of(result.trace, operand(), "an operand of `and` or `or`"))
+            result = (result & other) if start else (result | other)
+        elif bool(result) != start:
+            return result
+        else:
+            result = operand()
+    return result
+
+
+def _truth(value: Value) -> Any:
+    return value if value.type == PRED else value.astype(bool)
+
+
+def _chain(operators: Callable[[], Any], *operands: Callable[[], Any]) -> Any:
+    left = operands[0]()
+    steps: list[Callable[[], Any]] = []
+
+    def step(compare: Any, operand: Callable[[], Any]) -> Any:
+        nonlocal left
+        right = operand()
+        left, before = right, left
+        return compare(before, right)
+
+    for compare, operand in zip(operators(), operands[1:]):
+        steps.append(functools.partial(step, compare, operand))
+    return _decide(True, tuple(steps))
+
+
+def _choose(test: Callable[[], Any], body: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
+    condition = test()
+    if isinstance(condition, Value):
+        return where(condition, body(), orelse())
+    return body() if condition else orelse()
+
+
+def _negate(operand: Callable[[], Any]) -> Any:
+    value = operand()
+    return ~_truth(value) if isinstance(value, Value) else not value
+
+
+DECISIONS = {
+    "<and>": lambda *operands: _decide(True, operands),
+    "<or>": lambda *operands: _decide(False, operands),
+    "<not>": _negate,
+    "<if>": _choose,
+    "<chain>": _chain,
+}

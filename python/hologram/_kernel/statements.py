@@ -1,0 +1,542 @@
+"""A kernel's function, run on values statement by statement.
+
+Expressions are Python's own: they are evaluated by Python, and values do with operators and calls what they must.
+Statements are carried out here, since Python itself can't be asked which way an `if` or a loop would go in each lane.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Optional
+
+from hologram._built import is_number
+from hologram._kernel.ir import Negated
+from hologram._kernel.source import DECISIONS, Body
+from hologram._kernel.values import PRED, Trace, Value, common, fail, trace_of, value_of
+from hologram.errors import DTypeError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    import types
+
+__all__ = ["Range", "range_", "run"]
+
+_FALLS, _DEAD, _BREAK, _CONTINUE, _RETURN = range(5)  # how a block ends; _DEAD: no lane gets to its end
+_ABSENT: Any = object()
+
+
+class Range:
+    """What hologram.range returns while a function is traced: a loop that stays a loop."""
+
+    def __init__(self, start: Any, stop: Any, step: int) -> None:
+        self.start = start
+        self.stop = stop
+        self.step = step
+
+    def __iter__(self) -> NoReturn:
+        """Refuse: only the for statement of a traced function knows what to do."""
+        fail(
+            InvalidArgumentError,
+            "hologram.range belongs into a for statement of a function decorated with @hologram.kernel, whose source "
+            "Python can find",
+        )
+
+
+def range_(start: Any, stop: Any = None, step: int = 1) -> Any:
+    """Count as Python's range does, in a loop that stays a loop in the program.
+
+    The bounds may be values of the kernel, and ``break`` and ``continue`` end a lane's loop or round. Outside of a
+    kernel it is Python's range.
+    """
+    trace = trace_of(start, stop)
+    if stop is None:
+        start, stop = 0, start
+    if trace is None:
+        return builtins.range(start, stop, step)
+    if not isinstance(step, int) or isinstance(step, bool) or step == 0:
+        fail(DTypeError, f"hologram.range: step is {step!r}; expected an int of Python's, not 0")
+    for what, bound in (("start", start), ("stop", stop)):
+        value = value_of(trace, bound, f"hologram.range: {what}")
+        if value.type == PRED or value.type[0] not in "iu":
+            fail(DTypeError, f"hologram.range: {what} is {bound!r}; expected an integer")
+    return Range(start, stop, step)
+
+
+# ---- running
+
+
+class _Variable:
+    """A name's place in a register while lanes may differ in what the name stands for."""
+
+    def __init__(self, trace: Trace, name: str) -> None:
+        self.trace = trace
+        self.name = name
+        self.number = trace.variables
+        self.register = -1
+        self.type: tuple[str, bool] = ("", False)
+        self.opaque = False  # given something else than a number
+        trace.variables += 1
+
+    def write(self, thing: Any) -> None:
+        """Give the variable a value; one that it has no room for is room in the next run's."""
+        if self.opaque:
+            return
+        value = value_of(self.trace, thing, self.name)
+        plan = self.trace.plan
+        if self.number not in plan:
+            plan[self.number] = (value.type, value.weak)
+        if self.register < 0:
+            self.type = plan[self.number]
+            self.register = self.trace.code.register(self.type[0])
+        needed = common(Value(self.trace, *plan[self.number]), value)
+        if needed != plan[self.number]:
+            plan[self.number] = needed
+            self.trace.again = True
+        type = self.type[0]
+        self.trace.code.write(self.register, f"mov.{type}", value.source(type))
+
+    def read(self) -> Value:
+        """Return the value that the variable has now."""
+        type, weak = self.type
+        return Value(self.trace, type, weak, self.trace.emit(f"mov.{type}", type, self.register))
+
+
+class _Loop(NamedTuple):
+    """A loop around the statement that runs."""
+
+    depth: int  # how deep in control flow of lanes it stands
+    leave: str  # the label behind it, or nothing if it is unrolled
+    again: str  # the label of its next round
+    left: list[bool]  # whether a break was met
+
+
+class _Frame:
+    """One call of a traced function."""
+
+    def __init__(self, trace: Trace, body: Body, names: dict[str, Any]) -> None:
+        self.trace = trace
+        self.code = trace.code
+        self.body = body
+        self.names = names
+        self.lost: dict[str, str] = {}  # names that have no value any more, and why
+        self.variables: dict[str, _Variable] = {}
+        self.depth = 0  # how deep in control flow of lanes
+        self.loops: list[_Loop] = []
+        self.result: Any = None
+        self.results: Optional[tuple[bool, list[_Variable]]] = None  # of returns in control flow of lanes
+        self.end = ""
+
+    def fail(self, node: ast.AST, message: str) -> NoReturn:
+        fail(InvalidArgumentError, message, (self.body.file, getattr(node, "lineno", 0)))
+
+    def evaluate(self, node: ast.expr) -> Any:
+        """Have Python evaluate an expression."""
+        cache = node.__dict__
+        if "compiled" not in cache:
+            cache["compiled"] = compile(ast.Expression(node), self.body.file, "eval")
+            cache["loads"] = frozenset(
+                inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Load)
+            )
+            cache["binds"] = [inner.target.id for inner in ast.walk(node) if isinstance(inner, ast.NamedExpr)]
+        if self.lost:
+            for name in cache["loads"] & self.lost.keys():
+                self.fail(node, f"{name} {self.lost[name]}")
+        value = eval(cache["compiled"], self.names)
+        for name in cache["binds"]:
+            if name in self.names:
+                self.assign(name, self.names[name])
+        return value
+
+    # ---- names
+
+    def assign(self, name: str, thing: Any) -> None:
+        self.lost.pop(name, None)
+        self.names[name] = thing
+        variable = self.variables.get(name)
+        if variable is not None:
+            if _is_scalar(thing):
+                variable.write(thing)
+            else:
+                variable.opaque = True
+
+    def bind(self, target: ast.expr, thing: Any) -> None:
+        """Assign to what stands on the left of =."""
+        if isinstance(target, ast.Name):
+            self.assign(target.id, thing)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            things = list(thing)
+            star = next((i for i, item in enumerate(target.elts) if isinstance(item, ast.Starred)), None)
+            count = len(target.elts)
+            if star is not None:
+                rest = len(things) - count + 1
+                if rest >= 0:
+                    things[star : star + rest] = [things[star : star + rest]]
+            if len(things) != count:
+                self.fail(target, f"{len(things)} values don't go to {count} names")
+            for item, part in zip(target.elts, things):
+                self.bind(item.value if isinstance(item, ast.Starred) else item, part)
+        elif self.depth:
+            self.fail(target, "elements and attributes can't be assigned where lanes differ; use names")
+        else:
+            assignment = ast.Assign([target], ast.Name("<value>", ast.Load()), lineno=target.lineno)
+            module = ast.Module([ast.fix_missing_locations(ast.copy_location(assignment, target))], [])
+            self.names["<value>"] = thing
+            exec(compile(module, self.body.file, "exec"), self.names)
+
+    def hold(self, node: ast.AST, names: list[str], start: bool) -> list[str]:
+        """Give names variables, those bound a first value; return those that had none.
+
+        Without ``start`` the names that aren't bound yet get none: nothing of them outlives a round.
+        """
+        new = []
+        for name in names:
+            thing = self.names.get(name, _ABSENT)
+            if name in self.variables or (thing is _ABSENT and not start):
+                continue
+            variable = _Variable(self.trace, name)
+            if thing is not _ABSENT:
+                if not _is_scalar(thing):
+                    self.fail(node, f"{name} is a {type(thing).__name__} before; lanes can differ in numbers only")
+                variable.write(thing)
+            self.variables[name] = variable
+            new.append(name)
+        return new
+
+    def reread(self, names: list[str]) -> None:
+        """Have names stand for what their variables hold now."""
+        for name in names:
+            self.names[name] = self.variables[name].read()
+
+    def lose(self, name: str, why: str) -> None:
+        self.names.pop(name, None)
+        self.lost[name] = why
+
+    # ---- statements
+
+    def block(self, statements: list[ast.stmt]) -> int:
+        for node in statements:
+            flow: int = getattr(self, "do_" + type(node).__name__, self.no)(node)
+            if flow != _FALLS:
+                return flow
+        return _FALLS
+
+    def no(self, node: ast.stmt) -> NoReturn:
+        words = {"With": "with", "Try": "try", "TryStar": "try", "Match": "match", "ClassDef": "class"}
+        self.fail(node, f"`{words.get(type(node).__name__, type(node).__name__.lower())}` is not there in kernels")
+
+    def do_Pass(self, node: ast.Pass) -> int:
+        return _FALLS
+
+    def do_Expr(self, node: ast.Expr) -> int:
+        if not isinstance(node.value, ast.Constant):
+            if self.depth:
+                self.fail(node, "a call for its effect would run once, while tracing, not in each lane")
+            self.evaluate(node.value)
+        return _FALLS
+
+    def do_Assign(self, node: ast.Assign) -> int:
+        thing = self.evaluate(node.value)
+        for target in node.targets:
+            self.bind(target, thing)
+        return _FALLS
+
+    def do_AnnAssign(self, node: ast.AnnAssign) -> int:
+        if node.value is not None:
+            self.bind(node.target, self.evaluate(node.value))
+        return _FALLS
+
+    def execute(self, node: ast.stmt) -> int:
+        """Have Python carry out a statement that sets names as it does."""
+        if self.depth:
+            self.fail(node, "elements and attributes can't be assigned where lanes differ; use names")
+        exec(compile(ast.Module([node], []), self.body.file, "exec"), self.names)
+        return _FALLS
+
+    do_AugAssign = execute  # of an element or attribute: the others were rewritten
+
+    def define(self, node: ast.stmt) -> int:
+        exec(compile(ast.Module([node], []), self.body.file, "exec"), self.names)
+        return _FALLS
+
+    do_FunctionDef = do_Import = do_ImportFrom = define
+
+    def do_Assert(self, node: ast.Assert) -> int:
+        if isinstance(self.evaluate(node.test), Value):
+            self.fail(node, "an assertion can't fail in some lanes; return the condition as a second output")
+        return self.define(node)
+
+    def do_Raise(self, node: ast.Raise) -> int:
+        if self.depth:
+            self.fail(node, "an exception can't be raised in some lanes; return a condition as a second output")
+        return self.define(node)
+
+    def do_Return(self, node: ast.Return) -> int:
+        result: Any = None if node.value is None else self.evaluate(node.value)
+        if not self.depth and self.results is None:
+            self.result = result
+            return _RETURN
+        several = isinstance(result, (tuple, list))
+        things: list[Any] = list(result) if several else [result]
+        if not all(_is_scalar(thing) for thing in things):
+            self.fail(node, f"a kernel returns numbers, got {result!r}")
+        if self.results is None:
+            self.results = (several, [_Variable(self.trace, "the result") for _ in things])
+            self.end = self.code.label("return")
+        if (several, len(things)) != (self.results[0], len(self.results[1])):
+            self.fail(node, "each return of a kernel gives as many results as the others")
+        for variable, thing in zip(self.results[1], things):
+            variable.write(thing)
+        self.code.act("bra", self.end)
+        return _DEAD
+
+    def finish(self, flow: int) -> Any:
+        """Return what the call returns, after its statements."""
+        if self.results is None:
+            return self.result
+        if flow == _FALLS:
+            fail(
+                InvalidArgumentError,
+                f"{self.body.name} returns in some lanes and comes to its end without in others; return there too",
+                (self.body.file, getattr(self.body.statements[-1], "lineno", 0)),
+            )
+        self.code.place(self.end)
+        results = tuple(variable.read() for variable in self.results[1])
+        return results if self.results[0] else results[0]
+
+    # ---- where lanes differ
+
+    def do_If(self, node: ast.If) -> int:
+        test = self.evaluate(node.test)
+        if not isinstance(test, Value):
+            return self.block(node.body if test else node.orelse)
+        jump = node.body[0]
+        if isinstance(jump, (ast.Break, ast.Continue)) and not node.orelse:
+            self.depth += 1
+            self.jump(jump, test.held(PRED))
+            self.depth -= 1
+            return _FALLS
+        names = _assigned([*node.body, *node.orelse])
+        new = self.hold(node, names, True)
+        before = {name: (self.names.get(name, _ABSENT), self.lost.get(name)) for name in names}
+        otherwise, end = self.code.label("else"), self.code.label("end")
+        self.code.act("bra", otherwise, Negated(test.held(PRED)))
+        self.depth += 1
+        flows = [self.block(node.body)]
+        states = [{name: self.names.get(name, _ABSENT) for name in names}]
+        if flows[0] == _FALLS and node.orelse:
+            self.code.act("bra", end)
+        self.code.place(otherwise)
+        for name, (thing, why) in before.items():
+            self.names.pop(name, None)
+            self.lost.pop(name, None)
+            if thing is not _ABSENT:
+                self.names[name] = thing
+            if why is not None:
+                self.lost[name] = why
+        flows.append(self.block(node.orelse))
+        states.append({name: self.names.get(name, _ABSENT) for name in names})
+        self.code.place(end)
+        self.depth -= 1
+        living = [state for flow, state in zip(flows, states) if flow == _FALLS]
+        for name in names:
+            variable = self.variables[name]
+            things = [state[name] for state in living]
+            if len(living) == 1 and things[0] is not _ABSENT:
+                self.names[name] = things[0]
+                self.lost.pop(name, None)
+            elif len(living) == 2 and all(t is not _ABSENT for t in things) and not variable.opaque:
+                self.names[name] = variable.read()
+                self.lost.pop(name, None)
+            elif living and name not in self.lost:
+                why = "is set in some lanes only: give it a value before the `if`"
+                self.lose(name, why if not variable.opaque else "is no number, and is set where lanes differ")
+        for name in new:
+            del self.variables[name]
+        return _FALLS if living else _DEAD
+
+    def rounds(self, statements: list[ast.stmt], loop: _Loop) -> None:
+        """Trace the body of a loop that stays one."""
+        self.depth += 1
+        self.loops.append(loop)
+        self.block(statements)
+        self.loops.pop()
+        self.depth -= 1
+
+    def after(self, names: list[str], held: list[str], new: list[str]) -> None:
+        """Settle what names stand for behind a loop."""
+        for name in names:
+            variable = self.variables.get(name)
+            if variable is not None and name in held:
+                if variable.opaque:
+                    self.lose(name, "is set to what is no number in a loop over hologram.range")
+                else:
+                    self.names[name] = variable.read()
+            elif name in self.names:
+                self.lose(name, "is set in the loop only, whose rounds may be none: give it a value before the loop")
+        for name in new:
+            del self.variables[name]
+
+    def do_For(self, node: ast.For) -> int:
+        items = self.evaluate(node.iter)
+        if not isinstance(items, Range):
+            return self.unroll(node, items)
+        if node.orelse:
+            self.fail(node, "`else` of a loop over hologram.range is not there")
+        if not isinstance(node.target, ast.Name):
+            self.fail(node, "a loop over hologram.range counts one name")
+        trace, code = self.trace, self.code
+        start, stop = (value_of(trace, bound, "hologram.range") for bound in (items.start, items.stop))
+        type, weak = common(start, stop)
+        count = self.count(items, start, stop)
+        counter = code.register(type)
+        code.write(counter, f"mov.{type}", start.source(type))
+        names = [name for name in _assigned(node.body) if name != node.target.id]
+        names_held = [name for name in names if name in self.names]
+        new = self.hold(node, names, False)
+        loop = _Loop(self.depth, code.label("leave"), code.label("next"), [])
+        code.loop(count, loop.again)
+        self.reread(names_held)
+        index = Value(trace, type, weak, trace.emit(f"mov.{type}", type, counter))
+        step = value_of(trace, items.step if items.step > 0 else -items.step, "step").source(type)
+        code.write(counter, f"{'add' if items.step > 0 else 'sub'}.{type}", counter, step)
+        self.assign(node.target.id, index)
+        self.rounds(node.body, loop)
+        code.place(loop.again)
+        if loop.left:
+            # A branch to a LOOP's end goes on to the next round, so what leaves it needs a place of its own.
+            code.nothing()
+            code.place(loop.leave)
+        self.after([*names, node.target.id], names_held, new)
+        return _FALLS
+
+    def count(self, items: Range, start: Value, stop: Value) -> Any:
+        """Return the rounds of a loop as LOOP takes them, a u32."""
+        if not isinstance(items.start, Value) and not isinstance(items.stop, Value):
+            rounds = len(range(items.start, items.stop, items.step))
+            if rounds >= 1 << 32:
+                fail(InvalidArgumentError, f"hologram.range: {rounds} rounds are more than a loop has, 2**32 - 1")
+            return str(rounds)
+        low, high = (start, stop) if items.step > 0 else (stop, start)
+        span: Any = high.astype("i64")
+        if low.constant is None or low.constant != 0:
+            span = span - low.astype("i64")
+        size = abs(items.step)
+        if size > 1:
+            span = (span + (size - 1)) // size
+        code = self.code
+        span = code.emit("max.i64", "i64", span.register, "0")
+        span = code.emit("min.i64", "i64", span, str((1 << 32) - 1))
+        return code.emit("cvt.u32.i64", "u32", span)
+
+    def do_While(self, node: ast.While) -> int:
+        rounds = 0
+        while True:
+            forever = isinstance(node.test, ast.Constant) and bool(node.test.value)
+            test = self.evaluate(node.test)
+            if isinstance(test, Value) or forever:
+                return self.do_while(node, forever)
+            if not test:
+                return self.block(node.orelse)
+            rounds += 1
+            if rounds > 65536:
+                self.fail(node, "the loop goes on while tracing; its condition never depends on a value")
+            flow = self.unrolled(node)
+            if flow == _BREAK:
+                return _FALLS
+            if flow in (_DEAD, _RETURN):
+                return flow
+
+    def do_while(self, node: ast.While, forever: bool) -> int:
+        """Trace a loop whose condition differs between lanes."""
+        if node.orelse:
+            self.fail(node, "`else` of a loop that lanes leave one by one is not there")
+        code = self.code
+        binds = [inner.target.id for inner in ast.walk(node.test) if isinstance(inner, ast.NamedExpr)]
+        names = list(dict.fromkeys([*_assigned(node.body), *binds]))
+        held = [name for name in names if name in self.names]
+        new = self.hold(node, names, False)
+        loop = _Loop(self.depth, code.label("leave"), code.label("next"), [])
+        code.place(loop.again)
+        self.reread(held)
+        if not forever:
+            test = self.evaluate(node.test)
+            code.act("bra", loop.leave, Negated(value_of(self.trace, test, "the condition").held(PRED)))
+        self.rounds(node.body, loop)
+        code.loop_back(loop.again)
+        code.place(loop.leave)
+        self.after(names, held, new)
+        return _DEAD if forever and not loop.left else _FALLS
+
+    # ---- loops that Python runs
+
+    def unroll(self, node: ast.For, items: Any) -> int:
+        for item in items:
+            self.bind(node.target, item)
+            flow = self.unrolled(node)
+            if flow == _BREAK:
+                return _FALLS
+            if flow in (_DEAD, _RETURN):
+                return flow
+        return self.block(node.orelse)
+
+    def unrolled(self, node: Any) -> int:
+        self.loops.append(_Loop(self.depth, "", "", []))
+        flow = self.block(node.body)
+        self.loops.pop()
+        return flow
+
+    def jump(self, node: ast.stmt, *condition: int) -> int:
+        """Leave the loop, or its round, where a predicate holds."""
+        loop = self.loops[-1]
+        leaves = isinstance(node, ast.Break)
+        if loop.leave:
+            self.code.act("bra", loop.leave if leaves else loop.again, *condition)
+            if leaves:
+                loop.left.append(True)
+            return _DEAD
+        if self.depth != loop.depth:
+            word = "break" if leaves else "continue"
+            self.fail(node, f"`{word}` in some lanes only: loop over hologram.range, which lanes can leave one by one")
+        return _BREAK if leaves else _CONTINUE
+
+    do_Break = do_Continue = jump
+
+
+def _is_scalar(thing: Any) -> bool:
+    return isinstance(thing, Value) or is_number(thing)
+
+
+def _assigned(statements: list[ast.stmt]) -> list[str]:
+    """Return the names that statements assign, not those of functions inside them."""
+    found: dict[str, None] = {}
+
+    def walk(node: ast.AST) -> None:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found[node.id] = None
+        elif isinstance(node, ast.FunctionDef):
+            found[node.name] = None
+            return
+        elif isinstance(node, ast.NamedExpr):
+            found[node.target.id] = None
+        elif isinstance(node, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+            return
+        for child in ast.iter_child_nodes(node):
+            walk(child)
+
+    for statement in statements:
+        walk(statement)
+    return list(found)
+
+
+def run(trace: Trace, function: types.FunctionType, body: Body, arguments: dict[str, Any]) -> Any:
+    """Run a function on values and return what it returns."""
+    names = {name: thing for name, thing in function.__globals__.items() if name not in body.locals}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
+        try:
+            names[name] = cell.cell_contents
+        except ValueError:
+            continue  # not set yet
+    names.update(DECISIONS)
+    names.update(arguments)
+    frame = _Frame(trace, body, names)
+    return frame.finish(frame.block(body.statements))

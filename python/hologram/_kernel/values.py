@@ -1,0 +1,372 @@
+"""The values that a kernel's function computes with while it is traced: what Python's operators do to them."""
+
+from __future__ import annotations
+
+import functools
+import linecache
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING, Any, NoReturn, Optional, Union
+
+import numpy as np
+
+from hologram import _isa
+from hologram._built import FLOATS, is_number, number
+from hologram._dtypes import NAMES, code_of, dtype_of_code
+from hologram._kernel.ir import Code
+from hologram.errors import DTypeError, HologramError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = [
+    "FLOATS",
+    "PRED",
+    "Trace",
+    "Value",
+    "common",
+    "current",
+    "fail",
+    "kind_of",
+    "promote",
+    "trace_of",
+    "type_of",
+    "user_line",
+    "value_of",
+]
+
+PRED = "pred"
+_BOOL, _INT, _FLOAT = 0, 1, 2
+_WEAK = {_BOOL: PRED, _INT: "i64", _FLOAT: "f64"}
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def kind_of(type: str) -> int:
+    """Return 0 for bools, 1 for integers, 2 for floats: a number of a higher kind holds those of lower ones."""
+    return _BOOL if type == PRED else _FLOAT if type in FLOATS else _INT
+
+
+def user_line() -> tuple[str, int]:
+    """Return file and line of the code that is being traced."""
+    frame = sys._getframe(1)
+    skip = (_HERE, os.path.dirname(np.__file__))
+    while frame.f_code.co_filename.startswith(skip) and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno
+
+
+def at(file: str, line: int) -> str:
+    """Return what an error says of its place."""
+    source = linecache.getline(file, line).strip()
+    return f"\n  at {file}:{line}{': ' if source else ''}{source}"
+
+
+def fail(kind: type[HologramError], message: str, place: Optional[tuple[str, int]] = None) -> NoReturn:
+    """Raise an error that shows the user's line."""
+    raise kind(message + at(*(place or user_line())))
+
+
+class Trace:
+    """One run of a function on values, and the program that comes of it.
+
+    Args:
+        plan: The types of variables that control flow makes, in the order in which they come up: what the runs before
+            this one found out. A run that finds that one must hold more changes it, and sets ``again``.
+    """
+
+    def __init__(self, plan: dict[int, tuple[str, bool]]) -> None:
+        self.code = Code()
+        self.plan = plan
+        self.again = False
+        self.variables = 0
+        self.inlined = 0  # how deep in calls of other kernels
+        self.slots: dict[str, str] = {}  # the types of arguments that are used
+        self.params: dict[str, tuple[str, str]] = {}  # Atlas name: argument, type
+        self._loaded: dict[tuple[str, str], int] = {}
+
+    def slot(self, name: str, type: str, boolean: bool) -> Value:
+        """Return the lane's element of an array; it is loaded if it is used."""
+        return Argument(self, PRED if boolean else type, False, name, type)
+
+    def param(self, name: str, type: str, weak: bool) -> Value:
+        """Return a number given at launch; weak ones are parameters of each type that they are used as."""
+        return Argument(self, type, weak, name, None)
+
+    def load(self, name: str, slot: Optional[str], type: str) -> int:
+        """Return the register of an argument: a slot of type slot, or a parameter, as type."""
+        key = (name, slot or type)
+        if key not in self._loaded:
+            # Loads stand at the program's entry, wherever the first use is.
+            body, self.code.body = self.code.body, self.code.entry
+            if slot is not None:
+                self.slots[name] = slot
+                register = self.code.emit(f"ldg.{slot}", slot, f"{name}[index]")
+            else:
+                held = "u8" if type == PRED else type
+                atlas = name if name not in self.params else f"{name}.{held}"
+                self.params[atlas] = (name, held)
+                register = self.code.emit(f"ldp.{held}", held, atlas)
+            if type == PRED:
+                register = self.code.emit("set.ne.u8", PRED, register, "0")
+            self.code.body = body
+            self._loaded[key] = register
+        return self._loaded[key]
+
+    def emit(self, mnemonic: str, type: str, *sources: Any) -> int:
+        """Append an instruction; see Code.emit."""
+        if len(self.code.body) >= _isa.MAX_INSTS:
+            fail(
+                InvalidArgumentError,
+                f"the kernel has more than {_isa.MAX_INSTS} instructions; loops over hologram.range stay loops",
+            )
+        return self.code.emit(mnemonic, type, *sources)
+
+
+class Value:
+    """A number of each lane, known when the kernel runs: what its function's arguments and results are.
+
+    Python's operators and numpy's functions work on it element by element. Its value isn't known while the function is
+    traced, so Python's own decisions can't depend on it.
+
+    Attributes:
+        type: The Atlas type, "pred" for a bool.
+        weak: Whether it came of Python numbers alone, and so takes the type of what it meets, as in numpy.
+    """
+
+    __slots__ = ("constant", "register", "trace", "type", "weak")
+    __array_priority__ = 1000.0
+
+    def __init__(
+        self, trace: Trace, type: str, weak: bool, register: int = -1, constant: Union[bool, int, float, None] = None
+    ) -> None:
+        self.trace = trace
+        self.type = type
+        self.weak = weak
+        self.register = register
+        self.constant = constant
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The numpy dtype of the value."""
+        return np.dtype(bool) if self.type == PRED else dtype_of_code(NAMES.index(self.type) + 1)
+
+    shape = ()
+    ndim = 0
+
+    def __repr__(self) -> str:
+        """Describe the value in one line."""
+        return f"<hologram value of a kernel: {'bool' if self.type == PRED else self.type}>"
+
+    # ---- conversion
+
+    def source(self, type: str) -> Union[int, str]:
+        """Return what an instruction reads for this value as a type: a register, or a number's text."""
+        if self.constant is not None:
+            if type == PRED:
+                return "true" if self.constant else "false"
+            try:
+                return number("the number", self.constant, type)
+            except HologramError as error:
+                if isinstance(self.constant, float):
+                    return self._convert(
+                        self.trace.emit("mov.f64", "f64", number("", self.constant, "f64")), "f64", type
+                    )
+                fail(error.__class__, str(error))
+        return self._convert(self.register, self.type, type)
+
+    def held(self, type: str) -> int:
+        """Return a register with this value as a type."""
+        source = self.source(type)
+        return source if isinstance(source, int) else self.trace.emit(f"mov.{type}", type, source)
+
+    def _convert(self, register: int, held: str, type: str) -> int:
+        emit = self.trace.emit
+        if held == type:
+            return register
+        if held == PRED:
+            return emit(f"sel.{type}", type, register, *(("0x1p+0", "0x0p+0") if type in FLOATS else ("1", "0")))
+        if type == PRED:
+            return emit(f"set.ne.{held}", PRED, register, "0x0p+0" if held in FLOATS else "0")
+        return emit(f"cvt.{type}.{held}", type, register)
+
+    def astype(self, dtype: Any) -> Value:
+        """Return the value converted to a dtype, as numpy converts arrays: floats to integers truncate."""
+        type = type_of(dtype)
+        return Value(self.trace, type, False, self.held(type))
+
+    # ---- what Python and numpy ask for
+
+    def _no(self, what: str, hint: str) -> NoReturn:
+        fail(DTypeError, f"{what} of a value that is known only when the kernel runs; {hint}")
+
+    def __bool__(self) -> NoReturn:
+        """Refuse: its truth is not known."""
+        self._no(
+            "the truth",
+            "use hologram.where(condition, a, b) and & | ~; `if` works in functions decorated with @hologram.kernel",
+        )
+
+    def __int__(self) -> NoReturn:
+        """Refuse: its value is not known."""
+        self._no("int", "x.astype(numpy.int32) converts it")
+
+    def __float__(self) -> NoReturn:
+        """Refuse: its value is not known."""
+        self._no("a Python float", "use hologram's functions, not math's; x.astype(numpy.float32) converts it")
+
+    def __complex__(self) -> NoReturn:
+        """Refuse: there are no complex numbers."""
+        self._no("a complex number", "kernels have none; compute with the parts")
+
+    def __index__(self) -> NoReturn:
+        """Refuse: its value is not known."""
+        self._no("an index", "loop with hologram.range(n), or name the argument in static= to have its value in Python")
+
+    def __round__(self, digits: object = None) -> NoReturn:
+        """Refuse: Python's round gives an int."""
+        self._no("Python's round", "use hologram.round")
+
+    __trunc__ = __floor__ = __ceil__ = __int__
+
+    def __iter__(self) -> Iterator[Any]:
+        """Refuse: it is one number."""
+        self._no("iteration", "it is one number; loop with hologram.range(n)")
+
+    def __len__(self) -> NoReturn:
+        """Refuse: it is one number."""
+        self._no("the length", "a kernel sees one element at a time")
+
+    def __array__(self, *arguments: object, **keywords: object) -> NoReturn:
+        """Refuse: its value is not known."""
+        self._no("a numpy array", "x.astype(numpy.float32) converts it")
+
+    def __getitem__(self, key: object) -> NoReturn:
+        """Refuse: it is one number."""
+        self._no("an element", "a kernel sees one element at a time; pass neighbours as shifted views of the array")
+
+    def __setitem__(self, key: object, value: object) -> NoReturn:
+        """Refuse: it is one number."""
+        self._no("an element", "a kernel returns its results")
+
+    __hash__ = None  # type: ignore[assignment]  # == makes a value
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
+        """Compute numpy's functions of values."""
+        from hologram._kernel import functions
+
+        found = functions.UFUNCS.get(ufunc.__name__)
+        if method != "__call__" or keywords or found is None:
+            what = f"numpy.{ufunc.__name__}" + (f".{method}" if method != "__call__" else "")
+            fail(
+                DTypeError,
+                f"{what}{' with keywords' * bool(keywords)} is not there in kernels; see hologram's functions",
+            )
+        return found(*inputs)
+
+    def __array_function__(self, function: Any, types: Any, arguments: Any, keywords: Any) -> Any:
+        """Compute numpy's functions of values."""
+        from hologram._kernel import functions
+
+        found = functions.FUNCTIONS.get(function.__name__)
+        if found is None or keywords:
+            fail(DTypeError, f"numpy.{function.__name__} is not there in kernels; see hologram's functions")
+        return found(*arguments)
+
+
+class Argument(Value):
+    """An argument of the kernel, loaded where it is used."""
+
+    __slots__ = ("name", "slot")
+
+    def __init__(self, trace: Trace, type: str, weak: bool, name: str, slot: Optional[str]) -> None:
+        super().__init__(trace, type, weak)
+        self.name = name
+        self.slot = slot
+
+    def source(self, type: str) -> Union[int, str]:
+        """Return the register of the argument as a type."""
+        # A weak number is given as what it is used as, so that it is rounded once, and in Python.
+        direct = self.weak and kind_of(type) >= kind_of(self.type) > _BOOL
+        held = type if direct else self.type
+        return self._convert(self.trace.load(self.name, self.slot, held), held, type)
+
+
+def type_of(dtype: Any) -> str:
+    """Return the Atlas type of a dtype, "pred" for bool."""
+    from hologram._dtypes import dtype_of
+
+    try:
+        found = dtype_of(dtype)
+    except HologramError as error:
+        fail(error.__class__, str(error))
+    return PRED if found == np.dtype(bool) else NAMES[code_of(found) - 1]
+
+
+def value_of(trace: Trace, thing: object, what: str) -> Value:
+    """Return a value for what a function computes with: a value, or a number of Python's or numpy's."""
+    if isinstance(thing, Value):
+        if thing.trace is not trace:
+            fail(InvalidArgumentError, f"{what} is a value of another kernel, or of an earlier trace of this one")
+        return thing
+    if isinstance(thing, np.ndarray) and thing.ndim == 0:
+        thing = thing[()]
+    if is_number(thing):
+        if isinstance(thing, np.generic):
+            exact: Any = thing.item() if isinstance(thing, (np.bool_, np.integer)) else float(thing)
+            return Value(trace, type_of(thing.dtype), False, constant=exact)
+        kind = _BOOL if isinstance(thing, bool) else _INT if isinstance(thing, int) else _FLOAT
+        return Value(trace, _WEAK[kind], True, constant=thing)  # type: ignore[arg-type]
+    hint = (
+        "; an array goes into a kernel as an argument" if hasattr(thing, "shape") or hasattr(thing, "__len__") else ""
+    )
+    fail(DTypeError, f"{what} is {_shown(thing)}; expected a value or a number{hint}")
+
+
+def _shown(thing: object) -> str:
+    text = repr(thing)
+    return text if len(text) <= 40 and "\n" not in text else f"a {type(thing).__name__}"
+
+
+@functools.cache
+def _promoted(a: str, b: str) -> str:
+    first, second = (dtype_of_code(NAMES.index(t) + 1) for t in (a, b))
+    return NAMES[code_of(np.promote_types(first, second)) - 1]
+
+
+def promote(a: str, b: str) -> str:
+    """Return the type that numpy gives an operation on two types."""
+    if b in (a, PRED):
+        return a
+    if a == PRED:
+        return b
+    try:
+        return _promoted(a, b)
+    except (TypeError, HologramError):
+        fail(DTypeError, f"{a} and {b} have no common type; convert one with .astype(…)")
+
+
+def common(*values: Value) -> tuple[str, bool]:
+    """Return the type of an operation on values, and whether its result is weak."""
+    type, weak = "", -1  # of the strong ones, and the highest kind of the weak ones
+    for value in values:
+        if value.weak:
+            weak = max(weak, kind_of(value.type))
+        elif value.type != type:
+            type = promote(type, value.type) if type else value.type
+    if not type:
+        return _WEAK[weak], True
+    return (_WEAK[weak], False) if weak > kind_of(type) else (type, False)
+
+
+class _Current(threading.local):
+    trace: Optional[Trace] = None
+
+
+current = _Current()
+"""The trace that runs in this thread."""
+
+
+def trace_of(*things: object) -> Optional[Trace]:
+    """Return the trace that a function of these arguments belongs to: that of a value, or the one that runs."""
+    return next((thing.trace for thing in things if isinstance(thing, Value)), current.trace)
