@@ -71,6 +71,64 @@ py_object *hologram_hook(const char *name, py_object *arguments) {
   return result;
 }
 
+py_object *hologram_again(const char *name, py_object *self, py_object *const *args, ptrdiff_t n, py_object *keywords) {
+  py_object *hook = py.PyDict_GetItemString(hologram_hooks, name), *positional = py.PyTuple_New(n + 1);
+  py_object *named = keywords ? py.PyDict_New() : NULL, *result = NULL;
+  bool fine = hook && positional && (named || !keywords);
+  for (ptrdiff_t i = 0; fine && i <= n; i++) {
+    py_object *o = i ? args[i - 1] : self;
+    py.Py_IncRef(o);
+    py.PyTuple_SetItem(positional, i, o);
+  }
+  for (ptrdiff_t i = 0; fine && keywords && i < py.PyTuple_Size(keywords); i++) {
+    fine = !py.PyDict_SetItem(named, py.PyTuple_GetItem(keywords, i), args[n + i]);
+  }
+  if (fine) {
+    py.Py_IncRef(hook);
+    result = py.PyObject_Call(hook, positional, named);
+    py.Py_DecRef(hook);
+  }
+  if (positional) py.Py_DecRef(positional);
+  if (named) py.Py_DecRef(named);
+  return result;
+}
+
+/* The methods that C has for the bases. */
+static struct {
+  const char *name;
+  py_object *of;
+  void *function;
+} offered[8];
+
+void hologram_method(const char *name, py_object *of, void *function) {
+  for (int i = 0; i < 8; i++) {
+    if (!offered[i].name) {
+      offered[i].name = name;
+      offered[i].of = of;
+      offered[i].function = function;
+      return;
+    }
+  }
+}
+
+/* method(name, doc): the method of C's of that name as a descriptor. Its doc begins with its signature. */
+static py_object *method(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "method"};
+  const char *name, *doc;
+  (void)self;
+  if (!native_count(&c, n, 2) || !native_text(&c, args[0], "name", &name) || !native_text(&c, args[1], "doc", &doc)) return NULL;
+  for (int i = 0; i < 8 && offered[i].name; i++) {
+    if (!strcmp(offered[i].name, name)) {
+      py_method *m = malloc(sizeof *m); /* for as long as the process */
+      char *text = malloc(strlen(doc) + 1);
+      if (!m || !text) return py.PyErr_NoMemory();
+      *m = (py_method){offered[i].name, offered[i].function, PY_FASTCALL | PY_KEYWORDS, strcpy(text, doc)};
+      return py.PyDescr_NewMethod(offered[i].of, m);
+    }
+  }
+  return py.PyErr_Format(py.PyExc_TypeError, "method: there is none called %s", name);
+}
+
 /* ---- errors ---- */
 
 void hologram_raise(int32_t status) {
@@ -440,9 +498,10 @@ py_object *native_give_text(char *text, size_t size) {
 /* ---- loading ---- */
 
 static py_method own[] = {
-    {"waiting", waiting, PY_FASTCALL, NULL},
-    {"close", close_all, PY_FASTCALL, NULL},
-    {"kept", count_kept, PY_FASTCALL, NULL},
+    {"method", (void *)method, PY_FASTCALL, NULL},
+    {"waiting", (void *)waiting, PY_FASTCALL, NULL},
+    {"close", (void *)close_all, PY_FASTCALL, NULL},
+    {"kept", (void *)count_kept, PY_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };
 

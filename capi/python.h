@@ -54,7 +54,7 @@ typedef struct {
   void *value;
 } py_slot;
 
-enum { PY_SLOT_CLEAR = 51, PY_SLOT_DEALLOC = 52, PY_SLOT_TRAVERSE = 71, PY_SLOT_MEMBERS = 72, PY_SLOT_FREE = 74 };
+enum { PY_SLOT_CLEAR = 51, PY_SLOT_DEALLOC = 52, PY_SLOT_TRAVERSE = 71, PY_SLOT_DESCR_GET = 54, PY_SLOT_MEMBERS = 72, PY_SLOT_FREE = 74 };
 
 typedef struct {
   const char *name;
@@ -92,7 +92,9 @@ typedef int (*py_visit)(py_object *, void *);
   X(py_object *, PyObject_GetAttr, (py_object *, py_object *))                              \
   X(py_object *, PyObject_CallObject, (py_object *, py_object *))                           \
   X(py_object *, PyObject_CallFunctionObjArgs, (py_object *, ...))                          \
-  X(py_object *, PyObject_VectorcallMethod, (py_object *, py_object *const *, size_t, py_object *)) \
+  X(py_object *, PyObject_VectorcallDict, (py_object *, py_object *const *, size_t, py_object *)) \
+  X(py_object *, PyObject_Call, (py_object *, py_object *, py_object *))                    \
+  X(py_object *, PyDescr_NewMethod, (py_object *, py_method *))                             \
   X(int, PyObject_IsTrue, (py_object *))                                                    \
   X(int, PyUnicode_Compare, (py_object *, py_object *))                                     \
   X(void, PyObject_GC_UnTrack, (void *))                                                    \
@@ -115,6 +117,7 @@ typedef int (*py_visit)(py_object *, void *);
   X(py_object *, PyBool_FromLong, (long))                                                   \
   X(py_object *, PyUnicode_FromString, (const char *))                                      \
   X(py_object *, PyUnicode_InternFromString, (const char *))                                \
+  X(void, PyUnicode_InternInPlace, (py_object **))                                          \
   X(py_object *, PyUnicode_DecodeUTF8, (const char *, ptrdiff_t, const char *))             \
   X(const char *, PyUnicode_AsUTF8AndSize, (py_object *, ptrdiff_t *))                      \
   X(int, PyBytes_AsStringAndSize, (py_object *, char **, ptrdiff_t *))                      \
@@ -124,9 +127,11 @@ typedef int (*py_visit)(py_object *, void *);
   X(py_object *, PyTuple_GetItem, (py_object *, ptrdiff_t))                                 \
   X(int, PyTuple_SetItem, (py_object *, ptrdiff_t, py_object *))                            \
   X(py_object *, PyDict_New, (void))                                                        \
+  X(py_object *, PyDict_Copy, (py_object *))                                                \
   X(ptrdiff_t, PyDict_Size, (py_object *))                                                  \
   X(py_object *, PyDict_GetItemWithError, (py_object *, py_object *))                       \
   X(py_object *, PyDict_GetItemString, (py_object *, const char *))                         \
+  X(int, PyDict_SetItem, (py_object *, py_object *, py_object *))                           \
   X(int, PyDict_SetItemString, (py_object *, const char *, py_object *))
 
 /* Objects that are there by themselves: types, None and True. */
@@ -162,6 +167,12 @@ py_object *hologram_hook(const char *name, py_object *arguments);
 
 /* Adds builtins to a dictionary; the table ends with a name of NULL. -1 with an exception. */
 int hologram_builtins(py_object *into, py_method *methods);
+
+/* Calls the hook of that name, the Python function that a method of C stands for, with the method's arguments. */
+py_object *hologram_again(const char *name, py_object *self, py_object *const *args, ptrdiff_t n, py_object *keywords);
+
+/* Offers a method of a base type to method(name, doc), by which Python puts it in place of its own of that name. */
+void hologram_method(const char *name, py_object *of, void *function);
 
 /* ---- work ---- */
 

@@ -73,6 +73,7 @@ static bool read_params(signature *s, native *c, py_object *list) {
     if (py.PyErr_Occurred()) return false;
     p->optional = p->optional || p->kind == 'n' || p->kind == 'f';
     py.Py_IncRef(p->name = py.PyTuple_GetItem(from, 0));
+    py.PyUnicode_InternInPlace(&p->name); /* as the names of keywords are, so that they are compared by address */
     s->num_params = (int)i + 1;
   }
   return true;
@@ -354,11 +355,11 @@ static py_object *call_operation(py_object *self, py_object *const *args, ptrdif
 
 /* ---- launches ---- */
 
-/* One to three numbers of a grid or block; None leaves zeros. */
+/* One to three numbers of a grid or block; NULL leaves zeros. */
 static bool take_grid(py_object *o, uint32_t *to) {
   int64_t value;
   ptrdiff_t n;
-  if (o == py._Py_NoneStruct) return true;
+  if (!o) return true;
   to[0] = to[1] = to[2] = 1;
   if (o->type != py.PyTuple_Type) {
     if (!hologram_exact(o, &value) || value < 1 || value > UINT32_MAX) return false;
@@ -374,67 +375,118 @@ static bool take_grid(py_object *o, uint32_t *to) {
   return true;
 }
 
-/* Takes executor, program, given, grid, block, n, shape, fuel. */
-static outcome prepare_launch(request *r, py_object *const *args) {
+/* The arguments of a launch: Executor.launch's own keywords by place, all others by name. */
+typedef struct {
+  py_object *program, *bindings, *grid, *block, *n, *shape, *fuel; /* NULL: not given */
+  py_object *const *values;                                        /* of the names */
+  py_object *names;                                                /* a tuple, or NULL */
+  ptrdiff_t num_names;
+} launch_args;
+
+static py_object *own_names[5]; /* interned: grid, block, n, shape, fuel */
+
+/* Sorts arguments; false if Python is to say what is wrong with them. */
+static bool sort_launch(launch_args *to, py_object *const *args, ptrdiff_t n, py_object *keywords, py_object **values) {
+  py_object **own[] = {&to->grid, &to->block, &to->n, &to->shape, &to->fuel};
+  ptrdiff_t named = keywords ? py.PyTuple_Size(keywords) : 0;
+  if (n < 1 || n > 2 || named > MAX_PARAMS) return false;
+  to->program = args[0];
+  to->bindings = n == 2 && args[1] != py._Py_NoneStruct ? args[1] : NULL;
+  to->names = keywords;
+  to->values = values;
+  to->num_names = named;
+  for (ptrdiff_t k = 0; k < named; k++) {
+    py_object *name = py.PyTuple_GetItem(keywords, k);
+    values[k] = args[n + k];
+    for (int i = 0; i < 5; i++) {
+      if (name == own_names[i]) {
+        *own[i] = values[k] == py._Py_NoneStruct ? NULL : values[k];
+        values[k] = NULL; /* no slot's or parameter's */
+        break;
+      }
+    }
+  }
+  return !to->bindings || to->bindings->type == py.PyDict_Type;
+}
+
+/* The value of a slot or parameter; it is counted in used. */
+static py_object *given(const launch_args *a, py_object *name, ptrdiff_t *used) {
+  py_object *found = NULL;
+  for (ptrdiff_t k = 0; k < a->num_names && !found; k++) {
+    if (a->values[k] && py.PyTuple_GetItem(a->names, k) == name) found = a->values[k];
+  }
+  *used += found != NULL;
+  if (!found && a->bindings) {
+    found = py.PyDict_GetItemWithError(a->bindings, name);
+    *used += found != NULL;
+  }
+  return found == py._Py_NoneStruct ? NULL : found;
+}
+
+static outcome prepare_launch(request *r, py_object *executor, const launch_args *a) {
   const signature *s;
-  py_handle *program = (py_handle *)args[1];
-  ptrdiff_t used = 0;
+  py_handle *program = (py_handle *)a->program;
+  ptrdiff_t used = 0, all = a->bindings ? py.PyDict_Size(a->bindings) : 0;
   int64_t size;
-  outcome found = request_begin(r, args[0]);
+  outcome found = request_begin(r, executor);
   if (found != DONE) return found;
-  if (!hologram_is_program(args[1]) || program->freed || !program->plan || args[2]->type != py.PyDict_Type) return SURPRISE;
+  if (!hologram_is_program(a->program) || program->freed || !program->plan) return SURPRISE;
   s = (signature *)program->plan;
   if (s->careful) return SURPRISE;
   r->args.op = -1;
   r->args.program = program->handle;
   for (int i = 0; i < s->num_params && found == DONE; i++) {
     const struct param *p = &s->params[i];
-    py_object *o = py.PyDict_GetItemWithError(args[2], p->name);
+    py_object *o = given(a, p->name, &used);
     if (!o && i == s->boundary) {
+      if (i == MAX_OPERANDS) return SURPRISE;
       r->operands[i].buffer = 0;
       r->operands[i].rank = -1;
       r->taken[i] = (struct taken){0};
       r->args.num_operands++;
       continue;
     }
-    if (!o || o == py._Py_NoneStruct) return SURPRISE;
-    used++;
-    found = p->kind == 's' ? take_scalar(r, o) : request_take(r, args[0], o, p->kind == 'w');
+    if (!o) return SURPRISE;
+    found = p->kind == 's' ? take_scalar(r, o) : request_take(r, executor, o, p->kind == 'w');
   }
   if (found != DONE) return found;
-  if (used != py.PyDict_Size(args[2]) || !take_grid(args[3], r->args.grid) || !take_grid(args[4], r->args.block)) return SURPRISE;
-  if (args[5] != py._Py_NoneStruct) {
-    if (args[6] != py._Py_NoneStruct || !hologram_exact(args[5], &size) || size < 0) return SURPRISE;
+  for (ptrdiff_t k = 0; k < a->num_names; k++) all += a->values[k] != NULL;
+  if (used != all || !take_grid(a->grid, r->args.grid) || !take_grid(a->block, r->args.block)) return SURPRISE;
+  if (a->n) {
+    if (a->shape || !hologram_exact(a->n, &size) || size < 0) return SURPRISE;
     take_size(r, size);
-  } else if (args[6] != py._Py_NoneStruct) {
-    ptrdiff_t n = args[6]->type == py.PyTuple_Type ? py.PyTuple_Size(args[6]) : 0;
-    if (n < 1 || n > HOLOGRAM_MAX_RANK) return SURPRISE;
-    for (ptrdiff_t i = 0; i < n; i++) {
-      if (!hologram_exact(py.PyTuple_GetItem(args[6], i), &size) || size < 0) return SURPRISE;
+  } else if (a->shape) {
+    ptrdiff_t rank = a->shape->type == py.PyTuple_Type ? py.PyTuple_Size(a->shape) : 0;
+    if (rank < 1 || rank > HOLOGRAM_MAX_RANK) return SURPRISE;
+    for (ptrdiff_t i = 0; i < rank; i++) {
+      if (!hologram_exact(py.PyTuple_GetItem(a->shape, i), &size) || size < 0) return SURPRISE;
       take_size(r, size);
     }
   }
-  if (args[7] != py._Py_NoneStruct) {
-    if (!hologram_exact(args[7], &size) || size <= 0) return SURPRISE;
+  if (a->fuel) {
+    if (!hologram_exact(a->fuel, &size) || size <= 0) return SURPRISE;
     r->args.fuel = (uint64_t)size;
   }
   return request_borrow(r);
 }
 
-/* launch(executor, program, given, grid, block, n, shape, fuel), as Executor.launch has them. */
-static py_object *launch(py_object *self, py_object *const *args, ptrdiff_t n) {
-  native c = {.name = "launch"};
+/* Executor.launch. */
+static py_object *launch(py_object *self, py_object *const *args, ptrdiff_t n, py_object *keywords) {
+  launch_args a = {0};
+  py_object *values[MAX_PARAMS];
   request r;
-  outcome found;
-  (void)self;
-  if (!native_count(&c, n, 8)) return NULL;
+  outcome found = SURPRISE;
+  bool fine = false;
   r.args.num_operands = 0;
-  found = prepare_launch(&r, args);
-  if (found != DONE) {
-    request_end(&r, found == SURPRISE);
-    return found == FAILED ? NULL : leave_to("launch", "launch", args, 8);
+  if (sort_launch(&a, args, n, keywords, values)) {
+    /* A copy, since another thread that changes the dictionary must not take what is in it away. */
+    if (a.bindings && !(a.bindings = py.PyDict_Copy(a.bindings))) return NULL;
+    found = prepare_launch(&r, self, &a);
+    fine = request_end(&r, found == SURPRISE || (found == DONE && request_run(&r, self)));
+    if (a.bindings) py.Py_DecRef(a.bindings);
   }
-  return request_end(&r, request_run(&r, args[0])) ? py_none() : NULL;
+  if (found == SURPRISE) return hologram_again("launch", self, args, n, keywords);
+  return fine ? py_none() : NULL;
 }
 
 /* ---- the plain call ---- */
@@ -557,7 +609,6 @@ static py_object *call(py_object *self, py_object *const *args, ptrdiff_t n) {
 static py_method methods[] = {
     {"operation", (void *)operation, PY_FASTCALL, NULL},
     {"plan", (void *)plan, PY_FASTCALL, NULL},
-    {"launch", (void *)launch, PY_FASTCALL, NULL},
     {"call", (void *)call, PY_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };
@@ -565,6 +616,11 @@ static py_method methods[] = {
 int hologram_calls(py_object *into) {
   static py_slot slots[] = {{PY_SLOT_DEALLOC, (void *)signature_dealloc}, {0, NULL}};
   static py_spec spec = {"hologram._native.Signature", sizeof(signature), 0, PY_TYPE_DEFAULT, slots};
+  static const char *const names[] = {"grid", "block", "n", "shape", "fuel"};
+  for (int i = 0; i < 5; i++) {
+    if (!(own_names[i] = py.PyUnicode_InternFromString(names[i]))) return -1;
+  }
+  hologram_method("launch", hologram_types.executor, (void *)launch);
   if (!(signature_type = py.PyType_FromSpec(&spec))) return -1;
-  return hologram_operands(into) || hologram_builtins(into, methods) ? -1 : 0;
+  return hologram_builtins(into, methods);
 }

@@ -46,6 +46,4 @@ bool request_end(request *r, bool fine);
 /* The number of elements of operand i. */
 int64_t request_size(const request *r, int i);
 
-int hologram_operands(py_object *into);
-
 #endif

@@ -128,57 +128,62 @@ static py_object *new_buffer(py_object *self, py_object *const *args, ptrdiff_t 
   return make(args[0], handle, args[2], args[3], size, code, args[5] == py._Py_TrueStruct);
 }
 
-/* allocate(executor, size, dtype, zero): a Buffer; dtype is looked up in the hook "dtypes", which has (dtype, code, whether
-   it is bool). What is not as it should be the hook "allocate" says, or mends. */
-static py_object *allocate(py_object *self, py_object *const *args, ptrdiff_t n) {
+static py_object *name_dtype, *name_zero;
+
+/* Executor.allocate. dtype is looked up in the hook "dtypes", which has (dtype, code, whether it is bool), under None the
+   default. What is not as it should be the hook "allocate" says, or mends. */
+static py_object *allocate(py_object *self, py_object *const *args, ptrdiff_t n, py_object *keywords) {
   native c = {.name = "allocate"};
-  py_object *known, *known_as = NULL, *shape, *result, *again;
+  py_object *known, *pair = NULL, *shape, *result, *dtype = n > 1 ? args[1] : py._Py_NoneStruct, *zero = py._Py_TrueStruct;
+  ptrdiff_t named = keywords ? py.PyTuple_Size(keywords) : 0;
   hologram_buffer handle = 0;
   int64_t size, code;
   int32_t status;
-  (void)self;
-  if (!native_count(&c, n, 4)) return NULL;
-  if (hologram_is_executor(args[0]) && !((py_handle *)args[0])->freed && hologram_exact(args[1], &size) && size > 0 &&
-      (known = py.PyDict_GetItemString(hologram_hooks, "dtypes"))) {
-    known_as = py.PyDict_GetItemWithError(known, args[2]);
-    if (!known_as) py.PyErr_Clear(); /* unhashable */
-  }
-  if (!known_as) {
-    if (!(again = py.PyTuple_New(4))) return NULL;
-    for (int i = 0; i < 4; i++) {
-      py.Py_IncRef(args[i]);
-      py.PyTuple_SetItem(again, i, args[i]);
+  bool fine = (n == 1 || n == 2) && !((py_handle *)self)->freed && hologram_exact(args[0], &size) && size > 0;
+  for (ptrdiff_t i = 0; fine && i < named; i++) {
+    py_object *name = py.PyTuple_GetItem(keywords, i);
+    if (name == name_zero && args[n + i]->type == py.PyBool_Type) {
+      zero = args[n + i];
+    } else if (name == name_dtype && n == 1) {
+      dtype = args[n + i];
+    } else {
+      fine = false;
     }
-    return hologram_hook("allocate", again);
   }
-  py.Py_IncRef(known_as);
-  hologram_exact(py.PyTuple_GetItem(known_as, 1), &code);
+  if (fine && (known = py.PyDict_GetItemString(hologram_hooks, "dtypes"))) {
+    pair = py.PyDict_GetItemWithError(known, dtype);
+    if (!pair) py.PyErr_Clear(); /* unhashable */
+  }
+  if (!pair) return hologram_again("allocate", self, args, n, keywords);
+  py.Py_IncRef(pair);
+  hologram_exact(py.PyTuple_GetItem(pair, 1), &code);
   hologram_drain();
   work_begin(&c.work);
-  status = hologram_buffer_allocate(((py_handle *)args[0])->handle, size, (int32_t)code,
-                                    args[3] == py._Py_TrueStruct ? 0 : HOLOGRAM_UNINITIALIZED, &handle);
+  status = hologram_buffer_allocate(((py_handle *)self)->handle, size, (int32_t)code,
+                                    zero == py._Py_TrueStruct ? 0 : HOLOGRAM_UNINITIALIZED, &handle);
   if (!work_end(&c.work, status)) {
-    py.Py_DecRef(known_as);
+    py.Py_DecRef(pair);
     return NULL;
   }
   shape = py.PyTuple_New(1);
   if (!shape) {
     hologram_buffer_free(handle);
-    py.Py_DecRef(known_as);
+    py.Py_DecRef(pair);
     return NULL;
   }
-  py.Py_IncRef(args[1]);
-  py.PyTuple_SetItem(shape, 0, args[1]);
-  result = make(args[0], handle, py.PyTuple_GetItem(known_as, 0), shape, size, (int32_t)code, py.PyTuple_GetItem(known_as, 2) == py._Py_TrueStruct);
+  py.Py_IncRef(args[0]);
+  py.PyTuple_SetItem(shape, 0, args[0]);
+  result = make(self, handle, py.PyTuple_GetItem(pair, 0), shape, size, (int32_t)code,
+                py.PyTuple_GetItem(pair, 2) == py._Py_TrueStruct);
   py.Py_DecRef(shape);
-  py.Py_DecRef(known_as);
+  py.Py_DecRef(pair);
   return result;
 }
 
-/* free(buffer): frees it, if that was not done. */
-static py_object *free_buffer(py_object *self, py_object *const *args, ptrdiff_t n) {
-  (void)self;
-  if (n == 1 && hologram_is_buffer(args[0])) end((py_array *)args[0]);
+/* Buffer.free. */
+static py_object *free_buffer(py_object *self, py_object *const *args, ptrdiff_t n, py_object *keywords) {
+  if (n || keywords) return hologram_again("free", self, args, n, keywords);
+  end((py_array *)self);
   return py_none();
 }
 
@@ -201,9 +206,7 @@ static py_object *classes(py_object *self, py_object *const *args, ptrdiff_t n) 
 }
 
 static py_method methods[] = {
-    {"allocate", (void *)allocate, PY_FASTCALL, NULL},
     {"buffer", (void *)new_buffer, PY_FASTCALL, NULL},
-    {"free", (void *)free_buffer, PY_FASTCALL, NULL},
     {"gone", (void *)gone, PY_FASTCALL, NULL},
     {"classes", (void *)classes, PY_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
@@ -228,5 +231,8 @@ int hologram_objects(py_object *into) {
     *classes[i] = *bases[i];
     if (py.PyDict_SetItemString(into, strrchr(specs[i].name, '.') + 1, *bases[i])) return -1;
   }
+  if (!(name_dtype = py.PyUnicode_InternFromString("dtype")) || !(name_zero = py.PyUnicode_InternFromString("zero"))) return -1;
+  hologram_method("allocate", hologram_types.executor, (void *)allocate);
+  hologram_method("free", hologram_types.buffer, (void *)free_buffer);
   return hologram_builtins(into, methods);
 }

@@ -16,7 +16,11 @@ static struct known {
   const dl_exchange *api;
 } types[64];
 
-static py_object *requires_grad, *is_neg; /* names */
+/* What torch says of its tensors: the getter of requires_grad, and the method is_neg, looked up once. */
+static struct {
+  py_object *requires_grad, *is_neg;
+  py_object *(*get)(py_object *descriptor, py_object *object, py_object *type);
+} torch;
 
 static struct known *slot_of(py_object *type) {
   size_t at = (size_t)(((uint64_t)(uintptr_t)type >> 4) * 0x9E3779B97F4A7C15u >> 58);
@@ -28,7 +32,7 @@ static struct known *slot_of(py_object *type) {
 }
 
 /* Asks Python about a type that was not seen before. "probe" gives a number of the enumeration above, and the capsule of
-   an exchange API or None. */
+   an exchange API or None; of torch's types also the descriptors of requires_grad and is_neg. */
 static outcome probe(py_object *type, struct known *found) {
   py_object *arguments = py.PyTuple_New(1), *answer;
   int64_t number = OTHER;
@@ -46,6 +50,18 @@ static outcome probe(py_object *type, struct known *found) {
     while (head && head->version.major != DL_MAJOR) head = head->previous;
     found->api = (const dl_exchange *)head;
     if (!head || !found->api->own) found->kind = OTHER;
+  }
+  if (found->kind == TORCH && !torch.get) {
+    torch.requires_grad = py.PyTuple_GetItem(answer, 2);
+    torch.is_neg = py.PyTuple_GetItem(answer, 3);
+    py.Py_IncRef(torch.requires_grad);
+    py.Py_IncRef(torch.is_neg);
+    torch.get = (py_object * (*)(py_object *, py_object *, py_object *))
+                    py.PyType_GetSlot(torch.requires_grad->type, PY_SLOT_DESCR_GET);
+    if (!torch.get) {
+      py.PyErr_Clear(); /* Python 3.9 gives no slots of its own types */
+      found->kind = OTHER;
+    }
   }
   py.Py_DecRef(answer);
   /* The probe may have run anything, and so come here again. */
@@ -111,7 +127,7 @@ static outcome take_export(hologram_operand *to, py_object *o, py_buffer *view, 
 
 /* Whether torch lets a tensor be taken as it is. This runs Python's and torch's code, which may let the GIL go. */
 static outcome check_torch(py_object *o) {
-  py_object *answer = py.PyObject_GetAttr(o, requires_grad);
+  py_object *answer = torch.get(torch.requires_grad, o, o->type);
   int yes;
   if (!answer) return FAILED;
   yes = answer == py._Py_TrueStruct;
@@ -123,7 +139,7 @@ static outcome check_torch(py_object *o) {
     py.Py_DecRef(answer);
     if (yes) return yes < 0 ? FAILED : SURPRISE;
   }
-  answer = py.PyObject_VectorcallMethod(is_neg, &o, 1, NULL);
+  answer = py.PyObject_VectorcallDict(torch.is_neg, &o, 1, NULL);
   if (!answer) return FAILED;
   yes = answer == py._Py_TrueStruct;
   py.Py_DecRef(answer);
@@ -320,7 +336,7 @@ bool request_run(request *r, py_object *executor) {
 bool request_end(request *r, bool fine) {
   py_object *type, *value, *traceback, *list[MAX_OPERANDS], *tensors, *done;
   int written = 0;
-  py.PyErr_Fetch(&type, &value, &traceback);
+  if (!fine) py.PyErr_Fetch(&type, &value, &traceback);
   for (int i = 0; i < r->args.num_operands; i++) {
     struct taken *t = &r->taken[i];
     if (t->exported) py.PyBuffer_Release(&r->views[i]);
@@ -348,11 +364,4 @@ bool request_end(request *r, bool fine) {
     py.PyErr_Restore(type, value, traceback);
   }
   return fine;
-}
-
-int hologram_operands(py_object *into) {
-  (void)into;
-  requires_grad = py.PyUnicode_InternFromString("requires_grad");
-  is_neg = py.PyUnicode_InternFromString("is_neg");
-  return requires_grad && is_neg ? 0 : -1;
 }

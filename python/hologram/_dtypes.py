@@ -50,6 +50,7 @@ def _know(dtype: np.dtype[Any], code: int, *names: str) -> None:
 for _code, _dtype in _dtypes.items():
     _know(_dtype, _code, NAMES[_code - 1], _NUMPY[_code - 1])
 _know(np.dtype(bool), NAMES.index("u8") + 1, "bool")
+_known[None] = _known[np.float32]  # what is meant where none is given
 
 
 def bfloat16() -> np.dtype[Any]:

@@ -13,8 +13,8 @@ import ctypes
 import os
 import sys
 import types
-from ctypes import c_char, c_char_p, c_int32, c_int64, c_uint8, c_uint32, c_uint64, c_void_p
-from typing import Any, TypeVar
+from ctypes import c_char, c_char_p, c_int32, c_int64, c_uint8, c_uint32, c_void_p
+from typing import Any, Callable, TypeVar
 
 from hologram import _log, errors
 from hologram._version import __version__
@@ -191,6 +191,24 @@ def _load() -> tuple[str, Any]:
     return path, module
 
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def in_c(signature: str) -> Callable[[_Function], _Function]:
+    """Put C's method in place of a method that has its name and does the same.
+
+    C calls the Python one for whatever it does not do itself: arguments that are wrong, or of another kind than most.
+    """
+
+    def replace(function: _Function) -> _Function:
+        name = function.__name__
+        hooks[name] = function
+        made: _Function = native.method(name, f"{name}{signature}\n--\n\n{function.__doc__}")
+        return made
+
+    return replace
+
+
 path, native = _load()
 _log.debug("loaded %s", path)
 
@@ -203,4 +221,4 @@ def abi_version() -> int:
     return int(native.abi_version())
 
 
-__all__ = ["c_uint64", "described", "hooks", "native", "numbers"]
+__all__ = ["described", "hooks", "in_c", "native", "numbers"]

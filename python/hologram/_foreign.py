@@ -19,7 +19,7 @@ EXPORTER, EXCHANGER, TORCH, OTHER = 1, 2, 3, 4
 _EXCHANGE = "__dlpack_c_exchange_api__"
 
 
-def probe(kind: type) -> tuple[int, object]:
+def probe(kind: type) -> tuple[object, ...]:
     """Tell C how it may take instances of a type, and the capsule of its DLPack C exchange API or None.
 
     Only exact types are taken: what derives from them may mean something else by its memory, as a masked array or a
@@ -33,7 +33,7 @@ def probe(kind: type) -> tuple[int, object]:
         capsule = getattr(tensor, _EXCHANGE, None)
         # What torch.autograd.graph.increment_version does with a tuple, at half the cost.
         hooks["written"] = getattr(torch._C, "_increment_version", written)
-        return (OTHER if capsule is None else TORCH), capsule
+        return (OTHER if capsule is None else TORCH), capsule, tensor.requires_grad, tensor.is_neg
     capsule = vars(kind).get(_EXCHANGE)
     return (OTHER if capsule is None else EXCHANGER), capsule
 

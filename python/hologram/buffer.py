@@ -8,7 +8,7 @@ import numpy as np
 
 from hologram._arguments import integer, integers
 from hologram._dtypes import NAMES, code_of, refuse_mask, scalar_bits
-from hologram._ffi import BufferInfo, described, native
+from hologram._ffi import BufferInfo, described, in_c, native
 from hologram.errors import BackendError, BufferFreedError, DTypeError, HologramError, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -363,9 +363,10 @@ class Buffer(native.BufferBase):  # type: ignore[misc]
 
     # ---- the end
 
+    @in_c("($self)")
     def free(self) -> None:
         """Let go of the memory, which lives on while arrays made of it do. Freeing again does nothing."""
-        native.free(self)
+        raise AssertionError("C frees buffers")
 
     def __reduce__(self) -> NoReturn:
         """Refuse to be copied or pickled: two objects would own one handle."""

@@ -18,7 +18,7 @@ from hologram._ffi import (
     KernelStats,
     MemoryStats,
     described,
-    hooks,
+    in_c,
     native,
     numbers,
 )
@@ -125,6 +125,7 @@ class Executor(native.ExecutorBase):  # type: ignore[misc]
 
     # ---- memory
 
+    @in_c("($self, size, dtype=numpy.float32, *, zero=True)")
     def allocate(self, size: int, dtype: Any = np.float32, *, zero: bool = True) -> Buffer:
         """Make a buffer.
 
@@ -138,8 +139,13 @@ class Executor(native.ExecutorBase):  # type: ignore[misc]
             MemoryError: The device, its limit or the executor's has no room.
             RuntimeError: The executor was freed.
         """
-        made: Buffer = native.allocate(self, size, dtype, zero)
-        return made
+        self._check()
+        size = integer("allocate: size", size)
+        if size <= 0:
+            raise InvalidArgumentError(f"allocate: size is {size}; expected a positive number of elements")
+        found = dtype_of(dtype)
+        handle = native.buffer_allocate(self, size, code_of(found), 0 if zero else UNINITIALIZED)
+        return self._buffer(handle, found, (size,))
 
     def allocate_boundary(self, class_index: int, width: int, height: int, dtype: Any = np.float32) -> Buffer:
         """Make a buffer of width · height elements on the executor's boundary pool of 96 classes × 12,288 bytes.
@@ -244,6 +250,7 @@ class Executor(native.ExecutorBase):  # type: ignore[misc]
 
     # ---- running
 
+    @in_c("($self, program, bindings=None, *, grid=None, block=None, n=None, shape=None, fuel=None, **slots_and_parameters)")
     def launch(
         self,
         program: Program,
@@ -281,10 +288,11 @@ class Executor(native.ExecutorBase):  # type: ignore[misc]
             ProgramFault: A lane did what it must not. On an asynchronous device this, like all that goes wrong while
                 running, is raised by the next call that waits, such as ``synchronize``.
         """
+        self._check()
+        from hologram import _launch
+
         given = _given(program, bindings, slots_and_parameters) if bindings else slots_and_parameters
-        residue: Optional[np.ndarray[Any, np.dtype[np.uint64]]]
-        residue = native.launch(self, program, given, grid, block, n, shape, fuel)
-        return residue
+        return _launch.launch(self, program, given, grid, block, n, shape, fuel)
 
     def trace(
         self,
@@ -437,20 +445,6 @@ def _limit(what: str, value: Any) -> int:
     return integer(what, value, 0)
 
 
-def _allocate(executor: Executor, size: Any, dtype: Any, zero: Any) -> Buffer:
-    """Allocate what C leaves to Python: say what is wrong, or bring the arguments into the form that C takes."""
-    executor._check()
-    size = integer("allocate: size", size)
-    if size <= 0:
-        raise InvalidArgumentError(f"allocate: size is {size}; expected a positive number of elements")
-    found = dtype_of(dtype)
-    handle = native.buffer_allocate(executor, size, code_of(found), 0 if zero else UNINITIALIZED)
-    return executor._buffer(handle, found, (size,))
-
-
-hooks["allocate"] = _allocate
-
-
 def _given(program: Program, bindings: Mapping[str, Any], more: dict[str, Any]) -> dict[str, Any]:
     """Return the slots and parameters of a launch, each of which is given once."""
     twice = [name for name in bindings if name in more]
@@ -458,14 +452,3 @@ def _given(program: Program, bindings: Mapping[str, Any], more: dict[str, Any]) 
         name = getattr(program, "name", program)
         raise InvalidArgumentError(f'launch "{name}": {twice[0]} is given twice, in bindings and by its name')
     return {**bindings, **more}
-
-
-def _launch_carefully(_: str, executor: Executor, *arguments: Any) -> object:
-    """Make a launch that C left to Python."""
-    executor._check()
-    from hologram import _launch
-
-    return _launch.launch(executor, *arguments)
-
-
-hooks["launch"] = _launch_carefully
