@@ -26,15 +26,24 @@ func go_call(executor C.hologram_executor, args *C.hologram_call_args, event_out
 	}
 	ex, err := executorOf(executor, what)
 	if err != nil {
-		return fail(err)
+		return unread(args, err)
 	}
 	f := frames.Get().(*frame)
 	defer f.release()
 	if err := f.read(what, args); err != nil {
-		return fail(err)
+		return unread(args, err)
 	}
 	ev, err := ex.Call(&f.call)
 	return settle(ev, err, event_out)
+}
+
+// unread tells of arguments that core has not seen, so that the deleter of the
+// memory of others is told here.
+func unread(args *C.hologram_call_args, err error) C.int32_t {
+	if args != nil && int(args.size) == int(unsafe.Sizeof(*args)) && args.deleter != nil {
+		C.hologram_support_delete(args.deleter, args.context)
+	}
+	return fail(err)
 }
 
 // frame is room for a call's arguments, so that a call allocates nothing. core

@@ -111,6 +111,22 @@ func go_executor_synchronize(executor C.hologram_executor, event_out *C.hologram
 	return settle(ev, err, event_out)
 }
 
+// go_executor_cancel asks all work of the executor to end soon. That a launch was
+// cancelled by it is told to who waits for that launch, and to nobody else. To
+// cancel the event of a wait, such as that of hologram_executor_synchronize,
+// ends the wait alone.
+//
+//export go_executor_cancel
+func go_executor_cancel(executor C.hologram_executor) (status C.int32_t) {
+	defer guard(&status)
+	ex, err := executorOf(executor, "executor_cancel")
+	if err != nil {
+		return fail(err)
+	}
+	ex.Cancel()
+	return C.HOLOGRAM_OK
+}
+
 // go_executor_phase gives the phase of the executor's stream, 0 … 767, after
 // the work queued so far; *phase_out is set when that is done.
 //

@@ -58,6 +58,11 @@ int32_t hologram_executor_synchronize(hologram_executor executor, hologram_event
   return go_executor_synchronize(executor, event_out);
 }
 
+int32_t hologram_executor_cancel(hologram_executor executor) {
+  if (hologram_support_forked()) return HOLOGRAM_FORKED;
+  return go_executor_cancel(executor);
+}
+
 int32_t hologram_executor_phase(hologram_executor executor, int32_t *phase_out, hologram_event *event_out) {
   if (hologram_support_forked()) return HOLOGRAM_FORKED;
   return go_executor_phase(executor, phase_out, event_out);

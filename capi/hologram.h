@@ -234,10 +234,10 @@ typedef struct hologram_operand {
    may take, 0 for no limit. residue, which may be NULL, receives 96 sums.
 
    stream is that on which the memory of others is ready, as its platform numbers it; 0 for none. deleter is called once
-   with context, from any thread, when nobody uses the memory of others any more, if the call returned HOLOGRAM_OK or
-   HOLOGRAM_PENDING. Without it that memory must last until the call, or its event, is done, so that an asynchronous
-   device waits. What the other pointers lead to is read before the call returns, but for residue, which stays as it
-   is until the work is done. */
+   with context, from any thread, when nobody uses the memory of others any more, whatever the call returns but
+   HOLOGRAM_BUSY and what it says of a wrong size or a NULL. Without it that memory must last until the call, or its
+   event, is done, so that an asynchronous device waits. What the other pointers lead to is read before the call
+   returns, but for residue, which stays as it is until the work is done. */
 typedef struct hologram_call_args {
   uint32_t size;
   int32_t op;
@@ -310,6 +310,11 @@ HOLOGRAM_API int32_t hologram_executor_describe(hologram_executor executor, holo
 /* hologram_executor_synchronize waits for all work of the executor. Its status is the first error of launches whose
    outcome nobody has seen. */
 HOLOGRAM_API int32_t hologram_executor_synchronize(hologram_executor executor, hologram_event *event_out);
+
+/* hologram_executor_cancel asks all work of the executor to end soon. That a launch was cancelled by it is told to
+   who waits for that launch, and to nobody else. To cancel the event of a wait, such as that of
+   hologram_executor_synchronize, ends the wait alone. */
+HOLOGRAM_API int32_t hologram_executor_cancel(hologram_executor executor);
 
 /* hologram_executor_phase gives the phase of the executor's stream, 0 … 767, after the work queued so far;
    *phase_out is set when that is done. */

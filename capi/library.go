@@ -99,6 +99,11 @@ func go_clear_all() (status C.int32_t) {
 			}
 		})
 	}
+	standard.Lock()
+	if standard.ex != nil {
+		standard.ex.Cancel()
+	}
+	standard.Unlock()
 	group.Wait()
 	for _, k := range []kind{kindLease, kindBuffer, kindProgram} {
 		for _, h := range all(k) {

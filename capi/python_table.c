@@ -134,6 +134,19 @@ static py_object *py_executor_synchronize(py_object *self, py_object *const *arg
   return py_none();
 }
 
+static py_object *py_executor_cancel(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "executor_cancel"};
+  int32_t status;
+  hologram_executor executor = 0;
+  (void)self, (void)args;
+  if (!native_count(&c, n, 1) || !native_u64(&c, args[0], "executor", &executor)) return native_refused(&c);
+  hologram_drain();
+  work_begin(&c.work);
+  status = hologram_executor_cancel(executor);
+  if (!native_end(&c, status, false)) return NULL;
+  return py_none();
+}
+
 static py_object *py_executor_phase(py_object *self, py_object *const *args, ptrdiff_t n) {
   native c = {.name = "executor_phase"};
   int32_t status;
@@ -555,6 +568,7 @@ py_method hologram_generated[] = {
     {"executor_free", (void *)py_executor_free, PY_FASTCALL, NULL},
     {"executor_describe", (void *)py_executor_describe, PY_FASTCALL, NULL},
     {"executor_synchronize", (void *)py_executor_synchronize, PY_FASTCALL, NULL},
+    {"executor_cancel", (void *)py_executor_cancel, PY_FASTCALL, NULL},
     {"executor_phase", (void *)py_executor_phase, PY_FASTCALL, NULL},
     {"executor_set_quota", (void *)py_executor_set_quota, PY_FASTCALL, NULL},
     {"executor_set_memory_limit", (void *)py_executor_set_memory_limit, PY_FASTCALL, NULL},

@@ -208,10 +208,10 @@ typedef struct hologram_operand {
    may take, 0 for no limit. residue, which may be NULL, receives 96 sums.
 
    stream is that on which the memory of others is ready, as its platform numbers it; 0 for none. deleter is called once
-   with context, from any thread, when nobody uses the memory of others any more, if the call returned HOLOGRAM_OK or
-   HOLOGRAM_PENDING. Without it that memory must last until the call, or its event, is done, so that an asynchronous
-   device waits. What the other pointers lead to is read before the call returns, but for residue, which stays as it
-   is until the work is done. */
+   with context, from any thread, when nobody uses the memory of others any more, whatever the call returns but
+   HOLOGRAM_BUSY and what it says of a wrong size or a NULL. Without it that memory must last until the call, or its
+   event, is done, so that an asynchronous device waits. What the other pointers lead to is read before the call
+   returns, but for residue, which stays as it is until the work is done. */
 typedef struct hologram_call_args {
   uint32_t size;
   int32_t op;

@@ -182,7 +182,7 @@ class Buffer(native.BufferBase):  # type: ignore[misc]
                 view.copy_from(self)
                 return view.to_numpy()
         out = np.empty(self.shape, self.dtype)
-        native.buffer_read(self, 0, out.nbytes, out.ctypes.data)
+        self._executor._await(native.buffer_read, self, 0, out.nbytes, out.ctypes.data)
         return out
 
     def from_bytes(self, data: Union[bytes, bytearray, _View]) -> None:

@@ -344,13 +344,35 @@ class Executor(native.ExecutorBase):  # type: ignore[misc]
         return lines
 
     def synchronize(self) -> None:
-        """Wait for all work.
+        """Wait for all work. An exception meanwhile, such as KeyboardInterrupt, cancels it.
 
         Raises:
             HologramError: What went wrong in a launch whose outcome nobody has seen yet; it names the launch.
         """
         self._check()
-        native.executor_synchronize(self)
+        self._await(native.executor_synchronize, self)
+
+    def cancel(self) -> None:
+        """Ask all work of the executor to end soon; who waits for a launch learns that it was cancelled."""
+        self._check()
+        native.executor_cancel(self)
+
+    def _await(self, function: Callable[..., None], *arguments: Any) -> None:
+        """Call a function that waits for work; an exception meanwhile, such as KeyboardInterrupt, ends that work."""
+        try:
+            function(*arguments)
+        except HologramError:
+            raise
+        except BaseException:
+            while True:
+                try:
+                    native.executor_cancel(self)
+                    break
+                except HologramError:
+                    break  # closed by a signal handler
+                except BaseException:
+                    continue  # another signal's
+            raise
 
     # ---- statistics
 

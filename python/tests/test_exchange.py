@@ -185,14 +185,19 @@ def test_a_slot_is_given_once(host: hg.Executor) -> None:
 
 def test_tensors_are_borrowed(host: hg.Executor) -> None:
     kind = Exchange()
-    x, out = np.arange(12, dtype=F32).reshape(3, 4), np.zeros((4, 3), F32)
+    x, out, three = np.arange(12, dtype=F32).reshape(3, 4), np.zeros((4, 3), F32), np.zeros(3, F32)
+    p = hg.Program("program p\nslot c f32\nstg.f32 1.0, c[index]\nexit")
+    # What is called for the first time is prepared first, without the lock.
+    ops.vector_add(host, x.T, x.T, out)
+    host.launch(p, c=out)
+    ops.reduce_sum(host, out, three)
+    out[:] = 0
     ops.vector_add(host, kind.type(x.T), kind.type(x.T), kind.type(out))
     assert np.array_equal(out, 2 * x.T)
-    assert (kind.borrowed, kind.owned) == (3, 0)
-    host.launch(hg.Program("program p\nslot c f32\nstg.f32 1.0, c[index]\nexit"), c=kind.type(out))
+    host.launch(p, c=kind.type(out))
     assert (out == 1).all()
-    assert ops.reduce_sum(host, kind.type(out), kind.type(np.zeros(3, F32))) == 12
-    assert kind.owned == 0
+    assert ops.reduce_sum(host, kind.type(out), kind.type(three)) == 12
+    assert (kind.borrowed, kind.owned) == (6, 0)
 
 
 def test_tensors_are_owned_before_the_lock_goes(host: hg.Executor) -> None:
@@ -206,6 +211,8 @@ def test_tensors_are_owned_before_the_lock_goes(host: hg.Executor) -> None:
     host.launch(hg.Program(SLOW), a=kind.type(y), b=kind.type(z), k=20_000)  # goes on for a while
     assert (z == 20_000).all()
     assert (kind.owned, kind.deleted) == (5, 5)
+    ops.vector_neg(host, kind.type(y[:3]), kind.type(z[:3]))  # prepared first
+    assert (kind.owned, kind.deleted) == (7, 7)
     with pytest.raises(ValueError, match="overlaps"):
         ops.vector_add(host, kind.type(x), kind.type(x[:-1]), kind.type(x[1:]))
     assert kind.owned == kind.deleted

@@ -269,3 +269,32 @@ def test_cleanup_while_other_threads_make_buffers() -> None:
         for thread in threads:
             thread.join(30)
         assert unexpected == []
+
+
+def test_cancel(device: str) -> None:
+    """Who waits learns of it; the executor works on."""
+    with hg.Executor(device) as ex:
+        c = ex.allocate(64, "u32")
+        forever = hg.Program("program f\nslot c u32\nagain:\nldg.u32 x, c[0]\nset.eq.u32 p, x, 0\nbra again, p\nexit")
+        outcome: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                ex.launch(forever, c=c, n=64)
+                ex.synchronize()
+            except hg.HologramError as error:
+                outcome.append(error)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        deadline = time.monotonic() + 30
+        while thread.is_alive() and time.monotonic() < deadline:
+            time.sleep(0.01)
+            ex.cancel()
+        thread.join(1)
+        assert not thread.is_alive()
+        assert all(isinstance(error, hg.errors.LaunchCancelledError) for error in outcome)
+        c.fill(3)
+        assert (c.to_numpy() == 3).all()
+    with pytest.raises(RuntimeError, match="freed"):
+        ex.cancel()
