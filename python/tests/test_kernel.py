@@ -405,6 +405,23 @@ def test_mandelbrot() -> None:
     assert got.tolist() == [[escape(float(a), float(b), 60) for b in ci] for a in cr[:, 0]]
 
 
+def test_what_the_only_branch_left_computed_is_known_behind_it() -> None:
+    @hologram.kernel
+    def f(x: Any) -> Any:
+        if x < 0:
+            return 0.0
+        else:
+            pair = (x, x * 2)
+            y = x + 1
+        if y > 3:
+            y = y * 10
+        else:
+            return pair[1]
+        return pair[0] + pair[1] + y
+
+    assert f(np.array([-1.0, 1, 3])).tolist() == [0, 2, 49]
+
+
 def program(seed: int) -> str:
     """A function of integers x and y with loops, branches and early returns, whose values stay small."""
     r = random.Random(seed)
@@ -852,6 +869,11 @@ def test_out_of_another_type() -> None:
 # ---- mistakes
 
 
+def keep(things: list[Any], thing: Any) -> Any:
+    things.append(thing)
+    return thing
+
+
 def with_if_in_helper(x: Any) -> Any:
     return 1 if x > 0 else 2
 
@@ -949,6 +971,36 @@ def mistakes() -> list[tuple[Any, str]]:
         for _i in h.range(3):
             t.append(x)
         return t[-1]
+
+    @case("add: a was computed in a branch or loop that not all lanes here went through")
+    def _(x):  # type: ignore[no-untyped-def]
+        kept = [x]
+        if x > 0:
+            y = keep(kept, x * 2)
+            x = y
+        return kept[-1] + 1
+
+    @case("add: b was computed in a branch or loop")
+    def _(x):  # type: ignore[no-untyped-def]
+        kept = [x]
+        for _i in h.range(3):
+            x = keep(kept, x * 2)
+        return x + kept[-1]
+
+    @case("add: b was computed in a branch or loop")
+    def _(x):  # type: ignore[no-untyped-def]
+        kept = [x]
+        for i in h.range(3):
+            _y = keep(kept, i)
+        return x + kept[-1]
+
+    @case("add: b was computed in a branch or loop")
+    def _(x):  # type: ignore[no-untyped-def]
+        kept = [x]
+        while x < 3:
+            y = keep(kept, x)
+            x = y + 1
+        return x + kept[-1]
 
     @case("returns in some lanes and comes to its end without in others")
     def _(x):  # type: ignore[no-untyped-def]
