@@ -1038,11 +1038,6 @@ def mistakes() -> list[tuple[Any, str]]:
             x = i + j
         return x
 
-    @case("an assertion can't fail in some lanes")
-    def _(x):  # type: ignore[no-untyped-def]
-        assert x > 0
-        return x
-
     @case("an exception can't be raised in some lanes")
     def _(x):  # type: ignore[no-untyped-def]
         if x > 0:
@@ -1147,6 +1142,50 @@ def test_without_source_there_are_operators() -> None:
         hologram.kernel(namespace["g"])(np.ones(1))
     with pytest.raises(TypeError, match="the truth of a value"):
         hologram.kernel(namespace["h"])(np.ones(1))
+
+
+def test_an_assertion_can_fail_for_all_lanes_only() -> None:
+    f = written("def f(x, k):\n    assert x > 0\n    return x\n", "<assertion>")  # pytest has its hands on those here
+    with pytest.raises(
+        ValueError, match=r"an assertion can't fail in some lanes; .*\n  at <assertion>:2: assert x > 0"
+    ):
+        hologram.kernel(f)(np.ones(1), 1)
+    g = written("def f(x, k):\n    assert k > 0, 'positive'\n    return x\n", "<assertion 2>")
+    assert hologram.kernel(g, static="k")(1, 1) == 1
+    with pytest.raises(AssertionError, match="positive"):
+        hologram.kernel(g, static="k")(1, 0)
+
+
+def test_a_source_that_changed_is_not_taken_for_the_function(tmp_path: Any) -> None:
+    """Neither one that was edited since it was compiled, nor one that linecache remembers from before."""
+    file = tmp_path / "changing.py"
+    kernels = []
+    for number in (2, 3):
+        file.write_text(f"def f(x):\n    if x > 0:\n        return x * {number}\n    return x * 0 - {'1' * number}\n")
+        namespace: dict[str, Any] = {}
+        exec(compile(file.read_text(), str(file), "exec"), namespace)
+        kernels.append((namespace["f"], hologram.kernel(namespace["f"])))
+    x = np.array([-1.0, 1])
+    assert [k(x).tolist() for _, k in kernels] == [[-11, 2], [-111, 3]]
+    late = hologram.kernel(kernels[0][0])
+    with pytest.raises(TypeError, match="the truth of a value"):
+        late(x)
+
+
+def test_kernels_inside_kernels() -> None:
+    @hologram.kernel
+    def outer(x: Any, y: Any) -> Any:
+        scale = 10
+
+        @hologram.kernel
+        def inner(v: Any) -> Any:
+            if v < 0 or v > 5:
+                return -v
+            return v * scale
+
+        return inner(x) + inner(y)
+
+    assert outer(np.array([-1.0, 2]), np.array([3.0, 7])).tolist() == [31, 13]
 
 
 def test_two_lambdas_of_a_line() -> None:

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import ast
 import builtins
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Optional
+import types
+from typing import Any, NamedTuple, NoReturn, Optional
 
 from hologram._built import is_number
 from hologram._kernel.ir import Negated
-from hologram._kernel.source import DECISIONS, Body
+from hologram._kernel.source import DECISIONS, Body, defined
 from hologram._kernel.values import PRED, Trace, Value, common, fail, trace_of, value_of
 from hologram.errors import DTypeError, InvalidArgumentError
-
-if TYPE_CHECKING:
-    import types
 
 __all__ = ["Range", "range_", "run"]
 
@@ -258,7 +256,18 @@ class _Frame:
         exec(compile(ast.Module([node], []), self.body.file, "exec"), self.names)
         return _FALLS
 
-    do_FunctionDef = do_Import = do_ImportFrom = define
+    do_Import = do_ImportFrom = define
+
+    def do_FunctionDef(self, node: ast.FunctionDef) -> int:
+        module = compile(ast.Module([node], []), self.body.file, "exec")
+        inner = {c: node.body for c in module.co_consts if isinstance(c, types.CodeType) and c.co_name == node.name}
+        defined.update(inner)
+        try:
+            exec(module, self.names)
+        finally:
+            for code in inner:
+                defined.pop(code, None)
+        return _FALLS
 
     def do_Assert(self, node: ast.Assert) -> int:
         if isinstance(self.evaluate(node.test), Value):
