@@ -50,7 +50,7 @@ def kind_of(type: str) -> int:
 def user_line() -> tuple[str, int]:
     """Return file and line of the code that is being traced."""
     frame = sys._getframe(1)
-    skip = (_HERE, os.path.dirname(np.__file__))
+    skip = (_HERE, os.path.dirname(np.__file__), "<__array_function__")  # the last is numpy's too
     while frame.f_code.co_filename.startswith(skip) and frame.f_back is not None:
         frame = frame.f_back
     return frame.f_code.co_filename, frame.f_lineno
