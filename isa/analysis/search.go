@@ -18,7 +18,11 @@ func (s *state) most(f *form, best, want int64) int64 {
 	if best <= want {
 		return best
 	}
-	d := descent{s: s, want: want, best: best, visits: min(searchEffort, s.effort)}
+	effort := searchEffort
+	if want == -inf { // there is no end to what is wanted
+		effort = openEffort
+	}
+	d := descent{s: s, want: want, best: best, visits: min(effort, s.effort)}
 	s.effort -= d.visits
 	d.visit(f, 1)
 	s.effort += d.visits

@@ -68,6 +68,7 @@ type carried struct {
 // Bounds on the work of searches, in visits of a form.
 const (
 	searchEffort = 64
+	openEffort   = 12
 	totalEffort  = 1 << 14
 	maxPasses    = 4
 )
