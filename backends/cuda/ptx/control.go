@@ -15,16 +15,16 @@ func (e *emitter) ifNode(n *ir.Node) {
 	id := e.place()
 	other, end := fmt.Sprintf("else_%d", id), fmt.Sprintf("endif_%d", id)
 	e.comment("if %s", describeValue(n.Args[0]))
-	mask := e.splits(n)
+	split := e.splits(n)
 	e.line("@!%s bra %s;", e.name(n.Args[0]), other)
 	for i, r := range n.Regions {
 		if i == 1 {
 			e.label(other)
 		}
-		e.region(n, r, mask)
+		e.region(n, r, split)
 		if !r.Ends() {
-			if mask != "" && e.p.ahead(n.Regions[1-i].Nodes) && !e.p.ahead(r.Nodes) {
-				e.part(mask)
+			if split != "" && e.p.ahead(n.Regions[1-i].Nodes) && !e.p.ahead(r.Nodes) {
+				e.part(split)
 			}
 			e.assign(n.Results, r.Yield)
 			if i == 0 {
@@ -127,18 +127,13 @@ func (e *emitter) charge(n *ir.Node) {
 	}
 }
 
-// exit ends the lane, if the predicate holds or is none. Where there are
-// barriers each way out ends by itself: if ways out met, lanes that took one
-// might wait there for neighbours that wait for them at a barrier.
+// exit ends the lane, if the predicate holds or is none. Each way out ends by
+// itself. If ways out met, lanes that took one might wait there for neighbours
+// of their warp that wait for them at a barrier; and ptxas (13.0, 13.5) keeps in
+// registers of the warp what it takes to be the same in all lanes, across loops
+// that lanes leave at different times, where it sees nothing but a distant end
+// at which they meet.
 func (e *emitter) exit(where string) {
-	if len(e.p.barriers) == 0 {
-		e.finishUsed = true
-		if where != "" {
-			where = "@" + where + " "
-		}
-		e.line("%sbra finish;", where)
-		return
-	}
 	stay := ""
 	if where != "" {
 		stay = fmt.Sprintf("stay_%d", e.place())

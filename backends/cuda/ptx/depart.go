@@ -1,8 +1,6 @@
 package ptx
 
 import (
-	"fmt"
-
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
 )
@@ -97,8 +95,8 @@ func departures(f *ir.Func, fuel bool) (missing bool) {
 	return missing
 }
 
-// splits notes, before an If that may part lanes for good, which lanes of the
-// warp come to it, and returns the register; "" if it cannot.
+// splits finds out, before an If that may part lanes for good, whether it parts
+// lanes of one warp, and returns the predicate; "" if it cannot come to that.
 func (e *emitter) splits(n *ir.Node) string {
 	if len(e.p.barriers) == 0 {
 		return ""
@@ -110,28 +108,24 @@ func (e *emitter) splits(n *ir.Node) string {
 	if !e.p.barriers[n] && !branches {
 		return ""
 	}
-	mask := e.temp(bankR)
-	e.line("activemask.b32 %s;", mask)
-	return mask
+	here, there, p, q := e.temp(bankR), e.temp(bankR), e.temp(bankP), e.temp(bankP)
+	e.line("activemask.b32 %s;", here)
+	e.line("vote.sync.ballot.b32 %s, %s, %s;", there, e.name(n.Args[0]), here)
+	e.line("setp.ne.b32 %s, %s, %s;", p, there, here)
+	e.line("setp.ne.and.b32 %s, %s, 0, %s;", q, there, p)
+	return q
 }
 
-// part ends the lanes that have come here if others of the warp that came to
-// the If with them have not. To be written where others may come to a barrier
-// instead: lanes that are parted there for good end without doing more.
-func (e *emitter) part(mask string) {
-	now, p := e.temp(bankR), e.temp(bankP)
-	whole := fmt.Sprintf("together_%d", e.place())
-	e.line("activemask.b32 %s;", now)
-	e.line("setp.eq.b32 %s, %s, %s;", p, now, mask)
-	e.line("@%s bra %s;", p, whole)
-	e.exit("")
-	e.label(whole)
-}
+// part ends the lanes that have come here if they were parted from others of
+// the warp. To be written where those others may come to a barrier: lanes that
+// are parted there for good end without doing more.
+func (e *emitter) part(split string) { e.exit(split) }
 
 // partBr is part for a Br to a Block: others may come to a barrier that lies
 // between here and the Block's end.
 func (e *emitter) partBr(target *ir.Node) {
-	mask, barrier := "", false
+	var splits []string
+	barrier := false
 	for i := len(e.frames) - 1; i >= 0; i-- {
 		f := &e.frames[i]
 		barrier = barrier || e.p.ahead(f.region.Nodes[f.at+1:])
@@ -140,7 +134,7 @@ func (e *emitter) partBr(target *ir.Node) {
 		}
 		switch f.of.Op {
 		case ir.If:
-			mask = f.mask
+			splits = append(splits, f.split)
 			for _, r := range f.of.Regions {
 				barrier = barrier || r != f.region && e.p.ahead(r.Nodes)
 			}
@@ -151,7 +145,9 @@ func (e *emitter) partBr(target *ir.Node) {
 			break
 		}
 	}
-	if barrier && mask != "" {
-		e.part(mask)
+	for _, p := range splits {
+		if barrier && p != "" {
+			e.part(p)
+		}
 	}
 }

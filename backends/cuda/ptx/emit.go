@@ -28,8 +28,6 @@ type emitter struct {
 	blocks map[*ir.Node]int
 
 	frames []frame // the constructs around the node at hand, outermost first
-
-	finishUsed bool
 }
 
 // frame is a region being written, and the node that it is at.
@@ -37,7 +35,7 @@ type frame struct {
 	of     *ir.Node // construct, nil: the body
 	region *ir.Region
 	at     int
-	mask   string // of an If: lanes of the warp that came to it; see splits
+	split  string // of an If: predicate, see splits
 }
 
 // bank is a kind of register.
@@ -226,8 +224,8 @@ func (e *emitter) unsupported(what, why string) {
 }
 
 // region writes the nodes of a region of a construct.
-func (e *emitter) region(of *ir.Node, r *ir.Region, mask string) {
-	e.frames = append(e.frames, frame{of: of, region: r, mask: mask})
+func (e *emitter) region(of *ir.Node, r *ir.Region, split string) {
+	e.frames = append(e.frames, frame{of: of, region: r, split: split})
 	top := len(e.frames) - 1
 	defer func() { e.frames = e.frames[:top] }()
 	for i, n := range r.Nodes {

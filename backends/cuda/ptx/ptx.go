@@ -114,8 +114,7 @@ func (p *Program) Text(o Options) (string, error) {
 	e := &emitter{p: p, fn: p.fn, opt: o, loops: map[*ir.Node]int{}, blocks: map[*ir.Node]int{}, names: map[*ir.Value]string{}}
 	e.prologue()
 	e.region(nil, p.fn.Body, "")
-	if !p.fn.Body.Ends() || e.finishUsed {
-		e.label("finish")
+	if !p.fn.Body.Ends() {
 		e.finish()
 	}
 	if e.err != nil {
