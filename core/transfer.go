@@ -165,6 +165,10 @@ func (c *transfer) Cancel() bool {
 	return c.state.CompareAndSwap(waits, abandoned)
 }
 
+// Waits says that a transfer is queue.Waiting: what it copies is there once the
+// work before it has ended.
+func (c *transfer) Waits() {}
+
 func (c *transfer) Release() {
 	if c.last != nil {
 		c.last.Release()
