@@ -1,4 +1,4 @@
-"""Write python/hologram/ops.pyi, which type checkers read, from the descriptions that the library gives of its operations.
+"""Write python/hologram/ops.pyi, which type checkers read, from the library's descriptions of its operations.
 
 Run after adding an operation and building: python python/stubs.py
 """

@@ -164,7 +164,8 @@ int main(void) {
   if (status == HOLOGRAM_BUSY) { /* so is what was not prepared yet, until it is called without the flag */
     EXPECT(!told);
     args.flags = 0;
-    status = finish(hologram_call(ex, &args, &event), event);
+    status = hologram_call(ex, &args, &event);
+    status = finish(status, event);
   }
   EXPECT(status == HOLOGRAM_OK && told);
   args.flags = 0;

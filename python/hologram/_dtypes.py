@@ -44,7 +44,7 @@ hooks["dtypes"] = _known
 
 def _know(dtype: np.dtype[Any], code: int, *names: str) -> None:
     for key in (dtype, dtype.type, *names):
-        _known[key] = (dtype, code, dtype == bool)
+        _known[key] = (dtype, code, dtype.name == "bool")
 
 
 for _code, _dtype in _dtypes.items():

@@ -14,10 +14,15 @@ import os
 import sys
 import types
 from ctypes import c_char, c_char_p, c_int32, c_int64, c_uint8, c_uint32, c_void_p
-from typing import Any, Callable, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, TypeVar
 
 from hologram import _log, errors
 from hologram._version import __version__
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from hologram.executor import Executor
 
 UNINITIALIZED = 1
 READ_ONLY = 2
@@ -146,7 +151,7 @@ _Info = TypeVar("_Info", bound=ctypes.Structure)
 def described(kind: type[_Info], function: Any, *arguments: Any) -> _Info:
     """Return the structure that a function of the library fills as its last argument."""
     info = kind()
-    info.size = ctypes.sizeof(kind)  # type: ignore[attr-defined]
+    info.size = ctypes.sizeof(kind)
     function(*arguments, info)
     return info
 
@@ -180,7 +185,9 @@ def _load() -> tuple[str, Any]:
         )
     gil = getattr(sys, "_is_gil_enabled", None)
     if gil is not None and not gil():
-        raise ImportError("hologram: this Python runs without the GIL, which hologram needs; start it with PYTHON_GIL=1")
+        raise ImportError(
+            "hologram: this Python runs without the GIL, which hologram needs; start it with PYTHON_GIL=1"
+        )
     python.restype = ctypes.py_object
     python.argtypes = (ctypes.py_object, c_void_p)
     builtins = python(hooks, getattr(sys, "dllhandle", None))
@@ -212,6 +219,37 @@ def in_c(signature: str) -> Callable[[_Function], _Function]:
 path, native = _load()
 _log.debug("loaded %s", path)
 
+if TYPE_CHECKING:
+
+    class ExecutorBase:
+        """What Executor derives from: its handle, where C finds it."""
+
+        handle: int
+        _freed: bool
+        _host_visible: bool
+        _asynchronous: bool
+
+    class ProgramBase:
+        """What Program derives from."""
+
+        __slots__ = ("_freed", "_plan", "handle")
+        handle: int
+        _freed: bool
+        _plan: object
+
+    class BufferBase:
+        """What Buffer derives from; only the library sets what it has."""
+
+        __slots__ = ("_executor", "dtype", "handle", "shape", "size")
+        handle: int
+        size: int
+        dtype: np.dtype[Any]
+        shape: tuple[int, ...]
+        _executor: Executor
+
+else:
+    ExecutorBase, ProgramBase, BufferBase = native.ExecutorBase, native.ProgramBase, native.BufferBase
+
 # What daemon threads still wait for ends before the interpreter does: it writes to memory that goes with that.
 atexit.register(native.close)
 
@@ -219,6 +257,3 @@ atexit.register(native.close)
 def abi_version() -> int:
     """Return the version of the C ABI that the loaded library offers."""
     return int(native.abi_version())
-
-
-__all__ = ["described", "hooks", "in_c", "native", "numbers"]

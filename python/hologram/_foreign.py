@@ -60,8 +60,8 @@ def plain_tensor(array: Any) -> Any:
     Raises:
         InvalidArgumentError: It requires grad while gradients are recorded, is a negative view, or has no memory.
     """
-    torch = sys.modules.get("torch")
-    if torch is None or not isinstance(array, getattr(torch, "Tensor", ())):
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not hasattr(torch, "Tensor") or not isinstance(array, torch.Tensor):
         return array
     if array.is_neg():
         raise InvalidArgumentError(

@@ -64,7 +64,10 @@ def launch(
             space = (_number(what, "n", n),)
         elif shape is not None:
             space = tuple(_number(what, "shape", value) for value in shape) or (1,)
-        sizes = [None if value is None else _dimensions(what, name, value) for name, value in (("grid", grid), ("block", block))]
+        sizes = [
+            None if value is None else _dimensions(what, name, value)
+            for name, value in (("grid", grid), ("block", block))
+        ]
         if fuel is not None and _number(what, "fuel", fuel) <= 0:
             raise InvalidArgumentError(f"{what}: fuel is {fuel}; expected a positive number of steps")
         residue = np.zeros(NUM_CLASSES, np.uint64) if program.residue else None

@@ -1,4 +1,4 @@
-"""What operations and launches do with arguments that C leaves to Python: arrays become buffers for the time of a call."""
+"""What operations and launches do with arrays that C leaves to Python: they become buffers for the time of a call."""
 
 from __future__ import annotations
 

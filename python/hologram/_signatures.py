@@ -120,7 +120,7 @@ def _of(op: dict[str, Any]) -> list[Function]:
     sizes = [Parameter(d, "f" if d.startswith("trans_") else "d") for d in op["dims"]]
     given = [*arrays(False), *(d for d in sizes if d.kind == "d")]
     named = [*(d for d in sizes if d.kind == "f"), *scalars]
-    about = f"{doc} All are row-major and contiguous; with trans_x, x is stored transposed. With beta 0 the output isn't read."
+    about = f"{doc} All are contiguous; with trans_x, x is stored transposed. With beta 0 the output isn't read."
     return [made(op["name"], GIVEN, [*given, *named], len(given), False, about)]
 
 

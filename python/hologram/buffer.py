@@ -8,7 +8,7 @@ import numpy as np
 
 from hologram._arguments import integer, integers
 from hologram._dtypes import NAMES, code_of, refuse_mask, scalar_bits
-from hologram._ffi import BufferInfo, described, in_c, native
+from hologram._ffi import BufferBase, BufferInfo, described, in_c, native
 from hologram.errors import BackendError, BufferFreedError, DTypeError, HologramError, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class _Lease:
             pass  # in a fork's child; or clear_all was faster
 
 
-class Buffer(native.BufferBase):  # type: ignore[misc]
+class Buffer(BufferBase):
     """Memory of an executor's device, seen as an array of one dtype.
 
     Executors make buffers: ``allocate``, ``allocate_boundary`` and ``wrap``. ``numpy.asarray(buffer)`` shares the
@@ -53,13 +53,6 @@ class Buffer(native.BufferBase):  # type: ignore[misc]
     """
 
     __slots__ = ("__weakref__",)
-
-    # What the base has, which only the library sets.
-    handle: int
-    size: int
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    _executor: Executor
 
     # ---- what it is
 
@@ -245,7 +238,7 @@ class Buffer(native.BufferBase):  # type: ignore[misc]
             raise InvalidArgumentError(f"view: {len(strides)} strides for {len(shape)} dimensions")
         handle = native.buffer_view(self, integer("view: offset", offset), len(shape), shape, strides)
         code = code_of(self.dtype)
-        made: Buffer = native.buffer(self._executor, handle, self.dtype, shape, code, self.dtype == bool)
+        made: Buffer = native.buffer(self._executor, handle, self.dtype, shape, code, self.dtype.name == "bool")
         return made
 
     def _memory(self) -> tuple[Array, int, tuple[int, ...]]:

@@ -14,6 +14,7 @@ from hologram._ffi import (
     READ_ONLY,
     UNINITIALIZED,
     BufferInfo,
+    ExecutorBase,
     ExecutorInfo,
     KernelStats,
     MemoryStats,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["Executor"]
 
 
-class Executor(native.ExecutorBase):  # type: ignore[misc]
+class Executor(ExecutorBase):
     """A user of a device: makes buffers on it and runs work on them, in order.
 
     Executors on one backend share the device with its memory pool, worker threads and compiled kernels; a second one
@@ -61,11 +62,6 @@ class Executor(native.ExecutorBase):  # type: ignore[misc]
         ValueError: No backend has that name.
         RuntimeError: The backend is not available; the message says why.
     """
-
-    handle: int
-    _freed: bool
-    _host_visible: bool
-    _asynchronous: bool
 
     def __init__(self, backend: str = "auto", *, memory_limit: Optional[int] = None) -> None:
         self._freed = True
@@ -165,7 +161,7 @@ class Executor(native.ExecutorBase):  # type: ignore[misc]
         return self._buffer(handle, found, (width * height,))
 
     def _buffer(self, handle: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Buffer:
-        made: Buffer = native.buffer(self, handle, dtype, shape, code_of(dtype), dtype == bool)
+        made: Buffer = native.buffer(self, handle, dtype, shape, code_of(dtype), dtype.name == "bool")
         return made
 
     def wrap(self, array: Any) -> Buffer:
@@ -250,7 +246,7 @@ class Executor(native.ExecutorBase):  # type: ignore[misc]
 
     # ---- running
 
-    @in_c("($self, program, bindings=None, *, grid=None, block=None, n=None, shape=None, fuel=None, **slots_and_parameters)")
+    @in_c("($self, program, bindings=None, *, grid=None, block=None, n=None, shape=None, fuel=None, **bound)")
     def launch(
         self,
         program: Program,

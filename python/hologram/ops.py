@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from hologram import _foreign  # noqa: F401: its hooks
 from hologram._arguments import integer
 from hologram._dtypes import scalar_bits
 from hologram._ffi import hooks, native
@@ -95,4 +94,4 @@ hooks["operation"] = _careful
 globals().update((f.name, _builtin(f)) for f in _functions)
 relu = globals()["vector_relu"]
 
-__all__ = sorted([*_by_name, "relu"])  # noqa: PLE0605
+__all__ = sorted([*_by_name, "relu"])

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Optional, Union
 
 from hologram import _ffi, _log
 from hologram._dtypes import NAMES
-from hologram._ffi import described, native
+from hologram._ffi import ProgramBase, described, native
 from hologram.errors import HologramError, ProgramFreedError
 
 __all__ = ["Param", "Program", "Slot"]
@@ -45,7 +45,7 @@ class Param(NamedTuple):
     dtype: str
 
 
-class Program(native.ProgramBase):  # type: ignore[misc]
+class Program(ProgramBase):
     """A verified program, ready to be launched on any executor.
 
     Args:
@@ -77,9 +77,6 @@ class Program(native.ProgramBase):  # type: ignore[misc]
         "residue",
         "slots",
     )
-
-    handle: int
-    _freed: bool
 
     def __init__(self, source: Union[str, bytes, bytearray, memoryview], *, file: str = "<program>") -> None:
         self._freed = True

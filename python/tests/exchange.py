@@ -1,9 +1,21 @@
-"""A stand-in for tensors with DLPack's C exchange API, made with ctypes callbacks, so that no library with one is needed."""
+"""A stand-in for tensors with DLPack's C exchange API, made with ctypes: no library that has one is needed."""
 
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, Structure, c_int, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p, py_object
+from ctypes import (
+    POINTER,
+    Structure,
+    c_int,
+    c_int32,
+    c_int64,
+    c_uint8,
+    c_uint16,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+    py_object,
+)
 from typing import Any
 
 import numpy as np

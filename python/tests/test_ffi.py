@@ -271,7 +271,9 @@ def test_wrong_handles_in_a_call_are_refused(host: hg.Executor, place: str) -> N
 
 
 @pytest.mark.parametrize("size", [0, 4, -1])
-@pytest.mark.parametrize("name", [n for n, p in FUNCTIONS.items() if p and re.search(r"_(info|stats) \*\w+_out", p[-1])])
+@pytest.mark.parametrize(
+    "name", [n for n, p in FUNCTIONS.items() if p and re.search(r"_(info|stats) \*\w+_out", p[-1])]
+)
 def test_structures_that_are_too_small_are_refused(host: hg.Executor, name: str, size: int) -> None:
     known = handles_of(host)
     arguments = []

@@ -1,4 +1,4 @@
-"""Torch's tensors as operands, in place, with autograd told of it; and all that looks like one and must not be taken so."""
+"""Torch's tensors as operands, in place, with autograd told; and what looks like one and must not be taken so."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_negative_views_are_refused(host: hg.Executor) -> None:
             lambda wrong=wrong: host.launch(hg.Program(STORE), c=wrong),
             lambda wrong=wrong: host.wrap(wrong),
         ):
-            with pytest.raises(ValueError, match="negative view.*resolve_neg"):
+            with pytest.raises(ValueError, match=r"negative view.*resolve_neg"):
                 call()
     ops.vector_add(host, negative.resolve_neg(), out, out)
     assert torch.equal(out, negative.resolve_neg())
