@@ -218,8 +218,9 @@ func (r *rig) settle(t backends.Ticket, err error) error {
 	return err
 }
 
-// same compares two cells of type t: all NaNs count as one, and floats may be
-// up to ulp representable values apart.
+// same compares two cells of type t: all NaNs count as one, and floats of one
+// sign may be up to ulp representable values apart. Signs agree whatever the
+// bound, that of a zero too: 1/x tells.
 func same(t isa.Type, a, b, ulp uint64) bool {
 	if a == b {
 		return true
@@ -229,6 +230,9 @@ func same(t isa.Type, a, b, ulp uint64) bool {
 	}
 	if isNaN(t, a) || isNaN(t, b) {
 		return isNaN(t, a) && isNaN(t, b)
+	}
+	if sign := uint64(1) << (t.Bits() - 1); (a^b)&sign != 0 {
+		return false
 	}
 	x, y := ordered(t, a), ordered(t, b)
 	return ulp > 0 && max(x, y)-min(x, y) <= int64(ulp)
