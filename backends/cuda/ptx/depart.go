@@ -2,6 +2,7 @@ package ptx
 
 import (
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/analysis"
 	"github.com/hologram-project/hologram/isa/ir"
 )
 
@@ -98,7 +99,7 @@ func departures(f *ir.Func, fuel bool) (missing bool) {
 // splits finds out, before an If that may part lanes for good, whether it parts
 // lanes of one warp, and returns the predicate; "" if it cannot come to that.
 func (e *emitter) splits(n *ir.Node) string {
-	if len(e.p.barriers) == 0 {
+	if len(e.p.barriers) == 0 || e.p.vary.Vary(n.Args[0]) != analysis.PerLane {
 		return ""
 	}
 	branches := false
@@ -121,33 +122,29 @@ func (e *emitter) splits(n *ir.Node) string {
 // are parted there for good end without doing more.
 func (e *emitter) part(split string) { e.exit(split) }
 
-// partBr is part for a Br to a Block: others may come to a barrier that lies
-// between here and the Block's end.
+// partBr is part for a Br to a Block: others, from whom lanes were parted at an
+// If on the way, may come to a barrier on its other side, or behind it on the
+// way to the Block's end, or in a further round of a loop around it.
 func (e *emitter) partBr(target *ir.Node) {
-	var splits []string
-	barrier := false
-	for i := len(e.frames) - 1; i >= 0; i-- {
+	first := len(e.frames) - 1
+	for first > 0 && e.frames[first].of != target {
+		first--
+	}
+	behind := false
+	for i := first; i < len(e.frames); i++ {
 		f := &e.frames[i]
-		barrier = barrier || e.p.ahead(f.region.Nodes[f.at+1:])
-		if f.of == nil {
-			break
-		}
-		switch f.of.Op {
-		case ir.If:
-			splits = append(splits, f.split)
+		if i > first && f.of.Op == ir.If && f.split != "" {
+			barrier := behind
 			for _, r := range f.of.Regions {
 				barrier = barrier || r != f.region && e.p.ahead(r.Nodes)
 			}
-		case ir.Loop:
-			barrier = barrier || e.p.ahead(f.region.Nodes)
+			if barrier {
+				e.part(f.split)
+			}
 		}
-		if f.of == target {
-			break
-		}
-	}
-	for _, p := range splits {
-		if barrier && p != "" {
-			e.part(p)
+		behind = behind || e.p.ahead(f.region.Nodes[f.at+1:])
+		if i > first && f.of.Op == ir.Loop {
+			behind = behind || e.p.ahead(f.region.Nodes)
 		}
 	}
 }

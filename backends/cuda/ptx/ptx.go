@@ -21,6 +21,7 @@ import (
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/analysis"
 	"github.com/hologram-project/hologram/isa/ir"
 )
 
@@ -75,9 +76,10 @@ type Program struct {
 	barriers map[*ir.Node]bool // barriers and collectives, and constructs that hold one
 	polls    map[*ir.Node]bool
 	areas    []area
-	pool     int               // bytes of a lane's scratch
-	live     bool              // which areas there are has to be kept: one is freed, or named by a handle that only the lane knows
-	aligned  map[*ir.Value]int // see multiple
+	pool     int                // bytes of a lane's scratch
+	live     bool               // which areas there are has to be kept: one is freed, or named by a handle that only the lane knows
+	aligned  map[*ir.Value]int  // see multiple
+	vary     *analysis.Analysis // nil without barriers
 }
 
 // Compile prepares a canonical function. *backends.Unsupported says what has no rule.
@@ -88,7 +90,9 @@ func Compile(fn *ir.Func) (*Program, error) {
 	}
 	p := &Program{fn: x, Layout: layoutOf(x), AnyBlock: true, polls: map[*ir.Node]bool{}, barriers: map[*ir.Node]bool{}, aligned: alignments(x)}
 	p.scan(x.Body)
-	p.findBarriers(x.Body)
+	if p.findBarriers(x.Body) {
+		p.vary = analysis.New(x)
+	}
 	if p.live && len(p.areas) == 0 { // a handle of nothing: let there be an area that nobody makes
 		p.areas, p.pool = []area{{^uint32(0), 0, 0}}, 8
 	}
