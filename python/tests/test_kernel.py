@@ -643,6 +643,11 @@ def test_numbers_from_outside_are_those_of_now(monkeypatch: pytest.MonkeyPatch) 
     assert not np.signbit(g(x)).any()
     k = -0.0
     assert np.signbit(g(x)).all()
+    one, other = None, 2.0
+    either = hologram.kernel(lambda x: x + (one or 0) * 10 + (other or 0))
+    assert either(x).tolist() == [3, 3]
+    one, other = 2.0, None
+    assert either(x).tolist() == [21, 21]
     k = True
     h = hologram.kernel(lambda x: x + k)
     assert h(np.ones(1, bool)).dtype == bool
