@@ -111,7 +111,8 @@ func requireReduction(t *testing.T, a *analysis.Analysis, typ isa.Type) {
 	require.True(t, s.Alone)
 	require.NotNil(t, s.Collective)
 	require.NotNil(t, s.Term)
-	require.Equal(t, [3]uint32{256, 1, 1}, a.Func.Block)
+	require.LessOrEqual(t, a.Func.Block[0], uint32(256)) // fewer for short rows
+	require.Equal(t, [2]uint32{1, 1}, [2]uint32(a.Func.Block[1:]))
 	require.EqualValues(t, 32, a.Loops[s.Loop].Rounds)
 	for i := range a.Accesses {
 		f := &a.Accesses[i]
