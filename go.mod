@@ -5,6 +5,7 @@ go 1.26.0
 tool honnef.co/go/tools/cmd/staticcheck
 
 require (
+	github.com/ebitengine/purego v0.11.3
 	github.com/stretchr/testify v1.11.1
 	golang.org/x/sys v0.49.0
 	pgregory.net/rapid v1.3.0

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/hostmem"
 	"github.com/hologram-project/hologram/core/call"
 	"github.com/hologram-project/hologram/core/memory"
 	"github.com/hologram-project/hologram/core/program"
@@ -254,7 +255,7 @@ func (d *Device) KernelStats() KernelStats { return d.kernels.Stats() }
 // uses the memory from now on waits for that.
 func (d *Device) zero(m *memory.Memory) error {
 	if !d.Info.Asynchronous {
-		clear(bytesAt(m.Addr, m.Bytes))
+		clear(hostmem.Bytes(m.Addr, m.Bytes))
 		return nil
 	}
 	d.order.Lock()

@@ -257,6 +257,9 @@ func (f *fence) Outcome(err error) error {
 func (f *fence) Cancel() bool { return f.state.CompareAndSwap(waits, abandoned) }
 func (f *fence) Release()     {}
 
+// Waits says that a fence is queue.Waiting.
+func (f *fence) Waits() {}
+
 // everything waits for events.
 type everything struct {
 	events []*Event
@@ -285,3 +288,6 @@ func (e *everything) Cancel() bool {
 	return false
 }
 func (e *everything) Release() {}
+
+// Waits says that it is queue.Waiting.
+func (e *everything) Waits() {}

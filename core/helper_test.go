@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -121,3 +122,6 @@ func wants(t *testing.T, err error, code Code, text string) {
 		t.Errorf("error is %v (kind %d); expected kind %d with %q", err, CodeOf(err), code, text)
 	}
 }
+
+// addressOf returns the address of b's first byte; b must not be empty.
+func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }

@@ -140,6 +140,6 @@ func TestTracing(t *testing.T) {
 	}
 	closing := executorOn(t, ex.device)
 	d := floats(t, closing, 0)
-	err = wait(closing.Trace(p, &LaunchArgs{Slots: []*Buffer{d, floats(t, closing, 0)}}, 0, func(string) { closing.Close() }))
+	err = wait(closing.Trace(end, &LaunchArgs{Slots: []*Buffer{d}, Shape: []int64{1}}, 0, func(string) { closing.Close() }))
 	wants(t, err, Cancelled, "cancelled")
 }

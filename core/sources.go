@@ -3,6 +3,7 @@ package core
 import (
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/cpu"
+	"github.com/hologram-project/hologram/backends/cuda"
 	"github.com/hologram-project/hologram/backends/interp"
 )
 
@@ -10,6 +11,6 @@ import (
 var sources = []source{
 	{name: "cpu", make: func() backends.Backend { return cpu.New(0) }},
 	{name: "interp", make: func() backends.Backend { return interp.New() }},
-	{name: "cuda", reason: "this version of Hologram has no CUDA backend"},
+	{name: "cuda", make: func() backends.Backend { return cuda.New() }},
 	{name: "metal", reason: "this version of Hologram has no Metal backend"},
 }

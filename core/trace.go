@@ -108,9 +108,9 @@ func cellText(t isa.Type, bits uint64) string {
 	case t == isa.Pred:
 		return fmt.Sprint(bits != 0)
 	case t.Float():
-		return fmt.Sprintf("%v", math.Float64frombits(call.Convert(isa.F64, t, bits)))
+		return fmt.Sprintf("%v", math.Float64frombits(isa.Convert(isa.F64, t, bits)))
 	case t.Signed():
-		return fmt.Sprint(int64(call.Convert(isa.I64, t, bits)))
+		return fmt.Sprint(int64(isa.Convert(isa.I64, t, bits)))
 	case t.Unsigned():
 		return fmt.Sprint(bits)
 	}

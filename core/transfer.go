@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/hostmem"
 	"github.com/hologram-project/hologram/core/memory"
 	"github.com/hologram-project/hologram/core/queue"
 	"github.com/hologram-project/hologram/core/status"
@@ -118,7 +119,7 @@ func (c *transfer) piece(t *queue.Target, at, n int64) (backends.Ticket, error) 
 	dst, src := staging.Addr, device
 	if !c.toHost {
 		dst, src = device, staging.Addr
-		copy(bytesAt(staging.Addr, n), bytesAt(host, n))
+		copy(hostmem.Bytes(staging.Addr, n), hostmem.Bytes(host, n))
 	}
 	ticket, err := t.Line.Stream.Copy(dst, src, n)
 	if err != nil {
@@ -138,7 +139,7 @@ func (c *transfer) piece(t *queue.Target, at, n int64) (backends.Ticket, error) 
 // arrived hands the caller what the device has copied.
 func (c *transfer) arrived() {
 	if c.last != nil {
-		copy(bytesAt(c.host+uintptr(c.where), min(c.last.Bytes, c.bytes-c.where)), bytesAt(c.last.Addr, min(c.last.Bytes, c.bytes-c.where)))
+		copy(hostmem.Bytes(c.host+uintptr(c.where), min(c.last.Bytes, c.bytes-c.where)), hostmem.Bytes(c.last.Addr, min(c.last.Bytes, c.bytes-c.where)))
 		c.last.Release()
 		c.last = nil
 	}
@@ -164,6 +165,10 @@ func (c *transfer) Cancel() bool {
 	c.stop.Store(true)
 	return c.state.CompareAndSwap(waits, abandoned)
 }
+
+// Waits says that a transfer is queue.Waiting: what it copies is there once the
+// work before it has ended.
+func (c *transfer) Waits() {}
 
 func (c *transfer) Release() {
 	if c.last != nil {

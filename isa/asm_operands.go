@@ -48,9 +48,32 @@ func (a *assembler) register(row *Row, o Operand, f Form, i int) (Arg, *failure)
 		return Arg{}, fail(a.tok, "it is written "+row.Signature(), "operand %s of %s is a register%s, found %s",
 			o.Name, row.Typed(f), orImmediate(o), a.tok.describe())
 	}
-	reg, err := a.regs.use(a.tok, a.argument(i, placeReg))
+	name := a.tok
 	a.advance()
+	if a.tok.kind == '[' {
+		return Arg{}, fail(name, a.accessed(name.text, o, f), "operand %s of %s is a register%s, found the address %s[…]",
+			o.Name, row.Typed(f), orImmediate(o), name.text)
+	}
+	reg, err := a.regs.use(name, a.argument(i, placeReg))
 	return Arg{Kind: ArgReg, Reg: reg}, err
+}
+
+// accessed tells who wrote an address in the place of operand o how memory, or
+// a table, is accessed.
+func (a *assembler) accessed(name string, o Operand, f Form) string {
+	t, load, store := o.Holds(f), "ldg", "stg"
+	switch g := a.globals[name]; {
+	case g.kind == "slot":
+		t = a.p.Slots[g.at].Type
+	case g.kind == "table":
+		t, load = a.p.Data[g.at].Type, "ldc"
+	case name == "shared":
+		load, store = "lds", "sts"
+	}
+	if o.Kind == Dst {
+		return fmt.Sprintf("%s.%v stores a register there: %[1]s.%[2]v x, %[3]s[…]", store, t, name)
+	}
+	return fmt.Sprintf("%s.%v loads it into a register first: %[1]s.%[2]v x, %[3]s[…]", load, t, name)
 }
 
 func orImmediate(o Operand) string {

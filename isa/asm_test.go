@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/hologram-project/hologram/isa"
 )
 
@@ -340,4 +342,38 @@ func TestExcerptOfImpossiblePlaces(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Who takes a slot, a parameter or a table for a register is told how it is read.
+func TestMemoryTakenForRegisters(t *testing.T) {
+	const head = "program p\nslot a f32\nslot c f32\nparam k f32\ndata t u8 { 1, 2 }\nshared 64\n"
+	for _, c := range []struct{ text, msg, hint string }{
+		{"add.f32 x, a[index], 0x1p+0", "7:12: operand a of add.f32 is a register or an immediate, found the address a[…]", "ldg.f32 loads it into a register first: ldg.f32 x, a[…]"},
+		{"mov.f32 c[index], 0x1p+0", "7:9: operand dst of mov.f32 is a register, found the address c[…]", "stg.f32 stores a register there: stg.f32 x, c[…]"},
+		{"cvt.u32.u8 x, t[0]", "found the address t[…]", "ldc.u8 loads it into a register first: ldc.u8 x, t[…]"},
+		{"mov.u32 x, shared[0]", "found the address shared[…]", "lds.u32 loads it into a register first: lds.u32 x, shared[…]"},
+		{"mov.f32 x, k\nexit", "7:1: mov.f32 x, k: register k is read before anything is written to it [init]", "k is a parameter: ldp.f32 k, k reads it into a register of that name"},
+		{"add.f32 x, a, 0x1p+0\nexit", "register a is read before anything is written to it [init]", "a is a slot: ldg.f32 a, a[index] loads an element of it into a register of that name"},
+		{"mov.u8 x, t\nexit", "register t is read before", "t is a table: ldc.u8 t, t[i] loads an element of it into a register of that name"},
+	} {
+		p, err := isa.Assemble("f.atlas", head+c.text)
+		if err == nil {
+			_, err = isa.Verify(p)
+		}
+		require.ErrorContains(t, err, c.msg)
+		line, _, _ := strings.Cut(c.text, "\n")
+		require.ErrorContains(t, err, "\n  "+line+"\n  ", "the line is shown")
+		require.ErrorContains(t, err, "^", "and the place")
+		require.ErrorContains(t, err, "\n  hint: "+c.hint)
+	}
+}
+
+// A text that came from no file is spoken of without one.
+func TestErrorsWithoutFile(t *testing.T) {
+	_, err := isa.Assemble("", "program p\n  foo x\n")
+	require.ErrorContains(t, err, "line 2, column 3: no instruction is called foo\n  ")
+	p, err := isa.Assemble("", "program p\n  mov.u32 x, y\n  exit\n")
+	require.NoError(t, err)
+	_, err = isa.Verify(p)
+	require.ErrorContains(t, err, "line 2, column 3: mov.u32 x, y: register y is read before anything is written to it [init]\n    mov.u32 x, y\n    ^~~~~~~~~~~~")
 }

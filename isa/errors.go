@@ -25,20 +25,29 @@ type SyntaxError struct {
 // Error returns "file:line:col: message", the source line, a caret below the
 // place and the hint, on lines of their own.
 func (e *SyntaxError) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s", e.Position(), e.Msg)
-	if line, caret := e.Excerpt(); line != "" {
-		fmt.Fprintf(&b, "\n  %s\n  %s", line, caret)
-	}
-	if e.Hint != "" {
-		fmt.Fprintf(&b, "\n  hint: %s", e.Hint)
-	}
-	return b.String()
+	line, caret := e.Excerpt()
+	return withExcerpt(e.Position()+": "+e.Msg, line, caret, e.Hint)
 }
 
-// Position returns "file:line:col".
-func (e *SyntaxError) Position() string {
-	return fmt.Sprintf("%s:%d:%d", e.File, e.Line, e.Col)
+// withExcerpt puts the parts of an error together, those that are not empty.
+func withExcerpt(summary, line, caret, hint string) string {
+	if line != "" {
+		summary += "\n  " + line + "\n  " + caret
+	}
+	if hint != "" {
+		summary += "\n  hint: " + hint
+	}
+	return summary
+}
+
+// Position returns "file:line:col", or without a file "line 3, column 5".
+func (e *SyntaxError) Position() string { return position(e.File, e.Line, e.Col) }
+
+func position(file string, line, col int) string {
+	if file == "" {
+		return fmt.Sprintf("line %d, column %d", line, col)
+	}
+	return fmt.Sprintf("%s:%d:%d", file, line, col)
 }
 
 // maxExcerpt is how much of a source line an error shows, in characters.

@@ -137,16 +137,12 @@ type VerifyError struct {
 	Hint     string // how it may be mended, or empty
 }
 
-// Error gives the error in one line.
-func (e *VerifyError) Error() string {
+// Summary gives the error in one line.
+func (e *VerifyError) Summary() string {
 	var b strings.Builder
 	switch {
 	case e.Line > 0:
-		file := e.File
-		if file == "" {
-			file = "program"
-		}
-		fmt.Fprintf(&b, "%s:%d:%d: ", file, e.Line, e.Col)
+		b.WriteString(position(e.File, e.Line, e.Col) + ": ")
 	case e.Program != "":
 		fmt.Fprintf(&b, "program %s: ", e.Program)
 	default:
@@ -171,17 +167,11 @@ func (e *VerifyError) Excerpt() (line, caret string) {
 	return excerpt(e.LineText, e.Col, utf8.RuneCountInString(e.Subject))
 }
 
-// Detail gives the error with its excerpt and hint, each on lines of its own.
-func (e *VerifyError) Detail() string {
-	var b strings.Builder
-	b.WriteString(e.Error())
-	if line, caret := e.Excerpt(); line != "" {
-		fmt.Fprintf(&b, "\n  %s\n  %s", line, caret)
-	}
-	if e.Hint != "" {
-		fmt.Fprintf(&b, "\n  hint: %s", e.Hint)
-	}
-	return b.String()
+// Error gives the error as a SyntaxError does: its summary, then the source
+// line, a caret below the place and the hint, on lines of their own.
+func (e *VerifyError) Error() string {
+	line, caret := e.Excerpt()
+	return withExcerpt(e.Summary(), line, caret, e.Hint)
 }
 
 // fail makes the error for instruction i, or for a declaration if i is -1.

@@ -261,11 +261,35 @@ func (g *inliner) registerError(r badRead) error {
 	set, unset := g.reaching(r)
 	switch {
 	case len(set) == 0:
-		return v.failf("init", r.inst, "%s is read before anything is written to it", name)
+		return v.fail("init", r.inst, name+" is read before anything is written to it", v.meant(r.reg))
 	case unset:
 		return v.fail("init", r.inst, name+" is not initialised on every path", "written at "+v.whereAll(set))
 	}
 	return v.fail("regtype", r.inst, name+" holds values of different types on different paths", "written at "+v.whereAll(set))
+}
+
+// meant tells who gave a register the name of something else how to read that.
+func (v *verifier) meant(reg int) string {
+	if reg >= firstPred {
+		return ""
+	}
+	name := v.p.Debug.Regs[reg]
+	for _, s := range v.p.Params {
+		if s.Name == name {
+			return fmt.Sprintf("%[1]s is a parameter: ldp.%[2]v %[1]s, %[1]s reads it into a register of that name", name, s.Type)
+		}
+	}
+	for _, s := range v.p.Slots {
+		if s.Name == name {
+			return fmt.Sprintf("%[1]s is a slot: ldg.%[2]v %[1]s, %[1]s[index] loads an element of it into a register of that name", name, s.Type)
+		}
+	}
+	for _, s := range v.p.Data {
+		if s.Name == name {
+			return fmt.Sprintf("%[1]s is a table: ldc.%[2]v %[1]s, %[1]s[i] loads an element of it into a register of that name", name, s.Type)
+		}
+	}
+	return ""
 }
 
 // reaching returns the instructions whose values may arrive at a read, and

@@ -26,8 +26,8 @@ func verify(t *testing.T, p *isa.Program) (verified bool) {
 	if !errors.As(err, &e) || e.Rule == "" || e.Msg == "" {
 		t.Fatalf("error %#v", err)
 	}
-	if len(e.Detail()) > 4000 {
-		t.Fatalf("error of %d bytes: %v", len(e.Detail()), e)
+	if len(e.Error()) > 4000 {
+		t.Fatalf("error of %d bytes: %v", len(e.Error()), e)
 	}
 	return false
 }

@@ -39,15 +39,8 @@ func loss(name, doc, term string, negate bool) *Op {
 			return nil, emptyError(name)
 		}
 		p := &Plan{}
-		count := fromInt(Accumulator(t), d[0])
+		count := isa.Convert(Accumulator(t), isa.I64, uint64(d[0]))
 		return p, r.levels(p, t, t, 1, d[0], []Binding{{Operand: 0, Type: t}, {Operand: 1, Type: t}}, Binding{Operand: 2, Type: t}, count)
 	}
 	return op
-}
-
-// fromInt returns the cell of v converted to type t, rounded to nearest even.
-func fromInt(t isa.Type, v int64) uint64 {
-	row, _ := isa.Lookup(isa.CVT)
-	cell, _ := row.Eval(isa.Form{Type: t, From: isa.I64}, uint64(v), 0, 0)
-	return cell
 }

@@ -218,8 +218,9 @@ func (r *rig) settle(t backends.Ticket, err error) error {
 	return err
 }
 
-// same compares two cells of type t: all NaNs count as one, and floats may be
-// up to ulp representable values apart.
+// same compares two cells of type t: all NaNs count as one, and floats of one
+// sign may be up to ulp representable values apart. Signs agree whatever the
+// bound, that of a zero too: 1/x tells.
 func same(t isa.Type, a, b, ulp uint64) bool {
 	if a == b {
 		return true
@@ -230,22 +231,14 @@ func same(t isa.Type, a, b, ulp uint64) bool {
 	if isNaN(t, a) || isNaN(t, b) {
 		return isNaN(t, a) && isNaN(t, b)
 	}
-	x, y := ordered(t, a), ordered(t, b)
-	return ulp > 0 && max(x, y)-min(x, y) <= int64(ulp)
+	sign := uint64(1) << (t.Bits() - 1)
+	x, y := a&^sign, b&^sign // in order, as floats are of one sign
+	return (a^b)&sign == 0 && max(x, y)-min(x, y) <= ulp
 }
 
 func isNaN(t isa.Type, cell uint64) bool {
 	exponent := (uint64(1)<<t.ExponentBits() - 1) << t.MantissaBits()
 	return cell&exponent == exponent && cell&(1<<t.MantissaBits()-1) != 0
-}
-
-// ordered maps a float's cell to an integer so that neighbours differ by one.
-func ordered(t isa.Type, cell uint64) int64 {
-	sign := uint64(1) << (t.Bits() - 1)
-	if cell&sign != 0 {
-		return -int64(cell &^ sign)
-	}
-	return int64(cell)
 }
 
 // cellText shows a cell in a failure.

@@ -52,7 +52,7 @@ func runRandom(t *testing.T, b backends.Backend) {
 func (r *rig) compare(oracle *rig, seed uint64) (ran bool, err error) {
 	s := isatest.FromSeed(seed)
 	c := progen.New(s, progen.Config{
-		Size: 5 + s.Intn(40), Lanes: s.Intn(4) > 0, Math: s.Intn(4) == 0, Atlas: s.Intn(2) == 0, Faults: s.Intn(4) == 0,
+		Size: 5 + s.Intn(40), Lanes: s.Intn(4) > 0, Math: s.Intn(4) == 0, Atlas: s.Intn(2) == 0, Faults: s.Intn(4) == 0, Crowded: s.Intn(4) == 0,
 	})
 	var off []string
 	if s.Intn(2) == 0 {

@@ -40,7 +40,7 @@ func (m *machine) collect(in *isa.Inst) []uint64 {
 		if i < len(m.lanes) && m.lanes[i].state == waiting {
 			s[i] = m.lanes[i].read(&in.Args[1])
 			if t != in.Type {
-				s[i] = convert(t, in.Type, s[i])
+				s[i] = isa.Convert(t, in.Type, s[i])
 			}
 		}
 	}
@@ -63,7 +63,7 @@ func (m *machine) collect(in *isa.Inst) []uint64 {
 	}
 	if t != in.Type {
 		for i := range s {
-			s[i] = convert(in.Type, t, s[i])
+			s[i] = isa.Convert(in.Type, t, s[i])
 		}
 	}
 	return s
@@ -72,7 +72,7 @@ func (m *machine) collect(in *isa.Inst) []uint64 {
 // identity returns the value of type t that op leaves others as they are with.
 func identity(op isa.Op, t isa.Type) uint64 {
 	top := uint64(1) << (t.Bits() - 1) // a float's sign, the smallest signed integer
-	one := convert(t, isa.I8, 1)
+	one := isa.Convert(t, isa.I8, 1)
 	switch {
 	case op == isa.MUL:
 		return one

@@ -126,9 +126,9 @@ func TestCollectives(t *testing.T) {
 	for _, narrow := range []isa.Type{isa.F16, isa.BF16} {
 		a := f32
 		a.t = narrow
-		a.encode = func(x float32) uint64 { return convert(narrow, isa.F32, uint64(math.Float32bits(x))) }
+		a.encode = func(x float32) uint64 { return isa.Convert(narrow, isa.F32, uint64(math.Float32bits(x))) }
 		a.make = func(i int) float32 {
-			return math.Float32frombits(uint32(convert(isa.F32, narrow, a.encode(float32(wild(i))))))
+			return math.Float32frombits(uint32(isa.Convert(isa.F32, narrow, a.encode(float32(wild(i))))))
 		}
 		testCollectives(t, a)
 	}

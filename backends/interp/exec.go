@@ -25,13 +25,6 @@ func eval(op isa.Op, t isa.Type, a, b uint64) uint64 {
 	return r
 }
 
-// convert converts a number from one type to another.
-func convert(to, from isa.Type, a uint64) uint64 {
-	row, _ := isa.Lookup(isa.CVT)
-	r, _ := row.Eval(isa.Form{Type: to, From: from}, a, 0, 0)
-	return r
-}
-
 // read returns the cell that an operand holds.
 func (l *lane) read(a *isa.Arg) uint64 {
 	switch a.Kind {

@@ -101,6 +101,10 @@ func (l *lane) offset(a *isa.Addr) (int64, bool) {
 		return a.Offset, true
 	}
 	v, ok := l.integer(&isa.Arg{Kind: isa.ArgReg, Reg: a.Reg})
+	if !ok && a.Offset < 0 { // from 2^63 on: the constant may lead back
+		d := uint64(v) - uint64(-a.Offset)
+		return int64(d), d < 1<<63
+	}
 	sum := v + a.Offset
 	wrapped := (v < 0) == (a.Offset < 0) && (sum < 0) != (v < 0)
 	return sum, ok && !wrapped

@@ -63,15 +63,15 @@ func (s Scalar) Cell(t isa.Type) (uint64, error) {
 			return 0, status.Errorf(status.Invalid, "%v is out of range of %v", f, t)
 		}
 	}
-	cell := Convert(t, from, s.Bits)
+	cell := isa.Convert(t, from, s.Bits)
 	if t.Integer() {
 		if lo := int64(s.Bits); from == isa.I64 && lo < 0 && !t.Signed() || !fits(t, from, s.Bits) {
 			return 0, status.Errorf(status.Invalid, "%v is out of range of %v", Scalar{from, s.Bits}, t)
 		}
 		return cell, nil
 	}
-	given := math.Float64frombits(Convert(isa.F64, from, s.Bits))
-	if back := math.Float64frombits(Convert(isa.F64, t, cell)); math.IsInf(back, 0) && !math.IsInf(given, 0) {
+	given := math.Float64frombits(isa.Convert(isa.F64, from, s.Bits))
+	if back := math.Float64frombits(isa.Convert(isa.F64, t, cell)); math.IsInf(back, 0) && !math.IsInf(given, 0) {
 		return 0, status.Errorf(status.Invalid, "%v is out of range of %v", s, t)
 	}
 	return cell, nil
@@ -87,11 +87,4 @@ func fits(t, from isa.Type, bits uint64) bool {
 		return bits <= limit
 	}
 	return t.Signed() && int64(bits) >= -1<<(t.Bits()-1)
-}
-
-// Convert is the table's own CVT.
-func Convert(t, from isa.Type, bits uint64) uint64 {
-	row, _ := isa.Lookup(isa.CVT)
-	cell, _ := row.Eval(isa.Form{Type: t, From: from}, bits, 0, 0)
-	return cell
 }

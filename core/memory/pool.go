@@ -152,33 +152,47 @@ func (p *Pool) take(l *Line, size int64) (block, error) {
 			p.mu.Unlock()
 			return b, nil
 		}
-		p.mu.Unlock()
-		m, err := p.reserve(slabBytes)
+	}
+	p.mu.Unlock()
+	return p.fresh(l, size)
+}
+
+// fresh takes a block from the device. Where the limit or the device says no,
+// cached blocks that nobody uses go back first; then l gets one that it must
+// wait for; at last, blocks go back when the work on them has passed.
+func (p *Pool) fresh(l *Line, size int64) (block, error) {
+	bytes := size
+	if size < largeBlock {
+		bytes = slabBytes
+	}
+	m, err := p.ask(bytes)
+	if status.CodeOf(err) == status.OutOfMemory {
+		p.trim(0)
+		m, err = p.ask(bytes)
+	}
+	if status.CodeOf(err) == status.OutOfMemory {
 		p.mu.Lock()
-		defer p.mu.Unlock()
-		if err != nil {
-			if b, ok := p.cached(l, size, true); ok {
-				return b, nil
-			}
-			return block{}, err
+		b, ok := p.cached(l, size, l != nil)
+		p.mu.Unlock()
+		if ok {
+			return b, nil
 		}
+		if p.trim(settleTime) > 0 {
+			m, err = p.ask(bytes)
+		}
+	}
+	if err != nil {
+		return block{}, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if size < largeBlock {
 		p.newSlab(m)
 		b, _ := p.cut(size)
 		return b, nil
 	}
-	p.mu.Unlock()
-	m, err := p.reserve(size)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err != nil {
-		if b, ok := p.cached(l, size, true); ok {
-			return b, nil
-		}
-		return block{}, err
-	}
-	b := block{mem: m, size: size, fresh: true}
 	p.count(size)
-	return b, nil
+	return block{mem: m, size: size, fresh: true}, nil
 }
 
 // lookBack is how many cached blocks are looked at for one that is free.
@@ -237,19 +251,8 @@ func (p *Pool) newSlab(m backends.Memory) {
 	p.slab = m
 }
 
-// reserve takes memory from the device. Where the limit or the device says no,
-// cached blocks go back first. The caller does not hold the lock.
-func (p *Pool) reserve(bytes int64) (backends.Memory, error) {
-	for trimmed := false; ; trimmed = true {
-		m, err := p.ask(bytes)
-		if err == nil || trimmed || status.CodeOf(err) != status.OutOfMemory {
-			return m, err
-		}
-		p.Trim()
-	}
-}
-
-// ask takes memory from the device within the limit.
+// ask takes memory from the device within the limit. The caller does not hold
+// the lock.
 func (p *Pool) ask(bytes int64) (backends.Memory, error) {
 	p.mu.Lock()
 	if limit := p.stats.Limit; limit > 0 && p.stats.Reserved+bytes > limit {
@@ -342,12 +345,14 @@ func (p *Pool) giveBack(blocks []block) int64 {
 	return freed
 }
 
-// settleTime is how long Trim waits for work on what it could give back.
+// settleTime is how long to wait for work on memory that could be given back.
 const settleTime = 5 * time.Second
 
 // Trim gives the large cached blocks back to the device, and returns their
 // bytes. Where work on them has not passed it waits, for some seconds at most.
-func (p *Pool) Trim() int64 {
+func (p *Pool) Trim() int64 { return p.trim(settleTime) }
+
+func (p *Pool) trim(patience time.Duration) int64 {
 	var out []block
 	p.mu.Lock()
 	for size, list := range p.cache {
@@ -356,7 +361,7 @@ func (p *Pool) Trim() int64 {
 		}
 	}
 	p.mu.Unlock()
-	end := time.Now().Add(settleTime)
+	end := time.Now().Add(patience)
 	busy := out[:0:0]
 	ready := out[:0]
 	for _, b := range out {

@@ -254,7 +254,7 @@ func (s *Deferred) Errors() error {
 func (s *Deferred) Cancel() { s.cancel(true) }
 
 func (s *Deferred) cancel(unwanted bool) {
-	s.cancelEvents()
+	s.cancelEvents(false)
 	s.mu.Lock()
 	flight := append([]*flying(nil), s.flight...)
 	for _, f := range flight {

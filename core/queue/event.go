@@ -14,6 +14,7 @@ type Event struct {
 	finished chan struct{} // closed when the outcome is there
 	err      error
 	how      How
+	waits    bool      // the work is Waiting
 	stream   *Deferred // that has to be looked at for the event to finish; nil: it finishes by itself
 
 	mu    sync.Mutex
@@ -23,7 +24,8 @@ type Event struct {
 }
 
 func newEvent(w Work, how How) *Event {
-	return &Event{finished: make(chan struct{}), work: w, how: how}
+	_, waits := w.(Waiting)
+	return &Event{finished: make(chan struct{}), work: w, how: how, waits: waits}
 }
 
 // Wait returns the outcome, or backends.ErrPending after the given time.

@@ -135,7 +135,7 @@ func (l *lane) shut() {
 	l.mu.Lock()
 	l.closed = true
 	l.mu.Unlock()
-	l.cancelEvents()
+	l.cancelEvents(true)
 	l.mu.Lock()
 	for l.turn || l.worker {
 		l.free.Wait()
@@ -148,11 +148,14 @@ func (l *lane) shut() {
 	}
 }
 
-func (l *lane) cancelEvents() {
+// cancelEvents cancels what has an event; waits says whether also what only waits.
+func (l *lane) cancelEvents(waits bool) {
 	l.mu.Lock()
 	under := make([]*Event, 0, len(l.events))
 	for ev := range l.events {
-		under = append(under, ev)
+		if waits || !ev.waits {
+			under = append(under, ev)
+		}
 	}
 	l.mu.Unlock()
 	for _, ev := range under {
@@ -221,7 +224,7 @@ func (s *Inline) serve(ev *Event) {
 func (s *Inline) Errors() error { return nil }
 
 // Cancel is Stream.Cancel.
-func (s *Inline) Cancel() { s.cancelEvents() }
+func (s *Inline) Cancel() { s.cancelEvents(false) }
 
 // BeginCapture is Stream.BeginCapture.
 func (s *Inline) BeginCapture() error { return s.begin(nil) }

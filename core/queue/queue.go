@@ -37,6 +37,13 @@ type Work interface {
 	Release()
 }
 
+// Waiting is work that only waits for what is before it, and looks at what that
+// left. Cancelling all work leaves it: it ends with what it waits for.
+type Waiting interface {
+	Work
+	Waits()
+}
+
 // Target is a stream as work sees it.
 type Target struct {
 	Line *memory.Line
@@ -78,8 +85,8 @@ type Stream interface {
 	Target() *Target
 	// Errors returns, and forgets, those of work whose outcome nobody has seen.
 	Errors() error
-	// Cancel asks all work to end soon. That it was cancelled is told to those who
-	// wait for it, and is not among Errors.
+	// Cancel asks all work to end soon, but for what only waits. That it was
+	// cancelled is told to those who wait for it, and is not among Errors.
 	Cancel()
 	// BeginCapture records what is submitted from now on; EndCapture returns it.
 	BeginCapture() error

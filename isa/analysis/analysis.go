@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"encoding/binary"
 	"math"
 	"sync"
 
@@ -162,6 +163,7 @@ func (w *walker) access(n *ir.Node, loop int) {
 // be used again and again.
 type Proof struct {
 	sites, affine bitset
+	all           bool
 }
 
 // Site reports whether site number i of the Func cannot fault in the launch:
@@ -171,6 +173,21 @@ func (p *Proof) Site(i int) bool { return p.sites.has(i) }
 
 // Affine reports whether the Offset of Accesses[i] holds in the launch.
 func (p *Proof) Affine(i int) bool { return p.affine.has(i) }
+
+// All reports whether no site can fault and every Offset holds: what a fast
+// variant of the code may rest on.
+func (p *Proof) All() bool { return p.all }
+
+// AppendKey appends what tells p from other proofs about the same Func, for the
+// key of code that rests on it.
+func (p *Proof) AppendKey(key []byte) []byte {
+	for _, set := range [...]bitset{p.sites, p.affine} {
+		for _, w := range set {
+			key = binary.LittleEndian.AppendUint64(key, w)
+		}
+	}
+	return key
+}
 
 // Prove sets p to what the sizes of a launch prove. It takes some microseconds
 // for a program of the library's size and allocates nothing once p and a have
@@ -185,9 +202,15 @@ func (a *Analysis) Prove(l *Launch, p *Proof) {
 	p.sites.reset(len(a.Func.Sites))
 	copy(p.sites, s.proved)
 	p.affine.reset(len(a.Accesses))
+	p.all = true
+	for i, n := range a.Func.Sites {
+		p.all = p.all && (p.Site(i) || !n.CanFault())
+	}
 	for i := range a.Accesses {
 		if acc := &a.Accesses[i]; acc.Always || s.values[acc.offset].mod {
 			p.affine.put(i)
+		} else {
+			p.all = false
 		}
 	}
 	s.in = launch{}

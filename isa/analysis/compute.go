@@ -65,7 +65,11 @@ func (s *state) cell(i int32, t isa.Type, cell uint64) {
 		s.opaque(i, interval{v, v})
 		return
 	}
-	s.opaque(i, rangeOf(t))
+	r := rangeOf(t)
+	if t == isa.U64 { // at least that large
+		r.lo = inf - 1
+	}
+	s.opaque(i, r)
 	s.values[i].exact = false
 }
 

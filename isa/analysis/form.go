@@ -70,6 +70,26 @@ func (f *form) scale(k int64) bool {
 // newest is f's atom that was made last, which the others may bound.
 func (f *form) newest() int32 { return f.terms[f.n-1].atom }
 
+// other returns the coefficients in f and in terms of the newest atom in both
+// that has opposite signs there; 0 if there is none.
+func (f *form) other(terms []term) (c, h int64) {
+	i, j := f.n-1, len(terms)-1
+	for i >= 0 && j >= 0 {
+		switch x, y := f.terms[i], terms[j]; {
+		case x.atom > y.atom:
+			i--
+		case x.atom < y.atom:
+			j--
+		case (x.coef > 0) != (y.coef > 0):
+			return x.coef, y.coef
+		default:
+			i--
+			j--
+		}
+	}
+	return 0, 0
+}
+
 // drop returns f without its last term.
 func (f *form) drop() form {
 	g := *f

@@ -87,6 +87,9 @@ func TestLibraryIsProved(t *testing.T) {
 						l := launchOf(t, op, typ, dims, s)
 						var p analysis.Proof
 						a.Prove(l, &p)
+						if p.All() {
+							continue
+						}
 						for i, n := range f.Sites {
 							if n.CanFault() && !p.Site(i) {
 								t.Errorf("%v %v step %d: site %d, %v, is not proved\n%+v\n%v", typ, dims, k, i, n.Op, *l, f)
@@ -99,11 +102,54 @@ func TestLibraryIsProved(t *testing.T) {
 								return
 							}
 						}
+						t.Errorf("%v %v step %d: not all is proved, and yet each", typ, dims, k)
 					}
 				}
 			}
 		})
 	}
+}
+
+// TestProof demands that proofs which differ have keys that do, that one is
+// used again without a trace, and that a launch too large proves nothing.
+func TestProof(t *testing.T) {
+	dims := []int64{40, 50, 60, 0, 0}
+	plan, err := kernels.Gemm.Plan(isa.F32, dims)
+	require.NoError(t, err)
+	a := analyse(t, plan.Steps[0].Program)
+	good := launchOf(t, kernels.Gemm, isa.F32, dims, &plan.Steps[0])
+	var p, fresh analysis.Proof
+	require.False(t, p.All())
+	require.False(t, p.Site(0))
+	a.Prove(good, &p)
+	require.True(t, p.All())
+	key := p.AppendKey(nil)
+	for slot := range good.SlotBytes {
+		short := *good
+		short.SlotBytes = append([]int64{}, good.SlotBytes...)
+		short.SlotBytes[slot]--
+		a.Prove(&short, &p)
+		require.False(t, p.All())
+		require.NotEqual(t, key, p.AppendKey(nil))
+		for i := range a.Accesses { // those of other slots remain
+			n := a.Accesses[i].Node
+			require.Equal(t, n.Mem.Slot != slot, p.Site(n.Site))
+		}
+		a.Prove(&short, &fresh)
+		require.Equal(t, fresh.AppendKey(nil), p.AppendKey(nil))
+	}
+	a.Prove(good, &p)
+	require.Equal(t, key, p.AppendKey(nil))
+	open := *good
+	open.Open = 1 << 3 // bytes from row to row
+	a.Prove(&open, &p)
+	require.False(t, p.All())
+	huge := *good
+	huge.Grid, huge.N = [3]uint32{1<<32 - 1, 1, 1}, 1<<40
+	huge.Params = append([]uint64{}, good.Params...)
+	huge.Params[0], huge.Params[1] = 1<<32-1, 1<<32-1
+	a.Prove(&huge, &p)
+	require.False(t, p.All())
 }
 
 func BenchmarkProve(b *testing.B) {

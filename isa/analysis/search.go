@@ -18,7 +18,11 @@ func (s *state) most(f *form, best, want int64) int64 {
 	if best <= want {
 		return best
 	}
-	d := descent{s: s, want: want, best: best, visits: min(searchEffort, s.effort)}
+	effort := searchEffort
+	if want == -inf { // there is no end to what is wanted
+		effort = openEffort
+	}
+	d := descent{s: s, want: want, best: best, visits: min(effort, s.effort)}
 	s.effort -= d.visits
 	d.visit(f, 1)
 	s.effort += d.visits
@@ -111,12 +115,15 @@ func (d *descent) propose(ways *[maxWays]way, n int, w *way) int {
 	return n + 1
 }
 
-// cancel adds a fact to f / by so often that f's newest atom cancels.
+// cancel adds a fact to f / by so often that f's newest atom cancels, or, where
+// the fact bounds that from the other side, another of the fact's atoms.
 func (d *descent) cancel(f *form, by int64, fact *fact) (w way, ok bool) {
 	terms := d.s.terms[fact.at : fact.at+fact.n]
 	c, h := f.terms[f.n-1].coef, terms[len(terms)-1].coef
 	if (h > 0) == (c > 0) {
-		return w, false
+		if c, h = f.other(terms[:len(terms)-1]); c == 0 {
+			return w, false
+		}
 	}
 	g := form{c: fact.c, n: len(terms)}
 	copy(g.terms[:], terms)

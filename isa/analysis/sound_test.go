@@ -391,7 +391,7 @@ func (g *addresses) statement() {
 			if g.s.Intn(4) == 0 {
 				g.line("bra %s, %s", end, g.condition())
 			}
-			g.line("%s.%s %s, %s, %s", g.pick("add", "add", "sub", "mul"), typ, at, at, g.pick("1", "4", "3", g.operand(typ)))
+			g.line("%s.%s %s, %s, %s", g.pick("add", "add", "sub", "mul", "shr", "div"), typ, at, at, g.pick("1", "4", "3", g.operand(typ)))
 		})
 		g.line("%s:", end)
 		g.line("mov.u32 dead, 0")
@@ -495,7 +495,7 @@ func TestSoundOnAddresses(t *testing.T) {
 // TestSoundOnCorners runs programs in which a rule that is nearly right goes
 // wrong. All have the slots and parameters of addresses.
 func TestSoundOnCorners(t *testing.T) {
-	header := "program p\nslot a u8\nslot b i32\nslot c u64\nparam p u32\nparam q u64\nparam r i32\nparam s i64\n" +
+	header := "program p\nslot a u8\nslot b i32\nslot c u64\nparam p u32\nparam q u64\nparam r i32\nparam s i64\ndata t u32 { 1, 2, 3 }\n" +
 		"sreg x, lane.x\nsreg y, lane.y\nsreg bx, block.x\nsreg by, block.y\nsreg dx, block_dim.x\nsreg g, global_lane\nldp.u32 p, p\nldp.u64 q, q\nldp.i64 s, s\n" +
 		"mov.u32 z, 0\nmov.u32 one, 1\n"
 	store := "ldg.u8 v, a[z]\nexit"
@@ -513,6 +513,13 @@ func TestSoundOnCorners(t *testing.T) {
 			"mul.u32 i, i, 4\nldg.i32 v, b[i]\nexit",
 		"a step made in the loop":     "mov.u64 i, 0\nloop 5, e\nldg.u8 v, a[i]\ncvt.u64.u8 w, v\nadd.u64 i, i, w\ne:\n" + store,
 		"counts down unsigned":        "mov.u32 i, 9\nloop 8, e\nldg.u8 v, a[i]\nsub.u32 i, i, 1\nmul.u32 j, i, 4\nldg.i32 w, b[j]\ne:\nloop 3, f\nsub.u32 i, i, 1\nldg.u8 v, a[i]\nf:\n" + store,
+		"less almost all":             "mov.u32 i, 3\nloop 3, e\nldg.u8 v, a[i]\nsub.u32 i, i, 4294967295\ne:\n" + store,
+		"a chosen slot":               "min.u32 h, x, 3\nldg.u8 v, @h[z]\nmin.u32 h, x, 2\nldg.u8 v, @h[z]\nldg.u8 v, @h[z+3]\nldg.u8 v, @q[z]\nexit",
+		"a table":                     "min.u32 h, x, 3\nldc.u32 v, t[h]\nmin.u32 h, x, 2\nldc.u32 v, t[h]\nldg.u8 w, a[v]\nexit",
+		"halved":                      "mov.u32 w, 16\nloop 9, e\nldg.u8 v, a[w]\nadd.u32 h, w, x\nldg.u8 v, a[h]\nshr.u32 w, w, 1\ne:\n" + store,
+		"halved and more":             "mov.u32 w, 16\nloop 9, e\nldg.u8 v, a[w]\nshr.u32 w, w, 1\nset.eq.u32 p0, w, 2\nbra e, p0\nadd.u32 w, w, p\ne:\n" + store,
+		"halved below zero":           "cvt.i64.u32 h, x\nsub.i64 w, h, 9\nloop 9, e\nldg.u8 v, a[w+9]\nshr.i64 w, w, 1\ne:\n" + store,
+		"halved by one that is not":   "mov.u32 w, 16\nmov.u32 u, 8\nloop 9, e\nldg.u8 v, a[w]\nldg.u8 v, a[u]\nshr.u32 w, u, 1\nmul.u32 u, u, 3\nrem.u32 u, u, 31\ne:\n" + store,
 		"one less":                    "sub.u64 h, g, 1\nldg.u8 v, a[h]\nadd.u64 h, h, 2\nldg.u8 v, a[h]\nset.eq.u64 p0, g, 0\nbra o, p0\nsub.u64 h, g, 1\nmul.u64 h, h, 4\nldg.i32 v, b[h]\no:\n" + store,
 		"one less in a narrower type": "sub.u32 h, x, 1\nldg.u8 v, a[h]\nset.eq.u32 p0, x, 0\nbra o, p0\nmul.u32 h, h, 4\nldg.i32 v, b[h]\ncvt.u64.u32 k, h\nldg.i32 v, b[k+4]\no:\n" + store,
 		"with something added":        "mul.u64 h, g, q\nldg.u8 v, a[h+4]\nadd.u64 h, h, 7\nldg.u8 v, a[h+1]\nexit",

@@ -20,6 +20,9 @@ type state struct {
 	proved bitset     // sites that cannot fault
 	effort int        // visits left to searches
 	again  bool
+	// While a pass rests on guesses: whether one proved wrong. See guess.
+	guessing, wrong bool
+	saved           bitset
 }
 
 // launch is what a state knows of a launch.
@@ -63,11 +66,15 @@ type carried struct {
 	back  interval // what came back
 	exact bool     // what each round adds did not wrap
 	known bool
+	wild  bool // it is not affine, and what came back goes beyond what it starts from and 0
+	tame  bool // so guess that it does not
+	guess interval
 }
 
 // Bounds on the work of searches, in visits of a form.
 const (
 	searchEffort = 64
+	openEffort   = 12
 	totalEffort  = 1 << 14
 	maxPasses    = 4
 )
@@ -90,6 +97,42 @@ func (s *state) run() {
 			break
 		}
 	}
+	s.guess()
+}
+
+// maxGuesses bounds the passes that rest on guesses.
+const maxGuesses = 2
+
+// guess tries whether parameters that the passes found to be anything stay
+// between 0 and what they start from, as what is halved or shifted does. A pass
+// assumes it, of all these parameters, and looks whether what comes back is
+// within; then it is so, by induction over the rounds. Else nothing of that
+// pass is kept.
+func (s *state) guess() {
+	wild := false
+	for k := range s.carry {
+		c := &s.carry[k]
+		c.tame = c.wild
+		wild = wild || c.wild
+	}
+	if !wild {
+		return
+	}
+	s.saved.reset(len(s.t.f.Sites))
+	copy(s.saved, s.proved)
+	for range maxGuesses {
+		s.guessing, s.wrong = true, false
+		s.pass()
+		s.guessing = false
+		if !s.wrong {
+			return
+		}
+		copy(s.proved, s.saved)
+	}
+	for k := range s.carry {
+		s.carry[k].tame = false
+	}
+	s.pass()
 }
 
 func (s *state) pass() {
@@ -376,7 +419,12 @@ func (s *state) enter(st *step) {
 		c := &s.carry[p.carry]
 		hull := s.typed(p.value, interval{1, 0})
 		if c.known {
-			hull = hull.meet(s.interval(p.init).hull(c.back))
+			init := s.interval(p.init)
+			hull = hull.meet(init.hull(c.back))
+			if c.tame {
+				c.guess = init.hull(interval{})
+				hull = hull.meet(c.guess)
+			}
 		}
 		s.parameter(p, &round, hull)
 		v := &s.values[p.value]
@@ -409,6 +457,25 @@ func (s *state) parameter(p *tapeParam, round *form, hull interval) {
 	}
 	s.opaque(p.value, hull)
 	s.values[p.value].exact = false
+}
+
+// carryOver keeps for the next pass what came back to a parameter.
+func (s *state) carryOver(p *tapeParam, back interval, uncounted bool) {
+	c := &s.carry[p.carry]
+	if s.guessing {
+		// What a pass that may be wrong has learned is not kept.
+		if c.tame && !back.empty() && (back.lo < c.guess.lo || back.hi > c.guess.hi) {
+			c.tame, s.wrong = false, true
+		}
+		return
+	}
+	now := carried{back: back, known: true, exact: p.next >= 0 && s.values[p.next].exact}
+	init := s.values[p.init].hull(interval{})
+	now.wild = !s.values[p.value].exact && init.lo > -inf && init.hi < inf && (back.lo < init.lo || back.hi > init.hi)
+	if now != *c && (uncounted || !s.values[p.value].exact) {
+		s.again = true
+	}
+	*c = now
 }
 
 // holdsAffine returns whether the value of a step is its Affine, and whether
@@ -496,11 +563,7 @@ func (s *state) leave(st *step) {
 	for k := range l.params {
 		p := &l.params[k]
 		back := s.merged[p.value]
-		now := carried{back: back, known: true, exact: p.next >= 0 && s.values[p.next].exact}
-		if now != s.carry[p.carry] && (l.count < 0 || !s.values[p.value].exact) {
-			s.again = true
-		}
-		s.carry[p.carry] = now
+		s.carryOver(p, back, l.count < 0)
 		if p.result < 0 {
 			continue
 		}

@@ -28,6 +28,7 @@ type machine struct {
 	faults  map[isa.FaultKind]bool
 	steps   int // left, so that endless programs end
 	fuel    int // left; −1: no limit
+	met     int // barriers
 }
 
 type outOfSteps struct{}
@@ -175,7 +176,10 @@ func (m *machine) inst(op isa.Op, f isa.Form, imm uint64, mem Mem, args []uint64
 		}
 		m.residue[args[0]] += args[1]
 		return 0
-	case isa.BAR_SYNC, isa.MEM_FENCE:
+	case isa.BAR_SYNC:
+		m.meet()
+		return 0
+	case isa.MEM_FENCE:
 		return 0
 	case isa.POOL_ALLOC:
 		m.pools[imm>>32] = make([]byte, imm&(1<<32-1))
@@ -203,6 +207,7 @@ func (m *machine) inst(op isa.Op, f isa.Form, imm uint64, mem Mem, args []uint64
 		return 0
 	}
 	if row.Effect&isa.Barrier != 0 {
+		m.meet()
 		return args[0] // a block of one lane
 	}
 	if row.Effect&isa.Writes != 0 {
@@ -229,6 +234,19 @@ func (m *machine) inst(op isa.Op, f isa.Form, imm uint64, mem Mem, args []uint64
 	r, fk := row.Eval(f, c[0], c[1], c[2])
 	m.fault(fk)
 	return r
+}
+
+// meet stands for what other lanes wrote before a barrier: all memory that they
+// may write changes, at each barrier otherwise. So an access that has moved
+// across one, or was left out for one before it, is seen, which lanes in
+// lockstep would not show.
+func (m *machine) meet() {
+	m.met++
+	for _, area := range append([][]byte{m.shared}, m.slots...) {
+		for i := range area {
+			area[i] ^= byte(mix(uint64(m.met), uint64(i)))
+		}
+	}
 }
 
 func (m *machine) scratch(h uint64) []byte {

@@ -68,6 +68,7 @@ func TestPassesKeepTheAnswer(t *testing.T) {
 		cfg := everything
 		cfg.Size = 1 + seed%70
 		cfg.Faults = seed%2 == 0
+		cfg.Crowded = seed%3 == 0
 		cfg.Math = false // the machine makes up transcendentals, Expand knows better
 		sameAnswer(t, s, progen.New(s, cfg))
 	}
@@ -78,6 +79,7 @@ func TestPassesKeepTheAnswerRapid(t *testing.T) {
 		s := isatest.FromRapid(rt)
 		cfg := everything
 		cfg.Size = 1 + s.Intn(25)
+		cfg.Crowded = s.Intn(3) == 0
 		cfg.Math = false
 		sameAnswer(tb{t, rt}, s, progen.New(s, cfg))
 	})

@@ -448,8 +448,15 @@ func (b *builder) address(n *Node, a *isa.Addr, src int) {
 	}
 	if a.HasReg {
 		v := b.get(int(a.Reg))
-		if v.Type == isa.U64 && a.Offset > 0 {
+		switch {
+		case v.Type != isa.U64:
+		case a.Offset > 0:
 			v = b.clamp(v, src)
+		case a.Offset < -1<<62:
+			// It may lead back from 2^63 and beyond into a slot. What goes
+			// below 0 comes out above 2^63, and is stray as it was.
+			v = b.op2(isa.SUB, isa.U64, v, b.f.Const(isa.U64, uint64(-a.Offset)), src)
+			n.Mem.Offset = 0
 		}
 		n.Mem.HasOff = true
 		n.Args = append(n.Args, b.wide(v, src))

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/cpu/workers"
 	"github.com/hologram-project/hologram/isa"
@@ -70,29 +72,78 @@ end:
 	}
 }
 
-// TestInPlace binds an out slot to the view of an in slot: values loaded
-// before the store keep what they were.
-func TestInPlace(t *testing.T) {
-	tr := newTree(isa.F32, isa.F32, isa.F32)
-	x := tr.load(0)
-	y := tr.bin(isa.ADD, x, x)
-	z := tr.bin(isa.MUL, x, y)
-	tr.store(1, y) // the view of slot 0
-	tr.store(2, z)
-	k := mustCompile(t, tr.f)
+// inPlace runs a tree on n elements. Slots 0, 1 and 2 are bound to one view, a,
+// slot 3 to another, which it returns with a. Both start as 0, 1, 2 …
+func inPlace(t *testing.T, tr *tree) (a, c []float32) {
+	t.Helper()
 	const n = 3000
-	a, c := make([]float32, n), make([]float32, n)
+	a, c = make([]float32, n), make([]float32, n)
 	for i := range a {
-		a[i] = float32(i)
+		a[i], c[i] = float32(i), float32(i)
 	}
-	if err := k.Run(flat(n, 64, view(isa.F32, a), view(isa.F32, a), view(isa.F32, c)), alone); err != nil {
-		t.Fatal(err)
-	}
-	for i := range a {
-		v := float32(i)
-		if a[i] != 2*v || c[i] != v*(2*v) {
-			t.Fatalf("element %d: %v and %v", i, a[i], c[i])
-		}
+	k := mustCompile(t, tr.f)
+	require.NoError(t, k.Run(flat(n, 64, view(isa.F32, a), view(isa.F32, a), view(isa.F32, a), view(isa.F32, c)), alone))
+	return a, c
+}
+
+// An out slot bound to the view of an in slot: values loaded before the store
+// keep what they were, in whatever order they are computed with and stored.
+func TestInPlace(t *testing.T) {
+	types := []isa.Type{isa.F32, isa.F32, isa.F32, isa.F32}
+	for name, c := range map[string]struct {
+		build func(tr *tree)
+		a, c  func(v float32) float32
+	}{
+		"stored at the end": {func(tr *tree) {
+			x := tr.load(0)
+			y := tr.bin(isa.ADD, x, x)
+			z := tr.bin(isa.MUL, x, y)
+			tr.store(1, y)
+			tr.store(3, z)
+		}, func(v float32) float32 { return 2 * v }, func(v float32) float32 { return v * (2 * v) }},
+		"used after the store": {func(tr *tree) {
+			x := tr.load(0)
+			y := tr.bin(isa.ADD, x, x)
+			tr.store(1, y)
+			tr.store(3, tr.bin(isa.MUL, x, y))
+		}, func(v float32) float32 { return 2 * v }, func(v float32) float32 { return v * (2 * v) }},
+		"stored itself after the store": {func(tr *tree) {
+			x := tr.load(0)
+			tr.store(1, tr.bin(isa.ADD, x, x))
+			tr.store(3, x)
+		}, func(v float32) float32 { return 2 * v }, func(v float32) float32 { return v }},
+		"loaded after the computation": {func(tr *tree) {
+			x := tr.load(0)
+			y := tr.bin(isa.ADD, x, x) // could be computed in slot 1's memory
+			w := tr.load(2)
+			tr.store(1, y)
+			tr.store(3, tr.bin(isa.MUL, w, x))
+		}, func(v float32) float32 { return 2 * v }, func(v float32) float32 { return v * v }},
+		"one slot alone": {func(tr *tree) {
+			x := tr.load(3)
+			y := tr.bin(isa.ADD, x, x)
+			w := tr.load(3)
+			tr.store(3, y)
+			tr.store(1, tr.bin(isa.MUL, w, x))
+		}, func(v float32) float32 { return v * v }, func(v float32) float32 { return 2 * v }},
+		"two stores": {func(tr *tree) {
+			x := tr.load(0)
+			tr.store(1, tr.bin(isa.ADD, x, x))
+			y := tr.bin(isa.MUL, x, x)
+			tr.store(1, y)
+			tr.store(3, x)
+		}, func(v float32) float32 { return v * v }, func(v float32) float32 { return v }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := newTree(types...)
+			c.build(tr)
+			a, out := inPlace(t, tr)
+			for i := range a {
+				v := float32(i)
+				require.Equal(t, c.a(v), a[i], "element %d in place", i)
+				require.Equal(t, c.c(v), out[i], "element %d beside", i)
+			}
+		})
 	}
 }
 

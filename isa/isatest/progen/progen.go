@@ -29,6 +29,10 @@ type Config struct {
 	// Faults lets in stray accesses, divisions by zero and classes that do
 	// not exist, now and then.
 	Faults bool
+	// Crowded lets loads, stores and guarded accesses stand close together on
+	// few places: small programs in which the order of two of them, or a mask,
+	// shows.
+	Crowded bool
 }
 
 // Case is a program with a launch. Params has a cell for each parameter. The
@@ -71,6 +75,7 @@ func New(s isatest.Source, cfg Config) *Case {
 	g.close()
 	for i := range g.c.Slots {
 		g.c.Slots[i].Indexed = g.c.Slots[i].Indexed && !g.indirect
+		g.c.Slots[i].Writes = g.c.Slots[i].Writes || g.anywhere
 		g.c.Program.Slots = append(g.c.Program.Slots, g.c.Slots[i].Slot)
 	}
 	return g.c
@@ -126,6 +131,7 @@ type generator struct {
 	// indirect is set if a slot's number is in a register: then any slot may
 	// be meant, and all are accessed by byte address.
 	indirect bool
+	anywhere bool // and stored to
 	depth    int
 	loops    int
 	calls    int

@@ -16,6 +16,15 @@ const (
 func (g *generator) statement(left int) int {
 	held := len(g.held)
 	k := g.s.Intn(100)
+	if g.cfg.Crowded && g.s.Intn(2) == 0 {
+		if g.s.Intn(2) == 0 {
+			g.guard()
+		} else {
+			g.reload()
+		}
+		g.dropTemps(held)
+		return left - 1
+	}
 	inner := min(left, 1+g.s.Intn(8))
 	nested := g.depth < maxDepth && left > 1
 	cost := 1
@@ -34,8 +43,12 @@ func (g *generator) statement(left int) int {
 		cost = inner
 	case k < 22 && g.depth > 0:
 		g.exit()
-	case k < 38:
+	case k < 36:
 		g.memory()
+	case k < 37:
+		g.reload()
+	case k < 38:
+		g.guard()
 	case k < 46 && g.cfg.Lanes:
 		g.together()
 	case k < 50 && g.cfg.Atlas:
@@ -248,6 +261,81 @@ func (g *generator) memory() {
 		v, at := g.source(t), g.own(t)
 		g.assign(t, func(d isa.Arg) { g.emit(op, of(t), d, at, v) })
 	}
+}
+
+// reload loads a place of the lane's own, stores to it or beside it, and loads
+// it again, by one address or by another that leads there too.
+func (g *generator) reload() {
+	t := g.kind(isa.SetNumeric &^ isa.SetFloat)
+	slot := g.slotNamed("scratch", isa.U8, 64*g.lanesInGrid(), false, true)
+	place := func() isa.Arg {
+		at := byteAddr(slot, g.area, int64(8*g.s.Intn(2)))
+		if !g.indirect && g.s.Intn(4) > 0 || g.s.Intn(2) == 0 {
+			return at
+		}
+		g.indirect = true
+		h := g.temp()
+		g.emit(isa.MOV, of(isa.I64), reg(h), imm(uint64(slot)))
+		at.Addr.Mode, at.Addr.Handle, at.Addr.Slot = isa.AddrIndirect, h, 0
+		return at
+	}
+	for range 2 + g.s.Intn(3) {
+		at := place()
+		if g.s.Intn(2) == 0 {
+			g.anywhere = g.anywhere || at.Addr.Mode == isa.AddrIndirect
+			g.emit(isa.STG, of(t), g.source(t), at)
+		} else {
+			g.assign(t, func(d isa.Arg) { g.emit(isa.LDG, of(t), d, at) })
+		}
+	}
+}
+
+// guard does what would be a fault in some lanes, in the others alone: those
+// that a test lets through.
+func (g *generator) guard() {
+	t := pick(g.s, []isa.Type{isa.U32, isa.U64})
+	i := g.temp()
+	if g.s.Intn(2) == 0 { // linear in the lane
+		g.emit(isa.CVT, isa.Form{Type: t, From: isa.U64}, reg(i), reg(255))
+		g.emit(isa.ADD, of(t), reg(i), reg(i), imm(uint64(g.s.Intn(5)-2)&t.Mask()))
+	} else {
+		g.emit(isa.AND, of(t), reg(i), g.source(t), imm(15))
+	}
+	p, skip := pred(isa.NumPredicates-2, false), g.label()
+	test := func(c isa.Cond, limit uint64) {
+		g.emit(isa.SET, isa.Form{Type: t, Cond: c}, p, reg(i), imm(limit))
+		g.emit(isa.BRA, isa.Form{}, skip, not(p))
+	}
+	// What is assigned in between is known to all lanes before.
+	out := g.kind(isa.SetNumeric)
+	d := g.register(out)
+	r := g.temp()
+	g.emit(isa.MOV, of(out), reg(r), reg(d))
+	g.apart(true, func() {
+		switch g.s.Intn(4) {
+		case 0:
+			test(isa.LT, tableLen)
+			g.emit(isa.LDC, of(out), reg(r), isa.Arg{Kind: isa.ArgData, Bits: uint64(g.table(out))}, reg(i))
+		case 1:
+			size := out.Size()
+			slot := g.slotNamed("bytes_"+out.String(), out, 80/size, false, false)
+			test(isa.LE, uint64(80-size))
+			g.emit(isa.LDG, of(out), reg(r), byteAddr(slot, i, 0))
+		case 2:
+			test(isa.NE, 0)
+			q := g.temp()
+			g.emit(pick(g.s, []isa.Op{isa.DIV, isa.REM}), of(t), reg(q), g.source(t), reg(i))
+			g.emit(isa.CVT, isa.Form{Type: out, From: t}, reg(r), reg(q))
+		case 3:
+			test(isa.LT, isa.NumClasses)
+			c := g.temp()
+			g.emit(isa.CVT, isa.Form{Type: isa.U8, From: t}, reg(c), reg(i))
+			g.emit(isa.MIRROR, isa.Form{}, reg(c), reg(c))
+			g.emit(isa.CVT, isa.Form{Type: out, From: isa.U8}, reg(r), reg(c))
+		}
+		g.put(skip)
+	})
+	g.assign(out, func(d isa.Arg) { g.emit(isa.MOV, of(out), d, reg(r)) })
 }
 
 var atomics = []isa.Op{isa.ATOM_ADD, isa.ATOM_MIN, isa.ATOM_MAX, isa.ATOM_AND, isa.ATOM_OR, isa.ATOM_XOR, isa.ATOM_EXCH, isa.ATOM_CAS}

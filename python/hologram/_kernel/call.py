@@ -53,7 +53,8 @@ class _Compiled(NamedTuple):
 
     program: Program
     text: str
-    bindings: list[tuple[str, int]]  # Atlas names, and the numbers of the arguments
+    names: list[str]  # of slots and parameters, the outputs last
+    places: list[int]  # of their arguments
     outputs: list[tuple[str, np.dtype[Any]]]
     several: bool
 
@@ -94,15 +95,13 @@ class Kernel:
         self._cache: dict[Any, _Compiled] = {}
         self._ready: dict[Any, tuple[_Compiled, int, list[int]]] = {}  # by what is quick to find out
         self._last: Optional[_Compiled] = None
+        self._watched: Optional[list[Callable[[], object]]] = (
+            None  # what looks at the names outside that may be numbers
+        )
         self._lock = threading.RLock()
         if isinstance(function, types.FunctionType):
             if not hasattr(function, "__wrapped__"):  # what wraps another calls it as Python does
                 self._body = body_of(function)
-            code = function.__code__
-            self._outside = [(name, function.__globals__) for name in code.co_names if name not in code.co_varnames]
-            self._cells = list(function.__closure__ or ())
-        else:
-            self._outside, self._cells = [], []
 
     def __repr__(self) -> str:
         """Describe the kernel in one line."""
@@ -181,19 +180,23 @@ class Kernel:
             raise DTypeError(f"it is {value!r}; expected a number ({annotated}), as annotated")
         return _Kind("number", (PRED, "i64", "f64")[kind])
 
-    def _numbers_outside(self) -> tuple[Any, ...]:
-        """Return the numbers of globals and closures that the function names: they are part of its program."""
-        if not self._outside and not self._cells:
-            return ()
-        found = [space[name] for name, space in self._outside if isinstance(space.get(name), _NUMBERS)]
-        for cell in self._cells:
-            try:
-                content = cell.cell_contents
-            except ValueError:
-                continue
-            if isinstance(content, _NUMBERS):
-                found.append(content)
-        return tuple([_exact(number) for number in found]) if found else ()
+    def _numbers_outside(self) -> tuple[object, ...]:
+        """Return the numbers of globals and closures that the function names: they are part of its program.
+
+        Names of modules, functions and classes are left out for good at the first call.
+        """
+        watched = self._watched
+        if watched is None:
+            function: Any = self._function if isinstance(self._function, types.FunctionType) else None
+            code = getattr(function, "__code__", None)
+            watched = []
+            if code is not None:
+                space = function.__globals__
+                watched += [functools.partial(space.get, name) for name in code.co_names if name in space]
+                watched += [functools.partial(_content, cell) for cell in function.__closure__ or ()]
+                watched = [look for look in watched if _may_change(look())]
+            self._watched = watched
+        return tuple([_exact(value) if isinstance(value, _NUMBERS) else None for value in [look() for look in watched]])
 
     def _flat(self, arguments: Sequence[Any], keywords: dict[str, Any]) -> tuple[list[str], list[Any]]:
         """Return names and values of a call's arguments, defaults included and *arguments one by one."""
@@ -263,10 +266,8 @@ class Kernel:
         return _Compiled(
             Program(text, file=f"<kernel {self._name}>"),
             text,
-            [
-                *((name, place[name]) for name in trace.slots),
-                *((name, place[argument]) for name, (argument, _) in trace.params.items()),
-            ],
+            [*trace.slots, *trace.params, *(name for name, _ in outputs)],
+            [place[name] for name in (*trace.slots, *(argument for argument, _ in trace.params.values()))],
             [(name, _BOOL if type == PRED else dtype_of_code(NAMES.index(type) + 1)) for name, type in outputs],
             several,
         )
@@ -344,11 +345,11 @@ class Kernel:
         key = None
         if self._simple and not keywords:
             # Most calls are such as one before: of the same types and dtypes, and of arrays of one shape.
-            key = (
-                *[value.dtype if type(value) in _ARRAYS else type(value) for value in arguments],
-                out.dtype if type(out) in _ARRAYS else type(out),
-                self._numbers_outside(),
-            )
+            found = [value.dtype if type(value) in _ARRAYS else type(value) for value in arguments]
+            found.append(out.dtype if type(out) in _ARRAYS else type(out))
+            if self._watched != []:
+                found += self._numbers_outside()
+            key = tuple(found)
             ready = self._ready.get(key)
             if ready is not None:
                 compiled, first, others = ready
@@ -358,6 +359,8 @@ class Kernel:
                         break
                 else:
                     if out is None or out.shape == shape:
+                        if executor is None and type(out) in _HOST and _HOST.issuperset(map(type, arguments)):
+                            executor = _executors.found.get("cpu")
                         outs = None if out is None else (out,)
                         return self._run(compiled, arguments, arguments[first], shape, out, outs, executor)
         names, values = self._flat(arguments, keywords)
@@ -397,10 +400,8 @@ class Kernel:
             executor = _executor_of(values, outs or ())
         results = outs or tuple([_allocate(like, shape, dtype, executor) for _, dtype in compiled.outputs])
         if 0 not in shape:
-            bindings = {name: values[i] for name, i in compiled.bindings}
-            for (name, _), result in zip(compiled.outputs, results):
-                bindings[name] = result
-            executor.launch(compiled.program, bindings, shape=shape)
+            bindings = dict(zip(compiled.names, [*[values[i] for i in compiled.places], *results]))
+            executor.launch(compiled.program, bindings)  # on the shape of the results
         if outs is not None:
             return out
         if like is None:
@@ -468,6 +469,17 @@ class Kernel:
         return self._last.text
 
 
+def _may_change(value: object) -> bool:
+    return not callable(value) and not isinstance(value, types.ModuleType)
+
+
+def _content(cell: types.CellType) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None  # not set yet
+
+
 def _exact(value: object) -> object:
     """Return a key that tells apart what == does not: 1 and True, 0.0 and -0.0."""
     if isinstance(value, tuple):
@@ -506,7 +518,7 @@ def _shown(type: str) -> str:
     return "bool" if type == PRED else type
 
 
-_HOST = {np.ndarray, bool, int, float}
+_HOST = {np.ndarray, bool, int, float, type(None)}
 _TENSORS: dict[Any, Optional[np.dtype[Any]]] = {}
 
 

@@ -433,7 +433,7 @@ def isfinite(trace: Trace, x: Value) -> Value:
     return _compare(trace, "lt", _apply(trace, "abs", x), _number(trace, float("inf"), x))
 
 
-def _of_integers(mnemonic: str, operands: int) -> Callable[..., Any]:
+def _plain(mnemonic: str, operands: int) -> Callable[..., Any]:
     def one(trace: Trace, x: Value) -> Value:
         return _apply(trace, mnemonic, x)
 
@@ -446,7 +446,7 @@ def _of_integers(mnemonic: str, operands: int) -> Callable[..., Any]:
     return _public(implementation)
 
 
-popc, clz, ctz, mulhi = (_of_integers(m, n) for m, n in (("popc", 1), ("clz", 1), ("ctz", 1), ("mulhi", 2)))
+popc, clz, ctz, mulhi = (_plain(m, n) for m, n in (("popc", 1), ("clz", 1), ("ctz", 1), ("mulhi", 2)))
 
 
 def cast_(x: Any, dtype: Any) -> Any:

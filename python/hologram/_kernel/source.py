@@ -1,6 +1,7 @@
 """The source of a function that is to be traced, made ready: where Python decides by a truth, values may take part."""
 
 from __future__ import annotations
+import __future__
 
 import ast
 import copy
@@ -13,7 +14,7 @@ from hologram._kernel.functions import where
 from hologram._kernel.values import PRED, Value, value_of
 from hologram.errors import InvalidArgumentError
 
-__all__ = ["DECISIONS", "Body", "body_of"]
+__all__ = ["DECISIONS", "Body", "body_of", "defined"]
 
 
 class Body(NamedTuple):
@@ -26,27 +27,15 @@ class Body(NamedTuple):
 
 
 def body_of(function: types.FunctionType) -> Optional[Body]:
-    """Return a function's source, or None where Python can't find it.
+    """Return a function's source, or None where Python can't find it, or finds another than was compiled.
 
     Raises:
-        InvalidArgumentError: Two lambdas on a line can't be told apart.
+        InvalidArgumentError: The same function stands on its line twice.
     """
     code = function.__code__
-    source = "".join(linecache.getlines(code.co_filename, function.__globals__))
-    found: list[list[ast.stmt]] = []
-    for node in _functions(source, code.co_filename).get(code.co_firstlineno, ()):
-        if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
-            found.append(node.body)
-        elif isinstance(node, ast.Lambda) and code.co_name == "<lambda>":
-            arguments = node.args
-            names = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
-            if names == list(code.co_varnames[: len(names)]):
-                found.append([ast.copy_location(ast.Return(node.body), node.body)])
+    found = [defined[code]] if code in defined else _found(function)
     if not found:
         return None
-    if len(found) > 1 and hasattr(code, "co_positions"):  # from Python 3.11 on
-        spans = set(code.co_positions())
-        found = [body for body in found if _span(body[0]) in spans] or found
     if len(found) > 1:
         place = f"{code.co_filename}:{code.co_firstlineno}"
         raise InvalidArgumentError(
@@ -56,23 +45,62 @@ def body_of(function: types.FunctionType) -> Optional[Body]:
     return Body(code.co_name, code.co_filename, statements, frozenset((*code.co_varnames, *code.co_cellvars)))
 
 
+defined: dict[types.CodeType, list[ast.stmt]] = {}
+"""The functions that a kernel defines inside itself, while it does: their code isn't what Python makes of the file."""
+
+
+def _found(function: types.FunctionType) -> list[list[ast.stmt]]:
+    """Return the bodies of the functions in the file that are compiled to the same code as one."""
+    code = function.__code__
+    linecache.checkcache(code.co_filename)
+    source = "".join(linecache.getlines(code.co_filename, function.__globals__))
+    nodes, codes = _functions(source, code.co_filename, code.co_flags & _FUTURE)
+    same = [other for other in codes.get(code.co_firstlineno, ()) if other == code]
+    if not same:
+        return []  # the file isn't what was compiled, or something else had its hands on the code
+    found: list[list[ast.stmt]] = []
+    for node in nodes.get(code.co_firstlineno, ()):
+        if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
+            found.append(node.body)
+        elif isinstance(node, ast.Lambda) and code.co_name == "<lambda>":
+            arguments = node.args
+            names = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+            if names == list(code.co_varnames[: len(names)]):
+                found.append([ast.copy_location(ast.Return(node.body), node.body)])
+    if len(found) > 1 and hasattr(code, "co_positions"):  # from Python 3.11 on
+        spans = set(code.co_positions())
+        found = [body for body in found if _span(body[0]) in spans] or found
+    return found
+
+
 def _span(node: ast.AST) -> tuple[Any, ...]:
     return tuple(getattr(node, name) for name in ("lineno", "end_lineno", "col_offset", "end_col_offset"))
 
 
+_FUTURE = functools.reduce(
+    lambda flags, name: flags | getattr(__future__, name).compiler_flag, __future__.all_feature_names, 0
+)
+
+
 @functools.lru_cache(maxsize=8)
-def _functions(source: str, file: str) -> dict[int, list[ast.AST]]:
-    """Return the functions of a file by the lines that they begin on, decorators included."""
-    found: dict[int, list[ast.AST]] = {}
+def _functions(source: str, file: str, flags: int) -> tuple[dict[int, list[ast.AST]], dict[int, list[types.CodeType]]]:
+    """Return the functions of a file by the lines that they begin on, decorators included, and what they compile to."""
+    nodes: dict[int, list[ast.AST]] = {}
+    codes: dict[int, list[types.CodeType]] = {}
     try:
         tree = ast.parse(source, file)
+        pending = [compile(source, file, "exec", flags, True)]
     except (SyntaxError, ValueError):  # it is not what was compiled
-        return found
+        return nodes, codes
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.Lambda)):
             decorators = node.decorator_list if isinstance(node, ast.FunctionDef) else []
-            found.setdefault(min([node.lineno, *(d.lineno for d in decorators)]), []).append(node)
-    return found
+            nodes.setdefault(min([node.lineno, *(d.lineno for d in decorators)]), []).append(node)
+    while pending:
+        code = pending.pop()
+        codes.setdefault(code.co_firstlineno, []).append(code)
+        pending.extend(constant for constant in code.co_consts if isinstance(constant, types.CodeType))
+    return nodes, codes
 
 
 class _Rewriter(ast.NodeTransformer):

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import ast
 import builtins
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Optional
+import types
+from typing import Any, NamedTuple, NoReturn, Optional
 
 from hologram._built import is_number
 from hologram._kernel.ir import Negated
-from hologram._kernel.source import DECISIONS, Body
+from hologram._kernel.source import DECISIONS, Body, defined
 from hologram._kernel.values import PRED, Trace, Value, common, fail, trace_of, value_of
 from hologram.errors import DTypeError, InvalidArgumentError
-
-if TYPE_CHECKING:
-    import types
 
 __all__ = ["Range", "range_", "run"]
 
@@ -258,7 +256,18 @@ class _Frame:
         exec(compile(ast.Module([node], []), self.body.file, "exec"), self.names)
         return _FALLS
 
-    do_FunctionDef = do_Import = do_ImportFrom = define
+    do_Import = do_ImportFrom = define
+
+    def do_FunctionDef(self, node: ast.FunctionDef) -> int:
+        module = compile(ast.Module([node], []), self.body.file, "exec")
+        inner = {c: node.body for c in module.co_consts if isinstance(c, types.CodeType) and c.co_name == node.name}
+        defined.update(inner)
+        try:
+            exec(module, self.names)
+        finally:
+            for code in inner:
+                defined.pop(code, None)
+        return _FALLS
 
     def do_Assert(self, node: ast.Assert) -> int:
         if isinstance(self.evaluate(node.test), Value):
@@ -309,6 +318,7 @@ class _Frame:
         test = self.evaluate(node.test)
         if not isinstance(test, Value):
             return self.block(node.body if test else node.orelse)
+        test = value_of(self.trace, test, "the condition")
         jump = node.body[0]
         if isinstance(jump, (ast.Break, ast.Continue)) and not node.orelse:
             self.depth += 1
@@ -321,7 +331,9 @@ class _Frame:
         otherwise, end = self.code.label("else"), self.code.label("end")
         self.code.act("bra", otherwise, Negated(test.held(PRED)))
         self.depth += 1
+        outside = self.trace.enter()
         flows = [self.block(node.body)]
+        known = [self.trace.leave(outside)]
         states = [{name: self.names.get(name, _ABSENT) for name in names}]
         if flows[0] == _FALLS and node.orelse:
             self.code.act("bra", end)
@@ -333,11 +345,15 @@ class _Frame:
                 self.names[name] = thing
             if why is not None:
                 self.lost[name] = why
+        outside = self.trace.enter()
         flows.append(self.block(node.orelse))
+        known.append(self.trace.leave(outside))
         states.append({name: self.names.get(name, _ABSENT) for name in names})
         self.code.place(end)
         self.depth -= 1
         living = [state for flow, state in zip(flows, states) if flow == _FALLS]
+        if len(living) == 1:  # who comes here went through that branch
+            self.trace.open |= known[flows.index(_FALLS)]
         for name in names:
             variable = self.variables[name]
             things = [state[name] for state in living]
@@ -395,12 +411,14 @@ class _Frame:
         new = self.hold(node, names, False)
         loop = _Loop(self.depth, code.label("leave"), code.label("next"), [])
         code.loop(count, loop.again)
+        outside = trace.enter()
         self.reread(names_held)
         index = Value(trace, type, weak, trace.emit(f"mov.{type}", type, counter))
         step = value_of(trace, items.step if items.step > 0 else -items.step, "step").source(type)
         code.write(counter, f"{'add' if items.step > 0 else 'sub'}.{type}", counter, step)
         self.assign(node.target.id, index)
         self.rounds(node.body, loop)
+        trace.leave(outside)
         code.place(loop.again)
         if loop.left:
             # A branch to a LOOP's end goes on to the next round, so what leaves it needs a place of its own.
@@ -457,11 +475,13 @@ class _Frame:
         new = self.hold(node, names, False)
         loop = _Loop(self.depth, code.label("leave"), code.label("next"), [])
         code.place(loop.again)
+        outside = self.trace.enter()
         self.reread(held)
         if not forever:
             test = self.evaluate(node.test)
             code.act("bra", loop.leave, Negated(value_of(self.trace, test, "the condition").held(PRED)))
         self.rounds(node.body, loop)
+        self.trace.leave(outside)
         code.loop_back(loop.again)
         code.place(loop.leave)
         self.after(names, held, new)

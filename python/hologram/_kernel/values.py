@@ -50,7 +50,7 @@ def kind_of(type: str) -> int:
 def user_line() -> tuple[str, int]:
     """Return file and line of the code that is being traced."""
     frame = sys._getframe(1)
-    skip = (_HERE, os.path.dirname(np.__file__))
+    skip = (_HERE, os.path.dirname(np.__file__), "<__array_function__")  # the last is numpy's too
     while frame.f_code.co_filename.startswith(skip) and frame.f_back is not None:
         frame = frame.f_back
     return frame.f_code.co_filename, frame.f_lineno
@@ -81,9 +81,26 @@ class Trace:
         self.again = False
         self.variables = 0
         self.inlined = 0  # how deep in calls of other kernels
+        self.scope = 0  # the branch or round of a loop that is being traced
+        self.open = {0}  # those in which values were made that all lanes here have
+        self._scopes = 0
         self.slots: dict[str, str] = {}  # the types of arguments that are used
         self.params: dict[str, tuple[str, str]] = {}  # Atlas name: argument, type
         self._loaded: dict[tuple[str, str], int] = {}
+
+    def enter(self) -> tuple[int, set[int]]:
+        """Begin a branch or a loop's body; return what ``leave`` goes back to."""
+        outside = self.scope, set(self.open)
+        self._scopes += 1
+        self.scope = self._scopes
+        self.open.add(self.scope)
+        return outside
+
+    def leave(self, outside: tuple[int, set[int]]) -> set[int]:
+        """End it, and return where values were made that are known at its end."""
+        inside = self.open
+        self.scope, self.open = outside
+        return inside
 
     def slot(self, name: str, type: str, boolean: bool) -> Value:
         """Return the lane's element of an array; it is loaded if it is used."""
@@ -134,13 +151,14 @@ class Value:
         weak: Whether it came of Python numbers alone, and so takes the type of what it meets, as in numpy.
     """
 
-    __slots__ = ("constant", "register", "trace", "type", "weak")
+    __slots__ = ("constant", "register", "scope", "trace", "type", "weak")
     __array_priority__ = 1000.0
 
     def __init__(
         self, trace: Trace, type: str, weak: bool, register: int = -1, constant: Union[bool, int, float, None] = None
     ) -> None:
         self.trace = trace
+        self.scope = trace.scope
         self.type = type
         self.weak = weak
         self.register = register
@@ -193,7 +211,7 @@ class Value:
     def astype(self, dtype: Any) -> Value:
         """Return the value converted to a dtype, as numpy converts arrays: floats to integers truncate."""
         type = type_of(dtype)
-        return Value(self.trace, type, False, self.held(type))
+        return Value(self.trace, type, False, value_of(self.trace, self, "astype: x").held(type))
 
     # ---- what Python and numpy ask for
 
@@ -281,6 +299,7 @@ class Argument(Value):
 
     def __init__(self, trace: Trace, type: str, weak: bool, name: str, slot: Optional[str]) -> None:
         super().__init__(trace, type, weak)
+        self.scope = 0
         self.name = name
         self.slot = slot
 
@@ -308,6 +327,8 @@ def value_of(trace: Trace, thing: object, what: str) -> Value:
     if isinstance(thing, Value):
         if thing.trace is not trace:
             fail(InvalidArgumentError, f"{what} is a value of another kernel, or of an earlier trace of this one")
+        if thing.scope not in trace.open:
+            fail(InvalidArgumentError, f"{what} was computed in a branch or loop that not all lanes here went through")
         return thing
     if isinstance(thing, np.ndarray) and thing.ndim == 0:
         thing = thing[()]

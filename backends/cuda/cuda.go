@@ -1,0 +1,243 @@
+// Package cuda is the backend "cuda": NVIDIA's GPUs, by the driver alone. The
+// driver is opened at run time (driver), programs go to it as PTX text (ptx),
+// and the device's primary context is used, which PyTorch and CuPy have too, so
+// that memory and streams are shared.
+//
+// cuda.go has the backend and its devices, kernel.go programs and their
+// variants, stream.go the queue.
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"unsafe"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cuda/driver"
+	"github.com/hologram-project/hologram/backends/cuda/ptx"
+	"github.com/hologram-project/hologram/backends/hostmem"
+)
+
+// Backend is the backend.
+type Backend struct{}
+
+// New returns the backend. Nothing is opened before Devices or Open is called.
+func New() *Backend { return &Backend{} }
+
+// Name returns "cuda".
+func (*Backend) Name() string { return "cuda" }
+
+// Devices lists the devices, or says why there are none.
+func (*Backend) Devices() ([]backends.Info, error) {
+	api, err := driver.Load()
+	if err != nil {
+		return nil, err
+	}
+	var n int32
+	if err := api.Check("cuDeviceGetCount", api.DeviceGetCount(&n)); err != nil {
+		return nil, fmt.Errorf("cuda: %w", err)
+	}
+	infos := make([]backends.Info, n)
+	for i := range infos {
+		d, err := describe(api, i)
+		if err != nil {
+			return nil, err
+		}
+		infos[i] = d.info
+	}
+	return infos, nil
+}
+
+// oldestCompute is the compute capability from which PTX here can be compiled.
+const oldestCompute = 75
+
+// dlpackCUDA is DLPack's kDLCUDA.
+const dlpackCUDA = 2
+
+// describe asks for the properties of a device.
+func describe(api *driver.API, i int) (*device, error) {
+	d := &device{api: api, ordinal: i}
+	var name [256]byte
+	var bytes uint64
+	var major, minor int32
+	for _, c := range []struct {
+		call   string
+		result driver.Result
+	}{
+		{"cuDeviceGet", api.DeviceGet(&d.number, int32(i))},
+		{"cuDeviceGetName", api.DeviceGetName(&name[0], int32(len(name)), d.number)},
+		{"cuDeviceTotalMem", api.DeviceTotalMem(&bytes, d.number)},
+		{"cuDeviceGetAttribute", api.DeviceAttribute(&major, driver.ComputeMajor, d.number)},
+		{"cuDeviceGetAttribute", api.DeviceAttribute(&minor, driver.ComputeMinor, d.number)},
+		{"cuDeviceGetAttribute", api.DeviceAttribute(&d.sharedBytes, driver.SharedPerBlockOptin, d.number)},
+	} {
+		if err := api.Check(c.call, c.result); err != nil {
+			return nil, fmt.Errorf("cuda: device %d: %w", i, err)
+		}
+	}
+	n := 0
+	for n < len(name) && name[n] != 0 {
+		n++
+	}
+	d.compute = int(10*major + minor)
+	d.info = backends.Info{
+		Name: string(name[:n]), Asynchronous: true, MemoryBytes: int64(bytes), DLPackType: dlpackCUDA, DLPackID: int32(i),
+		Codegen: fmt.Sprintf("%s sm_%d cuda_%d", ptx.Version, d.compute, api.Version),
+	}
+	return d, nil
+}
+
+// Open opens device i: it retains the device's primary context.
+func (*Backend) Open(i int) (backends.Device, error) {
+	api, err := driver.Load()
+	if err != nil {
+		return nil, err
+	}
+	var n int32
+	if err := api.Check("cuDeviceGetCount", api.DeviceGetCount(&n)); err != nil {
+		return nil, fmt.Errorf("cuda: %w", err)
+	}
+	if i < 0 || i >= int(n) {
+		return nil, fmt.Errorf("cuda: open device %d: there are %d, numbered from 0", i, n)
+	}
+	d, err := describe(api, i)
+	if err != nil {
+		return nil, err
+	}
+	if d.compute < oldestCompute {
+		return nil, fmt.Errorf("cuda: device %d, %s, has compute capability %d.%d; needed is %d.%d",
+			i, d.info.Name, d.compute/10, d.compute%10, oldestCompute/10, oldestCompute%10)
+	}
+	if err := api.Check("cuDevicePrimaryCtxRetain", api.PrimaryRetain(&d.context, d.number)); err != nil {
+		return nil, fmt.Errorf("cuda: device %d: %w", i, err)
+	}
+	return d, nil
+}
+
+// device is an opened device.
+type device struct {
+	api         *driver.API
+	ordinal     int
+	number      driver.Device
+	context     driver.Context
+	info        backends.Info
+	compute     int
+	sharedBytes int32 // that a block may have
+
+	mu     sync.Mutex
+	closed bool
+	fold   *variant // ptx.Fold, once a kernel needs it
+}
+
+var errClosed = errors.New("cuda: the device is closed")
+
+// call is one call of the driver, for do.
+type call struct {
+	name string
+	run  func() driver.Result
+}
+
+// do makes calls in the device's context, one after the other until one fails.
+// The thread's own context, which may be PyTorch's for another device, is
+// current again afterwards.
+func (d *device) do(calls ...call) error {
+	return d.within(func() error {
+		for _, c := range calls {
+			if err := d.api.Check(c.name, c.run()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// within runs f with the device's context current.
+func (d *device) within(f func() error) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := d.api.Check("cuCtxPushCurrent", d.api.CtxPush(d.context)); err != nil {
+		return err
+	}
+	err := f()
+	var c driver.Context
+	return errors.Join(err, d.api.Check("cuCtxPopCurrent", d.api.CtxPop(&c)))
+}
+
+func (d *device) Info() backends.Info { return d.info }
+
+func (d *device) Alloc(bytes int64) (backends.Memory, error) {
+	if bytes < 0 {
+		return backends.Memory{}, fmt.Errorf("cuda: allocate %d bytes", bytes)
+	}
+	var p driver.Pointer
+	n := uint64(max(bytes, 1))
+	err := d.do(
+		call{"cuMemAlloc", func() driver.Result { return d.api.MemAlloc(&p, n) }},
+		call{"cuMemsetD8Async", func() driver.Result { return d.api.Set8(p, 0, n, 0) }},
+		call{"cuStreamSynchronize", func() driver.Result { return d.api.StreamSync(0) }},
+	)
+	if err != nil {
+		if p != 0 {
+			err = errors.Join(err, d.do(call{"cuMemFree", func() driver.Result { return d.api.MemFree(p) }}))
+		}
+		return backends.Memory{}, fmt.Errorf("cuda: allocate %d bytes on device %d: %w", bytes, d.ordinal, classified(err))
+	}
+	return backends.Memory{Addr: uintptr(p), Bytes: bytes}, nil
+}
+
+// classified adds the contract's error to one of the driver's that means it.
+func classified(err error) error {
+	var e *driver.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	switch {
+	case e.Code == driver.OutOfMemory:
+		return fmt.Errorf("%w: %w", backends.ErrOutOfMemory, err)
+	case e.Code.Sticky():
+		return fmt.Errorf("%w: %w", backends.ErrLost, err)
+	}
+	return err
+}
+
+func (d *device) Free(m backends.Memory) error {
+	return d.do(call{"cuMemFree", func() driver.Result { return d.api.MemFree(driver.Pointer(m.Addr)) }})
+}
+
+// AllocHost returns pinned memory, which the device reaches at the host's own
+// address.
+func (d *device) AllocHost(bytes int64) (backends.Memory, error) {
+	if bytes < 0 {
+		return backends.Memory{}, fmt.Errorf("cuda: allocate %d bytes of host memory", bytes)
+	}
+	var p unsafe.Pointer
+	err := d.do(call{"cuMemHostAlloc", func() driver.Result {
+		return d.api.MemHostAlloc(&p, uint64(max(bytes, 1)), driver.HostPortable|driver.HostMapped)
+	}})
+	if err != nil {
+		return backends.Memory{}, fmt.Errorf("cuda: allocate %d bytes of host memory: %w", bytes, classified(err))
+	}
+	clear(unsafe.Slice((*byte)(p), bytes))
+	return backends.Memory{Addr: uintptr(p), Bytes: bytes}, nil
+}
+
+func (d *device) FreeHost(m backends.Memory) error {
+	return d.do(call{"cuMemFreeHost", func() driver.Result { return d.api.MemFreeHost(hostmem.Pointer(m.Addr)) }})
+}
+
+// Close gives the context back. It is the application's as well, and lives on
+// while somebody else has it.
+func (d *device) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return errClosed
+	}
+	d.closed = true
+	if d.fold != nil {
+		_ = d.do(call{"cuModuleUnload", func() driver.Result { return d.api.ModuleUnload(d.fold.module) }})
+	}
+	return d.api.Check("cuDevicePrimaryCtxRelease", d.api.PrimaryRelease(d.number))
+}

@@ -1,0 +1,187 @@
+package cuda_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cuda"
+	"github.com/hologram-project/hologram/backends/hostmem"
+	"github.com/hologram-project/hologram/backends/interp"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/ir"
+)
+
+// run is one launch: the memory of each slot before it, and how it is seen.
+type run struct {
+	text        string
+	grid, block [3]uint32
+	shape       []int64
+	n           uint64 // 0: the shape's
+	fuel        uint64
+	params      []uint64
+	slots       []slotData
+}
+
+// slotData is a slot's memory. Without strides the view is flat.
+type slotData struct {
+	bytes   []byte
+	at      int // where element 0 lies
+	strides []int64
+}
+
+// result is what a launch leaves.
+type result struct {
+	slots   [][]byte
+	residue [isa.NumClasses]uint64
+	phase   uint32
+	err     error
+}
+
+func verified(t testing.TB, text string) *isa.Verified {
+	t.Helper()
+	p, err := isa.Assemble("test", text)
+	require.NoError(t, err)
+	v, err := isa.Verify(p)
+	require.NoError(t, err)
+	return v
+}
+
+// settle waits for queued work.
+func settle(t testing.TB, s backends.Stream) func(ticket backends.Ticket, err error) error {
+	return func(ticket backends.Ticket, err error) error {
+		t.Helper()
+		if ticket == 0 {
+			return err
+		}
+		require.NoError(t, err)
+		for {
+			if err = s.Wait(ticket, time.Second); !errors.Is(err, backends.ErrPending) {
+				return err
+			}
+		}
+	}
+}
+
+// host allocates host memory that the device reaches, for the time of the test.
+func host(t testing.TB, d backends.Device, bytes int) []byte {
+	t.Helper()
+	m, err := d.AllocHost(int64(bytes))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.FreeHost(m)) })
+	return hostmem.Bytes(m.Addr, m.Bytes)
+}
+
+func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
+
+// on runs r on a backend.
+func (r *run) on(t testing.TB, b backends.Backend) *result {
+	t.Helper()
+	v := verified(t, r.text)
+	f, _, err := ir.Canonical(v)
+	require.NoError(t, err)
+	d, err := b.Open(0)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	s, err := d.NewStream()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	k, err := d.Compile(&backends.Unit{Source: v, IR: f, Hash: f.Hash()}, backends.Variant{})
+	require.NoError(t, err)
+	defer k.Release()
+	done := settle(t, s)
+	res := &result{}
+	notes := unsafe.Pointer(unsafe.SliceData(host(t, d, int(unsafe.Sizeof(backends.Record{}))+8)))
+	record, phase := (*backends.Record)(notes), (*uint32)(unsafe.Add(notes, unsafe.Sizeof(backends.Record{})))
+	*phase = 700
+	l := &backends.Launch{Grid: r.grid, Block: r.block, Rank: len(r.shape), N: 1, Fuel: r.fuel, Params: r.params,
+		Record: record, Phase: phase}
+	for i, n := range r.shape {
+		l.Shape[i] = n
+		l.N *= uint64(n)
+	}
+	if r.n > 0 {
+		l.N = r.n
+	}
+	var memory []backends.Memory
+	for i, slot := range r.slots {
+		m, err := d.Alloc(int64(len(slot.bytes)))
+		require.NoError(t, err)
+		memory = append(memory, m)
+		staging := host(t, d, len(slot.bytes))
+		copy(staging, slot.bytes)
+		require.NoError(t, done(s.Copy(m.Addr, address(staging), m.Bytes)))
+		typ := v.Program.Slots[i].Type
+		view := backends.View{Addr: m.Addr + uintptr(slot.at), Bytes: m.Bytes - int64(slot.at), Type: typ, Rank: len(r.shape)}
+		copy(view.Shape[:], r.shape)
+		stride := int64(1)
+		for k := len(r.shape) - 1; k >= 0; k-- {
+			view.Stride[k] = stride
+			stride *= r.shape[k]
+		}
+		if slot.strides != nil {
+			copy(view.Stride[:], slot.strides)
+			view.Bytes = 0
+		}
+		l.Slots = append(l.Slots, view)
+	}
+	ticket, err := s.Launch(k, l)
+	if ticket > 0 {
+		require.NoError(t, done(ticket, err))
+		err = record.Outcome()
+	}
+	res.err, res.residue, res.phase = err, record.Residue, *phase
+	for i, slot := range r.slots {
+		out := host(t, d, len(slot.bytes))
+		require.NoError(t, done(s.Copy(address(out), memory[i].Addr, memory[i].Bytes)))
+		res.slots = append(res.slots, bytes.Clone(out))
+		require.NoError(t, d.Free(memory[i]))
+	}
+	return res
+}
+
+// compare runs r on the GPU and on the interpreter, which must agree to the bit.
+func (r *run) compare(t testing.TB) *result {
+	t.Helper()
+	want, got := r.on(t, interp.New()), r.on(t, cuda.New())
+	var f, g *backends.ProgramFault
+	require.Equal(t, errors.As(want.err, &f), errors.As(got.err, &g), "interp: %v, cuda: %v", want.err, got.err)
+	if f == nil {
+		require.NoError(t, want.err)
+		require.NoError(t, got.err)
+	}
+	for i := range want.slots {
+		if !bytes.Equal(want.slots[i], got.slots[i]) {
+			at := 0
+			for want.slots[i][at] == got.slots[i][at] {
+				at++
+			}
+			t.Fatalf("slot %d differs from byte %d on: % x, interp has % x", i, at,
+				got.slots[i][at:min(at+16, len(got.slots[i]))], want.slots[i][at:min(at+16, len(want.slots[i]))])
+		}
+	}
+	require.Equal(t, want.phase, got.phase)
+	require.Equal(t, want.residue, got.residue)
+	return got
+}
+
+// numbers is n values of 4 bytes, floats of moderate size if float.
+func numbers(n int, float bool) []byte {
+	r := rand.New(rand.NewPCG(1, uint64(n)))
+	var b []byte
+	for range n {
+		v := r.Uint32()
+		if float {
+			v = v&0x83ffffff | 0x3c000000
+		}
+		b = binary.LittleEndian.AppendUint32(b, v)
+	}
+	return b
+}

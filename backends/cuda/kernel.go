@@ -1,0 +1,213 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cuda/driver"
+	"github.com/hologram-project/hologram/backends/cuda/ptx"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/analysis"
+)
+
+// kernel is a compiled unit: a program in those variants that launches have
+// asked for so far.
+type kernel struct {
+	device  *device
+	program *ptx.Program
+	slots   []isa.SlotUse
+	types   []isa.Type
+	params  int
+	cost    *analysis.Cost
+	block   [3]uint32 // demanded shape, zero: any
+
+	mu       sync.Mutex
+	variants map[ptx.Options]*variant
+}
+
+// variant is a loaded module and its function.
+type variant struct {
+	module driver.Module
+	fn     driver.Func
+	shared int // dynamic shared memory that the function was told of
+}
+
+// ownLanes is how many lanes a block has where the program leaves it to us.
+const ownLanes = 256
+
+// Compile makes a kernel, with the variant that most launches need: flat views,
+// no fuel.
+func (d *device) Compile(u *backends.Unit, _ backends.Variant) (backends.Kernel, error) {
+	p, err := ptx.Compile(u.IR)
+	if err != nil {
+		return nil, err
+	}
+	if p.Layout.Wide() && d.api.Version < 12010 {
+		return nil, &backends.Unsupported{Backend: "cuda", What: fmt.Sprintf("a program with %d slots", len(u.IR.Slots)),
+			Why: fmt.Sprintf("a launch block of %d bytes needs a driver for CUDA 12.1", p.Layout.Bytes)}
+	}
+	k := &kernel{device: d, program: p, slots: u.IR.Slots, types: u.IR.SlotTypes, params: len(u.IR.ParamTypes), cost: analysis.NewCost(u.IR),
+		block: u.IR.Block, variants: map[ptx.Options]*variant{}}
+	if _, err := k.variant(ptx.Options{Lanes: ownLanes}); err != nil {
+		k.Release()
+		return nil, err
+	}
+	if p.Residue {
+		if err := d.loadFold(); err != nil {
+			k.Release()
+			return nil, err
+		}
+	}
+	return k, nil
+}
+
+// options says which variant a launch needs.
+func (k *kernel) options(l *backends.Launch, space *ptx.Space) ptx.Options {
+	o := ptx.Options{Lanes: ownLanes}
+	if k.program.Indexed && space.Rank > 1 {
+		o.Rank, o.Wide = space.Rank, ptx.Lanes(l) > 1<<32-1
+	}
+	o.Fuel = k.program.Loops && l.Fuel > 0
+	if !k.program.AnyBlock && k.block[0] == 0 && lanesOf(l.Block) > ownLanes {
+		o.Lanes = isa.MaxBlockLanes
+	}
+	return o
+}
+
+func lanesOf(block [3]uint32) int { return int(block[0]) * int(block[1]) * int(block[2]) }
+
+// variant returns a variant, compiled if it is the first time.
+func (k *kernel) variant(o ptx.Options) (*variant, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if v := k.variants[o]; v != nil {
+		return v, nil
+	}
+	text, err := k.program.Text(o)
+	if err != nil {
+		return nil, err
+	}
+	v, err := k.device.load(text, "atlas")
+	if err != nil {
+		return nil, err
+	}
+	k.variants[o] = v
+	return v, nil
+}
+
+// Options of cuModuleLoadDataEx.
+const (
+	jitErrorLog     = 5
+	jitErrorLogSize = 6
+)
+
+// load gives PTX to the driver's compiler.
+func (d *device) load(text, name string) (*variant, error) {
+	image := append([]byte(text), 0)
+	log := make([]byte, 8192)
+	options := []int32{jitErrorLog, jitErrorLogSize}
+	values := []uintptr{uintptr(unsafe.Pointer(&log[0])), uintptr(len(log))}
+	entry := append([]byte(name), 0)
+	v := &variant{}
+	err := d.do(
+		call{"cuModuleLoadDataEx", func() driver.Result {
+			return d.api.ModuleLoad(&v.module, &image[0], uint32(len(options)), &options[0], &values[0])
+		}},
+		call{"cuModuleGetFunction", func() driver.Result { return d.api.ModuleFunction(&v.fn, v.module, &entry[0]) }},
+	)
+	runtime.KeepAlive(log)
+	if err != nil {
+		said, _, _ := strings.Cut(string(log), "\x00")
+		if v.module != 0 {
+			err = errors.Join(err, d.do(call{"cuModuleUnload", func() driver.Result { return d.api.ModuleUnload(v.module) }}))
+		}
+		return nil, fmt.Errorf("cuda: compile: %w\n%s", err, strings.TrimSpace(said))
+	}
+	return v, nil
+}
+
+// allowShared tells the driver of a function that needs more shared memory than
+// functions have by default.
+func (k *kernel) allowShared(v *variant, bytes int) error {
+	const byDefault = 48 << 10
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if bytes <= byDefault || bytes <= v.shared {
+		return nil
+	}
+	if bytes > int(k.device.sharedBytes) {
+		return fmt.Errorf("cuda: launch: a block needs %d bytes of shared memory, the device has %d", bytes, k.device.sharedBytes)
+	}
+	err := k.device.do(call{"cuFuncSetAttribute", func() driver.Result {
+		return k.device.api.FuncSetAttribute(v.fn, driver.FuncMaxShared, int32(bytes))
+	}})
+	if err == nil {
+		v.shared = bytes
+	}
+	return err
+}
+
+// check sees that a launch is for this kernel, and its views where the machine
+// can take them.
+func (k *kernel) check(l *backends.Launch) error {
+	if len(l.Slots) != len(k.slots) || len(l.Params) != k.params {
+		return fmt.Errorf("cuda: launch: %d slots and %d parameters given, the program has %d and %d",
+			len(l.Slots), len(l.Params), len(k.slots), k.params)
+	}
+	if n := lanesOf(l.Block); n < 1 || n > isa.MaxBlockLanes {
+		return fmt.Errorf("cuda: launch: block %v has %d lanes; at most %d", l.Block, n, isa.MaxBlockLanes)
+	}
+	for i, v := range l.Slots {
+		if size := uintptr(k.types[i].Size()); v.Addr%size != 0 {
+			return fmt.Errorf("cuda: launch: slot %d: address %#x is no multiple of %d, the size of a %v", i, v.Addr, size, k.types[i])
+		}
+	}
+	return nil
+}
+
+// What a launch costs: the driver's and the device's time for the least one, and
+// for each instruction of a lane where all multiprocessors are at work.
+const (
+	launchNanoseconds = 4000
+	stepNanoseconds   = 1e-4
+)
+
+func (k *kernel) Cost(l *backends.Launch) float64 {
+	steps, bounded := k.cost.Of(l.N, l.Params)
+	if !bounded {
+		return math.Inf(1)
+	}
+	return launchNanoseconds + steps*stepNanoseconds
+}
+
+func (k *kernel) Workspace(*backends.Launch) int64 { return 0 }
+
+// loadFold loads ptx.Fold.
+func (d *device) loadFold() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.fold != nil {
+		return nil
+	}
+	v, err := d.load(ptx.Fold(), "fold")
+	if err == nil {
+		d.fold = v
+	}
+	return err
+}
+
+// Release unloads the modules. What the driver says to that has nobody to hear it.
+func (k *kernel) Release() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, v := range k.variants {
+		_ = k.device.do(call{"cuModuleUnload", func() driver.Result { return k.device.api.ModuleUnload(v.module) }})
+	}
+	clear(k.variants)
+}

@@ -1,0 +1,237 @@
+package ptx
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/ir"
+)
+
+// Behind the program's own shared memory stand, for collectives, a counter that
+// deals out ranks among the lanes that are there, and an element for each lane,
+// padded to a power of two.
+const (
+	ticketAt  = 0
+	scratchAt = 16
+)
+
+// collectives names the primitive that each collective repeats.
+var collectives = map[isa.Op]isa.Op{
+	isa.BLOCK_REDUCE_ADD: isa.ADD, isa.BLOCK_SCAN_ADD: isa.ADD,
+	isa.BLOCK_REDUCE_MIN: isa.MIN, isa.BLOCK_SCAN_MIN: isa.MIN,
+	isa.BLOCK_REDUCE_MAX: isa.MAX, isa.BLOCK_SCAN_MAX: isa.MAX,
+	isa.BLOCK_REDUCE_MUL: isa.MUL, isa.BLOCK_SCAN_MUL: isa.MUL,
+}
+
+// accumulator is the type in which a collective on t computes.
+func accumulator(t isa.Type) isa.Type {
+	if half(t) {
+		return isa.F32
+	}
+	return t
+}
+
+// identity is the literal that changes nothing under op.
+func identity(op isa.Op, t isa.Type) string {
+	if t.Float() {
+		v := map[isa.Op]float64{isa.ADD: math.Copysign(0, -1), isa.MUL: 1, isa.MIN: math.Inf(1), isa.MAX: math.Inf(-1)}[op]
+		if t == isa.F64 {
+			return literal(t, math.Float64bits(v))
+		}
+		return literal(t, uint64(math.Float32bits(float32(v))))
+	}
+	high := t.Mask()
+	if t.Signed() {
+		high >>= 1
+	}
+	return literal(t, map[isa.Op]uint64{isa.ADD: 0, isa.MUL: 1, isa.MIN: high, isa.MAX: ^high & t.Mask()}[op])
+}
+
+// element of the scratch: type of its loads and stores, and size.
+func scratchType(t isa.Type) (string, int) {
+	if t.Size() == 8 {
+		return "b64", 8
+	}
+	return "b32", 4
+}
+
+// block is what a collective knows of its block.
+type block struct {
+	rank    string // of the lane among those that are there
+	present string // how many are
+	padded  string // the block's lanes, up to a power of two
+	t       isa.Type
+	op      isa.Op
+}
+
+// collective is BLOCK_REDUCE_* and BLOCK_SCAN_*. The lanes that are there do
+// the work of those that are not, whose elements are the identity.
+func (e *emitter) collective(n *ir.Node) {
+	op := n.Op.Inst()
+	t := accumulator(n.Type)
+	if e.p.element < t.Size() {
+		e.unsupported(op.String(), "its scratch was not found")
+		return
+	}
+	v := e.arg(n.Args[0])
+	if half(n.Type) {
+		v = e.widen(n.Type, v)
+	} else if v[0] != '%' {
+		r := e.temp(bankOf(t))
+		e.move(t, r, v)
+		v = r
+	}
+	b := e.gather(collectives[op], t, v)
+	result := e.temp(bankOf(t))
+	if op >= isa.BLOCK_SCAN_ADD {
+		e.scanBlock(b, result)
+	} else {
+		e.reduceBlock(b, result)
+	}
+	if half(n.Type) {
+		e.narrow(n.Type, e.name(n.Result()), result)
+	} else {
+		e.move(t, e.name(n.Result()), result)
+	}
+}
+
+// scratch returns the address of element i, a 32-bit register.
+func (e *emitter) scratch(i string, t isa.Type) string {
+	at := e.temp(bankRD)
+	_, size := scratchType(t)
+	e.line("mad.wide.u32 %s, %s, %d, %%shared;", at, i, size)
+	return fmt.Sprintf("[%s+%d]", at, e.p.shared+scratchAt)
+}
+
+// gather puts the lanes' values into the scratch.
+func (e *emitter) gather(op isa.Op, t isa.Type, v string) *block {
+	b := &block{op: op, t: t, rank: "%lane", present: "%present", padded: e.temp(bankR)}
+	word, _ := scratchType(t)
+	id := e.place()
+	less, lead, one := e.temp(bankR), e.temp(bankR), e.temp(bankR)
+	e.line("sub.u32 %s, %%lanes, 1;", less)
+	e.line("clz.b32 %s, %s;", lead, less)
+	e.line("sub.u32 %s, 32, %s;", lead, lead)
+	e.line("mov.b32 %s, 1;", one)
+	e.line("shl.b32 %s, %s, %s;", b.padded, one, lead)
+
+	all := ""
+	if e.departs() {
+		b.rank, b.present, all = e.temp(bankR), e.temp(bankR), e.temp(bankP)
+		e.comment("who is there, and each one's place among them")
+		e.line("mov.pred %s, -1;", all)
+		e.line("barrier.red.popc.u32 %s, 0, %s;", b.present, all)
+		e.line("mov.b32 %s, %%lane;", b.rank)
+		e.line("setp.eq.u32 %s, %s, %%lanes;", all, b.present)
+		e.line("@%s bra ranked_%d;", all, id)
+		e.line("atom.shared.add.u32 %s, [%%shared+%d], 1;", b.rank, e.p.shared+ticketAt)
+		e.label(fmt.Sprintf("ranked_%d", id))
+	} else {
+		e.line("barrier.sync 0;")
+	}
+	whole, i, p := e.temp(bankP), e.temp(bankR), e.temp(bankP)
+	e.line("setp.eq.u32 %s, %s, %s;", whole, b.present, b.padded)
+	e.line("@%s bra whole_%d;", whole, id)
+	e.comment("lanes that are not there count as the identity")
+	none := e.temp(bankOf(t))
+	e.move(t, none, identity(op, t))
+	e.line("mov.b32 %s, %s;", i, b.rank)
+	e.label(fmt.Sprintf("fill_%d", id))
+	e.line("setp.ge.u32 %s, %s, %s;", p, i, b.padded)
+	e.line("@%s bra filled_%d;", p, id)
+	e.line("st.shared.%s %s, %s;", word, e.scratch(i, t), none)
+	e.line("add.u32 %s, %s, %s;", i, i, b.present)
+	e.line("bra fill_%d;", id)
+	e.label(fmt.Sprintf("filled_%d", id))
+	e.line("barrier.sync 0;")
+	if all != "" {
+		e.line("setp.eq.u32 %s, %s, 0;", p, b.rank)
+		e.line("@%s st.shared.u32 [%%shared+%d], 0;", p, e.p.shared+ticketAt)
+	}
+	e.label(fmt.Sprintf("whole_%d", id))
+	e.line("st.shared.%s %s, %s;", word, e.scratch("%lane", t), v)
+	e.line("barrier.sync 0;")
+	return b
+}
+
+// reduceBlock halves: s[q] = s[q] op s[q+w] for q < w, w = padded/2 … 1.
+func (e *emitter) reduceBlock(b *block, result string) {
+	word, _ := scratchType(b.t)
+	id := e.place()
+	w, q, p, other := e.temp(bankR), e.temp(bankR), e.temp(bankP), e.temp(bankR)
+	x, y, z := e.temp(bankOf(b.t)), e.temp(bankOf(b.t)), e.temp(bankOf(b.t))
+	e.line("shr.u32 %s, %s, 1;", w, b.padded)
+	e.label(fmt.Sprintf("halve_%d", id))
+	e.line("setp.eq.u32 %s, %s, 0;", p, w)
+	e.line("@%s bra halved_%d;", p, id)
+	e.line("mov.b32 %s, %s;", q, b.rank)
+	e.label(fmt.Sprintf("pair_%d", id))
+	e.line("setp.ge.u32 %s, %s, %s;", p, q, w)
+	e.line("@%s bra paired_%d;", p, id)
+	e.line("add.u32 %s, %s, %s;", other, q, w)
+	at := e.scratch(q, b.t)
+	e.line("ld.shared.%s %s, %s;", word, x, at)
+	e.line("ld.shared.%s %s, %s;", word, y, e.scratch(other, b.t))
+	e.compute(b.op, isa.Form{Type: b.t}, z, x, y)
+	e.line("st.shared.%s %s, %s;", word, at, z)
+	e.line("add.u32 %s, %s, %s;", q, q, b.present)
+	e.line("bra pair_%d;", id)
+	e.label(fmt.Sprintf("paired_%d", id))
+	e.line("barrier.sync 0;")
+	e.line("shr.u32 %s, %s, 1;", w, w)
+	e.line("bra halve_%d;", id)
+	e.label(fmt.Sprintf("halved_%d", id))
+	e.line("ld.shared.%s %s, [%%shared+%d];", word, result, e.p.shared+scratchAt)
+}
+
+// scanBlock is Hillis and Steele's: s[q] = s[q−w] op s[q] for q ≥ w, for
+// w = 1, 2, 4 …. Each round goes through the elements from the top in pieces of
+// as many as there are lanes, so that s[q−w] is of the round before.
+func (e *emitter) scanBlock(b *block, result string) {
+	word, _ := scratchType(b.t)
+	id := e.place()
+	w, c, q, p, in, other := e.temp(bankR), e.temp(bankR), e.temp(bankR), e.temp(bankP), e.temp(bankP), e.temp(bankR)
+	x, y, z := e.temp(bankOf(b.t)), e.temp(bankOf(b.t)), e.temp(bankOf(b.t))
+	e.line("mov.b32 %s, 1;", w)
+	e.label(fmt.Sprintf("scan_%d", id))
+	e.line("setp.ge.u32 %s, %s, %s;", p, w, b.padded)
+	e.line("@%s bra scanned_%d;", p, id)
+	e.line("sub.u32 %s, %s, 1;", c, b.padded)
+	e.line("div.u32 %s, %s, %s;", c, c, b.present)
+	e.line("mul.lo.u32 %s, %s, %s;", c, c, b.present)
+	e.label(fmt.Sprintf("piece_%d", id))
+	e.line("add.u32 %s, %s, %s;", q, c, b.rank)
+	e.line("setp.ge.u32 %s, %s, %s;", in, q, w)
+	e.line("setp.lt.and.u32 %s, %s, %s, %s;", in, q, b.padded, in)
+	e.line("sub.u32 %s, %s, %s;", other, q, w)
+	at := e.scratch(q, b.t)
+	e.line("@%s ld.shared.%s %s, %s;", in, word, y, at)
+	e.line("@%s ld.shared.%s %s, %s;", in, word, x, e.scratch(other, b.t))
+	e.line("barrier.sync 0;")
+	e.compute(b.op, isa.Form{Type: b.t}, z, x, y)
+	e.line("@%s st.shared.%s %s, %s;", in, word, at, z)
+	e.line("barrier.sync 0;")
+	e.line("setp.eq.u32 %s, %s, 0;", p, c)
+	e.line("sub.u32 %s, %s, %s;", c, c, b.present)
+	e.line("@!%s bra piece_%d;", p, id)
+	e.line("shl.b32 %s, %s, 1;", w, w)
+	e.line("bra scan_%d;", id)
+	e.label(fmt.Sprintf("scanned_%d", id))
+	e.line("ld.shared.%s %s, %s;", word, result, e.scratch("%lane", b.t))
+}
+
+// barrier is BAR_SYNC: it waits for all lanes that have not ended.
+func (e *emitter) barrier(*ir.Node) { e.line("barrier.sync 0;") }
+
+// fence is MEM_FENCE.
+func (e *emitter) fence(n *ir.Node) {
+	switch isa.Scope(n.Imm) {
+	case isa.ScopeBlock:
+		e.line("membar.cta;")
+	case isa.ScopeDevice:
+		e.line("membar.gl;")
+	case isa.ScopeSystem:
+		e.line("membar.sys;")
+	}
+}

@@ -1,0 +1,271 @@
+package ptx
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/backends/conformance"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/ir"
+	"github.com/hologram-project/hologram/isa/isatest"
+	"github.com/hologram-project/hologram/isa/isatest/progen"
+	"github.com/hologram-project/hologram/kernels"
+)
+
+// ptxas, the assembler, is in the Python package nvidia-cuda-nvcc. HOLOGRAM_PTXAS
+// names it, else it is looked for in PATH.
+func ptxas(t testing.TB) string {
+	t.Helper()
+	if p := os.Getenv("HOLOGRAM_PTXAS"); p != "" {
+		return p
+	}
+	p, err := exec.LookPath("ptxas")
+	if err != nil {
+		t.Skip("there is no ptxas in PATH and HOLOGRAM_PTXAS names none; pip install nvidia-cuda-nvcc has it")
+	}
+	return p
+}
+
+var (
+	architectures = []string{"sm_75", "sm_80", "sm_89", "sm_90a", "sm_100"}
+	everywhere    = flag.Bool("everywhere", false, "assemble every program for every architecture, not each for one")
+)
+
+// usage is what ptxas reports of a kernel.
+type usage struct{ registers, stack, spills int }
+
+var (
+	compiling  = regexp.MustCompile(`Compiling entry function '(\w+)'`)
+	properties = regexp.MustCompile(`(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads`)
+	registers  = regexp.MustCompile(`Used (\d+) registers`)
+)
+
+// assemble runs ptxas on a module and returns what it says of each entry.
+func assemble(t testing.TB, tool, arch, module string) (map[string]usage, error) {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "m.ptx")
+	require.NoError(t, os.WriteFile(file, []byte(module), 0o600))
+	var out bytes.Buffer
+	cmd := exec.Command(tool, "-v", "-arch="+arch, "-o", filepath.Join(dir, "m.cubin"), file)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("ptxas -arch=%s: %w\n%s", arch, err, firstLines(out.String(), 10))
+	}
+	all := map[string]usage{}
+	entry, u := "", usage{}
+	for _, line := range strings.Split(out.String(), "\n") {
+		if m := compiling.FindStringSubmatch(line); m != nil {
+			entry, u = m[1], usage{}
+		}
+		if m := properties.FindStringSubmatch(line); m != nil {
+			u.stack, _ = strconv.Atoi(m[1])
+			a, _ := strconv.Atoi(m[2])
+			b, _ := strconv.Atoi(m[3])
+			u.spills = a + b
+		}
+		if m := registers.FindStringSubmatch(line); m != nil {
+			u.registers, _ = strconv.Atoi(m[1])
+			all[entry] = u
+		}
+	}
+	return all, nil
+}
+
+func firstLines(s string, n int) string {
+	l := strings.SplitN(s, "\n", n+1)
+	return strings.Join(l[:min(n, len(l))], "\n")
+}
+
+// program is one to be assembled, with the variants that it has.
+type program struct {
+	name string
+	p    *Program
+}
+
+func compiled(t testing.TB, name string, v *isa.Verified, opts ...ir.Option) program {
+	t.Helper()
+	f, _, err := ir.Canonical(v, opts...)
+	require.NoError(t, err, name)
+	p, err := Compile(f)
+	require.NoError(t, err, name)
+	return program{name, p}
+}
+
+// library is every program of the library's operations.
+func library(t testing.TB) []program {
+	var all []program
+	seen := map[*isa.Verified]bool{}
+	add := func(name string, v *isa.Verified) {
+		if !seen[v] {
+			seen[v] = true
+			all = append(all, compiled(t, name, v))
+		}
+	}
+	for _, op := range kernels.All {
+		for _, typ := range op.Types.List() {
+			if op.Elementwise {
+				v, err := op.Program(typ)
+				require.NoError(t, err)
+				add(op.Name+"."+typ.String(), v)
+				continue
+			}
+			for _, n := range []int64{1, 100, 10_000, 1_000_000} {
+				dims := make([]int64, len(op.Dims))
+				for i := range dims {
+					dims[i] = min(n, 2000)
+				}
+				dims[len(dims)-1] = n
+				plan, err := op.Plan(typ, dims)
+				if err != nil {
+					continue // the operation does not take such sizes
+				}
+				for _, s := range plan.Steps {
+					add(op.Name+"."+typ.String(), s.Program)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// modules writes programs into modules of some hundred entries, in the
+// variants that opts gives.
+func modules(t testing.TB, all []program, opts func(*Program) []Options) (texts []string, names map[string]string) {
+	const perModule = 40
+	names = map[string]string{}
+	var b strings.Builder
+	k := 0
+	flush := func() {
+		if b.Len() > 0 {
+			texts = append(texts, Header(true)+b.String())
+			b.Reset()
+		}
+	}
+	for _, x := range all {
+		for _, o := range opts(x.p) {
+			o.Entry = fmt.Sprintf("k%d", k)
+			names[o.Entry] = fmt.Sprintf("%s (%+v)", x.name, o)
+			text, err := x.p.Text(o)
+			require.NoError(t, err)
+			b.WriteString(Body(text))
+			if k++; k%perModule == 0 {
+				flush()
+			}
+		}
+	}
+	flush()
+	return texts, names
+}
+
+// each assembles modules, two at a time; each module for one of the
+// architectures in turn unless all is set.
+func each(t *testing.T, texts []string, all bool, report func(arch string, u map[string]usage)) {
+	tool := ptxas(t)
+	var mu sync.Mutex
+	var wait sync.WaitGroup
+	free := make(chan bool, 2)
+	for i, text := range texts {
+		for j, arch := range architectures {
+			if !all && i%len(architectures) != j {
+				continue
+			}
+			wait.Add(1)
+			free <- true
+			go func() {
+				defer func() { <-free; wait.Done() }()
+				u, err := assemble(t, tool, arch, text)
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if report != nil {
+					report(arch, u)
+				}
+			}()
+		}
+	}
+	wait.Wait()
+}
+
+// Every program of the library is assembled, without spills.
+func TestLibraryAssembles(t *testing.T) {
+	all := library(t)
+	texts, names := modules(t, all, func(p *Program) []Options {
+		o := []Options{{Lanes: 256}}
+		if p.Indexed {
+			o = append(o, Options{Rank: 3, Lanes: 256})
+		}
+		return o
+	})
+	most, entries := map[string]usage{}, 0
+	each(t, texts, true, func(arch string, u map[string]usage) {
+		for entry, x := range u {
+			entries++
+			if x.spills > 0 {
+				t.Errorf("%s: %s spills %d bytes", arch, names[entry], x.spills)
+			}
+			if x.registers > most[arch].registers {
+				most[arch] = x
+			}
+		}
+	})
+	t.Logf("%d programs, %d entries assembled; most registers: %v", len(all), entries, most)
+}
+
+// Every program of the conformance corpus is assembled: as it is with fuel, or
+// without some passes (so that operations on constants stay) in another variant.
+func TestCorpusAssembles(t *testing.T) {
+	cases, err := conformance.Corpus()
+	require.NoError(t, err)
+	var all []program
+	seen := map[string]bool{}
+	for _, c := range cases {
+		var opts []ir.Option
+		if len(all)%2 == 1 {
+			opts = append(opts, ir.Without("fold", "simplify"))
+		}
+		if key := string(isa.Encode(c.Program.Program)); !seen[key] {
+			seen[key] = true
+			all = append(all, compiled(t, c.Name, c.Program, opts...))
+		}
+	}
+	k := 0
+	texts, _ := modules(t, all, func(p *Program) []Options {
+		o := []Options{{Rank: 4, Fuel: true}, {Rank: 8, Wide: true}}
+		if !*everywhere {
+			k++
+			o = o[k%2:][:1]
+		}
+		return o
+	})
+	each(t, texts, *everywhere, nil)
+	t.Logf("%d programs", len(all))
+}
+
+// Random programs are assembled.
+func TestRandomAssemble(t *testing.T) {
+	var all []program
+	for seed := range uint64(200) {
+		s := isatest.FromSeed(seed)
+		c := progen.New(s, progen.Config{Size: 5 + s.Intn(40), Lanes: s.Intn(4) > 0, Math: s.Intn(8) == 0, Atlas: true, Faults: true})
+		v, err := isa.Verify(c.Program)
+		require.NoError(t, err)
+		all = append(all, compiled(t, fmt.Sprint("seed ", seed), v))
+	}
+	texts, _ := modules(t, all, func(p *Program) []Options { return []Options{{Rank: 2, Fuel: true}} })
+	each(t, texts, *everywhere, nil)
+}

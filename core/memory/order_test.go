@@ -1,0 +1,140 @@
+package memory
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/backends"
+)
+
+// noting is a stream that notes whom it was made to wait for.
+type noting struct {
+	backends.Stream
+	name   string
+	passed backends.Ticket
+	awaits []string
+}
+
+func (s *noting) Passed() backends.Ticket { return s.passed }
+
+func (s *noting) Await(other backends.Stream, t backends.Ticket) error {
+	s.awaits = append(s.awaits, fmt.Sprint(other.(*noting).name, t))
+	return nil
+}
+
+func newLine(name string) (*Line, *noting) {
+	s := &noting{name: name}
+	return &Line{Stream: s}, s
+}
+
+// TestOrderOfStreams has three streams use memory: a reader waits for the last
+// writer, a writer for all readers since, and nobody for himself or for what
+// has passed.
+func TestOrderOfStreams(t *testing.T) {
+	a, as := newLine("a")
+	b, bs := newLine("b")
+	c, cs := newLine("c")
+	m := &Memory{}
+	use := func(l *Line, s *noting, ticket backends.Ticket, writes bool, want ...string) {
+		t.Helper()
+		s.awaits = nil
+		require.NoError(t, m.Before(l, writes))
+		require.Equal(t, want, s.awaits)
+		m.After(l, ticket, writes)
+	}
+	use(a, as, 1, true)
+	use(a, as, 2, false)
+	use(b, bs, 1, false, "a1")
+	use(c, cs, 1, false, "a1")
+	use(b, bs, 2, false, "a1")
+	use(a, as, 3, true, "b2", "c1")
+	use(c, cs, 2, true, "a3")
+	cs.passed = 2
+	use(a, as, 4, false)
+	a.Close()
+	use(b, bs, 3, true)
+}
+
+// TestBlocksKnowTheirUsers gives blocks back before work on them has passed.
+func TestBlocksKnowTheirUsers(t *testing.T) {
+	p := NewPool(host(t), 0)
+	a, as := newLine("a")
+	b, bs := newLine("b")
+	take := func(l *Line) *Memory {
+		t.Helper()
+		m, _, err := p.Take(l, 2<<20, nil)
+		require.NoError(t, err)
+		return m
+	}
+	m := take(a)
+	addr := m.Addr
+	require.NoError(t, m.Before(a, true))
+	m.After(a, 7, true)
+	m.Release()
+
+	again := take(a)
+	require.Equal(t, addr, again.Addr, "the same stream may use it at once")
+	require.Empty(t, as.awaits)
+	// Another stream that uses it first waits for the earlier owner's work.
+	require.NoError(t, again.Before(b, true))
+	require.Equal(t, []string{"a7"}, bs.awaits)
+	again.Release()
+
+	other := take(b)
+	require.NotEqual(t, addr, other.Addr, "another stream gets a fresh block while there is one")
+	host := take(nil)
+	require.NotEqual(t, addr, host.Addr, "the host must not touch it")
+	require.NoError(t, p.SetLimit(p.Stats().Reserved))
+	bs.awaits = nil
+	last := take(b)
+	require.Equal(t, addr, last.Addr, "where there is no other it waits, on the device")
+	require.Equal(t, []string{"a7"}, bs.awaits)
+	as.passed = 7
+	last.Release()
+	require.Equal(t, addr, take(nil).Addr)
+}
+
+// TestScratch lends blocks without a count.
+func TestScratch(t *testing.T) {
+	p := NewPool(host(t), 0)
+	a, _ := newLine("a")
+	b, bs := newLine("b")
+	s, err := p.Borrow(a, 100)
+	require.NoError(t, err)
+	addr := s.Addr()
+	s.After(a, 3)
+	s.Return()
+	s.Return()
+	require.False(t, s.Held())
+	require.Zero(t, p.Stats().InUse)
+	again, err := p.Borrow(a, 100)
+	require.NoError(t, err)
+	require.Equal(t, addr, again.Addr())
+	again.After(a, 4)
+	again.Return()
+	other, err := p.Borrow(b, 100)
+	require.NoError(t, err)
+	require.NotEqual(t, addr, other.Addr())
+	require.Empty(t, bs.awaits)
+}
+
+// TestQuotas counts against an account what is taken, also where that fails.
+func TestQuotas(t *testing.T) {
+	p := NewPool(host(t), 8<<20)
+	var a Account
+	a.SetQuota(1000)
+	m, _, err := p.Take(nil, 500, &a)
+	require.NoError(t, err)
+	require.EqualValues(t, 512, a.Used())
+	_, _, err = p.Take(nil, 500, &a)
+	require.ErrorContains(t, err, "would exceed the executor's quota of 1000 bytes, of which 512 bytes is taken")
+	require.EqualValues(t, 512, a.Used())
+	a.SetQuota(0)
+	_, _, err = p.Take(nil, 16<<20, &a)
+	require.ErrorContains(t, err, "would exceed the device's limit of 8 MiB")
+	require.EqualValues(t, 512, a.Used())
+	m.Release()
+	require.Zero(t, a.Used())
+}

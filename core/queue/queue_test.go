@@ -1,0 +1,294 @@
+package queue
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/asynctest"
+	"github.com/hologram-project/hologram/backends/hostmem"
+	"github.com/hologram-project/hologram/core/memory"
+	"github.com/hologram-project/hologram/core/status"
+)
+
+// work is what a test wants it to be, and counts the calls of its methods.
+type work struct {
+	run      func(t *Target) (backends.Ticket, error)
+	cancel   func() bool
+	release  func()
+	ran      atomic.Int32
+	told     atomic.Int32
+	stopped  atomic.Int32
+	released atomic.Int32
+}
+
+func (w *work) Run(t *Target) (backends.Ticket, error) {
+	w.ran.Add(1)
+	if w.run != nil {
+		return w.run(t)
+	}
+	return t.Last, nil
+}
+
+func (w *work) Outcome(err error) error {
+	w.told.Add(1)
+	return err
+}
+
+func (w *work) Cancel() bool {
+	w.stopped.Add(1)
+	return w.cancel != nil && w.cancel()
+}
+
+func (w *work) Release() {
+	if w.release != nil {
+		w.release()
+	}
+	w.released.Add(1)
+}
+
+// calls checks how often the methods were called.
+func (w *work) calls(t *testing.T, ran, told, released int) {
+	t.Helper()
+	require.EqualValues(t, []int{ran, told, released}, []int{int(w.ran.Load()), int(w.told.Load()), int(w.released.Load())})
+}
+
+// streams makes a stream of each kind.
+func streams(t *testing.T) map[string]Stream {
+	d, err := asynctest.New(asynctest.Options{Delay: 50 * time.Microsecond}).Open(0)
+	require.NoError(t, err)
+	s, err := d.NewStream()
+	require.NoError(t, err)
+	return map[string]Stream{
+		"inline":   NewInline(Target{Line: &memory.Line{Stream: hostStream{}}, Phase: new(uint32)}),
+		"deferred": NewDeferred(Target{Line: &memory.Line{Stream: s}, Phase: new(uint32), Order: new(sync.Mutex)}),
+	}
+}
+
+// hostStream is a stream of a device that works while called.
+type hostStream struct{ hostmem.Stream }
+
+func (hostStream) Copy(dst, src uintptr, bytes int64) (backends.Ticket, error) { return 0, nil }
+func (hostStream) Fill(uintptr, uint64, int, int64) (backends.Ticket, error)   { return 0, nil }
+func (hostStream) Await(backends.Stream, backends.Ticket) error                { return nil }
+func (hostStream) Passed() backends.Ticket                                     { return 0 }
+func (hostStream) Wait(backends.Ticket, time.Duration) error                   { return nil }
+func (hostStream) Close() error                                                { return nil }
+func (hostStream) Launch(backends.Kernel, *backends.Launch) (backends.Ticket, error) {
+	return 0, nil
+}
+
+func wait(t *testing.T, ev *Event, err error) error {
+	t.Helper()
+	if ev == nil {
+		return err
+	}
+	for range 10000 {
+		if err := ev.Wait(time.Millisecond); !errors.Is(err, backends.ErrPending) {
+			return err
+		}
+	}
+	t.Fatal("the event never ends")
+	return nil
+}
+
+func TestEachMethodOnce(t *testing.T) {
+	for name, s := range streams(t) {
+		for _, how := range []How{{}, {Long: true}, {Wait: true}, {Long: true, Wait: true}} {
+			w := &work{}
+			ev, err := s.Submit(w, how)
+			require.NoError(t, wait(t, ev, err), name)
+			require.Eventually(t, func() bool { return w.released.Load() == 1 }, time.Second, time.Millisecond, name)
+			w.calls(t, 1, 1, 1)
+			failing := &work{run: func(*Target) (backends.Ticket, error) { return 0, errors.New("no") }}
+			ev, err = s.Submit(failing, how)
+			require.ErrorContains(t, wait(t, ev, err), "no", name)
+			failing.calls(t, 1, 1, 1)
+		}
+		require.NoError(t, s.Close(time.Second))
+		w := &work{}
+		_, err := s.Submit(w, How{})
+		require.Equal(t, status.BadHandle, status.CodeOf(err))
+		w.calls(t, 0, 0, 1)
+		w = &work{}
+		_, err = s.Beside(w)
+		require.Equal(t, status.BadHandle, status.CodeOf(err))
+		w.calls(t, 0, 0, 1)
+	}
+}
+
+// TestOneAtATimeInOrder submits from many goroutines, short and long: the work
+// of each comes in its order, and never two at a time.
+func TestOneAtATimeInOrder(t *testing.T) {
+	for name, s := range streams(t) {
+		t.Run(name, func(t *testing.T) {
+			const each = 300
+			var inside atomic.Int32
+			var last [8]int
+			var group sync.WaitGroup
+			for g := range last {
+				group.Go(func() {
+					var events []*Event
+					for i := 1; i <= each; i++ {
+						ev, err := s.Submit(&work{run: func(t *Target) (backends.Ticket, error) {
+							if inside.Add(1) != 1 {
+								return 0, errors.New("two at a time")
+							}
+							defer inside.Add(-1)
+							if last[g] != i-1 {
+								return 0, errors.New("out of order")
+							}
+							last[g] = i
+							return t.Last, nil
+						}}, How{Long: i%7 == g%7})
+						if ev == nil && err != nil {
+							t.Error(err)
+						}
+						if ev != nil {
+							events = append(events, ev)
+						}
+					}
+					for _, ev := range events {
+						if err := wait(t, ev, nil); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			group.Wait()
+			for _, n := range last {
+				require.Equal(t, each, n)
+			}
+			require.NoError(t, s.Close(time.Second))
+		})
+	}
+}
+
+// TestNothingHeldWhileReleasing submits from within Release, as deleters do.
+func TestNothingHeldWhileReleasing(t *testing.T) {
+	for name, s := range streams(t) {
+		for _, how := range []How{{}, {Long: true}, {Wait: true}} {
+			done := make(chan error, 1)
+			w := &work{release: func() {
+				ev, err := s.Submit(&work{}, How{Wait: true})
+				go func() { done <- wait(t, ev, err) }()
+			}}
+			ev, err := s.Submit(w, how)
+			require.NoError(t, wait(t, ev, err), name)
+			select {
+			case err := <-done:
+				require.NoError(t, err)
+			case <-time.After(5 * time.Second):
+				t.Fatalf("%s: a lock is held", name)
+			}
+		}
+		require.NoError(t, s.Close(time.Second))
+	}
+}
+
+// TestTry never waits: neither behind long work nor for another's turn.
+func TestTry(t *testing.T) {
+	for name, s := range streams(t) {
+		hold, held := make(chan struct{}), make(chan struct{})
+		block := func(t *Target) (backends.Ticket, error) {
+			held <- struct{}{}
+			<-hold
+			return t.Last, nil
+		}
+		for _, how := range []How{{Long: true}, {}} {
+			go func() { _, _ = s.Submit(&work{run: block}, how) }()
+			<-held
+			w := &work{}
+			_, err := s.Submit(w, How{Try: true})
+			require.ErrorIs(t, err, status.ErrBusy, name)
+			w.calls(t, 0, 0, 1)
+			hold <- struct{}{}
+		}
+		require.Eventually(t, func() bool {
+			_, err := s.Submit(&work{}, How{Try: true})
+			return err == nil
+		}, time.Second, time.Millisecond)
+		require.NoError(t, s.Close(time.Second))
+	}
+}
+
+// TestCancelBeforeTheBeginning cancels work that stands behind other work: its
+// outcome is there at once, and it never runs.
+func TestCancelBeforeTheBeginning(t *testing.T) {
+	for name, s := range streams(t) {
+		hold := make(chan struct{})
+		first := &work{run: func(t *Target) (backends.Ticket, error) {
+			<-hold
+			return t.Last, nil
+		}}
+		ev, err := s.Submit(first, How{Long: true})
+		require.NoError(t, err)
+		second, third := &work{}, &work{}
+		behind, err := s.Submit(second, How{})
+		require.NoError(t, err)
+		last, err := s.Submit(third, How{Wait: true})
+		require.NoError(t, err)
+		behind.Cancel()
+		behind.Cancel()
+		require.Equal(t, status.Cancelled, status.CodeOf(behind.Wait(0)), name)
+		second.calls(t, 0, 0, 1)
+		close(hold)
+		require.NoError(t, wait(t, ev, nil))
+		require.NoError(t, wait(t, last, nil))
+		third.calls(t, 1, 1, 1)
+		require.NoError(t, s.Close(time.Second))
+		require.Zero(t, first.stopped.Load())
+	}
+}
+
+// TestClosingEndsAll closes a stream with work under way, behind it and beside it.
+func TestClosingEndsAll(t *testing.T) {
+	for name, s := range streams(t) {
+		stop := make(chan struct{})
+		endless := func() *work {
+			w := &work{}
+			own := make(chan struct{})
+			var once sync.Once
+			w.run = func(t *Target) (backends.Ticket, error) {
+				select {
+				case <-own:
+				case <-stop:
+				}
+				return t.Last, errAbandoned
+			}
+			w.cancel = func() bool {
+				once.Do(func() { close(own) })
+				return false
+			}
+			return w
+		}
+		var events []*Event
+		for range 3 {
+			ev, err := s.Submit(endless(), How{Long: true})
+			require.NoError(t, err)
+			events = append(events, ev)
+		}
+		ev, err := s.Beside(endless())
+		require.NoError(t, err)
+		events = append(events, ev)
+		done := make(chan struct{})
+		go func() {
+			_ = s.Close(0)
+			close(done)
+		}()
+		select {
+		case <-done:
+		case <-time.After(5 * time.Second):
+			t.Fatalf("%s: Close hangs", name)
+		}
+		for _, ev := range events {
+			require.Equal(t, status.Cancelled, status.CodeOf(wait(t, ev, nil)), name)
+		}
+		close(stop)
+	}
+}
