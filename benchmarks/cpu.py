@@ -56,6 +56,18 @@ slot c f32
   exit
 """
 
+ADD = """
+program add
+slot a f32
+slot b f32
+slot c f32
+  ldg.f32 x, a[index]
+  ldg.f32 y, b[index]
+  add.f32 x, x, y
+  stg.f32 x, c[index]
+  exit
+"""
+
 Call = Callable[[], Any]
 
 
@@ -97,6 +109,17 @@ def workloads(n: int, ex: hg.Executor) -> dict[str, dict[str, Call]]:
             "numexpr": lambda: numexpr.evaluate("x + y", names, out=out),
         },
     )
+    # The same with other operands: numpy's arrays, torch's tensors, and by a launch of the user's own program.
+    own = hg.Program(ADD)
+    peers = {k: v for k, v in calls["add"].items() if k != "hologram"}
+    calls["add, arrays"] = {"hologram": lambda: hg.ops.vector_add(ex, x, y, out), **peers}
+    calls["add, tensors"] = {"hologram": lambda: hg.ops.vector_add(ex, tx, ty, tout), **peers}
+    calls["add, launch"] = {"hologram": lambda: ex.launch(own, a=hx, b=hy, c=hout), **peers}
+    calls["buffer"] = {
+        "hologram": lambda: ex.allocate(n).free(),
+        "numpy": lambda: np.zeros(n, np.float32),
+        "torch": lambda: torch.zeros(n),
+    }
     add(
         "chain",
         lambda: ex.launch(chain, x=hx, y=hy, c=hout),
@@ -247,7 +270,7 @@ def main() -> None:
             row = {"workload": name, "n": n, "seconds": measure(calls, args.rounds, args.budget)}
             rows.append(row)
             print(
-                f"{name:8} {n:>10,} " + "  ".join(f"{k} {v * 1e6:.2f} µs" for k, v in row["seconds"].items()),
+                f"{name:12} {n:>10,} " + "  ".join(f"{k} {v * 1e6:.2f} µs" for k, v in row["seconds"].items()),
                 file=sys.stderr,
             )
     about = machine()

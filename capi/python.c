@@ -12,6 +12,7 @@ static void *look_up(void *module, const char *name) { return (void *)GetProcAdd
 static void nap(void) { Sleep(1); }
 #else
 #include <dlfcn.h>
+#include <signal.h>
 #include <time.h>
 static void *look_up(void *module, const char *name) {
   (void)module;
@@ -269,6 +270,24 @@ static py_object *close_all(py_object *self, py_object *const *args, ptrdiff_t n
   return py_none();
 }
 
+/* on_stack(signal): lets its handler run on the stack that Go keeps for signals. Go's own stacks are too small for it, and
+   Python before 3.10 does not ask for another. */
+static py_object *on_stack(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "on_stack"};
+  int32_t number;
+  (void)self;
+  if (!native_count(&c, n, 1) || !native_i32(&c, args[0], "signal", &number)) return NULL;
+#ifndef _WIN32
+  struct sigaction action;
+  if (!sigaction(number, NULL, &action) && !(action.sa_flags & SA_ONSTACK) && action.sa_handler != SIG_DFL &&
+      action.sa_handler != SIG_IGN) {
+    action.sa_flags |= SA_ONSTACK;
+    sigaction(number, &action, NULL);
+  }
+#endif
+  return py_none();
+}
+
 /* ---- memory that Python owns ---- */
 
 struct hologram_owner {
@@ -499,6 +518,7 @@ py_object *native_give_text(char *text, size_t size) {
 
 static py_method own[] = {
     {"method", (void *)method, PY_FASTCALL, NULL},
+    {"on_stack", (void *)on_stack, PY_FASTCALL, NULL},
     {"waiting", (void *)waiting, PY_FASTCALL, NULL},
     {"close", (void *)close_all, PY_FASTCALL, NULL},
     {"kept", (void *)count_kept, PY_FASTCALL, NULL},

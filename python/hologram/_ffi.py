@@ -250,6 +250,17 @@ if TYPE_CHECKING:
 else:
     ExecutorBase, ProgramBase, BufferBase = native.ExecutorBase, native.ProgramBase, native.BufferBase
 
+if sys.version_info < (3, 10) and sys.platform != "win32":
+    import _signal
+
+    def _on_stack(number: int, handler: Any, /, set_handler: Any = _signal.signal) -> Any:
+        """Set a signal's handler, and let it run on Go's stack for signals, as later Pythons do by themselves."""
+        before = set_handler(number, handler)
+        native.on_stack(number)
+        return before
+
+    _signal.signal = _on_stack  # which signal.signal calls
+
 # What daemon threads still wait for ends before the interpreter does: it writes to memory that goes with that.
 atexit.register(native.close)
 

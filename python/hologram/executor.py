@@ -410,14 +410,15 @@ class Executor(ExecutorBase):
         if error is not None:
             raise error
 
-    def _close(self) -> Optional[HologramError]:
+    def _close(self, free: Any = native.executor_free, debug: Any = _log.debug) -> Optional[HologramError]:
+        # Modules may be empty already when this is called for the last executor: hence what the arguments hold.
         with self._lock:
             if self._freed:
                 return None
             self._freed = True
-        _log.debug("executor 0x%x on %s: freed", self.handle, self.backend)
+        debug("executor 0x%x on %s: freed", self.handle, self.backend)
         try:
-            native.executor_free(self.handle)
+            free(self.handle)
         except ForkError:
             pass
         except HologramError as error:

@@ -316,7 +316,12 @@ code = (
     "try:\\n    import hologram\\nexcept ImportError as e:\\n    assert 'sub-interpreter' in str(e), e\\n"
     "else:\\n    raise SystemExit('imported')\\n"
 )
-one = interpreters.create() if not hasattr(interpreters, "new_config") else interpreters.create("legacy")
+if hasattr(interpreters, "new_config"):
+    one = interpreters.create("legacy")
+elif sys.version_info >= (3, 12):
+    one = interpreters.create(isolated=False)
+else:
+    one = interpreters.create()
 failed = interpreters.run_string(one, f"import sys; sys.path[:] = {sys.path!r}\\n" + code)
 assert not failed, failed
 interpreters.destroy(one)

@@ -348,6 +348,22 @@ hg.ops.vector_add(ex, a, a, a)
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_an_executor_may_outlive_the_modules() -> None:
+    """What a module of one's own keeps alive is dropped when the package's modules are empty."""
+    done = script(
+        """
+import types
+mine = types.ModuleType("mine")
+mine.ex = hg.Executor(DEVICE)
+mine.all = [mine, mine.ex, mine.ex.allocate(4), hg.Program("program p\\nexit"), hg.ops.vector_add, hg.Executor.launch]
+mine.keep = lambda: mine
+sys.modules["mine"] = mine
+sys.mine = mine
+"""
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_import_takes_only_what_it_needs() -> None:
     """What import adds to numpy's own is this package and a few small modules of the standard library."""
     code = (
