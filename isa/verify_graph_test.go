@@ -5,15 +5,15 @@ import (
 	"maps"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // mustAssemble assembles text.
 func mustAssemble(t testing.TB, text string) *Program {
 	t.Helper()
 	p, err := Assemble("test.atlas", text)
-	if err != nil {
-		t.Fatalf("assemble: %v", err)
-	}
+	require.NoError(t, err)
 	return p
 }
 
@@ -131,9 +131,7 @@ func TestGraphShape(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v, err := Verify(mustAssemble(t, c.text))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if got := strings.TrimSpace(dump(&v.Graph)); got != c.want {
 				t.Errorf("graph is\n%s\nwant\n%s", got, c.want)
 			}
@@ -168,9 +166,7 @@ func TestBackEdges(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v, err := Verify(mustAssemble(t, c.text))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if !maps.Equal(v.BackEdges, c.want) {
 				t.Errorf("back edges %v, want %v", v.BackEdges, c.want)
 			}

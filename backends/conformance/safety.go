@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/fpenv"
 	"github.com/hologram-project/hologram/isa"
@@ -34,9 +36,7 @@ func runCancellation(t *testing.T, b backends.Backend) {
 			t.Fatalf("endless: %v", err)
 		}
 		a, err := r.newArray(int64(lanes)*4, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer func() { _ = r.device.Free(a.mem) }()
 		view := backends.View{Addr: a.addr(), Type: isa.U32, Rank: 1}
 		view.Shape[0], view.Stride[0] = int64(lanes), 1
@@ -66,9 +66,7 @@ func runCancellation(t *testing.T, b backends.Backend) {
 // change, under each state a caller may come with.
 func runCallerStates(t *testing.T, b backends.Backend) {
 	cases, err := Corpus()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r := newRig(t, b)
 	defer r.close()
 	names := map[string]bool{}
@@ -113,12 +111,8 @@ slot z u32
 func assemble(t testing.TB, text string) *isa.Verified {
 	t.Helper()
 	p, err := isa.Assemble("conformance", text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	v, err := isa.Verify(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return v
 }

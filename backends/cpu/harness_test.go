@@ -9,6 +9,8 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
@@ -29,13 +31,9 @@ func addr(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))
 func verify(t testing.TB, text string) *isa.Verified {
 	t.Helper()
 	p, err := isa.Assemble("test.atlas", text)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
+	require.NoError(t, err, text)
 	v, err := isa.Verify(p)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
+	require.NoError(t, err, text)
 	return v
 }
 
@@ -76,21 +74,13 @@ func (s shape) n() int64 {
 func run(t testing.TB, b backends.Backend, v *isa.Verified, sh shape, contents [][]byte, strides map[int][]int64, params []uint64) outcome {
 	t.Helper()
 	d, err := b.Open(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	f, srcs, err := ir.Canonical(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	k, err := d.Compile(&backends.Unit{Source: v, IR: f}, backends.Variant{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s, err := d.NewStream()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var h host
 	var o outcome
 	o.phase = 700

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/hostmem"
 	"github.com/hologram-project/hologram/isa"
@@ -16,13 +18,9 @@ import (
 func verified(t testing.TB, text string) *isa.Verified {
 	t.Helper()
 	p, err := isa.Assemble("test.atlas", text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	v, err := isa.Verify(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return v
 }
 
@@ -46,9 +44,7 @@ func setup(t testing.TB, text string, n uint64, block uint32, elements ...int) *
 		Rank: 1, Shape: [isa.MaxRank]int64{int64(n)}, N: n,
 	}
 	d, err := New().Open(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i, s := range r.v.Program.Slots {
 		count := int64(n)
 		if i < len(elements) {
@@ -56,9 +52,7 @@ func setup(t testing.TB, text string, n uint64, block uint32, elements ...int) *
 		}
 		size := count * int64(s.Type.Size())
 		m, err := d.Alloc(size + 2*guard)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(func() {
 			if err := d.Free(m); err != nil {
 				t.Error(err)

@@ -6,19 +6,17 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/hologram-project/hologram/isa"
 )
 
 func verified(t testing.TB, text string) *isa.Verified {
 	t.Helper()
 	p, err := isa.Assemble("test.atlas", text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	v, err := isa.Verify(p)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
+	require.NoError(t, err, text)
 	return v
 }
 
@@ -31,9 +29,7 @@ func canonical(t testing.TB, v *isa.Verified, opts ...Option) *Func {
 		}
 	}))
 	f, srcs, err := Canonical(v, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if err := Check(f); err != nil {
 		t.Fatalf("%v\n%v", err, f)
 	}
@@ -102,14 +98,10 @@ func TestBuildMeansTheSame(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".atlas"), func(t *testing.T) {
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			v := verified(t, string(text))
 			f, err := Build(v)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if err := Check(f); err != nil {
 				t.Fatalf("%v\n%v", err, f)
 			}

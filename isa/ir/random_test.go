@@ -3,6 +3,8 @@ package ir
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/isatest"
 	"github.com/hologram-project/hologram/isa/isatest/progen"
@@ -23,9 +25,7 @@ func bind(c *progen.Case) [][]byte {
 func verify(t testing.TB, p *isa.Program) *isa.Verified {
 	t.Helper()
 	v, err := isa.Verify(p)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, isa.Disassemble(p))
-	}
+	require.NoError(t, err, isa.Disassemble(p))
 	return v
 }
 
@@ -35,9 +35,7 @@ func sameAnswer(t testing.TB, s isatest.Source, c *progen.Case) {
 	v := verify(t, c.Program)
 	slots := bind(c)
 	f, err := Build(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if err := Check(f); err != nil {
 		t.Fatalf("%v\n%v", err, f)
 	}
@@ -52,9 +50,7 @@ func sameAnswer(t testing.TB, s isatest.Source, c *progen.Case) {
 	some := canonical(t, v, Without(off...))
 	agreeOn(t, v, some, slots, c.Params, int(c.N))
 	expanded, err := Expand(some)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	agreeOn(t, v, expanded, slots, c.Params, int(c.N))
 }
 
@@ -93,4 +89,6 @@ type tb struct {
 
 func (b tb) Helper()                      { b.rt.Helper() }
 func (b tb) Fatal(args ...any)            { b.rt.Fatal(args...) }
+func (b tb) FailNow()                     { b.rt.FailNow() }
+func (b tb) Errorf(s string, args ...any) { b.rt.Errorf(s, args...) }
 func (b tb) Fatalf(s string, args ...any) { b.rt.Fatalf(s, args...) }

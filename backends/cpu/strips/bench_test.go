@@ -3,6 +3,8 @@ package strips
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/hologram-project/hologram/backends/cpu/workers"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
@@ -17,17 +19,11 @@ func addTree() *ir.Func {
 func canonical(t testing.TB, text string) *ir.Func {
 	t.Helper()
 	p, err := isa.Assemble("test.atlas", text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	v, err := isa.Verify(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	f, _, err := ir.Canonical(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return f
 }
 

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/cpu/workers"
 	"github.com/hologram-project/hologram/isa"
@@ -116,9 +118,7 @@ func bytesView(ty isa.Type, b []byte) backends.View {
 func mustCompile(t testing.TB, f *ir.Func) *Kernel {
 	t.Helper()
 	k, err := Compile(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return k
 }
 
