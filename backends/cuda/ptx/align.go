@@ -105,7 +105,7 @@ func resultZeros(n *ir.Node, zeros func(*ir.Value) int) int {
 		return min(zeros(a[1]), zeros(a[2]))
 	case isa.SHL:
 		if c, ok := a[1].Const(); ok {
-			return min(zeros(a[0])+int(c)%n.Type.Bits(), 64)
+			return min(zeros(a[0])+int(c%uint64(n.Type.Bits())), 64)
 		}
 		return zeros(a[0])
 	case isa.CVT:

@@ -16,6 +16,7 @@ func (e *emitter) ifNode(n *ir.Node) {
 	other, end := fmt.Sprintf("else_%d", id), fmt.Sprintf("endif_%d", id)
 	e.comment("if %s", describeValue(n.Args[0]))
 	split := e.splits(n)
+	e.split[n] = split
 	e.line("@!%s bra %s;", e.name(n.Args[0]), other)
 	for i, r := range n.Regions {
 		if i == 1 {

@@ -123,28 +123,78 @@ func (e *emitter) splits(n *ir.Node) string {
 func (e *emitter) part(split string) { e.exit(split) }
 
 // partBr is part for a Br to a Block: others, from whom lanes were parted at an
-// If on the way, may come to a barrier on its other side, or behind it on the
-// way to the Block's end, or in a further round of a loop around it.
+// If on the way, may come to a barrier before the Block's end.
 func (e *emitter) partBr(target *ir.Node) {
 	first := len(e.frames) - 1
 	for first > 0 && e.frames[first].of != target {
 		first--
 	}
-	behind := false
+	w := way{p: e.p, after: map[*ir.Node]bool{target: false}}
+	// rest: whether what follows the frame's construct leads to a barrier; fall:
+	// whether the end of the frame's region does.
+	fall := false
 	for i := first; i < len(e.frames); i++ {
 		f := &e.frames[i]
-		if i > first && f.of.Op == ir.If && f.split != "" {
-			barrier := behind
-			for _, r := range f.of.Regions {
-				barrier = barrier || r != f.region && e.p.ahead(r.Nodes)
-			}
-			if barrier {
-				e.part(f.split)
+		if i > first {
+			parent := &e.frames[i-1]
+			rest := w.leads(parent.region.Nodes[parent.at+1:], fall)
+			switch f.of.Op {
+			case ir.Loop:
+				fall = e.p.ahead(f.region.Nodes) || f.of.Counted && rest
+				w.after[f.of] = fall
+			case ir.Block:
+				w.after[f.of], fall = rest, rest
+			default:
+				fall = rest
+				for _, r := range f.of.Regions {
+					if f.split != "" && r != f.region && w.leads(r.Nodes, rest) {
+						e.part(f.split)
+					}
+				}
 			}
 		}
-		behind = behind || e.p.ahead(f.region.Nodes[f.at+1:])
-		if i > first && f.of.Op == ir.Loop {
-			behind = behind || e.p.ahead(f.region.Nodes)
+		// Others may have left for a Block on the way before.
+		for _, n := range f.region.Nodes[:f.at] {
+			if split := e.split[n]; split != "" && w.leaves(n) {
+				e.part(split)
+			}
 		}
 	}
+}
+
+// way answers whether ways on lead to a barrier.
+type way struct {
+	p *Program
+	// after says it of the ends of the Blocks, and the next rounds of the Loops,
+	// around the place at hand.
+	after map[*ir.Node]bool
+}
+
+// leads reports whether a way through nodes, and what follows them if fall,
+// leads to a barrier.
+func (w *way) leads(nodes []*ir.Node, fall bool) bool {
+	for _, n := range nodes {
+		if w.p.barriers[n] || w.leaves(n) {
+			return true
+		}
+		if n.Op == ir.Br || n.Op == ir.Loop && !n.Counted {
+			return false
+		}
+	}
+	return fall
+}
+
+// leaves reports whether n is, or holds, a Br to where a barrier follows.
+func (w *way) leaves(n *ir.Node) bool {
+	if n.Op == ir.Br {
+		return w.after[n.Target]
+	}
+	for _, r := range n.Regions {
+		for _, m := range r.Nodes {
+			if w.leaves(m) {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -27,7 +27,8 @@ type emitter struct {
 	loops  map[*ir.Node]int
 	blocks map[*ir.Node]int
 
-	frames []frame // the constructs around the node at hand, outermost first
+	split  map[*ir.Node]string // of an If that may part lanes: predicate, see splits
+	frames []frame             // the constructs around the node at hand, outermost first
 }
 
 // frame is a region being written, and the node that it is at.

@@ -115,7 +115,7 @@ func (p *Program) Text(o Options) (string, error) {
 	if o.Entry == "" {
 		o.Entry = "atlas"
 	}
-	e := &emitter{p: p, fn: p.fn, opt: o, loops: map[*ir.Node]int{}, blocks: map[*ir.Node]int{}, names: map[*ir.Value]string{}}
+	e := &emitter{p: p, fn: p.fn, opt: o, loops: map[*ir.Node]int{}, blocks: map[*ir.Node]int{}, names: map[*ir.Value]string{}, split: map[*ir.Node]string{}}
 	e.prologue()
 	e.region(nil, p.fn.Body, "")
 	if !p.fn.Body.Ends() {

@@ -256,15 +256,35 @@ func TestCorpusAssembles(t *testing.T) {
 	t.Logf("%d programs", len(all))
 }
 
+// random makes a program as conformance does, half of them without some passes.
+func random(t testing.TB, seed uint64) program {
+	s := isatest.FromSeed(seed)
+	c := progen.New(s, progen.Config{
+		Size: 5 + s.Intn(40), Lanes: s.Intn(4) > 0, Math: s.Intn(8) == 0, Atlas: s.Intn(2) == 0, Faults: s.Intn(2) == 0,
+	})
+	var off []string
+	for _, p := range ir.Passes {
+		if seed%2 == 1 && s.Intn(2) == 0 {
+			off = append(off, p.Name)
+		}
+	}
+	v, err := isa.Verify(c.Program)
+	require.NoError(t, err)
+	return compiled(t, fmt.Sprint("seed ", seed), v, ir.Without(off...))
+}
+
+// Every random program has its text.
+func TestRandomCompile(t *testing.T) {
+	for seed := range uint64(3000) {
+		random(t, seed)
+	}
+}
+
 // Random programs are assembled.
 func TestRandomAssemble(t *testing.T) {
 	var all []program
 	for seed := range uint64(200) {
-		s := isatest.FromSeed(seed)
-		c := progen.New(s, progen.Config{Size: 5 + s.Intn(40), Lanes: s.Intn(4) > 0, Math: s.Intn(8) == 0, Atlas: true, Faults: true})
-		v, err := isa.Verify(c.Program)
-		require.NoError(t, err)
-		all = append(all, compiled(t, fmt.Sprint("seed ", seed), v))
+		all = append(all, random(t, seed))
 	}
 	texts, _ := modules(t, all, func(p *Program) []Options { return []Options{{Rank: 2, Fuel: true}} })
 	each(t, texts, *everywhere, nil)

@@ -232,6 +232,15 @@ done:
 	require.Equal(t, []int{1, 8, 8, 8}, found)
 }
 
+// A shift's amount counts modulo the width, however large it is.
+func TestAlignmentOfLargeShift(t *testing.T) {
+	v := assembled(t, "slot a u32\n sreg i, global_lane\n shl.u64 i, i, 0xfffffffffffffffe\n ldg.u32 x, a[i]\n stg.u32 x, a[0]\n exit")
+	p := compiled(t, "shift", v, ir.Without("fold", "simplify")).p
+	for v, z := range p.aligned {
+		require.GreaterOrEqual(t, z, 0, "value %d", v.ID)
+	}
+}
+
 func assembled(t testing.TB, text string) *isa.Verified {
 	t.Helper()
 	p, err := isa.Assemble("test", text)
