@@ -1,8 +1,8 @@
 """hologram.kernel: Python functions of numbers become programs.
 
-``call`` has what people call, ``source`` finds a function's source, ``statements`` runs it on the values of ``values``,
-which ``functions`` computes with, and ``ir`` makes the program's text of what they did. What is here is what hologram
-offers of it.
+``call`` has what people call, ``arrays`` knows the arrays that they give it, ``source`` finds a function's source,
+``statements`` runs it on the values of ``values``, which ``functions`` computes with, and ``ir`` makes the program's
+text of what they did. What is here is what hologram offers of it.
 """
 
 from __future__ import annotations

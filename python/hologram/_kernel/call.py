@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-import sys
 import threading
 import types
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Union, overload
@@ -14,6 +13,17 @@ import numpy as np
 
 from hologram._built import is_number
 from hologram._dtypes import NAMES, code_of, dtype_of, dtype_of_code
+from hologram._kernel.arrays import (
+    ARRAYS,
+    HOST,
+    allocate,
+    dtype_of_tensor,
+    executor_of,
+    executors,
+    is_array,
+    stand_in,
+    usable,
+)
 from hologram._kernel.source import Body, body_of
 from hologram._kernel.statements import run
 from hologram._kernel.values import PRED, Trace, Value, current, fail, kind_of, value_of
@@ -37,7 +47,6 @@ _RESERVED = {"boundary", "false", "inf", "index", "nan", "phi", "shared", "true"
 _PYTHON = {bool: PRED, int: "i64", float: "f64"}
 _NUMBERS = (bool, int, float, np.generic)
 _BOOL = np.dtype(bool)
-_ARRAYS: set[type] = {np.ndarray, Buffer}  # torch's tensors join them when one is met
 
 
 class _Kind(NamedTuple):
@@ -153,7 +162,7 @@ class Kernel:
                 )
             if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
                 return _array(np.dtype(value))
-            dtype = _dtype_of_tensor(value)
+            dtype = dtype_of_tensor(value)
             if dtype is not None:
                 return _array(dtype)
         except DTypeError as error:
@@ -345,8 +354,8 @@ class Kernel:
         key = None
         if self._simple and not keywords:
             # Most calls are such as one before: of the same types and dtypes, and of arrays of one shape.
-            found = [value.dtype if type(value) in _ARRAYS else type(value) for value in arguments]
-            found.append(out.dtype if type(out) in _ARRAYS else type(out))
+            found = [value.dtype if type(value) in ARRAYS else type(value) for value in arguments]
+            found.append(out.dtype if type(out) in ARRAYS else type(out))
             if self._watched != []:
                 found += self._numbers_outside()
             key = tuple(found)
@@ -359,8 +368,8 @@ class Kernel:
                         break
                 else:
                     if out is None or out.shape == shape:
-                        if executor is None and type(out) in _HOST and _HOST.issuperset(map(type, arguments)):
-                            executor = _executors.found.get("cpu")
+                        if executor is None and type(out) in HOST and HOST.issuperset(map(type, arguments)):
+                            executor = executors.found.get("cpu")
                         outs = None if out is None else (out,)
                         return self._run(compiled, arguments, arguments[first], shape, out, outs, executor)
         names, values = self._flat(arguments, keywords)
@@ -368,22 +377,22 @@ class Kernel:
             if isinstance(value, Value):
                 return self._inline(names, values, out)
         outs = None if out is None else tuple(out) if isinstance(out, (tuple, list)) else (out,)
-        arrays = [v for n, v in zip(names, values) if n not in self._static and _is_array(v)]
+        arrays = [v for n, v in zip(names, values) if n not in self._static and is_array(v)]
         like = arrays[0] if arrays else None
-        usable = [_usable(value) for value in values]
-        compiled = self._compiled(names, usable, outs)
-        arrays = [v for n, v in zip(names, usable) if n not in self._static and _is_array(v)]
-        places = [i for i, value in enumerate(values) if type(value) in _ARRAYS]
-        plain = all(type(value) in _ARRAYS or type(value) in _PYTHON for value in values)
+        given = [usable(value) for value in values]
+        compiled = self._compiled(names, given, outs)
+        arrays = [v for n, v in zip(names, given) if n not in self._static and is_array(v)]
+        places = [i for i, value in enumerate(values) if type(value) in ARRAYS]
+        plain = all(type(value) in ARRAYS or type(value) in _PYTHON for value in values)
         if (
             key is not None
             and len(values) == len(arguments)
             and places
             and plain
-            and (out is None or type(out) in _ARRAYS)
+            and (out is None or type(out) in ARRAYS)
         ):
             self._ready[key] = (compiled, places[0], places[1:])
-        return self._run(compiled, usable, like, self._shape(arrays, outs), out, outs, executor)
+        return self._run(compiled, given, like, self._shape(arrays, outs), out, outs, executor)
 
     def _run(
         self,
@@ -397,8 +406,8 @@ class Kernel:
     ) -> Any:
         """Launch the program and return its results, arrays such as like where there is no out."""
         if executor is None:
-            executor = _executor_of(values, outs or ())
-        results = outs or tuple([_allocate(like, shape, dtype, executor) for _, dtype in compiled.outputs])
+            executor = executor_of(values, outs or ())
+        results = outs or tuple([allocate(like, shape, dtype, executor) for _, dtype in compiled.outputs])
         if 0 not in shape:
             bindings = dict(zip(compiled.names, [*[values[i] for i in compiled.places], *results]))
             executor.launch(compiled.program, bindings)  # on the shape of the results
@@ -457,8 +466,8 @@ class Kernel:
     def program(self, *arguments: Any, out: Any = None, **keywords: Any) -> Program:
         """Return the program for arguments such as a call's, or for dtypes in the place of arrays."""
         names, values = self._flat(arguments, keywords)
-        values = [_stand_in(value) if n not in self._static else value for n, value in zip(names, values)]
-        outs = None if out is None else tuple(_stand_in(o) for o in (out if isinstance(out, (tuple, list)) else (out,)))
+        values = [stand_in(value) if n not in self._static else value for n, value in zip(names, values)]
+        outs = None if out is None else tuple(stand_in(o) for o in (out if isinstance(out, (tuple, list)) else (out,)))
         return self._compiled(names, values, outs).program
 
     @property
@@ -518,92 +527,9 @@ def _shown(type: str) -> str:
     return "bool" if type == PRED else type
 
 
-_HOST = {np.ndarray, bool, int, float, type(None)}
-_TENSORS: dict[Any, Optional[np.dtype[Any]]] = {}
-
-
-def _dtype_of_tensor(value: Any) -> Optional[np.dtype[Any]]:
-    """Return the dtype of a torch tensor, or None."""
-    if not type(value).__module__.startswith("torch") or not hasattr(value, "__dlpack__"):
-        return None
-    found = _TENSORS.get(value.dtype)
-    if found is None:
-        _ARRAYS.add(type(value))
-        found = _TENSORS[value.dtype] = dtype_of(str(value.dtype).rpartition(".")[2])
-    return found
-
-
 @functools.cache
 def _array(dtype: np.dtype[Any]) -> _Kind:
     return _Kind("array", PRED if dtype == _BOOL else NAMES[code_of(dtype) - 1])
-
-
-def _is_array(value: Any) -> bool:
-    return isinstance(value, (np.ndarray, Buffer)) or hasattr(value, "__dlpack__")
-
-
-def _usable(value: Any) -> Any:
-    """Return an argument, or a Buffer of what only says through DLPack or the buffer protocol what it is."""
-    if isinstance(value, (np.ndarray, Buffer, bool, int, float, np.generic)) or _dtype_of_tensor(value) is not None:
-        return value
-    if hasattr(value, "__dlpack__"):
-        return _default(int(value.__dlpack_device__()[0])).wrap(value)
-    try:
-        view = memoryview(value)
-    except TypeError:
-        return value
-    return _default(1).wrap(np.asarray(view))
-
-
-def _stand_in(value: Any) -> Any:
-    if isinstance(value, (str, np.dtype)) or (isinstance(value, type) and issubclass(value, np.generic)):
-        return np.empty(0, dtype_of(value))
-    return value
-
-
-class _Executors(threading.local):
-    """The executors that kernels run on in a thread, for lack of others."""
-
-    def __init__(self) -> None:
-        self.found: dict[str, Executor] = {}
-
-
-_executors = _Executors()
-
-
-def _default(device: int) -> Executor:
-    """Return this thread's executor for memory of a DLPack device."""
-    backend = {1: "cpu", 2: "cuda", 8: "metal"}.get(device, "cpu")
-    found = _executors.found.get(backend)
-    if found is None:
-        found = _executors.found[backend] = Executor(backend)
-    return found
-
-
-def _executor_of(values: Sequence[Any], outs: tuple[Any, ...]) -> Executor:
-    """Return the executor of the first Buffer, or this thread's for the kind of memory."""
-    device = 1
-    for value in (*values, *outs):
-        if type(value) is Buffer:
-            executor: Executor = value._executor
-            return executor
-        if type(value) not in _HOST and hasattr(value, "__dlpack_device__"):
-            device = int(value.__dlpack_device__()[0])
-    return _default(device)
-
-
-def _allocate(like: Any, shape: tuple[int, ...], dtype: np.dtype[Any], executor: Executor) -> Any:
-    """Return a new array of the kind of one that there is."""
-    if isinstance(like, Buffer):
-        size = int(np.prod(shape, dtype=np.int64))
-        if size == 0:
-            return executor.wrap(np.empty(shape, dtype))
-        buffer = executor.allocate(size, dtype, zero=False)
-        return buffer if shape == (size,) else buffer.view(shape)
-    if like is not None and _dtype_of_tensor(like) is not None:
-        torch: Any = sys.modules["torch"]
-        return torch.empty(shape, dtype=getattr(torch, dtype.name), device=like.device)
-    return np.empty(shape, dtype)
 
 
 @overload

@@ -7,6 +7,7 @@ import ast
 import copy
 import functools
 import linecache
+import threading
 import types
 from typing import Any, Callable, NamedTuple, Optional
 
@@ -33,7 +34,7 @@ def body_of(function: types.FunctionType) -> Optional[Body]:
         InvalidArgumentError: The same function stands on its line twice.
     """
     code = function.__code__
-    found = [defined[code]] if code in defined else _found(function)
+    found = [defined.bodies[code]] if code in defined.bodies else _found(function)
     if not found:
         return None
     if len(found) > 1:
@@ -45,7 +46,12 @@ def body_of(function: types.FunctionType) -> Optional[Body]:
     return Body(code.co_name, code.co_filename, statements, frozenset((*code.co_varnames, *code.co_cellvars)))
 
 
-defined: dict[types.CodeType, list[ast.stmt]] = {}
+class _Defined(threading.local):
+    def __init__(self) -> None:
+        self.bodies: dict[types.CodeType, list[ast.stmt]] = {}
+
+
+defined = _Defined()
 """The functions that a kernel defines inside itself, while it does: their code isn't what Python makes of the file."""
 
 

@@ -261,12 +261,12 @@ class _Frame:
     def do_FunctionDef(self, node: ast.FunctionDef) -> int:
         module = compile(ast.Module([node], []), self.body.file, "exec")
         inner = {c: node.body for c in module.co_consts if isinstance(c, types.CodeType) and c.co_name == node.name}
-        defined.update(inner)
+        defined.bodies.update(inner)
         try:
             exec(module, self.names)
         finally:
             for code in inner:
-                defined.pop(code, None)
+                defined.bodies.pop(code, None)
         return _FALLS
 
     def do_Assert(self, node: ast.Assert) -> int:
