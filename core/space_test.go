@@ -33,6 +33,7 @@ func TestIndexSpaces(t *testing.T) {
 			{c, nil, [3]uint32{}, [3]uint32{}, ""},
 			{c, []int64{24}, [3]uint32{}, [3]uint32{}, ""},
 			{c, []int64{0}, [3]uint32{}, [3]uint32{}, ""},
+			{grid([]int64{3, 0}, []int64{1, 1}), nil, [3]uint32{}, [3]uint32{}, ""},
 			{c, []int64{4, 6}, [3]uint32{}, [3]uint32{}, ""},
 			{grid([]int64{4, 6}, nil), []int64{24}, [3]uint32{}, [3]uint32{}, ""},
 			{grid([]int64{6, 4}, []int64{1, 6}), []int64{24}, [3]uint32{}, [3]uint32{}, ""},

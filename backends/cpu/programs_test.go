@@ -34,6 +34,51 @@ some:
 more:
   stg.i32 x, c[index]
   exit`,
+	"a loop in a loop that leaves both in its first round": `
+program p
+slot a u32
+slot c u32
+  ldg.u32 x, a[index]
+  and.u32 n, x, 3
+  shr.u32 m, x, 5
+  and.u32 m, m, 3
+  mov.u32 y, 7
+  loop n, outer
+  add.u32 y, y, 1
+  loop m, inner
+  mul.u32 y, y, 5
+  bra out
+inner:
+  add.u32 y, y, 100
+outer:
+  add.u32 y, y, x
+out:
+  stg.u32 y, c[index]
+  exit`,
+	"and one that leaves to two places, with a loop behind": `
+program p
+slot a u32
+slot c u32
+  ldg.u32 x, a[index]
+  and.u32 n, x, 3
+  mov.u32 y, 7
+  loop n, outer
+  add.u32 y, y, 1
+  loop 3, inner
+  and.u32 k, x, 8
+  set.eq.u32 p, k, 0
+  bra first, p
+  bra second
+inner:
+outer:
+  add.u32 y, y, x
+first:
+  loop n, third
+  mul.u32 y, y, 3
+third:
+second:
+  stg.u32 y, c[index]
+  exit`,
 	"loop of differing counts": `
 program p
 slot a u32

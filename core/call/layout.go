@@ -107,6 +107,9 @@ func Extent(v *backends.View) (lo, hi int64, ok bool) {
 // broadcast view. It is exact for views cut out of an array by slices and
 // transpositions, and errs on the safe side for others.
 func selfOverlaps(v *backends.View) bool {
+	if Numel(v) == 0 {
+		return false
+	}
 	if v.Rank == 1 {
 		return v.Shape[0] > 1 && v.Stride[0] == 0
 	}

@@ -186,7 +186,7 @@ func (s *step) toSpace(i int, space []int64, n int64) error {
 		copy(v.Shape[:], space)
 		Pack(v)
 	}
-	if use.Writes {
+	if use.Writes && n > 0 {
 		for k, d := range space {
 			if d > 1 && v.Stride[k] == 0 {
 				return status.Errorf(status.Invalid, "%s is written, so it is not broadcast: it must have the index space's shape %s",

@@ -141,6 +141,14 @@ func (s *structurer) end(b int, out *[]*stmt) {
 		s.lead(b, t.To[1], out)
 	case isa.TermLoop:
 		loop := &stmt{kind: stmtLoop, at: t.To[0], counted: true, head: b}
+		if s.own[t.To[0]] {
+			// The body never comes to its end, and so lies behind a loop around
+			// it: what is left here is the way there, in the first round.
+			*out = append(*out, loop)
+			s.lead(b, t.To[0], &loop.body)
+			s.lead(b, t.To[1], out)
+			return
+		}
 		if last := s.loop1(loop, out, t.To[1]); last >= 0 {
 			s.emit(last, out)
 		}
