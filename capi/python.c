@@ -1,5 +1,9 @@
 /* The entry of Python: the library, loaded with ctypes.PyDLL, offers hologram_python, which gives all that Python calls
    as builtin functions; none of them goes through ctypes. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* RTLD_DEFAULT */
+#endif
+
 #include "python.h"
 
 #include <stdio.h>
@@ -530,6 +534,7 @@ static py_method own[] = {
 HOLOGRAM_API py_object *hologram_python(py_object *hooks, void *module) {
   const char *missing = load(module);
   py_object *all;
+  static py_object *made;
   static char text[256];
   if (missing) {
     if (!py.PyErr_SetString || !py.PyExc_ImportError) return hooks; /* which ctypes tells from a dictionary of builtins */
@@ -547,6 +552,10 @@ HOLOGRAM_API py_object *hologram_python(py_object *hooks, void *module) {
     return NULL;
   }
   py.Py_IncRef(hologram_hooks = hooks);
+  if (made) { /* imported anew: the types, of which objects may live, stay the same */
+    py.Py_IncRef(made);
+    return made;
+  }
   all = py.PyDict_New();
   if (!all) return NULL;
   if (hologram_builtins(all, own) || hologram_builtins(all, hologram_generated) || hologram_objects(all) ||
@@ -554,5 +563,6 @@ HOLOGRAM_API py_object *hologram_python(py_object *hooks, void *module) {
     py.Py_DecRef(all);
     return NULL;
   }
+  py.Py_IncRef(made = all);
   return all;
 }

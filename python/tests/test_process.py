@@ -364,6 +364,29 @@ sys.mine = mine
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_the_package_may_be_imported_anew() -> None:
+    passes(
+        """
+ex = hg.Executor(DEVICE)
+a = ex.allocate(4)
+for _ in range(4):
+    for name in [name for name in sys.modules if name.split(".")[0] == "hologram"]:
+        del sys.modules[name]
+    import hologram as again
+    assert again is not hg
+    other = again.Executor(DEVICE)
+    b = other.allocate(4)
+    b.fill(3)
+    again.ops.vector_add(other, b, b, b)
+    one = again.Program("program p\\nslot c f32\\nldg.f32 x, c[index]\\nadd.f32 x, x, 1\\nstg.f32 x, c[index]\\nexit")
+    other.launch(one, c=b)
+    assert b.to_numpy().tolist() == [7] * 4
+a.fill(2)
+assert a.to_numpy().tolist() == [2] * 4
+"""
+    )
+
+
 def test_import_takes_only_what_it_needs() -> None:
     """What import adds to numpy's own is this package and a few small modules of the standard library."""
     code = (
