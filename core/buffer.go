@@ -44,7 +44,11 @@ func (ex *Executor) Allocate(n int64, t isa.Type, zeroed bool) (*Buffer, error) 
 	}
 	v := backends.View{Addr: m.Addr, Type: t, Rank: 1}
 	v.Shape[0], v.Stride[0] = n, 1
-	return ex.own(m, v)
+	b, err := ex.own(m, v)
+	if err != nil {
+		m.Release()
+	}
+	return b, err
 }
 
 // AllocateBoundary makes a buffer of width·height elements on the executor's
@@ -74,10 +78,12 @@ func (ex *Executor) AllocateBoundary(class, width, height int64, t isa.Type) (*B
 	v := backends.View{Addr: pool.Addr + uintptr(class*isa.ClassBytes), Type: t, Rank: 1}
 	v.Shape[0], v.Stride[0] = n, 1
 	b, err := ex.own(pool, v)
-	if err == nil {
-		b.class = int(class)
+	if err != nil {
+		pool.Release()
+		return nil, err
 	}
-	return b, err
+	b.class = int(class)
+	return b, nil
 }
 
 // boundaryPool returns the executor's boundary pool, with the caller counted.
@@ -137,13 +143,16 @@ func (ex *Executor) Wrap(addr uintptr, t isa.Type, shape, stride []int64, readOn
 	}
 	b, err := ex.own(m, *v)
 	if err != nil {
+		m.Disown()
+		m.Release()
 		return nil, err
 	}
 	b.readOnly = readOnly
 	return b, nil
 }
 
-// own makes the buffer that holds the caller's count of m.
+// own makes the buffer that holds the caller's count of m, which stays the
+// caller's where that fails.
 func (ex *Executor) own(m *memory.Memory, v backends.View) (*Buffer, error) {
 	b := &Buffer{ex: ex, mem: m, view: v, n: call.Numel(&v), packed: call.Contiguous(&v), class: -1}
 	b.view.Bytes = 0
@@ -153,8 +162,6 @@ func (ex *Executor) own(m *memory.Memory, v backends.View) (*Buffer, error) {
 	ex.mu.Lock()
 	if ex.closed {
 		ex.mu.Unlock()
-		m.Disown()
-		m.Release()
 		return nil, errFreed
 	}
 	ex.buffers[b] = struct{}{}
@@ -188,6 +195,7 @@ func (b *Buffer) View(offset int64, shape, stride []int64) (*Buffer, error) {
 	}
 	made, err := b.ex.own(b.mem, *v)
 	if err != nil {
+		b.mem.Release()
 		return nil, err
 	}
 	made.readOnly, made.class = b.readOnly, b.class

@@ -92,6 +92,11 @@ func (ex *Executor) on(native uintptr) (queue.Stream, error) {
 func (ex *Executor) streams() []queue.Stream {
 	ex.mu.Lock()
 	defer ex.mu.Unlock()
+	return ex.list()
+}
+
+// list is streams for who holds the lock.
+func (ex *Executor) list() []queue.Stream {
 	list := []queue.Stream{ex.stream}
 	for _, s := range ex.foreign {
 		list = append(list, s)
@@ -194,13 +199,13 @@ const closeGrace = 5 * time.Second
 func (ex *Executor) Close() error { return ex.close(closeGrace) }
 
 func (ex *Executor) close(grace time.Duration) error {
-	list := ex.streams()
 	ex.mu.Lock()
 	if ex.closed {
 		ex.mu.Unlock()
 		return nil
 	}
 	ex.closed = true
+	list := ex.list() // now, since none comes once closed is set
 	buffers, boundary := ex.buffers, ex.boundary
 	ex.buffers, ex.boundary = nil, nil
 	ex.mu.Unlock()

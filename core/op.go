@@ -146,19 +146,18 @@ func (ex *Executor) bind(room *prepared, c *Call, owner *owner) (*call.Bound, qu
 		b.SetFuel(c.Fuel)
 	}
 	sums := b.SetResidue(c.Residue)
+	how.Wait = sums || borrows && owner == nil
 	if ex.device.Info.Asynchronous {
-		how.Wait = sums || borrows && owner == nil
-		how.Long = false
 		if how.Wait && c.Try {
 			b.Release()
 			return nil, how, status.ErrBusy
 		}
 		return b, how, nil
 	}
-	if cost := b.Cost(); c.Try && cost > quick {
+	if cost := b.Cost(); c.Try && !(cost <= quick) {
 		b.Release()
 		return nil, how, status.ErrBusy
-	} else if cost > patience {
+	} else if !(cost <= patience) {
 		how.Long = true
 	}
 	return b, how, nil
@@ -268,7 +267,7 @@ func (o *owner) end(err error) {
 	if o == nil {
 		return
 	}
-	if err == error(status.ErrBusy) {
+	if status.CodeOf(err) == status.Busy {
 		o.deleter = nil
 	}
 	o.drop()

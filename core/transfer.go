@@ -66,8 +66,10 @@ func (c *transfer) Run(t *queue.Target) (backends.Ticket, error) {
 			continue
 		}
 		for err = backends.ErrPending; errors.Is(err, backends.ErrPending); {
-			if c.stop.Load() {
-				return 0, c.cancelled(at - n)
+			if c.stop.Load() { // the device goes on with the piece, whose memory stays until then
+				c.queued = true
+				c.state.Store(abandoned)
+				return ticket, c.cancelled(at - n)
 			}
 			err = t.Line.Stream.Wait(ticket, look)
 		}
@@ -83,7 +85,7 @@ func (c *transfer) Run(t *queue.Target) (backends.Ticket, error) {
 		}
 		c.state.Store(waits)
 		if c.stop.Load() && c.state.CompareAndSwap(waits, abandoned) {
-			return 0, c.cancelled(c.where)
+			return ticket, c.cancelled(c.where)
 		}
 	}
 	return ticket, nil
@@ -110,6 +112,9 @@ func (c *transfer) piece(t *queue.Target, at, n int64) (backends.Ticket, error) 
 	if err != nil {
 		return 0, err
 	}
+	if !c.toHost {
+		copy(hostmem.Bytes(staging.Addr, n), hostmem.Bytes(host, n))
+	}
 	t.Order.Lock()
 	defer t.Order.Unlock()
 	if err := c.mem.Before(t.Line, !c.toHost); err != nil {
@@ -119,7 +124,6 @@ func (c *transfer) piece(t *queue.Target, at, n int64) (backends.Ticket, error) 
 	dst, src := staging.Addr, device
 	if !c.toHost {
 		dst, src = device, staging.Addr
-		copy(hostmem.Bytes(staging.Addr, n), hostmem.Bytes(host, n))
 	}
 	ticket, err := t.Line.Stream.Copy(dst, src, n)
 	if err != nil {

@@ -154,43 +154,61 @@ func (b *Bound) Run(t *queue.Target) (backends.Ticket, error) {
 		return 0, b.run(t)
 	}
 	b.line = t.Line
-	if !t.Capturing {
-		t.Order.Lock()
-		defer t.Order.Unlock()
-		if err := b.Before(t); err != nil {
-			return 0, err
-		}
+	if t.Capturing {
+		return 0, b.run(t)
+	}
+	if err := b.lend(t.Line); err != nil { // may wait, so before Order
+		return 0, err
+	}
+	t.Order.Lock()
+	defer t.Order.Unlock()
+	if err := b.Before(t); err != nil {
+		return 0, err
 	}
 	err := b.run(t)
-	last := b.tickets[max(0, b.failed-1)]
-	if !t.Capturing && (err == nil || b.failed > 0) {
+	last := backends.Ticket(0)
+	if b.failed > 0 {
+		last = b.tickets[b.failed-1]
+	}
+	if last > 0 { // else nothing is queued, and what others wait for stays as it is
 		b.After(t, last)
+	}
+	if err == nil || last > 0 {
 		b.letGo(last)
+	}
+	if err != nil && last > 0 {
+		err = status.FromBackend(b.p.what, err)
 	}
 	return last, err
 }
 
-// run gives the launches their workspace, and the device the launches.
-func (b *Bound) run(t *queue.Target) error {
-	if b.p.workspace > 0 && !b.space.Held() {
-		var line *memory.Line
-		if t.Async {
-			line = t.Line
-		}
-		space, err := b.pool.Borrow(line, b.p.workspace)
-		if err != nil {
-			return status.Within(b.p.what+": workspace", err)
-		}
-		b.space = space
-		for i := range b.launches {
-			l, s := &b.launches[i], &b.p.steps[i]
-			for k := range l.Slots {
-				if s.slots[k].operand == kernels.Workspace {
-					l.Slots[k].Addr = space.Addr() + s.l.Slots[k].Addr
-				}
+// lend gives the launches their workspace, for work on line.
+func (b *Bound) lend(line *memory.Line) error {
+	if b.p.workspace == 0 || b.space.Held() {
+		return nil
+	}
+	space, err := b.pool.Borrow(line, b.p.workspace)
+	if err != nil {
+		return status.Within(b.p.what+": workspace", err)
+	}
+	b.space = space
+	for i := range b.launches {
+		l, s := &b.launches[i], &b.p.steps[i]
+		for k := range l.Slots {
+			if s.slots[k].operand == kernels.Workspace {
+				l.Slots[k].Addr = space.Addr() + s.l.Slots[k].Addr
 			}
-			l.Workspace = space.Addr() + uintptr(s.scratch)
 		}
+		l.Workspace = space.Addr() + uintptr(s.scratch)
+	}
+	return nil
+}
+
+// run gives the device the launches.
+func (b *Bound) run(t *queue.Target) error {
+	// Without a line, where there is none yet: what is captured cannot be made to wait.
+	if err := b.lend(nil); err != nil {
+		return err
 	}
 	for i := range b.launches {
 		b.failed = i
@@ -248,7 +266,9 @@ func (b *Bound) letGo(ticket backends.Ticket) {
 		}
 	}
 	if b.space.Held() {
-		b.space.After(b.line, ticket)
+		if ticket > 0 {
+			b.space.After(b.line, ticket)
+		}
 		b.space.Return()
 	}
 }
@@ -256,8 +276,9 @@ func (b *Bound) letGo(ticket backends.Ticket) {
 // Outcome is queue.Work's: what is told of the call, which is over.
 func (b *Bound) Outcome(err error) error {
 	at := min(b.failed, len(b.launches)-1)
-	for i := 0; err == nil && b.line != nil && i < len(b.launches); i++ {
-		if at = i; i < len(b.launches)-1 && b.tickets[i] > 0 {
+	for i := 0; err == nil && b.line != nil && i < b.failed; i++ {
+		// The last ticket was waited for; a launch of no lanes has that of the one before.
+		if at = i; i < b.failed-1 && b.tickets[i] > 0 && b.tickets[i] != b.tickets[i+1] {
 			err = b.line.Stream.Wait(b.tickets[i], 0)
 		}
 		if err == nil {
@@ -269,7 +290,7 @@ func (b *Bound) Outcome(err error) error {
 	}
 	for i := range b.launches {
 		r := b.launches[i].Record
-		r.Cancel, r.Ended, r.Fault = 0, 0, 0
+		r.Ended, r.Fault = 0, 0
 		if b.p.residue {
 			r.Residue = [isa.NumClasses]uint64{}
 		}
@@ -291,7 +312,14 @@ func (b *Bound) Cancel() bool {
 	return false
 }
 
-// Release is queue.Work's.
+// Reset is queue.Replayed's.
+func (b *Bound) Reset() {
+	for i := range b.launches {
+		b.launches[i].Record.Cancel = 0
+	}
+}
+
+// Release is queue.Work's. Nobody cancels the call any more.
 func (b *Bound) Release() {
 	for i, m := range b.mems {
 		if m != nil {
@@ -300,6 +328,7 @@ func (b *Bound) Release() {
 		}
 	}
 	b.space.Return()
+	b.Reset()
 	b.line, b.residue = nil, nil
 	if len(b.launches) > 0 {
 		b.launches[0].Fuel = 0

@@ -467,6 +467,9 @@ func (p *Prepared) complete(d *Device, r *Request) error {
 // cost estimates nanoseconds. The library's programs always end: where the
 // estimate knows no bound, there is one by the elements that a lane may see.
 func (s *step) cost(l *backends.Launch) float64 {
+	if l.N == 0 {
+		return 0 // which an unbounded lane times none would not be
+	}
 	cost := s.kernel.Cost(l)
 	if s.op && math.IsInf(cost, 1) {
 		cost = float64(l.N) * 64

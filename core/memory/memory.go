@@ -174,14 +174,26 @@ func (a *Account) Used() int64 { return a.used.Load() }
 // stream, all of whose tickets have passed when it is closed.
 type Line struct {
 	Stream backends.Stream
-	closed atomic.Bool
+	mu     sync.RWMutex // held by those of other streams who look at the stream
+	closed bool
 }
 
-// Close says that the stream's work is done and the stream gone.
-func (l *Line) Close() { l.closed.Store(true) }
+// Close says that the stream's work is done, and that the stream goes: when
+// Close returns, nobody looks at it, nor will.
+func (l *Line) Close() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+}
 
 // Passed reports whether work with a ticket is done.
-func (l *Line) Passed(t backends.Ticket) bool { return l.closed.Load() || l.Stream.Passed() >= t }
+func (l *Line) Passed(t backends.Ticket) bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.passed(t)
+}
+
+func (l *Line) passed(t backends.Ticket) bool { return l.closed || l.Stream.Passed() >= t }
 
 // use is work on a stream that uses memory.
 type use struct {
@@ -233,7 +245,12 @@ func (m *Memory) After(l *Line, t backends.Ticket, writes bool) {
 }
 
 func (l *Line) await(u use) error {
-	if u.line == nil || u.line == l || u.line.Passed(u.ticket) {
+	if u.line == nil || u.line == l {
+		return nil
+	}
+	u.line.mu.RLock()
+	defer u.line.mu.RUnlock()
+	if u.line.passed(u.ticket) {
 		return nil
 	}
 	return l.Stream.Await(u.line.Stream, u.ticket)

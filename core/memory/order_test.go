@@ -2,6 +2,8 @@ package memory
 
 import (
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -118,6 +120,66 @@ func TestScratch(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEqual(t, addr, other.Addr())
 	require.Empty(t, bs.awaits)
+}
+
+// TestScratchThatIsNotUsed gives back a block on which no work came about: the
+// work before is still to be waited for.
+func TestScratchThatIsNotUsed(t *testing.T) {
+	p := NewPool(host(t), 0)
+	a, _ := newLine("a")
+	b, _ := newLine("b")
+	s, err := p.Borrow(a, 100)
+	require.NoError(t, err)
+	addr := s.Addr()
+	s.After(a, 3)
+	s.Return()
+	s, err = p.Borrow(a, 100)
+	require.NoError(t, err)
+	require.Equal(t, addr, s.Addr())
+	s.Return()
+	s, err = p.Borrow(b, 100)
+	require.NoError(t, err)
+	require.NotEqual(t, addr, s.Addr())
+}
+
+// closing is a stream that must not be looked at when it is gone.
+type closing struct {
+	backends.Stream
+	gone atomic.Bool
+	bad  atomic.Bool
+}
+
+func (s *closing) Passed() backends.Ticket {
+	for range 100 {
+		if s.gone.Load() {
+			s.bad.Store(true)
+		}
+	}
+	return 1
+}
+
+// TestNobodyLooksAtAClosedStream looks at a stream that is closed meanwhile.
+func TestNobodyLooksAtAClosedStream(t *testing.T) {
+	for range 200 {
+		s := &closing{}
+		l := &Line{Stream: s}
+		var group sync.WaitGroup
+		begun := make(chan struct{})
+		var once sync.Once
+		for range 4 {
+			group.Go(func() {
+				for range 100 {
+					l.Passed(1)
+					once.Do(func() { close(begun) })
+				}
+			})
+		}
+		<-begun
+		l.Close()
+		s.gone.Store(true)
+		group.Wait()
+		require.False(t, s.bad.Load())
+	}
 }
 
 // TestQuotas counts against an account what is taken, also where that fails.

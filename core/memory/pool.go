@@ -241,7 +241,9 @@ func (p *Pool) cut(size int64) (block, bool) {
 func (p *Pool) newSlab(m backends.Memory) {
 	for p.slab.Bytes >= minBlock {
 		rest := int64(minBlock)
-		for classSize(rest+1) <= p.slab.Bytes {
+		// A slab that another goroutine has just brought may be nearly whole, but
+		// only what the device gave as such can go back to it.
+		for next := classSize(rest + 1); next <= p.slab.Bytes && next < largeBlock; next = classSize(rest + 1) {
 			rest = classSize(rest + 1)
 		}
 		p.keep(block{mem: backends.Memory{Addr: p.slab.Addr, Bytes: rest}, size: rest, fresh: true})
@@ -420,7 +422,7 @@ func (p *Pool) Borrow(l *Line, bytes int64) (Scratch, error) {
 		p.give(b)
 		return Scratch{}, err
 	}
-	b.uses = b.uses[:0]
+	// The earlier uses stay: the work that is borrowed for may not come about.
 	return Scratch{p, b}, nil
 }
 

@@ -137,3 +137,33 @@ func TestTheCacheIsBounded(t *testing.T) {
 		t.Errorf("%+v after trim; the device has given %d bytes", p.stats, d.bytes)
 	}
 }
+
+// TestSlabsThatComeAtOnce has two goroutines find the slab used up at the same
+// time: only what the device gave as such goes back to it.
+func TestSlabsThatComeAtOnce(t *testing.T) {
+	given := map[backends.Memory]bool{}
+	d := &stubborn{}
+	nested := false
+	var p *Pool
+	p = NewPool(Allocator{
+		Alloc: func(bytes int64) (backends.Memory, error) {
+			if !nested { // as another goroutine would, between two locks
+				nested = true
+				_, err := p.take(nil, 64)
+				require.NoError(t, err)
+			}
+			m, err := d.Alloc(bytes)
+			given[m] = true
+			return m, err
+		},
+		Free: func(m backends.Memory) error {
+			require.True(t, given[m], "%+v is not the device's own", m)
+			return nil
+		},
+	}, 0)
+	_, err := p.take(nil, 64)
+	require.NoError(t, err)
+	p.Trim()
+	s := p.Stats()
+	require.Equal(t, s.Reserved, s.InUse+s.Cached+p.slab.Bytes)
+}

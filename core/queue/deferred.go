@@ -34,8 +34,9 @@ type flying struct {
 	ticket backends.Ticket
 	work   Work
 	event  *Event // who waits for the outcome; nil: it is kept
-	// unwanted: somebody cancelled all work, and need not be told of it.
-	unwanted bool
+	// unwanted: somebody cancelled all work, and need not be told of it. told:
+	// the error that came when it was queued is all that anybody hears of it.
+	unwanted, told bool
 }
 
 // NewDeferred makes a stream.
@@ -52,7 +53,7 @@ func (s *Deferred) Submit(w Work, how How) (*Event, error) {
 		s.reap(0)
 		how.Long = s.full()
 	}
-	mine, err := s.take(how)
+	mine, err := s.take(w, how)
 	if err != nil {
 		w.Release()
 		return nil, err
@@ -80,44 +81,54 @@ func (s *Deferred) Submit(w Work, how How) (*Event, error) {
 
 // here queues work with the turn that the caller's thread has, and ends the turn.
 func (s *Deferred) here(w Work, ev *Event) error {
-	defer s.give()
-	if s.graph != nil {
-		if _, err := run(w, &s.target); err != nil {
+	ticket, err := run(w, &s.target)
+	over := err != nil && ticket == 0
+	switch {
+	case s.graph != nil:
+		if over = false; err != nil { // part of it may be recorded, and stays until the end
 			err = w.Outcome(err)
-			w.Release()
-			return err
+			s.graph.failed = err
 		}
 		s.graph.add(w)
-		return nil
+	case err == nil:
+		s.fly(&flying{ticket: ticket, work: w, event: ev})
+	case !over:
+		s.fly(&flying{ticket: ticket, work: w, told: true})
 	}
-	ticket, err := run(w, &s.target)
-	if err != nil {
+	s.give() // before the work lets go of what it holds, which may call back
+	if over {
 		err = w.Outcome(err)
 		w.Release()
-		return err
 	}
-	s.fly(&flying{ticket: ticket, work: w, event: ev})
-	return nil
+	return err
 }
 
 // serve queues work of an event, on the stream's goroutine.
 func (s *Deferred) serve(ev *Event) {
 	for s.full() && !ev.Done() {
-		s.reap(look)
+		if !s.reap(look) { // somebody else looks
+			time.Sleep(100 * time.Microsecond)
+		}
 	}
-	w := ev.work
-	if !ev.begin() {
+	w := ev.begin()
+	if w == nil {
 		return
 	}
 	ticket, err := run(w, &s.target)
 	switch {
-	case err != nil:
+	case err != nil && ticket == 0:
 		err = w.Outcome(err)
+		ev.leave()
 		w.Release()
+		ev.finish(err)
+	case err != nil:
+		ev.leave()
+		s.fly(&flying{ticket: ticket, work: w, told: true})
 		ev.finish(err)
 	case ev.how.Wait:
 		s.fly(&flying{ticket: ticket, work: w, event: ev})
 	default:
+		ev.leave()
 		s.fly(&flying{ticket: ticket, work: w})
 		ev.finish(nil)
 	}
@@ -141,7 +152,7 @@ func (s *Deferred) fly(f *flying) {
 func (s *Deferred) full() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.flight) >= maxFlight
+	return len(s.flight) >= maxFlight && s.graph == nil // what is captured does not fly
 }
 
 // tend looks now and then what has passed, until nothing is in flight.
@@ -212,7 +223,7 @@ func (s *Deferred) reap(d time.Duration) bool {
 		d = 0
 		err = head.work.Outcome(err)
 		ended, outcomes = append(ended, head), append(outcomes, err)
-		if head.event == nil && err != nil { // kept at once, since what comes next may report it
+		if head.event == nil && !head.told && err != nil { // kept at once, since what comes next may report it
 			s.mu.Lock()
 			if !head.unwanted || status.CodeOf(err) != status.Cancelled {
 				s.errs = append(s.errs, err)
@@ -233,6 +244,9 @@ func (s *Deferred) reap(d time.Duration) bool {
 	s.looking.Unlock()
 	// With no lock held: what is let go of may call back.
 	for i, f := range ended {
+		if f.event != nil {
+			f.event.leave()
+		}
 		f.work.Release()
 		if f.event != nil {
 			f.event.finish(outcomes[i])
@@ -256,13 +270,10 @@ func (s *Deferred) Cancel() { s.cancel(true) }
 func (s *Deferred) cancel(unwanted bool) {
 	s.cancelEvents(false)
 	s.mu.Lock()
-	flight := append([]*flying(nil), s.flight...)
-	for _, f := range flight {
+	defer s.mu.Unlock()
+	for _, f := range s.flight {
 		f.unwanted = f.unwanted || unwanted
-	}
-	s.mu.Unlock()
-	for _, f := range flight {
-		if f.event == nil {
+		if f.event == nil { // while it is in this list it is not released
 			f.work.Cancel()
 		}
 	}
@@ -274,7 +285,8 @@ func (s *Deferred) BeginCapture() error {
 	if !ok {
 		return status.Errorf(status.Unavailable, "capture: the device cannot record work")
 	}
-	return s.begin(native)
+	s.reap(0)
+	return s.begin(native, func() bool { return len(s.flight) > 0 }) // for which others wait on the stream
 }
 
 // EndCapture is Stream.EndCapture.
@@ -287,10 +299,10 @@ func (s *Deferred) Close(grace time.Duration) error {
 	s.cancel(false)
 	s.settle(1 << 62)
 	err := s.Errors()
+	s.target.Line.Close()
 	if closed := s.target.Line.Stream.Close(); err == nil {
 		err = status.FromBackend("executor", closed)
 	}
-	s.target.Line.Close()
 	return err
 }
 

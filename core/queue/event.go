@@ -18,7 +18,7 @@ type Event struct {
 	stream   *Deferred // that has to be looked at for the event to finish; nil: it finishes by itself
 
 	mu    sync.Mutex
-	work  Work // until it is released
+	work  Work // until it is over
 	begun bool
 	over  bool // finished is closed
 }
@@ -85,18 +85,25 @@ func (e *Event) Cancel() {
 	e.mu.Unlock()
 }
 
-// begin reports whether the work may begin.
-func (e *Event) begin() bool {
+// begin returns the work, or nil if that was cancelled.
+func (e *Event) begin() Work {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.begun = true
-	return !e.over
+	return e.work
+}
+
+// leave parts the event and its work, which nobody cancels from now on. It comes
+// before the work is released, since what it is made of may then be another's.
+func (e *Event) leave() {
+	e.mu.Lock()
+	e.work = nil
+	e.mu.Unlock()
 }
 
 // finish gives the outcome, unless the event was abandoned.
 func (e *Event) finish(err error) {
 	e.mu.Lock()
-	e.work = nil
 	e.end(err)
 	e.mu.Unlock()
 }

@@ -11,7 +11,9 @@ import (
 // until it is released. On a device that captures by itself a replay is one
 // call; on one that works while called the works run one after the other.
 type Graph struct {
-	works  []Work
+	target *Target // of the stream that captured it
+	works  []Replayed
+	failed error             // of a call while it was captured
 	native backends.Capturer // that records meanwhile; nil: none
 	graph  backends.Graph    // what it recorded
 
@@ -27,11 +29,14 @@ type Replayed interface {
 	// memory, and After notes its ticket, around a replay by the device itself.
 	Before(t *Target) error
 	After(t *Target, ticket backends.Ticket)
+	// Reset forgets a Cancel, which was meant for the last replay.
+	Reset()
 }
 
-func (g *Graph) add(w Work) { g.works = append(g.works, w) }
+func (g *Graph) add(w Work) { g.works = append(g.works, w.(Replayed)) }
 
-func (l *lane) begin(native backends.Capturer) error {
+// begin starts a capture. busy, which may be nil, is asked with the lock held.
+func (l *lane) begin(native backends.Capturer, busy func() bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -39,7 +44,7 @@ func (l *lane) begin(native backends.Capturer) error {
 		return errFreed
 	case l.graph != nil:
 		return status.Errorf(status.Invalid, "capture: the stream captures already")
-	case l.turn || l.worker:
+	case l.turn || l.worker || busy != nil && busy():
 		return status.Errorf(status.Invalid, "capture: the stream is at work; wait for it first")
 	}
 	if native != nil {
@@ -47,7 +52,7 @@ func (l *lane) begin(native backends.Capturer) error {
 			return status.FromBackend("capture", err)
 		}
 	}
-	l.graph = &Graph{native: native}
+	l.graph = &Graph{native: native, target: &l.target}
 	l.target.Capturing = true
 	return nil
 }
@@ -58,27 +63,42 @@ func (l *lane) end() (*Graph, error) {
 		l.free.Wait()
 	}
 	g := l.graph
-	l.graph = nil
-	l.target.Capturing = false
-	l.mu.Unlock()
 	if g == nil {
+		l.mu.Unlock()
 		return nil, status.Errorf(status.Invalid, "capture: the stream does not capture")
 	}
-	if g.native == nil {
-		return g, nil
-	}
-	made, err := g.native.EndCapture()
+	l.turn = true // nothing comes while the device still records
+	l.mu.Unlock()
+	err := g.seal()
+	l.mu.Lock()
+	l.graph, l.target.Capturing = nil, false
+	l.mu.Unlock()
+	l.give()
 	if err != nil {
 		g.Release()
-		return nil, status.FromBackend("capture", err)
+		return nil, err
 	}
-	g.graph, g.native = made, nil
 	return g, nil
+}
+
+// seal ends the recording, also of a graph that cannot be used.
+func (g *Graph) seal() error {
+	if g.native != nil {
+		made, err := g.native.EndCapture()
+		if g.native = nil; err != nil {
+			return status.FromBackend("capture", err)
+		}
+		g.graph = made
+	}
+	return status.Within("capture: a call failed", g.failed)
 }
 
 // Replay submits the works once more. Replays of one graph run one at a time;
 // what went wrong in one is known when its event is done.
 func (g *Graph) Replay(s Stream) (*Event, error) {
+	if s.Target() != g.target {
+		return nil, status.Errorf(status.Invalid, "capture: the graph is of another executor")
+	}
 	if err := g.start(); err != nil {
 		return nil, err
 	}
@@ -138,7 +158,7 @@ func (r *replay) Run(t *Target) (backends.Ticket, error) {
 	t.Order.Lock()
 	defer t.Order.Unlock()
 	for _, w := range r.g.works {
-		if err := w.(Replayed).Before(t); err != nil {
+		if err := w.Before(t); err != nil {
 			return 0, err
 		}
 	}
@@ -147,7 +167,7 @@ func (r *replay) Run(t *Target) (backends.Ticket, error) {
 		return 0, status.FromBackend("replay", err)
 	}
 	for _, w := range r.g.works {
-		w.(Replayed).After(t, ticket)
+		w.After(t, ticket)
 	}
 	return ticket, nil
 }
@@ -174,6 +194,9 @@ func (r *replay) Cancel() bool {
 }
 
 func (r *replay) Release() {
+	for _, w := range r.g.works {
+		w.Reset()
+	}
 	r.g.mu.Lock()
 	r.g.replays--
 	free := r.g.released && r.g.replays == 0

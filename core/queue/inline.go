@@ -32,14 +32,15 @@ func (l *lane) init(t Target) {
 
 // take waits for a turn on the caller's thread. Where that may take long it
 // returns false: the work is for the goroutine.
-func (l *lane) take(how How) (mine bool, err error) {
+func (l *lane) take(w Work, how How) (mine bool, err error) {
+	_, again := w.(Replayed)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
 		switch {
 		case l.closed:
 			return false, errFreed
-		case l.graph != nil && (how.Long || how.Wait):
+		case l.graph != nil && (how.Long || how.Wait || !again):
 			return false, errCapturing
 		case how.Long || l.worker:
 			if how.Try {
@@ -120,6 +121,7 @@ func (l *lane) Beside(w Work) (*Event, error) {
 	go func() {
 		_, err := run(w, &l.target)
 		err = w.Outcome(err)
+		ev.leave()
 		w.Release()
 		ev.finish(err)
 		l.mu.Lock()
@@ -141,9 +143,10 @@ func (l *lane) shut() {
 		l.free.Wait()
 	}
 	graph := l.graph
-	l.graph = nil
+	l.graph, l.target.Capturing = nil, false
 	l.mu.Unlock()
 	if graph != nil {
+		_ = graph.seal() // nobody will replay it
 		graph.Release()
 	}
 }
@@ -175,7 +178,7 @@ func NewInline(t Target) *Inline {
 
 // Submit is Stream.Submit.
 func (s *Inline) Submit(w Work, how How) (*Event, error) {
-	mine, err := s.take(how)
+	mine, err := s.take(w, how)
 	if err != nil {
 		w.Release()
 		return nil, err
@@ -210,12 +213,13 @@ func (s *Inline) here(w Work) error {
 }
 
 func (s *Inline) serve(ev *Event) {
-	w := ev.work
-	if !ev.begin() {
+	w := ev.begin()
+	if w == nil {
 		return
 	}
 	_, err := run(w, &s.target)
 	err = w.Outcome(err)
+	ev.leave()
 	w.Release()
 	ev.finish(err)
 }
@@ -227,7 +231,7 @@ func (s *Inline) Errors() error { return nil }
 func (s *Inline) Cancel() { s.cancelEvents(false) }
 
 // BeginCapture is Stream.BeginCapture.
-func (s *Inline) BeginCapture() error { return s.begin(nil) }
+func (s *Inline) BeginCapture() error { return s.begin(nil, nil) }
 
 // EndCapture is Stream.EndCapture.
 func (s *Inline) EndCapture() (*Graph, error) { return s.end() }
@@ -235,9 +239,8 @@ func (s *Inline) EndCapture() (*Graph, error) { return s.end() }
 // Close is Stream.Close.
 func (s *Inline) Close(time.Duration) error {
 	s.shut()
-	err := s.target.Line.Stream.Close()
 	s.target.Line.Close()
-	return err
+	return s.target.Line.Stream.Close()
 }
 
 // joined is the errors of several works as one: the first's kind, and all words.

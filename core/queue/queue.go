@@ -24,14 +24,15 @@ import (
 // replay. Work that was refused or cancelled before it began only sees Release.
 type Work interface {
 	// Run does the work or, on a device that works by itself, queues it and
-	// returns its ticket.
+	// returns its ticket. With an error it is the ticket of what was queued before
+	// that; then the error is told as it is, at once, and Outcome's to nobody.
 	Run(t *Target) (backends.Ticket, error)
 	// Outcome turns what Run or the device said of the work, which is over, into
 	// what its caller is told.
 	Outcome(error) error
 	// Cancel asks the work, which may be under way, to end soon. It reports
 	// whether its caller need not wait for that: nothing of the caller's is
-	// touched from now on.
+	// touched from now on. It does not wait.
 	Cancel() bool
 	// Release lets go of what the work holds.
 	Release()

@@ -292,3 +292,38 @@ func TestClosingEndsAll(t *testing.T) {
 		close(stop)
 	}
 }
+
+// TestCancelMeetsNoOther cancels an event while its work is released, when what
+// the work was made of may be another's already, and work that has no event.
+func TestCancelMeetsNoOther(t *testing.T) {
+	for name, s := range streams(t) {
+		for _, how := range []How{{Long: true}, {Wait: true, Long: true}, {Wait: true}} {
+			for _, failing := range []bool{false, true} {
+				got, done := make(chan *Event, 1), make(chan struct{})
+				w := &work{run: func(t *Target) (backends.Ticket, error) {
+					if failing {
+						return 0, errors.New("no")
+					}
+					return t.Last, nil
+				}}
+				w.release = func() {
+					defer close(done)
+					select {
+					case ev := <-got:
+						ev.Cancel()
+						s.Cancel()
+					case <-time.After(100 * time.Millisecond): // Submit has not returned
+					}
+				}
+				ev, err := s.Submit(w, how)
+				if ev != nil {
+					got <- ev
+				}
+				_ = wait(t, ev, err)
+				<-done
+				require.Zero(t, w.stopped.Load(), "%s %+v", name, how)
+			}
+		}
+		require.NoError(t, s.Close(time.Second))
+	}
+}

@@ -1,0 +1,154 @@
+package core
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/asynctest"
+	"github.com/hologram-project/hologram/isa"
+)
+
+// TestNoLanesOrderNothing launches over no lanes on memory that another stream
+// still writes to: who uses it next waits for the writer as before.
+func TestNoLanesOrderNothing(t *testing.T) {
+	var told atomic.Pointer[string]
+	d := asyncDevice(t, asynctest.Options{Delay: 20 * time.Millisecond, Report: func(s string) { told.Store(&s) }})
+	first, second, third := executorOn(t, d), executorOn(t, d), executorOn(t, d)
+	a, c := floats(t, first, 1, 2), floats(t, first, 0, 0)
+	x, out := floats(t, second, 0, 0), floats(t, third, 0, 0)
+	p := assemble(t, double)
+	require.NoError(t, wait(first.Launch(p, &LaunchArgs{Slots: []*Buffer{a, c}})))
+	require.NoError(t, wait(second.Launch(p, &LaunchArgs{Slots: []*Buffer{x, c}, Shape: []int64{0}})))
+	require.NoError(t, wait(third.Op("copy", []*Buffer{c, out}, nil, nil)))
+	require.Equal(t, []float32{2, 4}, values(t, out))
+	if s := told.Load(); s != nil {
+		t.Error(*s)
+	}
+}
+
+// TestPlansWithoutSteps has operations of no elements, which have nothing to do.
+func TestPlansWithoutSteps(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		x := floats(t, ex, 1, 2)
+		y := floats(t, ex, 3, 4)
+		for range 2 {
+			require.NoError(t, wait(ex.Op("reduce_sum", []*Buffer{x, y}, nil, []int64{0, 5})))
+			require.NoError(t, wait(ex.Op("softmax", []*Buffer{x, y}, nil, []int64{0, 5})))
+			require.NoError(t, wait(ex.Op("softmax", []*Buffer{x, y}, nil, []int64{5, 0})))
+		}
+		require.NoError(t, wait(ex.Synchronize()))
+		require.Equal(t, []float32{3, 4}, values(t, y))
+	})
+}
+
+// refusing is a stream that refuses launches from a number on.
+type refusing struct {
+	backends.Stream
+	from, count int
+	refuse      func() // may be nil
+}
+
+var errRefused = errors.New("refused")
+
+func (s *refusing) Launch(k backends.Kernel, l *backends.Launch) (backends.Ticket, error) {
+	if s.count++; s.count >= s.from {
+		if s.refuse != nil {
+			s.refuse()
+		}
+		return 0, errRefused
+	}
+	return s.Stream.Launch(k, l)
+}
+
+// TestARefusedStep lets the device refuse a later step of an operation: the
+// earlier ones are under way, and what they use stays until they are done.
+func TestARefusedStep(t *testing.T) {
+	var told atomic.Pointer[string]
+	b := asynctest.New(asynctest.Options{Delay: 20 * time.Millisecond, DLPackType: 2, Report: func(s string) { told.Store(&s) }})
+	d := openAsync(t, b, 0)
+	ex := executorOn(t, d)
+	const n = 1 << 20
+	memory, err := b.NewForeignMemory(0, 4*n)
+	require.NoError(t, err)
+	out := floats(t, ex, 5)
+	line := ex.stream.Target().Line
+	stream := &refusing{Stream: line.Stream, from: 2}
+	line.Stream = stream
+	var deleted atomic.Bool
+	x, err := ex.Wrap(memory.Addr, isa.F32, []int64{n}, nil, false, func() { deleted.Store(true) })
+	require.NoError(t, err)
+	_, err = ex.Op("reduce_sum", []*Buffer{x, out}, nil, []int64{1, n})
+	require.ErrorIs(t, err, errRefused)
+	wants(t, err, Internal, "reduce_sum: refused")
+	require.Equal(t, 2, stream.count)
+	x.Free()
+	require.False(t, deleted.Load(), "the first step uses the memory")
+	require.NoError(t, wait(ex.Synchronize()), "the error is told twice")
+	require.Eventually(t, deleted.Load, time.Second, time.Millisecond)
+	stream.from = 100
+	x, err = ex.Wrap(memory.Addr, isa.F32, []int64{n}, nil, false, func() {})
+	require.NoError(t, err)
+	require.NoError(t, wait(ex.Op("reduce_sum", []*Buffer{x, out}, nil, []int64{1, n})))
+	require.Equal(t, []float32{0}, values(t, out))
+	x.Free()
+	line.Stream = stream.Stream
+	if s := told.Load(); s != nil {
+		t.Error(*s)
+	}
+}
+
+// TestDeletersOfRefusedCalls frees memory while the device refuses a call that
+// uses it; its deleter uses the executor.
+func TestDeletersOfRefusedCalls(t *testing.T) {
+	b := asynctest.New(asynctest.Options{})
+	ex := executorOn(t, openAsync(t, b, 0))
+	memory, err := b.NewForeignMemory(0, 64)
+	require.NoError(t, err)
+	c := floats(t, ex, 0, 0)
+	line := ex.stream.Target().Line
+	stream := line.Stream
+	told := false
+	x, err := ex.Wrap(memory.Addr, isa.F32, []int64{2}, nil, false, func() {
+		_, _ = c.Fill(Float(1))
+		told = true
+	})
+	require.NoError(t, err)
+	line.Stream = &refusing{Stream: stream, from: 1, refuse: func() { x.Free() }}
+	within(t, "a deleter", func() {
+		_, err := ex.Op("copy", []*Buffer{x, c}, nil, nil)
+		require.ErrorIs(t, err, errRefused)
+	})
+	require.True(t, told)
+	line.Stream = stream
+}
+
+// TestACancelledCopyOfForeignMemory cancels a copy in pieces while the device
+// does one: what is foreign stays until that is done.
+func TestACancelledCopyOfForeignMemory(t *testing.T) {
+	var told atomic.Pointer[string]
+	b := asynctest.New(asynctest.Options{Delay: 100 * time.Millisecond, Report: func(s string) { told.Store(&s) }})
+	ex := executorOn(t, openAsync(t, b, 0))
+	memory, err := b.NewForeignMemory(0, copyPiece+64)
+	require.NoError(t, err)
+	var deleted atomic.Bool
+	x, err := ex.Wrap(memory.Addr, isa.U8, []int64{copyPiece + 64}, nil, false, func() { deleted.Store(true) })
+	require.NoError(t, err)
+	data := hostBytes(copyPiece + 64)
+	ev, err := x.Read(addressOf(data), 0, copyPiece+64)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return b.Counts().Copies == 1 }, 5*time.Second, time.Millisecond)
+	ev.Cancel()
+	wants(t, wait(ev, nil), Cancelled, "cancelled after 0 bytes")
+	x.Free()
+	require.False(t, deleted.Load(), "the device still reads the memory")
+	require.Eventually(t, deleted.Load, 5*time.Second, time.Millisecond)
+	require.NoError(t, wait(ex.Synchronize()))
+	if s := told.Load(); s != nil {
+		t.Error(*s)
+	}
+}
