@@ -2,11 +2,18 @@ package main
 
 import (
 	"bytes"
+	"encoding/binary"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/hostmem"
+	"github.com/hologram-project/hologram/backends/interp"
 	"github.com/hologram-project/hologram/isa"
 )
 
@@ -50,13 +57,69 @@ func TestPageHasEveryInstructionOnce(t *testing.T) {
 	}
 }
 
-// The example at the top of the page must be a program.
-func TestExampleAssembles(t *testing.T) {
-	p, err := isa.Assemble("example", example)
-	if err != nil {
-		t.Fatal(err)
+// What the examples compute, from slots of the given contents, in a launch of n
+// elements in blocks of 64.
+func TestExamples(t *testing.T) {
+	u32 := func(v ...uint32) (b []byte) {
+		for _, x := range v {
+			b = binary.LittleEndian.AppendUint32(b, x)
+		}
+		return b
 	}
-	if _, err := isa.Verify(p); err != nil {
-		t.Error(err)
+	f32 := func(v ...float32) []byte {
+		bits := make([]uint32, len(v))
+		for i, x := range v {
+			bits[i] = math.Float32bits(x)
+		}
+		return u32(bits...)
 	}
+	up, down := make([]uint32, 128), make([]uint32, 128)
+	for i := range up {
+		up[i], down[i^63] = uint32(i), uint32(i)
+	}
+	ran := 0
+	for name, c := range map[string]struct {
+		n      int64
+		params []uint64
+		slots  [][]byte
+		last   []byte // slot afterwards
+	}{
+		"mul_add_relu": {3, nil, [][]byte{f32(1, 2, -3), f32(2, -3, 4), f32(0, 0, 0)}, f32(3, 0, 0)},
+		"row_sums":     {2, []uint64{3}, [][]byte{f32(1, 2, 3, 4, 5, 6), f32(0, 0)}, f32(6, 15)},
+		"reverse":      {128, nil, [][]byte{u32(up...), u32(up...)}, u32(down...)},
+		"histogram":    {7, nil, [][]byte{u32(3, 0, 9, 3, 10, 3, 1000), u32(make([]uint32, 10)...)}, u32(1, 0, 0, 3, 0, 0, 0, 0, 0, 1)},
+	} {
+		ran++
+		text, err := example(name)
+		require.NoError(t, err)
+		p, err := isa.Assemble(name, text)
+		require.NoError(t, err)
+		v, err := isa.Verify(p)
+		require.NoError(t, err)
+		d, err := interp.New().Open(0)
+		require.NoError(t, err)
+		k, err := d.Compile(&backends.Unit{Source: v}, backends.Variant{})
+		require.NoError(t, err)
+		s, err := d.NewStream()
+		require.NoError(t, err)
+		l := &backends.Launch{Params: c.params, Grid: [3]uint32{uint32(c.n+63) / 64, 1, 1}, Block: [3]uint32{64, 1, 1},
+			Rank: 1, N: uint64(c.n), Record: new(backends.Record)}
+		l.Shape[0] = c.n
+		for i, data := range c.slots {
+			m, err := d.Alloc(int64(len(data)))
+			require.NoError(t, err)
+			copy(hostmem.Bytes(m.Addr, m.Bytes), data)
+			view := backends.View{Addr: m.Addr, Bytes: int64(len(data)), Type: p.Slots[i].Type, Rank: 1}
+			view.Shape[0], view.Stride[0] = int64(len(data)/4), 1
+			l.Slots = append(l.Slots, view)
+		}
+		_, err = s.Launch(k, l)
+		require.NoError(t, err)
+		require.NoError(t, l.Record.Outcome())
+		last := l.Slots[len(l.Slots)-1]
+		require.Equal(t, c.last, bytes.Clone(hostmem.Bytes(last.Addr, last.Bytes)), name)
+	}
+	files, err := examples.ReadDir("examples")
+	require.NoError(t, err)
+	require.Len(t, files, ran, "examples that are run")
 }

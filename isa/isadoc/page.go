@@ -2,7 +2,7 @@ package main
 
 import (
 	"bytes"
-	_ "embed"
+	"embed"
 	"fmt"
 	"go/ast"
 	"go/doc"
@@ -20,8 +20,15 @@ import (
 //go:embed page.md.tmpl
 var pageTemplate string
 
-//go:embed example.atlas
-var example string
+// examples are the programs that the page shows. TestExamples runs each.
+//
+//go:embed examples/*.atlas
+var examples embed.FS
+
+func example(name string) (string, error) {
+	text, err := examples.ReadFile("examples/" + name + ".atlas")
+	return string(text), err
+}
 
 // page makes docs/isa.md.
 func page(root string) ([]byte, error) {
@@ -32,7 +39,7 @@ func page(root string) ([]byte, error) {
 	t, err := template.New("page.md.tmpl").Funcs(template.FuncMap{
 		"doc":     source.doc,
 		"limits":  source.limits,
-		"example": func() string { return example },
+		"example": example,
 	}).Parse(pageTemplate)
 	if err != nil {
 		return nil, err
