@@ -71,7 +71,7 @@ func (ex *Executor) AllocateBoundary(class, width, height int64, t isa.Type) (*B
 	if bytes := n * int64(t.Size()); bytes > isa.ClassBytes {
 		return nil, Errorf(Invalid, what+": %d × %d elements of %v are %d bytes; a class has %d", width, height, t, bytes, isa.ClassBytes)
 	}
-	pool, err := ex.boundaryPool()
+	pool, err := ex.boundaryPool(false)
 	if err != nil {
 		return nil, status.Within(what, err)
 	}
@@ -87,7 +87,8 @@ func (ex *Executor) AllocateBoundary(class, width, height int64, t isa.Type) (*B
 }
 
 // boundaryPool returns the executor's boundary pool, with the caller counted.
-func (ex *Executor) boundaryPool() (*memory.Memory, error) {
+// With try it is not made: status.ErrBusy.
+func (ex *Executor) boundaryPool(try bool) (*memory.Memory, error) {
 	ex.mu.Lock()
 	pool, closed := ex.boundary, ex.closed
 	if pool != nil {
@@ -99,6 +100,9 @@ func (ex *Executor) boundaryPool() (*memory.Memory, error) {
 	}
 	if closed {
 		return nil, errFreed
+	}
+	if try {
+		return nil, status.ErrBusy
 	}
 	fresh, err := ex.memory(isa.BoundaryBytes, true)
 	if err != nil {

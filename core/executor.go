@@ -66,8 +66,9 @@ func (ex *Executor) queue(s backends.Stream) queue.Stream {
 // Device returns the executor's device.
 func (ex *Executor) Device() *Device { return ex.device }
 
-// on returns the executor's queue for a stream that others own; 0 is its own stream.
-func (ex *Executor) on(native uintptr) (queue.Stream, error) {
+// on returns the executor's queue for a stream that others own; 0 is its own
+// stream. With try it is not made: status.ErrBusy.
+func (ex *Executor) on(native uintptr, try bool) (queue.Stream, error) {
 	if native == 0 {
 		return ex.stream, nil
 	}
@@ -78,6 +79,9 @@ func (ex *Executor) on(native uintptr) (queue.Stream, error) {
 	}
 	if s := ex.foreign[native]; s != nil {
 		return s, nil
+	}
+	if try {
+		return nil, status.ErrBusy
 	}
 	wrapped, err := ex.device.dev.WrapStream(native)
 	if err != nil {

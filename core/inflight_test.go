@@ -11,6 +11,7 @@ import (
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/asynctest"
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/kernels"
 )
 
 // TestNoLanesOrderNothing launches over no lanes on memory that another stream
@@ -151,4 +152,29 @@ func TestACancelledCopyOfForeignMemory(t *testing.T) {
 	if s := told.Load(); s != nil {
 		t.Error(*s)
 	}
+}
+
+// TestTryDoesNotAskForMemory tries calls on a device whose allocations wait for
+// all its work, which has no end: what is not at hand is not asked for.
+func TestTryDoesNotAskForMemory(t *testing.T) {
+	d := asyncDevice(t, asynctest.Options{Stall: true, Workspace: 2 << 20})
+	ex, other := executorOn(t, d), executorOn(t, d)
+	x := floats(t, ex, 1, 2)
+	p := assemble(t, "program phi\nslot c f32\nldg.u8 x, phi(0, 0, 0)\nldg.f32 y, c[index]\nstg.f32 y, c[index]\nexit")
+	fill, _ := kernels.Lookup("fill")
+	require.NoError(t, wait(x.Fill(Float(3)))) // so that it is prepared
+	require.NoError(t, wait(ex.Synchronize()))
+	_, _ = endlessLaunch(t, other) // which takes the workspace
+	within(t, "a call that only tries", func() {
+		_, err := ex.Call(&Call{Program: p, Operands: []Operand{{Buffer: x}, {Unbound: true}}, Try: true})
+		wants(t, err, Busy, "would have to wait")
+		told := false
+		_, err = ex.Call(&Call{Op: fill, Operands: []Operand{{Buffer: x}}, Scalars: []Scalar{Float(1)}, Try: true, Deleter: func() { told = true }})
+		wants(t, err, Busy, "would have to wait")
+		require.False(t, told)
+	})
+	other.Cancel()
+	require.NoError(t, wait(other.Synchronize()))
+	require.NoError(t, wait(ex.Call(&Call{Op: fill, Operands: []Operand{{Buffer: x}}, Scalars: []Scalar{Float(1)}, Try: true})))
+	require.Equal(t, []float32{1, 1}, values(t, x))
 }

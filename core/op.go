@@ -94,7 +94,7 @@ func (ex *Executor) call(room *prepared, c *Call) (*Event, error) {
 	}
 	s := ex.stream
 	if c.Stream != 0 {
-		if s, err = ex.on(c.Stream); err != nil {
+		if s, err = ex.on(c.Stream, c.Try); err != nil {
 			b.Release()
 			owner.end(err)
 			return nil, err
@@ -120,7 +120,7 @@ func (ex *Executor) bind(room *prepared, c *Call, owner *owner) (*call.Bound, qu
 	borrows := false
 	for i := range c.Operands {
 		room.operands = append(room.operands, call.Operand{})
-		foreign, err := ex.lookUp(&room.operands[i], &c.Operands[i], r, i, owner)
+		foreign, err := ex.lookUp(&room.operands[i], &c.Operands[i], r, i, owner, c.Try)
 		if err != nil {
 			endAll(room.operands[:i])
 			return nil, how, err
@@ -136,7 +136,7 @@ func (ex *Executor) bind(room *prepared, c *Call, owner *owner) (*call.Bound, qu
 		endAll(room.operands)
 		return nil, how, err
 	}
-	b, err := p.Bind(&ex.device.call, room.operands, c.Scalars)
+	b, err := p.Bind(&ex.device.call, room.operands, c.Scalars, c.Try)
 	if err != nil {
 		p.Release()
 		endAll(room.operands)
@@ -174,7 +174,7 @@ func endAll(operands []call.Operand) {
 
 // lookUp finds what operand i of a call is, and counts work on its memory. It
 // reports whether that is borrowed.
-func (ex *Executor) lookUp(to *call.Operand, o *Operand, r *call.Request, i int, owner *owner) (borrowed bool, err error) {
+func (ex *Executor) lookUp(to *call.Operand, o *Operand, r *call.Request, i int, owner *owner, try bool) (borrowed bool, err error) {
 	switch b := o.Buffer; {
 	case b != nil:
 		if err := b.use(r.Name(i)); err != nil {
@@ -190,8 +190,10 @@ func (ex *Executor) lookUp(to *call.Operand, o *Operand, r *call.Request, i int,
 		if r.Op != nil || i != r.Program.Boundary {
 			return false, Errorf(Invalid, "%s: %s%s is not bound", r.What(), r.Name(i), typeText(r, i))
 		}
-		pool, err := ex.boundaryPool()
-		if err != nil {
+		pool, err := ex.boundaryPool(try)
+		if err == status.ErrBusy {
+			return false, err
+		} else if err != nil {
 			return false, status.Within(r.What(), err)
 		}
 		v := backends.View{Addr: pool.Addr, Type: isa.U8, Rank: 1, Bytes: isa.BoundaryBytes}

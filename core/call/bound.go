@@ -20,10 +20,11 @@ type Bound struct {
 	pool     *memory.Pool // of the workspace
 	launches []backends.Launch
 	tickets  []backends.Ticket
-	records  *memory.Memory   // one Record a launch, in memory that the device reaches
+	records  memory.Scratch   // one Record a launch, in memory that the device reaches
 	mems     []*memory.Memory // of the operands; nil where there is none, or no longer
 	cells    []uint64
 	space    memory.Scratch
+	try      bool         // take only what memory is at hand
 	line     *memory.Line // of a device that works by itself, once the work is queued
 	failed   int          // the launch that the device refused, or ended with an error
 	residue  *[isa.NumClasses]uint64
@@ -31,15 +32,17 @@ type Bound struct {
 }
 
 // take returns a Bound to fill in.
-func (p *Prepared) take(d *Device) (*Bound, error) {
+func (p *Prepared) take(d *Device, try bool) (*Bound, error) {
 	if b := p.spare.Swap(nil); b != nil {
 		return b, nil
 	}
 	b := &Bound{p: p, pool: d.Pool, launches: make([]backends.Launch, len(p.steps)), tickets: make([]backends.Ticket, len(p.steps)),
 		cells: make([]uint64, len(p.scalars)), mems: make([]*memory.Memory, len(p.operands))}
 	size := int64(unsafe.Sizeof(backends.Record{}))
-	records, _, err := d.Host.Take(nil, max(1, size*int64(len(p.steps))), nil)
-	if err != nil {
+	records, err := d.Host.Borrow(nil, max(1, size*int64(len(p.steps))), try)
+	if err == status.ErrBusy {
+		return nil, err
+	} else if err != nil {
 		return nil, status.Within(p.what, err)
 	}
 	b.records = records
@@ -48,19 +51,20 @@ func (p *Prepared) take(d *Device) (*Bound, error) {
 		*l = p.steps[i].l
 		l.Slots = append([]backends.View(nil), l.Slots...)
 		l.Params = append([]uint64(nil), l.Params...)
-		l.Record = (*backends.Record)(hostmem.Pointer(records.Addr + uintptr(int64(i)*size)))
+		l.Record = (*backends.Record)(hostmem.Pointer(records.Addr() + uintptr(int64(i)*size)))
 		*l.Record = backends.Record{}
 	}
 	return b, nil
 }
 
 // Bind makes a call of a prepared one. If it succeeds, the call ends the counts
-// of the operands' memory, and lets go of p.
-func (p *Prepared) Bind(d *Device, operands []Operand, scalars []Scalar) (*Bound, error) {
+// of the operands' memory, and lets go of p. With try neither Bind nor the call
+// takes memory that is not at hand: status.ErrBusy.
+func (p *Prepared) Bind(d *Device, operands []Operand, scalars []Scalar, try bool) (*Bound, error) {
 	if len(scalars) != len(p.scalars) {
 		return nil, status.Errorf(status.Invalid, "%s takes %d scalars, got %d", p.what, len(p.scalars), len(scalars))
 	}
-	b, err := p.take(d)
+	b, err := p.take(d, try)
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +75,7 @@ func (p *Prepared) Bind(d *Device, operands []Operand, scalars []Scalar) (*Bound
 	for i := range operands {
 		b.mems[i] = operands[i].Mem
 	}
+	b.try = try
 	return b, nil
 }
 
@@ -187,8 +192,10 @@ func (b *Bound) lend(line *memory.Line) error {
 	if b.p.workspace == 0 || b.space.Held() {
 		return nil
 	}
-	space, err := b.pool.Borrow(line, b.p.workspace)
-	if err != nil {
+	space, err := b.pool.Borrow(line, b.p.workspace, b.try)
+	if err == status.ErrBusy {
+		return err
+	} else if err != nil {
 		return status.Within(b.p.what+": workspace", err)
 	}
 	b.space = space
@@ -346,4 +353,4 @@ func (p *Prepared) keep(b *Bound) {
 }
 
 // free lets go of what outlives a call.
-func (b *Bound) free() { b.records.Release() }
+func (b *Bound) free() { b.records.Return() }

@@ -107,7 +107,7 @@ func (p *Pool) Take(l *Line, bytes int64, a *Account) (m *Memory, fresh bool, er
 				status.Size(bytes), status.Size(quota), status.Size(a.Used()))
 		}
 	}
-	b, err := p.take(l, size)
+	b, err := p.take(l, size, false)
 	if err == nil {
 		err = b.wait(l)
 		if err != nil {
@@ -141,7 +141,8 @@ func (b *block) wait(l *Line) error {
 	return nil
 }
 
-func (p *Pool) take(l *Line, size int64) (block, error) {
+// take takes a block. With try it is one that is at hand, else status.ErrBusy.
+func (p *Pool) take(l *Line, size int64, try bool) (block, error) {
 	p.mu.Lock()
 	if b, ok := p.cached(l, size, false); ok {
 		p.mu.Unlock()
@@ -154,6 +155,9 @@ func (p *Pool) take(l *Line, size int64) (block, error) {
 		}
 	}
 	p.mu.Unlock()
+	if try {
+		return block{}, status.ErrBusy
+	}
 	return p.fresh(l, size)
 }
 
@@ -412,9 +416,10 @@ type Scratch struct {
 	block block
 }
 
-// Borrow takes a block of at least the given size, for work on l.
-func (p *Pool) Borrow(l *Line, bytes int64) (Scratch, error) {
-	b, err := p.take(l, classSize(bytes))
+// Borrow takes a block of at least the given size, for work on l. With try it
+// neither asks the device nor waits, but returns status.ErrBusy.
+func (p *Pool) Borrow(l *Line, bytes int64, try bool) (Scratch, error) {
+	b, err := p.take(l, classSize(bytes), try)
 	if err != nil {
 		return Scratch{}, err
 	}
