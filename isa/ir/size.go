@@ -39,12 +39,12 @@ type SizeError struct {
 
 func (e *SizeError) Error() string {
 	if e.Carried {
-		return fmt.Sprintf("more than %d values carried by branches and loops by instruction %d: each carries every register that was changed on the way and is needed where it leads; use fewer registers, branches or loops", MaxCarried, e.Inst)
+		return fmt.Sprintf("more than %d values carried by branches and loops (MaxCarried), by instruction %d: each carries every register that was changed on the way and is needed where it leads; use fewer registers, branches or loops", MaxCarried, e.Inst)
 	}
 	if e.Inst >= 0 {
-		return fmt.Sprintf("more than %d operations by instruction %d: a register reduction counts as one for each register; use a loop or fewer of them", MaxNodes, e.Inst)
+		return fmt.Sprintf("more than %d operations (MaxOperations), by instruction %d: a register reduction counts as one for each register; use a loop or fewer of them", MaxNodes, e.Inst)
 	}
-	return fmt.Sprintf("%d operations with functions expanded, at most %d are compiled: %d of them are from %d uses of %s; use a loop or fewer of them",
+	return fmt.Sprintf("%d operations with functions expanded, at most %d (MaxOperations) are compiled: %d of them are from %d uses of %s; use a loop or fewer of them",
 		e.Nodes, MaxNodes, e.MostNodes, e.Uses, e.Most)
 }
 

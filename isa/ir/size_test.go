@@ -89,5 +89,5 @@ func TestCarriedValuesAreBounded(t *testing.T) {
 	require.ErrorAs(t, err, &size)
 	require.True(t, size.Carried)
 	require.Greater(t, size.Inst, 3*(most-5))
-	require.ErrorContains(t, err, "more than 262144 values carried by branches and loops by instruction")
+	require.ErrorContains(t, err, "more than 262144 values carried by branches and loops (MaxCarried), by instruction")
 }
