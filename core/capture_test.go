@@ -62,3 +62,29 @@ func TestCaptureAmongOtherWork(t *testing.T) {
 		t.Error(*s)
 	}
 }
+
+// TestAllocatingWhileCapturing allocates memory that another stream still uses:
+// a stream that captures cannot wait for it.
+func TestAllocatingWhileCapturing(t *testing.T) {
+	var told atomic.Pointer[string]
+	d := asyncDevice(t, asynctest.Options{Delay: 20 * time.Millisecond, Memory: 48 << 20, Report: func(s string) { told.Store(&s) }})
+	ex, other := executorOn(t, d), executorOn(t, d)
+	x, y := floats(t, ex, 1, 2), floats(t, ex, 0, 0)
+	require.NoError(t, wait(ex.Synchronize()))
+	big, err := other.Allocate(30<<20, isa.U8, false)
+	require.NoError(t, err)
+	require.NoError(t, ex.BeginCapture())
+	require.NoError(t, wait(ex.Op("copy", []*Buffer{x, y}, nil, nil)))
+	require.NoError(t, wait(big.Fill(Int(1))))
+	big.Free()
+	big, err = ex.Allocate(30<<20, isa.U8, false)
+	require.NoError(t, err)
+	g, err := ex.EndCapture()
+	require.NoError(t, err)
+	require.NoError(t, wait(ex.Replay(g)))
+	require.Equal(t, []float32{1, 2}, values(t, y))
+	g.Release()
+	if s := told.Load(); s != nil {
+		t.Error(*s)
+	}
+}

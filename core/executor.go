@@ -131,7 +131,7 @@ var errFreed = Errorf(BadHandle, "executor is freed")
 func (ex *Executor) memory(bytes int64, zeroed bool) (*memory.Memory, error) {
 	var line *memory.Line
 	if ex.device.Info.Asynchronous {
-		line = ex.stream.Target().Line
+		line = ex.stream.Waits()
 	}
 	m, fresh, err := ex.device.pool.Take(line, bytes, &ex.account)
 	if err != nil {

@@ -2,6 +2,7 @@ package core
 
 import (
 	"errors"
+	"math"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -66,6 +67,14 @@ func (s *refusing) Launch(k backends.Kernel, l *backends.Launch) (backends.Ticke
 	return s.Stream.Launch(k, l)
 }
 
+// refuseOn lets an executor's stream refuse launches, so far none.
+func refuseOn(ex *Executor) *refusing {
+	line := ex.stream.Target().Line
+	s := &refusing{Stream: line.Stream, from: math.MaxInt}
+	line.Stream = s
+	return s
+}
+
 // TestARefusedStep lets the device refuse a later step of an operation: the
 // earlier ones are under way, and what they use stays until they are done.
 func TestARefusedStep(t *testing.T) {
@@ -76,10 +85,9 @@ func TestARefusedStep(t *testing.T) {
 	const n = 1 << 20
 	memory, err := b.NewForeignMemory(0, 4*n)
 	require.NoError(t, err)
+	stream := refuseOn(ex)
 	out := floats(t, ex, 5)
-	line := ex.stream.Target().Line
-	stream := &refusing{Stream: line.Stream, from: 2}
-	line.Stream = stream
+	stream.from = 2
 	var deleted atomic.Bool
 	x, err := ex.Wrap(memory.Addr, isa.F32, []int64{n}, nil, false, func() { deleted.Store(true) })
 	require.NoError(t, err)
@@ -97,7 +105,6 @@ func TestARefusedStep(t *testing.T) {
 	require.NoError(t, wait(ex.Op("reduce_sum", []*Buffer{x, out}, nil, []int64{1, n})))
 	require.Equal(t, []float32{0}, values(t, out))
 	x.Free()
-	line.Stream = stream.Stream
 	if s := told.Load(); s != nil {
 		t.Error(*s)
 	}
@@ -110,22 +117,20 @@ func TestDeletersOfRefusedCalls(t *testing.T) {
 	ex := executorOn(t, openAsync(t, b, 0))
 	memory, err := b.NewForeignMemory(0, 64)
 	require.NoError(t, err)
+	stream := refuseOn(ex)
 	c := floats(t, ex, 0, 0)
-	line := ex.stream.Target().Line
-	stream := line.Stream
 	told := false
 	x, err := ex.Wrap(memory.Addr, isa.F32, []int64{2}, nil, false, func() {
 		_, _ = c.Fill(Float(1))
 		told = true
 	})
 	require.NoError(t, err)
-	line.Stream = &refusing{Stream: stream, from: 1, refuse: func() { x.Free() }}
+	stream.from, stream.refuse = 1, x.Free
 	within(t, "a deleter", func() {
 		_, err := ex.Op("copy", []*Buffer{x, c}, nil, nil)
 		require.ErrorIs(t, err, errRefused)
 	})
 	require.True(t, told)
-	line.Stream = stream
 }
 
 // TestACancelledCopyOfForeignMemory cancels a copy in pieces while the device

@@ -49,9 +49,11 @@ func (p *Program) table(d *Device) *call.Table {
 	defer p.mu.Unlock()
 	if t = p.calls[d]; t == nil {
 		t = call.NewTable(&d.call, preparedLaunches)
-		if !p.closed { // else it serves this launch alone
-			p.calls[d] = t
+		if p.closed {
+			t.Close() // it serves this launch alone
+			return t
 		}
+		p.calls[d] = t
 	}
 	return t
 }
@@ -64,7 +66,7 @@ func (p *Program) Close() {
 	p.calls, p.closed = map[*Device]*call.Table{}, true
 	p.mu.Unlock()
 	for _, t := range tables {
-		t.Clear()
+		t.Close()
 	}
 }
 

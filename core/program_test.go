@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/backends/asynctest"
 )
 
 func TestProgramsFromTextAndBytes(t *testing.T) {
@@ -142,4 +145,20 @@ func TestTracing(t *testing.T) {
 	d := floats(t, closing, 0)
 	err = wait(closing.Trace(end, &LaunchArgs{Slots: []*Buffer{d}, Shape: []int64{1}}, 0, func(string) { closing.Close() }))
 	wants(t, err, Cancelled, "cancelled")
+}
+
+// TestLaunchingAClosedProgram launches a program that somebody else closed: it
+// runs, and nothing of it stays.
+func TestLaunchingAClosedProgram(t *testing.T) {
+	b := asynctest.New(asynctest.Options{})
+	d := openAsync(t, b, 0)
+	ex := executorOn(t, d)
+	a, c := floats(t, ex, 1, 2), floats(t, ex, 0, 0)
+	p := assemble(t, double)
+	p.Close()
+	require.NoError(t, wait(ex.Launch(p, &LaunchArgs{Slots: []*Buffer{a, c}})))
+	require.Equal(t, []float32{2, 4}, values(t, c))
+	require.NoError(t, wait(ex.Synchronize()))
+	d.kernels.Clear()
+	require.Eventually(t, func() bool { return b.Counts().Kernels == 0 }, time.Second, time.Millisecond)
 }

@@ -7,6 +7,7 @@ import "sync/atomic"
 type Table struct {
 	device *Device
 	sets   []set
+	closed atomic.Bool
 }
 
 const ways = 4
@@ -49,11 +50,20 @@ func (t *Table) Get(r *Request, try bool) (*Prepared, error) {
 	if old := s.ways[s.next.Add(1)%ways].Swap(p); old != nil {
 		old.Release()
 	}
+	if t.closed.Load() { // looked at after it was put in: Close looks for calls after closing
+		t.clear()
+	}
 	return p, nil
 }
 
-// Clear forgets all calls. Those under way end as they would.
-func (t *Table) Clear() {
+// Close forgets all calls, and keeps none from now on. Those under way end as
+// they would.
+func (t *Table) Close() {
+	t.closed.Store(true)
+	t.clear()
+}
+
+func (t *Table) clear() {
 	for i := range t.sets {
 		for k := range t.sets[i].ways {
 			if p := t.sets[i].ways[k].Swap(nil); p != nil {

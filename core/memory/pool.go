@@ -185,6 +185,11 @@ func (p *Pool) fresh(l *Line, size int64) (block, error) {
 			m, err = p.ask(bytes)
 		}
 	}
+	if status.CodeOf(err) == status.OutOfMemory && size < bytes { // no whole slab
+		if part, no := p.ask(size); no == nil {
+			m, err = part, nil
+		}
+	}
 	if err != nil {
 		return block{}, err
 	}

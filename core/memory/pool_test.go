@@ -167,3 +167,17 @@ func TestSlabsThatComeAtOnce(t *testing.T) {
 	s := p.Stats()
 	require.Equal(t, s.Reserved, s.InUse+s.Cached+p.slab.Bytes)
 }
+
+// TestLimitsBelowASlab takes small blocks within limits that leave no slab.
+func TestLimitsBelowASlab(t *testing.T) {
+	p := NewPool(host(t), 1<<10)
+	var seen []uintptr
+	for range 16 {
+		m, _, err := p.Take(nil, 50, nil)
+		require.NoError(t, err)
+		require.NotContains(t, seen, m.Addr)
+		seen = append(seen, m.Addr)
+	}
+	_, _, err := p.Take(nil, 50, nil)
+	require.ErrorContains(t, err, "would exceed the device's limit of 1 KiB")
+}

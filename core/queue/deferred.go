@@ -2,6 +2,7 @@ package queue
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -12,6 +13,9 @@ import (
 // maxFlight bounds the works queued on a device, and so what they hold. A work
 // has some five tickets at most, and a device takes 1,024 before it blocks.
 const maxFlight = 192
+
+// maxKept bounds the errors that are kept for who asks, which may be nobody.
+const maxKept = 100
 
 // Deferred is a stream of a device that works by itself. What it has queued is
 // in flight until its ticket has passed. Nothing tells of that: whoever waits
@@ -26,6 +30,7 @@ type Deferred struct {
 
 	flight  []*flying // in order; under lane.mu, as are the next two
 	errs    []error
+	more    int // errors beyond those
 	tending bool
 }
 
@@ -225,8 +230,12 @@ func (s *Deferred) reap(d time.Duration) bool {
 		ended, outcomes = append(ended, head), append(outcomes, err)
 		if head.event == nil && !head.told && err != nil { // kept at once, since what comes next may report it
 			s.mu.Lock()
-			if !head.unwanted || status.CodeOf(err) != status.Cancelled {
+			switch {
+			case head.unwanted && status.CodeOf(err) == status.Cancelled:
+			case len(s.errs) < maxKept:
 				s.errs = append(s.errs, err)
+			default:
+				s.more++
 			}
 			s.mu.Unlock()
 		}
@@ -260,7 +269,10 @@ func (s *Deferred) Errors() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := s.errs
-	s.errs = nil
+	if s.more > 0 {
+		list = append(list, fmt.Errorf("and %d more errors", s.more))
+	}
+	s.errs, s.more = nil, 0
 	return joined(list)
 }
 

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hologram-project/hologram/core/memory"
 	"github.com/hologram-project/hologram/core/status"
 )
 
@@ -105,6 +106,16 @@ func (l *lane) work(serve func(*Event)) {
 
 // Target is Stream.Target.
 func (l *lane) Target() *Target { return &l.target }
+
+// Waits is Stream.Waits.
+func (l *lane) Waits() *memory.Line {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.graph != nil {
+		return nil
+	}
+	return l.target.Line
+}
 
 // Beside is Stream.Beside.
 func (l *lane) Beside(w Work) (*Event, error) {

@@ -84,6 +84,9 @@ type Stream interface {
 	Beside(w Work) (*Event, error)
 	// Target is the stream as work sees it, for who submits none.
 	Target() *Target
+	// Waits is the stream for who takes memory for it, which may have to wait for
+	// others there; nil while it captures, and so cannot.
+	Waits() *memory.Line
 	// Errors returns, and forgets, those of work whose outcome nobody has seen.
 	Errors() error
 	// Cancel asks all work to end soon, but for what only waits. That it was

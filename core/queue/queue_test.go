@@ -327,3 +327,28 @@ func TestCancelMeetsNoOther(t *testing.T) {
 		require.NoError(t, s.Close(time.Second))
 	}
 }
+
+// TestErrorsAreBounded lets more works fail than anybody wants to read of.
+func TestErrorsAreBounded(t *testing.T) {
+	s := streams(t)["deferred"].(*Deferred)
+	const extra = 5
+	for range maxKept + extra {
+		ev, err := s.Submit(&told{err: status.Errorf(status.Faulted, "no")}, How{})
+		require.NoError(t, wait(t, ev, err))
+	}
+	ev, err := s.Submit(&work{}, How{Wait: true})
+	require.NoError(t, wait(t, ev, err))
+	err = s.Errors()
+	require.Equal(t, status.Faulted, status.CodeOf(err))
+	require.ErrorContains(t, err, "and 5 more errors")
+	require.NoError(t, s.Errors())
+	require.NoError(t, s.Close(time.Second))
+}
+
+// told is work of which the device tells an error.
+type told struct {
+	work
+	err error
+}
+
+func (w *told) Outcome(error) error { return w.err }
