@@ -19,6 +19,7 @@ import (
 	"github.com/hologram-project/hologram/core/program"
 	"github.com/hologram-project/hologram/core/status"
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/analysis"
 	"github.com/hologram-project/hologram/kernels"
 )
 
@@ -446,7 +447,20 @@ func (s *step) variant(noFuel bool) backends.Variant {
 			packed = false
 		}
 	}
-	return backends.Variant{Packed: packed, NoFuel: noFuel}
+	return backends.Variant{Packed: packed, NoFuel: noFuel, Proved: s.info.Variants.Proved && s.proved()}
+}
+
+// proved reports whether no launch of these sizes faults, whatever its numbers
+// and addresses.
+func (s *step) proved() bool {
+	l := analysis.Launch{N: s.l.N, Params: s.l.Params, Grid: s.l.Grid, Block: s.l.Block}
+	for _, x := range s.params {
+		l.Open |= 1 << x.param
+	}
+	for i := range s.l.Slots {
+		l.SlotBytes = append(l.SlotBytes, s.l.Slots[i].Bytes)
+	}
+	return s.program.Proved(&l)
 }
 
 // complete settles what concerns all steps.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/cpu"
+	"github.com/hologram-project/hologram/core/status"
 )
 
 // counting is a device that counts, and delays, compilations, and may fail or panic.
@@ -115,4 +116,18 @@ func TestOneCompilationForAllWhoWait(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, before+1, d.compiled.Load())
+}
+
+// TestAProgramThatIsMerelyLarge is refused as such: the library has no defect.
+func TestAProgramThatIsMerelyLarge(t *testing.T) {
+	text := "program large\nslot c f32\nldg.f32 x, c[index]\n"
+	for range 2000 {
+		text += "sin.f64 y, 1.0\npow.f32 x, x, x\nerf.f32 x, x\n"
+	}
+	p, err := Assemble("test", text+"stg.f32 x, c[index]\nexit")
+	require.NoError(t, err)
+	_, err = p.Kernel(NewCache(newCounting(t)), backends.Variant{})
+	require.Error(t, err)
+	require.NotEqual(t, status.Internal, status.CodeOf(err), err)
+	require.ErrorContains(t, err, "large")
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/hologram-project/hologram/backends/fpenv"
 	"github.com/hologram-project/hologram/core/status"
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/analysis"
 	"github.com/hologram-project/hologram/isa/ir"
 )
 
@@ -27,6 +28,7 @@ type Program struct {
 	Boundary       int
 
 	canonical func() (*unit, error) // made on first use
+	analysis  func() *analysis.Analysis
 }
 
 // unit is what a backend compiles, and the way back to the source.
@@ -71,10 +73,19 @@ func New(v *isa.Verified) *Program {
 	p.canonical = sync.OnceValues(func() (*unit, error) {
 		defer fpenv.Leave(fpenv.Enter()) // constants are folded here
 		f, srcs, err := ir.Canonical(v)
-		if err != nil {
+		if large := (*ir.SizeError)(nil); errors.As(err, &large) {
+			return nil, status.Errorf(status.Unverified, "program %q: %w", v.Program.Name, err)
+		} else if err != nil {
 			return nil, status.Errorf(status.Internal, "program %q: canonical form: %w", v.Program.Name, err)
 		}
 		return &unit{Unit: backends.Unit{Source: v, IR: f, Hash: f.Hash()}, srcs: srcs}, nil
+	})
+	p.analysis = sync.OnceValue(func() *analysis.Analysis {
+		u, err := p.canonical()
+		if err != nil {
+			return nil
+		}
+		return analysis.New(u.IR)
 	})
 	for i, s := range v.Program.Slots {
 		if s.Name == isa.BoundarySlot {
@@ -122,6 +133,18 @@ func (p *Program) Canonical() (string, error) {
 	}
 	defer fpenv.Leave(fpenv.Enter()) // constants are written as floats
 	return u.IR.String(), nil
+}
+
+// Proved reports whether every access of a launch lies within its slot, and
+// nothing else in it faults, as its sizes alone show.
+func (p *Program) Proved(l *analysis.Launch) bool {
+	a := p.analysis()
+	if a == nil {
+		return false
+	}
+	var proof analysis.Proof
+	a.Prove(l, &proof)
+	return proof.All()
 }
 
 // Kernel returns the program's kernel for a device, which the caller releases.
