@@ -23,6 +23,8 @@ type Buffer struct {
 	packed   bool  // contiguous, row-major
 	readOnly bool
 	class    int // of a boundary buffer, else −1
+	// The executor's buffers are a list, under its lock.
+	prev, next *Buffer
 	freed    atomic.Bool
 }
 
@@ -38,17 +40,21 @@ func (ex *Executor) Allocate(n int64, t isa.Type, zeroed bool) (*Buffer, error) 
 	if n > memory.MaxBytes/int64(t.Size()) {
 		return nil, Errorf(OutOfMemory, "allocate: %d elements of %v are more than any device holds", n, t)
 	}
-	m, err := ex.memory(n*int64(t.Size()), zeroed)
-	if err != nil {
+	made := new(struct { // one allocation
+		Buffer
+		memory.Memory
+	})
+	b, m := &made.Buffer, &made.Memory
+	if err := ex.memory(m, n*int64(t.Size()), zeroed); err != nil {
 		return nil, status.Within("allocate", err)
 	}
 	v := backends.View{Addr: m.Addr, Type: t, Rank: 1}
 	v.Shape[0], v.Stride[0] = n, 1
-	b, err := ex.own(m, v)
-	if err != nil {
+	if _, err := ex.own(b, m, v); err != nil {
 		m.Release()
+		return nil, err
 	}
-	return b, err
+	return b, nil
 }
 
 // AllocateBoundary makes a buffer of width·height elements on the executor's
@@ -77,7 +83,7 @@ func (ex *Executor) AllocateBoundary(class, width, height int64, t isa.Type) (*B
 	}
 	v := backends.View{Addr: pool.Addr + uintptr(class*isa.ClassBytes), Type: t, Rank: 1}
 	v.Shape[0], v.Stride[0] = n, 1
-	b, err := ex.own(pool, v)
+	b, err := ex.own(new(Buffer), pool, v)
 	if err != nil {
 		pool.Release()
 		return nil, err
@@ -104,7 +110,8 @@ func (ex *Executor) boundaryPool(try bool) (*memory.Memory, error) {
 	if try {
 		return nil, status.ErrBusy
 	}
-	fresh, err := ex.memory(isa.BoundaryBytes, true)
+	fresh := new(memory.Memory)
+	err := ex.memory(fresh, isa.BoundaryBytes, true)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +152,7 @@ func (ex *Executor) Wrap(addr uintptr, t isa.Type, shape, stride []int64, readOn
 	if err != nil {
 		return nil, status.Within("wrap", err)
 	}
-	b, err := ex.own(m, *v)
+	b, err := ex.own(new(Buffer), m, *v)
 	if err != nil {
 		m.Disown()
 		m.Release()
@@ -157,8 +164,8 @@ func (ex *Executor) Wrap(addr uintptr, t isa.Type, shape, stride []int64, readOn
 
 // own makes the buffer that holds the caller's count of m, which stays the
 // caller's where that fails.
-func (ex *Executor) own(m *memory.Memory, v backends.View) (*Buffer, error) {
-	b := &Buffer{ex: ex, mem: m, view: v, n: call.Numel(&v), packed: call.Contiguous(&v), class: -1}
+func (ex *Executor) own(b *Buffer, m *memory.Memory, v backends.View) (*Buffer, error) {
+	b.ex, b.mem, b.view, b.n, b.packed, b.class = ex, m, v, call.Numel(&v), call.Contiguous(&v), -1
 	b.view.Bytes = 0
 	if b.packed {
 		call.Pack(&b.view)
@@ -168,7 +175,10 @@ func (ex *Executor) own(m *memory.Memory, v backends.View) (*Buffer, error) {
 		ex.mu.Unlock()
 		return nil, errFreed
 	}
-	ex.buffers[b] = struct{}{}
+	if b.next = ex.buffers; b.next != nil {
+		b.next.prev = b
+	}
+	ex.buffers = b
 	ex.mu.Unlock()
 	return b, nil
 }
@@ -197,7 +207,7 @@ func (b *Buffer) View(offset int64, shape, stride []int64) (*Buffer, error) {
 		return nil, Errorf(Invalid, "view: offset %d, shape %s, strides %s reach outside the buffer's %d bytes",
 			offset, call.ShapeText(shape), call.ShapeText(v.Stride[:v.Rank]), b.mem.Bytes)
 	}
-	made, err := b.ex.own(b.mem, *v)
+	made, err := b.ex.own(new(Buffer), b.mem, *v)
 	if err != nil {
 		b.mem.Release()
 		return nil, err
@@ -232,10 +242,26 @@ func (b *Buffer) use(what string) error {
 // foreign and has no deleter, its owner may let go of it when Free returns, so
 // Free waits until no work on any executor uses it.
 func (b *Buffer) Free() {
-	b.ex.mu.Lock()
-	delete(b.ex.buffers, b)
-	b.ex.mu.Unlock()
+	b.ex.disown(b)
 	b.drop()
+}
+
+// disown takes a buffer out of the executor's list, if it is there.
+func (ex *Executor) disown(b *Buffer) {
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	switch {
+	case b.prev != nil:
+		b.prev.next = b.next
+	case ex.buffers == b:
+		ex.buffers = b.next
+	default:
+		return // taken out before, or the executor is closed
+	}
+	if b.next != nil {
+		b.next.prev = b.prev
+	}
+	b.prev, b.next = nil, nil
 }
 
 // idleEvery is how often a wait for the end of work looks for it.

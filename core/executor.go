@@ -21,7 +21,7 @@ type Executor struct {
 	account memory.Account
 
 	mu       sync.Mutex
-	buffers  map[*Buffer]struct{}
+	buffers  *Buffer // a list
 	boundary *memory.Memory
 	foreign  map[uintptr]queue.Stream // of others, by their number
 	closed   bool
@@ -46,7 +46,7 @@ func (d *Device) NewExecutor() (*Executor, error) {
 	if err != nil {
 		return nil, errors.Join(status.Within("executor", err), s.Close())
 	}
-	ex := &Executor{device: d, buffers: map[*Buffer]struct{}{}, foreign: map[uintptr]queue.Stream{}, phase: phase}
+	ex := &Executor{device: d, foreign: map[uintptr]queue.Stream{}, phase: phase}
 	*ex.phaseCell() = 0
 	ex.stream = ex.queue(s)
 	return ex, nil
@@ -126,24 +126,24 @@ func (ex *Executor) Quota() int64 { return ex.account.Quota() }
 
 var errFreed = Errorf(BadHandle, "executor is freed")
 
-// memory allocates counted memory on the executor's account. Zeroed says
-// whether it must be zero.
-func (ex *Executor) memory(bytes int64, zeroed bool) (*memory.Memory, error) {
+// memory makes m counted memory on the executor's account. Zeroed says whether
+// it must be zero.
+func (ex *Executor) memory(m *memory.Memory, bytes int64, zeroed bool) error {
 	var line *memory.Line
 	if ex.device.Info.Asynchronous {
 		line = ex.stream.Waits()
 	}
-	m, fresh, err := ex.device.pool.Take(line, bytes, &ex.account)
+	fresh, err := ex.device.pool.Fill(m, line, bytes, &ex.account)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if zeroed && !fresh {
 		if err := ex.device.zero(m); err != nil {
 			m.Release()
-			return nil, err
+			return err
 		}
 	}
-	return m, nil
+	return nil
 }
 
 // Phase puts the phase of the executor's stream, 0 … 767, where to points, after
@@ -210,7 +210,13 @@ func (ex *Executor) close(grace time.Duration) error {
 	}
 	ex.closed = true
 	list := ex.list() // now, since none comes once closed is set
-	buffers, boundary := ex.buffers, ex.boundary
+	var buffers []*Buffer
+	for b := ex.buffers; b != nil; {
+		next := b.next
+		buffers, b.prev, b.next = append(buffers, b), nil, nil
+		b = next
+	}
+	boundary := ex.boundary
 	ex.buffers, ex.boundary = nil, nil
 	ex.mu.Unlock()
 	var errs []error
@@ -219,7 +225,7 @@ func (ex *Executor) close(grace time.Duration) error {
 			errs = append(errs, err)
 		}
 	}
-	for b := range buffers {
+	for _, b := range buffers {
 		b.drop()
 	}
 	if boundary != nil {

@@ -49,10 +49,40 @@ slot y {{.T}}
 `}
 )
 
+// softmaxShort is for rows of at most Partials elements: a block is a row, and a
+// lane an element, which is then the partial that it alone goes to.
+var softmaxShort = &source{text: `
+program softmax
+slot x {{.T}}
+slot y {{.T}}
+  {{load "x" "x[index]"}}
+  block_reduce_max.{{.A}} m, x
+  sub.{{.A}} z, x, m
+  exp.{{.A}} z, z
+  block_reduce_add.{{.A}} s, z
+  div.{{.A}} z, z, s
+  {{store "z" "y[index]"}}
+  exit
+`}
+
 func planSoftmax(t isa.Type, d []int64) (*Plan, error) {
 	rows, cols := d[0], d[1]
 	p := &Plan{}
 	if rows == 0 || cols == 0 {
+		return p, nil
+	}
+	if cols <= Partials && rows <= maxDim/cols {
+		program, err := softmaxShort.instance(elements(t))
+		if err != nil {
+			return nil, err
+		}
+		p.Steps = []Step{{
+			Program: program,
+			Slots:   []Binding{{Operand: 0, Type: t}, {Operand: 1, Type: t}},
+			Grid:    [3]uint32{uint32(rows), 1, 1},
+			Block:   [3]uint32{uint32(cols), 1, 1},
+			Shape:   []int64{rows * cols},
+		}}
 		return p, nil
 	}
 	acc := Accumulator(t)

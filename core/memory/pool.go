@@ -96,14 +96,23 @@ func classSize(bytes int64) int64 {
 // for work on l and, later, others; fresh tells that it is all zero. It counts
 // against an account, which may be nil.
 func (p *Pool) Take(l *Line, bytes int64, a *Account) (m *Memory, fresh bool, err error) {
+	m = new(Memory)
+	if fresh, err = p.Fill(m, l, bytes, a); err != nil {
+		return nil, false, err
+	}
+	return m, fresh, nil
+}
+
+// Fill is Take for a zero Memory that the caller has made.
+func (p *Pool) Fill(m *Memory, l *Line, bytes int64, a *Account) (fresh bool, err error) {
 	if bytes > MaxBytes {
-		return nil, false, status.Errorf(status.OutOfMemory, "%s is more than any device has", status.Size(bytes))
+		return false, status.Errorf(status.OutOfMemory, "%s is more than any device has", status.Size(bytes))
 	}
 	size := classSize(bytes)
 	if a != nil {
 		if quota := a.quota.Load(); a.used.Add(size) > quota && quota > 0 {
 			a.used.Add(-size)
-			return nil, false, status.Errorf(status.OutOfMemory, "%s more would exceed the executor's quota of %s, of which %s is taken",
+			return false, status.Errorf(status.OutOfMemory, "%s more would exceed the executor's quota of %s, of which %s is taken",
 				status.Size(bytes), status.Size(quota), status.Size(a.Used()))
 		}
 	}
@@ -118,14 +127,14 @@ func (p *Pool) Take(l *Line, bytes int64, a *Account) (m *Memory, fresh bool, er
 		if a != nil {
 			a.used.Add(-size)
 		}
-		return nil, false, err
+		return false, err
 	}
-	m = &Memory{Addr: b.mem.Addr, Bytes: bytes, pool: p, block: b, account: a}
+	m.Addr, m.Bytes, m.pool, m.block, m.account = b.mem.Addr, bytes, p, b, a
 	// The block's earlier uses stay in the order of the memory, as reads, for
 	// streams other than l that use it first.
 	m.order.reads, m.block.uses = b.uses, nil
 	m.n.Store(1)
-	return m, b.fresh, nil
+	return b.fresh, nil
 }
 
 // wait makes l wait, on the device, for the block's earlier uses.
