@@ -10,9 +10,13 @@ import (
 	"github.com/hologram-project/hologram/core/status"
 )
 
-// maxFlight bounds the works queued on a device, and so what they hold. A work
-// has some five tickets at most, and a device takes 1,024 before it blocks.
-const maxFlight = 192
+// maxFlight bounds the works queued on a device, and so what they hold, and
+// maxTickets their tickets: a device takes 1,024 works before it blocks, among
+// them those that wait for other streams and have no ticket.
+const (
+	maxFlight  = 192
+	maxTickets = 512
+)
 
 // maxKept bounds the errors that are kept for who asks, which may be nobody.
 const maxKept = 100
@@ -157,7 +161,10 @@ func (s *Deferred) fly(f *flying) {
 func (s *Deferred) full() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.flight) >= maxFlight && s.graph == nil // what is captured does not fly
+	if len(s.flight) == 0 || s.graph != nil { // what is captured does not fly
+		return false
+	}
+	return len(s.flight) >= maxFlight || s.target.Last-s.flight[0].ticket >= maxTickets
 }
 
 // tend looks now and then what has passed, until nothing is in flight.

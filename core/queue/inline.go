@@ -31,17 +31,21 @@ func (l *lane) init(t Target) {
 	l.events = map[*Event]struct{}{}
 }
 
+func replayable(w Work) bool {
+	_, ok := w.(Replayed)
+	return ok
+}
+
 // take waits for a turn on the caller's thread. Where that may take long it
 // returns false: the work is for the goroutine.
 func (l *lane) take(w Work, how How) (mine bool, err error) {
-	_, again := w.(Replayed)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
 		switch {
 		case l.closed:
 			return false, errFreed
-		case l.graph != nil && (how.Long || how.Wait || !again):
+		case l.graph != nil && (how.Long || how.Wait || !replayable(w)):
 			return false, errCapturing
 		case how.Long || l.worker:
 			if how.Try {

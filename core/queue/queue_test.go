@@ -352,3 +352,48 @@ type told struct {
 }
 
 func (w *told) Outcome(error) error { return w.err }
+
+// heap is a stream that gives tickets, of which none passes before it is opened.
+type heap struct {
+	hostStream
+	given atomic.Uint64
+	open  atomic.Bool
+}
+
+func (s *heap) Passed() backends.Ticket {
+	if s.open.Load() {
+		return backends.Ticket(s.given.Load())
+	}
+	return 0
+}
+
+func (s *heap) Wait(t backends.Ticket, d time.Duration) error {
+	if s.Passed() >= t {
+		return nil
+	}
+	time.Sleep(min(d, time.Millisecond))
+	return backends.ErrPending
+}
+
+// TestADeviceIsNeverFull submits works of many tickets each to a device that
+// gets none done: no more is given to it than it takes.
+func TestADeviceIsNeverFull(t *testing.T) {
+	for _, each := range []uint64{1, 7, 40} {
+		native := &heap{}
+		s := NewDeferred(Target{Line: &memory.Line{Stream: native}, Phase: new(uint32), Order: new(sync.Mutex)})
+		var last *Event
+		for last == nil {
+			ev, err := s.Submit(&work{run: func(*Target) (backends.Ticket, error) {
+				return backends.Ticket(native.given.Add(each)), nil
+			}}, How{})
+			require.NoError(t, err)
+			require.LessOrEqual(t, native.given.Load(), uint64(800))
+			last = ev
+		}
+		_, err := s.Submit(&work{}, How{Try: true})
+		require.ErrorIs(t, err, status.ErrBusy)
+		native.open.Store(true)
+		require.NoError(t, wait(t, last, nil))
+		require.NoError(t, s.Close(time.Second))
+	}
+}

@@ -1,0 +1,91 @@
+package core
+
+import (
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/backends/asynctest"
+	"github.com/hologram-project/hologram/isa"
+)
+
+// TestManyAtOnce has goroutines use a few executors of a device in all ways at
+// once, and cancel each other's work: what is not cancelled is right, nothing
+// stays in use, and the device finds no breach of its contract.
+func TestManyAtOnce(t *testing.T) {
+	var told atomic.Pointer[string]
+	b := asynctest.New(asynctest.Options{Delay: 30 * time.Microsecond, Memory: 64 << 20, Workspace: 100,
+		Report: func(s string) { told.CompareAndSwap(nil, &s) }})
+	d := openAsync(t, b, 0)
+	used := d.pool.Stats().InUse
+	p := assemble(t, double)
+	within(t, "many at once", func() {
+		for seed := range uint64(2) {
+			executors := []*Executor{executorOn(t, d), executorOn(t, d), executorOn(t, d)}
+			var group sync.WaitGroup
+			var cancels atomic.Int32
+			for g := range uint64(6) {
+				group.Go(func() {
+					r := rand.New(rand.NewPCG(seed, g))
+					for range 60 {
+						ex, other := executors[r.IntN(3)], executors[r.IntN(3)]
+						before := cancels.Load()
+						n := int64(1 + r.IntN(5000))
+						x, err := ex.Allocate(n, isa.F32, r.IntN(2) == 0)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						y, err := other.Allocate(n, isa.F32, true)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						one := func(ev *Event, err error) {
+							if r.IntN(20) == 0 && ev != nil {
+								cancels.Add(1)
+								ev.Cancel()
+							}
+							_ = wait(ev, err)
+						}
+						one(x.Fill(Float(2)))
+						one(other.Launch(p, &LaunchArgs{Slots: []*Buffer{x, y}, Shape: []int64{0}}))
+						one(other.Launch(p, &LaunchArgs{Slots: []*Buffer{x, y}}))
+						if r.IntN(15) == 0 {
+							cancels.Add(1)
+							ex.Cancel()
+						}
+						one(ex.Op("reduce_sum", []*Buffer{y, x}, nil, []int64{1, n}))
+						data := hostBytes(4)
+						err = wait(x.Read(addressOf(data), 0, 4))
+						if cancels.Load() == before && err == nil {
+							if got := first32(data); got != float32(4*n) {
+								t.Errorf("the sum of %d fours is %v", n, got)
+							}
+						}
+						x.Free()
+						y.Free()
+					}
+				})
+			}
+			group.Wait()
+			for _, ex := range executors {
+				_ = ex.Close()
+			}
+		}
+	})
+	require.Equal(t, used, d.pool.Stats().InUse)
+	if s := told.Load(); s != nil {
+		t.Error(*s)
+	}
+}
+
+func first32(data []byte) float32 {
+	return math.Float32frombits(binary.LittleEndian.Uint32(data))
+}
