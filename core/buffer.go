@@ -185,7 +185,7 @@ func (ex *Executor) own(b *Buffer, m *memory.Memory, v backends.View) (*Buffer, 
 
 // View makes another buffer that sees part of b's memory: from element offset
 // on, with the given shape and strides in elements (nil: row-major). It must
-// stay within what b's memory holds.
+// stay within what b's memory holds, or a boundary buffer's class.
 func (b *Buffer) View(offset int64, shape, stride []int64) (*Buffer, error) {
 	if err := b.pin("view"); err != nil {
 		return nil, err
@@ -201,11 +201,15 @@ func (b *Buffer) View(offset int64, shape, stride []int64) (*Buffer, error) {
 		return nil, err
 	}
 	lo, hi, _ := call.Extent(v)
-	from := int64(v.Addr) - int64(b.mem.Addr)
-	if hi > lo && (from+lo < 0 || from+hi > b.mem.Bytes) {
+	start, bytes := b.mem.Addr, b.mem.Bytes
+	if b.class >= 0 {
+		start, bytes = start+uintptr(b.class*isa.ClassBytes), isa.ClassBytes
+	}
+	from := int64(v.Addr) - int64(start)
+	if hi > lo && (from+lo < 0 || from+hi > bytes) {
 		b.mem.Release()
 		return nil, Errorf(Invalid, "view: offset %d, shape %s, strides %s reach outside the buffer's %d bytes",
-			offset, call.ShapeText(shape), call.ShapeText(v.Stride[:v.Rank]), b.mem.Bytes)
+			offset, call.ShapeText(shape), call.ShapeText(v.Stride[:v.Rank]), bytes)
 	}
 	made, err := b.ex.own(new(Buffer), b.mem, *v)
 	if err != nil {

@@ -77,7 +77,7 @@ func TestAllocatingWhileCapturing(t *testing.T) {
 	require.NoError(t, wait(ex.Op("copy", []*Buffer{x, y}, nil, nil)))
 	require.NoError(t, wait(big.Fill(Int(1))))
 	big.Free()
-	big, err = ex.Allocate(30<<20, isa.U8, false)
+	_, err = ex.Allocate(30<<20, isa.U8, false)
 	require.NoError(t, err)
 	g, err := ex.EndCapture()
 	require.NoError(t, err)

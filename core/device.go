@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/hostmem"
@@ -61,7 +60,6 @@ type Device struct {
 var devices struct {
 	sync.Mutex
 	open map[string]*Device
-	last atomic.Uint64
 }
 
 // DeviceFor returns the device of a name, opening it on first use: that of a

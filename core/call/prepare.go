@@ -165,7 +165,6 @@ type Device struct {
 	*program.Cache
 	Pool *memory.Pool // of workspaces
 	Host *memory.Pool // of Records
-	ID   uint64       // which no other device has
 }
 
 // Prepare makes a call ready. Its counts have been checked.
