@@ -88,6 +88,8 @@ func go_executor_describe(executor C.hologram_executor, info_out *C.hologram_exe
 		threads:      C.int32_t(d.Threads()),
 		used:         C.int64_t(ex.Used()),
 		quota:        C.int64_t(ex.Quota()),
+		dlpack_type:  C.int32_t(d.Info.DLPackType),
+		dlpack_id:    C.int32_t(d.Info.DLPackID),
 	}
 	put(made.backend[:], d.Name)
 	put(made.device[:], d.Info.Name)

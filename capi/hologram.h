@@ -144,6 +144,8 @@ typedef struct hologram_executor_info {
   int32_t threads;
   int64_t used;
   int64_t quota;
+  int32_t dlpack_type; /* of its memory, as DLPack numbers devices; 0: it is not shared so */
+  int32_t dlpack_id;
 } hologram_executor_info;
 
 /* The memory of an executor's device, in bytes, and the number of allocations. */

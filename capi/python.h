@@ -47,7 +47,7 @@ typedef struct {
   const char *doc;
 } py_member;
 
-enum { PY_MEMBER_BOOL = 14, PY_MEMBER_OBJECT = 16, PY_MEMBER_LONGLONG = 17, PY_MEMBER_ULONGLONG = 18, PY_MEMBER_READONLY = 1 };
+enum { PY_MEMBER_INT = 1, PY_MEMBER_BOOL = 14, PY_MEMBER_OBJECT = 16, PY_MEMBER_LONGLONG = 17, PY_MEMBER_ULONGLONG = 18, PY_MEMBER_READONLY = 1 };
 
 typedef struct {
   int number;
@@ -254,6 +254,7 @@ typedef struct {
   uint64_t handle;
   py_object *plan; /* of a program: how it is called */
   char freed, host_visible, asynchronous;
+  int device_type, device_id; /* of an executor, as DLPack numbers them */
 } py_handle;
 
 /* What Buffer derives from. */

@@ -315,7 +315,10 @@ static outcome prepare(const signature *s, request *r, py_object **values) {
   if (n && !hologram_exact(n, &least)) return SURPRISE;
   if (s->form == ONE_ROW) take_size(r, 1);
   if (s->form != GIVEN || n) take_size(r, least);
-  return s->result && request_size(r, r->args.num_operands - 1) < 3 ? SURPRISE : DONE;
+  if (!s->result) return DONE;
+  if (request_size(r, r->args.num_operands - 1) < 3) return SURPRISE;
+  /* The result is read, so it is in a buffer or where the host sees it. */
+  return r->operands[r->args.num_operands - 1].buffer || r->device_type == DL_CPU ? DONE : SURPRISE;
 }
 
 /* Leaves a call to Python: the hook gets the name and the values, None for those not given. */

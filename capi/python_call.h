@@ -21,6 +21,7 @@ typedef struct {
   } taken[MAX_OPERANDS];
   py_buffer views[MAX_OPERANDS]; /* of those that are exported */
   int num_borrowed;
+  int device_type, device_id; /* the executor's, on which tensors must be */
   bool changed; /* the work began, so written operands may have changed */
 } request;
 

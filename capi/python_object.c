@@ -80,6 +80,8 @@ static py_member handle_members[] = {
     {"_freed", PY_MEMBER_BOOL, offsetof(py_handle, freed), 0, NULL},
     {"_host_visible", PY_MEMBER_BOOL, offsetof(py_handle, host_visible), 0, NULL},
     {"_asynchronous", PY_MEMBER_BOOL, offsetof(py_handle, asynchronous), 0, NULL},
+    {"_device_type", PY_MEMBER_INT, offsetof(py_handle, device_type), 0, NULL},
+    {"_device_id", PY_MEMBER_INT, offsetof(py_handle, device_id), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 

@@ -146,10 +146,12 @@ static outcome check_torch(py_object *o) {
   return yes ? SURPRISE : DONE;
 }
 
-static outcome describe(hologram_operand *to, const dl_tensor *t, uint64_t flags) {
+/* A tensor as an operand, if it is where the executor works. */
+static outcome describe(const request *r, hologram_operand *to, const dl_tensor *t, uint64_t flags) {
   int32_t steps = t->dtype.bits == 8 ? 0 : t->dtype.bits == 16 ? 1 : t->dtype.bits == 32 ? 2 : t->dtype.bits == 64 ? 3 : -1;
   int64_t elements = 1, stride = 1;
-  if (t->ndim < 0 || t->ndim > HOLOGRAM_MAX_RANK || t->device.type != DL_CPU || t->dtype.lanes != 1 || steps < 0) return SURPRISE;
+  if (t->ndim < 0 || t->ndim > HOLOGRAM_MAX_RANK || t->dtype.lanes != 1 || steps < 0) return SURPRISE;
+  if (t->device.type != r->device_type || (t->device.type != DL_CPU && t->device.id != r->device_id)) return SURPRISE;
   to->flags = flags & DL_READ_ONLY ? HOLOGRAM_READ_ONLY : 0;
   switch (t->dtype.code) {
     case DL_INT:
@@ -194,13 +196,13 @@ static outcome refused(void) {
   return SURPRISE;
 }
 
-static outcome take_owned(hologram_operand *to, struct taken *t) {
+static outcome take_owned(request *r, int i, struct taken *t) {
   if (t->api->own(t->object, &t->owned)) {
     t->owned = NULL;
     return refused();
   }
   if (t->owned->version.major != DL_MAJOR) return SURPRISE;
-  return describe(to, &t->owned->dl, t->owned->flags);
+  return describe(r, &r->operands[i], &t->owned->dl, t->owned->flags);
 }
 
 /* ---- requests ---- */
@@ -220,6 +222,8 @@ outcome request_begin(request *r, py_object *executor) {
   r->args.deleter = NULL;
   r->args.context = NULL;
   r->num_borrowed = 0;
+  r->device_type = ((py_handle *)executor)->device_type;
+  r->device_id = ((py_handle *)executor)->device_id;
   r->changed = false;
   hologram_drain();
   return hologram_is_executor(executor) && !((py_handle *)executor)->freed ? DONE : SURPRISE;
@@ -247,7 +251,6 @@ outcome request_take(request *r, py_object *executor, py_object *o, bool written
     return hologram_buffer_gone(b) ? SURPRISE : DONE;
   }
   to->buffer = 0;
-  if (!((py_handle *)executor)->host_visible) return SURPRISE;
   k = slot_of(o->type);
   if (!k || !k->type) {
     outcome found = probe(o->type, &unseen);
@@ -256,6 +259,7 @@ outcome request_take(request *r, py_object *executor, py_object *o, bool written
   }
   switch (k->kind) {
     case EXPORTER:
+      if (!((py_handle *)executor)->host_visible) return SURPRISE;
       return take_export(to, o, &r->views[i], t);
     case TORCH:
       t->torch = true;
@@ -271,6 +275,27 @@ outcome request_take(request *r, py_object *executor, py_object *o, bool written
   }
 }
 
+/* The deleter of tensors on a device: there is nothing to do. Their memory is in the order of the stream that the work
+   goes to, as for the owner's own kernels: what frees it on the host frees it behind the work. */
+static void nothing(void *context) { (void)context; }
+
+/* Puts a call on the stream that the owner of its tensors works on now. DLPack has 1 for the legacy default stream, which
+   the owner knows as none. */
+static outcome find_stream(request *r) {
+  for (int i = 0; i < r->args.num_operands; i++) {
+    const struct taken *t = &r->taken[i];
+    void *stream = NULL;
+    uint64_t number;
+    if (!t->api) continue;
+    if (!t->api->stream || t->api->stream(r->device_type, r->device_id, &stream)) return refused();
+    number = stream ? (uint64_t)(uintptr_t)stream : 1;
+    if (r->args.stream && r->args.stream != number) return SURPRISE; /* two owners, two streams */
+    r->args.stream = number;
+  }
+  r->args.deleter = nothing;
+  return DONE;
+}
+
 outcome request_borrow(request *r) {
   for (int i = 0; r->num_borrowed && i < r->args.num_operands; i++) {
     struct taken *t = &r->taken[i];
@@ -278,13 +303,13 @@ outcome request_borrow(request *r) {
     if (!t->api) continue;
     if (t->api->borrow) {
       dl_tensor tensor;
-      found = t->api->borrow(t->object, &tensor) ? refused() : describe(&r->operands[i], &tensor, 0);
+      found = t->api->borrow(t->object, &tensor) ? refused() : describe(r, &r->operands[i], &tensor, 0);
     } else {
-      found = take_owned(&r->operands[i], t);
+      found = take_owned(r, i, t);
     }
     if (found != DONE) return found;
   }
-  return DONE;
+  return r->num_borrowed && r->device_type != DL_CPU ? find_stream(r) : DONE;
 }
 
 int64_t request_size(const request *r, int i) {
@@ -300,7 +325,7 @@ static outcome own_all(request *r) {
   for (int i = 0; r->num_borrowed && i < r->args.num_operands; i++) {
     struct taken *t = &r->taken[i];
     if (t->api && !t->owned) {
-      outcome found = take_owned(&r->operands[i], t);
+      outcome found = take_owned(r, i, t);
       if (found != DONE) return found;
     }
   }

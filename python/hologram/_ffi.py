@@ -64,6 +64,8 @@ class ExecutorInfo(ctypes.Structure):
         ("threads", c_int32),
         ("used", c_int64),
         ("quota", c_int64),
+        ("dlpack_type", c_int32),
+        ("dlpack_id", c_int32),
     )
 
 
@@ -228,6 +230,8 @@ if TYPE_CHECKING:
         _freed: bool
         _host_visible: bool
         _asynchronous: bool
+        _device_type: int
+        _device_id: int
 
     class ProgramBase:
         """What Program derives from."""

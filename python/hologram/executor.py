@@ -79,6 +79,7 @@ class Executor(ExecutorBase):
         self.backend = str(info.backend.decode())
         self._host_visible = bool(info.host_visible)
         self._asynchronous = bool(info.asynchronous)
+        self._device_type, self._device_id = int(info.dlpack_type), int(info.dlpack_id)
         if memory_limit:
             native.executor_set_quota(self, memory_limit)
         _log.debug("executor 0x%x on %s (asked for %s)", self.handle, self.backend, backend)
@@ -215,6 +216,12 @@ class Executor(ExecutorBase):
 
     def _wrap_dlpack(self, source: Any) -> Buffer:
         kind, number = source.__dlpack_device__()
+        if int(kind) == self._device_type != 1:
+            raise BackendError(
+                f"{type(source).__name__} on DLPack device ({int(kind)}, {number}): this call takes buffers, such as "
+                "executor.allocate() makes; operations and launches take the array itself, but as the output of a "
+                "reduction or loss"
+            )
         if not self._host_visible or int(kind) != 1:
             raise self._not_here(f"{type(source).__name__} on DLPack device ({int(kind)}, {number})")
         try:
