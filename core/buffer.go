@@ -25,7 +25,7 @@ type Buffer struct {
 	class    int // of a boundary buffer, else −1
 	// The executor's buffers are a list, under its lock.
 	prev, next *Buffer
-	freed    atomic.Bool
+	freed      atomic.Bool
 }
 
 // Allocate makes a buffer of n elements. Without zeroed it may hold whatever

@@ -7,12 +7,14 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/hostmem"
 	"github.com/hologram-project/hologram/core/call"
 	"github.com/hologram-project/hologram/core/memory"
 	"github.com/hologram-project/hologram/core/program"
+	"github.com/hologram-project/hologram/core/queue"
 	"github.com/hologram-project/hologram/core/status"
 )
 
@@ -51,10 +53,10 @@ type Device struct {
 	call    call.Device
 	workers threaded // nil where the number of threads is not the host's business
 
-	// order is queue.Target's, and of house, the stream on which the device
-	// zeroes memory, if it works by itself.
+	// order is queue.Target's, and of house, on which the device zeroes memory if
+	// it works by itself.
 	order sync.Mutex
-	house *memory.Line
+	house *queue.Deferred
 }
 
 var devices struct {
@@ -158,7 +160,7 @@ func newDevice(name string, b backends.Backend, dev backends.Device) (*Device, e
 		if err != nil {
 			return nil, status.FromBackend(name, err)
 		}
-		d.house = &memory.Line{Stream: s}
+		d.house = queue.NewDeferred(queue.Target{Line: &memory.Line{Stream: s}, Phase: new(uint32), Order: &d.order})
 	}
 	if text := os.Getenv("HOLOGRAM_NUM_THREADS"); text != "" {
 		n, err := strconv.Atoi(text)
@@ -256,17 +258,12 @@ func (d *Device) zero(m *memory.Memory) error {
 		clear(hostmem.Bytes(m.Addr, m.Bytes))
 		return nil
 	}
-	d.order.Lock()
-	defer d.order.Unlock()
-	if err := m.Before(d.house, true); err != nil {
-		return status.FromBackend("zero", err)
+	ev, err := d.house.Submit(&zeroing{m}, queue.How{})
+	if ev != nil {
+		// Much is being zeroed. What comes after must find this queued.
+		err = ev.Wait(zeroPatience)
 	}
-	ticket, err := d.house.Stream.Fill(m.Addr, 0, 1, m.Bytes)
-	if err != nil {
-		return status.FromBackend("zero", err)
-	}
-	m.After(d.house, ticket, true)
-	return nil
+	return status.FromBackend("zero", err)
 }
 
 // foreign makes memory that others own, of which the device is told if it has to be.
@@ -280,3 +277,29 @@ func (d *Device) foreign(addr uintptr, bytes int64, deleter func()) (*memory.Mem
 	}
 	return d.pool.Foreign(addr, bytes, forget, deleter), nil
 }
+
+// zeroPatience is how long an allocation waits for its zeroing to be queued.
+const zeroPatience = 5 * time.Second
+
+// zeroing is the work that zeroes memory. Whoever uses the memory waits for it on
+// the device; that it failed is told by the next Synchronize.
+type zeroing struct{ m *memory.Memory }
+
+func (z *zeroing) Run(t *queue.Target) (backends.Ticket, error) {
+	t.Order.Lock()
+	defer t.Order.Unlock()
+	if err := z.m.Before(t.Line, true); err != nil {
+		return 0, err
+	}
+	ticket, err := t.Line.Stream.Fill(z.m.Addr, 0, 1, z.m.Bytes)
+	if err == nil {
+		z.m.After(t.Line, ticket, true)
+	}
+	return ticket, err
+}
+
+func (z *zeroing) Outcome(err error) error {
+	return status.FromBackend("zeroing of "+status.Size(z.m.Bytes), err)
+}
+func (*zeroing) Cancel() bool { return false }
+func (*zeroing) Release()     {}

@@ -3,7 +3,6 @@ package core
 import (
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hologram-project/hologram/backends"
@@ -149,7 +148,7 @@ func (ex *Executor) memory(m *memory.Memory, bytes int64, zeroed bool) error {
 // Phase puts the phase of the executor's stream, 0 … 767, where to points, after
 // the work before it.
 func (ex *Executor) Phase(to *int32) (*Event, error) {
-	return ex.stream.Submit(&fence{stream: ex.stream, phase: to}, queue.How{Wait: true})
+	return ex.stream.Submit(&fence{stream: ex.stream, device: ex.device, phase: to}, queue.How{Wait: true})
 }
 
 // Synchronize waits for all work of the executor and returns the errors of those
@@ -158,11 +157,11 @@ func (ex *Executor) Phase(to *int32) (*Event, error) {
 func (ex *Executor) Synchronize() (*Event, error) {
 	list := ex.streams()
 	if len(list) == 1 {
-		return ex.stream.Submit(&fence{stream: ex.stream, report: true}, queue.How{Wait: true})
+		return ex.stream.Submit(&fence{stream: ex.stream, device: ex.device, report: true}, queue.How{Wait: true})
 	}
 	all := &everything{}
 	for _, s := range list {
-		ev, err := s.Submit(&fence{stream: s, report: true}, queue.How{Wait: true})
+		ev, err := s.Submit(&fence{stream: s, device: ex.device, report: true}, queue.How{Wait: true})
 		if ev != nil {
 			all.events = append(all.events, ev)
 		} else if err != nil {
@@ -237,72 +236,3 @@ func (ex *Executor) close(grace time.Duration) error {
 	}
 	return errors.Join(errs...)
 }
-
-// fence is work that only waits for what is before it, and looks at what that left.
-type fence struct {
-	stream queue.Stream
-	report bool   // errors that nobody has seen
-	phase  *int32 // where the phase goes; may be nil
-	state  atomic.Int32
-}
-
-// The states of work that its caller need not wait for.
-const (
-	waits     = iota
-	busy      // with the caller's memory, before the device is
-	looks     // at the caller's memory, after the device was
-	abandoned // by the caller
-)
-
-func (f *fence) Run(t *queue.Target) (backends.Ticket, error) { return t.Last, nil }
-
-func (f *fence) Outcome(err error) error {
-	if !f.state.CompareAndSwap(waits, looks) {
-		return nil
-	}
-	if f.phase != nil {
-		*f.phase = int32(atomic.LoadUint32(f.stream.Target().Phase))
-	}
-	if !f.report {
-		return nil
-	}
-	return f.stream.Errors()
-}
-
-func (f *fence) Cancel() bool { return f.state.CompareAndSwap(waits, abandoned) }
-func (f *fence) Release()     {}
-
-// Waits says that a fence is queue.Waiting.
-func (f *fence) Waits() {}
-
-// everything waits for events.
-type everything struct {
-	events []*Event
-	errs   []error
-	stop   atomic.Bool
-}
-
-func (e *everything) Run(*queue.Target) (backends.Ticket, error) {
-	for _, ev := range e.events {
-		if err := queue.Await(ev, e.stop.Load); err != nil {
-			e.errs = append(e.errs, err)
-		}
-	}
-	return 0, nil
-}
-
-func (e *everything) Outcome(err error) error {
-	if len(e.errs) == 0 {
-		return err
-	}
-	return errors.Join(e.errs...)
-}
-
-func (e *everything) Cancel() bool {
-	e.stop.Store(true)
-	return false
-}
-func (e *everything) Release() {}
-
-// Waits says that it is queue.Waiting.
-func (e *everything) Waits() {}

@@ -33,7 +33,7 @@ type Bound struct {
 
 // take returns a Bound to fill in.
 func (p *Prepared) take(d *Device, try bool) (*Bound, error) {
-	if b := p.spare.Swap(nil); b != nil {
+	if b := p.kept(); b != nil {
 		return b, nil
 	}
 	b := &Bound{p: p, pool: d.Pool, launches: make([]backends.Launch, len(p.steps)), tickets: make([]backends.Ticket, len(p.steps)),
@@ -345,9 +345,39 @@ func (b *Bound) Release() {
 	p.Release()
 }
 
-// keep keeps a Bound for the next call.
+// maxKept is how many Bounds a prepared call keeps for calls that are under way
+// side by side, as on a device that works by itself.
+const maxKept = 32
+
+// kept returns a Bound of an earlier call, or nil.
+func (p *Prepared) kept() *Bound {
+	if b := p.spare.Swap(nil); b != nil {
+		return b
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := len(p.more)
+	if n == 0 {
+		return nil
+	}
+	b := p.more[n-1]
+	p.more[n-1] = nil
+	p.more = p.more[:n-1]
+	return b
+}
+
+// keep keeps a Bound for another call.
 func (p *Prepared) keep(b *Bound) {
-	if !p.spare.CompareAndSwap(nil, b) {
+	if p.spare.CompareAndSwap(nil, b) {
+		return
+	}
+	p.mu.Lock()
+	kept := len(p.more) < maxKept
+	if kept {
+		p.more = append(p.more, b)
+	}
+	p.mu.Unlock()
+	if !kept {
 		b.free()
 	}
 }

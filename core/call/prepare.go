@@ -4,7 +4,8 @@
 //
 // layout.go knows strides, space.go index spaces and grids, prepare.go makes
 // prepared calls of operations and launches, overlap.go says which operands may
-// share memory, table.go finds prepared calls, and bound.go is one call.
+// share memory, table.go finds prepared calls, and bound.go is one call. So what
+// a layout decides is checked in the first four, addresses and numbers in the last.
 package call
 
 import (
@@ -106,7 +107,10 @@ type Prepared struct {
 	residue   bool
 	host      *memory.Pool // of Records
 
+	// spare is what the next call takes, and more what those beside it do.
 	spare atomic.Pointer[Bound]
+	mu    sync.Mutex
+	more  []*Bound
 }
 
 // operandUse is what a call does with an operand.
@@ -196,6 +200,9 @@ func (p *Prepared) Release() {
 		return
 	}
 	if b := p.spare.Swap(nil); b != nil {
+		b.free()
+	}
+	for _, b := range p.more {
 		b.free()
 	}
 	for i := range p.steps {

@@ -273,6 +273,7 @@ func (s *Deferred) reap(d time.Duration) bool {
 
 // Errors is Stream.Errors.
 func (s *Deferred) Errors() error {
+	s.reap(0)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := s.errs
@@ -338,4 +339,19 @@ func (s *Deferred) settle(d time.Duration) {
 			time.Sleep(100 * time.Microsecond)
 		}
 	}
+}
+
+// joined is the errors of several works as one: the first's kind, and all words.
+func joined(list []error) error {
+	if len(list) < 2 {
+		return errors.Join(list...)
+	}
+	var first *status.Error
+	all := errors.Join(list...)
+	if !errors.As(list[0], &first) {
+		return all
+	}
+	e := *first
+	e.Msg = all.Error()
+	return &e
 }

@@ -2,7 +2,6 @@ package core
 
 import (
 	"sync"
-	"sync/atomic"
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/core/call"
@@ -209,70 +208,6 @@ func typeText(r *call.Request, i int) string {
 		return ""
 	}
 	return " (" + r.Program.Source().Slots[i].Type.String() + ")"
-}
-
-// borrow takes memory of others as an operand.
-func (ex *Executor) borrow(to *call.Operand, o *Operand, r *call.Request, i int, owner *owner) error {
-	info := &ex.device.Info
-	if o.DeviceType != info.DLPackType || o.DeviceID != info.DLPackID {
-		return Errorf(Unavailable, "%s: %s: the array is on DLPack device (%d, %d), which is not memory that %s works on, and nothing is copied silently: "+
-			"make a buffer of it with executor.from_numpy(array)", r.What(), r.Name(i), o.DeviceType, o.DeviceID, ex.device.Name)
-	}
-	v := &o.View
-	if err := call.CheckView(v); err != nil {
-		return status.Within(r.What()+": "+r.Name(i), err)
-	}
-	to.View, to.ReadOnly, to.Bool = *v, o.ReadOnly, o.Bool
-	to.View.Bytes = 0
-	if to.Packed = call.Contiguous(v); to.Packed {
-		call.Pack(&to.View)
-	}
-	if owner == nil && !info.Asynchronous {
-		return nil
-	}
-	lo, hi, _ := call.Extent(v)
-	at, bytes := v.Addr+uintptr(lo), hi-lo
-	deleter := func() {}
-	if owner != nil {
-		owner.n.Add(1)
-		deleter = owner.drop
-	}
-	m, err := ex.device.foreign(at, bytes, deleter)
-	if err != nil {
-		deleter()
-		return status.Within(r.What()+": "+r.Name(i), err)
-	}
-	to.Mem = m
-	return nil
-}
-
-// owner of memory of others is told once when all of a call's is done with.
-type owner struct {
-	n       atomic.Int32
-	deleter func()
-}
-
-func newOwner(deleter func()) *owner {
-	o := &owner{deleter: deleter}
-	o.n.Store(1) // the call itself
-	return o
-}
-
-func (o *owner) drop() {
-	if o.n.Add(-1) == 0 && o.deleter != nil {
-		o.deleter()
-	}
-}
-
-// end ends the call's own part. After Busy nobody is told.
-func (o *owner) end(err error) {
-	if o == nil {
-		return
-	}
-	if status.CodeOf(err) == status.Busy {
-		o.deleter = nil
-	}
-	o.drop()
 }
 
 // LaunchArgs is what a program is launched with; see Call.

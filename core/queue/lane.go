@@ -1,0 +1,180 @@
+package queue
+
+import (
+	"sync"
+
+	"github.com/hologram-project/hologram/core/memory"
+	"github.com/hologram-project/hologram/core/status"
+)
+
+// lane is what both kinds of stream have in common: one piece of work at a time
+// has its turn, either on its caller's thread or, if it may take long or others
+// are before it, on the stream's goroutine.
+type lane struct {
+	target Target
+
+	mu      sync.Mutex
+	free    sync.Cond // signalled when a turn ends
+	turn    bool      // somebody has it
+	worker  bool      // the goroutine runs, or is to
+	waiting []*Event  // for the goroutine
+	events  map[*Event]struct{}
+	closed  bool
+	graph   *Graph // being captured
+}
+
+func (l *lane) init(t Target) {
+	l.target = t
+	l.free.L = &l.mu
+	l.events = map[*Event]struct{}{}
+}
+
+func replayable(w Work) bool {
+	_, ok := w.(Replayed)
+	return ok
+}
+
+// take waits for a turn on the caller's thread. Where that may take long it
+// returns false: the work is for the goroutine.
+func (l *lane) take(w Work, how How) (mine bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for {
+		switch {
+		case l.closed:
+			return false, errFreed
+		case l.graph != nil && (how.Long || how.Wait || !replayable(w)):
+			return false, errCapturing
+		case how.Long || l.worker:
+			if how.Try {
+				return false, status.ErrBusy
+			}
+			return false, nil
+		case !l.turn:
+			l.turn = true
+			return true, nil
+		case how.Try:
+			return false, status.ErrBusy
+		}
+		l.free.Wait()
+	}
+}
+
+// give ends a turn.
+func (l *lane) give() {
+	l.mu.Lock()
+	l.turn = false
+	l.mu.Unlock()
+	l.free.Broadcast()
+}
+
+// enqueue leaves work to the goroutine, which serve runs for each event in
+// order, with the turn.
+func (l *lane) enqueue(ev *Event, serve func(*Event)) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return errFreed
+	}
+	l.events[ev] = struct{}{}
+	l.waiting = append(l.waiting, ev)
+	if !l.worker {
+		l.worker = true
+		go l.work(serve)
+	}
+	return nil
+}
+
+func (l *lane) work(serve func(*Event)) {
+	l.mu.Lock()
+	for {
+		for l.turn {
+			l.free.Wait()
+		}
+		if len(l.waiting) == 0 {
+			l.worker = false
+			l.mu.Unlock()
+			l.free.Broadcast()
+			return
+		}
+		ev := l.waiting[0]
+		l.waiting = l.waiting[1:]
+		l.mu.Unlock()
+		serve(ev)
+		l.mu.Lock()
+		delete(l.events, ev)
+	}
+}
+
+// Target is Stream.Target.
+func (l *lane) Target() *Target { return &l.target }
+
+// Waits is Stream.Waits.
+func (l *lane) Waits() *memory.Line {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.graph != nil {
+		return nil
+	}
+	return l.target.Line
+}
+
+// Beside is Stream.Beside.
+func (l *lane) Beside(w Work) (*Event, error) {
+	ev := newEvent(w, How{Long: true, Wait: true})
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		w.Release()
+		return nil, errFreed
+	}
+	l.events[ev] = struct{}{}
+	l.mu.Unlock()
+	ev.begin()
+	go func() {
+		_, err := run(w, &l.target)
+		err = w.Outcome(err)
+		ev.leave()
+		w.Release()
+		ev.finish(err)
+		l.mu.Lock()
+		delete(l.events, ev)
+		l.mu.Unlock()
+	}()
+	return ev, nil
+}
+
+// shut refuses further work, cancels what has an event and waits for its end,
+// but for work beside the stream, which may be what closes it.
+func (l *lane) shut() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.cancelEvents(true)
+	l.mu.Lock()
+	for l.turn || l.worker {
+		l.free.Wait()
+	}
+	graph := l.graph
+	l.graph, l.target.Capturing = nil, false
+	l.mu.Unlock()
+	if graph != nil {
+		_ = graph.seal() // nobody will replay it
+		graph.Release()
+	}
+}
+
+// cancelEvents cancels what has an event; waits says whether also what only waits.
+func (l *lane) cancelEvents(waits bool) {
+	l.mu.Lock()
+	under := make([]*Event, 0, len(l.events))
+	for ev := range l.events {
+		if waits || !ev.waits {
+			under = append(under, ev)
+		}
+	}
+	l.mu.Unlock()
+	for _, ev := range under {
+		ev.Cancel()
+	}
+}
