@@ -230,15 +230,22 @@ func (b *Buffer) pin(what string) error {
 
 // use counts work that uses the buffer's memory, unless the buffer is freed.
 func (b *Buffer) use(what string) error {
-	if !b.mem.Begin() {
+	if !b.begin() {
 		return Errorf(BadHandle, "%s: the buffer is freed", what)
+	}
+	return nil
+}
+
+func (b *Buffer) begin() bool {
+	if !b.mem.Begin() {
+		return false
 	}
 	// Looked at after counting: who frees the buffer looks at the count after that.
 	if b.freed.Load() {
 		b.mem.End()
-		return Errorf(BadHandle, "%s: the buffer is freed", what)
+		return false
 	}
-	return nil
+	return true
 }
 
 // Free lets go of the buffer's memory, which lives on while exported views or

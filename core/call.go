@@ -176,8 +176,8 @@ func endAll(operands []call.Operand) {
 func (ex *Executor) lookUp(to *call.Operand, o *Operand, r *call.Request, i int, owner *owner, try bool) (borrowed bool, err error) {
 	switch b := o.Buffer; {
 	case b != nil:
-		if err := b.use(r.Name(i)); err != nil {
-			return false, status.Within(r.What(), err)
+		if !b.begin() {
+			return false, Errorf(BadHandle, "%s: %s: the buffer is freed", r.What(), r.Name(i))
 		}
 		if b.ex.device != ex.device {
 			b.mem.End()

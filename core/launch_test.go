@@ -327,19 +327,47 @@ func (panics) Outcome(err error) error                    { return err }
 func (panics) Cancel() bool                               { return false }
 func (panics) Release()                                   {}
 
-func TestLaunchesAllocateNothing(t *testing.T) {
+// TestCallsAllocateNothing repeats a call of every operation, in sizes of one
+// step and of several, and a launch.
+func TestCallsAllocateNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
 	ex := executorOn(t, testDevices(t)["cpu"])
-	a, b, c := floats(t, ex, 1, 2), floats(t, ex, 1, 2), floats(t, ex, 0, 0)
-	add := Call{Op: Ops()[0], Operands: []Operand{{Buffer: a}, {Buffer: b}, {Buffer: c}}}
-	n := testing.AllocsPerRun(200, func() {
-		if _, err := ex.Call(&add); err != nil {
-			t.Fatal(err)
-		}
-	})
-	if n > 0 {
-		t.Errorf("a launch allocates %v times", n)
+	sizes := map[string][][]int64{
+		"softmax": {{2, 100}, {2, 5000}, {1, 20000}}, "gemm": {{4, 5, 6, 0, 0}, {30, 20, 10, 1, 1}}, "matvec": {{20, 30, 0}},
+		"reduce_sum": {{1, 1}, {2, 10000}}, "reduce_min": {{1, 1}, {2, 10000}}, "reduce_max": {{1, 1}, {2, 10000}},
+		"mse_loss": {{10}, {20000}}, "cross_entropy_loss": {{10}, {20000}}, "binary_cross_entropy_loss": {{10}, {20000}},
 	}
+	count := func(name string, c *Call) {
+		t.Helper()
+		n := testing.AllocsPerRun(50, func() {
+			if _, err := ex.Call(c); err != nil {
+				t.Fatal(name, err)
+			}
+		})
+		require.Zero(t, n, "%s %v", name, c.Dims)
+	}
+	for _, op := range Ops() {
+		dims := sizes[op.Name]
+		if op.Elementwise {
+			dims = [][]int64{nil, {7}}
+		}
+		require.NotEmpty(t, dims, op.Name)
+		for _, d := range dims {
+			c := &Call{Op: op, Dims: d}
+			for range op.Operands {
+				b, err := ex.Allocate(20000, isa.F32, true)
+				require.NoError(t, err)
+				defer b.Free()
+				c.Operands = append(c.Operands, Operand{Buffer: b})
+			}
+			for range op.Scalars {
+				c.Scalars = append(c.Scalars, Float(1))
+			}
+			count(op.Name, c)
+		}
+	}
+	a, c := floats(t, ex, 1, 2), floats(t, ex, 0, 0)
+	count("launch", &Call{Program: assemble(t, double), Operands: []Operand{{Buffer: a}, {Buffer: c}}})
 }

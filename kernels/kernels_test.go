@@ -178,3 +178,16 @@ func TestEveryFileIsRegistered(t *testing.T) {
 		}
 	}
 }
+
+// TestNumbersStay holds the numbers of operations, which are part of the C ABI:
+// the list only grows, at its end.
+func TestNumbersStay(t *testing.T) {
+	names := strings.Fields(`vector_add vector_sub vector_mul vector_div vector_min vector_max vector_abs vector_neg
+		vector_relu vector_clip scalar_add scalar_mul sigmoid tanh gelu softmax reduce_sum reduce_min reduce_max mse_loss
+		cross_entropy_loss binary_cross_entropy_loss gemm matvec vector_mad vector_sqrt vector_exp vector_log fill copy`)
+	for i, name := range names {
+		if All[i].Name != name || All[i].Number() != i {
+			t.Errorf("operation %d is %s, number %d; it was %s", i, All[i].Name, All[i].Number(), name)
+		}
+	}
+}
