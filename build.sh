@@ -19,6 +19,7 @@ usage: ./build.sh COMMAND
   wheel            build the manylinux wheel into dist/
   sdist            build the source distribution into dist/
   bench cpu        compare with numpy, torch and numexpr (benchmarks/cpu.py)
+  bench cuda       compare an NVIDIA GPU with the CPU's bits, and with torch (benchmarks/cuda.py)
   cover            test coverage of isa, core and backends; fails below 85 %
   fuzz             run each fuzz target for FUZZTIME (5s)
   clean            remove what was built; "clean all" removes .venv too
@@ -297,10 +298,11 @@ cover() {
 }
 
 bench() {
-  [ "${1:-}" = cpu ] || fail "bench takes the name of a benchmark: cpu"
+  local name=${1:-}
+  [ "$name" = cpu ] || [ "$name" = cuda ] || fail "bench takes the name of a benchmark: cpu or cuda"
   shift
   install_packages bench --group bench
-  "$PY" benchmarks/cpu.py "$@"
+  "$PY" "benchmarks/$name.py" "$@"
 }
 
 clean() {
