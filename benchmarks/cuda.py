@@ -100,8 +100,9 @@ def bits(gpu: hg.Executor, cpu: hg.Executor) -> int:
 
 
 def measure(calls: dict[str, Call], wait: Call, count: int, rounds: int) -> dict[str, float]:
-    """The median seconds of a call, of count calls at a time: many of them until they have returned, few until their
-    work is done.
+    """The median seconds of a call, from rounds of count calls by turns.
+
+    Of many calls it is the time until they have returned, of few until their work is done.
     """
     for call in calls.values():
         call()
