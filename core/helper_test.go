@@ -25,7 +25,10 @@ func testDevices(t *testing.T) map[string]*Device {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string]*Device{"cpu": host, "async": asyncDevice(t, asynctest.Options{Delay: 20 * time.Microsecond})}
+	return map[string]*Device{"cpu": host, "async": asyncDevice(t, asynctest.Options{Delay: 20 * time.Microsecond}),
+		// Metal's shape, with all that a device may choose.
+		"visible": asyncDevice(t, asynctest.Options{Delay: 20 * time.Microsecond, HostVisible: true, Plans: true, Workspace: 500,
+			Variants: backends.Variant{Packed: true, Proved: true, NoFuel: true}})}
 }
 
 func asyncDevice(t *testing.T, o asynctest.Options) *Device {
