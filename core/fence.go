@@ -6,6 +6,7 @@ import (
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/core/queue"
+	"github.com/hologram-project/hologram/core/status"
 )
 
 // fence is work that only waits for what is before it, and looks at what that left.
@@ -34,14 +35,16 @@ func (f *fence) Outcome(err error) error {
 	if f.phase != nil {
 		*f.phase = int32(atomic.LoadUint32(f.stream.Target().Phase))
 	}
+	if err != nil {
+		return status.FromBackend("wait", err)
+	}
 	if !f.report {
 		return nil
 	}
-	err = f.stream.Errors()
-	if house := f.device.house; err == nil && house != nil {
-		err = house.Errors()
+	if err := f.stream.Errors(); err != nil || f.device.house == nil {
+		return err
 	}
-	return err
+	return f.device.house.Errors()
 }
 
 func (f *fence) Cancel() bool { return f.state.CompareAndSwap(waits, abandoned) }
