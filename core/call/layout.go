@@ -155,9 +155,10 @@ func SameView(a, b *backends.View) bool {
 	return true
 }
 
-// overlap reports whether two views may touch the same byte. Interleaved views,
-// such as the even and the odd elements of an array, are told apart by the
-// greatest common divisor of their strides.
+// overlap reports whether two views may touch the same byte. Views whose extents
+// meet are told apart by their place in periods of memory: the even and the odd
+// elements of an array, or its left and its right columns. It errs on the safe
+// side.
 func overlap(a, b *backends.View) bool {
 	alo, ahi, _ := Extent(a)
 	blo, bhi, _ := Extent(b)
@@ -168,22 +169,49 @@ func overlap(a, b *backends.View) bool {
 	if ahi <= gap+blo || gap+bhi <= alo {
 		return false
 	}
-	g := int64(0)
+	all := int64(0)
 	for _, v := range [2]*backends.View{a, b} {
 		for i, d := range v.Shape[:v.Rank] {
-			if d > 1 {
-				g = gcd(g, abs(v.Stride[i])*int64(v.Type.Size()))
+			if d < 2 {
+				continue
 			}
+			period := abs(v.Stride[i]) * int64(v.Type.Size())
+			if apart(a, b, gap, period) {
+				return false
+			}
+			all = gcd(all, period)
 		}
 	}
-	if g == 0 {
-		return true
+	return !apart(a, b, gap, all)
+}
+
+// apart reports whether two views, b gap bytes behind a, keep to different parts
+// of each period of memory. Strides that are multiples of the period don't move
+// a view within it; how far the others reach is.
+func apart(a, b *backends.View, gap, period int64) bool {
+	if period == 0 {
+		return false
 	}
-	r := gap % g
+	alo, ahi := within(a, period)
+	blo, bhi := within(b, period)
+	r := (gap + blo - alo) % period
 	if r < 0 {
-		r += g
+		r += period
 	}
-	return r < int64(a.Type.Size()) || r+int64(b.Type.Size()) > g
+	return ahi-alo <= r && r+bhi-blo <= period
+}
+
+// within is the Extent of a view without the dimensions whose strides are
+// multiples of a period.
+func within(v *backends.View, period int64) (lo, hi int64) {
+	inner := backends.View{Type: v.Type, Rank: v.Rank}
+	for i, d := range v.Shape[:v.Rank] {
+		if inner.Shape[i] = 1; v.Stride[i]*int64(v.Type.Size())%period != 0 {
+			inner.Shape[i], inner.Stride[i] = d, v.Stride[i]
+		}
+	}
+	lo, hi, _ = Extent(&inner)
+	return lo, hi
 }
 
 func gcd(a, b int64) int64 {

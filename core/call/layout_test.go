@@ -80,6 +80,47 @@ func TestLayoutsAgainstEnumeration(t *testing.T) {
 	}
 }
 
+// TestBlocksOfAMatrix cuts pairs of blocks out of a matrix, some with steps and
+// some transposed: what shares an element is always seen, and what shares none
+// mostly.
+func TestBlocksOfAMatrix(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	cut := func() backends.View {
+		v := backends.View{Type: isa.F32, Rank: 2}
+		for i, stride := range []int64{12, 1} {
+			first, step := r.Int64N(12), 1+r.Int64N(3)
+			v.Shape[i], v.Stride[i] = 1+r.Int64N((12-first+step-1)/step), stride*step
+			v.Addr += uintptr(4 * first * stride)
+			if r.IntN(4) == 0 {
+				v.Addr += uintptr(4 * (v.Shape[i] - 1) * v.Stride[i])
+				v.Stride[i] = -v.Stride[i]
+			}
+		}
+		v.Addr += 1000
+		return v
+	}
+	disjoint, seen := 0, 0
+	for range 20000 {
+		v, w := cut(), cut()
+		at, shared := places(&v), false
+		for _, p := range places(&w) {
+			shared = shared || slices.Contains(at, p)
+		}
+		switch found := overlap(&v, &w); {
+		case shared && !found:
+			t.Fatalf("%+v and %+v share memory, which was not seen", v, w)
+		case !shared:
+			disjoint++
+			if !found {
+				seen++
+			}
+		}
+	}
+	if seen < disjoint*8/10 {
+		t.Errorf("of %d disjoint pairs %d were seen to be", disjoint, seen)
+	}
+}
+
 func TestOverlapTellsInterleavedViewsApart(t *testing.T) {
 	even := backends.View{Addr: 1000, Type: isa.F32, Rank: 1, Shape: [8]int64{10}, Stride: [8]int64{2}}
 	odd := even
@@ -90,6 +131,15 @@ func TestOverlapTellsInterleavedViewsApart(t *testing.T) {
 	odd.Addr++ // half-way between
 	if !overlap(&even, &odd) {
 		t.Error("misaligned views are said not to overlap")
+	}
+	left := backends.View{Addr: 1000, Type: isa.F32, Rank: 2, Shape: [8]int64{4, 2}, Stride: [8]int64{4, 1}}
+	right := left
+	right.Addr += 8
+	if overlap(&left, &right) || overlap(&right, &left) {
+		t.Error("the halves of a matrix's columns are said to overlap")
+	}
+	if right.Addr -= 4; !overlap(&left, &right) {
+		t.Error("columns that meet are said not to overlap")
 	}
 	rows := backends.View{Addr: 1000, Type: isa.F32, Rank: 2, Shape: [8]int64{5, 3}, Stride: [8]int64{8, 1}}
 	if selfOverlaps(&rows) {

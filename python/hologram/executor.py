@@ -52,7 +52,7 @@ class Executor(ExecutorBase):
 
     Args:
         backend: "cpu", "interp" (the slow reference interpreter), "cuda", "metal", or "auto" for the first of metal,
-            cuda and cpu that is there.
+            cuda and cpu that is there. "cuda:1" is the second of several devices.
         memory_limit: The bytes that this executor's buffers may take together; no limit without it.
 
     Attributes:
@@ -170,7 +170,8 @@ class Executor(ExecutorBase):
 
         Args:
             array: A numpy array, an object with the buffer protocol, or one with DLPack, such as a torch tensor; of
-                any shape and strides. The buffer keeps it alive. A read-only one is refused as an output.
+                any shape and strides. The buffer keeps it alive, but can't keep others from giving its memory away,
+                as torch's ``resize_`` does. A read-only one is refused as an output.
 
         Raises:
             TypeError: It is none of these, or its dtype is not supported.
@@ -408,7 +409,10 @@ class Executor(ExecutorBase):
     # ---- the end
 
     def cleanup(self) -> None:
-        """Wait for all work, then free the executor's buffers and the executor. Doing so again does nothing.
+        """Free the executor's buffers and the executor. Doing so again does nothing.
+
+        Calls that other threads wait for are cancelled. What a device that works by itself has queued may end as it
+        would, and is cancelled too after five seconds.
 
         Raises:
             HologramError: What went wrong in a launch whose outcome nobody has seen, as ``synchronize`` does.
