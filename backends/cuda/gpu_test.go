@@ -11,6 +11,7 @@ import (
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/cuda"
+	"github.com/hologram-project/hologram/backends/cuda/driver"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
 )
@@ -392,11 +393,11 @@ func TestFillsAndAwait(t *testing.T) {
 	require.NoError(t, other.Close())
 }
 
-// The null stream, which others own, can be wrapped.
+// The legacy default stream, which others own, can be wrapped.
 func TestWrappedStream(t *testing.T) {
 	device(t)
 	d, _, _ := opened(t, "slot a u8\n ldg.u8 x, a[index]\n stg.u8 x, a[index]\n exit")
-	s, err := d.WrapStream(0)
+	s, err := d.WrapStream(driver.StreamLegacy)
 	require.NoError(t, err)
 	got := host(t, d, 64)
 	ticket, err := s.Fill(address(got), 7, 1, 64)

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/hologram-project/hologram/backends"
@@ -27,15 +29,16 @@ type kernel struct {
 	cost    *analysis.Cost
 	block   [3]uint32 // demanded shape, zero: any
 
-	mu       sync.Mutex
-	variants map[ptx.Options]*variant
+	mu       sync.Mutex // of making variants
+	variants atomic.Pointer[[]*variant]
 }
 
 // variant is a loaded module and its function.
 type variant struct {
-	module driver.Module
-	fn     driver.Func
-	shared int // dynamic shared memory that the function was told of
+	options ptx.Options
+	module  driver.Module
+	fn      driver.Func
+	shared  atomic.Int64 // dynamic shared memory that the function was told of
 }
 
 // ownLanes is how many lanes a block has where the program leaves it to us.
@@ -53,7 +56,8 @@ func (d *device) Compile(u *backends.Unit, _ backends.Variant) (backends.Kernel,
 			Why: fmt.Sprintf("a launch block of %d bytes needs a driver for CUDA 12.1", p.Layout.Bytes)}
 	}
 	k := &kernel{device: d, program: p, slots: u.IR.Slots, types: u.IR.SlotTypes, params: len(u.IR.ParamTypes), cost: analysis.NewCost(u.IR),
-		block: u.IR.Block, variants: map[ptx.Options]*variant{}}
+		block: u.IR.Block}
+	k.variants.Store(&[]*variant{})
 	if _, err := k.variant(ptx.Options{Lanes: ownLanes}); err != nil {
 		k.Release()
 		return nil, err
@@ -82,11 +86,14 @@ func (k *kernel) options(l *backends.Launch, space *ptx.Space) ptx.Options {
 
 func lanesOf(block [3]uint32) int { return int(block[0]) * int(block[1]) * int(block[2]) }
 
-// variant returns a variant, compiled if it is the first time.
+// variant returns a variant, compiled if it is the first time. There are few.
 func (k *kernel) variant(o ptx.Options) (*variant, error) {
+	if v := k.made(o); v != nil {
+		return v, nil
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if v := k.variants[o]; v != nil {
+	if v := k.made(o); v != nil {
 		return v, nil
 	}
 	text, err := k.program.Text(o)
@@ -97,8 +104,20 @@ func (k *kernel) variant(o ptx.Options) (*variant, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.variants[o] = v
+	v.options = o
+	all := append(slices.Clip(*k.variants.Load()), v)
+	k.variants.Store(&all)
 	return v, nil
+}
+
+// made returns a variant that is there, or nil.
+func (k *kernel) made(o ptx.Options) *variant {
+	for _, v := range *k.variants.Load() {
+		if v.options == o {
+			return v
+		}
+	}
+	return nil
 }
 
 // Options of cuModuleLoadDataEx.
@@ -136,19 +155,22 @@ func (d *device) load(text, name string) (*variant, error) {
 // functions have by default.
 func (k *kernel) allowShared(v *variant, bytes int) error {
 	const byDefault = 48 << 10
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if bytes <= byDefault || bytes <= v.shared {
+	if bytes <= byDefault || int64(bytes) <= v.shared.Load() {
 		return nil
 	}
 	if bytes > int(k.device.sharedBytes) {
-		return fmt.Errorf("cuda: launch: a block needs %d bytes of shared memory, the device has %d", bytes, k.device.sharedBytes)
+		return fmt.Errorf("a block needs %d bytes of shared memory, the device has %d", bytes, k.device.sharedBytes)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if int64(bytes) <= v.shared.Load() {
+		return nil
 	}
 	err := k.device.do(call{"cuFuncSetAttribute", func() driver.Result {
 		return k.device.api.FuncSetAttribute(v.fn, driver.FuncMaxShared, int32(bytes))
 	}})
 	if err == nil {
-		v.shared = bytes
+		v.shared.Store(int64(bytes))
 	}
 	return err
 }
@@ -206,8 +228,8 @@ func (d *device) loadFold() error {
 func (k *kernel) Release() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, v := range k.variants {
+	for _, v := range *k.variants.Load() {
 		_ = k.device.do(call{"cuModuleUnload", func() driver.Result { return k.device.api.ModuleUnload(v.module) }})
 	}
-	clear(k.variants)
+	k.variants.Store(&[]*variant{})
 }
