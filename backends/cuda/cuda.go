@@ -22,11 +22,12 @@ import (
 
 // Backend is the backend.
 type Backend struct {
-	load func() (*driver.API, error)
+	load  func() (*driver.API, error)
+	eager bool // see device.eager
 }
 
 // New returns the backend. Nothing is opened before Devices or Open is called.
-func New() *Backend { return &Backend{driver.Load} }
+func New() *Backend { return &Backend{load: driver.Load} }
 
 // Name returns "cuda".
 func (*Backend) Name() string { return "cuda" }
@@ -73,6 +74,7 @@ func describe(api *driver.API, i int) (*device, error) {
 		{"cuDeviceTotalMem", api.DeviceTotalMem(&bytes, d.number)},
 		{"cuDeviceGetAttribute", api.DeviceAttribute(&major, driver.ComputeMajor, d.number)},
 		{"cuDeviceGetAttribute", api.DeviceAttribute(&minor, driver.ComputeMinor, d.number)},
+		{"cuDeviceGetAttribute", api.DeviceAttribute(&d.processors, driver.Multiprocessors, d.number)},
 		{"cuDeviceGetAttribute", api.DeviceAttribute(&d.sharedBytes, driver.SharedPerBlockOptin, d.number)},
 	} {
 		if err := api.Check(c.call, c.result); err != nil {
@@ -86,7 +88,8 @@ func describe(api *driver.API, i int) (*device, error) {
 	d.compute = int(10*major + minor)
 	d.info = backends.Info{
 		Name: string(name[:n]), Asynchronous: true, MemoryBytes: int64(bytes), DLPackType: dlpackCUDA, DLPackID: int32(i),
-		Codegen: fmt.Sprintf("%s sm_%d cuda_%d", ptx.Version, d.compute, api.Version),
+		Variants: backends.Variant{Proved: true},
+		Codegen:  fmt.Sprintf("%s sm_%d cuda_%d", ptx.Version, d.compute, api.Version),
 	}
 	return d, nil
 }
@@ -108,6 +111,7 @@ func (b *Backend) Open(i int) (backends.Device, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.eager = b.eager
 	if d.compute < oldestCompute {
 		return nil, fmt.Errorf("cuda: device %d, %s, has compute capability %d.%d; needed is %d.%d",
 			i, d.info.Name, d.compute/10, d.compute%10, oldestCompute/10, oldestCompute%10)
@@ -130,6 +134,8 @@ type device struct {
 	context     driver.Context
 	info        backends.Info
 	compute     int
+	processors  int32
+	eager       bool          // lanes do several elements in small launches too, for tests
 	sharedBytes int32         // that a block may have
 	zero        driver.Stream // where new memory is cleared
 

@@ -269,7 +269,7 @@ func compileUnit(t testing.TB, d backends.Device, text string, v backends.Varian
 
 func newFakeRig(t testing.TB, text string, slots int) *fakeRig {
 	f := newFake()
-	b := &Backend{func() (*driver.API, error) { return f.api, nil }}
+	b := &Backend{load: func() (*driver.API, error) { return f.api, nil }}
 	d, err := b.Open(0)
 	require.NoError(t, err)
 	s, err := d.NewStream()

@@ -16,8 +16,8 @@ const (
 
 // grids divides a launch's grid as the driver's limits want it, leaving out
 // blocks of which no lane runs, and appends the launches to all.
-func grids(all []grid, l *backends.Launch, anyBlock bool, lanes uint32) []grid {
-	needed := (ptx.Lanes(l) + uint64(lanes) - 1) / uint64(lanes)
+func grids(all []grid, l *backends.Launch, anyBlock bool, elements uint32) []grid {
+	needed := (ptx.Lanes(l) + uint64(elements) - 1) / uint64(elements)
 	if needed == 0 {
 		return all
 	}

@@ -22,6 +22,8 @@ import (
 // run is one launch: the memory of each slot before it, and how it is seen.
 type run struct {
 	text        string
+	program     *isa.Verified // instead of text
+	eager       bool          // several elements a lane where it may be
 	grid, block [3]uint32
 	shape       []int64
 	n           uint64 // 0: the shape's
@@ -84,7 +86,10 @@ func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(
 // on runs r on a backend.
 func (r *run) on(t testing.TB, b backends.Backend) *result {
 	t.Helper()
-	v := verified(t, r.text)
+	v := r.program
+	if v == nil {
+		v = verified(t, r.text)
+	}
 	f, _, err := ir.Canonical(v)
 	require.NoError(t, err)
 	d, err := b.Open(0)
@@ -150,7 +155,11 @@ func (r *run) on(t testing.TB, b backends.Backend) *result {
 // compare runs r on the GPU and on the interpreter, which must agree to the bit.
 func (r *run) compare(t testing.TB) *result {
 	t.Helper()
-	want, got := r.on(t, interp.New()), r.on(t, cuda.New())
+	gpu := cuda.New()
+	if r.eager {
+		gpu = cuda.NewEager()
+	}
+	want, got := r.on(t, interp.New()), r.on(t, gpu)
 	var f, g *backends.ProgramFault
 	require.Equal(t, errors.As(want.err, &f), errors.As(got.err, &g), "interp: %v, cuda: %v", want.err, got.err)
 	if f == nil {

@@ -28,6 +28,7 @@ type kernel struct {
 	params  int
 	cost    *analysis.Cost
 	block   [3]uint32 // demanded shape, zero: any
+	proved  bool      // see backends.Variant
 
 	mu       sync.Mutex // of making variants
 	variants atomic.Pointer[[]*variant]
@@ -45,8 +46,9 @@ type variant struct {
 const ownLanes = 256
 
 // Compile makes a kernel, with the variant that most launches need: flat views,
-// no fuel.
-func (d *device) Compile(u *backends.Unit, _ backends.Variant) (backends.Kernel, error) {
+// no fuel. A launch finds by itself what of its views can be taken for granted,
+// so that kernels differ by Proved alone.
+func (d *device) Compile(u *backends.Unit, v backends.Variant) (backends.Kernel, error) {
 	p, err := ptx.Compile(u.IR)
 	if err != nil {
 		return nil, err
@@ -56,9 +58,9 @@ func (d *device) Compile(u *backends.Unit, _ backends.Variant) (backends.Kernel,
 			Why: fmt.Sprintf("a launch block of %d bytes needs a driver for CUDA 12.1", p.Layout.Bytes)}
 	}
 	k := &kernel{device: d, program: p, slots: u.IR.Slots, types: u.IR.SlotTypes, params: len(u.IR.ParamTypes), cost: analysis.NewCost(u.IR),
-		block: u.IR.Block}
+		block: u.IR.Block, proved: v.Proved}
 	k.variants.Store(&[]*variant{})
-	if _, err := k.variant(ptx.Options{Lanes: ownLanes}); err != nil {
+	if _, err := k.variant(ptx.Options{Lanes: ownLanes, Proved: v.Proved}); err != nil {
 		k.Release()
 		return nil, err
 	}
@@ -73,7 +75,7 @@ func (d *device) Compile(u *backends.Unit, _ backends.Variant) (backends.Kernel,
 
 // options says which variant a launch needs.
 func (k *kernel) options(l *backends.Launch, space *ptx.Space) ptx.Options {
-	o := ptx.Options{Lanes: ownLanes}
+	o := ptx.Options{Lanes: ownLanes, Proved: k.proved}
 	if k.program.Indexed && space.Rank > 1 {
 		o.Rank, o.Wide = space.Rank, ptx.Lanes(l) > 1<<32-1
 	}
@@ -81,7 +83,23 @@ func (k *kernel) options(l *backends.Launch, space *ptx.Space) ptx.Options {
 	if !k.program.AnyBlock && k.block[0] == 0 && lanesOf(l.Block) > ownLanes {
 		o.Lanes = isa.MaxBlockLanes
 	}
+	k.vectors(&o, l, space)
 	return o
+}
+
+// vectors makes a lane do several elements where all multiprocessors have work
+// all the same. With less, more lanes do it sooner.
+func (k *kernel) vectors(o *ptx.Options, l *backends.Launch, space *ptx.Space) {
+	p := k.program
+	if p.Vector == 0 || o.Fuel || o.Rank > 1 {
+		return
+	}
+	if !k.device.eager && ptx.Lanes(l) < uint64(k.device.processors)*uint64(ptx.VectorLanes*p.Vector*p.Groups) {
+		return
+	}
+	if single, ok := p.Vectors(space, l); ok {
+		o.Vector, o.Groups, o.Single = p.Vector, p.Groups, single
+	}
 }
 
 func lanesOf(block [3]uint32) int { return int(block[0]) * int(block[1]) * int(block[2]) }

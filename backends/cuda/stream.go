@@ -260,6 +260,10 @@ func (s *stream) launch(k *kernel, l *backends.Launch) error {
 	if k.program.AnyBlock {
 		lanes = ownLanes
 	}
+	elements := lanes // of a block
+	if o.Vector > 0 {
+		elements = uint32(o.Elements())
+	}
 	shared := uint32(k.program.SharedBytes(int(lanes)))
 	if err := k.allowShared(v, int(shared)); err != nil {
 		return err
@@ -290,7 +294,7 @@ func (s *stream) launch(k *kernel, l *backends.Launch) error {
 		}
 	}
 	s.params[0] = unsafe.Pointer(&s.block[0])
-	s.grids = grids(s.grids[:0], l, k.program.AnyBlock, lanes)
+	s.grids = grids(s.grids[:0], l, k.program.AnyBlock, elements)
 	for i := range s.grids {
 		g := &s.grids[i]
 		if i > 0 {

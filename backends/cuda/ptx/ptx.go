@@ -27,7 +27,7 @@ import (
 
 // Version is the code generator's, a part of cache keys: it changes with the
 // text made of any program.
-const Version = "ptx/1"
+const Version = "ptx/2"
 
 // The lowest target that has what is used here: independent threads, whose
 // barriers wait for those that have not exited, came with sm_70; sm_75 is the
@@ -54,6 +54,14 @@ type Options struct {
 	// Lanes bounds the lanes of a block, by which registers are dealt out;
 	// 0: MaxBlockLanes. A block shape that the program demands goes before it.
 	Lanes int
+	// Vector, if not 0, is Program.Vector: a lane does so many elements side by
+	// side, which lie contiguously in every slot accessed by index but for Single,
+	// and Groups times as many in all. Not with Fuel, nor Rank above 1.
+	Vector, Groups int
+	// Single has a bit for each slot that stands for one element.
+	Single uint64
+	// Proved: accesses by bytes are in their slots, so nothing is checked.
+	Proved bool
 }
 
 // Program is a function made ready to be written.
@@ -68,6 +76,10 @@ type Program struct {
 	Loops bool
 	// Residue and Phase say which state of the launch is used.
 	Residue, Phase bool
+	// Vector and Groups are what Options may have; 0: a lane does one element.
+	Vector, Groups int
+
+	writes uint64 // slots written by index, a bit each
 
 	fn       *ir.Func
 	shared   int               // bytes of the program's own shared memory, rounded up
@@ -103,6 +115,7 @@ func Compile(fn *ir.Func) (*Program, error) {
 	if x.Shared > 0 {
 		p.shared, p.AnyBlock = (int(x.Shared)+15)&^15, false
 	}
+	p.vectors(groups)
 	// Writing it once shows what has no rule.
 	if _, err := p.Text(Options{Rank: 2, Fuel: true}); err != nil {
 		return nil, err
@@ -110,16 +123,21 @@ func Compile(fn *ir.Func) (*Program, error) {
 	return p, nil
 }
 
+// groups is how many runs of neighbours a lane does.
+const groups = 2
+
 // Text returns a variant of the program, a module with one entry.
 func (p *Program) Text(o Options) (string, error) {
 	if o.Entry == "" {
 		o.Entry = "atlas"
 	}
-	e := &emitter{p: p, fn: p.fn, opt: o, loops: map[*ir.Node]int{}, blocks: map[*ir.Node]int{}, names: map[*ir.Value]string{}, split: map[*ir.Node]string{}}
+	e := &emitter{p: p, fn: p.fn, opt: o, loops: map[*ir.Node]int{}, blocks: map[*ir.Node]int{}, split: map[*ir.Node]string{}}
 	e.prologue()
-	e.region(nil, p.fn.Body, "")
-	if !p.fn.Body.Ends() {
-		e.finish()
+	if o.Vector == 0 {
+		e.region(nil, p.fn.Body, "")
+		if !p.fn.Body.Ends() {
+			e.finish()
+		}
 	}
 	if e.err != nil {
 		return "", e.err
