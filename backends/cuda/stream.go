@@ -3,6 +3,7 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -426,9 +427,10 @@ func (s *stream) Passed() backends.Ticket {
 }
 
 // How Wait passes the time: it looks again and again for a while, then sleeps in
-// between, a little longer each time, and asks the driver for failures.
+// between, for an eighth of the time that it has waited, and asks the driver for
+// failures.
 const (
-	spin     = 30 * time.Microsecond
+	spin     = 100 * time.Microsecond
 	shortNap = 20 * time.Microsecond
 	longNap  = 500 * time.Microsecond
 )
@@ -441,7 +443,7 @@ func (s *stream) Wait(t backends.Ticket, d time.Duration) error {
 	if s.passed() >= t {
 		return nil
 	}
-	start, nap := time.Now(), shortNap
+	start := time.Now()
 	for {
 		s.want(uint64(t))
 		if s.passed() >= t {
@@ -460,8 +462,9 @@ func (s *stream) Wait(t backends.Ticket, d time.Duration) error {
 			return backends.ErrPending
 		}
 		if since > spin {
-			time.Sleep(min(nap, d-since))
-			nap = min(2*nap, longNap)
+			nap(min(max(since/8, shortNap), longNap, d-since))
+		} else {
+			runtime.Gosched()
 		}
 	}
 }

@@ -9,8 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hologram-project/hologram/backends"
-	"github.com/hologram-project/hologram/backends/conformance"
-	"github.com/hologram-project/hologram/backends/cuda"
 	"github.com/hologram-project/hologram/backends/cuda/ptx"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
@@ -18,13 +16,6 @@ import (
 	"github.com/hologram-project/hologram/isa/isatest/progen"
 	"github.com/hologram-project/hologram/kernels"
 )
-
-// TestConformanceOfVectors is conformance with several elements a lane wherever
-// views allow it; launches there are small, so mostly tails run.
-func TestConformanceOfVectors(t *testing.T) {
-	device(t)
-	conformance.Run(t, func() backends.Backend { return cuda.NewEager() })
-}
 
 // elements is a size with whole blocks and a tail, whatever a block has.
 const elements = 3*4096 + 517
