@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -584,16 +585,31 @@ func BenchmarkLaunch(b *testing.B) {
 	for i := range 2 {
 		l.Slots = append(l.Slots, backends.View{Addr: m.Addr + uintptr(4096*i), Type: isa.F32, Rank: 1, Shape: l.Shape, Stride: [isa.MaxRank]int64{1}})
 	}
-	for b.Loop() {
-		var last backends.Ticket
-		for range 100 {
-			if last, err = s.Launch(k, l); err != nil {
-				b.Fatal(err)
+	measure := func(b *testing.B) {
+		for b.Loop() {
+			var last backends.Ticket
+			for range 100 {
+				if last, err = s.Launch(k, l); err != nil {
+					b.Fatal(err)
+				}
 			}
+			b.StopTimer()
+			require.NoError(b, settle(b, s)(last, nil))
+			b.StartTimer()
 		}
-		b.StopTimer()
-		require.NoError(b, settle(b, s)(last, nil))
-		b.StartTimer()
+		b.ReportMetric(b.Elapsed().Seconds()/float64(b.N)/100*1e6, "µs/launch")
 	}
-	b.ReportMetric(b.Elapsed().Seconds()/float64(b.N)/100*1e6, "µs/launch")
+	b.Run("no context", measure)
+	b.Run("current context", func(b *testing.B) { // as in a thread of PyTorch's
+		api, err := driver.Load()
+		require.NoError(b, err)
+		var c driver.Context
+		require.Zero(b, api.PrimaryRetain(&c, 0))
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		require.Zero(b, api.CtxPush(c))
+		measure(b)
+		require.Zero(b, api.CtxPop(&c))
+		require.Zero(b, api.PrimaryRelease(0))
+	})
 }
