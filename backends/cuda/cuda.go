@@ -4,7 +4,7 @@
 // that memory and streams are shared.
 //
 // cuda.go has the backend and its devices, kernel.go programs and their
-// variants, stream.go the queue.
+// variants, stream.go the queue, graph.go captured work.
 package cuda
 
 import (

@@ -24,6 +24,7 @@ type run struct {
 	text        string
 	program     *isa.Verified // instead of text
 	eager       bool          // several elements a lane where it may be
+	proved      bool          // no access by bytes is stray
 	grid, block [3]uint32
 	shape       []int64
 	n           uint64 // 0: the shape's
@@ -98,7 +99,7 @@ func (r *run) on(t testing.TB, b backends.Backend) *result {
 	s, err := d.NewStream()
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Close()) }()
-	k, err := d.Compile(&backends.Unit{Source: v, IR: f, Hash: f.Hash()}, backends.Variant{})
+	k, err := d.Compile(&backends.Unit{Source: v, IR: f, Hash: f.Hash()}, backends.Variant{Proved: r.proved})
 	require.NoError(t, err)
 	defer k.Release()
 	done := settle(t, s)

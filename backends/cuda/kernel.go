@@ -87,6 +87,10 @@ func (k *kernel) options(l *backends.Launch, space *ptx.Space) ptx.Options {
 	return o
 }
 
+// fewestBlocks is how many blocks there are for each multiprocessor before a lane
+// does several elements.
+const fewestBlocks = 4
+
 // vectors makes a lane do several elements where all multiprocessors have work
 // all the same. With less, more lanes do it sooner.
 func (k *kernel) vectors(o *ptx.Options, l *backends.Launch, space *ptx.Space) {
@@ -94,11 +98,11 @@ func (k *kernel) vectors(o *ptx.Options, l *backends.Launch, space *ptx.Space) {
 	if p.Vector == 0 || o.Fuel || o.Rank > 1 {
 		return
 	}
-	if !k.device.eager && ptx.Lanes(l) < uint64(k.device.processors)*uint64(ptx.VectorLanes*p.Vector*p.Groups) {
+	if !k.device.eager && ptx.Lanes(l) < fewestBlocks*uint64(k.device.processors)*uint64(ptx.VectorLanes*p.Vector*p.Groups) {
 		return
 	}
 	if single, ok := p.Vectors(space, l); ok {
-		o.Vector, o.Groups, o.Single = p.Vector, p.Groups, single
+		o.Lanes, o.Vector, o.Groups, o.Single = ptx.VectorLanes, p.Vector, p.Groups, single
 	}
 }
 

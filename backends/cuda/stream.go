@@ -263,7 +263,7 @@ func (s *stream) launch(k *kernel, l *backends.Launch) error {
 	}
 	elements := lanes // of a block
 	if o.Vector > 0 {
-		elements = uint32(o.Elements())
+		lanes, elements = ptx.VectorLanes, uint32(o.Elements())
 	}
 	shared := uint32(k.program.SharedBytes(int(lanes)))
 	if err := k.allowShared(v, int(shared)); err != nil {

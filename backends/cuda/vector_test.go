@@ -226,3 +226,31 @@ func TestVectorsMisaligned(t *testing.T) {
 		r.compare(t)
 	}
 }
+
+// Accesses that are proved are not checked, and go to the same places: by an
+// offset, a constant, both, far ones, and ones that are no multiple of their size.
+func TestProvedAccesses(t *testing.T) {
+	device(t)
+	r := &run{proved: true, shape: []int64{500}, block: flat(64), grid: flat(8), text: `
+slot a u8
+slot c u32
+shared 512
+  sreg g, global_lane
+  sreg l, lane.x
+  shl.u64 o, g, 2
+  ldg.u32 x, a[o + 12]
+  ldg.u16 y, a[g + 7]
+  cvt.u32.u16 y, y
+  add.u32 x, x, y
+  ldg.u64 z, a[24]
+  cvt.u32.u64 z, z
+  add.u32 x, x, z
+  shl.u32 s, l, 3
+  sts.u32 x, shared[s]
+  lds.u32 x, shared[s]
+  cvt.i64.u64 w, o
+  sub.i64 w, w, 0x100000000
+  stg.u32 x, c[w + 0x100000000]
+  exit`, slots: []slotData{{bytes: numbers(520, false)}, {bytes: numbers(500, false)}}}
+	r.compare(t)
+}

@@ -34,7 +34,7 @@ func TestGolden(t *testing.T) {
 		}
 		x := compiled(t, file, v).p
 		if strings.Contains(first, "vector") {
-			o.Vector, o.Groups, o.Single = x.Vector, 1, 1<<1
+			o.Lanes, o.Vector, o.Groups, o.Single = VectorLanes, x.Vector, 1, 1<<1
 			require.Equal(t, 4, x.Vector)
 		}
 		got, err := x.Text(o)

@@ -10,7 +10,8 @@
 // How a program looks: one entry with one parameter, the launch block
 // (layout.go), a prologue that finds the lane's place (prologue.go), then the
 // tree of regions as labels and branches, with a line of the IR before the
-// instructions that it became. Value 12 is %r12 (integers up to 32 bits),
+// instructions that it became. Element-wise programs have variants in which a
+// lane does several elements (vector.go). Value 12 is %r12 (integers up to 32 bits),
 // %rd12 (64), %f12 (f32), %fd12 (f64), %h12 (bits of a 16-bit float) or %p12.
 // Integers narrower than 32 bits are kept extended by their own sign.
 package ptx
@@ -56,7 +57,8 @@ type Options struct {
 	Lanes int
 	// Vector, if not 0, is Program.Vector: a lane does so many elements side by
 	// side, which lie contiguously in every slot accessed by index but for Single,
-	// and Groups times as many in all. Not with Fuel, nor Rank above 1.
+	// and Groups times as many in all. Lanes is VectorLanes then. Not with Fuel,
+	// nor Rank above 1.
 	Vector, Groups int
 	// Single has a bit for each slot that stands for one element.
 	Single uint64
@@ -115,16 +117,13 @@ func Compile(fn *ir.Func) (*Program, error) {
 	if x.Shared > 0 {
 		p.shared, p.AnyBlock = (int(x.Shared)+15)&^15, false
 	}
-	p.vectors(groups)
+	p.vectors()
 	// Writing it once shows what has no rule.
 	if _, err := p.Text(Options{Rank: 2, Fuel: true}); err != nil {
 		return nil, err
 	}
 	return p, nil
 }
-
-// groups is how many runs of neighbours a lane does.
-const groups = 2
 
 // Text returns a variant of the program, a module with one entry.
 func (p *Program) Text(o Options) (string, error) {

@@ -210,7 +210,7 @@ func TestLibraryAssembles(t *testing.T) {
 			o = append(o, Options{Rank: 3, Lanes: 256})
 		}
 		if p.Vector > 0 {
-			o = append(o, Options{Vector: p.Vector, Groups: p.Groups, Lanes: 256})
+			o = append(o, Options{Vector: p.Vector, Groups: p.Groups, Lanes: VectorLanes})
 		} else {
 			o = append(o, Options{Proved: true, Lanes: 256})
 		}
@@ -256,7 +256,7 @@ func TestCorpusAssembles(t *testing.T) {
 			o = o[k%2:][:1]
 		}
 		if p.Vector > 0 {
-			o = append(o, Options{Vector: p.Vector, Groups: p.Groups, Single: uint64(k) &^ p.writes, Proved: k%2 == 0})
+			o = append(o, Options{Vector: p.Vector, Groups: p.Groups, Lanes: VectorLanes, Single: uint64(k) &^ p.writes, Proved: k%2 == 0})
 		}
 		return o
 	})
@@ -297,7 +297,7 @@ func TestRandomAssemble(t *testing.T) {
 	texts, _ := modules(t, all, func(p *Program) []Options {
 		o := []Options{{Rank: 2, Fuel: true}}
 		if p.Vector > 0 {
-			o = append(o, Options{Vector: p.Vector, Groups: p.Groups})
+			o = append(o, Options{Vector: p.Vector, Groups: p.Groups, Lanes: VectorLanes})
 		}
 		return o
 	})
