@@ -21,12 +21,13 @@ import (
 //
 // It does so where somebody asks for one (want), and every writeEvery works:
 // such a write takes a microsecond of the host's and one of the device's, and
-// most tickets nobody asks for. On a stream of others it does after each work,
-// since they may end the stream.
+// most tickets nobody asks for. On a stream that others may end it does so after
+// each work.
 type stream struct {
 	device *device
 	handle driver.Stream
 	owned  bool // made here, not wrapped
+	stays  bool // nobody else ends it: owned, or a default stream
 	notes  *notes
 
 	last   atomic.Uint64 // ticket given
@@ -96,7 +97,7 @@ func (n *notes) free() error {
 }
 
 func (d *device) NewStream() (backends.Stream, error) {
-	s := &stream{device: d, owned: true}
+	s := &stream{device: d, owned: true, stays: true}
 	err := d.do(call{"cuStreamCreate", func() driver.Result { return d.api.StreamCreate(&s.handle, driver.StreamNonBlocking) }})
 	if err == nil {
 		s.notes, err = d.newNotes()
@@ -120,7 +121,7 @@ func (d *device) WrapStream(native uintptr) (backends.Stream, error) {
 	case ^uintptr(0):
 		return nil, errors.New("cuda: wrap stream -1: that means no stream")
 	}
-	s := &stream{device: d, handle: driver.Stream(native)}
+	s := &stream{device: d, handle: driver.Stream(native), stays: native == driver.StreamLegacy}
 	var err error
 	if s.notes, err = d.newNotes(); err != nil {
 		return nil, fmt.Errorf("cuda: wrap stream %#x: %w", native, classified(err))
@@ -188,7 +189,7 @@ func (s *stream) end(what string, err error) (backends.Ticket, error) {
 	if err == nil && s.graph == nil {
 		t = s.last.Load() + 1
 		s.last.Store(t)
-		if told := s.told.Load(); !s.owned || s.wanted.Load() > told || t-told >= writeEvery {
+		if told := s.told.Load(); !s.stays || s.wanted.Load() > told || t-told >= writeEvery {
 			err = s.tell()
 		}
 	}
@@ -229,10 +230,19 @@ func (s *stream) want(t uint64) {
 	if s.closed || s.told.Load() >= t {
 		return
 	}
-	if pushed, err := s.device.enter(&s.current); err == nil {
-		_ = s.tell()
-		_ = s.device.leave(pushed, &s.current)
+	_ = s.tellNow()
+}
+
+// tellNow is tell outside calls that queue. The caller holds the lock.
+func (s *stream) tellNow() error {
+	pushed, err := s.device.enter(&s.current)
+	if err != nil {
+		return err
 	}
+	if err = s.foreign("a ticket"); err == nil {
+		err = s.tell()
+	}
+	return errors.Join(err, s.device.leave(pushed, &s.current))
 }
 
 // Launch queues k.
@@ -404,12 +414,7 @@ func (s *stream) written(t uint64) error {
 	if s.closed || s.told.Load() >= t {
 		return nil // a closed stream's work has passed
 	}
-	pushed, err := s.device.enter(&s.current)
-	if err != nil {
-		return err
-	}
-	err = s.tell()
-	return errors.Join(err, s.device.leave(pushed, &s.current))
+	return s.tellNow()
 }
 
 func (s *stream) passed() backends.Ticket {
