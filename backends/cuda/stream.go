@@ -477,18 +477,19 @@ func (s *stream) Wait(t backends.Ticket, d time.Duration) error {
 // query asks the driver whether the stream has failed. On a stream that
 // captures nobody may ask.
 func (s *stream) query() error {
-	var result driver.Result
-	err := s.device.within(func() error {
-		if !s.owned {
-			var capturing int32
-			if r := s.device.api.StreamIsCapturing(s.handle, &capturing); r != driver.Success || capturing != 0 {
-				return nil
-			}
-		}
-		result = s.device.api.StreamQuery(s.handle)
-		return nil
-	})
+	api, at := s.device.api, new(driver.Context)
+	pushed, err := s.device.enter(at)
 	if err != nil {
+		return fmt.Errorf("cuda: wait: %w", classified(err))
+	}
+	result, capturing := driver.Success, new(int32)
+	if !s.owned {
+		result = api.StreamIsCapturing(s.handle, capturing)
+	}
+	if result == driver.Success && *capturing == 0 {
+		result = api.StreamQuery(s.handle)
+	}
+	if err := s.device.leave(pushed, at); err != nil {
 		return fmt.Errorf("cuda: wait: %w", classified(err))
 	}
 	switch result {

@@ -30,10 +30,13 @@ const (
 	groups      = 2
 )
 
-// The most elements of a lane side by side, and the most nodes in a lane's code.
+// The most elements of a lane side by side, the most nodes in a lane's code, and
+// the most in the program where values have 64 bits and a lane does more than one
+// run: beyond that arithmetic is what takes the time, and registers run out.
 const (
 	maxVector      = 8
 	maxVectorNodes = 2048
+	maxWideNodes   = 16
 )
 
 // vectors sets Vector and Groups.
@@ -50,11 +53,18 @@ func (p *Program) vectors() {
 	}
 	p.writes = a.Class.Writes
 	p.Vector = min(16/largest, maxVector)
-	for p.Groups = groups; p.Groups > 1 && p.Groups*p.Vector*nodes > maxVectorNodes; {
+	p.Groups = groups
+	if largest == 8 && nodes > maxWideNodes {
+		p.Groups = 1
+	}
+	for p.Groups > 1 && p.Groups*p.Vector*nodes > maxVectorNodes {
 		p.Groups /= 2
 	}
 	for p.Vector > 1 && p.Vector*nodes > maxVectorNodes {
 		p.Vector /= 2
+	}
+	if p.Vector == 1 {
+		p.Vector, p.Groups = 0, 0
 	}
 }
 
