@@ -4,7 +4,7 @@
 // that memory and streams are shared.
 //
 // cuda.go has the backend and its devices, kernel.go programs and their
-// variants, stream.go the queue.
+// variants, stream.go the queue, graph.go captured work.
 package cuda
 
 import (
@@ -21,17 +21,20 @@ import (
 )
 
 // Backend is the backend.
-type Backend struct{}
+type Backend struct {
+	load  func() (*driver.API, error)
+	eager bool // see device.eager
+}
 
 // New returns the backend. Nothing is opened before Devices or Open is called.
-func New() *Backend { return &Backend{} }
+func New() *Backend { return &Backend{load: driver.Load} }
 
 // Name returns "cuda".
 func (*Backend) Name() string { return "cuda" }
 
 // Devices lists the devices, or says why there are none.
-func (*Backend) Devices() ([]backends.Info, error) {
-	api, err := driver.Load()
+func (b *Backend) Devices() ([]backends.Info, error) {
+	api, err := b.load()
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +74,7 @@ func describe(api *driver.API, i int) (*device, error) {
 		{"cuDeviceTotalMem", api.DeviceTotalMem(&bytes, d.number)},
 		{"cuDeviceGetAttribute", api.DeviceAttribute(&major, driver.ComputeMajor, d.number)},
 		{"cuDeviceGetAttribute", api.DeviceAttribute(&minor, driver.ComputeMinor, d.number)},
+		{"cuDeviceGetAttribute", api.DeviceAttribute(&d.processors, driver.Multiprocessors, d.number)},
 		{"cuDeviceGetAttribute", api.DeviceAttribute(&d.sharedBytes, driver.SharedPerBlockOptin, d.number)},
 	} {
 		if err := api.Check(c.call, c.result); err != nil {
@@ -84,14 +88,15 @@ func describe(api *driver.API, i int) (*device, error) {
 	d.compute = int(10*major + minor)
 	d.info = backends.Info{
 		Name: string(name[:n]), Asynchronous: true, MemoryBytes: int64(bytes), DLPackType: dlpackCUDA, DLPackID: int32(i),
-		Codegen: fmt.Sprintf("%s sm_%d cuda_%d", ptx.Version, d.compute, api.Version),
+		Variants: backends.Variant{Proved: true},
+		Codegen:  fmt.Sprintf("%s sm_%d cuda_%d", ptx.Version, d.compute, api.Version),
 	}
 	return d, nil
 }
 
 // Open opens device i: it retains the device's primary context.
-func (*Backend) Open(i int) (backends.Device, error) {
-	api, err := driver.Load()
+func (b *Backend) Open(i int) (backends.Device, error) {
+	api, err := b.load()
 	if err != nil {
 		return nil, err
 	}
@@ -106,12 +111,17 @@ func (*Backend) Open(i int) (backends.Device, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.eager = b.eager
 	if d.compute < oldestCompute {
 		return nil, fmt.Errorf("cuda: device %d, %s, has compute capability %d.%d; needed is %d.%d",
 			i, d.info.Name, d.compute/10, d.compute%10, oldestCompute/10, oldestCompute%10)
 	}
 	if err := api.Check("cuDevicePrimaryCtxRetain", api.PrimaryRetain(&d.context, d.number)); err != nil {
 		return nil, fmt.Errorf("cuda: device %d: %w", i, err)
+	}
+	err = d.do(call{"cuStreamCreate", func() driver.Result { return api.StreamCreate(&d.zero, driver.StreamNonBlocking) }})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("cuda: device %d: %w", i, err), api.Check("cuDevicePrimaryCtxRelease", api.PrimaryRelease(d.number)))
 	}
 	return d, nil
 }
@@ -124,7 +134,10 @@ type device struct {
 	context     driver.Context
 	info        backends.Info
 	compute     int
-	sharedBytes int32 // that a block may have
+	processors  int32
+	eager       bool          // lanes do several elements in small launches too, for tests
+	sharedBytes int32         // that a block may have
+	zero        driver.Stream // where new memory is cleared
 
 	mu     sync.Mutex
 	closed bool
@@ -153,16 +166,44 @@ func (d *device) do(calls ...call) error {
 	})
 }
 
-// within runs f with the device's context current.
+// within runs f with the device's context current, and without the limits that
+// somebody's capture puts on what threads may do meanwhile.
 func (d *device) within(f func() error) error {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if err := d.api.Check("cuCtxPushCurrent", d.api.CtxPush(d.context)); err != nil {
+	at := new(driver.Context)
+	pushed, err := d.enter(at)
+	if err != nil {
 		return err
 	}
-	err := f()
-	var c driver.Context
-	return errors.Join(err, d.api.Check("cuCtxPopCurrent", d.api.CtxPop(&c)))
+	mode := int32(driver.CaptureRelaxed)
+	err = d.api.Check("cuThreadExchangeStreamCaptureMode", d.api.CaptureMode(&mode))
+	if err == nil {
+		err = errors.Join(f(), d.api.Check("cuThreadExchangeStreamCaptureMode", d.api.CaptureMode(&mode)))
+	}
+	return errors.Join(err, d.leave(pushed, at))
+}
+
+// enter makes the device's context current on this thread, which it keeps until
+// leave. Where it is current already, as it is where PyTorch works on the same
+// device, there is nothing to push. at is a place for a context, off the stack.
+func (d *device) enter(at *driver.Context) (pushed bool, err error) {
+	runtime.LockOSThread()
+	if d.api.CtxCurrent(at) == driver.Success && *at == d.context {
+		return false, nil
+	}
+	if err := d.api.Check("cuCtxPushCurrent", d.api.CtxPush(d.context)); err != nil {
+		runtime.UnlockOSThread()
+		return false, err
+	}
+	return true, nil
+}
+
+// leave makes current what was so before enter.
+func (d *device) leave(pushed bool, at *driver.Context) error {
+	defer runtime.UnlockOSThread()
+	if !pushed {
+		return nil
+	}
+	return d.api.Check("cuCtxPopCurrent", d.api.CtxPop(at))
 }
 
 func (d *device) Info() backends.Info { return d.info }
@@ -175,8 +216,8 @@ func (d *device) Alloc(bytes int64) (backends.Memory, error) {
 	n := uint64(max(bytes, 1))
 	err := d.do(
 		call{"cuMemAlloc", func() driver.Result { return d.api.MemAlloc(&p, n) }},
-		call{"cuMemsetD8Async", func() driver.Result { return d.api.Set8(p, 0, n, 0) }},
-		call{"cuStreamSynchronize", func() driver.Result { return d.api.StreamSync(0) }},
+		call{"cuMemsetD8Async", func() driver.Result { return d.api.Set8(p, 0, n, d.zero) }},
+		call{"cuStreamSynchronize", func() driver.Result { return d.api.StreamSync(d.zero) }},
 	)
 	if err != nil {
 		if p != 0 {
@@ -236,6 +277,7 @@ func (d *device) Close() error {
 		return errClosed
 	}
 	d.closed = true
+	_ = d.do(call{"cuStreamDestroy", func() driver.Result { return d.api.StreamDestroy(d.zero) }})
 	if d.fold != nil {
 		_ = d.do(call{"cuModuleUnload", func() driver.Result { return d.api.ModuleUnload(d.fold.module) }})
 	}

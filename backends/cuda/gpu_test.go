@@ -1,16 +1,21 @@
 package cuda_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/cuda"
+	"github.com/hologram-project/hologram/backends/cuda/driver"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
 )
@@ -392,17 +397,83 @@ func TestFillsAndAwait(t *testing.T) {
 	require.NoError(t, other.Close())
 }
 
-// The null stream, which others own, can be wrapped.
+// The legacy default stream, which others own, can be wrapped.
 func TestWrappedStream(t *testing.T) {
 	device(t)
 	d, _, _ := opened(t, "slot a u8\n ldg.u8 x, a[index]\n stg.u8 x, a[index]\n exit")
-	s, err := d.WrapStream(0)
+	s, err := d.WrapStream(driver.StreamLegacy)
 	require.NoError(t, err)
 	got := host(t, d, 64)
 	ticket, err := s.Fill(address(got), 7, 1, 64)
 	require.NoError(t, settle(t, s)(ticket, err))
 	require.Equal(t, byte(7), got[63])
 	require.NoError(t, s.Close())
+}
+
+// Captured work runs at each replay, on any stream, reads and writes Record and
+// Phase as they are then, and memory comes and goes meanwhile.
+func TestGraphs(t *testing.T) {
+	device(t)
+	d, s, k := opened(t, `
+slot a u32
+slot c u32
+  ldg.u32 x, a[index]
+  add.u32 x, x, 1
+  stg.u32 x, a[index]
+  div.u32 y, 1000, x
+  stg.u32 y, c[index]
+  res_accum 5, 2
+  phase_adv 3
+  exit`)
+	other, err := d.NewStream()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, other.Close()) }()
+	const n = 1000
+	m, err := d.Alloc(8 * n)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, d.Free(m)) }()
+	notes := host(t, d, int(unsafe.Sizeof(backends.Record{}))+8)
+	record := (*backends.Record)(unsafe.Pointer(unsafe.SliceData(notes)))
+	phase := (*uint32)(unsafe.Add(unsafe.Pointer(record), unsafe.Sizeof(*record)))
+	l := &backends.Launch{Rank: 1, Shape: [isa.MaxRank]int64{n}, N: n, Grid: flat(4), Block: flat(256), Record: record, Phase: phase}
+	for i := range 2 {
+		l.Slots = append(l.Slots, backends.View{Addr: m.Addr + uintptr(4*n*i), Type: isa.U32, Rank: 1, Shape: l.Shape, Stride: [isa.MaxRank]int64{1}})
+	}
+	*phase = 10
+	out := host(t, d, 4*n)
+	require.NoError(t, settle(t, s)(s.Launch(k, l)))
+	require.Equal(t, uint32(13), *phase)
+	c := s.(backends.Capturer)
+	require.NoError(t, c.BeginCapture())
+	ticket, err := s.Fill(m.Addr+4*n, 0x77, 4, n)
+	require.NoError(t, err)
+	require.Zero(t, ticket)
+	_, err = s.Launch(k, l)
+	require.NoError(t, err)
+	_, err = s.Copy(address(out), m.Addr+4*n, 4*n)
+	require.NoError(t, err)
+	extra, err := d.Alloc(1 << 16)
+	require.NoError(t, err)
+	require.NoError(t, d.Free(extra))
+	require.NoError(t, settle(t, other)(other.Fill(m.Addr, 0xffff_fffd, 4, n)))
+	g, err := c.EndCapture()
+	require.NoError(t, err)
+	require.Equal(t, uint32(13), *phase, "a capture ran")
+	for i, on := range []backends.Stream{s, other, s, s} {
+		record.Fault = 0
+		require.NoError(t, settle(t, on)(g.Replay(on)))
+		x := uint32(0xffff_fffd) + uint32(i) + 1
+		var f *backends.ProgramFault
+		if x == 0 {
+			require.ErrorAs(t, record.Outcome(), &f)
+		} else {
+			require.NoError(t, record.Outcome())
+			require.Equal(t, 1000/x, binary.LittleEndian.Uint32(out[4*(n-1):]))
+		}
+		require.Equal(t, uint64(2*n*(i+2)), record.Residue[5])
+		require.Equal(t, uint32(13+3*(i+1)), *phase)
+	}
+	g.Release()
 }
 
 // Bad PTX, memory that is not there and misaligned views are refused in words.
@@ -448,7 +519,8 @@ func bandwidth(b *testing.B, text string, arrays int) {
 			require.NoError(b, err)
 			last = e
 		}
-		require.NoError(b, settle(b, s)(last, nil))
+		for s.Passed() < last { // to the microsecond, which Wait is not
+		}
 	}
 	per := b.Elapsed().Seconds() / float64(b.N) / 20
 	b.ReportMetric(float64(4*n*arrays)/per/1e9, "GB/s")
@@ -462,6 +534,41 @@ func BenchmarkAdd(b *testing.B) {
 
 func BenchmarkCopy(b *testing.B) {
 	bandwidth(b, "slot a f32\nslot c f32\n ldg.f32 x, a[index]\n stg.f32 x, c[index]\n exit", 2)
+}
+
+func BenchmarkSigmoid(b *testing.B) {
+	bandwidth(b, "slot a f32\nslot c f32\n ldg.f32 x, a[index]\n neg.f32 x, x\n exp.f32 x, x\n add.f32 x, x, 1.0\n div.f32 x, 1.0, x\n stg.f32 x, c[index]\n exit", 2)
+}
+
+// BenchmarkCompile is the time for a program that the driver has not seen.
+func BenchmarkCompile(b *testing.B) {
+	device(b)
+	for name, backend := range map[string]*cuda.Backend{"one": cuda.New(), "many": cuda.NewEager()} {
+		b.Run(name, func(b *testing.B) {
+			d, err := backend.Open(0)
+			require.NoError(b, err)
+			defer func() { require.NoError(b, d.Close()) }()
+			s, err := d.NewStream()
+			require.NoError(b, err)
+			defer func() { require.NoError(b, s.Close()) }()
+			m, err := d.Alloc(4 << 20)
+			require.NoError(b, err)
+			defer func() { require.NoError(b, d.Free(m)) }()
+			n := 0
+			for b.Loop() {
+				n++
+				v := verified(b, fmt.Sprintf("slot a f32\n ldg.f32 x, a[index]\n exp.f32 x, x\n add.f32 x, x, %d.5\n stg.f32 x, a[index]\n exit", n))
+				f, _, err := ir.Canonical(v)
+				require.NoError(b, err)
+				k, err := d.Compile(&backends.Unit{Source: v, IR: f, Hash: f.Hash()}, backends.Variant{})
+				require.NoError(b, err)
+				l := &backends.Launch{Rank: 1, Shape: [isa.MaxRank]int64{1 << 20}, N: 1 << 20, Grid: flat(4096), Block: flat(256)}
+				l.Slots = []backends.View{{Addr: m.Addr, Type: isa.F32, Rank: 1, Shape: l.Shape, Stride: [isa.MaxRank]int64{1}}}
+				require.NoError(b, settle(b, s)(s.Launch(k, l)))
+				k.Release()
+			}
+		})
+	}
 }
 
 func BenchmarkExp(b *testing.B) {
@@ -479,16 +586,32 @@ func BenchmarkLaunch(b *testing.B) {
 	for i := range 2 {
 		l.Slots = append(l.Slots, backends.View{Addr: m.Addr + uintptr(4096*i), Type: isa.F32, Rank: 1, Shape: l.Shape, Stride: [isa.MaxRank]int64{1}})
 	}
-	for b.Loop() {
-		var last backends.Ticket
-		for range 100 {
-			if last, err = s.Launch(k, l); err != nil {
-				b.Fatal(err)
+	measure := func(b *testing.B) {
+		var spent time.Duration
+		for b.Loop() {
+			var last backends.Ticket
+			start := time.Now()
+			for range 100 {
+				if last, err = s.Launch(k, l); err != nil {
+					b.Fatal(err)
+				}
 			}
+			spent += time.Since(start)
+			require.NoError(b, settle(b, s)(last, nil))
 		}
-		b.StopTimer()
-		require.NoError(b, settle(b, s)(last, nil))
-		b.StartTimer()
+		b.ReportMetric(spent.Seconds()/float64(b.N)/100*1e6, "µs/launch")
 	}
-	b.ReportMetric(b.Elapsed().Seconds()/float64(b.N)/100*1e6, "µs/launch")
+	b.Run("no context", measure)
+	b.Run("current context", func(b *testing.B) { // as in a thread of PyTorch's
+		api, err := driver.Load()
+		require.NoError(b, err)
+		var c driver.Context
+		require.Zero(b, api.PrimaryRetain(&c, 0))
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		require.Zero(b, api.CtxPush(c))
+		measure(b)
+		require.Zero(b, api.CtxPop(&c))
+		require.Zero(b, api.PrimaryRelease(0))
+	})
 }

@@ -15,15 +15,15 @@ const (
 )
 
 // grids divides a launch's grid as the driver's limits want it, leaving out
-// blocks of which no lane runs.
-func grids(l *backends.Launch, anyBlock bool, lanes uint32) []grid {
-	needed := (ptx.Lanes(l) + uint64(lanes) - 1) / uint64(lanes)
+// blocks of which no lane runs, and appends the launches to all.
+func grids(all []grid, l *backends.Launch, anyBlock bool, elements uint32) []grid {
+	needed := (ptx.Lanes(l) + uint64(elements) - 1) / uint64(elements)
 	if needed == 0 {
-		return nil
+		return all
 	}
 	if anyBlock {
 		x := min(needed, maxGridX)
-		return []grid{{size: [3]uint32{uint32(x), uint32((needed + x - 1) / x), 1}}}
+		return append(all, grid{size: [3]uint32{uint32(x), uint32((needed + x - 1) / x), 1}})
 	}
 	// Rows and planes that are needed, then pieces of each axis.
 	size := l.Grid
@@ -35,7 +35,6 @@ func grids(l *backends.Launch, anyBlock bool, lanes uint32) []grid {
 	if size[1] == 1 && size[2] == 1 {
 		size[0] = uint32(min(uint64(size[0]), needed))
 	}
-	var all []grid
 	for z := uint64(0); z < uint64(size[2]); z += maxGridY {
 		for y := uint64(0); y < uint64(size[1]); y += maxGridY {
 			for x := uint64(0); x < uint64(size[0]); x += maxGridX {

@@ -21,7 +21,7 @@ func TestGrids(t *testing.T) {
 	} {
 		l := &backends.Launch{Grid: c.grid, Block: [3]uint32{c.lanes, 1, 1}, N: c.n}
 		seen := map[uint64]int{}
-		for _, g := range grids(l, false, c.lanes) {
+		for _, g := range grids(nil, l, false, c.lanes) {
 			require.LessOrEqual(t, g.size[1], uint32(maxGridY))
 			require.LessOrEqual(t, g.size[2], uint32(maxGridY))
 			for z := range g.size[2] {
@@ -43,7 +43,7 @@ func TestGrids(t *testing.T) {
 func TestGridsOfOurOwn(t *testing.T) {
 	for _, n := range []uint64{1, 256, 257, 1 << 40} {
 		l := &backends.Launch{Grid: [3]uint32{1 << 31, 1 << 10, 1}, Block: [3]uint32{1, 1, 1}, N: n}
-		g := grids(l, true, ownLanes)
+		g := grids(nil, l, true, ownLanes)
 		require.Len(t, g, 1)
 		require.LessOrEqual(t, g[0].size[0], uint32(maxGridX))
 		require.LessOrEqual(t, g[0].size[1], uint32(maxGridY))

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/hologram-project/hologram/backends"
@@ -26,24 +28,27 @@ type kernel struct {
 	params  int
 	cost    *analysis.Cost
 	block   [3]uint32 // demanded shape, zero: any
+	proved  bool      // see backends.Variant
 
-	mu       sync.Mutex
-	variants map[ptx.Options]*variant
+	mu       sync.Mutex // of making variants
+	variants atomic.Pointer[[]*variant]
 }
 
 // variant is a loaded module and its function.
 type variant struct {
-	module driver.Module
-	fn     driver.Func
-	shared int // dynamic shared memory that the function was told of
+	options ptx.Options
+	module  driver.Module
+	fn      driver.Func
+	shared  atomic.Int64 // dynamic shared memory that the function was told of
 }
 
 // ownLanes is how many lanes a block has where the program leaves it to us.
 const ownLanes = 256
 
 // Compile makes a kernel, with the variant that most launches need: flat views,
-// no fuel.
-func (d *device) Compile(u *backends.Unit, _ backends.Variant) (backends.Kernel, error) {
+// no fuel. A launch finds by itself what of its views can be taken for granted,
+// so that kernels differ by Proved alone.
+func (d *device) Compile(u *backends.Unit, v backends.Variant) (backends.Kernel, error) {
 	p, err := ptx.Compile(u.IR)
 	if err != nil {
 		return nil, err
@@ -53,8 +58,9 @@ func (d *device) Compile(u *backends.Unit, _ backends.Variant) (backends.Kernel,
 			Why: fmt.Sprintf("a launch block of %d bytes needs a driver for CUDA 12.1", p.Layout.Bytes)}
 	}
 	k := &kernel{device: d, program: p, slots: u.IR.Slots, types: u.IR.SlotTypes, params: len(u.IR.ParamTypes), cost: analysis.NewCost(u.IR),
-		block: u.IR.Block, variants: map[ptx.Options]*variant{}}
-	if _, err := k.variant(ptx.Options{Lanes: ownLanes}); err != nil {
+		block: u.IR.Block, proved: v.Proved}
+	k.variants.Store(&[]*variant{})
+	if _, err := k.variant(ptx.Options{Lanes: ownLanes, Proved: v.Proved}); err != nil {
 		k.Release()
 		return nil, err
 	}
@@ -69,7 +75,7 @@ func (d *device) Compile(u *backends.Unit, _ backends.Variant) (backends.Kernel,
 
 // options says which variant a launch needs.
 func (k *kernel) options(l *backends.Launch, space *ptx.Space) ptx.Options {
-	o := ptx.Options{Lanes: ownLanes}
+	o := ptx.Options{Lanes: ownLanes, Proved: k.proved}
 	if k.program.Indexed && space.Rank > 1 {
 		o.Rank, o.Wide = space.Rank, ptx.Lanes(l) > 1<<32-1
 	}
@@ -77,16 +83,39 @@ func (k *kernel) options(l *backends.Launch, space *ptx.Space) ptx.Options {
 	if !k.program.AnyBlock && k.block[0] == 0 && lanesOf(l.Block) > ownLanes {
 		o.Lanes = isa.MaxBlockLanes
 	}
+	k.vectors(&o, l, space)
 	return o
+}
+
+// fewestBlocks is how many blocks there are for each multiprocessor before a lane
+// does several elements.
+const fewestBlocks = 4
+
+// vectors makes a lane do several elements where all multiprocessors have work
+// all the same. With less, more lanes do it sooner.
+func (k *kernel) vectors(o *ptx.Options, l *backends.Launch, space *ptx.Space) {
+	p := k.program
+	if p.Vector == 0 || o.Fuel || o.Rank > 1 {
+		return
+	}
+	if !k.device.eager && ptx.Lanes(l) < fewestBlocks*uint64(k.device.processors)*uint64(ptx.VectorLanes*p.Vector*p.Groups) {
+		return
+	}
+	if single, ok := p.Vectors(space, l); ok {
+		o.Lanes, o.Vector, o.Groups, o.Single = ptx.VectorLanes, p.Vector, p.Groups, single
+	}
 }
 
 func lanesOf(block [3]uint32) int { return int(block[0]) * int(block[1]) * int(block[2]) }
 
-// variant returns a variant, compiled if it is the first time.
+// variant returns a variant, compiled if it is the first time. There are few.
 func (k *kernel) variant(o ptx.Options) (*variant, error) {
+	if v := k.made(o); v != nil {
+		return v, nil
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if v := k.variants[o]; v != nil {
+	if v := k.made(o); v != nil {
 		return v, nil
 	}
 	text, err := k.program.Text(o)
@@ -97,8 +126,20 @@ func (k *kernel) variant(o ptx.Options) (*variant, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.variants[o] = v
+	v.options = o
+	all := append(slices.Clip(*k.variants.Load()), v)
+	k.variants.Store(&all)
 	return v, nil
+}
+
+// made returns a variant that is there, or nil.
+func (k *kernel) made(o ptx.Options) *variant {
+	for _, v := range *k.variants.Load() {
+		if v.options == o {
+			return v
+		}
+	}
+	return nil
 }
 
 // Options of cuModuleLoadDataEx.
@@ -136,19 +177,22 @@ func (d *device) load(text, name string) (*variant, error) {
 // functions have by default.
 func (k *kernel) allowShared(v *variant, bytes int) error {
 	const byDefault = 48 << 10
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if bytes <= byDefault || bytes <= v.shared {
+	if bytes <= byDefault || int64(bytes) <= v.shared.Load() {
 		return nil
 	}
 	if bytes > int(k.device.sharedBytes) {
-		return fmt.Errorf("cuda: launch: a block needs %d bytes of shared memory, the device has %d", bytes, k.device.sharedBytes)
+		return fmt.Errorf("a block needs %d bytes of shared memory, the device has %d", bytes, k.device.sharedBytes)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if int64(bytes) <= v.shared.Load() {
+		return nil
 	}
 	err := k.device.do(call{"cuFuncSetAttribute", func() driver.Result {
 		return k.device.api.FuncSetAttribute(v.fn, driver.FuncMaxShared, int32(bytes))
 	}})
 	if err == nil {
-		v.shared = bytes
+		v.shared.Store(int64(bytes))
 	}
 	return err
 }
@@ -206,8 +250,8 @@ func (d *device) loadFold() error {
 func (k *kernel) Release() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, v := range k.variants {
+	for _, v := range *k.variants.Load() {
 		_ = k.device.do(call{"cuModuleUnload", func() driver.Result { return k.device.api.ModuleUnload(v.module) }})
 	}
-	clear(k.variants)
+	k.variants.Store(&[]*variant{})
 }

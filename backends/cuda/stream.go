@@ -3,6 +3,7 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,33 +16,57 @@ import (
 	"github.com/hologram-project/hologram/isa"
 )
 
-// stream is a queue of the driver's. After each work the driver writes its
-// ticket to a word of host memory.
+// stream is a queue of the driver's. The driver writes the tickets that have
+// passed to a word of host memory.
+//
+// It does so where somebody asks for one (want), and every writeEvery works:
+// such a write takes a microsecond of the host's and one of the device's, and
+// most tickets nobody asks for. On a stream that others may end it does so after
+// each work.
 type stream struct {
 	device *device
 	handle driver.Stream
-	owned  bool            // made here, not wrapped
-	notes  backends.Memory // hostNotes
-	host   *hostNotes
-	shared driver.Pointer // deviceNotes
+	owned  bool // made here, not wrapped
+	stays  bool // nobody else ends it: owned, or a default stream
+	notes  *notes
 
-	mu     sync.Mutex // of queueing
-	closed bool
-	last   uint64 // ticket given
-	block  []byte // the launch block at hand
-	params *[2]unsafe.Pointer
-	folds  *[2]uint64
+	last   atomic.Uint64 // ticket given
+	told   atomic.Uint64 // the last that the driver was told to write
+	wanted atomic.Uint64 // the last that was asked for
+
+	mu      sync.Mutex // of queueing
+	closed  bool
+	pushed  bool        // a call is under way that has pushed the context
+	graph   *graph      // being captured
+	capture atomic.Bool // graph is not nil
+	block   []byte      // the launch block at hand
+	space   ptx.Space   // and its index space
+	grids   []grid      // and its launches
+	params  [2]unsafe.Pointer
+	folds   [2]uint64
+	current driver.Context // for calls that need a place for one
+	status  int32          // likewise
 }
 
-// hostNotes is a stream's memory on the host.
+const writeEvery = 16
+
+// notes is memory beside a launch's slots, of a stream or of a graph.
+type notes struct {
+	device *device
+	memory backends.Memory
+	host   *hostNotes
+	shared driver.Pointer // deviceNotes
+}
+
+// hostNotes is notes in the host's memory.
 type hostNotes struct {
 	passed uint64          // the last ticket that has passed
 	record backends.Record // of launches that brought none
 	phase  uint32
 }
 
-// A stream's memory on the device: the lock, the phase that a launch's lanes
-// start with, and its residues, which are 0 between launches.
+// Notes in the device's memory: the lock, the phase that a launch's lanes start
+// with, and its residues, which are 0 between launches.
 const (
 	lockAt      = 0
 	phaseAt     = 8
@@ -49,11 +74,33 @@ const (
 	deviceNotes = residueAt + 8*isa.NumClasses
 )
 
+func (d *device) newNotes() (*notes, error) {
+	m, err := d.AllocHost(int64(unsafe.Sizeof(hostNotes{})))
+	if err != nil {
+		return nil, err
+	}
+	n := &notes{device: d, memory: m, host: (*hostNotes)(hostmem.Pointer(m.Addr))}
+	m, err = d.Alloc(deviceNotes)
+	if err != nil {
+		return nil, errors.Join(err, n.free())
+	}
+	n.shared = driver.Pointer(m.Addr)
+	return n, nil
+}
+
+func (n *notes) free() error {
+	var err error
+	if n.shared != 0 {
+		err = n.device.Free(backends.Memory{Addr: uintptr(n.shared)})
+	}
+	return errors.Join(err, n.device.FreeHost(n.memory))
+}
+
 func (d *device) NewStream() (backends.Stream, error) {
-	s := &stream{device: d, owned: true}
+	s := &stream{device: d, owned: true, stays: true}
 	err := d.do(call{"cuStreamCreate", func() driver.Result { return d.api.StreamCreate(&s.handle, driver.StreamNonBlocking) }})
 	if err == nil {
-		err = s.init()
+		s.notes, err = d.newNotes()
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cuda: new stream: %w", classified(err)), s.free())
@@ -61,37 +108,32 @@ func (d *device) NewStream() (backends.Stream, error) {
 	return s, nil
 }
 
-// WrapStream makes a stream of a CUstream that others own.
+// WrapStream makes a stream of a CUstream that others own, numbered as DLPack
+// does: 1 is the legacy default stream, others are CUstreams as they are. 0,
+// which may mean two streams, and 2, the default stream of whichever thread
+// calls, are refused.
 func (d *device) WrapStream(native uintptr) (backends.Stream, error) {
-	s := &stream{device: d, handle: driver.Stream(native)}
-	if err := s.init(); err != nil {
-		return nil, errors.Join(fmt.Errorf("cuda: wrap stream %#x: %w", native, classified(err)), s.free())
+	switch native {
+	case 0:
+		return nil, errors.New("cuda: wrap stream 0: it is not said which default stream is meant; the legacy one is 1")
+	case 2:
+		return nil, errors.New("cuda: wrap stream 2: each thread has another per-thread default stream; give a stream that is not a thread's")
+	case ^uintptr(0):
+		return nil, errors.New("cuda: wrap stream -1: that means no stream")
+	}
+	s := &stream{device: d, handle: driver.Stream(native), stays: native == driver.StreamLegacy}
+	var err error
+	if s.notes, err = d.newNotes(); err != nil {
+		return nil, fmt.Errorf("cuda: wrap stream %#x: %w", native, classified(err))
 	}
 	return s, nil
-}
-
-// init gives the stream its memory. The host waits: what is queued on it by
-// others does not matter.
-func (s *stream) init() error {
-	s.params, s.folds = new([2]unsafe.Pointer), new([2]uint64)
-	var err error
-	if s.notes, err = s.device.AllocHost(int64(unsafe.Sizeof(hostNotes{}))); err != nil {
-		return err
-	}
-	s.host = (*hostNotes)(hostmem.Pointer(s.notes.Addr))
-	m, err := s.device.Alloc(deviceNotes)
-	s.shared = driver.Pointer(m.Addr)
-	return err
 }
 
 // free gives back what the stream has of the driver's.
 func (s *stream) free() error {
 	var errs []error
-	if s.shared != 0 {
-		errs = append(errs, s.device.Free(backends.Memory{Addr: uintptr(s.shared)}))
-	}
-	if s.host != nil {
-		errs = append(errs, s.device.FreeHost(s.notes))
+	if s.notes != nil {
+		errs = append(errs, s.notes.free())
 	}
 	if s.owned && s.handle != 0 {
 		errs = append(errs, s.device.do(call{"cuStreamDestroy", func() driver.Result { return s.device.api.StreamDestroy(s.handle) }}))
@@ -101,38 +143,106 @@ func (s *stream) free() error {
 
 // passedAt is the address of the word with the last ticket that has passed.
 func (s *stream) passedAt() driver.Pointer {
-	return driver.Pointer(s.notes.Addr + unsafe.Offsetof(hostNotes{}.passed))
+	return driver.Pointer(s.notes.memory.Addr + unsafe.Offsetof(hostNotes{}.passed))
 }
 
-// enqueue makes calls that queue one work, in the device's context, and gives
-// it a ticket.
-func (s *stream) enqueue(what string, queue func() error) (backends.Ticket, error) {
+// begin starts calls that queue one work, in the device's context; end must
+// follow unless it fails.
+func (s *stream) begin(what string) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	err := s.usable()
+	if err == nil {
+		if s.pushed, err = s.device.enter(&s.current); err == nil {
+			if err = s.foreign(what); err == nil {
+				return nil
+			}
+			err = errors.Join(err, s.device.leave(s.pushed, &s.current))
+		}
+	}
+	s.mu.Unlock()
+	return fmt.Errorf("cuda: %s: %w", what, classified(err))
+}
+
+func (s *stream) usable() error {
 	if s.closed {
-		return 0, fmt.Errorf("cuda: %s: the stream is closed", what)
+		return errors.New("the stream is closed")
+	}
+	return nil
+}
+
+// foreign refuses a stream of others that its owner is capturing.
+func (s *stream) foreign(what string) error {
+	if s.owned || s.graph != nil {
+		return nil
 	}
 	api := s.device.api
-	err := s.device.within(func() error {
-		if !s.owned {
-			var capturing int32
-			if err := api.Check("cuStreamIsCapturing", api.StreamIsCapturing(s.handle, &capturing)); err != nil {
-				return err
-			}
-			if capturing != 0 {
-				return &backends.Unsupported{Backend: "cuda", What: what + " on a stream of others", Why: "its owner is capturing it"}
-			}
+	r := api.StreamIsCapturing(s.handle, &s.status)
+	if r == driver.CaptureImplicit || r == driver.Success && s.status != 0 {
+		return &backends.Unsupported{Backend: "cuda", What: what + " on a stream of others", Why: "its owner is capturing it"}
+	}
+	return api.Check("cuStreamIsCapturing", r)
+}
+
+// end gives what was queued a ticket, or 0 if it is captured.
+func (s *stream) end(what string, err error) (backends.Ticket, error) {
+	t := uint64(0)
+	if err == nil && s.graph == nil {
+		t = s.last.Load() + 1
+		s.last.Store(t)
+		if told := s.told.Load(); !s.stays || s.wanted.Load() > told || t-told >= writeEvery {
+			err = s.tell()
 		}
-		if err := queue(); err != nil {
-			return err
-		}
-		s.last++
-		return api.Check("cuStreamWriteValue64", api.StreamWriteValue(s.handle, s.passedAt(), s.last, 0))
-	})
+	}
+	if left := s.device.leave(s.pushed, &s.current); left != nil {
+		err = errors.Join(err, left)
+	}
+	s.mu.Unlock()
 	if err != nil {
 		return 0, fmt.Errorf("cuda: %s: %w", what, classified(err))
 	}
-	return backends.Ticket(s.last), nil
+	return backends.Ticket(t), nil
+}
+
+// tell has the driver write the last ticket when all before it is done.
+func (s *stream) tell() error {
+	api, t := s.device.api, s.last.Load()
+	if err := api.Check("cuStreamWriteValue64", api.StreamWriteValue(s.handle, s.passedAt(), t, 0)); err != nil {
+		return err
+	}
+	s.told.Store(t)
+	return nil
+}
+
+// want sees to it that a ticket will be written. It does not wait for others
+// that queue: they see what is wanted, or the next call does. That the driver
+// refuses shows where its stream is asked.
+func (s *stream) want(t uint64) {
+	if s.told.Load() >= t {
+		return
+	}
+	for w := s.wanted.Load(); w < t && !s.wanted.CompareAndSwap(w, t); {
+		w = s.wanted.Load()
+	}
+	if !s.mu.TryLock() {
+		return
+	}
+	defer s.mu.Unlock()
+	if s.closed || s.told.Load() >= t {
+		return
+	}
+	_ = s.tellNow()
+}
+
+// tellNow is tell outside calls that queue. The caller holds the lock.
+func (s *stream) tellNow() error {
+	pushed, err := s.device.enter(&s.current)
+	if err != nil {
+		return err
+	}
+	if err = s.foreign("a ticket"); err == nil {
+		err = s.tell()
+	}
+	return errors.Join(err, s.device.leave(pushed, &s.current))
 }
 
 // Launch queues k.
@@ -144,55 +254,71 @@ func (s *stream) Launch(kn backends.Kernel, l *backends.Launch) (backends.Ticket
 	if err := k.check(l); err != nil {
 		return 0, err
 	}
-	space := k.program.Layout.Fuse(l)
-	v, err := k.variant(k.options(l, &space))
-	if err != nil {
+	if err := s.begin("launch"); err != nil {
 		return 0, err
+	}
+	return s.end("launch", s.launch(k, l))
+}
+
+func (s *stream) launch(k *kernel, l *backends.Launch) error {
+	k.program.Layout.Fuse(l, &s.space)
+	o := k.options(l, &s.space)
+	v, err := k.variant(o)
+	if err != nil {
+		return err
 	}
 	lanes := uint32(lanesOf(l.Block))
 	if k.program.AnyBlock {
 		lanes = ownLanes
 	}
-	shared := k.program.SharedBytes(int(lanes))
-	if err := k.allowShared(v, shared); err != nil {
-		return 0, err
+	elements := lanes // of a block
+	if o.Vector > 0 {
+		lanes, elements = ptx.VectorLanes, uint32(o.Elements())
 	}
-	return s.enqueue("launch", func() error { return s.launch(k, v, l, &space, lanes, uint32(shared)) })
-}
-
-func (s *stream) launch(k *kernel, v *variant, l *backends.Launch, space *ptx.Space, lanes, shared uint32) error {
+	shared := uint32(k.program.SharedBytes(int(lanes)))
+	if err := k.allowShared(v, int(shared)); err != nil {
+		return err
+	}
+	n := s.notes
+	if s.graph != nil {
+		n = s.graph.notes
+	}
 	api := s.device.api
 	record, phase := l.Record, l.Phase
 	if record == nil {
-		record = &s.host.record
+		record = &n.host.record
 	}
 	if phase == nil {
-		phase = &s.host.phase
+		phase = &n.host.phase
 	}
 	env := ptx.Environment{
-		Record: uint64(uintptr(unsafe.Pointer(record))), Lock: uint64(s.shared) + lockAt, Residue: uint64(s.shared) + residueAt,
-		PhaseIn: uint64(s.shared) + phaseAt, PhaseOut: uint64(uintptr(unsafe.Pointer(phase))),
+		Record: uint64(uintptr(unsafe.Pointer(record))), Lock: uint64(n.shared) + lockAt, Residue: uint64(n.shared) + residueAt,
+		PhaseIn: uint64(n.shared) + phaseAt, PhaseOut: uint64(uintptr(unsafe.Pointer(phase))),
 	}
-	if n := k.program.Layout.Bytes; len(s.block) < n {
-		s.block = make([]byte, n)
+	if need := k.program.Layout.Bytes; len(s.block) < need {
+		s.block = make([]byte, need)
 	}
-	k.program.Layout.Pack(s.block, l, space, &env)
+	k.program.Layout.Pack(s.block, l, &s.space, &env)
 	if k.program.Phase { // the first lane to end writes where others would still read
 		if err := api.Check("cuMemcpyAsync", api.Copy(driver.Pointer(env.PhaseIn), driver.Pointer(env.PhaseOut), 4, s.handle)); err != nil {
 			return err
 		}
 	}
 	s.params[0] = unsafe.Pointer(&s.block[0])
-	for _, g := range grids(l, k.program.AnyBlock, lanes) {
-		ptx.SetOrigin(s.block, g.origin)
+	s.grids = grids(s.grids[:0], l, k.program.AnyBlock, elements)
+	for i := range s.grids {
+		g := &s.grids[i]
+		if i > 0 {
+			ptx.SetOrigin(s.block, g.origin)
+		}
 		result := api.Launch(v.fn, g.size[0], g.size[1], g.size[2], lanes, 1, 1, shared, s.handle, &s.params[0], nil)
 		if err := api.Check("cuLaunchKernel", result); err != nil {
 			return err
 		}
 	}
 	if k.program.Residue {
-		*s.folds = [2]uint64{env.Residue, env.Record}
-		*s.params = [2]unsafe.Pointer{unsafe.Pointer(&s.folds[0]), unsafe.Pointer(&s.folds[1])}
+		s.folds = [2]uint64{env.Residue, env.Record}
+		s.params = [2]unsafe.Pointer{unsafe.Pointer(&s.folds[0]), unsafe.Pointer(&s.folds[1])}
 		result := api.Launch(s.device.fold.fn, 1, 1, 1, isa.NumClasses, 1, 1, 0, s.handle, &s.params[0], nil)
 		return api.Check("cuLaunchKernel", result)
 	}
@@ -204,13 +330,14 @@ func (s *stream) Copy(dst, src uintptr, bytes int64) (backends.Ticket, error) {
 	if bytes < 0 {
 		return 0, fmt.Errorf("cuda: copy of %d bytes", bytes)
 	}
-	return s.enqueue("copy", func() error {
-		if bytes == 0 {
-			return nil
-		}
-		api := s.device.api
-		return api.Check("cuMemcpyAsync", api.Copy(driver.Pointer(dst), driver.Pointer(src), uint64(bytes), s.handle))
-	})
+	if err := s.begin("copy"); err != nil {
+		return 0, err
+	}
+	var err error
+	if api := s.device.api; bytes > 0 {
+		err = api.Check("cuMemcpyAsync", api.Copy(driver.Pointer(dst), driver.Pointer(src), uint64(bytes), s.handle))
+	}
+	return s.end("copy", err)
 }
 
 // Fill queues a fill.
@@ -218,28 +345,34 @@ func (s *stream) Fill(dst uintptr, cell uint64, size int, count int64) (backends
 	if count < 0 || size != 1 && size != 2 && size != 4 && size != 8 {
 		return 0, fmt.Errorf("cuda: fill of %d elements of %d bytes", count, size)
 	}
-	return s.enqueue("fill", func() error {
-		if count == 0 {
-			return nil
-		}
-		api, p, n := s.device.api, driver.Pointer(dst), uint64(count)
-		low, high := uint32(cell), uint32(cell>>32)
-		switch {
-		case size == 1:
-			return api.Check("cuMemsetD8Async", api.Set8(p, uint8(cell), n, s.handle))
-		case size == 2:
-			return api.Check("cuMemsetD16Async", api.Set16(p, uint16(cell), n, s.handle))
-		case size == 4:
-			return api.Check("cuMemsetD32Async", api.Set32(p, low, n, s.handle))
-		case low == high:
-			return api.Check("cuMemsetD32Async", api.Set32(p, low, 2*n, s.handle))
-		}
-		// The low words, then the high ones, as columns of a matrix.
-		if err := api.Check("cuMemsetD2D32Async", api.Set32Rows(p, 8, low, 1, n, s.handle)); err != nil {
-			return err
-		}
-		return api.Check("cuMemsetD2D32Async", api.Set32Rows(p+4, 8, high, 1, n, s.handle))
-	})
+	if err := s.begin("fill"); err != nil {
+		return 0, err
+	}
+	var err error
+	if count > 0 {
+		err = s.fill(driver.Pointer(dst), cell, size, uint64(count))
+	}
+	return s.end("fill", err)
+}
+
+func (s *stream) fill(p driver.Pointer, cell uint64, size int, n uint64) error {
+	api := s.device.api
+	low, high := uint32(cell), uint32(cell>>32)
+	switch {
+	case size == 1:
+		return api.Check("cuMemsetD8Async", api.Set8(p, uint8(cell), n, s.handle))
+	case size == 2:
+		return api.Check("cuMemsetD16Async", api.Set16(p, uint16(cell), n, s.handle))
+	case size == 4:
+		return api.Check("cuMemsetD32Async", api.Set32(p, low, n, s.handle))
+	case low == high:
+		return api.Check("cuMemsetD32Async", api.Set32(p, low, 2*n, s.handle))
+	}
+	// The low words, then the high ones, as columns of a matrix.
+	if err := api.Check("cuMemsetD2D32Async", api.Set32Rows(p, 8, low, 1, n, s.handle)); err != nil {
+		return err
+	}
+	return api.Check("cuMemsetD2D32Async", api.Set32Rows(p+4, 8, high, 1, n, s.handle))
 }
 
 // Await makes what is queued from now on wait for another stream's ticket.
@@ -248,69 +381,123 @@ func (s *stream) Await(other backends.Stream, t backends.Ticket) error {
 	if !ok || o.device != s.device {
 		return errors.New("cuda: await: the stream is of another device")
 	}
-	if t == 0 || o.Passed() >= t {
+	if s.capture.Load() {
+		return errCapturing("await")
+	}
+	if t == 0 || o.passed() >= t {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return errors.New("cuda: await: the stream is closed")
+	if err := o.written(uint64(t)); err != nil {
+		return fmt.Errorf("cuda: await: %w", classified(err))
 	}
-	err := s.device.do(call{"cuStreamWaitValue64", func() driver.Result {
-		return s.device.api.StreamWaitValue(s.handle, o.passedAt(), uint64(t), driver.WaitAtLeast)
-	}})
+	if err := s.begin("await"); err != nil {
+		return err
+	}
+	api := s.device.api
+	err := api.Check("cuStreamWaitValue64", api.StreamWaitValue(s.handle, o.passedAt(), uint64(t), driver.WaitAtLeast))
+	err = errors.Join(err, s.device.leave(s.pushed, &s.current))
+	s.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("cuda: await: %w", classified(err))
 	}
 	return nil
 }
 
+// written has the driver told of a ticket: who waits for it on the device would
+// otherwise wait for ever.
+func (s *stream) written(t uint64) error {
+	if s.told.Load() >= t {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.told.Load() >= t {
+		return nil // a closed stream's work has passed
+	}
+	return s.tellNow()
+}
+
+func (s *stream) passed() backends.Ticket {
+	return backends.Ticket(atomic.LoadUint64(&s.notes.host.passed))
+}
+
 // Passed is the last ticket that has passed.
-func (s *stream) Passed() backends.Ticket { return backends.Ticket(atomic.LoadUint64(&s.host.passed)) }
+func (s *stream) Passed() backends.Ticket {
+	t, last := s.passed(), s.last.Load()
+	if uint64(t) < last && s.told.Load() < last {
+		s.want(last)
+		t = s.passed()
+	}
+	return t
+}
 
 // How Wait passes the time: it looks again and again for a while, then sleeps in
-// between, a little longer each time, and asks the driver for failures.
+// between, for an eighth of the time that it has waited, and asks the driver for
+// failures.
 const (
-	spin     = 30 * time.Microsecond
+	spin     = 100 * time.Microsecond
 	shortNap = 20 * time.Microsecond
 	longNap  = 500 * time.Microsecond
 )
 
 // Wait waits for a ticket.
 func (s *stream) Wait(t backends.Ticket, d time.Duration) error {
-	if s.Passed() >= t {
+	if s.capture.Load() {
+		return errCapturing("wait")
+	}
+	if s.passed() >= t {
 		return nil
 	}
-	start, nap := time.Now(), shortNap
+	start := time.Now()
 	for {
-		if s.Passed() >= t {
+		s.want(uint64(t))
+		if s.passed() >= t {
 			return nil
 		}
-		passed := time.Since(start)
-		if passed > spin || passed >= d {
-			var result driver.Result
-			if err := s.device.within(func() error {
-				result = s.device.api.StreamQuery(s.handle)
-				return nil
-			}); err != nil {
-				return fmt.Errorf("cuda: wait: %w", classified(err))
+		since := time.Since(start)
+		if since > spin || since >= d {
+			if err := s.query(); err != nil {
+				return err
 			}
-			if result != driver.Success && result != driver.NotReady {
-				// Nothing that was queued fails but by losing the device.
-				return fmt.Errorf("cuda: %w: %w", backends.ErrLost, s.device.api.Check("cuStreamQuery", result))
-			}
-			if s.Passed() >= t {
+			if s.passed() >= t {
 				return nil
 			}
 		}
-		if passed >= d {
+		if since >= d {
 			return backends.ErrPending
 		}
-		if passed > spin {
-			time.Sleep(min(nap, d-passed))
-			nap = min(2*nap, longNap)
+		if since > spin {
+			nap(min(max(since/8, shortNap), longNap, d-since))
+		} else {
+			runtime.Gosched()
 		}
 	}
+}
+
+// query asks the driver whether the stream has failed. On a stream that
+// captures nobody may ask.
+func (s *stream) query() error {
+	api, at := s.device.api, new(driver.Context)
+	pushed, err := s.device.enter(at)
+	if err != nil {
+		return fmt.Errorf("cuda: wait: %w", classified(err))
+	}
+	result, capturing := driver.Success, new(int32)
+	if !s.owned {
+		result = api.StreamIsCapturing(s.handle, capturing)
+	}
+	if result == driver.Success && *capturing == 0 {
+		result = api.StreamQuery(s.handle)
+	}
+	if err := s.device.leave(pushed, at); err != nil {
+		return fmt.Errorf("cuda: wait: %w", classified(err))
+	}
+	switch result {
+	case driver.Success, driver.NotReady, driver.CaptureUnsupported, driver.CaptureImplicit:
+		return nil
+	}
+	// Nothing that was queued fails but by losing the device.
+	return fmt.Errorf("cuda: %w: %w", backends.ErrLost, s.device.api.Check("cuStreamQuery", result))
 }
 
 // Close ends the stream. One of others goes on.
@@ -319,6 +506,9 @@ func (s *stream) Close() error {
 	defer s.mu.Unlock()
 	if s.closed {
 		return errors.New("cuda: close: the stream is closed already")
+	}
+	if s.graph != nil {
+		return errCapturing("close")
 	}
 	s.closed = true
 	return s.free()

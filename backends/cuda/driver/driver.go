@@ -20,6 +20,8 @@ type (
 	Func    uintptr
 	Stream  uintptr
 	Pointer uint64 // of device memory
+	Graph   uintptr
+	Exec    uintptr // a graph made ready to run
 )
 
 // API is the entry points. The tag is the symbol, of which _v2 and the like are
@@ -39,6 +41,7 @@ type API struct {
 	PrimaryRelease func(d Device) Result             `sym:"cuDevicePrimaryCtxRelease_v2"`
 	CtxPush        func(c Context) Result            `sym:"cuCtxPushCurrent_v2"`
 	CtxPop         func(c *Context) Result           `sym:"cuCtxPopCurrent_v2"`
+	CtxCurrent     func(c *Context) Result           `sym:"cuCtxGetCurrent"`
 
 	MemAlloc     func(p *Pointer, bytes uint64) Result                                            `sym:"cuMemAlloc_v2"`
 	MemFree      func(p Pointer) Result                                                           `sym:"cuMemFree_v2"`
@@ -58,6 +61,14 @@ type API struct {
 	StreamWriteValue  func(s Stream, at Pointer, v uint64, flags uint32) Result `sym:"cuStreamWriteValue64_v2"`
 	StreamWaitValue   func(s Stream, at Pointer, v uint64, flags uint32) Result `sym:"cuStreamWaitValue64_v2"`
 
+	CaptureMode      func(mode *int32) Result                    `sym:"cuThreadExchangeStreamCaptureMode"`
+	CaptureBegin     func(s Stream, mode int32) Result           `sym:"cuStreamBeginCapture_v2"`
+	CaptureEnd       func(s Stream, g *Graph) Result             `sym:"cuStreamEndCapture"`
+	GraphDestroy     func(g Graph) Result                        `sym:"cuGraphDestroy"`
+	GraphInstantiate func(x *Exec, g Graph, flags uint64) Result `sym:"cuGraphInstantiateWithFlags"`
+	GraphLaunch      func(x Exec, s Stream) Result               `sym:"cuGraphLaunch"`
+	ExecDestroy      func(x Exec) Result                         `sym:"cuGraphExecDestroy"`
+
 	ModuleLoad       func(m *Module, image *byte, n uint32, options *int32, values *uintptr) Result                      `sym:"cuModuleLoadDataEx"`
 	ModuleUnload     func(m Module) Result                                                                               `sym:"cuModuleUnload"`
 	ModuleFunction   func(f *Func, m Module, name *byte) Result                                                          `sym:"cuModuleGetFunction"`
@@ -73,6 +84,7 @@ type Attribute int32
 
 // The attributes that are asked for.
 const (
+	Multiprocessors     Attribute = 16
 	ComputeMajor        Attribute = 75
 	ComputeMinor        Attribute = 76
 	SharedPerBlockOptin Attribute = 97
@@ -82,6 +94,8 @@ const (
 const (
 	StreamNonBlocking = 1
 	WaitAtLeast       = 0
+	CaptureRelaxed    = 2
+	StreamLegacy      = 1 // the stream that waits for all others, by its handle
 	HostPortable      = 1
 	HostMapped        = 2
 	FuncMaxShared     = 8
@@ -93,6 +107,9 @@ const (
 	OutOfMemory Result = 2
 	NoDevice    Result = 100
 	NotReady    Result = 600
+	// What calls on a stream say while it, or one that it would wait for, captures.
+	CaptureUnsupported Result = 900
+	CaptureImplicit    Result = 906
 )
 
 // Sticky reports whether a result says that the context is of no more use:
@@ -180,7 +197,9 @@ func bind(name string) (*API, error) {
 			return nil, &Unavailable{fmt.Sprintf("%s has no %s, which drivers have from CUDA %d.%d on: %v",
 				name, symbol, oldest/1000, oldest%1000/10, err)}
 		}
-		register(v.Field(i).Addr().Interface(), at)
+		if f := v.Field(i).Addr().Interface(); !direct(f, at) {
+			register(f, at)
+		}
 	}
 	return a, nil
 }

@@ -11,3 +11,8 @@ func open(name string) (uintptr, error) {
 func find(lib uintptr, symbol string) (uintptr, error) { return purego.Dlsym(lib, symbol) }
 
 func register(f any, at uintptr) { purego.RegisterFunc(f, at) }
+
+func invoke(at uintptr, args ...uintptr) Result {
+	r, _, _ := purego.SyscallN(at, args...)
+	return Result(int32(r))
+}

@@ -16,3 +16,5 @@ func open(string) (uintptr, error) {
 func find(uintptr, string) (uintptr, error) { return 0, errors.New("no library is open") }
 
 func register(any, uintptr) {}
+
+func invoke(uintptr, ...uintptr) Result { panic("no library is open") }

@@ -17,3 +17,8 @@ func find(lib uintptr, symbol string) (uintptr, error) {
 }
 
 func register(f any, at uintptr) { purego.RegisterFunc(f, at) }
+
+func invoke(at uintptr, args ...uintptr) Result {
+	r, _, _ := purego.SyscallN(at, args...)
+	return Result(int32(r))
+}

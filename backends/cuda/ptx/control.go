@@ -75,7 +75,8 @@ func (e *emitter) loopNode(n *ir.Node) {
 		inits = inits[1:]
 	}
 	for i, v := range n.Results {
-		e.names[v] = e.name(body.Params[i])
+		r := e.name(body.Params[i])
+		e.names[e.el][v] = r
 	}
 	e.assign(body.Params, inits)
 	top, next, end := fmt.Sprintf("loop_%d", id), fmt.Sprintf("next_%d", id), fmt.Sprintf("endloop_%d", id)
@@ -178,7 +179,11 @@ func (e *emitter) finish() {
 		e.line("shr.u32 %s, %%fault, %d;", site, kindBits)
 		e.line("sub.u32 %s, %s, 1;", site, site)
 		e.line("st.volatile.global.u32 [%s+%d], %s;", at, recSite, site)
-		e.line("st.volatile.global.u64 [%s+%d], %%global;", at, recLane)
+		lane := "%global"
+		if e.opt.Vector > 0 {
+			lane = "%faulty"
+		}
+		e.line("st.volatile.global.u64 [%s+%d], %s;", at, recLane, lane)
 		e.line("st.volatile.global.u32 [%s+%d], %s;", at, recFault, kind)
 		e.label(again + "_last")
 		e.line("membar.sys;")

@@ -21,9 +21,11 @@ type emitter struct {
 	tables strings.Builder // module-level data
 	made   map[string]bool // tables by name
 	temps  [numBanks]int
-	values [numBanks]int // one more than the highest value number
-	number int           // of constructs and other places with labels
-	names  map[*ir.Value]string
+	values [][numBanks]int        // by element: one more than the highest value number
+	number int                    // of constructs and other places with labels
+	names  []map[*ir.Value]string // by element
+	many   bool                   // written are a lane's elements …
+	el     int                    // … of which this one is at hand
 	loops  map[*ir.Node]int
 	blocks map[*ir.Node]int
 
@@ -124,14 +126,32 @@ func (e *emitter) temp(b bank) string {
 
 // name is a value's register.
 func (e *emitter) name(v *ir.Value) string {
-	s, ok := e.names[v]
+	e.room(e.el)
+	s, ok := e.names[e.el][v]
 	if !ok {
 		b := bankOf(v.Type)
-		e.values[b] = max(e.values[b], v.ID+1)
-		s = fmt.Sprintf("%%%s%d", banks[b].prefix, v.ID)
-		e.names[v] = s
+		e.values[e.el][b] = max(e.values[e.el][b], v.ID+1)
+		s = fmt.Sprintf("%%%s%s%d", banks[b].prefix, ofElement(e.el), v.ID)
+		e.names[e.el][v] = s
 	}
 	return s
+}
+
+// room makes room for the names of elements up to el.
+func (e *emitter) room(el int) {
+	for len(e.names) <= el {
+		e.names = append(e.names, map[*ir.Value]string{})
+		e.values = append(e.values, [numBanks]int{})
+	}
+}
+
+// ofElement stands in the names of registers of a lane's further elements: %f3_12
+// is value 12 of element 3.
+func ofElement(el int) string {
+	if el == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d_", el)
 }
 
 // arg is a value as an operand: a constant stands for itself where an
@@ -231,21 +251,25 @@ func (e *emitter) region(of *ir.Node, r *ir.Region, split string) {
 	defer func() { e.frames = e.frames[:top] }()
 	for i, n := range r.Nodes {
 		e.frames[top].at = i
-		switch n.Op {
-		case ir.Const:
-			e.constant(n)
-		case ir.If:
-			e.ifNode(n)
-		case ir.Loop:
-			e.loopNode(n)
-		case ir.Block:
-			e.blockNode(n)
-		case ir.Br:
-			e.brNode(n)
-		default:
-			e.comment("%s", describe(n))
-			e.inst(n)
-		}
+		e.node(n)
+	}
+}
+
+func (e *emitter) node(n *ir.Node) {
+	switch n.Op {
+	case ir.Const:
+		e.constant(n)
+	case ir.If:
+		e.ifNode(n)
+	case ir.Loop:
+		e.loopNode(n)
+	case ir.Block:
+		e.blockNode(n)
+	case ir.Br:
+		e.brNode(n)
+	default:
+		e.comment("%s", describe(n))
+		e.inst(n)
 	}
 }
 
@@ -286,8 +310,10 @@ func (e *emitter) module() string {
 	}
 	fmt.Fprintf(&b, ".maxntid %d, 1, 1\n{\n", lanes)
 	for i, k := range banks {
-		if e.values[i] > 0 {
-			fmt.Fprintf(&b, "\t.reg .%s %%%s<%d>;\n", k.typ, k.prefix, e.values[i])
+		for el, values := range e.values {
+			if values[i] > 0 {
+				fmt.Fprintf(&b, "\t.reg .%s %%%s%s<%d>;\n", k.typ, k.prefix, ofElement(el), values[i])
+			}
 		}
 		if e.temps[i] > 0 {
 			fmt.Fprintf(&b, "\t.reg .%s %%t%s<%d>;\n", k.typ, k.prefix, e.temps[i])

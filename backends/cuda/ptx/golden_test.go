@@ -15,7 +15,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files anew")
 
 // The text of a few programs, as files to read and to compare with. The first
-// line of a program may name options in a comment: strided, fuel.
+// line of a program may name options in a comment: strided, fuel, vector.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.atlas")
 	require.NoError(t, err)
@@ -32,7 +32,12 @@ func TestGolden(t *testing.T) {
 		if strings.Contains(first, "strided") {
 			o.Rank = 3
 		}
-		got, err := compiled(t, file, v).p.Text(o)
+		x := compiled(t, file, v).p
+		if strings.Contains(first, "vector") {
+			o.Lanes, o.Vector, o.Groups, o.Single = VectorLanes, x.Vector, 1, 1<<1
+			require.Equal(t, 4, x.Vector)
+		}
+		got, err := x.Text(o)
 		require.NoError(t, err)
 		golden := strings.TrimSuffix(file, ".atlas") + ".ptx"
 		if *update {

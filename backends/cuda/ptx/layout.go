@@ -104,9 +104,14 @@ type Space struct {
 	strides [][isa.MaxRank]int64 // by slot, in bytes
 }
 
-// Fuse returns the index space of a launch.
-func (l *Layout) Fuse(launch *backends.Launch) Space {
-	s := Space{strides: make([][isa.MaxRank]int64, l.slots)}
+// Fuse sets s to the index space of a launch. It allocates nothing once s has
+// been used.
+func (l *Layout) Fuse(launch *backends.Launch, s *Space) {
+	if cap(s.strides) < l.slots {
+		s.strides = make([][isa.MaxRank]int64, l.slots)
+	}
+	s.Rank, s.shape, s.strides = 0, [isa.MaxRank]int64{}, s.strides[:l.slots]
+	clear(s.strides)
 	for d := launch.Rank - 1; d >= 0; d-- {
 		n := launch.Shape[d]
 		if n == 1 {
@@ -131,7 +136,6 @@ func (l *Layout) Fuse(launch *backends.Launch) Space {
 		s.shape[s.Rank] = n
 		s.Rank++
 	}
-	return s
 }
 
 func (l *Layout) stride(launch *backends.Launch, slot, d int) int64 {

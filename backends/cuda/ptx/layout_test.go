@@ -43,7 +43,8 @@ func TestFuse(t *testing.T) {
 			l.Slots = append(l.Slots, v)
 		}
 		layout := indexed(slots)
-		s := layout.Fuse(l)
+		var s Space
+		layout.Fuse(l, &s)
 		require.LessOrEqual(t, s.Rank, l.Rank)
 		for g := range int64(l.N) {
 			for i := range slots {
@@ -71,14 +72,15 @@ func TestContiguousViewsFuseToOneDimension(t *testing.T) {
 	l := &backends.Launch{Rank: 3, Shape: [isa.MaxRank]int64{4, 1, 5}, N: 20}
 	v := backends.View{Type: isa.F32, Rank: 3, Shape: l.Shape, Stride: [isa.MaxRank]int64{5, 5, 1}}
 	l.Slots = []backends.View{v, v}
-	s := layout.Fuse(l)
+	var s Space
+	layout.Fuse(l, &s)
 	require.Equal(t, 1, s.Rank)
 	require.Equal(t, int64(4), s.strides[0][0])
 	l.Slots[1].Stride = [isa.MaxRank]int64{} // one element for all
-	s = layout.Fuse(l)
+	layout.Fuse(l, &s)
 	require.Equal(t, 1, s.Rank)
 	l.Slots[1].Stride = [isa.MaxRank]int64{0, 0, 1} // a row for all
-	s = layout.Fuse(l)
+	layout.Fuse(l, &s)
 	require.Equal(t, 2, s.Rank)
 }
 
@@ -90,7 +92,8 @@ func TestPack(t *testing.T) {
 	require.False(t, layout.Wide())
 	l := &backends.Launch{Rank: 1, Shape: [isa.MaxRank]int64{70}, N: 70, Grid: [3]uint32{2, 1, 1}, Block: [3]uint32{32, 1, 1}, Fuel: 9, Params: []uint64{11, 12}}
 	l.Slots = []backends.View{{Addr: 0x1000, Bytes: 99, Type: isa.F32}, {Addr: 0x2000, Type: isa.U8, Stride: [isa.MaxRank]int64{-3}}}
-	space := layout.Fuse(l)
+	var space Space
+	layout.Fuse(l, &space)
 	b := make([]byte, layout.Bytes)
 	layout.Pack(b, l, &space, &Environment{1, 2, 3, 4, 5})
 	SetOrigin(b, [3]uint32{6, 7, 8})

@@ -43,7 +43,11 @@ func memType(t isa.Type) string {
 func (e *emitter) locate(n *ir.Node) spot {
 	m, size := &n.Mem, n.Type.Size()
 	if m.Mode == isa.AddrIndex {
-		return spot{space: "global", addr: e.element(m.Slot), aligned: true}
+		s := spot{space: "global", addr: e.element(m.Slot), aligned: true}
+		if !e.opt.single(m.Slot) {
+			s.disp = int64(e.offset() * size)
+		}
+		return s
 	}
 	args, s := n.Args, spot{space: "global"}
 	base, limit, named := "", "", ""
@@ -57,13 +61,19 @@ func (e *emitter) locate(n *ir.Node) spot {
 		args = args[1:]
 	default:
 		base, natural = fmt.Sprintf("%%base%d", m.Slot), e.fn.SlotTypes[m.Slot].Size()
-		limit = e.temp(bankRD)
-		e.line("sub.s64 %s, %%bytes%d, %d;", limit, m.Slot, size)
+		if !e.opt.Proved {
+			limit = e.temp(bankRD)
+			e.line("sub.s64 %s, %%bytes%d, %d;", limit, m.Slot, size)
+		}
 	}
 	if m.HasOff {
 		s.aligned = natural >= size && e.p.multiple(whole(args[0], m.Offset))%size == 0 && m.Offset%int64(size) == 0
 	} else {
 		s.aligned = natural >= size && m.Offset%int64(size) == 0
+	}
+	if limit == "" {
+		e.address(&s, n, base)
+		return s
 	}
 	s.ok = e.temp(bankP)
 	switch {
@@ -102,6 +112,20 @@ func (e *emitter) locate(n *ir.Node) spot {
 	}
 	e.fault(n, isa.FaultAccess, "!"+s.ok)
 	return s
+}
+
+// address finds an access that is known not to be stray.
+func (e *emitter) address(s *spot, n *ir.Node, base string) {
+	s.addr, s.disp = base, n.Mem.Offset
+	if n.Mem.HasOff {
+		s.addr = e.temp(bankRD)
+		e.line("add.s64 %s, %s, %s;", s.addr, base, e.arg(n.Args[0]))
+	}
+	if s.disp != int64(int32(s.disp)) {
+		far := e.temp(bankRD)
+		e.line("add.s64 %s, %s, %d;", far, s.addr, s.disp)
+		s.addr, s.disp = far, 0
+	}
 }
 
 // whole looks through the bound that the IR puts to unsigned offsets, the
@@ -146,6 +170,9 @@ func (e *emitter) fault(n *ir.Node, k isa.FaultKind, where string) {
 		return
 	}
 	e.line("@%s mov.b32 %%fault, %d;", where, faultCode(n.Site, k))
+	if e.opt.Vector > 0 {
+		e.line("@%s add.s64 %%faulty, %%global, %d;", where, e.offset())
+	}
 }
 
 // load is LDG and LDS.
@@ -248,13 +275,7 @@ func (e *emitter) store(n *ir.Node) {
 }
 
 func (e *emitter) storeTo(s spot, t isa.Type, v string) {
-	if half(t) || strings.HasPrefix(v, "%") {
-		// a register
-	} else {
-		r := e.temp(bankOf(t))
-		e.move(t, r, v)
-		v = r
-	}
+	v = e.register(t, v)
 	guard := ""
 	if s.ok != "" {
 		guard = "@" + s.ok + " "
@@ -269,6 +290,16 @@ func (e *emitter) storeTo(s spot, t isa.Type, v string) {
 	e.line("@!%s bra %s;", odd, skip)
 	e.storeBytes(s, t.Size(), e.toCell(t, v), "st")
 	e.label(skip)
+}
+
+// register returns a register with an operand's value.
+func (e *emitter) register(t isa.Type, v string) string {
+	if half(t) || strings.HasPrefix(v, "%") {
+		return v
+	}
+	r := e.temp(bankOf(t))
+	e.move(t, r, v)
+	return r
 }
 
 // storeType is the type of a store: of a narrow integer only the bits matter.

@@ -14,11 +14,15 @@ import (
 //	%shared  the block's shared memory
 //	%base0 …, %bytes0 …, %at0 …   slots: address, reach of byte addresses, and
 //	         the address of the lane's element
-//	%fault   the last fault's code, 0: none
+//	%fault   the last fault's code, 0: none; %faulty the element that had it, in
+//	         variants with Vector
 //	%fuel, %poll, %phase, and %present, the lanes that collectives start with
 func (e *emitter) fixed(b *strings.Builder) {
 	b.WriteString("\t.reg .b32 %lane, %lanes, %blockx, %blocky, %blockz, %fault, %poll, %phase, %present;\n")
 	b.WriteString("\t.reg .b64 %global, %block, %shared, %pool, %fuel;\n")
+	if e.opt.Vector > 0 {
+		b.WriteString("\t.reg .b64 %faulty;\n")
+	}
 	for i, s := range e.fn.Slots {
 		if s.Indexed || s.Bytes {
 			fmt.Fprintf(b, "\t.reg .b64 %%base%d, %%bytes%d, %%at%d;\n", i, i, i)
@@ -73,6 +77,10 @@ func (e *emitter) prologue() {
 		e.line("cvt.u64.u32 %s, %s;", t, e.u32(atGrid))
 		e.line("mad.lo.u64 %%block, %s, %s, %%block;", row, t)
 	}
+	if e.opt.Vector > 0 {
+		e.manyElements()
+		return
+	}
 	t, first, lanes := e.temp(bankRD), e.temp(bankRD), e.temp(bankRD)
 	e.line("cvt.u64.u32 %s, %%lanes;", lanes)
 	e.line("mul.lo.u64 %s, %%block, %s;", first, lanes)
@@ -86,6 +94,12 @@ func (e *emitter) prologue() {
 	p := e.temp(bankP)
 	e.line("setp.ge.u64 %s, %%global, %s;", p, total)
 	e.line("@%s ret;", p)
+	e.state()
+	e.slots()
+}
+
+// state gives what the lane keeps of itself its first value.
+func (e *emitter) state() {
 	e.line("mov.b32 %%fault, 0;")
 	if len(e.p.polls) > 0 {
 		e.line("mov.b32 %%poll, %d;", pollRounds)
@@ -107,7 +121,6 @@ func (e *emitter) prologue() {
 			e.line("st.local.u8 [%s+%d], %s;", live, i, none)
 		}
 	}
-	e.slots()
 }
 
 // clearShared makes all lanes of the block, surplus ones too, clear the
@@ -141,6 +154,14 @@ func (e *emitter) clearShared(first, total string) {
 	e.line("barrier.sync 0;")
 }
 
+// slot loads what the launch says of a slot.
+func (e *emitter) slot(i int) {
+	e.line("ld.param.u64 %%base%d, [%s_launch+%d];", i, e.opt.Entry, e.p.Layout.base(i))
+	if e.fn.Slots[i].Bytes {
+		e.line("ld.param.u64 %%bytes%d, [%s_launch+%d];", i, e.opt.Entry, e.p.Layout.bytes(i))
+	}
+}
+
 // slots loads what the launch says of the slots, and finds the lane's element
 // of those accessed by index.
 func (e *emitter) slots() {
@@ -149,10 +170,7 @@ func (e *emitter) slots() {
 		if !s.Indexed && !s.Bytes {
 			continue
 		}
-		e.line("ld.param.u64 %%base%d, [%s_launch+%d];", i, e.opt.Entry, e.p.Layout.base(i))
-		if s.Bytes {
-			e.line("ld.param.u64 %%bytes%d, [%s_launch+%d];", i, e.opt.Entry, e.p.Layout.bytes(i))
-		}
+		e.slot(i)
 		if s.Indexed {
 			indexed = append(indexed, i)
 		}

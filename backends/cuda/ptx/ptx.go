@@ -10,7 +10,8 @@
 // How a program looks: one entry with one parameter, the launch block
 // (layout.go), a prologue that finds the lane's place (prologue.go), then the
 // tree of regions as labels and branches, with a line of the IR before the
-// instructions that it became. Value 12 is %r12 (integers up to 32 bits),
+// instructions that it became. Element-wise programs have variants in which a
+// lane does several elements (vector.go). Value 12 is %r12 (integers up to 32 bits),
 // %rd12 (64), %f12 (f32), %fd12 (f64), %h12 (bits of a 16-bit float) or %p12.
 // Integers narrower than 32 bits are kept extended by their own sign.
 package ptx
@@ -27,7 +28,7 @@ import (
 
 // Version is the code generator's, a part of cache keys: it changes with the
 // text made of any program.
-const Version = "ptx/1"
+const Version = "ptx/2"
 
 // The lowest target that has what is used here: independent threads, whose
 // barriers wait for those that have not exited, came with sm_70; sm_75 is the
@@ -54,6 +55,15 @@ type Options struct {
 	// Lanes bounds the lanes of a block, by which registers are dealt out;
 	// 0: MaxBlockLanes. A block shape that the program demands goes before it.
 	Lanes int
+	// Vector, if not 0, is Program.Vector: a lane does so many elements side by
+	// side, which lie contiguously in every slot accessed by index but for Single,
+	// and Groups times as many in all. Lanes is VectorLanes then. Not with Fuel,
+	// nor Rank above 1.
+	Vector, Groups int
+	// Single has a bit for each slot that stands for one element.
+	Single uint64
+	// Proved: accesses by bytes are in their slots, so nothing is checked.
+	Proved bool
 }
 
 // Program is a function made ready to be written.
@@ -68,6 +78,10 @@ type Program struct {
 	Loops bool
 	// Residue and Phase say which state of the launch is used.
 	Residue, Phase bool
+	// Vector and Groups are what Options may have; 0: a lane does one element.
+	Vector, Groups int
+
+	writes uint64 // slots written by index, a bit each
 
 	fn       *ir.Func
 	shared   int               // bytes of the program's own shared memory, rounded up
@@ -103,6 +117,7 @@ func Compile(fn *ir.Func) (*Program, error) {
 	if x.Shared > 0 {
 		p.shared, p.AnyBlock = (int(x.Shared)+15)&^15, false
 	}
+	p.vectors()
 	// Writing it once shows what has no rule.
 	if _, err := p.Text(Options{Rank: 2, Fuel: true}); err != nil {
 		return nil, err
@@ -115,11 +130,13 @@ func (p *Program) Text(o Options) (string, error) {
 	if o.Entry == "" {
 		o.Entry = "atlas"
 	}
-	e := &emitter{p: p, fn: p.fn, opt: o, loops: map[*ir.Node]int{}, blocks: map[*ir.Node]int{}, names: map[*ir.Value]string{}, split: map[*ir.Node]string{}}
+	e := &emitter{p: p, fn: p.fn, opt: o, loops: map[*ir.Node]int{}, blocks: map[*ir.Node]int{}, split: map[*ir.Node]string{}}
 	e.prologue()
-	e.region(nil, p.fn.Body, "")
-	if !p.fn.Body.Ends() {
-		e.finish()
+	if o.Vector == 0 {
+		e.region(nil, p.fn.Body, "")
+		if !p.fn.Body.Ends() {
+			e.finish()
+		}
 	}
 	if e.err != nil {
 		return "", e.err

@@ -209,6 +209,11 @@ func TestLibraryAssembles(t *testing.T) {
 		if p.Indexed {
 			o = append(o, Options{Rank: 3, Lanes: 256})
 		}
+		if p.Vector > 0 {
+			o = append(o, Options{Vector: p.Vector, Groups: p.Groups, Lanes: VectorLanes})
+		} else {
+			o = append(o, Options{Proved: true, Lanes: 256})
+		}
 		return o
 	})
 	most, entries := map[string]usage{}, 0
@@ -250,6 +255,9 @@ func TestCorpusAssembles(t *testing.T) {
 			k++
 			o = o[k%2:][:1]
 		}
+		if p.Vector > 0 {
+			o = append(o, Options{Vector: p.Vector, Groups: p.Groups, Lanes: VectorLanes, Single: uint64(k) &^ p.writes, Proved: k%2 == 0})
+		}
 		return o
 	})
 	each(t, texts, *everywhere, nil)
@@ -286,6 +294,12 @@ func TestRandomAssemble(t *testing.T) {
 	for seed := range uint64(200) {
 		all = append(all, random(t, seed))
 	}
-	texts, _ := modules(t, all, func(p *Program) []Options { return []Options{{Rank: 2, Fuel: true}} })
+	texts, _ := modules(t, all, func(p *Program) []Options {
+		o := []Options{{Rank: 2, Fuel: true}}
+		if p.Vector > 0 {
+			o = append(o, Options{Vector: p.Vector, Groups: p.Groups, Lanes: VectorLanes})
+		}
+		return o
+	})
 	each(t, texts, *everywhere, nil)
 }

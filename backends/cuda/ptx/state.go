@@ -17,7 +17,11 @@ func (e *emitter) special(n *ir.Node) {
 	field := func(bits, at int) { e.line("ld.param.u%d %s, [%s_launch+%d];", bits, d, e.opt.Entry, at) }
 	switch {
 	case s == isa.GlobalLane:
-		e.line("mov.b64 %s, %%global;", d)
+		if at := e.offset(); at > 0 {
+			e.line("add.s64 %s, %%global, %d;", d, at)
+		} else {
+			e.line("mov.b64 %s, %%global;", d)
+		}
 	case s == isa.N:
 		field(64, atN)
 	case s >= isa.GridDimX:

@@ -1,0 +1,7 @@
+package cuda
+
+import "github.com/hologram-project/hologram/backends/cuda/driver"
+
+// NewEager returns a backend that has lanes do several elements however small a
+// launch is, where they can.
+func NewEager() *Backend { return &Backend{load: driver.Load, eager: true} }

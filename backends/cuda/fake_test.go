@@ -1,0 +1,308 @@
+package cuda
+
+import (
+	"sync"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cuda/driver"
+	"github.com/hologram-project/hologram/backends/hostmem"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/ir"
+)
+
+// fake is a driver without a GPU: it keeps count of calls, has memory of the
+// host's, and does what is queued when it is told to run. Kernels do nothing but
+// count. It fails what CUDA refuses of contexts and captures.
+type fake struct {
+	mu      sync.Mutex // of what is queued and of memory
+	counts  sync.Mutex // of calls
+	calls   map[string]int
+	current driver.Context // of all threads
+	queues  map[driver.Stream]*fakeQueue
+	graphs  map[driver.Exec][]func()
+	next    uintptr
+	memory  map[uintptr]int64
+	held    bool                   // queued work waits
+	ran     int                    // kernels
+	foreign map[driver.Stream]bool // captured by others
+	mode    int32                  // capture mode of threads
+	api     *driver.API
+}
+
+type fakeQueue struct {
+	work      []func()
+	capturing bool
+	captured  []func()
+}
+
+const fakeContext driver.Context = 77
+
+// Results of the driver's that the fake gives.
+const (
+	invalidValue   driver.Result = 1
+	invalidContext driver.Result = 201
+)
+
+// count notes a call that needs the context, and says whether it has it.
+func (f *fake) count(name string) driver.Result {
+	f.counts.Lock()
+	defer f.counts.Unlock()
+	f.calls[name]++
+	if f.current != fakeContext {
+		return invalidContext
+	}
+	return driver.Success
+}
+
+// queue adds work to a stream, which f.mu guards.
+func (f *fake) queue(name string, s driver.Stream, work func()) driver.Result {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	r := f.count(name)
+	q := f.queues[s]
+	switch {
+	case r != driver.Success:
+		return r
+	case q == nil:
+		return invalidValue
+	case q.capturing && (name == "write" || name == "wait" || name == "graph"):
+		return driver.CaptureUnsupported
+	case q.capturing:
+		q.captured = append(q.captured, work)
+	case f.held:
+		q.work = append(q.work, work)
+	default:
+		work()
+	}
+	return driver.Success
+}
+
+// run does what is queued.
+func (f *fake) run() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, q := range f.queues {
+		for _, w := range q.work {
+			w()
+		}
+		q.work = nil
+	}
+}
+
+func (f *fake) number() uintptr { f.next++; return f.next }
+
+func newFake() *fake {
+	f := &fake{calls: map[string]int{}, queues: map[driver.Stream]*fakeQueue{1: {}}, graphs: map[driver.Exec][]func(){}, next: 100,
+		memory: map[uintptr]int64{}, foreign: map[driver.Stream]bool{}}
+	bytesAt := func(p driver.Pointer, n uint64) []byte { return hostmem.Bytes(uintptr(p), int64(n)) }
+	alloc := func(name string, n uint64) (uintptr, driver.Result) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if r := f.count(name); r != driver.Success {
+			return 0, r
+		}
+		if f.mode != driver.CaptureRelaxed {
+			return 0, driver.CaptureUnsupported
+		}
+		a, err := hostmem.Alloc(int64(n))
+		if err != nil {
+			return 0, driver.OutOfMemory
+		}
+		f.memory[a] = int64(n)
+		return a, driver.Success
+	}
+	free := func(name string, a uintptr) driver.Result {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		n, ok := f.memory[a]
+		if r := f.count(name); r != driver.Success || !ok {
+			return max(r, invalidValue)
+		}
+		delete(f.memory, a)
+		_ = hostmem.Free(a, n)
+		return driver.Success
+	}
+	text := []byte("FAKE\x00")
+	attributes := map[driver.Attribute]int32{driver.ComputeMajor: 9, driver.SharedPerBlockOptin: 227 << 10, driver.Multiprocessors: 132}
+	f.api = &driver.API{
+		Version:         13000,
+		GetErrorName:    func(_ driver.Result, p **byte) driver.Result { *p = &text[0]; return 0 },
+		GetErrorString:  func(_ driver.Result, p **byte) driver.Result { *p = &text[0]; return 0 },
+		DeviceGetCount:  func(n *int32) driver.Result { *n = 1; return 0 },
+		DeviceGet:       func(*driver.Device, int32) driver.Result { return 0 },
+		DeviceGetName:   func(p *byte, _ int32, _ driver.Device) driver.Result { *p = 'F'; return 0 },
+		DeviceAttribute: func(v *int32, a driver.Attribute, _ driver.Device) driver.Result { *v = attributes[a]; return 0 },
+		DeviceTotalMem:  func(n *uint64, _ driver.Device) driver.Result { *n = 1 << 30; return 0 },
+		PrimaryRetain:   func(c *driver.Context, _ driver.Device) driver.Result { *c = fakeContext; return 0 },
+		PrimaryRelease:  func(driver.Device) driver.Result { return 0 },
+		CtxPush:         func(c driver.Context) driver.Result { f.calls["push"]++; f.current = c; return 0 },
+		CtxPop:          func(*driver.Context) driver.Result { f.calls["pop"]++; f.current = 0; return 0 },
+		CtxCurrent:      func(c *driver.Context) driver.Result { f.calls["current"]++; *c = f.current; return 0 },
+		MemAlloc: func(p *driver.Pointer, n uint64) driver.Result {
+			a, r := alloc("alloc", n)
+			*p = driver.Pointer(a)
+			return r
+		},
+		MemFree: func(p driver.Pointer) driver.Result { return free("free", uintptr(p)) },
+		MemHostAlloc: func(p *unsafe.Pointer, n uint64, _ uint32) driver.Result {
+			a, r := alloc("host alloc", n)
+			if r == driver.Success {
+				*p = hostmem.Pointer(a)
+			}
+			return r
+		},
+		MemFreeHost: func(p unsafe.Pointer) driver.Result { return free("host free", uintptr(p)) },
+		Copy: func(dst, src driver.Pointer, n uint64, s driver.Stream) driver.Result {
+			return f.queue("copy", s, func() { copy(bytesAt(dst, n), bytesAt(src, n)) })
+		},
+		Set8: func(p driver.Pointer, v uint8, n uint64, s driver.Stream) driver.Result {
+			return f.queue("set", s, func() {
+				for i := range bytesAt(p, n) {
+					bytesAt(p, n)[i] = v
+				}
+			})
+		},
+		StreamCreate: func(s *driver.Stream, _ uint32) driver.Result {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			*s = driver.Stream(f.number())
+			f.queues[*s] = &fakeQueue{}
+			return f.count("stream")
+		},
+		StreamDestroy: func(s driver.Stream) driver.Result { delete(f.queues, s); return f.count("destroy") },
+		StreamQuery: func(s driver.Stream) driver.Result {
+			if f.queues[s].capturing || f.foreign[s] {
+				return driver.CaptureUnsupported
+			}
+			return f.count("query")
+		},
+		StreamSync: func(driver.Stream) driver.Result { return f.count("sync") },
+		StreamIsCapturing: func(s driver.Stream, status *int32) driver.Result {
+			*status = 0
+			if f.foreign[s] || f.queues[s].capturing {
+				*status = 1
+			}
+			return f.count("capturing")
+		},
+		StreamWriteValue: func(s driver.Stream, p driver.Pointer, v uint64, _ uint32) driver.Result {
+			return f.queue("write", s, func() { *(*uint64)(hostmem.Pointer(uintptr(p))) = v })
+		},
+		StreamWaitValue: func(s driver.Stream, p driver.Pointer, v uint64, _ uint32) driver.Result {
+			return f.queue("wait", s, func() {})
+		},
+		CaptureMode: func(m *int32) driver.Result { f.calls["mode"]++; f.mode, *m = *m, f.mode; return 0 },
+		CaptureBegin: func(s driver.Stream, mode int32) driver.Result {
+			q := f.queues[s]
+			if q.capturing || mode != driver.CaptureRelaxed {
+				return invalidValue
+			}
+			q.capturing, q.captured = true, nil
+			return f.count("capture")
+		},
+		CaptureEnd: func(s driver.Stream, g *driver.Graph) driver.Result {
+			q := f.queues[s]
+			if !q.capturing {
+				return invalidValue
+			}
+			q.capturing = false
+			*g = driver.Graph(f.number())
+			f.graphs[driver.Exec(*g)] = q.captured
+			return f.count("capture end")
+		},
+		GraphInstantiate: func(x *driver.Exec, g driver.Graph, _ uint64) driver.Result {
+			*x = driver.Exec(f.number())
+			f.graphs[*x] = f.graphs[driver.Exec(g)]
+			return f.count("instantiate")
+		},
+		GraphDestroy: func(g driver.Graph) driver.Result { delete(f.graphs, driver.Exec(g)); return f.count("graph destroy") },
+		ExecDestroy:  func(x driver.Exec) driver.Result { delete(f.graphs, x); return f.count("exec destroy") },
+		GraphLaunch: func(x driver.Exec, s driver.Stream) driver.Result {
+			work := f.graphs[x]
+			return f.queue("graph", s, func() {
+				for _, w := range work {
+					w()
+				}
+			})
+		},
+		ModuleLoad: func(m *driver.Module, _ *byte, _ uint32, _ *int32, _ *uintptr) driver.Result {
+			*m = driver.Module(f.number())
+			return f.count("module")
+		},
+		ModuleUnload:     func(driver.Module) driver.Result { return f.count("unload") },
+		ModuleFunction:   func(fn *driver.Func, _ driver.Module, _ *byte) driver.Result { *fn = driver.Func(f.number()); return 0 },
+		FuncSetAttribute: func(driver.Func, int32, int32) driver.Result { return f.count("attribute") },
+	}
+	ran := func() { f.ran++ }
+	f.api.Launch = func(_ driver.Func, gx, gy, gz, bx, by, bz, shared uint32, s driver.Stream, params, _ *unsafe.Pointer) driver.Result {
+		return f.queue("launch", s, ran)
+	}
+	return f
+}
+
+// fakeRig is a device of a fake driver with a stream, a kernel and a launch.
+type fakeRig struct {
+	*fake
+	d *device
+	s *stream
+	k backends.Kernel
+	l backends.Launch
+}
+
+const fakeAdd = "slot a f32\nslot b f32\nslot c f32\n ldg.f32 x, a[index]\n ldg.f32 y, b[index]\n add.f32 x, x, y\n stg.f32 x, c[index]\n exit"
+
+func compileUnit(t testing.TB, d backends.Device, text string, v backends.Variant) backends.Kernel {
+	t.Helper()
+	p, err := isa.Assemble("test", text)
+	require.NoError(t, err)
+	ok, err := isa.Verify(p)
+	require.NoError(t, err)
+	fn, _, err := ir.Canonical(ok)
+	require.NoError(t, err)
+	k, err := d.Compile(&backends.Unit{Source: ok, IR: fn, Hash: fn.Hash()}, v)
+	require.NoError(t, err)
+	return k
+}
+
+func newFakeRig(t testing.TB, text string, slots int) *fakeRig {
+	f := newFake()
+	b := &Backend{load: func() (*driver.API, error) { return f.api, nil }}
+	d, err := b.Open(0)
+	require.NoError(t, err)
+	s, err := d.NewStream()
+	require.NoError(t, err)
+	r := &fakeRig{fake: f, d: d.(*device), s: s.(*stream), k: compileUnit(t, d, text, backends.Variant{})}
+	const n = 1024
+	r.l = backends.Launch{Rank: 1, Shape: [isa.MaxRank]int64{n}, N: n, Grid: [3]uint32{4, 1, 1}, Block: [3]uint32{256, 1, 1}}
+	for range slots {
+		m, err := d.Alloc(4 * n)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, d.Free(m)) })
+		r.l.Slots = append(r.l.Slots, backends.View{Addr: m.Addr, Bytes: 4 * n, Type: isa.F32, Rank: 1, Shape: r.l.Shape, Stride: [isa.MaxRank]int64{1}})
+	}
+	return r
+}
+
+// close ends all that the rig has; nothing may be left.
+func (r *fakeRig) close(t testing.TB) {
+	r.k.Release()
+	require.NoError(t, r.s.Close())
+	require.NoError(t, r.d.Close())
+	require.Zero(t, r.current, "a context is left behind")
+	require.Zero(t, r.mode, "a capture mode is left behind")
+	require.Empty(t, r.graphs)
+	require.Len(t, r.queues, 1)
+	require.Len(t, r.memory, len(r.l.Slots))
+}
+
+// anyThread makes the context current on all threads; else the fake takes them
+// for one.
+func (r *fakeRig) anyThread() {
+	r.current = fakeContext
+	r.api.CtxCurrent = func(c *driver.Context) driver.Result { *c = fakeContext; return driver.Success }
+	r.api.CaptureMode = func(*int32) driver.Result { return driver.Success }
+	r.mode = driver.CaptureRelaxed
+}

@@ -1,0 +1,73 @@
+package cuda
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cuda/ptx"
+	"github.com/hologram-project/hologram/isa"
+)
+
+// A lane does several elements where that is right and worth it, and one else.
+func TestChoiceOfVariant(t *testing.T) {
+	const n = 1 << 22
+	base := func() *backends.Launch {
+		l := &backends.Launch{Rank: 2, Shape: [isa.MaxRank]int64{n / 64, 64}, N: n, Grid: [3]uint32{n / 256, 1, 1}, Block: [3]uint32{256, 1, 1}}
+		for i := range uintptr(3) {
+			l.Slots = append(l.Slots, backends.View{Addr: (i + 1) << 32, Type: isa.F32, Rank: 2, Shape: l.Shape, Stride: [isa.MaxRank]int64{64, 1}})
+		}
+		return l
+	}
+	const gather = "slot a f32\nslot b u32\nslot c f32\n ldg.u32 k, b[index]\n cvt.i64.u32 k, k\n ldg.f32 x, a[k]\n stg.f32 x, c[index]\n exit"
+	loop := "slot a f32\nslot b u32\nslot c f32\n ldg.f32 x, a[index]\n ldg.u32 k, b[index]\n loop k, done\n add.f32 x, x, x\ndone:\n stg.f32 x, c[index]\n exit"
+	for name, c := range map[string]struct {
+		text   string
+		change func(l *backends.Launch)
+		vector int
+		single uint64
+	}{
+		"contiguous":               {fakeAdd, nil, 4, 0},
+		"a single element":         {fakeAdd, func(l *backends.Launch) { l.Slots[1].Stride = [isa.MaxRank]int64{} }, 4, 2},
+		"in place":                 {fakeAdd, func(l *backends.Launch) { l.Slots[2].Addr = l.Slots[0].Addr }, 4, 0},
+		"a gather":                 {gather, nil, 4, 0},
+		"a loop":                   {loop, nil, 4, 0},
+		"halves":                   {"slot a f16\nslot b bf16\nslot c bf16\n ldg.f16 x, a[index]\n cvt.bf16.f16 y, x\n stg.bf16 y, c[index]\n exit", nil, 8, 0},
+		"doubles":                  {"slot a f64\nslot b u8\nslot c f64\n ldg.f64 x, a[index]\n stg.f64 x, c[index]\n exit", nil, 2, 0},
+		"at a multiple of 4":       {fakeAdd, func(l *backends.Launch) { l.Slots[1].Addr += 4 }, 0, 0},
+		"strided":                  {fakeAdd, func(l *backends.Launch) { l.Slots[0].Stride = [isa.MaxRank]int64{128, 2} }, 0, 0},
+		"rows with gaps":           {fakeAdd, func(l *backends.Launch) { l.Slots[0].Stride[0] = 65 }, 0, 0},
+		"backward":                 {fakeAdd, func(l *backends.Launch) { l.Slots[0].Stride = [isa.MaxRank]int64{-64, -1} }, 0, 0},
+		"one element written":      {fakeAdd, func(l *backends.Launch) { l.Slots[2].Stride = [isa.MaxRank]int64{} }, 0, 0},
+		"small":                    {fakeAdd, func(l *backends.Launch) { l.N = 100_000 }, 0, 0},
+		"fuel where it is charged": {loop, func(l *backends.Launch) { l.Fuel = 5 }, 0, 0},
+		"fuel where it is not":     {fakeAdd, func(l *backends.Launch) { l.Fuel = 5 }, 4, 0},
+		"blocks matter": {"slot a f32\nslot b f32\nslot c f32\n ldg.f32 x, a[index]\n sreg k, lane.x\n cvt.f32.u32 y, k\n add.f32 x, x, y\n stg.f32 x, c[index]\n exit",
+			nil, 0, 0},
+		"a loop without a count": {"slot a f32\nslot b f32\nslot c f32\n ldg.f32 x, a[index]\nagain:\n mul.f32 x, x, x\n set.gt.f32 p, x, 1.0\n bra again, p\n stg.f32 x, c[index]\n exit",
+			nil, 4, 0},
+		"atomics": {"slot a u32\nslot b f32\nslot c u32\n ldg.u32 x, a[index]\n atom_add.u32 y, c[0], x\n exit", nil, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newFakeRig(t, c.text, 0)
+			k := r.k.(*kernel)
+			l := base()
+			for i, typ := range k.types {
+				l.Slots[i].Type = typ
+			}
+			if c.change != nil {
+				c.change(l)
+			}
+			var space ptx.Space
+			k.program.Layout.Fuse(l, &space)
+			o := k.options(l, &space)
+			require.Equal(t, c.vector, o.Vector)
+			require.Equal(t, c.single, o.Single)
+			if o.Vector > 0 {
+				require.Equal(t, ptx.VectorLanes, o.Lanes)
+			}
+			r.close(t)
+		})
+	}
+}

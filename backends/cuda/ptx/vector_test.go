@@ -1,0 +1,79 @@
+package ptx
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/isa"
+)
+
+func fromText(t *testing.T, text string) *Program {
+	p, err := isa.Assemble("test", text)
+	require.NoError(t, err)
+	v, err := isa.Verify(p)
+	require.NoError(t, err)
+	return compiled(t, "test", v).p
+}
+
+// How many elements a lane does follows from types and length.
+func TestElementsOfALane(t *testing.T) {
+	chain := func(typ string, n int) string {
+		return "slot a " + typ + "\nslot b " + typ + "\n ldg." + typ + " x, a[index]\n ldg." + typ + " y, b[index]\n" +
+			strings.Repeat(" mul."+typ+" x, x, y\n add."+typ+" x, x, y\n", n) + " stg." + typ + " x, b[index]\n exit"
+	}
+	for _, c := range []struct {
+		text           string
+		vector, groups int
+	}{
+		{chain("f32", 1), 4, 2},
+		{chain("f64", 1), 2, 2},
+		{chain("f64", 20), 2, 1},
+		{chain("bf16", 1), 8, 2},
+		{chain("i8", 1), 8, 2},
+		{chain("f32", 150), 4, 1},
+		{chain("f32", 400), 2, 1},
+		{chain("f32", 1200), 0, 0},
+	} {
+		p := fromText(t, c.text)
+		require.Equal(t, [2]int{c.vector, c.groups}, [2]int{p.Vector, p.Groups})
+	}
+}
+
+// Memory is accessed 16 bytes at a time, and each access has its own element.
+func TestWideAccesses(t *testing.T) {
+	p := fromText(t, "slot a f32\nslot h f16\nslot c f32\n ldg.f32 x, a[index]\n ldg.f16 y, h[index]\n cvt.f32.f16 y, y\n add.f32 x, x, y\n stg.f32 x, c[index]\n exit")
+	text, err := p.Text(Options{Lanes: VectorLanes, Vector: p.Vector, Groups: 2})
+	require.NoError(t, err)
+	body, tail, _ := strings.Cut(text, "tail:")
+	for _, want := range []string{
+		"ld.global.v4.f32 {%f0, %f1_0, %f2_0, %f3_0}, [%at0];", "ld.global.v4.f32 {%f4_0, %f5_0, %f6_0, %f7_0}, [%at0+2048];",
+		"[%at1+1024];", "st.global.v4.f32 [%at2], ", "st.global.v4.f32 [%at2+2048], ",
+	} {
+		require.Contains(t, body, want)
+	}
+	require.NotContains(t, tail, ".v4")
+	require.Equal(t, 1, strings.Count(tail, "st.global"))
+}
+
+// What is proved is not checked; shared memory and slots by number are.
+func TestProvedIsNotChecked(t *testing.T) {
+	p := fromText(t, `
+slot a u32
+slot c u32
+  sreg g, global_lane
+  shl.u64 o, g, 2
+  ldg.u32 x, a[o + 8]
+  stg.u32 x, c[o - 0x123456789a]
+  exit`)
+	checked, err := p.Text(Options{})
+	require.NoError(t, err)
+	proved, err := p.Text(Options{Proved: true})
+	require.NoError(t, err)
+	require.Contains(t, checked, "mov.b32 %fault, 1")
+	require.NotContains(t, proved, "mov.b32 %fault, 1")
+	require.Less(t, strings.Count(proved, "setp"), strings.Count(checked, "setp"))
+	require.Contains(t, proved, "+8]")
+	require.Contains(t, proved, "-78187493530;", "a displacement beyond 32 bits is added")
+}

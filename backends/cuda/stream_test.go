@@ -1,0 +1,195 @@
+package cuda
+
+import (
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cuda/driver"
+	"github.com/hologram-project/hologram/backends/hostmem"
+)
+
+// A launch that was made before allocates nothing, and calls the driver for the
+// context and the launch alone; each 16th has it write the tickets.
+func TestLaunchIsCheap(t *testing.T) {
+	r := newFakeRig(t, fakeAdd, 3)
+	_, err := r.s.Launch(r.k, &r.l)
+	require.NoError(t, err)
+	for _, current := range []bool{false, true} {
+		if current {
+			r.current = fakeContext
+		}
+		clear(r.calls)
+		allocs := testing.AllocsPerRun(99, func() {
+			if _, err := r.s.Launch(r.k, &r.l); err != nil {
+				t.Fatal(err)
+			}
+		})
+		require.Zero(t, allocs)
+		require.Equal(t, 100, r.calls["launch"])
+		require.LessOrEqual(t, r.calls["write"], 7)
+		if current {
+			require.Zero(t, r.calls["push"]+r.calls["pop"])
+		} else {
+			require.Equal(t, 100, r.calls["push"])
+		}
+		require.Zero(t, r.calls["mode"]+r.calls["capturing"]+r.calls["query"]+r.calls["module"])
+	}
+	r.current = 0
+	r.close(t)
+}
+
+// Tickets are written where somebody asks: by Passed, Wait and Await.
+func TestTicketsAreWrittenOnDemand(t *testing.T) {
+	r := newFakeRig(t, fakeAdd, 3)
+	r.held = true
+	launch := func() backends.Ticket {
+		ticket, err := r.s.Launch(r.k, &r.l)
+		require.NoError(t, err)
+		return ticket
+	}
+	first, second := launch(), launch()
+	require.Equal(t, backends.Ticket(1), first)
+	require.Zero(t, r.calls["write"])
+	require.Zero(t, r.s.Passed())
+	require.Equal(t, 1, r.calls["write"])
+	require.Zero(t, r.s.Passed())
+	require.Equal(t, 1, r.calls["write"], "asked twice")
+	require.Equal(t, backends.ErrPending, r.s.Wait(second, time.Millisecond))
+	r.run()
+	require.Equal(t, second, r.s.Passed())
+	require.NoError(t, r.s.Wait(second, 0))
+
+	third := launch()
+	require.Equal(t, backends.ErrPending, r.s.Wait(third, time.Millisecond))
+	require.Equal(t, 2, r.calls["write"])
+	go func() {
+		time.Sleep(5 * time.Millisecond)
+		r.run()
+	}()
+	require.NoError(t, r.s.Wait(third, 10*time.Second))
+
+	other, err := r.d.NewStream()
+	require.NoError(t, err)
+	fourth := launch()
+	require.NoError(t, other.Await(r.s, fourth))
+	require.Equal(t, 3, r.calls["write"])
+	require.Equal(t, 1, r.calls["wait"])
+	for range 100 {
+		launch()
+	}
+	require.GreaterOrEqual(t, r.calls["write"], 9, "nobody asks, and none is written")
+	r.run()
+	r.held = false
+	require.NoError(t, r.s.Wait(104, time.Second))
+	require.NoError(t, other.Close())
+	r.close(t)
+}
+
+// Several threads ask for tickets while another queues.
+func TestTicketsAreWrittenForManyAskers(t *testing.T) {
+	r := newFakeRig(t, fakeAdd, 3)
+	r.anyThread()
+	done := make(chan error, 3)
+	given := make(chan backends.Ticket, 3000)
+	for range 3 {
+		go func() {
+			for ticket := range given {
+				if err := r.s.Wait(ticket, 20*time.Second); err != nil {
+					done <- err
+					return
+				}
+				r.s.Passed()
+			}
+			done <- nil
+		}()
+	}
+	for range 3000 {
+		ticket, err := r.s.Launch(r.k, &r.l)
+		require.NoError(t, err)
+		given <- ticket
+	}
+	close(given)
+	for range 3 {
+		require.NoError(t, <-done)
+	}
+	r.k.Release()
+	require.NoError(t, r.s.Close())
+}
+
+// Streams are numbered as DLPack does, and not touched while their owner captures.
+func TestWrapStream(t *testing.T) {
+	r := newFakeRig(t, fakeAdd, 3)
+	for _, n := range []uintptr{0, 2, ^uintptr(0)} {
+		_, err := r.d.WrapStream(n)
+		require.ErrorContains(t, err, "cuda: wrap stream")
+	}
+	w, err := r.d.WrapStream(driver.StreamLegacy)
+	require.NoError(t, err)
+	ticket, err := w.Launch(r.k, &r.l)
+	require.NoError(t, err)
+	require.Zero(t, r.calls["write"], "this stream has no end")
+	require.Equal(t, ticket, w.Passed())
+	require.Equal(t, 1, r.calls["write"])
+	r.queues[99] = &fakeQueue{}
+	theirs, err := r.d.WrapStream(99)
+	require.NoError(t, err)
+	other, err := theirs.Launch(r.k, &r.l)
+	require.NoError(t, err)
+	require.Equal(t, 2, r.calls["write"], "the owner may end the stream, so its ticket is written at once")
+	delete(r.queues, 99)
+	require.Equal(t, other, theirs.Passed())
+	require.NoError(t, theirs.Close())
+
+	// While the owner captures, a ticket that was not written stays so.
+	ticket, err = w.Launch(r.k, &r.l)
+	require.NoError(t, err)
+	r.foreign[driver.StreamLegacy], r.held = true, true
+	var unsupported *backends.Unsupported
+	_, err = w.Launch(r.k, &r.l)
+	require.ErrorAs(t, err, &unsupported)
+	_, err = w.Copy(r.l.Slots[0].Addr, r.l.Slots[1].Addr, 64)
+	require.ErrorAs(t, err, &unsupported)
+	_, err = w.Fill(r.l.Slots[0].Addr, 0, 1, 64)
+	require.ErrorAs(t, err, &unsupported)
+	mine, err := r.s.Launch(r.k, &r.l)
+	require.NoError(t, err)
+	require.ErrorAs(t, w.Await(r.s, mine), &unsupported)
+	require.Equal(t, 3, r.calls["write"])
+	require.Equal(t, backends.ErrPending, w.Wait(ticket, time.Millisecond))
+	require.Equal(t, ticket-1, w.Passed())
+	require.ErrorAs(t, r.s.Await(w, ticket), &unsupported)
+	require.Zero(t, r.calls["query"])
+	require.Equal(t, 3, r.calls["write"])
+	r.foreign[driver.StreamLegacy], r.held = false, false
+	r.run()
+	require.NoError(t, w.Wait(ticket, time.Second))
+	_, err = w.Launch(r.k, &r.l)
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	require.Contains(t, r.queues, driver.Stream(driver.StreamLegacy))
+	r.close(t)
+}
+
+// BenchmarkHost is our own time for a launch, with a driver that does nothing.
+func BenchmarkHost(b *testing.B) {
+	r := newFakeRig(b, fakeAdd, 3)
+	r.anyThread()
+	r.api.Launch = noLaunch
+	r.api.StreamWriteValue = func(driver.Stream, driver.Pointer, uint64, uint32) driver.Result { return 0 }
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := r.s.Launch(r.k, &r.l); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func noLaunch(driver.Func, uint32, uint32, uint32, uint32, uint32, uint32, uint32, driver.Stream, *unsafe.Pointer, *unsafe.Pointer) driver.Result {
+	return driver.Success
+}
+
+func pointerOf(a uintptr) unsafe.Pointer { return hostmem.Pointer(a) }
