@@ -32,7 +32,7 @@ TEXT
 # The steps of ./build.sh test, one a line: its name, then the command. Those that take long stand first; two run
 # at a time. To add a check, add a line.
 TEST_STEPS='
-race           go test -race -timeout 20m ./...
+race           env HOLOGRAM_PTXAS= go test -race -timeout 20m ./...
 pytest         '$PY' -m pytest
 go-test        cover
 random         go test ./backends/cpu -run TestConformance/random -v -timeout 30m -args -programs 100000
@@ -92,6 +92,10 @@ setup() {
   install_packages pip 'pip>=25.1' # the first that knows dependency groups
   install_packages dev --group dev
   use_toolchain
+  if [ -z "${HOLOGRAM_PTXAS:-}" ]; then # from the package nvidia-cuda-nvcc, where there is one for this machine
+    HOLOGRAM_PTXAS=$(find "$PWD/$VENV" -path '*/nvidia/*/bin/ptxas' -type f -print -quit)
+    export HOLOGRAM_PTXAS
+  fi
 }
 
 build() {
