@@ -1064,6 +1064,33 @@ def mistakes() -> list[tuple[Any, str]]:
     return found
 
 
+@pytest.mark.parametrize("a", ["f4", "f8", "i1", "i4", "u8", "bool"])
+@pytest.mark.parametrize("b", ["f4", "f8", "i1", "i4", "u8", "bool"])
+def test_and_and_or_are_one_of_their_operands(a: str, b: str) -> None:
+    x, y = numbers(a, 1), numbers(b, 2)
+    dtype = np.promote_types(a, b)
+    for f in (lambda x, y: x or y, lambda x, y: x and y, lambda x, y: x and y or x, lambda x, y: not x or y > 0 and x):
+        expected = np.array([np.asarray(f(p, q)).astype(dtype) for p, q in zip(x, y)])
+        assert_same(hologram.kernel(f)(x, y).astype(dtype), expected)
+    assert hologram.kernel(lambda x, y: x or y)(x, y).dtype == dtype
+
+
+def test_and_and_or_of_numbers_and_in_conditions() -> None:
+    f = hologram.kernel(lambda a: a or 9.0)
+    assert_same(f(np.array([0, 2, -3, np.nan, -0.0], "f4")), np.array([9, 2, -3, np.nan, 9], "f4"))
+    assert hologram.kernel(lambda a: a and 5)(np.array([0, 2, -3], "i1")).tolist() == [0, 5, 5]
+    assert hologram.kernel(lambda a: 0 or a or 7)(np.array([0, 2, -3])).tolist() == [7, 2, -3]
+    assert hologram.kernel(lambda a: (a > 0) or (a < -5))(np.array([0, 2, -7])).tolist() == [False, True, True]
+
+    @hologram.kernel
+    def g(a, b):  # type: ignore[no-untyped-def]
+        if a and b or not a:
+            return 1
+        return 0
+
+    assert g(np.array([0, 0, 2, 2]), np.array([0.0, 3, 0, 3])).tolist() == [1, 1, 0, 1]
+
+
 @pytest.mark.parametrize(("function", "text"), mistakes())
 def test_mistakes_are_told_with_their_line(function: Any, text: str) -> None:
     code = function.__code__
