@@ -1069,7 +1069,12 @@ def mistakes() -> list[tuple[Any, str]]:
 def test_and_and_or_are_one_of_their_operands(a: str, b: str) -> None:
     x, y = numbers(a, 1), numbers(b, 2)
     dtype = np.promote_types(a, b)
-    for f in (lambda x, y: x or y, lambda x, y: x and y, lambda x, y: x and y or x, lambda x, y: not x or y > 0 and x):
+    for f in (
+        lambda x, y: x or y,
+        lambda x, y: x and y,
+        lambda x, y: (x and y) or x,
+        lambda x, y: not x or (y > 0 and x),
+    ):
         expected = np.array([np.asarray(f(p, q)).astype(dtype) for p, q in zip(x, y)])
         assert_same(hologram.kernel(f)(x, y).astype(dtype), expected)
     assert hologram.kernel(lambda x, y: x or y)(x, y).dtype == dtype
@@ -1084,7 +1089,7 @@ def test_and_and_or_of_numbers_and_in_conditions() -> None:
 
     @hologram.kernel
     def g(a, b):  # type: ignore[no-untyped-def]
-        if a and b or not a:
+        if (a and b) or not a:
             return 1
         return 0
 
@@ -1102,6 +1107,38 @@ def test_mistakes_are_told_with_their_line(function: Any, text: str) -> None:
         last = max(line for _, _, line in code.co_lines() if line) if hasattr(code, "co_lines") else place
         lines = (with_if_in_helper.__code__.co_firstlineno, last + 1)
         assert code.co_firstlineno <= place <= last + 1 or lines[0] <= place <= lines[0] + 1, message
+
+
+@pytest.mark.parametrize(
+    ("dtype", "text"),
+    [
+        ("f2", "a * 65520.0"),
+        ("f2", "a - 65520"),
+        ("f4", "a * 1e300"),
+        ("f4", "a < -1e300"),
+        ("f4", "a + 3.4028235677973366e38"),
+        ("f4", "hologram.where(a > 0, 1e39, a)"),
+        ("f4", "a or 10**39"),
+        ("f8", "a + 2**1024"),
+    ],
+)
+def test_a_number_out_of_range_is_told_with_the_line(dtype: str, text: str) -> None:
+    f = written(f"def f(a, k):\n    b = a\n    return {text}\n", f"<beyond {dtype} {text}>")
+    with pytest.raises(ValueError, match=r"the number is .*; f\d\d goes from -") as caught:
+        hologram.kernel(f)(np.ones(3, dtype), 1)
+    assert type(caught.value) is hologram.errors.InvalidArgumentError
+    assert f">:3: return {text}" in str(caught.value)
+
+
+def test_the_largest_numbers_are_in_range_and_casts_round() -> None:
+    x = np.zeros(1, np.float32)
+    largest = np.finfo("f4").max
+    assert_same(hologram.kernel(lambda a: a + 3.4028235677973362e38)(x), np.array([largest]))  # below half a bit more
+    assert_same(hologram.kernel(lambda a: a - 2**127)(x), np.array([-(2.0**127)], "f4"))
+    assert hologram.kernel(lambda a: a + 65519.0)(np.zeros(1, "f2")).tolist() == [65504]
+    assert hologram.kernel(lambda a: a + float("inf"))(x).tolist() == [np.inf]
+    assert hologram.kernel(lambda a: a + hologram.cast(1e300, "f32"))(x).tolist() == [np.inf]
+    assert hologram.kernel(lambda a: a + np.float64(1e300))(x).tolist() == [1e300]
 
 
 def yields(x: Any) -> Any:
@@ -1230,6 +1267,35 @@ def test_faults_are_reported() -> None:
     with pytest.raises(hg.ProgramFault, match="division by zero") as caught:
         f(np.arange(5), np.array([1, 1, 0, 1, 1]))
     assert caught.value.lane == 2
+
+
+def test_faults_name_the_line_of_the_function() -> None:
+    helper = "def halves(a, b):\n    return a %\\\n        b\n\n"
+    for body, line in [
+        ("    c = x + 1\n    d = c // y\n    return c * d\n", "7: d = c // y"),
+        ("    c = x + 1\n    while c % y < 0:\n        c = c + 1\n    return c\n", "7: while c % y < 0:"),
+        (
+            "    c = x\n    for i in hologram.range(2):\n        if x >= 0:\n            c //= y\n    return c\n",
+            "9: c //= y",
+        ),
+        ("    c = x\n    return halves(c, y) + 1\n", "2: return a %\\"),
+        ("    return hologram.rem(x,\n        y)\n", "6: return hologram.rem(x,"),
+        ("    return np.floor_divide(x, y)\n", "6: return np.floor_divide"),
+    ]:
+        name = f"<fault {line}>"
+        f = written(f"{helper}def f(x, y):\n{body}", name)
+        f.__globals__["np"] = np
+        kernel = hologram.kernel(f)
+        for _ in range(2):  # the first call compiles
+            with pytest.raises(hg.ProgramFault, match=re.escape(f"  at {name}:{line}")) as caught:
+                kernel(np.arange(5), np.array([1, 1, 0, 1, 1]))
+            fault = caught.value
+            assert (fault.kind, fault.lane, str(fault).count("  at ")) == ("divide", 2, 1)
+            assert fault.line is not None
+            assert re.match(r"  (div|rem)\.i64", kernel.atlas.splitlines()[fault.line - 1])
+    with pytest.raises(hg.ProgramFault) as caught:  # of a program that other lines share
+        hologram.rem(np.arange(2), np.zeros(2, int))
+    assert "  at " not in str(caught.value)
 
 
 # ---- compiling once

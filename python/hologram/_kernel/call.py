@@ -24,11 +24,12 @@ from hologram._kernel.arrays import (
     stand_in,
     usable,
 )
+from hologram._kernel.ir import Place
 from hologram._kernel.source import Body, body_of
 from hologram._kernel.statements import run
-from hologram._kernel.values import PRED, Trace, Value, current, fail, kind_of, value_of
+from hologram._kernel.values import PRED, TRACING, Trace, Value, at, current, fail, kind_of, value_of
 from hologram.buffer import Buffer
-from hologram.errors import DTypeError, HologramError, InvalidArgumentError
+from hologram.errors import DTypeError, HologramError, InvalidArgumentError, ProgramFault
 from hologram.executor import Executor
 from hologram.program import Program
 
@@ -66,6 +67,7 @@ class _Compiled(NamedTuple):
     places: list[int]  # of their arguments
     outputs: list[tuple[str, np.dtype[Any]]]
     several: bool
+    lines: dict[int, Place]  # of the Python code that the text's lines come of
 
 
 class Kernel:
@@ -255,20 +257,20 @@ class Kernel:
         while True:
             trace = Trace(plan)
             atlas = _atlas_names(names)
-            outer, current.trace = current.trace, trace
+            outer, current.trace, current.place = (current.trace, current.place), trace, None
             try:
                 arguments = [_argument(trace, *each) for each in zip(atlas, kinds, values)]
                 result = self._call(trace, names, arguments)
                 several, outputs = self._outputs(trace, result, wanted, atlas)
             finally:
-                current.trace = outer
+                current.trace, current.place = outer
             if not trace.again:
                 break
         lines = [f"slot {name} {type}" for name, type in trace.slots.items()]
         lines += [f"slot {name} {'u8' if type == PRED else type}" for name, type in outputs]
         lines += [f"param {name} {type}" for name, (_, type) in trace.params.items()]
         try:
-            text = trace.code.text(self._name, lines)
+            text, written = trace.code.text(self._name, lines)
         except HologramError as error:
             raise type(error)(f"{self._name}: {error}") from None
         place = {name: i for i, name in enumerate(atlas)}
@@ -279,6 +281,7 @@ class Kernel:
             [place[name] for name in (*trace.slots, *(argument for argument, _ in trace.params.values()))],
             [(name, _BOOL if type == PRED else dtype_of_code(NAMES.index(type) + 1)) for name, type in outputs],
             several,
+            written,
         )
 
     def _call(self, trace: Trace, names: list[str], values: list[Any]) -> Any:
@@ -410,7 +413,13 @@ class Kernel:
         results = outs or tuple([allocate(like, shape, dtype, executor) for _, dtype in compiled.outputs])
         if 0 not in shape:
             bindings = dict(zip(compiled.names, [*[values[i] for i in compiled.places], *results]))
-            executor.launch(compiled.program, bindings)  # on the shape of the results
+            try:
+                executor.launch(compiled.program, bindings)  # on the shape of the results
+            except ProgramFault as fault:
+                place = compiled.lines.get(fault.line or 0)
+                if place is not None:
+                    fault.args = (str(fault) + at(*place),)
+                raise
         if outs is not None:
             return out
         if like is None:
@@ -476,6 +485,9 @@ class Kernel:
         if self._last is None:
             raise InvalidArgumentError(f"{self._name}: no program yet; call the kernel, or {self._name}.program(…)")
         return self._last.text
+
+
+TRACING.add(Kernel._compile.__code__)
 
 
 def _may_change(value: object) -> bool:

@@ -7,6 +7,7 @@ import ast
 import copy
 import functools
 import linecache
+import operator
 import threading
 import types
 from typing import Any, Callable, NamedTuple, Optional
@@ -161,7 +162,7 @@ def _decide(start: bool, operands: tuple[Callable[[], Any], ...]) -> Any:
         if isinstance(result, Value):
             other = value_of(result.trace, operand(), "an operand of `and` or `or`")
             if result.type == other.type == PRED:
-                result = (result & other) if start else (result | other)
+                result = operator.and_(result, other) if start else operator.or_(result, other)
             else:
                 result = where(_truth(result), other, result) if start else where(_truth(result), result, other)
         elif bool(result) != start:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn, Optional
 from hologram._built import is_number
 from hologram._kernel.ir import Negated
 from hologram._kernel.source import DECISIONS, Body, defined
-from hologram._kernel.values import PRED, Trace, Value, common, fail, trace_of, value_of
+from hologram._kernel.values import PRED, TRACING, Trace, Value, common, current, fail, trace_of, value_of
 from hologram.errors import DTypeError, InvalidArgumentError
 
 __all__ = ["Range", "range_", "run"]
@@ -212,10 +212,15 @@ class _Frame:
     # ---- statements
 
     def block(self, statements: list[ast.stmt]) -> int:
-        for node in statements:
-            flow: int = getattr(self, "do_" + type(node).__name__, self.no)(node)
-            if flow != _FALLS:
-                return flow
+        outer = current.place
+        try:
+            for node in statements:
+                current.place = (self.body.file, node.lineno)
+                flow: int = getattr(self, "do_" + type(node).__name__, self.no)(node)
+                if flow != _FALLS:
+                    return flow
+        finally:
+            current.place = outer
         return _FALLS
 
     def no(self, node: ast.stmt) -> NoReturn:
@@ -520,6 +525,9 @@ class _Frame:
         return _BREAK if leaves else _CONTINUE
 
     do_Break = do_Continue = jump
+
+
+TRACING.add(_Frame.block.__code__)
 
 
 def _is_scalar(thing: Any) -> bool:

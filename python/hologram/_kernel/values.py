@@ -7,6 +7,7 @@ import linecache
 import os
 import sys
 import threading
+import types
 from typing import TYPE_CHECKING, Any, NoReturn, Optional, Union
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from hologram import _isa
 from hologram._built import FLOATS, is_number, number
 from hologram._dtypes import NAMES, code_of, dtype_of_code
-from hologram._kernel.ir import Code
+from hologram._kernel.ir import Code, Place
 from hologram.errors import DTypeError, HologramError, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ __all__ = [
 PRED = "pred"
 _BOOL, _INT, _FLOAT = 0, 1, 2
 _WEAK = {_BOOL: PRED, _INT: "i64", _FLOAT: "f64"}
-_HERE = os.path.dirname(os.path.abspath(__file__))
+_OURS = (os.path.dirname(os.path.abspath(__file__)), os.path.dirname(np.__file__), "<__array_function__")
+"""What the files of code that isn't the user's begin with; the last is numpy's too."""
 
 
 def kind_of(type: str) -> int:
@@ -47,11 +49,28 @@ def kind_of(type: str) -> int:
     return _BOOL if type == PRED else _FLOAT if type in FLOATS else _INT
 
 
-def user_line() -> tuple[str, int]:
-    """Return file and line of the code that is being traced."""
+TRACING: set[types.CodeType] = set()
+"""The functions that run a kernel's code: below them in the stack is the kernel, above them its caller."""
+
+
+def traced_line() -> Optional[Place]:
+    """Return file and line of the kernel's code that is being traced, or None outside of any."""
+    frame: Optional[types.FrameType] = sys._getframe(1)
+    while frame is not None and frame.f_code not in TRACING:
+        if not frame.f_code.co_filename.startswith(_OURS):
+            return frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back
+    return current.place
+
+
+def user_line() -> Place:
+    """Return file and line of the code that is being traced, or else of the code that called Hologram."""
+    if current.trace is not None:
+        place = traced_line()
+        if place is not None:
+            return place
     frame = sys._getframe(1)
-    skip = (_HERE, os.path.dirname(np.__file__), "<__array_function__")  # the last is numpy's too
-    while frame.f_code.co_filename.startswith(skip) and frame.f_back is not None:
+    while frame.f_code.co_filename.startswith(_OURS) and frame.f_back is not None:
         frame = frame.f_back
     return frame.f_code.co_filename, frame.f_lineno
 
@@ -76,7 +95,7 @@ class Trace:
     """
 
     def __init__(self, plan: dict[int, tuple[str, bool]]) -> None:
-        self.code = Code()
+        self.code = Code(traced_line)
         self.plan = plan
         self.again = False
         self.variables = 0
@@ -186,7 +205,8 @@ class Value:
             try:
                 return number("the number", self.constant, type)
             except HologramError as error:
-                if isinstance(self.constant, float):
+                # A variable may not know yet that it will hold floats; a cast rounds what an operation refuses.
+                if isinstance(self.constant, float) and not (self.weak and type in FLOATS):
                     return self._convert(
                         self.trace.emit("mov.f64", "f64", number("", self.constant, "f64")), "f64", type
                     )
@@ -211,7 +231,10 @@ class Value:
     def astype(self, dtype: Any) -> Value:
         """Return the value converted to a dtype, as numpy converts arrays: floats to integers truncate."""
         type = type_of(dtype)
-        return Value(self.trace, type, False, value_of(self.trace, self, "astype: x").held(type))
+        value = value_of(self.trace, self, "astype: x")
+        if isinstance(value.constant, float):  # which a cast rounds and saturates, where an operation refuses it
+            value = Value(self.trace, "f64", False, constant=value.constant)
+        return Value(self.trace, type, False, value.held(type))
 
     # ---- what Python and numpy ask for
 
@@ -382,6 +405,7 @@ def common(*values: Value) -> tuple[str, bool]:
 
 class _Current(threading.local):
     trace: Optional[Trace] = None
+    place: Optional[Place] = None  # of the statement that is being traced
 
 
 current = _Current()
