@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Union, ov
 import numpy as np
 
 from hologram._built import is_number
-from hologram._dtypes import NAMES, code_of, dtype_of, dtype_of_code
+from hologram._dtypes import NAMES, code_of, dtype_of_code
+from hologram._kernel.annotations import number_type
 from hologram._kernel.arrays import (
     ARRAYS,
     HOST,
@@ -80,6 +81,8 @@ class Kernel:
     def __init__(self, function: Callable[..., Any], *, static: Iterable[str] = ()) -> None:
         if not callable(function):
             raise DTypeError(f"kernel: expected a function, got {type(function).__name__}")
+        if isinstance(function, type):
+            raise DTypeError(f"kernel: expected a function, got the class {function.__name__}")
         if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
             raise DTypeError(
                 f"kernel: expected a function that returns numbers, and {function.__name__} yields or awaits"
@@ -95,7 +98,9 @@ class Kernel:
         for name, parameter in self._signature.parameters.items():
             if name in ("out", "executor") or parameter.kind is parameter.VAR_KEYWORD:
                 raise InvalidArgumentError(f"kernel {self._name}: it can't have a parameter {parameter}")
-            self._annotated.update(self._annotation(name, parameter.annotation))
+            annotated = number_type(f"kernel {self._name}: {name}", parameter.annotation, function)
+            if annotated is not None:
+                self._annotated[name] = annotated
         for name in self._static:
             if name not in self._signature.parameters:
                 raise InvalidArgumentError(f"kernel {self._name}: static names {name!r}, which is no parameter")
@@ -121,21 +126,6 @@ class Kernel:
     def __reduce__(self) -> str:
         """Pickle as the name by which a module has the kernel, as functions are."""
         return str(self.__qualname__)  # type: ignore[attr-defined]
-
-    def _annotation(self, name: str, annotation: Any) -> dict[str, str]:
-        """Return what an annotation says of a parameter, if it says it is a number."""
-        if isinstance(annotation, str) and annotation not in NAMES:
-            annotation = {"bool": bool, "int": int, "float": float}.get(annotation, annotation)
-        if annotation in (bool, int, float):
-            return {name: annotation.__name__}
-        if isinstance(annotation, str):
-            found = re.fullmatch(r"(?:np\.|numpy\.)(\w+)", annotation)
-            annotation = getattr(np, found[1], None) if found else annotation
-        if annotation in NAMES or isinstance(annotation, np.dtype):
-            return {name: NAMES[code_of(dtype_of(annotation)) - 1]}
-        if isinstance(annotation, type) and issubclass(annotation, np.generic):
-            return {name: NAMES[code_of(dtype_of(annotation)) - 1]}
-        return {}
 
     # ---- what a call depends on
 
@@ -213,6 +203,12 @@ class Kernel:
         """Return names and values of a call's arguments, defaults included and *arguments one by one."""
         if self._positional and not keywords and len(arguments) == len(self._arguments):
             return self._arguments, list(arguments)
+        parameters = self._signature.parameters
+        for name in keywords:
+            if name not in parameters:
+                raise DTypeError(
+                    f"{self._name}: there is no parameter {name}; it has {', '.join(parameters) or 'none'}"
+                )
         try:
             bound = self._signature.bind(*arguments, **keywords)
         except TypeError as error:
@@ -302,7 +298,12 @@ class Kernel:
                 continue
             thing = given.pop(name)
             positional += thing if name == variadic else [thing]
-        return self._function(*positional, **given)
+        unread = isinstance(self._function, types.FunctionType) and not hasattr(self._function, "__wrapped__")
+        trace.unread += [self._name] * unread
+        try:
+            return self._function(*positional, **given)
+        finally:
+            del trace.unread[len(trace.unread) - unread :]
 
     def _outputs(
         self, trace: Trace, result: Any, wanted: Optional[tuple[str, ...]], taken: list[str]
@@ -380,6 +381,9 @@ class Kernel:
             if isinstance(value, Value):
                 return self._inline(names, values, out)
         outs = None if out is None else tuple(out) if isinstance(out, (tuple, list)) else (out,)
+        for result in outs or ():
+            if not is_array(result):
+                raise DTypeError(f"{self._name}: out is {result!r}; expected an array, or a tuple of them for several")
         arrays = [v for n, v in zip(names, values) if n not in self._static and is_array(v)]
         like = arrays[0] if arrays else None
         given = [usable(value) for value in values]
@@ -410,6 +414,10 @@ class Kernel:
         """Launch the program and return its results, arrays such as like where there is no out."""
         if executor is None:
             executor = executor_of(values, outs or ())
+        elif not isinstance(executor, Executor):
+            raise DTypeError(
+                f"{self._name}: executor is {executor!r}; expected an Executor, such as hologram.Executor('cpu')"
+            )
         results = outs or tuple([allocate(like, shape, dtype, executor) for _, dtype in compiled.outputs])
         if 0 not in shape:
             bindings = dict(zip(compiled.names, [*[values[i] for i in compiled.places], *results]))

@@ -52,12 +52,16 @@ def range_(start: Any, stop: Any = None, step: int = 1) -> Any:
     if trace is None:
         return builtins.range(start, stop, step)
     if not isinstance(step, int) or isinstance(step, bool) or step == 0:
-        fail(DTypeError, f"hologram.range: step is {step!r}; expected an int of Python's, not 0")
+        known = "; name the argument in static= to have its value in Python" if isinstance(step, Value) else ""
+        fail(DTypeError, f"hologram.range: step is {step!r}; expected an int of Python's, not 0{known}")
     for what, bound in (("start", start), ("stop", stop)):
         value = value_of(trace, bound, f"hologram.range: {what}")
         if value.type == PRED or value.type[0] not in "iu":
             fail(DTypeError, f"hologram.range: {what} is {bound!r}; expected an integer")
     return Range(start, stop, step)
+
+
+range_.__name__, range_.__qualname__, range_.__module__ = "range", "range", "hologram"
 
 
 # ---- running

@@ -100,6 +100,7 @@ class Trace:
         self.again = False
         self.variables = 0
         self.inlined = 0  # how deep in calls of other kernels
+        self.unread: list[str] = []  # the kernels that run whose source can't be found
         self.scope = 0  # the branch or round of a loop that is being traced
         self.open = {0}  # those in which values were made that all lanes here have
         self._scopes = 0
@@ -159,6 +160,20 @@ class Trace:
         return self.code.emit(mnemonic, type, *sources)
 
 
+class _Shape(tuple[int, ...]):
+    """The shape of one number, which has no extents."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key: Any) -> NoReturn:
+        """Refuse: a kernel doesn't know the shapes of its arrays."""
+        fail(DTypeError, f"shape[{key!r}] of a value: {_ONE}; give the extent as an argument")
+
+
+_ONE = "a kernel sees one element at a time"
+_REDUCTIONS = frozenset("sum mean prod max min any all argmax argmin std var cumsum cumprod dot sort".split())
+
+
 class Value:
     """A number of each lane, known when the kernel runs: what its function's arguments and results are.
 
@@ -188,7 +203,7 @@ class Value:
         """The numpy dtype of the value."""
         return np.dtype(bool) if self.type == PRED else dtype_of_code(NAMES.index(self.type) + 1)
 
-    shape = ()
+    shape: tuple[int, ...] = _Shape()
     ndim = 0
 
     def __repr__(self) -> str:
@@ -243,10 +258,14 @@ class Value:
 
     def __bool__(self) -> NoReturn:
         """Refuse: its truth is not known."""
-        self._no(
-            "the truth",
-            "use hologram.where(condition, a, b) and & | ~; `if` works in functions decorated with @hologram.kernel",
-        )
+        if self.trace.unread:
+            why = (
+                f"the source of {self.trace.unread[-1]} can't be found (exec has none; a file that changed isn't it), "
+                "which `if`, `while`, `and`, `or` and `not` need"
+            )
+        else:
+            why = "`if` works in functions decorated with @hologram.kernel"
+        self._no("the truth", f"use hologram.where(condition, a, b) and & | ~; {why}")
 
     def __int__(self) -> NoReturn:
         """Refuse: its value is not known."""
@@ -291,6 +310,29 @@ class Value:
         self._no("an element", "a kernel returns its results")
 
     __hash__ = None  # type: ignore[assignment]  # == makes a value
+
+    def __matmul__(self, other: object) -> NoReturn:
+        """Refuse: it is one number."""
+        self._no("a matrix product", f"{_ONE}; hologram.ops.gemm multiplies matrices")
+
+    __rmatmul__ = __matmul__
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Tell what there is instead of an array's method.
+
+        Raises:
+            AttributeError: Always, so that hasattr and Python's protocols find that it isn't there.
+        """
+        if name.startswith("__"):
+            raise AttributeError(name)
+        from hologram._kernel import functions
+
+        hint = "it has dtype and astype"
+        if name in _REDUCTIONS:
+            hint = f"{_ONE}; reduce the result, with hologram.ops or numpy"
+        elif name in functions.PUBLIC:
+            hint = f"write hologram.{name}(…)"
+        raise AttributeError(f"a value of a kernel has no {name}; {hint}" + at(*user_line()))
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
         """Compute numpy's functions of values."""
