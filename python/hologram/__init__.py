@@ -1,8 +1,11 @@
 """Hologram runs numeric programs, written once in the Atlas ISA, on the CPU and on GPUs.
 
 Open an ``Executor``, make ``Buffer``s on it or hand it numpy arrays, and run operations (``hologram.ops``) or programs
-of your own (``Program``) on them.
+of your own (``Program``) on them. ``kernel`` makes a program of a Python function, which may use ``where``, ``exp`` and
+the like, and ``hologram.range``, ``abs``, ``pow`` and ``round``, which ``from hologram import *`` leaves out.
 """
+
+# ruff: noqa: F405 (the kernels' names come of their own __all__, and on first use)
 
 from __future__ import annotations
 
@@ -35,19 +38,54 @@ __all__ = [
     "Buffer",
     "Executor",
     "HologramError",
+    "Kernel",
     "Program",
     "ProgramBuilder",
     "ProgramFault",
     "__version__",
     "abi_version",
     "backend",
+    "bitcast",
+    "cast",
+    "ceil",
+    "clip",
+    "clz",
+    "cos",
+    "ctz",
+    "erf",
     "errors",
+    "exp",
+    "exp2",
+    "expm1",
+    "floor",
+    "fma",
     "get_default_backend",
     "is_cuda_available",
     "is_metal_available",
+    "isfinite",
+    "isnan",
+    "kernel",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "maximum",
+    "minimum",
+    "mulhi",
     "num_threads",
     "ops",
+    "popc",
+    "relu",
+    "rem",
+    "rsqrt",
     "set_num_threads",
+    "sigmoid",
+    "sin",
+    "sqrt",
+    "tan",
+    "tanh",
+    "trunc",
+    "where",
 ]
 
 

@@ -35,6 +35,16 @@ __all__ = [
 
 FLOATS = ("f16", "bf16", "f32", "f64")
 
+_FIRST_BEYOND = {
+    "f16": (1 << 16) - (1 << 4),
+    "bf16": (1 << 128) - (1 << 119),
+    "f32": (1 << 128) - (1 << 103),
+    "f64": (1 << 1024) - (1 << 970),
+}
+"""The smallest number that rounds to infinity: the largest finite one and half of its last bit."""
+
+_LARGEST = {"f16": "65504", "bf16": "3.3895314e+38", "f32": "3.4028235e+38", "f64": "1.7976931348623157e+308"}
+
 
 class Named:
     """What stands in an instruction by its name, in the program of one builder."""
@@ -255,18 +265,28 @@ def number(what: str, value: Any, type: Optional[str]) -> str:
         return str(value).lower() if type == "pred" else number(what, int(value), type)
     if isinstance(value, (int, np.integer)):
         exact = int(value)
-        if type in FLOATS:
+        if type is not None and type in FLOATS:
+            _in_range(what, exact, type)
             return f"{exact}.0"
         bits = 8 * _isa.TYPE_SIZES[type or "i64"]
         low, high = (0, (1 << bits) - 1) if (type or "").startswith("u") else (-1 << bits - 1, (1 << bits - 1) - 1)
         if not low <= exact <= high:
             raise InvalidArgumentError(f"{what} is {exact}; {type} goes from {low} to {high}")
         return str(exact)
-    if type not in FLOATS:
+    if type is None or type not in FLOATS:
         raise DTypeError(f"{what} is {value!r}; expected an integer ({type})")
     rounded = float(value)
     if math.isnan(rounded):
         return "nan"
     if math.isinf(rounded):
         return "inf" if rounded > 0 else "-inf"
+    _in_range(what, rounded, type)
     return rounded.hex()
+
+
+def _in_range(what: str, value: Union[int, float], type: str) -> None:
+    if abs(value) >= _FIRST_BEYOND[type]:
+        shown = (
+            repr(value) if isinstance(value, float) or abs(value) < 1 << 128 else f"an int of {value.bit_length()} bits"
+        )
+        raise InvalidArgumentError(f"{what} is {shown}; {type} goes from -{_LARGEST[type]} to {_LARGEST[type]}")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 import numpy as np
 
-from hologram._arguments import integer
+from hologram._arguments import integer, integers
 from hologram._dtypes import NAMES, scalar_bits
 from hologram._ffi import NUM_CLASSES, native
 from hologram._operands import Operands
@@ -38,6 +38,12 @@ def launch(
         raise TypeError(f"launch: expected a Program, got {type(program).__name__}")
     program._check()
     what = f'launch "{program.name}"'
+    for name, setting in (("grid", grid), ("block", block), ("n", n), ("shape", shape), ("fuel", fuel)):
+        if name in program._names and name not in given and setting is not None:
+            raise InvalidArgumentError(
+                f"{what}: {name}= is a keyword of launch itself, and {name} of the program is not bound; "
+                f'bind it with bindings={{"{name}": …}}'
+            )
     if n is not None and shape is not None:
         raise InvalidArgumentError(f"{what}: give n or shape, not both")
     for name in given:
@@ -63,7 +69,7 @@ def launch(
         if n is not None:
             space = (_number(what, "n", n),)
         elif shape is not None:
-            space = tuple(_number(what, "shape", value) for value in shape) or (1,)
+            space = tuple(_number(what, "shape", value) for value in integers(f"{what}: shape", shape)) or (1,)
         sizes = [
             None if value is None else _dimensions(what, name, value)
             for name, value in (("grid", grid), ("block", block))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections.abc
 import threading
 from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional, Union
 
@@ -295,7 +296,7 @@ class Executor(ExecutorBase):
         self._check()
         from hologram import _launch
 
-        given = _given(program, bindings, slots_and_parameters) if bindings else slots_and_parameters
+        given = _given(program, bindings, slots_and_parameters) if bindings is not None else slots_and_parameters
         return _launch.launch(self, program, given, grid, block, n, shape, fuel)
 
     def trace(
@@ -343,7 +344,7 @@ class Executor(ExecutorBase):
             if receive is not None:
                 receive(line)
 
-        given = _given(program, bindings, slots_and_parameters) if bindings else slots_and_parameters
+        given = _given(program, bindings, slots_and_parameters) if bindings is not None else slots_and_parameters
         _launch.launch(self, program, given, grid, block, n, shape, fuel, (lane, keep))
         return lines
 
@@ -477,6 +478,16 @@ def _limit(what: str, value: Any) -> int:
 
 def _given(program: Program, bindings: Mapping[str, Any], more: dict[str, Any]) -> dict[str, Any]:
     """Return the slots and parameters of a launch, each of which is given once."""
+    wrong = None
+    if not isinstance(bindings, collections.abc.Mapping):
+        wrong = f"is a {type(bindings).__name__}"
+    elif not all(isinstance(name, str) for name in bindings):
+        wrong = f"names {next(name for name in bindings if not isinstance(name, str))!r}"
+    if wrong:
+        raise DTypeError(
+            f'launch "{getattr(program, "name", program)}": bindings {wrong}; expected a dict from names of slots and '
+            "parameters to arrays and numbers"
+        )
     twice = [name for name in bindings if name in more]
     if twice:
         name = getattr(program, "name", program)

@@ -707,6 +707,29 @@ def test_annotated_numbers() -> None:
     assert g(x, True).tolist() == [2]
 
 
+@pytest.mark.parametrize("annotation", ["f31", "'f31'", "np.float31", "float33", "u7", "bf8", "numpy.int128"])
+def test_annotations_spelled_as_dtypes_are_dtypes(annotation: str) -> None:
+    def f(x, k):  # type: ignore[no-untyped-def]
+        return x * k
+
+    f.__annotations__["k"] = annotation
+    with pytest.raises(
+        ValueError, match=r"kernel f: k is annotated '[\w.]+', which is no dtype; expected float, int, bool"
+    ):
+        hologram.kernel(f)
+
+
+@pytest.mark.parametrize("annotation", ["f32", "'f32'", "np.float32", "float32", np.float32, np.dtype("f4")])
+def test_annotations_that_are_dtypes(annotation: Any) -> None:
+    def f(x, k):  # type: ignore[no-untyped-def]
+        return x * k
+
+    f.__annotations__["k"] = annotation
+    assert hologram.kernel(f)(np.ones(1, np.float16), 2).dtype == np.float32
+    f.__annotations__["k"] = "Any"
+    assert hologram.kernel(f)(np.ones(1, np.float16), 2).dtype == np.float16
+
+
 def branching_int(x: Any, n: int) -> Any:
     return x + n
 
@@ -1043,6 +1066,32 @@ def mistakes() -> list[tuple[Any, str]]:
             x = i + j
         return x
 
+    @case(r"a value of a kernel has no sum; a kernel sees one element at a time; reduce the result")
+    def _(x):  # type: ignore[no-untyped-def]
+        return x.sum()
+
+    @case(r"a value of a kernel has no clip; write hologram.clip\(")
+    def _(x):  # type: ignore[no-untyped-def]
+        return x.clip(0, 1)
+
+    @case(r"a value of a kernel has no T; it has dtype and astype")
+    def _(x):  # type: ignore[no-untyped-def]
+        return x.T
+
+    @case(r"a matrix product of a value.*hologram.ops.gemm")
+    def _(x):  # type: ignore[no-untyped-def]
+        return 2 @ x
+
+    @case(r"shape\[0\] of a value: a kernel sees one element")
+    def _(x):  # type: ignore[no-untyped-def]
+        return x * x.shape[0]
+
+    @case(r"hologram.range: step is .*; expected an int of Python's, not 0; name the argument in static=")
+    def _(x):  # type: ignore[no-untyped-def]
+        for _ in h.range(0, 10, x.astype("i32")):
+            x += 1
+        return x
+
     @case("an exception can't be raised in some lanes")
     def _(x):  # type: ignore[no-untyped-def]
         if x > 0:
@@ -1064,10 +1113,42 @@ def mistakes() -> list[tuple[Any, str]]:
     return found
 
 
+@pytest.mark.parametrize("a", ["f4", "f8", "i1", "i4", "u8", "bool"])
+@pytest.mark.parametrize("b", ["f4", "f8", "i1", "i4", "u8", "bool"])
+def test_and_and_or_are_one_of_their_operands(a: str, b: str) -> None:
+    x, y = numbers(a, 1), numbers(b, 2)
+    dtype = np.promote_types(a, b)
+    for f in (
+        lambda x, y: x or y,
+        lambda x, y: x and y,
+        lambda x, y: (x and y) or x,
+        lambda x, y: not x or (y > 0 and x),
+    ):
+        expected = np.array([np.asarray(f(p, q)).astype(dtype) for p, q in zip(x, y)])
+        assert_same(hologram.kernel(f)(x, y).astype(dtype), expected)
+    assert hologram.kernel(lambda x, y: x or y)(x, y).dtype == dtype
+
+
+def test_and_and_or_of_numbers_and_in_conditions() -> None:
+    f = hologram.kernel(lambda a: a or 9.0)
+    assert_same(f(np.array([0, 2, -3, np.nan, -0.0], "f4")), np.array([9, 2, -3, np.nan, 9], "f4"))
+    assert hologram.kernel(lambda a: a and 5)(np.array([0, 2, -3], "i1")).tolist() == [0, 5, 5]
+    assert hologram.kernel(lambda a: 0 or a or 7)(np.array([0, 2, -3])).tolist() == [7, 2, -3]
+    assert hologram.kernel(lambda a: (a > 0) or (a < -5))(np.array([0, 2, -7])).tolist() == [False, True, True]
+
+    @hologram.kernel
+    def g(a, b):  # type: ignore[no-untyped-def]
+        if (a and b) or not a:
+            return 1
+        return 0
+
+    assert g(np.array([0, 0, 2, 2]), np.array([0.0, 3, 0, 3])).tolist() == [1, 1, 0, 1]
+
+
 @pytest.mark.parametrize(("function", "text"), mistakes())
 def test_mistakes_are_told_with_their_line(function: Any, text: str) -> None:
     code = function.__code__
-    with pytest.raises((ValueError, TypeError), match=text) as caught:
+    with pytest.raises((ValueError, TypeError, AttributeError), match=text) as caught:
         hologram.kernel(function)(np.ones(3, np.float32))
     message = str(caught.value)
     if not message.startswith("<lambda> returns") and "lambda returns" not in message:
@@ -1075,6 +1156,42 @@ def test_mistakes_are_told_with_their_line(function: Any, text: str) -> None:
         last = max(line for _, _, line in code.co_lines() if line) if hasattr(code, "co_lines") else place
         lines = (with_if_in_helper.__code__.co_firstlineno, last + 1)
         assert code.co_firstlineno <= place <= last + 1 or lines[0] <= place <= lines[0] + 1, message
+
+
+@pytest.mark.parametrize(
+    ("dtype", "text"),
+    [
+        ("f2", "a * 65520.0"),
+        ("f2", "a - 65520"),
+        ("f4", "a * 1e300"),
+        ("f4", "a < -1e300"),
+        ("f4", "a + 3.4028235677973366e38"),
+        ("f4", "hologram.where(a > 0, 1e39, a)"),
+        ("f4", "a or 10**39"),
+        ("f8", "a + 2**1024"),
+    ],
+)
+def test_a_number_out_of_range_is_told_with_the_line(dtype: str, text: str) -> None:
+    f = written(f"def f(a, k):\n    b = a\n    return {text}\n", f"<beyond {dtype} {text}>")
+    with pytest.raises(ValueError, match=r"the number is .*; f\d\d goes from -") as caught:
+        hologram.kernel(f)(np.ones(3, dtype), 1)
+    assert type(caught.value) is hologram.errors.InvalidArgumentError
+    assert f">:3: return {text}" in str(caught.value)
+
+
+def test_the_largest_numbers_are_in_range_and_casts_round() -> None:
+    x = np.zeros(1, np.float32)
+    largest = np.finfo("f4").max
+    assert_same(hologram.kernel(lambda a: a + 3.4028235677973362e38)(x), np.array([largest]))  # below half a bit more
+    assert_same(hologram.kernel(lambda a: a - 2**127)(x), np.array([-(2.0**127)], "f4"))
+    assert hologram.kernel(lambda a: a + 65519.0)(np.zeros(1, "f2")).tolist() == [65504]
+    assert hologram.kernel(lambda a: a + float("inf"))(x).tolist() == [np.inf]
+    assert hologram.kernel(lambda a: a + hologram.cast(1e300, "f32"))(x).tolist() == [np.inf]
+    assert hologram.kernel(lambda a: a + np.float64(1e300))(x).tolist() == [1e300]
+
+
+class Counter:
+    def __init__(self, x: Any) -> None: ...
 
 
 def yields(x: Any) -> Any:
@@ -1093,6 +1210,10 @@ def test_mistakes_of_calls() -> None:
     x = np.ones(3)
     for arguments, keywords, text in [
         ((x,), {}, "missing a required argument: 'y'"),
+        ((x, x), {"c": 2}, "lambda: there is no parameter c; it has x, y"),
+        ((x, x), {"executor": "cpu"}, "lambda: executor is 'cpu'; expected an Executor"),
+        ((x, x), {"out": 1.0}, "lambda: out is 1.0; expected an array"),
+        ((x, x), {"out": (x, None)}, "lambda: out is None; expected an array"),
         ((x, x, x), {}, "too many positional"),
         ((x, [1, 2]), {}, "lambda: y is a list; expected a Buffer, a numpy array"),
         ((x, None), {}, "y is a NoneType"),
@@ -1116,6 +1237,7 @@ def test_mistakes_of_calls() -> None:
     for make, text in [
         (lambda: hologram.kernel(3), "expected a function, got int"),
         (lambda: hologram.kernel(yields), "yields or awaits"),
+        (lambda: hologram.kernel(Counter), "expected a function, got the class Counter"),
         (lambda: recurs(x), "recurs: kernels call each other more than 32 deep"),
         (lambda: hologram.kernel(lambda out: out), "it can't have a parameter out"),
         (lambda: hologram.kernel(lambda **k: 1), "it can't have a parameter"),
@@ -1141,12 +1263,20 @@ def test_without_source_there_are_operators() -> None:
     namespace: dict[str, Any] = {"hologram": hologram}
     exec("def f(x, y):\n    for i in range(3):\n        x = x * y\n    return x\n", namespace)
     exec("def g(x):\n    for i in hologram.range(3):\n        x = x * 2\n    return x\n", namespace)
-    exec("def h(x):\n    return x if x > 0 else -x\n", namespace)
     assert hologram.kernel(namespace["f"])(np.array([2.0]), 3).tolist() == [54]
     with pytest.raises(ValueError, match="whose source Python can find"):
         hologram.kernel(namespace["g"])(np.ones(1))
-    with pytest.raises(TypeError, match="the truth of a value"):
-        hologram.kernel(namespace["h"])(np.ones(1))
+    for name, text in {
+        "h": "return x if x > 0 else -x",
+        "k": "if x > 0:\n        x = -x\n    return x",
+        "m": "return x or 9",
+    }.items():
+        exec(f"def {name}(x):\n    {text}\n", namespace)
+        with pytest.raises(TypeError, match=f"the truth of a value.*the source of {name} can't be found"):
+            hologram.kernel(namespace[name])(np.ones(1))
+    hologram.kernel(namespace["f"])(np.ones(1), 2.0)
+    with pytest.raises(TypeError, match="`if` works in functions decorated with"):  # it has a source, its helper none
+        hologram.kernel(lambda x: namespace["k"](x))(np.ones(1))
 
 
 def test_an_assertion_can_fail_for_all_lanes_only() -> None:
@@ -1203,6 +1333,35 @@ def test_faults_are_reported() -> None:
     with pytest.raises(hg.ProgramFault, match="division by zero") as caught:
         f(np.arange(5), np.array([1, 1, 0, 1, 1]))
     assert caught.value.lane == 2
+
+
+def test_faults_name_the_line_of_the_function() -> None:
+    helper = "def halves(a, b):\n    return a %\\\n        b\n\n"
+    for body, line in [
+        ("    c = x + 1\n    d = c // y\n    return c * d\n", "7: d = c // y"),
+        ("    c = x + 1\n    while c % y < 0:\n        c = c + 1\n    return c\n", "7: while c % y < 0:"),
+        (
+            "    c = x\n    for i in hologram.range(2):\n        if x >= 0:\n            c //= y\n    return c\n",
+            "9: c //= y",
+        ),
+        ("    c = x\n    return halves(c, y) + 1\n", "2: return a %\\"),
+        ("    return hologram.rem(x,\n        y)\n", "6: return hologram.rem(x,"),
+        ("    return np.floor_divide(x, y)\n", "6: return np.floor_divide"),
+    ]:
+        name = f"<fault {line}>"
+        f = written(f"{helper}def f(x, y):\n{body}", name)
+        f.__globals__["np"] = np
+        kernel = hologram.kernel(f)
+        for _ in range(2):  # the first call compiles
+            with pytest.raises(hg.ProgramFault, match=re.escape(f"  at {name}:{line}")) as caught:
+                kernel(np.arange(5), np.array([1, 1, 0, 1, 1]))
+            fault = caught.value
+            assert (fault.kind, fault.lane, str(fault).count("  at ")) == ("divide", 2, 1)
+            assert fault.line is not None
+            assert re.match(r"  (div|rem)\.i64", kernel.atlas.splitlines()[fault.line - 1])
+    with pytest.raises(hg.ProgramFault) as caught:  # of a program that other lines share
+        hologram.rem(np.arange(2), np.zeros(2, int))
+    assert "  at " not in str(caught.value)
 
 
 # ---- compiling once
@@ -1279,6 +1438,17 @@ def test_threads() -> None:
         thread.join()
     assert not failures
     assert (len(runs), counted(f)) == (3, 3)
+
+
+def test_the_names_of_kernels_are_hologram_s() -> None:
+    from hologram import _kernel
+
+    hidden = {"range", "abs", "pow", "round"}
+    assert set(_kernel.__all__) - set(hologram.__all__) == hidden
+    assert len(hologram.__all__) == len(set(hologram.__all__))
+    for name in _kernel.__all__:
+        assert getattr(hologram, name).__name__ == name
+    assert not hasattr(hologram, "range_")
 
 
 def test_importing_hologram_does_not_import_kernels() -> None:

@@ -135,6 +135,40 @@ def test_launch(ex: hg.Executor) -> None:
     assert y.to_numpy().tolist() == [1] * 1000
 
 
+@pytest.mark.parametrize("name", ["n", "fuel", "shape", "grid", "block"])
+def test_a_slot_named_as_a_keyword_is_told_how_to_be_bound(host: hg.Executor, name: str) -> None:
+    program = hg.Program(
+        f"program p\nslot {name} f32\nslot b f32\nldg.f32 t, {name}[index]\nstg.f32 t, b[index]\nexit\n"
+    )
+    x, out = np.arange(3, dtype=np.float32), np.zeros(3, np.float32)
+    hint = rf'launch "p": {name}= is a keyword of launch itself, .*; bind it with bindings={{"{name}": …}}'
+    for given in (x, 3):
+        with pytest.raises(ValueError, match=hint):
+            host.launch(program, b=out, **{name: given})
+    host.launch(program, {name: x}, b=out)
+    assert out.tolist() == [0, 1, 2]
+    host.launch(program, {name: x + 1, "b": out}, n=2)
+    assert out.tolist() == [1, 2, 2]
+
+
+def test_bindings_and_shape_of_other_kinds_are_named(host: hg.Executor) -> None:
+    program = hg.Program("program p\nslot a f32\nslot b f32\nldg.f32 t, a[index]\nstg.f32 t, b[index]\nexit\n")
+    x = np.ones(3, np.float32)
+    for bindings, text in [
+        ([x, x], "is a list"),
+        ((("a", x),), "is a tuple"),
+        (x, "is a ndarray"),
+        ([], "is a list"),
+        ({0: x}, "names 0"),
+        ({"a": x, None: x}, "names None"),
+    ]:
+        with pytest.raises(TypeError, match=f'launch "p": bindings {text}; expected a dict from names'):
+            host.launch(program, bindings, b=x)
+    for shape in (5, 1.5, "3"):
+        with pytest.raises(TypeError, match=f'launch "p": shape is {shape!r}; expected'):
+            host.launch(program, a=x, b=x, shape=shape)
+
+
 @pytest.mark.parametrize("name", DTYPES)
 def test_launch_on_every_dtype(ex: hg.Executor, name: str) -> None:
     p = hg.Program(

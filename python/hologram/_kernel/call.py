@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Union, ov
 import numpy as np
 
 from hologram._built import is_number
-from hologram._dtypes import NAMES, code_of, dtype_of, dtype_of_code
+from hologram._dtypes import NAMES, code_of, dtype_of_code
+from hologram._kernel.annotations import number_type
 from hologram._kernel.arrays import (
     ARRAYS,
     HOST,
@@ -24,11 +25,12 @@ from hologram._kernel.arrays import (
     stand_in,
     usable,
 )
+from hologram._kernel.ir import Place
 from hologram._kernel.source import Body, body_of
 from hologram._kernel.statements import run
-from hologram._kernel.values import PRED, Trace, Value, current, fail, kind_of, value_of
+from hologram._kernel.values import PRED, TRACING, Trace, Value, at, current, fail, kind_of, value_of
 from hologram.buffer import Buffer
-from hologram.errors import DTypeError, HologramError, InvalidArgumentError
+from hologram.errors import DTypeError, HologramError, InvalidArgumentError, ProgramFault
 from hologram.executor import Executor
 from hologram.program import Program
 
@@ -66,6 +68,7 @@ class _Compiled(NamedTuple):
     places: list[int]  # of their arguments
     outputs: list[tuple[str, np.dtype[Any]]]
     several: bool
+    lines: dict[int, Place]  # of the Python code that the text's lines come of
 
 
 class Kernel:
@@ -78,6 +81,8 @@ class Kernel:
     def __init__(self, function: Callable[..., Any], *, static: Iterable[str] = ()) -> None:
         if not callable(function):
             raise DTypeError(f"kernel: expected a function, got {type(function).__name__}")
+        if isinstance(function, type):
+            raise DTypeError(f"kernel: expected a function, got the class {function.__name__}")
         if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
             raise DTypeError(
                 f"kernel: expected a function that returns numbers, and {function.__name__} yields or awaits"
@@ -93,7 +98,9 @@ class Kernel:
         for name, parameter in self._signature.parameters.items():
             if name in ("out", "executor") or parameter.kind is parameter.VAR_KEYWORD:
                 raise InvalidArgumentError(f"kernel {self._name}: it can't have a parameter {parameter}")
-            self._annotated.update(self._annotation(name, parameter.annotation))
+            annotated = number_type(f"kernel {self._name}: {name}", parameter.annotation, function)
+            if annotated is not None:
+                self._annotated[name] = annotated
         for name in self._static:
             if name not in self._signature.parameters:
                 raise InvalidArgumentError(f"kernel {self._name}: static names {name!r}, which is no parameter")
@@ -119,21 +126,6 @@ class Kernel:
     def __reduce__(self) -> str:
         """Pickle as the name by which a module has the kernel, as functions are."""
         return str(self.__qualname__)  # type: ignore[attr-defined]
-
-    def _annotation(self, name: str, annotation: Any) -> dict[str, str]:
-        """Return what an annotation says of a parameter, if it says it is a number."""
-        if isinstance(annotation, str) and annotation not in NAMES:
-            annotation = {"bool": bool, "int": int, "float": float}.get(annotation, annotation)
-        if annotation in (bool, int, float):
-            return {name: annotation.__name__}
-        if isinstance(annotation, str):
-            found = re.fullmatch(r"(?:np\.|numpy\.)(\w+)", annotation)
-            annotation = getattr(np, found[1], None) if found else annotation
-        if annotation in NAMES or isinstance(annotation, np.dtype):
-            return {name: NAMES[code_of(dtype_of(annotation)) - 1]}
-        if isinstance(annotation, type) and issubclass(annotation, np.generic):
-            return {name: NAMES[code_of(dtype_of(annotation)) - 1]}
-        return {}
 
     # ---- what a call depends on
 
@@ -211,6 +203,12 @@ class Kernel:
         """Return names and values of a call's arguments, defaults included and *arguments one by one."""
         if self._positional and not keywords and len(arguments) == len(self._arguments):
             return self._arguments, list(arguments)
+        parameters = self._signature.parameters
+        for name in keywords:
+            if name not in parameters:
+                raise DTypeError(
+                    f"{self._name}: there is no parameter {name}; it has {', '.join(parameters) or 'none'}"
+                )
         try:
             bound = self._signature.bind(*arguments, **keywords)
         except TypeError as error:
@@ -255,20 +253,20 @@ class Kernel:
         while True:
             trace = Trace(plan)
             atlas = _atlas_names(names)
-            outer, current.trace = current.trace, trace
+            outer, current.trace, current.place = (current.trace, current.place), trace, None
             try:
                 arguments = [_argument(trace, *each) for each in zip(atlas, kinds, values)]
                 result = self._call(trace, names, arguments)
                 several, outputs = self._outputs(trace, result, wanted, atlas)
             finally:
-                current.trace = outer
+                current.trace, current.place = outer
             if not trace.again:
                 break
         lines = [f"slot {name} {type}" for name, type in trace.slots.items()]
         lines += [f"slot {name} {'u8' if type == PRED else type}" for name, type in outputs]
         lines += [f"param {name} {type}" for name, (_, type) in trace.params.items()]
         try:
-            text = trace.code.text(self._name, lines)
+            text, written = trace.code.text(self._name, lines)
         except HologramError as error:
             raise type(error)(f"{self._name}: {error}") from None
         place = {name: i for i, name in enumerate(atlas)}
@@ -279,6 +277,7 @@ class Kernel:
             [place[name] for name in (*trace.slots, *(argument for argument, _ in trace.params.values()))],
             [(name, _BOOL if type == PRED else dtype_of_code(NAMES.index(type) + 1)) for name, type in outputs],
             several,
+            written,
         )
 
     def _call(self, trace: Trace, names: list[str], values: list[Any]) -> Any:
@@ -299,7 +298,12 @@ class Kernel:
                 continue
             thing = given.pop(name)
             positional += thing if name == variadic else [thing]
-        return self._function(*positional, **given)
+        unread = isinstance(self._function, types.FunctionType) and not hasattr(self._function, "__wrapped__")
+        trace.unread += [self._name] * unread
+        try:
+            return self._function(*positional, **given)
+        finally:
+            del trace.unread[len(trace.unread) - unread :]
 
     def _outputs(
         self, trace: Trace, result: Any, wanted: Optional[tuple[str, ...]], taken: list[str]
@@ -377,6 +381,9 @@ class Kernel:
             if isinstance(value, Value):
                 return self._inline(names, values, out)
         outs = None if out is None else tuple(out) if isinstance(out, (tuple, list)) else (out,)
+        for result in outs or ():
+            if not is_array(result):
+                raise DTypeError(f"{self._name}: out is {result!r}; expected an array, or a tuple of them for several")
         arrays = [v for n, v in zip(names, values) if n not in self._static and is_array(v)]
         like = arrays[0] if arrays else None
         given = [usable(value) for value in values]
@@ -407,10 +414,20 @@ class Kernel:
         """Launch the program and return its results, arrays such as like where there is no out."""
         if executor is None:
             executor = executor_of(values, outs or ())
+        elif not isinstance(executor, Executor):
+            raise DTypeError(
+                f"{self._name}: executor is {executor!r}; expected an Executor, such as hologram.Executor('cpu')"
+            )
         results = outs or tuple([allocate(like, shape, dtype, executor) for _, dtype in compiled.outputs])
         if 0 not in shape:
             bindings = dict(zip(compiled.names, [*[values[i] for i in compiled.places], *results]))
-            executor.launch(compiled.program, bindings)  # on the shape of the results
+            try:
+                executor.launch(compiled.program, bindings)  # on the shape of the results
+            except ProgramFault as fault:
+                place = compiled.lines.get(fault.line or 0)
+                if place is not None:
+                    fault.args = (str(fault) + at(*place),)
+                raise
         if outs is not None:
             return out
         if like is None:
@@ -476,6 +493,9 @@ class Kernel:
         if self._last is None:
             raise InvalidArgumentError(f"{self._name}: no program yet; call the kernel, or {self._name}.program(…)")
         return self._last.text
+
+
+TRACING.add(Kernel._compile.__code__)
 
 
 def _may_change(value: object) -> bool:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import heapq
-from typing import NamedTuple, Optional, Union
+from typing import Callable, NamedTuple, Optional, Union
 
 from hologram import _isa
 from hologram.errors import InvalidArgumentError
 
-__all__ = ["Code", "Instruction", "Negated"]
+__all__ = ["Code", "Instruction", "Negated", "Place"]
+
+Place = tuple[str, int]
+"""File and line of the Python code that an instruction comes of."""
 
 
 class Negated(NamedTuple):
@@ -31,6 +34,7 @@ class Instruction(NamedTuple):
     result: Optional[int]
     sources: tuple[Source, ...]
     effect: bool
+    place: Optional[Place] = None
 
 
 class Code:
@@ -38,9 +42,13 @@ class Code:
 
     Registers are numbered from 0 and have a type each; more than one instruction may write one. What is put in
     ``entry`` runs before everything else: loads of arguments, whose values are then known wherever they are first used.
+
+    Args:
+        place: Returns the place of the Python code that runs.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, place: Callable[[], Optional[Place]] = lambda: None) -> None:
+        self._place = place
         self.types: list[str] = []
         self.entry: list[Instruction] = []
         self.body: list[Instruction] = []
@@ -55,16 +63,16 @@ class Code:
     def emit(self, mnemonic: str, type: str, *sources: Source) -> int:
         """Append an instruction and return its result, a new register."""
         register = self.register(type)
-        self.body.append(Instruction(mnemonic, register, sources, False))
+        self.body.append(Instruction(mnemonic, register, sources, False, self._place()))
         return register
 
     def write(self, register: int, mnemonic: str, *sources: Source) -> None:
         """Append an instruction that writes a register that there is."""
-        self.body.append(Instruction(mnemonic, register, sources, False))
+        self.body.append(Instruction(mnemonic, register, sources, False, self._place()))
 
     def act(self, mnemonic: str, *sources: Source) -> None:
         """Append an instruction without a result."""
-        self.body.append(Instruction(mnemonic, None, sources, True))
+        self.body.append(Instruction(mnemonic, None, sources, True, self._place()))
 
     def nothing(self) -> None:
         """Append an instruction that does nothing and stays, to part two labels."""
@@ -89,8 +97,8 @@ class Code:
         self.act("bra", head)
         self._loops.add(("bra", head))
 
-    def text(self, name: str, declarations: list[str]) -> str:
-        """Return the program's text.
+    def text(self, name: str, declarations: list[str]) -> tuple[str, dict[int, Place]]:
+        """Return the program's text, and the places that its lines, counted from 1, come of.
 
         Raises:
             InvalidArgumentError: More values are needed at one place than there are registers.
@@ -99,7 +107,8 @@ class Code:
         names = self._allocate(code)
         lines = [f"program {name}", *declarations, ""]
         targets = {source for line in code for source in line.sources if isinstance(source, str)}
-        for mnemonic, result, sources, _ in code:
+        places: dict[int, Place] = {}
+        for mnemonic, result, sources, _, place in code:
             if mnemonic.endswith(":"):
                 if mnemonic[:-1] in targets:
                     lines.append(mnemonic)
@@ -111,7 +120,9 @@ class Code:
                 else:
                     words.append("!" + names[source.register] if isinstance(source, Negated) else source)
             lines.append(f"  {mnemonic} {', '.join(words)}".rstrip())
-        return "\n".join(lines) + "\n"
+            if place is not None:
+                places[len(lines)] = place
+        return "\n".join(lines) + "\n", places
 
     def _spans(self, code: list[Instruction]) -> list[tuple[int, int]]:
         """Return the first and last place of each loop, inner ones before those around them."""

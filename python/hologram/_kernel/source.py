@@ -7,6 +7,7 @@ import ast
 import copy
 import functools
 import linecache
+import operator
 import threading
 import types
 from typing import Any, Callable, NamedTuple, Optional
@@ -155,13 +156,15 @@ class _Rewriter(ast.NodeTransformer):
 
 
 def _decide(start: bool, operands: tuple[Callable[[], Any], ...]) -> Any:
-    """Compute `and` (start is True) or `or` of operands."""
+    """Compute `and` (start is True) or `or` of operands: of bools the bool, of others the operand that Python gives."""
     result: Any = start
     for operand in operands:
         if isinstance(result, Value):
-            result = _truth(result)
-            other = _truth(value_of(result.trace, operand(), "an operand of `and` or `or`"))
-            result = (result & other) if start else (result | other)
+            other = value_of(result.trace, operand(), "an operand of `and` or `or`")
+            if result.type == other.type == PRED:
+                result = operator.and_(result, other) if start else operator.or_(result, other)
+            else:
+                result = where(_truth(result), other, result) if start else where(_truth(result), result, other)
         elif bool(result) != start:
             return result
         else:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn, Optional
 from hologram._built import is_number
 from hologram._kernel.ir import Negated
 from hologram._kernel.source import DECISIONS, Body, defined
-from hologram._kernel.values import PRED, Trace, Value, common, fail, trace_of, value_of
+from hologram._kernel.values import PRED, TRACING, Trace, Value, common, current, fail, trace_of, value_of
 from hologram.errors import DTypeError, InvalidArgumentError
 
 __all__ = ["Range", "range_", "run"]
@@ -52,12 +52,16 @@ def range_(start: Any, stop: Any = None, step: int = 1) -> Any:
     if trace is None:
         return builtins.range(start, stop, step)
     if not isinstance(step, int) or isinstance(step, bool) or step == 0:
-        fail(DTypeError, f"hologram.range: step is {step!r}; expected an int of Python's, not 0")
+        known = "; name the argument in static= to have its value in Python" if isinstance(step, Value) else ""
+        fail(DTypeError, f"hologram.range: step is {step!r}; expected an int of Python's, not 0{known}")
     for what, bound in (("start", start), ("stop", stop)):
         value = value_of(trace, bound, f"hologram.range: {what}")
         if value.type == PRED or value.type[0] not in "iu":
             fail(DTypeError, f"hologram.range: {what} is {bound!r}; expected an integer")
     return Range(start, stop, step)
+
+
+range_.__name__, range_.__qualname__, range_.__module__ = "range", "range", "hologram"
 
 
 # ---- running
@@ -212,10 +216,15 @@ class _Frame:
     # ---- statements
 
     def block(self, statements: list[ast.stmt]) -> int:
-        for node in statements:
-            flow: int = getattr(self, "do_" + type(node).__name__, self.no)(node)
-            if flow != _FALLS:
-                return flow
+        outer = current.place
+        try:
+            for node in statements:
+                current.place = (self.body.file, node.lineno)
+                flow: int = getattr(self, "do_" + type(node).__name__, self.no)(node)
+                if flow != _FALLS:
+                    return flow
+        finally:
+            current.place = outer
         return _FALLS
 
     def no(self, node: ast.stmt) -> NoReturn:
@@ -520,6 +529,9 @@ class _Frame:
         return _BREAK if leaves else _CONTINUE
 
     do_Break = do_Continue = jump
+
+
+TRACING.add(_Frame.block.__code__)
 
 
 def _is_scalar(thing: Any) -> bool:

@@ -7,6 +7,7 @@ import linecache
 import os
 import sys
 import threading
+import types
 from typing import TYPE_CHECKING, Any, NoReturn, Optional, Union
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from hologram import _isa
 from hologram._built import FLOATS, is_number, number
 from hologram._dtypes import NAMES, code_of, dtype_of_code
-from hologram._kernel.ir import Code
+from hologram._kernel.ir import Code, Place
 from hologram.errors import DTypeError, HologramError, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ __all__ = [
 PRED = "pred"
 _BOOL, _INT, _FLOAT = 0, 1, 2
 _WEAK = {_BOOL: PRED, _INT: "i64", _FLOAT: "f64"}
-_HERE = os.path.dirname(os.path.abspath(__file__))
+_OURS = (os.path.dirname(os.path.abspath(__file__)), os.path.dirname(np.__file__), "<__array_function__")
+"""What the files of code that isn't the user's begin with; the last is numpy's too."""
 
 
 def kind_of(type: str) -> int:
@@ -47,11 +49,28 @@ def kind_of(type: str) -> int:
     return _BOOL if type == PRED else _FLOAT if type in FLOATS else _INT
 
 
-def user_line() -> tuple[str, int]:
-    """Return file and line of the code that is being traced."""
+TRACING: set[types.CodeType] = set()
+"""The functions that run a kernel's code: below them in the stack is the kernel, above them its caller."""
+
+
+def traced_line() -> Optional[Place]:
+    """Return file and line of the kernel's code that is being traced, or None outside of any."""
+    frame: Optional[types.FrameType] = sys._getframe(1)
+    while frame is not None and frame.f_code not in TRACING:
+        if not frame.f_code.co_filename.startswith(_OURS):
+            return frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back
+    return current.place
+
+
+def user_line() -> Place:
+    """Return file and line of the code that is being traced, or else of the code that called Hologram."""
+    if current.trace is not None:
+        place = traced_line()
+        if place is not None:
+            return place
     frame = sys._getframe(1)
-    skip = (_HERE, os.path.dirname(np.__file__), "<__array_function__")  # the last is numpy's too
-    while frame.f_code.co_filename.startswith(skip) and frame.f_back is not None:
+    while frame.f_code.co_filename.startswith(_OURS) and frame.f_back is not None:
         frame = frame.f_back
     return frame.f_code.co_filename, frame.f_lineno
 
@@ -76,11 +95,12 @@ class Trace:
     """
 
     def __init__(self, plan: dict[int, tuple[str, bool]]) -> None:
-        self.code = Code()
+        self.code = Code(traced_line)
         self.plan = plan
         self.again = False
         self.variables = 0
         self.inlined = 0  # how deep in calls of other kernels
+        self.unread: list[str] = []  # the kernels that run whose source can't be found
         self.scope = 0  # the branch or round of a loop that is being traced
         self.open = {0}  # those in which values were made that all lanes here have
         self._scopes = 0
@@ -140,6 +160,20 @@ class Trace:
         return self.code.emit(mnemonic, type, *sources)
 
 
+class _Shape(tuple[int, ...]):
+    """The shape of one number, which has no extents."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key: Any) -> NoReturn:
+        """Refuse: a kernel doesn't know the shapes of its arrays."""
+        fail(DTypeError, f"shape[{key!r}] of a value: {_ONE}; give the extent as an argument")
+
+
+_ONE = "a kernel sees one element at a time"
+_REDUCTIONS = frozenset("sum mean prod max min any all argmax argmin std var cumsum cumprod dot sort".split())
+
+
 class Value:
     """A number of each lane, known when the kernel runs: what its function's arguments and results are.
 
@@ -169,7 +203,7 @@ class Value:
         """The numpy dtype of the value."""
         return np.dtype(bool) if self.type == PRED else dtype_of_code(NAMES.index(self.type) + 1)
 
-    shape = ()
+    shape: tuple[int, ...] = _Shape()
     ndim = 0
 
     def __repr__(self) -> str:
@@ -186,7 +220,8 @@ class Value:
             try:
                 return number("the number", self.constant, type)
             except HologramError as error:
-                if isinstance(self.constant, float):
+                # A variable may not know yet that it will hold floats; a cast rounds what an operation refuses.
+                if isinstance(self.constant, float) and not (self.weak and type in FLOATS):
                     return self._convert(
                         self.trace.emit("mov.f64", "f64", number("", self.constant, "f64")), "f64", type
                     )
@@ -211,7 +246,10 @@ class Value:
     def astype(self, dtype: Any) -> Value:
         """Return the value converted to a dtype, as numpy converts arrays: floats to integers truncate."""
         type = type_of(dtype)
-        return Value(self.trace, type, False, value_of(self.trace, self, "astype: x").held(type))
+        value = value_of(self.trace, self, "astype: x")
+        if isinstance(value.constant, float):  # which a cast rounds and saturates, where an operation refuses it
+            value = Value(self.trace, "f64", False, constant=value.constant)
+        return Value(self.trace, type, False, value.held(type))
 
     # ---- what Python and numpy ask for
 
@@ -220,10 +258,14 @@ class Value:
 
     def __bool__(self) -> NoReturn:
         """Refuse: its truth is not known."""
-        self._no(
-            "the truth",
-            "use hologram.where(condition, a, b) and & | ~; `if` works in functions decorated with @hologram.kernel",
-        )
+        if self.trace.unread:
+            why = (
+                f"the source of {self.trace.unread[-1]} can't be found (exec has none; a file that changed isn't it), "
+                "which `if`, `while`, `and`, `or` and `not` need"
+            )
+        else:
+            why = "`if` works in functions decorated with @hologram.kernel"
+        self._no("the truth", f"use hologram.where(condition, a, b) and & | ~; {why}")
 
     def __int__(self) -> NoReturn:
         """Refuse: its value is not known."""
@@ -268,6 +310,29 @@ class Value:
         self._no("an element", "a kernel returns its results")
 
     __hash__ = None  # type: ignore[assignment]  # == makes a value
+
+    def __matmul__(self, other: object) -> NoReturn:
+        """Refuse: it is one number."""
+        self._no("a matrix product", f"{_ONE}; hologram.ops.gemm multiplies matrices")
+
+    __rmatmul__ = __matmul__
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Tell what there is instead of an array's method.
+
+        Raises:
+            AttributeError: Always, so that hasattr and Python's protocols find that it isn't there.
+        """
+        if name.startswith("__"):
+            raise AttributeError(name)
+        from hologram._kernel import functions
+
+        hint = "it has dtype and astype"
+        if name in _REDUCTIONS:
+            hint = f"{_ONE}; reduce the result, with hologram.ops or numpy"
+        elif name in functions.PUBLIC:
+            hint = f"write hologram.{name}(…)"
+        raise AttributeError(f"a value of a kernel has no {name}; {hint}" + at(*user_line()))
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
         """Compute numpy's functions of values."""
@@ -382,6 +447,7 @@ def common(*values: Value) -> tuple[str, bool]:
 
 class _Current(threading.local):
     trace: Optional[Trace] = None
+    place: Optional[Place] = None  # of the statement that is being traced
 
 
 current = _Current()
