@@ -315,7 +315,12 @@ func (e *emitter) storeBytes(s spot, size int, cell, st string) {
 	words := []string{cell}
 	if size == 8 {
 		words = []string{e.temp(bankR), e.temp(bankR)}
-		e.line("mov.b64 {%s, %s}, %s;", words[0], words[1], cell)
+		// Not mov.b64 {lo, hi}: where a branch has shown the cell to be a constant,
+		// ptxas up to 12.9, and the driver's of 580, take its low word for both.
+		high := e.temp(bankRD)
+		e.line("cvt.u32.u64 %s, %s;", words[0], cell)
+		e.line("shr.u64 %s, %s, 32;", high, cell)
+		e.line("cvt.u32.u64 %s, %s;", words[1], high)
 	}
 	for i := range size {
 		b := words[i/4]

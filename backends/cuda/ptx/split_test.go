@@ -1,0 +1,41 @@
+package ptx
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/ir"
+)
+
+// TestWordsOfWhatABranchShows stores, at an address that may be misaligned, what
+// a branch has shown to be 100. Taking the words by mov.b64 {lo, hi}, ptxas 12.9
+// and the JIT of driver 580 store 100 twice (seen on an H200; 13.5 doesn't).
+func TestWordsOfWhatABranchShows(t *testing.T) {
+	p, err := isa.Assemble("test", `
+program split
+slot x u64
+slot c u8
+  shl.u64 at, r255, 6
+  ldg.u64 v, x[index]
+  loop 4, done
+  set.ne.u64 p, 100, v
+  bra go, !p
+  exit
+go:
+  stg.u64 v, c[at + 4]
+done:
+  exit`)
+	require.NoError(t, err)
+	v, err := isa.Verify(p)
+	require.NoError(t, err)
+	f, _, err := ir.Canonical(v)
+	require.NoError(t, err)
+	made, err := Compile(f)
+	require.NoError(t, err)
+	text, err := made.Text(Options{})
+	require.NoError(t, err)
+	require.Contains(t, text, "st.global.u8")
+	require.NotContains(t, text, "mov.b64 {")
+}
