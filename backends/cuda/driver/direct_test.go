@@ -32,6 +32,9 @@ func TestDirectCallsAllocateNothing(t *testing.T) {
 	require.Equal(t, Result(7), a.StreamQuery(Stream(uint32(minus))))
 	require.Equal(t, Result(7), a.GraphLaunch(7, 2))
 	require.Equal(t, Result(7), a.Copy(Pointer(uint32(minus)), 1, 2, 3))
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
 	params := new(unsafe.Pointer)
 	c, capturing := new(Context), new(int32)
 	allocs := testing.AllocsPerRun(1000, func() {
