@@ -91,6 +91,10 @@ func (e *emitter) compute(op isa.Op, f isa.Form, d string, a ...string) bool {
 		return rule(e, f, d, a)
 	}
 	x, t := texts[op], f.Type
+	if op == isa.SUB && t.Integer() && a[0] == "0" {
+		minus(e, t, d, a[1])
+		return true
+	}
 	form := x.ints
 	switch {
 	case t == isa.Pred:
@@ -269,12 +273,24 @@ func negate(e *emitter, f isa.Form, d string, a []string) bool {
 	case t.Float():
 		e.spell("neg.$t $d, $a;", t, d, a)
 	case t.Signed():
-		e.spell("sub.$t $d, 0, $a;", t, d, a)
-		e.wrap(t, d)
+		minus(e, t, d, a[0])
 	default:
 		return false
 	}
 	return true
+}
+
+// minus is 0 − a of integers. Not by sub: for sm_90 and later, ptxas up to 12.9
+// and the driver's of 580 lose the sign of what they fold into a maximum or
+// minimum of three: max(max(x, −y), y) becomes max(x, y, y). (13.5 doesn't.)
+func minus(e *emitter, t isa.Type, d, a string) {
+	if t.Size() == 8 {
+		e.line("sub.%s %s, 0, %s;", suffix(t), d, a)
+		return
+	}
+	e.line("not.b32 %s, %s;", d, a)
+	e.line("add.s32 %s, %s, 1;", d, d)
+	e.wrap(t, d)
 }
 
 // shift is SHL or SHR by an amount modulo the width.
