@@ -279,7 +279,9 @@ run() {
 # Coverage of isa, core and backends by the tests of all packages, statement by statement.
 cover() {
   heading "coverage"
-  go test -coverpkg=./isa/...,./core/...,./backends/... -coverprofile=cover.out ./...
+  # -v for the tests that are skipped and why, which go test else keeps to itself.
+  go test -v -coverpkg=./isa/...,./core/...,./backends/... -coverprofile=cover.out ./... 2>&1 |
+    grep -avE '^=== |^ *--- PASS|^PASS$'
   awk -v module="$(go list -m)" '
     NR > 1 {
       size[$1] = $2

@@ -224,6 +224,7 @@ def _load(slot: str, path: str, stdin: _Input) -> Any:
             if not isinstance(array, numpy.ndarray):
                 raise ValueError(f"{members[0]} is no array")
             return array
+        # zipfile raises NotImplementedError for a compression that it does not know.
         except (ValueError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
             text = "it holds Python objects, not numbers" if "allow_pickle" in str(error) else str(error)
             raise ValueError(f"slot {slot}: {name} can't be read: {text}") from None

@@ -741,7 +741,7 @@ KINDS = ["numpy", "buffer", "torch"]
 
 def as_kind(kind: str, x: np.ndarray[Any, Any], ex: hg.Executor) -> Any:
     if kind == "torch":
-        return pytest.importorskip("torch").from_numpy(x)
+        return pytest.importorskip("torch", reason="torch is not installed").from_numpy(x)
     return ex.wrap(x) if kind == "buffer" else x
 
 

@@ -4,16 +4,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/hologram-project/hologram/isa"
-	"github.com/hologram-project/hologram/isa/ir"
 )
 
 // TestWordsOfWhatABranchShows stores, at an address that may be misaligned, what
 // a branch has shown to be 100. Taking the words by mov.b64 {lo, hi}, ptxas 12.9
 // and the JIT of driver 580 store 100 twice (seen on an H200; 13.5 doesn't).
 func TestWordsOfWhatABranchShows(t *testing.T) {
-	p, err := isa.Assemble("test", `
+	text, err := fromText(t, `
 program split
 slot x u64
 slot c u8
@@ -26,15 +23,7 @@ slot c u8
 go:
   stg.u64 v, c[at + 4]
 done:
-  exit`)
-	require.NoError(t, err)
-	v, err := isa.Verify(p)
-	require.NoError(t, err)
-	f, _, err := ir.Canonical(v)
-	require.NoError(t, err)
-	made, err := Compile(f)
-	require.NoError(t, err)
-	text, err := made.Text(Options{})
+  exit`).Text(Options{})
 	require.NoError(t, err)
 	require.Contains(t, text, "st.global.u8")
 	require.NotContains(t, text, "mov.b64 {")
@@ -45,7 +34,7 @@ done:
 // make a maximum of three (seen on an H200; 13.5 doesn't).
 func TestNegationsStandAlone(t *testing.T) {
 	for _, negation := range []string{"neg.i32 y, y", "sub.i32 y, 0, y"} {
-		p, err := isa.Assemble("test", `
+		text, err := fromText(t, `
 program negations
 slot a i32
 slot c i32
@@ -56,15 +45,7 @@ slot c i32
   max.i32 x, x, y
 done:
   stg.i32 x, c[index]
-  exit`)
-		require.NoError(t, err)
-		v, err := isa.Verify(p)
-		require.NoError(t, err)
-		f, _, err := ir.Canonical(v)
-		require.NoError(t, err)
-		made, err := Compile(f)
-		require.NoError(t, err)
-		text, err := made.Text(Options{})
+  exit`).Text(Options{})
 		require.NoError(t, err)
 		require.Contains(t, text, "max.s32")
 		require.NotContains(t, text, "sub.s32")
