@@ -20,6 +20,9 @@ usage: ./build.sh COMMAND
   sdist            build the source distribution into dist/
   bench cpu        compare with numpy, torch and numexpr (benchmarks/cpu.py)
   bench cuda       compare an NVIDIA GPU with the CPU's bits, and with torch (benchmarks/cuda.py)
+  bench --against REV
+                   compare the CPU's speed with that of another revision; fails if an operation has become
+                   slower (benchmarks/against.py)
   cover            test coverage of isa, core and backends; fails below 85 %
   fuzz             run each fuzz target for FUZZTIME (5s)
   clean            remove what was built; "clean all" removes .venv too
@@ -305,9 +308,12 @@ cover() {
 
 bench() {
   local name=${1:-}
-  [ "$name" = cpu ] || [ "$name" = cuda ] || fail "bench takes the name of a benchmark: cpu or cuda"
+  case "$name" in
+    cpu | cuda) install_packages bench --group bench ;;
+    --against) name=against ;;
+    *) fail "bench takes the name of a benchmark, cpu or cuda, or --against and a revision" ;;
+  esac
   shift
-  install_packages bench --group bench
   "$PY" "benchmarks/$name.py" "$@"
 }
 
