@@ -86,7 +86,7 @@ func go_buffer_wrap(executor C.hologram_executor, data unsafe.Pointer, dtype, ra
 		drop = func() { C.hologram_support_delete(deleter, context) }
 	}
 	b, err := ex.Wrap(uintptr(data), t, dims, steps, flags&C.HOLOGRAM_READ_ONLY != 0, drop)
-	return adopt(kindBuffer, b, err, buffer_out, freeBuffer)
+	return adopt(kindBuffer, b, err, buffer_out, (*core.Buffer).Abandon)
 }
 
 // layout reads a shape and strides, which may be nil.

@@ -246,7 +246,8 @@ func go_ops(text_out *C.char, capacity C.size_t, size_out *C.size_t) (status C.i
 // and calls line with context for each instruction that one lane runs: its
 // text, and what its operands hold. line is called from another thread until
 // the launch is done, and may use the executor; the call returns
-// HOLOGRAM_PENDING if that takes more than some milliseconds.
+// HOLOGRAM_PENDING if that takes more than some milliseconds. The operands are
+// buffers, so args has no deleter.
 //
 //export go_trace
 func go_trace(executor C.hologram_executor, args *C.hologram_call_args, lane C.uint64_t, line C.hologram_line, context unsafe.Pointer, event_out *C.hologram_event) (status C.int32_t) {
@@ -270,6 +271,9 @@ func go_trace(executor C.hologram_executor, args *C.hologram_call_args, lane C.u
 	c := &f.call
 	if c.Program == nil {
 		return fail(core.Errorf(core.Invalid, "%s: args->op is %d; expected -1, a launch", what, args.op))
+	}
+	if args.deleter != nil {
+		return fail(core.Errorf(core.Invalid, "%s: args->deleter is given; a trace takes buffers alone, which nobody is told of", what))
 	}
 	a := &core.LaunchArgs{
 		Slots: make([]*core.Buffer, len(c.Operands)), Params: append([]core.Scalar(nil), c.Scalars...),

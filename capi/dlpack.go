@@ -119,7 +119,7 @@ func go_buffer_from_dlpack(executor C.hologram_executor, managed unsafe.Pointer,
 	if err != nil {
 		return fail(err)
 	}
-	return adopt(kindBuffer, b, nil, buffer_out, freeBuffer)
+	return adopt(kindBuffer, b, nil, buffer_out, (*core.Buffer).Abandon)
 }
 
 func accepts(d *core.Device) string {

@@ -4,6 +4,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"unsafe"
+
+	"github.com/hologram-project/hologram/core"
+	"github.com/hologram-project/hologram/isa"
 )
 
 type thing struct{ n int }
@@ -99,5 +103,35 @@ func TestHandlesInManyGoroutines(t *testing.T) {
 	winners.Range(func(any, any) bool { n++; return true })
 	if n != 1 {
 		t.Errorf("%d goroutines took one handle back", n)
+	}
+}
+
+func TestAFullTableLeavesWrappedMemoryToItsOwner(t *testing.T) {
+	ex, err := core.NewExecutor("cpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ex.Close()
+	told := 0
+	memory := make([]float32, 4)
+	b, err := ex.Wrap(uintptr(unsafe.Pointer(&memory[0])), isa.F32, []int64{4}, nil, false, func() { told++ })
+	if err != nil {
+		t.Fatal(err)
+	}
+	table.mu.Lock()
+	used, free := table.used, table.free
+	table.used, table.free = 1<<indexBits, nil
+	table.mu.Unlock()
+	defer func() {
+		table.mu.Lock()
+		table.used, table.free = used, append(table.free, free...)
+		table.mu.Unlock()
+	}()
+	var out handle
+	if status := adopt(kindBuffer, b, nil, &out, (*core.Buffer).Abandon); status == 0 || out != 0 {
+		t.Errorf("status %d, handle %#x; expected an error and no handle", status, out)
+	}
+	if told != 0 || !b.Freed() {
+		t.Errorf("the deleter was told %d times, freed: %v; expected 0 and true", told, b.Freed())
 	}
 }

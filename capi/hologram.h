@@ -450,7 +450,7 @@ HOLOGRAM_API int32_t hologram_ops(char *text_out, size_t capacity, size_t *size_
 /* hologram_trace makes a launch on the interpreter, in memory that must be the host's, and calls line with context
    for each instruction that one lane runs: its text, and what its operands hold. line is called from another thread
    until the launch is done, and may use the executor; the call returns HOLOGRAM_PENDING if that takes more than
-   some milliseconds. */
+   some milliseconds. The operands are buffers, so args has no deleter. */
 HOLOGRAM_API int32_t hologram_trace(hologram_executor executor, const hologram_call_args *args, uint64_t lane,
     hologram_line line, void *context, hologram_event *event_out);
 

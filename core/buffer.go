@@ -257,6 +257,13 @@ func (b *Buffer) Free() {
 	b.drop()
 }
 
+// Abandon frees a fresh buffer of Wrap's whose caller found no use for it, and
+// keeps the memory: the deleter is not called.
+func (b *Buffer) Abandon() {
+	b.mem.Disown()
+	b.Free()
+}
+
 // disown takes a buffer out of the executor's list, if it is there.
 func (ex *Executor) disown(b *Buffer) {
 	ex.mu.Lock()

@@ -151,7 +151,11 @@ const (
 // load gives PTX to the driver's compiler.
 func (d *device) load(text, name string) (*variant, error) {
 	image := append([]byte(text), 0)
+	// The driver writes to an address that stands in values as a number, which does not move with a goroutine's stack.
 	log := make([]byte, 8192)
+	var pinned runtime.Pinner
+	pinned.Pin(&log[0])
+	defer pinned.Unpin()
 	options := []int32{jitErrorLog, jitErrorLogSize}
 	values := []uintptr{uintptr(unsafe.Pointer(&log[0])), uintptr(len(log))}
 	entry := append([]byte(name), 0)
@@ -162,13 +166,12 @@ func (d *device) load(text, name string) (*variant, error) {
 		}},
 		call{"cuModuleGetFunction", func() driver.Result { return d.api.ModuleFunction(&v.fn, v.module, &entry[0]) }},
 	)
-	runtime.KeepAlive(log)
 	if err != nil {
 		said, _, _ := strings.Cut(string(log), "\x00")
 		if v.module != 0 {
 			err = errors.Join(err, d.do(call{"cuModuleUnload", func() driver.Result { return d.api.ModuleUnload(v.module) }}))
 		}
-		return nil, fmt.Errorf("cuda: compile: %w\n%s", err, strings.TrimSpace(said))
+		return nil, fmt.Errorf("cuda: compile: %w\n%s", classified(err), strings.TrimSpace(said))
 	}
 	return v, nil
 }
