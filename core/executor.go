@@ -137,12 +137,35 @@ func (ex *Executor) memory(m *memory.Memory, bytes int64, zeroed bool) error {
 		return err
 	}
 	if zeroed && !fresh {
-		if err := ex.device.zero(m); err != nil {
-			m.Release()
-			return err
-		}
+		err = ex.device.zero(m)
+	} else if line != nil && !m.Claimed(line) {
+		// Who synchronizes with the executor's stream alone may use the memory then.
+		m.Acquire()
+		_, err = ex.stream.Submit(&claim{m}, queue.How{})
 	}
-	return nil
+	if err != nil {
+		m.Release()
+	}
+	return err
+}
+
+// claim is work that makes a stream wait for what earlier owners of memory have
+// queued on it. It is a user of the memory until the stream is made to.
+type claim struct{ m *memory.Memory }
+
+func (c *claim) Run(t *queue.Target) (backends.Ticket, error) {
+	defer c.Release()
+	t.Order.Lock()
+	defer t.Order.Unlock()
+	return t.Last, c.m.Before(t.Line, true)
+}
+func (*claim) Outcome(err error) error { return status.FromBackend("allocate", err) }
+func (*claim) Cancel() bool            { return false }
+func (c *claim) Release() {
+	if c.m != nil {
+		c.m.Release()
+		c.m = nil
+	}
 }
 
 // Phase puts the phase of the executor's stream, 0 … 767, where to points, after

@@ -11,6 +11,8 @@ import (
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/asynctest"
+	"github.com/hologram-project/hologram/backends/hostmem"
+	"github.com/hologram-project/hologram/core/queue"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/kernels"
 )
@@ -183,3 +185,94 @@ func TestTryDoesNotAskForMemory(t *testing.T) {
 	require.NoError(t, wait(ex.Call(&Call{Op: fill, Operands: []Operand{{Buffer: x}}, Scalars: []Scalar{Float(1)}, Try: true})))
 	require.Equal(t, []float32{1, 1}, values(t, x))
 }
+
+// stopping is a stream that stops in a launch until it may go on.
+type stopping struct {
+	backends.Stream
+	inside, goOn chan struct{}
+}
+
+func (s *stopping) Launch(k backends.Kernel, l *backends.Launch) (backends.Ticket, error) {
+	s.inside <- struct{}{}
+	<-s.goOn
+	return s.Stream.Launch(k, l)
+}
+
+func (s *stopping) Await(other backends.Stream, t backends.Ticket) error {
+	if len(s.inside) > 0 {
+		return errors.New("two calls queue on a stream at a time")
+	}
+	return s.Stream.Await(other, t)
+}
+
+// TestAllocatingWhileALaunchIsQueued allocates memory that another stream still
+// uses while a launch is being queued: the stream waits for it in its turn, and
+// then its owner's work, and who knows of its owner's stream alone, come after.
+func TestAllocatingWhileALaunchIsQueued(t *testing.T) {
+	d := asyncDevice(t, asynctest.Options{HostVisible: true, Delay: 30 * time.Millisecond, Memory: 48 << 20})
+	ex, other := executorOn(t, d), executorOn(t, d)
+	x := floats(t, ex, 1, 2)
+	require.NoError(t, wait(x.Fill(Float(1))))
+	require.NoError(t, wait(ex.Synchronize()))
+	big, err := other.Allocate(30<<20, isa.U8, false)
+	require.NoError(t, err)
+	require.NoError(t, wait(big.Fill(Int(1))))
+	big.Free()
+	line := ex.stream.Target().Line
+	s := &stopping{line.Stream, make(chan struct{}, 1), make(chan struct{})}
+	line.Stream = s
+	launched := make(chan error, 1)
+	go func() { launched <- wait(x.Fill(Float(2))) }()
+	require.Eventually(t, func() bool { return len(s.inside) == 1 }, 5*time.Second, time.Millisecond)
+	go func() {
+		time.Sleep(5 * time.Millisecond)
+		<-s.inside
+		close(s.goOn)
+	}()
+	mine, err := ex.Allocate(30<<20, isa.U8, false)
+	require.NoError(t, err)
+	require.NoError(t, <-launched)
+	require.NoError(t, wait(ex.Synchronize()))
+	data := hostmem.Bytes(mine.Layout().Addr, 30<<20)
+	clear(data)
+	time.Sleep(50 * time.Millisecond)
+	require.Zero(t, data[len(data)-1], "the memory's earlier owner still writes to it")
+	line.Stream = s.Stream
+}
+
+// TestZeroingThatComesLate allocates while the device is at work on much other
+// memory, for longer than the call waits: what is zeroed then is nobody else's.
+func TestZeroingThatComesLate(t *testing.T) {
+	defer func(d time.Duration) { zeroPatience = d }(zeroPatience)
+	zeroPatience = 20 * time.Millisecond
+	d := asyncDevice(t, asynctest.Options{HostVisible: true})
+	ex := executorOn(t, d)
+	x, err := ex.Allocate(64, isa.U8, false)
+	require.NoError(t, err)
+	x.Free()
+	held := make(chan struct{})
+	_, err = d.house.Submit(&waiting{held}, queue.How{Long: true})
+	require.NoError(t, err)
+	_, err = ex.Allocate(64, isa.U8, true)
+	wants(t, err, Unavailable, "the device has been at work for 20ms on other memory")
+	x, err = ex.Allocate(64, isa.U8, false)
+	require.NoError(t, err)
+	data := hostmem.Bytes(x.Layout().Addr, 64)
+	data[0] = 1
+	close(held)
+	require.NoError(t, wait(ex.Synchronize()))
+	ev, err := d.house.Submit(&fence{stream: d.house, device: d}, queue.How{Wait: true})
+	require.NoError(t, wait(ev, err))
+	require.EqualValues(t, 1, data[0])
+}
+
+// waiting is work that waits for a channel.
+type waiting struct{ c chan struct{} }
+
+func (w *waiting) Run(t *queue.Target) (backends.Ticket, error) {
+	<-w.c
+	return t.Last, nil
+}
+func (*waiting) Outcome(err error) error { return err }
+func (*waiting) Cancel() bool            { return false }
+func (*waiting) Release()                {}

@@ -10,6 +10,7 @@
 package memory
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -202,28 +203,44 @@ type use struct {
 }
 
 // order is what a stretch of memory was last used for: the last write, and the
-// reads after it, one a stream.
+// reads after it, one a stream. Until there is a write, it is what earlier owners
+// of the block have queued on it.
 type order struct {
-	mu    sync.Mutex
-	write use
-	reads []use
+	mu     sync.Mutex
+	former []use
+	write  use
+	reads  []use
 }
 
 // Before makes work that is queued on l from now on wait for what other streams
 // have queued on the memory: their writes and, if the work writes, their reads.
+// The caller has the stream's turn.
 func (m *Memory) Before(l *Line, writes bool) error {
 	o := &m.order
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if err := l.awaitAll(o.former); err != nil {
+		return err
+	}
 	if err := l.await(o.write); err != nil || !writes {
 		return err
 	}
-	for _, u := range o.reads {
-		if err := l.await(u); err != nil {
-			return err
+	return l.awaitAll(o.reads)
+}
+
+// Claimed reports whether work of the memory's own owner need not wait for that
+// of earlier ones. If not, a stream has to wait (Before) before the memory is
+// shown to anybody who knows of its owner's stream alone.
+func (m *Memory) Claimed(l *Line) bool {
+	o := &m.order
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, u := range o.former {
+		if u.line != l && !u.passed() {
+			return false
 		}
 	}
-	return nil
+	return true
 }
 
 // After notes work that Before made way for.
@@ -232,7 +249,8 @@ func (m *Memory) After(l *Line, t backends.Ticket, writes bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if writes {
-		o.write, o.reads = use{l, t}, o.reads[:0]
+		clear(o.reads)
+		o.former, o.write, o.reads = nil, use{l, t}, o.reads[:0]
 		return
 	}
 	for i := range o.reads {
@@ -241,7 +259,21 @@ func (m *Memory) After(l *Line, t backends.Ticket, writes bool) {
 			return
 		}
 	}
-	o.reads = append(o.reads, use{l, t})
+	// A stream more: those whose reads have passed are forgotten, since there may
+	// be ever new ones.
+	o.reads = append(slices.DeleteFunc(o.reads, use.passed), use{l, t})
+}
+
+func (u use) passed() bool { return u.line == nil || u.line.Passed(u.ticket) }
+
+// pending appends those uses that have not passed to a list.
+func pending(to []use, uses ...use) []use {
+	for _, u := range uses {
+		if !u.passed() {
+			to = append(to, u)
+		}
+	}
+	return to
 }
 
 func (l *Line) await(u use) error {
@@ -256,18 +288,18 @@ func (l *Line) await(u use) error {
 	return l.Stream.Await(u.line.Stream, u.ticket)
 }
 
+func (l *Line) awaitAll(uses []use) error {
+	for _, u := range uses {
+		if err := l.await(u); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // all lists the uses that have not passed.
 func (o *order) all() []use {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.write.line == nil && len(o.reads) == 0 {
-		return nil
-	}
-	var list []use
-	for _, u := range append(o.reads, o.write) {
-		if u.line != nil && !u.line.Passed(u.ticket) {
-			list = append(list, u)
-		}
-	}
-	return list
+	return pending(pending(pending(nil, o.former...), o.write), o.reads...)
 }
