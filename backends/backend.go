@@ -129,6 +129,7 @@ type Stream interface {
 	// do not overlap.
 	Copy(dst, src uintptr, bytes int64) (Ticket, error)
 	// Fill sets count elements of size bytes (1, 2, 4 or 8) to the low bits of cell.
+	// Of none it is nothing, wherever dst is, with a ticket.
 	Fill(dst uintptr, cell uint64, size int, count int64) (Ticket, error)
 	// Await makes what is queued from now on wait until t, which other has given,
 	// has passed on other, a stream of the same device. The host does not wait.

@@ -412,3 +412,22 @@ func TestZeroingThatFails(t *testing.T) {
 	wants(t, wait(ex.Synchronize()), Internal, "zeroing of 8 bytes")
 	require.NoError(t, wait(ex.Synchronize()))
 }
+
+// TestACancelledSynchronize waits for two streams, and gives up: what fails later
+// is told to who waits then.
+func TestACancelledSynchronize(t *testing.T) {
+	b := asynctest.New(asynctest.Options{Delay: 40 * time.Millisecond})
+	d := openAsync(t, b, 0)
+	theirs := b.NewForeign(0)
+	t.Cleanup(theirs.Close)
+	ex := executorOn(t, d)
+	c := floats(t, ex, 0)
+	stray := assemble(t, "program stray\nslot c f32\nstg.f32 1.0, c[4000]\nexit")
+	launch := &Call{Program: stray, Operands: []Operand{{Buffer: c}}, Dims: []int64{1}, Stream: theirs.Native()}
+	require.NoError(t, wait(ex.Call(launch)))
+	ev, err := ex.Synchronize()
+	pending(t, "synchronize", ev, err) // and cancels it
+	time.Sleep(100 * time.Millisecond)
+	wants(t, wait(ex.Synchronize()), Faulted, "stray")
+	require.NoError(t, wait(ex.Synchronize()))
+}

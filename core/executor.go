@@ -157,7 +157,10 @@ func (c *claim) Run(t *queue.Target) (backends.Ticket, error) {
 	defer c.Release()
 	t.Order.Lock()
 	defer t.Order.Unlock()
-	return t.Last, c.m.Before(t.Line, true)
+	if err := c.m.Before(t.Line, true); err != nil {
+		return 0, err
+	}
+	return t.Mark()
 }
 func (*claim) Outcome(err error) error { return status.FromBackend("allocate", err) }
 func (*claim) Cancel() bool            { return false }

@@ -62,7 +62,13 @@ type everything struct {
 
 func (e *everything) Run(*queue.Target) (backends.Ticket, error) {
 	for _, ev := range e.events {
-		if err := queue.Await(ev, e.stop.Load); err != nil {
+		err := queue.Await(ev, e.stop.Load)
+		if e.stop.Load() && !ev.Done() {
+			// Else its errors were taken and told to nobody. It ends at once.
+			ev.Cancel()
+			err = queue.Await(ev, func() bool { return false })
+		}
+		if err != nil {
 			e.errs = append(e.errs, err)
 		}
 	}

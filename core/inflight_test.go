@@ -276,3 +276,46 @@ func (w *waiting) Run(t *queue.Target) (backends.Ticket, error) {
 func (*waiting) Outcome(err error) error { return err }
 func (*waiting) Cancel() bool            { return false }
 func (*waiting) Release()                {}
+
+// TestALaunchThatPanics has the device panic after it has queued a launch, or a
+// step of several: what they use stays until that is done.
+func TestALaunchThatPanics(t *testing.T) {
+	for step := 1; step <= 2; step++ {
+		for _, long := range []bool{false, true} {
+			var told atomic.Pointer[string]
+			b := asynctest.New(asynctest.Options{Delay: 30 * time.Millisecond, DLPackType: 2, PanicLaunch: step, Report: func(s string) { told.Store(&s) }})
+			d := openAsync(t, b, 0)
+			ex, other := executorOn(t, d), executorOn(t, d)
+			const n = 1 << 20
+			memory, err := b.NewForeignMemory(0, 4*n)
+			require.NoError(t, err)
+			out, err := ex.Allocate(n, isa.F32, false)
+			require.NoError(t, err)
+			var deleted atomic.Bool
+			x, err := ex.Wrap(memory.Addr, isa.F32, []int64{n}, nil, false, func() { deleted.Store(true) })
+			require.NoError(t, err)
+			held := make(chan struct{})
+			if long { // so that the stream's goroutine queues
+				_, err = ex.stream.Submit(&waiting{held}, queue.How{Long: true})
+				require.NoError(t, err)
+			}
+			ev, err := ex.Op("reduce_sum", []*Buffer{x, out}, nil, []int64{1, n})
+			close(held)
+			wants(t, wait(ev, err), Internal, "panic: "+asynctest.ErrInjected.Error())
+			x.Free()
+			at := out.Layout().Addr
+			out.Free()
+			require.False(t, deleted.Load(), "the device uses the memory")
+			y, err := other.Allocate(n, isa.F32, false)
+			require.NoError(t, err)
+			require.NotEqual(t, at, y.Layout().Addr, "the device uses the memory")
+			require.NoError(t, wait(ex.Synchronize()), "the error is told twice")
+			require.Eventually(t, deleted.Load, time.Second, time.Millisecond)
+			require.NoError(t, wait(y.Fill(Float(1))))
+			require.NoError(t, ex.Close())
+			if s := told.Load(); s != nil {
+				t.Error(*s)
+			}
+		}
+	}
+}

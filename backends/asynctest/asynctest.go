@@ -73,6 +73,8 @@ type Options struct {
 	// none does. An allocation reports it at once, by ErrOutOfMemory, and so
 	// does an Import; the others are reported by the ticket, and nothing is done.
 	FailAlloc, FailAllocHost, FailImport, FailLaunch, FailCopy, FailFill, FailReplay int
+	// PanicLaunch is the ordinal of the launch that panics once it is queued.
+	PanicLaunch int
 	// Lose is the ordinal of the work, of whatever kind, at which a device is
 	// lost: it and all that is not done yet fail with ErrLost, and so does what
 	// is asked for from then on.

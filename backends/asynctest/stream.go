@@ -62,6 +62,9 @@ func (s *stream) submit(k kind, build func() (*task, error)) (backends.Ticket, e
 		return 0, err
 	}
 	s.queue.items <- w // waits while the queue is full
+	if w.panics {
+		panic(ErrInjected)
+	}
 	return w.ticket, nil
 }
 
@@ -113,6 +116,7 @@ func (s *stream) enter(k kind, build func() (*task, error)) (*work, error) {
 		w.fail = fmt.Errorf("%v, number %d: %w", w, fail, ErrInjected)
 	}
 	if t.kernel != nil {
+		w.panics = d.calls[k] == o.PanicLaunch
 		t.kernel.pending++
 	}
 	if t.graph != nil {

@@ -46,7 +46,7 @@ func (s *Inline) here(w Work) error {
 		kept = true
 		return nil
 	}
-	_, err := w.Run(&s.target)
+	_, err := run(w, &s.target)
 	return w.Outcome(err)
 }
 

@@ -73,8 +73,11 @@ func (l *lane) give() {
 func (l *lane) enqueue(ev *Event, serve func(*Event)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
+	switch {
+	case l.closed:
 		return errFreed
+	case l.graph != nil: // begun since take
+		return errCapturing
 	}
 	l.events[ev] = struct{}{}
 	l.waiting = append(l.waiting, ev)

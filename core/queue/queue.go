@@ -64,6 +64,10 @@ type Target struct {
 	Last backends.Ticket
 }
 
+// Mark queues what is nothing on a device that works by itself, for its ticket,
+// which passes when all that was queued before it has: an Await has none.
+func (t *Target) Mark() (backends.Ticket, error) { return t.Line.Stream.Fill(0, 0, 1, 0) }
+
 // How says how work is submitted.
 type How struct {
 	// Long: the work may take long, so it does not run on the caller's thread.
