@@ -91,17 +91,23 @@ func (ex *Executor) call(room *prepared, c *Call) (*Event, error) {
 		owner.end(err)
 		return nil, err
 	}
-	s := ex.stream
-	if c.Stream != 0 {
-		if s, err = ex.on(c.Stream, c.Try); err != nil {
-			b.Release()
-			owner.end(err)
-			return nil, err
-		}
-	}
-	ev, err := s.Submit(b, how)
+	ev, err := ex.submit(b, how, c.Stream)
 	owner.end(err)
 	return ev, err
+}
+
+// submit submits a call to the executor's own stream, or to that of others.
+func (ex *Executor) submit(b *call.Bound, how queue.How, native uintptr) (*Event, error) {
+	if native == 0 {
+		return ex.stream.Submit(b, how)
+	}
+	s, err := ex.on(native, how.Try)
+	if err != nil {
+		b.Release()
+		return nil, err
+	}
+	defer ex.done(s)
+	return s.Submit(b, how)
 }
 
 // bind looks up what the call is about, prepares it and binds it.

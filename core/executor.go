@@ -1,7 +1,10 @@
 package core
 
 import (
+	"cmp"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,9 +25,24 @@ type Executor struct {
 	mu       sync.Mutex
 	buffers  *Buffer // a list
 	boundary *memory.Memory
-	foreign  map[uintptr]queue.Stream // of others, by their number
+	foreign  map[uintptr]*foreignStream // by their number
+	calls    uint64                     // so far, on any of them
+	leaving  sync.WaitGroup             // for those being forgotten
 	closed   bool
 }
+
+// foreignStream is the queue of a stream that others own. The executor's lock
+// guards the rest.
+type foreignStream struct {
+	queue.Stream
+	users int    // who are about to submit to it
+	last  uint64 // call on it
+	idle  bool   // it was found to be, and nobody has become a user since
+}
+
+// maxForeign is how many streams of others an executor remembers while they have
+// nothing to do: there may be ever new ones.
+const maxForeign = 32
 
 // NewExecutor opens an executor on the device that a name means; see DeviceFor.
 func NewExecutor(backend string) (*Executor, error) {
@@ -45,7 +63,7 @@ func (d *Device) NewExecutor() (*Executor, error) {
 	if err != nil {
 		return nil, errors.Join(status.Within("executor", err), s.Close())
 	}
-	ex := &Executor{device: d, foreign: map[uintptr]queue.Stream{}, phase: phase}
+	ex := &Executor{device: d, foreign: map[uintptr]*foreignStream{}, phase: phase}
 	*ex.phaseCell() = 0
 	ex.stream = ex.queue(s)
 	return ex, nil
@@ -65,37 +83,116 @@ func (ex *Executor) queue(s backends.Stream) queue.Stream {
 // Device returns the executor's device.
 func (ex *Executor) Device() *Device { return ex.device }
 
-// on returns the executor's queue for a stream that others own; 0 is its own
-// stream. With try it is not made: status.ErrBusy.
-func (ex *Executor) on(native uintptr, try bool) (queue.Stream, error) {
-	if native == 0 {
-		return ex.stream, nil
-	}
+// on returns the executor's queue for a stream that others own, until done is
+// called. With try it is not made: status.ErrBusy.
+func (ex *Executor) on(native uintptr, try bool) (*foreignStream, error) {
 	ex.mu.Lock()
-	defer ex.mu.Unlock()
+	before := len(ex.foreign)
+	s, err := ex.foreignStream(native, try)
+	var rest []*foreignStream
+	if n := len(ex.foreign); n > before && n > maxForeign {
+		for _, f := range ex.foreign {
+			if f.users == 0 {
+				f.users, f.idle = 1, true
+				rest = append(rest, f)
+			}
+		}
+	}
+	ex.mu.Unlock()
+	ex.forget(rest)
+	return s, err
+}
+
+// foreignStream is on with the lock held.
+func (ex *Executor) foreignStream(native uintptr, try bool) (*foreignStream, error) {
 	if ex.closed {
 		return nil, errFreed
 	}
-	if s := ex.foreign[native]; s != nil {
-		return s, nil
+	s := ex.foreign[native]
+	if s == nil {
+		if try {
+			return nil, status.ErrBusy
+		}
+		wrapped, err := ex.device.dev.WrapStream(native)
+		if err != nil {
+			return nil, status.FromBackend("stream", err)
+		}
+		s = &foreignStream{Stream: ex.queue(wrapped)}
+		ex.foreign[native] = s
 	}
-	if try {
-		return nil, status.ErrBusy
-	}
-	wrapped, err := ex.device.dev.WrapStream(native)
-	if err != nil {
-		return nil, status.FromBackend("stream", err)
-	}
-	s := ex.queue(wrapped)
-	ex.foreign[native] = s
+	ex.calls++
+	s.last = ex.calls
+	s.use()
 	return s, nil
 }
 
-// streams lists the executor's own stream and those of others that it used.
-func (ex *Executor) streams() []queue.Stream {
+// use counts a user. The executor's lock is held.
+func (s *foreignStream) use() {
+	s.users++
+	s.idle = false
+}
+
+// done takes a user away who has submitted.
+func (ex *Executor) done(s *foreignStream) {
+	ex.mu.Lock()
+	s.users--
+	ex.mu.Unlock()
+}
+
+// forget closes those of the given streams that have nothing to do, the longest
+// unused first, until few are left. It is their only user unless idle says else.
+// Their tickets have passed; errors that nobody has seen become those of the
+// executor's own stream.
+func (ex *Executor) forget(list []*foreignStream) {
+	slices.SortFunc(list, func(a, b *foreignStream) int { return cmp.Compare(a.last, b.last) })
+	for _, s := range list {
+		idle := s.Idle() // may call back: what has passed is let go of
+		ex.mu.Lock()
+		s.users--
+		gone := idle && s.idle && !ex.closed && len(ex.foreign) > maxForeign
+		if gone {
+			maps.DeleteFunc(ex.foreign, func(_ uintptr, f *foreignStream) bool { return f == s })
+			ex.leaving.Add(1)
+		}
+		ex.mu.Unlock()
+		if gone {
+			ex.stream.Keep(s.Close(0))
+			ex.leaving.Done()
+		}
+	}
+}
+
+// streams lists the executor's own stream and those of others that it used,
+// until release is called.
+func (ex *Executor) streams() (list []queue.Stream, release func()) {
 	ex.mu.Lock()
 	defer ex.mu.Unlock()
-	return ex.list()
+	for _, f := range ex.foreign {
+		f.use()
+	}
+	list = ex.list()
+	return list, func() {
+		for _, s := range list[1:] {
+			ex.done(s.(*foreignStream))
+		}
+	}
+}
+
+// errors returns, and forgets, those of work on all streams whose outcome nobody
+// has seen.
+func (ex *Executor) errors() error {
+	list, release := ex.streams()
+	defer release()
+	var errs []error
+	for _, s := range list {
+		if err := s.Errors(); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if len(errs) == 1 {
+		return errs[0]
+	}
+	return errors.Join(errs...)
 }
 
 // list is streams for who holds the lock.
@@ -181,7 +278,8 @@ func (ex *Executor) Phase(to *int32) (*Event, error) {
 // launches whose outcome nobody has seen. Cancelling it ends the wait, and not
 // the work.
 func (ex *Executor) Synchronize() (*Event, error) {
-	list := ex.streams()
+	list, release := ex.streams()
+	defer release()
 	if len(list) == 1 {
 		return ex.stream.Submit(&fence{stream: ex.stream, device: ex.device, report: true}, queue.How{Wait: true})
 	}
@@ -200,7 +298,9 @@ func (ex *Executor) Synchronize() (*Event, error) {
 // Cancel asks all work of the executor to end soon. That a launch was cancelled
 // by it is told to who waits for that launch, and to nobody else.
 func (ex *Executor) Cancel() {
-	for _, s := range ex.streams() {
+	list, release := ex.streams()
+	defer release()
+	for _, s := range list {
 		s.Cancel()
 	}
 }
@@ -244,6 +344,7 @@ func (ex *Executor) close(grace time.Duration) error {
 	boundary := ex.boundary
 	ex.buffers, ex.boundary = nil, nil
 	ex.mu.Unlock()
+	ex.leaving.Wait()
 	var errs []error
 	for _, s := range list {
 		if err := s.Close(grace); err != nil {

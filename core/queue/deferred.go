@@ -269,16 +269,8 @@ func (s *Deferred) reap(d time.Duration) bool {
 		d = 0
 		err = head.work.Outcome(err)
 		ended, outcomes = append(ended, head), append(outcomes, err)
-		if head.event == nil && !head.told && err != nil { // kept at once, since what comes next may report it
-			s.mu.Lock()
-			switch {
-			case head.unwanted && status.CodeOf(err) == status.Cancelled:
-			case len(s.errs) < maxKept:
-				s.errs = append(s.errs, err)
-			default:
-				s.more++
-			}
-			s.mu.Unlock()
+		if head.event == nil && !head.told && !(head.unwanted && status.CodeOf(err) == status.Cancelled) {
+			s.Keep(err) // at once, since what comes next may report it
 		}
 	}
 	s.mu.Lock()
@@ -316,6 +308,27 @@ func (s *Deferred) Errors() error {
 	}
 	s.errs, s.more = nil, 0
 	return joined(list)
+}
+
+// Keep is Stream.Keep.
+func (s *Deferred) Keep(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err == nil:
+	case len(s.errs) < maxKept:
+		s.errs = append(s.errs, err)
+	default:
+		s.more++
+	}
+}
+
+// Idle is Stream.Idle.
+func (s *Deferred) Idle() bool {
+	s.reap(0)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.idle() && len(s.flight) == 0
 }
 
 // Cancel is Stream.Cancel.

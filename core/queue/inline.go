@@ -65,6 +65,17 @@ func (s *Inline) serve(ev *Event) {
 // Errors is Stream.Errors: everybody has been told.
 func (s *Inline) Errors() error { return nil }
 
+// Keep is Stream.Keep. Nothing comes here: a device that works while called has
+// no streams of others.
+func (s *Inline) Keep(error) {}
+
+// Idle is Stream.Idle.
+func (s *Inline) Idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.idle()
+}
+
 // Cancel is Stream.Cancel.
 func (s *Inline) Cancel() { s.cancelEvents(false) }
 

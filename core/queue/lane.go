@@ -60,6 +60,9 @@ func (l *lane) take(w Work, how How) (mine bool, err error) {
 	}
 }
 
+// idle says that there is nothing to do. The caller holds the lock.
+func (l *lane) idle() bool { return !l.turn && !l.worker && len(l.events) == 0 && l.graph == nil }
+
 // give ends a turn.
 func (l *lane) give() {
 	l.mu.Lock()

@@ -93,6 +93,10 @@ type Stream interface {
 	Waits() *memory.Line
 	// Errors returns, and forgets, those of work whose outcome nobody has seen.
 	Errors() error
+	// Keep adds an error to them, if it is one.
+	Keep(err error)
+	// Idle reports whether there is no work, under way or to come, and no capture.
+	Idle() bool
 	// Cancel asks all work to end soon, but for what only waits. That it was
 	// cancelled is told to those who wait for it, and is not among Errors.
 	Cancel()
