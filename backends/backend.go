@@ -109,6 +109,16 @@ type Kernel interface {
 	Release()
 }
 
+// Specializer is a Kernel that makes more code for launches of some kinds: core
+// has it made before a stream's turn is taken.
+type Specializer interface {
+	// Specialize makes the code that l needs, which depends on what Cost looks at,
+	// whether there is Fuel, and the slots' addresses modulo 64. With try it makes
+	// none, but returns ErrPending where there is need. A Launch for which it was
+	// not called may have to make the code itself.
+	Specialize(l *Launch, try bool) error
+}
+
 // Ticket is the place of work in its stream's order.
 type Ticket uint64
 

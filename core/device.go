@@ -154,7 +154,8 @@ func newDevice(name string, b backends.Backend, dev backends.Device) (*Device, e
 	d.pool = memory.NewPool(memory.Allocator{Alloc: dev.Alloc, Free: dev.Free}, d.Info.MemoryBytes)
 	d.host = memory.NewPool(memory.Allocator{Alloc: dev.AllocHost, Free: dev.FreeHost}, 0)
 	d.kernels = program.NewCache(dev)
-	d.call = call.Device{Cache: d.kernels, Pool: d.pool, Host: d.host}
+	d.call.Cache, d.call.Pool, d.call.Host = d.kernels, d.pool, d.host
+	d.call.Threads.Store(int32(d.Threads()))
 	d.calls = call.NewTable(&d.call, preparedOps)
 	if d.Info.Asynchronous {
 		s, err := dev.NewStream()
@@ -209,6 +210,7 @@ const maxThreads = 1024
 // once, which is raised where more are asked for.
 func (d *Device) setThreads(n int) {
 	d.workers.SetThreads(n)
+	d.call.Threads.Store(int32(d.Threads())) // calls are prepared anew
 	if runtime.GOMAXPROCS(0) < n {
 		runtime.GOMAXPROCS(n)
 	}

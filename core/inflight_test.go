@@ -240,6 +240,34 @@ func TestAllocatingWhileALaunchIsQueued(t *testing.T) {
 	line.Stream = s.Stream
 }
 
+// TestTryDoesNotCompile calls on a device that makes code by how operands are
+// aligned, and for fuel: a call that only tries has none made.
+func TestTryDoesNotCompile(t *testing.T) {
+	b := asynctest.New(asynctest.Options{Specialize: true, Workspace: 100})
+	ex := executorOn(t, openAsync(t, b, 0))
+	x := floats(t, ex, 1, 2, 3, 4)
+	odd, err := x.View(1, []int64{2}, nil)
+	require.NoError(t, err)
+	even, err := x.View(0, []int64{2}, nil)
+	require.NoError(t, err)
+	p := assemble(t, "program again\nslot c f32\nldg.f32 x, c[index]\nadd.f32 x, x, x\nstg.f32 x, c[index]\nexit")
+	for i, c := range []struct {
+		b    *Buffer
+		fuel uint64
+	}{{even, 0}, {odd, 0}, {even, 9}, {odd, 9}} {
+		call := &Call{Program: p, Operands: []Operand{{Buffer: c.b}}, Fuel: c.fuel, Try: true}
+		_, err := ex.Call(call)
+		wants(t, err, Busy, "would have to wait")
+		require.Equal(t, i, b.Counts().Specials)
+		call.Try = false
+		require.NoError(t, wait(ex.Call(call)))
+		require.Equal(t, i+1, b.Counts().Specials)
+		call.Try = true
+		require.NoError(t, wait(ex.Call(call)))
+	}
+	require.Equal(t, []float32{16, 512, 48, 4}, values(t, x))
+}
+
 // TestZeroingThatComesLate allocates while the device is at work on much other
 // memory, for longer than the call waits: what is zeroed then is nobody else's.
 func TestZeroingThatComesLate(t *testing.T) {
