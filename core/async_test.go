@@ -528,3 +528,46 @@ func TestForgettingWhileOthersCall(t *testing.T) {
 	require.NoError(t, ex.Close())
 	group.Wait()
 }
+
+// TestOnePhaseForAllStreams launches what advances the phase on the executor's own
+// stream and on those of others, by turns, captured too, and traces it.
+func TestOnePhaseForAllStreams(t *testing.T) {
+	b := asynctest.New(asynctest.Options{Delay: 2 * time.Millisecond, HostVisible: true})
+	d := openAsync(t, b, 0)
+	one, two := b.NewForeign(0), b.NewForeign(0)
+	t.Cleanup(one.Close)
+	t.Cleanup(two.Close)
+	ex := executorOn(t, d)
+	x := floats(t, ex, 0)
+	p := assemble(t, "program advance\nslot c f32\nphase_get k\ncvt.f32.u16 x, k\nphase_adv 3\nstg.f32 x, c[index]\nexit")
+	want := int32(0)
+	launch := func(stream uintptr) {
+		out := floats(t, ex, 0)
+		require.NoError(t, wait(ex.Call(&Call{Program: p, Operands: []Operand{{Buffer: out}}, Stream: stream})))
+		require.Equal(t, []float32{float32(want)}, values(t, out))
+		want += 3
+	}
+	for range 3 {
+		launch(one.Native())
+		launch(0)
+		launch(two.Native())
+		require.Equal(t, want, phase(t, ex))
+	}
+	require.NoError(t, wait(ex.Synchronize()))
+	require.NoError(t, ex.BeginCapture())
+	require.NoError(t, wait(ex.Launch(p, &LaunchArgs{Slots: []*Buffer{x}})))
+	g, err := ex.EndCapture()
+	require.NoError(t, err)
+	launch(one.Native())
+	require.NoError(t, wait(ex.Replay(g)))
+	want += 3
+	launch(two.Native())
+	g.Release()
+	for range 2 {
+		require.NoError(t, wait(ex.Trace(p, &LaunchArgs{Slots: []*Buffer{x}}, 0, func(string) {})))
+		want += 3
+		launch(one.Native())
+	}
+	require.Equal(t, want, phase(t, ex))
+	require.NoError(t, wait(ex.Synchronize()))
+}

@@ -162,7 +162,7 @@ func newDevice(name string, b backends.Backend, dev backends.Device) (*Device, e
 		if err != nil {
 			return nil, status.FromBackend(name, err)
 		}
-		d.house = queue.NewDeferred(queue.Target{Line: &memory.Line{Stream: s}, Phase: new(uint32), Order: &d.order})
+		d.house = queue.NewDeferred(queue.Target{Line: &memory.Line{Stream: s}, Order: &d.order})
 	}
 	if text := os.Getenv("HOLOGRAM_NUM_THREADS"); text != "" {
 		n, err := strconv.Atoi(text)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/hologram-project/hologram/backends"
-	"github.com/hologram-project/hologram/backends/hostmem"
 	"github.com/hologram-project/hologram/core/memory"
 	"github.com/hologram-project/hologram/core/queue"
 	"github.com/hologram-project/hologram/core/status"
@@ -19,7 +18,7 @@ import (
 type Executor struct {
 	device  *Device
 	stream  queue.Stream
-	phase   *memory.Memory // of the streams
+	phase   *memory.Memory // one cell for all streams
 	account memory.Account
 
 	mu       sync.Mutex
@@ -64,16 +63,14 @@ func (d *Device) NewExecutor() (*Executor, error) {
 		return nil, errors.Join(status.Within("executor", err), s.Close())
 	}
 	ex := &Executor{device: d, foreign: map[uintptr]*foreignStream{}, phase: phase}
-	*ex.phaseCell() = 0
 	ex.stream = ex.queue(s)
+	*ex.stream.Target().PhaseCell() = 0
 	return ex, nil
 }
 
-func (ex *Executor) phaseCell() *uint32 { return (*uint32)(hostmem.Pointer(ex.phase.Addr)) }
-
 // queue makes the queue of a stream. All of an executor's have one phase.
 func (ex *Executor) queue(s backends.Stream) queue.Stream {
-	t := queue.Target{Line: &memory.Line{Stream: s}, Phase: ex.phaseCell(), Order: &ex.device.order}
+	t := queue.Target{Line: &memory.Line{Stream: s}, Phase: ex.phase, Order: &ex.device.order}
 	if ex.device.Info.Asynchronous {
 		return queue.NewDeferred(t)
 	}
@@ -268,8 +265,8 @@ func (c *claim) Release() {
 	}
 }
 
-// Phase puts the phase of the executor's stream, 0 … 767, where to points, after
-// the work before it.
+// Phase puts the phase of the executor, 0 … 767, where to points, after the
+// launches before it that change it.
 func (ex *Executor) Phase(to *int32) (*Event, error) {
 	return ex.stream.Submit(&fence{stream: ex.stream, device: ex.device, phase: to}, queue.How{Wait: true})
 }

@@ -261,7 +261,7 @@ func (b *Bound) run(t *queue.Target) error {
 			continue
 		}
 		if s.program.Phase {
-			l.Phase = t.Phase
+			l.Phase = t.PhaseCell()
 		}
 		ticket, err := t.Line.Stream.Launch(s.kernel.Kernel, l)
 		b.tickets[i] = ticket
@@ -275,6 +275,11 @@ func (b *Bound) run(t *queue.Target) error {
 
 // Before makes the device wait for what other streams do with the call's memory.
 func (b *Bound) Before(t *queue.Target) error {
+	if b.p.phase {
+		if err := t.Phase.Before(t.Line, true); err != nil {
+			return status.FromBackend(b.p.what, err)
+		}
+	}
 	for i, m := range b.mems {
 		if m == nil {
 			continue
@@ -288,6 +293,9 @@ func (b *Bound) Before(t *queue.Target) error {
 
 // After notes on the call's memory what the device has queued.
 func (b *Bound) After(t *queue.Target, ticket backends.Ticket) {
+	if b.p.phase {
+		t.Phase.After(t.Line, ticket, true)
+	}
 	for i, m := range b.mems {
 		if m != nil {
 			m.After(t.Line, ticket, b.p.operands[i].writes)

@@ -106,6 +106,7 @@ type Prepared struct {
 	special   bool // code depends on how addresses are aligned
 	sources   bool // fault sites are instructions
 	residue   bool
+	phase     bool         // a launch reads or changes the phase
 	host      *memory.Pool // of Records
 
 	// spare is what the next call takes, and more what those beside it do.
@@ -455,6 +456,7 @@ func (p *Prepared) add(d *Device, s step, shape []int64, grid, block [3]uint32, 
 	s.scratch = p.workspace
 	p.workspace += (k.Workspace(&s.l) + 63) &^ 63
 	p.residue = p.residue || s.program.Residue
+	p.phase = p.phase || s.program.Phase
 	p.steps = append(p.steps, s)
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/hostmem"
 	"github.com/hologram-project/hologram/core/memory"
 	"github.com/hologram-project/hologram/core/status"
 )
@@ -48,9 +49,9 @@ type Waiting interface {
 // Target is a stream as work sees it.
 type Target struct {
 	Line *memory.Line
-	// Phase is the stream's phase, which launches read and write in order. It is
-	// in memory that the device reaches.
-	Phase *uint32
+	// Phase is the cell of the phase, which launches read and write in order, on
+	// whichever streams share it. The device reaches it. Nil: no launch asks.
+	Phase *memory.Memory
 	// Async says that the device works by itself.
 	Async bool
 	// Order is held, on a device that works by itself, from when work looks who
@@ -63,6 +64,9 @@ type Target struct {
 	// Last is the ticket of the work queued last.
 	Last backends.Ticket
 }
+
+// PhaseCell is where the phase is.
+func (t *Target) PhaseCell() *uint32 { return (*uint32)(hostmem.Pointer(t.Phase.Addr)) }
 
 // Mark queues what is nothing on a device that works by itself, for its ticket,
 // which passes when all that was queued before it has: an Await has none.

@@ -65,8 +65,8 @@ func streams(t *testing.T) map[string]Stream {
 	s, err := d.NewStream()
 	require.NoError(t, err)
 	return map[string]Stream{
-		"inline":   NewInline(Target{Line: &memory.Line{Stream: hostStream{}}, Phase: new(uint32)}),
-		"deferred": NewDeferred(Target{Line: &memory.Line{Stream: s}, Phase: new(uint32), Order: new(sync.Mutex)}),
+		"inline":   NewInline(Target{Line: &memory.Line{Stream: hostStream{}}}),
+		"deferred": NewDeferred(Target{Line: &memory.Line{Stream: s}, Order: new(sync.Mutex)}),
 	}
 }
 
@@ -380,7 +380,7 @@ func (s *heap) Wait(t backends.Ticket, d time.Duration) error {
 func TestADeviceIsNeverFull(t *testing.T) {
 	for _, each := range []uint64{1, 7, 40} {
 		native := &heap{}
-		s := NewDeferred(Target{Line: &memory.Line{Stream: native}, Phase: new(uint32), Order: new(sync.Mutex)})
+		s := NewDeferred(Target{Line: &memory.Line{Stream: native}, Order: new(sync.Mutex)})
 		var last *Event
 		for last == nil {
 			ev, err := s.Submit(&work{run: func(*Target) (backends.Ticket, error) {
@@ -434,7 +434,7 @@ func (s *broken) Fill(uintptr, uint64, int, int64) (backends.Ticket, error) {
 func TestWorkThatPanicsOnABrokenStream(t *testing.T) {
 	for released, err := range []error{errors.New("no"), backends.ErrLost} {
 		for _, how := range []How{{}, {Long: true}} {
-			s := NewDeferred(Target{Line: &memory.Line{Stream: &broken{err: err}}, Phase: new(uint32), Order: new(sync.Mutex)})
+			s := NewDeferred(Target{Line: &memory.Line{Stream: &broken{err: err}}, Order: new(sync.Mutex)})
 			w := &work{run: func(*Target) (backends.Ticket, error) { panic("oh") }}
 			ev, err := s.Submit(w, how)
 			require.ErrorContains(t, wait(t, ev, err), "panic: oh")
@@ -471,7 +471,7 @@ func TestAReplayThatFails(t *testing.T) {
 	require.NoError(t, err)
 	native, err := d.NewStream()
 	require.NoError(t, err)
-	s := NewDeferred(Target{Line: &memory.Line{Stream: native}, Phase: new(uint32), Order: new(sync.Mutex)})
+	s := NewDeferred(Target{Line: &memory.Line{Stream: native}, Order: new(sync.Mutex)})
 	require.NoError(t, s.BeginCapture())
 	w := &recorded{}
 	ev, err := s.Submit(w, How{})
