@@ -1,10 +1,7 @@
 package core
 
 import (
-	"cmp"
 	"errors"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -29,19 +26,6 @@ type Executor struct {
 	leaving  sync.WaitGroup             // for those being forgotten
 	closed   bool
 }
-
-// foreignStream is the queue of a stream that others own. The executor's lock
-// guards the rest.
-type foreignStream struct {
-	queue.Stream
-	users int    // who are about to submit to it
-	last  uint64 // call on it
-	idle  bool   // it was found to be, and nobody has become a user since
-}
-
-// maxForeign is how many streams of others an executor remembers while they have
-// nothing to do: there may be ever new ones.
-const maxForeign = 32
 
 // NewExecutor opens an executor on the device that a name means; see DeviceFor.
 func NewExecutor(backend string) (*Executor, error) {
@@ -79,85 +63,6 @@ func (ex *Executor) queue(s backends.Stream) queue.Stream {
 
 // Device returns the executor's device.
 func (ex *Executor) Device() *Device { return ex.device }
-
-// on returns the executor's queue for a stream that others own, until done is
-// called. With try it is not made: status.ErrBusy.
-func (ex *Executor) on(native uintptr, try bool) (*foreignStream, error) {
-	ex.mu.Lock()
-	before := len(ex.foreign)
-	s, err := ex.foreignStream(native, try)
-	var rest []*foreignStream
-	if n := len(ex.foreign); n > before && n > maxForeign {
-		for _, f := range ex.foreign {
-			if f.users == 0 {
-				f.users, f.idle = 1, true
-				rest = append(rest, f)
-			}
-		}
-	}
-	ex.mu.Unlock()
-	ex.forget(rest)
-	return s, err
-}
-
-// foreignStream is on with the lock held.
-func (ex *Executor) foreignStream(native uintptr, try bool) (*foreignStream, error) {
-	if ex.closed {
-		return nil, errFreed
-	}
-	s := ex.foreign[native]
-	if s == nil {
-		if try {
-			return nil, status.ErrBusy
-		}
-		wrapped, err := ex.device.dev.WrapStream(native)
-		if err != nil {
-			return nil, status.FromBackend("stream", err)
-		}
-		s = &foreignStream{Stream: ex.queue(wrapped)}
-		ex.foreign[native] = s
-	}
-	ex.calls++
-	s.last = ex.calls
-	s.use()
-	return s, nil
-}
-
-// use counts a user. The executor's lock is held.
-func (s *foreignStream) use() {
-	s.users++
-	s.idle = false
-}
-
-// done takes a user away who has submitted.
-func (ex *Executor) done(s *foreignStream) {
-	ex.mu.Lock()
-	s.users--
-	ex.mu.Unlock()
-}
-
-// forget closes those of the given streams that have nothing to do, the longest
-// unused first, until few are left. It is their only user unless idle says else.
-// Their tickets have passed; errors that nobody has seen become those of the
-// executor's own stream.
-func (ex *Executor) forget(list []*foreignStream) {
-	slices.SortFunc(list, func(a, b *foreignStream) int { return cmp.Compare(a.last, b.last) })
-	for _, s := range list {
-		idle := s.Idle() // may call back: what has passed is let go of
-		ex.mu.Lock()
-		s.users--
-		gone := idle && s.idle && !ex.closed && len(ex.foreign) > maxForeign
-		if gone {
-			maps.DeleteFunc(ex.foreign, func(_ uintptr, f *foreignStream) bool { return f == s })
-			ex.leaving.Add(1)
-		}
-		ex.mu.Unlock()
-		if gone {
-			ex.stream.Keep(s.Close(0))
-			ex.leaving.Done()
-		}
-	}
-}
 
 // streams lists the executor's own stream and those of others that it used,
 // until release is called.
@@ -224,7 +129,7 @@ var errFreed = Errorf(BadHandle, "executor is freed")
 func (ex *Executor) memory(m *memory.Memory, bytes int64, zeroed bool) error {
 	var line *memory.Line
 	if ex.device.Info.Asynchronous {
-		line = ex.stream.Waits()
+		line = ex.stream.Line()
 	}
 	fresh, err := ex.device.pool.Fill(m, line, bytes, &ex.account)
 	if err != nil {
@@ -302,7 +207,9 @@ func (ex *Executor) Cancel() {
 	}
 }
 
-// BeginCapture records what is called from now on instead of running it.
+// BeginCapture records what is called from now on instead of running it. Memory
+// of others is used until the graph is released: freeing it waits for that, if it
+// was wrapped without a deleter.
 func (ex *Executor) BeginCapture() error { return ex.stream.BeginCapture() }
 
 // EndCapture returns what was recorded since BeginCapture. It can be replayed on

@@ -26,8 +26,8 @@ func (ex *Executor) Trace(p *Program, a *LaunchArgs, lane uint64, line func(stri
 	if !ex.device.Info.HostVisible {
 		return nil, Errorf(Unavailable, "trace: the interpreter cannot see memory of %s; use an executor on cpu", ex.device.Name)
 	}
-	room := new(prepared)
-	b, _, err := ex.bind(room, a.call(p), nil)
+	d := new(draft)
+	b, _, err := ex.bind(d, a.call(p), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ func (p *Prepared) take(d *Device, try bool) (*Bound, error) {
 	b := &Bound{p: p, pool: d.Pool, launches: make([]backends.Launch, len(p.steps)), tickets: make([]backends.Ticket, len(p.steps)),
 		cells: make([]uint64, len(p.scalars)), mems: make([]*memory.Memory, len(p.operands))}
 	size := int64(unsafe.Sizeof(backends.Record{}))
-	records, err := d.Host.Borrow(nil, max(1, size*int64(len(p.steps))), try)
+	records, err := d.Host.Scratch(nil, max(1, size*int64(len(p.steps))), try)
 	if err == status.ErrBusy {
 		return nil, err
 	} else if err != nil {
@@ -224,7 +224,7 @@ func (b *Bound) lend(line *memory.Line) error {
 	if b.p.workspace == 0 || b.space.Held() {
 		return nil
 	}
-	space, err := b.pool.Borrow(line, b.p.workspace, b.try)
+	space, err := b.pool.Scratch(line, b.p.workspace, b.try)
 	if err == status.ErrBusy {
 		return err
 	} else if err != nil {

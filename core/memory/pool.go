@@ -66,10 +66,10 @@ type Pool struct {
 	stats Stats
 	// moving is how many calls of the device are under way that may lower Reserved
 	// when they are over, and moved how many are over that did. Whoever finds no
-	// room meanwhile waits for them (settled) and looks again.
+	// room meanwhile waits for them (changed) and looks again.
 	moving  int
 	moved   uint64
-	settled sync.Cond
+	changed sync.Cond
 }
 
 // Stats says what a pool holds. All are bytes but the counts.
@@ -86,7 +86,7 @@ type Stats struct {
 // NewPool makes a pool of memory from a, of which it takes at most limit bytes; 0: no limit.
 func NewPool(a Allocator, limit int64) *Pool {
 	p := &Pool{from: a, cache: map[int64][]block{}, stats: Stats{Limit: limit}}
-	p.settled.L = &p.mu
+	p.changed.L = &p.mu
 	return p
 }
 
@@ -176,7 +176,7 @@ func (p *Pool) fresh(l *Line, size int64) (block, error) {
 		if b, ok := p.recycled(l, size); ok {
 			return b, nil
 		}
-		p.trim(settleTime)
+		p.trim(trimPatience)
 		if b, ok := p.recycled(l, size); ok { // came back meanwhile
 			return b, nil
 		}
@@ -275,7 +275,7 @@ func (p *Pool) ask(bytes int64) (backends.Memory, error) {
 	for {
 		if limit := p.stats.Limit; limit > 0 && p.stats.Reserved+bytes > limit {
 			if p.moving > 0 {
-				p.settled.Wait()
+				p.changed.Wait()
 				continue
 			}
 			return backends.Memory{}, status.Errorf(status.OutOfMemory, "%s more would exceed the device's limit of %s, of which %s is taken",
@@ -292,7 +292,7 @@ func (p *Pool) ask(bytes int64) (backends.Memory, error) {
 		case errors.Is(err, backends.ErrLost):
 			return m, status.FromBackend("allocate", err)
 		case p.moved == before && p.moving > 0:
-			p.settled.Wait()
+			p.changed.Wait()
 		case p.moved == before:
 			return m, status.Errorf(status.OutOfMemory, "the device has no %s left beside the %s taken: %w",
 				status.Size(bytes), status.Size(p.stats.Reserved), err)
@@ -321,7 +321,7 @@ func (p *Pool) move(call func() (gave bool)) {
 		if gave {
 			p.moved++
 		}
-		p.settled.Broadcast()
+		p.changed.Broadcast()
 	}()
 	gave = call()
 }
@@ -397,15 +397,15 @@ func (p *Pool) giveBack(blocks []block) int64 {
 	return freed
 }
 
-// settleTime is how long to wait for work on memory that could be given back.
-const settleTime = 5 * time.Second
+// trimPatience is how long to wait for work on memory that could be given back.
+const trimPatience = 5 * time.Second
 
 // trimPause is how long it waits between two looks.
 const trimPause = 50 * time.Microsecond
 
 // Trim gives the large cached blocks back to the device, and returns their
 // bytes. Where work on them has not passed it waits, for some seconds at most.
-func (p *Pool) Trim() int64 { return p.trim(settleTime) }
+func (p *Pool) Trim() int64 { return p.trim(trimPatience) }
 
 func (p *Pool) trim(patience time.Duration) int64 {
 	end := time.Now().Add(patience)
@@ -415,7 +415,7 @@ func (p *Pool) trim(patience time.Duration) int64 {
 		if upTo == 0 {
 			upTo = p.given // what comes back from now on is left
 		}
-		ready, busy := p.idle(upTo)
+		ready, busy := p.unused(upTo)
 		freed += p.giveBack(ready)
 		p.mu.Unlock()
 		if !busy || !time.Now().Before(end) {
@@ -424,10 +424,10 @@ func (p *Pool) trim(patience time.Duration) int64 {
 	}
 }
 
-// idle takes the large blocks out of the cache that came back by a certain time
+// unused takes the large blocks out of the cache that came back by a certain time
 // and that no work uses. It reports whether there are others that work still
 // uses: they stay, for who can wait for it on the device. The caller holds the lock.
-func (p *Pool) idle(upTo uint64) (out []block, busy bool) {
+func (p *Pool) unused(upTo uint64) (out []block, busy bool) {
 	for size, list := range p.cache {
 		for i := len(list) - 1; i >= 0 && size >= largeBlock; i-- {
 			switch b := &list[i]; {
@@ -471,10 +471,10 @@ type Scratch struct {
 	block block
 }
 
-// Borrow takes a block of at least the given size, for work on l, whose turn the
+// Scratch takes a block of at least the given size, for work on l, whose turn the
 // caller has: where there is no other, l waits for what uses the block. With try
 // it neither asks the device nor waits, but returns status.ErrBusy.
-func (p *Pool) Borrow(l *Line, bytes int64, try bool) (Scratch, error) {
+func (p *Pool) Scratch(l *Line, bytes int64, try bool) (Scratch, error) {
 	b, err := p.take(l, classSize(bytes), try)
 	if err != nil {
 		return Scratch{}, err

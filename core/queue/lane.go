@@ -115,8 +115,8 @@ func (l *lane) work(serve func(*Event)) {
 // Target is Stream.Target.
 func (l *lane) Target() *Target { return &l.target }
 
-// Waits is Stream.Waits.
-func (l *lane) Waits() *memory.Line {
+// Line is Stream.Line.
+func (l *lane) Line() *memory.Line {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.graph != nil {

@@ -92,9 +92,9 @@ type Stream interface {
 	Beside(w Work) (*Event, error)
 	// Target is the stream as work sees it, for who submits none.
 	Target() *Target
-	// Waits is the stream for who takes memory for it, which may have to wait for
-	// others there; nil while it captures, and so cannot.
-	Waits() *memory.Line
+	// Line is the stream for who takes memory for it that others may still use;
+	// nil while it captures, and so cannot wait for them.
+	Line() *memory.Line
 	// Errors returns, and forgets, those of work whose outcome nobody has seen.
 	Errors() error
 	// Keep adds an error to them, if it is one.
