@@ -269,8 +269,12 @@ func (s *Deferred) reap(d time.Duration) bool {
 		d = 0
 		err = head.work.Outcome(err)
 		ended, outcomes = append(ended, head), append(outcomes, err)
-		if head.event == nil && !head.told && !(head.unwanted && status.CodeOf(err) == status.Cancelled) {
-			s.Keep(err) // at once, since what comes next may report it
+		if head.event == nil && !head.told && err != nil { // kept at once, since what comes next may report it
+			s.mu.Lock()
+			if !(head.unwanted && status.CodeOf(err) == status.Cancelled) {
+				s.keep(err)
+			}
+			s.mu.Unlock()
 		}
 	}
 	s.mu.Lock()
@@ -312,13 +316,18 @@ func (s *Deferred) Errors() error {
 
 // Keep is Stream.Keep.
 func (s *Deferred) Keep(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case err == nil:
-	case len(s.errs) < maxKept:
+	if err != nil {
+		s.mu.Lock()
+		s.keep(err)
+		s.mu.Unlock()
+	}
+}
+
+// keep is Keep of an error, for who holds the lock.
+func (s *Deferred) keep(err error) {
+	if len(s.errs) < maxKept {
 		s.errs = append(s.errs, err)
-	default:
+	} else {
 		s.more++
 	}
 }
