@@ -109,6 +109,16 @@ type Kernel interface {
 	Release()
 }
 
+// Specializer is a Kernel that makes more code for launches of some kinds: core
+// has it made before a stream's turn is taken.
+type Specializer interface {
+	// Specialize makes the code that l needs, which depends on what Cost looks at,
+	// whether there is Fuel, and the slots' addresses modulo 64. With try it makes
+	// none, but returns ErrPending where there is need. A Launch for which it was
+	// not called may have to make the code itself.
+	Specialize(l *Launch, try bool) error
+}
+
 // Ticket is the place of work in its stream's order.
 type Ticket uint64
 
@@ -129,6 +139,7 @@ type Stream interface {
 	// do not overlap.
 	Copy(dst, src uintptr, bytes int64) (Ticket, error)
 	// Fill sets count elements of size bytes (1, 2, 4 or 8) to the low bits of cell.
+	// Of none it is nothing, wherever dst is, with a ticket.
 	Fill(dst uintptr, cell uint64, size int, count int64) (Ticket, error)
 	// Await makes what is queued from now on wait until t, which other has given,
 	// has passed on other, a stream of the same device. The host does not wait.

@@ -3,7 +3,10 @@ package core
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -410,5 +413,161 @@ func TestZeroingThatFails(t *testing.T) {
 	require.NoError(t, err)
 	_ = values(t, y)
 	wants(t, wait(ex.Synchronize()), Internal, "zeroing of 8 bytes")
+	require.NoError(t, wait(ex.Synchronize()))
+}
+
+// TestACancelledSynchronize waits for two streams, and gives up: what fails later
+// is told to who waits then.
+func TestACancelledSynchronize(t *testing.T) {
+	b := asynctest.New(asynctest.Options{Delay: 40 * time.Millisecond})
+	d := openAsync(t, b, 0)
+	theirs := b.NewForeign(0)
+	t.Cleanup(theirs.Close)
+	ex := executorOn(t, d)
+	c := floats(t, ex, 0)
+	stray := assemble(t, "program stray\nslot c f32\nstg.f32 1.0, c[4000]\nexit")
+	launch := &Call{Program: stray, Operands: []Operand{{Buffer: c}}, Dims: []int64{1}, Stream: theirs.Native()}
+	require.NoError(t, wait(ex.Call(launch)))
+	ev, err := ex.Synchronize()
+	pending(t, "synchronize", ev, err) // and cancels it
+	time.Sleep(100 * time.Millisecond)
+	wants(t, wait(ex.Synchronize()), Faulted, "stray")
+	require.NoError(t, wait(ex.Synchronize()))
+}
+
+// TestEverNewForeignStreams calls on ever new streams of others, as a program does
+// that makes one for each request: few are remembered, and nothing of those that
+// are forgotten is lost, neither their order nor their errors.
+func TestEverNewForeignStreams(t *testing.T) {
+	b := asynctest.New(asynctest.Options{Delay: 100 * time.Microsecond})
+	d := openAsync(t, b, 0)
+	ex := executorOn(t, d)
+	x, y := floats(t, ex, 0), floats(t, ex, 0)
+	stray := assemble(t, "program stray\nslot c f32\nstg.f32 1.0, c[4000]\nexit")
+	const streams = 4 * maxForeign
+	for i := range streams {
+		theirs := b.NewForeign(0)
+		require.NoError(t, wait(ex.Call(&Call{Program: stray, Operands: []Operand{{Buffer: x}}, Dims: []int64{1}, Stream: theirs.Native()})))
+		require.NoError(t, wait(ex.Call(&Call{Op: kernels.ScalarAdd, Operands: []Operand{{Buffer: y}, {Buffer: y}}, Scalars: []Scalar{Float(1)},
+			Stream: theirs.Native()})))
+		if i%10 == 9 {
+			time.Sleep(20 * time.Millisecond) // so that the last have ended
+		}
+	}
+	require.Less(t, b.Counts().Streams, 2*maxForeign)
+	err := wait(ex.Synchronize())
+	wants(t, err, Faulted, "stray")
+	told := strings.Count(err.Error(), "stray:") + strings.Count(err.Error(), "stray\":")
+	_, more, _ := strings.Cut(err.Error(), "and ")
+	beyond := 0
+	_, _ = fmt.Sscanf(more, "%d more errors", &beyond)
+	require.Equal(t, streams, told+beyond, err)
+	require.NoError(t, wait(ex.Synchronize()))
+	require.Equal(t, []float32{streams}, values(t, y))
+}
+
+// TestReadingWhatAForeignStreamWrote reads what a launch on a stream of others
+// should have written: that it failed is told by the read.
+func TestReadingWhatAForeignStreamWrote(t *testing.T) {
+	b := asynctest.New(asynctest.Options{Delay: 5 * time.Millisecond})
+	d := openAsync(t, b, 0)
+	theirs := b.NewForeign(0)
+	t.Cleanup(theirs.Close)
+	ex := executorOn(t, d)
+	x := floats(t, ex, 0)
+	stray := assemble(t, "program stray\nslot c f32\nstg.f32 1.0, c[4000]\nexit")
+	require.NoError(t, wait(ex.Call(&Call{Program: stray, Operands: []Operand{{Buffer: x}}, Dims: []int64{1}, Stream: theirs.Native()})))
+	data := hostBytes(4)
+	wants(t, wait(x.Read(addressOf(data), 0, 4)), Faulted, "stray")
+	require.NoError(t, wait(ex.Synchronize()))
+}
+
+// TestForgettingWhileOthersCall calls on many streams of others from several
+// goroutines, while others synchronize, cancel and close.
+func TestForgettingWhileOthersCall(t *testing.T) {
+	b := asynctest.New(asynctest.Options{})
+	d := openAsync(t, b, 0)
+	var natives [2 * maxForeign]uintptr
+	for i := range natives {
+		theirs := b.NewForeign(0)
+		t.Cleanup(theirs.Close)
+		natives[i] = theirs.Native()
+	}
+	ex := executorOn(t, d)
+	x, y := floats(t, ex, 0), floats(t, ex, 0)
+	var group sync.WaitGroup
+	call := func(i int) error {
+		return wait(ex.Call(&Call{Op: kernels.ScalarAdd, Operands: []Operand{{Buffer: x}, {Buffer: y}}, Scalars: []Scalar{Float(1)},
+			Stream: natives[i%len(natives)]}))
+	}
+	for g := range 4 {
+		group.Go(func() {
+			for i := range 500 {
+				if err := call(i * (g + 1)); err != nil {
+					t.Error(err)
+				}
+				if i%50 == 0 {
+					if err := wait(ex.Synchronize()); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	group.Wait()
+	require.NoError(t, wait(ex.Synchronize()))
+	for g := range 2 {
+		group.Go(func() {
+			for i := range 500 {
+				if err := call(i * (g + 1)); err != nil {
+					wants(t, err, BadHandle, "freed")
+				}
+			}
+		})
+	}
+	require.NoError(t, ex.Close())
+	group.Wait()
+}
+
+// TestOnePhaseForAllStreams launches what advances the phase on the executor's own
+// stream and on those of others, by turns, captured too, and traces it.
+func TestOnePhaseForAllStreams(t *testing.T) {
+	b := asynctest.New(asynctest.Options{Delay: 2 * time.Millisecond, HostVisible: true})
+	d := openAsync(t, b, 0)
+	one, two := b.NewForeign(0), b.NewForeign(0)
+	t.Cleanup(one.Close)
+	t.Cleanup(two.Close)
+	ex := executorOn(t, d)
+	x := floats(t, ex, 0)
+	p := assemble(t, "program advance\nslot c f32\nphase_get k\ncvt.f32.u16 x, k\nphase_adv 3\nstg.f32 x, c[index]\nexit")
+	want := int32(0)
+	launch := func(stream uintptr) {
+		out := floats(t, ex, 0)
+		require.NoError(t, wait(ex.Call(&Call{Program: p, Operands: []Operand{{Buffer: out}}, Stream: stream})))
+		require.Equal(t, []float32{float32(want)}, values(t, out))
+		want += 3
+	}
+	for range 3 {
+		launch(one.Native())
+		launch(0)
+		launch(two.Native())
+		require.Equal(t, want, phase(t, ex))
+	}
+	require.NoError(t, wait(ex.Synchronize()))
+	require.NoError(t, ex.BeginCapture())
+	require.NoError(t, wait(ex.Launch(p, &LaunchArgs{Slots: []*Buffer{x}})))
+	g, err := ex.EndCapture()
+	require.NoError(t, err)
+	launch(one.Native())
+	require.NoError(t, wait(ex.Replay(g)))
+	want += 3
+	launch(two.Native())
+	g.Release()
+	for range 2 {
+		require.NoError(t, wait(ex.Trace(p, &LaunchArgs{Slots: []*Buffer{x}}, 0, func(string) {})))
+		want += 3
+		launch(one.Native())
+	}
+	require.Equal(t, want, phase(t, ex))
 	require.NoError(t, wait(ex.Synchronize()))
 }

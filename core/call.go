@@ -60,53 +60,59 @@ const (
 	quick    = 20e3
 )
 
-// prepared is room for what a call is on its way down.
-type prepared struct {
+// draft is a call on its way to room call, where it is prepared and bound.
+type draft struct {
 	request  call.Request
 	operands []call.Operand
 }
 
-var rooms = sync.Pool{New: func() any { return new(prepared) }}
+var drafts = sync.Pool{New: func() any { return new(draft) }}
 
 // Call runs an operation or launches a program. An event is given if the call
 // takes long, or has to be waited for; on an asynchronous device most have none,
 // and errors come with the next call that waits.
 func (ex *Executor) Call(c *Call) (*Event, error) {
-	r := rooms.Get().(*prepared)
+	r := drafts.Get().(*draft)
 	ev, err := ex.call(r, c)
 	clear(r.operands)
 	r.operands = r.operands[:0]
 	r.request = call.Request{}
-	rooms.Put(r)
+	drafts.Put(r)
 	return ev, err
 }
 
-func (ex *Executor) call(room *prepared, c *Call) (*Event, error) {
+func (ex *Executor) call(d *draft, c *Call) (*Event, error) {
 	var owner *owner
 	if c.Deleter != nil {
 		owner = newOwner(c.Deleter)
 	}
-	b, how, err := ex.bind(room, c, owner)
+	b, how, err := ex.bind(d, c, owner)
 	if err != nil {
 		owner.end(err)
 		return nil, err
 	}
-	s := ex.stream
-	if c.Stream != 0 {
-		if s, err = ex.on(c.Stream, c.Try); err != nil {
-			b.Release()
-			owner.end(err)
-			return nil, err
-		}
-	}
-	ev, err := s.Submit(b, how)
+	ev, err := ex.submit(b, how, c.Stream)
 	owner.end(err)
 	return ev, err
 }
 
+// submit submits a call to the executor's own stream, or to that of others.
+func (ex *Executor) submit(b *call.Bound, how queue.How, native uintptr) (*Event, error) {
+	if native == 0 {
+		return ex.stream.Submit(b, how)
+	}
+	s, err := ex.on(native, how.Try)
+	if err != nil {
+		b.Release()
+		return nil, err
+	}
+	defer ex.done(s)
+	return s.Submit(b, how)
+}
+
 // bind looks up what the call is about, prepares it and binds it.
-func (ex *Executor) bind(room *prepared, c *Call, owner *owner) (*call.Bound, queue.How, error) {
-	r := &room.request
+func (ex *Executor) bind(d *draft, c *Call, owner *owner) (*call.Bound, queue.How, error) {
+	r := &d.request
 	r.Op, r.Dims, r.Grid, r.Block, r.Fuel = c.Op, c.Dims, c.Grid, c.Block, c.Fuel > 0
 	table := ex.device.calls
 	if c.Op == nil {
@@ -118,27 +124,27 @@ func (ex *Executor) bind(room *prepared, c *Call, owner *owner) (*call.Bound, qu
 	}
 	borrows := false
 	for i := range c.Operands {
-		room.operands = append(room.operands, call.Operand{})
-		foreign, err := ex.lookUp(&room.operands[i], &c.Operands[i], r, i, owner, c.Try)
+		d.operands = append(d.operands, call.Operand{})
+		foreign, err := ex.lookUp(&d.operands[i], &c.Operands[i], r, i, owner, c.Try)
 		if err != nil {
-			endAll(room.operands[:i])
+			endAll(d.operands[:i])
 			return nil, how, err
 		}
 		borrows = borrows || foreign
 	}
-	r.Operands = room.operands
+	r.Operands = d.operands
 	p, err := table.Get(r, c.Try)
 	if err == nil && p == nil {
 		err = status.ErrBusy
 	}
 	if err != nil {
-		endAll(room.operands)
+		endAll(d.operands)
 		return nil, how, err
 	}
-	b, err := p.Bind(&ex.device.call, room.operands, c.Scalars, c.Try)
+	b, err := p.Bind(&ex.device.call, d.operands, c.Scalars, c.Try)
 	if err != nil {
 		p.Release()
-		endAll(room.operands)
+		endAll(d.operands)
 		return nil, how, err
 	}
 	if c.Fuel > 0 {

@@ -15,16 +15,23 @@ import (
 	"github.com/hologram-project/hologram/isa"
 )
 
-// TestManyAtOnce has goroutines use a few executors of a device in all ways at
-// once, and cancel each other's work: what is not cancelled is right, nothing
-// stays in use, and the device finds no breach of its contract.
+// TestManyAtOnce has goroutines use a few executors of a device, and many streams
+// of others, in all ways at once, trim its memory and cancel each other's work:
+// what is not cancelled is right, nothing stays in use, memory that is there is
+// never refused, and the device finds no breach of its contract.
 func TestManyAtOnce(t *testing.T) {
 	var told atomic.Pointer[string]
-	b := asynctest.New(asynctest.Options{Delay: 30 * time.Microsecond, Memory: 64 << 20, Workspace: 100,
+	b := asynctest.New(asynctest.Options{Delay: 30 * time.Microsecond, Memory: 64 << 20, Workspace: 100, Specialize: true,
 		Report: func(s string) { told.CompareAndSwap(nil, &s) }})
 	d := openAsync(t, b, 0)
 	used := d.pool.Stats().InUse
 	p := assemble(t, double)
+	var natives [3 * maxForeign / 2]uintptr
+	for i := range natives {
+		theirs := b.NewForeign(0)
+		t.Cleanup(theirs.Close)
+		natives[i] = theirs.Native()
+	}
 	within(t, "many at once", func() {
 		for seed := range uint64(2) {
 			executors := []*Executor{executorOn(t, d), executorOn(t, d), executorOn(t, d)}
@@ -37,6 +44,9 @@ func TestManyAtOnce(t *testing.T) {
 						ex, other := executors[r.IntN(3)], executors[r.IntN(3)]
 						before := cancels.Load()
 						n := int64(1 + r.IntN(5000))
+						if r.IntN(4) == 0 { // a block of its own; all at once are half of the memory
+							n = 1<<18 + int64(r.IntN(1<<18))
+						}
 						x, err := ex.Allocate(n, isa.F32, r.IntN(2) == 0)
 						if err != nil {
 							t.Error(err)
@@ -56,7 +66,11 @@ func TestManyAtOnce(t *testing.T) {
 						}
 						one(x.Fill(Float(2)))
 						one(other.Launch(p, &LaunchArgs{Slots: []*Buffer{x, y}, Shape: []int64{0}}))
-						one(other.Launch(p, &LaunchArgs{Slots: []*Buffer{x, y}}))
+						one(other.Call(&Call{Program: p, Operands: []Operand{{Buffer: x}, {Buffer: y}}, Stream: natives[r.IntN(len(natives))],
+							Fuel: uint64(r.IntN(2)) * 1000}))
+						if r.IntN(15) == 0 {
+							d.Trim()
+						}
 						if r.IntN(15) == 0 {
 							cancels.Add(1)
 							ex.Cancel()

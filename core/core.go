@@ -1,11 +1,20 @@
 // Package core is what the C ABI and its bindings stand on: devices and their
 // memory, executors, buffers, programs, launches and the library of operations.
 //
-// A call goes down through its rooms, and enters each once: Executor.Call looks
-// up what the operands are; room call finds the prepared call of their layouts,
-// or makes it, and binds their addresses; room queue runs or queues it in its
-// turn; room memory knows who uses what, and in which order streams may. Room
-// program compiles, and status has the errors of all.
+// A call goes down through its rooms, and its operands enter each once. In order:
+//
+//	looked up  Executor.Call          call.go           which memory the operands are; borrow.go for that of others
+//	found      call.Table.Get         call/table.go     whether calls of such layouts were prepared before
+//	checked    call.Prepare           call/prepare.go   types, read-only; space.go the index space, overlap.go what may overlap
+//	compiled   program.Program.Kernel program/cache.go  each kernel once, however many wait for it
+//	bound      call.Prepared.Bind     call/bound.go     addresses and numbers, and what of the checks needs them
+//	queued     queue.Stream.Submit    queue/            run at once or later, in the stream's turn: inline.go, deferred.go
+//	ordered    call.Bound.Run         call/bound.go     behind what other streams do with the memory: memory.Memory.Before, After
+//	awaited    queue.Event.Wait       queue/event.go    and Deferred.reap, which looks what a device has done
+//
+// What is not a call goes to the queue too: transfer.go copies to and from the
+// host, fence.go waits, trace.go interprets. Room memory knows who uses what, and
+// recycles it; status has the errors of all.
 //
 // A Device is opened once and shared by the Executors on it; its pool recycles
 // memory and its cache keeps compiled kernels. A Buffer is a view of counted

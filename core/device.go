@@ -1,6 +1,7 @@
 package core
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -153,14 +154,15 @@ func newDevice(name string, b backends.Backend, dev backends.Device) (*Device, e
 	d.pool = memory.NewPool(memory.Allocator{Alloc: dev.Alloc, Free: dev.Free}, d.Info.MemoryBytes)
 	d.host = memory.NewPool(memory.Allocator{Alloc: dev.AllocHost, Free: dev.FreeHost}, 0)
 	d.kernels = program.NewCache(dev)
-	d.call = call.Device{Cache: d.kernels, Pool: d.pool, Host: d.host}
+	d.call.Cache, d.call.Pool, d.call.Host = d.kernels, d.pool, d.host
+	d.call.Threads.Store(int32(d.Threads()))
 	d.calls = call.NewTable(&d.call, preparedOps)
 	if d.Info.Asynchronous {
 		s, err := dev.NewStream()
 		if err != nil {
 			return nil, status.FromBackend(name, err)
 		}
-		d.house = queue.NewDeferred(queue.Target{Line: &memory.Line{Stream: s}, Phase: new(uint32), Order: &d.order})
+		d.house = queue.NewDeferred(queue.Target{Line: &memory.Line{Stream: s}, Order: &d.order})
 	}
 	if text := os.Getenv("HOLOGRAM_NUM_THREADS"); text != "" {
 		n, err := strconv.Atoi(text)
@@ -208,6 +210,7 @@ const maxThreads = 1024
 // once, which is raised where more are asked for.
 func (d *Device) setThreads(n int) {
 	d.workers.SetThreads(n)
+	d.call.Threads.Store(int32(d.Threads())) // calls are prepared anew
 	if runtime.GOMAXPROCS(0) < n {
 		runtime.GOMAXPROCS(n)
 	}
@@ -258,10 +261,14 @@ func (d *Device) zero(m *memory.Memory) error {
 		clear(hostmem.Bytes(m.Addr, m.Bytes))
 		return nil
 	}
-	ev, err := d.house.Submit(&zeroing{m}, queue.How{})
+	m.Acquire()
+	ev, err := d.house.Submit(&zeroing{m, m.Bytes}, queue.How{})
 	if ev != nil {
 		// Much is being zeroed. What comes after must find this queued.
-		err = ev.Wait(zeroPatience)
+		if err = ev.Wait(zeroPatience); errors.Is(err, backends.ErrPending) {
+			ev.Cancel()
+			err = Errorf(Unavailable, "the device has been at work for %v on other memory that has to be zeroed", zeroPatience)
+		}
 	}
 	return status.FromBackend("zero", err)
 }
@@ -279,19 +286,24 @@ func (d *Device) foreign(addr uintptr, bytes int64, deleter func()) (*memory.Mem
 }
 
 // zeroPatience is how long an allocation waits for its zeroing to be queued.
-const zeroPatience = 5 * time.Second
+var zeroPatience = 5 * time.Second
 
-// zeroing is the work that zeroes memory. Whoever uses the memory waits for it on
-// the device; that it failed is told by the next Synchronize.
-type zeroing struct{ m *memory.Memory }
+// zeroing is the work that zeroes memory, of which it is a user until that is
+// queued: who allocates may have given up before. Whoever uses the memory waits
+// for it on the device; that it failed is told by the next Synchronize.
+type zeroing struct {
+	m     *memory.Memory
+	bytes int64
+}
 
 func (z *zeroing) Run(t *queue.Target) (backends.Ticket, error) {
+	defer z.Release()
 	t.Order.Lock()
 	defer t.Order.Unlock()
 	if err := z.m.Before(t.Line, true); err != nil {
 		return 0, err
 	}
-	ticket, err := t.Line.Stream.Fill(z.m.Addr, 0, 1, z.m.Bytes)
+	ticket, err := t.Line.Stream.Fill(z.m.Addr, 0, 1, z.bytes)
 	if err == nil {
 		z.m.After(t.Line, ticket, true)
 	}
@@ -299,7 +311,12 @@ func (z *zeroing) Run(t *queue.Target) (backends.Ticket, error) {
 }
 
 func (z *zeroing) Outcome(err error) error {
-	return status.FromBackend("zeroing of "+status.Size(z.m.Bytes), err)
+	return status.FromBackend("zeroing of "+status.Size(z.bytes), err)
 }
 func (*zeroing) Cancel() bool { return false }
-func (*zeroing) Release()     {}
+func (z *zeroing) Release() {
+	if z.m != nil {
+		z.m.Release()
+		z.m = nil
+	}
+}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/hologram-project/hologram/backends"
-	"github.com/hologram-project/hologram/backends/hostmem"
 	"github.com/hologram-project/hologram/core/memory"
 	"github.com/hologram-project/hologram/core/queue"
 	"github.com/hologram-project/hologram/core/status"
@@ -16,13 +15,15 @@ import (
 type Executor struct {
 	device  *Device
 	stream  queue.Stream
-	phase   *memory.Memory // of the streams
+	phase   *memory.Memory // one cell for all streams
 	account memory.Account
 
 	mu       sync.Mutex
 	buffers  *Buffer // a list
 	boundary *memory.Memory
-	foreign  map[uintptr]queue.Stream // of others, by their number
+	foreign  map[uintptr]*foreignStream // by their number
+	calls    uint64                     // so far, on any of them
+	leaving  sync.WaitGroup             // for those being forgotten
 	closed   bool
 }
 
@@ -45,17 +46,15 @@ func (d *Device) NewExecutor() (*Executor, error) {
 	if err != nil {
 		return nil, errors.Join(status.Within("executor", err), s.Close())
 	}
-	ex := &Executor{device: d, foreign: map[uintptr]queue.Stream{}, phase: phase}
-	*ex.phaseCell() = 0
+	ex := &Executor{device: d, foreign: map[uintptr]*foreignStream{}, phase: phase}
 	ex.stream = ex.queue(s)
+	*ex.stream.Target().PhaseCell() = 0
 	return ex, nil
 }
 
-func (ex *Executor) phaseCell() *uint32 { return (*uint32)(hostmem.Pointer(ex.phase.Addr)) }
-
 // queue makes the queue of a stream. All of an executor's have one phase.
 func (ex *Executor) queue(s backends.Stream) queue.Stream {
-	t := queue.Target{Line: &memory.Line{Stream: s}, Phase: ex.phaseCell(), Order: &ex.device.order}
+	t := queue.Target{Line: &memory.Line{Stream: s}, Phase: ex.phase, Order: &ex.device.order}
 	if ex.device.Info.Asynchronous {
 		return queue.NewDeferred(t)
 	}
@@ -65,37 +64,37 @@ func (ex *Executor) queue(s backends.Stream) queue.Stream {
 // Device returns the executor's device.
 func (ex *Executor) Device() *Device { return ex.device }
 
-// on returns the executor's queue for a stream that others own; 0 is its own
-// stream. With try it is not made: status.ErrBusy.
-func (ex *Executor) on(native uintptr, try bool) (queue.Stream, error) {
-	if native == 0 {
-		return ex.stream, nil
-	}
+// streams lists the executor's own stream and those of others that it used,
+// until release is called.
+func (ex *Executor) streams() (list []queue.Stream, release func()) {
 	ex.mu.Lock()
 	defer ex.mu.Unlock()
-	if ex.closed {
-		return nil, errFreed
+	for _, f := range ex.foreign {
+		f.use()
 	}
-	if s := ex.foreign[native]; s != nil {
-		return s, nil
+	list = ex.list()
+	return list, func() {
+		for _, s := range list[1:] {
+			ex.done(s.(*foreignStream))
+		}
 	}
-	if try {
-		return nil, status.ErrBusy
-	}
-	wrapped, err := ex.device.dev.WrapStream(native)
-	if err != nil {
-		return nil, status.FromBackend("stream", err)
-	}
-	s := ex.queue(wrapped)
-	ex.foreign[native] = s
-	return s, nil
 }
 
-// streams lists the executor's own stream and those of others that it used.
-func (ex *Executor) streams() []queue.Stream {
-	ex.mu.Lock()
-	defer ex.mu.Unlock()
-	return ex.list()
+// errors returns, and forgets, those of work on all streams whose outcome nobody
+// has seen.
+func (ex *Executor) errors() error {
+	list, release := ex.streams()
+	defer release()
+	var errs []error
+	for _, s := range list {
+		if err := s.Errors(); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if len(errs) == 1 {
+		return errs[0]
+	}
+	return errors.Join(errs...)
 }
 
 // list is streams for who holds the lock.
@@ -130,23 +129,49 @@ var errFreed = Errorf(BadHandle, "executor is freed")
 func (ex *Executor) memory(m *memory.Memory, bytes int64, zeroed bool) error {
 	var line *memory.Line
 	if ex.device.Info.Asynchronous {
-		line = ex.stream.Waits()
+		line = ex.stream.Line()
 	}
 	fresh, err := ex.device.pool.Fill(m, line, bytes, &ex.account)
 	if err != nil {
 		return err
 	}
 	if zeroed && !fresh {
-		if err := ex.device.zero(m); err != nil {
-			m.Release()
-			return err
-		}
+		err = ex.device.zero(m)
+	} else if line != nil && !m.Claimed(line) {
+		// Who synchronizes with the executor's stream alone may use the memory then.
+		m.Acquire()
+		_, err = ex.stream.Submit(&claim{m}, queue.How{})
 	}
-	return nil
+	if err != nil {
+		m.Release()
+	}
+	return err
 }
 
-// Phase puts the phase of the executor's stream, 0 … 767, where to points, after
-// the work before it.
+// claim is work that makes a stream wait for what earlier owners of memory have
+// queued on it. It is a user of the memory until the stream is made to.
+type claim struct{ m *memory.Memory }
+
+func (c *claim) Run(t *queue.Target) (backends.Ticket, error) {
+	defer c.Release()
+	t.Order.Lock()
+	defer t.Order.Unlock()
+	if err := c.m.Before(t.Line, true); err != nil {
+		return 0, err
+	}
+	return t.Mark()
+}
+func (*claim) Outcome(err error) error { return status.FromBackend("allocate", err) }
+func (*claim) Cancel() bool            { return false }
+func (c *claim) Release() {
+	if c.m != nil {
+		c.m.Release()
+		c.m = nil
+	}
+}
+
+// Phase puts the phase of the executor, 0 … 767, where to points, after the
+// launches before it that change it.
 func (ex *Executor) Phase(to *int32) (*Event, error) {
 	return ex.stream.Submit(&fence{stream: ex.stream, device: ex.device, phase: to}, queue.How{Wait: true})
 }
@@ -155,7 +180,8 @@ func (ex *Executor) Phase(to *int32) (*Event, error) {
 // launches whose outcome nobody has seen. Cancelling it ends the wait, and not
 // the work.
 func (ex *Executor) Synchronize() (*Event, error) {
-	list := ex.streams()
+	list, release := ex.streams()
+	defer release()
 	if len(list) == 1 {
 		return ex.stream.Submit(&fence{stream: ex.stream, device: ex.device, report: true}, queue.How{Wait: true})
 	}
@@ -174,12 +200,16 @@ func (ex *Executor) Synchronize() (*Event, error) {
 // Cancel asks all work of the executor to end soon. That a launch was cancelled
 // by it is told to who waits for that launch, and to nobody else.
 func (ex *Executor) Cancel() {
-	for _, s := range ex.streams() {
+	list, release := ex.streams()
+	defer release()
+	for _, s := range list {
 		s.Cancel()
 	}
 }
 
-// BeginCapture records what is called from now on instead of running it.
+// BeginCapture records what is called from now on instead of running it. Memory
+// of others is used until the graph is released: freeing it waits for that, if it
+// was wrapped without a deleter.
 func (ex *Executor) BeginCapture() error { return ex.stream.BeginCapture() }
 
 // EndCapture returns what was recorded since BeginCapture. It can be replayed on
@@ -218,6 +248,7 @@ func (ex *Executor) close(grace time.Duration) error {
 	boundary := ex.boundary
 	ex.buffers, ex.boundary = nil, nil
 	ex.mu.Unlock()
+	ex.leaving.Wait()
 	var errs []error
 	for _, s := range list {
 		if err := s.Close(grace); err != nil {

@@ -26,14 +26,24 @@ const (
 	abandoned // by the caller
 )
 
-func (f *fence) Run(t *queue.Target) (backends.Ticket, error) { return t.Last, nil }
+func (f *fence) Run(t *queue.Target) (backends.Ticket, error) {
+	if f.phase == nil || !t.Async {
+		return t.Last, nil
+	}
+	t.Order.Lock()
+	defer t.Order.Unlock()
+	if err := t.Phase.Before(t.Line, false); err != nil {
+		return 0, status.FromBackend("wait", err)
+	}
+	return t.Mark()
+}
 
 func (f *fence) Outcome(err error) error {
 	if !f.state.CompareAndSwap(waits, looks) {
 		return nil
 	}
 	if f.phase != nil {
-		*f.phase = int32(atomic.LoadUint32(f.stream.Target().Phase))
+		*f.phase = int32(atomic.LoadUint32(f.stream.Target().PhaseCell()))
 	}
 	if err != nil {
 		return status.FromBackend("wait", err)
@@ -62,7 +72,13 @@ type everything struct {
 
 func (e *everything) Run(*queue.Target) (backends.Ticket, error) {
 	for _, ev := range e.events {
-		if err := queue.Await(ev, e.stop.Load); err != nil {
+		err := queue.Await(ev, e.stop.Load)
+		if e.stop.Load() && !ev.Done() {
+			// Else its errors were taken and told to nobody. It ends at once.
+			ev.Cancel()
+			err = queue.Await(ev, func() bool { return false })
+		}
+		if err != nil {
 			e.errs = append(e.errs, err)
 		}
 	}

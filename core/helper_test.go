@@ -27,7 +27,7 @@ func testDevices(t *testing.T) map[string]*Device {
 	}
 	return map[string]*Device{"cpu": host, "async": asyncDevice(t, asynctest.Options{Delay: 20 * time.Microsecond}),
 		// Metal's shape, with all that a device may choose.
-		"visible": asyncDevice(t, asynctest.Options{Delay: 20 * time.Microsecond, HostVisible: true, Plans: true, Workspace: 500,
+		"visible": asyncDevice(t, asynctest.Options{Delay: 20 * time.Microsecond, HostVisible: true, Plans: true, Workspace: 500, Specialize: true,
 			Variants: backends.Variant{Packed: true, Proved: true, NoFuel: true}})}
 }
 

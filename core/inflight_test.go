@@ -11,6 +11,8 @@ import (
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/asynctest"
+	"github.com/hologram-project/hologram/backends/hostmem"
+	"github.com/hologram-project/hologram/core/queue"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/kernels"
 )
@@ -182,4 +184,166 @@ func TestTryDoesNotAskForMemory(t *testing.T) {
 	require.NoError(t, wait(other.Synchronize()))
 	require.NoError(t, wait(ex.Call(&Call{Op: fill, Operands: []Operand{{Buffer: x}}, Scalars: []Scalar{Float(1)}, Try: true})))
 	require.Equal(t, []float32{1, 1}, values(t, x))
+}
+
+// stopping is a stream that stops in a launch until it may go on.
+type stopping struct {
+	backends.Stream
+	inside, goOn chan struct{}
+}
+
+func (s *stopping) Launch(k backends.Kernel, l *backends.Launch) (backends.Ticket, error) {
+	s.inside <- struct{}{}
+	<-s.goOn
+	return s.Stream.Launch(k, l)
+}
+
+func (s *stopping) Await(other backends.Stream, t backends.Ticket) error {
+	if len(s.inside) > 0 {
+		return errors.New("two calls queue on a stream at a time")
+	}
+	return s.Stream.Await(other, t)
+}
+
+// TestAllocatingWhileALaunchIsQueued allocates memory that another stream still
+// uses while a launch is being queued: the stream waits for it in its turn, and
+// then its owner's work, and who knows of its owner's stream alone, come after.
+func TestAllocatingWhileALaunchIsQueued(t *testing.T) {
+	d := asyncDevice(t, asynctest.Options{HostVisible: true, Delay: 30 * time.Millisecond, Memory: 48 << 20})
+	ex, other := executorOn(t, d), executorOn(t, d)
+	x := floats(t, ex, 1, 2)
+	require.NoError(t, wait(x.Fill(Float(1))))
+	require.NoError(t, wait(ex.Synchronize()))
+	big, err := other.Allocate(30<<20, isa.U8, false)
+	require.NoError(t, err)
+	require.NoError(t, wait(big.Fill(Int(1))))
+	big.Free()
+	line := ex.stream.Target().Line
+	s := &stopping{line.Stream, make(chan struct{}, 1), make(chan struct{})}
+	line.Stream = s
+	launched := make(chan error, 1)
+	go func() { launched <- wait(x.Fill(Float(2))) }()
+	require.Eventually(t, func() bool { return len(s.inside) == 1 }, 5*time.Second, time.Millisecond)
+	go func() {
+		time.Sleep(5 * time.Millisecond)
+		<-s.inside
+		close(s.goOn)
+	}()
+	mine, err := ex.Allocate(30<<20, isa.U8, false)
+	require.NoError(t, err)
+	require.NoError(t, <-launched)
+	require.NoError(t, wait(ex.Synchronize()))
+	data := hostmem.Bytes(mine.Layout().Addr, 30<<20)
+	clear(data)
+	time.Sleep(50 * time.Millisecond)
+	require.Zero(t, data[len(data)-1], "the memory's earlier owner still writes to it")
+	line.Stream = s.Stream
+}
+
+// TestTryDoesNotCompile calls on a device that makes code by how operands are
+// aligned, and for fuel: a call that only tries has none made.
+func TestTryDoesNotCompile(t *testing.T) {
+	b := asynctest.New(asynctest.Options{Specialize: true, Workspace: 100})
+	ex := executorOn(t, openAsync(t, b, 0))
+	x := floats(t, ex, 1, 2, 3, 4)
+	odd, err := x.View(1, []int64{2}, nil)
+	require.NoError(t, err)
+	even, err := x.View(0, []int64{2}, nil)
+	require.NoError(t, err)
+	p := assemble(t, "program again\nslot c f32\nldg.f32 x, c[index]\nadd.f32 x, x, x\nstg.f32 x, c[index]\nexit")
+	for i, c := range []struct {
+		b    *Buffer
+		fuel uint64
+	}{{even, 0}, {odd, 0}, {even, 9}, {odd, 9}} {
+		call := &Call{Program: p, Operands: []Operand{{Buffer: c.b}}, Fuel: c.fuel, Try: true}
+		_, err := ex.Call(call)
+		wants(t, err, Busy, "would have to wait")
+		require.Equal(t, i, b.Counts().Specials)
+		call.Try = false
+		require.NoError(t, wait(ex.Call(call)))
+		require.Equal(t, i+1, b.Counts().Specials)
+		call.Try = true
+		require.NoError(t, wait(ex.Call(call)))
+	}
+	require.Equal(t, []float32{16, 512, 48, 4}, values(t, x))
+}
+
+// TestZeroingThatComesLate allocates while the device is at work on much other
+// memory, for longer than the call waits: what is zeroed then is nobody else's.
+func TestZeroingThatComesLate(t *testing.T) {
+	defer func(d time.Duration) { zeroPatience = d }(zeroPatience)
+	zeroPatience = 20 * time.Millisecond
+	d := asyncDevice(t, asynctest.Options{HostVisible: true})
+	ex := executorOn(t, d)
+	x, err := ex.Allocate(64, isa.U8, false)
+	require.NoError(t, err)
+	x.Free()
+	held := make(chan struct{})
+	_, err = d.house.Submit(&waiting{held}, queue.How{Long: true})
+	require.NoError(t, err)
+	_, err = ex.Allocate(64, isa.U8, true)
+	wants(t, err, Unavailable, "the device has been at work for 20ms on other memory")
+	x, err = ex.Allocate(64, isa.U8, false)
+	require.NoError(t, err)
+	data := hostmem.Bytes(x.Layout().Addr, 64)
+	data[0] = 1
+	close(held)
+	require.NoError(t, wait(ex.Synchronize()))
+	ev, err := d.house.Submit(&fence{stream: d.house, device: d}, queue.How{Wait: true})
+	require.NoError(t, wait(ev, err))
+	require.EqualValues(t, 1, data[0])
+}
+
+// waiting is work that waits for a channel.
+type waiting struct{ c chan struct{} }
+
+func (w *waiting) Run(t *queue.Target) (backends.Ticket, error) {
+	<-w.c
+	return t.Last, nil
+}
+func (*waiting) Outcome(err error) error { return err }
+func (*waiting) Cancel() bool            { return false }
+func (*waiting) Release()                {}
+
+// TestALaunchThatPanics has the device panic after it has queued a launch, or a
+// step of several: what they use stays until that is done.
+func TestALaunchThatPanics(t *testing.T) {
+	for step := 1; step <= 2; step++ {
+		for _, long := range []bool{false, true} {
+			var told atomic.Pointer[string]
+			b := asynctest.New(asynctest.Options{Delay: 30 * time.Millisecond, DLPackType: 2, PanicLaunch: step, Report: func(s string) { told.Store(&s) }})
+			d := openAsync(t, b, 0)
+			ex, other := executorOn(t, d), executorOn(t, d)
+			const n = 1 << 20
+			memory, err := b.NewForeignMemory(0, 4*n)
+			require.NoError(t, err)
+			out, err := ex.Allocate(n, isa.F32, false)
+			require.NoError(t, err)
+			var deleted atomic.Bool
+			x, err := ex.Wrap(memory.Addr, isa.F32, []int64{n}, nil, false, func() { deleted.Store(true) })
+			require.NoError(t, err)
+			held := make(chan struct{})
+			if long { // so that the stream's goroutine queues
+				_, err = ex.stream.Submit(&waiting{held}, queue.How{Long: true})
+				require.NoError(t, err)
+			}
+			ev, err := ex.Op("reduce_sum", []*Buffer{x, out}, nil, []int64{1, n})
+			close(held)
+			wants(t, wait(ev, err), Internal, "panic: "+asynctest.ErrInjected.Error())
+			x.Free()
+			at := out.Layout().Addr
+			out.Free()
+			require.False(t, deleted.Load(), "the device uses the memory")
+			y, err := other.Allocate(n, isa.F32, false)
+			require.NoError(t, err)
+			require.NotEqual(t, at, y.Layout().Addr, "the device uses the memory")
+			require.NoError(t, wait(ex.Synchronize()), "the error is told twice")
+			require.Eventually(t, deleted.Load, time.Second, time.Millisecond)
+			require.NoError(t, wait(y.Fill(Float(1))))
+			require.NoError(t, ex.Close())
+			if s := told.Load(); s != nil {
+				t.Error(*s)
+			}
+		}
+	}
 }

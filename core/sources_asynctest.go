@@ -13,7 +13,7 @@ import (
 // asynchronous and has memory of its own.
 func init() {
 	sources = append(sources, source{name: "asynctest", make: func() backends.Backend {
-		return asynctest.New(asynctest.Options{Delay: 50 * time.Microsecond, Memory: 1 << 30, Plans: true, Workspace: 256,
+		return asynctest.New(asynctest.Options{Delay: 50 * time.Microsecond, Memory: 1 << 30, Plans: true, Workspace: 256, Specialize: true,
 			Variants: backends.Variant{Packed: true, Proved: true, NoFuel: true}})
 	}})
 }

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"sync/atomic"
 
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/hostmem"
 	"github.com/hologram-project/hologram/backends/interp"
 	"github.com/hologram-project/hologram/core/call"
 	"github.com/hologram-project/hologram/core/queue"
@@ -26,8 +26,8 @@ func (ex *Executor) Trace(p *Program, a *LaunchArgs, lane uint64, line func(stri
 	if !ex.device.Info.HostVisible {
 		return nil, Errorf(Unavailable, "trace: the interpreter cannot see memory of %s; use an executor on cpu", ex.device.Name)
 	}
-	room := new(prepared)
-	b, _, err := ex.bind(room, a.call(p), nil)
+	d := new(draft)
+	b, _, err := ex.bind(d, a.call(p), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -76,9 +76,7 @@ func (t *trace) Run(target *queue.Target) (backends.Ticket, error) {
 	phase := uint32(t.phase)
 	if t.program.p.Phase {
 		l.Phase = &phase
-		defer func() { // in order with launches; nothing to set if the stream is closed
-			_, _ = t.ex.stream.Submit(&setPhase{phase}, queue.How{})
-		}()
+		defer t.setPhase(&phase)
 	}
 	return 0, interp.Trace(&backends.Unit{Source: t.program.Verified()}, l, t.lane, t.tell)
 }
@@ -91,16 +89,20 @@ func (t *trace) Outcome(err error) error {
 	return t.program.p.Outcome(what, err, true)
 }
 
-// setPhase sets the stream's phase.
-type setPhase struct{ to uint32 }
-
-func (s *setPhase) Run(t *queue.Target) (backends.Ticket, error) {
-	atomic.StoreUint32(t.Phase, s.to)
-	return t.Last, nil
+// setPhase sets the executor's phase, in order with launches. If the executor is
+// closed there is none.
+func (t *trace) setPhase(to *uint32) {
+	from, _, err := t.ex.device.host.Take(nil, 4, nil)
+	if err != nil {
+		return // no four bytes
+	}
+	*(*uint32)(hostmem.Pointer(from.Addr)) = *to
+	if !t.ex.phase.Begin() {
+		from.Release()
+		return
+	}
+	_, _ = t.ex.stream.Submit(&transfer{ex: t.ex, mem: t.ex.phase, at: t.ex.phase.Addr, host: from.Addr, bytes: 4, keep: from}, queue.How{})
 }
-func (*setPhase) Outcome(err error) error { return err }
-func (*setPhase) Cancel() bool            { return true }
-func (*setPhase) Release()                {}
 
 // cellText writes a cell's value for people.
 func cellText(t isa.Type, bits uint64) string {

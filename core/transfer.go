@@ -158,7 +158,7 @@ func (c *transfer) Outcome(err error) error {
 	}
 	c.arrived()
 	if c.toHost && !c.quiet {
-		return c.ex.stream.Errors()
+		return c.ex.errors()
 	}
 	return nil
 }

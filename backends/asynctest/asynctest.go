@@ -58,6 +58,10 @@ type Options struct {
 	// Variants is what Info says. A launch that its kernel's Variant does not
 	// allow is reported.
 	Variants backends.Variant
+	// Specialize lets kernels have code for launches with and without fuel, and by
+	// how their slots are aligned. A launch that needs code which was not made before
+	// it, and would now be while others wait, is reported.
+	Specialize bool
 	// Workspace is how many bytes every launch needs. They are overwritten.
 	Workspace int64
 	// Plans lets the devices have a plan of their own for softmax.
@@ -73,6 +77,8 @@ type Options struct {
 	// none does. An allocation reports it at once, by ErrOutOfMemory, and so
 	// does an Import; the others are reported by the ticket, and nothing is done.
 	FailAlloc, FailAllocHost, FailImport, FailLaunch, FailCopy, FailFill, FailReplay int
+	// PanicLaunch is the ordinal of the launch that panics once it is queued.
+	PanicLaunch int
 	// Lose is the ordinal of the work, of whatever kind, at which a device is
 	// lost: it and all that is not done yet fail with ErrLost, and so does what
 	// is asked for from then on.
@@ -109,7 +115,7 @@ type Counts struct {
 	// and HostBlocks are those alive.
 	Devices, Streams, Kernels, Graphs, Blocks, HostBlocks int
 	// The others count calls. Captured work counts when it is captured.
-	Opens, Allocs, Frees, Imports, Forgets, Compiles, Launches, Copies, Fills, Awaits, Captures, Replays, Plans int
+	Opens, Allocs, Frees, Imports, Forgets, Compiles, Specials, Launches, Copies, Fills, Awaits, Captures, Replays, Plans int
 }
 
 // New returns a backend that behaves as o says.

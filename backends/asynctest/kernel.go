@@ -25,6 +25,37 @@ type kernel struct {
 	pending int // launches not done
 	graphs  int // captured launches
 	gone    bool
+	made    map[special]bool
+}
+
+// special is a kind of launches that has code of its own.
+type special struct{ fuel, aligned bool }
+
+// Specialize is backends.Specializer's.
+func (k *kernel) Specialize(l *backends.Launch, try bool) error {
+	b := k.device.backend
+	b.mu.Lock()
+	defer b.unlock()
+	s := specialOf(l)
+	switch {
+	case k.gone:
+		return b.breach("the kernel is released")
+	case k.made[s] || !b.options.Specialize:
+		return nil
+	case try:
+		return backends.ErrPending
+	}
+	b.counts.Specials++
+	k.made[s] = true
+	return nil
+}
+
+func specialOf(l *backends.Launch) special {
+	s := special{l.Fuel > 0, true}
+	for i := range l.Slots {
+		s.aligned = s.aligned && l.Slots[i].Addr%16 == 0
+	}
+	return s
 }
 
 func (d *device) Compile(u *backends.Unit, v backends.Variant) (backends.Kernel, error) {
@@ -43,7 +74,7 @@ func (d *device) Compile(u *backends.Unit, v backends.Variant) (backends.Kernel,
 	b.mu.Lock()
 	b.counts.Kernels++
 	b.unlock()
-	return &kernel{device: d, code: code, ir: u.IR, cost: analysis.NewCost(u.IR), variant: v.And(b.options.Variants)}, nil
+	return &kernel{device: d, code: code, ir: u.IR, cost: analysis.NewCost(u.IR), variant: v.And(b.options.Variants), made: map[special]bool{}}, nil
 }
 
 // Cost takes an instruction for a third of a nanosecond, as strips do.
@@ -119,6 +150,9 @@ func (k *kernel) check(l *backends.Launch) error {
 	b := k.device.backend
 	if k.variant.NoFuel && l.Fuel != 0 {
 		return b.breach("a kernel for launches without fuel gets %d steps", l.Fuel)
+	}
+	if s := specialOf(l); b.options.Specialize && l.N > 0 && !k.made[s] {
+		return b.breach("a launch needs code that was not made before it: %+v", s)
 	}
 	for i := range l.Slots {
 		v := &l.Slots[i]

@@ -164,3 +164,24 @@ func TestCost(t *testing.T) {
 	require.InDelta(t, 1000*small, r.k.Cost(&backends.Launch{N: 100_000}), small)
 	require.Equal(t, math.Inf(1), compile(t, r.d, endless, backends.Variant{}).Cost(&backends.Launch{N: 1}))
 }
+
+// TestSpecialize launches what code was made for, and what it was not.
+func TestSpecialize(t *testing.T) {
+	r := newRig(t, Options{Specialize: true}, double)
+	k := r.k.(backends.Specializer)
+	_, err := r.s.Launch(r.k, &r.l)
+	require.ErrorContains(t, err, "needs code that was not made")
+	r.reports.next(t, "needs code that was not made")
+	for made, change := range []func(){func() {}, func() { r.l.Fuel = 9 }, func() { r.l.Slots[1].Addr += 4; r.l.Slots[1].Bytes -= 4; r.l.N-- }} {
+		change()
+		require.ErrorIs(t, k.Specialize(&r.l, true), backends.ErrPending)
+		require.Equal(t, made, r.b.Counts().Specials)
+		require.NoError(t, k.Specialize(&r.l, false))
+		require.NoError(t, k.Specialize(&r.l, true))
+		require.Equal(t, made+1, r.b.Counts().Specials)
+	}
+	r.l = r.launch(r.m[0], r.m[1])
+	require.NoError(t, r.finish(r.s, r.must(r.s.Launch(r.k, &r.l))))
+	r.l.Fuel = 9
+	require.NoError(t, r.finish(r.s, r.must(r.s.Launch(r.k, &r.l))))
+}

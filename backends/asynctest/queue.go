@@ -65,6 +65,7 @@ type work struct {
 	ticket backends.Ticket
 	number int           // among the device's works, from 1 on
 	fail   error         // injected
+	panics bool          // the call, likewise
 	delay  time.Duration // how long it takes at least
 	after  *work         // that an Await awaits
 

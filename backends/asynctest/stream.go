@@ -3,6 +3,7 @@ package asynctest
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/hologram-project/hologram/backends"
@@ -15,6 +16,7 @@ type stream struct {
 	number  int // among the device's, from 1 on
 	queue   *queue
 	wrapped bool
+	queues  atomic.Bool // a call that queues is under way
 
 	last     backends.Ticket // given
 	passed   backends.Ticket
@@ -49,6 +51,7 @@ func (s *stream) usable(what string) error {
 // submit queues, or captures, the task that build makes under the lock.
 func (s *stream) submit(k kind, build func() (*task, error)) (backends.Ticket, error) {
 	b := s.device.backend
+	defer s.alone(kindNames[k])()
 	s.queue.submit.Lock()
 	defer s.queue.submit.Unlock()
 	b.mu.Lock()
@@ -59,7 +62,22 @@ func (s *stream) submit(k kind, build func() (*task, error)) (backends.Ticket, e
 		return 0, err
 	}
 	s.queue.items <- w // waits while the queue is full
+	if w.panics {
+		panic(ErrInjected)
+	}
 	return w.ticket, nil
+}
+
+// alone reports calls that queue on the stream while another does, until the
+// function that it returns is called.
+func (s *stream) alone(what string) (done func()) {
+	if s.queues.Swap(true) {
+		b := s.device.backend
+		b.mu.Lock()
+		_ = b.breach("%s on stream %d while another call queues on it", what, s.number)
+		b.unlock()
+	}
+	return func() { s.queues.Store(false) }
 }
 
 // enter makes the work and counts it. Nil without an error: it was captured.
@@ -98,6 +116,7 @@ func (s *stream) enter(k kind, build func() (*task, error)) (*work, error) {
 		w.fail = fmt.Errorf("%v, number %d: %w", w, fail, ErrInjected)
 	}
 	if t.kernel != nil {
+		w.panics = d.calls[k] == o.PanicLaunch
 		t.kernel.pending++
 	}
 	if t.graph != nil {
@@ -178,6 +197,7 @@ func (s *stream) Fill(dst uintptr, cell uint64, size int, count int64) (backends
 // Await lets the queue wait, and the detector know it.
 func (s *stream) Await(other backends.Stream, t backends.Ticket) error {
 	b := s.device.backend
+	defer s.alone("await")()
 	s.queue.submit.Lock()
 	defer s.queue.submit.Unlock()
 	b.mu.Lock()

@@ -293,3 +293,27 @@ func TestClosed(t *testing.T) {
 	require.ErrorContains(t, err, "closed")
 	require.EqualValues(t, 7, r.read(r.m[0])[0])
 }
+
+// TestTwoCallsThatQueue has a call queue while another does, which waits for
+// room in the queue.
+func TestTwoCallsThatQueue(t *testing.T) {
+	r := newRig(t, Options{Queue: 1, Delay: 20 * time.Millisecond}, double)
+	var last backends.Ticket
+	inside := make(chan error, 1)
+	go func() {
+		for range 3 {
+			ticket, err := r.s.Launch(r.k, &r.l)
+			if err != nil {
+				inside <- err
+			}
+			last = ticket
+		}
+		inside <- nil
+	}()
+	require.Eventually(t, func() bool { return r.b.Counts().Launches == 3 }, 5*time.Second, 100*time.Microsecond)
+	other := r.second()
+	require.NoError(t, r.s.Await(other, 0))
+	r.reports.next(t, "await on stream 1 while another call queues on it")
+	require.NoError(t, <-inside)
+	require.NoError(t, r.finish(r.s, last))
+}

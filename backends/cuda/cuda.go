@@ -142,6 +142,7 @@ type device struct {
 	mu     sync.Mutex
 	closed bool
 	fold   *variant // ptx.Fold, once a kernel needs it
+	spare  []*notes // of closed streams
 }
 
 var errClosed = errors.New("cuda: the device is closed")
@@ -277,6 +278,10 @@ func (d *device) Close() error {
 		return errClosed
 	}
 	d.closed = true
+	for _, n := range d.spare {
+		_ = n.free()
+	}
+	d.spare = nil
 	_ = d.do(call{"cuStreamDestroy", func() driver.Result { return d.api.StreamDestroy(d.zero) }})
 	if d.fold != nil {
 		_ = d.do(call{"cuModuleUnload", func() driver.Result { return d.api.ModuleUnload(d.fold.module) }})

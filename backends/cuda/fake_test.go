@@ -28,6 +28,7 @@ type fake struct {
 	memory  map[uintptr]int64
 	held    bool                   // queued work waits
 	ran     int                    // kernels
+	stray   int                    // waits for words that were freed
 	foreign map[driver.Stream]bool // captured by others
 	mode    int32                  // capture mode of threads
 	api     *driver.API
@@ -192,7 +193,11 @@ func newFake() *fake {
 			return f.queue("write", s, func() { *(*uint64)(hostmem.Pointer(uintptr(p))) = v })
 		},
 		StreamWaitValue: func(s driver.Stream, p driver.Pointer, v uint64, _ uint32) driver.Result {
-			return f.queue("wait", s, func() {})
+			return f.queue("wait", s, func() {
+				if f.memory[uintptr(p)] == 0 {
+					f.stray++
+				}
+			})
 		},
 		CaptureMode: func(m *int32) driver.Result { f.calls["mode"]++; f.mode, *m = *m, f.mode; return 0 },
 		CaptureBegin: func(s driver.Stream, mode int32) driver.Result {

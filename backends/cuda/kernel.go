@@ -32,6 +32,7 @@ type kernel struct {
 
 	mu       sync.Mutex // of making variants
 	variants atomic.Pointer[[]*variant]
+	spaces   sync.Pool // of *ptx.Space, for Specialize
 }
 
 // variant is a loaded module and its function.
@@ -104,6 +105,23 @@ func (k *kernel) vectors(o *ptx.Options, l *backends.Launch, space *ptx.Space) {
 	if single, ok := p.Vectors(space, l); ok {
 		o.Lanes, o.Vector, o.Groups, o.Single = ptx.VectorLanes, p.Vector, p.Groups, single
 	}
+}
+
+// Specialize makes the variant that a launch needs: vectors depend on addresses
+// modulo 16.
+func (k *kernel) Specialize(l *backends.Launch, try bool) error {
+	space, _ := k.spaces.Get().(*ptx.Space)
+	if space == nil {
+		space = new(ptx.Space)
+	}
+	defer k.spaces.Put(space)
+	k.program.Layout.Fuse(l, space)
+	o := k.options(l, space)
+	if try && k.made(o) == nil {
+		return backends.ErrPending
+	}
+	_, err := k.variant(o)
+	return err
 }
 
 func lanesOf(block [3]uint32) int { return int(block[0]) * int(block[1]) * int(block[2]) }

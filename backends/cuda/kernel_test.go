@@ -71,3 +71,34 @@ func TestChoiceOfVariant(t *testing.T) {
 		})
 	}
 }
+
+// What a launch needs is made before it, and not where the caller only tries.
+func TestSpecialize(t *testing.T) {
+	r := newFakeRig(t, fakeAdd, 3)
+	r.d.eager = true
+	k := r.k.(backends.Specializer)
+	l := r.l
+	l.Slots = append([]backends.View(nil), l.Slots...)
+	for i, change := range []func(){
+		func() {}, // vectors
+		func() { l.Slots[1].Addr += 4; l.N, l.Shape[0] = 1000, 1000 }, // none: as compiled
+		func() { l.Rank, l.Shape[0], l.Shape[1] = 2, 20, 50; l.Slots[0].Stride = [isa.MaxRank]int64{51, 1} },
+	} {
+		change()
+		made := r.calls["module"]
+		if err := k.Specialize(&l, true); i != 1 {
+			require.ErrorIs(t, err, backends.ErrPending)
+			require.Equal(t, made, r.calls["module"])
+			require.NoError(t, k.Specialize(&l, false))
+			require.Equal(t, made+1, r.calls["module"])
+		} else {
+			require.NoError(t, err)
+		}
+		require.NoError(t, k.Specialize(&l, true))
+		made = r.calls["module"]
+		_, err := r.s.Launch(r.k, &l)
+		require.NoError(t, err)
+		require.Equal(t, made, r.calls["module"], "a launch compiled")
+	}
+	r.close(t)
+}

@@ -88,6 +88,29 @@ func (d *device) newNotes() (*notes, error) {
 	return n, nil
 }
 
+// streamNotes are those of a stream that is closed, or new ones. The tickets of
+// the stream that gets them go on where those of the last ended: others, whose
+// waits for that the device has still to come to, read the word that it is told by.
+func (d *device) streamNotes() (*notes, error) {
+	d.mu.Lock()
+	if n := len(d.spare); n > 0 {
+		spare := d.spare[n-1]
+		d.spare = d.spare[:n-1]
+		d.mu.Unlock()
+		spare.host.record, spare.host.phase = backends.Record{}, 0
+		return spare, nil
+	}
+	d.mu.Unlock()
+	return d.newNotes()
+}
+
+// begins starts to count tickets where the notes say.
+func (s *stream) begins(n *notes) {
+	s.notes = n
+	s.last.Store(n.host.passed)
+	s.told.Store(n.host.passed)
+}
+
 func (n *notes) free() error {
 	var err error
 	if n.shared != 0 {
@@ -99,12 +122,14 @@ func (n *notes) free() error {
 func (d *device) NewStream() (backends.Stream, error) {
 	s := &stream{device: d, owned: true, stays: true}
 	err := d.do(call{"cuStreamCreate", func() driver.Result { return d.api.StreamCreate(&s.handle, driver.StreamNonBlocking) }})
+	var n *notes
 	if err == nil {
-		s.notes, err = d.newNotes()
+		n, err = d.streamNotes()
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cuda: new stream: %w", classified(err)), s.free())
 	}
+	s.begins(n)
 	return s, nil
 }
 
@@ -122,23 +147,25 @@ func (d *device) WrapStream(native uintptr) (backends.Stream, error) {
 		return nil, errors.New("cuda: wrap stream -1: that means no stream")
 	}
 	s := &stream{device: d, handle: driver.Stream(native), stays: native == driver.StreamLegacy}
-	var err error
-	if s.notes, err = d.newNotes(); err != nil {
+	n, err := d.streamNotes()
+	if err != nil {
 		return nil, fmt.Errorf("cuda: wrap stream %#x: %w", native, classified(err))
 	}
+	s.begins(n)
 	return s, nil
 }
 
 // free gives back what the stream has of the driver's.
 func (s *stream) free() error {
-	var errs []error
 	if s.notes != nil {
-		errs = append(errs, s.notes.free())
+		s.device.mu.Lock()
+		s.device.spare = append(s.device.spare, s.notes)
+		s.device.mu.Unlock()
 	}
-	if s.owned && s.handle != 0 {
-		errs = append(errs, s.device.do(call{"cuStreamDestroy", func() driver.Result { return s.device.api.StreamDestroy(s.handle) }}))
+	if !s.owned || s.handle == 0 {
+		return nil
 	}
-	return errors.Join(errs...)
+	return s.device.do(call{"cuStreamDestroy", func() driver.Result { return s.device.api.StreamDestroy(s.handle) }})
 }
 
 // passedAt is the address of the word with the last ticket that has passed.
@@ -257,7 +284,16 @@ func (s *stream) Launch(kn backends.Kernel, l *backends.Launch) (backends.Ticket
 	if err := s.begin("launch"); err != nil {
 		return 0, err
 	}
-	return s.end("launch", s.launch(k, l))
+	panicked := true
+	defer func() {
+		if panicked { // core asks the stream then what it has queued
+			_ = s.device.leave(s.pushed, &s.current)
+			s.mu.Unlock()
+		}
+	}()
+	err := s.launch(k, l)
+	panicked = false
+	return s.end("launch", err)
 }
 
 func (s *stream) launch(k *kernel, l *backends.Launch) error {

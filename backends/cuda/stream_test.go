@@ -174,6 +174,61 @@ func TestWrapStream(t *testing.T) {
 	r.close(t)
 }
 
+// A stream is closed whose ticket, which has passed, another is still to wait for:
+// the word stays, and what it says only grows, whoever has it next.
+func TestClosingAStreamThatOthersWaitFor(t *testing.T) {
+	r := newFakeRig(t, fakeAdd, 3)
+	other, err := r.d.NewStream()
+	require.NoError(t, err)
+	var ticket backends.Ticket
+	for range 5 {
+		ticket, err = other.Launch(r.k, &r.l)
+		require.NoError(t, err)
+	}
+	r.held = true
+	require.NoError(t, r.s.Await(other, ticket)) // so far told of none
+	require.Equal(t, 1, r.calls["wait"])
+	word := other.(*stream).passedAt()
+	waits := r.queues[r.s.handle].work
+	r.queues[r.s.handle].work = nil // which the device comes to later
+	r.run()
+	require.Equal(t, ticket, other.Passed())
+	require.NoError(t, other.Close())
+	next, err := r.d.NewStream()
+	require.NoError(t, err)
+	require.Equal(t, word, next.(*stream).passedAt())
+	require.Equal(t, ticket, next.Passed())
+	require.NoError(t, next.Wait(ticket, 0))
+	first, err := next.Launch(r.k, &r.l)
+	require.NoError(t, err)
+	require.Equal(t, ticket+1, first)
+	require.Equal(t, backends.ErrPending, next.Wait(first, 0))
+	for _, w := range waits {
+		w()
+	}
+	require.Zero(t, r.stray)
+	r.held = false
+	r.run()
+	require.NoError(t, next.Wait(first, time.Second))
+	require.NoError(t, next.Close())
+	r.close(t)
+}
+
+// A launch that panics leaves the stream as it was, and so the thread's context.
+func TestALaunchThatPanics(t *testing.T) {
+	r := newFakeRig(t, fakeAdd, 3)
+	launch := r.api.Launch
+	r.api.Launch = func(driver.Func, uint32, uint32, uint32, uint32, uint32, uint32, uint32, driver.Stream, *unsafe.Pointer, *unsafe.Pointer) driver.Result {
+		panic("oh")
+	}
+	require.PanicsWithValue(t, "oh", func() { _, _ = r.s.Launch(r.k, &r.l) })
+	r.api.Launch = launch
+	ticket, err := r.s.Fill(0, 0, 1, 0)
+	require.NoError(t, err)
+	require.NoError(t, r.s.Wait(ticket, time.Second))
+	r.close(t)
+}
+
 // BenchmarkHost is our own time for a launch, with a driver that does nothing.
 func BenchmarkHost(b *testing.B) {
 	r := newFakeRig(b, fakeAdd, 3)

@@ -39,7 +39,7 @@ func (p *Prepared) take(d *Device, try bool) (*Bound, error) {
 	b := &Bound{p: p, pool: d.Pool, launches: make([]backends.Launch, len(p.steps)), tickets: make([]backends.Ticket, len(p.steps)),
 		cells: make([]uint64, len(p.scalars)), mems: make([]*memory.Memory, len(p.operands))}
 	size := int64(unsafe.Sizeof(backends.Record{}))
-	records, err := d.Host.Borrow(nil, max(1, size*int64(len(p.steps))), try)
+	records, err := d.Host.Scratch(nil, max(1, size*int64(len(p.steps))), try)
 	if err == status.ErrBusy {
 		return nil, err
 	} else if err != nil {
@@ -68,7 +68,7 @@ func (p *Prepared) Bind(d *Device, operands []Operand, scalars []Scalar, try boo
 	if err != nil {
 		return nil, err
 	}
-	if err := b.bind(operands, scalars); err != nil {
+	if err := b.bind(operands, scalars, try); err != nil {
 		p.keep(b)
 		return nil, err
 	}
@@ -79,8 +79,9 @@ func (p *Prepared) Bind(d *Device, operands []Operand, scalars []Scalar, try boo
 	return b, nil
 }
 
-func (b *Bound) bind(operands []Operand, scalars []Scalar) error {
+func (b *Bound) bind(operands []Operand, scalars []Scalar, try bool) error {
 	p := b.p
+	low := uintptr(0) // bits of addresses
 	for i := range operands {
 		use, addr := &p.operands[i], operands[i].View.Addr
 		if use.empty {
@@ -89,6 +90,7 @@ func (b *Bound) bind(operands []Operand, scalars []Scalar) error {
 		if addr == 0 {
 			return status.Errorf(status.Invalid, "%s: the address is null", use.name)
 		}
+		low |= addr
 		if addr&(use.align-1) != 0 {
 			return status.Errorf(status.Invalid, "%s: address 0x%x is not a multiple of %d, the size of an element; make an aligned copy",
 				use.name, addr, use.align)
@@ -128,13 +130,33 @@ func (b *Bound) bind(operands []Operand, scalars []Scalar) error {
 			b.cost += s.cost(l)
 		}
 	}
+	if p.special && low%bestAlign != 0 {
+		return b.specialize(try)
+	}
+	return nil
+}
+
+// bestAlign is how addresses are aligned for which Prepare has code made.
+const bestAlign = 64
+
+// specialize has the code made that the launches need for their addresses. Those
+// of the workspace, which is not there yet, are aligned like those of the last.
+func (b *Bound) specialize(try bool) error {
+	for i := range b.launches {
+		if k := b.p.steps[i].kernel; k.Special() && b.launches[i].N > 0 {
+			if err := k.Specialize(&b.launches[i], try); err != nil {
+				return status.FromBackend(b.p.what, err)
+			}
+		}
+	}
 	return nil
 }
 
 // Cost estimates how long the call takes, in nanoseconds; +Inf if nothing bounds it.
 func (b *Bound) Cost() float64 { return b.cost }
 
-// SetFuel gives the launch of a program a budget of steps a lane; 0: none.
+// SetFuel gives the launch of a program that was prepared for it a budget of
+// steps a lane.
 func (b *Bound) SetFuel(steps uint64) { b.launches[0].Fuel = steps }
 
 // SetResidue says where RES_ACCUM's sums go when the call is over; the program
@@ -165,24 +187,34 @@ func (b *Bound) Run(t *queue.Target) (backends.Ticket, error) {
 	if err := b.lend(t.Line); err != nil { // may wait, so before Order
 		return 0, err
 	}
-	t.Order.Lock()
+	last, err := b.inOrder(t)
+	if err == nil || last > 0 {
+		b.letGo(last) // which may give memory back to the device, so after Order
+	}
+	return last, err
+}
+
+// inOrder queues the launches, between those of other streams that use the same
+// memory. With an error the ticket is of those before.
+func (b *Bound) inOrder(t *queue.Target) (last backends.Ticket, err error) {
+	if !b.try {
+		t.Order.Lock()
+	} else if !t.Order.TryLock() {
+		return 0, status.ErrBusy
+	}
 	defer t.Order.Unlock()
 	if err := b.Before(t); err != nil {
 		return 0, err
 	}
-	err := b.run(t)
-	last := backends.Ticket(0)
+	err = b.run(t)
 	if b.failed > 0 {
 		last = b.tickets[b.failed-1]
 	}
 	if last > 0 { // else nothing is queued, and what others wait for stays as it is
 		b.After(t, last)
-	}
-	if err == nil || last > 0 {
-		b.letGo(last)
-	}
-	if err != nil && last > 0 {
-		err = status.FromBackend(b.p.what, err)
+		if err != nil {
+			err = status.FromBackend(b.p.what, err)
+		}
 	}
 	return last, err
 }
@@ -192,7 +224,7 @@ func (b *Bound) lend(line *memory.Line) error {
 	if b.p.workspace == 0 || b.space.Held() {
 		return nil
 	}
-	space, err := b.pool.Borrow(line, b.p.workspace, b.try)
+	space, err := b.pool.Scratch(line, b.p.workspace, b.try)
 	if err == status.ErrBusy {
 		return err
 	} else if err != nil {
@@ -229,7 +261,7 @@ func (b *Bound) run(t *queue.Target) error {
 			continue
 		}
 		if s.program.Phase {
-			l.Phase = t.Phase
+			l.Phase = t.PhaseCell()
 		}
 		ticket, err := t.Line.Stream.Launch(s.kernel.Kernel, l)
 		b.tickets[i] = ticket
@@ -243,6 +275,11 @@ func (b *Bound) run(t *queue.Target) error {
 
 // Before makes the device wait for what other streams do with the call's memory.
 func (b *Bound) Before(t *queue.Target) error {
+	if b.p.phase {
+		if err := t.Phase.Before(t.Line, true); err != nil {
+			return status.FromBackend(b.p.what, err)
+		}
+	}
 	for i, m := range b.mems {
 		if m == nil {
 			continue
@@ -256,6 +293,9 @@ func (b *Bound) Before(t *queue.Target) error {
 
 // After notes on the call's memory what the device has queued.
 func (b *Bound) After(t *queue.Target, ticket backends.Ticket) {
+	if b.p.phase {
+		t.Phase.After(t.Line, ticket, true)
+	}
 	for i, m := range b.mems {
 		if m != nil {
 			m.After(t.Line, ticket, b.p.operands[i].writes)
@@ -337,9 +377,6 @@ func (b *Bound) Release() {
 	b.space.Return()
 	b.Reset()
 	b.line, b.residue = nil, nil
-	if len(b.launches) > 0 {
-		b.launches[0].Fuel = 0
-	}
 	p := b.p
 	p.keep(b)
 	p.Release()

@@ -103,8 +103,10 @@ type Prepared struct {
 	workspace int64 // bytes that the plan and the kernels take
 	cost      float64
 	varies    bool // cost depends on parameters
+	special   bool // code depends on how addresses are aligned
 	sources   bool // fault sites are instructions
 	residue   bool
+	phase     bool         // a launch reads or changes the phase
 	host      *memory.Pool // of Records
 
 	// spare is what the next call takes, and more what those beside it do.
@@ -169,6 +171,9 @@ type Device struct {
 	*program.Cache
 	Pool *memory.Pool // of workspaces
 	Host *memory.Pool // of Records
+	// Threads is how many work on a launch, which changes what it costs; 0 where
+	// that is not the host's business.
+	Threads atomic.Int32
 }
 
 // Prepare makes a call ready. Its counts have been checked.
@@ -438,9 +443,20 @@ func (p *Prepared) add(d *Device, s step, shape []int64, grid, block [3]uint32, 
 		return err
 	}
 	s.kernel = k
+	if !noFuel {
+		s.l.Fuel = 1 // some
+	}
+	if k.Special() && s.l.N > 0 { // for addresses of the best alignment; Bind sees to others
+		if err := k.Specialize(&s.l, false); err != nil {
+			k.Release()
+			return status.FromBackend(p.what, err)
+		}
+		p.special = true
+	}
 	s.scratch = p.workspace
 	p.workspace += (k.Workspace(&s.l) + 63) &^ 63
 	p.residue = p.residue || s.program.Residue
+	p.phase = p.phase || s.program.Phase
 	p.steps = append(p.steps, s)
 	return nil
 }

@@ -30,7 +30,7 @@ func NewTable(d *Device, calls int) *Table {
 // With try it is not made, and nil returned. The caller is counted as a user.
 func (t *Table) Get(r *Request, try bool) (*Prepared, error) {
 	var room [64]uint64
-	key := r.key(room[:0])
+	key := append(r.key(room[:0]), uint64(t.device.Threads.Load()))
 	hash := hashOf(key)
 	s := &t.sets[hash%uint64(len(t.sets))]
 	for i := range s.ways {
@@ -73,8 +73,8 @@ func (t *Table) clear() {
 	}
 }
 
-// key appends the request's signature: all that Prepare looks at, but
-// for the program, whose table this is.
+// key appends the request's signature: all of it that Prepare looks at, but for
+// the program, whose table this is.
 func (r *Request) key(to []uint64) []uint64 {
 	head := uint64(len(r.Operands)) | uint64(len(r.Dims))<<8
 	if r.Dims != nil {

@@ -7,13 +7,14 @@
 // uses the memory next, on another stream, waits for the ticket on the device.
 // So a block that is freed can be used again at once. Memory of others has no
 // next user that could wait; work stays its user until the ticket has passed.
+//
+// memory.go counts users, order.go knows what streams have queued on memory and
+// lets them wait for each other, pool.go recycles blocks.
 package memory
 
 import (
 	"sync"
 	"sync/atomic"
-
-	"github.com/hologram-project/hologram/backends"
 )
 
 // Memory is a stretch of a device's memory.
@@ -28,10 +29,10 @@ type Memory struct {
 	foreign bool
 	forget  func() // the device, of foreign memory; may be nil
 	deleter func() // of foreign memory; may be nil
-	// borrow counts the work that uses foreign memory without a deleter, whose
+	// work counts the work that uses foreign memory without a deleter, whose
 	// owner cannot be told when that has ended; nil for other memory.
-	borrow *borrow
-	order  order
+	work  *workCount
+	order order
 }
 
 // Foreign makes memory that others own, with the caller as its user. When the
@@ -41,7 +42,7 @@ type Memory struct {
 func (p *Pool) Foreign(addr uintptr, bytes int64, forget, deleter func()) *Memory {
 	m := &Memory{Addr: addr, Bytes: bytes, pool: p, foreign: true, forget: forget, deleter: deleter}
 	if deleter == nil {
-		m.borrow = new(borrow)
+		m.work = new(workCount)
 	}
 	m.n.Store(1)
 	return m
@@ -82,16 +83,16 @@ func (m *Memory) Begin() bool {
 	if !m.Acquire() {
 		return false
 	}
-	if m.borrow != nil {
-		m.borrow.add(1)
+	if m.work != nil {
+		m.work.add(1)
 	}
 	return true
 }
 
 // End takes work away that Begin added.
 func (m *Memory) End() {
-	if m.borrow != nil {
-		m.borrow.add(-1)
+	if m.work != nil {
+		m.work.add(-1)
 	}
 	m.Release()
 }
@@ -99,20 +100,20 @@ func (m *Memory) End() {
 // Idle returns a channel that is closed once no work uses the memory, or nil if
 // none does or its owner is told by a deleter.
 func (m *Memory) Idle() <-chan struct{} {
-	if m.borrow == nil {
+	if m.work == nil {
 		return nil
 	}
-	return m.borrow.idle()
+	return m.work.idle()
 }
 
-// borrow counts work, and lets others wait until there is none.
-type borrow struct {
+// workCount counts work, and lets others wait until there is none.
+type workCount struct {
 	mu   sync.Mutex
 	work int
 	none chan struct{} // closed when there is none; nil while nobody waits
 }
 
-func (b *borrow) add(n int) {
+func (b *workCount) add(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.work += n; b.work == 0 && b.none != nil {
@@ -121,7 +122,7 @@ func (b *borrow) add(n int) {
 	}
 }
 
-func (b *borrow) idle() <-chan struct{} {
+func (b *workCount) idle() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.work == 0 {
@@ -169,105 +170,3 @@ func (a *Account) Quota() int64 { return a.quota.Load() }
 
 // Used returns the bytes taken.
 func (a *Account) Used() int64 { return a.used.Load() }
-
-// Line is a stream as memory knows it: who waits for whom. It outlives the
-// stream, all of whose tickets have passed when it is closed.
-type Line struct {
-	Stream backends.Stream
-	mu     sync.RWMutex // held by those of other streams who look at the stream
-	closed bool
-}
-
-// Close says that the stream's work is done, and that the stream goes: when
-// Close returns, nobody looks at it, nor will.
-func (l *Line) Close() {
-	l.mu.Lock()
-	l.closed = true
-	l.mu.Unlock()
-}
-
-// Passed reports whether work with a ticket is done.
-func (l *Line) Passed(t backends.Ticket) bool {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return l.passed(t)
-}
-
-func (l *Line) passed(t backends.Ticket) bool { return l.closed || l.Stream.Passed() >= t }
-
-// use is work on a stream that uses memory.
-type use struct {
-	line   *Line
-	ticket backends.Ticket
-}
-
-// order is what a stretch of memory was last used for: the last write, and the
-// reads after it, one a stream.
-type order struct {
-	mu    sync.Mutex
-	write use
-	reads []use
-}
-
-// Before makes work that is queued on l from now on wait for what other streams
-// have queued on the memory: their writes and, if the work writes, their reads.
-func (m *Memory) Before(l *Line, writes bool) error {
-	o := &m.order
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if err := l.await(o.write); err != nil || !writes {
-		return err
-	}
-	for _, u := range o.reads {
-		if err := l.await(u); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// After notes work that Before made way for.
-func (m *Memory) After(l *Line, t backends.Ticket, writes bool) {
-	o := &m.order
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if writes {
-		o.write, o.reads = use{l, t}, o.reads[:0]
-		return
-	}
-	for i := range o.reads {
-		if o.reads[i].line == l {
-			o.reads[i].ticket = t
-			return
-		}
-	}
-	o.reads = append(o.reads, use{l, t})
-}
-
-func (l *Line) await(u use) error {
-	if u.line == nil || u.line == l {
-		return nil
-	}
-	u.line.mu.RLock()
-	defer u.line.mu.RUnlock()
-	if u.line.passed(u.ticket) {
-		return nil
-	}
-	return l.Stream.Await(u.line.Stream, u.ticket)
-}
-
-// all lists the uses that have not passed.
-func (o *order) all() []use {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.write.line == nil && len(o.reads) == 0 {
-		return nil
-	}
-	var list []use
-	for _, u := range append(o.reads, o.write) {
-		if u.line != nil && !u.line.Passed(u.ticket) {
-			list = append(list, u)
-		}
-	}
-	return list
-}

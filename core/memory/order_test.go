@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -64,6 +65,7 @@ func TestBlocksKnowTheirUsers(t *testing.T) {
 	p := NewPool(host(t), 0)
 	a, as := newLine("a")
 	b, bs := newLine("b")
+	c, cs := newLine("c")
 	take := func(l *Line) *Memory {
 		t.Helper()
 		m, _, err := p.Take(l, 2<<20, nil)
@@ -92,7 +94,19 @@ func TestBlocksKnowTheirUsers(t *testing.T) {
 	bs.awaits = nil
 	last := take(b)
 	require.Equal(t, addr, last.Addr, "where there is no other it waits, on the device")
+	require.Empty(t, bs.awaits, "in the turn of its work alone")
+	require.False(t, last.Claimed(b))
+	require.NoError(t, last.Before(b, false))
 	require.Equal(t, []string{"a7"}, bs.awaits)
+	last.After(b, 1, false)
+	require.NoError(t, last.Before(c, false))
+	require.Equal(t, []string{"a7"}, cs.awaits, "readers too, until there is a write")
+	last.After(b, 2, true)
+	require.True(t, last.Claimed(b))
+	cs.awaits = nil
+	require.NoError(t, last.Before(c, false))
+	require.Equal(t, []string{"b2"}, cs.awaits)
+	bs.passed = 2
 	as.passed = 7
 	last.Release()
 	require.Equal(t, addr, take(nil).Addr)
@@ -103,7 +117,7 @@ func TestScratch(t *testing.T) {
 	p := NewPool(host(t), 0)
 	a, _ := newLine("a")
 	b, bs := newLine("b")
-	s, err := p.Borrow(a, 100, false)
+	s, err := p.Scratch(a, 100, false)
 	require.NoError(t, err)
 	addr := s.Addr()
 	s.After(a, 3)
@@ -111,12 +125,12 @@ func TestScratch(t *testing.T) {
 	s.Return()
 	require.False(t, s.Held())
 	require.Zero(t, p.Stats().InUse)
-	again, err := p.Borrow(a, 100, false)
+	again, err := p.Scratch(a, 100, false)
 	require.NoError(t, err)
 	require.Equal(t, addr, again.Addr())
 	again.After(a, 4)
 	again.Return()
-	other, err := p.Borrow(b, 100, false)
+	other, err := p.Scratch(b, 100, false)
 	require.NoError(t, err)
 	require.NotEqual(t, addr, other.Addr())
 	require.Empty(t, bs.awaits)
@@ -128,16 +142,16 @@ func TestScratchThatIsNotUsed(t *testing.T) {
 	p := NewPool(host(t), 0)
 	a, _ := newLine("a")
 	b, _ := newLine("b")
-	s, err := p.Borrow(a, 100, false)
+	s, err := p.Scratch(a, 100, false)
 	require.NoError(t, err)
 	addr := s.Addr()
 	s.After(a, 3)
 	s.Return()
-	s, err = p.Borrow(a, 100, false)
+	s, err = p.Scratch(a, 100, false)
 	require.NoError(t, err)
 	require.Equal(t, addr, s.Addr())
 	s.Return()
-	s, err = p.Borrow(b, 100, false)
+	s, err = p.Scratch(b, 100, false)
 	require.NoError(t, err)
 	require.NotEqual(t, addr, s.Addr())
 }
@@ -199,4 +213,107 @@ func TestQuotas(t *testing.T) {
 	require.EqualValues(t, 512, a.Used())
 	m.Release()
 	require.Zero(t, a.Used())
+}
+
+// TestReadersThatHaveGoneAreForgotten has ever new streams read the same memory.
+func TestReadersThatHaveGoneAreForgotten(t *testing.T) {
+	m := &Memory{}
+	w, ws := newLine("w")
+	for i := range 1000 {
+		l, s := newLine("r")
+		m.After(l, 1, false)
+		if i%2 == 0 {
+			l.Close()
+		} else {
+			s.passed = 1
+		}
+	}
+	busy, _ := newLine("busy")
+	m.After(busy, 7, false)
+	m.After(w, 1, false)
+	require.LessOrEqual(t, len(m.order.reads), 2)
+	require.NoError(t, m.Before(w, true))
+	require.Equal(t, []string{"busy7"}, ws.awaits)
+}
+
+// looked is a stream of which nothing passes, and that tells when it was looked at.
+type looked struct {
+	noting
+	once sync.Once
+	at   chan struct{}
+}
+
+func (s *looked) Passed() backends.Ticket {
+	s.once.Do(func() { close(s.at) })
+	return s.passed
+}
+
+// TestTrimLeavesWhatIsInUse trims while work uses cached memory, for which Trim
+// waits: others, who can wait for the work on the device, get it meanwhile.
+func TestTrimLeavesWhatIsInUse(t *testing.T) {
+	p := NewPool(host(t), 0)
+	s := &looked{at: make(chan struct{})}
+	a := &Line{Stream: s}
+	b, _ := newLine("b")
+	m, _, err := p.Take(a, 2<<20, nil)
+	require.NoError(t, err)
+	addr := m.Addr
+	m.After(a, 1, true)
+	m.Release()
+	s.once, s.at = sync.Once{}, make(chan struct{})
+	require.NoError(t, p.SetLimit(p.Stats().Reserved))
+	trimmed := make(chan int64)
+	go func() { trimmed <- p.Trim() }()
+	<-s.at
+	m, _, err = p.Take(b, 2<<20, nil)
+	require.NoError(t, err)
+	require.Equal(t, addr, m.Addr)
+	require.Zero(t, <-trimmed)
+}
+
+// TestMemoryOnItsWayBack asks for memory within a limit, or of a device, while
+// another goroutine gives as much back.
+func TestMemoryOnItsWayBack(t *testing.T) {
+	for _, limited := range []bool{true, false} {
+		from := host(t)
+		var mu sync.Mutex
+		left := int64(2 << 20)
+		going, go_ := make(chan struct{}), make(chan struct{})
+		p := NewPool(Allocator{
+			Alloc: func(n int64) (backends.Memory, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if left -= n; left < 0 && !limited {
+					left += n
+					return backends.Memory{}, backends.ErrOutOfMemory
+				}
+				return from.Alloc(n)
+			},
+			Free: func(m backends.Memory) error {
+				close(going)
+				<-go_
+				mu.Lock()
+				left += m.Bytes
+				mu.Unlock()
+				return from.Free(m)
+			},
+		}, 0)
+		m, _, err := p.Take(nil, 2<<20, nil)
+		require.NoError(t, err)
+		if limited {
+			require.NoError(t, p.SetLimit(2<<20))
+		}
+		m.Release()
+		var group sync.WaitGroup
+		group.Go(func() { p.Trim() })
+		<-going
+		group.Go(func() {
+			time.Sleep(20 * time.Millisecond)
+			close(go_)
+		})
+		_, _, err = p.Take(nil, 1<<20, nil)
+		require.NoError(t, err)
+		group.Wait()
+		require.EqualValues(t, 1<<20, p.Stats().Reserved)
+	}
 }

@@ -39,7 +39,7 @@ type block struct {
 // free reports whether work on l may use the block at once.
 func (b *block) free(l *Line) bool {
 	for _, u := range b.uses {
-		if u.line != l && !u.line.Passed(u.ticket) {
+		if u.line != l && !u.passed() {
 			return false
 		}
 	}
@@ -64,6 +64,12 @@ type Pool struct {
 	given uint64
 	slab  backends.Memory // what is left of the newest slab
 	stats Stats
+	// moving is how many calls of the device are under way that may lower Reserved
+	// when they are over, and moved how many are over that did. Whoever finds no
+	// room meanwhile waits for them (changed) and looks again.
+	moving  int
+	moved   uint64
+	changed sync.Cond
 }
 
 // Stats says what a pool holds. All are bytes but the counts.
@@ -79,7 +85,9 @@ type Stats struct {
 
 // NewPool makes a pool of memory from a, of which it takes at most limit bytes; 0: no limit.
 func NewPool(a Allocator, limit int64) *Pool {
-	return &Pool{from: a, cache: map[int64][]block{}, stats: Stats{Limit: limit}}
+	p := &Pool{from: a, cache: map[int64][]block{}, stats: Stats{Limit: limit}}
+	p.changed.L = &p.mu
+	return p
 }
 
 // classSize rounds a number of bytes up to its size class.
@@ -92,9 +100,11 @@ func classSize(bytes int64) int64 {
 	return (bytes + step - 1) / step * step
 }
 
-// Take returns memory of at least the given size, with the caller as its user,
-// for work on l and, later, others; fresh tells that it is all zero. It counts
-// against an account, which may be nil.
+// Take returns memory of at least the given size, with the caller as its user;
+// fresh tells that it is all zero. It counts against an account, which may be
+// nil. Where there is no other, it is memory that work queued earlier still uses:
+// then all work on it waits for that (Memory.Before), on l and elsewhere. Without
+// a line, for the host, it is memory that no work uses.
 func (p *Pool) Take(l *Line, bytes int64, a *Account) (m *Memory, fresh bool, err error) {
 	m = new(Memory)
 	if fresh, err = p.Fill(m, l, bytes, a); err != nil {
@@ -117,12 +127,6 @@ func (p *Pool) Fill(m *Memory, l *Line, bytes int64, a *Account) (fresh bool, er
 		}
 	}
 	b, err := p.take(l, size, false)
-	if err == nil {
-		err = b.wait(l)
-		if err != nil {
-			p.give(b)
-		}
-	}
 	if err != nil {
 		if a != nil {
 			a.used.Add(-size)
@@ -130,24 +134,9 @@ func (p *Pool) Fill(m *Memory, l *Line, bytes int64, a *Account) (fresh bool, er
 		return false, err
 	}
 	m.Addr, m.Bytes, m.pool, m.block, m.account = b.mem.Addr, bytes, p, b, a
-	// The block's earlier uses stay in the order of the memory, as reads, for
-	// streams other than l that use it first.
-	m.order.reads, m.block.uses = b.uses, nil
+	m.order.former, m.block.uses = b.uses, nil
 	m.n.Store(1)
 	return b.fresh, nil
-}
-
-// wait makes l wait, on the device, for the block's earlier uses.
-func (b *block) wait(l *Line) error {
-	if l == nil {
-		return nil
-	}
-	for _, u := range b.uses {
-		if err := l.await(u); err != nil {
-			return status.FromBackend("allocate", err)
-		}
-	}
-	return nil
 }
 
 // take takes a block. With try it is one that is at hand, else status.ErrBusy.
@@ -184,15 +173,14 @@ func (p *Pool) fresh(l *Line, size int64) (block, error) {
 		m, err = p.ask(bytes)
 	}
 	if status.CodeOf(err) == status.OutOfMemory {
-		p.mu.Lock()
-		b, ok := p.cached(l, size, l != nil)
-		p.mu.Unlock()
-		if ok {
+		if b, ok := p.recycled(l, size); ok {
 			return b, nil
 		}
-		if p.trim(settleTime) > 0 {
-			m, err = p.ask(bytes)
+		p.trim(trimPatience)
+		if b, ok := p.recycled(l, size); ok { // came back meanwhile
+			return b, nil
 		}
+		m, err = p.ask(bytes)
 	}
 	if status.CodeOf(err) == status.OutOfMemory && size < bytes { // no whole slab
 		if part, no := p.ask(size); no == nil {
@@ -211,6 +199,14 @@ func (p *Pool) fresh(l *Line, size int64) (block, error) {
 	}
 	p.count(size)
 	return block{mem: m, size: size, fresh: true}, nil
+}
+
+// recycled takes a block of a size class from the cache, also one that l must
+// wait for.
+func (p *Pool) recycled(l *Line, size int64) (block, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cached(l, size, l != nil)
 }
 
 // lookBack is how many cached blocks are looked at for one that is free.
@@ -275,25 +271,59 @@ func (p *Pool) newSlab(m backends.Memory) {
 // the lock.
 func (p *Pool) ask(bytes int64) (backends.Memory, error) {
 	p.mu.Lock()
-	if limit := p.stats.Limit; limit > 0 && p.stats.Reserved+bytes > limit {
-		defer p.mu.Unlock()
-		return backends.Memory{}, status.Errorf(status.OutOfMemory, "%s more would exceed the device's limit of %s, of which %s is taken",
-			status.Size(bytes), status.Size(limit), status.Size(p.stats.Reserved))
-	}
-	p.stats.Reserved += bytes
-	p.mu.Unlock()
-	m, err := p.from.Alloc(bytes)
-	if err == nil {
-		return m, nil
-	}
-	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stats.Reserved -= bytes
-	if errors.Is(err, backends.ErrLost) {
-		return m, status.FromBackend("allocate", err)
+	for {
+		if limit := p.stats.Limit; limit > 0 && p.stats.Reserved+bytes > limit {
+			if p.moving > 0 {
+				p.changed.Wait()
+				continue
+			}
+			return backends.Memory{}, status.Errorf(status.OutOfMemory, "%s more would exceed the device's limit of %s, of which %s is taken",
+				status.Size(bytes), status.Size(limit), status.Size(p.stats.Reserved))
+		}
+		p.stats.Reserved += bytes
+		before := p.moved
+		m, err := p.alloc(bytes)
+		if err == nil {
+			return m, nil
+		}
+		p.stats.Reserved -= bytes
+		switch {
+		case errors.Is(err, backends.ErrLost):
+			return m, status.FromBackend("allocate", err)
+		case p.moved == before && p.moving > 0:
+			p.changed.Wait()
+		case p.moved == before:
+			return m, status.Errorf(status.OutOfMemory, "the device has no %s left beside the %s taken: %w",
+				status.Size(bytes), status.Size(p.stats.Reserved), err)
+		}
 	}
-	return m, status.Errorf(status.OutOfMemory, "the device has no %s left beside the %s taken: %w",
-		status.Size(bytes), status.Size(p.stats.Reserved), err)
+}
+
+// alloc calls the device, without the lock that the caller holds.
+func (p *Pool) alloc(bytes int64) (m backends.Memory, err error) {
+	p.move(func() bool {
+		m, err = p.from.Alloc(bytes)
+		return false
+	})
+	return m, err
+}
+
+// move makes a call of the device without the lock that the caller holds, and
+// tells those who wait for it. The call reports whether it gave memory back.
+func (p *Pool) move(call func() (gave bool)) {
+	p.moving++
+	p.mu.Unlock()
+	gave := false
+	defer func() {
+		p.mu.Lock()
+		p.moving--
+		if gave {
+			p.moved++
+		}
+		p.changed.Broadcast()
+	}()
+	gave = call()
 }
 
 // give puts a block back. It is no longer known to be zero.
@@ -302,9 +332,8 @@ func (p *Pool) give(b block) {
 	p.mu.Lock()
 	p.stats.InUse -= b.size
 	p.keep(b)
-	old := p.surplus()
+	p.giveBack(p.surplus())
 	p.mu.Unlock()
-	p.giveBack(old)
 }
 
 // keep caches a block. The caller holds the lock.
@@ -348,58 +377,70 @@ func (p *Pool) drop(size int64, i int) block {
 }
 
 // giveBack gives blocks back to the device and returns their bytes. What the
-// device doesn't take is cached again.
+// device doesn't take is cached again. The caller holds the lock since it took
+// them out of the cache, but not while the device is called.
 func (p *Pool) giveBack(blocks []block) int64 {
 	freed := int64(0)
 	for _, b := range blocks {
-		err := p.from.Free(b.mem)
-		p.mu.Lock()
+		var err error
+		p.move(func() bool {
+			err = p.from.Free(b.mem)
+			return err == nil
+		})
 		if err == nil {
 			p.stats.Reserved -= b.size
 			freed += b.size
 		} else {
 			p.keep(b)
 		}
-		p.mu.Unlock()
 	}
 	return freed
 }
 
-// settleTime is how long to wait for work on memory that could be given back.
-const settleTime = 5 * time.Second
+// trimPatience is how long to wait for work on memory that could be given back.
+const trimPatience = 5 * time.Second
+
+// trimPause is how long it waits between two looks.
+const trimPause = 50 * time.Microsecond
 
 // Trim gives the large cached blocks back to the device, and returns their
 // bytes. Where work on them has not passed it waits, for some seconds at most.
-func (p *Pool) Trim() int64 { return p.trim(settleTime) }
+func (p *Pool) Trim() int64 { return p.trim(trimPatience) }
 
 func (p *Pool) trim(patience time.Duration) int64 {
-	var out []block
-	p.mu.Lock()
+	end := time.Now().Add(patience)
+	freed := int64(0)
+	for upTo := uint64(0); ; time.Sleep(trimPause) {
+		p.mu.Lock()
+		if upTo == 0 {
+			upTo = p.given // what comes back from now on is left
+		}
+		ready, busy := p.unused(upTo)
+		freed += p.giveBack(ready)
+		p.mu.Unlock()
+		if !busy || !time.Now().Before(end) {
+			return freed
+		}
+	}
+}
+
+// unused takes the large blocks out of the cache that came back by a certain time
+// and that no work uses. It reports whether there are others that work still
+// uses: they stay, for who can wait for it on the device. The caller holds the lock.
+func (p *Pool) unused(upTo uint64) (out []block, busy bool) {
 	for size, list := range p.cache {
 		for i := len(list) - 1; i >= 0 && size >= largeBlock; i-- {
-			out = append(out, p.drop(size, i))
+			switch b := &list[i]; {
+			case b.given > upTo:
+			case b.free(nil):
+				out = append(out, p.drop(size, i))
+				list = p.cache[size]
+			default:
+				busy = true
+			}
 		}
 	}
-	p.mu.Unlock()
-	end := time.Now().Add(patience)
-	busy := out[:0:0]
-	ready := out[:0]
-	for _, b := range out {
-		for !b.free(nil) && time.Now().Before(end) {
-			time.Sleep(50 * time.Microsecond)
-		}
-		if b.free(nil) {
-			ready = append(ready, b)
-		} else {
-			busy = append(busy, b)
-		}
-	}
-	p.mu.Lock()
-	for _, b := range busy {
-		p.keep(b)
-	}
-	p.mu.Unlock()
-	return p.giveBack(ready)
+	return out, busy
 }
 
 // Stats returns what the pool holds.
@@ -430,16 +471,19 @@ type Scratch struct {
 	block block
 }
 
-// Borrow takes a block of at least the given size, for work on l. With try it
-// neither asks the device nor waits, but returns status.ErrBusy.
-func (p *Pool) Borrow(l *Line, bytes int64, try bool) (Scratch, error) {
+// Scratch takes a block of at least the given size, for work on l, whose turn the
+// caller has: where there is no other, l waits for what uses the block. With try
+// it neither asks the device nor waits, but returns status.ErrBusy.
+func (p *Pool) Scratch(l *Line, bytes int64, try bool) (Scratch, error) {
 	b, err := p.take(l, classSize(bytes), try)
 	if err != nil {
 		return Scratch{}, err
 	}
-	if err := b.wait(l); err != nil {
-		p.give(b)
-		return Scratch{}, err
+	if l != nil {
+		if err := l.awaitAll(b.uses); err != nil {
+			p.give(b)
+			return Scratch{}, status.FromBackend("allocate", err)
+		}
 	}
 	// The earlier uses stay: the work that is borrowed for may not come about.
 	return Scratch{p, b}, nil

@@ -2,11 +2,13 @@ package program
 
 import (
 	"container/list"
+	"errors"
 	"sync"
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/fpenv"
 	"github.com/hologram-project/hologram/core/memory"
+	"github.com/hologram-project/hologram/core/status"
 )
 
 // cacheLimit is how many compiled kernels a device's cache keeps.
@@ -17,6 +19,7 @@ const cacheLimit = 1024
 type Kernel struct {
 	backends.Kernel
 	memory.Refs
+	special backends.Specializer // nil: it has all code
 }
 
 // Release takes a user away.
@@ -24,6 +27,20 @@ func (k *Kernel) Release() {
 	if k.Drop() {
 		k.Kernel.Release()
 	}
+}
+
+// Special reports whether launches of some kinds need code of their own.
+func (k *Kernel) Special() bool { return k.special != nil }
+
+// Specialize makes the code that a launch needs, if it is not there. With try
+// that is status.ErrBusy.
+func (k *Kernel) Specialize(l *backends.Launch, try bool) error {
+	defer fpenv.Leave(fpenv.Enter()) // as where kernels are compiled
+	err := k.special.Specialize(l, try)
+	if try && errors.Is(err, backends.ErrPending) {
+		return status.ErrBusy
+	}
+	return err
 }
 
 // Stats says how a device's cache of compiled kernels does.
@@ -117,6 +134,7 @@ func (c *Cache) compile(e *entry, u *backends.Unit, v backends.Variant) {
 	fpenv.Leave(state)
 	if e.err = err; err == nil {
 		k := &Kernel{Kernel: made}
+		k.special, _ = made.(backends.Specializer)
 		k.Start(2) // the cache and the caller
 		c.mu.Lock()
 		e.k = k

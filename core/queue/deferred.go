@@ -88,22 +88,20 @@ func (s *Deferred) Submit(w Work, how How) (*Event, error) {
 	return ev, nil
 }
 
-// here queues work with the turn that the caller's thread has, and ends the turn.
+// here gives work to the device on the caller's thread, which has the turn, and
+// ends the turn.
 func (s *Deferred) here(w Work, ev *Event) error {
-	ticket, err := run(w, &s.target)
-	over := err != nil && ticket == 0
-	switch {
-	case s.graph != nil:
-		if over = false; err != nil { // part of it may be recorded, and stays until the end
+	if s.graph != nil {
+		_, err := run(w, &s.target)
+		if err != nil { // part of it may be recorded, and stays until the end
 			err = w.Outcome(err)
 			s.graph.failed = err
 		}
 		s.graph.add(w)
-	case err == nil:
-		s.fly(&flying{ticket: ticket, work: w, event: ev})
-	case !over:
-		s.fly(&flying{ticket: ticket, work: w, told: true})
+		s.give()
+		return err
 	}
+	over, err := s.put(w, ev)
 	s.give() // before the work lets go of what it holds, which may call back
 	if over {
 		err = w.Outcome(err)
@@ -112,7 +110,7 @@ func (s *Deferred) here(w Work, ev *Event) error {
 	return err
 }
 
-// serve queues work of an event, on the stream's goroutine.
+// serve gives work of an event to the device, on the stream's goroutine.
 func (s *Deferred) serve(ev *Event) {
 	for s.full() && !ev.Done() {
 		if !s.reap(look) { // somebody else looks
@@ -123,24 +121,60 @@ func (s *Deferred) serve(ev *Event) {
 	if w == nil {
 		return
 	}
-	ticket, err := run(w, &s.target)
-	switch {
-	case err != nil && ticket == 0:
+	over, err := s.put(w, ev)
+	if over {
 		err = w.Outcome(err)
-		ev.leave()
 		w.Release()
+	}
+	if err != nil || !ev.how.Wait {
 		ev.finish(err)
-	case err != nil:
-		ev.leave()
-		s.fly(&flying{ticket: ticket, work: w, told: true})
-		ev.finish(err)
-	case ev.how.Wait:
-		s.fly(&flying{ticket: ticket, work: w, event: ev})
+	}
+}
+
+// put gives work to the device, with the turn. An error is all that is told of
+// the work then; over says that the device has nothing of it. Else the work
+// flies, and the event, if there is one, with it only if the outcome is waited for.
+func (s *Deferred) put(w Work, ev *Event) (over bool, err error) {
+	ticket, err := run(w, &s.target)
+	if errors.Is(err, errPanicked) {
+		ticket, err = s.mark(err)
+	}
+	f := &flying{ticket: ticket, work: w, told: err != nil}
+	switch {
+	case ev == nil:
+	case ev.how.Wait && err == nil:
+		f.event = ev
 	default:
 		ev.leave()
-		s.fly(&flying{ticket: ticket, work: w})
-		ev.finish(nil)
 	}
+	if err != nil && ticket == 0 {
+		return true, err
+	}
+	if ticket != noTicket {
+		s.fly(f)
+	}
+	return false, err
+}
+
+// noTicket is that of work of which nobody can tell when the device is done with
+// it. What it holds is never let go of.
+const noTicket = ^backends.Ticket(0)
+
+// mark returns a ticket behind all that a work queued before it panicked, which
+// nobody else knows.
+func (s *Deferred) mark(panicked error) (ticket backends.Ticket, err error) {
+	defer func() {
+		if recover() != nil {
+			ticket, err = noTicket, panicked
+		}
+	}()
+	switch ticket, err = s.target.Mark(); {
+	case err == nil:
+		return ticket, panicked
+	case errors.Is(err, backends.ErrLost): // which has ended all work
+		return 0, panicked
+	}
+	return noTicket, panicked
 }
 
 func (s *Deferred) fly(f *flying) {
@@ -237,12 +271,8 @@ func (s *Deferred) reap(d time.Duration) bool {
 		ended, outcomes = append(ended, head), append(outcomes, err)
 		if head.event == nil && !head.told && err != nil { // kept at once, since what comes next may report it
 			s.mu.Lock()
-			switch {
-			case head.unwanted && status.CodeOf(err) == status.Cancelled:
-			case len(s.errs) < maxKept:
-				s.errs = append(s.errs, err)
-			default:
-				s.more++
+			if !(head.unwanted && status.CodeOf(err) == status.Cancelled) {
+				s.keep(err)
 			}
 			s.mu.Unlock()
 		}
@@ -282,6 +312,32 @@ func (s *Deferred) Errors() error {
 	}
 	s.errs, s.more = nil, 0
 	return joined(list)
+}
+
+// Keep is Stream.Keep.
+func (s *Deferred) Keep(err error) {
+	if err != nil {
+		s.mu.Lock()
+		s.keep(err)
+		s.mu.Unlock()
+	}
+}
+
+// keep is Keep of an error, for who holds the lock.
+func (s *Deferred) keep(err error) {
+	if len(s.errs) < maxKept {
+		s.errs = append(s.errs, err)
+	} else {
+		s.more++
+	}
+}
+
+// Idle is Stream.Idle.
+func (s *Deferred) Idle() bool {
+	s.reap(0)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.idle() && len(s.flight) == 0
 }
 
 // Cancel is Stream.Cancel.

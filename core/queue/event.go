@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"errors"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -116,11 +117,15 @@ func (e *Event) end(err error) {
 	}
 }
 
-// run runs work on a goroutine of the library's, where a panic would end the process.
+// errPanicked is the cause of the error of work that panicked.
+var errPanicked = errors.New("panic")
+
+// run runs work. A panic, which would end the process where the goroutine is the
+// library's, is an error.
 func run(w Work, t *Target) (ticket backends.Ticket, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = status.Errorf(status.Internal, "panic: %v\n%s", r, debug.Stack())
+			err = status.Errorf(status.Internal, "%w: %v\n%s", errPanicked, r, debug.Stack())
 		}
 	}()
 	return w.Run(t)

@@ -38,22 +38,31 @@ func (g *Graph) add(w Work) { g.works = append(g.works, w.(Replayed)) }
 // begin starts a capture. busy, which may be nil, is asked with the lock held.
 func (l *lane) begin(native backends.Capturer, busy func() bool) error {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	var err error
 	switch {
 	case l.closed:
-		return errFreed
+		err = errFreed
 	case l.graph != nil:
-		return status.Errorf(status.Invalid, "capture: the stream captures already")
+		err = status.Errorf(status.Invalid, "capture: the stream captures already")
 	case l.turn || l.worker || busy != nil && busy():
-		return status.Errorf(status.Invalid, "capture: the stream is at work; wait for it first")
+		err = status.Errorf(status.Invalid, "capture: the stream is at work; wait for it first")
+	default:
+		l.turn = true // nothing comes until the device records
 	}
+	l.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	defer l.give()
 	if native != nil {
 		if err := native.BeginCapture(); err != nil {
 			return status.FromBackend("capture", err)
 		}
 	}
+	l.mu.Lock()
 	l.graph = &Graph{native: native, target: &l.target}
 	l.target.Capturing = true
+	l.mu.Unlock()
 	return nil
 }
 
@@ -173,15 +182,15 @@ func (r *replay) Run(t *Target) (backends.Ticket, error) {
 }
 
 func (r *replay) Outcome(err error) error {
-	if err != nil {
-		return err
-	}
 	if r.g.graph != nil {
-		for _, w := range r.g.works {
+		for _, w := range r.g.works { // also after an error: what they noted is not the next replay's
 			if err := w.Outcome(nil); err != nil {
 				r.errs = append(r.errs, err)
 			}
 		}
+	}
+	if err != nil {
+		return err
 	}
 	return joined(r.errs)
 }

@@ -46,7 +46,7 @@ func (s *Inline) here(w Work) error {
 		kept = true
 		return nil
 	}
-	_, err := w.Run(&s.target)
+	_, err := run(w, &s.target)
 	return w.Outcome(err)
 }
 
@@ -64,6 +64,17 @@ func (s *Inline) serve(ev *Event) {
 
 // Errors is Stream.Errors: everybody has been told.
 func (s *Inline) Errors() error { return nil }
+
+// Keep is Stream.Keep. Nothing comes here: a device that works while called has
+// no streams of others.
+func (s *Inline) Keep(error) {}
+
+// Idle is Stream.Idle.
+func (s *Inline) Idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.idle()
+}
 
 // Cancel is Stream.Cancel.
 func (s *Inline) Cancel() { s.cancelEvents(false) }

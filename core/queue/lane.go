@@ -60,6 +60,9 @@ func (l *lane) take(w Work, how How) (mine bool, err error) {
 	}
 }
 
+// idle says that there is nothing to do. The caller holds the lock.
+func (l *lane) idle() bool { return !l.turn && !l.worker && len(l.events) == 0 && l.graph == nil }
+
 // give ends a turn.
 func (l *lane) give() {
 	l.mu.Lock()
@@ -73,8 +76,11 @@ func (l *lane) give() {
 func (l *lane) enqueue(ev *Event, serve func(*Event)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
+	switch {
+	case l.closed:
 		return errFreed
+	case l.graph != nil: // begun since take
+		return errCapturing
 	}
 	l.events[ev] = struct{}{}
 	l.waiting = append(l.waiting, ev)
@@ -109,8 +115,8 @@ func (l *lane) work(serve func(*Event)) {
 // Target is Stream.Target.
 func (l *lane) Target() *Target { return &l.target }
 
-// Waits is Stream.Waits.
-func (l *lane) Waits() *memory.Line {
+// Line is Stream.Line.
+func (l *lane) Line() *memory.Line {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.graph != nil {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/hostmem"
 	"github.com/hologram-project/hologram/core/memory"
 	"github.com/hologram-project/hologram/core/status"
 )
@@ -48,9 +49,9 @@ type Waiting interface {
 // Target is a stream as work sees it.
 type Target struct {
 	Line *memory.Line
-	// Phase is the stream's phase, which launches read and write in order. It is
-	// in memory that the device reaches.
-	Phase *uint32
+	// Phase is the cell of the phase, which launches read and write in order, on
+	// whichever streams share it. The device reaches it. Nil: no launch asks.
+	Phase *memory.Memory
 	// Async says that the device works by itself.
 	Async bool
 	// Order is held, on a device that works by itself, from when work looks who
@@ -63,6 +64,13 @@ type Target struct {
 	// Last is the ticket of the work queued last.
 	Last backends.Ticket
 }
+
+// PhaseCell is where the phase is.
+func (t *Target) PhaseCell() *uint32 { return (*uint32)(hostmem.Pointer(t.Phase.Addr)) }
+
+// Mark queues what is nothing on a device that works by itself, for its ticket,
+// which passes when all that was queued before it has: an Await has none.
+func (t *Target) Mark() (backends.Ticket, error) { return t.Line.Stream.Fill(0, 0, 1, 0) }
 
 // How says how work is submitted.
 type How struct {
@@ -84,11 +92,15 @@ type Stream interface {
 	Beside(w Work) (*Event, error)
 	// Target is the stream as work sees it, for who submits none.
 	Target() *Target
-	// Waits is the stream for who takes memory for it, which may have to wait for
-	// others there; nil while it captures, and so cannot.
-	Waits() *memory.Line
+	// Line is the stream for who takes memory for it that others may still use;
+	// nil while it captures, and so cannot wait for them.
+	Line() *memory.Line
 	// Errors returns, and forgets, those of work whose outcome nobody has seen.
 	Errors() error
+	// Keep adds an error to them, if it is one.
+	Keep(err error)
+	// Idle reports whether there is no work, under way or to come, and no capture.
+	Idle() bool
 	// Cancel asks all work to end soon, but for what only waits. That it was
 	// cancelled is told to those who wait for it, and is not among Errors.
 	Cancel()

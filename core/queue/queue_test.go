@@ -65,8 +65,8 @@ func streams(t *testing.T) map[string]Stream {
 	s, err := d.NewStream()
 	require.NoError(t, err)
 	return map[string]Stream{
-		"inline":   NewInline(Target{Line: &memory.Line{Stream: hostStream{}}, Phase: new(uint32)}),
-		"deferred": NewDeferred(Target{Line: &memory.Line{Stream: s}, Phase: new(uint32), Order: new(sync.Mutex)}),
+		"inline":   NewInline(Target{Line: &memory.Line{Stream: hostStream{}}}),
+		"deferred": NewDeferred(Target{Line: &memory.Line{Stream: s}, Order: new(sync.Mutex)}),
 	}
 }
 
@@ -380,7 +380,7 @@ func (s *heap) Wait(t backends.Ticket, d time.Duration) error {
 func TestADeviceIsNeverFull(t *testing.T) {
 	for _, each := range []uint64{1, 7, 40} {
 		native := &heap{}
-		s := NewDeferred(Target{Line: &memory.Line{Stream: native}, Phase: new(uint32), Order: new(sync.Mutex)})
+		s := NewDeferred(Target{Line: &memory.Line{Stream: native}, Order: new(sync.Mutex)})
 		var last *Event
 		for last == nil {
 			ev, err := s.Submit(&work{run: func(*Target) (backends.Ticket, error) {
@@ -396,4 +396,95 @@ func TestADeviceIsNeverFull(t *testing.T) {
 		require.NoError(t, wait(t, last, nil))
 		require.NoError(t, s.Close(time.Second))
 	}
+}
+
+// TestWorkThatPanics has work panic on the caller's thread and on the stream's:
+// it is over, and the stream goes on.
+func TestWorkThatPanics(t *testing.T) {
+	for name, s := range streams(t) {
+		for _, how := range []How{{}, {Long: true}, {Wait: true}} {
+			w := &work{run: func(*Target) (backends.Ticket, error) { panic("oh") }}
+			ev, err := s.Submit(w, how)
+			err = wait(t, ev, err)
+			require.Equal(t, status.Internal, status.CodeOf(err), name)
+			require.ErrorContains(t, err, "panic: oh")
+			require.Eventually(t, func() bool { return w.released.Load() == 1 }, time.Second, time.Millisecond, name)
+			w.calls(t, 1, 1, 1)
+		}
+		require.NoError(t, s.Errors())
+		require.NoError(t, s.Close(time.Second))
+	}
+}
+
+// broken is a stream that panics, or fails, whatever it is asked to queue.
+type broken struct {
+	heap
+	err error
+}
+
+func (s *broken) Fill(uintptr, uint64, int, int64) (backends.Ticket, error) {
+	if s.err == nil {
+		panic("again")
+	}
+	return 0, s.err
+}
+
+// TestWorkThatPanicsOnABrokenStream cannot find out when the device is done with
+// work that panicked: what it holds is kept, unless the device has ended all.
+func TestWorkThatPanicsOnABrokenStream(t *testing.T) {
+	for released, err := range []error{errors.New("no"), backends.ErrLost} {
+		for _, how := range []How{{}, {Long: true}} {
+			s := NewDeferred(Target{Line: &memory.Line{Stream: &broken{err: err}}, Order: new(sync.Mutex)})
+			w := &work{run: func(*Target) (backends.Ticket, error) { panic("oh") }}
+			ev, err := s.Submit(w, how)
+			require.ErrorContains(t, wait(t, ev, err), "panic: oh")
+			require.NoError(t, s.Close(time.Second))
+			require.EqualValues(t, released, w.released.Load())
+		}
+	}
+}
+
+// TestLongWorkAndACapture begins a capture when long work has been told to go to
+// the stream's goroutine, but is not there yet.
+func TestLongWorkAndACapture(t *testing.T) {
+	s := streams(t)["inline"].(*Inline)
+	w := &work{}
+	mine, err := s.take(w, How{Long: true})
+	require.NoError(t, err)
+	require.False(t, mine)
+	require.NoError(t, s.BeginCapture())
+	require.ErrorIs(t, s.enqueue(newEvent(w, How{Long: true}), s.serve), errCapturing)
+	require.NoError(t, s.Close(0))
+}
+
+// recorded is work that can be captured.
+type recorded struct{ work }
+
+func (*recorded) Before(*Target) error           { return nil }
+func (*recorded) After(*Target, backends.Ticket) {}
+func (*recorded) Reset()                         {}
+
+// TestAReplayThatFails has the device fail: what the works noted is looked at all
+// the same, so that it is not taken for the next replay's.
+func TestAReplayThatFails(t *testing.T) {
+	d, err := asynctest.New(asynctest.Options{FailReplay: 1}).Open(0)
+	require.NoError(t, err)
+	native, err := d.NewStream()
+	require.NoError(t, err)
+	s := NewDeferred(Target{Line: &memory.Line{Stream: native}, Order: new(sync.Mutex)})
+	require.NoError(t, s.BeginCapture())
+	w := &recorded{}
+	ev, err := s.Submit(w, How{})
+	require.NoError(t, wait(t, ev, err))
+	g, err := s.EndCapture()
+	require.NoError(t, err)
+	ev, err = g.Replay(s)
+	require.ErrorIs(t, wait(t, ev, err), asynctest.ErrInjected)
+	w.calls(t, 1, 1, 0)
+	ev, err = g.Replay(s)
+	require.NoError(t, wait(t, ev, err))
+	w.calls(t, 1, 2, 0)
+	g.Release()
+	w.calls(t, 1, 2, 1)
+	require.NoError(t, s.Close(time.Second))
 }

@@ -1,0 +1,141 @@
+package memory
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/hologram-project/hologram/backends"
+)
+
+// Line is a stream as memory knows it: who waits for whom. It outlives the
+// stream, all of whose tickets have passed when it is closed.
+type Line struct {
+	Stream backends.Stream
+	mu     sync.RWMutex // held by those of other streams who look at the stream
+	closed bool
+}
+
+// Close says that the stream's work is done, and that the stream goes: when
+// Close returns, nobody looks at it, nor will.
+func (l *Line) Close() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+}
+
+// Passed reports whether work with a ticket is done.
+func (l *Line) Passed(t backends.Ticket) bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.passed(t)
+}
+
+func (l *Line) passed(t backends.Ticket) bool { return l.closed || l.Stream.Passed() >= t }
+
+// use is work on a stream that uses memory.
+type use struct {
+	line   *Line
+	ticket backends.Ticket
+}
+
+// order is what a stretch of memory was last used for: the last write, and the
+// reads after it, one a stream. Until there is a write, it is what earlier owners
+// of the block have queued on it.
+type order struct {
+	mu     sync.Mutex
+	former []use
+	write  use
+	reads  []use
+}
+
+// Before makes work that is queued on l from now on wait for what other streams
+// have queued on the memory: their writes and, if the work writes, their reads.
+// The caller has the stream's turn.
+func (m *Memory) Before(l *Line, writes bool) error {
+	o := &m.order
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err := l.awaitAll(o.former); err != nil {
+		return err
+	}
+	if err := l.await(o.write); err != nil || !writes {
+		return err
+	}
+	return l.awaitAll(o.reads)
+}
+
+// Claimed reports whether work of the memory's own owner need not wait for that
+// of earlier ones. If not, a stream has to wait (Before) before the memory is
+// shown to anybody who knows of its owner's stream alone.
+func (m *Memory) Claimed(l *Line) bool {
+	o := &m.order
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, u := range o.former {
+		if u.line != l && !u.passed() {
+			return false
+		}
+	}
+	return true
+}
+
+// After notes work that Before made way for.
+func (m *Memory) After(l *Line, t backends.Ticket, writes bool) {
+	o := &m.order
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if writes {
+		clear(o.reads)
+		o.former, o.write, o.reads = nil, use{l, t}, o.reads[:0]
+		return
+	}
+	for i := range o.reads {
+		if o.reads[i].line == l {
+			o.reads[i].ticket = t
+			return
+		}
+	}
+	// A stream more: those whose reads have passed are forgotten, since there may
+	// be ever new ones.
+	o.reads = append(slices.DeleteFunc(o.reads, use.passed), use{l, t})
+}
+
+func (u use) passed() bool { return u.line == nil || u.line.Passed(u.ticket) }
+
+// pending appends those uses that have not passed to a list.
+func pending(to []use, uses ...use) []use {
+	for _, u := range uses {
+		if !u.passed() {
+			to = append(to, u)
+		}
+	}
+	return to
+}
+
+func (l *Line) await(u use) error {
+	if u.line == nil || u.line == l {
+		return nil
+	}
+	u.line.mu.RLock()
+	defer u.line.mu.RUnlock()
+	if u.line.passed(u.ticket) {
+		return nil
+	}
+	return l.Stream.Await(u.line.Stream, u.ticket)
+}
+
+func (l *Line) awaitAll(uses []use) error {
+	for _, u := range uses {
+		if err := l.await(u); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// all lists the uses that have not passed.
+func (o *order) all() []use {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return pending(pending(pending(nil, o.former...), o.write), o.reads...)
+}
