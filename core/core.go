@@ -35,6 +35,7 @@ type (
 	Operation   = kernels.Op
 	MemoryStats = memory.Stats
 	KernelStats = program.Stats
+	Stop        = program.Stop
 	Type        = isa.Type
 )
 

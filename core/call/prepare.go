@@ -42,6 +42,7 @@ type Request struct {
 	Dims        []int64 // an operation's sizes, a launch's index space; nil: none given
 	Grid, Block [3]uint32
 	Fuel        bool // whether the launch has a budget
+	Stop        program.Stop
 }
 
 // What names the call in errors.
@@ -106,6 +107,7 @@ type Prepared struct {
 	sources   bool // fault sites are instructions
 	residue   bool
 	host      *memory.Pool // of Records
+	stop      program.Stop // while it is prepared
 
 	// spare is what the next call takes, and more what those beside it do.
 	spare atomic.Pointer[Bound]
@@ -173,7 +175,7 @@ type Device struct {
 
 // Prepare makes a call ready. Its counts have been checked.
 func Prepare(d *Device, r *Request) (*Prepared, error) {
-	p := &Prepared{what: r.What(), sources: d.Info.RunsSource, host: d.Host}
+	p := &Prepared{what: r.What(), sources: d.Info.RunsSource, host: d.Host, stop: r.Stop}
 	p.Start(1)
 	var err error
 	switch {
@@ -187,6 +189,7 @@ func Prepare(d *Device, r *Request) (*Prepared, error) {
 	if err == nil {
 		err = p.complete(d, r)
 	}
+	p.stop = nil
 	if err != nil {
 		p.Release()
 		return nil, err
@@ -433,7 +436,11 @@ func (p *Prepared) add(d *Device, s step, shape []int64, grid, block [3]uint32, 
 	if err := s.chooseSpace(shape, grid); err != nil {
 		return err
 	}
-	k, err := s.program.Kernel(d.Cache, s.variant(noFuel))
+	v, err := s.variant(noFuel, p.stop)
+	if err != nil {
+		return err
+	}
+	k, err := s.program.Kernel(d.Cache, v, p.stop)
 	if err != nil {
 		return err
 	}
@@ -446,19 +453,23 @@ func (p *Prepared) add(d *Device, s step, shape []int64, grid, block [3]uint32, 
 }
 
 // variant is what a kernel for the step may take for granted.
-func (s *step) variant(noFuel bool) backends.Variant {
+func (s *step) variant(noFuel bool, stop program.Stop) (v backends.Variant, err error) {
 	packed := true
 	for i := range s.l.Slots {
 		if v := &s.l.Slots[i]; s.program.Verified.Slots[i].Indexed && !Contiguous(v) && v.Stride != [isa.MaxRank]int64{} {
 			packed = false
 		}
 	}
-	return backends.Variant{Packed: packed, NoFuel: noFuel, Proved: s.info.Variants.Proved && s.proved()}
+	v = backends.Variant{Packed: packed, NoFuel: noFuel}
+	if s.info.Variants.Proved {
+		v.Proved, err = s.proved(stop)
+	}
+	return v, err
 }
 
 // proved reports whether no launch of these sizes faults, whatever its numbers
 // and addresses.
-func (s *step) proved() bool {
+func (s *step) proved(stop program.Stop) (bool, error) {
 	l := analysis.Launch{N: s.l.N, Params: s.l.Params, Grid: s.l.Grid, Block: s.l.Block}
 	for _, x := range s.params {
 		l.Open |= 1 << x.param
@@ -466,7 +477,7 @@ func (s *step) proved() bool {
 	for i := range s.l.Slots {
 		l.SlotBytes = append(l.SlotBytes, s.l.Slots[i].Bytes)
 	}
-	return s.program.Proved(&l)
+	return s.program.Proved(&l, stop)
 }
 
 // complete settles what concerns all steps.
