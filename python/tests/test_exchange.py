@@ -313,8 +313,9 @@ try:
 except ImportError:
     import _xxsubinterpreters as interpreters
 code = (
-    "try:\\n    import hologram\\nexcept ImportError as e:\\n    assert 'sub-interpreter' in str(e), e\\n"
-    "else:\\n    raise SystemExit('imported')\\n"
+    "import hologram\\ntry:\\n    hologram.Executor\\n"
+    "except ImportError as e:\\n    assert 'sub-interpreter' in str(e), e\\n"
+    "else:\\n    raise SystemExit('opened')\\n"
 )
 if hasattr(interpreters, "new_config"):
     one = interpreters.create("legacy")

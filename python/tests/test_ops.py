@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from pathlib import Path
 from typing import Any, Callable
 
@@ -404,8 +405,20 @@ def test_every_operation_is_documented() -> None:
     for name in ops.__all__:
         op = getattr(ops, name)
         assert op.__doc__ and op.__doc__.strip().endswith(".")
-        assert op.__name__ == name or op is ops.vector_relu
+        assert op.__name__ == name
         assert next(iter(inspect.signature(op).parameters)) == "ex"
+
+
+def test_a_misspelled_name_is_told_what_there_is() -> None:
+    for of, name, expected in (
+        (ops, "sigmod", "hologram.ops' has no operation 'sigmod'; did you mean sigmoid?"),
+        (ops, "zzz", r"no operation 'zzz'; dir(hologram.ops) lists"),
+        (hg, "Executer", "hologram' has no attribute 'Executer'; did you mean Executor?"),
+    ):
+        with pytest.raises(AttributeError, match=re.escape(expected)):
+            getattr(of, name)
+    assert set(ops.__all__) <= set(dir(ops)) and "numpy" not in dir(ops)
+    assert set(hg.__all__) <= set(dir(hg)) and "TYPE_CHECKING" not in dir(hg)
 
 
 def test_every_operation_of_the_library_is_there() -> None:

@@ -215,6 +215,30 @@ def test_a_default_signal_still_ends_the_process() -> None:
 
 
 @posix
+def test_import_alone_lets_forked_workers_work() -> None:
+    """The library is opened at first use: by a child, if nothing used it before the fork."""
+    passes(
+        """
+import warnings
+warnings.simplefilter("ignore")
+import hologram.errors
+from hologram import HologramError
+assert "Executor" in dir(hg) and hg.__version__
+import multiprocessing
+def work(n):
+    ex = hg.Executor("cpu")
+    c = ex.allocate(n)
+    c.fill(2)
+    hg.ops.vector_add(ex, c, c, c)
+    return float(c.to_numpy().sum())
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    assert pool.map(work, [1, 10, 100]) == [4, 40, 400]
+assert work(3) == 12
+"""
+    )
+
+
+@posix
 def test_a_forked_child_gets_an_error_at_once() -> None:
     passes(
         """
