@@ -271,7 +271,7 @@ static py_object *first_of(request *r, int i) {
 static outcome prepare(const signature *s, request *r, py_object **values) {
   outcome found = request_begin(r, values[0]);
   py_object *n = NULL;
-  int64_t size, least = INT64_MAX;
+  int64_t size, least = INT64_MAX, most = 0;
   r->args.op = s->op;
   for (int i = 1; found == DONE && i < s->num_params; i++) {
     const struct param *p = &s->params[i];
@@ -308,11 +308,12 @@ static outcome prepare(const signature *s, request *r, py_object **values) {
     if (p->counted) {
       size = request_size(r, k);
       least = size < least ? size : least;
+      most = size > most ? size : most;
     }
     if (p->kind == 'w' && r->operands[k].flags & HOLOGRAM_BOOL && !s->copies) return SURPRISE;
     k++;
   }
-  if (n && !hologram_exact(n, &least)) return SURPRISE;
+  if (n ? !hologram_exact(n, &least) : least < most) return SURPRISE;
   if (s->form == ONE_ROW) take_size(r, 1);
   if (s->form != GIVEN || n) take_size(r, least);
   if (!s->result) return DONE;

@@ -178,8 +178,12 @@ int main(void) {
   for (i = 0; i < N; i++) EXPECT(own[i] == 5 * (float)i + 6);
   told = 0;
   operands[2] = floats(own + 1, N - 1);
+  shape[0] = N - 1;
+  args.dims = shape;
+  args.num_dims = 1;
   EXPECT(hologram_call(ex, &args, &event) == HOLOGRAM_INVALID && contains("vector_add: c overlaps a"));
   EXPECT(told);
+  args.num_dims = -1;
   told = 0;
   args.num_operands = -1;
   EXPECT(hologram_call(ex, &args, &event) == HOLOGRAM_INVALID && contains("the number of operands is -1"));

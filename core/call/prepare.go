@@ -131,15 +131,18 @@ type scalarUse struct {
 
 // step is the launch of one program.
 type step struct {
-	what    string
-	op      bool // of an operation, which has operands instead of slots
-	info    *backends.Info
-	program *program.Program
-	kernel  *program.Kernel
-	l       backends.Launch // addresses are offsets from where the slots' memory starts
-	slots   []slot
-	params  []stepParam
-	scratch int64 // of the kernel's own workspace, where in the call's
+	what string
+	op   bool // of an operation, which has operands instead of slots
+	// broadcasts: the index space is a shape, to which views broadcast as numpy's
+	// arrays do; one number is no count.
+	broadcasts bool
+	info       *backends.Info
+	program    *program.Program
+	kernel     *program.Kernel
+	l          backends.Launch // addresses are offsets from where the slots' memory starts
+	slots      []slot
+	params     []stepParam
+	scratch    int64 // of the kernel's own workspace, where in the call's
 }
 
 // slot says what a step's slot is bound to: an operand, or the workspace.
@@ -278,7 +281,7 @@ func (p *Prepared) elementwise(d *Device, r *Request) error {
 	if err != nil {
 		return err
 	}
-	s := step{what: p.what, op: true, info: &d.Info, program: libraryProgram(v)}
+	s := step{what: p.what, op: true, broadcasts: r.Dims == nil, info: &d.Info, program: libraryProgram(v)}
 	for i := range r.Operands {
 		o := &r.Operands[i]
 		v := o.View
@@ -310,17 +313,12 @@ func opShape(r *Request) ([]int64, error) {
 		}
 		return r.Dims, nil
 	}
-	smallest, flat := int64(math.MaxInt64), true
 	for i := range r.Operands {
-		v := &r.Operands[i].View
-		smallest = min(smallest, Numel(v))
-		flat = flat && v.Rank == 1
+		if out := &r.Operands[i].View; op.Operands[i].Writes {
+			return out.Shape[:out.Rank], nil
+		}
 	}
-	if flat {
-		return []int64{smallest}, nil
-	}
-	out := &r.Operands[len(r.Operands)-1].View
-	return out.Shape[:out.Rank], nil
+	return nil, status.Errorf(status.Internal, "%s has no output", op.Name)
 }
 
 // planned prepares the steps of an operation.

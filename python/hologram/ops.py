@@ -4,9 +4,9 @@ Every function takes the executor first, then its arrays in the order inputs, ou
 array or anything with DLPack on memory that the executor's device sees; all arrays of a call have one dtype, and
 nothing is copied. Arrays of bools count as u8, but only ``copy`` and ``fill`` take one as output.
 
-Elementwise operations take arrays of any strides. Without ``n`` they work on the smallest of their
-arrays if all have one dimension, else on the shape of the output, to which the inputs broadcast; ``n`` counts elements
-from the first on, and may not exceed any array's.
+Elementwise operations take arrays of any strides. They work on the shape of the output, to which the inputs broadcast
+as numpy's do; with ``n`` on the first n elements of each, whatever the shapes, of which none may have fewer. What works
+on all elements of several arrays, as losses do, demands as many of each, or ``n``.
 
 All raise ``ValueError`` for sizes that don't fit, ``TypeError`` for what is no array or has another dtype and
 ``RuntimeError`` for what was freed; nothing has run then. On an asynchronous device what goes wrong while running is
@@ -49,13 +49,13 @@ def _careful(name: str, *values: Any) -> Any:
     with Operands(ex, what) as operands:
         scalars: list[Any] = []
         dims: list[int] = []
-        counts: list[int] = []
+        counts: dict[str, int] = {}  # elements by name
         for p in f.parameters:
             value = given[p.name]
             if p.kind in "rw":
                 buffer = operands.add(p.name, value, p.kind == "w")
                 if p.counted:
-                    counts.append(buffer.size)
+                    counts[p.name] = buffer.size
             elif p.kind == "d":
                 dims.append(integer(f"{what}: {p.name}", value))
             elif p.kind == "f":
@@ -69,7 +69,10 @@ def _careful(name: str, *values: Any) -> Any:
             elif p.kind == "s":
                 scalars.append(p.default if value is None and p.default is not None else value)
             elif p.kind == "n" and value is not None:
-                counts = [integer(f"{what}: {p.name}", value)]
+                counts = {p.name: integer(f"{what}: {p.name}", value)}
+        if len({*counts.values()}) > 1:
+            sizes = ", ".join(f"{name} {count}" for name, count in counts.items())
+            raise InvalidArgumentError(f"{what}: the numbers of elements differ: {sizes}; n takes the first of each")
         output, last = operands.buffers[-1], [p.name for p in f.parameters if p.kind in "rw"][-1]
         if f.result and output.size < 3:
             raise InvalidArgumentError(f"{what}: {last} has {output.size} elements; expected at least 3 elements")
@@ -85,10 +88,10 @@ def _careful(name: str, *values: Any) -> Any:
         if f.form == ONE_ROW:
             dims.append(1)
         if counts and (f.form != GIVEN or given.get("n") is not None):
-            dims.append(min(counts))
-        sizes = None if f.form == GIVEN and not dims else tuple(dims)
+            dims.append(min(counts.values()))
+        space = None if f.form == GIVEN and not dims else tuple(dims)
         try:
-            native.call(ex, f.number, None, tuple(operands.buffers), cells, sizes, None, None, 0, None, None, None)
+            native.call(ex, f.number, None, tuple(operands.buffers), cells, space, None, None, 0, None, None, None)
         except HologramError as error:
             _renamed(name, error)
             raise

@@ -53,7 +53,7 @@ def test_a_flag_is_true_or_false(ex: hg.Executor, value: Any) -> None:
         hg.ops.gemm(ex, a, a, c, 2, 2, 3, trans_a=flag)
     if value is None:
         return
-    with pytest.raises(hg.errors.DTypeError, match="gemm: trans_a is .*; expected True or False"):
+    with pytest.raises(hg.errors.DTypeError, match=r"gemm: trans_a is .*; expected True or False"):
         hg.ops.gemm(ex, a, a, c, 2, 2, 3, trans_a=value)
 
 
