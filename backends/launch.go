@@ -8,6 +8,7 @@ import (
 
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
+	"github.com/hologram-project/hologram/isa/work"
 	"github.com/hologram-project/hologram/kernels"
 )
 
@@ -16,6 +17,8 @@ type Unit struct {
 	Source *isa.Verified
 	IR     *ir.Func // canonical
 	Hash   [32]byte // of the canonical bytes; of the source's where Info.RunsSource
+	// Work, which may be nil, counts Compile's steps, and may stop it.
+	Work *work.Meter
 }
 
 // Variant is what a kernel may take for granted of the launches that it is made

@@ -118,6 +118,7 @@ func (f *frame) read(what string, args *C.hologram_call_args) error {
 	}
 	c.Fuel, c.Stream, c.Try = uint64(args.fuel), uintptr(args.stream), args.flags&C.HOLOGRAM_TRY != 0
 	c.Residue = (*[core.NumClasses]uint64)(unsafe.Pointer(args.residue))
+	c.Stop = interrupted
 	if deleter, context := args.deleter, args.context; deleter != nil {
 		c.Deleter = func() { C.hologram_support_delete(deleter, context) }
 	}
@@ -277,7 +278,7 @@ func go_trace(executor C.hologram_executor, args *C.hologram_call_args, lane C.u
 	}
 	a := &core.LaunchArgs{
 		Slots: make([]*core.Buffer, len(c.Operands)), Params: append([]core.Scalar(nil), c.Scalars...),
-		Grid: c.Grid, Block: c.Block, Shape: c.Dims, Fuel: c.Fuel, Residue: c.Residue,
+		Grid: c.Grid, Block: c.Block, Shape: c.Dims, Fuel: c.Fuel, Residue: c.Residue, Stop: c.Stop,
 	}
 	for i := range c.Operands {
 		if o := &c.Operands[i]; o.Buffer == nil && !o.Unbound {

@@ -55,6 +55,17 @@ func guard(status *C.int32_t) {
 	}
 }
 
+// interrupted is what core asks while the caller waits for a program to be made:
+// hologram_set_interrupt's function, on the caller's thread.
+func interrupted() error {
+	if C.hologram_support_interrupted() != 0 {
+		return errInterrupted
+	}
+	return nil
+}
+
+var errInterrupted = core.Errorf(core.Cancelled, "interrupted")
+
 // settle returns the outcome of work, or HOLOGRAM_PENDING with its event if it
 // takes long.
 func settle(ev *core.Event, err error, event_out *C.hologram_event) C.int32_t {

@@ -131,7 +131,7 @@ func accepts(d *core.Device) string {
 
 func fromDLPack(what string, t *C.hologram_tensor) (core.Type, error) {
 	code := t.type_code
-	if code == dlBool {
+	if code == dlBool && t.type_bits == 8 {
 		code = dlUint // a bool is a u8
 	}
 	for dtype, d := range dlTypes {

@@ -102,6 +102,10 @@ typedef uint64_t hologram_lease;
 /* Called when memory that was wrapped is no longer used; from any thread. */
 typedef void (*hologram_deleter)(void *context);
 
+/* Asked by calls that wait for a program to be assembled, verified, brought to its canonical form or compiled: every 20
+   ms, on the thread that called. Not 0 ends the call with HOLOGRAM_CANCELLED and nothing done. It may use the library. */
+typedef int32_t (*hologram_interrupt)(void);
+
 /* Receives a line of text, size bytes of UTF-8 without a final NUL. */
 typedef void (*hologram_line)(void *context, const char *text, size_t size);
 
@@ -268,6 +272,9 @@ HOLOGRAM_API int32_t hologram_last_error(char *text_out, size_t capacity, size_t
 
 /* The fault behind the thread's last error, if that was HOLOGRAM_FAULT; else zeros but for size. */
 HOLOGRAM_API int32_t hologram_last_fault(hologram_fault *fault_out);
+
+/* Sets the process's function that is asked whether a call is to be interrupted; NULL for none. */
+HOLOGRAM_API int32_t hologram_set_interrupt(hologram_interrupt function);
 
 /* ---- library ---- */
 

@@ -28,7 +28,7 @@ func go_program_assemble(file, text *C.char, size C.size_t, program_out *C.holog
 	if err != nil {
 		return fail(err)
 	}
-	p, err := core.Assemble(C.GoString(file), string(source))
+	p, err := core.Assemble(C.GoString(file), string(source), interrupted)
 	return adopt(kindProgram, p, err, program_out, closeProgram)
 }
 
@@ -45,7 +45,7 @@ func go_program_decode(data unsafe.Pointer, size C.size_t, program_out *C.hologr
 	if err != nil {
 		return fail(err)
 	}
-	p, err := core.Decode(code)
+	p, err := core.Decode(code, interrupted)
 	return adopt(kindProgram, p, err, program_out, closeProgram)
 }
 
@@ -76,7 +76,7 @@ func go_program_describe(program C.hologram_program, info_out *C.hologram_progra
 	if err != nil {
 		return fail(err)
 	}
-	hash, err := p.Hash()
+	hash, err := p.Hash(interrupted)
 	if err != nil {
 		return fail(err)
 	}
@@ -164,7 +164,7 @@ func go_program_text(program C.hologram_program, which C.int32_t, text_out *C.ch
 	case C.HOLOGRAM_TEXT_BINARY:
 		text = string(p.Encode())
 	case C.HOLOGRAM_TEXT_CANONICAL:
-		text, err = p.Canonical()
+		text, err = p.Canonical(interrupted)
 	case C.HOLOGRAM_TEXT_NAME:
 		text = p.Source().Name
 	default:

@@ -165,6 +165,7 @@ void hologram_raise(int32_t status) {
 
 static work *under_way;            /* guarded by the GIL */
 static _Atomic int closing;        /* the interpreter ends */
+static _Thread_local work *current; /* the thread's innermost */
 
 enum { SLICE_MS = 50 }; /* after which signal handlers run */
 
@@ -182,6 +183,9 @@ static void leave(work *w) {
 
 void work_begin(work *w) {
   atomic_store_explicit(&w->event, 0, memory_order_relaxed);
+  w->raised = false;
+  w->outer = current;
+  current = w;
   enter(w);
   w->thread = py.PyEval_SaveThread();
 }
@@ -206,9 +210,25 @@ static void cancel(work *w) {
   py.PyErr_Restore(type, value, traceback);
 }
 
+/* What a call asks on its thread while it waits for a program: lets signal handlers run, and ends the call with what they
+   raise. */
+static int32_t interrupt(void) {
+  work *w = current;
+  if (!w) return 0;
+  if (atomic_load(&closing)) return 1;
+  py.PyEval_RestoreThread(w->thread);
+  if (py.PyErr_CheckSignals()) w->raised = true;
+  w->thread = py.PyEval_SaveThread();
+  return w->raised;
+}
+
 bool work_end(work *w, int32_t status) {
   bool done = true;
-  if (status == HOLOGRAM_PENDING) {
+  current = w->outer;
+  if (w->raised) {
+    py.PyEval_RestoreThread(w->thread);
+    done = false;
+  } else if (status == HOLOGRAM_PENDING) {
     /* The interpreter may have begun to end while nobody could cancel this. */
     if (atomic_load(&closing)) hologram_event_cancel(w->event);
     status = hologram_event_wait(w->event, SLICE_MS);
@@ -558,6 +578,7 @@ HOLOGRAM_API py_object *hologram_python(py_object *hooks, void *module) {
   }
   all = py.PyDict_New();
   if (!all) return NULL;
+  hologram_set_interrupt(interrupt);
   if (hologram_builtins(all, own) || hologram_builtins(all, hologram_generated) || hologram_objects(all) ||
       hologram_calls(all) || hologram_dlpack(all)) {
     py.Py_DecRef(all);

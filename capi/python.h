@@ -183,6 +183,8 @@ typedef struct work {
   _Atomic hologram_event event;
   void *thread; /* what PyEval_SaveThread gave; NULL while the GIL is held */
   py_object **failure; /* of a callback's, which cancels the work; may be NULL */
+  struct work *outer;  /* of the same thread: that whose waiting runs the signal handler which calls */
+  bool raised;         /* a signal handler did, while the library was making a program */
 } work;
 
 /* Lets the GIL go. Until work_end nothing of Python may be used. */

@@ -271,7 +271,7 @@ static py_object *first_of(request *r, int i) {
 static outcome prepare(const signature *s, request *r, py_object **values) {
   outcome found = request_begin(r, values[0]);
   py_object *n = NULL;
-  int64_t size, least = INT64_MAX;
+  int64_t size, least = INT64_MAX, most = 0;
   r->args.op = s->op;
   for (int i = 1; found == DONE && i < s->num_params; i++) {
     const struct param *p = &s->params[i];
@@ -308,11 +308,12 @@ static outcome prepare(const signature *s, request *r, py_object **values) {
     if (p->counted) {
       size = request_size(r, k);
       least = size < least ? size : least;
+      most = size > most ? size : most;
     }
     if (p->kind == 'w' && r->operands[k].flags & HOLOGRAM_BOOL && !s->copies) return SURPRISE;
     k++;
   }
-  if (n && !hologram_exact(n, &least)) return SURPRISE;
+  if (n ? !hologram_exact(n, &least) : least < most) return SURPRISE;
   if (s->form == ONE_ROW) take_size(r, 1);
   if (s->form != GIVEN || n) take_size(r, least);
   if (!s->result) return DONE;
@@ -334,6 +335,20 @@ static py_object *leave_to(const char *hook, const char *name, py_object *const 
   return hologram_hook(hook, all);
 }
 
+/* Lets the exception that is set speak of the function that was called, where the library's operation has another name. */
+static void rename_error(const signature *s) {
+  py_object *type, *value, *traceback, *arguments, *done;
+  py.PyErr_Fetch(&type, &value, &traceback);
+  if (value && (arguments = py.PyTuple_New(2))) {
+    py.Py_IncRef(value);
+    py.PyTuple_SetItem(arguments, 0, py.PyUnicode_FromString(s->method.name));
+    py.PyTuple_SetItem(arguments, 1, value);
+    if ((done = hologram_hook("renamed", arguments))) py.Py_DecRef(done);
+    py.PyErr_Clear();
+  }
+  py.PyErr_Restore(type, value, traceback);
+}
+
 static py_object *call_operation(py_object *self, py_object *const *args, ptrdiff_t n, py_object *keywords) {
   const signature *s = (signature *)self;
   py_object *values[MAX_PARAMS], *result = NULL;
@@ -348,6 +363,7 @@ static py_object *call_operation(py_object *self, py_object *const *args, ptrdif
     return found == FAILED ? NULL : leave_to("operation", s->method.name, values, s->num_params);
   }
   fine = request_run(&r, values[0]);
+  if (!fine) rename_error(s);
   if (fine && s->result) fine = (result = first_of(&r, r.args.num_operands - 1)) != NULL;
   if (!request_end(&r, fine)) {
     if (result) py.Py_DecRef(result);

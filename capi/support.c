@@ -1,5 +1,6 @@
 #include "support.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #ifndef _WIN32
@@ -75,6 +76,18 @@ void hologram_support_fault(int32_t kind, int32_t instruction, int32_t line, uin
 void hologram_support_delete(hologram_deleter deleter, void *context) { deleter(context); }
 
 void hologram_support_line(hologram_line line, void *context, char *text, size_t size) { line(context, text, size); }
+
+static _Atomic(hologram_interrupt) interrupt;
+
+HOLOGRAM_API int32_t hologram_set_interrupt(hologram_interrupt function) {
+  atomic_store(&interrupt, function);
+  return HOLOGRAM_OK;
+}
+
+int hologram_support_interrupted(void) {
+  hologram_interrupt function = atomic_load(&interrupt);
+  return function && function();
+}
 
 HOLOGRAM_API int32_t hologram_last_error(char *text_out, size_t capacity, size_t *size_out) {
   state *l = last();

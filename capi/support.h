@@ -19,6 +19,9 @@ void hologram_support_fault(int32_t kind, int32_t instruction, int32_t line, uin
 /* Calls a deleter. */
 void hologram_support_delete(hologram_deleter deleter, void *context);
 
+/* Whether the function that hologram_set_interrupt was given ends the calling thread's call. */
+int hologram_support_interrupted(void);
+
 /* Calls a receiver of lines. */
 void hologram_support_line(hologram_line line, void *context, char *text, size_t size);
 

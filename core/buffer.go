@@ -211,6 +211,12 @@ func (b *Buffer) View(offset int64, shape, stride []int64) (*Buffer, error) {
 		return nil, Errorf(Invalid, "view: offset %d, shape %s, strides %s reach outside the buffer's %d bytes",
 			offset, call.ShapeText(shape), call.ShapeText(v.Stride[:v.Rank]), bytes)
 	}
+	if !b.packed && !call.Holds(&b.view, v) {
+		b.mem.Release()
+		own := &b.view
+		return nil, Errorf(Invalid, "view: offset %d, shape %s, strides %s see memory between the elements of the buffer, which has shape %s and strides %s; give strides that are multiples of those, or copy it",
+			offset, call.ShapeText(shape), call.ShapeText(v.Stride[:v.Rank]), call.ShapeText(own.Shape[:own.Rank]), call.ShapeText(own.Stride[:own.Rank]))
+	}
 	made, err := b.ex.own(new(Buffer), b.mem, *v)
 	if err != nil {
 		b.mem.Release()

@@ -47,6 +47,10 @@ type Call struct {
 	Stream uintptr
 	// Try: rather than wait, or run long, return an error of kind Busy.
 	Try bool
+	// Stop is asked now and then while a program is brought to its canonical
+	// form or compiled for the call; an error ends the call, of which nothing has
+	// then run.
+	Stop Stop
 	// Deleter is told once when nobody uses the memory of others any more,
 	// whatever becomes of the call, unless that was Busy. Without one the caller
 	// keeps the memory until the call is over, for which it then waits.
@@ -113,7 +117,7 @@ func (ex *Executor) submit(b *call.Bound, how queue.How, native uintptr) (*Event
 // bind looks up what the call is about, prepares it and binds it.
 func (ex *Executor) bind(d *draft, c *Call, owner *owner) (*call.Bound, queue.How, error) {
 	r := &d.request
-	r.Op, r.Dims, r.Grid, r.Block, r.Fuel = c.Op, c.Dims, c.Grid, c.Block, c.Fuel > 0
+	r.Op, r.Dims, r.Grid, r.Block, r.Fuel, r.Stop = c.Op, c.Dims, c.Grid, c.Block, c.Fuel > 0, c.Stop
 	table := ex.device.calls
 	if c.Op == nil {
 		r.Program, table = c.Program.p, c.Program.table(ex.device)
@@ -224,10 +228,11 @@ type LaunchArgs struct {
 	Shape       []int64
 	Fuel        uint64
 	Residue     *[isa.NumClasses]uint64
+	Stop        Stop
 }
 
 func (a *LaunchArgs) call(p *Program) *Call {
-	c := &Call{Program: p, Scalars: a.Params, Dims: a.Shape, Grid: a.Grid, Block: a.Block, Fuel: a.Fuel, Residue: a.Residue}
+	c := &Call{Program: p, Scalars: a.Params, Dims: a.Shape, Grid: a.Grid, Block: a.Block, Fuel: a.Fuel, Residue: a.Residue, Stop: a.Stop}
 	for _, b := range a.Slots {
 		c.Operands = append(c.Operands, Operand{Buffer: b, Unbound: b == nil})
 	}

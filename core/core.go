@@ -44,6 +44,7 @@ type (
 	Operation   = kernels.Op
 	MemoryStats = memory.Stats
 	KernelStats = program.Stats
+	Stop        = program.Stop
 	Type        = isa.Type
 )
 

@@ -112,7 +112,7 @@ func phase(t *testing.T, ex *Executor) int32 {
 
 func assemble(t *testing.T, text string) *Program {
 	t.Helper()
-	p, err := Assemble("test", text)
+	p, err := Assemble("test", text, nil)
 	require.NoError(t, err)
 	t.Cleanup(p.Close)
 	return p

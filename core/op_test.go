@@ -127,11 +127,15 @@ func TestElementwiseShapes(t *testing.T) {
 		tall, err := out.View(0, []int64{3, 2}, nil)
 		require.NoError(t, err)
 		_, err = ex.Op("vector_add", []*Buffer{a, a, tall}, nil, nil)
-		wants(t, err, Invalid, "vector_add: a: shape (3,) does not broadcast to the index space (3, 2)")
+		wants(t, err, Invalid, "vector_add: a: shape (3,) does not broadcast to the output's (3, 2)")
 		short := floats(t, ex, 9, 9)
-		require.NoError(t, wait(ex.Op("vector_add", []*Buffer{a, short, a}, nil, nil)))
+		_, err = ex.Op("vector_add", []*Buffer{a, short, a}, nil, nil)
+		wants(t, err, Invalid, "vector_add: b: shape (2,) does not broadcast to the output's (3,)")
+		_, err = ex.Op("vector_add", []*Buffer{a, a, short}, nil, nil)
+		wants(t, err, Invalid, "vector_add: a: shape (3,) does not broadcast to the output's (2,); n counts the elements")
+		require.NoError(t, wait(ex.Op("vector_add", []*Buffer{a, short, a}, nil, []int64{2})))
 		if got := values(t, a); !slices.Equal(got, []float32{10, 11, 3}) {
-			t.Errorf("the smallest size: got %v", got)
+			t.Errorf("the first two: got %v", got)
 		}
 	})
 }

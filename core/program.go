@@ -19,10 +19,12 @@ type Program struct {
 }
 
 // Assemble makes a program of its text. file is what errors call the text.
-func Assemble(file, text string) (*Program, error) { return made(program.Assemble(file, text)) }
+func Assemble(file, text string, stop Stop) (*Program, error) {
+	return made(program.Assemble(file, text, stop))
+}
 
 // Decode makes a program of its binary form.
-func Decode(data []byte) (*Program, error) { return made(program.Decode(data)) }
+func Decode(data []byte, stop Stop) (*Program, error) { return made(program.Decode(data, stop)) }
 
 // LooksEncoded reports whether data starts as the binary form does.
 func LooksEncoded(data []byte) bool { return program.LooksEncoded(data) }
@@ -87,7 +89,7 @@ func (p *Program) Encode() []byte { return p.p.Encode() }
 
 // Hash returns the hash of the canonical form: equal for programs that compute
 // the same in the ways that SEMANTICS lists.
-func (p *Program) Hash() ([32]byte, error) { return p.p.Hash() }
+func (p *Program) Hash(stop Stop) ([32]byte, error) { return p.p.Hash(stop) }
 
 // Canonical returns a readable dump of the canonical form.
-func (p *Program) Canonical() (string, error) { return p.p.Canonical() }
+func (p *Program) Canonical(stop Stop) (string, error) { return p.p.Canonical(stop) }

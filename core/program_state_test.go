@@ -19,11 +19,11 @@ slot out f32
   stg.f32 y, out[index]
   exit`
 	canonical := func() string {
-		p, err := Assemble("state.atlas", text)
+		p, err := Assemble("state.atlas", text, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := p.Canonical()
+		c, err := p.Canonical(nil)
 		if err != nil {
 			t.Fatal(err)
 		}

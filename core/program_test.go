@@ -13,22 +13,22 @@ import (
 
 func TestProgramsFromTextAndBytes(t *testing.T) {
 	p := assemble(t, double)
-	q, err := Decode(p.Encode())
+	q, err := Decode(p.Encode(), nil)
 	require.NoError(t, err)
-	first, err := p.Hash()
+	first, err := p.Hash(nil)
 	require.NoError(t, err)
-	second, err := q.Hash()
+	second, err := q.Hash(nil)
 	require.NoError(t, err)
 	if first != second || p.Disassemble() != q.Disassemble() || !LooksEncoded(p.Encode()) || LooksEncoded([]byte(double)) {
 		t.Error("a program does not survive its binary form")
 	}
-	_, err = Assemble("f", "program p\n  foo x\n")
+	_, err = Assemble("f", "program p\n  foo x\n", nil)
 	wants(t, err, Syntax, "f:2:3")
-	_, err = Assemble("f", "program p\n  bar_sync 0\n  add.f32 x, y, y\n  exit")
+	_, err = Assemble("f", "program p\n  bar_sync 0\n  add.f32 x, y, y\n  exit", nil)
 	if CodeOf(err) != Unverified && CodeOf(err) != Syntax {
 		t.Errorf("error is %v", err)
 	}
-	_, err = Decode([]byte("ATLAS"))
+	_, err = Decode([]byte("ATLAS"), nil)
 	wants(t, err, Syntax, "")
 }
 

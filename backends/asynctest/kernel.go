@@ -67,7 +67,7 @@ func (d *device) Compile(u *backends.Unit, v backends.Variant) (backends.Kernel,
 	if err != nil {
 		return nil, err
 	}
-	code, err := strips.Compile(u.IR)
+	code, err := strips.CompileMetered(u.Work, u.IR)
 	if err != nil {
 		return nil, err
 	}

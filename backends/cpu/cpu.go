@@ -15,13 +15,14 @@ import (
 	"github.com/hologram-project/hologram/backends/hostmem"
 	"github.com/hologram-project/hologram/isa/analysis"
 	"github.com/hologram-project/hologram/isa/ir"
+	"github.com/hologram-project/hologram/isa/work"
 )
 
 // engine is one way to run a function on the processor.
 type engine struct {
 	// name and version stand in cache keys.
 	name    string
-	compile func(*ir.Func) (program, error)
+	compile func(*work.Meter, *ir.Func) (program, error)
 }
 
 // program is what an engine makes of a function.
@@ -34,7 +35,7 @@ type program interface {
 
 // engines are tried in order; the last one compiles everything.
 var engines = []engine{
-	{"strips/1", func(f *ir.Func) (program, error) { return strips.Compile(f) }},
+	{"strips/1", func(m *work.Meter, f *ir.Func) (program, error) { return strips.CompileMetered(m, f) }},
 }
 
 // Backend is the backend. Its device and all its streams share one pool of
@@ -87,7 +88,7 @@ func (d *device) Info() backends.Info { return d.backend.info() }
 func (d *device) Compile(u *backends.Unit, _ backends.Variant) (backends.Kernel, error) {
 	var why error
 	for _, e := range engines {
-		p, err := e.compile(u.IR)
+		p, err := e.compile(u.Work, u.IR)
 		if err == nil {
 			return &kernel{d, p, analysis.NewCost(u.IR), len(u.IR.Slots), len(u.IR.ParamTypes)}, nil
 		}

@@ -49,6 +49,12 @@ static int contains(const char *word) {
   return strstr(text, word) != NULL;
 }
 
+static int asked;
+static int32_t interrupt(void) {
+  asked++;
+  return 1;
+}
+
 static int deleted;
 static void deleter(void *context) { *(int *)context = 1; }
 
@@ -172,8 +178,12 @@ int main(void) {
   for (i = 0; i < N; i++) EXPECT(own[i] == 5 * (float)i + 6);
   told = 0;
   operands[2] = floats(own + 1, N - 1);
+  shape[0] = N - 1;
+  args.dims = shape;
+  args.num_dims = 1;
   EXPECT(hologram_call(ex, &args, &event) == HOLOGRAM_INVALID && contains("vector_add: c overlaps a"));
   EXPECT(told);
+  args.num_dims = -1;
   told = 0;
   args.num_operands = -1;
   EXPECT(hologram_call(ex, &args, &event) == HOLOGRAM_INVALID && contains("the number of operands is -1"));
@@ -223,6 +233,23 @@ int main(void) {
   args.num_operands = 1;
   EXPECT(hologram_call(ex, &args, &event) == HOLOGRAM_INVALID && contains("1 slots given; the program has 2"));
   EXPECT(hologram_executor_new("tpu", &ex) == HOLOGRAM_INVALID && contains("Invalid backend"));
+
+  /* Making a program can be interrupted. */
+  {
+    enum { LINES = 60000 };
+    char *large = malloc(40 * LINES + 100), *end = large;
+    hologram_program p = 0;
+    end += sprintf(end, "program large\nslot x u32\nldg.u32 v, x[index]\n");
+    for (i = 0; i < LINES; i++) end += sprintf(end, i % 2 ? "mul.u32 v, v, %d\n" : "add.u32 v, v, %d\n", i);
+    end += sprintf(end, "stg.u32 v, x[index]\nexit\n");
+    hologram_set_interrupt(interrupt);
+    status = hologram_program_assemble("large.atlas", large, (size_t)(end - large), &p);
+    EXPECT(status == HOLOGRAM_CANCELLED && asked == 1 && p == 0 && contains("interrupted"));
+    hologram_set_interrupt(NULL);
+    TRY(hologram_program_assemble("large.atlas", large, (size_t)(end - large), &p));
+    TRY(hologram_program_free(p));
+    free(large);
+  }
 
   /* A fault tells instruction and lane. */
   {

@@ -267,6 +267,9 @@ HOLOGRAM_API int32_t hologram_last_error(char *text_out, size_t capacity, size_t
 
 /* The fault behind the thread's last error, if that was HOLOGRAM_FAULT; else zeros but for size. */
 HOLOGRAM_API int32_t hologram_last_fault(hologram_fault *fault_out);
+
+/* Sets the process's function that is asked whether a call is to be interrupted; NULL for none. */
+HOLOGRAM_API int32_t hologram_set_interrupt(hologram_interrupt function);
 `)
 	section := ""
 	for i := range functions {

@@ -1,8 +1,10 @@
 package call
 
 import (
+	"cmp"
 	"fmt"
 	"math/bits"
+	"slices"
 	"strings"
 
 	"github.com/hologram-project/hologram/backends"
@@ -133,6 +135,73 @@ func selfOverlaps(v *backends.View) bool {
 		}
 	}
 	return false
+}
+
+// Holds reports whether every element of v is one of whole's. It is exact where
+// both are cut out of an array by slices, steps and transpositions, and errs on
+// the safe side for others.
+func Holds(whole, v *backends.View) bool {
+	if Numel(v) == 0 || Numel(whole) == 0 {
+		return Numel(v) == 0
+	}
+	var order []int // whole's dimensions, the greatest strides first
+	at := int64(v.Addr) - int64(whole.Addr)
+	size := int64(v.Type.Size())
+	for i := range whole.Rank {
+		if whole.Shape[i] > 1 && whole.Stride[i] != 0 {
+			order = append(order, i)
+			at -= min(0, (whole.Shape[i]-1)*whole.Stride[i]*size) // from the lowest element on
+		}
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(abs(whole.Stride[b]), abs(whole.Stride[a])) })
+	if at%size != 0 {
+		return false
+	}
+	for _, nearest := range []bool{false, true} { // a step of 11 is 11 columns or, of rows of 12, a row less a column
+		if inside(whole, v, order, at/size, nearest) {
+			return true
+		}
+	}
+	return false
+}
+
+// inside is Holds, where v starts so many elements after whole's lowest.
+func inside(whole, v *backends.View, order []int, start int64, nearest bool) bool {
+	// take returns n elements as steps of whole, up from its lowest element.
+	take := func(n int64, nearest bool) (counts [isa.MaxRank]int64, ok bool) {
+		for k, i := range order {
+			s := abs(whole.Stride[i])
+			if counts[i] = n / s; nearest && k < len(order)-1 {
+				counts[i] += 2 * (n % s) / s
+			}
+			n -= counts[i] * s
+		}
+		return counts, n == 0
+	}
+	lo, ok := take(start, false)
+	if !ok {
+		return false
+	}
+	hi := lo
+	for k := range v.Rank {
+		if v.Shape[k] == 1 {
+			continue
+		}
+		each, ok := take(v.Stride[k], nearest)
+		if !ok {
+			return false
+		}
+		for _, i := range order {
+			lo[i] += min(0, each[i]*(v.Shape[k]-1))
+			hi[i] += max(0, each[i]*(v.Shape[k]-1))
+		}
+	}
+	for _, i := range order {
+		if lo[i] < 0 || hi[i] >= whole.Shape[i] {
+			return false
+		}
+	}
+	return true
 }
 
 func abs(x int64) int64 {

@@ -80,6 +80,61 @@ func TestLayoutsAgainstEnumeration(t *testing.T) {
 	}
 }
 
+// TestWhatAViewHolds looks at random views of random views: one that is said to
+// be held sees elements of the other alone. Pieces that are cut out are held.
+func TestWhatAViewHolds(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	held := 0
+	for range 200000 {
+		whole, v := randomView(r), randomView(r)
+		at, inside := places(&whole), true
+		for _, p := range places(&v) {
+			inside = inside && slices.Contains(at, p)
+		}
+		if found := Holds(&whole, &v); found && !inside {
+			t.Fatalf("%+v is said to hold %+v", whole, v)
+		} else if found && Numel(&v) > 1 {
+			held++
+		}
+	}
+	if held < 100 {
+		t.Errorf("only %d were held", held)
+	}
+	for range 20000 {
+		whole := backends.View{Addr: 10000, Type: isa.F32, Rank: 3, Shape: [8]int64{5, 6, 7}, Stride: [8]int64{200, 24, 2}}
+		for i := range 3 { // some axes backwards
+			if r.IntN(3) == 0 {
+				whole.Addr += uintptr(4 * (whole.Shape[i] - 1) * whole.Stride[i])
+				whole.Stride[i] = -whole.Stride[i]
+			}
+		}
+		v := backends.View{Addr: whole.Addr, Type: isa.F32, Rank: 3}
+		for k, i := range r.Perm(3) { // transposed
+			first, step := r.Int64N(whole.Shape[i]), 1+r.Int64N(3)
+			v.Shape[k], v.Stride[k] = 1+(whole.Shape[i]-first-1)/step, step*whole.Stride[i]
+			v.Addr += uintptr(4 * first * whole.Stride[i])
+			if r.IntN(3) == 0 {
+				v.Addr += uintptr(4 * (v.Shape[k] - 1) * v.Stride[k])
+				v.Stride[k] = -v.Stride[k]
+			}
+		}
+		if !Holds(&whole, &v) {
+			t.Fatalf("%+v is said not to hold %+v", whole, v)
+		}
+	}
+	// The diagonals of a matrix.
+	whole := backends.View{Addr: 1000, Type: isa.F32, Rank: 2, Shape: [8]int64{4, 4}, Stride: [8]int64{12, 1}}
+	for _, stride := range []int64{13, 11} {
+		v := backends.View{Addr: 1000, Type: isa.F32, Rank: 1, Shape: [8]int64{4}, Stride: [8]int64{stride}}
+		if stride == 11 {
+			v.Addr += 3 * 4
+		}
+		if !Holds(&whole, &v) {
+			t.Errorf("a diagonal of stride %d is said not to be held", stride)
+		}
+	}
+}
+
 // TestBlocksOfAMatrix cuts pairs of blocks out of a matrix, some with steps and
 // some transposed: what shares an element is always seen, and what shares none
 // mostly.

@@ -42,6 +42,7 @@ type Request struct {
 	Dims        []int64 // an operation's sizes, a launch's index space; nil: none given
 	Grid, Block [3]uint32
 	Fuel        bool // whether the launch has a budget
+	Stop        program.Stop
 }
 
 // What names the call in errors.
@@ -108,6 +109,7 @@ type Prepared struct {
 	residue   bool
 	phase     bool         // a launch reads or changes the phase
 	host      *memory.Pool // of Records
+	stop      program.Stop // while it is prepared
 
 	// spare is what the next call takes, and more what those beside it do.
 	spare atomic.Pointer[Bound]
@@ -131,15 +133,18 @@ type scalarUse struct {
 
 // step is the launch of one program.
 type step struct {
-	what    string
-	op      bool // of an operation, which has operands instead of slots
-	info    *backends.Info
-	program *program.Program
-	kernel  *program.Kernel
-	l       backends.Launch // addresses are offsets from where the slots' memory starts
-	slots   []slot
-	params  []stepParam
-	scratch int64 // of the kernel's own workspace, where in the call's
+	what string
+	op   bool // of an operation, which has operands instead of slots
+	// broadcasts: the index space is a shape, to which views broadcast as numpy's
+	// arrays do; one number is no count.
+	broadcasts bool
+	info       *backends.Info
+	program    *program.Program
+	kernel     *program.Kernel
+	l          backends.Launch // addresses are offsets from where the slots' memory starts
+	slots      []slot
+	params     []stepParam
+	scratch    int64 // of the kernel's own workspace, where in the call's
 }
 
 // slot says what a step's slot is bound to: an operand, or the workspace.
@@ -178,7 +183,7 @@ type Device struct {
 
 // Prepare makes a call ready. Its counts have been checked.
 func Prepare(d *Device, r *Request) (*Prepared, error) {
-	p := &Prepared{what: r.What(), sources: d.Info.RunsSource, host: d.Host}
+	p := &Prepared{what: r.What(), sources: d.Info.RunsSource, host: d.Host, stop: r.Stop}
 	p.Start(1)
 	var err error
 	switch {
@@ -192,6 +197,7 @@ func Prepare(d *Device, r *Request) (*Prepared, error) {
 	if err == nil {
 		err = p.complete(d, r)
 	}
+	p.stop = nil
 	if err != nil {
 		p.Release()
 		return nil, err
@@ -280,7 +286,7 @@ func (p *Prepared) elementwise(d *Device, r *Request) error {
 	if err != nil {
 		return err
 	}
-	s := step{what: p.what, op: true, info: &d.Info, program: libraryProgram(v)}
+	s := step{what: p.what, op: true, broadcasts: r.Dims == nil, info: &d.Info, program: libraryProgram(v)}
 	for i := range r.Operands {
 		o := &r.Operands[i]
 		v := o.View
@@ -312,17 +318,12 @@ func opShape(r *Request) ([]int64, error) {
 		}
 		return r.Dims, nil
 	}
-	smallest, flat := int64(math.MaxInt64), true
 	for i := range r.Operands {
-		v := &r.Operands[i].View
-		smallest = min(smallest, Numel(v))
-		flat = flat && v.Rank == 1
+		if out := &r.Operands[i].View; op.Operands[i].Writes {
+			return out.Shape[:out.Rank], nil
+		}
 	}
-	if flat {
-		return []int64{smallest}, nil
-	}
-	out := &r.Operands[len(r.Operands)-1].View
-	return out.Shape[:out.Rank], nil
+	return nil, status.Errorf(status.Internal, "%s has no output", op.Name)
 }
 
 // planned prepares the steps of an operation.
@@ -438,7 +439,11 @@ func (p *Prepared) add(d *Device, s step, shape []int64, grid, block [3]uint32, 
 	if err := s.chooseSpace(shape, grid); err != nil {
 		return err
 	}
-	k, err := s.program.Kernel(d.Cache, s.variant(noFuel))
+	v, err := s.variant(noFuel, p.stop)
+	if err != nil {
+		return err
+	}
+	k, err := s.program.Kernel(d.Cache, v, p.stop)
 	if err != nil {
 		return err
 	}
@@ -462,19 +467,23 @@ func (p *Prepared) add(d *Device, s step, shape []int64, grid, block [3]uint32, 
 }
 
 // variant is what a kernel for the step may take for granted.
-func (s *step) variant(noFuel bool) backends.Variant {
+func (s *step) variant(noFuel bool, stop program.Stop) (v backends.Variant, err error) {
 	packed := true
 	for i := range s.l.Slots {
 		if v := &s.l.Slots[i]; s.program.Verified.Slots[i].Indexed && !Contiguous(v) && v.Stride != [isa.MaxRank]int64{} {
 			packed = false
 		}
 	}
-	return backends.Variant{Packed: packed, NoFuel: noFuel, Proved: s.info.Variants.Proved && s.proved()}
+	v = backends.Variant{Packed: packed, NoFuel: noFuel}
+	if s.info.Variants.Proved {
+		v.Proved, err = s.proved(stop)
+	}
+	return v, err
 }
 
 // proved reports whether no launch of these sizes faults, whatever its numbers
 // and addresses.
-func (s *step) proved() bool {
+func (s *step) proved(stop program.Stop) (bool, error) {
 	l := analysis.Launch{N: s.l.N, Params: s.l.Params, Grid: s.l.Grid, Block: s.l.Block}
 	for _, x := range s.params {
 		l.Open |= 1 << x.param
@@ -482,7 +491,7 @@ func (s *step) proved() bool {
 	for i := range s.l.Slots {
 		l.SlotBytes = append(l.SlotBytes, s.l.Slots[i].Bytes)
 	}
-	return s.program.Proved(&l)
+	return s.program.Proved(&l, stop)
 }
 
 // complete settles what concerns all steps.

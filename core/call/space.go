@@ -105,7 +105,7 @@ func (s *step) indexSpace(shape []int64, lanes uint64) error {
 	}
 	copy(space[:], shape)
 	switch {
-	case rank == 1:
+	case rank == 1 && !s.broadcasts:
 		rank = s.flatten(&space)
 	case shape == nil:
 		rank = 0
@@ -169,7 +169,11 @@ func (s *step) toSpace(i int, space []int64, n int64) error {
 		return nil
 	}
 	bytes := v.Bytes
-	if len(space) == 1 && v.Rank == 1 && v.Shape[0] >= n && (v.Shape[0] != 1 || n == 1) {
+	if s.broadcasts {
+		if !broadcastTo(v, space) {
+			return s.misfit(i, space, n)
+		}
+	} else if len(space) == 1 && v.Rank == 1 && v.Shape[0] >= n && (v.Shape[0] != 1 || n == 1) {
 		v.Shape[0] = n // the first n elements
 	} else if len(space) == 1 && v.Rank > 1 && Contiguous(v) && Numel(v) >= n {
 		stride := v.Stride[v.Rank-1]
@@ -179,7 +183,8 @@ func (s *step) toSpace(i int, space []int64, n int64) error {
 		v.Rank = 1
 		v.Shape, v.Stride = [isa.MaxRank]int64{n}, [isa.MaxRank]int64{stride}
 	} else if !broadcastTo(v, space) {
-		if !Contiguous(v) || Numel(v) != n {
+		// What has no shape of its own is taken element by element.
+		if v.Rank != 1 || !Contiguous(v) || v.Shape[0] != n {
 			return s.misfit(i, space, n)
 		}
 		v.Rank = len(space)
@@ -206,14 +211,23 @@ func (s *step) toSpace(i int, space []int64, n int64) error {
 
 func (s *step) misfit(i int, space []int64, n int64) error {
 	v := &s.l.Slots[i]
-	if len(space) == 1 && v.Rank == 1 {
+	if len(space) == 1 && v.Rank == 1 && !s.broadcasts {
 		return status.Errorf(status.Invalid, "%s has %d elements, fewer than n = %d", s.name(i), v.Shape[0], n)
 	}
 	verb := "broadcast to"
 	if s.program.Verified.Slots[i].Writes {
 		verb = "fit"
 	}
-	return status.Errorf(status.Invalid, "%s: shape %s does not %s the index space %s", s.name(i), ShapeText(v.Shape[:v.Rank]), verb, ShapeText(space))
+	if !s.broadcasts {
+		return status.Errorf(status.Invalid, "%s: shape %s does not %s the index space %s", s.name(i), ShapeText(v.Shape[:v.Rank]), verb, ShapeText(space))
+	}
+	hint := "; n counts the elements of arrays that are longer"
+	if has := Numel(v); has == n {
+		hint = "; give n = " + strconv.FormatInt(n, 10) + " to take all element by element, or a view of that shape"
+	} else if has < n {
+		hint = ""
+	}
+	return status.Errorf(status.Invalid, "%s: shape %s does not broadcast to the output's %s%s", s.name(i), ShapeText(v.Shape[:v.Rank]), ShapeText(space), hint)
 }
 
 func slotNames(p *isa.Program) string {

@@ -9,6 +9,7 @@ import (
 	"github.com/hologram-project/hologram/backends/fpenv"
 	"github.com/hologram-project/hologram/core/memory"
 	"github.com/hologram-project/hologram/core/status"
+	"github.com/hologram-project/hologram/isa/work"
 )
 
 // cacheLimit is how many compiled kernels a device's cache keeps.
@@ -62,11 +63,11 @@ type Cache struct {
 	stats   Stats
 }
 
+// entry is a kernel, or its making.
 type entry struct {
-	key  backends.Key
-	done chan struct{} // closed when k or err is there
-	k    *Kernel
-	err  error
+	*making[*Kernel]
+	key    backends.Key
+	kernel *Kernel // guarded by the cache's lock; nil while it is made
 }
 
 // NewCache makes the cache of a device.
@@ -76,74 +77,107 @@ func NewCache(d backends.Device) *Cache {
 
 // get returns the kernel of a unit's variant. The caller is counted, and
 // releases it.
-func (c *Cache) get(u *backends.Unit, v backends.Variant) (*Kernel, error) {
+func (c *Cache) get(what string, u *backends.Unit, v backends.Variant, stop Stop) (*Kernel, error) {
 	v = v.And(c.Info.Variants)
 	key := backends.KeyOf(u, v, &c.Info)
 	for {
-		c.mu.Lock()
-		found, ok := c.entries[key]
-		if !ok {
-			break
+		e := c.entry(what, key, u, v)
+		if there, err := e.wait(stop); !there {
+			c.leave(e)
+			return nil, err
 		}
-		c.stats.Hits++
-		c.recent.MoveToFront(found)
-		e := found.Value.(*entry)
-		c.mu.Unlock()
-		<-e.done
 		if e.err != nil {
 			return nil, e.err
 		}
-		if e.k.Acquire() { // else it was evicted meanwhile
-			return e.k, nil
+		if e.value.Acquire() { // else it was evicted meanwhile
+			return e.value, nil
 		}
+	}
+}
+
+// entry returns the entry of a key, for one more to wait for. If there is none,
+// its kernel begins to be made.
+func (c *Cache) entry(what string, key backends.Key, u *backends.Unit, v backends.Variant) *entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if found, ok := c.entries[key]; ok {
+		c.stats.Hits++
+		c.recent.MoveToFront(found)
+		e := found.Value.(*entry)
+		e.waiting++
+		return e
 	}
 	c.stats.Misses++
-	e := &entry{key: key, done: make(chan struct{})}
+	e := &entry{key: key}
 	c.entries[key] = c.recent.PushFront(e)
-	c.mu.Unlock()
-	c.compile(e, u, v)
-	return e.k, e.err
+	unit := *u
+	e.making = begin(what, func(m *work.Meter) (k *Kernel, err error) {
+		defer func() { // also where the compiler panics
+			if !c.settle(e, k) {
+				k, err = nil, errLeft
+			}
+		}()
+		unit.Work = m
+		made, err := c.Device.Compile(&unit, v)
+		if err != nil {
+			return nil, err
+		}
+		k = &Kernel{Kernel: made}
+		k.special, _ = made.(backends.Specializer)
+		k.Start(1) // the cache
+		return k, nil
+	})
+	return e
 }
 
-// compile fills an entry that others may wait for, whatever happens.
-func (c *Cache) compile(e *entry, u *backends.Unit, v backends.Variant) {
-	e.err = errPanicked
-	defer func() {
-		c.mu.Lock()
-		var old []*Kernel
-		if e.err != nil {
-			c.remove(c.entries[e.key])
-		}
-		for last := c.recent.Back(); c.recent.Len() > c.limit && last != nil; {
-			oldest := last
-			last = last.Prev()
-			if k := oldest.Value.(*entry).k; k != nil { // else it is being compiled
-				c.remove(oldest)
-				c.stats.Evictions++
-				old = append(old, k)
-			}
-		}
-		c.mu.Unlock()
-		close(e.done)
-		for _, k := range old {
-			k.Release()
-		}
-	}()
-	state := fpenv.Enter() // constants are folded where expansions are lowered
-	made, err := c.Device.Compile(u, v)
-	fpenv.Leave(state)
-	if e.err = err; err == nil {
-		k := &Kernel{Kernel: made}
-		k.special, _ = made.(backends.Specializer)
-		k.Start(2) // the cache and the caller
-		c.mu.Lock()
-		e.k = k
-		c.mu.Unlock()
+// leave ends the wait of one for an entry that is not there yet. If it was the
+// last, the next who asks begins anew.
+func (c *Cache) leave(e *entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e.waiting--; e.waiting == 0 && e.kernel == nil {
+		e.left.Store(true)
+		c.remove(e)
 	}
 }
 
-func (c *Cache) remove(at *list.Element) {
-	delete(c.entries, c.recent.Remove(at).(*entry).key)
+// settle puts a kernel into its entry, and lets those go for which there is no
+// room. Without a kernel there is no entry either. It reports false, and lets go
+// of the kernel, if nobody waits for it any more.
+func (c *Cache) settle(e *entry, k *Kernel) bool {
+	c.mu.Lock()
+	var old []*Kernel
+	left := e.left.Load()
+	switch {
+	case k == nil:
+		c.remove(e)
+	case left:
+		old = append(old, k)
+	default:
+		e.kernel = k
+	}
+	for last := c.recent.Back(); c.recent.Len() > c.limit && last != nil; {
+		oldest := last.Value.(*entry)
+		last = last.Prev()
+		if oldest.kernel != nil { // else it is being made
+			c.remove(oldest)
+			c.stats.Evictions++
+			old = append(old, oldest.kernel)
+		}
+	}
+	c.mu.Unlock()
+	for _, k := range old {
+		k.Release()
+	}
+	return !left
+}
+
+// remove takes an entry out, if it is there.
+func (c *Cache) remove(e *entry) {
+	if at := c.entries[e.key]; at != nil && at.Value == any(e) {
+		delete(c.entries, e.key)
+		c.recent.Remove(at)
+	}
 }
 
 // Clear empties the cache. Kernels in use live on.
@@ -152,9 +186,9 @@ func (c *Cache) Clear() {
 	var old []*Kernel
 	for at := c.recent.Front(); at != nil; {
 		next := at.Next()
-		if k := at.Value.(*entry).k; k != nil {
-			c.remove(at)
-			old = append(old, k)
+		if e := at.Value.(*entry); e.kernel != nil {
+			c.remove(e)
+			old = append(old, e.kernel)
 		}
 		at = next
 	}

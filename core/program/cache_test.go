@@ -41,7 +41,7 @@ func newCounting(t *testing.T) *counting {
 }
 
 func number(t *testing.T, name string, i int) *Program {
-	p, err := Assemble("test", fmt.Sprintf("program %s\nslot c u32\nstg.u32 %d, c[index]\nexit", name, i))
+	p, err := Assemble("test", fmt.Sprintf("program %s\nslot c u32\nstg.u32 %d, c[index]\nexit", name, i), nil)
 	require.NoError(t, err)
 	return p
 }
@@ -52,13 +52,13 @@ func TestTheCacheIsBoundedAndCounts(t *testing.T) {
 	c.limit = 4
 	var held []*Kernel
 	for i := range 10 {
-		k, err := number(t, "p", i).Kernel(c, backends.Variant{})
+		k, err := number(t, "p", i).Kernel(c, backends.Variant{}, nil)
 		require.NoError(t, err)
 		held = append(held, k)
 	}
 	require.Equal(t, Stats{Entries: 4, Limit: 4, Misses: 10, Evictions: 6}, c.Stats())
 	// Another name is the same program, and what a device does not heed no other variant.
-	k, err := number(t, "another", 9).Kernel(c, backends.Variant{Packed: true, NoFuel: true})
+	k, err := number(t, "another", 9).Kernel(c, backends.Variant{Packed: true, NoFuel: true}, nil)
 	require.NoError(t, err)
 	require.Same(t, held[9], k)
 	require.EqualValues(t, 10, d.compiled.Load())
@@ -89,7 +89,7 @@ func TestOneCompilationForAllWhoWait(t *testing.T) {
 		for range 8 {
 			group.Go(func() {
 				defer func() { _ = recover() }()
-				k, err := p.Kernel(c, backends.Variant{})
+				k, err := p.Kernel(c, backends.Variant{}, nil)
 				if err == nil {
 					k.Release()
 				}
@@ -124,9 +124,9 @@ func TestAProgramThatIsMerelyLarge(t *testing.T) {
 	for range 2000 {
 		text += "sin.f64 y, 1.0\npow.f32 x, x, x\nerf.f32 x, x\n"
 	}
-	p, err := Assemble("test", text+"stg.f32 x, c[index]\nexit")
+	p, err := Assemble("test", text+"stg.f32 x, c[index]\nexit", nil)
 	require.NoError(t, err)
-	_, err = p.Kernel(NewCache(newCounting(t)), backends.Variant{})
+	_, err = p.Kernel(NewCache(newCounting(t)), backends.Variant{}, nil)
 	require.Error(t, err)
 	require.NotEqual(t, status.Internal, status.CodeOf(err), err)
 	require.ErrorContains(t, err, "large")

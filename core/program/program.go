@@ -7,7 +7,6 @@ import (
 	"errors"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/fpenv"
@@ -15,9 +14,8 @@ import (
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/analysis"
 	"github.com/hologram-project/hologram/isa/ir"
+	"github.com/hologram-project/hologram/isa/work"
 )
-
-var errPanicked = status.Errorf(status.Internal, "the compiler ended before its time")
 
 // Program is a verified Atlas program, ready for any device. It is immutable.
 type Program struct {
@@ -27,8 +25,8 @@ type Program struct {
 	Residue, Phase bool
 	Boundary       int
 
-	canonical func() (*unit, error) // made on first use
-	analysis  func() *analysis.Analysis
+	canonical once[*unit]
+	analysis  once[*analysis.Analysis]
 }
 
 // unit is what a backend compiles, and the way back to the source.
@@ -38,29 +36,32 @@ type unit struct {
 }
 
 // Assemble makes a program of its text. file is what errors call the text.
-func Assemble(file, text string) (*Program, error) {
-	defer fpenv.Leave(fpenv.Enter()) // immediates are rounded here
-	p, err := isa.Assemble(file, text)
-	if err != nil {
-		return nil, status.Errorf(status.Syntax, "%w", err)
-	}
-	return verify(p)
+func Assemble(file, text string, stop Stop) (*Program, error) {
+	return alone("assemble "+strconv.Quote(file), stop, func(m *work.Meter) (*Program, error) {
+		p, err := isa.AssembleMetered(m, file, text)
+		if err != nil {
+			return nil, status.Errorf(status.Syntax, "%w", err)
+		}
+		return verify(p, m)
+	})
 }
 
 // Decode makes a program of its binary form.
-func Decode(data []byte) (*Program, error) {
-	p, err := isa.Decode(data)
-	if err != nil {
-		return nil, status.Errorf(status.Syntax, "%w", err)
-	}
-	return verify(p)
+func Decode(data []byte, stop Stop) (*Program, error) {
+	return alone("decode", stop, func(m *work.Meter) (*Program, error) {
+		p, err := isa.Decode(data)
+		if err != nil {
+			return nil, status.Errorf(status.Syntax, "%w", err)
+		}
+		return verify(p, m)
+	})
 }
 
 // LooksEncoded reports whether data starts as the binary form does.
 func LooksEncoded(data []byte) bool { return bytes.HasPrefix(data, []byte("ATLAS")) }
 
-func verify(p *isa.Program) (*Program, error) {
-	v, err := isa.Verify(p)
+func verify(p *isa.Program, m *work.Meter) (*Program, error) {
+	v, err := isa.VerifyMetered(m, p)
 	if err != nil {
 		return nil, status.Errorf(status.Unverified, "%w", err)
 	}
@@ -70,23 +71,6 @@ func verify(p *isa.Program) (*Program, error) {
 // New makes a program of its verified form.
 func New(v *isa.Verified) *Program {
 	p := &Program{Verified: v, Boundary: -1}
-	p.canonical = sync.OnceValues(func() (*unit, error) {
-		defer fpenv.Leave(fpenv.Enter()) // constants are folded here
-		f, srcs, err := ir.Canonical(v)
-		if large := (*ir.SizeError)(nil); errors.As(err, &large) {
-			return nil, status.Errorf(status.Unverified, "program %q: %w", v.Program.Name, err)
-		} else if err != nil {
-			return nil, status.Errorf(status.Internal, "program %q: canonical form: %w", v.Program.Name, err)
-		}
-		return &unit{Unit: backends.Unit{Source: v, IR: f, Hash: f.Hash()}, srcs: srcs}, nil
-	})
-	p.analysis = sync.OnceValue(func() *analysis.Analysis {
-		u, err := p.canonical()
-		if err != nil {
-			return nil
-		}
-		return analysis.New(u.IR)
-	})
 	for i, s := range v.Program.Slots {
 		if s.Name == isa.BoundarySlot {
 			p.Boundary = i
@@ -115,10 +99,26 @@ func (p *Program) Disassemble() string {
 // Encode returns the program's binary form.
 func (p *Program) Encode() []byte { return isa.Encode(p.Source()) }
 
+// what names the program in errors.
+func (p *Program) what() string { return "program " + strconv.Quote(p.Source().Name) }
+
+// unit returns the canonical form.
+func (p *Program) unit(stop Stop) (*unit, error) {
+	return p.canonical.get(p.what(), stop, func(m *work.Meter) (*unit, error) {
+		f, srcs, err := ir.Canonical(p.Verified, ir.Metered(m))
+		if large := (*ir.SizeError)(nil); errors.As(err, &large) {
+			return nil, status.Errorf(status.Unverified, "%s: %w", p.what(), err)
+		} else if err != nil {
+			return nil, status.Errorf(status.Internal, "%s: canonical form: %w", p.what(), err)
+		}
+		return &unit{Unit: backends.Unit{Source: p.Verified, IR: f, Hash: f.Hash()}, srcs: srcs}, nil
+	})
+}
+
 // Hash returns the hash of the canonical form: equal for programs that compute
 // the same in the ways that SEMANTICS lists.
-func (p *Program) Hash() ([32]byte, error) {
-	u, err := p.canonical()
+func (p *Program) Hash(stop Stop) ([32]byte, error) {
+	u, err := p.unit(stop)
 	if err != nil {
 		return [32]byte{}, err
 	}
@@ -126,44 +126,48 @@ func (p *Program) Hash() ([32]byte, error) {
 }
 
 // Canonical returns a readable dump of the canonical form.
-func (p *Program) Canonical() (string, error) {
-	u, err := p.canonical()
+func (p *Program) Canonical(stop Stop) (string, error) {
+	u, err := p.unit(stop)
 	if err != nil {
 		return "", err
 	}
-	defer fpenv.Leave(fpenv.Enter()) // constants are written as floats
-	return u.IR.String(), nil
+	return alone(p.what(), stop, u.IR.Text)
 }
 
 // Proved reports whether every access of a launch lies within its slot, and
 // nothing else in it faults, as its sizes alone show.
-func (p *Program) Proved(l *analysis.Launch) bool {
-	a := p.analysis()
-	if a == nil {
-		return false
+func (p *Program) Proved(l *analysis.Launch, stop Stop) (bool, error) {
+	u, err := p.unit(stop)
+	if err != nil {
+		return false, err
+	}
+	a, err := p.analysis.get(p.what(), stop, func(*work.Meter) (*analysis.Analysis, error) { return analysis.New(u.IR), nil })
+	if err != nil {
+		return false, err
 	}
 	var proof analysis.Proof
 	a.Prove(l, &proof)
-	return proof.All()
+	return proof.All(), nil
 }
 
 // Kernel returns the program's kernel for a device, which the caller releases.
-func (p *Program) Kernel(c *Cache, v backends.Variant) (*Kernel, error) {
-	u := &unit{Unit: backends.Unit{Source: p.Verified}}
+func (p *Program) Kernel(c *Cache, v backends.Variant, stop Stop) (*Kernel, error) {
+	u, err := p.unit(stop)
 	if c.Info.RunsSource {
-		u.Hash = p.Source().Hash()
-		if c, err := p.canonical(); err == nil { // else the estimate of its cost has no bound
-			u.IR = c.IR
-		}
-	} else {
-		var err error
-		if u, err = p.canonical(); err != nil {
+		source := &unit{Unit: backends.Unit{Source: p.Verified, Hash: p.Source().Hash()}}
+		switch {
+		case err == nil:
+			source.IR = u.IR
+		case status.CodeOf(err) == status.Cancelled:
 			return nil, err
-		}
+		} // else the estimate of its cost has no bound
+		u = source
+	} else if err != nil {
+		return nil, err
 	}
-	k, err := c.get(&u.Unit, v)
+	k, err := c.get(p.what(), &u.Unit, v, stop)
 	if err != nil {
-		return nil, status.FromBackend("program "+strconv.Quote(p.Source().Name), err)
+		return nil, status.FromBackend(p.what(), err)
 	}
 	return k, nil
 }
@@ -172,7 +176,7 @@ func (p *Program) Kernel(c *Cache, v backends.Variant) (*Kernel, error) {
 func (p *Program) fault(what string, f *backends.ProgramFault, sources bool) error {
 	inst := f.Site
 	if !sources {
-		u, err := p.canonical()
+		u, err := p.unit(nil) // it is there
 		if err != nil || f.Site < 0 || f.Site >= len(u.srcs) {
 			return status.Errorf(status.Internal, "%s: %w", what, f)
 		}

@@ -95,6 +95,7 @@ type builder struct {
 	// loopOf leads from a region with parameters to its loop.
 	loopOf map[*ir.Region]*ir.Node
 	number map[*ir.Node]int32 // of loops emitted, in t.loops
+	used   int                // the steps up to the last that is more than a scope or a fact
 }
 
 const (
@@ -293,7 +294,12 @@ func (b *builder) place(v *ir.Value) int32 {
 	return i
 }
 
-func (b *builder) put(s step) { b.t.steps = append(b.t.steps, s) }
+func (b *builder) put(s step) {
+	b.t.steps = append(b.t.steps, s)
+	if s.kind != stepOpen && s.kind != stepClose && s.kind != stepFact {
+		b.used = len(b.t.steps)
+	}
+}
 
 func (b *builder) emit(r *ir.Region) {
 	for _, n := range r.Nodes {
@@ -316,9 +322,16 @@ func (b *builder) emit(r *ir.Region) {
 	}
 }
 
+// scope writes a scope, but for one in which nothing is told but facts, which
+// end with it: most regions of a large program are such.
 func (b *builder) scope(f func()) {
+	at := len(b.t.steps)
 	b.put(step{kind: stepOpen})
 	f()
+	if b.used <= at {
+		b.t.steps = b.t.steps[:at]
+		return
+	}
 	b.put(step{kind: stepClose})
 }
 

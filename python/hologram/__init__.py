@@ -9,29 +9,29 @@ the like, and ``hologram.range``, ``abs``, ``pow`` and ``round``, which ``from h
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING
 
-from hologram import backend, errors, ops
-from hologram._ffi import abi_version, native
+from hologram import errors
 from hologram._version import __version__
-from hologram.backend import (
-    BackendType,
-    get_default_backend,
-    is_cuda_available,
-    is_metal_available,
-    num_threads,
-    set_num_threads,
-)
-from hologram.buffer import Buffer
 from hologram.errors import HologramError, ProgramFault
-from hologram.executor import Executor
-from hologram.program import Program
-
-native.classes(Executor, Program, Buffer)
 
 if TYPE_CHECKING:
+    from hologram import backend, ops
+    from hologram._ffi import abi_version
     from hologram._kernel import *  # noqa: F403
+    from hologram.backend import (
+        BackendType,
+        get_default_backend,
+        is_cuda_available,
+        is_metal_available,
+        num_threads,
+        set_num_threads,
+    )
+    from hologram.buffer import Buffer
     from hologram.builder import ProgramBuilder
+    from hologram.executor import Executor
+    from hologram.program import Program
 
 __all__ = [
     "BackendType",
@@ -97,21 +97,44 @@ _KERNELS = frozenset(
 )
 
 
+# All others load the library, whose threads a fork does not copy: so each is imported on first use, and a process that
+# only imports hologram may fork workers that use it.
+_MODULES = {
+    "backend": "backend",
+    "ops": "ops",
+    "abi_version": "_ffi",
+    "BackendType": "backend",
+    "get_default_backend": "backend",
+    "is_cuda_available": "backend",
+    "is_metal_available": "backend",
+    "num_threads": "backend",
+    "set_num_threads": "backend",
+    "Buffer": "buffer",
+    "Executor": "executor",
+    "Program": "program",
+    "ProgramBuilder": "builder",
+    **dict.fromkeys(_KERNELS, "_kernel"),
+}
+
+
 def __getattr__(name: str) -> object:
-    """Import what few programs need on first use."""
-    if name == "ProgramBuilder":
-        from hologram.builder import ProgramBuilder
+    """Import what is there on first use."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_hint(name)}")
+    importlib.import_module("hologram._ffi")  # first, since it says what is wrong with this Python
+    module = importlib.import_module("hologram." + _MODULES[name])
+    found: object = module if _MODULES[name] == name else getattr(module, name)
+    globals()[name] = found
+    return found
 
-        return ProgramBuilder
-    if name in _KERNELS:
-        from hologram import _kernel
 
-        found: object = getattr(_kernel, name)
-        globals()[name] = found
-        return found
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def _hint(name: str) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, __dir__(), 1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def __dir__() -> list[str]:
-    """List what there is, imported or not."""
-    return sorted({*globals(), *__all__, *_KERNELS})
+    """List what there is, imported or not, for who uses the package."""
+    return sorted({*__all__, *_KERNELS, "__doc__", "__file__", "__name__", "__path__"})

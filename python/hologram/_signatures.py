@@ -35,7 +35,7 @@ class Function(NamedTuple):
     Attributes:
         name: Its name.
         number: The operation's number in the C ABI.
-        operation: The operation's name, which errors begin with.
+        operation: The operation's name, which errors of the library begin with.
         parameters: What it takes.
         positional: How many of these may be given by position.
         form: GIVEN, COUNT or ONE_ROW.
@@ -83,7 +83,9 @@ _ROWS = ("rows", "cols")
 
 def functions(descriptions: list[dict[str, Any]]) -> list[Function]:
     """Return the functions of the operations that hologram_ops describes."""
-    return [function for description in descriptions for function in _of(description)]
+    found = [function for description in descriptions for function in _of(description)]
+    relu = next(f for f in found if f.name == "vector_relu")
+    return [*found, relu._replace(name="relu", doc=f"{relu.doc} The same as vector_relu.")]
 
 
 def _of(op: dict[str, Any]) -> list[Function]:
@@ -133,12 +135,10 @@ def stub_file(found: list[Function]) -> str:
         "from hologram.executor import Executor",
         "",
         "__all__ = [",
-        *(f'    "{name}",' for name in sorted([f.name for f in found] + ["relu"])),
+        *(f'    "{name}",' for name in sorted(f.name for f in found)),
         "]",
         "",
         *(f.stub for f in found),
-        "",
-        "relu = vector_relu",
         "",
     ]
     return "\n".join(lines)

@@ -35,11 +35,10 @@ from hologram.errors import (
     InvalidArgumentError,
     InvalidBackendError,
 )
+from hologram.program import Program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from hologram.program import Program
 
 __all__ = ["Executor"]
 
@@ -493,3 +492,6 @@ def _given(program: Program, bindings: Mapping[str, Any], more: dict[str, Any]) 
         name = getattr(program, "name", program)
         raise InvalidArgumentError(f'launch "{name}": {twice[0]} is given twice, in bindings and by its name')
     return {**bindings, **more}
+
+
+native.classes(Executor, Program, Buffer)

@@ -4,9 +4,9 @@ Every function takes the executor first, then its arrays in the order inputs, ou
 array or anything with DLPack on memory that the executor's device sees; all arrays of a call have one dtype, and
 nothing is copied. Arrays of bools count as u8, but only ``copy`` and ``fill`` take one as output.
 
-Elementwise operations take arrays of any strides. Without ``n`` they work on the smallest of their
-arrays if all have one dimension, else on the shape of the output, to which the inputs broadcast; ``n`` counts elements
-from the first on, and may not exceed any array's.
+Elementwise operations take arrays of any strides. They work on the shape of the output, to which the inputs broadcast
+as numpy's do; with ``n`` on the first n elements of each, whatever the shapes, of which none may have fewer. What works
+on all elements of several arrays, as losses do, demands as many of each, or ``n``.
 
 All raise ``ValueError`` for sizes that don't fit, ``TypeError`` for what is no array or has another dtype and
 ``RuntimeError`` for what was freed; nothing has run then. On an asynchronous device what goes wrong while running is
@@ -25,7 +25,7 @@ from hologram._dtypes import scalar_bits
 from hologram._ffi import hooks, native
 from hologram._operands import Operands
 from hologram._signatures import GIVEN, ONE_ROW, Function, functions
-from hologram.errors import DTypeError, InvalidArgumentError
+from hologram.errors import DTypeError, HologramError, InvalidArgumentError
 from hologram.executor import check_executor
 
 _functions = functions(json.loads(native.ops()))
@@ -43,33 +43,42 @@ def _builtin(f: Function) -> Any:
 def _careful(name: str, *values: Any) -> Any:
     """Make a call that C left to Python: say what is wrong with its arguments, or run it on buffers made of them."""
     f = _by_name[name]
-    what = f.operation
+    what = f.name
     ex, given = values[0], dict(zip([p.name for p in f.parameters], values))
     check_executor(what, ex)
     with Operands(ex, what) as operands:
         scalars: list[Any] = []
         dims: list[int] = []
-        counts: list[int] = []
+        counts: dict[str, int] = {}  # elements by name
         for p in f.parameters:
             value = given[p.name]
             if p.kind in "rw":
                 buffer = operands.add(p.name, value, p.kind == "w")
                 if p.counted:
-                    counts.append(buffer.size)
+                    counts[p.name] = buffer.size
             elif p.kind == "d":
-                dims.append(integer(f"{what}: a size", value))
+                dims.append(integer(f"{what}: {p.name}", value))
             elif p.kind == "f":
-                dims.append(int(value or 0))
+                if (
+                    value is not None
+                    and not isinstance(value, (bool, np.bool_))
+                    and not (isinstance(value, int) and value in (0, 1))
+                ):
+                    raise DTypeError(f"{what}: {p.name} is {value!r}; expected True or False")
+                dims.append(int(value or False))
             elif p.kind == "s":
                 scalars.append(p.default if value is None and p.default is not None else value)
             elif p.kind == "n" and value is not None:
-                counts = [integer(f"{what}: a size", value)]
+                counts = {p.name: integer(f"{what}: {p.name}", value)}
+        if len({*counts.values()}) > 1:
+            sizes = ", ".join(f"{name} {count}" for name, count in counts.items())
+            raise InvalidArgumentError(f"{what}: the numbers of elements differ: {sizes}; n takes the first of each")
         output, last = operands.buffers[-1], [p.name for p in f.parameters if p.kind in "rw"][-1]
         if f.result and output.size < 3:
             raise InvalidArgumentError(f"{what}: {last} has {output.size} elements; expected at least 3 elements")
         # The library works on bytes here, of which a bool may only be 0 or 1.
-        if output.dtype == _BOOL and what != "copy":
-            if what != "fill":
+        if output.dtype == _BOOL and f.operation != "copy":
+            if f.operation != "fill":
                 raise DTypeError(
                     f"{what}: {last} has dtype bool, and the result may be none; give array.view(numpy.uint8)"
                 )
@@ -79,9 +88,13 @@ def _careful(name: str, *values: Any) -> Any:
         if f.form == ONE_ROW:
             dims.append(1)
         if counts and (f.form != GIVEN or given.get("n") is not None):
-            dims.append(min(counts))
-        sizes = None if f.form == GIVEN and not dims else tuple(dims)
-        native.call(ex, f.number, None, tuple(operands.buffers), cells, sizes, None, None, 0, None, None, None)
+            dims.append(min(counts.values()))
+        space = None if f.form == GIVEN and not dims else tuple(dims)
+        try:
+            native.call(ex, f.number, None, tuple(operands.buffers), cells, space, None, None, 0, None, None, None)
+        except HologramError as error:
+            _renamed(name, error)
+            raise
         if not f.result:
             return None
         first = np.empty(1, output.dtype)
@@ -89,9 +102,30 @@ def _careful(name: str, *values: Any) -> Any:
         return first[0].item()
 
 
-hooks["operation"] = _careful
+def _renamed(name: str, error: BaseException) -> None:
+    """Let an error of the library, which knows operations alone, speak of the function that was called."""
+    operation = _by_name[name].operation
+    text = error.args[0] if error.args else None
+    if name != operation and isinstance(text, str) and text.startswith(operation + ": "):
+        error.args = (name + text[len(operation) :], *error.args[1:])
+
+
+hooks["operation"], hooks["renamed"] = _careful, _renamed
 
 globals().update((f.name, _builtin(f)) for f in _functions)
-relu = globals()["vector_relu"]
 
-__all__ = sorted([*_by_name, "relu"])
+__all__ = sorted(_by_name)
+
+
+def __getattr__(name: str) -> Any:
+    """Say what there is instead of what is not."""
+    import difflib
+
+    near = difflib.get_close_matches(name, __all__, 1)
+    hint = f"; did you mean {near[0]}?" if near else "; dir(hologram.ops) lists what there is"
+    raise AttributeError(f"module {__name__!r} has no operation {name!r}{hint}")
+
+
+def __dir__() -> list[str]:
+    """List the operations."""
+    return [*__all__, "__doc__", "__file__", "__name__"]

@@ -25,8 +25,8 @@ PLACES: dict[str, Callable[[hg.Executor, hg.Buffer, Any], object]] = {
     "view: offset": lambda ex, b, n: b.view((1,), offset=n),
     "view: strides": lambda ex, b, n: b.view((1,), strides=(n,)),
     "set_num_threads: threads": lambda ex, b, n: hg.set_num_threads(n),
-    "vector_add: a size": lambda ex, b, n: hg.ops.vector_add(ex, b, b, b, n=n),
-    "softmax: a size": lambda ex, b, n: hg.ops.softmax_rows(ex, b, b, n, 1),
+    "vector_add: n": lambda ex, b, n: hg.ops.vector_add(ex, b, b, b, n=n),
+    "softmax_rows: rows": lambda ex, b, n: hg.ops.softmax_rows(ex, b, b, n, 1),
     'launch "t": n': lambda ex, b, n: ex.launch(hg.Program(STORE), c=b, n=n),
     'launch "t": shape': lambda ex, b, n: ex.launch(hg.Program(STORE), c=b, shape=(n,)),
     'launch "t": fuel': lambda ex, b, n: ex.launch(hg.Program(STORE), c=b, fuel=n),
@@ -44,6 +44,32 @@ def test_integers_do_not_wrap(ex: hg.Executor, place: str, value: int) -> None:
     assert str(caught.value).startswith(place)
     assert str(value) in str(caught.value)
     assert hg.num_threads() == threads
+
+
+@pytest.mark.parametrize("value", ["yes", 2, 1.0, np.ones(2), None])
+def test_a_flag_is_true_or_false(ex: hg.Executor, value: Any) -> None:
+    a, c = ex.allocate(6), ex.allocate(4)
+    for flag in (True, False, 1, 0, np.True_):
+        hg.ops.gemm(ex, a, a, c, 2, 2, 3, trans_a=flag)
+    if value is None:
+        return
+    with pytest.raises(hg.errors.DTypeError, match=r"gemm: trans_a is .*; expected True or False"):
+        hg.ops.gemm(ex, a, a, c, 2, 2, 3, trans_a=value)
+
+
+def test_errors_name_the_function_that_was_called(ex: hg.Executor) -> None:
+    a, whole = ex.allocate(6), ex.allocate(6, "i32")
+    for use, text in (
+        (lambda: hg.ops.softmax_rows(ex, a, a, 4, 2), "softmax_rows: input has 6 elements"),
+        (lambda: hg.ops.softmax(ex, a, a, n=7), "softmax: input has 6 elements"),
+        (lambda: hg.ops.softmax_rows(ex, whole, whole, 3, 2), "softmax_rows: dtype i32"),
+        (lambda: hg.ops.relu(ex, a, whole), "relu: c has dtype i32"),
+        (lambda: hg.ops.vector_relu(ex, a, whole), "vector_relu: c has dtype i32"),
+        (lambda: hg.ops.relu(ex, a, a, n="x"), "relu: n is 'x'"),
+    ):
+        with pytest.raises((ValueError, TypeError)) as caught:
+            use()
+        assert str(caught.value).startswith(text)
 
 
 @pytest.mark.parametrize("value", [2.0, 2.5, "2", np.float64(2), 1j, object()])

@@ -170,6 +170,23 @@ def test_view(ex: hg.Executor) -> None:
         v.view([2, 2], strides=[1])
 
 
+def test_views_of_a_strided_buffer_see_its_elements_alone(host: hg.Executor) -> None:
+    x = np.arange(48, dtype=np.float32).reshape(6, 8)
+    column = host.wrap(x[:, ::2])  # what lies between is somebody else's
+    assert column.view((6,), strides=(8,)).to_numpy().tolist() == x[:, 0].tolist()
+    assert column.view((3, 2), offset=4, strides=(16, 2)).to_numpy().tolist() == x[::2, 4::2].tolist()
+    assert column.view((4, 6), strides=(2, 8)).to_numpy().tolist() == x[:, ::2].T.tolist()
+    for wrong in (
+        {"shape": (24,)},
+        {"shape": (6, 4)},
+        {"shape": (4,), "offset": 1, "strides": (2,)},
+        {"shape": (5,), "strides": (2,)},
+        {"shape": (2,), "strides": (9,)},
+    ):
+        with pytest.raises(ValueError, match=r"view: .*see memory between the elements of the buffer, which has shape"):
+            column.view(**wrong)
+
+
 def test_strided_views_in_operations(ex: hg.Executor) -> None:
     b = buffer(ex, np.arange(12))
     even, odd, out = b.view([6], strides=[2]), b.view([6], offset=1, strides=[2]), ex.allocate(6)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 from typing import Any
 
 import numpy as np
 import pytest
+from exchange import Managed, Standin
 from support import DTYPES, from_dlpack
 
 import hologram as hg
@@ -150,6 +152,24 @@ def test_bool_stays_bool_both_ways(host: hg.Executor, made: str, old: bool) -> N
         assert from_dlpack(b).dtype == bool
     assert np.asarray(back).tolist() == [True, False, True]
     assert host.wrap(Foreign(host.allocate(3, "u8"), old)).dtype == np.uint8
+
+
+@pytest.mark.parametrize("bits", [1, 16, 32, 64])
+def test_a_bool_has_8_bits(host: hg.Executor, bits: int) -> None:
+    class Odd:
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (1, 0)
+
+        def __dlpack__(self, **_: Any) -> Any:
+            return capsule
+
+    cells = np.zeros(4, np.uint64)
+    managed = Managed(major=1)
+    Standin(cells, code=6, bits=bits).fill(managed.tensor)
+    new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+    capsule = new(("PyCapsule_New", ctypes.pythonapi))(ctypes.addressof(managed), b"dltensor_versioned", None)
+    with pytest.raises(TypeError, match=f"dtype code 6 with {bits} bits"):
+        host.wrap(Odd())
 
 
 @pytest.mark.parametrize("made", ["allocated", "wrapped"])

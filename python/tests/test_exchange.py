@@ -214,7 +214,7 @@ def test_tensors_are_owned_before_the_lock_goes(host: hg.Executor) -> None:
     ops.vector_neg(host, kind.type(y[:3]), kind.type(z[:3]))  # prepared first
     assert (kind.owned, kind.deleted) == (7, 7)
     with pytest.raises(ValueError, match="overlaps"):
-        ops.vector_add(host, kind.type(x), kind.type(x[:-1]), kind.type(x[1:]))
+        ops.vector_add(host, kind.type(x[:-1]), kind.type(x[:-1]), kind.type(x[1:]))
     assert kind.owned == kind.deleted
 
 
@@ -313,8 +313,9 @@ try:
 except ImportError:
     import _xxsubinterpreters as interpreters
 code = (
-    "try:\\n    import hologram\\nexcept ImportError as e:\\n    assert 'sub-interpreter' in str(e), e\\n"
-    "else:\\n    raise SystemExit('imported')\\n"
+    "import hologram\\ntry:\\n    hologram.Executor\\n"
+    "except ImportError as e:\\n    assert 'sub-interpreter' in str(e), e\\n"
+    "else:\\n    raise SystemExit('opened')\\n"
 )
 if hasattr(interpreters, "new_config"):
     one = interpreters.create("legacy")

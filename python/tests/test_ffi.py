@@ -31,6 +31,7 @@ PLAIN = {
     "char": ctypes.c_char,
     **{f"hologram_{kind}": ctypes.c_uint64 for kind in ("executor", "buffer", "program", "event", "lease")},
     "hologram_deleter": ctypes.c_void_p,
+    "hologram_interrupt": ctypes.c_void_p,
     "hologram_line": Line,
 }
 
@@ -97,7 +98,7 @@ FUNCTIONS = {
 }
 # Those that Python does not see: errors and events stay in C, and DLPack's tensors in their capsules.
 UNBOUND = {
-    *("last_error", "last_fault", "trace", "event_wait", "event_cancel", "event_free"),
+    *("last_error", "last_fault", "set_interrupt", "trace", "event_wait", "event_cancel", "event_free"),
     *("buffer_to_dlpack", "buffer_from_dlpack", "dlpack_free"),
 }
 

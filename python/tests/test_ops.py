@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from pathlib import Path
 from typing import Any, Callable
 
@@ -143,10 +144,51 @@ def test_special_values(ex: hg.Executor, special: float) -> None:
 # ---- sizes
 
 
-def test_n_is_the_smallest_size(ex: hg.Executor) -> None:
+def test_a_prefix_is_taken_by_n_alone(ex: hg.Executor) -> None:
     a, b, c = buffer(ex, range(10)), buffer(ex, range(7)), buffer(ex, [-1] * 12)
-    ops.vector_add(ex, a, b, c)
+    with pytest.raises(ValueError, match=r"vector_add: a: shape \(10,\) does not broadcast to the output's \(12,\)"):
+        ops.vector_add(ex, a, b, c)
+    with pytest.raises(ValueError, match=r"vector_add: a: shape \(10,\) .*; n counts the elements of arrays"):
+        ops.vector_add(ex, a, a, b)
+    ops.vector_add(ex, a, b, c, n=7)
     assert c.to_numpy().tolist() == [0, 2, 4, 6, 8, 10, 12, -1, -1, -1, -1, -1]
+    for use in (lambda: ops.mse_loss(ex, a, b, c), lambda: ops.softmax(ex, a, c)):
+        with pytest.raises(ValueError, match=r"the numbers of elements differ: \w+ 10, \w+ (7|12); n takes the first"):
+            use()
+    ops.softmax(ex, a, c, n=2)
+
+
+SHAPES = [(6,), (2, 3), (3, 2), (1, 6), (6, 1), (1,), (), (3,), (2, 1), (1, 3), (2, 2), (0,), (5,)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_shapes_broadcast_as_numpy_s(host: hg.Executor, shape: tuple[int, ...]) -> None:
+    """What numpy adds into an output, this adds; what numpy refuses, this refuses, and says how to do it."""
+    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    for other in SHAPES:
+        y = np.arange(np.prod(other), dtype=np.float32).reshape(other) + 100
+        for to in SHAPES:
+            expected, out = np.full(to, -1, np.float32), np.full(to, -1, np.float32)
+            try:
+                np.add(x, y, out=expected)
+                fits = True
+            except ValueError:
+                fits = False
+            if fits:
+                ops.vector_add(host, x, y, out)
+                np.testing.assert_array_equal(out, expected)
+                continue
+            with pytest.raises(ValueError, match="vector_add: [ab]: shape .* does not broadcast to the output's"):
+                ops.vector_add(host, x, y, out)
+            assert (out == -1).all()
+
+
+def test_a_count_takes_all_element_by_element(host: hg.Executor) -> None:
+    x, y, out = np.ones((2, 3), np.float32), np.arange(6, dtype=np.float32), np.zeros((3, 2), np.float32)
+    with pytest.raises(ValueError, match=r"a: shape \(2, 3\) .* output's \(3, 2\); give n = 6 to take all element by"):
+        ops.vector_add(host, x, y, out)
+    ops.vector_add(host, x, y, out, n=6)
+    assert out.tolist() == [[1, 2], [3, 4], [5, 6]]
 
 
 @pytest.mark.parametrize("n", [0, 1, 5, 10])
@@ -404,8 +446,20 @@ def test_every_operation_is_documented() -> None:
     for name in ops.__all__:
         op = getattr(ops, name)
         assert op.__doc__ and op.__doc__.strip().endswith(".")
-        assert op.__name__ == name or op is ops.vector_relu
+        assert op.__name__ == name
         assert next(iter(inspect.signature(op).parameters)) == "ex"
+
+
+def test_a_misspelled_name_is_told_what_there_is() -> None:
+    for of, name, expected in (
+        (ops, "sigmod", "hologram.ops' has no operation 'sigmod'; did you mean sigmoid?"),
+        (ops, "zzz", r"no operation 'zzz'; dir(hologram.ops) lists"),
+        (hg, "Executer", "hologram' has no attribute 'Executer'; did you mean Executor?"),
+    ):
+        with pytest.raises(AttributeError, match=re.escape(expected)):
+            getattr(of, name)
+    assert set(ops.__all__) <= set(dir(ops)) and "numpy" not in dir(ops)
+    assert set(hg.__all__) <= set(dir(hg)) and "TYPE_CHECKING" not in dir(hg)
 
 
 def test_every_operation_of_the_library_is_there() -> None:

@@ -87,6 +87,98 @@ print(late)
     assert float(out) < 2
 
 
+# Some 60,000 instructions: each stage of its making takes a tenth of a second and more.
+BRANCHY = """
+text = "program branchy\\nslot x u32\\nldg.u32 v, x[index]\\nmov.u32 a, 0\\n" + "".join(
+    f"set.lt.u32 p{i % 15}, v, {i}\\nbra l{i}, p{i % 15}\\nadd.u32 a, a, {i}\\nl{i}:\\n" for i in range(20000)
+) + "stg.u32 a, x[index]\\nexit"
+"""
+
+
+@posix
+def test_ctrl_c_ends_each_stage_of_making_a_program() -> None:
+    out = passes(
+        BRANCHY
+        + """
+from hologram._ffi import ProgramInfo, described, native
+ex = hg.Executor(DEVICE)
+x = ex.allocate(4, "u32")
+def tick(*_):
+    global began
+    began = time.monotonic()
+    raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, tick)
+latest = 0
+def ended(what, function, *arguments, **named):
+    global latest
+    signal.setitimer(signal.ITIMER_REAL, 0.005)
+    sent = time.monotonic() + 0.005
+    try:
+        function(*arguments, **named)
+    except KeyboardInterrupt:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        latest = max(latest, time.monotonic() - sent)
+        print(what, round(time.monotonic() - sent, 3), file=sys.stderr)
+    else:
+        sys.exit(f"{what}: no KeyboardInterrupt")
+data = text.encode()
+ended("assemble", native.program_assemble, "f", data, len(data))
+handle = native.program_assemble("f", data, len(data))
+ended("canonical form", described, ProgramInfo, native.program_describe, handle)
+native.program_free(handle)
+ended("Program", hg.Program, text)
+p = hg.Program(text)
+ended("text", p.canonical)
+ended("compile", ex.launch, p, x=x)
+ended("launch", ex.launch, p, x=x)
+assert not native.waiting()
+ex.launch(p, x=x)
+ex.synchronize()
+print(latest)
+"""
+    )
+    assert float(out) < 2  # as above
+
+
+@posix
+def test_a_handler_may_use_what_it_interrupts_the_making_of() -> None:
+    passes(
+        BRANCHY
+        + """
+ex = hg.Executor(DEVICE)
+x = ex.allocate(4, "u32")
+p = hg.Program(text)
+seen = []
+def tick(*_):
+    if len(seen) < 3:
+        seen.append(1)
+        signal.setitimer(signal.ITIMER_REAL, 0.005)
+        ex.launch(p, x=x)
+        assert p.canonical()
+signal.signal(signal.SIGALRM, tick)
+signal.setitimer(signal.ITIMER_REAL, 0.005)
+ex.launch(p, x=x)
+ex.synchronize()
+assert seen
+"""
+    )
+
+
+@posix
+def test_the_interpreter_ends_while_a_thread_makes_a_program() -> None:
+    passes(
+        BRANCHY
+        + """
+def make():
+    while True:
+        hg.Program(text).canonical()
+for _ in range(3):
+    threading.Thread(target=make, daemon=True).start()
+time.sleep(0.05)
+"""
+    )
+
+
 @posix
 def test_python_keeps_its_signal_handlers() -> None:
     passes(
@@ -120,6 +212,30 @@ def test_a_default_signal_still_ends_the_process() -> None:
 
 
 # ---- fork
+
+
+@posix
+def test_import_alone_lets_forked_workers_work() -> None:
+    """The library is opened at first use: by a child, if nothing used it before the fork."""
+    passes(
+        """
+import warnings
+warnings.simplefilter("ignore")
+import hologram.errors
+from hologram import HologramError
+assert "Executor" in dir(hg) and hg.__version__
+import multiprocessing
+def work(n):
+    ex = hg.Executor("cpu")
+    c = ex.allocate(n)
+    c.fill(2)
+    hg.ops.vector_add(ex, c, c, c)
+    return float(c.to_numpy().sum())
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    assert pool.map(work, [1, 10, 100]) == [4, 40, 400]
+assert work(3) == 12
+"""
+    )
 
 
 @posix

@@ -1,0 +1,174 @@
+package program
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/core/status"
+	"github.com/hologram-project/hologram/isa/isatest/shapes"
+	"github.com/hologram-project/hologram/isa/work"
+)
+
+var errStop = errors.New("stop")
+
+func stopAtOnce() error { return errStop }
+
+// slow is a device that compiles until it is let go, or until its meter stops it
+// if it heeds that.
+type slow struct {
+	*counting
+	heeds   bool
+	letGo   chan struct{}
+	stopped chan struct{}
+}
+
+func newSlow(t *testing.T, heeds bool) *slow {
+	return &slow{counting: newCounting(t), heeds: heeds, letGo: make(chan struct{}), stopped: make(chan struct{}, 1)}
+}
+
+func (d *slow) Compile(u *backends.Unit, v backends.Variant) (k backends.Kernel, err error) {
+	for d.heeds {
+		select {
+		case <-d.letGo:
+			return d.counting.Compile(u, v)
+		default:
+		}
+		func() {
+			defer work.Catch(&err)
+			u.Work.Step(1 << 12)
+		}()
+		if err != nil {
+			d.stopped <- struct{}{}
+			return nil, err
+		}
+	}
+	<-d.letGo
+	return d.counting.Compile(u, v)
+}
+
+// Whoever waits for a kernel can leave, whether its compiler heeds that or not;
+// the others get theirs.
+func TestWaitersLeaveWhateverGoesOn(t *testing.T) {
+	for _, heeds := range []bool{true, false} {
+		d := newSlow(t, heeds)
+		c := NewCache(d)
+		p := number(t, "p", 1)
+		var group sync.WaitGroup
+		begun := make(chan struct{})
+		var once sync.Once
+		group.Go(func() {
+			k, err := p.Kernel(c, backends.Variant{}, func() error { once.Do(func() { close(begun) }); return nil })
+			if err == nil {
+				k.Release()
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		<-begun // that one waits
+		for range 3 {
+			_, err := p.Kernel(c, backends.Variant{}, stopAtOnce)
+			require.ErrorIs(t, err, errStop)
+		}
+		close(d.letGo)
+		group.Wait()
+		require.EqualValues(t, 1, d.compiled.Load())
+		require.Equal(t, 1, c.Stats().Entries)
+	}
+}
+
+// What nobody waits for any more is stopped, leaves no entry and no kernel, and
+// is made anew for who asks next.
+func TestWhatNobodyWaitsForIsStopped(t *testing.T) {
+	for _, heeds := range []bool{true, false} {
+		d := newSlow(t, heeds)
+		c := NewCache(d)
+		p := number(t, "p", 1)
+		for range 3 {
+			_, err := p.Kernel(c, backends.Variant{}, stopAtOnce)
+			require.ErrorIs(t, err, errStop)
+			require.Zero(t, c.Stats().Entries)
+			if heeds {
+				<-d.stopped
+			}
+		}
+		close(d.letGo)
+		k, err := p.Kernel(c, backends.Variant{}, nil)
+		require.NoError(t, err)
+		require.EqualValues(t, 2, k.Users(), "the cache and this test")
+		require.Equal(t, 1, c.Stats().Entries)
+		k.Release()
+	}
+}
+
+// Code of the caller's that runs while it waits, such as a signal handler, may
+// ask for the same thing.
+func TestStopMayAskForWhatItWaitsFor(t *testing.T) {
+	d := newSlow(t, true)
+	c := NewCache(d)
+	p := number(t, "p", 1)
+	asked := 0
+	k, err := p.Kernel(c, backends.Variant{}, func() error {
+		if asked++; asked > 1 {
+			return nil
+		}
+		close(d.letGo)
+		k, err := p.Kernel(c, backends.Variant{}, nil)
+		require.NoError(t, err)
+		k.Release()
+		return nil
+	})
+	require.NoError(t, err)
+	k.Release()
+	require.EqualValues(t, 1, d.compiled.Load())
+}
+
+// Each stage of a program's making ends when it is told to, and can be done
+// again.
+func TestEachStageEnds(t *testing.T) {
+	defer func(before time.Duration) { patience = before }(patience)
+	patience = time.Microsecond
+	var text string
+	for _, s := range shapes.All {
+		if s.Name == "forward branches" {
+			text = s.Text(50000)
+		}
+	}
+	_, err := Assemble("large", text, stopAtOnce)
+	require.ErrorIs(t, err, errStop)
+	p, err := Assemble("large", text, nil)
+	require.NoError(t, err)
+	_, err = Decode(p.Encode(), stopAtOnce)
+	require.ErrorIs(t, err, errStop)
+	_, err = p.Hash(stopAtOnce)
+	require.ErrorIs(t, err, errStop)
+	_, err = p.Canonical(stopAtOnce)
+	require.ErrorIs(t, err, errStop)
+	c := NewCache(newCounting(t))
+	_, err = p.Kernel(c, backends.Variant{}, stopAtOnce)
+	require.ErrorIs(t, err, errStop)
+	_, err = p.Hash(nil)
+	require.NoError(t, err)
+	_, err = p.Canonical(stopAtOnce)
+	require.ErrorIs(t, err, errStop)
+	_, err = p.Kernel(c, backends.Variant{}, stopAtOnce)
+	require.ErrorIs(t, err, errStop)
+	k, err := p.Kernel(c, backends.Variant{}, nil)
+	require.NoError(t, err)
+	k.Release()
+	_, err = p.Canonical(nil)
+	require.NoError(t, err)
+}
+
+// A panic in any stage is an error of the library's that says where.
+func TestAPanicIsAnError(t *testing.T) {
+	_, err := alone("assemble \"x\"", stopAtOnce, func(*work.Meter) (int, error) { panic("oh") })
+	require.Equal(t, status.Internal, status.CodeOf(err))
+	require.ErrorContains(t, err, `assemble "x": the compiler ended before its time: oh`)
+	require.ErrorContains(t, err, "making_test.go")
+}
