@@ -112,11 +112,26 @@ func (t arithmetic) sum(x []value) value {
 
 // product is one element of a matrix product.
 func (t arithmetic) product(a, b []value) value {
-	acc := value(0)
-	for i := range a {
-		acc = t.fma(a[i], b[i], acc)
+	var results []value
+	for at := 0; at == 0 || at < len(a); at += 512 {
+		acc := value(0)
+		for i := at; i < min(at+512, len(a)); i++ {
+			acc = t.fma(a[i], b[i], acc)
+		}
+		results = append(results, acc)
 	}
-	return acc
+	for len(results) > 1 {
+		var sums []value
+		for at := 0; at < len(results); at += 512 {
+			acc := results[at]
+			for _, v := range results[at+1 : min(at+512, len(results))] {
+				acc = t.add(acc, v)
+			}
+			sums = append(sums, acc)
+		}
+		results = sums
+	}
+	return results[0]
 }
 
 // call runs an operation on the interpreter. operands hold cells of type t; it
@@ -266,7 +281,7 @@ func TestProductsBitForBit(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, typ := range floats {
 		ar := arithmetic{kernels.Accumulator(typ)}
-		for _, dims := range [][3]int{{3, 4, 37}, {1, 5, 1}, {2, 2, 0}, {4, 1, 300}, {1, 300, 3}} {
+		for _, dims := range [][3]int{{3, 4, 37}, {1, 5, 1}, {2, 2, 0}, {4, 1, 300}, {1, 300, 3}, {2, 1, 512}, {2, 3, 513}, {1, 2, 1025}} {
 			for trans := range 4 {
 				for _, scale := range [][2]value{{1, 0}, {1, 1}, {0.75, -1.25}, {0.1, 0}, {math.Copysign(0, -1), 0}, {1, math.Copysign(0, -1)}} {
 					m, n, k := dims[0], dims[1], dims[2]
@@ -314,6 +329,59 @@ func TestProductsBitForBit(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestLongProducts goes over the borders of groups of chunks, with the lanes
+// splitting k and not.
+func TestLongProducts(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 2))
+	for _, few := range []int64{1 << 14, 0} {
+		restore := kernels.SetFewLanes(few)
+		for _, k := range []int{512 * 512, 512*512 + 1, 513*512 + 7} {
+			for _, typ := range []isa.Type{isa.F32, isa.BF16, isa.I8} {
+				if typ != isa.F32 && k != 513*512+7 {
+					continue
+				}
+				a, av := random(r, typ, k, false)
+				b, bv := random(r, typ, k, false)
+				if typ == isa.I8 {
+					sum := uint64(0)
+					for i := range k {
+						a[i], b[i] = r.Uint64()&0xff, r.Uint64()&0xff
+						sum += a[i] * b[i]
+					}
+					got := call(t, kernels.Gemm, typ, []int64{1, 1, int64(k), 0, 0}, [][]uint64{a, b, {1}}, 3, 5)[2][0]
+					require.Equal(t, (3*sum+5)&0xff, got)
+					continue
+				}
+				ar := arithmetic{kernels.Accumulator(typ)}
+				got := call(t, kernels.Gemm, typ, []int64{1, 1, int64(k), 0, 0}, [][]uint64{a, b, {cell(typ, 0.5)}},
+					cell(ar.Type, 0.75), cell(ar.Type, 0.1))[2][0]
+				want := ar.fma(ar.round(0.1), 0.5, ar.mul(0.75, ar.product(av, bv)))
+				requireCell(t, typ, want, got, "%v, k = %d, few lanes: %d", typ, k, few)
+			}
+		}
+		restore()
+	}
+}
+
+// TestBatchesAgree holds that k alone decides an order: a row of a product is
+// the same whatever stands beside it.
+func TestBatchesAgree(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 3))
+	defer kernels.SetFewLanes(100)()
+	const n, k = 9, 700
+	b, _ := random(r, isa.F32, n*k, false)
+	a, _ := random(r, isa.F32, 30*k, false)
+	one, zero := cell(isa.F32, 1), uint64(0)
+	var first []uint64
+	for _, m := range []int{1, 2, 30} { // the last doesn't split k
+		c := call(t, kernels.Gemm, isa.F32, []int64{int64(m), n, k, 0, 0}, [][]uint64{a[:m*k], b, make([]uint64, m*n)}, one, zero)[2][:n]
+		if first == nil {
+			first = c
+		}
+		require.Equal(t, first, c, "m = %d", m)
 	}
 }
 
