@@ -511,3 +511,52 @@ func TestLossesBitForBit(t *testing.T) {
 		}
 	}
 }
+
+// TestGelu holds gelu to its bound on all f16 and bf16, and looks at the ends
+// in every type.
+func TestGelu(t *testing.T) {
+	exact := func(x value) value {
+		if x < -40 {
+			return math.Copysign(0, -1)
+		}
+		return x / (1 + math.Exp(-2*math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
+	}
+	for _, typ := range []isa.Type{isa.F16, isa.BF16} {
+		var in []uint64
+		for c := range uint64(1 << 16) {
+			in = append(in, c)
+		}
+		out := call(t, kernels.Gelu, typ, nil, [][]uint64{in, make([]uint64, len(in))})[1]
+		digits, least := 11, -24 // of the significand; of the least exponent
+		if typ == isa.BF16 {
+			digits, least = 8, -133
+		}
+		worst, at := 0.0, 0.0
+		for i, c := range out {
+			x, got := number(typ, in[i]), number(typ, c)
+			want := exact(x)
+			if want != want || math.IsInf(want, 0) || want == 0 {
+				require.True(t, got == want && math.Signbit(got) == math.Signbit(want) || want != want && got != got, "gelu(%v) in %v is %v, not %v", x, typ, got, want)
+				continue
+			}
+			_, e := math.Frexp(want)
+			if err := math.Abs(got-want) / math.Ldexp(1, max(e-digits, least)); err > worst {
+				worst, at = err, x
+			}
+		}
+		t.Logf("%v: at most %.4f ULP, at %x", typ, worst, at)
+		require.LessOrEqual(t, worst, 0.54, "%v at %x", typ, at)
+	}
+	for _, typ := range floats {
+		var in []uint64
+		ends := []value{math.Inf(-1), -60000, -33, math.Copysign(0, -1), 0, 60000, math.Inf(1), math.NaN()}
+		for _, x := range ends {
+			in = append(in, cell(typ, x))
+		}
+		out := call(t, kernels.Gelu, typ, nil, [][]uint64{in, make([]uint64, len(in))})[1]
+		for i, x := range ends {
+			x = number(typ, in[i])
+			requireCell(t, typ, exact(x), out[i], "gelu(%v) in %v", ends[i], typ)
+		}
+	}
+}
