@@ -7,3 +7,6 @@ func SetFewLanes(n int64) (restore func()) {
 	fewLanes = n
 	return func() { fewLanes = old }
 }
+
+// Elementwise makes an operation that is not in the library.
+var Elementwise = elementwise

@@ -483,6 +483,16 @@ func function(t *testing.T, ar arithmetic, op *kernels.Op, x []value) []value {
 	return y
 }
 
+// log1p is not an operation of the library.
+var log1p = kernels.Elementwise("log1p", isa.SetFloat, "", `
+slot x {{.T}}
+slot y {{.T}}
+  ldg.{{.T}} x, x[index]
+  log1p.{{.T}} x, x
+  stg.{{.T}} x, y[index]
+  exit
+`)
+
 func TestLossesBitForBit(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 1))
 	for _, typ := range floats {
@@ -491,16 +501,37 @@ func TestLossesBitForBit(t *testing.T) {
 			var pred, target []uint64
 			var p, q []value
 			for range n {
-				c, d := cell(typ, 0.05+0.9*r.Float64()), cell(typ, 0.05+0.9*r.Float64())
+				x, y := 0.05+0.9*r.Float64(), 0.05+0.9*r.Float64()
+				// A saturated prediction is not held against a target of weight 0.
+				switch r.IntN(10) {
+				case 0:
+					x, y = 0, 0
+				case 1:
+					x, y = 1, 1
+				case 2:
+					y = math.Copysign(0, -1)
+				}
+				c, d := cell(typ, x), cell(typ, y)
 				pred, target = append(pred, c), append(target, d)
 				p, q = append(p, number(typ, c)), append(q, number(typ, d))
 			}
-			squares, entropy := make([]value, n), make([]value, n)
-			logs := function(t, ar, kernels.VectorLog, p)
+			squares, entropy, binary := make([]value, n), make([]value, n), make([]value, n)
+			logs, rest := function(t, ar, kernels.VectorLog, p), make([]value, n)
+			for i := range n {
+				rest[i] = -p[i]
+			}
+			rest = function(t, ar, log1p, rest)
+			weigh := func(w, x value) value {
+				if w == 0 {
+					return 0
+				}
+				return ar.mul(w, x)
+			}
 			for i := range n {
 				d := ar.sub(p[i], q[i])
 				squares[i] = ar.mul(d, d)
-				entropy[i] = ar.mul(q[i], logs[i])
+				entropy[i] = weigh(q[i], logs[i])
+				binary[i] = ar.add(entropy[i], weigh(ar.sub(1, q[i]), rest[i]))
 			}
 			count := ar.round(value(n))
 			loss := func(op *kernels.Op) uint64 {
@@ -508,6 +539,7 @@ func TestLossesBitForBit(t *testing.T) {
 			}
 			requireCell(t, typ, ar.div(ar.sum(squares), count), loss(kernels.MSELoss), "mse_loss of %d %v", n, typ)
 			requireCell(t, typ, -ar.div(ar.sum(entropy), count), loss(kernels.CrossEntropyLoss), "cross_entropy_loss of %d %v", n, typ)
+			requireCell(t, typ, -ar.div(ar.sum(binary), count), loss(kernels.BinaryCrossEntropyLoss), "binary_cross_entropy_loss of %d %v", n, typ)
 		}
 	}
 }

@@ -285,6 +285,23 @@ def test_losses(ex: hg.Executor) -> None:
     assert ops.mse_loss(ex, pred, target, out, n=10) == pytest.approx(((p[:10] - t[:10]) ** 2).mean(), rel=1e-4)
 
 
+def test_a_term_of_weight_0_counts_0(ex: hg.Executor) -> None:
+    """A softmax that is saturated gives 0·ln 0 where its target is 0."""
+    out = ex.allocate(3)
+    pred, target = buffer(ex, [1, 0, 0.5, 0, 1, np.nan]), buffer(ex, [1, 0, 0.5, -0.0, 1, 0])
+    half = -np.float32(0.5) * np.float32(np.log(np.float32(0.5)))
+    assert ops.cross_entropy_loss(ex, pred, target, out) == half / np.float32(6)
+    assert ops.binary_cross_entropy_loss(ex, pred, target, out, n=5) == 2 * half / np.float32(5)
+    assert np.isnan(ops.binary_cross_entropy_loss(ex, pred, target, out))  # 1 · ln(1 − NaN)
+    assert ops.cross_entropy_loss(ex, buffer(ex, [0, 0]), buffer(ex, [0, 1e-6]), out) == np.inf
+
+
+def test_gelu_at_the_ends(ex: hg.Executor) -> None:
+    x = np.array([-np.inf, -1e30, -60, np.inf, np.nan, -0.0], np.float32)
+    y = applied(ex, "gelu", x)
+    assert y.tobytes() == np.array([-0.0, -0.0, -0.0, np.inf, y[4], -0.0], np.float32).tobytes() and np.isnan(y[4])
+
+
 # ---- matrices
 
 
