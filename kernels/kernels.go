@@ -212,10 +212,11 @@ type source struct {
 	made map[fields]*isa.Verified
 }
 
-// fields are what a source may refer to. Lanes, Extra, Map, Combine,
-// Identity and Done are for reductions.
+// fields are what a source may refer to. Lanes, Extra, Map, Combine, Identity
+// and Done are for reductions and products, Split for the latter.
 type fields struct {
 	T, A, Out                           isa.Type
+	Split                               bool
 	Lanes                               int64
 	Extra, Map, Combine, Identity, Done string
 }

@@ -6,7 +6,8 @@ import (
 	"github.com/hologram-project/hologram/isa"
 )
 
-// The written order of a reduction over an array, version ReductionOrder.
+// The written order of a reduction over an array. ReductionOrder is the version
+// of all orders, those of products (see Gemm) among them.
 //
 // The array is cut in chunks of ChunkElements. Element i of a chunk goes to
 // partial i mod Partials, in order; the partials are combined by a halving
@@ -15,7 +16,7 @@ import (
 // start at −0.0, so that absent elements change nothing, and a sum over no
 // elements is +0.0. f16 and bf16 are accumulated in f32 and rounded once.
 const (
-	ReductionOrder = 1
+	ReductionOrder = 2
 	ChunkElements  = 8192
 	Partials       = 256
 )

@@ -112,11 +112,26 @@ func (t arithmetic) sum(x []value) value {
 
 // product is one element of a matrix product.
 func (t arithmetic) product(a, b []value) value {
-	acc := value(0)
-	for i := range a {
-		acc = t.fma(a[i], b[i], acc)
+	var results []value
+	for at := 0; at == 0 || at < len(a); at += 512 {
+		acc := value(0)
+		for i := at; i < min(at+512, len(a)); i++ {
+			acc = t.fma(a[i], b[i], acc)
+		}
+		results = append(results, acc)
 	}
-	return acc
+	for len(results) > 1 {
+		var sums []value
+		for at := 0; at < len(results); at += 512 {
+			acc := results[at]
+			for _, v := range results[at+1 : min(at+512, len(results))] {
+				acc = t.add(acc, v)
+			}
+			sums = append(sums, acc)
+		}
+		results = sums
+	}
+	return results[0]
 }
 
 // call runs an operation on the interpreter. operands hold cells of type t; it
@@ -266,7 +281,7 @@ func TestProductsBitForBit(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, typ := range floats {
 		ar := arithmetic{kernels.Accumulator(typ)}
-		for _, dims := range [][3]int{{3, 4, 37}, {1, 5, 1}, {2, 2, 0}, {4, 1, 300}, {1, 300, 3}} {
+		for _, dims := range [][3]int{{3, 4, 37}, {1, 5, 1}, {2, 2, 0}, {4, 1, 300}, {1, 300, 3}, {2, 1, 512}, {2, 3, 513}, {1, 2, 1025}} {
 			for trans := range 4 {
 				for _, scale := range [][2]value{{1, 0}, {1, 1}, {0.75, -1.25}, {0.1, 0}, {math.Copysign(0, -1), 0}, {1, math.Copysign(0, -1)}} {
 					m, n, k := dims[0], dims[1], dims[2]
@@ -314,6 +329,59 @@ func TestProductsBitForBit(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestLongProducts goes over the borders of groups of chunks, with the lanes
+// splitting k and not.
+func TestLongProducts(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 2))
+	for _, few := range []int64{1 << 14, 0} {
+		restore := kernels.SetFewLanes(few)
+		for _, k := range []int{512 * 512, 512*512 + 1, 513*512 + 7} {
+			for _, typ := range []isa.Type{isa.F32, isa.BF16, isa.I8} {
+				if typ != isa.F32 && k != 513*512+7 {
+					continue
+				}
+				a, av := random(r, typ, k, false)
+				b, bv := random(r, typ, k, false)
+				if typ == isa.I8 {
+					sum := uint64(0)
+					for i := range k {
+						a[i], b[i] = r.Uint64()&0xff, r.Uint64()&0xff
+						sum += a[i] * b[i]
+					}
+					got := call(t, kernels.Gemm, typ, []int64{1, 1, int64(k), 0, 0}, [][]uint64{a, b, {1}}, 3, 5)[2][0]
+					require.Equal(t, (3*sum+5)&0xff, got)
+					continue
+				}
+				ar := arithmetic{kernels.Accumulator(typ)}
+				got := call(t, kernels.Gemm, typ, []int64{1, 1, int64(k), 0, 0}, [][]uint64{a, b, {cell(typ, 0.5)}},
+					cell(ar.Type, 0.75), cell(ar.Type, 0.1))[2][0]
+				want := ar.fma(ar.round(0.1), 0.5, ar.mul(0.75, ar.product(av, bv)))
+				requireCell(t, typ, want, got, "%v, k = %d, few lanes: %d", typ, k, few)
+			}
+		}
+		restore()
+	}
+}
+
+// TestBatchesAgree holds that k alone decides an order: a row of a product is
+// the same whatever stands beside it.
+func TestBatchesAgree(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 3))
+	defer kernels.SetFewLanes(100)()
+	const n, k = 9, 700
+	b, _ := random(r, isa.F32, n*k, false)
+	a, _ := random(r, isa.F32, 30*k, false)
+	one, zero := cell(isa.F32, 1), uint64(0)
+	var first []uint64
+	for _, m := range []int{1, 2, 30} { // the last doesn't split k
+		c := call(t, kernels.Gemm, isa.F32, []int64{int64(m), n, k, 0, 0}, [][]uint64{a[:m*k], b, make([]uint64, m*n)}, one, zero)[2][:n]
+		if first == nil {
+			first = c
+		}
+		require.Equal(t, first, c, "m = %d", m)
 	}
 }
 
@@ -415,6 +483,16 @@ func function(t *testing.T, ar arithmetic, op *kernels.Op, x []value) []value {
 	return y
 }
 
+// log1p is not an operation of the library.
+var log1p = kernels.Elementwise("log1p", isa.SetFloat, "", `
+slot x {{.T}}
+slot y {{.T}}
+  ldg.{{.T}} x, x[index]
+  log1p.{{.T}} x, x
+  stg.{{.T}} x, y[index]
+  exit
+`)
+
 func TestLossesBitForBit(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 1))
 	for _, typ := range floats {
@@ -423,16 +501,37 @@ func TestLossesBitForBit(t *testing.T) {
 			var pred, target []uint64
 			var p, q []value
 			for range n {
-				c, d := cell(typ, 0.05+0.9*r.Float64()), cell(typ, 0.05+0.9*r.Float64())
+				x, y := 0.05+0.9*r.Float64(), 0.05+0.9*r.Float64()
+				// A saturated prediction is not held against a target of weight 0.
+				switch r.IntN(10) {
+				case 0:
+					x, y = 0, 0
+				case 1:
+					x, y = 1, 1
+				case 2:
+					y = math.Copysign(0, -1)
+				}
+				c, d := cell(typ, x), cell(typ, y)
 				pred, target = append(pred, c), append(target, d)
 				p, q = append(p, number(typ, c)), append(q, number(typ, d))
 			}
-			squares, entropy := make([]value, n), make([]value, n)
-			logs := function(t, ar, kernels.VectorLog, p)
+			squares, entropy, binary := make([]value, n), make([]value, n), make([]value, n)
+			logs, rest := function(t, ar, kernels.VectorLog, p), make([]value, n)
+			for i := range n {
+				rest[i] = -p[i]
+			}
+			rest = function(t, ar, log1p, rest)
+			weigh := func(w, x value) value {
+				if w == 0 {
+					return 0
+				}
+				return ar.mul(w, x)
+			}
 			for i := range n {
 				d := ar.sub(p[i], q[i])
 				squares[i] = ar.mul(d, d)
-				entropy[i] = ar.mul(q[i], logs[i])
+				entropy[i] = weigh(q[i], logs[i])
+				binary[i] = ar.add(entropy[i], weigh(ar.sub(1, q[i]), rest[i]))
 			}
 			count := ar.round(value(n))
 			loss := func(op *kernels.Op) uint64 {
@@ -440,6 +539,56 @@ func TestLossesBitForBit(t *testing.T) {
 			}
 			requireCell(t, typ, ar.div(ar.sum(squares), count), loss(kernels.MSELoss), "mse_loss of %d %v", n, typ)
 			requireCell(t, typ, -ar.div(ar.sum(entropy), count), loss(kernels.CrossEntropyLoss), "cross_entropy_loss of %d %v", n, typ)
+			requireCell(t, typ, -ar.div(ar.sum(binary), count), loss(kernels.BinaryCrossEntropyLoss), "binary_cross_entropy_loss of %d %v", n, typ)
+		}
+	}
+}
+
+// TestGelu holds gelu to its bound on all f16 and bf16, and looks at the ends
+// in every type.
+func TestGelu(t *testing.T) {
+	exact := func(x value) value {
+		if x < -40 {
+			return math.Copysign(0, -1)
+		}
+		return x / (1 + math.Exp(-2*math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
+	}
+	for _, typ := range []isa.Type{isa.F16, isa.BF16} {
+		var in []uint64
+		for c := range uint64(1 << 16) {
+			in = append(in, c)
+		}
+		out := call(t, kernels.Gelu, typ, nil, [][]uint64{in, make([]uint64, len(in))})[1]
+		digits, least := 11, -24 // of the significand; of the least exponent
+		if typ == isa.BF16 {
+			digits, least = 8, -133
+		}
+		worst, at := 0.0, 0.0
+		for i, c := range out {
+			x, got := number(typ, in[i]), number(typ, c)
+			want := exact(x)
+			if want != want || math.IsInf(want, 0) || want == 0 {
+				require.True(t, got == want && math.Signbit(got) == math.Signbit(want) || want != want && got != got, "gelu(%v) in %v is %v, not %v", x, typ, got, want)
+				continue
+			}
+			_, e := math.Frexp(want)
+			if err := math.Abs(got-want) / math.Ldexp(1, max(e-digits, least)); err > worst {
+				worst, at = err, x
+			}
+		}
+		t.Logf("%v: at most %.4f ULP, at %x", typ, worst, at)
+		require.LessOrEqual(t, worst, 0.54, "%v at %x", typ, at)
+	}
+	for _, typ := range floats {
+		var in []uint64
+		ends := []value{math.Inf(-1), -60000, -33, math.Copysign(0, -1), 0, 60000, math.Inf(1), math.NaN()}
+		for _, x := range ends {
+			in = append(in, cell(typ, x))
+		}
+		out := call(t, kernels.Gelu, typ, nil, [][]uint64{in, make([]uint64, len(in))})[1]
+		for i, x := range ends {
+			x = number(typ, in[i])
+			requireCell(t, typ, exact(x), out[i], "gelu(%v) in %v", ends[i], typ)
 		}
 	}
 }

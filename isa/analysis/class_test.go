@@ -80,6 +80,42 @@ func TestLibraryIsClassified(t *testing.T) {
 	}
 }
 
+// TestLongProducts says what the steps of products of more than one chunk are:
+// sums of chains, and where k is split a sum of what the parts made.
+func TestLongProducts(t *testing.T) {
+	for _, c := range []struct {
+		dims   []int64
+		kinds  []analysis.Kind
+		chunks int
+	}{
+		{[]int64{200, 300, 512, 0, 0}, []analysis.Kind{analysis.Product}, 0},
+		{[]int64{200, 300, 513, 0, 1}, []analysis.Kind{analysis.Product}, 1},
+		{[]int64{2, 3, 513, 0, 0}, []analysis.Kind{analysis.Product, analysis.Reduction}, 0},
+		{[]int64{1, 1, 1 << 20, 0, 0}, []analysis.Kind{analysis.Product, analysis.Reduction, analysis.Reduction}, 0},
+		{[]int64{200, 300, 1 << 20, 0, 0}, []analysis.Kind{analysis.Product, analysis.Reduction}, 1},
+	} {
+		for _, typ := range []isa.Type{isa.BF16, isa.F32, isa.F64} {
+			plan, err := kernels.Gemm.Plan(typ, c.dims)
+			require.NoError(t, err)
+			require.Len(t, plan.Steps, len(c.kinds))
+			for k, s := range plan.Steps {
+				a := analyse(t, s.Program)
+				require.Equal(t, c.kinds[k], a.Class.Kind, "%v %v, step %d: %s\n%v", typ, c.dims, k, a.Class.Reason, a.Func)
+				if k > 0 {
+					require.True(t, a.Class.Sums[0].Alone)
+					continue
+				}
+				requireProduct(t, a)
+				for _, sum := range a.Class.Sums {
+					if sum.IsProduct() {
+						require.Len(t, sum.Chunks, c.chunks)
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestShortSoftmax says what the one step of short rows is: reductions, whose
 // lanes have an element each, so that there is no loop.
 func TestShortSoftmax(t *testing.T) {

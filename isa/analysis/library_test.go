@@ -48,7 +48,7 @@ func sizes(op *kernels.Op) [][]int64 {
 	switch op.Name {
 	case "gemm":
 		var out [][]int64
-		for _, d := range [][]int64{{1, 1, 1}, {3, 5, 7}, {64, 64, 64}, {100, 300, 17}, {1, 4096, 1000}, {1000, 1, 4096}, {4096, 4096, 4096}, {2000, 3000, 0}} {
+		for _, d := range [][]int64{{1, 1, 1}, {3, 5, 7}, {64, 64, 64}, {100, 300, 17}, {1, 4096, 1000}, {1000, 1, 4096}, {4096, 4096, 4096}, {2000, 3000, 0}, {5, 1, 1<<18 + 1}, {1, 1, 1<<27 + 700}} {
 			for flags := range int64(4) {
 				out = append(out, append(append([]int64{}, d...), flags&1, flags>>1))
 			}
@@ -56,7 +56,7 @@ func sizes(op *kernels.Op) [][]int64 {
 		return out
 	case "matvec":
 		var out [][]int64
-		for _, d := range [][]int64{{1, 1}, {7, 300}, {300, 7}, {10000, 10000}} {
+		for _, d := range [][]int64{{1, 1}, {7, 300}, {300, 7}, {10000, 10000}, {3, 1 << 30}} {
 			out = append(out, append(append([]int64{}, d...), 0), append(append([]int64{}, d...), 1))
 		}
 		return out

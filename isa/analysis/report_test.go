@@ -20,13 +20,13 @@ func TestReports(t *testing.T) {
 		want  string
 	}{
 		{kernels.Gemm, []int64{40, 50, 60, 0, 0}, 0, false, `product
-  access 0: ldg.f32 s0[lane.y·p3 + p4·round0 + block_dim.y·p3·%17], site 3, in loop 0, 0 from lane to lane, unless it wraps
-  access 1: ldg.f32 s1[lane.x·p6 + p5·round0 + block_dim.x·p6·%21], site 4, in loop 0, p6 from lane to lane, unless it wraps
+  access 0: ldg.f32 s1[lane.x·p6 + p5·round0 + block_dim.x·p6·%21], site 3, in loop 0, p6 from lane to lane, unless it wraps
+  access 1: ldg.f32 s0[lane.y·p3 + p4·round0 + block_dim.y·p3·%17], site 4, in loop 0, 0 from lane to lane, unless it wraps
   access 2: ldg.f32 s2[4·lane.x + 4·lane.y·p1 + 4·block_dim.x·%21 + 4·block_dim.y·p1·%17], site 5, 4 from lane to lane, unless it wraps
   access 3: stg.f32 s2[4·lane.x + 4·lane.y·p1 + 4·block_dim.x·%21 + 4·block_dim.y·p1·%17], site 6, 4 from lane to lane, unless it wraps
   loop 0: p2 rounds, of 8 instructions
-    %29 = lane.x·p6 + block_dim.x·p6·%21 + round·(p5)
-    %31 = lane.y·p3 + block_dim.y·p3·%17 + round·(p4)
+    %29 = lane.y·p3 + block_dim.y·p3·%17 + round·(p4)
+    %31 = lane.x·p6 + block_dim.x·p6·%21 + round·(p5)
   loop 0 accumulates by fma.f32 the products of accesses 0 and 1
 `},
 		{kernels.Softmax, []int64{3, 1000}, 1, true, `reduction

@@ -69,6 +69,24 @@ func Expansion(op isa.Op, t isa.Type) (*isa.Verified, bool) {
 	return e.v, true
 }
 
+// Short returns the text of op's expansion for f16 or bf16 without its load,
+// conversions and store: from the f32 register x it computes, to t's accuracy
+// but not rounded to t, the f32 register result. It is for programs that go on
+// with the value in f32. The registers that it uses are those of the file.
+func Short(op isa.Op, t isa.Type) (text, result string) {
+	file, err := files.ReadFile(FileName(op, t))
+	if err != nil || t != isa.F16 && t != isa.BF16 {
+		panic(fmt.Sprintf("isa/math: %s.%s has no short expansion", op, t))
+	}
+	_, text, _ = strings.Cut(string(file), fmt.Sprintf("cvt.f32.%s x, x16\n", t))
+	text, rest, ok := strings.Cut(text, fmt.Sprintf("cvt.%s.f32 out16, ", t))
+	result, _, _ = strings.Cut(rest, "\n")
+	if !ok {
+		panic(fmt.Sprintf("isa/math: %s.%s is not written as Short expects", op, t))
+	}
+	return text, result
+}
+
 // FileName returns the name of the file that holds the expansion of op for t,
 // such as "exp.f32.atlas".
 func FileName(op isa.Op, t isa.Type) string {

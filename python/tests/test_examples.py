@@ -1,4 +1,7 @@
-"""The kernels of examples/kernels.py compute what numpy and Python do, in every float type and on both engines."""
+"""The kernels of examples/kernels.py compute what numpy and Python do, in every float type and on both engines.
+
+What examples/batches.py shows is so.
+"""
 
 from __future__ import annotations
 
@@ -101,3 +104,9 @@ def test_prices_obey_parity_and_bounds(kernels: dict[str, Any]) -> None:
         cdf = [0.5 * math.erfc(-d / math.sqrt(2)) for d in (d1, d2)]
         assert c == pytest.approx(s * cdf[0] - k * math.exp(-0.03 * t) * cdf[1], rel=1e-9, abs=1e-10)
     np.testing.assert_allclose(call - put, spot - strike * np.exp(-0.03 * years), rtol=1e-12, atol=1e-10)
+
+
+def test_a_row_is_the_same_in_every_batch(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(EXAMPLE.with_name("batches.py")))["main"]()
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("hologram")]
+    assert [line.split(": ")[1] for line in lines] == ["0 of 1024 differ"] * 4

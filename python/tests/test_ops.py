@@ -10,6 +10,7 @@ from typing import Any, Callable
 
 import numpy as np
 import pytest
+from orders import fma, ordered_product, ordered_sum
 from support import DTYPES, buffer
 
 import hologram as hg
@@ -234,6 +235,19 @@ def test_large_operations_use_all_threads(ex: hg.Executor) -> None:
 # ---- reductions and losses
 
 
+def applied(ex: hg.Executor, op: str, x: Any) -> np.ndarray[Any, Any]:
+    """An elementwise operation's results: EXP and LOG are the ISA's, tested on their own."""
+    x = np.ascontiguousarray(x)
+    out = ex.allocate(x.size, x.dtype)
+    getattr(ops, op)(ex, ex.from_numpy(x.ravel()), out)
+    return out.to_numpy().reshape(x.shape)
+
+
+def ordered_softmax(ex: hg.Executor, row: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    e = applied(ex, "vector_exp", row - row.max())
+    return np.asarray(e / ordered_sum(e))
+
+
 @pytest.mark.parametrize("name", DTYPES)
 @pytest.mark.parametrize("n", [1, 2, 255, 8192, 8193, 20000])
 def test_reductions(ex: hg.Executor, name: str, n: int) -> None:
@@ -243,9 +257,10 @@ def test_reductions(ex: hg.Executor, name: str, n: int) -> None:
     assert ops.reduce_max(ex, a, out) == x.max()
     total = ops.reduce_sum(ex, a, out)
     assert out.to_numpy()[0] == total
-    if name in FLOATS:
-        exact = x.astype(np.float64)
-        assert abs(total - exact.sum()) <= max(1e-4, RTOL[name]) * np.abs(exact).sum()
+    if name == "f64":
+        assert abs(total - x.sum()) <= 1e-12 * np.abs(x).sum()
+    elif name in FLOATS:
+        assert total == ordered_sum(x.astype(np.float32)).astype(x.dtype)
     else:
         assert total == x.sum(dtype=x.dtype)
 
@@ -266,15 +281,14 @@ def test_rows(ex: hg.Executor) -> None:
     x = numbers("f32", 12).reshape(3, 4)
     a, out = ex.from_numpy(x), ex.allocate(3)
     ops.reduce_sum_rows(ex, a, out, 3, 4)
-    np.testing.assert_allclose(out.to_numpy(), x.sum(1), rtol=1e-5)
+    assert np.array_equal(out.to_numpy(), [ordered_sum(row) for row in x])
     ops.reduce_max_rows(ex, a, out, 3, 4)
     assert np.array_equal(out.to_numpy(), x.max(1))
     ops.reduce_min_rows(ex, a, out, 3, 4)
     assert np.array_equal(out.to_numpy(), x.min(1))
     soft = ex.allocate(12)
     ops.softmax_rows(ex, a, soft, 3, 4)
-    e = np.exp(x - x.max(1, keepdims=True))
-    np.testing.assert_allclose(soft.to_numpy().reshape(3, 4), e / e.sum(1, keepdims=True), rtol=1e-5)
+    assert np.array_equal(soft.to_numpy().reshape(3, 4), [ordered_softmax(ex, row) for row in x])
 
 
 @pytest.mark.parametrize("op", ["reduce_sum", "reduce_min", "reduce_max"])
@@ -292,6 +306,7 @@ def test_softmax_flat(ex: hg.Executor, n: int) -> None:
     x = 50 * numbers("f32", n)
     c = ex.allocate(n)
     ops.softmax(ex, ex.from_numpy(x), c)
+    assert c.to_numpy().tobytes() == ordered_softmax(ex, x).tobytes()
     e = np.exp(x.astype(np.float64) - x.max())
     np.testing.assert_allclose(c.to_numpy(), e / e.sum(), rtol=1e-4, atol=1e-30)
 
@@ -299,6 +314,10 @@ def test_softmax_flat(ex: hg.Executor, n: int) -> None:
 def test_losses(ex: hg.Executor) -> None:
     p, t = np.random.default_rng(3).uniform(0.01, 0.99, (2, 1000)).astype(np.float32)
     pred, target, out = ex.from_numpy(p), ex.from_numpy(t), ex.allocate(3)
+    n = np.float32(1000)
+    assert ops.mse_loss(ex, pred, target, out) == ordered_sum((p - t) * (p - t)) / n
+    log = applied(ex, "vector_log", p)
+    assert ops.cross_entropy_loss(ex, pred, target, out) == -(ordered_sum(t * log) / n)
     p, t = p.astype(np.float64), t.astype(np.float64)
     assert ops.mse_loss(ex, pred, target, out) == pytest.approx(((p - t) ** 2).mean(), rel=1e-4)
     assert out.to_numpy()[0] == ops.mse_loss(ex, pred, target, out)
@@ -308,23 +327,69 @@ def test_losses(ex: hg.Executor) -> None:
     assert ops.mse_loss(ex, pred, target, out, n=10) == pytest.approx(((p[:10] - t[:10]) ** 2).mean(), rel=1e-4)
 
 
+def test_a_term_of_weight_0_counts_0(ex: hg.Executor) -> None:
+    """A softmax that is saturated gives 0·ln 0 where its target is 0."""
+    out = ex.allocate(3)
+    pred, target = buffer(ex, [1, 0, 0.5, 0, 1, np.nan]), buffer(ex, [1, 0, 0.5, -0.0, 1, 0])
+    half = -np.float32(0.5) * np.float32(np.log(np.float32(0.5)))
+    assert ops.cross_entropy_loss(ex, pred, target, out) == half / np.float32(6)
+    assert ops.binary_cross_entropy_loss(ex, pred, target, out, n=5) == 2 * half / np.float32(5)
+    assert np.isnan(ops.binary_cross_entropy_loss(ex, pred, target, out))  # 1 · ln(1 − NaN)
+    assert ops.cross_entropy_loss(ex, buffer(ex, [0, 0]), buffer(ex, [0, 1e-6]), out) == np.inf
+
+
+def test_gelu_at_the_ends(ex: hg.Executor) -> None:
+    x = np.array([-np.inf, -1e30, -60, np.inf, np.nan, -0.0], np.float32)
+    y = applied(ex, "gelu", x)
+    assert y.tobytes() == np.array([-0.0, -0.0, -0.0, np.inf, y[4], -0.0], np.float32).tobytes() and np.isnan(y[4])
+
+
 # ---- matrices
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 1), (2, 3, 4), (17, 33, 5), (64, 64, 64), (5, 1, 300), (3, 300, 0)])
+@pytest.mark.parametrize(
+    "shape", [(1, 1, 1), (2, 3, 4), (17, 33, 5), (64, 64, 64), (5, 1, 300), (3, 300, 0), (2, 3, 513), (130, 130, 1030)]
+)
 @pytest.mark.parametrize("trans", [(False, False), (True, False), (False, True), (True, True)])
 def test_gemm(ex: hg.Executor, shape: tuple[int, int, int], trans: tuple[bool, bool]) -> None:
     m, n, k = shape
     rng = np.random.default_rng(0)
-    a, b, c = rng.standard_normal((m, k)), rng.standard_normal((k, n)), rng.standard_normal((m, n))
-    stored = [np.ascontiguousarray(x.T if t else x, np.float32) for x, t in zip((a, b), trans)]
+    a, b, c = (rng.standard_normal(s).astype(np.float32) for s in ((m, k), (k, n), (m, n)))
+    stored = [np.ascontiguousarray(x.T if t else x) for x, t in zip((a, b), trans)]
     left, right = (ex.from_numpy(x) if x.size else ex.allocate(1) for x in stored)
-    out = buffer(ex, c)
+    product = ordered_product(a, b)
+    np.testing.assert_allclose(product, a.astype(np.float64) @ b, rtol=1e-4, atol=1e-4)
+    out = buffer(ex, np.full((m, n), np.nan))
     ops.gemm(ex, left, right, out, m, n, k, trans_a=trans[0], trans_b=trans[1])
-    np.testing.assert_allclose(out.to_numpy().reshape(m, n), a @ b, rtol=1e-4, atol=1e-5)
+    assert out.to_numpy().tobytes() == product.tobytes()
     out = buffer(ex, c)
-    ops.gemm(ex, left, right, out, m, n, k, trans_a=trans[0], trans_b=trans[1], alpha=0.5, beta=2)
-    np.testing.assert_allclose(out.to_numpy().reshape(m, n), 0.5 * (a @ b) + 2 * c, rtol=1e-4, atol=1e-5)
+    ops.gemm(ex, left, right, out, m, n, k, trans_a=trans[0], trans_b=trans[1], alpha=0.3, beta=0.7)
+    t = np.float32(0.3) * product
+    assert out.to_numpy().tobytes() == fma(np.float32(0.7), c, t).tobytes()
+
+
+@pytest.mark.parametrize("name", ["f16", "bf16"])
+def test_16_bit_products_keep_their_bound(ex: hg.Executor, name: str) -> None:
+    """|c − exact| ≤ k·2⁻²³·Σ|ab| + 1 ULP of c."""
+    m, n, k = 3, 4, 1500
+    a, b = numbers(name, m * k, 1).reshape(m, k), numbers(name, k * n, 2).reshape(k, n)
+    out = ex.allocate(m * n, name)
+    ops.gemm(ex, ex.from_numpy(a), ex.from_numpy(b), out, m, n, k)
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    c = out.to_numpy().reshape(m, n).astype(np.float64)
+    ulp = np.exp2(np.floor(np.log2(np.abs(c))) - (10 if name == "f16" else 7))
+    assert (np.abs(c - x @ y) <= k * 2.0**-23 * (np.abs(x) @ np.abs(y)) + ulp).all()
+
+
+def test_a_row_is_the_same_in_every_batch(ex: hg.Executor) -> None:
+    k, n = 1100, 200
+    a, b = numbers("f32", 100 * k, 1).reshape(100, k), ex.from_numpy(numbers("f32", k * n, 2))
+    rows = set()
+    for m in (1, 2, 7, 100):  # the last doesn't split k
+        c = ex.allocate(m * n)
+        ops.gemm(ex, ex.from_numpy(a[:m]), b, c, m, n, k)
+        rows.add(c.to_numpy()[:n].tobytes())
+    assert len(rows) == 1
 
 
 @pytest.mark.parametrize("name", DTYPES)
@@ -342,9 +407,10 @@ def test_matvec(ex: hg.Executor) -> None:
     a, x = rng.standard_normal((5, 9)).astype(np.float32), rng.standard_normal(9).astype(np.float32)
     y = ex.allocate(5)
     ops.matvec(ex, ex.from_numpy(a), ex.from_numpy(x), y, 5, 9)
-    np.testing.assert_allclose(y.to_numpy(), a @ x, rtol=1e-4)
+    product = ordered_product(a, x[:, None])[:, 0]
+    assert np.array_equal(y.to_numpy(), product)
     ops.matvec(ex, ex.from_numpy(np.ascontiguousarray(a.T)), ex.from_numpy(x), y, 5, 9, trans_a=True, alpha=2)
-    np.testing.assert_allclose(y.to_numpy(), 2 * (a @ x), rtol=1e-4)
+    assert np.array_equal(y.to_numpy(), 2 * product)
 
 
 def test_matrix_sizes_are_checked(ex: hg.Executor) -> None:
