@@ -12,7 +12,8 @@ import (
 func freeBuffer(b *core.Buffer) { b.Free() }
 
 // go_buffer_allocate makes a buffer of length elements, zeroed unless flags has
-// HOLOGRAM_UNINITIALIZED.
+// HOLOGRAM_UNINITIALIZED. With HOLOGRAM_TRY it returns HOLOGRAM_BUSY at once if
+// it would take more than some microseconds.
 //
 //export go_buffer_allocate
 func go_buffer_allocate(executor C.hologram_executor, length C.int64_t, dtype, flags C.int32_t, buffer_out *C.hologram_buffer) (status C.int32_t) {
@@ -29,7 +30,11 @@ func go_buffer_allocate(executor C.hologram_executor, length C.int64_t, dtype, f
 	if err != nil {
 		return fail(err)
 	}
-	b, err := ex.Allocate(int64(length), t, flags&C.HOLOGRAM_UNINITIALIZED == 0)
+	allocate := (*core.Executor).Allocate
+	if flags&C.HOLOGRAM_TRY != 0 {
+		allocate = (*core.Executor).TryAllocate
+	}
+	b, err := allocate(ex, int64(length), t, flags&C.HOLOGRAM_UNINITIALIZED == 0)
 	return adopt(kindBuffer, b, err, buffer_out, freeBuffer)
 }
 

@@ -145,10 +145,11 @@ func (f *frame) readOperand(from *C.hologram_operand, i int) error {
 	case from.rank < 0 || from.rank > core.MaxRank:
 		return core.Errorf(core.Invalid, "%s has rank %d; at most %d dimensions", f.operand(i), from.rank, core.MaxRank)
 	}
-	t, err := typeOf(f.operand(i), from.dtype)
-	if err != nil {
+	if !known(from.dtype) {
+		_, err := typeOf(f.operand(i), from.dtype)
 		return err
 	}
+	t := core.Type(from.dtype)
 	v := &o.View
 	v.Addr, v.Type, v.Rank = uintptr(from.data), t, int(from.rank)
 	for k := range v.Rank {

@@ -114,10 +114,13 @@ func null(what, name string) C.int32_t {
 	return fail(core.Errorf(core.Invalid, "%s: %s is NULL", what, name))
 }
 
+// known reports whether a dtype's code names a type.
+func known(dtype C.int32_t) bool { return dtype > 0 && dtype < 256 && core.Type(dtype).Numeric() }
+
 // typeOf checks a dtype's code.
 func typeOf(what string, dtype C.int32_t) (core.Type, error) {
-	if t := core.Type(dtype); dtype > 0 && dtype < 256 && t.Numeric() {
-		return t, nil
+	if known(dtype) {
+		return core.Type(dtype), nil
 	}
 	return 0, core.Errorf(core.BadType, "%s: dtype %d names no type; they are 1 (i8) … 12 (f64)", what, dtype)
 }

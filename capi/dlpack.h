@@ -5,15 +5,17 @@
 #include <stdint.h>
 
 typedef struct {
+  uint8_t code, bits;
+  uint16_t lanes;
+} dl_dtype;
+
+typedef struct {
   void *data;
   struct {
     int32_t type, id;
   } device;
   int32_t ndim;
-  struct {
-    uint8_t code, bits;
-    uint16_t lanes;
-  } dtype;
+  dl_dtype dtype;
   int64_t *shape, *strides;
   uint64_t byte_offset;
 } dl_tensor;

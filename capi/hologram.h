@@ -78,7 +78,7 @@ enum {
   HOLOGRAM_UNINITIALIZED = 1, /* buffer_allocate: do not zero the memory */
   HOLOGRAM_READ_ONLY = 2,     /* buffer_wrap, operand: refuse the memory as an output */
   HOLOGRAM_BOOL = 4,          /* operand: its u8 are bools, of which an operation must make no others than 0 and 1 */
-  HOLOGRAM_TRY = 8            /* call: return HOLOGRAM_BUSY rather than wait for anything */
+  HOLOGRAM_TRY = 8            /* call, buffer_allocate: return HOLOGRAM_BUSY rather than wait for anything */
 };
 
 /* What hologram_program_text gives. */
@@ -347,7 +347,8 @@ HOLOGRAM_API int32_t hologram_executor_kernel_stats(hologram_executor executor, 
 
 /* ---- buffer ---- */
 
-/* hologram_buffer_allocate makes a buffer of length elements, zeroed unless flags has HOLOGRAM_UNINITIALIZED. */
+/* hologram_buffer_allocate makes a buffer of length elements, zeroed unless flags has HOLOGRAM_UNINITIALIZED. With
+   HOLOGRAM_TRY it returns HOLOGRAM_BUSY at once if it would take more than some microseconds. */
 HOLOGRAM_API int32_t hologram_buffer_allocate(hologram_executor executor, int64_t length, int32_t dtype, int32_t flags,
     hologram_buffer *buffer_out);
 

@@ -287,5 +287,6 @@ bool hologram_exact(py_object *o, int64_t *out);
 int hologram_objects(py_object *into);
 int hologram_calls(py_object *into);
 int hologram_dlpack(py_object *into);
+int hologram_torch(py_object *into);
 
 #endif

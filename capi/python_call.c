@@ -461,7 +461,7 @@ static outcome prepare_launch(request *r, py_object *executor, const launch_args
       if (i == MAX_OPERANDS) return SURPRISE;
       r->operands[i].buffer = 0;
       r->operands[i].rank = -1;
-      r->taken[i] = (struct taken){0};
+      r->taken[i] = (taken){0};
       r->args.num_operands++;
       continue;
     }

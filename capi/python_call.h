@@ -8,25 +8,36 @@
 /* With more operands, numbers or parameters than that Python puts the call together. */
 enum { MAX_OPERANDS = 16, MAX_SCALARS = 16, MAX_PARAMS = 32 };
 
+/* Where an operand is from. */
+typedef struct {
+  py_object *object;      /* the caller holds it */
+  const dl_exchange *api; /* of what is borrowed, or owned by owned */
+  dl_versioned *owned;
+  int64_t offset; /* of a tensor of torch's: elements from where its storage begins */
+  bool exported, torch, written;
+} taken;
+
+/* What came of an attempt: done, an exception, or something that C leaves to Python. */
+typedef enum { DONE, FAILED, SURPRISE } outcome;
+
+/* How torch is asked about its tensors, see python_torch.c. */
+typedef struct {
+  outcome (*first)(taken *t);                   /* all that may run Python, of a tensor to be borrowed */
+  outcome (*borrow)(taken *t, dl_tensor *out);  /* describes the memory, if that may be used as it is, and sets t->offset */
+  outcome (*wrote)(py_object *tensor);          /* raises its version */
+} torch_way;
+
 typedef struct {
   hologram_call_args args;
   hologram_operand operands[MAX_OPERANDS];
   hologram_scalar scalars[MAX_SCALARS];
   int64_t dims[HOLOGRAM_MAX_RANK];
-  struct taken {
-    py_object *object;      /* the caller holds it */
-    const dl_exchange *api; /* of what is borrowed, or owned by owned */
-    dl_versioned *owned;
-    bool exported, torch, written;
-  } taken[MAX_OPERANDS];
+  taken taken[MAX_OPERANDS];
   py_buffer views[MAX_OPERANDS]; /* of those that are exported */
-  int num_borrowed;
+  int num_borrowed, num_torch; /* of these, torch's tensors */
   int device_type, device_id; /* the executor's, on which tensors must be */
   bool changed; /* the work began, so written operands may have changed */
 } request;
-
-/* What came of an attempt: done, an exception, or something that C leaves to Python. */
-typedef enum { DONE, FAILED, SURPRISE } outcome;
 
 /* Begins a call on an executor. */
 outcome request_begin(request *r, py_object *executor);
@@ -34,7 +45,7 @@ outcome request_begin(request *r, py_object *executor);
 /* Takes the next operand. Borrowed tensors stay to be borrowed until request_borrow. */
 outcome request_take(request *r, py_object *executor, py_object *o, bool written);
 
-/* Borrows tensors. From here to the call nothing of Python may run. */
+/* Borrows tensors. From its return to the call nothing of Python may run. */
 outcome request_borrow(request *r);
 
 /* Makes the call and waits for its end; false with an exception. */
@@ -43,6 +54,16 @@ bool request_run(request *r, py_object *executor);
 /* Lets go of all operands, with an exception set or, if fine, without; raises the versions of tensors that the work
    wrote. False with an exception. */
 bool request_end(request *r, bool fine);
+
+/* What to do about a producer's exception, which is set or not: it is Python's to say again, unless it is no error at all. */
+outcome operand_refused(void);
+
+/* The way to ask now; of what it has only first may run Python. */
+const torch_way *torch_asked(void);
+
+/* Keeps what "probe" answered of a type of torch's, with its exchange API, and verifies the ways to ask when called first;
+   usable is set if its tensors can be asked at all. */
+outcome torch_found(py_object *answer, const dl_exchange *api, bool *usable);
 
 /* The number of elements of operand i. */
 int64_t request_size(const request *r, int i);

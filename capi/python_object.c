@@ -130,7 +130,7 @@ static py_object *new_buffer(py_object *self, py_object *const *args, ptrdiff_t 
   return make(args[0], handle, args[2], args[3], size, code, args[5] == py._Py_TrueStruct);
 }
 
-static py_object *name_dtype, *name_zero;
+static py_object *name_dtype, *name_zero, *name_dtypes;
 
 /* Executor.allocate. dtype is looked up in the hook "dtypes", which has (dtype, code, whether it is bool), under None the
    default. What is not as it should be the hook "allocate" says, or mends. */
@@ -140,7 +140,7 @@ static py_object *allocate(py_object *self, py_object *const *args, ptrdiff_t n,
   ptrdiff_t named = keywords ? py.PyTuple_Size(keywords) : 0;
   hologram_buffer handle = 0;
   int64_t size, code;
-  int32_t status;
+  int32_t status, flags;
   bool fine = (n == 1 || n == 2) && !((py_handle *)self)->freed && hologram_exact(args[0], &size) && size > 0;
   for (ptrdiff_t i = 0; fine && i < named; i++) {
     py_object *name = py.PyTuple_GetItem(keywords, i);
@@ -152,18 +152,24 @@ static py_object *allocate(py_object *self, py_object *const *args, ptrdiff_t n,
       fine = false;
     }
   }
-  if (fine && (known = py.PyDict_GetItemString(hologram_hooks, "dtypes"))) {
+  if (fine && (known = py.PyDict_GetItemWithError(hologram_hooks, name_dtypes))) {
     pair = py.PyDict_GetItemWithError(known, dtype);
     if (!pair) py.PyErr_Clear(); /* unhashable */
   }
   if (!pair) return hologram_again("allocate", self, args, n, keywords);
   py.Py_IncRef(pair);
   hologram_exact(py.PyTuple_GetItem(pair, 1), &code);
+  flags = zero == py._Py_TrueStruct ? 0 : HOLOGRAM_UNINITIALIZED;
   hologram_drain();
-  work_begin(&c.work);
-  status = hologram_buffer_allocate(((py_handle *)self)->handle, size, (int32_t)code,
-                                    zero == py._Py_TrueStruct ? 0 : HOLOGRAM_UNINITIALIZED, &handle);
-  if (!work_end(&c.work, status)) {
+  status = hologram_buffer_allocate(((py_handle *)self)->handle, size, (int32_t)code, flags | HOLOGRAM_TRY, &handle);
+  if (status == HOLOGRAM_BUSY) {
+    work_begin(&c.work);
+    status = hologram_buffer_allocate(((py_handle *)self)->handle, size, (int32_t)code, flags, &handle);
+    fine = work_end(&c.work, status);
+  } else {
+    fine = work_check(status);
+  }
+  if (!fine) {
     py.Py_DecRef(pair);
     return NULL;
   }
@@ -233,7 +239,10 @@ int hologram_objects(py_object *into) {
     *classes[i] = *bases[i];
     if (py.PyDict_SetItemString(into, strrchr(specs[i].name, '.') + 1, *bases[i])) return -1;
   }
-  if (!(name_dtype = py.PyUnicode_InternFromString("dtype")) || !(name_zero = py.PyUnicode_InternFromString("zero"))) return -1;
+  if (!(name_dtype = py.PyUnicode_InternFromString("dtype")) || !(name_zero = py.PyUnicode_InternFromString("zero")) ||
+      !(name_dtypes = py.PyUnicode_InternFromString("dtypes"))) {
+    return -1;
+  }
   hologram_method("allocate", hologram_types.executor, (void *)allocate);
   hologram_method("free", hologram_types.buffer, (void *)free_buffer);
   return hologram_builtins(into, methods);

@@ -16,12 +16,6 @@ static struct known {
   const dl_exchange *api;
 } types[64];
 
-/* What torch says of its tensors: the getter of requires_grad, and the method is_neg, looked up once. */
-static struct {
-  py_object *requires_grad, *is_neg;
-  py_object *(*get)(py_object *descriptor, py_object *object, py_object *type);
-} torch;
-
 static struct known *slot_of(py_object *type) {
   size_t at = (size_t)(((uint64_t)(uintptr_t)type >> 4) * 0x9E3779B97F4A7C15u >> 58);
   for (size_t i = 0; i < 64; i++) {
@@ -32,11 +26,12 @@ static struct known *slot_of(py_object *type) {
 }
 
 /* Asks Python about a type that was not seen before. "probe" gives a number of the enumeration above, and the capsule of
-   an exchange API or None; of torch's types also the descriptors of requires_grad and is_neg. */
+   an exchange API or None; of torch's types also the descriptors of requires_grad, is_neg, storage_offset and _cdata. */
 static outcome probe(py_object *type, struct known *found) {
   py_object *arguments = py.PyTuple_New(1), *answer;
   int64_t number = OTHER;
   struct known *k;
+  bool usable;
   if (!arguments) return FAILED;
   py.Py_IncRef(type);
   py.PyTuple_SetItem(arguments, 0, type);
@@ -51,17 +46,13 @@ static outcome probe(py_object *type, struct known *found) {
     found->api = (const dl_exchange *)head;
     if (!head || !found->api->own) found->kind = OTHER;
   }
-  if (found->kind == TORCH && !torch.get) {
-    torch.requires_grad = py.PyTuple_GetItem(answer, 2);
-    torch.is_neg = py.PyTuple_GetItem(answer, 3);
-    py.Py_IncRef(torch.requires_grad);
-    py.Py_IncRef(torch.is_neg);
-    torch.get = (py_object * (*)(py_object *, py_object *, py_object *))
-                    py.PyType_GetSlot(torch.requires_grad->type, PY_SLOT_DESCR_GET);
-    if (!torch.get) {
-      py.PyErr_Clear(); /* Python 3.9 gives no slots of its own types */
-      found->kind = OTHER;
+  if (found->kind == TORCH) {
+    outcome verified = torch_found(answer, found->api, &usable);
+    if (verified != DONE) {
+      py.Py_DecRef(answer);
+      return verified;
     }
+    if (!usable) found->kind = OTHER;
   }
   py.Py_DecRef(answer);
   /* The probe may have run anything, and so come here again. */
@@ -99,7 +90,7 @@ static int32_t dtype_of(const char *format, ptrdiff_t itemsize, bool *boolean) {
   return itemsize == 1 ? base : itemsize == 2 ? base + 1 : itemsize == 4 ? base + 2 : itemsize == 8 ? base + 3 : 0;
 }
 
-static outcome take_export(hologram_operand *to, py_object *o, py_buffer *view, struct taken *t) {
+static outcome take_export(hologram_operand *to, py_object *o, py_buffer *view, taken *t) {
   bool boolean;
   if (py.PyObject_GetBuffer(o, view, PY_BUFFER_STRIDES | PY_BUFFER_FORMAT)) {
     if (!py.PyErr_ExceptionMatches(py.PyExc_Exception)) return FAILED;
@@ -125,29 +116,9 @@ static outcome take_export(hologram_operand *to, py_object *o, py_buffer *view, 
 
 /* ---- tensors ---- */
 
-/* Whether torch lets a tensor be taken as it is. This runs Python's and torch's code, which may let the GIL go. */
-static outcome check_torch(py_object *o) {
-  py_object *answer = torch.get(torch.requires_grad, o, o->type);
-  int yes;
-  if (!answer) return FAILED;
-  yes = answer == py._Py_TrueStruct;
-  py.Py_DecRef(answer);
-  if (yes) {
-    answer = hologram_hook("recording", py.PyTuple_New(0)); /* of gradients */
-    if (!answer) return FAILED;
-    yes = py.PyObject_IsTrue(answer);
-    py.Py_DecRef(answer);
-    if (yes) return yes < 0 ? FAILED : SURPRISE;
-  }
-  answer = py.PyObject_VectorcallDict(torch.is_neg, &o, 1, NULL);
-  if (!answer) return FAILED;
-  yes = answer == py._Py_TrueStruct;
-  py.Py_DecRef(answer);
-  return yes ? SURPRISE : DONE;
-}
-
-/* A tensor as an operand, if it is where the executor works. */
-static outcome describe(const request *r, hologram_operand *to, const dl_tensor *t, uint64_t flags) {
+/* A tensor as an operand, if it is where the executor works, and has memory: the wrappers and zeros of torch's that have
+   none begin as many bytes after 0 as their offset says. */
+static outcome describe(const request *r, hologram_operand *to, const dl_tensor *t, int64_t offset, uint64_t flags) {
   int32_t steps = t->dtype.bits == 8 ? 0 : t->dtype.bits == 16 ? 1 : t->dtype.bits == 32 ? 2 : t->dtype.bits == 64 ? 3 : -1;
   int64_t elements = 1, stride = 1;
   if (t->ndim < 0 || t->ndim > HOLOGRAM_MAX_RANK || t->dtype.lanes != 1 || steps < 0) return SURPRISE;
@@ -186,23 +157,23 @@ static outcome describe(const request *r, hologram_operand *to, const dl_tensor 
     stride *= t->shape[i];
     elements *= t->shape[i];
   }
-  return (!to->data && elements) || (uintptr_t)to->data % (1u << steps) ? SURPRISE : DONE;
+  if (elements && (uint64_t)(uintptr_t)to->data == (uint64_t)offset << steps) return SURPRISE;
+  return (uintptr_t)to->data % (1u << steps) ? SURPRISE : DONE;
 }
 
-/* A producer's exception is Python's to say again, unless it is no error at all. */
-static outcome refused(void) {
+outcome operand_refused(void) {
   if (py.PyErr_Occurred() && !py.PyErr_ExceptionMatches(py.PyExc_Exception)) return FAILED;
   py.PyErr_Clear();
   return SURPRISE;
 }
 
-static outcome take_owned(request *r, int i, struct taken *t) {
+static outcome take_owned(request *r, int i, taken *t) {
   if (t->api->own(t->object, &t->owned)) {
     t->owned = NULL;
-    return refused();
+    return operand_refused();
   }
   if (t->owned->version.major != DL_MAJOR) return SURPRISE;
-  return describe(r, &r->operands[i], &t->owned->dl, t->owned->flags);
+  return describe(r, &r->operands[i], &t->owned->dl, t->offset, t->owned->flags);
 }
 
 /* ---- requests ---- */
@@ -221,7 +192,7 @@ outcome request_begin(request *r, py_object *executor) {
   r->args.residue = NULL;
   r->args.deleter = NULL;
   r->args.context = NULL;
-  r->num_borrowed = 0;
+  r->num_borrowed = r->num_torch = 0;
   r->device_type = ((py_handle *)executor)->device_type;
   r->device_id = ((py_handle *)executor)->device_id;
   r->changed = false;
@@ -231,7 +202,7 @@ outcome request_begin(request *r, py_object *executor) {
 
 outcome request_take(request *r, py_object *executor, py_object *o, bool written) {
   hologram_operand *to;
-  struct taken *t;
+  taken *t;
   struct known unseen, *k;
   int i = r->args.num_operands;
   if (i == MAX_OPERANDS) return SURPRISE;
@@ -241,9 +212,11 @@ outcome request_take(request *r, py_object *executor, py_object *o, bool written
   t->object = o;
   t->api = NULL;
   t->owned = NULL;
+  t->offset = 0;
   t->exported = t->torch = false;
   t->written = written;
-  if (hologram_is_buffer(o)) {
+  k = slot_of(o->type);
+  if ((!k || !k->type) && hologram_is_buffer(o)) {
     py_array *b = (py_array *)o;
     to->buffer = b->handle;
     to->dtype = b->code;
@@ -251,7 +224,6 @@ outcome request_take(request *r, py_object *executor, py_object *o, bool written
     return hologram_buffer_gone(b) ? SURPRISE : DONE;
   }
   to->buffer = 0;
-  k = slot_of(o->type);
   if (!k || !k->type) {
     outcome found = probe(o->type, &unseen);
     if (found != DONE) return found;
@@ -265,7 +237,8 @@ outcome request_take(request *r, py_object *executor, py_object *o, bool written
       t->torch = true;
       t->api = k->api;
       r->num_borrowed++;
-      return check_torch(o);
+      r->num_torch++;
+      return DONE;
     case EXCHANGER:
       t->api = k->api;
       r->num_borrowed++;
@@ -283,11 +256,11 @@ static void nothing(void *context) { (void)context; }
    the owner knows as none. */
 static outcome find_stream(request *r) {
   for (int i = 0; i < r->args.num_operands; i++) {
-    const struct taken *t = &r->taken[i];
+    const taken *t = &r->taken[i];
     void *stream = NULL;
     uint64_t number;
     if (!t->api) continue;
-    if (!t->api->stream || t->api->stream(r->device_type, r->device_id, &stream)) return refused();
+    if (!t->api->stream || t->api->stream(r->device_type, r->device_id, &stream)) return operand_refused();
     number = stream ? (uint64_t)(uintptr_t)stream : 1;
     if (r->args.stream && r->args.stream != number) return SURPRISE; /* two owners, two streams */
     r->args.stream = number;
@@ -297,19 +270,23 @@ static outcome find_stream(request *r) {
 }
 
 outcome request_borrow(request *r) {
-  for (int i = 0; r->num_borrowed && i < r->args.num_operands; i++) {
-    struct taken *t = &r->taken[i];
-    outcome found;
-    if (!t->api) continue;
-    if (t->api->borrow) {
-      dl_tensor tensor;
-      found = t->api->borrow(t->object, &tensor) ? refused() : describe(r, &r->operands[i], &tensor, 0);
-    } else {
-      found = take_owned(r, i, t);
-    }
-    if (found != DONE) return found;
+  const torch_way *torch = r->num_torch ? torch_asked() : NULL;
+  outcome found = DONE;
+  for (int i = 0; torch && i < r->args.num_operands && found == DONE; i++) {
+    if (r->taken[i].torch) found = torch->first(&r->taken[i]);
   }
-  return r->num_borrowed && r->device_type != DL_CPU ? find_stream(r) : DONE;
+  for (int i = 0; r->num_borrowed && i < r->args.num_operands && found == DONE; i++) {
+    taken *t = &r->taken[i];
+    dl_tensor tensor;
+    if (!t->api) continue;
+    if (!t->api->borrow) {
+      found = take_owned(r, i, t);
+      continue;
+    }
+    found = t->torch ? torch->borrow(t, &tensor) : t->api->borrow(t->object, &tensor) ? operand_refused() : DONE;
+    if (found == DONE) found = describe(r, &r->operands[i], &tensor, t->offset, 0);
+  }
+  return found == DONE && r->num_borrowed && r->device_type != DL_CPU ? find_stream(r) : found;
 }
 
 int64_t request_size(const request *r, int i) {
@@ -323,7 +300,7 @@ int64_t request_size(const request *r, int i) {
 /* Makes borrowed tensors owned, so that they last when the GIL goes. */
 static outcome own_all(request *r) {
   for (int i = 0; r->num_borrowed && i < r->args.num_operands; i++) {
-    struct taken *t = &r->taken[i];
+    taken *t = &r->taken[i];
     if (t->api && !t->owned) {
       outcome found = take_owned(r, i, t);
       if (found != DONE) return found;
@@ -358,35 +335,40 @@ bool request_run(request *r, py_object *executor) {
   return work_end(&w, status);
 }
 
+/* Tells autograd of the writing, by the tensors' versions; false with an exception. */
+static bool raise_versions(request *r) {
+  py_object *list[MAX_OPERANDS], *left, *done;
+  const torch_way *torch = torch_asked();
+  int n = 0;
+  for (int i = 0; i < r->args.num_operands; i++) {
+    const taken *t = &r->taken[i];
+    if (t->torch && t->written && torch->wrote(t->object) != DONE) list[n++] = t->object;
+  }
+  if (!n) return true;
+  if (!(left = py.PyTuple_New(n))) return false;
+  for (int i = 0; i < n; i++) {
+    py.Py_IncRef(list[i]);
+    py.PyTuple_SetItem(left, i, list[i]);
+  }
+  done = py.PyDict_GetItemString(hologram_hooks, "written");
+  done = done ? py.PyObject_CallFunctionObjArgs(done, left, NULL) : NULL;
+  py.Py_DecRef(left);
+  if (done) py.Py_DecRef(done);
+  return done;
+}
+
 bool request_end(request *r, bool fine) {
-  py_object *type, *value, *traceback, *list[MAX_OPERANDS], *tensors, *done;
-  int written = 0;
+  py_object *type, *value, *traceback;
   if (!fine) py.PyErr_Fetch(&type, &value, &traceback);
   for (int i = 0; i < r->args.num_operands; i++) {
-    struct taken *t = &r->taken[i];
+    taken *t = &r->taken[i];
     if (t->exported) py.PyBuffer_Release(&r->views[i]);
     if (t->owned && t->owned->deleter) t->owned->deleter(t->owned);
-    if (t->torch && t->written) list[written++] = t->object;
   }
-  /* Autograd learns of the writing by the tensors' versions. */
-  if (r->changed && written) {
-    if ((tensors = py.PyTuple_New(written))) {
-      for (int i = 0; i < written; i++) {
-        py.Py_IncRef(list[i]);
-        py.PyTuple_SetItem(tensors, i, list[i]);
-      }
-      done = py.PyDict_GetItemString(hologram_hooks, "written");
-      done = done ? py.PyObject_CallFunctionObjArgs(done, tensors, NULL) : NULL;
-      py.Py_DecRef(tensors);
-      if (done) py.Py_DecRef(done);
-    } else {
-      done = NULL;
-    }
-    if (!done && fine) return false;
-    if (!done) py.PyErr_Clear();
+  if (r->changed && r->num_torch && !raise_versions(r)) {
+    if (fine) return false;
+    py.PyErr_Clear();
   }
-  if (!fine) {
-    py.PyErr_Restore(type, value, traceback);
-  }
+  if (!fine) py.PyErr_Restore(type, value, traceback);
   return fine;
 }

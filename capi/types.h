@@ -52,7 +52,7 @@ enum {
   HOLOGRAM_UNINITIALIZED = 1, /* buffer_allocate: do not zero the memory */
   HOLOGRAM_READ_ONLY = 2,     /* buffer_wrap, operand: refuse the memory as an output */
   HOLOGRAM_BOOL = 4,          /* operand: its u8 are bools, of which an operation must make no others than 0 and 1 */
-  HOLOGRAM_TRY = 8            /* call: return HOLOGRAM_BUSY rather than wait for anything */
+  HOLOGRAM_TRY = 8            /* call, buffer_allocate: return HOLOGRAM_BUSY rather than wait for anything */
 };
 
 /* What hologram_program_text gives. */

@@ -31,6 +31,16 @@ type Buffer struct {
 // Allocate makes a buffer of n elements. Without zeroed it may hold whatever
 // the memory held before.
 func (ex *Executor) Allocate(n int64, t isa.Type, zeroed bool) (*Buffer, error) {
+	return ex.allocate(n, t, zeroed, false)
+}
+
+// TryAllocate is Allocate where that takes no more than some microseconds, else
+// status.ErrBusy.
+func (ex *Executor) TryAllocate(n int64, t isa.Type, zeroed bool) (*Buffer, error) {
+	return ex.allocate(n, t, zeroed, true)
+}
+
+func (ex *Executor) allocate(n int64, t isa.Type, zeroed, try bool) (*Buffer, error) {
 	if !t.Numeric() {
 		return nil, Errorf(BadType, "allocate: dtype code %d names no type", t)
 	}
@@ -45,7 +55,7 @@ func (ex *Executor) Allocate(n int64, t isa.Type, zeroed bool) (*Buffer, error) 
 		memory.Memory
 	})
 	b, m := &made.Buffer, &made.Memory
-	if err := ex.memory(m, n*int64(t.Size()), zeroed); err != nil {
+	if err := ex.memory(m, n*int64(t.Size()), zeroed, try); err != nil {
 		return nil, status.Within("allocate", err)
 	}
 	v := backends.View{Addr: m.Addr, Type: t, Rank: 1}
@@ -111,7 +121,7 @@ func (ex *Executor) boundaryPool(try bool) (*memory.Memory, error) {
 		return nil, status.ErrBusy
 	}
 	fresh := new(memory.Memory)
-	err := ex.memory(fresh, isa.BoundaryBytes, true)
+	err := ex.memory(fresh, isa.BoundaryBytes, true, false)
 	if err != nil {
 		return nil, err
 	}

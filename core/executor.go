@@ -124,14 +124,20 @@ func (ex *Executor) Quota() int64 { return ex.account.Quota() }
 
 var errFreed = Errorf(BadHandle, "executor is freed")
 
+// zeroAtOnce is how many bytes a call that must not take long still zeroes.
+const zeroAtOnce = 64 << 10
+
 // memory makes m counted memory on the executor's account. Zeroed says whether
-// it must be zero.
-func (ex *Executor) memory(m *memory.Memory, bytes int64, zeroed bool) error {
+// it must be zero. With try it is at hand, else status.ErrBusy.
+func (ex *Executor) memory(m *memory.Memory, bytes int64, zeroed, try bool) error {
+	if try && (ex.device.Info.Asynchronous || zeroed && bytes > zeroAtOnce) {
+		return status.ErrBusy
+	}
 	var line *memory.Line
 	if ex.device.Info.Asynchronous {
 		line = ex.stream.Line()
 	}
-	fresh, err := ex.device.pool.Fill(m, line, bytes, &ex.account)
+	fresh, err := ex.device.pool.Fill(m, line, bytes, &ex.account, try)
 	if err != nil {
 		return err
 	}

@@ -107,14 +107,15 @@ func classSize(bytes int64) int64 {
 // a line, for the host, it is memory that no work uses.
 func (p *Pool) Take(l *Line, bytes int64, a *Account) (m *Memory, fresh bool, err error) {
 	m = new(Memory)
-	if fresh, err = p.Fill(m, l, bytes, a); err != nil {
+	if fresh, err = p.Fill(m, l, bytes, a, false); err != nil {
 		return nil, false, err
 	}
 	return m, fresh, nil
 }
 
-// Fill is Take for a zero Memory that the caller has made.
-func (p *Pool) Fill(m *Memory, l *Line, bytes int64, a *Account) (fresh bool, err error) {
+// Fill is Take for a zero Memory that the caller has made. With try it gives
+// what is at hand, else status.ErrBusy.
+func (p *Pool) Fill(m *Memory, l *Line, bytes int64, a *Account, try bool) (fresh bool, err error) {
 	if bytes > MaxBytes {
 		return false, status.Errorf(status.OutOfMemory, "%s is more than any device has", status.Size(bytes))
 	}
@@ -126,7 +127,7 @@ func (p *Pool) Fill(m *Memory, l *Line, bytes int64, a *Account) (fresh bool, er
 				status.Size(bytes), status.Size(quota), status.Size(a.Used()))
 		}
 	}
-	b, err := p.take(l, size, false)
+	b, err := p.take(l, size, try)
 	if err != nil {
 		if a != nil {
 			a.used.Add(-size)
@@ -141,7 +142,11 @@ func (p *Pool) Fill(m *Memory, l *Line, bytes int64, a *Account) (fresh bool, er
 
 // take takes a block. With try it is one that is at hand, else status.ErrBusy.
 func (p *Pool) take(l *Line, size int64, try bool) (block, error) {
-	p.mu.Lock()
+	if !try {
+		p.mu.Lock()
+	} else if !p.mu.TryLock() {
+		return block{}, status.ErrBusy
+	}
 	if b, ok := p.cached(l, size, false); ok {
 		p.mu.Unlock()
 		return b, nil

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hologram._ffi import hooks
+from hologram import _log
+from hologram._ffi import hooks, native
 from hologram.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -33,7 +35,8 @@ def probe(kind: type) -> tuple[object, ...]:
         capsule = getattr(tensor, _EXCHANGE, None)
         # What torch.autograd.graph.increment_version does with a tuple, at half the cost.
         hooks["written"] = getattr(torch._C, "_increment_version", written)
-        return (OTHER if capsule is None else TORCH), capsule, tensor.requires_grad, tensor.is_neg
+        way = (tensor.requires_grad, tensor.is_neg, tensor.storage_offset, tensor._cdata)
+        return (OTHER if capsule is None else TORCH), capsule, *way
     capsule = vars(kind).get(_EXCHANGE)
     return (OTHER if capsule is None else EXCHANGER), capsule
 
@@ -81,11 +84,108 @@ def plain_tensor(array: Any) -> Any:
 
 def _has_memory(tensor: Any) -> bool:
     try:
-        return tensor.device.type == "meta" or bool(tensor.data_ptr())
+        # What has no storage begins as many bytes after 0 as its offset says.
+        return tensor.device.type == "meta" or tensor.data_ptr() != tensor.storage_offset() * tensor.element_size()
     except RuntimeError:
         return False
+
+
+def verify_torch() -> bool:
+    """Whether torch's libraries tell C the same about tensors as torch tells Python; see capi/python_torch.c.
+
+    It is found out in a thread of its own, which has none of the modes that the caller may have set: of gradients and
+    inference, default devices, transforms.
+    """
+    answers: list[bool] = []
+
+    def compare() -> None:
+        try:
+            answers.append(_torch_agrees(sys.modules["torch"]))
+        except Exception as error:
+            _log.debug("torch's libraries are not used: %r", error)
+
+    thread = threading.Thread(target=compare, name="hologram: torch's libraries")
+    try:
+        thread.start()
+    except RuntimeError:  # the interpreter ends, or there is no room for a thread
+        return False
+    thread.join()
+    _log.debug("torch's libraries are asked directly: %s", answers == [True])
+    return answers == [True]
+
+
+def _torch_agrees(torch: Any) -> bool:
+    plain = torch.arange(24, dtype=torch.float32, device="cpu").reshape(2, 3, 4)
+    # That a tensor of C++ is one pointer comes first: all else calls functions with such a tensor.
+    handle = torch._C._aoti.unsafe_alloc_void_ptr_from_tensor(plain)
+    pointed = native.torch_points(handle, plain)
+    torch._C._aoti.alloc_tensor_by_stealing_from_void_ptr(handle)
+    if not pointed:
+        return False
+    leaf = torch.ones(3, dtype=torch.float64, device="cpu", requires_grad=True)
+    with torch.inference_mode():
+        inference = torch.zeros(5, dtype=torch.float32, device="cpu")
+        view = plain[1]
+    changed = torch.zeros(5, dtype=torch.float32, device="cpu")
+    changed.data = inference
+    samples = [
+        plain,
+        plain.permute(2, 0, 1)[1:, :, ::2],
+        plain[1, 2, 3],
+        plain[:, :0],
+        plain.expand(5, 2, 3, 4),
+        leaf,
+        leaf * 2,
+        leaf.detach(),
+        torch.nn.Parameter(plain.clone()),
+        torch._neg_view(plain),
+        torch.ones(3, dtype=torch.complex64, device="cpu").conj().imag,
+        inference,
+        inference[1:],
+        view,
+        changed,
+    ]
+    codes = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "complex": 5, "bool": 6}
+    for dtype in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool):
+        samples.append(torch.zeros(3, dtype=dtype, device="cpu")[1:])
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128):
+        samples.append(torch.zeros((3, 1), dtype=dtype, device="cpu")[1:].t())
+    for _ in range(2):  # C learns the types from the first round
+        for x in samples:
+            name = str(x.dtype).replace("torch.", "")
+            kind = name.rstrip("0123456789")
+            expected = (
+                x.requires_grad,
+                x.is_neg(),
+                _version(x) is not None,
+                x.data_ptr(),
+                tuple(x.shape),
+                x.stride(),
+                codes[kind],
+                8 * x.element_size(),
+            )
+            if native.torch_seen(x) != expected:
+                return False
+    if native.torch_seen(plain.to_sparse()) is not None:
+        return False
+    for x in samples:
+        before = _version(x)
+        if native.torch_wrote(x) is not (before is not None) or _version(x) != (None if before is None else before + 1):
+            return False
+    with torch.no_grad(), torch.overrides.TorchFunctionMode():
+        on = native.torch_modes()
+    return bool((on, native.torch_modes()) == ((False, True), (True, False)))
+
+
+def _version(tensor: Any) -> Any:
+    """Return a tensor's version, None of one that has none."""
+    try:
+        return tensor._version
+    except RuntimeError:
+        return None
 
 
 hooks["probe"] = probe
 hooks["recording"] = recording
 hooks["written"] = written
+hooks["verify_torch"] = verify_torch

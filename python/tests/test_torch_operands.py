@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import Any, Callable
 
 import pytest
 
 import hologram as hg
-from hologram import ops
+from hologram import _foreign, ops
+from hologram._ffi import native
 
 torch = pytest.importorskip("torch", reason="torch is not installed: test_exchange.py has stand-ins for its tensors")
 
 exchange = pytest.mark.skipif(
     not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"), reason="this torch has no C exchange API"
 )
+
+
+@pytest.fixture(autouse=True, params=["asked directly", "asked in Python"])
+def way(request: pytest.FixtureRequest, host: hg.Executor) -> Any:
+    """Torch is asked about its tensors by its libraries, where they say what they should, and in Python everywhere."""
+    x = torch.zeros(1)
+    ops.vector_add(host, x, x, x)  # finds out which
+    wanted = request.param == "asked directly"
+    if native.torch_directly(wanted) is not wanted:
+        assert native.torch_modes() is None or not _foreign.verify_torch()
+        pytest.skip("this torch's libraries have not all the functions, or they say something else")
+    yield request.param
+    native.torch_directly(True)
+
 
 STORE = "program p\nslot c f32\nstg.f32 1.0, c[index]\nexit"
 TYPES = ["int8", "int16", "int32", "int64", "uint8", "float16", "bfloat16", "float32", "float64"]
@@ -141,9 +157,30 @@ def fake() -> Any:
         return torch.ones(4)
 
 
+def changed_in_inference() -> Any:
+    """A tensor that counts no versions, but is no longer one of inference."""
+    with torch.inference_mode():
+        x = torch.ones(4)
+    x.data = torch.ones(4)
+    return x
+
+
+def test_a_tensor_without_a_version(host: hg.Executor) -> None:
+    """torch refuses to raise it, with an exception that must not end the process."""
+    x = changed_in_inference()
+    with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
+        ops.vector_add(host, torch.ones(4), torch.ones(4), x)
+    with torch.inference_mode():
+        assert x.tolist() == [2] * 4
+
+
 WITHOUT_MEMORY: dict[str, Callable[[], Any]] = {
     "fake": fake,
     "zero": lambda: torch._efficientzerotensor((4,)),
+    "slice of zero": lambda: torch._efficientzerotensor((9,))[5:],
+    "slice of meta": lambda: torch.ones(9, device="meta")[5:],
+    "nested": lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+    "mkldnn": lambda: torch.ones(4).to_mkldnn(),
     "meta": lambda: torch.ones(4, device="meta"),
     "sparse": lambda: torch.ones(4).to_sparse(),
     "complex": lambda: torch.ones(4, dtype=torch.complex64),
@@ -161,6 +198,7 @@ def test_what_has_no_memory_of_its_own_or_another_type(host: hg.Executor, kind: 
         lambda: ops.vector_add(host, wrong, out, out),
         lambda: ops.vector_add(host, out, out, wrong),
         lambda: host.launch(hg.Program(STORE), c=wrong),
+        lambda: host.wrap(wrong),
     ):
         with pytest.raises((ValueError, TypeError, BufferError, RuntimeError)):
             call()
@@ -169,16 +207,69 @@ def test_what_has_no_memory_of_its_own_or_another_type(host: hg.Executor, kind: 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("transform", ["vmap", "grad", "functionalize"])
-def test_what_transforms_hand_out_is_refused(host: hg.Executor, transform: str) -> None:
+@pytest.mark.parametrize("cut", [0, 5])
+def test_what_transforms_hand_out_is_refused(host: hg.Executor, transform: str, cut: int) -> None:
     out = torch.zeros(4)
 
     def inner(x: Any) -> Any:
-        ops.vector_add(host, x, x, out)
+        ops.vector_add(host, x[cut:], x[cut:], out)
         return x.sum()
 
     with pytest.raises((ValueError, TypeError, BufferError, RuntimeError)):
-        getattr(torch.func, transform)(inner)(torch.ones(2, 4) if transform == "vmap" else torch.ones(4))
+        getattr(torch.func, transform)(inner)(torch.ones(2, 4 + cut) if transform == "vmap" else torch.ones(4 + cut))
     assert not out.any()
+
+
+class Mode(torch.overrides.TorchFunctionMode):
+    """Looks on, and may do more when it is asked for what an attribute is."""
+
+    def __init__(self, more: Callable[[], object] = lambda: None) -> None:
+        super().__init__()
+        self.more = more
+        self.seen = 0
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), keywords: Any = None) -> Any:
+        self.seen += 1
+        self.more()
+        return function(*args, **(keywords or {}))
+
+
+def test_modes_see_what_is_asked(host: hg.Executor) -> None:
+    x, out = torch.ones(4), torch.zeros(4)
+    with Mode() as mode:
+        ops.vector_add(host, x, x, out)
+    assert mode.seen
+    assert out.tolist() == [2] * 4
+    assert out._version == 1
+
+
+def test_a_mode_that_changes_tensors_while_they_are_looked_at(host: hg.Executor) -> None:
+    """A call never works on memory that a tensor had before."""
+    x, out = torch.ones(1 << 16), torch.zeros(1 << 16)
+    small = torch.zeros(4)
+
+    def replace() -> None:
+        out.set_(small)
+        x.set_(torch.ones(4))
+
+    with Mode(replace):
+        ops.vector_add(host, x, x, out)
+    assert small.tolist() == [2] * 4
+
+
+def test_copies_on_write(host: hg.Executor) -> None:
+    x = torch.ones(4)
+    lazy = torch._lazy_clone(x)
+    ops.vector_add(host, x, x, lazy)
+    assert (x.tolist(), lazy.tolist()) == ([1] * 4, [2] * 4)
+
+
+def test_results_are_written_where_tensors_were_swapped(host: hg.Executor) -> None:
+    x, one, other = torch.ones(4), torch.zeros(4), torch.zeros(4)
+    ops.vector_add(host, x, x, one)
+    torch.utils.swap_tensors(one, other)
+    ops.vector_add(host, x, other, one)
+    assert (one.tolist(), other.tolist()) == ([3] * 4, [2] * 4)
 
 
 def test_tensors_are_held_while_another_thread_drops_them(host: hg.Executor) -> None:
@@ -215,6 +306,32 @@ def test_tensors_are_taken_by_the_exchange_api(host: hg.Executor, monkeypatch: p
 
 
 def test_old_torch_goes_the_careful_way() -> None:
-    from hologram import _foreign
-
     assert _foreign.probe(Derived) == (_foreign.OTHER, None)
+
+
+@exchange
+@pytest.mark.skipif(sys.platform == "win32", reason="the names in torch's libraries are others there")
+def test_this_torch_is_asked_directly() -> None:
+    """Else one of the functions changed: tensors work, but a call takes some half a microsecond more."""
+    assert native.torch_modes() is not None
+    assert _foreign.verify_torch()
+
+
+@exchange
+@pytest.mark.parametrize("wrong", ["is_neg", "requires_grad", "stride", "data_ptr", "element_size"])
+def test_what_answers_otherwise_is_not_used(monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
+    """The libraries are compared with torch itself; here it is torch that says something else."""
+    right = getattr(torch.Tensor, wrong)
+    other = property(lambda _: True) if wrong == "requires_grad" else lambda self: right(self) and None
+    monkeypatch.setattr(torch.Tensor, wrong, other, raising=False)
+    assert not _foreign.verify_torch()
+    monkeypatch.undo()
+    assert _foreign.verify_torch() is (native.torch_modes() is not None)
+
+
+def test_the_comparison_knows_nothing_of_the_callers_modes() -> None:
+    before = _foreign.verify_torch()
+    with torch.inference_mode(), torch.device("meta"), Mode() as mode:
+        assert _foreign.verify_torch() is before
+        assert not mode.seen
+    assert torch.func.vmap(lambda x: x + _foreign.verify_torch())(torch.zeros(3)).tolist() == [float(before)] * 3

@@ -1,0 +1,310 @@
+/* Torch's tensors: what must be asked about one before its memory is used, and how its version is raised.
+
+   There are two ways to ask. One is Python's: attributes and methods of the tensor, which take some 0.1 µs each, and the
+   exchange API. The other calls functions of torch's own libraries, which take some nanoseconds: the C shim that torch
+   keeps for compiled models, and where that has nothing, C++ functions of a few words. The latter are no promised API.
+   So they are looked up at run time in the libraries that lend the tensors, and used only when Python, by the hook
+   "verify_torch", found that they say of tensors made for it what torch says in Python. Of the layout of C++ only this is
+   used, and verified too: a tensor is the address of its implementation, which Python knows as tensor._cdata, and a
+   version counter begins with a pointer that is NULL for tensors without one.
+
+   A C++ exception must not come here. The shim makes a status of it; bump_version throws for tensors without a version
+   counter, which are not given to it; the other functions only look at a field. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* dladdr */
+#endif
+
+#include "python_call.h"
+
+#include <string.h>
+
+#ifdef _WIN32
+static void *beside(const void *function, const char *name) {
+  (void)function, (void)name; /* the names are others there */
+  return NULL;
+}
+#else
+#include <dlfcn.h>
+
+/* A function of the library that another one is in, or of those that this is linked with. */
+static void *beside(const void *function, const char *name) {
+  Dl_info at;
+  void *library = dladdr(function, &at) && at.dli_fname ? dlopen(at.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+  void *found = library ? dlsym(library, name) : NULL;
+  if (library) dlclose(library); /* the tensors' type keeps it loaded */
+  return found;
+}
+#endif
+
+/* Descriptors of the class Tensor, looked up once. */
+static struct {
+  py_object *requires_grad, *is_neg, *storage_offset, *cdata;
+  py_object *(*get)(py_object *descriptor, py_object *object, py_object *type);
+} tensor;
+
+/* ---- Python's way ---- */
+
+static outcome is_true(py_object *answer, bool *yes) {
+  if (!answer) return FAILED;
+  *yes = answer == py._Py_TrueStruct;
+  py.Py_DecRef(answer);
+  return DONE;
+}
+
+/* This runs Python's and torch's code, which may let the GIL go. */
+static outcome ask_first(taken *t) {
+  py_object *answer;
+  bool yes;
+  if (is_true(tensor.get(tensor.requires_grad, t->object, t->object->type), &yes) != DONE) return FAILED;
+  if (yes) {
+    if (is_true(hologram_hook("recording", py.PyTuple_New(0)), &yes) != DONE) return FAILED; /* of gradients */
+    if (yes) return SURPRISE;
+  }
+  if (is_true(py.PyObject_VectorcallDict(tensor.is_neg, &t->object, 1, NULL), &yes) != DONE) return FAILED;
+  if (yes) return SURPRISE;
+  if (!(answer = py.PyObject_VectorcallDict(tensor.storage_offset, &t->object, 1, NULL))) return operand_refused();
+  yes = hologram_exact(answer, &t->offset);
+  py.Py_DecRef(answer);
+  return yes ? DONE : SURPRISE;
+}
+
+static outcome lend(taken *t, dl_tensor *out) { return t->api->borrow(t->object, out) ? operand_refused() : DONE; }
+
+static outcome left_to_python(py_object *o) {
+  (void)o;
+  return SURPRISE;
+}
+
+static const torch_way asking = {ask_first, lend, left_to_python};
+
+/* ---- torch's libraries ---- */
+
+/* A tensor of C++, with room in case it grows. */
+typedef struct {
+  void *implementation, *none[3];
+} cpp_tensor;
+
+#define TORCH_FUNCTIONS(X)                                                                              \
+  X(int, get_dtype, "aoti_torch_get_dtype", (const cpp_tensor *, int32_t *))                            \
+  X(int, get_layout, "aoti_torch_get_layout", (const cpp_tensor *, int32_t *))                          \
+  X(int, get_device_type, "aoti_torch_get_device_type", (const cpp_tensor *, int32_t *))                \
+  X(int, get_device_index, "aoti_torch_get_device_index", (const cpp_tensor *, int32_t *))              \
+  X(int, get_dim, "aoti_torch_get_dim", (const cpp_tensor *, int64_t *))                                \
+  X(int, get_sizes, "aoti_torch_get_sizes", (const cpp_tensor *, int64_t **))                           \
+  X(int, get_strides, "aoti_torch_get_strides", (const cpp_tensor *, int64_t **))                       \
+  X(int, get_storage_offset, "aoti_torch_get_storage_offset", (const cpp_tensor *, int64_t *))          \
+  X(int, get_data, "aoti_torch_get_data_ptr", (const cpp_tensor *, void **))                            \
+  X(int32_t, strided, "aoti_torch_layout_strided", (void))                                              \
+  X(bool, recording, "aoti_torch_grad_mode_is_enabled", (void))                                         \
+  X(bool, overridden, "_ZN2at4impl27torch_function_mode_enabledEv", (void))                             \
+  X(bool, requires_grad, "_ZNK3c1010TensorImpl13requires_gradEv", (const void *implementation))         \
+  X(bool, is_neg, "_ZN2at6native6is_negERKNS_6TensorE", (const cpp_tensor *))                           \
+  X(void *const *, version_counter, "_ZN5torch8autograd4impl15version_counterERKN2at6TensorE", (const cpp_tensor *)) \
+  X(void, bump_version, "_ZN5torch8autograd4impl12bump_versionERKN2at6TensorE", (const cpp_tensor *))
+
+#define FUNCTION(result, name, symbol, parameters) result(*name) parameters;
+static struct {
+  TORCH_FUNCTIONS(FUNCTION)
+} libtorch;
+#undef FUNCTION
+
+/* What torch's numbers of types and devices are in DLPack, learned from the first tensor of each that the exchange API
+   describes. */
+static struct {
+  bool known;
+  dl_dtype dtype;
+} dtypes[128];
+static struct {
+  bool known;
+  int32_t type;
+} devices[64];
+
+/* Whether the functions are there and were verified; and whether they are to be used, which tests change. */
+static bool verified, wanted = true;
+static const dl_exchange *lender;
+
+/* The tensor of C++ of one of Python's. While no mode overrides torch's functions this runs none of Python's. */
+static bool find(py_object *o, cpp_tensor *to) {
+  py_object *address = tensor.get(tensor.cdata, o, o->type);
+  int64_t number = 0;
+  if (!address) {
+    py.PyErr_Clear();
+    return false;
+  }
+  hologram_exact(address, &number);
+  py.Py_DecRef(address);
+  *to = (cpp_tensor){(void *)(intptr_t)number, {NULL}};
+  return number > 0;
+}
+
+/* Describes a strided tensor, as the exchange API would. */
+static outcome describe(taken *t, const cpp_tensor *x, dl_tensor *out) {
+  int32_t dtype, layout, device, index;
+  int64_t dim;
+  bool known;
+  if (libtorch.get_dtype(x, &dtype) || libtorch.get_layout(x, &layout) || layout != libtorch.strided()) return SURPRISE;
+  if (libtorch.get_device_type(x, &device) || libtorch.get_device_index(x, &index)) return SURPRISE;
+  if (dtype < 0 || dtype >= 128 || device < 0 || device >= 64) return SURPRISE;
+  if (libtorch.get_dim(x, &dim) || dim > HOLOGRAM_MAX_RANK || libtorch.get_storage_offset(x, &t->offset)) return SURPRISE;
+  known = dtypes[dtype].known && devices[device].known;
+  if (known) {
+    out->device.type = devices[device].type;
+    out->device.id = index < 0 ? 0 : index;
+    out->dtype = dtypes[dtype].dtype;
+    out->ndim = (int32_t)dim;
+    out->byte_offset = 0;
+    if (libtorch.get_sizes(x, &out->shape) || libtorch.get_strides(x, &out->strides) || libtorch.get_data(x, &out->data)) {
+      return SURPRISE;
+    }
+  } else {
+    outcome found = lend(t, out);
+    if (found != DONE) return found;
+    dtypes[dtype].known = true;
+    dtypes[dtype].dtype = out->dtype;
+    devices[device].known = out->device.id == (index < 0 ? 0 : index);
+    devices[device].type = out->device.type;
+  }
+  return DONE;
+}
+
+static outcome nothing_first(taken *t) {
+  (void)t;
+  return DONE;
+}
+
+static outcome lend_directly(taken *t, dl_tensor *out) {
+  cpp_tensor x;
+  if (!find(t->object, &x)) return SURPRISE;
+  if (libtorch.requires_grad(x.implementation) && libtorch.recording()) return SURPRISE;
+  return libtorch.is_neg(&x) ? SURPRISE : describe(t, &x, out);
+}
+
+static outcome wrote_directly(py_object *o) {
+  cpp_tensor x;
+  if (!find(o, &x) || !*libtorch.version_counter(&x)) return SURPRISE; /* as tensors of inference have none */
+  libtorch.bump_version(&x);
+  return DONE;
+}
+
+static const torch_way directly = {nothing_first, lend_directly, wrote_directly};
+
+const torch_way *torch_asked(void) { return verified && wanted && !libtorch.overridden() ? &directly : &asking; }
+
+/* ---- verification ---- */
+
+/* torch_seen(tensor): what the libraries say of it: requires_grad, is_neg, whether it has a version, the data's address,
+   shape, strides, and DLPack's code and bits of its dtype; None of what they don't describe. */
+static py_object *seen(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "torch_seen"};
+  taken t = {.api = lender};
+  cpp_tensor x;
+  dl_tensor d;
+  py_object *all, *shape, *strides;
+  outcome found;
+  (void)self;
+  if (!native_count(&c, n, 1)) return NULL;
+  t.object = args[0];
+  if (!libtorch.get_dtype || !find(args[0], &x)) return py_none();
+  if ((found = describe(&t, &x, &d)) != DONE) return found == FAILED ? NULL : py_none();
+  all = py.PyTuple_New(8);
+  shape = py.PyTuple_New(d.ndim);
+  strides = py.PyTuple_New(d.ndim);
+  if (!all || !shape || !strides) {
+    if (all) py.Py_DecRef(all);
+    if (shape) py.Py_DecRef(shape);
+    if (strides) py.Py_DecRef(strides);
+    return NULL;
+  }
+  for (int i = 0; i < d.ndim; i++) {
+    py.PyTuple_SetItem(shape, i, py.PyLong_FromLongLong(d.shape[i]));
+    py.PyTuple_SetItem(strides, i, py.PyLong_FromLongLong(d.strides[i]));
+  }
+  py.PyTuple_SetItem(all, 0, py.PyBool_FromLong(libtorch.requires_grad(x.implementation)));
+  py.PyTuple_SetItem(all, 1, py.PyBool_FromLong(libtorch.is_neg(&x)));
+  py.PyTuple_SetItem(all, 2, py.PyBool_FromLong(*libtorch.version_counter(&x) != NULL));
+  py.PyTuple_SetItem(all, 3, py.PyLong_FromUnsignedLongLong((uintptr_t)d.data));
+  py.PyTuple_SetItem(all, 4, shape);
+  py.PyTuple_SetItem(all, 5, strides);
+  py.PyTuple_SetItem(all, 6, py.PyLong_FromLongLong(d.dtype.code));
+  py.PyTuple_SetItem(all, 7, py.PyLong_FromLongLong(d.dtype.bits));
+  return all;
+}
+
+/* torch_points(capsule, tensor): whether the capsule, torch's own pointer to a tensor of C++, leads to what tensor._cdata
+   says. */
+static py_object *points(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "torch_points"};
+  cpp_tensor x;
+  void *const *at;
+  (void)self;
+  if (!native_count(&c, n, 2) || !(at = py.PyCapsule_GetPointer(args[0], NULL))) return NULL;
+  return py.PyBool_FromLong(find(args[1], &x) && *at == x.implementation);
+}
+
+/* torch_wrote(tensor): raises its version; False of what is left to Python. */
+static py_object *wrote(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "torch_wrote"};
+  (void)self;
+  if (!native_count(&c, n, 1)) return NULL;
+  return py.PyBool_FromLong(libtorch.get_dtype && wrote_directly(args[0]) == DONE);
+}
+
+/* torch_modes(): whether the libraries say that gradients are recorded, and that a mode overrides torch's functions. */
+static py_object *modes(py_object *self, py_object *const *args, ptrdiff_t n) {
+  py_object *both;
+  (void)self, (void)args, (void)n;
+  if (!libtorch.get_dtype) return py_none();
+  if ((both = py.PyTuple_New(2))) {
+    py.PyTuple_SetItem(both, 0, py.PyBool_FromLong(libtorch.recording()));
+    py.PyTuple_SetItem(both, 1, py.PyBool_FromLong(libtorch.overridden()));
+  }
+  return both;
+}
+
+/* torch_directly(wanted): whether tensors are asked by torch's libraries; from now on if wanted, unless that was not
+   verified. */
+static py_object *direct(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "torch_directly"};
+  (void)self;
+  if (!native_count(&c, n, 1)) return NULL;
+  wanted = args[0] == py._Py_TrueStruct;
+  return py.PyBool_FromLong(wanted && verified);
+}
+
+static bool look_up(const void *lender) {
+#define FUNCTION(result, name, symbol, parameters) \
+  if (!(*(void **)&libtorch.name = beside(lender, symbol))) missing = true;
+  bool missing = false;
+  TORCH_FUNCTIONS(FUNCTION)
+#undef FUNCTION
+  if (missing) memset(&libtorch, 0, sizeof libtorch);
+  return !missing;
+}
+
+outcome torch_found(py_object *descriptors, const dl_exchange *api, bool *usable) {
+  py_object **all[] = {&tensor.requires_grad, &tensor.is_neg, &tensor.storage_offset, &tensor.cdata};
+  static bool tried;
+  outcome found = DONE;
+  for (int i = 0; !tensor.get && i < 4; i++) py.Py_IncRef(*all[i] = py.PyTuple_GetItem(descriptors, 2 + i));
+  if (!tensor.get) {
+    tensor.get = (py_object * (*)(py_object *, py_object *, py_object *))
+                     py.PyType_GetSlot(tensor.requires_grad->type, PY_SLOT_DESCR_GET);
+  }
+  *usable = tensor.get;
+  if (!tensor.get) py.PyErr_Clear(); /* Python 3.9 gives no slots of its own types */
+  if (tensor.get && !tried && api->borrow && look_up((const void *)api->borrow)) {
+    tried = true;
+    lender = api;
+    found = is_true(hologram_hook("verify_torch", py.PyTuple_New(0)), &verified);
+    tried = found == DONE; /* else it was interrupted */
+  }
+  return found;
+}
+
+static py_method methods[] = {
+    {"torch_seen", (void *)seen, PY_FASTCALL, NULL},     {"torch_points", (void *)points, PY_FASTCALL, NULL},
+    {"torch_wrote", (void *)wrote, PY_FASTCALL, NULL},   {"torch_modes", (void *)modes, PY_FASTCALL, NULL},
+    {"torch_directly", (void *)direct, PY_FASTCALL, NULL}, {NULL, NULL, 0, NULL},
+};
+
+int hologram_torch(py_object *into) { return hologram_builtins(into, methods); }
