@@ -108,7 +108,7 @@ def test_commands_of_build_exist() -> None:
     steps = subprocess.run([ROOT / "build.sh", "test", "list"], capture_output=True, text=True, check=True).stdout
     arguments = {
         "test": {"quick", "list", "NAME"} | set(re.findall(r"^(\S+)", steps, flags=re.MULTILINE)),
-        "bench": set(re.findall(r"^  bench ([a-z]+)", usage, flags=re.MULTILINE)),
+        "bench": set(re.findall(r"^  bench ([a-z-]+)", usage, flags=re.MULTILINE)),
         "clean": {"all"},
     }
     assert {"run", "test", "build"} <= commands
