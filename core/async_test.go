@@ -163,8 +163,10 @@ func TestResidueLaunchesHaveTheirOwnOutcome(t *testing.T) {
 	sums := assemble(t, "program sums\nslot c f32\nldg.f32 x, c[index]\nmov.u8 k, 3\nmov.u64 v, 7\nres_accum k, v\nexit")
 	require.NoError(t, wait(ex.Launch(stray, &LaunchArgs{Slots: []*Buffer{c}, Shape: []int64{1}})))
 	var residue [isa.NumClasses]uint64
-	require.NoError(t, wait(ex.Launch(sums, &LaunchArgs{Slots: []*Buffer{c}, Residue: &residue})))
-	require.EqualValues(t, 7, residue[3])
+	for range 3 { // each sum begins with nothing
+		require.NoError(t, wait(ex.Launch(sums, &LaunchArgs{Slots: []*Buffer{c}, Residue: &residue})))
+		require.EqualValues(t, 7, residue[3])
+	}
 	wants(t, wait(ex.Synchronize()), Faulted, "stray")
 }
 

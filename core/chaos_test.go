@@ -36,13 +36,18 @@ func TestManyAtOnce(t *testing.T) {
 		for seed := range uint64(2) {
 			executors := []*Executor{executorOn(t, d), executorOn(t, d), executorOn(t, d)}
 			var group sync.WaitGroup
-			var cancels atomic.Int32
+			var begun, ended atomic.Int32 // cancels
+			cancel := func(c func()) {
+				begun.Add(1)
+				c()
+				ended.Add(1)
+			}
 			for g := range uint64(6) {
 				group.Go(func() {
 					r := rand.New(rand.NewPCG(seed, g))
 					for range 60 {
 						ex, other := executors[r.IntN(3)], executors[r.IntN(3)]
-						before := cancels.Load()
+						over, before := ended.Load(), begun.Load()
 						n := int64(1 + r.IntN(5000))
 						if r.IntN(4) == 0 { // a block of its own; all at once are half of the memory
 							n = 1<<18 + int64(r.IntN(1<<18))
@@ -59,10 +64,11 @@ func TestManyAtOnce(t *testing.T) {
 						}
 						one := func(ev *Event, err error) {
 							if r.IntN(20) == 0 && ev != nil {
-								cancels.Add(1)
-								ev.Cancel()
+								cancel(ev.Cancel)
 							}
-							_ = wait(ev, err)
+							if err := wait(ev, err); err != nil && CodeOf(err) != Cancelled {
+								t.Error(err)
+							}
 						}
 						one(x.Fill(Float(2)))
 						one(other.Launch(p, &LaunchArgs{Slots: []*Buffer{x, y}, Shape: []int64{0}}))
@@ -72,13 +78,12 @@ func TestManyAtOnce(t *testing.T) {
 							d.Trim()
 						}
 						if r.IntN(15) == 0 {
-							cancels.Add(1)
-							ex.Cancel()
+							cancel(ex.Cancel)
 						}
 						one(ex.Op("reduce_sum", []*Buffer{y, x}, nil, []int64{1, n}))
 						data := hostBytes(4)
 						err = wait(x.Read(addressOf(data), 0, 4))
-						if cancels.Load() == before && err == nil {
+						if begun.Load() == over && over == before && err == nil {
 							if got := first32(data); got != float32(4*n) {
 								t.Errorf("the sum of %d fours is %v", n, got)
 							}

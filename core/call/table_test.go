@@ -1,8 +1,10 @@
 package call
 
 import (
+	"fmt"
 	"math"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/hologram-project/hologram/backends/cpu"
 	"github.com/hologram-project/hologram/core/memory"
 	"github.com/hologram-project/hologram/core/program"
+	"github.com/hologram-project/hologram/core/status"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/kernels"
 )
@@ -73,4 +76,94 @@ func TestCostFollowsThreads(t *testing.T) {
 	s.cost = math.Inf(1)
 	d.Threads.Store(0)
 	require.EqualValues(t, 100, cost(), "what was prepared for as many threads is there still")
+}
+
+// passed is a stream all of whose tickets have passed.
+type passed struct{ backends.Stream }
+
+func (passed) Wait(backends.Ticket, time.Duration) error { return nil }
+
+// TestTheStepThatFaults has each step of an operation note a fault: it is named
+// by that step's program, once.
+func TestTheStepThatFaults(t *testing.T) {
+	_, d := newSlow(t)
+	r := &Request{Op: kernels.Softmax, Operands: []Operand{vector(1<<12, isa.F32, 30000), vector(1<<20, isa.F32, 30000)}, Dims: []int64{2, 15000}}
+	p, err := Prepare(d, r)
+	require.NoError(t, err)
+	defer p.Release()
+	require.Greater(t, len(p.steps), 2)
+	later := 0
+	for i := range p.steps {
+		p.Acquire()
+		b, err := p.Bind(d, r.Operands, nil, false)
+		require.NoError(t, err)
+		b.line, b.failed = &memory.Line{Stream: passed{}}, len(p.steps)
+		for k := range b.tickets {
+			b.tickets[k] = backends.Ticket(k + 1)
+		}
+		b.launches[i].Record.Note(&backends.ProgramFault{Kind: isa.FaultAccess, Lane: 5})
+		var told *status.Error
+		require.ErrorAs(t, b.Outcome(nil), &told)
+		if told.Fault != nil { // else the step's program has no place that may fault
+			require.Equal(t, p.steps[i].program.Source().Name, told.Fault.Program)
+			later += min(i, 1)
+		}
+		require.NoError(t, b.Outcome(nil), "a fault is told twice")
+		b.Release()
+	}
+	require.Positive(t, later)
+}
+
+// TestKeys changes whatever a call may be prepared by: each is another signature,
+// and an address is not.
+func TestKeys(t *testing.T) {
+	text := "program p\nslot a f32\nslot c f32\nldg.f32 x, a[index]\nstg.f32 x, c[index]\nexit"
+	p, err := program.Assemble("test", text, nil)
+	require.NoError(t, err)
+	matrix := func() Operand {
+		o := Operand{View: backends.View{Addr: 64, Type: isa.F32, Rank: 2}}
+		o.View.Shape, o.View.Stride = [isa.MaxRank]int64{3, 4}, [isa.MaxRank]int64{8, 1}
+		return o
+	}
+	base := func() *Request {
+		return &Request{Program: p, Operands: []Operand{matrix(), matrix()}, Dims: []int64{3, 4}, Grid: [3]uint32{5, 6, 7}, Block: [3]uint32{8, 9, 10}}
+	}
+	changes := map[string]func(r *Request){
+		"nothing":     func(*Request) {},
+		"operation":   func(r *Request) { r.Op, r.Program = kernels.VectorAbs, nil },
+		"another":     func(r *Request) { r.Op, r.Program = kernels.VectorNeg, nil },
+		"type":        func(r *Request) { r.Operands[1].View.Type = isa.I32 },
+		"rank":        func(r *Request) { r.Operands[1].View.Rank = 1 },
+		"rows":        func(r *Request) { r.Operands[1].View.Shape[0] = 2 },
+		"columns":     func(r *Request) { r.Operands[1].View.Shape[1] = 2 },
+		"swapped":     func(r *Request) { r.Operands[1].View.Shape = [isa.MaxRank]int64{4, 3} },
+		"row stride":  func(r *Request) { r.Operands[1].View.Stride[0] = 4 },
+		"step":        func(r *Request) { r.Operands[1].View.Stride[1] = 2 },
+		"backward":    func(r *Request) { r.Operands[1].View.Stride[1] = -1 },
+		"first":       func(r *Request) { r.Operands[0].View.Stride[1] = 2 },
+		"packed":      func(r *Request) { r.Operands[1].Packed = true },
+		"read-only":   func(r *Request) { r.Operands[1].ReadOnly = true },
+		"bool":        func(r *Request) { r.Operands[1].Bool = true },
+		"space":       func(r *Request) { r.Dims[1] = 3 },
+		"flat":        func(r *Request) { r.Dims = []int64{12} },
+		"scalar":      func(r *Request) { r.Dims = []int64{} },
+		"none":        func(r *Request) { r.Dims = nil },
+		"fuel":        func(r *Request) { r.Fuel = true },
+		"one operand": func(r *Request) { r.Operands = r.Operands[:1] },
+	}
+	for i := range 3 {
+		changes["grid "+string(rune('x'+i))] = func(r *Request) { r.Grid[i]++ }
+		changes["block "+string(rune('x'+i))] = func(r *Request) { r.Block[i]++ }
+	}
+	seen := map[string]string{}
+	for name, change := range changes {
+		r := base()
+		change(r)
+		key := fmt.Sprint(r.key(nil))
+		require.Empty(t, seen[key], name)
+		seen[key] = name
+	}
+	r := base()
+	r.Operands[0].View.Addr = 128
+	require.Equal(t, base().key(nil), r.key(nil))
 }
