@@ -488,3 +488,62 @@ func TestAReplayThatFails(t *testing.T) {
 	w.calls(t, 1, 2, 1)
 	require.NoError(t, s.Close(time.Second))
 }
+
+// TestReleasingAGraphThatIsReplayed lets go of a graph, twice, while a replay is
+// under way: what it holds goes when that is over.
+func TestReleasingAGraphThatIsReplayed(t *testing.T) {
+	for name, s := range streams(t) {
+		hold, capturing := make(chan struct{}), true
+		w := &recorded{}
+		w.run = func(*Target) (backends.Ticket, error) {
+			if !capturing {
+				<-hold
+			}
+			return 0, nil
+		}
+		require.NoError(t, s.BeginCapture())
+		ev, err := s.Submit(w, How{})
+		require.NoError(t, wait(t, ev, err))
+		g, err := s.EndCapture()
+		require.NoError(t, err)
+		capturing = false
+		first := &work{run: func(t *Target) (backends.Ticket, error) { <-hold; return t.Last, nil }}
+		_, err = s.Submit(first, How{Long: true}) // so that the replay is not over at once
+		require.NoError(t, err)
+		ev, err = g.Replay(s)
+		require.NoError(t, err)
+		_, err = g.Replay(s)
+		require.Equal(t, status.Invalid, status.CodeOf(err), "two replays at a time")
+		g.Release()
+		g.Release()
+		require.Zero(t, w.released.Load(), name)
+		close(hold)
+		require.NoError(t, wait(t, ev, nil))
+		require.Eventually(t, func() bool { return w.released.Load() == 1 }, time.Second, time.Millisecond, name)
+		_, err = g.Replay(s)
+		require.Equal(t, status.BadHandle, status.CodeOf(err))
+		require.NoError(t, s.Close(time.Second))
+		require.EqualValues(t, 1, w.released.Load())
+	}
+}
+
+// TestWorkOfNothingIsNotTheLast submits work with a ticket, and then such as the
+// device has nothing to do for: who waits for all waits for the first, and the
+// stream is not full.
+func TestWorkOfNothingIsNotTheLast(t *testing.T) {
+	native := &heap{}
+	s := NewDeferred(Target{Line: &memory.Line{Stream: native}, Order: new(sync.Mutex)})
+	for _, ticket := range []backends.Ticket{5, 0, 3} {
+		_, err := s.Submit(&work{run: func(*Target) (backends.Ticket, error) { return ticket, nil }}, How{})
+		require.NoError(t, err)
+	}
+	native.given.Store(5)
+	_, err := s.Submit(&work{}, How{Try: true})
+	require.NoError(t, err, "a stream with little in flight is taken for full")
+	all, err := s.Submit(&work{}, How{Wait: true})
+	require.NoError(t, err)
+	require.ErrorIs(t, all.Wait(5*time.Millisecond), backends.ErrPending)
+	native.open.Store(true)
+	require.NoError(t, wait(t, all, nil))
+	require.NoError(t, s.Close(time.Second))
+}
