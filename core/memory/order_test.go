@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/core/status"
 )
 
 // noting is a stream that notes whom it was made to wait for.
@@ -278,7 +279,7 @@ func TestMemoryOnItsWayBack(t *testing.T) {
 		from := host(t)
 		var mu sync.Mutex
 		left := int64(2 << 20)
-		going, go_ := make(chan struct{}), make(chan struct{})
+		going, goOn := make(chan struct{}), make(chan struct{})
 		p := NewPool(Allocator{
 			Alloc: func(n int64) (backends.Memory, error) {
 				mu.Lock()
@@ -291,7 +292,7 @@ func TestMemoryOnItsWayBack(t *testing.T) {
 			},
 			Free: func(m backends.Memory) error {
 				close(going)
-				<-go_
+				<-goOn
 				mu.Lock()
 				left += m.Bytes
 				mu.Unlock()
@@ -309,11 +310,38 @@ func TestMemoryOnItsWayBack(t *testing.T) {
 		<-going
 		group.Go(func() {
 			time.Sleep(20 * time.Millisecond)
-			close(go_)
+			close(goOn)
 		})
 		_, _, err = p.Take(nil, 1<<20, nil)
 		require.NoError(t, err)
 		group.Wait()
 		require.EqualValues(t, 1<<20, p.Stats().Reserved)
 	}
+}
+
+// TestMemoryThatDoesNotComeBack asks for memory while the device takes for ever
+// to take some back: that is waited for for a while only.
+func TestMemoryThatDoesNotComeBack(t *testing.T) {
+	from := host(t)
+	going, goOn := make(chan struct{}), make(chan struct{})
+	p := NewPool(Allocator{Alloc: from.Alloc, Free: func(m backends.Memory) error {
+		close(going)
+		<-goOn
+		return from.Free(m)
+	}}, 2<<20)
+	p.patience = 10 * time.Millisecond
+	m, _, err := p.Take(nil, 2<<20, nil)
+	require.NoError(t, err)
+	m.Release()
+	var group sync.WaitGroup
+	group.Go(func() { p.Trim() })
+	<-going
+	_, _, err = p.Take(nil, 1<<20, nil)
+	require.Equal(t, status.OutOfMemory, status.CodeOf(err))
+	close(goOn)
+	group.Wait()
+	m, _, err = p.Take(nil, 1<<20, nil)
+	require.NoError(t, err)
+	require.EqualValues(t, 1<<20, p.Stats().Reserved)
+	m.Release()
 }

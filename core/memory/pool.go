@@ -66,10 +66,14 @@ type Pool struct {
 	stats Stats
 	// moving is how many calls of the device are under way that may lower Reserved
 	// when they are over, and moved how many are over that did. Whoever finds no
-	// room meanwhile waits for them (changed) and looks again.
+	// room meanwhile waits for them and looks again: changed is closed then; nil:
+	// nobody waits.
 	moving  int
 	moved   uint64
-	changed sync.Cond
+	changed chan struct{}
+	// patience is how long to wait for them, or for work on memory that could be
+	// given back.
+	patience time.Duration
 }
 
 // Stats says what a pool holds. All are bytes but the counts.
@@ -85,9 +89,7 @@ type Stats struct {
 
 // NewPool makes a pool of memory from a, of which it takes at most limit bytes; 0: no limit.
 func NewPool(a Allocator, limit int64) *Pool {
-	p := &Pool{from: a, cache: map[int64][]block{}, stats: Stats{Limit: limit}}
-	p.changed.L = &p.mu
-	return p
+	return &Pool{from: a, cache: map[int64][]block{}, stats: Stats{Limit: limit}, patience: 5 * time.Second}
 }
 
 // classSize rounds a number of bytes up to its size class.
@@ -172,23 +174,24 @@ func (p *Pool) fresh(l *Line, size int64) (block, error) {
 	if size < largeBlock {
 		bytes = slabBytes
 	}
-	m, err := p.ask(bytes)
+	end := time.Now().Add(p.patience)
+	m, err := p.ask(bytes, end)
 	if status.CodeOf(err) == status.OutOfMemory {
 		p.trim(0)
-		m, err = p.ask(bytes)
+		m, err = p.ask(bytes, end)
 	}
 	if status.CodeOf(err) == status.OutOfMemory {
 		if b, ok := p.recycled(l, size); ok {
 			return b, nil
 		}
-		p.trim(trimPatience)
+		p.trim(p.patience)
 		if b, ok := p.recycled(l, size); ok { // came back meanwhile
 			return b, nil
 		}
-		m, err = p.ask(bytes)
+		m, err = p.ask(bytes, end)
 	}
 	if status.CodeOf(err) == status.OutOfMemory && size < bytes { // no whole slab
-		if part, no := p.ask(size); no == nil {
+		if part, no := p.ask(size, end); no == nil {
 			m, err = part, nil
 		}
 	}
@@ -272,15 +275,14 @@ func (p *Pool) newSlab(m backends.Memory) {
 	p.slab = m
 }
 
-// ask takes memory from the device within the limit. The caller does not hold
-// the lock.
-func (p *Pool) ask(bytes int64) (backends.Memory, error) {
+// ask takes memory from the device within the limit. Up to a time it waits for
+// memory on its way back. The caller does not hold the lock.
+func (p *Pool) ask(bytes int64, end time.Time) (backends.Memory, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for {
 		if limit := p.stats.Limit; limit > 0 && p.stats.Reserved+bytes > limit {
-			if p.moving > 0 {
-				p.changed.Wait()
+			if p.wait(end) {
 				continue
 			}
 			return backends.Memory{}, status.Errorf(status.OutOfMemory, "%s more would exceed the device's limit of %s, of which %s is taken",
@@ -296,12 +298,32 @@ func (p *Pool) ask(bytes int64) (backends.Memory, error) {
 		switch {
 		case errors.Is(err, backends.ErrLost):
 			return m, status.FromBackend("allocate", err)
-		case p.moved == before && p.moving > 0:
-			p.changed.Wait()
-		case p.moved == before:
+		case p.moved == before && !p.wait(end):
 			return m, status.Errorf(status.OutOfMemory, "the device has no %s left beside the %s taken: %w",
 				status.Size(bytes), status.Size(p.stats.Reserved), err)
 		}
+	}
+}
+
+// wait waits for a call of the device that is under way, if there is one and it
+// is over in time. The caller holds the lock, but not meanwhile.
+func (p *Pool) wait(end time.Time) bool {
+	if p.moving == 0 {
+		return false
+	}
+	if p.changed == nil {
+		p.changed = make(chan struct{})
+	}
+	changed := p.changed
+	p.mu.Unlock()
+	defer p.mu.Lock()
+	t := time.NewTimer(time.Until(end))
+	defer t.Stop()
+	select {
+	case <-changed:
+		return true
+	case <-t.C:
+		return false
 	}
 }
 
@@ -326,7 +348,10 @@ func (p *Pool) move(call func() (gave bool)) {
 		if gave {
 			p.moved++
 		}
-		p.changed.Broadcast()
+		if p.changed != nil {
+			close(p.changed)
+			p.changed = nil
+		}
 	}()
 	gave = call()
 }
@@ -402,15 +427,12 @@ func (p *Pool) giveBack(blocks []block) int64 {
 	return freed
 }
 
-// trimPatience is how long to wait for work on memory that could be given back.
-const trimPatience = 5 * time.Second
-
 // trimPause is how long it waits between two looks.
 const trimPause = 50 * time.Microsecond
 
 // Trim gives the large cached blocks back to the device, and returns their
 // bytes. Where work on them has not passed it waits, for some seconds at most.
-func (p *Pool) Trim() int64 { return p.trim(trimPatience) }
+func (p *Pool) Trim() int64 { return p.trim(p.patience) }
 
 func (p *Pool) trim(patience time.Duration) int64 {
 	end := time.Now().Add(patience)
