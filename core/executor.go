@@ -200,7 +200,13 @@ func (ex *Executor) Synchronize() (*Event, error) {
 			all.errs = append(all.errs, err)
 		}
 	}
-	return ex.stream.Beside(all)
+	ev, err := ex.stream.Beside(all)
+	if err != nil { // it is being closed, and tells the errors itself
+		for _, ev := range all.events {
+			ev.Cancel()
+		}
+	}
+	return ev, err
 }
 
 // Cancel asks all work of the executor to end soon. That a launch was cancelled
