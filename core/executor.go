@@ -143,7 +143,8 @@ func (ex *Executor) memory(m *memory.Memory, bytes int64, zeroed, try bool) erro
 	}
 	if zeroed && !fresh {
 		err = ex.device.zero(m)
-	} else if line != nil && !m.Claimed(line) {
+	}
+	if err == nil && line != nil && !m.Claimed(line) {
 		// Who synchronizes with the executor's stream alone may use the memory then.
 		m.Acquire()
 		_, err = ex.stream.Submit(&claim{m}, queue.How{})
@@ -155,7 +156,8 @@ func (ex *Executor) memory(m *memory.Memory, bytes int64, zeroed, try bool) erro
 }
 
 // claim is work that makes a stream wait for what earlier owners of memory have
-// queued on it. It is a user of the memory until the stream is made to.
+// queued on it, or its zeroing. It is a user of the memory until the stream is
+// made to.
 type claim struct{ m *memory.Memory }
 
 func (c *claim) Run(t *queue.Target) (backends.Ticket, error) {

@@ -240,6 +240,23 @@ func TestAllocatingWhileALaunchIsQueued(t *testing.T) {
 	line.Stream = s.Stream
 }
 
+// TestZeroedMemoryIsTheHosts allocates zeroed memory and waits for its stream
+// alone: then the host may write to it.
+func TestZeroedMemoryIsTheHosts(t *testing.T) {
+	d := asyncDevice(t, asynctest.Options{HostVisible: true, Delay: 30 * time.Millisecond})
+	ex := executorOn(t, d)
+	x, err := ex.Allocate(64, isa.U8, false)
+	require.NoError(t, err)
+	x.Free()
+	x, err = ex.Allocate(64, isa.U8, true)
+	require.NoError(t, err)
+	require.NoError(t, wait(ex.Synchronize()))
+	data := hostmem.Bytes(x.Layout().Addr, 64)
+	data[0] = 1
+	time.Sleep(50 * time.Millisecond)
+	require.EqualValues(t, 1, data[0], "it is zeroed later")
+}
+
 // TestTryDoesNotCompile calls on a device that makes code by how operands are
 // aligned, and for fuel: a call that only tries has none made.
 func TestTryDoesNotCompile(t *testing.T) {

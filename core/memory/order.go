@@ -64,19 +64,15 @@ func (m *Memory) Before(l *Line, writes bool) error {
 	return l.awaitAll(o.reads)
 }
 
-// Claimed reports whether work of the memory's own owner need not wait for that
-// of earlier ones. If not, a stream has to wait (Before) before the memory is
-// shown to anybody who knows of its owner's stream alone.
+// Claimed reports whether no stream but l has work queued on the memory that has
+// not passed. If one has, l has to wait (Before) ahead of showing the memory to
+// anybody who knows of l alone.
 func (m *Memory) Claimed(l *Line) bool {
 	o := &m.order
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, u := range o.former {
-		if u.line != l && !u.passed() {
-			return false
-		}
-	}
-	return true
+	others := func(u use) bool { return u.line != l && !u.passed() }
+	return !slices.ContainsFunc(o.former, others) && !others(o.write) && !slices.ContainsFunc(o.reads, others)
 }
 
 // After notes work that Before made way for.

@@ -8,6 +8,9 @@
 //
 // A stream has one lock, of its own state. It is never held while work runs,
 // waits, or lets go of what it holds, all of which may call back.
+//
+// lane.go is what both kinds have in common, that work takes its turn; inline.go
+// and deferred.go run it; event.go is what callers wait for; graph.go captures.
 package queue
 
 import (
