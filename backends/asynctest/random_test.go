@@ -109,10 +109,11 @@ func TestRandomOrders(t *testing.T) {
 				}
 			}
 			r.reports.mu.Lock()
-			require.Equal(t, race != "", len(r.reports.all) > reported, "seed %d, step %d: a race with %q; reported: %q", seed, step, race, r.reports.all[reported:])
+			told := r.reports.all[reported:]
 			reported = len(r.reports.all)
 			r.reports.seen = reported
 			r.reports.mu.Unlock()
+			require.Equal(t, race != "", len(told) > 0, "seed %d, step %d: a race with %q; reported: %q", seed, step, race, told)
 			if race != "" {
 				races++
 			}

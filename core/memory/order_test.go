@@ -345,3 +345,27 @@ func TestMemoryThatDoesNotComeBack(t *testing.T) {
 	require.EqualValues(t, 1<<20, p.Stats().Reserved)
 	m.Release()
 }
+
+// TestScratchThatIsInUse lends a block that work on another stream still uses,
+// where there is no other: the stream waits for it.
+func TestScratchThatIsInUse(t *testing.T) {
+	p := NewPool(host(t), 0)
+	p.patience = 0
+	a, _ := newLine("a")
+	b, bs := newLine("b")
+	s, err := p.Scratch(a, 2<<20, false)
+	require.NoError(t, err)
+	addr := s.Addr()
+	s.After(a, 3)
+	s.Return()
+	require.NoError(t, p.SetLimit(p.Stats().Reserved))
+	_, err = p.Scratch(b, 2<<20, true)
+	require.ErrorIs(t, err, status.ErrBusy)
+	s, err = p.Scratch(b, 2<<20, false)
+	require.NoError(t, err)
+	require.Equal(t, addr, s.Addr())
+	require.Equal(t, []string{"a3"}, bs.awaits)
+	s.Return()
+	_, err = p.Scratch(nil, 2<<20, false)
+	require.Equal(t, status.OutOfMemory, status.CodeOf(err), "the host cannot wait on the device")
+}
