@@ -405,19 +405,6 @@ func TestInjectedFaults(t *testing.T) {
 	}
 }
 
-// TestZeroingThatFails tells of it, by the next call that waits.
-func TestZeroingThatFails(t *testing.T) {
-	ex := executorOn(t, asyncDevice(t, asynctest.Options{FailFill: 1}))
-	x := floats(t, ex, 3, 3) // fresh memory is zero
-	require.NoError(t, wait(ex.Synchronize()))
-	x.Free()
-	y, err := ex.Allocate(2, isa.F32, true)
-	require.NoError(t, err)
-	_ = values(t, y)
-	wants(t, wait(ex.Synchronize()), Internal, "zeroing of 8 bytes")
-	require.NoError(t, wait(ex.Synchronize()))
-}
-
 // TestACancelledSynchronize waits for two streams, and gives up: what fails later
 // is told to who waits then.
 func TestACancelledSynchronize(t *testing.T) {

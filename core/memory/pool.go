@@ -118,6 +118,16 @@ func (p *Pool) Take(l *Line, bytes int64, a *Account) (m *Memory, fresh bool, er
 // Fill is Take for a zero Memory that the caller has made. With try it gives
 // what is at hand, else status.ErrBusy.
 func (p *Pool) Fill(m *Memory, l *Line, bytes int64, a *Account, try bool) (fresh bool, err error) {
+	return p.fill(m, request{line: l, try: try}, bytes, a)
+}
+
+// Fresh is Fill with memory that is all zero and that no work uses.
+func (p *Pool) Fresh(m *Memory, bytes int64, a *Account) error {
+	_, err := p.fill(m, request{zero: true}, bytes, a)
+	return err
+}
+
+func (p *Pool) fill(m *Memory, r request, bytes int64, a *Account) (fresh bool, err error) {
 	if bytes > MaxBytes {
 		return false, status.Errorf(status.OutOfMemory, "%s is more than any device has", status.Size(bytes))
 	}
@@ -129,7 +139,8 @@ func (p *Pool) Fill(m *Memory, l *Line, bytes int64, a *Account, try bool) (fres
 				status.Size(bytes), status.Size(quota), status.Size(a.Used()))
 		}
 	}
-	b, err := p.take(l, size, try)
+	r.size = size
+	b, err := p.take(r)
 	if err != nil {
 		if a != nil {
 			a.used.Add(-size)
@@ -142,35 +153,43 @@ func (p *Pool) Fill(m *Memory, l *Line, bytes int64, a *Account, try bool) (fres
 	return b.fresh, nil
 }
 
-// take takes a block. With try it is one that is at hand, else status.ErrBusy.
-func (p *Pool) take(l *Line, size int64, try bool) (block, error) {
-	if !try {
+// request is what block somebody asks for.
+type request struct {
+	line *Line // whose work may use it at once, and can wait for others'; nil: the host's
+	size int64 // a class's
+	zero bool  // it is fresh
+	try  bool  // it is at hand, else status.ErrBusy
+}
+
+// take takes a block.
+func (p *Pool) take(r request) (block, error) {
+	if !r.try {
 		p.mu.Lock()
 	} else if !p.mu.TryLock() {
 		return block{}, status.ErrBusy
 	}
-	if b, ok := p.cached(l, size, false); ok {
+	if b, ok := p.cached(r, false); ok {
 		p.mu.Unlock()
 		return b, nil
 	}
-	if size < largeBlock {
-		if b, ok := p.cut(size); ok {
+	if r.size < largeBlock {
+		if b, ok := p.cut(r.size); ok {
 			p.mu.Unlock()
 			return b, nil
 		}
 	}
 	p.mu.Unlock()
-	if try {
+	if r.try {
 		return block{}, status.ErrBusy
 	}
-	return p.fresh(l, size)
+	return p.fresh(r)
 }
 
 // fresh takes a block from the device. Where the limit or the device says no,
-// cached blocks that nobody uses go back first; then l gets one that it must
+// cached blocks that nobody uses go back first; then a line gets one that it must
 // wait for; at last, blocks go back when the work on them has passed.
-func (p *Pool) fresh(l *Line, size int64) (block, error) {
-	bytes := size
+func (p *Pool) fresh(r request) (block, error) {
+	size, bytes := r.size, r.size
 	if size < largeBlock {
 		bytes = slabBytes
 	}
@@ -181,11 +200,11 @@ func (p *Pool) fresh(l *Line, size int64) (block, error) {
 		m, err = p.ask(bytes, end)
 	}
 	if status.CodeOf(err) == status.OutOfMemory {
-		if b, ok := p.recycled(l, size); ok {
+		if b, ok := p.recycled(r); ok {
 			return b, nil
 		}
 		p.trim(p.patience)
-		if b, ok := p.recycled(l, size); ok { // came back meanwhile
+		if b, ok := p.recycled(r); ok { // came back meanwhile
 			return b, nil
 		}
 		m, err = p.ask(bytes, end)
@@ -209,23 +228,23 @@ func (p *Pool) fresh(l *Line, size int64) (block, error) {
 	return block{mem: m, size: size, fresh: true}, nil
 }
 
-// recycled takes a block of a size class from the cache, also one that l must
-// wait for.
-func (p *Pool) recycled(l *Line, size int64) (block, bool) {
+// recycled takes a block from the cache, also one that the line must wait for.
+func (p *Pool) recycled(r request) (block, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.cached(l, size, l != nil)
+	return p.cached(r, r.line != nil)
 }
 
 // lookBack is how many cached blocks are looked at for one that is free.
 const lookBack = 8
 
-// cached takes a block of a size class from the cache: one that l may use at
-// once or, with any, one that it must wait for. The caller holds the lock.
-func (p *Pool) cached(l *Line, size int64, any bool) (block, bool) {
+// cached takes a block from the cache: one that the line may use at once or, with
+// any, one that it must wait for. The caller holds the lock.
+func (p *Pool) cached(r request, any bool) (block, bool) {
+	size := r.size
 	list := p.cache[size]
 	for i := len(list) - 1; i >= 0 && (any || i >= len(list)-lookBack); i-- {
-		if !any && !list[i].free(l) {
+		if r.zero && !list[i].fresh || !any && !list[i].free(r.line) {
 			continue
 		}
 		b := list[i]
@@ -502,7 +521,7 @@ type Scratch struct {
 // caller has: where there is no other, l waits for what uses the block. With try
 // it neither asks the device nor waits, but returns status.ErrBusy.
 func (p *Pool) Scratch(l *Line, bytes int64, try bool) (Scratch, error) {
-	b, err := p.take(l, classSize(bytes), try)
+	b, err := p.take(request{line: l, size: classSize(bytes), try: try})
 	if err != nil {
 		return Scratch{}, err
 	}

@@ -453,7 +453,7 @@ func TestLongWorkAndACapture(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, mine)
 	require.NoError(t, s.BeginCapture())
-	require.ErrorIs(t, s.enqueue(newEvent(w, How{Long: true}), s.serve), errCapturing)
+	require.ErrorIs(t, s.enqueue(newEvent(w, How{Long: true}), s.serve), ErrCapturing)
 	require.NoError(t, s.Close(0))
 }
 
