@@ -3,6 +3,7 @@ package memory
 import (
 	"errors"
 	"math/bits"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,10 +37,10 @@ type block struct {
 	uses  []use // that may not have passed
 }
 
-// free reports whether work on l may use the block at once.
+// free reports whether work on l may use the block at once, as far as is known.
 func (b *block) free(l *Line) bool {
 	for _, u := range b.uses {
-		if u.line != l && !u.passed() {
+		if u.line != l && !u.line.known(u.ticket) {
 			return false
 		}
 	}
@@ -55,7 +56,7 @@ type Allocator struct {
 
 // Pool recycles a device's memory. Blocks of a size class wait in a free list
 // for the next request of that class; the pages behind them stay mapped. No
-// lock is held while the device allocates or frees.
+// lock is held while the device is asked for anything.
 type Pool struct {
 	from Allocator
 
@@ -168,7 +169,11 @@ func (p *Pool) take(r request) (block, error) {
 	} else if !p.mu.TryLock() {
 		return block{}, status.ErrBusy
 	}
-	if b, ok := p.cached(r, false); ok {
+	b, ok := p.cached(r, false)
+	if !ok && p.look(r.size) {
+		b, ok = p.cached(r, false)
+	}
+	if ok {
 		p.mu.Unlock()
 		return b, nil
 	}
@@ -193,6 +198,9 @@ func (p *Pool) fresh(r request) (block, error) {
 	if size < largeBlock {
 		bytes = slabBytes
 	}
+	p.mu.Lock()
+	p.giveBack(p.surplus())
+	p.mu.Unlock()
 	end := time.Now().Add(p.patience)
 	m, err := p.ask(bytes, end)
 	if status.CodeOf(err) == status.OutOfMemory {
@@ -257,6 +265,40 @@ func (p *Pool) cached(r request, any bool) (block, bool) {
 		return b, true
 	}
 	return block{}, false
+}
+
+// look looks what has passed of the work on cached blocks of a class, of those
+// that come next in their turn, or with class 0 on all. It reports whether there
+// was any. The caller holds the lock, but not while the device is asked.
+func (p *Pool) look(class int64) bool {
+	var lines []*Line
+	for size, list := range p.cache {
+		switch {
+		case class == 0:
+		case class == size:
+			list = list[max(0, len(list)-lookBack):]
+		default:
+			continue
+		}
+		for i := range list {
+			for _, u := range list[i].uses {
+				if !u.line.known(u.ticket) && !slices.Contains(lines, u.line) {
+					lines = append(lines, u.line)
+				}
+			}
+		}
+	}
+	if len(lines) == 0 {
+		return false
+	}
+	p.mu.Unlock()
+	for _, l := range lines {
+		l.mu.RLock()
+		l.look()
+		l.mu.RUnlock()
+	}
+	p.mu.Lock()
+	return true
 }
 
 func (p *Pool) count(size int64) {
@@ -375,13 +417,14 @@ func (p *Pool) move(call func() (gave bool)) {
 	gave = call()
 }
 
-// give puts a block back. It is no longer known to be zero.
+// give puts a block back, which waits for nothing: that more is cached now than
+// shall be is the next one's business who asks the device for memory. The block
+// is no longer known to be zero.
 func (p *Pool) give(b block) {
 	b.fresh = false
 	p.mu.Lock()
 	p.stats.InUse -= b.size
 	p.keep(b)
-	p.giveBack(p.surplus())
 	p.mu.Unlock()
 }
 
@@ -394,8 +437,13 @@ func (p *Pool) keep(b block) {
 }
 
 // surplus takes large blocks out of the cache while there is more than the pool
-// may cache, those first that have waited longest. The caller holds the lock.
+// may cache, those first that have waited longest. The caller holds the lock, but
+// not while the device is asked.
 func (p *Pool) surplus() []block {
+	if p.stats.Cached <= max(cacheFloor, p.stats.Peak) {
+		return nil
+	}
+	p.look(0)
 	var out []block
 	for p.stats.Cached > max(cacheFloor, p.stats.Peak) {
 		oldest := int64(0)
@@ -461,6 +509,7 @@ func (p *Pool) trim(patience time.Duration) int64 {
 		if upTo == 0 {
 			upTo = p.given // what comes back from now on is left
 		}
+		p.look(0)
 		ready, busy := p.unused(upTo)
 		freed += p.giveBack(ready)
 		p.mu.Unlock()
