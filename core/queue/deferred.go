@@ -93,8 +93,15 @@ func (s *Deferred) Submit(w Work, how How) (*Event, error) {
 func (s *Deferred) here(w Work, ev *Event) error {
 	if s.graph != nil {
 		_, err := run(w, &s.target)
-		if err != nil { // part of it may be recorded, and stays until the end
+		if err != nil {
 			err = w.Outcome(err)
+		}
+		if status.CodeOf(err) == status.Busy { // nothing of it is recorded
+			s.give()
+			w.Release()
+			return err
+		}
+		if err != nil { // part of it may be, and stays until the end
 			s.graph.failed = err
 		}
 		s.graph.add(w)
@@ -140,20 +147,16 @@ func (s *Deferred) put(w Work, ev *Event) (over bool, err error) {
 		ticket, err = s.mark(err)
 	}
 	f := &flying{ticket: ticket, work: w, told: err != nil}
-	switch {
-	case ev == nil:
-	case ev.how.Wait && err == nil:
+	if ev != nil && ev.how.Wait && err == nil {
 		f.event = ev
-	default:
+	}
+	over = err != nil && ticket == 0
+	if flies := !over && ticket != noTicket; flies {
+		s.fly(f, ev)
+	} else if ev != nil {
 		ev.leave()
 	}
-	if err != nil && ticket == 0 {
-		return true, err
-	}
-	if ticket != noTicket {
-		s.fly(f)
-	}
-	return false, err
+	return over, err
 }
 
 // noTicket is that of work of which nobody can tell when the device is done with
@@ -177,12 +180,15 @@ func (s *Deferred) mark(panicked error) (ticket backends.Ticket, err error) {
 	return noTicket, panicked
 }
 
-func (s *Deferred) fly(f *flying) {
+// fly adds work in flight, which had the event, if any, until now.
+func (s *Deferred) fly(f *flying, ev *Event) {
 	s.mu.Lock()
 	s.target.Last = max(s.target.Last, f.ticket)
 	s.flight = append(s.flight, f)
 	if f.event != nil {
 		s.events[f.event] = struct{}{}
+	} else if ev != nil { // with the lock, so that who cancels finds the work in one place
+		ev.leave()
 	}
 	tend := !s.tending
 	s.tending = true
