@@ -169,18 +169,44 @@ func TestResidueLaunchesHaveTheirOwnOutcome(t *testing.T) {
 	wants(t, wait(ex.Synchronize()), Faulted, "stray")
 }
 
-// TestCancellingOneCall cancels a wait, and a launch for residues: what was
-// queued before goes on.
+// TestCancellingOneCall cancels a wait, and a launch for residues: what was queued
+// before and after goes on, and nobody else hears of it.
 func TestCancellingOneCall(t *testing.T) {
+	d := asyncDevice(t, asynctest.Options{Delay: 40 * time.Millisecond})
+	ex := executorOn(t, d)
+	x, y, z := floats(t, ex, 0), floats(t, ex, 0), floats(t, ex, 0)
+	c, err := ex.Allocate(4, isa.U32, true)
+	require.NoError(t, err)
+	sums := assemble(t, "program sums\nslot c u32\nagain:\nldg.u32 x, c[0]\nset.eq.u32 p, x, 0\nmov.u8 k, 3\nmov.u64 v, 7\nres_accum k, v\nbra again, p\nexit")
+	require.NoError(t, wait(x.Fill(Float(1))))
+	ev, err := ex.Synchronize()
+	pending(t, "synchronize", ev, err) // and cancels it
+	require.NoError(t, wait(y.Fill(Float(2))))
+	var residue [isa.NumClasses]uint64
+	launch, err := ex.Launch(sums, &LaunchArgs{Slots: []*Buffer{c}, Shape: []int64{4}, Residue: &residue})
+	require.NoError(t, err)
+	require.NoError(t, wait(z.Fill(Float(3))))
+	after, err := ex.Synchronize()
+	require.NoError(t, err)
+	require.ErrorIs(t, launch.Wait(150*time.Millisecond), backends.ErrPending)
+	require.ErrorIs(t, after.Wait(0), backends.ErrPending)
+	launch.Cancel()
+	wants(t, wait(launch, nil), Cancelled, `launch "sums"`)
+	require.NoError(t, wait(after, nil))
+	require.Equal(t, []float32{1, 2, 3}, append(append(values(t, x), values(t, y)...), values(t, z)...))
+	require.NoError(t, wait(ex.Synchronize()))
+}
+
+// TestCancellingAllWork cancels an executor's work: who waits for what is before
+// is told when that has ended, and not that it was cancelled.
+func TestCancellingAllWork(t *testing.T) {
 	ex := executorOn(t, asyncDevice(t, asynctest.Options{}))
 	_, _ = endlessLaunch(t, ex)
 	ev, err := ex.Synchronize()
-	pending(t, "synchronize", ev, err)
-	ev, err = ex.Synchronize()
 	require.NoError(t, err)
 	require.ErrorIs(t, ev.Wait(20*time.Millisecond), backends.ErrPending)
 	ex.Cancel()
-	require.NoError(t, wait(ev, nil)) // it ends with what it waits for
+	require.NoError(t, wait(ev, nil))
 	require.NoError(t, wait(ex.Synchronize()))
 }
 
