@@ -51,7 +51,7 @@ func TestTraceBehindAnEndlessLaunch(t *testing.T) {
 	require.NoError(t, err)
 	c, _ := endlessLaunch(t, ex)
 	within(t, "trace", func() {
-		ev, err := ex.Trace(assemble(t, forever), &LaunchArgs{Slots: []*Buffer{c}, Shape: []int64{4}}, 0, func(string) {})
+		ev, err := ex.Trace((&LaunchArgs{Slots: []*Buffer{c}, Shape: []int64{4}}).call(assemble(t, forever)), 0, func(string) {})
 		pending(t, "trace", ev, err)
 		ev, err = ex.Phase(new(int32))
 		pending(t, "phase", ev, err)
@@ -583,7 +583,7 @@ func TestOnePhaseForAllStreams(t *testing.T) {
 	launch(two.Native())
 	g.Release()
 	for range 2 {
-		require.NoError(t, wait(ex.Trace(p, &LaunchArgs{Slots: []*Buffer{x}}, 0, func(string) {})))
+		require.NoError(t, wait(ex.Trace((&LaunchArgs{Slots: []*Buffer{x}}).call(p), 0, func(string) {})))
 		want += 3
 		launch(one.Native())
 	}
