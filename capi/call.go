@@ -277,17 +277,7 @@ func go_trace(executor C.hologram_executor, args *C.hologram_call_args, lane C.u
 	if args.deleter != nil {
 		return fail(core.Errorf(core.Invalid, "%s: args->deleter is given; a trace takes buffers alone, which nobody is told of", what))
 	}
-	a := &core.LaunchArgs{
-		Slots: make([]*core.Buffer, len(c.Operands)), Params: append([]core.Scalar(nil), c.Scalars...),
-		Grid: c.Grid, Block: c.Block, Shape: c.Dims, Fuel: c.Fuel, Residue: c.Residue, Stop: c.Stop,
-	}
-	for i := range c.Operands {
-		if o := &c.Operands[i]; o.Buffer == nil && !o.Unbound {
-			return fail(core.Errorf(core.Invalid, "%s: a trace takes buffers; wrap the memory of others", f.operand(i)))
-		}
-		a.Slots[i] = c.Operands[i].Buffer
-	}
-	ev, err := ex.Trace(c.Program, a, uint64(lane), func(text string) {
+	ev, err := ex.Trace(c, uint64(lane), func(text string) {
 		C.hologram_support_line(line, context, (*C.char)(unsafe.Pointer(unsafe.StringData(text))), C.size_t(len(text)))
 	})
 	return settle(ev, err, event_out)

@@ -31,7 +31,7 @@ func (ex *Executor) borrow(to *call.Operand, o *Operand, r *call.Request, i int,
 	deleter := func() {}
 	if owner != nil {
 		owner.n.Add(1)
-		deleter = owner.drop
+		deleter = owner.told
 	}
 	m, err := ex.device.foreign(at, bytes, deleter)
 	if err != nil {
@@ -46,10 +46,12 @@ func (ex *Executor) borrow(to *call.Operand, o *Operand, r *call.Request, i int,
 type owner struct {
 	n       atomic.Int32
 	deleter func()
+	told    func() // drop
 }
 
 func newOwner(deleter func()) *owner {
 	o := &owner{deleter: deleter}
+	o.told = o.drop
 	o.n.Store(1) // the call itself
 	return o
 }

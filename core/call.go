@@ -220,28 +220,6 @@ func typeText(r *call.Request, i int) string {
 	return " (" + r.Program.Source().Slots[i].Type.String() + ")"
 }
 
-// LaunchArgs is what a program is launched with; see Call.
-type LaunchArgs struct {
-	Slots       []*Buffer // one for each slot; nil for the boundary slot means the executor's boundary pool
-	Params      []Scalar
-	Grid, Block [3]uint32
-	Shape       []int64
-	Fuel        uint64
-	Residue     *[isa.NumClasses]uint64
-	Stop        Stop
-}
-
-func (a *LaunchArgs) call(p *Program) *Call {
-	c := &Call{Program: p, Scalars: a.Params, Dims: a.Shape, Grid: a.Grid, Block: a.Block, Fuel: a.Fuel, Residue: a.Residue, Stop: a.Stop}
-	for _, b := range a.Slots {
-		c.Operands = append(c.Operands, Operand{Buffer: b, Unbound: b == nil})
-	}
-	return c
-}
-
-// Launch is Call with a program and buffers.
-func (ex *Executor) Launch(p *Program, a *LaunchArgs) (*Event, error) { return ex.Call(a.call(p)) }
-
 // Op is Call with an operation, by its name, and buffers.
 func (ex *Executor) Op(name string, operands []*Buffer, scalars []Scalar, dims []int64) (*Event, error) {
 	op, ok := kernels.Lookup(name)

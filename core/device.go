@@ -1,21 +1,17 @@
 package core
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"runtime"
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/hologram-project/hologram/backends"
-	"github.com/hologram-project/hologram/backends/hostmem"
 	"github.com/hologram-project/hologram/core/call"
 	"github.com/hologram-project/hologram/core/memory"
 	"github.com/hologram-project/hologram/core/program"
-	"github.com/hologram-project/hologram/core/queue"
 	"github.com/hologram-project/hologram/core/status"
 )
 
@@ -54,10 +50,7 @@ type Device struct {
 	call    call.Device
 	workers threaded // nil where the number of threads is not the host's business
 
-	// order is queue.Target's, and of house, on which the device zeroes memory if
-	// it works by itself.
-	order sync.Mutex
-	house *queue.Deferred
+	order sync.Mutex // queue.Target's
 }
 
 var devices struct {
@@ -157,13 +150,6 @@ func newDevice(name string, b backends.Backend, dev backends.Device) (*Device, e
 	d.call.Cache, d.call.Pool, d.call.Host = d.kernels, d.pool, d.host
 	d.call.Threads.Store(int32(d.Threads()))
 	d.calls = call.NewTable(&d.call, preparedOps)
-	if d.Info.Asynchronous {
-		s, err := dev.NewStream()
-		if err != nil {
-			return nil, status.FromBackend(name, err)
-		}
-		d.house = queue.NewDeferred(queue.Target{Line: &memory.Line{Stream: s}, Order: &d.order})
-	}
 	if text := os.Getenv("HOLOGRAM_NUM_THREADS"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > maxThreads {
@@ -254,25 +240,6 @@ func (d *Device) Trim() int64 { return d.pool.Trim() }
 // KernelStats returns what the device's cache of compiled kernels holds.
 func (d *Device) KernelStats() KernelStats { return d.kernels.Stats() }
 
-// zero zeroes memory. On a device that works by itself, work on any stream that
-// uses the memory from now on waits for that.
-func (d *Device) zero(m *memory.Memory) error {
-	if !d.Info.Asynchronous {
-		clear(hostmem.Bytes(m.Addr, m.Bytes))
-		return nil
-	}
-	m.Acquire()
-	ev, err := d.house.Submit(&zeroing{m, m.Bytes}, queue.How{})
-	if ev != nil {
-		// Much is being zeroed. What comes after must find this queued.
-		if err = ev.Wait(zeroPatience); errors.Is(err, backends.ErrPending) {
-			ev.Cancel()
-			err = Errorf(Unavailable, "the device has been at work for %v on other memory that has to be zeroed", zeroPatience)
-		}
-	}
-	return status.FromBackend("zero", err)
-}
-
 // foreign makes memory that others own, of which the device is told if it has to be.
 func (d *Device) foreign(addr uintptr, bytes int64, deleter func()) (*memory.Memory, error) {
 	var forget func()
@@ -283,40 +250,4 @@ func (d *Device) foreign(addr uintptr, bytes int64, deleter func()) (*memory.Mem
 		forget = func() { importer.Forget(addr, bytes) }
 	}
 	return d.pool.Foreign(addr, bytes, forget, deleter), nil
-}
-
-// zeroPatience is how long an allocation waits for its zeroing to be queued.
-var zeroPatience = 5 * time.Second
-
-// zeroing is the work that zeroes memory, of which it is a user until that is
-// queued: who allocates may have given up before. Whoever uses the memory waits
-// for it on the device; that it failed is told by the next Synchronize.
-type zeroing struct {
-	m     *memory.Memory
-	bytes int64
-}
-
-func (z *zeroing) Run(t *queue.Target) (backends.Ticket, error) {
-	defer z.Release()
-	t.Order.Lock()
-	defer t.Order.Unlock()
-	if err := z.m.Before(t.Line, true); err != nil {
-		return 0, err
-	}
-	ticket, err := t.Line.Stream.Fill(z.m.Addr, 0, 1, z.bytes)
-	if err == nil {
-		z.m.After(t.Line, ticket, true)
-	}
-	return ticket, err
-}
-
-func (z *zeroing) Outcome(err error) error {
-	return status.FromBackend("zeroing of "+status.Size(z.bytes), err)
-}
-func (*zeroing) Cancel() bool { return false }
-func (z *zeroing) Release() {
-	if z.m != nil {
-		z.m.Release()
-		z.m = nil
-	}
 }

@@ -124,64 +124,10 @@ func (ex *Executor) Quota() int64 { return ex.account.Quota() }
 
 var errFreed = Errorf(BadHandle, "executor is freed")
 
-// zeroAtOnce is how many bytes a call that must not take long still zeroes.
-const zeroAtOnce = 64 << 10
-
-// memory makes m counted memory on the executor's account. Zeroed says whether
-// it must be zero. With try it is at hand, else status.ErrBusy.
-func (ex *Executor) memory(m *memory.Memory, bytes int64, zeroed, try bool) error {
-	if try && (ex.device.Info.Asynchronous || zeroed && bytes > zeroAtOnce) {
-		return status.ErrBusy
-	}
-	var line *memory.Line
-	if ex.device.Info.Asynchronous {
-		line = ex.stream.Line()
-	}
-	fresh, err := ex.device.pool.Fill(m, line, bytes, &ex.account, try)
-	if err != nil {
-		return err
-	}
-	if zeroed && !fresh {
-		err = ex.device.zero(m)
-	}
-	if err == nil && line != nil && !m.Claimed(line) {
-		// Who synchronizes with the executor's stream alone may use the memory then.
-		m.Acquire()
-		_, err = ex.stream.Submit(&claim{m}, queue.How{})
-	}
-	if err != nil {
-		m.Release()
-	}
-	return err
-}
-
-// claim is work that makes a stream wait for what earlier owners of memory have
-// queued on it, or its zeroing. It is a user of the memory until the stream is
-// made to.
-type claim struct{ m *memory.Memory }
-
-func (c *claim) Run(t *queue.Target) (backends.Ticket, error) {
-	defer c.Release()
-	t.Order.Lock()
-	defer t.Order.Unlock()
-	if err := c.m.Before(t.Line, true); err != nil {
-		return 0, err
-	}
-	return t.Mark()
-}
-func (*claim) Outcome(err error) error { return status.FromBackend("allocate", err) }
-func (*claim) Cancel() bool            { return false }
-func (c *claim) Release() {
-	if c.m != nil {
-		c.m.Release()
-		c.m = nil
-	}
-}
-
 // Phase puts the phase of the executor, 0 … 767, where to points, after the
 // launches before it that change it.
 func (ex *Executor) Phase(to *int32) (*Event, error) {
-	return ex.stream.Submit(&fence{stream: ex.stream, device: ex.device, phase: to}, queue.How{Wait: true})
+	return ex.stream.Submit(&fence{stream: ex.stream, phase: to}, queue.How{Wait: true})
 }
 
 // Synchronize waits for all work of the executor and returns the errors of those
@@ -191,11 +137,11 @@ func (ex *Executor) Synchronize() (*Event, error) {
 	list, release := ex.streams()
 	defer release()
 	if len(list) == 1 {
-		return ex.stream.Submit(&fence{stream: ex.stream, device: ex.device, report: true}, queue.How{Wait: true})
+		return ex.stream.Submit(&fence{stream: ex.stream, report: true}, queue.How{Wait: true})
 	}
 	all := &everything{}
 	for _, s := range list {
-		ev, err := s.Submit(&fence{stream: s, device: ex.device, report: true}, queue.How{Wait: true})
+		ev, err := s.Submit(&fence{stream: s, report: true}, queue.How{Wait: true})
 		if ev != nil {
 			all.events = append(all.events, ev)
 		} else if err != nil {

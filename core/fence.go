@@ -12,7 +12,6 @@ import (
 // fence is work that only waits for what is before it, and looks at what that left.
 type fence struct {
 	stream queue.Stream
-	device *Device
 	report bool   // errors that nobody has seen
 	phase  *int32 // where the phase goes; may be nil
 	state  atomic.Int32
@@ -51,10 +50,7 @@ func (f *fence) Outcome(err error) error {
 	if !f.report {
 		return nil
 	}
-	if err := f.stream.Errors(); err != nil || f.device.house == nil {
-		return err
-	}
-	return f.device.house.Errors()
+	return f.stream.Errors()
 }
 
 func (f *fence) Cancel() bool { return f.state.CompareAndSwap(waits, abandoned) }

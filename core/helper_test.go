@@ -59,6 +59,28 @@ func onEach(t *testing.T, test func(t *testing.T, ex *Executor)) {
 	}
 }
 
+// LaunchArgs is what a test launches a program with; see Call.
+type LaunchArgs struct {
+	Slots       []*Buffer // one for each slot; nil for the boundary slot means the executor's boundary pool
+	Params      []Scalar
+	Grid, Block [3]uint32
+	Shape       []int64
+	Fuel        uint64
+	Residue     *[isa.NumClasses]uint64
+	Stop        Stop
+}
+
+func (a *LaunchArgs) call(p *Program) *Call {
+	c := &Call{Program: p, Scalars: a.Params, Dims: a.Shape, Grid: a.Grid, Block: a.Block, Fuel: a.Fuel, Residue: a.Residue, Stop: a.Stop}
+	for _, b := range a.Slots {
+		c.Operands = append(c.Operands, Operand{Buffer: b, Unbound: b == nil})
+	}
+	return c
+}
+
+// Launch is Call with a program and buffers.
+func (ex *Executor) Launch(p *Program, a *LaunchArgs) (*Event, error) { return ex.Call(a.call(p)) }
+
 // wait returns the outcome of work.
 func wait(ev *Event, err error) error {
 	if ev == nil {

@@ -285,32 +285,6 @@ func TestTryDoesNotCompile(t *testing.T) {
 	require.Equal(t, []float32{16, 512, 48, 4}, values(t, x))
 }
 
-// TestZeroingThatComesLate allocates while the device is at work on much other
-// memory, for longer than the call waits: what is zeroed then is nobody else's.
-func TestZeroingThatComesLate(t *testing.T) {
-	defer func(d time.Duration) { zeroPatience = d }(zeroPatience)
-	zeroPatience = 20 * time.Millisecond
-	d := asyncDevice(t, asynctest.Options{HostVisible: true})
-	ex := executorOn(t, d)
-	x, err := ex.Allocate(64, isa.U8, false)
-	require.NoError(t, err)
-	x.Free()
-	held := make(chan struct{})
-	_, err = d.house.Submit(&waiting{held}, queue.How{Long: true})
-	require.NoError(t, err)
-	_, err = ex.Allocate(64, isa.U8, true)
-	wants(t, err, Unavailable, "the device has been at work for 20ms on other memory")
-	x, err = ex.Allocate(64, isa.U8, false)
-	require.NoError(t, err)
-	data := hostmem.Bytes(x.Layout().Addr, 64)
-	data[0] = 1
-	close(held)
-	require.NoError(t, wait(ex.Synchronize()))
-	ev, err := d.house.Submit(&fence{stream: d.house, device: d}, queue.How{Wait: true})
-	require.NoError(t, wait(ev, err))
-	require.EqualValues(t, 1, data[0])
-}
-
 // waiting is work that waits for a channel.
 type waiting struct{ c chan struct{} }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/hologram-project/hologram/backends/asynctest"
 	"github.com/hologram-project/hologram/core/queue"
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/kernels"
 )
 
 const double = "program double\nslot a f32\nslot c f32\nldg.f32 x, a[index]\nadd.f32 x, x, x\nstg.f32 x, c[index]\nexit"
@@ -327,13 +329,54 @@ func (panics) Outcome(err error) error                    { return err }
 func (panics) Cancel() bool                               { return false }
 func (panics) Release()                                   {}
 
+// instant is a device that works by itself, as far as anybody can see: all has
+// passed when it is looked at. It allocates nothing, as real ones don't.
+type instant struct{ backends.Device }
+
+func (d instant) Info() backends.Info {
+	info := d.Device.Info()
+	info.Asynchronous = true
+	return info
+}
+
+func (d instant) NewStream() (backends.Stream, error) {
+	s, err := d.Device.NewStream()
+	return &instantStream{Stream: s}, err
+}
+
+type instantStream struct {
+	backends.Stream
+	last atomic.Uint64
+}
+
+func (s *instantStream) Launch(k backends.Kernel, l *backends.Launch) (backends.Ticket, error) {
+	_, err := s.Stream.Launch(k, l)
+	return backends.Ticket(s.last.Add(1)), err
+}
+
+func (s *instantStream) Copy(dst, src uintptr, bytes int64) (backends.Ticket, error) {
+	_, err := s.Stream.Copy(dst, src, bytes)
+	return backends.Ticket(s.last.Add(1)), err
+}
+
+func (s *instantStream) Passed() backends.Ticket { return backends.Ticket(s.last.Load()) }
+
 // TestCallsAllocateNothing repeats a call of every operation, in sizes of one
-// step and of several, and a launch.
+// step and of several, and a launch: on a device that works while called, and on
+// one that works by itself.
 func TestCallsAllocateNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
-	ex := executorOn(t, testDevices(t)["cpu"])
+	host := testDevices(t)["cpu"]
+	itself, err := newDevice("instant", nil, instant{host.dev})
+	require.NoError(t, err)
+	for name, d := range map[string]*Device{"cpu": host, "asynchronous": itself} {
+		t.Run(name, func(t *testing.T) { callsAllocateNothing(t, executorOn(t, d)) })
+	}
+}
+
+func callsAllocateNothing(t *testing.T, ex *Executor) {
 	sizes := map[string][][]int64{
 		"softmax": {{2, 100}, {2, 5000}, {1, 20000}}, "gemm": {{4, 5, 6, 0, 0}, {30, 20, 10, 1, 1}, {4, 5, 2000, 0, 0}}, "matvec": {{20, 30, 0}},
 		"reduce_sum": {{1, 1}, {2, 10000}}, "reduce_min": {{1, 1}, {2, 10000}}, "reduce_max": {{1, 1}, {2, 10000}},
@@ -345,6 +388,7 @@ func TestCallsAllocateNothing(t *testing.T) {
 			if _, err := ex.Call(c); err != nil {
 				t.Fatal(name, err)
 			}
+			ex.stream.Idle() // what has passed is kept for the next call
 		})
 		require.Zero(t, n, "%s %v", name, c.Dims)
 	}
@@ -370,4 +414,22 @@ func TestCallsAllocateNothing(t *testing.T) {
 	}
 	a, c := floats(t, ex, 1, 2), floats(t, ex, 0, 0)
 	count("launch", &Call{Program: assemble(t, double), Operands: []Operand{{Buffer: a}, {Buffer: c}}})
+
+	// Memory of others: while the call lasts, or until a deleter is told.
+	info := &ex.device.Info
+	of := func(b *Buffer) Operand {
+		return Operand{View: b.Layout(), DeviceType: info.DLPackType, DeviceID: info.DLPackID}
+	}
+	borrowed := &Call{Op: kernels.VectorAdd, Operands: []Operand{of(a), of(a), of(c)}}
+	if !info.Asynchronous { // else the call waits for the end of the work, which takes an event
+		count("borrowed", borrowed)
+	}
+	borrowed.Deleter = func() {}
+	n := testing.AllocsPerRun(50, func() {
+		if err := wait(ex.Call(borrowed)); err != nil {
+			t.Fatal(err)
+		}
+		ex.stream.Idle()
+	})
+	require.LessOrEqual(t, n, 7., "an owner, its function, and for each operand what it is and who reads it")
 }

@@ -103,12 +103,16 @@ func TestTrace(t *testing.T) {
 	p := assemble(t, double)
 	a, c := floats(t, ex, 1, 2), floats(t, ex, 0, 0)
 	var lines []string
-	require.NoError(t, wait(ex.Trace(p, &LaunchArgs{Slots: []*Buffer{a, c}}, 1, func(s string) { lines = append(lines, s) })))
+	require.NoError(t, wait(ex.Trace((&LaunchArgs{Slots: []*Buffer{a, c}}).call(p), 1, func(s string) { lines = append(lines, s) })))
 	if len(lines) != 4 || lines[1] != fmt.Sprintf("   1  %-40s  dst=4  a=2  b=2", "add.f32 x, x, x") {
 		t.Errorf("%q", lines)
 	}
-	_, err := ex.Trace(p, &LaunchArgs{Slots: []*Buffer{a, c}}, 2, nil)
+	_, err := ex.Trace((&LaunchArgs{Slots: []*Buffer{a, c}}).call(p), 2, nil)
 	wants(t, err, Invalid, "lane is 2; the launch has 2 lanes")
+	_, err = ex.Trace(&Call{Program: p, Operands: []Operand{{Buffer: a}, {View: c.Layout()}, {}}}, 0, nil)
+	wants(t, err, Invalid, `launch "double": slot c: a trace takes buffers; wrap the memory of others`)
+	_, err = ex.Trace(&Call{Program: p, Operands: []Operand{{Buffer: a}, {Buffer: c}, {}}}, 0, nil)
+	wants(t, err, Invalid, "3 slots given; the program has 2")
 }
 
 // TestTracing uses the executor from the function that a trace calls, and
@@ -118,13 +122,13 @@ func TestTracing(t *testing.T) {
 	a, c := floats(t, ex, 1, 2), floats(t, ex, 0, 0)
 	p := assemble(t, double)
 	var seen [][]float32
-	require.NoError(t, wait(ex.Trace(p, &LaunchArgs{Slots: []*Buffer{a, c}}, 1, func(string) { seen = append(seen, values(t, c)) })))
+	require.NoError(t, wait(ex.Trace((&LaunchArgs{Slots: []*Buffer{a, c}}).call(p), 1, func(string) { seen = append(seen, values(t, c)) })))
 	if len(seen) != 4 || seen[1][1] != 0 || seen[3][1] != 4 {
 		t.Errorf("between the instructions the output held %v", seen)
 	}
 	end := assemble(t, "program endless\nslot c f32\nagain:\nmov.f32 x, 1.0\nbra again\n")
 	running := make(chan struct{}, 1)
-	ev, err := ex.Trace(end, &LaunchArgs{Slots: []*Buffer{c}, Shape: []int64{1}}, 0, func(string) {
+	ev, err := ex.Trace((&LaunchArgs{Slots: []*Buffer{c}, Shape: []int64{1}}).call(end), 0, func(string) {
 		select {
 		case running <- struct{}{}:
 		default:
@@ -136,14 +140,14 @@ func TestTracing(t *testing.T) {
 	wants(t, wait(ev, nil), Cancelled, "cancelled")
 	advance := assemble(t, "program advance\nslot c f32\nphase_adv 5\nstg.f32 1.0, c[index]\nexit")
 	for i := range int32(3) {
-		require.NoError(t, wait(ex.Trace(advance, &LaunchArgs{Slots: []*Buffer{c}}, 0, func(string) {})))
+		require.NoError(t, wait(ex.Trace((&LaunchArgs{Slots: []*Buffer{c}}).call(advance), 0, func(string) {})))
 		if got := phase(t, ex); got != 5*(i+1) {
 			t.Errorf("phase is %d after %d traces", got, i+1)
 		}
 	}
 	closing := executorOn(t, ex.device)
 	d := floats(t, closing, 0)
-	err = wait(closing.Trace(end, &LaunchArgs{Slots: []*Buffer{d}, Shape: []int64{1}}, 0, func(string) { closing.Close() }))
+	err = wait(closing.Trace((&LaunchArgs{Slots: []*Buffer{d}, Shape: []int64{1}}).call(end), 0, func(string) { closing.Close() }))
 	wants(t, err, Cancelled, "cancelled")
 }
 

@@ -13,21 +13,28 @@ import (
 	"github.com/hologram-project/hologram/isa"
 )
 
-// Trace runs a launch on the interpreter, whatever the executor's backend, and
-// tells line of each instruction that the lane with the given global number
-// runs: its place, its text and its operands' values. The executor's memory
-// must be the host's.
+// Trace runs a launch, whose operands are buffers, on the interpreter, whatever
+// the executor's backend, and tells line of each instruction that the lane with
+// the given global number runs: its place, its text and its operands' values.
+// The executor's memory must be the host's.
 //
 // The launch comes after the work queued before it, but what is queued later
 // doesn't wait for it: line is called from another goroutine with no lock held,
 // and may use the executor and see its memory as the lane left it. line is not
 // called any more when the event is done.
-func (ex *Executor) Trace(p *Program, a *LaunchArgs, lane uint64, line func(string)) (*Event, error) {
+func (ex *Executor) Trace(c *Call, lane uint64, line func(string)) (*Event, error) {
 	if !ex.device.Info.HostVisible {
 		return nil, Errorf(Unavailable, "trace: the interpreter cannot see memory of %s; use an executor on cpu", ex.device.Name)
 	}
-	d := new(draft)
-	b, _, err := ex.bind(d, a.call(p), nil)
+	p := c.Program
+	src := p.Source()
+	for i := range min(len(c.Operands), len(src.Slots)) {
+		if o := &c.Operands[i]; o.Buffer == nil && !o.Unbound {
+			r := &call.Request{Program: p.p}
+			return nil, Errorf(Invalid, "%s: %s: a trace takes buffers; wrap the memory of others", r.What(), r.Name(i))
+		}
+	}
+	b, _, err := ex.bind(new(draft), c, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +43,6 @@ func (ex *Executor) Trace(p *Program, a *LaunchArgs, lane uint64, line func(stri
 		return nil, Errorf(Invalid, "%s: trace: lane is %d; the launch has %d lanes", b.What(), lane, n)
 	}
 	texts := p.p.Lines()
-	src := p.Source()
 	tell := func(s interp.Step) {
 		var b strings.Builder
 		fmt.Fprintf(&b, "%4d  %-40s", s.Inst, texts[s.Inst])

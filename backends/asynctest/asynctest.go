@@ -114,6 +114,8 @@ type Counts struct {
 	// Devices, Streams (wrapped ones among them), Kernels, Graphs, Blocks
 	// and HostBlocks are those alive.
 	Devices, Streams, Kernels, Graphs, Blocks, HostBlocks int
+	// Injected are the failures that Options asked for and that came about.
+	Injected int
 	// The others count calls. Captured work counts when it is captured.
 	Opens, Allocs, Frees, Imports, Forgets, Compiles, Specials, Launches, Copies, Fills, Awaits, Captures, Replays, Plans int
 }

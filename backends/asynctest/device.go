@@ -73,6 +73,7 @@ func (d *device) alloc(what string, of owner, bytes, limit int64, fail int) (bac
 	}
 	d.allocs[of]++
 	if d.allocs[of] == fail {
+		b.counts.Injected++
 		return backends.Memory{}, fmt.Errorf("%s of %d bytes: %w: %w", what, bytes, ErrInjected, backends.ErrOutOfMemory)
 	}
 	if limit > 0 && bytes > limit-d.bytes[of] {

@@ -23,6 +23,7 @@ func (d *device) Import(addr uintptr, bytes int64) error {
 	d.importing++
 	switch {
 	case d.importing == b.options.FailImport:
+		b.counts.Injected++
 		return fmt.Errorf("asynctest: import %d bytes at %#x: %w", bytes, addr, ErrInjected)
 	case addr == 0 || bytes < 0 || addr+uintptr(bytes) < addr:
 		return fmt.Errorf("asynctest: import %d bytes at %#x: there is no such memory", bytes, addr)

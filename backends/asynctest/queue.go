@@ -180,6 +180,7 @@ func (d *device) reach(w *work) error {
 	defer d.backend.mu.Unlock()
 	if n := d.backend.options.Lose; n > 0 && w.number == n {
 		d.lost = true
+		d.backend.counts.Injected++
 		for s := range d.streams { // what runs would go on for ever
 			for _, w := range s.inflight {
 				if w.stop != nil {

@@ -113,10 +113,13 @@ func (s *stream) enter(k kind, build func() (*task, error)) (*work, error) {
 	d.calls[k]++
 	w.stream, w.ticket, w.number, w.delay = s, s.last, d.works, o.Delay
 	if d.calls[k] == fail {
+		b.counts.Injected++
 		w.fail = fmt.Errorf("%v, number %d: %w", w, fail, ErrInjected)
 	}
 	if t.kernel != nil {
-		w.panics = d.calls[k] == o.PanicLaunch
+		if w.panics = d.calls[k] == o.PanicLaunch; w.panics {
+			b.counts.Injected++
+		}
 		t.kernel.pending++
 	}
 	if t.graph != nil {

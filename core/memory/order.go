@@ -1,8 +1,10 @@
 package memory
 
 import (
+	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/hologram-project/hologram/backends"
 )
@@ -13,6 +15,7 @@ type Line struct {
 	Stream backends.Stream
 	mu     sync.RWMutex // held by those of other streams who look at the stream
 	closed bool
+	seen   atomic.Uint64 // the last ticket that was found to have passed
 }
 
 // Close says that the stream's work is done, and that the stream goes: when
@@ -20,17 +23,37 @@ type Line struct {
 func (l *Line) Close() {
 	l.mu.Lock()
 	l.closed = true
+	l.seen.Store(math.MaxUint64)
 	l.mu.Unlock()
 }
 
 // Passed reports whether work with a ticket is done.
 func (l *Line) Passed(t backends.Ticket) bool {
+	if l.known(t) {
+		return true
+	}
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.passed(t)
 }
 
-func (l *Line) passed(t backends.Ticket) bool { return l.closed || l.Stream.Passed() >= t }
+// known is Passed from memory, for those who hold a lock: a device that is asked
+// may wait.
+func (l *Line) known(t backends.Ticket) bool { return backends.Ticket(l.seen.Load()) >= t }
+
+func (l *Line) passed(t backends.Ticket) bool {
+	if !l.known(t) {
+		l.look()
+	}
+	return l.known(t)
+}
+
+// look asks the device what has passed. The caller holds the lock.
+func (l *Line) look() {
+	if !l.closed {
+		l.seen.Store(uint64(l.Stream.Passed()))
+	}
+}
 
 // use is work on a stream that uses memory.
 type use struct {

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -368,4 +369,64 @@ func TestScratchThatIsInUse(t *testing.T) {
 	s.Return()
 	_, err = p.Scratch(nil, 2<<20, false)
 	require.Equal(t, status.OutOfMemory, status.CodeOf(err), "the host cannot wait on the device")
+}
+
+// nosy is a stream that, when it is looked at, asks for what its pool holds.
+type nosy struct {
+	noting
+	p *Pool
+}
+
+func (s *nosy) Passed() backends.Ticket {
+	s.p.Stats()
+	return s.passed
+}
+
+// TestNobodyLooksWithTheLock looks, for all that a pool may want to know, at a
+// device that waits for the pool's lock.
+func TestNobodyLooksWithTheLock(t *testing.T) {
+	p := NewPool(host(t), 0)
+	s := &nosy{p: p}
+	a := &Line{Stream: s}
+	done := make(chan error)
+	go func() {
+		defer close(done)
+		leave := func(bytes int64, ticket backends.Ticket) error {
+			m, _, err := p.Take(a, bytes, nil)
+			if err == nil {
+				m.After(a, ticket, true)
+				m.Release()
+			}
+			return err
+		}
+		for _, bytes := range []int64{100, 2 << 20, cacheFloor + 1} {
+			s.passed = 0
+			if err := leave(bytes, 5); err != nil {
+				done <- err
+			}
+			s.passed = 5
+			m, fresh, err := p.Take(nil, bytes, nil)
+			if err != nil {
+				done <- err
+			} else if fresh {
+				done <- errors.New("what has passed is found to have passed")
+			}
+			m.Release()
+			a = &Line{Stream: s}
+		}
+		s.passed = 0
+		if err := leave(3<<20, 7); err != nil {
+			done <- err
+		}
+		s.passed = 7
+		p.Trim()
+	}()
+	select {
+	case err, more := <-done:
+		require.NoError(t, err)
+		require.False(t, more)
+	case <-time.After(5 * time.Second):
+		t.Fatal("the pool is locked while the device is asked")
+	}
+	require.EqualValues(t, 128, p.Stats().Cached)
 }

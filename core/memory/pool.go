@@ -3,6 +3,7 @@ package memory
 import (
 	"errors"
 	"math/bits"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,10 +37,10 @@ type block struct {
 	uses  []use // that may not have passed
 }
 
-// free reports whether work on l may use the block at once.
+// free reports whether work on l may use the block at once, as far as is known.
 func (b *block) free(l *Line) bool {
 	for _, u := range b.uses {
-		if u.line != l && !u.passed() {
+		if u.line != l && !u.line.known(u.ticket) {
 			return false
 		}
 	}
@@ -55,7 +56,7 @@ type Allocator struct {
 
 // Pool recycles a device's memory. Blocks of a size class wait in a free list
 // for the next request of that class; the pages behind them stay mapped. No
-// lock is held while the device allocates or frees.
+// lock is held while the device is asked for anything.
 type Pool struct {
 	from Allocator
 
@@ -118,6 +119,16 @@ func (p *Pool) Take(l *Line, bytes int64, a *Account) (m *Memory, fresh bool, er
 // Fill is Take for a zero Memory that the caller has made. With try it gives
 // what is at hand, else status.ErrBusy.
 func (p *Pool) Fill(m *Memory, l *Line, bytes int64, a *Account, try bool) (fresh bool, err error) {
+	return p.fill(m, request{line: l, try: try}, bytes, a)
+}
+
+// Fresh is Fill with memory that is all zero and that no work uses.
+func (p *Pool) Fresh(m *Memory, bytes int64, a *Account) error {
+	_, err := p.fill(m, request{zero: true}, bytes, a)
+	return err
+}
+
+func (p *Pool) fill(m *Memory, r request, bytes int64, a *Account) (fresh bool, err error) {
 	if bytes > MaxBytes {
 		return false, status.Errorf(status.OutOfMemory, "%s is more than any device has", status.Size(bytes))
 	}
@@ -129,7 +140,8 @@ func (p *Pool) Fill(m *Memory, l *Line, bytes int64, a *Account, try bool) (fres
 				status.Size(bytes), status.Size(quota), status.Size(a.Used()))
 		}
 	}
-	b, err := p.take(l, size, try)
+	r.size = size
+	b, err := p.take(r)
 	if err != nil {
 		if a != nil {
 			a.used.Add(-size)
@@ -142,38 +154,53 @@ func (p *Pool) Fill(m *Memory, l *Line, bytes int64, a *Account, try bool) (fres
 	return b.fresh, nil
 }
 
-// take takes a block. With try it is one that is at hand, else status.ErrBusy.
-func (p *Pool) take(l *Line, size int64, try bool) (block, error) {
-	if !try {
+// request is what block somebody asks for.
+type request struct {
+	line *Line // whose work may use it at once, and can wait for others'; nil: the host's
+	size int64 // a class's
+	zero bool  // it is fresh
+	try  bool  // it is at hand, else status.ErrBusy
+}
+
+// take takes a block.
+func (p *Pool) take(r request) (block, error) {
+	if !r.try {
 		p.mu.Lock()
 	} else if !p.mu.TryLock() {
 		return block{}, status.ErrBusy
 	}
-	if b, ok := p.cached(l, size, false); ok {
+	b, ok := p.cached(r, false)
+	if !ok && p.look(r.size) {
+		b, ok = p.cached(r, false)
+	}
+	if ok {
 		p.mu.Unlock()
 		return b, nil
 	}
-	if size < largeBlock {
-		if b, ok := p.cut(size); ok {
+	if r.size < largeBlock {
+		if b, ok := p.cut(r.size); ok {
 			p.mu.Unlock()
 			return b, nil
 		}
 	}
 	p.mu.Unlock()
-	if try {
+	if r.try {
 		return block{}, status.ErrBusy
 	}
-	return p.fresh(l, size)
+	return p.fresh(r)
 }
 
 // fresh takes a block from the device. Where the limit or the device says no,
-// cached blocks that nobody uses go back first; then l gets one that it must
+// cached blocks that nobody uses go back first; then a line gets one that it must
 // wait for; at last, blocks go back when the work on them has passed.
-func (p *Pool) fresh(l *Line, size int64) (block, error) {
-	bytes := size
+func (p *Pool) fresh(r request) (block, error) {
+	size, bytes := r.size, r.size
 	if size < largeBlock {
 		bytes = slabBytes
 	}
+	p.mu.Lock()
+	p.giveBack(p.surplus())
+	p.mu.Unlock()
 	end := time.Now().Add(p.patience)
 	m, err := p.ask(bytes, end)
 	if status.CodeOf(err) == status.OutOfMemory {
@@ -181,11 +208,11 @@ func (p *Pool) fresh(l *Line, size int64) (block, error) {
 		m, err = p.ask(bytes, end)
 	}
 	if status.CodeOf(err) == status.OutOfMemory {
-		if b, ok := p.recycled(l, size); ok {
+		if b, ok := p.recycled(r); ok {
 			return b, nil
 		}
 		p.trim(p.patience)
-		if b, ok := p.recycled(l, size); ok { // came back meanwhile
+		if b, ok := p.recycled(r); ok { // came back meanwhile
 			return b, nil
 		}
 		m, err = p.ask(bytes, end)
@@ -209,23 +236,23 @@ func (p *Pool) fresh(l *Line, size int64) (block, error) {
 	return block{mem: m, size: size, fresh: true}, nil
 }
 
-// recycled takes a block of a size class from the cache, also one that l must
-// wait for.
-func (p *Pool) recycled(l *Line, size int64) (block, bool) {
+// recycled takes a block from the cache, also one that the line must wait for.
+func (p *Pool) recycled(r request) (block, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.cached(l, size, l != nil)
+	return p.cached(r, r.line != nil)
 }
 
 // lookBack is how many cached blocks are looked at for one that is free.
 const lookBack = 8
 
-// cached takes a block of a size class from the cache: one that l may use at
-// once or, with any, one that it must wait for. The caller holds the lock.
-func (p *Pool) cached(l *Line, size int64, any bool) (block, bool) {
+// cached takes a block from the cache: one that the line may use at once or, with
+// any, one that it must wait for. The caller holds the lock.
+func (p *Pool) cached(r request, any bool) (block, bool) {
+	size := r.size
 	list := p.cache[size]
 	for i := len(list) - 1; i >= 0 && (any || i >= len(list)-lookBack); i-- {
-		if !any && !list[i].free(l) {
+		if r.zero && !list[i].fresh || !any && !list[i].free(r.line) {
 			continue
 		}
 		b := list[i]
@@ -238,6 +265,40 @@ func (p *Pool) cached(l *Line, size int64, any bool) (block, bool) {
 		return b, true
 	}
 	return block{}, false
+}
+
+// look looks what has passed of the work on cached blocks of a class, of those
+// that come next in their turn, or with class 0 on all. It reports whether there
+// was any. The caller holds the lock, but not while the device is asked.
+func (p *Pool) look(class int64) bool {
+	var lines []*Line
+	for size, list := range p.cache {
+		switch {
+		case class == 0:
+		case class == size:
+			list = list[max(0, len(list)-lookBack):]
+		default:
+			continue
+		}
+		for i := range list {
+			for _, u := range list[i].uses {
+				if !u.line.known(u.ticket) && !slices.Contains(lines, u.line) {
+					lines = append(lines, u.line)
+				}
+			}
+		}
+	}
+	if len(lines) == 0 {
+		return false
+	}
+	p.mu.Unlock()
+	for _, l := range lines {
+		l.mu.RLock()
+		l.look()
+		l.mu.RUnlock()
+	}
+	p.mu.Lock()
+	return true
 }
 
 func (p *Pool) count(size int64) {
@@ -356,13 +417,14 @@ func (p *Pool) move(call func() (gave bool)) {
 	gave = call()
 }
 
-// give puts a block back. It is no longer known to be zero.
+// give puts a block back, which waits for nothing: that more is cached now than
+// shall be is the next one's business who asks the device for memory. The block
+// is no longer known to be zero.
 func (p *Pool) give(b block) {
 	b.fresh = false
 	p.mu.Lock()
 	p.stats.InUse -= b.size
 	p.keep(b)
-	p.giveBack(p.surplus())
 	p.mu.Unlock()
 }
 
@@ -375,8 +437,13 @@ func (p *Pool) keep(b block) {
 }
 
 // surplus takes large blocks out of the cache while there is more than the pool
-// may cache, those first that have waited longest. The caller holds the lock.
+// may cache, those first that have waited longest. The caller holds the lock, but
+// not while the device is asked.
 func (p *Pool) surplus() []block {
+	if p.stats.Cached <= max(cacheFloor, p.stats.Peak) {
+		return nil
+	}
+	p.look(0)
 	var out []block
 	for p.stats.Cached > max(cacheFloor, p.stats.Peak) {
 		oldest := int64(0)
@@ -442,6 +509,7 @@ func (p *Pool) trim(patience time.Duration) int64 {
 		if upTo == 0 {
 			upTo = p.given // what comes back from now on is left
 		}
+		p.look(0)
 		ready, busy := p.unused(upTo)
 		freed += p.giveBack(ready)
 		p.mu.Unlock()
@@ -502,7 +570,7 @@ type Scratch struct {
 // caller has: where there is no other, l waits for what uses the block. With try
 // it neither asks the device nor waits, but returns status.ErrBusy.
 func (p *Pool) Scratch(l *Line, bytes int64, try bool) (Scratch, error) {
-	b, err := p.take(l, classSize(bytes), try)
+	b, err := p.take(request{line: l, size: classSize(bytes), try: try})
 	if err != nil {
 		return Scratch{}, err
 	}

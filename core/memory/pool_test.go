@@ -35,7 +35,7 @@ func TestPoolAccounting(t *testing.T) {
 	p := NewPool(host(t), 0)
 	var blocks []block
 	for i := range 2000 {
-		b, err := p.take(nil, classSize(int64(1+i*i%70000)), false)
+		b, err := p.take(request{size: classSize(int64(1 + i*i%70000))})
 		require.NoError(t, err)
 		if b.mem.Addr%minBlock != 0 || b.mem.Bytes < int64(1+i*i%70000) {
 			t.Fatalf("block %+v", b)
@@ -71,6 +71,7 @@ func TestPoolAccounting(t *testing.T) {
 type stubborn struct {
 	next, bytes int64
 	refuse      bool
+	busy        bool // a call would wait
 }
 
 func (d *stubborn) Alloc(bytes int64) (backends.Memory, error) {
@@ -80,6 +81,9 @@ func (d *stubborn) Alloc(bytes int64) (backends.Memory, error) {
 }
 
 func (d *stubborn) Free(m backends.Memory) error {
+	if d.busy {
+		panic("the device is asked, and would wait")
+	}
 	if d.refuse {
 		return errors.New("refused")
 	}
@@ -103,16 +107,18 @@ func TestTheCacheIsBounded(t *testing.T) {
 		}
 	}
 	for n := int64(1 << 20); n < 1<<30; n = n * 17 / 16 {
-		b, err := p.take(nil, classSize(n), false)
+		b, err := p.take(request{size: classSize(n)})
 		require.NoError(t, err)
-		p.give(b)
-		check()
 		if p.stats.Cached > max(cacheFloor, p.stats.Peak) {
 			t.Fatalf("%s are cached, and no more than %s were in use", status.Size(p.stats.Cached), status.Size(p.stats.Peak))
 		}
+		d.busy = true // who frees does not wait for the device
+		p.give(b)
+		d.busy = false
+		check()
 	}
 	// The newest stay: they are what comes again.
-	last, err := p.take(nil, classSize(p.stats.Peak), false)
+	last, err := p.take(request{size: classSize(p.stats.Peak)})
 	require.NoError(t, err)
 	if last.fresh {
 		t.Error("the block used last was given back first")
@@ -125,7 +131,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 	}
 	check()
 	for range 3 {
-		b, err := p.take(nil, 3<<30, false)
+		b, err := p.take(request{size: 3 << 30})
 		require.NoError(t, err)
 		p.give(b)
 		check()
@@ -149,7 +155,7 @@ func TestSlabsThatComeAtOnce(t *testing.T) {
 		Alloc: func(bytes int64) (backends.Memory, error) {
 			if !nested { // as another goroutine would, between two locks
 				nested = true
-				_, err := p.take(nil, 64, false)
+				_, err := p.take(request{size: 64})
 				require.NoError(t, err)
 			}
 			m, err := d.Alloc(bytes)
@@ -161,7 +167,7 @@ func TestSlabsThatComeAtOnce(t *testing.T) {
 			return nil
 		},
 	}, 0)
-	_, err := p.take(nil, 64, false)
+	_, err := p.take(request{size: 64})
 	require.NoError(t, err)
 	p.Trim()
 	s := p.Stats()

@@ -32,10 +32,13 @@ type Deferred struct {
 	looking sync.Mutex
 	seen    backends.Ticket // the last that was waited for
 
-	flight  []*flying // in order; under lane.mu, as are the next two
-	errs    []error
-	more    int // errors beyond those
-	tending bool
+	// What is in flight is a list, in order, from first to last. It is under
+	// lane.mu, as is what follows.
+	first, last *flying
+	inFlight    int // how much
+	errs        []error
+	more        int // errors beyond those
+	tending     bool
 }
 
 // flying is work that the device has queued.
@@ -46,7 +49,13 @@ type flying struct {
 	// unwanted: somebody cancelled all work, and need not be told of it. told:
 	// the error that came when it was queued is all that anybody hears of it.
 	unwanted, told bool
+
+	outcome error // once it has passed
+	next    *flying
 }
+
+// spare are for works to come, so that a repeated call allocates nothing.
+var spare = sync.Pool{New: func() any { return new(flying) }}
 
 // NewDeferred makes a stream.
 func NewDeferred(t Target) *Deferred {
@@ -93,8 +102,15 @@ func (s *Deferred) Submit(w Work, how How) (*Event, error) {
 func (s *Deferred) here(w Work, ev *Event) error {
 	if s.graph != nil {
 		_, err := run(w, &s.target)
-		if err != nil { // part of it may be recorded, and stays until the end
+		if err != nil {
 			err = w.Outcome(err)
+		}
+		if status.CodeOf(err) == status.Busy { // nothing of it is recorded
+			s.give()
+			w.Release()
+			return err
+		}
+		if err != nil { // part of it may be, and stays until the end
 			s.graph.failed = err
 		}
 		s.graph.add(w)
@@ -139,21 +155,18 @@ func (s *Deferred) put(w Work, ev *Event) (over bool, err error) {
 	if errors.Is(err, errPanicked) {
 		ticket, err = s.mark(err)
 	}
-	f := &flying{ticket: ticket, work: w, told: err != nil}
-	switch {
-	case ev == nil:
-	case ev.how.Wait && err == nil:
-		f.event = ev
-	default:
+	over = err != nil && ticket == 0
+	if flies := !over && ticket != noTicket; flies {
+		f := spare.Get().(*flying)
+		*f = flying{ticket: ticket, work: w, told: err != nil}
+		if ev != nil && ev.how.Wait && err == nil {
+			f.event = ev
+		}
+		s.fly(f, ev)
+	} else if ev != nil {
 		ev.leave()
 	}
-	if err != nil && ticket == 0 {
-		return true, err
-	}
-	if ticket != noTicket {
-		s.fly(f)
-	}
-	return false, err
+	return over, err
 }
 
 // noTicket is that of work of which nobody can tell when the device is done with
@@ -177,12 +190,21 @@ func (s *Deferred) mark(panicked error) (ticket backends.Ticket, err error) {
 	return noTicket, panicked
 }
 
-func (s *Deferred) fly(f *flying) {
+// fly adds work in flight, which had the event, if any, until now.
+func (s *Deferred) fly(f *flying, ev *Event) {
 	s.mu.Lock()
 	s.target.Last = max(s.target.Last, f.ticket)
-	s.flight = append(s.flight, f)
+	if s.last == nil {
+		s.first = f
+	} else {
+		s.last.next = f
+	}
+	s.last = f
+	s.inFlight++
 	if f.event != nil {
 		s.events[f.event] = struct{}{}
+	} else if ev != nil { // with the lock, so that who cancels finds the work in one place
+		ev.leave()
 	}
 	tend := !s.tending
 	s.tending = true
@@ -195,10 +217,10 @@ func (s *Deferred) fly(f *flying) {
 func (s *Deferred) full() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.flight) == 0 || s.graph != nil { // what is captured does not fly
+	if s.inFlight == 0 || s.graph != nil { // what is captured does not fly
 		return false
 	}
-	return len(s.flight) >= maxFlight || s.target.Last-s.flight[0].ticket >= maxTickets
+	return s.inFlight >= maxFlight || s.target.Last-s.first.ticket >= maxTickets
 }
 
 // tend looks now and then what has passed, until nothing is in flight.
@@ -207,7 +229,7 @@ func (s *Deferred) tend() {
 		time.Sleep(pause)
 		s.reap(0)
 		s.mu.Lock()
-		if len(s.flight) == 0 {
+		if s.inFlight == 0 {
 			s.tending = false
 			s.mu.Unlock()
 			return
@@ -243,20 +265,20 @@ func (s *Deferred) reap(d time.Duration) bool {
 	if !s.looking.TryLock() {
 		return false
 	}
-	var ended []*flying
-	var outcomes []error
+	var last *flying // that has passed
+	ended := 0
 	for {
 		s.mu.Lock()
-		var head *flying
-		if len(ended) < len(s.flight) {
-			head = s.flight[len(ended)]
+		head := s.first
+		if last != nil {
+			head = last.next
 		}
 		s.mu.Unlock()
 		if head == nil {
 			break
 		}
 		line := s.target.Line.Stream
-		if len(ended) > 0 && head.ticket > line.Passed() {
+		if ended > 0 && head.ticket > line.Passed() {
 			break
 		}
 		var err error
@@ -268,7 +290,8 @@ func (s *Deferred) reap(d time.Duration) bool {
 		}
 		d = 0
 		err = head.work.Outcome(err)
-		ended, outcomes = append(ended, head), append(outcomes, err)
+		head.outcome, last = err, head
+		ended++
 		if head.event == nil && !head.told && err != nil { // kept at once, since what comes next may report it
 			s.mu.Lock()
 			if !(head.unwanted && status.CodeOf(err) == status.Cancelled) {
@@ -278,25 +301,36 @@ func (s *Deferred) reap(d time.Duration) bool {
 		}
 	}
 	s.mu.Lock()
-	clear(s.flight[:len(ended)])
-	s.flight = s.flight[len(ended):]
-	for _, f := range ended {
-		if f.event != nil {
-			delete(s.events, f.event)
+	any := s.inFlight > 0
+	var list *flying
+	if last != nil {
+		list = s.first
+		if s.first = last.next; s.first == nil {
+			s.last = nil
+		}
+		last.next = nil
+		s.inFlight -= ended
+		for f := list; f != nil; f = f.next {
+			if f.event != nil {
+				delete(s.events, f.event)
+			}
 		}
 	}
-	any := len(ended) > 0 || len(s.flight) > 0
 	s.mu.Unlock()
 	s.looking.Unlock()
 	// With no lock held: what is let go of may call back.
-	for i, f := range ended {
+	for list != nil {
+		f := list
+		list = f.next
 		if f.event != nil {
 			f.event.leave()
 		}
 		f.work.Release()
 		if f.event != nil {
-			f.event.finish(outcomes[i])
+			f.event.finish(f.outcome)
 		}
+		*f = flying{}
+		spare.Put(f)
 	}
 	return any
 }
@@ -337,7 +371,7 @@ func (s *Deferred) Idle() bool {
 	s.reap(0)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.idle() && len(s.flight) == 0
+	return s.idle() && s.inFlight == 0
 }
 
 // Cancel is Stream.Cancel.
@@ -347,7 +381,7 @@ func (s *Deferred) cancel(unwanted bool) {
 	s.cancelEvents(false)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, f := range s.flight {
+	for f := s.first; f != nil; f = f.next {
 		f.unwanted = f.unwanted || unwanted
 		if f.event == nil { // while it is in this list it is not released
 			f.work.Cancel()
@@ -362,7 +396,7 @@ func (s *Deferred) BeginCapture() error {
 		return status.Errorf(status.Unavailable, "capture: the device cannot record work")
 	}
 	s.reap(0)
-	return s.begin(native, func() bool { return len(s.flight) > 0 }) // for which others wait on the stream
+	return s.begin(native, func() bool { return s.inFlight > 0 }) // for which others wait on the stream
 }
 
 // EndCapture is Stream.EndCapture.
@@ -386,7 +420,7 @@ func (s *Deferred) Close(grace time.Duration) error {
 func (s *Deferred) settle(d time.Duration) {
 	for start := time.Now(); time.Since(start) < d; {
 		s.mu.Lock()
-		none := len(s.flight) == 0
+		none := s.inFlight == 0
 		s.mu.Unlock()
 		if none {
 			return

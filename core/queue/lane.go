@@ -44,7 +44,7 @@ func (l *lane) take(w Work, how How) (mine bool, err error) {
 		case l.closed:
 			return false, errFreed
 		case l.graph != nil && (how.Long || how.Wait || !replayable(w)):
-			return false, errCapturing
+			return false, ErrCapturing
 		case how.Long || l.worker:
 			if how.Try {
 				return false, status.ErrBusy
@@ -80,7 +80,7 @@ func (l *lane) enqueue(ev *Event, serve func(*Event)) error {
 	case l.closed:
 		return errFreed
 	case l.graph != nil: // begun since take
-		return errCapturing
+		return ErrCapturing
 	}
 	l.events[ev] = struct{}{}
 	l.waiting = append(l.waiting, ev)

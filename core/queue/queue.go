@@ -120,5 +120,6 @@ var (
 	errFreed     = status.Errorf(status.BadHandle, "executor is freed")
 	errNotBegun  = status.Errorf(status.Cancelled, "cancelled before it began")
 	errAbandoned = status.Errorf(status.Cancelled, "cancelled while it waited for other work")
-	errCapturing = status.Errorf(status.Invalid, "a stream that captures cannot wait, copy to or from the host, or run long work")
+	// ErrCapturing refuses work that cannot be captured.
+	ErrCapturing = status.Errorf(status.Invalid, "a stream that captures cannot wait, copy to or from the host, or run long work")
 )

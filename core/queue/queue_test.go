@@ -453,7 +453,7 @@ func TestLongWorkAndACapture(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, mine)
 	require.NoError(t, s.BeginCapture())
-	require.ErrorIs(t, s.enqueue(newEvent(w, How{Long: true}), s.serve), errCapturing)
+	require.ErrorIs(t, s.enqueue(newEvent(w, How{Long: true}), s.serve), ErrCapturing)
 	require.NoError(t, s.Close(0))
 }
 
@@ -546,4 +546,59 @@ func TestWorkOfNothingIsNotTheLast(t *testing.T) {
 	native.open.Store(true)
 	require.NoError(t, wait(t, all, nil))
 	require.NoError(t, s.Close(time.Second))
+}
+
+// TestBusyWhileCapturing tries work that cannot be captured at once: it is no part
+// of the capture, and does not spoil it.
+func TestBusyWhileCapturing(t *testing.T) {
+	for name, s := range streams(t) {
+		require.NoError(t, s.BeginCapture())
+		busy := &recorded{}
+		busy.run = func(*Target) (backends.Ticket, error) { return 0, status.ErrBusy }
+		if name == "deferred" {
+			_, err := s.Submit(busy, How{Try: true})
+			require.ErrorIs(t, err, status.ErrBusy, name)
+			busy.calls(t, 1, 1, 1)
+		}
+		again := &recorded{}
+		ev, err := s.Submit(again, How{})
+		require.NoError(t, wait(t, ev, err), name)
+		g, err := s.EndCapture()
+		require.NoError(t, err, name)
+		ev, err = g.Replay(s)
+		require.NoError(t, wait(t, ev, err), name)
+		g.Release()
+		require.EqualValues(t, 1, again.released.Load())
+		require.NoError(t, s.Close(time.Second))
+	}
+}
+
+// TestQueuedWorkIsInReach has the stream's goroutine queue work: until it is over
+// whoever cancels finds it by its event or in flight.
+func TestQueuedWorkIsInReach(t *testing.T) {
+	native := &heap{}
+	s := NewDeferred(Target{Line: &memory.Line{Stream: native}, Order: new(sync.Mutex)})
+	inside, goOn := make(chan struct{}), make(chan struct{})
+	w := &work{run: func(*Target) (backends.Ticket, error) {
+		close(inside)
+		<-goOn
+		return backends.Ticket(native.given.Add(1)), nil
+	}}
+	ev, err := s.Submit(w, How{Long: true})
+	require.NoError(t, err)
+	<-inside
+	s.mu.Lock() // which it needs in order to fly
+	close(goOn)
+	time.Sleep(20 * time.Millisecond)
+	ev.mu.Lock()
+	reachable := ev.work != nil
+	ev.mu.Unlock()
+	s.mu.Unlock()
+	require.True(t, reachable)
+	require.NoError(t, wait(t, ev, nil))
+	s.Cancel()
+	require.EqualValues(t, 1, w.stopped.Load())
+	native.open.Store(true)
+	require.NoError(t, s.Close(time.Second))
+	w.calls(t, 1, 1, 1)
 }
