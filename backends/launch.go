@@ -88,6 +88,14 @@ type Record struct {
 	Site    int32                  // ir.Node number (see ir.Func.Sites) or, if Info.RunsSource, index in Program.Insts
 	Lane    uint64                 // one of the lanes, by its global number
 	Residue [isa.NumClasses]uint64 // RES_ACCUM adds to it
+	Asked   Asked                  // by a stray access; devices need not tell
+}
+
+// Asked is what a stray access asked for.
+type Asked struct {
+	Known uint32 // 1: the rest is there
+	Slot  uint32 // of an access through a register: the slot's number
+	At    int64  // the byte of the slot or of shared memory, or the element of the table
 }
 
 // Stop asks the launch to end soon.
@@ -103,7 +111,7 @@ func (r *Record) Outcome() error {
 	case r.Ended != 0:
 		return ErrCancelled
 	case r.Fault != 0:
-		return &ProgramFault{Kind: isa.FaultKind(r.Fault), Site: int(r.Site), Lane: r.Lane}
+		return &ProgramFault{Kind: isa.FaultKind(r.Fault), Site: int(r.Site), Lane: r.Lane, Asked: r.Asked}
 	}
 	return nil
 }
@@ -116,7 +124,7 @@ func (r *Record) Note(err error) {
 	switch e := err.(type) {
 	case nil:
 	case *ProgramFault:
-		r.Fault, r.Site, r.Lane = uint32(e.Kind), int32(e.Site), e.Lane
+		r.Fault, r.Site, r.Lane, r.Asked = uint32(e.Kind), int32(e.Site), e.Lane, e.Asked
 	default:
 		if err == ErrCancelled {
 			r.Ended = 1
@@ -127,9 +135,10 @@ func (r *Record) Note(err error) {
 // ProgramFault is what went wrong in lanes of a launch that ran to its end.
 // Core turns Site into the instruction of the program as written.
 type ProgramFault struct {
-	Kind isa.FaultKind
-	Site int    // as in Record
-	Lane uint64 // as in Record
+	Kind  isa.FaultKind
+	Site  int    // as in Record
+	Lane  uint64 // as in Record; the lowest, on the CPU
+	Asked Asked  // as in Record
 }
 
 func (f *ProgramFault) Error() string {

@@ -38,6 +38,7 @@ func NewExecutor(backend string) (*Executor, error) {
 
 // NewExecutor opens an executor on the device.
 func (d *Device) NewExecutor() (*Executor, error) {
+	reserved()
 	s, err := d.dev.NewStream()
 	if err != nil {
 		return nil, status.FromBackend("executor on "+d.Name, err)

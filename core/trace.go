@@ -90,9 +90,9 @@ func (t *trace) Run(target *queue.Target) (backends.Ticket, error) {
 // Outcome tells of the interpreter, whose sites are instructions, whatever the
 // device's are.
 func (t *trace) Outcome(err error) error {
-	what := t.What()
+	what, slots := t.What(), t.Launch().Slots
 	_ = t.Bound.Outcome(nil)
-	return t.program.p.Outcome(what, err, true)
+	return t.program.p.Outcome(what, err, true, slots)
 }
 
 // setPhase sets the executor's phase, in order with launches. If the executor is

@@ -89,7 +89,7 @@ func costOf(t *testing.T, text string) (c cost) {
 func TestLargeProgramsCostTheirSize(t *testing.T) {
 	small, factor := 2000, 8
 	if testing.Short() {
-		small, factor = 1000, 5
+		small, factor = 2000, 4
 	}
 	for _, shape := range shapes.All {
 		t.Run(shape.Name, func(t *testing.T) {

@@ -110,6 +110,7 @@ func (m *machine) stepLane(l *lane) {
 		l.state = waiting // meet goes on
 		return
 	default:
+		m.asked = backends.Asked{}
 		cell, fault := m.execute(l, in)
 		m.report(fault, at, l)
 		m.finish(l, in, cell)
@@ -173,6 +174,9 @@ func (m *machine) execute(l *lane, in *isa.Inst) (uint64, isa.FaultKind) {
 		table := m.Program.Data[a[1].Bits].Values
 		i, ok := l.integer(&a[2])
 		if !ok || i < 0 || i >= int64(len(table)) {
+			if ok { // else it has more than 64 bits
+				m.asked = backends.Asked{Known: 1, At: i}
+			}
 			return 0, isa.FaultAccess
 		}
 		return table[i], isa.NoFault

@@ -17,7 +17,8 @@ type machine struct {
 	lanes     []lane    // of that block
 	nested    map[expansion]*machine
 	phase     uint16                 // the stream's, with which all lanes start
-	fault     *backends.ProgramFault // the first
+	fault     *backends.ProgramFault // of the lowest lane, its first
+	asked     backends.Asked         // by the instruction that runs
 	cancelled bool
 	watch     *watch
 }
@@ -179,10 +180,13 @@ func (m *machine) special(l *lane, s isa.Special) uint64 {
 	return m.launch.N
 }
 
-// report notes a fault; a launch reports its first.
+// report notes a fault; a launch reports that of its lowest lane.
 func (m *machine) report(kind isa.FaultKind, site int, l *lane) {
-	if kind != isa.NoFault && m.fault == nil {
+	if kind != isa.NoFault && (m.fault == nil || l.global < m.fault.Lane) {
 		m.fault = &backends.ProgramFault{Kind: kind, Site: site, Lane: l.global}
+		if kind == isa.FaultAccess {
+			m.fault.Asked = m.asked
+		}
 	}
 }
 

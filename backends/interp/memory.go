@@ -84,6 +84,9 @@ func (m *machine) locate(l *lane, a *isa.Addr, t isa.Type) (place, isa.FaultKind
 		number = uint64(h)
 	}
 	off, ok := l.offset(a)
+	if ok { // else it has more than 64 bits
+		m.asked = backends.Asked{Known: 1, Slot: uint32(number), At: off}
+	}
 	switch {
 	case !ok:
 		return place{t: t}, isa.FaultAccess

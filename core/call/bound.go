@@ -337,7 +337,7 @@ func (b *Bound) Outcome(err error) error {
 	}
 	for i := range b.launches {
 		r := b.launches[i].Record
-		r.Ended, r.Fault = 0, 0
+		r.Ended, r.Fault, r.Asked = 0, 0, backends.Asked{}
 		if b.p.residue {
 			r.Residue = [isa.NumClasses]uint64{}
 		}
@@ -348,7 +348,7 @@ func (b *Bound) Outcome(err error) error {
 	if at < 0 {
 		return status.FromBackend(b.p.what, err)
 	}
-	return b.p.steps[at].program.Outcome(b.p.what, err, b.p.sources)
+	return b.p.steps[at].program.Outcome(b.p.what, err, b.p.sources, b.launches[at].Slots)
 }
 
 // Cancel is queue.Work's. The call's memory may be in use until it is over.

@@ -172,45 +172,6 @@ func (p *Program) Kernel(c *Cache, v backends.Variant, stop Stop) (*Kernel, erro
 	return k, nil
 }
 
-// fault turns what a backend reports into the instruction as written.
-func (p *Program) fault(what string, f *backends.ProgramFault, sources bool) error {
-	inst := f.Site
-	if !sources {
-		u, err := p.unit(nil) // it is there
-		if err != nil || f.Site < 0 || f.Site >= len(u.srcs) {
-			return status.Errorf(status.Internal, "%s: %w", what, f)
-		}
-		inst = u.srcs[f.Site]
-	}
-	src := p.Source()
-	fault := &status.Fault{Kind: f.Kind, Program: src.Name, Inst: inst, Lane: f.Lane}
-	place := "instruction " + strconv.Itoa(inst)
-	if inst >= 0 && inst < len(src.Debug.Lines) {
-		fault.Line = int(src.Debug.Lines[inst])
-		place = "line " + strconv.Itoa(fault.Line)
-		if fault.Line >= 1 && fault.Line <= len(src.Debug.Text) {
-			place += " (" + strings.TrimSpace(src.Debug.Text[fault.Line-1]) + ")"
-		}
-	}
-	e := status.Errorf(status.Faulted, "%s: %v in lane %d at %s; the launch ran to its end, and outputs keep what was written",
-		what, f.Kind, f.Lane, place)
-	e.Fault, e.Cause = fault, f
-	return e
-}
-
-// Outcome turns the outcome of a launch that what names into an Error. sources
-// says that fault sites are instructions (backends.Info.RunsSource).
-func (p *Program) Outcome(what string, err error, sources bool) error {
-	if err == nil {
-		return nil
-	}
-	var f *backends.ProgramFault
-	if errors.As(err, &f) {
-		return p.fault(what, f, sources)
-	}
-	return status.FromBackend(what, err)
-}
-
 // Lines returns the text of each instruction.
 func (p *Program) Lines() []string {
 	src := p.Source()

@@ -97,8 +97,9 @@ _KERNELS = frozenset(
 )
 
 
-# All others load the library, whose threads a fork does not copy: so each is imported on first use, and a process that
-# only imports hologram may fork workers that use it.
+# All others load the library, whose threads a fork does not copy: so that is done on first use, and a process that only
+# imports hologram may fork workers that use it. Then all of these come at once, since signal handlers and threads use
+# them, too; the last two lines are for what few programs need.
 _MODULES = {
     "backend": "backend",
     "ops": "ops",
@@ -112,19 +113,23 @@ _MODULES = {
     "Buffer": "buffer",
     "Executor": "executor",
     "Program": "program",
-    "ProgramBuilder": "builder",
-    **dict.fromkeys(_KERNELS, "_kernel"),
 }
+_MORE = {"ProgramBuilder": "builder", **dict.fromkeys(_KERNELS, "_kernel")}
 
 
 def __getattr__(name: str) -> object:
     """Import what is there on first use."""
-    if name not in _MODULES:
+    if name in _MODULES:
+        importlib.import_module("hologram._ffi")  # first, since it says what is wrong with this Python
+        names = _MODULES
+    elif name in _MORE:
+        names = {name: _MORE[name]}
+    else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_hint(name)}")
-    importlib.import_module("hologram._ffi")  # first, since it says what is wrong with this Python
-    module = importlib.import_module("hologram." + _MODULES[name])
-    found: object = module if _MODULES[name] == name else getattr(module, name)
-    globals()[name] = found
+    for each, where in names.items():
+        module = importlib.import_module("hologram." + where)
+        globals()[each] = module if where == each else getattr(module, each)
+    found: object = globals()[name]
     return found
 
 

@@ -71,7 +71,7 @@ class ProgramFault(HologramError, RuntimeError):
         kind: "access", "divide", "fuel", "class" or "handle".
         instruction: Index of the instruction in the program as written.
         line: Its 1-based line in the program's text, or None if there is no text.
-        lane: One of the lanes that did it, by its global number.
+        lane: The lowest of the lanes that did it, by its global number; one of them on a GPU.
     """
 
     def __init__(self, message: str, kind: str, instruction: int, line: Optional[int], lane: int) -> None:

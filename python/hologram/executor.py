@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import collections.abc
+import math
 import threading
 from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional, Union
 
 import numpy as np
 
 from hologram import _foreign, _log
-from hologram._arguments import integer
+from hologram._arguments import INT64_MAX, integer, integers
 from hologram._dtypes import code_of, dtype_of, dtype_of_code, refuse_mask
 from hologram._ffi import (
+    MAX_RANK,
     READ_ONLY,
     UNINITIALIZED,
     BufferInfo,
@@ -123,26 +125,40 @@ class Executor(ExecutorBase):
     # ---- memory
 
     @in_c("($self, size, dtype=numpy.float32, *, zero=True)")
-    def allocate(self, size: int, dtype: Any = np.float32, *, zero: bool = True) -> Buffer:
+    def allocate(self, size: Union[int, Sequence[int]], dtype: Any = np.float32, *, zero: bool = True) -> Buffer:
         """Make a buffer.
 
         Args:
-            size: The number of elements.
+            size: The number of elements, or a shape of up to eight dimensions, row-major.
             dtype: A numpy dtype, or a name such as "f32" or "bf16".
             zero: Whether its elements are zero; otherwise they are whatever the memory held, which is faster.
 
         Raises:
-            ValueError: size is not positive, or the dtype is not supported.
+            ValueError: size or a dimension is not positive, or the dtype is not supported.
             MemoryError: The device, its limit or the executor's has no room.
             RuntimeError: The executor was freed.
         """
         self._check()
+        if isinstance(size, (tuple, list, np.ndarray)):
+            return self._allocate(integers("allocate: size", size), dtype, zero)
         size = integer("allocate: size", size)
         if size <= 0:
             raise InvalidArgumentError(f"allocate: size is {size}; expected a positive number of elements")
         found = dtype_of(dtype)
         handle = native.buffer_allocate(self, size, code_of(found), 0 if zero else UNINITIALIZED)
         return self._buffer(handle, found, (size,))
+
+    def _allocate(self, shape: tuple[int, ...], dtype: Any, zero: bool) -> Buffer:
+        elements = math.prod(shape)
+        if len(shape) > MAX_RANK or not 0 < elements <= INT64_MAX or min(shape, default=1) <= 0:
+            raise InvalidArgumentError(
+                f"allocate: size is {shape}; expected a number, or up to {MAX_RANK} dimensions, each positive"
+            )
+        flat = self.allocate(elements, dtype, zero=zero)
+        if flat.shape == shape:
+            return flat
+        with flat:
+            return flat.view(shape)
 
     def allocate_boundary(self, class_index: int, width: int, height: int, dtype: Any = np.float32) -> Buffer:
         """Make a buffer of width · height elements on the executor's boundary pool of 96 classes × 12,288 bytes.
@@ -245,10 +261,14 @@ class Executor(ExecutorBase):
         )
 
     def from_numpy(self, array: Any) -> Buffer:
-        """Make a buffer with a copy of an array; it has the array's size, and one dimension."""
+        """Make a buffer with a copy of an array, of the array's shape.
+
+        Raises:
+            ValueError: The array is empty, its dtype is not supported, or it has more than eight dimensions.
+        """
         refuse_mask("from_numpy", array)
         array = np.asarray(array)
-        buffer = self.allocate(array.size, array.dtype, zero=False)
+        buffer = self.allocate(array.shape, array.dtype, zero=False)
         buffer.from_numpy(array)
         return buffer
 

@@ -38,6 +38,31 @@ def test_round_trip_is_exact(ex: hg.Executor, name: str, n: int) -> None:
     assert third.to_bytes() == x.tobytes()
 
 
+@pytest.mark.parametrize("shape", [(2, 3), (6,), [6], (1, 1, 4), (), (1,) * 8, np.array([2, 2])])
+def test_buffers_have_shapes(ex: hg.Executor, shape: Any) -> None:
+    expected = np.arange(np.prod(shape, dtype=int), dtype=np.int16).reshape(shape)
+    b = ex.allocate(shape, "i16")
+    assert (b.shape, b.size, b.ndim) == (expected.shape, expected.size, expected.ndim)
+    assert not b.to_numpy().any()
+    b.from_numpy(expected)
+    copy = ex.from_numpy(expected)
+    for each in (b, copy):
+        found = each.to_numpy()
+        assert found.shape == expected.shape and (found == expected).all()
+    out = ex.allocate(shape, "i16", zero=False)
+    hg.ops.vector_add(ex, b, copy, out)
+    assert (out.to_numpy() == 2 * expected).all()
+    used = ex.memory_stats()["executor"]
+    b.free()
+    assert ex.memory_stats()["executor"] < used
+
+
+@pytest.mark.parametrize("shape", [(0,), (2, 0), (-1,), (-2, -3), (1,) * 9, (1 << 40, 1 << 40), (2.0,), ("a",), "23"])
+def test_shapes_that_cannot_be(ex: hg.Executor, shape: Any) -> None:
+    with pytest.raises((ValueError, TypeError), match="allocate: size"):
+        ex.allocate(shape)
+
+
 def test_to_numpy_is_a_copy(ex: hg.Executor) -> None:
     b = buffer(ex, [1, 2])
     b.to_numpy()[0] = 9

@@ -179,7 +179,7 @@ def test_shapes_broadcast_as_numpy_s(host: hg.Executor, shape: tuple[int, ...]) 
                 ops.vector_add(host, x, y, out)
                 np.testing.assert_array_equal(out, expected)
                 continue
-            with pytest.raises(ValueError, match="vector_add: [ab]: shape .* does not broadcast to the output's"):
+            with pytest.raises(ValueError, match=r"vector_add: [ab]: shape .* does not broadcast to the output's"):
                 ops.vector_add(host, x, y, out)
             assert (out == -1).all()
 

@@ -211,6 +211,30 @@ def test_a_default_signal_still_ends_the_process() -> None:
     assert script(code + "\ntime.sleep(5)").returncode == -signal.SIGINT
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts threads in /proc")
+def test_work_starts_no_threads() -> None:
+    """Where the system refuses one, Go ends the process: so the first executor makes all that work will want."""
+    passes(
+        """
+ex = hg.Executor("cpu")
+x = np.ones(1 << 18, np.float32)
+def count(): return len(os.listdir("/proc/self/task"))
+before, most = count(), []
+def work(k):
+    y = np.zeros(1 << 18, np.float32)
+    for i in range(30):
+        p = hg.Program(f"program p\\nslot x f32\\nldg.f32 v, x[index]\\nmul.f32 v, v, {8 * i + k}\\nstg.f32 v, x[index]\\nexit")
+        ex.launch(p, x=y)
+        hg.ops.vector_add(hg.Executor("cpu"), x, x, y)
+        most.append(count())
+threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+for t in threads: t.start()
+for t in threads: t.join()
+assert max(most) <= before + len(threads), (before, max(most))
+"""
+    )
+
+
 # ---- fork
 
 

@@ -167,17 +167,27 @@ func (f *frame) poll() bool {
 
 // fault records what went wrong in a lane of the strip.
 func (f *frame) fault(s *step, k isa.FaultKind, lane int) {
-	f.r.fault(k, int(s.site), f.g0+uint64(lane))
+	f.r.fault(k, int(s.site), f.g0+uint64(lane), backends.Asked{})
+}
+
+// stray records a stray access of a lane: to which byte of which slot (-1:
+// shared memory, or a table, of which it is the element).
+func (f *frame) stray(s *step, lane int, slot int32, at int64) {
+	f.r.fault(isa.FaultAccess, int(s.site), f.g0+uint64(lane), backends.Asked{Known: 1, Slot: uint32(max(slot, 0)), At: at})
+}
+
+// first returns the lowest active lane, of which there is one.
+func (f *frame) first() int {
+	i := 0
+	for !f.m.has(i) {
+		i++
+	}
+	return i
 }
 
 // faultFirst records a fault of every active lane, of which one must do.
 func (f *frame) faultFirst(s *step, k isa.FaultKind) {
-	for i := range f.n {
-		if f.m.has(i) {
-			f.fault(s, k, i)
-			return
-		}
-	}
+	f.fault(s, k, f.first())
 }
 
 // fuel is what the strip's lanes have used. Loop rounds that all lanes run

@@ -12,6 +12,7 @@ type area struct {
 	base  unsafe.Pointer
 	bytes int64
 	still bool
+	slot  int32 // −1: shared
 }
 
 // area returns the step's memory, or false if its slot differs between lanes
@@ -26,10 +27,10 @@ func (f *frame) area(s *step) (area, bool) {
 		n = int32(h.bits)
 	}
 	if n < 0 {
-		return area{f.shared, int64(f.k.shared), false}, true
+		return area{f.shared, int64(f.k.shared), false, -1}, true
 	}
 	sl := &f.slots[n]
-	return area{sl.base, sl.bytes, sl.still}, true
+	return area{sl.base, sl.bytes, sl.still, n}, true
 }
 
 // window returns the register values for which an access of size bytes at
@@ -58,6 +59,19 @@ func (f *frame) offsets(s *step) (lin, bool) {
 	}
 	l.base += s.offset
 	return l, true
+}
+
+// asked is the byte that an access at value + offset asks for, as near as 64
+// bits come.
+func asked(value, offset int64) int64 {
+	sum := value + offset
+	if (value < 0) == (offset < 0) && (sum < 0) != (value < 0) {
+		if value < 0 {
+			return math.MinInt64
+		}
+		return math.MaxInt64
+	}
+	return sum
 }
 
 // within reports whether all n accesses of size bytes lie in [0, bytes).
@@ -90,7 +104,7 @@ func load(f *frame, s *step) {
 			return
 		}
 		if l.stride == 0 {
-			f.faultFirst(s, isa.FaultAccess)
+			f.stray(s, f.first(), ar.slot, l.base)
 			d.setUni(0)
 			return
 		}
@@ -113,14 +127,14 @@ func loadLanes[T unsigned](f *frame, s *step, ar area) {
 	var size T
 	lo, hi := window(s.offset, ar.bytes, int(unsafe.Sizeof(size)))
 	base, offset, m := ar.base, s.offset, f.m
-	stray := -1
+	stray, at := -1, int64(0)
 	if m.count == f.n {
 		for i, o := range offs {
 			var v T
 			if o >= lo && o <= hi {
 				v = *(*T)(unsafe.Add(base, o+offset))
-			} else {
-				stray = i
+			} else if stray < 0 {
+				stray, at = i, o
 			}
 			x[i] = v
 		}
@@ -130,15 +144,15 @@ func loadLanes[T unsigned](f *frame, s *step, ar area) {
 			if m.has(i) {
 				if o >= lo && o <= hi {
 					v = *(*T)(unsafe.Add(base, o+offset))
-				} else {
-					stray = i
+				} else if stray < 0 {
+					stray, at = i, o
 				}
 			}
 			x[i] = v
 		}
 	}
 	if stray >= 0 {
-		f.fault(s, isa.FaultAccess, stray)
+		f.stray(s, stray, ar.slot, asked(at, offset))
 	}
 }
 
@@ -155,7 +169,7 @@ func store(f *frame, s *step) {
 		switch {
 		case l.stride == 0:
 			if !l.within(ar.bytes, size, 1) {
-				f.faultFirst(s, isa.FaultAccess)
+				f.stray(s, f.first(), ar.slot, l.base)
 				return
 			}
 			i := f.n - 1
@@ -195,18 +209,18 @@ func storeLanes[T unsigned](f *frame, s *step, ar area) {
 	var size T
 	lo, hi := window(s.offset, ar.bytes, int(unsafe.Sizeof(size)))
 	base, offset, m := ar.base, s.offset, f.m
-	stray := -1
+	stray, at := -1, int64(0)
 	for i, o := range offs {
 		if m.has(i) {
 			if o >= lo && o <= hi {
 				*(*T)(unsafe.Add(base, o+offset)) = y[i]
-			} else {
-				stray = i
+			} else if stray < 0 {
+				stray, at = i, o
 			}
 		}
 	}
 	if stray >= 0 {
-		f.fault(s, isa.FaultAccess, stray)
+		f.stray(s, stray, ar.slot, asked(at, offset))
 	}
 }
 
@@ -228,7 +242,7 @@ func (f *frame) address(s *step, i int) unsafe.Pointer {
 	if s.index {
 		return f.slots[s.slot].element(f.g0 + uint64(i))
 	}
-	ar := area{f.shared, int64(f.k.shared), false}
+	ar := area{f.shared, int64(f.k.shared), false, -1}
 	n := uint64(int64(s.slot))
 	if s.indirect {
 		n = f.regs[s.h].at(i)
@@ -238,7 +252,7 @@ func (f *frame) address(s *step, i int) unsafe.Pointer {
 		}
 	}
 	if int64(n) >= 0 {
-		ar.base, ar.bytes = f.slots[n].base, f.slots[n].bytes
+		ar.base, ar.bytes, ar.slot = f.slots[n].base, f.slots[n].bytes, int32(n)
 	}
 	var o int64
 	if s.hasOff {
@@ -246,7 +260,7 @@ func (f *frame) address(s *step, i int) unsafe.Pointer {
 	}
 	lo, hi := window(s.offset, ar.bytes, s.typ.Size())
 	if o < lo || o > hi {
-		f.fault(s, isa.FaultAccess, i)
+		f.stray(s, i, ar.slot, asked(o, s.offset))
 		return nil
 	}
 	return unsafe.Add(ar.base, o+s.offset)
@@ -297,7 +311,7 @@ func loadTable(f *frame, s *step) {
 			}
 			return
 		case l.stride == 0:
-			f.faultFirst(s, isa.FaultAccess)
+			f.stray(s, f.first(), -1, l.base)
 			d.setUni(0)
 			return
 		}
@@ -333,17 +347,17 @@ func tableLanes[I integer](f *frame, s *step, table unsafe.Pointer) {
 
 func lookUp[T unsigned, I integer](f *frame, s *step, d, table unsafe.Pointer, idx []I) {
 	x, t := lanes[T](d, len(idx)), lanes[T](table, s.elements)
-	stray := -1
+	stray, at := -1, int64(0)
 	for i, j := range idx {
 		var v T
 		if uint64(int64(j)) < uint64(len(t)) {
 			v = t[j]
-		} else if f.m.has(i) {
-			stray = i
+		} else if stray < 0 && f.m.has(i) {
+			stray, at = i, int64(j)
 		}
 		x[i] = v
 	}
 	if stray >= 0 {
-		f.fault(s, isa.FaultAccess, stray)
+		f.stray(s, stray, -1, at)
 	}
 }

@@ -186,10 +186,10 @@ func (r *run) special(s isa.Special) uint64 {
 }
 
 // fault keeps a fault, the one of the lowest lane seen.
-func (r *run) fault(k isa.FaultKind, site int, lane uint64) {
+func (r *run) fault(k isa.FaultKind, site int, lane uint64, asked backends.Asked) {
 	r.mu.Lock()
 	if !r.faulted || lane < r.first.Lane {
-		r.faulted, r.first = true, backends.ProgramFault{Kind: k, Site: site, Lane: lane}
+		r.faulted, r.first = true, backends.ProgramFault{Kind: k, Site: site, Lane: lane, Asked: asked}
 	}
 	r.mu.Unlock()
 }

@@ -1,0 +1,53 @@
+package core
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestStrayAccessesAreDescribed: an error of a stray access tells the first lane
+// that made it, what it asked for and what there is, whatever the path that the
+// access takes in a backend.
+func TestStrayAccessesAreDescribed(t *testing.T) {
+	const head = "program stray\nslot x f32\nslot y f32\ndata t u16 { 1, 2, 3 }\nshared 64\nldg.f32 v, x[index]\nsreg g, global_lane\n"
+	for name, c := range map[string]struct{ code, want string }{
+		"one byte for all, read":    {"ldg.f32 v, x[4000]", "lane 0 at line 8 (ldg.f32 v, x[4000]): 4 bytes at byte 4000 of slot x, which has 2400; the launch ran"},
+		"one byte for all, written": {"stg.f32 v, x[2398]", "lane 0 at line 8 (stg.f32 v, x[2398]): 4 bytes at byte 2398 of slot x, which has 2400;"},
+		"by lane":                   {"mul.u64 o, g, 8\nldg.f32 v, y[o+4]", "lane 300 at line 9 (ldg.f32 v, y[o+4]): 4 bytes at byte 2404 of slot y, which has 2400;"},
+		"by lane, written":          {"mul.u64 o, g, 16\nstg.f32 v, x[o]", "lane 150 at line 9 (stg.f32 v, x[o]): 4 bytes at byte 2400 of slot x, which has 2400;"},
+		"below 0":                   {"mul.u64 o, g, 4\nsub.u64 o, 0, o\nadd.u64 o, o, 1000\nldg.f32 v, y[o]", "lane 251 at line 11 (ldg.f32 v, y[o]): 4 bytes at byte -4 of slot y, which has 2400;"},
+		"in some lanes":             {"rem.u64 o, g, 7\nset.eq.u64 p, o, 3\nmul.u64 o, g, 1000\nbra e, p\nset.lt.u64 p, o, 20000\nbra e, p\nstg.f32 v, y[o]\ne:", "lane 20 at line 14 (stg.f32 v, y[o]): 4 bytes at byte 20000 of slot y, which has 2400;"},
+		"without order":             {"mul.u64 o, g, 7919\nrem.u64 o, o, 3001\nldg.f32 v, x[o]", "lane 8 at line 10 (ldg.f32 v, x[o]): 4 bytes at byte 331 of slot x"},
+		"shared":                    {"rem.u64 o, g, 256\nmul.u64 o, o, 2\nsts.f32 v, shared[o]", "lane 31 at line 10 (sts.f32 v, shared[o]): 4 bytes at byte 62 of shared memory, which has 64;"},
+		"a table":                   {"ldc.u16 w, t[g]", "lane 3 at line 8 (ldc.u16 w, t[g]): element 3 of table t, which has 3;"},
+		"a table, one for all":      {"mov.u32 i, 9\nldc.u16 w, t[i]", "lane 0 at line 9 (ldc.u16 w, t[i]): element 9 of table t, which has 3;"},
+		"through a register":        {"mov.u32 h, 1\nldg.f32 v, @h[5000]", "lane 0 at line 9 (ldg.f32 v, @h[5000]): 4 bytes at byte 5000 of slot y, which has 2400;"},
+		"through several":           {"rem.u64 h, g, 2\nmul.u64 o, g, 100\nldg.f32 v, @h[o]", "lane 24 at line 10 (ldg.f32 v, @h[o]): 4 bytes at byte 2400 of slot x, which has 2400;"},
+		"an atomic":                 {"mul.u64 o, g, 12\natom_add.f32 k, y[o], v", "lane 200 at line 9 (atom_add.f32 k, y[o], v): 4 bytes at byte 2400 of slot y"},
+	} {
+		if name == "without order" { // the first of them, as Go computes it
+			for g := 0; ; g++ {
+				if o := g * 7919 % 3001; o > 2396 {
+					c.want = "lane " + strconv.Itoa(g) + " at line 10 (ldg.f32 v, x[o]): 4 bytes at byte " + strconv.Itoa(o) + " of slot x, which has 2400;"
+					break
+				}
+			}
+		}
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, ex *Executor) {
+				p := assemble(t, head+c.code+"\nstg.f32 v, x[index]\nexit")
+				x, y := floats(t, ex, make([]float32, 600)...), floats(t, ex, make([]float32, 600)...)
+				err := wait(ex.Launch(p, &LaunchArgs{Slots: []*Buffer{x, y}}))
+				if err == nil {
+					err = wait(ex.Synchronize())
+				}
+				require.ErrorContains(t, err, c.want)
+				require.Equal(t, Faulted, CodeOf(err))
+				require.Equal(t, 1, strings.Count(err.Error(), "\n")+1)
+			})
+		})
+	}
+}

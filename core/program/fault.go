@@ -1,0 +1,93 @@
+package program
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/core/status"
+	"github.com/hologram-project/hologram/isa"
+)
+
+// Outcome turns the outcome of a launch that what names into an Error. sources
+// says that fault sites are instructions (backends.Info.RunsSource); slots are
+// the launch's.
+func (p *Program) Outcome(what string, err error, sources bool, slots []backends.View) error {
+	if err == nil {
+		return nil
+	}
+	var f *backends.ProgramFault
+	if errors.As(err, &f) {
+		return p.fault(what, f, sources, slots)
+	}
+	return status.FromBackend(what, err)
+}
+
+// fault turns what a backend reports into the instruction as written.
+func (p *Program) fault(what string, f *backends.ProgramFault, sources bool, slots []backends.View) error {
+	inst := f.Site
+	if !sources {
+		u, err := p.unit(nil) // it is there
+		if err != nil || f.Site < 0 || f.Site >= len(u.srcs) {
+			return status.Errorf(status.Internal, "%s: %w", what, f)
+		}
+		inst = u.srcs[f.Site]
+	}
+	src := p.Source()
+	fault := &status.Fault{Kind: f.Kind, Program: src.Name, Inst: inst, Lane: f.Lane}
+	place := "instruction " + strconv.Itoa(inst)
+	if inst >= 0 && inst < len(src.Debug.Lines) {
+		fault.Line = int(src.Debug.Lines[inst])
+		place = "line " + strconv.Itoa(fault.Line)
+		if fault.Line >= 1 && fault.Line <= len(src.Debug.Text) {
+			place += " (" + strings.TrimSpace(src.Debug.Text[fault.Line-1]) + ")"
+		}
+	}
+	e := status.Errorf(status.Faulted, "%s: %v in lane %d at %s%s; the launch ran to its end, and outputs keep what was written",
+		what, f.Kind, f.Lane, place, p.asked(inst, f, slots))
+	e.Fault, e.Cause = fault, f
+	return e
+}
+
+// asked says what a stray access asked for, and what there is, as far as known.
+func (p *Program) asked(at int, f *backends.ProgramFault, slots []backends.View) string {
+	src := p.Source()
+	if f.Kind != isa.FaultAccess || at < 0 || at >= len(src.Insts) {
+		return ""
+	}
+	in := &src.Insts[at]
+	for i := range in.Args {
+		a := &in.Args[i]
+		switch {
+		case a.Kind == isa.ArgData:
+			table := &src.Data[a.Bits]
+			if f.Asked.Known == 0 {
+				return fmt.Sprintf(": table %s has %d elements", table.Name, len(table.Values))
+			}
+			return fmt.Sprintf(": element %d of table %s, which has %d", f.Asked.At, table.Name, len(table.Values))
+		case a.Kind != isa.ArgAddr:
+			continue
+		case a.Addr.Mode == isa.AddrShared:
+			return asked(f, in.Type, "shared memory", int64(src.Shared))
+		case a.Addr.Mode == isa.AddrIndirect && f.Asked.Known == 0:
+			return ""
+		}
+		slot := int(a.Addr.Slot)
+		if a.Addr.Mode == isa.AddrIndirect {
+			slot = int(f.Asked.Slot)
+		}
+		if slot < len(slots) && slot < len(src.Slots) {
+			return asked(f, in.Type, "slot "+src.Slots[slot].Name, slots[slot].Bytes)
+		}
+	}
+	return ""
+}
+
+func asked(f *backends.ProgramFault, t isa.Type, where string, has int64) string {
+	if f.Asked.Known == 0 {
+		return fmt.Sprintf(": %s has %d bytes", where, has)
+	}
+	return fmt.Sprintf(": %d bytes at byte %d of %s, which has %d", t.Size(), f.Asked.At, where, has)
+}
