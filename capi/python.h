@@ -285,7 +285,9 @@ bool hologram_buffer_gone(const py_array *b);
 bool hologram_exact(py_object *o, int64_t *out);
 
 int hologram_objects(py_object *into);
+int hologram_signatures(py_object *into);
 int hologram_calls(py_object *into);
+int hologram_plain(py_object *into);
 int hologram_dlpack(py_object *into);
 int hologram_torch(py_object *into);
 
