@@ -185,11 +185,6 @@ def _load() -> tuple[str, Any]:
         raise ImportError(
             f"hologram {__version__} found a library of version {found}: run ./build.sh build, or install again"
         )
-    gil = getattr(sys, "_is_gil_enabled", None)
-    if gil is not None and not gil():
-        raise ImportError(
-            "hologram: this Python runs without the GIL, which hologram needs; start it with PYTHON_GIL=1"
-        )
     python.restype = ctypes.py_object
     python.argtypes = (ctypes.py_object, c_void_p)
     builtins = python(hooks, getattr(sys, "dllhandle", None))
