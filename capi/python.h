@@ -47,7 +47,7 @@ typedef struct {
   const char *doc;
 } py_member;
 
-enum { PY_MEMBER_INT = 1, PY_MEMBER_BOOL = 14, PY_MEMBER_OBJECT = 16, PY_MEMBER_LONGLONG = 17, PY_MEMBER_ULONGLONG = 18, PY_MEMBER_READONLY = 1 };
+enum { PY_MEMBER_INT = 1, PY_MEMBER_OPTIONAL = 6, PY_MEMBER_BOOL = 14, PY_MEMBER_OBJECT = 16, PY_MEMBER_LONGLONG = 17, PY_MEMBER_ULONGLONG = 18, PY_MEMBER_READONLY = 1 };
 
 typedef struct {
   int number;
@@ -264,6 +264,7 @@ typedef struct {
   py_object head;
   uint64_t handle;
   py_object *executor, *dtype, *shape;
+  py_object *tensor; /* of torch's, whose memory this is: its version is raised by what writes to the buffer; may be NULL */
   int64_t size;
   int32_t code; /* of the dtype */
   char freed, boolean;

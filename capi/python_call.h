@@ -14,7 +14,8 @@ typedef struct {
   const dl_exchange *api; /* of what is borrowed, or owned by owned */
   dl_versioned *owned;
   int64_t offset; /* of a tensor of torch's: elements from where its storage begins */
-  bool exported, torch, written;
+  py_object *version; /* the tensor of torch's that is written, counted */
+  bool exported, torch;
 } taken;
 
 /* What came of an attempt: done, an exception, or something that C leaves to Python. */
@@ -35,6 +36,7 @@ typedef struct {
   taken taken[MAX_OPERANDS];
   py_buffer views[MAX_OPERANDS]; /* of those that are exported */
   int num_borrowed, num_torch; /* of these, torch's tensors */
+  int num_versions;
   int device_type, device_id; /* the executor's, on which tensors must be */
   bool changed; /* the work began, so written operands may have changed */
 } request;

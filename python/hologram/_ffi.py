@@ -239,12 +239,13 @@ if TYPE_CHECKING:
     class BufferBase:
         """What Buffer derives from; only the library sets what it has."""
 
-        __slots__ = ("_executor", "dtype", "handle", "shape", "size")
+        __slots__ = ("_executor", "_tensor", "dtype", "handle", "shape", "size")
         handle: int
         size: int
         dtype: np.dtype[Any]
         shape: tuple[int, ...]
         _executor: Executor
+        _tensor: object
 
 else:
     ExecutorBase, ProgramBase, BufferBase = native.ExecutorBase, native.ProgramBase, native.BufferBase
