@@ -57,7 +57,7 @@ def written(arrays: Iterable[Any]) -> None:
 def is_tensor(array: Any) -> bool:
     """Whether an array is a tensor of torch's."""
     tensor = getattr(sys.modules.get("torch"), "Tensor", None)
-    return tensor is not None and isinstance(array, tensor)
+    return bool(tensor is not None and isinstance(array, tensor))
 
 
 def plain_tensor(array: Any) -> Any:
