@@ -88,7 +88,8 @@ def plain_tensor(array: Any) -> Any:
 def _has_memory(tensor: Any) -> bool:
     try:
         # What has no storage begins as many bytes after 0 as its offset says.
-        return tensor.device.type == "meta" or tensor.data_ptr() != tensor.storage_offset() * tensor.element_size()
+        begins: int = tensor.data_ptr() - tensor.storage_offset() * tensor.element_size()
+        return tensor.device.type == "meta" or begins != 0
     except RuntimeError:
         return False
 

@@ -102,7 +102,7 @@ def test_what_is_written_through_a_buffer_raises_the_version(host: hg.Executor) 
         lambda: buffer.from_numpy(ones),
         lambda: view.from_numpy(ones[:4]),
         lambda: buffer.from_bytes(ones.tobytes()),
-        lambda: buffer.copy_from(other),
+        lambda: buffer.copy_from(other.view((2, 4))),
     ]
     for i, write in enumerate(writes, 1):
         write()
