@@ -50,7 +50,15 @@ def test_copies_take_elements_whatever_the_shapes(host: hg.Executor) -> None:
     assert np.array_equal(np.asarray(turned).ravel(), x.T.ravel())
     buffer.copy_from(host.wrap(x[::-1].copy()).view((4, 2)))
     assert x.tolist() == [[4, 5, 6, 7], [0, 1, 2, 3]]
-    copy = np.from_dlpack(host.wrap(x.T), copy=True)
+
+    class Copied:
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (1, 0)
+
+        def __dlpack__(self, **options: Any) -> object:
+            return host.wrap(x.T).__dlpack__(copy=True)
+
+    copy = np.from_dlpack(Copied())
     assert np.array_equal(copy, x.T)
     assert not np.shares_memory(copy, x)
 
