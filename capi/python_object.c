@@ -142,7 +142,8 @@ static py_object *name_dtype, *name_zero, *name_dtypes;
 /* Executor.allocate. dtype is looked up in the hook "dtypes", which has (dtype, code, whether it is bool), under None the
    default. What is not as it should be the hook "allocate" says, or mends. */
 static py_object *allocate(py_object *self, py_object *const *args, ptrdiff_t n, py_object *keywords) {
-  native c = {.name = "allocate"};
+  static py_object *without; /* what "dtypes" has under None */
+  work w = {.failure = NULL};
   py_object *known, *pair = NULL, *shape, *dtype = n > 1 ? args[1] : py._Py_NoneStruct, *zero = py._Py_TrueStruct;
   ptrdiff_t named = keywords ? py.PyTuple_Size(keywords) : 0;
   hologram_buffer handle = 0;
@@ -160,9 +161,12 @@ static py_object *allocate(py_object *self, py_object *const *args, ptrdiff_t n,
       fine = false;
     }
   }
-  if (fine && (known = py.PyDict_GetItemWithError(hologram_hooks, name_dtypes))) {
+  if (fine && dtype == py._Py_NoneStruct && without) {
+    pair = without;
+  } else if (fine && (known = py.PyDict_GetItemWithError(hologram_hooks, name_dtypes))) {
     pair = py.PyDict_GetItemWithError(known, dtype);
     if (!pair) py.PyErr_Clear(); /* unhashable */
+    if (pair && dtype == py._Py_NoneStruct) py.Py_IncRef(without = pair);
   }
   if (!pair) return hologram_again("allocate", self, args, n, keywords);
   py.Py_IncRef(pair);
@@ -171,9 +175,9 @@ static py_object *allocate(py_object *self, py_object *const *args, ptrdiff_t n,
   hologram_drain();
   status = hologram_buffer_allocate(((py_handle *)self)->handle, size, (int32_t)code, flags | HOLOGRAM_TRY, &handle);
   if (status == HOLOGRAM_BUSY) {
-    work_begin(&c.work);
+    work_begin(&w);
     status = hologram_buffer_allocate(((py_handle *)self)->handle, size, (int32_t)code, flags, &handle);
-    fine = work_end(&c.work, status);
+    fine = work_end(&w, status);
   } else {
     fine = work_check(status);
   }
