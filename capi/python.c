@@ -562,9 +562,10 @@ HOLOGRAM_API py_object *hologram_python(py_object *hooks, void *module) {
     py.PyErr_SetString(py.PyExc_ImportError, text);
     return NULL;
   }
-  if (hooks->type != py.PyDict_Type) {
+  if (hooks->type != py.PyDict_Type) { /* objects have another head, whether such a Python runs with the GIL or not */
     py.PyErr_SetString(py.PyExc_ImportError,
-                       "hologram: this build of Python has objects of another layout, as free-threaded ones do; use one with the GIL");
+                       "hologram: this Python is a free-threaded build, whose objects hologram cannot use, with PYTHON_GIL=1 "
+                       "neither; use a build with the GIL");
     return NULL;
   }
   if (py.PyInterpreterState_Get() != py.PyInterpreterState_Main()) {
@@ -580,7 +581,7 @@ HOLOGRAM_API py_object *hologram_python(py_object *hooks, void *module) {
   if (!all) return NULL;
   hologram_set_interrupt(interrupt);
   if (hologram_builtins(all, own) || hologram_builtins(all, hologram_generated) || hologram_objects(all) ||
-      hologram_calls(all) || hologram_dlpack(all) || hologram_torch(all)) {
+      hologram_signatures(all) || hologram_calls(all) || hologram_plain(all) || hologram_dlpack(all) || hologram_torch(all)) {
     py.Py_DecRef(all);
     return NULL;
   }

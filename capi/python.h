@@ -47,7 +47,7 @@ typedef struct {
   const char *doc;
 } py_member;
 
-enum { PY_MEMBER_INT = 1, PY_MEMBER_BOOL = 14, PY_MEMBER_OBJECT = 16, PY_MEMBER_LONGLONG = 17, PY_MEMBER_ULONGLONG = 18, PY_MEMBER_READONLY = 1 };
+enum { PY_MEMBER_INT = 1, PY_MEMBER_OPTIONAL = 6, PY_MEMBER_BOOL = 14, PY_MEMBER_OBJECT = 16, PY_MEMBER_LONGLONG = 17, PY_MEMBER_ULONGLONG = 18, PY_MEMBER_READONLY = 1 };
 
 typedef struct {
   int number;
@@ -264,6 +264,7 @@ typedef struct {
   py_object head;
   uint64_t handle;
   py_object *executor, *dtype, *shape;
+  py_object *tensor; /* of torch's, whose memory this is: its version is raised by what writes to the buffer; may be NULL */
   int64_t size;
   int32_t code; /* of the dtype */
   char freed, boolean;
@@ -285,7 +286,9 @@ bool hologram_buffer_gone(const py_array *b);
 bool hologram_exact(py_object *o, int64_t *out);
 
 int hologram_objects(py_object *into);
+int hologram_signatures(py_object *into);
 int hologram_calls(py_object *into);
+int hologram_plain(py_object *into);
 int hologram_dlpack(py_object *into);
 int hologram_torch(py_object *into);
 

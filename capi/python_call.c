@@ -3,172 +3,9 @@
 #include "python_call.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-/* ---- signatures ---- */
-
-/* How an operation or a program is called: an object that is the self of an operation's builtin, or a program's plan. */
-typedef struct {
-  py_object head;
-  py_method method;
-  int32_t op;     /* -1: a program */
-  int form;       /* of the sizes, see below */
-  bool result;    /* element 0 of the last operand is returned */
-  bool copies;    /* bools may be written */
-  int boundary;   /* of a program: the slot that need not be bound; -1 if there is none */
-  bool careful;   /* of a program: C leaves all its launches to Python */
-  int num_params, positional;
-  struct param {
-    py_object *name;
-    char kind;    /* x executor, r operand, w operand that is written, s scalar, d size, f flag, n optional size */
-    bool counted; /* an operand whose elements n is the least of */
-    bool optional;
-    double value;
-  } params[MAX_PARAMS];
-} signature;
-
-/* Forms of sizes: those that are given; n, or the least number of elements of the counted operands; 1 and that. */
-enum { GIVEN = 0, COUNT = 1, ONE_ROW = 2 };
-
-static py_object *signature_type;
-
-static void signature_dealloc(py_object *self) {
-  signature *s = (signature *)self;
-  py_object *type = self->type;
-  for (int i = 0; i < s->num_params; i++) py.Py_DecRef(s->params[i].name);
-  free((void *)s->method.name);
-  free((void *)s->method.doc);
-  ((void (*)(void *))py.PyType_GetSlot(type, PY_SLOT_FREE))(self);
-  py.Py_DecRef(type);
-}
-
-static char *copied(py_object *text) {
-  ptrdiff_t size;
-  const char *from = py.PyUnicode_AsUTF8AndSize(text, &size);
-  char *to = from ? malloc((size_t)size + 1) : NULL;
-  if (to) memcpy(to, from, (size_t)size + 1);
-  if (from && !to) py.PyErr_NoMemory();
-  return to;
-}
-
-/* Reads parameters, (name, kind, counted, default or None) each. */
-static bool read_params(signature *s, native *c, py_object *list) {
-  ptrdiff_t n = py.PyTuple_Size(list);
-  if (n < 0 || n > MAX_PARAMS) {
-    if (n > 0) py.PyErr_SetString(py.PyExc_ValueError, "too many parameters");
-    return false;
-  }
-  for (ptrdiff_t i = 0; i < n; i++) {
-    py_object *from = py.PyTuple_GetItem(list, i), *value;
-    struct param *p = &s->params[i];
-    const char *kind;
-    if (py.PyTuple_Size(from) != 4) return false;
-    if (!native_text(c, py.PyTuple_GetItem(from, 1), "kind", &kind)) return false;
-    p->kind = *kind;
-    p->counted = py.PyTuple_GetItem(from, 2) == py._Py_TrueStruct;
-    value = py.PyTuple_GetItem(from, 3);
-    p->optional = value != py._Py_NoneStruct;
-    if (p->optional) p->value = py.PyFloat_AsDouble(value);
-    if (py.PyErr_Occurred()) return false;
-    p->optional = p->optional || p->kind == 'n' || p->kind == 'f';
-    py.Py_IncRef(p->name = py.PyTuple_GetItem(from, 0));
-    py.PyUnicode_InternInPlace(&p->name); /* as the names of keywords are, so that they are compared by address */
-    s->num_params = (int)i + 1;
-  }
-  return true;
-}
-
-static py_object *call_operation(py_object *self, py_object *const *args, ptrdiff_t n, py_object *keywords);
-
-/* operation(name, number, parameters, positional, form, result, doc): the builtin of an operation. Its doc begins with
-   its signature. */
-static py_object *operation(py_object *self, py_object *const *args, ptrdiff_t n) {
-  native c = {.name = "operation"};
-  signature *s;
-  py_object *f = NULL;
-  int32_t form = 0;
-  (void)self;
-  if (!native_count(&c, n, 8)) return NULL;
-  if (!(s = (signature *)py.PyType_GenericAlloc(signature_type, 0))) return NULL;
-  s->boundary = -1;
-  if (native_i32(&c, args[1], "number", &s->op) && read_params(s, &c, args[2]) &&
-      native_i32(&c, args[3], "positional", &s->positional) && native_i32(&c, args[4], "form", &form) &&
-      (s->method.name = copied(args[0])) && (s->method.doc = copied(args[6]))) {
-    s->form = form;
-    s->result = args[5] == py._Py_TrueStruct;
-    s->copies = args[7] == py._Py_TrueStruct;
-    s->method.function = (void *)call_operation;
-    s->method.flags = PY_FASTCALL | PY_KEYWORDS;
-    f = py.PyCFunction_NewEx(&s->method, &s->head, NULL);
-  }
-  py.Py_DecRef(&s->head);
-  return f;
-}
-
-/* plan(parameters, boundary, careful): how a program is launched. */
-static py_object *plan(py_object *self, py_object *const *args, ptrdiff_t n) {
-  native c = {.name = "plan"};
-  signature *s;
-  int32_t boundary;
-  (void)self;
-  if (!native_count(&c, n, 3)) return NULL;
-  if (!(s = (signature *)py.PyType_GenericAlloc(signature_type, 0))) return NULL;
-  s->op = -1;
-  s->careful = args[2] == py._Py_TrueStruct || py.PyTuple_Size(args[0]) > MAX_PARAMS;
-  if (!native_i32(&c, args[1], "boundary", &boundary) || (!s->careful && !read_params(s, &c, args[0]))) {
-    py.Py_DecRef(&s->head);
-    return NULL;
-  }
-  s->boundary = boundary;
-  return &s->head;
-}
-
-/* ---- binding ---- */
-
-static int index_of(const signature *s, py_object *name) {
-  for (int i = 0; i < s->num_params; i++) {
-    if (s->params[i].name == name) return i;
-  }
-  for (int i = 0; i < s->num_params; i++) {
-    if (!py.PyUnicode_Compare(s->params[i].name, name)) return i;
-  }
-  return -1;
-}
-
-static const char *text_of(py_object *name) {
-  ptrdiff_t size;
-  const char *text = py.PyUnicode_AsUTF8AndSize(name, &size);
-  return text ? text : "?";
-}
-
-/* Puts arguments where their parameters are, NULL for those not given; false with a TypeError. */
-static bool bind(const signature *s, py_object *const *args, ptrdiff_t n, py_object *keywords, py_object **values) {
-  ptrdiff_t named = keywords ? py.PyTuple_Size(keywords) : 0;
-  if (n > s->positional) {
-    py.PyErr_Format(py.PyExc_TypeError, "%s() takes at most %d positional arguments (%zd given)", s->method.name, s->positional, n);
-    return false;
-  }
-  for (int i = 0; i < s->num_params; i++) values[i] = i < n ? args[i] : NULL;
-  for (ptrdiff_t k = 0; k < named; k++) {
-    py_object *name = py.PyTuple_GetItem(keywords, k);
-    int at = index_of(s, name);
-    if (at < 0 || values[at]) {
-      py.PyErr_Format(py.PyExc_TypeError,
-                      at < 0 ? "%s() got an unexpected keyword argument '%s'" : "%s() got multiple values for argument '%s'",
-                      s->method.name, text_of(name));
-      return false;
-    }
-    values[at] = args[n + k];
-  }
-  for (int i = 0; i < s->num_params; i++) {
-    if (!values[i] && !s->params[i].optional) {
-      py.PyErr_Format(py.PyExc_TypeError, "%s() missing required argument: '%s'", s->method.name, text_of(s->params[i].name));
-      return false;
-    }
-  }
-  return true;
-}
+/* ---- numbers ---- */
 
 static outcome take_scalar(request *r, py_object *o) {
   hologram_scalar *to = &r->scalars[r->args.num_scalars];
@@ -349,13 +186,13 @@ static void rename_error(const signature *s) {
   py.PyErr_Restore(type, value, traceback);
 }
 
-static py_object *call_operation(py_object *self, py_object *const *args, ptrdiff_t n, py_object *keywords) {
+py_object *hologram_operation(py_object *self, py_object *const *args, ptrdiff_t n, py_object *keywords) {
   const signature *s = (signature *)self;
   py_object *values[MAX_PARAMS], *result = NULL;
   request r;
   outcome found;
   bool fine;
-  if (!bind(s, args, n, keywords, values)) return NULL;
+  if (!signature_bind(s, args, n, keywords, values)) return NULL;
   r.args.num_operands = 0;
   found = prepare(s, &r, values);
   if (found != DONE) {
@@ -508,138 +345,12 @@ static py_object *launch(py_object *self, py_object *const *args, ptrdiff_t n, p
   return fine ? py_none() : NULL;
 }
 
-/* ---- the plain call ---- */
-
-/* The receiver of a trace's lines. */
-typedef struct {
-  py_object *receive, *failure[3]; /* what it raised: type, value, traceback */
-} receiver;
-
-/* Called from a thread of the library's. */
-static void line(void *context, const char *text, size_t size) {
-  receiver *to = context;
-  int state = py.PyGILState_Ensure();
-  if (!to->failure[0]) {
-    py_object *s = py.PyUnicode_DecodeUTF8(text, (ptrdiff_t)size, "replace");
-    py_object *done = s ? py.PyObject_CallFunctionObjArgs(to->receive, s, NULL) : NULL;
-    if (s) py.Py_DecRef(s);
-    if (done) {
-      py.Py_DecRef(done);
-    } else {
-      py.PyErr_Fetch(&to->failure[0], &to->failure[1], &to->failure[2]);
-    }
-  }
-  py.PyGILState_Release(state);
-}
-
-/* Room for the arguments of a plain call, of any number. */
-typedef struct {
-  hologram_call_args args;
-  hologram_operand *operands;
-  hologram_scalar *scalars;
-  int64_t *dims;
-} plain;
-
-static bool read_plain(native *c, plain *p, py_object *const *args) {
-  const int64_t *dims, *grid[2] = {NULL, NULL};
-  ptrdiff_t n;
-  void *residue = NULL;
-  p->args.size = sizeof p->args;
-  p->args.num_dims = -1;
-  if (!native_i32(c, args[1], "number", &p->args.op)) return false;
-  if (args[2] != py._Py_NoneStruct && !native_u64(c, args[2], "program", &p->args.program)) return false;
-  if ((n = py.PyTuple_Size(args[3])) < 0 || !(p->operands = calloc((size_t)n + 1, sizeof *p->operands))) return false;
-  p->args.operands = p->operands;
-  p->args.num_operands = (int32_t)n;
-  for (ptrdiff_t i = 0; i < n; i++) {
-    py_object *o = py.PyTuple_GetItem(args[3], i);
-    if (o == py._Py_NoneStruct) {
-      p->operands[i].rank = -1;
-    } else if (!native_u64(c, o, "buffer", &p->operands[i].buffer)) {
-      return false;
-    }
-  }
-  if ((n = py.PyTuple_Size(args[4])) < 0 || !(p->scalars = calloc((size_t)n + 1, sizeof *p->scalars))) return false;
-  p->args.scalars = p->scalars;
-  p->args.num_scalars = (int32_t)n;
-  for (ptrdiff_t i = 0; i < n; i++) {
-    const hologram_scalar *s;
-    if (!native_scalar(c, py.PyTuple_GetItem(args[4], i), "scalar", &s)) return false;
-    if (s) p->scalars[i] = *s;
-  }
-  if (args[5] != py._Py_NoneStruct) {
-    n = py.PyTuple_Size(args[5]);
-    if (!native_sizes(c, args[5], "dims", &dims) || !(p->dims = calloc((size_t)n + 1, sizeof *dims))) return false;
-    memcpy(p->dims, dims, (size_t)n * sizeof *dims);
-    p->args.dims = p->dims;
-    p->args.num_dims = (int32_t)n;
-    free(c->more[0]);
-    c->more[0] = NULL;
-    c->num_sizes = 0;
-  }
-  if (!native_sizes(c, args[6], "grid", &grid[0]) || !native_sizes(c, args[7], "block", &grid[1])) return false;
-  for (int i = 0; i < 3; i++) {
-    if (grid[0]) p->args.grid[i] = (uint32_t)grid[0][i];
-    if (grid[1]) p->args.block[i] = (uint32_t)grid[1][i];
-  }
-  if (!native_u64(c, args[8], "fuel", &p->args.fuel) || !native_memory(c, args[9], "residue", true, &residue)) return false;
-  p->args.residue = residue;
-  return true;
-}
-
-/* call(executor, number, program, buffers, scalars, dims, grid, block, fuel, residue, lane, receive): an operation, or if
-   number is -1 a launch, or with a receiver of lines a trace of one lane. buffers are a tuple, None for a slot that is
-   not bound; scalars a tuple of pairs; dims, grid and block tuples or None. */
-static py_object *call(py_object *self, py_object *const *args, ptrdiff_t n) {
-  native c = {.name = "call"};
-  plain p = {0};
-  uint64_t executor, lane = 0;
-  hologram_event event = 0;
-  receiver to = {0};
-  int32_t status;
-  bool fine = false;
-  (void)self;
-  if (!native_count(&c, n, 12)) return NULL;
-  if (native_u64(&c, args[0], "executor", &executor) && read_plain(&c, &p, args) &&
-      (args[10] == py._Py_NoneStruct || native_u64(&c, args[10], "lane", &lane))) {
-    bool trace = args[11] != py._Py_NoneStruct;
-    to.receive = args[11];
-    c.work.failure = to.failure;
-    hologram_drain();
-    work_begin(&c.work);
-    status = trace ? hologram_trace(executor, &p.args, lane, line, &to, &event) : hologram_call(executor, &p.args, &event);
-    atomic_store(&c.work.event, event);
-    fine = work_end(&c.work, status);
-    if (to.failure[0]) {
-      if (!fine) py.PyErr_Clear(); /* that the work was cancelled */
-      py.PyErr_Restore(to.failure[0], to.failure[1], to.failure[2]);
-      fine = false;
-    }
-  } else if (!py.PyErr_Occurred()) {
-    py.PyErr_NoMemory();
-  }
-  native_refused(&c);
-  free(p.operands);
-  free(p.scalars);
-  free(p.dims);
-  return fine ? py_none() : NULL;
-}
-
-static py_method methods[] = {
-    {"operation", (void *)operation, PY_FASTCALL, NULL},
-    {"plan", (void *)plan, PY_FASTCALL, NULL},
-    {"call", (void *)call, PY_FASTCALL, NULL},
-    {NULL, NULL, 0, NULL},
-};
-
 int hologram_calls(py_object *into) {
-  static py_slot slots[] = {{PY_SLOT_DEALLOC, (void *)signature_dealloc}, {0, NULL}};
-  static py_spec spec = {"hologram._native.Signature", sizeof(signature), 0, PY_TYPE_DEFAULT, slots};
   static const char *const names[] = {"grid", "block", "n", "shape", "fuel"};
+  (void)into;
   for (int i = 0; i < 5; i++) {
     if (!(own_names[i] = py.PyUnicode_InternFromString(names[i]))) return -1;
   }
   hologram_method("launch", hologram_types.executor, (void *)launch);
-  if (!(signature_type = py.PyType_FromSpec(&spec))) return -1;
-  return hologram_builtins(into, methods);
+  return 0;
 }

@@ -14,7 +14,8 @@ typedef struct {
   const dl_exchange *api; /* of what is borrowed, or owned by owned */
   dl_versioned *owned;
   int64_t offset; /* of a tensor of torch's: elements from where its storage begins */
-  bool exported, torch, written;
+  py_object *version; /* the tensor of torch's that is written, counted */
+  bool exported, torch;
 } taken;
 
 /* What came of an attempt: done, an exception, or something that C leaves to Python. */
@@ -35,6 +36,7 @@ typedef struct {
   taken taken[MAX_OPERANDS];
   py_buffer views[MAX_OPERANDS]; /* of those that are exported */
   int num_borrowed, num_torch; /* of these, torch's tensors */
+  int num_versions;
   int device_type, device_id; /* the executor's, on which tensors must be */
   bool changed; /* the work began, so written operands may have changed */
 } request;
@@ -67,5 +69,34 @@ outcome torch_found(py_object *answer, const dl_exchange *api, bool *usable);
 
 /* The number of elements of operand i. */
 int64_t request_size(const request *r, int i);
+
+/* How an operation or a program is called: an object that is the self of an operation's builtin, or a program's plan. */
+typedef struct {
+  py_object head;
+  py_method method;
+  int32_t op;     /* -1: a program */
+  int form;       /* of the sizes, see below */
+  bool result;    /* element 0 of the last operand is returned */
+  bool copies;    /* bools may be written */
+  int boundary;   /* of a program: the slot that need not be bound; -1 if there is none */
+  bool careful;   /* of a program: C leaves all its launches to Python */
+  int num_params, positional;
+  struct param {
+    py_object *name;
+    char kind;    /* x executor, r operand, w operand that is written, s scalar, d size, f flag, n optional size */
+    bool counted; /* an operand whose elements n is the least of */
+    bool optional;
+    double value;
+  } params[MAX_PARAMS];
+} signature;
+
+/* Forms of sizes: those that are given; n, or the least number of elements of the counted operands; 1 and that. */
+enum { GIVEN = 0, COUNT = 1, ONE_ROW = 2 };
+
+/* Puts arguments where their parameters are, NULL for those not given; false with a TypeError. */
+bool signature_bind(const signature *s, py_object *const *args, ptrdiff_t n, py_object *keywords, py_object **values);
+
+/* The builtin of an operation, whose self is its signature. */
+py_object *hologram_operation(py_object *self, py_object *const *args, ptrdiff_t n, py_object *keywords);
 
 #endif

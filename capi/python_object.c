@@ -36,8 +36,8 @@ static void handle_dealloc(py_object *self) {
 
 static int buffer_traverse(py_object *self, py_visit visit, void *context) {
   py_array *b = (py_array *)self;
-  py_object *all[] = {b->executor, b->dtype, b->shape, self->type};
-  for (int i = 0; i < 4; i++) {
+  py_object *all[] = {b->executor, b->dtype, b->shape, b->tensor, self->type};
+  for (int i = 0; i < 5; i++) {
     int stop = all[i] ? visit(all[i], context) : 0;
     if (stop) return stop;
   }
@@ -61,6 +61,7 @@ static int buffer_clear(py_object *self) {
   py_array *b = (py_array *)self;
   end(b);
   drop(&b->executor);
+  drop(&b->tensor);
   return 0;
 }
 
@@ -71,6 +72,7 @@ static void buffer_dealloc(py_object *self) {
   drop(&b->executor);
   drop(&b->dtype);
   drop(&b->shape);
+  drop(&b->tensor);
   give_back(self);
 }
 
@@ -90,12 +92,13 @@ static py_member buffer_members[] = {
     {"_executor", PY_MEMBER_OBJECT, offsetof(py_array, executor), PY_MEMBER_READONLY, NULL},
     {"dtype", PY_MEMBER_OBJECT, offsetof(py_array, dtype), PY_MEMBER_READONLY, "The numpy dtype."},
     {"shape", PY_MEMBER_OBJECT, offsetof(py_array, shape), PY_MEMBER_READONLY, "The shape."},
+    {"_tensor", PY_MEMBER_OPTIONAL, offsetof(py_array, tensor), PY_MEMBER_READONLY, NULL},
     {"size", PY_MEMBER_LONGLONG, offsetof(py_array, size), PY_MEMBER_READONLY, "The number of elements."},
     {NULL, 0, 0, 0, NULL},
 };
 
 /* A buffer on a fresh handle, which is freed if there is no memory for the object. */
-static py_object *make(py_object *executor, uint64_t handle, py_object *dtype, py_object *shape, int64_t size, int32_t code, bool boolean) {
+static py_array *make(py_object *executor, uint64_t handle, py_object *dtype, py_object *shape, int64_t size, int32_t code, bool boolean) {
   py_array *b = (py_array *)py.PyType_GenericAlloc(hologram_types.a_buffer, 0);
   if (!b) {
     hologram_buffer_free(handle);
@@ -108,17 +111,19 @@ static py_object *make(py_object *executor, uint64_t handle, py_object *dtype, p
   py.Py_IncRef(b->executor = executor);
   py.Py_IncRef(b->dtype = dtype);
   py.Py_IncRef(b->shape = shape);
-  return &b->head;
+  return b;
 }
 
-/* buffer(executor, handle, dtype, shape, code, boolean): a Buffer, which owns the handle. */
+/* buffer(executor, handle, dtype, shape, code, boolean, tensor): a Buffer, which owns the handle. tensor is the one of
+   torch's that the memory is of, or None. */
 static py_object *new_buffer(py_object *self, py_object *const *args, ptrdiff_t n) {
   native c = {.name = "buffer"};
   uint64_t handle;
   int64_t size = 1, length;
   int32_t code;
+  py_array *b;
   (void)self;
-  if (!native_count(&c, n, 6) || !native_u64(&c, args[1], "handle", &handle) || !native_i32(&c, args[4], "code", &code)) return NULL;
+  if (!native_count(&c, n, 7) || !native_u64(&c, args[1], "handle", &handle) || !native_i32(&c, args[4], "code", &code)) return NULL;
   if (!hologram_is_executor(args[0]) || args[3]->type != py.PyTuple_Type) {
     py.PyErr_SetString(py.PyExc_TypeError, "buffer: expected an executor and a tuple");
     return NULL;
@@ -127,7 +132,9 @@ static py_object *new_buffer(py_object *self, py_object *const *args, ptrdiff_t 
     if (!native_i64(&c, py.PyTuple_GetItem(args[3], i), "shape", &length)) return NULL;
     size *= length;
   }
-  return make(args[0], handle, args[2], args[3], size, code, args[5] == py._Py_TrueStruct);
+  b = make(args[0], handle, args[2], args[3], size, code, args[5] == py._Py_TrueStruct);
+  if (b && args[6] != py._Py_NoneStruct) py.Py_IncRef(b->tensor = args[6]);
+  return (py_object *)b;
 }
 
 static py_object *name_dtype, *name_zero, *name_dtypes;
@@ -135,10 +142,12 @@ static py_object *name_dtype, *name_zero, *name_dtypes;
 /* Executor.allocate. dtype is looked up in the hook "dtypes", which has (dtype, code, whether it is bool), under None the
    default. What is not as it should be the hook "allocate" says, or mends. */
 static py_object *allocate(py_object *self, py_object *const *args, ptrdiff_t n, py_object *keywords) {
-  native c = {.name = "allocate"};
-  py_object *known, *pair = NULL, *shape, *result, *dtype = n > 1 ? args[1] : py._Py_NoneStruct, *zero = py._Py_TrueStruct;
+  static py_object *without; /* what "dtypes" has under None */
+  work w = {.failure = NULL};
+  py_object *known, *pair = NULL, *shape, *dtype = n > 1 ? args[1] : py._Py_NoneStruct, *zero = py._Py_TrueStruct;
   ptrdiff_t named = keywords ? py.PyTuple_Size(keywords) : 0;
   hologram_buffer handle = 0;
+  py_array *result;
   int64_t size, code;
   int32_t status, flags;
   bool fine = (n == 1 || n == 2) && !((py_handle *)self)->freed && hologram_exact(args[0], &size) && size > 0;
@@ -152,9 +161,12 @@ static py_object *allocate(py_object *self, py_object *const *args, ptrdiff_t n,
       fine = false;
     }
   }
-  if (fine && (known = py.PyDict_GetItemWithError(hologram_hooks, name_dtypes))) {
+  if (fine && dtype == py._Py_NoneStruct && without) {
+    pair = without;
+  } else if (fine && (known = py.PyDict_GetItemWithError(hologram_hooks, name_dtypes))) {
     pair = py.PyDict_GetItemWithError(known, dtype);
     if (!pair) py.PyErr_Clear(); /* unhashable */
+    if (pair && dtype == py._Py_NoneStruct) py.Py_IncRef(without = pair);
   }
   if (!pair) return hologram_again("allocate", self, args, n, keywords);
   py.Py_IncRef(pair);
@@ -163,9 +175,9 @@ static py_object *allocate(py_object *self, py_object *const *args, ptrdiff_t n,
   hologram_drain();
   status = hologram_buffer_allocate(((py_handle *)self)->handle, size, (int32_t)code, flags | HOLOGRAM_TRY, &handle);
   if (status == HOLOGRAM_BUSY) {
-    work_begin(&c.work);
+    work_begin(&w);
     status = hologram_buffer_allocate(((py_handle *)self)->handle, size, (int32_t)code, flags, &handle);
-    fine = work_end(&c.work, status);
+    fine = work_end(&w, status);
   } else {
     fine = work_check(status);
   }
@@ -185,13 +197,14 @@ static py_object *allocate(py_object *self, py_object *const *args, ptrdiff_t n,
                 py.PyTuple_GetItem(pair, 2) == py._Py_TrueStruct);
   py.Py_DecRef(shape);
   py.Py_DecRef(pair);
-  return result;
+  return (py_object *)result;
 }
 
 /* Buffer.free. */
 static py_object *free_buffer(py_object *self, py_object *const *args, ptrdiff_t n, py_object *keywords) {
   if (n || keywords) return hologram_again("free", self, args, n, keywords);
   end((py_array *)self);
+  drop(&((py_array *)self)->tensor);
   return py_none();
 }
 

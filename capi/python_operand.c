@@ -192,12 +192,18 @@ outcome request_begin(request *r, py_object *executor) {
   r->args.residue = NULL;
   r->args.deleter = NULL;
   r->args.context = NULL;
-  r->num_borrowed = r->num_torch = 0;
+  r->num_borrowed = r->num_torch = r->num_versions = 0;
   r->device_type = ((py_handle *)executor)->device_type;
   r->device_id = ((py_handle *)executor)->device_id;
   r->changed = false;
   hologram_drain();
   return hologram_is_executor(executor) && !((py_handle *)executor)->freed ? DONE : SURPRISE;
+}
+
+/* Notes that the work writes to a tensor of torch's. */
+static void writes(request *r, taken *t, py_object *tensor) {
+  py.Py_IncRef(t->version = tensor);
+  r->num_versions++;
 }
 
 outcome request_take(request *r, py_object *executor, py_object *o, bool written) {
@@ -214,13 +220,14 @@ outcome request_take(request *r, py_object *executor, py_object *o, bool written
   t->owned = NULL;
   t->offset = 0;
   t->exported = t->torch = false;
-  t->written = written;
+  t->version = NULL;
   k = slot_of(o->type);
   if ((!k || !k->type) && hologram_is_buffer(o)) {
     py_array *b = (py_array *)o;
     to->buffer = b->handle;
     to->dtype = b->code;
     to->flags = b->boolean ? HOLOGRAM_BOOL : 0;
+    if (written && b->tensor) writes(r, t, b->tensor);
     return hologram_buffer_gone(b) ? SURPRISE : DONE;
   }
   to->buffer = 0;
@@ -238,6 +245,7 @@ outcome request_take(request *r, py_object *executor, py_object *o, bool written
       t->api = k->api;
       r->num_borrowed++;
       r->num_torch++;
+      if (written) writes(r, t, o);
       return DONE;
     case EXCHANGER:
       t->api = k->api;
@@ -341,8 +349,8 @@ static bool raise_versions(request *r) {
   const torch_way *torch = torch_asked();
   int n = 0;
   for (int i = 0; i < r->args.num_operands; i++) {
-    const taken *t = &r->taken[i];
-    if (t->torch && t->written && torch->wrote(t->object) != DONE) list[n++] = t->object;
+    py_object *tensor = r->taken[i].version;
+    if (tensor && torch->wrote(tensor) != DONE) list[n++] = tensor;
   }
   if (!n) return true;
   if (!(left = py.PyTuple_New(n))) return false;
@@ -365,9 +373,16 @@ bool request_end(request *r, bool fine) {
     if (t->exported) py.PyBuffer_Release(&r->views[i]);
     if (t->owned && t->owned->deleter) t->owned->deleter(t->owned);
   }
-  if (r->changed && r->num_torch && !raise_versions(r)) {
-    if (fine) return false;
-    py.PyErr_Clear();
+  if (r->changed && r->num_versions && !raise_versions(r)) {
+    if (fine) {
+      py.PyErr_Fetch(&type, &value, &traceback);
+      fine = false;
+    } else {
+      py.PyErr_Clear();
+    }
+  }
+  for (int i = 0; r->num_versions && i < r->args.num_operands; i++) {
+    if (r->taken[i].version) py.Py_DecRef(r->taken[i].version);
   }
   if (!fine) py.PyErr_Restore(type, value, traceback);
   return fine;

@@ -388,8 +388,8 @@ func (b *Buffer) window(what string, offset, bytes int64) error {
 	return b.use(what)
 }
 
-// CopyFrom copies all elements of src, which has as many and the same dtype. It
-// may be on another device.
+// CopyFrom copies all elements of src, which has as many, in whatever shape, and
+// the same dtype. It may be on another device.
 func (b *Buffer) CopyFrom(src *Buffer) (*Event, error) {
 	switch {
 	case b.readOnly:
@@ -403,7 +403,11 @@ func (b *Buffer) CopyFrom(src *Buffer) (*Event, error) {
 		if call.SameView(&b.view, &src.view) {
 			return nil, nil
 		}
-		return b.ex.Op("copy", []*Buffer{src, b}, nil, nil)
+		var dims []int64
+		if b.view.Rank != src.view.Rank || b.view.Shape != src.view.Shape {
+			dims = []int64{b.n} // element by element
+		}
+		return b.ex.Op("copy", []*Buffer{src, b}, nil, dims)
 	}
 	if !b.packed || !src.packed {
 		return nil, Errorf(Invalid, "copy: a strided view cannot be copied from %s to %s; copy it to a contiguous buffer first",

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// byHand are the functions whose builtins python_call.c and python_dlpack.c
+// byHand are the functions whose builtins python_plain.c and python_dlpack.c
 // hold, and those that only C frames use.
 var byHand = map[string]bool{
 	"call": true, "trace": true,

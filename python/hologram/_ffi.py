@@ -185,11 +185,6 @@ def _load() -> tuple[str, Any]:
         raise ImportError(
             f"hologram {__version__} found a library of version {found}: run ./build.sh build, or install again"
         )
-    gil = getattr(sys, "_is_gil_enabled", None)
-    if gil is not None and not gil():
-        raise ImportError(
-            "hologram: this Python runs without the GIL, which hologram needs; start it with PYTHON_GIL=1"
-        )
     python.restype = ctypes.py_object
     python.argtypes = (ctypes.py_object, c_void_p)
     builtins = python(hooks, getattr(sys, "dllhandle", None))
@@ -244,12 +239,13 @@ if TYPE_CHECKING:
     class BufferBase:
         """What Buffer derives from; only the library sets what it has."""
 
-        __slots__ = ("_executor", "dtype", "handle", "shape", "size")
+        __slots__ = ("_executor", "_tensor", "dtype", "handle", "shape", "size")
         handle: int
         size: int
         dtype: np.dtype[Any]
         shape: tuple[int, ...]
         _executor: Executor
+        _tensor: object
 
 else:
     ExecutorBase, ProgramBase, BufferBase = native.ExecutorBase, native.ProgramBase, native.BufferBase

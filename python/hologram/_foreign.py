@@ -49,12 +49,15 @@ def recording() -> bool:
 
 def written(arrays: Iterable[Any]) -> None:
     """Raise the versions of those arrays that are torch's tensors, so that autograd knows that they were written."""
-    torch = sys.modules.get("torch")
-    if torch is None:
-        return
     for array in arrays:
-        if isinstance(array, torch.Tensor):
-            torch.autograd.graph.increment_version(array)
+        if is_tensor(array):
+            sys.modules["torch"].autograd.graph.increment_version(array)
+
+
+def is_tensor(array: Any) -> bool:
+    """Whether an array is a tensor of torch's."""
+    tensor = getattr(sys.modules.get("torch"), "Tensor", None)
+    return bool(tensor is not None and isinstance(array, tensor))
 
 
 def plain_tensor(array: Any) -> Any:
@@ -63,9 +66,9 @@ def plain_tensor(array: Any) -> Any:
     Raises:
         InvalidArgumentError: It requires grad while gradients are recorded, is a negative view, or has no memory.
     """
-    torch: Any = sys.modules.get("torch")
-    if torch is None or not hasattr(torch, "Tensor") or not isinstance(array, torch.Tensor):
+    if not is_tensor(array):
         return array
+    torch: Any = sys.modules["torch"]
     if array.is_neg():
         raise InvalidArgumentError(
             "the tensor is a negative view, whose memory has the other signs: give tensor.resolve_neg()"
@@ -85,7 +88,8 @@ def plain_tensor(array: Any) -> Any:
 def _has_memory(tensor: Any) -> bool:
     try:
         # What has no storage begins as many bytes after 0 as its offset says.
-        return tensor.device.type == "meta" or tensor.data_ptr() != tensor.storage_offset() * tensor.element_size()
+        begins: int = tensor.data_ptr() - tensor.storage_offset() * tensor.element_size()
+        return tensor.device.type == "meta" or begins != 0
     except RuntimeError:
         return False
 

@@ -37,6 +37,8 @@ class Operands:
             if value._freed:
                 raise BufferFreedError(f"{self._what}: {name}: {value!r} was freed")
             buffer = value
+            if written and value._tensor is not None:
+                self._written.append(value._tensor)
         else:
             try:
                 buffer = self._executor.wrap(value)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Optional
 
-# How the sizes of a call come about; the enumeration of capi/python_call.c.
+# How the sizes of a call come about; the enumeration of capi/python_call.h.
 GIVEN, COUNT, ONE_ROW = 0, 1, 2
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from hologram._arguments import integer, integers
 from hologram._dtypes import NAMES, code_of, refuse_mask, scalar_bits
 from hologram._ffi import BufferBase, BufferInfo, described, in_c, native
+from hologram._foreign import written
 from hologram.errors import BackendError, BufferFreedError, DTypeError, HologramError, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -132,6 +133,11 @@ class Buffer(BufferBase):
         if self._freed:
             raise BufferFreedError(f"{self!r} was freed")
 
+    def _wrote(self) -> None:
+        """Tell torch that the memory of one of its tensors was written."""
+        if self._tensor is not None:
+            written([self._tensor])
+
     # ---- copies
 
     def from_numpy(self, array: Array) -> None:
@@ -157,6 +163,7 @@ class Buffer(BufferBase):
         """Copy a contiguous array's bytes, as many as the buffer has, into the buffer."""
         if self.contiguous:
             native.buffer_write(self, 0, packed.nbytes, packed.ctypes.data)
+            self._wrote()
             return
         with self._executor.allocate(self.size, self.dtype, zero=False) as buffer:
             buffer._write(packed)
@@ -205,6 +212,7 @@ class Buffer(BufferBase):
         if self.dtype == bool and isinstance(value, (int, float, np.generic)):
             value = bool(value)
         native.buffer_fill(self, scalar_bits(value, "fill: value", code_of(self.dtype)))
+        self._wrote()
 
     def copy_from(self, other: Buffer) -> None:
         """Copy another buffer's elements; it has the same dtype and as many, and may be on another device.
@@ -217,6 +225,7 @@ class Buffer(BufferBase):
         self._check()
         other._check()
         native.buffer_copy(self, other)
+        self._wrote()
 
     # ---- views
 
@@ -238,7 +247,9 @@ class Buffer(BufferBase):
             raise InvalidArgumentError(f"view: {len(strides)} strides for {len(shape)} dimensions")
         handle = native.buffer_view(self, integer("view: offset", offset), len(shape), shape, strides)
         code = code_of(self.dtype)
-        made: Buffer = native.buffer(self._executor, handle, self.dtype, shape, code, self.dtype.name == "bool")
+        made: Buffer = native.buffer(
+            self._executor, handle, self.dtype, shape, code, self.dtype.name == "bool", self._tensor
+        )
         return made
 
     def _memory(self) -> tuple[Array, int, tuple[int, ...]]:

@@ -177,8 +177,8 @@ class Executor(ExecutorBase):
         handle = native.buffer_allocate_boundary(self, class_index, width, height, code_of(found))
         return self._buffer(handle, found, (width * height,))
 
-    def _buffer(self, handle: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Buffer:
-        made: Buffer = native.buffer(self, handle, dtype, shape, code_of(dtype), dtype.name == "bool")
+    def _buffer(self, handle: int, dtype: np.dtype[Any], shape: tuple[int, ...], tensor: Any = None) -> Buffer:
+        made: Buffer = native.buffer(self, handle, dtype, shape, code_of(dtype), dtype.name == "bool", tensor)
         return made
 
     def wrap(self, array: Any) -> Buffer:
@@ -187,7 +187,9 @@ class Executor(ExecutorBase):
         Args:
             array: A numpy array, an object with the buffer protocol, or one with DLPack, such as a torch tensor; of
                 any shape and strides. The buffer keeps it alive, but can't keep others from giving its memory away,
-                as torch's ``resize_`` does. A read-only one is refused as an output.
+                as torch's ``resize_`` does. A read-only one is refused as an output. The version of a torch tensor,
+                by which autograd notices changes, is raised by all that hologram writes to the buffer or its views;
+                not by what is written to arrays and tensors made of these.
 
         Raises:
             TypeError: It is none of these, or its dtype is not supported.
@@ -199,7 +201,7 @@ class Executor(ExecutorBase):
             if isinstance(array, Buffer):
                 return array.view(array.shape, strides=tuple(s // array.itemsize for s in array.strides))
             if hasattr(array, "__dlpack__"):
-                return self._wrap_dlpack(_foreign.plain_tensor(array))
+                return self._wrap_dlpack(_foreign.plain_tensor(array), array)
             try:
                 array = np.asarray(memoryview(array))
             except TypeError:
@@ -231,7 +233,7 @@ class Executor(ExecutorBase):
         )
         return self._buffer(handle, array.dtype, array.shape)
 
-    def _wrap_dlpack(self, source: Any) -> Buffer:
+    def _wrap_dlpack(self, source: Any, given: Any) -> Buffer:
         kind, number = source.__dlpack_device__()
         if int(kind) == self._device_type != 1:
             raise BackendError(
@@ -252,7 +254,8 @@ class Executor(ExecutorBase):
         except BaseException:
             native.buffer_free(handle)
             raise
-        return self._buffer(handle, dtype, tuple(info.shape[: info.rank]))
+        tensor = given if _foreign.is_tensor(given) else None
+        return self._buffer(handle, dtype, tuple(info.shape[: info.rank]), tensor)
 
     def _not_here(self, what: str) -> BackendError:
         return BackendError(

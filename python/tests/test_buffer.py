@@ -63,6 +63,31 @@ def test_shapes_that_cannot_be(ex: hg.Executor, shape: Any) -> None:
         ex.allocate(shape)
 
 
+def test_copies_take_elements_whatever_the_shapes(host: hg.Executor) -> None:
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    flat, buffer, turned = host.allocate(8), host.wrap(x), host.wrap(np.zeros((4, 2), np.float32).T)
+    flat.copy_from(buffer)
+    assert flat.to_numpy().tolist() == list(range(8))
+    flat.fill(0)
+    flat.copy_from(host.wrap(x.T))
+    assert flat.to_numpy().tolist() == x.T.ravel().tolist()
+    turned.copy_from(flat)
+    assert np.array_equal(np.asarray(turned).ravel(), x.T.ravel())
+    buffer.copy_from(host.wrap(x[::-1].copy()).view((4, 2)))
+    assert x.tolist() == [[4, 5, 6, 7], [0, 1, 2, 3]]
+
+    class Copied:
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (1, 0)
+
+        def __dlpack__(self, **options: Any) -> object:
+            return host.wrap(x.T).__dlpack__(copy=True)
+
+    copy = np.from_dlpack(Copied())
+    assert np.array_equal(copy, x.T)
+    assert not np.shares_memory(copy, x)
+
+
 def test_to_numpy_is_a_copy(ex: hg.Executor) -> None:
     b = buffer(ex, [1, 2])
     b.to_numpy()[0] = 9

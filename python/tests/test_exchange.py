@@ -305,6 +305,34 @@ def test_more_types_than_are_remembered(host: hg.Executor) -> None:
 # ---- the process
 
 
+def test_free_threaded_python_is_refused() -> None:
+    """By the head of its objects, before anything else is read: a dict as such a build lays it out."""
+    passes(
+        """
+import ctypes
+from hologram import _ffi
+
+class Head(ctypes.Structure):  # PyObject of a build with Py_GIL_DISABLED, 3.13
+    _fields_ = [("thread", ctypes.c_size_t), ("flags", ctypes.c_uint16), ("mutex", ctypes.c_uint8),
+                ("gc_bits", ctypes.c_uint8), ("local", ctypes.c_uint32), ("shared", ctypes.c_ssize_t),
+                ("type", ctypes.c_void_p)]
+
+head = Head(1, 0, 0, 1, 1, 0, id(dict))
+python = ctypes.PyDLL(_ffi.path).hologram_python
+python.restype, python.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_void_p)
+before = bytes(head)
+try:
+    python(ctypes.addressof(head), getattr(sys, "dllhandle", None))
+except ImportError as error:
+    assert "free-threaded" in str(error), error
+else:
+    raise SystemExit("taken")
+assert bytes(head) == before, "it was written to"
+hg.ops.fill(hg.Executor("cpu"), np.zeros(4, np.float32), 1)
+"""
+    )
+
+
 def test_sub_interpreters_are_refused() -> None:
     passes(
         """

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 import threading
+import weakref
 from typing import Any, Callable
 
+import numpy as np
 import pytest
 
 import hologram as hg
@@ -80,6 +82,54 @@ def test_writing_raises_the_version(host: hg.Executor, made: Callable[[], Any], 
 
 class Derived(torch.Tensor):
     pass
+
+
+def test_what_is_written_through_a_buffer_raises_the_version(host: hg.Executor) -> None:
+    x, ones = torch.zeros(2, 4), np.ones(8, np.float32)
+    buffer = host.wrap(x)
+    view = buffer.view((2, 2), offset=1, strides=(4, 2))
+    program = hg.Program(STORE)
+    other = host.from_numpy(ones)
+    writes: list[Callable[[], object]] = [
+        lambda: ops.vector_add(host, ones.reshape(2, 4), ones.reshape(2, 4), buffer),
+        lambda: host.launch(program, c=view),
+        lambda: host.launch(program, {"c": buffer}, n=8),
+        lambda: host.trace(program, c=view),
+        lambda: ops.fill(host, view, np.float32(3)),
+        lambda: ops.reduce_sum(host, ones, buffer),
+        lambda: buffer.fill(2),
+        lambda: view.fill(2),
+        lambda: buffer.from_numpy(ones),
+        lambda: view.from_numpy(ones[:4]),
+        lambda: buffer.from_bytes(ones.tobytes()),
+        lambda: buffer.copy_from(other.view((2, 4))),
+    ]
+    for i, write in enumerate(writes, 1):
+        write()
+        assert x._version == i, i
+    ops.vector_add(host, buffer, buffer, np.zeros((2, 4), np.float32))
+    with pytest.raises(ValueError, match=r"exceeds|elements"):
+        ops.vector_add(host, ones, ones, buffer, n=9)
+    assert x._version == len(writes), "nothing was written"
+    w = torch.randn(2, 4, requires_grad=True)
+    y = (w * x).sum()  # keeps x
+    ops.scalar_mul(host, buffer, buffer, 2.0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.backward()
+
+
+def test_a_wrapped_tensor_lives_no_longer_than_its_buffer(host: hg.Executor) -> None:
+    x = torch.zeros(4)
+    seen = weakref.ref(x)
+    buffer = host.wrap(x)
+    del x
+    buffer.free()
+    assert seen() is None
+    parameter = torch.nn.Parameter(torch.zeros(4))
+    with torch.no_grad():
+        host.wrap(parameter).fill(1)
+        host.wrap(torch.zeros(4).as_subclass(Derived)).fill(1)
+    assert parameter._version == 1
 
 
 def test_autograd_sees_what_was_written(host: hg.Executor) -> None:

@@ -1,0 +1,155 @@
+/* Signatures: how an operation or a program is called, and how the arguments of a call are put where they belong. */
+#include "python_call.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static py_object *signature_type;
+
+static void signature_dealloc(py_object *self) {
+  signature *s = (signature *)self;
+  py_object *type = self->type;
+  for (int i = 0; i < s->num_params; i++) py.Py_DecRef(s->params[i].name);
+  free((void *)s->method.name);
+  free((void *)s->method.doc);
+  ((void (*)(void *))py.PyType_GetSlot(type, PY_SLOT_FREE))(self);
+  py.Py_DecRef(type);
+}
+
+static char *copied(py_object *text) {
+  ptrdiff_t size;
+  const char *from = py.PyUnicode_AsUTF8AndSize(text, &size);
+  char *to = from ? malloc((size_t)size + 1) : NULL;
+  if (to) memcpy(to, from, (size_t)size + 1);
+  if (from && !to) py.PyErr_NoMemory();
+  return to;
+}
+
+/* Reads parameters, (name, kind, counted, default or None) each. */
+static bool read_params(signature *s, native *c, py_object *list) {
+  ptrdiff_t n = py.PyTuple_Size(list);
+  if (n < 0 || n > MAX_PARAMS) {
+    if (n > 0) py.PyErr_SetString(py.PyExc_ValueError, "too many parameters");
+    return false;
+  }
+  for (ptrdiff_t i = 0; i < n; i++) {
+    py_object *from = py.PyTuple_GetItem(list, i), *value;
+    struct param *p = &s->params[i];
+    const char *kind;
+    if (py.PyTuple_Size(from) != 4) return false;
+    if (!native_text(c, py.PyTuple_GetItem(from, 1), "kind", &kind)) return false;
+    p->kind = *kind;
+    p->counted = py.PyTuple_GetItem(from, 2) == py._Py_TrueStruct;
+    value = py.PyTuple_GetItem(from, 3);
+    p->optional = value != py._Py_NoneStruct;
+    if (p->optional) p->value = py.PyFloat_AsDouble(value);
+    if (py.PyErr_Occurred()) return false;
+    p->optional = p->optional || p->kind == 'n' || p->kind == 'f';
+    py.Py_IncRef(p->name = py.PyTuple_GetItem(from, 0));
+    py.PyUnicode_InternInPlace(&p->name); /* as the names of keywords are, so that they are compared by address */
+    s->num_params = (int)i + 1;
+  }
+  return true;
+}
+
+/* operation(name, number, parameters, positional, form, result, doc): the builtin of an operation. Its doc begins with
+   its signature. */
+static py_object *operation(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "operation"};
+  signature *s;
+  py_object *f = NULL;
+  int32_t form = 0;
+  (void)self;
+  if (!native_count(&c, n, 8)) return NULL;
+  if (!(s = (signature *)py.PyType_GenericAlloc(signature_type, 0))) return NULL;
+  s->boundary = -1;
+  if (native_i32(&c, args[1], "number", &s->op) && read_params(s, &c, args[2]) &&
+      native_i32(&c, args[3], "positional", &s->positional) && native_i32(&c, args[4], "form", &form) &&
+      (s->method.name = copied(args[0])) && (s->method.doc = copied(args[6]))) {
+    s->form = form;
+    s->result = args[5] == py._Py_TrueStruct;
+    s->copies = args[7] == py._Py_TrueStruct;
+    s->method.function = (void *)hologram_operation;
+    s->method.flags = PY_FASTCALL | PY_KEYWORDS;
+    f = py.PyCFunction_NewEx(&s->method, &s->head, NULL);
+  }
+  py.Py_DecRef(&s->head);
+  return f;
+}
+
+/* plan(parameters, boundary, careful): how a program is launched. */
+static py_object *plan(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "plan"};
+  signature *s;
+  int32_t boundary;
+  (void)self;
+  if (!native_count(&c, n, 3)) return NULL;
+  if (!(s = (signature *)py.PyType_GenericAlloc(signature_type, 0))) return NULL;
+  s->op = -1;
+  s->careful = args[2] == py._Py_TrueStruct || py.PyTuple_Size(args[0]) > MAX_PARAMS;
+  if (!native_i32(&c, args[1], "boundary", &boundary) || (!s->careful && !read_params(s, &c, args[0]))) {
+    py.Py_DecRef(&s->head);
+    return NULL;
+  }
+  s->boundary = boundary;
+  return &s->head;
+}
+
+/* ---- binding ---- */
+
+static int index_of(const signature *s, py_object *name) {
+  for (int i = 0; i < s->num_params; i++) {
+    if (s->params[i].name == name) return i;
+  }
+  for (int i = 0; i < s->num_params; i++) {
+    if (!py.PyUnicode_Compare(s->params[i].name, name)) return i;
+  }
+  return -1;
+}
+
+static const char *text_of(py_object *name) {
+  ptrdiff_t size;
+  const char *text = py.PyUnicode_AsUTF8AndSize(name, &size);
+  return text ? text : "?";
+}
+
+/* Puts arguments where their parameters are, NULL for those not given; false with a TypeError. */
+bool signature_bind(const signature *s, py_object *const *args, ptrdiff_t n, py_object *keywords, py_object **values) {
+  ptrdiff_t named = keywords ? py.PyTuple_Size(keywords) : 0;
+  if (n > s->positional) {
+    py.PyErr_Format(py.PyExc_TypeError, "%s() takes at most %d positional arguments (%zd given)", s->method.name, s->positional, n);
+    return false;
+  }
+  for (int i = 0; i < s->num_params; i++) values[i] = i < n ? args[i] : NULL;
+  for (ptrdiff_t k = 0; k < named; k++) {
+    py_object *name = py.PyTuple_GetItem(keywords, k);
+    int at = index_of(s, name);
+    if (at < 0 || values[at]) {
+      py.PyErr_Format(py.PyExc_TypeError,
+                      at < 0 ? "%s() got an unexpected keyword argument '%s'" : "%s() got multiple values for argument '%s'",
+                      s->method.name, text_of(name));
+      return false;
+    }
+    values[at] = args[n + k];
+  }
+  for (int i = 0; i < s->num_params; i++) {
+    if (!values[i] && !s->params[i].optional) {
+      py.PyErr_Format(py.PyExc_TypeError, "%s() missing required argument: '%s'", s->method.name, text_of(s->params[i].name));
+      return false;
+    }
+  }
+  return true;
+}
+
+static py_method methods[] = {
+    {"operation", (void *)operation, PY_FASTCALL, NULL},
+    {"plan", (void *)plan, PY_FASTCALL, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+int hologram_signatures(py_object *into) {
+  static py_slot slots[] = {{PY_SLOT_DEALLOC, (void *)signature_dealloc}, {0, NULL}};
+  static py_spec spec = {"hologram._native.Signature", sizeof(signature), 0, PY_TYPE_DEFAULT, slots};
+  if (!(signature_type = py.PyType_FromSpec(&spec))) return -1;
+  return hologram_builtins(into, methods);
+}
