@@ -29,6 +29,7 @@ type Cond byte
 
 // The conditions, by their number in the opcode.
 const (
+	O  Cond = 0 // overflow
 	B  Cond = 2 // below, unsigned
 	AE Cond = 3
 	E  Cond = 4

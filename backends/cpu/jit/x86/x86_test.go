@@ -303,7 +303,7 @@ func TestGeneral(t *testing.T) {
 		lines = append(lines, line{text, a.Code})
 	}
 	alu := map[ALU]string{ADD: "add", OR: "or", AND: "and", SUB: "sub", XOR: "xor", CMP: "cmp"}
-	conds := map[Cond]string{B: "b", AE: "ae", E: "e", NE: "ne", BE: "be", A: "a", S: "s", NS: "ns", L: "l", GE: "ge", LE: "le", G: "g"}
+	conds := map[Cond]string{O: "o", B: "b", AE: "ae", E: "e", NE: "ne", BE: "be", A: "a", S: "s", NS: "ns", L: "l", GE: "ge", LE: "le", G: "g"}
 	for range 150 {
 		d, s, n := Reg(r.IntN(16)), Reg(r.IntN(16)), Reg(r.IntN(16))
 		m, mt := randomMem(r, false, 0)
