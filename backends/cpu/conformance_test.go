@@ -3,15 +3,37 @@ package cpu_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/conformance"
 	"github.com/hologram-project/hologram/backends/cpu"
+	"github.com/hologram-project/hologram/backends/cpu/jit"
 )
 
+// levels are the engines: strips alone, and machine code of each width.
+var levels = []jit.Level{jit.None, jit.AVX2, jit.AVX512}
+
+// on opens the backend with an engine, or skips what this machine has not.
+func on(t testing.TB, l jit.Level, threads int) *cpu.Backend {
+	t.Helper()
+	b, err := cpu.NewFor(threads, l)
+	if err != nil {
+		t.Skipf("%v: %v", l, err)
+	}
+	return b
+}
+
 func TestConformance(t *testing.T) {
-	conformance.Run(t, func() backends.Backend { return cpu.New(2) })
+	for _, l := range levels {
+		t.Run(l.String(), func(t *testing.T) {
+			conformance.Run(t, func() backends.Backend { return on(t, l, 2) })
+		})
+	}
 }
 
 func FuzzConformance(f *testing.F) {
-	conformance.Fuzz(f, func() backends.Backend { return cpu.New(2) })
+	b, err := cpu.NewFor(2, jit.Detect())
+	require.NoError(f, err)
+	conformance.Fuzz(f, func() backends.Backend { return b })
 }

@@ -10,6 +10,7 @@ import (
 	"runtime"
 
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cpu/jit"
 	"github.com/hologram-project/hologram/backends/cpu/strips"
 	"github.com/hologram-project/hologram/backends/cpu/workers"
 	"github.com/hologram-project/hologram/backends/hostmem"
@@ -23,6 +24,8 @@ type engine struct {
 	// name and version stand in cache keys.
 	name    string
 	compile func(*work.Meter, *ir.Func) (program, error)
+	// step is about what an instruction of a lane takes, in nanoseconds.
+	step float64
 }
 
 // program is what an engine makes of a function.
@@ -33,22 +36,52 @@ type program interface {
 	Release()
 }
 
-// engines are tried in order; the last one compiles everything.
-var engines = []engine{
-	{"strips/1", func(m *work.Meter, f *ir.Func) (program, error) { return strips.CompileMetered(m, f) }},
+var portable = engine{"strips/1", func(m *work.Meter, f *ir.Func) (program, error) { return strips.CompileMetered(m, f) }, 0.3}
+
+// compiler is the engine that makes machine code for a level.
+func compiler(l jit.Level) engine {
+	return engine{jit.Version + "/" + l.String(), func(_ *work.Meter, f *ir.Func) (program, error) {
+		k, err := jit.Compile(f, l, func() (jit.Program, error) { return strips.Compile(f) })
+		if err != nil {
+			return nil, err
+		}
+		return k, nil
+	}, 0.03}
 }
 
 // Backend is the backend. Its device and all its streams share one pool of
 // workers.
-type Backend struct{ pool *workers.Pool }
+type Backend struct {
+	pool    *workers.Pool
+	engines []engine // tried in order; the last one compiles everything
+}
 
 // New returns the backend, with launches on up to the given number of threads
-// (the caller's included); 0 takes as many as Go runs at once.
+// (the caller's included); 0 takes as many as Go runs at once. Programs become
+// machine code where the machine and the system allow it.
 func New(threads int) *Backend {
+	b, err := NewFor(threads, jit.Detect())
+	if err != nil {
+		b, _ = NewFor(threads, jit.None)
+	}
+	return b
+}
+
+// NewFor is New with machine code for a given level, jit.None for none, or an
+// error that says why there can be no such code.
+func NewFor(threads int, l jit.Level) (*Backend, error) {
 	if threads <= 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
-	return &Backend{workers.New(threads)}
+	b := &Backend{pool: workers.New(threads)}
+	if l != jit.None {
+		if err := jit.Available(l); err != nil {
+			return nil, err
+		}
+		b.engines = append(b.engines, compiler(l))
+	}
+	b.engines = append(b.engines, portable)
+	return b, nil
 }
 
 // SetThreads sets how many threads a launch may use, the caller's included;
@@ -63,7 +96,7 @@ func (b *Backend) Devices() ([]backends.Info, error) { return []backends.Info{b.
 
 func (b *Backend) info() backends.Info {
 	codegen := runtime.GOARCH
-	for _, e := range engines {
+	for _, e := range b.engines {
 		codegen += " " + e.name
 	}
 	return backends.Info{Name: "cpu", HostVisible: true, DLPackType: 1, Codegen: codegen, Threads: b.pool.Threads()}
@@ -87,10 +120,10 @@ func (d *device) Info() backends.Info { return d.backend.info() }
 // Compile compiles u by the first engine that supports it.
 func (d *device) Compile(u *backends.Unit, _ backends.Variant) (backends.Kernel, error) {
 	var why error
-	for _, e := range engines {
+	for _, e := range d.backend.engines {
 		p, err := e.compile(u.Work, u.IR)
 		if err == nil {
-			return &kernel{d, p, analysis.NewCost(u.IR), len(u.IR.Slots), len(u.IR.ParamTypes)}, nil
+			return &kernel{d, p, analysis.NewCost(u.IR), e.step, len(u.IR.Slots), len(u.IR.ParamTypes)}, nil
 		}
 		if why = err; !errors.As(err, new(*backends.Unsupported)) {
 			break
@@ -107,18 +140,16 @@ type kernel struct {
 	device        *device
 	program       program
 	cost          *analysis.Cost
+	step          float64
 	slots, params int
 }
-
-// stepNanoseconds is about what an instruction of a lane takes in strips.
-const stepNanoseconds = 0.3
 
 func (k *kernel) Cost(l *backends.Launch) float64 {
 	steps, bounded := k.cost.Of(l.N, l.Params)
 	if !bounded {
 		return math.Inf(1)
 	}
-	return steps * stepNanoseconds
+	return steps * k.step
 }
 
 func (k *kernel) Workspace(*backends.Launch) int64 { return 0 }

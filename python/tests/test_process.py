@@ -223,7 +223,8 @@ before, most = count(), []
 def work(k):
     y = np.zeros(1 << 18, np.float32)
     for i in range(30):
-        p = hg.Program(f"program p\\nslot x f32\\nldg.f32 v, x[index]\\nmul.f32 v, v, {8 * i + k}\\nstg.f32 v, x[index]\\nexit")
+        body = f"ldg.f32 v, x[index]\\nmul.f32 v, v, {8 * i + k}\\nstg.f32 v, x[index]\\nexit"
+        p = hg.Program("program p\\nslot x f32\\n" + body)
         ex.launch(p, x=y)
         hg.ops.vector_add(hg.Executor("cpu"), x, x, y)
         most.append(count())

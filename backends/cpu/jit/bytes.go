@@ -1,0 +1,109 @@
+package jit
+
+import (
+	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/ir"
+)
+
+// Loads and stores by byte addresses, a lane at a time.
+
+// offset is the register of a byte address less its constant part.
+func (g *gen) offset(n *ir.Node) vreg {
+	if n.Mem.HasOff {
+		return g.val(n.Args[n.AddrArgs()-1])
+	}
+	return g.number(8, 0)
+}
+
+// checked leads RAX, an offset, to the access's address, or to stray if that is
+// outside of the slot.
+func (e *encoder) checked(n *ir.Node, p *program, stray x86.Label) {
+	at := p.lay.slots + int32(slotBytes*n.Mem.Slot)
+	if n.Mem.Offset != 0 {
+		e.MovImm(regT, uint64(n.Mem.Offset))
+		e.Op(x86.ADD, x86.W64, x86.RAX, regT)
+		e.Jcc(x86.O, stray)
+	}
+	e.Test(x86.W64, x86.RAX, x86.RAX)
+	e.Jcc(x86.S, stray)
+	e.Lea(regT, x86.At(x86.RAX, int32(n.Type.Size())))
+	e.OpMem(x86.CMP, x86.W64, regT, x86.At(regArgs, at+slotReach))
+	e.Jcc(x86.A, stray)
+	e.OpMem(x86.ADD, x86.W64, x86.RAX, x86.At(regArgs, at+slotBase))
+}
+
+// noteLane notes a fault of lane RCX.
+func (e *encoder) noteLane(n *ir.Node, kind isa.FaultKind, group int32) {
+	known := e.NewLabel()
+	e.OpMemImm(x86.CMP, x86.W32, x86.At(regArgs, argKind), 0)
+	e.Jcc(x86.NE, known)
+	e.Lea(x86.RAX, x86.Mem{Base: regIndex, Index: x86.RCX, Scale: 1, Disp: group})
+	e.OpMem(x86.ADD, x86.W64, x86.RAX, x86.At(regArgs, argFirst))
+	e.Store(x86.W64, x86.At(regArgs, argLane), x86.RAX)
+	e.StoreImm(x86.W32, x86.At(regArgs, argSite), int32(n.Site))
+	e.StoreImm(x86.W32, x86.At(regArgs, argKind), int32(kind))
+	e.Bind(known)
+}
+
+func (g *gen) loadBytes(n *ir.Node) {
+	if n.Mem.Mode != isa.AddrByte {
+		g.fail(n, "it uses memory of a block, or a slot chosen at run time")
+		return
+	}
+	t, p, lanes, group := n.Type, g.p, g.lanes, int32(g.u*g.lanes)
+	size, w := regSize(t), x86.Width(t.Size())
+	d, vl, wide := g.newReg(classVec), g.vl(size), g.vl(8)
+	g.special(d, g.offset(n), g.m, 0, func(e *encoder, in *inst) {
+		e.spread(in.a, 0, wide)
+		for at := int32(0); at < int32(vl); at += 8 {
+			e.StoreImm(x86.W64, x86.At(regArgs, scratch(2)+at), 0)
+		}
+		e.eachLane(in.b, lanes, func() {
+			stray, next := e.NewLabel(), e.NewLabel()
+			e.Load(x86.W64, x86.RAX, lane(0, 8))
+			e.checked(n, p, stray)
+			from := x86.At(x86.RAX, 0)
+			if t.Signed() && w < x86.W32 {
+				e.LoadSigned(w, x86.RAX, from)
+			} else {
+				e.Load(w, x86.RAX, from)
+			}
+			e.Store(x86.Width(size), lane(2, size), x86.RAX)
+			e.Jmp(next)
+			e.Bind(stray)
+			e.noteLane(n, isa.FaultAccess, group)
+			e.Bind(next)
+		})
+		r := e.out(in.d, 0)
+		e.Emit(x86.MovUPS, x86.Inst{VL: vl, D: r, IsMem: true, Mem: x86.At(regArgs, scratch(2))})
+		e.done(in.d, r)
+	})
+	g.set(n.Result(), g.fromBits(t, d))
+}
+
+func (g *gen) storeBytes(n *ir.Node) {
+	if n.Mem.Mode != isa.AddrByte {
+		g.fail(n, "it uses memory of a block, or a slot chosen at run time")
+		return
+	}
+	t, p, lanes, group := n.Type, g.p, g.lanes, int32(g.u*g.lanes)
+	size, w := regSize(t), x86.Width(t.Size())
+	v := g.toBits(t, g.val(n.Args[n.AddrArgs()]))
+	vl, wide := g.vl(size), g.vl(8)
+	g.special(0, g.offset(n), g.m, v, func(e *encoder, in *inst) {
+		e.spread(in.a, 0, wide)
+		e.spread(in.c, 2, vl)
+		e.eachLane(in.b, lanes, func() {
+			stray, next := e.NewLabel(), e.NewLabel()
+			e.Load(x86.W64, x86.RAX, lane(0, 8))
+			e.checked(n, p, stray)
+			e.Load(x86.Width(size), regT, lane(2, size))
+			e.Store(w, x86.At(x86.RAX, 0), regT)
+			e.Jmp(next)
+			e.Bind(stray)
+			e.noteLane(n, isa.FaultAccess, group)
+			e.Bind(next)
+		})
+	})
+}

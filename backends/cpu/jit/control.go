@@ -1,0 +1,417 @@
+package jit
+
+import (
+	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/analysis"
+	"github.com/hologram-project/hologram/isa/ir"
+)
+
+// Control. gen.m is the mask of the lanes that run, and code runs only while
+// there is one: what may have sent all lanes away is followed by a jump to the
+// region's end. Lanes that leave by a Br are out of the mask and wait in the
+// exit of its target. What is the same in all lanes that come to a place is
+// written to all lanes, so that any lane tells it, whichever run; the rest is
+// blended.
+
+// exit is where the Brs to a construct lead.
+type exit struct {
+	values []*ir.Value // results of a block, parameters of a loop
+	regs   []vreg      // where they go
+	lanes  vreg        // the lanes that came
+}
+
+// leaving fills escapes and rounds.
+func (p *program) leaving(r *ir.Region, around []*ir.Node) {
+	for _, n := range r.Nodes {
+		if n.Op == ir.Br {
+			for i := len(around) - 1; i >= 0 && around[i] != n.Target; i-- {
+				p.escapes[around[i]] = true
+			}
+			if n.Target != nil && n.Target.Op == ir.Loop {
+				p.rounds[n.Target] = true
+			}
+		}
+		for _, s := range n.Regions {
+			p.leaving(s, append(around, n))
+		}
+	}
+}
+
+// region writes the nodes of a region, each for all groups. Where no lane is
+// left it goes to end, which is bound behind what the region yields.
+func (g *gen) region(r *ir.Region, end x86.Label) {
+	var own vreg // holds the mask at end, however one comes there
+	for _, n := range r.Nodes {
+		if g.p.escapes[n] {
+			own = g.copyMask(g.m)
+			g.m = own
+			break
+		}
+	}
+	for i, n := range r.Nodes {
+		if n.Op == ir.Const || n.Op.IsInst() && len(n.Results) == 1 && g.shared[n.Result().ID] != 0 {
+			continue
+		}
+		for g.u = range g.vals {
+			g.node(n)
+		}
+		g.u = 0
+		if g.err != nil {
+			return
+		}
+		if g.p.escapes[n] && !(i == len(r.Nodes)-1 && r.Ends()) {
+			g.assignMask(own, g.m)
+			g.m = own
+			if i < len(r.Nodes)-1 || len(r.Yield) > 0 {
+				g.jumpNone(own, end)
+			}
+		}
+	}
+}
+
+func (g *gen) node(n *ir.Node) {
+	switch n.Op {
+	case ir.If:
+		g.ifNode(n)
+	case ir.Loop:
+		g.loopNode(n)
+	case ir.Block:
+		g.blockNode(n)
+	case ir.Br:
+		g.brNode(n)
+	default:
+		rules[n.Op.Inst()](g, n)
+	}
+}
+
+// same reports whether a value is the same in all lanes that hold it.
+func (g *gen) same(v *ir.Value) bool { return g.p.a.Vary(v) == analysis.PerLaunch }
+
+// newFor returns a register for a value.
+func (g *gen) newValue(v *ir.Value) vreg {
+	if v.Type == isa.Pred {
+		return g.newReg(g.maskClass())
+	}
+	return g.newReg(classVec)
+}
+
+// assign writes src to the lanes of m of v's register d; to all if v is the
+// same in all.
+func (g *gen) assign(v *ir.Value, d, src, m vreg) {
+	if g.same(v) {
+		m = 0
+	}
+	g.blend(v.Type, d, src, m)
+}
+
+// clear makes a register hold zeros, so that it is written on every way.
+func (g *gen) clear(v *ir.Value, d vreg) {
+	if v.Type == isa.Pred {
+		g.assignMask(d, g.noLanes())
+		return
+	}
+	g.blend(v.Type, d, g.number(regSize(v.Type), 0), 0)
+}
+
+// yields writes what a region yields, at its end, to registers.
+func (g *gen) yields(r *ir.Region, values []*ir.Value, to []vreg, m vreg) {
+	for i, src := range g.copies(r.Yield, to) {
+		g.assign(values[i], to[i], src, m)
+	}
+}
+
+// copies are the registers of values, or copies where these are to be written.
+func (g *gen) copies(values []*ir.Value, to []vreg) []vreg {
+	out := make([]vreg, len(values))
+	written := make(map[vreg]int, len(to))
+	for i, d := range to {
+		written[d] = i
+	}
+	for i, v := range values {
+		out[i] = g.val(v)
+		if at, ok := written[out[i]]; ok && at != i {
+			c := g.newValue(v)
+			g.blend(v.Type, c, out[i], 0)
+			out[i] = c
+		}
+	}
+	return out
+}
+
+// cheap is how many instructions are done for nothing rather than jumped over.
+const cheap = 12
+
+func short(r *ir.Region) bool {
+	count := 0
+	for _, n := range r.Nodes {
+		if !n.Op.IsInst() && n.Op != ir.Const && n.Op != ir.Br {
+			return false
+		}
+		if n.Op.IsInst() && n.CanFault() {
+			return false
+		}
+		count++
+	}
+	return count <= cheap
+}
+
+func (g *gen) ifNode(n *ir.Node) {
+	p, m, escapes := g.val(n.Args[0]), g.m, g.p.escapes[n]
+	results := make([]vreg, len(n.Results))
+	for i, v := range n.Results {
+		results[i] = g.newValue(v)
+		g.clear(v, results[i])
+		g.set(v, results[i])
+	}
+	uniform := g.same(n.Args[0])
+	var left vreg
+	if escapes {
+		left = g.newReg(g.maskClass())
+		g.assignMask(left, g.noLanes())
+	}
+	over := g.asm.NewLabel()
+	for i, r := range n.Regions {
+		if len(r.Nodes) == 0 && len(r.Yield) == 0 && !escapes {
+			continue
+		}
+		skip, end := g.asm.NewLabel(), g.asm.NewLabel()
+		switch {
+		case uniform && i == 0:
+			g.m = m
+			g.jumpNone(p, skip)
+		case uniform:
+			g.m = m
+			g.jumpAny(p, skip)
+		default:
+			if i == 0 {
+				g.m = g.maskAnd(m, p)
+			} else {
+				g.m = g.maskWithout(m, p)
+			}
+			if !short(r) || escapes && !r.Ends() {
+				g.jumpNone(g.m, skip)
+			}
+		}
+		g.region(r, end)
+		if !r.Ends() {
+			// In the second region of two, the first one's lanes stay.
+			by := g.m
+			if i == 0 && !escapes {
+				by = 0
+			}
+			g.yields(r, n.Results, results, by)
+		}
+		g.bind(end)
+		if escapes && !r.Ends() {
+			g.mergeMask(left, g.m)
+		}
+		g.bind(skip)
+	}
+	g.bind(over)
+	g.m = m
+	if escapes {
+		g.m = left
+	}
+}
+
+func (g *gen) blockNode(n *ir.Node) {
+	x := &exit{values: n.Results, lanes: g.newReg(g.maskClass())}
+	for _, v := range n.Results {
+		d := g.newValue(v)
+		g.clear(v, d)
+		x.regs = append(x.regs, d)
+	}
+	g.assignMask(x.lanes, g.noLanes())
+	g.exits[n] = x
+	r, end := n.Regions[0], g.asm.NewLabel()
+	g.region(r, end)
+	if !r.Ends() {
+		g.yields(r, n.Results, x.regs, g.m)
+	}
+	g.bind(end)
+	if !r.Ends() {
+		g.mergeMask(x.lanes, g.m)
+	}
+	for i, v := range n.Results {
+		g.set(v, x.regs[i])
+	}
+	g.m = x.lanes
+}
+
+func (g *gen) brNode(n *ir.Node) {
+	if n.Target == nil {
+		return
+	}
+	x := g.exits[n.Target]
+	for i, src := range g.copies(n.Args, x.regs) {
+		g.assign(x.values[i], x.regs[i], src, g.m)
+	}
+	g.mergeMask(x.lanes, g.m)
+}
+
+// loopNode: all lanes that are in the loop are in the same round.
+func (g *gen) loopNode(n *ir.Node) {
+	r, inits := n.Regions[0], n.Args
+	uniform := true
+	var count, counter, round vreg
+	if n.Counted {
+		uniform = g.same(inits[0])
+		count, inits = g.val(inits[0]), inits[1:]
+	}
+	params := make([]vreg, len(r.Params))
+	for i, v := range r.Params {
+		params[i] = g.newValue(v)
+		g.blend(v.Type, params[i], g.val(inits[i]), 0)
+		g.set(v, params[i])
+	}
+	// Lanes whose rounds are over keep their results while others go on.
+	results := params
+	if !uniform {
+		results = make([]vreg, len(params))
+		for i, v := range r.Params {
+			results[i] = g.newValue(v)
+			g.blend(v.Type, results[i], params[i], 0)
+		}
+		round = g.newReg(classVec)
+		g.blend(isa.U32, round, g.number(4, 0), 0)
+	}
+	m := g.m
+	if g.p.escapes[n] || !uniform {
+		m = g.copyMask(g.m)
+	}
+	next := &exit{values: r.Params}
+	if g.p.rounds[n] {
+		next.lanes = g.newReg(g.maskClass())
+		for _, v := range r.Params {
+			d := g.newValue(v)
+			g.clear(v, d)
+			next.regs = append(next.regs, d)
+		}
+		g.exits[n] = next
+	}
+	var over vreg // lanes that have done their rounds
+	head, end, out := g.asm.NewLabel(), g.asm.NewLabel(), g.asm.NewLabel()
+	if n.Counted && uniform {
+		counter = g.scalar(count)
+		g.special(0, counter, 0, 0, func(e *encoder, in *inst) {
+			c := e.gpr(in.a, x86.RAX)
+			e.Test(x86.W32, c, c)
+			e.Jcc(x86.E, out)
+		})
+	}
+	if !uniform {
+		over = g.newReg(g.maskClass())
+		g.assignMask(over, g.noLanes())
+	}
+	first := g.here()
+	g.bind(head)
+	if !uniform {
+		goes := g.maskAnd(m, g.cmpI(isa.U32, round, count, isa.LT))
+		g.mergeMask(over, g.maskWithout(m, goes))
+		g.assignMask(m, goes)
+		g.jumpNone(m, out)
+	}
+	if next.lanes != 0 {
+		g.assignMask(next.lanes, g.noLanes())
+	}
+	g.m = m
+	g.region(r, end)
+	ends := r.Ends()
+	if next.lanes == 0 && !ends {
+		g.yieldRound(r, params, results, uniform)
+	} else if !ends {
+		g.yields(r, r.Params, next.regs, g.m)
+	}
+	g.bind(end)
+	switch {
+	case next.lanes != 0:
+		if !ends {
+			g.mergeMask(next.lanes, g.m)
+		}
+		g.m = next.lanes
+		if m != 0 {
+			g.assignMask(m, g.m)
+		}
+	case ends: // every lane left
+		g.m = m
+		if m != 0 {
+			g.assignMask(m, g.noLanes())
+		}
+	case m != 0:
+		g.assignMask(m, g.m)
+	}
+	if g.p.escapes[n] || !uniform {
+		g.jumpNone(m, out)
+	}
+	if next.lanes != 0 {
+		for i, v := range r.Params {
+			if !uniform {
+				g.blend(v.Type, results[i], next.regs[i], m)
+			}
+			g.blend(v.Type, params[i], next.regs[i], 0)
+		}
+	}
+	if g.p.polls[n] {
+		g.poll()
+	}
+	switch {
+	case counter != 0:
+		g.add(inst{d: counter, merge: true, emit: func(e *encoder, in *inst) {
+			c := e.gpr(in.d, x86.RAX)
+			e.OpImm(x86.SUB, x86.W32, c, 1)
+			e.doneGPR(in.d, c) // a store leaves the flags
+			e.Jcc(x86.NE, head)
+		}})
+	default:
+		if !uniform {
+			g.add(inst{f: x86.AddD, vl: g.vl(4), d: round, a: round, b: g.number(4, 1)})
+		}
+		g.jump(head)
+	}
+	g.loop(first)
+	g.bind(out)
+	g.m = m
+	if !uniform {
+		g.m = over
+	}
+	for i, v := range n.Results {
+		g.set(v, results[i])
+	}
+}
+
+// yieldRound makes what a round yields the parameters of the next.
+func (g *gen) yieldRound(r *ir.Region, params, results []vreg, uniform bool) {
+	src := g.copies(r.Yield, params)
+	for i, v := range r.Params {
+		if !uniform {
+			g.blend(v.Type, results[i], src[i], g.m)
+		}
+		g.blend(v.Type, params[i], src[i], 0)
+	}
+}
+
+// scalar is a general register with what is the same in all lanes of a vector.
+func (g *gen) scalar(v vreg) vreg {
+	d := g.newReg(classGPR)
+	g.special(d, v, 0, 0, func(e *encoder, in *inst) {
+		s := e.vec(in.a, 0, 16)
+		r := e.outGPR(in.d, x86.RAX)
+		e.Emit(x86.MovDTo, x86.Inst{VL: 16, D: s, B: r})
+		e.doneGPR(in.d, r)
+	})
+	return d
+}
+
+// poll ends the launch if it is cancelled.
+func (g *gen) poll() {
+	if g.cancel == 0 {
+		g.cancel = g.asm.NewLabel()
+	}
+	to := g.cancel
+	g.special(0, 0, 0, 0, func(e *encoder, _ *inst) {
+		e.Load(x86.W64, x86.RAX, x86.At(regArgs, argCancel))
+		e.OpMemImm(x86.CMP, x86.W32, x86.At(x86.RAX, 0), 0)
+		e.Jcc(x86.NE, to)
+	})
+}

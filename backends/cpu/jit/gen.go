@@ -1,0 +1,439 @@
+package jit
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/analysis"
+	"github.com/hologram-project/hologram/isa/ir"
+)
+
+// program is a function made ready for code to be generated.
+type program struct {
+	fn       *ir.Func // expanded
+	a        *analysis.Analysis
+	lay      layout
+	straight bool              // neither branches nor loops
+	wide     bool              // values of 64 bits occur
+	polls    map[*ir.Node]bool // loops in which to look whether the launch is cancelled
+	escapes  map[*ir.Node]bool // constructs that a Br inside leaves, for farther out than their end
+	rounds   map[*ir.Node]bool // loops to which a Br goes
+	insts    int
+	bytes    bool // byte addresses occur
+	// writes has a bit for each slot stored to by index, masked for each of
+	// those to which not all lanes may store; reads for those loaded.
+	writes, masked, reads uint64
+}
+
+// shape is the variant of a program that code is made for: which of the slots
+// accessed by index stand for one element. The others are contiguous.
+type shape struct {
+	single uint64
+	stream bool // results go past the caches
+}
+
+// maxNodes bounds the programs that are compiled; longer ones are not worth it.
+const maxNodes = 1 << 14
+
+// gen makes the code of one variant.
+type gen struct {
+	*unit
+	p     *program
+	t     *target
+	shape shape
+	asm   *encoder // for labels
+	lanes int      // of a group
+	pro   []inst   // what runs once
+
+	shared []vreg   // by value ID: what is the same in all groups
+	vals   [][]vreg // by unrolled group, then value ID
+	u      int      // the group at hand
+	m      vreg     // mask of the lanes that run; 0: all
+	full   vreg     // mask of all lanes
+	once   bool     // instructions go to pro
+	consts map[poolKey]vreg
+	bases  []vreg
+	iota   map[int]x86.Label
+	data   map[uint64]x86.Label
+	exits  map[*ir.Node]*exit
+	cancel x86.Label // where launches end that are cancelled; 0: none can be
+	err    error
+}
+
+func unsupported(what, why string) error {
+	return &backends.Unsupported{Backend: "jit", What: what, Why: why}
+}
+
+// prepare looks a canonical function over.
+func prepare(f *ir.Func) (*program, error) {
+	x, err := ir.Expand(f)
+	var size *ir.SizeError
+	if errors.As(err, &size) {
+		return nil, unsupported("a program of this size", err.Error())
+	}
+	if err != nil {
+		return nil, err
+	}
+	p := &program{fn: x, lay: newLayout(len(x.Slots), len(x.ParamTypes)), straight: true,
+		polls: map[*ir.Node]bool{}, escapes: map[*ir.Node]bool{}, rounds: map[*ir.Node]bool{}}
+	if err := p.scan(x.Body); err != nil {
+		return nil, err
+	}
+	p.leaving(x.Body, nil)
+	if !p.straight { // lanes may have left before
+		p.masked = p.writes
+	}
+	p.a = analysis.New(x)
+	if p.bytes && p.a.Class.Kind != analysis.Map {
+		return nil, unsupported("a "+p.a.Class.Kind.String(), "its byte addresses are not made vector accesses yet")
+	}
+	for i := range p.a.Loops {
+		l := &p.a.Loops[i]
+		p.polls[l.Node] = !l.Node.Free && !l.Short(1<<12)
+	}
+	return p, nil
+}
+
+// scan finds out what the program uses, and refuses what nothing is made for.
+func (p *program) scan(r *ir.Region) error {
+	p.insts += len(r.Nodes)
+	if p.insts > maxNodes {
+		return unsupported("a program of this size", fmt.Sprintf("it has more than %d operations", maxNodes))
+	}
+	for _, n := range r.Nodes {
+		for _, v := range n.Results {
+			p.wide = p.wide || v.Type.Numeric() && v.Type.Size() == 8
+		}
+		for _, v := range r.Params {
+			p.wide = p.wide || v.Type.Numeric() && v.Type.Size() == 8
+		}
+		switch {
+		case !n.Op.IsInst():
+			if n.Op != ir.Const {
+				p.straight = false
+			}
+		case n.Mem.Mode == isa.AddrIndex && n.Op == ir.Op(isa.STG):
+			p.writes |= 1 << n.Mem.Slot
+		case n.Mem.Mode == isa.AddrIndex:
+			p.reads |= 1 << n.Mem.Slot
+		case n.Mem.Mode != 0:
+			p.bytes = true
+		}
+		if n.Op.IsInst() {
+			if _, ok := rules[n.Op.Inst()]; !ok {
+				return unsupported(instName(n), refusal(n.Op.Inst()))
+			}
+		}
+		for _, s := range n.Regions {
+			if err := p.scan(s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// refusal says why there is no rule.
+func refusal(op isa.Op) string {
+	row, _ := isa.Lookup(op)
+	switch {
+	case row.Effect&isa.Barrier != 0:
+		return "lanes of a block meet"
+	case row.Effect&isa.State != 0:
+		return "it uses the state of lane, launch or stream"
+	case row.Effect&(isa.Reads|isa.Writes) != 0:
+		return "it uses memory otherwise than by slot[index]"
+	}
+	return "there is no rule for it"
+}
+
+func instName(n *ir.Node) string {
+	s := n.Op.Inst().String()
+	if n.Type != isa.NoType {
+		s += " " + n.Type.String()
+	}
+	return s
+}
+
+// fail notes what cannot be compiled; the first stays.
+func (g *gen) fail(n *ir.Node, why string) {
+	if g.err == nil {
+		g.err = unsupported(instName(n), why)
+	}
+}
+
+// generate makes the code of a variant. It returns the layout of its arguments.
+func (p *program) generate(t *target, s shape) (code []byte, lay layout, err error) {
+	lay = p.lay
+	e := &encoder{unit: &unit{info: make([]vinfo, 1)}, t: t, lay: &lay, pool: map[poolKey]x86.Label{}}
+	g := &gen{unit: e.unit, p: p, t: t, shape: s, asm: e, lanes: t.bytes / 4,
+		shared: make([]vreg, p.fn.NumValues), consts: map[poolKey]vreg{}, iota: map[int]x86.Label{}, data: map[uint64]x86.Label{}}
+	if p.wide {
+		g.lanes = t.bytes / 8
+	}
+	g.function()
+	if g.err != nil {
+		return nil, lay, g.err
+	}
+	g.code = append(g.pro, g.code...)
+	for i := range g.loops {
+		g.loops[i].first += int32(len(g.pro))
+		g.loops[i].last += int32(len(g.pro))
+	}
+	places := g.allocate(&t.files)
+	lay.bytes = lay.spill + 64*places
+	pushed := e.enter()
+	for i := range e.code {
+		e.inst(&e.code[i])
+	}
+	e.leave(pushed)
+	code, err = e.finish()
+	return code, lay, err
+}
+
+// enter saves the registers that have to be kept.
+func (e *encoder) enter() (pushed []x86.Reg) {
+	used := map[x86.Reg]bool{}
+	for v := range e.info {
+		if x := &e.info[v]; x.class == classGPR && x.reg != x86.None && x.end >= 0 {
+			used[x.reg] = true
+		}
+	}
+	for _, r := range e.t.files[classGPR] {
+		if used[r] && saved(r) {
+			e.Push(r)
+			pushed = append(pushed, r)
+		}
+	}
+	return pushed
+}
+
+func (e *encoder) leave(pushed []x86.Reg) {
+	for i := len(pushed) - 1; i >= 0; i-- {
+		e.Pop(pushed[i])
+	}
+	e.VZeroUpper()
+	e.Ret()
+}
+
+// add appends an instruction.
+func (g *gen) add(in inst) {
+	if g.once {
+		g.pro = append(g.pro, in)
+	} else {
+		g.code = append(g.code, in)
+	}
+}
+
+// special appends an instruction with an emit function, which reads a, b, c and
+// writes d.
+func (g *gen) special(d, a, b, c vreg, emit func(e *encoder, in *inst)) {
+	g.add(inst{d: d, a: a, b: b, c: c, emit: emit})
+}
+
+func (g *gen) bind(l x86.Label) { g.add(inst{label: l}) }
+
+func (g *gen) jump(l x86.Label) {
+	g.special(0, 0, 0, 0, func(e *encoder, _ *inst) { e.Jmp(l) })
+}
+
+// here is where the next instruction goes, for loops.
+func (g *gen) here() int32 { return int32(len(g.code)) }
+
+// loop notes that the code from first on is a loop that ends here.
+func (g *gen) loop(first int32) {
+	g.loops = append(g.loops, span{first, g.here() - 1})
+}
+
+// vl is the length of vectors of elements of the given size.
+func (g *gen) vl(size int) int { return min(max(g.lanes*size, 16), g.t.bytes) }
+
+// function lays out the loops over the lanes.
+func (g *gen) function() {
+	p := g.p
+	g.once = true
+	for i := range p.fn.Slots {
+		b := g.newReg(classGPR)
+		g.bases = append(g.bases, b)
+		if p.fn.Slots[i].Indexed {
+			at := p.lay.slots + int32(slotBytes*i) + slotIndex
+			g.special(b, 0, 0, 0, func(e *encoder, in *inst) {
+				r := e.outGPR(in.d, x86.RAX)
+				e.Load(x86.W64, r, x86.At(regArgs, at))
+				e.doneGPR(in.d, r)
+			})
+		}
+	}
+	g.full = g.allLanes()
+	for _, n := range p.fn.Body.Nodes {
+		g.hoist(n)
+	}
+	g.special(0, 0, 0, 0, func(e *encoder, _ *inst) {
+		e.Load(x86.W64, regCount, x86.At(regArgs, argCount))
+		e.Op(x86.XOR, x86.W32, regIndex, regIndex)
+	})
+	g.once = false
+	unroll := g.unrolling()
+	done, tail, main := g.asm.NewLabel(), g.asm.NewLabel(), g.asm.NewLabel()
+	step := unroll * g.lanes
+	check := func(e *encoder, c x86.Cond, l x86.Label) {
+		e.Lea(x86.RAX, x86.At(regIndex, int32(step)))
+		e.Op(x86.CMP, x86.W64, x86.RAX, regCount)
+		e.Jcc(c, l)
+	}
+	g.special(0, 0, 0, 0, func(e *encoder, _ *inst) { check(e, x86.A, tail) })
+	first := g.here()
+	g.bind(main)
+	g.body(unroll, 0)
+	g.special(0, 0, 0, 0, func(e *encoder, _ *inst) {
+		e.OpImm(x86.ADD, x86.W64, regIndex, int32(step))
+		check(e, x86.BE, main)
+	})
+	g.loop(first)
+	g.bind(tail)
+	g.special(0, 0, 0, 0, func(e *encoder, _ *inst) {
+		e.Op(x86.CMP, x86.W64, regIndex, regCount)
+		e.Jcc(x86.AE, done)
+	})
+	rest := g.asm.NewLabel()
+	first = g.here()
+	g.bind(rest)
+	g.body(1, g.tailMask())
+	g.special(0, 0, 0, 0, func(e *encoder, _ *inst) {
+		e.OpImm(x86.ADD, x86.W64, regIndex, int32(g.lanes))
+		e.Op(x86.CMP, x86.W64, regIndex, regCount)
+		e.Jcc(x86.B, rest)
+	})
+	g.loop(first)
+	g.bind(done)
+	if g.cancel != 0 {
+		over := g.asm.NewLabel()
+		g.jump(over)
+		g.bind(g.cancel)
+		g.special(0, 0, 0, 0, func(e *encoder, _ *inst) { e.StoreImm(x86.W32, x86.At(regArgs, argEnded), 1) })
+		g.bind(over)
+	}
+	if g.shape.stream {
+		g.special(0, 0, 0, 0, func(e *encoder, _ *inst) { e.SFence() })
+	}
+}
+
+// unrolling is how many groups a round of the main loop does: more where they
+// are short, since a processor looks some hundreds of instructions ahead.
+func (g *gen) unrolling() int {
+	switch n := g.p.insts; {
+	case !g.p.straight:
+		return 1
+	case n <= 12:
+		return 4
+	case n <= 60:
+		return 2
+	}
+	return 1
+}
+
+// body writes the program for some groups of lanes; m masks those that run.
+func (g *gen) body(groups int, m vreg) {
+	g.vals = g.vals[:0]
+	for range groups {
+		g.vals = append(g.vals, make([]vreg, g.p.fn.NumValues))
+	}
+	g.exits = map[*ir.Node]*exit{}
+	g.m = m
+	end := g.asm.NewLabel()
+	g.region(g.p.fn.Body, end)
+	g.bind(end)
+}
+
+// hoist computes what is the same in all lanes of the launch once.
+func (g *gen) hoist(n *ir.Node) {
+	if !n.Op.IsInst() || len(n.Results) != 1 || n.CanFault() || g.p.a.Vary(n.Result()) != analysis.PerLaunch {
+		return
+	}
+	row, _ := isa.Lookup(n.Op.Inst())
+	if row.Effect&^(isa.Pure|isa.MayFault) != 0 {
+		return
+	}
+	for _, a := range n.Args {
+		if _, ok := a.Const(); !ok && g.shared[a.ID] == 0 {
+			return
+		}
+	}
+	g.vals = [][]vreg{g.shared}
+	rules[n.Op.Inst()](g, n)
+	g.vals = nil
+}
+
+// val is the register of a value in the group at hand.
+func (g *gen) val(v *ir.Value) vreg {
+	if c, ok := v.Const(); ok {
+		return g.constant(v.Type, c)
+	}
+	if r := g.shared[v.ID]; r != 0 {
+		return r
+	}
+	return g.vals[g.u][v.ID]
+}
+
+// set gives a value its register.
+func (g *gen) set(v *ir.Value, r vreg) { g.vals[g.u][v.ID] = r }
+
+// constant is a register that holds a cell in all lanes.
+func (g *gen) constant(t isa.Type, cell uint64) vreg {
+	if t == isa.Pred {
+		if cell&1 != 0 {
+			return g.full
+		}
+		return g.noLanes()
+	}
+	return g.number(regSize(t), registerForm(t, cell))
+}
+
+// number is a register with the same number in all lanes.
+func (g *gen) number(size int, bits uint64) vreg {
+	if size == 4 {
+		bits &= 1<<32 - 1
+	}
+	key := poolKey{bits, uint8(size)}
+	if r, ok := g.consts[key]; ok {
+		return r
+	}
+	r := g.newReg(classVec)
+	g.info[r].constant, g.info[r].bits, g.info[r].size = true, bits, uint8(size)
+	g.consts[key] = r
+	vl := g.vl(size)
+	g.pro = append(g.pro, inst{d: r, emit: func(e *encoder, in *inst) {
+		if x := &e.info[in.d]; x.reg != x86.None {
+			e.broadcast(x.reg, x, vl)
+		}
+	}})
+	return r
+}
+
+func (g *gen) f32(bits uint32) vreg { return g.number(4, uint64(bits)) }
+
+// regSize is the bytes that an element of a type takes in registers: integers
+// of up to 32 bits are kept extended, 16-bit floats as f32.
+func regSize(t isa.Type) int {
+	if t.Size() == 8 {
+		return 8
+	}
+	return 4
+}
+
+// registerForm is how a cell is kept in a register.
+func registerForm(t isa.Type, cell uint64) uint64 {
+	switch {
+	case t.Signed():
+		s := 64 - t.Bits()
+		return uint64(int64(cell<<s) >> s)
+	case t == isa.BF16:
+		return cell << 16
+	case t == isa.F16:
+		return widenF16(cell)
+	}
+	return cell
+}

@@ -1,0 +1,157 @@
+package jit
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cpu/jit/mem"
+	"github.com/hologram-project/hologram/backends/cpu/workers"
+	"github.com/hologram-project/hologram/isa/analysis"
+	"github.com/hologram-project/hologram/isa/ir"
+)
+
+// Version is the code generator's, a part of cache keys.
+const Version = "jit/1"
+
+// Program runs launches that machine code is not made for.
+type Program interface {
+	Run(*backends.Launch, *workers.Pool) error
+	Release()
+}
+
+// Kernel is a program as machine code, in those variants that launches have
+// asked for.
+type Kernel struct {
+	p     *program
+	t     *target
+	cost  *analysis.Cost
+	arena *mem.Arena
+	other func() (Program, error) // makes what runs the launches that are declined
+
+	mu       sync.Mutex
+	variants atomic.Pointer[[]*variant]
+	instead  Program
+	frames   []*frame
+	runs     []*run
+}
+
+// variant is the machine code of a shape.
+type variant struct {
+	shape shape
+	code  *mem.Code
+	lay   layout
+}
+
+// arenaBytes is the room for the code of all kernels of the process: some
+// thousands of them. Pages take memory when they are used.
+const arenaBytes = 64 << 20
+
+var theArena = sync.OnceValues(func() (*mem.Arena, error) { return mem.New(arenaBytes) })
+
+// Available returns why no machine code can be made for a level here; nil if it can.
+func Available(l Level) error {
+	if l == None || l > Detect() {
+		return unsupported("machine code", "the processor has no AVX2 with FMA, F16C and BMI, or what was asked for beyond")
+	}
+	if _, err := theArena(); err != nil {
+		return unsupported("machine code", err.Error())
+	}
+	return nil
+}
+
+// Compile makes a kernel of a canonical function for a level, which is
+// available. other makes, on demand, what runs launches that are declined.
+// *backends.Unsupported says what cannot be compiled, and why.
+func Compile(f *ir.Func, l Level, other func() (Program, error)) (*Kernel, error) {
+	if err := Available(l); err != nil {
+		return nil, err
+	}
+	p, err := prepare(f)
+	if err != nil {
+		return nil, err
+	}
+	k := &Kernel{p: p, t: targets[l], cost: analysis.NewCost(f), other: other}
+	k.arena, _ = theArena()
+	k.variants.Store(&[]*variant{})
+	if _, err := k.variant(shape{}); err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+// maxVariants bounds what one kernel keeps. Launches of further shapes are
+// declined.
+const maxVariants = 32
+
+var errVariants = errors.New("too many variants")
+
+// variant returns the code for a shape, made if it is the first time.
+func (k *Kernel) variant(s shape) (*variant, error) {
+	if v := k.made(s); v != nil {
+		return v, nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if v := k.made(s); v != nil {
+		return v, nil
+	}
+	if len(*k.variants.Load()) == maxVariants {
+		return nil, errVariants
+	}
+	code, lay, err := k.p.generate(k.t, s)
+	if err != nil {
+		return nil, err
+	}
+	c, err := k.arena.Put(code)
+	if err != nil {
+		return nil, unsupported("a program", err.Error())
+	}
+	v := &variant{s, c, lay}
+	all := append(slices.Clip(*k.variants.Load()), v)
+	k.variants.Store(&all)
+	return v, nil
+}
+
+func (k *Kernel) made(s shape) *variant {
+	for _, v := range *k.variants.Load() {
+		if v.shape == s {
+			return v
+		}
+	}
+	return nil
+}
+
+// declined runs a launch by other means.
+func (k *Kernel) declined(l *backends.Launch, pool *workers.Pool) error {
+	k.mu.Lock()
+	if k.instead == nil {
+		p, err := k.other()
+		if err != nil {
+			k.mu.Unlock()
+			return fmt.Errorf("jit: a launch that machine code is not made for: %w", err)
+		}
+		k.instead = p
+	}
+	p := k.instead
+	k.mu.Unlock()
+	return p.Run(l, pool)
+}
+
+// Release frees code and memory. No launch is under way.
+func (k *Kernel) Release() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, v := range *k.variants.Load() {
+		v.code.Release()
+	}
+	k.variants.Store(&[]*variant{})
+	if k.instead != nil {
+		k.instead.Release()
+		k.instead = nil
+	}
+	k.frames, k.runs = nil, nil
+}

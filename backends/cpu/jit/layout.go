@@ -1,0 +1,41 @@
+package jit
+
+// A function has one argument, the address of a block of memory that starts
+// with a head of the fields below. Behind that are the slots' addresses, the
+// parameters, and room for what has no register.
+const (
+	argFirst  = 0  // u64: the global number of lane 0
+	argCount  = 8  // u64: lanes to do
+	argCancel = 16 // address of a u32: not 0 to end soon
+	argEnded  = 24 // u32: set to 1 if lanes were left out for that
+	argKind   = 28 // u32: isa.FaultKind of the first fault
+	argSite   = 32 // i32
+	argLane   = 40 // u64: a lane's global number
+	argN      = 48 // u64: size of the index space
+	argGrid   = 56 // 3 u32
+	argBlock  = 68 // 3 u32
+	argLanes  = 128
+	headBytes = argLanes + 4*64
+)
+
+// What is told of a slot.
+const (
+	slotIndex = 0  // address of the element of lane 0
+	slotBase  = 8  // address that byte addresses count from
+	slotReach = 16 // bytes that they may reach
+	slotBytes = 24
+)
+
+// layout is where things stand in that block.
+type layout struct {
+	slots, params int32
+	spill         int32
+	bytes         int32 // set when registers are allocated
+}
+
+func newLayout(slots, params int) layout {
+	l := layout{slots: headBytes}
+	l.params = l.slots + int32(slotBytes*slots)
+	l.spill = (l.params + int32(8*params) + 63) &^ 63
+	return l
+}

@@ -1,0 +1,351 @@
+package jit
+
+import (
+	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/ir"
+)
+
+// Predicates are masks: AVX-512's mask registers, with a bit for each lane and
+// zeros above; in AVX2 vectors of ones and zeros in the width of the widest
+// elements of the program, so that each fills a vector.
+
+func (g *gen) maskClass() class {
+	if g.t.evex {
+		return classMask
+	}
+	return classVec
+}
+
+// allLanes is the mask of all lanes of a group.
+func (g *gen) allLanes() vreg {
+	if !g.t.evex {
+		return g.number(8, ^uint64(0))
+	}
+	d, bits := g.newReg(classMask), uint64(1)<<g.lanes-1
+	g.special(d, 0, 0, 0, func(e *encoder, in *inst) {
+		r := e.outMask(in.d)
+		e.MovImm(x86.RAX, bits)
+		e.Emit(x86.KFromW, x86.Inst{VL: 16, D: r, B: x86.RAX})
+		e.doneMask(in.d, r)
+	})
+	return d
+}
+
+func (g *gen) noLanes() vreg {
+	if !g.t.evex {
+		return g.number(8, 0)
+	}
+	d := g.newReg(classMask)
+	g.special(d, 0, 0, 0, func(e *encoder, in *inst) {
+		r := e.outMask(in.d)
+		e.Emit(x86.KXorW, x86.Inst{VL: 16, D: r, A: r, B: r})
+		e.doneMask(in.d, r)
+	})
+	return d
+}
+
+// tailMask is the mask of the lanes from the group's first to the last to do.
+func (g *gen) tailMask() vreg {
+	d := g.newReg(g.maskClass())
+	if g.t.evex {
+		n := int32(g.lanes)
+		g.special(d, 0, 0, 0, func(e *encoder, in *inst) {
+			r := e.outMask(in.d)
+			e.Mov(x86.W64, x86.RAX, regCount)
+			e.Op(x86.SUB, x86.W64, x86.RAX, regIndex)
+			e.MovImm(x86.RCX, uint64(n))
+			e.Op(x86.CMP, x86.W64, x86.RAX, x86.RCX)
+			e.CMov(x86.A, x86.W64, x86.RAX, x86.RCX)
+			e.MovImm(x86.RCX, 1<<32-1)
+			e.BZHI(x86.W32, x86.RAX, x86.RCX, x86.RAX)
+			e.Emit(x86.KFromW, x86.Inst{VL: 16, D: r, B: x86.RAX})
+			e.doneMask(in.d, r)
+		})
+		return d
+	}
+	// From a row of ones, then zeros, as many as lanes each.
+	size := g.t.bytes / g.lanes
+	row := make([]byte, 2*g.t.bytes)
+	for i := range g.t.bytes {
+		row[i] = 0xff
+	}
+	label := g.table(row)
+	lanes, bytes := g.lanes, g.t.bytes
+	g.special(d, 0, 0, 0, func(e *encoder, in *inst) {
+		r := e.out(in.d, 0)
+		e.Mov(x86.W64, x86.RAX, regCount)
+		e.Op(x86.SUB, x86.W64, x86.RAX, regIndex)
+		e.MovImm(x86.RCX, uint64(lanes))
+		e.Op(x86.CMP, x86.W64, x86.RAX, x86.RCX)
+		e.CMov(x86.A, x86.W64, x86.RAX, x86.RCX)
+		e.Un(x86.NEG, x86.W64, x86.RAX)
+		e.Lea(x86.RCX, x86.Mem{Label: label})
+		e.Emit(x86.MovUPS, x86.Inst{VL: bytes, D: r, IsMem: true,
+			Mem: x86.Mem{Base: x86.RCX, Index: x86.RAX, Scale: uint8(size), Disp: int32(bytes)}})
+		e.done(in.d, r)
+	})
+	return d
+}
+
+// table puts bytes behind the code.
+func (g *gen) table(b []byte) x86.Label {
+	l := g.asm.NewLabel()
+	g.asm.tables = append(g.asm.tables, table{l, b})
+	return l
+}
+
+// maskOp combines two predicates.
+func (g *gen) maskOp(op isa.Op, a, b vreg) vreg {
+	if !g.t.evex {
+		return g.op2(map[isa.Op]*x86.Form{isa.AND: x86.And, isa.OR: x86.Or, isa.XOR: x86.Xor}[op], g.maskSize(), a, b)
+	}
+	d := g.newReg(classMask)
+	f := map[isa.Op]*x86.Form{isa.AND: x86.KAndW, isa.OR: x86.KOrW, isa.XOR: x86.KXorW}[op]
+	g.add(inst{f: f, vl: 16, d: d, a: a, b: b})
+	return d
+}
+
+// maskSize is the size of a mask's element in AVX2.
+func (g *gen) maskSize() int { return g.t.bytes / g.lanes }
+
+func (g *gen) maskNot(a vreg) vreg { return g.maskOp(isa.XOR, a, g.full) }
+
+// maskAnd is the lanes of m, 0 being all, in which p holds.
+func (g *gen) maskAnd(m, p vreg) vreg {
+	if m == 0 {
+		return p
+	}
+	return g.maskOp(isa.AND, m, p)
+}
+
+// maskWithout is the lanes of m, 0 being all, in which p does not hold.
+func (g *gen) maskWithout(m, p vreg) vreg {
+	if m == 0 {
+		return g.maskNot(p)
+	}
+	if !g.t.evex {
+		return g.op2(x86.AndNot, g.maskSize(), p, m)
+	}
+	d := g.newReg(classMask)
+	g.add(inst{f: x86.KAndNW, vl: 16, d: d, a: p, b: m})
+	return d
+}
+
+// copyMask makes a register of its own that starts as m, 0 being all.
+func (g *gen) copyMask(m vreg) vreg {
+	if m == 0 {
+		m = g.full
+	}
+	d := g.newReg(g.maskClass())
+	g.assignMask(d, m)
+	return d
+}
+
+func (g *gen) assignMask(d, m vreg) {
+	if d == m {
+		return
+	}
+	if g.t.evex {
+		g.add(inst{f: x86.KMovW, vl: 16, d: d, b: m})
+		return
+	}
+	g.add(inst{f: x86.MovUPS, vl: g.t.bytes, d: d, b: m})
+}
+
+// mergeMask adds the lanes of m, 0 being all, to d.
+func (g *gen) mergeMask(d, m vreg) {
+	switch {
+	case m == 0:
+		g.assignMask(d, g.full)
+	case g.t.evex:
+		g.add(inst{f: x86.KOrW, vl: 16, d: d, a: d, b: m})
+	default:
+		g.add(inst{f: x86.Or, vl: g.t.bytes, d: d, a: d, b: m})
+	}
+}
+
+// jumpNone jumps if m has no lane.
+func (g *gen) jumpNone(m vreg, to x86.Label) { g.testMask(m, x86.E, to) }
+
+// jumpAny jumps if m has a lane.
+func (g *gen) jumpAny(m vreg, to x86.Label) { g.testMask(m, x86.NE, to) }
+
+func (g *gen) testMask(m vreg, c x86.Cond, to x86.Label) {
+	g.special(0, m, 0, 0, func(e *encoder, in *inst) {
+		e.testAny(in.a)
+		e.Jcc(c, to)
+	})
+}
+
+// testAny sets the zero flag if mask m has no lane.
+func (e *encoder) testAny(m vreg) {
+	if e.t.evex {
+		k := e.mask(m, maskTemp0)
+		e.Emit(x86.KOrTstW, x86.Inst{VL: 16, D: k, B: k})
+		return
+	}
+	v := e.vec(m, 0, e.t.bytes)
+	e.Emit(x86.PTest, x86.Inst{VL: e.t.bytes, D: v, B: v})
+}
+
+// maskBits puts a mask's lanes into the low bits of a general register.
+func (e *encoder) maskBits(d x86.Reg, m vreg, lanes int) {
+	if e.t.evex {
+		e.Emit(x86.KToW, x86.Inst{VL: 16, D: d, B: e.mask(m, maskTemp0)})
+		return
+	}
+	f := x86.MovMskPS
+	if e.t.bytes/lanes == 8 {
+		f = x86.MovMskPD
+	}
+	e.Emit(f, x86.Inst{VL: e.t.bytes, D: d, B: e.vec(m, 0, e.t.bytes)})
+}
+
+// cmpF compares floats by one of x86's predicates.
+func (g *gen) cmpF(size int, a, b vreg, how uint8) vreg {
+	if g.t.evex {
+		return g.op2Imm(pair{x86.CmpPS, x86.CmpPD}.of(size), size, a, b, how)
+	}
+	return g.widenMask(size, g.op2Imm(pair{x86.VCmpPS, x86.VCmpPD}.of(size), size, a, b, how))
+}
+
+// widenMask makes a mask of the result of a comparison in AVX2.
+func (g *gen) widenMask(size int, r vreg) vreg {
+	if size < g.maskSize() {
+		return g.op1(x86.SxDQ, 8, r)
+	}
+	return r
+}
+
+// narrowMask makes a mask serve for elements of the given size.
+func (g *gen) narrowMask(size int, p vreg) vreg {
+	if g.t.evex || size == g.maskSize() {
+		return p
+	}
+	high := g.newReg(classVec)
+	g.add(inst{f: x86.Extract128, vl: 32, d: high, b: p, imm: 1})
+	d := g.newReg(classVec)
+	g.add(inst{f: x86.ShufPS, vl: 16, d: d, a: p, b: high, imm: 0x88})
+	return d
+}
+
+// Predicates of comparisons that say false of NaNs, but NE.
+var floatConds = map[isa.Cond]uint8{isa.EQ: 0, isa.LT: 0x11, isa.LE: 0x12, isa.NE: 4, isa.GE: 0x1d, isa.GT: 0x1e}
+var intConds = map[isa.Cond]uint8{isa.EQ: 0, isa.LT: 1, isa.LE: 2, isa.NE: 4, isa.GE: 5, isa.GT: 6}
+
+func compare(g *gen, n *ir.Node) {
+	a, size, t := g.args(n), regSize(n.Type), n.Type
+	c := n.Cond.Signed()
+	if t.Float() {
+		g.set(n.Result(), g.cmpF(size, a[0], a[1], floatConds[c]))
+		return
+	}
+	g.set(n.Result(), g.cmpI(t, a[0], a[1], c))
+}
+
+// cmpI compares integers.
+func (g *gen) cmpI(t isa.Type, a, b vreg, c isa.Cond) vreg {
+	size := regSize(t)
+	if g.t.evex {
+		f := pair{x86.CmpD, x86.CmpQ}
+		if t == isa.U32 || t == isa.U64 {
+			f = pair{x86.CmpUD, x86.CmpUQ}
+		}
+		return g.op2Imm(f.of(size), size, a, b, intConds[c])
+	}
+	not := c == isa.NE || c == isa.LE || c == isa.GE
+	var r vreg
+	switch c {
+	case isa.EQ, isa.NE:
+		r = g.op2(pair{x86.CmpEqD, x86.CmpEqQ}.of(size), size, a, b)
+	default:
+		if t == isa.U32 || t == isa.U64 {
+			s := g.signBit(size)
+			a, b = g.xor(size, a, s), g.xor(size, b, s)
+		}
+		if c == isa.LT || c == isa.GE {
+			a, b = b, a
+		}
+		r = g.op2(pair{x86.CmpGtD, x86.CmpGtQ}.of(size), size, a, b)
+	}
+	r = g.widenMask(size, r)
+	if not {
+		r = g.maskNot(r)
+	}
+	return r
+}
+
+func (g *gen) equal(size int, a, b vreg) vreg {
+	return g.cmpI(map[int]isa.Type{4: isa.I32, 8: isa.I64}[size], a, b, isa.EQ)
+}
+
+func choose(g *gen, n *ir.Node) {
+	a := g.args(n)
+	g.set(n.Result(), g.sel(regSize(n.Type), a[0], a[1], a[2]))
+}
+
+// sel is a where p holds, b elsewhere.
+func (g *gen) sel(size int, p, a, b vreg) vreg {
+	d := g.newReg(classVec)
+	if g.t.evex {
+		g.add(inst{f: pair{x86.BlendPS, x86.BlendPD}.of(size), vl: g.vl(size), d: d, a: b, b: a, k: p})
+		return d
+	}
+	g.add(inst{f: x86.BlendVB, vl: g.vl(size), d: d, a: b, b: a, c: g.narrowMask(size, p)})
+	return d
+}
+
+// blend writes v to d, or to its lanes in m if that is not 0. Predicates too.
+func (g *gen) blend(t isa.Type, d, v, m vreg) {
+	if t == isa.Pred {
+		g.blendMask(d, v, m)
+		return
+	}
+	size := regSize(t)
+	vl := g.vl(size)
+	switch {
+	case d == v:
+	case m == 0:
+		g.add(inst{f: x86.MovAPS, vl: vl, d: d, b: v})
+	case g.t.evex:
+		g.add(inst{f: pair{x86.MovAPS, x86.MovAPD}.of(size), vl: vl, d: d, b: v, k: m, merge: true})
+	default:
+		g.add(inst{f: x86.BlendVB, vl: vl, d: d, a: d, b: v, c: g.narrowMask(size, m)})
+	}
+}
+
+func (g *gen) blendMask(d, v, m vreg) {
+	switch {
+	case d == v:
+	case m == 0:
+		g.assignMask(d, v)
+	case g.t.evex:
+		kept := g.maskWithout(d, m)
+		g.add(inst{f: x86.KOrW, vl: 16, d: d, a: kept, b: g.maskOp(isa.AND, v, m)})
+	default:
+		g.add(inst{f: x86.BlendVB, vl: g.t.bytes, d: d, a: d, b: v, c: m})
+	}
+}
+
+// fault notes a fault of n in the lanes that run where p holds.
+func (g *gen) fault(n *ir.Node, kind isa.FaultKind, p vreg) {
+	m := g.maskAnd(g.m, p)
+	site, lanes, group := int32(n.Site), g.lanes, int32(g.u*g.lanes)
+	g.special(0, m, 0, 0, func(e *encoder, in *inst) {
+		none := e.NewLabel()
+		e.testAny(in.a)
+		e.Jcc(x86.E, none)
+		e.OpMemImm(x86.CMP, x86.W32, x86.At(regArgs, argKind), 0)
+		e.Jcc(x86.NE, none)
+		e.maskBits(x86.RAX, in.a, lanes)
+		e.Cnt(x86.TZCNT, x86.W32, x86.RAX, x86.RAX)
+		e.Op(x86.ADD, x86.W64, x86.RAX, regIndex)
+		e.OpMem(x86.ADD, x86.W64, x86.RAX, x86.At(regArgs, argFirst))
+		e.OpImm(x86.ADD, x86.W64, x86.RAX, group)
+		e.Store(x86.W64, x86.At(regArgs, argLane), x86.RAX)
+		e.StoreImm(x86.W32, x86.At(regArgs, argSite), site)
+		e.StoreImm(x86.W32, x86.At(regArgs, argKind), int32(kind))
+		e.Bind(none)
+	})
+}

@@ -1,0 +1,376 @@
+package jit
+
+import (
+	"encoding/binary"
+
+	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/ir"
+)
+
+// element is the place of slot[index] of the group at hand.
+func (g *gen) element(slot int, size int) *mref {
+	m := &mref{base: g.bases[slot]}
+	if g.shape.single>>slot&1 == 0 {
+		m.indexed, m.scale, m.disp = true, uint8(size), int32(g.u*g.lanes*size)
+	}
+	return m
+}
+
+// loads are the instructions that load and extend a narrow type.
+var loads = map[isa.Type]*x86.Form{
+	isa.I8: x86.SxBD, isa.U8: x86.ZxBD, isa.I16: x86.SxWD, isa.U16: x86.ZxWD, isa.BF16: x86.ZxWD, isa.F16: x86.PH2PS,
+}
+
+func load(g *gen, n *ir.Node) {
+	t := n.Type
+	size, reg := t.Size(), regSize(t)
+	if n.Mem.Mode != isa.AddrIndex {
+		g.loadBytes(n)
+		return
+	}
+	m := g.element(n.Mem.Slot, size)
+	if g.shape.single>>n.Mem.Slot&1 != 0 {
+		g.set(n.Result(), g.loadSingle(t, m))
+		return
+	}
+	d := g.newReg(classVec)
+	in := inst{f: loads[t], vl: g.vl(reg), d: d, mem: m}
+	if in.f == nil {
+		in.f = pair{x86.MovUPS, x86.LoadUPD}.of(size)
+	}
+	switch {
+	case g.m == 0:
+	case g.t.evex:
+		in.k, in.zero = g.m, true
+	case size >= 4:
+		in.f, in.a = pair{x86.MaskLoadD, x86.MaskLoadQ}.of(size), g.narrowMask(size, g.m)
+	default:
+		g.set(n.Result(), g.loadLanes(t, m))
+		return
+	}
+	g.add(in)
+	g.set(n.Result(), g.loaded(t, d))
+}
+
+// loaded brings what was loaded and extended to the form of registers.
+func (g *gen) loaded(t isa.Type, d vreg) vreg {
+	if t == isa.BF16 {
+		return g.op1Imm(x86.SllD, 4, d, 16)
+	}
+	return d
+}
+
+// loadSingle loads the element that all lanes have.
+func (g *gen) loadSingle(t isa.Type, m *mref) vreg {
+	d := g.newReg(classVec)
+	reg := regSize(t)
+	if t.Size() >= 4 {
+		g.add(inst{f: pair{x86.BcastD, x86.BcastQ}.of(reg), vl: g.vl(reg), d: d, mem: m})
+		return d
+	}
+	vl := g.vl(4)
+	g.add(inst{d: d, mem: m, emit: func(e *encoder, in *inst) {
+		at := e.memory(in.mem, x86.RAX)
+		if t.Signed() {
+			e.LoadSigned(x86.Width(t.Size()), x86.RAX, at)
+		} else {
+			e.Load(x86.Width(t.Size()), x86.RAX, at)
+		}
+		r := e.out(in.d, 0)
+		e.spreadGPR(r, x86.RAX, 4, vl)
+		e.done(in.d, r)
+	}})
+	return g.fromBits(t, d)
+}
+
+// spreadGPR puts a general register into all elements.
+func (e *encoder) spreadGPR(d, s x86.Reg, size, vl int) {
+	if e.t.evex {
+		e.Emit(pair{x86.BcastDGPR, x86.BcastQGPR}.of(size), x86.Inst{VL: vl, D: d, B: s})
+		return
+	}
+	e.Emit(pair{x86.MovDFrom, x86.MovQFrom}.of(size), x86.Inst{VL: 16, D: d, B: s})
+	e.Emit(pair{x86.BcastD, x86.BcastQ}.of(size), x86.Inst{VL: vl, D: d, B: d})
+}
+
+// fromBits makes a value of a narrow type of its bits, extended by its sign.
+func (g *gen) fromBits(t isa.Type, d vreg) vreg {
+	if t == isa.F16 {
+		return g.fromF16(g.packWords(d))
+	}
+	return g.loaded(t, d)
+}
+
+// toBits gives the bits of a value in the low end of its register.
+func (g *gen) toBits(t isa.Type, v vreg) vreg {
+	switch t {
+	case isa.F16:
+		d := g.newReg(classVec)
+		g.add(inst{f: x86.ZxWD, vl: g.vl(4), d: d, b: g.toF16(v)})
+		return d
+	case isa.BF16:
+		return g.op1Imm(x86.SrlD, 4, v, 16)
+	}
+	return v
+}
+
+// loadLanes loads the lanes that run one by one: AVX2 masks no narrow elements.
+func (g *gen) loadLanes(t isa.Type, m *mref) vreg {
+	d := g.newReg(classVec)
+	vl, lanes, w := g.vl(4), g.lanes, x86.Width(t.Size())
+	g.add(inst{d: d, a: g.m, mem: m, emit: func(e *encoder, in *inst) {
+		at := e.memory(in.mem, regT)
+		e.Lea(regT, at)
+		e.eachLane(in.a, lanes, func() {
+			from := x86.Mem{Base: regT, Index: x86.RCX, Scale: uint8(w)}
+			if t.Signed() {
+				e.LoadSigned(w, x86.RAX, from)
+			} else {
+				e.Load(w, x86.RAX, from)
+			}
+			e.Store(x86.W32, lane(0, 4), x86.RAX)
+		})
+		r := e.out(in.d, 0)
+		e.Emit(x86.MovUPS, x86.Inst{VL: vl, D: r, IsMem: true, Mem: x86.At(regArgs, scratch(0))})
+		e.done(in.d, r)
+	}})
+	// What lanes that don't run find there is anything, but no more than 16 bits.
+	if t == isa.F16 {
+		d = g.and(4, d, g.number(4, 0xffff))
+	}
+	return g.fromBits(t, d)
+}
+
+func store(g *gen, n *ir.Node) {
+	if n.Mem.Mode != isa.AddrIndex {
+		g.storeBytes(n)
+		return
+	}
+	t, v := n.Type, g.val(n.Args[0])
+	size := t.Size()
+	m := g.element(n.Mem.Slot, size)
+	if !g.t.evex && size < 4 {
+		g.storeNarrow(t, m, v)
+		return
+	}
+	in := inst{vl: g.vl(regSize(t)), mem: m}
+	switch {
+	case size == 1:
+		in.f = x86.DB
+	case t == isa.F16:
+		in.f = x86.PS2PH
+	case size == 2:
+		in.f, v = x86.DW, g.toBits(t, v)
+	case !g.t.evex && g.m != 0:
+		in.f, in.a = pair{x86.MaskStoreD, x86.MaskStoreQ}.of(size), g.narrowMask(size, g.m)
+	case g.shape.stream && g.m == 0:
+		in.f = x86.StoreNTPS
+	default:
+		in.f = pair{x86.StoreUPS, x86.StoreUPD}.of(size)
+	}
+	if g.t.evex {
+		in.k = g.m
+	}
+	g.store(in, v)
+}
+
+// store adds an instruction that stores v: what Inst calls D is read.
+func (g *gen) store(in inst, v vreg) {
+	f, imm, vl := in.f, in.imm, in.vl
+	in.b = v
+	in.f = nil
+	in.emit = func(e *encoder, in *inst) {
+		x := x86.Inst{VL: vl, D: e.vec(in.b, 0, vl), Imm: imm, IsMem: true, Mem: e.memory(in.mem, x86.RAX)}
+		if in.a != 0 {
+			x.A = e.vec(in.a, 1, vl)
+		}
+		if in.k != 0 {
+			x.K = e.mask(in.k, maskTemp1)
+		}
+		e.Emit(f, x)
+	}
+	g.add(in)
+}
+
+// storeNarrow stores 8 or 16 bits of each lane with AVX2.
+func (g *gen) storeNarrow(t isa.Type, m *mref, v vreg) {
+	w := x86.Width(t.Size())
+	lanes, vl := g.lanes, g.vl(4)
+	bits := g.toBits(t, v)
+	if g.m != 0 {
+		g.add(inst{a: g.m, b: bits, mem: m, emit: func(e *encoder, in *inst) {
+			e.spread(in.b, 0, vl)
+			at := e.memory(in.mem, regT)
+			e.Lea(regT, at)
+			e.eachLane(in.a, lanes, func() {
+				e.Load(x86.W32, x86.RAX, lane(0, 4))
+				e.Store(w, x86.Mem{Base: regT, Index: x86.RCX, Scale: uint8(w)}, x86.RAX)
+			})
+		}})
+		return
+	}
+	p := g.packWords(g.and(4, bits, g.number(4, t.Mask())))
+	if w == x86.W8 {
+		d := g.newReg(classVec)
+		g.add(inst{f: x86.PackUSWB, vl: 16, d: d, a: p, b: p})
+		p = d
+	}
+	f := map[int]*x86.Form{4: x86.MovDTo, 8: x86.StoreQ, 16: x86.StoreUPS}[lanes*int(w)]
+	g.store(inst{f: f, vl: 16, mem: m}, p)
+}
+
+// parameter is LDP: the launch wrote it to the arguments in a register's form.
+func parameter(g *gen, n *ir.Node) {
+	d := g.newReg(classVec)
+	size := regSize(n.Type)
+	m := &mref{fixed: regArgs, disp: g.p.lay.params + int32(8*n.Imm)}
+	g.add(inst{f: pair{x86.BcastD, x86.BcastQ}.of(size), vl: g.vl(size), d: d, mem: m})
+	g.set(n.Result(), d)
+}
+
+func specialValue(g *gen, n *ir.Node) {
+	d := g.newReg(classVec)
+	s := isa.Special(n.Imm)
+	place := map[isa.Special]int32{
+		isa.N: argN, isa.GridDimX: argGrid, isa.GridDimY: argGrid + 4, isa.GridDimZ: argGrid + 8,
+		isa.BlockDimX: argBlock, isa.BlockDimY: argBlock + 4, isa.BlockDimZ: argBlock + 8,
+	}
+	if at, ok := place[s]; ok {
+		size := s.Type().Size()
+		g.add(inst{f: pair{x86.BcastD, x86.BcastQ}.of(size), vl: g.vl(size), d: d, mem: &mref{fixed: regArgs, disp: at}})
+		g.set(n.Result(), d)
+		return
+	}
+	if s != isa.GlobalLane {
+		g.fail(n, "it asks for the lane's place in its block")
+		return
+	}
+	vl, group := g.vl(8), int32(g.u*g.lanes)
+	g.special(d, 0, 0, 0, func(e *encoder, in *inst) {
+		e.Load(x86.W64, x86.RAX, x86.At(regArgs, argFirst))
+		e.Op(x86.ADD, x86.W64, x86.RAX, regIndex)
+		e.OpImm(x86.ADD, x86.W64, x86.RAX, group)
+		r := e.out(in.d, 0)
+		e.spreadGPR(r, x86.RAX, 8, vl)
+		e.done(in.d, r)
+	})
+	row := g.newReg(classVec)
+	g.add(inst{f: x86.LoadUPD, vl: vl, d: row, mem: &mref{label: g.counting()}})
+	g.set(n.Result(), g.op2(x86.AddQ, 8, d, row))
+}
+
+// counting is a table of 0, 1, 2 … in 64 bits.
+func (g *gen) counting() x86.Label {
+	l, ok := g.iota[8]
+	if !ok {
+		var b []byte
+		for i := range g.lanes {
+			b = binary.LittleEndian.AppendUint64(b, uint64(i))
+		}
+		l = g.table(b)
+		g.iota[8] = l
+	}
+	return l
+}
+
+// lookUp is LDC. The table lies behind the code, in the form of registers.
+func lookUp(g *gen, n *ir.Node) {
+	d := &g.p.fn.Data[n.Imm]
+	label, ok := g.data[n.Imm]
+	size := regSize(n.Type)
+	if !ok {
+		var b []byte
+		for _, c := range d.Values {
+			v := registerForm(n.Type, c)
+			if size == 8 {
+				b = binary.LittleEndian.AppendUint64(b, v)
+			} else {
+				b = binary.LittleEndian.AppendUint32(b, uint32(v))
+			}
+		}
+		label = g.table(b)
+		g.data[n.Imm] = label
+	}
+	index := n.Args[0]
+	x := g.val(index)
+	unsigned := isa.U32
+	if regSize(index.Type) == 8 {
+		unsigned = isa.U64
+	}
+	inside := g.cmpI(unsigned, x, g.number(regSize(index.Type), uint64(len(d.Values))), isa.LT)
+	if n.CanFault() {
+		g.fault(n, isa.FaultAccess, g.maskNot(inside))
+	}
+	if regSize(index.Type) == 8 {
+		x = g.lowHalves(x)
+	}
+	g.set(n.Result(), g.gather(size, label, x, g.maskAnd(g.m, inside)))
+}
+
+// gather looks a table up at the 32-bit indices x in the lanes of m; others get 0.
+func (g *gen) gather(size int, label x86.Label, x, m vreg) vreg {
+	d := g.newReg(classVec)
+	vl := g.vl(size)
+	f := pair{x86.GatherDD, x86.GatherDQ}
+	zero := x86.XorD
+	if !g.t.evex {
+		f, zero = pair{x86.VGatherDD, x86.VGatherDQ}, x86.Xor
+		m = g.narrowMask(size, m)
+	}
+	g.add(inst{d: d, a: x, k: m, early: true, emit: func(e *encoder, in *inst) {
+		// What gathers read and write must be different registers, and they
+		// use the mask up.
+		r, t := e.out(in.d, 0), e.t.temps[1]
+		e.Lea(x86.RAX, x86.Mem{Label: label})
+		mem := x86.Mem{Base: x86.RAX, Index: x86.None, Scale: uint8(size)}
+		if e.t.evex {
+			mem.Index = e.vec(in.a, 1, vl)
+			e.Emit(x86.KMovW, x86.Inst{VL: 16, D: maskTemp1, B: e.mask(in.k, maskTemp1)})
+			e.Emit(zero, x86.Inst{VL: vl, D: r, A: r, B: r})
+			e.Emit(f.of(size), x86.Inst{VL: vl, D: r, IsMem: true, Mem: mem, K: maskTemp1})
+			e.done(in.d, r)
+			return
+		}
+		index := e.info[in.a].reg
+		if index == x86.None || e.info[in.d].reg == x86.None { // three registers, two temporaries
+			e.gatherSlowly(in, r, size, label, vl)
+			return
+		}
+		if s := e.info[in.k].reg; s != x86.None {
+			e.move(t, s, vl)
+		} else {
+			e.loadTo(t, &e.info[in.k], vl)
+		}
+		mem.Index = index
+		e.Emit(zero, x86.Inst{VL: vl, D: r, A: r, B: r})
+		e.Emit(f.of(size), x86.Inst{VL: vl, D: r, A: t, IsMem: true, Mem: mem})
+		e.done(in.d, r)
+	}})
+	return d
+}
+
+// gatherSlowly is gather for operands that are in memory.
+func (e *encoder) gatherSlowly(in *inst, r x86.Reg, size int, label x86.Label, vl int) {
+	e.spread(in.a, 0, e.t.bytes)
+	e.spread(in.k, 1, e.t.bytes)
+	e.Lea(regT, x86.Mem{Label: label})
+	e.MovImm(x86.RCX, uint64(vl/size-1))
+	again, none, store := e.NewLabel(), e.NewLabel(), e.NewLabel()
+	w := x86.Width(size)
+	e.Bind(again)
+	e.Load(w, x86.RAX, lane(1, size))
+	e.Test(w, x86.RAX, x86.RAX)
+	e.Jcc(x86.E, none)
+	e.Load(x86.W32, x86.RAX, lane(0, 4))
+	e.Load(w, x86.RAX, x86.Mem{Base: regT, Index: x86.RAX, Scale: uint8(size)})
+	e.Jmp(store)
+	e.Bind(none)
+	e.Op(x86.XOR, x86.W32, x86.RAX, x86.RAX)
+	e.Bind(store)
+	e.Store(w, lane(2, size), x86.RAX)
+	e.OpImm(x86.SUB, x86.W32, x86.RCX, 1)
+	e.Jcc(x86.NS, again)
+	e.Emit(x86.MovUPS, x86.Inst{VL: vl, D: r, IsMem: true, Mem: x86.At(regArgs, scratch(2))})
+	e.done(in.d, r)
+}

@@ -1,0 +1,492 @@
+package jit
+
+import (
+	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/ir"
+)
+
+// rule writes the instructions of a node for the group at hand.
+type rule func(g *gen, n *ir.Node)
+
+// rules has what can be compiled. What is missing runs on strips.
+var rules map[isa.Op]rule
+
+// pair is an instruction for elements of 4 bytes and of 8.
+type pair struct{ d, q *x86.Form }
+
+func (p pair) of(size int) *x86.Form {
+	if size == 8 {
+		return p.q
+	}
+	return p.d
+}
+
+// The instructions that differ by the size of the element alone.
+var (
+	addF  = pair{x86.AddPS, x86.AddPD}
+	subF  = pair{x86.SubPS, x86.SubPD}
+	mulF  = pair{x86.MulPS, x86.MulPD}
+	divF  = pair{x86.DivPS, x86.DivPD}
+	minF  = pair{x86.MinPS, x86.MinPD}
+	maxF  = pair{x86.MaxPS, x86.MaxPD}
+	sqrtF = pair{x86.SqrtPS, x86.SqrtPD}
+	addI  = pair{x86.AddD, x86.AddQ}
+	subI  = pair{x86.SubD, x86.SubQ}
+	sllI  = pair{x86.SllD, x86.SllQ}
+	srlI  = pair{x86.SrlD, x86.SrlQ}
+	sraI  = pair{x86.SraD, x86.SraQ}
+	sllV  = pair{x86.SllvD, x86.SllvQ}
+	srlV  = pair{x86.SrlvD, x86.SrlvQ}
+	sraV  = pair{x86.SravD, x86.SravQ}
+
+	fmaPS = fmaForms{x86.FMA132PS, x86.FMA213PS, x86.FMA231PS}
+	fmaPD = fmaForms{x86.FMA132PD, x86.FMA213PD, x86.FMA231PD}
+)
+
+func init() {
+	rules = map[isa.Op]rule{
+		isa.ADD: arithmetic(addF, addI), isa.SUB: arithmetic(subF, subI), isa.MUL: multiply, isa.MULHI: multiplyHigh,
+		isa.DIV: divide, isa.REM: divide, isa.MIN: extremum, isa.MAX: extremum, isa.FMA: fusedMultiplyAdd,
+		isa.ABS: absolute, isa.NEG: negate, isa.SQRT: squareRoot,
+		isa.FLOOR: rounding(1), isa.CEIL: rounding(2), isa.ROUND: rounding(0), isa.TRUNC: rounding(3),
+		isa.AND: bitwise, isa.OR: bitwise, isa.XOR: bitwise, isa.NOT: complement,
+		isa.SHL: shift, isa.SHR: shift, isa.POPC: count, isa.CLZ: count, isa.CTZ: count,
+		isa.SET: compare, isa.SEL: choose, isa.CVT: convert, isa.BITCAST: bitcast,
+		isa.LDP: parameter, isa.LDC: lookUp, isa.SREG: specialValue,
+		isa.LDG: load, isa.STG: store,
+	}
+}
+
+// op2 is a new register ← f(a, b).
+func (g *gen) op2(f *x86.Form, size int, a, b vreg) vreg { return g.op2Imm(f, size, a, b, 0) }
+
+func (g *gen) op2Imm(f *x86.Form, size int, a, b vreg, imm uint8) vreg {
+	d := g.newFor(f)
+	g.add(inst{f: f, vl: g.vl(size), d: d, a: a, b: b, imm: imm})
+	return d
+}
+
+// op1 is a new register ← f(b).
+func (g *gen) op1(f *x86.Form, size int, b vreg) vreg { return g.op1Imm(f, size, b, 0) }
+
+func (g *gen) op1Imm(f *x86.Form, size int, b vreg, imm uint8) vreg {
+	d := g.newFor(f)
+	g.add(inst{f: f, vl: g.vl(size), d: d, b: b, imm: imm})
+	return d
+}
+
+func (g *gen) newFor(f *x86.Form) vreg {
+	if f.Ops[0] == 'k' {
+		return g.newReg(classMask)
+	}
+	return g.newReg(classVec)
+}
+
+// The logic of vectors: EVEX has its own names for it, by the element's size.
+func (g *gen) and(size int, a, b vreg) vreg {
+	return g.op2(g.logic(x86.And, x86.AndD, x86.AndQ, size), size, a, b)
+}
+func (g *gen) or(size int, a, b vreg) vreg {
+	return g.op2(g.logic(x86.Or, x86.OrD, x86.OrQ, size), size, a, b)
+}
+func (g *gen) xor(size int, a, b vreg) vreg {
+	return g.op2(g.logic(x86.Xor, x86.XorD, x86.XorQ, size), size, a, b)
+}
+func (g *gen) andNot(size int, a, b vreg) vreg { // ^a & b
+	return g.op2(g.logic(x86.AndNot, x86.AndNotD, x86.AndNotQ, size), size, a, b)
+}
+
+func (g *gen) logic(vex, d, q *x86.Form, size int) *x86.Form {
+	switch {
+	case !g.t.evex:
+		return vex
+	case size == 8:
+		return q
+	}
+	return d
+}
+
+// all is a number with the same bits in each byte of an element of any size.
+func (g *gen) signBit(size int) vreg {
+	if size == 8 {
+		return g.number(8, 1<<63)
+	}
+	return g.number(4, 1<<31)
+}
+
+// args are the registers of a node's operands.
+func (g *gen) args(n *ir.Node) (r [3]vreg) {
+	for i, a := range n.Args[:min(len(n.Args), 3)] {
+		r[i] = g.val(a)
+	}
+	return r
+}
+
+// result gives the node's result a register; a 16-bit float is rounded, a
+// narrow integer wrapped.
+func (g *gen) result(n *ir.Node, r vreg) { g.set(n.Result(), g.fit(n.Result().Type, r)) }
+
+// fit brings what was computed in a register's width into a type.
+func (g *gen) fit(t isa.Type, r vreg) vreg {
+	switch {
+	case t == isa.F16 || t == isa.BF16:
+		return g.roundHalf(t, r)
+	case t.Integer():
+		return g.wrap(t, r)
+	}
+	return r
+}
+
+// wrap extends the low bits of a narrow integer.
+func (g *gen) wrap(t isa.Type, r vreg) vreg {
+	switch k := uint8(32 - t.Bits()); {
+	case t.Bits() >= 32:
+		return r
+	case t.Signed():
+		return g.op1Imm(x86.SraD, 4, g.op1Imm(x86.SllD, 4, r, k), k)
+	}
+	return g.and(4, r, g.number(4, t.Mask()))
+}
+
+func arithmetic(floats, ints pair) rule {
+	return func(g *gen, n *ir.Node) {
+		a, size := g.args(n), regSize(n.Type)
+		f := floats.of(size)
+		if n.Type.Integer() {
+			f = ints.of(size)
+		}
+		g.result(n, g.op2(f, size, a[0], a[1]))
+	}
+}
+
+func multiply(g *gen, n *ir.Node) {
+	a, size := g.args(n), regSize(n.Type)
+	var r vreg
+	switch {
+	case n.Type.Float():
+		r = g.op2(mulF.of(size), size, a[0], a[1])
+	case size == 4:
+		r = g.op2(x86.MulLD, 4, a[0], a[1])
+	case g.t.evex:
+		r = g.op2(x86.MulLQ, 8, a[0], a[1])
+	default: // from halves of 32 bits
+		low := g.op2(x86.MulUDQ, 8, a[0], a[1])
+		x := g.op2(x86.MulUDQ, 8, g.op1Imm(x86.SrlQ, 8, a[0], 32), a[1])
+		y := g.op2(x86.MulUDQ, 8, g.op1Imm(x86.SrlQ, 8, a[1], 32), a[0])
+		high := g.op1Imm(x86.SllQ, 8, g.op2(x86.AddQ, 8, x, y), 32)
+		r = g.op2(x86.AddQ, 8, low, high)
+	}
+	g.result(n, r)
+}
+
+func multiplyHigh(g *gen, n *ir.Node) {
+	a := g.args(n)
+	if n.Type.Size() == 8 {
+		op := x86.MUL
+		if n.Type.Signed() {
+			op = x86.IMUL
+		}
+		g.result(n, g.lanewise(8, a[0], 8, a[1], 8, func(e *encoder) {
+			e.Un(op, x86.W64, regT)
+			e.Mov(x86.W64, x86.RAX, x86.RDX)
+		}))
+		return
+	}
+	f := x86.MulUDQ
+	if n.Type.Signed() {
+		f = x86.MulDQ
+	}
+	even := g.op1Imm(x86.SrlQ, 4, g.op2(f, 4, a[0], a[1]), 32)
+	odd := g.op2(f, 4, g.op1Imm(x86.SrlQ, 4, a[0], 32), g.op1Imm(x86.SrlQ, 4, a[1], 32))
+	high := g.op2(g.logic(x86.And, x86.AndQ, x86.AndQ, 8), 4, odd, g.number(8, 0xffffffff<<32))
+	g.result(n, g.or(4, even, high))
+}
+
+func fusedMultiplyAdd(g *gen, n *ir.Node) {
+	a := g.args(n)
+	g.result(n, g.fma(regSize(n.Type), a[0], a[1], a[2]))
+}
+
+// fma is a · b + c.
+func (g *gen) fma(size int, a, b, c vreg) vreg {
+	d := g.newReg(classVec)
+	forms := &fmaPS
+	if size == 8 {
+		forms = &fmaPD
+	}
+	g.add(inst{fma: forms, vl: g.vl(size), d: d, a: a, b: b, c: c})
+	return d
+}
+
+func absolute(g *gen, n *ir.Node) {
+	x, size := g.val(n.Args[0]), regSize(n.Type)
+	switch {
+	case n.Type.Float():
+		g.set(n.Result(), g.andNot(size, g.signBit(size), x))
+	case size == 4:
+		g.result(n, g.op1(x86.AbsD, 4, x))
+	case g.t.evex:
+		g.result(n, g.op1(x86.AbsQ, 8, x))
+	default:
+		s := g.op2(x86.CmpGtQ, 8, g.number(8, 0), x)
+		g.result(n, g.op2(x86.SubQ, 8, g.xor(8, x, s), s))
+	}
+}
+
+func negate(g *gen, n *ir.Node) {
+	x, size := g.val(n.Args[0]), regSize(n.Type)
+	if n.Type.Float() {
+		g.set(n.Result(), g.xor(size, x, g.signBit(size)))
+		return
+	}
+	g.result(n, g.op2(subI.of(size), size, g.number(size, 0), x))
+}
+
+func squareRoot(g *gen, n *ir.Node) {
+	size := regSize(n.Type)
+	g.result(n, g.op1(sqrtF.of(size), size, g.val(n.Args[0])))
+}
+
+// rounding is to an integral value: 0 to nearest even, 1 down, 2 up, 3 toward 0.
+func rounding(mode uint8) rule {
+	return func(g *gen, n *ir.Node) {
+		size := regSize(n.Type)
+		g.set(n.Result(), g.integral(size, g.val(n.Args[0]), mode))
+	}
+}
+
+func (g *gen) integral(size int, x vreg, mode uint8) vreg {
+	f := pair{x86.RoundPS, x86.RoundPD}
+	if g.t.evex {
+		f = pair{x86.RndScalePS, x86.RndScalePD}
+	}
+	return g.op1Imm(f.of(size), size, x, mode|8) // 8: no exception for inexact
+}
+
+func bitwise(g *gen, n *ir.Node) {
+	a, size := g.args(n), regSize(n.Type)
+	op := n.Op.Inst()
+	if n.Type == isa.Pred {
+		g.set(n.Result(), g.maskOp(op, a[0], a[1]))
+		return
+	}
+	switch op {
+	case isa.AND:
+		g.set(n.Result(), g.and(size, a[0], a[1]))
+	case isa.OR:
+		g.set(n.Result(), g.or(size, a[0], a[1]))
+	default:
+		g.set(n.Result(), g.xor(size, a[0], a[1]))
+	}
+}
+
+func complement(g *gen, n *ir.Node) {
+	x := g.val(n.Args[0])
+	if n.Type == isa.Pred {
+		g.set(n.Result(), g.maskNot(x))
+		return
+	}
+	size, ones := regSize(n.Type), ^uint64(0)
+	if n.Type.Unsigned() {
+		ones = n.Type.Mask()
+	}
+	g.set(n.Result(), g.xor(size, x, g.number(size, ones)))
+}
+
+func shift(g *gen, n *ir.Node) {
+	x, size, t := g.val(n.Args[0]), regSize(n.Type), n.Type
+	left, signed := n.Op == ir.Op(isa.SHL), t.Signed()
+	if c, ok := n.Args[1].Const(); ok {
+		k := uint8(c % uint64(t.Bits()))
+		switch {
+		case k == 0:
+			g.set(n.Result(), x)
+		case left:
+			g.result(n, g.op1Imm(sllI.of(size), size, x, k))
+		case signed && size == 8 && !g.t.evex:
+			g.result(n, g.signedShift(x, g.number(8, uint64(k))))
+		case signed:
+			g.result(n, g.op1Imm(sraI.of(size), size, x, k))
+		default:
+			g.result(n, g.op1Imm(srlI.of(size), size, x, k))
+		}
+		return
+	}
+	by := g.and(size, g.val(n.Args[1]), g.number(size, uint64(t.Bits()-1)))
+	switch {
+	case left:
+		g.result(n, g.op2(sllV.of(size), size, x, by))
+	case signed && size == 8 && !g.t.evex:
+		g.result(n, g.signedShift(x, by))
+	case signed:
+		g.result(n, g.op2(sraV.of(size), size, x, by))
+	default:
+		g.result(n, g.op2(srlV.of(size), size, x, by))
+	}
+}
+
+// signedShift shifts 64-bit elements right by the sign, which AVX2 cannot: the
+// sign bit, shifted along, is spread over what is above it.
+func (g *gen) signedShift(x, by vreg) vreg {
+	s := g.op2(x86.SrlvQ, 8, g.number(8, 1<<63), by)
+	r := g.xor(8, g.op2(x86.SrlvQ, 8, x, by), s)
+	return g.op2(x86.SubQ, 8, r, s)
+}
+
+// count has POPC, CLZ and CTZ, a lane at a time.
+func count(g *gen, n *ir.Node) {
+	x, size, t, op := g.val(n.Args[0]), regSize(n.Type), n.Type, n.Op.Inst()
+	if size == 4 && t.Signed() && t.Bits() < 32 { // the extension does not count
+		x = g.and(4, x, g.number(4, t.Mask()))
+	}
+	w := x86.Width(size)
+	g.set(n.Result(), g.lanewise(size, x, 0, 0, size, func(e *encoder) {
+		switch op {
+		case isa.POPC:
+			e.Cnt(x86.POPCNT, w, x86.RAX, x86.RAX)
+		case isa.CLZ:
+			e.Cnt(x86.LZCNT, w, x86.RAX, x86.RAX)
+			if t.Bits() < 32 {
+				e.OpImm(x86.SUB, w, x86.RAX, int32(32-t.Bits()))
+			}
+		default:
+			if t.Bits() < 32 {
+				e.OpImm(x86.OR, w, x86.RAX, int32(1)<<t.Bits())
+			}
+			e.Cnt(x86.TZCNT, w, x86.RAX, x86.RAX)
+		}
+	}))
+}
+
+// divide is DIV and REM; of floats DIV alone, since REM comes expanded.
+func divide(g *gen, n *ir.Node) {
+	a, size, t := g.args(n), regSize(n.Type), n.Type
+	if t.Float() {
+		g.result(n, g.op2(divF.of(size), size, a[0], a[1]))
+		return
+	}
+	if n.CanFault() {
+		g.fault(n, isa.FaultDivide, g.equal(size, a[1], g.number(size, 0)))
+	}
+	rem := n.Op == ir.Op(isa.REM)
+	w := x86.Width(size)
+	r := g.lanewise(size, a[0], size, a[1], size, func(e *encoder) {
+		done, one := e.NewLabel(), e.NewLabel()
+		if t.Signed() { // MIN / −1 would trap
+			e.OpImm(x86.CMP, w, regT, -1)
+			e.Jcc(x86.E, one)
+		}
+		zero := e.NewLabel()
+		e.Test(w, regT, regT)
+		e.Jcc(x86.E, zero)
+		if t.Signed() {
+			e.SignRAX(w)
+			e.Un(x86.IDIV, w, regT)
+		} else {
+			e.Op(x86.XOR, x86.W32, x86.RDX, x86.RDX)
+			e.Un(x86.DIV, w, regT)
+		}
+		if rem {
+			e.Mov(w, x86.RAX, x86.RDX)
+		}
+		e.Jmp(done)
+		e.Bind(one)
+		if t.Signed() && !rem {
+			e.Un(x86.NEG, w, x86.RAX)
+			e.Jmp(done)
+		}
+		e.Bind(zero)
+		e.Op(x86.XOR, x86.W32, x86.RAX, x86.RAX)
+		e.Bind(done)
+	})
+	g.result(n, r)
+}
+
+// extremum is MIN and MAX. x86's give the second operand where one is a NaN or
+// both are zeros.
+func extremum(g *gen, n *ir.Node) {
+	t, size := n.Type, regSize(n.Type)
+	isMax := n.Op == ir.Op(isa.MAX)
+	if t.Float() {
+		g.set(n.Result(), g.floatExtremum(n, isMax, size))
+		return
+	}
+	a := g.args(n)
+	if size == 4 || g.t.evex {
+		f := map[[2]bool]pair{
+			{false, false}: {x86.MinUD, x86.MinUQ}, {false, true}: {x86.MinSD, x86.MinSQ},
+			{true, false}: {x86.MaxUD, x86.MaxUQ}, {true, true}: {x86.MaxSD, x86.MaxSQ},
+		}[[2]bool{isMax, t.Signed()}]
+		g.set(n.Result(), g.op2(f.of(size), size, a[0], a[1]))
+		return
+	}
+	first := g.ordered(t, a[0], a[1]) // a > b
+	if isMax {
+		g.set(n.Result(), g.sel(8, first, a[0], a[1]))
+	} else {
+		g.set(n.Result(), g.sel(8, first, a[1], a[0]))
+	}
+}
+
+// ordered is a > b of 64-bit integers on AVX2.
+func (g *gen) ordered(t isa.Type, a, b vreg) vreg {
+	if t.Unsigned() {
+		s := g.signBit(8)
+		a, b = g.xor(8, a, s), g.xor(8, b, s)
+	}
+	return g.op2(x86.CmpGtQ, 8, a, b)
+}
+
+func (g *gen) floatExtremum(n *ir.Node, isMax bool, size int) vreg {
+	f := minF
+	if isMax {
+		f = maxF
+	}
+	op := f.of(size)
+	sign := uint64(1) << (8*size - 1)
+	for i, v := range n.Args[:2] {
+		cell, ok := v.Const()
+		if !ok {
+			continue
+		}
+		c := registerForm(n.Type, cell)
+		if c&(sign-1) > infinity(size) {
+			continue // a NaN
+		}
+		x := g.val(n.Args[1-i])
+		switch r := g.op2(op, size, g.val(v), x); { // with the other second its NaN comes through, and its zero
+		case c&^sign != 0, c == 0 && !isMax, c == sign && isMax:
+			return r
+		case isMax: // of a zero and +0 it is +0
+			return g.op2(addF.of(size), size, r, g.val(v))
+		}
+	}
+	a := g.args(n)
+	if g.t.evex {
+		imm := uint8(4) // the smaller, with the sign of the comparison
+		if isMax {
+			imm = 5
+		}
+		r := g.op2Imm(pair{x86.RangePS, x86.RangePD}.of(size), size, a[0], a[1], imm)
+		nan := g.cmpF(size, a[0], a[1], 3)
+		g.add(inst{f: addF.of(size), vl: g.vl(size), d: r, a: a[0], b: a[1], k: nan, merge: true})
+		return r
+	}
+	x, y := g.op2(op, size, a[0], a[1]), g.op2(op, size, a[1], a[0])
+	if !isMax {
+		return g.or(size, x, y) // −0 wins, and a NaN stays one
+	}
+	vl := g.vl(size)
+	nan := g.newReg(classVec)
+	g.add(inst{f: pair{x86.VCmpPS, x86.VCmpPD}.of(size), vl: vl, d: nan, a: a[0], b: a[1], imm: 3})
+	return g.or(size, g.and(size, x, y), nan)
+}
+
+// infinity is the bits of +∞ of a float that has the given size in registers.
+func infinity(size int) uint64 {
+	if size == 8 {
+		return 0x7ff << 52
+	}
+	return 0xff << 23
+}

@@ -1,0 +1,354 @@
+package jit
+
+import (
+	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cpu/workers"
+	"github.com/hologram-project/hologram/backends/fpenv"
+	"github.com/hologram-project/hologram/isa"
+)
+
+// run is one launch of a kernel, shared by the workers that take part.
+type run struct {
+	k       *Kernel
+	l       *backends.Launch
+	v       *variant
+	views   []view
+	lanes   uint64
+	row     uint64 // lanes of a row, at whose end strides change; 0: no rows
+	piece   uint64 // lanes that one call does, at most
+	chunk   uint64 // lanes that are taken at once
+	long    bool   // a call may take long
+	staging bool
+	stopped atomic.Bool
+
+	mu      sync.Mutex
+	faulted bool
+	first   backends.ProgramFault
+}
+
+// Machine code that runs on a goroutine holds up the collector, which waits for
+// it: so calls are cut to take some 50 µs. What cannot be cut, since a lane may
+// loop for longer, is called as C code is, which the collector does not wait
+// for; that costs 50 ns a call.
+const (
+	callNanoseconds  = 50e3
+	aloneNanoseconds = 50e3
+	chunkNanoseconds = 25e3
+	chunksPerThread  = 8
+	stageLanes       = 1024 // of a piece that is staged
+	minRow           = 64   // lanes of rows that are worth calls of their own
+	align            = 64   // lanes that pieces and chunks are multiples of
+)
+
+// Run runs a launch to its end, on the caller's thread and, if there is enough
+// to do, on workers. The error is a *backends.ProgramFault, ErrCancelled or nil.
+func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
+	r := k.takeRun()
+	defer k.giveBack(r)
+	if !r.prepare(l) {
+		return k.declined(l, pool)
+	}
+	if r.lanes == 0 {
+		return nil
+	}
+	laneNs := r.laneNanoseconds()
+	r.piece = r.lanes
+	r.long = laneNs*float64(k.lanes()) > callNanoseconds
+	if n := callNanoseconds / laneNs; !r.long && n < float64(r.piece) {
+		r.piece = max(uint64(n)&^(align-1), align)
+	}
+	if r.staging {
+		r.piece = min(r.piece, stageLanes)
+	}
+	chunks := uint64(1)
+	if threads := pool.Threads(); threads > 1 {
+		if work := laneNs * float64(r.lanes); work > aloneNanoseconds {
+			chunks = uint64(min(float64(threads*chunksPerThread), work/chunkNanoseconds+1))
+		}
+	}
+	r.chunk = (r.lanes/chunks + align) &^ (align - 1)
+	if r.lanes <= r.chunk {
+		r.alone()
+	} else {
+		pool.Run(int((r.lanes+r.chunk-1)/r.chunk), r)
+	}
+	switch {
+	case r.stopped.Load():
+		return backends.ErrCancelled
+	case r.faulted:
+		f := r.first
+		return &f
+	}
+	return nil
+}
+
+func (k *Kernel) lanes() int {
+	if k.p.wide {
+		return k.t.bytes / 8
+	}
+	return k.t.bytes / 4
+}
+
+// laneNanoseconds estimates the time that a lane takes, +Inf if nothing bounds it.
+func (r *run) laneNanoseconds() float64 {
+	steps, bounded := r.k.cost.Of(r.lanes, r.l.Params)
+	if !bounded {
+		return math.Inf(1)
+	}
+	bytes := 0
+	for i := range r.views {
+		bytes += int(r.views[i].size)
+	}
+	ns := steps / float64(r.lanes) * 0.25 / float64(r.k.lanes()/4)
+	if r.k.p.bytes {
+		ns *= 16
+	}
+	return ns + 0.04*float64(bytes)
+}
+
+// prepare sets the run up for a launch; false if it has to be declined.
+func (r *run) prepare(l *backends.Launch) bool {
+	k := r.k
+	r.l, r.faulted, r.row, r.staging = l, false, 0, false
+	r.stopped.Store(false)
+	block := uint64(l.Block[0]) * uint64(l.Block[1]) * uint64(l.Block[2])
+	r.lanes = min(l.N, uint64(l.Grid[0])*uint64(l.Grid[1])*uint64(l.Grid[2])*block)
+	if r.lanes == 0 {
+		return true
+	}
+	if l.Fuel > 0 && !k.p.straight {
+		return false
+	}
+	indexed := k.p.reads | k.p.writes
+	for i := range r.views {
+		w := &r.views[i]
+		w.bind(l, &l.Slots[i])
+		if indexed>>i&1 != 0 && w.access == staged {
+			if n, _ := w.inner(); r.row == 0 || uint64(n) < r.row {
+				r.row = uint64(n)
+			}
+		}
+	}
+	if r.row < minRow {
+		r.row = 0
+	}
+	var s shape
+	for i := range r.views {
+		w := &r.views[i]
+		if indexed>>i&1 == 0 {
+			continue
+		}
+		if r.row > 0 && w.access == staged {
+			switch _, st := w.inner(); st {
+			case 0:
+				w.access = single
+			case w.size:
+				w.access = contiguous
+			}
+		}
+		written := k.p.writes>>i&1 != 0
+		switch {
+		case w.access == single && written:
+			return false
+		case w.access == single:
+			s.single |= 1 << i
+		case w.access == staged && k.p.masked>>i&1 != 0:
+			return false // what no lane stores would be written back
+		case w.access == staged:
+			r.staging = true
+		}
+	}
+	v, err := k.variant(s)
+	r.v = v
+	return err == nil
+}
+
+// alone runs the launch on the caller's thread.
+func (r *run) alone() {
+	defer fpenv.Leave(fpenv.Enter())
+	f := r.k.frame(r)
+	defer r.k.release(f)
+	f.lanes(0, r.lanes)
+}
+
+// Run takes part in a launch: it runs chunk after chunk. It is for the pool.
+func (r *run) Run(j *workers.Job) {
+	f := r.k.frame(r)
+	defer r.k.release(f)
+	for i, ok := j.Next(); ok; i, ok = j.Next() {
+		f.lanes(uint64(i)*r.chunk, min(uint64(i+1)*r.chunk, r.lanes))
+	}
+}
+
+func (r *run) fault(kind isa.FaultKind, site int, lane uint64) {
+	r.mu.Lock()
+	if !r.faulted || lane < r.first.Lane {
+		r.faulted, r.first = true, backends.ProgramFault{Kind: kind, Site: site, Lane: lane}
+	}
+	r.mu.Unlock()
+}
+
+// frame is a worker's memory: the arguments of machine code, its scratch, and
+// room for staging.
+type frame struct {
+	r      *run
+	memory []byte
+	args   unsafe.Pointer // in memory, a multiple of 64
+	bytes  int
+	stages []unsafe.Pointer // by slot
+	room   []uint64
+}
+
+// never is what machine code looks at in launches that nobody can cancel.
+var never uint32
+
+func (f *frame) at(off int32) unsafe.Pointer { return unsafe.Add(f.args, off) }
+
+func (f *frame) u64(off int32) *uint64 { return (*uint64)(f.at(off)) }
+func (f *frame) u32(off int32) *uint32 { return (*uint32)(f.at(off)) }
+
+// frame takes a frame for a run, or makes one, and fills in what all calls have.
+func (k *Kernel) frame(r *run) *frame {
+	need := int(r.v.lay.bytes)
+	var f *frame
+	k.mu.Lock()
+	if n := len(k.frames); n > 0 {
+		f = k.frames[n-1]
+		k.frames = k.frames[:n-1]
+	}
+	k.mu.Unlock()
+	if f == nil {
+		f = &frame{stages: make([]unsafe.Pointer, len(r.views))}
+	}
+	if f.bytes < need {
+		f.memory = make([]byte, need+64)
+		p := unsafe.Pointer(unsafe.SliceData(f.memory))
+		f.args = unsafe.Add(p, (64-uintptr(p)%64)%64)
+		f.bytes = need
+	}
+	if r.staging && f.room == nil {
+		f.room = make([]uint64, (len(r.views)*stageLanes*8+64)/8)
+		p := unsafe.Pointer(unsafe.SliceData(f.room))
+		for i := range f.stages {
+			f.stages[i] = unsafe.Add(p, i*stageLanes*8)
+		}
+	}
+	f.r = r
+	l := r.l
+	cancel := &never
+	if l.Record != nil {
+		cancel = &l.Record.Cancel
+	}
+	*(*uintptr)(f.at(argCancel)) = uintptr(unsafe.Pointer(cancel))
+	*f.u32(argEnded), *f.u32(argKind) = 0, 0
+	*f.u64(argN) = l.N
+	for d := range 3 {
+		*f.u32(argGrid + int32(4*d)) = l.Grid[d]
+		*f.u32(argBlock + int32(4*d)) = l.Block[d]
+	}
+	for i := range l.Params {
+		*f.u64(r.v.lay.params + int32(8*i)) = registerForm(k.p.fn.ParamTypes[i], l.Params[i])
+	}
+	for i := range l.Slots {
+		at := r.v.lay.slots + int32(slotBytes*i)
+		*f.u64(at + slotBase) = uint64(l.Slots[i].Addr)
+		*f.u64(at + slotReach) = uint64(max(l.Slots[i].Bytes, 0))
+	}
+	return f
+}
+
+// release tells the run what went wrong, and keeps the frame for another.
+func (k *Kernel) release(f *frame) {
+	if kind := *f.u32(argKind); kind != 0 {
+		f.r.fault(isa.FaultKind(kind), int(int32(*f.u32(argSite))), *f.u64(argLane))
+	}
+	f.r = nil
+	k.mu.Lock()
+	k.frames = append(k.frames, f)
+	k.mu.Unlock()
+}
+
+func (k *Kernel) takeRun() *run {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if n := len(k.runs); n > 0 {
+		r := k.runs[n-1]
+		k.runs = k.runs[:n-1]
+		return r
+	}
+	return &run{k: k, views: make([]view, len(k.p.fn.Slots))}
+}
+
+func (k *Kernel) giveBack(r *run) {
+	r.l, r.v = nil, nil
+	k.mu.Lock()
+	k.runs = append(k.runs, r)
+	k.mu.Unlock()
+}
+
+// lanes runs lanes g to end, in pieces.
+func (f *frame) lanes(g, end uint64) {
+	r := f.r
+	for g < end {
+		if r.l.Record.Stopped() {
+			r.stopped.Store(true)
+			return
+		}
+		n := min(end-g, r.piece)
+		if r.row > 0 {
+			n = min(n, r.row-g%r.row)
+		}
+		f.call(g, n)
+		if *f.u32(argEnded) != 0 {
+			r.stopped.Store(true)
+			return
+		}
+		g += n
+	}
+}
+
+// call runs n lanes from g on.
+func (f *frame) call(g, n uint64) {
+	r := f.r
+	p := r.k.p
+	indexed := p.reads | p.writes
+	for i := range r.views {
+		if indexed>>i&1 == 0 {
+			continue
+		}
+		w := &r.views[i]
+		addr := w.base
+		switch {
+		case w.access == staged:
+			if p.reads>>i&1 != 0 {
+				w.stage(f.stages[i], g, int(n), false)
+			}
+			addr = uintptr(f.stages[i])
+		case r.row > 0 && w.rank > 0:
+			addr += uintptr(w.offset(g))
+		case w.access == contiguous:
+			addr += uintptr(int64(g) * w.size)
+		}
+		*f.u64(r.v.lay.slots + int32(slotBytes*i) + slotIndex) = uint64(addr)
+	}
+	*f.u64(argFirst), *f.u64(argCount) = g, n
+	if r.long {
+		purego.SyscallN(r.v.code.Entry, uintptr(f.args))
+	} else {
+		enter(r.v.code.Entry, uintptr(f.args))
+	}
+	runtime.KeepAlive(f)
+	for i := range r.views {
+		if r.views[i].access == staged && p.writes>>i&1 != 0 {
+			r.views[i].stage(f.stages[i], g, int(n), true)
+		}
+	}
+}

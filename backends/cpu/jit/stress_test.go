@@ -1,0 +1,181 @@
+package jit_test
+
+import (
+	"bytes"
+	"math"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"runtime/pprof"
+	"sync"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cpu/jit"
+	"github.com/hologram-project/hologram/backends/cpu/workers"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/ir"
+)
+
+func kernel(t testing.TB, text string, l jit.Level) *jit.Kernel {
+	t.Helper()
+	if err := jit.Available(l); err != nil {
+		t.Skipf("%v", err)
+	}
+	p, err := isa.Assemble("test.atlas", text)
+	require.NoError(t, err)
+	v, err := isa.Verify(p)
+	require.NoError(t, err)
+	f, _, err := ir.Canonical(v)
+	require.NoError(t, err)
+	k, err := jit.Compile(f, l, func() (jit.Program, error) {
+		t.Error("the launch was declined")
+		return nil, os.ErrInvalid
+	})
+	require.NoError(t, err)
+	t.Cleanup(k.Release)
+	return k
+}
+
+func flat[T any](typ isa.Type, x []T) backends.View {
+	w := backends.View{Addr: uintptr(unsafe.Pointer(unsafe.SliceData(x))), Type: typ, Rank: 1, Bytes: int64(len(x) * typ.Size())}
+	w.Shape[0], w.Stride[0] = int64(len(x)), 1
+	return w
+}
+
+func launch(n int, params []uint64, slots ...backends.View) *backends.Launch {
+	l := &backends.Launch{Slots: slots, Params: params, Grid: [3]uint32{uint32(n+255) / 256, 1, 1}, Block: [3]uint32{256, 1, 1}, Rank: 1,
+		N: uint64(n), Record: new(backends.Record)}
+	l.Shape[0] = int64(n)
+	return l
+}
+
+// rounds multiplies and adds n times, in a loop whose length only the launch
+// knows: a call of it may take long.
+const rounds = `
+program rounds
+slot x f32
+slot y f32
+param n u32
+  ldg.f32 v, x[index]
+  ldp.u32 k, n
+  loop k, end
+  fma.f32 v, v, 0x1.8p-1, 0x1p-1
+end:
+  stg.f32 v, y[index]
+  exit`
+
+const square = `
+program square
+slot x f32
+slot y f32
+  ldg.f32 v, x[index]
+  mul.f32 v, v, v
+  stg.f32 v, y[index]
+  exit`
+
+// pause999 is the 99.9th percentile of how long the collector stopped the
+// program, in seconds, since the histogram before.
+func pause999(before, after *metrics.Float64Histogram) float64 {
+	total := uint64(0)
+	counts := make([]uint64, len(after.Counts))
+	for i := range counts {
+		counts[i] = after.Counts[i] - before.Counts[i]
+		total += counts[i]
+	}
+	seen := uint64(0)
+	for i, c := range counts {
+		if seen += c; float64(seen) >= 0.999*float64(total) {
+			return after.Buckets[i]
+		}
+	}
+	return 0
+}
+
+func pauses() *metrics.Float64Histogram {
+	s := []metrics.Sample{{Name: "/sched/pauses/total/gc:seconds"}}
+	metrics.Read(s)
+	h := s[0].Value.Float64Histogram()
+	return &metrics.Float64Histogram{Counts: append([]uint64(nil), h.Counts...), Buckets: h.Buckets}
+}
+
+// TestStress launches short and long work from eight threads while the
+// collector runs all the time, stacks move, and the profiler's signals and
+// those that preempt land in machine code. HOLOGRAM_STRESS_SECONDS makes it
+// longer.
+func TestStress(t *testing.T) {
+	seconds := 2.0
+	if testing.Short() {
+		seconds = 0.5
+	}
+	if s := os.Getenv("HOLOGRAM_STRESS_SECONDS"); s != "" {
+		d, err := time.ParseDuration(s + "s")
+		require.NoError(t, err)
+		seconds = d.Seconds()
+	}
+	short, long := kernel(t, square, jit.Detect()), kernel(t, rounds, jit.Detect())
+	defer debug.SetGCPercent(debug.SetGCPercent(5))
+	require.NoError(t, pprof.StartCPUProfile(new(bytes.Buffer)))
+	defer pprof.StopCPUProfile()
+	before := pauses()
+	end := time.Now().Add(time.Duration(seconds * float64(time.Second)))
+	pool := workers.New(4)
+	defer pool.Close()
+	var g sync.WaitGroup
+	var launches [8]int
+	for w := range launches {
+		g.Add(1)
+		go func() {
+			defer g.Done()
+			n := []int{1, 100, 5000, 300000}[w%4]
+			x, y := make([]float32, n, n+1000), make([]float32, n, n+1000) // small ones would lie on the stack, which moves
+			for i := range x {
+				x[i] = float32(i % 1000)
+			}
+			for time.Now().Before(end) {
+				deep(w * 50) // so that the stack grows and moves
+				if w < 4 {
+					require.NoError(t, short.Run(launch(n, nil, flat(isa.F32, x), flat(isa.F32, y)), pool))
+				} else {
+					k := uint64(1) << (w + 7)
+					require.NoError(t, long.Run(launch(n, []uint64{k}, flat(isa.F32, x), flat(isa.F32, y)), pool))
+				}
+				for i, v := range y {
+					if w < 4 && v != x[i]*x[i] || w >= 4 && math.Abs(float64(v)-2) > 1e-6 {
+						t.Errorf("lane %d is %v of %v", i, v, x[i])
+						return
+					}
+				}
+				launches[w]++
+			}
+		}()
+	}
+	g.Add(1)
+	go func() {
+		defer g.Done()
+		for time.Now().Before(end) {
+			runtime.GC()
+			garbage = make([]byte, 1<<20)
+		}
+	}()
+	g.Wait()
+	after := pauses()
+	t.Logf("launches %v; the collector's pauses: 99.9%% within %.2f ms", launches, 1e3*pause999(before, after))
+	runtime.KeepAlive(garbage)
+}
+
+var garbage []byte
+
+//go:noinline
+func deep(n int) int {
+	var room [64]int
+	if n > 0 {
+		room[n%64] = deep(n - 1)
+	}
+	return room[(n+1)%64]
+}

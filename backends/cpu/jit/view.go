@@ -1,0 +1,106 @@
+package jit
+
+import (
+	"unsafe"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/isa"
+)
+
+// access says how code reaches slot[index].
+type access uint8
+
+const (
+	contiguous access = iota
+	single            // one element for all
+	staged            // by way of memory in which it is contiguous
+)
+
+// view is a launch's view of a slot, with the dimensions of the index space of
+// which neighbours are fused where memory runs on. Strides are in bytes.
+type view struct {
+	base   uintptr
+	size   int64
+	access access
+	rank   int
+	shape  [isa.MaxRank]int64
+	stride [isa.MaxRank]int64
+}
+
+func (w *view) bind(l *backends.Launch, v *backends.View) {
+	w.base, w.size, w.rank = v.Addr, int64(v.Type.Size()), 0
+	k := 0
+	for i := range l.Rank {
+		n, st := l.Shape[i], v.Stride[i]*w.size
+		switch {
+		case n == 1:
+		case k > 0 && w.stride[k-1] == n*st:
+			w.shape[k-1] *= n
+			w.stride[k-1] = st
+		default:
+			w.shape[k], w.stride[k] = n, st
+			k++
+		}
+	}
+	w.rank = k
+	switch {
+	case k == 0, k == 1 && w.stride[0] == w.size:
+		w.access = contiguous
+	case k == 1 && w.stride[0] == 0:
+		w.access = single
+	default:
+		w.access = staged
+	}
+}
+
+// inner returns the length and stride of the innermost dimension.
+func (w *view) inner() (n, stride int64) { return w.shape[w.rank-1], w.stride[w.rank-1] }
+
+// offset is where element g lies, in bytes from the first.
+func (w *view) offset(g uint64) (off int64) {
+	r := int64(g)
+	for i := w.rank - 1; i >= 0; i-- {
+		off += r % w.shape[i] * w.stride[i]
+		r /= w.shape[i]
+	}
+	return off
+}
+
+// pointer turns an address into a pointer; the memory is not Go's.
+func pointer(addr uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&addr)) }
+
+// stage copies n elements from g on between the view and contiguous memory.
+func (w *view) stage(buf unsafe.Pointer, g uint64, n int, out bool) {
+	for n > 0 {
+		in, st := w.inner()
+		at := int64(g) % in
+		k := int(min(int64(n), in-at))
+		p := pointer(w.base + uintptr(w.offset(g)))
+		switch w.size {
+		case 1:
+			strided[uint8](buf, p, st, k, out)
+		case 2:
+			strided[uint16](buf, p, st, k, out)
+		case 4:
+			strided[uint32](buf, p, st, k, out)
+		default:
+			strided[uint64](buf, p, st, k, out)
+		}
+		buf = unsafe.Add(buf, int64(k)*w.size)
+		g += uint64(k)
+		n -= k
+	}
+}
+
+func strided[T uint8 | uint16 | uint32 | uint64](buf, p unsafe.Pointer, stride int64, n int, out bool) {
+	x := unsafe.Slice((*T)(buf), n)
+	if out {
+		for i := range x {
+			*(*T)(unsafe.Add(p, int64(i)*stride)) = x[i]
+		}
+		return
+	}
+	for i := range x {
+		x[i] = *(*T)(unsafe.Add(p, int64(i)*stride))
+	}
+}

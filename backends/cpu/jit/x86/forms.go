@@ -1,0 +1,306 @@
+package x86
+
+// Enc says which encodings a row has.
+type Enc uint8
+
+// The encodings.
+const (
+	VEX Enc = 1 << iota
+	EVEX
+	both = VEX | EVEX
+)
+
+// Layout says where operands stand; see Inst.
+type Layout uint8
+
+// The layouts.
+const (
+	RVM Layout = iota // D ← A, B
+	RM                // D ← B
+	MR                // B ← D
+	MVR               // memory B ← D where A
+	VMI               // D ← B, imm
+	RMV               // D ← B, A: A in VEX.vvvv
+)
+
+// Opcode maps and mandatory prefixes.
+const (
+	M0F   = 1
+	M0F38 = 2
+	M0F3A = 3
+
+	np  = 0
+	p66 = 1
+	pF3 = 2
+	pF2 = 3
+)
+
+// Tuple is how much memory an operand covers.
+type tuple uint8
+
+const (
+	full tuple = iota // as long as the vectors; one element if broadcast
+	half
+	quarter
+	eighth
+	one4
+	one8
+	x128
+)
+
+// Form is a row of the table.
+type Form struct {
+	Name   string
+	Enc    Enc
+	PP     byte
+	Map    byte
+	Op     byte
+	Layout Layout
+	// Ops has a letter for each operand, destination first: v a vector, h q o
+	// one of half, a quarter, an eighth of its length, x 128 bits, k a mask, r R
+	// a general register of 32 or 64 bits, m memory alone.
+	Ops    string
+	EW, VW bool // W of EVEX, of VEX
+	L0, L1 bool // VEX.L whatever the vectors' length
+	Elem   uint8
+	Tuple  tuple
+	Imm    bool
+	Is4    bool
+	VSIB   bool
+	Ext    byte
+	Min    int  // least vector length, 0: any
+	RegOK  bool // B may be a register
+	MemOK  bool // B may be memory
+	VMem   bool // … with VEX too
+}
+
+// Folds reports whether B may be memory in this machine's encoding.
+func (f *Form) Folds(evex bool) bool { return f.MemOK && (evex || f.VMem) }
+
+type option func(*Form)
+
+func w1(f *Form)   { f.EW = true }
+func vw1(f *Form)  { f.EW, f.VW = true, true }
+func imm(f *Form)  { f.Imm = true }
+func l0(f *Form)   { f.L0 = true }
+func l1(f *Form)   { f.L1 = true }
+func is4(f *Form)  { f.Is4 = true }
+func vsib(f *Form) { f.VSIB = true; f.RegOK = false }
+func noMem(f *Form) {
+	f.MemOK, f.VMem = false, false
+}
+func evexMem(f *Form)     { f.VMem = false }
+func b4(f *Form)          { f.Elem = 4 }
+func b8(f *Form)          { f.Elem = 8 }
+func size(t tuple) option { return func(f *Form) { f.Tuple = t } }
+func ext(n byte) option   { return func(f *Form) { f.Ext = n } }
+func least(n int) option  { return func(f *Form) { f.Min = n } }
+func memOnly(f *Form)     { f.RegOK = false }
+
+// Forms is the table.
+var Forms []*Form
+
+func form(name string, enc Enc, pp, m, op byte, l Layout, ops string, opts ...option) *Form {
+	f := &Form{Name: name, Enc: enc, PP: pp, Map: m, Op: op, Layout: l, Ops: ops, RegOK: true, MemOK: true, VMem: true}
+	for _, o := range opts {
+		o(f)
+	}
+	Forms = append(Forms, f)
+	return f
+}
+
+// Moves.
+var (
+	MovUPS     = form("vmovups", both, np, M0F, 0x10, RM, "vv")
+	StoreUPS   = form("vmovups", both, np, M0F, 0x11, MR, "vv", memOnly)
+	MovAPS     = form("vmovaps", both, np, M0F, 0x28, RM, "vv")
+	MovAPD     = form("vmovapd", both, p66, M0F, 0x28, RM, "vv", w1)
+	LoadUPD    = form("vmovupd", both, p66, M0F, 0x10, RM, "vv", w1)
+	StoreUPD   = form("vmovupd", both, p66, M0F, 0x11, MR, "vv", w1, memOnly)
+	StoreNTPS  = form("vmovntps", both, np, M0F, 0x2B, MR, "vv", memOnly)
+	BcastSS    = form("vbroadcastss", both, p66, M0F38, 0x18, RM, "vx", size(one4))
+	BcastD     = form("vpbroadcastd", both, p66, M0F38, 0x58, RM, "vx", size(one4))
+	BcastQ     = form("vpbroadcastq", both, p66, M0F38, 0x59, RM, "vx", w1, size(one8))
+	BcastDGPR  = form("vpbroadcastd", EVEX, p66, M0F38, 0x7C, RM, "vr", noMem)
+	BcastQGPR  = form("vpbroadcastq", EVEX, p66, M0F38, 0x7C, RM, "vR", w1, noMem)
+	MovDFrom   = form("vmovd", both, p66, M0F, 0x6E, RM, "xr", l0, size(one4))
+	MovQFrom   = form("vmovq", both, p66, M0F, 0x6E, RM, "xR", vw1, l0, noMem)
+	MovDTo     = form("vmovd", both, p66, M0F, 0x7E, MR, "xr", l0, size(one4))
+	MovQTo     = form("vmovq", both, p66, M0F, 0x7E, MR, "xR", vw1, l0, noMem)
+	StoreQ     = form("vmovq", VEX, p66, M0F, 0xD6, MR, "xx", l0, size(one8), memOnly)
+	MaskLoadD  = form("vpmaskmovd", VEX, p66, M0F38, 0x8C, RVM, "vvv", memOnly)
+	MaskLoadQ  = form("vpmaskmovq", VEX, p66, M0F38, 0x8C, RVM, "vvv", vw1, memOnly)
+	MaskStoreD = form("vpmaskmovd", VEX, p66, M0F38, 0x8E, MVR, "vvv", memOnly)
+	MaskStoreQ = form("vpmaskmovq", VEX, p66, M0F38, 0x8E, MVR, "vvv", vw1, memOnly)
+)
+
+// Arithmetic of floats.
+var (
+	AddPS  = form("vaddps", both, np, M0F, 0x58, RVM, "vvv", b4)
+	AddPD  = form("vaddpd", both, p66, M0F, 0x58, RVM, "vvv", b8, w1)
+	MulPS  = form("vmulps", both, np, M0F, 0x59, RVM, "vvv", b4)
+	MulPD  = form("vmulpd", both, p66, M0F, 0x59, RVM, "vvv", b8, w1)
+	SubPS  = form("vsubps", both, np, M0F, 0x5C, RVM, "vvv", b4)
+	SubPD  = form("vsubpd", both, p66, M0F, 0x5C, RVM, "vvv", b8, w1)
+	MinPS  = form("vminps", both, np, M0F, 0x5D, RVM, "vvv", b4)
+	MinPD  = form("vminpd", both, p66, M0F, 0x5D, RVM, "vvv", b8, w1)
+	DivPS  = form("vdivps", both, np, M0F, 0x5E, RVM, "vvv", b4)
+	DivPD  = form("vdivpd", both, p66, M0F, 0x5E, RVM, "vvv", b8, w1)
+	MaxPS  = form("vmaxps", both, np, M0F, 0x5F, RVM, "vvv", b4)
+	MaxPD  = form("vmaxpd", both, p66, M0F, 0x5F, RVM, "vvv", b8, w1)
+	SqrtPS = form("vsqrtps", both, np, M0F, 0x51, RM, "vv", b4)
+	SqrtPD = form("vsqrtpd", both, p66, M0F, 0x51, RM, "vv", b8, w1)
+
+	FMA132PS  = form("vfmadd132ps", both, p66, M0F38, 0x98, RVM, "vvv", b4)
+	FMA132PD  = form("vfmadd132pd", both, p66, M0F38, 0x98, RVM, "vvv", b8, vw1)
+	FMA213PS  = form("vfmadd213ps", both, p66, M0F38, 0xA8, RVM, "vvv", b4)
+	FMA213PD  = form("vfmadd213pd", both, p66, M0F38, 0xA8, RVM, "vvv", b8, vw1)
+	FMA231PS  = form("vfmadd231ps", both, p66, M0F38, 0xB8, RVM, "vvv", b4)
+	FMA231PD  = form("vfmadd231pd", both, p66, M0F38, 0xB8, RVM, "vvv", b8, vw1)
+	FNMA132PS = form("vfnmadd132ps", both, p66, M0F38, 0x9C, RVM, "vvv", b4)
+	FNMA132PD = form("vfnmadd132pd", both, p66, M0F38, 0x9C, RVM, "vvv", b8, vw1)
+	FNMA213PS = form("vfnmadd213ps", both, p66, M0F38, 0xAC, RVM, "vvv", b4)
+	FNMA213PD = form("vfnmadd213pd", both, p66, M0F38, 0xAC, RVM, "vvv", b8, vw1)
+	FNMA231PS = form("vfnmadd231ps", both, p66, M0F38, 0xBC, RVM, "vvv", b4)
+	FNMA231PD = form("vfnmadd231pd", both, p66, M0F38, 0xBC, RVM, "vvv", b8, vw1)
+
+	RoundPS    = form("vroundps", VEX, p66, M0F3A, 0x08, RM, "vv", imm)
+	RoundPD    = form("vroundpd", VEX, p66, M0F3A, 0x09, RM, "vv", imm)
+	RndScalePS = form("vrndscaleps", EVEX, p66, M0F3A, 0x08, RM, "vv", imm, b4)
+	RndScalePD = form("vrndscalepd", EVEX, p66, M0F3A, 0x09, RM, "vv", imm, b8, w1)
+	RangePS    = form("vrangeps", EVEX, p66, M0F3A, 0x50, RVM, "vvv", imm, b4)
+	RangePD    = form("vrangepd", EVEX, p66, M0F3A, 0x50, RVM, "vvv", imm, b8, w1)
+)
+
+// Integers and bits.
+var (
+	AddD    = form("vpaddd", both, p66, M0F, 0xFE, RVM, "vvv", b4)
+	AddQ    = form("vpaddq", both, p66, M0F, 0xD4, RVM, "vvv", b8, w1)
+	SubD    = form("vpsubd", both, p66, M0F, 0xFA, RVM, "vvv", b4)
+	SubQ    = form("vpsubq", both, p66, M0F, 0xFB, RVM, "vvv", b8, w1)
+	MulLD   = form("vpmulld", both, p66, M0F38, 0x40, RVM, "vvv", b4)
+	MulLQ   = form("vpmullq", EVEX, p66, M0F38, 0x40, RVM, "vvv", b8, w1)
+	MulUDQ  = form("vpmuludq", both, p66, M0F, 0xF4, RVM, "vvv", b8, w1)
+	MulDQ   = form("vpmuldq", both, p66, M0F38, 0x28, RVM, "vvv", b8, w1)
+	MinSD   = form("vpminsd", both, p66, M0F38, 0x39, RVM, "vvv", b4)
+	MinUD   = form("vpminud", both, p66, M0F38, 0x3B, RVM, "vvv", b4)
+	MaxSD   = form("vpmaxsd", both, p66, M0F38, 0x3D, RVM, "vvv", b4)
+	MaxUD   = form("vpmaxud", both, p66, M0F38, 0x3F, RVM, "vvv", b4)
+	MinSQ   = form("vpminsq", EVEX, p66, M0F38, 0x39, RVM, "vvv", b8, w1)
+	MinUQ   = form("vpminuq", EVEX, p66, M0F38, 0x3B, RVM, "vvv", b8, w1)
+	MaxSQ   = form("vpmaxsq", EVEX, p66, M0F38, 0x3D, RVM, "vvv", b8, w1)
+	MaxUQ   = form("vpmaxuq", EVEX, p66, M0F38, 0x3F, RVM, "vvv", b8, w1)
+	AbsD    = form("vpabsd", both, p66, M0F38, 0x1E, RM, "vv", b4)
+	AbsQ    = form("vpabsq", EVEX, p66, M0F38, 0x1F, RM, "vv", b8, w1)
+	AndD    = form("vpandd", EVEX, p66, M0F, 0xDB, RVM, "vvv", b4)
+	OrD     = form("vpord", EVEX, p66, M0F, 0xEB, RVM, "vvv", b4)
+	XorD    = form("vpxord", EVEX, p66, M0F, 0xEF, RVM, "vvv", b4)
+	AndNotD = form("vpandnd", EVEX, p66, M0F, 0xDF, RVM, "vvv", b4)
+	AndQ    = form("vpandq", EVEX, p66, M0F, 0xDB, RVM, "vvv", b8, w1)
+	OrQ     = form("vporq", EVEX, p66, M0F, 0xEB, RVM, "vvv", b8, w1)
+	XorQ    = form("vpxorq", EVEX, p66, M0F, 0xEF, RVM, "vvv", b8, w1)
+	AndNotQ = form("vpandnq", EVEX, p66, M0F, 0xDF, RVM, "vvv", b8, w1)
+	And     = form("vpand", VEX, p66, M0F, 0xDB, RVM, "vvv")
+	Or      = form("vpor", VEX, p66, M0F, 0xEB, RVM, "vvv")
+	Xor     = form("vpxor", VEX, p66, M0F, 0xEF, RVM, "vvv")
+	AndNot  = form("vpandn", VEX, p66, M0F, 0xDF, RVM, "vvv")
+
+	SllvD = form("vpsllvd", both, p66, M0F38, 0x47, RVM, "vvv", b4)
+	SllvQ = form("vpsllvq", both, p66, M0F38, 0x47, RVM, "vvv", b8, vw1)
+	SrlvD = form("vpsrlvd", both, p66, M0F38, 0x45, RVM, "vvv", b4)
+	SrlvQ = form("vpsrlvq", both, p66, M0F38, 0x45, RVM, "vvv", b8, vw1)
+	SravD = form("vpsravd", both, p66, M0F38, 0x46, RVM, "vvv", b4)
+	SravQ = form("vpsravq", EVEX, p66, M0F38, 0x46, RVM, "vvv", b8, w1)
+	SllD  = form("vpslld", both, p66, M0F, 0x72, VMI, "vv", imm, b4, ext(6), evexMem)
+	SrlD  = form("vpsrld", both, p66, M0F, 0x72, VMI, "vv", imm, b4, ext(2), evexMem)
+	SraD  = form("vpsrad", both, p66, M0F, 0x72, VMI, "vv", imm, b4, ext(4), evexMem)
+	SllQ  = form("vpsllq", both, p66, M0F, 0x73, VMI, "vv", imm, b8, w1, ext(6), evexMem)
+	SrlQ  = form("vpsrlq", both, p66, M0F, 0x73, VMI, "vv", imm, b8, w1, ext(2), evexMem)
+	SraQ  = form("vpsraq", EVEX, p66, M0F, 0x72, VMI, "vv", imm, b8, w1, ext(4))
+)
+
+// Conversions, extending and narrowing.
+var (
+	DQ2PS   = form("vcvtdq2ps", both, np, M0F, 0x5B, RM, "vv", b4)
+	TPS2DQ  = form("vcvttps2dq", both, pF3, M0F, 0x5B, RM, "vv", b4)
+	PS2PD   = form("vcvtps2pd", both, np, M0F, 0x5A, RM, "vh", b4, size(half))
+	PD2PS   = form("vcvtpd2ps", both, p66, M0F, 0x5A, RM, "hv", b8, w1, noMem)
+	DQ2PD   = form("vcvtdq2pd", both, pF3, M0F, 0xE6, RM, "vh", b4, size(half))
+	TPD2DQ  = form("vcvttpd2dq", both, p66, M0F, 0xE6, RM, "hv", b8, w1, noMem)
+	PH2PS   = form("vcvtph2ps", both, p66, M0F38, 0x13, RM, "vh", size(half))
+	PS2PH   = form("vcvtps2ph", both, p66, M0F3A, 0x1D, MR, "vh", imm, size(half))
+	UDQ2PS  = form("vcvtudq2ps", EVEX, pF2, M0F, 0x7A, RM, "vv", b4)
+	TPS2UDQ = form("vcvttps2udq", EVEX, np, M0F, 0x78, RM, "vv", b4)
+	QQ2PD   = form("vcvtqq2pd", EVEX, pF3, M0F, 0xE6, RM, "vv", b8, w1)
+	UQQ2PD  = form("vcvtuqq2pd", EVEX, pF3, M0F, 0x7A, RM, "vv", b8, w1)
+	TPD2QQ  = form("vcvttpd2qq", EVEX, p66, M0F, 0x7A, RM, "vv", b8, w1)
+	TPD2UQQ = form("vcvttpd2uqq", EVEX, p66, M0F, 0x78, RM, "vv", b8, w1)
+	QQ2PS   = form("vcvtqq2ps", EVEX, np, M0F, 0x5B, RM, "hv", b8, w1, noMem)
+	UQQ2PS  = form("vcvtuqq2ps", EVEX, pF2, M0F, 0x7A, RM, "hv", b8, w1, noMem)
+	TPS2QQ  = form("vcvttps2qq", EVEX, p66, M0F, 0x7A, RM, "vh", b4, size(half))
+	TPS2UQQ = form("vcvttps2uqq", EVEX, p66, M0F, 0x78, RM, "vh", b4, size(half))
+	UDQ2PD  = form("vcvtudq2pd", EVEX, pF3, M0F, 0x7A, RM, "vh", b4, size(half))
+	TPD2UDQ = form("vcvttpd2udq", EVEX, np, M0F, 0x78, RM, "hv", b8, w1, noMem)
+
+	SxBD = form("vpmovsxbd", both, p66, M0F38, 0x21, RM, "vq", size(quarter))
+	ZxBD = form("vpmovzxbd", both, p66, M0F38, 0x31, RM, "vq", size(quarter))
+	SxWD = form("vpmovsxwd", both, p66, M0F38, 0x23, RM, "vh", size(half))
+	ZxWD = form("vpmovzxwd", both, p66, M0F38, 0x33, RM, "vh", size(half))
+	SxDQ = form("vpmovsxdq", both, p66, M0F38, 0x25, RM, "vh", size(half))
+	ZxDQ = form("vpmovzxdq", both, p66, M0F38, 0x35, RM, "vh", size(half))
+	DB   = form("vpmovdb", EVEX, pF3, M0F38, 0x31, MR, "vq", size(quarter))
+	DW   = form("vpmovdw", EVEX, pF3, M0F38, 0x33, MR, "vh", size(half))
+	QD   = form("vpmovqd", EVEX, pF3, M0F38, 0x35, MR, "vh", size(half))
+)
+
+// Comparisons, masks, selection.
+var (
+	CmpPS  = form("vcmpps", EVEX, np, M0F, 0xC2, RVM, "kvv", imm, b4)
+	CmpPD  = form("vcmppd", EVEX, p66, M0F, 0xC2, RVM, "kvv", imm, b8, w1)
+	CmpD   = form("vpcmpd", EVEX, p66, M0F3A, 0x1F, RVM, "kvv", imm, b4)
+	CmpUD  = form("vpcmpud", EVEX, p66, M0F3A, 0x1E, RVM, "kvv", imm, b4)
+	CmpQ   = form("vpcmpq", EVEX, p66, M0F3A, 0x1F, RVM, "kvv", imm, b8, w1)
+	CmpUQ  = form("vpcmpuq", EVEX, p66, M0F3A, 0x1E, RVM, "kvv", imm, b8, w1)
+	VCmpPS = form("vcmpps", VEX, np, M0F, 0xC2, RVM, "vvv", imm)
+	VCmpPD = form("vcmppd", VEX, p66, M0F, 0xC2, RVM, "vvv", imm)
+	CmpEqD = form("vpcmpeqd", VEX, p66, M0F, 0x76, RVM, "vvv")
+	CmpGtD = form("vpcmpgtd", VEX, p66, M0F, 0x66, RVM, "vvv")
+	CmpEqQ = form("vpcmpeqq", VEX, p66, M0F38, 0x29, RVM, "vvv")
+	CmpGtQ = form("vpcmpgtq", VEX, p66, M0F38, 0x37, RVM, "vvv")
+
+	BlendVB = form("vpblendvb", VEX, p66, M0F3A, 0x4C, RVM, "vvvv", is4)
+	BlendPS = form("vblendmps", EVEX, p66, M0F38, 0x65, RVM, "vvv", b4)
+	BlendPD = form("vblendmpd", EVEX, p66, M0F38, 0x65, RVM, "vvv", b8, w1)
+	MaskToD = form("vpmovm2d", EVEX, pF3, M0F38, 0x38, RM, "vk", noMem)
+
+	KMovW   = form("kmovw", VEX, np, M0F, 0x90, RM, "kk", l0)
+	KStoreW = form("kmovw", VEX, np, M0F, 0x91, MR, "kk", l0, memOnly)
+	KFromW  = form("kmovw", VEX, np, M0F, 0x92, RM, "kr", l0, noMem)
+	KToW    = form("kmovw", VEX, np, M0F, 0x93, RM, "rk", l0, noMem)
+	KAndW   = form("kandw", VEX, np, M0F, 0x41, RVM, "kkk", l1, noMem)
+	KAndNW  = form("kandnw", VEX, np, M0F, 0x42, RVM, "kkk", l1, noMem)
+	KOrW    = form("korw", VEX, np, M0F, 0x45, RVM, "kkk", l1, noMem)
+	KXorW   = form("kxorw", VEX, np, M0F, 0x47, RVM, "kkk", l1, noMem)
+	KOrTstW = form("kortestw", VEX, np, M0F, 0x98, RM, "kk", l0, noMem)
+
+	MovMskPS = form("vmovmskps", VEX, np, M0F, 0x50, RM, "rv", noMem)
+	MovMskPD = form("vmovmskpd", VEX, p66, M0F, 0x50, RM, "rv", noMem)
+	PTest    = form("vptest", VEX, p66, M0F38, 0x17, RM, "vv")
+)
+
+// Gathers, and moves between lanes.
+var (
+	GatherDD  = form("vpgatherdd", EVEX, p66, M0F38, 0x90, RM, "vv", vsib, size(one4))
+	GatherDQ  = form("vpgatherdq", EVEX, p66, M0F38, 0x90, RM, "vh", vsib, w1, size(one8))
+	VGatherDD = form("vpgatherdd", VEX, p66, M0F38, 0x90, RMV, "vvv", vsib, size(one4))
+	VGatherDQ = form("vpgatherdq", VEX, p66, M0F38, 0x90, RMV, "vhv", vsib, vw1, size(one8))
+
+	Extract128 = form("vextracti128", VEX, p66, M0F3A, 0x39, MR, "vx", imm, size(x128), least(32))
+	Insert128  = form("vinserti128", VEX, p66, M0F3A, 0x38, RVM, "vvx", imm, size(x128), least(32))
+	PermQ      = form("vpermq", VEX, p66, M0F3A, 0x00, RM, "vv", imm, vw1, least(32))
+	PermD      = form("vpermd", both, p66, M0F38, 0x36, RVM, "vvv", b4, least(32))
+	PackUSDW   = form("vpackusdw", VEX, p66, M0F38, 0x2B, RVM, "vvv")
+	PackSSDW   = form("vpackssdw", VEX, p66, M0F, 0x6B, RVM, "vvv")
+	PackUSWB   = form("vpackuswb", VEX, p66, M0F, 0x67, RVM, "vvv")
+	ShufPS     = form("vshufps", VEX, np, M0F, 0xC6, RVM, "vvv", imm)
+)
