@@ -50,8 +50,8 @@ func TestManyAtOnce(t *testing.T) {
 						ex, other := executors[r.IntN(3)], executors[r.IntN(3)]
 						over, before := ended.Load(), begun.Load()
 						n := int64(1 + r.IntN(5000))
-						if r.IntN(4) == 0 { // a block of its own; all at once are half of the memory
-							n = 1<<18 + int64(r.IntN(1<<18))
+						if r.IntN(10) == 0 { // a block of its own; all at once are a quarter of the memory
+							n = 1<<18 + int64(r.IntN(1<<16))
 						}
 						x, err := ex.Allocate(n, isa.F32, r.IntN(2) == 0)
 						if err != nil {
