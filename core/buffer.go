@@ -2,7 +2,6 @@ package core
 
 import (
 	"sync/atomic"
-	"time"
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/core/call"
@@ -298,18 +297,12 @@ func (ex *Executor) disown(b *Buffer) {
 	b.prev, b.next = nil, nil
 }
 
-// idleEvery is how often a wait for the end of work looks for it.
-const idleEvery = 10 * time.Millisecond
-
 func (b *Buffer) drop() {
 	if b.freed.Swap(true) {
 		return
 	}
 	for idle := b.mem.Idle(); idle != nil; idle = b.mem.Idle() {
-		select {
-		case <-idle:
-		case <-time.After(idleEvery):
-		}
+		<-idle
 	}
 	b.mem.Release()
 }

@@ -88,14 +88,9 @@ func (ex *Executor) errors() error {
 	defer release()
 	var errs []error
 	for _, s := range list {
-		if err := s.Errors(); err != nil {
-			errs = append(errs, err)
-		}
+		errs = append(errs, s.Errors())
 	}
-	if len(errs) == 1 {
-		return errs[0]
-	}
-	return errors.Join(errs...)
+	return status.Join(errs...)
 }
 
 // list is streams for who holds the lock.
@@ -141,6 +136,7 @@ func (ex *Executor) Synchronize() (*Event, error) {
 		return ex.stream.Submit(&fence{stream: ex.stream, report: true}, queue.How{Wait: true})
 	}
 	all := &everything{}
+	all.take()
 	for _, s := range list {
 		ev, err := s.Submit(&fence{stream: s, report: true}, queue.How{Wait: true})
 		if ev != nil {
@@ -212,9 +208,7 @@ func (ex *Executor) close(grace time.Duration) error {
 	ex.leaving.Wait()
 	var errs []error
 	for _, s := range list {
-		if err := s.Close(grace); err != nil {
-			errs = append(errs, err)
-		}
+		errs = append(errs, s.Close(grace))
 	}
 	for _, b := range buffers {
 		b.drop()
@@ -223,8 +217,5 @@ func (ex *Executor) close(grace time.Duration) error {
 		boundary.Release()
 	}
 	ex.phase.Release()
-	if len(errs) == 1 {
-		return errs[0]
-	}
-	return errors.Join(errs...)
+	return status.Join(errs...)
 }

@@ -57,13 +57,11 @@ func (p *Prepared) take(d *Device, try bool) (*Bound, error) {
 	return b, nil
 }
 
-// Bind makes a call of a prepared one. If it succeeds, the call ends the counts
-// of the operands' memory, and lets go of p. With try neither Bind nor the call
-// takes memory that is not at hand: status.ErrBusy.
+// Bind makes a call of a prepared one, with as many operands and scalars. If it
+// succeeds, the call ends the counts of the operands' memory, and lets go of p.
+// With try neither Bind nor the call takes memory that is not at hand:
+// status.ErrBusy.
 func (p *Prepared) Bind(d *Device, operands []Operand, scalars []Scalar, try bool) (*Bound, error) {
-	if len(scalars) != len(p.scalars) {
-		return nil, status.Errorf(status.Invalid, "%s takes %d scalars, got %d", p.what, len(p.scalars), len(scalars))
-	}
 	b, err := p.take(d, try)
 	if err != nil {
 		return nil, err

@@ -345,7 +345,7 @@ func (s *Deferred) Errors() error {
 		list = append(list, fmt.Errorf("and %d more errors", s.more))
 	}
 	s.errs, s.more = nil, 0
-	return joined(list)
+	return status.Join(list...)
 }
 
 // Keep is Stream.Keep.
@@ -429,19 +429,4 @@ func (s *Deferred) settle(d time.Duration) {
 			time.Sleep(100 * time.Microsecond)
 		}
 	}
-}
-
-// joined is the errors of several works as one: the first's kind, and all words.
-func joined(list []error) error {
-	if len(list) < 2 {
-		return errors.Join(list...)
-	}
-	var first *status.Error
-	all := errors.Join(list...)
-	if !errors.As(list[0], &first) {
-		return all
-	}
-	e := *first
-	e.Msg = all.Error()
-	return &e
 }

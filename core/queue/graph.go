@@ -192,7 +192,7 @@ func (r *replay) Outcome(err error) error {
 	if err != nil {
 		return err
 	}
-	return joined(r.errs)
+	return status.Join(r.errs...)
 }
 
 func (r *replay) Cancel() bool {
