@@ -28,7 +28,6 @@ type Bound struct {
 	line     *memory.Line // of a device that works by itself, once the work is queued
 	failed   int          // the launch that the device refused, or ended with an error
 	residue  *[isa.NumClasses]uint64
-	cost     float64
 }
 
 // take returns a Bound to fill in.
@@ -110,10 +109,6 @@ func (b *Bound) bind(operands []Operand, scalars []Scalar, try bool) error {
 		}
 		b.cells[i] = cell
 	}
-	b.cost = p.cost
-	if p.varies {
-		b.cost = 0
-	}
 	for i := range b.launches {
 		l, s := &b.launches[i], &p.steps[i]
 		for k := range l.Slots {
@@ -123,9 +118,6 @@ func (b *Bound) bind(operands []Operand, scalars []Scalar, try bool) error {
 		}
 		for _, x := range s.params {
 			l.Params[x.param] = b.cells[x.scalar]
-		}
-		if p.varies {
-			b.cost += s.cost(l)
 		}
 	}
 	if p.special && low%bestAlign != 0 {
@@ -151,7 +143,17 @@ func (b *Bound) specialize(try bool) error {
 }
 
 // Cost estimates how long the call takes, in nanoseconds; +Inf if nothing bounds it.
-func (b *Bound) Cost() float64 { return b.cost }
+func (b *Bound) Cost() float64 {
+	p := b.p
+	if !p.varies {
+		return p.cost
+	}
+	cost := 0.0
+	for i := range b.launches {
+		cost += p.steps[i].cost(&b.launches[i])
+	}
+	return cost
+}
 
 // SetFuel gives the launch of a program that was prepared for it a budget of
 // steps a lane.
