@@ -77,7 +77,7 @@ func (s *Deferred) Submit(w Work, how How) (*Event, error) {
 		return nil, err
 	}
 	var ev *Event
-	if !mine || how.Wait {
+	if !mine || how.Outcome {
 		ev = newEvent(w, how)
 		ev.stream = s
 	}
@@ -142,7 +142,7 @@ func (s *Deferred) serve(ev *Event) {
 		err = w.Outcome(err)
 		w.Release()
 	}
-	if err != nil || !ev.how.Wait {
+	if err != nil || !ev.how.Outcome {
 		ev.finish(err)
 	}
 }
@@ -159,7 +159,7 @@ func (s *Deferred) put(w Work, ev *Event) (over bool, err error) {
 	if flies := !over && ticket != noTicket; flies {
 		f := spare.Get().(*flying)
 		*f = flying{ticket: ticket, work: w, told: err != nil}
-		if ev != nil && ev.how.Wait && err == nil {
+		if ev != nil && ev.how.Outcome && err == nil {
 			f.event = ev
 		}
 		s.fly(f, ev)

@@ -111,7 +111,7 @@ func (g *Graph) Replay(s Stream) (*Event, error) {
 	if err := g.start(); err != nil {
 		return nil, err
 	}
-	return s.Submit(&replay{g: g}, How{Wait: true})
+	return s.Submit(&replay{g: g}, How{Outcome: true})
 }
 
 func (g *Graph) start() error {
