@@ -31,13 +31,11 @@ type Variant struct {
 	Proved bool
 	// NoFuel: the launches have no budget of fuel.
 	NoFuel bool
-	// Fast: results may differ in their last bits.
-	Fast bool
 }
 
 // And is what both v and w take for granted.
 func (v Variant) And(w Variant) Variant {
-	return Variant{v.Packed && w.Packed, v.Proved && w.Proved, v.NoFuel && w.NoFuel, v.Fast && w.Fast}
+	return Variant{v.Packed && w.Packed, v.Proved && w.Proved, v.NoFuel && w.NoFuel}
 }
 
 // Key names a kernel in every cache, in memory and on disk: it holds all that

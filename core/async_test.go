@@ -64,6 +64,7 @@ func TestABusyExecutorStarvesNobody(t *testing.T) {
 	d := asyncDevice(t, asynctest.Options{Delay: 200 * time.Microsecond})
 	busy, other := executorOn(t, d), executorOn(t, d)
 	x, y, out := floats(t, busy, 0, 0), floats(t, busy, 0, 0), floats(t, other, 0, 0)
+	var queued atomic.Int32
 	var stop atomic.Bool
 	ended := make(chan error, 1)
 	go func() {
@@ -72,10 +73,11 @@ func TestABusyExecutorStarvesNobody(t *testing.T) {
 				ended <- err
 				return
 			}
+			queued.Add(1)
 		}
 		ended <- wait(busy.Synchronize())
 	}()
-	time.Sleep(20 * time.Millisecond)
+	require.Eventually(t, func() bool { return queued.Load() > 10 }, 5*time.Second, time.Millisecond)
 	within(t, "the read", func() {
 		require.NoError(t, wait(other.Op("copy", []*Buffer{x, out}, nil, nil)))
 		require.Equal(t, []float32{1, 1}, values(t, out))

@@ -2,7 +2,6 @@ package core
 
 import (
 	"sync/atomic"
-	"time"
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/core/call"
@@ -298,18 +297,12 @@ func (ex *Executor) disown(b *Buffer) {
 	b.prev, b.next = nil, nil
 }
 
-// idleEvery is how often a wait for the end of work looks for it.
-const idleEvery = 10 * time.Millisecond
-
 func (b *Buffer) drop() {
 	if b.freed.Swap(true) {
 		return
 	}
 	for idle := b.mem.Idle(); idle != nil; idle = b.mem.Idle() {
-		select {
-		case <-idle:
-		case <-time.After(idleEvery):
-		}
+		<-idle
 	}
 	b.mem.Release()
 }
@@ -361,7 +354,7 @@ func (b *Buffer) Read(dst uintptr, offset, bytes int64) (*Event, error) {
 		return nil, err
 	}
 	return b.ex.stream.Submit(&transfer{ex: b.ex, mem: b.mem, at: b.view.Addr + uintptr(offset), host: dst, bytes: bytes, toHost: true},
-		queue.How{Wait: true, Long: bytes > copyPiece})
+		queue.How{Outcome: true, Long: bytes > copyPiece})
 }
 
 // Write copies bytes from the host to a contiguous buffer, from byte offset on.
@@ -432,7 +425,7 @@ func (b *Buffer) CopyFrom(src *Buffer) (*Event, error) {
 	between.Acquire() // for the second part
 	first := &transfer{ex: src.ex, mem: src.mem, at: src.view.Addr, host: between.Addr, bytes: b.view.Bytes, toHost: true, quiet: true, keep: between}
 	second := &transfer{ex: b.ex, mem: b.mem, at: b.view.Addr, host: between.Addr, bytes: b.view.Bytes, keep: between}
-	second.before, err = src.ex.stream.Submit(first, queue.How{Wait: true, Long: first.bytes > copyPiece})
+	second.before, err = src.ex.stream.Submit(first, queue.How{Outcome: true, Long: first.bytes > copyPiece})
 	if err != nil {
 		second.Release()
 		return nil, err

@@ -90,22 +90,33 @@ func (ex *Executor) call(d *draft, c *Call) (*Event, error) {
 	if c.Deleter != nil {
 		owner = newOwner(c.Deleter)
 	}
-	b, how, err := ex.bind(d, c, owner)
-	if err != nil {
-		owner.end(err)
-		return nil, err
+	var ev *Event
+	b, outcome, err := ex.bind(d, c, owner)
+	if err == nil {
+		ev, err = ex.submit(b, c, outcome)
 	}
-	ev, err := ex.submit(b, how, c.Stream)
 	owner.end(err)
 	return ev, err
 }
 
 // submit submits a call to the executor's own stream, or to that of others.
-func (ex *Executor) submit(b *call.Bound, how queue.How, native uintptr) (*Event, error) {
-	if native == 0 {
+// outcome says whether the caller waits for it.
+func (ex *Executor) submit(b *call.Bound, c *Call, outcome bool) (*Event, error) {
+	how := queue.How{Try: c.Try, Outcome: outcome}
+	busy := outcome
+	if !ex.device.Info.Asynchronous {
+		cost := b.Cost()
+		busy = !(cost <= quick)
+		how.Long = !(cost <= patience)
+	}
+	if c.Try && busy {
+		b.Release()
+		return nil, status.ErrBusy
+	}
+	if c.Stream == 0 {
 		return ex.stream.Submit(b, how)
 	}
-	s, err := ex.on(native, how.Try)
+	s, err := ex.on(c.Stream, c.Try)
 	if err != nil {
 		b.Release()
 		return nil, err
@@ -114,17 +125,17 @@ func (ex *Executor) submit(b *call.Bound, how queue.How, native uintptr) (*Event
 	return s.Submit(b, how)
 }
 
-// bind looks up what the call is about, prepares it and binds it.
-func (ex *Executor) bind(d *draft, c *Call, owner *owner) (*call.Bound, queue.How, error) {
+// bind looks up what the call is about, prepares it and binds it. outcome says
+// whether the caller has to wait for that.
+func (ex *Executor) bind(d *draft, c *Call, owner *owner) (b *call.Bound, outcome bool, err error) {
 	r := &d.request
 	r.Op, r.Dims, r.Grid, r.Block, r.Fuel, r.Stop = c.Op, c.Dims, c.Grid, c.Block, c.Fuel > 0, c.Stop
 	table := ex.device.calls
 	if c.Op == nil {
 		r.Program, table = c.Program.p, c.Program.table(ex.device)
 	}
-	how := queue.How{Try: c.Try}
 	if err := r.CheckCounts(len(c.Operands), len(c.Scalars)); err != nil {
-		return nil, how, err
+		return nil, false, err
 	}
 	borrows := false
 	for i := range c.Operands {
@@ -132,44 +143,27 @@ func (ex *Executor) bind(d *draft, c *Call, owner *owner) (*call.Bound, queue.Ho
 		foreign, err := ex.lookUp(&d.operands[i], &c.Operands[i], r, i, owner, c.Try)
 		if err != nil {
 			endAll(d.operands[:i])
-			return nil, how, err
+			return nil, false, err
 		}
 		borrows = borrows || foreign
 	}
 	r.Operands = d.operands
 	p, err := table.Get(r, c.Try)
-	if err == nil && p == nil {
-		err = status.ErrBusy
-	}
 	if err != nil {
 		endAll(d.operands)
-		return nil, how, err
+		return nil, false, err
 	}
-	b, err := p.Bind(&ex.device.call, d.operands, c.Scalars, c.Try)
+	b, err = p.Bind(&ex.device.call, d.operands, c.Scalars, c.Try)
 	if err != nil {
 		p.Release()
 		endAll(d.operands)
-		return nil, how, err
+		return nil, false, err
 	}
 	if c.Fuel > 0 {
 		b.SetFuel(c.Fuel)
 	}
 	sums := b.SetResidue(c.Residue)
-	how.Wait = sums || borrows && owner == nil
-	if ex.device.Info.Asynchronous {
-		if how.Wait && c.Try {
-			b.Release()
-			return nil, how, status.ErrBusy
-		}
-		return b, how, nil
-	}
-	if cost := b.Cost(); c.Try && !(cost <= quick) {
-		b.Release()
-		return nil, how, status.ErrBusy
-	} else if !(cost <= patience) {
-		how.Long = true
-	}
-	return b, how, nil
+	return b, sums || borrows && owner == nil, nil
 }
 
 // endAll takes away the work that was counted on operands.

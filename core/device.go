@@ -249,5 +249,5 @@ func (d *Device) foreign(addr uintptr, bytes int64, deleter func()) (*memory.Mem
 		}
 		forget = func() { importer.Forget(addr, bytes) }
 	}
-	return d.pool.Foreign(addr, bytes, forget, deleter), nil
+	return memory.Foreign(addr, bytes, forget, deleter), nil
 }

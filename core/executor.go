@@ -88,14 +88,9 @@ func (ex *Executor) errors() error {
 	defer release()
 	var errs []error
 	for _, s := range list {
-		if err := s.Errors(); err != nil {
-			errs = append(errs, err)
-		}
+		errs = append(errs, s.Errors())
 	}
-	if len(errs) == 1 {
-		return errs[0]
-	}
-	return errors.Join(errs...)
+	return status.Join(errs...)
 }
 
 // list is streams for who holds the lock.
@@ -128,7 +123,7 @@ var errFreed = Errorf(BadHandle, "executor is freed")
 // Phase puts the phase of the executor, 0 … 767, where to points, after the
 // launches before it that change it.
 func (ex *Executor) Phase(to *int32) (*Event, error) {
-	return ex.stream.Submit(&fence{stream: ex.stream, phase: to}, queue.How{Wait: true})
+	return ex.stream.Submit(&fence{stream: ex.stream, phase: to}, queue.How{Outcome: true})
 }
 
 // Synchronize waits for all work of the executor and returns the errors of those
@@ -138,11 +133,12 @@ func (ex *Executor) Synchronize() (*Event, error) {
 	list, release := ex.streams()
 	defer release()
 	if len(list) == 1 {
-		return ex.stream.Submit(&fence{stream: ex.stream, report: true}, queue.How{Wait: true})
+		return ex.stream.Submit(&fence{stream: ex.stream, report: true}, queue.How{Outcome: true})
 	}
 	all := &everything{}
+	all.take()
 	for _, s := range list {
-		ev, err := s.Submit(&fence{stream: s, report: true}, queue.How{Wait: true})
+		ev, err := s.Submit(&fence{stream: s, report: true}, queue.How{Outcome: true})
 		if ev != nil {
 			all.events = append(all.events, ev)
 		} else if err != nil {
@@ -212,9 +208,7 @@ func (ex *Executor) close(grace time.Duration) error {
 	ex.leaving.Wait()
 	var errs []error
 	for _, s := range list {
-		if err := s.Close(grace); err != nil {
-			errs = append(errs, err)
-		}
+		errs = append(errs, s.Close(grace))
 	}
 	for _, b := range buffers {
 		b.drop()
@@ -223,8 +217,5 @@ func (ex *Executor) close(grace time.Duration) error {
 		boundary.Release()
 	}
 	ex.phase.Release()
-	if len(errs) == 1 {
-		return errs[0]
-	}
-	return errors.Join(errs...)
+	return status.Join(errs...)
 }

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"errors"
 	"sync/atomic"
 
 	"github.com/hologram-project/hologram/backends"
@@ -9,21 +8,45 @@ import (
 	"github.com/hologram-project/hologram/core/status"
 )
 
+// caller is who waits for work that is queue.Waiting, and that touches his memory
+// while he does. Whoever embeds it is told when he gives up.
+type caller struct {
+	state atomic.Int32
+	gone  atomic.Bool // he wants to give up
+}
+
+// The states of a caller.
+const (
+	waits     = iota
+	taken     // his memory is being touched: he cannot give up
+	abandoned // he gave up: nothing of his is touched any more
+)
+
+// take says that his memory is touched from now on. It is false if he gave up.
+func (c *caller) take() bool { return c.state.CompareAndSwap(waits, taken) }
+
+// leave says that his memory is not touched for now. It is false if he gives up.
+func (c *caller) leave() bool {
+	c.state.Store(waits)
+	return !c.gone.Load() || !c.Cancel()
+}
+
+// Cancel is queue.Work's: he gives up.
+func (c *caller) Cancel() bool {
+	c.gone.Store(true)
+	return c.state.CompareAndSwap(waits, abandoned)
+}
+
+// Waits says that it is queue.Waiting.
+func (c *caller) Waits() {}
+
 // fence is work that only waits for what is before it, and looks at what that left.
 type fence struct {
+	caller
 	stream queue.Stream
 	report bool   // errors that nobody has seen
 	phase  *int32 // where the phase goes; may be nil
-	state  atomic.Int32
 }
-
-// The states of work that its caller need not wait for.
-const (
-	waits     = iota
-	busy      // with the caller's memory, before the device is
-	looks     // at the caller's memory, after the device was
-	abandoned // by the caller
-)
 
 func (f *fence) Run(t *queue.Target) (backends.Ticket, error) {
 	if f.phase == nil || !t.Async {
@@ -38,7 +61,7 @@ func (f *fence) Run(t *queue.Target) (backends.Ticket, error) {
 }
 
 func (f *fence) Outcome(err error) error {
-	if !f.state.CompareAndSwap(waits, looks) {
+	if !f.take() {
 		return nil
 	}
 	if f.phase != nil {
@@ -53,46 +76,28 @@ func (f *fence) Outcome(err error) error {
 	return f.stream.Errors()
 }
 
-func (f *fence) Cancel() bool { return f.state.CompareAndSwap(waits, abandoned) }
-func (f *fence) Release()     {}
+func (f *fence) Release() {}
 
-// Waits says that a fence is queue.Waiting.
-func (f *fence) Waits() {}
-
-// everything waits for events.
+// everything waits for events. What they tell is told: its caller, of whom it takes
+// nothing, is taken from the beginning.
 type everything struct {
+	caller
 	events []*Event
 	errs   []error
-	stop   atomic.Bool
 }
 
 func (e *everything) Run(*queue.Target) (backends.Ticket, error) {
 	for _, ev := range e.events {
-		err := queue.Await(ev, e.stop.Load)
-		if e.stop.Load() && !ev.Done() {
+		err := queue.Await(ev, e.gone.Load)
+		if e.gone.Load() && !ev.Done() {
 			// Else its errors were taken and told to nobody. It ends at once.
 			ev.Cancel()
 			err = queue.Await(ev, func() bool { return false })
 		}
-		if err != nil {
-			e.errs = append(e.errs, err)
-		}
+		e.errs = append(e.errs, err)
 	}
 	return 0, nil
 }
 
-func (e *everything) Outcome(err error) error {
-	if len(e.errs) == 0 {
-		return err
-	}
-	return errors.Join(e.errs...)
-}
-
-func (e *everything) Cancel() bool {
-	e.stop.Store(true)
-	return false
-}
-func (e *everything) Release() {}
-
-// Waits says that it is queue.Waiting.
-func (e *everything) Waits() {}
+func (e *everything) Outcome(err error) error { return status.Join(append(e.errs, err)...) }
+func (e *everything) Release()                {}

@@ -26,9 +26,6 @@ func Assemble(file, text string, stop Stop) (*Program, error) {
 // Decode makes a program of its binary form.
 func Decode(data []byte, stop Stop) (*Program, error) { return made(program.Decode(data, stop)) }
 
-// LooksEncoded reports whether data starts as the binary form does.
-func LooksEncoded(data []byte) bool { return program.LooksEncoded(data) }
-
 func made(p *program.Program, err error) (*Program, error) {
 	if err != nil {
 		return nil, err

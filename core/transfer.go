@@ -2,7 +2,6 @@ package core
 
 import (
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/hologram-project/hologram/backends"
@@ -21,8 +20,11 @@ const look = 10 * time.Millisecond
 
 // transfer copies between a buffer and the host. A device that works by itself
 // copies to and from memory of ours that it reaches: the caller's memory is
-// touched only while the caller waits.
+// touched only while the caller waits. Cancelled it ends between two pieces; once
+// the last is queued the caller's memory is touched only by Outcome, and so not
+// at all.
 type transfer struct {
+	caller
 	ex     *Executor
 	mem    *memory.Memory // the buffer's, counted as work
 	at     uintptr        // in it
@@ -35,23 +37,21 @@ type transfer struct {
 
 	last   *memory.Memory // the piece that the device still copies to the host
 	where  int64          // that it starts at
-	stop   atomic.Bool
-	state  atomic.Int32
 	queued bool
 }
 
 func (c *transfer) Run(t *queue.Target) (backends.Ticket, error) {
-	if !c.state.CompareAndSwap(waits, busy) {
+	if !c.take() {
 		return 0, c.cancelled(0)
 	}
 	if c.before != nil {
-		if err := queue.Await(c.before, c.stop.Load); err != nil {
+		if err := queue.Await(c.before, c.gone.Load); err != nil {
 			return 0, err
 		}
 	}
 	var ticket backends.Ticket
 	for at := int64(0); ; {
-		if c.stop.Load() {
+		if c.gone.Load() {
 			return 0, c.cancelled(at)
 		}
 		n := min(copyPiece, c.bytes-at)
@@ -66,9 +66,9 @@ func (c *transfer) Run(t *queue.Target) (backends.Ticket, error) {
 			continue
 		}
 		for err = backends.ErrPending; errors.Is(err, backends.ErrPending); {
-			if c.stop.Load() { // the device goes on with the piece, whose memory stays until then
+			if c.gone.Load() { // the device goes on with the piece, whose memory stays until then
 				c.queued = true
-				c.state.Store(abandoned)
+				c.leave()
 				return ticket, c.cancelled(at - n)
 			}
 			err = t.Line.Stream.Wait(ticket, look)
@@ -83,8 +83,7 @@ func (c *transfer) Run(t *queue.Target) (backends.Ticket, error) {
 			c.mem.End()
 			c.mem = nil
 		}
-		c.state.Store(waits)
-		if c.stop.Load() && c.state.CompareAndSwap(waits, abandoned) {
+		if !c.leave() {
 			return ticket, c.cancelled(c.where)
 		}
 	}
@@ -153,7 +152,7 @@ func (c *transfer) Outcome(err error) error {
 	if err != nil {
 		return c.named(err)
 	}
-	if c.queued && !c.state.CompareAndSwap(waits, looks) {
+	if c.queued && !c.take() {
 		return nil // nobody waits any more
 	}
 	c.arrived()
@@ -162,17 +161,6 @@ func (c *transfer) Outcome(err error) error {
 	}
 	return nil
 }
-
-// Cancel ends a long copy between two pieces. Once the last is queued the
-// caller's memory is touched only by Outcome, and so not at all.
-func (c *transfer) Cancel() bool {
-	c.stop.Store(true)
-	return c.state.CompareAndSwap(waits, abandoned)
-}
-
-// Waits says that a transfer is queue.Waiting: what it copies is there once the
-// work before it has ended.
-func (c *transfer) Waits() {}
 
 func (c *transfer) Release() {
 	if c.last != nil {

@@ -99,7 +99,7 @@ func TestWorkspace(t *testing.T) {
 // TestVariants: what a variant takes for granted is checked, if the device
 // heeds it.
 func TestVariants(t *testing.T) {
-	all := backends.Variant{Packed: true, Proved: true, NoFuel: true, Fast: true}
+	all := backends.Variant{Packed: true, Proved: true, NoFuel: true}
 	scattered := func(r *rig) {
 		r.l.N, r.l.Shape[0] = 50, 50
 		r.l.Slots[0].Stride[0], r.l.Slots[0].Shape[0], r.l.Slots[1].Shape[0] = 2, 50, 50

@@ -28,7 +28,6 @@ type Bound struct {
 	line     *memory.Line // of a device that works by itself, once the work is queued
 	failed   int          // the launch that the device refused, or ended with an error
 	residue  *[isa.NumClasses]uint64
-	cost     float64
 }
 
 // take returns a Bound to fill in.
@@ -57,13 +56,11 @@ func (p *Prepared) take(d *Device, try bool) (*Bound, error) {
 	return b, nil
 }
 
-// Bind makes a call of a prepared one. If it succeeds, the call ends the counts
-// of the operands' memory, and lets go of p. With try neither Bind nor the call
-// takes memory that is not at hand: status.ErrBusy.
+// Bind makes a call of a prepared one, with as many operands and scalars. If it
+// succeeds, the call ends the counts of the operands' memory, and lets go of p.
+// With try neither Bind nor the call takes memory that is not at hand:
+// status.ErrBusy.
 func (p *Prepared) Bind(d *Device, operands []Operand, scalars []Scalar, try bool) (*Bound, error) {
-	if len(scalars) != len(p.scalars) {
-		return nil, status.Errorf(status.Invalid, "%s takes %d scalars, got %d", p.what, len(p.scalars), len(scalars))
-	}
 	b, err := p.take(d, try)
 	if err != nil {
 		return nil, err
@@ -112,10 +109,6 @@ func (b *Bound) bind(operands []Operand, scalars []Scalar, try bool) error {
 		}
 		b.cells[i] = cell
 	}
-	b.cost = p.cost
-	if p.varies {
-		b.cost = 0
-	}
 	for i := range b.launches {
 		l, s := &b.launches[i], &p.steps[i]
 		for k := range l.Slots {
@@ -125,9 +118,6 @@ func (b *Bound) bind(operands []Operand, scalars []Scalar, try bool) error {
 		}
 		for _, x := range s.params {
 			l.Params[x.param] = b.cells[x.scalar]
-		}
-		if p.varies {
-			b.cost += s.cost(l)
 		}
 	}
 	if p.special && low%bestAlign != 0 {
@@ -153,7 +143,17 @@ func (b *Bound) specialize(try bool) error {
 }
 
 // Cost estimates how long the call takes, in nanoseconds; +Inf if nothing bounds it.
-func (b *Bound) Cost() float64 { return b.cost }
+func (b *Bound) Cost() float64 {
+	p := b.p
+	if !p.varies {
+		return p.cost
+	}
+	cost := 0.0
+	for i := range b.launches {
+		cost += p.steps[i].cost(&b.launches[i])
+	}
+	return cost
+}
 
 // SetFuel gives the launch of a program that was prepared for it a budget of
 // steps a lane.

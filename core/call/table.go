@@ -1,6 +1,10 @@
 package call
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/hologram-project/hologram/core/status"
+)
 
 // Table finds prepared calls by their signatures. It is bounded: a call that is
 // put in takes the place of one that was put in earlier. Finding takes no lock.
@@ -27,7 +31,7 @@ func NewTable(d *Device, calls int) *Table {
 }
 
 // Get returns the prepared call of a request, which is made if it is not there.
-// With try it is not made, and nil returned. The caller is counted as a user.
+// With try it is not made: status.ErrBusy. The caller is counted as a user.
 func (t *Table) Get(r *Request, try bool) (*Prepared, error) {
 	var room [64]uint64
 	key := append(r.key(room[:0]), uint64(t.device.Threads.Load()))
@@ -39,7 +43,7 @@ func (t *Table) Get(r *Request, try bool) (*Prepared, error) {
 		}
 	}
 	if try {
-		return nil, nil
+		return nil, status.ErrBusy
 	}
 	p, err := Prepare(t.device, r)
 	if err != nil {

@@ -20,7 +20,8 @@ import (
 // slow is a device whose launches cost what a test says.
 type slow struct {
 	backends.Device
-	cost float64
+	cost  float64
+	asked int // what launches cost
 }
 
 type slowKernel struct {
@@ -33,7 +34,13 @@ func (d *slow) Compile(u *backends.Unit, v backends.Variant) (backends.Kernel, e
 	return &slowKernel{k, d}, err
 }
 
-func (k *slowKernel) Cost(*backends.Launch) float64 { return k.d.cost }
+func (k *slowKernel) Cost(l *backends.Launch) float64 {
+	k.d.asked++
+	if len(l.Params) > 0 {
+		return k.d.cost * float64(l.Params[0])
+	}
+	return k.d.cost
+}
 
 func newSlow(t *testing.T) (*slow, *Device) {
 	t.Helper()
@@ -76,6 +83,26 @@ func TestCostFollowsThreads(t *testing.T) {
 	s.cost = math.Inf(1)
 	d.Threads.Store(0)
 	require.EqualValues(t, 100, cost(), "what was prepared for as many threads is there still")
+}
+
+// TestWhoAsksForTheCost binds a launch whose cost depends on a parameter: it is
+// found out when somebody asks, and then with that parameter.
+func TestWhoAsksForTheCost(t *testing.T) {
+	s, d := newSlow(t)
+	src, err := isa.Assemble("p", "program p\nslot c f32\nparam n u32\nldp.u32 k, n\nldg.f32 x, c[index]\nloop k, end\nadd.f32 x, x, 1.0\nend:\nstg.f32 x, c[index]\nexit")
+	require.NoError(t, err)
+	v, err := isa.Verify(src)
+	require.NoError(t, err)
+	r := &Request{Program: program.New(v), Operands: []Operand{vector(64, isa.F32, 9)}}
+	p, err := NewTable(d, 16).Get(r, false)
+	require.NoError(t, err)
+	before := s.asked
+	b, err := p.Bind(d, r.Operands, []Scalar{Int(5)}, false)
+	require.NoError(t, err)
+	require.Equal(t, before, s.asked)
+	require.EqualValues(t, 500, b.Cost())
+	require.Equal(t, before+1, s.asked)
+	b.Release()
 }
 
 // passed is a stream all of whose tickets have passed.

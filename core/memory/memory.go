@@ -23,7 +23,7 @@ type Memory struct {
 	Addr  uintptr
 	Bytes int64
 
-	pool    *Pool    // that the block goes back to; of foreign memory its device's
+	pool    *Pool    // that the block goes back to; nil of foreign memory
 	block   block    // zero for foreign memory
 	account *Account // that it counts against; nil: nobody's
 	foreign bool
@@ -39,8 +39,8 @@ type Memory struct {
 // last user is gone forget, and then deleter, is called once; either may be nil.
 // forget is for the device, deleter for the owner: without it, others wait until
 // the memory is Idle.
-func (p *Pool) Foreign(addr uintptr, bytes int64, forget, deleter func()) *Memory {
-	m := &Memory{Addr: addr, Bytes: bytes, pool: p, foreign: true, forget: forget, deleter: deleter}
+func Foreign(addr uintptr, bytes int64, forget, deleter func()) *Memory {
+	m := &Memory{Addr: addr, Bytes: bytes, foreign: true, forget: forget, deleter: deleter}
 	if deleter == nil {
 		m.work = new(workCount)
 	}
@@ -50,9 +50,6 @@ func (p *Pool) Foreign(addr uintptr, bytes int64, forget, deleter func()) *Memor
 
 // Disown forgets the deleter of memory whose owner keeps the duty.
 func (m *Memory) Disown() { m.deleter = nil }
-
-// Pool returns the pool of the device that the memory is on.
-func (m *Memory) Pool() *Pool { return m.pool }
 
 // IsForeign reports whether others own the memory.
 func (m *Memory) IsForeign() bool { return m.foreign }

@@ -3,7 +3,6 @@
 package program
 
 import (
-	"bytes"
 	"errors"
 	"strconv"
 	"strings"
@@ -56,9 +55,6 @@ func Decode(data []byte, stop Stop) (*Program, error) {
 		return verify(p, m)
 	})
 }
-
-// LooksEncoded reports whether data starts as the binary form does.
-func LooksEncoded(data []byte) bool { return bytes.HasPrefix(data, []byte("ATLAS")) }
 
 func verify(p *isa.Program, m *work.Meter) (*Program, error) {
 	v, err := isa.VerifyMetered(m, p)

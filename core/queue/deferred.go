@@ -77,7 +77,7 @@ func (s *Deferred) Submit(w Work, how How) (*Event, error) {
 		return nil, err
 	}
 	var ev *Event
-	if !mine || how.Wait {
+	if !mine || how.Outcome {
 		ev = newEvent(w, how)
 		ev.stream = s
 	}
@@ -142,7 +142,7 @@ func (s *Deferred) serve(ev *Event) {
 		err = w.Outcome(err)
 		w.Release()
 	}
-	if err != nil || !ev.how.Wait {
+	if err != nil || !ev.how.Outcome {
 		ev.finish(err)
 	}
 }
@@ -159,7 +159,7 @@ func (s *Deferred) put(w Work, ev *Event) (over bool, err error) {
 	if flies := !over && ticket != noTicket; flies {
 		f := spare.Get().(*flying)
 		*f = flying{ticket: ticket, work: w, told: err != nil}
-		if ev != nil && ev.how.Wait && err == nil {
+		if ev != nil && ev.how.Outcome && err == nil {
 			f.event = ev
 		}
 		s.fly(f, ev)
@@ -345,7 +345,7 @@ func (s *Deferred) Errors() error {
 		list = append(list, fmt.Errorf("and %d more errors", s.more))
 	}
 	s.errs, s.more = nil, 0
-	return joined(list)
+	return status.Join(list...)
 }
 
 // Keep is Stream.Keep.
@@ -429,19 +429,4 @@ func (s *Deferred) settle(d time.Duration) {
 			time.Sleep(100 * time.Microsecond)
 		}
 	}
-}
-
-// joined is the errors of several works as one: the first's kind, and all words.
-func joined(list []error) error {
-	if len(list) < 2 {
-		return errors.Join(list...)
-	}
-	var first *status.Error
-	all := errors.Join(list...)
-	if !errors.As(list[0], &first) {
-		return all
-	}
-	e := *first
-	e.Msg = all.Error()
-	return &e
 }

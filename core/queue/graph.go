@@ -111,7 +111,7 @@ func (g *Graph) Replay(s Stream) (*Event, error) {
 	if err := g.start(); err != nil {
 		return nil, err
 	}
-	return s.Submit(&replay{g: g}, How{Wait: true})
+	return s.Submit(&replay{g: g}, How{Outcome: true})
 }
 
 func (g *Graph) start() error {
@@ -192,7 +192,7 @@ func (r *replay) Outcome(err error) error {
 	if err != nil {
 		return err
 	}
-	return joined(r.errs)
+	return status.Join(r.errs...)
 }
 
 func (r *replay) Cancel() bool {

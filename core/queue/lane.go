@@ -43,7 +43,7 @@ func (l *lane) take(w Work, how How) (mine bool, err error) {
 		switch {
 		case l.closed:
 			return false, errFreed
-		case l.graph != nil && (how.Long || how.Wait || !replayable(w)):
+		case l.graph != nil && (how.Long || how.Outcome || !replayable(w)):
 			return false, ErrCapturing
 		case how.Long || l.worker:
 			if how.Try {
@@ -127,7 +127,7 @@ func (l *lane) Line() *memory.Line {
 
 // Beside is Stream.Beside.
 func (l *lane) Beside(w Work) (*Event, error) {
-	ev := newEvent(w, How{Long: true, Wait: true})
+	ev := newEvent(w, How{Long: true, Outcome: true})
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()

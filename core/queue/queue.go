@@ -79,9 +79,9 @@ func (t *Target) Mark() (backends.Ticket, error) { return t.Line.Stream.Fill(0, 
 type How struct {
 	// Long: the work may take long, so it does not run on the caller's thread.
 	Long bool
-	// Wait: the caller wants the outcome. Else, on a device that works by itself,
+	// Outcome: the caller wants the work's. Else, on a device that works by itself,
 	// it is told by the next call that wants one.
-	Wait bool
+	Outcome bool
 	// Try: rather than wait for anything, return status.ErrBusy.
 	Try bool
 }

@@ -99,7 +99,7 @@ func wait(t *testing.T, ev *Event, err error) error {
 
 func TestEachMethodOnce(t *testing.T) {
 	for name, s := range streams(t) {
-		for _, how := range []How{{}, {Long: true}, {Wait: true}, {Long: true, Wait: true}} {
+		for _, how := range []How{{}, {Long: true}, {Outcome: true}, {Long: true, Outcome: true}} {
 			w := &work{}
 			ev, err := s.Submit(w, how)
 			require.NoError(t, wait(t, ev, err), name)
@@ -172,10 +172,10 @@ func TestOneAtATimeInOrder(t *testing.T) {
 // TestNothingHeldWhileReleasing submits from within Release, as deleters do.
 func TestNothingHeldWhileReleasing(t *testing.T) {
 	for name, s := range streams(t) {
-		for _, how := range []How{{}, {Long: true}, {Wait: true}} {
+		for _, how := range []How{{}, {Long: true}, {Outcome: true}} {
 			done := make(chan error, 1)
 			w := &work{release: func() {
-				ev, err := s.Submit(&work{}, How{Wait: true})
+				ev, err := s.Submit(&work{}, How{Outcome: true})
 				go func() { done <- wait(t, ev, err) }()
 			}}
 			ev, err := s.Submit(w, how)
@@ -231,7 +231,7 @@ func TestCancelBeforeTheBeginning(t *testing.T) {
 		second, third := &work{}, &work{}
 		behind, err := s.Submit(second, How{})
 		require.NoError(t, err)
-		last, err := s.Submit(third, How{Wait: true})
+		last, err := s.Submit(third, How{Outcome: true})
 		require.NoError(t, err)
 		behind.Cancel()
 		behind.Cancel()
@@ -297,7 +297,7 @@ func TestClosingEndsAll(t *testing.T) {
 // the work was made of may be another's already, and work that has no event.
 func TestCancelMeetsNoOther(t *testing.T) {
 	for name, s := range streams(t) {
-		for _, how := range []How{{Long: true}, {Wait: true, Long: true}, {Wait: true}} {
+		for _, how := range []How{{Long: true}, {Outcome: true, Long: true}, {Outcome: true}} {
 			for _, failing := range []bool{false, true} {
 				got, done := make(chan *Event, 1), make(chan struct{})
 				w := &work{run: func(t *Target) (backends.Ticket, error) {
@@ -336,7 +336,7 @@ func TestErrorsAreBounded(t *testing.T) {
 		ev, err := s.Submit(&told{err: status.Errorf(status.Faulted, "no")}, How{})
 		require.NoError(t, wait(t, ev, err))
 	}
-	ev, err := s.Submit(&work{}, How{Wait: true})
+	ev, err := s.Submit(&work{}, How{Outcome: true})
 	require.NoError(t, wait(t, ev, err))
 	err = s.Errors()
 	require.Equal(t, status.Faulted, status.CodeOf(err))
@@ -402,7 +402,7 @@ func TestADeviceIsNeverFull(t *testing.T) {
 // it is over, and the stream goes on.
 func TestWorkThatPanics(t *testing.T) {
 	for name, s := range streams(t) {
-		for _, how := range []How{{}, {Long: true}, {Wait: true}} {
+		for _, how := range []How{{}, {Long: true}, {Outcome: true}} {
 			w := &work{run: func(*Target) (backends.Ticket, error) { panic("oh") }}
 			ev, err := s.Submit(w, how)
 			err = wait(t, ev, err)
@@ -540,7 +540,7 @@ func TestWorkOfNothingIsNotTheLast(t *testing.T) {
 	native.given.Store(5)
 	_, err := s.Submit(&work{}, How{Try: true})
 	require.NoError(t, err, "a stream with little in flight is taken for full")
-	all, err := s.Submit(&work{}, How{Wait: true})
+	all, err := s.Submit(&work{}, How{Outcome: true})
 	require.NoError(t, err)
 	require.ErrorIs(t, all.Wait(5*time.Millisecond), backends.ErrPending)
 	native.open.Store(true)

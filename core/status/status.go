@@ -113,6 +113,21 @@ func Within(what string, err error) error {
 	return &named
 }
 
+// Join is the errors of several works as one, of the first's kind.
+func Join(list ...error) error {
+	all := errors.Join(list...)
+	var first *Error
+	switch joined, ok := all.(interface{ Unwrap() []error }); {
+	case !ok: // none
+		return nil
+	case len(joined.Unwrap()) == 1:
+		return joined.Unwrap()[0]
+	case !errors.As(all, &first):
+		return all
+	}
+	return &Error{Code: first.Code, Msg: all.Error(), Fault: first.Fault, Cause: all}
+}
+
 // ErrBusy is the outcome of a call that would have had to wait.
 var ErrBusy = &Error{Code: Busy, Msg: "the call would have to wait"}
 
