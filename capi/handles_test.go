@@ -1,8 +1,10 @@
 package main
 
 import (
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"unsafe"
 
@@ -85,24 +87,61 @@ func TestHandlesInManyGoroutines(t *testing.T) {
 	if left := all(kindLease); len(left) > 0 {
 		t.Errorf("%d handles are left", len(left))
 	}
-	// Only one of those who take a handle back at once gets its object.
-	h, err := register(kindLease, &thing{})
-	if err != nil {
-		t.Fatal(err)
+}
+
+// TestOneOfManyFrees has two threads free the same objects at once: one does it,
+// the other is told that it is freed, and no place in the table is given to two
+// objects.
+func TestOneOfManyFrees(t *testing.T) {
+	const rounds = 100000
+	handles := make([]handle, rounds)
+	for i := range handles {
+		h, err := register(kindBuffer, &thing{i})
+		if err != nil {
+			t.Fatal(err)
+		}
+		handles[i] = h
 	}
-	var winners sync.Map
-	for g := range 8 {
+	var arrived, both atomic.Int64
+	freed := make([]atomic.Int32, rounds)
+	var group sync.WaitGroup
+	for range 2 {
 		group.Go(func() {
-			if _, err := unregister[*thing](h, kindLease, "f"); err == nil {
-				winners.Store(g, true)
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			for i, h := range handles {
+				if i%64 == 0 { // side by side again, where there are processors
+					arrived.Add(1)
+					for spins := 0; arrived.Load() < int64(2*(i/64+1)) && spins < 100000; spins++ {
+						if spins > 1000 {
+							runtime.Gosched()
+						}
+					}
+				}
+				if got, err := unregister[*thing](h, kindBuffer, "free"); err != nil {
+					if !strings.Contains(err.Error(), "is freed") {
+						t.Error(err)
+					}
+				} else if got.n != i {
+					t.Errorf("object %d instead of %d", got.n, i)
+				} else if freed[i].Add(1) > 1 {
+					both.Add(1)
+				}
 			}
 		})
 	}
 	group.Wait()
-	n := 0
-	winners.Range(func(any, any) bool { n++; return true })
-	if n != 1 {
-		t.Errorf("%d goroutines took one handle back", n)
+	if n := both.Load(); n > 0 {
+		t.Errorf("%d of %d objects were freed twice", n, rounds)
+	}
+	places := map[handle]bool{}
+	for range rounds {
+		h, err := register(kindBuffer, new(thing))
+		if err != nil || places[h&(1<<indexBits-1)] {
+			t.Fatal("two objects have one place", err)
+		}
+		places[h&(1<<indexBits-1)] = true
+		defer func() { _, _ = unregister[*thing](h, kindBuffer, "free") }()
 	}
 }
 

@@ -54,7 +54,7 @@ typedef struct {
   void *value;
 } py_slot;
 
-enum { PY_SLOT_CLEAR = 51, PY_SLOT_DEALLOC = 52, PY_SLOT_TRAVERSE = 71, PY_SLOT_DESCR_GET = 54, PY_SLOT_MEMBERS = 72, PY_SLOT_FREE = 74 };
+enum { PY_SLOT_GET_BUFFER = 1, PY_SLOT_CLEAR = 51, PY_SLOT_DEALLOC = 52, PY_SLOT_TRAVERSE = 71, PY_SLOT_DESCR_GET = 54, PY_SLOT_MEMBERS = 72, PY_SLOT_FREE = 74 };
 
 typedef struct {
   const char *name;

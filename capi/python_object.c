@@ -233,12 +233,28 @@ static py_method methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+/* What memoryview and others take of a Buffer: the memory as its hook gives it. */
+static int buffer_export(py_object *self, py_buffer *view, int flags) {
+  py_object *arguments = py.PyTuple_New(1), *offered;
+  int failed = -1;
+  view->object = NULL;
+  if (!arguments) return failed;
+  py.Py_IncRef(self);
+  py.PyTuple_SetItem(arguments, 0, self);
+  if ((offered = hologram_hook("export", arguments))) {
+    failed = py.PyObject_GetBuffer(offered, view, flags); /* which keeps what is offered alive */
+    py.Py_DecRef(offered);
+  }
+  return failed;
+}
+
 int hologram_objects(py_object *into) {
   static py_slot handle_slots[] = {{PY_SLOT_DEALLOC, (void *)handle_dealloc}, {PY_SLOT_MEMBERS, handle_members}, {0, NULL}};
   static py_slot buffer_slots[] = {{PY_SLOT_DEALLOC, (void *)buffer_dealloc},
                                    {PY_SLOT_TRAVERSE, (void *)buffer_traverse},
                                    {PY_SLOT_CLEAR, (void *)buffer_clear},
                                    {PY_SLOT_MEMBERS, buffer_members},
+                                   {PY_SLOT_GET_BUFFER, (void *)buffer_export},
                                    {0, NULL}};
   static py_spec specs[] = {
       {"hologram._native.ExecutorBase", sizeof(py_handle), 0, PY_TYPE_DEFAULT | PY_TYPE_BASE, handle_slots},

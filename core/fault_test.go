@@ -1,11 +1,15 @@
 package core
 
 import (
+	"encoding/binary"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/isa"
 )
 
 // TestStrayAccessesAreDescribed: an error of a stray access tells the first lane
@@ -50,4 +54,68 @@ func TestStrayAccessesAreDescribed(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestLanesThatDoNotRunDoNotFault: what would be stray in a lane that a branch
+// leads past, that has left a loop or has exited, is no fault, and changes no
+// memory and no register there.
+func TestLanesThatDoNotRunDoNotFault(t *testing.T) {
+	const head = "program masked\nslot x u32\nslot y u32\ndata t u32 { 5, 6, 7 }\nshared 12\nldg.u32 v, x[index]\nsreg g, global_lane\nmul.u64 o, g, 4\n" +
+		"mov.u32 w, 99\nmov.u32 h, 1\n"
+	const n = 700
+	for name, c := range map[string]struct {
+		access string
+		want   func(lane uint32) uint32 // of lanes that run, which leave it in w
+	}{
+		"a table":            {"ldc.u32 w, t[g]", func(lane uint32) uint32 { return 5 + lane }},
+		"a table by 32 bits": {"cvt.u32.u64 i, g\nldc.u32 w, t[i]", func(lane uint32) uint32 { return 5 + lane }},
+		"a load":             {"ldg.u32 w, y[o]", func(lane uint32) uint32 { return 10 * lane }},
+		"a load of all":      {"ldg.u32 w, y[8]", func(uint32) uint32 { return 20 }},
+		"a store":            {"stg.u32 77, y[o]\nmov.u32 w, 1", func(uint32) uint32 { return 1 }},
+		"through a register": {"ldg.u32 w, @h[o]", func(lane uint32) uint32 { return 10 * lane }},
+		"shared memory":      {"sts.u32 v, shared[o]\nlds.u32 w, shared[o]", func(lane uint32) uint32 { return lane }},
+		"an atomic":          {"atom_add.u32 w, y[o], 1", func(lane uint32) uint32 { return 10 * lane }},
+		"a division":         {"sub.u32 d, 3, v\ndiv.u32 w, 6, d", func(lane uint32) uint32 { return 6 / (3 - lane) }},
+		"division of all":    {"mov.u32 d, 3\ndiv.u32 w, 6, d", func(uint32) uint32 { return 2 }},
+	} {
+		for how, around := range map[string][2]string{
+			"branched past": {"set.ge.u32 p, v, 3\nbra e, p\n", "\ne:\nstg.u32 w, x[index]\n"},
+			"left a loop":   {"mov.u32 k, 0\nagain:\nset.ge.u32 p, v, 3\nbra e, p\n", "\nadd.u32 k, k, 1\nset.lt.u32 q, k, 1\nbra again, q\ne:\nstg.u32 w, x[index]\n"},
+			"exited":        {"set.ge.u32 p, v, 3\nstg.u32 w, x[index]\nbra e, p\n", "\nstg.u32 w, x[index]\ne:\n"},
+		} {
+			t.Run(name+", "+how, func(t *testing.T) {
+				onEach(t, func(t *testing.T, ex *Executor) {
+					p := assemble(t, head+around[0]+c.access+around[1]+"exit")
+					lanes, tens := make([]uint32, n), []uint32{0, 10, 20}
+					for i := range lanes {
+						lanes[i] = uint32(i)
+					}
+					x, y := ofWords(t, ex, lanes...), ofWords(t, ex, tens...)
+					require.NoError(t, wait(ex.Launch(p, &LaunchArgs{Slots: []*Buffer{x, y}, Shape: []int64{n}})))
+					require.NoError(t, wait(ex.Synchronize()))
+					for i, got := range words(t, x) {
+						want := uint32(99)
+						if i < 3 {
+							want = c.want(uint32(i))
+						}
+						require.Equal(t, want, got, "lane %d", i)
+					}
+				})
+			})
+		}
+	}
+}
+
+// ofWords makes a buffer of u32 values.
+func ofWords(t *testing.T, ex *Executor, values ...uint32) *Buffer {
+	t.Helper()
+	b, err := ex.Allocate(int64(len(values)), isa.U32, true)
+	require.NoError(t, err)
+	data := hostBytes(4 * b.Len())
+	for i, v := range values {
+		binary.LittleEndian.PutUint32(data[4*i:], v)
+	}
+	require.NoError(t, wait(b.Write(addressOf(data), 0, int64(len(data)))))
+	runtime.KeepAlive(data)
+	return b
 }

@@ -8,7 +8,7 @@ import numpy as np
 
 from hologram._arguments import integer, integers
 from hologram._dtypes import NAMES, code_of, refuse_mask, scalar_bits
-from hologram._ffi import BufferBase, BufferInfo, described, in_c, native
+from hologram._ffi import BufferBase, BufferInfo, described, hooks, in_c, native
 from hologram._foreign import written
 from hologram.errors import BackendError, BufferFreedError, DTypeError, HologramError, InvalidArgumentError
 
@@ -313,8 +313,8 @@ class Buffer(BufferBase):
         array = self._array()
         return (array.view(np.uint16) if self.dtype.name == "bfloat16" else array).data
 
-    def __buffer__(self, flags: int) -> _View:
-        """Offer the memory in place to memoryview(buffer), from Python 3.12 on."""
+    def _export(self) -> _View:
+        """Offer the memory in place to memoryview(buffer) and other users of the buffer protocol."""
         if self._freed or not self.host_visible:
             raise BufferError(f"{self!r}: its memory can't be seen in place")
         if self.dtype.name == "bfloat16":
@@ -383,3 +383,6 @@ class Buffer(BufferBase):
     def __exit__(self, *exc: object) -> None:
         """Free the buffer."""
         self.free()
+
+
+hooks["export"] = Buffer._export

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import pickle
-import sys
 from typing import Any
 
 import numpy as np
@@ -278,8 +277,6 @@ def test_asarray_of_every_dtype(host: hg.Executor, name: str) -> None:
 
 @pytest.mark.parametrize("how", ["asarray", "memoryview", "buffer", "dlpack"])
 def test_exported_views_outlive_the_buffer(host: hg.Executor, how: str) -> None:
-    if how == "buffer" and sys.version_info < (3, 12):
-        pytest.skip("classes offer the buffer protocol from Python 3.12 on")
     b = host.allocate(300_000)
     b.fill(2)
     used = host.memory_stats()["executor"]
@@ -305,6 +302,25 @@ def test_exported_views_outlive_the_buffer(host: hg.Executor, how: str) -> None:
     del part
     gc.collect()
     assert host.memory_stats()["executor"] == 0
+
+
+def test_buffers_offer_the_buffer_protocol(host: hg.Executor) -> None:
+    import ml_dtypes
+
+    b = host.allocate((2, 3), "i16")
+    view = memoryview(b)
+    assert (view.shape, view.format, view.readonly) == ((2, 3), "h", False)
+    view[1, 2] = 7
+    assert b.to_numpy().tolist() == [[0, 0, 0], [0, 0, 7]]
+    assert bytes(b) == b.to_bytes()
+    read_only = host.wrap(np.frombuffer(b"abcd", np.uint8))
+    assert memoryview(read_only).readonly
+    with pytest.raises(BufferError, match="no bfloat16"):
+        memoryview(host.from_numpy(np.zeros(3, ml_dtypes.bfloat16)))
+    b.free()
+    with pytest.raises(BufferError, match="can't be seen in place"):
+        memoryview(b)
+    assert view[1, 2] == 7
 
 
 def test_views_outlive_the_executor() -> None:

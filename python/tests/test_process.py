@@ -31,6 +31,8 @@ COUNT = (
 def script(code: str, timeout: float = 60, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run Python code in a process of its own, with hg, np, os, sys and DEVICE at hand."""
     head = f"import os, sys, time, signal, threading\nimport numpy as np\nimport hologram as hg\nDEVICE = {DEVICE!r}\n"
+    # Not so where it is ignored in the parent, as in a shell's background.
+    head += "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
     return subprocess.run(
         [sys.executable, "-X", "faulthandler", "-c", head + code],
         env={**os.environ, **environment},
