@@ -23,7 +23,8 @@ import (
 // Backend is the backend.
 type Backend struct {
 	load  func() (*driver.API, error)
-	eager bool // see device.eager
+	eager bool   // see device.eager
+	level *int32 // see device.level
 }
 
 // New returns the backend. Nothing is opened before Devices or Open is called.
@@ -111,7 +112,7 @@ func (b *Backend) Open(i int) (backends.Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.eager = b.eager
+	d.eager, d.level = b.eager, b.level
 	if d.compute < oldestCompute {
 		return nil, fmt.Errorf("cuda: device %d, %s, has compute capability %d.%d; needed is %d.%d",
 			i, d.info.Name, d.compute/10, d.compute%10, oldestCompute/10, oldestCompute%10)
@@ -136,6 +137,7 @@ type device struct {
 	compute     int
 	processors  int32
 	eager       bool          // lanes do several elements in small launches too, for tests
+	level       *int32        // of the driver's optimiser, 0 … 4, for tests; nil: the driver's own, 4
 	sharedBytes int32         // that a block may have
 	zero        driver.Stream // where new memory is cleared
 

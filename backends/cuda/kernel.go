@@ -164,6 +164,7 @@ func (k *kernel) made(o ptx.Options) *variant {
 const (
 	jitErrorLog     = 5
 	jitErrorLogSize = 6
+	jitLevel        = 7
 )
 
 // load gives PTX to the driver's compiler.
@@ -176,6 +177,9 @@ func (d *device) load(text, name string) (*variant, error) {
 	defer pinned.Unpin()
 	options := []int32{jitErrorLog, jitErrorLogSize}
 	values := []uintptr{uintptr(unsafe.Pointer(&log[0])), uintptr(len(log))}
+	if d.level != nil {
+		options, values = append(options, jitLevel), append(values, uintptr(*d.level))
+	}
 	entry := append([]byte(name), 0)
 	v := &variant{}
 	err := d.do(
