@@ -112,9 +112,10 @@ type Prepared struct {
 	stop      program.Stop // while it is prepared
 
 	// spare is what the next call takes, and more what those beside it do.
-	spare atomic.Pointer[Bound]
-	mu    sync.Mutex
-	more  []*Bound
+	spare   atomic.Pointer[Bound]
+	mu      sync.Mutex
+	more    []*Bound
+	keptAll *atomic.Int64 // the device's count of those
 }
 
 // operandUse is what a call does with an operand.
@@ -179,11 +180,13 @@ type Device struct {
 	// Threads is how many work on a launch, which changes what it costs; 0 where
 	// that is not the host's business.
 	Threads atomic.Int32
+
+	kept atomic.Int64 // Bounds, beside each prepared call's one
 }
 
 // Prepare makes a call ready. Its counts have been checked.
 func Prepare(d *Device, r *Request) (*Prepared, error) {
-	p := &Prepared{what: r.What(), sources: d.Info.RunsSource, host: d.Host, stop: r.Stop}
+	p := &Prepared{what: r.What(), sources: d.Info.RunsSource, host: d.Host, stop: r.Stop, keptAll: &d.kept}
 	p.Start(1)
 	var err error
 	switch {
@@ -216,6 +219,7 @@ func (p *Prepared) Release() {
 	for _, b := range p.more {
 		b.free()
 	}
+	p.keptAll.Add(-int64(len(p.more)))
 	for i := range p.steps {
 		if k := p.steps[i].kernel; k != nil {
 			k.Release()
