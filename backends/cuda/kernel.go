@@ -61,7 +61,11 @@ func (d *device) Compile(u *backends.Unit, v backends.Variant) (backends.Kernel,
 	k := &kernel{device: d, program: p, slots: u.IR.Slots, types: u.IR.SlotTypes, params: len(u.IR.ParamTypes), cost: analysis.NewCost(u.IR),
 		block: u.IR.Block, proved: v.Proved}
 	k.variants.Store(&[]*variant{})
-	if _, err := k.variant(ptx.Options{Lanes: ownLanes, Proved: v.Proved}); err != nil {
+	usual := ptx.Options{Lanes: ownLanes, Proved: v.Proved}
+	if n := lanesOf(k.block); p.Collective && usual.Whole(n) {
+		usual.Lanes, usual.Block = 0, n
+	}
+	if _, err := k.variant(usual); err != nil {
 		k.Release()
 		return nil, err
 	}
@@ -85,6 +89,9 @@ func (k *kernel) options(l *backends.Launch, space *ptx.Space) ptx.Options {
 		o.Lanes = isa.MaxBlockLanes
 	}
 	k.vectors(&o, l, space)
+	if n := lanesOf(l.Block); k.program.Collective && !o.Fuel && l.N == uint64(n)*uint64(lanesOf(l.Grid)) && o.Whole(n) {
+		o.Lanes, o.Block = 0, n
+	}
 	return o
 }
 

@@ -28,7 +28,7 @@ import (
 
 // Version is the code generator's, a part of cache keys: it changes with the
 // text made of any program.
-const Version = "ptx/2"
+const Version = "ptx/3"
 
 // The lowest target that has what is used here: independent threads, whose
 // barriers wait for those that have not exited, came with sm_70; sm_75 is the
@@ -55,6 +55,9 @@ type Options struct {
 	// Lanes bounds the lanes of a block, by which registers are dealt out;
 	// 0: MaxBlockLanes. A block shape that the program demands goes before it.
 	Lanes int
+	// Block, if not 0, is how many lanes every block has: all of them lie in the
+	// index space. Not where AnyBlock.
+	Block int
 	// Vector, if not 0, is Program.Vector: a lane does so many elements side by
 	// side, which lie contiguously in every slot accessed by index but for Single,
 	// and Groups times as many in all. Lanes is VectorLanes then. Not with Fuel,
@@ -76,6 +79,9 @@ type Program struct {
 	Indexed bool
 	// Loops: a round may cost fuel, so that Fuel matters.
 	Loops bool
+	// Collective: there are collectives, to which no lane is missing but those that
+	// a block lacks, so that Block matters.
+	Collective bool
 	// Residue and Phase say which state of the launch is used.
 	Residue, Phase bool
 	// Vector and Groups are what Options may have; 0: a lane does one element.
@@ -111,6 +117,7 @@ func Compile(fn *ir.Func) (*Program, error) {
 		p.areas, p.pool = []area{{^uint32(0), 0, 0}}, 8
 	}
 	p.departs = [2]bool{departures(x, false), departures(x, true)}
+	p.Collective = p.element > 0 && !p.departs[0]
 	for _, s := range x.Slots {
 		p.Indexed = p.Indexed || s.Indexed
 	}

@@ -209,6 +209,11 @@ func TestLibraryAssembles(t *testing.T) {
 		if p.Indexed {
 			o = append(o, Options{Rank: 3, Lanes: 256})
 		}
+		if s := p.fn.Block; p.Collective && s[0] > 0 {
+			o = append(o, Options{Block: int(s[0]), Proved: true})
+		} else if p.Collective {
+			o = append(o, Options{Block: 19}, Options{Block: 96, Proved: true})
+		}
 		if p.Vector > 0 {
 			o = append(o, Options{Vector: p.Vector, Groups: p.Groups, Lanes: VectorLanes})
 		} else {
@@ -257,6 +262,9 @@ func TestCorpusAssembles(t *testing.T) {
 		}
 		if p.Vector > 0 {
 			o = append(o, Options{Vector: p.Vector, Groups: p.Groups, Lanes: VectorLanes, Single: uint64(k) &^ p.writes, Proved: k%2 == 0})
+		}
+		if p.Collective && p.fn.Block[0] == 0 {
+			o = append(o, Options{Block: []int{1, 7, 32, 64, 1024}[k%5], Proved: k%2 == 0})
 		}
 		return o
 	})
