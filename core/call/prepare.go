@@ -134,8 +134,9 @@ type scalarUse struct {
 
 // step is the launch of one program.
 type step struct {
-	what string
-	op   bool // of an operation, which has operands instead of slots
+	what    string
+	op      bool // of an operation, which has operands instead of slots
+	inPlace bool // see kernels.Step
 	// broadcasts: the index space is a shape, to which views broadcast as numpy's
 	// arrays do; one number is no count.
 	broadcasts bool
@@ -364,7 +365,7 @@ func (p *Prepared) planned(d *Device, r *Request) error {
 	p.wholeOperands(op, needed)
 	for i := range plan.Steps {
 		from := &plan.Steps[i]
-		s := step{what: p.what, op: true, info: &d.Info, program: libraryProgram(from.Program)}
+		s := step{what: p.what, op: true, info: &d.Info, program: libraryProgram(from.Program), inPlace: from.InPlace}
 		for k := range from.Slots {
 			s.bindStep(&from.Slots[k], op, r, needed)
 		}
