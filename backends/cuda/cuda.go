@@ -17,7 +17,10 @@ import (
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/cuda/driver"
 	"github.com/hologram-project/hologram/backends/cuda/ptx"
+	"github.com/hologram-project/hologram/backends/cuda/tuned"
 	"github.com/hologram-project/hologram/backends/hostmem"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/kernels"
 )
 
 // Backend is the backend.
@@ -145,6 +148,11 @@ type device struct {
 	closed bool
 	fold   *variant // ptx.Fold, once a kernel needs it
 	spare  []*notes // of closed streams
+}
+
+// Plan is backends.Planner's.
+func (d *device) Plan(op *kernels.Op, t isa.Type, dims []int64) (*kernels.Plan, error) {
+	return tuned.Plan(op, t, dims, int64(d.processors))
 }
 
 var errClosed = errors.New("cuda: the device is closed")
