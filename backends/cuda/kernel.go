@@ -61,7 +61,7 @@ func (d *device) Compile(u *backends.Unit, v backends.Variant) (backends.Kernel,
 	k := &kernel{device: d, program: p, slots: u.IR.Slots, types: u.IR.SlotTypes, params: len(u.IR.ParamTypes), cost: analysis.NewCost(u.IR),
 		block: u.IR.Block, proved: v.Proved}
 	k.variants.Store(&[]*variant{})
-	usual := ptx.Options{Lanes: ownLanes, Proved: v.Proved}
+	usual := ptx.Options{Lanes: ownLanes, Proved: v.Proved, Modern: d.modern()}
 	if n := lanesOf(k.block); p.Collective && usual.Whole(n) {
 		usual.Lanes, usual.Block = 0, n
 	}
@@ -78,9 +78,11 @@ func (d *device) Compile(u *backends.Unit, v backends.Variant) (backends.Kernel,
 	return k, nil
 }
 
+func (d *device) modern() bool { return d.compute >= 80 }
+
 // options says which variant a launch needs.
 func (k *kernel) options(l *backends.Launch, space *ptx.Space) ptx.Options {
-	o := ptx.Options{Lanes: ownLanes, Proved: k.proved}
+	o := ptx.Options{Lanes: ownLanes, Proved: k.proved, Modern: k.device.modern()}
 	if k.program.Indexed && space.Rank > 1 {
 		o.Rank, o.Wide = space.Rank, ptx.Lanes(l) > 1<<32-1
 	}

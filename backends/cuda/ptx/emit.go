@@ -294,7 +294,7 @@ func (e *emitter) inst(n *ir.Node) {
 // module puts the parts together.
 func (e *emitter) module() string {
 	var b strings.Builder
-	b.WriteString(Header(e.p.Layout.Wide()))
+	b.WriteString(Header(e.p.Layout.Wide(), e.opt.Modern))
 	b.WriteString(e.tables.String())
 	b.WriteByte('\n')
 	if e.sharedUsed() {

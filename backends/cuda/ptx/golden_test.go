@@ -16,7 +16,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 // The text of a few programs, as files to read and to compare with. The first
 // line of a program may name options in a comment: strided, fuel,
-// vector, whole.
+// vector, whole (and modern).
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.atlas")
 	require.NoError(t, err)
@@ -39,7 +39,7 @@ func TestGolden(t *testing.T) {
 			require.Equal(t, 4, x.Vector)
 		}
 		if strings.Contains(first, "whole") {
-			o.Lanes, o.Block = 0, 256
+			o.Lanes, o.Block, o.Modern = 0, 256, true
 		}
 		got, err := x.Text(o)
 		require.NoError(t, err)

@@ -36,6 +36,9 @@ const Version = "ptx/3"
 const (
 	version = "6.3"
 	target  = "sm_75"
+	// modernTarget has minima and maxima that keep a NaN.
+	modernVersion = "7.0"
+	modernTarget  = "sm_80"
 	// wideVersion lets the launch block have more than narrowBlock bytes.
 	wideVersion = "8.1"
 	narrowBlock = 4352
@@ -67,6 +70,8 @@ type Options struct {
 	Single uint64
 	// Proved: accesses by bytes are in their slots, so nothing is checked.
 	Proved bool
+	// Modern: for devices from compute capability 8.0 on.
+	Modern bool
 }
 
 // Program is a function made ready to be written.
@@ -155,7 +160,7 @@ func (p *Program) Text(o Options) (string, error) {
 // a Record, which the device reaches but slowly, and clears them. Its parameters
 // are the two addresses; a lane does a class.
 func Fold() string {
-	return Header(false) + fmt.Sprintf(`
+	return Header(false, false) + fmt.Sprintf(`
 .visible .entry fold(.param .u64 residue, .param .u64 record)
 .maxntid %d, 1, 1
 {
@@ -182,8 +187,11 @@ func Fold() string {
 
 // Header is what a module begins with; Body drops it, so that several programs
 // can stand in one module.
-func Header(wide bool) string {
-	v := version
+func Header(wide, modern bool) string {
+	v, target := version, target
+	if modern {
+		v, target = modernVersion, modernTarget
+	}
 	if wide {
 		v = wideVersion
 	}

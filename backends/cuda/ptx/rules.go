@@ -222,6 +222,8 @@ func extremum(op isa.Op) computeRule {
 		switch {
 		case t.Integer():
 			e.spell(name+".$t $d, $a, $b;", t, d, a)
+		case t == isa.F32 && e.opt.Modern:
+			e.line("%s.NaN.f32 %s, %s, %s;", name, d, a[0], a[1])
 		case t == isa.F32:
 			x, p := e.temp(bankF), e.temp(bankP)
 			e.line("%s.f32 %s, %s, %s;", name, x, a[0], a[1])
