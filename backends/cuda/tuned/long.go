@@ -109,24 +109,28 @@ func longSoftmax(t isa.Type, rows, cols int64) (*kernels.Plan, error) {
 		w.begin()
 		w.extreme("max", "m")
 		w.sum("s", func(x string) { w.exponential(x, "m") })
-		divide := func(u int64, label string) {
-			x := name("x", 0, u)
-			if label != "" {
-				w.line("  set.ge.u32 beyond, k%d, cols\n  bra %s, beyond", u, label)
-			}
-			w.exponential(x, "m")
-			w.line("  div.%v %s, %[2]s, s", w.acc, x)
-			w.store(t, x, fmt.Sprintf("y[at%d]", u))
+		w.reciprocal("s")
+		var z []string
+		for u := range int64(part) {
+			z = append(z, name("x", 0, u))
 		}
-		w.rounds("divided", part, true, func() {
+		quotients := func(label string) {
 			w.loads(part)
-			for u := range int64(part) {
-				divide(u, "")
+			for _, z := range z {
+				w.exponential(z, "m")
+			}
+			w.divide(z, "s", label)
+		}
+		w.rounds("whole", part, true, func() {
+			quotients("_whole")
+			for u, z := range z {
+				w.store(t, z, fmt.Sprintf("y[at%d]", u))
 			}
 		})
-		w.loads(part)
-		for u := range int64(part) {
-			divide(u, "end")
+		quotients("_rest")
+		for u, z := range z {
+			w.line("  set.ge.u32 beyond, k%d, cols\n  bra end, beyond", u)
+			w.store(t, z, fmt.Sprintf("y[at%d]", u))
 		}
 		w.line("end:\n  exit")
 	})
