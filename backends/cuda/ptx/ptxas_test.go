@@ -149,7 +149,7 @@ func modules(t testing.TB, all []program, opts func(*Program) []Options) (texts 
 	k, modern := 0, false
 	flush := func() {
 		if b.Len() > 0 {
-			texts = append(texts, Header(true, false)+b.String())
+			texts = append(texts, Header(true, modern)+b.String())
 			b.Reset()
 		}
 	}

@@ -7,16 +7,12 @@ import (
 	"github.com/hologram-project/hologram/kernels"
 )
 
-// softmax reads each element once where a block can hold a row. Rows that are
-// longer are gone through three times, by a block each; where they are fewer than
-// multiprocessors the library's plan has more blocks.
+// softmax reads each element once where a block can hold a row, and longer rows
+// three times, a chunk a block.
 func softmax(t isa.Type, rows, cols, processors int64) (*kernels.Plan, error) {
-	s, ok := shapeFor(rows, cols, processors)
+	s, ok := shapeFor(rows, cols, processors, 16)
 	if !ok {
-		if rows < processors || cols > longest {
-			return nil, nil
-		}
-		return longSoftmax(t, rows, cols)
+		return spreadSoftmax(t, rows, cols)
 	}
 	blocks := ceil(rows, s.rows)
 	if blocks > maxBlocks {
@@ -51,7 +47,7 @@ func softmax(t isa.Type, rows, cols, processors int64) (*kernels.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	one := step(v, blocks, s.lanes, []kernels.Binding{{Operand: 0, Type: t}, {Operand: 1, Type: t}}, rows, cols)
+	one := step(v, blocks, s.lanes, []kernels.Binding{{Operand: 0, Type: t}, {Operand: 1, Type: t}}, s.params(rows, cols)...)
 	one.InPlace = true
 	return &kernels.Plan{Steps: []kernels.Step{one}}, nil
 }

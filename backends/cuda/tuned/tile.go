@@ -7,9 +7,9 @@ import (
 )
 
 // A tile is what a block holds of a matrix: s.rows rows, whole. Element
-// lane + lanes·j of row r is register x<r>_<j>. Beyond the end of a row stands
-// the last column's element, and beyond the last row that one's: notin says that
-// of a lane in the last of its columns, row<r> is the row's number.
+// lane + lanes·j of row r is register x<r>_<j>, and row<r> the row's number. Of a
+// shape that is not exact, there stands the last column's element beyond the end of
+// a row, which notin says of a lane's last element, and the last row's beyond that.
 
 // name is the register of element j of row r.
 func name(prefix string, r, j int64) string { return fmt.Sprintf("%s%d_%d", prefix, r, j) }
@@ -17,6 +17,15 @@ func name(prefix string, r, j int64) string { return fmt.Sprintf("%s%d_%d", pref
 // tile declares parameters and loads the tile of slot x.
 func (w *writer) tile(s shape) {
 	size := int64(w.t.Size())
+	if s.exact {
+		w.line("block %d\n  sreg q, lane.x\n  sreg b, block.x\n  cvt.u64.u32 q, q\n  cvt.u64.u32 row0, b\n  mul.u64 row0, row0, %d", s.lanes, s.rows)
+		w.line("  mul.u64 at, row0, %d\n  add.u64 at, at, q\n  mul.u64 at, at, %d", s.lanes*s.elements, size)
+		for r := int64(1); r < s.rows; r++ {
+			w.line("  add.u64 row%d, row0, %[1]d", r)
+		}
+		w.elements(s)
+		return
+	}
 	w.line("param rows u64")
 	w.line("param cols u64")
 	w.line("block %d", s.lanes)
@@ -28,6 +37,19 @@ func (w *writer) tile(s shape) {
 		w.line("  add.u64 row%d, first, %d\n  min.u64 k, row%d, lastrow\n  mul.u64 k, k, pitch", r, r, r)
 		w.line("  add.u64 at%d, k, at\n  add.u64 end%d, k, end", r, r)
 	}
+	w.elements(s)
+}
+
+// params are what tile takes.
+func (s shape) params(rows, cols int64) []int64 {
+	if s.exact {
+		return nil
+	}
+	return []int64{rows, cols}
+}
+
+// elements loads a tile's.
+func (w *writer) elements(s shape) {
 	for r := range s.rows {
 		w.each(r, s, func(j int64, offset string) { w.load(name("x", r, j), "x["+offset+"]") })
 	}
@@ -41,6 +63,14 @@ func (w *writer) tile(s shape) {
 // each calls f for a lane's elements of row r, with their offsets.
 func (w *writer) each(r int64, s shape, f func(j int64, offset string)) {
 	size := int64(w.t.Size())
+	for j := range s.elements {
+		if s.exact {
+			f(j, fmt.Sprintf("at + %d", (r*s.elements+j)*s.lanes*size))
+		}
+	}
+	if s.exact {
+		return
+	}
 	for j := range s.elements - 1 {
 		f(j, fmt.Sprintf("at%d + %d", r, j*s.lanes*size))
 	}
@@ -49,6 +79,9 @@ func (w *writer) each(r int64, s shape, f func(j int64, offset string)) {
 
 // mask makes the last of row r's elements the identity where the row has ended.
 func (w *writer) mask(prefix string, r int64, s shape, identity string) {
+	if s.exact {
+		return
+	}
 	x := name(prefix, r, s.elements-1)
 	w.line("  sel.%v %s, notin, %s, %s", w.acc, x, identity, x)
 }
@@ -89,11 +122,11 @@ func (w *writer) combine(prefix, combine string, r int64, s shape, to string) {
 // storeRows stores element by element what x<r>_<j> holds to slot y.
 func (w *writer) storeRows(s shape) {
 	for r := range s.rows {
-		if s.rows > 1 {
+		if s.rows > 1 && !s.exact {
 			w.line("  set.ge.u64 out, row%d, rows\n  bra skip%d, out", r, r)
 		}
 		w.each(r, s, func(j int64, offset string) {
-			if j == s.elements-1 {
+			if j == s.elements-1 && !s.exact {
 				w.line("  bra skip%d, notin", r)
 			}
 			w.store(w.t, name("x", r, j), "y["+offset+"]")

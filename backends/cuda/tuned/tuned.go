@@ -2,8 +2,8 @@
 // programs in the written orders, shaped so that rows stay in registers and much
 // memory is under way at once. They run on any backend, with the library's bits.
 //
-// tile.go has rows that a block holds, long.go rows that it goes through, chunk
-// by chunk. Which serves a call depends on sizes, here.
+// tile.go has rows that a block holds, chunks.go longer ones, a chunk a block.
+// Which serves a call depends on sizes.
 package tuned
 
 import (
@@ -39,30 +39,36 @@ const (
 	warp     = 32
 )
 
-// elements that a lane holds in registers.
+// The most elements of a row that a lane holds in registers, of a warp's rows and
+// of larger blocks'. (With 128, ptxas spills.)
 const (
-	manyElements = 32
+	warpElements = 32
 	mostElements = 64
 )
 
 // shape is how the rows of a matrix are dealt out: a block of so many lanes has so
-// many rows, of each of which a lane has so many elements, lane apart.
-type shape struct{ lanes, elements, rows int64 }
+// many rows, of each of which a lane has so many elements, lane apart. If it is
+// exact, rows have just as many elements as the lanes together, and blocks are
+// whole.
+type shape struct {
+	lanes, elements, rows int64
+	exact                 bool
+}
 
-// shapeFor chooses the shape for rows that a block holds; ok is false if they are
-// too long.
-func shapeFor(rows, cols, processors int64) (s shape, ok bool) {
+// shapeFor chooses the shape for rows, of several of which a lane may hold so many
+// elements together; ok is false if they are too long.
+func shapeFor(rows, cols, processors, together int64) (s shape, ok bool) {
 	if cols > mostElements*partials {
 		return shape{}, false
 	}
-	s = shape{warp, ceil(cols, warp), 1}
-	if s.elements > manyElements {
-		s = shape{partials, ceil(cols, partials), 1}
+	s = shape{lanes: warp, elements: ceil(cols, warp), rows: 1}
+	if s.elements > warpElements {
+		s = shape{lanes: partials, elements: ceil(cols, partials), rows: 1}
 	}
-	// Several rows for a warp, where there is work for all multiprocessors.
-	for s.lanes == warp && 2*s.rows*s.elements <= manyElements && rows >= 2*s.rows*fullBlocks*processors {
+	for s.lanes == warp && 2*s.rows*s.elements <= together && rows >= 2*s.rows*fullBlocks*processors {
 		s.rows *= 2
 	}
+	s.exact = s.lanes*s.elements == cols && rows%s.rows == 0
 	return s, true
 }
 
@@ -101,27 +107,20 @@ type writer struct {
 
 func (w *writer) line(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
 
-// load loads an element and widens it.
-func (w *writer) load(to, address string) {
-	if w.t == w.acc {
-		w.line("  ldg.%v %s, %s", w.t, to, address)
-		return
-	}
-	w.line("  ldg.%v %s_, %s", w.t, to, address)
-}
+// load loads an element, which widen has to complete.
+func (w *writer) load(to, address string) { w.line("  ldg.%v %s, %s", w.t, to, address) }
 
-// widen completes loads, once all are under way.
+// widen completes a load, once all are under way.
 func (w *writer) widen(r string) {
 	if w.t != w.acc {
-		w.line("  cvt.%v.%v %s, %s_", w.acc, w.t, r, r)
+		w.line("  cvt.%v.%v %s, %[3]s", w.acc, w.t, r)
 	}
 }
 
 // store rounds r to type t and stores it.
 func (w *writer) store(t isa.Type, r, address string) {
 	if t != w.acc {
-		w.line("  cvt.%v.%v %s_, %s", t, w.acc, r, r)
-		r += "_"
+		w.line("  cvt.%v.%v %s, %[3]s", t, w.acc, r)
 	}
 	w.line("  stg.%v %s, %s", t, r, address)
 }
