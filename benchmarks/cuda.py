@@ -4,20 +4,22 @@
 
 It first runs every operation of the library on every dtype on both devices: what differs by a bit ends the run. Then
 it times calls, by turns with torch: what a call on 1,024 elements costs the host, which goes on while the GPU works,
-and how many bytes a second a call on 2^27 elements moves. Where there is a built package but no Go, run it as
+and how many bytes a second a call on arrays of 512 MB moves. Where there is a built package but no Go, run it as
 "python benchmarks/cuda.py".
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import statistics
+import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -58,7 +60,18 @@ def same(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
 SIZES: dict[tuple[str, ...], list[tuple[int, ...]]] = {
     (): [()],
     ("n",): [(1,), (255,), (20_000,)],
-    ("rows", "cols"): [(1, 1), (7, 100), (3, 256), (5, 1000), (2, 20_000)],
+    ("rows", "cols"): [
+        (1, 1),
+        (7, 100),
+        (256, 64),
+        (150, 257),
+        (133, 256),
+        (39, 1025),
+        (5, 1000),
+        (4, 8192),
+        (2, 16_385),
+        (1, 40_000),
+    ],
     ("m", "n", "k", "trans_a", "trans_b"): [
         (1, 1, 1, 0, 0),
         (17, 33, 65, 0, 0),
@@ -100,9 +113,10 @@ def bits(gpu: hg.Executor, cpu: hg.Executor) -> int:
 
 
 def measure(calls: dict[str, Call], wait: Call, count: int, rounds: int) -> dict[str, float]:
-    """The median seconds of a call, from rounds of count calls by turns.
+    """The seconds of a call, from rounds of count calls by turns.
 
-    Of many calls it is the time until they have returned, of few until their work is done.
+    Of many calls it is the time until they have returned, in the best round; of few until their work is done, in the
+    median one.
     """
     for call in calls.values():
         call()
@@ -119,80 +133,149 @@ def measure(calls: dict[str, Call], wait: Call, count: int, rounds: int) -> dict
                 torch.cuda.synchronize()
                 wait()
             taken[name].append((time.perf_counter() - start) / count)
-    return {name: statistics.median(t) for name, t in taken.items()}
+    return {name: min(t) if count >= 100 else statistics.median(t) for name, t in taken.items()}
 
 
-def workloads(n: int, gpu: hg.Executor) -> dict[str, tuple[int, dict[str, Call]]]:
-    """By workload, how many arrays of n f32 it moves, and by library a call."""
-    f = hg.ops
+class Workload(NamedTuple):
+    """What is timed: by library a call, and how many bytes it has to move, each input and output once."""
+
+    name: str
+    dtype: str
+    n: int
+    moved: int
+    calls: dict[str, Call]
+
+
+TORCH = {"f32": torch.float32, "bf16": torch.bfloat16, "f64": torch.float64}
+
+
+def small(gpu: hg.Executor) -> Iterator[Workload]:
+    """Calls on 1,024 f32, of which the host's time counts."""
+    f, n = hg.ops, 1 << 10
     hx, hy, hc = (gpu.allocate(n) for _ in range(3))
     x, y, c = (torch.ones(n, device="cuda") for _ in range(3))
-    hx.fill(1)
-    hy.fill(1)
     matrix = x.view(-1, 256)
-    return {
-        "add": (
-            3,
-            {
-                "torch": lambda: torch.add(x, y, out=c),
-                "hologram": lambda: f.vector_add(gpu, hx, hy, hc),
-                "hologram, tensors": lambda: f.vector_add(gpu, x, y, c),
-            },
-        ),
-        "exp": (2, {"torch": lambda: torch.exp(x, out=c), "hologram": lambda: f.vector_exp(gpu, hx, hc)}),
-        "sigmoid": (2, {"torch": lambda: torch.sigmoid(x, out=c), "hologram": lambda: f.sigmoid(gpu, hx, hc)}),
-        "softmax, rows of 256": (
-            2,
-            {
-                "torch": lambda: torch.softmax(matrix, 1),
-                "hologram": lambda: f.softmax_rows(gpu, hx, hc, n // 256, 256),
-            },
-        ),
+    for name, calls in {
+        "add": {
+            "torch": lambda: torch.add(x, y, out=c),
+            "hologram": lambda: f.vector_add(gpu, hx, hy, hc),
+            "hologram, tensors": lambda: f.vector_add(gpu, x, y, c),
+        },
+        "relu": {"torch": lambda: torch.relu(x), "hologram": lambda: f.vector_relu(gpu, hx, hc)},
+        "exp": {"torch": lambda: torch.exp(x, out=c), "hologram": lambda: f.vector_exp(gpu, hx, hc)},
+        "softmax, rows of 256": {
+            "torch": lambda: torch.softmax(matrix, 1),
+            "hologram": lambda: f.softmax_rows(gpu, hx, hc, n // 256, 256),
+        },
+    }.items():
+        yield Workload(name, "f32", n, 0, calls)
+
+
+def elementwise(gpu: hg.Executor, dtype: str) -> Iterator[Workload]:
+    """Operations by element, and whole sums, on 512 MB an array."""
+    f, size = hg.ops, TORCH[dtype].itemsize
+    n = (1 << 29) // size
+    hx, hy, hc = (gpu.allocate(n, dtype, zero=False) for _ in range(3))
+    x, y = (torch.randn(n, device="cuda", dtype=TORCH[dtype]) for _ in range(2))
+    c = torch.empty_like(x)
+    f.copy(gpu, x, hx)
+    f.copy(gpu, y, hy)
+    both = {
+        "add": (lambda: torch.add(x, y, out=c), lambda: f.vector_add(gpu, hx, hy, hc), 3),
+        "copy": (lambda: c.copy_(x), lambda: f.copy(gpu, hx, hc), 2),
+        "exp": (lambda: torch.exp(x, out=c), lambda: f.vector_exp(gpu, hx, hc), 2),
+        "sigmoid": (lambda: torch.sigmoid(x, out=c), lambda: f.sigmoid(gpu, hx, hc), 2),
+        "tanh": (lambda: torch.tanh(x, out=c), lambda: f.tanh(gpu, hx, hc), 2),
+        "gelu": (lambda: torch.nn.functional.gelu(x, approximate="tanh"), lambda: f.gelu(gpu, hx, hc), 2),
+        "sum": (lambda: torch.sum(x), lambda: f.reduce_sum_rows(gpu, hx, hc, 1, n), 1),
+        "max": (lambda: torch.max(x), lambda: f.reduce_max_rows(gpu, hx, hc, 1, n), 1),
     }
+    for name, (theirs, ours, arrays) in both.items():
+        yield Workload(name, dtype, n, arrays * n * size, {"torch": theirs, "hologram": ours})
+    for b in (hx, hy, hc):
+        b.free()
+
+
+def by_rows(gpu: hg.Executor, dtype: str) -> Iterator[Workload]:
+    """Softmax and sums of the rows of a matrix of 512 MB."""
+    f, size = hg.ops, TORCH[dtype].itemsize
+    n = (1 << 29) // size
+    hx, hc = (gpu.allocate(n, dtype, zero=False) for _ in range(2))
+    x = torch.randn(n, device="cuda", dtype=TORCH[dtype])
+    f.copy(gpu, x, hx)
+    for cols in (64, 256, 1024, 4096, 16384, 32768, 262144):
+        rows, m = n // cols, x.view(-1, cols)
+        calls = {
+            "torch": lambda m=m: torch.softmax(m, 1),
+            "hologram": lambda rows=rows, cols=cols: f.softmax_rows(gpu, hx, hc, rows, cols),
+        }
+        yield Workload(f"softmax, rows of {cols:,}", dtype, n, 2 * n * size, calls)
+        calls = {
+            "torch": lambda m=m: torch.sum(m, 1),
+            "hologram": lambda rows=rows, cols=cols: f.reduce_sum_rows(gpu, hx, hc, rows, cols),
+        }
+        yield Workload(f"sums of rows of {cols:,}", dtype, n, n * size, calls)
+    hx.free()
+    hc.free()
+
+
+def commit() -> str:
+    """The commit of the tree, if there is one and git."""
+    try:
+        found = subprocess.run(
+            ["git", "rev-parse", "HEAD"], cwd=RESULTS.parent, capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return found.stdout.strip()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description="Compare Hologram on an NVIDIA GPU with the CPU's bits and with torch."
     )
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--commit", help="what the package was built from; git's HEAD where there is one")
     args = parser.parse_args()
     gpu, cpu = hg.Executor("cuda"), hg.Executor("cpu")
     cases = bits(gpu, cpu)
     print(f"{cases} cases have the same bits on {gpu.device} and on the CPU", file=sys.stderr)
     rows = []
-    for n, count in ((1 << 10, 150), (1 << 27, 10)):
-        for name, (arrays, calls) in workloads(n, gpu).items():
-            seconds = measure(calls, gpu.synchronize, count, args.rounds)
-            rows.append({"workload": name, "n": n, "arrays": arrays, "seconds": seconds})
+    for workload in itertools.chain(
+        small(gpu),
+        *(f(gpu, dtype) for dtype in TORCH for f in (elementwise, by_rows) if f is elementwise or dtype != "f64"),
+    ):
+        seconds = measure(workload.calls, gpu.synchronize, 10 if workload.moved else 150, args.rounds)
+        name, dtype, n, moved, _ = workload
+        rows.append({"workload": name, "dtype": dtype, "n": n, "moved": moved, "seconds": seconds})
     about = {
         "device": gpu.device,
         "hologram": hg.__version__,
         "torch": torch.__version__,
         "date": time.strftime("%Y-%m-%d"),
+        "commit": args.commit or commit(),
         "cases": cases,
     }
     lines = [
         "# Hologram on an NVIDIA GPU",
         "",
-        f"{about['device']}, hologram {about['hologram']}, torch {about['torch']}, {about['date']}; f32. "
-        "Written by `./build.sh bench cuda`.",
+        f"{about['device']}, hologram {about['hologram']}, torch {about['torch']}, {about['date']}, commit "
+        f"{about['commit'][:12]}. Written by `./build.sh bench cuda`.",
         "",
         f"The operations of the library gave the CPU's bits in all of {cases} cases (operation × dtype × sizes).",
         "",
-        "| workload | n | library | host time of a call, µs | TB/s | to torch |",
-        "|---|---|---|---|---|---|",
+        "TB/s count each input and output once. Ratios are of times: below 1 Hologram is the faster.",
+        "",
+        "| workload | dtype | n | library | host time of a call, µs | TB/s | to torch |",
+        "|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         for library, seconds in row["seconds"].items():
-            small = row["n"] < 1 << 20
-            speed = "" if small else f"{row['arrays'] * 4 * row['n'] / seconds / 1e12:.2f}"
+            host = "" if row["moved"] else f"{seconds * 1e6:.2f}"
+            speed = f"{row['moved'] / seconds / 1e12:.2f}" if row["moved"] else ""
             ratio = seconds / row["seconds"]["torch"]
-            lines.append(
-                f"| {row['workload']} | {row['n']:,} | {library} | {seconds * 1e6:.2f} | {speed} | {ratio:.2f} |"
-                if small
-                else f"| {row['workload']} | {row['n']:,} | {library} | | {speed} | {ratio:.2f} |"
-            )
+            cells = (str(row["workload"]), str(row["dtype"]), f"{row['n']:,}", library, host, speed, f"{ratio:.2f}")
+            lines.append("| " + " | ".join(cells) + " |")
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "cuda.json").write_text(json.dumps({"machine": about, "rows": rows}, indent=1) + "\n")
     (RESULTS / "cuda.md").write_text("\n".join(lines) + "\n")

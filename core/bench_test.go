@@ -9,11 +9,22 @@ import (
 	"github.com/hologram-project/hologram/kernels"
 )
 
-// BenchmarkCalls calls operations on one element, and add on 1,024.
+// BenchmarkCalls calls operations on one element, and add on 1,024. On a GPU that
+// is the host's time alone.
 func BenchmarkCalls(b *testing.B) {
-	ex, err := NewExecutor("cpu")
-	require.NoError(b, err)
-	defer ex.Close()
+	for _, name := range []string{"cpu", "cuda"} {
+		ex, err := NewExecutor(name)
+		if name == "cuda" && err != nil {
+			b.Logf("no GPU: %v", err)
+			continue
+		}
+		require.NoError(b, err)
+		b.Run(name, func(b *testing.B) { benchmarkCalls(b, ex) })
+		require.NoError(b, ex.Close())
+	}
+}
+
+func benchmarkCalls(b *testing.B, ex *Executor) {
 	buffer := func(n int64) Operand {
 		x, err := ex.Allocate(n, isa.F32, true)
 		require.NoError(b, err)

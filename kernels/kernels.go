@@ -79,6 +79,10 @@ type Step struct {
 	Grid    [3]uint32
 	Block   [3]uint32
 	Shape   []int64 // index space
+	// InPlace: an operand that is written may be the identical array as one that is
+	// read, though by bytes: no block reads what another writes, nor what its own
+	// lanes have written.
+	InPlace bool
 }
 
 // Param is what a step's parameter gets: a cell that the sizes settle, or the

@@ -1,6 +1,7 @@
 package cuda_test
 
 import (
+	"flag"
 	"sync"
 	"testing"
 
@@ -26,7 +27,9 @@ func device(t testing.TB) {
 	}
 }
 
+var level = flag.Int("level", 4, "at which level, 0 to 4, the driver optimises conformance's programs")
+
 func TestConformance(t *testing.T) {
 	device(t)
-	conformance.Run(t, func() backends.Backend { return cuda.New() })
+	conformance.Run(t, func() backends.Backend { return cuda.NewAtLevel(int32(*level)) })
 }

@@ -17,13 +17,17 @@ import (
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/cuda/driver"
 	"github.com/hologram-project/hologram/backends/cuda/ptx"
+	"github.com/hologram-project/hologram/backends/cuda/tuned"
 	"github.com/hologram-project/hologram/backends/hostmem"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/kernels"
 )
 
 // Backend is the backend.
 type Backend struct {
 	load  func() (*driver.API, error)
-	eager bool // see device.eager
+	eager bool   // see device.eager
+	level *int32 // see device.level
 }
 
 // New returns the backend. Nothing is opened before Devices or Open is called.
@@ -111,7 +115,7 @@ func (b *Backend) Open(i int) (backends.Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.eager = b.eager
+	d.eager, d.level = b.eager, b.level
 	if d.compute < oldestCompute {
 		return nil, fmt.Errorf("cuda: device %d, %s, has compute capability %d.%d; needed is %d.%d",
 			i, d.info.Name, d.compute/10, d.compute%10, oldestCompute/10, oldestCompute%10)
@@ -136,6 +140,7 @@ type device struct {
 	compute     int
 	processors  int32
 	eager       bool          // lanes do several elements in small launches too, for tests
+	level       *int32        // of the driver's optimiser, 0 … 4, for tests; nil: the driver's own, 4
 	sharedBytes int32         // that a block may have
 	zero        driver.Stream // where new memory is cleared
 
@@ -143,6 +148,11 @@ type device struct {
 	closed bool
 	fold   *variant // ptx.Fold, once a kernel needs it
 	spare  []*notes // of closed streams
+}
+
+// Plan is backends.Planner's.
+func (d *device) Plan(op *kernels.Op, t isa.Type, dims []int64) (*kernels.Plan, error) {
+	return tuned.Plan(op, t, dims, int64(d.processors))
 }
 
 var errClosed = errors.New("cuda: the device is closed")

@@ -5,3 +5,7 @@ import "github.com/hologram-project/hologram/backends/cuda/driver"
 // NewEager returns a backend that has lanes do several elements however small a
 // launch is, where they can.
 func NewEager() *Backend { return &Backend{load: driver.Load, eager: true} }
+
+// NewAtLevel returns a backend whose programs the driver optimises at a level of
+// 0 to 4.
+func NewAtLevel(level int32) *Backend { return &Backend{load: driver.Load, level: &level} }

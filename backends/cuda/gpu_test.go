@@ -23,6 +23,47 @@ import (
 func flat(n int) [3]uint32 { return [3]uint32{uint32(n), 1, 1} }
 
 // Lanes that end before a collective, whichever they are, by a branch or for
+// Collectives of blocks that are whole, by warps, give what those of any do: of
+// every type, of blocks of one warp and several, one after another and in loops.
+func TestCollectivesOfWholeBlocks(t *testing.T) {
+	device(t)
+	text := func(typ isa.Type, op string) string {
+		return fmt.Sprintf(`
+program whole
+slot a %[1]v
+slot c %[1]v
+  ldg.%[1]v x, a[index]
+  block_reduce_%[2]s.%[1]v y, x
+  sub.%[1]v z, x, y
+  loop 3, done
+  block_reduce_%[2]s.%[1]v z, z
+  add.%[1]v z, z, x
+done:
+  block_reduce_max.%[1]v y, z
+  add.%[1]v z, z, y
+  stg.%[1]v z, c[index]
+  exit`, typ, op)
+	}
+	for _, typ := range isa.SetNumeric.List() {
+		t.Run(typ.String(), func(t *testing.T) {
+			t.Parallel()
+			for k, block := range []int{1, 2, 3, 19, 31, 32, 64, 96, 256, 992, 1024} {
+				n := 3 * block
+				data := numbers(2*n, false)[:n*typ.Size()]
+				if typ == isa.F32 {
+					data = numbers(n, true)
+				}
+				op := []string{"add", "min", "max", "mul"}[k%4]
+				for _, op := range []string{op, "add"} {
+					r := &run{text: text(typ, op), grid: flat(3), block: flat(block), shape: []int64{int64(n)},
+						slots: []slotData{{bytes: data}, {bytes: make([]byte, len(data))}}}
+					r.compare(t)
+				}
+			}
+		})
+	}
+}
+
 // want of fuel, count as the identity; those that are left do all the work.
 func TestCollectivesWithoutSomeLanes(t *testing.T) {
 	device(t)

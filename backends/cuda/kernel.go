@@ -61,7 +61,11 @@ func (d *device) Compile(u *backends.Unit, v backends.Variant) (backends.Kernel,
 	k := &kernel{device: d, program: p, slots: u.IR.Slots, types: u.IR.SlotTypes, params: len(u.IR.ParamTypes), cost: analysis.NewCost(u.IR),
 		block: u.IR.Block, proved: v.Proved}
 	k.variants.Store(&[]*variant{})
-	if _, err := k.variant(ptx.Options{Lanes: ownLanes, Proved: v.Proved}); err != nil {
+	usual := ptx.Options{Lanes: ownLanes, Proved: v.Proved, Modern: d.modern()}
+	if n := lanesOf(k.block); p.Collective && usual.Whole(n) {
+		usual.Lanes, usual.Block = 0, n
+	}
+	if _, err := k.variant(usual); err != nil {
 		k.Release()
 		return nil, err
 	}
@@ -74,9 +78,11 @@ func (d *device) Compile(u *backends.Unit, v backends.Variant) (backends.Kernel,
 	return k, nil
 }
 
+func (d *device) modern() bool { return d.compute >= 80 }
+
 // options says which variant a launch needs.
 func (k *kernel) options(l *backends.Launch, space *ptx.Space) ptx.Options {
-	o := ptx.Options{Lanes: ownLanes, Proved: k.proved}
+	o := ptx.Options{Lanes: ownLanes, Proved: k.proved, Modern: k.device.modern()}
 	if k.program.Indexed && space.Rank > 1 {
 		o.Rank, o.Wide = space.Rank, ptx.Lanes(l) > 1<<32-1
 	}
@@ -85,6 +91,9 @@ func (k *kernel) options(l *backends.Launch, space *ptx.Space) ptx.Options {
 		o.Lanes = isa.MaxBlockLanes
 	}
 	k.vectors(&o, l, space)
+	if n := lanesOf(l.Block); k.program.Collective && !o.Fuel && l.N == uint64(n)*uint64(lanesOf(l.Grid)) && o.Whole(n) {
+		o.Lanes, o.Block = 0, n
+	}
 	return o
 }
 
@@ -164,6 +173,7 @@ func (k *kernel) made(o ptx.Options) *variant {
 const (
 	jitErrorLog     = 5
 	jitErrorLogSize = 6
+	jitLevel        = 7
 )
 
 // load gives PTX to the driver's compiler.
@@ -176,6 +186,9 @@ func (d *device) load(text, name string) (*variant, error) {
 	defer pinned.Unpin()
 	options := []int32{jitErrorLog, jitErrorLogSize}
 	values := []uintptr{uintptr(unsafe.Pointer(&log[0])), uintptr(len(log))}
+	if d.level != nil {
+		options, values = append(options, jitLevel), append(values, uintptr(*d.level))
+	}
 	entry := append([]byte(name), 0)
 	v := &variant{}
 	err := d.do(

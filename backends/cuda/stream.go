@@ -36,12 +36,14 @@ type stream struct {
 
 	mu      sync.Mutex // of queueing
 	closed  bool
-	pushed  bool        // a call is under way that has pushed the context
-	graph   *graph      // being captured
-	capture atomic.Bool // graph is not nil
-	block   []byte      // the launch block at hand
-	space   ptx.Space   // and its index space
-	grids   []grid      // and its launches
+	pushed  bool               // a call is under way that has pushed the context
+	graph   *graph             // being captured
+	capture atomic.Bool        // graph is not nil
+	sub     *driver.Submission // the launch at hand
+	block   []byte             // and its launch block
+	env     ptx.Environment    // what that begins with
+	space   ptx.Space          // and its index space
+	grids   []grid             // and its parts
 	params  [2]unsafe.Pointer
 	folds   [2]uint64
 	current driver.Context // for calls that need a place for one
@@ -120,7 +122,7 @@ func (n *notes) free() error {
 }
 
 func (d *device) NewStream() (backends.Stream, error) {
-	s := &stream{device: d, owned: true, stays: true}
+	s := &stream{device: d, owned: true, stays: true, sub: d.api.NewSubmission()}
 	err := d.do(call{"cuStreamCreate", func() driver.Result { return d.api.StreamCreate(&s.handle, driver.StreamNonBlocking) }})
 	var n *notes
 	if err == nil {
@@ -146,10 +148,10 @@ func (d *device) WrapStream(native uintptr) (backends.Stream, error) {
 	case ^uintptr(0):
 		return nil, errors.New("cuda: wrap stream -1: that means no stream")
 	}
-	s := &stream{device: d, handle: driver.Stream(native), stays: native == driver.StreamLegacy}
+	s := &stream{device: d, handle: driver.Stream(native), stays: native == driver.StreamLegacy, sub: d.api.NewSubmission()}
 	n, err := d.streamNotes()
 	if err != nil {
-		return nil, fmt.Errorf("cuda: wrap stream %#x: %w", native, classified(err))
+		return nil, errors.Join(fmt.Errorf("cuda: wrap stream %#x: %w", native, classified(err)), s.free())
 	}
 	s.begins(n)
 	return s, nil
@@ -157,6 +159,8 @@ func (d *device) WrapStream(native uintptr) (backends.Stream, error) {
 
 // free gives back what the stream has of the driver's.
 func (s *stream) free() error {
+	s.device.api.FreeSubmission(s.sub)
+	s.sub = nil
 	if s.notes != nil {
 		s.device.mu.Lock()
 		s.device.spare = append(s.device.spare, s.notes)
@@ -177,6 +181,11 @@ func (s *stream) passedAt() driver.Pointer {
 // follow unless it fails.
 func (s *stream) begin(what string) error {
 	s.mu.Lock()
+	return s.open(what)
+}
+
+// open is begin with the lock, which it gives back if it fails.
+func (s *stream) open(what string) error {
 	err := s.usable()
 	if err == nil {
 		if s.pushed, err = s.device.enter(&s.current); err == nil {
@@ -205,18 +214,35 @@ func (s *stream) foreign(what string) error {
 	api := s.device.api
 	r := api.StreamIsCapturing(s.handle, &s.status)
 	if r == driver.CaptureImplicit || r == driver.Success && s.status != 0 {
-		return &backends.Unsupported{Backend: "cuda", What: what + " on a stream of others", Why: "its owner is capturing it"}
+		return errCaptured(what)
 	}
 	return api.Check("cuStreamIsCapturing", r)
+}
+
+func errCaptured(what string) error {
+	return &backends.Unsupported{Backend: "cuda", What: what + " on a stream of others", Why: "its owner is capturing it"}
+}
+
+// next is the next work's ticket, 0 if it is captured, and whether the driver is
+// to write it with the work.
+func (s *stream) next() (t uint64, tell bool) {
+	if s.graph != nil {
+		return 0, false
+	}
+	t = s.last.Load() + 1
+	told := s.told.Load()
+	return t, !s.stays || s.wanted.Load() > told || t-told >= writeEvery
 }
 
 // end gives what was queued a ticket, or 0 if it is captured.
 func (s *stream) end(what string, err error) (backends.Ticket, error) {
 	t := uint64(0)
-	if err == nil && s.graph == nil {
-		t = s.last.Load() + 1
-		s.last.Store(t)
-		if told := s.told.Load(); !s.stays || s.wanted.Load() > told || t-told >= writeEvery {
+	if err == nil {
+		var tell bool
+		if t, tell = s.next(); t > 0 {
+			s.last.Store(t)
+		}
+		if tell {
 			err = s.tell()
 		}
 	}
@@ -281,22 +307,72 @@ func (s *stream) Launch(kn backends.Kernel, l *backends.Launch) (backends.Ticket
 	if err := k.check(l); err != nil {
 		return 0, err
 	}
-	if err := s.begin("launch"); err != nil {
-		return 0, err
-	}
-	panicked := true
+	s.mu.Lock()
+	panicked, opened := true, false
 	defer func() {
 		if panicked { // core asks the stream then what it has queued
-			_ = s.device.leave(s.pushed, &s.current)
+			if opened {
+				_ = s.device.leave(s.pushed, &s.current)
+			}
 			s.mu.Unlock()
 		}
 	}()
-	err := s.launch(k, l)
+	err := s.usable()
+	if err == nil {
+		err = s.pack(k, l)
+	}
+	whole := err == nil && len(s.grids) == 1 && !k.program.Phase && !k.program.Residue
+	t := uint64(0)
+	switch {
+	case err == nil && whole:
+		t, err = s.submit()
+	case err == nil:
+		if err = s.open("launch"); err != nil { // which gave the lock back
+			panicked = false
+			return 0, err
+		}
+		opened = true
+		err = s.parts(k)
+		panicked = false
+		return s.end("launch", err)
+	}
 	panicked = false
-	return s.end("launch", err)
+	s.mu.Unlock()
+	if err != nil {
+		return 0, fmt.Errorf("cuda: launch: %w", classified(err))
+	}
+	return backends.Ticket(t), nil
 }
 
-func (s *stream) launch(k *kernel, l *backends.Launch) error {
+// submit queues the launch at hand, which is one kernel, in one call. It returns
+// the ticket.
+func (s *stream) submit() (uint64, error) {
+	sub := s.sub
+	sub.Grid, sub.Word, sub.Others = s.grids[0].size, 0, 0
+	if !s.owned && s.graph == nil {
+		sub.Others = 1
+	}
+	t, tell := s.next()
+	if tell {
+		sub.Word, sub.Value = s.passedAt(), t
+	}
+	result := s.device.api.Submit(sub)
+	switch {
+	case sub.Captured != 0:
+		return 0, errCaptured("launch")
+	case result != driver.Success:
+		return 0, s.device.api.Check(sub.Failed.String(), result)
+	case tell:
+		s.told.Store(t)
+	}
+	if t > 0 {
+		s.last.Store(t)
+	}
+	return t, nil
+}
+
+// pack makes a launch ready to be queued: its variant, launch block and grids.
+func (s *stream) pack(k *kernel, l *backends.Launch) error {
 	k.program.Layout.Fuse(l, &s.space)
 	o := k.options(l, &s.space)
 	v, err := k.variant(o)
@@ -327,33 +403,40 @@ func (s *stream) launch(k *kernel, l *backends.Launch) error {
 	if phase == nil {
 		phase = &n.host.phase
 	}
-	env := ptx.Environment{
+	s.env = ptx.Environment{
 		Record: uint64(uintptr(unsafe.Pointer(record))), Lock: uint64(n.shared) + lockAt, Residue: uint64(n.shared) + residueAt,
 		PhaseIn: uint64(n.shared) + phaseAt, PhaseOut: uint64(uintptr(unsafe.Pointer(phase))),
 	}
-	if need := k.program.Layout.Bytes; len(s.block) < need {
-		s.block = make([]byte, need)
-	}
-	k.program.Layout.Pack(s.block, l, &s.space, &env)
+	s.block = api.Parameter(s.sub, k.program.Layout.Bytes)
+	k.program.Layout.Pack(s.block, l, &s.space, &s.env)
+	s.grids = grids(s.grids[:0], l, k.program.AnyBlock, elements)
+	s.sub.Context, s.sub.Stream, s.sub.Func = s.device.context, s.handle, v.fn
+	s.sub.Block, s.sub.Shared = [3]uint32{lanes, 1, 1}, shared
+	return nil
+}
+
+// parts queues the launch at hand, between begin and end: the parts of its grid,
+// and what belongs to its phase and residues.
+func (s *stream) parts(k *kernel) error {
+	api, sub := s.device.api, s.sub
 	if k.program.Phase { // the first lane to end writes where others would still read
-		if err := api.Check("cuMemcpyAsync", api.Copy(driver.Pointer(env.PhaseIn), driver.Pointer(env.PhaseOut), 4, s.handle)); err != nil {
+		err := api.Check("cuMemcpyAsync", api.Copy(driver.Pointer(s.env.PhaseIn), driver.Pointer(s.env.PhaseOut), 4, s.handle))
+		if err != nil {
 			return err
 		}
 	}
-	s.params[0] = unsafe.Pointer(&s.block[0])
-	s.grids = grids(s.grids[:0], l, k.program.AnyBlock, elements)
 	for i := range s.grids {
 		g := &s.grids[i]
 		if i > 0 {
 			ptx.SetOrigin(s.block, g.origin)
 		}
-		result := api.Launch(v.fn, g.size[0], g.size[1], g.size[2], lanes, 1, 1, shared, s.handle, &s.params[0], nil)
+		result := api.Launch(sub.Func, g.size[0], g.size[1], g.size[2], sub.Block[0], 1, 1, sub.Shared, s.handle, sub.Params(), nil)
 		if err := api.Check("cuLaunchKernel", result); err != nil {
 			return err
 		}
 	}
 	if k.program.Residue {
-		s.folds = [2]uint64{env.Residue, env.Record}
+		s.folds = [2]uint64{s.env.Residue, s.env.Record}
 		s.params = [2]unsafe.Pointer{unsafe.Pointer(&s.folds[0]), unsafe.Pointer(&s.folds[1])}
 		result := api.Launch(s.device.fold.fn, 1, 1, 1, isa.NumClasses, 1, 1, 0, s.handle, &s.params[0], nil)
 		return api.Check("cuLaunchKernel", result)
@@ -468,10 +551,11 @@ func (s *stream) Passed() backends.Ticket {
 }
 
 // How Wait passes the time: it looks again and again for a while, then sleeps in
-// between, for an eighth of the time that it has waited, and asks the driver for
-// failures.
+// between, for a sixteenth of the time that it has waited, and asks the driver for
+// failures. A sleep takes some 60 µs longer than it is told, so short waits, in
+// which that would show, have none.
 const (
-	spin     = 100 * time.Microsecond
+	spin     = time.Millisecond
 	shortNap = 20 * time.Microsecond
 	longNap  = 500 * time.Microsecond
 )
@@ -503,7 +587,7 @@ func (s *stream) Wait(t backends.Ticket, d time.Duration) error {
 			return backends.ErrPending
 		}
 		if since > spin {
-			nap(min(max(since/8, shortNap), longNap, d-since))
+			nap(min(max(since/16, shortNap), longNap, d-since))
 		} else {
 			runtime.Gosched()
 		}

@@ -382,9 +382,14 @@ func (b *Bound) Release() {
 	p.Release()
 }
 
-// maxKept is how many Bounds a prepared call keeps for calls that are under way
-// side by side, as on a device that works by itself.
-const maxKept = 32
+// How many Bounds are kept for calls that are under way side by side, as on a
+// device that works by itself, beside the one of each prepared call: by a
+// prepared call, more than a stream has in flight, since making one costs as much
+// as the call; and by all of a device, since their Records take pinned memory.
+const (
+	maxKept    = 256
+	maxKeptAll = 8192
+)
 
 // kept returns a Bound of an earlier call, or nil.
 func (p *Prepared) kept() *Bound {
@@ -400,6 +405,7 @@ func (p *Prepared) kept() *Bound {
 	b := p.more[n-1]
 	p.more[n-1] = nil
 	p.more = p.more[:n-1]
+	p.keptAll.Add(-1)
 	return b
 }
 
@@ -409,9 +415,10 @@ func (p *Prepared) keep(b *Bound) {
 		return
 	}
 	p.mu.Lock()
-	kept := len(p.more) < maxKept
+	kept := len(p.more) < maxKept && p.keptAll.Load() < maxKeptAll
 	if kept {
 		p.more = append(p.more, b)
+		p.keptAll.Add(1)
 	}
 	p.mu.Unlock()
 	if !kept {

@@ -82,7 +82,8 @@ func (p *Prepared) wholeOperands(op *kernels.Op, needed []backends.View) {
 
 // overlaps notes which slots of a step must not share memory: a written one with
 // any other, but for the identical view of a slot that is only read, by index
-// alone, before what was read can have been written.
+// alone, before what was read can have been written, or in a step whose plan
+// answers for it.
 func (p *Prepared) overlaps(s *step) error {
 	uses, views := s.program.Verified.Slots, s.l.Slots
 	for w := range views {
@@ -98,7 +99,7 @@ func (p *Prepared) overlaps(s *step) error {
 			}
 			c := check{writes: s.slots[w].operand, other: s.slots[o].operand, written: views[w], seen: views[o],
 				writtenName: s.name(w), seeName: s.slots[o].name}
-			c.same = !uses[o].Writes && !uses[w].Bytes && !uses[o].Bytes && !storesFirst(&uses[o], w)
+			c.same = !uses[o].Writes && (s.inPlace || !uses[w].Bytes && !uses[o].Bytes && !storesFirst(&uses[o], w))
 			switch {
 			case uses[o].Writes:
 				c.why = "two outputs must not share memory"

@@ -112,9 +112,10 @@ type Prepared struct {
 	stop      program.Stop // while it is prepared
 
 	// spare is what the next call takes, and more what those beside it do.
-	spare atomic.Pointer[Bound]
-	mu    sync.Mutex
-	more  []*Bound
+	spare   atomic.Pointer[Bound]
+	mu      sync.Mutex
+	more    []*Bound
+	keptAll *atomic.Int64 // the device's count of those
 }
 
 // operandUse is what a call does with an operand.
@@ -133,8 +134,9 @@ type scalarUse struct {
 
 // step is the launch of one program.
 type step struct {
-	what string
-	op   bool // of an operation, which has operands instead of slots
+	what    string
+	op      bool // of an operation, which has operands instead of slots
+	inPlace bool // see kernels.Step
 	// broadcasts: the index space is a shape, to which views broadcast as numpy's
 	// arrays do; one number is no count.
 	broadcasts bool
@@ -179,11 +181,13 @@ type Device struct {
 	// Threads is how many work on a launch, which changes what it costs; 0 where
 	// that is not the host's business.
 	Threads atomic.Int32
+
+	kept atomic.Int64 // Bounds, beside each prepared call's one
 }
 
 // Prepare makes a call ready. Its counts have been checked.
 func Prepare(d *Device, r *Request) (*Prepared, error) {
-	p := &Prepared{what: r.What(), sources: d.Info.RunsSource, host: d.Host, stop: r.Stop}
+	p := &Prepared{what: r.What(), sources: d.Info.RunsSource, host: d.Host, stop: r.Stop, keptAll: &d.kept}
 	p.Start(1)
 	var err error
 	switch {
@@ -216,6 +220,7 @@ func (p *Prepared) Release() {
 	for _, b := range p.more {
 		b.free()
 	}
+	p.keptAll.Add(-int64(len(p.more)))
 	for i := range p.steps {
 		if k := p.steps[i].kernel; k != nil {
 			k.Release()
@@ -360,7 +365,7 @@ func (p *Prepared) planned(d *Device, r *Request) error {
 	p.wholeOperands(op, needed)
 	for i := range plan.Steps {
 		from := &plan.Steps[i]
-		s := step{what: p.what, op: true, info: &d.Info, program: libraryProgram(from.Program)}
+		s := step{what: p.what, op: true, info: &d.Info, program: libraryProgram(from.Program), inPlace: from.InPlace}
 		for k := range from.Slots {
 			s.bindStep(&from.Slots[k], op, r, needed)
 		}

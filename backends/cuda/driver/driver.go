@@ -77,6 +77,8 @@ type API struct {
 
 	// Version is the newest CUDA that the driver knows: 1000·major + 10·minor.
 	Version int
+
+	entries *entries // for Submit; nil: it goes through the functions above
 }
 
 // Attribute is a property of a device.
@@ -201,7 +203,8 @@ func bind(name string) (*API, error) {
 			register(f, at)
 		}
 	}
-	return a, nil
+	a.entries, err = newEntries(func(symbol string) (uintptr, error) { return find(lib, symbol) })
+	return a, err
 }
 
 // start initialises the driver and sees that it will do.

@@ -82,12 +82,14 @@ func (e *emitter) collective(n *ir.Node) {
 		e.move(t, r, v)
 		v = r
 	}
-	b := e.gather(collectives[op], t, v)
 	result := e.temp(bankOf(t))
-	if op >= isa.BLOCK_SCAN_ADD {
-		e.scanBlock(b, result)
-	} else {
-		e.reduceBlock(b, result)
+	switch scan := op >= isa.BLOCK_SCAN_ADD; {
+	case scan:
+		e.scanBlock(e.gather(collectives[op], t, v), result)
+	case e.whole():
+		e.reduceWhole(collectives[op], t, v, result)
+	default:
+		e.reduceBlock(e.gather(collectives[op], t, v), result)
 	}
 	if half(n.Type) {
 		e.narrow(n.Type, e.name(n.Result()), result)
@@ -183,6 +185,116 @@ func (e *emitter) reduceBlock(b *block, result string) {
 	e.line("bra halve_%d;", id)
 	e.label(fmt.Sprintf("halved_%d", id))
 	e.line("ld.shared.%s %s, [%%shared+%d];", word, result, e.p.shared+scratchAt)
+}
+
+const warp = 32 // lanes
+
+// whole reports whether collectives can be of warps: all lanes of a known number
+// come to them, whole warps or one.
+func (e *emitter) whole() bool { return !e.departs() && e.opt.Whole(e.opt.Block) }
+
+// Whole reports whether collectives of blocks of n lanes are quicker for being
+// told that n.
+func (*Options) Whole(n int) bool { return n > 0 && (n <= warp || n%warp == 0) }
+
+// reduceWhole halves as reduceBlock does. The halvings above a warp's width are
+// done in registers, where each lane has read the elements that meet there, by
+// each warp for itself; the others by shuffles.
+func (e *emitter) reduceWhole(op isa.Op, t isa.Type, v, result string) {
+	x, lanes := v, e.opt.Block
+	if lanes > warp {
+		x, lanes = e.foldWarps(op, t, v), warp
+	}
+	w := 1
+	for w < lanes {
+		w *= 2
+	}
+	mask := uint64(1)<<lanes - 1
+	if whole := w == lanes; whole { // what goes both ways leaves all lanes the result
+		for w /= 2; w > 0; w /= 2 {
+			z := e.temp(bankOf(t))
+			e.compute(op, isa.Form{Type: t}, z, x, e.shuffle(t, x, "bfly", fmt.Sprintf("%d, 31, %#x", w, mask), ""))
+			x = z
+		}
+		e.move(t, result, x)
+		return
+	}
+	none, there := e.temp(bankOf(t)), e.temp(bankP)
+	e.move(t, none, identity(op, t))
+	for w /= 2; w > 0; w /= 2 {
+		y := e.shuffle(t, x, "down", fmt.Sprintf("%d, %d, %#x", w, lanes-1, mask), there)
+		z := e.temp(bankOf(t))
+		e.line("selp.%s %s, %s, %s, %s;", banks[bankOf(t)].typ, y, y, none, there)
+		e.compute(op, isa.Form{Type: t}, z, x, y)
+		x = z
+	}
+	e.move(t, result, e.shuffle(t, x, "idx", fmt.Sprintf("0, 31, %#x", mask), ""))
+}
+
+// foldWarps halves down to a warp's width: lane q has what s[q mod 32] is then.
+func (e *emitter) foldWarps(op isa.Op, t isa.Type, v string) string {
+	word, size := scratchType(t)
+	if e.folded || len(e.frames) > 1 { // what is there may still be read
+		e.line("barrier.sync 0;")
+	}
+	e.folded = true
+	own := e.temp(bankRD)
+	e.line("mad.wide.u32 %s, %%lane, %d, %%shared;", own, size)
+	e.line("st.shared.%s [%s+%d], %s;", word, own, e.p.shared+scratchAt, v)
+	e.line("barrier.sync 0;")
+	q, at := e.temp(bankR), e.temp(bankRD)
+	e.line("and.b32 %s, %%lane, %d;", q, warp-1)
+	e.line("mad.wide.u32 %s, %s, %d, %%shared;", at, q, size)
+	r := make([]string, e.opt.Block/warp)
+	for i := range r {
+		r[i] = e.temp(bankOf(t))
+		e.line("ld.shared.%s %s, [%s+%d];", word, r[i], at, e.p.shared+scratchAt+i*warp*size)
+	}
+	w := 1
+	for w < len(r) {
+		w *= 2
+	}
+	for w /= 2; w > 0; w /= 2 {
+		for i := 0; i < w && i+w < len(r); i++ {
+			z := e.temp(bankOf(t))
+			e.compute(op, isa.Form{Type: t}, z, r[i], r[i+w])
+			r[i] = z
+		}
+		r = r[:min(w, len(r))]
+	}
+	return r[0]
+}
+
+// shuffle gives a lane another's value; how is the rest of the instruction, and
+// there, if it is not empty, gets whether there was such a lane.
+func (e *emitter) shuffle(t isa.Type, v, mode, how, there string) string {
+	if there != "" {
+		there = "|" + there
+	}
+	one := func(x string) string {
+		y := e.temp(bankR)
+		e.line("shfl.sync.%s.b32 %s%s, %s, %s;", mode, y, there, x, how)
+		return y
+	}
+	to := e.temp(bankOf(t))
+	if t.Size() < 8 {
+		x := e.temp(bankR)
+		e.line("mov.b32 %s, %s;", x, v)
+		e.line("mov.b32 %s, %s;", to, one(x))
+		return to
+	}
+	bits, high, low, top := e.temp(bankRD), e.temp(bankRD), e.temp(bankR), e.temp(bankR)
+	e.line("mov.b64 %s, %s;", bits, v)
+	e.line("cvt.u32.u64 %s, %s;", low, bits) // by shifts: see storeBytes
+	e.line("shr.u64 %s, %s, 32;", high, bits)
+	e.line("cvt.u32.u64 %s, %s;", top, high)
+	low, top = one(low), one(top)
+	e.line("cvt.u64.u32 %s, %s;", bits, low)
+	e.line("cvt.u64.u32 %s, %s;", high, top)
+	e.line("shl.b64 %s, %s, 32;", high, high)
+	e.line("or.b64 %s, %s, %s;", bits, bits, high)
+	e.line("mov.b64 %s, %s;", to, bits)
+	return to
 }
 
 // scanBlock is Hillis and Steele's: s[q] = s[q−w] op s[q] for q ≥ w, for

@@ -29,6 +29,7 @@ type emitter struct {
 	loops  map[*ir.Node]int
 	blocks map[*ir.Node]int
 
+	folded bool                // the scratch of collectives was used
 	split  map[*ir.Node]string // of an If that may part lanes: predicate, see splits
 	frames []frame             // the constructs around the node at hand, outermost first
 }
@@ -293,7 +294,7 @@ func (e *emitter) inst(n *ir.Node) {
 // module puts the parts together.
 func (e *emitter) module() string {
 	var b strings.Builder
-	b.WriteString(Header(e.p.Layout.Wide()))
+	b.WriteString(Header(e.p.Layout.Wide(), e.opt.Modern))
 	b.WriteString(e.tables.String())
 	b.WriteByte('\n')
 	if e.sharedUsed() {
@@ -307,6 +308,9 @@ func (e *emitter) module() string {
 	}
 	if s := e.fn.Block; s[0] > 0 && !e.p.AnyBlock {
 		lanes = int(s[0] * s[1] * s[2])
+	}
+	if e.opt.Block > 0 {
+		lanes = e.opt.Block
 	}
 	fmt.Fprintf(&b, ".maxntid %d, 1, 1\n{\n", lanes)
 	for i, k := range banks {

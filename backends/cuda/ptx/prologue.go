@@ -56,7 +56,11 @@ func (e *emitter) u64(at int) string {
 func (e *emitter) prologue() {
 	e.comment("the lane's place")
 	e.line("mov.u32 %%lane, %%tid.x;")
-	e.line("mov.u32 %%lanes, %%ntid.x;")
+	if e.opt.Block > 0 {
+		e.line("mov.u32 %%lanes, %d;", e.opt.Block)
+	} else {
+		e.line("mov.u32 %%lanes, %%ntid.x;")
+	}
 	if e.p.AnyBlock {
 		// The grid is the launcher's own: blocks in x, and rows of them in y.
 		x, y, w := e.temp(bankR), e.temp(bankR), e.temp(bankR)
@@ -91,9 +95,11 @@ func (e *emitter) prologue() {
 		e.line("mov.u64 %%shared, %s_shared;", e.opt.Entry)
 		e.clearShared(first, total)
 	}
-	p := e.temp(bankP)
-	e.line("setp.ge.u64 %s, %%global, %s;", p, total)
-	e.line("@%s ret;", p)
+	if e.opt.Block == 0 {
+		p := e.temp(bankP)
+		e.line("setp.ge.u64 %s, %%global, %s;", p, total)
+		e.line("@%s ret;", p)
+	}
 	e.state()
 	e.slots()
 }
@@ -140,7 +146,7 @@ func (e *emitter) clearShared(first, total string) {
 		e.line("bra clear_%d;", id)
 		e.label(fmt.Sprintf("cleared_%d", id))
 	}
-	if e.p.element > 0 {
+	if e.p.element > 0 && !e.whole() {
 		left, there, p := e.temp(bankRD), e.temp(bankR), e.temp(bankP)
 		e.line("sub.u64 %s, %s, %s;", left, total, first)
 		lanes := e.temp(bankRD)
@@ -151,7 +157,9 @@ func (e *emitter) clearShared(first, total string) {
 		e.line("setp.eq.u32 %s, %%lane, 0;", p)
 		e.line("@%s st.shared.u32 [%%shared+%d], 0;", p, e.p.shared+ticketAt)
 	}
-	e.line("barrier.sync 0;")
+	if e.p.shared > 0 || !e.whole() {
+		e.line("barrier.sync 0;")
+	}
 }
 
 // slot loads what the launch says of a slot.

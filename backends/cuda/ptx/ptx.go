@@ -28,7 +28,7 @@ import (
 
 // Version is the code generator's, a part of cache keys: it changes with the
 // text made of any program.
-const Version = "ptx/2"
+const Version = "ptx/3"
 
 // The lowest target that has what is used here: independent threads, whose
 // barriers wait for those that have not exited, came with sm_70; sm_75 is the
@@ -36,6 +36,9 @@ const Version = "ptx/2"
 const (
 	version = "6.3"
 	target  = "sm_75"
+	// modernTarget has minima and maxima that keep a NaN.
+	modernVersion = "7.0"
+	modernTarget  = "sm_80"
 	// wideVersion lets the launch block have more than narrowBlock bytes.
 	wideVersion = "8.1"
 	narrowBlock = 4352
@@ -55,6 +58,9 @@ type Options struct {
 	// Lanes bounds the lanes of a block, by which registers are dealt out;
 	// 0: MaxBlockLanes. A block shape that the program demands goes before it.
 	Lanes int
+	// Block, if not 0, is how many lanes every block has: all of them lie in the
+	// index space. Not where AnyBlock.
+	Block int
 	// Vector, if not 0, is Program.Vector: a lane does so many elements side by
 	// side, which lie contiguously in every slot accessed by index but for Single,
 	// and Groups times as many in all. Lanes is VectorLanes then. Not with Fuel,
@@ -64,6 +70,8 @@ type Options struct {
 	Single uint64
 	// Proved: accesses by bytes are in their slots, so nothing is checked.
 	Proved bool
+	// Modern: for devices from compute capability 8.0 on.
+	Modern bool
 }
 
 // Program is a function made ready to be written.
@@ -76,6 +84,9 @@ type Program struct {
 	Indexed bool
 	// Loops: a round may cost fuel, so that Fuel matters.
 	Loops bool
+	// Collective: there are collectives, to which no lane is missing but those that
+	// a block lacks, so that Block matters.
+	Collective bool
 	// Residue and Phase say which state of the launch is used.
 	Residue, Phase bool
 	// Vector and Groups are what Options may have; 0: a lane does one element.
@@ -111,6 +122,7 @@ func Compile(fn *ir.Func) (*Program, error) {
 		p.areas, p.pool = []area{{^uint32(0), 0, 0}}, 8
 	}
 	p.departs = [2]bool{departures(x, false), departures(x, true)}
+	p.Collective = p.element > 0 && !p.departs[0]
 	for _, s := range x.Slots {
 		p.Indexed = p.Indexed || s.Indexed
 	}
@@ -148,7 +160,7 @@ func (p *Program) Text(o Options) (string, error) {
 // a Record, which the device reaches but slowly, and clears them. Its parameters
 // are the two addresses; a lane does a class.
 func Fold() string {
-	return Header(false) + fmt.Sprintf(`
+	return Header(false, false) + fmt.Sprintf(`
 .visible .entry fold(.param .u64 residue, .param .u64 record)
 .maxntid %d, 1, 1
 {
@@ -175,8 +187,11 @@ func Fold() string {
 
 // Header is what a module begins with; Body drops it, so that several programs
 // can stand in one module.
-func Header(wide bool) string {
-	v := version
+func Header(wide, modern bool) string {
+	v, target := version, target
+	if modern {
+		v, target = modernVersion, modernTarget
+	}
 	if wide {
 		v = wideVersion
 	}

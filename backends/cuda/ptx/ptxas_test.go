@@ -146,27 +146,44 @@ func modules(t testing.TB, all []program, opts func(*Program) []Options) (texts 
 	const perModule = 40
 	names = map[string]string{}
 	var b strings.Builder
-	k := 0
+	k, modern := 0, false
 	flush := func() {
 		if b.Len() > 0 {
-			texts = append(texts, Header(true)+b.String())
+			texts = append(texts, Header(true, modern)+b.String())
 			b.Reset()
 		}
 	}
-	for _, x := range all {
-		for _, o := range opts(x.p) {
-			o.Entry = fmt.Sprintf("k%d", k)
-			names[o.Entry] = fmt.Sprintf("%s (%+v)", x.name, o)
-			text, err := x.p.Text(o)
-			require.NoError(t, err)
-			b.WriteString(Body(text))
-			if k++; k%perModule == 0 {
-				flush()
+	variants := make([][]Options, len(all))
+	for i, x := range all {
+		variants[i] = opts(x.p)
+	}
+	for _, modern = range []bool{false, true} {
+		for i, x := range all {
+			for _, o := range variants[i] {
+				if o.Modern != modern {
+					continue
+				}
+				o.Entry = fmt.Sprintf("k%d", k)
+				names[o.Entry] = fmt.Sprintf("%s (%+v)", x.name, o)
+				text, err := x.p.Text(o)
+				require.NoError(t, err)
+				b.WriteString(Body(text))
+				if k++; k%perModule == 0 {
+					flush()
+				}
 			}
 		}
+		flush()
 	}
-	flush()
 	return texts, names
+}
+
+// targets are the architectures for which a module can be assembled.
+func targets(text string) []string {
+	if strings.Contains(text, "\n.target "+modernTarget+"\n") {
+		return architectures[1:]
+	}
+	return architectures
 }
 
 // each assembles modules, two at a time; each module for one of the
@@ -177,8 +194,8 @@ func each(t *testing.T, texts []string, all bool, report func(arch string, u map
 	var wait sync.WaitGroup
 	free := make(chan bool, 2)
 	for i, text := range texts {
-		for j, arch := range architectures {
-			if !all && i%len(architectures) != j {
+		for j, arch := range targets(text) {
+			if !all && i%len(targets(text)) != j {
 				continue
 			}
 			wait.Add(1)
@@ -209,10 +226,15 @@ func TestLibraryAssembles(t *testing.T) {
 		if p.Indexed {
 			o = append(o, Options{Rank: 3, Lanes: 256})
 		}
+		if s := p.fn.Block; p.Collective && s[0] > 0 {
+			o = append(o, Options{Block: int(s[0]), Proved: true, Modern: true})
+		} else if p.Collective {
+			o = append(o, Options{Block: 19}, Options{Block: 96, Proved: true, Modern: true})
+		}
 		if p.Vector > 0 {
-			o = append(o, Options{Vector: p.Vector, Groups: p.Groups, Lanes: VectorLanes})
+			o = append(o, Options{Vector: p.Vector, Groups: p.Groups, Lanes: VectorLanes, Modern: true})
 		} else {
-			o = append(o, Options{Proved: true, Lanes: 256})
+			o = append(o, Options{Proved: true, Lanes: 256, Modern: true})
 		}
 		return o
 	})
@@ -256,7 +278,10 @@ func TestCorpusAssembles(t *testing.T) {
 			o = o[k%2:][:1]
 		}
 		if p.Vector > 0 {
-			o = append(o, Options{Vector: p.Vector, Groups: p.Groups, Lanes: VectorLanes, Single: uint64(k) &^ p.writes, Proved: k%2 == 0})
+			o = append(o, Options{Vector: p.Vector, Groups: p.Groups, Lanes: VectorLanes, Single: uint64(k) &^ p.writes, Proved: k%2 == 0, Modern: k%3 == 0})
+		}
+		if p.Collective && p.fn.Block[0] == 0 {
+			o = append(o, Options{Block: []int{1, 7, 32, 64, 1024}[k%5], Proved: k%2 == 0, Modern: k%3 == 0})
 		}
 		return o
 	})

@@ -95,6 +95,12 @@ func (e *emitter) compute(op isa.Op, f isa.Form, d string, a ...string) bool {
 		minus(e, t, d, a[1])
 		return true
 	}
+	for i := range 2 {
+		if op == isa.MUL && t.Integer() && a[i][0] != '%' && cellOf(a[i])&t.Mask() == t.Mask() {
+			minus(e, t, d, a[1-i])
+			return true
+		}
+	}
 	form := x.ints
 	switch {
 	case t == isa.Pred:
@@ -202,10 +208,9 @@ func checkedDivision(e *emitter, n *ir.Node) {
 	e.line("selp.%s %s, 1, %s, %s;", width(t), safe, b, odd)
 	e.compute(op, n.Form, q, a, safe)
 	if minusOne && op == isa.DIV {
-		minus := e.temp(bankOf(t))
-		e.line("sub.%s %s, 0, %s;", suffix(t), minus, a)
-		e.wrap(t, minus)
-		e.line("selp.%s %s, %s, %s, %s;", width(t), q, minus, q, odd)
+		negative := e.temp(bankOf(t))
+		minus(e, t, negative, a)
+		e.line("selp.%s %s, %s, %s, %s;", width(t), q, negative, q, odd)
 	}
 	e.line("selp.%s %s, 0, %s, %s;", width(t), d, q, zero)
 }
@@ -222,6 +227,8 @@ func extremum(op isa.Op) computeRule {
 		switch {
 		case t.Integer():
 			e.spell(name+".$t $d, $a, $b;", t, d, a)
+		case t == isa.F32 && e.opt.Modern:
+			e.line("%s.NaN.f32 %s, %s, %s;", name, d, a[0], a[1])
 		case t == isa.F32:
 			x, p := e.temp(bankF), e.temp(bankP)
 			e.line("%s.f32 %s, %s, %s;", name, x, a[0], a[1])
@@ -255,10 +262,10 @@ func absolute(e *emitter, f isa.Form, d string, a []string) bool {
 	case t.Float():
 		e.spell("abs.$t $d, $a;", t, d, a)
 	case t.Signed(): // ptxas takes abs to be positive, which that of the smallest integer isn't
-		minus, p := e.temp(bankOf(t)), e.temp(bankP)
-		e.line("sub.%s %s, 0, %s;", suffix(t), minus, a[0])
+		negative, p := e.temp(bankOf(t)), e.temp(bankP)
+		minus(e, t, negative, a[0])
 		e.line("setp.lt.%s %s, %s, 0;", suffix(t), p, a[0])
-		e.line("selp.%s %s, %s, %s, %s;", width(t), d, minus, a[0], p)
+		e.line("selp.%s %s, %s, %s, %s;", width(t), d, negative, a[0], p)
 		e.wrap(t, d)
 	default:
 		return false
@@ -280,7 +287,7 @@ func negate(e *emitter, f isa.Form, d string, a []string) bool {
 	return true
 }
 
-// minus is 0 − a of integers. Not by sub: for sm_90 and later, ptxas up to 12.9
+// minus is 0 − a of integers. Not by sub, nor by a product with −1: for sm_90 and later, ptxas up to 12.9
 // and the driver's of 580 lose the sign of what they fold into a maximum or
 // minimum of three: max(max(x, −y), y) becomes max(x, y, y). (13.5 doesn't.)
 func minus(e *emitter, t isa.Type, d, a string) {

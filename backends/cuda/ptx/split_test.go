@@ -31,9 +31,11 @@ done:
 
 // TestNegationsStandAlone takes maxima of numbers and their negatives. Of
 // sub.s32 d, 0, a ptxas 12.9 and the JIT of driver 580 lose the sign where they
-// make a maximum of three (seen on an H200; 13.5 doesn't).
+// make a maximum of three (seen on an H200; 13.5 doesn't); a product with −1 is
+// the same to them.
 func TestNegationsStandAlone(t *testing.T) {
-	for _, negation := range []string{"neg.i32 y, y", "sub.i32 y, 0, y"} {
+	for _, negation := range []string{"neg.i32 y, y", "sub.i32 y, 0, y", "mul.i32 y, y, -1", "mul.i32 y, -1, y", "abs.i32 y, y", "div.i32 y, y, -1",
+		"div.i32 y, y, x"} {
 		text, err := fromText(t, `
 program negations
 slot a i32
@@ -50,5 +52,6 @@ done:
 		require.Contains(t, text, "max.s32")
 		require.NotContains(t, text, "sub.s32")
 		require.NotContains(t, text, "neg.s32")
+		require.NotRegexp(t, `mul\.lo\.s32 .*, -1[,;]`, text)
 	}
 }

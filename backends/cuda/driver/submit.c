@@ -1,0 +1,47 @@
+//go:build cgo && linux
+
+#include "submit.h"
+
+/* What (*API).submit does, in the same order. The numbers are those of Failed and Result in Go. */
+int32_t hologram_cuda_submit(uintptr_t entries, uintptr_t submission) {
+  enum { PUSH = 1, CAPTURING, LAUNCH, WRITE, POP, CAPTURE_IMPLICIT = 906 };
+  const hologram_cuda_entries *e = (const hologram_cuda_entries *)entries;
+  hologram_cuda_submission *s = (hologram_cuda_submission *)submission;
+  int32_t r = 0;
+  int pushed = 0;
+  s->failed = s->captured = 0;
+  if (((int32_t (*)(uintptr_t *))e->current)(&s->at) != 0 || s->at != s->context) {
+    if ((r = ((int32_t (*)(uintptr_t))e->push)(s->context))) {
+      s->failed = PUSH;
+      return r;
+    }
+    pushed = 1;
+  }
+  if (s->others) {
+    s->status = 0;
+    r = ((int32_t (*)(uintptr_t, int32_t *))e->capturing)(s->stream, &s->status);
+    if (r == CAPTURE_IMPLICIT || (!r && s->status)) {
+      s->captured = 1;
+      r = 0;
+    } else if (r) {
+      s->failed = CAPTURING;
+    }
+  }
+  if (!r && !s->captured) {
+    r = ((int32_t (*)(uintptr_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uintptr_t, void **, void **))e->launch)(
+        s->function, s->grid[0], s->grid[1], s->grid[2], s->block[0], s->block[1], s->block[2], s->shared, s->stream, s->params, 0);
+    if (r) s->failed = LAUNCH;
+    if (!r && s->word) {
+      r = ((int32_t (*)(uintptr_t, uint64_t, uint64_t, uint32_t))e->write)(s->stream, s->word, s->value, 0);
+      if (r) s->failed = WRITE;
+    }
+  }
+  if (pushed) {
+    int32_t popped = ((int32_t (*)(uintptr_t *))e->pop)(&s->at);
+    if (popped && !r) {
+      r = popped;
+      s->failed = POP;
+    }
+  }
+  return r;
+}

@@ -1,0 +1,46 @@
+package ptx
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/backends/cuda/tuned"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/kernels"
+)
+
+// The programs of the GPU's own plans are assembled, without spills.
+func TestPlansAssemble(t *testing.T) {
+	var all []program
+	seen := map[*isa.Verified]bool{}
+	for _, op := range []*kernels.Op{kernels.Softmax, kernels.ReduceSum, kernels.ReduceMin} {
+		for _, typ := range []isa.Type{isa.BF16, isa.F32, isa.F64, isa.I8} {
+			if !op.Types.Has(typ) {
+				continue
+			}
+			for _, d := range [][]int64{{1 << 20, 64}, {1 << 20, 61}, {1 << 18, 256}, {1 << 16, 1024}, {5000, 1000}, {1 << 14, 8192}, {99, 32767}, {1 << 12, 32768}, {3, 1 << 20}} {
+				plan, err := tuned.Plan(op, typ, d, 132)
+				require.NoError(t, err)
+				for i, s := range plan.Steps {
+					if !seen[s.Program] {
+						seen[s.Program] = true
+						all = append(all, compiled(t, fmt.Sprintf("%s %v %v, step %d", op.Name, typ, d, i), s.Program))
+					}
+				}
+			}
+		}
+	}
+	texts, names := modules(t, all, func(p *Program) []Options {
+		return []Options{{Block: int(p.fn.Block[0]), Proved: len(all)%2 == 0, Modern: true}}
+	})
+	each(t, texts, *everywhere, func(arch string, u map[string]usage) {
+		for entry, x := range u {
+			if x.spills > 0 {
+				t.Errorf("%s: %s spills %d bytes", arch, names[entry], x.spills)
+			}
+			t.Logf("%s: %d registers: %s", arch, x.registers, names[entry])
+		}
+	})
+}

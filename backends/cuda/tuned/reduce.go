@@ -1,0 +1,90 @@
+package tuned
+
+import (
+	"fmt"
+
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/kernels"
+)
+
+// reduction is a reduction of each row of a matrix.
+type reduction struct{ combine string }
+
+var reductions = map[*kernels.Op]reduction{kernels.ReduceSum: {"add"}, kernels.ReduceMin: {"min"}, kernels.ReduceMax: {"max"}}
+
+// identity is the literal that changes nothing when combined.
+func identity(combine string, t isa.Type) string {
+	low, high := "0", fmt.Sprintf("0x%x", t.Mask())
+	switch {
+	case t.Float():
+		return map[string]string{"add": "-0.0", "min": "inf", "max": "-inf"}[combine]
+	case t.Signed():
+		low, high = fmt.Sprintf("0x%x", t.Mask()>>1+1), fmt.Sprintf("0x%x", t.Mask()>>1)
+	}
+	return map[string]string{"add": "0", "min": high, "max": low}[combine]
+}
+
+// plan reduces rows that a block holds in one step; of longer ones chunks first, by
+// a block each, and then what they give.
+func (r reduction) plan(t isa.Type, rows, cols, processors int64) (*kernels.Plan, error) {
+	p := &kernels.Plan{}
+	from, in, acc := kernels.Binding{Operand: 0, Type: t}, t, kernels.Accumulator(t)
+	for {
+		if s, ok := shapeFor(rows, cols, processors, 32); ok {
+			if ceil(rows, s.rows) > maxBlocks {
+				return nil, nil
+			}
+			v, err := r.tile(in, t, s)
+			if err != nil {
+				return nil, err
+			}
+			slots := []kernels.Binding{from, {Operand: 1, Type: t}}
+			p.Steps = append(p.Steps, step(v, ceil(rows, s.rows), s.lanes, slots, s.params(rows, cols)...))
+			return p, nil
+		}
+		chunks := ceil(cols, chunk)
+		if rows*chunks > maxBlocks {
+			return nil, nil
+		}
+		v, err := r.chunks(in, acc, cols%chunk == 0)
+		if err != nil {
+			return nil, err
+		}
+		to := between(p, acc, rows*chunks)
+		p.Steps = append(p.Steps, step(v, rows*chunks, partials, []kernels.Binding{from, to}, cols, chunks))
+		from, in, cols = to, acc, chunks
+	}
+}
+
+// tile reduces rows that a block holds.
+func (r reduction) tile(t, out isa.Type, s shape) (*isa.Verified, error) {
+	return program(key{"tile " + r.combine, t, out, s}, func(w *writer) {
+		w.t, w.acc = t, kernels.Accumulator(t)
+		w.line("program reduce_tile\nslot x %v\nslot y %v", t, out)
+		w.tile(s)
+		for k := range s.rows {
+			w.mask("x", k, s, identity(r.combine, w.acc))
+			w.combine("x", r.combine, k, s, fmt.Sprintf("r%d", k))
+		}
+		w.line("  set.ne.u64 out, q, 0\n  bra end, out")
+		for k := range s.rows {
+			if s.rows > 1 && !s.exact {
+				w.line("  set.ge.u64 out, row%d, rows\n  bra end, out", k)
+			}
+			w.line("  mul.u64 row%d, row%[1]d, %d", k, out.Size())
+			w.store(out, fmt.Sprintf("r%d", k), fmt.Sprintf("y[row%d]", k))
+		}
+		w.line("end:\n  exit")
+	})
+}
+
+// chunks reduces each chunk of each row; whole says that all are whole.
+func (r reduction) chunks(t, out isa.Type, whole bool) (*isa.Verified, error) {
+	return program(key{"chunks " + r.combine, t, out, shape{exact: whole}}, func(w *writer) {
+		w.t, w.acc = t, kernels.Accumulator(t)
+		w.line("program reduce_chunks\nslot x %v\nslot y %v", t, out)
+		w.begin(whole)
+		w.chunkCombine(r.combine, w.chunkElements(whole), whole)
+		w.result(out)
+	})
+}

@@ -1,0 +1,163 @@
+// Package tuned has the GPU's own plans for operations of the library: Atlas
+// programs in the written orders, shaped so that rows stay in registers and much
+// memory is under way at once. They run on any backend, with the library's bits.
+//
+// tile.go has rows that a block holds, chunks.go longer ones, a chunk a block.
+// Which serves a call depends on sizes.
+package tuned
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/kernels"
+)
+
+// Plan returns a plan for an operation on a device with so many multiprocessors,
+// or nil where the library's own is as good.
+func Plan(op *kernels.Op, t isa.Type, dims []int64, processors int64) (*kernels.Plan, error) {
+	r, ok := reductions[op]
+	if !ok && op != kernels.Softmax || len(dims) != 2 || dims[0] < 1 || dims[1] < 1 {
+		return nil, nil
+	}
+	// The library refuses bad sizes in words.
+	if _, err := op.Extent(t, dims); err != nil {
+		return nil, nil
+	}
+	if op == kernels.Softmax {
+		return softmax(t, dims[0], dims[1], processors)
+	}
+	return r.plan(t, dims[0], dims[1], processors)
+}
+
+// A reduction's chunks and partials.
+const (
+	chunk    = kernels.ChunkElements
+	partials = kernels.Partials
+	warp     = 32
+)
+
+// The most elements of a row that a lane holds in registers, of a warp's rows and
+// of larger blocks'. (With 128, ptxas spills.)
+const (
+	warpElements = 32
+	mostElements = 64
+)
+
+// shape is how the rows of a matrix are dealt out: a block of so many lanes has so
+// many rows, of each of which a lane has so many elements, lane apart. If it is
+// exact, rows have just as many elements as the lanes together, and blocks are
+// whole.
+type shape struct {
+	lanes, elements, rows int64
+	exact                 bool
+}
+
+// shapeFor chooses the shape for rows, of several of which a lane may hold so many
+// elements together; ok is false if they are too long.
+func shapeFor(rows, cols, processors, together int64) (s shape, ok bool) {
+	if cols > mostElements*partials {
+		return shape{}, false
+	}
+	s = shape{lanes: warp, elements: ceil(cols, warp), rows: 1}
+	if s.elements > warpElements {
+		s = shape{lanes: partials, elements: ceil(cols, partials), rows: 1}
+	}
+	for s.lanes == warp && 2*s.rows*s.elements <= together && rows >= 2*s.rows*fullBlocks*processors {
+		s.rows *= 2
+	}
+	s.exact = s.lanes*s.elements == cols && rows%s.rows == 0
+	return s, true
+}
+
+// fullBlocks is how many blocks of a warp a multiprocessor can have at work.
+const fullBlocks = 32
+
+func ceil(n, d int64) int64 { return (n + d - 1) / d }
+
+// programs are verified once for the process: what is prepared is found by them.
+var programs sync.Map
+
+// program returns the program of a key, made by text if it is the first time.
+func program(key any, text func(w *writer)) (*isa.Verified, error) {
+	if v, ok := programs.Load(key); ok {
+		return v.(*isa.Verified), nil
+	}
+	w := &writer{}
+	text(w)
+	p, err := isa.Assemble("tuned", w.String())
+	if err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, w.String())
+	}
+	v, err := isa.Verify(p)
+	if err != nil {
+		return nil, err
+	}
+	made, _ := programs.LoadOrStore(key, v)
+	return made.(*isa.Verified), nil
+}
+
+// writer writes a program.
+type writer struct {
+	strings.Builder
+	t, acc isa.Type // of elements, and in which they are computed with
+}
+
+func (w *writer) line(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
+
+// load loads an element, which widen has to complete.
+func (w *writer) load(to, address string) { w.line("  ldg.%v %s, %s", w.t, to, address) }
+
+// widen completes a load, once all are under way.
+func (w *writer) widen(r string) {
+	if w.t != w.acc {
+		w.line("  cvt.%v.%v %s, %[3]s", w.acc, w.t, r)
+	}
+}
+
+// store rounds r to type t and stores it.
+func (w *writer) store(t isa.Type, r, address string) {
+	if t != w.acc {
+		w.line("  cvt.%v.%v %s, %[3]s", t, w.acc, r)
+	}
+	w.line("  stg.%v %s, %s", t, r, address)
+}
+
+// tree combines registers by halving: r[i] with r[i+w], w half their number
+// rounded up to a power of two, and so on. Those that are not there count as the
+// identity. It returns the one with the result.
+func (w *writer) tree(combine string, r []string) string {
+	n := 1
+	for n < len(r) {
+		n *= 2
+	}
+	for n /= 2; n > 0; n /= 2 {
+		for i := 0; i < n && i+n < len(r); i++ {
+			w.line("  %s.%v %s, %s, %s", combine, w.acc, r[i], r[i], r[i+n])
+		}
+		r = r[:min(n, len(r))]
+	}
+	return r[0]
+}
+
+// cells are parameters that the sizes settle.
+func cells(values ...int64) []kernels.Param {
+	list := make([]kernels.Param, len(values))
+	for i, v := range values {
+		list[i].Value = uint64(v)
+	}
+	return list
+}
+
+// step is the launch of a program by so many blocks.
+func step(p *isa.Verified, blocks, lanes int64, slots []kernels.Binding, params ...int64) kernels.Step {
+	return kernels.Step{
+		Program: p, Slots: slots, Params: cells(params...), Grid: [3]uint32{uint32(blocks), 1, 1}, Block: [3]uint32{uint32(lanes), 1, 1},
+		Shape: []int64{blocks * lanes},
+	}
+}
+
+// maxBlocks bounds a grid.
+const maxBlocks = 1<<31 - 1
