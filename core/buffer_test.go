@@ -220,19 +220,21 @@ func TestLimitsAndStatistics(t *testing.T) {
 // TestViewsStayInTheirClass cuts views of boundary buffers: none reaches another class.
 func TestViewsStayInTheirClass(t *testing.T) {
 	onEach(t, func(t *testing.T, ex *Executor) {
-		b, err := ex.AllocateBoundary(2, 4, 4, isa.U8)
-		require.NoError(t, err)
-		for _, c := range []struct {
-			offset int64
-			shape  []int64
-			ok     bool
-		}{{0, []int64{isa.ClassBytes}, true}, {isa.ClassBytes - 1, []int64{1}, true}, {isa.ClassBytes, []int64{1}, false},
-			{-1, []int64{1}, false}, {1, []int64{isa.ClassBytes}, false}} {
-			_, err := b.View(c.offset, c.shape, nil)
-			if c.ok {
-				require.NoError(t, err)
-			} else {
-				wants(t, err, Invalid, "reach outside the buffer's 12288 bytes")
+		for _, class := range []int64{0, 2, isa.NumClasses - 1} {
+			b, err := ex.AllocateBoundary(class, 4, 4, isa.U8)
+			require.NoError(t, err)
+			for _, c := range []struct {
+				offset int64
+				shape  []int64
+				ok     bool
+			}{{0, []int64{isa.ClassBytes}, true}, {isa.ClassBytes - 1, []int64{1}, true}, {isa.ClassBytes, []int64{1}, false},
+				{-1, []int64{1}, false}, {1, []int64{isa.ClassBytes}, false}} {
+				_, err := b.View(c.offset, c.shape, nil)
+				if c.ok {
+					require.NoError(t, err)
+				} else {
+					wants(t, err, Invalid, "reach outside the buffer's 12288 bytes")
+				}
 			}
 		}
 	})

@@ -338,3 +338,39 @@ func TestALaunchThatPanics(t *testing.T) {
 		}
 	}
 }
+
+// TestCopiesLeaveNothing copies to and from a device: the host's memory that it
+// goes through is free again.
+func TestCopiesLeaveNothing(t *testing.T) {
+	d := asyncDevice(t, asynctest.Options{})
+	ex, other := executorOn(t, d), executorOn(t, asyncDevice(t, asynctest.Options{}))
+	x, y := floats(t, ex, 1, 2), floats(t, other, 0, 0)
+	used := []int64{d.host.Stats().InUse, other.device.host.Stats().InUse}
+	for range 5 {
+		require.Equal(t, []float32{1, 2}, values(t, x))
+		require.NoError(t, wait(y.CopyFrom(x)))
+		require.NoError(t, wait(other.Synchronize()))
+		data := hostBytes(8)
+		require.NoError(t, wait(y.Write(addressOf(data), 0, 8)))
+		require.NoError(t, wait(other.Synchronize()))
+	}
+	require.Equal(t, used, []int64{d.host.Stats().InUse, other.device.host.Stats().InUse})
+}
+
+// TestCallersWhoGiveUp: who gives up while his memory is touched is gone when it
+// is left alone, and it is not touched again.
+func TestCallersWhoGiveUp(t *testing.T) {
+	var c caller
+	require.True(t, c.take())
+	require.False(t, c.take())
+	require.True(t, c.leave(), "nobody gave up")
+	require.True(t, c.take())
+	require.False(t, c.Cancel(), "his memory is being touched")
+	require.False(t, c.leave())
+	require.False(t, c.take())
+	require.False(t, c.Cancel(), "he gave up before")
+	c = caller{}
+	var other caller
+	require.True(t, other.Cancel())
+	require.False(t, other.take())
+}

@@ -60,7 +60,7 @@ func TestZeroingOfAStreamThatIsFull(t *testing.T) {
 	for _, x := range old {
 		x.Free()
 	}
-	_, _ = endlessLaunch(t, a)
+	c, _ := endlessLaunch(t, a)
 	var zeroed []*Buffer
 	within(t, "zeroing", func() {
 		for range n {
@@ -79,7 +79,10 @@ func TestZeroingOfAStreamThatIsFull(t *testing.T) {
 	})
 	for _, x := range zeroed {
 		require.Equal(t, []float32{0, 0}, values(t, x))
+		x.Free()
 	}
+	c.Free()
+	require.Zero(t, a.Used())
 	if s := told.Load(); s != nil {
 		t.Error(*s)
 	}

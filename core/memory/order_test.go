@@ -430,3 +430,40 @@ func TestNobodyLooksWithTheLock(t *testing.T) {
 	}
 	require.EqualValues(t, 128, p.Stats().Cached)
 }
+
+// TestAWriterWaitsForAllReaders has many streams read before another writes.
+func TestAWriterWaitsForAllReaders(t *testing.T) {
+	m := &Memory{}
+	var want []string
+	for i := range 20 {
+		l, s := newLine(fmt.Sprint("r", i, "t"))
+		require.NoError(t, m.Before(l, false))
+		require.Empty(t, s.awaits)
+		m.After(l, 1, false)
+		want = append(want, fmt.Sprint("r", i, "t1"))
+	}
+	w, ws := newLine("w")
+	require.NoError(t, m.Before(w, true))
+	require.Equal(t, want, ws.awaits)
+}
+
+// TestIdleForeignMemory waits for the end of several works on memory of others.
+func TestIdleForeignMemory(t *testing.T) {
+	m := Foreign(64, 64, nil, nil)
+	require.Nil(t, m.Idle())
+	for range 3 {
+		require.True(t, m.Begin())
+	}
+	idle := m.Idle()
+	for range 3 {
+		select {
+		case <-idle:
+			t.Fatal("work still uses the memory")
+		default:
+		}
+		m.End()
+	}
+	<-idle
+	require.Nil(t, m.Idle())
+	require.Nil(t, Foreign(64, 64, nil, func() {}).Idle(), "a deleter can tell")
+}
