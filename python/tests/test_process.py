@@ -540,3 +540,39 @@ def test_import_takes_only_what_it_needs() -> None:
     assert done.returncode == 0, done.stderr
     unwanted = {"argparse", "asyncio", "difflib", "logging", "ml_dtypes", "subprocess", "torch", "typing_extensions"}
     assert not unwanted & set(done.stdout.split())
+
+
+def test_clear_all_frees_everything_whatever_went_wrong() -> None:
+    """Errors of two executors that nobody has seen, and memory of others: an error is raised, and nothing is left."""
+    passes(
+        """
+from hologram._ffi import native
+stray = hg.Program("program stray\\nslot c u32\\nstg.u32 1, c[4000]\\nexit")
+executors = [hg.Executor(DEVICE) for _ in range(2)]
+asynchronous = executors[0]._asynchronous
+buffers = [ex.allocate(4, "u32") for ex in executors]
+for ex, c in zip(executors, buffers):
+    try:
+        ex.launch(stray, c=c, shape=[1])
+        assert asynchronous
+    except RuntimeError as e:
+        assert not asynchronous and "stray" in str(e), e
+if executors[0].host_visible:
+    buffers.append(executors[0].wrap(np.zeros(4, np.uint32)))
+try:
+    native.clear_all()
+    assert not asynchronous
+except RuntimeError as e:
+    assert asynchronous and "stray" in str(e), e
+assert native.object_count() == 0, native.object_count()
+for b in buffers:
+    try:
+        b.fill(1)
+    except RuntimeError as e:
+        assert "freed" in str(e), e
+    else:
+        raise SystemExit("no error")
+with hg.Executor(DEVICE) as ex:
+    assert ex.allocate(4).to_numpy().sum() == 0
+"""
+    )
