@@ -41,12 +41,39 @@ var portable = engine{"strips/1", func(m *work.Meter, f *ir.Func) (program, erro
 // compiler is the engine that makes machine code for a level.
 func compiler(l jit.Level) engine {
 	return engine{jit.Version + "/" + l.String(), func(_ *work.Meter, f *ir.Func) (program, error) {
+		if size := sizeOf(f.Body, 0); size > maxMachineCode {
+			return nil, &backends.Unsupported{Backend: "jit", What: "a program of this size",
+				Why: fmt.Sprintf("more than %d nodes and values carried by branches", maxMachineCode)}
+		}
 		k, err := jit.Compile(f, l, func() (jit.Program, error) { return strips.Compile(f) })
 		if err != nil {
 			return nil, err
 		}
 		return k, nil
 	}, 0.03}
+}
+
+// maxMachineCode bounds the nodes, and values carried by branches and loops, of
+// what becomes machine code: that takes some 5 KB and 10 µs for each, more where
+// there are many loops, and some of it when a launch of another shape comes,
+// which nobody can stop. What is larger runs in strips.
+const maxMachineCode = 1 << 12
+
+// sizeOf returns n and the size of r, as far as it matters.
+func sizeOf(r *ir.Region, n int) int {
+	n += len(r.Params)
+	for _, node := range r.Nodes {
+		n += 1 + len(node.Results)
+		if node.Op == ir.Br {
+			n += len(node.Args)
+		}
+		for _, inner := range node.Regions {
+			if n <= maxMachineCode {
+				n = sizeOf(inner, n)
+			}
+		}
+	}
+	return n
 }
 
 // Backend is the backend. Its device and all its streams share one pool of

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cpu"
 	"github.com/hologram-project/hologram/backends/cpu/strips"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
@@ -102,6 +104,33 @@ func TestLargeProgramsCostTheirSize(t *testing.T) {
 				require.LessOrEqual(t, many.bytes[i], 1.6*few.bytes[i]+10, "bytes to %s", stage.name)
 			}
 		})
+	}
+}
+
+// What the device compiles, by whichever engine, takes memory in proportion to
+// the program, beside a bounded amount.
+func TestCompilingIsBounded(t *testing.T) {
+	d, err := cpu.New(1).Open(0)
+	require.NoError(t, err)
+	for _, shape := range shapes.All {
+		for _, n := range []int{200, 1000, 8000} {
+			s := &making{text: shape.Text(n)}
+			failed := false
+			for _, stage := range stages[:3] {
+				failed = failed || stage.run(s, nil) != nil // by a limit
+			}
+			if failed {
+				continue
+			}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			k, err := d.Compile(&backends.Unit{Source: s.verified, IR: s.f, Hash: s.f.Hash()}, backends.Variant{})
+			runtime.ReadMemStats(&after)
+			require.NoError(t, err)
+			k.Release()
+			took := after.TotalAlloc - before.TotalAlloc
+			require.Less(t, took, uint64(64<<20+400*len(s.text)), "%s of %d", shape.Name, n)
+		}
 	}
 }
 

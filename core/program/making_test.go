@@ -3,6 +3,7 @@ package program
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -94,7 +95,11 @@ func TestWhatNobodyWaitsForIsStopped(t *testing.T) {
 			require.ErrorIs(t, err, errStop)
 			require.Zero(t, c.Stats().Entries)
 			if heeds {
-				<-d.stopped
+				select {
+				case <-d.stopped:
+				case <-time.After(time.Minute):
+					t.Fatal("the compiler was not stopped")
+				}
 			}
 		}
 		close(d.letGo)
@@ -104,6 +109,48 @@ func TestWhatNobodyWaitsForIsStopped(t *testing.T) {
 		require.Equal(t, 1, c.Stats().Entries)
 		k.Release()
 	}
+}
+
+// The same for a thing that is made once: it goes on while one waits, is made
+// anew when all have left, and is kept.
+func TestWhatIsMadeOnce(t *testing.T) {
+	var o once[int]
+	var begun atomic.Int32
+	letGo := make(chan struct{})
+	f := func(m *work.Meter) (int, error) {
+		n := int(begun.Add(1))
+		for {
+			select {
+			case <-letGo:
+				return n, nil
+			default:
+				m.Step(1 << 12)
+				time.Sleep(time.Microsecond)
+			}
+		}
+	}
+	_, err := o.get("it", stopAtOnce, f)
+	require.ErrorIs(t, err, errStop)
+	var group sync.WaitGroup
+	waits := make(chan struct{})
+	var first sync.Once
+	group.Go(func() {
+		n, err := o.get("it", func() error { first.Do(func() { close(waits) }); return nil }, f)
+		if n != 2 || err != nil {
+			t.Errorf("got %d, %v", n, err)
+		}
+	})
+	<-waits
+	for range 3 {
+		_, err := o.get("it", stopAtOnce, f)
+		require.ErrorIs(t, err, errStop)
+	}
+	close(letGo)
+	group.Wait()
+	n, err := o.get("it", stopAtOnce, f)
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
+	require.EqualValues(t, 2, begun.Load())
 }
 
 // Code of the caller's that runs while it waits, such as a signal handler, may
