@@ -54,7 +54,7 @@ var theArena = sync.OnceValues(func() (*mem.Arena, error) { return mem.New(arena
 
 // Available returns why no machine code can be made for a level here; nil if it can.
 func Available(l Level) error {
-	if l == None || l > Detect() {
+	if l&^Few == None || l&^Few > Detect() {
 		return unsupported("machine code", "the processor has no AVX2 with FMA, F16C and BMI, or what was asked for beyond")
 	}
 	if _, err := theArena(); err != nil {
@@ -74,7 +74,7 @@ func Compile(f *ir.Func, l Level, other func() (Program, error)) (*Kernel, error
 	if err != nil {
 		return nil, err
 	}
-	k := &Kernel{p: p, t: targets[l], cost: analysis.NewCost(f), other: other}
+	k := &Kernel{p: p, t: targetOf(l), cost: analysis.NewCost(f), other: other}
 	k.arena, _ = theArena()
 	k.variants.Store(&[]*variant{})
 	if _, err := k.variant(shape{}); err != nil {

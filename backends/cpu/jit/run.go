@@ -254,6 +254,12 @@ func (k *Kernel) frame(r *run) *frame {
 		*f.u32(argGrid + int32(4*d)) = l.Grid[d]
 		*f.u32(argBlock + int32(4*d)) = l.Block[d]
 	}
+	over := uint64(1)
+	for i, m := range [...]uint32{l.Block[0], l.Block[1], l.Block[2], l.Grid[0], l.Grid[1], l.Grid[2]} {
+		at := argPlace + int32(16*i)
+		*f.u64(at), *f.u64(at + 8) = over, uint64(m)
+		over *= uint64(m)
+	}
 	for i := range l.Params {
 		*f.u64(r.v.lay.params + int32(8*i)) = registerForm(k.p.fn.ParamTypes[i], l.Params[i])
 	}
