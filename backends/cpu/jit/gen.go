@@ -22,7 +22,9 @@ type program struct {
 	escapes  map[*ir.Node]bool // constructs that a Br inside leaves, for farther out than their end
 	rounds   map[*ir.Node]bool // loops to which a Br goes
 	insts    int
-	bytes    bool // byte addresses occur
+	bytes    bool              // byte addresses occur
+	places   bool              // special values do
+	negated  map[*ir.Node]bool // NEGs that are but factors of FMAs
 	// writes has a bit for each slot stored to by index, masked for each of
 	// those to which not all lanes may store; reads for those loaded.
 	writes, masked, reads uint64
@@ -78,11 +80,12 @@ func prepare(f *ir.Func) (*program, error) {
 		return nil, err
 	}
 	p := &program{fn: x, lay: newLayout(len(x.Slots), len(x.ParamTypes)), straight: true,
-		polls: map[*ir.Node]bool{}, escapes: map[*ir.Node]bool{}, rounds: map[*ir.Node]bool{}}
+		negated: map[*ir.Node]bool{}, polls: map[*ir.Node]bool{}, escapes: map[*ir.Node]bool{}, rounds: map[*ir.Node]bool{}}
 	if err := p.scan(x.Body); err != nil {
 		return nil, err
 	}
 	p.leaving(x.Body, nil)
+	p.findNegated()
 	if !p.straight { // lanes may have left before
 		p.masked = p.writes
 	}
@@ -122,9 +125,10 @@ func (p *program) scan(r *ir.Region) error {
 		case n.Mem.Mode != 0:
 			p.bytes = true
 		}
+		p.places = p.places || n.Op == ir.Op(isa.SREG)
 		if n.Op.IsInst() {
 			if _, ok := rules[n.Op.Inst()]; !ok {
-				return unsupported(instName(n), refusal(n.Op.Inst()))
+				return unsupported(instName(n), declined[n.Op.Inst()])
 			}
 		}
 		for _, s := range n.Regions {
@@ -134,20 +138,6 @@ func (p *program) scan(r *ir.Region) error {
 		}
 	}
 	return nil
-}
-
-// refusal says why there is no rule.
-func refusal(op isa.Op) string {
-	row, _ := isa.Lookup(op)
-	switch {
-	case row.Effect&isa.Barrier != 0:
-		return "lanes of a block meet"
-	case row.Effect&isa.State != 0:
-		return "it uses the state of lane, launch or stream"
-	case row.Effect&(isa.Reads|isa.Writes) != 0:
-		return "it uses memory otherwise than by slot[index]"
-	}
-	return "there is no rule for it"
 }
 
 func instName(n *ir.Node) string {

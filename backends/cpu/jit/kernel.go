@@ -34,6 +34,7 @@ type Kernel struct {
 
 	mu       sync.Mutex
 	variants atomic.Pointer[[]*variant]
+	spare    atomic.Pointer[run]
 	instead  Program
 	frames   []*frame
 	runs     []*run
@@ -154,4 +155,5 @@ func (k *Kernel) Release() {
 		k.instead = nil
 	}
 	k.frames, k.runs = nil, nil
+	k.spare.Store(nil)
 }
