@@ -40,8 +40,8 @@ var portable = engine{"strips/1", func(m *work.Meter, f *ir.Func) (program, erro
 
 // compiler is the engine that makes machine code for a level.
 func compiler(l jit.Level) engine {
-	return engine{jit.Version + "/" + l.String(), func(_ *work.Meter, f *ir.Func) (program, error) {
-		k, err := jit.Compile(f, l, func() (jit.Program, error) { return strips.Compile(f) })
+	return engine{jit.Version + "/" + l.String(), func(m *work.Meter, f *ir.Func) (program, error) {
+		k, err := jit.Compile(m, f, l, func() (jit.Program, error) { return strips.Compile(f) })
 		if err != nil {
 			return nil, err
 		}

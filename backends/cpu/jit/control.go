@@ -53,6 +53,7 @@ func (g *gen) region(r *ir.Region, end x86.Label) {
 		if n.Op == ir.Const || n.Op.IsInst() && len(n.Results) == 1 && g.shared[n.Result().ID] != 0 {
 			continue
 		}
+		g.work.Step(16) // a node is some instructions, each looked at some times
 		for g.u = range g.vals {
 			g.node(n)
 		}

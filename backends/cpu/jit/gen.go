@@ -9,6 +9,7 @@ import (
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/analysis"
 	"github.com/hologram-project/hologram/isa/ir"
+	"github.com/hologram-project/hologram/isa/work"
 )
 
 // program is a function made ready for code to be generated.
@@ -43,6 +44,7 @@ const maxNodes = 1 << 14
 // gen makes the code of one variant.
 type gen struct {
 	*unit
+	work  *work.Meter
 	p     *program
 	t     *target
 	shape shape
@@ -70,8 +72,8 @@ func unsupported(what, why string) error {
 }
 
 // prepare looks a canonical function over.
-func prepare(f *ir.Func) (*program, error) {
-	x, err := ir.Expand(f)
+func prepare(m *work.Meter, f *ir.Func) (*program, error) {
+	x, err := ir.ExpandMetered(m, f)
 	var size *ir.SizeError
 	if errors.As(err, &size) {
 		return nil, unsupported("a program of this size", err.Error())
@@ -156,10 +158,10 @@ func (g *gen) fail(n *ir.Node, why string) {
 }
 
 // generate makes the code of a variant. It returns the layout of its arguments.
-func (p *program) generate(t *target, s shape) (code []byte, lay layout, err error) {
+func (p *program) generate(m *work.Meter, t *target, s shape) (code []byte, lay layout, err error) {
 	lay = p.lay
 	e := &encoder{unit: &unit{info: make([]vinfo, 1)}, t: t, lay: &lay, pool: map[poolKey]x86.Label{}}
-	g := &gen{unit: e.unit, p: p, t: t, shape: s, asm: e, lanes: t.bytes / 4,
+	g := &gen{unit: e.unit, work: m, p: p, t: t, shape: s, asm: e, lanes: t.bytes / 4,
 		shared: make([]vreg, p.fn.NumValues), consts: map[poolKey]vreg{}, iota: map[int]x86.Label{}, data: map[uint64]x86.Label{}}
 	if p.wide {
 		g.lanes = t.bytes / 8

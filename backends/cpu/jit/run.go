@@ -168,7 +168,7 @@ func (r *run) prepare(l *backends.Launch) bool {
 		}
 	}
 	s.stream = r.streams()
-	v, err := k.variant(s)
+	v, err := k.variant(nil, s)
 	r.v = v
 	return err == nil
 }

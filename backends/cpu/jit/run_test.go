@@ -77,7 +77,7 @@ func TestDeclined(t *testing.T) {
 	require.NoError(t, err)
 	f, _, err := ir.Canonical(v)
 	require.NoError(t, err)
-	_, err = jit.Compile(f, jit.Detect(), nil)
+	_, err = jit.Compile(nil, f, jit.Detect(), nil)
 	var u *backends.Unsupported
 	require.True(t, errors.As(err, &u), "%v", err)
 	if jit.Available(jit.Detect()) == nil {

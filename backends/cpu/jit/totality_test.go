@@ -129,11 +129,11 @@ func TestTotality(t *testing.T) {
 					require.NoError(t, err, text)
 					fn, _, err := ir.Canonical(v)
 					require.NoError(t, err, text)
-					prepared, err := prepare(fn)
+					prepared, err := prepare(nil, fn)
 					require.NoError(t, err, text)
 					for _, l := range []Level{AVX2, AVX512, AVX2 | Few, AVX512 | Few} {
 						for _, s := range []shape{{}, {single: 1}} {
-							_, _, err := prepared.generate(targetOf(l), s)
+							_, _, err := prepared.generate(nil, targetOf(l), s)
 							require.NoError(t, err, "%v\n%s", l, text)
 						}
 					}
