@@ -6,13 +6,18 @@ import (
 	"testing"
 
 	"github.com/hologram-project/hologram/backends"
-	"github.com/hologram-project/hologram/backends/cpu"
 	"github.com/hologram-project/hologram/backends/interp"
 	"github.com/hologram-project/hologram/isa"
 )
 
 func TestCompare(t *testing.T) {
-	oracle, tested := interp.New(), cpu.New(2)
+	for _, l := range levels {
+		t.Run(l.String(), func(t *testing.T) { compare(t, on(t, l, 2)) })
+	}
+}
+
+func compare(t *testing.T, tested backends.Backend) {
+	oracle := interp.New()
 	for name, text := range programs {
 		v := verify(t, text)
 		r := rand.New(rand.NewPCG(1, 2))
@@ -66,6 +71,12 @@ func checkFault(t *testing.T, name string, v *isa.Verified, got, want outcome) {
 // TestCompareViews runs an element-wise program over views with strides,
 // broadcasts and reversals, some with rows long enough to cut strips at.
 func TestCompareViews(t *testing.T) {
+	for _, l := range levels {
+		t.Run(l.String(), func(t *testing.T) { compareViews(t, on(t, l, 2)) })
+	}
+}
+
+func compareViews(t *testing.T, tested backends.Backend) {
 	v := verify(t, `
 program p
 slot a i32
@@ -83,7 +94,7 @@ slot d i16
 out:
   exit`)
 	r := rand.New(rand.NewPCG(3, 4))
-	oracle, tested := interp.New(), cpu.New(2)
+	oracle := interp.New()
 	for i, dims := range [][]int64{{1}, {1000}, {40, 100}, {7, 5, 9}, {3, 2000}, {2, 3, 700}, {1, 1, 1}, {64, 64}, {600, 3}} {
 		n := int64(1)
 		for _, d := range dims {

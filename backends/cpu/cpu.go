@@ -40,12 +40,12 @@ var portable = engine{"strips/1", func(m *work.Meter, f *ir.Func) (program, erro
 
 // compiler is the engine that makes machine code for a level.
 func compiler(l jit.Level) engine {
-	return engine{jit.Version + "/" + l.String(), func(_ *work.Meter, f *ir.Func) (program, error) {
+	return engine{jit.Version + "/" + l.String(), func(m *work.Meter, f *ir.Func) (program, error) {
 		if size := sizeOf(f.Body, 0); size > maxMachineCode {
 			return nil, &backends.Unsupported{Backend: "jit", What: "a program of this size",
 				Why: fmt.Sprintf("more than %d nodes and values carried by branches", maxMachineCode)}
 		}
-		k, err := jit.Compile(f, l, func() (jit.Program, error) { return strips.Compile(f) })
+		k, err := jit.Compile(m, f, l, func() (jit.Program, error) { return strips.Compile(f) })
 		if err != nil {
 			return nil, err
 		}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hologram-project/hologram/backends/cpu"
+	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/interp"
 	"github.com/hologram-project/hologram/isa"
 )
@@ -152,11 +152,17 @@ func randomProgram(r *rand.Rand) string {
 // TestRandomControl compares random programs of branches and loops with the
 // interpreter, with and without fuel to run to the end.
 func TestRandomControl(t *testing.T) {
+	for _, l := range levels {
+		t.Run(l.String(), func(t *testing.T) { randomControl(t, on(t, l, 1)) })
+	}
+}
+
+func randomControl(t *testing.T, tested backends.Backend) {
 	count := 250
 	if testing.Short() {
 		count = 50
 	}
-	oracle, tested := interp.New(), cpu.New(1)
+	oracle := interp.New()
 	skipped := 0
 	for i := range count {
 		r := rand.New(rand.NewPCG(uint64(i), 7))

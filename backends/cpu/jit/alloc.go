@@ -36,13 +36,20 @@ func (in *inst) visit(f func(v vreg, write bool)) {
 
 // intervals finds out when each vreg is needed.
 func (u *unit) intervals() {
-	depth := make([]int8, len(u.code)+1)
-	for _, l := range u.loops {
+	// By instruction the innermost loop around it, by loop the one around that.
+	inner, parent, depth := make([]int32, len(u.code)), make([]int32, len(u.loops)), make([]int8, len(u.loops))
+	for i := range inner {
+		inner[i] = -1
+	}
+	for k := len(u.loops) - 1; k >= 0; k-- {
+		l := u.loops[k]
+		if parent[k] = inner[l.first]; parent[k] >= 0 {
+			depth[k] = min(depth[parent[k]]+1, int8(len(weights)-2))
+		}
 		for i := l.first; i <= l.last; i++ {
-			depth[i] = min(depth[i]+1, 6)
+			inner[i] = int32(k)
 		}
 	}
-	weights := [...]float64{1, 10, 100, 1e3, 1e4, 1e5, 1e6}
 	for i := range u.code {
 		in := &u.code[i]
 		in.visit(func(v vreg, write bool) {
@@ -55,18 +62,21 @@ func (u *unit) intervals() {
 				x.start = at
 			}
 			x.end = max(x.end, at)
-			x.weight += weights[depth[i]]
+			k := inner[i]
+			if k < 0 {
+				x.weight++
+				return
+			}
+			x.weight += weights[depth[k]+1]
+			for ; k >= 0 && 2*u.loops[k].first > x.start; k = parent[k] {
+				x.end = max(x.end, 2*u.loops[k].last+1)
+			}
 		})
 	}
-	for _, l := range u.loops {
-		first, last := 2*l.first, 2*l.last+1
-		for i := range u.info {
-			if x := &u.info[i]; x.end > first && x.start < first && x.end < last {
-				x.end = last
-			}
-		}
-	}
 }
+
+// weights say how often code runs that is in so many loops.
+var weights = [...]float64{1, 10, 100, 1e3, 1e4, 1e5, 1e6}
 
 // allocate gives each vreg a register or a place in memory, and returns the
 // number of places.

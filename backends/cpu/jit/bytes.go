@@ -8,12 +8,28 @@ import (
 
 // Loads and stores by byte addresses, a lane at a time.
 
-// offset is the register of a byte address less its constant part.
+// offset is the register of a byte address less its constant part; 0: it has
+// no other.
 func (g *gen) offset(n *ir.Node) vreg {
 	if n.Mem.HasOff {
 		return g.val(n.Args[n.AddrArgs()-1])
 	}
-	return g.number(8, 0)
+	return 0
+}
+
+// spreadOffsets stores what offset gave, and laneOffset loads a lane's to RAX.
+func (e *encoder) spreadOffsets(v vreg, vl int) {
+	if v != 0 {
+		e.spread(v, 0, vl)
+	}
+}
+
+func (e *encoder) laneOffset(v vreg) {
+	if v != 0 {
+		e.Load(x86.W64, x86.RAX, lane(0, 8))
+	} else {
+		e.Op(x86.XOR, x86.W32, x86.RAX, x86.RAX)
+	}
 }
 
 // checked leads RAX, an offset, to the access's address, or to stray if that is
@@ -55,13 +71,13 @@ func (g *gen) loadBytes(n *ir.Node) {
 	size, w := regSize(t), x86.Width(t.Size())
 	d, vl, wide := g.newReg(classVec), g.vl(size), g.vl(8)
 	g.special(d, g.offset(n), g.m, 0, func(e *encoder, in *inst) {
-		e.spread(in.a, 0, wide)
+		e.spreadOffsets(in.a, wide)
 		for at := int32(0); at < int32(vl); at += 8 {
 			e.StoreImm(x86.W64, x86.At(regArgs, scratch(2)+at), 0)
 		}
 		e.eachLane(in.b, lanes, func() {
 			stray, next := e.NewLabel(), e.NewLabel()
-			e.Load(x86.W64, x86.RAX, lane(0, 8))
+			e.laneOffset(in.a)
 			e.checked(n, p, stray)
 			from := x86.At(x86.RAX, 0)
 			if t.Signed() && w < x86.W32 {
@@ -92,11 +108,11 @@ func (g *gen) storeBytes(n *ir.Node) {
 	v := g.toBits(t, g.val(n.Args[n.AddrArgs()]))
 	vl, wide := g.vl(size), g.vl(8)
 	g.special(0, g.offset(n), g.m, v, func(e *encoder, in *inst) {
-		e.spread(in.a, 0, wide)
+		e.spreadOffsets(in.a, wide)
 		e.spread(in.c, 2, vl)
 		e.eachLane(in.b, lanes, func() {
 			stray, next := e.NewLabel(), e.NewLabel()
-			e.Load(x86.W64, x86.RAX, lane(0, 8))
+			e.laneOffset(in.a)
 			e.checked(n, p, stray)
 			e.Load(x86.Width(size), regT, lane(2, size))
 			e.Store(w, x86.At(x86.RAX, 0), regT)

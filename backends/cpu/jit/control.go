@@ -53,6 +53,7 @@ func (g *gen) region(r *ir.Region, end x86.Label) {
 		if n.Op == ir.Const || n.Op.IsInst() && len(n.Results) == 1 && g.shared[n.Result().ID] != 0 {
 			continue
 		}
+		g.work.Step(16) // a node is some instructions, each looked at some times
 		for g.u = range g.vals {
 			g.node(n)
 		}
@@ -224,6 +225,7 @@ func (g *gen) blockNode(n *ir.Node) {
 	}
 	g.assignMask(x.lanes, g.noLanes())
 	g.exits[n] = x
+	before := g.m
 	r, end := n.Regions[0], g.asm.NewLabel()
 	g.region(r, end)
 	if !r.Ends() {
@@ -236,7 +238,10 @@ func (g *gen) blockNode(n *ir.Node) {
 	for i, v := range n.Results {
 		g.set(v, x.regs[i])
 	}
-	g.m = x.lanes
+	g.m = before // all come out, but for those that go farther
+	if g.p.escapes[n] {
+		g.m = x.lanes
+	}
 }
 
 func (g *gen) brNode(n *ir.Node) {
@@ -276,8 +281,8 @@ func (g *gen) loopNode(n *ir.Node) {
 		round = g.newReg(classVec)
 		g.blend(isa.U32, round, g.number(4, 0), 0)
 	}
-	m := g.m
-	if g.p.escapes[n] || !uniform {
+	before, m, parts := g.m, g.m, g.p.escapes[n] || !uniform
+	if parts {
 		m = g.copyMask(g.m)
 	}
 	next := &exit{values: r.Params}
@@ -329,19 +334,15 @@ func (g *gen) loopNode(n *ir.Node) {
 		if !ends {
 			g.mergeMask(next.lanes, g.m)
 		}
-		g.m = next.lanes
-		if m != 0 {
-			g.assignMask(m, g.m)
+		if parts {
+			g.assignMask(m, next.lanes)
 		}
-	case ends: // every lane left
-		g.m = m
-		if m != 0 {
-			g.assignMask(m, g.noLanes())
-		}
-	case m != 0:
+	case ends && parts: // every lane left
+		g.assignMask(m, g.noLanes())
+	case parts:
 		g.assignMask(m, g.m)
 	}
-	if g.p.escapes[n] || !uniform {
+	if parts {
 		g.jumpNone(m, out)
 	}
 	if next.lanes != 0 {
@@ -371,8 +372,12 @@ func (g *gen) loopNode(n *ir.Node) {
 	}
 	g.loop(first)
 	g.bind(out)
-	g.m = m
-	if !uniform {
+	switch {
+	case !g.p.escapes[n]:
+		g.m = before
+	case uniform:
+		g.m = m
+	default:
 		g.m = over
 	}
 	for i, v := range n.Results {

@@ -9,6 +9,7 @@ import (
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/analysis"
 	"github.com/hologram-project/hologram/isa/ir"
+	"github.com/hologram-project/hologram/isa/work"
 )
 
 // program is a function made ready for code to be generated.
@@ -22,7 +23,9 @@ type program struct {
 	escapes  map[*ir.Node]bool // constructs that a Br inside leaves, for farther out than their end
 	rounds   map[*ir.Node]bool // loops to which a Br goes
 	insts    int
-	bytes    bool // byte addresses occur
+	bytes    bool              // byte addresses occur
+	places   bool              // special values do
+	negated  map[*ir.Node]bool // NEGs that are but factors of FMAs
 	// writes has a bit for each slot stored to by index, masked for each of
 	// those to which not all lanes may store; reads for those loaded.
 	writes, masked, reads uint64
@@ -41,6 +44,7 @@ const maxNodes = 1 << 14
 // gen makes the code of one variant.
 type gen struct {
 	*unit
+	work  *work.Meter
 	p     *program
 	t     *target
 	shape shape
@@ -68,8 +72,8 @@ func unsupported(what, why string) error {
 }
 
 // prepare looks a canonical function over.
-func prepare(f *ir.Func) (*program, error) {
-	x, err := ir.Expand(f)
+func prepare(m *work.Meter, f *ir.Func) (*program, error) {
+	x, err := ir.ExpandMetered(m, f)
 	var size *ir.SizeError
 	if errors.As(err, &size) {
 		return nil, unsupported("a program of this size", err.Error())
@@ -78,11 +82,12 @@ func prepare(f *ir.Func) (*program, error) {
 		return nil, err
 	}
 	p := &program{fn: x, lay: newLayout(len(x.Slots), len(x.ParamTypes)), straight: true,
-		polls: map[*ir.Node]bool{}, escapes: map[*ir.Node]bool{}, rounds: map[*ir.Node]bool{}}
+		negated: map[*ir.Node]bool{}, polls: map[*ir.Node]bool{}, escapes: map[*ir.Node]bool{}, rounds: map[*ir.Node]bool{}}
 	if err := p.scan(x.Body); err != nil {
 		return nil, err
 	}
 	p.leaving(x.Body, nil)
+	p.findNegated()
 	if !p.straight { // lanes may have left before
 		p.masked = p.writes
 	}
@@ -122,9 +127,10 @@ func (p *program) scan(r *ir.Region) error {
 		case n.Mem.Mode != 0:
 			p.bytes = true
 		}
+		p.places = p.places || n.Op == ir.Op(isa.SREG)
 		if n.Op.IsInst() {
 			if _, ok := rules[n.Op.Inst()]; !ok {
-				return unsupported(instName(n), refusal(n.Op.Inst()))
+				return unsupported(instName(n), declined[n.Op.Inst()])
 			}
 		}
 		for _, s := range n.Regions {
@@ -134,20 +140,6 @@ func (p *program) scan(r *ir.Region) error {
 		}
 	}
 	return nil
-}
-
-// refusal says why there is no rule.
-func refusal(op isa.Op) string {
-	row, _ := isa.Lookup(op)
-	switch {
-	case row.Effect&isa.Barrier != 0:
-		return "lanes of a block meet"
-	case row.Effect&isa.State != 0:
-		return "it uses the state of lane, launch or stream"
-	case row.Effect&(isa.Reads|isa.Writes) != 0:
-		return "it uses memory otherwise than by slot[index]"
-	}
-	return "there is no rule for it"
 }
 
 func instName(n *ir.Node) string {
@@ -166,10 +158,10 @@ func (g *gen) fail(n *ir.Node, why string) {
 }
 
 // generate makes the code of a variant. It returns the layout of its arguments.
-func (p *program) generate(t *target, s shape) (code []byte, lay layout, err error) {
+func (p *program) generate(m *work.Meter, t *target, s shape) (code []byte, lay layout, err error) {
 	lay = p.lay
 	e := &encoder{unit: &unit{info: make([]vinfo, 1)}, t: t, lay: &lay, pool: map[poolKey]x86.Label{}}
-	g := &gen{unit: e.unit, p: p, t: t, shape: s, asm: e, lanes: t.bytes / 4,
+	g := &gen{unit: e.unit, work: m, p: p, t: t, shape: s, asm: e, lanes: t.bytes / 4,
 		shared: make([]vreg, p.fn.NumValues), consts: map[poolKey]vreg{}, iota: map[int]x86.Label{}, data: map[uint64]x86.Label{}}
 	if p.wide {
 		g.lanes = t.bytes / 8

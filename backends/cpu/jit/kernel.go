@@ -12,6 +12,7 @@ import (
 	"github.com/hologram-project/hologram/backends/cpu/workers"
 	"github.com/hologram-project/hologram/isa/analysis"
 	"github.com/hologram-project/hologram/isa/ir"
+	"github.com/hologram-project/hologram/isa/work"
 )
 
 // Version is the code generator's, a part of cache keys.
@@ -34,6 +35,7 @@ type Kernel struct {
 
 	mu       sync.Mutex
 	variants atomic.Pointer[[]*variant]
+	spare    atomic.Pointer[run]
 	instead  Program
 	frames   []*frame
 	runs     []*run
@@ -54,7 +56,7 @@ var theArena = sync.OnceValues(func() (*mem.Arena, error) { return mem.New(arena
 
 // Available returns why no machine code can be made for a level here; nil if it can.
 func Available(l Level) error {
-	if l == None || l > Detect() {
+	if l&^Few == None || l&^Few > Detect() {
 		return unsupported("machine code", "the processor has no AVX2 with FMA, F16C and BMI, or what was asked for beyond")
 	}
 	if _, err := theArena(); err != nil {
@@ -63,21 +65,22 @@ func Available(l Level) error {
 	return nil
 }
 
-// Compile makes a kernel of a canonical function for a level, which is
-// available. other makes, on demand, what runs launches that are declined.
+// Compile makes a kernel of a canonical function for a level, counted and
+// stopped by m. other makes, on demand, what runs launches that are declined.
 // *backends.Unsupported says what cannot be compiled, and why.
-func Compile(f *ir.Func, l Level, other func() (Program, error)) (*Kernel, error) {
+func Compile(m *work.Meter, f *ir.Func, l Level, other func() (Program, error)) (k *Kernel, err error) {
+	defer work.Catch(&err)
 	if err := Available(l); err != nil {
 		return nil, err
 	}
-	p, err := prepare(f)
+	p, err := prepare(m, f)
 	if err != nil {
 		return nil, err
 	}
-	k := &Kernel{p: p, t: targets[l], cost: analysis.NewCost(f), other: other}
+	k = &Kernel{p: p, t: targetOf(l), cost: analysis.NewCost(f), other: other}
 	k.arena, _ = theArena()
 	k.variants.Store(&[]*variant{})
-	if _, err := k.variant(shape{}); err != nil {
+	if _, err := k.variant(m, shape{}); err != nil {
 		return nil, err
 	}
 	return k, nil
@@ -90,7 +93,7 @@ const maxVariants = 32
 var errVariants = errors.New("too many variants")
 
 // variant returns the code for a shape, made if it is the first time.
-func (k *Kernel) variant(s shape) (*variant, error) {
+func (k *Kernel) variant(m *work.Meter, s shape) (*variant, error) {
 	if v := k.made(s); v != nil {
 		return v, nil
 	}
@@ -102,7 +105,7 @@ func (k *Kernel) variant(s shape) (*variant, error) {
 	if len(*k.variants.Load()) == maxVariants {
 		return nil, errVariants
 	}
-	code, lay, err := k.p.generate(k.t, s)
+	code, lay, err := k.p.generate(m, k.t, s)
 	if err != nil {
 		return nil, err
 	}
@@ -154,4 +157,5 @@ func (k *Kernel) Release() {
 		k.instead = nil
 	}
 	k.frames, k.runs = nil, nil
+	k.spare.Store(nil)
 }

@@ -14,7 +14,8 @@ const (
 	argN      = 48 // u64: size of the index space
 	argGrid   = 56 // 3 u32
 	argBlock  = 68 // 3 u32
-	argLanes  = 128
+	argPlace  = 80 // by special value up to block.z: 2 u64, see place
+	argLanes  = 192
 	headBytes = argLanes + 4*64
 )
 

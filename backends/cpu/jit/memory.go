@@ -242,8 +242,8 @@ func specialValue(g *gen, n *ir.Node) {
 		g.set(n.Result(), d)
 		return
 	}
-	if s != isa.GlobalLane {
-		g.fail(n, "it asks for the lane's place in its block")
+	if s <= isa.BlockZ {
+		g.place(n, s)
 		return
 	}
 	vl, group := g.vl(8), int32(g.u*g.lanes)
@@ -373,4 +373,51 @@ func (e *encoder) gatherSlowly(in *inst, r x86.Reg, size int, label x86.Label, v
 	e.Jcc(x86.NS, again)
 	e.Emit(x86.MovUPS, x86.Inst{VL: vl, D: r, IsMem: true, Mem: x86.At(regArgs, scratch(2))})
 	e.done(in.d, r)
+}
+
+// place is an index of the lane or its block: (g / d) mod m of the lane's global
+// number, with d and m from the launch. Most groups lie in one row of the index;
+// others count through it.
+func (g *gen) place(n *ir.Node, s isa.Special) {
+	d := g.newReg(classVec)
+	lanes, vl, group := g.lanes, g.vl(4), int32(g.u*g.lanes)
+	at := x86.At(regArgs, argPlace+16*int32(s))
+	mod := x86.At(regArgs, argPlace+16*int32(s)+8)
+	g.special(d, 0, 0, 0, func(e *encoder, in *inst) {
+		r := e.out(in.d, 0)
+		across, again, stay, done := e.NewLabel(), e.NewLabel(), e.NewLabel(), e.NewLabel()
+		e.Load(x86.W64, x86.RAX, x86.At(regArgs, argFirst))
+		e.Op(x86.ADD, x86.W64, x86.RAX, regIndex)
+		e.OpImm(x86.ADD, x86.W64, x86.RAX, group)
+		e.Op(x86.XOR, x86.W32, x86.RDX, x86.RDX)
+		e.Load(x86.W64, regT, at)
+		e.Un(x86.DIV, x86.W64, regT)
+		e.Op(x86.SUB, x86.W64, regT, x86.RDX) // how many lanes have this quotient
+		e.Op(x86.XOR, x86.W32, x86.RDX, x86.RDX)
+		e.Load(x86.W64, x86.RCX, mod)
+		e.Un(x86.DIV, x86.W64, x86.RCX) // the value is in RDX
+		e.OpImm(x86.CMP, x86.W64, regT, int32(lanes))
+		e.Jcc(x86.B, across)
+		e.spreadGPR(r, x86.RDX, 4, vl)
+		e.Jmp(done)
+		e.Bind(across)
+		e.Op(x86.XOR, x86.W32, x86.RCX, x86.RCX)
+		e.Bind(again)
+		e.Store(x86.W32, lane(2, 4), x86.RDX)
+		e.OpImm(x86.SUB, x86.W64, regT, 1)
+		e.Jcc(x86.NE, stay)
+		e.Load(x86.W64, regT, at)
+		e.OpImm(x86.ADD, x86.W32, x86.RDX, 1)
+		e.Op(x86.XOR, x86.W32, x86.RAX, x86.RAX)
+		e.OpMem(x86.CMP, x86.W32, x86.RDX, mod)
+		e.CMov(x86.AE, x86.W32, x86.RDX, x86.RAX)
+		e.Bind(stay)
+		e.OpImm(x86.ADD, x86.W32, x86.RCX, 1)
+		e.OpImm(x86.CMP, x86.W32, x86.RCX, int32(lanes))
+		e.Jcc(x86.B, again)
+		e.Emit(x86.MovUPS, x86.Inst{VL: vl, D: r, IsMem: true, Mem: x86.At(regArgs, scratch(2))})
+		e.Bind(done)
+		e.done(in.d, r)
+	})
+	g.set(n.Result(), d)
 }

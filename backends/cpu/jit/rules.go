@@ -42,6 +42,31 @@ var (
 
 	fmaPS = fmaForms{x86.FMA132PS, x86.FMA213PS, x86.FMA231PS}
 	fmaPD = fmaForms{x86.FMA132PD, x86.FMA213PD, x86.FMA231PD}
+
+	negatedPS = fmaForms{x86.FNMA132PS, x86.FNMA213PS, x86.FNMA231PS}
+	negatedPD = fmaForms{x86.FNMA132PD, x86.FNMA213PD, x86.FNMA231PD}
+)
+
+// declined says of each instruction without a rule why it has none.
+var declined = map[isa.Op]string{
+	isa.LDS: sharedMemory, isa.STS: sharedMemory,
+	isa.BAR_SYNC: lanesMeet, isa.MEM_FENCE: "it orders memory between lanes",
+	isa.BLOCK_REDUCE_ADD: lanesMeet, isa.BLOCK_REDUCE_MIN: lanesMeet, isa.BLOCK_REDUCE_MAX: lanesMeet, isa.BLOCK_REDUCE_MUL: lanesMeet,
+	isa.BLOCK_SCAN_ADD: lanesMeet, isa.BLOCK_SCAN_MIN: lanesMeet, isa.BLOCK_SCAN_MAX: lanesMeet, isa.BLOCK_SCAN_MUL: lanesMeet,
+	isa.ATOM_ADD: atomically, isa.ATOM_MIN: atomically, isa.ATOM_MAX: atomically, isa.ATOM_AND: atomically,
+	isa.ATOM_OR: atomically, isa.ATOM_XOR: atomically, isa.ATOM_EXCH: atomically, isa.ATOM_CAS: atomically,
+	isa.CLS_GET: classGraph, isa.MIRROR: classGraph, isa.UNITY_TEST: classGraph, isa.NBR_COUNT: classGraph, isa.NBR_GET: classGraph, isa.BOUND_MAP: classGraph,
+	isa.RES_ACCUM: ofTheLaunch, isa.PHASE_GET: ofTheLaunch, isa.PHASE_ADV: ofTheLaunch,
+	isa.POOL_ALLOC: ofTheLane, isa.POOL_FREE: ofTheLane, isa.POOL_LOAD: ofTheLane, isa.POOL_STORE: ofTheLane,
+}
+
+const (
+	sharedMemory = "it uses a block's shared memory"
+	lanesMeet    = "the lanes of a block meet"
+	atomically   = "it changes memory atomically"
+	classGraph   = "it works on the class graph"
+	ofTheLaunch  = "it uses state of the launch or stream"
+	ofTheLane    = "it uses a lane's scratch"
 )
 
 func init() {
@@ -203,19 +228,65 @@ func multiplyHigh(g *gen, n *ir.Node) {
 	g.result(n, g.or(4, even, high))
 }
 
+// findNegated finds the NEGs whose every use is as one factor of an FMA, which
+// there is an instruction for.
+func (p *program) findNegated() {
+	uses, as := map[*ir.Node]int{}, map[*ir.Node]int{}
+	negation := func(v *ir.Value) *ir.Node {
+		if n := v.Node; n != nil && n.Op == ir.Op(isa.NEG) && n.Type.Float() {
+			return n
+		}
+		return nil
+	}
+	var walk func(r *ir.Region)
+	walk = func(r *ir.Region) {
+		for _, n := range r.Nodes {
+			for i, a := range n.Args {
+				neg := negation(a)
+				if neg == nil {
+					continue
+				}
+				uses[neg]++
+				if n.Op == ir.Op(isa.FMA) && i < 2 && negation(n.Args[1-i]) == nil {
+					as[neg]++
+				}
+			}
+			for _, s := range n.Regions {
+				walk(s)
+			}
+		}
+		for _, y := range r.Yield {
+			if neg := negation(y); neg != nil {
+				uses[neg]++
+			}
+		}
+	}
+	walk(p.fn.Body)
+	for n, k := range uses {
+		p.negated[n] = as[n] == k
+	}
+}
+
 func fusedMultiplyAdd(g *gen, n *ir.Node) {
-	a := g.args(n)
-	g.result(n, g.fma(regSize(n.Type), a[0], a[1], a[2]))
+	forms := [...]*fmaForms{&fmaPS, &fmaPD, &negatedPS, &negatedPD}
+	which := regSize(n.Type)/4 - 1
+	var r [3]vreg
+	for i, a := range n.Args {
+		if a.Node != nil && g.p.negated[a.Node] {
+			a = a.Node.Args[0]
+			which += 2
+		}
+		r[i] = g.val(a)
+	}
+	d := g.newReg(classVec)
+	g.add(inst{fma: forms[which], vl: g.vl(regSize(n.Type)), d: d, a: r[0], b: r[1], c: r[2]})
+	g.result(n, d)
 }
 
 // fma is a · b + c.
 func (g *gen) fma(size int, a, b, c vreg) vreg {
 	d := g.newReg(classVec)
-	forms := &fmaPS
-	if size == 8 {
-		forms = &fmaPD
-	}
-	g.add(inst{fma: forms, vl: g.vl(size), d: d, a: a, b: b, c: c})
+	g.add(inst{fma: [...]*fmaForms{&fmaPS, &fmaPD}[size/4-1], vl: g.vl(size), d: d, a: a, b: b, c: c})
 	return d
 }
 
@@ -235,6 +306,9 @@ func absolute(g *gen, n *ir.Node) {
 }
 
 func negate(g *gen, n *ir.Node) {
+	if g.p.negated[n] {
+		return
+	}
 	x, size := g.val(n.Args[0]), regSize(n.Type)
 	if n.Type.Float() {
 		g.set(n.Result(), g.xor(size, x, g.signBit(size)))

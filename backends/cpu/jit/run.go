@@ -26,6 +26,7 @@ type run struct {
 	piece   uint64 // lanes that one call does, at most
 	chunk   uint64 // lanes that are taken at once
 	long    bool   // a call may take long
+	own     *frame // of the caller's thread
 	staging bool
 	stopped atomic.Bool
 
@@ -166,22 +167,49 @@ func (r *run) prepare(l *backends.Launch) bool {
 			r.staging = true
 		}
 	}
-	v, err := k.variant(s)
+	s.stream = r.streams()
+	v, err := k.variant(nil, s)
 	r.v = v
 	return err == nil
+}
+
+// streamBytes is the size of a launch's memory from which on what it writes goes
+// past the caches, which it would only flush.
+const streamBytes = 64 << 20
+
+// streams reports whether the launch is that large and its outputs lie as
+// stores past the caches want them.
+func (r *run) streams() bool {
+	p := r.k.p
+	if !p.straight || r.row > 0 || r.staging || p.writes == 0 {
+		return false
+	}
+	total := uint64(0)
+	for i := range r.views {
+		w := &r.views[i]
+		total += r.lanes * uint64(w.size)
+		if p.writes>>i&1 != 0 && (w.base%uintptr(r.k.t.bytes) != 0 || w.size < 4) {
+			return false
+		}
+	}
+	return total >= streamBytes
 }
 
 // alone runs the launch on the caller's thread.
 func (r *run) alone() {
 	defer fpenv.Leave(fpenv.Enter())
-	f := r.k.frame(r)
-	defer r.k.release(f)
-	f.lanes(0, r.lanes)
+	if r.own == nil {
+		r.own = r.newFrame()
+	}
+	r.own.enter(r)
+	r.own.lanes(0, r.lanes)
+	r.own.leave()
 }
 
 // Run takes part in a launch: it runs chunk after chunk. It is for the pool.
 func (r *run) Run(j *workers.Job) {
 	f := r.k.frame(r)
+	f.enter(r)
 	defer r.k.release(f)
 	for i, ok := j.Next(); ok; i, ok = j.Next() {
 		f.lanes(uint64(i)*r.chunk, min(uint64(i+1)*r.chunk, r.lanes))
@@ -215,30 +243,34 @@ func (f *frame) at(off int32) unsafe.Pointer { return unsafe.Add(f.args, off) }
 func (f *frame) u64(off int32) *uint64 { return (*uint64)(f.at(off)) }
 func (f *frame) u32(off int32) *uint32 { return (*uint32)(f.at(off)) }
 
-// frame takes a frame for a run, or makes one, and fills in what all calls have.
+// frame takes a frame, or makes one.
 func (k *Kernel) frame(r *run) *frame {
-	need := int(r.v.lay.bytes)
-	var f *frame
 	k.mu.Lock()
+	defer k.mu.Unlock()
 	if n := len(k.frames); n > 0 {
-		f = k.frames[n-1]
+		f := k.frames[n-1]
 		k.frames = k.frames[:n-1]
+		return f
 	}
-	k.mu.Unlock()
-	if f == nil {
-		f = &frame{stages: make([]unsafe.Pointer, len(r.views))}
-	}
-	if f.bytes < need {
+	return r.newFrame()
+}
+
+func (r *run) newFrame() *frame { return &frame{stages: make([]unsafe.Pointer, len(r.views))} }
+
+// enter fills in what all calls of a run have.
+func (f *frame) enter(r *run) {
+	p := r.k.p
+	if need := int(r.v.lay.bytes); f.bytes < need {
 		f.memory = make([]byte, need+64)
-		p := unsafe.Pointer(unsafe.SliceData(f.memory))
-		f.args = unsafe.Add(p, (64-uintptr(p)%64)%64)
+		at := unsafe.Pointer(unsafe.SliceData(f.memory))
+		f.args = unsafe.Add(at, (64-uintptr(at)%64)%64)
 		f.bytes = need
 	}
 	if r.staging && f.room == nil {
-		f.room = make([]uint64, (len(r.views)*stageLanes*8+64)/8)
-		p := unsafe.Pointer(unsafe.SliceData(f.room))
+		f.room = make([]uint64, len(r.views)*stageLanes)
+		at := unsafe.Pointer(unsafe.SliceData(f.room))
 		for i := range f.stages {
-			f.stages[i] = unsafe.Add(p, i*stageLanes*8)
+			f.stages[i] = unsafe.Add(at, i*stageLanes*8)
 		}
 	}
 	f.r = r
@@ -249,34 +281,54 @@ func (k *Kernel) frame(r *run) *frame {
 	}
 	*(*uintptr)(f.at(argCancel)) = uintptr(unsafe.Pointer(cancel))
 	*f.u32(argEnded), *f.u32(argKind) = 0, 0
-	*f.u64(argN) = l.N
-	for d := range 3 {
-		*f.u32(argGrid + int32(4*d)) = l.Grid[d]
-		*f.u32(argBlock + int32(4*d)) = l.Block[d]
-	}
 	for i := range l.Params {
-		*f.u64(r.v.lay.params + int32(8*i)) = registerForm(k.p.fn.ParamTypes[i], l.Params[i])
+		*f.u64(r.v.lay.params + int32(8*i)) = registerForm(p.fn.ParamTypes[i], l.Params[i])
 	}
-	for i := range l.Slots {
-		at := r.v.lay.slots + int32(slotBytes*i)
-		*f.u64(at + slotBase) = uint64(l.Slots[i].Addr)
-		*f.u64(at + slotReach) = uint64(max(l.Slots[i].Bytes, 0))
+	if p.bytes {
+		for i := range l.Slots {
+			at := r.v.lay.slots + int32(slotBytes*i)
+			*f.u64(at + slotBase) = uint64(l.Slots[i].Addr)
+			*f.u64(at + slotReach) = uint64(max(l.Slots[i].Bytes, 0))
+		}
 	}
-	return f
+	if !p.places {
+		return
+	}
+	*f.u64(argN) = l.N
+	over := uint64(1)
+	for i, m := range [...]uint32{l.Block[0], l.Block[1], l.Block[2], l.Grid[0], l.Grid[1], l.Grid[2]} {
+		at := argPlace + int32(16*i)
+		*f.u64(at), *f.u64(at + 8) = over, uint64(m)
+		over *= uint64(m)
+		if i < 3 {
+			*f.u32(argBlock + int32(4*i)) = m
+		} else {
+			*f.u32(argGrid + int32(4*(i-3))) = m
+		}
+	}
 }
 
-// release tells the run what went wrong, and keeps the frame for another.
-func (k *Kernel) release(f *frame) {
+// leave tells the run what went wrong.
+func (f *frame) leave() {
 	if kind := *f.u32(argKind); kind != 0 {
 		f.r.fault(isa.FaultKind(kind), int(int32(*f.u32(argSite))), *f.u64(argLane))
 	}
 	f.r = nil
+}
+
+// release keeps a frame for another launch.
+func (k *Kernel) release(f *frame) {
+	f.leave()
 	k.mu.Lock()
 	k.frames = append(k.frames, f)
 	k.mu.Unlock()
 }
 
+// takeRun takes a free run, or makes one; the one given back last without a lock.
 func (k *Kernel) takeRun() *run {
+	if r := k.spare.Swap(nil); r != nil {
+		return r
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if n := len(k.runs); n > 0 {
@@ -289,6 +341,9 @@ func (k *Kernel) takeRun() *run {
 
 func (k *Kernel) giveBack(r *run) {
 	r.l, r.v = nil, nil
+	if r = k.spare.Swap(r); r == nil {
+		return
+	}
 	k.mu.Lock()
 	k.runs = append(k.runs, r)
 	k.mu.Unlock()

@@ -33,7 +33,7 @@ func kernel(t testing.TB, text string, l jit.Level) *jit.Kernel {
 	require.NoError(t, err)
 	f, _, err := ir.Canonical(v)
 	require.NoError(t, err)
-	k, err := jit.Compile(f, l, func() (jit.Program, error) {
+	k, err := jit.Compile(nil, f, l, func() (jit.Program, error) {
 		t.Error("the launch was declined")
 		return nil, os.ErrInvalid
 	})

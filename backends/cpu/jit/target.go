@@ -4,7 +4,6 @@ import "github.com/hologram-project/hologram/backends/cpu/jit/x86"
 
 // target is a machine to make code for: its vectors and registers.
 type target struct {
-	name  string
 	evex  bool // AVX-512: masks, 32 registers
 	bytes int  // of a vector
 	temps [2]x86.Reg
@@ -19,10 +18,20 @@ const (
 	None   Level = iota
 	AVX2         // with FMA, F16C, BMI1, BMI2, LZCNT
 	AVX512       // F, CD, BW, DQ, VL, beside those
+
+	// Few, added to a level, deals out few registers, so that most values go to
+	// memory: for tests.
+	Few Level = 8
 )
 
 // String returns the level's name.
-func (l Level) String() string { return [...]string{"none", "avx2", "avx512"}[l] }
+func (l Level) String() string {
+	name := [...]string{"none", "avx2", "avx512"}[l&^Few]
+	if l&Few != 0 {
+		name += "-few"
+	}
+	return name
+}
 
 var general = []x86.Reg{x86.R9, x86.R10, x86.RBX, x86.R12, x86.R13, x86.R15}
 
@@ -33,11 +42,18 @@ func vectors(n x86.Reg) (r []x86.Reg) {
 	return r
 }
 
-var targets = map[Level]*target{
-	AVX2: {name: "avx2", bytes: 32, temps: [2]x86.Reg{14, 15},
-		files: files{classVec: vectors(14), classGPR: general}},
-	AVX512: {name: "avx512", evex: true, bytes: 64, temps: [2]x86.Reg{30, 31},
-		files: files{classVec: vectors(30), classMask: []x86.Reg{1, 2, 3, 4, 5}, classGPR: general}},
+func targetOf(l Level) *target {
+	t := &target{bytes: 32, temps: [2]x86.Reg{14, 15}, files: files{classVec: vectors(14), classGPR: general}}
+	if l&^Few == AVX512 {
+		t = &target{evex: true, bytes: 64, temps: [2]x86.Reg{30, 31},
+			files: files{classVec: vectors(30), classMask: []x86.Reg{1, 2, 3, 4, 5}, classGPR: general}}
+	}
+	if l&Few != 0 {
+		for c := range t.files {
+			t.files[c] = t.files[c][:min(len(t.files[c]), 3-c)]
+		}
+	}
+	return t
 }
 
 // saved reports whether C's calling convention demands that r be kept.

@@ -134,7 +134,7 @@ func (f *Form) evexNeeded(in *Inst) bool {
 	if f.Enc&EVEX == 0 {
 		return false
 	}
-	if in.VL == 64 || in.K != 0 || in.Broadcast {
+	if in.VL == 64 || in.K != 0 || in.Broadcast || in.IsMem && !f.VMem {
 		return true
 	}
 	high := func(r Reg, kind byte) bool { return kind != 'r' && kind != 'R' && kind != 'k' && r >= 16 }

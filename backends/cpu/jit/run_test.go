@@ -1,0 +1,87 @@
+package jit_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cpu/jit"
+	"github.com/hologram-project/hologram/backends/cpu/workers"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/ir"
+)
+
+// Launches large enough to be written past the caches, at every alignment of a
+// vector's first elements, by one thread and several, leave what is beside
+// their arrays alone.
+func TestLarge(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes 150 MB")
+	}
+	n := 9 << 20
+	x, y := make([]float32, n+64), make([]float32, n+64)
+	for i := range x {
+		x[i] = float32(i % 1009)
+	}
+	for _, l := range []jit.Level{jit.AVX2, jit.AVX512} {
+		k := kernel(t, square, l)
+		for at, threads := range []int{1, 3} {
+			pool := workers.New(threads)
+			for off := at; off < 33; off += 16 {
+				clear(y)
+				m := n - 5
+				require.NoError(t, k.Run(launch(m, nil, flat(isa.F32, x[off:off+m]), flat(isa.F32, y[off:off+m])), pool))
+				for i, v := range y {
+					want := float32(0)
+					if i >= off && i < off+m {
+						want = x[i] * x[i]
+					}
+					if v != want {
+						t.Fatalf("%v, %d threads, from %d: element %d is %v, to be %v", l, threads, off, i, v, want)
+					}
+				}
+			}
+			pool.Close()
+		}
+	}
+}
+
+// A loop that nothing bounds ends soon after it is cancelled.
+func TestCancel(t *testing.T) {
+	for _, l := range []jit.Level{jit.AVX2, jit.AVX512} {
+		k := kernel(t, `
+program forever
+slot x f32
+  ldg.f32 v, x[index]
+again:
+  add.f32 v, v, 0x1p+0
+  bra again`, l)
+		pool := workers.New(2)
+		for _, n := range []int{1, 100000} {
+			at := launch(n, nil, flat(isa.F32, make([]float32, n)))
+			time.AfterFunc(20*time.Millisecond, at.Record.Stop)
+			require.ErrorIs(t, k.Run(at, pool), backends.ErrCancelled)
+		}
+		pool.Close()
+	}
+}
+
+// What cannot be compiled is refused by name, with the reason.
+func TestDeclined(t *testing.T) {
+	p, err := isa.Assemble("p", "program p\nslot x f32\nldg.f32 v, x[index]\nblock_reduce_add.f32 v, v\nstg.f32 v, x[index]\nexit\n")
+	require.NoError(t, err)
+	v, err := isa.Verify(p)
+	require.NoError(t, err)
+	f, _, err := ir.Canonical(v)
+	require.NoError(t, err)
+	_, err = jit.Compile(nil, f, jit.Detect(), nil)
+	var u *backends.Unsupported
+	require.True(t, errors.As(err, &u), "%v", err)
+	if jit.Available(jit.Detect()) == nil {
+		require.Equal(t, "BLOCK_REDUCE_ADD f32", u.What)
+		require.NotEmpty(t, u.Why)
+	}
+}
