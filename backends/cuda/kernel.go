@@ -46,9 +46,9 @@ type variant struct {
 // ownLanes is how many lanes a block has where the program leaves it to us.
 const ownLanes = 256
 
-// Compile makes a kernel, with the variant that most launches need: flat views,
-// no fuel. A launch finds by itself what of its views can be taken for granted,
-// so that kernels differ by Proved alone.
+// Compile makes a kernel, which has no code yet: Specialize, or a launch, has the
+// driver make the variant that it needs. A launch finds by itself what of its views
+// can be taken for granted, so that kernels differ by Proved alone.
 func (d *device) Compile(u *backends.Unit, v backends.Variant) (backends.Kernel, error) {
 	p, err := ptx.Compile(u.IR)
 	if err != nil {
@@ -61,14 +61,6 @@ func (d *device) Compile(u *backends.Unit, v backends.Variant) (backends.Kernel,
 	k := &kernel{device: d, program: p, slots: u.IR.Slots, types: u.IR.SlotTypes, params: len(u.IR.ParamTypes), cost: analysis.NewCost(u.IR),
 		block: u.IR.Block, proved: v.Proved}
 	k.variants.Store(&[]*variant{})
-	usual := ptx.Options{Lanes: ownLanes, Proved: v.Proved, Modern: d.modern()}
-	if n := lanesOf(k.block); p.Collective && usual.Whole(n) {
-		usual.Lanes, usual.Block = 0, n
-	}
-	if _, err := k.variant(usual); err != nil {
-		k.Release()
-		return nil, err
-	}
 	if p.Residue {
 		if err := d.loadFold(); err != nil {
 			k.Release()

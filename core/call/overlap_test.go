@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/core/program"
 	"github.com/hologram-project/hologram/core/status"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/kernels"
@@ -105,4 +106,27 @@ func TestOutputsOverRandomViews(t *testing.T) {
 	}
 	require.Greater(t, refused, 100)
 	require.Greater(t, taken, 20)
+}
+
+// TestStepsInPlace has a step that goes by bytes: its output may be the identical
+// array as its input where the plan answers for it, and nothing else that overlaps.
+func TestStepsInPlace(t *testing.T) {
+	source, err := isa.Assemble("step", "slot x f32\nslot y f32\n sreg i, global_lane\n mul.u64 i, i, 4\n ldg.f32 v, x[i]\n stg.f32 v, y[i]\n exit")
+	require.NoError(t, err)
+	verified, err := isa.Verify(source)
+	require.NoError(t, err)
+	for _, inPlace := range []bool{false, true} {
+		p, s := &Prepared{what: "step"}, step{what: "step", program: program.New(verified), inPlace: inPlace}
+		for i, name := range []string{"x", "y"} {
+			v := vector(0, isa.F32, 8).View
+			v.Addr = 0
+			s.bind(v, name, i, false)
+		}
+		require.NoError(t, p.overlaps(&s))
+		require.Len(t, p.checks, 1)
+		for shift, allowed := range map[uintptr]bool{0: inPlace, 4: false, 28: false, 32: true} {
+			operands := []Operand{vector(4096, isa.F32, 8), vector(4096+shift, isa.F32, 8)}
+			require.Equal(t, allowed, p.checks[0].passes(operands), "in place %v, at %d", inPlace, shift)
+		}
+	}
 }

@@ -23,9 +23,9 @@ func (e *emitter) widen(t isa.Type, bits string) string {
 // no instruction before sm_80: half a unit less the parity is added, and a
 // carry moves into the exponent.
 func (e *emitter) narrow(t isa.Type, d, f string) {
-	if t == isa.F16 {
+	if t == isa.F16 || e.opt.Modern {
 		s := e.temp(bankS)
-		e.line("cvt.rn.f16.f32 %s, %s;", s, f)
+		e.line("cvt.rn.%v.f32 %s, %s;", t, s, f)
 		e.line("cvt.u32.u16 %s, %s;", d, s)
 		return
 	}

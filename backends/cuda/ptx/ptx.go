@@ -36,7 +36,7 @@ const Version = "ptx/3"
 const (
 	version = "6.3"
 	target  = "sm_75"
-	// modernTarget has minima and maxima that keep a NaN.
+	// modernTarget has minima and maxima that keep a NaN, and rounds to bf16.
 	modernVersion = "7.0"
 	modernTarget  = "sm_80"
 	// wideVersion lets the launch block have more than narrowBlock bytes.

@@ -30,7 +30,7 @@ func (r reduction) plan(t isa.Type, rows, cols, processors int64) (*kernels.Plan
 	p := &kernels.Plan{}
 	from, in, acc := kernels.Binding{Operand: 0, Type: t}, t, kernels.Accumulator(t)
 	for {
-		if s, ok := shapeFor(rows, cols, processors, 32); ok {
+		if s, ok := shapeFor(acc, rows, cols, processors, 32); ok {
 			if ceil(rows, s.rows) > maxBlocks {
 				return nil, nil
 			}

@@ -10,7 +10,7 @@ import (
 // softmax reads each element once where a block can hold a row, and longer rows
 // three times, a chunk a block.
 func softmax(t isa.Type, rows, cols, processors int64) (*kernels.Plan, error) {
-	s, ok := shapeFor(rows, cols, processors, 16)
+	s, ok := shapeFor(kernels.Accumulator(t), rows, cols, processors, 16)
 	if !ok {
 		return spreadSoftmax(t, rows, cols)
 	}

@@ -39,11 +39,12 @@ const (
 	warp     = 32
 )
 
-// The most elements of a row that a lane holds in registers, of a warp's rows and
-// of larger blocks'. (With 128, ptxas spills.)
+// How many registers a lane's elements of a row may take: of a warp's rows, of
+// larger blocks', and of a shape that is exact, which needs few others.
 const (
-	warpElements = 32
-	mostElements = 64
+	warpRegisters  = 32
+	mostRegisters  = 64
+	exactRegisters = 128
 )
 
 // shape is how the rows of a matrix are dealt out: a block of so many lanes has so
@@ -55,15 +56,17 @@ type shape struct {
 	exact                 bool
 }
 
-// shapeFor chooses the shape for rows, of several of which a lane may hold so many
-// elements together; ok is false if they are too long.
-func shapeFor(rows, cols, processors, together int64) (s shape, ok bool) {
-	if cols > mostElements*partials {
-		return shape{}, false
-	}
+// shapeFor chooses the shape for rows of elements that are computed with in type t,
+// of several of which a lane may hold so many together; ok is false if they are too
+// long.
+func shapeFor(t isa.Type, rows, cols, processors, together int64) (s shape, ok bool) {
+	size := ceil(int64(t.Size()), 4)
 	s = shape{lanes: warp, elements: ceil(cols, warp), rows: 1}
-	if s.elements > warpElements {
+	if s.elements*size > warpRegisters {
 		s = shape{lanes: partials, elements: ceil(cols, partials), rows: 1}
+	}
+	if n := s.elements * size; n > exactRegisters || n > mostRegisters && cols%partials != 0 {
+		return shape{}, false
 	}
 	for s.lanes == warp && 2*s.rows*s.elements <= together && rows >= 2*s.rows*fullBlocks*processors {
 		s.rows *= 2
