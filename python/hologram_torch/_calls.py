@@ -22,6 +22,20 @@ __all__ = ["Number", "binary_form", "called", "executor_form", "here", "in_place
 Number = Union[int, float, bool]
 
 
+def _dtype_of(number: Number, dtype: torch.dtype) -> torch.dtype:
+    """Return what torch.result_type does for a number beside a tensor, which dynamo can't trace."""
+    if isinstance(number, float) and not dtype.is_floating_point:
+        return torch.get_default_dtype()
+    if dtype == torch.bool and not isinstance(number, bool):
+        return torch.int64
+    return dtype
+
+
+def _category(dtype: torch.dtype) -> int:
+    """Return a number that grows from bools over integers to floats; torch.can_cast can't be traced by dynamo."""
+    return 2 if dtype.is_floating_point else int(dtype != torch.bool)
+
+
 def tensors(what: str, *values: Any) -> list[Tensor]:
     """Return tensors, numbers among them as such of no dimension.
 
@@ -34,7 +48,7 @@ def tensors(what: str, *values: Any) -> list[Tensor]:
         if isinstance(value, Tensor):
             found.append(value)
         elif like is not None and isinstance(value, (bool, int, float)):
-            dtype = torch.result_type(like, value)
+            dtype = _dtype_of(value, like.dtype)
             if like.ndim and dtype in (torch.float16, torch.bfloat16):
                 dtype = torch.float32  # not rounded before it is used
             found.append(torch.full((), value, dtype=dtype, device=like.device))
@@ -63,7 +77,7 @@ def _written(name: str, inputs: Sequence[Tensor], numbers: Sequence[float], out:
             "arguments requires grad."
         )
     dtype = operation.function.results(inputs)[1][0]
-    if not torch.can_cast(dtype, out.dtype):
+    if _category(dtype) > _category(out.dtype):
         raise RuntimeError(f"{name}: result type {dtype} can't be cast to the desired output type {out.dtype}")
     shape = torch.broadcast_shapes(*[t.shape for t in inputs])
     if out.shape != shape:

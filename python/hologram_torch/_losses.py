@@ -24,9 +24,15 @@ if TYPE_CHECKING:
 
 
 def _norm_input(x: Tensor) -> tuple[Tensor, torch.dtype]:
-    """Return x in the dtype to compute in, and the dtype of the result; autocast computes norms in f32."""
+    """Return x in the dtype to compute in, and the dtype of the result: on GPUs autocast leaves norms in f32."""
     computed = wide(x)
-    return computed, computed.dtype if torch.is_autocast_enabled(x.device.type) else x.dtype
+    kept = not x.is_cpu and torch.is_autocast_enabled(x.device.type)
+    return computed, computed.dtype if kept else x.dtype
+
+
+def _loss_input(x: Tensor) -> Tensor:
+    """Return x as losses take it: autocast computes them in f32."""
+    return wide(x) if torch.is_autocast_enabled(x.device.type) else x
 
 
 def _affine(x: Tensor, weight: Optional[Tensor], bias: Optional[Tensor]) -> Tensor:
@@ -91,7 +97,7 @@ def batch_norm(
     shape = [n if i == at else 1 for i, n in enumerate(input.shape)]
     x, dtype = _norm_input(input)
     if training:
-        count = math.prod(input.shape[i] for i in over)
+        count = math.prod([input.shape[i] for i in over])
         if input.shape[0] * math.prod(input.shape[2:]) == 1:
             raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
         middle = _reductions.MEAN(x, over, True)
@@ -197,7 +203,7 @@ def binary_cross_entropy(
         with torch.no_grad():
             if not (float(amin(input)) >= 0 and float(amax(input)) <= 1):
                 raise RuntimeError("all elements of input should be between 0 and 1")
-    loss = called("bce", (input, target))
+    loss = called("bce", (_loss_input(input), target))
     return _reduced("binary_cross_entropy", loss if weight is None else mul(loss, weight), reduction)
 
 
@@ -242,7 +248,7 @@ def nll_loss(
     Raises:
         IndexError: A target is no class (looked at on the CPU alone; elsewhere it counts for nothing).
     """
-    return _classified("nll_loss", input, target, weight, ignore_index, reduction, 0.0)
+    return _classified("nll_loss", _loss_input(input), target, weight, ignore_index, reduction, 0.0)
 
 
 def cross_entropy(
@@ -259,7 +265,7 @@ def cross_entropy(
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     _check_reduction("cross_entropy", reduction)
     at = 1 if input.ndim > 1 else 0
-    logs = _reductions.LOG_SOFTMAX(floating("cross_entropy", input), at)
+    logs = _reductions.LOG_SOFTMAX(floating("cross_entropy", _loss_input(input)), at)
     if target.shape == input.shape and target.dtype.is_floating_point:
         classes = input.shape[at]
         if label_smoothing:

@@ -42,11 +42,14 @@ def unusual() -> bool:
     return bool(_dispatch_modes() or _function_modes() or _transforms())
 
 
-def _autocast(rule: Optional[str], device: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return arguments as autocast wants them: "float32" widens the 16-bit floats, "lower" narrows to its type."""
-    if rule is None or not torch.is_autocast_enabled(device):
+def _cast(rule: str, device: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return arguments as autocast wants them on a device, as torch's own lists have it.
+
+    "lower" narrows to autocast's type; "loss" widens the 16-bit floats to f32, and "wide" does so on GPUs alone.
+    """
+    if rule == "wide" and device == "cpu":
         return arguments
-    dtype = torch.float32 if rule == "float32" else torch.get_autocast_dtype(device)
+    dtype = torch.get_autocast_dtype(device) if rule == "lower" else torch.float32
 
     def cast(value: Any) -> Any:
         if isinstance(value, Tensor) and value.dtype.is_floating_point and value.dtype != torch.float64:
@@ -62,7 +65,7 @@ class Operation:
     Attributes:
         name: Its name.
         schema: Its arguments and result, as torch.library writes them.
-        autocast: What autocast does with its arguments: "float32", "lower", or nothing.
+        autocast: What autocast does with its arguments: "lower", "loss", "wide" (see _cast), or nothing.
         operator: What the dispatcher calls.
         apply: What records a call for autograd.
     """
@@ -77,6 +80,7 @@ class Operation:
         self.operator = getattr(packet, name).default
         self._register()
         self.apply = self._function().apply
+        self._transformed: Any = None
 
     # ---- what an operation is
 
@@ -101,6 +105,8 @@ class Operation:
     def __call__(self, *arguments: Any) -> Any:
         """Compute the result, recorded where autograd records."""
         if is_dynamo_compiling() or unusual():
+            if _transforms() and not is_dynamo_compiling():
+                return self._transform(arguments)
             return self.operator(*arguments)
         recorded = False
         for value in arguments:
@@ -111,7 +117,8 @@ class Operation:
                 return self.operator(*arguments)
         if self.autocast is not None and _autocasts():
             device = next(value.device.type for value in arguments if isinstance(value, Tensor))
-            arguments = _autocast(self.autocast, device, arguments)
+            if torch.is_autocast_enabled(device):
+                arguments = _cast(self.autocast, device, arguments)
         if recorded and is_grad_enabled():
             return self.apply(*arguments)
         return self.forward(*arguments)
@@ -133,6 +140,27 @@ class Operation:
         Recorded.__name__ = Recorded.__qualname__ = f"Hologram_{self.name}"
         return Recorded
 
+    def _transform(self, arguments: tuple[Any, ...]) -> Any:
+        """Go one level down through torch.func's transforms, of which vmap is not there."""
+        if self._transformed is None:
+            operation = self
+
+            class Transformed(torch.autograd.Function):
+                @staticmethod
+                def forward(*arguments: Any) -> Any:
+                    return operation(*arguments)
+
+                @staticmethod
+                def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+                    operation.save(ctx, inputs, output)
+
+                @staticmethod
+                def backward(ctx: Any, *gradients: Any) -> Any:
+                    return operation.backward(ctx, *gradients)
+
+            self._transformed = Transformed
+        return self._transformed.apply(*arguments)
+
     def _register(self) -> None:
         qualified = f"{NAMESPACE}::{self.name}"
 
@@ -153,8 +181,8 @@ class Operation:
         for device in AUTOCAST_DEVICES:
             key = f"Autocast{device.upper()}"
 
-            def cast(*arguments: Any, device: str = device, key: str = key) -> Any:
+            def cast(*arguments: Any, rule: str = self.autocast, device: str = device, key: str = key) -> Any:
                 with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key))):
-                    return self.operator(*_autocast(self.autocast, device, arguments))
+                    return self.operator(*_cast(rule, device, arguments))
 
             LIBRARY.impl(self.name, cast, key)

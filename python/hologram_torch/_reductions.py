@@ -169,7 +169,7 @@ class _Softmax(Operation):
     """A softmax along one dimension, counted from 0."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(name, "(Tensor input, int dim) -> Tensor", "float32")
+        super().__init__(name, "(Tensor input, int dim) -> Tensor", "wide")
 
     def fake(self, x: Tensor, dim: int) -> Tensor:
         # Memory in the order in which the rows lie.
@@ -233,7 +233,7 @@ def sum_over(x: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
     return SUM(x, list(dim), keepdim)
 
 
-SUM = _Sum("sum")
+SUM = _Sum("sum", "wide")
 MEAN = _Mean("mean")
 AMAX = _Extremum("amax")
 AMIN = _Extremum("amin")

@@ -125,7 +125,7 @@ def _smooth_l1(x: Any, t: Any, beta: Any) -> Any:
 
 def _of_floats(*names: str, autocast: Sequence[str] = ()) -> list[Row]:
     return [
-        Row(name, getattr(h, name), f"{name}(x)", promotion="float", autocast="float32" if name in autocast else None)
+        Row(name, getattr(h, name), f"{name}(x)", promotion="float", autocast="wide" if name in autocast else None)
         for name in names
     ]
 
@@ -140,14 +140,14 @@ ROWS: list[Row] = [
     Row("div", lambda x, y: x / y, "x / y", _TWO, "float"),
     Row("maximum", h.maximum, "the larger of x and y", _TWO),
     Row("minimum", h.minimum, "the smaller of x and y", _TWO),
-    Row("pow", h.pow, "x to the power of y", ("input", "exponent"), "floating", "float32"),
+    Row("pow", h.pow, "x to the power of y", ("input", "exponent"), "floating", "wide"),
     Row("where", h.where, "x where c, else y", ("condition", *_TWO), kinds=("mask", "number", "number")),
     Row("neg", lambda x: -x, "−x"),
     Row("abs", h.abs, "|x|"),
     Row("relu", _positive_part, "max(x, 0)"),
     *_of_floats("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", autocast=_WIDE),
     *_of_floats("sin", "cos", "tan", "tanh", "sigmoid", "erf", autocast=_WIDE),
-    Row("reciprocal", lambda x: 1 / x, "1 / x", promotion="float", autocast="float32"),
+    Row("reciprocal", lambda x: 1 / x, "1 / x", promotion="float", autocast="wide"),
     Row("square", lambda x: x * x, "x²"),
     Row("scaled", lambda x, factor: x * factor, "x · factor", promotion="floating"),
     Row("quotient", lambda x, count: x / count, "x / count", promotion="floating"),
@@ -173,17 +173,17 @@ ROWS: list[Row] = [
         "clamp_max", lambda x, high: h.where(x > high, high, h.where(high != high, high, x)), "min(x, high)",
         ("input", "max"), slopes=lambda g, x, high: (h.where(x <= high, g, 0.0), h.where(x > high, g, 0.0)),
     ),
-    Row("mse", lambda x, t: (x - t) * (x - t), "(x − t)²", _LOSS, "floating", "float32"),
-    Row("l1", lambda x, t: abs(x - t), "|x − t|", _LOSS, "floating", "float32"),
-    Row("huber", _huber, "z²/2 if z = |x − t| ≤ delta, else delta (z − delta/2)", _LOSS, "floating", "float32"),
-    Row("smooth_l1", _smooth_l1, "z²/(2 beta) if z = |x − t| < beta, else z − beta/2", _LOSS, "floating", "float32"),
+    Row("mse", lambda x, t: (x - t) * (x - t), "(x − t)²", _LOSS, "floating", "loss"),
+    Row("l1", lambda x, t: abs(x - t), "|x − t|", _LOSS, "floating", "loss"),
+    Row("huber", _huber, "z²/2 if z = |x − t| ≤ delta, else delta (z − delta/2)", _LOSS, "floating", "loss"),
+    Row("smooth_l1", _smooth_l1, "z²/(2 beta) if z = |x − t| < beta, else z − beta/2", _LOSS, "floating", "loss"),
     Row("bce", _bce, "−(t log x + (1 − t) log(1 − x)), logarithms ≥ −100", _LOSS, "floating", slopes=_bce_slopes),
     Row(
         "bce_logits", _bce_logits, "(1 − t) x + (1 + (w − 1) t) log(1 + e^−x)", ("input", "target", "pos_weight"),
-        "floating", "float32", slopes=_bce_logits_slopes,
+        "floating", "loss", slopes=_bce_logits_slopes,
     ),
-    Row("kl_div", _kl_div, "t (log t − x)", _LOSS, "floating", "float32"),
-    Row("kl_div_log", lambda x, t: h.exp(t) * (t - x), "e^t (t − x)", _LOSS, "floating", "float32"),
+    Row("kl_div", _kl_div, "t (log t − x)", _LOSS, "floating", "loss"),
+    Row("kl_div_log", lambda x, t: h.exp(t) * (t - x), "e^t (t − x)", _LOSS, "floating", "loss"),
     Row(
         "pick", lambda x, index, place: h.where(index == place, x, 0.0), "x where index = place, else 0",
         ("input", "index", "place"), "floating", kinds=("number", "index", "index"),
