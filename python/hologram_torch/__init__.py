@@ -1,6 +1,8 @@
 """Hologram in PyTorch models: functions, layers and autograd on top of :mod:`hologram`.
 
 ``functional`` has torch's functions, ``nn`` torch's layers, both computed by Hologram in place on torch's tensors.
+``kernel`` makes an operation with a gradient of a scalar function of one's own.
+``convert`` makes Hologram's layers of a model's, ``revert`` torch's again.
 ``utils`` moves between tensors and Hologram's buffers.
 """
 
@@ -15,7 +17,9 @@ except ImportError as error:
 
 from hologram import BackendType, Buffer, Executor
 from hologram._version import __version__
-from hologram_torch import functional, utils
+from hologram_torch import functional, nn, utils
+from hologram_torch._convert import convert, revert
+from hologram_torch._kernel import kernel
 from hologram_torch.utils import (
     buffer_to_tensor,
     create_executor_for_tensor,
@@ -32,9 +36,13 @@ __all__ = [
     "Executor",
     "__version__",
     "buffer_to_tensor",
+    "convert",
     "create_executor_for_tensor",
     "functional",
+    "kernel",
     "match_device",
+    "nn",
+    "revert",
     "tensor_to_buffer",
     "utils",
     "validate_tensor_compatible",

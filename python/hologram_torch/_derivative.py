@@ -15,6 +15,7 @@ import math
 from typing import TYPE_CHECKING, Callable, Optional, Union
 
 from hologram._kernel.ir import Negated
+from hologram.errors import InvalidArgumentError
 from hologram_torch._listing import FLOATS, Builder, Line, Listing
 
 if TYPE_CHECKING:
@@ -212,12 +213,16 @@ def _finished(
         value = 0.0 if value is None else value
         builder.act(f"stg.{type}", _Arithmetic(builder, type).text(value), f"d_{name}[index]")
     given = {gradient: listing.outputs[output] for output, gradient in outputs.items()}
-    return builder.listing(
-        listing.name,
-        {**given, **listing.inputs, **listing.outputs},
-        {f"d_{name}": type for name, (type, _) in found.items()},
-        listing.params,
-    )
+    inputs = {**given, **listing.inputs, **listing.outputs}
+    results = {f"d_{name}": type for name, (type, _) in found.items()}
+    try:
+        return builder.listing(listing.name, inputs, results, listing.params)
+    except InvalidArgumentError:
+        # Too many values at one place. Predicates are the scarce ones, and made anew cheaply.
+        if not listing.straight:
+            raise
+        builder.compare_late()
+        return builder.listing(listing.name, inputs, results, listing.params)
 
 
 def _reverse(listing: Listing, wrt: Sequence[str], outputs: Mapping[str, str], results: bool) -> Listing:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from hologram import Program
+from hologram._dtypes import NAMES, code_of
 from hologram._kernel.arrays import stand_in
 from hologram._kernel.call import Kernel
 from hologram.errors import DTypeError
@@ -108,6 +109,10 @@ class Elementwise:
     def results(self, inputs: Sequence[Tensor]) -> tuple[torch.dtype, tuple[torch.dtype, ...]]:
         """Return the dtype to compute in for these inputs, and those of the results."""
         raise NotImplementedError
+
+    def fixed(self) -> Optional[dict[str, torch.dtype]]:
+        """Return the dtypes of the inputs, where a program is for these alone; else None."""
+        return None
 
     def _plan(self, inputs: Sequence[Tensor]) -> _Plan:
         dtypes = tuple([t.dtype for t in inputs])
@@ -312,6 +317,13 @@ class _Gradient(Elementwise):
         mask = "".join("1" if f"i{i}" in self.computed else "0" for i in range(len(needs)))
         super().__init__(f"{function.name}'{mask}", kinds, function.scalars, len(self.computed))
 
+    def fixed(self) -> Optional[dict[str, torch.dtype]]:
+        if self._function.fixed() is None:
+            return None
+        floats = {kind: dtype for dtype, kind in ATLAS.items() if dtype.is_floating_point}
+        listing = self.listing(torch.float32)
+        return {name: floats.get(kind, torch.int64) for name, kind in listing.inputs.items()}
+
     @functools.cache  # noqa: B019 (functions live as long as the program)
     def listing(self, dtype: torch.dtype) -> Listing:
         derived = self._function.derived(self._function.listing(dtype), self.computed)
@@ -320,6 +332,9 @@ class _Gradient(Elementwise):
         return narrowed(derived, {}, names)
 
     def results(self, inputs: Sequence[Tensor]) -> tuple[torch.dtype, tuple[torch.dtype, ...]]:
+        types = self._function.fixed()
+        if types is not None:
+            return torch.float32, tuple(types[name] for name in self.computed)
         dtype = inputs[0].dtype
         wide = opmath(dtype)
         for t, kind in zip(inputs, self.kinds):
@@ -366,7 +381,9 @@ class Scalar(Elementwise):
 
     @functools.cache  # noqa: B019 (functions live as long as the program)
     def listing(self, dtype: torch.dtype) -> Listing:
-        return traced(Kernel(self.function), self._arguments(dtype), {f"{i}": f"i{i}" for i in range(len(self.kinds))})
+        return traced(Kernel(self.function), self._arguments(dtype), {f"{i}": f"i{i}" for i in range(len(self.kinds))})[
+            0
+        ]
 
     def _arguments(self, dtype: torch.dtype) -> list[Any]:
         types = {"mask": np.bool_, "index": "i64", "number": np.bool_ if dtype == torch.bool else ATLAS[dtype]}
@@ -380,7 +397,7 @@ class Scalar(Elementwise):
         dtype = next(dtype for dtype, type in ATLAS.items() if type == kind)
         count = len(self.kinds)
         inputs = {"0": "g0", **{f"{i + 1}": f"i{i}" for i in range(count)}}
-        all_of = traced(Kernel(self.slopes), [kind, *self._arguments(dtype)], inputs)
+        all_of = traced(Kernel(self.slopes), [kind, *self._arguments(dtype)], inputs)[0]
         outputs = {f"d_i{i}": f"o{i}" for i in range(count)}
         return reduced(all_of, {outputs[f"d_{name}"]: f"d_{name}" for name in wrt})
 
@@ -409,8 +426,10 @@ def promoted(tensors: Sequence[Tensor]) -> torch.dtype:
     return high
 
 
-def traced(kernel: Kernel, arguments: Sequence[Any], inputs: Mapping[str, str]) -> Listing:
+def traced(kernel: Kernel, arguments: Sequence[Any], inputs: Mapping[str, str]) -> tuple[Listing, list[str], bool]:
     """Return the program of a kernel for arguments, dtypes in the place of arrays.
+
+    Beside it come the types of its results, bools as "bool", and whether the function returns a tuple.
 
     Args:
         kernel: The kernel.
@@ -423,7 +442,8 @@ def traced(kernel: Kernel, arguments: Sequence[Any], inputs: Mapping[str, str]) 
     given = {**inputs, **{number: f"s{i}" for i, number in enumerate(scalars)}}
     renamed = {name: given[str(place)] for name, place in zip(compiled.names, compiled.places)}
     renamed |= {name: f"o{i}" for i, (name, _) in enumerate(compiled.outputs)}
-    return narrowed(parse(compiled.text), {}, renamed)
+    results = ["bool" if dtype == np.bool_ else NAMES[code_of(dtype) - 1] for _, dtype in compiled.outputs]
+    return narrowed(parse(compiled.text), {}, renamed), results, compiled.several
 
 
 def find(name: str) -> Elementwise:
@@ -454,7 +474,8 @@ class _Generic(Operation):
 
     def backward(self, ctx: Any, *gradients: Any) -> Any:
         given = gradients[0] if len(gradients) == 1 and isinstance(gradients[0], (list, tuple)) else gradients
-        return None, pulled(ctx, ctx.function, given, ctx.scalars), [None] * len(ctx.scalars)
+        # For a list of numbers torch takes a single None, for one of none an empty list.
+        return None, pulled(ctx, ctx.function, given, ctx.scalars), None if ctx.scalars else []
 
 
 GENERIC = _Generic("elementwise", "(str name, Tensor[] inputs, float[] scalars) -> Tensor[]")

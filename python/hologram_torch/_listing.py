@@ -145,6 +145,34 @@ class Builder(Code):
             registers[line.result] = result
             self.body.append(Instruction(line.mnemonic, result, sources, stays))
 
+    def compare_late(self) -> None:
+        """Compute predicates where they are read, each time anew; of programs without branches, written in SSA form."""
+        makers = {
+            line.result: line for line in self.body if line.result is not None and self._is_predicate(line.result)
+        }
+        body: list[Instruction] = []
+
+        def read(sources: tuple[Union[int, str, Negated], ...]) -> tuple[Union[int, str, Negated], ...]:
+            found: list[Union[int, str, Negated]] = []
+            for source in sources:
+                register = source.register if isinstance(source, Negated) else source
+                if isinstance(register, int) and register in makers:
+                    maker = makers[register]
+                    made = self.register("pred")
+                    body.append(maker._replace(result=made, sources=read(maker.sources)))
+                    found.append(Negated(made) if isinstance(source, Negated) else made)
+                else:
+                    found.append(source)
+            return tuple(found)
+
+        for line in self.body:
+            if line.result not in makers:
+                body.append(line._replace(sources=read(line.sources)))
+        self.body = body
+
+    def _is_predicate(self, register: Optional[int]) -> bool:
+        return register is not None and self.types[register] == "pred"
+
     def listing(
         self, name: str, inputs: Mapping[str, str], outputs: Mapping[str, str], params: Mapping[str, str]
     ) -> Listing:
