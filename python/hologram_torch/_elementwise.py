@@ -18,9 +18,9 @@ from hologram import Program
 from hologram._dtypes import NAMES, code_of
 from hologram._kernel.arrays import stand_in
 from hologram._kernel.call import Kernel
-from hologram.errors import DTypeError
+from hologram.errors import BackendError, DTypeError, InvalidArgumentError
 from hologram_torch._derivative import gradient
-from hologram_torch._executors import executor_for
+from hologram_torch._executors import executor_for, here
 from hologram_torch._listing import FLOATS, Listing, narrowed, parse, reduced
 from hologram_torch._operation import (
     PLAIN,
@@ -53,6 +53,7 @@ ATLAS: dict[torch.dtype, str] = {
 """The types of the ISA, by torch's dtypes."""
 
 _NAMES: dict[str, Elementwise] = {}
+empty_like = torch.empty_like
 
 
 def opmath(dtype: torch.dtype) -> torch.dtype:
@@ -68,10 +69,11 @@ class Source(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """A program, and the dtypes of what it makes."""
+    """A program, the dtypes of what it makes, and the names of its slots and parameters in the order of a call."""
 
     program: Program
     dtypes: tuple[torch.dtype, ...]
+    names: tuple[str, ...]
 
 
 class Elementwise:
@@ -91,6 +93,7 @@ class Elementwise:
         self.scalars = tuple(scalars)
         self.outputs = outputs
         self._plans: dict[Any, _Plan] = {}
+        self._ready: dict[torch.dtype, _Plan] = {}  # those that have one dtype throughout
         self._gradients: dict[tuple[bool, ...], _Gradient] = {}
         self._kept: dict[tuple[bool, ...], tuple[Source, ...]] = {}
         _NAMES[name] = self
@@ -129,7 +132,12 @@ class Elementwise:
             types = {f"i{i}": ATLAS[dtype] for i, dtype in enumerate(dtypes)}
             types |= {f"o{i}": ATLAS[dtype] for i, dtype in enumerate(results)}
             program = Program(narrowed(listing, types, {}).text, file=f"<hologram_torch {self.name}>")
-            found = self._plans[key] = _Plan(program, results)
+            names = [f"i{i}" for i in range(len(inputs))] + [f"s{i}" for i in range(len(self.scalars))]
+            names += [f"o{i}" for i in range(self.outputs)]
+            found = self._plans[key] = _Plan(program, results, tuple(names))
+            # A program takes bools for u8 and reverse, so that what is given tells nothing then.
+            if set(names) == set(program._names) and {*dtypes, *results} == {dtypes[0]} != {torch.bool}:
+                self._ready[dtypes[0]] = found
         return found
 
     # ---- running
@@ -138,18 +146,25 @@ class Elementwise:
         self, inputs: Sequence[Tensor], scalars: Sequence[float] = (), out: Optional[Tensor] = None
     ) -> list[Tensor]:
         """Compute the results; out is memory for the only one, of its dtype and shape."""
+        first = inputs[0]
+        ready = self._ready.get(first.dtype)
+        if ready is not None and out is None and first.is_cpu and first.numel():
+            launch = here.launch
+            if launch is not None:
+                outs = [empty_like(first)] if self.outputs == 1 else [empty_like(first) for _ in ready.dtypes]
+                try:
+                    launch(ready.program, dict(zip(ready.names, (*inputs, *scalars, *outs))))
+                    return outs
+                except (InvalidArgumentError, DTypeError, BackendError, BufferError):
+                    pass  # other dtypes or shapes than most calls have, or wrong ones
         inputs = placed(self.name, inputs)
         plan = self._plan(inputs)
         outs = self.made(inputs, plan.dtypes) if out is None else [out]
         if outs[0].numel():
-            bound: dict[str, Any] = {f"i{i}": t for i, t in enumerate(inputs)}
-            bound.update((f"s{i}", value) for i, value in enumerate(scalars))
-            bound.update((f"o{i}", t) for i, t in enumerate(outs))
-            program = plan.program
-            if len(program._names) != len(bound):
-                bound = {name: bound[name] for name in program._names}
+            given = dict(zip(plan.names, (*inputs, *scalars, *outs)))
+            bound = {name: given[name] for name in plan.program._names}  # some may not be used
             try:
-                executor_for(outs[0].device).launch(program, bound)
+                executor_for(outs[0].device).launch(plan.program, bound)
             except BufferError as error:  # torch's, for what is not strided memory
                 raise DTypeError(f"{self.name}: {error}") from None
         return outs
@@ -196,6 +211,8 @@ class Elementwise:
             scalars: The numbers of the call.
         """
         found = self._gradient(needs)
+        if found.direct:  # the first gradient and what is kept in, all gradients out
+            return list(found.call((given[0], *kept), scalars))
         rest = iter(kept)
         inputs = [given[source.number] if source.kind == "g" else next(rest) for source in found.sources]
         made = iter(found.call(inputs, scalars) if found.computed else ())
@@ -255,26 +272,31 @@ def sum_to(value: Tensor, shape: torch.Size) -> Tensor:
 
 def save(ctx: Any, function: Elementwise, inputs: Sequence[Tensor], results: Sequence[Tensor], needs: Any) -> None:
     """Keep in ctx what the gradients by some of the inputs need."""
-    wanted = ctx.wanted = tuple([bool(n) and t.dtype.is_floating_point for n, t in zip(needs, inputs)])
-    if any(wanted):
+    wanted = ctx.wanted = tuple(needs)
+    if True in wanted:
         kept = function.keeps(wanted)
-        ctx.save_for_backward(*[inputs[s.number] if s.kind == "i" else results[s.number] for s in kept])
-    shape = results[0].shape
-    ctx.shapes = [None if t.shape == shape and t.dtype == results[0].dtype else (t.shape, t.dtype) for t in inputs]
+        if kept:
+            ctx.save_for_backward(*[inputs[s.number] if s.kind == "i" else results[s.number] for s in kept])
+    ctx.layouts = None
+    if len(inputs) > 1:
+        first = results[0]
+        shape, dtype = first.shape, first.dtype
+        if any([t.shape != shape or t.dtype is not dtype for t in inputs]):
+            ctx.layouts = [(t.shape, t.dtype) for t in inputs]
 
 
 def pulled(
     ctx: Any, function: Elementwise, given: Sequence[Tensor], scalars: Sequence[float]
 ) -> list[Optional[Tensor]]:
     """Return the gradients by the inputs, each of its input's shape and dtype."""
-    if not any(ctx.wanted):
+    if True not in ctx.wanted:
         return [None] * len(ctx.wanted)
     found = function.gradients(ctx.wanted, given, ctx.saved_tensors, scalars)
-    for i, layout in enumerate(ctx.shapes):
-        value = found[i]
-        if value is not None and layout is not None:
-            shape, dtype = layout
-            found[i] = sum_to(value, shape).to(dtype)
+    if ctx.layouts is not None:
+        for i, (shape, dtype) in enumerate(ctx.layouts):
+            value = found[i]
+            if value is not None:
+                found[i] = sum_to(value, shape).to(dtype)
     return found
 
 
@@ -300,6 +322,7 @@ class _Gradient(Elementwise):
         sources: What its inputs are.
         same: For each input of the function the number of the gradient that its own is equal to, or None.
         zero: For each input whether its gradient is 0 everywhere, or not needed.
+        direct: Whether its inputs are one gradient and what is kept, in that order, and it computes all.
         computed: Which inputs' gradients it computes.
     """
 
@@ -315,6 +338,8 @@ class _Gradient(Elementwise):
         self.sources = tuple(Source(name[0], int(name[1:])) for name in inputs)
         kinds = [function.kinds[s.number] if s.kind == "i" else "number" for s in self.sources]
         mask = "".join("1" if f"i{i}" in self.computed else "0" for i in range(len(needs)))
+        kinds_of = [source.kind for source in self.sources]
+        self.direct = "0" not in mask and kinds_of.count("g") == 1 and kinds_of[0] == "g"
         super().__init__(f"{function.name}'{mask}", kinds, function.scalars, len(self.computed))
 
     def fixed(self) -> Optional[dict[str, torch.dtype]]:

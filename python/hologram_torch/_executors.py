@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 import torch
 
@@ -28,12 +28,14 @@ class _Here(threading.local):
         cpu: The one for the CPU.
         devices: Those for other devices.
         chosen: The one that a caller named for what runs now.
+        launch: The launch of the one for the CPU, while that is there and no other is chosen.
     """
 
     def __init__(self) -> None:
         self.cpu: Optional[Executor] = None
         self.devices: dict[torch.device, Executor] = {}
         self.chosen: Optional[Executor] = None
+        self.launch: Optional[Callable[..., Any]] = None
 
 
 here = _Here()
@@ -50,6 +52,7 @@ def executor_for(device: torch.device) -> Executor:
     if device.type == "cpu":
         if here.cpu is None:
             here.cpu = Executor("cpu")
+        here.launch = here.cpu.launch
         return here.cpu
     found = here.devices.get(device)
     if found is None:
@@ -69,11 +72,12 @@ def using(executor: Executor) -> Iterator[None]:
 
     What autograd computes later runs on the default one of the tensors' device.
     """
-    before, here.chosen = here.chosen, executor
+    before, here.chosen = (here.chosen, here.launch), executor
+    here.launch = None
     try:
         yield
     finally:
-        here.chosen = before
+        here.chosen, here.launch = before
 
 
 def check_executor(what: str, executor: Any) -> Executor:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor
 from hologram import Executor
 from hologram.errors import DTypeError, InvalidArgumentError
 from hologram_torch import _matrix, _reductions
-from hologram_torch._calls import Number, binary_form, called, executor_form, here, in_place, tensors, unary_form
+from hologram_torch._calls import Number, binary_form, called, executor_form, here, in_place, quick, tensors, unary_form
 from hologram_torch._executors import using
 from hologram_torch._reductions import dimensions
 from hologram_torch._table import OPERATIONS
@@ -27,9 +27,6 @@ _Dim = Union[int, "Sequence[int]", None]
 
 
 def _arithmetic(name: str) -> _Function:
-    operation = OPERATIONS[name]
-    form = binary_form(name)
-
     def full(
         input: Union[Tensor, Number], other: Union[Tensor, Number], *, alpha: Number = 1, out: Optional[Tensor] = None
     ) -> Tensor:
@@ -41,23 +38,13 @@ def _arithmetic(name: str) -> _Function:
             return called("add", (x, mul(y, alpha)), out=out)
         return called(name, (input, other), out=out)
 
-    def function(*arguments: Any, **named: Any) -> Any:
-        if len(arguments) == 2 and not named:
-            x, y = arguments
-            if isinstance(x, Tensor) and isinstance(y, Tensor):
-                return operation(x, y)
-        if (arguments and isinstance(arguments[0], Executor)) or "ex" in named:
-            return form(*arguments, **named)
-        return full(*arguments, **named)
-
     sign = {"add": "input + alpha · other", "sub": "input − alpha · other", "mul": "input · other"}[name]
-    function.__name__ = function.__qualname__ = name
-    function.__signature__ = inspect.signature(full)  # type: ignore[attr-defined]
-    function.__doc__ = f"""Return {sign}, broadcast and promoted.
+    full.__name__ = full.__qualname__ = name
+    full.__doc__ = f"""Return {sign}, broadcast and promoted.
 
     ``{name}(executor, input1, input2, out=None)`` runs on an executor.
     """
-    return function
+    return quick(name, executor_form(binary_form(name))(full))
 
 
 add = _arithmetic("add")
@@ -146,18 +133,14 @@ def _plain(name: str, doc: str, inputs: int = 1) -> _Function:
 
         function: _Function = binary
     else:
-        operation = OPERATIONS[name]
 
         def unary(input: Tensor, *, out: Optional[Tensor] = None) -> Tensor:
-            if out is None and isinstance(input, Tensor):
-                found: Tensor = operation(input)
-                return found
             return called(name, (input,), out=out)
 
         function = unary
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
-    return function
+    return quick(name, function)
 
 
 maximum = _plain("maximum", "Return the larger of input and other, NaN if either is; broadcast and promoted.", 2)
@@ -182,8 +165,8 @@ square = _plain("square", "Return input².")
 
 # ---- activations
 
-sigmoid = executor_form(unary_form("sigmoid"))(_plain("sigmoid", "Return 1 / (1 + e^−input)."))
-tanh = executor_form(unary_form("tanh"))(_plain("tanh", "Return the hyperbolic tangent."))
+sigmoid = quick("sigmoid", executor_form(unary_form("sigmoid"))(_plain("sigmoid", "Return 1 / (1 + e^−input).")))
+tanh = quick("tanh", executor_form(unary_form("tanh"))(_plain("tanh", "Return the hyperbolic tangent.")))
 
 
 def _activated(name: str, input: Tensor, inplace: bool, numbers: Sequence[float] = ()) -> Tensor:
@@ -198,6 +181,7 @@ def _relu_form(ex: Executor, input: Tensor, inplace: bool = False) -> Tensor:
         return _activated("relu", input, inplace)
 
 
+@partial(quick, "relu")
 @executor_form(_relu_form)
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """Return max(input, 0), in input itself if inplace."""

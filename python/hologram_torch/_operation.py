@@ -29,9 +29,9 @@ PLAIN = frozenset([Tensor, torch.nn.Parameter])
 
 is_dynamo_compiling = torch.compiler.is_dynamo_compiling
 is_grad_enabled = torch.is_grad_enabled
-_dispatch_modes = torch._C._len_torch_dispatch_stack
-_function_modes = torch._C._len_torch_function_stack
-_transforms = torch._C._are_functorch_transforms_active
+dispatch_modes = torch._C._len_torch_dispatch_stack
+function_modes = torch._C._len_torch_function_stack
+transforms = torch._C._are_functorch_transforms_active
 _autocasts = torch._C._is_any_autocast_enabled
 
 AUTOCAST_DEVICES = ("cpu", "cuda")
@@ -39,7 +39,7 @@ AUTOCAST_DEVICES = ("cpu", "cuda")
 
 def unusual() -> bool:
     """Whether modes or transforms are active, which see what torch's dispatcher sees."""
-    return bool(_dispatch_modes() or _function_modes() or _transforms())
+    return bool(dispatch_modes() or function_modes() or transforms())
 
 
 def _cast(rule: str, device: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -79,7 +79,9 @@ class Operation:
         packet = getattr(torch.ops, NAMESPACE)
         self.operator = getattr(packet, name).default
         self._register()
-        self.apply = self._function().apply
+        # autograd.Function's own apply looks again for what __call__ has looked for.
+        recorded: Any = self._function()
+        self.apply = super(torch.autograd.Function, recorded).apply  # type: ignore[misc]
         self._transformed: Any = None
 
     # ---- what an operation is
@@ -105,7 +107,7 @@ class Operation:
     def __call__(self, *arguments: Any) -> Any:
         """Compute the result, recorded where autograd records."""
         if is_dynamo_compiling() or unusual():
-            if _transforms() and not is_dynamo_compiling():
+            if transforms() and not is_dynamo_compiling():
                 return self._transform(arguments)
             return self.operator(*arguments)
         recorded = False

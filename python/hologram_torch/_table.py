@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
 
+import torch
 from torch import Tensor
 
 import hologram as h
@@ -213,15 +214,41 @@ class Named(Operation):
         self.row = row
         self.function = Scalar(row.name, row.function, kinds, row.promotion, row.slopes)
         self._count = len(kinds)
+        self._run = self.function.run
         arguments = [f"Tensor {name}" for name in row.inputs] + [f"float {name}" for name in self.function.scalars]
         super().__init__(row.name, f"({', '.join(arguments)}) -> Tensor", row.autocast)
 
     def forward(self, *arguments: Any) -> Tensor:
+        if len(arguments) == self._count:
+            return self._run(arguments)[0]
         count = self._count
         return self.function.run(arguments[:count], arguments[count:])[0]
 
     def fake(self, *arguments: Any) -> Tensor:
         return self.function.fake(arguments[: self._count])[0]
+
+    def _function(self) -> Any:
+        if self.function.scalars:
+            return super()._function()
+        function, run = self.function, self.function.run
+        single = self._count == 1
+
+        class Recorded(torch.autograd.Function):
+            """The same as Operation's, without its detours."""
+
+            @staticmethod
+            def forward(ctx: Any, *inputs: Tensor) -> Tensor:
+                results = run(inputs)
+                _elementwise.save(ctx, function, inputs, results, ctx.needs_input_grad)
+                return results[0]
+
+            @staticmethod
+            def backward(ctx: Any, *gradients: Any) -> Any:
+                found = _elementwise.pulled(ctx, function, gradients, ())
+                return found[0] if single else tuple(found)
+
+        Recorded.__name__ = Recorded.__qualname__ = f"Hologram_{self.name}"
+        return Recorded
 
     def save(self, ctx: Any, arguments: tuple[Any, ...], result: Tensor) -> None:
         count = self._count
