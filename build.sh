@@ -176,8 +176,8 @@ test_torch() (
   [ -x "$PY" ] || "$python" -m venv "$VENV"
   install_packages pip 'pip>=25.1'
   install_packages torch --group torch
-  PYTHONPATH=python "$PY" -m mypy -p hologram_torch
-  PYTHONPATH=python "$PY" -m pytest python/tests_torch
+  PYTHONPATH=$PWD/python "$PY" -m mypy -p hologram_torch
+  PYTHONPATH=$PWD/python "$PY" -m pytest python/tests_torch
 )
 
 fuzz_each() {

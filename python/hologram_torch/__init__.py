@@ -1,6 +1,7 @@
 """Hologram in PyTorch models: functions, layers and autograd on top of :mod:`hologram`.
 
 ``functional`` has torch's functions, ``nn`` torch's layers, both computed by Hologram in place on torch's tensors.
+``optim`` has torch's optimisers, whose steps Hologram computes.
 ``kernel`` makes an operation with a gradient of a scalar function of one's own.
 ``convert`` makes Hologram's layers of a model's, ``revert`` torch's again.
 ``utils`` moves between tensors and Hologram's buffers.
@@ -17,7 +18,7 @@ except ImportError as error:
 
 from hologram import BackendType, Buffer, Executor
 from hologram._version import __version__
-from hologram_torch import functional, nn, utils
+from hologram_torch import functional, nn, optim, utils
 from hologram_torch._convert import convert, revert
 from hologram_torch._kernel import kernel
 from hologram_torch.utils import (
@@ -42,6 +43,7 @@ __all__ = [
     "kernel",
     "match_device",
     "nn",
+    "optim",
     "revert",
     "tensor_to_buffer",
     "utils",
