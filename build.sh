@@ -25,7 +25,7 @@ usage: ./build.sh COMMAND
                    slower (benchmarks/against.py)
   cover            test coverage of isa, core and backends; fails below 85 %
   fuzz             run each fuzz target for FUZZTIME (5s)
-  clean            remove what was built; "clean all" removes .venv too
+  clean            remove what was built; "clean all" removes .venv and .venv-torch too
 
 Environment: PYTHON, the Python to make .venv with (python3); HOLOGRAM_TOOLCHAIN=auto|host|zig, see
 docs/BUILDING.md; FUZZTIME, the time for each fuzz target.
@@ -38,6 +38,7 @@ TEST_STEPS='
 race           env HOLOGRAM_PTXAS= go test -race -timeout 20m ./...
 pytest         '$PY' -m pytest
 go-test        cover
+pytest-torch   test_torch
 random         go test ./backends/cpu -run TestConformance/random -v -timeout 30m -args -programs 100000
 fuzz           fuzz_each
 staticcheck    go tool staticcheck ./...
@@ -162,11 +163,22 @@ check_distributions() {
   cmp "$wheel" "$STEP_TMP/sdist/${wheel##*/}" || fail "the source distribution builds another wheel than the work tree"
   "$PY" -m pip install --quiet --no-deps --target "$site" "$wheel"
   (cd "$STEP_TMP" && PYTHONPATH=$site "$OLDPWD/$PY" -W error -c "
-import hologram, hologram_torch
+import importlib.util, hologram
 assert hologram.__file__.startswith('$site'), hologram.__file__
-assert hologram_torch.__file__.startswith('$site'), hologram_torch.__file__
+found = importlib.util.find_spec('hologram_torch').origin  # importing it needs torch
+assert found.startswith('$site'), found
 print('imported', hologram.__version__, 'from the wheel')")
 }
+
+# The tests of hologram_torch, in a .venv-torch of their own: torch takes gigabytes, and nothing else needs it.
+test_torch() (
+  python=$PY VENV=$VENV-torch PY=$VENV/bin/python
+  [ -x "$PY" ] || "$python" -m venv "$VENV"
+  install_packages pip 'pip>=25.1'
+  install_packages torch --group torch
+  PYTHONPATH=$PWD/python "$PY" -m mypy -p hologram_torch
+  PYTHONPATH=$PWD/python "$PY" -m pytest python/tests_torch
+)
 
 fuzz_each() {
   local package target
@@ -320,7 +332,7 @@ bench() {
 clean() {
   rm -rf build dist cover.out python/hologram/libhologram.* python/hologram/hologram.dll python/hologram/include
   rm -rf .mypy_cache .pytest_cache .ruff_cache ./-.o
-  if [ "${1:-}" = all ]; then rm -rf "$VENV"; fi
+  if [ "${1:-}" = all ]; then rm -rf "$VENV" "$VENV-torch"; fi
 }
 
 command=${1:-help}

@@ -1,10 +1,51 @@
 """Hologram in PyTorch models: functions, layers and autograd on top of :mod:`hologram`.
 
-This release holds the package's place in the distribution; its code comes with a later one.
+``functional`` has torch's functions, ``nn`` torch's layers, both computed by Hologram in place on torch's tensors.
+``optim`` has torch's optimisers, whose steps Hologram computes.
+``kernel`` makes an operation with a gradient of a scalar function of one's own.
+``convert`` makes Hologram's layers of a model's, ``revert`` torch's again.
+``utils`` moves between tensors and Hologram's buffers.
 """
 
 from __future__ import annotations
 
-from hologram._version import __version__
+try:
+    import torch as _torch
+except ImportError as error:
+    raise ImportError(
+        "hologram_torch needs PyTorch, which is not installed: pip install 'hologram[torch]', or see https://pytorch.org"
+    ) from error
 
-__all__ = ["__version__"]
+from hologram import BackendType, Buffer, Executor
+from hologram._version import __version__
+from hologram_torch import functional, nn, optim, utils
+from hologram_torch._convert import convert, revert
+from hologram_torch._kernel import kernel
+from hologram_torch.utils import (
+    buffer_to_tensor,
+    create_executor_for_tensor,
+    match_device,
+    tensor_to_buffer,
+    validate_tensor_compatible,
+)
+
+del _torch
+
+__all__ = [
+    "BackendType",
+    "Buffer",
+    "Executor",
+    "__version__",
+    "buffer_to_tensor",
+    "convert",
+    "create_executor_for_tensor",
+    "functional",
+    "kernel",
+    "match_device",
+    "nn",
+    "optim",
+    "revert",
+    "tensor_to_buffer",
+    "utils",
+    "validate_tensor_compatible",
+]

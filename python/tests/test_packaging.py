@@ -12,7 +12,6 @@ from types import ModuleType
 import pytest
 
 import hologram
-import hologram_torch
 
 ROOT = Path(__file__).resolve().parents[2]
 DISTRIBUTION = importlib.metadata.distribution("hologram")
@@ -31,7 +30,6 @@ def test_version_is_the_same_everywhere(hatch_build: ModuleType) -> None:
     written = hatch_build.version()
     assert re.fullmatch(r"\d+\.\d+\.\d+", written)
     assert hologram.__version__ == written
-    assert hologram_torch.__version__ == written
     assert DISTRIBUTION.version == written
 
 
@@ -48,10 +46,11 @@ def test_console_script() -> None:
     assert callable(script.load())
 
 
-@pytest.mark.parametrize("package", [hologram, hologram_torch])
-def test_packages_are_typed(package: ModuleType) -> None:
-    assert package.__file__ is not None
-    assert Path(package.__file__).with_name("py.typed").is_file()
+@pytest.mark.parametrize("package", ["hologram", "hologram_torch"])
+def test_packages_are_typed(package: str) -> None:
+    spec = importlib.util.find_spec(package)  # importing hologram_torch needs torch
+    assert spec is not None and spec.origin is not None
+    assert Path(spec.origin).with_name("py.typed").is_file()
 
 
 def test_library_and_header_are_beside_the_package(hatch_build: ModuleType) -> None:

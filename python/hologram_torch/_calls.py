@@ -1,0 +1,221 @@
+"""What the functions share: numbers as arguments, results into memory that is there, executors that are named."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+
+import torch
+from torch import Tensor
+
+from hologram import Executor
+from hologram.errors import BackendError, DTypeError, InvalidArgumentError
+from hologram_torch._executors import check_executor, using
+from hologram_torch._executors import here as threads
+from hologram_torch._operation import (
+    PLAIN,
+    dispatch_modes,
+    function_modes,
+    is_dynamo_compiling,
+    is_grad_enabled,
+    transforms,
+    unusual,
+)
+from hologram_torch._table import OPERATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Number", "binary_form", "called", "executor_form", "here", "in_place", "quick", "tensors", "unary_form"]
+
+Number = Union[int, float, bool]
+
+
+def _dtype_of(number: Number, dtype: torch.dtype) -> torch.dtype:
+    """Return what torch.result_type does for a number beside a tensor, which dynamo can't trace."""
+    if isinstance(number, float) and not dtype.is_floating_point:
+        return torch.get_default_dtype()
+    if dtype == torch.bool and not isinstance(number, bool):
+        return torch.int64
+    return dtype
+
+
+def _category(dtype: torch.dtype) -> int:
+    """Return a number that grows from bools over integers to floats; torch.can_cast can't be traced by dynamo."""
+    return 2 if dtype.is_floating_point else int(dtype != torch.bool)
+
+
+def tensors(what: str, *values: Any) -> list[Tensor]:
+    """Return tensors, numbers among them as such of no dimension.
+
+    Raises:
+        TypeError: One is neither, or there is no tensor.
+    """
+    like = next((value for value in values if isinstance(value, Tensor)), None)
+    found = []
+    for i, value in enumerate(values):
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif like is not None and isinstance(value, (bool, int, float)):
+            dtype = _dtype_of(value, like.dtype)
+            if like.ndim and dtype in (torch.float16, torch.bfloat16):
+                dtype = torch.float32  # not rounded before it is used
+            found.append(torch.full((), value, dtype=dtype, device=like.device))
+        else:
+            raise TypeError(f"{what}: argument {i + 1} is a {type(value).__name__}; expected a torch.Tensor")
+    return found
+
+
+def called(name: str, values: Sequence[Any], numbers: Sequence[float] = (), out: Optional[Tensor] = None) -> Tensor:
+    """Call an operation of the table."""
+    operation = OPERATIONS[name]
+    inputs = tensors(name, *values)
+    if out is None:
+        found: Tensor = operation(*inputs, *numbers)
+        return found
+    return _written(name, inputs, numbers, out)
+
+
+def _written(name: str, inputs: Sequence[Tensor], numbers: Sequence[float], out: Tensor) -> Tensor:
+    operation = OPERATIONS[name]
+    if not isinstance(out, Tensor):
+        raise TypeError(f"{name}: out is a {type(out).__name__}; expected a torch.Tensor")
+    if torch.is_grad_enabled() and any(t.requires_grad for t in (*inputs, out)):
+        raise RuntimeError(
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad."
+        )
+    dtype = operation.function.results(inputs)[1][0]
+    if _category(dtype) > _category(out.dtype):
+        raise RuntimeError(f"{name}: result type {dtype} can't be cast to the desired output type {out.dtype}")
+    shape = torch.broadcast_shapes(*[t.shape for t in inputs])
+    if out.shape != shape:
+        if out.numel():
+            raise InvalidArgumentError(f"{name}: out has the shape {tuple(out.shape)}; the result has {tuple(shape)}")
+        out.resize_(shape)
+    if dtype == out.dtype and not is_dynamo_compiling() and not unusual() and type(out) in PLAIN:
+        if all(type(t) in PLAIN for t in inputs):
+            try:
+                operation.function.run(inputs, numbers, out)
+                return out
+            except InvalidArgumentError:
+                pass  # it overlaps an input otherwise than element by element
+    return out.copy_(operation(*inputs, *numbers))
+
+
+def in_place(name: str, x: Tensor, numbers: Sequence[float] = ()) -> Tensor:
+    if torch.is_grad_enabled() and x.requires_grad:
+        result = OPERATIONS[name](x.clone(), *numbers)
+        return x.copy_(result)
+    return _written(name, [x], numbers, x)
+
+
+def here(what: str, executor: Executor, *tensors: Any) -> None:
+    """Refuse what an executor doesn't work on.
+
+    Raises:
+        TypeError: It is no tensor.
+        ValueError: It is on another device.
+    """
+    check_executor(what, executor)
+    for i, tensor in enumerate(tensors):
+        if not isinstance(tensor, Tensor):
+            raise DTypeError(f"{what}: argument {i + 1} is a {type(tensor).__name__}; expected a torch.Tensor")
+        if executor.host_visible != tensor.is_cpu:
+            where = "the CPU" if executor.host_visible else executor.backend
+            raise InvalidArgumentError(f"{what}: the tensor is on {tensor.device}; the executor takes those on {where}")
+
+
+_Function = Callable[..., Any]
+empty_like = torch.empty_like
+_REFUSED = (InvalidArgumentError, DTypeError, BackendError, BufferError)
+
+
+def quick(name: str, otherwise: _Function) -> _Function:
+    """Make the first lines of a function: what most calls come down to, without a call of Python's on the way.
+
+    Args:
+        name: The operation, of one or two tensors, which autocast leaves alone.
+        otherwise: The function, which is called with the same arguments where these lines won't do.
+    """
+    operation = OPERATIONS[name]
+    ready_for, run, apply = operation.function._ready, operation.function.run, operation.apply
+
+    def unary(x: Any = None, *rest: Any, **named: Any) -> Any:
+        if not rest and not named and not is_dynamo_compiling() and type(x) in PLAIN:
+            if not (dispatch_modes() or function_modes() or transforms()):
+                if x.requires_grad and is_grad_enabled():
+                    return apply(x)
+                ready = ready_for.get(x.dtype)
+                if ready is not None and x.is_cpu:
+                    launch = threads.launch
+                    if launch is not None:
+                        out = empty_like(x)
+                        try:
+                            launch(ready.program, i0=x, o0=out)
+                            return out
+                        except _REFUSED:
+                            pass
+                return run((x,))[0]
+        return otherwise(*([] if x is None else [x]), *rest, **named)
+
+    def binary(x: Any = None, y: Any = None, *rest: Any, **named: Any) -> Any:
+        if not rest and not named and not is_dynamo_compiling() and type(x) in PLAIN and type(y) in PLAIN:
+            if not (dispatch_modes() or function_modes() or transforms()):
+                if (x.requires_grad or y.requires_grad) and is_grad_enabled():
+                    return apply(x, y)
+                ready = ready_for.get(x.dtype)
+                if ready is not None and x.is_cpu and x.numel():
+                    launch = threads.launch
+                    if launch is not None:
+                        out = empty_like(x)
+                        try:
+                            launch(ready.program, i0=x, i1=y, o0=out)
+                            return out
+                        except _REFUSED:
+                            pass
+                return run((x, y))[0]
+        return otherwise(*[value for value in (x, y) if value is not None], *rest, **named)
+
+    if operation.autocast is not None or operation.function.scalars:
+        return otherwise
+    return functools.wraps(otherwise)(unary if len(operation.function.kinds) == 1 else binary)
+
+
+def executor_form(form: _Function) -> Callable[[_Function], _Function]:
+    """Let a function take an executor first, which another function then is called with."""
+
+    def decorate(function: _Function) -> _Function:
+        @functools.wraps(function)
+        def either(*arguments: Any, **named: Any) -> Any:
+            if (arguments and isinstance(arguments[0], Executor)) or "ex" in named:
+                return form(*arguments, **named)
+            return function(*arguments, **named)
+
+        return either
+
+    return decorate
+
+
+def binary_form(name: str) -> _Function:
+    def form(ex: Executor, input1: Tensor, input2: Tensor, out: Optional[Tensor] = None) -> Tensor:
+        here(name, ex, *[t for t in (input1, input2, out) if t is not None or t is not out])
+        for what, other in (("input2", input2), ("out", input1 if out is None else out)):
+            if other.shape != input1.shape:
+                raise InvalidArgumentError(
+                    f"{name}: {what} has the shape {tuple(other.shape)}, and input1 {tuple(input1.shape)}; "
+                    "with an executor both have one shape"
+                )
+        with using(ex):
+            return called(name, (input1, input2), out=out)
+
+    return form
+
+
+def unary_form(name: str, operator: str = "") -> _Function:
+    def form(ex: Executor, input: Tensor) -> Tensor:
+        here(name, ex, input)
+        with using(ex):
+            return called(operator or name, (input,))
+
+    return form

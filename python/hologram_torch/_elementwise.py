@@ -1,0 +1,506 @@
+"""Operations that work element by element: a scalar function, compiled for the dtypes that it meets.
+
+The function is traced in the type it computes in (f32 for the 16-bit floats); the program converts where it loads and
+stores. Its gradient is a program derived from it, an ``Elementwise`` like any other, and so differentiable again.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hologram import Program
+from hologram._dtypes import NAMES, code_of
+from hologram._kernel.arrays import stand_in
+from hologram._kernel.call import Kernel
+from hologram.errors import BackendError, DTypeError, InvalidArgumentError
+from hologram_torch._derivative import gradient
+from hologram_torch._executors import executor_for, here
+from hologram_torch._listing import FLOATS, Listing, narrowed, parse, reduced
+from hologram_torch._operation import (
+    PLAIN,
+    Operation,
+    is_dynamo_compiling,
+    is_grad_enabled,
+    unusual,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["ATLAS", "Elementwise", "find", "opmath"]
+
+ATLAS: dict[torch.dtype, str] = {
+    torch.bool: "u8",
+    torch.uint8: "u8",
+    torch.int8: "i8",
+    torch.int16: "i16",
+    torch.int32: "i32",
+    torch.int64: "i64",
+    torch.float16: "f16",
+    torch.bfloat16: "bf16",
+    torch.float32: "f32",
+    torch.float64: "f64",
+    **{
+        getattr(torch, f"uint{bits}"): f"u{bits}" for bits in (16, 32, 64) if hasattr(torch, f"uint{bits}")
+    },
+}  # fmt: skip
+"""The types of the ISA, by torch's dtypes."""
+
+_NAMES: dict[str, Elementwise] = {}
+empty_like = torch.empty_like
+
+
+def opmath(dtype: torch.dtype) -> torch.dtype:
+    """Return the dtype that values of a dtype are computed in."""
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+
+
+class Source(NamedTuple):
+    """What an input of a gradient is: "g" a gradient, "i" an input, "o" an output of the function; and its number."""
+
+    kind: str
+    number: int
+
+
+class _Plan(NamedTuple):
+    """A program, the dtypes of what it makes, and the names of its slots and parameters in the order of a call."""
+
+    program: Program
+    dtypes: tuple[torch.dtype, ...]
+    names: tuple[str, ...]
+
+
+class Elementwise:
+    """A function of numbers, on tensors.
+
+    Attributes:
+        name: Its name, by which ``find`` has it.
+        kinds: For each input what it is: "number", or "mask" (bools) or "index" (int64), which say nothing of the
+            result's dtype.
+        scalars: The names of its numbers.
+        outputs: How many results it has.
+    """
+
+    def __init__(self, name: str, kinds: Sequence[str], scalars: Sequence[str], outputs: int) -> None:
+        self.name = name
+        self.kinds = tuple(kinds)
+        self.scalars = tuple(scalars)
+        self.outputs = outputs
+        self._plans: dict[Any, _Plan] = {}
+        self._ready: dict[torch.dtype, _Plan] = {}  # those that have one dtype throughout
+        self._gradients: dict[tuple[bool, ...], _Gradient] = {}
+        self._kept: dict[tuple[bool, ...], tuple[Source, ...]] = {}
+        _NAMES[name] = self
+
+    # ---- programs
+
+    def listing(self, dtype: torch.dtype) -> Listing:
+        """Return the program that computes in a dtype: inputs i0, i1, …, numbers s0, …, outputs o0, …."""
+        raise NotImplementedError
+
+    def derived(self, listing: Listing, wrt: Sequence[str]) -> Listing:
+        """Return the program of the gradient by some of the inputs: reads g0, …, and writes d_i0, …."""
+        floats = [o for o, kind in listing.outputs.items() if kind in FLOATS]
+        return gradient(listing, wrt, {output: f"g{output[1:]}" for output in floats})
+
+    def results(self, inputs: Sequence[Tensor]) -> tuple[torch.dtype, tuple[torch.dtype, ...]]:
+        """Return the dtype to compute in for these inputs, and those of the results."""
+        raise NotImplementedError
+
+    def fixed(self) -> Optional[dict[str, torch.dtype]]:
+        """Return the dtypes of the inputs, where a program is for these alone; else None."""
+        return None
+
+    def _plan(self, inputs: Sequence[Tensor]) -> _Plan:
+        dtypes = tuple([t.dtype for t in inputs])
+        key: Any = dtypes
+        if any(dtype is not dtypes[0] for dtype in dtypes):
+            key = dtypes, tuple([not t.ndim for t in inputs])  # numbers of no dimension give way to others
+        found = self._plans.get(key)
+        if found is None:
+            for i, dtype in enumerate(dtypes):
+                if dtype not in ATLAS:
+                    raise DTypeError(f"{self.name}: input {i + 1} has dtype {dtype}, which hologram has no type for")
+            compute, results = self.results(inputs)
+            listing = self.listing(compute)
+            types = {f"i{i}": ATLAS[dtype] for i, dtype in enumerate(dtypes)}
+            types |= {f"o{i}": ATLAS[dtype] for i, dtype in enumerate(results)}
+            program = Program(narrowed(listing, types, {}).text, file=f"<hologram_torch {self.name}>")
+            names = [f"i{i}" for i in range(len(inputs))] + [f"s{i}" for i in range(len(self.scalars))]
+            names += [f"o{i}" for i in range(self.outputs)]
+            found = self._plans[key] = _Plan(program, results, tuple(names))
+            # A program takes bools for u8 and reverse, so that what is given tells nothing then.
+            if set(names) == set(program._names) and {*dtypes, *results} == {dtypes[0]} != {torch.bool}:
+                self._ready[dtypes[0]] = found
+        return found
+
+    # ---- running
+
+    def run(
+        self, inputs: Sequence[Tensor], scalars: Sequence[float] = (), out: Optional[Tensor] = None
+    ) -> list[Tensor]:
+        """Compute the results; out is memory for the only one, of its dtype and shape."""
+        first = inputs[0]
+        ready = self._ready.get(first.dtype)
+        if ready is not None and out is None and first.is_cpu and first.numel():
+            launch = here.launch
+            if launch is not None:
+                outs = [empty_like(first)] if self.outputs == 1 else [empty_like(first) for _ in ready.dtypes]
+                try:
+                    launch(ready.program, dict(zip(ready.names, (*inputs, *scalars, *outs))))
+                    return outs
+                except (InvalidArgumentError, DTypeError, BackendError, BufferError):
+                    pass  # other dtypes or shapes than most calls have, or wrong ones
+        inputs = placed(self.name, inputs)
+        plan = self._plan(inputs)
+        outs = self.made(inputs, plan.dtypes) if out is None else [out]
+        if outs[0].numel():
+            given = dict(zip(plan.names, (*inputs, *scalars, *outs)))
+            bound = {name: given[name] for name in plan.program._names}  # some may not be used
+            try:
+                executor_for(outs[0].device).launch(plan.program, bound)
+            except BufferError as error:  # torch's, for what is not strided memory
+                raise DTypeError(f"{self.name}: {error}") from None
+        return outs
+
+    def made(self, inputs: Sequence[Tensor], dtypes: Sequence[torch.dtype]) -> list[Tensor]:
+        """Make tensors for the results."""
+        first = inputs[0]
+        shape = first.shape
+        if any(t.shape != shape for t in inputs):
+            shape = broadcast(self.name, inputs)
+        if shape == first.shape:
+            return [torch.empty_like(first, dtype=dtype) for dtype in dtypes]
+        return [torch.empty(shape, dtype=dtype, device=first.device) for dtype in dtypes]
+
+    def fake(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        """Make tensors such as the results, of whatever they hold."""
+        return self.made(inputs, self.results(inputs)[1])
+
+    # ---- gradients
+
+    def keeps(self, needs: tuple[bool, ...]) -> tuple[Source, ...]:
+        """Return what the gradients by some of the inputs need beside those of the results."""
+        found = self._kept.get(needs)
+        if found is None:
+            sources = self._gradient(needs).sources
+            found = self._kept[needs] = tuple(source for source in sources if source.kind != "g")
+        return found
+
+    def _gradient(self, needs: tuple[bool, ...]) -> _Gradient:
+        found = self._gradients.get(needs)
+        if found is None:
+            found = self._gradients[needs] = _Gradient(self, needs)
+        return found
+
+    def gradients(
+        self, needs: tuple[bool, ...], given: Sequence[Tensor], kept: Sequence[Tensor], scalars: Sequence[float]
+    ) -> list[Optional[Tensor]]:
+        """Return the gradients by the inputs, of the results' shape.
+
+        Args:
+            needs: Which inputs' are needed.
+            given: The gradients by the results.
+            kept: What ``keeps`` asked for.
+            scalars: The numbers of the call.
+        """
+        found = self._gradient(needs)
+        if found.direct:  # the first gradient and what is kept in, all gradients out
+            return list(found.call((given[0], *kept), scalars))
+        rest = iter(kept)
+        inputs = [given[source.number] if source.kind == "g" else next(rest) for source in found.sources]
+        made = iter(found.call(inputs, scalars) if found.computed else ())
+        results: list[Optional[Tensor]] = []
+        for zero, same in zip(found.zero, found.same):
+            results.append(None if zero else next(made) if same is None else given[same])
+        return results
+
+    # ---- as an operator without a name of its own
+
+    def call(self, inputs: Sequence[Tensor], scalars: Sequence[float] = ()) -> list[Tensor]:
+        """Compute the results, recorded where autograd records."""
+        if is_dynamo_compiling() or unusual() or any(type(t) not in PLAIN for t in inputs):
+            return list(GENERIC(self.name, list(inputs), [float(s) for s in scalars]))
+        if is_grad_enabled() and any(t.requires_grad for t in inputs):
+            found = _Recorded.apply(self, tuple(scalars), *inputs)
+            return list(found)
+        return self.run(inputs, scalars)
+
+
+def broadcast(what: str, tensors: Sequence[Tensor]) -> torch.Size:
+    """Return the shape that tensors broadcast to."""
+    try:
+        return torch.broadcast_shapes(*[t.shape for t in tensors])
+    except RuntimeError:
+        shapes = ", ".join(str(tuple(t.shape)) for t in tensors)
+        raise RuntimeError(f"{what}: the shapes {shapes} don't broadcast together") from None
+
+
+def placed(what: str, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+    """Return tensors on one device: numbers of no dimension on the CPU go where the others are.
+
+    Raises:
+        RuntimeError: They are on several.
+    """
+    if all(t.is_cpu for t in tensors):
+        return tensors
+    device = next((t.device for t in tensors if t.ndim or not t.is_cpu), tensors[0].device)
+    found = [t.to(device) if t.is_cpu and not t.ndim else t for t in tensors]
+    for t in found:
+        if t.device != device:
+            raise RuntimeError(f"{what}: the tensors are on {device} and {t.device}; expected one device")
+    return found
+
+
+def sum_to(value: Tensor, shape: torch.Size) -> Tensor:
+    """Return a gradient summed over the dimensions along which its argument was broadcast."""
+    if value.shape == shape:
+        return value
+    from hologram_torch._reductions import sum_over
+
+    lead = value.ndim - len(shape)
+    over = [i for i in range(value.ndim) if i < lead or (shape[i - lead] == 1 and value.shape[i] != 1)]
+    summed = sum_over(value, over, True) if over else value
+    return summed.reshape(shape)
+
+
+def save(ctx: Any, function: Elementwise, inputs: Sequence[Tensor], results: Sequence[Tensor], needs: Any) -> None:
+    """Keep in ctx what the gradients by some of the inputs need."""
+    wanted = ctx.wanted = tuple(needs)
+    if True in wanted:
+        kept = function.keeps(wanted)
+        if kept:
+            ctx.save_for_backward(*[inputs[s.number] if s.kind == "i" else results[s.number] for s in kept])
+    ctx.layouts = None
+    if len(inputs) > 1:
+        first = results[0]
+        shape, dtype = first.shape, first.dtype
+        if any([t.shape != shape or t.dtype is not dtype for t in inputs]):
+            ctx.layouts = [(t.shape, t.dtype) for t in inputs]
+
+
+def pulled(
+    ctx: Any, function: Elementwise, given: Sequence[Tensor], scalars: Sequence[float]
+) -> list[Optional[Tensor]]:
+    """Return the gradients by the inputs, each of its input's shape and dtype."""
+    if True not in ctx.wanted:
+        return [None] * len(ctx.wanted)
+    found = function.gradients(ctx.wanted, given, ctx.saved_tensors, scalars)
+    if ctx.layouts is not None:
+        for i, (shape, dtype) in enumerate(ctx.layouts):
+            value = found[i]
+            if value is not None:
+                found[i] = sum_to(value, shape).to(dtype)
+    return found
+
+
+class _Recorded(torch.autograd.Function):
+    """A recorded call of any function."""
+
+    @staticmethod
+    def forward(ctx: Any, function: Elementwise, scalars: tuple[float, ...], *inputs: Tensor) -> Any:
+        results = function.run(inputs, scalars)
+        ctx.function, ctx.scalars = function, scalars
+        save(ctx, function, inputs, results, ctx.needs_input_grad[2:])
+        return tuple(results)
+
+    @staticmethod
+    def backward(ctx: Any, *given: Tensor) -> Any:
+        return (None, None, *pulled(ctx, ctx.function, given, ctx.scalars))
+
+
+class _Gradient(Elementwise):
+    """The gradient of a function by some of its inputs.
+
+    Attributes:
+        sources: What its inputs are.
+        same: For each input of the function the number of the gradient that its own is equal to, or None.
+        zero: For each input whether its gradient is 0 everywhere, or not needed.
+        direct: Whether its inputs are one gradient and what is kept, in that order, and it computes all.
+        computed: Which inputs' gradients it computes.
+    """
+
+    def __init__(self, function: Elementwise, needs: tuple[bool, ...]) -> None:
+        self._function = function
+        probe = function.listing(torch.float32)
+        alone = [function.derived(probe, [f"i{i}"]) if n else None for i, n in enumerate(needs)]
+        self.same = tuple(None if found is None else _same(found) for found in alone)
+        self.zero = tuple(found is None or not found.inputs for found in alone)
+        self.computed = [f"i{i}" for i, z in enumerate(self.zero) if not z and self.same[i] is None]
+        inputs = list(function.derived(probe, self.computed).inputs) if self.computed else []
+        self._inputs = inputs
+        self.sources = tuple(Source(name[0], int(name[1:])) for name in inputs)
+        kinds = [function.kinds[s.number] if s.kind == "i" else "number" for s in self.sources]
+        mask = "".join("1" if f"i{i}" in self.computed else "0" for i in range(len(needs)))
+        kinds_of = [source.kind for source in self.sources]
+        self.direct = "0" not in mask and kinds_of.count("g") == 1 and kinds_of[0] == "g"
+        super().__init__(f"{function.name}'{mask}", kinds, function.scalars, len(self.computed))
+
+    def fixed(self) -> Optional[dict[str, torch.dtype]]:
+        if self._function.fixed() is None:
+            return None
+        floats = {kind: dtype for dtype, kind in ATLAS.items() if dtype.is_floating_point}
+        listing = self.listing(torch.float32)
+        return {name: floats.get(kind, torch.int64) for name, kind in listing.inputs.items()}
+
+    @functools.cache  # noqa: B019 (functions live as long as the program)
+    def listing(self, dtype: torch.dtype) -> Listing:
+        derived = self._function.derived(self._function.listing(dtype), self.computed)
+        names = {name: f"i{i}" for i, name in enumerate(self._inputs)}
+        names |= {f"d_{name}": f"o{i}" for i, name in enumerate(self.computed)}
+        return narrowed(derived, {}, names)
+
+    def results(self, inputs: Sequence[Tensor]) -> tuple[torch.dtype, tuple[torch.dtype, ...]]:
+        types = self._function.fixed()
+        if types is not None:
+            return torch.float32, tuple(types[name] for name in self.computed)
+        dtype = inputs[0].dtype
+        wide = opmath(dtype)
+        for t, kind in zip(inputs, self.kinds):
+            if kind == "number" and t.ndim:
+                wide = torch.promote_types(wide, t.dtype)
+        return wide, (dtype,) * self.outputs
+
+
+def _same(listing: Listing) -> Optional[int]:
+    """Return the number of the gradient that a gradient's program only copies, or None."""
+    if len(listing.lines) == 3 and listing.lines[0].operation == "ldg":
+        name = listing.lines[0].named
+        if name.startswith("g") and listing.lines[1].operation == "stg":
+            return int(name[1:])
+    return None
+
+
+class Scalar(Elementwise):
+    """A function of numbers that is written in Python, as ``hologram.kernel`` takes it.
+
+    Args:
+        name: Its name.
+        function: It takes a value for each input, then the scalars.
+        kinds: What each input is.
+        promotion: How the result's dtype comes of the inputs': "same" is torch's promotion; "float" besides makes
+            torch's default dtype of integers and bools; "floating" refuses these.
+        slopes: Its gradient, where the derived one won't do: a function of the gradient by the result, the inputs and
+            the scalars, that returns one for each input.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        kinds: Sequence[str],
+        promotion: str = "same",
+        slopes: Optional[Callable[..., Any]] = None,
+    ) -> None:
+        scalars = list(inspect.signature(function).parameters)[len(kinds) :]
+        super().__init__(name, kinds, scalars, 1)
+        self.function = function
+        self.promotion = promotion
+        self.slopes = slopes
+
+    @functools.cache  # noqa: B019 (functions live as long as the program)
+    def listing(self, dtype: torch.dtype) -> Listing:
+        return traced(Kernel(self.function), self._arguments(dtype), {f"{i}": f"i{i}" for i in range(len(self.kinds))})[
+            0
+        ]
+
+    def _arguments(self, dtype: torch.dtype) -> list[Any]:
+        types = {"mask": np.bool_, "index": "i64", "number": np.bool_ if dtype == torch.bool else ATLAS[dtype]}
+        number = np.float64(0.5) if dtype == torch.float64 else np.float32(0.5)
+        return [*(types[kind] for kind in self.kinds), *([number] * len(self.scalars))]
+
+    def derived(self, listing: Listing, wrt: Sequence[str]) -> Listing:
+        if self.slopes is None:
+            return super().derived(listing, wrt)
+        kind = listing.outputs["o0"]
+        dtype = next(dtype for dtype, type in ATLAS.items() if type == kind)
+        count = len(self.kinds)
+        inputs = {"0": "g0", **{f"{i + 1}": f"i{i}" for i in range(count)}}
+        all_of = traced(Kernel(self.slopes), [kind, *self._arguments(dtype)], inputs)[0]
+        outputs = {f"d_i{i}": f"o{i}" for i in range(count)}
+        return reduced(all_of, {outputs[f"d_{name}"]: f"d_{name}" for name in wrt})
+
+    def results(self, inputs: Sequence[Tensor]) -> tuple[torch.dtype, tuple[torch.dtype, ...]]:
+        dtype = promoted([t for t, kind in zip(inputs, self.kinds) if kind == "number"])
+        if not dtype.is_floating_point:
+            if self.promotion == "floating":
+                raise DTypeError(f"{self.name}: input has dtype {dtype}; expected a floating-point dtype")
+            if self.promotion == "float":
+                dtype = torch.get_default_dtype()
+        return opmath(dtype), (dtype,)
+
+
+def promoted(tensors: Sequence[Tensor]) -> torch.dtype:
+    """Return the dtype that torch promotes tensors to; those of no dimension only count by their category."""
+    first = tensors[0].dtype
+    if all(t.dtype is first for t in tensors):
+        return first
+    sized = [t.dtype for t in tensors if t.ndim]
+    numbers = [t.dtype for t in tensors if not t.ndim]
+    if not sized or not numbers:
+        return functools.reduce(torch.promote_types, sized or numbers)
+    high, low = functools.reduce(torch.promote_types, sized), functools.reduce(torch.promote_types, numbers)
+    if not high.is_floating_point and (high == torch.bool or low.is_floating_point):
+        return torch.promote_types(high, low)
+    return high
+
+
+def traced(kernel: Kernel, arguments: Sequence[Any], inputs: Mapping[str, str]) -> tuple[Listing, list[str], bool]:
+    """Return the program of a kernel for arguments, dtypes in the place of arrays.
+
+    Beside it come the types of its results, bools as "bool", and whether the function returns a tuple.
+
+    Args:
+        kernel: The kernel.
+        arguments: What it is compiled for.
+        inputs: The names that slots get, by the numbers of their arguments; all others are numbers, s0, ….
+    """
+    names, values = kernel._flat(arguments, {})
+    compiled = kernel._compiled(names, [stand_in(value) for value in values], None)
+    scalars = [str(i) for i in range(len(arguments)) if str(i) not in inputs]
+    given = {**inputs, **{number: f"s{i}" for i, number in enumerate(scalars)}}
+    renamed = {name: given[str(place)] for name, place in zip(compiled.names, compiled.places)}
+    renamed |= {name: f"o{i}" for i, (name, _) in enumerate(compiled.outputs)}
+    results = ["bool" if dtype == np.bool_ else NAMES[code_of(dtype) - 1] for _, dtype in compiled.outputs]
+    return narrowed(parse(compiled.text), {}, renamed), results, compiled.several
+
+
+def find(name: str) -> Elementwise:
+    """Return the function of a name; those of gradients are made as needed."""
+    found = _NAMES.get(name)
+    if found is None:
+        of, mark, mask = name.rpartition("'")
+        if not mark:
+            raise LookupError(f"hologram_torch has no function {name!r}; is the module imported that defines it?")
+        found = find(of)._gradient(tuple(digit == "1" for digit in mask))
+    return found
+
+
+class _Generic(Operation):
+    """The operator for functions that have none of their own: gradients, and users' kernels."""
+
+    def forward(self, name: str, inputs: list[Tensor], scalars: list[float]) -> list[Tensor]:
+        return find(name).run(inputs, scalars)
+
+    def fake(self, name: str, inputs: list[Tensor], scalars: list[float]) -> list[Tensor]:
+        return find(name).fake(inputs)
+
+    def save(self, ctx: Any, arguments: tuple[Any, ...], result: Any) -> None:
+        name, inputs, ctx.scalars = arguments
+        ctx.function = find(name)
+        needs = ctx.needs_input_grad[1]
+        save(ctx, ctx.function, inputs, result, needs if isinstance(needs, (list, tuple)) else [needs] * len(inputs))
+
+    def backward(self, ctx: Any, *gradients: Any) -> Any:
+        given = gradients[0] if len(gradients) == 1 and isinstance(gradients[0], (list, tuple)) else gradients
+        # For a list of numbers torch takes a single None, for one of none an empty list.
+        return None, pulled(ctx, ctx.function, given, ctx.scalars), None if ctx.scalars else []
+
+
+GENERIC = _Generic("elementwise", "(str name, Tensor[] inputs, float[] scalars) -> Tensor[]")

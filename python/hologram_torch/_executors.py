@@ -1,0 +1,94 @@
+"""Which executor works on a tensor: one for each device and thread, or the one that a caller names."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import TYPE_CHECKING, Any, Callable, Optional
+
+import torch
+
+import hologram
+from hologram import Executor
+from hologram.errors import BackendError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["BACKENDS", "executor_for", "using"]
+
+BACKENDS = {"cpu": "cpu", "cuda": "cuda", "mps": "metal"}
+"""The backends that work on the memory of torch's devices."""
+
+
+class _Here(threading.local):
+    """The executors of a thread.
+
+    Attributes:
+        cpu: The one for the CPU.
+        devices: Those for other devices.
+        chosen: The one that a caller named for what runs now.
+        launch: The launch of the one for the CPU, while that is there and no other is chosen.
+    """
+
+    def __init__(self) -> None:
+        self.cpu: Optional[Executor] = None
+        self.devices: dict[torch.device, Executor] = {}
+        self.chosen: Optional[Executor] = None
+        self.launch: Optional[Callable[..., Any]] = None
+
+
+here = _Here()
+
+
+def executor_for(device: torch.device) -> Executor:
+    """Return the executor that works on a device's tensors in this thread.
+
+    Raises:
+        RuntimeError: No backend works on such a device, or it is not available here.
+    """
+    if here.chosen is not None:
+        return here.chosen
+    if device.type == "cpu":
+        if here.cpu is None:
+            here.cpu = Executor("cpu")
+        here.launch = here.cpu.launch
+        return here.cpu
+    found = here.devices.get(device)
+    if found is None:
+        backend = BACKENDS.get(device.type)
+        if backend is None:
+            raise BackendError(
+                f"hologram has no backend for tensors on {device}; it works on those of {', '.join(BACKENDS)}"
+            )
+        name = backend if device.index is None else f"{backend}:{device.index}"
+        found = here.devices[device] = Executor(name)
+    return found
+
+
+@contextlib.contextmanager
+def using(executor: Executor) -> Iterator[None]:
+    """Run what follows in this thread on an executor.
+
+    What autograd computes later runs on the default one of the tensors' device.
+    """
+    before, here.chosen = (here.chosen, here.launch), executor
+    here.launch = None
+    try:
+        yield
+    finally:
+        here.chosen, here.launch = before
+
+
+def check_executor(what: str, executor: Any) -> Executor:
+    """Return an executor that can be used.
+
+    Raises:
+        TypeError: It is no Executor.
+        RuntimeError: It was freed.
+    """
+    from hologram.executor import check_executor as check
+
+    check(what, executor)
+    found: hologram.Executor = executor
+    return found

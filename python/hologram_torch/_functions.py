@@ -1,0 +1,451 @@
+"""Arithmetic, activations, reductions and products; see functional."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+
+import torch
+from torch import Tensor
+
+from hologram import Executor
+from hologram.errors import DTypeError, InvalidArgumentError
+from hologram_torch import _matrix, _reductions
+from hologram_torch._calls import Number, binary_form, called, executor_form, here, in_place, quick, tensors, unary_form
+from hologram_torch._executors import using
+from hologram_torch._reductions import dimensions
+from hologram_torch._table import OPERATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_Function = Callable[..., Any]
+_Dim = Union[int, "Sequence[int]", None]
+
+# ---- arithmetic
+
+
+def _arithmetic(name: str) -> _Function:
+    def full(
+        input: Union[Tensor, Number], other: Union[Tensor, Number], *, alpha: Number = 1, out: Optional[Tensor] = None
+    ) -> Tensor:
+        if alpha != 1:
+            alpha = -alpha if name == "sub" else alpha
+            x, y = tensors(name, input, other)
+            if torch.result_type(x, y).is_floating_point:
+                return called("add_scaled", (x, y), (float(alpha),), out)
+            return called("add", (x, mul(y, alpha)), out=out)
+        return called(name, (input, other), out=out)
+
+    sign = {"add": "input + alpha · other", "sub": "input − alpha · other", "mul": "input · other"}[name]
+    full.__name__ = full.__qualname__ = name
+    full.__doc__ = f"""Return {sign}, broadcast and promoted.
+
+    ``{name}(executor, input1, input2, out=None)`` runs on an executor.
+    """
+    return quick(name, executor_form(binary_form(name))(full))
+
+
+add = _arithmetic("add")
+sub = _arithmetic("sub")
+mul = _arithmetic("mul")
+
+
+def div(
+    input: Union[Tensor, Number],
+    other: Union[Tensor, Number],
+    *,
+    rounding_mode: Optional[str] = None,
+    out: Optional[Tensor] = None,
+) -> Tensor:
+    """Return input / other, broadcast; of integers in torch's default dtype. No other rounding mode is there."""
+    if rounding_mode is not None:
+        raise NotImplementedError(f"div: rounding_mode is {rounding_mode!r}; only None is there")
+    return called("div", (input, other), out=out)
+
+
+def pow(input: Union[Tensor, Number], exponent: Union[Tensor, Number], *, out: Optional[Tensor] = None) -> Tensor:
+    """Return input to the power of exponent, broadcast; one of them has a floating-point dtype.
+
+    Raises:
+        TypeError: Both are integers.
+    """
+    if isinstance(exponent, (int, float)) and isinstance(input, Tensor) and input.dtype.is_floating_point:
+        known = {2: "square", 0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}.get(exponent)
+        if known is not None:
+            return called(known, (input,), out=out)
+        if exponent == 3 and out is None:
+            return mul(mul(input, input), input)
+    return called("pow", (input, exponent), out=out)
+
+
+def where(condition: Tensor, input: Union[Tensor, Number], other: Union[Tensor, Number]) -> Tensor:
+    """Return input where the condition holds, else other, broadcast and promoted.
+
+    Raises:
+        TypeError: The condition is no tensor of bools.
+    """
+    if not isinstance(condition, Tensor) or condition.dtype != torch.bool:
+        raise DTypeError(
+            f"where: condition is {getattr(condition, 'dtype', type(condition))}; expected a tensor of bools"
+        )
+    if isinstance(input, Tensor) or isinstance(other, Tensor):
+        x, y = tensors("where", input, other)
+    else:
+        dtype = torch.result_type(input, other)
+        x, y = (torch.full((), value, dtype=dtype, device=condition.device) for value in (input, other))
+    found: Tensor = OPERATIONS["where"](condition, x, y)
+    return found
+
+
+def clamp(
+    input: Tensor,
+    min: Union[Tensor, Number, None] = None,
+    max: Union[Tensor, Number, None] = None,
+    *,
+    out: Optional[Tensor] = None,
+) -> Tensor:
+    """Return the nearest to input from min to max, broadcast; NaN stays.
+
+    Raises:
+        ValueError: Neither is given.
+    """
+    if min is None and max is None:
+        raise InvalidArgumentError("clamp: At least one of 'min' or 'max' must not be None")
+    found = input
+    if min is not None:
+        # With a single bound that is a tensor, ties share the gradient, as in torch.
+        row = "maximum" if isinstance(min, Tensor) and max is None else "clamp_min"
+        found = called(row, (found, min), out=out if max is None else None)
+    if max is not None:
+        row = "minimum" if isinstance(max, Tensor) and min is None else "clamp_max"
+        found = called(row, (found, max), out=out)
+    return found
+
+
+def _plain(name: str, doc: str, inputs: int = 1) -> _Function:
+    """Make a function that is an operation of the table and no more."""
+    if inputs == 2:
+
+        def binary(input: Tensor, other: Tensor, *, out: Optional[Tensor] = None) -> Tensor:
+            return called(name, (input, other), out=out)
+
+        function: _Function = binary
+    else:
+
+        def unary(input: Tensor, *, out: Optional[Tensor] = None) -> Tensor:
+            return called(name, (input,), out=out)
+
+        function = unary
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return quick(name, function)
+
+
+maximum = _plain("maximum", "Return the larger of input and other, NaN if either is; broadcast and promoted.", 2)
+minimum = _plain("minimum", "Return the smaller of input and other, NaN if either is; broadcast and promoted.", 2)
+neg = _plain("neg", "Return −input.")
+abs = _plain("abs", "Return |input|.")
+exp = _plain("exp", "Return e to the power of input.")
+exp2 = _plain("exp2", "Return 2 to the power of input.")
+expm1 = _plain("expm1", "Return e to the power of input, less 1.")
+log = _plain("log", "Return the natural logarithm.")
+log2 = _plain("log2", "Return the logarithm to base 2.")
+log10 = _plain("log10", "Return the logarithm to base 10.")
+log1p = _plain("log1p", "Return the natural logarithm of 1 + input.")
+sqrt = _plain("sqrt", "Return the square root.")
+rsqrt = _plain("rsqrt", "Return 1 / √input.")
+sin = _plain("sin", "Return the sine.")
+cos = _plain("cos", "Return the cosine.")
+tan = _plain("tan", "Return the tangent.")
+erf = _plain("erf", "Return the error function.")
+reciprocal = _plain("reciprocal", "Return 1 / input.")
+square = _plain("square", "Return input².")
+
+# ---- activations
+
+sigmoid = quick("sigmoid", executor_form(unary_form("sigmoid"))(_plain("sigmoid", "Return 1 / (1 + e^−input).")))
+tanh = quick("tanh", executor_form(unary_form("tanh"))(_plain("tanh", "Return the hyperbolic tangent.")))
+
+
+def _activated(name: str, input: Tensor, inplace: bool, numbers: Sequence[float] = ()) -> Tensor:
+    if inplace:
+        return in_place(name, input, [float(n) for n in numbers])
+    return called(name, (input,), [float(n) for n in numbers])
+
+
+def _relu_form(ex: Executor, input: Tensor, inplace: bool = False) -> Tensor:
+    here("relu", ex, input)
+    with using(ex):
+        return _activated("relu", input, inplace)
+
+
+@partial(quick, "relu")
+@executor_form(_relu_form)
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """Return max(input, 0), in input itself if inplace."""
+    return _activated("relu", input, inplace)
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """Return input where it is positive, else negative_slope · input."""
+    return _activated("leaky_relu", input, inplace, (negative_slope,))
+
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """Return input where it is positive, else alpha · (e^input − 1)."""
+    return _activated("elu", input, inplace, (alpha,))
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """Return scale · elu(input, alpha), with the constants of Klambauer et al., Self-Normalizing Neural Networks."""
+    return _activated("selu", input, inplace)
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """Return input · sigmoid(input)."""
+    return _activated("silu", input, inplace)
+
+
+def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """Return log(1 + e^(beta·input)) / beta; input itself where beta·input > threshold."""
+    return called("softplus", (input,), (float(beta), float(threshold)))
+
+
+def logsigmoid(input: Tensor) -> Tensor:
+    """Return log(sigmoid(input))."""
+    return called("logsigmoid", (input,))
+
+
+@executor_form(unary_form("gelu", "gelu_tanh"))
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """Return input · Φ(input), Φ the normal distribution: by erf, or with approximate="tanh" by tanh.
+
+    With an executor it is the latter.
+    """
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError(f"gelu: approximate argument must be either none or tanh, got {approximate!r}")
+    return called("gelu" if approximate == "none" else "gelu_tanh", (input,))
+
+
+_ACTIVATIONS: dict[str, _Function] = {
+    "relu": relu,
+    "gelu": gelu,
+    "silu": silu,
+    "tanh": tanh,
+    "sigmoid": sigmoid,
+    "leaky_relu": leaky_relu,
+}
+
+# ---- reductions
+
+
+def _converted(x: Tensor, dtype: Optional[torch.dtype]) -> Tensor:
+    return x if dtype is None or x.dtype == dtype else x.to(dtype)
+
+
+def sum(input: Tensor, dim: _Dim = None, keepdim: bool = False, *, dtype: Optional[torch.dtype] = None) -> Tensor:
+    """Return the sum over some dimensions, or all; integers in int64. The order is that of docs/REDUCTIONS.md."""
+    (input,) = tensors("sum", input)
+    if dtype is None and not input.dtype.is_floating_point:
+        dtype = torch.int64
+    found: Tensor = _reductions.SUM(_converted(input, dtype), dimensions(input, dim), keepdim)
+    return found
+
+
+def mean(input: Tensor, dim: _Dim = None, keepdim: bool = False, *, dtype: Optional[torch.dtype] = None) -> Tensor:
+    """Return the mean over some dimensions, or all.
+
+    Raises:
+        TypeError: input has integers, and no dtype says what to compute in.
+    """
+    (input,) = tensors("mean", input)
+    x = _converted(input, dtype)
+    if not x.dtype.is_floating_point:
+        raise DTypeError(f"mean(): input dtype must be a floating point dtype. Got: {x.dtype}")
+    found: Tensor = _reductions.MEAN(x, dimensions(x, dim), keepdim)
+    return found
+
+
+def amax(input: Tensor, dim: _Dim = (), keepdim: bool = False) -> Tensor:
+    """Return the largest over some dimensions, or all; NaN if one is NaN. Ties share the gradient."""
+    (input,) = tensors("amax", input)
+    found: Tensor = _reductions.AMAX(input, dimensions(input, dim), keepdim)
+    return found
+
+
+def amin(input: Tensor, dim: _Dim = (), keepdim: bool = False) -> Tensor:
+    """Return the smallest over some dimensions, or all; NaN if one is NaN. Ties share the gradient."""
+    (input,) = tensors("amin", input)
+    found: Tensor = _reductions.AMIN(input, dimensions(input, dim), keepdim)
+    return found
+
+
+def var(
+    input: Tensor,
+    dim: _Dim = None,
+    unbiased: Optional[bool] = None,
+    keepdim: bool = False,
+    *,
+    correction: Optional[float] = None,
+) -> Tensor:
+    """Return the variance over some dimensions, or all: Σ (x − mean)² / (n − correction), in two passes in f64."""
+    (input,) = tensors("var", input)
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    if correction is None:
+        correction = 1 if unbiased is None else int(unbiased)
+    over = dimensions(input, dim)
+    x = floating("var", input).to(torch.float64)
+    total = _reductions.SUM(OPERATIONS["mse"](x, _reductions.MEAN(x, over, True)), over, keepdim)
+    count = math.prod(input.shape[i] for i in over) - correction
+    return OPERATIONS["quotient"](total, float(max(count, 0))).to(input.dtype)
+
+
+def std(
+    input: Tensor,
+    dim: _Dim = None,
+    unbiased: Optional[bool] = None,
+    keepdim: bool = False,
+    *,
+    correction: Optional[float] = None,
+) -> Tensor:
+    """Return the standard deviation over some dimensions, or all: the root of ``var``."""
+    (input,) = tensors("std", input)
+    return sqrt(var(input.to(torch.float64), dim, unbiased, keepdim, correction=correction)).to(input.dtype)
+
+
+def wide(x: Tensor) -> Tensor:
+    return x.to(torch.float32) if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
+def _softmax_form(ex: Executor, input: Tensor, dim: Optional[int] = None) -> Tensor:
+    here("softmax", ex, input)
+    with using(ex):
+        if dim is None:  # of all elements, as hologram.ops.softmax
+            flat: Tensor = _reductions.SOFTMAX(input.reshape(-1), 0)
+            return flat.reshape(input.shape)
+        found: Tensor = _reductions.SOFTMAX(input, _dimension(input, dim))
+        return found
+
+
+def _dimension(x: Tensor, dim: int) -> int:
+    return (dimensions(x, dim) or [0])[0]
+
+
+def _implicit(x: Tensor, dim: Optional[int]) -> int:
+    if dim is None:  # what torch.nn.functional takes, with its warning
+        dim = torch.nn.functional._get_softmax_dim(  # type: ignore[attr-defined]
+            "softmax", x.ndim, 4
+        )
+    return _dimension(x, dim)
+
+
+@executor_form(_softmax_form)
+def softmax(input: Tensor, dim: Optional[int] = None, *, dtype: Optional[torch.dtype] = None) -> Tensor:
+    """Return e^(x − max) / Σ e^(x − max) along a dimension.
+
+    ``softmax(executor, input, dim=None)`` runs on an executor, and without dim over all elements.
+    """
+    (input,) = tensors("softmax", input)
+    found: Tensor = _reductions.SOFTMAX(floating("softmax", _converted(input, dtype)), _implicit(input, dim))
+    return found
+
+
+def log_softmax(input: Tensor, dim: Optional[int] = None, *, dtype: Optional[torch.dtype] = None) -> Tensor:
+    """Return x − max − log Σ e^(x − max) along a dimension."""
+    (input,) = tensors("log_softmax", input)
+    found: Tensor = _reductions.LOG_SOFTMAX(floating("log_softmax", _converted(input, dtype)), _implicit(input, dim))
+    return found
+
+
+def floating(what: str, x: Tensor) -> Tensor:
+    if not x.dtype.is_floating_point:
+        raise DTypeError(f"{what}: input has dtype {x.dtype}; expected a floating-point dtype")
+    return x
+
+
+# ---- products
+
+
+def mm(input: Tensor, mat2: Tensor) -> Tensor:
+    """Return the product of two matrices, in the order of docs/REDUCTIONS.md."""
+    a, b = tensors("mm", input, mat2)
+    found: Tensor = _matrix.MM(a, b)
+    return found
+
+
+def bmm(input: Tensor, mat2: Tensor) -> Tensor:
+    """Return the products of two stacks of matrices."""
+    a, b = tensors("bmm", input, mat2)
+    found: Tensor = _matrix.BMM(a, b)
+    return found
+
+
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+    """Return beta · input + alpha · mat1 · mat2; with beta 0 input isn't read."""
+    x, a, b = tensors("addmm", input, mat1, mat2)
+    found: Tensor = _matrix.ADDMM(x, a, b, float(beta), float(alpha))
+    return found
+
+
+def matmul(input: Tensor, other: Tensor) -> Tensor:
+    """Return the product of vectors, matrices or stacks of matrices, whose leading dimensions are broadcast."""
+    a, b = tensors("matmul", input, other)
+    if not a.ndim or not b.ndim:
+        raise RuntimeError(f"matmul: both arguments need to be at least 1D, but they are {a.ndim}D and {b.ndim}D")
+    row, column = a.ndim == 1, b.ndim == 1
+    a, b = a.unsqueeze(0) if row else a, b.unsqueeze(1) if column else b
+    if a.shape[-1] != b.shape[-2]:
+        raise RuntimeError(f"matmul: the shapes {tuple(input.shape)} and {tuple(other.shape)} can't be multiplied")
+    lead = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
+    found: Tensor
+    # Where one side is a single matrix it is one product, whose gradients are sums without rounding between.
+    if math.prod(b.shape[:-2]) == 1:
+        rows = a.reshape(math.prod(a.shape[:-1]), k)
+        found = _matrix.MM(rows, b.reshape(k, n)).reshape(*lead, m, n)
+    elif math.prod(a.shape[:-2]) == 1:
+        rows = b.mT.reshape(math.prod(b.shape[:-2]) * n, k)
+        found = _matrix.MM(rows, a.reshape(m, k).mT).reshape(*lead, n, m).mT
+    else:
+        count = math.prod(lead)
+        left = a.expand(*lead, m, k).reshape(count, m, k)
+        right = b.expand(*lead, k, n).reshape(count, k, n)
+        found = _matrix.BMM(left, right).reshape(*lead, m, n)
+    if row:
+        found = found.squeeze(-2)
+    return found.squeeze(-1) if column else found
+
+
+def _linear_form(ex: Executor, input: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
+    here("linear", ex, *[t for t in (input, weight, bias) if t is not None])
+    if weight.ndim != 2 or not input.ndim or input.shape[-1] != weight.shape[1]:
+        raise InvalidArgumentError(
+            f"linear: input has the shape {tuple(input.shape)} and weight {tuple(weight.shape)}; expected (…, in) and "
+            "(out, in)"
+        )
+    if bias is not None and bias.shape != weight.shape[:1]:
+        raise InvalidArgumentError(f"linear: bias has the shape {tuple(bias.shape)}; expected ({weight.shape[0]},)")
+    with using(ex):
+        found: Tensor = _matrix.LINEAR(input, weight, bias)
+        return found
+
+
+@executor_form(_linear_form)
+def linear(input: Tensor, weight: Tensor, bias: Optional[Tensor] = None, *, activation: Optional[str] = None) -> Tensor:
+    """Return input · weightᵀ + bias over the last dimension, then an activation: "relu", "gelu", "silu" or others."""
+    for value in (input, weight):
+        tensors("linear", value)
+    if weight.ndim == 1:
+        found: Tensor = matmul(input, weight)
+        if bias is not None:
+            found = add(found, bias)
+    else:
+        found = _matrix.LINEAR(input, weight, bias)
+    if activation is None:
+        return found
+    if activation not in _ACTIVATIONS:
+        raise InvalidArgumentError(f"linear: activation is {activation!r}; expected one of {', '.join(_ACTIVATIONS)}")
+    return _ACTIVATIONS[activation](found)

@@ -1,0 +1,208 @@
+"""Users' scalar functions as operations on tensors, with gradients derived from their programs."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union, overload
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import hologram
+from hologram._kernel.call import Kernel as HologramKernel
+from hologram.errors import DTypeError, InvalidArgumentError
+from hologram_torch._elementwise import ATLAS, GENERIC, Elementwise, traced
+from hologram_torch._executors import using
+from hologram_torch._operation import is_dynamo_compiling
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from hologram import Executor
+    from hologram_torch._listing import Listing
+
+__all__ = ["Kernel", "kernel"]
+
+_TORCH = {**{kind: dtype for dtype, kind in ATLAS.items() if dtype != torch.bool}, "bool": torch.bool}
+_KERNELS: dict[str, Kernel] = {}
+
+
+class _Function(Elementwise):
+    """A kernel's function for tensors of certain dtypes."""
+
+    def __init__(self, name: str, kernel: HologramKernel, signature: Sequence[str], statics: Sequence[Any]) -> None:
+        arguments: list[Any] = []
+        inputs: dict[str, str] = {}
+        values = iter(statics)
+        for at, word in enumerate(signature):
+            if word in _NUMBERS:
+                arguments.append(_NUMBERS[word])
+            elif word == "static":
+                arguments.append(next(values))
+            else:
+                inputs[str(at)] = f"i{len(inputs)}"
+                arguments.append(np.bool_ if word == "bool" else word)
+        self._listing, results, self.several = traced(kernel, arguments, inputs)
+        words = [word for word in signature if word not in _NUMBERS and word != "static"]
+        self._inputs = [_TORCH[word] for word in words]
+        self._results = tuple(_TORCH[name] for name in results)
+        scalars = [word for word in signature if word in _NUMBERS]
+        super().__init__(name, ["mask" if word == "bool" else "number" for word in words], scalars, len(results))
+
+    def listing(self, dtype: torch.dtype) -> Listing:
+        return self._listing
+
+    def fixed(self) -> Optional[dict[str, torch.dtype]]:
+        return {f"i{i}": dtype for i, dtype in enumerate(self._inputs)}
+
+    def results(self, inputs: Sequence[Tensor]) -> tuple[torch.dtype, tuple[torch.dtype, ...]]:
+        return torch.float32, self._results
+
+
+_NUMBERS: dict[str, Any] = {"int": 1, "float": 0.5, "truth": True}
+"""What a kernel is compiled for where a number stands: kinds of numbers, not values."""
+
+
+class Kernel:
+    """A function of numbers as an operation on tensors; see ``kernel``."""
+
+    def __init__(self, function: Callable[..., Any], *, static: Iterable[str] = ()) -> None:
+        self._kernel = function if isinstance(function, HologramKernel) else hologram.kernel(function, static=static)
+        functools.update_wrapper(self, self._kernel, updated=())
+        self._name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', 'kernel')}"
+        while self._name in _KERNELS:  # another of this name, such as a function's made anew
+            self._name += "_"
+        _KERNELS[self._name] = self
+        self._functions: dict[Any, _Function] = {}
+
+    def __repr__(self) -> str:
+        """Describe the kernel in one line."""
+        return f"<hologram_torch.kernel {self._kernel._name}{self._kernel._signature}>"
+
+    def __reduce__(self) -> str:
+        """Pickle as the name by which a module has the kernel, as functions are."""
+        return str(self.__qualname__)  # type: ignore[attr-defined]
+
+    def __call__(self, *arguments: Any, executor: Optional[Executor] = None, **named: Any) -> Any:
+        """Run the kernel.
+
+        Args:
+            arguments: Tensors, which are broadcast together, and numbers.
+            executor: Where to run, if not where the tensors are.
+            named: Arguments by name.
+
+        Returns:
+            A tensor, or a tuple of them for several results; what ``hologram.kernel`` returns if no argument is a
+            tensor.
+
+        Raises:
+            NotImplementedError: A gradient is needed, and the program has an instruction without derivative.
+        """
+        if is_dynamo_compiling():
+            return self._operator(arguments, named)
+        names, values = self._kernel._flat(arguments, named)
+        if not any(isinstance(value, Tensor) for value in values):
+            return self._kernel(*arguments, executor=executor, **named)
+        function, inputs, scalars = self._sorted(names, values)
+        if executor is None:
+            results = function.call(inputs, scalars)
+        else:
+            with using(executor):
+                results = function.call(inputs, scalars)
+        return tuple(results) if function.several else results[0]
+
+    def _sorted(self, names: list[str], values: list[Any]) -> tuple[_Function, list[Tensor], list[float]]:
+        signature: list[str] = []
+        inputs: list[Tensor] = []
+        scalars: list[float] = []
+        statics: list[Any] = []
+        for name, value in zip(names, values):
+            if name in self._kernel._static:
+                signature.append("static")
+                statics.append(value)
+            elif isinstance(value, Tensor):
+                if value.dtype not in ATLAS:
+                    raise DTypeError(f"{self._kernel._name}: {name} has dtype {value.dtype}, which hologram has not")
+                signature.append("bool" if value.dtype == torch.bool else ATLAS[value.dtype])
+                inputs.append(value)
+            elif isinstance(value, (bool, int, float)):
+                signature.append("truth" if isinstance(value, bool) else "int" if isinstance(value, int) else "float")
+                scalars.append(value)
+            else:
+                raise DTypeError(
+                    f"{self._kernel._name}: {name} is a {type(value).__name__}; expected a torch.Tensor or a number"
+                )
+        return self._function(tuple(signature), tuple(statics)), inputs, scalars
+
+    def _function(self, signature: tuple[str, ...], statics: tuple[Any, ...]) -> _Function:
+        key = signature, statics, tuple(map(type, statics)), self._kernel._numbers_outside()
+        found = self._functions.get(key)
+        if found is None:
+            name = f"{self._name}({','.join(signature)}){len(self._functions)}"
+            found = self._functions[key] = _Function(name, self._kernel, signature, statics)
+        return found
+
+    def _operator(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Call the operator for users' kernels: what torch.compile traces."""
+        parameters = self._kernel._arguments
+        if named or len(arguments) != len(parameters) or self._kernel._static or not self._kernel._positional:
+            raise InvalidArgumentError(
+                f"{self._kernel._name}: under torch.compile give all arguments by position; none may be static"
+            )
+        inputs = [value for value in arguments if isinstance(value, Tensor)]
+        scalars = [float(value) for value in arguments if not isinstance(value, Tensor)]
+        words = [
+            str(value.dtype)
+            if isinstance(value, Tensor)
+            else ("truth" if isinstance(value, bool) else "int" if isinstance(value, int) else "float")
+            for value in arguments
+        ]
+        name, several = _compiled(self._name, ",".join(words))
+        results = GENERIC.operator(name, inputs, scalars)
+        return tuple(results) if several else results[0]
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _compiled(name: str, signature: str) -> tuple[str, bool]:
+    """Return the name of a kernel's function for a signature, in which tensors stand as torch's dtypes."""
+    words = []
+    for word in signature.split(","):
+        dtype = getattr(torch, word.rpartition(".")[2]) if word.startswith("torch.") else None
+        words.append(word if dtype is None else "bool" if dtype == torch.bool else ATLAS[dtype])
+    function = _KERNELS[name]._function(tuple(words), ())
+    return function.name, function.several
+
+
+@overload
+def kernel(function: Callable[..., Any], *, static: Iterable[str] = ()) -> Kernel: ...
+
+
+@overload
+def kernel(*, static: Iterable[str] = ()) -> Callable[[Callable[..., Any]], Kernel]: ...
+
+
+def kernel(
+    function: Optional[Callable[..., Any]] = None, *, static: Iterable[str] = ()
+) -> Union[Kernel, Callable[[Callable[..., Any]], Kernel]]:
+    """Make an operation on tensors of a function of numbers, with its gradient.
+
+    The function is compiled as ``hologram.kernel`` does, into one pass over memory, and may do all that is allowed
+    there: loops, branches, other kernels. Its gradient is a program derived from that program, and has a gradient
+    itself. ::
+
+        @hologram_torch.kernel
+        def swish(x, beta):
+            return x / (1 + hologram.exp(-beta * x))
+
+        swish(torch.randn(8, requires_grad=True), 1.5).sum().backward()
+
+    Types are hologram.kernel's (numpy's): numbers take the type of what they meet, and f16 is computed in f16.
+
+    Args:
+        function: The function, or what ``hologram.kernel`` made of one.
+        static: Names of parameters whose values the function gets as they are, and which it is compiled anew for.
+    """
+    if function is None:
+        return lambda found: Kernel(found, static=static)
+    return Kernel(function, static=static)

@@ -1,0 +1,325 @@
+"""Norms and losses, made of other functions; see functional."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Optional
+
+import torch
+from torch import Tensor
+
+from hologram import Executor
+from hologram.errors import DTypeError, InvalidArgumentError
+from hologram_torch import _reductions
+from hologram_torch._calls import called, executor_form, here
+from hologram_torch._executors import using
+from hologram_torch._functions import add, amax, amin, div, floating, mul, neg, sum, wide
+from hologram_torch._operation import PLAIN, is_dynamo_compiling, unusual
+from hologram_torch._table import OPERATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# ---- norms
+
+
+def _norm_input(x: Tensor) -> tuple[Tensor, torch.dtype]:
+    """Return x in the dtype to compute in, and the dtype of the result: on GPUs autocast leaves norms in f32."""
+    computed = wide(x)
+    kept = not x.is_cpu and torch.is_autocast_enabled(x.device.type)
+    return computed, computed.dtype if kept else x.dtype
+
+
+def _loss_input(x: Tensor) -> Tensor:
+    """Return x as losses take it: autocast computes them in f32."""
+    return wide(x) if torch.is_autocast_enabled(x.device.type) else x
+
+
+def _affine(x: Tensor, weight: Optional[Tensor], bias: Optional[Tensor]) -> Tensor:
+    if weight is not None:
+        x = mul(x, weight)
+    return x if bias is None else add(x, bias)
+
+
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Optional[Tensor] = None,
+    bias: Optional[Tensor] = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Return (x − mean) / √(var + eps) · weight + bias over the last dimensions; the variance in two passes."""
+    over = _last("layer_norm", input, normalized_shape)
+    x, dtype = _norm_input(input)
+    middle = _reductions.MEAN(x, over, True)
+    spread = _reductions.MEAN(OPERATIONS["mse"](x, middle), over, True)
+    return _affine(OPERATIONS["normalized"](x, middle, spread, float(eps)), weight, bias).to(dtype)
+
+
+def rms_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Optional[Tensor] = None, eps: Optional[float] = None
+) -> Tensor:
+    """Return x / √(mean(x²) + eps) · weight over the last dimensions; eps is the dtype's own without it."""
+    over = _last("rms_norm", input, normalized_shape)
+    x, dtype = _norm_input(input)
+    if eps is None:
+        eps = torch.finfo(x.dtype).eps
+    spread = _reductions.MEAN(OPERATIONS["square"](x), over, True)
+    return _affine(OPERATIONS["rms_normalized"](x, spread, float(eps)), weight, None).to(dtype)
+
+
+def _last(what: str, x: Tensor, shape: Sequence[int]) -> list[int]:
+    shape = [shape] if isinstance(shape, int) else list(shape)
+    if not shape or list(x.shape[x.ndim - len(shape) :]) != shape or len(shape) > x.ndim:
+        raise RuntimeError(f"{what}: normalized_shape is {shape}; the input's shape {tuple(x.shape)} doesn't end so")
+    return list(range(x.ndim - len(shape), x.ndim))
+
+
+def batch_norm(
+    input: Tensor,
+    running_mean: Optional[Tensor],
+    running_var: Optional[Tensor],
+    weight: Optional[Tensor] = None,
+    bias: Optional[Tensor] = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Return (x − mean) / √(var + eps) · weight + bias for each channel, dimension 1.
+
+    In training mean and variance are the batch's, and the running ones move by momentum towards them; otherwise they
+    are the running ones.
+    """
+    if not input.ndim:
+        raise ValueError("batch_norm: input has no dimensions; expected at least 1")
+    at = 1 if input.ndim > 1 else 0
+    over = [i for i in range(input.ndim) if i != at]
+    shape = [n if i == at else 1 for i, n in enumerate(input.shape)]
+    x, dtype = _norm_input(input)
+    if training:
+        count = math.prod([input.shape[i] for i in over])
+        if input.shape[0] * math.prod(input.shape[2:]) == 1:
+            raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
+        middle = _reductions.MEAN(x, over, True)
+        spread = _reductions.MEAN(OPERATIONS["mse"](x, middle), over, True)
+        with torch.no_grad():
+            for running, now, factor in ((running_mean, middle, 1.0), (running_var, spread, count / max(count - 1, 1))):
+                if running is not None:
+                    new = OPERATIONS["scaled"](now.reshape(-1), momentum * factor)
+                    running.copy_(add(OPERATIONS["scaled"](running, 1 - momentum), new))
+    else:
+        if running_mean is None or running_var is None:
+            raise ValueError("Expected running_mean and running_var to be defined when training=False")
+        middle, spread = running_mean.reshape(shape), running_var.reshape(shape)
+    found = OPERATIONS["normalized"](x, middle, spread, float(eps))
+    weight, bias = (None if t is None else t.reshape(shape) for t in (weight, bias))
+    return _affine(found, weight, bias).to(dtype)
+
+
+# ---- losses
+
+
+def _reduced(what: str, loss: Tensor, reduction: str) -> Tensor:
+    if reduction == "none":
+        return loss
+    over = list(range(loss.ndim))
+    found: Tensor = (_reductions.MEAN if reduction == "mean" else _reductions.SUM)(loss, over, False)
+    return found
+
+
+def _check_reduction(what: str, reduction: str, *others: str) -> None:
+    if reduction not in ("none", "mean", "sum", *others):
+        raise InvalidArgumentError(f"{what}: {reduction} is not a valid value for reduction")
+
+
+def _same_size(what: str, input: Tensor, target: Tensor) -> None:
+    if input.shape != target.shape:
+        raise InvalidArgumentError(
+            f"{what}: target has the shape {tuple(target.shape)}, and input {tuple(input.shape)}; expected one shape"
+        )
+
+
+def _pointwise_loss(
+    what: str, row: str, input: Tensor, target: Tensor, numbers: Sequence[float], reduction: str, weight: Any = None
+) -> Tensor:
+    _check_reduction(what, reduction)
+    loss = called(row, (input, target), numbers)
+    if weight is not None:
+        loss = mul(loss, weight)
+        if reduction == "mean":
+            total = sum(weight.expand(loss.shape))
+            return div(sum(loss), total)
+    return _reduced(what, loss, reduction)
+
+
+def _mse_form(ex: Executor, input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+    here("mse_loss", ex, input, target)
+    _same_size("mse_loss", input, target)
+    with using(ex):
+        return _pointwise_loss("mse_loss", "mse", input, target, (), reduction)
+
+
+@executor_form(_mse_form)
+def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Optional[Tensor] = None) -> Tensor:
+    """Return (input − target)²: its mean, its sum, or with "none" each."""
+    return _pointwise_loss("mse_loss", "mse", input, target, (), reduction, weight)
+
+
+def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Optional[Tensor] = None) -> Tensor:
+    """Return |input − target|: its mean, its sum, or with "none" each."""
+    return _pointwise_loss("l1_loss", "l1", input, target, (), reduction, weight)
+
+
+def huber_loss(
+    input: Tensor, target: Tensor, *, reduction: str = "mean", delta: float = 1.0, weight: Optional[Tensor] = None
+) -> Tensor:
+    """Return z²/2 where z = |input − target| ≤ delta, else delta (z − delta/2)."""
+    if delta <= 0:
+        raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    return _pointwise_loss("huber_loss", "huber", input, target, (float(delta),), reduction, weight)
+
+
+def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0) -> Tensor:
+    """Return z²/(2 beta) where z = |input − target| < beta, else z − beta/2."""
+    if beta < 0:
+        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+    if beta == 0:
+        return l1_loss(input, target, reduction=reduction)
+    return _pointwise_loss("smooth_l1_loss", "smooth_l1", input, target, (float(beta),), reduction)
+
+
+def binary_cross_entropy(
+    input: Tensor, target: Tensor, weight: Optional[Tensor] = None, *, reduction: str = "mean"
+) -> Tensor:
+    """Return −(t log x + (1 − t) log(1 − x)), where logarithms are at least −100.
+
+    Raises:
+        ValueError: input and target have different shapes.
+        RuntimeError: An input is not in 0 … 1 (looked at on the CPU alone).
+    """
+    _same_size("binary_cross_entropy", input, target)
+    _check_reduction("binary_cross_entropy", reduction)
+    if not is_dynamo_compiling() and not unusual() and type(input) in PLAIN and input.is_cpu and input.numel():
+        with torch.no_grad():
+            if not (float(amin(input)) >= 0 and float(amax(input)) <= 1):
+                raise RuntimeError("all elements of input should be between 0 and 1")
+    loss = called("bce", (_loss_input(input), target))
+    return _reduced("binary_cross_entropy", loss if weight is None else mul(loss, weight), reduction)
+
+
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Optional[Tensor] = None,
+    *,
+    reduction: str = "mean",
+    pos_weight: Optional[Tensor] = None,
+) -> Tensor:
+    """Return the binary cross entropy of sigmoid(input); pos_weight is that of positive targets."""
+    if input.shape != target.shape:
+        raise ValueError(f"Target size ({target.size()}) must be the same as input size ({input.size()})")
+    _check_reduction("binary_cross_entropy_with_logits", reduction)
+    loss = called("bce_logits", (input, target, 1.0 if pos_weight is None else pos_weight))
+    return _reduced("bce_with_logits", loss if weight is None else mul(loss, weight), reduction)
+
+
+def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target: bool = False) -> Tensor:
+    """Return t (log t − input), input in logarithms; with log_target t is one too. "batchmean" divides by the batch."""
+    _check_reduction("kl_div", reduction, "batchmean")
+    loss = called("kl_div_log" if log_target else "kl_div", (input, target))
+    if reduction == "batchmean":
+        total = _reduced("kl_div", loss, "sum")
+        return OPERATIONS["quotient"](total, float(input.shape[0])) if input.ndim else total
+    return _reduced("kl_div", loss, reduction)
+
+
+def nll_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Optional[Tensor] = None,
+    *,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return −input[target] for classes in dimension 1 (0 of one without a batch), weighted.
+
+    "mean" divides by the sum of the weights; targets that are ignore_index count for nothing.
+
+    Raises:
+        IndexError: A target is no class (looked at on the CPU alone; elsewhere it counts for nothing).
+    """
+    return _classified("nll_loss", _loss_input(input), target, weight, ignore_index, reduction, 0.0)
+
+
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Optional[Tensor] = None,
+    *,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """Return the cross entropy of softmax(input), classes in dimension 1; targets are classes or probabilities."""
+    if not 0 <= label_smoothing <= 1:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+    _check_reduction("cross_entropy", reduction)
+    at = 1 if input.ndim > 1 else 0
+    logs = _reductions.LOG_SOFTMAX(floating("cross_entropy", _loss_input(input)), at)
+    if target.shape == input.shape and target.dtype.is_floating_point:
+        classes = input.shape[at]
+        if label_smoothing:
+            target = add(OPERATIONS["scaled"](target, 1 - label_smoothing), label_smoothing / classes)
+        if weight is not None:
+            logs = mul(logs, _channels(weight, logs, at))
+        loss = neg(sum(mul(logs, target), at))
+        if reduction != "mean":
+            return _reduced("cross_entropy", loss, reduction)
+        return OPERATIONS["quotient"](sum(loss), float(input.numel() // classes if classes else 0))
+    return _classified("cross_entropy", logs, target, weight, ignore_index, reduction, label_smoothing)
+
+
+def _channels(weight: Tensor, like: Tensor, at: int) -> Tensor:
+    return weight.reshape([-1 if i == at else 1 for i in range(like.ndim)])
+
+
+def _classified(
+    what: str,
+    logs: Tensor,
+    target: Tensor,
+    weight: Optional[Tensor],
+    ignored: int,
+    reduction: str,
+    smoothing: float,
+) -> Tensor:
+    _check_reduction(what, reduction)
+    at = 1 if logs.ndim > 1 else 0
+    classes = logs.shape[at]
+    wanted = [n for i, n in enumerate(logs.shape) if i != at]
+    if list(target.shape) != wanted:
+        raise InvalidArgumentError(f"{what}: target has the shape {tuple(target.shape)}; expected {tuple(wanted)}")
+    if target.dtype not in (torch.int64, torch.uint8):
+        raise DTypeError(
+            f"{what}: target has dtype {target.dtype}; expected int64, or the input's shape and a float type"
+        )
+    target = target.to(torch.int64)
+    kept = target != ignored
+    if not is_dynamo_compiling() and not unusual() and type(target) in PLAIN and target.is_cpu:
+        wrong = target[kept & ((target < 0) | (target >= classes))]
+        if wrong.numel():
+            raise IndexError(f"Target {int(wrong[0])} is out of bounds.")
+    index = torch.where(kept, target, -1).unsqueeze(at)
+    place = torch.arange(classes, device=logs.device).reshape([-1 if i == at else 1 for i in range(logs.ndim)])
+    scaled = logs
+    counts: Tensor = kept.to(logs.dtype)
+    if weight is not None:
+        shaped = _channels(weight, logs, at)
+        scaled = mul(logs, shaped)
+        counts = sum(OPERATIONS["pick"](shaped, index, place), at)
+    loss = neg(sum(OPERATIONS["pick"](scaled, index, place), at))
+    if smoothing:
+        spread = mul(neg(sum(scaled, at)), kept.to(logs.dtype))
+        loss = add(OPERATIONS["scaled"](loss, 1 - smoothing), OPERATIONS["scaled"](spread, smoothing / classes))
+    if reduction != "mean":
+        return _reduced(what, loss, reduction)
+    return div(sum(loss), sum(counts))

@@ -1,0 +1,191 @@
+"""Matrix products.
+
+The library multiplies contiguous matrices, either of them stored transposed; others are copied first. A bias is what
+the product is added to, in the same pass. Stacks of matrices are multiplied one after another.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Optional
+
+import torch
+from torch import Tensor
+
+from hologram import ops
+from hologram_torch._executors import executor_for
+from hologram_torch._operation import Operation
+from hologram_torch._reductions import contiguous, sum_over
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["ADDMM", "BMM", "LINEAR", "MM"]
+
+
+def _stored(x: Tensor) -> tuple[Tensor, bool]:
+    """Return a matrix as it is stored, and whether that is transposed."""
+    if x.is_contiguous():
+        return x, False
+    if x.mT.is_contiguous():
+        return x.mT, True
+    return contiguous(x), False
+
+
+def _into(out: Tensor, a: Tensor, b: Tensor, alpha: float = 1.0, beta: float = 0.0) -> None:
+    """Compute out = alpha·a·b + beta·out, out contiguous."""
+    (m, k), n = a.shape, b.shape[1]
+    if m and n:
+        (a, ta), (b, tb) = _stored(a), _stored(b)
+        ops.gemm(executor_for(out.device), a, b, out, m, n, k, trans_a=ta, trans_b=tb, alpha=alpha, beta=beta)
+
+
+def _new(like: Tensor, shape: Sequence[int]) -> Tensor:
+    return torch.empty(shape, dtype=like.dtype, device=like.device)
+
+
+def _agree(what: str, a: Tensor, b: Tensor) -> None:
+    if a.dtype != b.dtype:
+        raise RuntimeError(f"{what}: expected a and b to have the same dtype, but got: {a.dtype} != {b.dtype}")
+    if a.device != b.device:
+        raise RuntimeError(f"{what}: the tensors are on {a.device} and {b.device}; expected one device")
+
+
+def _check(what: str, a: Tensor, b: Tensor) -> None:
+    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
+        raise RuntimeError(f"{what}: the shapes {tuple(a.shape)} and {tuple(b.shape)} can't be multiplied")
+    _agree(what, a, b)
+
+
+class _Mm(Operation):
+    """a · b of two matrices."""
+
+    def fake(self, a: Tensor, b: Tensor) -> Tensor:
+        _check("mm", a, b)
+        return _new(a, (a.shape[0], b.shape[1]))
+
+    def forward(self, a: Tensor, b: Tensor) -> Tensor:
+        made = self.fake(a, b)
+        _into(made, a, b)
+        return made
+
+    def save(self, ctx: Any, arguments: tuple[Any, ...], result: Tensor) -> None:
+        a, b = arguments
+        ctx.save_for_backward(a if ctx.needs_input_grad[1] else None, b if ctx.needs_input_grad[0] else None)
+
+    def backward(self, ctx: Any, *gradients: Any) -> Any:
+        (a, b), g = ctx.saved_tensors, gradients[0]
+        return None if b is None else MM(g, b.mT), None if a is None else MM(a.mT, g)
+
+
+class _Bmm(Operation):
+    """a · b of two stacks of matrices."""
+
+    def fake(self, a: Tensor, b: Tensor) -> Tensor:
+        if a.ndim != 3 or b.ndim != 3 or a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
+            raise RuntimeError(f"bmm: the shapes {tuple(a.shape)} and {tuple(b.shape)} can't be multiplied")
+        _agree("bmm", a, b)
+        return _new(a, (a.shape[0], a.shape[1], b.shape[2]))
+
+    def forward(self, a: Tensor, b: Tensor) -> Tensor:
+        made = self.fake(a, b)
+        for i in range(a.shape[0]):
+            _into(made[i], a[i], b[i])
+        return made
+
+    save = _Mm.save
+
+    def backward(self, ctx: Any, *gradients: Any) -> Any:
+        (a, b), g = ctx.saved_tensors, gradients[0]
+        return None if b is None else BMM(g, b.mT), None if a is None else BMM(a.mT, g)
+
+
+class _Addmm(Operation):
+    """beta·input + alpha·a·b; with beta 0 input isn't read."""
+
+    def fake(self, x: Tensor, a: Tensor, b: Tensor, beta: float, alpha: float) -> Tensor:
+        _check("addmm", a, b)
+        _agree("addmm", x, a)
+        return _new(a, (a.shape[0], b.shape[1]))
+
+    def forward(self, x: Tensor, a: Tensor, b: Tensor, beta: float, alpha: float) -> Tensor:
+        made = self.fake(x, a, b, beta, alpha)
+        _filled(made, x)
+        _into(made, a, b, alpha, beta)
+        return made
+
+    def save(self, ctx: Any, arguments: tuple[Any, ...], result: Tensor) -> None:
+        x, a, b, ctx.beta, ctx.alpha = arguments
+        ctx.shape = x.shape
+        ctx.save_for_backward(a if ctx.needs_input_grad[2] else None, b if ctx.needs_input_grad[1] else None)
+
+    def backward(self, ctx: Any, *gradients: Any) -> Any:
+        from hologram_torch._elementwise import sum_to
+
+        (a, b), g = ctx.saved_tensors, gradients[0]
+        by_x = _scaled(sum_to(g, ctx.shape), ctx.beta) if ctx.needs_input_grad[0] else None
+        by_a = None if b is None else _scaled(MM(g, b.mT), ctx.alpha)
+        return by_x, by_a, None if a is None else _scaled(MM(a.mT, g), ctx.alpha), None, None
+
+
+class _Linear(Operation):
+    """x · weightᵀ + bias over the last dimension of x."""
+
+    def fake(self, x: Tensor, weight: Tensor, bias: Optional[Tensor]) -> Tensor:
+        if weight.ndim != 2 or not x.ndim or x.shape[-1] != weight.shape[1]:
+            raise RuntimeError(
+                f"linear: input of shape {tuple(x.shape)} and weight of shape {tuple(weight.shape)} can't be multiplied"
+            )
+        _agree("linear", x, weight)
+        if bias is not None:
+            _agree("linear", weight, bias)
+            if tuple(bias.shape) not in ((weight.shape[0],), (1,), ()):
+                raise RuntimeError(
+                    f"linear: bias of shape {tuple(bias.shape)} doesn't fit weight of shape {tuple(weight.shape)}"
+                )
+        return _new(x, (*x.shape[:-1], weight.shape[0]))
+
+    def forward(self, x: Tensor, weight: Tensor, bias: Optional[Tensor]) -> Tensor:
+        made = self.fake(x, weight, bias)
+        if made.numel():
+            flat = made.view(-1, weight.shape[0])
+            if bias is not None:
+                _filled(flat, bias)
+            rows = x if x.ndim == 2 else contiguous(x).view(-1, x.shape[-1]) if x.numel() else _new(x, (len(flat), 0))
+            _into(flat, rows, weight.mT, beta=0.0 if bias is None else 1.0)
+        return made
+
+    def save(self, ctx: Any, arguments: tuple[Any, ...], result: Tensor) -> None:
+        x, weight, bias = arguments
+        ctx.bias = None if bias is None else bias.shape
+        ctx.shape = x.shape
+        ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, weight if ctx.needs_input_grad[0] else None)
+
+    def backward(self, ctx: Any, *gradients: Any) -> Any:
+        from hologram_torch._elementwise import sum_to
+
+        (x, weight), g = ctx.saved_tensors, gradients[0]
+        rows = 1
+        for n in ctx.shape[:-1]:
+            rows *= n
+        flat = g.reshape(rows, g.shape[-1])
+        by_x = None if weight is None else MM(flat, weight).reshape(ctx.shape)
+        by_weight = None if x is None else MM(flat.mT, x.reshape(rows, ctx.shape[-1]))
+        by_bias = sum_to(sum_over(flat, [0], False), ctx.bias) if ctx.needs_input_grad[2] else None
+        return by_x, by_weight, by_bias
+
+
+def _filled(out: Tensor, x: Tensor) -> None:
+    if out.numel():
+        ops.copy(executor_for(out.device), x.expand(out.shape), out)
+
+
+def _scaled(x: Tensor, factor: float) -> Tensor:
+    from hologram_torch._table import OPERATIONS
+
+    return x if factor == 1 else OPERATIONS["scaled"](x, factor)
+
+
+MM = _Mm("mm", "(Tensor a, Tensor b) -> Tensor", "lower")
+BMM = _Bmm("bmm", "(Tensor a, Tensor b) -> Tensor", "lower")
+ADDMM = _Addmm("addmm", "(Tensor input, Tensor a, Tensor b, float beta, float alpha) -> Tensor", "lower")
+LINEAR = _Linear("linear", "(Tensor input, Tensor weight, Tensor? bias) -> Tensor", "lower")

@@ -1,0 +1,241 @@
+"""Sums, means, extrema and softmax over dimensions.
+
+The library reduces rows of a matrix; dimensions that are reduced become its columns, by a copy where they don't lie so.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+import torch
+from torch import Tensor
+
+import hologram as h
+from hologram import ops
+from hologram_torch._elementwise import Scalar, opmath
+from hologram_torch._executors import executor_for
+from hologram_torch._operation import Operation
+from hologram_torch._table import OPERATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["AMAX", "AMIN", "LOG_SOFTMAX", "MEAN", "SOFTMAX", "SUM", "contiguous", "dimensions", "sum_over", "to"]
+
+
+class _Converted(Scalar):
+    """A function of numbers whose result has a given dtype, or the one that it is computed in."""
+
+    def __init__(self, name: str, function: Any, inputs: int, dtype: Optional[torch.dtype]) -> None:
+        super().__init__(name, function, ["number"] * inputs)
+        self._dtype = dtype
+
+    def results(self, inputs: Sequence[Tensor]) -> tuple[torch.dtype, tuple[torch.dtype, ...]]:
+        compute, _ = super().results(inputs)
+        if self._dtype is None:
+            return compute, (compute,)
+        return (opmath(self._dtype) if not compute.is_floating_point else compute), (self._dtype,)
+
+
+_CONVERSIONS: dict[torch.dtype, _Converted] = {}
+_QUOTIENTS: dict[torch.dtype, _Converted] = {}
+_shifted_exp = _Converted("shifted_exp", lambda x, m: h.exp(x - m), 2, None)
+
+
+def to(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return a tensor's elements in another dtype; unrecorded."""
+    if x.dtype == dtype:
+        return x
+    found = _CONVERSIONS.get(dtype)
+    if found is None:
+        found = _CONVERSIONS[dtype] = _Converted(f"to_{dtype}", lambda x: x + 0 if dtype == torch.bool else x, 1, dtype)
+    return found.run([x])[0]
+
+
+def contiguous(x: Tensor) -> Tensor:
+    """Return a tensor whose elements lie in order: this one, or a copy; unrecorded."""
+    if x.is_contiguous():
+        return x
+    made = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    if x.numel():
+        ops.copy(executor_for(x.device), x, made)
+    return made
+
+
+def dimensions(x: Tensor, dim: Union[int, Sequence[int], None]) -> list[int]:
+    """Return the dimensions that dim names, counted from 0; all without it.
+
+    Raises:
+        IndexError: There is no such dimension.
+        RuntimeError: One is named twice.
+    """
+    if dim is None or (not isinstance(dim, int) and not len(dim)):
+        return list(range(x.ndim))
+    found = []
+    for d in [dim] if isinstance(dim, int) else dim:
+        most = max(x.ndim, 1)
+        if not -most <= d < most:
+            raise IndexError(f"Dimension out of range (expected to be in range of [{-most}, {most - 1}], but got {d})")
+        d %= most
+        if d in found:
+            raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
+        found.append(d)
+    return sorted(found) if x.ndim else []
+
+
+def _rows(x: Tensor, dim: Sequence[int]) -> tuple[Tensor, int, int]:
+    """Return a tensor as a matrix whose columns are the elements along some dimensions, and its sizes."""
+    kept = [i for i in range(x.ndim) if i not in dim]
+    rows, cols = math.prod(x.shape[i] for i in kept), math.prod(x.shape[i] for i in dim)
+    return contiguous(x.permute(*kept, *dim) if dim else x), rows, cols
+
+
+def _shape(x: Tensor, dim: Sequence[int], keepdim: bool) -> list[int]:
+    return [1 if i in dim else n for i, n in enumerate(x.shape) if keepdim or i not in dim]
+
+
+def _spread(g: Tensor, shape: Sequence[int], dim: Sequence[int], keepdim: bool) -> Tensor:
+    """Return the gradient by a reduction's result as one by each element, a view."""
+    if not keepdim:
+        for i in dim:
+            g = g.unsqueeze(i)
+    return g.expand(shape)
+
+
+class _Reduction(Operation):
+    """A reduction over dimensions, which are counted from 0 and sorted."""
+
+    def __init__(self, name: str, autocast: Optional[str] = None) -> None:
+        super().__init__(name, "(Tensor input, int[] dim, bool keepdim) -> Tensor", autocast)
+
+    def fake(self, x: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
+        return x.new_empty(_shape(x, dim, keepdim))
+
+    def reduced(self, function: Any, x: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
+        made = torch.empty(_shape(x, dim, keepdim), dtype=x.dtype, device=x.device)
+        if made.numel():
+            matrix, rows, cols = _rows(x, dim)
+            function(executor_for(x.device), matrix, made, rows, cols)
+        return made
+
+    def save(self, ctx: Any, arguments: tuple[Any, ...], result: Tensor) -> None:
+        x, ctx.dim, ctx.keepdim = arguments
+        ctx.shape = x.shape
+
+
+class _Sum(_Reduction):
+    def forward(self, x: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
+        return self.reduced(ops.reduce_sum_rows, x, dim, keepdim)
+
+    def backward(self, ctx: Any, *gradients: Any) -> Any:
+        return _spread(gradients[0], ctx.shape, ctx.dim, ctx.keepdim), None, None
+
+
+class _Mean(_Reduction):
+    def forward(self, x: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
+        # In f32 to the end: a sum of 16-bit numbers may overflow where their mean doesn't.
+        total = self.reduced(ops.reduce_sum_rows, to(x, opmath(x.dtype)), dim, keepdim)
+        found = _QUOTIENTS.get(x.dtype)
+        if found is None:
+            found = _QUOTIENTS[x.dtype] = _Converted(f"quotient_{x.dtype}", lambda x, n: x / n, 1, x.dtype)
+        return found.run([total], [float(math.prod(x.shape[i] for i in dim))])[0]
+
+    def backward(self, ctx: Any, *gradients: Any) -> Any:
+        count = math.prod(ctx.shape[i] for i in ctx.dim)
+        share = divided(gradients[0], float(count))
+        return _spread(share, ctx.shape, ctx.dim, ctx.keepdim), None, None
+
+
+class _Extremum(_Reduction):
+    def forward(self, x: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
+        function = ops.reduce_max_rows if self.name == "amax" else ops.reduce_min_rows
+        if x.numel() == 0 and 0 not in _shape(x, dim, keepdim):
+            raise IndexError(f"{self.name}(): expected reduction dim to be specified for input.numel() == 0")
+        return self.reduced(function, x, dim, keepdim)
+
+    def save(self, ctx: Any, arguments: tuple[Any, ...], result: Tensor) -> None:
+        super().save(ctx, arguments, result)
+        ctx.save_for_backward(arguments[0], result)
+
+    def backward(self, ctx: Any, *gradients: Any) -> Any:
+        x, best = ctx.saved_tensors
+        match = OPERATIONS["match"](x.detach(), _spread(best.detach(), ctx.shape, ctx.dim, ctx.keepdim))
+        share = OPERATIONS["div"](match, SUM(match, ctx.dim, True))
+        return OPERATIONS["mul"](_spread(gradients[0], ctx.shape, ctx.dim, ctx.keepdim), share), None, None
+
+
+class _Softmax(Operation):
+    """A softmax along one dimension, counted from 0."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, "(Tensor input, int dim) -> Tensor", "wide")
+
+    def fake(self, x: Tensor, dim: int) -> Tensor:
+        # Memory in the order in which the rows lie.
+        if not x.ndim:
+            return torch.empty_like(x)
+        order = [*(i for i in range(x.ndim) if i != dim), dim]
+        made = torch.empty([x.shape[i] for i in order], dtype=x.dtype, device=x.device)
+        return made.permute([order.index(i) for i in range(x.ndim)])
+
+    def forward(self, x: Tensor, dim: int) -> Tensor:
+        made = self.fake(x, dim)
+        if not x.numel():
+            return made
+        order = [*(i for i in range(x.ndim) if i != dim), dim] if x.ndim else []
+        into, (matrix, rows, cols) = made.permute(order), _rows(x, [dim] if x.ndim else [])
+        executor = executor_for(x.device)
+        if self.name == "softmax":
+            ops.softmax_rows(executor, matrix, into, rows, cols)
+            return made
+        matrix = matrix.view(rows, cols)
+        most = torch.empty((rows, 1), dtype=x.dtype, device=x.device)
+        ops.reduce_max_rows(executor, matrix, most, rows, cols)
+        powers = _shifted_exp.run([matrix, most])[0]
+        total = torch.empty((rows, 1), dtype=powers.dtype, device=x.device)
+        ops.reduce_sum_rows(executor, powers, total, rows, cols)
+        _log_of(x.dtype).run([matrix, most, total], out=into.view(rows, cols))
+        return made
+
+    def save(self, ctx: Any, arguments: tuple[Any, ...], result: Tensor) -> None:
+        ctx.dim = arguments[1]
+        ctx.save_for_backward(result)
+
+    def backward(self, ctx: Any, *gradients: Any) -> Any:
+        (g,), (y,) = gradients, ctx.saved_tensors
+        over = [ctx.dim] if y.ndim else []
+        dtype = y.dtype
+        if opmath(dtype) != dtype:  # no sum of rounded products
+            g, y = g.to(torch.float32), y.to(torch.float32)
+        weighted = OPERATIONS["mul"](g, y) if self.name == "softmax" else g
+        slope = OPERATIONS[f"{self.name}_slope"](g, y, SUM(weighted, over, True))
+        return slope.to(dtype), None
+
+
+def _log_of(dtype: torch.dtype) -> _Converted:
+    found = _LOGS.get(dtype)
+    if found is None:
+        found = _LOGS[dtype] = _Converted(f"shifted_log_{dtype}", lambda x, m, s: x - m - h.log(s), 3, dtype)
+    return found
+
+
+_LOGS: dict[torch.dtype, _Converted] = {}
+
+
+def divided(x: Tensor, count: float) -> Tensor:
+    """Return a tensor divided by a number, recorded."""
+    return OPERATIONS["quotient"](x, count)
+
+
+def sum_over(x: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
+    """Return the sum over dimensions counted from 0, recorded."""
+    return SUM(x, list(dim), keepdim)
+
+
+SUM = _Sum("sum", "wide")
+MEAN = _Mean("mean")
+AMAX = _Extremum("amax")
+AMIN = _Extremum("amin")
+SOFTMAX = _Softmax("softmax")
+LOG_SOFTMAX = _Softmax("log_softmax")

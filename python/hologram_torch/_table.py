@@ -1,0 +1,263 @@
+"""The table of element-wise operations.
+
+A row is a scalar function, written once: its program computes the operation, and programs derived from it the
+gradients. Registration, functions, documentation and tests go through the table. Rows with ``slopes`` have their
+gradient written out, where the derived one would lose digits or differ from torch's at a corner.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
+
+import torch
+from torch import Tensor
+
+import hologram as h
+from hologram_torch import _elementwise
+from hologram_torch._elementwise import Scalar
+from hologram_torch._operation import Operation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["ROWS", "Named", "Row"]
+
+_2_SQRTPI = 2 / math.sqrt(math.pi)
+_SQRT1_2 = math.sqrt(0.5)
+_GELU = math.sqrt(2 / math.pi)
+
+
+class Row(NamedTuple):
+    """An operation.
+
+    Attributes:
+        name: Its name, of the operator too.
+        function: What it computes of one element of each input, and of its numbers.
+        formula: The same for people.
+        inputs: The names of its inputs, in torch's words.
+        promotion: "same" for torch's promotion, "float" if integers give torch's default dtype, "floating" if they are
+            refused.
+        autocast: What autocast does, see Operation.
+        kinds: What the inputs are, where not all are numbers, see Elementwise.
+        slopes: The gradient, where the derived one won't do, see Scalar.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    formula: str
+    inputs: tuple[str, ...] = ("input",)
+    promotion: str = "same"
+    autocast: Optional[str] = None
+    kinds: tuple[str, ...] = ()
+    slopes: Optional[Callable[..., Any]] = None
+
+
+_TWO = ("input", "other")
+_LOSS = ("input", "target")
+
+
+def _positive_part(x: Any) -> Any:
+    # x <= 0 rather than x > 0, so that NaN stays.
+    return h.where(x <= 0, 0.0, x)
+
+
+def _softplus(x: Any) -> Any:
+    """log(1 + e^x), without overflow."""
+    return h.maximum(x, 0.0) + h.log1p(h.exp(-abs(x)))
+
+
+def _gelu_tanh(x: Any) -> Any:
+    return 0.5 * x * (1 + h.tanh(_GELU * (x + 0.044715 * (x * x * x))))
+
+
+def _softplus_row(x: Any, beta: Any, threshold: Any) -> Any:
+    z = x * beta
+    large = z > threshold
+    # The branch that isn't taken must not be infinite: its slope would be NaN.
+    return h.where(large, x, h.log1p(h.exp(h.where(large, 0.0, z))) / beta)
+
+
+def _elu(x: Any, alpha: Any) -> Any:
+    positive = x > 0
+    return h.where(positive, x, alpha * h.expm1(h.where(positive, 0.0, x)))
+
+
+def _elu_slopes(g: Any, x: Any, alpha: Any) -> Any:
+    return h.where(x > 0, g, g * (alpha * h.exp(x)))
+
+
+_SELU, _SELU_ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
+
+
+def _bce(x: Any, t: Any) -> Any:
+    return (t - 1) * h.maximum(h.log1p(-x), -100.0) - t * h.maximum(h.log(x), -100.0)
+
+
+def _bce_slopes(g: Any, x: Any, t: Any) -> Any:
+    slope = g * (x - t) / h.maximum((1 - x) * x, 1e-12)
+    return slope, g * (h.maximum(h.log1p(-x), -100.0) - h.maximum(h.log(x), -100.0))
+
+
+def _bce_logits(x: Any, t: Any, w: Any) -> Any:
+    return (1 - t) * x + (1 + (w - 1) * t) * _softplus(-x)
+
+
+def _bce_logits_slopes(g: Any, x: Any, t: Any, w: Any) -> Any:
+    plus = _softplus(-x)
+    return g * ((1 - t) - (1 + (w - 1) * t) * h.sigmoid(-x)), g * ((w - 1) * plus - x), g * t * plus
+
+
+def _kl_div(x: Any, t: Any) -> Any:
+    some = t > 0
+    # xlogy(t, t) - t·x; NaN where t is negative or NaN
+    return h.where(some, t * h.log(h.where(some, t, 1.0)), h.where(t == 0, 0.0, math.nan)) - t * x
+
+
+def _huber(x: Any, t: Any, delta: Any) -> Any:
+    z = abs(x - t)
+    return h.where(z <= delta, 0.5 * z * z, delta * (z - 0.5 * delta))
+
+
+def _smooth_l1(x: Any, t: Any, beta: Any) -> Any:
+    z = abs(x - t)
+    return h.where(z < beta, 0.5 * z * z / beta, z - 0.5 * beta)
+
+
+def _of_floats(*names: str, autocast: Sequence[str] = ()) -> list[Row]:
+    return [
+        Row(name, getattr(h, name), f"{name}(x)", promotion="float", autocast="wide" if name in autocast else None)
+        for name in names
+    ]
+
+
+_WIDE = ("exp", "expm1", "log", "log2", "log10", "log1p", "rsqrt", "tan")  # what torch's autocast computes in f32
+
+ROWS: list[Row] = [
+    Row("add", lambda x, y: x + y, "x + y", _TWO),
+    Row("sub", lambda x, y: x - y, "x − y", _TWO),
+    Row("mul", lambda x, y: x * y, "x · y", _TWO),
+    Row("add_scaled", lambda x, y, alpha: h.fma(y, alpha, x), "x + alpha · y, rounded once", _TWO, "floating"),
+    Row("div", lambda x, y: x / y, "x / y", _TWO, "float"),
+    Row("maximum", h.maximum, "the larger of x and y", _TWO),
+    Row("minimum", h.minimum, "the smaller of x and y", _TWO),
+    Row("pow", h.pow, "x to the power of y", ("input", "exponent"), "floating", "wide"),
+    Row("where", h.where, "x where c, else y", ("condition", *_TWO), kinds=("mask", "number", "number")),
+    Row("neg", lambda x: -x, "−x"),
+    Row("abs", h.abs, "|x|"),
+    Row("relu", _positive_part, "max(x, 0)"),
+    *_of_floats("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", autocast=_WIDE),
+    *_of_floats("sin", "cos", "tan", "tanh", "sigmoid", "erf", autocast=_WIDE),
+    Row("reciprocal", lambda x: 1 / x, "1 / x", promotion="float", autocast="wide"),
+    Row("square", lambda x: x * x, "x²"),
+    Row("scaled", lambda x, factor: x * factor, "x · factor", promotion="floating"),
+    Row("quotient", lambda x, count: x / count, "x / count", promotion="floating"),
+    Row("gelu", lambda x: x * 0.5 * (1 + h.erf(x * _SQRT1_2)), "x · Φ(x), Φ by erf", promotion="floating"),
+    Row("gelu_tanh", _gelu_tanh, "0.5 x (1 + tanh(√(2/π) (x + 0.044715 x³)))", promotion="floating"),
+    Row("silu", lambda x: x * h.sigmoid(x), "x · sigmoid(x)", promotion="floating"),
+    Row(
+        "selu", lambda x: _SELU * _elu(x, _SELU_ALPHA), "scaled elu", promotion="floating",
+        slopes=lambda g, x: h.where(x > 0, g * _SELU, g * ((_SELU * _SELU_ALPHA) * h.exp(x))),
+    ),
+    Row(
+        "logsigmoid", lambda x: -_softplus(-x), "log(sigmoid(x))", promotion="floating",
+        slopes=lambda g, x: g * h.sigmoid(-x),
+    ),
+    Row("leaky_relu", lambda x, slope: h.where(x > 0, x, x * slope), "x if x > 0, else slope·x", promotion="floating"),
+    Row("elu", _elu, "x if x > 0, else alpha · (e^x − 1)", promotion="floating", slopes=_elu_slopes),
+    Row("softplus", _softplus_row, "log(1 + e^(beta·x)) / beta; x where beta·x > threshold", promotion="floating"),
+    Row(
+        "clamp_min", lambda x, low: h.where(x < low, low, h.where(low != low, low, x)), "max(x, low)", ("input", "min"),
+        slopes=lambda g, x, low: (h.where(x >= low, g, 0.0), h.where(x < low, g, 0.0)),
+    ),
+    Row(
+        "clamp_max", lambda x, high: h.where(x > high, high, h.where(high != high, high, x)), "min(x, high)",
+        ("input", "max"), slopes=lambda g, x, high: (h.where(x <= high, g, 0.0), h.where(x > high, g, 0.0)),
+    ),
+    Row("mse", lambda x, t: (x - t) * (x - t), "(x − t)²", _LOSS, "floating", "loss"),
+    Row("l1", lambda x, t: abs(x - t), "|x − t|", _LOSS, "floating", "loss"),
+    Row("huber", _huber, "z²/2 if z = |x − t| ≤ delta, else delta (z − delta/2)", _LOSS, "floating", "loss"),
+    Row("smooth_l1", _smooth_l1, "z²/(2 beta) if z = |x − t| < beta, else z − beta/2", _LOSS, "floating", "loss"),
+    Row("bce", _bce, "−(t log x + (1 − t) log(1 − x)), logarithms ≥ −100", _LOSS, "floating", slopes=_bce_slopes),
+    Row(
+        "bce_logits", _bce_logits, "(1 − t) x + (1 + (w − 1) t) log(1 + e^−x)", ("input", "target", "pos_weight"),
+        "floating", "loss", slopes=_bce_logits_slopes,
+    ),
+    Row("kl_div", _kl_div, "t (log t − x)", _LOSS, "floating", "loss"),
+    Row("kl_div_log", lambda x, t: h.exp(t) * (t - x), "e^t (t − x)", _LOSS, "floating", "loss"),
+    Row(
+        "pick", lambda x, index, place: h.where(index == place, x, 0.0), "x where index = place, else 0",
+        ("input", "index", "place"), "floating", kinds=("number", "index", "index"),
+    ),
+    Row("match", lambda x, y: h.where(x == y, 1.0, 0.0), "1 where x = y, else 0", _TWO, "floating"),
+    Row(
+        "normalized", lambda x, m, v, eps: (x - m) * h.rsqrt(v + eps), "(x − mean) / √(var + eps)",
+        ("input", "mean", "variance"), "floating",
+    ),
+    Row("rms_normalized", lambda x, v, eps: x * h.rsqrt(v + eps), "x / √(v + eps)", ("input", "squares"), "floating"),
+    Row("softmax_slope", lambda g, y, s: (g - s) * y, "(g − s) y", ("gradient", "result", "sum"), "floating"),
+    Row("log_softmax_slope", lambda g, y, s: g - h.exp(y) * s, "g − e^y s", ("gradient", "result", "sum"), "floating"),
+]  # fmt: skip
+"""All element-wise operations."""
+
+
+class Named(Operation):
+    """An operation of the table.
+
+    Attributes:
+        row: Its row.
+        function: Its function on tensors.
+    """
+
+    def __init__(self, row: Row) -> None:
+        kinds = row.kinds or ("number",) * len(row.inputs)
+        self.row = row
+        self.function = Scalar(row.name, row.function, kinds, row.promotion, row.slopes)
+        self._count = len(kinds)
+        self._run = self.function.run
+        arguments = [f"Tensor {name}" for name in row.inputs] + [f"float {name}" for name in self.function.scalars]
+        super().__init__(row.name, f"({', '.join(arguments)}) -> Tensor", row.autocast)
+
+    def forward(self, *arguments: Any) -> Tensor:
+        if len(arguments) == self._count:
+            return self._run(arguments)[0]
+        count = self._count
+        return self.function.run(arguments[:count], arguments[count:])[0]
+
+    def fake(self, *arguments: Any) -> Tensor:
+        return self.function.fake(arguments[: self._count])[0]
+
+    def _function(self) -> Any:
+        if self.function.scalars:
+            return super()._function()
+        function, run = self.function, self.function.run
+        single = self._count == 1
+
+        class Recorded(torch.autograd.Function):
+            """The same as Operation's, without its detours."""
+
+            @staticmethod
+            def forward(ctx: Any, *inputs: Tensor) -> Tensor:
+                results = run(inputs)
+                _elementwise.save(ctx, function, inputs, results, ctx.needs_input_grad)
+                return results[0]
+
+            @staticmethod
+            def backward(ctx: Any, *gradients: Any) -> Any:
+                found = _elementwise.pulled(ctx, function, gradients, ())
+                return found[0] if single else tuple(found)
+
+        Recorded.__name__ = Recorded.__qualname__ = f"Hologram_{self.name}"
+        return Recorded
+
+    def save(self, ctx: Any, arguments: tuple[Any, ...], result: Tensor) -> None:
+        count = self._count
+        ctx.scalars = arguments[count:]
+        _elementwise.save(ctx, self.function, arguments[:count], [result], ctx.needs_input_grad[:count])
+
+    def backward(self, ctx: Any, *gradients: Any) -> Any:
+        found = _elementwise.pulled(ctx, self.function, gradients, ctx.scalars)
+        return (*found, *[None] * len(ctx.scalars)) if len(found) + len(ctx.scalars) > 1 else found[0]
+
+
+OPERATIONS: dict[str, Named] = {row.name: Named(row) for row in ROWS}

@@ -1,0 +1,200 @@
+"""Optimisers whose steps Hologram computes, one pass over each parameter and its state.
+
+They are torch.optim's own, with its parameter groups, ``state_dict``, hooks, learning-rate schedulers and GradScaler;
+only ``step`` is not. What torch computes in several passes one program does in one, in place, in f32 for the 16-bit
+floats.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+
+import torch
+from torch import Tensor
+
+import hologram as h
+from hologram.errors import DTypeError, InvalidArgumentError
+from hologram_torch import functional as F
+from hologram_torch._update import Update
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["SGD", "Adam", "AdamW", "clip_grad_norm_"]
+
+
+_V = Any  # an element, or a number
+
+
+def _sgd(p: Any, g: Any, lr: Any, decay: Any) -> Any:
+    return p - lr * (g + decay * p)
+
+
+def _sgd_momentum(p: Any, g: Any, b: Any, lr: Any, decay: Any, momentum: Any, keep: Any, nesterov: Any) -> Any:
+    g = g + decay * p
+    b = momentum * b + keep * g
+    return p - lr * (g * nesterov + b * (1 - nesterov + nesterov * momentum)), b
+
+
+def _moments(g: Any, m: Any, v: Any, n1: Any, b2: Any, n2: Any) -> tuple[Any, Any]:
+    return m + (g - m) * n1, v * b2 + n2 * g * g
+
+
+def _adam(p: _V, g: _V, m: _V, v: _V, shrink: _V, decay: _V, n1: _V, b2: _V, n2: _V, rate: _V, root: _V, eps: _V) -> _V:
+    p = p * shrink
+    m, v = _moments(g + decay * p, m, v, n1, b2, n2)
+    return p - rate * (m / (h.sqrt(v) / root + eps)), m, v
+
+
+def _amsgrad(
+    p: _V, g: _V, m: _V, v: _V, most: _V, shrink: _V, decay: _V, n1: _V, b2: _V, n2: _V, rate: _V, root: _V, eps: _V
+) -> _V:
+    p = p * shrink
+    m, v = _moments(g + decay * p, m, v, n1, b2, n2)
+    most = h.maximum(most, v)
+    return p - rate * (m / (h.sqrt(most) / root + eps)), m, v, most
+
+
+_SGD, _SGD_MOMENTUM = Update("sgd", _sgd, 2), Update("sgd_momentum", _sgd_momentum, 3)
+_ADAM, _AMSGRAD = Update("adam", _adam, 4), Update("amsgrad", _amsgrad, 5)
+
+
+def _closed(closure: Optional[Callable[[], Any]]) -> Any:
+    if closure is None:
+        return None
+    with torch.enable_grad():
+        return closure()
+
+
+def _refuse(what: str, group: dict[str, Any]) -> None:
+    for name in ("fused", "capturable", "differentiable"):
+        if group.get(name):
+            raise InvalidArgumentError(f"{what}: {name} is {group[name]!r}; this optimiser has it not")
+
+
+def _gradients(what: str, group: dict[str, Any]) -> list[tuple[Tensor, Tensor]]:
+    """Return the parameters that have a gradient, and that; negated if the group maximises."""
+    _refuse(what, group)
+    found = []
+    for p in group["params"]:
+        if p.grad is not None:
+            if p.grad.layout != torch.strided:
+                raise DTypeError(f"{what}: a gradient has layout {p.grad.layout}; expected dense ones")
+            found.append((p, F.neg(p.grad) if group.get("maximize") else p.grad))
+    return found
+
+
+class SGD(torch.optim.SGD):
+    """Gradient descent with momentum, Nesterov's or not, and weight decay; see torch.optim.SGD.
+
+    Raises:
+        ValueError: At a step: fused, capturable or differentiable is asked for.
+    """
+
+    @torch.no_grad()
+    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
+        """Do a step; closure computes the loss anew."""
+        loss = _closed(closure)
+        for group in self.param_groups:
+            lr, decay, momentum = (float(group[name]) for name in ("lr", "weight_decay", "momentum"))
+            for p, g in _gradients("SGD", group):
+                if not momentum:
+                    _SGD([p, g], [lr, decay], [p])
+                    continue
+                state = self.state[p]
+                keep = 1.0 - group["dampening"]
+                if state.get("momentum_buffer") is None:
+                    state["momentum_buffer"] = torch.zeros_like(p)
+                    keep = 1.0
+                b = state["momentum_buffer"]
+                _SGD_MOMENTUM([p, g, b], [lr, decay, momentum, keep, float(group["nesterov"])], [p, b])
+        return loss
+
+
+class Adam(torch.optim.Adam):
+    """Adam of Kingma and Ba, with weight decay in the gradient and AMSGrad; see torch.optim.Adam.
+
+    Raises:
+        ValueError: At a step: fused, capturable or differentiable is asked for.
+    """
+
+    _decoupled = False
+
+    @torch.no_grad()
+    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
+        """Do a step; closure computes the loss anew."""
+        loss = _closed(closure)
+        for group in self.param_groups:
+            lr, decay, eps = (float(group[name]) for name in ("lr", "weight_decay", "eps"))
+            b1, b2 = (float(beta) for beta in group["betas"])
+            decoupled = group.get("decoupled_weight_decay", self._decoupled)
+            for p, g in _gradients(type(self).__name__, group):
+                state = self.state[p]
+                if not state:
+                    state["step"] = torch.zeros((), dtype=torch.float32)
+                    state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(p), torch.zeros_like(p)
+                    if group["amsgrad"]:
+                        state["max_exp_avg_sq"] = torch.zeros_like(p)
+                state["step"] += 1
+                count = float(state["step"])
+                # Each is rounded to f32 once: 1 − b2 of a rounded b2 has few digits.
+                numbers = [1 - lr * decay if decoupled else 1.0, 0.0 if decoupled else decay, 1 - b1, b2, 1 - b2]
+                numbers += [lr / (1 - b1**count), math.sqrt(1 - b2**count), eps]
+                kept = [state["exp_avg"], state["exp_avg_sq"]]
+                if group["amsgrad"]:
+                    kept.append(state["max_exp_avg_sq"])
+                (_AMSGRAD if group["amsgrad"] else _ADAM)([p, g, *kept], numbers, [p, *kept])
+        return loss
+
+
+class AdamW(Adam, torch.optim.AdamW):
+    """Adam with the weight decay of Loshchilov and Hutter, apart from the gradient; see torch.optim.AdamW."""
+
+    _decoupled = True
+
+
+@torch.no_grad()
+def clip_grad_norm_(
+    parameters: Union[Tensor, Iterable[Tensor]],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+) -> Tensor:
+    """Scale the gradients in place so that their norm, all of them taken as one vector, is at most max_norm.
+
+    Args:
+        parameters: The parameters whose gradients are meant; those without are left out.
+        max_norm: The largest norm.
+        norm_type: 2 for the Euclidean norm, inf for the largest absolute value, p for (Σ|g|^p)^(1/p).
+        error_if_nonfinite: Whether a norm that is infinite or NaN is refused.
+
+    Returns:
+        The norm before, as torch.nn.utils.clip_grad_norm_ does.
+
+    Raises:
+        RuntimeError: The norm is not finite, and error_if_nonfinite is given.
+    """
+    parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    grads = [p.grad for p in parameters if p.grad is not None]
+    if not grads:
+        return torch.tensor(0.0)
+    device = grads[0].device
+    if math.isinf(norm_type):
+        norm = F.amax(torch.stack([F.amax(F.abs(g)).to(device) for g in grads]))
+    elif norm_type == 2:
+        norm = F.sqrt(F.sum(torch.stack([F.sum(F.square(g.float())).to(device) for g in grads])))
+    else:
+        powers = [F.sum(F.pow(F.abs(g.float()), norm_type)).to(device) for g in grads]
+        norm = F.pow(F.sum(torch.stack(powers)), 1.0 / norm_type)
+    norm = norm.to(grads[0].dtype)
+    if error_if_nonfinite and not bool(torch.isfinite(norm)):
+        raise RuntimeError(
+            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be "
+            "clipped. To disable this error and scale the gradients by the non-finite norm anyway, set "
+            "`error_if_nonfinite=False`"
+        )
+    factor = F.clamp(F.div(float(max_norm), F.add(norm, 1e-6)), max=1.0)
+    for g in grads:
+        F.mul(g, factor.to(g.device), out=g)
+    return norm

@@ -1,0 +1,40 @@
+"""What the tests of hologram_torch share."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+import hologram as hg
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def ex() -> Iterator[hg.Executor]:
+    with hg.Executor("cpu") as executor:
+        yield executor
+
+
+@pytest.fixture(autouse=True)
+def torchs_own_warnings() -> Iterator[None]:
+    """Warnings are errors here, but torch's about itself."""
+    with warnings.catch_warnings():
+        for module in ("torch", "networkx", "sympy"):
+            warnings.filterwarnings("ignore", module=rf"{module}\b")
+        warnings.filterwarnings("ignore", category=DeprecationWarning)
+        yield
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for name, module in sys.modules.items():
+        if name.endswith("test_opinfo") and module.counted:
+            total = sum(module.counted.values())
+            terminalreporter.write_line(f"{total} of torch's samples for {len(module.counted)} functions")

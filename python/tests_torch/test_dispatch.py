@@ -1,0 +1,226 @@
+"""What torch puts around functions: compile, export, checkpointing, autocast, modes, transforms, subclasses, hooks."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from typing import Any, Callable
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from hologram_torch import functional as F
+
+FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "arithmetic": lambda x: F.mul(F.add(x, 1.5), F.div(x, F.exp(x))),
+    "activations": lambda x: F.gelu(F.silu(F.relu(x))) + F.softplus(F.leaky_relu(F.elu(x))),
+    "reductions": lambda x: F.softmax(x, -1) * F.mean(x, 0, keepdim=True) + F.amax(x),
+    "norms": lambda x: F.layer_norm(x, (x.shape[-1],)) + F.rms_norm(x, (x.shape[-1],)),
+    "products": lambda x: F.matmul(F.linear(x, x), x),
+    "losses": lambda x: F.mse_loss(x, x * 2) + F.cross_entropy(x, torch.arange(x.shape[0])),
+    "in place": lambda x: F.relu(x * 2, inplace=True),
+    "out": lambda x: F.add(x.detach(), 1.0, out=torch.empty(x.shape)) + x,
+    "clamp": lambda x: F.clamp(F.where(x > 0, x, 0.5), -1, 1),
+}
+
+
+def outcome(function: Callable[[Tensor], Tensor], x: Tensor) -> tuple[Tensor, Tensor]:
+    x = x.detach().clone().requires_grad_()
+    result = function(x)
+    result.sum().backward()
+    assert x.grad is not None
+    return result.detach(), x.grad
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_compile(name: str) -> None:
+    """One graph, and the bits of the eager call; static and dynamic shapes."""
+    torch._dynamo.reset()
+    function = FUNCTIONS[name]
+    for dynamic in (False, True):
+        compiled = torch.compile(function, fullgraph=True, backend="aot_eager", dynamic=dynamic)
+        for shape in ((3, 5), (4, 5)):
+            x = torch.randn(shape)
+            for found, expected in zip(outcome(compiled, x), outcome(function, x)):
+                torch.testing.assert_close(found, expected)
+
+
+def test_inductor() -> None:
+    """Operators alone, for which torch's inductor writes no C++ and needs no compiler."""
+    torch._dynamo.reset()
+
+    def function(x: Tensor) -> Tensor:
+        return F.mul(F.exp(x), F.sigmoid(x))
+
+    x = torch.randn(3, 5)
+    with torch._inductor.config.patch(compile_threads=1):
+        found = torch.compile(function, fullgraph=True)(x)
+    torch.testing.assert_close(found, function(x))
+
+
+class Net(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(8, 16), torch.nn.Linear(16, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.log_softmax(self.second(F.gelu(F.linear(x, self.first.weight, self.first.bias))), -1)
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_export(strict: bool) -> None:
+    net, x = Net().eval(), torch.randn(4, 8)
+    program = torch.export.export(net, (x,), strict=strict)
+    assert "torch.ops.hologram.gelu" in program.graph_module.code
+    torch.testing.assert_close(program.module()(x), net(x))
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_checkpoint(reentrant: bool) -> None:
+    net, x = Net(), torch.randn(4, 8, requires_grad=True)
+    net(x).sum().backward()
+    expected = [p.grad.clone() for p in net.parameters() if p.grad is not None]
+    net.zero_grad()
+    checkpoint(net, x, use_reentrant=reentrant).sum().backward()
+    assert all(torch.equal(p.grad, e) for p, e in zip(net.parameters(), expected) if p.grad is not None)
+
+
+def test_backward_twice_and_freed() -> None:
+    x = torch.randn(4, requires_grad=True)
+    y = F.exp(x).sum()
+    y.backward(retain_graph=True)
+    y.backward()
+    torch.testing.assert_close(x.grad, 2 * x.detach().exp())
+    with pytest.raises(RuntimeError, match="second time"):
+        y.backward()
+
+
+def test_saved_tensors_must_not_change() -> None:
+    x, y = torch.randn(4, requires_grad=True), torch.randn(4)
+    z = F.mul(x, y).sum()
+    F.relu(y, inplace=True)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.backward()
+
+
+# ---- autocast
+
+
+LOWER = torch.bfloat16
+CALLS: dict[str, Callable[[Any, Tensor, Tensor], Tensor]] = {
+    "linear": lambda f, x, y: f.linear(x, y),
+    "relu": lambda f, x, y: f.relu(x),
+    "softmax": lambda f, x, y: f.softmax(x.to(LOWER), -1),
+    "log_softmax": lambda f, x, y: f.log_softmax(x.to(LOWER), -1),
+    "gelu": lambda f, x, y: f.gelu(x.to(LOWER)),
+    "layer_norm": lambda f, x, y: f.layer_norm(x.to(LOWER), (8,)),
+    "batch_norm": lambda f, x, y: f.batch_norm(x.to(LOWER), None, None, training=True),
+    "mse_loss": lambda f, x, y: f.mse_loss(x.to(LOWER), y.to(LOWER)),
+    "l1_loss": lambda f, x, y: f.l1_loss(x.to(LOWER), y.to(LOWER)),
+    "huber_loss": lambda f, x, y: f.huber_loss(x.to(LOWER), y.to(LOWER)),
+    "smooth_l1_loss": lambda f, x, y: f.smooth_l1_loss(x.to(LOWER), y.to(LOWER)),
+    "kl_div": lambda f, x, y: f.kl_div(x.to(LOWER), y.to(LOWER), reduction="sum"),
+    "nll_loss": lambda f, x, y: f.nll_loss(x.to(LOWER), torch.arange(4)),
+    "cross_entropy": lambda f, x, y: f.cross_entropy(x.to(LOWER), torch.arange(4)),
+    "logits": lambda f, x, y: f.binary_cross_entropy_with_logits(x.to(LOWER), y.to(LOWER)),
+}
+PLAIN_CALLS: dict[str, Callable[[Any, Tensor, Tensor], Tensor]] = {
+    "add": lambda f, x, y: f.add(x.to(LOWER), y),
+    "exp": lambda f, x, y: f.exp(x.to(LOWER)),
+    "matmul": lambda f, x, y: f.matmul(x, y.t()),
+    "bmm": lambda f, x, y: f.bmm(x[None], y.t()[None]),
+    "addmm": lambda f, x, y: f.addmm(x[:, :4], x, y.t()),
+    "sum": lambda f, x, y: f.sum(x.to(LOWER)),
+    "mean": lambda f, x, y: f.mean(x.to(LOWER)),
+}
+
+
+@pytest.mark.parametrize("way", ["eager", "compiled", "recorded"])
+@pytest.mark.parametrize("name", [*CALLS, *PLAIN_CALLS])
+def test_autocast(name: str, way: str) -> None:
+    """What torch computes in which dtype under autocast, this does too."""
+    torch._dynamo.reset()
+    call = {**CALLS, **PLAIN_CALLS}[name]
+    x, y = (torch.rand(4, 8).requires_grad_(way == "recorded") for _ in range(2))
+    ours: Any = lambda x, y: call(F, x, y)  # noqa: E731
+    if way == "compiled":
+        ours = torch.compile(ours, fullgraph=True, backend="aot_eager")
+    with torch.autocast("cpu", dtype=LOWER):
+        found, expected = ours(x, y), call(torch.nn.functional if name in CALLS else torch, x, y)
+    assert found.dtype == expected.dtype
+    torch.testing.assert_close(found, expected, rtol=2e-2, atol=2e-2)
+    if way == "recorded":
+        for gradient in torch.autograd.grad(found.float().sum(), (x, y), materialize_grads=True):
+            assert gradient.dtype == torch.float32
+
+
+# ---- modes, transforms, subclasses
+
+
+def test_modes_see_operators() -> None:
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    seen: list[str] = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.append(str(function))
+            return function(*args, **(kwargs or {}))
+
+    with Watch():
+        F.relu(torch.ones(3))
+    assert "hologram.relu.default" in seen
+
+
+def test_fake_and_meta_tensors() -> None:
+    from torch._subclasses import FakeTensorMode
+
+    with FakeTensorMode():
+        x = torch.ones(3, 4)
+        assert F.linear(x, torch.ones(5, 4)).shape == (3, 5)
+        assert F.softmax(x.half(), 0).dtype == torch.float16
+
+
+class Derived(Tensor):
+    pass
+
+
+def test_subclasses() -> None:
+    x = torch.randn(3).as_subclass(Derived)
+    assert torch.equal(F.relu(x).as_subclass(Tensor), torch.relu(x).as_subclass(Tensor))
+    parameter = torch.nn.Parameter(torch.randn(3))
+    assert F.relu(parameter).requires_grad
+
+
+def test_functional_gradients() -> None:
+    x = torch.randn(3)
+    found = torch.func.grad(lambda x: F.sum(F.sigmoid(x)))(x)
+    expected = torch.func.grad(lambda x: torch.sigmoid(x).sum())(x)
+    torch.testing.assert_close(found, expected)
+
+
+def test_deepcopy_of_results() -> None:
+    assert torch.equal(copy.deepcopy(F.relu(torch.ones(3))), torch.ones(3))
+
+
+def test_threads() -> None:
+    """Each thread has its executor; backward runs in whichever."""
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            for _ in range(20):
+                x = torch.randn(64, requires_grad=True)
+                F.mul(F.exp(x), x).sum().backward()
+                torch.testing.assert_close(x.grad, (1 + x.detach()) * x.detach().exp())
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures

@@ -1,0 +1,247 @@
+"""hologram_torch.functional beside torch: what its functions take, refuse, promote and write."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+import hologram as hg
+from hologram_torch import functional as F
+
+SHAPES: list[tuple[int, ...]] = [(), (0,), (1,), (7,), (3, 1, 5), (2, 0, 3), (13, 17)]
+DTYPES = [
+    torch.bool,
+    torch.uint8,
+    torch.int8,
+    torch.int32,
+    torch.int64,
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_shapes(shape: tuple[int, ...]) -> None:
+    x, y = torch.randn(shape, requires_grad=True), torch.randn(shape[-1:], requires_grad=True)
+    for ours, theirs in ((F.add, torch.add), (F.mul, torch.mul), (F.maximum, torch.maximum)):
+        found, expected = ours(x, y), theirs(x, y)
+        assert torch.equal(found, expected)
+        for a, b in zip(torch.autograd.grad(found.sum(), (x, y)), torch.autograd.grad(expected.sum(), (x, y))):
+            torch.testing.assert_close(a, b)
+    assert torch.equal(F.relu(x), torch.relu(x))
+    torch.testing.assert_close(F.sum(x), x.sum())
+    for dim in range(-x.ndim, x.ndim):
+        torch.testing.assert_close(F.sum(x, dim, True), x.sum(dim, True))
+        torch.testing.assert_close(F.softmax(x, dim), x.softmax(dim))
+        torch.testing.assert_close(F.log_softmax(x, dim), x.log_softmax(dim))
+
+
+@pytest.mark.parametrize(("a", "b"), list(itertools.product(DTYPES, DTYPES)), ids=str)
+def test_promotion(a: torch.dtype, b: torch.dtype) -> None:
+    x, y = torch.tensor([1, 0, 1]).to(a), torch.tensor([1, 1, 0]).to(b)
+    for left, right in ((x, y), (x, y[0]), (x[0], y), (x[0], y[1])):
+        for ours, theirs in ((F.add, torch.add), (F.mul, torch.mul), (F.div, torch.div)):
+            expected = theirs(left, right)
+            found = ours(left, right)
+            assert (found.dtype, found.tolist()) == (expected.dtype, expected.tolist())
+    for ours_, theirs_ in ((F.exp, torch.exp), (F.sqrt, torch.sqrt)):
+        assert ours_(x).dtype == theirs_(x).dtype
+        torch.testing.assert_close(ours_(x), theirs_(x))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("number", [2, 0.5, -1.25, True])
+def test_numbers(dtype: torch.dtype, number: Any) -> None:
+    x = torch.tensor([1, 0, 1]).to(dtype)
+    for value in (x, x[0]):
+        for ours, theirs in ((F.add, torch.add), (F.mul, torch.mul)):
+            expected = theirs(value, number)
+            assert (ours(value, number).dtype, ours(value, number).tolist()) == (expected.dtype, expected.tolist())
+            expected = theirs(number, value) if ours is not F.add else number + value
+            assert torch.equal(ours(number, value), expected)
+
+
+def test_alpha() -> None:
+    x, y = torch.randn(5, requires_grad=True), torch.randn(5, requires_grad=True)
+    torch.testing.assert_close(F.add(x, y, alpha=-2.5), torch.add(x, y, alpha=-2.5))
+    torch.testing.assert_close(F.sub(x, y, alpha=3), torch.sub(x, y, alpha=3))
+    i = torch.arange(4)
+    assert torch.equal(F.sub(i, i, alpha=3), torch.sub(i, i, alpha=3))
+
+
+def test_what_is_no_tensor() -> None:
+    for call in (lambda: F.add([1], [2]), lambda: F.add(1, 2), lambda: F.relu(3.0), lambda: F.sum([1])):
+        with pytest.raises(TypeError, match=r"expected a torch.Tensor"):
+            call()
+    with pytest.raises(TypeError, match="complex64"):
+        F.add(torch.ones(2, dtype=torch.complex64), torch.ones(2, dtype=torch.complex64))
+    with pytest.raises(TypeError, match="floating-point"):
+        F.gelu(torch.ones(2, dtype=torch.int64))
+    with pytest.raises((TypeError, NotImplementedError, RuntimeError)):
+        F.relu(torch.ones(4).to_sparse())
+
+
+def test_shapes_that_do_not_fit() -> None:
+    with pytest.raises(RuntimeError, match=r"\(3,\), \(4,\) don't broadcast"):
+        F.add(torch.ones(3), torch.ones(4))
+    with pytest.raises(RuntimeError, match="can't be multiplied"):
+        F.matmul(torch.ones(2, 3), torch.ones(2, 3))
+    with pytest.raises(RuntimeError, match="can't be multiplied"):
+        F.linear(torch.ones(2, 3), torch.ones(5, 4))
+    with pytest.raises(IndexError, match="out of range"):
+        F.sum(torch.ones(3), 1)
+
+
+# ---- where results go
+
+
+def test_out() -> None:
+    x, y, out = torch.randn(8), torch.randn(8), torch.empty(8)
+    at = out.data_ptr()
+    assert F.add(x, y, out=out) is out
+    assert out.data_ptr() == at
+    assert torch.equal(out, x + y)
+    assert F.mul(x, 2.0, out=x) is x  # element by element
+    whole = torch.arange(9.0)
+    F.add(whole[:-1], 1.0, out=whole[1:])  # overlaps otherwise
+    assert whole.tolist() == [0, *range(1, 9)]
+    wide = torch.empty(8, dtype=torch.float64)
+    F.add(x, y, out=wide)
+    assert torch.equal(wide, (x + y).double())
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        F.add(x, y, out=torch.empty(8, dtype=torch.int32))
+    with pytest.raises(ValueError, match=r"\(7,\); the result has \(8,\)"):
+        F.add(x, y, out=torch.empty(7))
+    with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+        F.add(x.clone().requires_grad_(), y, out=out)
+
+
+@pytest.mark.parametrize("call", [F.relu, F.leaky_relu, F.elu, F.silu, F.selu], ids=lambda f: f.__name__)
+def test_in_place(call: Callable[..., Tensor]) -> None:
+    theirs = getattr(torch.nn.functional, call.__name__)
+    x = torch.randn(8)
+    y, at = x.clone(), x.data_ptr()
+    assert call(x, inplace=True) is x
+    assert x.data_ptr() == at
+    torch.testing.assert_close(x, theirs(y))
+    a, b = (torch.linspace(-2, 2, 8).requires_grad_() for _ in range(2))
+    for leaf, function in ((a, call), (b, theirs)):
+        middle = leaf * 3
+        found = function(middle, inplace=True)
+        assert found is middle
+        (found * found).sum().backward()
+    torch.testing.assert_close(a.grad, b.grad)
+    with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
+        call(a, inplace=True)
+
+
+def test_in_place_raises_the_version() -> None:
+    x = torch.randn(8)
+    before = x._version
+    F.relu(x, inplace=True)
+    assert x._version > before
+
+
+# ---- with an executor
+
+
+def test_executor_forms(ex: hg.Executor) -> None:
+    x, y = torch.randn(3, 4), torch.randn(3, 4)
+    assert torch.equal(F.add(ex, x, y), x + y)
+    assert torch.equal(F.sub(ex, x, y), x - y)
+    assert torch.equal(F.mul(ex, input1=x, input2=y), x * y)
+    assert torch.equal(F.relu(ex, x), torch.relu(x))
+    for ours, theirs in ((F.sigmoid, torch.sigmoid), (F.tanh, torch.tanh)):
+        torch.testing.assert_close(ours(ex, x), theirs(x))
+    torch.testing.assert_close(F.gelu(ex, x), torch.nn.functional.gelu(x, approximate="tanh"))
+    torch.testing.assert_close(F.softmax(ex, x, dim=-1), x.softmax(-1))
+    torch.testing.assert_close(F.softmax(ex, x), x.flatten().softmax(0).view(3, 4))
+    w, b = torch.randn(5, 4), torch.randn(5)
+    torch.testing.assert_close(F.linear(ex, x, w, b), torch.nn.functional.linear(x, w, b))
+    torch.testing.assert_close(F.linear(ex, x[0], w), torch.nn.functional.linear(x[0], w))
+    for reduction in ("mean", "sum", "none"):
+        expected = torch.nn.functional.mse_loss(x, y, reduction=reduction)
+        torch.testing.assert_close(F.mse_loss(ex, x, y, reduction), expected)
+    out = torch.empty(3, 4)
+    assert F.add(ex, x, y, out) is out
+    assert torch.equal(out, x + y)
+    z = x.clone()
+    assert F.relu(ex, z, inplace=True) is z
+
+
+def test_executor_forms_refuse(ex: hg.Executor) -> None:
+    x = torch.ones(3, 4)
+    for call in (
+        lambda: F.add(ex, x, torch.ones(4)),
+        lambda: F.mul(ex, x, x, out=torch.ones(3)),
+        lambda: F.mse_loss(ex, x, torch.ones(3)),
+        lambda: F.linear(ex, x, torch.ones(2, 5)),
+        lambda: F.linear(ex, x, torch.ones(2, 4), torch.ones(3)),
+    ):
+        with pytest.raises(ValueError, match="shape"):
+            call()
+    with pytest.raises(TypeError, match=r"torch.Tensor"):
+        F.add(ex, x, [1])
+    with pytest.raises(ValueError, match="takes those on the CPU"):
+        F.relu(ex, torch.ones(3, device="meta"))
+    with pytest.raises(ValueError, match="reduction"):
+        F.mse_loss(ex, x, x, "median")
+    freed = hg.Executor("cpu")
+    freed.cleanup()
+    with pytest.raises(RuntimeError, match="freed"):
+        F.add(freed, x, x)
+
+
+def test_executor_forms_train(ex: hg.Executor) -> None:
+    x, w = torch.randn(3, 4), torch.randn(2, 4, requires_grad=True)
+    loss = F.mse_loss(ex, F.relu(ex, F.linear(ex, x, w)), torch.ones(3, 2))
+    expected = torch.nn.functional.mse_loss(torch.relu(x @ w.t()), torch.ones(3, 2))
+    torch.testing.assert_close(torch.autograd.grad(loss, w), torch.autograd.grad(expected, w))
+
+
+def test_interpreter_has_the_same_bits() -> None:
+    x, y = torch.randn(64), torch.randn(64)
+    with hg.Executor("interp") as interp, hg.Executor("cpu") as cpu:
+        for call in (F.gelu, F.sigmoid, F.softmax, lambda e, t: F.mse_loss(e, t, y)):
+            assert torch.equal(call(interp, x), call(cpu, x))
+
+
+# ---- what is not torch's by name
+
+
+def test_fused_linear() -> None:
+    x, w, b = torch.randn(3, 4), torch.randn(5, 4), torch.randn(5)
+    torch.testing.assert_close(F.linear(x, w, b, activation="relu"), torch.relu(torch.nn.functional.linear(x, w, b)))
+    with pytest.raises(ValueError, match="activation is 'swish'"):
+        F.linear(x, w, activation="swish")
+
+
+def test_losses_refuse() -> None:
+    x = torch.rand(3, 4)
+    with pytest.raises(IndexError, match="Target 4 is out of bounds"):
+        F.cross_entropy(x, torch.tensor([0, 1, 4]))
+    with pytest.raises(RuntimeError, match="between 0 and 1"):
+        F.binary_cross_entropy(x * 3, x)
+    with pytest.raises(ValueError, match="reduction"):
+        F.l1_loss(x, x, reduction="all")
+
+
+def test_mean_of_many_halves() -> None:
+    x = torch.full((1000,), 60000.0, dtype=torch.float16)
+    assert F.mean(x) == 60000
+
+
+def test_cross_entropy_ignores_a_class() -> None:
+    x, target = torch.randn(6, 4, requires_grad=True), torch.tensor([0, 1, 2, 3, 1, 1])
+    weight = torch.rand(4)
+    for options in ({}, {"label_smoothing": 0.1}, {"weight": weight, "label_smoothing": 0.2}):
+        found = F.cross_entropy(x, target, ignore_index=1, **options)
+        expected = torch.nn.functional.cross_entropy(x, target, ignore_index=1, **options)
+        torch.testing.assert_close(found, expected)
+        torch.testing.assert_close(torch.autograd.grad(found, x), torch.autograd.grad(expected, x))

@@ -1,0 +1,222 @@
+"""Users' kernels on tensors: values, gradients of straight code, branches and loops, and what torch puts around."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.autograd import gradcheck, gradgradcheck
+
+import hologram as hg
+import hologram_torch as ht
+
+
+@ht.kernel
+def swish(x, beta):
+    return x / (1 + hg.exp(-beta * x))
+
+
+@ht.kernel
+def horner(x, y, terms):
+    """A loop whose rounds are counted by a number."""
+    total = x * 0.0
+    for k in hg.range(terms):
+        total = total * x + hg.sin(y) / (k + 1)
+    return total
+
+
+@ht.kernel
+def bent(x, y):
+    """Branches that each element takes for itself."""
+    if x > y:
+        z = hg.log(x) * y
+        if z > 0.1:
+            return z * z
+        return -z
+    return hg.sqrt(y) + x * x * x
+
+
+@ht.kernel
+def newton(a):
+    """A loop that ends for each element when it is done."""
+    x = a
+    n = 0
+    while abs(x * x - a) > 1e-13:
+        x = 0.5 * (x + a / x)
+        n += 1
+        if n > 60:
+            break
+    return x
+
+
+@ht.kernel
+def polar(x, y):
+    return hg.sqrt(x * x + y * y), y > x, hg.tanh(y) * x
+
+
+@ht.kernel
+def every(x, y):
+    """Each instruction that has a derivative, in one expression or another."""
+    a = hg.exp(x) + hg.exp2(y) + hg.expm1(x * y) + hg.log(x) + hg.log2(y) + hg.log10(x) + hg.log1p(y)
+    b = hg.sin(x) * hg.cos(y) + hg.tan(x) - hg.tanh(y) + hg.sigmoid(x) / hg.rsqrt(y) + hg.sqrt(x) + hg.erf(y)
+    c = hg.fma(x, y, x) + hg.pow(x, y) + x**3 + hg.minimum(x, y) * hg.maximum(x, y) + hg.rem(x, y) + abs(x - y)
+    return a * b - hg.where(x > y, c, -c) + hg.floor(x) + hg.clip(x, 0.2, 0.7) + hg.relu(y - 0.5)
+
+
+def numbers(*shape: int) -> Tensor:
+    return (torch.rand(shape, dtype=torch.float64) * 0.8 + 0.1).requires_grad_()
+
+
+CASES: dict[str, Any] = {
+    "swish": (swish, lambda: (numbers(3, 4), 1.5)),
+    "swish of tensors": (swish, lambda: (numbers(3, 4), numbers(4))),
+    "loop": (horner, lambda: (numbers(3, 4), numbers(4), 5)),
+    "loop of no rounds": (horner, lambda: (numbers(3), numbers(3), 0)),
+    "branches": (bent, lambda: (numbers(40), numbers(40))),
+    "while": (newton, lambda: (numbers(7),)),
+    "several": (lambda x, y: (polar(x, y)[0], polar(x, y)[2]), lambda: (numbers(5), numbers(5))),
+    "every": (every, lambda: (numbers(30), numbers(30))),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradients(name: str) -> None:
+    function, arguments = CASES[name]
+    given = arguments()
+    assert gradcheck(function, given)
+    assert gradgradcheck(function, given)
+
+
+def test_values() -> None:
+    x, y = torch.rand(3, 4) + 0.1, torch.rand(4) + 0.1
+    torch.testing.assert_close(swish(x, 1.0), torch.nn.functional.silu(x))
+    radius, above, rest = polar(x, y)
+    torch.testing.assert_close(radius, torch.hypot(x, y))
+    assert torch.equal(above, y > x)
+    torch.testing.assert_close(rest, torch.tanh(y) * x)
+    torch.testing.assert_close(newton(x.double()), x.double().sqrt())
+    assert torch.equal(swish(x, beta=2.0), swish(x, 2.0))
+
+
+def test_dtypes_are_numpys() -> None:
+    i, h = torch.arange(1, 4), torch.ones(3, dtype=torch.float16)
+
+    @ht.kernel
+    def add(x, y):
+        return x + y
+
+    assert add(i, 2).dtype == torch.int64
+    assert add(i, 2.5).dtype == torch.float64
+    assert add(h, 2.5).dtype == torch.float16
+    assert add(h, torch.ones(3)).dtype == torch.float32
+    x = h.clone().requires_grad_()
+    add(x, torch.ones(3)).sum().backward()
+    assert x.grad is not None
+    assert x.grad.dtype == torch.float16
+
+
+def test_without_tensors() -> None:
+    assert swish(0.0, 1.0) == 0
+
+
+def test_layouts_and_empty() -> None:
+    x = torch.randn(4, 6)
+    assert torch.equal(swish(x.t(), 1.0), swish(x, 1.0).t())
+    assert swish(torch.ones(0, 3), 1.0).shape == (0, 3)
+    assert swish(torch.ones(()), 1.0).shape == ()
+
+
+def test_static_and_outside() -> None:
+    factor = 2.0
+
+    @ht.kernel(static="terms")
+    def powers(x, terms):
+        total = x * factor
+        for _ in range(terms):
+            total = total * x
+        return total
+
+    x = torch.tensor([2.0], requires_grad=True)
+    assert powers(x, 2).item() == 16
+    assert powers(x, 3).item() == 32
+    (gradient,) = torch.autograd.grad(powers(x, 3), x)
+    assert gradient.item() == 64
+    factor = 1.0
+    assert powers(x, 3).item() == 16
+
+
+def test_what_is_refused() -> None:
+    x = torch.ones(3, requires_grad=True)
+    with pytest.raises(TypeError, match=r"expected a torch\.Tensor or a number"):
+        swish(x, "1")
+    with pytest.raises(RuntimeError, match="don't broadcast"):
+        swish(x, torch.ones(4))
+    with pytest.raises(TypeError, match="complex64"):
+        swish(torch.ones(3, dtype=torch.complex64), 1.0)
+
+    @ht.kernel
+    def bits(x):
+        return hg.bitcast(hg.bitcast(x, "i32") & -2, "f32")
+
+    assert bits(x.detach()).shape == (3,)
+    with pytest.raises(NotImplementedError, match="no derivative"):
+        bits(x).sum().backward()
+
+
+def test_corners_are_torchs() -> None:
+    x = torch.tensor([-1.0, 0.0, 2.0, torch.nan], requires_grad=True)
+
+    @ht.kernel
+    def corners(x):
+        return hg.relu(x) + abs(x) + hg.maximum(x, x)
+
+    (found,) = torch.autograd.grad(corners(x).sum(), x)
+    (expected,) = torch.autograd.grad((torch.relu(x) + x.abs() + torch.maximum(x, x)).sum(), x)
+    assert torch.equal(found.nan_to_num(9), expected.nan_to_num(9))
+
+
+@pytest.mark.parametrize("name", ["swish", "loop", "branches", "several"])
+def test_compile(name: str) -> None:
+    torch._dynamo.reset()
+    function, arguments = CASES[name]
+    given = arguments()
+    compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+    tensors = [value for value in given if isinstance(value, Tensor)]
+    results = []
+    for call in (compiled, function):
+        found = call(*given)
+        found = found if isinstance(found, tuple) else (found,)
+        results.append([*found, *torch.autograd.grad(sum(f.sum() for f in found), tensors)])
+    for found, expected in zip(*results):
+        assert torch.equal(found, expected)
+
+
+def test_in_a_module() -> None:
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.beta = torch.nn.Parameter(torch.ones(4))
+            self.activation = swish
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.activation(x, self.beta)
+
+    net = Net()
+    net(torch.randn(8, 4)).sum().backward()
+    assert net.beta.grad is not None
+    assert net.beta.grad.shape == (4,)
+
+
+def test_executor(ex: hg.Executor) -> None:
+    x = torch.randn(3, requires_grad=True)
+    with hg.Executor("interp") as interp:
+        assert torch.equal(swish(x, 1.0, executor=interp), swish(x, 1.0, executor=ex))
+
+
+def test_of_a_hologram_kernel() -> None:
+    made = ht.kernel(hg.kernel(lambda x: x * x))
+    x = torch.randn(3, requires_grad=True)
+    (gradient,) = torch.autograd.grad(made(x).sum(), x)
+    torch.testing.assert_close(gradient, 2 * x.detach())

@@ -1,0 +1,237 @@
+"""Layers: torch's answers, torch's parameters, three ways to make one; models that are converted."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import hologram as hg
+import hologram_torch as ht
+from hologram_torch import nn
+
+LAYERS: dict[str, tuple[tuple[Any, ...], dict[str, Any], tuple[int, ...]]] = {
+    "ReLU": ((), {}, (4, 6)),
+    "LeakyReLU": ((0.2,), {}, (4, 6)),
+    "ELU": ((), {"alpha": 1.5}, (4, 6)),
+    "SELU": ((), {}, (4, 6)),
+    "SiLU": ((), {}, (4, 6)),
+    "Sigmoid": ((), {}, (4, 6)),
+    "LogSigmoid": ((), {}, (4, 6)),
+    "Tanh": ((), {}, (4, 6)),
+    "GELU": ((), {}, (4, 6)),
+    "Softplus": ((2.0, 10.0), {}, (4, 6)),
+    "Softmax": ((-1,), {}, (4, 6)),
+    "LogSoftmax": ((), {"dim": 1}, (4, 6)),
+    "Linear": ((6, 5), {}, (4, 6)),
+    "LayerNorm": ((6,), {}, (4, 6)),
+    "RMSNorm": ((6,), {}, (4, 6)),
+    "BatchNorm1d": ((6,), {}, (4, 6)),
+    "BatchNorm2d": ((3,), {"momentum": None}, (2, 3, 4, 5)),
+    **{
+        name: ((), {}, (4, 6))
+        for name in ("MSELoss", "L1Loss", "HuberLoss", "SmoothL1Loss", "BCEWithLogitsLoss", "BCELoss", "KLDivLoss")
+    },
+    "NLLLoss": ((), {"reduction": "sum"}, (4, 6)),
+    "CrossEntropyLoss": ((), {"label_smoothing": 0.1}, (4, 6)),
+}
+
+
+def pair(name: str) -> tuple[torch.nn.Module, torch.nn.Module, list[Tensor]]:
+    arguments, named, shape = LAYERS[name]
+    torch.manual_seed(0)
+    ours = getattr(nn, name)(*arguments, **named)
+    torch.manual_seed(0)
+    theirs = getattr(torch.nn, name)(*arguments, **named)
+    inputs = [torch.rand(shape)]
+    if name in ("NLLLoss", "CrossEntropyLoss"):
+        inputs.append(torch.tensor([0, 5, 3, 1]))
+    elif name.endswith("Loss"):
+        inputs.append(torch.rand(shape))
+    return ours, theirs, inputs
+
+
+def test_all_are_here() -> None:
+    assert sorted(LAYERS) == sorted(nn.__all__)
+
+
+@pytest.mark.filterwarnings("ignore:reduction")  # of torch's KLDivLoss
+@pytest.mark.parametrize("name", LAYERS)
+def test_answers(name: str) -> None:
+    ours, theirs, inputs = pair(name)
+    assert isinstance(ours, type(theirs))
+    assert repr(ours) == repr(theirs)
+    for _ in range(2):  # a second time with other running statistics
+        results = []
+        for layer in (ours, theirs):
+            x = inputs[0].clone().requires_grad_()
+            result = layer(x, *inputs[1:])
+            result.sum().backward()
+            results.append([result, x.grad, *(p.grad for p in layer.parameters())])
+        for found, expected in zip(*results):
+            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    for found, expected in zip(ours.state_dict().values(), theirs.state_dict().values()):
+        torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(ours.eval()(*inputs), theirs.eval()(*inputs), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:reduction")
+@pytest.mark.parametrize("name", LAYERS)
+def test_states_copies_and_files(name: str) -> None:
+    ours, theirs, inputs = pair(name)
+    assert ours.state_dict().keys() == theirs.state_dict().keys()
+    ours.load_state_dict(theirs.state_dict())
+    theirs.load_state_dict(ours.state_dict())
+    file = io.BytesIO()
+    torch.save(ours, file)
+    file.seek(0)
+    expected = ours.eval()(*inputs)
+    for copied in (copy.deepcopy(ours), pickle.loads(pickle.dumps(ours)), torch.load(file, weights_only=False)):
+        assert type(copied) is type(ours)
+        assert torch.equal(copied.eval()(*inputs), expected)
+
+
+def test_linear_forms(ex: hg.Executor) -> None:
+    """The forms that the documents show."""
+    x = torch.randn(3, 8)
+    for layer in (nn.Linear(ex, 8, 4), nn.Linear(8, 4, backend="cpu"), nn.Linear(8, 4), nn.Linear(8, 4, executor=ex)):
+        assert layer(x).shape == (3, 4)
+        torch.testing.assert_close(layer(x), torch.nn.functional.linear(x, layer.weight, layer.bias))
+        assert [name for name, _ in layer.named_parameters()] == ["weight", "bias"]
+    assert nn.Linear(ex, 8, 4).executor is ex
+    assert nn.Linear(8, 4, bias=False, dtype=torch.float64).weight.dtype == torch.float64
+    assert nn.Linear(8, 4).executor is None
+    for name, (arguments, named, _) in LAYERS.items():
+        assert getattr(nn, name)(ex, *arguments, **named).backend == "cpu"
+        assert getattr(nn, name)(*arguments, **named, backend="interp").backend == "interp"
+
+
+def test_executors_of_layers(ex: hg.Executor) -> None:
+    layer = nn.Linear(ex, 8, 4)
+    copied = copy.deepcopy(layer)
+    assert copied.executor is not ex
+    assert copied.backend == "cpu"
+    x = torch.randn(2, 8)
+    assert torch.equal(copied(x), layer(x))
+    torch.testing.assert_close(nn.GELU(ex)(x), torch.nn.functional.gelu(x, approximate="tanh"))
+    torch.testing.assert_close(nn.GELU(ex, "none")(x), torch.nn.functional.gelu(x))
+    torch.testing.assert_close(nn.Softmax(ex)(x), x.flatten().softmax(0).view_as(x))
+    with pytest.raises(ValueError, match="takes those on the CPU"):
+        layer(torch.ones(2, 8, device="meta"))
+    with pytest.raises(ValueError, match="not both"):
+        nn.ReLU(ex, backend="cpu")
+    with pytest.raises(ValueError, match="two executors"):
+        nn.ReLU(ex, executor=ex)
+    with pytest.raises(ValueError, match="abacus"):
+        nn.ReLU(backend="abacus")
+
+
+@pytest.mark.parametrize("name", [name for name in LAYERS if name.endswith("Loss")])
+def test_reductions(name: str) -> None:
+    with pytest.raises(ValueError, match="median"):
+        getattr(nn, name)(reduction="median")
+
+
+def test_dtypes_and_moves() -> None:
+    layer = nn.Linear(4, 3).half()
+    assert layer(torch.ones(2, 4, dtype=torch.float16)).dtype == torch.float16
+    assert layer.to(torch.float64)(torch.ones(2, 4, dtype=torch.float64)).dtype == torch.float64
+    assert nn.Linear(4, 3).bfloat16()(torch.ones(2, 4, dtype=torch.bfloat16)).dtype == torch.bfloat16
+    assert nn.Linear(4, 3).to("meta").weight.is_meta
+
+
+# ---- conversion
+
+
+class Own(torch.nn.Linear):
+    def forward(self, input: Tensor) -> Tensor:
+        return super().forward(input) * 2
+
+
+class Net(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        shared = torch.nn.ReLU()
+        self.body = torch.nn.Sequential(
+            torch.nn.Linear(6, 8), torch.nn.GELU(), torch.nn.Linear(8, 8), shared, torch.nn.Linear(8, 8), shared
+        )
+        self.norm = torch.nn.LayerNorm(8)
+        self.drop = torch.nn.Dropout(0.0)
+        self.own = Own(8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.own(self.drop(self.norm(self.body(x))))
+
+
+def test_convert_and_revert(capsys: pytest.CaptureFixture[str]) -> None:
+    net, x = Net(), torch.randn(5, 6)
+    kinds = [type(m) for m in net.modules()]
+    state = {name: value.clone() for name, value in net.state_dict().items()}
+    parameters = list(net.parameters())
+    net(x).sum().backward()
+    gradients = [p.grad.clone() for p in parameters if p.grad is not None]
+    expected = net(x)
+    report = ht.convert(net)
+    torch.testing.assert_close(net(x), expected)
+    net.zero_grad()
+    net(x).sum().backward()
+    for p, g in zip(parameters, gradients):
+        torch.testing.assert_close(p.grad, g)
+    assert all(a is b for a, b in zip(parameters, net.parameters())), "the same parameters"
+    assert net.state_dict().keys() == state.keys()
+    assert type(net.body[0]) is nn.Linear
+    assert net.body[0].activation == "gelu"
+    assert net.body[2].activation is None, "the ReLU after it has another place too"
+    assert type(net.own) is Own
+    print(report)
+    text = capsys.readouterr().out
+    assert "body.0" in text
+    assert "gelu" in text
+    assert "own" in text
+    assert "left: a class of its own" in text
+    assert "left: not there" in text
+    assert text.rstrip().endswith("7 of 9 layers converted")
+    again = ht.convert(net)
+    assert all(c.before == c.after for c in again)
+    torch.testing.assert_close(pickle.loads(pickle.dumps(net))(x), expected)
+    ht.revert(net)
+    assert [type(m) for m in net.modules()] == kinds
+    assert torch.equal(net(x), expected)
+
+
+def test_convert_alone() -> None:
+    layer = torch.nn.Linear(3, 2)
+    assert len(ht.convert(layer)) == 1
+    assert type(layer) is nn.Linear
+    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU())
+    ht.convert(model, fuse=False)
+    assert [type(m) for m in model] == [nn.Linear, nn.ReLU]
+    with pytest.raises(TypeError, match=r"torch\.nn\.Module"):
+        ht.convert(3)
+
+
+def test_hooks_see_what_passes() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU())
+    seen: list[Tensor] = []
+    model[0].register_forward_hook(lambda module, inputs, output: seen.append(output))
+    ht.convert(model)
+    x = torch.randn(4, 3)
+    model(x)
+    torch.testing.assert_close(seen[0], torch.nn.functional.linear(x, model[0].weight, model[0].bias))
+
+
+def test_compile_and_export_of_a_converted_model(tmp_path: Path) -> None:
+    torch._dynamo.reset()
+    net, x = Net(), torch.randn(5, 6)
+    expected = net(x)
+    ht.convert(net)
+    torch.testing.assert_close(torch.compile(net, fullgraph=True, backend="aot_eager")(x), expected)
+    program = torch.export.export(net.eval(), (x,))
+    torch.export.save(program, tmp_path / "net.pt2")
+    torch.testing.assert_close(torch.export.load(tmp_path / "net.pt2").module()(x), expected)

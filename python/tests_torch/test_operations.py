@@ -1,0 +1,127 @@
+"""Every operator that is registered: its gradients, theirs, and what torch demands of an operator."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+import hologram_torch  # noqa: F401 (registers the operators)
+from hologram_torch._operation import OPERATIONS
+from hologram_torch._table import ROWS, Named
+
+
+def numbers(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    """Numbers from 0.1 to 0.9: in the domain of all functions, and away from corners."""
+    return (torch.rand(shape, dtype=torch.float64) * 0.8 + 0.1).to(dtype).requires_grad_()
+
+
+def of_table(operation: Named) -> list[Any]:
+    made = {
+        "number": lambda at: numbers(*((3, 4) if at != 1 else (4,))),
+        "mask": lambda at: torch.rand(3, 4) > 0.5,
+        "index": lambda at: torch.randint(0, 2, (3, 4)),
+    }
+    function = operation.function
+    return [*(made[kind](at) for at, kind in enumerate(function.kinds)), *([0.3] * len(function.scalars))]
+
+
+ARGUMENTS: dict[str, Callable[[], list[Any]]] = {
+    "sum": lambda: [numbers(3, 4, 5), [0, 2], False],
+    "mean": lambda: [numbers(3, 4, 5), [1], True],
+    "amax": lambda: [numbers(3, 4), [1], False],
+    "amin": lambda: [numbers(3, 4), [0, 1], False],
+    "softmax": lambda: [numbers(3, 4, 2), 1],
+    "log_softmax": lambda: [numbers(3, 4, 2), 0],
+    "mm": lambda: [numbers(3, 4), numbers(5, 4).mT],
+    "bmm": lambda: [numbers(2, 3, 4), numbers(2, 4, 5)],
+    "addmm": lambda: [numbers(5), numbers(3, 4), numbers(4, 5), 0.5, 2.0],
+    "linear": lambda: [numbers(2, 3, 4), numbers(5, 4), numbers(5)],
+    "elementwise": lambda: ["mul'11", [numbers(3, 4), numbers(3, 4), numbers(3, 4)], []],
+}
+
+
+def arguments(name: str) -> list[Any]:
+    operation = OPERATIONS[name]
+    return of_table(operation) if isinstance(operation, Named) else ARGUMENTS[name]()
+
+
+def leaves(given: list[Any]) -> list[Any]:
+    return [g.detach().requires_grad_(g.requires_grad) if isinstance(g, Tensor) else g for g in given]
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_gradients(name: str) -> None:
+    given = arguments(name)
+    if name == "elementwise":
+        what, inputs, scalars = given
+        called: Callable[..., Any] = lambda *tensors: tuple(OPERATIONS[name].operator(what, list(tensors), scalars))  # noqa: E731
+        given = inputs
+    else:
+        called = OPERATIONS[name]
+    assert torch.autograd.gradcheck(called, given)
+    assert torch.autograd.gradgradcheck(called, given)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_operator(name: str) -> None:
+    given = leaves(arguments(name))
+    if name == "elementwise":
+        given[1] = leaves(given[1])
+    found = torch.library.opcheck(OPERATIONS[name].operator, tuple(given))
+    assert set(found.values()) == {"SUCCESS"}
+
+
+@pytest.mark.parametrize("name", [name for name, o in OPERATIONS.items() if name != "elementwise"])
+def test_ways_agree(name: str) -> None:
+    """The short path, the recorded one and the dispatcher's give the same bits, and the same gradients."""
+    given = leaves(arguments(name))
+    operation = OPERATIONS[name]
+    with torch.no_grad():
+        short = operation(*given)
+    tensors = [g for g in given if isinstance(g, Tensor) and g.requires_grad]
+    found = []
+    for way in (operation, operation.operator):
+        result = way(*given)
+        assert torch.equal(result, short)
+        assert result.stride() == short.stride()
+        found.append(torch.autograd.grad(result.sum(), tensors, materialize_grads=True))
+    for eager, dispatched in zip(*found):
+        assert torch.equal(eager, dispatched)
+    for tensor, gradient in zip(tensors, found[0]):
+        assert gradient.shape == tensor.shape
+        assert gradient.dtype == tensor.dtype
+
+
+def test_every_row_has_a_formula() -> None:
+    assert len({row.name for row in ROWS}) == len(ROWS)
+    assert all(row.formula for row in ROWS)
+
+
+@pytest.mark.parametrize("name", ["add", "exp", "gelu", "sum", "softmax", "log_softmax", "mm", "linear"])
+@pytest.mark.parametrize("kind", ["empty", "scalar", "transposed", "expanded", "strided", "offset"])
+def test_layouts(name: str, kind: str) -> None:
+    """Any layout gives what the same numbers in order give."""
+    layouts: dict[str, Callable[[], Tensor]] = {
+        "empty": lambda: torch.randn(0, 4),
+        "scalar": lambda: torch.randn(()),
+        "transposed": lambda: torch.randn(4, 3).t(),
+        "expanded": lambda: torch.randn(1, 4).expand(3, 4),
+        "strided": lambda: torch.randn(6, 8)[::2, ::2],
+        "offset": lambda: torch.randn(17)[5:].view(3, 4),
+    }
+    x = layouts[kind]().requires_grad_()
+    if kind == "scalar" and name in ("mm", "linear"):
+        pytest.skip("no matrix")
+    rest = {"add": [torch.randn(4)], "sum": [[0] if x.ndim else [], False], "softmax": [0], "log_softmax": [0]}
+    rest |= {"mm": [torch.randn(4, 2)], "linear": [torch.randn(2, 4), torch.randn(2)]}
+    same = x.detach().clone(memory_format=torch.contiguous_format).requires_grad_()
+    results = []
+    for value in (x, same):
+        result = OPERATIONS[name](value, *rest.get(name, []))
+        (gradient,) = torch.autograd.grad(result.sum(), value)
+        results.append((result, gradient))
+    assert torch.equal(results[0][0], results[1][0])
+    assert torch.equal(results[0][1], results[1][1])

@@ -1,0 +1,139 @@
+"""torch's own samples (OpInfo) through every function that torch has samples for: results and gradients.
+
+An operation's largest error against float64, in units in the last place of the result's dtype, may be twice torch's own
+plus one. For operations that sum it is the last place of the largest number of a call's results.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any, Callable, Optional
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_map
+
+from hologram_torch import functional as F
+from hologram_torch._table import OPERATIONS
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # it would rather have hypothesis too
+    from torch.testing._internal.common_methods_invocations import op_db
+
+DTYPES = [torch.float32, torch.float16, torch.bfloat16]
+
+SAMPLES: dict[str, list[Any]] = {}
+for _info in op_db:
+    SAMPLES.setdefault(_info.name, []).append(_info)
+
+VARIANTS = {  # what other variants test is not offered: other signatures, rounding, complex numbers
+    "div": {"no_rounding_mode"},
+    "silu": {""},
+}
+
+
+CALLED: dict[str, Callable[..., Any]] = {
+    "where": lambda x, condition, y: F.where(condition, x, y),
+}
+"""Functions whose arguments OpInfo gives in another order."""
+
+
+def info_name(name: str) -> str:
+    return name if name in SAMPLES else f"nn.functional.{name}"
+
+
+def widened(value: Any) -> Any:
+    if isinstance(value, Tensor) and value.dtype.is_floating_point:
+        return value.detach().double().requires_grad_(value.requires_grad)
+    if isinstance(value, torch.dtype) and value.is_floating_point:
+        return torch.float64
+    return value
+
+
+def computed(function: Callable[..., Any], arguments: Any, keywords: Any, seed: int) -> list[Tensor]:
+    """Return a result and the gradients by all arguments that need one."""
+    leaves: list[Tensor] = []
+
+    def fresh(value: Any) -> Any:
+        if isinstance(value, Tensor):
+            value = value.detach().clone(memory_format=torch.preserve_format).requires_grad_(value.requires_grad)
+            if value.requires_grad:
+                leaves.append(value)
+        return value
+
+    arguments, keywords = tree_map(fresh, (arguments, keywords))
+    result = function(*arguments, **keywords)
+    if not result.requires_grad:
+        return [result]
+    weights = torch.rand(result.shape, generator=torch.Generator().manual_seed(seed)) + 0.5
+    found = torch.autograd.grad(result, leaves, weights.to(torch.bfloat16).to(result.dtype), allow_unused=True)
+    return [result.detach(), *(torch.zeros_like(leaf) if g is None else g for g, leaf in zip(found, leaves))]
+
+
+def largest(exact: list[Tensor]) -> float:
+    """Return the largest finite number of a call's result and gradients."""
+    found = [t.double()[t.isfinite()].abs().max() for t in exact if t.isfinite().any()]
+    return float(torch.stack(found).max()) if found else 0.0
+
+
+def errors(found: Tensor, exact: Tensor, size: Optional[float]) -> float:
+    """Return the largest error in units in the last place: of a number of a given size, or of each element."""
+    assert found.shape == exact.shape
+    if not found.numel():
+        return 0.0
+    if not found.dtype.is_floating_point:
+        assert torch.equal(found, exact.to(found.dtype))
+        return 0.0
+    info = torch.finfo(found.dtype)
+    exact = exact.double()
+    sizes = exact.abs() if size is None else torch.full_like(exact, size)
+    unit = torch.exp2(torch.floor(torch.log2(torch.clamp(sizes, min=info.tiny)))) * info.eps
+    rounded = exact.to(found.dtype).double()
+    found = found.double()
+    same = (found == rounded) | (found.isnan() & rounded.isnan())
+    error = torch.where(same, 0.0, (found - exact).abs() / unit)
+    return float(torch.where(error.isnan(), math.inf, error).max())
+
+
+def samples(name: str, dtype: torch.dtype) -> list[Any]:
+    found = []
+    for info in SAMPLES[info_name(name)]:
+        if name in VARIANTS and info.variant_test_name not in VARIANTS[name]:
+            continue
+        if not info.supports_dtype(dtype, "cpu"):
+            continue
+        torch.manual_seed(1)
+        found += [(info.op, s) for s in info.sample_inputs("cpu", dtype, requires_grad=True)]
+    return found
+
+
+NAMES = [name for name in F.__all__ if info_name(name) in SAMPLES]
+counted: dict[str, int] = {}
+"""How many samples a function was tried with; conftest.py prints their number."""
+
+
+@pytest.mark.filterwarnings("ignore:reduction")  # of torch's kl_div
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", NAMES)
+def test_errors(name: str, dtype: torch.dtype) -> None:
+    ours, theirs, worst = 0.0, 0.0, None
+    found_any = False
+    for i, (op, sample) in enumerate(samples(name, dtype)):
+        arguments, keywords = (sample.input, *sample.args), sample.kwargs
+        exact = computed(op, *tree_map(widened, (arguments, keywords)), i)
+        torchs = computed(op, arguments, keywords, i)
+        found = computed(CALLED.get(name, getattr(F, name)), arguments, keywords, i)
+        # What is summed cancels, and what is left of that has no digits that two orders of summing agree on.
+        size = None if name in OPERATIONS else largest(exact)
+        assert [f.dtype for f in found] == [t.dtype for t in torchs]
+        for at, (f, t, e) in enumerate(zip(found, torchs, exact)):
+            error = errors(f, e, size)
+            if error > ours:
+                ours, worst = error, (i, at, sample, f, e)
+            theirs = max(theirs, errors(t, e, size))
+        counted[name] = counted.get(name, 0) + 1
+        found_any = True
+    assert found_any
+    assert ours <= 2 * theirs + 1, worst

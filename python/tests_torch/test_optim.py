@@ -1,0 +1,148 @@
+"""Optimisers: torch's steps, torch's states, in place."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+
+from hologram_torch import functional as F
+from hologram_torch import optim
+
+KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "SGD": ("SGD", {"lr": 0.1}),
+    "SGD decay": ("SGD", {"lr": 0.1, "weight_decay": 0.2}),
+    "SGD momentum": ("SGD", {"lr": 0.1, "momentum": 0.9}),
+    "SGD dampening": ("SGD", {"lr": 0.1, "momentum": 0.9, "dampening": 0.3, "weight_decay": 0.1}),
+    "SGD nesterov": ("SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True}),
+    "SGD maximize": ("SGD", {"lr": 0.1, "maximize": True}),
+    "Adam": ("Adam", {}),
+    "Adam decay": ("Adam", {"lr": 0.02, "weight_decay": 0.1, "betas": (0.8, 0.9), "eps": 1e-6}),
+    "Adam amsgrad": ("Adam", {"amsgrad": True, "lr": torch.tensor(0.01, dtype=torch.float64)}),
+    "AdamW": ("AdamW", {"lr": 0.01, "weight_decay": 0.1}),
+    "AdamW amsgrad": ("AdamW", {"amsgrad": True, "maximize": True}),
+}
+
+
+def parameters(dtype: torch.dtype = torch.float32) -> list[torch.nn.Parameter]:
+    torch.manual_seed(0)
+    shapes = [(3, 4), (5,), (), (0, 2), (2, 3, 2)]
+    found = [torch.nn.Parameter(torch.randn(shape, dtype=dtype)) for shape in shapes]
+    found[0] = torch.nn.Parameter(torch.randn(4, 3, dtype=dtype).t())
+    return [*found, torch.nn.Parameter(torch.ones(2, dtype=dtype))]  # without gradient
+
+
+def step(optimizer: Any, params: list[torch.nn.Parameter], round: int) -> None:
+    generator = torch.Generator().manual_seed(round)
+    for p in params[:-1]:
+        p.grad = torch.randn(p.shape, generator=generator).to(p.dtype)
+    optimizer.step()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_steps(kind: str, dtype: torch.dtype) -> None:
+    """As many steps as torch's, to torch's parameters and states, which load both ways."""
+    name, options = KINDS[kind]
+    ours, theirs = parameters(dtype), parameters(dtype)
+    mine, its = getattr(optim, name)(ours, **options), getattr(torch.optim, name)(theirs, **options)
+    places = [p.data_ptr() for p in ours]
+    tolerance = {torch.float32: 1e-5, torch.float64: 1e-12, torch.bfloat16: 3e-2}[dtype]
+    for round in range(12):
+        if round == 6:  # each goes on with the other's state
+            mine_state, its_state = copy.deepcopy(mine.state_dict()), copy.deepcopy(its.state_dict())
+            mine.load_state_dict(its_state)
+            its.load_state_dict(mine_state)
+        step(mine, ours, round)
+        step(its, theirs, round)
+        for found, expected in zip(ours, theirs):
+            torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
+    assert [p.data_ptr() for p in ours] == places
+    for p, q in zip(ours, theirs):
+        assert mine.state[p].keys() == its.state[q].keys()
+        for name in its.state[q] if dtype.itemsize > 2 else ():
+            found, expected = mine.state[p][name], its.state[q][name]
+            if found is not None:
+                torch.testing.assert_close(found, expected, rtol=min(tolerance, 2e-6), atol=min(tolerance, 2e-7))
+
+
+def test_closures_schedulers_and_groups() -> None:
+    ours, theirs = parameters(), parameters()
+    losses = []
+    for params, kind in ((ours, optim.SGD), (theirs, torch.optim.SGD)):
+        optimizer = kind([{"params": params[:2]}, {"params": params[2:], "lr": 0.01}], lr=0.1)
+        schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+
+        def closure(optimizer: Any = optimizer, params: Any = params) -> torch.Tensor:
+            optimizer.zero_grad()
+            loss = sum((p * p).sum() for p in params)
+            loss.backward()
+            return loss
+
+        for _ in range(3):
+            losses.append(optimizer.step(closure).item())
+            schedule.step()
+    assert losses[:3] == pytest.approx(losses[3:])
+    for p, q in zip(ours, theirs):
+        torch.testing.assert_close(p, q)
+
+
+def test_versions_are_raised() -> None:
+    p = torch.nn.Parameter(torch.ones(3))
+    loss = F.sum(F.mul(p, p))
+    p.grad = torch.ones(3)
+    optim.SGD([p], lr=0.1).step()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+def test_gradscaler() -> None:
+    results = []
+    for kind in (optim.SGD, torch.optim.SGD):
+        (p,) = params = [torch.nn.Parameter(torch.ones(4))]
+        optimizer, scaler = kind(params, lr=0.1), torch.amp.GradScaler("cpu", init_scale=16.0, growth_interval=2)
+        for round in range(6):
+            optimizer.zero_grad()
+            loss = F.sum(F.square(p)) * (float("inf") if round == 2 else 1.0)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        results.append((p.detach().clone(), scaler.get_scale()))
+    torch.testing.assert_close(results[0][0], results[1][0])
+    assert results[0][1] == results[1][1]
+
+
+def test_what_is_refused() -> None:
+    p = torch.nn.Parameter(torch.ones(3))
+    p.grad = torch.ones(3)
+    with pytest.raises(ValueError, match="differentiable is True"):
+        optim.SGD([p], lr=0.1, differentiable=True).step()
+    p.grad = torch.ones(3).to_sparse()
+    with pytest.raises(TypeError, match="sparse"):
+        optim.Adam([p]).step()
+
+
+@pytest.mark.parametrize("norm", [2.0, 1.0, 3.0, float("inf")])
+@pytest.mark.parametrize("most", [0.5, 1000.0])
+def test_clip(norm: float, most: float) -> None:
+    ours, theirs = parameters(), parameters()
+    for params in (ours, theirs):
+        step(optim.SGD(params, lr=0.0), params, 0)
+        params[3].grad = None  # of no elements: torch's inf norm refuses it
+    at = [p.grad.data_ptr() for p in ours if p.grad is not None]
+    found = optim.clip_grad_norm_(ours, most, norm)
+    expected = torch.nn.utils.clip_grad_norm_(theirs, most, norm)
+    torch.testing.assert_close(found, expected)
+    for p, q in zip(ours, theirs):
+        torch.testing.assert_close(p.grad, q.grad)
+    assert [p.grad.data_ptr() for p in ours if p.grad is not None] == at
+
+
+def test_clip_of_what_is_not_finite() -> None:
+    p = torch.nn.Parameter(torch.ones(2))
+    p.grad = torch.tensor([1.0, torch.inf])
+    with pytest.raises(RuntimeError, match="non-finite"):
+        optim.clip_grad_norm_(p, 1.0, error_if_nonfinite=True)
+    assert optim.clip_grad_norm_([torch.nn.Parameter(torch.ones(2))], 1.0) == 0
