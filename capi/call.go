@@ -189,12 +189,14 @@ type opText struct {
 	Types        []string      `json:"types"`
 	Elementwise  bool          `json:"elementwise"`
 	ScalarResult bool          `json:"scalar_result"`
+	Axes         bool          `json:"axes"`
 }
 
 type operandText struct {
 	Name   string `json:"name"`
 	Reads  bool   `json:"reads"`
 	Writes bool   `json:"writes"`
+	Kind   string `json:"kind"`
 }
 
 type scalarText struct {
@@ -207,9 +209,9 @@ var opsText = sync.OnceValues(func() (string, error) {
 	var list []opText
 	for i, op := range core.Ops() {
 		t := opText{Number: i, Name: op.Name, Doc: op.Doc, Dims: append([]string{}, op.Dims...), Elementwise: op.Elementwise,
-			ScalarResult: op.ScalarResult, Operands: []operandText{}, Scalars: []scalarText{}, Types: []string{}}
+			ScalarResult: op.ScalarResult, Axes: op.Axes, Operands: []operandText{}, Scalars: []scalarText{}, Types: []string{}}
 		for _, o := range op.Operands {
-			t.Operands = append(t.Operands, operandText(o))
+			t.Operands = append(t.Operands, operandText{o.Name, o.Reads, o.Writes, o.Kind.String()})
 		}
 		for _, s := range op.Scalars {
 			t.Scalars = append(t.Scalars, scalarText{s.Name, s.Wide, s.Default})
@@ -226,11 +228,13 @@ var opsText = sync.OnceValues(func() (string, error) {
 })
 
 // go_ops describes the operations of the library in JSON: a list of objects
-// with number, name and doc; operands, each with name, reads and writes; scalars,
+// with number, name and doc; operands, each with name, reads, writes and kind
+// (same: of the first one's dtype; sum: of it or a wider one; index: i64); scalars,
 // each with name, wide (of the accumulator's type rather than the elements') and
 // default, null for none; the names of dims, which are flags if they begin with
-// trans_; types; elementwise; and scalar_result, whether element 0 of the last
-// operand is the result. Numbers stay the same in all versions. size_out receives
+// trans_; types; elementwise; axes, whether it takes one size, how many of the
+// first operand's last dimensions make a row, in place of dims; and scalar_result,
+// whether element 0 of the last operand is the result. Numbers stay the same in all versions. size_out receives
 // the text's size in bytes, of which at most capacity are written to text_out;
 // no NUL is added.
 //

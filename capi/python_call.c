@@ -126,6 +126,13 @@ static outcome prepare(const signature *s, request *r, py_object **values) {
           memcpy(&r->scalars[r->args.num_scalars++].bits, &p->value, sizeof p->value);
         }
         break;
+      case 'a':
+      case 'k':
+        if (o && o != py._Py_NoneStruct) return SURPRISE;
+        break;
+      case 'm':
+        if (!o) return SURPRISE;
+        /* fall through */
       case 'd':
         found = hologram_exact(o, &size) ? take_size(r, size) : SURPRISE;
         break;

@@ -83,7 +83,9 @@ typedef struct {
   int num_params, positional;
   struct param {
     py_object *name;
-    char kind;    /* x executor, r operand, w operand that is written, s scalar, d size, f flag, n optional size */
+    /* x executor, r operand, w operand that is written, s scalar, d size, f flag, n optional size; and, which Python
+       sees to, m size that arrays' shapes may have, a axes, k whether these are kept */
+    char kind;
     bool counted; /* an operand whose elements n is the least of */
     bool optional;
     double value;

@@ -44,7 +44,7 @@ static bool read_params(signature *s, native *c, py_object *list) {
     p->optional = value != py._Py_NoneStruct;
     if (p->optional) p->value = py.PyFloat_AsDouble(value);
     if (py.PyErr_Occurred()) return false;
-    p->optional = p->optional || p->kind == 'n' || p->kind == 'f';
+    p->optional = p->optional || (p->kind && strchr("nfmak", p->kind));
     py.Py_IncRef(p->name = py.PyTuple_GetItem(from, 0));
     py.PyUnicode_InternInPlace(&p->name); /* as the names of keywords are, so that they are compared by address */
     s->num_params = (int)i + 1;

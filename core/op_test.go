@@ -68,9 +68,11 @@ func TestOpsRefuse(t *testing.T) {
 			{"vector_add", []*Buffer{a, a, c}, nil, []int64{1, 2}, Invalid, "takes one size"},
 			{"sigmoid", []*Buffer{ints, ints}, nil, nil, BadType, "dtype i32 is not supported"},
 			{"scalar_add", []*Buffer{a, c}, []Scalar{Float(1e300)}, nil, Invalid, "scalar_add: scalar: 1e+300 is out of range of f32"},
-			{"softmax", []*Buffer{a, c}, nil, []int64{1}, Invalid, "rows, cols"},
+			{"softmax", []*Buffer{a, c}, nil, []int64{2}, Invalid, "softmax: 2 dimensions of input, which has 1"},
+			{"softmax", []*Buffer{a, c}, nil, []int64{-1}, Invalid, "softmax: -1 dimensions"},
+			{"softmax", []*Buffer{a, c}, nil, []int64{1, 2, 3}, Invalid, "rows, cols"},
 			{"softmax", []*Buffer{a, c}, nil, []int64{1, 5}, Invalid, "input has 4 elements; rows = 1, cols = 5 need 5"},
-			{"softmax", []*Buffer{strided, c}, nil, []int64{1, 2}, Invalid, "input is a strided view"},
+			{"softmax", []*Buffer{strided, c}, nil, []int64{2, 1}, Invalid, "input has shape (2,); these sizes demand (2, 1)"},
 			{"softmax", []*Buffer{freed, c}, nil, []int64{1, 1}, BadHandle, "softmax: input: the buffer is freed"},
 			{"gemm", []*Buffer{a, a, a}, []Scalar{Int(1), Int(0)}, []int64{2, 2, 2, 0, 0}, Invalid, "gemm: c overlaps a"},
 			{"gemm", []*Buffer{a, a, c}, []Scalar{Int(1), Int(0)}, []int64{2, 2, 2, 2, 0}, Invalid, "trans_a = 2"},
@@ -82,6 +84,65 @@ func TestOpsRefuse(t *testing.T) {
 		if got := values(t, c); !slices.Equal(got, []float32{7, 7, 7, 7}) {
 			t.Errorf("refused operations wrote %v", got)
 		}
+	})
+}
+
+// TestOpsOnViews gives operations views of one array: transposed, backwards, every
+// other element, and an output that lies between the elements of what is read.
+func TestOpsOnViews(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		// [[0 1 2 3] [4 5 6 7] [8 9 10 11]]
+		all := floats(t, ex, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
+		view := func(b *Buffer, offset int64, shape, strides []int64) *Buffer {
+			t.Helper()
+			v, err := b.View(offset, shape, strides)
+			require.NoError(t, err)
+			return v
+		}
+		one := []Scalar{Float(1), Float(0)}
+		run := func(op string, operands []*Buffer, scalars []Scalar, dims []int64) {
+			t.Helper()
+			require.NoError(t, wait(ex.Op(op, operands, scalars, dims)), op)
+		}
+		m34 := view(all, 0, []int64{3, 4}, nil)
+		m43 := view(all, 0, []int64{4, 3}, []int64{1, 4})
+		back := view(all, 11, []int64{3, 4}, []int64{-4, -1})
+		out := floats(t, ex, make([]float32, 9)...)
+		square := view(out, 0, []int64{3, 3}, nil)
+
+		run("gemm", []*Buffer{m34, m43, square}, one, nil)
+		require.Equal(t, []float32{14, 38, 62, 38, 126, 214, 62, 214, 366}, values(t, out))
+		run("gemm", []*Buffer{m34, m43, square}, one, []int64{3, 3, 4, 0, 0})
+		require.Equal(t, []float32{14, 38, 62, 38, 126, 214, 62, 214, 366}, values(t, out))
+		run("gemm", []*Buffer{m34, m34, square}, one, []int64{3, 3, 4, 0, 1})
+		require.Equal(t, []float32{14, 38, 62, 38, 126, 214, 62, 214, 366}, values(t, out))
+		run("gemm", []*Buffer{m43, m43, square}, one, []int64{3, 3, 4, 1, 0})
+		require.Equal(t, []float32{14, 38, 62, 38, 126, 214, 62, 214, 366}, values(t, out))
+		run("gemm", []*Buffer{back, m43, view(out, 8, []int64{3, 3}, []int64{-3, -1})}, one, nil)
+		require.Equal(t, []float32{52, 28, 4, 204, 116, 28, 356, 204, 52}, values(t, out))
+
+		sums := floats(t, ex, 0, 0, 0, 0)
+		run("reduce_sum", []*Buffer{m43, sums}, nil, []int64{1})
+		require.Equal(t, []float32{12, 15, 18, 21}, values(t, sums))
+		run("reduce_max", []*Buffer{back, view(sums, 0, []int64{3}, nil)}, nil, []int64{1})
+		require.Equal(t, []float32{11, 7, 3, 21}, values(t, sums))
+		run("reduce_sum", []*Buffer{back, view(sums, 3, []int64{1}, nil)}, nil, nil)
+		require.Equal(t, []float32{11, 7, 3, 66}, values(t, sums))
+		wide, err := ex.Allocate(3, isa.F64, true)
+		require.NoError(t, err)
+		run("reduce_sum", []*Buffer{m34, wide}, nil, []int64{1})
+
+		// The first column gets the sums of the others.
+		run("reduce_sum", []*Buffer{view(all, 1, []int64{3, 3}, []int64{4, 1}), view(all, 0, []int64{3}, []int64{4})}, nil, []int64{1})
+		require.Equal(t, []float32{6, 1, 2, 3, 18, 5, 6, 7, 30, 9, 10, 11}, values(t, all))
+		_, err = ex.Op("reduce_sum", []*Buffer{m34, view(all, 0, []int64{3}, []int64{4})}, nil, []int64{1})
+		wants(t, err, Invalid, "overlaps")
+		_, err = ex.Op("gemm", []*Buffer{m34, m34, square}, one, nil)
+		wants(t, err, Invalid, "a product of (3, 4) and (3, 4) is no (3, 3)")
+		_, err = ex.Op("gemm", []*Buffer{m34, m43, square}, one, []int64{3, 3, 3, 0, 0})
+		wants(t, err, Invalid, "a has shape (3, 4); these sizes demand (3, 3)")
+		_, err = ex.Op("reduce_sum", []*Buffer{m34, view(all, 0, []int64{3}, []int64{0})}, nil, []int64{1})
+		wants(t, err, Invalid, "share memory")
 	})
 }
 

@@ -2,13 +2,16 @@ package kernels
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/hologram-project/hologram/isa"
 )
 
-// Gemm is C = alpha·op(A)·op(B) + beta·C, all row-major and contiguous, with
-// op(A) m×k and op(B) k×n. trans_a = 1 says that A is stored k×m and used
-// transposed, trans_b = 1 that B is stored n×k; 0 as they stand.
+// Gemm is C = alpha·op(A)·op(B) + beta·C with op(A) m×k, op(B) k×n. Of sizes
+// that are given all are row-major and contiguous, and trans_a = 1 says that A is
+// stored k×m and used transposed, trans_b = 1 that B is stored n×k; 0 as they
+// stand. Else matrices are the last two dimensions of the operands, of any
+// strides, and those before them are batches, to which A and B broadcast.
 //
 // Order: k is cut in chunks of ProductChunk, the last shorter, of which each is
 // a chain of FMAs from +0.0 in order of k; the chunks' results are added up in
@@ -26,7 +29,34 @@ var Gemm = &Op{
 	Scalars: []Scalar{{Name: "alpha", Wide: true, Default: new(1.0)}, {Name: "beta", Wide: true, Default: new(0.0)}},
 	Dims:    []string{"m", "n", "k", "trans_a", "trans_b"},
 	extent:  func(d []int64) []int64 { return []int64{d[0] * d[2], d[2] * d[1], d[0] * d[1]} },
-	plan:    planGemm,
+	layouts: func(t isa.Type, d []int64) ([]Layout, int, error) {
+		a, err := stored(t, "gemm: trans_a", d[0], d[2], d[3])
+		if err != nil {
+			return nil, 0, err
+		}
+		b, err := stored(t, "gemm: trans_b", d[2], d[1], d[4])
+		return []Layout{a, b, Packed(t, d[0], d[1])}, 0, err
+	},
+	shapes: func(l []Layout, _ int) (*Plan, error) {
+		for i, name := range []string{"a", "b", "c"} {
+			if len(l[i].Shape) < 2 {
+				return nil, fmt.Errorf("gemm: %s has shape %s; expected a matrix, or a stack of them", name, shapeText(l[i].Shape))
+			}
+		}
+		return planProduct("gemm", l)
+	},
+}
+
+// stored is the layout of a packed rows × cols matrix that is stored transposed
+// if flag is 1.
+func stored(t isa.Type, what string, rows, cols, flag int64) (Layout, error) {
+	switch flag {
+	case 0:
+		return Packed(t, rows, cols), nil
+	case 1:
+		return Packed(t, cols, rows).transposed(), nil
+	}
+	return Layout{}, fmt.Errorf("%s = %d; expected 0 or 1", what, flag)
 }
 
 // productText has one lane for an element of C and a part of k, whose chunks it
@@ -51,9 +81,15 @@ param a_col u64           ; … to op(A)[i, p+1]
 param b_row u64
 param b_col u64
 param across u32          ; tiles side by side in C
+{{- if .Batched}}
+param batch u32           ; the first of this launch
+param a_batch u64         ; bytes from matrix to matrix
+param b_batch u64
+{{- end}}
 {{- if .Split}}
 param parts u32           ; parts of k
 param part u32            ; products in a part
+param count u64           ; elements of all matrices C
 {{- end}}
 {{.Extra}}
 
@@ -93,6 +129,16 @@ param part u32            ; products in a part
   cvt.u64.u32 j, j
   mul.u64 oa, i, a_row
   mul.u64 ob, j, b_col
+{{- if .Batched}}
+  sreg bt, block.z
+  ldp.u32 batch, batch
+  add.u32 bt, bt, batch
+  cvt.u64.u32 bt, bt
+  ldp.u64 a_batch, a_batch
+  ldp.u64 b_batch, b_batch
+  mad.u64 oa, bt, a_batch, oa
+  mad.u64 ob, bt, b_batch, ob
+{{- end}}
 {{- if .Split}}
   mul.u32 first, w, part
   sub.u32 left, k, first
@@ -106,11 +152,15 @@ param part u32            ; products in a part
   {{.Map}}
   cvt.u64.u32 n, n
   mad.u64 oc, i, n, j
-{{- if .Split}}
+{{- if .Batched}}
   cvt.u64.u32 m, m
-  cvt.u64.u32 w, w
   mul.u64 mn, m, n
-  mad.u64 oc, w, mn, oc
+  mad.u64 oc, bt, mn, oc
+{{- end}}
+{{- if .Split}}
+  ldp.u64 count, count
+  cvt.u64.u32 w, w
+  mad.u64 oc, w, count, oc
 {{- end}}
   mul.u64 oc, oc, {{size .Out}}
   {{.Done}}
@@ -199,41 +249,141 @@ const (
 	maxParts = 1 << 15
 )
 
-func planGemm(t isa.Type, d []int64) (*Plan, error) {
-	m, n, k := d[0], d[1], d[2]
+// maxBatches is how many matrices a launch takes at most, a grid's third dimension.
+const maxBatches = 65535
+
+// planProduct plans the product of matrices in the last two dimensions of l.
+func planProduct(op string, l []Layout) (*Plan, error) {
+	m, n, k, batches, err := productSizes(op, l)
+	if err != nil {
+		return nil, err
+	}
 	p := &Plan{}
-	if err := flag("gemm", "trans_a", d[3]); err != nil {
-		return nil, err
-	}
-	if err := flag("gemm", "trans_b", d[4]); err != nil {
-		return nil, err
-	}
-	if m == 0 || n == 0 {
+	if l[2].Elements() == 0 {
 		return p, nil
 	}
+	in, size, err := p.factors(l, batches)
+	if err != nil {
+		return nil, err
+	}
+	c := operand(2, l[2])
+	final := c
+	if !c.Packed() { // it may be read
+		if c, err = p.pack(c); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.product(op, m, n, k, size, in, c); err != nil {
+		return nil, err
+	}
+	if !final.Packed() {
+		return p, p.copy(c, final)
+	}
+	return p, nil
+}
+
+// productSizes checks shapes and returns what they say. batches is the shape of
+// the stack.
+func productSizes(op string, l []Layout) (m, n, k int64, batches []int64, err error) {
+	rank := [3]int{len(l[0].Shape) - 2, len(l[1].Shape) - 2, len(l[2].Shape) - 2}
+	a, b, c := l[0].Shape[rank[0]:], l[1].Shape[rank[1]:], l[2].Shape[rank[2]:]
+	if a[1] != b[0] || c[0] != a[0] || c[1] != b[1] {
+		return 0, 0, 0, nil, fmt.Errorf("%s: a product of %s and %s is no %s", op, shapeText(a), shapeText(b), shapeText(c))
+	}
+	batches = l[2].Shape[:rank[2]]
+	wide := make([]int64, max(rank[0], rank[1]))
+	for i := range wide {
+		wide[i] = 1
+		for f := range 2 {
+			if at := i - len(wide) + rank[f]; at >= 0 && l[f].Shape[at] != 1 {
+				if d := l[f].Shape[at]; wide[i] == 1 {
+					wide[i] = d
+				} else if wide[i] != d {
+					return 0, 0, 0, nil, fmt.Errorf("%s: stacks of shapes %s and %s do not broadcast", op, shapeText(l[0].Shape[:rank[0]]), shapeText(l[1].Shape[:rank[1]]))
+				}
+			}
+		}
+	}
+	if !slices.Equal(wide, batches) {
+		return 0, 0, 0, nil, fmt.Errorf("%s: the result is a stack of shape %s, and there is one of %s for it", op, shapeText(wide), shapeText(batches))
+	}
+	return a[0], b[1], a[1], batches, nil
+}
+
+// factor is an operand of a product: bytes from row to row, column to column,
+// matrix to matrix.
+type factor struct {
+	array
+	row, col, batch int64
+}
+
+// factors brings A and B to one stack of size matrices. What has no such strides
+// is packed.
+func (p *Plan) factors(l []Layout, batches []int64) (in [2]factor, size int64, err error) {
+	size = 1
+	var walks [2][]int64
+	for f := range in {
+		a := operand(f, l[f])
+		rank := len(a.Shape) - 2
+		stride := make([]int64, len(batches)+2)
+		copy(stride[len(batches):], a.Stride[rank:])
+		for i := range rank {
+			if a.Shape[i] != 1 {
+				stride[len(batches)-rank+i] = a.Stride[i]
+			}
+		}
+		a.Shape, a.Stride = slices.Concat(batches, a.Shape[rank:]), stride
+		if _, ok := a.span(); !ok {
+			if a, err = p.pack(a); err != nil {
+				return in, 0, err
+			}
+		}
+		in[f].array, walks[f] = a, a.Stride[:len(batches)]
+	}
+	stack, steps := merged(batches, walks[0], walks[1])
+	if len(stack) > 1 {
+		for f := range in {
+			if in[f].array, err = p.pack(in[f].array); err != nil {
+				return in, 0, err
+			}
+			walks[f] = in[f].Stride[:len(batches)]
+		}
+		stack, steps = merged(batches, walks[0], walks[1])
+	}
+	for f := range in {
+		width := int64(in[f].Type.Size())
+		in[f].row, in[f].col = in[f].Stride[len(batches)]*width, in[f].Stride[len(batches)+1]*width
+		if len(stack) == 1 {
+			in[f].batch, size = steps[f][0]*width, stack[0]
+		}
+	}
+	return in, size, nil
+}
+
+// product appends the steps of a stack of size products.
+func (p *Plan) product(op string, m, n, k, size int64, in [2]factor, c array) error {
+	t := c.Type
 	part := int64(maxPart)
-	if m*n < fewLanes && k <= maxParts*ProductChunk {
+	if m*n*size < fewLanes && k <= maxParts*ProductChunk {
 		part = ProductChunk
 	}
 	part = max(1, min(part, k))
 	parts := max(1, (k+part-1)/part)
 	f := products(t)
 	f.Map = sumOfProducts(f, part)
-	to := Binding{Operand: 2, Type: t}
-	more := []Param{{Scalar: true, Value: 0}, {Scalar: true, Value: 1}}
-	if parts > 1 {
-		f.Split, f.Out, f.Done = true, f.A, fmt.Sprintf("mov.%v z, acc", f.A)
-		to, more = p.scratch(f.A, parts*m*n), cells(uint64(parts), uint64(part))
+	f.Batched, f.Split = size > 1, parts > 1
+	to := c
+	scales := []Param{{Scalar: true, Value: 0}, {Scalar: true, Value: 1}}
+	if f.Split {
+		f.Out, f.Done = f.A, fmt.Sprintf("mov.%v z, acc", f.A)
+		to, scales = p.room(f.A, parts, size*m*n), nil
 	} else {
 		f.Extra, f.Done = scaled(f)
 	}
 	program, err := productText.instance(f)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	size := int64(t.Size())
-	aRow, aCol := matrixStrides(size, m, k, d[3] == 1)
-	bRow, bCol := matrixStrides(size, k, n, d[4] == 1)
 	// A block has 256 lanes in as few rows as the width allows.
 	bx := min(n, 256)
 	by := min(m, max(1, 256/bx))
@@ -243,38 +393,48 @@ func planGemm(t isa.Type, d []int64) (*Plan, error) {
 	}
 	gx, gy, gz := (n+bx-1)/bx, (m+by-1)/by, (parts+bz-1)/bz
 	if gx*gy > maxDim {
-		return nil, fmt.Errorf("gemm: m = %d, n = %d: too large for one launch", m, n)
+		return fmt.Errorf("%s: m = %d, n = %d: too large for one launch", op, m, n)
 	}
-	p.Steps = []Step{{
-		Program: program,
-		Slots:   []Binding{{Operand: 0, Type: t}, {Operand: 1, Type: t}, to},
-		Params: append(cells(uint64(m), uint64(n), uint64(k), uint64(aRow), uint64(aCol), uint64(bRow), uint64(bCol),
-			uint64(gx)), more...),
-		Grid:  [3]uint32{uint32(gx * gy), uint32(gz), 1},
-		Block: [3]uint32{uint32(bx), uint32(by), uint32(bz)},
-		Shape: []int64{gx * bx * gy * by * gz * bz},
-	}}
-	if parts > 1 {
-		return p, p.addUp(t, m*n, parts, to)
+	params := cells(uint64(m), uint64(n), uint64(k), uint64(in[0].row), uint64(in[0].col), uint64(in[1].row), uint64(in[1].col), uint64(gx))
+	for first := int64(0); first < size; first += maxBatches {
+		deep := min(size-first, maxBatches)
+		own := slices.Clone(params)
+		if f.Batched {
+			own = append(own, cells(uint64(first), uint64(in[0].batch), uint64(in[1].batch))...)
+		}
+		if f.Split {
+			own = append(own, cells(uint64(parts), uint64(part), uint64(size*m*n))...)
+		}
+		p.Steps = append(p.Steps, Step{
+			Program: program,
+			Slots:   []Binding{in[0].bytes(), in[1].bytes(), to.bytes()},
+			Params:  append(own, scales...),
+			Grid:    [3]uint32{uint32(gx * gy), uint32(gz), uint32(deep)},
+			Block:   [3]uint32{uint32(bx), uint32(by), uint32(bz)},
+			Shape:   []int64{gx * bx * gy * by * gz * bz * deep},
+		})
 	}
-	return p, nil
+	if f.Split {
+		return p.addUp(op, size*m*n, parts, to, c)
+	}
+	return nil
 }
 
 // addUp appends the steps that add up, in groups and their results again, the
 // matrices of count elements in from, and make C of the last sum.
-func (p *Plan) addUp(t isa.Type, count, parts int64, from Binding) error {
+func (p *Plan) addUp(op string, count, parts int64, from, c array) error {
 	for last := false; !last; {
 		groups := (parts + ProductChunk - 1) / ProductChunk
 		last = groups == 1
-		f := products(t)
-		to := Binding{Operand: 2, Type: t}
+		f := products(c.Type)
+		to := c
 		var scales []Param
 		if last {
 			f.Extra, f.Done = scaled(f)
 			scales = []Param{{Scalar: true, Value: 0}, {Scalar: true, Value: 1}}
 		} else {
 			f.Split, f.Out, f.Done = true, f.A, fmt.Sprintf("mov.%v z, acc", f.A)
-			to = p.scratch(f.A, groups*count)
+			to = p.room(f.A, groups, count)
 		}
 		program, err := sumText.instance(f)
 		if err != nil {
@@ -282,12 +442,12 @@ func (p *Plan) addUp(t isa.Type, count, parts int64, from Binding) error {
 		}
 		lanes := min(count, 256)
 		across := (count + lanes - 1) / lanes
-		if across*groups > maxDim {
-			return fmt.Errorf("gemm: %d elements in %d groups: too large for one launch", count, groups)
+		if across*groups > maxDim || count > maxDim {
+			return fmt.Errorf("%s: %d elements in %d groups: too large for one launch", op, count, groups)
 		}
 		p.Steps = append(p.Steps, Step{
 			Program: program,
-			Slots:   []Binding{from, to},
+			Slots:   []Binding{from.bytes(), to.bytes()},
 			Params:  append(cells(uint64(count), uint64(parts), uint64(across)), scales...),
 			Grid:    [3]uint32{uint32(across * groups), 1, 1},
 			Block:   [3]uint32{uint32(lanes), 1, 1},
@@ -340,13 +500,4 @@ done:
 summed:
   mov.%[1]v acc, sum
 `, f.A, chain)
-}
-
-// matrixStrides returns the bytes between rows and between columns of op(X),
-// which is rows × cols, X being contiguous and row-major.
-func matrixStrides(size, rows, cols int64, transposed bool) (row, col int64) {
-	if transposed {
-		return size, rows * size
-	}
-	return cols * size, size
 }

@@ -8,6 +8,7 @@ package kernels
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"text/template"
@@ -36,16 +37,80 @@ type Op struct {
 	// operand, and bindings may return them.
 	ScalarResult bool
 
+	// Axes: of operands with shapes it takes a number, how many of the first
+	// operand's last dimensions make a row.
+	Axes bool
+
 	number  int
 	program func(t isa.Type) (*isa.Verified, error) // of an elementwise operation
-	plan    func(t isa.Type, dims []int64) (*Plan, error)
-	extent  func(dims []int64) []int64 // the elements each operand needs
+	extent  func(dims []int64) []int64              // the elements each operand needs
+	// layouts gives the operands of flat sizes their shapes, and the axes that
+	// shapes takes; shapes plans a call on operands with shapes.
+	layouts func(t isa.Type, dims []int64) ([]Layout, int, error)
+	shapes  func(l []Layout, axes int) (*Plan, error)
 }
 
 // Operand is an array argument.
 type Operand struct {
 	Name          string
 	Reads, Writes bool
+	Kind          Kind
+}
+
+// Kind says which types an operand may have beside the first one's.
+type Kind uint8
+
+const (
+	Same  Kind = iota // that of the first operand
+	Sum               // or a wider one, in which sums are then kept; integers wrap
+	Index             // i64
+)
+
+// String returns the kind's name.
+func (k Kind) String() string { return [...]string{"same", "sum", "index"}[k] }
+
+// Result is the type of a result that nobody has given an array for: sums of
+// integers are kept in 64 bits, as numpy has it.
+func (k Kind) Result(t isa.Type) isa.Type {
+	switch {
+	case k == Index || k == Sum && t.Integer() && t.Signed():
+		return isa.I64
+	case k == Sum && t.Integer():
+		return isa.U64
+	}
+	return t
+}
+
+// takes reports whether an operand may have type got where the first has t.
+func (k Kind) takes(t, got isa.Type) bool {
+	switch k {
+	case Index:
+		return got == isa.I64
+	case Sum:
+		return got == t || t.Float() == got.Float() && (got.Size() > t.Size() || t.Integer() && got.Size() == t.Size())
+	}
+	return got == t
+}
+
+// CheckTypes checks the types of the operands, of which the first is what the
+// operation is said to be on.
+func (op *Op) CheckTypes(types []isa.Type) error {
+	t := types[0]
+	if err := op.check(t); err != nil {
+		return err
+	}
+	for i, o := range op.Operands {
+		switch {
+		case o.Kind.takes(t, types[i]):
+		case o.Kind == Index:
+			return fmt.Errorf("%s: %s has dtype %v; expected i64", op.Name, o.Name, types[i])
+		case o.Kind == Sum:
+			return fmt.Errorf("%s: %s has dtype %v, and %s has %v: a sum's type is the same or a wider one", op.Name, o.Name, types[i], op.Operands[0].Name, t)
+		default:
+			return fmt.Errorf("%s: %s has dtype %v, and %s has %v: all operands must have the same", op.Name, o.Name, types[i], op.Operands[0].Name, t)
+		}
+	}
+	return nil
 }
 
 // Scalar is a number argument. Wide means that it has the accumulator's type
@@ -145,7 +210,133 @@ func (op *Op) Plan(t isa.Type, dims []int64) (*Plan, error) {
 	if err := op.checkDims(t, dims); err != nil {
 		return nil, err
 	}
-	return op.plan(t, dims)
+	l, axes, err := op.layouts(t, dims)
+	if err != nil {
+		return nil, err
+	}
+	return op.shapes(l, axes)
+}
+
+// PlanShapes returns the steps of a call on operands with shapes and strides, of
+// types that CheckTypes takes. axes is a number that operations with Axes take;
+// negative: all dimensions of the first operand.
+func (op *Op) PlanShapes(l []Layout, axes int) (*Plan, error) {
+	if op.Elementwise {
+		return nil, fmt.Errorf("%s is an elementwise operation: use Program", op.Name)
+	}
+	for i := range l {
+		n := int64(1)
+		for _, d := range l[i].Shape {
+			if d > maxDim || n*d > maxElements {
+				return nil, fmt.Errorf("%s: %s has shape %s; at most 2^31 in each dimension, and 2^40 elements", op.Name, op.Operands[i].Name, shapeText(l[i].Shape))
+			}
+			n *= d
+		}
+	}
+	if rank := len(l[0].Shape); op.Axes && axes > rank {
+		return nil, fmt.Errorf("%s: %d dimensions of %s, which has %d", op.Name, axes, op.Operands[0].Name, rank)
+	} else if axes < 0 {
+		axes = rank
+	}
+	return op.shapes(l, axes)
+}
+
+// Sizes are the sizes that Plan takes for a call on operands with shapes, nil if
+// it has to be planned by PlanShapes.
+func (op *Op) Sizes(l []Layout, axes int) []int64 {
+	for i := range l {
+		if l[i].Type != l[0].Type || !l[i].Packed() {
+			return nil
+		}
+	}
+	first := l[0].Shape
+	switch {
+	case op.Axes:
+		if axes < 0 {
+			axes = len(first)
+		}
+		rows, row := l[0].part(0, len(first)-axes), l[0].part(len(first)-axes, len(first))
+		return []int64{rows.Elements(), row.Elements()}
+	case len(op.Dims) == 1:
+		return []int64{l[0].Elements()}
+	case len(first) != 2 || len(l[2].Shape) != len(l[1].Shape):
+		return nil // a stack
+	case len(op.Dims) == 3 && len(l[1].Shape) == 1:
+		return []int64{first[0], first[1], 0}
+	case len(op.Dims) == 5 && len(l[1].Shape) == 2:
+		return []int64{first[0], l[1].Shape[1], first[1], 0, 0}
+	}
+	return nil
+}
+
+// Sized gives the operands of a call of these sizes their shapes, of which l are
+// the layouts. What lies packed is taken in a row, whatever its shape, but a
+// matrix that a product gets, and what doesn't must have the shape that the sizes
+// say; a matrix that is used transposed has it as it is stored.
+func (op *Op) Sized(l []Layout, dims []int64) ([]Layout, int, error) {
+	sized, axes, err := op.layouts(l[0].Type, dims)
+	if err != nil {
+		return nil, 0, err
+	}
+	if row, err := op.oneRow(l, sized, dims); row != nil || err != nil {
+		return row, -1, err
+	}
+	for i, o := range op.Operands {
+		got := l[i]
+		sized[i].Type = got.Type
+		if got.Packed() && (op.Axes || len(op.Dims) == 1 || len(got.Shape) != 2) {
+			continue
+		}
+		want, flip := slices.Clone(sized[i].Shape), false
+		if at := slices.Index(op.Dims, "trans_"+o.Name); at >= 0 && dims[at] == 1 {
+			slices.Reverse(want)
+			flip = true
+		}
+		if !slices.Equal(got.Shape, want) {
+			return nil, 0, fmt.Errorf("%s: %s has shape %s; these sizes demand %s", op.Name, o.Name, shapeText(got.Shape), shapeText(want))
+		}
+		if sized[i] = got; flip {
+			sized[i] = got.transposed()
+		}
+	}
+	return sized, axes, nil
+}
+
+// oneRow gives a call on one row of all elements, of operands some of which do
+// not lie packed, the shape of these; nil if it is none.
+func (op *Op) oneRow(l, sized []Layout, dims []int64) ([]Layout, error) {
+	n := dims[len(dims)-1]
+	if len(op.Dims) != 1 && (!op.Axes || dims[0] != 1) {
+		return nil, nil
+	}
+	first := slices.IndexFunc(l, func(x Layout) bool { return !x.Packed() })
+	if first < 0 || l[first].Elements() != n {
+		return nil, nil
+	}
+	shape := l[first].Shape
+	out := slices.Clone(sized)
+	for i := range l {
+		out[i].Type = l[i].Type
+		switch {
+		case sized[i].Elements() != n: // a result
+		case l[i].Packed():
+			out[i] = Packed(l[i].Type, shape...)
+		case !slices.Equal(l[i].Shape, shape):
+			return nil, fmt.Errorf("%s: %s has shape %s, and %s has %s; expected the same of strided arrays",
+				op.Name, op.Operands[first].Name, shapeText(shape), op.Operands[i].Name, shapeText(l[i].Shape))
+		default:
+			out[i] = l[i]
+		}
+	}
+	return out, nil
+}
+
+// sameShape demands that operand i has the shape of operand 0.
+func sameShape(op string, l []Layout, names [2]string, i int) error {
+	if !slices.Equal(l[0].Shape, l[i].Shape) {
+		return fmt.Errorf("%s: %s has shape %s, and %s has %s; expected the same", op, names[0], shapeText(l[0].Shape), names[1], shapeText(l[i].Shape))
+	}
+	return nil
 }
 
 // Extent returns how many elements each operand of a call needs.
@@ -217,10 +408,10 @@ type source struct {
 }
 
 // fields are what a source may refer to. Lanes, Extra, Map, Combine, Identity
-// and Done are for reductions and products, Split for the latter.
+// and Done are for reductions and products, Split and Batched for the latter.
 type fields struct {
 	T, A, Out                           isa.Type
-	Split                               bool
+	Split, Batched                      bool
 	Lanes                               int64
 	Extra, Map, Combine, Identity, Done string
 }

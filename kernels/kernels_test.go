@@ -165,7 +165,7 @@ func TestEveryFileIsRegistered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shared := []string{"kernels", "registry", "reduce", "loss", "kernels_test", "reference_test", "export_test"}
+	shared := []string{"kernels", "registry", "layout", "reduce", "rows", "loss", "kernels_test", "reference_test", "shapes_test", "export_test"}
 	for _, file := range files {
 		name := strings.TrimSuffix(file, ".go")
 		if _, ok := Lookup(name); !ok && !slices.Contains(shared, name) {
@@ -184,7 +184,8 @@ func TestEveryFileIsRegistered(t *testing.T) {
 func TestNumbersStay(t *testing.T) {
 	names := strings.Fields(`vector_add vector_sub vector_mul vector_div vector_min vector_max vector_abs vector_neg
 		vector_relu vector_clip scalar_add scalar_mul sigmoid tanh gelu softmax reduce_sum reduce_min reduce_max mse_loss
-		cross_entropy_loss binary_cross_entropy_loss gemm matvec vector_mad vector_sqrt vector_exp vector_log fill copy`)
+		cross_entropy_loss binary_cross_entropy_loss gemm matvec vector_mad vector_sqrt vector_exp vector_log fill copy
+		argmin argmax`)
 	for i, name := range names {
 		if All[i].Name != name || All[i].Number() != i {
 			t.Errorf("operation %d is %s, number %d; it was %s", i, All[i].Name, All[i].Number(), name)

@@ -33,14 +33,26 @@ func loss(name, doc, term string, negate bool) *Op {
 		Operands: []Operand{{Name: "pred", Reads: true}, {Name: "target", Reads: true}, {Name: "output", Writes: true}},
 		Dims:     []string{"n"},
 		extent:   func(d []int64) []int64 { return []int64{d[0], d[0], 1} },
+		layouts: func(t isa.Type, d []int64) ([]Layout, int, error) {
+			return []Layout{Packed(t, d[0]), Packed(t, d[0]), Packed(t, 1)}, 0, nil
+		},
 	}
-	op.plan = func(t isa.Type, d []int64) (*Plan, error) {
-		if d[0] == 0 {
-			return nil, emptyError(name)
+	op.shapes = func(l []Layout, _ int) (*Plan, error) {
+		if err := sameShape(name, l, [2]string{"pred", "target"}, 1); err != nil {
+			return nil, err
 		}
-		p := &Plan{}
-		count := isa.Convert(Accumulator(t), isa.I64, uint64(d[0]))
-		return p, r.levels(p, t, t, 1, d[0], []Binding{{Operand: 0, Type: t}, {Operand: 1, Type: t}}, Binding{Operand: 2, Type: t}, count)
+		n := l[0].Elements()
+		switch {
+		case n == 0:
+			return nil, emptyError(name)
+		case l[2].Elements() != 1:
+			return nil, fmt.Errorf("%s: output has shape %s; the result is one number", name, shapeText(l[2].Shape))
+		}
+		t := l[0].Type
+		count := isa.Convert(Accumulator(t), isa.I64, uint64(n))
+		return op.reduced(l[2], func(p *Plan, out array) error {
+			return r.reduce(p, Accumulator(t), []array{operand(0, l[0]), operand(1, l[1])}, 0, nil, out, count)
+		})
 	}
 	return op
 }

@@ -2,13 +2,16 @@ package kernels
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/hologram-project/hologram/isa"
 )
 
-// Matvec is y = alpha·op(A)·x + beta·y with op(A) m×n, A row-major and
-// contiguous; trans_a = 1 says that A is stored n×m. Order and rounding are
-// those of Gemm, of which it is the case of one column.
+// Matvec is y = alpha·op(A)·x + beta·y with op(A) m×n. Of sizes that are given A
+// is row-major and contiguous, and trans_a = 1 says that it is stored n×m; else
+// A is the last two dimensions of its operand, and x and y are the last one of
+// theirs, as with Gemm. Order and rounding are those of Gemm, of which it is the
+// case of one column.
 var Matvec = &Op{
 	Name: "matvec", Doc: "y[m] = alpha · op(a)[m, n] · x[n] + beta · y[m], row-major",
 	Types: isa.SetNumeric,
@@ -17,18 +20,21 @@ var Matvec = &Op{
 	Scalars: []Scalar{{Name: "alpha", Wide: true, Default: new(1.0)}, {Name: "beta", Wide: true, Default: new(0.0)}},
 	Dims:    []string{"m", "n", "trans_a"},
 	extent:  func(d []int64) []int64 { return []int64{d[0] * d[1], d[1], d[0]} },
-	plan: func(t isa.Type, d []int64) (*Plan, error) {
-		if err := flag("matvec", "trans_a", d[2]); err != nil {
-			return nil, err
-		}
-		return planGemm(t, []int64{d[0], 1, d[1], d[2], 0})
+	layouts: func(t isa.Type, d []int64) ([]Layout, int, error) {
+		a, err := stored(t, "matvec: trans_a", d[0], d[1], d[2])
+		return []Layout{a, Packed(t, d[1]), Packed(t, d[0])}, 0, err
 	},
-}
-
-// flag checks a size that stands for yes or no.
-func flag(op, name string, v int64) error {
-	if v != 0 && v != 1 {
-		return fmt.Errorf("%s: %s = %d; expected 0 or 1", op, name, v)
-	}
-	return nil
+	shapes: func(l []Layout, _ int) (*Plan, error) {
+		l = slices.Clone(l)
+		for i, least := range []int{2, 1, 1} {
+			if len(l[i].Shape) < least {
+				return nil, fmt.Errorf("matvec: %s has shape %s; expected %d dimensions or more", []string{"a", "x", "y"}[i], shapeText(l[i].Shape), least)
+			}
+		}
+		for i := 1; i < 3; i++ { // a column
+			l[i].Shape = append(slices.Clone(l[i].Shape), 1)
+			l[i].Stride = append(slices.Clone(l[i].Stride), 1)
+		}
+		return planProduct("matvec", l)
+	},
 }

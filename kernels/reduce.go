@@ -25,7 +25,8 @@ const (
 // reduces one chunk of one row.
 //
 //	Extra    declarations and loads that stand before the loop
-//	Map      text that makes z, of type A, from the element at byte offset off
+//	Map      text that makes z, of type A, from the element at byte offset off,
+//	         which is number at of row number row
 //	Done     text that makes the result z from the row's accumulator acc
 var reductionText = &source{text: `
 program reduce_{{.Combine}}
@@ -59,11 +60,13 @@ block {{.Lanes}}           ; 256, or as many as a shorter row needs: the others 
   add.u64 off, off, first
   add.u64 off, off, lane
   mul.u64 off, off, {{size .T}}
+  add.u64 at, first, lane        ; the element's place in its row
   mov.{{.A}} acc, {{.Identity}}
   loop rounds, done
     {{.Map}}
     {{.Combine}}.{{.A}} acc, acc, z
     add.u64 off, off, {{stride .T}}
+    add.u64 at, at, 256
 done:
   block_reduce_{{.Combine}}.{{.A}} acc, acc
   set.ne.u32 p, q, 0
@@ -102,38 +105,56 @@ func identity(combine string, t isa.Type) string {
 	return map[string]string{"min": high, "max": low}[combine]
 }
 
-// levels appends the steps that reduce each row of a rows × cols matrix to one
-// element. inputs are bound to the first level's slots before out; the result
-// goes to out, with elements of type outType. count is the cell of the number
-// that a mean divides by. It returns the workspace's end.
-func (r *reduction) levels(p *Plan, t, outType isa.Type, rows, cols int64, inputs []Binding, out Binding, count uint64) error {
-	acc := Accumulator(t)
-	in := t
+// reduce appends the steps that reduce the dimensions from lead on of the arrays
+// in, of which all have one shape, to out, which is packed. Extras are bound to
+// the first level's slots after those of in. acc is the type that sums are kept
+// in, and count the cell of the number that a mean divides by.
+func (r *reduction) reduce(p *Plan, acc isa.Type, in []array, lead int, extras []Binding, out array, count uint64) error {
+	outer, inner := in[0].part(0, lead), in[0].part(lead, len(in[0].Shape))
+	rows, cols := outer.Elements(), inner.Elements()
+	if rows == 0 {
+		return nil
+	}
+	if g, ok := rowsOf(in[0].Layout, lead); ok && len(in) == 1 && cols > 0 && rows >= manyRows && (cols <= shortRow || !in[0].Packed()) {
+		return r.manyRows(p, acc, in[0], g, extras, out)
+	}
+	inputs := make([]Binding, 0, len(in)+len(extras))
+	for _, a := range in {
+		packed, err := p.pack(a)
+		if err != nil {
+			return err
+		}
+		inputs = append(inputs, packed.bytes())
+	}
+	return r.levels(p, in[0].Type, acc, rows, cols, append(inputs, extras...), out, count)
+}
+
+// levels appends the steps that reduce each row of packed rows × cols matrices
+// to one element, a block at a time.
+func (r *reduction) levels(p *Plan, in, acc isa.Type, rows, cols int64, inputs []Binding, out array, count uint64) error {
 	for first := true; ; first = false {
 		chunks := max(1, (cols+ChunkElements-1)/ChunkElements)
 		last := chunks == 1
 		lanes := lanesFor(cols)
-		f := fields{T: in, A: acc, Out: acc, Lanes: lanes, Combine: r.combine, Identity: identity(r.combine, acc), Map: load(in, acc, "z", "a[off]")}
-		if first && r.extra != nil {
-			f.Extra = r.extra(f)
-		}
-		if first && r.m != nil {
-			f.Map = r.m(f)
-		}
+		f := r.fields(in, acc, first)
+		f.Lanes = lanes
 		to := out
 		if last {
-			f.Out = outType
+			f.Out = out.Type
 		} else {
-			to = p.scratch(acc, rows*chunks)
+			to = p.room(acc, rows*chunks)
 		}
 		f.Done = r.finish(f, last)
 		program, err := reductionText.instance(f)
 		if err != nil {
 			return err
 		}
+		if rows*chunks > maxDim {
+			return fmt.Errorf("%d rows of %d elements are too many for one launch", rows, cols)
+		}
 		p.Steps = append(p.Steps, Step{
 			Program: program,
-			Slots:   append(append([]Binding{}, inputs...), to),
+			Slots:   append(append([]Binding{}, inputs...), to.bytes()),
 			Params:  cells(uint64(cols), uint64(chunks), count),
 			Grid:    [3]uint32{uint32(rows * chunks), 1, 1},
 			Block:   [3]uint32{uint32(lanes), 1, 1},
@@ -142,8 +163,21 @@ func (r *reduction) levels(p *Plan, t, outType isa.Type, rows, cols int64, input
 		if last {
 			return nil
 		}
-		in, cols, inputs = acc, chunks, []Binding{to}
+		in, cols, inputs = acc, chunks, []Binding{to.bytes()}
 	}
+}
+
+// fields are those of a program that reads elements of type in; first says
+// whether they are the operation's own.
+func (r *reduction) fields(in, acc isa.Type, first bool) fields {
+	f := fields{T: in, A: acc, Out: acc, Combine: r.combine, Identity: identity(r.combine, acc), Map: load(in, acc, "z", "a[off]")}
+	if first && r.extra != nil {
+		f.Extra = r.extra(f)
+	}
+	if first && r.m != nil {
+		f.Map = r.m(f)
+	}
+	return f
 }
 
 // lanesFor is how many lanes reduce a chunk of a row: one for each partial that

@@ -152,11 +152,18 @@ func call(t *testing.T, op *kernels.Op, typ isa.Type, dims []int64, operands [][
 		p, err = op.Plan(typ, dims)
 		require.NoError(t, err)
 	}
+	return execute(t, p, []isa.Type{typ}, operands, scalars...)
+}
+
+// execute runs a plan on the interpreter. operands hold cells of the types, of
+// which the last is that of all that follow.
+func execute(t *testing.T, p *kernels.Plan, types []isa.Type, operands [][]uint64, scalars ...uint64) [][]uint64 {
+	t.Helper()
+	sizeOf := func(i int) int { return types[min(i, len(types)-1)].Size() }
 	d, err := interp.New().Open(0)
 	require.NoError(t, err)
 	stream, err := d.NewStream()
 	require.NoError(t, err)
-	size := typ.Size()
 	alloc := func(bytes int64) backends.Memory {
 		m, err := d.Alloc(max(bytes, 1))
 		require.NoError(t, err)
@@ -164,6 +171,7 @@ func call(t *testing.T, op *kernels.Op, typ isa.Type, dims []int64, operands [][
 	}
 	memory := make([]backends.Memory, len(operands))
 	for i, cells := range operands {
+		size := sizeOf(i)
 		memory[i] = alloc(int64(len(cells) * size))
 		b := hostmem.Bytes(memory[i].Addr, memory[i].Bytes)
 		for k, c := range cells {
@@ -181,6 +189,7 @@ func call(t *testing.T, op *kernels.Op, typ isa.Type, dims []int64, operands [][
 	}
 	out := make([][]uint64, len(operands))
 	for i, cells := range operands {
+		size := sizeOf(i)
 		b := hostmem.Bytes(memory[i].Addr, memory[i].Bytes)
 		for k := range cells {
 			c := uint64(0)
@@ -523,7 +532,7 @@ func TestLossesBitForBit(t *testing.T) {
 			rest = function(t, ar, log1p, rest)
 			weigh := func(w, x value) value {
 				if w == 0 {
-					return 0
+					return w
 				}
 				return ar.mul(w, x)
 			}

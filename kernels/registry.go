@@ -10,6 +10,7 @@ var All = []*Op{
 	MSELoss, CrossEntropyLoss, BinaryCrossEntropyLoss,
 	Gemm, Matvec,
 	VectorMad, VectorSqrt, VectorExp, VectorLog, Fill, Copy,
+	Argmin, Argmax,
 }
 
 func init() {

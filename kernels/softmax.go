@@ -12,11 +12,15 @@ import (
 // row that holds NaN or +inf, or nothing but −inf, gives NaN, as in numpy.
 var Softmax = &Op{
 	Name: "softmax", Doc: "output[r, j] = e^(input[r, j] − max) / Σ e^(input[r, :] − max), by rows",
-	Types:    isa.SetFloat,
+	Types: isa.SetFloat, Axes: true,
 	Operands: []Operand{{Name: "input", Reads: true}, {Name: "output", Writes: true}},
 	Dims:     []string{"rows", "cols"},
 	extent:   func(d []int64) []int64 { return []int64{d[0] * d[1], d[0] * d[1]} },
-	plan:     planSoftmax,
+	layouts: func(t isa.Type, d []int64) ([]Layout, int, error) {
+		l := Packed(t, d[0], d[1])
+		return []Layout{l, l}, 1, nil
+	},
+	shapes: planSoftmax,
 }
 
 var (
@@ -49,8 +53,9 @@ slot y {{.T}}
 `}
 )
 
-// softmaxShort is for rows of at most Partials elements: a block is a row, and a
-// lane an element, which is then the partial that it alone goes to.
+// softmaxShort is for rows of at most Partials elements, unless they are many and
+// very short: a block is a row, and a lane an element, which is then the partial
+// that it alone goes to.
 var softmaxShort = &source{text: `
 program softmax
 slot x {{.T}}
@@ -65,49 +70,62 @@ slot y {{.T}}
   exit
 `}
 
-func planSoftmax(t isa.Type, d []int64) (*Plan, error) {
-	rows, cols := d[0], d[1]
+// veryShort is a row that is not worth a block where there are many.
+const veryShort = 32
+
+func planSoftmax(l []Layout, axes int) (*Plan, error) {
+	if err := sameShape("softmax", l, [2]string{"input", "output"}, 1); err != nil {
+		return nil, err
+	}
+	t, shape := l[0].Type, l[0].Shape
+	lead := len(shape) - axes
+	outer, inner := l[0].part(0, lead), l[0].part(lead, len(shape))
+	rows, cols := outer.Elements(), inner.Elements()
 	p := &Plan{}
 	if rows == 0 || cols == 0 {
 		return p, nil
 	}
-	if cols <= Partials && rows <= maxDim/cols {
+	in, out := operand(0, l[0]), operand(1, l[1])
+	if cols <= Partials && (rows < manyRows || cols > veryShort) {
 		program, err := softmaxShort.instance(elements(t))
 		if err != nil {
 			return nil, err
 		}
 		p.Steps = []Step{{
 			Program: program,
-			Slots:   []Binding{{Operand: 0, Type: t}, {Operand: 1, Type: t}},
+			Slots:   []Binding{in.indexed(), out.indexed()},
 			Grid:    [3]uint32{uint32(rows), 1, 1},
 			Block:   [3]uint32{uint32(cols), 1, 1},
-			Shape:   []int64{rows * cols},
+			Shape:   shape,
 		}}
 		return p, nil
 	}
 	acc := Accumulator(t)
-	in := Binding{Operand: 0, Type: t}
-	m, s := p.scratch(acc, rows), p.scratch(acc, rows)
-	if err := softmaxMax.levels(p, t, acc, rows, cols, []Binding{in}, m, 0); err != nil {
-		return nil, err
+	if _, ok := rowsOf(in.Layout, lead); !ok || rows < manyRows {
+		var err error
+		if in, err = p.pack(in); err != nil {
+			return nil, err
+		}
 	}
-	if err := softmaxSum.levels(p, t, acc, rows, cols, []Binding{in, m}, s, 0); err != nil {
-		return nil, err
+	m, s := p.room(acc, outer.Shape...), p.room(acc, outer.Shape...)
+	if err := softmaxMax.reduce(p, acc, []array{in}, lead, nil, m, 0); err != nil {
+		return nil, fmt.Errorf("softmax: %w", err)
+	}
+	if err := softmaxSum.reduce(p, acc, []array{in}, lead, []Binding{m.bytes()}, s, 0); err != nil {
+		return nil, fmt.Errorf("softmax: %w", err)
 	}
 	program, err := softmaxDivide.instance(elements(t))
 	if err != nil {
 		return nil, err
 	}
-	shape, packed, byRow := []int64{rows, cols}, []int64{cols, 1}, []int64{1, 0}
+	for _, a := range []*array{&m, &s} { // the same along a row
+		a.Shape = shape
+		a.Stride = append(a.Stride, make([]int64, axes)...)
+	}
 	p.Steps = append(p.Steps, Step{
 		Program: program,
-		Slots: []Binding{
-			{Operand: 0, Type: t, Shape: shape, Stride: packed},
-			{Operand: Workspace, Offset: m.Offset, Type: acc, Shape: shape, Stride: byRow},
-			{Operand: Workspace, Offset: s.Offset, Type: acc, Shape: shape, Stride: byRow},
-			{Operand: 1, Type: t, Shape: shape, Stride: packed},
-		},
-		Shape: shape,
+		Slots:   []Binding{in.indexed(), m.indexed(), s.indexed(), out.indexed()},
+		Shape:   shape,
 	})
 	return p, nil
 }

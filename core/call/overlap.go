@@ -97,7 +97,7 @@ func (p *Prepared) overlaps(s *step) error {
 			if o == w || uses[o].Writes && o < w || !uses[o].Reads && !uses[o].Writes {
 				continue
 			}
-			c := check{writes: s.slots[w].operand, other: s.slots[o].operand, written: views[w], seen: views[o],
+			c := check{writes: s.slots[w].operand, other: s.slots[o].operand, written: s.elements(w), seen: s.elements(o),
 				writtenName: s.name(w), seeName: s.slots[o].name}
 			c.same = !uses[o].Writes && (s.inPlace || !uses[w].Bytes && !uses[o].Bytes && !storesFirst(&uses[o], w))
 			switch {
@@ -114,6 +114,14 @@ func (p *Prepared) overlaps(s *step) error {
 		}
 	}
 	return nil
+}
+
+// elements is what a step may touch of slot i.
+func (s *step) elements(i int) backends.View {
+	if e := s.slots[i].elements; e != nil && !s.program.Verified.Slots[i].Indexed {
+		return *e
+	}
+	return s.l.Slots[i]
 }
 
 func storesFirst(use *isa.SlotUse, w int) bool {

@@ -10,6 +10,7 @@ package call
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -154,6 +155,9 @@ type slot struct {
 	name     string
 	operand  int // kernels.Workspace: none
 	readOnly bool
+	// elements are those that a program may touch of a slot that it addresses by
+	// bytes, between which others lie; nil: all.
+	elements *backends.View
 }
 
 // stepParam is a parameter that a call's scalar gives.
@@ -170,7 +174,7 @@ func (s *step) name(i int) string {
 // bind adds a slot. v's address counts from the start of the operand's view.
 func (s *step) bind(v backends.View, name string, operand int, readOnly bool) {
 	s.l.Slots = append(s.l.Slots, v)
-	s.slots = append(s.slots, slot{name, operand, readOnly})
+	s.slots = append(s.slots, slot{name: name, operand: operand, readOnly: readOnly})
 }
 
 // Device is where calls are prepared for.
@@ -256,14 +260,12 @@ func (p *Prepared) launch(d *Device, r *Request) error {
 // types checks the operands of an operation.
 func (p *Prepared) types(r *Request) (isa.Type, error) {
 	op, t := r.Op, r.Operands[0].View.Type
-	if !op.Types.Has(t) {
-		return t, status.Errorf(status.BadType, "%s: dtype %v is not supported; supported: %v", op.Name, t, op.Types)
-	}
+	types := make([]isa.Type, len(r.Operands))
 	for i := range r.Operands {
-		if got := r.Operands[i].View.Type; got != t {
-			return t, status.Errorf(status.BadType, "%s: %s has dtype %v, and %s has %v: all operands must have the same",
-				op.Name, op.Operands[i].Name, got, op.Operands[0].Name, t)
-		}
+		types[i] = r.Operands[i].View.Type
+	}
+	if err := op.CheckTypes(types); err != nil {
+		return t, status.Errorf(status.BadType, "%w", err)
 	}
 	for i, o := range op.Operands {
 		if o.Writes && r.Operands[i].Bool && op != kernels.Copy && op != kernels.Fill {
@@ -331,43 +333,33 @@ func opShape(r *Request) ([]int64, error) {
 	return nil, status.Errorf(status.Internal, "%s has no output", op.Name)
 }
 
-// planned prepares the steps of an operation.
+// planned prepares the steps of an operation on operands of the sizes given, or
+// of their own shapes.
 func (p *Prepared) planned(d *Device, r *Request) error {
-	t, err := p.types(r)
-	if err != nil {
+	if _, err := p.types(r); err != nil {
 		return err
 	}
 	op := r.Op
-	extents, err := op.Extent(t, r.Dims)
-	if err != nil {
-		return status.Errorf(status.Invalid, "%w", err)
-	}
-	needed := make([]backends.View, len(extents))
-	for i, n := range extents {
-		o := &r.Operands[i]
-		switch has := Numel(&o.View); {
-		case has < n:
-			return status.Errorf(status.Invalid, "%s: %s has %d elements; %s need %d", op.Name, op.Operands[i].Name, has, sizesText(op, r.Dims), n)
-		case !o.Packed:
-			return status.Errorf(status.Invalid, "%s: %s is a strided view; this operation takes contiguous arrays", op.Name, op.Operands[i].Name)
-		case o.ReadOnly && op.Operands[i].Writes:
-			return status.Errorf(status.Invalid, "%s: %s is written, and the array bound to it is read-only", op.Name, op.Operands[i].Name)
-		}
-		v := backends.View{Type: t, Rank: 1, Bytes: n * int64(t.Size())}
-		v.Shape[0], v.Stride[0] = n, 1
-		needed[i] = v
-	}
-	plan, err := planOf(d, op, t, r.Dims)
+	seen := make([]backends.View, len(r.Operands)) // what the operation sees of the operands
+	plan, err := p.plan(d, r, seen)
 	if err != nil {
 		return err
 	}
+	for i := range r.Operands {
+		if r.Operands[i].ReadOnly && op.Operands[i].Writes {
+			return status.Errorf(status.Invalid, "%s: %s is written, and the array bound to it is read-only", op.Name, op.Operands[i].Name)
+		}
+		if op.Operands[i].Writes && selfOverlaps(&seen[i]) {
+			return status.Errorf(status.Invalid, "%s: %s is written, and elements of the array bound to it share memory", op.Name, op.Operands[i].Name)
+		}
+	}
 	p.workspace = (plan.Workspace + 63) &^ 63
-	p.wholeOperands(op, needed)
+	p.wholeOperands(op, seen)
 	for i := range plan.Steps {
 		from := &plan.Steps[i]
 		s := step{what: p.what, op: true, info: &d.Info, program: libraryProgram(from.Program), inPlace: from.InPlace}
 		for k := range from.Slots {
-			s.bindStep(&from.Slots[k], op, r, needed)
+			s.bindStep(&from.Slots[k], op, r, seen)
 		}
 		for k, param := range from.Params {
 			if param.Scalar {
@@ -378,6 +370,74 @@ func (p *Prepared) planned(d *Device, r *Request) error {
 		}
 		if err := p.add(d, s, from.Shape, from.Grid, from.Block, true); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// plan plans a call of an operation, and sets what it sees of the operands.
+func (p *Prepared) plan(d *Device, r *Request, seen []backends.View) (*kernels.Plan, error) {
+	op, t := r.Op, r.Operands[0].View.Type
+	layouts, axes := make([]kernels.Layout, len(r.Operands)), -1
+	plain := true // as Plan has it
+	for i := range r.Operands {
+		v := &seen[i]
+		*v = r.Operands[i].View
+		v.Addr, v.Bytes = 0, 0
+		if v.Rank == 0 {
+			v.Rank, v.Shape[0], v.Stride[0] = 1, 1, 1
+		}
+		layouts[i] = kernels.Layout{Type: v.Type, Shape: slices.Clone(v.Shape[:v.Rank]), Stride: slices.Clone(v.Stride[:v.Rank])}
+		plain = plain && r.Operands[i].Packed && (v.Type == t || op.Operands[i].Kind == kernels.Index)
+	}
+	sized := r.Dims != nil && !(op.Axes && len(r.Dims) == 1)
+	var err error
+	switch {
+	case sized:
+		if err := flat(r, t, seen); err != nil {
+			return nil, err
+		}
+		layouts, axes, err = op.Sized(layouts, r.Dims)
+	case r.Dims != nil:
+		if axes = int(min(r.Dims[0], math.MaxInt32)); axes < 0 {
+			return nil, status.Errorf(status.Invalid, "%s: %d dimensions; expected 0 or more", op.Name, r.Dims[0])
+		}
+	}
+	if err != nil {
+		return nil, status.Errorf(status.Invalid, "%w", err)
+	}
+	if sized && plain {
+		return planOf(d, op, t, r.Dims)
+	}
+	plan, err := op.PlanShapes(layouts, axes)
+	if err != nil {
+		return nil, status.Errorf(status.Invalid, "%w", err)
+	}
+	if _, ok := d.Device.(backends.Planner); ok {
+		if sizes := op.Sizes(layouts, axes); sizes != nil {
+			return planOf(d, op, t, sizes)
+		}
+	}
+	return plan, nil
+}
+
+// flat checks the operands of a call by sizes, and sets what it sees of those
+// that lie packed: the first elements, in a row.
+func flat(r *Request, t isa.Type, seen []backends.View) error {
+	op := r.Op
+	extents, err := op.Extent(t, r.Dims)
+	if err != nil {
+		return status.Errorf(status.Invalid, "%w", err)
+	}
+	for i, n := range extents {
+		o := &r.Operands[i]
+		switch has := Numel(&o.View); {
+		case has < n:
+			return status.Errorf(status.Invalid, "%s: %s has %d elements; %s need %d", op.Name, op.Operands[i].Name, has, sizesText(op, r.Dims), n)
+		case o.Packed:
+			v := backends.View{Type: o.View.Type, Rank: 1, Bytes: n * int64(o.View.Type.Size())}
+			v.Shape[0], v.Stride[0] = n, 1
+			seen[i] = v
 		}
 	}
 	return nil
@@ -399,26 +459,25 @@ func planOf(d *Device, op *kernels.Op, t isa.Type, dims []int64) (*kernels.Plan,
 	return plan, nil
 }
 
-// bindStep binds the next slot of a plan's step.
-func (s *step) bindStep(b *kernels.Binding, op *kernels.Op, r *Request, needed []backends.View) {
-	if b.Operand != kernels.Workspace && b.Shape == nil {
-		s.bind(needed[b.Operand], op.Operands[b.Operand].Name, b.Operand, r.Operands[b.Operand].ReadOnly)
-		return
-	}
+// bindStep binds the next slot of a plan's step. seen are the operands.
+func (s *step) bindStep(b *kernels.Binding, op *kernels.Op, r *Request, seen []backends.View) {
 	v := backends.View{Addr: uintptr(b.Offset), Type: b.Type, Rank: len(b.Shape)}
 	copy(v.Shape[:], b.Shape)
 	copy(v.Stride[:], b.Stride)
-	if b.Operand == kernels.Workspace {
-		if Contiguous(&v) {
-			v.Bytes = Numel(&v) * int64(b.Type.Size())
+	name, readOnly := "workspace", false
+	if b.Operand != kernels.Workspace {
+		name, readOnly = op.Operands[b.Operand].Name, r.Operands[b.Operand].ReadOnly
+		if b.Shape == nil {
+			v = seen[b.Operand]
 		}
-		s.bind(v, "workspace", b.Operand, false)
-		return
 	}
 	if Contiguous(&v) {
-		v.Bytes = needed[b.Operand].Bytes
+		v.Bytes = Numel(&v) * int64(b.Type.Size())
 	}
-	s.bind(v, op.Operands[b.Operand].Name, b.Operand, r.Operands[b.Operand].ReadOnly)
+	s.bind(v, name, b.Operand, readOnly)
+	if b.Operand != kernels.Workspace && v.Rank == 1 {
+		s.slots[len(s.slots)-1].elements = &seen[b.Operand]
+	}
 }
 
 // add checks a step and completes it: overlap, block, index space, grid, kernel

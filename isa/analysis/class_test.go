@@ -38,6 +38,8 @@ var steps = map[string]struct {
 	"reduce_sum":                {[]int64{3, 10000}, []analysis.Kind{analysis.Reduction, analysis.Reduction}},
 	"reduce_min":                {[]int64{3, 10000}, []analysis.Kind{analysis.Reduction, analysis.Reduction}},
 	"reduce_max":                {[]int64{3, 10000}, []analysis.Kind{analysis.Reduction, analysis.Reduction}},
+	"argmin":                    {[]int64{3, 10000}, []analysis.Kind{analysis.Reduction, analysis.Reduction, analysis.Reduction, analysis.Reduction}},
+	"argmax":                    {[]int64{3, 10000}, []analysis.Kind{analysis.Reduction, analysis.Reduction, analysis.Reduction, analysis.Reduction}},
 	"mse_loss":                  {[]int64{10000}, []analysis.Kind{analysis.Reduction, analysis.Reduction}},
 	"cross_entropy_loss":        {[]int64{10000}, []analysis.Kind{analysis.Reduction, analysis.Reduction}},
 	"binary_cross_entropy_loss": {[]int64{10000}, []analysis.Kind{analysis.Reduction, analysis.Reduction}},
@@ -72,7 +74,7 @@ func TestLibraryIsClassified(t *testing.T) {
 					case analysis.Product:
 						requireProduct(t, a)
 					case analysis.Reduction:
-						requireReduction(t, a, typ)
+						requireReduction(t, a)
 					}
 				}
 			}
@@ -149,7 +151,7 @@ func requireProduct(t *testing.T, a *analysis.Analysis) {
 
 // requireReduction demands the library's order: lanes side by side, 256 apart
 // in each round, and a collective of the same operation.
-func requireReduction(t *testing.T, a *analysis.Analysis, typ isa.Type) {
+func requireReduction(t *testing.T, a *analysis.Analysis) {
 	t.Helper()
 	require.Len(t, a.Class.Sums, 1)
 	s := a.Class.Sums[0]

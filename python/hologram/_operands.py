@@ -52,6 +52,11 @@ class Operands:
         self.buffers.append(buffer)
         return buffer
 
+    def replace(self, i: int, view: Buffer) -> None:
+        """Let a view stand for operand i in the call."""
+        self._made.append(view)
+        self.buffers[i] = view
+
     def __enter__(self) -> Operands:
         """Return the operands."""
         return self

@@ -17,8 +17,9 @@ class Parameter(NamedTuple):
 
     Attributes:
         name: Its name.
-        kind: "x" the executor, "r" an array that is read, "w" one that is written, "s" a number, "d" a size, "f" a size
-            that is a flag, "n" the optional number of elements.
+        kind: "x" the executor, "r" an array that is read, "w" one that is written, "s" a number, "d" a size, "m" one
+            that the arrays' shapes have if it is not given, "f" a size that is a flag, "n" the optional number of
+            elements, "a" axes, "k" whether these are kept.
         counted: Whether n, if it is not given, is at most this array's number of elements.
         default: What a number is if it is not given.
     """
@@ -61,17 +62,22 @@ class Function(NamedTuple):
     def stub(self) -> str:
         """The function as a stub file has it."""
         result = "float" if self.result else "None"
+        if any(p.kind == "a" for p in self.parameters) and self.result:
+            result = "Optional[float]"
         return f"def {self.name}({', '.join(self._written(True))}) -> {result}: ..."
 
     def _written(self, typed: bool) -> list[str]:
         types = {"x": "Executor", "s": "float", "d": "int", "f": "bool", "n": "Optional[int]"}
         types.update(dict.fromkeys("rw", "Operand"))
+        types.update(m="Optional[int]", a="Union[None, int, tuple[int, ...]]", k="bool")
         texts = []
         for i, p in enumerate(self.parameters):
             if i == self.positional:
                 texts.append("*")
             text = f"{p.name}: {types[p.kind]}" if typed else p.name
-            default = {"f": "False", "n": "None"}.get(p.kind, None if p.default is None else repr(float(p.default)))
+            default = {"f": "False", "n": "None", "m": "None", "a": "None", "k": "False"}.get(
+                p.kind, None if p.default is None else repr(float(p.default))
+            )
             if default is not None:
                 text += f" = {default}" if typed else f"={default}"
             texts.append(text)
@@ -97,7 +103,11 @@ def _of(op: dict[str, Any]) -> list[Function]:
     def arrays(counted: bool) -> list[Parameter]:
         # A result has an array of its own size; what is not reduced is as large as what it is made of.
         return [
-            Parameter(o["name"], "w" if o["writes"] else "r", counted and not (result and o["writes"]))
+            Parameter(
+                o["name"],
+                "w" if o["writes"] else "r",
+                counted and not (o["writes"] and (result or o["kind"] != "same")),
+            )
             for o in op["operands"]
         ]
 
@@ -114,16 +124,35 @@ def _of(op: dict[str, Any]) -> list[Function]:
         if result:
             about += " Return output[0]; output has at least 3 elements."
         parameters = [*arrays(True), _N]
-        found = [made(op["name"], ONE_ROW if rows else COUNT, parameters, len(parameters), result, about)]
+        positional = len(parameters)
+        if op["axes"]:
+            reduced = op["name"] != "softmax"
+            about += " With axis, a number or several, a row is what lies along these"
+            if reduced:
+                about += (
+                    ", and output has the shape of the others; with keepdims it has all, the axes' being 1. "
+                    "The result is not waited for then, and nothing is returned"
+                )
+                parameters = [*parameters, Parameter("axis", "a"), Parameter("keepdims", "k")]
+            else:
+                about += ", and output has the shape of input"
+                parameters = [*parameters, Parameter("axis", "a")]
+            about += ". Arrays may be strided."
+        found = [made(op["name"], ONE_ROW if rows else COUNT, parameters, positional, result, about)]
         if rows:
             parameters = [*arrays(False), *(Parameter(d, "d") for d in _ROWS)]
-            about = f"{doc} The matrix has rows × cols elements, row-major and contiguous."
+            about = f"{doc} The matrix has rows × cols elements, row-major, or that shape and any strides."
             found.append(made(op["name"] + "_rows", GIVEN, parameters, len(parameters), False, about))
         return found
-    sizes = [Parameter(d, "f" if d.startswith("trans_") else "d") for d in op["dims"]]
-    given = [*arrays(False), *(d for d in sizes if d.kind == "d")]
+    sizes = [Parameter(d, "f" if d.startswith("trans_") else "m") for d in op["dims"]]
+    given = [*arrays(False), *(d for d in sizes if d.kind == "m")]
     named = [*(d for d in sizes if d.kind == "f"), *scalars]
-    about = f"{doc} All are contiguous; with trans_x, x is stored transposed. With beta 0 the output isn't read."
+    about = (
+        f"{doc} Without sizes these are the last two dimensions of the arrays (of vectors the last one), of any "
+        "strides, and those before them make stacks, to which all but the output broadcast. With sizes contiguous "
+        "arrays are taken row-major; a matrix must have the shape that they say. With trans_x, x is stored transposed. "
+        "With beta 0 the output isn't read."
+    )
     return [made(op["name"], GIVEN, [*given, *named], len(given), False, about)]
 
 

@@ -1,12 +1,14 @@
 """The library of operations.
 
 Every function takes the executor first, then its arrays in the order inputs, outputs. An array is a Buffer, a numpy
-array or anything with DLPack on memory that the executor's device sees; all arrays of a call have one dtype, and
-nothing is copied. Arrays of bools count as u8, but only ``copy`` and ``fill`` take one as output.
+array or anything with DLPack on memory that the executor's device sees; all arrays of a call have one dtype, but sums,
+which may go to a wider one, and places, which are int64; and nothing is copied. Arrays of bools count as u8, but only
+``copy`` and ``fill`` take one as output.
 
 Elementwise operations take arrays of any strides. They work on the shape of the output, to which the inputs broadcast
 as numpy's do; with ``n`` on the first n elements of each, whatever the shapes, of which none may have fewer. What works
-on all elements of several arrays, as losses do, demands as many of each, or ``n``.
+on all elements of several arrays, as losses do, demands as many of each, or ``n``. Reductions and softmax take
+``axis``, and products the sizes from their arrays' shapes, of any strides.
 
 All raise ``ValueError`` for sizes that don't fit, ``TypeError`` for what is no array or has another dtype and
 ``RuntimeError`` for what was freed; nothing has run then. On an asynchronous device what goes wrong while running is
@@ -20,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from hologram import _views as views
 from hologram._arguments import integer
 from hologram._dtypes import scalar_bits
 from hologram._ffi import hooks, native
@@ -56,7 +59,7 @@ def _careful(name: str, *values: Any) -> Any:
                 buffer = operands.add(p.name, value, p.kind == "w")
                 if p.counted:
                     counts[p.name] = buffer.size
-            elif p.kind == "d":
+            elif p.kind == "d" or (p.kind == "m" and value is not None):
                 dims.append(integer(f"{what}: {p.name}", value))
             elif p.kind == "f":
                 if (
@@ -70,11 +73,17 @@ def _careful(name: str, *values: Any) -> Any:
                 scalars.append(p.default if value is None and p.default is not None else value)
             elif p.kind == "n" and value is not None:
                 counts = {p.name: integer(f"{what}: {p.name}", value)}
+        axes = given.get("axis") is not None or bool(given.get("keepdims"))
+        missing = [p.name for p in f.parameters if p.kind == "m" and given[p.name] is None]
+        if axes:
+            if given["n"] is not None:
+                raise InvalidArgumentError(f"{what}: n counts elements, axis says along which a row lies; give one")
+            counts.clear()
         if len({*counts.values()}) > 1:
             sizes = ", ".join(f"{name} {count}" for name, count in counts.items())
             raise InvalidArgumentError(f"{what}: the numbers of elements differ: {sizes}; n takes the first of each")
         output, last = operands.buffers[-1], [p.name for p in f.parameters if p.kind in "rw"][-1]
-        if f.result and output.size < 3:
+        if f.result and not axes and output.size < 3:
             raise InvalidArgumentError(f"{what}: {last} has {output.size} elements; expected at least 3 elements")
         # The library works on bytes here, of which a bool may only be 0 or 1.
         if output.dtype == _BOOL and f.operation != "copy":
@@ -85,17 +94,24 @@ def _careful(name: str, *values: Any) -> Any:
             scalars = [bool(value) for value in scalars]
         names = [p.name for p in f.parameters if p.kind == "s"]
         cells = tuple(scalar_bits(value, f"{what}: {n}") for n, value in zip(names, scalars))
-        if f.form == ONE_ROW:
+        if axes:
+            dims.append(
+                views.along(operands, what, given["axis"], bool(given["keepdims"]) if "keepdims" in given else None)
+            )
+        elif f.form == ONE_ROW:
             dims.append(1)
         if counts and (f.form != GIVEN or given.get("n") is not None):
             dims.append(min(counts.values()))
+        if missing:
+            views.matrices(operands, what, {p.name: given[p.name] for p in f.parameters})
+            dims.clear()
         space = None if f.form == GIVEN and not dims else tuple(dims)
         try:
             native.call(ex, f.number, None, tuple(operands.buffers), cells, space, None, None, 0, None, None, None)
         except HologramError as error:
             _renamed(name, error)
             raise
-        if not f.result:
+        if not f.result or axes:
             return None
         first = np.empty(1, output.dtype)
         native.buffer_read(output, 0, first.nbytes, first.view(np.uint8))

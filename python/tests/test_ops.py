@@ -455,10 +455,108 @@ def test_broadcast_mismatch_names_the_operand(host: hg.Executor) -> None:
         ops.vector_add(host, out, out, np.broadcast_to(np.float32(1), (3, 4)))
 
 
-def test_contiguous_operands_are_demanded_where_needed(host: hg.Executor) -> None:
-    x = np.zeros((4, 6), np.float32)
-    with pytest.raises(ValueError, match="softmax: input is a strided view"):
-        ops.softmax(host, x.T, np.zeros(24, np.float32))
+def test_strided_operands_as_one_row(host: hg.Executor) -> None:
+    x = numbers("f32", 24).reshape(4, 6)
+    flat, shaped = np.empty(24, np.float32), np.empty((6, 4), np.float32)
+    ops.softmax(host, x.T, flat)
+    ops.softmax(host, x.T, shaped[::1])
+    assert flat.tobytes() == shaped.tobytes() == ordered_softmax(host, np.ascontiguousarray(x.T).ravel()).tobytes()
+    out = np.empty(3, np.float32)
+    assert ops.reduce_sum(host, x.T, out) == ordered_sum(x.T.ravel())
+    assert ops.mse_loss(host, x.T, np.zeros(24, np.float32), out) == ordered_sum((x.T * x.T).ravel()) / np.float32(24)
+    with pytest.raises(ValueError, match=r"input has shape \(4, 6\), and output has \(6, 4\)"):
+        ops.softmax(host, x.reshape(6, 4).T, shaped[:, ::-1])
+
+
+AXES: list[Any] = [0, 1, 2, -1, (0, 1), (0, 2), (2, 1), (0, 1, 2)]
+
+
+@pytest.mark.parametrize("axis", AXES)
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_reductions_over_axes(ex: hg.Executor, axis: Any, keepdims: bool) -> None:
+    for shape in ((5, 6, 7), (3, 200, 2)):
+        x = numbers("f32", int(np.prod(shape))).reshape(shape)
+        a, expected = ex.from_numpy(x), x.max(axis, keepdims=keepdims)
+        out = ex.allocate(expected.shape or (1,))
+        ops.reduce_max(ex, a, out, axis=axis, keepdims=keepdims)
+        assert np.array_equal(out.to_numpy().reshape(expected.shape), expected)
+        assert ops.reduce_sum(ex, a, out, axis=axis, keepdims=keepdims) is None
+        axes = [i % 3 for i in (axis if isinstance(axis, tuple) else [axis])]
+        rows = np.moveaxis(x, sorted(axes), range(-len(axes), 0)).reshape(expected.size, -1)
+        assert np.array_equal(out.to_numpy().ravel(), [ordered_sum(row) for row in rows])
+        if len(axes) == 1:
+            places = ex.allocate(expected.shape, "i64")
+            ops.argmin(ex, a, places, axis=axis, keepdims=keepdims)
+            assert np.array_equal(places.to_numpy().ravel(), x.argmin(axis).ravel())
+            soft = ex.allocate(shape)
+            ops.softmax(ex, a, soft, axis=axis)
+            got = np.moveaxis(soft.to_numpy(), axes[0], -1).reshape(rows.shape)
+            assert np.array_equal(got, [ordered_softmax(ex, row) for row in rows])
+
+
+def test_places(ex: hg.Executor) -> None:
+    x = np.array([[3, 1, 1], [0, np.nan, -1], [-0.0, 0.0, 0.0]], np.float32)
+    out, one = ex.allocate(3, "i64"), ex.allocate(1, "i64")
+    ops.argmax(ex, ex.from_numpy(x), out, axis=1)
+    assert out.to_numpy().tolist() == x.argmax(1).tolist() == [0, 1, 0]
+    ops.argmin(ex, ex.from_numpy(x[:1]), one)
+    assert out.to_numpy().tolist() == [0, 1, 0] and one.to_numpy().tolist() == [1]
+    with pytest.raises(TypeError, match="argmax: output has dtype f32; expected i64"):
+        ops.argmax(ex, ex.from_numpy(x), ex.allocate(3), axis=0)
+
+
+def test_sums_of_wider_types(ex: hg.Executor) -> None:
+    out = ex.allocate(3, "i64")
+    assert ops.reduce_sum(ex, ex.from_numpy(np.full(1000, 2**30, np.int32)), out) == 1000 * 2**30
+    assert ops.reduce_sum(ex, ex.from_numpy(np.arange(300) % 3 == 0), out) == 100
+    narrow = ex.allocate(3, "i32")
+    assert ops.reduce_sum(ex, ex.from_numpy(np.full(4, 2**30, np.int32)), narrow) == 0
+    exact = ex.allocate(3, "f64")
+    x = numbers("f32", 5000)
+    assert ops.reduce_sum(ex, ex.from_numpy(x), exact) == pytest.approx(x.astype(np.float64).sum(), rel=1e-13)
+    with pytest.raises(TypeError, match="the same or a wider one"):
+        ops.reduce_sum(ex, ex.from_numpy(x), out)
+
+
+def test_products_take_their_sizes_from_shapes(ex: hg.Executor) -> None:
+    a, b = numbers("f32", 12, 1).reshape(3, 4), numbers("f32", 20, 2).reshape(5, 4)
+    left, right, out = ex.from_numpy(a), ex.from_numpy(b), ex.allocate((3, 5))
+    columns = right.view([4, 5], strides=[1, 4])
+    expected = ordered_product(a, b.T)
+    for call in (
+        lambda: ops.gemm(ex, left, columns, out),
+        lambda: ops.gemm(ex, left, columns, out, 3, 5, 4),
+        lambda: ops.gemm(ex, left, right, out, trans_b=True),
+        lambda: ops.gemm(ex, left, right, out, 3, 5, 4, trans_b=True),
+        lambda: ops.gemm(ex, left, right, out, n=5, trans_b=True),
+    ):
+        out.fill(7)
+        call()
+        assert out.to_numpy().tobytes() == expected.tobytes()
+    stack = numbers("f32", 10 * 12, 3).reshape(2, 5, 3, 4)
+    many, vectors = ex.allocate((2, 5, 3, 5)), ex.allocate((2, 5, 3))
+    ops.gemm(ex, ex.from_numpy(stack), columns, many)
+    assert many.to_numpy().tobytes() == ordered_product(stack.reshape(30, 4), b.T).tobytes()
+    ops.matvec(ex, ex.from_numpy(stack), right.view([4]), vectors)
+    assert vectors.to_numpy().tobytes() == ordered_product(stack.reshape(30, 4), b[:1].T).tobytes()
+
+
+def test_shapes_that_contradict_are_refused(ex: hg.Executor) -> None:
+    a, b, c = ex.allocate((3, 4)), ex.allocate((5, 4)), ex.allocate((3, 5))
+    for text, call in (
+        (r"a product of \(3, 4\) and \(5, 4\) is no \(3, 5\)", lambda: ops.gemm(ex, a, b, c)),
+        ("n is 6, and the arrays' shapes make it 5", lambda: ops.gemm(ex, a, b, c, n=6, trans_b=True)),
+        (r"b has shape \(5, 4\); these sizes demand \(4, 5\)", lambda: ops.gemm(ex, a, b, c, 3, 5, 4)),
+        ("a has shape .*; expected a matrix", lambda: ops.gemm(ex, a.view([12]), b, c)),
+        (r"axis is 2; an array of shape \(3, 4\) has 2 dimensions", lambda: ops.reduce_sum(ex, a, c, axis=2)),
+        ("axis is .*, which has one twice", lambda: ops.reduce_sum(ex, a, c, axis=(0, -2))),
+        (r"output has shape \(5,\); the result has \(4,\)", lambda: ops.reduce_sum(ex, a, ex.allocate(5), axis=0)),
+        ("the output has 2 dimensions; expected 1", lambda: ops.reduce_sum(ex, a, c, axis=0)),
+        ("n counts elements", lambda: ops.reduce_sum(ex, a, c, 3, axis=0)),
+        ("expected the same", lambda: ops.softmax(ex, a, b, axis=0)),
+    ):
+        with pytest.raises(ValueError, match=text):
+            call()
 
 
 def test_overlap(ex: hg.Executor) -> None:
@@ -535,7 +633,7 @@ def test_every_operation_of_the_library_is_there() -> None:
     assert [d["name"] for d in descriptions if not hasattr(ops, d["name"])] == []
     gemm = next(d for d in descriptions if d["name"] == "gemm")
     assert gemm["dims"] == ["m", "n", "k", "trans_a", "trans_b"]
-    assert gemm["operands"][2] == {"name": "c", "reads": True, "writes": True}
+    assert gemm["operands"][2] == {"name": "c", "reads": True, "writes": True, "kind": "same"}
     assert gemm["scalars"][0] == {"name": "alpha", "wide": True, "default": 1}
 
 
@@ -551,13 +649,14 @@ SIGNATURES = {
     "vector_clip": "(ex, a, c, min_val, max_val, n=None)",
     "scalar_mul": "(ex, a, c, scalar, n=None)",
     "sigmoid": "(ex, input, output, n=None)",
-    "softmax": "(ex, input, output, n=None)",
+    "softmax": "(ex, input, output, n=None, *, axis=None)",
     "softmax_rows": "(ex, input, output, rows, cols)",
-    "reduce_sum": "(ex, input, output, n=None)",
+    "reduce_sum": "(ex, input, output, n=None, *, axis=None, keepdims=False)",
+    "argmax": "(ex, input, output, n=None, *, axis=None, keepdims=False)",
     "reduce_max_rows": "(ex, input, output, rows, cols)",
     "mse_loss": "(ex, pred, target, output, n=None)",
-    "gemm": "(ex, a, b, c, m, n, k, *, trans_a=False, trans_b=False, alpha=1.0, beta=0.0)",
-    "matvec": "(ex, a, x, y, m, n, *, trans_a=False, alpha=1.0, beta=0.0)",
+    "gemm": "(ex, a, b, c, m=None, n=None, k=None, *, trans_a=False, trans_b=False, alpha=1.0, beta=0.0)",
+    "matvec": "(ex, a, x, y, m=None, n=None, *, trans_a=False, alpha=1.0, beta=0.0)",
     "fill": "(ex, dst, value, n=None)",
 }
 
