@@ -18,6 +18,7 @@ import (
 type counting struct {
 	backends.Device
 	compiled atomic.Int32
+	alive    atomic.Int32 // kernels
 	err      error
 	panics   bool
 }
@@ -31,7 +32,22 @@ func (d *counting) Compile(u *backends.Unit, v backends.Variant) (backends.Kerne
 	if d.err != nil {
 		return nil, d.err
 	}
-	return d.Device.Compile(u, v)
+	k, err := d.Device.Compile(u, v)
+	if err != nil {
+		return nil, err
+	}
+	d.alive.Add(1)
+	return counted{k, &d.alive}, nil
+}
+
+type counted struct {
+	backends.Kernel
+	alive *atomic.Int32
+}
+
+func (k counted) Release() {
+	k.alive.Add(-1)
+	k.Kernel.Release()
 }
 
 func newCounting(t *testing.T) *counting {

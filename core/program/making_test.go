@@ -108,6 +108,12 @@ func TestWhatNobodyWaitsForIsStopped(t *testing.T) {
 		require.EqualValues(t, 2, k.Users(), "the cache and this test")
 		require.Equal(t, 1, c.Stats().Entries)
 		k.Release()
+		// Those that were made for nobody after all are let go.
+		require.Eventually(t, func() bool {
+			return d.compiled.Load() == map[bool]int32{true: 1, false: 4}[heeds] && d.alive.Load() == 1
+		}, time.Minute, time.Millisecond)
+		c.Clear()
+		require.Zero(t, d.alive.Load())
 	}
 }
 
