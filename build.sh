@@ -20,6 +20,7 @@ usage: ./build.sh COMMAND
   sdist            build the source distribution into dist/
   bench cpu        compare with numpy, torch and numexpr (benchmarks/cpu.py)
   bench cuda       compare an NVIDIA GPU with the CPU's bits, and with torch (benchmarks/cuda.py)
+  bench torch      what hologram_torch's calls and steps cost beside torch's (benchmarks/torch_calls.py)
   bench --against REV
                    compare the CPU's speed with that of another revision; fails if an operation has become
                    slower (benchmarks/against.py)
@@ -322,8 +323,9 @@ bench() {
   local name=${1:-}
   case "$name" in
     cpu | cuda) install_packages bench --group bench ;;
+    torch) name=torch_calls && install_packages bench --group bench ;;
     --against) name=against ;;
-    *) fail "bench takes the name of a benchmark, cpu or cuda, or --against and a revision" ;;
+    *) fail "bench takes the name of a benchmark, cpu, cuda or torch, or --against and a revision" ;;
   esac
   shift
   "$PY" "benchmarks/$name.py" "$@"

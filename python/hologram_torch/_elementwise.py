@@ -21,7 +21,7 @@ from hologram._kernel.call import Kernel
 from hologram.errors import BackendError, DTypeError, InvalidArgumentError
 from hologram_torch._derivative import gradient
 from hologram_torch._executors import executor_for, here
-from hologram_torch._listing import FLOATS, Listing, narrowed, parse, reduced
+from hologram_torch._listing import FLOATS, Listing, narrowed, numbered, parse, reduced
 from hologram_torch._operation import (
     PLAIN,
     Operation,
@@ -382,7 +382,8 @@ class Scalar(Elementwise):
 
     Args:
         name: Its name.
-        function: It takes a value for each input, then the scalars.
+        function: It takes a value for each input, then the element's place in the result if there is a parameter
+            "lane", then the scalars.
         kinds: What each input is.
         promotion: How the result's dtype comes of the inputs': "same" is torch's promotion; "float" besides makes
             torch's default dtype of integers and bools; "floating" refuses these.
@@ -398,17 +399,22 @@ class Scalar(Elementwise):
         promotion: str = "same",
         slopes: Optional[Callable[..., Any]] = None,
     ) -> None:
-        scalars = list(inspect.signature(function).parameters)[len(kinds) :]
-        super().__init__(name, kinds, scalars, 1)
+        parameters = list(inspect.signature(function).parameters)[len(kinds) :]
+        self._lane = "lane" in parameters  # the element's place in the result, u64
+        super().__init__(name, kinds, [p for p in parameters if p != "lane"], 1)
         self.function = function
         self.promotion = promotion
         self.slopes = slopes
 
     @functools.cache  # noqa: B019 (functions live as long as the program)
     def listing(self, dtype: torch.dtype) -> Listing:
-        return traced(Kernel(self.function), self._arguments(dtype), {f"{i}": f"i{i}" for i in range(len(self.kinds))})[
-            0
-        ]
+        inputs = {str(i): f"i{i}" for i in range(len(self.kinds))}
+        arguments = self._arguments(dtype)
+        if self._lane:
+            inputs[str(len(inputs))] = "lane"
+            arguments.insert(len(self.kinds), "u64")
+        found = traced(Kernel(self.function), arguments, inputs)[0]
+        return numbered(found, "lane") if self._lane else found
 
     def _arguments(self, dtype: torch.dtype) -> list[Any]:
         types = {"mask": np.bool_, "index": "i64", "number": np.bool_ if dtype == torch.bool else ATLAS[dtype]}

@@ -238,6 +238,26 @@ _ACTIVATIONS: dict[str, _Function] = {
     "leaky_relu": leaky_relu,
 }
 
+
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Return input / (1 − p) with probability 1 − p and 0 otherwise, each element by itself; input if not training.
+
+    torch's generator of the tensor's device gives a seed, and seed and an element's place decide: the same seed drops
+    the same on every backend.
+
+    Raises:
+        ValueError: p is not in 0 … 1.
+    """
+    if not 0 <= p <= 1:
+        raise InvalidArgumentError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not training or p == 0:
+        return input
+    seed = torch.randint(-(1 << 63), (1 << 63) - 1, (), dtype=torch.int64, device=input.device)
+    source = input.clone() if inplace and torch.is_grad_enabled() and input.requires_grad else input
+    found: Tensor = OPERATIONS["dropout"](source, seed, float(p), 1 / (1 - p) if p < 1 else 0.0)
+    return input.copy_(found) if inplace else found
+
+
 # ---- reductions
 
 

@@ -13,7 +13,7 @@ from hologram._kernel.ir import Code, Instruction, Negated
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["FLOATS", "Builder", "Line", "Listing", "narrowed", "parse", "reduced"]
+__all__ = ["FLOATS", "Builder", "Line", "Listing", "narrowed", "numbered", "parse", "reduced"]
 
 FLOATS = ("f16", "bf16", "f32", "f64")
 
@@ -236,3 +236,14 @@ def reduced(listing: Listing, outputs: Mapping[str, str]) -> Listing:
             builder.copy(line, registers)
     kinds = {new: listing.outputs[old] for old, new in outputs.items()}
     return builder.listing(listing.name, listing.inputs, kinds, listing.params)
+
+
+def numbered(listing: Listing, slot: str) -> Listing:
+    """Return a program that has the lane's number in the place of what it loads from a slot of u64."""
+    builder = Builder()
+    registers: dict[str, int] = {}
+    for line in listing.lines:
+        if line.operation == "ldg" and line.named == slot:
+            line = Line("sreg", line.result, ("global_lane",))
+        builder.copy(line, registers)
+    return builder.listing(listing.name, listing.inputs, listing.outputs, listing.params)

@@ -114,6 +114,15 @@ def _kl_div(x: Any, t: Any) -> Any:
     return h.where(some, t * h.log(h.where(some, t, 1.0)), h.where(t == 0, 0.0, math.nan)) - t * x
 
 
+def _dropout(x: Any, seed: Any, lane: Any, p: Any, scale: Any) -> Any:
+    """Keep x with probability 1 − p, by 24 bits of SplitMix64 of seed and lane (Steele, Lea, Flood 2014)."""
+    z = h.cast(seed, "u64") + (lane + 1) * 0x9E3779B97F4A7C15
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB
+    z = z ^ (z >> 31)
+    return x * h.where(h.cast(z >> 40, "f32") >= h.cast(p, "f32") * 16777216.0, h.cast(scale, x.dtype), 0.0)
+
+
 def _huber(x: Any, t: Any, delta: Any) -> Any:
     z = abs(x - t)
     return h.where(z <= delta, 0.5 * z * z, delta * (z - 0.5 * delta))
@@ -188,6 +197,10 @@ ROWS: list[Row] = [
     Row(
         "pick", lambda x, index, place: h.where(index == place, x, 0.0), "x where index = place, else 0",
         ("input", "index", "place"), "floating", kinds=("number", "index", "index"),
+    ),
+    Row(
+        "dropout", _dropout, "x · scale with probability 1 − p, else 0, by the seed and x's place", ("input", "seed"),
+        "floating", kinds=("number", "index"),
     ),
     Row("match", lambda x, y: h.where(x == y, 1.0, 0.0), "1 where x = y, else 0", _TWO, "floating"),
     Row(

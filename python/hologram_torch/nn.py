@@ -30,6 +30,7 @@ __all__ = [
     "BatchNorm1d",
     "BatchNorm2d",
     "CrossEntropyLoss",
+    "Dropout",
     "HuberLoss",
     "KLDivLoss",
     "L1Loss",
@@ -210,6 +211,13 @@ class LogSoftmax(_Layer, torch.nn.LogSoftmax):
 
     def forward(self, input: Tensor) -> Tensor:
         return self._run(F.log_softmax, input, self.dim)
+
+
+class Dropout(_Layer, torch.nn.Dropout):
+    """X / (1 − p) with probability 1 − p, else 0; see torch.nn.Dropout."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._run(F.dropout, input, self.p, self.training, self.inplace)
 
 
 # ---- layers with parameters

@@ -162,6 +162,6 @@ def test_the_walk_through_names_what_exists() -> None:
     )
     for name in set(re.findall(r"`(Test\w+)`", text)):
         assert f"func {name}(" in goes, f"there is no test {name}"
-    pythons = "".join(f.read_text("utf-8") for f in (ROOT / "python" / "tests").glob("test_*.py"))
+    pythons = "".join(f.read_text("utf-8") for f in (ROOT / "python").glob("tests*/test_*.py"))
     for name in set(re.findall(r"`(test_\w+)`", text)):
         assert f"def {name}(" in pythons, f"there is no test {name}"

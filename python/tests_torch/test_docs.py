@@ -16,16 +16,19 @@ TEXT = PAGE.read_text(encoding="utf-8")
 
 
 def written() -> str:
-    """The table's rows; to renew them, put what this returns between the marks."""
+    """The table's rows."""
     formulas = [row.formula.replace("|", r"\|") for row in ROWS]
     gradients = ["written" if row.slopes else "derived" for row in ROWS]
     return "\n".join(f"| `{row.name}` | {f} | {g} |" for row, f, g in zip(ROWS, formulas, gradients))
 
 
+MARKED = re.compile(r"(<!-- operations: begin .*?-->\n)(.*?)(<!-- operations: end -->)", re.DOTALL)
+
+
 def test_table() -> None:
-    found = re.search(r"<!-- operations: begin .*?-->\n(.*?)<!-- operations: end -->", TEXT, re.DOTALL)
+    found = MARKED.search(TEXT)
     assert found is not None
-    assert found[1].strip() == written()
+    assert found[2].strip() == written()
 
 
 def test_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
@@ -38,3 +41,7 @@ def test_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
             exec(compile(block, name, "exec"), space)
             expected = re.findall(r"^ *print\(.*\)  # (.*)$", block, re.MULTILINE)
             assert capsys.readouterr().out.splitlines() == expected
+
+
+if __name__ == "__main__":  # make the table anew
+    PAGE.write_text(MARKED.sub(lambda found: f"{found[1]}{written()}\n{found[3]}", TEXT), encoding="utf-8")

@@ -29,6 +29,7 @@ LAYERS: dict[str, tuple[tuple[Any, ...], dict[str, Any], tuple[int, ...]]] = {
     "Softplus": ((2.0, 10.0), {}, (4, 6)),
     "Softmax": ((-1,), {}, (4, 6)),
     "LogSoftmax": ((), {"dim": 1}, (4, 6)),
+    "Dropout": ((0.0,), {}, (4, 6)),
     "Linear": ((6, 5), {}, (4, 6)),
     "LayerNorm": ((6,), {}, (4, 6)),
     "RMSNorm": ((6,), {}, (4, 6)),
@@ -162,7 +163,7 @@ class Net(torch.nn.Module):
             torch.nn.Linear(6, 8), torch.nn.GELU(), torch.nn.Linear(8, 8), shared, torch.nn.Linear(8, 8), shared
         )
         self.norm = torch.nn.LayerNorm(8)
-        self.drop = torch.nn.Dropout(0.0)
+        self.drop = torch.nn.Identity()
         self.own = Own(8, 3)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -1,0 +1,120 @@
+"""What hologram_torch's calls cost beside torch's own, on the CPU, in one run.
+
+    ./build.sh bench torch
+
+Both take turns, round after round. What counts is the processor time of the calling thread, and, where more threads
+work, the time that passes; a ratio is the median of the rounds' ratios, and stands beside the bound that the project
+set itself: at most so many times torch's.
+"""
+
+from __future__ import annotations
+
+import copy
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+
+import hologram_torch
+from hologram_torch import functional as F
+from hologram_torch import optim
+
+ROUNDS = 25
+
+
+class Case(NamedTuple):
+    """Two calls that do the same."""
+
+    name: str
+    ours: Callable[[], Any]
+    theirs: Callable[[], Any]
+    bound: float | None
+    calls: int
+    thread: bool = True  # whether the calling thread's time counts
+
+
+def step(
+    model: torch.nn.Module, adam: torch.optim.Optimizer, loss: torch.nn.Module, x: Any, y: Any
+) -> Callable[[], Any]:
+    def once() -> None:
+        adam.zero_grad()
+        loss(model(x), y).backward()
+        adam.step()
+
+    return once
+
+
+def training(name: str, sizes: list[int], batch: int, calls: int) -> Case:
+    layers: list[torch.nn.Module] = []
+    for a, b in zip(sizes, sizes[1:]):
+        layers += [torch.nn.Linear(a, b), torch.nn.ReLU()]
+    theirs = torch.nn.Sequential(*layers[:-1])
+    ours = copy.deepcopy(theirs)
+    hologram_torch.convert(ours)
+    x, y = torch.rand(batch, sizes[0]), torch.randint(sizes[-1], (batch,))
+    return Case(
+        name,
+        step(ours, optim.Adam(ours.parameters()), hologram_torch.nn.CrossEntropyLoss(), x, y),
+        step(theirs, torch.optim.Adam(theirs.parameters()), torch.nn.CrossEntropyLoss(), x, y),
+        1.0,
+        calls,
+        thread=False,
+    )
+
+
+def cases() -> list[Case]:
+    x, y, g = torch.randn(1024), torch.randn(1024), torch.ones(1024)
+    a, b = x.clone().requires_grad_(), y.clone().requires_grad_()
+    grad = torch.autograd.grad
+    w, bias, rows = torch.randn(512, 784), torch.randn(512), torch.randn(256, 784)
+    return [
+        Case("add, 1,024", lambda: F.add(x, y), lambda: x + y, 1.6, 1000),
+        Case("relu, 1,024", lambda: F.relu(x), lambda: torch.relu(x), None, 1000),
+        Case(
+            "add, 1,024, forward and backward",
+            lambda: grad(F.add(a, b), (a, b), g), lambda: grad(a + b, (a, b), g), 2.0, 300,
+        ),
+        Case(
+            "mul, 1,024, forward and backward",
+            lambda: grad(F.mul(a, b), (a, b), g), lambda: grad(a * b, (a, b), g), None, 300,
+        ),
+        Case(
+            "linear, 256×784→512", lambda: F.linear(rows, w, bias),
+            lambda: torch.nn.functional.linear(rows, w, bias), 1.0, 3, thread=False,
+        ),
+        training("step, digits 64-64-10, batch 32", [64, 64, 10], 32, 10),
+        training("step, MLP 784-512-512-10, batch 256", [784, 512, 512, 10], 256, 1),
+    ]  # fmt: skip
+
+
+def measure(case: Case) -> tuple[float, float]:
+    """Return the median time of a call of ours in µs, and the median ratio to theirs."""
+    clock = time.thread_time_ns if case.thread else time.perf_counter_ns
+    for call in (case.ours, case.theirs):
+        call()
+    times, ratios = [], []
+    for _ in range(ROUNDS):
+        spent = []
+        for call in (case.ours, case.theirs):
+            begin = clock()
+            for _ in range(case.calls):
+                call()
+            spent.append((clock() - begin) / case.calls / 1000)
+        times.append(spent[0])
+        ratios.append(spent[0] / spent[1])
+    return statistics.median(times), statistics.median(ratios)
+
+
+def main() -> None:
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads; {ROUNDS} interleaved rounds\n")
+    print("| call | µs | × torch | bound |\n|---|---|---|---|")
+    for case in cases():
+        spent, ratio = measure(case)
+        bound = "" if case.bound is None else f"{case.bound:.1f}"
+        print(f"| {case.name} | {spent:.1f} | {ratio:.2f} | {bound} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
