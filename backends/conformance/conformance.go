@@ -1,8 +1,8 @@
 // Package conformance is the one test suite that every backend passes. A
 // backend joins with a test of a few lines that calls Run.
 //
-// It has five parts: the corpus, programs with expected results from outside
-// our evaluators; the library's operations, compared bit for bit with interp; edges, cases whose results follow from the definition; random
+// It has four parts: the corpus, programs with expected results from outside
+// our evaluators; edges, cases whose results follow from the definition; random
 // ordered programs, compared bit for bit with interp; and the safety and state
 // rules (stray accesses, fuel, cancellation, the caller's floating-point modes).
 // Guards around every array show writes that went astray.
@@ -17,7 +17,6 @@ import (
 // Run runs the suite on device 0 of the backend that open gives.
 func Run(t *testing.T, open func() backends.Backend) {
 	t.Run("corpus", func(t *testing.T) { runCorpus(t, open()) })
-	t.Run("library", func(t *testing.T) { runLibrary(t, open()) })
 	t.Run("edges", func(t *testing.T) { runEdges(t, open()) })
 	t.Run("random", func(t *testing.T) { runRandom(t, open()) })
 	t.Run("cancellation", func(t *testing.T) { runCancellation(t, open()) })

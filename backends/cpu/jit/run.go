@@ -38,13 +38,15 @@ type run struct {
 // Machine code that runs on a goroutine holds up the collector, which waits for
 // it: so calls are cut to take some 50 µs. What cannot be cut, since a lane may
 // loop for longer, is called as C code is, which the collector does not wait
-// for; that costs 50 ns a call.
+// for; that costs 50 ns a call. Such a call is cut as well, since only loops that
+// are not proved short look whether the launch is cancelled.
 const (
 	callNanoseconds  = 50e3
 	aloneNanoseconds = 50e3
 	chunkNanoseconds = 25e3
 	chunksPerThread  = 8
 	stageLanes       = 1024 // of a piece that is staged
+	endlessLanes     = 1024 // of a piece whose time nothing bounds
 	minRow           = 64   // lanes of rows that are worth calls of their own
 	align            = 64   // lanes that pieces and chunks are multiples of
 )
@@ -63,7 +65,10 @@ func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 	laneNs := r.laneNanoseconds()
 	r.piece = r.lanes
 	r.long = laneNs*float64(k.lanes()) > callNanoseconds
-	if n := callNanoseconds / laneNs; !r.long && n < float64(r.piece) {
+	switch n := callNanoseconds / laneNs; {
+	case math.IsInf(laneNs, 1):
+		r.piece = min(r.piece, endlessLanes)
+	case n < float64(r.piece):
 		r.piece = max(uint64(n)&^(align-1), align)
 	}
 	if r.staging {

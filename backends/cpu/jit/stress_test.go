@@ -2,13 +2,16 @@ package jit_test
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"runtime/pprof"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unsafe"
@@ -78,6 +81,32 @@ slot y f32
   mul.f32 v, v, v
   stg.f32 v, y[index]
   exit`
+
+// A launch of many short loops in a row, none of which looks whether it is
+// cancelled, ends soon after it is.
+func TestCancelBetweenShortLoops(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("program p\nslot x f32\nslot y f32\n  ldg.f32 v, x[index]\n")
+	for i := range 60 {
+		fmt.Fprintf(&text, "  loop 500, e%d\n", i)
+		text.WriteString(strings.Repeat("  fma.f32 v, v, 0.5, 1.0\n", 5))
+		fmt.Fprintf(&text, "e%d:\n", i)
+	}
+	text.WriteString("  stg.f32 v, y[index]\n  exit")
+	k := kernel(t, text.String(), jit.Detect())
+	pool := workers.New(1)
+	defer pool.Close()
+	x, y := make([]float32, 1<<16), make([]uint32, 1<<16)
+	l := launch(len(x), nil, flat(isa.F32, x), flat(isa.F32, y))
+	done := make(chan error)
+	go func() { done <- k.Run(l, pool) }()
+	for atomic.LoadUint32(&y[0]) == 0 {
+		runtime.Gosched()
+	}
+	l.Record.Stop()
+	require.ErrorIs(t, <-done, backends.ErrCancelled)
+	require.Zero(t, y[len(y)-1])
+}
 
 // pause999 is the 99.9th percentile of how long the collector stopped the
 // program, in seconds, since the histogram before.

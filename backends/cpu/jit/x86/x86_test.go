@@ -196,7 +196,8 @@ func (f *Form) random(r *rand.Rand, evex bool) *line {
 		texts = append(texts, fmt.Sprint(in.Imm))
 	}
 	prefix := "{vex3} "
-	if f.evexNeeded(&in) != evex {
+	onlyEVEX := evex && in.IsMem && !f.VMem // which Emit has to see by itself
+	if f.evexNeeded(&in) != evex && !onlyEVEX {
 		return nil
 	}
 	if evex {
