@@ -216,10 +216,10 @@ func (r *run) Run(j *workers.Job) {
 	}
 }
 
-func (r *run) fault(kind isa.FaultKind, site int, lane uint64) {
+func (r *run) fault(kind isa.FaultKind, site int, lane uint64, asked backends.Asked) {
 	r.mu.Lock()
 	if !r.faulted || lane < r.first.Lane {
-		r.faulted, r.first = true, backends.ProgramFault{Kind: kind, Site: site, Lane: lane}
+		r.faulted, r.first = true, backends.ProgramFault{Kind: kind, Site: site, Lane: lane, Asked: asked}
 	}
 	r.mu.Unlock()
 }
@@ -280,7 +280,7 @@ func (f *frame) enter(r *run) {
 		cancel = &l.Record.Cancel
 	}
 	*(*uintptr)(f.at(argCancel)) = uintptr(unsafe.Pointer(cancel))
-	*f.u32(argEnded), *f.u32(argKind) = 0, 0
+	*f.u32(argEnded), *f.u32(argKind), *f.u64(argLane) = 0, 0, math.MaxUint64
 	for i := range l.Params {
 		*f.u64(r.v.lay.params + int32(8*i)) = registerForm(p.fn.ParamTypes[i], l.Params[i])
 	}
@@ -311,7 +311,11 @@ func (f *frame) enter(r *run) {
 // leave tells the run what went wrong.
 func (f *frame) leave() {
 	if kind := *f.u32(argKind); kind != 0 {
-		f.r.fault(isa.FaultKind(kind), int(int32(*f.u32(argSite))), *f.u64(argLane))
+		asked := backends.Asked{Known: *f.u32(argKnown)}
+		if asked.Known != 0 {
+			asked.Slot, asked.At = *f.u32(argSlot), int64(*f.u64(argAt))
+		}
+		f.r.fault(isa.FaultKind(kind), int(int32(*f.u32(argSite))), *f.u64(argLane), asked)
 	}
 	f.r = nil
 }
