@@ -86,7 +86,8 @@ enum {
   HOLOGRAM_TEXT_DISASSEMBLY = 0, /* the program's text form */
   HOLOGRAM_TEXT_BINARY = 1,      /* the program's binary form */
   HOLOGRAM_TEXT_CANONICAL = 2,   /* a readable dump of the canonical form */
-  HOLOGRAM_TEXT_NAME = 3         /* the program's name */
+  HOLOGRAM_TEXT_NAME = 3,        /* the program's name */
+  HOLOGRAM_TEXT_ANALYSIS = 4     /* what is known of the program before any launch, to read */
 };
 
 /* Structures of which a caller has or gets one start with size, their own in bytes, which the caller sets: a later

@@ -165,6 +165,8 @@ func go_program_text(program C.hologram_program, which C.int32_t, text_out *C.ch
 		text = string(p.Encode())
 	case C.HOLOGRAM_TEXT_CANONICAL:
 		text, err = p.Canonical(interrupted)
+	case C.HOLOGRAM_TEXT_ANALYSIS:
+		text, err = p.Analysis(interrupted)
 	case C.HOLOGRAM_TEXT_NAME:
 		text = p.Source().Name
 	default:

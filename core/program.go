@@ -90,3 +90,7 @@ func (p *Program) Hash(stop Stop) ([32]byte, error) { return p.p.Hash(stop) }
 
 // Canonical returns a readable dump of the canonical form.
 func (p *Program) Canonical(stop Stop) (string, error) { return p.p.Canonical(stop) }
+
+// Analysis returns what is known of the program before any launch, as text to
+// read, and by which engine the CPU would run it.
+func (p *Program) Analysis(stop Stop) (string, error) { return p.p.Analysis(stop, onCPU) }

@@ -5,6 +5,8 @@ import (
 	"github.com/hologram-project/hologram/backends/cpu"
 	"github.com/hologram-project/hologram/backends/cuda"
 	"github.com/hologram-project/hologram/backends/interp"
+	"github.com/hologram-project/hologram/isa/ir"
+	"github.com/hologram-project/hologram/isa/work"
 )
 
 // sources lists the backends. A test-only one joins in sources_asynctest.go.
@@ -13,4 +15,10 @@ var sources = []source{
 	{name: "interp", make: func() backends.Backend { return interp.New() }},
 	{name: "cuda", make: func() backends.Backend { return cuda.New() }},
 	{name: "metal", reason: "this version of Hologram has no Metal backend"},
+}
+
+// onCPU tells by which engine the CPU runs a program.
+func onCPU(m *work.Meter, f *ir.Func) (string, error) {
+	how, err := cpu.Explain(m, f)
+	return "on the CPU by " + how, err
 }

@@ -81,6 +81,7 @@ func sizeOf(r *ir.Region, n int) int {
 type Backend struct {
 	pool    *workers.Pool
 	engines []engine // tried in order; the last one compiles everything
+	how     string   // what Devices says of them
 }
 
 // New returns the backend, with launches on up to the given number of threads
@@ -90,6 +91,7 @@ func New(threads int) *Backend {
 	b, err := NewFor(threads, jit.Detect())
 	if err != nil {
 		b, _ = NewFor(threads, jit.None)
+		b.how += ": " + err.Error()
 	}
 	return b
 }
@@ -100,12 +102,13 @@ func NewFor(threads int, l jit.Level) (*Backend, error) {
 	if threads <= 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
-	b := &Backend{pool: workers.New(threads)}
+	b := &Backend{pool: workers.New(threads), how: "portable engine"}
 	if l != jit.None {
 		if err := jit.Available(l); err != nil {
 			return nil, err
 		}
 		b.engines = append(b.engines, compiler(l))
+		b.how = "machine code for " + l.String()
 	}
 	b.engines = append(b.engines, portable)
 	return b, nil
@@ -126,7 +129,7 @@ func (b *Backend) info() backends.Info {
 	for _, e := range b.engines {
 		codegen += " " + e.name
 	}
-	return backends.Info{Name: "cpu", HostVisible: true, DLPackType: 1, Codegen: codegen, Threads: b.pool.Threads()}
+	return backends.Info{Name: "host, " + b.how, HostVisible: true, DLPackType: 1, Codegen: codegen, Threads: b.pool.Threads()}
 }
 
 // Open opens device 0.
@@ -157,6 +160,24 @@ func (d *device) Compile(u *backends.Unit, _ backends.Variant) (backends.Kernel,
 		}
 	}
 	return nil, why
+}
+
+// Explain tells by which engine the backend runs a program on this machine, and
+// why not by one that is faster. m, which may be nil, counts the work.
+func Explain(m *work.Meter, f *ir.Func) (string, error) {
+	why := ""
+	for _, e := range New(1).engines {
+		p, err := e.compile(m, f)
+		if err == nil {
+			p.Release()
+			return e.name + why, nil
+		}
+		if !errors.As(err, new(*backends.Unsupported)) {
+			return "", err
+		}
+		why += "; " + err.Error()
+	}
+	return "", errors.New("cpu: no engine runs the program" + why)
 }
 
 func (d *device) NewStream() (backends.Stream, error) {

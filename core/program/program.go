@@ -130,6 +130,31 @@ func (p *Program) Canonical(stop Stop) (string, error) {
 	return alone(p.what(), stop, u.IR.Text)
 }
 
+// Analysis returns what is known of the program before any launch, as text to
+// read: what kind of program it is, where its accesses go, its loops; and, on a
+// last line, what engine says of the canonical form.
+func (p *Program) Analysis(stop Stop, engine func(*work.Meter, *ir.Func) (string, error)) (string, error) {
+	u, err := p.unit(stop)
+	if err != nil {
+		return "", err
+	}
+	a, err := p.analysed(u, stop)
+	if err != nil {
+		return "", err
+	}
+	return alone(p.what(), stop, func(m *work.Meter) (string, error) {
+		by, err := engine(m, u.IR)
+		if err != nil {
+			return "", err
+		}
+		return a.String() + "  " + by + "\n", nil
+	})
+}
+
+func (p *Program) analysed(u *unit, stop Stop) (*analysis.Analysis, error) {
+	return p.analysis.get(p.what(), stop, func(*work.Meter) (*analysis.Analysis, error) { return analysis.New(u.IR), nil })
+}
+
 // Proved reports whether every access of a launch lies within its slot, and
 // nothing else in it faults, as its sizes alone show.
 func (p *Program) Proved(l *analysis.Launch, stop Stop) (bool, error) {
@@ -137,7 +162,7 @@ func (p *Program) Proved(l *analysis.Launch, stop Stop) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	a, err := p.analysis.get(p.what(), stop, func(*work.Meter) (*analysis.Analysis, error) { return analysis.New(u.IR), nil })
+	a, err := p.analysed(u, stop)
 	if err != nil {
 		return false, err
 	}

@@ -147,6 +147,15 @@ class Program(ProgramBase):
         """Return the canonical form, what backends compile, as text to read."""
         return self._text(_ffi.TEXT_CANONICAL).decode()
 
+    @property
+    def analysis(self) -> str:
+        """What is known of the program before any launch, as text to read.
+
+        Its kind (map, reduction, product or other, with the reason), where it accesses memory and how that steps from
+        lane to lane, its loops, and by which engine the CPU runs it, with the reason why not by a faster one.
+        """
+        return self._text(_ffi.TEXT_ANALYSIS).decode()
+
     def to_bytes(self) -> bytes:
         """Return the binary form."""
         return self._text(_ffi.TEXT_BINARY)

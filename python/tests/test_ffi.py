@@ -160,7 +160,7 @@ def test_constants_are_as_the_header_says() -> None:
     constants = {name: int(value) for name, value in re.findall(r"HOLOGRAM_(\w+) = (\d+)", TEXT)}
     for name in ("UNINITIALIZED", "READ_ONLY", "MAX_RANK", "NUM_CLASSES"):
         assert getattr(_ffi, name) == constants[name]
-    for name in ("DISASSEMBLY", "BINARY", "CANONICAL", "NAME"):
+    for name in ("DISASSEMBLY", "BINARY", "CANONICAL", "NAME", "ANALYSIS"):
         assert getattr(_ffi, "TEXT_" + name) == constants["TEXT_" + name]
     from hologram._dtypes import NAMES
 

@@ -435,3 +435,16 @@ def test_no_error_is_lost(device: str) -> None:
                 ex.launch(hg.Program(BYTES), raw=raw, n=5)
             raise KeyError
     ex.cleanup()
+
+
+def test_analysis_says_what_kind_of_program_it_is_and_by_which_engine_it_runs():
+    program = hg.Program("program p\nslot x f32\nldg.f32 v, x[index]\nexp.f32 v, v\nstg.f32 v, x[index]\nexit\n")
+    kind, *_, engine = program.analysis.splitlines()
+    assert kind == "map"
+    assert engine.startswith("  on the CPU by ")
+    block = hg.Program(
+        "program p\nslot x f32\nldg.f32 v, x[index]\nblock_scan_add.f32 v, v\nstg.f32 v, x[index]\nexit\n"
+    )
+    assert "strips" in block.analysis.splitlines()[-1]
+    if "strips" not in engine:  # machine code is made here: then there is a reason
+        assert "jit cannot run BLOCK_SCAN_ADD f32: the lanes of a block meet" in block.analysis

@@ -49,19 +49,6 @@ func (e *encoder) checked(n *ir.Node, p *program, stray x86.Label) {
 	e.OpMem(x86.ADD, x86.W64, x86.RAX, x86.At(regArgs, at+slotBase))
 }
 
-// noteLane notes a fault of lane RCX.
-func (e *encoder) noteLane(n *ir.Node, kind isa.FaultKind, group int32) {
-	known := e.NewLabel()
-	e.OpMemImm(x86.CMP, x86.W32, x86.At(regArgs, argKind), 0)
-	e.Jcc(x86.NE, known)
-	e.Lea(x86.RAX, x86.Mem{Base: regIndex, Index: x86.RCX, Scale: 1, Disp: group})
-	e.OpMem(x86.ADD, x86.W64, x86.RAX, x86.At(regArgs, argFirst))
-	e.Store(x86.W64, x86.At(regArgs, argLane), x86.RAX)
-	e.StoreImm(x86.W32, x86.At(regArgs, argSite), int32(n.Site))
-	e.StoreImm(x86.W32, x86.At(regArgs, argKind), int32(kind))
-	e.Bind(known)
-}
-
 func (g *gen) loadBytes(n *ir.Node) {
 	if n.Mem.Mode != isa.AddrByte {
 		g.fail(n, "it uses memory of a block, or a slot chosen at run time")
@@ -88,7 +75,8 @@ func (g *gen) loadBytes(n *ir.Node) {
 			e.Store(x86.Width(size), lane(2, size), x86.RAX)
 			e.Jmp(next)
 			e.Bind(stray)
-			e.noteLane(n, isa.FaultAccess, group)
+			e.Mov(x86.W64, regT, x86.RAX)
+			e.note(n, isa.FaultAccess, group, true)
 			e.Bind(next)
 		})
 		r := e.out(in.d, 0)
@@ -118,7 +106,8 @@ func (g *gen) storeBytes(n *ir.Node) {
 			e.Store(w, x86.At(x86.RAX, 0), regT)
 			e.Jmp(next)
 			e.Bind(stray)
-			e.noteLane(n, isa.FaultAccess, group)
+			e.Mov(x86.W64, regT, x86.RAX)
+			e.note(n, isa.FaultAccess, group, true)
 			e.Bind(next)
 		})
 	})

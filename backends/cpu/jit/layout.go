@@ -4,17 +4,20 @@ package jit
 // with a head of the fields below. Behind that are the slots' addresses, the
 // parameters, and room for what has no register.
 const (
-	argFirst  = 0  // u64: the global number of lane 0
-	argCount  = 8  // u64: lanes to do
-	argCancel = 16 // address of a u32: not 0 to end soon
-	argEnded  = 24 // u32: set to 1 if lanes were left out for that
-	argKind   = 28 // u32: isa.FaultKind of the first fault
-	argSite   = 32 // i32
-	argLane   = 40 // u64: a lane's global number
-	argN      = 48 // u64: size of the index space
-	argGrid   = 56 // 3 u32
-	argBlock  = 68 // 3 u32
-	argPlace  = 80 // by special value up to block.z: 2 u64, see place
+	argFirst  = 0   // u64: the global number of lane 0
+	argCount  = 8   // u64: lanes to do
+	argCancel = 16  // address of a u32: not 0 to end soon
+	argEnded  = 24  // u32: set to 1 if lanes were left out for that
+	argKind   = 28  // u32: isa.FaultKind of the lowest lane's first fault
+	argSite   = 32  // i32
+	argLane   = 40  // u64: that lane's global number; all ones: none
+	argN      = 48  // u64: size of the index space
+	argGrid   = 56  // 3 u32
+	argBlock  = 68  // 3 u32
+	argPlace  = 80  // by special value up to block.z: 2 u64, see place
+	argAt     = 176 // i64: backends.Asked.At
+	argKnown  = 184 // u32: 1 if the fault says what was asked for
+	argSlot   = 188 // u32
 	argLanes  = 192
 	headBytes = argLanes + 4*64
 )

@@ -328,24 +328,52 @@ func (g *gen) blendMask(d, v, m vreg) {
 	}
 }
 
-// fault notes a fault of n in the lanes that run where p holds.
-func (g *gen) fault(n *ir.Node, kind isa.FaultKind, p vreg) {
+// fault notes a fault of n in the lanes that run where p holds, if one is below
+// those noted before. index, if not 0, holds what was asked for, of type t.
+func (g *gen) fault(n *ir.Node, kind isa.FaultKind, p, index vreg, t isa.Type) {
 	m := g.maskAnd(g.m, p)
-	site, lanes, group := int32(n.Site), g.lanes, int32(g.u*g.lanes)
-	g.special(0, m, 0, 0, func(e *encoder, in *inst) {
+	lanes, group, vl := g.lanes, int32(g.u*g.lanes), g.vl(8)
+	size := 0
+	if index != 0 {
+		size = regSize(t)
+		vl = g.vl(size)
+	}
+	g.special(0, m, index, 0, func(e *encoder, in *inst) {
 		none := e.NewLabel()
 		e.testAny(in.a)
 		e.Jcc(x86.E, none)
-		e.OpMemImm(x86.CMP, x86.W32, x86.At(regArgs, argKind), 0)
-		e.Jcc(x86.NE, none)
-		e.maskBits(x86.RAX, in.a, lanes)
-		e.Cnt(x86.TZCNT, x86.W32, x86.RAX, x86.RAX)
-		e.Op(x86.ADD, x86.W64, x86.RAX, regIndex)
-		e.OpMem(x86.ADD, x86.W64, x86.RAX, x86.At(regArgs, argFirst))
-		e.OpImm(x86.ADD, x86.W64, x86.RAX, group)
-		e.Store(x86.W64, x86.At(regArgs, argLane), x86.RAX)
-		e.StoreImm(x86.W32, x86.At(regArgs, argSite), site)
-		e.StoreImm(x86.W32, x86.At(regArgs, argKind), int32(kind))
+		e.maskBits(x86.RCX, in.a, lanes)
+		e.Cnt(x86.TZCNT, x86.W32, x86.RCX, x86.RCX)
+		if size > 0 {
+			e.spread(in.b, 3, vl)
+			if at := lane(3, size); size == 4 && t.Signed() {
+				e.LoadSigned(x86.W32, regT, at)
+			} else {
+				e.Load(x86.Width(size), regT, at)
+			}
+		}
+		e.note(n, kind, group, size > 0)
 		e.Bind(none)
 	})
+}
+
+// note notes a fault of lane RCX, if it is below those noted before. regT is
+// what was asked for.
+func (e *encoder) note(n *ir.Node, kind isa.FaultKind, group int32, known bool) {
+	above := e.NewLabel()
+	e.Lea(x86.RAX, x86.Mem{Base: regIndex, Index: x86.RCX, Scale: 1, Disp: group})
+	e.OpMem(x86.ADD, x86.W64, x86.RAX, x86.At(regArgs, argFirst))
+	e.OpMem(x86.CMP, x86.W64, x86.RAX, x86.At(regArgs, argLane))
+	e.Jcc(x86.AE, above)
+	e.Store(x86.W64, x86.At(regArgs, argLane), x86.RAX)
+	e.StoreImm(x86.W32, x86.At(regArgs, argSite), int32(n.Site))
+	e.StoreImm(x86.W32, x86.At(regArgs, argKind), int32(kind))
+	e.StoreImm(x86.W32, x86.At(regArgs, argSlot), int32(n.Mem.Slot))
+	if known {
+		e.Store(x86.W64, x86.At(regArgs, argAt), regT)
+		e.StoreImm(x86.W32, x86.At(regArgs, argKnown), 1)
+	} else {
+		e.StoreImm(x86.W32, x86.At(regArgs, argKnown), 0)
+	}
+	e.Bind(above)
 }

@@ -300,7 +300,7 @@ func lookUp(g *gen, n *ir.Node) {
 	}
 	inside := g.cmpI(unsigned, x, g.number(regSize(index.Type), uint64(len(d.Values))), isa.LT)
 	if n.CanFault() {
-		g.fault(n, isa.FaultAccess, g.maskNot(inside))
+		g.fault(n, isa.FaultAccess, g.maskNot(inside), x, index.Type)
 	}
 	if regSize(index.Type) == 8 {
 		x = g.lowHalves(x)

@@ -441,7 +441,7 @@ func divide(g *gen, n *ir.Node) {
 		return
 	}
 	if n.CanFault() {
-		g.fault(n, isa.FaultDivide, g.equal(size, a[1], g.number(size, 0)))
+		g.fault(n, isa.FaultDivide, g.equal(size, a[1], g.number(size, 0)), 0, t)
 	}
 	rem := n.Op == ir.Op(isa.REM)
 	w := x86.Width(size)
