@@ -46,7 +46,7 @@ var within = []struct{ folder, not string }{
 func TestImportRule(t *testing.T) {
 	files := 0
 	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() && strings.HasPrefix(d.Name(), ".") && name != "." {
+		if err != nil || d.IsDir() && strings.ContainsAny(d.Name()[:1], "._") && name != "." {
 			if err == nil {
 				err = fs.SkipDir
 			}
