@@ -64,12 +64,14 @@ var devices struct {
 func DeviceFor(name string) (*Device, error) {
 	name = strings.ToLower(name)
 	if name == "auto" {
+		var d *Device
+		var err error
 		for _, candidate := range automatic {
-			if d, err := DeviceFor(candidate); err == nil {
+			if d, err = DeviceFor(candidate); err == nil {
 				return d, nil
 			}
 		}
-		return nil, Errorf(Unavailable, "no backend is available")
+		return nil, err // the CPU's, which every machine has
 	}
 	backend, number := name, 0
 	if before, after, found := strings.Cut(name, ":"); found {

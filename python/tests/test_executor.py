@@ -233,8 +233,9 @@ def test_threads() -> None:
 
 
 @pytest.mark.parametrize(("value", "expected"), [("3", "3"), ("zero", "HOLOGRAM_NUM_THREADS"), ("0", "HOLOGRAM_NUM_")])
-def test_threads_from_the_environment(value: str, expected: str) -> None:
-    code = "import hologram as hg\nex = hg.Executor('cpu')\nprint(hg.num_threads())"
+@pytest.mark.parametrize("backend", ["cpu", "auto"])
+def test_threads_from_the_environment(value: str, expected: str, backend: str) -> None:
+    code = f"import hologram as hg\nex = hg.Executor({backend!r})\nprint(hg.num_threads())"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "HOLOGRAM_NUM_THREADS": value},

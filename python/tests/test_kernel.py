@@ -1463,3 +1463,20 @@ def test_importing_hologram_does_not_import_kernels() -> None:
         "assert hologram._KERNELS == set(hologram._kernel.__all__)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("n", [1, 5, 64, 1000])
+def test_remainders_in_loops_that_lanes_leave_one_by_one(n: int) -> None:
+    """The expansion of a remainder has a loop of its own, inside the one that some lanes have left."""
+
+    @hg.kernel
+    def reduce(x):
+        while x > 1:
+            x = x % 3 - 1
+        return x
+
+    x = np.arange(3, 3 + n, dtype=np.float32)
+    expected = x.copy()
+    while (expected > 1).any():
+        expected = np.where(expected > 1, expected % 3 - 1, expected)
+    assert np.array_equal(reduce(x), expected)

@@ -36,7 +36,7 @@ class Range:
         fail(
             InvalidArgumentError,
             "hologram.range belongs into a for statement of a function decorated with @hologram.kernel, whose source "
-            "Python can find",
+            "Python can find: of one typed at a prompt it cannot, so put the function into a file",
         )
 
 
