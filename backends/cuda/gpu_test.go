@@ -41,6 +41,14 @@ slot c %[1]v
 done:
   block_reduce_max.%[1]v y, z
   add.%[1]v z, z, y
+  block_scan_%[2]s.%[1]v y, z
+  block_reduce_min.%[1]v z, y
+  loop 2, again
+  block_scan_max.%[1]v y, y
+  block_reduce_add.%[1]v x, y
+  sub.%[1]v y, x, y
+again:
+  add.%[1]v z, z, y
   stg.%[1]v z, c[index]
   exit`, typ, op)
 	}

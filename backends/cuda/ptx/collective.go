@@ -109,6 +109,7 @@ func (e *emitter) scratch(i string, t isa.Type) string {
 // gather puts the lanes' values into the scratch.
 func (e *emitter) gather(op isa.Op, t isa.Type, v string) *block {
 	b := &block{op: op, t: t, rank: "%lane", present: "%present", padded: e.temp(bankR)}
+	e.folded = true
 	word, _ := scratchType(t)
 	id := e.place()
 	less, lead, one := e.temp(bankR), e.temp(bankR), e.temp(bankR)
@@ -210,6 +211,9 @@ func (e *emitter) reduceWhole(op isa.Op, t isa.Type, v, result string) {
 		w *= 2
 	}
 	mask := uint64(1)<<lanes - 1
+	if e.opt.Block <= warp { // a collective is a barrier, also for memory
+		e.line("bar.warp.sync %#x;", mask)
+	}
 	if whole := w == lanes; whole { // what goes both ways leaves all lanes the result
 		for w /= 2; w > 0; w /= 2 {
 			z := e.temp(bankOf(t))

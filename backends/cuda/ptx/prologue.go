@@ -146,7 +146,9 @@ func (e *emitter) clearShared(first, total string) {
 		e.line("bra clear_%d;", id)
 		e.label(fmt.Sprintf("cleared_%d", id))
 	}
-	if e.p.element > 0 && !e.whole() {
+	if e.p.element > 0 && e.whole() {
+		e.line("mov.b32 %%present, %d;", e.opt.Block)
+	} else if e.p.element > 0 {
 		left, there, p := e.temp(bankRD), e.temp(bankR), e.temp(bankP)
 		e.line("sub.u64 %s, %s, %s;", left, total, first)
 		lanes := e.temp(bankRD)
