@@ -86,7 +86,7 @@ func (w *view) stage(buf unsafe.Pointer, g uint64, n int, out bool) {
 		off += at[i] * w.stride[i]
 		r /= w.shape[i]
 	}
-	for n > 0 {
+	for {
 		k := int(min(int64(n), w.shape[in]-at[in]))
 		p := pointer(w.base + uintptr(off))
 		switch w.size {
@@ -99,8 +99,10 @@ func (w *view) stage(buf unsafe.Pointer, g uint64, n int, out bool) {
 		default:
 			strided[uint64](buf, p, w.stride[in], k, out)
 		}
+		if n -= k; n == 0 {
+			return
+		}
 		buf = unsafe.Add(buf, int64(k)*w.size)
-		n -= k
 		// On to the next run: at the end of a dimension the one around it steps.
 		at[in] += int64(k)
 		off += int64(k) * w.stride[in]
