@@ -54,7 +54,7 @@ func (g *gen) loadBytes(n *ir.Node) {
 		g.fail(n, "it uses memory of a block, or a slot chosen at run time")
 		return
 	}
-	t, p, lanes, group := n.Type, g.p, g.lanes, int32(g.u*g.lanes)
+	t, p, lanes, group := g.moved(n), g.p, g.lanes, int32(g.u*g.lanes)
 	size, w := regSize(t), x86.Width(t.Size())
 	d, vl, wide := g.newReg(classVec), g.vl(size), g.vl(8)
 	g.special(d, g.offset(n), g.m, 0, func(e *encoder, in *inst) {
@@ -91,7 +91,7 @@ func (g *gen) storeBytes(n *ir.Node) {
 		g.fail(n, "it uses memory of a block, or a slot chosen at run time")
 		return
 	}
-	t, p, lanes, group := n.Type, g.p, g.lanes, int32(g.u*g.lanes)
+	t, p, lanes, group := g.moved(n), g.p, g.lanes, int32(g.u*g.lanes)
 	size, w := regSize(t), x86.Width(t.Size())
 	v := g.toBits(t, g.val(n.Args[n.AddrArgs()]))
 	vl, wide := g.vl(size), g.vl(8)

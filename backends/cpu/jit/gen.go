@@ -25,7 +25,7 @@ type program struct {
 	insts    int
 	bytes    bool              // byte addresses occur
 	places   bool              // special values do
-	negated  map[*ir.Node]bool // NEGs that are but factors of FMAs
+	shortcut map[*ir.Node]bool // see findShortcuts
 	// writes has a bit for each slot stored to by index, masked for each of
 	// those to which not all lanes may store; reads for those loaded.
 	writes, masked, reads uint64
@@ -82,12 +82,12 @@ func prepare(m *work.Meter, f *ir.Func) (*program, error) {
 		return nil, err
 	}
 	p := &program{fn: x, lay: newLayout(len(x.Slots), len(x.ParamTypes)), straight: true,
-		negated: map[*ir.Node]bool{}, polls: map[*ir.Node]bool{}, escapes: map[*ir.Node]bool{}, rounds: map[*ir.Node]bool{}}
+		shortcut: map[*ir.Node]bool{}, polls: map[*ir.Node]bool{}, escapes: map[*ir.Node]bool{}, rounds: map[*ir.Node]bool{}}
 	if err := p.scan(x.Body); err != nil {
 		return nil, err
 	}
 	p.leaving(x.Body, nil)
-	p.findNegated()
+	p.findShortcuts()
 	if !p.straight { // lanes may have left before
 		p.masked = p.writes
 	}

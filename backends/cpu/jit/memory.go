@@ -23,7 +23,7 @@ var loads = map[isa.Type]*x86.Form{
 }
 
 func load(g *gen, n *ir.Node) {
-	t := n.Type
+	t := g.moved(n)
 	size, reg := t.Size(), regSize(t)
 	if n.Mem.Mode != isa.AddrIndex {
 		g.loadBytes(n)
@@ -147,7 +147,7 @@ func store(g *gen, n *ir.Node) {
 		g.storeBytes(n)
 		return
 	}
-	t, v := n.Type, g.val(n.Args[0])
+	t, v := g.moved(n), g.val(n.Args[0])
 	size := t.Size()
 	m := g.element(n.Mem.Slot, size)
 	if !g.t.evex && size < 4 {

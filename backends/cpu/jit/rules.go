@@ -228,27 +228,35 @@ func multiplyHigh(g *gen, n *ir.Node) {
 	g.result(n, g.or(4, even, high))
 }
 
-// findNegated finds the NEGs whose every use is as one factor of an FMA, which
-// there is an instruction for.
-func (p *program) findNegated() {
+// findShortcuts finds values that are not computed as they stand: NEGs whose
+// every use is as one factor of an FMA, which there is an instruction for, and
+// f16 loads that are but stored, whose bits no conversion has to go over (it
+// would make quiet NaNs of others).
+func (p *program) findShortcuts() {
 	uses, as := map[*ir.Node]int{}, map[*ir.Node]int{}
-	negation := func(v *ir.Value) *ir.Node {
-		if n := v.Node; n != nil && n.Op == ir.Op(isa.NEG) && n.Type.Float() {
+	candidate := func(v *ir.Value, op isa.Op) *ir.Node {
+		if n := v.Node; n != nil && n.Op == ir.Op(op) && n.Type.Float() {
 			return n
 		}
 		return nil
+	}
+	use := func(v *ir.Value, shortcut bool) {
+		if n := v.Node; n != nil {
+			uses[n]++
+			if shortcut {
+				as[n]++
+			}
+		}
 	}
 	var walk func(r *ir.Region)
 	walk = func(r *ir.Region) {
 		for _, n := range r.Nodes {
 			for i, a := range n.Args {
-				neg := negation(a)
-				if neg == nil {
-					continue
-				}
-				uses[neg]++
-				if n.Op == ir.Op(isa.FMA) && i < 2 && negation(n.Args[1-i]) == nil {
-					as[neg]++
+				switch {
+				case candidate(a, isa.NEG) != nil:
+					use(a, n.Op == ir.Op(isa.FMA) && i < 2 && candidate(n.Args[1-i], isa.NEG) == nil)
+				case candidate(a, isa.LDG) != nil && a.Type == isa.F16:
+					use(a, n.Op == ir.Op(isa.STG))
 				}
 			}
 			for _, s := range n.Regions {
@@ -256,15 +264,26 @@ func (p *program) findNegated() {
 			}
 		}
 		for _, y := range r.Yield {
-			if neg := negation(y); neg != nil {
-				uses[neg]++
-			}
+			use(y, false)
 		}
 	}
 	walk(p.fn.Body)
 	for n, k := range uses {
-		p.negated[n] = as[n] == k
+		p.shortcut[n] = as[n] == k
 	}
+}
+
+// moved is the type as which n moves values between memory and registers: for
+// f16 that is but copied, its bits.
+func (g *gen) moved(n *ir.Node) isa.Type {
+	source := n
+	if n.Op == ir.Op(isa.STG) {
+		source = n.Args[n.AddrArgs()].Node
+	}
+	if n.Type == isa.F16 && source != nil && g.p.shortcut[source] {
+		return isa.U16
+	}
+	return n.Type
 }
 
 func fusedMultiplyAdd(g *gen, n *ir.Node) {
@@ -272,7 +291,7 @@ func fusedMultiplyAdd(g *gen, n *ir.Node) {
 	which := regSize(n.Type)/4 - 1
 	var r [3]vreg
 	for i, a := range n.Args {
-		if a.Node != nil && g.p.negated[a.Node] {
+		if a.Node != nil && g.p.shortcut[a.Node] {
 			a = a.Node.Args[0]
 			which += 2
 		}
@@ -306,7 +325,7 @@ func absolute(g *gen, n *ir.Node) {
 }
 
 func negate(g *gen, n *ir.Node) {
-	if g.p.negated[n] {
+	if g.p.shortcut[n] {
 		return
 	}
 	x, size := g.val(n.Args[0]), regSize(n.Type)

@@ -251,6 +251,7 @@ type frame struct {
 	args   unsafe.Pointer // in memory, a multiple of 64
 	bytes  int
 	stages []unsafe.Pointer // by slot
+	staged []uint64         // by slot: where in its period a view lies staged that repeats itself, plus one; 0: nowhere
 	room   []uint64
 }
 
@@ -274,7 +275,9 @@ func (k *Kernel) frame(r *run) *frame {
 	return r.newFrame()
 }
 
-func (r *run) newFrame() *frame { return &frame{stages: make([]unsafe.Pointer, len(r.views))} }
+func (r *run) newFrame() *frame {
+	return &frame{stages: make([]unsafe.Pointer, len(r.views)), staged: make([]uint64, len(r.views))}
+}
 
 // enter fills in what all calls of a run have.
 func (f *frame) enter(r *run) {
@@ -293,6 +296,7 @@ func (f *frame) enter(r *run) {
 		}
 	}
 	f.r = r
+	clear(f.staged)
 	l := r.l
 	cancel := &never
 	if l.Record != nil {
@@ -393,6 +397,22 @@ func (f *frame) lanes(g, end uint64) {
 	}
 }
 
+// stage makes n elements from g on of slot i contiguous.
+func (f *frame) stage(i int, g uint64, n int) {
+	w := &f.r.views[i]
+	if period := w.period(); period > 0 && f.r.k.p.writes>>i&1 == 0 {
+		phase := g%period + 1
+		if f.staged[i] == phase {
+			return // as long as any piece
+		}
+		f.staged[i] = 0
+		if n == stageLanes {
+			f.staged[i] = phase
+		}
+	}
+	w.stage(f.stages[i], g, n, false)
+}
+
 // call runs n lanes from g on.
 func (f *frame) call(g, n uint64) {
 	r := f.r
@@ -407,7 +427,7 @@ func (f *frame) call(g, n uint64) {
 		switch {
 		case w.access == staged:
 			if p.reads>>i&1 != 0 {
-				w.stage(f.stages[i], g, int(n), false)
+				f.stage(i, g, int(n))
 			}
 			addr = uintptr(f.stages[i])
 		case r.row > 0 && w.rank > 0:

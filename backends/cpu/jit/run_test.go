@@ -85,3 +85,20 @@ func TestDeclined(t *testing.T) {
 		require.NotEmpty(t, u.Why)
 	}
 }
+
+// What is but copied keeps its bits, those of NaNs too.
+func TestCopyKeepsBits(t *testing.T) {
+	const text = "program copy\nslot x f16\nslot y f16\nldg.f16 v, x[index]\nstg.f16 v, y[index]\nexit\n"
+	for _, l := range []jit.Level{jit.AVX2, jit.AVX512} {
+		k := kernel(t, text, l)
+		pool := workers.New(1)
+		n := 1<<16 - 3
+		x, y := make([]uint16, n), make([]uint16, n)
+		for i := range x {
+			x[i] = uint16(i)
+		}
+		require.NoError(t, k.Run(launch(n, nil, flat(isa.F16, x), flat(isa.F16, y)), pool))
+		require.Equal(t, x, y, "%v", l)
+		pool.Close()
+	}
+}

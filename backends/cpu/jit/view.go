@@ -69,26 +69,48 @@ func (w *view) offset(g uint64) (off int64) {
 // pointer turns an address into a pointer; the memory is not Go's.
 func pointer(addr uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&addr)) }
 
+// period is after how many elements the view repeats itself; 0: it does not.
+func (w *view) period() uint64 {
+	if w.rank == 2 && w.stride[0] == 0 {
+		return uint64(w.shape[1])
+	}
+	return 0
+}
+
 // stage copies n elements from g on between the view and contiguous memory.
 func (w *view) stage(buf unsafe.Pointer, g uint64, n int, out bool) {
-	for n > 0 {
-		in, st := w.inner()
-		at := int64(g) % in
-		k := int(min(int64(n), in-at))
-		p := pointer(w.base + uintptr(w.offset(g)))
+	var at [isa.MaxRank]int64
+	in, off := w.rank-1, int64(0)
+	for i, r := in, int64(g); i >= 0; i-- {
+		at[i] = r % w.shape[i]
+		off += at[i] * w.stride[i]
+		r /= w.shape[i]
+	}
+	for {
+		k := int(min(int64(n), w.shape[in]-at[in]))
+		p := pointer(w.base + uintptr(off))
 		switch w.size {
 		case 1:
-			strided[uint8](buf, p, st, k, out)
+			strided[uint8](buf, p, w.stride[in], k, out)
 		case 2:
-			strided[uint16](buf, p, st, k, out)
+			strided[uint16](buf, p, w.stride[in], k, out)
 		case 4:
-			strided[uint32](buf, p, st, k, out)
+			strided[uint32](buf, p, w.stride[in], k, out)
 		default:
-			strided[uint64](buf, p, st, k, out)
+			strided[uint64](buf, p, w.stride[in], k, out)
+		}
+		if n -= k; n == 0 {
+			return
 		}
 		buf = unsafe.Add(buf, int64(k)*w.size)
-		g += uint64(k)
-		n -= k
+		// On to the next run: at the end of a dimension the one around it steps.
+		at[in] += int64(k)
+		off += int64(k) * w.stride[in]
+		for i := in; i > 0 && at[i] == w.shape[i]; i-- {
+			off += w.stride[i-1] - at[i]*w.stride[i]
+			at[i] = 0
+			at[i-1]++
+		}
 	}
 }
 
