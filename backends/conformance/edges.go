@@ -62,6 +62,15 @@ func narrowingCases(t *testing.T) []*Case {
 			}
 		}
 		integers := func(v *big.Int, want uint64) {
+			if v.BitLen() <= 32 {
+				add(isa.U32, v.Uint64(), want)
+			}
+			if v.BitLen() < 32 {
+				add(isa.I32, v.Uint64(), want)
+				if v.Sign() > 0 {
+					add(isa.I32, -v.Uint64()&isa.I32.Mask(), want|0x8000)
+				}
+			}
 			if v.IsUint64() {
 				add(isa.U64, v.Uint64(), want)
 			}

@@ -2,6 +2,7 @@ package jit_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -106,6 +107,36 @@ func TestCancelBetweenShortLoops(t *testing.T) {
 	l.Record.Stop()
 	require.ErrorIs(t, <-done, backends.ErrCancelled)
 	require.Zero(t, y[len(y)-1])
+}
+
+// A load by bytes is stray from the first byte beyond the slot on.
+func TestBytesAtTheEnd(t *testing.T) {
+	pool := workers.New(1)
+	defer pool.Close()
+	for typ, size := range map[isa.Type]int{isa.U8: 1, isa.I16: 2, isa.F32: 4, isa.U64: 8} {
+		k := kernel(t, fmt.Sprintf(`
+program bytes
+slot x %[1]v
+slot y %[1]v
+  sreg g, global_lane
+  ldg.%[1]v v, x[g]
+  stg.%[1]v v, y[index]
+  exit`, typ), jit.Detect())
+		for reach := range 40 {
+			const n = 32
+			x, y := bytes.Repeat([]byte{1}, 64), make([]byte, 8*n)
+			a, b := flat(isa.U8, x), flat(isa.U8, y)
+			a.Type, b.Type, b.Shape[0], a.Bytes = typ, typ, n, int64(reach)
+			var f *backends.ProgramFault
+			faulted := errors.As(k.Run(launch(n, nil, a, b), pool), &f)
+			inside := min(max(reach-size+1, 0), n) // lanes
+			require.Equal(t, inside < n, faulted, "%v of %d bytes", typ, reach)
+			require.Equal(t, inside*size, bytes.Count(y, []byte{1}), "%v of %d bytes", typ, reach)
+			if faulted {
+				require.EqualValues(t, inside, f.Lane, "%v of %d bytes", typ, reach)
+			}
+		}
+	}
 }
 
 // pause999 is the 99.9th percentile of how long the collector stopped the
