@@ -100,6 +100,7 @@ def test_every_row_has_a_formula() -> None:
     assert all(row.formula for row in ROWS)
 
 
+OF_ALL = ("add", "exp", "gelu", "sum", "softmax", "log_softmax")  # those that take a tensor of no dimension too
 LAYOUTS = ["empty", "transposed", "expanded", "strided", "offset"]
 
 
