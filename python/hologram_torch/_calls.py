@@ -128,6 +128,7 @@ def here(what: str, executor: Executor, *tensors: Any) -> None:
 
 _Function = Callable[..., Any]
 empty_like = torch.empty_like
+_ABSENT: Any = object()
 _REFUSED = (InvalidArgumentError, DTypeError, BackendError, BufferError)
 
 
@@ -141,7 +142,7 @@ def quick(name: str, otherwise: _Function) -> _Function:
     operation = OPERATIONS[name]
     ready_for, run, apply = operation.function._ready, operation.function.run, operation.apply
 
-    def unary(x: Any = None, *rest: Any, **named: Any) -> Any:
+    def unary(x: Any = _ABSENT, *rest: Any, **named: Any) -> Any:
         if not rest and not named and not is_dynamo_compiling() and type(x) in PLAIN:
             if not (dispatch_modes() or function_modes() or transforms()):
                 if x.requires_grad and is_grad_enabled():
@@ -157,9 +158,9 @@ def quick(name: str, otherwise: _Function) -> _Function:
                         except _REFUSED:
                             pass
                 return run((x,))[0]
-        return otherwise(*([] if x is None else [x]), *rest, **named)
+        return otherwise(*([] if x is _ABSENT else [x]), *rest, **named)
 
-    def binary(x: Any = None, y: Any = None, *rest: Any, **named: Any) -> Any:
+    def binary(x: Any = _ABSENT, y: Any = _ABSENT, *rest: Any, **named: Any) -> Any:
         if not rest and not named and not is_dynamo_compiling() and type(x) in PLAIN and type(y) in PLAIN:
             if not (dispatch_modes() or function_modes() or transforms()):
                 if (x.requires_grad or y.requires_grad) and is_grad_enabled():
@@ -175,7 +176,7 @@ def quick(name: str, otherwise: _Function) -> _Function:
                         except _REFUSED:
                             pass
                 return run((x, y))[0]
-        return otherwise(*[value for value in (x, y) if value is not None], *rest, **named)
+        return otherwise(*[value for value in (x, y) if value is not _ABSENT], *rest, **named)
 
     if operation.autocast is not None or operation.function.scalars:
         return otherwise
@@ -199,7 +200,7 @@ def executor_form(form: _Function) -> Callable[[_Function], _Function]:
 
 def binary_form(name: str) -> _Function:
     def form(ex: Executor, input1: Tensor, input2: Tensor, out: Optional[Tensor] = None) -> Tensor:
-        here(name, ex, *[t for t in (input1, input2, out) if t is not None or t is not out])
+        here(name, ex, input1, input2, *([] if out is None else [out]))
         for what, other in (("input2", input2), ("out", input1 if out is None else out)):
             if other.shape != input1.shape:
                 raise InvalidArgumentError(
@@ -209,6 +210,7 @@ def binary_form(name: str) -> _Function:
         with using(ex):
             return called(name, (input1, input2), out=out)
 
+    form.__name__ = form.__qualname__ = name
     return form
 
 

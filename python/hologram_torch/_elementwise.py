@@ -53,6 +53,9 @@ ATLAS: dict[torch.dtype, str] = {
 """The types of the ISA, by torch's dtypes."""
 
 _NAMES: dict[str, Elementwise] = {}
+MAKERS: list[Callable[[str], Optional[Elementwise]]] = []
+"""What makes functions of names that ``find`` does not know yet."""
+
 empty_like = torch.empty_like
 
 
@@ -483,6 +486,10 @@ def find(name: str) -> Elementwise:
     if found is None:
         of, mark, mask = name.rpartition("'")
         if not mark:
+            for maker in MAKERS:
+                made = maker(name)
+                if made is not None:
+                    return made
             raise LookupError(f"hologram_torch has no function {name!r}; is the module imported that defines it?")
         found = find(of)._gradient(tuple(digit == "1" for digit in mask))
     return found

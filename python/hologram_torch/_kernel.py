@@ -12,7 +12,7 @@ from torch import Tensor
 import hologram
 from hologram._kernel.call import Kernel as HologramKernel
 from hologram.errors import DTypeError, InvalidArgumentError
-from hologram_torch._elementwise import ATLAS, GENERIC, Elementwise, traced
+from hologram_torch._elementwise import ATLAS, GENERIC, MAKERS, Elementwise, traced
 from hologram_torch._executors import using
 from hologram_torch._operation import is_dynamo_compiling
 
@@ -62,6 +62,17 @@ class _Function(Elementwise):
 
 _NUMBERS: dict[str, Any] = {"int": 1, "float": 0.5, "truth": True}
 """What a kernel is compiled for where a number stands: kinds of numbers, not values."""
+
+
+def _by_name(name: str) -> Optional[_Function]:
+    """Return a kernel's function by its name: what a graph that was saved names is made when it is first called."""
+    kernel, bracket, words = name.rstrip(")").rpartition("(")
+    if not bracket or kernel not in _KERNELS or "static" in words:
+        return None
+    return _KERNELS[kernel]._function(tuple(words.split(",")), ())
+
+
+MAKERS.append(_by_name)
 
 
 class Kernel:
@@ -139,7 +150,9 @@ class Kernel:
         key = signature, statics, tuple(map(type, statics)), self._kernel._numbers_outside()
         found = self._functions.get(key)
         if found is None:
-            name = f"{self._name}({','.join(signature)}){len(self._functions)}"
+            name = f"{self._name}({','.join(signature)})"
+            if name in (known.name for known in self._functions.values()):
+                name += f"#{len(self._functions)}"  # of other statics or numbers outside: this process alone knows it
             found = self._functions[key] = _Function(name, self._kernel, signature, statics)
         return found
 

@@ -188,6 +188,8 @@ def test_executor_forms_refuse(ex: hg.Executor) -> None:
             call()
     with pytest.raises(TypeError, match=r"torch.Tensor"):
         F.add(ex, x, [1])
+    with pytest.raises(TypeError, match=r"argument 1 is a NoneType; expected a torch\.Tensor"):
+        F.add(ex, None, x)
     with pytest.raises(ValueError, match="takes those on the CPU"):
         F.relu(ex, torch.ones(3, device="meta"))
     with pytest.raises(ValueError, match="reduction"):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -220,3 +224,25 @@ def test_of_a_hologram_kernel() -> None:
     x = torch.randn(3, requires_grad=True)
     (gradient,) = torch.autograd.grad(made(x).sum(), x)
     torch.testing.assert_close(gradient, 2 * x.detach())
+
+
+def test_a_saved_graph_finds_its_kernels(tmp_path: Path) -> None:
+    """In a process that has the module of the kernels, and has not called them."""
+    (tmp_path / "kernels_of_mine.py").write_text(
+        "import hologram as hg, hologram_torch as ht\n\n\n@ht.kernel\ndef cube(x, k):\n    return x * x * x * k\n"
+    )
+    head = "import sys, torch, kernels_of_mine\nfile, x = sys.argv[1], torch.arange(3.0)\n"
+    save = """
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return kernels_of_mine.cube(x, 2.0)
+torch.export.save(torch.export.export(Net(), (x,)), file)
+"""
+    load = "print(torch.export.load(file).module()(x).tolist())"
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    for code in (save, load):
+        command = [sys.executable, "-W", "ignore", "-c", head + code, str(tmp_path / "net.pt2")]
+        environment = {**os.environ, "PYTHONPATH": path}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    assert done.stdout == "[0.0, 2.0, 16.0]\n"
