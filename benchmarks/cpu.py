@@ -218,6 +218,7 @@ def costs(ex: hg.Executor) -> list[Cost]:
     one = [ex.from_numpy(np.ones(1, np.float32)) for _ in range(3)]
     result = ex.allocate(3)
     own = hg.Program(ADD)
+    hg.ops.vector_add(x, y)  # makes the executor that calls without one run on
     least = "vector_add, 1 element"
     return [
         Cost("torch.add(out=)", lambda: torch.add(tx, ty, out=tout)),
@@ -225,6 +226,13 @@ def costs(ex: hg.Executor) -> list[Cost]:
         Cost("vector_add, Buffers", lambda: ops.vector_add(ex, hx, hy, hout), "torch.add(out=)", 1.4),
         Cost("vector_add, arrays", lambda: ops.vector_add(ex, x, y, out), "torch.add(out=)", 1.4),
         Cost("vector_add, tensors", lambda: ops.vector_add(ex, tx, ty, tout), "torch.add(out=)", 1.4),
+        Cost("torch, x + y", lambda: tx + ty),
+        Cost("numpy, x + y", lambda: x + y),
+        Cost("vector_add, tensors, result left", lambda: ops.vector_add(ex, tx, ty), "torch, x + y", 1.6),
+        Cost("vector_add, arrays, result left", lambda: ops.vector_add(ex, x, y), "numpy, x + y", 2.5),
+        Cost("vector_add, Buffers, result left", lambda: ops.vector_add(ex, hx, hy)),
+        Cost("the same of tensors, executor left too", lambda: ops.vector_add(tx, ty), "torch, x + y", 1.6),
+        Cost("the same of arrays, executor left too", lambda: ops.vector_add(x, y), "numpy, x + y", 2.5),
         Cost("launch, Buffers by name", lambda: ex.launch(own, a=hx, b=hy, c=hout), "vector_add, Buffers", 2),
         Cost("a Buffer made and freed", lambda: ex.allocate(n).free(), None, 1, "µs"),
         Cost(least, lambda: ops.vector_add(ex, *one)),

@@ -581,7 +581,8 @@ HOLOGRAM_API py_object *hologram_python(py_object *hooks, void *module) {
   if (!all) return NULL;
   hologram_set_interrupt(interrupt);
   if (hologram_builtins(all, own) || hologram_builtins(all, hologram_generated) || hologram_objects(all) ||
-      hologram_signatures(all) || hologram_calls(all) || hologram_plain(all) || hologram_dlpack(all) || hologram_torch(all)) {
+      hologram_signatures(all) || hologram_calls(all) || hologram_plain(all) || hologram_dlpack(all) || hologram_torch(all) ||
+      hologram_numpy(all)) {
     py.Py_DecRef(all);
     return NULL;
   }

@@ -282,6 +282,10 @@ bool hologram_is_buffer(py_object *o);
 /* Whether a buffer, or the executor that it belongs to, was freed. */
 bool hologram_buffer_gone(const py_array *b);
 
+/* A Buffer of a shape that is not empty, on fresh memory. */
+py_object *hologram_new_buffer(py_object *executor, py_object *shape, int64_t size, py_object *dtype, int32_t code, bool boolean,
+                               int32_t flags);
+
 /* An integer that is exactly an int and fits. */
 bool hologram_exact(py_object *o, int64_t *out);
 
@@ -291,5 +295,6 @@ int hologram_calls(py_object *into);
 int hologram_plain(py_object *into);
 int hologram_dlpack(py_object *into);
 int hologram_torch(py_object *into);
+int hologram_numpy(py_object *into);
 
 #endif

@@ -104,9 +104,18 @@ static py_object *first_of(request *r, int i) {
 
 /* ---- operations ---- */
 
-/* Takes all arguments of an operation. */
-static outcome prepare(const signature *s, request *r, py_object **values) {
-  outcome found = request_begin(r, values[0]);
+/* The executor that a call without one runs on if an operand is a Buffer: that one's. */
+static py_object *buffer_s_executor(const signature *s, py_object **values) {
+  for (int i = 1; i < s->num_params; i++) {
+    if (values[i] && strchr("rwo", s->params[i].kind) && hologram_is_buffer(values[i])) return ((py_array *)values[i])->executor;
+  }
+  return NULL;
+}
+
+/* Takes all arguments of an operation. made receives its output if that is left to us. */
+static outcome prepare(const signature *s, request *r, py_object **values, py_object **made) {
+  bool given = values[0] && values[0] != py._Py_NoneStruct, left = false;
+  outcome found = request_begin(r, given ? values[0] : buffer_s_executor(s, values));
   py_object *n = NULL;
   int64_t size, least = INT64_MAX, most = 0;
   r->args.op = s->op;
@@ -116,7 +125,11 @@ static outcome prepare(const signature *s, request *r, py_object **values) {
     switch (p->kind) {
       case 'r':
       case 'w':
-        found = request_take(r, values[0], o, p->kind == 'w');
+        found = request_take(r, o, p->kind == 'w' ? WRITTEN : READ);
+        break;
+      case 'o': /* the last of the operands */
+        left = !o || o == py._Py_NoneStruct;
+        if (!left) found = request_take(r, o, WRITTEN);
         break;
       case 's':
         if (o) {
@@ -144,17 +157,21 @@ static outcome prepare(const signature *s, request *r, py_object **values) {
         if (o && o != py._Py_NoneStruct) n = o;
     }
   }
+  if (left && n) return SURPRISE;
+  if (found == DONE && (left || !r->executor)) found = request_borrow(r);
+  if (found == DONE && left) found = request_result(r, made);
+  if (found == DONE && left) found = request_take(r, *made, FRESH);
   if (found == DONE) found = request_borrow(r);
   if (found != DONE) return found;
   for (int i = 1, k = 0; i < s->num_params; i++) {
     const struct param *p = &s->params[i];
-    if (p->kind != 'r' && p->kind != 'w') continue;
+    if (p->kind != 'r' && p->kind != 'w' && p->kind != 'o') continue;
     if (p->counted) {
       size = request_size(r, k);
       least = size < least ? size : least;
       most = size > most ? size : most;
     }
-    if (p->kind == 'w' && r->operands[k].flags & HOLOGRAM_BOOL && !s->copies) return SURPRISE;
+    if (p->kind != 'r' && r->operands[k].flags & HOLOGRAM_BOOL && !s->copies) return SURPRISE;
     k++;
   }
   if (n ? !hologram_exact(n, &least) : least < most) return SURPRISE;
@@ -195,25 +212,27 @@ static void rename_error(const signature *s) {
 
 py_object *hologram_operation(py_object *self, py_object *const *args, ptrdiff_t n, py_object *keywords) {
   const signature *s = (signature *)self;
-  py_object *values[MAX_PARAMS], *result = NULL;
+  py_object *values[MAX_PARAMS], *result = NULL, *made = NULL;
   request r;
   outcome found;
   bool fine;
   if (!signature_bind(s, args, n, keywords, values)) return NULL;
   r.args.num_operands = 0;
-  found = prepare(s, &r, values);
+  found = prepare(s, &r, values, &made);
   if (found != DONE) {
     request_end(&r, found == SURPRISE);
+    if (made) py.Py_DecRef(made);
     return found == FAILED ? NULL : leave_to("operation", s->method.name, values, s->num_params);
   }
-  fine = request_run(&r, values[0]);
+  fine = request_run(&r);
   if (!fine) rename_error(s);
   if (fine && s->result) fine = (result = first_of(&r, r.args.num_operands - 1)) != NULL;
   if (!request_end(&r, fine)) {
     if (result) py.Py_DecRef(result);
+    if (made) py.Py_DecRef(made);
     return NULL;
   }
-  return result ? result : py_none();
+  return result ? result : made ? made : py_none();
 }
 
 /* ---- launches ---- */
@@ -310,7 +329,7 @@ static outcome prepare_launch(request *r, py_object *executor, const launch_args
       continue;
     }
     if (!o) return SURPRISE;
-    found = p->kind == 's' ? take_scalar(r, o) : request_take(r, executor, o, p->kind == 'w');
+    found = p->kind == 's' ? take_scalar(r, o) : request_take(r, o, p->kind == 'w' ? WRITTEN : READ);
   }
   if (found != DONE) return found;
   for (ptrdiff_t k = 0; k < a->num_names; k++) all += a->values[k] != NULL;
@@ -345,7 +364,7 @@ static py_object *launch(py_object *self, py_object *const *args, ptrdiff_t n, p
     /* A copy, since another thread that changes the dictionary must not take what is in it away. */
     if (a.bindings && !(a.bindings = py.PyDict_Copy(a.bindings))) return NULL;
     found = prepare_launch(&r, self, &a);
-    fine = request_end(&r, found == SURPRISE || (found == DONE && request_run(&r, self)));
+    fine = request_end(&r, found == SURPRISE || (found == DONE && request_run(&r)));
     if (a.bindings) py.Py_DecRef(a.bindings);
   }
   if (found == SURPRISE) return hologram_again("launch", self, args, n, keywords);

@@ -8,6 +8,9 @@
 /* With more operands, numbers or parameters than that Python puts the call together. */
 enum { MAX_OPERANDS = 16, MAX_SCALARS = 16, MAX_PARAMS = 32 };
 
+/* What came of an attempt: done, an exception, or something that C leaves to Python. */
+typedef enum { DONE, FAILED, SURPRISE } outcome;
+
 /* Where an operand is from. */
 typedef struct {
   py_object *object;      /* the caller holds it */
@@ -15,21 +18,27 @@ typedef struct {
   dl_versioned *owned;
   int64_t offset; /* of a tensor of torch's: elements from where its storage begins */
   py_object *version; /* the tensor of torch's that is written, counted */
-  bool exported, torch;
+  bool exported, torch, held;
 } taken;
 
-/* What came of an attempt: done, an exception, or something that C leaves to Python. */
-typedef enum { DONE, FAILED, SURPRISE } outcome;
+/* An array of numpy's as an operand; see python_numpy.c. SURPRISE if it is to be taken as other exporters are. */
+outcome numpy_take(hologram_operand *to, py_object *array);
+
+/* An array of numpy's of a shape, NULL if it can't be made, with an exception or without. */
+py_object *numpy_empty(const int64_t *shape, int rank, int32_t dtype);
 
 /* How torch is asked about its tensors, see python_torch.c. */
 typedef struct {
   outcome (*first)(taken *t);                   /* all that may run Python, of a tensor to be borrowed */
   outcome (*borrow)(taken *t, dl_tensor *out);  /* describes the memory, if that may be used as it is, and sets t->offset */
   outcome (*wrote)(py_object *tensor);          /* raises its version */
+  /* A fresh tensor of another's type and on its device; NULL if it can't be made. */
+  py_object *(*empty)(py_object *like, const int64_t *shape, int rank);
 } torch_way;
 
 typedef struct {
   hologram_call_args args;
+  py_object *executor; /* NULL: to be chosen by what the operands are */
   hologram_operand operands[MAX_OPERANDS];
   hologram_scalar scalars[MAX_SCALARS];
   int64_t dims[HOLOGRAM_MAX_RANK];
@@ -41,17 +50,31 @@ typedef struct {
   bool changed; /* the work began, so written operands may have changed */
 } request;
 
-/* Begins a call on an executor. */
+/* Begins a call on an executor, or on none yet. */
 outcome request_begin(request *r, py_object *executor);
 
-/* Takes the next operand. Borrowed tensors stay to be borrowed until request_borrow. */
-outcome request_take(request *r, py_object *executor, py_object *o, bool written);
+/* Puts the call on an executor. */
+outcome request_on(request *r, py_object *executor);
 
-/* Borrows tensors. From its return to the call nothing of Python may run. */
+/* What a call does with an operand; what is FRESH is written, and nobody else has seen it. */
+typedef enum { READ, WRITTEN, FRESH } use;
+
+/* Takes the next operand. Borrowed tensors stay to be borrowed until request_borrow. */
+outcome request_take(request *r, py_object *o, use u);
+
+/* Borrows tensors. From its return to the call nothing of Python may run. Without an executor tensors of all devices are
+   borrowed, to be looked at: then the call goes on a default one for the first operand's device. */
 outcome request_borrow(request *r);
 
+/* Makes what an operation is to write, of the shape that the operands taken so far broadcast to, and of the kind and the
+   type of the first; it may run Python, so tensors are to be borrowed anew. */
+outcome request_result(request *r, py_object **made);
+
+/* A shape as a tuple; NULL with an exception. */
+py_object *result_shape(const int64_t *shape, int rank);
+
 /* Makes the call and waits for its end; false with an exception. */
-bool request_run(request *r, py_object *executor);
+bool request_run(request *r);
 
 /* Lets go of all operands, with an exception set or, if fine, without; raises the versions of tensors that the work
    wrote. False with an exception. */
@@ -83,8 +106,8 @@ typedef struct {
   int num_params, positional;
   struct param {
     py_object *name;
-    /* x executor, r operand, w operand that is written, s scalar, d size, f flag, n optional size; and, which Python
-       sees to, m size that arrays' shapes may have, a axes, k whether these are kept */
+    /* x executor, r operand, w operand that is written, o one that is made if it is left out, s scalar, d size, f flag,
+       n optional size; and, which Python sees to, m size that arrays' shapes may have, a axes, k whether these are kept */
     char kind;
     bool counted; /* an operand whose elements n is the least of */
     bool optional;
@@ -95,7 +118,8 @@ typedef struct {
 /* Forms of sizes: those that are given; n, or the least number of elements of the counted operands; 1 and that. */
 enum { GIVEN = 0, COUNT = 1, ONE_ROW = 2 };
 
-/* Puts arguments where their parameters are, NULL for those not given; false with a TypeError. */
+/* Puts arguments where their parameters are, NULL for those not given; false with a TypeError. An executor may be left out
+   where others begin. */
 bool signature_bind(const signature *s, py_object *const *args, ptrdiff_t n, py_object *keywords, py_object **values);
 
 /* The builtin of an operation, whose self is its signature. */

@@ -137,19 +137,41 @@ static py_object *new_buffer(py_object *self, py_object *const *args, ptrdiff_t 
   return (py_object *)b;
 }
 
+py_object *hologram_new_buffer(py_object *executor, py_object *shape, int64_t size, py_object *dtype, int32_t code, bool boolean,
+                               int32_t flags) {
+  uint64_t owner = ((py_handle *)executor)->handle;
+  work w = {.failure = NULL};
+  hologram_buffer handle = 0, flat;
+  int64_t dims[HOLOGRAM_MAX_RANK];
+  ptrdiff_t rank = py.PyTuple_Size(shape);
+  int32_t status;
+  status = hologram_buffer_allocate(owner, size, code, flags | HOLOGRAM_TRY, &handle);
+  if (status == HOLOGRAM_BUSY) {
+    work_begin(&w);
+    status = hologram_buffer_allocate(owner, size, code, flags, &handle);
+    if (!work_end(&w, status)) return NULL;
+  } else if (!work_check(status)) {
+    return NULL;
+  }
+  if (rank != 1) {
+    for (ptrdiff_t i = 0; i < rank; i++) hologram_exact(py.PyTuple_GetItem(shape, i), &dims[i]);
+    flat = handle;
+    status = hologram_buffer_view(flat, 0, (int32_t)rank, dims, NULL, &handle);
+    hologram_buffer_free(flat); /* the view keeps the memory */
+    if (!work_check(status)) return NULL;
+  }
+  return (py_object *)make(executor, handle, dtype, shape, size, code, boolean);
+}
+
 static py_object *name_dtype, *name_zero, *name_dtypes;
 
 /* Executor.allocate. dtype is looked up in the hook "dtypes", which has (dtype, code, whether it is bool), under None the
    default. What is not as it should be the hook "allocate" says, or mends. */
 static py_object *allocate(py_object *self, py_object *const *args, ptrdiff_t n, py_object *keywords) {
   static py_object *without; /* what "dtypes" has under None */
-  work w = {.failure = NULL};
-  py_object *known, *pair = NULL, *shape, *dtype = n > 1 ? args[1] : py._Py_NoneStruct, *zero = py._Py_TrueStruct;
+  py_object *known, *pair = NULL, *shape, *result = NULL, *dtype = n > 1 ? args[1] : py._Py_NoneStruct, *zero = py._Py_TrueStruct;
   ptrdiff_t named = keywords ? py.PyTuple_Size(keywords) : 0;
-  hologram_buffer handle = 0;
-  py_array *result;
   int64_t size, code;
-  int32_t status, flags;
   bool fine = (n == 1 || n == 2) && !((py_handle *)self)->freed && hologram_exact(args[0], &size) && size > 0;
   for (ptrdiff_t i = 0; fine && i < named; i++) {
     py_object *name = py.PyTuple_GetItem(keywords, i);
@@ -171,33 +193,17 @@ static py_object *allocate(py_object *self, py_object *const *args, ptrdiff_t n,
   if (!pair) return hologram_again("allocate", self, args, n, keywords);
   py.Py_IncRef(pair);
   hologram_exact(py.PyTuple_GetItem(pair, 1), &code);
-  flags = zero == py._Py_TrueStruct ? 0 : HOLOGRAM_UNINITIALIZED;
   hologram_drain();
-  status = hologram_buffer_allocate(((py_handle *)self)->handle, size, (int32_t)code, flags | HOLOGRAM_TRY, &handle);
-  if (status == HOLOGRAM_BUSY) {
-    work_begin(&w);
-    status = hologram_buffer_allocate(((py_handle *)self)->handle, size, (int32_t)code, flags, &handle);
-    fine = work_end(&w, status);
-  } else {
-    fine = work_check(status);
+  if ((shape = py.PyTuple_New(1))) {
+    py.Py_IncRef(args[0]);
+    py.PyTuple_SetItem(shape, 0, args[0]);
+    result = hologram_new_buffer(self, shape, size, py.PyTuple_GetItem(pair, 0), (int32_t)code,
+                                 py.PyTuple_GetItem(pair, 2) == py._Py_TrueStruct,
+                                 zero == py._Py_TrueStruct ? 0 : HOLOGRAM_UNINITIALIZED);
+    py.Py_DecRef(shape);
   }
-  if (!fine) {
-    py.Py_DecRef(pair);
-    return NULL;
-  }
-  shape = py.PyTuple_New(1);
-  if (!shape) {
-    hologram_buffer_free(handle);
-    py.Py_DecRef(pair);
-    return NULL;
-  }
-  py.Py_IncRef(args[0]);
-  py.PyTuple_SetItem(shape, 0, args[0]);
-  result = make(self, handle, py.PyTuple_GetItem(pair, 0), shape, size, (int32_t)code,
-                py.PyTuple_GetItem(pair, 2) == py._Py_TrueStruct);
-  py.Py_DecRef(shape);
   py.Py_DecRef(pair);
-  return (py_object *)result;
+  return result;
 }
 
 /* Buffer.free. */

@@ -7,7 +7,7 @@
 
 /* ---- kinds of objects ---- */
 
-typedef enum { UNKNOWN, EXPORTER, EXCHANGER, TORCH, OTHER } kind;
+typedef enum { UNKNOWN, EXPORTER, EXCHANGER, TORCH, OTHER, NUMPY } kind;
 
 /* What is known of a type. It is kept alive, so that its address stays its own. */
 static struct known {
@@ -122,7 +122,9 @@ static outcome describe(const request *r, hologram_operand *to, const dl_tensor 
   int32_t steps = t->dtype.bits == 8 ? 0 : t->dtype.bits == 16 ? 1 : t->dtype.bits == 32 ? 2 : t->dtype.bits == 64 ? 3 : -1;
   int64_t elements = 1, stride = 1;
   if (t->ndim < 0 || t->ndim > HOLOGRAM_MAX_RANK || t->dtype.lanes != 1 || steps < 0) return SURPRISE;
-  if (t->device.type != r->device_type || (t->device.type != DL_CPU && t->device.id != r->device_id)) return SURPRISE;
+  if (r->executor && (t->device.type != r->device_type || (t->device.type != DL_CPU && t->device.id != r->device_id))) {
+    return SURPRISE;
+  }
   to->flags = flags & DL_READ_ONLY ? HOLOGRAM_READ_ONLY : 0;
   switch (t->dtype.code) {
     case DL_INT:
@@ -168,7 +170,7 @@ outcome operand_refused(void) {
 }
 
 static outcome take_owned(request *r, int i, taken *t) {
-  if (t->api->own(t->object, &t->owned)) {
+  if (!t->owned && t->api->own(t->object, &t->owned)) {
     t->owned = NULL;
     return operand_refused();
   }
@@ -177,6 +179,38 @@ static outcome take_owned(request *r, int i, taken *t) {
 }
 
 /* ---- requests ---- */
+
+outcome request_on(request *r, py_object *executor) {
+  r->executor = executor;
+  if (!hologram_is_executor(executor) || ((py_handle *)executor)->freed) return SURPRISE;
+  r->device_type = ((py_handle *)executor)->device_type;
+  r->device_id = ((py_handle *)executor)->device_id;
+  return DONE;
+}
+
+/* Puts the call on the process's executor for a device's memory, which Python makes at first use. */
+static outcome on_default(request *r, int32_t type, int32_t id) {
+  static struct {
+    int32_t type, id;
+    py_object *executor;
+  } known[16];
+  py_object *arguments, *found;
+  int i = 0;
+  while (i < 16 && known[i].executor && (known[i].type != type || known[i].id != id)) i++;
+  if (i < 16 && known[i].executor && !((py_handle *)known[i].executor)->freed) return request_on(r, known[i].executor);
+  if (!(arguments = py.PyTuple_New(2))) return FAILED;
+  py.PyTuple_SetItem(arguments, 0, py.PyLong_FromLongLong(type));
+  py.PyTuple_SetItem(arguments, 1, py.PyLong_FromLongLong(id));
+  if (!(found = hologram_hook("default_executor", arguments))) return operand_refused();
+  if (i == 16 || !hologram_is_executor(found)) {
+    py.Py_DecRef(found);
+    return SURPRISE;
+  }
+  known[i].type = type;
+  known[i].id = id;
+  known[i].executor = found; /* for as long as the process, unless somebody frees it */
+  return request_on(r, found);
+}
 
 outcome request_begin(request *r, py_object *executor) {
   r->args.size = sizeof r->args;
@@ -193,11 +227,10 @@ outcome request_begin(request *r, py_object *executor) {
   r->args.deleter = NULL;
   r->args.context = NULL;
   r->num_borrowed = r->num_torch = r->num_versions = 0;
-  r->device_type = ((py_handle *)executor)->device_type;
-  r->device_id = ((py_handle *)executor)->device_id;
   r->changed = false;
+  r->executor = NULL;
   hologram_drain();
-  return hologram_is_executor(executor) && !((py_handle *)executor)->freed ? DONE : SURPRISE;
+  return executor ? request_on(r, executor) : DONE;
 }
 
 /* Notes that the work writes to a tensor of torch's. */
@@ -206,7 +239,7 @@ static void writes(request *r, taken *t, py_object *tensor) {
   r->num_versions++;
 }
 
-outcome request_take(request *r, py_object *executor, py_object *o, bool written) {
+outcome request_take(request *r, py_object *o, use u) {
   hologram_operand *to;
   taken *t;
   struct known unseen, *k;
@@ -219,7 +252,7 @@ outcome request_take(request *r, py_object *executor, py_object *o, bool written
   t->api = NULL;
   t->owned = NULL;
   t->offset = 0;
-  t->exported = t->torch = false;
+  t->exported = t->torch = t->held = false;
   t->version = NULL;
   k = slot_of(o->type);
   if ((!k || !k->type) && hologram_is_buffer(o)) {
@@ -227,7 +260,7 @@ outcome request_take(request *r, py_object *executor, py_object *o, bool written
     to->buffer = b->handle;
     to->dtype = b->code;
     to->flags = b->boolean ? HOLOGRAM_BOOL : 0;
-    if (written && b->tensor) writes(r, t, b->tensor);
+    if (u == WRITTEN && b->tensor) writes(r, t, b->tensor);
     return hologram_buffer_gone(b) ? SURPRISE : DONE;
   }
   to->buffer = 0;
@@ -237,15 +270,25 @@ outcome request_take(request *r, py_object *executor, py_object *o, bool written
     k = &unseen;
   }
   switch (k->kind) {
+    case NUMPY:
     case EXPORTER:
-      if (!((py_handle *)executor)->host_visible) return SURPRISE;
+      if (!r->executor) {
+        outcome found = on_default(r, DL_CPU, 0);
+        if (found != DONE) return found;
+      }
+      if (!((py_handle *)r->executor)->host_visible) return SURPRISE;
+      if (k->kind == NUMPY && numpy_take(to, o) == DONE) {
+        py.Py_IncRef(o); /* for numpy, which resizes no array that others hold */
+        t->held = true;
+        return DONE;
+      }
       return take_export(to, o, &r->views[i], t);
     case TORCH:
       t->torch = true;
       t->api = k->api;
       r->num_borrowed++;
       r->num_torch++;
-      if (written) writes(r, t, o);
+      if (u == WRITTEN) writes(r, t, o);
       return DONE;
     case EXCHANGER:
       t->api = k->api;
@@ -263,6 +306,7 @@ static void nothing(void *context) { (void)context; }
 /* Puts a call on the stream that the owner of its tensors works on now. DLPack has 1 for the legacy default stream, which
    the owner knows as none. */
 static outcome find_stream(request *r) {
+  r->args.stream = 0;
   for (int i = 0; i < r->args.num_operands; i++) {
     const taken *t = &r->taken[i];
     void *stream = NULL;
@@ -294,7 +338,9 @@ outcome request_borrow(request *r) {
     found = t->torch ? torch->borrow(t, &tensor) : t->api->borrow(t->object, &tensor) ? operand_refused() : DONE;
     if (found == DONE) found = describe(r, &r->operands[i], &tensor, t->offset, 0);
   }
-  return found == DONE && r->num_borrowed && r->device_type != DL_CPU ? find_stream(r) : found;
+  if (found != DONE || !r->num_borrowed) return found;
+  if (!r->executor) return on_default(r, r->operands[0].device_type, r->operands[0].device_id);
+  return r->device_type != DL_CPU ? find_stream(r) : DONE;
 }
 
 int64_t request_size(const request *r, int i) {
@@ -321,8 +367,8 @@ static bool began(int32_t status) {
   return status == HOLOGRAM_OK || status == HOLOGRAM_PENDING || status == HOLOGRAM_FAULT || status == HOLOGRAM_CANCELLED;
 }
 
-bool request_run(request *r, py_object *executor) {
-  uint64_t handle = ((py_handle *)executor)->handle;
+bool request_run(request *r) {
+  uint64_t handle = ((py_handle *)r->executor)->handle;
   hologram_event event = 0;
   work w = {.failure = NULL};
   int32_t status;
@@ -371,6 +417,7 @@ bool request_end(request *r, bool fine) {
   for (int i = 0; i < r->args.num_operands; i++) {
     taken *t = &r->taken[i];
     if (t->exported) py.PyBuffer_Release(&r->views[i]);
+    if (t->held) py.Py_DecRef(t->object);
     if (t->owned && t->owned->deleter) t->owned->deleter(t->owned);
   }
   if (r->changed && r->num_versions && !raise_versions(r)) {

@@ -44,7 +44,7 @@ static bool read_params(signature *s, native *c, py_object *list) {
     p->optional = value != py._Py_NoneStruct;
     if (p->optional) p->value = py.PyFloat_AsDouble(value);
     if (py.PyErr_Occurred()) return false;
-    p->optional = p->optional || (p->kind && strchr("nfmak", p->kind));
+    p->optional = p->optional || (p->kind && strchr("nfmakox", p->kind));
     py.Py_IncRef(p->name = py.PyTuple_GetItem(from, 0));
     py.PyUnicode_InternInPlace(&p->name); /* as the names of keywords are, so that they are compared by address */
     s->num_params = (int)i + 1;
@@ -113,14 +113,15 @@ static const char *text_of(py_object *name) {
   return text ? text : "?";
 }
 
-/* Puts arguments where their parameters are, NULL for those not given; false with a TypeError. */
 bool signature_bind(const signature *s, py_object *const *args, ptrdiff_t n, py_object *keywords, py_object **values) {
   ptrdiff_t named = keywords ? py.PyTuple_Size(keywords) : 0;
-  if (n > s->positional) {
-    py.PyErr_Format(py.PyExc_TypeError, "%s() takes at most %d positional arguments (%zd given)", s->method.name, s->positional, n);
+  int first = n && s->params[0].kind == 'x' && !hologram_is_executor(args[0]);
+  if (n + first > s->positional) {
+    py.PyErr_Format(py.PyExc_TypeError, "%s() takes at most %d positional arguments%s (%zd given)", s->method.name,
+                    s->positional - first, first ? " without an executor" : "", n);
     return false;
   }
-  for (int i = 0; i < s->num_params; i++) values[i] = i < n ? args[i] : NULL;
+  for (int i = 0; i < s->num_params; i++) values[i] = i >= first && i - first < n ? args[i - first] : NULL;
   for (ptrdiff_t k = 0; k < named; k++) {
     py_object *name = py.PyTuple_GetItem(keywords, k);
     int at = index_of(s, name);

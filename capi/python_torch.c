@@ -6,7 +6,8 @@
    So they are looked up at run time in the libraries that lend the tensors, and used only when Python, by the hook
    "verify_torch", found that they say of tensors made for it what torch says in Python. Of the layout of C++ only this is
    used, and verified too: a tensor is the address of its implementation, which Python knows as tensor._cdata, and a
-   version counter begins with a pointer that is NULL for tensors without one.
+   version counter begins with a pointer that is NULL for tensors without one. Where a tensor of Python's has that address
+   is found out, too, since tensor._cdata takes longer than all that is then asked.
 
    A C++ exception must not come here. The shim makes a status of it; bump_version throws for tensors without a version
    counter, which are not given to it; the other functions only look at a field. */
@@ -75,7 +76,20 @@ static outcome left_to_python(py_object *o) {
   return SURPRISE;
 }
 
-static const torch_way asking = {ask_first, lend, left_to_python};
+/* The exchange API makes tensors whose storage can't be resized. */
+static py_object *ask_empty(py_object *like, const int64_t *shape, int rank) {
+  py_object *arguments = py.PyTuple_New(2), *sizes = arguments ? result_shape(shape, rank) : NULL;
+  if (!sizes) {
+    if (arguments) py.Py_DecRef(arguments);
+    return NULL;
+  }
+  py.Py_IncRef(like);
+  py.PyTuple_SetItem(arguments, 0, like);
+  py.PyTuple_SetItem(arguments, 1, sizes);
+  return hologram_hook("empty_tensor", arguments);
+}
+
+static const torch_way asking = {ask_first, lend, left_to_python, ask_empty};
 
 /* ---- torch's libraries ---- */
 
@@ -102,10 +116,20 @@ typedef struct {
   X(void *const *, version_counter, "_ZN5torch8autograd4impl15version_counterERKN2at6TensorE", (const cpp_tensor *)) \
   X(void, bump_version, "_ZN5torch8autograd4impl12bump_versionERKN2at6TensorE", (const cpp_tensor *))
 
+/* What makes tensors, which may be missing where the others are there. A wrapped tensor counts itself. */
+#define TORCH_MAKERS(X)                                                                                                    \
+  X(int, empty, "aoti_torch_empty_strided",                                                                                \
+    (int64_t rank, const int64_t *, const int64_t *, int32_t dtype, int32_t device, int32_t index, cpp_tensor **))         \
+  X(int, drop, "aoti_torch_delete_tensor_object", (cpp_tensor *))                                                          \
+  X(py_object *, wrap, "_Z16THPVariable_WrapRKN2at10TensorBaseE", (const cpp_tensor *))
+
 #define FUNCTION(result, name, symbol, parameters) result(*name) parameters;
 static struct {
   TORCH_FUNCTIONS(FUNCTION)
 } libtorch;
+static struct {
+  TORCH_MAKERS(FUNCTION)
+} makers;
 #undef FUNCTION
 
 /* What torch's numbers of types and devices are in DLPack, learned from the first tensor of each that the exchange API
@@ -123,11 +147,18 @@ static struct {
 static bool verified, wanted = true;
 static const dl_exchange *lender;
 
+/* Where in a tensor of Python's the address of its implementation was found; 0: to be asked for. */
+static ptrdiff_t place;
+
 /* The tensor of C++ of one of Python's. While no mode overrides torch's functions this runs none of Python's. */
 static bool find(py_object *o, cpp_tensor *to) {
-  py_object *address = tensor.get(tensor.cdata, o, o->type);
+  py_object *address;
   int64_t number = 0;
-  if (!address) {
+  if (place) {
+    *to = (cpp_tensor){*(void **)((char *)o + place), {NULL}};
+    return to->implementation;
+  }
+  if (!(address = tensor.get(tensor.cdata, o, o->type))) {
     py.PyErr_Clear();
     return false;
   }
@@ -186,9 +217,33 @@ static outcome wrote_directly(py_object *o) {
   return DONE;
 }
 
-static const torch_way directly = {nothing_first, lend_directly, wrote_directly};
+/* This enters torch's dispatcher, where modes and others may run Python. */
+static py_object *make(py_object *like, const int64_t *shape, int rank) {
+  int64_t strides[HOLOGRAM_MAX_RANK], stride = 1;
+  int32_t dtype, device, index;
+  cpp_tensor x, *made;
+  py_object *result;
+  if (!find(like, &x) || libtorch.get_dtype(&x, &dtype) || libtorch.get_device_type(&x, &device) ||
+      libtorch.get_device_index(&x, &index)) {
+    return NULL;
+  }
+  for (int i = rank - 1; i >= 0; i--) {
+    strides[i] = stride;
+    stride *= shape[i] > 1 ? shape[i] : 1;
+  }
+  if (makers.empty(rank, shape, strides, dtype, device, index, &made)) return NULL;
+  result = makers.wrap(made);
+  makers.drop(made);
+  return result;
+}
 
-const torch_way *torch_asked(void) { return verified && wanted && !libtorch.overridden() ? &directly : &asking; }
+static const torch_way directly = {nothing_first, lend_directly, wrote_directly, ask_empty};
+static const torch_way directly_made = {nothing_first, lend_directly, wrote_directly, make};
+
+const torch_way *torch_asked(void) {
+  if (!verified || !wanted || libtorch.overridden()) return &asking;
+  return makers.wrap ? &directly_made : &directly;
+}
 
 /* ---- verification ---- */
 
@@ -241,12 +296,52 @@ static py_object *points(py_object *self, py_object *const *args, ptrdiff_t n) {
   return py.PyBool_FromLong(find(args[1], &x) && *at == x.implementation);
 }
 
+/* torch_place(tensor, address, size): where in the size bytes of a tensor the address is; from now on it is looked for there,
+   or if that is nowhere or the tensor None asked for. */
+static py_object *find_place(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "torch_place"};
+  uint64_t address;
+  int64_t size;
+  (void)self;
+  place = 0;
+  if (!native_count(&c, n, 3) || !native_u64(&c, args[1], "address", &address) || !native_i64(&c, args[2], "size", &size)) return NULL;
+  if (args[0] == py._Py_NoneStruct || !address) return py_none();
+  for (ptrdiff_t at = sizeof(py_object); !place && at + (ptrdiff_t)sizeof(void *) <= size; at += sizeof(void *)) {
+    if (*(uint64_t *)((char *)args[0] + at) == address) place = at;
+  }
+  return py.PyLong_FromLongLong(place);
+}
+
+/* torch_at(tensor): the address of its implementation. */
+static py_object *found_at(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "torch_at"};
+  cpp_tensor x;
+  (void)self;
+  if (!native_count(&c, n, 1)) return NULL;
+  return find(args[0], &x) ? py.PyLong_FromUnsignedLongLong((uintptr_t)x.implementation) : py_none();
+}
+
 /* torch_wrote(tensor): raises its version; False of what is left to Python. */
 static py_object *wrote(py_object *self, py_object *const *args, ptrdiff_t n) {
   native c = {.name = "torch_wrote"};
   (void)self;
   if (!native_count(&c, n, 1)) return NULL;
   return py.PyBool_FromLong(libtorch.get_dtype && wrote_directly(args[0]) == DONE);
+}
+
+/* torch_empty(tensor, shape): a tensor like another; None where torch's libraries don't make them. */
+static py_object *empty(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "torch_empty"};
+  int64_t shape[HOLOGRAM_MAX_RANK];
+  ptrdiff_t rank;
+  py_object *made;
+  (void)self;
+  if (!native_count(&c, n, 2) || (rank = py.PyTuple_Size(args[1])) < 0) return NULL;
+  for (ptrdiff_t i = 0; i < rank && i < HOLOGRAM_MAX_RANK; i++) {
+    if (!native_i64(&c, py.PyTuple_GetItem(args[1], i), "shape", &shape[i])) return NULL;
+  }
+  made = makers.wrap && libtorch.get_dtype && rank <= HOLOGRAM_MAX_RANK ? make(args[0], shape, (int)rank) : NULL;
+  return made || py.PyErr_Occurred() ? made : py_none();
 }
 
 /* torch_modes(): whether the libraries say that gradients are recorded, and that a mode overrides torch's functions. */
@@ -274,10 +369,15 @@ static py_object *direct(py_object *self, py_object *const *args, ptrdiff_t n) {
 static bool look_up(const void *lender) {
 #define FUNCTION(result, name, symbol, parameters) \
   if (!(*(void **)&libtorch.name = beside(lender, symbol))) missing = true;
-  bool missing = false;
+#define MAKER(result, name, symbol, parameters) \
+  if (!(*(void **)&makers.name = beside(lender, symbol))) unmade = true;
+  bool missing = false, unmade = false;
   TORCH_FUNCTIONS(FUNCTION)
+  TORCH_MAKERS(MAKER)
 #undef FUNCTION
+#undef MAKER
   if (missing) memset(&libtorch, 0, sizeof libtorch);
+  if (missing || unmade) memset(&makers, 0, sizeof makers);
   return !missing;
 }
 
@@ -304,7 +404,9 @@ outcome torch_found(py_object *descriptors, const dl_exchange *api, bool *usable
 static py_method methods[] = {
     {"torch_seen", (void *)seen, PY_FASTCALL, NULL},     {"torch_points", (void *)points, PY_FASTCALL, NULL},
     {"torch_wrote", (void *)wrote, PY_FASTCALL, NULL},   {"torch_modes", (void *)modes, PY_FASTCALL, NULL},
-    {"torch_directly", (void *)direct, PY_FASTCALL, NULL}, {NULL, NULL, 0, NULL},
+    {"torch_place", (void *)find_place, PY_FASTCALL, NULL}, {"torch_at", (void *)found_at, PY_FASTCALL, NULL},
+    {"torch_directly", (void *)direct, PY_FASTCALL, NULL}, {"torch_empty", (void *)empty, PY_FASTCALL, NULL},
+    {NULL, NULL, 0, NULL},
 };
 
 int hologram_torch(py_object *into) { return hologram_builtins(into, methods); }

@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hologram import _log
-from hologram._ffi import hooks, native
+from hologram._dtypes import NAMES, code_of, dtype_of_code
+from hologram._ffi import READ_ONLY, hooks, native
 from hologram.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 # The enumeration of capi/python_operand.c.
-EXPORTER, EXCHANGER, TORCH, OTHER = 1, 2, 3, 4
+EXPORTER, EXCHANGER, TORCH, OTHER, NUMPY = 1, 2, 3, 4, 5
+
+_BOOLEAN = 4  # HOLOGRAM_BOOL
 
 _EXCHANGE = "__dlpack_c_exchange_api__"
 
@@ -27,7 +30,9 @@ def probe(kind: type) -> tuple[object, ...]:
     Only exact types are taken: what derives from them may mean something else by its memory, as a masked array or a
     fake tensor does, and goes the way of ``Executor.wrap``, which looks closer.
     """
-    if kind in (np.ndarray, memoryview, bytearray) or (kind.__module__, kind.__name__) == ("array", "array"):
+    if kind is np.ndarray:
+        return (NUMPY if verify_numpy() else EXPORTER), None
+    if kind in (memoryview, bytearray) or (kind.__module__, kind.__name__) == ("array", "array"):
         return EXPORTER, None
     torch = sys.modules.get("torch")
     tensor = getattr(torch, "Tensor", None)
@@ -52,6 +57,11 @@ def written(arrays: Iterable[Any]) -> None:
     for array in arrays:
         if is_tensor(array):
             sys.modules["torch"].autograd.graph.increment_version(array)
+
+
+def empty_tensor(like: Any, shape: tuple[int, ...]) -> Any:
+    """Return a new tensor of another's dtype, on its device."""
+    return sys.modules["torch"].empty(shape, dtype=like.dtype, device=like.device)
 
 
 def is_tensor(array: Any) -> bool:
@@ -92,6 +102,53 @@ def _has_memory(tensor: Any) -> bool:
         return tensor.device.type == "meta" or begins != 0
     except RuntimeError:
         return False
+
+
+def verify_numpy() -> bool:
+    """Whether an array's fields tell C the same as numpy tells Python; see capi/python_numpy.c."""
+    plain = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    locked = plain.copy()
+    locked.flags.writeable = False
+    samples = [
+        plain,
+        plain.T[1:, :, ::-2],
+        plain[1, 2, 3, ...],
+        plain[:, :0],
+        np.broadcast_to(plain, (2, 2, 3, 4)),
+        locked,
+    ]
+    samples += [np.zeros(3, dtype)[1:] for dtype in _arrays if dtype is not None]
+    samples.append(np.frombuffer(bytearray(8), np.int16))
+    for x in samples:
+        code = code_of(x.dtype)
+        flags = (0 if x.flags.writeable else READ_ONLY) | (_BOOLEAN if x.dtype == bool else 0)
+        strides = tuple(s // x.itemsize for s in x.strides)
+        if native.numpy_seen(x) != (x.__array_interface__["data"][0], x.shape, strides, code, flags):
+            _log.debug("the fields of numpy's arrays are not used: they differ for %r", x.dtype)
+            return False
+        made = native.numpy_empty(x)
+        if made is not None:
+            sizes = (made.shape, made.strides, made.dtype, made.flags.writeable, made.flags.owndata, made.base)
+            if type(made) is not np.ndarray or sizes != (
+                x.shape,
+                np.empty_like(x, order="C").strides,
+                x.dtype,
+                True,
+                True,
+                None,
+            ):
+                native.numpy_makes_none()
+    others = [np.zeros(3, ">f8"), np.zeros(3, "c8"), np.zeros((1,) * 9), np.frombuffer(bytearray(9), np.int16, 4, 1)]
+    return all(native.numpy_seen(x) is None for x in others)
+
+
+def _table() -> Any:
+    """Return the capsule of numpy's functions for extensions, or None."""
+    for name in ("numpy._core._multiarray_umath", "numpy.core._multiarray_umath"):
+        module = sys.modules.get(name)
+        if module is not None:
+            return getattr(module, "_ARRAY_API", None)
+    return None
 
 
 def verify_torch() -> bool:
@@ -149,6 +206,9 @@ def _torch_agrees(torch: Any) -> bool:
         view,
         changed,
     ]
+    native.torch_place(plain, plain._cdata, torch.Tensor.__basicsize__)
+    if any(native.torch_at(x) != x._cdata for x in samples):
+        native.torch_place(None, 0, 0)
     codes = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "complex": 5, "bool": 6}
     for dtype in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool):
         samples.append(torch.zeros(3, dtype=dtype, device="cpu")[1:])
@@ -176,6 +236,15 @@ def _torch_agrees(torch: Any) -> bool:
         before = _version(x)
         if native.torch_wrote(x) is not (before is not None) or _version(x) != (None if before is None else before + 1):
             return False
+    for x in samples:
+        made = native.torch_empty(x, (2, 0, 3)), native.torch_empty(x, (2, 1, 3)), native.torch_empty(x, ())
+        for empty, shape in zip(made, ((2, 0, 3), (2, 1, 3), ())):
+            if empty is None:
+                break  # there is another way
+            strides = torch.empty(shape).stride()
+            seen = (type(empty), empty.dtype, tuple(empty.shape), empty.stride(), empty.requires_grad, _version(empty))
+            if seen != (torch.Tensor, x.dtype, shape, strides, False, 0) or sys.getrefcount(empty) > 4:
+                return False
     with torch.no_grad(), torch.overrides.TorchFunctionMode():
         on = native.torch_modes()
     return bool((on, native.torch_modes()) == ((False, True), (True, False)))
@@ -189,7 +258,12 @@ def _version(tensor: Any) -> Any:
         return None
 
 
+# The dtypes of the arrays that C reads and makes, by code, at 0 that of bools; numpy has no bfloat16 of its own.
+_arrays = (np.dtype(bool), *(None if name == "bf16" else dtype_of_code(i + 1) for i, name in enumerate(NAMES)))
+
+hooks["numpy"] = (np.ndarray, _table(), *_arrays)
 hooks["probe"] = probe
+hooks["empty_tensor"] = empty_tensor
 hooks["recording"] = recording
 hooks["written"] = written
 hooks["verify_torch"] = verify_torch

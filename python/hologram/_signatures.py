@@ -12,14 +12,18 @@ from typing import Any, NamedTuple, Optional
 GIVEN, COUNT, ONE_ROW = 0, 1, 2
 
 
+# What a parameter of a kind is if it is not given.
+_DEFAULTS = {"f": "False", "n": "None", "m": "None", "a": "None", "k": "False"}
+
+
 class Parameter(NamedTuple):
     """A parameter of a function.
 
     Attributes:
         name: Its name.
-        kind: "x" the executor, "r" an array that is read, "w" one that is written, "s" a number, "d" a size, "m" one
-            that the arrays' shapes have if it is not given, "f" a size that is a flag, "n" the optional number of
-            elements, "a" axes, "k" whether these are kept.
+        kind: "x" the executor, "r" an array that is read, "w" one that is written, "o" one that is made if it is left
+            out, "s" a number, "d" a size, "m" one that the arrays' shapes have if it is not given, "f" a size that is a
+            flag, "n" the optional number of elements, "a" axes, "k" whether these are kept.
         counted: Whether n, if it is not given, is at most this array's number of elements.
         default: What a number is if it is not given.
     """
@@ -42,6 +46,7 @@ class Function(NamedTuple):
         form: GIVEN, COUNT or ONE_ROW.
         result: Whether it returns element 0 of its last array.
         doc: What it does.
+        elementwise: Whether numbers may stand for arrays that are read.
     """
 
     name: str
@@ -52,35 +57,68 @@ class Function(NamedTuple):
     form: int
     result: bool
     doc: str
+    elementwise: bool = False
 
     @property
     def signature(self) -> str:
-        """The signature as Python writes it."""
-        return f"({', '.join(self._written(False))})"
+        """The signature as Python writes it.
+
+        There the executor, which may be left out, has no default, nor has an array that may be where numbers follow.
+        """
+        texts, needed = [], False
+        for i, p in reversed([*enumerate(self.parameters)]):
+            default = ("None" if p.kind == "o" and not needed else None) or _DEFAULTS.get(p.kind)
+            if p.default is not None:
+                default = repr(float(p.default))
+            needed = default is None
+            texts.append(p.name if needed else f"{p.name}={default}")
+            if i == self.positional:
+                texts.append("*")
+        return f"({', '.join(reversed(texts))})"
 
     @property
     def stub(self) -> str:
-        """The function as a stub file has it."""
-        result = "float" if self.result else "None"
+        """The function as a stub file has it: with and without the executor, and an array for the result."""
+        takes, gives = dict.fromkeys("o", "Operand"), "float" if self.result else "None"
         if any(p.kind == "a" for p in self.parameters) and self.result:
-            result = "Optional[float]"
-        return f"def {self.name}({', '.join(self._written(True))}) -> {result}: ..."
-
-    def _written(self, typed: bool) -> list[str]:
-        types = {"x": "Executor", "s": "float", "d": "int", "f": "bool", "n": "Optional[int]"}
-        types.update(dict.fromkeys("rw", "Operand"))
-        types.update(m="Optional[int]", a="Union[None, int, tuple[int, ...]]", k="bool")
+            gives = "Optional[float]"
+        forms = [(takes, gives)]
+        if any(p.kind == "o" for p in self.parameters):
+            forms += [({"o": "None", "r": "Array"}, "Array")]
+            if sum(p.kind == "r" for p in self.parameters) > 1:
+                forms += [({"o": "None", "r": "Union[Operand, float]"}, "Any")]
         texts = []
+        for types, result in forms:
+            for executor in (True, False):
+                texts.append(f"def {self.name}({', '.join(self._typed(types, executor))}) -> {result}: ...")
+        return "\n".join(f"@overload\n{text}" for text in texts)
+
+    def _typed(self, types: dict[str, str], executor: bool) -> list[str]:
+        """Return the parameters with types, some of them given by kind; the executor is first, or last and optional."""
+        known = {"x": "Executor", "s": "float", "d": "int", "f": "bool", "n": "Optional[int]"}
+        known.update(m="Optional[int]", a="Union[None, int, tuple[int, ...]]", k="bool")
+        known["r"] = "Union[Operand, float]" if self.elementwise else "Operand"
+        texts, named = [], False
         for i, p in enumerate(self.parameters):
-            if i == self.positional:
+            if p.kind == "x" and not executor:
+                continue
+            if i == self.positional and not named:
                 texts.append("*")
-            text = f"{p.name}: {types[p.kind]}" if typed else p.name
-            default = {"f": "False", "n": "None", "m": "None", "a": "None", "k": "False"}.get(
-                p.kind, None if p.default is None else repr(float(p.default))
-            )
-            if default is not None:
-                text += f" = {default}" if typed else f"={default}"
-            texts.append(text)
+                named = True
+            kind = types.get(p.kind, known.get(p.kind, "Operand"))
+            if p.kind == "r" and types.get("r") == "Array" and any("Array" in text for text in texts):
+                kind = "Union[Operand, float]"  # the first one says what the result is
+            if p.kind == "o" and types["o"] == "None":
+                if any(q.kind == "s" for q in self.parameters[i:]):
+                    texts.append("*")
+                    named = True
+                    continue
+                kind = "None = None"
+            text = f"{p.name}: {kind}"
+            default = _DEFAULTS.get(p.kind, None if p.default is None else repr(float(p.default)))
+            texts.append(text if default is None else f"{text} = {default}")
+        if not executor:
+            texts += ([] if named else ["*"]) + ["ex: Optional[Executor] = None"]
         return texts
 
 
@@ -116,8 +154,13 @@ def _of(op: dict[str, Any]) -> list[Function]:
         return Function(name, op["number"], op["name"], all_of, positional + 1, form, returns, doc)
 
     if op["elementwise"]:
-        parameters = [*arrays(False), *scalars, _N]
-        return [made(op["name"], GIVEN, parameters, len(parameters), False, doc)]
+        operands = arrays(False)
+        if len(operands) > 1:  # else there is nothing that the result could be like
+            operands[-1] = operands[-1]._replace(kind="o")
+            how = f" ({operands[-1].name}=None, or the numbers by name)" if scalars else ""
+            doc += f" Without {operands[-1].name}{how} return the result, which is what {operands[0].name} is."
+        parameters = [*operands, *scalars, _N]
+        return [made(op["name"], GIVEN, parameters, len(parameters), False, doc)._replace(elementwise=True)]
     if rows or op["dims"] == ["n"]:
         first = "over the first n elements as one row" if rows else "over the first n elements"
         about = f"{doc} It works {first}, all without n."
@@ -161,7 +204,7 @@ def stub_file(found: list[Function]) -> str:
     lines = [
         "# Generated by python/stubs.py from the library's descriptions; do not edit.",
         "import array",
-        "from typing import Any, Optional, Protocol, Union",
+        "from typing import Any, Optional, Protocol, TypeVar, Union, overload",
         "",
         "import numpy as np",
         "",
@@ -176,6 +219,7 @@ def stub_file(found: list[Function]) -> str:
         "    def __dlpack__(self, *arguments: Any, **named: Any) -> Any: ...",
         "",
         "Operand = Union[Buffer, np.ndarray[Any, Any], SupportsDLPack, bytearray, memoryview, array.array[Any]]",
+        'Array = TypeVar("Array", bound=Union[Buffer, np.ndarray[Any, Any], SupportsDLPack])',
         "",
         *(f.stub for f in found),
         "",

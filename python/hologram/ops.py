@@ -5,10 +5,17 @@ array or anything with DLPack on memory that the executor's device sees; all arr
 which may go to a wider one, and places, which are int64; and nothing is copied. Arrays of bools count as u8, but only
 ``copy`` and ``fill`` take one as output.
 
-Elementwise operations take arrays of any strides. They work on the shape of the output, to which the inputs broadcast
-as numpy's do; with ``n`` on the first n elements of each, whatever the shapes, of which none may have fewer. What works
-on all elements of several arrays, as losses do, demands as many of each, or ``n``. Reductions and softmax take
-``axis``, and products the sizes from their arrays' shapes, of any strides.
+The executor may be left out: then a call runs on that of its first Buffer, or on one that the process keeps for the
+memory of its first array, the CPU's or that GPU's.
+
+Elementwise operations take arrays of any strides, and numbers for some of them. They work on the shape of the output,
+to which the inputs broadcast as numpy's do; with ``n`` on the first n elements of each, whatever the shapes, none of
+which may have fewer. Their output may be left out, or None where numbers follow it: then they return a new array of
+the shape that the inputs broadcast to, or of n elements. It is row-major, of the inputs' dtype, and of the kind of the
+first array: a Buffer, a torch tensor on its device, or else an array of numpy's. With an output they return None.
+
+What works on all elements of several arrays, as losses do, demands as many of each, or ``n``. Reductions and softmax
+take ``axis``, and products the sizes from their arrays' shapes, of any strides.
 
 All raise ``ValueError`` for sizes that don't fit, ``TypeError`` for what is no array or has another dtype and
 ``RuntimeError`` for what was freed; nothing has run then. On an asynchronous device what goes wrong while running is
@@ -22,12 +29,14 @@ from typing import Any
 
 import numpy as np
 
+from hologram import _results
 from hologram import _views as views
 from hologram._arguments import integer
 from hologram._dtypes import scalar_bits
 from hologram._ffi import hooks, native
-from hologram._operands import Operands
+from hologram._operands import Operands, is_number
 from hologram._signatures import GIVEN, ONE_ROW, Function, functions
+from hologram.buffer import Buffer
 from hologram.errors import DTypeError, HologramError, InvalidArgumentError
 from hologram.executor import check_executor
 
@@ -48,15 +57,29 @@ def _careful(name: str, *values: Any) -> Any:
     f = _by_name[name]
     what = f.name
     ex, given = values[0], dict(zip([p.name for p in f.parameters], values))
+    names = [p.name for p in f.parameters if p.kind in "rwo"]
+    if ex is None:
+        for p in f.parameters:
+            if p.kind in "sdfn" and _is_array(given[p.name]):  # by one place too far: what was the first?
+                raise DTypeError(
+                    f"{what}: ex: expected an Executor, got {type(values[1]).__name__}; or it is left out, and "
+                    f"{p.name} is a {type(given[p.name]).__name__}"
+                )
+        ex = _results.executor_of(given[name] for name in names)
     check_executor(what, ex)
     with Operands(ex, what) as operands:
+        made = None
         scalars: list[Any] = []
         dims: list[int] = []
         counts: dict[str, int] = {}  # elements by name
         for p in f.parameters:
             value = given[p.name]
-            if p.kind in "rw":
-                buffer = operands.add(p.name, value, p.kind == "w")
+            if p.kind == "r" and f.elementwise and is_number(value):
+                operands.add_number(p.name, value)
+            elif p.kind == "o" and value is None:
+                made = operands.add_result(given["n"], f.operation == "copy")
+            elif p.kind in "rwo":
+                buffer = operands.add(p.name, value, p.kind != "r")
                 if p.counted:
                     counts[p.name] = buffer.size
             elif p.kind == "d" or (p.kind == "m" and value is not None):
@@ -73,6 +96,7 @@ def _careful(name: str, *values: Any) -> Any:
                 scalars.append(p.default if value is None and p.default is not None else value)
             elif p.kind == "n" and value is not None:
                 counts = {p.name: integer(f"{what}: {p.name}", value)}
+        operands.complete(given.get("n"))
         axes = given.get("axis") is not None or bool(given.get("keepdims"))
         missing = [p.name for p in f.parameters if p.kind == "m" and given[p.name] is None]
         if axes:
@@ -82,7 +106,7 @@ def _careful(name: str, *values: Any) -> Any:
         if len({*counts.values()}) > 1:
             sizes = ", ".join(f"{name} {count}" for name, count in counts.items())
             raise InvalidArgumentError(f"{what}: the numbers of elements differ: {sizes}; n takes the first of each")
-        output, last = operands.buffers[-1], [p.name for p in f.parameters if p.kind in "rw"][-1]
+        output, last = operands.buffers[-1], names[-1]
         if f.result and not axes and output.size < 3:
             raise InvalidArgumentError(f"{what}: {last} has {output.size} elements; expected at least 3 elements")
         # The library works on bytes here, of which a bool may only be 0 or 1.
@@ -92,8 +116,8 @@ def _careful(name: str, *values: Any) -> Any:
                     f"{what}: {last} has dtype bool, and the result may be none; give array.view(numpy.uint8)"
                 )
             scalars = [bool(value) for value in scalars]
-        names = [p.name for p in f.parameters if p.kind == "s"]
-        cells = tuple(scalar_bits(value, f"{what}: {n}") for n, value in zip(names, scalars))
+        called = [p.name for p in f.parameters if p.kind == "s"]
+        cells = tuple(scalar_bits(value, f"{what}: {n}") for n, value in zip(called, scalars))
         if axes:
             dims.append(
                 views.along(operands, what, given["axis"], bool(given["keepdims"]) if "keepdims" in given else None)
@@ -112,10 +136,16 @@ def _careful(name: str, *values: Any) -> Any:
             _renamed(name, error)
             raise
         if not f.result or axes:
-            return None
+            return made
         first = np.empty(1, output.dtype)
         native.buffer_read(output, 0, first.nbytes, first.view(np.uint8))
         return first[0].item()
+
+
+def _is_array(value: Any) -> bool:
+    if isinstance(value, (np.generic, Buffer)):
+        return isinstance(value, Buffer)
+    return hasattr(value, "__dlpack__") and getattr(value, "ndim", 1) > 0 and len(value) != 1
 
 
 def _renamed(name: str, error: BaseException) -> None:

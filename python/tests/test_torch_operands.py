@@ -385,3 +385,104 @@ def test_the_comparison_knows_nothing_of_the_callers_modes() -> None:
         assert _foreign.verify_torch() is before
         assert not mode.seen
     assert torch.func.vmap(lambda x: x + _foreign.verify_torch())(torch.zeros(3)).tolist() == [float(before)] * 3
+
+
+# ---- results that are left to us
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_a_result_is_a_tensor(host: hg.Executor, name: str) -> None:
+    x = torch.arange(24).reshape(2, 3, 4).to(getattr(torch, name))
+    for given, other in (
+        (x, x),
+        (x.permute(2, 0, 1)[1:, :, ::2], x[0, 0, 0]),
+        (x[1, 2, 3], x[0]),
+        (x[:, :0], x[:, :0]),
+    ):
+        made = ops.vector_add(host, given, other)
+        assert type(made) is torch.Tensor and made.dtype == x.dtype and made.is_contiguous()
+        assert not made.requires_grad and torch.equal(made, given + other)
+        assert torch.equal(ops.vector_add(given, other), made)
+    assert torch.equal(ops.copy(x, n=5), x.reshape(-1)[:5])
+    assert torch.equal(ops.vector_mul(x, 2), x * 2)
+
+
+def test_the_first_array_says_what_a_result_is(host: hg.Executor) -> None:
+    x, a = torch.ones(4), np.ones(4, np.float32)
+    buffer = host.wrap(x)
+    for first, second in ((x, a), (a, x), (buffer, x), (x, buffer), (torch.nn.Parameter(x, requires_grad=False), x)):
+        made = ops.vector_add(first, second)
+        kind = torch.Tensor if isinstance(first, torch.Tensor) else type(first)
+        assert type(made) is kind and np.asarray(made).tolist() == [2] * 4
+    assert type(ops.vector_add(torch.ones(4).as_subclass(Derived), x)) is torch.Tensor
+    assert ops.vector_add(torch.tensor([True, False]), torch.ones(2, dtype=torch.uint8)).tolist() == [2, 1]
+    assert ops.copy(torch.tensor([True, False])).dtype == torch.bool
+
+
+def test_a_result_is_new(host: hg.Executor) -> None:
+    x = torch.ones(1000)
+    made = ops.vector_add(x, x)
+    assert made._version == 0 and x._version == 0
+    counts = [sys.getrefcount(torch.ones(3)), sys.getrefcount(ops.vector_add(x, x))]
+    assert counts[0] == counts[1]
+    seen = weakref.ref(made)
+    made.resize_(5000).fill_(1)
+    del made
+    assert seen() is None
+    w = torch.ones(1000, requires_grad=True)
+    (w * ops.vector_add(x, x)).sum().backward()
+    assert w.grad is not None and w.grad.tolist() == [2] * 1000
+    with torch.inference_mode():
+        assert ops.vector_add(x, x).is_inference()
+    with torch.device("meta"), Mode():
+        assert ops.vector_add(x, x).tolist() == [2] * 1000
+
+
+def test_results_leave_no_memory(host: hg.Executor) -> None:
+    x = torch.ones(1 << 18)
+    for _ in range(3000):  # 3 GB
+        ops.vector_add(x, x)
+    resource = pytest.importorskip("resource")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 3_000_000
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", WITHOUT_MEMORY)
+def test_no_result_of_what_has_no_memory(host: hg.Executor, kind: str) -> None:
+    for call in (lambda x: ops.vector_add(host, x, x), ops.vector_neg):
+        with pytest.raises((ValueError, TypeError, BufferError, RuntimeError)):
+            call(WITHOUT_MEMORY[kind]())
+    with pytest.raises(ValueError, match="requires grad"):
+        ops.vector_neg(torch.ones(4, requires_grad=True))
+    with pytest.raises(ValueError, match="negative view"):
+        ops.vector_neg(torch._neg_view(torch.ones(4)))
+
+
+def test_modes_that_make_other_tensors(host: hg.Executor) -> None:
+    from torch._subclasses import FakeTensorMode
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    x = torch.ones(4)
+
+    class Replaces(TorchDispatchMode):
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), keywords: Any = None) -> Any:
+            x.set_(torch.full((4,), 3.0))  # while the result is made
+            return function(*args, **(keywords or {}))
+
+    with Replaces():
+        made = ops.vector_add(host, x, x)
+    assert made.tolist() == (2 * x).tolist(), "the memory that x had before was added"
+    before = x.tolist()
+    with FakeTensorMode():
+        try:
+            made = ops.vector_add(host, x, x)
+        except (ValueError, TypeError, BufferError, RuntimeError, AssertionError):
+            made = None  # a fake one has no memory
+    assert made is None or made.tolist() == (2 * x).tolist()
+    assert x.tolist() == before
+
+
+def test_a_tensor_s_implementation_is_where_it_was_found() -> None:
+    x = torch.nn.Parameter(torch.ones(3))
+    assert _foreign.verify_torch() is (native.torch_modes() is not None)
+    assert native.torch_modes() is None or native.torch_at(x) == x._cdata

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
 
+from hologram import _results
 from hologram._dtypes import dtype_of
+from hologram._results import allocate
 from hologram.buffer import Buffer
 from hologram.executor import Executor
 
@@ -33,17 +34,12 @@ ARRAYS: set[type] = {np.ndarray, Buffer}
 HOST = {np.ndarray, bool, int, float, type(None)}
 """The types of arguments that say nothing of a device."""
 
-_TENSORS: dict[Any, Optional[np.dtype[Any]]] = {}
-
 
 def dtype_of_tensor(value: Any) -> Optional[np.dtype[Any]]:
     """Return the dtype of a torch tensor, or None."""
-    if not type(value).__module__.startswith("torch") or not hasattr(value, "__dlpack__"):
-        return None
-    ARRAYS.add(type(value))
-    found = _TENSORS.get(value.dtype)
-    if found is None:
-        found = _TENSORS[value.dtype] = dtype_of(str(value.dtype).rpartition(".")[2])
+    found = _results.dtype_of_tensor(value)
+    if found is not None:
+        ARRAYS.add(type(value))
     return found
 
 
@@ -101,17 +97,3 @@ def executor_of(values: Sequence[Any], outs: tuple[Any, ...]) -> Executor:
         if type(value) not in HOST and hasattr(value, "__dlpack_device__"):
             device = int(value.__dlpack_device__()[0])
     return default_executor(device)
-
-
-def allocate(like: Any, shape: tuple[int, ...], dtype: np.dtype[Any], executor: Executor) -> Any:
-    """Return a new array of the kind of one that there is."""
-    if isinstance(like, Buffer):
-        size = int(np.prod(shape, dtype=np.int64))
-        if size == 0:
-            return executor.wrap(np.empty(shape, dtype))
-        buffer = executor.allocate(size, dtype, zero=False)
-        return buffer if shape == (size,) else buffer.view(shape)
-    if like is not None and dtype_of_tensor(like) is not None:
-        torch: Any = sys.modules["torch"]
-        return torch.empty(shape, dtype=getattr(torch, dtype.name), device=like.device)
-    return np.empty(shape, dtype)

@@ -1,0 +1,84 @@
+"""What a call leaves to us: the executor that it runs on, and the array for its result."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Optional
+
+import numpy as np
+
+from hologram import _foreign
+from hologram._dtypes import dtype_of
+from hologram._ffi import hooks
+from hologram.buffer import Buffer
+from hologram.errors import BackendError
+from hologram.executor import Executor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["allocate", "default_executor", "dtype_of_tensor", "executor_of"]
+
+_TENSORS: dict[Any, Optional[np.dtype[Any]]] = {}
+
+_executors: dict[tuple[int, int], Executor] = {}
+
+
+def default_executor(device: int, number: int = 0) -> Executor:
+    """Return the process's executor for the memory of a DLPack device, which is made at first use.
+
+    A fork's child whose parent used it gets a ``ForkError``, as with any executor; no lock is held that a fork could
+    leave locked.
+
+    Raises:
+        BackendError: No backend works on such memory, or it is not available.
+    """
+    key = (device, 0 if device == 1 else number)
+    found = _executors.get(key)
+    if found is None or found._freed:
+        names = {1: "cpu", 2: f"cuda:{number}", 8: "metal"}
+        if device not in names:
+            raise BackendError(f"no backend works on memory of DLPack device ({device}, {number})")
+        made = Executor(names[device])
+        if found is not None:
+            _executors.pop(key, None)
+        found = _executors.setdefault(key, made)  # another thread may have been faster
+    return found
+
+
+def executor_of(arrays: Iterable[Any]) -> Executor:
+    """Return the executor of the first Buffer, or the process's for the memory of the first array."""
+    device: Optional[tuple[int, int]] = None
+    for array in arrays:
+        if isinstance(array, Buffer):
+            executor: Executor = array._executor
+            return executor
+        if device is None and not isinstance(array, np.generic) and hasattr(array, "__dlpack_device__"):
+            kind, number = array.__dlpack_device__()
+            device = int(kind), int(number)
+    return default_executor(*(device or (1, 0)))
+
+
+def dtype_of_tensor(value: Any) -> Optional[np.dtype[Any]]:
+    """Return the dtype of a torch tensor, or None."""
+    if not type(value).__module__.startswith("torch") or not hasattr(value, "__dlpack__"):
+        return None
+    found = _TENSORS.get(value.dtype)
+    if found is None:
+        found = _TENSORS[value.dtype] = dtype_of(str(value.dtype).rpartition(".")[2])
+    return found
+
+
+def allocate(like: Any, shape: tuple[int, ...], dtype: np.dtype[Any], executor: Executor) -> Any:
+    """Return a new array of the kind of one that there is: a Buffer, a torch tensor, or an array of numpy's."""
+    if isinstance(like, Buffer):
+        if 0 in shape:
+            return executor.wrap(np.empty(shape, dtype)) if like.dtype != dtype else like.view(shape)
+        return executor.allocate(shape, dtype, zero=False)
+    if _foreign.is_tensor(like):
+        torch: Any = sys.modules["torch"]
+        return torch.empty(shape, dtype=getattr(torch, dtype.name), device=like.device)
+    return np.empty(shape, dtype)
+
+
+hooks["default_executor"] = default_executor
