@@ -35,7 +35,7 @@ LIMIT = 1.05
 SIZES = (1 << 10, 1 << 15, 1 << 20)
 DIMS = frozenset({"rows", "cols", "m", "n", "k"})
 NUMBERS = {"scalar": 0.5, "value": 0.5, "min_val": -1.0, "max_val": 1.0}
-NAMED = frozenset({"alpha", "beta", "trans_a", "trans_b"})  # left as they are
+NAMED = frozenset({"alpha", "beta", "trans_a", "trans_b", "axis", "keepdims"})  # left as they are
 
 
 # ---- a worker: one revision's calls, timed when told --------------------------------------------------------------
@@ -63,14 +63,14 @@ def cases(sizes: list[int]) -> Iterator[tuple[str, Callable[[], Any]]]:
     rng = np.random.default_rng(1)
     for n in sizes:
         inputs = [ex.from_numpy(rng.uniform(0.5, 2, n).astype(np.float32)) for _ in range(3)]
-        output = ex.allocate(n)
+        output, places = ex.allocate(n), ex.allocate(n, "i64")
         for name in sorted(hg.ops.__all__):
             function = getattr(hg.ops, name)
             parameters = [p for p in inspect.signature(function).parameters if p != "ex"]
             arrays = [p for p in parameters if p not in DIMS and p not in NUMBERS and p not in NAMED]
             for dims in dims_of([p for p in parameters if p in DIMS], n):
                 keywords: dict[str, Any] = {p: v for p, v in NUMBERS.items() if p in parameters}
-                keywords.update(zip(arrays, [*inputs[: len(arrays) - 1], output]))
+                keywords.update(zip(arrays, [*inputs[: len(arrays) - 1], places if name.startswith("arg") else output]))
                 size = " ".join(f"{k}={v:,}" for k, v in dims.items())
                 yield f"{name} {size}", lambda f=function, k={**keywords, **dims}: f(ex, **k)
 
