@@ -18,6 +18,26 @@ neg:
 out:
   stg.i32 y, c[index]
   exit`,
+	"a count from a table, where lanes are away": `
+program p
+slot a i32
+slot c i32
+data t u32 { 3, 4, 5 }
+  ldg.i32 x, a[index]
+  set.gt.i32 p, x, 0
+  bra out, !p
+  mov.u32 i, 0
+  loop 2, found
+  add.u32 i, i, 1
+found:
+  ldc.u32 n, t[i]
+  mov.i32 y, 7
+  loop n, done
+  add.i32 y, y, x
+done:
+  stg.i32 y, c[index]
+out:
+  exit`,
 	"exit early": `
 program p
 slot a i32

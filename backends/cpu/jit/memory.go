@@ -305,7 +305,8 @@ func lookUp(g *gen, n *ir.Node) {
 	if regSize(index.Type) == 8 {
 		x = g.lowHalves(x)
 	}
-	g.set(n.Result(), g.gather(size, label, x, g.maskAnd(g.m, inside)))
+	// Lanes that don't run look up too: what is the same in all that do is taken from any.
+	g.set(n.Result(), g.gather(size, label, x, inside))
 }
 
 // gather looks a table up at the 32-bit indices x in the lanes of m; others get 0.
