@@ -320,7 +320,7 @@ static outcome prepare_launch(request *r, py_object *executor, const launch_args
   for (int i = 0; i < s->num_params && found == DONE; i++) {
     const struct param *p = &s->params[i];
     py_object *o = given(a, p->name, &used);
-    if (!o && i == s->boundary) {
+    if (!o && i == s->boundary && !py.PyErr_Occurred()) {
       if (i == MAX_OPERANDS) return SURPRISE;
       r->operands[i].buffer = 0;
       r->operands[i].rank = -1;
@@ -328,7 +328,7 @@ static outcome prepare_launch(request *r, py_object *executor, const launch_args
       r->args.num_operands++;
       continue;
     }
-    if (!o) return SURPRISE;
+    if (!o) return py.PyErr_Occurred() ? FAILED : SURPRISE; /* comparing a name may have raised */
     found = p->kind == 's' ? take_scalar(r, o) : request_take(r, o, p->kind == 'w' ? WRITTEN : READ);
   }
   if (found != DONE) return found;

@@ -38,6 +38,31 @@ done:
   stg.i32 y, c[index]
 out:
   exit`,
+	"a condition on a byte load, where lanes are away": `
+program p
+slot a i32
+slot c i32
+  ldg.i32 v, a[0]
+  or.i32 v, v, 1
+  set.eq.i32 q, v, 0
+  bra zero, q
+  ldg.i32 x, a[index]
+  set.gt.i32 p, x, 0
+  bra out, !p
+  ldg.i32 w, a[4]
+  and.i32 w, w, 7
+  or.i32 w, w, 2
+  mov.i32 y, 7
+  cvt.u32.i32 n, w
+  loop n, done
+  add.i32 y, y, x
+done:
+  stg.i32 y, c[index]
+  exit
+zero:
+  stg.i32 5, c[index]
+out:
+  exit`,
 	"exit early": `
 program p
 slot a i32

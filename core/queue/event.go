@@ -75,9 +75,9 @@ func (e *Event) Cancel() {
 	}
 	if !begun {
 		e.work = nil
-		e.end(errNotBegun)
 		e.mu.Unlock()
-		w.Release()
+		w.Release() // before anybody is told, who may do something else then with what it used
+		e.finish(errNotBegun)
 		return
 	}
 	if w.Cancel() {

@@ -65,9 +65,9 @@ def empty_tensor(like: Any, shape: tuple[int, ...]) -> Any:
 
 
 def is_tensor(array: Any) -> bool:
-    """Whether an array is a tensor of torch's."""
+    """Whether an array is a tensor of torch's, and not something that says so, as proxies do: C looks into it."""
     tensor = getattr(sys.modules.get("torch"), "Tensor", None)
-    return bool(tensor is not None and isinstance(array, tensor))
+    return tensor is not None and issubclass(type(array), tensor)
 
 
 def plain_tensor(array: Any) -> Any:

@@ -208,3 +208,17 @@ def test_masked_arrays_are_refused(ex: hg.Executor) -> None:
     ):
         with pytest.raises(TypeError, match="mask"):
             call()
+
+
+def test_names_that_cannot_be_compared() -> None:
+    """What comparing a slot's name with a key raises is what the caller gets."""
+
+    class Key(str):
+        def __hash__(self) -> int:
+            return hash("x")
+
+        def __eq__(self, other: object) -> bool:
+            raise ZeroDivisionError("no name")
+
+    with hg.Executor("cpu") as ex, pytest.raises(ZeroDivisionError, match="no name"):
+        ex.launch(hg.Program("program p\nslot x f32\nstg.f32 1, x[index]\nexit"), {Key("z"): np.zeros(3, "f4")})

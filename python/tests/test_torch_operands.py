@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 import weakref
@@ -486,3 +487,12 @@ def test_a_tensor_s_implementation_is_where_it_was_found() -> None:
     x = torch.nn.Parameter(torch.ones(3))
     assert _foreign.verify_torch() is (native.torch_modes() is not None)
     assert native.torch_modes() is None or native.torch_at(x) == x._cdata
+
+
+def test_a_proxy_is_no_tensor(host: hg.Executor) -> None:
+    """What says that it is a tensor, and is none, is not looked into."""
+    tensor = torch.ones(4)
+    b = host.wrap(weakref.proxy(tensor))
+    ops.scalar_mul(host, b, b, 2.0)
+    gc.collect()
+    assert tensor.tolist() == [2, 2, 2, 2]

@@ -57,10 +57,14 @@ func (g *gen) loadBytes(n *ir.Node) {
 	t, p, lanes, group := g.moved(n), g.p, g.lanes, int32(g.u*g.lanes)
 	size, w := regSize(t), x86.Width(t.Size())
 	d, vl, wide := g.newReg(classVec), g.vl(size), g.vl(8)
+	same := g.same(n.Result())
 	g.special(d, g.offset(n), g.m, 0, func(e *encoder, in *inst) {
 		e.spreadOffsets(in.a, wide)
 		for at := int32(0); at < int32(vl); at += 8 {
 			e.StoreImm(x86.W64, x86.At(regArgs, scratch(2)+at), 0)
+		}
+		if same {
+			e.MovImm(x86.RCX, 0) // a lane, also where none runs
 		}
 		e.eachLane(in.b, lanes, func() {
 			stray, next := e.NewLabel(), e.NewLabel()
@@ -80,7 +84,12 @@ func (g *gen) loadBytes(n *ir.Node) {
 			e.Bind(next)
 		})
 		r := e.out(in.d, 0)
-		e.Emit(x86.MovUPS, x86.Inst{VL: vl, D: r, IsMem: true, Mem: x86.At(regArgs, scratch(2))})
+		if same { // what the lane that was last has is for all, whichever run
+			e.Load(x86.Width(size), x86.RAX, lane(2, size))
+			e.spreadGPR(r, x86.RAX, size, vl)
+		} else {
+			e.Emit(x86.MovUPS, x86.Inst{VL: vl, D: r, IsMem: true, Mem: x86.At(regArgs, scratch(2))})
+		}
 		e.done(in.d, r)
 	})
 	g.set(n.Result(), g.fromBits(t, d))

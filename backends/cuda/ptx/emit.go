@@ -2,6 +2,7 @@ package ptx
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -312,7 +313,12 @@ func (e *emitter) module() string {
 	if e.opt.Block > 0 {
 		lanes = e.opt.Block
 	}
-	fmt.Fprintf(&b, ".maxntid %d, 1, 1\n{\n", lanes)
+	fmt.Fprintf(&b, ".maxntid %d, 1, 1\n", lanes)
+	if e.opt.Block > 0 && slices.Contains(e.fn.SlotTypes, isa.F64) {
+		// Else ptxas spills to have more blocks on a processor than it has f64 units for.
+		b.WriteString(".minnctapersm 1\n")
+	}
+	b.WriteString("{\n")
 	for i, k := range banks {
 		for el, values := range e.values {
 			if values[i] > 0 {
