@@ -19,7 +19,7 @@ import (
 // their arrays alone.
 func TestLarge(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes 150 MB")
+		t.Skip("takes 150 MB; left out by -short")
 	}
 	n := 9 << 20
 	x, y := make([]float32, n+64), make([]float32, n+64)

@@ -64,7 +64,7 @@ func TestPutAndRelease(t *testing.T) {
 // No mapping of the process can be both written and executed.
 func TestNeverWritableAndExecutable(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("reads /proc/self/maps")
+		t.Skip("there is no /proc/self/maps on " + runtime.GOOS)
 	}
 	a := arena(t, 1<<16)
 	_, err := a.Put([]byte{0xC3})

@@ -1,0 +1,158 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cuda/driver"
+	"github.com/hologram-project/hologram/backends/cuda/ptx"
+	"github.com/hologram-project/hologram/isa"
+)
+
+// Launch queues k.
+func (s *stream) Launch(kn backends.Kernel, l *backends.Launch) (backends.Ticket, error) {
+	k, ok := kn.(*kernel)
+	if !ok || k.device != s.device {
+		return 0, errors.New("cuda: launch: the kernel is of another device")
+	}
+	if err := k.check(l); err != nil {
+		return 0, err
+	}
+	s.mu.Lock()
+	panicked, opened := true, false
+	defer func() {
+		if panicked { // core asks the stream then what it has queued
+			if opened {
+				_ = s.device.leave(s.pushed, &s.current)
+			}
+			s.mu.Unlock()
+		}
+	}()
+	err := s.usable()
+	if err == nil {
+		err = s.pack(k, l)
+	}
+	whole := err == nil && len(s.grids) == 1 && !k.program.Phase && !k.program.Residue
+	t := uint64(0)
+	switch {
+	case err == nil && whole:
+		t, err = s.submit()
+	case err == nil:
+		if err = s.open("launch"); err != nil { // which gave the lock back
+			panicked = false
+			return 0, err
+		}
+		opened = true
+		err = s.parts(k)
+		panicked = false
+		return s.end("launch", err)
+	}
+	panicked = false
+	s.mu.Unlock()
+	if err != nil {
+		return 0, fmt.Errorf("cuda: launch: %w", classified(err))
+	}
+	return backends.Ticket(t), nil
+}
+
+// submit queues the launch at hand, which is one kernel, in one call. It returns
+// the ticket.
+func (s *stream) submit() (uint64, error) {
+	sub := s.sub
+	sub.Grid, sub.Word, sub.Others = s.grids[0].size, 0, 0
+	if !s.owned && s.graph == nil {
+		sub.Others = 1
+	}
+	t, tell := s.next()
+	if tell {
+		sub.Word, sub.Value = s.passedAt(), t
+	}
+	result := s.device.api.Submit(sub)
+	switch {
+	case sub.Captured != 0:
+		return 0, errCaptured("launch")
+	case result != driver.Success:
+		return 0, s.device.api.Check(sub.Failed.String(), result)
+	case tell:
+		s.told.Store(t)
+	}
+	if t > 0 {
+		s.last.Store(t)
+	}
+	return t, nil
+}
+
+// pack makes a launch ready to be queued: its variant, launch block and grids.
+func (s *stream) pack(k *kernel, l *backends.Launch) error {
+	k.program.Layout.Fuse(l, &s.space)
+	o := k.options(l, &s.space)
+	v, err := k.variant(o)
+	if err != nil {
+		return err
+	}
+	lanes := uint32(lanesOf(l.Block))
+	if k.program.AnyBlock {
+		lanes = ownLanes
+	}
+	elements := lanes // of a block
+	if o.Vector > 0 {
+		lanes, elements = ptx.VectorLanes, uint32(o.Elements())
+	}
+	shared := uint32(k.program.SharedBytes(int(lanes)))
+	if err := k.allowShared(v, int(shared)); err != nil {
+		return err
+	}
+	n := s.notes
+	if s.graph != nil {
+		n = s.graph.notes
+	}
+	api := s.device.api
+	record, phase := l.Record, l.Phase
+	if record == nil {
+		record = &n.host.record
+	}
+	if phase == nil {
+		phase = &n.host.phase
+	}
+	s.env = ptx.Environment{
+		Record: uint64(uintptr(unsafe.Pointer(record))), Lock: uint64(n.shared) + lockAt, Residue: uint64(n.shared) + residueAt,
+		PhaseIn: uint64(n.shared) + phaseAt, PhaseOut: uint64(uintptr(unsafe.Pointer(phase))),
+	}
+	s.block = api.Parameter(s.sub, k.program.Layout.Bytes)
+	k.program.Layout.Pack(s.block, l, &s.space, &s.env)
+	s.grids = grids(s.grids[:0], l, k.program.AnyBlock, elements)
+	s.sub.Context, s.sub.Stream, s.sub.Func = s.device.context, s.handle, v.fn
+	s.sub.Block, s.sub.Shared = [3]uint32{lanes, 1, 1}, shared
+	return nil
+}
+
+// parts queues the launch at hand, between begin and end: the parts of its grid,
+// and what belongs to its phase and residues.
+func (s *stream) parts(k *kernel) error {
+	api, sub := s.device.api, s.sub
+	if k.program.Phase { // the first lane to end writes where others would still read
+		err := api.Check("cuMemcpyAsync", api.Copy(driver.Pointer(s.env.PhaseIn), driver.Pointer(s.env.PhaseOut), 4, s.handle))
+		if err != nil {
+			return err
+		}
+	}
+	for i := range s.grids {
+		g := &s.grids[i]
+		if i > 0 {
+			ptx.SetOrigin(s.block, g.origin)
+		}
+		result := api.Launch(sub.Func, g.size[0], g.size[1], g.size[2], sub.Block[0], 1, 1, sub.Shared, s.handle, sub.Params(), nil)
+		if err := api.Check("cuLaunchKernel", result); err != nil {
+			return err
+		}
+	}
+	if k.program.Residue {
+		s.folds = [2]uint64{s.env.Residue, s.env.Record}
+		s.params = [2]unsafe.Pointer{unsafe.Pointer(&s.folds[0]), unsafe.Pointer(&s.folds[1])}
+		result := api.Launch(s.device.fold.fn, 1, 1, 1, isa.NumClasses, 1, 1, 0, s.handle, &s.params[0], nil)
+		return api.Check("cuLaunchKernel", result)
+	}
+	return nil
+}
