@@ -2,7 +2,7 @@
 // operands alone is made once, as a Prepared call, and found again by its
 // signature; what each call brings, addresses and numbers, is bound to it.
 //
-// layout.go knows strides, space.go index spaces and grids, prepare.go makes
+// layout.go knows strides, space.go index spaces and grids, prepare.go and step.go make
 // prepared calls of operations and launches, overlap.go says which operands may
 // share memory, table.go finds prepared calls, and bound.go is one call. So what
 // a layout decides is checked in the first four, addresses and numbers in the last.
