@@ -63,9 +63,9 @@ func (a *assembler) register(row *Row, o Operand, f Form, i int) (Arg, *failure)
 func (a *assembler) accessed(name string, o Operand, f Form) string {
 	t, load, store := o.Holds(f), "ldg", "stg"
 	switch g := a.globals[name]; {
-	case g.kind == "slot":
+	case g.kind == "slot" && g.at < len(a.p.Slots): // else its declaration was wrong
 		t = a.p.Slots[g.at].Type
-	case g.kind == "table":
+	case g.kind == "table" && g.at < len(a.p.Data):
 		t, load = a.p.Data[g.at].Type, "ldc"
 	case name == "shared":
 		load, store = "lds", "sts"
