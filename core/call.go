@@ -57,12 +57,8 @@ type Call struct {
 	Deleter func()
 }
 
-// patience is how long a call may take on its caller's thread, and quick with
-// Try, in nanoseconds as Cost estimates them.
-const (
-	patience = 2e6
-	quick    = 20e3
-)
+// quick is how long a call may take with Try, in nanoseconds as Cost estimates them.
+const quick = 20e3
 
 // draft is a call on its way to room call, where it is prepared and bound.
 type draft struct {
@@ -107,7 +103,7 @@ func (ex *Executor) submit(b *call.Bound, c *Call, outcome bool) (*Event, error)
 	if !ex.device.Info.Asynchronous {
 		cost := b.Cost()
 		busy = !(cost <= quick)
-		how.Long = !(cost <= patience)
+		how.Long = !(cost <= queue.Patience)
 	}
 	if c.Try && busy {
 		b.Release()

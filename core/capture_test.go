@@ -88,3 +88,43 @@ func TestAllocatingWhileCapturing(t *testing.T) {
 		t.Error(*s)
 	}
 }
+
+// TestCapturingLongWork captures a launch that nothing bounds. A replay of it, as
+// of many that are short, is not for the caller's thread: it can be cancelled.
+func TestCapturingLongWork(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		c, err := ex.Allocate(4, isa.U32, true)
+		require.NoError(t, err)
+		require.NoError(t, wait(ex.Synchronize()))
+		require.NoError(t, ex.BeginCapture())
+		require.NoError(t, wait(ex.Launch(assemble(t, forever), &LaunchArgs{Slots: []*Buffer{c}, Shape: []int64{4}})))
+		g, err := ex.EndCapture()
+		require.NoError(t, err)
+		defer g.Release()
+		for range 2 {
+			ev, err := ex.Replay(g)
+			pending(t, "a replay", ev, err)
+		}
+	})
+}
+
+// TestReplayingManyShortCalls replays so many that are short by themselves that
+// they are long together.
+func TestReplayingManyShortCalls(t *testing.T) {
+	ex := executorOn(t, testDevices(t)["cpu"])
+	const n = 1 << 18
+	x, err := ex.Allocate(n, isa.F32, true)
+	require.NoError(t, err)
+	require.NoError(t, ex.BeginCapture())
+	for range 400 {
+		require.NoError(t, wait(ex.Op("scalar_add", []*Buffer{x, x}, []Scalar{Float(1)}, nil)))
+	}
+	g, err := ex.EndCapture()
+	require.NoError(t, err)
+	defer g.Release()
+	ev, err := ex.Replay(g)
+	require.NoError(t, err)
+	require.NotNil(t, ev, "it ran on the caller's thread")
+	require.NoError(t, wait(ev, nil))
+	require.Equal(t, float32(400), values(t, x)[n-1])
+}

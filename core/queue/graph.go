@@ -16,6 +16,7 @@ type Graph struct {
 	failed error             // of a call while it was captured
 	native backends.Capturer // that records meanwhile; nil: none
 	graph  backends.Graph    // what it recorded
+	cost   float64           // of a replay on the caller's thread, in nanoseconds
 
 	mu       sync.Mutex
 	replays  int // under way
@@ -29,6 +30,8 @@ type Replayed interface {
 	// memory, and After notes its ticket, around a replay by the device itself.
 	Before(t *Target) error
 	After(t *Target, ticket backends.Ticket)
+	// Cost estimates how many nanoseconds Run takes on a device that works while called.
+	Cost() float64
 	// Reset forgets a Cancel, which was meant for the last replay.
 	Reset()
 }
@@ -98,6 +101,10 @@ func (g *Graph) seal() error {
 			return status.FromBackend("capture", err)
 		}
 		g.graph = made
+	} else {
+		for _, w := range g.works {
+			g.cost += w.Cost()
+		}
 	}
 	return status.Within("capture: a call failed", g.failed)
 }
@@ -111,7 +118,7 @@ func (g *Graph) Replay(s Stream) (*Event, error) {
 	if err := g.start(); err != nil {
 		return nil, err
 	}
-	return s.Submit(&replay{g: g}, How{Outcome: true})
+	return s.Submit(&replay{g: g}, How{Outcome: true, Long: !(g.cost <= Patience)})
 }
 
 func (g *Graph) start() error {

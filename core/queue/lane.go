@@ -43,9 +43,9 @@ func (l *lane) take(w Work, how How) (mine bool, err error) {
 		switch {
 		case l.closed:
 			return false, errFreed
-		case l.graph != nil && (how.Long || how.Outcome || !replayable(w)):
+		case l.graph != nil && (how.Outcome || !replayable(w)):
 			return false, ErrCapturing
-		case how.Long || l.worker:
+		case how.Long && l.graph == nil || l.worker:
 			if how.Try {
 				return false, status.ErrBusy
 			}

@@ -75,9 +75,14 @@ func (t *Target) PhaseCell() *uint32 { return (*uint32)(hostmem.Pointer(t.Phase.
 // which passes when all that was queued before it has: an Await has none.
 func (t *Target) Mark() (backends.Ticket, error) { return t.Line.Stream.Fill(0, 0, 1, 0) }
 
+// Patience is how many nanoseconds work may take on its caller's thread: more is
+// Long.
+const Patience = 2e6
+
 // How says how work is submitted.
 type How struct {
-	// Long: the work may take long, so it does not run on the caller's thread.
+	// Long: the work may take long, so it does not run on the caller's thread. To
+	// capture it does not.
 	Long bool
 	// Outcome: the caller wants the work's. Else, on a device that works by itself,
 	// it is told by the next call that wants one.
@@ -121,5 +126,5 @@ var (
 	errNotBegun  = status.Errorf(status.Cancelled, "cancelled before it began")
 	errAbandoned = status.Errorf(status.Cancelled, "cancelled while it waited for other work")
 	// ErrCapturing refuses work that cannot be captured.
-	ErrCapturing = status.Errorf(status.Invalid, "a stream that captures cannot wait, copy to or from the host, or run long work")
+	ErrCapturing = status.Errorf(status.Invalid, "a stream that captures cannot wait, or copy to or from the host")
 )
