@@ -113,6 +113,10 @@ func (ex *Executor) submit(b *call.Bound, c *Call, outcome bool) (*Event, error)
 		return ex.stream.Submit(b, how)
 	}
 	s, err := ex.on(c.Stream, c.Try)
+	if err == nil && ex.stream.Line() == nil {
+		ex.done(s)
+		err = Errorf(Invalid, "%s: the executor captures, and this call is for a stream of others, which it cannot record", b.What())
+	}
 	if err != nil {
 		b.Release()
 		return nil, err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hologram-project/hologram/backends/asynctest"
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/kernels"
 )
 
 // TestCaptureAmongOtherWork begins a capture while work is in flight, captures
@@ -127,4 +128,28 @@ func TestReplayingManyShortCalls(t *testing.T) {
 	require.NotNil(t, ev, "it ran on the caller's thread")
 	require.NoError(t, wait(ev, nil))
 	require.Equal(t, float32(400), values(t, x)[n-1])
+}
+
+// TestCapturingForAStreamOfOthers calls for another stream while the executor
+// captures: it is neither recorded nor run unnoticed.
+func TestCapturingForAStreamOfOthers(t *testing.T) {
+	b := asynctest.New(asynctest.Options{DLPackType: 2})
+	theirs := b.NewForeign(0)
+	t.Cleanup(theirs.Close)
+	ex := executorOn(t, openAsync(t, b, 0))
+	x := floats(t, ex, 1, 2)
+	require.NoError(t, wait(ex.Synchronize()))
+	told := 0
+	fill := &Call{Op: kernels.Fill, Operands: []Operand{{Buffer: x}}, Scalars: []Scalar{Float(3)}, Stream: theirs.Native(), Deleter: func() { told++ }}
+	require.NoError(t, ex.BeginCapture())
+	_, err := ex.Call(fill)
+	wants(t, err, Invalid, "fill: the executor captures")
+	require.Equal(t, 1, told)
+	g, err := ex.EndCapture()
+	require.NoError(t, err)
+	require.NoError(t, wait(ex.Replay(g)))
+	g.Release()
+	require.Equal(t, []float32{1, 2}, values(t, x))
+	require.NoError(t, wait(ex.Call(fill)))
+	require.Equal(t, []float32{3, 3}, values(t, x))
 }

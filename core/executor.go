@@ -164,9 +164,9 @@ func (ex *Executor) Cancel() {
 	}
 }
 
-// BeginCapture records what is called from now on instead of running it. Memory
-// of others is used until the graph is released: freeing it waits for that, if it
-// was wrapped without a deleter.
+// BeginCapture records what is called from now on instead of running it; calls for
+// streams of others are refused. Memory of others is used until the graph is
+// released: freeing it waits for that, if it was wrapped without a deleter.
 func (ex *Executor) BeginCapture() error { return ex.stream.BeginCapture() }
 
 // EndCapture returns what was recorded since BeginCapture. It can be replayed on
