@@ -1,12 +1,14 @@
 package core
 
 import (
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/asynctest"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/kernels"
@@ -87,6 +89,45 @@ func TestAllocatingWhileCapturing(t *testing.T) {
 	g.Release()
 	if s := told.Load(); s != nil {
 		t.Error(*s)
+	}
+}
+
+// hooked is a device that tells when it is asked for memory.
+type hooked struct {
+	backends.Device
+	asked func()
+}
+
+func (d hooked) Alloc(bytes int64) (backends.Memory, error) {
+	d.asked()
+	return d.Device.Alloc(bytes)
+}
+
+// TestAllocatingWhenACaptureBegins begins a capture while the executor gets memory
+// that another stream uses, and for which it was to wait.
+func TestAllocatingWhenACaptureBegins(t *testing.T) {
+	for _, zeroed := range []bool{false, true} {
+		b := asynctest.New(asynctest.Options{Delay: 20 * time.Millisecond, Memory: 48 << 20})
+		dev, err := b.Open(0)
+		require.NoError(t, err)
+		asked := func() {}
+		d, err := newDevice("async", b, hooked{dev, func() { asked() }})
+		require.NoError(t, err)
+		require.NoError(t, d.SetMemoryLimit(0)) // so that it is the device that has no more
+		ex, other := executorOn(t, d), executorOn(t, d)
+		big, err := other.Allocate(30<<20, isa.U8, false)
+		require.NoError(t, err)
+		require.NoError(t, wait(big.Fill(Int(1))))
+		big.Free()
+		begin := sync.OnceValue(ex.BeginCapture)
+		asked = func() { require.NoError(t, begin()) }
+		x, err := ex.Allocate(30<<20, isa.U8, zeroed)
+		require.NoError(t, err, "zeroed: %v", zeroed)
+		g, err := ex.EndCapture()
+		require.NoError(t, err)
+		g.Release()
+		require.NoError(t, wait(x.Fill(Int(2))))
+		require.NoError(t, wait(ex.Synchronize()))
 	}
 }
 

@@ -47,7 +47,11 @@ func (ex *Executor) memory(m *memory.Memory, bytes int64, zeroed, try bool) erro
 	case line != nil && !m.Claimed(line):
 		// Who synchronizes with the executor's stream alone may use the memory then.
 		m.Acquire()
-		_, err = ex.stream.Submit(&claim{m, 0}, queue.How{})
+		if _, err = ex.stream.Submit(&claim{m, 0}, queue.How{}); err == queue.ErrCapturing { // begun since
+			m.Release()
+			_, err = pool.Fill(m, nil, bytes, &ex.account, false)
+			return err
+		}
 	}
 	if err != nil {
 		m.Release()
