@@ -29,7 +29,9 @@ static void nap(void) {
 #endif
 
 struct hologram_cpython py;
-py_object *hologram_hooks;
+
+static py_object *hooks;                 /* the dictionary */
+static py_object *hook_names[NUM_HOOKS]; /* interned, so that they are found by address */
 
 /* Looks up all of CPython that is used; the name of what is missing, or NULL. */
 static const char *load(void *module) {
@@ -62,24 +64,36 @@ int hologram_builtins(py_object *into, py_method *methods) {
   return 0;
 }
 
-py_object *hologram_hook(const char *name, py_object *arguments) {
-  py_object *hook = arguments ? py.PyDict_GetItemString(hologram_hooks, name) : NULL;
+static bool name_hooks(void) {
+#define HOOK(name) #name,
+  static const char *const names[] = {PYTHON_HOOKS(HOOK)};
+#undef HOOK
+  for (int i = 0; i < NUM_HOOKS; i++) {
+    if (!(hook_names[i] = py.PyUnicode_InternFromString(names[i]))) return false;
+  }
+  return true;
+}
+
+py_object *hologram_hook_of(hook h) { return py.PyDict_GetItemWithError(hooks, hook_names[h]); }
+
+py_object *hologram_hook(hook h, py_object *arguments) {
+  py_object *function = arguments ? hologram_hook_of(h) : NULL;
   py_object *result = NULL;
-  if (hook) {
-    py.Py_IncRef(hook);
-    result = py.PyObject_CallObject(hook, arguments);
-    py.Py_DecRef(hook);
-  } else if (arguments) {
-    py.PyErr_Format(py.PyExc_TypeError, "hologram: no hook is called %s", name);
+  if (function) {
+    py.Py_IncRef(function);
+    result = py.PyObject_CallObject(function, arguments);
+    py.Py_DecRef(function);
+  } else if (arguments && !py.PyErr_Occurred()) {
+    py.PyErr_Format(py.PyExc_TypeError, "hologram: there is no hook %U", hook_names[h]);
   }
   if (arguments) py.Py_DecRef(arguments);
   return result;
 }
 
-py_object *hologram_again(const char *name, py_object *self, py_object *const *args, ptrdiff_t n, py_object *keywords) {
-  py_object *hook = py.PyDict_GetItemString(hologram_hooks, name), *positional = py.PyTuple_New(n + 1);
+py_object *hologram_again(hook h, py_object *self, py_object *const *args, ptrdiff_t n, py_object *keywords) {
+  py_object *function = hologram_hook_of(h), *positional = py.PyTuple_New(n + 1);
   py_object *named = keywords ? py.PyDict_New() : NULL, *result = NULL;
-  bool fine = hook && positional && (named || !keywords);
+  bool fine = function && positional && (named || !keywords);
   for (ptrdiff_t i = 0; fine && i <= n; i++) {
     py_object *o = i ? args[i - 1] : self;
     py.Py_IncRef(o);
@@ -89,9 +103,9 @@ py_object *hologram_again(const char *name, py_object *self, py_object *const *a
     fine = !py.PyDict_SetItem(named, py.PyTuple_GetItem(keywords, i), args[n + i]);
   }
   if (fine) {
-    py.Py_IncRef(hook);
-    result = py.PyObject_Call(hook, positional, named);
-    py.Py_DecRef(hook);
+    py.Py_IncRef(function);
+    result = py.PyObject_Call(function, positional, named);
+    py.Py_DecRef(function);
   }
   if (positional) py.Py_DecRef(positional);
   if (named) py.Py_DecRef(named);
@@ -155,7 +169,7 @@ void hologram_raise(int32_t status) {
     py.Py_DecRef(arguments);
     return;
   }
-  if ((error = hologram_hook("error", arguments))) {
+  if ((error = hologram_hook(HOOK_error, arguments))) {
     py.PyErr_SetObject(error->type, error);
     py.Py_DecRef(error);
   }
@@ -540,7 +554,19 @@ py_object *native_give_text(char *text, size_t size) {
 
 /* ---- loading ---- */
 
+/* hooks(): the names of what C leaves to Python. */
+static py_object *list_hooks(py_object *self, py_object *const *args, ptrdiff_t n) {
+  py_object *all = py.PyTuple_New(NUM_HOOKS);
+  (void)self, (void)args, (void)n;
+  for (int i = 0; all && i < NUM_HOOKS; i++) {
+    py.Py_IncRef(hook_names[i]);
+    py.PyTuple_SetItem(all, i, hook_names[i]);
+  }
+  return all;
+}
+
 static py_method own[] = {
+    {"hooks", (void *)list_hooks, PY_FASTCALL, NULL},
     {"method", (void *)method, PY_FASTCALL, NULL},
     {"on_stack", (void *)on_stack, PY_FASTCALL, NULL},
     {"waiting", (void *)waiting, PY_FASTCALL, NULL},
@@ -549,20 +575,20 @@ static py_method own[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* Returns the builtins, by name, or NULL with an exception. hooks is a dictionary, with "dllhandle", where Windows has
+/* Returns the builtins, by name, or NULL with an exception. given is the hooks, a dictionary, with "dllhandle", where Windows has
    Python's functions, or None. Called through ctypes.PyDLL, so with the GIL held. */
-HOLOGRAM_API py_object *hologram_python(py_object *hooks, void *module) {
+HOLOGRAM_API py_object *hologram_python(py_object *given, void *module) {
   const char *missing = load(module);
   py_object *all;
   static py_object *made;
   static char text[256];
   if (missing) {
-    if (!py.PyErr_SetString || !py.PyExc_ImportError) return hooks; /* which ctypes tells from a dictionary of builtins */
+    if (!py.PyErr_SetString || !py.PyExc_ImportError) return given; /* which ctypes tells from a dictionary of builtins */
     snprintf(text, sizeof text, "hologram: this Python has no %s; it must be CPython 3.9 or later", missing);
     py.PyErr_SetString(py.PyExc_ImportError, text);
     return NULL;
   }
-  if (hooks->type != py.PyDict_Type) { /* objects have another head, whether such a Python runs with the GIL or not */
+  if (given->type != py.PyDict_Type) { /* objects have another head, whether such a Python runs with the GIL or not */
     py.PyErr_SetString(py.PyExc_ImportError,
                        "hologram: this Python is a free-threaded build, whose objects hologram cannot use, with PYTHON_GIL=1 "
                        "neither; use a build with the GIL");
@@ -572,7 +598,7 @@ HOLOGRAM_API py_object *hologram_python(py_object *hooks, void *module) {
     py.PyErr_SetString(py.PyExc_ImportError, "hologram: sub-interpreters are not supported; import it in the main interpreter");
     return NULL;
   }
-  py.Py_IncRef(hologram_hooks = hooks);
+  py.Py_IncRef(hooks = given);
   if (made) { /* imported anew: the types, of which objects may live, stay the same */
     py.Py_IncRef(made);
     return made;
@@ -580,7 +606,7 @@ HOLOGRAM_API py_object *hologram_python(py_object *hooks, void *module) {
   all = py.PyDict_New();
   if (!all) return NULL;
   hologram_set_interrupt(interrupt);
-  if (hologram_builtins(all, own) || hologram_builtins(all, hologram_generated) || hologram_objects(all) ||
+  if (!name_hooks() || hologram_builtins(all, own) || hologram_builtins(all, hologram_generated) || hologram_objects(all) ||
       hologram_signatures(all) || hologram_calls(all) || hologram_plain(all) || hologram_dlpack(all) || hologram_torch(all) ||
       hologram_numpy(all)) {
     py.Py_DecRef(all);

@@ -130,7 +130,6 @@ typedef int (*py_visit)(py_object *, void *);
   X(py_object *, PyDict_Copy, (py_object *))                                                \
   X(ptrdiff_t, PyDict_Size, (py_object *))                                                  \
   X(py_object *, PyDict_GetItemWithError, (py_object *, py_object *))                       \
-  X(py_object *, PyDict_GetItemString, (py_object *, const char *))                         \
   X(int, PyDict_SetItem, (py_object *, py_object *, py_object *))                           \
   X(int, PyDict_SetItemString, (py_object *, const char *, py_object *))
 
@@ -159,17 +158,25 @@ static inline py_object *py_none(void) {
   return py._Py_NoneStruct;
 }
 
-/* The dictionary that hologram_python got: Python's own functions, which C calls on what it does not do itself. */
-extern py_object *hologram_hooks;
+/* What C leaves to Python: functions and tables that its modules put into the dictionary which hologram_python got. */
+#define PYTHON_HOOKS(X)                                                                                         \
+  X(allocate) X(default_executor) X(dtypes) X(empty_tensor) X(error) X(export) X(free) X(launch) X(numpy) X(operation) \
+  X(probe) X(recording) X(renamed) X(verify_torch) X(written)
+#define HOOK(name) HOOK_##name,
+typedef enum { PYTHON_HOOKS(HOOK) NUM_HOOKS } hook;
+#undef HOOK
+
+/* What a hook is now, borrowed; NULL if its module is not there, or with an exception. */
+py_object *hologram_hook_of(hook h);
 
 /* Calls a hook with a tuple of arguments, of which it takes the reference. */
-py_object *hologram_hook(const char *name, py_object *arguments);
+py_object *hologram_hook(hook h, py_object *arguments);
 
 /* Adds builtins to a dictionary; the table ends with a name of NULL. -1 with an exception. */
 int hologram_builtins(py_object *into, py_method *methods);
 
-/* Calls the hook of that name, the Python function that a method of C stands for, with the method's arguments. */
-py_object *hologram_again(const char *name, py_object *self, py_object *const *args, ptrdiff_t n, py_object *keywords);
+/* Calls the hook that is the Python function for which a method of C stands, with the method's arguments. */
+py_object *hologram_again(hook h, py_object *self, py_object *const *args, ptrdiff_t n, py_object *keywords);
 
 /* Offers a method of a base type to method(name, doc), by which Python puts it in place of its own of that name. */
 void hologram_method(const char *name, py_object *of, void *function);

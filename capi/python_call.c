@@ -184,7 +184,7 @@ static outcome prepare(const signature *s, request *r, py_object **values, py_ob
 }
 
 /* Leaves a call to Python: the hook gets the name and the values, None for those not given. */
-static py_object *leave_to(const char *hook, const char *name, py_object *const *values, int n) {
+static py_object *leave_to(hook h, const char *name, py_object *const *values, int n) {
   py_object *all = py.PyTuple_New(n + 1);
   if (!all) return NULL;
   py.PyTuple_SetItem(all, 0, py.PyUnicode_FromString(name));
@@ -193,7 +193,7 @@ static py_object *leave_to(const char *hook, const char *name, py_object *const 
     py.Py_IncRef(o);
     py.PyTuple_SetItem(all, i + 1, o);
   }
-  return hologram_hook(hook, all);
+  return hologram_hook(h, all);
 }
 
 /* Lets the exception that is set speak of the function that was called, where the library's operation has another name. */
@@ -204,7 +204,7 @@ static void rename_error(const signature *s) {
     py.Py_IncRef(value);
     py.PyTuple_SetItem(arguments, 0, py.PyUnicode_FromString(s->method.name));
     py.PyTuple_SetItem(arguments, 1, value);
-    if ((done = hologram_hook("renamed", arguments))) py.Py_DecRef(done);
+    if ((done = hologram_hook(HOOK_renamed, arguments))) py.Py_DecRef(done);
     py.PyErr_Clear();
   }
   py.PyErr_Restore(type, value, traceback);
@@ -222,7 +222,7 @@ py_object *hologram_operation(py_object *self, py_object *const *args, ptrdiff_t
   if (found != DONE) {
     request_end(&r, found == SURPRISE);
     if (made) py.Py_DecRef(made);
-    return found == FAILED ? NULL : leave_to("operation", s->method.name, values, s->num_params);
+    return found == FAILED ? NULL : leave_to(HOOK_operation, s->method.name, values, s->num_params);
   }
   fine = request_run(&r);
   if (!fine) rename_error(s);
@@ -367,7 +367,7 @@ static py_object *launch(py_object *self, py_object *const *args, ptrdiff_t n, p
     fine = request_end(&r, found == SURPRISE || (found == DONE && request_run(&r)));
     if (a.bindings) py.Py_DecRef(a.bindings);
   }
-  if (found == SURPRISE) return hologram_again("launch", self, args, n, keywords);
+  if (found == SURPRISE) return hologram_again(HOOK_launch, self, args, n, keywords);
   return fine ? py_none() : NULL;
 }
 

@@ -26,7 +26,7 @@ static py_object *(*make)(py_object *type, py_object *dtype, int rank, const ptr
 enum { API_TYPE = 2, API_MAKE = 94 };
 
 static bool find(void) {
-  py_object *found = type ? NULL : py.PyDict_GetItemString(hologram_hooks, "numpy");
+  py_object *found = type ? NULL : hologram_hook_of(HOOK_numpy);
   void *const *table;
   if (type || !found) return type;
   for (int i = 0; i <= HOLOGRAM_F64; i++) py.Py_IncRef(dtypes[i] = py.PyTuple_GetItem(found, 2 + i));

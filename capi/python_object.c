@@ -163,7 +163,7 @@ py_object *hologram_new_buffer(py_object *executor, py_object *shape, int64_t si
   return (py_object *)make(executor, handle, dtype, shape, size, code, boolean);
 }
 
-static py_object *name_dtype, *name_zero, *name_dtypes;
+static py_object *name_dtype, *name_zero;
 
 /* Executor.allocate. dtype is looked up in the hook "dtypes", which has (dtype, code, whether it is bool), under None the
    default. What is not as it should be the hook "allocate" says, or mends. */
@@ -185,12 +185,12 @@ static py_object *allocate(py_object *self, py_object *const *args, ptrdiff_t n,
   }
   if (fine && dtype == py._Py_NoneStruct && without) {
     pair = without;
-  } else if (fine && (known = py.PyDict_GetItemWithError(hologram_hooks, name_dtypes))) {
+  } else if (fine && (known = hologram_hook_of(HOOK_dtypes))) {
     pair = py.PyDict_GetItemWithError(known, dtype);
     if (!pair) py.PyErr_Clear(); /* unhashable */
     if (pair && dtype == py._Py_NoneStruct) py.Py_IncRef(without = pair);
   }
-  if (!pair) return hologram_again("allocate", self, args, n, keywords);
+  if (!pair) return hologram_again(HOOK_allocate, self, args, n, keywords);
   py.Py_IncRef(pair);
   hologram_exact(py.PyTuple_GetItem(pair, 1), &code);
   hologram_drain();
@@ -208,7 +208,7 @@ static py_object *allocate(py_object *self, py_object *const *args, ptrdiff_t n,
 
 /* Buffer.free. */
 static py_object *free_buffer(py_object *self, py_object *const *args, ptrdiff_t n, py_object *keywords) {
-  if (n || keywords) return hologram_again("free", self, args, n, keywords);
+  if (n || keywords) return hologram_again(HOOK_free, self, args, n, keywords);
   end((py_array *)self);
   drop(&((py_array *)self)->tensor);
   return py_none();
@@ -247,7 +247,7 @@ static int buffer_export(py_object *self, py_buffer *view, int flags) {
   if (!arguments) return failed;
   py.Py_IncRef(self);
   py.PyTuple_SetItem(arguments, 0, self);
-  if ((offered = hologram_hook("export", arguments))) {
+  if ((offered = hologram_hook(HOOK_export, arguments))) {
     failed = py.PyObject_GetBuffer(offered, view, flags); /* which keeps what is offered alive */
     py.Py_DecRef(offered);
   }
@@ -274,10 +274,7 @@ int hologram_objects(py_object *into) {
     *classes[i] = *bases[i];
     if (py.PyDict_SetItemString(into, strrchr(specs[i].name, '.') + 1, *bases[i])) return -1;
   }
-  if (!(name_dtype = py.PyUnicode_InternFromString("dtype")) || !(name_zero = py.PyUnicode_InternFromString("zero")) ||
-      !(name_dtypes = py.PyUnicode_InternFromString("dtypes"))) {
-    return -1;
-  }
+  if (!(name_dtype = py.PyUnicode_InternFromString("dtype")) || !(name_zero = py.PyUnicode_InternFromString("zero"))) return -1;
   hologram_method("allocate", hologram_types.executor, (void *)allocate);
   hologram_method("free", hologram_types.buffer, (void *)free_buffer);
   return hologram_builtins(into, methods);

@@ -35,7 +35,7 @@ static outcome probe(py_object *type, struct known *found) {
   if (!arguments) return FAILED;
   py.Py_IncRef(type);
   py.PyTuple_SetItem(arguments, 0, type);
-  if (!(answer = hologram_hook("probe", arguments))) return FAILED;
+  if (!(answer = hologram_hook(HOOK_probe, arguments))) return FAILED;
   found->api = NULL;
   hologram_exact(py.PyTuple_GetItem(answer, 0), &number);
   found->kind = (kind)number;
@@ -201,7 +201,7 @@ static outcome on_default(request *r, int32_t type, int32_t id) {
   if (!(arguments = py.PyTuple_New(2))) return FAILED;
   py.PyTuple_SetItem(arguments, 0, py.PyLong_FromLongLong(type));
   py.PyTuple_SetItem(arguments, 1, py.PyLong_FromLongLong(id));
-  if (!(found = hologram_hook("default_executor", arguments))) return operand_refused();
+  if (!(found = hologram_hook(HOOK_default_executor, arguments))) return operand_refused();
   if (i == 16 || !hologram_is_executor(found)) {
     py.Py_DecRef(found);
     return SURPRISE;
@@ -306,12 +306,14 @@ static void nothing(void *context) { (void)context; }
 /* Puts a call on the stream that the owner of its tensors works on now. DLPack has 1 for the legacy default stream, which
    the owner knows as none. */
 static outcome find_stream(request *r) {
+  const dl_exchange *asked = NULL; /* an owner has one stream, however many its tensors are */
   r->args.stream = 0;
   for (int i = 0; i < r->args.num_operands; i++) {
     const taken *t = &r->taken[i];
     void *stream = NULL;
     uint64_t number;
-    if (!t->api) continue;
+    if (!t->api || t->api == asked) continue;
+    asked = t->api;
     if (!t->api->stream || t->api->stream(r->device_type, r->device_id, &stream)) return operand_refused();
     number = stream ? (uint64_t)(uintptr_t)stream : 1;
     if (r->args.stream && r->args.stream != number) return SURPRISE; /* two owners, two streams */
@@ -391,7 +393,7 @@ bool request_run(request *r) {
 
 /* Tells autograd of the writing, by the tensors' versions; false with an exception. */
 static bool raise_versions(request *r) {
-  py_object *list[MAX_OPERANDS], *left, *done;
+  py_object *list[MAX_OPERANDS], *left, *arguments, *done;
   const torch_way *torch = torch_asked();
   int n = 0;
   for (int i = 0; i < r->args.num_operands; i++) {
@@ -399,14 +401,16 @@ static bool raise_versions(request *r) {
     if (tensor && torch->wrote(tensor) != DONE) list[n++] = tensor;
   }
   if (!n) return true;
-  if (!(left = py.PyTuple_New(n))) return false;
+  if (!(left = py.PyTuple_New(n)) || !(arguments = py.PyTuple_New(1))) {
+    if (left) py.Py_DecRef(left);
+    return false;
+  }
   for (int i = 0; i < n; i++) {
     py.Py_IncRef(list[i]);
     py.PyTuple_SetItem(left, i, list[i]);
   }
-  done = py.PyDict_GetItemString(hologram_hooks, "written");
-  done = done ? py.PyObject_CallFunctionObjArgs(done, left, NULL) : NULL;
-  py.Py_DecRef(left);
+  py.PyTuple_SetItem(arguments, 0, left);
+  done = hologram_hook(HOOK_written, arguments);
   if (done) py.Py_DecRef(done);
   return done;
 }

@@ -58,7 +58,7 @@ static outcome ask_first(taken *t) {
   bool yes;
   if (is_true(tensor.get(tensor.requires_grad, t->object, t->object->type), &yes) != DONE) return FAILED;
   if (yes) {
-    if (is_true(hologram_hook("recording", py.PyTuple_New(0)), &yes) != DONE) return FAILED; /* of gradients */
+    if (is_true(hologram_hook(HOOK_recording, py.PyTuple_New(0)), &yes) != DONE) return FAILED; /* of gradients */
     if (yes) return SURPRISE;
   }
   if (is_true(py.PyObject_VectorcallDict(tensor.is_neg, &t->object, 1, NULL), &yes) != DONE) return FAILED;
@@ -86,7 +86,7 @@ static py_object *ask_empty(py_object *like, const int64_t *shape, int rank) {
   py.Py_IncRef(like);
   py.PyTuple_SetItem(arguments, 0, like);
   py.PyTuple_SetItem(arguments, 1, sizes);
-  return hologram_hook("empty_tensor", arguments);
+  return hologram_hook(HOOK_empty_tensor, arguments);
 }
 
 static const torch_way asking = {ask_first, lend, left_to_python, ask_empty};
@@ -395,7 +395,7 @@ outcome torch_found(py_object *descriptors, const dl_exchange *api, bool *usable
   if (tensor.get && !tried && api->borrow && look_up((const void *)api->borrow)) {
     tried = true;
     lender = api;
-    found = is_true(hologram_hook("verify_torch", py.PyTuple_New(0)), &verified);
+    found = is_true(hologram_hook(HOOK_verify_torch, py.PyTuple_New(0)), &verified);
     tried = found == DONE; /* else it was interrupted */
   }
   return found;

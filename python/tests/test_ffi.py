@@ -138,6 +138,10 @@ def test_every_function_is_a_builtin() -> None:
         assert callable(getattr(_ffi.native, name)), name
 
 
+def test_hooks_are_those_that_c_knows() -> None:
+    assert set(_ffi.native.hooks()) == set(_ffi.hooks)
+
+
 def test_functions_that_wait_give_an_event() -> None:
     """PENDING without an event would be lost."""
     waiting = {name for name, parameters in FUNCTIONS.items() if parameters[-1:] == ["hologram_event *event_out"]}
