@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/hologram-project/hologram/backends"
@@ -143,6 +144,7 @@ type device struct {
 	level       *int32        // of the driver's optimiser, 0 … 4, for tests; nil: the driver's own, 4
 	sharedBytes int32         // that a block may have
 	zero        driver.Stream // where new memory is cleared
+	lost        atomic.Bool   // found out by some call
 
 	mu     sync.Mutex
 	closed bool
@@ -234,13 +236,14 @@ func (d *device) Alloc(bytes int64) (backends.Memory, error) {
 		if p != 0 {
 			err = errors.Join(err, d.do(call{"cuMemFree", func() driver.Result { return d.api.MemFree(p) }}))
 		}
-		return backends.Memory{}, fmt.Errorf("cuda: allocate %d bytes on device %d: %w", bytes, d.ordinal, classified(err))
+		return backends.Memory{}, fmt.Errorf("cuda: allocate %d bytes on device %d: %w", bytes, d.ordinal, d.classified(err))
 	}
 	return backends.Memory{Addr: uintptr(p), Bytes: bytes}, nil
 }
 
-// classified adds the contract's error to one of the driver's that means it.
-func classified(err error) error {
+// classified adds the contract's error to one of the driver's that means it, and
+// notes that the device is lost.
+func (d *device) classified(err error) error {
 	var e *driver.Error
 	if !errors.As(err, &e) {
 		return err
@@ -249,6 +252,7 @@ func classified(err error) error {
 	case e.Code == driver.OutOfMemory:
 		return fmt.Errorf("%w: %w", backends.ErrOutOfMemory, err)
 	case e.Code.Sticky():
+		d.lost.Store(true)
 		return fmt.Errorf("%w: %w", backends.ErrLost, err)
 	}
 	return err
@@ -269,7 +273,7 @@ func (d *device) AllocHost(bytes int64) (backends.Memory, error) {
 		return d.api.MemHostAlloc(&p, uint64(max(bytes, 1)), driver.HostPortable|driver.HostMapped)
 	}})
 	if err != nil {
-		return backends.Memory{}, fmt.Errorf("cuda: allocate %d bytes of host memory: %w", bytes, classified(err))
+		return backends.Memory{}, fmt.Errorf("cuda: allocate %d bytes of host memory: %w", bytes, d.classified(err))
 	}
 	clear(unsafe.Slice((*byte)(p), bytes))
 	return backends.Memory{Addr: uintptr(p), Bytes: bytes}, nil

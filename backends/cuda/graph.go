@@ -28,7 +28,7 @@ func (s *stream) BeginCapture() error {
 	g := &graph{device: s.device}
 	var err error
 	if g.notes, err = s.device.newNotes(); err != nil {
-		return fmt.Errorf("cuda: begin a capture: %w", classified(err))
+		return fmt.Errorf("cuda: begin a capture: %w", s.device.classified(err))
 	}
 	if err := s.beginCapture(g); err != nil {
 		return errors.Join(err, g.notes.free())
@@ -57,7 +57,7 @@ func (s *stream) beginCapture(g *graph) error {
 		s.capture.Store(true)
 	}
 	if err = errors.Join(err, s.device.leave(s.pushed, &s.current)); err != nil {
-		return fmt.Errorf("cuda: %s: %w", what, classified(err))
+		return fmt.Errorf("cuda: %s: %w", what, s.device.classified(err))
 	}
 	return nil
 }
@@ -82,7 +82,7 @@ func (s *stream) EndCapture() (backends.Graph, error) {
 		return errors.Join(err, api.Check("cuGraphDestroy", api.GraphDestroy(captured)))
 	})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("cuda: end a capture: %w", classified(err)), g.free())
+		return nil, errors.Join(fmt.Errorf("cuda: end a capture: %w", s.device.classified(err)), g.free())
 	}
 	return g, nil
 }

@@ -194,7 +194,7 @@ func (d *device) load(text, name string) (*variant, error) {
 		if v.module != 0 {
 			err = errors.Join(err, d.do(call{"cuModuleUnload", func() driver.Result { return d.api.ModuleUnload(v.module) }}))
 		}
-		return nil, fmt.Errorf("cuda: compile: %w\n%s", classified(err), strings.TrimSpace(said))
+		return nil, fmt.Errorf("cuda: compile: %w\n%s", d.classified(err), strings.TrimSpace(said))
 	}
 	return v, nil
 }

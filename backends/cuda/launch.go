@@ -52,7 +52,7 @@ func (s *stream) Launch(kn backends.Kernel, l *backends.Launch) (backends.Ticket
 	panicked = false
 	s.mu.Unlock()
 	if err != nil {
-		return 0, fmt.Errorf("cuda: launch: %w", classified(err))
+		return 0, fmt.Errorf("cuda: launch: %w", s.device.classified(err))
 	}
 	return backends.Ticket(t), nil
 }

@@ -129,7 +129,7 @@ func (d *device) NewStream() (backends.Stream, error) {
 		n, err = d.streamNotes()
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("cuda: new stream: %w", classified(err)), s.free())
+		return nil, errors.Join(fmt.Errorf("cuda: new stream: %w", d.classified(err)), s.free())
 	}
 	s.begins(n)
 	return s, nil
@@ -151,7 +151,7 @@ func (d *device) WrapStream(native uintptr) (backends.Stream, error) {
 	s := &stream{device: d, handle: driver.Stream(native), stays: native == driver.StreamLegacy, sub: d.api.NewSubmission()}
 	n, err := d.streamNotes()
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("cuda: wrap stream %#x: %w", native, classified(err)), s.free())
+		return nil, errors.Join(fmt.Errorf("cuda: wrap stream %#x: %w", native, d.classified(err)), s.free())
 	}
 	s.begins(n)
 	return s, nil
@@ -196,7 +196,7 @@ func (s *stream) open(what string) error {
 		}
 	}
 	s.mu.Unlock()
-	return fmt.Errorf("cuda: %s: %w", what, classified(err))
+	return fmt.Errorf("cuda: %s: %w", what, s.device.classified(err))
 }
 
 func (s *stream) usable() error {
@@ -251,7 +251,7 @@ func (s *stream) end(what string, err error) (backends.Ticket, error) {
 	}
 	s.mu.Unlock()
 	if err != nil {
-		return 0, fmt.Errorf("cuda: %s: %w", what, classified(err))
+		return 0, fmt.Errorf("cuda: %s: %w", what, s.device.classified(err))
 	}
 	return backends.Ticket(t), nil
 }
@@ -361,7 +361,7 @@ func (s *stream) Await(other backends.Stream, t backends.Ticket) error {
 		return nil
 	}
 	if err := o.written(uint64(t)); err != nil {
-		return fmt.Errorf("cuda: await: %w", classified(err))
+		return fmt.Errorf("cuda: await: %w", s.device.classified(err))
 	}
 	if err := s.begin("await"); err != nil {
 		return err
@@ -371,7 +371,7 @@ func (s *stream) Await(other backends.Stream, t backends.Ticket) error {
 	err = errors.Join(err, s.device.leave(s.pushed, &s.current))
 	s.mu.Unlock()
 	if err != nil {
-		return fmt.Errorf("cuda: await: %w", classified(err))
+		return fmt.Errorf("cuda: await: %w", s.device.classified(err))
 	}
 	return nil
 }
@@ -394,9 +394,13 @@ func (s *stream) passed() backends.Ticket {
 	return backends.Ticket(atomic.LoadUint64(&s.notes.host.passed))
 }
 
-// Passed is the last ticket that has passed.
+// Passed is the last ticket that has passed. On a lost device all have; which were
+// written before, Wait still tells from the others.
 func (s *stream) Passed() backends.Ticket {
 	t, last := s.passed(), s.last.Load()
+	if s.device.lost.Load() {
+		return backends.Ticket(last)
+	}
 	if uint64(t) < last && s.told.Load() < last {
 		s.want(last)
 		t = s.passed()
@@ -454,7 +458,7 @@ func (s *stream) query() error {
 	api, at := s.device.api, new(driver.Context)
 	pushed, err := s.device.enter(at)
 	if err != nil {
-		return fmt.Errorf("cuda: wait: %w", classified(err))
+		return fmt.Errorf("cuda: wait: %w", s.device.classified(err))
 	}
 	result, capturing := driver.Success, new(int32)
 	if !s.owned {
@@ -464,13 +468,14 @@ func (s *stream) query() error {
 		result = api.StreamQuery(s.handle)
 	}
 	if err := s.device.leave(pushed, at); err != nil {
-		return fmt.Errorf("cuda: wait: %w", classified(err))
+		return fmt.Errorf("cuda: wait: %w", s.device.classified(err))
 	}
 	switch result {
 	case driver.Success, driver.NotReady, driver.CaptureUnsupported, driver.CaptureImplicit:
 		return nil
 	}
 	// Nothing that was queued fails but by losing the device.
+	s.device.lost.Store(true)
 	return fmt.Errorf("cuda: %w: %w", backends.ErrLost, s.device.api.Check("cuStreamQuery", result))
 }
 

@@ -248,3 +248,48 @@ func noLaunch(driver.Func, uint32, uint32, uint32, uint32, uint32, uint32, uint3
 }
 
 func pointerOf(a uintptr) unsafe.Pointer { return hostmem.Pointer(a) }
+
+// Once the device is lost all that was given has passed: nobody waits for it any
+// more. Wait tells what was not done.
+func TestTheLastTicketOfALostDevice(t *testing.T) {
+	const launchFailed driver.Result = 719
+	for name, find := range map[string]func(r *fakeRig) error{
+		"by waiting":  func(r *fakeRig) error { return r.s.Wait(r.launch(t), 0) },
+		"by queueing": func(r *fakeRig) error { return r.s.Await(r.other(t), 1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newFakeRig(t, fakeAdd, 3)
+			done := r.launch(t)
+			require.NoError(t, r.s.Wait(done, time.Second))
+			r.held = true
+			lost := r.launch(t)
+			require.Equal(t, done, r.s.Passed())
+			query, wait := r.api.StreamQuery, r.api.StreamWaitValue
+			r.api.StreamQuery = func(driver.Stream) driver.Result { return launchFailed }
+			r.api.StreamWaitValue = func(driver.Stream, driver.Pointer, uint64, uint32) driver.Result { return launchFailed }
+			require.ErrorIs(t, find(r), backends.ErrLost)
+			require.GreaterOrEqual(t, r.s.Passed(), lost)
+			require.NoError(t, r.s.Wait(done, 0))
+			require.ErrorIs(t, r.s.Wait(lost, 0), backends.ErrLost)
+			r.api.StreamQuery, r.api.StreamWaitValue = query, wait
+			r.run()
+		})
+	}
+}
+
+func (r *fakeRig) launch(t *testing.T) backends.Ticket {
+	t.Helper()
+	ticket, err := r.s.Launch(r.k, &r.l)
+	require.NoError(t, err)
+	return ticket
+}
+
+// other is another stream that has given a ticket.
+func (r *fakeRig) other(t *testing.T) backends.Stream {
+	t.Helper()
+	s, err := r.d.NewStream()
+	require.NoError(t, err)
+	_, err = s.Launch(r.k, &r.l)
+	require.NoError(t, err)
+	return s
+}
