@@ -77,6 +77,10 @@ SIZES: dict[tuple[str, ...], list[tuple[int, ...]]] = {
         (17, 33, 65, 0, 0),
         (40, 24, 600, 1, 0),
         (24, 40, 100, 0, 1),
+        (190, 200, 100, 0, 0),
+        (140, 136, 285, 1, 1),
+        (33, 40, 1000, 0, 1),
+        (8, 8, 2049, 1, 0),
     ],
     ("m", "n", "trans_a"): [(100, 77, 0), (77, 100, 1)],
 }
@@ -85,7 +89,8 @@ SIZES: dict[tuple[str, ...], list[tuple[int, ...]]] = {
 def run(ex: hg.Executor, op: dict[str, Any], dtype: str, dims: tuple[int, ...]) -> list[Any]:
     """Run an operation on 40,000 elements for each operand; return what is written, or the fault."""
     tame = not op["elementwise"]
-    buffers = [ex.from_numpy(numbers(dtype, 40_000, 10 * i + 1, tame)) for i in range(len(op["operands"]))]
+    kinds = ["i64" if o["kind"] == "index" else dtype for o in op["operands"]]
+    buffers = [ex.from_numpy(numbers(kind, 40_000, 10 * i + 1, tame)) for i, kind in enumerate(kinds)]
     scalars = tuple(hg._dtypes.scalar_bits(0.5 if dtype[0] in "fb" else 3, s["name"]) for s in op["scalars"])
     fault = None
     try:
