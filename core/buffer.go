@@ -114,7 +114,7 @@ func (ex *Executor) boundaryPool(try bool) (*memory.Memory, error) {
 		return pool, nil
 	}
 	if closed {
-		return nil, errFreed
+		return nil, queue.ErrFreed
 	}
 	if try {
 		return nil, status.ErrBusy
@@ -129,7 +129,7 @@ func (ex *Executor) boundaryPool(try bool) (*memory.Memory, error) {
 	switch {
 	case ex.closed:
 		fresh.Release()
-		return nil, errFreed
+		return nil, queue.ErrFreed
 	case ex.boundary != nil: // another goroutine was faster
 		fresh.Release()
 	default:
@@ -182,7 +182,7 @@ func (ex *Executor) own(b *Buffer, m *memory.Memory, v backends.View) (*Buffer, 
 	ex.mu.Lock()
 	if ex.closed {
 		ex.mu.Unlock()
-		return nil, errFreed
+		return nil, queue.ErrFreed
 	}
 	if b.next = ex.buffers; b.next != nil {
 		b.next.prev = b
@@ -268,7 +268,7 @@ func (b *Buffer) begin() bool {
 // foreign and has no deleter, its owner may let go of it when Free returns, so
 // Free waits until no work on any executor uses it.
 func (b *Buffer) Free() {
-	b.ex.disown(b)
+	b.ex.unlist(b)
 	b.drop()
 }
 
@@ -279,8 +279,8 @@ func (b *Buffer) Abandon() {
 	b.Free()
 }
 
-// disown takes a buffer out of the executor's list, if it is there.
-func (ex *Executor) disown(b *Buffer) {
+// unlist takes a buffer out of the executor's list, if it is there.
+func (ex *Executor) unlist(b *Buffer) {
 	ex.mu.Lock()
 	defer ex.mu.Unlock()
 	switch {

@@ -122,7 +122,8 @@ type Stream interface {
 }
 
 var (
-	errFreed     = status.Errorf(status.BadHandle, "executor is freed")
+	// ErrFreed refuses work for a stream that is closed.
+	ErrFreed     = status.Errorf(status.BadHandle, "executor is freed")
 	errNotBegun  = status.Errorf(status.Cancelled, "cancelled before it began")
 	errAbandoned = status.Errorf(status.Cancelled, "cancelled while it waited for other work")
 	// ErrCapturing refuses work that cannot be captured.
