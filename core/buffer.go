@@ -125,18 +125,21 @@ func (ex *Executor) boundaryPool(try bool) (*memory.Memory, error) {
 		return nil, err
 	}
 	ex.mu.Lock()
-	defer ex.mu.Unlock()
-	switch {
-	case ex.closed:
-		fresh.Release()
-		return nil, queue.ErrFreed
-	case ex.boundary != nil: // another goroutine was faster
-		fresh.Release()
-	default:
-		ex.boundary = fresh
+	pool, closed = ex.boundary, ex.closed
+	if pool == nil && !closed {
+		ex.boundary, pool, fresh = fresh, fresh, nil
 	}
-	ex.boundary.Acquire()
-	return ex.boundary, nil
+	if pool != nil {
+		pool.Acquire()
+	}
+	ex.mu.Unlock()
+	if fresh != nil { // it is closed, or another goroutine was faster
+		fresh.Release()
+	}
+	if closed {
+		return nil, queue.ErrFreed
+	}
+	return pool, nil
 }
 
 // Wrap makes a buffer of memory that others own, in place: on a device that the

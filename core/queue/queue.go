@@ -6,8 +6,9 @@
 // and what comes after it, on a goroutine. Deferred is for devices that work by
 // themselves: work is queued there, and a ticket tells when it has passed.
 //
-// A stream has one lock, of its own state. It is never held while work runs,
-// waits, or lets go of what it holds, all of which may call back.
+// A stream has a lock, of its own state. It is never held while work runs, waits,
+// or lets go of what it holds, all of which may call back. A Deferred has another,
+// held by who looks what has passed and so asks works for their outcomes.
 //
 // lane.go is what both kinds have in common, that work takes its turn; inline.go
 // and deferred.go run it; event.go is what callers wait for; graph.go captures.
