@@ -27,118 +27,6 @@ type Buffer struct {
 	freed      atomic.Bool
 }
 
-// Allocate makes a buffer of n elements. Without zeroed it may hold whatever
-// the memory held before.
-func (ex *Executor) Allocate(n int64, t isa.Type, zeroed bool) (*Buffer, error) {
-	return ex.allocate(n, t, zeroed, false)
-}
-
-// TryAllocate is Allocate where that takes no more than some microseconds, else
-// status.ErrBusy.
-func (ex *Executor) TryAllocate(n int64, t isa.Type, zeroed bool) (*Buffer, error) {
-	return ex.allocate(n, t, zeroed, true)
-}
-
-func (ex *Executor) allocate(n int64, t isa.Type, zeroed, try bool) (*Buffer, error) {
-	if !t.Numeric() {
-		return nil, Errorf(BadType, "allocate: dtype code %d names no type", t)
-	}
-	if n <= 0 {
-		return nil, Errorf(Invalid, "allocate: size is %d; expected a positive number of elements", n)
-	}
-	if n > memory.MaxBytes/int64(t.Size()) {
-		return nil, Errorf(OutOfMemory, "allocate: %d elements of %v are more than any device holds", n, t)
-	}
-	made := new(struct { // one allocation
-		Buffer
-		memory.Memory
-	})
-	b, m := &made.Buffer, &made.Memory
-	if err := ex.memory(m, n*int64(t.Size()), zeroed, try); err != nil {
-		return nil, status.Within("allocate", err)
-	}
-	v := backends.View{Addr: m.Addr, Type: t, Rank: 1}
-	v.Shape[0], v.Stride[0] = n, 1
-	if _, err := ex.own(b, m, v); err != nil {
-		m.Release()
-		return nil, err
-	}
-	return b, nil
-}
-
-// AllocateBoundary makes a buffer of width·height elements on the executor's
-// boundary pool, from the start of a class on: element 0 is Φ(class, 0, 0).
-// Buffers of one class share its 12,288 bytes, as Φ-addresses do, and no buffer
-// reaches beyond its class. width is at most 48, height at most 256.
-func (ex *Executor) AllocateBoundary(class, width, height int64, t isa.Type) (*Buffer, error) {
-	const what = "allocate_boundary"
-	switch {
-	case !t.Numeric():
-		return nil, Errorf(BadType, what+": dtype code %d names no type", t)
-	case class < 0 || class >= isa.NumClasses:
-		return nil, Errorf(Invalid, what+": class_index is %d; expected 0 … %d", class, isa.NumClasses-1)
-	case width <= 0 || width > isa.PagesPerClass:
-		return nil, Errorf(Invalid, what+": width is %d; expected 1 … %d", width, isa.PagesPerClass)
-	case height <= 0 || height > isa.PageBytes:
-		return nil, Errorf(Invalid, what+": height is %d; expected 1 … %d", height, isa.PageBytes)
-	}
-	n := width * height
-	if bytes := n * int64(t.Size()); bytes > isa.ClassBytes {
-		return nil, Errorf(Invalid, what+": %d × %d elements of %v are %d bytes; a class has %d", width, height, t, bytes, isa.ClassBytes)
-	}
-	pool, err := ex.boundaryPool(false)
-	if err != nil {
-		return nil, status.Within(what, err)
-	}
-	v := backends.View{Addr: pool.Addr + uintptr(class*isa.ClassBytes), Type: t, Rank: 1}
-	v.Shape[0], v.Stride[0] = n, 1
-	b, err := ex.own(new(Buffer), pool, v)
-	if err != nil {
-		pool.Release()
-		return nil, err
-	}
-	b.class = int(class)
-	return b, nil
-}
-
-// boundaryPool returns the executor's boundary pool, with the caller counted.
-// With try it is not made: status.ErrBusy.
-func (ex *Executor) boundaryPool(try bool) (*memory.Memory, error) {
-	ex.mu.Lock()
-	pool, closed := ex.boundary, ex.closed
-	if pool != nil {
-		pool.Acquire()
-	}
-	ex.mu.Unlock()
-	if pool != nil {
-		return pool, nil
-	}
-	if closed {
-		return nil, errFreed
-	}
-	if try {
-		return nil, status.ErrBusy
-	}
-	fresh := new(memory.Memory)
-	err := ex.memory(fresh, isa.BoundaryBytes, true, false)
-	if err != nil {
-		return nil, err
-	}
-	ex.mu.Lock()
-	defer ex.mu.Unlock()
-	switch {
-	case ex.closed:
-		fresh.Release()
-		return nil, errFreed
-	case ex.boundary != nil: // another goroutine was faster
-		fresh.Release()
-	default:
-		ex.boundary = fresh
-	}
-	ex.boundary.Acquire()
-	return ex.boundary, nil
-}
-
 // Wrap makes a buffer of memory that others own, in place: on a device that the
 // host sees, the host's memory; else the device's. stride is in elements; nil
 // is row-major. deleter, which may be nil, is called once, from any goroutine,
@@ -182,7 +70,7 @@ func (ex *Executor) own(b *Buffer, m *memory.Memory, v backends.View) (*Buffer, 
 	ex.mu.Lock()
 	if ex.closed {
 		ex.mu.Unlock()
-		return nil, errFreed
+		return nil, queue.ErrFreed
 	}
 	if b.next = ex.buffers; b.next != nil {
 		b.next.prev = b
@@ -268,7 +156,7 @@ func (b *Buffer) begin() bool {
 // foreign and has no deleter, its owner may let go of it when Free returns, so
 // Free waits until no work on any executor uses it.
 func (b *Buffer) Free() {
-	b.ex.disown(b)
+	b.ex.unlist(b)
 	b.drop()
 }
 
@@ -279,8 +167,8 @@ func (b *Buffer) Abandon() {
 	b.Free()
 }
 
-// disown takes a buffer out of the executor's list, if it is there.
-func (ex *Executor) disown(b *Buffer) {
+// unlist takes a buffer out of the executor's list, if it is there.
+func (ex *Executor) unlist(b *Buffer) {
 	ex.mu.Lock()
 	defer ex.mu.Unlock()
 	switch {

@@ -16,6 +16,15 @@
 // host, fence.go waits, trace.go interprets. Room memory knows who uses what, and
 // recycles it; status has the errors of all.
 //
+// Who has a lock takes only those behind it:
+//
+//	a stream's turn → Deferred.looking → Executor.mu → lane.mu → Event.mu
+//	a stream's turn → Device.order → memory.order → memory.Line
+//
+// looking is that of the executor's own stream before those of others. All other
+// locks are the last. What runs others' code is called with none: deleters, Stop, a
+// trace's lines.
+//
 // A Device is opened once and shared by the Executors on it; its pool recycles
 // memory and its cache keeps compiled kernels. A Buffer is a view of counted
 // memory. All that can be checked is checked before anything runs, so that a

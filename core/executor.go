@@ -118,8 +118,6 @@ func (ex *Executor) Used() int64 { return ex.account.Used() }
 // Quota returns the executor's bound in bytes; 0 is none.
 func (ex *Executor) Quota() int64 { return ex.account.Quota() }
 
-var errFreed = Errorf(BadHandle, "executor is freed")
-
 // Phase puts the phase of the executor, 0 … 767, where to points, after the
 // launches before it that change it.
 func (ex *Executor) Phase(to *int32) (*Event, error) {

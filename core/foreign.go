@@ -52,7 +52,7 @@ func (ex *Executor) known(native uintptr, made *foreignStream) (*foreignStream, 
 	ex.mu.Lock()
 	defer ex.mu.Unlock()
 	if ex.closed {
-		return nil, errFreed
+		return nil, queue.ErrFreed
 	}
 	s := ex.foreign[native]
 	if s == nil {

@@ -2,7 +2,6 @@ package core
 
 import (
 	"errors"
-	"time"
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/hostmem"
@@ -14,9 +13,6 @@ import (
 // copyPiece is how many bytes are copied at a time: a copy of more is long
 // work, which can be cancelled between two pieces.
 const copyPiece = 64 << 20
-
-// look is how long one look at a piece under way takes.
-const look = 10 * time.Millisecond
 
 // transfer copies between a buffer and the host. A device that works by itself
 // copies to and from memory of ours that it reaches: the caller's memory is
@@ -71,7 +67,7 @@ func (c *transfer) Run(t *queue.Target) (backends.Ticket, error) {
 				c.leave()
 				return ticket, c.cancelled(at - n)
 			}
-			err = t.Line.Stream.Wait(ticket, look)
+			err = t.Line.Stream.Wait(ticket, queue.LookTime)
 		}
 		if err != nil {
 			return 0, c.named(err)

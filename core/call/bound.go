@@ -384,10 +384,10 @@ func (b *Bound) Release() {
 
 // How many Bounds are kept for calls that are under way side by side, as on a
 // device that works by itself, beside the one of each prepared call: by a
-// prepared call, more than a stream has in flight, since making one costs as much
+// prepared call as many as a stream has in flight, since making one costs as much
 // as the call; and by all of a device, since their Records take pinned memory.
 const (
-	maxKept    = 256
+	maxKept    = queue.MaxFlight
 	maxKeptAll = 8192
 )
 

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/core/queue"
 )
 
 // As many Bounds are kept as a stream has in flight, and more on a device only up
@@ -12,7 +14,7 @@ import (
 func TestBoundsAreKept(t *testing.T) {
 	var all atomic.Int64
 	p := &Prepared{keptAll: &all}
-	const flight = 192
+	const flight = queue.MaxFlight
 	list := make([]*Bound, flight)
 	for i := range list {
 		list[i] = &Bound{p: p}

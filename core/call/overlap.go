@@ -61,7 +61,7 @@ func (p *Prepared) check(c check) error {
 // for the identical array, of which each step says whether it may be. How many
 // steps there are, and so which operands meet in one, depends on the sizes;
 // what is refused must not.
-func (p *Prepared) wholeOperands(op *kernels.Op, needed []backends.View) {
+func (p *Prepared) wholeOperands(op *kernels.Op, seen []backends.View) {
 	for w, out := range op.Operands {
 		if !out.Writes {
 			continue
@@ -74,7 +74,7 @@ func (p *Prepared) wholeOperands(op *kernels.Op, needed []backends.View) {
 			if in.Writes {
 				why = "two outputs must not share memory"
 			}
-			_ = p.check(check{writes: w, other: o, written: needed[w], seen: needed[o], same: !in.Writes,
+			_ = p.check(check{writes: w, other: o, written: seen[w], seen: seen[o], same: !in.Writes,
 				writtenName: op.Name + ": " + out.Name, seeName: in.Name, why: why}) // two operands: nothing is refused yet
 		}
 	}

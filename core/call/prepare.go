@@ -5,7 +5,7 @@
 // layout.go knows strides, space.go index spaces and grids, prepare.go and step.go make
 // prepared calls of operations and launches, overlap.go says which operands may
 // share memory, table.go finds prepared calls, and bound.go is one call. So what
-// a layout decides is checked in the first four, addresses and numbers in the last.
+// a layout decides is checked when a call is prepared, addresses and numbers in bound.go.
 package call
 
 import (

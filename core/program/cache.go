@@ -113,7 +113,7 @@ func (c *Cache) entry(what string, key backends.Key, u *backends.Unit, v backend
 	unit := *u
 	e.making = begin(what, func(m *work.Meter) (k *Kernel, err error) {
 		defer func() { // also where the compiler panics
-			if !c.settle(e, k) {
+			if !c.put(e, k) {
 				k, err = nil, errLeft
 			}
 		}()
@@ -141,10 +141,10 @@ func (c *Cache) leave(e *entry) {
 	}
 }
 
-// settle puts a kernel into its entry, and lets those go for which there is no
+// put puts a kernel into its entry, and lets those go for which there is no
 // room. Without a kernel there is no entry either. It reports false, and lets go
 // of the kernel, if nobody waits for it any more.
-func (c *Cache) settle(e *entry, k *Kernel) bool {
+func (c *Cache) put(e *entry, k *Kernel) bool {
 	c.mu.Lock()
 	var old []*Kernel
 	left := e.left.Load()

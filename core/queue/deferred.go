@@ -10,16 +10,16 @@ import (
 	"github.com/hologram-project/hologram/core/status"
 )
 
-// maxFlight bounds the works queued on a device, and so what they hold, and
+// MaxFlight bounds the works queued on a device, and so what they hold, and
 // maxTickets their tickets: a device takes 1,024 works before it blocks, among
 // them those that wait for other streams and have no ticket.
 const (
-	maxFlight  = 192
+	MaxFlight  = 192
 	maxTickets = 512
 )
 
-// maxKept bounds the errors that are kept for who asks, which may be nobody.
-const maxKept = 100
+// maxErrors bounds the errors that are kept for who asks, which may be nobody.
+const maxErrors = 100
 
 // Deferred is a stream of a device that works by itself. What it has queued is
 // in flight until its ticket has passed. Nothing tells of that: whoever waits
@@ -129,7 +129,7 @@ func (s *Deferred) here(w Work, ev *Event) error {
 // serve gives work of an event to the device, on the stream's goroutine.
 func (s *Deferred) serve(ev *Event) {
 	for s.full() && !ev.Done() {
-		if !s.reap(look) { // somebody else looks
+		if !s.reap(LookTime) { // somebody else looks
 			time.Sleep(100 * time.Microsecond)
 		}
 	}
@@ -220,12 +220,12 @@ func (s *Deferred) full() bool {
 	if s.inFlight == 0 || s.graph != nil { // what is captured does not fly
 		return false
 	}
-	return s.inFlight >= maxFlight || s.target.Last-s.first.ticket >= maxTickets
+	return s.inFlight >= MaxFlight || s.target.Last-s.first.ticket >= maxTickets
 }
 
 // tend looks now and then what has passed, until nothing is in flight.
 func (s *Deferred) tend() {
-	for pause := 100 * time.Microsecond; ; pause = min(2*pause, look) {
+	for pause := 100 * time.Microsecond; ; pause = min(2*pause, LookTime) {
 		time.Sleep(pause)
 		s.reap(0)
 		s.mu.Lock()
@@ -243,7 +243,7 @@ func (s *Deferred) help(e *Event, d time.Duration) {
 	end := time.Now().Add(d)
 	for {
 		left := time.Until(end)
-		if !s.reap(min(max(left, 0), look)) && left > 0 {
+		if !s.reap(min(max(left, 0), LookTime)) && left > 0 {
 			// Somebody else looks, or there is nothing in flight yet.
 			t := time.NewTimer(min(left, time.Millisecond))
 			select {
@@ -359,7 +359,7 @@ func (s *Deferred) Keep(err error) {
 
 // keep is Keep of an error, for who holds the lock.
 func (s *Deferred) keep(err error) {
-	if len(s.errs) < maxKept {
+	if len(s.errs) < maxErrors {
 		s.errs = append(s.errs, err)
 	} else {
 		s.more++
@@ -405,9 +405,9 @@ func (s *Deferred) EndCapture() (*Graph, error) { return s.end() }
 // Close is Stream.Close.
 func (s *Deferred) Close(grace time.Duration) error {
 	s.shut()
-	s.settle(grace)
+	s.drain(grace)
 	s.cancel(false)
-	s.settle(1 << 62)
+	s.drain(1 << 62)
 	err := s.Errors()
 	s.target.Line.Close()
 	if closed := s.target.Line.Stream.Close(); err == nil {
@@ -416,8 +416,8 @@ func (s *Deferred) Close(grace time.Duration) error {
 	return err
 }
 
-// settle waits until nothing is in flight, up to a time.
-func (s *Deferred) settle(d time.Duration) {
+// drain waits until nothing is in flight, up to a time.
+func (s *Deferred) drain(d time.Duration) {
 	for start := time.Now(); time.Since(start) < d; {
 		s.mu.Lock()
 		none := s.inFlight == 0
@@ -425,7 +425,7 @@ func (s *Deferred) settle(d time.Duration) {
 		if none {
 			return
 		}
-		if !s.reap(min(look, d)) {
+		if !s.reap(min(LookTime, d)) {
 			time.Sleep(100 * time.Microsecond)
 		}
 	}

@@ -134,7 +134,7 @@ func run(w Work, t *Target) (ticket backends.Ticket, err error) {
 // Await waits for an event until stop tells it to give up.
 func Await(e *Event, stop func() bool) error {
 	for {
-		err := e.Wait(look)
+		err := e.Wait(LookTime)
 		if err != backends.ErrPending {
 			return err
 		}
@@ -144,5 +144,5 @@ func Await(e *Event, stop func() bool) error {
 	}
 }
 
-// look is how long one look at work that goes on takes.
-const look = 10 * time.Millisecond
+// LookTime is how long one look at work that goes on takes.
+const LookTime = 10 * time.Millisecond

@@ -44,7 +44,7 @@ func (l *lane) begin(native backends.Capturer, busy func() bool) error {
 	var err error
 	switch {
 	case l.closed:
-		err = errFreed
+		err = ErrFreed
 	case l.graph != nil:
 		err = status.Errorf(status.Invalid, "capture: the stream captures already")
 	case l.turn || l.worker || busy != nil && busy():

@@ -42,7 +42,7 @@ func (l *lane) take(w Work, how How) (mine bool, err error) {
 	for {
 		switch {
 		case l.closed:
-			return false, errFreed
+			return false, ErrFreed
 		case l.graph != nil && (how.Outcome || !replayable(w)):
 			return false, ErrCapturing
 		case how.Long && l.graph == nil || l.worker:
@@ -78,7 +78,7 @@ func (l *lane) enqueue(ev *Event, serve func(*Event)) error {
 	defer l.mu.Unlock()
 	switch {
 	case l.closed:
-		return errFreed
+		return ErrFreed
 	case l.graph != nil: // begun since take
 		return ErrCapturing
 	}
@@ -132,7 +132,7 @@ func (l *lane) Beside(w Work) (*Event, error) {
 	if l.closed {
 		l.mu.Unlock()
 		w.Release()
-		return nil, errFreed
+		return nil, ErrFreed
 	}
 	l.events[ev] = struct{}{}
 	l.mu.Unlock()

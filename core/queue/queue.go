@@ -6,8 +6,9 @@
 // and what comes after it, on a goroutine. Deferred is for devices that work by
 // themselves: work is queued there, and a ticket tells when it has passed.
 //
-// A stream has one lock, of its own state. It is never held while work runs,
-// waits, or lets go of what it holds, all of which may call back.
+// A stream has a lock, of its own state. It is never held while work runs, waits,
+// or lets go of what it holds, all of which may call back. A Deferred has another,
+// held by who looks what has passed and so asks works for their outcomes.
 //
 // lane.go is what both kinds have in common, that work takes its turn; inline.go
 // and deferred.go run it; event.go is what callers wait for; graph.go captures.
@@ -122,7 +123,8 @@ type Stream interface {
 }
 
 var (
-	errFreed     = status.Errorf(status.BadHandle, "executor is freed")
+	// ErrFreed refuses work for a stream that is closed.
+	ErrFreed     = status.Errorf(status.BadHandle, "executor is freed")
 	errNotBegun  = status.Errorf(status.Cancelled, "cancelled before it began")
 	errAbandoned = status.Errorf(status.Cancelled, "cancelled while it waited for other work")
 	// ErrCapturing refuses work that cannot be captured.

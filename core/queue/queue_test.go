@@ -332,7 +332,7 @@ func TestCancelMeetsNoOther(t *testing.T) {
 func TestErrorsAreBounded(t *testing.T) {
 	s := streams(t)["deferred"].(*Deferred)
 	const extra = 5
-	for range maxKept + extra {
+	for range maxErrors + extra {
 		ev, err := s.Submit(&told{err: status.Errorf(status.Faulted, "no")}, How{})
 		require.NoError(t, wait(t, ev, err))
 	}

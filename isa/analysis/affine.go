@@ -70,8 +70,8 @@ func (a Affine) Const() int64 {
 	return 0
 }
 
-// IsConst returns the number that a is, if it is one.
-func (a Affine) IsConst() (int64, bool) {
+// isConst returns the number that a is, if it is one.
+func (a Affine) isConst() (int64, bool) {
 	return a.Const(), len(a) == 0 || len(a) == 1 && len(a[0].Symbols) == 0
 }
 
@@ -103,8 +103,8 @@ func (a Affine) Along(is func(*Symbol) bool) (step Affine, linear bool) {
 	return normal(step), true
 }
 
-// AlongSpecial is Along for a special value.
-func (a Affine) AlongSpecial(s isa.Special) (Affine, bool) {
+// alongSpecial is Along for a special value.
+func (a Affine) alongSpecial(s isa.Special) (Affine, bool) {
 	return a.Along(func(y *Symbol) bool { return y.Kind == SymSpecial && y.Special == s })
 }
 
@@ -123,8 +123,8 @@ func (a Affine) AlongLanes() (Affine, bool) {
 			}
 		}
 	}
-	x, okX := a.AlongSpecial(isa.LaneX)
-	g, okG := a.AlongSpecial(isa.GlobalLane)
+	x, okX := a.alongSpecial(isa.LaneX)
+	g, okG := a.alongSpecial(isa.GlobalLane)
 	if !okX || !okG || x.Vary() == PerLane || g.Vary() == PerLane {
 		return nil, false
 	}
@@ -353,7 +353,7 @@ func (s *symbolic) follow(st *step) (Affine, bool) {
 	case isa.MUL:
 		return product(a, b)
 	case isa.SHL:
-		k, ok := b.IsConst()
+		k, ok := b.isConst()
 		if !ok {
 			return nil, false
 		}

@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"encoding/binary"
 	"math"
 	"sync"
 
@@ -177,17 +176,6 @@ func (p *Proof) Affine(i int) bool { return p.affine.has(i) }
 // All reports whether no site can fault and every Offset holds: what a fast
 // variant of the code may rest on.
 func (p *Proof) All() bool { return p.all }
-
-// AppendKey appends what tells p from other proofs about the same Func, for the
-// key of code that rests on it.
-func (p *Proof) AppendKey(key []byte) []byte {
-	for _, set := range [...]bitset{p.sites, p.affine} {
-		for _, w := range set {
-			key = binary.LittleEndian.AppendUint64(key, w)
-		}
-	}
-	return key
-}
 
 // Prove sets p to what the sizes of a launch prove. It takes some microseconds
 // for a program of the library's size and allocates nothing once p and a have

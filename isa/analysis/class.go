@@ -51,7 +51,6 @@ type Accumulation struct {
 	Loop  int       // in Analysis.Loops
 	Index int       // among the loop's parameters and results
 	Node  *ir.Node  // what combines: ADD, MUL, MIN, MAX, AND, OR, XOR or FMA
-	Init  *ir.Value // what it starts from
 	Term  *ir.Value // what it is combined with; nil of a product
 	// Factors are, of a product, two loads in Analysis.Accesses, in the order
 	// of the multiplication's operands, with offsets that grow by the same for
@@ -231,7 +230,7 @@ func (c *classifier) accumulation(k, i int) (s Accumulation, ok bool) {
 	if n == nil || !n.Op.IsInst() || c.uses[p.ID] != 1 || c.users[p.ID] != n || c.uses[next.ID] != 1 || c.home[next.ID] != r {
 		return s, false
 	}
-	s = Accumulation{Loop: k, Index: i, Node: n, Init: loop.Args[1+i], Factors: [2]int{-1, -1}}
+	s = Accumulation{Loop: k, Index: i, Node: n, Factors: [2]int{-1, -1}}
 	op := n.Op.Inst()
 	switch op {
 	case isa.ADD, isa.MUL, isa.MIN, isa.MAX, isa.AND, isa.OR, isa.XOR:

@@ -13,7 +13,7 @@
 //   - Loops: the most rounds, instructions in a round, induction variables;
 //     Short says which need no polling;
 //   - Class: map, reduction, product or other, with the loops to replace;
-//   - Report: all that, for people.
+//   - String: all that, for people.
 //
 // Prove says, from the sizes of a launch alone, which sites cannot fault and
 // which Offsets hold. Code may leave out the checks of sites that are proved,

@@ -60,7 +60,7 @@ func TestProgramsAsUsersWriteThem(t *testing.T) {
 			a := analyseText(t, "program p\n"+c.text)
 			var p analysis.Proof
 			a.Prove(&c.l, &p)
-			require.True(t, p.All(), "%v\n%v", a.Report(&p), a.Func)
+			require.True(t, p.All(), "%v\n%v", a, a.Func)
 			for slot := range c.l.SlotBytes {
 				if a.Class.Reads>>slot&1 == 1 && a.Class.Gathers>>slot&1 == 0 || a.Class.Writes>>slot&1 == 1 {
 					continue
