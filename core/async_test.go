@@ -203,14 +203,15 @@ func TestCancellingOneCall(t *testing.T) {
 // TestCancellingAllWork cancels an executor's work: who waits for what is before
 // is told when that has ended, and not that it was cancelled.
 func TestCancellingAllWork(t *testing.T) {
-	ex := executorOn(t, asyncDevice(t, asynctest.Options{}))
-	_, _ = endlessLaunch(t, ex)
-	ev, err := ex.Synchronize()
-	require.NoError(t, err)
-	require.ErrorIs(t, ev.Wait(20*time.Millisecond), backends.ErrPending)
-	ex.Cancel()
-	require.NoError(t, wait(ev, nil))
-	require.NoError(t, wait(ex.Synchronize()))
+	onEach(t, func(t *testing.T, ex *Executor) {
+		_, _ = endlessLaunch(t, ex)
+		ev, err := ex.Synchronize()
+		require.NoError(t, err)
+		require.ErrorIs(t, ev.Wait(20*time.Millisecond), backends.ErrPending)
+		ex.Cancel()
+		require.NoError(t, wait(ev, nil), "who only waits is not cancelled")
+		require.NoError(t, wait(ex.Synchronize()))
+	})
 }
 
 // TestForeignStreams works on a stream of others, between their own work on it.
