@@ -2,6 +2,7 @@ package core
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -202,14 +203,15 @@ func TestCancellingOneCall(t *testing.T) {
 // TestCancellingAllWork cancels an executor's work: who waits for what is before
 // is told when that has ended, and not that it was cancelled.
 func TestCancellingAllWork(t *testing.T) {
-	ex := executorOn(t, asyncDevice(t, asynctest.Options{}))
-	_, _ = endlessLaunch(t, ex)
-	ev, err := ex.Synchronize()
-	require.NoError(t, err)
-	require.ErrorIs(t, ev.Wait(20*time.Millisecond), backends.ErrPending)
-	ex.Cancel()
-	require.NoError(t, wait(ev, nil))
-	require.NoError(t, wait(ex.Synchronize()))
+	onEach(t, func(t *testing.T, ex *Executor) {
+		_, _ = endlessLaunch(t, ex)
+		ev, err := ex.Synchronize()
+		require.NoError(t, err)
+		require.ErrorIs(t, ev.Wait(20*time.Millisecond), backends.ErrPending)
+		ex.Cancel()
+		require.NoError(t, wait(ev, nil), "who only waits is not cancelled")
+		require.NoError(t, wait(ex.Synchronize()))
+	})
 }
 
 // TestForeignStreams works on a stream of others, between their own work on it.
@@ -501,6 +503,51 @@ func TestReadingWhatAForeignStreamWrote(t *testing.T) {
 	data := hostBytes(4)
 	wants(t, wait(x.Read(addressOf(data), 0, 4)), Faulted, "stray")
 	require.NoError(t, wait(ex.Synchronize()))
+}
+
+// late is a stream that takes its time to tell what became of work.
+type late struct {
+	backends.Stream
+	pause time.Duration
+}
+
+func (s *late) Wait(t backends.Ticket, d time.Duration) error {
+	err := s.Stream.Wait(t, d)
+	if !errors.Is(err, backends.ErrPending) {
+		time.Sleep(s.pause)
+	}
+	return err
+}
+
+func (s *late) Await(other backends.Stream, t backends.Ticket) error {
+	if l, ok := other.(*late); ok {
+		other = l.Stream
+	}
+	return s.Stream.Await(other, t)
+}
+
+// TestReadingWhileOthersLook reads what a launch on a stream of others should
+// have written, while another goroutine is about to learn that it failed.
+func TestReadingWhileOthersLook(t *testing.T) {
+	b := asynctest.New(asynctest.Options{Delay: 5 * time.Millisecond})
+	d := openAsync(t, b, 0)
+	theirs := b.NewForeign(0)
+	t.Cleanup(theirs.Close)
+	ex := executorOn(t, d)
+	own := ex.stream.Target().Line
+	own.Stream = &late{own.Stream, 0}
+	x := floats(t, ex, 0)
+	s, err := ex.on(theirs.Native(), false)
+	require.NoError(t, err)
+	line := s.Target().Line
+	line.Stream = &late{line.Stream, 30 * time.Millisecond}
+	ex.done(s)
+	stray := assemble(t, "program stray\nslot c f32\nstg.f32 1.0, c[4000]\nexit")
+	for range 3 {
+		require.NoError(t, wait(ex.Call(&Call{Program: stray, Operands: []Operand{{Buffer: x}}, Dims: []int64{1}, Stream: theirs.Native()})))
+		data := hostBytes(4)
+		wants(t, wait(x.Read(addressOf(data), 0, 4)), Faulted, "stray")
+	}
 }
 
 // TestForgettingWhileOthersCall calls on many streams of others from several

@@ -82,12 +82,13 @@ func (ex *Executor) streams() (list []queue.Stream, release func()) {
 }
 
 // errors returns, and forgets, those of work on all streams whose outcome nobody
-// has seen.
+// has seen, for work of the executor's own stream in its Outcome.
 func (ex *Executor) errors() error {
 	list, release := ex.streams()
 	defer release()
-	var errs []error
-	for _, s := range list {
+	errs := []error{list[0].Errors()}
+	for _, s := range list[1:] {
+		s.Look() // work on them that passed before this may be looked at just now
 		errs = append(errs, s.Errors())
 	}
 	return status.Join(errs...)

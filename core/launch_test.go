@@ -174,6 +174,32 @@ func TestCancelling(t *testing.T) {
 	})
 }
 
+func TestACancelledLaunchRunsAgain(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		p := assemble(t, "program until\nslot c u32\nagain:\nldg.u32 x, c[0]\nset.eq.u32 p, x, 0\nbra again, p\nexit")
+		c, err := ex.Allocate(1, isa.U32, true)
+		require.NoError(t, err)
+		launch := func() (*Event, error) {
+			ev, err := ex.Launch(p, &LaunchArgs{Slots: []*Buffer{c}, Shape: []int64{4}})
+			if ev != nil || err != nil {
+				return ev, err
+			}
+			return ex.Synchronize()
+		}
+		for range 3 {
+			require.NoError(t, wait(c.Fill(Int(0))))
+			ev, err := launch()
+			require.NoError(t, err)
+			require.ErrorIs(t, ev.Wait(5*time.Millisecond), backends.ErrPending)
+			ex.Cancel()
+			_ = wait(ev, nil)
+			require.NoError(t, wait(c.Fill(Int(1))))
+			require.NoError(t, wait(launch()), "it ends by itself, and was not cancelled again")
+			require.NoError(t, wait(ex.Synchronize()))
+		}
+	})
+}
+
 func TestWorkIsInOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, ex *Executor) {
 		slow := assemble(t, "program slow\nslot c f32\nparam k u32\nldp.u32 n, k\nldg.f32 x, c[index]\nloop n, end\nmul.f32 x, x, 1.0\nend:\nadd.f32 x, x, 1.0\nstg.f32 x, c[index]\nexit")

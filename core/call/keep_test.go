@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hologram-project/hologram/core/queue"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/kernels"
 )
 
 // As many Bounds are kept as a stream has in flight, and more on a device only up
@@ -40,4 +42,25 @@ func TestBoundsAreKept(t *testing.T) {
 	other.keep(&Bound{p: other})
 	require.Empty(t, other.more)
 	require.NotNil(t, other.kept())
+}
+
+// What a call held that was refused is the next one's.
+func TestARefusedCallKeepsNothing(t *testing.T) {
+	_, d := newSlow(t)
+	none := d.Host.Stats().InUse
+	r := &Request{Op: kernels.ScalarAdd, Operands: []Operand{vector(64, isa.F32, 9), vector(128, isa.F32, 9)}}
+	p, err := Prepare(d, r)
+	require.NoError(t, err)
+	null := []Operand{vector(0, isa.F32, 9), vector(128, isa.F32, 9)}
+	overlapping := []Operand{vector(64, isa.F32, 9), vector(68, isa.F32, 9)}
+	for range 3 {
+		_, err = p.Bind(d, null, []Scalar{Float(1)}, false)
+		require.ErrorContains(t, err, "null")
+		_, err = p.Bind(d, overlapping, []Scalar{Float(1)}, false)
+		require.ErrorContains(t, err, "overlaps")
+		_, err = p.Bind(d, r.Operands, []Scalar{{Type: isa.I8}}, false)
+		require.ErrorContains(t, err, "expected f32")
+	}
+	p.Release()
+	require.Equal(t, none, d.Host.Stats().InUse)
 }

@@ -95,6 +95,26 @@ func TestTheCacheIsBoundedAndCounts(t *testing.T) {
 
 // TestOneCompilationForAllWhoWait has many ask for a kernel at once, of which
 // one compiles it, also where that fails or panics.
+// TestLeavingTooLate gives up on a kernel that was finished just then: it stays
+// for those who ask next, and is released once.
+func TestLeavingTooLate(t *testing.T) {
+	d := newCounting(t)
+	c := NewCache(d)
+	p := number(t, "p", 1)
+	u, err := p.unit(nil)
+	require.NoError(t, err)
+	e := c.entry("p", backends.KeyOf(&u.Unit, backends.Variant{}, &c.Info), &u.Unit, backends.Variant{})
+	_, err = e.wait(nil)
+	require.NoError(t, err)
+	c.leave(e)
+	k, err := p.Kernel(c, backends.Variant{}, nil)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, d.compiled.Load())
+	k.Release()
+	c.Clear()
+	require.Zero(t, d.alive.Load())
+}
+
 func TestOneCompilationForAllWhoWait(t *testing.T) {
 	d := newCounting(t)
 	c := NewCache(d)

@@ -28,7 +28,7 @@ type Deferred struct {
 	lane
 
 	// looking is held by who looks what has passed. Its owner waits with it, so
-	// others only try it.
+	// others only try it, but for Look.
 	looking sync.Mutex
 	seen    backends.Ticket // the last that was waited for
 
@@ -262,9 +262,17 @@ func (s *Deferred) help(e *Event, d time.Duration) {
 // first of them. It reports whether it was the one to look, and there was
 // something to see.
 func (s *Deferred) reap(d time.Duration) bool {
-	if !s.looking.TryLock() {
-		return false
-	}
+	return s.looking.TryLock() && s.looked(d)
+}
+
+// Look is Stream.Look.
+func (s *Deferred) Look() {
+	s.looking.Lock()
+	s.looked(0)
+}
+
+// looked is reap for who holds looking, and gives it back.
+func (s *Deferred) looked(d time.Duration) bool {
 	var last *flying // that has passed
 	ended := 0
 	for {

@@ -65,6 +65,9 @@ func (s *Inline) serve(ev *Event) {
 // Errors is Stream.Errors: everybody has been told.
 func (s *Inline) Errors() error { return nil }
 
+// Look is Stream.Look: what has passed has ended.
+func (s *Inline) Look() {}
+
 // Keep is Stream.Keep. Nothing comes here: a device that works while called has
 // no streams of others.
 func (s *Inline) Keep(error) {}

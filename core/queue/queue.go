@@ -106,6 +106,9 @@ type Stream interface {
 	Line() *memory.Line
 	// Errors returns, and forgets, those of work whose outcome nobody has seen.
 	Errors() error
+	// Look ends what has passed, and waits for who is at that already, so that
+	// Errors has all. Work may look at other streams in its Outcome, not at its own.
+	Look()
 	// Keep adds an error to them, if it is one.
 	Keep(err error)
 	// Idle reports whether there is no work, under way or to come, and no capture.

@@ -228,8 +228,11 @@ func TestCancelBeforeTheBeginning(t *testing.T) {
 		}}
 		ev, err := s.Submit(first, How{Long: true})
 		require.NoError(t, err)
-		second, third := &work{}, &work{}
-		behind, err := s.Submit(second, How{})
+		var behind *Event
+		told := false
+		// Who is told may do something else then with what the work used.
+		second, third := &work{release: func() { told = behind.Done() }}, &work{}
+		behind, err = s.Submit(second, How{})
 		require.NoError(t, err)
 		last, err := s.Submit(third, How{Outcome: true})
 		require.NoError(t, err)
@@ -237,6 +240,7 @@ func TestCancelBeforeTheBeginning(t *testing.T) {
 		behind.Cancel()
 		require.Equal(t, status.Cancelled, status.CodeOf(behind.Wait(0)), name)
 		second.calls(t, 0, 0, 1)
+		require.False(t, told, "the event ended before the work let go of what it held")
 		close(hold)
 		require.NoError(t, wait(t, ev, nil))
 		require.NoError(t, wait(t, last, nil))
@@ -373,6 +377,29 @@ func (s *heap) Wait(t backends.Ticket, d time.Duration) error {
 	}
 	time.Sleep(min(d, time.Millisecond))
 	return backends.ErrPending
+}
+
+// TestClosingAfterCancelling closes a stream whose work has not ended yet since it
+// was cancelled: that it was is not told, and other errors are.
+func TestClosingAfterCancelling(t *testing.T) {
+	h := &heap{}
+	s := NewDeferred(Target{Line: &memory.Line{Stream: h}})
+	submit := func(code status.Code) {
+		w := &told{err: status.Errorf(code, "no")}
+		w.run = func(*Target) (backends.Ticket, error) { return backends.Ticket(h.given.Add(1)), nil }
+		ev, err := s.Submit(w, How{})
+		require.Nil(t, ev)
+		require.NoError(t, err)
+		w.cancel = func() bool { return false }
+	}
+	submit(status.Cancelled)
+	submit(status.Faulted)
+	submit(status.Cancelled)
+	s.Cancel()
+	time.AfterFunc(20*time.Millisecond, func() { h.open.Store(true) })
+	err := s.Close(0)
+	require.Equal(t, status.Faulted, status.CodeOf(err))
+	require.Equal(t, "no", err.Error())
 }
 
 // TestADeviceIsNeverFull submits works of many tickets each to a device that

@@ -190,6 +190,42 @@ def test_mistakes_are_named(use: Any, text: str) -> None:
         use(hg.ProgramBuilder("p"))
 
 
+@pytest.mark.parametrize(
+    ("type", "digits", "exponent"), [("f16", 11, 16), ("bf16", 8, 128), ("f32", 24, 128), ("f64", 53, 1024)]
+)
+def test_the_largest_numbers_are_in_range(ex: hg.Executor, type: str, digits: int, exponent: int) -> None:
+    largest = (1 << exponent) - (1 << exponent - digits)
+    beyond = largest + (1 << exponent - digits - 1)  # half of the last bit more, which rounds to infinity
+    bits = {16: "u16", 32: "u32", 64: "u64"}[8 * _isa.TYPE_SIZES[type]]
+    b = hg.ProgramBuilder("largest")
+    slots = []
+    for i, value in enumerate((largest, beyond - 1, -largest, 1 - beyond)):
+        slots.append(b.slot(f"s{i}", bits))
+        b.stg(b.bitcast(bits, b.mov(value, type=type)), slots[-1][b.index])
+    b.exit()
+    arrays = [ex.allocate(1, bits) for _ in slots]
+    ex.launch(b.build(), {slot.name: array for slot, array in zip(slots, arrays)})
+    width = 8 * arrays[0].itemsize
+    infinity = (1 << width - 1) - (1 << digits - 1)
+    plus, minus = infinity - 1, infinity - 1 + (1 << width - 1)
+    assert [int(array.to_numpy()[0]) for array in arrays] == [plus, plus, minus, minus]
+    for value in (beyond, -beyond):
+        with pytest.raises(ValueError, match=f"{type} goes from -"):
+            b.mov(value, type=type)
+
+
+def test_the_last_byte_of_the_boundary_pool(ex: hg.Executor) -> None:
+    b = hg.ProgramBuilder("last")
+    b.slot("boundary", "u8")
+    b.stg(7, b.phi(95, 47, 255), type="u8")
+    b.exit()
+    ex.launch(b.build(), n=1, grid=1)
+    assert ex.allocate_boundary(95, 48, 256, "u8").to_numpy()[[-2, -1]].tolist() == [0, 7]
+    for place in ((96, 0, 0), (0, 48, 0), (0, 0, 256)):
+        with pytest.raises(ValueError, match="phi: .* is (96|48|256); expected 0 … "):
+            b.phi(*place)
+
+
 def test_else_and_nesting(ex: hg.Executor) -> None:
     """What runs is what Python runs for the same nest of if and else."""
     b = hg.ProgramBuilder("classify")

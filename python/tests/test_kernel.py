@@ -304,6 +304,17 @@ def test_numbers_stay_weak() -> None:
                 assert_same(got, wanted, (i, dtype, k))
 
 
+@pytest.mark.parametrize(("k", "types"), [(0.1, ("f4", "f8")), (0.1, ("f2", "f4", "f8")), (3, ("i4", "u1", "f4"))])
+def test_a_number_is_rounded_once_to_each_type_that_it_meets(k: Any, types: tuple[str, ...]) -> None:
+    @hologram.kernel
+    def f(k: Any, *arrays: Any) -> Any:
+        return tuple(x * k for x in arrays)
+
+    arrays = [np.arange(4).astype(dtype) for dtype in types]
+    for got, x in zip(f(k, *arrays), arrays):
+        assert_same(got, x * x.dtype.type(k), x.dtype)
+
+
 def test_variables_of_loops_take_the_type_that_holds_all() -> None:
     @hologram.kernel
     def f(x: Any, y: Any) -> Any:
@@ -951,6 +962,17 @@ def mistakes() -> list[tuple[Any, str]]:
         if x > 0:
             y = 1
         return y
+
+    @case("y is set in some lanes only: give it a value before")
+    def _(x):  # type: ignore[no-untyped-def]
+        if x > 0:
+            y = x
+        if x > 1:
+            y = x
+            z = y
+        else:
+            z = y
+        return z
 
     @case("y is set in the loop only")
     def _(x):  # type: ignore[no-untyped-def]

@@ -79,6 +79,7 @@ def test_text_and_bytes_lead_back() -> None:
 def test_the_hash_is_of_what_is_computed() -> None:
     renamed = AXPY.replace(" u,", " first,").replace(", u,", ", first,")
     assert hg.Program(renamed).hash == hg.Program(AXPY).hash
+    assert hg.Program(renamed) != hg.Program(AXPY), "equal are those of one text"
     assert hg.Program(AXPY.replace("fma.f32 v, k, u, v", "mad.f32 v, k, u, v")).hash != hg.Program(AXPY).hash
 
 
@@ -222,6 +223,9 @@ def test_index_space(ex: hg.Executor) -> None:
         ({"block": 2048}, ValueError, r"block \(2048, 1, 1\); expected 1 … 1024 lanes"),
         ({"block": (1, 2, 3, 4)}, ValueError, r"block is .*one to three numbers"),
         ({"block": 0}, ValueError, r"block is 0"),
+        ({"block": (1 << 32) + 1}, ValueError, r"block is 4294967297; .*from 1 to 2\*\*32 - 1"),
+        ({"grid": 1 << 32}, ValueError, r"grid is 4294967296; .*from 1 to 2\*\*32 - 1"),
+        ({"grid": (1, (1 << 32) + 1)}, ValueError, r"grid is \(1, 4294967297\); .*from 1 to 2\*\*32 - 1"),
         ({"grid": 1, "block": 8}, ValueError, r"8 lanes, fewer than the 100 elements"),
         ({"grid": (1 << 31, 1 << 31, 1 << 31)}, ValueError, r"grid"),
         ({"fuel": 0}, ValueError, r"fuel is 0"),

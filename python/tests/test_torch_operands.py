@@ -141,8 +141,9 @@ def test_autograd_sees_what_was_written(host: hg.Executor) -> None:
         y.backward()
 
 
-def test_a_faulting_launch_has_written(host: hg.Executor) -> None:
-    a, b, c = (torch.tensor(v, dtype=torch.int32) for v in ([7, 8], [2, 0], [0, 0]))
+@pytest.mark.parametrize("kind", [torch.Tensor, Derived])  # C takes the one, and leaves the other to Python
+def test_a_faulting_launch_has_written(host: hg.Executor, kind: Any) -> None:
+    a, b, c = (torch.tensor(v, dtype=torch.int32).as_subclass(kind) for v in ([7, 8], [2, 0], [0, 0]))
     with pytest.raises(hg.ProgramFault):
         ops.vector_div(host, a, b, c)
     assert c.tolist() == [3, 0]
