@@ -100,7 +100,7 @@ func randomMeetings(r *rand.Rand) string {
 	w.line("mov.u32 v3, 3")
 	w.line("mov.u32 v4, block")
 	w.line("xor.u32 v5, v0, v1")
-	depth := r.IntN(2)
+	depth := r.IntN(4)
 	for range 2 + r.IntN(5) {
 		for range r.IntN(3) {
 			w.statement(depth)

@@ -238,10 +238,10 @@ func (g *gen) blockLoop() {
 func (g *gen) segment(i int) {
 	s := &g.p.blocks.segments[i]
 	g.headsOf(s)
-	c := g.collective(s.meet)
+	c, alive := g.collective(s.meet), g.alive
 	if len(s.nodes) > 0 || c != nil {
 		g.special(0, 0, 0, 0, func(e *encoder, _ *inst) { e.Op(x86.XOR, x86.W32, regIndex, regIndex) })
-		g.blockGroups(g.unrollingOf(s), func(groups int, m vreg) { g.segmentGroups(i, c, groups, m) })
+		g.blockGroups(g.unrollingOf(s), func(groups int, m vreg) { g.segmentGroups(i, c, alive, groups, m) })
 	}
 	if c != nil {
 		g.fill(c)
@@ -349,8 +349,8 @@ func (g *gen) unrollingOf(s *segment) int {
 }
 
 // segmentGroups writes a segment for some groups, of which m masks the lanes
-// that there are.
-func (g *gen) segmentGroups(i int, c *collective, groups int, m vreg) {
+// that there are, and the array alive, if there is one, those that have not left.
+func (g *gen) segmentGroups(i int, c *collective, alive int32, groups int, m vreg) {
 	b := g.p.blocks
 	s := &b.segments[i]
 	g.vals = g.vals[:0]
@@ -360,8 +360,8 @@ func (g *gen) segmentGroups(i int, c *collective, groups int, m vreg) {
 	g.exits = map[*ir.Node]*exit{}
 	g.lo, g.hi, g.u, g.m = 0, groups, 0, m
 	end := g.asm.NewLabel()
-	if g.alive != 0 {
-		g.m = g.loadMask(g.alive)
+	if alive != 0 {
+		g.m = g.loadMask(alive)
 	}
 	for g.u = range groups {
 		for _, v := range g.inputs(i) {
@@ -373,7 +373,7 @@ func (g *gen) segmentGroups(i int, c *collective, groups int, m vreg) {
 		}
 	}
 	g.u = 0
-	if g.alive != 0 {
+	if alive != 0 {
 		g.jumpNone(g.m, end)
 	}
 	g.region(&ir.Region{Nodes: s.nodes}, end)
