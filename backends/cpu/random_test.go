@@ -19,6 +19,7 @@ type writer struct {
 	labels int
 	inside []string // labels that a branch may go to: ends of constructs around
 	budget int
+	stores map[string]bool // types that something was stored in by bytes
 }
 
 const registers = 6

@@ -49,15 +49,18 @@ func (g *gen) region(r *ir.Region, end x86.Label) {
 			break
 		}
 	}
+	done := 0
 	for i, n := range r.Nodes {
-		if n.Op == ir.Const || n.Op.IsInst() && len(n.Results) == 1 && g.shared[n.Result().ID] != 0 {
+		if i < done || n.Op == ir.Const || n.Op.IsInst() && len(n.Results) == 1 && g.shared[n.Result().ID] != 0 {
 			continue
 		}
 		g.work.Step(16) // a node is some instructions, each looked at some times
-		for g.u = range g.vals {
-			g.node(n)
+		switch {
+		case g.lin == nil || !n.Op.IsInst():
+			g.all(n)
+		default:
+			done = i + g.straight(r.Nodes[i:])
 		}
-		g.u = 0
 		if g.err != nil {
 			return
 		}
@@ -69,6 +72,28 @@ func (g *gen) region(r *ir.Region, end x86.Label) {
 			}
 		}
 	}
+}
+
+// all writes a node for all groups.
+func (g *gen) all(n *ir.Node) {
+	lo, hi := g.lo, g.hi
+	if hi-lo > 1 && g.together(n) {
+		g.u = lo
+		if n.Op == ir.If {
+			g.jointIf(n)
+		} else {
+			g.jointLoop(n)
+		}
+		return
+	}
+	for u := lo; u < hi; u++ {
+		g.u = u
+		if !n.Op.IsInst() {
+			g.lo, g.hi = u, u+1
+		}
+		g.node(n)
+	}
+	g.u, g.lo, g.hi = lo, lo, hi
 }
 
 func (g *gen) node(n *ir.Node) {
@@ -87,7 +112,10 @@ func (g *gen) node(n *ir.Node) {
 }
 
 // same reports whether a value is the same in all lanes that hold it.
-func (g *gen) same(v *ir.Value) bool { return g.p.a.Vary(v) == analysis.PerLaunch }
+func (g *gen) same(v *ir.Value) bool {
+	vary := g.p.a.Vary(v)
+	return vary == analysis.PerLaunch || vary == analysis.PerBlock && g.shape.block > 0
+}
 
 // newFor returns a register for a value.
 func (g *gen) newValue(v *ir.Value) vreg {
@@ -116,8 +144,8 @@ func (g *gen) clear(v *ir.Value, d vreg) {
 }
 
 // yields writes what a region yields, at its end, to registers.
-func (g *gen) yields(r *ir.Region, values []*ir.Value, to []vreg, m vreg) {
-	for i, src := range g.copies(r.Yield, to) {
+func (g *gen) yields(from, values []*ir.Value, to []vreg, m vreg) {
+	for i, src := range g.copies(from, to) {
 		g.assign(values[i], to[i], src, m)
 	}
 }
@@ -201,7 +229,7 @@ func (g *gen) ifNode(n *ir.Node) {
 			if i == 0 && !escapes {
 				by = 0
 			}
-			g.yields(r, n.Results, results, by)
+			g.yields(r.Yield, n.Results, results, by)
 		}
 		g.bind(end)
 		if escapes && !r.Ends() {
@@ -229,7 +257,7 @@ func (g *gen) blockNode(n *ir.Node) {
 	r, end := n.Regions[0], g.asm.NewLabel()
 	g.region(r, end)
 	if !r.Ends() {
-		g.yields(r, n.Results, x.regs, g.m)
+		g.yields(r.Yield, n.Results, x.regs, g.m)
 	}
 	g.bind(end)
 	if !r.Ends() {
@@ -257,15 +285,19 @@ func (g *gen) brNode(n *ir.Node) {
 
 // loopNode: all lanes that are in the loop are in the same round.
 func (g *gen) loopNode(n *ir.Node) {
-	r, inits := n.Regions[0], n.Args
+	r := n.Regions[0]
+	carried := g.carried(n)
 	uniform := true
 	var count, counter, round vreg
 	if n.Counted {
-		uniform = g.same(inits[0])
-		count, inits = g.val(inits[0]), inits[1:]
+		uniform = g.same(n.Args[0])
 	}
-	params := make([]vreg, len(r.Params))
-	for i, v := range r.Params {
+	if n.Counted && !uniform {
+		count = g.val(n.Args[0])
+	}
+	inits := carried.inits
+	params := make([]vreg, len(carried.params))
+	for i, v := range carried.params {
 		params[i] = g.newValue(v)
 		g.blend(v.Type, params[i], g.val(inits[i]), 0)
 		g.set(v, params[i])
@@ -274,7 +306,7 @@ func (g *gen) loopNode(n *ir.Node) {
 	results := params
 	if !uniform {
 		results = make([]vreg, len(params))
-		for i, v := range r.Params {
+		for i, v := range carried.params {
 			results[i] = g.newValue(v)
 			g.blend(v.Type, results[i], params[i], 0)
 		}
@@ -285,10 +317,10 @@ func (g *gen) loopNode(n *ir.Node) {
 	if parts {
 		m = g.copyMask(g.m)
 	}
-	next := &exit{values: r.Params}
+	next := &exit{values: carried.params}
 	if g.p.rounds[n] {
 		next.lanes = g.newReg(g.maskClass())
-		for _, v := range r.Params {
+		for _, v := range carried.params {
 			d := g.newValue(v)
 			g.clear(v, d)
 			next.regs = append(next.regs, d)
@@ -297,13 +329,9 @@ func (g *gen) loopNode(n *ir.Node) {
 	}
 	var over vreg // lanes that have done their rounds
 	head, end, out := g.asm.NewLabel(), g.asm.NewLabel(), g.asm.NewLabel()
+	g.startHeads(carried)
 	if n.Counted && uniform {
-		counter = g.scalar(count)
-		g.special(0, counter, 0, 0, func(e *encoder, in *inst) {
-			c := e.gpr(in.a, x86.RAX)
-			e.Test(x86.W32, c, c)
-			e.Jcc(x86.E, out)
-		})
+		counter = g.counter(n, out)
 	}
 	if !uniform {
 		over = g.newReg(g.maskClass())
@@ -311,6 +339,7 @@ func (g *gen) loopNode(n *ir.Node) {
 	}
 	first := g.here()
 	g.bind(head)
+	g.roundHeads(carried)
 	if !uniform {
 		goes := g.maskAnd(m, g.cmpI(isa.U32, round, count, isa.LT))
 		g.mergeMask(over, g.maskWithout(m, goes))
@@ -324,9 +353,9 @@ func (g *gen) loopNode(n *ir.Node) {
 	g.region(r, end)
 	ends := r.Ends()
 	if next.lanes == 0 && !ends {
-		g.yieldRound(r, params, results, uniform)
+		g.yieldRound(carried, params, results, uniform)
 	} else if !ends {
-		g.yields(r, r.Params, next.regs, g.m)
+		g.yields(carried.yields, carried.params, next.regs, g.m)
 	}
 	g.bind(end)
 	switch {
@@ -346,7 +375,7 @@ func (g *gen) loopNode(n *ir.Node) {
 		g.jumpNone(m, out)
 	}
 	if next.lanes != 0 {
-		for i, v := range r.Params {
+		for i, v := range carried.params {
 			if !uniform {
 				g.blend(v.Type, results[i], next.regs[i], m)
 			}
@@ -356,14 +385,10 @@ func (g *gen) loopNode(n *ir.Node) {
 	if g.p.polls[n] {
 		g.poll()
 	}
+	g.nextHeads(carried)
 	switch {
 	case counter != 0:
-		g.add(inst{d: counter, merge: true, emit: func(e *encoder, in *inst) {
-			c := e.gpr(in.d, x86.RAX)
-			e.OpImm(x86.SUB, x86.W32, c, 1)
-			e.doneGPR(in.d, c) // a store leaves the flags
-			e.Jcc(x86.NE, head)
-		}})
+		g.countDown(counter, head)
 	default:
 		if !uniform {
 			g.add(inst{f: x86.AddD, vl: g.vl(4), d: round, a: round, b: g.number(4, 1)})
@@ -380,15 +405,16 @@ func (g *gen) loopNode(n *ir.Node) {
 	default:
 		g.m = over
 	}
-	for i, v := range n.Results {
+	for i, v := range carried.results {
 		g.set(v, results[i])
 	}
+	g.endHeads(n)
 }
 
 // yieldRound makes what a round yields the parameters of the next.
-func (g *gen) yieldRound(r *ir.Region, params, results []vreg, uniform bool) {
-	src := g.copies(r.Yield, params)
-	for i, v := range r.Params {
+func (g *gen) yieldRound(c carried, params, results []vreg, uniform bool) {
+	src := g.copies(c.yields, params)
+	for i, v := range c.params {
 		if !uniform {
 			g.blend(v.Type, results[i], src[i], g.m)
 		}

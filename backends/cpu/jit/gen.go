@@ -26,6 +26,8 @@ type program struct {
 	bytes    bool              // byte addresses occur
 	places   bool              // special values do
 	shortcut map[*ir.Node]bool // see findShortcuts
+	blocks   *blocks           // how it runs by blocks; nil: it does not
+	meets    bool              // lanes of a block meet, so it runs by blocks alone
 	// writes has a bit for each slot stored to by index, masked for each of
 	// those to which not all lanes may store; reads for those loaded.
 	writes, masked, reads uint64
@@ -36,6 +38,10 @@ type program struct {
 type shape struct {
 	single uint64
 	stream bool // results go past the caches
+	// block is 0 where lanes are taken as they come. Else the code is for blocks
+	// that are rows of at most so many lanes, a power of two; whole: just so many.
+	block int
+	whole bool
 }
 
 // maxNodes bounds the programs that are compiled; longer ones are not worth it.
@@ -55,9 +61,19 @@ type gen struct {
 	shared []vreg   // by value ID: what is the same in all groups
 	vals   [][]vreg // by unrolled group, then value ID
 	u      int      // the group at hand
-	m      vreg     // mask of the lanes that run; 0: all
-	full   vreg     // mask of all lanes
-	once   bool     // instructions go to pro
+	lo, hi int      // groups that code is written for together
+	lin    []linear // by value ID; nil: nothing is linear
+	heads  []vreg   // by value ID
+	steps  map[poolKey]x86.Label
+	room   int32 // bytes of the frame given to arrays so far
+	places map[*ir.Node]vreg
+	flags  map[*ir.Node]int32
+	early  map[*ir.Node]bool // nodes whose heads are computed already
+	arrays map[*ir.Value]int32
+	alive  int32 // where the masks of lanes that have not left are; 0: all are there
+	m      vreg  // mask of the lanes that run; 0: all
+	full   vreg  // mask of all lanes
+	once   bool  // instructions go to pro
 	consts map[poolKey]vreg
 	bases  []vreg
 	iota   map[int]x86.Label
@@ -92,8 +108,8 @@ func prepare(m *work.Meter, f *ir.Func) (*program, error) {
 		p.masked = p.writes
 	}
 	p.a = analysis.New(x)
-	if p.bytes && p.a.Class.Kind != analysis.Map {
-		return nil, unsupported("a "+p.a.Class.Kind.String(), "its byte addresses are not made vector accesses yet")
+	if err := p.byBlocks(); err != nil {
+		return nil, err
 	}
 	for i := range p.a.Loops {
 		l := &p.a.Loops[i]
@@ -126,6 +142,9 @@ func (p *program) scan(r *ir.Region) error {
 			p.reads |= 1 << n.Mem.Slot
 		case n.Mem.Mode != 0:
 			p.bytes = true
+		}
+		if n.Op.IsInst() && meets[n.Op.Inst()] {
+			p.meets = true
 		}
 		p.places = p.places || n.Op == ir.Op(isa.SREG)
 		if n.Op.IsInst() {
@@ -161,12 +180,13 @@ func (g *gen) fail(n *ir.Node, why string) {
 func (p *program) generate(m *work.Meter, t *target, s shape) (code []byte, lay layout, err error) {
 	lay = p.lay
 	e := &encoder{unit: &unit{info: make([]vinfo, 1)}, t: t, lay: &lay, pool: map[poolKey]x86.Label{}}
-	g := &gen{unit: e.unit, work: m, p: p, t: t, shape: s, asm: e, lanes: t.bytes / 4,
+	g := &gen{unit: e.unit, work: m, p: p, t: t, shape: s, asm: e, lanes: p.groupLanes(t, s),
 		shared: make([]vreg, p.fn.NumValues), consts: map[poolKey]vreg{}, iota: map[int]x86.Label{}, data: map[uint64]x86.Label{}}
-	if p.wide {
-		g.lanes = t.bytes / 8
+	if s.block > 0 {
+		g.forBlocks()
 	}
 	g.function()
+	lay.spill += g.room
 	if g.err != nil {
 		return nil, lay, g.err
 	}
@@ -268,7 +288,26 @@ func (g *gen) function() {
 		e.Op(x86.XOR, x86.W32, regIndex, regIndex)
 	})
 	g.once = false
-	unroll := g.unrolling()
+	if g.shape.block > 0 {
+		g.blockLoop()
+	} else {
+		g.groups(g.unrolling(), g.body)
+	}
+	if g.cancel != 0 {
+		over := g.asm.NewLabel()
+		g.jump(over)
+		g.bind(g.cancel)
+		g.special(0, 0, 0, 0, func(e *encoder, _ *inst) { e.StoreImm(x86.W32, x86.At(regArgs, argEnded), 1) })
+		g.bind(over)
+	}
+	if g.shape.stream {
+		g.special(0, 0, 0, 0, func(e *encoder, _ *inst) { e.SFence() })
+	}
+}
+
+// groups lays out the loops over the groups of lanes from the first to regCount:
+// one over whole groups, unroll at a time, one over the rest, with a mask.
+func (g *gen) groups(unroll int, body func(groups int, m vreg)) {
 	done, tail, main := g.asm.NewLabel(), g.asm.NewLabel(), g.asm.NewLabel()
 	step := unroll * g.lanes
 	check := func(e *encoder, c x86.Cond, l x86.Label) {
@@ -279,7 +318,7 @@ func (g *gen) function() {
 	g.special(0, 0, 0, 0, func(e *encoder, _ *inst) { check(e, x86.A, tail) })
 	first := g.here()
 	g.bind(main)
-	g.body(unroll, 0)
+	body(unroll, 0)
 	g.special(0, 0, 0, 0, func(e *encoder, _ *inst) {
 		e.OpImm(x86.ADD, x86.W64, regIndex, int32(step))
 		check(e, x86.BE, main)
@@ -293,7 +332,7 @@ func (g *gen) function() {
 	rest := g.asm.NewLabel()
 	first = g.here()
 	g.bind(rest)
-	g.body(1, g.tailMask())
+	body(1, g.tailMask())
 	g.special(0, 0, 0, 0, func(e *encoder, _ *inst) {
 		e.OpImm(x86.ADD, x86.W64, regIndex, int32(g.lanes))
 		e.Op(x86.CMP, x86.W64, regIndex, regCount)
@@ -301,16 +340,6 @@ func (g *gen) function() {
 	})
 	g.loop(first)
 	g.bind(done)
-	if g.cancel != 0 {
-		over := g.asm.NewLabel()
-		g.jump(over)
-		g.bind(g.cancel)
-		g.special(0, 0, 0, 0, func(e *encoder, _ *inst) { e.StoreImm(x86.W32, x86.At(regArgs, argEnded), 1) })
-		g.bind(over)
-	}
-	if g.shape.stream {
-		g.special(0, 0, 0, 0, func(e *encoder, _ *inst) { e.SFence() })
-	}
 }
 
 // unrolling is how many groups a round of the main loop does: more where they
@@ -334,7 +363,7 @@ func (g *gen) body(groups int, m vreg) {
 		g.vals = append(g.vals, make([]vreg, g.p.fn.NumValues))
 	}
 	g.exits = map[*ir.Node]*exit{}
-	g.m = m
+	g.m, g.lo, g.hi = m, 0, groups
 	end := g.asm.NewLabel()
 	g.region(g.p.fn.Body, end)
 	g.bind(end)
@@ -343,6 +372,14 @@ func (g *gen) body(groups int, m vreg) {
 // hoist computes what is the same in all lanes of the launch once.
 func (g *gen) hoist(n *ir.Node) {
 	if !n.Op.IsInst() || len(n.Results) != 1 || n.CanFault() || g.p.a.Vary(n.Result()) != analysis.PerLaunch {
+		return
+	}
+	if h := g.headOf(n); h != nil {
+		g.headNode(n)
+		g.early[n] = true
+		if h.vec {
+			g.shared[n.Result().ID] = g.materialize(n.Result())
+		}
 		return
 	}
 	row, _ := isa.Lookup(n.Op.Inst())

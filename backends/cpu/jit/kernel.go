@@ -80,11 +80,18 @@ func Compile(m *work.Meter, f *ir.Func, l Level, other func() (Program, error)) 
 	k = &Kernel{p: p, t: targetOf(l), cost: analysis.NewCost(f), other: other}
 	k.arena, _ = theArena()
 	k.variants.Store(&[]*variant{})
-	if _, err := k.variant(m, shape{}); err != nil {
+	first := shape{}
+	if p.blocks != nil {
+		first = p.blockShape(first, k.t, usualBlock, true)
+	}
+	if _, err := k.variant(m, first); err != nil {
 		return nil, err
 	}
 	return k, nil
 }
+
+// usualBlock is the size of the blocks that code is made for before any launch asks.
+const usualBlock = 256
 
 // maxVariants bounds what one kernel keeps. Launches of further shapes are
 // declined.

@@ -18,7 +18,9 @@ const (
 	argAt     = 176 // i64: backends.Asked.At
 	argKnown  = 184 // u32: 1 if the fault says what was asked for
 	argSlot   = 188 // u32
-	argLanes  = 192
+	argWidth  = 192 // u64: lanes of a block, where code is for blocks
+	argLeft   = 200 // u64: lanes that are not done, those of the block at hand included
+	argLanes  = 256
 	headBytes = argLanes + 4*64
 )
 

@@ -26,7 +26,11 @@ func load(g *gen, n *ir.Node) {
 	t := g.moved(n)
 	size, reg := t.Size(), regSize(t)
 	if n.Mem.Mode != isa.AddrIndex {
-		g.loadBytes(n)
+		if g.lin != nil && g.p.linearAccess(g.lin, n) {
+			g.loadLinear(n)
+		} else {
+			g.loadBytes(n)
+		}
 		return
 	}
 	m := g.element(n.Mem.Slot, size)
@@ -144,12 +148,20 @@ func (g *gen) loadLanes(t isa.Type, m *mref) vreg {
 
 func store(g *gen, n *ir.Node) {
 	if n.Mem.Mode != isa.AddrIndex {
-		g.storeBytes(n)
+		if g.lin != nil && g.p.linearAccess(g.lin, n) {
+			g.storeLinear(n)
+		} else {
+			g.storeBytes(n)
+		}
 		return
 	}
-	t, v := g.moved(n), g.val(n.Args[0])
+	t := g.moved(n)
+	g.storeAs(t, g.element(n.Mem.Slot, t.Size()), g.val(n.Args[0]))
+}
+
+// storeAs stores elements of type t that lie side by side.
+func (g *gen) storeAs(t isa.Type, m *mref, v vreg) {
 	size := t.Size()
-	m := g.element(n.Mem.Slot, size)
 	if !g.t.evex && size < 4 {
 		g.storeNarrow(t, m, v)
 		return

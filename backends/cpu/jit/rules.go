@@ -50,8 +50,6 @@ var (
 // declined says of each instruction without a rule why it has none.
 var declined = map[isa.Op]string{
 	isa.LDS: sharedMemory, isa.STS: sharedMemory,
-	isa.BAR_SYNC: lanesMeet, isa.MEM_FENCE: "it orders memory between lanes",
-	isa.BLOCK_REDUCE_ADD: lanesMeet, isa.BLOCK_REDUCE_MIN: lanesMeet, isa.BLOCK_REDUCE_MAX: lanesMeet, isa.BLOCK_REDUCE_MUL: lanesMeet,
 	isa.BLOCK_SCAN_ADD: lanesMeet, isa.BLOCK_SCAN_MIN: lanesMeet, isa.BLOCK_SCAN_MAX: lanesMeet, isa.BLOCK_SCAN_MUL: lanesMeet,
 	isa.ATOM_ADD: atomically, isa.ATOM_MIN: atomically, isa.ATOM_MAX: atomically, isa.ATOM_AND: atomically,
 	isa.ATOM_OR: atomically, isa.ATOM_XOR: atomically, isa.ATOM_EXCH: atomically, isa.ATOM_CAS: atomically,
@@ -79,7 +77,10 @@ func init() {
 		isa.SHL: shift, isa.SHR: shift, isa.POPC: count, isa.CLZ: count, isa.CTZ: count,
 		isa.SET: compare, isa.SEL: choose, isa.CVT: convert, isa.BITCAST: bitcast,
 		isa.LDP: parameter, isa.LDC: lookUp, isa.SREG: specialValue,
-		isa.LDG: load, isa.STG: store,
+		isa.LDG: load, isa.STG: store, isa.MEM_FENCE: fence,
+		// Segments end here; blocks.go has what is done.
+		isa.BAR_SYNC:         segmentEnd,
+		isa.BLOCK_REDUCE_ADD: segmentEnd, isa.BLOCK_REDUCE_MIN: segmentEnd, isa.BLOCK_REDUCE_MAX: segmentEnd, isa.BLOCK_REDUCE_MUL: segmentEnd,
 	}
 }
 
@@ -186,23 +187,27 @@ func arithmetic(floats, ints pair) rule {
 }
 
 func multiply(g *gen, n *ir.Node) {
-	a, size := g.args(n), regSize(n.Type)
-	var r vreg
+	a := g.args(n)
+	g.result(n, g.product(n.Type, a[0], a[1]))
+}
+
+// product is a · b, of narrow types before it is brought into them.
+func (g *gen) product(t isa.Type, a, b vreg) vreg {
+	size := regSize(t)
 	switch {
-	case n.Type.Float():
-		r = g.op2(mulF.of(size), size, a[0], a[1])
+	case t.Float():
+		return g.op2(mulF.of(size), size, a, b)
 	case size == 4:
-		r = g.op2(x86.MulLD, 4, a[0], a[1])
+		return g.op2(x86.MulLD, 4, a, b)
 	case g.t.evex:
-		r = g.op2(x86.MulLQ, 8, a[0], a[1])
-	default: // from halves of 32 bits
-		low := g.op2(x86.MulUDQ, 8, a[0], a[1])
-		x := g.op2(x86.MulUDQ, 8, g.op1Imm(x86.SrlQ, 8, a[0], 32), a[1])
-		y := g.op2(x86.MulUDQ, 8, g.op1Imm(x86.SrlQ, 8, a[1], 32), a[0])
-		high := g.op1Imm(x86.SllQ, 8, g.op2(x86.AddQ, 8, x, y), 32)
-		r = g.op2(x86.AddQ, 8, low, high)
+		return g.op2(x86.MulLQ, 8, a, b)
 	}
-	g.result(n, r)
+	// from halves of 32 bits
+	low := g.op2(x86.MulUDQ, 8, a, b)
+	x := g.op2(x86.MulUDQ, 8, g.op1Imm(x86.SrlQ, 8, a, 32), b)
+	y := g.op2(x86.MulUDQ, 8, g.op1Imm(x86.SrlQ, 8, b, 32), a)
+	high := g.op1Imm(x86.SllQ, 8, g.op2(x86.AddQ, 8, x, y), 32)
+	return g.op2(x86.AddQ, 8, low, high)
 }
 
 func multiplyHigh(g *gen, n *ir.Node) {
@@ -499,27 +504,32 @@ func divide(g *gen, n *ir.Node) {
 // extremum is MIN and MAX. x86's give the second operand where one is a NaN or
 // both are zeros.
 func extremum(g *gen, n *ir.Node) {
-	t, size := n.Type, regSize(n.Type)
 	isMax := n.Op == ir.Op(isa.MAX)
-	if t.Float() {
-		g.set(n.Result(), g.floatExtremum(n, isMax, size))
+	if n.Type.Float() {
+		g.set(n.Result(), g.floatExtremum(n, isMax, regSize(n.Type)))
 		return
 	}
 	a := g.args(n)
+	g.set(n.Result(), g.extreme(n.Type, isMax, a[0], a[1]))
+}
+
+// extreme is the larger or the smaller of two vectors.
+func (g *gen) extreme(t isa.Type, isMax bool, a, b vreg) vreg {
+	size := regSize(t)
+	if t.Float() {
+		return g.floatExtreme(isMax, size, a, b)
+	}
 	if size == 4 || g.t.evex {
 		f := map[[2]bool]pair{
 			{false, false}: {x86.MinUD, x86.MinUQ}, {false, true}: {x86.MinSD, x86.MinSQ},
 			{true, false}: {x86.MaxUD, x86.MaxUQ}, {true, true}: {x86.MaxSD, x86.MaxSQ},
 		}[[2]bool{isMax, t.Signed()}]
-		g.set(n.Result(), g.op2(f.of(size), size, a[0], a[1]))
-		return
+		return g.op2(f.of(size), size, a, b)
 	}
-	first := g.ordered(t, a[0], a[1]) // a > b
 	if isMax {
-		g.set(n.Result(), g.sel(8, first, a[0], a[1]))
-	} else {
-		g.set(n.Result(), g.sel(8, first, a[1], a[0]))
+		return g.sel(8, g.ordered(t, a, b), a, b)
 	}
+	return g.sel(8, g.ordered(t, a, b), b, a)
 }
 
 // ordered is a > b of 64-bit integers on AVX2.
@@ -556,23 +566,32 @@ func (g *gen) floatExtremum(n *ir.Node, isMax bool, size int) vreg {
 		}
 	}
 	a := g.args(n)
+	return g.floatExtreme(isMax, size, a[0], a[1])
+}
+
+func (g *gen) floatExtreme(isMax bool, size int, a, b vreg) vreg {
+	f := minF
+	if isMax {
+		f = maxF
+	}
+	op := f.of(size)
 	if g.t.evex {
 		imm := uint8(4) // the smaller, with the sign of the comparison
 		if isMax {
 			imm = 5
 		}
-		r := g.op2Imm(pair{x86.RangePS, x86.RangePD}.of(size), size, a[0], a[1], imm)
-		nan := g.cmpF(size, a[0], a[1], 3)
-		g.add(inst{f: addF.of(size), vl: g.vl(size), d: r, a: a[0], b: a[1], k: nan, merge: true})
+		r := g.op2Imm(pair{x86.RangePS, x86.RangePD}.of(size), size, a, b, imm)
+		nan := g.cmpF(size, a, b, 3)
+		g.add(inst{f: addF.of(size), vl: g.vl(size), d: r, a: a, b: b, k: nan, merge: true})
 		return r
 	}
-	x, y := g.op2(op, size, a[0], a[1]), g.op2(op, size, a[1], a[0])
+	x, y := g.op2(op, size, a, b), g.op2(op, size, b, a)
 	if !isMax {
 		return g.or(size, x, y) // −0 wins, and a NaN stays one
 	}
 	vl := g.vl(size)
 	nan := g.newReg(classVec)
-	g.add(inst{f: pair{x86.VCmpPS, x86.VCmpPD}.of(size), vl: vl, d: nan, a: a[0], b: a[1], imm: 3})
+	g.add(inst{f: pair{x86.VCmpPS, x86.VCmpPD}.of(size), vl: vl, d: nan, a: a, b: b, imm: 3})
 	return g.or(size, g.and(size, x, y), nan)
 }
 
@@ -582,4 +601,12 @@ func infinity(size int) uint64 {
 		return 0x7ff << 52
 	}
 	return 0xff << 23
+}
+
+// fence: code keeps accesses in the order of the program, and so does the processor.
+func fence(*gen, *ir.Node) {}
+
+// segmentEnd is for what no group does by itself.
+func segmentEnd(g *gen, n *ir.Node) {
+	g.fail(n, "the lanes of a block meet where machine code takes lanes as they come")
 }

@@ -22,6 +22,7 @@ type run struct {
 	v       *variant
 	views   []view
 	lanes   uint64
+	width   uint64 // lanes of a block, if the code is for blocks
 	row     uint64 // lanes of a row, at whose end strides change; 0: no rows
 	piece   uint64 // lanes that one call does, at most
 	chunk   uint64 // lanes that are taken at once
@@ -74,13 +75,19 @@ func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 	if r.staging {
 		r.piece = min(r.piece, stageLanes)
 	}
+	unit := uint64(align)
+	if r.width > 0 {
+		unit = r.width
+		r.piece = max(r.piece/unit*unit, unit)
+		r.long = laneNs*float64(unit) > callNanoseconds
+	}
 	chunks := uint64(1)
 	if threads := pool.Threads(); threads > 1 {
 		if work := laneNs * float64(r.lanes); work > aloneNanoseconds {
 			chunks = uint64(min(float64(threads*chunksPerThread), work/chunkNanoseconds+1))
 		}
 	}
-	r.chunk = (r.lanes/chunks + align) &^ (align - 1)
+	r.chunk = (r.lanes/chunks + unit) / unit * unit
 	if r.lanes <= r.chunk {
 		r.alone()
 	} else {
@@ -97,10 +104,11 @@ func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 }
 
 func (k *Kernel) lanes() int {
-	if k.p.wide {
-		return k.t.bytes / 8
+	s := shape{}
+	if k.p.blocks != nil {
+		s.block = 1
 	}
-	return k.t.bytes / 4
+	return k.p.groupLanes(k.t, s)
 }
 
 // What a lane takes, in nanoseconds: an instruction of a group of lanes, a byte
@@ -125,7 +133,7 @@ func (r *run) laneNanoseconds() float64 {
 		bytes += float64(r.views[i].size)
 	}
 	ns := steps / float64(r.lanes) * groupNanoseconds / float64(r.k.lanes())
-	if r.k.p.bytes {
+	if r.k.p.bytes && r.width == 0 {
 		ns *= slowFactor
 	}
 	if bytes*float64(r.lanes) > farBytes {
@@ -147,6 +155,13 @@ func (r *run) prepare(l *backends.Launch) bool {
 	if l.Fuel > 0 && !k.p.straight {
 		return false
 	}
+	r.width = 0
+	switch row := l.Block[1] == 1 && l.Block[2] == 1; {
+	case k.p.blocks != nil && row:
+		r.width = block
+	case k.p.meets:
+		return false
+	}
 	indexed := k.p.reads | k.p.writes
 	for i := range r.views {
 		w := &r.views[i]
@@ -157,10 +172,13 @@ func (r *run) prepare(l *backends.Launch) bool {
 			}
 		}
 	}
-	if r.row < minRow {
+	if r.row < minRow || r.width > 0 {
 		r.row = 0
 	}
 	var s shape
+	if r.width > 0 {
+		s = k.p.blockShape(s, k.t, int(block), r.lanes%block == 0)
+	}
 	for i := range r.views {
 		w := &r.views[i]
 		if indexed>>i&1 == 0 {
@@ -200,7 +218,7 @@ const streamBytes = 64 << 20
 // stores past the caches want them.
 func (r *run) streams() bool {
 	p := r.k.p
-	if !p.straight || r.row > 0 || r.staging || p.writes == 0 {
+	if !p.straight || r.row > 0 || r.staging || p.writes == 0 || r.width > 0 {
 		return false
 	}
 	total := uint64(0)
@@ -437,7 +455,7 @@ func (f *frame) call(g, n uint64) {
 		}
 		*f.u64(r.v.lay.slots + int32(slotBytes*i) + slotIndex) = uint64(addr)
 	}
-	*f.u64(argFirst), *f.u64(argCount) = g, n
+	*f.u64(argFirst), *f.u64(argCount), *f.u64(argWidth) = g, n, r.width
 	if r.long {
 		purego.SyscallN(r.v.code.Entry, uintptr(f.args))
 	} else {

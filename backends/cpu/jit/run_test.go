@@ -71,7 +71,7 @@ again:
 
 // What cannot be compiled is refused by name, with the reason.
 func TestDeclined(t *testing.T) {
-	p, err := isa.Assemble("p", "program p\nslot x f32\nldg.f32 v, x[index]\nblock_reduce_add.f32 v, v\nstg.f32 v, x[index]\nexit\n")
+	p, err := isa.Assemble("p", "program p\nslot x u8\ncls_get c\nstg.u8 c, x[index]\nexit\n")
 	require.NoError(t, err)
 	v, err := isa.Verify(p)
 	require.NoError(t, err)
@@ -81,7 +81,7 @@ func TestDeclined(t *testing.T) {
 	var u *backends.Unsupported
 	require.True(t, errors.As(err, &u), "%v", err)
 	if jit.Available(jit.Detect()) == nil {
-		require.Equal(t, "BLOCK_REDUCE_ADD f32", u.What)
+		require.Equal(t, "CLS_GET", u.What)
 		require.NotEmpty(t, u.Why)
 	}
 }

@@ -78,6 +78,10 @@ func textOf(op isa.Op, row *isa.Row, f isa.Form) string {
 			text = "d[v2]"
 		case isa.SpecialRef:
 			text = "global_lane"
+		case isa.Imm:
+			text = "0"
+		case isa.ScopeRef:
+			text = "block"
 		}
 		if i == 2 && op == isa.LDC {
 			continue // the index stands with the table
@@ -132,7 +136,12 @@ func TestTotality(t *testing.T) {
 					prepared, err := prepare(nil, fn)
 					require.NoError(t, err, text)
 					for _, l := range []Level{AVX2, AVX512, AVX2 | Few, AVX512 | Few} {
-						for _, s := range []shape{{}, {single: 1}} {
+						shapes := []shape{{}, {single: 1}}
+						if prepared.meets {
+							m := targetOf(l)
+							shapes = []shape{prepared.blockShape(shape{}, m, 256, true), prepared.blockShape(shape{}, m, 300, false), prepared.blockShape(shape{}, m, 1, true)}
+						}
+						for _, s := range shapes {
 							_, _, err := prepared.generate(nil, targetOf(l), s)
 							require.NoError(t, err, "%v\n%s", l, text)
 						}

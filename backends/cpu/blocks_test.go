@@ -1,0 +1,162 @@
+package cpu_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/interp"
+	"github.com/hologram-project/hologram/isa"
+)
+
+// meeting writes something that lanes of a block do together, or by addresses
+// that step along them, and folds the outcome into a register.
+func (w *writer) meeting() {
+	types := []string{"u32", "i32", "f32", "f64", "i64", "u8", "i8", "i16", "f16", "bf16", "u64"}
+	t := types[w.r.IntN(len(types))]
+	size := map[string]int{"u8": 1, "i8": 1, "i16": 2, "f16": 2, "bf16": 2, "f64": 8, "i64": 8, "u64": 8}[t]
+	if size == 0 {
+		size = 4
+	}
+	fold := func() {
+		if t != "u32" {
+			w.line("cvt.u32.%s t, z", t)
+		} else {
+			w.line("mov.u32 t, z")
+		}
+		r := w.reg()
+		w.line("%s.u32 %s, %s, t", []string{"add", "xor"}[w.r.IntN(2)], r, r)
+	}
+	switch w.r.IntN(8) {
+	case 0, 1, 2, 3:
+		if t != "u32" {
+			w.line("cvt.%s.u32 z, %s", t, w.reg())
+		} else {
+			w.line("mov.u32 z, %s", w.reg())
+		}
+		w.line("block_reduce_%s.%s z, z", []string{"add", "min", "max", "mul"}[w.r.IntN(4)], t)
+		fold()
+	case 4:
+		w.line("bar_sync 0")
+	case 5: // rounds of loads that step along the lanes, or do not, or stray
+		end := w.label()
+		w.line("mul.u32 o, lane, %d", []int{0, 1, 1, 1, 2, 3}[w.r.IntN(6)]*size)
+		w.line("cvt.u64.u32 at, o")
+		if w.r.IntN(2) == 0 {
+			w.line("cvt.u64.u32 b64, block\n  mul.u64 b64, b64, %d\n  add.u64 at, at, b64", size*(1+w.r.IntN(40)))
+		}
+		count := fmt.Sprint(w.r.IntN(5))
+		switch w.r.IntN(3) {
+		case 0:
+			w.line("and.u32 n, %s, 3", w.reg())
+			count = "n"
+		case 1:
+			w.line("and.u32 n, block, 3")
+			count = "n"
+		}
+		w.line("cvt.%s.u8 s, 0", t)
+		w.line("loop %s, %s", count, end)
+		w.line("ldg.%s z, b%s[at + %d]", t, t, (w.r.IntN(12)-2)*size)
+		w.line("%s.%s s, s, z", []string{"add", "max", "min"}[w.r.IntN(3)], t)
+		w.line("add.u64 at, at, %d", w.r.IntN(3)*32*size)
+		if w.r.IntN(2) == 0 {
+			w.statement(0)
+		}
+		fmt.Fprintf(w, "%s:\n", end)
+		w.line("mov.%s z, s", t)
+		fold()
+	case 6: // a load of one place
+		w.line("cvt.u64.u32 at, block\n  mul.u64 at, at, %d", size*(1+w.r.IntN(40)))
+		w.line("ldg.%s z, b%s[at + %d]", t, t, (w.r.IntN(60)-2)*size)
+		fold()
+	case 7: // a store to the lane's own place, some beyond the end
+		if w.stores[t] {
+			return
+		}
+		w.stores[t] = true
+		w.line("mul.u64 at, gl, %d", size)
+		if t != "u32" {
+			w.line("cvt.%s.u32 z, %s", t, w.reg())
+		} else {
+			w.line("mov.u32 z, %s", w.reg())
+		}
+		w.line("stg.%s z, o%s[at + %d]", t, t, (w.r.IntN(8)-2)*size)
+	}
+}
+
+func randomMeetings(r *rand.Rand) string {
+	w := &writer{r: r, budget: 30, stores: map[string]bool{}}
+	w.WriteString("program random\nslot in u32\nslot a u32\nslot out u32\n")
+	for _, t := range []string{"u32", "i32", "f32", "f64", "i64", "u8", "i8", "i16", "f16", "bf16", "u64"} {
+		w.WriteString(fmt.Sprintf("slot b%[1]s %[1]s\nslot o%[1]s %[1]s\n", t))
+	}
+	w.line("sreg block, block.x")
+	w.line("sreg lane, lane.x")
+	w.line("sreg gl, global_lane")
+	w.line("ldg.u32 v0, a[index]")
+	w.line("mov.u32 v1, lane")
+	w.line("shr.u32 v2, v0, 16")
+	w.line("mov.u32 v3, 3")
+	w.line("mov.u32 v4, block")
+	w.line("xor.u32 v5, v0, v1")
+	depth := r.IntN(4)
+	for range 2 + r.IntN(5) {
+		for range r.IntN(3) {
+			w.statement(depth)
+		}
+		w.meeting()
+	}
+	w.line("add.u32 v0, v0, v1")
+	w.line("xor.u32 v0, v0, v2")
+	w.line("add.u32 v0, v0, v3")
+	w.line("xor.u32 v0, v0, v4")
+	w.line("stg.u32 v0, out[index]")
+	w.line("exit")
+	return w.String()
+}
+
+// TestRandomMeetings compares random programs whose lanes meet with the
+// interpreter, in blocks of all sizes, the last ones not whole.
+func TestRandomMeetings(t *testing.T) {
+	for _, l := range levels {
+		t.Run(l.String(), func(t *testing.T) { randomMeeting(t, on(t, l, 1)) })
+	}
+}
+
+func randomMeeting(t *testing.T, tested backends.Backend) {
+	count := 400
+	if testing.Short() {
+		count = 60
+	}
+	oracle := interp.New()
+	skipped := 0
+	for i := range count {
+		r := rand.New(rand.NewPCG(uint64(i), 11))
+		text := randomMeetings(r)
+		p, err := isa.Assemble("random.atlas", text)
+		if err != nil {
+			t.Fatalf("program %d: %v\n%s", i, err, text)
+		}
+		v, err := isa.Verify(p)
+		if err != nil {
+			skipped++
+			continue
+		}
+		block := []int64{1, 3, 8, 16, 32, 64, 100, 128, 256, 300}[r.IntN(10)]
+		n := 1 + r.Int64N(700)
+		if r.IntN(2) == 0 {
+			n = block * (1 + r.Int64N(3))
+		}
+		sh := linear(n, block)
+		contents := randomContents(r, v, n)
+		want := run(t, oracle, v, sh, contents, nil, nil)
+		got := run(t, tested, v, sh, contents, nil, nil)
+		if err := same(v, got, want); err != nil {
+			t.Fatalf("program %d, %d lanes in blocks of %d: %v\n%s", i, n, block, err, text)
+		}
+	}
+	if skipped > count/4 {
+		t.Errorf("%d of %d programs don't verify", skipped, count)
+	}
+}

@@ -1,0 +1,247 @@
+package jit
+
+import (
+	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/ir"
+)
+
+// Loads and stores by byte addresses that step evenly along the lanes. One check
+// serves all groups that code is written for together. Where all their elements
+// lie side by side and inside of the slot they are accessed in place, as vectors;
+// otherwise a lane at a time, by way of a buffer in the frame.
+
+// stepOf returns an access's head, or constant, and by how much lanes differ.
+func (g *gen) stepOf(n *ir.Node) (head operand, step int64) {
+	if !n.Mem.HasOff {
+		return operand{}, 0
+	}
+	v := n.Args[n.AddrArgs()-1]
+	if x := g.linear(v); x != nil {
+		step = x.step
+	}
+	return g.operand(v), step
+}
+
+func (g *gen) loadLinear(n *ir.Node) {
+	t := g.moved(n)
+	size := t.Size()
+	_, step := g.stepOf(n)
+	if g.u == g.lo {
+		g.places[n] = g.address(n)
+	}
+	m := &mref{base: g.places[n]}
+	if step == 0 {
+		if g.u > g.lo {
+			g.set(n.Result(), g.vals[g.lo][n.Result().ID])
+			return
+		}
+		g.set(n.Result(), g.loadSingle(t, m))
+		return
+	}
+	m.indexed, m.scale, m.disp = true, uint8(size), int32(g.u*g.lanes*size)
+	d := g.newReg(classVec)
+	f := loads[t]
+	if f == nil {
+		f = pair{x86.MovUPS, x86.LoadUPD}.of(size)
+	}
+	g.add(inst{f: f, vl: g.vl(regSize(t)), d: d, mem: m})
+	g.set(n.Result(), g.loaded(t, d))
+}
+
+func (g *gen) storeLinear(n *ir.Node) {
+	t := g.moved(n)
+	size := t.Size()
+	v := g.val(n.Args[n.AddrArgs()])
+	if _, step := g.stepOf(n); step != int64(size) {
+		g.storeApart(n, v)
+		return
+	}
+	if g.u == g.lo {
+		g.places[n] = g.address(n)
+	}
+	m := &mref{base: g.places[n], indexed: true, scale: uint8(size), disp: int32(g.u * g.lanes * size)}
+	g.storeAs(t, m, v)
+	if g.u == g.hi-1 {
+		g.flush(n)
+	}
+}
+
+// laneOffsetOf puts the offset of lane RCX of the groups from the given lane on
+// into RAX, less the constant part.
+func (e *encoder) laneOffsetOf(head operand, step int64, group int32) {
+	if step == 0 {
+		e.headOrZero(x86.RAX, head)
+		return
+	}
+	e.Lea(x86.RAX, x86.Mem{Base: regIndex, Index: x86.RCX, Scale: 1, Disp: group})
+	if step != 1 {
+		e.MovImm(regT, uint64(step))
+		e.IMul(x86.W64, x86.RAX, regT)
+	}
+	e.headOrZero(regT, head)
+	e.Op(x86.ADD, x86.W64, x86.RAX, regT)
+}
+
+func (e *encoder) headOrZero(r x86.Reg, head operand) {
+	if head == (operand{}) {
+		e.Op(x86.XOR, x86.W32, r, r)
+		return
+	}
+	e.loadOperand(r, head)
+}
+
+// apart runs fn for each lane of some groups, with RAX its element's address, in
+// those of mask m, 0 being all, where that is inside of the slot. RCX is the lane.
+// begin runs for each lane before that.
+func (e *encoder) apart(n *ir.Node, p *program, head operand, step int64, m vreg, group, count int, begin, fn func()) {
+	if m != 0 {
+		e.maskBits(x86.RDX, m, count)
+	}
+	again, next, stray := e.NewLabel(), e.NewLabel(), e.NewLabel()
+	e.Op(x86.XOR, x86.W32, x86.RCX, x86.RCX)
+	e.Bind(again)
+	begin()
+	if m != 0 {
+		e.Mov(x86.W32, x86.RAX, x86.RDX)
+		e.ShiftImm(5, x86.W32, x86.RDX, 1)
+		e.OpImm(x86.AND, x86.W32, x86.RAX, 1)
+		e.Jcc(x86.E, next)
+	}
+	e.laneOffsetOf(head, step, int32(group))
+	e.checked(n, p, stray)
+	fn()
+	e.Jmp(next)
+	e.Bind(stray)
+	e.Mov(x86.W64, regT, x86.RAX)
+	e.note(n, isa.FaultAccess, int32(group), true)
+	e.Bind(next)
+	e.OpImm(x86.ADD, x86.W32, x86.RCX, 1)
+	e.OpImm(x86.CMP, x86.W32, x86.RCX, int32(count))
+	e.Jcc(x86.B, again)
+}
+
+// address gives the place that lane 0 of the block has, or would have, of the
+// elements of a load or store, for the groups that code is written for together.
+func (g *gen) address(n *ir.Node) vreg {
+	head, step := g.stepOf(n)
+	p, size, group := g.p, n.Type.Size(), g.lo*g.lanes
+	count := (g.hi - g.lo) * g.lanes
+	w := x86.Width(size)
+	buffer := g.reserve(count*size + 8)
+	flag := buffer + int32(count*size)
+	g.flags[n] = buffer
+	writes := n.Op == ir.Op(isa.STG)
+	reach := p.lay.slots + int32(slotBytes*n.Mem.Slot) + slotReach
+	base := p.lay.slots + int32(slotBytes*n.Mem.Slot) + slotBase
+	d := g.newReg(classGPR)
+	finish := func(e *encoder, in *inst) {
+		if r := e.info[in.d].reg; r != x86.None {
+			e.Mov(x86.W64, r, x86.RAX)
+		} else {
+			e.doneGPR(in.d, x86.RAX)
+		}
+	}
+	if step == 0 {
+		g.special(d, head.reg, g.m, 0, func(e *encoder, in *inst) {
+			stray, done := e.NewLabel(), e.NewLabel()
+			e.headOrZero(x86.RAX, head)
+			e.checked(n, p, stray)
+			e.Jmp(done)
+			e.Bind(stray)
+			e.Mov(x86.W64, regT, x86.RAX)
+			if in.b != 0 {
+				e.maskBits(x86.RCX, in.b, count)
+				e.Cnt(x86.TZCNT, x86.W32, x86.RCX, x86.RCX)
+			} else {
+				e.Op(x86.XOR, x86.W32, x86.RCX, x86.RCX)
+			}
+			e.note(n, isa.FaultAccess, int32(group), true)
+			e.StoreImm(x86.W64, x86.At(regArgs, buffer), 0)
+			e.Lea(x86.RAX, x86.At(regArgs, buffer))
+			e.Bind(done)
+			finish(e, in)
+		})
+		return d
+	}
+	g.special(d, head.reg, g.m, 0, func(e *encoder, in *inst) {
+		slow, done := e.NewLabel(), e.NewLabel()
+		if step == int64(size) {
+			e.headOrZero(x86.RAX, head)
+			if n.Mem.Offset != 0 {
+				e.OpImm(x86.ADD, x86.W64, x86.RAX, int32(n.Mem.Offset))
+			}
+			e.Lea(regT, x86.Mem{Base: x86.RAX, Index: regIndex, Scale: uint8(size), Disp: int32(group * size)})
+			e.Test(x86.W64, regT, regT)
+			e.Jcc(x86.S, slow)
+			e.Lea(regT, x86.At(regT, int32(count*size)))
+			e.OpMem(x86.CMP, x86.W64, regT, x86.At(regArgs, reach))
+			e.Jcc(x86.A, slow)
+			e.OpMem(x86.ADD, x86.W64, x86.RAX, x86.At(regArgs, base))
+			if writes {
+				e.StoreImm(x86.W32, x86.At(regArgs, flag), 0)
+			}
+			e.Jmp(done)
+			e.Bind(slow)
+		}
+		if writes {
+			e.StoreImm(x86.W32, x86.At(regArgs, flag), 1)
+		} else {
+			at := x86.Mem{Base: regArgs, Index: x86.RCX, Scale: uint8(size), Disp: buffer}
+			e.apart(n, p, head, step, in.b, group, count, func() {
+				e.Op(x86.XOR, x86.W32, x86.RAX, x86.RAX)
+				e.Store(w, at, x86.RAX)
+			}, func() {
+				e.Load(w, x86.RAX, x86.At(x86.RAX, 0))
+				e.Store(w, at, x86.RAX)
+			})
+		}
+		e.Mov(x86.W64, x86.RAX, regIndex)
+		e.Un(x86.NEG, x86.W64, x86.RAX)
+		e.Lea(x86.RAX, x86.Mem{Base: regArgs, Index: x86.RAX, Scale: uint8(size), Disp: buffer - int32(group*size)})
+		e.Bind(done)
+		finish(e, in)
+	})
+	return d
+}
+
+// flush stores what a store left in its buffer, if it went there.
+func (g *gen) flush(n *ir.Node) {
+	head, step := g.stepOf(n)
+	p, size, group := g.p, n.Type.Size(), g.lo*g.lanes
+	count := (g.hi - g.lo) * g.lanes
+	w, buffer := x86.Width(size), g.flags[n]
+	g.special(0, head.reg, g.m, 0, func(e *encoder, in *inst) {
+		over := e.NewLabel()
+		e.OpMemImm(x86.CMP, x86.W32, x86.At(regArgs, buffer+int32(count*size)), 0)
+		e.Jcc(x86.E, over)
+		e.apart(n, p, head, step, in.b, group, count, func() {}, func() {
+			e.Load(w, regT, x86.Mem{Base: regArgs, Index: x86.RCX, Scale: uint8(size), Disp: buffer})
+			e.Store(w, x86.At(x86.RAX, 0), regT)
+		})
+		e.Bind(over)
+	})
+}
+
+// storeApart stores a group's elements one by one.
+func (g *gen) storeApart(n *ir.Node, v vreg) {
+	head, step := g.stepOf(n)
+	t, p, lanes, group := g.moved(n), g.p, g.lanes, g.u*g.lanes
+	size, w := regSize(t), x86.Width(t.Size())
+	bits, vl := g.toBits(t, v), g.vl(regSize(t))
+	g.special(0, head.reg, g.m, bits, func(e *encoder, in *inst) {
+		e.spread(in.c, 2, vl)
+		e.eachLane(in.b, lanes, func() {
+			stray, next := e.NewLabel(), e.NewLabel()
+			e.laneOffsetOf(head, step, int32(group))
+			e.checked(n, p, stray)
+			e.Load(x86.Width(size), regT, lane(2, size))
+			e.Store(w, x86.At(x86.RAX, 0), regT)
+			e.Jmp(next)
+			e.Bind(stray)
+			e.Mov(x86.W64, regT, x86.RAX)
+			e.note(n, isa.FaultAccess, int32(group), true)
+			e.Bind(next)
+		})
+	})
+}

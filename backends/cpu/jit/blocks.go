@@ -1,0 +1,513 @@
+package jit
+
+import (
+	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/analysis"
+	"github.com/hologram-project/hologram/isa/ir"
+)
+
+// Programs whose lanes meet, or whose addresses step along the lanes, run block
+// after block. Such a block is a row of lanes. The nodes of the body are cut
+// where lanes meet: all groups of a block do a segment, then what makes them
+// meet is done for the block, and the next segment begins. What a segment leaves
+// for later ones lies in arrays, one element for each lane; heads, and what is
+// the same in all lanes because they met, stay in registers.
+
+// meets are the instructions at which lanes of a block meet.
+var meets = map[isa.Op]bool{
+	isa.BAR_SYNC:         true,
+	isa.BLOCK_REDUCE_ADD: true, isa.BLOCK_REDUCE_MIN: true, isa.BLOCK_REDUCE_MAX: true, isa.BLOCK_REDUCE_MUL: true,
+}
+
+// blocks is how a program runs by blocks.
+type blocks struct {
+	lin      []linear
+	segments []segment
+	from     []int // by value ID: the segment that a value of the body comes from
+	wide     bool
+}
+
+// segment is a stretch of the body, and what its end is: where lanes meet, or nil.
+type segment struct {
+	nodes   []*ir.Node
+	meet    *ir.Node
+	uses    map[*ir.Value]bool // of the body's, that nodes and meet use
+	escapes bool               // lanes may leave in it
+}
+
+// byBlocks finds out whether and how the program runs by blocks.
+func (p *program) byBlocks() error {
+	if !p.meets && !p.bytes {
+		return nil
+	}
+	if err := p.meetInside(p.fn.Body, true); err != nil {
+		return err
+	}
+	b := &blocks{lin: p.linears(), from: make([]int, p.fn.NumValues)}
+	even, all := p.accesses(b.lin, p.fn.Body)
+	if p.bytes && !p.meets {
+		switch kind := p.a.Class.Kind; {
+		case kind == analysis.Map && !even:
+			return nil
+		case kind == analysis.Product, kind != analysis.Map && !all:
+			return unsupported("a "+kind.String(), "its byte addresses are not made vector accesses yet")
+		}
+	}
+	b.segments = []segment{{uses: map[*ir.Value]bool{}}}
+	for _, n := range p.fn.Body.Nodes {
+		s := &b.segments[len(b.segments)-1]
+		if n.Op.IsInst() && meets[n.Op.Inst()] {
+			s.meet = n
+			for _, a := range n.Args {
+				s.uses[a] = true
+			}
+			b.segments = append(b.segments, segment{uses: map[*ir.Value]bool{}})
+			continue
+		}
+		s.nodes = append(s.nodes, n)
+		s.escapes = s.escapes || p.escapes[n] || n.Op == ir.Br
+		for _, v := range n.Results {
+			b.from[v.ID] = len(b.segments) - 1
+		}
+		s.use(n)
+	}
+	b.wide = b.widest(p.fn.Body)
+	p.blocks = b
+	return nil
+}
+
+func (s *segment) use(n *ir.Node) {
+	for _, a := range n.Args {
+		s.uses[a] = true
+	}
+	for _, r := range n.Regions {
+		for _, n := range r.Nodes {
+			s.use(n)
+		}
+		for _, y := range r.Yield {
+			s.uses[y] = true
+		}
+	}
+}
+
+// meetInside refuses lanes that meet within a construct.
+func (p *program) meetInside(r *ir.Region, body bool) error {
+	for _, n := range r.Nodes {
+		if !body && n.Op.IsInst() && meets[n.Op.Inst()] {
+			return unsupported(instName(n), "the lanes of a block meet within a branch or a loop")
+		}
+		for _, s := range n.Regions {
+			if err := p.meetInside(s, false); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// accesses reports whether an access goes by a linear offset, and whether all do.
+func (p *program) accesses(lin []linear, r *ir.Region) (some, all bool) {
+	all = true
+	for _, n := range r.Nodes {
+		if n.Mem.Mode != 0 && n.Mem.Mode != isa.AddrIndex {
+			even := p.linearAccess(lin, n)
+			some, all = some || even, all && even
+		}
+		for _, s := range n.Regions {
+			a, b := p.accesses(lin, s)
+			some, all = some || a, all && b
+		}
+	}
+	return some, all
+}
+
+// widest reports whether vectors of 64-bit elements occur.
+func (b *blocks) widest(r *ir.Region) bool {
+	wide := func(v *ir.Value) bool {
+		_, constant := v.Const()
+		return !constant && v.Type.Numeric() && v.Type.Size() == 8 && (!b.lin[v.ID].known || b.lin[v.ID].vec)
+	}
+	for _, v := range r.Params {
+		if wide(v) {
+			return true
+		}
+	}
+	for _, n := range r.Nodes {
+		for _, v := range n.Results {
+			if wide(v) {
+				return true
+			}
+		}
+		if n.Op.IsInst() && (len(n.Results) == 0 || !b.lin[n.Results[0].ID].known) {
+			for _, v := range n.Args[n.AddrArgs():] { // an address is a head, or wide itself
+				if _, constant := v.Const(); constant && v.Type.Numeric() && v.Type.Size() == 8 {
+					return true
+				}
+			}
+		}
+		for _, s := range n.Regions {
+			if b.widest(s) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// groupLanes is how many lanes a group has in the code of a shape.
+func (p *program) groupLanes(t *target, s shape) int {
+	wide := p.wide
+	if s.block > 0 {
+		wide = p.blocks.wide
+	}
+	if wide {
+		return t.bytes / 8
+	}
+	return t.bytes / 4
+}
+
+// blockShape makes a shape one for blocks of so many lanes; whole says that there
+// are no others.
+func (p *program) blockShape(s shape, t *target, lanes int, whole bool) shape {
+	s.block = p.groupLanes(t, shape{block: 1})
+	for s.block < lanes {
+		s.block *= 2
+	}
+	s.whole = whole && lanes == s.block
+	return s
+}
+
+// forBlocks prepares the generator for a shape with blocks.
+func (g *gen) forBlocks() {
+	g.lin = g.p.blocks.lin
+	g.heads = make([]vreg, g.p.fn.NumValues)
+	g.steps = map[poolKey]x86.Label{}
+	g.places, g.flags = map[*ir.Node]vreg{}, map[*ir.Node]int32{}
+	g.early = map[*ir.Node]bool{}
+	g.arrays = map[*ir.Value]int32{}
+}
+
+// reserve finds room for bytes in the frame.
+func (g *gen) reserve(bytes int) int32 {
+	at := g.p.lay.spill + g.room
+	g.room += int32(bytes+63)&^63 + 64 // and 64 more, so that arrays lie apart modulo 4096
+	return at
+}
+
+// blockLoop lays out the loop over blocks.
+func (g *gen) blockLoop() {
+	next := g.asm.NewLabel()
+	g.special(0, 0, 0, 0, func(e *encoder, _ *inst) { e.Store(x86.W64, x86.At(regArgs, argLeft), regCount) })
+	first := g.here()
+	g.bind(next)
+	g.special(0, 0, 0, 0, func(e *encoder, _ *inst) {
+		e.Load(x86.W64, regCount, x86.At(regArgs, argLeft))
+		e.Load(x86.W64, x86.RAX, x86.At(regArgs, argWidth))
+		e.Op(x86.CMP, x86.W64, regCount, x86.RAX)
+		e.CMov(x86.A, x86.W64, regCount, x86.RAX)
+	})
+	for i := range g.p.blocks.segments {
+		g.segment(i)
+		if g.err != nil {
+			return
+		}
+	}
+	for i, base := range g.bases {
+		if !g.p.fn.Slots[i].Indexed || g.shape.single>>i&1 != 0 {
+			continue
+		}
+		size := g.p.fn.SlotTypes[i].Size()
+		g.add(inst{d: base, merge: true, emit: func(e *encoder, in *inst) {
+			r := e.gpr(in.d, regT)
+			e.Load(x86.W64, x86.RAX, x86.At(regArgs, argWidth))
+			e.Lea(r, x86.Mem{Base: r, Index: x86.RAX, Scale: uint8(size)})
+			e.doneGPR(in.d, r)
+		}})
+	}
+	g.special(0, 0, 0, 0, func(e *encoder, _ *inst) {
+		e.Load(x86.W64, x86.RAX, x86.At(regArgs, argWidth))
+		e.OpTo(x86.ADD, x86.W64, x86.At(regArgs, argFirst), x86.RAX)
+		e.OpTo(x86.SUB, x86.W64, x86.At(regArgs, argLeft), regCount)
+		e.Jcc(x86.NE, next)
+	})
+	g.loop(first)
+}
+
+// segment writes segment i, and what its end makes the lanes do.
+func (g *gen) segment(i int) {
+	s := &g.p.blocks.segments[i]
+	g.headsOf(s)
+	c, alive := g.collective(s.meet), g.alive
+	if len(s.nodes) > 0 || c != nil {
+		g.special(0, 0, 0, 0, func(e *encoder, _ *inst) { e.Op(x86.XOR, x86.W32, regIndex, regIndex) })
+		g.blockGroups(g.unrollingOf(s), func(groups int, m vreg) { g.segmentGroups(i, c, alive, groups, m) })
+	}
+	if c != nil {
+		g.fill(c)
+		g.reduce(c)
+	}
+}
+
+// headsOf computes the heads of a segment that nothing in it has to come before.
+func (g *gen) headsOf(s *segment) {
+	late := map[*ir.Value]bool{}
+	for _, n := range s.nodes {
+		h := g.headOf(n)
+		if h == nil {
+			for _, v := range n.Results {
+				late[v] = true
+			}
+			continue
+		}
+		if g.early[n] {
+			continue
+		}
+		for _, a := range n.Args {
+			if late[a] {
+				late[n.Result()] = true
+			}
+		}
+		if !late[n.Result()] {
+			g.headNode(n)
+			g.early[n] = true
+		}
+	}
+}
+
+// blockGroups lays out the loops over the groups of a block.
+func (g *gen) blockGroups(unroll int, body func(groups int, m vreg)) {
+	if !g.shape.whole {
+		g.groups(unroll, body)
+		return
+	}
+	count := g.shape.block / g.lanes
+	unroll = min(unroll, count)
+	if count == unroll {
+		body(unroll, 0)
+		return
+	}
+	again, step, all := g.asm.NewLabel(), int32(unroll*g.lanes), int32(g.shape.block)
+	first := g.here()
+	g.bind(again)
+	body(unroll, 0)
+	g.special(0, 0, 0, 0, func(e *encoder, _ *inst) {
+		e.OpImm(x86.ADD, x86.W64, regIndex, step)
+		e.OpImm(x86.CMP, x86.W64, regIndex, all)
+		e.Jcc(x86.B, again)
+	})
+	g.loop(first)
+}
+
+// unrollingOf is how many groups of a segment are done together: what loops carry
+// stays in registers, and short stretches overlap.
+func (g *gen) unrollingOf(s *segment) int {
+	if s.escapes || g.alive != 0 {
+		return 1
+	}
+	insts, kept := 0, 0
+	var look func(nodes []*ir.Node) int
+	look = func(nodes []*ir.Node) (count int) {
+		for _, n := range nodes {
+			if n.Op.IsInst() && g.headOf(n) == nil {
+				count++
+			}
+			inside := 0
+			for _, r := range n.Regions {
+				inside += look(r.Nodes)
+			}
+			if n.Op == ir.Loop {
+				kept = max(kept, len(g.carried(n).params))
+				insts = max(insts, inside)
+			}
+			count += inside
+		}
+		return count
+	}
+	total := look(s.nodes)
+	if insts == 0 {
+		insts = total
+	}
+	most := 1
+	switch {
+	case insts <= 4:
+		most = 16
+	case insts <= 12:
+		most = 8
+	case insts <= 24:
+		most = 4
+	case insts <= 60:
+		most = 2
+	}
+	if total > 160 {
+		most = min(most, 4)
+	}
+	for most > 1 && most*(kept+insts/12) > len(g.t.files[classVec])*2/3 {
+		most /= 2
+	}
+	return most
+}
+
+// segmentGroups writes a segment for some groups, of which m masks the lanes
+// that there are, and the array alive, if there is one, those that have not left.
+func (g *gen) segmentGroups(i int, c *collective, alive int32, groups int, m vreg) {
+	b := g.p.blocks
+	s := &b.segments[i]
+	g.vals = g.vals[:0]
+	for range groups {
+		g.vals = append(g.vals, make([]vreg, g.p.fn.NumValues))
+	}
+	g.exits = map[*ir.Node]*exit{}
+	g.lo, g.hi, g.u, g.m = 0, groups, 0, m
+	end := g.asm.NewLabel()
+	if alive != 0 {
+		g.m = g.loadMask(alive)
+	}
+	for g.u = range groups {
+		for _, v := range g.inputs(i) {
+			if g.linear(v) == nil {
+				g.set(v, g.loadArray(v))
+			} else if g.lin[v.ID].vec {
+				g.set(v, g.materialize(v))
+			}
+		}
+	}
+	g.u = 0
+	if alive != 0 {
+		g.jumpNone(g.m, end)
+	}
+	g.region(&ir.Region{Nodes: s.nodes}, end)
+	g.bind(end)
+	if g.err != nil {
+		return
+	}
+	if s.escapes && i+1 < len(b.segments) {
+		if g.alive == 0 {
+			g.alive = g.reserve(g.shape.block * g.maskScale())
+		}
+		m := g.m
+		if m == 0 {
+			m = g.full
+		}
+		g.storeMask(g.alive, m)
+	}
+	for g.u = range groups {
+		for _, n := range s.nodes {
+			for _, v := range n.Results {
+				if g.linear(v) == nil && g.shared[v.ID] == 0 && g.usedLater(i, v) {
+					g.storeArray(v, g.vals[g.u][v.ID])
+				}
+			}
+		}
+		if c != nil {
+			g.operandOf(c)
+		}
+	}
+	g.u = 0
+}
+
+// inputs are the values of earlier segments that a segment uses, in order.
+func (g *gen) inputs(i int) (list []*ir.Value) {
+	b := g.p.blocks
+	for k := range i {
+		for _, n := range b.segments[k].nodes {
+			for _, v := range n.Results {
+				if b.segments[i].uses[v] && g.shared[v.ID] == 0 {
+					if _, constant := v.Const(); !constant {
+						list = append(list, v)
+					}
+				}
+			}
+		}
+	}
+	return list
+}
+
+func (g *gen) usedLater(i int, v *ir.Value) bool {
+	if _, constant := v.Const(); constant {
+		return false
+	}
+	for k := i + 1; k < len(g.p.blocks.segments); k++ {
+		if g.p.blocks.segments[k].uses[v] {
+			return true
+		}
+	}
+	return false
+}
+
+// maskScale is how many bytes a lane's predicate takes in arrays.
+func (g *gen) maskScale() int {
+	if g.t.evex {
+		return 1
+	}
+	return g.maskSize()
+}
+
+// array is the place of the group's elements in an array of the frame.
+func (g *gen) array(at int32, scale int) *mref {
+	return &mref{fixed: regArgs, indexed: true, scale: uint8(scale), disp: at + int32(g.u*g.lanes*scale)}
+}
+
+// arrayOf is where a value lies for later segments.
+func (g *gen) arrayOf(v *ir.Value) *mref {
+	scale := g.maskScale()
+	if v.Type != isa.Pred {
+		scale = regSize(v.Type)
+	}
+	at, ok := g.arrays[v]
+	if !ok {
+		at = g.reserve(g.shape.block * scale)
+		g.arrays[v] = at
+	}
+	return g.array(at, scale)
+}
+
+func (g *gen) loadArray(v *ir.Value) vreg {
+	m := g.arrayOf(v)
+	if v.Type == isa.Pred {
+		return g.loadMaskAt(m)
+	}
+	return g.loadVector(regSize(v.Type), m)
+}
+
+func (g *gen) loadVector(size int, m *mref) vreg {
+	d := g.newReg(classVec)
+	g.add(inst{f: pair{x86.MovUPS, x86.LoadUPD}.of(size), vl: g.vl(size), d: d, mem: m})
+	return d
+}
+
+func (g *gen) storeArray(v *ir.Value, r vreg) {
+	m := g.arrayOf(v)
+	if v.Type == isa.Pred {
+		g.storeMaskAt(m, r)
+		return
+	}
+	g.storeVector(regSize(v.Type), m, r)
+}
+
+func (g *gen) storeVector(size int, m *mref, v vreg) {
+	g.store(inst{f: pair{x86.StoreUPS, x86.StoreUPD}.of(size), vl: g.vl(size), mem: m}, v)
+}
+
+func (g *gen) loadMask(at int32) vreg     { return g.loadMaskAt(g.array(at, g.maskScale())) }
+func (g *gen) storeMask(at int32, v vreg) { g.storeMaskAt(g.array(at, g.maskScale()), v) }
+
+func (g *gen) loadMaskAt(m *mref) vreg {
+	d := g.newReg(g.maskClass())
+	if g.t.evex {
+		g.add(inst{f: x86.KMovW, vl: 16, d: d, mem: m})
+	} else {
+		g.add(inst{f: x86.MovUPS, vl: g.t.bytes, d: d, mem: m})
+	}
+	return d
+}
+
+func (g *gen) storeMaskAt(m *mref, v vreg) {
+	if !g.t.evex {
+		g.store(inst{f: x86.StoreUPS, vl: g.t.bytes, mem: m}, v)
+		return
+	}
+	g.add(inst{b: v, mem: m, emit: func(e *encoder, in *inst) {
+		e.Emit(x86.KStoreW, x86.Inst{VL: 16, D: e.mask(in.b, maskTemp0), IsMem: true, Mem: e.memory(in.mem, x86.RAX)})
+	}})
+}

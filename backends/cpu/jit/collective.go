@@ -1,0 +1,141 @@
+package jit
+
+import (
+	"math"
+
+	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/ir"
+)
+
+// Block collectives. The groups leave their operands in an array that is filled
+// up with the identity to a power of two; it is halved until one element is left.
+
+// collective is one in the making.
+type collective struct {
+	n    *ir.Node
+	op   isa.Op
+	t    isa.Type // in which it is computed: f32 for 16-bit floats
+	at   int32    // the array
+	none vreg     // the identity
+}
+
+// combines names the primitive that each collective repeats.
+var combines = map[isa.Op]isa.Op{
+	isa.BLOCK_REDUCE_ADD: isa.ADD, isa.BLOCK_REDUCE_MIN: isa.MIN, isa.BLOCK_REDUCE_MAX: isa.MAX, isa.BLOCK_REDUCE_MUL: isa.MUL,
+}
+
+// identity is the cell that changes nothing under op.
+func identity(op isa.Op, t isa.Type) uint64 {
+	if t.Float() {
+		v := map[isa.Op]float64{isa.ADD: math.Copysign(0, -1), isa.MUL: 1, isa.MIN: math.Inf(1), isa.MAX: math.Inf(-1)}[op]
+		if t == isa.F64 {
+			return math.Float64bits(v)
+		}
+		return uint64(math.Float32bits(float32(v)))
+	}
+	high := t.Mask()
+	if t.Signed() {
+		high >>= 1
+	}
+	return map[isa.Op]uint64{isa.ADD: 0, isa.MUL: 1, isa.MIN: high, isa.MAX: ^high & t.Mask()}[op]
+}
+
+// collective prepares for one; nil if n is none.
+func (g *gen) collective(n *ir.Node) *collective {
+	if n == nil || combines[n.Op.Inst()] == 0 {
+		return nil
+	}
+	c := &collective{n: n, op: combines[n.Op.Inst()], t: n.Type}
+	if n.Type == isa.F16 || n.Type == isa.BF16 {
+		c.t = isa.F32
+	}
+	c.at = g.reserve(g.shape.block * regSize(c.t))
+	c.none = g.number(regSize(c.t), registerForm(c.t, identity(c.op, c.t)))
+	return c
+}
+
+// operandOf stores the operand of the group at hand.
+func (g *gen) operandOf(c *collective) {
+	size := regSize(c.t)
+	x := g.val(c.n.Args[0])
+	if g.m != 0 {
+		d := g.newReg(classVec)
+		g.blend(c.t, d, c.none, 0)
+		g.blend(c.t, d, x, g.m)
+		x = d
+	}
+	g.storeVector(size, g.array(c.at, size), x)
+}
+
+// fill stores the identity behind the block's last group.
+func (g *gen) fill(c *collective) {
+	if g.shape.whole {
+		return
+	}
+	over, again := g.asm.NewLabel(), g.asm.NewLabel()
+	lanes, all := int32(g.lanes), int32(g.shape.block)
+	g.special(0, 0, 0, 0, func(e *encoder, _ *inst) {
+		e.OpImm(x86.CMP, x86.W64, regIndex, all)
+		e.Jcc(x86.AE, over)
+	})
+	first := g.here()
+	g.bind(again)
+	g.storeVector(regSize(c.t), g.array(c.at, regSize(c.t)), c.none)
+	g.special(0, 0, 0, 0, func(e *encoder, _ *inst) {
+		e.OpImm(x86.ADD, x86.W64, regIndex, lanes)
+		e.OpImm(x86.CMP, x86.W64, regIndex, all)
+		e.Jcc(x86.B, again)
+	})
+	g.loop(first)
+	g.bind(over)
+}
+
+// combine is op of two vectors of numbers, exact to the last step but for the
+// width of narrow integers.
+func (g *gen) combine(op isa.Op, t isa.Type, a, b vreg) vreg {
+	size := regSize(t)
+	switch {
+	case op == isa.MIN || op == isa.MAX:
+		return g.extreme(t, op == isa.MAX, a, b)
+	case op == isa.MUL:
+		return g.product(t, a, b)
+	case t.Float():
+		return g.op2(addF.of(size), size, a, b)
+	}
+	return g.op2(addI.of(size), size, a, b)
+}
+
+// reduce halves the array: s[q] and s[q+w]. The halvings that keep whole groups
+// go by a tree of loads, of which few are held at a time.
+func (g *gen) reduce(c *collective) {
+	size := regSize(c.t)
+	groups := g.shape.block / g.lanes
+	var tree func(i, w int) vreg // what is in group i when w groups are left
+	tree = func(i, w int) vreg {
+		if w == groups {
+			return g.loadVector(size, &mref{fixed: regArgs, disp: c.at + int32(i*g.lanes*size)})
+		}
+		return g.combine(c.op, c.t, tree(i, 2*w), tree(i+w, 2*w))
+	}
+	r := tree(0, 1)
+	// Within a group the upper half comes from memory.
+	at, vl := scratch(0), g.vl(size)
+	for w := g.lanes / 2; w > 0; w /= 2 {
+		g.store(inst{f: x86.StoreUPS, vl: vl, mem: &mref{fixed: regArgs, disp: at}}, r)
+		vl = max(vl/2, 16)
+		upper := g.newReg(classVec)
+		g.add(inst{f: x86.MovUPS, vl: vl, d: upper, mem: &mref{fixed: regArgs, disp: at + int32(w*size)}})
+		r = g.combine(c.op, c.t, r, upper)
+	}
+	g.store(inst{f: x86.StoreUPS, vl: 16, mem: &mref{fixed: regArgs, disp: at}}, r)
+	d := g.newReg(classVec)
+	g.add(inst{f: pair{x86.BcastD, x86.BcastQ}.of(size), vl: g.vl(size), d: d, mem: &mref{fixed: regArgs, disp: at}})
+	switch {
+	case c.t != c.n.Type:
+		d = g.narrowFloat(c.n.Type, d)
+	case c.t.Integer():
+		d = g.wrap(c.t, d)
+	}
+	g.shared[c.n.Result().ID] = d
+}

@@ -1,0 +1,253 @@
+package jit
+
+import (
+	"encoding/binary"
+
+	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/ir"
+)
+
+// Computing with heads; see linear.go.
+
+// linear returns what is known of a value: nothing where lanes need not be of
+// one row of a block.
+func (g *gen) linear(v *ir.Value) *linear {
+	if g.lin == nil || !g.lin[v.ID].known {
+		return nil
+	}
+	return &g.lin[v.ID]
+}
+
+// headOf returns a node's linear value, if it has one.
+func (g *gen) headOf(n *ir.Node) *linear {
+	if !n.Op.IsInst() || len(n.Results) != 1 {
+		return nil
+	}
+	return g.linear(n.Result())
+}
+
+// head is the register of a value's head. It is the same one in all copies of
+// the code that computes it.
+func (g *gen) head(v *ir.Value) vreg {
+	if g.heads[v.ID] == 0 {
+		g.heads[v.ID] = g.newReg(classGPR)
+	}
+	return g.heads[v.ID]
+}
+
+// operand is a head, or a constant.
+type operand struct {
+	reg   vreg
+	value uint64
+}
+
+func (g *gen) operand(v *ir.Value) operand {
+	if c, ok := v.Const(); ok {
+		c = registerForm(v.Type, c)
+		if v.Type.Size() == 4 {
+			c &= 1<<32 - 1
+		}
+		return operand{value: c}
+	}
+	return operand{reg: g.head(v)}
+}
+
+func (e *encoder) loadOperand(r x86.Reg, o operand) {
+	if o.reg == 0 {
+		e.MovImm(r, o.value)
+		return
+	}
+	if s := e.gpr(o.reg, r); s != r {
+		e.Mov(x86.W64, r, s)
+	}
+}
+
+// scalarOp computes d, in RAX, from operands in RAX and R11.
+func (g *gen) scalarOp(d vreg, a, b operand, fn func(e *encoder)) {
+	g.special(d, a.reg, b.reg, 0, func(e *encoder, in *inst) {
+		if a != (operand{}) {
+			e.loadOperand(x86.RAX, a)
+		}
+		if b != (operand{}) {
+			e.loadOperand(regT, b)
+		}
+		fn(e)
+		if r := e.info[in.d].reg; r != x86.None {
+			e.Mov(x86.W64, r, x86.RAX)
+		} else {
+			e.doneGPR(in.d, x86.RAX)
+		}
+	})
+}
+
+// copyHead makes the head of d that of v, or a constant.
+func (g *gen) copyHead(d vreg, v *ir.Value) {
+	g.scalarOp(d, g.operand(v), operand{}, func(e *encoder) {
+		if c, ok := v.Const(); ok && c == 0 {
+			e.Op(x86.XOR, x86.W32, x86.RAX, x86.RAX)
+		}
+	})
+}
+
+// headNode computes the head of a node's result.
+func (g *gen) headNode(n *ir.Node) {
+	d, t, op := g.head(n.Result()), n.Type, n.Op.Inst()
+	switch op {
+	case isa.LDP:
+		at := g.p.lay.params + int32(8*n.Imm)
+		w := x86.Width(t.Size())
+		g.scalarOp(d, operand{}, operand{}, func(e *encoder) { e.Load(w, x86.RAX, x86.At(regArgs, at)) })
+		return
+	case isa.SREG:
+		g.scalarOp(d, operand{}, operand{}, func(e *encoder) { e.placeHead(isa.Special(n.Imm)) })
+		return
+	}
+	var a [2]operand
+	for i, v := range n.Args {
+		a[i] = g.operand(v)
+	}
+	w := x86.Width(n.Result().Type.Size())
+	alu := func(op x86.ALU) func(e *encoder) {
+		return func(e *encoder) { e.Op(op, w, x86.RAX, regT) }
+	}
+	constant := func(kind byte) func(e *encoder) {
+		c, _ := n.Args[1].Const()
+		k := uint8(c % uint64(t.Bits()))
+		return func(e *encoder) {
+			if k > 0 {
+				e.ShiftImm(kind, w, x86.RAX, k)
+			}
+		}
+	}
+	fn := map[isa.Op]func(e *encoder){isa.ADD: alu(x86.ADD), isa.SUB: alu(x86.SUB), isa.AND: alu(x86.AND), isa.OR: alu(x86.OR), isa.XOR: alu(x86.XOR)}[op]
+	switch op {
+	case isa.MUL:
+		fn = func(e *encoder) { e.IMul(w, x86.RAX, regT) }
+	case isa.SHL:
+		fn = constant(4)
+	case isa.SHR:
+		fn = constant(5)
+	case isa.MIN, isa.MAX:
+		c := x86.A
+		if op == isa.MAX {
+			c = x86.B
+		}
+		fn = func(e *encoder) {
+			e.Op(x86.CMP, w, x86.RAX, regT)
+			e.CMov(c, w, x86.RAX, regT)
+		}
+	case isa.DIV, isa.REM: // by a constant that is not 0
+		fn = func(e *encoder) {
+			e.Op(x86.XOR, x86.W32, x86.RDX, x86.RDX)
+			e.Un(x86.DIV, w, regT)
+			if op == isa.REM {
+				e.Mov(w, x86.RAX, x86.RDX)
+			}
+		}
+	case isa.CVT:
+		from, to := n.From, n.Type
+		fn = func(e *encoder) {
+			switch {
+			case to.Size() == 4:
+				e.Mov(x86.W32, x86.RAX, x86.RAX)
+			case from.Size() == 4 && from.Signed():
+				e.ShiftImm(4, x86.W64, x86.RAX, 32)
+				e.ShiftImm(7, x86.W64, x86.RAX, 32)
+			}
+		}
+	}
+	if a[0].reg == 0 && a[0].value == 0 { // operand{} is none
+		inner := fn
+		fn = func(e *encoder) {
+			e.Op(x86.XOR, x86.W32, x86.RAX, x86.RAX)
+			inner(e)
+		}
+	}
+	if len(n.Args) > 1 && a[1].reg == 0 && a[1].value == 0 {
+		inner := fn
+		fn = func(e *encoder) {
+			e.Op(x86.XOR, x86.W32, regT, regT)
+			inner(e)
+		}
+	}
+	g.scalarOp(d, a[0], a[1], fn)
+}
+
+// placeHead puts a special value of the block's first lane into RAX.
+func (e *encoder) placeHead(s isa.Special) {
+	switch {
+	case s <= isa.LaneZ:
+		e.Op(x86.XOR, x86.W32, x86.RAX, x86.RAX)
+	case s <= isa.BlockZ:
+		e.Load(x86.W64, x86.RAX, x86.At(regArgs, argFirst))
+		e.Op(x86.XOR, x86.W32, x86.RDX, x86.RDX)
+		e.Load(x86.W64, regT, x86.At(regArgs, argPlace+16*int32(s)))
+		e.Un(x86.DIV, x86.W64, regT)
+		e.Op(x86.XOR, x86.W32, x86.RDX, x86.RDX)
+		e.Load(x86.W64, regT, x86.At(regArgs, argPlace+16*int32(s)+8))
+		e.Un(x86.DIV, x86.W64, regT)
+		e.Mov(x86.W64, x86.RAX, x86.RDX)
+	case s < isa.GridDimX:
+		e.Load(x86.W32, x86.RAX, x86.At(regArgs, argBlock+4*int32(s-isa.BlockDimX)))
+	case s < isa.GlobalLane:
+		e.Load(x86.W32, x86.RAX, x86.At(regArgs, argGrid+4*int32(s-isa.GridDimX)))
+	case s == isa.GlobalLane:
+		e.Load(x86.W64, x86.RAX, x86.At(regArgs, argFirst))
+	default:
+		e.Load(x86.W64, x86.RAX, x86.At(regArgs, argN))
+	}
+}
+
+// materialize makes a vector of a linear value for the group at hand.
+func (g *gen) materialize(v *ir.Value) vreg {
+	x, size := g.lin[v.ID], v.Type.Size()
+	vl, group := g.vl(size), int32(g.u*g.lanes)
+	d := g.newReg(classVec)
+	step := x.step
+	g.special(d, g.head(v), 0, 0, func(e *encoder, in *inst) {
+		if step == 0 {
+			e.loadOperand(x86.RAX, operand{reg: in.a})
+		} else {
+			e.groupHead(in.a, step, group)
+		}
+		r := e.out(in.d, 0)
+		e.spreadGPR(r, x86.RAX, size, vl)
+		e.done(in.d, r)
+	})
+	if step == 0 {
+		return d
+	}
+	row := g.newReg(classVec)
+	g.add(inst{f: pair{x86.MovUPS, x86.LoadUPD}.of(size), vl: vl, d: row, mem: &mref{label: g.stairs(step, size)}})
+	return g.op2(addI.of(size), size, d, row)
+}
+
+// groupHead puts the value that a group's first lane has into RAX.
+func (e *encoder) groupHead(head vreg, step int64, group int32) {
+	e.Lea(x86.RAX, x86.At(regIndex, group))
+	if step != 1 {
+		e.MovImm(regT, uint64(step))
+		e.IMul(x86.W64, x86.RAX, regT)
+	}
+	e.Op(x86.ADD, x86.W64, x86.RAX, e.gpr(head, regT))
+}
+
+// stairs is a table of 0, step, 2·step …
+func (g *gen) stairs(step int64, size int) x86.Label {
+	key := poolKey{uint64(step), uint8(size)}
+	l, ok := g.steps[key]
+	if !ok {
+		var b []byte
+		for i := range g.lanes {
+			if v := uint64(step) * uint64(i); size == 8 {
+				b = binary.LittleEndian.AppendUint64(b, v)
+			} else {
+				b = binary.LittleEndian.AppendUint32(b, uint32(v))
+			}
+		}
+		l = g.table(b)
+		g.steps[key] = l
+	}
+	return l
+}

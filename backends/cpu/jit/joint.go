@@ -1,0 +1,251 @@
+package jit
+
+import (
+	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
+	"github.com/hologram-project/hologram/isa/ir"
+)
+
+// Control that some groups of a block go through together, and what loops do
+// with heads.
+
+// together reports whether all lanes of a block take the same ways through a
+// construct, and all come out of it.
+func (g *gen) together(n *ir.Node) bool {
+	switch n.Op {
+	case ir.If:
+		return g.same(n.Args[0]) && !g.p.escapes[n]
+	case ir.Loop:
+		return n.Counted && g.same(n.Args[0]) && !g.p.escapes[n] && !g.p.rounds[n]
+	}
+	return false
+}
+
+// straight writes the instructions that a list of nodes begins with, group after
+// group, so that what one computes for another soon frees its register. It
+// returns how many nodes they are.
+func (g *gen) straight(nodes []*ir.Node) (count int) {
+	for count < len(nodes) && (nodes[count].Op.IsInst() || nodes[count].Op == ir.Const) {
+		count++
+	}
+	nodes = nodes[:count]
+	for u := g.lo; u < g.hi; u++ {
+		g.u = u
+		for _, n := range nodes {
+			if n.Op == ir.Const || n.Op.IsInst() && len(n.Results) == 1 && g.shared[n.Result().ID] != 0 {
+				continue
+			}
+			h := g.headOf(n)
+			if h == nil {
+				g.node(n)
+				continue
+			}
+			if u == g.lo && !g.early[n] {
+				g.headNode(n)
+			}
+			if h.vec {
+				g.set(n.Result(), g.materialize(n.Result()))
+			}
+		}
+	}
+	g.u = g.lo
+	return count
+}
+
+func (g *gen) jointIf(n *ir.Node) {
+	p := g.val(n.Args[0])
+	results := make([][]vreg, g.hi)
+	each := func(f func()) {
+		for g.u = g.lo; g.u < g.hi; g.u++ {
+			f()
+		}
+		g.u = g.lo
+	}
+	each(func() {
+		for _, v := range n.Results {
+			d := g.newValue(v)
+			g.clear(v, d)
+			g.set(v, d)
+			results[g.u] = append(results[g.u], d)
+		}
+	})
+	for i, r := range n.Regions {
+		if len(r.Nodes) == 0 && len(r.Yield) == 0 {
+			continue
+		}
+		skip, end := g.asm.NewLabel(), g.asm.NewLabel()
+		if i == 0 {
+			g.jumpNone(p, skip)
+		} else {
+			g.jumpAny(p, skip)
+		}
+		g.region(r, end)
+		each(func() { g.yields(r.Yield, n.Results, results[g.u], 0) })
+		g.bind(end)
+		g.bind(skip)
+	}
+}
+
+// carried is what a loop hands from round to round as vectors, and as heads.
+type carried struct {
+	inits, params, yields, results                 []*ir.Value
+	headInits, headParams, headYields, headResults []*ir.Value
+}
+
+func (g *gen) carried(n *ir.Node) (c carried) {
+	r, first := n.Regions[0], 0
+	if n.Counted {
+		first = 1
+	}
+	for i, v := range r.Params {
+		inits, params, yields, results := &c.inits, &c.params, &c.yields, &c.results
+		if g.linear(v) != nil {
+			inits, params, yields, results = &c.headInits, &c.headParams, &c.headYields, &c.headResults
+		}
+		*inits, *params = append(*inits, n.Args[first+i]), append(*params, v)
+		if i < len(r.Yield) {
+			*yields = append(*yields, r.Yield[i])
+		}
+		if i < len(n.Results) {
+			*results = append(*results, n.Results[i])
+		}
+	}
+	return c
+}
+
+func (g *gen) startHeads(c carried) {
+	for i, v := range c.headParams {
+		g.copyHead(g.head(v), c.headInits[i])
+	}
+}
+
+// roundHeads makes the vectors that a round wants of parameters.
+func (g *gen) roundHeads(c carried) {
+	for _, v := range c.headParams {
+		if !g.lin[v.ID].vec {
+			continue
+		}
+		for g.u = g.lo; g.u < g.hi; g.u++ {
+			g.set(v, g.materialize(v))
+		}
+		g.u = g.lo
+	}
+}
+
+func (g *gen) nextHeads(c carried) {
+	next := make([]vreg, len(c.headParams))
+	for i, v := range c.headYields {
+		if v == c.headParams[i] {
+			continue
+		}
+		if v.Param != nil { // another parameter, maybe of this loop
+			next[i] = g.newReg(classGPR)
+			g.copyHead(next[i], v)
+		}
+	}
+	for i, v := range c.headYields {
+		d := g.head(c.headParams[i])
+		switch {
+		case v == c.headParams[i]:
+		case next[i] != 0:
+			g.special(d, next[i], 0, 0, func(e *encoder, in *inst) {
+				e.loadOperand(x86.RAX, operand{reg: in.a})
+				if r := e.info[in.d].reg; r != x86.None {
+					e.Mov(x86.W64, r, x86.RAX)
+				} else {
+					e.doneGPR(in.d, x86.RAX)
+				}
+			})
+		default:
+			g.copyHead(d, v)
+		}
+	}
+}
+
+// endHeads gives what a loop leaves behind its heads.
+func (g *gen) endHeads(n *ir.Node) {
+	for i, v := range n.Results {
+		if h := g.linear(v); h != nil {
+			g.copyHead(g.head(v), n.Regions[0].Params[i])
+			if h.vec {
+				for g.u = g.lo; g.u < g.hi; g.u++ {
+					g.set(v, g.materialize(v))
+				}
+				g.u = g.lo
+			}
+		}
+	}
+}
+
+// counter is a register that counts a loop's rounds down; where there are none it
+// leads out.
+func (g *gen) counter(n *ir.Node, out x86.Label) vreg {
+	var c vreg
+	if v := n.Args[0]; g.linear(v) != nil {
+		c = g.newReg(classGPR)
+		g.copyHead(c, v)
+	} else {
+		c = g.scalar(g.val(v))
+	}
+	g.special(0, c, 0, 0, func(e *encoder, in *inst) {
+		c := e.gpr(in.a, x86.RAX)
+		e.Test(x86.W32, c, c)
+		e.Jcc(x86.E, out)
+	})
+	return c
+}
+
+// countDown goes on with another round, if there is one.
+func (g *gen) countDown(counter vreg, head x86.Label) {
+	g.add(inst{d: counter, merge: true, emit: func(e *encoder, in *inst) {
+		c := e.gpr(in.d, x86.RAX)
+		e.OpImm(x86.SUB, x86.W32, c, 1)
+		e.doneGPR(in.d, c) // a store leaves the flags
+		e.Jcc(x86.NE, head)
+	}})
+}
+
+// jointLoop is a loop that all groups do together, round by round.
+func (g *gen) jointLoop(n *ir.Node) {
+	r, c := n.Regions[0], g.carried(n)
+	params := make([][]vreg, g.hi)
+	each := func(f func()) {
+		for g.u = g.lo; g.u < g.hi; g.u++ {
+			f()
+		}
+		g.u = g.lo
+	}
+	each(func() {
+		for i, v := range c.params {
+			d := g.newValue(v)
+			g.blend(v.Type, d, g.val(c.inits[i]), 0)
+			params[g.u] = append(params[g.u], d)
+		}
+	})
+	each(func() {
+		for i, v := range c.params {
+			g.set(v, params[g.u][i])
+		}
+	})
+	head, end, out := g.asm.NewLabel(), g.asm.NewLabel(), g.asm.NewLabel()
+	g.startHeads(c)
+	counter := g.counter(n, out)
+	first := g.here()
+	g.bind(head)
+	g.roundHeads(c)
+	g.region(r, end)
+	each(func() { g.yieldRound(c, params[g.u], params[g.u], true) })
+	g.bind(end)
+	if g.p.polls[n] {
+		g.poll()
+	}
+	g.nextHeads(c)
+	g.countDown(counter, head)
+	g.loop(first)
+	g.bind(out)
+	each(func() {
+		for i, v := range c.results {
+			g.set(v, params[g.u][i])
+		}
+	})
+	g.endHeads(n)
+}

@@ -1,0 +1,261 @@
+package jit
+
+import (
+	"math/bits"
+
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/analysis"
+	"github.com/hologram-project/hologram/isa/ir"
+)
+
+// Integers that step evenly along the lanes of a block, as addresses do, are
+// kept as one number, that of the block's first lane, in a general register:
+// the head. Blocks are rows of lanes here; see blocks.go.
+
+// linear is what is known of a value: if known, lane l has head + step·l,
+// modulo the size of its type.
+type linear struct {
+	known bool
+	step  int64
+	max   uint64 // no lane has more; all ones of the type: it may have wrapped
+	vec   bool   // something wants it as a vector
+}
+
+// headed reports whether values of a type may be kept so.
+func headed(t isa.Type) bool { return t.Integer() && t.Size() >= 4 }
+
+// linears finds the linear values of a function, by ID.
+func (p *program) linears() []linear {
+	l := &linearizer{p: p, out: make([]linear, p.fn.NumValues), bad: map[*ir.Value]bool{}, used: make([]bool, p.fn.NumValues)}
+	l.uses(p.fn.Body)
+	// Parameters of loops are taken to step as they start, until what comes back
+	// says otherwise.
+	for again, pass := true, 0; again; pass++ {
+		l.again, l.strict = false, pass == 8
+		l.region(p.fn.Body)
+		again = l.again
+	}
+	l.wants(p.fn.Body)
+	return l.out
+}
+
+type linearizer struct {
+	p             *program
+	out           []linear
+	bad           map[*ir.Value]bool // parameters that are not linear
+	used          []bool
+	again, strict bool
+}
+
+func (l *linearizer) uses(r *ir.Region) {
+	for _, n := range r.Nodes {
+		for _, a := range n.Args {
+			l.used[a.ID] = true
+		}
+		for _, s := range n.Regions {
+			l.uses(s)
+		}
+	}
+	for _, y := range r.Yield {
+		l.used[y.ID] = true
+	}
+}
+
+func (l *linearizer) of(v *ir.Value) linear {
+	if c, ok := v.Const(); ok && headed(v.Type) {
+		return linear{known: true, max: c & v.Type.Mask()}
+	}
+	return l.out[v.ID]
+}
+
+func (l *linearizer) region(r *ir.Region) {
+	for _, n := range r.Nodes {
+		if n.Op == ir.Loop {
+			l.loop(n)
+			continue
+		}
+		for _, s := range n.Regions {
+			l.region(s)
+		}
+		if n.Op.IsInst() && len(n.Results) == 1 && headed(n.Result().Type) {
+			l.out[n.Result().ID] = l.inst(n)
+		}
+	}
+}
+
+// evenly reports whether a loop's parameters may be linear: all lanes in it are
+// in the same round, and leave it together, or nobody asks for what they left with.
+func (l *linearizer) evenly(n *ir.Node, i int) bool {
+	if !n.Counted || l.p.escapes[n] || l.p.rounds[n] || l.strict {
+		return false
+	}
+	return l.p.a.Vary(n.Args[0]) != analysis.PerLane || !l.used[n.Results[i].ID]
+}
+
+func (l *linearizer) loop(n *ir.Node) {
+	r := n.Regions[0]
+	first := 0
+	if n.Counted {
+		first = 1
+	}
+	for i, v := range r.Params {
+		init := n.Args[first+i]
+		x := l.of(init)
+		l.out[v.ID] = linear{}
+		if headed(v.Type) && x.known && !l.bad[v] && l.evenly(n, i) {
+			l.out[v.ID] = linear{known: true, step: x.step, max: v.Type.Mask()}
+		}
+	}
+	l.region(r)
+	for i, v := range r.Params {
+		if x := l.out[v.ID]; x.known {
+			if y := l.of(r.Yield[i]); !y.known || y.step != x.step {
+				l.bad[v], l.again = true, true
+			}
+		}
+		if len(n.Results) > i {
+			l.out[n.Results[i].ID] = l.out[v.ID]
+		}
+	}
+}
+
+func (l *linearizer) inst(n *ir.Node) linear {
+	none, full := linear{}, n.Result().Type.Mask()
+	var a [3]linear
+	even := true // no operand steps
+	for i, v := range n.Args {
+		if i == len(a) {
+			return none
+		}
+		if a[i] = l.of(v); !a[i].known {
+			return none
+		}
+		even = even && a[i].step == 0
+	}
+	fits := func(high, low uint64) uint64 {
+		if high != 0 || low > full {
+			return full
+		}
+		return low
+	}
+	switch n.Op.Inst() {
+	case isa.LDP:
+		return linear{known: true, max: full}
+	case isa.SREG:
+		switch s := isa.Special(n.Imm); s {
+		case isa.LaneX:
+			return linear{known: true, step: 1, max: isa.MaxBlockLanes - 1}
+		case isa.LaneY, isa.LaneZ:
+			return linear{known: true}
+		case isa.GlobalLane:
+			return linear{known: true, step: 1, max: full}
+		default:
+			return linear{known: true, max: full}
+		}
+	case isa.ADD:
+		low, high := bits.Add64(a[0].max, a[1].max, 0)
+		return linear{known: true, step: a[0].step + a[1].step, max: fits(high, low)}
+	case isa.SUB:
+		return linear{known: true, step: a[0].step - a[1].step, max: full}
+	case isa.MUL:
+		high, low := bits.Mul64(a[0].max, a[1].max)
+		for i, v := range n.Args {
+			if c, ok := v.Const(); ok {
+				return linear{known: true, step: a[1-i].step * int64(c), max: fits(high, low)}
+			}
+		}
+		return linear{known: even, max: fits(high, low)}
+	case isa.SHL:
+		if c, ok := n.Args[1].Const(); ok {
+			k := c % uint64(n.Type.Bits())
+			high, low := bits.Mul64(a[0].max, 1<<k)
+			return linear{known: true, step: a[0].step << k, max: fits(high, low)}
+		}
+	case isa.CVT:
+		to, from := n.Type, n.From
+		if !headed(from) {
+			return none
+		}
+		safe := from.Mask() // below, nothing wrapped
+		if from.Signed() {
+			safe >>= 1
+		}
+		if to.Size() > from.Size() && a[0].step != 0 && (a[0].max > safe || a[0].max == from.Mask()) {
+			return none
+		}
+		return linear{known: true, step: a[0].step, max: min(full, a[0].max)}
+	case isa.SHR:
+		if _, ok := n.Args[1].Const(); ok && n.Type.Unsigned() {
+			return linear{known: even, max: full}
+		}
+	case isa.MIN, isa.MAX:
+		if n.Type.Unsigned() {
+			return linear{known: even, max: full}
+		}
+	case isa.DIV, isa.REM:
+		// Of a number that is not 0, which nobody can tell of others.
+		if c, ok := n.Args[1].Const(); ok && c != 0 && n.Type.Unsigned() {
+			return linear{known: even, max: full}
+		}
+	case isa.AND, isa.OR, isa.XOR:
+		return linear{known: even, max: full}
+	}
+	return none
+}
+
+// wants finds the linear values that are wanted as vectors as well.
+func (l *linearizer) wants(r *ir.Region) {
+	want := func(v *ir.Value) { l.out[v.ID].vec = true }
+	for _, n := range r.Nodes {
+		for i, a := range n.Args {
+			switch {
+			case n.Op == ir.Loop:
+				k := i
+				if n.Counted {
+					k--
+				}
+				if k < 0 {
+					if l.p.a.Vary(a) == analysis.PerLane || !l.of(a).known {
+						want(a)
+					}
+				} else if !l.out[n.Regions[0].Params[k].ID].known {
+					want(a)
+				}
+			case n.Op.IsInst() && len(n.Results) == 1 && l.out[n.Result().ID].known:
+			case n.Mem.Mode == isa.AddrByte && n.Mem.HasOff && i == 0 && l.straight(n):
+			default:
+				want(a)
+			}
+		}
+		for _, s := range n.Regions {
+			l.wants(s)
+		}
+	}
+	for i, y := range r.Yield {
+		if len(r.Params) == 0 || !l.out[r.Params[i].ID].known {
+			want(y)
+		}
+	}
+}
+
+// straight reports whether an access goes by a linear offset.
+func (l *linearizer) straight(n *ir.Node) bool { return l.p.linearAccess(l.out, n) }
+
+// maxOffset bounds the constant part of linear offsets, so that a sum with it
+// that wraps is not taken for one that is inside of a slot.
+const maxOffset = 1 << 30
+
+func (p *program) linearAccess(lin []linear, n *ir.Node) bool {
+	if n.Mem.Mode != isa.AddrByte || n.Mem.Offset >= maxOffset || n.Mem.Offset <= -maxOffset {
+		return false
+	}
+	if n.Op != ir.Op(isa.LDG) && n.Op != ir.Op(isa.STG) {
+		return false
+	}
+	if !n.Mem.HasOff {
+		return true
+	}
+	v := n.Args[n.AddrArgs()-1]
+	_, constant := v.Const()
+	return constant || lin[v.ID].known
+}
