@@ -411,7 +411,7 @@ func (p *Plan) product(op string, m, n, k, size int64, in [2]factor, c array, fe
 	if err != nil {
 		return err
 	}
-	most := part
+	most := int64(ProductChunk)
 	if part > ProductChunk {
 		most = maxPart
 	}

@@ -257,6 +257,9 @@ func (b *bench) reaches(t *testing.T) {
 		if e := cpu.EngineOf(k); !strings.HasPrefix(e, "gemm/") && !(b.level == jit.AVX2 && typ.Integer() && typ.Size() == 8) { // which AVX2 cannot multiply
 			t.Errorf("a product of %v ran on %s", typ, e)
 		}
+		if cpu.Declined(k) {
+			t.Errorf("launches of %+v were declined", *kernels.ProductOf(v))
+		}
 	}
 	if n == 0 {
 		t.Error("no product ran")

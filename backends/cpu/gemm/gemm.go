@@ -38,6 +38,13 @@ type Kernel struct {
 	instead Program
 }
 
+// Declined reports whether there was a launch that the kernel declined.
+func (k *Kernel) Declined() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.instead != nil
+}
+
 // Compile makes a kernel of a program that a product's plan launches. other
 // makes, on demand, what runs the launches that it declines. *backends.Unsupported
 // says why there is none.
