@@ -3,6 +3,7 @@ package kernels
 import (
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/hologram-project/hologram/isa"
 )
@@ -37,14 +38,38 @@ var Gemm = &Op{
 		b, err := stored(t, "gemm: trans_b", d[2], d[1], d[4])
 		return []Layout{a, b, Packed(t, d[0], d[1])}, 0, err
 	},
-	shapes: func(l []Layout, _ int) (*Plan, error) {
-		for i, name := range []string{"a", "b", "c"} {
-			if len(l[i].Shape) < 2 {
-				return nil, fmt.Errorf("gemm: %s has shape %s; expected a matrix, or a stack of them", name, shapeText(l[i].Shape))
-			}
+	shapes: func(l []Layout, _ int) (*Plan, error) { return gemmOf(l, fewLanes) },
+	whole:  func(l []Layout) (*Plan, error) { return gemmOf(l, 0) },
+}
+
+func gemmOf(l []Layout, few int64) (*Plan, error) {
+	for i, name := range []string{"a", "b", "c"} {
+		if len(l[i].Shape) < 2 {
+			return nil, fmt.Errorf("gemm: %s has shape %s; expected a matrix, or a stack of them", name, shapeText(l[i].Shape))
 		}
-		return planProduct("gemm", l)
-	},
+	}
+	return planProduct("gemm", l, few)
+}
+
+// Product is what a program does that a product's plan launches, for devices that
+// have a better way: param by param it is as productText has it.
+type Product struct {
+	T, Acc, Out isa.Type // of A and B, of sums, of the result
+	Batched     bool
+	Split       bool // k is in parts
+	Scaled      bool // the result is alpha · acc + beta · c; else acc
+	// Most is how many products an element of a float's result, or of a part, may
+	// sum up.
+	Most int64
+}
+
+var productPrograms sync.Map // from *isa.Verified to *Product
+
+// ProductOf returns what a program of a product's plan does, nil for others.
+func ProductOf(v *isa.Verified) *Product {
+	p, _ := productPrograms.Load(v)
+	product, _ := p.(*Product)
+	return product
 }
 
 // stored is the layout of a packed rows × cols matrix that is stored transposed
@@ -253,7 +278,8 @@ const (
 const maxBatches = 65535
 
 // planProduct plans the product of matrices in the last two dimensions of l.
-func planProduct(op string, l []Layout) (*Plan, error) {
+// Where the result has few elements, k is split into parts.
+func planProduct(op string, l []Layout, few int64) (*Plan, error) {
 	m, n, k, batches, err := productSizes(op, l)
 	if err != nil {
 		return nil, err
@@ -273,7 +299,7 @@ func planProduct(op string, l []Layout) (*Plan, error) {
 			return nil, err
 		}
 	}
-	if err := p.product(op, m, n, k, size, in, c); err != nil {
+	if err := p.product(op, m, n, k, size, in, c, few); err != nil {
 		return nil, err
 	}
 	if !final.Packed() {
@@ -360,11 +386,12 @@ func (p *Plan) factors(l []Layout, batches []int64) (in [2]factor, size int64, e
 	return in, size, nil
 }
 
-// product appends the steps of a stack of size products.
-func (p *Plan) product(op string, m, n, k, size int64, in [2]factor, c array) error {
+// product appends the steps of a stack of size products, of which few is the most
+// elements of the result that have k split.
+func (p *Plan) product(op string, m, n, k, size int64, in [2]factor, c array, few int64) error {
 	t := c.Type
 	part := int64(maxPart)
-	if m*n*size < fewLanes && k <= maxParts*ProductChunk {
+	if m*n*size < few && k <= maxParts*ProductChunk {
 		part = ProductChunk
 	}
 	part = max(1, min(part, k))
@@ -384,6 +411,11 @@ func (p *Plan) product(op string, m, n, k, size int64, in [2]factor, c array) er
 	if err != nil {
 		return err
 	}
+	most := int64(ProductChunk)
+	if part > ProductChunk {
+		most = maxPart
+	}
+	productPrograms.LoadOrStore(program, &Product{T: t, Acc: f.A, Out: f.Out, Batched: f.Batched, Split: f.Split, Scaled: !f.Split, Most: most})
 	// A block has 256 lanes in as few rows as the width allows.
 	bx := min(n, 256)
 	by := min(m, max(1, 256/bx))

@@ -48,6 +48,8 @@ type Op struct {
 	// shapes takes; shapes plans a call on operands with shapes.
 	layouts func(t isa.Type, dims []int64) ([]Layout, int, error)
 	shapes  func(l []Layout, axes int) (*Plan, error)
+	// whole, of products, is shapes without parts of k.
+	whole func(l []Layout) (*Plan, error)
 }
 
 // Operand is an array argument.
@@ -201,6 +203,20 @@ func (op *Op) Program(t isa.Type) (*isa.Verified, error) {
 	return op.program(t)
 }
 
+// Whole returns the steps of a call on operands with shapes for a device that
+// needs no more lanes than the result has elements: no product is done in parts
+// that are added up, but where k is beyond all bounds. Nil: PlanShapes' serve as
+// well, and check the operands.
+func (op *Op) Whole(l []Layout) (*Plan, error) {
+	if op.whole == nil {
+		return nil, nil
+	}
+	if err := op.checkShapes(l); err != nil {
+		return nil, err
+	}
+	return op.whole(l)
+}
+
 // Plan returns the steps of a call on elements of type t. dims has the sizes
 // that Dims names.
 func (op *Op) Plan(t isa.Type, dims []int64) (*Plan, error) {
@@ -224,14 +240,8 @@ func (op *Op) PlanShapes(l []Layout, axes int) (*Plan, error) {
 	if op.Elementwise {
 		return nil, fmt.Errorf("%s is an elementwise operation: use Program", op.Name)
 	}
-	for i := range l {
-		n := int64(1)
-		for _, d := range l[i].Shape {
-			if d > maxDim || n*d > maxElements {
-				return nil, fmt.Errorf("%s: %s has shape %s; at most 2^31 in each dimension, and 2^40 elements", op.Name, op.Operands[i].Name, shapeText(l[i].Shape))
-			}
-			n *= d
-		}
+	if err := op.checkShapes(l); err != nil {
+		return nil, err
 	}
 	if rank := len(l[0].Shape); op.Axes && axes > rank {
 		return nil, fmt.Errorf("%s: %d dimensions of %s, which has %d", op.Name, axes, op.Operands[0].Name, rank)
@@ -239,6 +249,19 @@ func (op *Op) PlanShapes(l []Layout, axes int) (*Plan, error) {
 		axes = rank
 	}
 	return op.shapes(l, axes)
+}
+
+func (op *Op) checkShapes(l []Layout) error {
+	for i := range l {
+		n := int64(1)
+		for _, d := range l[i].Shape {
+			if d > maxDim || n*d > maxElements {
+				return fmt.Errorf("%s: %s has shape %s; at most 2^31 in each dimension, and 2^40 elements", op.Name, op.Operands[i].Name, shapeText(l[i].Shape))
+			}
+			n *= d
+		}
+	}
+	return nil
 }
 
 // Sizes are the sizes that Plan takes for a call on operands with shapes, nil if

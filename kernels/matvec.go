@@ -24,17 +24,20 @@ var Matvec = &Op{
 		a, err := stored(t, "matvec: trans_a", d[0], d[1], d[2])
 		return []Layout{a, Packed(t, d[1]), Packed(t, d[0])}, 0, err
 	},
-	shapes: func(l []Layout, _ int) (*Plan, error) {
-		l = slices.Clone(l)
-		for i, least := range []int{2, 1, 1} {
-			if len(l[i].Shape) < least {
-				return nil, fmt.Errorf("matvec: %s has shape %s; expected %d dimensions or more", []string{"a", "x", "y"}[i], shapeText(l[i].Shape), least)
-			}
+	shapes: func(l []Layout, _ int) (*Plan, error) { return matvecOf(l, fewLanes) },
+	whole:  func(l []Layout) (*Plan, error) { return matvecOf(l, 0) },
+}
+
+func matvecOf(l []Layout, few int64) (*Plan, error) {
+	l = slices.Clone(l)
+	for i, least := range []int{2, 1, 1} {
+		if len(l[i].Shape) < least {
+			return nil, fmt.Errorf("matvec: %s has shape %s; expected %d dimensions or more", []string{"a", "x", "y"}[i], shapeText(l[i].Shape), least)
 		}
-		for i := 1; i < 3; i++ { // a column
-			l[i].Shape = append(slices.Clone(l[i].Shape), 1)
-			l[i].Stride = append(slices.Clone(l[i].Stride), 1)
-		}
-		return planProduct("matvec", l)
-	},
+	}
+	for i := 1; i < 3; i++ { // a column
+		l[i].Shape = append(slices.Clone(l[i].Shape), 1)
+		l[i].Stride = append(slices.Clone(l[i].Stride), 1)
+	}
+	return planProduct("matvec", l, few)
 }

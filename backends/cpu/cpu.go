@@ -10,10 +10,12 @@ import (
 	"runtime"
 
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cpu/gemm"
 	"github.com/hologram-project/hologram/backends/cpu/jit"
 	"github.com/hologram-project/hologram/backends/cpu/strips"
 	"github.com/hologram-project/hologram/backends/cpu/workers"
 	"github.com/hologram-project/hologram/backends/hostmem"
+	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/analysis"
 	"github.com/hologram-project/hologram/isa/ir"
 	"github.com/hologram-project/hologram/isa/work"
@@ -23,7 +25,9 @@ import (
 type engine struct {
 	// name and version stand in cache keys.
 	name    string
-	compile func(*work.Meter, *ir.Func) (program, error)
+	compile func(*work.Meter, *isa.Verified, *ir.Func) (program, error)
+	// library: it is for programs of the library alone.
+	library bool
 	// step is about what an instruction of a lane takes, in nanoseconds.
 	step float64
 }
@@ -36,11 +40,23 @@ type program interface {
 	Release()
 }
 
-var portable = engine{"strips/1", func(m *work.Meter, f *ir.Func) (program, error) { return strips.CompileMetered(m, f) }, 0.3}
+var portable = engine{name: "strips/1", step: 0.3,
+	compile: func(m *work.Meter, _ *isa.Verified, f *ir.Func) (program, error) { return strips.CompileMetered(m, f) }}
+
+// products is the engine of the library's matrix products, for a level.
+func products(l jit.Level) engine {
+	return engine{name: gemm.Version + "/" + l.String(), library: true, step: 0.0015, compile: func(_ *work.Meter, v *isa.Verified, f *ir.Func) (program, error) {
+		k, err := gemm.Compile(v, l, func() (gemm.Program, error) { return strips.Compile(f) })
+		if err != nil {
+			return nil, err
+		}
+		return k, nil
+	}}
+}
 
 // compiler is the engine that makes machine code for a level.
 func compiler(l jit.Level) engine {
-	return engine{jit.Version + "/" + l.String(), func(m *work.Meter, f *ir.Func) (program, error) {
+	return engine{name: jit.Version + "/" + l.String(), step: 0.03, compile: func(m *work.Meter, _ *isa.Verified, f *ir.Func) (program, error) {
 		if size := sizeOf(f.Body, 0); size > maxMachineCode {
 			return nil, &backends.Unsupported{Backend: "jit", What: "a program of this size",
 				Why: fmt.Sprintf("more than %d nodes and values carried by branches", maxMachineCode)}
@@ -50,7 +66,7 @@ func compiler(l jit.Level) engine {
 			return nil, err
 		}
 		return k, nil
-	}, 0.03}
+	}}
 }
 
 // maxMachineCode bounds the nodes, and values carried by branches and loops, of
@@ -107,7 +123,7 @@ func NewFor(threads int, l jit.Level) (*Backend, error) {
 		if err := jit.Available(l); err != nil {
 			return nil, err
 		}
-		b.engines = append(b.engines, compiler(l))
+		b.engines = append(b.engines, products(l), compiler(l))
 		b.how = "machine code for " + l.String()
 	}
 	b.engines = append(b.engines, portable)
@@ -129,7 +145,7 @@ func (b *Backend) info() backends.Info {
 	for _, e := range b.engines {
 		codegen += " " + e.name
 	}
-	return backends.Info{Name: "host, " + b.how, HostVisible: true, DLPackType: 1, Codegen: codegen, Threads: b.pool.Threads()}
+	return backends.Info{Name: "host, " + b.how, HostVisible: true, DLPackType: 1, Codegen: codegen, Threads: b.pool.Threads(), FewLanes: len(b.engines) > 1}
 }
 
 // Open opens device 0.
@@ -151,9 +167,9 @@ func (d *device) Info() backends.Info { return d.backend.info() }
 func (d *device) Compile(u *backends.Unit, _ backends.Variant) (backends.Kernel, error) {
 	var why error
 	for _, e := range d.backend.engines {
-		p, err := e.compile(u.Work, u.IR)
+		p, err := e.compile(u.Work, u.Source, u.IR)
 		if err == nil {
-			return &kernel{d, p, analysis.NewCost(u.IR), e.step, len(u.IR.Slots), len(u.IR.ParamTypes)}, nil
+			return &kernel{d, p, e.name, analysis.NewCost(u.IR), e.step, len(u.IR.Slots), len(u.IR.ParamTypes)}, nil
 		}
 		if why = err; !errors.As(err, new(*backends.Unsupported)) {
 			break
@@ -167,7 +183,10 @@ func (d *device) Compile(u *backends.Unit, _ backends.Variant) (backends.Kernel,
 func Explain(m *work.Meter, f *ir.Func) (string, error) {
 	why := ""
 	for _, e := range New(1).engines {
-		p, err := e.compile(m, f)
+		if e.library {
+			continue
+		}
+		p, err := e.compile(m, nil, f)
 		if err == nil {
 			p.Release()
 			return e.name + why, nil
@@ -187,6 +206,7 @@ func (d *device) NewStream() (backends.Stream, error) {
 type kernel struct {
 	device        *device
 	program       program
+	engine        string // its name
 	cost          *analysis.Cost
 	step          float64
 	slots, params int

@@ -405,6 +405,13 @@ func (p *Prepared) plan(d *Device, r *Request, seen []backends.View) (*kernels.P
 	if err != nil {
 		return nil, status.Errorf(status.Invalid, "%w", err)
 	}
+	if d.Info.FewLanes {
+		if plan, err := op.Whole(layouts); err != nil {
+			return nil, status.Errorf(status.Invalid, "%w", err)
+		} else if plan != nil {
+			return plan, nil
+		}
+	}
 	if sized && plain {
 		return planOf(d, op, t, r.Dims)
 	}

@@ -303,4 +303,8 @@ var (
 	PackSSDW   = form("vpackssdw", VEX, p66, M0F, 0x6B, RVM, "vvv")
 	PackUSWB   = form("vpackuswb", VEX, p66, M0F, 0x67, RVM, "vvv")
 	ShufPS     = form("vshufps", VEX, np, M0F, 0xC6, RVM, "vvv", imm)
+	UnpackLPS  = form("vunpcklps", VEX, np, M0F, 0x14, RVM, "vvv")
+	UnpackHPS  = form("vunpckhps", VEX, np, M0F, 0x15, RVM, "vvv")
+	UnpackLPD  = form("vunpcklpd", VEX, p66, M0F, 0x14, RVM, "vvv")
+	UnpackHPD  = form("vunpckhpd", VEX, p66, M0F, 0x15, RVM, "vvv")
 )

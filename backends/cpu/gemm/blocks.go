@@ -1,0 +1,479 @@
+package gemm
+
+import (
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cpu/jit/mem"
+	"github.com/hologram-project/hologram/backends/hostmem"
+	"github.com/hologram-project/hologram/kernels"
+)
+
+// Sizes of blocks: a chunk of k, which the order of products gives; the bytes of
+// a row of B's block, which with it fill half of an L2; the bytes of a block of A.
+const (
+	chunk    = kernels.ProductChunk
+	rowBytes = 2048
+	maxHeld  = rowBytes * chunk // of a B that is packed once, for all of k
+	maxA     = 2 << 20
+)
+
+// product is C = alpha · A · B + beta · C, of matrices of any strides.
+type product struct {
+	lib     *library
+	t       number // that it is computed in
+	in, out element
+	m, n, k int64
+	a, b, c uintptr
+	// Bytes from row to row and from column to column.
+	ars, acs, brs, bcs, crs, ccs int64
+	aNext, bNext                 int64 // … and from matrix to matrix of a stack
+	alpha, beta                  uint64
+	scaled, reads                bool
+}
+
+// swapped is the transposed product, Cᵀ = Bᵀ · Aᵀ.
+func (p product) swapped() product {
+	p.m, p.n = p.n, p.m
+	p.a, p.b = p.b, p.a
+	p.ars, p.acs, p.brs, p.bcs = p.bcs, p.brs, p.acs, p.ars
+	p.crs, p.ccs = p.ccs, p.crs
+	p.aNext, p.bNext = p.bNext, p.aNext
+	return p
+}
+
+// plain gives dimensions of one element the stride that suits best.
+func (p *product) plain() {
+	if p.n == 1 {
+		p.bcs, p.ccs = p.in.size, p.out.size
+	}
+	if p.k == 1 {
+		p.acs = p.in.size
+	}
+	if p.m == 1 && p.acs != p.in.size {
+		p.ars = p.in.size
+	}
+}
+
+// orient transposes the product where that is less work: B's rows are what
+// vectors are loaded from.
+func (p product) orient() product {
+	size := p.in.size
+	q := p.swapped()
+	p.plain()
+	q.plain()
+	lanes := int64(p.lib.m.lanes(p.t))
+	// In elements moved: what has to be transposed, and the result; and in vectors
+	// multiplied.
+	cost := func(x *product) int64 {
+		c := (x.n + lanes - 1) / lanes * x.m * x.k
+		if x.bcs != size {
+			c += 2 * x.n * x.k
+		}
+		if x.ars != size && x.acs != size {
+			c += 8 * x.m * x.k
+		}
+		if x.ccs != x.out.size {
+			c += 2 * x.m * x.n
+		}
+		return c
+	}
+	if cost(&q) < cost(&p) {
+		return q
+	}
+	return p
+}
+
+// worker is a thread's memory.
+type worker struct {
+	args
+	p       *product
+	record  *backends.Record
+	err     error
+	stopped bool
+	last    *mem.Code
+	lastKey codeKey
+	rooms   [4]backends.Memory // packed A and B, sums, and C as it was
+}
+
+// The rooms.
+const (
+	roomA = iota
+	roomB
+	roomSum
+	roomC
+)
+
+// room returns memory of at least so many bytes.
+func (w *worker) room(which int, bytes int64) uintptr {
+	r := &w.rooms[which]
+	if r.Bytes < bytes {
+		if r.Bytes > 0 {
+			_ = hostmem.Free(r.Addr, r.Bytes)
+			*r = backends.Memory{}
+		}
+		addr, err := hostmem.Alloc(bytes)
+		if err != nil {
+			w.err = err
+			return 0
+		}
+		*r = backends.Memory{Addr: addr, Bytes: bytes}
+	}
+	return r.Addr
+}
+
+// free gives a worker's memory back.
+func (w *worker) free() {
+	for i := range w.rooms {
+		if r := &w.rooms[i]; r.Bytes > 0 {
+			_ = hostmem.Free(r.Addr, r.Bytes)
+			*r = backends.Memory{}
+		}
+	}
+}
+
+func ceil(n, d int64) int64 { return (n + d - 1) / d }
+
+// block computes rows i0 … i1 and columns j0 … j1 of the result.
+func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
+	w.p, w.alpha, w.beta = p, p.alpha, p.beta
+	m := p.lib.m
+	size := p.t.size()
+	lanes := int64(m.lanes(p.t))
+	high, wide := i1-i0, j1-j0
+	cols := ceil(wide, lanes)
+	plan := plan{product: p, i0: i0, size: size}
+	// The shape of tiles: as tall as registers allow, rows dealt out evenly.
+	tallest := int64(m.tallest(p.t, int(min(cols, 2))))
+	converts := p.in.size != size || p.in.convert != nil
+	plan.along = p.acs == size && !converts || converts || p.ars != size
+	if !converts && plan.along && p.acs == size && cols == 1 {
+		if low := p.ars & 4095; low < 64 || low > 4096-64 { // lines of all rows compete for the same places of the L1
+			tallest = min(tallest, 10)
+		}
+	}
+	plan.panels = ceil(high, tallest)
+	rows := ceil(high, plan.panels)
+	width := min(int64(m.widest(p.t, int(rows))), cols)
+	across := width * lanes // columns of a tile
+	perBlock := max(1, rowBytes/(width*int64(m.bytes))) * across
+	chunks := max(1, ceil(p.k, chunk))
+	deep := min(p.k, chunk)
+
+	// A is used in place or packed, B as well; see doc.go.
+	tiles := ceil(wide, across)
+	packA := converts || p.acs != size && p.ars != size
+	if !packA && tiles > 2 {
+		if plan.along {
+			low := p.ars & 4095
+			packA = rows > 10 && (low < 64 || low > 4096-64)
+		} else {
+			packA = p.acs > 1024
+		}
+	}
+	packB := converts || p.bcs != size || plan.panels > 3
+	held := packB && wide <= perBlock && chunks*deep*ceil(wide, across)*width*int64(m.bytes) <= maxHeld
+	// Sums of chunks stay where the result goes, unless that is still needed, or of
+	// another type, or in another order.
+	via := p.ccs != size || p.out.size != size || p.out.convert != nil
+	sums := via || p.reads && chunks > 1
+	outer := wide
+	if sums {
+		outer = min(outer, perBlock)
+	}
+	blockRows := min(high, max(maxA/(chunk*size), rows))
+	if (held || !packB) && wide <= perBlock {
+		blockRows = min(high, rows) // all of k for a panel, so that memory is read in a row
+	}
+	panelBytes := int64(0)
+	if packA {
+		plan.aStep = deep*size + 64
+		panelBytes = rows * plan.aStep
+		if !plan.along {
+			plan.aStep = ceil(rows, lanes) * int64(m.bytes)
+			panelBytes = deep * plan.aStep
+		}
+		w.room(roomA, (blockRows/max(1, high/plan.panels)+2)*panelBytes)
+	}
+	bTile := deep*width*int64(m.bytes) + 64
+	bBlock := ceil(min(perBlock, wide), across) * bTile
+	if packB {
+		n := int64(1)
+		if held {
+			n = chunks
+		}
+		w.room(roomB, n*bBlock)
+	}
+	sumStep := outer*size + 64
+	if sums {
+		w.room(roomSum, blockRows*sumStep)
+		if via && p.reads {
+			w.room(roomC, blockRows*sumStep)
+		}
+	}
+	if w.err != nil {
+		return
+	}
+
+	for jo := j0; jo < j1; jo += outer {
+		je := min(jo+outer, j1)
+		for ic := int64(0); ic < plan.panels; {
+			// The panels of this block.
+			first := i0 + high*ic/plan.panels
+			end := ic + 1
+			for end < plan.panels && i0+high*(end+1)/plan.panels-first <= blockRows {
+				end++
+			}
+			last := i0 + high*end/plan.panels
+			for pc := range chunks {
+				p0 := pc * chunk
+				kc := min(p.k-p0, chunk)
+				if pc == chunks-1 && via && p.reads {
+					w.fetch(first, last, jo, je, sumStep)
+				}
+				for jc := jo; jc < je; jc += perBlock {
+					jEnd := min(jc+perBlock, je)
+					bAt := w.rooms[roomB].Addr
+					if held {
+						bAt += uintptr(pc * bBlock)
+					}
+					if packB && kc > 0 && (!held || ic == 0) {
+						for j := jc; j < jEnd; j += across {
+							w.packB(bAt+uintptr((j-jc)/across*bTile), p0, kc, j, min(j+across, jEnd))
+						}
+					}
+					for q := ic; q < end; q++ {
+						if w.err != nil || w.stopped {
+							return
+						}
+						if w.record.Stopped() {
+							w.stopped = true
+							return
+						}
+						top := i0 + high*q/plan.panels
+						n := i0 + high*(q+1)/plan.panels - top
+						w.k = kc
+						w.a, w.aStep = p.a+uintptr(top*p.ars+p0*p.acs), uintptr(p.ars)
+						if !plan.along {
+							w.aStep = uintptr(p.acs)
+						}
+						if packA {
+							w.a = w.rooms[roomA].Addr + uintptr((q-ic)*panelBytes)
+							w.aStep = uintptr(plan.aStep)
+							if jc == jo && kc > 0 {
+								w.packA(w.a, plan.aStep, plan.along, top, n, p0, kc)
+							}
+						}
+						w.flags = 0
+						to, step := p.c+uintptr(top*p.crs+jc*p.ccs), p.crs
+						if sums {
+							to, step = w.rooms[roomSum].Addr+uintptr((top-first)*sumStep+(jc-jo)*size), sumStep
+						}
+						if pc > 0 {
+							w.flags |= flagAdd
+							w.s, w.sStep = to, uintptr(step)
+						}
+						if pc == chunks-1 {
+							if p.scaled {
+								w.flags |= flagScale
+							}
+							if sums && !via {
+								to, step = p.c+uintptr(top*p.crs+jc*p.ccs), p.crs
+							}
+							if p.reads {
+								w.flags |= flagBeta
+								w.c, w.cStep = p.c+uintptr(top*p.crs+jc*p.ccs), uintptr(p.crs)
+								if via {
+									w.c, w.cStep = w.rooms[roomC].Addr+uintptr((top-first)*sumStep+(jc-jo)*size), uintptr(sumStep)
+								}
+							}
+						}
+						w.d, w.dStep = to, uintptr(step)
+						w.b, w.bStep, w.bNext = p.b+uintptr(p0*p.brs+jc*p.bcs), uintptr(p.brs), uintptr(across*size)
+						if packB {
+							w.b, w.bStep, w.bNext = bAt, uintptr(width*int64(m.bytes)), uintptr(bTile)
+						}
+						w.tilesOf(tile{t: p.t, rows: int(n), cols: int(width), along: plan.along}, jEnd-jc, packB)
+					}
+				}
+			}
+			if via {
+				w.deliver(first, last, jo, je, sumStep)
+			}
+			ic = end
+		}
+	}
+}
+
+// plan is how a block is done.
+type plan struct {
+	*product
+	i0, size int64
+	along    bool
+	panels   int64
+	aStep    int64
+}
+
+// tilesOf computes tiles side by side that are wide columns together. The last
+// one may be narrower.
+func (w *worker) tilesOf(s tile, wide int64, packed bool) {
+	lanes := int64(w.p.lib.m.lanes(s.t))
+	across := int64(s.cols) * lanes
+	if full := wide / across; full > 0 {
+		w.tiles = full
+		w.call(multiplies, s)
+	}
+	if rest := wide % across; rest > 0 {
+		s.cols = int(ceil(rest, lanes))
+		if packed {
+			w.bStep = uintptr(s.cols * w.p.lib.m.bytes)
+		}
+		s.mask = w.setMask(rest)
+		w.tiles = 1
+		w.call(multiplies, s)
+	}
+}
+
+// setMask sets the mask of the last vector of so many numbers, and reports
+// whether it is not whole.
+func (w *worker) setMask(n int64) bool {
+	m := w.p.lib.m
+	n %= int64(m.lanes(w.p.t))
+	if m.evex {
+		w.mask[0] = 1<<n - 1
+		return n > 0
+	}
+	n *= w.p.t.size() / 4
+	for i := range w.mask {
+		w.mask[i] = 0
+		if int64(i) < n {
+			w.mask[i] = ^uint32(0)
+		}
+	}
+	return n > 0
+}
+
+// packB packs rows p0 … p0 + kc and columns j … end of B, of a tile, to dst.
+func (w *worker) packB(dst uintptr, p0, kc, j, end int64) {
+	p := w.p
+	m := p.lib.m
+	size := p.t.size()
+	cols := ceil(end-j, int64(m.lanes(p.t)))
+	step := cols * int64(m.bytes)
+	src := p.b + uintptr(p0*p.brs+j*p.bcs)
+	switch {
+	case p.in.convert == nil && p.bcs == size:
+		w.src, w.srcStep, w.dst, w.dstStep, w.count = src, uintptr(p.brs), dst, uintptr(step), uintptr(kc)
+		w.call(copies, tile{t: p.t, cols: int(cols), mask: w.setMask(end - j)})
+	default:
+		w.transpose(dst, step, src, p.bcs, p.brs, end-j, kc)
+	}
+}
+
+// packA packs rows top … top + n and columns p0 … p0 + kc of A to dst: rows that
+// lie step apart, or columns.
+func (w *worker) packA(dst uintptr, step int64, along bool, top, n, p0, kc int64) {
+	p := w.p
+	size := p.t.size()
+	src := p.a + uintptr(top*p.ars+p0*p.acs)
+	switch {
+	case p.in.convert == nil && along && p.acs == size:
+		for i := range n {
+			copy(hostmem.Bytes(dst+uintptr(i*step), kc*size), hostmem.Bytes(src+uintptr(i*p.ars), kc*size))
+		}
+	case p.in.convert == nil && !along:
+		w.src, w.srcStep, w.dst, w.dstStep, w.count = src, uintptr(p.acs), dst, uintptr(step), uintptr(kc)
+		w.call(copies, tile{t: p.t, cols: int(ceil(n, int64(p.lib.m.lanes(p.t)))), mask: w.setMask(n)})
+	default:
+		w.transpose(dst, step, src, p.acs, p.ars, kc, n)
+	}
+}
+
+// transpose puts a matrix of cols × rows elements, whose columns lie colStep and
+// whose rows rowStep bytes apart in src, in dst as rows that lie step apart.
+func (w *worker) transpose(dst uintptr, step int64, src uintptr, colStep, rowStep, cols, rows int64) {
+	p := w.p
+	size := p.t.size()
+	if p.in.convert != nil {
+		p.in.convert(dst, step, src, colStep, rowStep, cols, rows)
+		return
+	}
+	doneCols, doneRows := int64(0), int64(0)
+	if side := square(p.t); rowStep == size && rows >= side {
+		count := rows / side
+		for c := int64(0); c+side <= cols; c += side {
+			w.src, w.srcStep, w.dst, w.dstStep, w.count = src+uintptr(c*colStep), uintptr(colStep), dst+uintptr(c*size), uintptr(step), uintptr(count)
+			w.call(transposes, tile{t: p.t})
+			doneCols = c + side
+		}
+		doneRows = count * side
+	}
+	if size == 4 {
+		scatter[uint32](dst, step, size, src, colStep, rowStep, doneCols, cols, 0, doneRows)
+		scatter[uint32](dst, step, size, src, colStep, rowStep, 0, cols, doneRows, rows)
+	} else {
+		scatter[uint64](dst, step, size, src, colStep, rowStep, doneCols, cols, 0, doneRows)
+		scatter[uint64](dst, step, size, src, colStep, rowStep, 0, cols, doneRows, rows)
+	}
+}
+
+// scatter copies the columns c0 … c1 of rows r0 … r1 between matrices of any
+// strides.
+func scatter[T any](dst uintptr, dstRow, dstCol int64, src uintptr, srcCol, srcRow, c0, c1, r0, r1 int64) {
+	for r := r0; r < r1; r++ {
+		to, from := dst+uintptr(r*dstRow), src+uintptr(r*srcRow)
+		for c := c0; c < c1; c++ {
+			*(*T)(hostmem.Pointer(to + uintptr(c*dstCol))) = *(*T)(hostmem.Pointer(from + uintptr(c*srcCol)))
+		}
+	}
+}
+
+// deliver writes sums to the rows i0 … i1 and columns j0 … j1 of the result.
+func (w *worker) deliver(i0, i1, j0, j1, step int64) {
+	p := w.p
+	src, dst := w.rooms[roomSum].Addr, p.c+uintptr(i0*p.crs+j0*p.ccs)
+	switch {
+	case p.out.store != nil:
+		p.out.store(dst, p.crs, p.ccs, src, step, i1-i0, j1-j0)
+	case p.crs == p.out.size:
+		w.backTransposed(dst, src, step, i1-i0, j1-j0)
+	case p.t.size() == 4:
+		scatter[uint32](dst, p.crs, p.ccs, src, 4, step, 0, j1-j0, 0, i1-i0)
+	default:
+		scatter[uint64](dst, p.crs, p.ccs, src, 8, step, 0, j1-j0, 0, i1-i0)
+	}
+}
+
+// backTransposed writes rows × cols sums to the columns of the result.
+func (w *worker) backTransposed(dst, src uintptr, step, rows, cols int64) {
+	p := w.p
+	size, side := p.t.size(), square(p.t)
+	count := cols / side
+	done := int64(0)
+	if count > 0 {
+		for r := int64(0); r+side <= rows; r += side {
+			w.src, w.srcStep, w.dst, w.dstStep, w.count = src+uintptr(r*step), uintptr(step), dst+uintptr(r*size), uintptr(p.ccs), uintptr(count)
+			w.call(transposes, tile{t: p.t})
+			done = r + side
+		}
+	}
+	if size == 4 {
+		scatter[uint32](dst, size, p.ccs, src, 4, step, 0, count*side, done, rows)
+		scatter[uint32](dst, size, p.ccs, src, 4, step, count*side, cols, 0, rows)
+	} else {
+		scatter[uint64](dst, size, p.ccs, src, 8, step, 0, count*side, done, rows)
+		scatter[uint64](dst, size, p.ccs, src, 8, step, count*side, cols, 0, rows)
+	}
+}
+
+// fetch gets C as it was, in the order of sums.
+func (w *worker) fetch(i0, i1, j0, j1, step int64) {
+	p := w.p
+	dst, src := w.rooms[roomC].Addr, p.c+uintptr(i0*p.crs+j0*p.ccs)
+	switch {
+	case p.out.convert != nil:
+		p.out.convert(dst, step, src, p.ccs, p.crs, j1-j0, i1-i0)
+	case p.t.size() == 4:
+		scatter[uint32](dst, step, 4, src, p.ccs, p.crs, 0, j1-j0, 0, i1-i0)
+	default:
+		scatter[uint64](dst, step, 8, src, p.ccs, p.crs, 0, j1-j0, 0, i1-i0)
+	}
+}

@@ -1,0 +1,356 @@
+package gemm
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cpu/jit"
+	"github.com/hologram-project/hologram/backends/cpu/workers"
+	"github.com/hologram-project/hologram/backends/fpenv"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/kernels"
+)
+
+// Version is that of this engine, a part of cache keys.
+const Version = "gemm/1"
+
+// Program runs launches that this engine declines.
+type Program interface {
+	Run(*backends.Launch, *workers.Pool) error
+	Release()
+}
+
+// Kernel is a program of a product's plan.
+type Kernel struct {
+	is     kernels.Product
+	lib    *library
+	t      number
+	in     element
+	out    element
+	params map[string]int
+	other  func() (Program, error)
+
+	mu      sync.Mutex
+	instead Program
+}
+
+// Declined reports whether there was a launch that the kernel declined.
+func (k *Kernel) Declined() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.instead != nil
+}
+
+// Compile makes a kernel of a program that a product's plan launches. other
+// makes, on demand, what runs the launches that it declines. *backends.Unsupported
+// says why there is none.
+func Compile(v *isa.Verified, l jit.Level, other func() (Program, error)) (*Kernel, error) {
+	is := kernels.ProductOf(v)
+	if is == nil {
+		return nil, &backends.Unsupported{Backend: "gemm", What: "the program", Why: "it is not the library's matrix product"}
+	}
+	k := &Kernel{is: *is, lib: &libraries[0], params: map[string]int{}, other: other}
+	if l&^jit.Few == jit.AVX512 {
+		k.lib = &libraries[1]
+	}
+	k.t, k.in = numberOf(is.T)
+	if k.out = k.in; is.Out != is.T {
+		_, k.out = numberOf(is.Out)
+	}
+	if k.t == numbers || k.t == i64 && !k.lib.m.evex {
+		return nil, &backends.Unsupported{Backend: "gemm", What: fmt.Sprintf("a product of %v", is.T), Why: "there is no instruction that multiplies it"}
+	}
+	for i, p := range v.Program.Params {
+		k.params[p.Name] = i
+	}
+	return k, nil
+}
+
+// Release frees what runs declined launches.
+func (k *Kernel) Release() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.instead != nil {
+		k.instead.Release()
+		k.instead = nil
+	}
+}
+
+// launch is one run of a kernel, shared by the workers that take part.
+type launch struct {
+	first          product // of the first matrix, and part
+	record         *backends.Record
+	batches, parts int64
+	part, cPart    int64 // products in a part, and bytes from part to part of the result
+	high, wide     int64 // rows and columns of a task
+	down, across   int64 // tasks in a matrix
+	stopped        atomic.Bool
+	mu             sync.Mutex
+	err            error
+}
+
+// Nanoseconds that a product of two vectors takes, in about, and that are worth
+// waking others, and a task of theirs.
+const (
+	vectorNanoseconds = 0.2
+	aloneNanoseconds  = 60e3
+	taskNanoseconds   = 40e3
+)
+
+// Run runs a launch to its end, on the caller's thread and, if there is enough
+// to do, on workers. The error is ErrCancelled or nil, or says what the machine
+// lacks.
+func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
+	r, ok := k.prepare(l)
+	if !ok {
+		return k.declined(l, pool)
+	}
+	if r == nil {
+		return nil
+	}
+	tasks := r.divide(pool.Threads())
+	if tasks == 1 {
+		r.alone()
+	} else {
+		pool.Run(int(tasks), r)
+	}
+	switch {
+	case r.err != nil:
+		return r.err
+	case r.stopped.Load():
+		return backends.ErrCancelled
+	}
+	return nil
+}
+
+// divide cuts the result into tasks, and returns how many there are.
+func (r *launch) divide(threads int) int64 {
+	p := &r.first
+	r.high, r.wide, r.down, r.across = p.m, p.n, 1, 1
+	lanes := int64(p.lib.m.lanes(p.t))
+	matrices := r.batches * r.parts
+	each := float64(p.m) * float64(ceil(p.n, lanes)) * float64(min(p.k, r.part)+8) * vectorNanoseconds
+	if threads == 1 || each*float64(matrices) < aloneNanoseconds {
+		if matrices == 1 {
+			return 1
+		}
+	}
+	if want := min(float64(threads), each/taskNanoseconds); matrices < int64(threads)*4 && want >= 2 {
+		n := int64(want)
+		if p.n >= n*4*lanes { // each packs its own columns of B
+			r.across = n
+			r.wide = ceil(ceil(p.n, lanes), n) * lanes
+			r.across = ceil(p.n, r.wide)
+		} else {
+			r.high = ceil(p.m, n)
+			r.down = ceil(p.m, r.high)
+		}
+	}
+	return matrices * r.down * r.across
+}
+
+// task computes a part of the result.
+func (r *launch) task(w *worker, i int64) {
+	p := r.first
+	j := i % r.across
+	i /= r.across
+	d := i % r.down
+	i /= r.down
+	part, batch := i%r.parts, i/r.parts
+	p.a += uintptr(batch*p.aNext + part*r.part*p.acs)
+	p.b += uintptr(batch*p.bNext + part*r.part*p.brs)
+	p.c += uintptr(batch*p.m*p.n*p.out.size + part*r.cPart)
+	p.k = min(p.k-part*r.part, r.part)
+	w.block(&p, d*r.high, min((d+1)*r.high, p.m), j*r.wide, min((j+1)*r.wide, p.n))
+}
+
+// alone runs the launch on the caller's thread.
+func (r *launch) alone() {
+	defer fpenv.Leave(fpenv.Enter())
+	w := takeWorker(r.record)
+	defer r.leave(w)
+	r.task(w, 0)
+}
+
+// Run takes part in a launch: it runs task after task. It is for the pool.
+func (r *launch) Run(j *workers.Job) {
+	w := takeWorker(r.record)
+	defer r.leave(w)
+	for i, ok := j.Next(); ok && w.err == nil && !w.stopped; i, ok = j.Next() {
+		r.task(w, int64(i))
+	}
+}
+
+// leave tells the launch how a worker did.
+func (r *launch) leave(w *worker) {
+	if w.stopped {
+		r.stopped.Store(true)
+	}
+	if w.err != nil {
+		r.mu.Lock()
+		r.err = w.err
+		r.mu.Unlock()
+	}
+	giveWorker(w)
+}
+
+// Workers' memory is kept for other launches, but for what is many.
+const maxWorkers = 64
+
+var (
+	workersMu   sync.Mutex
+	freeWorkers []*worker
+)
+
+func takeWorker(record *backends.Record) *worker {
+	workersMu.Lock()
+	defer workersMu.Unlock()
+	w := (*worker)(nil)
+	if n := len(freeWorkers); n > 0 {
+		w = freeWorkers[n-1]
+		freeWorkers = freeWorkers[:n-1]
+	} else {
+		w = &worker{}
+	}
+	w.record, w.err, w.stopped, w.last = record, nil, false, nil
+	return w
+}
+
+func giveWorker(w *worker) {
+	w.record, w.p = nil, nil
+	workersMu.Lock()
+	defer workersMu.Unlock()
+	if len(freeWorkers) < maxWorkers {
+		freeWorkers = append(freeWorkers, w)
+		return
+	}
+	w.free()
+}
+
+// declined runs a launch by other means.
+func (k *Kernel) declined(l *backends.Launch, pool *workers.Pool) error {
+	k.mu.Lock()
+	if k.instead == nil {
+		p, err := k.other()
+		if err != nil {
+			k.mu.Unlock()
+			return fmt.Errorf("gemm: a launch that is not the library's: %w", err)
+		}
+		k.instead = p
+	}
+	p := k.instead
+	k.mu.Unlock()
+	return p.Run(l, pool)
+}
+
+// maxBytes bounds sizes and strides, so that sums of products of them fit int64.
+const maxBytes = 1 << 46
+
+// prepare makes the product of a launch. Everybody may launch the program, with
+// parameters and slots of their own: ok is false where these are not as a plan
+// has them, which is then left to what looks at each address. r is nil if there is
+// nothing to do.
+func (k *Kernel) prepare(l *backends.Launch) (r *launch, ok bool) {
+	if l.Fuel > 0 {
+		return nil, false
+	}
+	param := func(name string) int64 {
+		v := l.Params[k.params[name]]
+		if v > maxBytes {
+			ok = false
+		}
+		return int64(min(v, maxBytes))
+	}
+	ok = true
+	m, n, kk := param("m"), param("n"), param("k")
+	across := param("across")
+	p := product{lib: k.lib, t: k.t, in: k.in, out: k.out, m: m, n: n, k: kk,
+		a: l.Slots[0].Addr, b: l.Slots[1].Addr, c: l.Slots[2].Addr,
+		ars: param("a_row"), acs: param("a_col"), brs: param("b_row"), bcs: param("b_col"),
+		crs: n * k.out.size, ccs: k.out.size, scaled: k.is.Scaled}
+	r = &launch{record: l.Record, batches: 1, parts: 1, part: max(kk, 1)}
+	if k.is.Batched {
+		first := param("batch")
+		p.aNext, p.bNext = param("a_batch"), param("b_batch")
+		r.batches = int64(l.Grid[2])
+		p.a += uintptr(first * p.aNext)
+		p.b += uintptr(first * p.bNext)
+		p.c += uintptr(first * m * n * k.out.size)
+		if !ok || !within(l.Slots[0].Bytes, k.in.size, first+r.batches, p.aNext, m, p.ars, kk, p.acs) ||
+			!within(l.Slots[1].Bytes, k.in.size, first+r.batches, p.bNext, kk, p.brs, n, p.bcs) {
+			return nil, false
+		}
+		if !within(l.Slots[2].Bytes, k.out.size, first+r.batches, min(m*n, maxBytes/8)*k.out.size, m, p.crs, n, p.ccs) {
+			return nil, false
+		}
+	} else if !ok || l.Grid[2] != 1 || !within(l.Slots[0].Bytes, k.in.size, 1, 0, m, p.ars, kk, p.acs) ||
+		!within(l.Slots[1].Bytes, k.in.size, 1, 0, kk, p.brs, n, p.bcs) {
+		return nil, false
+	}
+	if k.is.Split {
+		r.parts, r.part = param("parts"), param("part")
+		count := param("count")
+		r.cPart = min(count, maxBytes/8) * k.out.size
+		if !ok || r.part < 1 || r.part > k.is.Most || r.parts != max(1, ceil(kk, r.part)) || r.parts > int64(l.Grid[1])*int64(l.Block[2]) ||
+			count < r.batches*m*n || !within(l.Slots[2].Bytes, k.out.size, r.parts, r.cPart, r.batches, m*n*k.out.size, m*n, k.out.size) {
+			return nil, false
+		}
+	} else if k.is.T.Float() && kk > k.is.Most || l.Grid[1] != 1 || l.Block[2] != 1 {
+		return nil, false
+	} else if !k.is.Batched && !within(l.Slots[2].Bytes, k.out.size, 1, 0, m, p.crs, n, p.ccs) {
+		return nil, false
+	}
+	// Every element has its lane.
+	lanes := uint64(1)
+	for i := range 3 {
+		hi, lo := bits.Mul64(lanes, uint64(l.Grid[i])*uint64(l.Block[i]))
+		if hi != 0 {
+			return nil, false
+		}
+		lanes = lo
+	}
+	if l.N != lanes || l.Block[2] > 1 && k.is.Batched && !k.is.Split || across < 1 || int64(l.Grid[0])%across != 0 ||
+		across*int64(l.Block[0]) < n || int64(l.Grid[0])/across*int64(l.Block[1]) < m {
+		return nil, false
+	}
+	if m == 0 || n == 0 || r.batches == 0 {
+		return nil, true
+	}
+	if p.scaled {
+		p.alpha, p.beta = l.Params[k.params["alpha"]], l.Params[k.params["beta"]]
+		switch k.t {
+		case f32:
+			p.reads = math.Float32frombits(uint32(p.beta)) != 0
+		case f64:
+			p.reads = math.Float64frombits(p.beta) != 0
+		case i32:
+			bits := 8 * k.is.T.Size()
+			p.reads = p.beta<<(64-bits) != 0
+		default:
+			p.reads = p.beta != 0
+		}
+	}
+	r.first = p.orient()
+	return r, true
+}
+
+// within reports whether elements of a stack of matrices, of sizes and byte
+// strides that are not negative, lie within so many bytes.
+func within(bytes, size, batches, batch, rows, row, cols, col int64) bool {
+	if batches == 0 || rows == 0 || cols == 0 {
+		return true
+	}
+	last := uint64(size)
+	for _, x := range [...][2]int64{{batches - 1, batch}, {rows - 1, row}, {cols - 1, col}} {
+		hi, lo := bits.Mul64(uint64(x[0]), uint64(x[1]))
+		if hi != 0 || lo > 1<<60 {
+			return false
+		}
+		last += lo
+	}
+	return last <= uint64(max(bytes, 0))
+}

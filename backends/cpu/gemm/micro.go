@@ -1,0 +1,430 @@
+package gemm
+
+import (
+	"unsafe"
+
+	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
+)
+
+// number is a type that products are computed in.
+type number uint8
+
+const (
+	f32 number = iota
+	f64
+	i32 // of integers of up to 32 bits, which wrap
+	i64
+	numbers
+)
+
+func (t number) size() int64 { return [...]int64{4, 8, 4, 8}[t] }
+
+func (t number) float() bool { return t <= f64 }
+
+// tile is a micro-kernel's shape: rows × vectors of C.
+type tile struct {
+	t     number
+	rows  int
+	cols  int  // in vectors
+	along bool // A's elements of a row lie side by side, as rows do; else those of a column
+	mask  bool // the last vector is not whole
+}
+
+// args is what a micro-kernel is given. It computes tiles side by side.
+type args struct {
+	a, aStep       uintptr // of A: where it starts; bytes from row to row if along, else from column to column
+	b, bStep       uintptr // of the first tile's B: bytes from row to row …
+	bNext          uintptr // … and from tile to tile
+	k              int64
+	s, sStep       uintptr // where the sum of the chunks before is, if add
+	d, dStep       uintptr // where the result goes
+	c, cStep       uintptr // C as it was, if beta
+	tiles          int64
+	flags          uint64
+	alpha, beta    uint64
+	mask           [8]uint32 // of the last vector: AVX-512 takes the low bits of the first
+	src, dst       uintptr   // of copy.go's
+	srcStep        uintptr
+	dstStep, count uintptr
+}
+
+// What a micro-kernel does with its sums.
+const (
+	flagAdd   = 1 << iota // they are added to the sum before
+	flagScale             // they are multiplied by alpha
+	flagBeta              // beta · C is added
+)
+
+// machine is the set of instructions to make code for.
+type machine struct {
+	evex  bool
+	bytes int // of a vector
+}
+
+func (m machine) registers() int {
+	if m.evex {
+		return 32
+	}
+	return 16
+}
+
+// spare is how many registers a micro-kernel needs beside sums and a row of B.
+func (m machine) spare(t number) int {
+	n := 2
+	if !t.float() {
+		n++ // a product
+		if m.evex {
+			n++
+		}
+	}
+	return n
+}
+
+// lanes is how many numbers a vector has.
+func (m machine) lanes(t number) int { return m.bytes / int(t.size()) }
+
+// widest is how many vectors wide a tile of so many rows may be.
+func (m machine) widest(t number, rows int) int {
+	return min((m.registers()-m.spare(t))/(rows+1), 8)
+}
+
+// tallest is how many rows a tile of so many vectors may have.
+func (m machine) tallest(t number, cols int) int {
+	return min((m.registers()-m.spare(t)-cols)/cols, 28)
+}
+
+// form names the instructions for numbers of a type.
+type forms struct {
+	bcast, load, store, maskLoad, maskStore, add, mul, fma *x86.Form
+}
+
+var formsOf = [numbers]forms{
+	f32: {x86.BcastSS, x86.MovUPS, x86.StoreUPS, x86.MaskLoadD, x86.MaskStoreD, x86.AddPS, x86.MulPS, x86.FMA231PS},
+	f64: {x86.BcastQ, x86.LoadUPD, x86.StoreUPD, x86.MaskLoadQ, x86.MaskStoreQ, x86.AddPD, x86.MulPD, x86.FMA231PD},
+	i32: {x86.BcastD, x86.MovUPS, x86.StoreUPS, x86.MaskLoadD, x86.MaskStoreD, x86.AddD, x86.MulLD, nil},
+	i64: {x86.BcastQ, x86.LoadUPD, x86.StoreUPD, x86.MaskLoadQ, x86.MaskStoreQ, x86.AddQ, x86.MulLQ, nil},
+}
+
+// Fixed registers. RDI has args; rows of A that lie side by side are reached from
+// three bases by the steps' multiples.
+const (
+	regB     = x86.RSI
+	regBStep = x86.RDX
+	regCount = x86.RCX
+	regA     = x86.R8
+	regAStep = x86.R9
+)
+
+var (
+	bases     = [...]x86.Reg{x86.R8, x86.R10, x86.R11}
+	multiples = [...]struct {
+		index x86.Reg
+		scale uint8
+	}{{x86.None, 1}, {x86.R9, 1}, {x86.R9, 2}, {x86.RBX, 1}, {x86.R9, 4}, {x86.RBP, 1}, {x86.RBX, 2}, {x86.R12, 1}, {x86.R9, 8},
+		{x86.R13, 1}, {x86.RBP, 2}, {x86.R14, 1}, {x86.RBX, 4}}
+	kept = [...]x86.Reg{x86.RBX, x86.RBP, x86.R12, x86.R13, x86.R14, x86.R15}
+)
+
+// maker writes machine code.
+type maker struct {
+	x86.Asm
+	m machine
+	s tile
+	f *forms
+}
+
+func newMaker(m machine, s tile) *maker { return &maker{m: m, s: s, f: &formsOf[s.t]} }
+
+// at is a field of args.
+func at(offset uintptr) x86.Mem { return x86.At(x86.RDI, int32(offset)) }
+
+var shapeOfArgs args
+
+var (
+	argA     = at(unsafe.Offsetof(shapeOfArgs.a))
+	argAStep = at(unsafe.Offsetof(shapeOfArgs.aStep))
+	argB     = at(unsafe.Offsetof(shapeOfArgs.b))
+	argBStep = at(unsafe.Offsetof(shapeOfArgs.bStep))
+	argBNext = at(unsafe.Offsetof(shapeOfArgs.bNext))
+	argK     = at(unsafe.Offsetof(shapeOfArgs.k))
+	argS     = at(unsafe.Offsetof(shapeOfArgs.s))
+	argSStep = at(unsafe.Offsetof(shapeOfArgs.sStep))
+	argD     = at(unsafe.Offsetof(shapeOfArgs.d))
+	argDStep = at(unsafe.Offsetof(shapeOfArgs.dStep))
+	argC     = at(unsafe.Offsetof(shapeOfArgs.c))
+	argCStep = at(unsafe.Offsetof(shapeOfArgs.cStep))
+	argTiles = at(unsafe.Offsetof(shapeOfArgs.tiles))
+	argFlags = at(unsafe.Offsetof(shapeOfArgs.flags))
+	argAlpha = at(unsafe.Offsetof(shapeOfArgs.alpha))
+	argBeta  = at(unsafe.Offsetof(shapeOfArgs.beta))
+	argMask  = at(unsafe.Offsetof(shapeOfArgs.mask))
+	argSrc   = at(unsafe.Offsetof(shapeOfArgs.src))
+	argDst   = at(unsafe.Offsetof(shapeOfArgs.dst))
+	argSrcSt = at(unsafe.Offsetof(shapeOfArgs.srcStep))
+	argDstSt = at(unsafe.Offsetof(shapeOfArgs.dstStep))
+	argCount = at(unsafe.Offsetof(shapeOfArgs.count))
+)
+
+// sum is the register of a row's vector of sums.
+func (g *maker) sum(row, col int) x86.Reg { return x86.Reg(row*g.s.cols + col) }
+
+// row is the register of a vector of B's row.
+func (g *maker) row(col int) x86.Reg { return x86.Reg(g.s.rows*g.s.cols + col) }
+
+// temp is one of the registers beyond.
+func (g *maker) temp(n int) x86.Reg { return g.row(g.s.cols) + x86.Reg(n) }
+
+// maskReg is AVX2's mask, the last register.
+func (g *maker) maskReg() x86.Reg { return x86.Reg(g.m.registers() - 1) }
+
+// last reports whether column col is the one that is masked.
+func (g *maker) last(col int) bool { return g.s.mask && col == g.s.cols-1 }
+
+func (g *maker) op(f *x86.Form, d, a, b x86.Reg) {
+	g.Emit(f, x86.Inst{VL: g.m.bytes, D: d, A: a, B: b})
+}
+
+func (g *maker) load(d x86.Reg, m x86.Mem, masked bool) {
+	switch {
+	case !masked:
+		g.Emit(g.f.load, x86.Inst{VL: g.m.bytes, D: d, IsMem: true, Mem: m})
+	case g.m.evex:
+		g.Emit(g.f.load, x86.Inst{VL: g.m.bytes, D: d, IsMem: true, Mem: m, K: 1, Zero: true})
+	default:
+		g.Emit(g.f.maskLoad, x86.Inst{VL: g.m.bytes, D: d, A: g.maskReg(), IsMem: true, Mem: m})
+	}
+}
+
+func (g *maker) store(m x86.Mem, s x86.Reg, masked bool) {
+	switch {
+	case !masked:
+		g.Emit(g.f.store, x86.Inst{VL: g.m.bytes, D: s, IsMem: true, Mem: m})
+	case g.m.evex:
+		g.Emit(g.f.store, x86.Inst{VL: g.m.bytes, D: s, IsMem: true, Mem: m, K: 1})
+	default:
+		g.Emit(g.f.maskStore, x86.Inst{VL: g.m.bytes, D: s, A: g.maskReg(), IsMem: true, Mem: m})
+	}
+}
+
+func (g *maker) broadcast(d x86.Reg, m x86.Mem) {
+	g.Emit(g.f.bcast, x86.Inst{VL: g.m.bytes, D: d, IsMem: true, Mem: m})
+}
+
+// begin saves registers and fetches the mask.
+func (g *maker) begin() {
+	for _, r := range kept {
+		g.Push(r)
+	}
+	if g.s.mask && g.m.evex {
+		g.Emit(x86.KMovW, x86.Inst{VL: 16, D: 1, IsMem: true, Mem: argMask})
+	} else if g.s.mask {
+		g.Emit(x86.MovUPS, x86.Inst{VL: g.m.bytes, D: g.maskReg(), IsMem: true, Mem: argMask})
+	}
+}
+
+func (g *maker) end() ([]byte, error) {
+	g.VZeroUpper()
+	for i := range kept {
+		g.Pop(kept[len(kept)-1-i])
+	}
+	g.Ret()
+	err := g.Finish()
+	return g.Code, err
+}
+
+// element is A's element of a row, u columns on.
+func (g *maker) element(row, u int) x86.Mem {
+	if !g.s.along {
+		return x86.At(regA, int32(row)*int32(g.s.t.size()))
+	}
+	m := multiples[row%len(multiples)]
+	return x86.Mem{Base: bases[row/len(multiples)], Index: m.index, Scale: m.scale, Disp: int32(u) * int32(g.s.t.size())}
+}
+
+// bases returns how many bases the rows are reached from.
+func (g *maker) bases() int { return (g.s.rows + len(multiples) - 1) / len(multiples) }
+
+// steps sets the multiples of the step from row to row that rows are reached by.
+func (g *maker) steps() {
+	n := min(g.s.rows, len(multiples))
+	for _, x := range []struct {
+		least        int
+		d, base, idx x86.Reg
+		scale        uint8
+	}{{4, x86.RBX, x86.R9, x86.R9, 2}, {6, x86.RBP, x86.R9, x86.R9, 4}, {8, x86.R12, x86.RBX, x86.R9, 4}, {10, x86.R13, x86.R9, x86.R9, 8},
+		{12, x86.R14, x86.RBX, x86.R9, 8}} {
+		if n >= x.least {
+			g.Lea(x.d, x86.Mem{Base: x.base, Index: x.idx, Scale: x.scale})
+		}
+	}
+}
+
+const unroll = 4
+
+// micro is a micro-kernel: for each of its tiles the sums of k products, in order
+// of k from zero, and what follows them.
+func micro(m machine, s tile) ([]byte, error) {
+	g := newMaker(m, s)
+	g.begin()
+	g.Load(x86.W64, regAStep, argAStep)
+	if s.along {
+		g.steps()
+	}
+	again := g.NewLabel()
+	g.Bind(again)
+	for i := range s.rows * s.cols {
+		if r := x86.Reg(i); r < 16 {
+			g.Emit(x86.Xor, x86.Inst{VL: 16, D: r, A: r, B: r})
+		} else {
+			g.Emit(x86.XorD, x86.Inst{VL: m.bytes, D: r, A: r, B: r})
+		}
+	}
+	g.Load(x86.W64, regB, argB)
+	g.Load(x86.W64, regBStep, argBStep)
+	g.Load(x86.W64, regCount, argK)
+	g.Load(x86.W64, regA, argA)
+	if s.along {
+		for i := 1; i < g.bases(); i++ { // 13 rows on
+			g.Lea(bases[i], x86.Mem{Base: x86.R14, Index: x86.R9, Scale: 2})
+			g.Op(x86.ADD, x86.W64, bases[i], bases[i-1])
+		}
+	}
+	loop, tail, rest, done := g.NewLabel(), g.NewLabel(), g.NewLabel(), g.NewLabel()
+	g.OpImm(x86.SUB, x86.W64, regCount, unroll)
+	g.Jcc(x86.L, tail)
+	g.Bind(loop)
+	for u := range unroll {
+		g.round(u)
+	}
+	g.forward(unroll)
+	g.OpImm(x86.SUB, x86.W64, regCount, unroll)
+	g.Jcc(x86.GE, loop)
+	g.Bind(tail)
+	g.OpImm(x86.ADD, x86.W64, regCount, unroll)
+	g.Jcc(x86.E, done)
+	g.Bind(rest)
+	g.round(0)
+	g.forward(1)
+	g.OpImm(x86.SUB, x86.W64, regCount, 1)
+	g.Jcc(x86.NE, rest)
+	g.Bind(done)
+	g.finish()
+	g.OpMemImm(x86.SUB, x86.W64, argTiles, 1)
+	g.Jcc(x86.NE, again)
+	return g.end()
+}
+
+// round adds the products of one k.
+func (g *maker) round(u int) {
+	s := &g.s
+	if s.rows == 1 && s.t.float() {
+		g.broadcast(g.temp(0), g.element(0, u))
+		for v := range s.cols {
+			from := x86.At(regB, int32(v*g.m.bytes))
+			if g.last(v) {
+				g.load(g.row(v), from, true)
+				g.op(g.f.fma, g.sum(0, v), g.temp(0), g.row(v))
+				continue
+			}
+			g.Emit(g.f.fma, x86.Inst{VL: g.m.bytes, D: g.sum(0, v), A: g.temp(0), IsMem: true, Mem: from})
+		}
+	} else {
+		for v := range s.cols {
+			g.load(g.row(v), x86.At(regB, int32(v*g.m.bytes)), g.last(v))
+		}
+		for i := range s.rows {
+			if s.cols == 1 && g.m.evex && s.t.float() {
+				g.Emit(g.f.fma, x86.Inst{VL: g.m.bytes, D: g.sum(i, 0), A: g.row(0), IsMem: true, Mem: g.element(i, u), Broadcast: true})
+				continue
+			}
+			temp := g.temp(0)
+			if g.m.evex {
+				temp = g.temp(i & 1)
+			}
+			g.broadcast(temp, g.element(i, u))
+			for v := range s.cols {
+				if s.t.float() {
+					g.op(g.f.fma, g.sum(i, v), temp, g.row(v))
+					continue
+				}
+				product := g.temp(1)
+				if g.m.evex {
+					product = g.temp(2 + v&1)
+				}
+				g.op(g.f.mul, product, temp, g.row(v))
+				g.op(g.f.add, g.sum(i, v), g.sum(i, v), product)
+			}
+		}
+	}
+	g.Op(x86.ADD, x86.W64, regB, regBStep)
+	if !s.along {
+		g.Op(x86.ADD, x86.W64, regA, regAStep)
+	}
+}
+
+// forward moves on by n columns of A that lie side by side.
+func (g *maker) forward(n int) {
+	if g.s.along {
+		for i := range g.bases() {
+			g.OpImm(x86.ADD, x86.W64, bases[i], int32(n)*int32(g.s.t.size()))
+		}
+	}
+}
+
+// each calls f for the sums with the place of each in a matrix at a field of
+// args.
+func (g *maker) each(start, step x86.Mem, f func(sum x86.Reg, m x86.Mem, masked bool)) {
+	g.Load(x86.W64, x86.RSI, start)
+	g.Load(x86.W64, x86.RDX, step)
+	for i := range g.s.rows {
+		for v := range g.s.cols {
+			f(g.sum(i, v), x86.At(x86.RSI, int32(v*g.m.bytes)), g.last(v))
+		}
+		g.Op(x86.ADD, x86.W64, x86.RSI, x86.RDX)
+	}
+}
+
+// finish does with the sums what the flags say, stores them, and goes on to the
+// next tile.
+func (g *maker) finish() {
+	first, scaled, store := g.NewLabel(), g.NewLabel(), g.NewLabel()
+	g.Load(x86.W64, x86.RAX, argFlags)
+	test := func(flag int32, otherwise x86.Label) {
+		g.Mov(x86.W32, x86.RCX, x86.RAX)
+		g.OpImm(x86.AND, x86.W32, x86.RCX, flag)
+		g.Jcc(x86.E, otherwise)
+	}
+	value := g.row(0)
+	test(flagAdd, first)
+	g.each(argS, argSStep, func(sum x86.Reg, m x86.Mem, masked bool) {
+		g.load(value, m, masked)
+		g.op(g.f.add, sum, value, sum)
+	})
+	g.Bind(first)
+	test(flagScale, scaled)
+	g.broadcast(value, argAlpha)
+	for i := range g.s.rows * g.s.cols {
+		g.op(g.f.mul, x86.Reg(i), value, x86.Reg(i))
+	}
+	g.Bind(scaled)
+	test(flagBeta, store)
+	beta := g.temp(0)
+	g.broadcast(beta, argBeta)
+	g.each(argC, argCStep, func(sum x86.Reg, m x86.Mem, masked bool) {
+		g.load(value, m, masked)
+		if g.s.t.float() {
+			g.op(g.f.fma, sum, beta, value)
+			return
+		}
+		g.op(g.f.mul, value, beta, value)
+		g.op(g.f.add, sum, value, sum)
+	})
+	g.Bind(store)
+	g.each(argD, argDStep, func(sum x86.Reg, m x86.Mem, masked bool) { g.store(m, sum, masked) })
+	g.Load(x86.W64, x86.RAX, argBNext)
+	g.OpTo(x86.ADD, x86.W64, argB, x86.RAX)
+	g.MovImm(x86.RAX, uint64(g.s.cols*g.m.bytes))
+	for _, m := range []x86.Mem{argS, argD, argC} {
+		g.OpTo(x86.ADD, x86.W64, m, x86.RAX)
+	}
+}

@@ -1,0 +1,349 @@
+package cpu_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cpu"
+	"github.com/hologram-project/hologram/backends/cpu/jit"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/ir"
+	"github.com/hologram-project/hologram/kernels"
+)
+
+// bench runs plans on a backend.
+type bench struct {
+	t       testing.TB
+	d       backends.Device
+	s       backends.Stream
+	kernels map[*isa.Verified]backends.Kernel
+	level   jit.Level
+}
+
+func newBench(t testing.TB, b *cpu.Backend, l jit.Level) *bench {
+	d, err := b.Open(0)
+	require.NoError(t, err)
+	s, err := d.NewStream()
+	require.NoError(t, err)
+	return &bench{t, d, s, map[*isa.Verified]backends.Kernel{}, l}
+}
+
+func (b *bench) kernel(v *isa.Verified) backends.Kernel {
+	k := b.kernels[v]
+	if k == nil {
+		f, _, err := ir.Canonical(v)
+		require.NoError(b.t, err)
+		k, err = b.d.Compile(&backends.Unit{Source: v, IR: f}, backends.Variant{})
+		require.NoError(b.t, err)
+		b.kernels[v] = k
+	}
+	return k
+}
+
+// plan runs a plan on operands, of which each is given by its first element in
+// memory.
+func (b *bench) plan(p *kernels.Plan, operands [][]byte, scalars []uint64) {
+	space := make([]byte, p.Workspace+64)
+	for i := range p.Steps {
+		st := &p.Steps[i]
+		l := &backends.Launch{Grid: st.Grid, Block: st.Block, Rank: len(st.Shape), N: 1, Record: new(backends.Record)}
+		copy(l.Shape[:], st.Shape)
+		for _, d := range st.Shape {
+			l.N *= uint64(d)
+		}
+		if l.Grid[0] == 0 { // core chooses
+			l.Block = [3]uint32{256, 1, 1}
+			l.Grid = [3]uint32{uint32((l.N + 255) / 256), 1, 1}
+		}
+		for k := range st.Slots {
+			bind := &st.Slots[k]
+			memory := space
+			if bind.Operand != kernels.Workspace {
+				memory = operands[bind.Operand]
+			}
+			v := backends.View{Addr: addr(memory) + uintptr(bind.Offset), Type: bind.Type, Rank: len(bind.Shape)}
+			copy(v.Shape[:], bind.Shape)
+			copy(v.Stride[:], bind.Stride)
+			if len(bind.Shape) == 1 && bind.Stride[0] == 1 {
+				v.Bytes = bind.Shape[0] * int64(bind.Type.Size())
+			}
+			l.Slots = append(l.Slots, v)
+		}
+		for _, x := range st.Params {
+			if x.Scalar {
+				x.Value = scalars[x.Value]
+			}
+			l.Params = append(l.Params, x.Value)
+		}
+		if l.N > 0 {
+			_, err := b.s.Launch(b.kernel(st.Program), l)
+			require.NoError(b.t, err)
+		}
+	}
+}
+
+// matrix is a matrix of random numbers in memory, seen through a layout, with
+// guards around.
+type matrix struct {
+	l      kernels.Layout
+	memory []byte
+	at     int64
+}
+
+func (m *matrix) first() []byte { return m.memory[m.at:] }
+
+func (m *matrix) clone(h *host) *matrix {
+	c := &matrix{l: m.l, memory: h.block(len(m.memory)), at: m.at}
+	copy(c.memory, m.memory)
+	return c
+}
+
+// randomMatrix makes one of a stack of batch matrices; how chooses the layout.
+func randomMatrix(r *rand.Rand, h *host, t isa.Type, batch []int64, rows, cols int64, how int, special bool) *matrix {
+	shape := append(append([]int64(nil), batch...), rows, cols)
+	n := len(shape)
+	var l kernels.Layout
+	switch how % 4 {
+	case 0:
+		l = kernels.Packed(t, shape...)
+	case 1:
+		shape[n-1], shape[n-2] = shape[n-2], shape[n-1]
+		l = kernels.Packed(t, shape...)
+		l.Shape[n-1], l.Shape[n-2] = l.Shape[n-2], l.Shape[n-1]
+		l.Stride[n-1], l.Stride[n-2] = l.Stride[n-2], l.Stride[n-1]
+	case 2: // rows farther apart
+		wide := append([]int64(nil), shape...)
+		wide[n-1] += 1 + r.Int64N(40)
+		l = kernels.Packed(t, wide...)
+		l.Shape = shape
+	case 3: // nothing lies side by side
+		wide := append([]int64(nil), shape...)
+		wide[n-1] = 3*wide[n-1] + 1
+		l = kernels.Packed(t, wide...)
+		l.Shape = shape
+		l.Stride[n-1] = 3
+	}
+	last := int64(1)
+	for i, d := range shape {
+		last += max(0, d-1) * l.Stride[i]
+	}
+	size := int64(t.Size())
+	m := &matrix{l: l, at: size * (1 + r.Int64N(17))}
+	m.memory = h.block(int(m.at + last*size + 200))
+	for i := range m.memory {
+		m.memory[i] = byte(r.Uint32())
+	}
+	if t.Float() {
+		for i := int64(0); i < last; i++ {
+			x := r.NormFloat64()
+			if special && r.IntN(40) == 0 {
+				x = []float64{0, math.Copysign(0, -1), math.Inf(1), math.NaN(), 1e-40, 3e38}[r.IntN(6)]
+			}
+			putFloat(m.memory[m.at+i*size:], t, x)
+		}
+	}
+	return m
+}
+
+func putFloat(b []byte, t isa.Type, x float64) {
+	bits := uint64(0)
+	switch t {
+	case isa.F64:
+		bits = math.Float64bits(x)
+	case isa.F32:
+		bits = uint64(math.Float32bits(float32(x)))
+	case isa.BF16:
+		bits = uint64(math.Float32bits(float32(x)) >> 16)
+	case isa.F16:
+		bits = 0x3C00 | uint64(math.Float64bits(x)>>40&0x83FF)
+		if x < 0 {
+			bits |= 0x8000
+		}
+		if x != x || math.IsInf(x, 0) || x == 0 {
+			bits = map[bool]uint64{true: 0, false: 0x7C00}[x == 0]
+		}
+	}
+	for i := range t.Size() {
+		b[i] = byte(bits >> (8 * i))
+	}
+}
+
+func scalarCell(t isa.Type, x float64) uint64 {
+	switch acc := kernels.Accumulator(t); acc {
+	case isa.F64:
+		return math.Float64bits(x)
+	case isa.F32:
+		return uint64(math.Float32bits(float32(x)))
+	}
+	return uint64(int64(x)) & (1<<(8*t.Size()-1)<<1 - 1)
+}
+
+// sameElements compares memory, in which NaNs are alike.
+func sameElements(t isa.Type, got, want *matrix) error {
+	size := t.Size()
+	for i := range want.memory {
+		if got.memory[i] == want.memory[i] {
+			continue
+		}
+		e := (int64(i) - want.at) / int64(size)
+		at := want.at + e*int64(size)
+		if e >= 0 && int(at)+size <= len(want.memory) {
+			x, y := cellAt(t, got.memory[at:]), cellAt(t, want.memory[at:])
+			if nan(t, x) && nan(t, y) {
+				continue
+			}
+			return fmt.Errorf("element %d: %#x is not %#x", e, x, y)
+		}
+		return fmt.Errorf("byte %d beside the array", i)
+	}
+	return nil
+}
+
+// product is a product to be run on two backends.
+type productCase struct {
+	t           isa.Type
+	batch       []int64
+	m, n, k     int64
+	howA, howB  int
+	howC        int
+	alpha, beta float64
+	special     bool
+}
+
+func (c productCase) String() string {
+	return fmt.Sprintf("%v batch %v %d×%d×%d layouts %d %d %d alpha %v beta %v", c.t, c.batch, c.m, c.n, c.k, c.howA, c.howB, c.howC, c.alpha, c.beta)
+}
+
+// check runs the case by strips, as the library plans it, and on the bench by
+// both plans.
+func (c productCase) check(t *testing.T, r *rand.Rand, oracle, b *bench) {
+	t.Helper()
+	var h host
+	a, bb := randomMatrix(r, &h, c.t, c.batch, c.m, c.k, c.howA, c.special), randomMatrix(r, &h, c.t, c.batch, c.k, c.n, c.howB, c.special)
+	want := randomMatrix(r, &h, c.t, c.batch, c.m, c.n, c.howC, c.special)
+	layouts := []kernels.Layout{a.l, bb.l, want.l}
+	scalars := []uint64{scalarCell(c.t, c.alpha), scalarCell(c.t, c.beta)}
+	library, err := kernels.Gemm.PlanShapes(layouts, -1)
+	require.NoError(t, err)
+	whole, err := kernels.Gemm.Whole(layouts)
+	require.NoError(t, err)
+	before := want.clone(&h)
+	oracle.plan(library, [][]byte{a.first(), bb.first(), want.first()}, scalars)
+	for _, p := range []*kernels.Plan{whole, library} {
+		got := before.clone(&h)
+		b.plan(p, [][]byte{a.first(), bb.first(), got.first()}, scalars)
+		if err := sameElements(c.t, got, want); err != nil {
+			t.Fatalf("%v: %v", c, err)
+		}
+	}
+}
+
+// reaches demands that the products of the bench ran on their own engine.
+func (b *bench) reaches(t *testing.T) {
+	t.Helper()
+	n := 0
+	for v, k := range b.kernels {
+		if kernels.ProductOf(v) == nil {
+			continue
+		}
+		n++
+		typ := kernels.ProductOf(v).T
+		if e := cpu.EngineOf(k); !strings.HasPrefix(e, "gemm/") && !(b.level == jit.AVX2 && typ.Integer() && typ.Size() == 8) { // which AVX2 cannot multiply
+			t.Errorf("a product of %v ran on %s", typ, e)
+		}
+		if cpu.Declined(k) {
+			t.Errorf("launches of %+v were declined", *kernels.ProductOf(v))
+		}
+	}
+	if n == 0 {
+		t.Error("no product ran")
+	}
+}
+
+func eachWidth(t *testing.T, threads int, f func(t *testing.T, oracle, b *bench)) {
+	for _, l := range []jit.Level{jit.AVX2, jit.AVX512} {
+		t.Run(l.String(), func(t *testing.T) {
+			b := newBench(t, on(t, l, threads), l)
+			f(t, newBench(t, on(t, jit.None, 1), jit.None), b)
+			b.reaches(t)
+		})
+	}
+}
+
+func rounds(long, short int) int {
+	if testing.Short() {
+		return short
+	}
+	return long
+}
+
+// TestProductsHaveTheWrittenOrder compares with strips, for products of all
+// shapes, layouts and numbers.
+func TestProductsHaveTheWrittenOrder(t *testing.T) {
+	eachWidth(t, 1, func(t *testing.T, oracle, b *bench) {
+		r := rand.New(rand.NewPCG(1, 2))
+		size := func() int64 {
+			switch r.IntN(8) {
+			case 0:
+				return r.Int64N(3)
+			case 1:
+				return 1 + r.Int64N(9)
+			}
+			return r.Int64N(72)
+		}
+		for i := range rounds(600, 150) {
+			c := productCase{t: []isa.Type{isa.F32, isa.F64}[i&1], m: size(), n: size(), k: size(), howA: r.IntN(4), howB: r.IntN(4), howC: r.IntN(4),
+				alpha: []float64{1, 0, -2.5}[r.IntN(3)], beta: []float64{0, 1, 0.75}[r.IntN(3)], special: r.IntN(3) == 0}
+			if r.IntN(6) == 0 {
+				c.k = []int64{511, 512, 513, 1024, 1025, 1700}[r.IntN(6)]
+			}
+			if r.IntN(6) == 0 {
+				c.batch = []int64{r.Int64N(4), 1 + r.Int64N(2)}
+			}
+			c.check(t, r, oracle, b)
+		}
+	})
+}
+
+// TestLargerProducts has blocks, more than one of each kind.
+func TestLargerProducts(t *testing.T) {
+	eachWidth(t, 2, func(t *testing.T, oracle, b *bench) {
+		r := rand.New(rand.NewPCG(3, 4))
+		for i, s := range [][3]int64{{130, 1100, 530}, {1300, 70, 600}, {64, 64, 1024}, {40, 40, 1024}, {300, 520, 1030}, {1, 1, 263000}, {1, 1024, 1024}, {1024, 1, 1024}, {3, 700, 1024}, {700, 3, 1024}, {17, 600, 700}} {
+			for how := range 16 {
+				if testing.Short() && how != i {
+					continue
+				}
+				for j, typ := range []isa.Type{isa.F32, isa.F64} {
+					if (how+i)%8 != j && s[0]*s[1]*s[2] > 1<<23 {
+						continue
+					}
+					productCase{t: typ, m: s[0], n: s[1], k: s[2], howA: how & 1, howB: how >> 1 & 1, howC: how >> 3 & 1, alpha: 1, beta: float64(how >> 2 & 1)}.check(t, r, oracle, b)
+				}
+			}
+		}
+	})
+}
+
+// TestProductsOfOtherTypes has what is converted on the way.
+func TestProductsOfOtherTypes(t *testing.T) {
+	eachWidth(t, 1, func(t *testing.T, oracle, b *bench) {
+		r := rand.New(rand.NewPCG(5, 6))
+		for _, typ := range kernels.Gemm.Types.List() {
+			for range rounds(40, 10) {
+				c := productCase{t: typ, m: r.Int64N(40), n: r.Int64N(40), k: r.Int64N(60), howA: r.IntN(4), howB: r.IntN(4), howC: r.IntN(2),
+					alpha: float64(r.IntN(3)), beta: float64(r.IntN(3)), special: r.IntN(3) == 0}
+				if r.IntN(5) == 0 {
+					c.k = 500 + r.Int64N(600)
+				}
+				c.check(t, r, oracle, b)
+			}
+		}
+	})
+}
