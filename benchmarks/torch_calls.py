@@ -1,6 +1,6 @@
 """What hologram_torch's calls cost beside torch's own, on the CPU, in one run.
 
-    ./build.sh bench torch
+    ./build.sh bench torch [beginnings of names]
 
 Both take turns, round after round. What counts is the processor time of the calling thread, and, where more threads
 work, the time that passes; a ratio is the median of the rounds' ratios, and stands beside the bound that the project
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ from hologram_torch import functional as F
 from hologram_torch import optim
 
 ROUNDS = 25
+ONLY = sys.argv[1:]  # those whose names begin so
 
 
 class Case(NamedTuple):
@@ -66,19 +68,26 @@ def training(name: str, sizes: list[int], batch: int, calls: int) -> Case:
 
 def cases() -> list[Case]:
     x, y, g = torch.randn(1024), torch.randn(1024), torch.ones(1024)
+    square, row = x.reshape(32, 32), y[:32].clone()
     a, b = x.clone().requires_grad_(), y.clone().requires_grad_()
     grad = torch.autograd.grad
     w, bias, rows = torch.randn(512, 784), torch.randn(512), torch.randn(256, 784)
     return [
         Case("add, 1,024", lambda: F.add(x, y), lambda: x + y, 1.6, 1000),
+        Case("add, 32×32 + 32", lambda: F.add(square, row), lambda: square + row, None, 1000),
         Case("relu, 1,024", lambda: F.relu(x), lambda: torch.relu(x), None, 1000),
+        Case("leaky_relu, 1,024", lambda: F.leaky_relu(x), lambda: torch.nn.functional.leaky_relu(x), None, 1000),
         Case(
             "add, 1,024, forward and backward",
             lambda: grad(F.add(a, b), (a, b), g), lambda: grad(a + b, (a, b), g), 2.0, 300,
         ),
         Case(
             "mul, 1,024, forward and backward",
-            lambda: grad(F.mul(a, b), (a, b), g), lambda: grad(a * b, (a, b), g), None, 300,
+            lambda: grad(F.mul(a, b), (a, b), g), lambda: grad(a * b, (a, b), g), 2.0, 300,
+        ),
+        Case(
+            "sigmoid, 1,024, forward and backward",
+            lambda: grad(F.sigmoid(a), (a,), g), lambda: grad(torch.sigmoid(a), (a,), g), 2.0, 300,
         ),
         Case(
             "linear, 256×784→512", lambda: F.linear(rows, w, bias),
@@ -111,6 +120,8 @@ def main() -> None:
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads; {ROUNDS} interleaved rounds\n")
     print("| call | µs | × torch | bound |\n|---|---|---|---|")
     for case in cases():
+        if ONLY and not case.name.startswith(tuple(ONLY)):
+            continue
         spent, ratio = measure(case)
         bound = "" if case.bound is None else f"{case.bound:.1f}"
         print(f"| {case.name} | {spent:.1f} | {ratio:.2f} | {bound} |", flush=True)

@@ -303,5 +303,6 @@ int hologram_plain(py_object *into);
 int hologram_dlpack(py_object *into);
 int hologram_torch(py_object *into);
 int hologram_numpy(py_object *into);
+int hologram_maps(py_object *into);
 
 #endif

@@ -7,7 +7,7 @@
 
 /* ---- numbers ---- */
 
-static outcome take_scalar(request *r, py_object *o) {
+outcome request_scalar(request *r, py_object *o) {
   hologram_scalar *to = &r->scalars[r->args.num_scalars];
   int64_t whole;
   double value;
@@ -133,7 +133,7 @@ static outcome prepare(const signature *s, request *r, py_object **values, py_ob
         break;
       case 's':
         if (o) {
-          found = take_scalar(r, o);
+          found = request_scalar(r, o);
         } else {
           r->scalars[r->args.num_scalars].dtype = HOLOGRAM_F64;
           memcpy(&r->scalars[r->args.num_scalars++].bits, &p->value, sizeof p->value);
@@ -329,7 +329,7 @@ static outcome prepare_launch(request *r, py_object *executor, const launch_args
       continue;
     }
     if (!o) return py.PyErr_Occurred() ? FAILED : SURPRISE; /* comparing a name may have raised */
-    found = p->kind == 's' ? take_scalar(r, o) : request_take(r, o, p->kind == 'w' ? WRITTEN : READ);
+    found = p->kind == 's' ? request_scalar(r, o) : request_take(r, o, p->kind == 'w' ? WRITTEN : READ);
   }
   if (found != DONE) return found;
   for (ptrdiff_t k = 0; k < a->num_names; k++) all += a->values[k] != NULL;

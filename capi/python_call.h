@@ -70,6 +70,12 @@ outcome request_borrow(request *r);
    type of the first; it may run Python, so tensors are to be borrowed anew. */
 outcome request_result(request *r, py_object **made);
 
+/* Takes the next number. */
+outcome request_scalar(request *r, py_object *o);
+
+/* Broadcasts a shape with another one, as numpy does; false if they don't. */
+bool result_join(int64_t *shape, int *rank, const int64_t *other, int other_rank);
+
 /* A shape as a tuple; NULL with an exception. */
 py_object *result_shape(const int64_t *shape, int rank);
 
@@ -85,6 +91,23 @@ outcome operand_refused(void);
 
 /* The way to ask now; of what it has only first may run Python. */
 const torch_way *torch_asked(void);
+
+/* Whether torch says directly that nothing redirects its functions in this thread: no mode, transform, tracing, and if that
+   matters no autocast. */
+bool torch_usual(bool autocast);
+
+/* What decides which results a tensor of torch's leads to; type is torch's number of it, below 64. */
+typedef struct {
+  int32_t type;
+  int64_t rank, *shape; /* the tensor's own */
+  bool in_order;
+} glance;
+
+/* Looks at a tensor of torch's while torch_usual holds; false of what has no sizes and strides. */
+bool torch_glance(py_object *tensor, glance *to);
+
+/* Whether a call with a tensor of torch's, of which torch_usual holds, is to be recorded for autograd. */
+bool torch_recorded(py_object *tensor);
 
 /* Keeps what "probe" answered of a type of torch's, with its exchange API, and verifies the ways to ask when called first;
    usable is set if its tensors can be asked at all. */

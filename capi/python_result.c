@@ -21,8 +21,7 @@ static outcome shape_of(const request *r, int i, int64_t *shape, int *rank) {
   return DONE;
 }
 
-/* Broadcasts a shape with another one, as numpy does; false if they don't. */
-static bool join(int64_t *shape, int *rank, const int64_t *other, int other_rank) {
+bool result_join(int64_t *shape, int *rank, const int64_t *other, int other_rank) {
   int64_t all[HOLOGRAM_MAX_RANK];
   int most = *rank > other_rank ? *rank : other_rank;
   for (int k = 1; k <= most; k++) {
@@ -57,7 +56,7 @@ outcome request_result(request *r, py_object **made) {
   const py_array *like = r->operands[0].buffer ? (py_array *)r->taken[0].object : NULL;
   if (r->operands[0].flags & HOLOGRAM_BOOL || shape_of(r, 0, shape, &rank) != DONE) return SURPRISE;
   for (int i = 1; i < r->args.num_operands; i++) {
-    if (shape_of(r, i, other, &other_rank) != DONE || !join(shape, &rank, other, other_rank)) return SURPRISE;
+    if (shape_of(r, i, other, &other_rank) != DONE || !result_join(shape, &rank, other, other_rank)) return SURPRISE;
   }
   if (r->taken[0].torch) {
     *made = torch_asked()->empty(r->taken[0].object, shape, rank);

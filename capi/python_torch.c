@@ -123,6 +123,11 @@ typedef struct {
   X(int, drop, "aoti_torch_delete_tensor_object", (cpp_tensor *))                                                          \
   X(py_object *, wrap, "_Z16THPVariable_WrapRKN2at10TensorBaseE", (const cpp_tensor *))
 
+/* What says whether torch's functions are redirected in this thread, which may be missing too. */
+#define TORCH_STATES(X)                                                                                 \
+  X(bool, included, "_ZN3c104impl28tls_is_dispatch_key_includedENS_11DispatchKeyE", (uint16_t key))     \
+  X(bool, autocast, "_ZN2at8autocast19is_autocast_enabledEN3c1010DeviceTypeE", (int8_t device))
+
 #define FUNCTION(result, name, symbol, parameters) result(*name) parameters;
 static struct {
   TORCH_FUNCTIONS(FUNCTION)
@@ -130,6 +135,9 @@ static struct {
 static struct {
   TORCH_MAKERS(FUNCTION)
 } makers;
+static struct {
+  TORCH_STATES(FUNCTION)
+} states;
 #undef FUNCTION
 
 /* What torch's numbers of types and devices are in DLPack, learned from the first tensor of each that the exchange API
@@ -146,6 +154,10 @@ static struct {
 /* Whether the functions are there and were verified; and whether they are to be used, which tests change. */
 static bool verified, wanted = true;
 static const dl_exchange *lender;
+
+/* The dispatch keys that redirect all functions while they are included: of modes, of transforms, of tracing. */
+static uint16_t keys[8];
+static int num_keys;
 
 /* Where in a tensor of Python's the address of its implementation was found; 0: to be asked for. */
 static ptrdiff_t place;
@@ -243,6 +255,34 @@ static const torch_way directly_made = {nothing_first, lend_directly, wrote_dire
 const torch_way *torch_asked(void) {
   if (!verified || !wanted || libtorch.overridden()) return &asking;
   return makers.wrap ? &directly_made : &directly;
+}
+
+static bool usual(bool autocast) {
+  if (!num_keys || !makers.wrap || libtorch.overridden()) return false;
+  for (int i = 0; i < num_keys; i++) {
+    if (states.included(keys[i])) return false;
+  }
+  return !autocast || !(states.autocast(0) || states.autocast(1)); /* CPU, CUDA */
+}
+
+bool torch_usual(bool autocast) { return verified && wanted && usual(autocast); }
+
+bool torch_glance(py_object *tensor, glance *to) {
+  cpp_tensor x;
+  int64_t *strides, stride = 1;
+  if (!find(tensor, &x) || libtorch.get_dtype(&x, &to->type) || libtorch.get_dim(&x, &to->rank)) return false;
+  if (to->rank > HOLOGRAM_MAX_RANK || libtorch.get_sizes(&x, &to->shape) || libtorch.get_strides(&x, &strides)) return false;
+  to->in_order = true;
+  for (int64_t k = to->rank - 1; k >= 0; k--) {
+    to->in_order = to->in_order && (to->shape[k] == 1 || strides[k] == stride);
+    stride *= to->shape[k];
+  }
+  return true;
+}
+
+bool torch_recorded(py_object *tensor) {
+  cpp_tensor x;
+  return find(tensor, &x) && libtorch.requires_grad(x.implementation) && libtorch.recording();
 }
 
 /* ---- verification ---- */
@@ -356,6 +396,31 @@ static py_object *modes(py_object *self, py_object *const *args, ptrdiff_t n) {
   return both;
 }
 
+/* torch_keys(numbers): the dispatch keys that redirect functions; none if torch's libraries don't tell. */
+static py_object *set_keys(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "torch_keys"};
+  int64_t key;
+  ptrdiff_t count;
+  (void)self;
+  num_keys = 0;
+  if (!native_count(&c, n, 1) || (count = py.PyTuple_Size(args[0])) < 0) return NULL;
+  for (ptrdiff_t i = 0; i < count && i < 8; i++) {
+    if (!native_i64(&c, py.PyTuple_GetItem(args[0], i), "key", &key)) return NULL;
+    keys[i] = (uint16_t)key;
+  }
+  num_keys = states.included && count <= 8 ? (int)count : 0;
+  return py_none();
+}
+
+/* torch_usual(autocast): whether the libraries say that nothing redirects functions in this thread, autocast included if
+   that is asked. */
+static py_object *is_usual(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "torch_usual"};
+  (void)self;
+  if (!native_count(&c, n, 1)) return NULL;
+  return py.PyBool_FromLong(libtorch.get_dtype && usual(args[0] == py._Py_TrueStruct));
+}
+
 /* torch_directly(wanted): whether tensors are asked by torch's libraries; from now on if wanted, unless that was not
    verified. */
 static py_object *direct(py_object *self, py_object *const *args, ptrdiff_t n) {
@@ -371,12 +436,17 @@ static bool look_up(const void *lender) {
   if (!(*(void **)&libtorch.name = beside(lender, symbol))) missing = true;
 #define MAKER(result, name, symbol, parameters) \
   if (!(*(void **)&makers.name = beside(lender, symbol))) unmade = true;
-  bool missing = false, unmade = false;
+#define STATE(result, name, symbol, parameters) \
+  if (!(*(void **)&states.name = beside(lender, symbol))) untold = true;
+  bool missing = false, unmade = false, untold = false;
   TORCH_FUNCTIONS(FUNCTION)
   TORCH_MAKERS(MAKER)
+  TORCH_STATES(STATE)
 #undef FUNCTION
 #undef MAKER
+#undef STATE
   if (missing) memset(&libtorch, 0, sizeof libtorch);
+  if (missing || untold) memset(&states, 0, sizeof states);
   if (missing || unmade) memset(&makers, 0, sizeof makers);
   return !missing;
 }
@@ -406,6 +476,7 @@ static py_method methods[] = {
     {"torch_wrote", (void *)wrote, PY_FASTCALL, NULL},   {"torch_modes", (void *)modes, PY_FASTCALL, NULL},
     {"torch_place", (void *)find_place, PY_FASTCALL, NULL}, {"torch_at", (void *)found_at, PY_FASTCALL, NULL},
     {"torch_directly", (void *)direct, PY_FASTCALL, NULL}, {"torch_empty", (void *)empty, PY_FASTCALL, NULL},
+    {"torch_keys", (void *)set_keys, PY_FASTCALL, NULL},    {"torch_usual", (void *)is_usual, PY_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };
 

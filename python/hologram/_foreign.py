@@ -247,7 +247,38 @@ def _torch_agrees(torch: Any) -> bool:
                 return False
     with torch.no_grad(), torch.overrides.TorchFunctionMode():
         on = native.torch_modes()
-    return bool((on, native.torch_modes()) == ((False, True), (True, False)))
+    if (on, native.torch_modes()) != ((False, True), (True, False)):
+        return False
+    try:
+        if not _states_agree(torch):
+            native.torch_keys(())  # Python asks then
+    except Exception as error:
+        native.torch_keys(())
+        _log.debug("torch's libraries are not asked for what redirects its functions: %r", error)
+    return True
+
+
+def _states_agree(torch: Any) -> bool:
+    """Whether torch's libraries tell of modes, transforms and autocast."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    names = ("Python", "FuncTorchDynamicLayerFrontMode", "Tracer")
+    native.torch_keys(tuple(int(torch._C._dispatch_key_parse(name)) for name in names))
+
+    class Mode(TorchDispatchMode):
+        pass
+
+    seen = [native.torch_usual(True)]
+    with Mode():
+        seen.append(native.torch_usual(False))
+    torch._C._functorch._grad_increment_nesting()
+    seen.append(native.torch_usual(False))
+    torch._C._functorch._grad_decrement_nesting()
+    with torch.overrides.TorchFunctionMode():
+        seen.append(native.torch_usual(False))
+    with torch.autocast("cpu"):
+        seen += [native.torch_usual(True), not native.torch_usual(False)]
+    return seen == [True, False, False, False, False, False]
 
 
 def _version(tensor: Any) -> Any:

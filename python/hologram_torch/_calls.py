@@ -9,16 +9,12 @@ import torch
 from torch import Tensor
 
 from hologram import Executor
-from hologram.errors import BackendError, DTypeError, InvalidArgumentError
+from hologram.errors import DTypeError, InvalidArgumentError
 from hologram_torch._executors import check_executor, using
 from hologram_torch._executors import here as threads
 from hologram_torch._operation import (
     PLAIN,
-    dispatch_modes,
-    function_modes,
     is_dynamo_compiling,
-    is_grad_enabled,
-    transforms,
     unusual,
 )
 from hologram_torch._table import OPERATIONS
@@ -127,58 +123,38 @@ def here(what: str, executor: Executor, *tensors: Any) -> None:
 
 
 _Function = Callable[..., Any]
-empty_like = torch.empty_like
 _ABSENT: Any = object()
-_REFUSED = (InvalidArgumentError, DTypeError, BackendError, BufferError)
 
 
 def quick(name: str, otherwise: _Function) -> _Function:
-    """Make the first lines of a function: what most calls come down to, without a call of Python's on the way.
+    """Make the first lines of a function: what most calls come down to.
 
     Args:
-        name: The operation, of one or two tensors, which autocast leaves alone.
+        name: The operation, of one or two tensors and no numbers.
         otherwise: The function, which is called with the same arguments where these lines won't do.
     """
     operation = OPERATIONS[name]
-    ready_for, run, apply = operation.function._ready, operation.function.run, operation.apply
+    attempt, apply = operation.function.quick, operation.apply
 
     def unary(x: Any = _ABSENT, *rest: Any, **named: Any) -> Any:
-        if not rest and not named and not is_dynamo_compiling() and type(x) in PLAIN:
-            if not (dispatch_modes() or function_modes() or transforms()):
-                if x.requires_grad and is_grad_enabled():
-                    return apply(x)
-                ready = ready_for.get(x.dtype)
-                if ready is not None and x.is_cpu:
-                    launch = threads.launch
-                    if launch is not None:
-                        out = empty_like(x)
-                        try:
-                            launch(ready.program, i0=x, o0=out)
-                            return out
-                        except _REFUSED:
-                            pass
-                return run((x,))[0]
+        if not rest and not named and not is_dynamo_compiling():
+            found = attempt(threads.now, x)
+            if found is True:
+                return apply(x)
+            if found is not None:
+                return found
         return otherwise(*([] if x is _ABSENT else [x]), *rest, **named)
 
     def binary(x: Any = _ABSENT, y: Any = _ABSENT, *rest: Any, **named: Any) -> Any:
-        if not rest and not named and not is_dynamo_compiling() and type(x) in PLAIN and type(y) in PLAIN:
-            if not (dispatch_modes() or function_modes() or transforms()):
-                if (x.requires_grad or y.requires_grad) and is_grad_enabled():
-                    return apply(x, y)
-                ready = ready_for.get(x.dtype)
-                if ready is not None and x.is_cpu and x.numel():
-                    launch = threads.launch
-                    if launch is not None:
-                        out = empty_like(x)
-                        try:
-                            launch(ready.program, i0=x, i1=y, o0=out)
-                            return out
-                        except _REFUSED:
-                            pass
-                return run((x, y))[0]
+        if not rest and not named and not is_dynamo_compiling():
+            found = attempt(threads.now, x, y)
+            if found is True:
+                return apply(x, y)
+            if found is not None:
+                return found
         return otherwise(*[value for value in (x, y) if value is not _ABSENT], *rest, **named)
 
-    if operation.autocast is not None or operation.function.scalars:
+    if operation.function.scalars:
         return otherwise
     return functools.wraps(otherwise)(unary if len(operation.function.kinds) == 1 else binary)
 

@@ -16,9 +16,10 @@ from torch import Tensor
 
 from hologram import Program
 from hologram._dtypes import NAMES, code_of
+from hologram._ffi import native
 from hologram._kernel.arrays import stand_in
 from hologram._kernel.call import Kernel
-from hologram.errors import BackendError, DTypeError, InvalidArgumentError
+from hologram.errors import DTypeError
 from hologram_torch._derivative import gradient
 from hologram_torch._executors import executor_for, here
 from hologram_torch._listing import FLOATS, Listing, narrowed, numbered, parse, reduced
@@ -56,8 +57,6 @@ _NAMES: dict[str, Elementwise] = {}
 MAKERS: list[Callable[[str], Optional[Elementwise]]] = []
 """What makes functions of names that ``find`` does not know yet."""
 
-empty_like = torch.empty_like
-
 
 def opmath(dtype: torch.dtype) -> torch.dtype:
     """Return the dtype that values of a dtype are computed in."""
@@ -72,11 +71,16 @@ class Source(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """A program, the dtypes of what it makes, and the names of its slots and parameters in the order of a call."""
+    """A program, the dtypes of what it makes, and the names of its slots and parameters in the order of a call.
+
+    Attributes:
+        like: For each result an input that has its dtype; None if not all have one, or not all inputs are read.
+    """
 
     program: Program
     dtypes: tuple[torch.dtype, ...]
     names: tuple[str, ...]
+    like: Optional[tuple[int, ...]]
 
 
 class Elementwise:
@@ -88,15 +92,19 @@ class Elementwise:
             result's dtype.
         scalars: The names of its numbers.
         outputs: How many results it has.
+        quick: The library's own call, (executor, inputs…, numbers…) to the result or a tuple of several: True of what
+            autograd is to record, None of what it leaves to ``run``, autocast included where that changes the inputs.
     """
 
-    def __init__(self, name: str, kinds: Sequence[str], scalars: Sequence[str], outputs: int) -> None:
+    def __init__(
+        self, name: str, kinds: Sequence[str], scalars: Sequence[str], outputs: int, autocast: bool = False
+    ) -> None:
         self.name = name
         self.kinds = tuple(kinds)
         self.scalars = tuple(scalars)
         self.outputs = outputs
         self._plans: dict[Any, _Plan] = {}
-        self._ready: dict[torch.dtype, _Plan] = {}  # those that have one dtype throughout
+        self.quick = native.torch_map(name, len(self.kinds), len(self.scalars), outputs, autocast)
         self._gradients: dict[tuple[bool, ...], _Gradient] = {}
         self._kept: dict[tuple[bool, ...], tuple[Source, ...]] = {}
         _NAMES[name] = self
@@ -137,10 +145,11 @@ class Elementwise:
             program = Program(narrowed(listing, types, {}).text, file=f"<hologram_torch {self.name}>")
             names = [f"i{i}" for i in range(len(inputs))] + [f"s{i}" for i in range(len(self.scalars))]
             names += [f"o{i}" for i in range(self.outputs)]
-            found = self._plans[key] = _Plan(program, results, tuple(names))
-            # A program takes bools for u8 and reverse, so that what is given tells nothing then.
-            if set(names) == set(program._names) and {*dtypes, *results} == {dtypes[0]} != {torch.bool}:
-                self._ready[dtypes[0]] = found
+            slots = [name for name in names if name[0] != "s"] + [name for name in names if name[0] == "s"]
+            like = None
+            if program._names == slots and all(dtype in dtypes for dtype in results):
+                like = tuple([dtypes.index(dtype) for dtype in results])
+            found = self._plans[key] = _Plan(program, results, tuple(names), like)
         return found
 
     # ---- running
@@ -149,19 +158,16 @@ class Elementwise:
         self, inputs: Sequence[Tensor], scalars: Sequence[float] = (), out: Optional[Tensor] = None
     ) -> list[Tensor]:
         """Compute the results; out is memory for the only one, of its dtype and shape."""
-        first = inputs[0]
-        ready = self._ready.get(first.dtype)
-        if ready is not None and out is None and first.is_cpu and first.numel():
-            launch = here.launch
-            if launch is not None:
-                outs = [empty_like(first)] if self.outputs == 1 else [empty_like(first) for _ in ready.dtypes]
-                try:
-                    launch(ready.program, dict(zip(ready.names, (*inputs, *scalars, *outs))))
-                    return outs
-                except (InvalidArgumentError, DTypeError, BackendError, BufferError):
-                    pass  # other dtypes or shapes than most calls have, or wrong ones
+        if out is None:
+            first = inputs[0]
+            executor = here.now if first.is_cpu and here.now is not None else executor_for(first.device)
+            quick = self.quick(executor, *inputs, *scalars)
+            if quick is not None and quick is not True:
+                return [quick] if self.outputs == 1 else list(quick)
         inputs = placed(self.name, inputs)
         plan = self._plan(inputs)
+        if plan.like is not None and all(type(t) in PLAIN for t in inputs):
+            native.torch_map_add(self.quick.__self__, tuple(inputs), plan.program, plan.like)
         outs = self.made(inputs, plan.dtypes) if out is None else [out]
         if outs[0].numel():
             given = dict(zip(plan.names, (*inputs, *scalars, *outs)))
@@ -401,10 +407,11 @@ class Scalar(Elementwise):
         kinds: Sequence[str],
         promotion: str = "same",
         slopes: Optional[Callable[..., Any]] = None,
+        autocast: bool = False,
     ) -> None:
         parameters = list(inspect.signature(function).parameters)[len(kinds) :]
         self._lane = "lane" in parameters  # the element's place in the result, u64
-        super().__init__(name, kinds, [p for p in parameters if p != "lane"], 1)
+        super().__init__(name, kinds, [p for p in parameters if p != "lane"], 1, autocast)
         self.function = function
         self.promotion = promotion
         self.slopes = slopes

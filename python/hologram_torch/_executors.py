@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 import torch
 
@@ -28,14 +28,14 @@ class _Here(threading.local):
         cpu: The one for the CPU.
         devices: Those for other devices.
         chosen: The one that a caller named for what runs now.
-        launch: The launch of the one for the CPU, while that is there and no other is chosen.
+        now: The one that was chosen, else the one for the CPU if it is there: what calls try first.
     """
 
     def __init__(self) -> None:
         self.cpu: Optional[Executor] = None
         self.devices: dict[torch.device, Executor] = {}
         self.chosen: Optional[Executor] = None
-        self.launch: Optional[Callable[..., Any]] = None
+        self.now: Optional[Executor] = None
 
 
 here = _Here()
@@ -52,7 +52,7 @@ def executor_for(device: torch.device) -> Executor:
     if device.type == "cpu":
         if here.cpu is None:
             here.cpu = Executor("cpu")
-        here.launch = here.cpu.launch
+        here.now = here.cpu
         return here.cpu
     found = here.devices.get(device)
     if found is None:
@@ -72,12 +72,12 @@ def using(executor: Executor) -> Iterator[None]:
 
     What autograd computes later runs on the default one of the tensors' device.
     """
-    before, here.chosen = (here.chosen, here.launch), executor
-    here.launch = None
+    before = here.chosen, here.now
+    here.chosen = here.now = executor
     try:
         yield
     finally:
-        here.chosen, here.launch = before
+        here.chosen, here.now = before
 
 
 def check_executor(what: str, executor: Any) -> Executor:

@@ -176,7 +176,6 @@ class Kernel:
         return tuple(results) if several else results[0]
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def _compiled(name: str, signature: str) -> tuple[str, bool]:
     """Return the name of a kernel's function for a signature, in which tensors stand as torch's dtypes."""
     words = []
@@ -185,6 +184,10 @@ def _compiled(name: str, signature: str) -> tuple[str, bool]:
         words.append(word if dtype is None else "bool" if dtype == torch.bool else ATLAS[dtype])
     function = _KERNELS[name]._function(tuple(words), ())
     return function.name, function.several
+
+
+# All that torch.compiler.assume_constant_result does, which imports the compiler: seconds, for those who never use it.
+_compiled._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 @overload

@@ -2,7 +2,8 @@
 
 A call goes the shortest way that does what torch promises:
 
-- tensors that need no gradient: the work itself, on torch's memory;
+- tensors that need no gradient: the work itself, on torch's memory; of plain tensors that lie in order by one call into
+  the library, which looks at them, makes the result and runs the program (capi/python_map.c);
 - eager calls that are recorded: an ``autograd.Function`` around it;
 - everything else (torch.compile, export, modes, transforms, subclasses): the operator registered with
   ``torch.library``, which torch's dispatcher knows.
@@ -33,13 +34,14 @@ dispatch_modes = torch._C._len_torch_dispatch_stack
 function_modes = torch._C._len_torch_function_stack
 transforms = torch._C._are_functorch_transforms_active
 _autocasts = torch._C._is_any_autocast_enabled
+_tracing = torch._C._get_tracing_state
 
 AUTOCAST_DEVICES = ("cpu", "cuda")
 
 
 def unusual() -> bool:
-    """Whether modes or transforms are active, which see what torch's dispatcher sees."""
-    return bool(dispatch_modes() or function_modes() or transforms())
+    """Whether modes, transforms or torch.jit.trace are active, which see what torch's dispatcher sees."""
+    return bool(dispatch_modes() or function_modes() or transforms() or _tracing())
 
 
 def _cast(rule: str, device: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -1,0 +1,198 @@
+/* Maps: functions of torch's tensors, element by element, as builtins that look at the tensors, make the results and launch
+   the program for their types. They do what most calls come down to, and tell by their answer what is left to Python. */
+#include "python_call.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A key has so many bits for an input, so that there can be so many. */
+enum { KEY_BITS = 7, NUMBER = 64, MAX_INPUTS = 9, MAX_FORMS = 16 };
+
+typedef struct {
+  py_object head;
+  py_method method;
+  int32_t inputs, scalars, outputs;
+  bool autocast;  /* which would change the inputs' types */
+  int num_forms;
+  struct form {
+    uint64_t key;
+    py_object *program;         /* its slots are the inputs and then the outputs, its parameters the scalars */
+    uint8_t like[MAX_OPERANDS]; /* for each output the input whose type it has */
+  } forms[MAX_FORMS];
+} map;
+
+static py_object *map_type;
+
+static void map_dealloc(py_object *self) {
+  map *m = (map *)self;
+  py_object *type = self->type;
+  for (int i = 0; i < m->num_forms; i++) py.Py_DecRef(m->forms[i].program);
+  free((void *)m->method.name);
+  ((void (*)(void *))py.PyType_GetSlot(type, PY_SLOT_FREE))(self);
+  py.Py_DecRef(type);
+}
+
+/* What the inputs' types are. Those of no dimension are marked where types differ, since they count less then. */
+static uint64_t key_of(const glance *all, int n) {
+  uint64_t key = 0, marks = 0;
+  bool mixed = false;
+  for (int i = 0; i < n; i++) {
+    key = key << KEY_BITS | (uint64_t)all[i].type;
+    marks = marks << KEY_BITS | (all[i].rank ? 0 : NUMBER);
+    mixed = mixed || all[i].type != all[0].type;
+  }
+  return mixed ? key | marks : key;
+}
+
+/* Takes all arguments, and makes the results. recorded is set where all is as it should be but that autograd is to record
+   the call. */
+static outcome prepare(const map *m, request *r, py_object *const *args, py_object **made, int *num_made, bool *recorded) {
+  const struct form *form = NULL;
+  glance inputs[MAX_INPUTS];
+  int64_t shape[HOLOGRAM_MAX_RANK], size = 1;
+  int rank = 0;
+  uint64_t key;
+  outcome found = request_begin(r, args[0]);
+  for (int i = 0; i < m->inputs && found == DONE; i++) {
+    found = request_take(r, args[1 + i], READ);
+    if (found == DONE && !r->taken[i].torch) found = SURPRISE;
+  }
+  if (found != DONE) return found;
+  if (!torch_usual(m->autocast)) return SURPRISE;
+  for (int i = 0; i < m->inputs; i++) {
+    *recorded = *recorded || torch_recorded(args[1 + i]);
+    if (!torch_glance(args[1 + i], &inputs[i])) return SURPRISE;
+    /* The results' strides are those of the order then, whatever is broadcast. */
+    if (!inputs[i].in_order || !result_join(shape, &rank, inputs[i].shape, (int)inputs[i].rank)) return SURPRISE;
+  }
+  if (*recorded) return SURPRISE;
+  key = key_of(inputs, m->inputs);
+  for (int i = 0; i < m->num_forms && !form; i++) {
+    if (m->forms[i].key == key) form = &m->forms[i];
+  }
+  if (!form || ((py_handle *)form->program)->freed) return SURPRISE;
+  for (int k = 0; k < rank; k++) size *= shape[k];
+  if (!size) return SURPRISE;
+  for (int i = 0; i < m->scalars; i++) {
+    if ((found = request_scalar(r, args[1 + m->inputs + i])) != DONE) return found;
+  }
+  for (int i = 0; i < m->outputs; i++) {
+    if (!(made[i] = torch_asked()->empty(r->taken[form->like[i]].object, shape, rank))) return operand_refused();
+    ++*num_made;
+    if ((found = request_take(r, made[i], FRESH)) != DONE) return found;
+  }
+  r->args.op = -1;
+  r->args.program = ((py_handle *)form->program)->handle;
+  return request_borrow(r);
+}
+
+/* The results in one object. */
+static py_object *packed(py_object **made, int n) {
+  py_object *all;
+  if (n == 1) return made[0];
+  all = py.PyTuple_New(n);
+  for (int i = 0; i < n; i++) {
+    if (all) {
+      py.PyTuple_SetItem(all, i, made[i]);
+    } else {
+      py.Py_DecRef(made[i]);
+    }
+  }
+  return all;
+}
+
+/* A map: (executor, inputs…, scalars…) to its result, or a tuple of several; True of what is to be recorded, None of what
+   else is left to Python. */
+static py_object *call(py_object *self, py_object *const *args, ptrdiff_t n) {
+  const map *m = (const map *)self;
+  py_object *made[MAX_OPERANDS];
+  int num_made = 0;
+  bool recorded = false, fine;
+  request r;
+  outcome found;
+  if (n != 1 + m->inputs + m->scalars || m->inputs > MAX_INPUTS || m->inputs + m->outputs > MAX_OPERANDS ||
+      !hologram_is_executor(args[0])) {
+    return py_none();
+  }
+  r.args.num_operands = 0;
+  found = prepare(m, &r, args, made, &num_made, &recorded);
+  fine = found == SURPRISE || (found == DONE && request_run(&r));
+  if (!fine && found == DONE && !r.changed) { /* refused */
+    found = operand_refused();
+    fine = found == SURPRISE;
+  }
+  fine = request_end(&r, fine);
+  if (fine && found == DONE) return packed(made, num_made);
+  for (int i = 0; i < num_made; i++) py.Py_DecRef(made[i]);
+  return !fine ? NULL : recorded ? py.PyBool_FromLong(1) : py_none();
+}
+
+/* torch_map(name, inputs, scalars, outputs, autocast): a map without forms, to which torch_map_add adds some. */
+static py_object *make(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "torch_map"};
+  const char *name;
+  py_object *f = NULL;
+  map *m;
+  (void)self;
+  if (!native_count(&c, n, 5) || !native_text(&c, args[0], "name", &name)) return NULL;
+  if (!(m = (map *)py.PyType_GenericAlloc(map_type, 0))) return NULL;
+  m->autocast = args[4] == py._Py_TrueStruct;
+  if (native_i32(&c, args[1], "inputs", &m->inputs) && native_i32(&c, args[2], "scalars", &m->scalars) &&
+      native_i32(&c, args[3], "outputs", &m->outputs)) {
+    size_t size = strlen(name) + 1;
+    if ((m->method.name = malloc(size))) memcpy((char *)m->method.name, name, size);
+    m->method.function = (void *)call;
+    m->method.flags = PY_FASTCALL;
+    f = m->method.name ? py.PyCFunction_NewEx(&m->method, &m->head, NULL) : py.PyErr_NoMemory();
+  }
+  py.Py_DecRef(&m->head);
+  return f;
+}
+
+/* torch_map_add(map, inputs, program, like): the program for inputs of the types that some tensors have, and for each result
+   the input whose type it has. What can't be looked at, or has no room, is left to Python as before. */
+static py_object *add(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "torch_map_add"};
+  struct form form = {0};
+  glance inputs[MAX_INPUTS];
+  int64_t like;
+  map *m;
+  (void)self;
+  if (!native_count(&c, n, 4)) return NULL;
+  m = (map *)args[0];
+  if (m->head.type != map_type || py.PyTuple_Size(args[1]) != m->inputs || !hologram_is_program(args[2]) ||
+      py.PyTuple_Size(args[3]) != m->outputs) {
+    py.PyErr_Clear();
+    py.PyErr_SetString(py.PyExc_TypeError, "torch_map_add: expected a map, its inputs, a program, and an input for each output");
+    return NULL;
+  }
+  if (m->num_forms == MAX_FORMS || m->inputs > MAX_INPUTS || m->outputs > MAX_OPERANDS || !torch_usual(false)) return py_none();
+  for (int i = 0; i < m->inputs; i++) {
+    if (!torch_glance(py.PyTuple_GetItem(args[1], i), &inputs[i])) return py_none();
+  }
+  form.key = key_of(inputs, m->inputs);
+  for (int i = 0; i < m->num_forms; i++) {
+    if (m->forms[i].key == form.key) return py_none();
+  }
+  for (int i = 0; i < m->outputs; i++) {
+    if (!native_i64(&c, py.PyTuple_GetItem(args[3], i), "like", &like)) return NULL;
+    if (like < 0 || like >= m->inputs) return py_none();
+    form.like[i] = (uint8_t)like;
+  }
+  py.Py_IncRef(form.program = args[2]);
+  m->forms[m->num_forms++] = form;
+  return py_none();
+}
+
+static py_method methods[] = {
+    {"torch_map", (void *)make, PY_FASTCALL, NULL},
+    {"torch_map_add", (void *)add, PY_FASTCALL, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+int hologram_maps(py_object *into) {
+  static py_slot slots[] = {{PY_SLOT_DEALLOC, (void *)map_dealloc}, {0, NULL}};
+  static py_spec spec = {"hologram._native.Map", sizeof(map), 0, PY_TYPE_DEFAULT, slots};
+  if (!(map_type = py.PyType_FromSpec(&spec))) return -1;
+  return hologram_builtins(into, methods);
+}

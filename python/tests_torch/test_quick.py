@@ -1,0 +1,195 @@
+"""The call that most functions come down to, made in C: where it is taken, and where torch wants more."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import hologram as hg
+import hologram_torch
+from hologram._ffi import native
+from hologram_torch import functional as F
+from hologram_torch._executors import here
+from hologram_torch._table import OPERATIONS
+
+QUICK = native.torch_usual(False) if F.add(torch.ones(1), 1.0) is not None else False
+needs_quick = pytest.mark.skipif(not QUICK, reason="torch's libraries don't tell C about tensors here")
+
+
+def quick(name: str, *arguments: Any) -> Any:
+    return OPERATIONS[name].function.quick(here.now, *arguments)
+
+
+@contextlib.contextmanager
+def by_python() -> Iterator[None]:
+    """What C would do goes the other way."""
+    native.torch_directly(False)
+    try:
+        yield
+    finally:
+        native.torch_directly(True)
+
+
+class Mode(TorchDispatchMode):
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return function(*args, **(kwargs or {}))
+
+
+x, y = torch.arange(6.0).reshape(2, 3), torch.linspace(-1, 1, 6).reshape(2, 3)
+
+TAKEN: dict[str, tuple[str, tuple[Any, ...]]] = {
+    "same shape": ("add", (x, y)),
+    "broadcast": ("mul", (x, y[0])),
+    "larger second": ("mul", (x[0], y)),
+    "both broadcast": ("sub", (x[:, :1].clone(), y[0])),
+    "no dimension": ("add", (x, torch.tensor(2.5))),
+    "alone without dimension": ("exp", (torch.tensor(0.5),)),
+    "parameter": ("neg", (torch.nn.Parameter(x, requires_grad=False),)),
+    "offset": ("exp", (torch.arange(7.0)[1:],)),
+    "numbers": ("leaky_relu", (y, 0.25)),
+    "a whole number": ("leaky_relu", (y, 2)),
+    "halves": ("gelu", (y.half(),)),
+    "bfloat16": ("mul", (y.bfloat16(), y.bfloat16())),
+    "f64": ("tanh", (y.double(),)),
+    "integers": ("add", (torch.arange(5), torch.arange(5))),
+    "mask": ("where", (y > 0, x, y)),
+    "wider than a number": ("add", (x, torch.tensor(2.5, dtype=torch.float64))),
+    "promoted to the second": ("add", (torch.arange(6).reshape(2, 3), y)),
+}
+
+
+@needs_quick
+@pytest.mark.parametrize("case", TAKEN)
+def test_taken(case: str) -> None:
+    """The same tensor as by the other way, its strides and dtype included."""
+    name, arguments = TAKEN[case]
+    with by_python():
+        expected = OPERATIONS[name](*arguments)  # which makes the program known, too
+    OPERATIONS[name](*arguments)
+    found = quick(name, *arguments)
+    assert isinstance(found, Tensor)
+    assert (found.dtype, found.stride(), found.requires_grad) == (expected.dtype, expected.stride(), False)
+    assert torch.equal(found, expected)
+    found.resize_(100)  # it owns its storage
+
+
+LEFT: dict[str, tuple[str, tuple[Any, ...]]] = {
+    "no tensor": ("add", (x, 1.0)),
+    "too few": ("add", (x,)),
+    "too many": ("add", (x, y, y)),
+    "strided": ("exp", (x.t(),)),
+    "expanded": ("exp", (torch.ones(1).expand(4),)),
+    "shapes that don't fit": ("add", (x, torch.ones(4))),
+    "empty": ("exp", (torch.empty(0, 3),)),
+    "other types than seen": ("add", (x.to(torch.uint8), y.double())),
+    "negative view": ("exp", (torch._neg_view(x),)),
+    "complex": ("exp", (torch.ones(3, dtype=torch.complex64),)),
+    "sparse": ("exp", (x.to_sparse(),)),
+    "meta": ("exp", (x.to("meta"),)),
+    "subclass": ("exp", (x.as_subclass(type("Derived", (Tensor,), {})),)),
+    "a number that is no number": ("leaky_relu", (x, "0.5")),
+    "numpy": ("exp", (x.numpy(),)),
+}
+
+
+@pytest.mark.parametrize("case", LEFT)
+def test_left(case: str) -> None:
+    F.exp(x), F.add(x, y), F.leaky_relu(x)
+    name, arguments = LEFT[case]
+    assert quick(name, *arguments) is None
+
+
+SURROUNDINGS: dict[str, Callable[[], Any]] = {
+    "dispatch mode": Mode,
+    "function mode": torch.overrides.TorchFunctionMode,
+    "autocast": lambda: torch.autocast("cpu"),
+}
+
+
+@needs_quick
+@pytest.mark.parametrize("name", SURROUNDINGS)
+def test_left_in(name: str) -> None:
+    assert isinstance(quick("exp", F.exp(x)), Tensor)
+    with SURROUNDINGS[name]():
+        assert quick("exp", x) is None  # exp is computed in f32 under autocast on GPUs
+    assert isinstance(quick("exp", x), Tensor)
+    with torch.autocast("cpu"):
+        assert isinstance(quick("add", F.add(x, y), y), Tensor)  # which autocast leaves alone
+
+
+@needs_quick
+def test_left_to_transforms() -> None:
+    seen = []
+
+    def function(x: Tensor) -> Tensor:
+        seen.append(quick("exp", x))
+        return F.sum(F.exp(x))
+
+    torch.testing.assert_close(torch.func.grad(function)(x), x.exp())
+    assert seen == [None]
+
+
+def test_jit_trace() -> None:
+    """What is traced has the operations, not their results."""
+    traced = torch.jit.trace(lambda x: F.add(F.exp(x), F.relu(x)), (x,), check_trace=False)
+    torch.testing.assert_close(traced(y), y.exp() + y.relu())
+
+
+@needs_quick
+def test_recorded() -> None:
+    F.mul(x, y)
+    leaf = x.clone().requires_grad_()
+    assert quick("mul", leaf, y) is True
+    with torch.no_grad():
+        assert isinstance(quick("mul", leaf, y), Tensor)
+    with torch.inference_mode():
+        made = F.mul(x, y)
+        assert made.is_inference() and torch.equal(made, x * y)
+
+
+@needs_quick
+def test_several_results() -> None:
+    @hologram_torch.kernel
+    def both(a: Any, b: Any) -> Any:
+        return a + b, a - b
+
+    for _ in range(2):
+        found = both(x, y)
+        assert torch.equal(found[0], x + y) and torch.equal(found[1], x - y)
+
+
+def test_executor() -> None:
+    """What an executor is named for runs there, and a freed one is not used."""
+    with hg.Executor("cpu") as ex:
+        assert torch.equal(F.add(ex, x, y), x + y)
+    assert torch.equal(F.add(x, y), x + y)
+    made: list[Tensor] = []
+    thread = threading.Thread(target=lambda: made.extend(F.add(x, y) for _ in range(2)))
+    thread.start()
+    thread.join()
+    assert all(torch.equal(each, x + y) for each in made)
+
+
+def test_keys_unknown() -> None:
+    """Without torch's word for it nothing is taken, and everything works."""
+    F.add(x, y)
+    native.torch_keys(())
+    try:
+        assert quick("add", x, y) is None
+        assert torch.equal(F.add(x, y), x + y)
+    finally:
+        names = ("Python", "FuncTorchDynamicLayerFrontMode", "Tracer")
+        native.torch_keys(tuple(int(torch._C._dispatch_key_parse(name)) for name in names))
+    assert not QUICK or isinstance(quick("add", x, y), Tensor)
+
+
+def test_refuses_what_is_no_map() -> None:
+    with pytest.raises(TypeError, match="expected a map"):
+        native.torch_map_add(object(), (), object(), ())
