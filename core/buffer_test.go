@@ -67,7 +67,10 @@ func TestReadAndWriteWindows(t *testing.T) {
 			_, err = b.Write(addressOf(data), c[0], c[1])
 			wants(t, err, Invalid, "write: ")
 		}
+		data[0] = 0xAA
 		require.NoError(t, wait(b.Read(addressOf(data), 12, 0)))
+		require.NoError(t, wait(b.Read(addressOf(data), 0, 0)))
+		require.Equal(t, byte(0xAA), data[0], "nothing was read")
 		strided, err := b.View(0, []int64{2}, []int64{2})
 		require.NoError(t, err)
 		_, err = strided.Read(addressOf(data), 0, 4)
@@ -161,6 +164,53 @@ func TestWrap(t *testing.T) {
 		t.Error("a view of read-only memory is not read-only")
 	}
 	runtime.KeepAlive(memory)
+}
+
+// TestRefusalsHoldNothing frees what was refused: all memory comes back.
+func TestRefusalsHoldNothing(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		other := executorOn(t, asyncDevice(t, asynctest.Options{}))
+		p := assemble(t, "program p\nslot a f32\nslot c f32\nldg.f32 x, a[index]\nstg.f32 x, c[index]\nexit")
+		for name, refused := range map[string]func(here, there, freed *Buffer) error{
+			"view beside a strided parent": func(here, _, _ *Buffer) error {
+				parent, err := here.View(0, []int64{2}, []int64{2})
+				require.NoError(t, err)
+				defer parent.Free()
+				_, err = parent.View(0, []int64{2}, []int64{1})
+				return err
+			},
+			"view outside":          func(here, _, _ *Buffer) error { _, err := here.View(1, []int64{3}, nil); return err },
+			"view of no shape":      func(here, _, _ *Buffer) error { _, err := here.View(0, []int64{-1}, nil); return err },
+			"view of no offset":     func(here, _, _ *Buffer) error { _, err := here.View(1<<60, []int64{1}, nil); return err },
+			"read outside":          func(here, _, _ *Buffer) error { return wait(here.Read(0, 8, 8)) },
+			"copy to freed":         func(here, _, freed *Buffer) error { return wait(freed.CopyFrom(here)) },
+			"copy to freed, across": func(_, there, freed *Buffer) error { return wait(freed.CopyFrom(there)) },
+			"copy of freed, across": func(_, there, freed *Buffer) error { return wait(there.CopyFrom(freed)) },
+			"operation on another device": func(here, there, _ *Buffer) error {
+				return wait(ex.Op("vector_add", []*Buffer{here, here, there}, nil, nil))
+			},
+			"operation on freed": func(here, _, freed *Buffer) error {
+				return wait(ex.Op("vector_add", []*Buffer{here, here, freed}, nil, nil))
+			},
+			"operation of other sizes": func(here, _, _ *Buffer) error {
+				return wait(ex.Op("vector_add", []*Buffer{here, here, here}, nil, []int64{4}))
+			},
+			"operation of a number out of range": func(here, _, _ *Buffer) error {
+				return wait(ex.Op("scalar_add", []*Buffer{here, here}, []Scalar{Float(1e300)}, nil))
+			},
+			"launch on another device": func(here, there, _ *Buffer) error {
+				return wait(ex.Launch(p, &LaunchArgs{Slots: []*Buffer{here, there}}))
+			},
+		} {
+			here, there, freed := floats(t, ex, 1, 2, 3), floats(t, other, 1, 2, 3), floats(t, ex, 1, 2, 3)
+			freed.Free()
+			require.Error(t, refused(here, there, freed), name)
+			here.Free()
+			there.Free()
+			require.Zero(t, ex.Used(), name)
+			require.Zero(t, other.Used(), name)
+		}
+	})
 }
 
 func TestCopies(t *testing.T) {

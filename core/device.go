@@ -150,7 +150,6 @@ func newDevice(name string, b backends.Backend, dev backends.Device) (*Device, e
 	d.host = memory.NewPool(memory.Allocator{Alloc: dev.AllocHost, Free: dev.FreeHost}, 0)
 	d.kernels = program.NewCache(dev)
 	d.call.Cache, d.call.Pool, d.call.Host = d.kernels, d.pool, d.host
-	d.call.Threads.Store(int32(d.Threads()))
 	d.calls = call.NewTable(&d.call, preparedOps)
 	if text := os.Getenv("HOLOGRAM_NUM_THREADS"); text != "" {
 		n, err := strconv.Atoi(text)
@@ -198,7 +197,6 @@ const maxThreads = 1024
 // once, which is raised where more are asked for.
 func (d *Device) setThreads(n int) {
 	d.workers.SetThreads(n)
-	d.call.Threads.Store(int32(d.Threads())) // calls are prepared anew
 	if runtime.GOMAXPROCS(0) < n {
 		runtime.GOMAXPROCS(n)
 	}

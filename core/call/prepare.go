@@ -181,10 +181,6 @@ type Device struct {
 	*program.Cache
 	Pool *memory.Pool // of workspaces
 	Host *memory.Pool // of Records
-	// Threads is how many work on a launch, which changes what it costs; 0 where
-	// that is not the host's business.
-	Threads atomic.Int32
-
 	kept atomic.Int64 // Bounds, beside each prepared call's one
 }
 

@@ -173,7 +173,7 @@ func (s *step) toSpace(i int, space []int64, n int64) error {
 		if !broadcastTo(v, space) {
 			return s.misfit(i, space, n)
 		}
-	} else if len(space) == 1 && v.Rank == 1 && v.Shape[0] >= n && (v.Shape[0] != 1 || n == 1) {
+	} else if len(space) == 1 && v.Rank == 1 && v.Shape[0] >= n {
 		v.Shape[0] = n // the first n elements
 	} else if len(space) == 1 && v.Rank > 1 && Contiguous(v) && Numel(v) >= n {
 		stride := v.Stride[v.Rank-1]

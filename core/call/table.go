@@ -34,7 +34,7 @@ func NewTable(d *Device, calls int) *Table {
 // With try it is not made: status.ErrBusy. The caller is counted as a user.
 func (t *Table) Get(r *Request, try bool) (*Prepared, error) {
 	var room [64]uint64
-	key := append(r.key(room[:0]), uint64(t.device.Threads.Load()))
+	key := r.key(room[:0])
 	hash := hashOf(key)
 	s := &t.sets[hash%uint64(len(t.sets))]
 	for i := range s.ways {

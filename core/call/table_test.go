@@ -2,7 +2,6 @@ package call
 
 import (
 	"fmt"
-	"math"
 	"testing"
 	"time"
 
@@ -58,31 +57,21 @@ func vector(addr uintptr, t isa.Type, n int64) Operand {
 	return o
 }
 
-// TestCostFollowsThreads chooses another number of threads: a call that was
-// prepared before costs what it does with them.
-func TestCostFollowsThreads(t *testing.T) {
-	s, d := newSlow(t)
+// TestCallsArePreparedOnce asks for a call twice, the second time where nothing
+// may take long.
+func TestCallsArePreparedOnce(t *testing.T) {
+	_, d := newSlow(t)
 	table := NewTable(d, 16)
 	r := &Request{Op: kernels.VectorAbs, Operands: []Operand{vector(64, isa.F32, 9), vector(128, isa.F32, 9)}}
-	cost := func() float64 {
-		p, err := table.Get(r, false)
-		require.NoError(t, err)
-		b, err := p.Bind(d, r.Operands, nil, false)
-		require.NoError(t, err)
-		defer b.Release()
-		return b.Cost()
-	}
-	require.EqualValues(t, 100, cost())
-	s.cost = 25
-	d.Threads.Store(4)
-	require.EqualValues(t, 25, cost())
-	p, err := table.Get(r, true)
+	_, err := table.Get(r, true)
+	require.ErrorIs(t, err, status.ErrBusy)
+	p, err := table.Get(r, false)
 	require.NoError(t, err)
-	require.NotNil(t, p, "a repeated call is prepared once")
+	again, err := table.Get(r, true)
+	require.NoError(t, err)
+	require.Same(t, p, again)
 	p.Release()
-	s.cost = math.Inf(1)
-	d.Threads.Store(0)
-	require.EqualValues(t, 100, cost(), "what was prepared for as many threads is there still")
+	again.Release()
 }
 
 // TestWhoAsksForTheCost binds a launch whose cost depends on a parameter: it is

@@ -36,7 +36,7 @@ def along(operands: Operands, what: str, axis: Any, keepdims: Optional[bool]) ->
     if written != expected and (keepdims is None or written != 1 or expected != 0):
         raise InvalidArgumentError(f"{what}: the output has {written} dimensions; expected {expected}")
     for i, buffer in enumerate(operands.buffers):
-        if buffer.ndim == rank and (i == 0 or expected == rank):
+        if buffer.ndim == rank:
             _place(operands, i, buffer, order)
     return len(axes)
 

@@ -167,8 +167,7 @@ class Buffer(BufferBase):
             return
         with self._executor.allocate(self.size, self.dtype, zero=False) as buffer:
             buffer._write(packed)
-            with buffer.view(self.shape) as view:
-                self.copy_from(view)
+            self.copy_from(buffer)
 
     def to_numpy(self) -> Array:
         """Return a copy as an array of the buffer's shape, after the work that was queued before.

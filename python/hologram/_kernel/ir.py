@@ -125,7 +125,7 @@ class Code:
         return "\n".join(lines) + "\n", places
 
     def _spans(self, code: list[Instruction]) -> list[tuple[int, int]]:
-        """Return the first and last place of each loop, inner ones before those around them."""
+        """Return the first and last place of each loop."""
         places = {line.mnemonic[:-1]: at for at, line in enumerate(code) if line.mnemonic.endswith(":")}
         spans = []
         for at, line in enumerate(code):
@@ -133,7 +133,7 @@ class Code:
             if key in self._loops:
                 other = places[str(key[1])]
                 spans.append((min(at, other), max(at, other)))
-        return sorted(spans, key=lambda span: span[1] - span[0])
+        return spans
 
     def _allocate(self, code: list[Instruction]) -> dict[int, str]:
         """Give registers their names by linear scan over the places from first to last use."""
