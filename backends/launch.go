@@ -62,7 +62,9 @@ type View struct {
 }
 
 // Launch is one run of a kernel. Slots are already broadcast to the index
-// space: same Rank and Shape, strides 0 where an operand is repeated.
+// space: same Rank and Shape, strides 0 where an operand is repeated. From core,
+// dimensions that all slots walk through as if they were one are one, and none has
+// one element, but for the only one.
 type Launch struct {
 	Slots       []View
 	Params      []uint64 // cells
