@@ -169,7 +169,7 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 			packA = p.acs > 1024
 		}
 	}
-	packB := converts || p.bcs != size || plan.panels > 3
+	packB := converts || p.bcs != size || plan.panels > 3 && (deep*p.brs > 256<<10 || p.brs&4095 == 0)
 	held := packB && wide <= perBlock && chunks*deep*ceil(wide, across)*width*int64(m.bytes) <= maxHeld
 	// Sums of chunks stay where the result goes, unless that is still needed, or of
 	// another type, or in another order.
@@ -236,9 +236,7 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 						bAt += uintptr(pc * bBlock)
 					}
 					if packB && kc > 0 && (!held || ic == 0) {
-						for j := jc; j < jEnd; j += across {
-							w.packB(bAt+uintptr((j-jc)/across*bTile), p0, kc, j, min(j+across, jEnd))
-						}
+						w.packB(bAt, bTile, across, p0, kc, jc, jEnd)
 					}
 					for q := ic; q < end; q++ {
 						if w.err != nil || w.stopped {
@@ -351,20 +349,39 @@ func (w *worker) setMask(n int64) bool {
 	return n > 0
 }
 
-// packB packs rows p0 … p0 + kc and columns j … end of B, of a tile, to dst.
-func (w *worker) packB(dst uintptr, p0, kc, j, end int64) {
+// packB packs rows p0 … p0 + kc and columns j … end of B to dst, in tiles of
+// across columns that lie next bytes apart.
+func (w *worker) packB(dst uintptr, next, across, p0, kc, j, end int64) {
 	p := w.p
 	m := p.lib.m
 	size := p.t.size()
-	cols := ceil(end-j, int64(m.lanes(p.t)))
-	step := cols * int64(m.bytes)
-	src := p.b + uintptr(p0*p.brs+j*p.bcs)
-	switch {
-	case p.in.convert == nil && p.bcs == size:
-		w.src, w.srcStep, w.dst, w.dstStep, w.count = src, uintptr(p.brs), dst, uintptr(step), uintptr(kc)
-		w.call(copies, tile{t: p.t, cols: int(cols), mask: w.setMask(end - j)})
-	default:
-		w.transpose(dst, step, src, p.bcs, p.brs, end-j, kc)
+	lanes := int64(m.lanes(p.t))
+	if p.in.convert == nil && p.bcs == size {
+		full, rest := (end-j)/across, (end-j)%across
+		if full > 0 {
+			w.copyRows(dst, across*size, p.b+uintptr(p0*p.brs+j*p.bcs), p.brs, kc, full, next, tile{t: p.t, cols: int(across / lanes)})
+		}
+		if rest > 0 {
+			cols := ceil(rest, lanes)
+			w.copyRows(dst+uintptr(full*next), cols*int64(m.bytes), p.b+uintptr(p0*p.brs+(j+full*across)*p.bcs), p.brs, kc, 1, next,
+				tile{t: p.t, cols: int(cols), mask: w.setMask(rest)})
+		}
+		return
+	}
+	for ; j < end; j += across {
+		n := min(across, end-j)
+		w.transpose(dst, ceil(n, lanes)*int64(m.bytes), p.b+uintptr(p0*p.brs+j*p.bcs), p.bcs, p.brs, n, kc)
+		dst += uintptr(next)
+	}
+}
+
+// copyRows copies rows of tiles, some 100 KB in a call.
+func (w *worker) copyRows(dst uintptr, dstStep int64, src uintptr, srcStep, rows, tiles, next int64, s tile) {
+	w.srcStep, w.dstStep, w.tiles, w.bNext = uintptr(srcStep), uintptr(dstStep), tiles, uintptr(next)
+	most := max(1, 128<<10/(tiles*dstStep))
+	for at := int64(0); at < rows; at += most {
+		w.src, w.dst, w.count = src+uintptr(at*srcStep), dst+uintptr(at*dstStep), uintptr(min(most, rows-at))
+		w.call(copies, s)
 	}
 }
 
@@ -380,8 +397,7 @@ func (w *worker) packA(dst uintptr, step int64, along bool, top, n, p0, kc int64
 			copy(hostmem.Bytes(dst+uintptr(i*step), kc*size), hostmem.Bytes(src+uintptr(i*p.ars), kc*size))
 		}
 	case p.in.convert == nil && !along:
-		w.src, w.srcStep, w.dst, w.dstStep, w.count = src, uintptr(p.acs), dst, uintptr(step), uintptr(kc)
-		w.call(copies, tile{t: p.t, cols: int(ceil(n, int64(p.lib.m.lanes(p.t)))), mask: w.setMask(n)})
+		w.copyRows(dst, step, src, p.acs, kc, 1, 0, tile{t: p.t, cols: int(ceil(n, int64(p.lib.m.lanes(p.t)))), mask: w.setMask(n)})
 	default:
 		w.transpose(dst, step, src, p.acs, p.ars, kc, n)
 	}

@@ -2,18 +2,29 @@ package gemm
 
 import "github.com/hologram-project/hologram/backends/cpu/jit/x86"
 
-// copier copies count rows of so many vectors; with mask the last vector's other
-// elements become zero.
+// copier copies count rows of tiles side by side, of so many vectors, to tiles
+// that lie bNext apart; with mask a tile's last vector is not whole, and its other
+// elements become zero. It goes row by row, as memory is read best.
 func copier(m machine, s tile) ([]byte, error) {
 	g := newMaker(m, s)
 	g.begin()
 	g.fetch()
-	loop := g.NewLabel()
+	const from, to, tiles, next = x86.RAX, x86.RBX, x86.R10, x86.R11
+	g.Load(x86.W64, next, argBNext)
+	loop, across := g.NewLabel(), g.NewLabel()
 	g.Bind(loop)
+	g.Mov(x86.W64, from, regSrc)
+	g.Mov(x86.W64, to, regDst)
+	g.Load(x86.W64, tiles, argTiles)
+	g.Bind(across)
 	for v := range s.cols {
-		g.load(x86.Reg(v&7), x86.At(regSrc, int32(v*m.bytes)), g.last(v))
-		g.store(x86.At(regDst, int32(v*m.bytes)), x86.Reg(v&7), false)
+		g.load(x86.Reg(v&7), x86.At(from, int32(v*m.bytes)), g.last(v))
+		g.store(x86.At(to, int32(v*m.bytes)), x86.Reg(v&7), false)
 	}
+	g.OpImm(x86.ADD, x86.W64, from, int32(s.cols*m.bytes))
+	g.Op(x86.ADD, x86.W64, to, next)
+	g.OpImm(x86.SUB, x86.W64, tiles, 1)
+	g.Jcc(x86.NE, across)
 	g.Op(x86.ADD, x86.W64, regSrc, regSrcSt)
 	g.Op(x86.ADD, x86.W64, regDst, regDstSt)
 	g.OpImm(x86.SUB, x86.W64, regRows, 1)

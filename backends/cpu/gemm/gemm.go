@@ -31,7 +31,7 @@ type Kernel struct {
 	t      number
 	in     element
 	out    element
-	params map[string]int
+	params params
 	other  func() (Program, error)
 
 	mu      sync.Mutex
@@ -45,6 +45,11 @@ func (k *Kernel) Declined() bool {
 	return k.instead != nil
 }
 
+// params are the numbers of a program's parameters.
+type params struct {
+	m, n, k, aRow, aCol, bRow, bCol, across, batch, aBatch, bBatch, parts, part, count, alpha, beta int
+}
+
 // Compile makes a kernel of a program that a product's plan launches. other
 // makes, on demand, what runs the launches that it declines. *backends.Unsupported
 // says why there is none.
@@ -53,7 +58,7 @@ func Compile(v *isa.Verified, l jit.Level, other func() (Program, error)) (*Kern
 	if is == nil {
 		return nil, &backends.Unsupported{Backend: "gemm", What: "the program", Why: "it is not the library's matrix product"}
 	}
-	k := &Kernel{is: *is, lib: &libraries[0], params: map[string]int{}, other: other}
+	k := &Kernel{is: *is, lib: &libraries[0], other: other}
 	if l&^jit.Few == jit.AVX512 {
 		k.lib = &libraries[1]
 	}
@@ -64,8 +69,12 @@ func Compile(v *isa.Verified, l jit.Level, other func() (Program, error)) (*Kern
 	if k.t == numbers || k.t == i64 && !k.lib.m.evex {
 		return nil, &backends.Unsupported{Backend: "gemm", What: fmt.Sprintf("a product of %v", is.T), Why: "there is no instruction that multiplies it"}
 	}
+	x := &k.params
+	places := map[string]*int{"m": &x.m, "n": &x.n, "k": &x.k, "a_row": &x.aRow, "a_col": &x.aCol, "b_row": &x.bRow, "b_col": &x.bCol,
+		"across": &x.across, "batch": &x.batch, "a_batch": &x.aBatch, "b_batch": &x.bBatch,
+		"parts": &x.parts, "part": &x.part, "count": &x.count, "alpha": &x.alpha, "beta": &x.beta}
 	for i, p := range v.Program.Params {
-		k.params[p.Name] = i
+		*places[p.Name] = i
 	}
 	return k, nil
 }
@@ -258,24 +267,24 @@ func (k *Kernel) prepare(l *backends.Launch) (r *launch, ok bool) {
 	if l.Fuel > 0 {
 		return nil, false
 	}
-	param := func(name string) int64 {
-		v := l.Params[k.params[name]]
+	param := func(i int) int64 {
+		v := l.Params[i]
 		if v > maxBytes {
 			ok = false
 		}
 		return int64(min(v, maxBytes))
 	}
 	ok = true
-	m, n, kk := param("m"), param("n"), param("k")
-	across := param("across")
+	m, n, kk := param(k.params.m), param(k.params.n), param(k.params.k)
+	across := param(k.params.across)
 	p := product{lib: k.lib, t: k.t, in: k.in, out: k.out, m: m, n: n, k: kk,
 		a: l.Slots[0].Addr, b: l.Slots[1].Addr, c: l.Slots[2].Addr,
-		ars: param("a_row"), acs: param("a_col"), brs: param("b_row"), bcs: param("b_col"),
+		ars: param(k.params.aRow), acs: param(k.params.aCol), brs: param(k.params.bRow), bcs: param(k.params.bCol),
 		crs: n * k.out.size, ccs: k.out.size, scaled: k.is.Scaled}
 	r = &launch{record: l.Record, batches: 1, parts: 1, part: max(kk, 1)}
 	if k.is.Batched {
-		first := param("batch")
-		p.aNext, p.bNext = param("a_batch"), param("b_batch")
+		first := param(k.params.batch)
+		p.aNext, p.bNext = param(k.params.aBatch), param(k.params.bBatch)
 		r.batches = int64(l.Grid[2])
 		p.a += uintptr(first * p.aNext)
 		p.b += uintptr(first * p.bNext)
@@ -292,8 +301,8 @@ func (k *Kernel) prepare(l *backends.Launch) (r *launch, ok bool) {
 		return nil, false
 	}
 	if k.is.Split {
-		r.parts, r.part = param("parts"), param("part")
-		count := param("count")
+		r.parts, r.part = param(k.params.parts), param(k.params.part)
+		count := param(k.params.count)
 		r.cPart = min(count, maxBytes/8) * k.out.size
 		if !ok || r.part < 1 || r.part > k.is.Most || r.parts != max(1, ceil(kk, r.part)) || r.parts > int64(l.Grid[1])*int64(l.Block[2]) ||
 			count < r.batches*m*n || !within(l.Slots[2].Bytes, k.out.size, r.parts, r.cPart, r.batches, m*n*k.out.size, m*n, k.out.size) {
@@ -321,7 +330,7 @@ func (k *Kernel) prepare(l *backends.Launch) (r *launch, ok bool) {
 		return nil, true
 	}
 	if p.scaled {
-		p.alpha, p.beta = l.Params[k.params["alpha"]], l.Params[k.params["beta"]]
+		p.alpha, p.beta = l.Params[k.params.alpha], l.Params[k.params.beta]
 		switch k.t {
 		case f32:
 			p.reads = math.Float32frombits(uint32(p.beta)) != 0

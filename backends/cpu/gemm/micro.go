@@ -261,6 +261,23 @@ func (g *maker) steps() {
 
 const unroll = 4
 
+// ahead has what the sums are added to on its way while they are made.
+func (g *maker) ahead() {
+	skip := g.NewLabel()
+	g.Load(x86.W64, x86.RAX, argFlags)
+	g.OpImm(x86.AND, x86.W32, x86.RAX, flagAdd|flagBeta)
+	g.Jcc(x86.E, skip)
+	g.Load(x86.W64, x86.RSI, argD)
+	g.Load(x86.W64, x86.RDX, argDStep)
+	for range g.s.rows {
+		for at := 0; at < g.s.cols*g.m.bytes; at += 64 {
+			g.Prefetch(x86.At(x86.RSI, int32(at)))
+		}
+		g.Op(x86.ADD, x86.W64, x86.RSI, x86.RDX)
+	}
+	g.Bind(skip)
+}
+
 // micro is a micro-kernel: for each of its tiles the sums of k products, in order
 // of k from zero, and what follows them.
 func micro(m machine, s tile) ([]byte, error) {
@@ -279,6 +296,7 @@ func micro(m machine, s tile) ([]byte, error) {
 			g.Emit(x86.XorD, x86.Inst{VL: m.bytes, D: r, A: r, B: r})
 		}
 	}
+	g.ahead()
 	g.Load(x86.W64, regB, argB)
 	g.Load(x86.W64, regBStep, argBStep)
 	g.Load(x86.W64, regCount, argK)
