@@ -406,6 +406,7 @@ func callsAllocateNothing(t *testing.T, ex *Executor) {
 	sizes := map[string][][]int64{
 		"softmax": {{2, 100}, {2, 5000}, {1, 20000}}, "gemm": {{4, 5, 6, 0, 0}, {30, 20, 10, 1, 1}, {4, 5, 2000, 0, 0}}, "matvec": {{20, 30, 0}},
 		"reduce_sum": {{1, 1}, {2, 10000}}, "reduce_min": {{1, 1}, {2, 10000}}, "reduce_max": {{1, 1}, {2, 10000}},
+		"reduce_prod": {{1, 1}, {2, 10000}}, "cumsum": {{2, 100}, {2, 5000}},
 		"argmin": {{1, 1}, {2, 10000}}, "argmax": {{1, 1}, {2, 10000}},
 		"mse_loss": {{10}, {20000}}, "cross_entropy_loss": {{10}, {20000}}, "binary_cross_entropy_loss": {{10}, {20000}},
 	}

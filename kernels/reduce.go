@@ -91,6 +91,10 @@ type reduction struct {
 // identity is the value that changes nothing when combined.
 func identity(combine string, t isa.Type) string {
 	switch {
+	case combine == "mul" && t.Float():
+		return "1.0"
+	case combine == "mul":
+		return "1"
 	case combine == "add" && t.Float():
 		return "-0.0"
 	case combine == "add":

@@ -17,7 +17,7 @@ var ReduceSum = rowReduction("reduce_sum", "output[r] = the sum of row r of inpu
 func rowReduction(name, doc, combine string, empty bool) *Op {
 	r := &reduction{combine: combine}
 	op := rowOperation(name, doc)
-	if combine == "add" {
+	if combine == "add" || combine == "mul" {
 		op.Operands[1].Kind = Sum
 	}
 	op.shapes = func(l []Layout, axes int) (*Plan, error) {

@@ -11,6 +11,7 @@ var All = []*Op{
 	Gemm, Matvec,
 	VectorMad, VectorSqrt, VectorExp, VectorLog, Fill, Copy,
 	Argmin, Argmax,
+	ReduceProd, Cumsum,
 }
 
 func init() {

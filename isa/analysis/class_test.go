@@ -38,6 +38,8 @@ var steps = map[string]struct {
 	"reduce_sum":                {[]int64{3, 10000}, []analysis.Kind{analysis.Reduction, analysis.Reduction}},
 	"reduce_min":                {[]int64{3, 10000}, []analysis.Kind{analysis.Reduction, analysis.Reduction}},
 	"reduce_max":                {[]int64{3, 10000}, []analysis.Kind{analysis.Reduction, analysis.Reduction}},
+	"reduce_prod":               {[]int64{3, 10000}, []analysis.Kind{analysis.Reduction, analysis.Reduction}},
+	"cumsum":                    {[]int64{3, 1000}, []analysis.Kind{analysis.Other, analysis.Other, analysis.Other}},
 	"argmin":                    {[]int64{3, 10000}, []analysis.Kind{analysis.Reduction, analysis.Reduction, analysis.Reduction, analysis.Reduction}},
 	"argmax":                    {[]int64{3, 10000}, []analysis.Kind{analysis.Reduction, analysis.Reduction, analysis.Reduction, analysis.Reduction}},
 	"mse_loss":                  {[]int64{10000}, []analysis.Kind{analysis.Reduction, analysis.Reduction}},

@@ -169,7 +169,7 @@ def _of(op: dict[str, Any]) -> list[Function]:
         parameters = [*arrays(True), _N]
         positional = len(parameters)
         if op["axes"]:
-            reduced = op["name"] != "softmax"
+            reduced = op["name"] not in ("softmax", "cumsum")
             about += " With axis, a number or several, a row is what lies along these"
             if reduced:
                 about += (

@@ -15,6 +15,8 @@ __all__ = [
     "binary_cross_entropy_loss",
     "copy",
     "cross_entropy_loss",
+    "cumsum",
+    "cumsum_rows",
     "fill",
     "gelu",
     "gemm",
@@ -24,6 +26,8 @@ __all__ = [
     "reduce_max_rows",
     "reduce_min",
     "reduce_min_rows",
+    "reduce_prod",
+    "reduce_prod_rows",
     "reduce_sum",
     "reduce_sum_rows",
     "relu",
@@ -315,6 +319,22 @@ def argmax(input: Operand, output: Operand, n: Optional[int] = None, *, axis: Un
 def argmax_rows(ex: Executor, input: Operand, output: Operand, rows: int, cols: int) -> None: ...
 @overload
 def argmax_rows(input: Operand, output: Operand, rows: int, cols: int, *, ex: Optional[Executor] = None) -> None: ...
+@overload
+def reduce_prod(ex: Executor, input: Operand, output: Operand, n: Optional[int] = None, *, axis: Union[None, int, tuple[int, ...]] = None, keepdims: bool = False) -> Optional[float]: ...
+@overload
+def reduce_prod(input: Operand, output: Operand, n: Optional[int] = None, *, axis: Union[None, int, tuple[int, ...]] = None, keepdims: bool = False, ex: Optional[Executor] = None) -> Optional[float]: ...
+@overload
+def reduce_prod_rows(ex: Executor, input: Operand, output: Operand, rows: int, cols: int) -> None: ...
+@overload
+def reduce_prod_rows(input: Operand, output: Operand, rows: int, cols: int, *, ex: Optional[Executor] = None) -> None: ...
+@overload
+def cumsum(ex: Executor, input: Operand, output: Operand, n: Optional[int] = None, *, axis: Union[None, int, tuple[int, ...]] = None) -> None: ...
+@overload
+def cumsum(input: Operand, output: Operand, n: Optional[int] = None, *, axis: Union[None, int, tuple[int, ...]] = None, ex: Optional[Executor] = None) -> None: ...
+@overload
+def cumsum_rows(ex: Executor, input: Operand, output: Operand, rows: int, cols: int) -> None: ...
+@overload
+def cumsum_rows(input: Operand, output: Operand, rows: int, cols: int, *, ex: Optional[Executor] = None) -> None: ...
 @overload
 def relu(ex: Executor, a: Union[Operand, float], c: Operand, n: Optional[int] = None) -> None: ...
 @overload
