@@ -13,18 +13,12 @@
 #ifdef _WIN32
 #include <windows.h>
 static void *look_up(void *module, const char *name) { return (void *)GetProcAddress((HMODULE)module, name); }
-static void nap(void) { Sleep(1); }
 #else
 #include <dlfcn.h>
 #include <signal.h>
-#include <time.h>
 static void *look_up(void *module, const char *name) {
   (void)module;
   return dlsym(RTLD_DEFAULT, name);
-}
-static void nap(void) {
-  struct timespec t = {0, 1000000};
-  nanosleep(&t, NULL);
 }
 #endif
 
@@ -76,24 +70,33 @@ static bool name_hooks(void) {
 
 py_object *hologram_hook_of(hook h) { return py.PyDict_GetItemWithError(hooks, hook_names[h]); }
 
-py_object *hologram_hook(hook h, py_object *arguments) {
-  py_object *function = arguments ? hologram_hook_of(h) : NULL;
-  py_object *result = NULL;
+/* A hook, counted; NULL with an exception. */
+static py_object *needed(hook h) {
+  py_object *function = hologram_hook_of(h);
   if (function) {
     py.Py_IncRef(function);
+  } else if (!py.PyErr_Occurred()) {
+    py.PyErr_Format(py.PyExc_TypeError, "hologram: there is no hook %U", hook_names[h]);
+  }
+  return function;
+}
+
+py_object *hologram_hook(hook h, py_object *arguments) {
+  py_object *function, *result = NULL;
+  bool whole = arguments;
+  for (ptrdiff_t i = whole ? py.PyTuple_Size(arguments) : 0; i-- > 0;) whole = whole && py.PyTuple_GetItem(arguments, i);
+  if (whole && (function = needed(h))) {
     result = py.PyObject_CallObject(function, arguments);
     py.Py_DecRef(function);
-  } else if (arguments && !py.PyErr_Occurred()) {
-    py.PyErr_Format(py.PyExc_TypeError, "hologram: there is no hook %U", hook_names[h]);
   }
   if (arguments) py.Py_DecRef(arguments);
   return result;
 }
 
 py_object *hologram_again(hook h, py_object *self, py_object *const *args, ptrdiff_t n, py_object *keywords) {
-  py_object *function = hologram_hook_of(h), *positional = py.PyTuple_New(n + 1);
-  py_object *named = keywords ? py.PyDict_New() : NULL, *result = NULL;
-  bool fine = function && positional && (named || !keywords);
+  py_object *function = needed(h), *positional = function ? py.PyTuple_New(n + 1) : NULL;
+  py_object *named = positional && keywords ? py.PyDict_New() : NULL, *result = NULL;
+  bool fine = positional && (named || !keywords);
   for (ptrdiff_t i = 0; fine && i <= n; i++) {
     py_object *o = i ? args[i - 1] : self;
     py.Py_IncRef(o);
@@ -102,11 +105,8 @@ py_object *hologram_again(hook h, py_object *self, py_object *const *args, ptrdi
   for (ptrdiff_t i = 0; fine && keywords && i < py.PyTuple_Size(keywords); i++) {
     fine = !py.PyDict_SetItem(named, py.PyTuple_GetItem(keywords, i), args[n + i]);
   }
-  if (fine) {
-    py.Py_IncRef(function);
-    result = py.PyObject_Call(function, positional, named);
-    py.Py_DecRef(function);
-  }
+  if (fine) result = py.PyObject_Call(function, positional, named);
+  if (function) py.Py_DecRef(function);
   if (positional) py.Py_DecRef(positional);
   if (named) py.Py_DecRef(named);
   return result;
@@ -148,165 +148,7 @@ static py_object *method(py_object *self, py_object *const *args, ptrdiff_t n) {
   return py.PyErr_Format(py.PyExc_TypeError, "method: there is none called %s", name);
 }
 
-/* ---- errors ---- */
-
-void hologram_raise(int32_t status) {
-  char text[8192];
-  hologram_fault fault = {.size = sizeof fault};
-  py_object *arguments, *error;
-  size_t size = 0;
-  /* First of all: making objects may run code that meets errors of its own. */
-  hologram_last_error(text, sizeof text, &size);
-  hologram_last_fault(&fault);
-  if (!(arguments = py.PyTuple_New(6))) return;
-  py.PyTuple_SetItem(arguments, 0, py.PyLong_FromLongLong(status));
-  py.PyTuple_SetItem(arguments, 1, py.PyUnicode_DecodeUTF8(text, (ptrdiff_t)(size < sizeof text ? size : sizeof text), "replace"));
-  py.PyTuple_SetItem(arguments, 2, py.PyLong_FromLongLong(fault.kind));
-  py.PyTuple_SetItem(arguments, 3, py.PyLong_FromLongLong(fault.instruction));
-  py.PyTuple_SetItem(arguments, 4, py.PyLong_FromLongLong(fault.line));
-  py.PyTuple_SetItem(arguments, 5, py.PyLong_FromUnsignedLongLong(fault.lane));
-  if (py.PyErr_Occurred()) { /* no memory for one of them */
-    py.Py_DecRef(arguments);
-    return;
-  }
-  if ((error = hologram_hook(HOOK_error, arguments))) {
-    py.PyErr_SetObject(error->type, error);
-    py.Py_DecRef(error);
-  }
-}
-
-/* ---- work ---- */
-
-static work *under_way;            /* guarded by the GIL */
-static _Atomic int closing;        /* the interpreter ends */
-static _Thread_local work *current; /* the thread's innermost */
-
-enum { SLICE_MS = 50 }; /* after which signal handlers run */
-
-static void enter(work *w) {
-  w->next = under_way;
-  w->link = &under_way;
-  if (under_way) under_way->link = &w->next;
-  under_way = w;
-}
-
-static void leave(work *w) {
-  *w->link = w->next;
-  if (w->next) w->next->link = w->link;
-}
-
-void work_begin(work *w) {
-  atomic_store_explicit(&w->event, 0, memory_order_relaxed);
-  w->raised = false;
-  w->outer = current;
-  current = w;
-  enter(w);
-  w->thread = py.PyEval_SaveThread();
-}
-
-/* Waits without the GIL until the work ends or, if slices is not 0, for some of them. */
-static int32_t look(work *w, int slices) {
-  int32_t status;
-  void *thread = py.PyEval_SaveThread();
-  do status = hologram_event_wait(w->event, SLICE_MS);
-  while (status == HOLOGRAM_PENDING && !slices);
-  py.PyEval_RestoreThread(thread);
-  return status;
-}
-
-/* Ends work with the exception that is set, which stays so. */
-static void cancel(work *w) {
-  py_object *type, *value, *traceback;
-  py.PyErr_Fetch(&type, &value, &traceback);
-  hologram_event_cancel(w->event);
-  look(w, 0);
-  hologram_event_free(w->event);
-  py.PyErr_Restore(type, value, traceback);
-}
-
-/* What a call asks on its thread while it waits for a program: lets signal handlers run, and ends the call with what they
-   raise. */
-static int32_t interrupt(void) {
-  work *w = current;
-  if (!w) return 0;
-  if (atomic_load(&closing)) return 1;
-  py.PyEval_RestoreThread(w->thread);
-  if (py.PyErr_CheckSignals()) w->raised = true;
-  w->thread = py.PyEval_SaveThread();
-  return w->raised;
-}
-
-bool work_end(work *w, int32_t status) {
-  bool done = true;
-  current = w->outer;
-  if (w->raised) {
-    py.PyEval_RestoreThread(w->thread);
-    done = false;
-  } else if (status == HOLOGRAM_PENDING) {
-    /* The interpreter may have begun to end while nobody could cancel this. */
-    if (atomic_load(&closing)) hologram_event_cancel(w->event);
-    status = hologram_event_wait(w->event, SLICE_MS);
-    py.PyEval_RestoreThread(w->thread);
-    while (status == HOLOGRAM_PENDING && done) {
-      if (py.PyErr_CheckSignals() || (w->failure && *w->failure)) {
-        cancel(w);
-        done = false;
-      } else {
-        status = look(w, 1);
-      }
-    }
-    if (done && status != HOLOGRAM_OK) {
-      hologram_raise(status);
-      done = false;
-      hologram_event_free(w->event);
-    } else if (done) {
-      hologram_event_free(w->event);
-    }
-  } else {
-    py.PyEval_RestoreThread(w->thread);
-    if (status != HOLOGRAM_OK) {
-      hologram_raise(status);
-      done = false;
-    }
-  }
-  leave(w);
-  return done;
-}
-
-bool work_check(int32_t status) {
-  if (status == HOLOGRAM_OK) return true;
-  hologram_raise(status);
-  return false;
-}
-
-/* waiting(): how many calls go on without the GIL and have an event. */
-static py_object *waiting(py_object *self, py_object *const *args, ptrdiff_t n) {
-  long long count = 0;
-  (void)self, (void)args, (void)n;
-  for (work *w = under_way; w; w = w->next) count += atomic_load(&w->event) != 0;
-  return py.PyLong_FromLongLong(count);
-}
-
-/* close(): cancels what daemon threads still wait for, and waits for its end: once the interpreter is gone nobody may
-   write to memory that was its. Called when it begins to end. */
-static py_object *close_all(py_object *self, py_object *const *args, ptrdiff_t n) {
-  (void)self, (void)args, (void)n;
-  atomic_store(&closing, 1);
-  if (hologram_support_forked()) return py_none(); /* the threads are not there */
-  for (int naps = 0; under_way && naps < 10000; naps++) {
-    bool all_done = true;
-    for (work *w = under_way; w; w = w->next) {
-      hologram_event event = atomic_load(&w->event);
-      if (event) hologram_event_cancel(event);
-      if (!event || hologram_event_wait(event, 0) == HOLOGRAM_PENDING) all_done = false;
-    }
-    if (all_done) break;
-    void *thread = py.PyEval_SaveThread();
-    nap();
-    py.PyEval_RestoreThread(thread);
-  }
-  return py_none();
-}
+/* ---- signals ---- */
 
 /* on_stack(signal): lets its handler run on the stack that Go keeps for signals. Go's own stacks are too small for it, and
    Python before 3.10 does not ask for another. */
@@ -375,7 +217,7 @@ void hologram_disown(void *context) {
   owner->next = atomic_load(&hologram_orphans);
   while (!atomic_compare_exchange_weak(&hologram_orphans, &owner->next, owner)) {
   }
-  if (!atomic_load(&closing) && !atomic_exchange(&scheduled, 1) && py.Py_AddPendingCall(drop_pending, NULL)) {
+  if (!work_closing() && !atomic_exchange(&scheduled, 1) && py.Py_AddPendingCall(drop_pending, NULL)) {
     atomic_store(&scheduled, 0); /* too many: the next call drops it */
   }
 }
@@ -569,8 +411,6 @@ static py_method own[] = {
     {"hooks", (void *)list_hooks, PY_FASTCALL, NULL},
     {"method", (void *)method, PY_FASTCALL, NULL},
     {"on_stack", (void *)on_stack, PY_FASTCALL, NULL},
-    {"waiting", (void *)waiting, PY_FASTCALL, NULL},
-    {"close", (void *)close_all, PY_FASTCALL, NULL},
     {"kept", (void *)count_kept, PY_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };
@@ -605,9 +445,8 @@ HOLOGRAM_API py_object *hologram_python(py_object *given, void *module) {
   }
   all = py.PyDict_New();
   if (!all) return NULL;
-  hologram_set_interrupt(interrupt);
-  if (!name_hooks() || hologram_builtins(all, own) || hologram_builtins(all, hologram_generated) || hologram_objects(all) ||
-      hologram_signatures(all) || hologram_calls(all) || hologram_plain(all) || hologram_dlpack(all) || hologram_torch(all) ||
+  if (!name_hooks() || hologram_builtins(all, own) || hologram_builtins(all, hologram_generated) || hologram_work(all) ||
+      hologram_objects(all) || hologram_signatures(all) || hologram_calls(all) || hologram_plain(all) || hologram_dlpack(all) || hologram_torch(all) ||
       hologram_maps(all) || hologram_numpy(all)) {
     py.Py_DecRef(all);
     return NULL;

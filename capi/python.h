@@ -169,7 +169,8 @@ typedef enum { PYTHON_HOOKS(HOOK) NUM_HOOKS } hook;
 /* What a hook is now, borrowed; NULL if its module is not there, or with an exception. */
 py_object *hologram_hook_of(hook h);
 
-/* Calls a hook with a tuple of arguments, of which it takes the reference. */
+/* Calls a hook with a tuple of arguments, of which it takes the reference. NULL in place of it or of one in it stands for
+   what could not be made: the exception of that stays. */
 py_object *hologram_hook(hook h, py_object *arguments);
 
 /* Adds builtins to a dictionary; the table ends with a name of NULL. -1 with an exception. */
@@ -194,8 +195,11 @@ typedef struct work {
   bool raised;         /* a signal handler did, while the library was making a program */
 } work;
 
-/* Lets the GIL go. Until work_end nothing of Python may be used. */
-void work_begin(work *w);
+/* Lets the GIL go; false with an exception if the interpreter ends. Until work_end nothing of Python may be used. */
+bool work_begin(work *w);
+
+/* The same for work that has begun, which is to be ended even then. */
+void work_continue(work *w);
 
 /* Takes the GIL again, waits for the end of work that goes on (status HOLOGRAM_PENDING, w->event set), and lets signal
    handlers run meanwhile; what they raise cancels it. False with the exception, also of the status. */
@@ -203,6 +207,12 @@ bool work_end(work *w, int32_t status);
 
 /* The same for a call that was made with the GIL held. */
 bool work_check(int32_t status);
+
+/* Cancels work that goes on, and waits for its end with the GIL held: what it works on is only lent until that is let go. */
+void work_stop(hologram_event event);
+
+/* Whether the interpreter ends. */
+bool work_closing(void);
 
 /* Raises the exception of a status from the thread's last error. */
 void hologram_raise(int32_t status);
@@ -296,6 +306,7 @@ py_object *hologram_new_buffer(py_object *executor, py_object *shape, int64_t si
 /* An integer that is exactly an int and fits. */
 bool hologram_exact(py_object *o, int64_t *out);
 
+int hologram_work(py_object *into);
 int hologram_objects(py_object *into);
 int hologram_signatures(py_object *into);
 int hologram_calls(py_object *into);

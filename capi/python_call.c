@@ -96,7 +96,7 @@ static py_object *first_of(request *r, int i) {
   work w = {.failure = NULL};
   int32_t status;
   if (!o->buffer) return number_of(o->dtype, o->data);
-  work_begin(&w);
+  if (!work_begin(&w)) return NULL;
   status = hologram_buffer_read(o->buffer, 0, sizes[o->dtype], &cell, &event);
   atomic_store(&w.event, event);
   return work_end(&w, status) ? number_of(o->dtype, &cell) : NULL;

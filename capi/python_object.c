@@ -147,7 +147,7 @@ py_object *hologram_new_buffer(py_object *executor, py_object *shape, int64_t si
   int32_t status;
   status = hologram_buffer_allocate(owner, size, code, flags | HOLOGRAM_TRY, &handle);
   if (status == HOLOGRAM_BUSY) {
-    work_begin(&w);
+    if (!work_begin(&w)) return NULL;
     status = hologram_buffer_allocate(owner, size, code, flags, &handle);
     if (!work_end(&w, status)) return NULL;
   } else if (!work_check(status)) {

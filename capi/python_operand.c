@@ -188,21 +188,33 @@ outcome request_on(request *r, py_object *executor) {
   return DONE;
 }
 
+/* The process's executor for a device's memory. */
+typedef struct {
+  int32_t type, id;
+  py_object *executor;
+} default_of;
+
+enum { MAX_DEFAULTS = 16 };
+
+/* Where a device's executor is or, with none there, belongs. */
+static int place_of(const default_of *known, int32_t type, int32_t id) {
+  int i = 0;
+  while (i < MAX_DEFAULTS && known[i].executor && (known[i].type != type || known[i].id != id)) i++;
+  return i;
+}
+
 /* Puts the call on the process's executor for a device's memory, which Python makes at first use. */
 static outcome on_default(request *r, int32_t type, int32_t id) {
-  static struct {
-    int32_t type, id;
-    py_object *executor;
-  } known[16];
+  static default_of known[MAX_DEFAULTS];
   py_object *arguments, *found;
-  int i = 0;
-  while (i < 16 && known[i].executor && (known[i].type != type || known[i].id != id)) i++;
-  if (i < 16 && known[i].executor && !((py_handle *)known[i].executor)->freed) return request_on(r, known[i].executor);
+  int i = place_of(known, type, id);
+  if (i < MAX_DEFAULTS && known[i].executor && !((py_handle *)known[i].executor)->freed) return request_on(r, known[i].executor);
   if (!(arguments = py.PyTuple_New(2))) return FAILED;
   py.PyTuple_SetItem(arguments, 0, py.PyLong_FromLongLong(type));
   py.PyTuple_SetItem(arguments, 1, py.PyLong_FromLongLong(id));
   if (!(found = hologram_hook(HOOK_default_executor, arguments))) return operand_refused();
-  if (i == 16 || !hologram_is_executor(found)) {
+  i = place_of(known, type, id); /* what was called may have come here for another device */
+  if (i == MAX_DEFAULTS || !hologram_is_executor(found)) {
     py.Py_DecRef(found);
     return SURPRISE;
   }
@@ -379,14 +391,19 @@ bool request_run(request *r) {
   r->changed = began(status);
   if (status == HOLOGRAM_OK) return true;
   if (status != HOLOGRAM_BUSY && status != HOLOGRAM_PENDING) return work_check(status);
-  if (own_all(r) != DONE && status == HOLOGRAM_BUSY) {
+  if (own_all(r) != DONE) {
+    if (status == HOLOGRAM_PENDING) work_stop(event);
     if (!py.PyErr_Occurred()) py.PyErr_SetString(py.PyExc_BufferError, "a tensor can no longer be taken");
     return false;
   }
   r->args.flags = 0;
-  work_begin(&w);
-  if (status == HOLOGRAM_BUSY) status = hologram_call(handle, &r->args, &event);
-  r->changed = began(status);
+  if (status == HOLOGRAM_PENDING) {
+    work_continue(&w);
+  } else {
+    if (!work_begin(&w)) return false;
+    status = hologram_call(handle, &r->args, &event);
+    r->changed = began(status);
+  }
   atomic_store(&w.event, event);
   return work_end(&w, status);
 }

@@ -100,10 +100,11 @@ static py_object *call(py_object *self, py_object *const *args, ptrdiff_t n) {
     to.receive = args[11];
     c.work.failure = to.failure;
     hologram_drain();
-    work_begin(&c.work);
-    status = trace ? hologram_trace(executor, &p.args, lane, line, &to, &event) : hologram_call(executor, &p.args, &event);
-    atomic_store(&c.work.event, event);
-    fine = work_end(&c.work, status);
+    if ((fine = work_begin(&c.work))) {
+      status = trace ? hologram_trace(executor, &p.args, lane, line, &to, &event) : hologram_call(executor, &p.args, &event);
+      atomic_store(&c.work.event, event);
+      fine = work_end(&c.work, status);
+    }
     if (to.failure[0]) {
       if (!fine) py.PyErr_Clear(); /* that the work was cancelled */
       py.PyErr_Restore(to.failure[0], to.failure[1], to.failure[2]);

@@ -21,7 +21,7 @@ static py_object *py_set_num_threads(py_object *self, py_object *const *args, pt
   (void)self, (void)args;
   if (!native_count(&c, n, 1) || !native_i32(&c, args[0], "threads", &threads)) return native_refused(&c);
   hologram_drain();
-  work_begin(&c.work);
+  if (!work_begin(&c.work)) return native_refused(&c);
   status = hologram_set_num_threads(threads);
   if (!native_end(&c, status, false)) return NULL;
   return py_none();
@@ -34,7 +34,7 @@ static py_object *py_num_threads(py_object *self, py_object *const *args, ptrdif
   (void)self, (void)args;
   if (!native_count(&c, n, 0)) return native_refused(&c);
   hologram_drain();
-  work_begin(&c.work);
+  if (!work_begin(&c.work)) return native_refused(&c);
   status = hologram_num_threads(&threads_out);
   if (!native_end(&c, status, false)) return NULL;
   return py.PyLong_FromLongLong(threads_out);
@@ -48,7 +48,7 @@ static py_object *py_backend(py_object *self, py_object *const *args, ptrdiff_t 
   (void)self, (void)args;
   if (!native_count(&c, n, 2) || !native_i32(&c, args[0], "index", &index) || !native_memory(&c, args[1], "info_out", true, &info_out)) return native_refused(&c);
   hologram_drain();
-  work_begin(&c.work);
+  if (!work_begin(&c.work)) return native_refused(&c);
   status = hologram_backend(index, info_out);
   if (!native_end(&c, status, false)) return NULL;
   return py_none();
@@ -60,7 +60,7 @@ static py_object *py_clear_all(py_object *self, py_object *const *args, ptrdiff_
   (void)self, (void)args;
   if (!native_count(&c, n, 0)) return native_refused(&c);
   hologram_drain();
-  work_begin(&c.work);
+  if (!work_begin(&c.work)) return native_refused(&c);
   status = hologram_clear_all();
   if (!native_end(&c, status, false)) return NULL;
   return py_none();
@@ -73,7 +73,7 @@ static py_object *py_object_count(py_object *self, py_object *const *args, ptrdi
   (void)self, (void)args;
   if (!native_count(&c, n, 0)) return native_refused(&c);
   hologram_drain();
-  work_begin(&c.work);
+  if (!work_begin(&c.work)) return native_refused(&c);
   status = hologram_object_count(&count_out);
   if (!native_end(&c, status, false)) return NULL;
   return py.PyLong_FromLongLong(count_out);
@@ -87,7 +87,7 @@ static py_object *py_executor_new(py_object *self, py_object *const *args, ptrdi
   (void)self, (void)args;
   if (!native_count(&c, n, 1) || !native_text(&c, args[0], "backend", &backend)) return native_refused(&c);
   hologram_drain();
-  work_begin(&c.work);
+  if (!work_begin(&c.work)) return native_refused(&c);
   status = hologram_executor_new(backend, &executor_out);
   if (!native_end(&c, status, false)) return NULL;
   return py.PyLong_FromUnsignedLongLong(executor_out);
@@ -100,7 +100,7 @@ static py_object *py_executor_free(py_object *self, py_object *const *args, ptrd
   (void)self, (void)args;
   if (!native_count(&c, n, 1) || !native_u64(&c, args[0], "executor", &executor)) return native_refused(&c);
   hologram_drain();
-  work_begin(&c.work);
+  if (!work_begin(&c.work)) return native_refused(&c);
   status = hologram_executor_free(executor);
   if (!native_end(&c, status, false)) return NULL;
   return py_none();
@@ -127,7 +127,7 @@ static py_object *py_executor_synchronize(py_object *self, py_object *const *arg
   (void)self, (void)args;
   if (!native_count(&c, n, 1) || !native_u64(&c, args[0], "executor", &executor)) return native_refused(&c);
   hologram_drain();
-  work_begin(&c.work);
+  if (!work_begin(&c.work)) return native_refused(&c);
   status = hologram_executor_synchronize(executor, &event);
   atomic_store(&c.work.event, event);
   if (!native_end(&c, status, false)) return NULL;
@@ -141,7 +141,7 @@ static py_object *py_executor_cancel(py_object *self, py_object *const *args, pt
   (void)self, (void)args;
   if (!native_count(&c, n, 1) || !native_u64(&c, args[0], "executor", &executor)) return native_refused(&c);
   hologram_drain();
-  work_begin(&c.work);
+  if (!work_begin(&c.work)) return native_refused(&c);
   status = hologram_executor_cancel(executor);
   if (!native_end(&c, status, false)) return NULL;
   return py_none();
@@ -156,7 +156,7 @@ static py_object *py_executor_phase(py_object *self, py_object *const *args, ptr
   (void)self, (void)args;
   if (!native_count(&c, n, 1) || !native_u64(&c, args[0], "executor", &executor)) return native_refused(&c);
   hologram_drain();
-  work_begin(&c.work);
+  if (!work_begin(&c.work)) return native_refused(&c);
   status = hologram_executor_phase(executor, &phase_out, &event);
   atomic_store(&c.work.event, event);
   if (!native_end(&c, status, false)) return NULL;
@@ -171,7 +171,7 @@ static py_object *py_executor_set_quota(py_object *self, py_object *const *args,
   (void)self, (void)args;
   if (!native_count(&c, n, 2) || !native_u64(&c, args[0], "executor", &executor) || !native_i64(&c, args[1], "bytes", &bytes)) return native_refused(&c);
   hologram_drain();
-  work_begin(&c.work);
+  if (!work_begin(&c.work)) return native_refused(&c);
   status = hologram_executor_set_quota(executor, bytes);
   if (!native_end(&c, status, false)) return NULL;
   return py_none();
@@ -185,7 +185,7 @@ static py_object *py_executor_set_memory_limit(py_object *self, py_object *const
   (void)self, (void)args;
   if (!native_count(&c, n, 2) || !native_u64(&c, args[0], "executor", &executor) || !native_i64(&c, args[1], "bytes", &bytes)) return native_refused(&c);
   hologram_drain();
-  work_begin(&c.work);
+  if (!work_begin(&c.work)) return native_refused(&c);
   status = hologram_executor_set_memory_limit(executor, bytes);
   if (!native_end(&c, status, false)) return NULL;
   return py_none();
@@ -199,7 +199,7 @@ static py_object *py_executor_trim(py_object *self, py_object *const *args, ptrd
   (void)self, (void)args;
   if (!native_count(&c, n, 1) || !native_u64(&c, args[0], "executor", &executor)) return native_refused(&c);
   hologram_drain();
-  work_begin(&c.work);
+  if (!work_begin(&c.work)) return native_refused(&c);
   status = hologram_executor_trim(executor, &bytes_out);
   if (!native_end(&c, status, false)) return NULL;
   return py.PyLong_FromLongLong(bytes_out);
@@ -213,7 +213,7 @@ static py_object *py_executor_memory_stats(py_object *self, py_object *const *ar
   (void)self, (void)args;
   if (!native_count(&c, n, 2) || !native_u64(&c, args[0], "executor", &executor) || !native_memory(&c, args[1], "stats_out", true, &stats_out)) return native_refused(&c);
   hologram_drain();
-  work_begin(&c.work);
+  if (!work_begin(&c.work)) return native_refused(&c);
   status = hologram_executor_memory_stats(executor, stats_out);
   if (!native_end(&c, status, false)) return NULL;
   return py_none();
@@ -227,7 +227,7 @@ static py_object *py_executor_kernel_stats(py_object *self, py_object *const *ar
   (void)self, (void)args;
   if (!native_count(&c, n, 2) || !native_u64(&c, args[0], "executor", &executor) || !native_memory(&c, args[1], "stats_out", true, &stats_out)) return native_refused(&c);
   hologram_drain();
-  work_begin(&c.work);
+  if (!work_begin(&c.work)) return native_refused(&c);
   status = hologram_executor_kernel_stats(executor, stats_out);
   if (!native_end(&c, status, false)) return NULL;
   return py_none();
@@ -244,7 +244,7 @@ static py_object *py_buffer_allocate(py_object *self, py_object *const *args, pt
   (void)self, (void)args;
   if (!native_count(&c, n, 4) || !native_u64(&c, args[0], "executor", &executor) || !native_i64(&c, args[1], "length", &length) || !native_i32(&c, args[2], "dtype", &dtype) || !native_i32(&c, args[3], "flags", &flags)) return native_refused(&c);
   hologram_drain();
-  work_begin(&c.work);
+  if (!work_begin(&c.work)) return native_refused(&c);
   status = hologram_buffer_allocate(executor, length, dtype, flags, &buffer_out);
   if (!native_end(&c, status, false)) return NULL;
   return py.PyLong_FromUnsignedLongLong(buffer_out);
@@ -262,7 +262,7 @@ static py_object *py_buffer_allocate_boundary(py_object *self, py_object *const 
   (void)self, (void)args;
   if (!native_count(&c, n, 5) || !native_u64(&c, args[0], "executor", &executor) || !native_i64(&c, args[1], "class_index", &class_index) || !native_i64(&c, args[2], "width", &width) || !native_i64(&c, args[3], "height", &height) || !native_i32(&c, args[4], "dtype", &dtype)) return native_refused(&c);
   hologram_drain();
-  work_begin(&c.work);
+  if (!work_begin(&c.work)) return native_refused(&c);
   status = hologram_buffer_allocate_boundary(executor, class_index, width, height, dtype, &buffer_out);
   if (!native_end(&c, status, false)) return NULL;
   return py.PyLong_FromUnsignedLongLong(buffer_out);
@@ -284,7 +284,7 @@ static py_object *py_buffer_wrap(py_object *self, py_object *const *args, ptrdif
   (void)self, (void)args;
   if (!native_count(&c, n, 8) || !native_u64(&c, args[0], "executor", &executor) || !native_memory(&c, args[1], "data", false, &data) || !native_i32(&c, args[2], "dtype", &dtype) || !native_i32(&c, args[3], "rank", &rank) || !native_sizes(&c, args[4], "shape", &shape) || !native_sizes(&c, args[5], "strides", &strides) || !native_i32(&c, args[6], "flags", &flags) || !native_owner(&c, args[7], &deleter, &context)) return native_refused(&c);
   hologram_drain();
-  work_begin(&c.work);
+  if (!work_begin(&c.work)) return native_refused(&c);
   status = hologram_buffer_wrap(executor, data, dtype, rank, shape, strides, flags, deleter, context, &buffer_out);
   if (!native_end(&c, status, false)) return NULL;
   return py.PyLong_FromUnsignedLongLong(buffer_out);
@@ -343,7 +343,7 @@ static py_object *py_buffer_read(py_object *self, py_object *const *args, ptrdif
   (void)self, (void)args;
   if (!native_count(&c, n, 4) || !native_u64(&c, args[0], "buffer", &buffer) || !native_i64(&c, args[1], "offset", &offset) || !native_i64(&c, args[2], "bytes", &bytes) || !native_memory(&c, args[3], "data_out", true, &data_out)) return native_refused(&c);
   hologram_drain();
-  work_begin(&c.work);
+  if (!work_begin(&c.work)) return native_refused(&c);
   status = hologram_buffer_read(buffer, offset, bytes, data_out, &event);
   atomic_store(&c.work.event, event);
   if (!native_end(&c, status, false)) return NULL;
@@ -361,7 +361,7 @@ static py_object *py_buffer_write(py_object *self, py_object *const *args, ptrdi
   (void)self, (void)args;
   if (!native_count(&c, n, 4) || !native_u64(&c, args[0], "buffer", &buffer) || !native_i64(&c, args[1], "offset", &offset) || !native_i64(&c, args[2], "bytes", &bytes) || !native_memory(&c, args[3], "data", false, &data)) return native_refused(&c);
   hologram_drain();
-  work_begin(&c.work);
+  if (!work_begin(&c.work)) return native_refused(&c);
   status = hologram_buffer_write(buffer, offset, bytes, data, &event);
   atomic_store(&c.work.event, event);
   if (!native_end(&c, status, false)) return NULL;
@@ -377,7 +377,7 @@ static py_object *py_buffer_fill(py_object *self, py_object *const *args, ptrdif
   (void)self, (void)args;
   if (!native_count(&c, n, 2) || !native_u64(&c, args[0], "buffer", &buffer) || !native_scalar(&c, args[1], "value", &value)) return native_refused(&c);
   hologram_drain();
-  work_begin(&c.work);
+  if (!work_begin(&c.work)) return native_refused(&c);
   status = hologram_buffer_fill(buffer, value, &event);
   atomic_store(&c.work.event, event);
   if (!native_end(&c, status, false)) return NULL;
@@ -393,7 +393,7 @@ static py_object *py_buffer_copy(py_object *self, py_object *const *args, ptrdif
   (void)self, (void)args;
   if (!native_count(&c, n, 2) || !native_u64(&c, args[0], "destination", &destination) || !native_u64(&c, args[1], "source", &source)) return native_refused(&c);
   hologram_drain();
-  work_begin(&c.work);
+  if (!work_begin(&c.work)) return native_refused(&c);
   status = hologram_buffer_copy(destination, source, &event);
   atomic_store(&c.work.event, event);
   if (!native_end(&c, status, false)) return NULL;
@@ -435,7 +435,7 @@ static py_object *py_program_assemble(py_object *self, py_object *const *args, p
   (void)self, (void)args;
   if (!native_count(&c, n, 3) || !native_text(&c, args[0], "file", &file) || !native_text(&c, args[1], "text", &text) || !native_size(&c, args[2], "size", &size)) return native_refused(&c);
   hologram_drain();
-  work_begin(&c.work);
+  if (!work_begin(&c.work)) return native_refused(&c);
   status = hologram_program_assemble(file, text, size, &program_out);
   if (!native_end(&c, status, false)) return NULL;
   return py.PyLong_FromUnsignedLongLong(program_out);
@@ -450,7 +450,7 @@ static py_object *py_program_decode(py_object *self, py_object *const *args, ptr
   (void)self, (void)args;
   if (!native_count(&c, n, 2) || !native_memory(&c, args[0], "data", false, &data) || !native_size(&c, args[1], "size", &size)) return native_refused(&c);
   hologram_drain();
-  work_begin(&c.work);
+  if (!work_begin(&c.work)) return native_refused(&c);
   status = hologram_program_decode(data, size, &program_out);
   if (!native_end(&c, status, false)) return NULL;
   return py.PyLong_FromUnsignedLongLong(program_out);
@@ -476,7 +476,7 @@ static py_object *py_program_describe(py_object *self, py_object *const *args, p
   (void)self, (void)args;
   if (!native_count(&c, n, 2) || !native_u64(&c, args[0], "program", &program) || !native_memory(&c, args[1], "info_out", true, &info_out)) return native_refused(&c);
   hologram_drain();
-  work_begin(&c.work);
+  if (!work_begin(&c.work)) return native_refused(&c);
   status = hologram_program_describe(program, info_out);
   if (!native_end(&c, status, false)) return NULL;
   return py_none();
@@ -520,7 +520,7 @@ static py_object *py_program_text(py_object *self, py_object *const *args, ptrdi
   (void)self, (void)args;
   if (!native_count(&c, n, 2) || !native_u64(&c, args[0], "program", &program) || !native_i32(&c, args[1], "which", &which)) return native_refused(&c);
   hologram_drain();
-  work_begin(&c.work);
+  if (!work_begin(&c.work)) return native_refused(&c);
   for (;;) {
     status = hologram_program_text(program, which, text, capacity, &size);
     if (status != HOLOGRAM_OK || size <= capacity || !(more = realloc(text, size))) break;
@@ -542,7 +542,7 @@ static py_object *py_ops(py_object *self, py_object *const *args, ptrdiff_t n) {
   (void)self, (void)args;
   if (!native_count(&c, n, 0)) return native_refused(&c);
   hologram_drain();
-  work_begin(&c.work);
+  if (!work_begin(&c.work)) return native_refused(&c);
   for (;;) {
     status = hologram_ops(text, capacity, &size);
     if (status != HOLOGRAM_OK || size <= capacity || !(more = realloc(text, size))) break;

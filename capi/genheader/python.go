@@ -116,7 +116,7 @@ func (b *builtin) function(f *function) string {
 	line("hologram_drain();")
 	call := fmt.Sprintf("status = %s%s(%s);", cPrefix, f.name, strings.Join(b.args, ", "))
 	if !f.quick {
-		line("work_begin(&c.work);")
+		line("if (!work_begin(&c.work)) return native_refused(&c);")
 	}
 	if b.text {
 		// Texts don't change, so the second round has room enough.
