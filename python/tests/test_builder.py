@@ -222,7 +222,7 @@ def test_the_last_byte_of_the_boundary_pool(ex: hg.Executor) -> None:
     ex.launch(b.build(), n=1, grid=1)
     assert ex.allocate_boundary(95, 48, 256, "u8").to_numpy()[[-2, -1]].tolist() == [0, 7]
     for place in ((96, 0, 0), (0, 48, 0), (0, 0, 256)):
-        with pytest.raises(ValueError, match="phi: .* is (96|48|256); expected 0 … "):
+        with pytest.raises(ValueError, match=r"phi: .* is (96|48|256); expected 0 … "):
             b.phi(*place)
 
 

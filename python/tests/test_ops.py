@@ -291,6 +291,44 @@ def test_rows(ex: hg.Executor) -> None:
     assert np.array_equal(soft.to_numpy().reshape(3, 4), [ordered_softmax(ex, row) for row in x])
 
 
+@pytest.mark.parametrize("seen", [np.asarray, memoryview])
+@pytest.mark.parametrize("stride", [6, 2, -6, 5])
+def test_strides_that_are_no_elements_are_refused(host: hg.Executor, seen: Any, stride: int) -> None:
+    raw, out, packed = np.zeros(64, np.uint8), np.zeros(4, np.float32), np.ones(4, np.float32)
+    x = np.ndarray((4,), np.float32, raw.data, 32, (stride,))
+    for call in (
+        lambda: ops.vector_add(host, seen(x), packed, out),
+        lambda: ops.vector_add(host, packed, packed, seen(x)),
+    ):
+        with pytest.raises(ValueError, match="multiples of the item size 4"):
+            call()
+    assert not raw.any() and not out.any()
+
+
+def edges(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Numbers at the ends of a type, and of what its bits mean: all signs, subnormals, infinities."""
+    bits = 8 * dtype.itemsize
+    ends = [1 << i for i in range(bits)] + [(1 << i) - 1 for i in range(bits + 1)]
+    signed = [value | 1 << bits - 1 for value in ends]
+    found = np.array([*ends, *signed], np.uint64).astype(f"u{dtype.itemsize}").view(dtype)
+    return found[found == found]
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_a_result_is_the_number_that_the_bits_mean(ex: hg.Executor, host: hg.Executor, name: str) -> None:
+    dtype = dtype_of(name)
+    x, there, here = edges(dtype), ex.allocate(3, name), np.zeros(3, dtype)
+    a = ex.from_numpy(x)
+    for i, value in enumerate(x):
+        expected = value.item()
+        for got in (
+            ops.reduce_max(ex, a.view((1,), offset=i), there),
+            ops.reduce_max(host, x[i : i + 1], here),
+            ops.reduce_max(host, x[i : i + 1], here, n=np.int64(1)),
+        ):
+            assert (type(got), repr(got)) == (type(expected), repr(expected))
+
+
 @pytest.mark.parametrize("op", ["reduce_sum", "reduce_min", "reduce_max"])
 def test_reductions_need_three_outputs(ex: hg.Executor, op: str) -> None:
     a = ex.allocate(4)
