@@ -34,6 +34,14 @@ type Backend interface {
 	Open(i int) (Device, error)
 }
 
+// Threaded is a Backend whose devices work on threads of the host's, as many as
+// they are told.
+type Threaded interface {
+	// SetThreads chooses how many threads work on a launch, the caller's included;
+	// Info.Threads tells how many there are then.
+	SetThreads(n int)
+}
+
 // Info describes a device.
 type Info struct {
 	Name         string
@@ -44,7 +52,7 @@ type Info struct {
 	FewLanes     bool      // few lanes keep the device busy: products need not be split along k
 	Variants     Variant   // what Compile heeds; the rest of a Variant makes no other kernel
 	MemoryBytes  int64     // 0: not known
-	Threads      int       // CPU workers including the caller; 0 elsewhere
+	Threads      int       // that work on a launch now, the caller's included; 0 where they are not the host's
 	MaxGrid      [3]uint32 // the most blocks in x, y, z; 0: 2^32 − 1
 	DLPackType   int32     // DLPack's DLDeviceType: 1 CPU, 2 CUDA, 8 Metal; 0: memory is not shared by DLPack
 	DLPackID     int32     // DLPack's device_id

@@ -39,8 +39,8 @@ type BackendInfo struct {
 
 // Device is an opened device of a backend.
 type Device struct {
-	Name string // as executors ask for it: the backend's, and from the second device on ":" and its number
-	Info backends.Info
+	Name string        // as executors ask for it: the backend's, and from the second device on ":" and its number
+	Info backends.Info // when it was opened; Threads tells how many there are now
 
 	dev     backends.Device
 	pool    *memory.Pool
@@ -48,7 +48,8 @@ type Device struct {
 	kernels *program.Cache
 	calls   *call.Table // of operations
 	call    call.Device
-	workers threaded // nil where the number of threads is not the host's business
+	workers backends.Threaded // nil where the number of threads is not the host's business
+	threads sync.Mutex        // held while that is chosen
 
 	order sync.Mutex // queue.Target's
 }
@@ -145,7 +146,7 @@ const preparedOps = 1024
 // newDevice makes a Device of what a backend opened.
 func newDevice(name string, b backends.Backend, dev backends.Device) (*Device, error) {
 	d := &Device{Name: name, Info: dev.Info(), dev: dev}
-	d.workers, _ = b.(threaded)
+	d.workers, _ = b.(backends.Threaded)
 	d.pool = memory.NewPool(memory.Allocator{Alloc: dev.Alloc, Free: dev.Free}, d.Info.MemoryBytes)
 	d.host = memory.NewPool(memory.Allocator{Alloc: dev.AllocHost, Free: dev.FreeHost}, 0)
 	d.kernels = program.NewCache(dev)
@@ -161,13 +162,6 @@ func newDevice(name string, b backends.Backend, dev backends.Device) (*Device, e
 		}
 	}
 	return d, nil
-}
-
-// threaded is a backend with workers whose number can be chosen.
-type threaded interface {
-	// SetThreads chooses the number of threads that work on a launch, the
-	// caller's included.
-	SetThreads(n int)
 }
 
 // Threads returns the number of threads that work on a launch; 0 where that is
@@ -196,6 +190,8 @@ const maxThreads = 1024
 // setThreads chooses the number of threads. Go runs no more than GOMAXPROCS at
 // once, which is raised where more are asked for.
 func (d *Device) setThreads(n int) {
+	d.threads.Lock()
+	defer d.threads.Unlock()
 	d.workers.SetThreads(n)
 	if runtime.GOMAXPROCS(0) < n {
 		runtime.GOMAXPROCS(n)

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/core/memory"
 	"github.com/hologram-project/hologram/core/queue"
 	"github.com/hologram-project/hologram/core/status"
 )
@@ -46,6 +47,8 @@ type fence struct {
 	stream queue.Stream
 	report bool   // errors that nobody has seen
 	phase  *int32 // where the phase goes; may be nil
+	// memory is what the host is going to use, behind all that streams have queued on it.
+	memory []*memory.Memory
 }
 
 func (f *fence) Run(t *queue.Target) (backends.Ticket, error) {
@@ -56,6 +59,11 @@ func (f *fence) Run(t *queue.Target) (backends.Ticket, error) {
 	defer t.Order.Unlock()
 	if err := t.Phase.Before(t.Line, false); err != nil {
 		return 0, status.FromBackend("wait", err)
+	}
+	for _, m := range f.memory {
+		if err := m.Before(t.Line, true); err != nil {
+			return 0, status.FromBackend("wait", err)
+		}
 	}
 	return t.Mark()
 }

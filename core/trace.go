@@ -18,8 +18,8 @@ import (
 // the given global number runs: its place, its text and its operands' values.
 // The executor's memory must be the host's.
 //
-// The launch comes after the work queued before it, but what is queued later
-// doesn't wait for it: line is called from another goroutine with no lock held,
+// The launch comes after the work queued before it, on whichever stream uses its
+// memory, but what is queued later doesn't wait for it: line is called from another goroutine with no lock held,
 // and may use the executor and see its memory as the lane left it. line is not
 // called any more when the event is done.
 func (ex *Executor) Trace(c *Call, lane uint64, line func(string)) (*Event, error) {
@@ -53,7 +53,9 @@ func (ex *Executor) Trace(c *Call, lane uint64, line func(string)) (*Event, erro
 		line(strings.TrimRight(b.String(), " "))
 	}
 	t := &trace{Bound: b, ex: ex, program: p, lane: lane, tell: tell}
-	if t.before, err = ex.Phase(&t.phase); err != nil {
+	// The Bound may be another call's before the fence has looked at its memory.
+	before := &fence{stream: ex.stream, phase: &t.phase, memory: b.Memory()}
+	if t.before, err = ex.stream.Submit(before, queue.How{Outcome: true}); err != nil {
 		b.Release()
 		return nil, err
 	}

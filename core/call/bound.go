@@ -1,6 +1,7 @@
 package call
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/hologram-project/hologram/backends"
@@ -170,6 +171,11 @@ func (b *Bound) SetResidue(to *[isa.NumClasses]uint64) bool {
 
 // Launch is the one launch of a program's call, for the interpreter to trace.
 func (b *Bound) Launch() *backends.Launch { return &b.launches[0] }
+
+// Memory lists what holds the call's operands.
+func (b *Bound) Memory() []*memory.Memory {
+	return slices.DeleteFunc(slices.Clone(b.mems), func(m *memory.Memory) bool { return m == nil })
+}
 
 // What names the call in errors.
 func (b *Bound) What() string { return b.p.what }
