@@ -138,6 +138,15 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 	m := p.lib.m
 	size := p.t.size()
 	lanes := int64(m.lanes(p.t))
+	if p.takesRows() && j0 == 0 && j1 == p.n {
+		if i0 = w.rowsOf(p, i0, i1); i0 == i1 {
+			return
+		}
+	}
+	if p.streams(i1 - i0) {
+		w.stream(p, i0, i1, j0, j1)
+		return
+	}
 	high, wide := i1-i0, j1-j0
 	cols := ceil(wide, lanes)
 	plan := plan{product: p, i0: i0, size: size}
@@ -169,7 +178,7 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 			packA = p.acs > 1024
 		}
 	}
-	packB := converts || p.bcs != size || plan.panels > 3 && (deep*p.brs > 256<<10 || p.brs&4095 == 0)
+	packB := converts || p.bcs != size || plan.panels > 1 && (deep*p.brs > 256<<10 || p.brs&4095 == 0)
 	held := packB && wide <= perBlock && chunks*deep*ceil(wide, across)*width*int64(m.bytes) <= maxHeld
 	// Sums of chunks stay where the result goes, unless that is still needed, or of
 	// another type, or in another order.

@@ -27,6 +27,7 @@ const (
 	multiplies codeKind = iota
 	copies
 	transposes
+	rowwise
 )
 
 var libraries = [2]library{{m: machine{false, 32}}, {m: machine{true, 64}}}
@@ -53,6 +54,8 @@ func (l *library) get(kind codeKind, s tile) (*mem.Code, error) {
 		code, err = copier(l.m, s)
 	case transposes:
 		code, err = transposer(s)
+	case rowwise:
+		code, err = byRows(l.m, s)
 	}
 	if err != nil {
 		return nil, err

@@ -36,6 +36,7 @@ type args struct {
 	b, bStep       uintptr // of the first tile's B: bytes from row to row …
 	bNext          uintptr // … and from tile to tile
 	k              int64
+	t, tStep       uintptr // where the sums begin from, if begin
 	s, sStep       uintptr // where the sum of the chunks before is, if add
 	d, dStep       uintptr // where the result goes
 	c, cStep       uintptr // C as it was, if beta
@@ -53,6 +54,7 @@ const (
 	flagAdd   = 1 << iota // they are added to the sum before
 	flagScale             // they are multiplied by alpha
 	flagBeta              // beta · C is added
+	flagBegin             // they do not begin from zero
 )
 
 // machine is the set of instructions to make code for.
@@ -128,12 +130,18 @@ var (
 // maker writes machine code.
 type maker struct {
 	x86.Asm
-	m machine
-	s tile
-	f *forms
+	m     machine
+	s     tile
+	f     *forms
+	first x86.Reg // of the sums
+	free  [2]x86.Reg
 }
 
-func newMaker(m machine, s tile) *maker { return &maker{m: m, s: s, f: &formsOf[s.t]} }
+func newMaker(m machine, s tile) *maker {
+	g := &maker{m: m, s: s, f: &formsOf[s.t]}
+	g.free = [2]x86.Reg{g.row(0), g.temp(0)}
+	return g
+}
 
 // at is a field of args.
 func at(offset uintptr) x86.Mem { return x86.At(x86.RDI, int32(offset)) }
@@ -147,6 +155,8 @@ var (
 	argBStep = at(unsafe.Offsetof(shapeOfArgs.bStep))
 	argBNext = at(unsafe.Offsetof(shapeOfArgs.bNext))
 	argK     = at(unsafe.Offsetof(shapeOfArgs.k))
+	argT     = at(unsafe.Offsetof(shapeOfArgs.t))
+	argTStep = at(unsafe.Offsetof(shapeOfArgs.tStep))
 	argS     = at(unsafe.Offsetof(shapeOfArgs.s))
 	argSStep = at(unsafe.Offsetof(shapeOfArgs.sStep))
 	argD     = at(unsafe.Offsetof(shapeOfArgs.d))
@@ -166,7 +176,7 @@ var (
 )
 
 // sum is the register of a row's vector of sums.
-func (g *maker) sum(row, col int) x86.Reg { return x86.Reg(row*g.s.cols + col) }
+func (g *maker) sum(row, col int) x86.Reg { return g.first + x86.Reg(row*g.s.cols+col) }
 
 // row is the register of a vector of B's row.
 func (g *maker) row(col int) x86.Reg { return x86.Reg(g.s.rows*g.s.cols + col) }
@@ -259,6 +269,23 @@ func (g *maker) steps() {
 	}
 }
 
+// zero makes the sums zero, or what they begin from.
+func (g *maker) zero() {
+	for i := range g.s.rows * g.s.cols {
+		if r := g.first + x86.Reg(i); r < 16 {
+			g.Emit(x86.Xor, x86.Inst{VL: 16, D: r, A: r, B: r})
+		} else {
+			g.Emit(x86.XorD, x86.Inst{VL: g.m.bytes, D: r, A: r, B: r})
+		}
+	}
+	skip := g.NewLabel()
+	g.Load(x86.W64, x86.RAX, argFlags)
+	g.OpImm(x86.AND, x86.W32, x86.RAX, flagBegin)
+	g.Jcc(x86.E, skip)
+	g.each(argT, argTStep, func(sum x86.Reg, m x86.Mem, masked bool) { g.load(sum, m, masked) })
+	g.Bind(skip)
+}
+
 const unroll = 4
 
 // ahead has what the sums are added to on its way while they are made.
@@ -289,13 +316,7 @@ func micro(m machine, s tile) ([]byte, error) {
 	}
 	again := g.NewLabel()
 	g.Bind(again)
-	for i := range s.rows * s.cols {
-		if r := x86.Reg(i); r < 16 {
-			g.Emit(x86.Xor, x86.Inst{VL: 16, D: r, A: r, B: r})
-		} else {
-			g.Emit(x86.XorD, x86.Inst{VL: m.bytes, D: r, A: r, B: r})
-		}
-	}
+	g.zero()
 	g.ahead()
 	g.Load(x86.W64, regB, argB)
 	g.Load(x86.W64, regBStep, argBStep)
@@ -327,6 +348,8 @@ func micro(m machine, s tile) ([]byte, error) {
 	g.Jcc(x86.NE, rest)
 	g.Bind(done)
 	g.finish()
+	g.Load(x86.W64, x86.RAX, argBNext)
+	g.OpTo(x86.ADD, x86.W64, argB, x86.RAX)
 	g.OpMemImm(x86.SUB, x86.W64, argTiles, 1)
 	g.Jcc(x86.NE, again)
 	return g.end()
@@ -412,7 +435,7 @@ func (g *maker) finish() {
 		g.OpImm(x86.AND, x86.W32, x86.RCX, flag)
 		g.Jcc(x86.E, otherwise)
 	}
-	value := g.row(0)
+	value, beta := g.free[0], g.free[1]
 	test(flagAdd, first)
 	g.each(argS, argSStep, func(sum x86.Reg, m x86.Mem, masked bool) {
 		g.load(value, m, masked)
@@ -422,11 +445,11 @@ func (g *maker) finish() {
 	test(flagScale, scaled)
 	g.broadcast(value, argAlpha)
 	for i := range g.s.rows * g.s.cols {
-		g.op(g.f.mul, x86.Reg(i), value, x86.Reg(i))
+		r := g.first + x86.Reg(i)
+		g.op(g.f.mul, r, value, r)
 	}
 	g.Bind(scaled)
 	test(flagBeta, store)
-	beta := g.temp(0)
 	g.broadcast(beta, argBeta)
 	g.each(argC, argCStep, func(sum x86.Reg, m x86.Mem, masked bool) {
 		g.load(value, m, masked)
@@ -439,10 +462,8 @@ func (g *maker) finish() {
 	})
 	g.Bind(store)
 	g.each(argD, argDStep, func(sum x86.Reg, m x86.Mem, masked bool) { g.store(m, sum, masked) })
-	g.Load(x86.W64, x86.RAX, argBNext)
-	g.OpTo(x86.ADD, x86.W64, argB, x86.RAX)
 	g.MovImm(x86.RAX, uint64(g.s.cols*g.m.bytes))
-	for _, m := range []x86.Mem{argS, argD, argC} {
+	for _, m := range []x86.Mem{argT, argS, argD, argC} {
 		g.OpTo(x86.ADD, x86.W64, m, x86.RAX)
 	}
 }

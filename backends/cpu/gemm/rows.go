@@ -1,0 +1,266 @@
+package gemm
+
+import "github.com/hologram-project/hologram/backends/cpu/jit/x86"
+
+// Products with few columns, of a matrix whose rows lie as rows do: vectors hold
+// neighbouring rows' sums, and A's squares are transposed on the way. A tile has
+// cols groups of rows side by side, a vector each, and as many of the result's
+// columns as rows.
+
+// rowsMachine is that with vectors of 32 bytes, which two ports shuffle.
+func rowsMachine(m machine) machine { return machine{m.evex, 32} }
+
+// Registers of this kernel: what squares are loaded into, their parts in between,
+// and a column of theirs.
+const (
+	squareReg  x86.Reg = 0
+	betweenReg x86.Reg = 4
+	columnReg  x86.Reg = 8
+	factorReg  x86.Reg = 9
+	rowSumReg  x86.Reg = 10
+)
+
+// mostColumns is how many columns of the result such tiles of so many groups have
+// at most.
+func (m machine) mostColumns(groups int) int { return min((m.registers()-int(rowSumReg))/groups, 4) }
+
+var groupBases = [...]x86.Reg{x86.R8, x86.R10, x86.R11, x86.R13}
+
+// byRows is the kernel.
+func byRows(m machine, s tile) ([]byte, error) {
+	g := newMaker(rowsMachine(m), s)
+	g.first, g.free = rowSumReg, [2]x86.Reg{0, 1}
+	g.begin()
+	const step, three, five, seven = x86.R9, x86.RBX, x86.RBP, x86.R12
+	const colStep, threeCols = x86.R14, x86.R15
+	g.Load(x86.W64, step, argAStep)
+	g.Lea(three, x86.Mem{Base: step, Index: step, Scale: 2})
+	g.Lea(five, x86.Mem{Base: step, Index: step, Scale: 4})
+	g.Lea(seven, x86.Mem{Base: three, Index: step, Scale: 4})
+	g.Load(x86.W64, colStep, argBStep)
+	g.Lea(threeCols, x86.Mem{Base: colStep, Index: colStep, Scale: 2})
+	size, side := int(s.t.size()), int(square(s.t))
+	row := func(group, i, disp int) x86.Mem {
+		x := [...]struct {
+			index x86.Reg
+			scale uint8
+		}{{x86.None, 1}, {step, 1}, {step, 2}, {three, 1}, {step, 4}, {five, 1}, {three, 2}, {seven, 1}}[i]
+		return x86.Mem{Base: groupBases[group], Index: x.index, Scale: x.scale, Disp: int32(disp)}
+	}
+	factor := func(col, disp int) x86.Mem {
+		x := [...]struct {
+			index x86.Reg
+			scale uint8
+		}{{x86.None, 1}, {colStep, 1}, {colStep, 2}, {threeCols, 1}}[col]
+		return x86.Mem{Base: regB, Index: x.index, Scale: x.scale, Disp: int32(disp)}
+	}
+	// column adds the products of column p of a square.
+	column := func(group, p, disp int, from x86.Reg) {
+		for c := range s.rows {
+			x := factor(c, disp+p*size)
+			if m.evex {
+				g.Emit(g.f.fma, x86.Inst{VL: 32, D: g.sum(c, group), A: from, IsMem: true, Mem: x, Broadcast: true})
+				continue
+			}
+			g.broadcast(factorReg, x)
+			g.op(g.f.fma, g.sum(c, group), from, factorReg)
+		}
+	}
+	// half adds those of half a square, of which each register holds a piece of a
+	// row, and of the row half a square on.
+	half := func(group, h, disp int, each func(p int, from x86.Reg)) {
+		t, u := squareReg, betweenReg
+		if s.t.size() == 8 {
+			g.op(x86.UnpackLPD, u, t, t+1)
+			each(2*h, u)
+			g.op(x86.UnpackHPD, u+1, t, t+1)
+			each(2*h+1, u+1)
+			return
+		}
+		g.op(x86.UnpackLPS, u, t, t+1)
+		g.op(x86.UnpackHPS, u+1, t, t+1)
+		g.op(x86.UnpackLPS, u+2, t+2, t+3)
+		g.op(x86.UnpackHPS, u+3, t+2, t+3)
+		for i, imm := range []uint8{0x44, 0xEE, 0x44, 0xEE} {
+			a := u + x86.Reg(i/2)
+			g.Emit(x86.ShufPS, x86.Inst{VL: 32, D: columnReg, A: a, B: a + 2, Imm: imm})
+			each(4*h+i, columnReg)
+		}
+	}
+	whole := func(group, disp int) {
+		for h := range 2 {
+			for q := range side / 2 {
+				r := squareReg + x86.Reg(q)
+				g.Emit(x86.MovUPS, x86.Inst{VL: 16, D: r, IsMem: true, Mem: row(group, q, disp+16*h)})
+				g.Emit(x86.Insert128, x86.Inst{VL: 32, D: r, A: r, IsMem: true, Mem: row(group, q+side/2, disp+16*h), Imm: 1})
+			}
+			half(group, h, disp, func(p int, from x86.Reg) { column(group, p, disp, from) })
+		}
+	}
+	// rest is a square of which only some columns are there, as RCX says.
+	rest := func(group int) {
+		done := g.NewLabel()
+		for h := range 2 {
+			load := func(r x86.Reg, m x86.Mem) {
+				if g.m.evex {
+					g.Emit(g.f.load, x86.Inst{VL: 16, D: r, IsMem: true, Mem: m, K: x86.Reg(1 + h), Zero: true})
+					return
+				}
+				mask := argMask
+				mask.Disp += int32(16 * h)
+				g.Emit(x86.MovUPS, x86.Inst{VL: 16, D: factorReg, IsMem: true, Mem: mask})
+				g.Emit(g.f.maskLoad, x86.Inst{VL: 16, D: r, A: factorReg, IsMem: true, Mem: m})
+			}
+			for q := range side / 2 {
+				r := squareReg + x86.Reg(q)
+				load(r, row(group, q, 16*h))
+				load(columnReg, row(group, q+side/2, 16*h))
+				g.Emit(x86.Insert128, x86.Inst{VL: 32, D: r, A: r, B: columnReg, Imm: 1})
+			}
+			half(group, h, 0, func(p int, from x86.Reg) {
+				g.OpImm(x86.CMP, x86.W64, regCount, int32(p))
+				g.Jcc(x86.LE, done)
+				column(group, p, 0, from)
+			})
+		}
+		g.Bind(done)
+	}
+	if m.evex {
+		for h := range int32(2) {
+			mask := argMask
+			mask.Disp += 4 * h
+			g.Emit(x86.KMovW, x86.Inst{VL: 16, D: x86.Reg(1 + h), IsMem: true, Mem: mask})
+		}
+	}
+	again := g.NewLabel()
+	g.Bind(again)
+	g.zero()
+	g.Load(x86.W64, regB, argB)
+	g.Load(x86.W64, regCount, argK)
+	g.Load(x86.W64, regA, argA)
+	for i := 1; i < s.cols; i++ {
+		g.Lea(groupBases[i], x86.Mem{Base: groupBases[i-1], Index: step, Scale: uint8(side)})
+	}
+	forward := func(n int) {
+		for i := range s.cols {
+			g.OpImm(x86.ADD, x86.W64, groupBases[i], int32(n*size))
+		}
+		g.OpImm(x86.ADD, x86.W64, regB, int32(n*size))
+	}
+	// Two squares of a group at once are lines of the cache.
+	loop, one, tail, done := g.NewLabel(), g.NewLabel(), g.NewLabel(), g.NewLabel()
+	g.OpImm(x86.SUB, x86.W64, regCount, int32(2*side))
+	g.Jcc(x86.L, one)
+	g.Bind(loop)
+	for i := range s.cols {
+		whole(i, 0)
+		whole(i, 32)
+	}
+	forward(2 * side)
+	g.OpImm(x86.SUB, x86.W64, regCount, int32(2*side))
+	g.Jcc(x86.GE, loop)
+	g.Bind(one)
+	g.OpImm(x86.ADD, x86.W64, regCount, int32(side))
+	g.Jcc(x86.S, tail)
+	for i := range s.cols {
+		whole(i, 0)
+	}
+	forward(side)
+	g.OpImm(x86.SUB, x86.W64, regCount, int32(side))
+	g.Bind(tail)
+	g.OpImm(x86.ADD, x86.W64, regCount, int32(side))
+	g.Jcc(x86.E, done)
+	for i := range s.cols {
+		rest(i)
+	}
+	g.Bind(done)
+	g.finish()
+	g.Load(x86.W64, x86.RAX, argBNext)
+	g.OpTo(x86.ADD, x86.W64, argA, x86.RAX)
+	g.OpMemImm(x86.SUB, x86.W64, argTiles, 1)
+	g.Jcc(x86.NE, again)
+	return g.end()
+}
+
+// takesRows reports whether byRows does a product.
+func (p *product) takesRows() bool {
+	size := p.in.size
+	return p.t.float() && p.in.convert == nil && p.out.convert == nil && p.out.size == size && p.n <= 2 && p.m >= square(p.t) &&
+		p.acs == size && (p.brs == size || p.k <= 1) && p.crs == size
+}
+
+// rowsOf does rows i0 … i1 of a product that takesRows, but for the last few,
+// and returns where these begin.
+func (w *worker) rowsOf(p *product, i0, i1 int64) int64 {
+	size, side := p.t.size(), square(p.t)
+	chunks := max(1, ceil(p.k, chunk))
+	scratch := p.reads && chunks > 1
+	const most = 4
+	if scratch {
+		w.room(roomSum, 2*most*32*8)
+	}
+	for i0+side <= i1 {
+		groups := min((i1-i0)/side, most)
+		if int64(p.lib.m.mostColumns(int(groups))) < p.n {
+			groups = 2
+		}
+		rows := groups * side
+		tiles := int64(1)
+		if chunks == 1 {
+			tiles = min((i1-i0)/rows, 16)
+		}
+		for pc := range chunks {
+			if w.err != nil || w.stopped {
+				return i1
+			}
+			if w.record.Stopped() {
+				w.stopped = true
+				return i1
+			}
+			p0 := pc * chunk
+			w.k = min(p.k-p0, chunk)
+			w.a, w.aStep, w.bNext = p.a+uintptr(i0*p.ars+p0*size), uintptr(p.ars), uintptr(rows*p.ars)
+			w.b, w.bStep = p.b+uintptr(p0*size), uintptr(p.bcs)
+			c := p.c + uintptr(i0*size)
+			w.d, w.dStep, w.flags = c, uintptr(p.ccs), 0
+			if scratch {
+				w.d, w.dStep = w.rooms[roomSum].Addr, most*32
+			}
+			if pc > 0 {
+				w.flags |= flagAdd
+				w.s, w.sStep = w.d, w.dStep
+			}
+			if pc == chunks-1 {
+				w.d, w.dStep = c, uintptr(p.ccs)
+				if p.scaled {
+					w.flags |= flagScale
+				}
+				if p.reads {
+					w.flags |= flagBeta
+					w.c, w.cStep = w.d, w.dStep
+				}
+			}
+			w.restMask(w.k % side)
+			w.tiles = tiles
+			w.call(rowwise, tile{t: p.t, rows: int(p.n), cols: int(groups)})
+		}
+		i0 += tiles * rows
+	}
+	return i0
+}
+
+// restMask sets the masks of a square's halves for so many columns.
+func (w *worker) restMask(n int64) {
+	if w.p.lib.m.evex {
+		half := square(w.p.t) / 2
+		bits := uint32(1)<<n - 1
+		w.mask[0], w.mask[1] = bits&(1<<half-1), bits>>half
+		return
+	}
+	for i := range w.mask {
+		w.mask[i] = 0
+		if int64(i) < n*w.p.t.size()/4 {
+			w.mask[i] = ^uint32(0)
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package gemm
+
+// Products with few rows, of a B that lies as rows do and is larger than the
+// caches nearby: each element of B is used once, so B is read as it lies, some
+// whole rows at a time, and the sums go to and fro between registers and the L1.
+
+// Rows of B that are read at a time, and bytes of sums that stay near.
+const (
+	streamRows = 8
+	streamSums = 24 << 10
+)
+
+// streams reports whether a product of so many rows is done so. A's elements are
+// reached in place.
+func (p *product) streams(rows int64) bool {
+	size := p.t.size()
+	m := p.lib.m
+	return p.in.convert == nil && p.out.convert == nil && p.out.size == size && p.ccs == size && p.bcs == size &&
+		(p.acs == size || p.ars == size) && rows <= int64(m.registers()/4) && p.n >= int64(4*m.lanes(p.t)) &&
+		min(p.k, chunk)*p.brs > 256<<10
+}
+
+// stream does rows i0 … i1 and columns j0 … j1 of a product.
+func (w *worker) stream(p *product, i0, i1, j0, j1 int64) {
+	size, m := p.t.size(), p.lib.m
+	rows := i1 - i0
+	s := tile{t: p.t, rows: int(rows), along: p.acs == size, cols: min(m.widest(p.t, int(rows)), int(ceil(j1-j0, int64(m.lanes(p.t)))))}
+	across := int64(s.cols * m.lanes(p.t))
+	wide := min(max(1, streamSums/(rows*size)/across)*across, ceil(j1-j0, across)*across)
+	chunks := ceil(p.k, chunk)
+	step := wide*size + 64
+	sums := w.room(roomSum, 2*rows*step)
+	before := sums + uintptr(rows*step)
+	for j := j0; j < j1; j += wide {
+		n := min(wide, j1-j)
+		c := p.c + uintptr(i0*p.crs+j*size)
+		for pc := range chunks {
+			end := min((pc+1)*chunk, p.k)
+			for k := pc * chunk; k < end; k += streamRows {
+				if w.err != nil || w.stopped {
+					return
+				}
+				w.k = min(streamRows, end-k)
+				w.a, w.aStep = p.a+uintptr(i0*p.ars+k*p.acs), uintptr(p.ars)
+				if !s.along {
+					w.aStep = uintptr(p.acs)
+				}
+				w.b, w.bStep, w.bNext = p.b+uintptr(k*p.brs+j*size), uintptr(p.brs), uintptr(across*size)
+				w.d, w.dStep, w.flags = sums, uintptr(step), 0
+				if k > pc*chunk {
+					w.flags |= flagBegin
+					w.t, w.tStep = sums, uintptr(step)
+				}
+				if k+streamRows >= end { // the chunk's last
+					w.d = before
+					if pc > 0 {
+						w.flags |= flagAdd
+						w.s, w.sStep = before, uintptr(step)
+					}
+					if pc == chunks-1 {
+						w.d, w.dStep = c, uintptr(p.crs)
+						if p.scaled {
+							w.flags |= flagScale
+						}
+						if p.reads {
+							w.flags |= flagBeta
+							w.c, w.cStep = w.d, w.dStep
+						}
+					}
+				}
+				w.tilesOf(s, n, false)
+			}
+			if w.record.Stopped() {
+				w.stopped = true
+				return
+			}
+		}
+	}
+}
