@@ -14,6 +14,7 @@ from hologram.errors import DTypeError, InvalidArgumentError
 from hologram_torch import _matrix, _reductions
 from hologram_torch._calls import Number, binary_form, called, executor_form, here, in_place, quick, tensors, unary_form
 from hologram_torch._executors import using
+from hologram_torch._gather import EMBEDDING
 from hologram_torch._reductions import dimensions
 from hologram_torch._table import OPERATIONS
 
@@ -288,6 +289,24 @@ def mean(input: Tensor, dim: _Dim = None, keepdim: bool = False, *, dtype: Optio
     return found
 
 
+def prod(input: Tensor, dim: _Dim = None, keepdim: bool = False, *, dtype: Optional[torch.dtype] = None) -> Tensor:
+    """Return the product over some dimensions, or all; integers in int64. The order is that of sums."""
+    (input,) = tensors("prod", input)
+    if dtype is None and not input.dtype.is_floating_point:
+        dtype = torch.int64
+    found: Tensor = _reductions.PROD(_converted(input, dtype), dimensions(input, dim), keepdim)
+    return found
+
+
+def cumsum(input: Tensor, dim: int, *, dtype: Optional[torch.dtype] = None) -> Tensor:
+    """Return the sums up to each element along a dimension; integers in int64. f32 is added in f64 and rounded once."""
+    (input,) = tensors("cumsum", input)
+    if dtype is None and not input.dtype.is_floating_point:
+        dtype = torch.int64
+    found: Tensor = _reductions.CUMSUM(_converted(input, dtype), _dimension(input, dim))
+    return found
+
+
 def amax(input: Tensor, dim: _Dim = (), keepdim: bool = False) -> Tensor:
     """Return the largest over some dimensions, or all; NaN if one is NaN. Ties share the gradient."""
     (input,) = tensors("amax", input)
@@ -384,6 +403,43 @@ def floating(what: str, x: Tensor) -> Tensor:
     if not x.dtype.is_floating_point:
         raise DTypeError(f"{what}: input has dtype {x.dtype}; expected a floating-point dtype")
     return x
+
+
+# ---- tables
+
+
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: Optional[int] = None,
+    max_norm: Optional[float] = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """Return the rows of weight that input numbers; see torch.nn.functional.embedding.
+
+    A row's gradient is the sum over the places that name it, in their order: the same bits on every run and device.
+
+    Raises:
+        IndexError: A number names no row, on the CPU; on a GPU it is the next synchronisation that says so.
+        ValueError: sparse is given: gradients are dense.
+    """
+    for value in (input, weight):
+        tensors("embedding", value)
+    if sparse:
+        raise InvalidArgumentError("embedding: sparse gradients are not there; leave sparse=False")
+    padding = -1
+    if padding_idx is not None:
+        rows = weight.shape[0]
+        if not -rows <= padding_idx < rows:
+            raise InvalidArgumentError(f"embedding: padding_idx is {padding_idx}; weight has {rows} rows")
+        padding = padding_idx % rows
+    if max_norm is not None:
+        with torch.no_grad():
+            torch.embedding_renorm_(weight, input.contiguous(), max_norm, norm_type)
+    found: Tensor = EMBEDDING(weight, input, padding, scale_grad_by_freq)
+    return found
 
 
 # ---- products

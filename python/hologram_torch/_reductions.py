@@ -21,7 +21,20 @@ from hologram_torch._table import OPERATIONS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["AMAX", "AMIN", "LOG_SOFTMAX", "MEAN", "SOFTMAX", "SUM", "contiguous", "dimensions", "sum_over", "to"]
+__all__ = [
+    "AMAX",
+    "AMIN",
+    "CUMSUM",
+    "LOG_SOFTMAX",
+    "MEAN",
+    "PROD",
+    "SOFTMAX",
+    "SUM",
+    "contiguous",
+    "dimensions",
+    "sum_over",
+    "to",
+]
 
 
 class _Converted(Scalar):
@@ -95,6 +108,18 @@ def _shape(x: Tensor, dim: Sequence[int], keepdim: bool) -> list[int]:
     return [1 if i in dim else n for i, n in enumerate(x.shape) if keepdim or i not in dim]
 
 
+def _order(x: Tensor, dim: int) -> list[int]:
+    """Return the dimensions with one of them last."""
+    return [*(i for i in range(x.ndim) if i != dim), dim] if x.ndim else []
+
+
+def _in_rows(x: Tensor, dim: int) -> Tensor:
+    """Make a tensor of another's shape, in whose memory a dimension's elements lie side by side."""
+    order = _order(x, dim)
+    made = torch.empty([x.shape[i] for i in order], dtype=x.dtype, device=x.device)
+    return made.permute([order.index(i) for i in range(x.ndim)])
+
+
 def _spread(g: Tensor, shape: Sequence[int], dim: Sequence[int], keepdim: bool) -> Tensor:
     """Return the gradient by a reduction's result as one by each element, a view."""
     if not keepdim:
@@ -147,6 +172,53 @@ class _Mean(_Reduction):
         return _spread(share, ctx.shape, ctx.dim, ctx.keepdim), None, None
 
 
+class _Prod(_Reduction):
+    def forward(self, x: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
+        return self.reduced(ops.reduce_prod_rows, x, dim, keepdim)
+
+    def save(self, ctx: Any, arguments: tuple[Any, ...], result: Tensor) -> None:
+        super().save(ctx, arguments, result)
+        ctx.save_for_backward(arguments[0])
+
+    def backward(self, ctx: Any, *gradients: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        dtype, dim = x.dtype, ctx.dim
+        x = x.to(opmath(dtype))
+        zero = x.new_zeros(())
+        product = PROD(OPERATIONS["nonzero"](x), dim, True)
+        count = SUM(OPERATIONS["match"](x.detach(), zero), dim, True)
+        slope = OPERATIONS["prod_slope"](x, product, count, SUM(OPERATIONS["zero"](x), dim, True))
+        g = _spread(gradients[0].to(x.dtype), ctx.shape, dim, ctx.keepdim)
+        return OPERATIONS["mul"](slope, g).to(dtype), None, None
+
+
+class _Cumsum(Operation):
+    """Sums up to each element along a dimension, counted from 0; of f32 in f64, as torch's are."""
+
+    def fake(self, x: Tensor, dim: int) -> Tensor:
+        return _in_rows(x, dim)
+
+    def forward(self, x: Tensor, dim: int) -> Tensor:
+        made = _in_rows(x, dim)
+        if x.numel():
+            matrix, rows, cols = _rows(x, [dim] if x.ndim else [])
+            wide = torch.float64 if x.dtype == torch.float32 else x.dtype
+            sums = torch.empty(matrix.shape, dtype=wide, device=x.device)
+            ops.cumsum_rows(executor_for(x.device), matrix, sums, rows, cols)
+            order = _order(x, dim)
+            if wide == x.dtype:
+                return sums.permute([order.index(i) for i in range(x.ndim)])
+            return to(sums, x.dtype).permute([order.index(i) for i in range(x.ndim)])
+        return made
+
+    def save(self, ctx: Any, arguments: tuple[Any, ...], result: Tensor) -> None:
+        ctx.dim = arguments[1]
+
+    def backward(self, ctx: Any, *gradients: Any) -> Any:
+        (g,), over = gradients, [ctx.dim]
+        return (g if not g.ndim else CUMSUM(g.flip(over), ctx.dim).flip(over)), None
+
+
 class _Extremum(_Reduction):
     def forward(self, x: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
         function = ops.reduce_max_rows if self.name == "amax" else ops.reduce_min_rows
@@ -172,18 +244,13 @@ class _Softmax(Operation):
         super().__init__(name, "(Tensor input, int dim) -> Tensor", "wide")
 
     def fake(self, x: Tensor, dim: int) -> Tensor:
-        # Memory in the order in which the rows lie.
-        if not x.ndim:
-            return torch.empty_like(x)
-        order = [*(i for i in range(x.ndim) if i != dim), dim]
-        made = torch.empty([x.shape[i] for i in order], dtype=x.dtype, device=x.device)
-        return made.permute([order.index(i) for i in range(x.ndim)])
+        return _in_rows(x, dim)
 
     def forward(self, x: Tensor, dim: int) -> Tensor:
         made = self.fake(x, dim)
         if not x.numel():
             return made
-        order = [*(i for i in range(x.ndim) if i != dim), dim] if x.ndim else []
+        order = _order(x, dim)
         into, (matrix, rows, cols) = made.permute(order), _rows(x, [dim] if x.ndim else [])
         executor = executor_for(x.device)
         if self.name == "softmax":
@@ -235,6 +302,8 @@ def sum_over(x: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
 
 SUM = _Sum("sum", "wide")
 MEAN = _Mean("mean")
+PROD = _Prod("prod", "wide")
+CUMSUM = _Cumsum("cumsum", "(Tensor input, int dim) -> Tensor", "wide")
 AMAX = _Extremum("amax")
 AMIN = _Extremum("amin")
 SOFTMAX = _Softmax("softmax")

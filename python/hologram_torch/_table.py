@@ -124,6 +124,17 @@ def _dropout(x: Any, seed: Any, lane: Any, p: Any, scale: Any) -> Any:
     return x * h.where(h.cast(z >> 40, "f32") >= h.cast(p, "f32") * 16777216.0, h.cast(scale, x.dtype), 0.0)
 
 
+def _prod_slope(x: Any, product: Any, count: Any, zeros: Any) -> Any:
+    """The product of a row's other elements, by that of those that are not 0, how many are, and the sum of these.
+
+    The sum is 0; it is there for the gradient of this gradient, in which a single 0 among the others counts.
+    """
+    zero = x == 0
+    one, two = h.where(zero, 1.0, zeros), h.where(zero, zeros - x, 0.0)
+    others = h.where(count == 0, 1.0, h.where(count == 1, one, h.where(count == 2, two, 0.0)))
+    return others * (product / h.where(zero, 1.0, x))
+
+
 def _huber(x: Any, t: Any, delta: Any) -> Any:
     z = abs(x - t)
     return h.where(z <= delta, 0.5 * z * z, delta * (z - 0.5 * delta))
@@ -202,6 +213,11 @@ ROWS: list[Row] = [
     Row(
         "dropout", _dropout, "x · scale with probability 1 − p, else 0, by the seed and x's place", ("input", "seed"),
         "floating", kinds=("number", "index"),
+    ),
+    Row("nonzero", lambda x: h.where(x == 0, 1.0, x), "x, 1 where that is 0", promotion="floating"),
+    Row("zero", lambda x: h.where(x == 0, x, 0.0), "x where that is 0, else 0", promotion="floating"),
+    Row(
+        "prod_slope", _prod_slope, "the product of a row but for x", ("input", "product", "count", "zeros"), "floating"
     ),
     Row("match", lambda x, y: h.where(x == y, 1.0, 0.0), "1 where x = y, else 0", _TWO, "floating"),
     Row(

@@ -31,6 +31,7 @@ __all__ = [
     "BatchNorm2d",
     "CrossEntropyLoss",
     "Dropout",
+    "Embedding",
     "HuberLoss",
     "KLDivLoss",
     "L1Loss",
@@ -239,6 +240,24 @@ class Linear(_Layer, torch.nn.Linear):
 
     def extra_repr(self) -> str:
         return super().extra_repr() + (f", activation={self.activation}" if self.activation else "")
+
+
+class Embedding(_Layer, torch.nn.Embedding):
+    """The rows of weight that the input numbers; see torch.nn.Embedding. Gradients are dense."""
+
+    _placed = True
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._run(
+            F.embedding,
+            input,
+            self.weight,
+            self.padding_idx,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.sparse,
+        )
 
 
 class LayerNorm(_Layer, torch.nn.LayerNorm):

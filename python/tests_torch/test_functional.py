@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any, Callable
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -304,3 +305,64 @@ def test_dropout_at_its_ends() -> None:
         assert F.dropout(x.to(dtype)).dtype == dtype
     with pytest.raises(ValueError, match="between 0 and 1"):
         F.dropout(x, 1.5)
+
+
+# ---- tables, prefix sums, products
+
+
+def test_embedding_refuses() -> None:
+    weight = torch.randn(5, 3)
+    for index in (5, -1, 1 << 40):
+        with pytest.raises(IndexError, match="out of range"):
+            F.embedding(torch.tensor([0, index]), weight)
+    with pytest.raises(TypeError, match="int32 or int64"):
+        F.embedding(torch.tensor([1.0]), weight)
+    with pytest.raises(RuntimeError, match="2-D"):
+        F.embedding(torch.tensor([1]), weight[0])
+    with pytest.raises(ValueError, match="padding_idx is 5"):
+        F.embedding(torch.tensor([1]), weight, padding_idx=5)
+    with pytest.raises(ValueError, match="sparse"):
+        F.embedding(torch.tensor([1]), weight, sparse=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_embedding_gradient_is_in_order_of_places(dtype: torch.dtype) -> None:
+    """One chain from the first place on: the bits of a loop, whatever the rows' number of places."""
+    torch.manual_seed(3)
+    weight = torch.randn(7, 5, requires_grad=True)
+    index = torch.cat([torch.randint(0, 4, (300,)), torch.full((200,), 6)])[torch.randperm(500)].to(dtype)
+    found = F.embedding(index.view(20, 25), weight)
+    assert torch.equal(found, weight.detach()[index.long()].view(20, 25, 5))
+    g = torch.randn(20, 25, 5)
+    (gradient,) = torch.autograd.grad(found, weight, g)
+    expected = np.zeros((7, 5), np.float32)
+    for at, row in zip(index.tolist(), g.view(500, 5).numpy()):
+        expected[at] += row
+    assert np.array_equal(gradient.numpy(), expected)
+
+
+@pytest.mark.parametrize("zeros", [0, 1, 2, 3])
+def test_prod_with_zeros(zeros: int) -> None:
+    """The gradient's gradient too, in which one of two zeros counts."""
+    x = torch.rand(3, 5, dtype=torch.float64) + 0.5
+    x[1, :zeros] = 0
+    x.requires_grad_()
+    for function in (lambda x: F.prod(x, 1), lambda x: F.prod(x)):
+        assert torch.autograd.gradcheck(function, (x,))
+    ours, theirs = ((f.prod(x, 1) * torch.tensor([1.0, 2.0, 3.0])).sum() for f in (F, torch))
+    second = []
+    for loss in (ours, theirs):
+        (first,) = torch.autograd.grad(loss, x, create_graph=True)
+        second.append(torch.autograd.grad((first * first.detach().cos()).sum() + first.sum(), x)[0])
+    torch.testing.assert_close(*second)
+
+
+def test_sums_and_products_of_integers() -> None:
+    x = torch.randint(-9, 9, (4, 300), dtype=torch.int8)
+    for dim in (0, 1, -1):
+        assert torch.equal(F.cumsum(x, dim), torch.cumsum(x, dim))
+        assert torch.equal(F.prod(x, dim), torch.prod(x, dim))
+    assert torch.equal(F.cumsum(x > 0, 1), torch.cumsum(x > 0, 1))
+    assert torch.equal(F.prod(x > 0), torch.prod(x > 0))
+    assert torch.equal(F.prod(torch.empty(0, 3), 0), torch.ones(3))
+    assert torch.equal(F.cumsum(torch.tensor(2.5), 0), torch.tensor(2.5))

@@ -31,6 +31,7 @@ LAYERS: dict[str, tuple[tuple[Any, ...], dict[str, Any], tuple[int, ...]]] = {
     "LogSoftmax": ((), {"dim": 1}, (4, 6)),
     "Dropout": ((0.0,), {}, (4, 6)),
     "Linear": ((6, 5), {}, (4, 6)),
+    "Embedding": ((9, 5), {"padding_idx": 1}, (4, 6)),
     "LayerNorm": ((6,), {}, (4, 6)),
     "RMSNorm": ((6,), {}, (4, 6)),
     "BatchNorm1d": ((6,), {}, (4, 6)),
@@ -50,7 +51,7 @@ def pair(name: str) -> tuple[torch.nn.Module, torch.nn.Module, list[Tensor]]:
     ours = getattr(nn, name)(*arguments, **named)
     torch.manual_seed(0)
     theirs = getattr(torch.nn, name)(*arguments, **named)
-    inputs = [torch.rand(shape)]
+    inputs = [torch.rand(shape)] if name != "Embedding" else [torch.randint(9, shape)]
     if name in ("NLLLoss", "CrossEntropyLoss"):
         inputs.append(torch.tensor([0, 5, 3, 1]))
     elif name.endswith("Loss"):
@@ -71,10 +72,10 @@ def test_answers(name: str) -> None:
     for _ in range(2):  # a second time with other running statistics
         results = []
         for layer in (ours, theirs):
-            x = inputs[0].clone().requires_grad_()
+            x = inputs[0].clone().requires_grad_(inputs[0].is_floating_point())
             result = layer(x, *inputs[1:])
             result.sum().backward()
-            results.append([result, x.grad, *(p.grad for p in layer.parameters())])
+            results.append([result, *([x.grad] if x.requires_grad else []), *(p.grad for p in layer.parameters())])
         for found, expected in zip(*results):
             torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
     for found, expected in zip(ours.state_dict().values(), theirs.state_dict().values()):

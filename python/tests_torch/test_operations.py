@@ -31,6 +31,10 @@ def of_table(operation: Named) -> list[Any]:
 ARGUMENTS: dict[str, Callable[[], list[Any]]] = {
     "sum": lambda: [numbers(3, 4, 5), [0, 2], False],
     "mean": lambda: [numbers(3, 4, 5), [1], True],
+    "prod": lambda: [numbers(3, 4, 5), [0, 2], False],
+    "cumsum": lambda: [numbers(3, 4, 2), 1],
+    "embedding": lambda: [numbers(5, 3), torch.tensor([[0, 4, 4], [2, 2, 2]]), -1, False],
+    "embedding_gradient": lambda: [numbers(2, 3, 4), torch.tensor([[0, 4, 4], [2, 2, 2]]), 5, 2, True],
     "amax": lambda: [numbers(3, 4), [1], False],
     "amin": lambda: [numbers(3, 4), [0, 1], False],
     "softmax": lambda: [numbers(3, 4, 2), 1],

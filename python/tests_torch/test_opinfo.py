@@ -35,6 +35,7 @@ VARIANTS = {  # what other variants test is not offered: other signatures, round
 
 
 CALLED: dict[str, Callable[..., Any]] = {
+    "embedding": lambda weight, index, **named: F.embedding(index, weight, **named),
     "where": lambda x, condition, y: F.where(condition, x, y),
 }
 """Functions whose arguments OpInfo gives in another order."""
