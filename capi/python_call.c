@@ -174,7 +174,7 @@ static outcome prepare(const signature *s, request *r, py_object **values, py_ob
     if (p->kind != 'r' && r->operands[k].flags & HOLOGRAM_BOOL && !s->copies) return SURPRISE;
     k++;
   }
-  if (n ? !hologram_exact(n, &least) : least < most) return SURPRISE;
+  if (n ? !hologram_exact(n, &least) || least < 0 : least < most) return SURPRISE;
   if (s->form == ONE_ROW) take_size(r, 1);
   if (s->form != GIVEN || n) take_size(r, least);
   if (!s->result) return DONE;

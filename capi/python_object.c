@@ -220,6 +220,24 @@ static py_object *gone(py_object *self, py_object *const *args, ptrdiff_t n) {
   return py.PyBool_FromLong(n == 1 && hologram_is_buffer(args[0]) && hologram_buffer_gone((py_array *)args[0]));
 }
 
+/* finish(object): marks an executor or a program that has a handle freed; whether it was not, which one of several that ask
+   is told. */
+static py_object *finish(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "finish"};
+  py_handle *h;
+  bool first;
+  (void)self;
+  if (!native_count(&c, n, 1)) return NULL;
+  if (!hologram_is_executor(args[0]) && !hologram_is_program(args[0])) {
+    py.PyErr_SetString(py.PyExc_TypeError, "finish: expected an executor or a program");
+    return NULL;
+  }
+  h = (py_handle *)args[0];
+  first = h->handle && !h->freed;
+  if (first) h->freed = 1;
+  return py.PyBool_FromLong(first);
+}
+
 /* classes(Executor, Program, Buffer): those that derive from the bases. */
 static py_object *classes(py_object *self, py_object *const *args, ptrdiff_t n) {
   native c = {.name = "classes"};
@@ -235,6 +253,7 @@ static py_object *classes(py_object *self, py_object *const *args, ptrdiff_t n) 
 static py_method methods[] = {
     {"buffer", (void *)new_buffer, PY_FASTCALL, NULL},
     {"gone", (void *)gone, PY_FASTCALL, NULL},
+    {"finish", (void *)finish, PY_FASTCALL, NULL},
     {"classes", (void *)classes, PY_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };

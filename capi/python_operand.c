@@ -16,6 +16,11 @@ static struct known {
   const dl_exchange *api;
 } types[64];
 
+/* How many of them C leaves to Python; more are asked about again. */
+static int num_others;
+
+enum { MAX_OTHERS = 32 };
+
 static struct known *slot_of(py_object *type) {
   size_t at = (size_t)(((uint64_t)(uintptr_t)type >> 4) * 0x9E3779B97F4A7C15u >> 58);
   for (size_t i = 0; i < 64; i++) {
@@ -55,8 +60,9 @@ static outcome probe(py_object *type, struct known *found) {
     if (!usable) found->kind = OTHER;
   }
   py.Py_DecRef(answer);
-  /* The probe may have run anything, and so come here again. */
-  if ((k = slot_of(type)) && !k->type) {
+  /* The probe may have run anything, and so come here again. What C takes is to find a place whatever came before. */
+  if ((k = slot_of(type)) && !k->type && (found->kind != OTHER || num_others < MAX_OTHERS)) {
+    num_others += found->kind == OTHER;
     k->kind = found->kind;
     k->api = found->api;
     py.Py_IncRef(k->type = type);

@@ -1,14 +1,58 @@
-"""Checks of arguments: integers in the range of their C type."""
+"""Checks of arguments, integers in the range of their C type above all, and how errors speak of them."""
 
 from __future__ import annotations
 
+import contextlib
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hologram.errors import DTypeError, InvalidArgumentError
+import numpy as np
+
+from hologram.errors import DTypeError, HologramError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 INT32_MAX = (1 << 31) - 1
 INT64_MAX = (1 << 63) - 1
+
+
+def shown(value: Any) -> str:
+    """Return a value as errors show it: briefly, whatever it is."""
+    if isinstance(value, int) and value.bit_length() > 1000:  # Python itself refuses to write some
+        return f"an integer of {value.bit_length()} bits"
+    try:
+        text = repr(value)
+    except Exception:
+        return f"a {type(value).__name__}"
+    return text if len(text) <= 200 else f"{text[:200]}…"
+
+
+_OTHERS = (BufferError, RuntimeError, TypeError, ValueError)
+
+
+@contextlib.contextmanager
+def naming(what: str) -> Iterator[None]:
+    """Let errors begin with what they are about: ours, and the plain ones that an array raises of itself."""
+    try:
+        yield
+    except HologramError as error:
+        raise type(error)(f"{what}: {error}") from None
+    except _OTHERS as error:
+        if type(error) not in _OTHERS:  # may want other arguments
+            raise
+        raise type(error)(f"{what}: {error}") from error
+
+
+def flag(what: str, value: Any) -> bool:
+    """Return an argument that is True or False, or None for False.
+
+    Raises:
+        DTypeError: It is something else; 1 and 0 will do.
+    """
+    if value is None or isinstance(value, (bool, np.bool_)) or (isinstance(value, int) and value in (0, 1)):
+        return bool(value)
+    raise DTypeError(f"{what} is {shown(value)}; expected True or False")
 
 
 def integer(what: str, value: Any, low: int = -INT64_MAX - 1, high: int = INT64_MAX) -> int:
@@ -21,10 +65,10 @@ def integer(what: str, value: Any, low: int = -INT64_MAX - 1, high: int = INT64_
     try:
         number = operator.index(value)
     except TypeError:
-        raise DTypeError(f"{what} is {value!r}; expected an integer") from None
+        raise DTypeError(f"{what} is {shown(value)}; expected an integer") from None
     if not low <= number <= high:
         bits = ", which has more than 64 bits" if abs(number) > INT64_MAX + 1 else ""
-        raise InvalidArgumentError(f"{what} is {number}{bits}; expected {low} … {high}")
+        raise InvalidArgumentError(f"{what} is {shown(number)}{bits}; expected {low} … {high}")
     return number
 
 
@@ -36,9 +80,9 @@ def integers(what: str, values: Any) -> tuple[int, ...]:
         InvalidArgumentError: One is out of range.
     """
     if isinstance(values, (str, bytes)):
-        raise DTypeError(f"{what} is {values!r}; expected integers")
+        raise DTypeError(f"{what} is {shown(values)}; expected integers")
     try:
         items = tuple(values)
     except TypeError:
-        raise DTypeError(f"{what} is {values!r}; expected a sequence of integers") from None
+        raise DTypeError(f"{what} is {shown(values)}; expected a sequence of integers") from None
     return tuple(integer(f"{what}[{i}]", value) for i, value in enumerate(items))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 
 import numpy as np
 
+from hologram._arguments import shown
 from hologram._ffi import hooks
 from hologram.errors import DTypeError, InvalidArgumentError
 
@@ -147,7 +148,7 @@ def scalar_bits(value: Any, what: str, code: Optional[int] = None) -> tuple[int,
             return I64, value & 0xFFFFFFFFFFFFFFFF
         if 0 <= value < 1 << 64:
             return U64, value
-        raise InvalidArgumentError(f"{what} is {value}, which has more than 64 bits")
+        raise InvalidArgumentError(f"{what} is {shown(value)}, which has more than 64 bits")
     if not isinstance(value, float):
         try:
             value = float(value) if hasattr(type(value), "__float__") and not isinstance(value, np.ndarray) else None

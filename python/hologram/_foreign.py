@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 import threading
 from typing import TYPE_CHECKING, Any
@@ -9,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hologram import _log
+from hologram._arguments import shown
 from hologram._dtypes import NAMES, code_of, dtype_of_code
 from hologram._ffi import READ_ONLY, hooks, native
-from hologram.errors import InvalidArgumentError
+from hologram.errors import DTypeError, InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -68,6 +70,21 @@ def is_tensor(array: Any) -> bool:
     """Whether an array is a tensor of torch's, and not something that says so, as proxies do: C looks into it."""
     tensor = getattr(sys.modules.get("torch"), "Tensor", None)
     return tensor is not None and issubclass(type(array), tensor)
+
+
+def device_of(array: Any) -> tuple[int, int]:
+    """Return the DLPack device of an array that has one: its type and its number.
+
+    Raises:
+        DTypeError: It says something else.
+    """
+    given = array.__dlpack_device__()
+    try:
+        kind, number = given
+        return operator.index(kind), operator.index(number)
+    except (TypeError, ValueError):
+        name = type(array).__name__
+        raise DTypeError(f"{name}.__dlpack_device__() is {shown(given)}; expected two integers") from None
 
 
 def plain_tensor(array: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 import numpy as np
 
-from hologram._arguments import integer, integers
+from hologram._arguments import integer, integers, shown
 from hologram._dtypes import NAMES, scalar_bits
 from hologram._ffi import NUM_CLASSES, native
 from hologram._operands import Operands
@@ -101,6 +101,8 @@ def _dimensions(what: str, name: str, value: Union[int, Sequence[int]]) -> tuple
     given = [value] if not isinstance(value, (tuple, list, np.ndarray)) else list(value)
     numbers = [_number(what, name, item) for item in given]
     if not 1 <= len(numbers) <= 3 or not all(0 < item < 1 << 32 for item in numbers):
-        raise InvalidArgumentError(f"{what}: {name} is {value!r}; expected one to three numbers from 1 to 2**32 - 1")
+        raise InvalidArgumentError(
+            f"{what}: {name} is {shown(value)}; expected one to three numbers from 1 to 2**32 - 1"
+        )
     x, y, z = (*numbers, 1, 1)[:3]
     return (x, y, z)

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any, Optional
 import numpy as np
 
 from hologram import _foreign, _results
-from hologram._arguments import integer
+from hologram._arguments import integer, naming, shown
 from hologram._dtypes import NAMES, code_of, scalar_bits
 from hologram._ffi import native
 from hologram.buffer import Buffer
 from hologram.errors import (
     BufferFreedError,
     DTypeError,
-    HologramError,
     InvalidArgumentError,
     LaunchCancelledError,
     OutOfMemoryError,
@@ -63,12 +62,8 @@ class Operands:
             if written and value._tensor is not None:
                 self._written.append(value._tensor)
         else:
-            try:
+            with naming(f"{self._what}: {name}"):
                 buffer = self._executor.wrap(value)
-            except HologramError as error:
-                raise type(error)(f"{self._what}: {name}: {error}") from None
-            except TypeError as error:
-                raise TypeError(f"{self._what}: {name}: {error}") from None
             self._made.append(buffer)
             if written:
                 self._written.append(value)
@@ -100,7 +95,7 @@ class Operands:
         if not self._given:
             name, value = self._numbers[0][1:]
             raise DTypeError(
-                f"{self._what}: {name} is {value!r}, a number; expected an array, which says what the result is: "
+                f"{self._what}: {name} is {shown(value)}, a number; expected an array, which says what the result is: "
                 "a Buffer, a numpy array or an object with DLPack"
             )
         first, like, _ = self._given[0]
@@ -160,7 +155,8 @@ class Operands:
                 number(what, value, NAMES[code - 1])
             except DTypeError:
                 raise DTypeError(
-                    f"{what} is {value!r}, and {name} has dtype {array.dtype}; expected an integer, or arrays of floats"
+                    f"{what} is {shown(value)}, and {name} has dtype {array.dtype}; expected an integer, or arrays of "
+                    "floats"
                 ) from None
             cell = self._executor.allocate(1, array.dtype, zero=False)
             self._made.append(cell)

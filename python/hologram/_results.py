@@ -53,9 +53,8 @@ def executor_of(arrays: Iterable[Any]) -> Executor:
         if isinstance(array, Buffer):
             executor: Executor = array._executor
             return executor
-        if device is None and not isinstance(array, np.generic) and hasattr(array, "__dlpack_device__"):
-            kind, number = array.__dlpack_device__()
-            device = int(kind), int(number)
+        if device is None and not isinstance(array, (np.generic, type)) and hasattr(array, "__dlpack_device__"):
+            device = _foreign.device_of(array)
     return default_executor(*(device or (1, 0)))
 
 

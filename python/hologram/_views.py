@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Optional
 
-from hologram._arguments import integer
-from hologram.errors import DTypeError, InvalidArgumentError
+from hologram._arguments import flag, integer
+from hologram.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from hologram._operands import Operands
@@ -50,10 +50,8 @@ def matrices(operands: Operands, what: str, given: dict[str, Any]) -> None:
         given: The arguments by name.
     """
     for i, name in enumerate("ab"):
-        flag, buffer = given.get(f"trans_{name}"), operands.buffers[i]
-        if flag is not None and not isinstance(flag, (bool, int)):
-            raise DTypeError(f"{what}: trans_{name} is {flag!r}; expected True or False")
-        if flag and buffer.ndim >= 2:
+        buffer = operands.buffers[i]
+        if flag(f"{what}: trans_{name}", given.get(f"trans_{name}")) and buffer.ndim >= 2:
             order = [*range(buffer.ndim - 2), buffer.ndim - 1, buffer.ndim - 2]
             _place(operands, i, buffer, order)
     a, b, _ = operands.buffers

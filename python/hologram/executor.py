@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import collections.abc
 import math
-import threading
 from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional, Union
 
 import numpy as np
 
 from hologram import _foreign, _log
-from hologram._arguments import INT64_MAX, integer, integers
+from hologram._arguments import INT64_MAX, integer, integers, shown
 from hologram._dtypes import code_of, dtype_of, dtype_of_code, refuse_mask
 from hologram._ffi import (
     MAX_RANK,
@@ -65,20 +64,23 @@ class Executor(ExecutorBase):
         RuntimeError: The backend is not available; the message says why.
     """
 
+    backend: str = ""  # of one that was not made
+
     def __init__(self, backend: str = "auto", *, memory_limit: Optional[int] = None) -> None:
-        self._freed = True
+        self.cleanup()  # where it is made again
         memory_limit = None if memory_limit is None else _limit("Executor: memory_limit", memory_limit)
-        self._lock = threading.RLock()  # of who closes; signal handlers may close within it
         name = str(backend).lower()
         try:
-            self.handle = native.executor_new(name.encode())
+            if "\0" in name:  # where the library would take it to end
+                raise InvalidArgumentError(f"Invalid backend {name!r}")
+            self.handle = native.executor_new(name.encode(errors="replace"))
         except InvalidArgumentError as error:
             if name == "auto" or name in [b["name"] for b in backends()]:
                 raise  # not the name is wrong, but HOLOGRAM_NUM_THREADS, as the message says
             raise InvalidBackendError(str(error)) from None
         self._freed = False
         info = self._describe()
-        self.backend = str(info.backend.decode())
+        self.backend = info.backend.decode()
         self._host_visible = bool(info.host_visible)
         self._asynchronous = bool(info.asynchronous)
         self._device_type, self._device_id = int(info.dlpack_type), int(info.dlpack_id)
@@ -200,7 +202,7 @@ class Executor(ExecutorBase):
         if not isinstance(array, np.ndarray):
             if isinstance(array, Buffer):
                 return array.view(array.shape, strides=tuple(s // array.itemsize for s in array.strides))
-            if hasattr(array, "__dlpack__"):
+            if hasattr(array, "__dlpack__") and not isinstance(array, type):
                 return self._wrap_dlpack(_foreign.plain_tensor(array), array)
             try:
                 array = np.asarray(memoryview(array))
@@ -234,19 +236,21 @@ class Executor(ExecutorBase):
         return self._buffer(handle, array.dtype, array.shape)
 
     def _wrap_dlpack(self, source: Any, given: Any) -> Buffer:
-        kind, number = source.__dlpack_device__()
-        if int(kind) == self._device_type != 1:
+        device = _foreign.device_of(source)
+        if device[0] == self._device_type != 1:
             raise BackendError(
-                f"{type(source).__name__} on DLPack device ({int(kind)}, {number}): this call takes buffers, such as "
+                f"{type(source).__name__} on DLPack device {device}: this call takes buffers, such as "
                 "executor.allocate() makes; operations and launches take the array itself, but as the output of a "
                 "reduction or loss"
             )
-        if not self._host_visible or int(kind) != 1:
-            raise self._not_here(f"{type(source).__name__} on DLPack device ({int(kind)}, {number})")
+        if not self._host_visible or device[0] != 1:
+            raise self._not_here(f"{type(source).__name__} on DLPack device {device}")
         try:
             capsule = source.__dlpack__(max_version=(1, 0))
         except TypeError:  # from before version 1
             capsule = source.__dlpack__()
+        if type(capsule).__name__ != "PyCapsule":
+            raise BufferError(f"{type(source).__name__}.__dlpack__() is {shown(capsule)}; expected a DLPack capsule")
         handle, boolean = native.from_capsule(self, capsule)
         try:
             info = described(BufferInfo, native.buffer_describe, handle)
@@ -444,12 +448,13 @@ class Executor(ExecutorBase):
         if error is not None:
             raise error
 
-    def _close(self, free: Any = native.executor_free, debug: Any = _log.debug) -> Optional[HologramError]:
-        # Modules may be empty already when this is called for the last executor: hence what the arguments hold.
-        with self._lock:
-            if self._freed:
-                return None
-            self._freed = True
+    def _close(
+        self, finish: Any = native.finish, free: Any = native.executor_free, debug: Any = _log.debug
+    ) -> Optional[HologramError]:
+        # Modules may be empty already when this is called for the last executor: hence what the arguments hold. There
+        # is no lock, which a fork could leave locked: one of those that close at a time is told that it is the first.
+        if not finish(self):
+            return None
         debug("executor 0x%x on %s: freed", self.handle, self.backend)
         try:
             free(self.handle)
@@ -476,10 +481,9 @@ class Executor(ExecutorBase):
 
     def __del__(self) -> None:
         """Clean up."""
-        if not getattr(self, "_freed", True):
-            error = self._close()
-            if error is not None:
-                _log.debug("executor dropped without synchronize: %s", error)
+        error = self._close()
+        if error is not None:
+            _log.debug("executor dropped without synchronize: %s", error)
 
 
 def check_executor(what: str, executor: object) -> None:

@@ -24,6 +24,8 @@ raised by the next call that waits.
 
 from __future__ import annotations
 
+import copyreg
+import importlib
 import json
 from typing import Any
 
@@ -31,7 +33,7 @@ import numpy as np
 
 from hologram import _results
 from hologram import _views as views
-from hologram._arguments import integer
+from hologram._arguments import flag, integer, naming
 from hologram._dtypes import scalar_bits
 from hologram._ffi import hooks, native
 from hologram._operands import Operands, is_number
@@ -65,7 +67,8 @@ def _careful(name: str, *values: Any) -> Any:
                     f"{what}: ex: expected an Executor, got {type(values[1]).__name__}; or it is left out, and "
                     f"{p.name} is a {type(given[p.name]).__name__}"
                 )
-        ex = _results.executor_of(given[name] for name in names)
+        with naming(what):
+            ex = _results.executor_of(given[name] for name in names)
     check_executor(what, ex)
     with Operands(ex, what) as operands:
         made = None
@@ -85,19 +88,15 @@ def _careful(name: str, *values: Any) -> Any:
             elif p.kind == "d" or (p.kind == "m" and value is not None):
                 dims.append(integer(f"{what}: {p.name}", value))
             elif p.kind == "f":
-                if (
-                    value is not None
-                    and not isinstance(value, (bool, np.bool_))
-                    and not (isinstance(value, int) and value in (0, 1))
-                ):
-                    raise DTypeError(f"{what}: {p.name} is {value!r}; expected True or False")
-                dims.append(int(value or False))
+                dims.append(int(flag(f"{what}: {p.name}", value)))
+            elif p.kind == "k":
+                given[p.name] = flag(f"{what}: {p.name}", value)
             elif p.kind == "s":
                 scalars.append(p.default if value is None and p.default is not None else value)
             elif p.kind == "n" and value is not None:
-                counts = {p.name: integer(f"{what}: {p.name}", value)}
+                counts = {p.name: integer(f"{what}: {p.name}", value, 0)}
         operands.complete(given.get("n"))
-        axes = given.get("axis") is not None or bool(given.get("keepdims"))
+        axes = given.get("axis") is not None or given.get("keepdims", False)
         missing = [p.name for p in f.parameters if p.kind == "m" and given[p.name] is None]
         if axes:
             if given["n"] is not None:
@@ -119,9 +118,7 @@ def _careful(name: str, *values: Any) -> Any:
         called = [p.name for p in f.parameters if p.kind == "s"]
         cells = tuple(scalar_bits(value, f"{what}: {n}") for n, value in zip(called, scalars))
         if axes:
-            dims.append(
-                views.along(operands, what, given["axis"], bool(given["keepdims"]) if "keepdims" in given else None)
-            )
+            dims.append(views.along(operands, what, given["axis"], given.get("keepdims")))
         elif f.form == ONE_ROW:
             dims.append(1)
         if counts and (f.form != GIVEN or given.get("n") is not None):
@@ -159,6 +156,14 @@ def _renamed(name: str, error: BaseException) -> None:
 hooks["operation"], hooks["renamed"] = _careful, _renamed
 
 globals().update((f.name, _builtin(f)) for f in _functions)
+
+
+def _this(_: object) -> Any:
+    return importlib.import_module, (__name__,)
+
+
+# A pickled builtin names its self, and what to get of that: another process has it in its module of this name.
+copyreg.pickle(type(native.operation("", 0, (), 0, 0, False, "", False).__self__), _this)
 
 __all__ = sorted(_by_name)
 

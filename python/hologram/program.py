@@ -79,9 +79,9 @@ class Program(ProgramBase):
     )
 
     def __init__(self, source: Union[str, bytes, bytearray, memoryview], *, file: str = "<program>") -> None:
-        self._freed = True
+        self._end()  # where it is made again
         if isinstance(source, str):
-            text = source.encode()
+            text = source.encode(errors="surrogatepass")  # which the assembler refuses, and shows where
             self.handle = native.program_assemble(os.fsencode(file), text, len(text))
         elif isinstance(source, (bytes, bytearray, memoryview)):
             data = bytes(source)
@@ -182,10 +182,12 @@ class Program(ProgramBase):
         """Return a hash that equal programs share."""
         return hash(self.hash)
 
-    def __del__(self, free: Any = native.program_free) -> None:
+    def __del__(self) -> None:
         """Free the program."""
-        if not self._freed:
-            self._freed = True
+        self._end()
+
+    def _end(self, finish: Any = native.finish, free: Any = native.program_free) -> None:
+        if finish(self):
             try:
                 free(self)
             except HologramError:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+import re
 from typing import Any, Callable
 
 import numpy as np
@@ -222,3 +225,156 @@ def test_names_that_cannot_be_compared() -> None:
 
     with hg.Executor("cpu") as ex, pytest.raises(ZeroDivisionError, match="no name"):
         ex.launch(hg.Program("program p\nslot x f32\nstg.f32 1, x[index]\nexit"), {Key("z"): np.zeros(3, "f4")})
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_an_integer_too_long_to_be_written_is_named(ex: hg.Executor, place: str) -> None:
+    with pytest.raises(hg.errors.InvalidArgumentError, match=re.escape(place) + r".* is an integer of 16610 bits"):
+        PLACES[place](ex, ex.allocate(8), 10**5000)
+
+
+@pytest.mark.parametrize("value", [[0.5] * 100_000, "x" * 100_000])
+def test_errors_are_brief_whatever_they_show(ex: hg.Executor, value: Any) -> None:
+    with pytest.raises(hg.errors.DTypeError, match="vector_add: n is ") as caught:
+        hg.ops.vector_add(ex, ex.allocate(8), ex.allocate(8), n=value)
+    assert len(str(caught.value)) < 300
+
+
+def test_what_cannot_be_shown_is_named_all_the_same(ex: hg.Executor) -> None:
+    class Silent:
+        def __repr__(self) -> str:
+            raise RuntimeError("no")
+
+    with pytest.raises(hg.errors.DTypeError, match="vector_add: n is a Silent; expected an integer"):
+        hg.ops.vector_add(ex, ex.allocate(8), ex.allocate(8), n=Silent())
+
+
+@pytest.mark.parametrize("function", ["vector_add", "reduce_sum", "argmax", "softmax", "mse_loss", "fill"])
+def test_a_negative_count_is_named(ex: hg.Executor, function: str) -> None:
+    arrays = [ex.allocate(8, np.int64 if function == "argmax" and i else np.float32) for i in range(3)]
+    arguments: list[Any] = {"fill": [arrays[0], 1], "vector_add": arrays, "mse_loss": arrays}.get(function, arrays[:2])
+    with pytest.raises(hg.errors.InvalidArgumentError, match=f"{function}: n is -1; expected 0 … "):
+        getattr(hg.ops, function)(ex, *arguments, n=-1)
+
+
+@pytest.mark.parametrize("value", ["yes", 2, 1.0, np.ones(2)])
+def test_keepdims_is_true_or_false(ex: hg.Executor, value: Any) -> None:
+    with pytest.raises(hg.errors.DTypeError, match=r"reduce_sum: keepdims is .*; expected True or False"):
+        hg.ops.reduce_sum(ex, ex.allocate((2, 4)), ex.allocate((2, 1)), axis=1, keepdims=value)
+
+
+class _Producer:
+    """An array that says what it is told to."""
+
+    def __init__(self, device: Any, capsule: Any) -> None:
+        self.device, self.capsule = device, capsule
+
+    def __dlpack_device__(self) -> Any:
+        return self.device() if callable(self.device) else self.device
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.capsule() if callable(self.capsule) else self.capsule
+
+
+def _fail(error: BaseException) -> Callable[[], Any]:
+    def fail() -> Any:
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    ("array", "kind", "text"),
+    [
+        (_Producer((1, 0), None), BufferError, r"_Producer.__dlpack__\(\) is None; expected a DLPack capsule"),
+        (_Producer(None, None), TypeError, r"_Producer.__dlpack_device__\(\) is None; expected two integers"),
+        (_Producer((1,), None), TypeError, r"__dlpack_device__\(\) is \(1,\); expected two integers"),
+        (_Producer(("x", 0), None), TypeError, r"__dlpack_device__\(\) is \('x', 0\); expected two integers"),
+        (_Producer(_fail(ValueError("meta")), None), ValueError, "meta"),
+        (_Producer((1, 0), _fail(BufferError("sparse"))), BufferError, "sparse"),
+        (_Producer((1, 0), _fail(RuntimeError("lazy"))), RuntimeError, "lazy"),
+        (_Producer, TypeError, "expected a Buffer, a numpy array or an object with DLPack, got type"),
+        (hg.Buffer, TypeError, "expected a Buffer, a numpy array or an object with DLPack, got type"),
+    ],
+)
+def test_what_an_array_says_wrong_of_itself_is_told_of_the_argument(
+    host: hg.Executor, array: Any, kind: type[Exception], text: str
+) -> None:
+    x = np.ones(4, np.float32)
+    with pytest.raises(kind, match="^vector_add: b: .*" + text):
+        hg.ops.vector_add(host, x, array, x)
+    with pytest.raises(kind, match='^launch "t": slot c: .*' + text):
+        host.launch(hg.Program(STORE), c=array)
+    with pytest.raises(kind, match="^vector_add: .*" + text):
+        hg.ops.vector_add(array, x)
+
+
+def test_an_array_s_own_exception_passes(host: hg.Executor) -> None:
+    class OwnError(ValueError):
+        def __init__(self, one: int, two: int) -> None:
+            super().__init__(one, two)
+
+    with pytest.raises(OwnError):
+        hg.ops.vector_add(host, _Producer((1, 0), _fail(OwnError(1, 2))), np.ones(4, np.float32))
+
+
+@pytest.mark.parametrize("name", ["cpu\0x", "\0", "\ud800", "cpu\ud800"])
+def test_a_backend_s_name_is_taken_whole(name: str) -> None:
+    with pytest.raises(hg.errors.InvalidBackendError, match="Invalid backend"):
+        hg.Executor(name)
+
+
+def test_wrong_arguments_of_a_class_leave_nothing_behind() -> None:
+    done = script(
+        """
+from hologram._ffi import native
+objects = native.object_count()
+kinds, wrong = (hg.Executor, hg.Program), ({"backend": "cpu", "more": 5}, {"memory_limit": "x"}, {"source": 5})
+for make in [lambda k=k, w=w: k(**w) for k in kinds for w in wrong]:
+    try:
+        make()
+    except TypeError:
+        pass
+ex = hg.Executor("cpu")
+ex.__init__("cpu")
+program = hg.Program("program a\\nexit")
+program.__init__("program b\\nexit")
+assert (ex.allocate(3).size, program.name) == (3, "b")
+ex.cleanup()
+ex.cleanup()
+del ex, program
+assert native.object_count() == objects
+"""
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_functions_are_pickled_by_name() -> None:
+    for name in hg.ops.__all__:
+        function = getattr(hg.ops, name)
+        assert pickle.loads(pickle.dumps(function)) is function
+        assert copy.deepcopy(function) is function
+
+
+def test_arrays_are_taken_in_c_whatever_came_before() -> None:
+    done = script(
+        """
+ex, x = hg.Executor("cpu"), np.ones(4, np.float32)
+from hologram._ffi import hooks
+asked, probe = [], hooks["probe"]
+def counted(kind):
+    asked.append(kind)
+    return probe(kind)
+hooks["probe"] = counted
+for i in range(200):
+    try:
+        hg.ops.vector_add(ex, x if i > 150 else type(f"T{i}", (), {})(), type(f"U{i}", (), {})(), x)
+    except TypeError:
+        pass
+for _ in range(3):
+    hg.ops.vector_add(ex, x, x, memoryview(bytearray(16)).cast("f"))
+assert asked.count(np.ndarray) == 1, asked.count(np.ndarray)
+assert asked.count(memoryview) == 1
+"""
+    )
+    assert done.returncode == 0, done.stderr
