@@ -10,10 +10,14 @@ import (
 )
 
 // The test-only backend, for running the Python suite on a device that is
-// asynchronous and has memory of its own.
+// asynchronous and has memory of its own: DLPack's "ext device", 12, on which
+// others have two streams, 0xf001 and 0xf002.
 func init() {
 	sources = append(sources, source{name: "asynctest", make: func() backends.Backend {
-		return asynctest.New(asynctest.Options{Delay: 50 * time.Microsecond, Memory: 1 << 30, Plans: true, Workspace: 256, Specialize: true,
-			Variants: backends.Variant{Packed: true, Proved: true, NoFuel: true}})
+		b := asynctest.New(asynctest.Options{Delay: 50 * time.Microsecond, Memory: 1 << 30, Plans: true, Workspace: 256, Specialize: true,
+			Variants: backends.Variant{Packed: true, Proved: true, NoFuel: true}, DLPackType: 12})
+		b.NewForeign(0)
+		b.NewForeign(0)
+		return b
 	}})
 }

@@ -87,16 +87,20 @@ class Standin:
 class Exchange:
     """A type of stand-ins, and what was asked of it."""
 
-    def __init__(self, major: int = 1, borrow: bool = True, previous: Exchange | None = None) -> None:
+    def __init__(
+        self, major: int = 1, borrow: bool = True, previous: Exchange | None = None, stream: int | None = None
+    ) -> None:
+        self.stream = stream
         self.borrowed = self.owned = self.deleted = 0
         self.alive: dict[int, Managed] = {}
         self._callbacks = (
             ctypes.PYFUNCTYPE(c_int, py_object, POINTER(c_void_p))(self._own),
             ctypes.PYFUNCTYPE(c_int, py_object, POINTER(Tensor))(self._borrow),
             ctypes.PYFUNCTYPE(None, c_void_p)(self._delete),
+            ctypes.PYFUNCTYPE(c_int, c_int32, c_int32, POINTER(c_void_p))(self._stream),
         )
-        own, lend, self._deleter = (ctypes.cast(c, c_void_p).value for c in self._callbacks)
-        self.api = API(major=major, own=own, borrow=lend if borrow else None)
+        own, lend, self._deleter, streams = (ctypes.cast(c, c_void_p).value for c in self._callbacks)
+        self.api = API(major=major, own=own, borrow=lend if borrow else None, stream=streams)
         if previous is not None:
             self.api.previous = ctypes.addressof(previous.api)
         self._kept = previous
@@ -109,6 +113,11 @@ class Exchange:
             return -1
         self.borrowed += 1
         o.fill(out.contents)
+        return 0
+
+    def _stream(self, kind: int, number: int, out: Any) -> int:
+        """Say which stream of a device the owner works on now; None of the legacy default one."""
+        out[0] = self.stream
         return 0
 
     def _own(self, o: Standin, out: Any) -> int:

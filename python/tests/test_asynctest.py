@@ -36,6 +36,7 @@ def test_the_suite_passes_on_an_asynchronous_device(tmp_path: Path) -> None:
         [
             *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
             *(str(Path(__file__).with_name(f"test_{name}.py")) for name in SUITE),
+            str(Path(__file__).with_name("streams.py")),
         ],
         cwd=ROOT,
         env={**os.environ, "HOLOGRAM_LIBRARY": str(library), "HOLOGRAM_TEST_BACKEND": "asynctest"},

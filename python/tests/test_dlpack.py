@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import sys
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,10 @@ from support import DTYPES, from_dlpack
 
 import hologram as hg
 from hologram._ffi import native
+
+numpy_2_1 = pytest.mark.skipif(
+    np.lib.NumpyVersion(np.__version__) < "2.1.0", reason="numpy before 2.1 knows DLPack before version 1 alone"
+)
 
 
 @pytest.mark.parametrize("name", [n for n in DTYPES if n != "bf16"])
@@ -60,7 +65,7 @@ def test_wrap_dlpack(host: hg.Executor, old: bool) -> None:
     assert b.to_numpy().tolist() == [[0, -3], [-1, -4], [-2, -5]]
 
 
-@pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.1.0", reason="numpy before 2.1 exports no read-only array")
+@numpy_2_1
 def test_read_only_is_kept(host: hg.Executor) -> None:
     x = np.arange(3, dtype=np.float32)
     x.flags.writeable = False
@@ -86,6 +91,31 @@ def test_capsules_are_used_once(host: hg.Executor) -> None:
     host.wrap(Same())
     with pytest.raises(BufferError, match="capsule"):
         host.wrap(Same())
+
+
+@pytest.mark.parametrize("old", [pytest.param(False, marks=numpy_2_1), True])
+def test_a_refused_capsule_stays_its_owners(host: hg.Executor, old: bool) -> None:
+    x = np.arange(4).astype(np.complex64)
+    before = sys.getrefcount(x)
+    capsules = [x.__dlpack__() if old else x.__dlpack__(max_version=(1, 0))]
+
+    class Once:
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (1, 0)
+
+        def __dlpack__(self, **_: Any) -> Any:
+            return capsules[0]
+
+    for _ in range(2):
+        with pytest.raises(TypeError, match="dtype"):
+            host.wrap(Once())
+        assert native.kept() == 0
+        assert sys.getrefcount(x) == before + 1
+    y = from_dlpack(Once())
+    assert np.array_equal(y, x)
+    capsules.clear()
+    del y
+    assert sys.getrefcount(x) == before
 
 
 def test_foreign_devices_are_refused(host: hg.Executor) -> None:

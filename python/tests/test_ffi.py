@@ -303,6 +303,16 @@ def test_freeing_twice_is_an_error(host: hg.Executor) -> None:
     assert "is freed" in last_error()
 
 
+@pytest.mark.parametrize("letter", ["x", "é", "€", "𝄞"])
+def test_long_errors_are_cut_between_characters(letter: str) -> None:
+    for i in range(4):
+        with pytest.raises(ValueError, match="Invalid backend") as caught:
+            hg.Executor("x" * i + letter * 5000)
+        text = str(caught.value)
+        assert "\ufffd" not in text
+        assert 8192 - 4 < len(text.encode()) <= 8192 or len(letter.encode()) == 1
+
+
 def test_handles_are_not_given_out_again(host: hg.Executor) -> None:
     seen = set()
     for _ in range(2000):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -238,6 +240,24 @@ def test_what_doesnt_fit_is_refused(ex: hg.Executor, change: dict[str, Any], err
     with pytest.raises(error, match=text):
         ex.launch(hg.Program(AXPY), **arguments)
     assert (y.to_numpy() == 7).all()
+
+
+def test_bindings_are_let_go_of(host: hg.Executor) -> None:
+    p, y = hg.Program(AXPY), np.zeros(4, np.float32)
+    wrong = np.zeros(4, np.int32)
+    calls: list[dict[str, Any]] = [
+        {"x": y, "y": y, "alpha": 1},
+        {"x": y, "y": y, "alpha": np.float32(1)},  # C leaves this one to Python
+        {"x": y, "y": wrong, "alpha": 1},
+        {"x": y, "y": y, "alpha": "no"},
+        {"x": y, "y": y},
+    ]
+    for bindings in calls:
+        before = sys.getrefcount(y), sys.getrefcount(wrong), sys.getrefcount(bindings)
+        for _ in range(5):
+            with contextlib.suppress(ValueError, TypeError):
+                host.launch(p, bindings)
+        assert (sys.getrefcount(y), sys.getrefcount(wrong), sys.getrefcount(bindings)) == before
 
 
 def test_dtypes_of_slots(ex: hg.Executor) -> None:

@@ -1,0 +1,60 @@
+"""Tensors on a device: on which stream of their owners the work goes. For test_asynctest.py, which has such a one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from exchange import Exchange
+
+import hologram as hg
+from hologram import ops
+
+EXTERNAL = 12  # DLPack's number of the device's kind
+FIRST, SECOND = 0xF001, 0xF002  # its streams that others have
+
+
+def tensor(kind: Any, b: hg.Buffer) -> Any:
+    """A tensor of a type of stand-ins on a buffer's memory."""
+    shape = np.empty(b.shape, b.dtype)
+    return kind(shape, device_type=EXTERNAL, data=b._describe().data)
+
+
+@pytest.fixture
+def arrays(ex: hg.Executor) -> list[hg.Buffer]:
+    made = [ex.from_numpy(np.arange(4, dtype=np.float32)) for _ in range(3)]
+    ex.synchronize()  # nothing orders the owners' streams behind work on buffers that lend them memory
+    return made
+
+
+@pytest.mark.parametrize("borrow", [True, False])
+def test_work_goes_to_the_stream_of_the_owner(ex: hg.Executor, arrays: list[hg.Buffer], borrow: bool) -> None:
+    for stream in (FIRST, SECOND):
+        kind = Exchange(borrow=borrow, stream=stream).type
+        a, b, c = (tensor(kind, each) for each in arrays)
+        for _ in range(2):  # an executor knows a stream from its first call
+            ops.vector_add(ex, a, b, c)
+            ops.vector_add(ex, c, b, c)
+        ex.synchronize()
+        assert arrays[2].to_numpy().tolist() == [0, 3, 6, 9]
+
+
+@pytest.mark.parametrize(("stream", "number"), [(None, "0x1"), (0xBAD, "0xbad")])  # DLPack's 1 is the default stream
+def test_streams_that_are_not_there(ex: hg.Executor, arrays: list[hg.Buffer], stream: Any, number: str) -> None:
+    kind = Exchange(stream=stream).type
+    a, b, c = (tensor(kind, each) for each in arrays)
+    with pytest.raises(RuntimeError, match=f"has none numbered {number}$"):
+        ops.vector_add(ex, a, b, c)
+
+
+def test_owners_on_two_streams_are_refused(ex: hg.Executor, arrays: list[hg.Buffer]) -> None:
+    first, second = Exchange(stream=FIRST).type, Exchange(stream=SECOND).type
+    for kinds in ((first, second, second), (first, first, second), (second, first, first)):
+        a, b, c = (tensor(kind, each) for kind, each in zip(kinds, arrays))
+        with pytest.raises((TypeError, RuntimeError), match="Exchanged"):
+            ops.vector_add(ex, a, b, c)
+    also = Exchange(stream=FIRST).type
+    ops.vector_add(ex, tensor(first, arrays[0]), tensor(also, arrays[1]), tensor(first, arrays[2]))
+    ex.synchronize()
+    assert arrays[2].to_numpy().tolist() == [0, 2, 4, 6]
