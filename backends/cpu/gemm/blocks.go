@@ -200,7 +200,7 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 			plan.aStep = ceil(rows, lanes) * int64(m.bytes)
 			panelBytes = deep * plan.aStep
 		}
-		w.room(roomA, (blockRows/max(1, high/plan.panels)+2)*panelBytes)
+		w.room(roomA, ceil(blockRows, rows)*panelBytes)
 	}
 	bTile := deep*width*int64(m.bytes) + 64
 	bBlock := ceil(min(perBlock, wide), across) * bTile
@@ -226,12 +226,9 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 		je := min(jo+outer, j1)
 		for ic := int64(0); ic < plan.panels; {
 			// The panels of this block.
-			first := i0 + high*ic/plan.panels
-			end := ic + 1
-			for end < plan.panels && i0+high*(end+1)/plan.panels-first <= blockRows {
-				end++
-			}
-			last := i0 + high*end/plan.panels
+			first := i0 + ic*rows
+			end := min(ic+max(1, blockRows/rows), plan.panels)
+			last := min(i0+end*rows, i1)
 			for pc := range chunks {
 				p0 := pc * chunk
 				kc := min(p.k-p0, chunk)
@@ -247,6 +244,9 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 					if packB && kc > 0 && (!held || ic == 0) {
 						w.packB(bAt, bTile, across, p0, kc, jc, jEnd)
 					}
+					if packA && !plan.along && jc == jo && kc > 0 {
+						w.packColumns(w.rooms[roomA].Addr, plan.aStep, panelBytes, rows, first, last, p0, kc)
+					}
 					for q := ic; q < end; q++ {
 						if w.err != nil || w.stopped {
 							return
@@ -255,8 +255,8 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 							w.stopped = true
 							return
 						}
-						top := i0 + high*q/plan.panels
-						n := i0 + high*(q+1)/plan.panels - top
+						top := i0 + q*rows
+						n := min(rows, i1-top)
 						w.k = kc
 						w.a, w.aStep = p.a+uintptr(top*p.ars+p0*p.acs), uintptr(p.ars)
 						if !plan.along {
@@ -265,11 +265,15 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 						if packA {
 							w.a = w.rooms[roomA].Addr + uintptr((q-ic)*panelBytes)
 							w.aStep = uintptr(plan.aStep)
-							if jc == jo && kc > 0 {
-								w.packA(w.a, plan.aStep, plan.along, top, n, p0, kc)
+							if jc == jo && kc > 0 && plan.along {
+								w.packA(w.a, plan.aStep, top, n, p0, kc)
 							}
 						}
 						w.flags = 0
+						if plan.along && jc == jo && q+1 < plan.panels && !converts {
+							w.flags |= flagAhead
+							w.next, w.nextStep = p.a+uintptr((top+n)*p.ars+p0*p.acs), uintptr(p.ars)
+						}
 						to, step := p.c+uintptr(top*p.crs+jc*p.ccs), p.crs
 						if sums {
 							to, step = w.rooms[roomSum].Addr+uintptr((top-first)*sumStep+(jc-jo)*size), sumStep
@@ -368,11 +372,11 @@ func (w *worker) packB(dst uintptr, next, across, p0, kc, j, end int64) {
 	if p.in.convert == nil && p.bcs == size {
 		full, rest := (end-j)/across, (end-j)%across
 		if full > 0 {
-			w.copyRows(dst, across*size, p.b+uintptr(p0*p.brs+j*p.bcs), p.brs, kc, full, next, tile{t: p.t, cols: int(across / lanes)})
+			w.copyRows(dst, across*size, p.b+uintptr(p0*p.brs+j*p.bcs), p.brs, across*size, kc, full, next, tile{t: p.t, cols: int(across / lanes)})
 		}
 		if rest > 0 {
 			cols := ceil(rest, lanes)
-			w.copyRows(dst+uintptr(full*next), cols*int64(m.bytes), p.b+uintptr(p0*p.brs+(j+full*across)*p.bcs), p.brs, kc, 1, next,
+			w.copyRows(dst+uintptr(full*next), cols*int64(m.bytes), p.b+uintptr(p0*p.brs+(j+full*across)*p.bcs), p.brs, 0, kc, 1, next,
 				tile{t: p.t, cols: int(cols), mask: w.setMask(rest)})
 		}
 		return
@@ -385,8 +389,8 @@ func (w *worker) packB(dst uintptr, next, across, p0, kc, j, end int64) {
 }
 
 // copyRows copies rows of tiles, some 100 KB in a call.
-func (w *worker) copyRows(dst uintptr, dstStep int64, src uintptr, srcStep, rows, tiles, next int64, s tile) {
-	w.srcStep, w.dstStep, w.tiles, w.bNext = uintptr(srcStep), uintptr(dstStep), tiles, uintptr(next)
+func (w *worker) copyRows(dst uintptr, dstStep int64, src uintptr, srcStep, srcNext, rows, tiles, next int64, s tile) {
+	w.srcStep, w.srcNext, w.dstStep, w.tiles, w.bNext = uintptr(srcStep), uintptr(srcNext), uintptr(dstStep), tiles, uintptr(next)
 	most := max(1, 128<<10/(tiles*dstStep))
 	for at := int64(0); at < rows; at += most {
 		w.src, w.dst, w.count = src+uintptr(at*srcStep), dst+uintptr(at*dstStep), uintptr(min(most, rows-at))
@@ -394,19 +398,33 @@ func (w *worker) copyRows(dst uintptr, dstStep int64, src uintptr, srcStep, rows
 	}
 }
 
-// packA packs rows top … top + n and columns p0 … p0 + kc of A to dst: rows that
-// lie step apart, or columns.
-func (w *worker) packA(dst uintptr, step int64, along bool, top, n, p0, kc int64) {
+// packColumns packs rows top … end and columns p0 … p0 + kc of A to dst, in panels
+// of so many rows, next bytes apart, in which columns lie step apart.
+func (w *worker) packColumns(dst uintptr, step, next, rows, top, end, p0, kc int64) {
+	p := w.p
+	size, lanes := p.t.size(), int64(p.lib.m.lanes(p.t))
+	full, rest := (end-top)/rows, (end-top)%rows
+	if full > 0 {
+		w.copyRows(dst, step, p.a+uintptr(top*size+p0*p.acs), p.acs, rows*size, kc, full, next,
+			tile{t: p.t, cols: int(ceil(rows, lanes)), mask: w.setMask(rows)})
+	}
+	if rest > 0 {
+		w.copyRows(dst+uintptr(full*next), step, p.a+uintptr((top+full*rows)*size+p0*p.acs), p.acs, 0, kc, 1, next,
+			tile{t: p.t, cols: int(ceil(rest, lanes)), mask: w.setMask(rest)})
+	}
+}
+
+// packA packs rows top … top + n and columns p0 … p0 + kc of A to dst, where rows
+// lie step apart.
+func (w *worker) packA(dst uintptr, step, top, n, p0, kc int64) {
 	p := w.p
 	size := p.t.size()
 	src := p.a + uintptr(top*p.ars+p0*p.acs)
 	switch {
-	case p.in.convert == nil && along && p.acs == size:
+	case p.in.convert == nil && p.acs == size:
 		for i := range n {
 			copy(hostmem.Bytes(dst+uintptr(i*step), kc*size), hostmem.Bytes(src+uintptr(i*p.ars), kc*size))
 		}
-	case p.in.convert == nil && !along:
-		w.copyRows(dst, step, src, p.acs, kc, 1, 0, tile{t: p.t, cols: int(ceil(n, int64(p.lib.m.lanes(p.t)))), mask: w.setMask(n)})
 	default:
 		w.transpose(dst, step, src, p.acs, p.ars, kc, n)
 	}
@@ -422,14 +440,8 @@ func (w *worker) transpose(dst uintptr, step int64, src uintptr, colStep, rowSte
 		return
 	}
 	doneCols, doneRows := int64(0), int64(0)
-	if side := square(p.t); rowStep == size && rows >= side {
-		count := rows / side
-		for c := int64(0); c+side <= cols; c += side {
-			w.src, w.srcStep, w.dst, w.dstStep, w.count = src+uintptr(c*colStep), uintptr(colStep), dst+uintptr(c*size), uintptr(step), uintptr(count)
-			w.call(transposes, tile{t: p.t})
-			doneCols = c + side
-		}
-		doneRows = count * side
+	if side := square(p.t); rowStep == size {
+		doneCols, doneRows = w.squares(dst, step, src, colStep, cols/side, rows/side)
 	}
 	if size == 4 {
 		scatter[uint32](dst, step, size, src, colStep, rowStep, doneCols, cols, 0, doneRows)
@@ -438,6 +450,22 @@ func (w *worker) transpose(dst uintptr, step int64, src uintptr, colStep, rowSte
 		scatter[uint64](dst, step, size, src, colStep, rowStep, doneCols, cols, 0, doneRows)
 		scatter[uint64](dst, step, size, src, colStep, rowStep, 0, cols, doneRows, rows)
 	}
+}
+
+// squares transposes down × across squares of src to across × down of dst, and
+// returns how many rows and columns of src that is.
+func (w *worker) squares(dst uintptr, dstStep int64, src uintptr, srcStep, down, across int64) (rows, cols int64) {
+	if down == 0 || across == 0 {
+		return 0, 0
+	}
+	side := square(w.p.t)
+	w.srcStep, w.dstStep, w.tiles = uintptr(srcStep), uintptr(dstStep), down
+	most := max(1, 128/down)
+	for at := int64(0); at < across; at += most {
+		w.src, w.dst, w.count = src+uintptr(32*at), dst+uintptr(at*side*dstStep), uintptr(min(most, across-at))
+		w.call(transposes, tile{t: w.p.t})
+	}
+	return down * side, across * side
 }
 
 // scatter copies the columns c0 … c1 of rows r0 … r1 between matrices of any
@@ -471,21 +499,13 @@ func (w *worker) deliver(i0, i1, j0, j1, step int64) {
 func (w *worker) backTransposed(dst, src uintptr, step, rows, cols int64) {
 	p := w.p
 	size, side := p.t.size(), square(p.t)
-	count := cols / side
-	done := int64(0)
-	if count > 0 {
-		for r := int64(0); r+side <= rows; r += side {
-			w.src, w.srcStep, w.dst, w.dstStep, w.count = src+uintptr(r*step), uintptr(step), dst+uintptr(r*size), uintptr(p.ccs), uintptr(count)
-			w.call(transposes, tile{t: p.t})
-			done = r + side
-		}
-	}
+	done, doneCols := w.squares(dst, p.ccs, src, step, rows/side, cols/side)
 	if size == 4 {
-		scatter[uint32](dst, size, p.ccs, src, 4, step, 0, count*side, done, rows)
-		scatter[uint32](dst, size, p.ccs, src, 4, step, count*side, cols, 0, rows)
+		scatter[uint32](dst, size, p.ccs, src, 4, step, 0, doneCols, done, rows)
+		scatter[uint32](dst, size, p.ccs, src, 4, step, doneCols, cols, 0, rows)
 	} else {
-		scatter[uint64](dst, size, p.ccs, src, 8, step, 0, count*side, done, rows)
-		scatter[uint64](dst, size, p.ccs, src, 8, step, count*side, cols, 0, rows)
+		scatter[uint64](dst, size, p.ccs, src, 8, step, 0, doneCols, done, rows)
+		scatter[uint64](dst, size, p.ccs, src, 8, step, doneCols, cols, 0, rows)
 	}
 }
 

@@ -2,15 +2,16 @@ package gemm
 
 import "github.com/hologram-project/hologram/backends/cpu/jit/x86"
 
-// copier copies count rows of tiles side by side, of so many vectors, to tiles
-// that lie bNext apart; with mask a tile's last vector is not whole, and its other
+// copier copies count rows of tiles, of so many vectors, that lie srcNext apart, to
+// tiles that lie bNext apart; with mask a tile's last vector is not whole, and its other
 // elements become zero. It goes row by row, as memory is read best.
 func copier(m machine, s tile) ([]byte, error) {
 	g := newMaker(m, s)
 	g.begin()
 	g.fetch()
-	const from, to, tiles, next = x86.RAX, x86.RBX, x86.R10, x86.R11
+	const from, to, tiles, next, srcNext = x86.RAX, x86.RBX, x86.R10, x86.R11, x86.RBP
 	g.Load(x86.W64, next, argBNext)
+	g.Load(x86.W64, srcNext, argSrcNx)
 	loop, across := g.NewLabel(), g.NewLabel()
 	g.Bind(loop)
 	g.Mov(x86.W64, from, regSrc)
@@ -21,7 +22,7 @@ func copier(m machine, s tile) ([]byte, error) {
 		g.load(x86.Reg(v&7), x86.At(from, int32(v*m.bytes)), g.last(v))
 		g.store(x86.At(to, int32(v*m.bytes)), x86.Reg(v&7), false)
 	}
-	g.OpImm(x86.ADD, x86.W64, from, int32(s.cols*m.bytes))
+	g.Op(x86.ADD, x86.W64, from, srcNext)
 	g.Op(x86.ADD, x86.W64, to, next)
 	g.OpImm(x86.SUB, x86.W64, tiles, 1)
 	g.Jcc(x86.NE, across)
@@ -52,8 +53,8 @@ func (g *maker) fetch() {
 // square is the side of the squares that transposer works in, 32 bytes.
 func square(t number) int64 { return 32 / t.size() }
 
-// transposer transposes count squares that lie side by side in src, one below the
-// other in dst.
+// transposer transposes squares: so many as tiles says that lie one below the other
+// in src, side by side in dst, and of such columns count, side by side in src.
 func transposer(s tile) ([]byte, error) {
 	g := newMaker(machine{bytes: 32}, s)
 	g.begin()
@@ -74,8 +75,12 @@ func transposer(s tile) ([]byte, error) {
 	src := rows(regSrc, regSrcSt, x86.RBX, x86.RBP, x86.R12)
 	dst := rows(regDst, regDstSt, x86.R13, x86.R14, x86.R15)
 	side := int(square(s.t))
-	loop := g.NewLabel()
+	loop, down := g.NewLabel(), g.NewLabel()
 	g.Bind(loop)
+	g.Load(x86.W64, x86.RAX, argTiles)
+	g.Push(regSrc)
+	g.Push(regDst)
+	g.Bind(down)
 	// A register has 16 bytes of row q, and as many of the row half a square on.
 	half := func(disp int32) {
 		for q := range side / 2 {
@@ -110,6 +115,12 @@ func transposer(s tile) ([]byte, error) {
 			put(4*h+i, r)
 		}
 	}
+	g.Lea(regSrc, x86.Mem{Base: regSrc, Index: regSrcSt, Scale: uint8(side)})
+	g.OpImm(x86.ADD, x86.W64, regDst, 32)
+	g.OpImm(x86.SUB, x86.W64, x86.RAX, 1)
+	g.Jcc(x86.NE, down)
+	g.Pop(regDst)
+	g.Pop(regSrc)
 	g.OpImm(x86.ADD, x86.W64, regSrc, 32)
 	g.Lea(regDst, x86.Mem{Base: regDst, Index: regDstSt, Scale: uint8(side)})
 	g.OpImm(x86.SUB, x86.W64, regRows, 1)

@@ -334,8 +334,10 @@ func (k *Kernel) prepare(l *backends.Launch) (r *launch, ok bool) {
 		switch k.t {
 		case f32:
 			p.reads = math.Float32frombits(uint32(p.beta)) != 0
+			p.scaled = math.Float32frombits(uint32(p.alpha)) != 1
 		case f64:
 			p.reads = math.Float64frombits(p.beta) != 0
+			p.scaled = math.Float64frombits(p.alpha) != 1
 		case i32:
 			bits := 8 * k.is.T.Size()
 			p.reads = p.beta<<(64-bits) != 0

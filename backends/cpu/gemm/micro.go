@@ -44,7 +44,9 @@ type args struct {
 	flags          uint64
 	alpha, beta    uint64
 	mask           [8]uint32 // of the last vector: AVX-512 takes the low bits of the first
+	next, nextStep uintptr   // rows that are wanted next, a tile's width of each, if ahead
 	src, dst       uintptr   // of copy.go's
+	srcNext        uintptr
 	srcStep        uintptr
 	dstStep, count uintptr
 }
@@ -55,6 +57,7 @@ const (
 	flagScale             // they are multiplied by alpha
 	flagBeta              // beta · C is added
 	flagBegin             // they do not begin from zero
+	flagAhead             // what is wanted next is fetched
 )
 
 // machine is the set of instructions to make code for.
@@ -168,7 +171,10 @@ var (
 	argAlpha = at(unsafe.Offsetof(shapeOfArgs.alpha))
 	argBeta  = at(unsafe.Offsetof(shapeOfArgs.beta))
 	argMask  = at(unsafe.Offsetof(shapeOfArgs.mask))
+	argNext  = at(unsafe.Offsetof(shapeOfArgs.next))
+	argNextS = at(unsafe.Offsetof(shapeOfArgs.nextStep))
 	argSrc   = at(unsafe.Offsetof(shapeOfArgs.src))
+	argSrcNx = at(unsafe.Offsetof(shapeOfArgs.srcNext))
 	argDst   = at(unsafe.Offsetof(shapeOfArgs.dst))
 	argSrcSt = at(unsafe.Offsetof(shapeOfArgs.srcStep))
 	argDstSt = at(unsafe.Offsetof(shapeOfArgs.dstStep))
@@ -288,21 +294,26 @@ func (g *maker) zero() {
 
 const unroll = 4
 
-// ahead has what the sums are added to on its way while they are made.
+// ahead has what the sums are added to on its way while they are made, and what
+// is wanted next.
 func (g *maker) ahead() {
-	skip := g.NewLabel()
-	g.Load(x86.W64, x86.RAX, argFlags)
-	g.OpImm(x86.AND, x86.W32, x86.RAX, flagAdd|flagBeta)
-	g.Jcc(x86.E, skip)
-	g.Load(x86.W64, x86.RSI, argD)
-	g.Load(x86.W64, x86.RDX, argDStep)
-	for range g.s.rows {
-		for at := 0; at < g.s.cols*g.m.bytes; at += 64 {
-			g.Prefetch(x86.At(x86.RSI, int32(at)))
+	fetch := func(flags int32, start, step x86.Mem, line func(x86.Mem)) {
+		skip := g.NewLabel()
+		g.Load(x86.W64, x86.RAX, argFlags)
+		g.OpImm(x86.AND, x86.W32, x86.RAX, flags)
+		g.Jcc(x86.E, skip)
+		g.Load(x86.W64, x86.RSI, start)
+		g.Load(x86.W64, x86.RDX, step)
+		for range g.s.rows {
+			for at := 0; at < g.s.cols*g.m.bytes; at += 64 {
+				line(x86.At(x86.RSI, int32(at)))
+			}
+			g.Op(x86.ADD, x86.W64, x86.RSI, x86.RDX)
 		}
-		g.Op(x86.ADD, x86.W64, x86.RSI, x86.RDX)
+		g.Bind(skip)
 	}
-	g.Bind(skip)
+	fetch(flagAdd|flagBeta, argD, argDStep, g.Prefetch)
+	fetch(flagAhead, argNext, argNextS, g.PrefetchL2)
 }
 
 // micro is a micro-kernel: for each of its tiles the sums of k products, in order
@@ -463,7 +474,7 @@ func (g *maker) finish() {
 	g.Bind(store)
 	g.each(argD, argDStep, func(sum x86.Reg, m x86.Mem, masked bool) { g.store(m, sum, masked) })
 	g.MovImm(x86.RAX, uint64(g.s.cols*g.m.bytes))
-	for _, m := range []x86.Mem{argT, argS, argD, argC} {
+	for _, m := range []x86.Mem{argT, argS, argD, argC, argNext} {
 		g.OpTo(x86.ADD, x86.W64, m, x86.RAX)
 	}
 }

@@ -26,6 +26,9 @@ func (m machine) mostColumns(groups int) int { return min((m.registers()-int(row
 
 var groupBases = [...]x86.Reg{x86.R8, x86.R10, x86.R11, x86.R13}
 
+// aheadBytes is how far ahead rows are fetched.
+const aheadBytes = 512
+
 // byRows is the kernel.
 func byRows(m machine, s tile) ([]byte, error) {
 	g := newMaker(rowsMachine(m), s)
@@ -153,6 +156,9 @@ func byRows(m machine, s tile) ([]byte, error) {
 	g.Jcc(x86.L, one)
 	g.Bind(loop)
 	for i := range s.cols {
+		for q := range side {
+			g.Prefetch(row(i, q, aheadBytes))
+		}
 		whole(i, 0)
 		whole(i, 32)
 	}

@@ -309,5 +309,8 @@ func (a *Asm) VZeroUpper() { a.bytes(0xC5, 0xF8, 0x77) }
 // Prefetch is PREFETCHT0.
 func (a *Asm) Prefetch(m Mem) { a.legacy(W32, 0, []byte{0x0F, 0x18}, 1, 0, &m, 0) }
 
+// PrefetchL2 is PREFETCHT1.
+func (a *Asm) PrefetchL2(m Mem) { a.legacy(W32, 0, []byte{0x0F, 0x18}, 2, 0, &m, 0) }
+
 // SFence orders non-temporal stores before what follows.
 func (a *Asm) SFence() { a.bytes(0x0F, 0xAE, 0xF8) }

@@ -358,6 +358,7 @@ func TestGeneral(t *testing.T) {
 		add(fmt.Sprintf("push %s", name(W64, d)), func(a *Asm) { a.Push(d) })
 		add(fmt.Sprintf("pop %s", name(W64, d)), func(a *Asm) { a.Pop(d) })
 		add(fmt.Sprintf("prefetcht0 byte ptr %s", mt), func(a *Asm) { a.Prefetch(m) })
+		add(fmt.Sprintf("prefetcht1 byte ptr %s", mt), func(a *Asm) { a.PrefetchL2(m) })
 	}
 	add("cdq", func(a *Asm) { a.SignRAX(W32) })
 	add("cqo", func(a *Asm) { a.SignRAX(W64) })
