@@ -2,6 +2,7 @@
 
 ``functional`` has torch's functions, ``nn`` torch's layers, both computed by Hologram in place on torch's tensors.
 ``optim`` has torch's optimisers, whose steps Hologram computes.
+``training`` has a loop with checkpoints, early stopping and logs.
 ``kernel`` makes an operation with a gradient of a scalar function of one's own.
 ``convert`` makes Hologram's layers of a model's, ``revert`` torch's again.
 ``utils`` moves between tensors and Hologram's buffers.
@@ -18,7 +19,7 @@ except ImportError as error:
 
 from hologram import BackendType, Buffer, Executor
 from hologram._version import __version__
-from hologram_torch import functional, nn, optim, utils
+from hologram_torch import functional, nn, optim, training, utils
 from hologram_torch._convert import convert, revert
 from hologram_torch._kernel import kernel
 from hologram_torch.utils import (
@@ -46,6 +47,7 @@ __all__ = [
     "optim",
     "revert",
     "tensor_to_buffer",
+    "training",
     "utils",
     "validate_tensor_compatible",
 ]

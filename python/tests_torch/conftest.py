@@ -23,6 +23,16 @@ def ex() -> Iterator[hg.Executor]:
         yield executor
 
 
+def devices() -> list[str]:
+    """The devices that tests run on: CUDA too where torch and Hologram both have it."""
+    return ["cpu", *(["cuda"] if torch.cuda.is_available() and hg.is_cuda_available() else [])]
+
+
+@pytest.fixture(params=devices())
+def device(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(autouse=True)
 def torchs_own_warnings() -> Iterator[None]:
     """Warnings are errors here, but torch's about itself."""

@@ -1,0 +1,466 @@
+"""A training loop with what one soon wants of it: progress, early stopping, logs, and checkpoints that resume exactly.
+
+::
+
+    def loss(model, batch):
+        images, classes = batch
+        return F.cross_entropy(model(images), classes)
+
+    fit(model, optimizer, loss, loader, epochs=10, checkpoint="run.safetensors", log=CSVLog("run.csv"))
+
+The loop is torch's own calls in the usual order, for any torch model and optimiser; those of hologram_torch are not
+asked for. A run that ended anywhere goes on from its checkpoint as if it had not, bit for bit, if what a batch and the
+loss do by chance comes of torch's generators.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import itertools
+import json
+import math
+import os
+import tempfile
+from collections.abc import Sized
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Protocol, Union
+
+import torch
+from torch import Tensor
+
+from hologram.errors import InvalidArgumentError
+from hologram_torch.optim import clip_grad_norm_
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+__all__ = ["CSVLog", "EarlyStopping", "Log", "Outcome", "TensorBoardLog", "fit", "load", "save"]
+
+# ---- checkpoints
+
+_FORMAT = "hologram_torch.training 1"
+
+
+def _flat(value: Any, tensors: dict[str, Tensor], where: str) -> Any:
+    """Return a state as JSON can hold it; its tensors go to a dictionary, under their places."""
+    if isinstance(value, Tensor):
+        tensors[where] = value.detach().to("cpu", copy=True).contiguous()
+        return {"tensor": where, "device": str(value.device)}
+    if isinstance(value, dict):
+        return {"items": [[_flat(k, {}, where), _flat(v, tensors, f"{where}.{k}")] for k, v in value.items()]}
+    if isinstance(value, (list, tuple)):
+        found = [_flat(v, tensors, f"{where}.{i}") for i, v in enumerate(value)]
+        return found if isinstance(value, list) else {"tuple": found}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise TypeError(
+        f"save: {where} is a {type(value).__name__}; expected tensors, numbers, texts, and collections of such"
+    )
+
+
+def _deep(value: Any, tensors: dict[str, Tensor]) -> Any:
+    """Return what _flat got."""
+    if isinstance(value, list):
+        return [_deep(v, tensors) for v in value]
+    if not isinstance(value, dict):
+        return value
+    if "tensor" in value:
+        return tensors[value["tensor"]].to(value["device"])
+    if "tuple" in value:
+        return tuple(_deep(v, tensors) for v in value["tuple"])
+    return {_deep(k, tensors): _deep(v, tensors) for k, v in value["items"]}
+
+
+def _safetensors() -> Any:
+    try:
+        import safetensors.torch
+    except ImportError:
+        raise ImportError("checkpoints are safetensors files: pip install 'hologram[training]'") from None
+    return safetensors
+
+
+def save(path: Union[str, os.PathLike[str]], state: dict[str, Any]) -> None:
+    """Write a state, such as state_dicts by name, as a safetensors file: whole, or not at all.
+
+    Raises:
+        ImportError: safetensors is not installed.
+        TypeError: It holds what is neither a tensor, a number, a text, None, nor a dict, list or tuple of such.
+    """
+    write = _safetensors().torch.save_file
+    tensors: dict[str, Tensor] = {}
+    tree = _flat(state, tensors, "state")
+    path = Path(path)
+    handle, part = tempfile.mkstemp(prefix=path.name, suffix=".part", dir=path.parent)
+    os.close(handle)
+    try:
+        write(tensors, part, metadata={"format": _FORMAT, "state": json.dumps(tree)})
+        os.replace(part, path)
+    except BaseException:
+        os.unlink(part)
+        raise
+
+
+def load(path: Union[str, os.PathLike[str]]) -> dict[str, Any]:
+    """Return the state that save wrote, tensors on the devices that they were on.
+
+    Nothing in a file is run.
+
+    Raises:
+        ImportError: safetensors is not installed.
+        ValueError: It is no such file.
+        FileNotFoundError: There is none.
+    """
+    safetensors = _safetensors()
+    try:
+        with safetensors.safe_open(path, "pt") as file:
+            described = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}
+    except safetensors.SafetensorError as error:
+        raise InvalidArgumentError(f"load: {os.fspath(path)} is no safetensors file, or not whole: {error}") from None
+    if described.get("format") != _FORMAT:
+        raise InvalidArgumentError(f"load: {os.fspath(path)} was not written by hologram_torch.training.save")
+    found: dict[str, Any] = _deep(json.loads(described["state"]), tensors)
+    return found
+
+
+def _random() -> dict[str, Any]:
+    """Return the state of torch's generators."""
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() and torch.cuda.is_initialized() else []
+    return {"cpu": torch.get_rng_state(), "cuda": cuda}
+
+
+def _set_random(state: dict[str, Any]) -> None:
+    torch.set_rng_state(state["cpu"])
+    for i, one in enumerate(state["cuda"]):
+        torch.cuda.set_rng_state(one, i)
+
+
+# ---- stopping
+
+
+class EarlyStopping:
+    """Says when a number has not become better for some time.
+
+    Args:
+        patience: After so many values without a better one it says to stop.
+        least: What counts as better is so much better.
+        larger: Whether larger is better.
+
+    Attributes:
+        best: The best value so far.
+        waited: How many values came since.
+    """
+
+    def __init__(self, patience: int, least: float = 0.0, larger: bool = False) -> None:
+        if patience < 1:
+            raise InvalidArgumentError(f"EarlyStopping: patience is {patience}; expected 1 or more")
+        self.patience, self.least, self.larger = patience, least, larger
+        self.best: Optional[float] = None
+        self.waited = 0
+
+    def __call__(self, value: float) -> bool:
+        """Note a value, and return whether to stop. NaN is never better."""
+        gain = math.inf if self.best is None else (value - self.best) * (1 if self.larger else -1)
+        if gain > self.least and not math.isnan(value):
+            self.best, self.waited = value, 0
+        else:
+            self.waited += 1
+        return self.waited >= self.patience
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state, as torch's optimisers do."""
+        return {"best": self.best, "waited": self.waited}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Set the state."""
+        self.best, self.waited = state["best"], state["waited"]
+
+
+# ---- logs
+
+
+class Log(Protocol):
+    """Where numbers go."""
+
+    def begin(self, step: int) -> None:
+        """Get ready for what comes after a step, 0 for a new run; what there was after it is void."""
+
+    def write(self, step: int, values: dict[str, float]) -> None:
+        """Take the numbers of a step."""
+
+    def close(self) -> None:
+        """Be done."""
+
+
+class CSVLog:
+    """A table of text, a row for each step that something is logged of: step, name, value."""
+
+    def __init__(self, path: Union[str, os.PathLike[str]]) -> None:
+        self.path = Path(path)
+        self._file: Any = None
+
+    def begin(self, step: int) -> None:
+        """Keep the rows up to a step, and go on from there."""
+        rows: list[list[str]] = []
+        if step and self.path.exists():
+            with self.path.open(newline="") as file:
+                rows = [row for row in csv.reader(file) if len(row) == 3 and row[0].isdigit() and int(row[0]) <= step]
+        self._file = self.path.open("w", newline="")
+        csv.writer(self._file).writerows([["step", "name", "value"], *rows])
+
+    def write(self, step: int, values: dict[str, float]) -> None:
+        """Write a row for each number."""
+        csv.writer(self._file).writerows([step, name, repr(value)] for name, value in values.items())
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+
+
+class TensorBoardLog:
+    """TensorBoard's files in a folder.
+
+    Raises:
+        ImportError: tensorboard is not installed.
+    """
+
+    def __init__(self, folder: Union[str, os.PathLike[str]]) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            raise ImportError("TensorBoardLog needs tensorboard: pip install tensorboard") from None
+        self._kind, self._folder = SummaryWriter, folder
+        self._writer: Any = None
+
+    def begin(self, step: int) -> None:
+        """Begin a file; TensorBoard drops what others have after the step."""
+        self._writer = self._kind(os.fspath(self._folder), purge_step=step + 1 if step else None)
+
+    def write(self, step: int, values: dict[str, float]) -> None:
+        """Write the numbers."""
+        for name, value in values.items():
+            self._writer.add_scalar(name, value, step)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._writer is not None:
+            self._writer.close()
+
+
+# ---- the loop
+
+
+class Outcome(NamedTuple):
+    """What came of a run.
+
+    Attributes:
+        epochs: How many epochs are done, those before it was resumed too.
+        steps: How many steps.
+        losses: The mean loss of each epoch.
+        validation: What validate returned after each.
+        stopped: Whether it was stopped early.
+    """
+
+    epochs: int
+    steps: int
+    losses: list[float]
+    validation: list[float]
+    stopped: bool
+
+
+class _Run:
+    """The parts of a run that have a state."""
+
+    def __init__(self, parts: dict[str, Any]) -> None:
+        self.parts = {name: part for name, part in parts.items() if part is not None}
+        self.epoch = self.step = self.done = 0  # whole epochs; steps; of these, in this epoch
+        self.total = 0.0  # of this epoch's losses
+        self.losses: list[float] = []
+        self.validation: list[float] = []
+        self.stopped = False
+        self.before: dict[str, Any] = {}  # the generators at the epoch's begin
+
+    def save(self, path: Union[str, os.PathLike[str]]) -> None:
+        state = {name: part.state_dict() for name, part in self.parts.items()}
+        names = ("epoch", "step", "done", "total", "losses", "validation", "stopped", "before")
+        save(path, {**state, "run": {name: getattr(self, name) for name in names}, "random": _random()})
+
+    def load(self, path: Union[str, os.PathLike[str]]) -> dict[str, Any]:
+        """Take up a checkpoint, and return the generators' state."""
+        state = load(path)
+        missing = sorted(self.parts.keys() - state.keys())
+        if missing:
+            raise InvalidArgumentError(f"fit: the checkpoint {os.fspath(path)} has no {', '.join(missing)}")
+        for name, part in self.parts.items():
+            part.load_state_dict(state[name])
+        for name, value in state["run"].items():
+            setattr(self, name, value)
+        found: dict[str, Any] = state["random"]
+        return found
+
+
+def _bar(progress: Optional[bool], total: Optional[int], done: int, title: str) -> Any:
+    """Return a progress bar, or nothing that can be entered."""
+    if progress is False:
+        return contextlib.nullcontext()
+    try:
+        from tqdm.auto import tqdm  # type: ignore[import-untyped,import-not-found,unused-ignore]
+    except ImportError:
+        if progress:
+            raise ImportError("progress=True needs tqdm: pip install 'hologram[training]'") from None
+        return contextlib.nullcontext()
+    return tqdm(total=total, initial=done, desc=title, leave=False, dynamic_ncols=True)
+
+
+def fit(
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    loss: Callable[[torch.nn.Module, Any], Tensor],
+    batches: Iterable[Any],
+    *,
+    epochs: int,
+    validate: Optional[Callable[[torch.nn.Module], float]] = None,
+    scheduler: Optional[torch.optim.lr_scheduler.LRScheduler] = None,
+    scaler: Optional[torch.amp.GradScaler] = None,
+    autocast: Optional[torch.dtype] = None,
+    clip: Optional[float] = None,
+    stop: Optional[EarlyStopping] = None,
+    checkpoint: Union[str, os.PathLike[str], None] = None,
+    every: Optional[int] = None,
+    log: Union[Log, Sequence[Log]] = (),
+    log_every: int = 1,
+    progress: Optional[bool] = None,
+) -> Outcome:
+    """Train a model.
+
+    Args:
+        model: The model; it is put in training mode.
+        optimizer: Its optimiser.
+        loss: Computes the loss of the model on a batch, a tensor of one element.
+        batches: The batches of an epoch, gone through anew in each: a DataLoader, for example.
+        epochs: How many epochs, those that a checkpoint has done among them.
+        validate: Called after each epoch with the model in evaluation mode and without gradients; what it returns is
+            logged, and stop is asked about it rather than about the mean loss.
+        scheduler: Steps after each epoch.
+        scaler: Scales the loss.
+        autocast: The dtype that torch.autocast computes in.
+        clip: The largest norm of all gradients.
+        stop: Is asked after each epoch whether to stop.
+        checkpoint: A file to write the run's state to after each epoch, and to go on from if it is there.
+        every: Write it after so many steps, too.
+        log: Where losses go, and after epochs their mean and what validate returned.
+        log_every: Log the loss of each such step.
+        progress: Whether to show a bar: True, False, or if tqdm is installed.
+
+    Returns:
+        What came of it.
+
+    Raises:
+        ValueError: A number makes no sense, or the checkpoint is of another kind of run.
+        ImportError: What is asked for needs a package that is not installed.
+    """
+    for name, number in (("epochs", epochs), ("log_every", log_every), ("every", 1 if every is None else every)):
+        if number < 1:
+            raise InvalidArgumentError(f"fit: {name} is {number}; expected 1 or more")
+    if checkpoint is not None:
+        _safetensors()
+    logs: Sequence[Log] = log if isinstance(log, (list, tuple)) else [log]  # type: ignore[list-item]
+    run = _Run({"model": model, "optimizer": optimizer, "scheduler": scheduler, "scaler": scaler, "stop": stop})
+    after: Optional[dict[str, Any]] = None
+    if checkpoint is not None and Path(checkpoint).exists():
+        after = run.load(checkpoint)
+        if not run.done:
+            _set_random(after)
+    device = next((p.device.type for p in model.parameters()), "cpu")
+    try:
+        for one in logs:
+            one.begin(run.step)
+        while run.epoch < epochs and not run.stopped:
+            for value in _epoch(run, model, optimizer, loss, batches, after, scaler, autocast, device, clip, progress):
+                if run.step % log_every == 0:
+                    for one in logs:
+                        one.write(run.step, {"loss": float(value)})
+                if checkpoint is not None and every is not None and run.step % every == 0:
+                    run.save(checkpoint)
+            after = None
+            _end_of_epoch(run, model, validate, scheduler, stop, logs)
+            if checkpoint is not None:
+                run.save(checkpoint)
+    finally:
+        for one in logs:
+            one.close()
+    return Outcome(run.epoch, run.step, run.losses, run.validation, run.stopped)
+
+
+def _epoch(
+    run: _Run,
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    loss: Callable[[torch.nn.Module, Any], Tensor],
+    batches: Iterable[Any],
+    after: Optional[dict[str, Any]],
+    scaler: Optional[torch.amp.GradScaler],
+    autocast: Optional[torch.dtype],
+    device: str,
+    clip: Optional[float],
+    progress: Optional[bool],
+) -> Iterator[float]:
+    """Do an epoch's steps that are not done yet, and yield each one's loss."""
+    model.train()
+    if run.done:
+        _set_random(run.before)  # so that the same batches come in the same order
+    else:
+        run.before = _random()
+    total = len(batches) if isinstance(batches, Sized) else None
+    with _bar(progress, total, run.done, f"epoch {run.epoch + 1}") as bar:
+        rest = iter(batches)
+        for _ in itertools.islice(rest, run.done):
+            pass
+        if run.done and after is not None:
+            _set_random(after)
+        for batch in rest:
+            optimizer.zero_grad()
+            with torch.autocast(device, autocast) if autocast is not None else contextlib.nullcontext():
+                found = loss(model, batch)
+            (found if scaler is None else scaler.scale(found)).backward()
+            if clip is not None:
+                if scaler is not None:
+                    scaler.unscale_(optimizer)
+                clip_grad_norm_(model.parameters(), clip)
+            if scaler is None:
+                optimizer.step()
+            else:
+                scaler.step(optimizer)
+                scaler.update()
+            value = float(found.detach())
+            run.step, run.done, run.total = run.step + 1, run.done + 1, run.total + value
+            if bar is not None:
+                bar.update()
+                bar.set_postfix(loss=f"{value:.4g}", refresh=False)
+            yield value
+
+
+def _end_of_epoch(
+    run: _Run,
+    model: torch.nn.Module,
+    validate: Optional[Callable[[torch.nn.Module], float]],
+    scheduler: Optional[torch.optim.lr_scheduler.LRScheduler],
+    stop: Optional[EarlyStopping],
+    logs: Sequence[Log],
+) -> None:
+    mean = run.total / run.done if run.done else math.nan
+    values = {"mean loss": mean}
+    run.losses.append(mean)
+    if validate is not None:
+        model.eval()
+        with torch.no_grad():
+            values["validation"] = float(validate(model))
+        run.validation.append(values["validation"])
+    if scheduler is not None:
+        scheduler.step()
+    run.stopped = stop is not None and stop(values.get("validation", mean))
+    run.epoch, run.done, run.total = run.epoch + 1, 0, 0.0
+    for one in logs:
+        one.write(run.step, values)
