@@ -184,6 +184,30 @@ def test_bool_stays_bool_both_ways(host: hg.Executor, made: str, old: bool) -> N
     assert host.wrap(Foreign(host.allocate(3, "u8"), old)).dtype == np.uint8
 
 
+@pytest.mark.parametrize("versioned", [False, True])
+def test_the_data_may_begin_behind_its_address(host: hg.Executor, versioned: bool) -> None:
+    cells = np.arange(6, dtype=np.float32)
+    managed = Managed(major=1)
+    # Before version 1 the structure began with the tensor.
+    tensor = managed.tensor if versioned else type(managed.tensor).from_buffer(bytearray(ctypes.sizeof(Managed)))
+    Standin(cells[2:], data=cells.ctypes.data, byte_offset=8).fill(tensor)
+    new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+    name, address = (b"dltensor_versioned", managed) if versioned else (b"dltensor", tensor)
+    capsule = new(("PyCapsule_New", ctypes.pythonapi))(ctypes.addressof(address), name, None)
+
+    class Offset:
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (1, 0)
+
+        def __dlpack__(self, **_: Any) -> Any:
+            return capsule
+
+    with host.wrap(Offset()) as b:
+        assert b.to_numpy().tolist() == [2, 3, 4, 5]
+        b.fill(7)
+    assert cells.tolist() == [0, 1, 7, 7, 7, 7]
+
+
 @pytest.mark.parametrize("bits", [1, 16, 32, 64])
 def test_a_bool_has_8_bits(host: hg.Executor, bits: int) -> None:
     class Odd:

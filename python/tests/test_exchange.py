@@ -240,6 +240,17 @@ def test_versions(host: hg.Executor) -> None:
         ops.vector_add(host, x, x, Exchange(major=2).type(out))
 
 
+@pytest.mark.parametrize("n", [np.int64, int])  # C leaves the one to Python
+def test_a_long_launch_that_faults_leaves_nothing(host: hg.Executor, n: Any) -> None:
+    p = hg.Program(SLOW.replace("exit", "stg.f32 s, b[1000]\nexit").replace("slow", "stray"))
+    x, out = np.ones(2, F32), np.zeros(2, F32)
+    before = native.object_count()
+    with pytest.raises(hg.ProgramFault, match="stray access"):
+        host.launch(p, a=x, b=out, k=3_000_000, n=n(2))
+    assert out.tolist() == [3_000_000] * 2
+    assert native.object_count() == before
+
+
 @pytest.mark.parametrize(
     "changes",
     [
