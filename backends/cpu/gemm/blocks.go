@@ -86,6 +86,7 @@ func (p product) orient() product {
 type worker struct {
 	args
 	p       *product
+	own     product // of the launch it works on
 	record  *backends.Record
 	err     error
 	stopped bool
