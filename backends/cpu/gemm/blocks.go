@@ -2,7 +2,6 @@ package gemm
 
 import (
 	"github.com/hologram-project/hologram/backends"
-	"github.com/hologram-project/hologram/backends/cpu/jit/mem"
 	"github.com/hologram-project/hologram/backends/hostmem"
 	"github.com/hologram-project/hologram/kernels"
 )
@@ -90,8 +89,6 @@ type worker struct {
 	record  *backends.Record
 	err     error
 	stopped bool
-	last    *mem.Code
-	lastKey codeKey
 	rooms   [4]backends.Memory // packed A and B, sums, and C as it was
 }
 

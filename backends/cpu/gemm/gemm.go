@@ -59,9 +59,9 @@ func Compile(v *isa.Verified, l jit.Level, other func() (Program, error)) (*Kern
 	if is == nil {
 		return nil, &backends.Unsupported{Backend: "gemm", What: "the program", Why: "it is not the library's matrix product"}
 	}
-	k := &Kernel{is: *is, lib: &libraries[0], other: other}
+	k := &Kernel{is: *is, lib: narrow(), other: other}
 	if l&^jit.Few == jit.AVX512 {
-		k.lib = &libraries[1]
+		k.lib = wide()
 	}
 	k.t, k.in = numberOf(is.T)
 	if k.out = k.in; is.Out != is.T {
@@ -231,7 +231,7 @@ func takeWorker(record *backends.Record) *worker {
 	} else {
 		w = &worker{}
 	}
-	w.record, w.err, w.stopped, w.last = record, nil, false, nil
+	w.record, w.err, w.stopped = record, nil, false
 	return w
 }
 
