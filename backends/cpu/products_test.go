@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -24,6 +25,8 @@ type bench struct {
 	s       backends.Stream
 	kernels map[*isa.Verified]backends.Kernel
 	level   jit.Level
+	// stopAfter is when launches are cancelled; 0: never.
+	stopAfter time.Duration
 }
 
 func newBench(t testing.TB, b *cpu.Backend, l jit.Level) *bench {
@@ -31,7 +34,7 @@ func newBench(t testing.TB, b *cpu.Backend, l jit.Level) *bench {
 	require.NoError(t, err)
 	s, err := d.NewStream()
 	require.NoError(t, err)
-	return &bench{t, d, s, map[*isa.Verified]backends.Kernel{}, l}
+	return &bench{t, d, s, map[*isa.Verified]backends.Kernel{}, l, 0}
 }
 
 func (b *bench) kernel(v *isa.Verified) backends.Kernel {
@@ -49,6 +52,11 @@ func (b *bench) kernel(v *isa.Verified) backends.Kernel {
 // plan runs a plan on operands, of which each is given by its first element in
 // memory.
 func (b *bench) plan(p *kernels.Plan, operands [][]byte, scalars []uint64) {
+	b.t.Helper()
+	require.NoError(b.t, b.launch(p, operands, scalars))
+}
+
+func (b *bench) launch(p *kernels.Plan, operands [][]byte, scalars []uint64) error {
 	space := make([]byte, p.Workspace+64)
 	for i := range p.Steps {
 		st := &p.Steps[i]
@@ -82,10 +90,16 @@ func (b *bench) plan(p *kernels.Plan, operands [][]byte, scalars []uint64) {
 			l.Params = append(l.Params, x.Value)
 		}
 		if l.N > 0 {
-			_, err := b.s.Launch(b.kernel(st.Program), l)
-			require.NoError(b.t, err)
+			k := b.kernel(st.Program)
+			if b.stopAfter > 0 {
+				defer time.AfterFunc(b.stopAfter, l.Record.Stop).Stop()
+			}
+			if _, err := b.s.Launch(k, l); err != nil {
+				return err
+			}
 		}
 	}
+	return nil
 }
 
 // matrix is a matrix of random numbers in memory, seen through a layout, with
@@ -266,6 +280,7 @@ func (b *bench) reaches(t *testing.T) {
 	}
 }
 
+// eachWidth runs f on an engine of each width, beside strips.
 func eachWidth(t *testing.T, threads int, f func(t *testing.T, oracle, b *bench)) {
 	for _, l := range []jit.Level{jit.AVX2, jit.AVX512} {
 		t.Run(l.String(), func(t *testing.T) {
@@ -345,5 +360,81 @@ func TestProductsOfOtherTypes(t *testing.T) {
 				c.check(t, r, oracle, b)
 			}
 		}
+	})
+}
+
+// TestProductsOfOthersParameters launches the library's program with numbers that
+// no plan gives: nothing outside the slots is touched, and what is computed is
+// what the program says.
+func TestProductsOfOthersParameters(t *testing.T) {
+	eachWidth(t, 1, func(t *testing.T, _, b *bench) {
+		r := rand.New(rand.NewPCG(7, 8))
+		engine, oracle := on(t, b.level, 1), on(t, jit.None, 1)
+		for range rounds(400, 100) {
+			batch := []int64(nil)
+			if r.IntN(2) == 0 {
+				batch = []int64{1 + r.Int64N(3)}
+			}
+			m, n, k := 1+r.Int64N(20), 1+r.Int64N(40), 1+r.Int64N(20)
+			if r.IntN(4) == 0 {
+				k = 520 + r.Int64N(600)
+			}
+			shape := func(x ...int64) kernels.Layout {
+				return kernels.Packed(isa.F32, append(append([]int64(nil), batch...), x...)...)
+			}
+			plan, err := kernels.Gemm.PlanShapes([]kernels.Layout{shape(m, k), shape(k, n), shape(m, n)}, -1)
+			require.NoError(t, err)
+			st := plan.Steps[0]
+			b.kernel(st.Program)
+			var params []uint64
+			for _, x := range st.Params {
+				if x.Scalar {
+					x.Value = uint64(math.Float32bits(1))
+				}
+				params = append(params, x.Value)
+			}
+			var contents [][]byte
+			for i := range st.Slots {
+				bytes := st.Slots[i].Shape[0] * 4
+				if r.IntN(4) == 0 {
+					bytes = max(4, bytes-4*r.Int64N(bytes/4+1))
+				}
+				c := make([]byte, bytes)
+				for at := 0; at+4 <= len(c); at += 4 {
+					putFloat(c[at:], isa.F32, float64(r.IntN(9)))
+				}
+				contents = append(contents, c)
+			}
+			for range r.IntN(3) {
+				i := r.IntN(len(params))
+				params[i] = []uint64{0, 1, params[i] + 1, params[i] - 1, params[i] * 2, params[i] / 2, 1 << 31, 1 << 45, 1 << 63, uint64(r.IntN(64))}[r.IntN(10)]
+				if typ := st.Program.Program.Params[i].Type; typ == isa.U32 {
+					params[i] = uint64(uint32(params[i]))
+				}
+				if name := st.Program.Program.Params[i].Name; name == "k" || name == "part" || name == "parts" {
+					params[i] %= 3000 // a loop's rounds
+				}
+			}
+			sh := spaceOf(st)
+			want := run(t, oracle, st.Program, sh, contents, nil, params)
+			got := run(t, engine, st.Program, sh, contents, nil, params)
+			require.NoError(t, same(st.Program, got, want), "%d×%d×%d batch %v params %v", m, n, k, batch, params)
+		}
+	})
+}
+
+// spaceOf is a step's grid, block and index space.
+func spaceOf(st kernels.Step) shape { return shape{grid: st.Grid, block: st.Block, dims: st.Shape} }
+
+// TestProductIsCancelled stops a product that takes seconds.
+func TestProductIsCancelled(t *testing.T) {
+	eachWidth(t, 2, func(t *testing.T, _, b *bench) {
+		const n = 6000
+		plan, err := kernels.Gemm.Whole([]kernels.Layout{kernels.Packed(isa.F32, n, n), kernels.Packed(isa.F32, n, n), kernels.Packed(isa.F32, n, n)})
+		require.NoError(t, err)
+		var h host
+		memory := h.block(4 * n * n)
+		b.stopAfter = 20 * time.Millisecond
+		require.ErrorIs(t, b.launch(plan, [][]byte{memory, memory, h.block(4 * n * n)}, []uint64{scalarCell(isa.F32, 1), 0}), backends.ErrCancelled)
 	})
 }

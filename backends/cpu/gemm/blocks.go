@@ -2,7 +2,6 @@ package gemm
 
 import (
 	"github.com/hologram-project/hologram/backends"
-	"github.com/hologram-project/hologram/backends/cpu/jit/mem"
 	"github.com/hologram-project/hologram/backends/hostmem"
 	"github.com/hologram-project/hologram/kernels"
 )
@@ -86,11 +85,10 @@ func (p product) orient() product {
 type worker struct {
 	args
 	p       *product
+	own     product // of the launch it works on
 	record  *backends.Record
 	err     error
 	stopped bool
-	last    *mem.Code
-	lastKey codeKey
 	rooms   [4]backends.Memory // packed A and B, sums, and C as it was
 }
 

@@ -2,23 +2,19 @@ package gemm
 
 import (
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/hologram-project/hologram/backends/cpu/jit"
 	"github.com/hologram-project/hologram/backends/cpu/jit/mem"
 )
 
-// Code is made when it is first needed, and kept: there are some hundreds of
-// shapes, of 1 to 5 KB each.
+// library keeps code. It is made when it is first needed, and stays: there are
+// some hundreds of shapes, of 1 to 5 KB each.
 type library struct {
 	m    machine
-	mu   sync.RWMutex
-	made map[codeKey]*mem.Code
-}
-
-type codeKey struct {
-	kind codeKind
-	tile tile
+	mu   sync.Mutex
+	made [codeKinds][numbers][maxRows + 1][maxCols + 1][4]atomic.Pointer[mem.Code]
 }
 
 type codeKind uint8
@@ -28,21 +24,30 @@ const (
 	copies
 	transposes
 	rowwise
+	codeKinds
 )
 
-var libraries = [2]library{{m: machine{false, 32}}, {m: machine{true, 64}}}
+// The libraries of AVX2 and of AVX-512.
+var (
+	narrow = sync.OnceValue(func() *library { return &library{m: machine{false, 32}} })
+	wide   = sync.OnceValue(func() *library { return &library{m: machine{true, 64}} })
+)
 
 func (l *library) get(kind codeKind, s tile) (*mem.Code, error) {
-	key := codeKey{kind, s}
-	l.mu.RLock()
-	c := l.made[key]
-	l.mu.RUnlock()
-	if c != nil {
+	way := 0
+	if s.along {
+		way |= 1
+	}
+	if s.mask {
+		way |= 2
+	}
+	place := &l.made[kind][s.t][s.rows][s.cols][way]
+	if c := place.Load(); c != nil {
 		return c, nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c := l.made[key]; c != nil {
+	if c := place.Load(); c != nil {
 		return c, nil
 	}
 	var code []byte
@@ -60,14 +65,11 @@ func (l *library) get(kind codeKind, s tile) (*mem.Code, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c, err = jit.Put(code); err != nil {
-		return nil, err
+	c, err := jit.Put(code)
+	if err == nil {
+		place.Store(c)
 	}
-	if l.made == nil {
-		l.made = map[codeKey]*mem.Code{}
-	}
-	l.made[key] = c
-	return c, nil
+	return c, err
 }
 
 // call runs code on the worker's args.
@@ -75,15 +77,10 @@ func (w *worker) call(kind codeKind, s tile) {
 	if w.err != nil {
 		return
 	}
-	key := codeKey{kind, s}
-	c := w.last
-	if c == nil || w.lastKey != key {
-		var err error
-		if c, err = w.p.lib.get(kind, s); err != nil {
-			w.err = err
-			return
-		}
-		w.last, w.lastKey = c, key
+	c, err := w.p.lib.get(kind, s)
+	if err != nil {
+		w.err = err
+		return
 	}
 	jit.Enter(c, unsafe.Pointer(&w.args))
 }

@@ -34,6 +34,7 @@ type Kernel struct {
 	params params
 	other  func() (Program, error)
 
+	spare   atomic.Pointer[launch] // for the next launch
 	mu      sync.Mutex
 	instead Program
 }
@@ -58,9 +59,9 @@ func Compile(v *isa.Verified, l jit.Level, other func() (Program, error)) (*Kern
 	if is == nil {
 		return nil, &backends.Unsupported{Backend: "gemm", What: "the program", Why: "it is not the library's matrix product"}
 	}
-	k := &Kernel{is: *is, lib: &libraries[0], other: other}
+	k := &Kernel{is: *is, lib: narrow(), other: other}
 	if l&^jit.Few == jit.AVX512 {
-		k.lib = &libraries[1]
+		k.lib = wide()
 	}
 	k.t, k.in = numberOf(is.T)
 	if k.out = k.in; is.Out != is.T {
@@ -121,6 +122,10 @@ func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 	if r == nil {
 		return nil
 	}
+	defer func() {
+		r.record = nil
+		k.spare.Store(r)
+	}()
 	tasks := r.divide(pool.Threads())
 	if tasks == 1 {
 		r.alone()
@@ -164,7 +169,8 @@ func (r *launch) divide(threads int) int64 {
 
 // task computes a part of the result.
 func (r *launch) task(w *worker, i int64) {
-	p := r.first
+	p := &w.own
+	*p = r.first
 	j := i % r.across
 	i /= r.across
 	d := i % r.down
@@ -174,7 +180,7 @@ func (r *launch) task(w *worker, i int64) {
 	p.b += uintptr(batch*p.bNext + part*r.part*p.brs)
 	p.c += uintptr(batch*p.m*p.n*p.out.size + part*r.cPart)
 	p.k = min(p.k-part*r.part, r.part)
-	w.block(&p, d*r.high, min((d+1)*r.high, p.m), j*r.wide, min((j+1)*r.wide, p.n))
+	w.block(p, d*r.high, min((d+1)*r.high, p.m), j*r.wide, min((j+1)*r.wide, p.n))
 }
 
 // alone runs the launch on the caller's thread.
@@ -225,7 +231,7 @@ func takeWorker(record *backends.Record) *worker {
 	} else {
 		w = &worker{}
 	}
-	w.record, w.err, w.stopped, w.last = record, nil, false, nil
+	w.record, w.err, w.stopped = record, nil, false
 	return w
 }
 
@@ -281,7 +287,11 @@ func (k *Kernel) prepare(l *backends.Launch) (r *launch, ok bool) {
 		a: l.Slots[0].Addr, b: l.Slots[1].Addr, c: l.Slots[2].Addr,
 		ars: param(k.params.aRow), acs: param(k.params.aCol), brs: param(k.params.bRow), bcs: param(k.params.bCol),
 		crs: n * k.out.size, ccs: k.out.size, scaled: k.is.Scaled}
-	r = &launch{record: l.Record, batches: 1, parts: 1, part: max(kk, 1)}
+	if r = k.spare.Swap(nil); r == nil {
+		r = &launch{}
+	}
+	r.record, r.batches, r.parts, r.part, r.cPart, r.err = l.Record, 1, 1, max(kk, 1), 0, nil
+	r.stopped.Store(false)
 	if k.is.Batched {
 		first := param(k.params.batch)
 		p.aNext, p.bNext = param(k.params.aBatch), param(k.params.bBatch)

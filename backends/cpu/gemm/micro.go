@@ -88,14 +88,20 @@ func (m machine) spare(t number) int {
 // lanes is how many numbers a vector has.
 func (m machine) lanes(t number) int { return m.bytes / int(t.size()) }
 
+// The largest tiles.
+const (
+	maxRows = 28
+	maxCols = 8
+)
+
 // widest is how many vectors wide a tile of so many rows may be.
 func (m machine) widest(t number, rows int) int {
-	return min((m.registers()-m.spare(t))/(rows+1), 8)
+	return min((m.registers()-m.spare(t))/(rows+1), maxCols)
 }
 
 // tallest is how many rows a tile of so many vectors may have.
 func (m machine) tallest(t number, cols int) int {
-	return min((m.registers()-m.spare(t)-cols)/cols, 28)
+	return min((m.registers()-m.spare(t)-cols)/cols, maxRows)
 }
 
 // form names the instructions for numbers of a type.
