@@ -10,16 +10,59 @@ from pathlib import Path
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
+def run(name: str, folder: Path, *arguments: str) -> str:
+    """Run an example, and return what it prints, once it has drawn its picture."""
+    command = [sys.executable, str(EXAMPLES / f"{name}.py"), "--picture", "picture.png", *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (folder / "picture.png").stat().st_size > 1000
+    return done.stdout
+
+
+def numbers(pattern: str, text: str) -> list[float]:
+    found = re.search(pattern, text)
+    assert found is not None, text
+    return [float(number) for number in found.groups()]
+
+
 def test_digits(tmp_path: Path) -> None:
     """Hologram's losses are no farther from torch's than twice what rounding makes."""
-    command = [sys.executable, str(EXAMPLES / "digits_torch.py"), "--picture", "digits.png"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "3 of 3 layers converted" in done.stdout
-    found = re.search(r"at most (\S+) apart; of torch in f32 and in f64: (\S+)", done.stdout)
-    assert found is not None
-    assert float(found[1]) <= 2 * float(found[2])
-    accuracies = [float(text) for text in re.findall(r"accuracy of \w+: (\S+)", done.stdout)]
+    text = run("digits_torch", tmp_path)
+    assert "3 of 3 layers converted" in text
+    apart, rounding = numbers(r"at most (\S+) apart; of torch in f32 and in f64: (\S+)", text)
+    assert apart <= 2 * rounding
+    accuracies = [float(accuracy) for accuracy in re.findall(r"accuracy of \w+: (\S+)", text)]
     assert len(accuracies) == 2
     assert min(accuracies) > 0.85
-    assert (tmp_path / "digits.png").stat().st_size > 1000
+
+
+def test_gpt(tmp_path: Path) -> None:
+    """A few steps; all 200 are within the same bound."""
+    text = run("gpt_torch", tmp_path, "--steps", "8")
+    assert "17 of 17 layers converted" in text
+    apart, rounding = numbers(r"at most (\S+) apart; of torch in f32 and in f64: (\S+)", text)
+    assert apart <= 2 * rounding
+    first, last = numbers(r"loss: (\S+) at first, (\S+) at last", text)
+    assert last < first - 0.3
+
+
+def test_gpt_in_mixed_precision(tmp_path: Path) -> None:
+    text = run("gpt_torch", tmp_path, "--steps", "8", "--amp")
+    whole, again = numbers(r"backward pass: (\d+) bytes, with checkpointing (\d+)", text)
+    assert again < whole / 3
+    first, last = numbers(r"loss: (\S+) at first, (\S+) at last", text)
+    assert last < first - 0.3
+
+
+def test_linear(tmp_path: Path) -> None:
+    (found, least) = numbers(r"squared error: (\S+), of least squares (\S+)", run("linear_torch", tmp_path, "--epochs", "60"))
+    assert least <= found < least + 1e-3
+
+
+def test_two_processes(tmp_path: Path) -> None:
+    text = run("ddp_torch", tmp_path, "--steps", "20")
+    assert "parameters are the same" in text
+    (apart,) = numbers(r"of two processes and of one: at most (\S+) apart", text)
+    assert apart < 1e-5
+    first, last = numbers(r"loss: (\S+) at first, (\S+) at last", text)
+    assert last < first - 0.3
