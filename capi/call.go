@@ -178,6 +178,42 @@ func operation(op C.int32_t) (*core.Operation, error) {
 	return ops[op], nil
 }
 
+// go_result tells what a call of an operation makes where nobody has an array for
+// it: args has the operands but the last, of which rank -1 and no buffer stands
+// for a number, and result_out receives the dtype, the shape and HOLOGRAM_BOOL of
+// that one, with the strides of row-major memory. Scalars are not looked at.
+//
+//export go_result
+func go_result(args *C.hologram_call_args, result_out *C.hologram_operand) (status C.int32_t) {
+	defer guard(&status)
+	const what = "result"
+	if result_out == nil {
+		return null(what, "result_out")
+	}
+	f := frames.Get().(*frame)
+	defer f.release()
+	if err := f.read(what, args); err != nil {
+		return fail(err)
+	}
+	if f.call.Op == nil {
+		return fail(core.Errorf(core.Invalid, "%s: args->op is %d; expected an operation", what, args.op))
+	}
+	r, err := core.ResultOf(&f.call)
+	if err != nil {
+		return fail(err)
+	}
+	*result_out = C.hologram_operand{dtype: C.int32_t(r.Type), rank: C.int32_t(len(r.Shape)), device_type: 1}
+	if r.Bool {
+		result_out.flags = C.HOLOGRAM_BOOL
+	}
+	stride := int64(1)
+	for i := len(r.Shape) - 1; i >= 0; i-- {
+		result_out.shape[i], result_out.strides[i] = C.int64_t(r.Shape[i]), C.int64_t(stride)
+		stride *= r.Shape[i]
+	}
+	return C.HOLOGRAM_OK
+}
+
 // opText describes an operation as go_ops gives it.
 type opText struct {
 	Number       int           `json:"number"`
@@ -188,7 +224,9 @@ type opText struct {
 	Dims         []string      `json:"dims"`
 	Types        []string      `json:"types"`
 	Elementwise  bool          `json:"elementwise"`
+	Reduces      bool          `json:"reduces"`
 	ScalarResult bool          `json:"scalar_result"`
+	Bools        bool          `json:"bools"`
 	Axes         bool          `json:"axes"`
 }
 
@@ -203,18 +241,23 @@ type scalarText struct {
 	Name    string   `json:"name"`
 	Wide    bool     `json:"wide"`
 	Default *float64 `json:"default"`
+	Of      *string  `json:"of"`
 }
 
 var opsText = sync.OnceValues(func() (string, error) {
 	var list []opText
 	for i, op := range core.Ops() {
 		t := opText{Number: i, Name: op.Name, Doc: op.Doc, Dims: append([]string{}, op.Dims...), Elementwise: op.Elementwise,
-			ScalarResult: op.ScalarResult, Axes: op.Axes, Operands: []operandText{}, Scalars: []scalarText{}, Types: []string{}}
+			Reduces: op.Reduces, ScalarResult: op.ScalarResult, Bools: op.Bools, Axes: op.Axes, Operands: []operandText{}, Scalars: []scalarText{}, Types: []string{}}
 		for _, o := range op.Operands {
 			t.Operands = append(t.Operands, operandText{o.Name, o.Reads, o.Writes, o.Kind.String()})
 		}
 		for _, s := range op.Scalars {
-			t.Scalars = append(t.Scalars, scalarText{s.Name, s.Wide, s.Default})
+			var of *string
+			if s.Of != "" {
+				of = &s.Of
+			}
+			t.Scalars = append(t.Scalars, scalarText{s.Name, s.Wide, s.Default, of})
 		}
 		for dtype := core.Type(1); dtype.Numeric(); dtype++ {
 			if op.Types.Has(dtype) {
@@ -230,13 +273,15 @@ var opsText = sync.OnceValues(func() (string, error) {
 // go_ops describes the operations of the library in JSON: a list of objects
 // with number, name and doc; operands, each with name, reads, writes and kind
 // (same: of the first one's dtype; sum: of it or a wider one; index: i64); scalars,
-// each with name, wide (of the accumulator's type rather than the elements') and
-// default, null for none; the names of dims, which are flags if they begin with
-// trans_; types; elementwise; axes, whether it takes one size, how many of the
-// first operand's last dimensions make a row, in place of dims; and scalar_result,
-// whether element 0 of the last operand is the result. Numbers stay the same in all versions. size_out receives
-// the text's size in bytes, of which at most capacity are written to text_out;
-// no NUL is added.
+// each with name, wide (of the accumulator's type rather than the elements'),
+// default, null for none, and of, null or the output whose former elements it
+// scales; the names of dims, which are flags if they begin with trans_; types;
+// elementwise; axes, whether it takes one size, how many of the first operand's
+// last dimensions make a row, in place of dims; reduces, whether without that it
+// makes one number; scalar_result, whether element 0 of the last operand is that;
+// and bools, whether it makes bools of bools. Numbers stay the same in all
+// versions. size_out receives the text's size in bytes, of which at most capacity
+// are written to text_out; no NUL is added.
 //
 //export go_ops
 func go_ops(text_out *C.char, capacity C.size_t, size_out *C.size_t) (status C.int32_t) {

@@ -217,6 +217,11 @@ int32_t hologram_call(hologram_executor executor, const hologram_call_args *args
   return go_call(executor, (hologram_call_args *)args, event_out);
 }
 
+int32_t hologram_result(const hologram_call_args *args, hologram_operand *result_out) {
+  if (hologram_support_forked()) return HOLOGRAM_FORKED;
+  return go_result((hologram_call_args *)args, result_out);
+}
+
 int32_t hologram_ops(char *text_out, size_t capacity, size_t *size_out) {
   if (hologram_support_forked()) return HOLOGRAM_FORKED;
   return go_ops(text_out, capacity, size_out);

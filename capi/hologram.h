@@ -448,13 +448,20 @@ HOLOGRAM_API int32_t hologram_program_text(hologram_program program, int32_t whi
    microseconds. executor 0 is the default executor. */
 HOLOGRAM_API int32_t hologram_call(hologram_executor executor, const hologram_call_args *args, hologram_event *event_out);
 
+/* hologram_result tells what a call of an operation makes where nobody has an array for it: args has the operands
+   but the last, of which rank -1 and no buffer stands for a number, and result_out receives the dtype, the shape
+   and HOLOGRAM_BOOL of that one, with the strides of row-major memory. Scalars are not looked at. */
+HOLOGRAM_API int32_t hologram_result(const hologram_call_args *args, hologram_operand *result_out);
+
 /* hologram_ops describes the operations of the library in JSON: a list of objects with number, name and doc;
    operands, each with name, reads, writes and kind (same: of the first one's dtype; sum: of it or a wider one;
-   index: i64); scalars, each with name, wide (of the accumulator's type rather than the elements') and default,
-   null for none; the names of dims, which are flags if they begin with trans_; types; elementwise; axes, whether it
-   takes one size, how many of the first operand's last dimensions make a row, in place of dims; and scalar_result,
-   whether element 0 of the last operand is the result. Numbers stay the same in all versions. size_out receives the
-   text's size in bytes, of which at most capacity are written to text_out; no NUL is added. */
+   index: i64); scalars, each with name, wide (of the accumulator's type rather than the elements'), default, null
+   for none, and of, null or the output whose former elements it scales; the names of dims, which are flags if they
+   begin with trans_; types; elementwise; axes, whether it takes one size, how many of the first operand's last
+   dimensions make a row, in place of dims; reduces, whether without that it makes one number; scalar_result,
+   whether element 0 of the last operand is that; and bools, whether it makes bools of bools. Numbers stay the same
+   in all versions. size_out receives the text's size in bytes, of which at most capacity are written to text_out;
+   no NUL is added. */
 HOLOGRAM_API int32_t hologram_ops(char *text_out, size_t capacity, size_t *size_out);
 
 /* hologram_trace makes a launch on the interpreter, in memory that must be the host's, and calls line with context

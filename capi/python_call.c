@@ -95,6 +95,7 @@ static py_object *first_of(request *r, int i) {
   hologram_event event = 0;
   work w = {.failure = NULL};
   int32_t status;
+  if (!o->buffer && o->flags & HOLOGRAM_BOOL) return py.PyBool_FromLong(*(const uint8_t *)o->data != 0);
   if (!o->buffer) return number_of(o->dtype, o->data);
   if (!work_begin(&w)) return NULL;
   status = hologram_buffer_read(o->buffer, 0, sizes[o->dtype], &cell, &event);
@@ -112,88 +113,128 @@ static py_object *buffer_s_executor(const signature *s, py_object **values) {
   return NULL;
 }
 
-/* Takes all arguments of an operation. made receives its output if that is left to us. */
-static outcome prepare(const signature *s, request *r, py_object **values, py_object **made) {
-  bool given = values[0] && values[0] != py._Py_NoneStruct, left = false;
-  outcome found = request_begin(r, given ? values[0] : buffer_s_executor(s, values));
-  py_object *n = NULL;
-  int64_t size, least = INT64_MAX, most = 0;
-  r->args.op = s->op;
-  for (int i = 1; found == DONE && i < s->num_params; i++) {
-    const struct param *p = &s->params[i];
-    py_object *o = values[i];
-    switch (p->kind) {
-      case 'r':
-      case 'w':
-        found = request_take(r, o, p->kind == 'w' ? WRITTEN : READ);
-        break;
-      case 'o': /* the last of the operands */
-        left = !o || o == py._Py_NoneStruct;
-        if (!left) found = request_take(r, o, WRITTEN);
-        break;
-      case 's':
-        if (o) {
-          found = request_scalar(r, o);
-        } else {
-          r->scalars[r->args.num_scalars].dtype = HOLOGRAM_F64;
-          memcpy(&r->scalars[r->args.num_scalars++].bits, &p->value, sizeof p->value);
-        }
-        break;
-      case 'a':
-      case 'k':
-        if (o && o != py._Py_NoneStruct) return SURPRISE;
-        break;
-      case 'm':
-        if (!o) return SURPRISE;
-        /* fall through */
-      case 'd':
-        found = hologram_exact(o, &size) ? take_size(r, size) : SURPRISE;
-        break;
-      case 'f':
-        if (o && o->type != py.PyBool_Type) return SURPRISE;
-        found = take_size(r, o && o == py._Py_TrueStruct);
-        break;
-      default:
-        if (o && o != py._Py_NoneStruct) n = o;
-    }
+/* What becomes of an operation's result. */
+typedef enum {
+  NOTHING, /* it is where the caller said */
+  GIVEN_BACK, /* so it is, and the caller gets that array back */
+  MADE,
+  NUMBER,
+  FIRST /* a number, beside the output that it is in */
+} product;
+
+static product product_of(const signature *s, py_object **values, ptrdiff_t positional) {
+  for (int i = 1; i < s->num_params; i++) {
+    if (s->params[i].kind != 'o') continue;
+    if (!values[i] || values[i] == py._Py_NoneStruct) return s->reduces ? NUMBER : MADE;
+    return s->result && i < positional ? FIRST : s->reduces ? GIVEN_BACK : NOTHING;
   }
-  if (left && n) return SURPRISE;
-  if (found == DONE && (left || !r->executor)) found = request_borrow(r);
-  if (found == DONE && left) found = request_result(r, made);
-  if (found == DONE && left) found = request_take(r, *made, FRESH);
+  return NOTHING;
+}
+
+/* Takes the sizes, and finds the result of a call whose operands are taken. made receives an array for it. */
+static outcome prepare_result(const signature *s, request *r, py_object *n, product p, py_object **made) {
+  bool whole = !n && (p == NUMBER || p == MADE || p == GIVEN_BACK); /* arrays of any shape, as they are */
+  outcome found = DONE;
+  int64_t size, least = INT64_MAX, most = 0;
+  if (p == MADE || p == NUMBER || !r->executor) found = request_borrow(r);
+  if (n && (p == MADE || p == NUMBER)) return SURPRISE;
+  if (found == DONE && p == NUMBER) found = request_cell(r);
+  if (found == DONE && p == MADE) found = request_result(r, s->elementwise, made);
+  if (found == DONE && p == MADE) found = request_take(r, *made, FRESH);
   if (found == DONE) found = request_borrow(r);
   if (found != DONE) return found;
   for (int i = 1, k = 0; i < s->num_params; i++) {
-    const struct param *p = &s->params[i];
-    if (p->kind != 'r' && p->kind != 'w' && p->kind != 'o') continue;
-    if (p->counted) {
+    const struct param *of = &s->params[i];
+    if (of->kind != 'r' && of->kind != 'w' && of->kind != 'o') continue;
+    if (of->counted) {
       size = request_size(r, k);
       least = size < least ? size : least;
       most = size > most ? size : most;
     }
-    if (p->kind != 'r' && r->operands[k].flags & HOLOGRAM_BOOL && !s->copies) return SURPRISE;
+    if (of->kind != 'r' && r->operands[k].flags & HOLOGRAM_BOOL && !s->bools) return SURPRISE;
     k++;
   }
   if (n ? !hologram_exact(n, &least) || least < 0 : least < most) return SURPRISE;
+  if (whole) return DONE;
   if (s->form == ONE_ROW) take_size(r, 1);
   if (s->form != GIVEN || n) take_size(r, least);
-  if (!s->result) return DONE;
+  if (p != FIRST) return DONE;
   if (request_size(r, r->args.num_operands - 1) < 3) return SURPRISE;
   /* The result is read, so it is in a buffer or where the host sees it. */
   return r->operands[r->args.num_operands - 1].buffer || r->device_type == DL_CPU ? DONE : SURPRISE;
 }
 
-/* Leaves a call to Python: the hook gets the name and the values, None for those not given. */
-static py_object *leave_to(hook h, const char *name, py_object *const *values, int n) {
-  py_object *all = py.PyTuple_New(n + 1);
+/* Takes all arguments of an operation. output receives the array for its result if there is one, counted if it is made. */
+static outcome prepare(const signature *s, request *r, py_object **values, product p, py_object **output) {
+  bool given = values[0] && values[0] != py._Py_NoneStruct;
+  outcome found = request_begin(r, given ? values[0] : buffer_s_executor(s, values));
+  py_object *n = NULL;
+  int missing = 0, sized = 0;
+  int64_t size;
+  r->args.op = s->op;
+  for (int i = 1; found == DONE && i < s->num_params; i++) {
+    const struct param *of = &s->params[i];
+    py_object *o = values[i] == py._Py_NoneStruct ? NULL : values[i];
+    switch (of->kind) {
+      case 'r':
+      case 'w':
+        found = request_take(r, values[i], of->kind == 'w' ? WRITTEN : READ);
+        break;
+      case 'o': /* the last of the operands */
+        if (o) found = request_take(r, *output = o, WRITTEN);
+        break;
+      case 's':
+        if (values[i]) {
+          found = of->counted && (p == MADE || p == NUMBER) ? SURPRISE : request_scalar(r, values[i]);
+        } else {
+          r->scalars[r->args.num_scalars].dtype = HOLOGRAM_F64;
+          memcpy(&r->scalars[r->args.num_scalars++].bits, &of->value, sizeof of->value);
+        }
+        break;
+      case 'a':
+        if (o) return SURPRISE;
+        break;
+      case 'k':
+        if (o && (o->type != py.PyBool_Type || o == py._Py_TrueStruct)) return SURPRISE;
+        break;
+      case 'm':
+        missing += !o;
+        sized += o != NULL;
+        if (!o) break;
+        /* fall through */
+      case 'd':
+        found = o && hologram_exact(o, &size) ? take_size(r, size) : SURPRISE;
+        break;
+      case 'f':
+        if (values[i] && values[i]->type != py.PyBool_Type) return SURPRISE;
+        if (missing && o == py._Py_TrueStruct) return SURPRISE;
+        found = take_size(r, o == py._Py_TrueStruct);
+        break;
+      default:
+        n = o;
+    }
+  }
+  if (found != DONE) return found;
+  if (missing) {
+    if (sized) return SURPRISE;
+    r->args.num_dims = -1; /* the arrays' shapes say them */
+  }
+  return prepare_result(s, r, n, p, output);
+}
+
+/* Leaves a call to Python: the hook gets the name, whether element 0 of the output is returned, and the values, None for
+   those not given. */
+static py_object *leave_to_python(const signature *s, py_object *const *values, product p) {
+  py_object *all = py.PyTuple_New(s->num_params + 2);
   if (!all) return NULL;
-  py.PyTuple_SetItem(all, 0, py.PyUnicode_FromString(name));
-  for (int i = 0; i < n; i++) {
+  py.PyTuple_SetItem(all, 0, py.PyUnicode_FromString(s->method.name));
+  py.PyTuple_SetItem(all, 1, py.PyBool_FromLong(p == FIRST));
+  for (int i = 0; i < s->num_params; i++) {
     py_object *o = values[i] ? values[i] : py._Py_NoneStruct;
     py.Py_IncRef(o);
-    py.PyTuple_SetItem(all, i + 1, o);
+    py.PyTuple_SetItem(all, i + 2, o);
   }
-  return hologram_hook(h, all);
+  return hologram_hook(HOOK_operation, all);
 }
 
 /* Lets the exception that is set speak of the function that was called, where the library's operation has another name. */
@@ -212,27 +253,30 @@ static void rename_error(const signature *s) {
 
 py_object *hologram_operation(py_object *self, py_object *const *args, ptrdiff_t n, py_object *keywords) {
   const signature *s = (signature *)self;
-  py_object *values[MAX_PARAMS], *result = NULL, *made = NULL;
+  py_object *values[MAX_PARAMS], *number = NULL, *output = NULL;
+  ptrdiff_t positional;
+  product p;
   request r;
   outcome found;
   bool fine;
-  if (!signature_bind(s, args, n, keywords, values)) return NULL;
+  if (!signature_bind(s, args, n, keywords, values, &positional)) return NULL;
+  p = product_of(s, values, positional);
   r.args.num_operands = 0;
-  found = prepare(s, &r, values, &made);
+  found = prepare(s, &r, values, p, &output);
   if (found != DONE) {
     request_end(&r, found == SURPRISE);
-    if (made) py.Py_DecRef(made);
-    return found == FAILED ? NULL : leave_to(HOOK_operation, s->method.name, values, s->num_params);
+    if (p == MADE && output) py.Py_DecRef(output);
+    return found == FAILED ? NULL : leave_to_python(s, values, p);
   }
   fine = request_run(&r);
   if (!fine) rename_error(s);
-  if (fine && s->result) fine = (result = first_of(&r, r.args.num_operands - 1)) != NULL;
-  if (!request_end(&r, fine)) {
-    if (result) py.Py_DecRef(result);
-    if (made) py.Py_DecRef(made);
-    return NULL;
-  }
-  return result ? result : made ? made : py_none();
+  if (fine && (p == FIRST || p == NUMBER)) fine = (number = first_of(&r, r.args.num_operands - 1)) != NULL;
+  fine = request_end(&r, fine);
+  if (p == MADE && !fine) py.Py_DecRef(output);
+  if (!fine && number) py.Py_DecRef(number);
+  if (!fine) return NULL;
+  if (p == GIVEN_BACK) py.Py_IncRef(output);
+  return number ? number : p == NOTHING ? py_none() : output;
 }
 
 /* ---- launches ---- */

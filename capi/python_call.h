@@ -24,7 +24,7 @@ typedef struct {
 /* An array of numpy's as an operand; see python_numpy.c. SURPRISE if it is to be taken as other exporters are. */
 outcome numpy_take(hologram_operand *to, py_object *array);
 
-/* An array of numpy's of a shape, NULL if it can't be made, with an exception or without. */
+/* An array of numpy's of a shape and a dtype, 0 for bools; NULL if it can't be made, with an exception or without. */
 py_object *numpy_empty(const int64_t *shape, int rank, int32_t dtype);
 
 /* How torch is asked about its tensors, see python_torch.c. */
@@ -48,6 +48,7 @@ typedef struct {
   int num_versions;
   int device_type, device_id; /* the executor's, on which tensors must be */
   bool changed; /* the work began, so written operands may have changed */
+  uint64_t cell; /* room for a result that is a number */
 } request;
 
 /* Begins a call on an executor, or on none yet. */
@@ -66,9 +67,13 @@ outcome request_take(request *r, py_object *o, use u);
    borrowed, to be looked at: then the call goes on a default one for the first operand's device. */
 outcome request_borrow(request *r);
 
-/* Makes what an operation is to write, of the shape that the operands taken so far broadcast to, and of the kind and the
-   type of the first; it may run Python, so tensors are to be borrowed anew. */
-outcome request_result(request *r, py_object **made);
+/* Makes what an operation is to write, of the kind of the first operand; it may run Python, so tensors are to be borrowed
+   anew. Of an elementwise one on one type it has the shape that the operands broadcast to, and their type; of another what
+   hologram_result says. */
+outcome request_result(request *r, bool elementwise, py_object **made);
+
+/* Makes room for a result that is a number the next operand. */
+outcome request_cell(request *r);
 
 /* Takes the next number. */
 outcome request_scalar(request *r, py_object *o);
@@ -122,17 +127,19 @@ typedef struct {
   py_method method;
   int32_t op;     /* -1: a program */
   int form;       /* of the sizes, see below */
-  bool result;    /* element 0 of the last operand is returned */
-  bool copies;    /* bools may be written */
+  bool elementwise; /* on one type */
+  bool reduces;   /* without an array for it, and axes, the result is a number; an array for it is returned */
+  bool result;    /* element 0 of the last operand, given by position, is returned */
+  bool bools;     /* bools may be written: the library looks whether of bools */
   int boundary;   /* of a program: the slot that need not be bound; -1 if there is none */
   bool careful;   /* of a program: C leaves all its launches to Python */
   int num_params, positional;
   struct param {
     py_object *name;
     /* x executor, r operand, w operand that is written, o one that is made if it is left out, s scalar, d size, f flag,
-       n optional size; and, which Python sees to, m size that arrays' shapes may have, a axes, k whether these are kept */
+       n optional size, m size that arrays' shapes may have; and, which Python sees to, a axes, k whether these are kept */
     char kind;
-    bool counted; /* an operand whose elements n is the least of */
+    bool counted; /* an operand whose elements n is the least of; a scalar that needs the output */
     bool optional;
     double value;
   } params[MAX_PARAMS];
@@ -142,8 +149,9 @@ typedef struct {
 enum { GIVEN = 0, COUNT = 1, ONE_ROW = 2 };
 
 /* Puts arguments where their parameters are, NULL for those not given; false with a TypeError. An executor may be left out
-   where others begin. */
-bool signature_bind(const signature *s, py_object *const *args, ptrdiff_t n, py_object *keywords, py_object **values);
+   where others begin. Positional receives how many, the executor counted, are by position. */
+bool signature_bind(const signature *s, py_object *const *args, ptrdiff_t n, py_object *keywords, py_object **values,
+                    ptrdiff_t *positional);
 
 /* The builtin of an operation, whose self is its signature. */
 py_object *hologram_operation(py_object *self, py_object *const *args, ptrdiff_t n, py_object *keywords);

@@ -1,5 +1,5 @@
 /* The plain call, by which Python makes those that C left to it: of handles and numbers, and of any number of them. */
-#include "python.h"
+#include "python_call.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +51,8 @@ static bool read_plain(native *c, plain *p, py_object *const *args) {
       p->operands[i].rank = -1;
     } else if (!native_u64(c, o, "buffer", &p->operands[i].buffer)) {
       return false;
+    } else if (hologram_is_buffer(o) && ((py_array *)o)->boolean) {
+      p->operands[i].flags = HOLOGRAM_BOOL;
     }
   }
   if ((n = py.PyTuple_Size(args[4])) < 0 || !(p->scalars = calloc((size_t)n + 1, sizeof *p->scalars))) return false;
@@ -120,8 +122,47 @@ static py_object *call(py_object *self, py_object *const *args, ptrdiff_t n) {
   return fine ? py_none() : NULL;
 }
 
+/* result(number, buffers, dims): what an operation makes of buffers, of which None stands for a number: the code of its
+   dtype, whether that is bool, and its shape. */
+static py_object *result(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "result"};
+  plain p = {0};
+  hologram_operand found;
+  py_object *none = py._Py_NoneStruct, *scalars, *zero, *answer = NULL, *shape;
+  bool fine;
+  (void)self;
+  if (!native_count(&c, n, 3)) return NULL;
+  scalars = py.PyTuple_New(0);
+  zero = py.PyLong_FromLongLong(0);
+  if (scalars && zero) {
+    py_object *const all[] = {none, args[0], none, args[1], scalars, args[2], none, none, zero, none};
+    fine = read_plain(&c, &p, all);
+  } else {
+    fine = false;
+  }
+  if (!fine && !py.PyErr_Occurred()) py.PyErr_NoMemory();
+  fine = fine && work_check(hologram_result(&p.args, &found));
+  if (fine && (shape = result_shape(found.shape, found.rank))) {
+    if ((answer = py.PyTuple_New(3))) {
+      py.PyTuple_SetItem(answer, 0, py.PyLong_FromLongLong(found.dtype));
+      py.PyTuple_SetItem(answer, 1, py.PyBool_FromLong(found.flags & HOLOGRAM_BOOL));
+      py.PyTuple_SetItem(answer, 2, shape);
+    } else {
+      py.Py_DecRef(shape);
+    }
+  }
+  native_refused(&c);
+  if (scalars) py.Py_DecRef(scalars);
+  if (zero) py.Py_DecRef(zero);
+  free(p.operands);
+  free(p.scalars);
+  free(p.dims);
+  return answer;
+}
+
 static py_method methods[] = {
     {"call", (void *)call, PY_FASTCALL, NULL},
+    {"result", (void *)result, PY_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };
 

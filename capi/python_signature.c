@@ -52,23 +52,25 @@ static bool read_params(signature *s, native *c, py_object *list) {
   return true;
 }
 
-/* operation(name, number, parameters, positional, form, result, doc): the builtin of an operation. Its doc begins with
-   its signature. */
+/* operation(name, number, parameters, positional, form, traits, doc): the builtin of an operation. Its doc begins with
+   its signature; traits are four bools, in the order of the fields. */
 static py_object *operation(py_object *self, py_object *const *args, ptrdiff_t n) {
   native c = {.name = "operation"};
   signature *s;
   py_object *f = NULL;
   int32_t form = 0;
   (void)self;
-  if (!native_count(&c, n, 8)) return NULL;
+  if (!native_count(&c, n, 7)) return NULL;
   if (!(s = (signature *)py.PyType_GenericAlloc(signature_type, 0))) return NULL;
   s->boundary = -1;
   if (native_i32(&c, args[1], "number", &s->op) && read_params(s, &c, args[2]) &&
       native_i32(&c, args[3], "positional", &s->positional) && native_i32(&c, args[4], "form", &form) &&
       (s->method.name = copied(args[0])) && (s->method.doc = copied(args[6]))) {
     s->form = form;
-    s->result = args[5] == py._Py_TrueStruct;
-    s->copies = args[7] == py._Py_TrueStruct;
+    s->elementwise = py.PyTuple_GetItem(args[5], 0) == py._Py_TrueStruct;
+    s->reduces = py.PyTuple_GetItem(args[5], 1) == py._Py_TrueStruct;
+    s->result = py.PyTuple_GetItem(args[5], 2) == py._Py_TrueStruct;
+    s->bools = py.PyTuple_GetItem(args[5], 3) == py._Py_TrueStruct;
     s->method.function = (void *)hologram_operation;
     s->method.flags = PY_FASTCALL | PY_KEYWORDS;
     f = py.PyCFunction_NewEx(&s->method, &s->head, NULL);
@@ -113,7 +115,8 @@ static const char *text_of(py_object *name) {
   return text ? text : "?";
 }
 
-bool signature_bind(const signature *s, py_object *const *args, ptrdiff_t n, py_object *keywords, py_object **values) {
+bool signature_bind(const signature *s, py_object *const *args, ptrdiff_t n, py_object *keywords, py_object **values,
+                    ptrdiff_t *positional) {
   ptrdiff_t named = keywords ? py.PyTuple_Size(keywords) : 0;
   int first = n && s->params[0].kind == 'x' && !hologram_is_executor(args[0]);
   if (n + first > s->positional) {
@@ -121,6 +124,7 @@ bool signature_bind(const signature *s, py_object *const *args, ptrdiff_t n, py_
                     s->positional - first, first ? " without an executor" : "", n);
     return false;
   }
+  *positional = n + first;
   for (int i = 0; i < s->num_params; i++) values[i] = i >= first && i - first < n ? args[i - first] : NULL;
   for (ptrdiff_t k = 0; k < named; k++) {
     py_object *name = py.PyTuple_GetItem(keywords, k);

@@ -435,8 +435,11 @@ func callsAllocateNothing(t *testing.T, ex *Executor) {
 			c := &Call{Op: op, Dims: d}
 			for _, o := range op.Operands {
 				typ := isa.F32
-				if o.Kind == kernels.Index {
+				switch o.Kind {
+				case kernels.Index:
 					typ = isa.I64
+				case kernels.Mask:
+					typ = isa.U8
 				}
 				b, err := ex.Allocate(20000, typ, true)
 				require.NoError(t, err)

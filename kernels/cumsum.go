@@ -17,7 +17,7 @@ const ScanChunk = 256
 // once. Integers wrap.
 var Cumsum = &Op{
 	Name: "cumsum", Doc: "output[r, j] = the sum of input[r, 0 … j], by rows",
-	Types: isa.SetNumeric, Axes: true,
+	Types: isa.SetNumeric, Axes: true, result: like,
 	Operands: []Operand{{Name: "input", Reads: true}, {Name: "output", Writes: true, Kind: Sum}},
 	Dims:     []string{"rows", "cols"},
 	extent:   func(d []int64) []int64 { return []int64{d[0] * d[1], d[0] * d[1]} },

@@ -27,7 +27,7 @@ var Gemm = &Op{
 	Types: isa.SetNumeric,
 	Operands: []Operand{
 		{Name: "a", Reads: true}, {Name: "b", Reads: true}, {Name: "c", Reads: true, Writes: true}},
-	Scalars: []Scalar{{Name: "alpha", Wide: true, Default: new(1.0)}, {Name: "beta", Wide: true, Default: new(0.0)}},
+	Scalars: []Scalar{{Name: "alpha", Wide: true, Default: new(1.0)}, {Name: "beta", Wide: true, Default: new(0.0), Of: "c"}},
 	Dims:    []string{"m", "n", "k", "trans_a", "trans_b"},
 	extent:  func(d []int64) []int64 { return []int64{d[0] * d[2], d[2] * d[1], d[0] * d[1]} },
 	layouts: func(t isa.Type, d []int64) ([]Layout, int, error) {
@@ -40,15 +40,28 @@ var Gemm = &Op{
 	},
 	shapes: func(l []Layout, _ int) (*Plan, error) { return gemmOf(l, fewLanes) },
 	whole:  func(l []Layout) (*Plan, error) { return gemmOf(l, 0) },
+	result: func(l []Layout, _ int) ([]int64, error) {
+		if err := checkMatrices(l); err != nil {
+			return nil, err
+		}
+		return productShape("gemm", l)
+	},
 }
 
 func gemmOf(l []Layout, few int64) (*Plan, error) {
-	for i, name := range []string{"a", "b", "c"} {
-		if len(l[i].Shape) < 2 {
-			return nil, fmt.Errorf("gemm: %s has shape %s; expected a matrix, or a stack of them", name, shapeText(l[i].Shape))
-		}
+	if err := checkMatrices(l); err != nil {
+		return nil, err
 	}
 	return planProduct("gemm", l, few)
+}
+
+func checkMatrices(l []Layout) error {
+	for i := range l {
+		if len(l[i].Shape) < 2 {
+			return fmt.Errorf("gemm: %s has shape %s; expected a matrix, or a stack of them", []string{"a", "b", "c"}[i], shapeText(l[i].Shape))
+		}
+	}
+	return nil
 }
 
 // Product is what a program does that a product's plan launches, for devices that
@@ -317,23 +330,28 @@ func productSizes(op string, l []Layout) (m, n, k int64, batches []int64, err er
 		return 0, 0, 0, nil, fmt.Errorf("%s: a product of %s and %s is no %s", op, shapeText(a), shapeText(b), shapeText(c))
 	}
 	batches = l[2].Shape[:rank[2]]
-	wide := make([]int64, max(rank[0], rank[1]))
-	for i := range wide {
-		wide[i] = 1
-		for f := range 2 {
-			if at := i - len(wide) + rank[f]; at >= 0 && l[f].Shape[at] != 1 {
-				if d := l[f].Shape[at]; wide[i] == 1 {
-					wide[i] = d
-				} else if wide[i] != d {
-					return 0, 0, 0, nil, fmt.Errorf("%s: stacks of shapes %s and %s do not broadcast", op, shapeText(l[0].Shape[:rank[0]]), shapeText(l[1].Shape[:rank[1]]))
-				}
-			}
-		}
+	shape, err := productShape(op, l)
+	if err != nil {
+		return 0, 0, 0, nil, err
 	}
-	if !slices.Equal(wide, batches) {
+	if wide := shape[:len(shape)-2]; !slices.Equal(wide, batches) {
 		return 0, 0, 0, nil, fmt.Errorf("%s: the result is a stack of shape %s, and there is one of %s for it", op, shapeText(wide), shapeText(batches))
 	}
 	return a[0], b[1], a[1], batches, nil
+}
+
+// productShape is the shape of the product of two matrices, or stacks of them.
+func productShape(op string, l []Layout) ([]int64, error) {
+	a, b := l[0].Shape, l[1].Shape
+	stacks := [2][]int64{a[:len(a)-2], b[:len(b)-2]}
+	if a[len(a)-1] != b[len(b)-2] {
+		return nil, fmt.Errorf("%s: there is no product of %s and %s", op, shapeText(a[len(a)-2:]), shapeText(b[len(b)-2:]))
+	}
+	shape, ok := joined(stacks[:]...)
+	if !ok {
+		return nil, fmt.Errorf("%s: stacks of shapes %s and %s do not broadcast", op, shapeText(stacks[0]), shapeText(stacks[1]))
+	}
+	return append(shape, a[len(a)-2], b[len(b)-1]), nil
 }
 
 // factor is an operand of a product: bytes from row to row, column to column,

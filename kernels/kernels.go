@@ -33,9 +33,14 @@ type Op struct {
 	// of one step, whose slots are the operands and whose parameters are the
 	// scalars, in order. Others take contiguous operands.
 	Elementwise bool
-	// Scalar results (a reduction's, a loss's) stand in element 0 of the last
-	// operand, and bindings may return them.
+	// Reduces: a call without axes makes one number. Bindings that are given no
+	// array for it return it as a number of their language.
+	Reduces bool
+	// ScalarResult: what it makes stands in element 0 of the last operand, and
+	// bindings return it even if that was given, in the form that FACTS has.
 	ScalarResult bool
+	// Bools: made of bools alone the result is bools, of 0 and 1.
+	Bools bool
 
 	// Axes: of operands with shapes it takes a number, how many of the first
 	// operand's last dimensions make a row.
@@ -49,7 +54,8 @@ type Op struct {
 	layouts func(t isa.Type, dims []int64) ([]Layout, int, error)
 	shapes  func(l []Layout, axes int) (*Plan, error)
 	// whole, of products, is shapes without parts of k.
-	whole func(l []Layout) (*Plan, error)
+	whole  func(l []Layout) (*Plan, error)
+	result func(l []Layout, axes int) ([]int64, error) // the last operand's shape, of the others'
 }
 
 // Operand is an array argument.
@@ -59,45 +65,42 @@ type Operand struct {
 	Kind          Kind
 }
 
-// Kind says which types an operand may have beside the first one's.
+// Kind says which types an operand may have. The operation is on elements of the
+// type of the first operand that is Same.
 type Kind uint8
 
 const (
-	Same  Kind = iota // that of the first operand
+	Same  Kind = iota // that of the elements
 	Sum               // or a wider one, in which sums are then kept; integers wrap
 	Index             // i64
+	Mask              // u8, of which bools are made: 0 is false, all else true
 )
 
 // String returns the kind's name.
-func (k Kind) String() string { return [...]string{"same", "sum", "index"}[k] }
-
-// Result is the type of a result that nobody has given an array for: sums of
-// integers are kept in 64 bits, as numpy has it.
-func (k Kind) Result(t isa.Type) isa.Type {
-	switch {
-	case k == Index || k == Sum && t.Integer() && t.Signed():
-		return isa.I64
-	case k == Sum && t.Integer():
-		return isa.U64
-	}
-	return t
-}
+func (k Kind) String() string { return [...]string{"same", "sum", "index", "mask"}[k] }
 
 // takes reports whether an operand may have type got where the first has t.
 func (k Kind) takes(t, got isa.Type) bool {
 	switch k {
 	case Index:
 		return got == isa.I64
+	case Mask:
+		return got == isa.U8
 	case Sum:
 		return got == t || t.Float() == got.Float() && (got.Size() > t.Size() || t.Integer() && got.Size() == t.Size())
 	}
 	return got == t
 }
 
-// CheckTypes checks the types of the operands, of which the first is what the
-// operation is said to be on.
+// Subject is the number of the operand whose type is that of the elements.
+func (op *Op) Subject() int {
+	return slices.IndexFunc(op.Operands, func(o Operand) bool { return o.Kind == Same })
+}
+
+// CheckTypes checks the types of the operands.
 func (op *Op) CheckTypes(types []isa.Type) error {
-	t := types[0]
+	subject := op.Subject()
+	t, first := types[subject], op.Operands[subject].Name
 	if err := op.check(t); err != nil {
 		return err
 	}
@@ -106,10 +109,12 @@ func (op *Op) CheckTypes(types []isa.Type) error {
 		case o.Kind.takes(t, types[i]):
 		case o.Kind == Index:
 			return fmt.Errorf("%s: %s has dtype %v; expected i64", op.Name, o.Name, types[i])
+		case o.Kind == Mask:
+			return fmt.Errorf("%s: %s has dtype %v; expected bool, or u8", op.Name, o.Name, types[i])
 		case o.Kind == Sum:
-			return fmt.Errorf("%s: %s has dtype %v, and %s has %v: a sum's type is the same or a wider one", op.Name, o.Name, types[i], op.Operands[0].Name, t)
+			return fmt.Errorf("%s: %s has dtype %v, and %s has %v: a sum's type is the same or a wider one", op.Name, o.Name, types[i], first, t)
 		default:
-			return fmt.Errorf("%s: %s has dtype %v, and %s has %v: all operands must have the same", op.Name, o.Name, types[i], op.Operands[0].Name, t)
+			return fmt.Errorf("%s: %s has dtype %v, and %s has %v: all operands must have the same", op.Name, o.Name, types[i], first, t)
 		}
 	}
 	return nil
@@ -117,11 +122,13 @@ func (op *Op) CheckTypes(types []isa.Type) error {
 
 // Scalar is a number argument. Wide means that it has the accumulator's type
 // (f32 for f16 and bf16) rather than the elements'. Default, if it is not nil, is
-// what bindings pass where their caller gives none.
+// what bindings pass where their caller gives none. Of names the output whose
+// former elements it scales: where that is left out so must be the number.
 type Scalar struct {
 	Name    string
 	Wide    bool
 	Default *float64
+	Of      string
 }
 
 // Type returns the type of the scalar's cell in a call on elements of type t.
@@ -211,7 +218,7 @@ func (op *Op) Whole(l []Layout) (*Plan, error) {
 	if op.whole == nil {
 		return nil, nil
 	}
-	if err := op.checkShapes(l); err != nil {
+	if _, err := op.checkShapes(l, -1); err != nil {
 		return nil, err
 	}
 	return op.whole(l)
@@ -240,28 +247,31 @@ func (op *Op) PlanShapes(l []Layout, axes int) (*Plan, error) {
 	if op.Elementwise {
 		return nil, fmt.Errorf("%s is an elementwise operation: use Program", op.Name)
 	}
-	if err := op.checkShapes(l); err != nil {
+	axes, err := op.checkShapes(l, axes)
+	if err != nil {
 		return nil, err
-	}
-	if rank := len(l[0].Shape); op.Axes && axes > rank {
-		return nil, fmt.Errorf("%s: %d dimensions of %s, which has %d", op.Name, axes, op.Operands[0].Name, rank)
-	} else if axes < 0 {
-		axes = rank
 	}
 	return op.shapes(l, axes)
 }
 
-func (op *Op) checkShapes(l []Layout) error {
+// checkShapes bounds shapes, and returns the number of axes.
+func (op *Op) checkShapes(l []Layout, axes int) (int, error) {
 	for i := range l {
 		n := int64(1)
 		for _, d := range l[i].Shape {
 			if d > maxDim || n*d > maxElements {
-				return fmt.Errorf("%s: %s has shape %s; at most 2^31 in each dimension, and 2^40 elements", op.Name, op.Operands[i].Name, shapeText(l[i].Shape))
+				return 0, fmt.Errorf("%s: %s has shape %s; at most 2^31 in each dimension, and 2^40 elements", op.Name, op.Operands[i].Name, shapeText(l[i].Shape))
 			}
 			n *= d
 		}
 	}
-	return nil
+	rank := len(l[0].Shape)
+	if op.Axes && axes > rank {
+		return 0, fmt.Errorf("%s: %d dimensions of %s, which has %d", op.Name, axes, op.Operands[0].Name, rank)
+	} else if axes < 0 {
+		return rank, nil
+	}
+	return axes, nil
 }
 
 // Sizes are the sizes that Plan takes for a call on operands with shapes, nil if
@@ -502,8 +512,8 @@ func store(t, acc isa.Type, reg, addr string) string {
 }
 
 // elementwise makes an operation out of a program that uses slot[index] alone.
-// Its slots are the operands, of which the last is the output; its parameters
-// are the scalars.
+// Its slots are the operands, of which the last is the output, and slots of type
+// u8 are masks; its parameters are the scalars.
 func elementwise(name string, types isa.TypeSet, doc, text string) *Op {
 	s := &source{text: "program " + name + text}
 	op := &Op{Name: name, Doc: doc, Types: types, Elementwise: true}
@@ -511,11 +521,22 @@ func elementwise(name string, types isa.TypeSet, doc, text string) *Op {
 	for line := range strings.Lines(text) {
 		switch f := strings.Fields(line); {
 		case len(f) == 3 && f[0] == "slot":
-			op.Operands = append(op.Operands, Operand{Name: f[1], Reads: true})
+			kind := Same
+			if f[2] == "u8" {
+				kind = Mask
+			}
+			op.Operands = append(op.Operands, Operand{Name: f[1], Reads: true, Kind: kind})
 		case len(f) == 3 && f[0] == "param":
 			op.Scalars = append(op.Scalars, Scalar{Name: f[1], Wide: f[2] == "{{.A}}"})
 		}
 	}
-	op.Operands[len(op.Operands)-1] = Operand{Name: op.Operands[len(op.Operands)-1].Name, Writes: true}
+	last := &op.Operands[len(op.Operands)-1]
+	last.Reads, last.Writes = false, true
+	return op
+}
+
+// ofBools has an operation make bools of bools.
+func ofBools(op *Op) *Op {
+	op.Bools = true
 	return op
 }

@@ -165,7 +165,7 @@ func TestEveryFileIsRegistered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shared := []string{"kernels", "registry", "layout", "reduce", "rows", "loss", "kernels_test", "reference_test", "shapes_test", "export_test"}
+	shared := []string{"kernels", "registry", "comparison", "layout", "reduce", "result", "rows", "loss", "kernels_test", "reference_test", "shapes_test", "result_test", "export_test"}
 	for _, file := range files {
 		name := strings.TrimSuffix(file, ".go")
 		if _, ok := Lookup(name); !ok && !slices.Contains(shared, name) {

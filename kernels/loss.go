@@ -29,7 +29,7 @@ func loss(name, doc, term string, negate bool) *Op {
 		return text
 	}
 	op := &Op{
-		Name: name, Doc: doc, Types: isa.SetFloat, ScalarResult: true,
+		Name: name, Doc: doc, Types: isa.SetFloat, Reduces: true, ScalarResult: true, result: rest,
 		Operands: []Operand{{Name: "pred", Reads: true}, {Name: "target", Reads: true}, {Name: "output", Writes: true}},
 		Dims:     []string{"n"},
 		extent:   func(d []int64) []int64 { return []int64{d[0], d[0], 1} },

@@ -17,7 +17,7 @@ var Matvec = &Op{
 	Types: isa.SetNumeric,
 	Operands: []Operand{
 		{Name: "a", Reads: true}, {Name: "x", Reads: true}, {Name: "y", Reads: true, Writes: true}},
-	Scalars: []Scalar{{Name: "alpha", Wide: true, Default: new(1.0)}, {Name: "beta", Wide: true, Default: new(0.0)}},
+	Scalars: []Scalar{{Name: "alpha", Wide: true, Default: new(1.0)}, {Name: "beta", Wide: true, Default: new(0.0), Of: "y"}},
 	Dims:    []string{"m", "n", "trans_a"},
 	extent:  func(d []int64) []int64 { return []int64{d[0] * d[1], d[1], d[0]} },
 	layouts: func(t isa.Type, d []int64) ([]Layout, int, error) {
@@ -26,18 +26,38 @@ var Matvec = &Op{
 	},
 	shapes: func(l []Layout, _ int) (*Plan, error) { return matvecOf(l, fewLanes) },
 	whole:  func(l []Layout) (*Plan, error) { return matvecOf(l, 0) },
+	result: func(l []Layout, _ int) ([]int64, error) {
+		l, err := columns(l)
+		if err != nil {
+			return nil, err
+		}
+		shape, err := productShape("matvec", l)
+		if err != nil {
+			return nil, err
+		}
+		return shape[:len(shape)-1], nil
+	},
 }
 
 func matvecOf(l []Layout, few int64) (*Plan, error) {
-	l = slices.Clone(l)
-	for i, least := range []int{2, 1, 1} {
-		if len(l[i].Shape) < least {
-			return nil, fmt.Errorf("matvec: %s has shape %s; expected %d dimensions or more", []string{"a", "x", "y"}[i], shapeText(l[i].Shape), least)
-		}
-	}
-	for i := 1; i < 3; i++ { // a column
-		l[i].Shape = append(slices.Clone(l[i].Shape), 1)
-		l[i].Stride = append(slices.Clone(l[i].Stride), 1)
+	l, err := columns(l)
+	if err != nil {
+		return nil, err
 	}
 	return planProduct("matvec", l, few)
+}
+
+// columns makes the vectors of a product matrices of one column.
+func columns(l []Layout) ([]Layout, error) {
+	l = slices.Clone(l)
+	for i := range l {
+		if least := []int{2, 1, 1}[i]; len(l[i].Shape) < least {
+			return nil, fmt.Errorf("matvec: %s has shape %s; expected %d dimensions or more", []string{"a", "x", "y"}[i], shapeText(l[i].Shape), least)
+		}
+		if i > 0 {
+			l[i].Shape = append(slices.Clone(l[i].Shape), 1)
+			l[i].Stride = append(slices.Clone(l[i].Stride), 1)
+		}
+	}
+	return l, nil
 }

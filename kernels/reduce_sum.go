@@ -36,7 +36,7 @@ func rowReduction(name, doc, combine string, empty bool) *Op {
 // rowOperation makes what reductions of rows have in common.
 func rowOperation(name, doc string) *Op {
 	op := &Op{
-		Name: name, Doc: doc, Types: isa.SetNumeric, ScalarResult: true, Axes: true,
+		Name: name, Doc: doc, Types: isa.SetNumeric, Reduces: true, ScalarResult: true, Axes: true, result: rest,
 		Operands: []Operand{{Name: "input", Reads: true}, {Name: "output", Writes: true}},
 		Dims:     []string{"rows", "cols"},
 		extent:   func(d []int64) []int64 { return []int64{d[0] * d[1], d[0]} },

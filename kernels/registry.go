@@ -12,6 +12,7 @@ var All = []*Op{
 	VectorMad, VectorSqrt, VectorExp, VectorLog, Fill, Copy,
 	Argmin, Argmax,
 	ReduceProd, Cumsum,
+	VectorEqual, VectorNotEqual, VectorLess, VectorLessEqual, VectorGreater, VectorGreaterEqual, Where,
 }
 
 func init() {

@@ -21,6 +21,7 @@ var Softmax = &Op{
 		return []Layout{l, l}, 1, nil
 	},
 	shapes: planSoftmax,
+	result: like,
 }
 
 var (

@@ -3,7 +3,7 @@ package kernels
 import "github.com/hologram-project/hologram/isa"
 
 // VectorMul is c = a · b. Integers wrap.
-var VectorMul = elementwise("vector_mul", isa.SetNumeric, "c = a · b. Integers wrap.", `
+var VectorMul = ofBools(elementwise("vector_mul", isa.SetNumeric, "c = a · b. Integers wrap.", `
 slot a {{.T}}
 slot b {{.T}}
 slot c {{.T}}
@@ -12,4 +12,4 @@ slot c {{.T}}
   mul.{{.T}} z, x, y
   stg.{{.T}} z, c[index]
   exit
-`)
+`))

@@ -8,7 +8,7 @@ import (
 // byHand are the functions whose builtins python_plain.c and python_dlpack.c
 // hold, and those that only C frames use.
 var byHand = map[string]bool{
-	"call": true, "trace": true,
+	"call": true, "result": true, "trace": true,
 	"event_wait": true, "event_cancel": true, "event_free": true,
 	"buffer_to_dlpack": true, "buffer_from_dlpack": true, "dlpack_free": true,
 }

@@ -254,7 +254,8 @@ func (p *Prepared) launch(d *Device, r *Request) error {
 
 // types checks the operands of an operation.
 func (p *Prepared) types(r *Request) (isa.Type, error) {
-	op, t := r.Op, r.Operands[0].View.Type
+	op := r.Op
+	t := r.Operands[op.Subject()].View.Type
 	types := make([]isa.Type, len(r.Operands))
 	for i := range r.Operands {
 		types[i] = r.Operands[i].View.Type
@@ -262,8 +263,12 @@ func (p *Prepared) types(r *Request) (isa.Type, error) {
 	if err := op.CheckTypes(types); err != nil {
 		return t, status.Errorf(status.BadType, "%w", err)
 	}
+	closed := op.Bools // whether bytes other than 0 and 1 are written
 	for i, o := range op.Operands {
-		if o.Writes && r.Operands[i].Bool && op != kernels.Copy && op != kernels.Fill {
+		closed = closed && (o.Writes || o.Kind != kernels.Same || r.Operands[i].Bool)
+	}
+	for i, o := range op.Operands {
+		if o.Writes && r.Operands[i].Bool && !closed && o.Kind != kernels.Mask {
 			return t, status.Errorf(status.BadType, "%s: %s has dtype bool; the operation would write bytes other than 0 and 1", op.Name, o.Name)
 		}
 		p.operands = append(p.operands, operandUse{name: op.Name + ": " + o.Name, writes: o.Writes})
@@ -435,7 +440,7 @@ func flat(r *Request, t isa.Type, seen []backends.View) error {
 		o := &r.Operands[i]
 		switch has := Numel(&o.View); {
 		case has < n:
-			return status.Errorf(status.Invalid, "%s: %s has %d elements; %s need %d", op.Name, op.Operands[i].Name, has, sizesText(op, r.Dims), n)
+			return status.Errorf(status.Invalid, "%w", op.Short(i, has, n, r.Dims))
 		case o.Packed:
 			v := backends.View{Type: o.View.Type, Rank: 1, Bytes: n * int64(o.View.Type.Size())}
 			v.Shape[0], v.Stride[0] = n, 1
@@ -495,14 +500,6 @@ func (p *Prepared) complete(d *Device, r *Request) error {
 		p.cost += s.cost(&s.l)
 	}
 	return nil
-}
-
-func sizesText(op *kernels.Op, dims []int64) string {
-	parts := make([]string, len(dims))
-	for i, d := range dims {
-		parts[i] = op.Dims[i] + " = " + strconv.FormatInt(d, 10)
-	}
-	return strings.Join(parts, ", ")
 }
 
 // libraryPrograms are the programs of package kernels, which live as long as

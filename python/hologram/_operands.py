@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 import numpy as np
 
 from hologram import _foreign, _results
 from hologram._arguments import integer, naming, shown
-from hologram._dtypes import NAMES, code_of, scalar_bits
-from hologram._ffi import native
+from hologram._dtypes import NAMES, code_of, dtype_of_code, scalar_bits
+from hologram._ffi import hooks, native
 from hologram.buffer import Buffer
 from hologram.errors import (
     BufferFreedError,
@@ -21,10 +21,18 @@ from hologram.errors import (
 )
 
 if TYPE_CHECKING:
+    from hologram._signatures import Function
     from hologram.executor import Executor
 
 
 _BOOL = np.dtype(bool)
+
+
+class Result(NamedTuple):
+    """What an operation makes: its shape and its dtype."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
 
 
 def is_number(value: Any) -> bool:
@@ -44,7 +52,7 @@ class Operands:
         self._made: list[Buffer] = []
         self._written: list[Any] = []
         self._given: list[tuple[str, Any, Buffer]] = []
-        self._numbers: list[tuple[int, str, Any]] = []
+        self._numbers: list[tuple[int, str, Any, bool]] = []
         self.buffers: list[Buffer] = []
 
     def add(self, name: str, value: Any, written: bool = False) -> Buffer:
@@ -76,68 +84,67 @@ class Operands:
         self._made.append(view)
         self.buffers[i] = view
 
-    def add_number(self, name: str, value: Any) -> None:
-        """Take a number as an array of no dimensions, which ``complete`` makes: its dtype is that of the others."""
-        self._numbers.append((len(self.buffers) + len(self._numbers), name, value))
+    def add_number(self, name: str, value: Any, mask: bool = False) -> None:
+        """Take a number as an array of no dimensions, which ``complete`` makes: its dtype is that of the others.
 
-    def add_result(self, n: Any, bools: bool) -> Any:
-        """Return a new array for the result, of the kind of the first array; it is the next operand.
+        A mask is made of bools, whatever the others are.
+        """
+        self._numbers.append((len(self.buffers) + len(self._numbers), name, value, mask))
+
+    def result_of(self, f: Function, dims: Optional[tuple[int, ...]]) -> Result:
+        """Return what an operation makes of the operands so far.
 
         Args:
-            n: The number of elements, None for what the operands so far broadcast to.
-            bools: Whether the result of bools is bools.
+            f: The function that is called.
+            dims: The sizes of the call.
 
         Raises:
-            ValueError: The operands don't broadcast, or have fewer elements.
+            ValueError: They make none: their shapes contradict, or they have fewer elements.
             TypeError: There is no array, or the result would be bools.
-            MemoryError: There is no room.
         """
-        if not self._given:
-            name, value = self._numbers[0][1:]
+        if all(name in f.masks for name, *_ in self._given):
+            name, value = next((name, value) for _, name, value, mask in self._numbers if not mask)
             raise DTypeError(
                 f"{self._what}: {name} is {shown(value)}, a number; expected an array, which says what the result is: "
                 "a Buffer, a numpy array or an object with DLPack"
             )
-        first, like, _ = self._given[0]
-        dtypes = [buffer.dtype for _, _, buffer in self._given if bools or buffer.dtype != _BOOL]
-        if not dtypes:
-            raise DTypeError(
-                f"{self._what}: {first} has dtype bool, and the result may be none; give array.view(numpy.uint8)"
-            )
-        shape = self._shape() if n is None else (self._count(n),)
+        arrays: list[Optional[Buffer]] = [*self.buffers]
+        for place, *_ in self._numbers:
+            arrays.insert(place, None)
         try:
-            made = _results.allocate(like, shape, dtypes[0], self._executor)
+            code, boolean, shape = native.result(f.number, tuple(arrays), dims)
+        except HologramError as error:
+            hooks["renamed"](self._what, error)
+            raise
+        return Result(shape, _BOOL if boolean else dtype_of_code(code))
+
+    def add_result(self, result: Result, number: bool) -> Any:
+        """Return a new array for the result, of the kind of the first array; it is the next operand.
+
+        Args:
+            result: Its shape and dtype.
+            number: Whether it is a number that is read after the call: then it is a buffer for that alone.
+
+        Raises:
+            MemoryError: There is no room.
+        """
+        like = self._given[0][1]
+        shape, dtype = result
+        try:
+            if number:
+                made = self._executor.allocate(1, dtype, zero=False)
+                self._made.append(made)
+            else:
+                made = _results.allocate(like, shape, dtype, self._executor)
         except MemoryError as error:
-            raise OutOfMemoryError(
-                f"{self._what}: no room for a result of shape {shape}, {dtypes[0]}: {error}"
-            ) from None
+            raise OutOfMemoryError(f"{self._what}: no room for a result of shape {shape}, {dtype}: {error}") from None
         except ValueError as error:
             raise InvalidArgumentError(f"{self._what}: a result of shape {shape}: {error}") from None
         self.add("the result", made)
         return made
 
-    def _shape(self) -> tuple[int, ...]:
-        shapes = [buffer.shape for _, _, buffer in self._given]
-        try:
-            shape = np.broadcast_shapes(*shapes)
-        except ValueError:
-            texts = ", ".join(f"{name} {shape}" for (name, *_), shape in zip(self._given, shapes))
-            raise InvalidArgumentError(
-                f"{self._what}: the shapes do not broadcast together: {texts}; n takes the first elements of each"
-            ) from None
-        return tuple(int(d) for d in shape)
-
-    def _count(self, n: Any) -> int:
-        count = integer(f"{self._what}: n", n)
-        if count < 0:
-            raise InvalidArgumentError(f"{self._what}: n = {count} is negative")
-        for name, _, buffer in self._given:
-            if count > buffer.size:
-                raise InvalidArgumentError(f"{self._what}: n = {count} exceeds the {buffer.size} elements of {name}")
-        return count
-
-    def complete(self, n: Any) -> None:
-        """Put the numbers where they belong, n times where that is given.
+    def complete(self, n: Any, masks: frozenset[str] = frozenset()) -> None:
+        """Put the numbers where they belong, n times where that is given. What is called as in masks is a mask.
 
         Raises:
             TypeError: One is a fraction, and the arrays are of integers.
@@ -147,9 +154,10 @@ class Operands:
             return
         from hologram._built import number
 
-        name, _, array = self._given[0]
-        code = code_of(array.dtype)
-        for place, called, value in self._numbers:
+        name, _, array = next((given for given in self._given if given[0] not in masks), self._given[0])
+        for place, called, given, mask in self._numbers:
+            value, dtype = (bool(given), _BOOL) if mask else (given, array.dtype)
+            code = code_of(dtype)
             what = f"{self._what}: {called}"
             try:
                 number(what, value, NAMES[code - 1])
@@ -158,7 +166,7 @@ class Operands:
                     f"{what} is {shown(value)}, and {name} has dtype {array.dtype}; expected an integer, or arrays of "
                     "floats"
                 ) from None
-            cell = self._executor.allocate(1, array.dtype, zero=False)
+            cell = self._executor.allocate(1, dtype, zero=False)
             self._made.append(cell)
             native.buffer_fill(cell, scalar_bits(value, what, code))
             count = None if n is None else integer(f"{self._what}: n", n, 0)

@@ -24,7 +24,8 @@ class Parameter(NamedTuple):
         kind: "x" the executor, "r" an array that is read, "w" one that is written, "o" one that is made if it is left
             out, "s" a number, "d" a size, "m" one that the arrays' shapes have if it is not given, "f" a size that is a
             flag, "n" the optional number of elements, "a" axes, "k" whether these are kept.
-        counted: Whether n, if it is not given, is at most this array's number of elements.
+        counted: Whether n, if it is not given, is at most this array's number of elements; of a number, whether it is
+            given with an output alone.
         default: What a number is if it is not given.
     """
 
@@ -44,9 +45,13 @@ class Function(NamedTuple):
         parameters: What it takes.
         positional: How many of these may be given by position.
         form: GIVEN, COUNT or ONE_ROW.
-        result: Whether it returns element 0 of its last array.
-        doc: What it does.
         elementwise: Whether numbers may stand for arrays that are read.
+        reduces: Whether the result is a number if neither an array for it nor axes are given. An array for it is
+            returned.
+        result: Whether it returns element 0 of its last array, if that is given by position, and no axes are.
+        bools: Whether it makes bools, of bools at least.
+        masks: The names of the arrays that are masks, whatever the dtype of the others.
+        doc: What it does.
     """
 
     name: str
@@ -55,9 +60,12 @@ class Function(NamedTuple):
     parameters: tuple[Parameter, ...]
     positional: int
     form: int
+    elementwise: bool
+    reduces: bool
     result: bool
+    bools: bool
+    masks: frozenset[str]
     doc: str
-    elementwise: bool = False
 
     @property
     def signature(self) -> str:
@@ -79,14 +87,17 @@ class Function(NamedTuple):
     @property
     def stub(self) -> str:
         """The function as a stub file has it: with and without the executor, and an array for the result."""
-        takes, gives = dict.fromkeys("o", "Operand"), "float" if self.result else "None"
-        if any(p.kind == "a" for p in self.parameters) and self.result:
-            gives = "Optional[float]"
-        forms = [(takes, gives)]
-        if any(p.kind == "o" for p in self.parameters):
-            forms += [({"o": "None", "r": "Array"}, "Array")]
-            if sum(p.kind == "r" for p in self.parameters) > 1:
-                forms += [({"o": "None", "r": "Union[Operand, float]"}, "Any")]
+        given, left = {"o": "Operand"}, {"o": "None"}
+        forms = [(given, "Any" if self.reduces else "None")]
+        if self.reduces:
+            plain = {**left, "a": "None", "k": "Literal[False]"}
+            forms = [(plain, "float"), *forms]
+            if any(p.kind == "a" for p in self.parameters):
+                forms += [(left, "Any")]
+        elif any(p.kind == "o" for p in self.parameters):
+            forms += [({**left, "r": "Array"}, "Array")]
+            if self.elementwise and sum(p.kind == "r" for p in self.parameters) > 1:
+                forms += [({**left, "r": "Union[Operand, float]"}, "Any")]
         texts = []
         for types, result in forms:
             for executor in (True, False):
@@ -107,9 +118,9 @@ class Function(NamedTuple):
                 named = True
             kind = types.get(p.kind, known.get(p.kind, "Operand"))
             if p.kind == "r" and types.get("r") == "Array" and any("Array" in text for text in texts):
-                kind = "Union[Operand, float]"  # the first one says what the result is
+                kind = known["r"]  # the first one says what the result is
             if p.kind == "o" and types["o"] == "None":
-                if any(q.kind == "s" for q in self.parameters[i:]):
+                if any(q.kind in "sd" and q.default is None for q in self.parameters[i:]):
                     texts.append("*")
                     named = True
                     continue
@@ -136,56 +147,67 @@ def functions(descriptions: list[dict[str, Any]]) -> list[Function]:
 def _of(op: dict[str, Any]) -> list[Function]:
     rows, result = tuple(op["dims"]) == _ROWS, bool(op["scalar_result"])
     doc = op["doc"].rstrip(".") + "."
-    scalars = [Parameter(s["name"], "s", default=s["default"]) for s in op["scalars"]]
+    scalars = [Parameter(s["name"], "s", s["of"] is not None, s["default"]) for s in op["scalars"]]
+
+    reduces = bool(op["reduces"])
+    operands = [o["name"] for o in op["operands"]]
+    last = operands[-1]
+    masks = frozenset(o["name"] for o in op["operands"] if o["kind"] == "mask")
 
     def arrays(counted: bool) -> list[Parameter]:
-        # A result has an array of its own size; what is not reduced is as large as what it is made of.
+        # A number has an array of its own size; what is not reduced is as large as what it is made of. Where nothing is
+        # read there is nothing that a result could be like.
+        output = "o" if len(operands) > 1 else "w"
         return [
-            Parameter(
-                o["name"],
-                "w" if o["writes"] else "r",
-                counted and not (o["writes"] and (result or o["kind"] != "same")),
-            )
-            for o in op["operands"]
+            *(Parameter(name, "r", counted) for name in operands[:-1]),
+            Parameter(last, output, counted and not reduces),
         ]
 
-    def made(name: str, form: int, parameters: list[Parameter], positional: int, returns: bool, doc: str) -> Function:
+    def made(name: str, form: int, parameters: list[Parameter], positional: int, doc: str, **traits: bool) -> Function:
         all_of = (Parameter("ex", "x"), *parameters)
-        return Function(name, op["number"], op["name"], all_of, positional + 1, form, returns, doc)
+        known = {"elementwise": bool(op["elementwise"]), "reduces": reduces, "result": result}
+        known["bools"] = bool(op["bools"]) or last in masks
+        known.update(traits)
+        return Function(name, op["number"], op["name"], all_of, positional + 1, form, **known, masks=masks, doc=doc)
 
+    needs = f" ({last}=None, or the numbers by name)" if any(s.default is None for s in scalars) else ""
+    left = f" Without {last}{needs} return the result, which is what {operands[0]} is"
+    left += ", of bools." if last in masks else "."
     if op["elementwise"]:
-        operands = arrays(False)
-        if len(operands) > 1:  # else there is nothing that the result could be like
-            operands[-1] = operands[-1]._replace(kind="o")
-            how = f" ({operands[-1].name}=None, or the numbers by name)" if scalars else ""
-            doc += f" Without {operands[-1].name}{how} return the result, which is what {operands[0].name} is."
-        parameters = [*operands, *scalars, _N]
-        return [made(op["name"], GIVEN, parameters, len(parameters), False, doc)._replace(elementwise=True)]
+        parameters = [*arrays(False), *scalars, _N]
+        return [made(op["name"], GIVEN, parameters, len(parameters), doc + (left if len(operands) > 1 else ""))]
     if rows or op["dims"] == ["n"]:
         first = "over the first n elements as one row" if rows else "over the first n elements"
         about = f"{doc} It works {first}, all without n."
+        about += f" Without {last} return a number." if reduces else left
         if result:
-            about += " Return output[0]; output has at least 3 elements."
+            about += f" With {last} by position, of at least 3 elements, {last}[0] is the result and returned."
+        elif reduces:
+            about += f" {last} is returned where it is given."
         parameters = [*arrays(True), _N]
         positional = len(parameters)
         if op["axes"]:
-            reduced = op["name"] not in ("softmax", "cumsum")
             about += " With axis, a number or several, a row is what lies along these"
-            if reduced:
+            if reduces:
                 about += (
-                    ", and output has the shape of the others; with keepdims it has all, the axes' being 1. "
-                    "The result is not waited for then, and nothing is returned"
+                    ", and the result, an array that is not waited for, has the shape of the others; with keepdims it "
+                    "has all, the axes' being 1"
                 )
                 parameters = [*parameters, Parameter("axis", "a"), Parameter("keepdims", "k")]
             else:
-                about += ", and output has the shape of input"
+                about += f", and {last} has the shape of {operands[0]}"
                 parameters = [*parameters, Parameter("axis", "a")]
             about += ". Arrays may be strided."
-        found = [made(op["name"], ONE_ROW if rows else COUNT, parameters, positional, result, about)]
+        if result:
+            about += f" So it is with {last} by name, which may have one element, and is returned."
+        found = [made(op["name"], ONE_ROW if rows else COUNT, parameters, positional, about)]
         if rows:
             parameters = [*arrays(False), *(Parameter(d, "d") for d in _ROWS)]
-            about = f"{doc} The matrix has rows × cols elements, row-major, or that shape and any strides."
-            found.append(made(op["name"] + "_rows", GIVEN, parameters, len(parameters), False, about))
+            about = f"{doc} The matrix has rows × cols elements, row-major, or that shape and any strides. With {last} "
+            about += "None return the result."
+            found.append(
+                made(op["name"] + "_rows", GIVEN, parameters, len(parameters), about, reduces=False, result=False)
+            )
         return found
     sizes = [Parameter(d, "f" if d.startswith("trans_") else "m") for d in op["dims"]]
     given = [*arrays(False), *(d for d in sizes if d.kind == "m")]
@@ -194,9 +216,9 @@ def _of(op: dict[str, Any]) -> list[Function]:
         f"{doc} Without sizes these are the last two dimensions of the arrays (of vectors the last one), of any "
         "strides, and those before them make stacks, to which all but the output broadcast. With sizes contiguous "
         "arrays are taken row-major; a matrix must have the shape that they say. With trans_x, x is stored transposed. "
-        "With beta 0 the output isn't read."
+        f"With beta 0 {last} isn't read.{left}"
     )
-    return [made(op["name"], GIVEN, [*given, *named], len(given), False, about)]
+    return [made(op["name"], GIVEN, [*given, *named], len(given), about)]
 
 
 def stub_file(found: list[Function]) -> str:
@@ -204,7 +226,7 @@ def stub_file(found: list[Function]) -> str:
     lines = [
         "# Generated by python/stubs.py from the library's descriptions; do not edit.",
         "import array",
-        "from typing import Any, Optional, Protocol, TypeVar, Union, overload",
+        "from typing import Any, Literal, Optional, Protocol, TypeVar, Union, overload",
         "",
         "import numpy as np",
         "",

@@ -12,33 +12,56 @@ if TYPE_CHECKING:
     from hologram.buffer import Buffer
 
 
-def along(operands: Operands, what: str, axis: Any, keepdims: Optional[bool]) -> int:
-    """Move the axes of the operands to the end, and return how many there are.
+def axes(first: Buffer, what: str, axis: Any) -> tuple[list[int], int]:
+    """Return the order of an array's dimensions in which the axes are last, and how many they are.
 
     Args:
-        operands: The arrays of a call, an input and an output.
+        first: The array.
         what: What errors begin with.
         axis: A number, several, or None for all.
-        keepdims: Whether the output has the axes, as 1; None if it has the shape of the input.
     """
-    first, rank = operands.buffers[0], operands.buffers[0].ndim
-    axes = list(range(rank)) if axis is None else list(axis) if isinstance(axis, (tuple, list)) else [axis]
-    axes = [integer(f"{what}: axis", a) for a in axes]
-    for a in axes:
+    rank = first.ndim
+    numbers = list(range(rank)) if axis is None else list(axis) if isinstance(axis, (tuple, list)) else [axis]
+    numbers = [integer(f"{what}: axis", a) for a in numbers]
+    for a in numbers:
         if not -rank <= a < rank:
             raise InvalidArgumentError(f"{what}: axis is {a}; {_name(first)} has {rank} dimensions")
-    axes = [a % rank for a in axes]
-    if len(set(axes)) != len(axes):
+    numbers = [a % rank for a in numbers]
+    if len(set(numbers)) != len(numbers):
         raise InvalidArgumentError(f"{what}: axis is {axis!r}, which has one twice")
-    order = [i for i in range(rank) if i not in axes] + sorted(axes)
-    written = operands.buffers[-1].ndim
-    expected = rank - len(axes) if keepdims is False else rank
+    return [i for i in range(rank) if i not in numbers] + sorted(numbers), len(numbers)
+
+
+def check(buffers: list[Buffer], what: str, moved: int, keepdims: Optional[bool]) -> None:
+    """Check the dimensions of the output of a call with axes.
+
+    Args:
+        buffers: The arrays of the call, an input and an output.
+        what: What errors begin with.
+        moved: How many axes there are.
+        keepdims: Whether the output has the axes, as 1; None if it has the shape of the input.
+    """
+    rank, written = buffers[0].ndim, buffers[-1].ndim
+    expected = rank - moved if keepdims is False else rank
     if written != expected and (keepdims is None or written != 1 or expected != 0):
         raise InvalidArgumentError(f"{what}: the output has {written} dimensions; expected {expected}")
-    for i, buffer in enumerate(operands.buffers):
-        if buffer.ndim == rank:
-            _place(operands, i, buffer, order)
-    return len(axes)
+
+
+def place(operands: Operands, i: int, order: list[int]) -> None:
+    """Put the dimensions of an operand in an order, unless it has fewer."""
+    buffer = operands.buffers[i]
+    if buffer.ndim == len(order) and order != list(range(len(order))):
+        strides = [s // buffer.itemsize for s in buffer.strides]
+        operands.replace(i, buffer.view([buffer.shape[d] for d in order], strides=[strides[d] for d in order]))
+
+
+def unplaced(shape: tuple[int, ...], order: list[int], moved: int, keepdims: bool) -> tuple[int, ...]:
+    """Return the shape of a result, of which the axes come last or not at all, as its caller has it."""
+    if keepdims:
+        shape += (1,) * moved
+    if len(shape) != len(order):
+        return shape
+    return tuple(shape[order.index(d)] for d in range(len(order)))
 
 
 def matrices(operands: Operands, what: str, given: dict[str, Any]) -> None:
@@ -52,9 +75,8 @@ def matrices(operands: Operands, what: str, given: dict[str, Any]) -> None:
     for i, name in enumerate("ab"):
         buffer = operands.buffers[i]
         if flag(f"{what}: trans_{name}", given.get(f"trans_{name}")) and buffer.ndim >= 2:
-            order = [*range(buffer.ndim - 2), buffer.ndim - 1, buffer.ndim - 2]
-            _place(operands, i, buffer, order)
-    a, b, _ = operands.buffers
+            place(operands, i, [*range(buffer.ndim - 2), buffer.ndim - 1, buffer.ndim - 2])
+    a, b = operands.buffers[:2]
     if "k" in given:
         sizes = {"m": a.shape[-2:-1], "n": b.shape[-1:], "k": a.shape[-1:]}
     else:
@@ -62,13 +84,6 @@ def matrices(operands: Operands, what: str, given: dict[str, Any]) -> None:
     for name, size in sizes.items():
         if given[name] is not None and size and size[0] != integer(f"{what}: {name}", given[name]):
             raise InvalidArgumentError(f"{what}: {name} is {given[name]}, and the arrays' shapes make it {size[0]}")
-
-
-def _place(operands: Operands, i: int, buffer: Buffer, order: list[int]) -> None:
-    if order == list(range(buffer.ndim)):
-        return
-    strides = [s // buffer.itemsize for s in buffer.strides]
-    operands.replace(i, buffer.view([buffer.shape[d] for d in order], strides=[strides[d] for d in order]))
 
 
 def _name(buffer: Buffer) -> str:

@@ -1,21 +1,29 @@
 """The library of operations.
 
 Every function takes the executor first, then its arrays in the order inputs, outputs. An array is a Buffer, a numpy
-array or anything with DLPack on memory that the executor's device sees; all arrays of a call have one dtype, but sums,
-which may go to a wider one, and places, which are int64; and nothing is copied. Arrays of bools count as u8, but only
-``copy`` and ``fill`` take one as output.
+array or anything with DLPack on memory that the executor's device sees; all arrays of a call have one dtype, but
+sums, which may go to a wider one, and places, which are int64; and nothing is copied. Arrays of bools count as u8,
+but only ``copy`` and ``fill`` take one as output.
 
 The executor may be left out: then a call runs on that of its first Buffer, or on one that the process keeps for the
 memory of its first array, the CPU's or that GPU's.
 
+The output may be left out, or None where numbers or sizes follow it: then a call returns a new array of the kind of
+the first one: a Buffer, a torch tensor on its device, or else an array of numpy's. It is row-major, of the inputs'
+dtype, but that sums of integers are kept in 64 bits. With an output a call returns None, a reduction with axes the
+output.
+
 Elementwise operations take arrays of any strides, and numbers for some of them. They work on the shape of the output,
 to which the inputs broadcast as numpy's do; with ``n`` on the first n elements of each, whatever the shapes, none of
-which may have fewer. Their output may be left out, or None where numbers follow it: then they return a new array of
-the shape that the inputs broadcast to, or of n elements. It is row-major, of the inputs' dtype, and of the kind of the
-first array: a Buffer, a torch tensor on its device, or else an array of numpy's. With an output they return None.
+which may have fewer.
 
-What works on all elements of several arrays, as losses do, demands as many of each, or ``n``. Reductions and softmax
-take ``axis``, and products the sizes from their arrays' shapes, of any strides.
+Reductions and losses make one number: without an output and axes they return it as a number of Python's. With
+``axis`` or ``keepdims`` they make an array, of which nobody waits for the elements, as with an output by name, which
+may have the one element. An output by position, without axes, has at least 3 elements, of which the first becomes the
+result, which is returned too; ``argmin`` and ``argmax`` return what they were given.
+
+What works on all elements of several arrays, as losses do, demands as many of each, or ``n``. Softmax takes ``axis``
+too, and products the sizes from their arrays' shapes, of any strides.
 
 All raise ``ValueError`` for sizes that don't fit, ``TypeError`` for what is no array or has another dtype and
 ``RuntimeError`` for what was freed; nothing has run then. On an asynchronous device what goes wrong while running is
@@ -50,16 +58,23 @@ _BOOL = np.dtype(bool)
 def _builtin(f: Function) -> Any:
     doc = f"{f.name}{f.signature}\n--\n\n{f.doc}"
     parameters = tuple(tuple(p) for p in f.parameters)
-    copies = f.operation == "copy"
-    return native.operation(f.name, f.number, parameters, f.positional, f.form, f.result, doc, copies)
+    traits = (f.elementwise and not f.masks, f.reduces, f.result, f.bools)
+    return native.operation(f.name, f.number, parameters, f.positional, f.form, traits, doc)
 
 
-def _careful(name: str, *values: Any) -> Any:
-    """Make a call that C left to Python: say what is wrong with its arguments, or run it on buffers made of them."""
+def _careful(name: str, beside: bool, *values: Any) -> Any:
+    """Make a call that C left to Python: say what is wrong with its arguments, or run it on buffers made of them.
+
+    Args:
+        name: The function's.
+        beside: Whether element 0 of the output is returned.
+        values: Those of its parameters, None for what is not given.
+    """
     f = _by_name[name]
     what = f.name
     ex, given = values[0], dict(zip([p.name for p in f.parameters], values))
     names = [p.name for p in f.parameters if p.kind in "rwo"]
+    last = names[-1]
     if ex is None:
         for p in f.parameters:
             if p.kind in "sdfn" and _is_array(given[p.name]):  # by one place too far: what was the first?
@@ -70,18 +85,18 @@ def _careful(name: str, *values: Any) -> Any:
         with naming(what):
             ex = _results.executor_of(given[name] for name in names)
     check_executor(what, ex)
+    left = given[last] is None
+    n = next((given[p.name] for p in f.parameters if p.kind == "n"), None)
+    axis = given.get("axis")
     with Operands(ex, what) as operands:
-        made = None
         scalars: list[Any] = []
         dims: list[int] = []
         counts: dict[str, int] = {}  # elements by name
         for p in f.parameters:
             value = given[p.name]
             if p.kind == "r" and f.elementwise and is_number(value):
-                operands.add_number(p.name, value)
-            elif p.kind == "o" and value is None:
-                made = operands.add_result(given["n"], f.operation == "copy")
-            elif p.kind in "rwo":
+                operands.add_number(p.name, value, p.name in f.masks)
+            elif p.kind in "rwo" and not (p.kind == "o" and left):
                 buffer = operands.add(p.name, value, p.kind != "r")
                 if p.counted:
                     counts[p.name] = buffer.size
@@ -92,48 +107,63 @@ def _careful(name: str, *values: Any) -> Any:
             elif p.kind == "k":
                 given[p.name] = flag(f"{what}: {p.name}", value)
             elif p.kind == "s":
+                if p.counted and left and value is not None:
+                    raise InvalidArgumentError(f"{what}: {p.name} scales what {last} holds; give {last} too")
                 scalars.append(p.default if value is None and p.default is not None else value)
             elif p.kind == "n" and value is not None:
                 counts = {p.name: integer(f"{what}: {p.name}", value, 0)}
-        operands.complete(given.get("n"))
-        axes = given.get("axis") is not None or given.get("keepdims", False)
-        missing = [p.name for p in f.parameters if p.kind == "m" and given[p.name] is None]
+        keepdims = bool(given.get("keepdims"))
+        axes = axis is not None or keepdims
+        order: list[int] = []
         if axes:
-            if given["n"] is not None:
+            if n is not None:
                 raise InvalidArgumentError(f"{what}: n counts elements, axis says along which a row lies; give one")
             counts.clear()
-        if len({*counts.values()}) > 1:
+            order, moved = views.axes(operands.buffers[0], what, axis)
+            dims.append(moved)
+        elif len({*counts.values()}) > 1:
             sizes = ", ".join(f"{name} {count}" for name, count in counts.items())
             raise InvalidArgumentError(f"{what}: the numbers of elements differ: {sizes}; n takes the first of each")
-        output, last = operands.buffers[-1], names[-1]
-        if f.result and not axes and output.size < 3:
-            raise InvalidArgumentError(f"{what}: {last} has {output.size} elements; expected at least 3 elements")
+        elif f.form != GIVEN and (n is not None or not (left or (f.reduces and not beside))):
+            dims += [1] * (f.form == ONE_ROW) + [min(counts.values())]
+        elif f.form == GIVEN and n is not None:
+            dims.append(counts["n"])
+        if any(p.kind == "m" and given[p.name] is None for p in f.parameters):
+            views.matrices(operands, what, {p.name: given[p.name] for p in f.parameters})
+            dims.clear()
+        space = tuple(dims) or None
+        result = given[last]
+        if axes and not left:
+            views.check(operands.buffers, what, moved, keepdims if "keepdims" in given else None)
+        if axes:
+            views.place(operands, 0, order)
+        if left:
+            made = operands.result_of(f, space)
+            if axes:
+                made = made._replace(shape=views.unplaced(made.shape, order, moved, keepdims))
+            elif f.form == ONE_ROW and n is not None:
+                made = made._replace(shape=made.shape[1:])
+            result = operands.add_result(made, f.reduces and not axes)
+        if axes:
+            views.place(operands, -1, order)
+        operands.complete(n, f.masks)
+        output = operands.buffers[-1]
+        if beside and not axes and output.size < 3:
+            raise InvalidArgumentError(
+                f"{what}: {last} has {output.size} elements; expected at least 3 elements, or {last} by name"
+            )
         # The library works on bytes here, of which a bool may only be 0 or 1.
-        if output.dtype == _BOOL and f.operation != "copy":
-            if f.operation != "fill":
-                raise DTypeError(
-                    f"{what}: {last} has dtype bool, and the result may be none; give array.view(numpy.uint8)"
-                )
+        if output.dtype == _BOOL and f.operation == "fill":
             scalars = [bool(value) for value in scalars]
         called = [p.name for p in f.parameters if p.kind == "s"]
         cells = tuple(scalar_bits(value, f"{what}: {n}") for n, value in zip(called, scalars))
-        if axes:
-            dims.append(views.along(operands, what, given["axis"], given.get("keepdims")))
-        elif f.form == ONE_ROW:
-            dims.append(1)
-        if counts and (f.form != GIVEN or given.get("n") is not None):
-            dims.append(min(counts.values()))
-        if missing:
-            views.matrices(operands, what, {p.name: given[p.name] for p in f.parameters})
-            dims.clear()
-        space = None if f.form == GIVEN and not dims else tuple(dims)
         try:
             native.call(ex, f.number, None, tuple(operands.buffers), cells, space, None, None, 0, None, None, None)
         except HologramError as error:
             _renamed(name, error)
             raise
-        if not f.result or axes:
-            return made
+        if axes or not (beside or (left and f.reduces)):
+            return result if left or f.reduces else None
         first = np.empty(1, output.dtype)
         native.buffer_read(output, 0, first.nbytes, first.view(np.uint8))
         return first[0].item()
@@ -163,7 +193,7 @@ def _this(_: object) -> Any:
 
 
 # A pickled builtin names its self, and what to get of that: another process has it in its module of this name.
-copyreg.pickle(type(native.operation("", 0, (), 0, 0, False, "", False).__self__), _this)
+copyreg.pickle(type(native.operation("", 0, (), 0, 0, (False,) * 4, "").__self__), _this)
 
 __all__ = sorted(_by_name)
 

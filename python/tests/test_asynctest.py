@@ -16,7 +16,7 @@ import pytest
 import hologram
 
 ROOT = Path(__file__).resolve().parents[2]
-SUITE = ["buffer", "builder", "dlpack", "executor", "ops", "process", "program", "results"]
+SUITE = ["buffer", "builder", "dlpack", "executor", "masks", "ops", "process", "program", "results"]
 
 
 def test_the_suite_passes_on_an_asynchronous_device(tmp_path: Path) -> None:

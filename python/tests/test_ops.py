@@ -538,7 +538,7 @@ def test_reductions_over_axes(ex: hg.Executor, axis: Any, keepdims: bool) -> Non
         out = ex.allocate(expected.shape or (1,))
         ops.reduce_max(ex, a, out, axis=axis, keepdims=keepdims)
         assert np.array_equal(out.to_numpy().reshape(expected.shape), expected)
-        assert ops.reduce_sum(ex, a, out, axis=axis, keepdims=keepdims) is None
+        assert ops.reduce_sum(ex, a, out, axis=axis, keepdims=keepdims) is out
         axes = [i % 3 for i in (axis if isinstance(axis, tuple) else [axis])]
         rows = np.moveaxis(x, sorted(axes), range(-len(axes), 0)).reshape(expected.size, -1)
         assert np.array_equal(out.to_numpy().ravel(), [ordered_sum(row) for row in rows])
@@ -689,6 +689,9 @@ def test_a_misspelled_name_is_told_what_there_is() -> None:
     assert set(hg.__all__) <= set(dir(hg)) and "TYPE_CHECKING" not in dir(hg)
 
 
+LOSSES = {"mse_loss", "cross_entropy_loss", "binary_cross_entropy_loss"}
+
+
 def test_every_operation_of_the_library_is_there() -> None:
     descriptions = json.loads(native.ops())
     assert [d["number"] for d in descriptions] == list(range(len(descriptions)))
@@ -697,7 +700,17 @@ def test_every_operation_of_the_library_is_there() -> None:
     gemm = next(d for d in descriptions if d["name"] == "gemm")
     assert gemm["dims"] == ["m", "n", "k", "trans_a", "trans_b"]
     assert gemm["operands"][2] == {"name": "c", "reads": True, "writes": True, "kind": "same"}
-    assert gemm["scalars"][0] == {"name": "alpha", "wide": True, "default": 1}
+    assert gemm["scalars"] == [
+        {"name": "alpha", "wide": True, "default": 1, "of": None},
+        {"name": "beta", "wide": True, "default": 0, "of": "c"},
+    ]
+    assert {d["name"] for d in descriptions if d["scalar_result"]} == {
+        "reduce_sum",
+        "reduce_min",
+        "reduce_max",
+        *LOSSES,
+    }
+    assert {d["name"] for d in descriptions if d["reduces"] and not d["scalar_result"]} == {"argmin", "argmax"}
 
 
 def test_the_stub_file_is_up_to_date() -> None:
@@ -714,14 +727,14 @@ SIGNATURES = {
     "scalar_mul": "(ex, a, c, scalar, n=None)",
     "sigmoid": "(ex, input, output=None, n=None)",
     "copy": "(ex, src, dst=None, n=None)",
-    "softmax": "(ex, input, output, n=None, *, axis=None)",
+    "softmax": "(ex, input, output=None, n=None, *, axis=None)",
     "softmax_rows": "(ex, input, output, rows, cols)",
-    "reduce_sum": "(ex, input, output, n=None, *, axis=None, keepdims=False)",
-    "argmax": "(ex, input, output, n=None, *, axis=None, keepdims=False)",
+    "reduce_sum": "(ex, input, output=None, n=None, *, axis=None, keepdims=False)",
+    "argmax": "(ex, input, output=None, n=None, *, axis=None, keepdims=False)",
     "reduce_max_rows": "(ex, input, output, rows, cols)",
-    "mse_loss": "(ex, pred, target, output, n=None)",
-    "gemm": "(ex, a, b, c, m=None, n=None, k=None, *, trans_a=False, trans_b=False, alpha=1.0, beta=0.0)",
-    "matvec": "(ex, a, x, y, m=None, n=None, *, trans_a=False, alpha=1.0, beta=0.0)",
+    "mse_loss": "(ex, pred, target, output=None, n=None)",
+    "gemm": "(ex, a, b, c=None, m=None, n=None, k=None, *, trans_a=False, trans_b=False, alpha=1.0, beta=0.0)",
+    "matvec": "(ex, a, x, y=None, m=None, n=None, *, trans_a=False, alpha=1.0, beta=0.0)",
     "fill": "(ex, dst, value, n=None)",
 }
 

@@ -22,11 +22,11 @@ from hologram._ffi import native
 F32 = np.float32
 SCALARS = {"min_val": 2, "max_val": 30, "scalar": 3, "value": 2}
 
-# Every elementwise operation that has an input: its name, how many, the numbers that it takes, its types.
+# Every elementwise operation on arrays of one dtype that has an input: its name, how many, its numbers, its types.
 CLASS = {
     op["name"]: (len(op["operands"]) - 1, {s["name"]: SCALARS[s["name"]] for s in op["scalars"]}, op["types"])
     for op in json.loads(native.ops())
-    if op["elementwise"] and len(op["operands"]) > 1
+    if op["elementwise"] and len(op["operands"]) > 1 and all(o["kind"] == "same" for o in op["operands"])
 }
 
 
@@ -65,7 +65,7 @@ def test_every_operation_of_the_class(ex: hg.Executor, host: hg.Executor, op: st
 
 def test_the_class_is_what_takes_no_output() -> None:
     left = {f.operation for f in ops._functions if any(p.kind == "o" for p in f.parameters)}
-    assert left == {*CLASS} and "copy" in left and "fill" not in left and len(left) > 15
+    assert left == {op["name"] for op in json.loads(native.ops())} - {"fill"}
 
 
 SHAPES = [(6,), (2, 3), (3, 2), (1, 6), (6, 1), (1,), (), (3,), (2, 1, 1), (0,), (0, 3), (5,)]

@@ -497,3 +497,24 @@ def test_a_proxy_is_no_tensor(host: hg.Executor) -> None:
     ops.scalar_mul(host, b, b, 2.0)
     gc.collect()
     assert tensor.tolist() == [2, 2, 2, 2]
+
+
+def test_reductions_softmax_losses_and_products_left_to_us() -> None:
+    x, t = torch.rand(4, 6), torch.rand(4, 6)
+    assert ops.reduce_max(x) == x.max().item() and ops.argmax(x) == int(x.argmax())
+    assert ops.reduce_sum(x.to(torch.int8)) == int(x.to(torch.int8).sum())
+    for made, wanted in (
+        (ops.softmax(x, axis=1), x.softmax(1)),
+        (ops.softmax(x.T, axis=0), x.T.softmax(0)),
+        (ops.gemm(x, t.T), x @ t.T),
+        (ops.matvec(x, t[0]), x @ t[0]),
+        (ops.reduce_sum(x, axis=0, keepdims=True), x.sum(0, keepdim=True)),
+        (ops.argmin(x, axis=1), x.argmin(1)),
+        (ops.reduce_sum(x.to(torch.int16), axis=1), x.to(torch.int16).sum(1)),
+    ):
+        assert type(made) is torch.Tensor and made.dtype == wanted.dtype and made.shape == wanted.shape
+        torch.testing.assert_close(made, wanted)
+    assert ops.mse_loss(x, t) == pytest.approx(torch.nn.functional.mse_loss(x, t).item(), rel=1e-5)
+    out = torch.empty(6)
+    version = out._version
+    assert ops.reduce_sum(x, axis=0, output=out) is out and out._version == version + 1

@@ -1,0 +1,61 @@
+package core
+
+import (
+	"math"
+
+	"github.com/hologram-project/hologram/core/status"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/kernels"
+)
+
+// Result is what a call of an operation makes where its caller has no array for
+// it, which is its last operand.
+type Result struct {
+	Type  isa.Type
+	Bool  bool // the u8 are bools
+	Shape []int64
+}
+
+// ResultOf tells what a call makes whose last operand is missing. An operand that
+// is not bound stands for a number, which has no say.
+func ResultOf(c *Call) (*Result, error) {
+	op := c.Op
+	if len(c.Operands) != len(op.Operands)-1 || len(c.Operands) == 0 {
+		return nil, Errorf(Invalid, "%s: %d operands; its result is made of %d", op.Name, len(c.Operands), len(op.Operands)-1)
+	}
+	layouts := make([]kernels.Layout, len(c.Operands))
+	types, bools := make([]isa.Type, len(c.Operands)), make([]bool, len(c.Operands))
+	for i := range c.Operands {
+		o := &c.Operands[i]
+		v := &o.View
+		switch b := o.Buffer; {
+		case o.Unbound:
+			continue
+		case b != nil && b.freed.Load():
+			return nil, Errorf(BadHandle, "%s: %s: the buffer is freed", op.Name, op.Operands[i].Name)
+		case b != nil:
+			v = &b.view
+		}
+		types[i], bools[i] = v.Type, o.Bool
+		layouts[i] = kernels.Layout{Type: v.Type, Shape: v.Shape[:v.Rank], Stride: v.Stride[:v.Rank]}
+	}
+	t, isBool, err := op.ResultType(types, bools)
+	if err != nil {
+		return nil, status.Errorf(BadType, "%w", err)
+	}
+	if !op.Elementwise && layouts[0].Type == 0 {
+		return nil, Errorf(BadType, "%s: %s is no array", op.Name, op.Operands[0].Name)
+	}
+	dims, axes := c.Dims, -1
+	if op.Axes && len(dims) == 1 {
+		dims, axes = nil, int(min(dims[0], math.MaxInt32))
+	}
+	shape, err := op.ResultShape(layouts, dims, axes)
+	if err == nil && len(shape) > isa.MaxRank {
+		err = Errorf(Invalid, "%s: the result has %d dimensions; at most %d", op.Name, len(shape), isa.MaxRank)
+	}
+	if err != nil {
+		return nil, status.Errorf(Invalid, "%w", err)
+	}
+	return &Result{t, isBool, shape}, nil
+}

@@ -1,0 +1,113 @@
+"""Comparisons, whose results are masks, and where, which takes one; bools where the result of bools is bools."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from support import DTYPES
+
+import hologram as hg
+from hologram import ops
+from hologram._dtypes import dtype_of
+
+F32 = np.float32
+COMPARISONS = ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"]
+
+
+def edges(name: str) -> np.ndarray[Any, Any]:
+    dtype = dtype_of(name)
+    if name[0] in "iu":
+        limits = np.iinfo(dtype)
+        return np.array([limits.min, limits.max, 0, 1, 2, limits.max - 1, limits.min + 1], dtype)
+    return np.array([0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 1.5, 6e-8, -6e-8], dtype)
+
+
+def host_array(x: Any) -> np.ndarray[Any, Any]:
+    return x if isinstance(x, np.ndarray) else x.to_numpy().reshape(x.shape)
+
+
+@pytest.mark.parametrize("op", COMPARISONS)
+@pytest.mark.parametrize("name", DTYPES)
+def test_comparisons_are_numpy_s(ex: hg.Executor, op: str, name: str) -> None:
+    function, expected = getattr(ops, f"vector_{op}"), getattr(np, op)
+    x = edges(name)
+    a, b = np.repeat(x, x.size), np.tile(x, x.size)
+    with np.errstate(invalid="ignore"):
+        wanted = expected(a, b)
+    out, octets = np.zeros(a.size, bool), np.full(a.size, 9, "u1")
+    assert function(a, b, out) is None and np.array_equal(out, wanted)
+    function(a, b, octets)
+    assert np.array_equal(octets, wanted.view("u1"))
+    got = function(x[:, None], x)
+    assert got.dtype == bool and np.array_equal(got, wanted.reshape(x.size, x.size))
+    made = function(ex.from_numpy(a), ex.from_numpy(b))
+    assert type(made) is hg.Buffer and made.dtype == bool and np.array_equal(made.to_numpy(), wanted)
+    assert np.array_equal(function(a[::-2], b[::-2]), wanted[::-2])
+    one = np.ones_like(a)
+    assert np.array_equal(function(a, 1), function(a, one)) and np.array_equal(function(1, a), function(one, a))
+    assert np.array_equal(function(a, b, n=3), wanted[:3])
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_where(ex: hg.Executor, name: str) -> None:
+    x = edges(name)
+    y, mask = x[::-1].copy(), np.arange(x.size) % 3 == 0
+    wanted = np.where(mask, x, y)
+    for got in (
+        ops.where(mask, x, y),
+        ops.where(mask.view("u1") * 7, x, y),
+        ops.where(ex.from_numpy(mask), ex.from_numpy(x), ex.from_numpy(y)),
+        ops.where(~mask, y, x),
+    ):
+        assert got.dtype == x.dtype and host_array(got).tobytes() == wanted.tobytes()
+    assert np.array_equal(
+        ops.where(mask[:, None], x, 1), np.where(mask[:, None], x, x.dtype.type(1)), equal_nan=name[0] not in "iu"
+    )
+    assert ops.where(True, x, y).tobytes() == x.tobytes() and ops.where(False, x, y).tobytes() == y.tobytes()
+    assert ops.where(mask, 1, y).tobytes() == np.where(mask, x.dtype.type(1), y).tobytes()
+    out = x.copy()
+    ops.where(mask, out, y, out)
+    assert out.tobytes() == wanted.tobytes()
+
+
+def test_the_bits_of_nans_stay(host: hg.Executor) -> None:
+    odd = np.array([0x7F800001, 0xFFC12345], "u4").view(F32)
+    assert ops.where(np.array([True, False]), odd, odd[::-1]).view("u4").tolist() == [0x7F800001, 0x7F800001]
+
+
+def test_bools_stay_bools(ex: hg.Executor) -> None:
+    x = np.array([True, True, False, False])
+    y = np.array([True, False, True, False])
+    for function, wanted in ((ops.vector_max, x | y), (ops.vector_min, x & y), (ops.vector_mul, x & y)):
+        for got in (function(x, y), function(ex.from_numpy(x), ex.from_numpy(y))):
+            assert got.dtype == bool and np.array_equal(host_array(got), wanted)
+    assert ops.where(x, y, False).tolist() == (x & y).tolist() and ops.where(x, y, False).dtype == bool
+    assert ops.vector_equal(x, y).tolist() == (x == y).tolist()
+    assert ops.reduce_max(x) is True and ops.reduce_min(x) is False and ops.reduce_max(ex.from_numpy(x)) is True
+    rows = ops.reduce_min(np.stack([x, y]), axis=0)
+    assert rows.dtype == bool and np.array_equal(rows, x & y)
+
+
+def test_what_is_no_mask(host: hg.Executor) -> None:
+    x, mask = np.ones(3, F32), np.ones(3, bool)
+    for call, text in (
+        (lambda: ops.where(x, x, x), "where: mask has dtype f32; expected bool, or u8"),
+        (lambda: ops.where(mask, x, x.astype("f8")), "where: b has dtype f64, and a has f32"),
+        (lambda: ops.where(mask, 1, 2), "where: a is 1, a number; expected an array"),
+        (lambda: ops.vector_less(x, x, x.copy()), "vector_less: c has dtype f32; expected bool, or u8"),
+        (lambda: ops.vector_less(1, 2), "vector_less: a is 1, a number"),
+        (lambda: ops.where(mask, x, x, np.ones(3, bool)), "where: c has dtype u8, and a has f32"),
+        (
+            lambda: ops.copy(np.full(3, 7, "u1"), mask.copy()),
+            "copy: dst has dtype bool; the operation would write bytes other",
+        ),
+        (lambda: ops.vector_max(mask, np.full(3, 7, "u1"), mask.copy()), "vector_max: c has dtype bool"),
+        (lambda: ops.vector_add(mask, mask), "vector_add: a has dtype bool, and the result may be none"),
+    ):
+        with pytest.raises(TypeError, match=text):
+            call()
+    with pytest.raises(ValueError, match=r"where: the shapes do not broadcast together: mask \(3,\), a \(2,\)"):
+        ops.where(mask, x[:2], x[:2])
+    assert ops.vector_max(mask, np.full(3, 7, "u1")).tolist() == [7, 7, 7]
