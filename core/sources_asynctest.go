@@ -10,10 +10,14 @@ import (
 )
 
 // The test-only backend, for running the Python suite on a device that is
-// asynchronous and has memory of its own.
+// asynchronous and has memory of its own; and one of Metal's shape, which is
+// asynchronous and works in the host's.
 func init() {
-	sources = append(sources, source{name: "asynctest", make: func() backends.Backend {
-		return asynctest.New(asynctest.Options{Delay: 50 * time.Microsecond, Memory: 1 << 30, Plans: true, Workspace: 256, Specialize: true,
-			Variants: backends.Variant{Packed: true, Proved: true, NoFuel: true}})
-	}})
+	options := asynctest.Options{Delay: 50 * time.Microsecond, Memory: 1 << 30, Plans: true, Workspace: 256, Specialize: true,
+		Variants: backends.Variant{Packed: true, Proved: true, NoFuel: true}}
+	visible := options
+	visible.HostVisible, visible.DLPackType = true, 8
+	for name, o := range map[string]asynctest.Options{"asynctest": options, "asynctest-visible": visible} {
+		sources = append(sources, source{name: name, make: func() backends.Backend { return asynctest.New(o) }})
+	}
 }
