@@ -173,6 +173,26 @@ func go_buffer_describe(buffer C.hologram_buffer, info_out *C.hologram_buffer_in
 	return answer(what, "info_out", info_out, made)
 }
 
+// go_buffer_synchronize waits for all work that uses the buffer's memory, on
+// whichever stream, as the host has to where it uses that in place on an
+// asynchronous device. Its status is the first error of launches whose outcome
+// nobody has seen.
+//
+//export go_buffer_synchronize
+func go_buffer_synchronize(buffer C.hologram_buffer, event_out *C.hologram_event) (status C.int32_t) {
+	defer guard(&status)
+	const what = "buffer_synchronize"
+	if event_out == nil {
+		return null(what, "event_out")
+	}
+	b, err := lookup[*core.Buffer](handle(buffer), kindBuffer, what)
+	if err != nil {
+		return fail(err)
+	}
+	ev, err := b.Synchronize()
+	return settle(ev, err, event_out)
+}
+
 // go_buffer_read copies bytes of a contiguous buffer, from byte offset on, to
 // the host. It waits for the work before it.
 //
@@ -257,7 +277,7 @@ func go_buffer_copy(destination, source C.hologram_buffer, event_out *C.hologram
 }
 
 // go_buffer_lease keeps a buffer's memory alive, even if the buffer is freed,
-// until the lease is. On an asynchronous device, synchronize before looking at it.
+// until the lease is. On an asynchronous device, go_buffer_synchronize before looking at it.
 //
 //hologram:quick
 //export go_buffer_lease

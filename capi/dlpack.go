@@ -29,7 +29,7 @@ var dlTypes = [...][2]C.int32_t{
 
 // go_buffer_to_dlpack gives a DLManagedTensor, or if versioned is not 0 a
 // DLManagedTensorVersioned, of a buffer's memory, which it keeps alive until
-// its deleter is called. On an asynchronous device, synchronize before.
+// its deleter is called. On an asynchronous device, go_buffer_synchronize before.
 //
 //export go_buffer_to_dlpack
 func go_buffer_to_dlpack(buffer C.hologram_buffer, versioned C.int32_t, managed_out *unsafe.Pointer) (status C.int32_t) {

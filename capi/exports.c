@@ -128,6 +128,11 @@ int32_t hologram_buffer_describe(hologram_buffer buffer, hologram_buffer_info *i
   return go_buffer_describe(buffer, info_out);
 }
 
+int32_t hologram_buffer_synchronize(hologram_buffer buffer, hologram_event *event_out) {
+  if (hologram_support_forked()) return HOLOGRAM_FORKED;
+  return go_buffer_synchronize(buffer, event_out);
+}
+
 int32_t hologram_buffer_read(hologram_buffer buffer, int64_t offset, int64_t bytes, void *data_out,
     hologram_event *event_out) {
   if (hologram_support_forked()) return HOLOGRAM_FORKED;

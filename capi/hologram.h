@@ -376,6 +376,11 @@ HOLOGRAM_API int32_t hologram_buffer_free(hologram_buffer buffer);
 /* hologram_buffer_describe describes a buffer. */
 HOLOGRAM_API int32_t hologram_buffer_describe(hologram_buffer buffer, hologram_buffer_info *info_out);
 
+/* hologram_buffer_synchronize waits for all work that uses the buffer's memory, on whichever stream, as the host
+   has to where it uses that in place on an asynchronous device. Its status is the first error of launches whose
+   outcome nobody has seen. */
+HOLOGRAM_API int32_t hologram_buffer_synchronize(hologram_buffer buffer, hologram_event *event_out);
+
 /* hologram_buffer_read copies bytes of a contiguous buffer, from byte offset on, to the host. It waits for the work
    before it. */
 HOLOGRAM_API int32_t hologram_buffer_read(hologram_buffer buffer, int64_t offset, int64_t bytes, void *data_out,
@@ -393,7 +398,7 @@ HOLOGRAM_API int32_t hologram_buffer_fill(hologram_buffer buffer, const hologram
 HOLOGRAM_API int32_t hologram_buffer_copy(hologram_buffer destination, hologram_buffer source, hologram_event *event_out);
 
 /* hologram_buffer_lease keeps a buffer's memory alive, even if the buffer is freed, until the lease is. On an
-   asynchronous device, synchronize before looking at it. */
+   asynchronous device, hologram_buffer_synchronize before looking at it. */
 HOLOGRAM_API int32_t hologram_buffer_lease(hologram_buffer buffer, hologram_lease *lease_out);
 
 /* hologram_lease_free ends a lease. */
@@ -402,7 +407,8 @@ HOLOGRAM_API int32_t hologram_lease_free(hologram_lease lease);
 /* ---- dlpack ---- */
 
 /* hologram_buffer_to_dlpack gives a DLManagedTensor, or if versioned is not 0 a DLManagedTensorVersioned, of a
-   buffer's memory, which it keeps alive until its deleter is called. On an asynchronous device, synchronize before. */
+   buffer's memory, which it keeps alive until its deleter is called. On an asynchronous device,
+   hologram_buffer_synchronize before. */
 HOLOGRAM_API int32_t hologram_buffer_to_dlpack(hologram_buffer buffer, int32_t versioned, void **managed_out);
 
 /* hologram_buffer_from_dlpack makes a buffer of the memory that a DLManagedTensor, or if versioned is not 0 a

@@ -332,6 +332,21 @@ static py_object *py_buffer_describe(py_object *self, py_object *const *args, pt
   return py_none();
 }
 
+static py_object *py_buffer_synchronize(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "buffer_synchronize"};
+  int32_t status;
+  hologram_buffer buffer = 0;
+  hologram_event event = 0;
+  (void)self, (void)args;
+  if (!native_count(&c, n, 1) || !native_u64(&c, args[0], "buffer", &buffer)) return native_refused(&c);
+  hologram_drain();
+  work_begin(&c.work);
+  status = hologram_buffer_synchronize(buffer, &event);
+  atomic_store(&c.work.event, event);
+  if (!native_end(&c, status, false)) return NULL;
+  return py_none();
+}
+
 static py_object *py_buffer_read(py_object *self, py_object *const *args, ptrdiff_t n) {
   native c = {.name = "buffer_read"};
   int32_t status;
@@ -581,6 +596,7 @@ py_method hologram_generated[] = {
     {"buffer_view", (void *)py_buffer_view, PY_FASTCALL, NULL},
     {"buffer_free", (void *)py_buffer_free, PY_FASTCALL, NULL},
     {"buffer_describe", (void *)py_buffer_describe, PY_FASTCALL, NULL},
+    {"buffer_synchronize", (void *)py_buffer_synchronize, PY_FASTCALL, NULL},
     {"buffer_read", (void *)py_buffer_read, PY_FASTCALL, NULL},
     {"buffer_write", (void *)py_buffer_write, PY_FASTCALL, NULL},
     {"buffer_fill", (void *)py_buffer_fill, PY_FASTCALL, NULL},

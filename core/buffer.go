@@ -258,6 +258,16 @@ func (b *Buffer) Write(src uintptr, offset, bytes int64) (*Event, error) {
 		queue.How{Long: bytes > copyPiece})
 }
 
+// Synchronize waits for all work that uses the buffer's memory, on whichever stream,
+// as the host has to where it uses that in place on a device that works by itself.
+// It returns the errors of the executor's work that nobody has seen.
+func (b *Buffer) Synchronize() (*Event, error) {
+	if err := b.use("synchronize"); err != nil {
+		return nil, err
+	}
+	return b.ex.stream.Submit(&fence{errors: b.ex.errors, memory: []*memory.Memory{b.mem}}, queue.How{Outcome: true})
+}
+
 // window checks a range of bytes and counts the work that uses it.
 func (b *Buffer) window(what string, offset, bytes int64) error {
 	if !b.packed {

@@ -122,7 +122,7 @@ func (ex *Executor) Quota() int64 { return ex.account.Quota() }
 // Phase puts the phase of the executor, 0 … 767, where to points, after the
 // launches before it that change it.
 func (ex *Executor) Phase(to *int32) (*Event, error) {
-	return ex.stream.Submit(&fence{stream: ex.stream, phase: to}, queue.How{Outcome: true})
+	return ex.stream.Submit(&fence{phase: to}, queue.How{Outcome: true})
 }
 
 // Synchronize waits for all work of the executor and returns the errors of those
@@ -132,12 +132,12 @@ func (ex *Executor) Synchronize() (*Event, error) {
 	list, release := ex.streams()
 	defer release()
 	if len(list) == 1 {
-		return ex.stream.Submit(&fence{stream: ex.stream, report: true}, queue.How{Outcome: true})
+		return ex.stream.Submit(&fence{errors: ex.stream.Errors}, queue.How{Outcome: true})
 	}
 	all := &everything{}
 	all.take()
 	for _, s := range list {
-		ev, err := s.Submit(&fence{stream: s, report: true}, queue.How{Outcome: true})
+		ev, err := s.Submit(&fence{errors: s.Errors}, queue.How{Outcome: true})
 		if ev != nil {
 			all.events = append(all.events, ev)
 		} else if err != nil {

@@ -44,21 +44,27 @@ func (c *caller) Waits() {}
 // fence is work that only waits for what is before it, and looks at what that left.
 type fence struct {
 	caller
-	stream queue.Stream
-	report bool   // errors that nobody has seen
-	phase  *int32 // where the phase goes; may be nil
-	// memory is what the host is going to use, behind all that streams have queued on it.
+	errors func() error // those that nobody has seen; nil: they are left to others
+	phase  *int32       // where the phase goes; may be nil
+	cell   *uint32      // where it is
+	// memory, counted as work, is what the host is going to use, behind all that
+	// streams have queued on it.
 	memory []*memory.Memory
 }
 
 func (f *fence) Run(t *queue.Target) (backends.Ticket, error) {
-	if f.phase == nil || !t.Async {
+	if f.phase != nil {
+		f.cell = t.PhaseCell()
+	}
+	if !t.Async || f.phase == nil && len(f.memory) == 0 {
 		return t.Last, nil
 	}
 	t.Order.Lock()
 	defer t.Order.Unlock()
-	if err := t.Phase.Before(t.Line, false); err != nil {
-		return 0, status.FromBackend("wait", err)
+	if f.phase != nil {
+		if err := t.Phase.Before(t.Line, false); err != nil {
+			return 0, status.FromBackend("wait", err)
+		}
 	}
 	for _, m := range f.memory {
 		if err := m.Before(t.Line, true); err != nil {
@@ -72,19 +78,23 @@ func (f *fence) Outcome(err error) error {
 	if !f.take() {
 		return nil
 	}
-	if f.phase != nil {
-		*f.phase = int32(atomic.LoadUint32(f.stream.Target().PhaseCell()))
-	}
 	if err != nil {
 		return status.FromBackend("wait", err)
 	}
-	if !f.report {
+	if f.phase != nil {
+		*f.phase = int32(atomic.LoadUint32(f.cell))
+	}
+	if f.errors == nil {
 		return nil
 	}
-	return f.stream.Errors()
+	return f.errors()
 }
 
-func (f *fence) Release() {}
+func (f *fence) Release() {
+	for _, m := range f.memory {
+		m.End()
+	}
+}
 
 // everything waits for events. What they tell is told: its caller, of whom it takes
 // nothing, is taken from the beginning.

@@ -10,14 +10,20 @@ import (
 )
 
 // The test-only backend, for running the Python suite on a device that is
-// asynchronous and has memory of its own: DLPack's "ext device", 12, on which
-// others have two streams, 0xf001 and 0xf002.
+// asynchronous and has memory of its own, DLPack's "ext device", 12, on which
+// others have two streams, 0xf001 and 0xf002; and one of Metal's shape, which is
+// asynchronous and works in the host's.
 func init() {
-	sources = append(sources, source{name: "asynctest", make: func() backends.Backend {
-		b := asynctest.New(asynctest.Options{Delay: 50 * time.Microsecond, Memory: 1 << 30, Plans: true, Workspace: 256, Specialize: true,
-			Variants: backends.Variant{Packed: true, Proved: true, NoFuel: true}, DLPackType: 12})
-		b.NewForeign(0)
-		b.NewForeign(0)
-		return b
-	}})
+	options := asynctest.Options{Delay: 50 * time.Microsecond, Memory: 1 << 30, Plans: true, Workspace: 256, Specialize: true,
+		Variants: backends.Variant{Packed: true, Proved: true, NoFuel: true}, DLPackType: 12}
+	visible := options
+	visible.HostVisible, visible.DLPackType = true, 8
+	for name, o := range map[string]asynctest.Options{"asynctest": options, "asynctest-visible": visible} {
+		sources = append(sources, source{name: name, make: func() backends.Backend {
+			b := asynctest.New(o)
+			b.NewForeign(0)
+			b.NewForeign(0)
+			return b
+		}})
+	}
 }

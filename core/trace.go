@@ -53,8 +53,11 @@ func (ex *Executor) Trace(c *Call, lane uint64, line func(string)) (*Event, erro
 		line(strings.TrimRight(b.String(), " "))
 	}
 	t := &trace{Bound: b, ex: ex, program: p, lane: lane, tell: tell}
-	// The Bound may be another call's before the fence has looked at its memory.
-	before := &fence{stream: ex.stream, phase: &t.phase, memory: b.Memory()}
+	// The fence may outlast the Bound, which then may be another call's.
+	before := &fence{phase: &t.phase, memory: b.Memory()}
+	for _, m := range before.memory {
+		m.Begin()
+	}
 	if t.before, err = ex.stream.Submit(before, queue.How{Outcome: true}); err != nil {
 		b.Release()
 		return nil, err

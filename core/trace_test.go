@@ -8,12 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hologram-project/hologram/backends/asynctest"
+	"github.com/hologram-project/hologram/backends/hostmem"
 	"github.com/hologram-project/hologram/kernels"
 )
 
-// TestTracingWhatOthersWrite traces, on a device that works by itself, a launch on
-// memory that another executor, and a stream of others, are writing to.
-func TestTracingWhatOthersWrite(t *testing.T) {
+// TestTheHostSeesWhatOthersWrite traces, on a device that works by itself, a launch
+// on memory that another executor, and a stream of others, are writing to; and
+// looks at the memory itself.
+func TestTheHostSeesWhatOthersWrite(t *testing.T) {
 	b := asynctest.New(asynctest.Options{Delay: 20 * time.Millisecond, HostVisible: true, DLPackType: 8})
 	d := openAsync(t, b, 0)
 	theirs := b.NewForeign(0)
@@ -29,7 +31,13 @@ func TestTracingWhatOthersWrite(t *testing.T) {
 			return ex.Call(fill)
 		},
 	} {
-		require.NoError(t, wait(c(&Call{Op: kernels.Fill, Operands: []Operand{{Buffer: x}}, Scalars: []Scalar{Float(value)}})))
+		fill := func(value float64) {
+			require.NoError(t, wait(c(&Call{Op: kernels.Fill, Operands: []Operand{{Buffer: x}}, Scalars: []Scalar{Float(value)}})))
+		}
+		fill(-value)
+		require.NoError(t, wait(x.Synchronize()))
+		require.Equal(t, float32(-value), *(*float32)(hostmem.Pointer(x.Layout().Addr)))
+		fill(value)
 		var lines []string
 		require.NoError(t, wait(ex.Trace((&LaunchArgs{Slots: []*Buffer{x}}).call(load), 0, func(s string) { lines = append(lines, s) })))
 		require.Contains(t, lines[0], fmt.Sprintf("dst=%v ", value))

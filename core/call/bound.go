@@ -365,6 +365,9 @@ func (b *Bound) Cancel() bool {
 	return false
 }
 
+// Captured is queue.Replayed's.
+func (b *Bound) Captured() { b.try = false }
+
 // Reset is queue.Replayed's.
 func (b *Bound) Reset() {
 	for i := range b.launches {

@@ -2,8 +2,10 @@ package call
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/hologram-project/hologram/backends/cpu"
 	"github.com/hologram-project/hologram/core/memory"
 	"github.com/hologram-project/hologram/core/program"
+	"github.com/hologram-project/hologram/core/queue"
 	"github.com/hologram-project/hologram/core/status"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/kernels"
@@ -183,3 +186,42 @@ func TestKeys(t *testing.T) {
 	r.Operands[0].View.Addr = 128
 	require.Equal(t, base().key(nil), r.key(nil))
 }
+
+// TestACapturedTry captures a call that was made to try: what it needs when it is
+// replayed need not be at hand.
+func TestACapturedTry(t *testing.T) {
+	s, d := newSlow(t)
+	d.Cache = program.NewCache(s.Device) // whose kernels run
+	stream, err := s.NewStream()
+	require.NoError(t, err)
+	target := &queue.Target{Line: &memory.Line{Stream: stream}}
+	const n = 1 << 20
+	from, to := heap(n), heap(3)
+	for i := range from {
+		from[i] = 1
+	}
+	address := func(x []float32) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(x))) }
+	r := &Request{Op: kernels.ReduceSum, Operands: []Operand{vector(address(from), isa.F32, n), vector(address(to), isa.F32, 3)}, Dims: []int64{1, n}}
+	p, err := Prepare(d, r)
+	require.NoError(t, err)
+	require.NotZero(t, p.workspace)
+	first, err := p.Bind(d, r.Operands, nil, false)
+	require.NoError(t, err)
+	require.True(t, p.Acquire())
+	first.Release() // without a workspace: none is at hand
+	b, err := p.Bind(d, r.Operands, nil, true)
+	require.NoError(t, err)
+	_, err = b.Run(target)
+	require.ErrorIs(t, err, status.ErrBusy)
+	b.Captured()
+	_, err = b.Run(target)
+	require.NoError(t, b.Outcome(err))
+	require.Equal(t, float32(n), to[0])
+	b.Release()
+	runtime.KeepAlive(from)
+}
+
+// heap makes memory that stays where it is, unlike a goroutine's stack.
+//
+//go:noinline
+func heap(n int) []float32 { return make([]float32, n) }

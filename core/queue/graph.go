@@ -26,6 +26,9 @@ type Graph struct {
 // Replayed is work that can be captured.
 type Replayed interface {
 	Work
+	// Captured says that the work is part of a graph: whoever submitted it to Try,
+	// its replays may wait.
+	Captured()
 	// Before makes the device wait for what others have queued on the work's
 	// memory, and After notes its ticket, around a replay by the device itself.
 	Before(t *Target) error
@@ -36,7 +39,11 @@ type Replayed interface {
 	Reset()
 }
 
-func (g *Graph) add(w Work) { g.works = append(g.works, w.(Replayed)) }
+func (g *Graph) add(w Work) {
+	r := w.(Replayed)
+	r.Captured()
+	g.works = append(g.works, r)
+}
 
 // begin starts a capture. busy, which may be nil, is asked with the lock held.
 func (l *lane) begin(native backends.Capturer, busy func() bool) error {

@@ -251,6 +251,11 @@ class Buffer(BufferBase):
         )
         return made
 
+    def _synchronize(self) -> None:
+        """Wait, before the memory is seen in place, for all that uses it, on whichever executor."""
+        if self._executor.asynchronous:
+            self._executor._await(native.buffer_synchronize, self)
+
     def _memory(self) -> tuple[Array, int, tuple[int, ...]]:
         """Return the memory as bytes that stay alive with the array, where element 0 is in it, and the strides."""
         self._check()
@@ -259,8 +264,7 @@ class Buffer(BufferBase):
                 f"{self!r}: its memory is not the host's, so it can't be seen in place; use to_numpy() for a copy"
             )
         info = self._describe()
-        if self._executor.asynchronous:
-            self._executor.synchronize()
+        self._synchronize()
         lease = native.buffer_lease(self)
         strides = tuple(info.strides[i] * info.element_size for i in range(info.rank))
         steps = [(n - 1) * stride for n, stride in zip(self.shape, strides)]
@@ -353,14 +357,14 @@ class Buffer(BufferBase):
         if copy:
             fresh = self._executor.allocate(self.size, self.dtype) if self.size else self
             fresh.copy_from(self)
+            fresh._synchronize()
             shaped = fresh.view(self.shape)
             capsule: object = native.to_capsule(shaped, versioned, True)
             return capsule
         self._check()
         if self.read_only and not versioned:
             raise BufferError("__dlpack__: the memory is read-only, which DLPack before version 1.0 can't say; copy it")
-        if self._executor.asynchronous:
-            self._executor.synchronize()
+        self._synchronize()
         made: object = native.to_capsule(self, versioned, False)
         return made
 

@@ -1,6 +1,6 @@
-"""This suite once more, on the test-only backend: asynchronous, with memory of its own, as a GPU's.
+"""This suite once more, on the test-only backends: asynchronous, with memory of their own as a GPU's, or the host's.
 
-The backend is in no library that is shipped: the build tag asynctest adds it.
+They are in no library that is shipped: the build tag asynctest adds them.
 """
 
 from __future__ import annotations
@@ -16,30 +16,39 @@ import pytest
 import hologram
 
 ROOT = Path(__file__).resolve().parents[2]
-SUITE = ["buffer", "builder", "dlpack", "executor", "masks", "ops", "process", "program", "results"]
+SUITES = {
+    "asynctest": ["buffer", "builder", "dlpack", "executor", "masks", "ops", "process", "program", "results"],
+    "asynctest-visible": ["buffer", "dlpack", "executor", "visible"],
+}
 
 
-def test_the_suite_passes_on_an_asynchronous_device(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     go = shutil.which("go")
     if not go:
         pytest.skip("go is not on PATH; ./build.sh test puts it there")
-    library = tmp_path / "libhologram.so"
+    path = tmp_path_factory.mktemp("asynctest") / "libhologram.so"
     subprocess.run(
         [
             *(go, "build", "-buildmode=c-shared", "-tags=asynctest", "-buildvcs=false"),
-            *(f"-ldflags=-X main.version={hologram.__version__}", "-o", str(library), "./capi"),
+            *(f"-ldflags=-X main.version={hologram.__version__}", "-o", str(path), "./capi"),
         ],
         cwd=ROOT,
         check=True,
     )
+    return path
+
+
+@pytest.mark.parametrize("backend", list(SUITES))
+def test_the_suite_passes_on_an_asynchronous_device(library: Path, backend: str) -> None:
     done = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
-            *(str(Path(__file__).with_name(f"test_{name}.py")) for name in SUITE),
-            str(Path(__file__).with_name("streams.py")),
+            *(str(Path(__file__).with_name(f"test_{name}.py")) for name in SUITES[backend]),
+            *([str(Path(__file__).with_name("streams.py"))] if backend == "asynctest" else []),
         ],
         cwd=ROOT,
-        env={**os.environ, "HOLOGRAM_LIBRARY": str(library), "HOLOGRAM_TEST_BACKEND": "asynctest"},
+        env={**os.environ, "HOLOGRAM_LIBRARY": str(library), "HOLOGRAM_TEST_BACKEND": backend},
         capture_output=True,
         text=True,
         timeout=600,
