@@ -12,11 +12,14 @@ import (
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/cpu/jit"
 	"github.com/hologram-project/hologram/backends/cpu/strips"
+	"github.com/hologram-project/hologram/backends/cpu/tuned"
 	"github.com/hologram-project/hologram/backends/cpu/workers"
 	"github.com/hologram-project/hologram/backends/hostmem"
+	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/analysis"
 	"github.com/hologram-project/hologram/isa/ir"
 	"github.com/hologram-project/hologram/isa/work"
+	"github.com/hologram-project/hologram/kernels"
 )
 
 // engine is one way to run a function on the processor.
@@ -146,6 +149,11 @@ type device struct {
 }
 
 func (d *device) Info() backends.Info { return d.backend.info() }
+
+// Plan is backends.Planner's.
+func (d *device) Plan(op *kernels.Op, t isa.Type, dims []int64) (*kernels.Plan, error) {
+	return tuned.Plan(op, t, dims)
+}
 
 // Compile compiles u by the first engine that supports it.
 func (d *device) Compile(u *backends.Unit, _ backends.Variant) (backends.Kernel, error) {

@@ -228,6 +228,7 @@ func (g *gen) blockLoop() {
 	g.special(0, 0, 0, 0, func(e *encoder, _ *inst) {
 		e.Load(x86.W64, x86.RAX, x86.At(regArgs, argWidth))
 		e.OpTo(x86.ADD, x86.W64, x86.At(regArgs, argFirst), x86.RAX)
+		e.OpMemImm(x86.ADD, x86.W64, x86.At(regArgs, argBlockNo), 1)
 		e.OpTo(x86.SUB, x86.W64, x86.At(regArgs, argLeft), regCount)
 		e.Jcc(x86.NE, next)
 	})

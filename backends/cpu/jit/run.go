@@ -455,7 +455,10 @@ func (f *frame) call(g, n uint64) {
 		}
 		*f.u64(r.v.lay.slots + int32(slotBytes*i) + slotIndex) = uint64(addr)
 	}
-	*f.u64(argFirst), *f.u64(argCount), *f.u64(argWidth) = g, n, r.width
+	*f.u64(argFirst), *f.u64(argCount) = g, n
+	if r.width > 0 {
+		*f.u64(argWidth), *f.u64(argBlockNo) = r.width, g/r.width
+	}
 	if r.long {
 		purego.SyscallN(r.v.code.Entry, uintptr(f.args))
 	} else {
