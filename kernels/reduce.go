@@ -67,6 +67,8 @@ block {{.Lanes}}           ; 256, or as many as a shorter row needs: the others 
     add.u64 off, off, {{stride .T}}
     add.u64 at, at, 256
 done:
+  set.eq.u32 p, left, 0          ; which all lanes agree on
+  bra whole, p
   set.ge.u32 p, q, left
   bra whole, p
     {{.Map}}

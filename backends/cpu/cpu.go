@@ -27,19 +27,19 @@ type engine struct {
 	// name and version stand in cache keys.
 	name    string
 	compile func(*work.Meter, *ir.Func) (program, error)
-	// step is about what an instruction of a lane takes, in nanoseconds.
-	step float64
 }
 
 // program is what an engine makes of a function.
 type program interface {
 	// Run runs a launch to its end and returns its outcome.
 	Run(*backends.Launch, *workers.Pool) error
+	// Step is about what an instruction of a lane takes, in nanoseconds.
+	Step() float64
 	// Release frees what the program keeps between launches.
 	Release()
 }
 
-var portable = engine{"strips/1", func(m *work.Meter, f *ir.Func) (program, error) { return strips.CompileMetered(m, f) }, 0.3}
+var portable = engine{"strips/1", func(m *work.Meter, f *ir.Func) (program, error) { return strips.CompileMetered(m, f) }}
 
 // compiler is the engine that makes machine code for a level.
 func compiler(l jit.Level) engine {
@@ -53,7 +53,7 @@ func compiler(l jit.Level) engine {
 			return nil, err
 		}
 		return k, nil
-	}, 0.03}
+	}}
 }
 
 // maxMachineCode bounds the nodes, and values carried by branches and loops, of
@@ -161,7 +161,7 @@ func (d *device) Compile(u *backends.Unit, _ backends.Variant) (backends.Kernel,
 	for _, e := range d.backend.engines {
 		p, err := e.compile(u.Work, u.IR)
 		if err == nil {
-			return &kernel{d, p, analysis.NewCost(u.IR), e.step, len(u.IR.Slots), len(u.IR.ParamTypes)}, nil
+			return &kernel{d, p, analysis.NewCost(u.IR), p.Step(), len(u.IR.Slots), len(u.IR.ParamTypes)}, nil
 		}
 		if why = err; !errors.As(err, new(*backends.Unsupported)) {
 			break
