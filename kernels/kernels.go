@@ -441,11 +441,12 @@ type source struct {
 }
 
 // fields are what a source may refer to. Lanes, Extra, Map, Combine, Identity
-// and Done are for reductions and products, Split and Batched for the latter.
+// and Done are for reductions and products, Stride for rows side by side, Split and
+// Batched for products.
 type fields struct {
 	T, A, Out                           isa.Type
 	Split, Batched                      bool
-	Lanes                               int64
+	Lanes, Stride                       int64
 	Extra, Map, Combine, Identity, Done string
 }
 

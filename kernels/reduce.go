@@ -51,10 +51,9 @@ block {{.Lanes}}           ; 256, or as many as a shorter row needs: the others 
 
   sub.u64 len, cols, first       ; min(8192, elements left in the row)
   min.u64 len, len, 8192
-  add.u64 len, len, 255
-  sub.u64 len, len, lane
-  shr.u64 len, len, 8            ; this lane's elements: ⌈(len − lane) / 256⌉
-  cvt.u32.u64 rounds, len
+  cvt.u32.u64 len, len
+  shr.u32 rounds, len, 8         ; in so many all lanes have an element,
+  and.u32 left, len, 255         ; and then so many lanes
 
   mul.u64 off, row, cols
   add.u64 off, off, first
@@ -68,6 +67,13 @@ block {{.Lanes}}           ; 256, or as many as a shorter row needs: the others 
     add.u64 off, off, {{stride .T}}
     add.u64 at, at, 256
 done:
+  set.eq.u32 p, left, 0          ; which all lanes agree on
+  bra whole, p
+  set.ge.u32 p, q, left
+  bra whole, p
+    {{.Map}}
+    {{.Combine}}.{{.A}} acc, acc, z
+whole:
   block_reduce_{{.Combine}}.{{.A}} acc, acc
   set.ne.u32 p, q, 0
   bra end, p

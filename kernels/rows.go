@@ -16,7 +16,7 @@ import (
 // rest, groups elements for each chunk, to the next level, which is a row again.
 const (
 	manyRows  = 64        // at least so many, and
-	shortRow  = 512       // at most so long if they lie along memory
+	shortRow  = veryShort // at most so long if they lie along memory
 	maxChunks = 1<<16 - 1 // a grid's third dimension
 )
 
@@ -88,8 +88,14 @@ param count {{.A}}        ; not used
   ldp.u64 s1, s1
   ldp.u64 step, step
   ldp.u64 cols, cols
-  cvt.u64.u32 i, i
-  cvt.u64.u32 j, j
+  cvt.u64.u32 x, x               ; j and i, in 64 bits
+  cvt.u64.u32 y, y
+  cvt.u64.u32 dx, dx
+  cvt.u64.u32 dy, dy
+  cvt.u64.u32 bx, bx
+  cvt.u64.u32 by, by
+  mad.u64 j, bx, dx, x
+  mad.u64 i, by, dy, y
   cvt.u64.u32 n0, n0
   mad.u64 row, i, n0, j
   cvt.u64.u32 at, chunk
@@ -100,8 +106,10 @@ param count {{.A}}        ; not used
   add.u64 at, at, lane
   mul.u64 off, at, step
   mad.u64 off, i, s1, off
-  mad.u64 off, j, s0, off
-  {{.Map}}
+  {{if .Stride}}mul.u64 beside, j, {{.Stride}}
+  add.u64 off, off, beside
+{{else}}mad.u64 off, j, s0, off
+{{end}}  {{.Map}}
   {{.Done}}
   cvt.u64.u32 n1, n1
   mul.u64 rows, n0, n1
@@ -167,6 +175,11 @@ func (r *reduction) rowsStep(p *Plan, f fields, each, groups int64, in array, g 
 	f.Done = fmt.Sprintf("mov.%v z, acc", f.A)
 	if last && r.done != nil {
 		f.Done = r.done(f)
+	}
+	// The usual strides, of columns and of short rows, stand in the program, where
+	// engines see how lanes lie.
+	if g.s0 == 1 || g.s0 == g.cols && g.step == 1 {
+		f.Stride = g.s0 * int64(in.Type.Size())
 	}
 	program, err := rowsText.instance(f)
 	if err != nil {

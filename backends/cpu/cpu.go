@@ -13,12 +13,14 @@ import (
 	"github.com/hologram-project/hologram/backends/cpu/gemm"
 	"github.com/hologram-project/hologram/backends/cpu/jit"
 	"github.com/hologram-project/hologram/backends/cpu/strips"
+	"github.com/hologram-project/hologram/backends/cpu/tuned"
 	"github.com/hologram-project/hologram/backends/cpu/workers"
 	"github.com/hologram-project/hologram/backends/hostmem"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/analysis"
 	"github.com/hologram-project/hologram/isa/ir"
 	"github.com/hologram-project/hologram/isa/work"
+	"github.com/hologram-project/hologram/kernels"
 )
 
 // engine is one way to run a function on the processor.
@@ -28,24 +30,24 @@ type engine struct {
 	compile func(*work.Meter, *isa.Verified, *ir.Func) (program, error)
 	// library: it is for programs of the library alone.
 	library bool
-	// step is about what an instruction of a lane takes, in nanoseconds.
-	step float64
 }
 
 // program is what an engine makes of a function.
 type program interface {
 	// Run runs a launch to its end and returns its outcome.
 	Run(*backends.Launch, *workers.Pool) error
+	// Step is about what an instruction of a lane takes, in nanoseconds.
+	Step() float64
 	// Release frees what the program keeps between launches.
 	Release()
 }
 
-var portable = engine{name: "strips/1", step: 0.3,
+var portable = engine{name: "strips/1",
 	compile: func(m *work.Meter, _ *isa.Verified, f *ir.Func) (program, error) { return strips.CompileMetered(m, f) }}
 
 // products is the engine of the library's matrix products, for a level.
 func products(l jit.Level) engine {
-	return engine{name: gemm.Version + "/" + l.String(), library: true, step: 0.0015, compile: func(_ *work.Meter, v *isa.Verified, f *ir.Func) (program, error) {
+	return engine{name: gemm.Version + "/" + l.String(), library: true, compile: func(_ *work.Meter, v *isa.Verified, f *ir.Func) (program, error) {
 		k, err := gemm.Compile(v, l, func() (gemm.Program, error) { return strips.Compile(f) })
 		if err != nil {
 			return nil, err
@@ -56,7 +58,7 @@ func products(l jit.Level) engine {
 
 // compiler is the engine that makes machine code for a level.
 func compiler(l jit.Level) engine {
-	return engine{name: jit.Version + "/" + l.String(), step: 0.03, compile: func(m *work.Meter, _ *isa.Verified, f *ir.Func) (program, error) {
+	return engine{name: jit.Version + "/" + l.String(), compile: func(m *work.Meter, _ *isa.Verified, f *ir.Func) (program, error) {
 		if size := sizeOf(f.Body, 0); size > maxMachineCode {
 			return nil, &backends.Unsupported{Backend: "jit", What: "a program of this size",
 				Why: fmt.Sprintf("more than %d nodes and values carried by branches", maxMachineCode)}
@@ -163,13 +165,18 @@ type device struct {
 
 func (d *device) Info() backends.Info { return d.backend.info() }
 
+// Plan is backends.Planner's.
+func (d *device) Plan(op *kernels.Op, t isa.Type, dims []int64) (*kernels.Plan, error) {
+	return tuned.Plan(op, t, dims)
+}
+
 // Compile compiles u by the first engine that supports it.
 func (d *device) Compile(u *backends.Unit, _ backends.Variant) (backends.Kernel, error) {
 	var why error
 	for _, e := range d.backend.engines {
 		p, err := e.compile(u.Work, u.Source, u.IR)
 		if err == nil {
-			return &kernel{d, p, e.name, analysis.NewCost(u.IR), e.step, len(u.IR.Slots), len(u.IR.ParamTypes)}, nil
+			return &kernel{d, p, e.name, analysis.NewCost(u.IR), p.Step(), len(u.IR.Slots), len(u.IR.ParamTypes)}, nil
 		}
 		if why = err; !errors.As(err, new(*backends.Unsupported)) {
 			break

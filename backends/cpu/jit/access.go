@@ -31,6 +31,10 @@ func (g *gen) loadLinear(n *ir.Node) {
 		g.places[n] = g.address(n)
 	}
 	m := &mref{base: g.places[n]}
+	if spaced(step, size) {
+		g.set(n.Result(), g.loadSpaced(t, g.places[n], step))
+		return
+	}
 	if step == 0 {
 		if g.u > g.lo {
 			g.set(n.Result(), g.vals[g.lo][n.Result().ID])
@@ -47,6 +51,36 @@ func (g *gen) loadLinear(n *ir.Node) {
 	}
 	g.add(inst{f: f, vl: g.vl(regSize(t)), d: d, mem: m})
 	g.set(n.Result(), g.loaded(t, d))
+}
+
+// spaced reports whether elements lie apart, but not far.
+func spaced(step int64, size int) bool { return step > int64(size) && step <= 512 }
+
+// loadSpaced loads a group's elements that are step bytes apart, the block's first
+// of which would be at from.
+func (g *gen) loadSpaced(t isa.Type, from vreg, step int64) vreg {
+	d, size, lanes, group := g.newReg(classVec), t.Size(), g.lanes, int32(g.u*g.lanes)
+	f := loads[t]
+	if f == nil {
+		f = pair{x86.MovUPS, x86.LoadUPD}.of(size)
+	}
+	vl := g.vl(regSize(t))
+	g.special(d, from, 0, 0, func(e *encoder, in *inst) {
+		e.Lea(x86.RAX, x86.At(regIndex, group))
+		e.MovImm(regT, uint64(step))
+		e.IMul(x86.W64, x86.RAX, regT)
+		e.Op(x86.ADD, x86.W64, x86.RAX, e.gpr(in.a, regT))
+		w := x86.Width(size)
+		for i := range lanes {
+			r := [...]x86.Reg{x86.RCX, x86.RDX}[i%2]
+			e.Load(w, r, x86.At(x86.RAX, int32(i)*int32(step)))
+			e.Store(w, x86.At(regArgs, scratch(2)+int32(i*size)), r)
+		}
+		r := e.out(in.d, 0)
+		e.Emit(f, x86.Inst{VL: vl, D: r, IsMem: true, Mem: x86.At(regArgs, scratch(2))})
+		e.done(in.d, r)
+	})
+	return g.loaded(t, d)
 }
 
 func (g *gen) storeLinear(n *ir.Node) {
@@ -128,8 +162,12 @@ func (g *gen) address(n *ir.Node) vreg {
 	p, size, group := g.p, n.Type.Size(), g.lo*g.lanes
 	count := (g.hi - g.lo) * g.lanes
 	w := x86.Width(size)
-	buffer := g.reserve(count*size + 8)
-	flag := buffer + int32(count*size)
+	apart := int64(size) // in the buffer
+	if spaced(step, size) {
+		apart = step
+	}
+	buffer := g.reserve(count*int(apart) + 8)
+	flag := buffer + int32(count*int(apart))
 	g.flags[n] = buffer
 	writes := n.Op == ir.Op(isa.STG)
 	reach := p.lay.slots + int32(slotBytes*n.Mem.Slot) + slotReach
@@ -166,15 +204,22 @@ func (g *gen) address(n *ir.Node) vreg {
 	}
 	g.special(d, head.reg, g.m, 0, func(e *encoder, in *inst) {
 		slow, done := e.NewLabel(), e.NewLabel()
-		if step == int64(size) {
+		if step == apart {
 			e.headOrZero(x86.RAX, head)
 			if n.Mem.Offset != 0 {
 				e.OpImm(x86.ADD, x86.W64, x86.RAX, int32(n.Mem.Offset))
 			}
-			e.Lea(regT, x86.Mem{Base: x86.RAX, Index: regIndex, Scale: uint8(size), Disp: int32(group * size)})
+			if step == int64(size) {
+				e.Lea(regT, x86.Mem{Base: x86.RAX, Index: regIndex, Scale: uint8(size), Disp: int32(group * size)})
+			} else {
+				e.MovImm(x86.RCX, uint64(step))
+				e.Lea(regT, x86.At(regIndex, int32(group)))
+				e.IMul(x86.W64, regT, x86.RCX)
+				e.Op(x86.ADD, x86.W64, regT, x86.RAX)
+			}
 			e.Test(x86.W64, regT, regT)
 			e.Jcc(x86.S, slow)
-			e.Lea(regT, x86.At(regT, int32(count*size)))
+			e.Lea(regT, x86.At(regT, int32(count-1)*int32(step)+int32(size)))
 			e.OpMem(x86.CMP, x86.W64, regT, x86.At(regArgs, reach))
 			e.Jcc(x86.A, slow)
 			e.OpMem(x86.ADD, x86.W64, x86.RAX, x86.At(regArgs, base))
@@ -187,18 +232,23 @@ func (g *gen) address(n *ir.Node) vreg {
 		if writes {
 			e.StoreImm(x86.W32, x86.At(regArgs, flag), 1)
 		} else {
-			at := x86.Mem{Base: regArgs, Index: x86.RCX, Scale: uint8(size), Disp: buffer}
+			at := x86.Mem{Base: regArgs, Index: regT, Scale: 1, Disp: buffer}
+			put := func() {
+				e.MovImm(regT, uint64(apart))
+				e.IMul(x86.W64, regT, x86.RCX)
+				e.Store(w, at, x86.RAX)
+			}
 			e.apart(n, p, head, step, in.b, group, count, func() {
 				e.Op(x86.XOR, x86.W32, x86.RAX, x86.RAX)
-				e.Store(w, at, x86.RAX)
+				put()
 			}, func() {
 				e.Load(w, x86.RAX, x86.At(x86.RAX, 0))
-				e.Store(w, at, x86.RAX)
+				put()
 			})
 		}
-		e.Mov(x86.W64, x86.RAX, regIndex)
-		e.Un(x86.NEG, x86.W64, x86.RAX)
-		e.Lea(x86.RAX, x86.Mem{Base: regArgs, Index: x86.RAX, Scale: uint8(size), Disp: buffer - int32(group*size)})
+		e.MovImm(x86.RAX, uint64(-apart))
+		e.IMul(x86.W64, x86.RAX, regIndex)
+		e.Lea(x86.RAX, x86.Mem{Base: regArgs, Index: x86.RAX, Scale: 1, Disp: buffer - int32(group)*int32(apart)})
 		e.Bind(done)
 		finish(e, in)
 	})

@@ -34,6 +34,46 @@ type segment struct {
 	meet    *ir.Node
 	uses    map[*ir.Value]bool // of the body's, that nodes and meet use
 	escapes bool               // lanes may leave in it
+	first   bool               // only lane 0 does anything
+}
+
+// firstOnly reports whether the last segment is something that lane 0 does alone,
+// as where it stores what the lanes have come to.
+func (s *segment) firstOnly(lin []linear) bool {
+	var test *ir.Node
+	for _, n := range s.nodes {
+		switch {
+		case n.Op == ir.Const:
+		case n.Op.IsInst() && len(n.Results) == 1 && lin[n.Results[0].ID].known:
+		case test == nil && n.Op == ir.Op(isa.SET) && lane0(n):
+			test = n
+		case test != nil && n.Op == ir.If && n.Args[0] == test.Result():
+			for i, r := range n.Regions {
+				away := (i == 0) == (test.Cond == isa.NE)
+				if away && len(r.Nodes) > 0 && r.Nodes[0].Op != ir.Br {
+					return false
+				}
+			}
+			return n == s.nodes[len(s.nodes)-1]
+		default:
+			return false
+		}
+	}
+	return false
+}
+
+// lane0 reports whether a SET tells lane 0 from the others.
+func lane0(n *ir.Node) bool {
+	if n.Cond != isa.NE && n.Cond != isa.EQ {
+		return false
+	}
+	for i, v := range n.Args {
+		c, ok := n.Args[1-i].Const()
+		if ok && c == 0 && v.Node != nil && v.Node.Op == ir.Op(isa.SREG) && isa.Special(v.Node.Imm) == isa.LaneX {
+			return true
+		}
+	}
+	return false
 }
 
 // byBlocks finds out whether and how the program runs by blocks.
@@ -72,6 +112,8 @@ func (p *program) byBlocks() error {
 		}
 		s.use(n)
 	}
+	s := &b.segments[len(b.segments)-1]
+	s.first = s.firstOnly(b.lin)
 	b.wide = b.widest(p.fn.Body)
 	p.blocks = b
 	return nil
@@ -228,6 +270,7 @@ func (g *gen) blockLoop() {
 	g.special(0, 0, 0, 0, func(e *encoder, _ *inst) {
 		e.Load(x86.W64, x86.RAX, x86.At(regArgs, argWidth))
 		e.OpTo(x86.ADD, x86.W64, x86.At(regArgs, argFirst), x86.RAX)
+		e.OpMemImm(x86.ADD, x86.W64, x86.At(regArgs, argBlockNo), 1)
 		e.OpTo(x86.SUB, x86.W64, x86.At(regArgs, argLeft), regCount)
 		e.Jcc(x86.NE, next)
 	})
@@ -241,6 +284,16 @@ func (g *gen) segment(i int) {
 	c, alive := g.collective(s.meet), g.alive
 	if len(s.nodes) > 0 || c != nil {
 		g.special(0, 0, 0, 0, func(e *encoder, _ *inst) { e.Op(x86.XOR, x86.W32, regIndex, regIndex) })
+	}
+	switch {
+	case len(s.nodes) == 0 && c == nil:
+	case s.first && alive == 0:
+		m := vreg(0)
+		if !g.shape.whole {
+			m = g.tailMask()
+		}
+		g.segmentGroups(i, c, alive, 1, m)
+	default:
 		g.blockGroups(g.unrollingOf(s), func(groups int, m vreg) { g.segmentGroups(i, c, alive, groups, m) })
 	}
 	if c != nil {

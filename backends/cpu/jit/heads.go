@@ -137,13 +137,24 @@ func (g *gen) headNode(n *ir.Node) {
 			e.Op(x86.CMP, w, x86.RAX, regT)
 			e.CMov(c, w, x86.RAX, regT)
 		}
-	case isa.DIV, isa.REM: // by a constant that is not 0
+	case isa.DIV, isa.REM:
 		fn = func(e *encoder) {
+			zero, done := e.NewLabel(), e.NewLabel()
+			e.Test(w, regT, regT)
+			e.Jcc(x86.E, zero)
 			e.Op(x86.XOR, x86.W32, x86.RDX, x86.RDX)
 			e.Un(x86.DIV, w, regT)
 			if op == isa.REM {
 				e.Mov(w, x86.RAX, x86.RDX)
 			}
+			e.Jmp(done)
+			e.Bind(zero)
+			if n.CanFault() {
+				e.Load(x86.W64, x86.RAX, x86.At(regArgs, argFirst))
+				e.noteLane(n, isa.FaultDivide, false)
+			}
+			e.Op(x86.XOR, x86.W32, x86.RAX, x86.RAX)
+			e.Bind(done)
 		}
 	case isa.CVT:
 		from, to := n.From, n.Type
@@ -174,20 +185,62 @@ func (g *gen) headNode(n *ir.Node) {
 	g.scalarOp(d, a[0], a[1], fn)
 }
 
+// Conditions of jumps for those of comparisons, of signed numbers and others.
+var signedJumps = map[isa.Cond]x86.Cond{isa.EQ: x86.E, isa.NE: x86.NE, isa.LT: x86.L, isa.LE: x86.LE, isa.GT: x86.G, isa.GE: x86.GE}
+var jumps = map[isa.Cond]x86.Cond{isa.EQ: x86.E, isa.NE: x86.NE, isa.LT: x86.B, isa.LE: x86.BE, isa.GT: x86.A, isa.GE: x86.AE}
+
+// agree compares heads that are the same in a block: all lanes, or none.
+func (g *gen) agree(n *ir.Node) vreg {
+	a, b := g.operand(n.Args[0]), g.operand(n.Args[1])
+	w, c := x86.Width(n.Type.Size()), jumps[n.Cond.Signed()]
+	if n.Type.Signed() {
+		c = signedJumps[n.Cond.Signed()]
+	}
+	ones := uint64(1)<<g.lanes - 1
+	if !g.t.evex {
+		ones = 1<<64 - 1
+	}
+	d, bytes := g.newReg(g.maskClass()), g.t.bytes
+	g.special(d, a.reg, b.reg, 0, func(e *encoder, in *inst) {
+		e.headOrZero(x86.RAX, a)
+		e.headOrZero(regT, b)
+		e.MovImm(x86.RCX, ones)
+		e.MovImm(x86.RDX, 0)
+		e.Op(x86.CMP, w, x86.RAX, regT)
+		e.CMov(c, x86.W64, x86.RDX, x86.RCX)
+		if e.t.evex {
+			r := e.outMask(in.d)
+			e.Emit(x86.KFromW, x86.Inst{VL: 16, D: r, B: x86.RDX})
+			e.doneMask(in.d, r)
+			return
+		}
+		r := e.out(in.d, 0)
+		e.spreadGPR(r, x86.RDX, 8, bytes)
+		e.done(in.d, r)
+	})
+	return d
+}
+
 // placeHead puts a special value of the block's first lane into RAX.
 func (e *encoder) placeHead(s isa.Special) {
 	switch {
 	case s <= isa.LaneZ:
 		e.Op(x86.XOR, x86.W32, x86.RAX, x86.RAX)
-	case s <= isa.BlockZ:
-		e.Load(x86.W64, x86.RAX, x86.At(regArgs, argFirst))
+	case s <= isa.BlockZ: // divided by the sizes of the grid, the last one seldom needed
+		e.Load(x86.W64, x86.RAX, x86.At(regArgs, argBlockNo))
+		for k := isa.BlockX; k < s; k++ {
+			e.Op(x86.XOR, x86.W32, x86.RDX, x86.RDX)
+			e.Load(x86.W32, regT, x86.At(regArgs, argGrid+4*int32(k-isa.BlockX)))
+			e.Un(x86.DIV, x86.W64, regT)
+		}
+		inside := e.NewLabel()
+		e.Load(x86.W32, regT, x86.At(regArgs, argGrid+4*int32(s-isa.BlockX)))
+		e.Op(x86.CMP, x86.W64, x86.RAX, regT)
+		e.Jcc(x86.B, inside)
 		e.Op(x86.XOR, x86.W32, x86.RDX, x86.RDX)
-		e.Load(x86.W64, regT, x86.At(regArgs, argPlace+16*int32(s)))
-		e.Un(x86.DIV, x86.W64, regT)
-		e.Op(x86.XOR, x86.W32, x86.RDX, x86.RDX)
-		e.Load(x86.W64, regT, x86.At(regArgs, argPlace+16*int32(s)+8))
 		e.Un(x86.DIV, x86.W64, regT)
 		e.Mov(x86.W64, x86.RAX, x86.RDX)
+		e.Bind(inside)
 	case s < isa.GridDimX:
 		e.Load(x86.W32, x86.RAX, x86.At(regArgs, argBlock+4*int32(s-isa.BlockDimX)))
 	case s < isa.GlobalLane:

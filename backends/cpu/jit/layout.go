@@ -4,24 +4,25 @@ package jit
 // with a head of the fields below. Behind that are the slots' addresses, the
 // parameters, and room for what has no register.
 const (
-	argFirst  = 0   // u64: the global number of lane 0
-	argCount  = 8   // u64: lanes to do
-	argCancel = 16  // address of a u32: not 0 to end soon
-	argEnded  = 24  // u32: set to 1 if lanes were left out for that
-	argKind   = 28  // u32: isa.FaultKind of the lowest lane's first fault
-	argSite   = 32  // i32
-	argLane   = 40  // u64: that lane's global number; all ones: none
-	argN      = 48  // u64: size of the index space
-	argGrid   = 56  // 3 u32
-	argBlock  = 68  // 3 u32
-	argPlace  = 80  // by special value up to block.z: 2 u64, see place
-	argAt     = 176 // i64: backends.Asked.At
-	argKnown  = 184 // u32: 1 if the fault says what was asked for
-	argSlot   = 188 // u32
-	argWidth  = 192 // u64: lanes of a block, where code is for blocks
-	argLeft   = 200 // u64: lanes that are not done, those of the block at hand included
-	argLanes  = 256
-	headBytes = argLanes + 4*64
+	argFirst   = 0   // u64: the global number of lane 0
+	argCount   = 8   // u64: lanes to do
+	argCancel  = 16  // address of a u32: not 0 to end soon
+	argEnded   = 24  // u32: set to 1 if lanes were left out for that
+	argKind    = 28  // u32: isa.FaultKind of the lowest lane's first fault
+	argSite    = 32  // i32
+	argLane    = 40  // u64: that lane's global number; all ones: none
+	argN       = 48  // u64: size of the index space
+	argGrid    = 56  // 3 u32
+	argBlock   = 68  // 3 u32
+	argPlace   = 80  // by special value up to block.z: 2 u64, see place
+	argAt      = 176 // i64: backends.Asked.At
+	argKnown   = 184 // u32: 1 if the fault says what was asked for
+	argSlot    = 188 // u32
+	argWidth   = 192 // u64: lanes of a block, where code is for blocks
+	argLeft    = 200 // u64: lanes that are not done, those of the block at hand included
+	argBlockNo = 208 // u64: number of the block at hand in the grid
+	argLanes   = 256
+	headBytes  = argLanes + 4*64
 )
 
 // What is told of a slot.

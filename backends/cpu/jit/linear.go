@@ -26,8 +26,14 @@ func headed(t isa.Type) bool { return t.Integer() && t.Size() >= 4 }
 
 // linears finds the linear values of a function, by ID.
 func (p *program) linears() []linear {
-	l := &linearizer{p: p, out: make([]linear, p.fn.NumValues), bad: map[*ir.Value]bool{}, used: make([]bool, p.fn.NumValues)}
+	l := &linearizer{p: p, out: make([]linear, p.fn.NumValues), bad: map[*ir.Value]bool{}, here: map[*ir.Node]bool{}, used: make([]bool, p.fn.NumValues)}
 	l.uses(p.fn.Body)
+	for _, n := range p.fn.Body.Nodes {
+		if p.escapes[n] {
+			break
+		}
+		l.here[n] = n.Op == ir.Op(isa.DIV) || n.Op == ir.Op(isa.REM)
+	}
 	// Parameters of loops are taken to step as they start, until what comes back
 	// says otherwise.
 	for again, pass := true, 0; again; pass++ {
@@ -42,6 +48,7 @@ func (p *program) linears() []linear {
 type linearizer struct {
 	p             *program
 	out           []linear
+	here          map[*ir.Node]bool  // divisions that all lanes of a block do, if one does
 	bad           map[*ir.Value]bool // parameters that are not linear
 	used          []bool
 	again, strict bool
@@ -193,8 +200,7 @@ func (l *linearizer) inst(n *ir.Node) linear {
 			return linear{known: even, max: full}
 		}
 	case isa.DIV, isa.REM:
-		// Of a number that is not 0, which nobody can tell of others.
-		if c, ok := n.Args[1].Const(); ok && c != 0 && n.Type.Unsigned() {
+		if n.Type.Unsigned() && (!n.CanFault() || l.here[n]) {
 			return linear{known: even, max: full}
 		}
 	case isa.AND, isa.OR, isa.XOR:
@@ -222,6 +228,7 @@ func (l *linearizer) wants(r *ir.Region) {
 					want(a)
 				}
 			case n.Op.IsInst() && len(n.Results) == 1 && l.out[n.Result().ID].known:
+			case l.p.agreed(l.out, n):
 			case n.Mem.Mode == isa.AddrByte && n.Mem.HasOff && i == 0 && l.straight(n):
 			default:
 				want(a)
@@ -240,6 +247,19 @@ func (l *linearizer) wants(r *ir.Region) {
 
 // straight reports whether an access goes by a linear offset.
 func (l *linearizer) straight(n *ir.Node) bool { return l.p.linearAccess(l.out, n) }
+
+// agreed reports whether a node compares heads that are the same in a block.
+func (p *program) agreed(lin []linear, n *ir.Node) bool {
+	if n.Op != ir.Op(isa.SET) || !headed(n.Type) {
+		return false
+	}
+	for _, v := range n.Args {
+		if _, constant := v.Const(); !constant && (!lin[v.ID].known || lin[v.ID].step != 0) {
+			return false
+		}
+	}
+	return true
+}
 
 // maxOffset bounds the constant part of linear offsets, so that a sum with it
 // that wraps is not taken for one that is inside of a slot.

@@ -235,6 +235,10 @@ var floatConds = map[isa.Cond]uint8{isa.EQ: 0, isa.LT: 0x11, isa.LE: 0x12, isa.N
 var intConds = map[isa.Cond]uint8{isa.EQ: 0, isa.LT: 1, isa.LE: 2, isa.NE: 4, isa.GE: 5, isa.GT: 6}
 
 func compare(g *gen, n *ir.Node) {
+	if g.lin != nil && g.p.agreed(g.lin, n) {
+		g.set(n.Result(), g.agree(n))
+		return
+	}
 	a, size, t := g.args(n), regSize(n.Type), n.Type
 	c := n.Cond.Signed()
 	if t.Float() {
@@ -360,9 +364,14 @@ func (g *gen) fault(n *ir.Node, kind isa.FaultKind, p, index vreg, t isa.Type) {
 // note notes a fault of lane RCX, if it is below those noted before. regT is
 // what was asked for.
 func (e *encoder) note(n *ir.Node, kind isa.FaultKind, group int32, known bool) {
-	above := e.NewLabel()
 	e.Lea(x86.RAX, x86.Mem{Base: regIndex, Index: x86.RCX, Scale: 1, Disp: group})
 	e.OpMem(x86.ADD, x86.W64, x86.RAX, x86.At(regArgs, argFirst))
+	e.noteLane(n, kind, known)
+}
+
+// noteLane notes a fault of the lane whose global number is in RAX.
+func (e *encoder) noteLane(n *ir.Node, kind isa.FaultKind, known bool) {
+	above := e.NewLabel()
 	e.OpMem(x86.CMP, x86.W64, x86.RAX, x86.At(regArgs, argLane))
 	e.Jcc(x86.AE, above)
 	e.Store(x86.W64, x86.At(regArgs, argLane), x86.RAX)

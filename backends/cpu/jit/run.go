@@ -63,7 +63,7 @@ func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 	if r.lanes == 0 {
 		return nil
 	}
-	laneNs := r.laneNanoseconds()
+	laneNs := r.estimate()
 	r.piece = r.lanes
 	r.long = laneNs*float64(k.lanes()) > callNanoseconds
 	switch n := callNanoseconds / laneNs; {
@@ -103,6 +103,14 @@ func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 	return nil
 }
 
+// Step estimates what an instruction of a lane takes, in nanoseconds.
+func (k *Kernel) Step() float64 {
+	if k.p.blocks != nil {
+		return groupNanoseconds / float64(k.lanes())
+	}
+	return laneNanoseconds
+}
+
 func (k *Kernel) lanes() int {
 	s := shape{}
 	if k.p.blocks != nil {
@@ -120,10 +128,11 @@ const (
 	farNanoseconds   = 0.05
 	farBytes         = 2 << 20
 	slowFactor       = 16
+	laneNanoseconds  = 0.03 // with the memory of programs that go from element to element
 )
 
-// laneNanoseconds estimates the time that a lane takes, +Inf if nothing bounds it.
-func (r *run) laneNanoseconds() float64 {
+// estimate gives the time that a lane takes, +Inf if nothing bounds it.
+func (r *run) estimate() float64 {
 	steps, bounded := r.k.cost.Of(r.lanes, r.l.Params)
 	if !bounded {
 		return math.Inf(1)
@@ -455,7 +464,10 @@ func (f *frame) call(g, n uint64) {
 		}
 		*f.u64(r.v.lay.slots + int32(slotBytes*i) + slotIndex) = uint64(addr)
 	}
-	*f.u64(argFirst), *f.u64(argCount), *f.u64(argWidth) = g, n, r.width
+	*f.u64(argFirst), *f.u64(argCount) = g, n
+	if r.width > 0 {
+		*f.u64(argWidth), *f.u64(argBlockNo) = r.width, g/r.width
+	}
 	if r.long {
 		purego.SyscallN(r.v.code.Entry, uintptr(f.args))
 	} else {

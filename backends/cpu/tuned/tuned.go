@@ -1,0 +1,189 @@
+// Package tuned has the CPU's own plans for operations of the library: Atlas
+// programs in the written orders, shaped so that a row stays in the caches while
+// it is worked on. They run on any backend, with the library's bits. Where a call
+// has none, the library's plan is as good.
+package tuned
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/kernels"
+)
+
+// Plan returns a plan for an operation, or nil where the library's own is as good.
+func Plan(op *kernels.Op, t isa.Type, dims []int64) (*kernels.Plan, error) {
+	if op != kernels.Softmax || len(dims) != 2 {
+		return nil, nil
+	}
+	// The library refuses bad sizes in words.
+	if _, err := op.Extent(t, dims); err != nil {
+		return nil, nil
+	}
+	return softmax(t, dims[0], dims[1])
+}
+
+// Rows of softmax that a block works on alone: longer than one element a lane, and
+// short enough for the nearer caches. Few rows that are long are cut in chunks, by
+// the library.
+const (
+	chunk   = kernels.ChunkElements
+	lanes   = kernels.Partials
+	longest = 8 * chunk
+	alone   = 2 * chunk // elements of a row that is not worth several threads
+	few     = 4         // rows
+)
+
+// softmax keeps a row by itself: its largest element, then the exponentials, which
+// are stored and summed in the written order, then the quotients. 16-bit floats
+// cannot keep the exponentials, which are computed again.
+func softmax(t isa.Type, rows, cols int64) (*kernels.Plan, error) {
+	if rows < 1 || cols <= lanes || cols > longest || rows < few && cols > alone || rows >= 1<<31 {
+		return nil, nil
+	}
+	v, err := program(key{t, (cols + chunk - 1) / chunk})
+	if err != nil {
+		return nil, err
+	}
+	return &kernels.Plan{Steps: []kernels.Step{{
+		Program: v,
+		Slots:   []kernels.Binding{{Operand: 0, Type: t}, {Operand: 1, Type: t}},
+		Params:  []kernels.Param{{Value: uint64(cols)}},
+		Grid:    [3]uint32{uint32(rows), 1, 1}, Block: [3]uint32{lanes, 1, 1}, Shape: []int64{rows * lanes},
+		// A lane reads its own elements of the input, each before it writes it.
+		InPlace: true,
+	}}}, nil
+}
+
+type key struct {
+	t      isa.Type
+	chunks int64
+}
+
+// programs are verified once for the process: what is prepared is found by them.
+var programs sync.Map
+
+func program(k key) (*isa.Verified, error) {
+	if v, ok := programs.Load(k); ok {
+		return v.(*isa.Verified), nil
+	}
+	w := &writer{t: k.t, acc: kernels.Accumulator(k.t)}
+	w.softmax(int(k.chunks))
+	p, err := isa.Assemble("tuned", w.String())
+	if err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, w.String())
+	}
+	v, err := isa.Verify(p)
+	if err != nil {
+		return nil, err
+	}
+	made, _ := programs.LoadOrStore(k, v)
+	return made.(*isa.Verified), nil
+}
+
+// writer writes a program on elements of type t, computed with in type acc.
+type writer struct {
+	strings.Builder
+	t, acc isa.Type
+	labels int
+}
+
+func (w *writer) line(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
+
+// each writes body for the lane's elements of some rounds of 256, and for the lanes
+// below left once more; left may be "", for none. The offset goes on in at.
+func (w *writer) each(rounds, left string, body func()) {
+	w.labels++
+	n := w.labels
+	w.line("  loop %s, done%d", rounds, n)
+	body()
+	w.line("  add.u64 at, at, %d\ndone%d:", lanes*w.t.Size(), n)
+	if left == "" {
+		return
+	}
+	// Lanes agree on whether there is a rest at all.
+	w.line("  set.eq.u32 p, %s, 0\n  bra over%d, p\n  set.ge.u32 p, q, %[1]s\n  bra over%[2]d, p", left, n)
+	body()
+	w.line("over%d:", n)
+}
+
+func (w *writer) load(slot string) {
+	w.line("  ldg.%v z, %s[at]", w.t, slot)
+	if w.t != w.acc {
+		w.line("  cvt.%v.%v z, z", w.acc, w.t)
+	}
+}
+
+func (w *writer) store() {
+	if w.t != w.acc {
+		w.line("  cvt.%v.%v z, z", w.t, w.acc)
+	}
+	w.line("  stg.%v z, y[at]", w.t)
+}
+
+func (w *writer) softmax(chunks int) {
+	keeps := w.t == w.acc
+	exponential := func() {
+		w.load("x")
+		w.line("  sub.%v z, z, m\n  exp.%[1]v z, z", w.acc)
+	}
+	w.line("program softmax_row\nslot x %v\nslot y %[1]v\nparam cols u64\nblock %d", w.t, lanes)
+	w.line("  sreg q, lane.x\n  sreg row, block.x\n  ldp.u64 cols, cols")
+	w.line("  cvt.u64.u32 base, row\n  mul.u64 base, base, cols\n  cvt.u64.u32 lane, q\n  add.u64 base, base, lane\n  mul.u64 base, base, %d", w.t.Size())
+	w.line("  cvt.u32.u64 n, cols\n  shr.u32 rounds, n, 8\n  and.u32 left, n, 255\n  sub.u32 last, rounds, %d", (chunks-1)*chunk/lanes)
+
+	w.line("  mov.u64 at, base\n  mov.%v m, -inf", w.acc)
+	w.each("rounds", "left", func() {
+		w.load("x")
+		w.line("  max.%v m, m, z", w.acc)
+	})
+	w.line("  block_reduce_max.%v m, m\n  mov.u64 at, base", w.acc)
+
+	var sums []string
+	for c := range chunks {
+		s := fmt.Sprintf("s%d", c)
+		sums = append(sums, s)
+		w.line("  mov.%v %s, -0.0", w.acc, s)
+		rounds, left := fmt.Sprint(chunk/lanes), ""
+		if c == chunks-1 {
+			rounds, left = "last", "left"
+		}
+		w.each(rounds, left, func() {
+			exponential()
+			w.line("  add.%v %s, %[2]s, z", w.acc, s)
+			if keeps {
+				w.store()
+			}
+		})
+		w.line("  block_reduce_add.%v %s, %[2]s", w.acc, s)
+	}
+	w.tree(sums)
+
+	w.line("  mov.u64 at, base")
+	w.each("rounds", "left", func() {
+		if keeps {
+			w.load("y")
+		} else {
+			exponential()
+		}
+		w.line("  div.%v z, z, s0", w.acc)
+		w.store()
+	})
+	w.line("  exit")
+}
+
+// tree adds up by halvings: r[i] and r[i+w], into r[0].
+func (w *writer) tree(r []string) {
+	n := 1
+	for n < len(r) {
+		n *= 2
+	}
+	for n /= 2; n > 0; n /= 2 {
+		for i := 0; i < n && i+n < len(r); i++ {
+			w.line("  add.%v %s, %[2]s, %s", w.acc, r[i], r[i+n])
+		}
+		r = r[:min(n, len(r))]
+	}
+}

@@ -1,0 +1,141 @@
+package tuned_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cpu"
+	"github.com/hologram-project/hologram/backends/cpu/tuned"
+	"github.com/hologram-project/hologram/backends/interp"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/ir"
+	"github.com/hologram-project/hologram/kernels"
+)
+
+// words is memory of 8-byte words, which the collector keeps while it is used.
+func words(bytes int64) []uint64 { return make([]uint64, bytes/8+8) }
+
+// execute runs a plan on operands of n elements each.
+func execute(t *testing.T, b backends.Backend, p *kernels.Plan, operands [][]uint64, n int64) {
+	t.Helper()
+	d, err := b.Open(0)
+	require.NoError(t, err)
+	s, err := d.NewStream()
+	require.NoError(t, err)
+	room := words(p.Workspace)
+	for _, st := range p.Steps {
+		f, _, err := ir.Canonical(st.Program)
+		require.NoError(t, err)
+		k, err := d.Compile(&backends.Unit{Source: st.Program, IR: f}, backends.Variant{})
+		require.NoError(t, err)
+		l := &backends.Launch{Grid: st.Grid, Block: st.Block, Rank: len(st.Shape), N: 1, Record: new(backends.Record)}
+		for i, m := range st.Shape {
+			l.Shape[i] = m
+			l.N *= uint64(m)
+		}
+		for i := range l.Block { // as core does
+			l.Block[i], l.Grid[i] = max(l.Block[i], 1), max(l.Grid[i], 1)
+		}
+		if st.Block == [3]uint32{} {
+			l.Block[0], l.Grid[0] = 256, uint32((l.N+255)/256)
+		}
+		for _, prm := range st.Params {
+			l.Params = append(l.Params, prm.Value)
+		}
+		for _, slot := range st.Slots {
+			v := backends.View{Type: slot.Type, Rank: l.Rank, Shape: l.Shape}
+			size := int64(slot.Type.Size())
+			if slot.Operand == kernels.Workspace {
+				v.Addr, v.Bytes = uintptr(unsafe.Pointer(&room[0]))+uintptr(slot.Offset), p.Workspace-slot.Offset
+			} else {
+				v.Addr, v.Bytes = uintptr(unsafe.Pointer(&operands[slot.Operand][0])), n*size
+			}
+			if slot.Shape == nil {
+				v.Rank, v.Shape = 1, [isa.MaxRank]int64{v.Bytes / size}
+				v.Stride[0] = 1
+			} else {
+				copy(v.Shape[:], slot.Shape)
+				copy(v.Stride[:], slot.Stride)
+			}
+			l.Slots = append(l.Slots, v)
+		}
+		_, err = s.Launch(k, l)
+		require.NoError(t, err)
+		k.Release()
+	}
+}
+
+func cell(b []uint64, t isa.Type, i int64) uint64 {
+	at := unsafe.Add(unsafe.Pointer(&b[0]), i*int64(t.Size()))
+	switch t.Size() {
+	case 2:
+		return uint64(*(*uint16)(at))
+	case 4:
+		return uint64(*(*uint32)(at))
+	}
+	return *(*uint64)(at)
+}
+
+func put(b []uint64, t isa.Type, i int64, c uint64) {
+	at := unsafe.Add(unsafe.Pointer(&b[0]), i*int64(t.Size()))
+	switch t.Size() {
+	case 2:
+		*(*uint16)(at) = uint16(c)
+	case 4:
+		*(*uint32)(at) = uint32(c)
+	default:
+		*(*uint64)(at) = c
+	}
+}
+
+// The CPU's own softmax has the bits of the library's, as the interpreter computes
+// it: rows of all lengths that it takes, with numbers of all kinds, in place too.
+func TestSoftmax(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	special := []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1), 1e-310, -1e-42, 88, -104, 1e30}
+	mine := cpu.New(2)
+	for _, ty := range []isa.Type{isa.F32, isa.F64, isa.F16, isa.BF16} {
+		for _, cols := range []int64{257, 511, 512, 1000, 8191, 8192, 8193, 20001} {
+			rows := int64(5)
+			if testing.Short() && cols > 1000 {
+				continue
+			}
+			t.Run(fmt.Sprintf("%v/%d", ty, cols), func(t *testing.T) {
+				n := rows * cols
+				x := words(n * int64(ty.Size()))
+				for i := range n {
+					v := r.NormFloat64() * 5
+					if row := i / cols; row > 1 && r.IntN(int(cols)) == 0 { // few, or all is NaN
+						v = special[r.IntN(len(special))]
+					}
+					put(x, ty, i, isa.Convert(ty, isa.F64, math.Float64bits(v)))
+				}
+				own, err := tuned.Plan(kernels.Softmax, ty, []int64{rows, cols})
+				require.NoError(t, err)
+				require.NotNil(t, own)
+				theirs, err := kernels.Softmax.Plan(ty, []int64{rows, cols})
+				require.NoError(t, err)
+				want, got := words(n*int64(ty.Size())), words(n*int64(ty.Size()))
+				execute(t, interp.New(), theirs, [][]uint64{x, want}, n)
+				execute(t, mine, own, [][]uint64{x, got}, n)
+				in := append([]uint64(nil), x...)
+				execute(t, mine, own, [][]uint64{in, in}, n)
+				nan := func(c uint64) bool { f := math.Float64frombits(isa.Convert(isa.F64, ty, c)); return f != f }
+				for i := range n {
+					a := cell(want, ty, i)
+					for _, b := range []uint64{cell(got, ty, i), cell(in, ty, i)} {
+						if a != b && !(nan(a) && nan(b)) {
+							t.Fatalf("element %d: %#x, to be %#x", i, b, a)
+						}
+					}
+				}
+			})
+		}
+	}
+}
