@@ -1,5 +1,9 @@
 /* Calls that may take long: without the GIL, waited for in steps between which signal handlers run, and ended before the
    interpreter is; and the exceptions of those that fail. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* clocks */
+#endif
+
 #include "python.h"
 
 #include <string.h>

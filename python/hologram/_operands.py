@@ -14,6 +14,7 @@ from hologram.buffer import Buffer
 from hologram.errors import (
     BufferFreedError,
     DTypeError,
+    HologramError,
     InvalidArgumentError,
     LaunchCancelledError,
     OutOfMemoryError,
