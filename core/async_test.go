@@ -15,6 +15,7 @@ import (
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/asynctest"
+	"github.com/hologram-project/hologram/core/queue"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/kernels"
 )
@@ -503,6 +504,101 @@ func TestReadingWhatAForeignStreamWrote(t *testing.T) {
 	data := hostBytes(4)
 	wants(t, wait(x.Read(addressOf(data), 0, 4)), Faulted, "stray")
 	require.NoError(t, wait(ex.Synchronize()))
+}
+
+// watched is a queue whose being forgotten is told.
+type watched struct {
+	queue.Stream
+	idle, closing func() // may be nil
+}
+
+func (s *watched) Idle() bool {
+	idle := s.Stream.Idle()
+	if s.idle != nil {
+		s.idle()
+	}
+	return idle
+}
+
+func (s *watched) Close(d time.Duration) error {
+	if s.closing != nil {
+		s.closing()
+	}
+	return s.Stream.Close(d)
+}
+
+// forgetting makes an executor that knows as many streams of others as it
+// remembers, and returns the one that it will forget first, with its number.
+// Another call of more makes it do so.
+func forgetting(t *testing.T) (ex *Executor, first *watched, native uintptr, more func()) {
+	b := asynctest.New(asynctest.Options{Delay: 5 * time.Millisecond})
+	d := openAsync(t, b, 0)
+	var natives []uintptr
+	for range maxForeign + 1 {
+		f := b.NewForeign(0)
+		t.Cleanup(f.Close)
+		natives = append(natives, f.Native())
+	}
+	ex = executorOn(t, d)
+	call := func(native uintptr) *foreignStream {
+		s, err := ex.on(native, false)
+		if err != nil {
+			t.Error(err)
+			return nil
+		}
+		ex.done(s)
+		return s
+	}
+	s := call(natives[0])
+	first = &watched{Stream: s.Stream}
+	s.Stream = first
+	for _, n := range natives[1:maxForeign] {
+		call(n)
+	}
+	return ex, first, natives[0], func() { call(natives[maxForeign]) }
+}
+
+// TestACallWhileItsStreamIsForgotten calls on a stream of others that was found
+// idle just before: it stays, and the call comes to its end.
+func TestACallWhileItsStreamIsForgotten(t *testing.T) {
+	ex, first, native, more := forgetting(t)
+	y := floats(t, ex, 1)
+	first.idle = func() {
+		first.idle = nil
+		require.NoError(t, wait(ex.Call(&Call{Op: kernels.ScalarAdd, Operands: []Operand{{Buffer: y}, {Buffer: y}}, Scalars: []Scalar{Float(1)}, Stream: native})))
+	}
+	more()
+	require.Nil(t, first.idle, "the stream was not looked at")
+	require.NoError(t, wait(ex.Synchronize()))
+	require.Equal(t, []float32{2}, values(t, y))
+}
+
+// TestClosingWaitsForWhatIsForgotten closes an executor that is about to forget
+// a stream of others: both have ended then.
+func TestClosingWaitsForWhatIsForgotten(t *testing.T) {
+	ex, first, _, more := forgetting(t)
+	inside, goOn, forgotten := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	first.closing = func() {
+		close(inside)
+		<-goOn
+	}
+	go func() {
+		more()
+		close(forgotten)
+	}()
+	<-inside
+	closed := make(chan error)
+	go func() { closed <- ex.Close() }()
+	select {
+	case <-closed:
+		t.Error("the executor is closed, and a stream of it is not")
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(goOn)
+	<-forgotten
+	if !t.Failed() {
+		require.NoError(t, <-closed)
+	}
 }
 
 // late is a stream that takes its time to tell what became of work.

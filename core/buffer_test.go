@@ -4,6 +4,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -53,6 +54,31 @@ func TestBoundaryBuffers(t *testing.T) {
 		require.NoError(t, wait(all.Read(addressOf(first), 12, 4)))
 		if !slices.Equal(first, []byte{0, 0, 0x80, 0x3f}) {
 			t.Errorf("got %v", first)
+		}
+	})
+}
+
+// TestOneBoundaryPool has several goroutines be the first to want the pool.
+func TestOneBoundaryPool(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		for range 20 {
+			ex, err := ex.device.NewExecutor()
+			require.NoError(t, err)
+			var group sync.WaitGroup
+			begin := make(chan struct{})
+			for class := range int64(8) {
+				group.Go(func() {
+					<-begin
+					if _, err := ex.AllocateBoundary(class, 1, 1, isa.U8); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			close(begin)
+			group.Wait()
+			require.LessOrEqual(t, ex.Used(), int64(isa.BoundaryBytes*9/8), "there is one")
+			require.NoError(t, ex.Close())
+			require.Zero(t, ex.Used())
 		}
 	})
 }

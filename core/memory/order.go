@@ -63,9 +63,9 @@ type use struct {
 
 // order is what a stretch of memory was last used for: the last write, and the
 // reads after it, one a stream. Until there is a write, it is what earlier owners
-// of the block have queued on it.
+// of the block have queued on it. It has no lock: who looks or notes holds the
+// device's (queue.Target.Order), or is the only user of the memory.
 type order struct {
-	mu     sync.Mutex
 	former []use
 	write  use
 	reads  []use
@@ -73,11 +73,9 @@ type order struct {
 
 // Before makes work that is queued on l from now on wait for what other streams
 // have queued on the memory: their writes and, if the work writes, their reads.
-// The caller has the stream's turn.
+// The caller has the stream's turn, and the device's lock until After.
 func (m *Memory) Before(l *Line, writes bool) error {
 	o := &m.order
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	if err := l.awaitAll(o.former); err != nil {
 		return err
 	}
@@ -92,8 +90,6 @@ func (m *Memory) Before(l *Line, writes bool) error {
 // anybody who knows of l alone.
 func (m *Memory) Claimed(l *Line) bool {
 	o := &m.order
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	others := func(u use) bool { return u.line != l && !u.passed() }
 	return !slices.ContainsFunc(o.former, others) && !others(o.write) && !slices.ContainsFunc(o.reads, others)
 }
@@ -101,8 +97,6 @@ func (m *Memory) Claimed(l *Line) bool {
 // After notes work that Before made way for.
 func (m *Memory) After(l *Line, t backends.Ticket, writes bool) {
 	o := &m.order
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	if writes {
 		clear(o.reads)
 		o.former, o.write, o.reads = nil, use{l, t}, o.reads[:0]
@@ -154,7 +148,5 @@ func (l *Line) awaitAll(uses []use) error {
 
 // all lists the uses that have not passed.
 func (o *order) all() []use {
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	return pending(pending(pending(nil, o.former...), o.write), o.reads...)
 }
