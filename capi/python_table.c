@@ -340,7 +340,7 @@ static py_object *py_buffer_synchronize(py_object *self, py_object *const *args,
   (void)self, (void)args;
   if (!native_count(&c, n, 1) || !native_u64(&c, args[0], "buffer", &buffer)) return native_refused(&c);
   hologram_drain();
-  work_begin(&c.work);
+  if (!work_begin(&c.work)) return native_refused(&c);
   status = hologram_buffer_synchronize(buffer, &event);
   atomic_store(&c.work.event, event);
   if (!native_end(&c, status, false)) return NULL;
