@@ -196,7 +196,7 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 		panelBytes = rows * plan.aStep
 		if !plan.along {
 			plan.aStep = ceil(rows, lanes) * int64(m.bytes)
-			panelBytes = deep * plan.aStep
+			panelBytes = deep*plan.aStep + 64 // or panels would compete for the same places of the caches
 		}
 		w.room(roomA, ceil(blockRows, rows)*panelBytes)
 	}
