@@ -13,6 +13,8 @@ const (
 	rowBytes = 2048
 	maxHeld  = rowBytes * chunk // of a B that is packed once, for all of k
 	maxA     = 2 << 20
+	// Panels of columns that are packed at once, of which memory has lines together.
+	panelsAtOnce = 8
 )
 
 // product is C = alpha · A · B + beta · C, of matrices of any strides.
@@ -242,9 +244,6 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 					if packB && kc > 0 && (!held || ic == 0) {
 						w.packB(bAt, bTile, across, p0, kc, jc, jEnd)
 					}
-					if packA && !plan.along && jc == jo && kc > 0 {
-						w.packColumns(w.rooms[roomA].Addr, plan.aStep, panelBytes, rows, first, last, p0, kc)
-					}
 					for q := ic; q < end; q++ {
 						if w.err != nil || w.stopped {
 							return
@@ -263,8 +262,12 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 						if packA {
 							w.a = w.rooms[roomA].Addr + uintptr((q-ic)*panelBytes)
 							w.aStep = uintptr(plan.aStep)
-							if jc == jo && kc > 0 && plan.along {
+							switch {
+							case jc > jo || kc == 0:
+							case plan.along:
 								w.packA(w.a, plan.aStep, top, n, p0, kc)
+							case (q-ic)%panelsAtOnce == 0:
+								w.packColumns(w.a, plan.aStep, panelBytes, rows, top, min(top+panelsAtOnce*rows, last), p0, kc)
 							}
 						}
 						w.flags = 0
