@@ -348,6 +348,20 @@ func TestLargerProducts(t *testing.T) {
 	})
 }
 
+// TestProductsOfPages has rows and columns that lie a multiple of a page apart,
+// which are packed.
+func TestProductsOfPages(t *testing.T) {
+	eachWidth(t, 1, func(t *testing.T, oracle, b *bench) {
+		r := rand.New(rand.NewPCG(11, 12))
+		for how := range 4 {
+			productCase{t: isa.F32, m: 1024, n: 100, k: 40, howA: how & 1, howB: how >> 1, alpha: 1}.check(t, r, oracle, b)
+			productCase{t: isa.F64, m: 512, n: 100, k: 40, howA: how & 1, howB: how >> 1, alpha: 1}.check(t, r, oracle, b)
+			productCase{t: isa.F32, m: 40, n: 140, k: 1024, howA: how & 1, howB: how >> 1, alpha: 1, beta: 1}.check(t, r, oracle, b)
+			productCase{t: isa.F32, m: 50, n: 1024, k: 70, howA: how & 1, howB: how >> 1, alpha: 1}.check(t, r, oracle, b)
+		}
+	})
+}
+
 // TestProductsOfOtherTypes has what is converted on the way.
 func TestProductsOfOtherTypes(t *testing.T) {
 	eachWidth(t, 1, func(t *testing.T, oracle, b *bench) {

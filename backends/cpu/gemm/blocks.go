@@ -163,7 +163,11 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 	rows := ceil(high, plan.panels)
 	width := min(int64(m.widest(p.t, int(rows))), cols)
 	across := width * lanes // columns of a tile
-	perBlock := max(1, rowBytes/(width*int64(m.bytes))) * across
+	perRow := int64(rowBytes)
+	if !p.t.float() {
+		perRow /= 4 // a call takes about as long
+	}
+	perBlock := max(1, perRow/(width*int64(m.bytes))) * across
 	chunks := max(1, ceil(p.k, chunk))
 	deep := min(p.k, chunk)
 
@@ -175,7 +179,8 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 			low := p.ars & 4095
 			packA = rows > 10 && (low < 64 || low > 4096-64)
 		} else {
-			packA = p.acs > 1024
+			low := p.acs & 4095
+			packA = p.acs > 1024 && (low < 64 || low > 4096-64)
 		}
 	}
 	packB := converts || p.bcs != size || plan.panels > 1 && (deep*p.brs > 256<<10 || p.brs&4095 == 0)

@@ -231,7 +231,7 @@ func (w *worker) rowsOf(p *product, i0, i1 int64) int64 {
 		rows := groups * side
 		tiles := int64(1)
 		if chunks == 1 {
-			tiles = min((i1-i0)/rows, 16)
+			tiles = min((i1-i0)/rows, 8)
 		}
 		for pc := range chunks {
 			if w.err != nil || w.stopped {
