@@ -175,19 +175,31 @@ def workloads(n: int, ex: hg.Executor) -> dict[str, dict[str, Call]]:
     return calls
 
 
-def gemm(n: int, ex: hg.Executor) -> dict[str, dict[str, Call]]:
-    """The product of two n × n matrices."""
+def product(
+    m: int, n: int, k: int, ex: hg.Executor, dtype: str = "f4", ta: bool = False, tb: bool = False
+) -> dict[str, Call]:
+    """The product of an m × k matrix and a k × n one, which are stored transposed if ta, tb."""
     rng = np.random.default_rng(n)
-    a, b = (rng.standard_normal((n, n)).astype(np.float32) for _ in range(2))
-    c = np.empty_like(a)
-    ta, tb = torch.from_numpy(a), torch.from_numpy(b)
+    a, b = (rng.standard_normal(shape).astype(dtype) for shape in ((k, m) if ta else (m, k), (n, k) if tb else (k, n)))
+    c = np.empty((m, n), dtype)
+    na, nb = a.T if ta else a, b.T if tb else b
+    xa, xb, xc = torch.from_numpy(na), torch.from_numpy(nb), torch.empty(m, n, dtype=torch.from_numpy(c).dtype)
     return {
-        "gemm": {
-            "hologram": lambda: hg.ops.gemm(ex, a, b, c, n, n, n),
-            "numpy": lambda: np.matmul(a, b, out=c),
-            "torch": lambda: torch.mm(ta, tb),
-        }
+        "hologram": lambda: hg.ops.gemm(ex, a, b, c, m, n, k, trans_a=ta, trans_b=tb),
+        "numpy": lambda: np.matmul(na, nb, out=c),
+        "torch": lambda: torch.mm(xa, xb),
+        "torch out=": lambda: torch.mm(xa, xb, out=xc),
     }
+
+
+def products(ex: hg.Executor) -> list[tuple[int, dict[str, dict[str, Call]]]]:
+    """Matrix products: square ones by size, and those of layers by how many numbers a matrix of weights has."""
+    plans = [(n, {"gemm": product(n, n, n, ex)}) for n in (64, 100, 256, 512, 1024, 2048, 4096)]
+    plans += [(n, {"gemm f64": product(n, n, n, ex, "f8")}) for n in (64, 512, 1024)]
+    for m, n, k in (256, 512, 784), (1, 4096, 4096), (32, 4096, 4096):
+        plans.append((n * k, {f"linear, {m} rows": product(m, n, k, ex, tb=True)}))
+    plans.append((1 << 24, {"matvec by columns": product(1, 4096, 4096, ex)}))
+    return plans
 
 
 class Cost(NamedTuple):
@@ -387,7 +399,7 @@ def main() -> None:
     if args.calls:
         return
     rows = []
-    plans = [(n, workloads(n, ex)) for n in args.sizes] + [(n, gemm(n, ex)) for n in (64, 256, 512)]
+    plans = [(n, workloads(n, ex)) for n in args.sizes] + products(ex)
     for n, plan in plans:
         for name, libraries in plan.items():
             row = {"workload": name, "n": n, "seconds": measure(libraries, args.rounds, args.budget)}

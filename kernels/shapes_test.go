@@ -353,3 +353,28 @@ func TestShapesAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestWholeProductsHaveNoParts compares the plans for devices that few lanes keep
+// busy with the others.
+func TestWholeProductsHaveNoParts(t *testing.T) {
+	l := []kernels.Layout{kernels.Packed(isa.F32, 4, 2000), kernels.Packed(isa.F32, 2000, 5), kernels.Packed(isa.F32, 4, 5)}
+	parts, err := kernels.Gemm.PlanShapes(l, -1)
+	require.NoError(t, err)
+	require.Len(t, parts.Steps, 2)
+	whole, err := kernels.Gemm.Whole(l)
+	require.NoError(t, err)
+	require.Len(t, whole.Steps, 1)
+	require.Zero(t, whole.Workspace)
+	require.Equal(t, &kernels.Product{T: isa.F32, Acc: isa.F32, Out: isa.F32, Scaled: true, Most: 512 * 512}, kernels.ProductOf(whole.Steps[0].Program))
+	require.Equal(t, &kernels.Product{T: isa.F32, Acc: isa.F32, Out: isa.F32, Split: true, Most: 512}, kernels.ProductOf(parts.Steps[0].Program))
+	require.Nil(t, kernels.ProductOf(parts.Steps[1].Program))
+
+	none, err := kernels.Softmax.Whole(l[:2])
+	require.NoError(t, err)
+	require.Nil(t, none)
+	_, err = kernels.Matvec.Whole(l)
+	require.ErrorContains(t, err, "matvec")
+	l[0].Shape = []int64{1 << 32, 1}
+	_, err = kernels.Gemm.Whole(l)
+	require.ErrorContains(t, err, "at most 2^31")
+}

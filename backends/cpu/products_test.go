@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -332,7 +334,7 @@ func TestLargerProducts(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 4))
 		for i, s := range [][3]int64{{130, 1100, 530}, {1300, 70, 600}, {64, 64, 1024}, {40, 40, 1024}, {300, 520, 1030}, {1, 1, 263000}, {1, 1024, 1024}, {1024, 1, 1024}, {3, 700, 1024}, {700, 3, 1024}, {17, 600, 700}} {
 			for how := range 16 {
-				if testing.Short() && how != i {
+				if testing.Short() && how != i || s[0]*s[1]*s[2] > 1<<23 && (how+i)%3 != 0 {
 					continue
 				}
 				for j, typ := range []isa.Type{isa.F32, isa.F64} {
@@ -342,6 +344,20 @@ func TestLargerProducts(t *testing.T) {
 					productCase{t: typ, m: s[0], n: s[1], k: s[2], howA: how & 1, howB: how >> 1 & 1, howC: how >> 3 & 1, alpha: 1, beta: float64(how >> 2 & 1)}.check(t, r, oracle, b)
 				}
 			}
+		}
+	})
+}
+
+// TestProductsOfPages has rows and columns that lie a multiple of a page apart,
+// which are packed.
+func TestProductsOfPages(t *testing.T) {
+	eachWidth(t, 1, func(t *testing.T, oracle, b *bench) {
+		r := rand.New(rand.NewPCG(11, 12))
+		for how := range 4 {
+			productCase{t: isa.F32, m: 1024, n: 100, k: 40, howA: how & 1, howB: how >> 1, alpha: 1}.check(t, r, oracle, b)
+			productCase{t: isa.F64, m: 512, n: 100, k: 40, howA: how & 1, howB: how >> 1, alpha: 1}.check(t, r, oracle, b)
+			productCase{t: isa.F32, m: 40, n: 140, k: 1024, howA: how & 1, howB: how >> 1, alpha: 1, beta: 1}.check(t, r, oracle, b)
+			productCase{t: isa.F32, m: 50, n: 1024, k: 70, howA: how & 1, howB: how >> 1, alpha: 1}.check(t, r, oracle, b)
 		}
 	})
 }
@@ -436,5 +452,54 @@ func TestProductIsCancelled(t *testing.T) {
 		memory := h.block(4 * n * n)
 		b.stopAfter = 20 * time.Millisecond
 		require.ErrorIs(t, b.launch(plan, [][]byte{memory, memory, h.block(4 * n * n)}, []uint64{scalarCell(isa.F32, 1), 0}), backends.ErrCancelled)
+	})
+}
+
+// TestProductsBesideTheCollector has products on several threads while the
+// collector runs again and again.
+func TestProductsBesideTheCollector(t *testing.T) {
+	eachWidth(t, 2, func(t *testing.T, oracle, b *bench) {
+		r := rand.New(rand.NewPCG(9, 10))
+		var h host
+		x, y := randomMatrix(r, &h, isa.F32, nil, 90, 600, 0, false), randomMatrix(r, &h, isa.F32, nil, 600, 150, 1, false)
+		want := randomMatrix(r, &h, isa.F32, nil, 90, 150, 0, false)
+		plan, err := kernels.Gemm.Whole([]kernels.Layout{x.l, y.l, want.l})
+		require.NoError(t, err)
+		scalars := []uint64{scalarCell(isa.F32, 1), scalarCell(isa.F32, 1)}
+		before := want.clone(&h)
+		oracle.plan(plan, [][]byte{x.first(), y.first(), want.first()}, scalars)
+		b.kernel(plan.Steps[0].Program)
+		var left sync.WaitGroup
+		for range 4 {
+			var own host
+			got := before.clone(&own)
+			left.Go(func() {
+				for range rounds(300, 40) {
+					copy(got.memory, before.memory)
+					if err := b.launch(plan, [][]byte{x.first(), y.first(), got.first()}, scalars); err != nil {
+						t.Error(err)
+					}
+					if err := sameElements(isa.F32, got, want); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		stop, ended := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(ended)
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					runtime.GC()
+				}
+			}
+		}()
+		left.Wait()
+		close(stop)
+		<-ended
 	})
 }

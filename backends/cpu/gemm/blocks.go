@@ -13,6 +13,8 @@ const (
 	rowBytes = 2048
 	maxHeld  = rowBytes * chunk // of a B that is packed once, for all of k
 	maxA     = 2 << 20
+	// Panels of columns that are packed at once, of which memory has lines together.
+	panelsAtOnce = 8
 )
 
 // product is C = alpha · A · B + beta · C, of matrices of any strides.
@@ -161,7 +163,11 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 	rows := ceil(high, plan.panels)
 	width := min(int64(m.widest(p.t, int(rows))), cols)
 	across := width * lanes // columns of a tile
-	perBlock := max(1, rowBytes/(width*int64(m.bytes))) * across
+	perRow := int64(rowBytes)
+	if !p.t.float() {
+		perRow /= 4 // a call takes about as long
+	}
+	perBlock := max(1, perRow/(width*int64(m.bytes))) * across
 	chunks := max(1, ceil(p.k, chunk))
 	deep := min(p.k, chunk)
 
@@ -173,7 +179,8 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 			low := p.ars & 4095
 			packA = rows > 10 && (low < 64 || low > 4096-64)
 		} else {
-			packA = p.acs > 1024
+			low := p.acs & 4095
+			packA = p.acs > 1024 && (low < 64 || low > 4096-64)
 		}
 	}
 	packB := converts || p.bcs != size || plan.panels > 1 && (deep*p.brs > 256<<10 || p.brs&4095 == 0)
@@ -196,7 +203,7 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 		panelBytes = rows * plan.aStep
 		if !plan.along {
 			plan.aStep = ceil(rows, lanes) * int64(m.bytes)
-			panelBytes = deep * plan.aStep
+			panelBytes = deep*plan.aStep + 64 // or panels would compete for the same places of the caches
 		}
 		w.room(roomA, ceil(blockRows, rows)*panelBytes)
 	}
@@ -242,9 +249,6 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 					if packB && kc > 0 && (!held || ic == 0) {
 						w.packB(bAt, bTile, across, p0, kc, jc, jEnd)
 					}
-					if packA && !plan.along && jc == jo && kc > 0 {
-						w.packColumns(w.rooms[roomA].Addr, plan.aStep, panelBytes, rows, first, last, p0, kc)
-					}
 					for q := ic; q < end; q++ {
 						if w.err != nil || w.stopped {
 							return
@@ -263,8 +267,12 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 						if packA {
 							w.a = w.rooms[roomA].Addr + uintptr((q-ic)*panelBytes)
 							w.aStep = uintptr(plan.aStep)
-							if jc == jo && kc > 0 && plan.along {
+							switch {
+							case jc > jo || kc == 0:
+							case plan.along:
 								w.packA(w.a, plan.aStep, top, n, p0, kc)
+							case (q-ic)%panelsAtOnce == 0:
+								w.packColumns(w.a, plan.aStep, panelBytes, rows, top, min(top+panelsAtOnce*rows, last), p0, kc)
 							}
 						}
 						w.flags = 0

@@ -14,7 +14,7 @@ import (
 type library struct {
 	m    machine
 	mu   sync.Mutex
-	made [codeKinds][numbers][maxRows + 1][maxCols + 1][4]atomic.Pointer[mem.Code]
+	made [codeKinds][numbers][maxRows + 1][maxCols + 1][8]atomic.Pointer[mem.Code]
 }
 
 type codeKind uint8
@@ -40,6 +40,9 @@ func (l *library) get(kind codeKind, s tile) (*mem.Code, error) {
 	}
 	if s.mask {
 		way |= 2
+	}
+	if s.far {
+		way |= 4
 	}
 	place := &l.made[kind][s.t][s.rows][s.cols][way]
 	if c := place.Load(); c != nil {

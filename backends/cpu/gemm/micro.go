@@ -28,6 +28,7 @@ type tile struct {
 	cols  int  // in vectors
 	along bool // A's elements of a row lie side by side, as rows do; else those of a column
 	mask  bool // the last vector is not whole
+	far   bool // of rowwise: rows come from beyond the caches nearby
 }
 
 // args is what a micro-kernel is given. It computes tiles side by side.

@@ -90,14 +90,30 @@ func byRows(m machine, s tile) ([]byte, error) {
 			each(4*h+i, columnReg)
 		}
 	}
-	whole := func(group, disp int) {
-		for h := range 2 {
-			for q := range side / 2 {
-				r := squareReg + x86.Reg(q)
-				g.Emit(x86.MovUPS, x86.Inst{VL: 16, D: r, IsMem: true, Mem: row(group, q, disp+16*h)})
-				g.Emit(x86.Insert128, x86.Inst{VL: 32, D: r, A: r, IsMem: true, Mem: row(group, q+side/2, disp+16*h), Imm: 1})
+	whole := func(group, h, disp int) {
+		for q := range side / 2 {
+			r := squareReg + x86.Reg(q)
+			g.Emit(x86.MovUPS, x86.Inst{VL: 16, D: r, IsMem: true, Mem: row(group, q, disp+16*h)})
+			g.Emit(x86.Insert128, x86.Inst{VL: 32, D: r, A: r, IsMem: true, Mem: row(group, q+side/2, disp+16*h), Imm: 1})
+		}
+		half(group, h, disp, func(p int, from x86.Reg) { column(group, p, disp, from) })
+	}
+	// squares does so many squares of each group: by turns, so that their chains go on
+	// side by side, or a group's one after the other, which needs few lines of the
+	// cache at a time.
+	squares := func(n int) {
+		if s.along {
+			for h := range 2 * n {
+				for i := range s.cols {
+					whole(i, h&1, h/2*32)
+				}
 			}
-			half(group, h, disp, func(p int, from x86.Reg) { column(group, p, disp, from) })
+			return
+		}
+		for i := range s.cols {
+			for h := range 2 * n {
+				whole(i, h&1, h/2*32)
+			}
 		}
 	}
 	// rest is a square of which only some columns are there, as RCX says.
@@ -155,22 +171,21 @@ func byRows(m machine, s tile) ([]byte, error) {
 	g.OpImm(x86.SUB, x86.W64, regCount, int32(2*side))
 	g.Jcc(x86.L, one)
 	g.Bind(loop)
-	for i := range s.cols {
-		for q := range side {
-			g.Prefetch(row(i, q, aheadBytes))
+	if s.far {
+		for i := range s.cols {
+			for q := range side {
+				g.Prefetch(row(i, q, aheadBytes))
+			}
 		}
-		whole(i, 0)
-		whole(i, 32)
 	}
+	squares(2)
 	forward(2 * side)
 	g.OpImm(x86.SUB, x86.W64, regCount, int32(2*side))
 	g.Jcc(x86.GE, loop)
 	g.Bind(one)
 	g.OpImm(x86.ADD, x86.W64, regCount, int32(side))
 	g.Jcc(x86.S, tail)
-	for i := range s.cols {
-		whole(i, 0)
-	}
+	squares(1)
 	forward(side)
 	g.OpImm(x86.SUB, x86.W64, regCount, int32(side))
 	g.Bind(tail)
@@ -202,6 +217,9 @@ func (w *worker) rowsOf(p *product, i0, i1 int64) int64 {
 	chunks := max(1, ceil(p.k, chunk))
 	scratch := p.reads && chunks > 1
 	const most = 4
+	low := p.ars & 2047 // where rows compete for the same places of the L1
+	turns := low >= 64 && low <= 2048-64
+	far := (i1-i0)*p.k*size > 1<<20
 	if scratch {
 		w.room(roomSum, 2*most*32*8)
 	}
@@ -213,7 +231,7 @@ func (w *worker) rowsOf(p *product, i0, i1 int64) int64 {
 		rows := groups * side
 		tiles := int64(1)
 		if chunks == 1 {
-			tiles = min((i1-i0)/rows, 16)
+			tiles = min((i1-i0)/rows, 8)
 		}
 		for pc := range chunks {
 			if w.err != nil || w.stopped {
@@ -248,7 +266,7 @@ func (w *worker) rowsOf(p *product, i0, i1 int64) int64 {
 			}
 			w.restMask(w.k % side)
 			w.tiles = tiles
-			w.call(rowwise, tile{t: p.t, rows: int(p.n), cols: int(groups)})
+			w.call(rowwise, tile{t: p.t, rows: int(p.n), cols: int(groups), along: turns, far: far})
 		}
 		i0 += tiles * rows
 	}

@@ -1,0 +1,80 @@
+// Package gemm is the engine of the CPU backend for the library's matrix
+// products: micro-kernels of machine code for AVX-512, or AVX2 with FMA, with
+// blocks and panels around them as in BLIS, and exactly the bits of the written
+// order (docs/REDUCTIONS.md).
+//
+// # Why nothing is lost by the order
+//
+// An element is a sum of chunks of 512 products, each a chain of FMAs from +0.0 in
+// order of k; the chunks' results are added in order. A blocked product goes
+// through k in blocks anyway, keeps a tile's sums in registers through one, and
+// adds them to what the blocks before gave. So the block of k is 512, whatever the
+// caches; a tile's sums begin from zero; and its last step adds the sum before,
+// and, in the last chunk, multiplies by alpha and does FMA(beta, C, ·). Vectors
+// lie along C's rows, or its columns, never along k. (Beyond 512 chunks the
+// library's plan launches the groups apart, as parts.)
+//
+// # What it takes
+//
+// Compile recognises the programs that kernels.Gemm and kernels.Matvec launch, by
+// identity (kernels.ProductOf), and Run checks everything that a launch says:
+// who takes the program from a dump may launch it with other sizes and smaller
+// slots. Launches that are not as a plan has them, and those with fuel, run on
+// strips, whose accesses are checked one by one. The device says that it needs
+// few lanes (backends.Info.FewLanes), so that plans leave k whole where C is small.
+//
+// Programs of users are not taken, though isa/analysis finds their loops, nor is
+// an epilogue that is written behind the product: what would be needed is to run
+// the loop alone here, into a block of scratch, and to compile the program without
+// it, with a load of that scratch in its place.
+//
+// # Files
+//
+//	micro.go     the micro-kernel, for any number of rows and vectors
+//	copy.go      packing: copies and transpositions
+//	rows.go      the kernel for one or two columns (matvec by rows, one row times
+//	             a transposed matrix): squares are transposed in registers
+//	stream.go    few rows times a large matrix as it lies (matvec by columns)
+//	blocks.go    blocks, panels, tiles, and which of all this serves a product
+//	elements.go  the types that are converted on the way
+//	gemm.go      launches, tasks, threads
+//	code.go      code that was made
+//
+// # A tile
+//
+// Of rows × vectors of C, as many as registers hold: 14 × 2 (AVX-512), 6 × 2
+// (AVX2), fewer rows where there are fewer, dealt out evenly, and then more
+// vectors, up to 28 × 1 and 1 × 8. In each step of k it loads a row of B and
+// broadcasts a column of A, which lies as rows do (a register for each multiple of
+// their distance) or as columns do. The last columns are masked, so nothing beside
+// an array is touched, and no panel need be padded.
+//
+// # Blocks
+//
+//	for rows of A, 2 MB of a chunk
+//	  for chunks of k
+//	    for columns of B, 2 KB wide: 1 MB of a chunk, half an L2, packed in tiles
+//	      for panels of A: what a tile's rows need, which the L1 holds
+//	        one call: the panel by all tiles, 40 µs or so
+//
+// B is used in place where it is small or one or two panels see it; it has to be
+// packed where its rows are what lies apart. A is used in place but where its rows
+// lie a multiple of a page apart, and so compete for few places of the L1. Of a
+// product whose B has to be transposed, or its transposed product, Cᵀ = BᵀAᵀ, that
+// is done which moves less.
+//
+// Sums of chunks wait in C. Where C is read, is of another type or is transposed,
+// they wait in scratch.
+//
+// f16 and bf16 are packed as f32 and rounded when they are stored; integers of up
+// to 32 bits are multiplied as such of 32, which wrap alike.
+//
+// # What may go wrong
+//
+//   - Wrong bits: tests hold all layouts, types and edges, over both widths,
+//     against strips, and demand that no launch was declined.
+//   - Holding up the collector, which waits for machine code: a call is a panel by
+//     a block, or less; between two the launch looks whether it is cancelled.
+//   - A launch that is not the library's: prepare proves from its numbers that
+//     all accesses lie within the slots, or declines.
+package gemm
