@@ -51,14 +51,16 @@ block {{.Lanes}}           ; 256, or as many as a shorter row needs: the others 
 
   sub.u64 len, cols, first       ; min(8192, elements left in the row)
   min.u64 len, len, 8192
-  cvt.u32.u64 len, len
-  shr.u32 rounds, len, 8         ; in so many all lanes have an element,
-  and.u32 left, len, 255         ; and then so many lanes
+  shr.u64 whole, len, 8
+  cvt.u32.u64 rounds, whole      ; in so many all lanes have an element,
+  mul.u64 whole, whole, 256
+  sub.u64 left, len, whole
+  cvt.u32.u64 left, left         ; and then so many lanes
 
-  mul.u64 off, row, cols
-  add.u64 off, off, first
-  add.u64 off, off, lane
-  mul.u64 off, off, {{size .T}}
+  mul.u64 start, row, cols
+  add.u64 start, start, first
+  add.u64 start, start, lane
+  mul.u64 off, start, {{size .T}}
   add.u64 at, first, lane        ; the element's place in its row
   mov.{{.A}} acc, {{.Identity}}
   loop rounds, done
@@ -68,12 +70,16 @@ block {{.Lanes}}           ; 256, or as many as a shorter row needs: the others 
     add.u64 at, at, 256
 done:
   set.eq.u32 p, left, 0          ; which all lanes agree on
-  bra whole, p
+  bra reduce, p
   set.ge.u32 p, q, left
-  bra whole, p
+  bra reduce, p
+    add.u64 off, start, whole
+    mul.u64 off, off, {{size .T}}
+    add.u64 at, first, lane
+    add.u64 at, at, whole
     {{.Map}}
     {{.Combine}}.{{.A}} acc, acc, z
-whole:
+reduce:
   block_reduce_{{.Combine}}.{{.A}} acc, acc
   set.ne.u32 p, q, 0
   bra end, p

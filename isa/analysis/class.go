@@ -298,6 +298,48 @@ func (c *classifier) inside(a Affine, loop int) bool {
 	return false
 }
 
+// oneMore follows a value through a condition under which some lanes combine it
+// with one term more, as they do where a row's last elements are not for all.
+func (c *classifier) oneMore(v *ir.Value, op isa.Op) *ir.Value {
+	for _, n := range c.home[v.ID].Nodes {
+		if n.Op != ir.If {
+			continue
+		}
+		for i, out := range n.Results {
+			if uses, ok := c.passes(n, i, v, op); ok && uses == c.uses[v.ID] {
+				return out
+			}
+		}
+	}
+	return v
+}
+
+// passes reports whether result i of an If is v in any case, or v combined with a
+// term, and how many uses of v that takes.
+func (c *classifier) passes(n *ir.Node, i int, v *ir.Value, op isa.Op) (uses int32, ok bool) {
+	for _, r := range n.Regions {
+		if i >= len(r.Yield) {
+			return 0, false
+		}
+		y := r.Yield[i]
+		switch {
+		case y == v:
+			uses++
+		case y.Node != nil && y.Node.Op.IsInst() && y.Node.Op.Inst() == op && c.uses[y.ID] == 1 && (y.Node.Args[0] == v) != (y.Node.Args[1] == v):
+			uses++
+		case y.Node != nil && y.Node.Op == ir.If && c.uses[y.ID] == 1:
+			inner, ok := c.passes(y.Node, y.Index, v, op)
+			if !ok {
+				return 0, false
+			}
+			uses += inner
+		default:
+			return 0, false
+		}
+	}
+	return uses, uses > 0
+}
+
 // after finds where the result of the loop goes: to a collective of the same
 // operation, or to a loop around that adds results up.
 func (c *classifier) after(s *Accumulation, loop *ir.Node, op isa.Op) {
@@ -306,6 +348,7 @@ func (c *classifier) after(s *Accumulation, loop *ir.Node, op isa.Op) {
 	}
 	result := loop.Results[s.Index]
 	for {
+		result = c.oneMore(result, op)
 		user := c.users[result.ID]
 		if c.uses[result.ID] != 1 || user == nil || !user.Op.IsInst() || user.Type != result.Type {
 			return

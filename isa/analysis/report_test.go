@@ -27,11 +27,13 @@ func TestReports(t *testing.T) {
   loop 0 accumulates by fma.f32 the products of accesses 0 and 1
 `},
 		{kernels.Softmax, []int64{3, 1000}, 1, `reduction
-  access 0: ldg.f32 s0[4·lane.x + 32768·%13 + 1024·round0 + 4·p0·%23], site 3, in loop 0, 4 from lane to lane, always
-  access 1: ldg.f32 s1[4·%23], site 4, in loop 0, the same for a block, always
-  access 2: stg.f32 s2[4·block.x], site 5, the same for a block, always
-  loop 0: %21 rounds, at most 32, of 33 instructions
-    %29 = 4·lane.x + 32768·%13 + 4·p0·%23 + round·(1024)
+  access 0: ldg.f32 s0[4·lane.x + 32768·%13 + 1024·round0 + 4·p0·%20], site 3, in loop 0, 4 from lane to lane, always
+  access 1: ldg.f32 s1[4·%20], site 4, in loop 0, the same for a block, always
+  access 2: ldg.f32 s0[4·lane.x + 32768·%13 + 1024·%18 + 4·p0·%20], site 5, 4 from lane to lane, always
+  access 3: ldg.f32 s1[4·%20], site 6, the same for a block, always
+  access 4: stg.f32 s2[4·block.x], site 7, the same for a block, always
+  loop 0: %18 rounds, at most 32, of 33 instructions
+    %28 = 4·lane.x + 32768·%13 + 4·p0·%20 + round·(1024)
   loop 0 accumulates by add.f32, then block_reduce_add.f32
 `},
 		{kernels.Softmax, []int64{3, 1000}, 2, `map

@@ -13,7 +13,10 @@
 //	gen.go      looks the program over; lays out the loops over groups
 //	rules.go    what each instruction becomes; convert.go, memory.go, bytes.go,
 //	            lanes.go (a lane at a time) and masks.go have those of a kind
-//	control.go  branches and loops, by masks
+//	control.go  branches and loops, by masks; joint.go: by all groups together
+//	linear.go   finds integers that step evenly along lanes; heads.go computes them
+//	blocks.go   programs that run block after block; access.go: their memory
+//	collective.go  what the lanes of a block come to together
 //	lir.go      instructions on virtual registers, which those write
 //	alloc.go    registers, by linear scan
 //	encode.go   machine code, by package x86
@@ -34,6 +37,34 @@
 // The main loop does whole groups, some at a time where they are short, and
 // without masks; a second one, with a mask of the lanes that there are, does
 // the rest, so that nothing beside an array is ever touched.
+//
+// # Blocks
+//
+// A program in which lanes meet, or address memory by bytes that step evenly along
+// them, runs block after block, where blocks are rows of lanes. The body is cut
+// where lanes meet, at barriers and reductions; all groups of a block run a segment,
+// in loops of their own, before the next begins. What varies and is used in a later
+// segment lies in an array of the frame meanwhile, one element for each lane, and so
+// do the masks of lanes, once some may have left.
+//
+// Indices, addresses and counts are heads: one number in a general register, that of
+// the block's first lane, with the step from lane to lane known beforehand. They are
+// computed once a block, or once a round of a loop, and become vectors only where
+// something asks for one. So 64-bit addresses don't make f32 programs narrow, and an
+// access whose step is its element's size is a vector load or store, after one check
+// for all groups that are done together. The check takes no proof: what would stray,
+// or is masked at the end of a slot, goes a lane at a time, by way of a buffer.
+// Elements that are a few hundred bytes apart, as short rows are, are collected with
+// general registers.
+//
+// A reduction's operand goes to an array filled up with the identity to a power of
+// two, and is halved: whole groups in registers, by a tree of which few branches are
+// held at a time, and then within the group. That is the written order, and the only
+// one. Groups that share a loop with the same rounds do it together, up to 16, so
+// that a sum's partials stay in registers and memory is read in its own order.
+//
+// Lanes that meet within a branch or a loop, scans, shared memory and atomics are
+// declined, as are launches of such programs whose blocks have more than one row.
 //
 // # Memory
 //
@@ -61,6 +92,11 @@
 //   - Memory that is not ours: element-wise accesses cover the lanes of the
 //     launch alone, by masks; addresses by bytes are checked, a lane at a time.
 //   - Code that others write: the executable view cannot be written (package mem).
+//   - A number of the first lane taken for all: only what steps by a constant in
+//     every lane is linear (linear.go), modulo 2^32 or 2^64; what may have wrapped is
+//     not widened; parameters of loops are so as long as all lanes are in one round.
+//   - A value of another segment that was never stored: random programs whose lanes
+//     meet (backends/cpu, TestRandomMeetings) run in blocks of all sizes.
 //   - A mask that is stale where ways meet: see control.go, whose rule is that
 //     code runs only while a lane does, and that a construct which no lane
 //     leaves for farther out gives back the mask that it was given.

@@ -261,7 +261,7 @@ func (g *gen) materialize(v *ir.Value) vreg {
 	g.special(d, g.head(v), 0, 0, func(e *encoder, in *inst) {
 		if step == 0 {
 			e.loadOperand(x86.RAX, operand{reg: in.a})
-		} else {
+		} else { // regIndex is set: what is computed before the groups is the same in the launch
 			e.groupHead(in.a, step, group)
 		}
 		r := e.out(in.d, 0)

@@ -16,7 +16,7 @@ import (
 )
 
 // Version is the code generator's, a part of cache keys.
-const Version = "jit/1"
+const Version = "jit/2"
 
 // Program runs launches that machine code is not made for.
 type Program interface {

@@ -151,6 +151,9 @@ func (l *linearizer) inst(n *ir.Node) linear {
 	case isa.SREG:
 		switch s := isa.Special(n.Imm); s {
 		case isa.LaneX:
+			if l.p.fn.Block[0] == 1 { // the same in the launch, and so computed before any group
+				return linear{known: true}
+			}
 			return linear{known: true, step: 1, max: isa.MaxBlockLanes - 1}
 		case isa.LaneY, isa.LaneZ:
 			return linear{known: true}
