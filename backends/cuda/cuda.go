@@ -17,6 +17,7 @@ import (
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/cuda/driver"
+	"github.com/hologram-project/hologram/backends/cuda/product"
 	"github.com/hologram-project/hologram/backends/cuda/ptx"
 	"github.com/hologram-project/hologram/backends/cuda/tuned"
 	"github.com/hologram-project/hologram/backends/hostmem"
@@ -94,7 +95,7 @@ func describe(api *driver.API, i int) (*device, error) {
 	d.info = backends.Info{
 		Name: string(name[:n]), Asynchronous: true, MemoryBytes: int64(bytes), DLPackType: dlpackCUDA, DLPackID: int32(i),
 		Variants: backends.Variant{Proved: true},
-		Codegen:  fmt.Sprintf("%s sm_%d cuda_%d", ptx.Version, d.compute, api.Version),
+		Codegen:  fmt.Sprintf("%s %s sm_%d cuda_%d", ptx.Version, product.Version, d.compute, api.Version),
 	}
 	return d, nil
 }

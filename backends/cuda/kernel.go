@@ -13,9 +13,11 @@ import (
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/cuda/driver"
+	"github.com/hologram-project/hologram/backends/cuda/product"
 	"github.com/hologram-project/hologram/backends/cuda/ptx"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/analysis"
+	"github.com/hologram-project/hologram/kernels"
 )
 
 // kernel is a compiled unit: a program in those variants that launches have
@@ -27,8 +29,9 @@ type kernel struct {
 	types   []isa.Type
 	params  int
 	cost    *analysis.Cost
-	block   [3]uint32 // demanded shape, zero: any
-	proved  bool      // see backends.Variant
+	block   [3]uint32        // demanded shape, zero: any
+	proved  bool             // see backends.Variant
+	sums    *kernels.Product // what it is of the library's products, if it is one
 
 	mu       sync.Mutex // of making variants
 	variants atomic.Pointer[[]*variant]
@@ -37,10 +40,17 @@ type kernel struct {
 
 // variant is a loaded module and its function.
 type variant struct {
-	options ptx.Options
-	module  driver.Module
-	fn      driver.Func
-	shared  atomic.Int64 // dynamic shared memory that the function was told of
+	form   form
+	module driver.Module
+	fn     driver.Func
+	shared atomic.Int64 // dynamic shared memory that the function was told of
+}
+
+// form tells the variants of a kernel apart: of the program itself, or a product
+// that stands in for it.
+type form struct {
+	ptx.Options
+	product product.Form
 }
 
 // ownLanes is how many lanes a block has where the program leaves it to us.
@@ -61,6 +71,9 @@ func (d *device) Compile(u *backends.Unit, v backends.Variant) (backends.Kernel,
 	k := &kernel{device: d, program: p, slots: u.IR.Slots, types: u.IR.SlotTypes, params: len(u.IR.ParamTypes), cost: analysis.NewCost(u.IR),
 		block: u.IR.Block, proved: v.Proved}
 	k.variants.Store(&[]*variant{})
+	if d.modern() {
+		k.sums = kernels.ProductOf(u.Source)
+	}
 	if p.Residue {
 		if err := d.loadFold(); err != nil {
 			k.Release()
@@ -72,7 +85,17 @@ func (d *device) Compile(u *backends.Unit, v backends.Variant) (backends.Kernel,
 
 func (d *device) modern() bool { return d.compute >= 80 }
 
-// options says which variant a launch needs.
+// form says which variant a launch needs.
+func (k *kernel) form(l *backends.Launch, space *ptx.Space) form {
+	if k.sums != nil {
+		if f, ok := product.Match(*k.sums, l, product.Device{Processors: int(k.device.processors), Shared: int(k.device.sharedBytes)}); ok {
+			return form{product: f}
+		}
+	}
+	return form{Options: k.options(l, space)}
+}
+
+// options says which variant of the program itself a launch needs.
 func (k *kernel) options(l *backends.Launch, space *ptx.Space) ptx.Options {
 	o := ptx.Options{Lanes: ownLanes, Proved: k.proved, Modern: k.device.modern()}
 	if k.program.Indexed && space.Rank > 1 {
@@ -117,27 +140,27 @@ func (k *kernel) Specialize(l *backends.Launch, try bool) error {
 	}
 	defer k.spaces.Put(space)
 	k.program.Layout.Fuse(l, space)
-	o := k.options(l, space)
-	if try && k.made(o) == nil {
+	f := k.form(l, space)
+	if try && k.made(f) == nil {
 		return backends.ErrPending
 	}
-	_, err := k.variant(o)
+	_, err := k.variant(f)
 	return err
 }
 
 func lanesOf(block [3]uint32) int { return int(block[0]) * int(block[1]) * int(block[2]) }
 
 // variant returns a variant, compiled if it is the first time. There are few.
-func (k *kernel) variant(o ptx.Options) (*variant, error) {
-	if v := k.made(o); v != nil {
+func (k *kernel) variant(f form) (*variant, error) {
+	if v := k.made(f); v != nil {
 		return v, nil
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if v := k.made(o); v != nil {
+	if v := k.made(f); v != nil {
 		return v, nil
 	}
-	text, err := k.program.Text(o)
+	text, err := k.text(f)
 	if err != nil {
 		return nil, err
 	}
@@ -145,16 +168,24 @@ func (k *kernel) variant(o ptx.Options) (*variant, error) {
 	if err != nil {
 		return nil, err
 	}
-	v.options = o
+	v.form = f
 	all := append(slices.Clip(*k.variants.Load()), v)
 	k.variants.Store(&all)
 	return v, nil
 }
 
+// text is the code of a variant.
+func (k *kernel) text(f form) (string, error) {
+	if f.product.Is() {
+		return product.Text(f.product, &k.program.Layout), nil
+	}
+	return k.program.Text(f.Options)
+}
+
 // made returns a variant that is there, or nil.
-func (k *kernel) made(o ptx.Options) *variant {
+func (k *kernel) made(f form) *variant {
 	for _, v := range *k.variants.Load() {
-		if v.options == o {
+		if v.form == f {
 			return v
 		}
 	}
