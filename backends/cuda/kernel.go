@@ -1,15 +1,11 @@
 package cuda
 
 import (
-	"errors"
 	"fmt"
 	"math"
-	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/cuda/driver"
@@ -190,44 +186,6 @@ func (k *kernel) made(f form) *variant {
 		}
 	}
 	return nil
-}
-
-// Options of cuModuleLoadDataEx.
-const (
-	jitErrorLog     = 5
-	jitErrorLogSize = 6
-	jitLevel        = 7
-)
-
-// load gives PTX to the driver's compiler.
-func (d *device) load(text, name string) (*variant, error) {
-	image := append([]byte(text), 0)
-	// The driver writes to an address that stands in values as a number, which does not move with a goroutine's stack.
-	log := make([]byte, 8192)
-	var pinned runtime.Pinner
-	pinned.Pin(&log[0])
-	defer pinned.Unpin()
-	options := []int32{jitErrorLog, jitErrorLogSize}
-	values := []uintptr{uintptr(unsafe.Pointer(&log[0])), uintptr(len(log))}
-	if d.level != nil {
-		options, values = append(options, jitLevel), append(values, uintptr(*d.level))
-	}
-	entry := append([]byte(name), 0)
-	v := &variant{}
-	err := d.do(
-		call{"cuModuleLoadDataEx", func() driver.Result {
-			return d.api.ModuleLoad(&v.module, &image[0], uint32(len(options)), &options[0], &values[0])
-		}},
-		call{"cuModuleGetFunction", func() driver.Result { return d.api.ModuleFunction(&v.fn, v.module, &entry[0]) }},
-	)
-	if err != nil {
-		said, _, _ := strings.Cut(string(log), "\x00")
-		if v.module != 0 {
-			err = errors.Join(err, d.do(call{"cuModuleUnload", func() driver.Result { return d.api.ModuleUnload(v.module) }}))
-		}
-		return nil, fmt.Errorf("cuda: compile: %w\n%s", d.classified(err), strings.TrimSpace(said))
-	}
-	return v, nil
 }
 
 // allowShared tells the driver of a function that needs more shared memory than
