@@ -16,6 +16,9 @@ usage: ./build.sh COMMAND
   run              classify handwritten digits with Hologram's kernels (examples/digits.py)
   test             all checks and tests; "test quick" leaves out the long ones,
                    "test NAME..." runs those steps alone ("test list" names them)
+  test-gpu         pack the tests that need a GPU into build/test-gpu, and run them where there is one;
+                   "test-gpu pack" packs alone: "python3 gpu_suite.py run" in a copy of the folder runs them on a
+                   machine without Go; "test-gpu record [record.json]" keeps the run's record in benchmarks/results
   wheel            build the manylinux wheel into dist/
   sdist            build the source distribution into dist/
   bench cpu        compare with numpy, torch and numexpr (benchmarks/cpu.py)
@@ -48,6 +51,7 @@ go-vet         go vet ./...
 generated      check_generated
 c-header       check_c_header
 distributions  check_distributions
+gpu-record     '$PY' python/gpu_suite.py check
 gofmt          check_gofmt
 ruff           '$PY' -m ruff check .
 ruff-format    '$PY' -m ruff format --check .
@@ -184,6 +188,24 @@ test_torch() (
   PYTHONPATH=$PWD/python "$PY" -m mypy -p hologram_torch
   PYTHONPATH=$PWD/python "$PY" -m pytest python/tests_torch
 )
+
+# The tests that need a GPU: packed where there is Go, run where there is a GPU.
+test_gpu() {
+  local to=build/test-gpu wheels=build/test-gpu-wheel
+  case "${1:-all}" in
+    all | pack)
+      setup
+      heading "packing the tests that need a GPU"
+      rm -rf "$wheels"
+      "$PY" -m hatchling build -t wheel -d "$wheels"
+      "$PY" python/gpu_suite.py pack "$to" "$(ls "$wheels"/*.whl)"
+      rm -rf "$wheels"
+      [ "${1:-all}" = pack ] || "$PY" "$to/gpu_suite.py" run
+      ;;
+    record) python3 python/gpu_suite.py record "${2:-$to/record.json}" ;;
+    *) fail "test-gpu takes pack, record or nothing" ;;
+  esac
+}
 
 # Compares random programs with the interpreter: 25,000 by each engine of the CPU that this machine has.
 random_programs() {
@@ -353,6 +375,7 @@ case "$command" in
   help | -h | --help) usage ;;
   clean) clean "$@" ;;
   test) run_tests "$@" ;;
+  test-gpu) test_gpu "$@" ;;
   setup | build | run | wheel | sdist | bench | cover | fuzz)
     setup
     case "$command" in build | run | bench) build ;; esac

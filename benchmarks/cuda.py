@@ -11,6 +11,7 @@ and how many bytes a second a call on arrays of 512 MB moves. Where there is a b
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import json
 import statistics
@@ -142,13 +143,17 @@ def measure(calls: dict[str, Call], wait: Call, count: int, rounds: int) -> dict
 
 
 class Workload(NamedTuple):
-    """What is timed: by library a call, and how many bytes it has to move, each input and output once."""
+    """What is timed: by library a call, and how many bytes it has to move, each input and output once.
+
+    Of a product work is how many multiplications and additions it has.
+    """
 
     name: str
     dtype: str
     n: int
     moved: int
     calls: dict[str, Call]
+    work: int = 0
 
 
 TORCH = {"f32": torch.float32, "bf16": torch.bfloat16, "f64": torch.float64}
@@ -224,6 +229,36 @@ def by_rows(gpu: hg.Executor, dtype: str) -> Iterator[Workload]:
     hc.free()
 
 
+PRODUCTS = [(n, n, n) for n in (1024, 2048, 4096, 8192)] + [(100, 100, 100), (4096, 4096, 64), (64, 4096, 4096)]
+
+
+def products(gpu: hg.Executor, cpu: hg.Executor, dtype: str) -> Iterator[Workload]:
+    """Matrix products in all four layouts, of which some rows are compared with the CPU's."""
+    torch.backends.cuda.matmul.allow_tf32 = False
+    rng = np.random.default_rng(0)
+    for m, n, k in PRODUCTS if dtype == "f32" else PRODUCTS[1:3]:
+        a, b = (rng.standard_normal(shape).astype(np.dtype(dtype.replace("f", "float"))) for shape in ((m, k), (k, n)))
+        some = np.unique(rng.integers(0, m, 4))
+        want = np.empty((len(some), n), a.dtype)
+        hg.ops.gemm(cpu, np.ascontiguousarray(a[some]), b, want, len(some), n, k)
+        theirs = torch.empty(m, n, device="cuda", dtype=TORCH[dtype])
+        for trans_a, trans_b in itertools.product((False, True), repeat=2):
+            x, y = (torch.from_numpy(v).cuda() for v in (a, b))
+            hx, hy = x.T.contiguous() if trans_a else x, y.T.contiguous() if trans_b else y
+            tx, ty = hx.T if trans_a else hx, hy.T if trans_b else hy
+            hx, hy, hc = gpu.from_numpy(hx.cpu().numpy()), gpu.from_numpy(hy.cpu().numpy()), gpu.allocate(m * n, dtype)
+
+            ours = functools.partial(hg.ops.gemm, gpu, hx, hy, hc, m, n, k, trans_a=trans_a, trans_b=trans_b)
+            layout = f"{'t' if trans_a else 'n'}{'t' if trans_b else 'n'}"
+            ours()
+            if not same(hc.to_numpy().reshape(m, n)[some], want):
+                sys.exit(f"product {dtype} {m}×{n}×{k} {layout}: rows differ between {gpu.device} and the CPU")
+            calls: dict[str, Call] = {"torch": functools.partial(torch.mm, tx, ty, out=theirs), "hologram": ours}
+            yield Workload(f"product {m}×{n}×{k} {layout}", dtype, m * n, 1, calls, 2 * m * n * k)
+            for buffer in (hx, hy, hc):
+                buffer.free()
+
+
 def commit() -> str:
     """The commit of the tree, if there is one and git."""
     try:
@@ -245,14 +280,15 @@ def main() -> None:
     gpu, cpu = hg.Executor("cuda"), hg.Executor("cpu")
     cases = bits(gpu, cpu)
     print(f"{cases} cases have the same bits on {gpu.device} and on the CPU", file=sys.stderr)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for workload in itertools.chain(
+        *(products(gpu, cpu, dtype) for dtype in ("f32", "f64")),
         small(gpu),
         *(f(gpu, dtype) for dtype in TORCH for f in (elementwise, by_rows) if f is elementwise or dtype != "f64"),
     ):
         seconds = measure(workload.calls, gpu.synchronize, 10 if workload.moved else 150, args.rounds)
-        name, dtype, n, moved, _ = workload
-        rows.append({"workload": name, "dtype": dtype, "n": n, "moved": moved, "seconds": seconds})
+        name, dtype, n, moved, _, work = workload
+        rows.append({"workload": name, "dtype": dtype, "n": n, "moved": moved, "work": work, "seconds": seconds})
     about = {
         "device": gpu.device,
         "hologram": hg.__version__,
@@ -269,15 +305,17 @@ def main() -> None:
         "",
         f"The operations of the library gave the CPU's bits in all of {cases} cases (operation × dtype × sizes).",
         "",
-        "TB/s count each input and output once. Ratios are of times: below 1 Hologram is the faster.",
+        "TB/s count each input and output once. Ratios are of times: below 1 Hologram is the faster. Of products, of",
+        "which some rows are compared with the CPU's too, the letters say which factor is stored transposed; torch's",
+        "are cuBLAS's with TF32 off.",
         "",
-        "| workload | dtype | n | library | host time of a call, µs | TB/s | to torch |",
+        "| workload | dtype | n | library | host time of a call, µs | TB/s; TFLOP/s of products | to torch |",
         "|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         for library, seconds in row["seconds"].items():
             host = "" if row["moved"] else f"{seconds * 1e6:.2f}"
-            speed = f"{row['moved'] / seconds / 1e12:.2f}" if row["moved"] else ""
+            speed = f"{(row['work'] or row['moved']) / seconds / 1e12:.2f}" if row["moved"] else ""
             ratio = seconds / row["seconds"]["torch"]
             cells = (str(row["workload"]), str(row["dtype"]), f"{row['n']:,}", library, host, speed, f"{ratio:.2f}")
             lines.append("| " + " | ".join(cells) + " |")

@@ -48,6 +48,10 @@ var Gemm = &Op{
 	},
 }
 
+// PlanProduct is Gemm.PlanShapes for a device on which results of fewer than few
+// elements keep too little of it at work, so that k is split. The bits are the same.
+func PlanProduct(l []Layout, few int64) (*Plan, error) { return gemmOf(l, few) }
+
 func gemmOf(l []Layout, few int64) (*Plan, error) {
 	if err := checkMatrices(l); err != nil {
 		return nil, err

@@ -4,7 +4,7 @@
 // that memory and streams are shared.
 //
 // cuda.go has the backend and its devices, kernel.go programs and their
-// variants, stream.go the queue, graph.go captured work.
+// variants, compile.go what the driver makes of these, stream.go the queue, graph.go captured work.
 package cuda
 
 import (
@@ -16,7 +16,9 @@ import (
 	"unsafe"
 
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cuda/cubins"
 	"github.com/hologram-project/hologram/backends/cuda/driver"
+	"github.com/hologram-project/hologram/backends/cuda/product"
 	"github.com/hologram-project/hologram/backends/cuda/ptx"
 	"github.com/hologram-project/hologram/backends/cuda/tuned"
 	"github.com/hologram-project/hologram/backends/hostmem"
@@ -29,10 +31,12 @@ type Backend struct {
 	load  func() (*driver.API, error)
 	eager bool   // see device.eager
 	level *int32 // see device.level
+	// cubins opens the folder of compiled code; nil: there is none.
+	cubins func() *cubins.Cache
 }
 
 // New returns the backend. Nothing is opened before Devices or Open is called.
-func New() *Backend { return &Backend{load: driver.Load} }
+func New() *Backend { return &Backend{load: driver.Load, cubins: openCubins} }
 
 // Name returns "cuda".
 func (*Backend) Name() string { return "cuda" }
@@ -94,7 +98,7 @@ func describe(api *driver.API, i int) (*device, error) {
 	d.info = backends.Info{
 		Name: string(name[:n]), Asynchronous: true, MemoryBytes: int64(bytes), DLPackType: dlpackCUDA, DLPackID: int32(i),
 		Variants: backends.Variant{Proved: true},
-		Codegen:  fmt.Sprintf("%s sm_%d cuda_%d", ptx.Version, d.compute, api.Version),
+		Codegen:  fmt.Sprintf("%s %s sm_%d cuda_%d", ptx.Version, product.Version, d.compute, api.Version),
 	}
 	return d, nil
 }
@@ -117,6 +121,9 @@ func (b *Backend) Open(i int) (backends.Device, error) {
 		return nil, err
 	}
 	d.eager, d.level = b.eager, b.level
+	if b.cubins != nil {
+		d.cubins = b.cubins()
+	}
 	if d.compute < oldestCompute {
 		return nil, fmt.Errorf("cuda: device %d, %s, has compute capability %d.%d; needed is %d.%d",
 			i, d.info.Name, d.compute/10, d.compute%10, oldestCompute/10, oldestCompute%10)
@@ -144,6 +151,7 @@ type device struct {
 	level       *int32        // of the driver's optimiser, 0 … 4, for tests; nil: the driver's own, 4
 	sharedBytes int32         // that a block may have
 	zero        driver.Stream // where new memory is cleared
+	cubins      *cubins.Cache // nil: code is not kept
 	lost        atomic.Bool   // found out by some call
 
 	mu     sync.Mutex

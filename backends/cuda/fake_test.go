@@ -42,6 +42,9 @@ type fakeQueue struct {
 
 const fakeContext driver.Context = 77
 
+// fakeCode is what the fake's compiler makes.
+var fakeCode = []byte("code of a program")
+
 // Results of the driver's that the fake gives.
 const (
 	invalidValue   driver.Result = 1
@@ -233,10 +236,30 @@ func newFake() *fake {
 				}
 			})
 		},
-		ModuleLoad: func(m *driver.Module, _ *byte, _ uint32, _ *int32, _ *uintptr) driver.Result {
+		ModuleLoad: func(m *driver.Module, image *byte, _ uint32, _ *int32, _ *uintptr) driver.Result {
+			if b := unsafe.Slice(image, 4); string(b) == "code" {
+				f.calls["module of code"]++
+			} else if string(b[:2]) == "no" {
+				return invalidValue
+			}
 			*m = driver.Module(f.number())
 			return f.count("module")
 		},
+		LinkCreate: func(_ uint32, _ *int32, _ *uintptr, l *driver.Link) driver.Result {
+			*l = driver.Link(f.number())
+			return f.count("link")
+		},
+		LinkAddData: func(_ driver.Link, kind int32, data *byte, n uint64, _ *byte, _ uint32, _ *int32, _ *uintptr) driver.Result {
+			if kind != driver.LinkPTX || unsafe.Slice(data, n)[n-1] != 0 {
+				return invalidValue
+			}
+			return f.count("link data")
+		},
+		LinkComplete: func(_ driver.Link, code *unsafe.Pointer, n *uint64) driver.Result {
+			*code, *n = unsafe.Pointer(&fakeCode[0]), uint64(len(fakeCode))
+			return f.count("compile")
+		},
+		LinkDestroy:      func(driver.Link) driver.Result { return f.count("link destroy") },
 		ModuleUnload:     func(driver.Module) driver.Result { return f.count("unload") },
 		ModuleFunction:   func(fn *driver.Func, _ driver.Module, _ *byte) driver.Result { *fn = driver.Func(f.number()); return 0 },
 		FuncSetAttribute: func(driver.Func, int32, int32) driver.Result { return f.count("attribute") },

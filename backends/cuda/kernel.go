@@ -1,21 +1,19 @@
 package cuda
 
 import (
-	"errors"
 	"fmt"
 	"math"
-	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/cuda/driver"
+	"github.com/hologram-project/hologram/backends/cuda/product"
 	"github.com/hologram-project/hologram/backends/cuda/ptx"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/analysis"
+	"github.com/hologram-project/hologram/kernels"
 )
 
 // kernel is a compiled unit: a program in those variants that launches have
@@ -27,8 +25,9 @@ type kernel struct {
 	types   []isa.Type
 	params  int
 	cost    *analysis.Cost
-	block   [3]uint32 // demanded shape, zero: any
-	proved  bool      // see backends.Variant
+	block   [3]uint32        // demanded shape, zero: any
+	proved  bool             // see backends.Variant
+	sums    *kernels.Product // what it is of the library's products, if it is one
 
 	mu       sync.Mutex // of making variants
 	variants atomic.Pointer[[]*variant]
@@ -37,10 +36,17 @@ type kernel struct {
 
 // variant is a loaded module and its function.
 type variant struct {
-	options ptx.Options
-	module  driver.Module
-	fn      driver.Func
-	shared  atomic.Int64 // dynamic shared memory that the function was told of
+	form   form
+	module driver.Module
+	fn     driver.Func
+	shared atomic.Int64 // dynamic shared memory that the function was told of
+}
+
+// form tells the variants of a kernel apart: of the program itself, or a product
+// that stands in for it.
+type form struct {
+	ptx.Options
+	product product.Form
 }
 
 // ownLanes is how many lanes a block has where the program leaves it to us.
@@ -61,6 +67,9 @@ func (d *device) Compile(u *backends.Unit, v backends.Variant) (backends.Kernel,
 	k := &kernel{device: d, program: p, slots: u.IR.Slots, types: u.IR.SlotTypes, params: len(u.IR.ParamTypes), cost: analysis.NewCost(u.IR),
 		block: u.IR.Block, proved: v.Proved}
 	k.variants.Store(&[]*variant{})
+	if d.modern() {
+		k.sums = kernels.ProductOf(u.Source)
+	}
 	if p.Residue {
 		if err := d.loadFold(); err != nil {
 			k.Release()
@@ -72,7 +81,17 @@ func (d *device) Compile(u *backends.Unit, v backends.Variant) (backends.Kernel,
 
 func (d *device) modern() bool { return d.compute >= 80 }
 
-// options says which variant a launch needs.
+// form says which variant a launch needs.
+func (k *kernel) form(l *backends.Launch, space *ptx.Space) form {
+	if k.sums != nil {
+		if f, ok := product.Match(*k.sums, l, product.Device{Processors: int(k.device.processors), Shared: int(k.device.sharedBytes)}); ok {
+			return form{product: f}
+		}
+	}
+	return form{Options: k.options(l, space)}
+}
+
+// options says which variant of the program itself a launch needs.
 func (k *kernel) options(l *backends.Launch, space *ptx.Space) ptx.Options {
 	o := ptx.Options{Lanes: ownLanes, Proved: k.proved, Modern: k.device.modern()}
 	if k.program.Indexed && space.Rank > 1 {
@@ -117,27 +136,27 @@ func (k *kernel) Specialize(l *backends.Launch, try bool) error {
 	}
 	defer k.spaces.Put(space)
 	k.program.Layout.Fuse(l, space)
-	o := k.options(l, space)
-	if try && k.made(o) == nil {
+	f := k.form(l, space)
+	if try && k.made(f) == nil {
 		return backends.ErrPending
 	}
-	_, err := k.variant(o)
+	_, err := k.variant(f)
 	return err
 }
 
 func lanesOf(block [3]uint32) int { return int(block[0]) * int(block[1]) * int(block[2]) }
 
 // variant returns a variant, compiled if it is the first time. There are few.
-func (k *kernel) variant(o ptx.Options) (*variant, error) {
-	if v := k.made(o); v != nil {
+func (k *kernel) variant(f form) (*variant, error) {
+	if v := k.made(f); v != nil {
 		return v, nil
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if v := k.made(o); v != nil {
+	if v := k.made(f); v != nil {
 		return v, nil
 	}
-	text, err := k.program.Text(o)
+	text, err := k.text(f)
 	if err != nil {
 		return nil, err
 	}
@@ -145,58 +164,28 @@ func (k *kernel) variant(o ptx.Options) (*variant, error) {
 	if err != nil {
 		return nil, err
 	}
-	v.options = o
+	v.form = f
 	all := append(slices.Clip(*k.variants.Load()), v)
 	k.variants.Store(&all)
 	return v, nil
 }
 
+// text is the code of a variant.
+func (k *kernel) text(f form) (string, error) {
+	if f.product.Is() {
+		return product.Text(f.product, &k.program.Layout), nil
+	}
+	return k.program.Text(f.Options)
+}
+
 // made returns a variant that is there, or nil.
-func (k *kernel) made(o ptx.Options) *variant {
+func (k *kernel) made(f form) *variant {
 	for _, v := range *k.variants.Load() {
-		if v.options == o {
+		if v.form == f {
 			return v
 		}
 	}
 	return nil
-}
-
-// Options of cuModuleLoadDataEx.
-const (
-	jitErrorLog     = 5
-	jitErrorLogSize = 6
-	jitLevel        = 7
-)
-
-// load gives PTX to the driver's compiler.
-func (d *device) load(text, name string) (*variant, error) {
-	image := append([]byte(text), 0)
-	// The driver writes to an address that stands in values as a number, which does not move with a goroutine's stack.
-	log := make([]byte, 8192)
-	var pinned runtime.Pinner
-	pinned.Pin(&log[0])
-	defer pinned.Unpin()
-	options := []int32{jitErrorLog, jitErrorLogSize}
-	values := []uintptr{uintptr(unsafe.Pointer(&log[0])), uintptr(len(log))}
-	if d.level != nil {
-		options, values = append(options, jitLevel), append(values, uintptr(*d.level))
-	}
-	entry := append([]byte(name), 0)
-	v := &variant{}
-	err := d.do(
-		call{"cuModuleLoadDataEx", func() driver.Result {
-			return d.api.ModuleLoad(&v.module, &image[0], uint32(len(options)), &options[0], &values[0])
-		}},
-		call{"cuModuleGetFunction", func() driver.Result { return d.api.ModuleFunction(&v.fn, v.module, &entry[0]) }},
-	)
-	if err != nil {
-		said, _, _ := strings.Cut(string(log), "\x00")
-		if v.module != 0 {
-			err = errors.Join(err, d.do(call{"cuModuleUnload", func() driver.Result { return d.api.ModuleUnload(v.module) }}))
-		}
-		return nil, fmt.Errorf("cuda: compile: %w\n%s", d.classified(err), strings.TrimSpace(said))
-	}
-	return v, nil
 }
 
 // allowShared tells the driver of a function that needs more shared memory than

@@ -87,20 +87,12 @@ func (s *stream) submit() (uint64, error) {
 // pack makes a launch ready to be queued: its variant, launch block and grids.
 func (s *stream) pack(k *kernel, l *backends.Launch) error {
 	k.program.Layout.Fuse(l, &s.space)
-	o := k.options(l, &s.space)
-	v, err := k.variant(o)
+	f := k.form(l, &s.space)
+	v, err := k.variant(f)
 	if err != nil {
 		return err
 	}
-	lanes := uint32(lanesOf(l.Block))
-	if k.program.AnyBlock {
-		lanes = ownLanes
-	}
-	elements := lanes // of a block
-	if o.Vector > 0 {
-		lanes, elements = ptx.VectorLanes, uint32(o.Elements())
-	}
-	shared := uint32(k.program.SharedBytes(int(lanes)))
+	lanes, shared := s.deal(k, l, f)
 	if err := k.allowShared(v, int(shared)); err != nil {
 		return err
 	}
@@ -122,10 +114,29 @@ func (s *stream) pack(k *kernel, l *backends.Launch) error {
 	}
 	s.block = api.Parameter(s.sub, k.program.Layout.Bytes)
 	k.program.Layout.Pack(s.block, l, &s.space, &s.env)
-	s.grids = grids(s.grids[:0], l, k.program.AnyBlock, elements)
 	s.sub.Context, s.sub.Stream, s.sub.Func = s.device.context, s.handle, v.fn
 	s.sub.Block, s.sub.Shared = [3]uint32{lanes, 1, 1}, shared
 	return nil
+}
+
+// deal deals a launch's work out to blocks. It returns how many lanes a block has,
+// and how much shared memory.
+func (s *stream) deal(k *kernel, l *backends.Launch, f form) (lanes, shared uint32) {
+	if f.product.Is() {
+		g := f.product.Geometry(l)
+		s.grids = append(s.grids[:0], grid{size: g.Grid})
+		return uint32(f.product.Threads()), uint32(g.Shared)
+	}
+	lanes = uint32(lanesOf(l.Block))
+	if k.program.AnyBlock {
+		lanes = ownLanes
+	}
+	elements := lanes // of a block
+	if f.Vector > 0 {
+		lanes, elements = ptx.VectorLanes, uint32(f.Elements())
+	}
+	s.grids = grids(s.grids[:0], l, k.program.AnyBlock, elements)
+	return lanes, uint32(k.program.SharedBytes(int(lanes)))
 }
 
 // parts queues the launch at hand, between begin and end: the parts of its grid,

@@ -127,6 +127,47 @@ def _numpy() -> Any:
     return numpy
 
 
+# ---- the cache of machine code
+
+
+def _cache_folder() -> Path | None:
+    """Where the library keeps machine code for GPUs (backends/cuda/cubins has the rule); None: nowhere."""
+    named = os.environ.get("HOLOGRAM_CACHE_DIR", "")
+    if named:
+        return None if named == "off" else Path(named)
+    if sys.platform == "win32":
+        base = os.environ.get("LocalAppData", "")
+    elif sys.platform == "darwin":
+        base = os.environ.get("HOME", "") and os.path.join(os.environ["HOME"], "Library", "Caches")
+    else:
+        home = os.environ.get("HOME", "")
+        base = os.environ.get("XDG_CACHE_HOME", "") or (home and os.path.join(home, ".cache"))
+    return Path(base, "hologram", "cuda") if base else None
+
+
+def _cache(args: argparse.Namespace) -> int:
+    folder = _cache_folder()
+    if folder is None:
+        print("machine code is not kept: HOLOGRAM_CACHE_DIR is off, or there is no folder for caches")
+        return 0
+    if not folder.is_dir():
+        print(f"{folder}: nothing is kept there yet")
+        return 0
+    files = [
+        f
+        for f in folder.iterdir()
+        if f.is_file() and re.fullmatch(r"[0-9a-f]{64}\.cubin|[0-9a-f]{16}\.tmp-\w+", f.name)
+    ]
+    size = sum(f.stat().st_size for f in files)
+    if args.action_name == "clear":
+        for f in files:
+            f.unlink()
+        print(f"{folder}: removed {len(files)} files, {size} bytes")
+    else:
+        print(f"{folder}: {len(files)} files, {size} bytes")
+    return 0
+
+
 # ---- programs in files
 
 
@@ -379,6 +420,10 @@ def _parser() -> argparse.ArgumentParser:
 
     command = commands.add_parser("info", help="say what is installed: version, backends, threads, caches")
     command.set_defaults(action=_info)
+
+    command = commands.add_parser("cache", help="look at the machine code that is kept for GPUs, or remove it")
+    command.add_argument("action_name", choices=("info", "clear"), metavar="info|clear")
+    command.set_defaults(action=_cache)
 
     command = commands.add_parser("asm", help="write a program's binary form")
     command.add_argument("program", help="its text")

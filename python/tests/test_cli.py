@@ -35,6 +35,33 @@ def scale(tmp_path: Path) -> Path:
     return path
 
 
+def test_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "hologram" / "cuda"
+    monkeypatch.setenv("HOLOGRAM_CACHE_DIR", "off")
+    assert cli.main(["cache", "info"]) == 0
+    assert "not kept" in capsys.readouterr().out
+    if sys.platform == "linux":
+        monkeypatch.setenv("HOLOGRAM_CACHE_DIR", "")
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    else:
+        monkeypatch.setenv("HOLOGRAM_CACHE_DIR", str(folder))
+    assert cli.main(["cache", "info"]) == 0
+    assert "nothing" in capsys.readouterr().out
+    folder.mkdir(parents=True)
+    kept = [folder / ("ab" * 32 + ".cubin"), folder / ("01" * 8 + ".tmp-123")]
+    for file in kept:
+        file.write_bytes(bytes(100))
+    others = [folder / "notes.txt", folder / "x.cubin"]
+    for file in others:
+        file.write_bytes(b"mine")
+    assert cli.main(["cache", "info"]) == 0
+    assert capsys.readouterr().out == f"{folder}: 2 files, 200 bytes\n"
+    assert cli.main(["cache", "clear"]) == 0
+    assert sorted(folder.iterdir()) == others
+    with pytest.raises(SystemExit):
+        cli.main(["cache", "rm"])
+
+
 def test_info(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["info"]) == 0
     out = capsys.readouterr().out

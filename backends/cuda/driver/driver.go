@@ -22,6 +22,7 @@ type (
 	Pointer uint64 // of device memory
 	Graph   uintptr
 	Exec    uintptr // a graph made ready to run
+	Link    uintptr // a compilation
 )
 
 // API is the entry points. The tag is the symbol, of which _v2 and the like are
@@ -69,7 +70,12 @@ type API struct {
 	GraphLaunch      func(x Exec, s Stream) Result               `sym:"cuGraphLaunch"`
 	ExecDestroy      func(x Exec) Result                         `sym:"cuGraphExecDestroy"`
 
-	ModuleLoad       func(m *Module, image *byte, n uint32, options *int32, values *uintptr) Result                      `sym:"cuModuleLoadDataEx"`
+	ModuleLoad   func(m *Module, image *byte, n uint32, options *int32, values *uintptr) Result                                  `sym:"cuModuleLoadDataEx"`
+	LinkCreate   func(n uint32, options *int32, values *uintptr, l *Link) Result                                                 `sym:"cuLinkCreate_v2"`
+	LinkAddData  func(l Link, kind int32, data *byte, size uint64, name *byte, n uint32, options *int32, values *uintptr) Result `sym:"cuLinkAddData_v2"`
+	LinkComplete func(l Link, code *unsafe.Pointer, size *uint64) Result                                                         `sym:"cuLinkComplete"`
+	LinkDestroy  func(l Link) Result                                                                                             `sym:"cuLinkDestroy"`
+
 	ModuleUnload     func(m Module) Result                                                                               `sym:"cuModuleUnload"`
 	ModuleFunction   func(f *Func, m Module, name *byte) Result                                                          `sym:"cuModuleGetFunction"`
 	FuncSetAttribute func(f Func, attribute, value int32) Result                                                         `sym:"cuFuncSetAttribute"`
@@ -101,6 +107,7 @@ const (
 	HostPortable      = 1
 	HostMapped        = 2
 	FuncMaxShared     = 8
+	LinkPTX           = 1 // text with a NUL at its end
 )
 
 // Results that callers tell apart.

@@ -119,17 +119,20 @@ func (e *emitter) gather(op isa.Op, t isa.Type, v string) *block {
 	e.line("mov.b32 %s, 1;", one)
 	e.line("shl.b32 %s, %s, %s;", b.padded, one, lead)
 
-	all := ""
 	if e.departs() {
-		b.rank, b.present, all = e.temp(bankR), e.temp(bankR), e.temp(bankP)
+		// Not by barrier.red.popc: in some programs an H200 refuses what ptxas 13.0 makes of
+		// that at -O0, as an illegal instruction.
 		e.comment("who is there, and each one's place among them")
-		e.line("mov.pred %s, -1;", all)
-		e.line("barrier.red.popc.u32 %s, 0, %s;", b.present, all)
-		e.line("mov.b32 %s, %%lane;", b.rank)
+		b.rank, b.present = e.temp(bankR), e.temp(bankR)
+		ticket, all, first := fmt.Sprintf("[%%shared+%d]", e.p.shared+ticketAt), e.temp(bankP), e.temp(bankP)
+		e.line("atom.shared.add.u32 %s, %s, 1;", b.rank, ticket)
+		e.line("barrier.sync 0;")
+		e.line("ld.shared.u32 %s, %s;", b.present, ticket)
+		e.line("barrier.sync 0;")
+		e.line("setp.eq.u32 %s, %s, 0;", first, b.rank)
+		e.line("@%s st.shared.u32 %s, 0;", first, ticket)
 		e.line("setp.eq.u32 %s, %s, %%lanes;", all, b.present)
-		e.line("@%s bra ranked_%d;", all, id)
-		e.line("atom.shared.add.u32 %s, [%%shared+%d], 1;", b.rank, e.p.shared+ticketAt)
-		e.label(fmt.Sprintf("ranked_%d", id))
+		e.line("selp.b32 %s, %%lane, %s, %s;", b.rank, b.rank, all)
 	} else {
 		e.line("barrier.sync 0;")
 	}
@@ -148,10 +151,6 @@ func (e *emitter) gather(op isa.Op, t isa.Type, v string) *block {
 	e.line("bra fill_%d;", id)
 	e.label(fmt.Sprintf("filled_%d", id))
 	e.line("barrier.sync 0;")
-	if all != "" {
-		e.line("setp.eq.u32 %s, %s, 0;", p, b.rank)
-		e.line("@%s st.shared.u32 [%%shared+%d], 0;", p, e.p.shared+ticketAt)
-	}
 	e.label(fmt.Sprintf("whole_%d", id))
 	e.line("st.shared.%s %s, %s;", word, e.scratch("%lane", t), v)
 	e.line("barrier.sync 0;")

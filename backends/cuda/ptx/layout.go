@@ -31,7 +31,7 @@ import (
 //	 …   i64[8]  strides in bytes, innermost first, for each slot that is
 //	             accessed by slot[index]
 const (
-	atRecord   = 0
+	atRecord   = AtRecord
 	atLock     = 8
 	atResidue  = 16
 	atPhaseIn  = 24
@@ -46,10 +46,17 @@ const (
 	atParams   = atShape + 8*(isa.MaxRank-1)
 )
 
-// Where the fields of a backends.Record lie.
+// AtRecord is where the launch block has the address of the launch's record.
+const AtRecord = 0
+
+// Where the flags of a backends.Record lie.
 const (
-	recCancel  = unsafe.Offsetof(backends.Record{}.Cancel)
-	recEnded   = unsafe.Offsetof(backends.Record{}.Ended)
+	RecordCancel = unsafe.Offsetof(backends.Record{}.Cancel)
+	RecordEnded  = unsafe.Offsetof(backends.Record{}.Ended)
+)
+
+// Where the other fields of a backends.Record lie.
+const (
 	recFault   = unsafe.Offsetof(backends.Record{}.Fault)
 	recSite    = unsafe.Offsetof(backends.Record{}.Site)
 	recLane    = unsafe.Offsetof(backends.Record{}.Lane)
@@ -76,9 +83,13 @@ func layoutOf(f *ir.Func) Layout {
 	return l
 }
 
-func (l *Layout) param(i int) int { return atParams + 8*i }
-func (l *Layout) base(i int) int  { return atParams + 8*l.params + 8*i }
-func (l *Layout) bytes(i int) int { return l.base(i) + 8*l.slots }
+// Param is where a parameter's cell stands in the launch block.
+func (l *Layout) Param(i int) int { return atParams + 8*i }
+
+// Base is where a slot's address stands in the launch block.
+func (l *Layout) Base(i int) int { return atParams + 8*l.params + 8*i }
+
+func (l *Layout) bytes(i int) int { return l.Base(i) + 8*l.slots }
 
 // Wide reports whether the launch block needs the larger parameter space that
 // drivers have from CUDA 12.1 on.
@@ -169,10 +180,10 @@ func (l *Layout) Pack(b []byte, launch *backends.Launch, space *Space, env *Envi
 		u64(atShape+8*k, uint64(space.shape[k]))
 	}
 	for i, v := range launch.Params {
-		u64(l.param(i), v)
+		u64(l.Param(i), v)
 	}
 	for i := range launch.Slots {
-		u64(l.base(i), uint64(launch.Slots[i].Addr))
+		u64(l.Base(i), uint64(launch.Slots[i].Addr))
 		u64(l.bytes(i), uint64(launch.Slots[i].Bytes))
 		if at := l.strides[i]; at > 0 {
 			for k := range isa.MaxRank {

@@ -157,7 +157,7 @@ func (e *emitter) slotOf(n *ir.Node, handle string) (base, limit, named string) 
 	e.line("mov.b64 %s, %s_launch;", at, e.opt.Entry)
 	e.line("add.s64 %s, %s, %s;", at, at, h)
 	base, limit = e.temp(bankRD), e.temp(bankRD)
-	e.line("ld.param.u64 %s, [%s+%d];", base, at, l.base(0))
+	e.line("ld.param.u64 %s, [%s+%d];", base, at, l.Base(0))
 	e.line("ld.param.u64 %s, [%s+%d];", limit, at, l.bytes(0))
 	e.line("sub.s64 %s, %s, %d;", limit, limit, n.Type.Size())
 	return base, limit, named
@@ -334,7 +334,7 @@ func (e *emitter) storeBytes(s spot, size int, cell, st string) {
 
 // parameter is LDP.
 func (e *emitter) parameter(n *ir.Node) {
-	e.line("ld.param.%s %s, [%s_launch+%d];", memType(n.Type), e.name(n.Result()), e.opt.Entry, e.p.Layout.param(int(n.Imm)))
+	e.line("ld.param.%s %s, [%s_launch+%d];", memType(n.Type), e.name(n.Result()), e.opt.Entry, e.p.Layout.Param(int(n.Imm)))
 }
 
 // table is LDC: a constant table's element at a checked index.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/hologram-project/hologram/backends/cuda/ptxas"
 	"github.com/hologram-project/hologram/backends/cuda/tuned"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/kernels"
@@ -35,12 +36,12 @@ func TestPlansAssemble(t *testing.T) {
 	texts, names := modules(t, all, func(p *Program) []Options {
 		return []Options{{Block: int(p.fn.Block[0]), Proved: len(all)%2 == 0, Modern: true}}
 	})
-	each(t, texts, *everywhere, func(arch string, u map[string]usage) {
+	each(t, texts, *everywhere, func(arch string, u map[string]ptxas.Usage) {
 		for entry, x := range u {
-			if x.spills > 0 {
-				t.Errorf("%s: %s spills %d bytes", arch, names[entry], x.spills)
+			if x.Spills > 0 {
+				t.Errorf("%s: %s spills %d bytes", arch, names[entry], x.Spills)
 			}
-			t.Logf("%s: %d registers: %s", arch, x.registers, names[entry])
+			t.Logf("%s: %d registers: %s", arch, x.Registers, names[entry])
 		}
 	})
 }

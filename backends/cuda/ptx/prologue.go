@@ -166,7 +166,7 @@ func (e *emitter) clearShared(first, total string) {
 
 // slot loads what the launch says of a slot.
 func (e *emitter) slot(i int) {
-	e.line("ld.param.u64 %%base%d, [%s_launch+%d];", i, e.opt.Entry, e.p.Layout.base(i))
+	e.line("ld.param.u64 %%base%d, [%s_launch+%d];", i, e.opt.Entry, e.p.Layout.Base(i))
 	if e.fn.Slots[i].Bytes {
 		e.line("ld.param.u64 %%bytes%d, [%s_launch+%d];", i, e.opt.Entry, e.p.Layout.bytes(i))
 	}

@@ -1,14 +1,8 @@
 package ptx
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hologram-project/hologram/backends/conformance"
+	"github.com/hologram-project/hologram/backends/cuda/ptxas"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
 	"github.com/hologram-project/hologram/isa/isatest"
@@ -23,70 +18,10 @@ import (
 	"github.com/hologram-project/hologram/kernels"
 )
 
-// ptxas, the assembler, is in the Python package nvidia-cuda-nvcc. HOLOGRAM_PTXAS
-// names it, else it is looked for in PATH.
-func ptxas(t testing.TB) string {
-	t.Helper()
-	if p := os.Getenv("HOLOGRAM_PTXAS"); p != "" {
-		return p
-	}
-	p, err := exec.LookPath("ptxas")
-	if err != nil {
-		t.Skip("there is no ptxas in PATH and HOLOGRAM_PTXAS names none; pip install nvidia-cuda-nvcc has it")
-	}
-	return p
-}
-
 var (
 	architectures = []string{"sm_75", "sm_80", "sm_89", "sm_90a", "sm_100"}
 	everywhere    = flag.Bool("everywhere", false, "assemble every program for every architecture, not each for one")
 )
-
-// usage is what ptxas reports of a kernel.
-type usage struct{ registers, stack, spills int }
-
-var (
-	compiling  = regexp.MustCompile(`Compiling entry function '(\w+)'`)
-	properties = regexp.MustCompile(`(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads`)
-	registers  = regexp.MustCompile(`Used (\d+) registers`)
-)
-
-// assemble runs ptxas on a module and returns what it says of each entry.
-func assemble(t testing.TB, tool, arch, module string) (map[string]usage, error) {
-	t.Helper()
-	dir := t.TempDir()
-	file := filepath.Join(dir, "m.ptx")
-	require.NoError(t, os.WriteFile(file, []byte(module), 0o600))
-	var out bytes.Buffer
-	cmd := exec.Command(tool, "-v", "-arch="+arch, "-o", filepath.Join(dir, "m.cubin"), file)
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("ptxas -arch=%s: %w\n%s", arch, err, firstLines(out.String(), 10))
-	}
-	all := map[string]usage{}
-	entry, u := "", usage{}
-	for _, line := range strings.Split(out.String(), "\n") {
-		if m := compiling.FindStringSubmatch(line); m != nil {
-			entry, u = m[1], usage{}
-		}
-		if m := properties.FindStringSubmatch(line); m != nil {
-			u.stack, _ = strconv.Atoi(m[1])
-			a, _ := strconv.Atoi(m[2])
-			b, _ := strconv.Atoi(m[3])
-			u.spills = a + b
-		}
-		if m := registers.FindStringSubmatch(line); m != nil {
-			u.registers, _ = strconv.Atoi(m[1])
-			all[entry] = u
-		}
-	}
-	return all, nil
-}
-
-func firstLines(s string, n int) string {
-	l := strings.SplitN(s, "\n", n+1)
-	return strings.Join(l[:min(n, len(l))], "\n")
-}
 
 // program is one to be assembled, with the variants that it has.
 type program struct {
@@ -188,8 +123,8 @@ func targets(text string) []string {
 
 // each assembles modules, two at a time; each module for one of the
 // architectures in turn unless all is set.
-func each(t *testing.T, texts []string, all bool, report func(arch string, u map[string]usage)) {
-	tool := ptxas(t)
+func each(t *testing.T, texts []string, all bool, report func(arch string, u map[string]ptxas.Usage)) {
+	tool := ptxas.Tool(t)
 	var mu sync.Mutex
 	var wait sync.WaitGroup
 	free := make(chan bool, 2)
@@ -202,7 +137,7 @@ func each(t *testing.T, texts []string, all bool, report func(arch string, u map
 			free <- true
 			go func() {
 				defer func() { <-free; wait.Done() }()
-				u, err := assemble(t, tool, arch, text)
+				u, err := ptxas.Assemble(t, tool, arch, text)
 				mu.Lock()
 				defer mu.Unlock()
 				if err != nil {
@@ -238,14 +173,14 @@ func TestLibraryAssembles(t *testing.T) {
 		}
 		return o
 	})
-	most, entries := map[string]usage{}, 0
-	each(t, texts, true, func(arch string, u map[string]usage) {
+	most, entries := map[string]ptxas.Usage{}, 0
+	each(t, texts, true, func(arch string, u map[string]ptxas.Usage) {
 		for entry, x := range u {
 			entries++
-			if x.spills > 0 {
-				t.Errorf("%s: %s spills %d bytes", arch, names[entry], x.spills)
+			if x.Spills > 0 {
+				t.Errorf("%s: %s spills %d bytes", arch, names[entry], x.Spills)
 			}
-			if x.registers > most[arch].registers {
+			if x.Registers > most[arch].Registers {
 				most[arch] = x
 			}
 		}

@@ -18,6 +18,9 @@ import (
 // Plan returns a plan for an operation on a device with so many multiprocessors,
 // or nil where the library's own is as good.
 func Plan(op *kernels.Op, t isa.Type, dims []int64, processors int64) (*kernels.Plan, error) {
+	if op == kernels.Gemm {
+		return product(t, dims, processors)
+	}
 	r, ok := reductions[op]
 	if !ok && op != kernels.Softmax || len(dims) != 2 || dims[0] < 1 || dims[1] < 1 {
 		return nil, nil

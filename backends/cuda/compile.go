@@ -1,0 +1,142 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cuda/cubins"
+	"github.com/hologram-project/hologram/backends/cuda/driver"
+	"github.com/hologram-project/hologram/backends/hostmem"
+)
+
+// openCubins opens the folder with the code that was compiled before, nil where
+// there is none or it cannot be used: then code lives as long as the process.
+func openCubins() *cubins.Cache {
+	dir, err := cubins.Folder()
+	if dir == "" || err != nil {
+		return nil
+	}
+	c, err := cubins.Open(dir, cubins.DefaultLimit)
+	if err != nil {
+		return nil
+	}
+	return c
+}
+
+// warn tells the user what is not right, though all goes on.
+var warn = func(err error) { fmt.Fprintf(os.Stderr, "hologram: warning: %v\n", err) }
+
+// load makes a module of PTX, whose function is name: of the code that was
+// compiled before, if there is a folder of such and it has it.
+func (d *device) load(text, name string) (*variant, error) {
+	if d.cubins == nil {
+		return d.module(append([]byte(text), 0), name)
+	}
+	key := cubins.KeyOf(d.info.Codegen, fmt.Sprint(d.optimised()), name, text)
+	code, err := d.cubins.Get(key)
+	if code != nil {
+		if v, err := d.module(code, name); err == nil || errors.Is(err, backends.ErrLost) {
+			return v, err
+		}
+		err = fmt.Errorf("the driver does not take code that was kept")
+	}
+	if err != nil {
+		warn(fmt.Errorf("cuda: machine code is compiled anew: %w", err))
+	}
+	if code, err = d.compile(text); err != nil {
+		return nil, err
+	}
+	v, err := d.module(code, name)
+	if err == nil {
+		_ = d.cubins.Put(key, code) // else the next process compiles it too
+	}
+	return v, err
+}
+
+// optimised is at which level the driver's compiler works.
+func (d *device) optimised() int32 {
+	if d.level != nil {
+		return *d.level
+	}
+	return 4
+}
+
+// Options of the driver's compiler.
+const (
+	jitErrorLog     = 5
+	jitErrorLogSize = 6
+	jitLevel        = 7
+)
+
+// jit calls f with options for the driver's compiler, and adds to its error what
+// that says.
+func (d *device) jit(f func(n uint32, options *int32, values *uintptr) error) error {
+	// The driver writes to an address that stands in values as a number, which does not move with a goroutine's stack.
+	log := make([]byte, 8192)
+	var pinner runtime.Pinner
+	pinner.Pin(&log[0])
+	defer pinner.Unpin()
+	options := []int32{jitErrorLog, jitErrorLogSize}
+	values := []uintptr{uintptr(unsafe.Pointer(&log[0])), uintptr(len(log))}
+	if d.level != nil {
+		options, values = append(options, jitLevel), append(values, uintptr(*d.level))
+	}
+	pinner.Pin(&options[0]) // the driver keeps them as long as it compiles
+	pinner.Pin(&values[0])
+	if err := f(uint32(len(options)), &options[0], &values[0]); err != nil {
+		said, _, _ := strings.Cut(string(log), "\x00")
+		return fmt.Errorf("cuda: compile: %w\n%s", d.classified(err), strings.TrimSpace(said))
+	}
+	return nil
+}
+
+// module loads an image, PTX or machine code, whose function is name.
+func (d *device) module(image []byte, name string) (*variant, error) {
+	entry := append([]byte(name), 0)
+	v := &variant{}
+	err := d.jit(func(n uint32, options *int32, values *uintptr) error {
+		err := d.do(
+			call{"cuModuleLoadDataEx", func() driver.Result { return d.api.ModuleLoad(&v.module, &image[0], n, options, values) }},
+			call{"cuModuleGetFunction", func() driver.Result { return d.api.ModuleFunction(&v.fn, v.module, &entry[0]) }},
+		)
+		if err != nil && v.module != 0 {
+			err = errors.Join(err, d.do(call{"cuModuleUnload", func() driver.Result { return d.api.ModuleUnload(v.module) }}))
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+// compile returns the machine code of PTX.
+func (d *device) compile(text string) (code []byte, err error) {
+	image, unit := append([]byte(text), 0), []byte("atlas\x00")
+	err = d.jit(func(n uint32, options *int32, values *uintptr) error {
+		var l driver.Link
+		var at unsafe.Pointer
+		var size uint64
+		err := d.do(
+			call{"cuLinkCreate", func() driver.Result { return d.api.LinkCreate(n, options, values, &l) }},
+			call{"cuLinkAddData", func() driver.Result {
+				return d.api.LinkAddData(l, driver.LinkPTX, &image[0], uint64(len(image)), &unit[0], 0, nil, nil)
+			}},
+			call{"cuLinkComplete", func() driver.Result { return d.api.LinkComplete(l, &at, &size) }},
+		)
+		if err == nil {
+			code = slices.Clone(hostmem.Bytes(uintptr(at), int64(size)))
+		}
+		if l != 0 { // which owns what at points to
+			err = errors.Join(err, d.do(call{"cuLinkDestroy", func() driver.Result { return d.api.LinkDestroy(l) }}))
+		}
+		return err
+	})
+	return code, err
+}

@@ -1,0 +1,118 @@
+package cuda
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cuda/cubins"
+	"github.com/hologram-project/hologram/backends/cuda/driver"
+	"github.com/hologram-project/hologram/isa"
+)
+
+// compileOnce opens a device of a new fake driver, as a process does, with a folder
+// of code, and launches a program. It returns how often the driver compiled, and was
+// given code to load.
+func compileOnce(t *testing.T, dir, text string, level *int32) (compiled, loaded int) {
+	t.Helper()
+	f := newFake()
+	b := &Backend{load: func() (*driver.API, error) { return f.api, nil }, level: level, cubins: func() *cubins.Cache {
+		c, err := cubins.Open(dir, 1<<20)
+		require.NoError(t, err)
+		return c
+	}}
+	d, err := b.Open(0)
+	require.NoError(t, err)
+	k := compileUnit(t, d, text, backends.Variant{})
+	l := &backends.Launch{Rank: 1, Shape: [isa.MaxRank]int64{64}, N: 64, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{64, 1, 1}}
+	for i := range uintptr(3) {
+		l.Slots = append(l.Slots, backends.View{Addr: (i + 1) << 20, Type: isa.F32, Rank: 1, Shape: l.Shape, Stride: [isa.MaxRank]int64{1}})
+	}
+	require.NoError(t, k.(backends.Specializer).Specialize(l, false))
+	require.NoError(t, k.(backends.Specializer).Specialize(l, true))
+	k.Release()
+	require.NoError(t, d.Close())
+	require.Equal(t, f.calls["link"], f.calls["link destroy"])
+	require.Equal(t, f.calls["module"], f.calls["unload"])
+	return f.calls["compile"], f.calls["module of code"]
+}
+
+// What one process has compiled, the next one loads; another program, or level of
+// the compiler, is other code; and a damaged file is made anew, with a warning.
+func TestCodeIsKept(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cache")
+	var warnings []error
+	saved := warn
+	warn = func(err error) { warnings = append(warnings, err) }
+	defer func() { warn = saved }()
+	for i, c := range []struct {
+		text     string
+		level    *int32
+		compiled int
+	}{{fakeAdd, nil, 1}, {fakeAdd, nil, 0}, {fakeAdd + "\n", new(int32), 1}, {fakeAdd, new(int32), 0}, {fakeMul, nil, 1}, {fakeAdd, nil, 0}} {
+		compiled, loaded := compileOnce(t, dir, c.text, c.level)
+		require.Equal(t, []int{c.compiled, 1}, []int{compiled, loaded}, "%d", i)
+	}
+	require.Empty(t, warnings)
+
+	names, err := filepath.Glob(filepath.Join(dir, "*.cubin"))
+	require.NoError(t, err)
+	require.Len(t, names, 3)
+	for _, name := range names {
+		require.NoError(t, os.Truncate(name, 60))
+	}
+	compiled, loaded := compileOnce(t, dir, fakeAdd, nil)
+	require.Equal(t, []int{1, 1}, []int{compiled, loaded})
+	require.Len(t, warnings, 1)
+	require.ErrorIs(t, warnings[0], cubins.ErrDamaged)
+	compiled, _ = compileOnce(t, dir, fakeAdd, nil)
+	require.Zero(t, compiled)
+}
+
+const fakeMul = "slot a f32\nslot b f32\nslot c f32\n ldg.f32 x, a[index]\n ldg.f32 y, b[index]\n mul.f32 x, x, y\n stg.f32 x, c[index]\n exit"
+
+// Code that the driver does not take, such as another one's, is made anew too.
+func TestCodeThatTheDriverRefuses(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cache")
+	warned := 0
+	saved, code := warn, fakeCode
+	warn = func(error) { warned++ }
+	defer func() { warn, fakeCode = saved, code }()
+	compileOnce(t, dir, fakeAdd, nil)
+	names, err := filepath.Glob(filepath.Join(dir, "*.cubin"))
+	require.NoError(t, err)
+	require.Len(t, names, 1)
+	c, err := cubins.Open(dir, 1<<20)
+	require.NoError(t, err)
+	var key cubins.Key
+	name := filepath.Base(names[0])
+	for i := range key {
+		key[i] = hexOf(name[2*i])<<4 | hexOf(name[2*i+1])
+	}
+	require.NoError(t, c.Put(key, []byte("no code")))
+	compiled, loaded := compileOnce(t, dir, fakeAdd, nil)
+	require.Equal(t, []int{1, 1}, []int{compiled, loaded})
+	require.Equal(t, 1, warned)
+}
+
+func hexOf(c byte) byte {
+	if c >= 'a' {
+		return c - 'a' + 10
+	}
+	return c - '0'
+}
+
+// A folder that is not there to be had is none.
+func TestNoFolder(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	for _, dir := range []string{"off", file, filepath.Join(file, "below")} {
+		t.Setenv(cubins.Variable, dir)
+		require.Nil(t, openCubins())
+	}
+	t.Setenv(cubins.Variable, filepath.Join(t.TempDir(), "new"))
+	require.NotNil(t, openCubins())
+}

@@ -1,0 +1,9 @@
+package product
+
+import "github.com/hologram-project/hologram/isa"
+
+// TilesOf is how many shapes of blocks a type has.
+func TilesOf(t isa.Type) int { return len(tiles[t]) }
+
+// InTile is a form with another shape of blocks.
+func (f Form) InTile(i int) Form { f.Tile = i; return f }

@@ -1,0 +1,243 @@
+// Package product has the matrix products of the library in PTX of our own, in
+// the written order, with tiles in shared memory that are copied while others are
+// multiplied. It stands in for launches of kernels.Gemm's programs: Match says
+// for which, and Text is the code.
+//
+// A block makes a tile of C. Its warps stand WM × WN over the tile, the lanes of a
+// warp 4 × 8, and a lane has TM × TN elements, in groups of 16 bytes, so that
+// what lanes read together from shared memory lies together. Of op(A) and op(B)
+// the block keeps Stages pieces of BK products, each laid out with neighbouring
+// rows of op(A), or columns of op(B), side by side. Sums of chunks wait in shared
+// memory: registers are for the chain at hand.
+package product
+
+import (
+	"math/bits"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/kernels"
+)
+
+// Version is the code's, a part of cache keys: it changes with Text.
+const Version = "product/1"
+
+// tile is a shape of blocks. How fast each is was measured on an H200.
+type tile struct {
+	wm, wn, tm, tn, bk, stages int
+	blocks                     int     // of it are at work on a multiprocessor: for so many registers are dealt out
+	worth, alone               float64 // its speed beside the fastest's, and a block's beside that when it is alone
+}
+
+func (t *tile) rows() int    { return t.wm * 4 * t.tm }
+func (t *tile) cols() int    { return t.wn * 8 * t.tn }
+func (t *tile) threads() int { return 32 * t.wm * t.wn }
+
+// tiles are the shapes of each type.
+var tiles = map[isa.Type][]tile{
+	isa.F32: {
+		{2, 2, 8, 8, 16, 3, 3, 1, 0.75},
+		{4, 1, 8, 8, 16, 3, 3, 1, 0.75},
+		{2, 4, 16, 8, 32, 2, 1, 0.975, 1},
+		{2, 2, 4, 4, 16, 3, 4, 0.62, 0.7},
+		{2, 1, 4, 4, 16, 3, 8, 0.55, 0.7},
+	},
+	isa.F64: {
+		{2, 2, 8, 4, 8, 3, 3, 1, 0.75},
+		{2, 1, 4, 2, 16, 3, 8, 0.5, 0.7},
+	},
+}
+
+// time is how long a multiprocessor is at work on so many blocks, in FMAs.
+func (t *tile) time(f Form, blocks uint64) float64 {
+	turned := t.rows()*btoi(f.A == alongK) + t.cols()*btoi(f.B == alongK)
+	speed := t.worth
+	if t.blocks > 1 {
+		together := min(blocks, uint64(t.blocks))
+		speed *= t.alone + (1-t.alone)*float64(together-1)/float64(t.blocks-1)
+	}
+	return float64(blocks) * float64(t.rows()*t.cols()+turning*turned) / speed
+}
+
+// walk is how a block's threads go through a factor's piece.
+type walk uint8
+
+const (
+	alongK walk = iota // products lie side by side in memory
+	across             // element by element: rows of op(A), columns of op(B)
+	wide               // likewise, 16 bytes at once
+)
+
+// Form is what tells apart the code that launches need. The zero Form is none.
+type Form struct {
+	Type   isa.Type
+	Tile   int
+	A, B   walk
+	Wide   bool // C is stored 16 bytes at once
+	Totals bool // there may be several chunks
+	Sums   kernels.Product
+}
+
+// Is reports whether f is a form.
+func (f Form) Is() bool { return f.Type != 0 }
+
+func (f Form) tile() *tile { return &tiles[f.Type][f.Tile] }
+
+// Threads is how many a block has.
+func (f Form) Threads() int { return f.tile().threads() }
+
+// Device is what a choice of blocks depends on: multiprocessors, and the bytes of
+// shared memory that a block may have.
+type Device struct{ Processors, Shared int }
+
+// Geometry is a launch of a Form.
+type Geometry struct {
+	Grid   [3]uint32
+	Shared int
+}
+
+// sizes are a launch's parameters, as kernels.Product has them.
+type sizes struct {
+	m, n, k                    uint64
+	aRow, aCol, bRow, bCol     uint64
+	batch, aBatch, bBatch      uint64
+	parts, part, count, across uint64
+}
+
+func read(p kernels.Product, cells []uint64) (s sizes, ok bool) {
+	want := 8 + 3*btoi(p.Batched) + 3*btoi(p.Split) + 2*btoi(!p.Split)
+	if len(cells) != want {
+		return s, false
+	}
+	s = sizes{m: uint64(uint32(cells[0])), n: uint64(uint32(cells[1])), k: uint64(uint32(cells[2])),
+		aRow: cells[3], aCol: cells[4], bRow: cells[5], bCol: cells[6], across: uint64(uint32(cells[7])), parts: 1}
+	s.part, cells = s.k, cells[8:]
+	if p.Batched {
+		s.batch, s.aBatch, s.bBatch, cells = uint64(uint32(cells[0])), cells[1], cells[2], cells[3:]
+	}
+	if p.Split {
+		s.parts, s.part, s.count = uint64(uint32(cells[0])), uint64(uint32(cells[1])), cells[2]
+	}
+	return s, true
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// turning is what it costs to turn an element of a row that lies along k, beside an
+// FMA.
+const turning = 7
+
+// fewest is how many rows and columns are worth a tile, and most how many there may be.
+const (
+	fewest = 8
+	most   = 1<<31 - 1
+)
+
+// Match returns the code that a launch of one of the library's programs, p, needs
+// on a device; ok is false where it has to be the program itself: for few rows or columns, and for launches that the library does not make,
+// whose every access is not seen to lie in its slot.
+func Match(p kernels.Product, l *backends.Launch, d Device) (f Form, ok bool) {
+	t := p.T
+	list, known := tiles[t]
+	if !known || p.Acc != t || p.Out != t || p.Scaled == p.Split || len(l.Slots) != 3 || l.Fuel > 0 {
+		return f, false
+	}
+	s, ok := read(p, l.Params)
+	if !ok || min(s.m, s.n) < fewest || max(s.m, s.n) > most || s.k < 1 || !s.whole(p, l) || !s.within(l, uint64(t.Size())) {
+		return f, false
+	}
+	f = Form{Type: t, Sums: p, Totals: min(s.k, s.part) > kernels.ProductChunk}
+	size := uint64(t.Size())
+	f.A = walkOf(l.Slots[0].Addr, s.m, s.aRow, s.aCol, s.aBatch, size)
+	f.B = walkOf(l.Slots[1].Addr, s.n, s.bCol, s.bRow, s.bBatch, size)
+	best, least := -1, 0.0
+	for f.Tile = range list {
+		c, g := f.tile(), s.grid(f, l)
+		if f.shared() > d.Shared {
+			continue
+		}
+		blocks := uint64(g[0]) * uint64(g[1]) * uint64(g[2])
+		if time := c.time(f, ceil(blocks, uint64(d.Processors))); best < 0 || time < least {
+			best, least = f.Tile, time
+		}
+	}
+	if best < 0 {
+		return f, false
+	}
+	f.Tile = best
+	f.Wide = l.Slots[2].Addr%16 == 0 && s.n%(16/size) == 0 && s.count*size%16 == 0
+	return f, s.parts < 1<<16 && l.Grid[2] < 1<<16
+}
+
+// grid is the grid of a form.
+func (s *sizes) grid(f Form, l *backends.Launch) [3]uint32 {
+	t := f.tile()
+	return [3]uint32{uint32(ceil(s.m, uint64(t.rows())) * ceil(s.n, uint64(t.cols()))), uint32(s.parts), l.Grid[2]}
+}
+
+// Geometry is that of a launch for which Match has given f.
+func (f Form) Geometry(l *backends.Launch) Geometry {
+	s, _ := read(f.Sums, l.Params)
+	return Geometry{s.grid(f, l), f.shared()}
+}
+
+// walkOf chooses the walk through a factor of n rows, or columns, step bytes apart,
+// whose products are along bytes apart.
+func walkOf(addr uintptr, n, step, along, batch, size uint64) walk {
+	switch v := 16 / size; {
+	case along == size && step != size:
+		return alongK
+	case step == size && n%v == 0 && addr%16 == 0 && along%16 == 0 && batch%16 == 0:
+		return wide
+	}
+	return across
+}
+
+func ceil(n, d uint64) uint64 { return (n + d - 1) / d }
+
+// whole says that the launch's lanes are just the elements of C and the parts of k,
+// in the order that the code has.
+func (s *sizes) whole(p kernels.Product, l *backends.Launch) bool {
+	bx, by, bz := uint64(l.Block[0]), uint64(l.Block[1]), uint64(l.Block[2])
+	if bx*by*bz == 0 || l.N != uint64(l.Grid[0])*uint64(l.Grid[1])*uint64(l.Grid[2])*bx*by*bz {
+		return false
+	}
+	if s.across != ceil(s.n, bx) || uint64(l.Grid[0]) != s.across*ceil(s.m, by) || l.Grid[2] < 1 || !p.Batched && l.Grid[2] > 1 {
+		return false
+	}
+	if !p.Split {
+		return l.Grid[1] == 1 && bz == 1 && (p.Most > kernels.ProductChunk || s.k <= kernels.ProductChunk)
+	}
+	return s.part > 0 && s.parts == ceil(s.k, s.part) && uint64(l.Grid[1])*bz >= s.parts && (p.Most > kernels.ProductChunk || s.part <= kernels.ProductChunk)
+}
+
+// within says that every access lies in its slot, and at a multiple of its size.
+func (s *sizes) within(l *backends.Launch, size uint64) bool {
+	for _, stride := range []uint64{s.aRow, s.aCol, s.bRow, s.bCol, s.aBatch, s.bBatch} {
+		if stride%size != 0 {
+			return false
+		}
+	}
+	last := s.batch + uint64(l.Grid[2]) - 1
+	in := func(slot int, products ...[2]uint64) bool {
+		end := size
+		for _, x := range products {
+			high, low := bits.Mul64(x[0], x[1])
+			sum, carry := bits.Add64(end, low, 0)
+			if high|carry != 0 {
+				return false
+			}
+			end = sum
+		}
+		return l.Slots[slot].Bytes >= 0 && end <= uint64(l.Slots[slot].Bytes)
+	}
+	return s.m*s.n < 1<<56 && s.count < 1<<56 &&
+		in(0, [2]uint64{s.m - 1, s.aRow}, [2]uint64{s.k - 1, s.aCol}, [2]uint64{last, s.aBatch}) &&
+		in(1, [2]uint64{s.n - 1, s.bCol}, [2]uint64{s.k - 1, s.bRow}, [2]uint64{last, s.bBatch}) &&
+		in(2, [2]uint64{last, s.m * s.n * size}, [2]uint64{s.m*s.n - 1, size}, [2]uint64{s.parts - 1, s.count * size})
+}

@@ -1,0 +1,620 @@
+package product
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/hologram-project/hologram/backends/cuda/ptx"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/kernels"
+)
+
+// How a block's shared memory is divided, in bytes: the stages, each with a piece
+// of op(A) and one of op(B), whose rows of products are pitch bytes apart; the
+// totals; two words with the cancel flag as it was seen last.
+
+// spare is how many bytes a row of products is longer than its elements, so that
+// those of one row of op(A), written together, fall into different banks.
+const spare = 16
+
+func (f Form) size() int   { return f.Type.Size() }
+func (f Form) vector() int { return 16 / f.size() }
+func (f Form) pitch(n int) int {
+	return n*f.size() + spare
+}
+func (f Form) pieceA() int { return f.tile().bk * f.pitch(f.tile().rows()) }
+func (f Form) stage() int  { return f.pieceA() + f.tile().bk*f.pitch(f.tile().cols()) }
+func (f Form) totals() int { return f.tile().stages * f.stage() }
+
+func (f Form) shared() int {
+	t := f.tile()
+	if !f.Totals {
+		return f.totals()
+	}
+	return f.totals() + t.threads()*t.tm*t.tn*f.size() + 8
+}
+
+// text writes code.
+type text struct {
+	Form
+	*tile
+	code strings.Builder
+	regs map[string][]string // names by type
+}
+
+func (x *text) line(format string, args ...any) { fmt.Fprintf(&x.code, "\t"+format+"\n", args...) }
+func (x *text) label(name string)               { fmt.Fprintf(&x.code, "%s:\n", name) }
+func (x *text) comment(format string, args ...any) {
+	fmt.Fprintf(&x.code, "\t// "+format+"\n", args...)
+}
+
+// reg names registers of a type, which are declared in the end.
+func (x *text) reg(typ string, names ...string) {
+	for _, n := range names {
+		x.regs[typ] = append(x.regs[typ], "%"+n)
+	}
+}
+
+// t is the suffix of the elements' type, b that of their bits.
+func (x *text) t() string { return x.Type.String() }
+
+// Text returns the module of a form, with the entry "atlas". layout is that of the
+// program's launch block.
+func Text(f Form, layout *ptx.Layout) string {
+	x := &text{Form: f, tile: f.tile(), regs: map[string][]string{}}
+	x.prologue(layout)
+	x.start("a", f.A, x.rows(), "%m", "%tile_m", "%a_row", "%a_col")
+	x.start("b", f.B, x.cols(), "%n", "%tile_n", "%b_col", "%b_row")
+	x.fill()
+	x.chunks(layout)
+	x.epilogue(layout)
+
+	var b strings.Builder
+	b.WriteString(ptx.Header(false, true))
+	b.WriteString("\n.extern .shared .align 16 .b8 atlas_shared[];\n")
+	fmt.Fprintf(&b, ".visible .entry atlas(.param .align 8 .b8 atlas_launch[%d])\n.maxntid %d, 1, 1\n.minnctapersm %d\n{\n", layout.Bytes, x.threads(), x.blocks)
+	for _, typ := range []string{"pred", "b32", "b64", "f32", "f64"} {
+		for names := x.regs[typ]; len(names) > 0; {
+			n := min(len(names), 12)
+			fmt.Fprintf(&b, "\t.reg .%s %s;\n", typ, strings.Join(names[:n], ", "))
+			names = names[n:]
+		}
+	}
+	b.WriteString(x.code.String())
+	b.WriteString("}\n")
+	return b.String()
+}
+
+// prologue loads the parameters, and finds the block's tile, its matrices and its
+// part of k, and the thread's place.
+func (x *text) prologue(layout *ptx.Layout) {
+	x.reg("pred", "p", "q", "first", "inside")
+	x.reg("b32", "m", "n", "k", "thread", "x", "y", "z", "tile_m", "tile_n", "left", "load", "shared")
+	x.reg("b64", "a_row", "a_col", "b_row", "b_col", "u", "v", "a", "b", "c")
+	cell := 0
+	param := func(typ, to string) {
+		x.line("ld.param.%s %%%s, [atlas_launch+%d];", typ, to, layout.Param(cell))
+		cell++
+	}
+	x.comment("parameters")
+	for _, p := range []string{"m", "n", "k"} {
+		param("u32", p)
+	}
+	for _, p := range []string{"a_row", "a_col", "b_row", "b_col"} {
+		param("u64", p)
+	}
+	cell++ // across
+	for i, slot := range []string{"a", "b"} {
+		x.line("ld.param.u64 %%%s, [atlas_launch+%d];", slot, layout.Base(i))
+	}
+	if x.Sums.Batched {
+		x.comment("the block's matrices")
+		x.batch(layout, "u")
+		cell++
+		for _, slot := range []string{"a", "b"} {
+			param("u64", "v")
+			x.line("mad.lo.u64 %%%[1]s, %%u, %%v, %%%[1]s;", slot)
+		}
+	}
+	x.line("mov.u32 %%left, %%k;")
+	if x.Sums.Split {
+		x.comment("its part of k")
+		cell++ // parts
+		param("u32", "x")
+		x.line("mov.u32 %%y, %%ctaid.y;")
+		x.line("mul.lo.u32 %%z, %%x, %%y;")
+		x.line("sub.u32 %%left, %%k, %%z;")
+		x.line("min.u32 %%left, %%left, %%x;")
+		x.line("cvt.u64.u32 %%u, %%z;")
+		x.line("mad.lo.u64 %%a, %%u, %%a_col, %%a;")
+		x.line("mad.lo.u64 %%b, %%u, %%b_row, %%b;")
+	}
+	x.line("mov.u32 %%load, %%left;")
+
+	x.comment("its tile: tiles go down %d rows of them, then across", down)
+	x.reg("b32", "height", "width", "group")
+	x.line("add.u32 %%height, %%m, %d;", x.rows()-1)
+	x.line("div.u32 %%height, %%height, %d;", x.rows())
+	x.line("add.u32 %%width, %%n, %d;", x.cols()-1)
+	x.line("div.u32 %%width, %%width, %d;", x.cols())
+	x.line("mul.lo.u32 %%x, %%width, %d;", down)
+	x.line("mov.u32 %%y, %%ctaid.x;")
+	x.line("div.u32 %%group, %%y, %%x;")
+	x.line("mul.lo.u32 %%z, %%group, %%x;")
+	x.line("sub.u32 %%y, %%y, %%z;")
+	x.line("mul.lo.u32 %%group, %%group, %d;", down)
+	x.line("sub.u32 %%height, %%height, %%group;")
+	x.line("min.u32 %%height, %%height, %d;", down)
+	x.line("div.u32 %%tile_n, %%y, %%height;")
+	x.line("mul.lo.u32 %%z, %%tile_n, %%height;")
+	x.line("sub.u32 %%y, %%y, %%z;")
+	x.line("add.u32 %%tile_m, %%group, %%y;")
+	x.line("mul.lo.u32 %%tile_m, %%tile_m, %d;", x.rows())
+	x.line("mul.lo.u32 %%tile_n, %%tile_n, %d;", x.cols())
+
+	x.comment("the thread's place")
+	x.line("setp.eq.u32 %%inside, 0, 0;") // no row of op(A) or column of op(B) is beyond
+	x.line("mov.u32 %%shared, atlas_shared;")
+	x.line("mov.u32 %%thread, %%tid.x;")
+	if x.Totals {
+		x.reg("b32", "word", "seen", "count")
+		x.reg("b64", "record")
+		x.line("ld.param.u64 %%record, [atlas_launch+%d];", ptx.AtRecord)
+		x.line("setp.eq.u32 %%first, %%thread, 0;")
+		x.line("add.u32 %%word, %%shared, %d;", x.shared()-8)
+		x.line("mov.b32 %%x, 0;")
+		x.line("@%%first st.shared.b32 [%%word], %%x;")
+		x.line("@%%first st.shared.b32 [%%word+4], %%x;")
+	}
+}
+
+// batch finds the number of the block's matrices.
+func (x *text) batch(layout *ptx.Layout, to string) {
+	x.line("ld.param.u32 %%x, [atlas_launch+%d];", layout.Param(8))
+	x.line("mov.u32 %%y, %%ctaid.z;")
+	x.line("add.u32 %%x, %%x, %%y;")
+	x.line("cvt.u64.u32 %%%s, %%x;", to)
+}
+
+// down is how many rows of tiles blocks go down before the next column of tiles,
+// so that those at work at one time share operands.
+const down = 8
+
+// loads are a thread's copies of a piece of n rows: so many, rows or products
+// apart, the first of which is done by the thread's place.
+type loads struct {
+	count, step int // copies, and products between them
+	rows, apart int // of alongK: rows, and what lies between them
+}
+
+func (x *text) loads(w walk, n int) loads {
+	threads := x.threads()
+	switch w {
+	case alongK:
+		return loads{count: x.bk / 8, step: 8, rows: n * 8 / threads, apart: threads / 8}
+	case wide:
+		step := threads * x.vector() / n
+		return loads{count: x.bk / step, step: step}
+	}
+	return loads{count: x.bk * n / threads, step: threads / n}
+}
+
+// start finds where a thread's copies of a factor's pieces begin. Rows beyond the
+// matrix are not copied, or its last is in their place: nobody stores what becomes
+// of them.
+func (x *text) start(f string, w walk, n int, bound, tile, row, along string) {
+	l := x.loads(w, n)
+	x.comment("copies of %s", f)
+	x.reg("b32", f+"_to", f+"_p")
+	x.reg("b64", f+"_at", f+"_step")
+	to, p, at := "%"+f+"_to", "%"+f+"_p", "%"+f+"_at"
+	if w == alongK {
+		x.reg("b32", f+"_rows")
+		x.line("and.b32 %s, %%thread, 7;", p)
+		x.line("shr.u32 %%x, %%thread, 3;")
+		x.line("mul.lo.u32 %s, %s, %d;", to, p, x.pitch(n))
+		x.line("mad.lo.u32 %s, %%x, %d, %s;", to, x.size(), to)
+		x.line("add.u32 %%x, %%x, %s;", tile)
+		x.line("sub.u32 %%%s_rows, %s, %%x;", f, bound)
+		x.line("cvt.u64.u32 %%u, %s;", p)
+		x.line("mad.lo.u64 %%%s, %%u, %d, %%%[1]s;", f, x.size())
+		x.line("cvt.u64.u32 %%u, %%x;")
+		x.line("mad.lo.u64 %s, %%u, %s, %%%s;", at, row, f)
+		x.line("mul.lo.u64 %%%s_step, %s, %d;", f, row, l.apart)
+		x.line("sub.u32 %%x, %s, %s;", bound, tile)
+		x.line("setp.ge.and.u32 %%inside, %%x, %d, %%inside;", n)
+	} else {
+		v := 1
+		if w == wide {
+			v = x.vector()
+		}
+		x.line("sub.u32 %%z, %s, %d;", bound, v) // the last
+		x.line("div.u32 %s, %%thread, %d;", p, n/v)
+		x.line("rem.u32 %%x, %%thread, %d;", n/v)
+		x.line("mul.lo.u32 %%x, %%x, %d;", v)
+		x.line("mul.lo.u32 %s, %s, %d;", to, p, x.pitch(n))
+		x.line("mad.lo.u32 %s, %%x, %d, %s;", to, x.size(), to)
+		x.line("add.u32 %%x, %%x, %s;", tile)
+		x.line("min.u32 %%x, %%x, %%z;")
+		x.line("cvt.u64.u32 %%u, %%x;")
+		x.line("mad.lo.u64 %%%s, %%u, %s, %%%[1]s;", f, row)
+		x.line("cvt.u64.u32 %%u, %s;", p)
+		x.line("mad.lo.u64 %s, %%u, %s, %%%s;", at, along, f)
+		x.line("mul.lo.u64 %%%s_step, %s, %d;", f, along, l.step)
+	}
+	x.line("add.u32 %s, %s, %%shared;", to, to)
+}
+
+// copies writes a thread's copies of a factor's piece, and goes on to the next. Of
+// a piece that is not whole what lies beyond is not copied: rows of the matrix, or
+// products, of which %load are left.
+func (x *text) copies(f string, w walk, n, base int, whole bool) {
+	l := x.loads(w, n)
+	bytes, cache := x.size(), "ca"
+	if w == wide {
+		bytes, cache = 16, "cg"
+	}
+	for i := range max(1, l.rows) {
+		if w == alongK {
+			x.line("%s", map[bool]string{true: fmt.Sprintf("mov.b64 %%u, %%%s_at;", f), false: fmt.Sprintf("add.s64 %%u, %%u, %%%s_step;", f)}[i == 0])
+		}
+		for j := range l.count {
+			guard := ""
+			if !whole {
+				x.line("add.u32 %%x, %%%s_p, %d;", f, j*l.step)
+				x.line("setp.lt.u32 %%q, %%x, %%load;")
+				if w == alongK {
+					x.line("setp.gt.and.s32 %%q, %%%s_rows, %d, %%q;", f, i*l.apart)
+				}
+				guard = "@%q "
+			}
+			from, to := fmt.Sprintf("%%%s_at", f), base+j*l.step*x.pitch(n)
+			if w == alongK {
+				from, to = fmt.Sprintf("%%u+%d", j*l.step*x.size()), to+i*l.apart*x.size()
+			}
+			x.line("%scp.async.%s.shared.global [%%%s_dst+%d], [%s], %d;", guard, cache, f, to, from, bytes)
+			if w != alongK {
+				x.line("add.s64 %%%s_at, %%%[1]s_at, %%%[1]s_step;", f)
+			}
+		}
+	}
+	if w == alongK {
+		x.line("add.s64 %%%s_at, %%%[1]s_at, %d;", f, x.bk*x.size())
+	}
+}
+
+// piece copies the next pieces, if there are any, to the stage at %to.
+func (x *text) piece(label string) {
+	x.line("setp.eq.u32 %%p, %%load, 0;")
+	x.line("@%%p bra copied_%s;", label)
+	x.line("add.u32 %%a_dst, %%a_to, %%to;")
+	x.line("add.u32 %%b_dst, %%b_to, %%to;")
+	x.line("setp.ge.and.u32 %%p, %%load, %d, %%inside;", x.bk)
+	x.line("@%%p bra whole_%s;", label)
+	x.copies("a", x.A, x.rows(), 0, false)
+	x.copies("b", x.B, x.cols(), x.pieceA(), false)
+	x.line("min.u32 %%x, %%load, %d;", x.bk)
+	x.line("sub.u32 %%load, %%load, %%x;")
+	x.line("bra copied_%s;", label)
+	x.label("whole_" + label)
+	x.copies("a", x.A, x.rows(), 0, true)
+	x.copies("b", x.B, x.cols(), x.pieceA(), true)
+	x.line("sub.u32 %%load, %%load, %d;", x.bk)
+	x.label("copied_" + label)
+	x.line("cp.async.commit_group;")
+	x.next("to")
+}
+
+// next makes a register point to the next stage.
+func (x *text) next(r string) {
+	x.line("add.u32 %%%s, %%%[1]s, %d;", r, x.stage())
+	x.line("setp.eq.u32 %%p, %%%s, %d;", r, x.totals())
+	x.line("selp.b32 %%%s, 0, %%%[1]s, %%p;", r)
+}
+
+// fill copies all but one stages' first pieces.
+func (x *text) fill() {
+	x.comment("the first pieces")
+	x.reg("b32", "to", "from", "rounds", "a_dst", "b_dst")
+	x.line("mov.b32 %%to, 0;")
+	x.line("mov.b32 %%from, 0;")
+	x.line("mov.b32 %%rounds, %d;", x.stages-1)
+	x.label("fill")
+	x.piece("fill")
+	x.line("sub.u32 %%rounds, %%rounds, 1;")
+	x.line("setp.ne.u32 %%p, %%rounds, 0;")
+	x.line("@%%p bra fill;")
+}
+
+func list(prefix string, from, n int) string {
+	var all []string
+	for i := range n {
+		all = append(all, fmt.Sprintf("%%%s%d", prefix, from+i))
+	}
+	return strings.Join(all, ", ")
+}
+
+// fragments loads the lane's elements of row p of the pieces at %a_lane and %b_lane.
+func (x *text) fragments(set, p int) {
+	v := x.vector()
+	for g := range x.tm / v {
+		x.line("ld.shared.v%d.%s {%s}, [%%a_lane+%d];", v, x.t(), list("fa", set*x.tm+g*v, v), p*x.pitch(x.rows())+g*4*16)
+	}
+	for h := range x.tn / v {
+		x.line("ld.shared.v%d.%s {%s}, [%%b_lane+%d];", v, x.t(), list("fb", set*x.tn+h*v, v), p*x.pitch(x.cols())+h*8*16)
+	}
+}
+
+// multiply adds the products of a set of fragments to the sums.
+func (x *text) multiply(set int) {
+	for i := range x.tm {
+		for jj := range x.tn {
+			j := jj
+			if i%2 == 1 { // there and back, so that an operand stays
+				j = x.tn - 1 - jj
+			}
+			x.line("fma.rn.%s %%sum%d, %%fa%d, %%fb%d, %%sum%[2]d;", x.t(), i*x.tn+j, set*x.tm+i, set*x.tn+j)
+		}
+	}
+}
+
+// total is where a thread's vector of totals stands.
+func (x *text) total(v int) int { return x.totals() + v*x.threads()*16 }
+
+// chunks multiplies: a chain for each chunk of k, whose sums are added up in order.
+// Fragments are loaded a product before they are needed, those of the next piece
+// before the last product of a piece: bk is even.
+func (x *text) chunks(layout *ptx.Layout) {
+	x.comment("the lane's place in the pieces")
+	x.reg("b32", "a_lane", "b_lane", "a_from", "b_from", "pieces", "mine")
+	for i := range x.tm * x.tn {
+		x.reg(x.t(), fmt.Sprintf("sum%d", i))
+	}
+	for i := range 2 * x.tm {
+		x.reg(x.t(), fmt.Sprintf("fa%d", i))
+	}
+	for i := range 2 * x.tn {
+		x.reg(x.t(), fmt.Sprintf("fb%d", i))
+	}
+	x.reg("b32", "row", "col")
+	x.place()
+	x.line("mad.lo.u32 %%a_from, %%row, %d, %%shared;", x.size())
+	x.line("mad.lo.u32 %%b_from, %%col, %d, %%shared;", x.size())
+	x.line("add.u32 %%b_from, %%b_from, %d;", x.pieceA())
+	if x.Totals {
+		x.line("mad.lo.u32 %%mine, %%thread, 16, %%shared;")
+		x.line("mov.b32 %%count, 0;")
+		for e := range x.vector() {
+			x.reg(x.t(), fmt.Sprintf("t%d", e))
+		}
+	}
+
+	x.arrived()
+	x.stageAt()
+	x.fragments(0, 0)
+
+	x.label("chunk")
+	if x.Totals {
+		x.line("@%%first ld.volatile.global.u32 %%seen, [%%record+%d];", ptx.RecordCancel)
+		x.line("mov.b32 %%pieces, %d;", kernels.ProductChunk/x.bk)
+	}
+	for i := range x.tm * x.tn {
+		x.line("mov.%s %%sum%d, %s;", x.t(), i, x.zero())
+	}
+	x.label("piece")
+	x.piece("next")
+	x.line("setp.lt.u32 %%p, %%left, %d;", x.bk)
+	x.line("@%%p bra few;")
+	for p := range x.bk - 1 {
+		x.fragments((p+1)%2, p+1)
+		x.multiply(p % 2)
+	}
+	x.next("from")
+	x.arrived()
+	x.stageAt()
+	x.fragments(0, 0) // of the next piece, if there is one
+	x.multiply(1)
+	x.line("sub.u32 %%left, %%left, %d;", x.bk)
+	x.line("setp.eq.u32 %%p, %%left, 0;")
+	x.line("@%%p bra last;")
+	if x.Totals {
+		x.line("sub.u32 %%pieces, %%pieces, 1;")
+		x.line("setp.ne.u32 %%p, %%pieces, 0;")
+		x.line("@%%p bra piece;")
+		x.chunkEnd()
+		x.line("bra chunk;")
+	} else {
+		x.line("bra piece;")
+	}
+	x.label("few")
+	x.multiply(0)
+	x.line("add.u32 %%a_lane, %%a_lane, %d;", x.pitch(x.rows()))
+	x.line("add.u32 %%b_lane, %%b_lane, %d;", x.pitch(x.cols()))
+	x.fragments(0, 0)
+	x.line("sub.u32 %%left, %%left, 1;")
+	x.line("setp.ne.u32 %%p, %%left, 0;")
+	x.line("@%%p bra few;")
+	x.label("last")
+	if x.Totals {
+		x.line("setp.eq.u32 %%p, %%count, 0;")
+		x.line("@%%p bra summed;")
+		x.addTotals(false)
+		x.label("summed")
+	}
+}
+
+// arrived waits for the next pieces, which all threads have copied, and until all
+// have read the last ones.
+func (x *text) arrived() {
+	x.line("cp.async.wait_group %d;", x.stages-2)
+	x.line("bar.sync 0;")
+}
+
+// stageAt is where the lane's elements are in the pieces at %from.
+func (x *text) stageAt() {
+	x.line("add.u32 %%a_lane, %%a_from, %%from;")
+	x.line("add.u32 %%b_lane, %%b_from, %%from;")
+}
+
+// place finds the lane's first row and column in the tile.
+func (x *text) place() {
+	x.line("mov.u32 %%x, %%tid.x;")
+	x.line("and.b32 %%y, %%x, 31;")
+	x.line("shr.u32 %%row, %%y, 3;")
+	x.line("and.b32 %%col, %%y, 7;")
+	x.line("shr.u32 %%x, %%x, 5;")
+	x.line("rem.u32 %%y, %%x, %d;", x.wn)
+	x.line("div.u32 %%x, %%x, %d;", x.wn)
+	x.line("mul.lo.u32 %%row, %%row, %d;", x.vector())
+	x.line("mul.lo.u32 %%col, %%col, %d;", x.vector())
+	x.line("mad.lo.u32 %%row, %%x, %d, %%row;", 4*x.tm)
+	x.line("mad.lo.u32 %%col, %%y, %d, %%col;", 8*x.tn)
+}
+
+// zero is the literal that a chain starts from.
+func (x *text) zero() string {
+	if x.Type == isa.F64 {
+		return "0d0000000000000000"
+	}
+	return "0f00000000"
+}
+
+// addTotals adds the totals to the sums, and, if they are to be kept, stores them.
+func (x *text) addTotals(keep bool) {
+	v := x.vector()
+	for i := range x.tm * x.tn / v {
+		x.line("ld.shared.v%d.%s {%s}, [%%mine+%d];", v, x.t(), list("t", 0, v), x.total(i))
+		for e := range v {
+			x.line("add.rn.%s %%sum%d, %%t%d, %%sum%[2]d;", x.t(), i*v+e, e)
+		}
+		if keep {
+			x.line("st.shared.v%d.%s [%%mine+%d], {%s};", v, x.t(), x.total(i), list("sum", i*v, v))
+		}
+	}
+}
+
+// chunkEnd adds a chunk's sums to the totals, and ends the block if the launch is
+// cancelled. What the first thread has seen of that the others learn a chunk later,
+// so that all of them go at the same place.
+func (x *text) chunkEnd() {
+	v := x.vector()
+	x.comment("a chunk's end")
+	x.line("@%%first st.shared.b32 [%%word], %%seen;")
+	x.line("xor.b32 %%word, %%word, 4;")
+	x.line("ld.shared.b32 %%x, [%%word];")
+	x.line("setp.ne.u32 %%p, %%x, 0;")
+	x.line("@%%p bra cancelled;")
+	x.line("add.u32 %%count, %%count, 1;")
+	x.line("setp.ne.u32 %%p, %%count, 1;")
+	x.line("@%%p bra further;")
+	for i := range x.tm * x.tn / v {
+		x.line("st.shared.v%d.%s [%%mine+%d], {%s};", v, x.t(), x.total(i), list("sum", i*v, v))
+	}
+	x.line("bra chunk;")
+	x.label("further")
+	x.addTotals(true)
+}
+
+// epilogue makes elements of C of the sums, and stores those that there are.
+func (x *text) epilogue(layout *ptx.Layout) {
+	v := 1
+	if x.Wide {
+		v = x.vector()
+	}
+	x.comment("results")
+	x.reg("b64", "step", "at")
+	x.place()
+	x.line("add.u32 %%row, %%row, %%tile_m;")
+	x.line("add.u32 %%col, %%col, %%tile_n;")
+	x.line("ld.param.u32 %%m, [atlas_launch+%d];", layout.Param(0))
+	x.line("ld.param.u32 %%n, [atlas_launch+%d];", layout.Param(1))
+	x.line("ld.param.u64 %%c, [atlas_launch+%d];", layout.Base(2))
+	if x.Sums.Batched {
+		x.batch(layout, "u")
+		x.line("mul.wide.u32 %%v, %%m, %%n;")
+		x.line("mul.lo.u64 %%u, %%u, %%v;")
+		x.line("mad.lo.u64 %%c, %%u, %d, %%c;", x.size())
+	}
+	if x.Sums.Split { // the part's results
+		x.line("mov.u32 %%x, %%ctaid.y;")
+		x.line("cvt.u64.u32 %%u, %%x;")
+		x.line("ld.param.u64 %%v, [atlas_launch+%d];", layout.Param(8+3*btoi(x.Sums.Batched)+2))
+		x.line("mul.lo.u64 %%u, %%u, %%v;")
+		x.line("mad.lo.u64 %%c, %%u, %d, %%c;", x.size())
+	}
+	x.line("cvt.u64.u32 %%u, %%n;")
+	x.line("mul.lo.u64 %%step, %%u, %d;", x.size())
+	x.line("cvt.u64.u32 %%u, %%row;")
+	x.line("mad.lo.u64 %%c, %%u, %%step, %%c;")
+	x.line("cvt.u64.u32 %%u, %%col;")
+	x.line("mad.lo.u64 %%c, %%u, %d, %%c;", x.size())
+	column := func(j int) int { // of the lane's element j of a row
+		return j/x.vector()*8*x.vector() + j%x.vector()
+	}
+	for j := 0; j < x.tn; j += v {
+		x.reg("pred", fmt.Sprintf("in%d", j))
+		x.line("add.u32 %%x, %%col, %d;", column(j))
+		x.line("setp.lt.u32 %%in%d, %%x, %%n;", j)
+	}
+	if !x.Sums.Split {
+		x.reg(x.t(), "alpha", "beta")
+		cells := 8 + 3*btoi(x.Sums.Batched)
+		x.line("ld.param.%s %%alpha, [atlas_launch+%d];", x.t(), layout.Param(cells))
+		x.line("ld.param.%s %%beta, [atlas_launch+%d];", x.t(), layout.Param(cells+1))
+		for i := range x.tm * x.tn {
+			x.line("mul.rn.%s %%sum%d, %%alpha, %%sum%[2]d;", x.t(), i)
+		}
+		x.line("setp.eq.%s %%p, %%beta, %s;", x.t(), x.zero())
+		x.line("@%%p bra store;")
+		x.eachRow(func(i int) {
+			for j := 0; j < x.tn; j += v {
+				x.line("and.pred %%p, %%q, %%in%d;", j)
+				x.line("@%%p ld.global%s.%s %s, [%%at+%d];", vectorOf(v), x.t(), braced("fb", j, v), column(j)*x.size())
+			}
+			for j := range x.tn {
+				x.line("fma.rn.%s %%sum%d, %%beta, %%fb%d, %%sum%[2]d;", x.t(), i*x.tn+j, j)
+			}
+		})
+		x.label("store")
+	}
+	x.eachRow(func(i int) {
+		for j := 0; j < x.tn; j += v {
+			x.line("and.pred %%p, %%q, %%in%d;", j)
+			x.line("@%%p st.global%s.%s [%%at+%d], %s;", vectorOf(v), x.t(), column(j)*x.size(), braced("sum", i*x.tn+j, v))
+		}
+	})
+	x.line("ret;")
+	if x.Totals {
+		x.label("cancelled")
+		x.line("cp.async.wait_all;")
+		x.line("@%%first mov.b32 %%x, 1;")
+		x.line("@%%first st.volatile.global.u32 [%%record+%d], %%x;", ptx.RecordEnded)
+		x.line("ret;")
+	}
+}
+
+// eachRow calls f for a lane's rows, with %at at the row's first element, and %q
+// where the row is one of the matrix.
+func (x *text) eachRow(f func(i int)) {
+	for i := range x.tm {
+		row := i/x.vector()*4*x.vector() + i%x.vector()
+		x.line("add.u32 %%x, %%row, %d;", row)
+		x.line("setp.lt.u32 %%q, %%x, %%m;")
+		x.line("mad.lo.u64 %%at, %%step, %d, %%c;", row)
+		f(i)
+	}
+}
+
+func vectorOf(v int) string {
+	if v == 1 {
+		return ""
+	}
+	return fmt.Sprintf(".v%d", v)
+}
+
+func braced(prefix string, from, n int) string {
+	if n == 1 {
+		return fmt.Sprintf("%%%s%d", prefix, from)
+	}
+	return "{" + list(prefix, from, n) + "}"
+}

@@ -1,0 +1,295 @@
+"""The tests that need a GPU, on a machine that needs nothing but Python, numpy and pytest.
+
+./build.sh test-gpu packs them into build/test-gpu: a wheel, the Go tests as programs, the Python tests, and this file.
+Where the folder is copied to, "python3 gpu_suite.py run" runs them in pieces of at most nine minutes: called again, it
+goes on with the jobs that have not passed. When all have, it writes record.json, which "./build.sh test-gpu record"
+keeps in benchmarks/results. "check" warns if the sources have changed since.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import zipfile
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any, NamedTuple
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent  # in the tree
+PACKAGES = {"cuda": "backends/cuda", "driver": "backends/cuda/driver"}
+PYTHON = (
+    "arguments buffer builder dlpack exchange executor kernel ops process program results safety signals threads "
+    "torch_operands"
+).split()
+
+# What the tests are of: code, not tests, of what runs on a GPU.
+COVERED = re.compile(
+    r"(isa|kernels|core|capi|backends/(cuda|hostmem|conformance)|python/hologram)/.*|backends/[^/]*|go\.(mod|sum)"
+)
+NOT_COVERED = re.compile(r".*_test\.go|.*\.(md|so|h)|backends/cuda/ptxas/.*|capi/ctest/.*|.*/(testdata|isatest)/.*")
+
+
+class Job(NamedTuple):
+    """One process, and how many seconds it may take."""
+
+    name: str
+    command: list[str]
+    limit: int
+
+
+def jobs(seed: int, programs: int) -> list[Job]:
+    """All jobs, those that take long first."""
+
+    def conformance(name: str, rows: str, level: int, limit: int, *more: str) -> Job:
+        run = ["./cuda.test", "-test.v", "-test.run", f"TestConformance/({rows})", "-level", str(level), *more]
+        return Job(name, run, limit)
+
+    all_jobs = [
+        conformance("corpus", "corpus|edges|cancellation|caller", 4, 500),
+        conformance("corpus, not optimised", "corpus|edges", 0, 500),
+        Job("vectors and products", ["./cuda.test", "-test.v", "-test.run", "Vectors|Products"], 500),
+        Job("device", ["./cuda.test", "-test.v", "-test.skip", "Conformance|Vectors|Products"], 500),
+        Job("driver", ["./driver.test", "-test.v"], 60),
+    ]
+    for name in PYTHON:
+        pytest = [sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=short", "-p", "no:cacheprovider"]
+        all_jobs.append(Job(f"python {name}", [*pytest, f"tests/test_{name}.py"], 240))
+    each = 500
+    for i in range(-(-programs // each)):
+        # One in eight without the driver's optimiser, which takes longer over programs than it saves them.
+        level = 0 if i % 8 == 7 else 4
+        more = ("-programs", str(min(each, programs - i * each)), "-seed", str(seed + i * each))
+        all_jobs.append(conformance(f"random {i}", "random", level, 240, *more))
+    return all_jobs
+
+
+# ---- the tree ----------------------------------------------------------------------------------------------------
+
+
+def sources() -> str:
+    """A hash of the files that the tests cover."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+    total = hashlib.sha256()
+    for name in sorted(listed.stdout.decode().split("\0")):
+        if COVERED.fullmatch(name) and not NOT_COVERED.fullmatch(name) and (ROOT / name).is_file():
+            total.update(f"{name}\0{hashlib.sha256((ROOT / name).read_bytes()).hexdigest()}\n".encode())
+    return total.hexdigest()
+
+
+def commit() -> str:
+    """The commit of the tree, and whether files differ from it."""
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
+    changed = subprocess.run(
+        ["git", "status", "--porcelain", "--untracked-files=no"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return head.stdout.strip() + (" with changes" if changed.stdout else "")
+
+
+def pack(to: Path, wheel: Path) -> None:
+    """Put all that the tests need into a folder."""
+    shutil.rmtree(to, ignore_errors=True)
+    to.mkdir(parents=True)
+    shutil.copy(wheel, to)
+    for name, package in PACKAGES.items():
+        command = ["go", "test", "-c", "-trimpath", "-ldflags", "-s -w", "-o", str(to / f"{name}.test"), f"./{package}"]
+        subprocess.run(command, cwd=ROOT, check=True)
+    shutil.copytree(ROOT / "python" / "tests", to / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(__file__, to)
+    about = {"commit": commit(), "sources": sources(), "packed": time.strftime("%Y-%m-%d")}
+    (to / "pack.json").write_text(json.dumps(about, indent=1) + "\n")
+    size = sum(f.stat().st_size for f in to.rglob("*") if f.is_file())
+    print(f"packed {to}: {size / 1e6:.0f} MB; on a machine with a GPU: python3 {to.name}/gpu_suite.py run")
+
+
+COLUMNS = ("passed", "skipped", "failed", "random", "seconds")
+RECORD = ROOT / "benchmarks" / "results" / "gpu.json"
+
+
+def keep(record: Path) -> None:
+    """Keep a record in the tree."""
+    about = json.loads(record.read_text())
+    RECORD.write_text(json.dumps(about, indent=1) + "\n")
+    lines = [
+        "# The last run of the tests on a GPU",
+        "",
+        f"{about['device']}, driver {about['driver']}, {about['date']}, commit {about['commit'][:12]}"
+        f"{about['commit'][40:]}, sources {about['sources'][:12]}. Written by `./build.sh test-gpu record`.",
+        "",
+        "| tests | passed | skipped | failed | random programs without difference | seconds |",
+        "|---|---|---|---|---|---|",
+    ]
+    rows: dict[str, dict[str, int]] = {}
+    for name, job in about["jobs"].items():
+        row = rows.setdefault(re.sub(r" \d+$", "", name), dict.fromkeys(COLUMNS, 0))
+        for column in row:
+            row[column] += job[column]
+    lines += [f"| {name} | {' | '.join(str(v) for v in row.values())} |" for name, row in rows.items()]
+    RECORD.with_suffix(".md").write_text("\n".join(lines) + "\n")
+    print(f"wrote {RECORD} and gpu.md")
+
+
+def check() -> None:
+    """Say if the sources are not those that ran on a GPU last."""
+    if not RECORD.exists():
+        print("WARNING: the tests have not run on a GPU: ./build.sh test-gpu")
+        return
+    about = json.loads(RECORD.read_text())
+    last = f"{about['date']} on {about['device']}, commit {about['commit'][:12]}"
+    if about["sources"] == sources():
+        print(f"the tests of these sources ran on a GPU: {last}")
+    else:
+        print(f"WARNING: sources have changed since the tests last ran on a GPU ({last}): ./build.sh test-gpu")
+
+
+# ---- the machine with the GPU ------------------------------------------------------------------------------------
+
+
+def environment() -> dict[str, str]:
+    """What processes see: the package of the wheel, and no cache of the driver's."""
+    site = HERE / "site"
+    if not site.exists():
+        with zipfile.ZipFile(next(HERE.glob("*.whl"))) as wheel:
+            wheel.extractall(site)
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(site), str(HERE / "tests")]),
+        "HOLOGRAM_TEST_BACKEND": "cuda",
+        "CUDA_CACHE_DISABLE": "1",
+    }
+
+
+def device(env: dict[str, str]) -> tuple[str, str]:
+    """The device's name and the driver's version; where there is none, "" and why."""
+    probe = "import hologram as hg\nex = hg.Executor('cuda')\nprint('device', ex.device)"
+    ran = subprocess.run([sys.executable, "-c", probe], cwd=HERE, env=env, capture_output=True, text=True)
+    found = re.search(r"^device (.*)$", ran.stdout, re.MULTILINE)
+    if ran.returncode or not found:
+        return "", re.sub(r"^[\w.]+Error: ", "", (ran.stderr.strip().splitlines() or ["no device"])[-1])
+    try:
+        query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+        driver = subprocess.run(query, capture_output=True, text=True, check=True).stdout.split()[0]
+    except (OSError, subprocess.CalledProcessError, IndexError):
+        driver = "unknown"
+    return found[1], driver
+
+
+WORDS = (("passed", "PASS", "passed"), ("skipped", "SKIP", "skipped"), ("failed", "FAIL", "failed|errors?"))
+
+
+def log_of(job: Job) -> Path:
+    """Where a job's output goes."""
+    return HERE / "logs" / f"{re.sub('[^a-z0-9]+', '_', job.name)}.log"
+
+
+def perform(job: Job, env: dict[str, str], limit: float) -> dict[str, Any]:
+    """Run a job, and count what its log says."""
+    start = time.monotonic()
+    log = log_of(job)
+    with log.open("w") as out:
+        try:
+            rc = subprocess.run(job.command, cwd=HERE, env=env, stdout=out, stderr=out, timeout=limit).returncode
+        except subprocess.TimeoutExpired:
+            rc = 124
+    text = log.read_text(errors="replace")
+    result: dict[str, Any] = {"rc": rc, "seconds": round(time.monotonic() - start), "random": 0}
+    for column, verb, word in WORDS:
+        result[column] = len(re.findall(rf"^ *--- {verb}", text, re.MULTILINE))
+        result[column] += sum(int(n) for n in re.findall(rf"(\d+) (?:{word})\b", text.splitlines()[-1] if text else ""))
+    for n in re.findall(r"(\d+) random programs from seed \d+, no difference", text):
+        result["random"] += int(n)
+    return result
+
+
+def tell(job: Job, result: dict[str, Any]) -> None:
+    """Print what became of a job, and of one that failed what it says."""
+    said = ", ".join(f"{v} {k}" for k, v in result.items() if v and k not in ("rc", "seconds")) or "nothing"
+    print(f"{'FAIL' if result['rc'] else 'ok  '} {job.name}: {said} ({result['seconds']} s)", flush=True)
+    if result["rc"]:
+        lines = log_of(job).read_text(errors="replace").splitlines()
+        bad = [x for x in lines if re.search(r"--- FAIL|^FAILED|^ERROR|^panic|^fatal|differs|lost", x)]
+        print("\n".join(f"     {x[:200]}" for x in bad[:10] or lines[-5:]), flush=True)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the jobs that have not passed, as far as the time goes."""
+    end = time.monotonic() + args.seconds
+    env = environment()
+    name, driver = device(env)
+    if not name:
+        print(f"SKIPPED: the tests that need a GPU: {driver}")
+        return 0
+    (HERE / "logs").mkdir(exist_ok=True)
+    state = HERE / "state.json"
+    results: dict[str, dict[str, Any]] = json.loads(state.read_text()) if state.exists() else {}
+    todo = [j for j in jobs(args.seed, args.programs) if results.get(j.name, {}).get("rc") != 0]
+    if args.only:
+        todo = [j for j in todo if re.search(args.only, j.name)]
+
+    def one(job: Job) -> dict[str, Any] | None:
+        left = end - time.monotonic()
+        return perform(job, env, min(job.limit, left)) if left > min(job.limit, 30) else None
+
+    pool = ThreadPoolExecutor(args.processes or os.cpu_count() or 1)
+    under_way: dict[Future[dict[str, Any] | None], Job] = {pool.submit(one, job): job for job in todo}
+    for done in as_completed(under_way):
+        job, result = under_way[done], done.result()
+        if result is None:
+            continue
+        if result["rc"] == 124 and end - time.monotonic() < 1 and result["seconds"] < job.limit:
+            continue  # it had not its own time: the next run does it
+        results[job.name] = result
+        state.write_text(json.dumps(results, indent=1))
+        tell(job, result)
+    failed = [n for n, r in results.items() if r["rc"]]
+    missing = [j.name for j in jobs(args.seed, args.programs) if j.name not in results]
+    about = json.loads((HERE / "pack.json").read_text())
+    record = {"device": name, "driver": driver, "date": time.strftime("%Y-%m-%d"), **about, "jobs": results}
+    to = HERE / ("partial.json" if failed or missing else "record.json")
+    to.write_text(json.dumps(record, indent=1) + "\n")
+    again = ": run again" if missing else ""
+    print(f"{len(results) - len(failed)} jobs passed on {name}, {len(failed)} failed, {len(missing)} to do{again}")
+    return 1 if failed else 3 if missing else 0
+
+
+def main() -> int:
+    """Do what the command line says; return the exit status."""
+    parser = argparse.ArgumentParser(description="The tests that need a GPU.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    packing = commands.add_parser("pack", help="put all that they need into a folder")
+    packing.add_argument("to", type=Path)
+    packing.add_argument("wheel", type=Path)
+    running = commands.add_parser("run", help="run them, in pieces")
+    running.add_argument("--seconds", type=int, default=530, help="of this piece (530)")
+    running.add_argument("--programs", type=int, default=16_000, help="how many random programs (16,000)")
+    running.add_argument("--seed", type=int, default=1, help="the first one's seed")
+    running.add_argument("--processes", type=int, help="at one time (as many as there are processors)")
+    running.add_argument("--only", help="jobs whose names this expression matches")
+    keeping = commands.add_parser("record", help="keep a run's record in the tree")
+    keeping.add_argument("record", type=Path)
+    commands.add_parser("check", help="warn if the sources have changed since the last record")
+    commands.add_parser("sources", help="print the hash of the sources")
+    args = parser.parse_args()
+    if args.command == "pack":
+        pack(args.to, args.wheel)
+    elif args.command == "run":
+        return run(args)
+    elif args.command == "record":
+        keep(args.record)
+    elif args.command == "check":
+        check()
+    else:
+        print(sources())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
