@@ -85,11 +85,15 @@ func (w *writer) meeting() {
 	}
 }
 
-func randomMeetings(r *rand.Rand) string {
+// randomMeetings writes a program; it declares its block where that is not 0.
+func randomMeetings(r *rand.Rand, block int64) string {
 	w := &writer{r: r, budget: 30, stores: map[string]bool{}}
 	w.WriteString("program random\nslot in u32\nslot a u32\nslot out u32\n")
 	for _, t := range []string{"u32", "i32", "f32", "f64", "i64", "u8", "i8", "i16", "f16", "bf16", "u64"} {
 		w.WriteString(fmt.Sprintf("slot b%[1]s %[1]s\nslot o%[1]s %[1]s\n", t))
+	}
+	if block > 0 {
+		w.line("block %d", block)
 	}
 	w.line("sreg block, block.x")
 	w.line("sreg lane, lane.x")
@@ -133,7 +137,9 @@ func randomMeeting(t *testing.T, tested backends.Backend) {
 	skipped := 0
 	for i := range count {
 		r := rand.New(rand.NewPCG(uint64(i), 11))
-		text := randomMeetings(r)
+		block := []int64{1, 3, 8, 16, 32, 64, 100, 128, 256, 300}[r.IntN(10)]
+		declared := block * int64(r.IntN(2))
+		text := randomMeetings(r, declared)
 		p, err := isa.Assemble("random.atlas", text)
 		if err != nil {
 			t.Fatalf("program %d: %v\n%s", i, err, text)
@@ -143,7 +149,6 @@ func randomMeeting(t *testing.T, tested backends.Backend) {
 			skipped++
 			continue
 		}
-		block := []int64{1, 3, 8, 16, 32, 64, 100, 128, 256, 300}[r.IntN(10)]
 		n := 1 + r.Int64N(700)
 		if r.IntN(2) == 0 {
 			n = block * (1 + r.Int64N(3))
