@@ -689,6 +689,7 @@ def test_a_misspelled_name_is_told_what_there_is() -> None:
     assert set(hg.__all__) <= set(dir(hg)) and "TYPE_CHECKING" not in dir(hg)
 
 
+SUMS = {"reduce_sum", "reduce_min", "reduce_max", "reduce_prod"}
 LOSSES = {"mse_loss", "cross_entropy_loss", "binary_cross_entropy_loss"}
 
 
