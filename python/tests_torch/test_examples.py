@@ -55,7 +55,9 @@ def test_gpt_in_mixed_precision(tmp_path: Path) -> None:
 
 
 def test_linear(tmp_path: Path) -> None:
-    (found, least) = numbers(r"squared error: (\S+), of least squares (\S+)", run("linear_torch", tmp_path, "--epochs", "60"))
+    (found, least) = numbers(
+        r"squared error: (\S+), of least squares (\S+)", run("linear_torch", tmp_path, "--epochs", "60")
+    )
     assert least <= found < least + 1e-3
 
 
