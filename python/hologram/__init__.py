@@ -137,9 +137,7 @@ def _hint(name: str) -> str:
     import difflib
 
     if not name.startswith("_"):
-        from hologram import ops
-
-        operation = ops.called(name)
+        operation = importlib.import_module("hologram.ops").called(name)  # which no stub has
         if operation:
             return f"; for arrays there is hologram.ops.{operation}"
     near = difflib.get_close_matches(name, __dir__(), 1)
