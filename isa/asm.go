@@ -129,6 +129,9 @@ func fail(t token, hint, format string, args ...any) *failure {
 			args[i] = s[:maxQuoted] + "…"
 		}
 	}
+	if t.kind == tokInvalid && (t.text == "#" || t.text == "/") {
+		hint = "a comment begins with ;"
+	}
 	return &failure{tok: t, msg: fmt.Sprintf(format, args...), hint: hint}
 }
 

@@ -261,7 +261,7 @@ func (g *inliner) registerError(r badRead) error {
 	set, unset := g.reaching(r)
 	switch {
 	case len(set) == 0:
-		return v.fail("init", r.inst, name+" is read before anything is written to it", v.meant(r.reg))
+		return v.fail("init", r.inst, name+" is read before anything is written to it", v.meant(r.inst, r.reg))
 	case unset:
 		return v.fail("init", r.inst, name+" is not initialised on every path", "written at "+v.whereAll(set))
 	}
@@ -269,7 +269,7 @@ func (g *inliner) registerError(r badRead) error {
 }
 
 // meant tells who gave a register the name of something else how to read that.
-func (v *verifier) meant(reg int) string {
+func (v *verifier) meant(inst, reg int) string {
 	if reg >= firstPred {
 		return ""
 	}
@@ -287,6 +287,14 @@ func (v *verifier) meant(reg int) string {
 	for _, s := range v.p.Data {
 		if s.Name == name {
 			return fmt.Sprintf("%[1]s is a table: ldc.%[2]v %[1]s, %[1]s[i] loads an element of it into a register of that name", name, s.Type)
+		}
+	}
+	if slices.Contains(specialNames[:], name) {
+		return fmt.Sprintf("sreg %[1]s, %[1]s reads that value into a register of that name", name)
+	}
+	for _, a := range v.p.Insts[inst].Args {
+		if a.Kind == ArgAddr && a.Addr.Mode == AddrByte && a.Addr.HasReg && int(a.Addr.Reg) == reg {
+			return "[index] is the lane's element; an offset in a register counts bytes"
 		}
 	}
 	return ""

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"runtime"
 
 	"github.com/hologram-project/hologram/backends"
@@ -100,17 +101,41 @@ type Backend struct {
 	pool    *workers.Pool
 	engines []engine // tried in order; the last one compiles everything
 	how     string   // what Devices says of them
+	refused error    // why it does not open
 }
+
+// EngineVariable names the variable of the environment that switches machine code
+// off, or chooses what it is made for: "strips", "avx2" or "avx512".
+const EngineVariable = "HOLOGRAM_CPU_ENGINE"
 
 // New returns the backend, with launches on up to the given number of threads
 // (the caller's included); 0 takes as many as Go runs at once. Programs become
-// machine code where the machine and the system allow it.
+// machine code where the machine, the system and EngineVariable allow it; where
+// that asks for what is not there, the device does not open.
 func New(threads int) *Backend {
+	if wanted := os.Getenv(EngineVariable); wanted != "" {
+		l, ok := map[string]jit.Level{"strips": jit.None, jit.AVX2.String(): jit.AVX2, jit.AVX512.String(): jit.AVX512}[wanted]
+		if !ok {
+			return refused(threads, fmt.Errorf("%s is %q; expected strips, %v or %v", EngineVariable, wanted, jit.AVX2, jit.AVX512))
+		}
+		b, err := NewFor(threads, l)
+		if err != nil {
+			return refused(threads, fmt.Errorf("%s is %q: %w", EngineVariable, wanted, err))
+		}
+		return b
+	}
 	b, err := NewFor(threads, jit.Detect())
 	if err != nil {
 		b, _ = NewFor(threads, jit.None)
 		b.how += ": " + err.Error()
 	}
+	return b
+}
+
+// refused is a backend that does not open.
+func refused(threads int, err error) *Backend {
+	b, _ := NewFor(threads, jit.None)
+	b.refused = err
 	return b
 }
 
@@ -154,6 +179,9 @@ func (b *Backend) info() backends.Info {
 func (b *Backend) Open(i int) (backends.Device, error) {
 	if i != 0 {
 		return nil, fmt.Errorf("cpu: open device %d: there is one, number 0", i)
+	}
+	if b.refused != nil {
+		return nil, fmt.Errorf("cpu: %w", b.refused)
 	}
 	return &device{hostmem.Device{Backend: "cpu"}, b}, nil
 }

@@ -136,6 +136,10 @@ def __getattr__(name: str) -> object:
 def _hint(name: str) -> str:
     import difflib
 
+    if not name.startswith("_"):
+        operation = importlib.import_module("hologram.ops").called(name)  # which no stub has
+        if operation:
+            return f"; for arrays there is hologram.ops.{operation}"
     near = difflib.get_close_matches(name, __dir__(), 1)
     return f"; did you mean {near[0]}?" if near else ""
 

@@ -35,7 +35,7 @@ from __future__ import annotations
 import copyreg
 import importlib
 import json
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 
@@ -198,11 +198,40 @@ copyreg.pickle(type(native.operation("", 0, (), 0, 0, (False,) * 4, "").__self__
 __all__ = sorted(_by_name)
 
 
+# What others call operations whose names here do not hold the word.
+_ELSEWHERE = {
+    "absolute": "vector_abs",
+    "dot": "gemm",
+    "divide": "vector_div",
+    "eq": "vector_equal",
+    "ge": "vector_greater_equal",
+    "gt": "vector_greater",
+    "le": "vector_less_equal",
+    "lt": "vector_less",
+    "matmul": "gemm",
+    "maximum": "vector_max",
+    "minimum": "vector_min",
+    "multiply": "vector_mul",
+    "ne": "vector_not_equal",
+    "negative": "vector_neg",
+    "subtract": "vector_sub",
+    "true_divide": "vector_div",
+}
+
+
+def called(name: str) -> Optional[str]:
+    """Return what an operation is called here that numpy or torch call by a name, None for one that is not here."""
+    if name in _by_name:
+        return name
+    ends = [each for each in __all__ if each in (f"vector_{name}", f"reduce_{name}", f"{name}_loss")]
+    return _ELSEWHERE.get(name) or (" or ".join(sorted(ends)) or None)
+
+
 def __getattr__(name: str) -> Any:
     """Say what there is instead of what is not."""
     import difflib
 
-    near = difflib.get_close_matches(name, __all__, 1)
+    near = [called(name)] if called(name) else difflib.get_close_matches(name, __all__, 1)
     hint = f"; did you mean {near[0]}?" if near else "; dir(hologram.ops) lists what there is"
     raise AttributeError(f"module {__name__!r} has no operation {name!r}{hint}")
 

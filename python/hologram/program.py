@@ -6,9 +6,10 @@ import os
 from typing import Any, NamedTuple, Optional, Union
 
 from hologram import _ffi, _log
+from hologram._arguments import shown
 from hologram._dtypes import NAMES
 from hologram._ffi import ProgramBase, described, native
-from hologram.errors import HologramError, ProgramFreedError
+from hologram.errors import HologramError, InvalidArgumentError, ProgramFreedError
 
 __all__ = ["Param", "Program", "Slot"]
 
@@ -81,6 +82,11 @@ class Program(ProgramBase):
     def __init__(self, source: Union[str, bytes, bytearray, memoryview], *, file: str = "<program>") -> None:
         self._end()  # where it is made again
         if isinstance(source, str):
+            if source.endswith((".atlas", ".atlb")) and "\n" not in source:
+                raise InvalidArgumentError(
+                    f"Program: {shown(source)} is a file's name; expected what is in it, as "
+                    f"pathlib.Path(…).{'read_text' if source.endswith('s') else 'read_bytes'}() gives it"
+                )
             text = source.encode(errors="surrogatepass")  # which the assembler refuses, and shows where
             self.handle = native.program_assemble(os.fsencode(file), text, len(text))
         elif isinstance(source, (bytes, bytearray, memoryview)):

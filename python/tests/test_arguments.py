@@ -165,6 +165,15 @@ def test_a_wrong_hologram_num_threads_is_named(value: str) -> None:
     assert value in done.stdout
 
 
+def test_an_engine_is_chosen_by_hologram_cpu_engine() -> None:
+    done = script("print(hg.backend.backends()[0]['device'])\nhg.Executor('cpu')", HOLOGRAM_CPU_ENGINE="strips")
+    assert done.returncode == 0 and done.stdout == "host, portable engine\n", done.stderr
+    done = script(
+        "try:\n    hg.Executor('cpu')\nexcept hg.errors.BackendError as e:\n    print(e)", HOLOGRAM_CPU_ENGINE="fast"
+    )
+    assert 'HOLOGRAM_CPU_ENGINE is "fast"; expected strips, avx2 or avx512' in done.stdout, done.stderr
+
+
 # ---- bools and masks
 
 

@@ -681,14 +681,23 @@ def test_a_misspelled_name_is_told_what_there_is() -> None:
     for of, name, expected in (
         (ops, "sigmod", "hologram.ops' has no operation 'sigmod'; did you mean sigmoid?"),
         (ops, "zzz", r"no operation 'zzz'; dir(hologram.ops) lists"),
+        (ops, "exp", "no operation 'exp'; did you mean vector_exp?"),
+        (ops, "max", "did you mean reduce_max or vector_max?"),
+        (ops, "mse", "did you mean mse_loss?"),
+        (ops, "matmul", "did you mean gemm?"),
+        (ops, "subtract", "did you mean vector_sub?"),
+        (hg, "softmax", "hologram' has no attribute 'softmax'; for arrays there is hologram.ops.softmax"),
+        (hg, "sum", "for arrays there is hologram.ops.reduce_sum"),
         (hg, "Executer", "hologram' has no attribute 'Executer'; did you mean Executor?"),
     ):
         with pytest.raises(AttributeError, match=re.escape(expected)):
             getattr(of, name)
+    assert all(getattr(ops, ops.called(name) or "") for name in ops._ELSEWHERE)
     assert set(ops.__all__) <= set(dir(ops)) and "numpy" not in dir(ops)
     assert set(hg.__all__) <= set(dir(hg)) and "TYPE_CHECKING" not in dir(hg)
 
 
+SUMS = {"reduce_sum", "reduce_min", "reduce_max", "reduce_prod"}
 LOSSES = {"mse_loss", "cross_entropy_loss", "binary_cross_entropy_loss"}
 
 
@@ -704,12 +713,7 @@ def test_every_operation_of_the_library_is_there() -> None:
         {"name": "alpha", "wide": True, "default": 1, "of": None},
         {"name": "beta", "wide": True, "default": 0, "of": "c"},
     ]
-    assert {d["name"] for d in descriptions if d["scalar_result"]} == {
-        "reduce_sum",
-        "reduce_min",
-        "reduce_max",
-        *LOSSES,
-    }
+    assert {d["name"] for d in descriptions if d["scalar_result"]} == {*SUMS, *LOSSES}
     assert {d["name"] for d in descriptions if d["reduces"] and not d["scalar_result"]} == {"argmin", "argmax"}
 
 

@@ -472,3 +472,9 @@ def test_analysis_says_what_kind_of_program_it_is_and_by_which_engine_it_runs():
     assert "strips" in block.analysis.splitlines()[-1]
     if "strips" not in engine:  # machine code is made here: then there is a reason
         assert "jit cannot run BLOCK_SCAN_ADD f32: the lanes of a block meet" in block.analysis
+
+
+def test_a_file_s_name_is_no_program() -> None:
+    for name, how in (("axpy.atlas", "read_text"), ("axpy.atlb", "read_bytes")):
+        with pytest.raises(ValueError, match=rf"Program: '{name}' is a file's name; .*{how}\(\) gives it"):
+            hg.Program(name)
