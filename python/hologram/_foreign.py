@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import operator
 import sys
 import threading
@@ -277,16 +278,12 @@ def _torch_agrees(torch: Any) -> bool:
 
 def _states_agree(torch: Any) -> bool:
     """Whether torch's libraries tell of modes, transforms and autocast."""
-    from torch.utils._python_dispatch import TorchDispatchMode
-
+    dispatch: Any = importlib.import_module("torch.utils._python_dispatch")
+    mode = type("Mode", (dispatch.TorchDispatchMode,), {})
     names = ("Python", "FuncTorchDynamicLayerFrontMode", "Tracer")
     native.torch_keys(tuple(int(torch._C._dispatch_key_parse(name)) for name in names))
-
-    class Mode(TorchDispatchMode):
-        pass
-
     seen = [native.torch_usual(True)]
-    with Mode():
+    with mode():
         seen.append(native.torch_usual(False))
     torch._C._functorch._grad_increment_nesting()
     seen.append(native.torch_usual(False))

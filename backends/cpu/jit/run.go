@@ -166,7 +166,7 @@ func (r *run) prepare(l *backends.Launch) bool {
 	}
 	r.width = 0
 	switch row := l.Block[1] == 1 && l.Block[2] == 1; {
-	case k.p.blocks != nil && row && block > 1: // where a lane is alone its place is known, and no head steps along it
+	case k.p.blocks != nil && row:
 		r.width = block
 	case k.p.meets:
 		return false
