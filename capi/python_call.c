@@ -151,7 +151,8 @@ static outcome prepare_result(const signature *s, request *r, py_object *n, prod
       least = size < least ? size : least;
       most = size > most ? size : most;
     }
-    if (of->kind != 'r' && r->operands[k].flags & HOLOGRAM_BOOL && !s->bools) return SURPRISE;
+    /* What is made of bools is bools, but not what is made of a number, which Python makes one first. */
+    if (of->kind != 'r' && r->operands[k].flags & HOLOGRAM_BOOL && (!s->bools || r->args.num_scalars)) return SURPRISE;
     k++;
   }
   if (n ? !hologram_exact(n, &least) || least < 0 : least < most) return SURPRISE;

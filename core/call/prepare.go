@@ -256,13 +256,7 @@ func (p *Prepared) launch(d *Device, r *Request) error {
 func (p *Prepared) types(r *Request) (isa.Type, error) {
 	op := r.Op
 	t := r.Operands[op.Subject()].View.Type
-	types := make([]isa.Type, len(r.Operands))
-	for i := range r.Operands {
-		types[i] = r.Operands[i].View.Type
-	}
-	if err := op.CheckTypes(types); err != nil {
-		return t, status.Errorf(status.BadType, "%w", err)
-	}
+	// Bools come before types: to who gave some, the type that their bytes are said to have says nothing.
 	closed := op.Bools // whether bytes other than 0 and 1 are written
 	for i, o := range op.Operands {
 		closed = closed && (o.Writes || o.Kind != kernels.Same || r.Operands[i].Bool)
@@ -272,6 +266,13 @@ func (p *Prepared) types(r *Request) (isa.Type, error) {
 			return t, status.Errorf(status.BadType, "%s: %s has dtype bool; the operation would write bytes other than 0 and 1", op.Name, o.Name)
 		}
 		p.operands = append(p.operands, operandUse{name: op.Name + ": " + o.Name, writes: o.Writes})
+	}
+	types := make([]isa.Type, len(r.Operands))
+	for i := range r.Operands {
+		types[i] = r.Operands[i].View.Type
+	}
+	if err := op.CheckTypes(types); err != nil {
+		return t, status.Errorf(status.BadType, "%w", err)
 	}
 	for _, s := range op.Scalars {
 		p.scalars = append(p.scalars, scalarUse{op.Name + ": " + s.Name, s.Type(t)})
