@@ -13,7 +13,7 @@ typedef struct {
   py_method method;
   int32_t inputs, scalars, outputs;
   bool autocast;  /* which would change the inputs' types */
-  int num_forms;
+  int num_forms, oldest; /* when there is no room the oldest goes */
   struct form {
     uint64_t key;
     py_object *program;         /* its slots are the inputs and then the outputs, its parameters the scalars */
@@ -150,7 +150,7 @@ static py_object *make(py_object *self, py_object *const *args, ptrdiff_t n) {
 }
 
 /* torch_map_add(map, inputs, program, like): the program for inputs of the types that some tensors have, and for each result
-   the input whose type it has. What can't be looked at, or has no room, is left to Python as before. */
+   the input whose type it has. What can't be looked at is left to Python as before. */
 static py_object *add(py_object *self, py_object *const *args, ptrdiff_t n) {
   native c = {.name = "torch_map_add"};
   struct form form = {0};
@@ -166,7 +166,7 @@ static py_object *add(py_object *self, py_object *const *args, ptrdiff_t n) {
     py.PyErr_SetString(py.PyExc_TypeError, "torch_map_add: expected a map, its inputs, a program, and an input for each output");
     return NULL;
   }
-  if (m->num_forms == MAX_FORMS || m->inputs > MAX_INPUTS || m->outputs > MAX_OPERANDS || !torch_usual(false)) return py_none();
+  if (m->inputs > MAX_INPUTS || m->outputs > MAX_OPERANDS || !torch_usual(false)) return py_none();
   for (int i = 0; i < m->inputs; i++) {
     if (!torch_glance(py.PyTuple_GetItem(args[1], i), &inputs[i])) return py_none();
   }
@@ -180,7 +180,14 @@ static py_object *add(py_object *self, py_object *const *args, ptrdiff_t n) {
     form.like[i] = (uint8_t)like;
   }
   py.Py_IncRef(form.program = args[2]);
-  m->forms[m->num_forms++] = form;
+  if (m->num_forms < MAX_FORMS) {
+    m->forms[m->num_forms++] = form;
+  } else {
+    py_object *gone = m->forms[m->oldest].program;
+    m->forms[m->oldest] = form;
+    m->oldest = (m->oldest + 1) % MAX_FORMS;
+    py.Py_DecRef(gone);
+  }
   return py_none();
 }
 

@@ -155,6 +155,19 @@ def test_recorded() -> None:
 
 
 @needs_quick
+def test_more_types_than_there_is_room_for() -> None:
+    """The oldest of 16 gives way, and comes back when it is met again."""
+    dtypes = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+    for a in dtypes:
+        for b in dtypes:
+            assert torch.equal(F.mul(x.to(a), x.to(b)), x.to(a) * x.to(b))
+    for _ in range(2):
+        found = F.mul(x, y)
+    assert torch.equal(found, x * y)
+    assert isinstance(quick("mul", x, y), Tensor)
+
+
+@needs_quick
 def test_several_results() -> None:
     @hologram_torch.kernel
     def both(a: Any, b: Any) -> Any:

@@ -302,7 +302,7 @@ def test_captured_step() -> None:
 
 # ---- memory
 
-STEPS = int(os.environ.get("HOLOGRAM_TRAINING_STEPS", "1500"))
+STEPS = int(os.environ.get("HOLOGRAM_TRAINING_STEPS", "1000"))
 
 
 def resident() -> int:
