@@ -7,3 +7,10 @@ func TilesOf(t isa.Type) int { return len(tiles[t]) }
 
 // InTile is a form with another shape of blocks.
 func (f Form) InTile(i int) Form { f.Tile = i; return f }
+
+// PollAfter has blocks look whether the launch is cancelled after so many chunks.
+func PollAfter(chunks int) (restore func()) {
+	saved := polled
+	polled = chunks
+	return func() { polled = saved }
+}

@@ -290,6 +290,7 @@ func TestMatchLeavesTheRest(t *testing.T) {
 
 // A cancelled product ends between chunks, says so, and stores nothing.
 func TestCancelledProduct(t *testing.T) {
+	defer product.PollAfter(2)()
 	plan, all, arrays := launches(t, isa.F32, shape{m: 9, n: 12, k: 2000, alpha: 1})
 	l := all[0]
 	f, ok := product.Match(*kernels.ProductOf(plan.Steps[0].Program), l, h200)

@@ -11,7 +11,7 @@ import (
 
 // How a block's shared memory is divided, in bytes: the stages, each with a piece
 // of op(A) and one of op(B), whose rows of products are pitch bytes apart; the
-// totals; two words with the cancel flag as it was seen last.
+// totals; the cancel flag as it was seen last.
 
 // spare is how many bytes a row of products is longer than its elements, so that
 // those of one row of op(A), written together, fall into different banks.
@@ -157,14 +157,11 @@ func (x *text) prologue(layout *ptx.Layout) {
 	x.line("mov.u32 %%shared, atlas_shared;")
 	x.line("mov.u32 %%thread, %%tid.x;")
 	if x.Totals {
-		x.reg("b32", "word", "seen", "count")
+		x.reg("b32", "word", "count")
 		x.reg("b64", "record")
 		x.line("ld.param.u64 %%record, [atlas_launch+%d];", ptx.AtRecord)
 		x.line("setp.eq.u32 %%first, %%thread, 0;")
 		x.line("add.u32 %%word, %%shared, %d;", x.shared()-8)
-		x.line("mov.b32 %%x, 0;")
-		x.line("@%%first st.shared.b32 [%%word], %%x;")
-		x.line("@%%first st.shared.b32 [%%word+4], %%x;")
 	}
 }
 
@@ -395,7 +392,6 @@ func (x *text) chunks(layout *ptx.Layout) {
 
 	x.label("chunk")
 	if x.Totals {
-		x.line("@%%first ld.volatile.global.u32 %%seen, [%%record+%d];", ptx.RecordCancel)
 		x.line("mov.b32 %%pieces, %d;", kernels.ProductChunk/x.bk)
 	}
 	for i := range x.tm * x.tn {
@@ -493,17 +489,16 @@ func (x *text) addTotals(keep bool) {
 	}
 }
 
+// polled is after how many chunks a block looks whether the launch is cancelled: the
+// rounds of a loop that is short. The flag is in the host's memory, of which a device
+// reads one word a microsecond, whatever the number of blocks.
+var polled = 128
+
 // chunkEnd adds a chunk's sums to the totals, and ends the block if the launch is
-// cancelled. What the first thread has seen of that the others learn a chunk later,
-// so that all of them go at the same place.
+// cancelled.
 func (x *text) chunkEnd() {
 	v := x.vector()
 	x.comment("a chunk's end")
-	x.line("@%%first st.shared.b32 [%%word], %%seen;")
-	x.line("xor.b32 %%word, %%word, 4;")
-	x.line("ld.shared.b32 %%x, [%%word];")
-	x.line("setp.ne.u32 %%p, %%x, 0;")
-	x.line("@%%p bra cancelled;")
 	x.line("add.u32 %%count, %%count, 1;")
 	x.line("setp.ne.u32 %%p, %%count, 1;")
 	x.line("@%%p bra further;")
@@ -513,6 +508,15 @@ func (x *text) chunkEnd() {
 	x.line("bra chunk;")
 	x.label("further")
 	x.addTotals(true)
+	x.line("rem.u32 %%x, %%count, %d;", polled)
+	x.line("setp.ne.u32 %%p, %%x, 0;")
+	x.line("@%%p bra chunk;")
+	x.line("@%%first ld.volatile.global.u32 %%x, [%%record+%d];", ptx.RecordCancel)
+	x.line("@%%first st.shared.b32 [%%word], %%x;")
+	x.line("bar.sync 0;")
+	x.line("ld.shared.b32 %%x, [%%word];")
+	x.line("setp.ne.u32 %%p, %%x, 0;")
+	x.line("@%%p bra cancelled;")
 }
 
 // epilogue makes elements of C of the sums, and stores those that there are.
