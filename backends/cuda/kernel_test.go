@@ -6,8 +6,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cuda/driver"
 	"github.com/hologram-project/hologram/backends/cuda/ptx"
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/ir"
+	"github.com/hologram-project/hologram/kernels"
 )
 
 // A lane does several elements where that is right and worth it, and one else.
@@ -97,4 +100,46 @@ func TestSpecialize(t *testing.T) {
 		require.Equal(t, made, r.calls["module"], "a launch compiled")
 	}
 	r.close(t)
+}
+
+// Products of every layout are launched as tiles, of a shape that suits their size.
+func TestProductsAreTiles(t *testing.T) {
+	f := newFake()
+	b := &Backend{load: func() (*driver.API, error) { return f.api, nil }}
+	opened, err := b.Open(0)
+	require.NoError(t, err)
+	d := opened.(*device)
+	defer func() { require.NoError(t, d.Close()) }()
+	for _, typ := range []isa.Type{isa.F32, isa.F64} {
+		for _, m := range [][]int64{{1024, 1024, 1024}, {2048, 2048, 2048}, {8192, 8192, 8192}, {100, 100, 100}, {4096, 4096, 64}, {64, 4096, 4096}, {999, 1001, 1003}} {
+			for flags := range int64(4) {
+				dims := append(m[:3:3], flags&1, flags>>1)
+				plan, err := d.Plan(kernels.Gemm, typ, dims)
+				require.NoError(t, err)
+				if plan == nil {
+					plan, err = kernels.Gemm.Plan(typ, dims)
+					require.NoError(t, err)
+				}
+				step := plan.Steps[0]
+				fn, _, err := ir.Canonical(step.Program)
+				require.NoError(t, err)
+				k, err := d.Compile(&backends.Unit{Source: step.Program, IR: fn, Hash: fn.Hash()}, backends.Variant{Proved: flags > 1})
+				require.NoError(t, err)
+				l := &backends.Launch{Grid: step.Grid, Block: step.Block, Rank: 1, N: 1, Shape: [isa.MaxRank]int64{step.Shape[0]}}
+				l.N = uint64(step.Shape[0])
+				for _, p := range step.Params {
+					l.Params = append(l.Params, p.Value)
+				}
+				for i, s := range step.Slots {
+					l.Slots = append(l.Slots, backends.View{Addr: uintptr(i+1) << 40, Bytes: s.Shape[0] * int64(s.Type.Size()), Type: s.Type})
+				}
+				got := k.(*kernel).form(l, new(ptx.Space))
+				require.True(t, got.product.Is(), "%v %v", typ, dims)
+				require.Equal(t, m[2] > kernels.ProductChunk && len(plan.Steps) == 1, got.product.Totals, "%v %v", typ, dims)
+				l.Fuel = 7
+				require.False(t, k.(*kernel).form(l, new(ptx.Space)).product.Is())
+				k.Release()
+			}
+		}
+	}
 }
