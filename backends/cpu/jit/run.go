@@ -166,9 +166,7 @@ func (r *run) prepare(l *backends.Launch) bool {
 	}
 	r.width = 0
 	switch row := l.Block[1] == 1 && l.Block[2] == 1; {
-	// A block of one lane is left to strips: in machine code for blocks its store was lost,
-	// from sums of one element, say.
-	case k.p.blocks != nil && row && block > 1:
+	case k.p.blocks != nil && row:
 		r.width = block
 	case k.p.meets:
 		return false
