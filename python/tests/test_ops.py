@@ -342,21 +342,22 @@ def test_reductions_need_three_outputs(ex: hg.Executor, op: str) -> None:
 
 
 @pytest.mark.parametrize("axis", [None, 0, 1, -1, (0, 2)])
-def test_cumsum_and_prod(ex: hg.Executor, axis: Any) -> None:
+def test_cumsum_and_prod(ex: hg.Executor, host: hg.Executor, axis: Any) -> None:
     """Along axes, of strided arrays, and in a wider type."""
     x = np.random.default_rng(5).integers(-9, 9, (6, 70, 5)).astype(np.int16)[::2, ::-1]
-    found = np.empty(x.shape, np.int64)
     lies = x if axis is None else np.moveaxis(x, axis, range(-np.size(axis), 0))
     row = lies.reshape(-1) if axis is None else lies.reshape(*lies.shape[: x.ndim - np.size(axis)], -1)
-    ops.cumsum(ex, x, found, axis=axis) if axis is not None else ops.cumsum(ex, x.copy(), found)
     sums = np.cumsum(row, -1, dtype=np.int64).reshape(lies.shape)
-    assert np.array_equal(found if axis is None else np.moveaxis(found, axis, range(-np.size(axis), 0)), sums)
-    if axis is not None:
-        product = np.empty(np.prod(x, axis).shape, np.int64)
-        ops.reduce_prod(ex, x, product, axis=axis)
-        assert np.array_equal(product, np.prod(x, axis, dtype=np.int64))
-    out = np.empty(3, np.float32)
-    assert ops.reduce_prod(ex, np.array([1.5, 2, -3], np.float32), out) == -9
+    for on, a in ((host, x if axis is not None else x.copy()), (ex, ex.from_numpy(x))):
+        sum_ = on.allocate(x.shape, np.int64)
+        ops.cumsum(on, a, sum_) if axis is None else ops.cumsum(on, a, sum_, axis=axis)
+        found = sum_.to_numpy()
+        assert np.array_equal(found if axis is None else np.moveaxis(found, axis, range(-np.size(axis), 0)), sums)
+        if axis is not None:
+            product = on.allocate(np.prod(x, axis).shape, np.int64)
+            ops.reduce_prod(on, a, product, axis=axis)
+            assert np.array_equal(product.to_numpy(), np.prod(x, axis, dtype=np.int64))
+        assert ops.reduce_prod(on, buffer(on, [1.5, 2, -3]), on.allocate(3)) == -9
 
 
 @pytest.mark.parametrize("n", [1, 100, 10000])

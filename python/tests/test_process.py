@@ -131,11 +131,12 @@ native.program_free(handle)
 ended("Program", hg.Program, text)
 p = hg.Program(text)
 ended("text", p.canonical)
-ended("compile", ex.launch, p, x=x)
-ended("launch", ex.launch, p, x=x)
-assert not native.waiting()
-ex.launch(p, x=x)
-ex.synchronize()
+if DEVICE != "cuda":  # whose driver compiles such a program for minutes, see docs/RELIABILITY.md
+    ended("compile", ex.launch, p, x=x)
+    ended("launch", ex.launch, p, x=x)
+    assert not native.waiting()
+    ex.launch(p, x=x)
+    ex.synchronize()
 print(latest)
 """
     )
@@ -143,6 +144,7 @@ print(latest)
 
 
 @posix
+@pytest.mark.skipif(DEVICE == "cuda", reason="NVIDIA's driver compiles a program of this size for minutes")
 def test_a_handler_may_use_what_it_interrupts_the_making_of() -> None:
     passes(
         BRANCHY
