@@ -90,7 +90,7 @@ SIZES: dict[tuple[str, ...], list[tuple[int, ...]]] = {
 def run(ex: hg.Executor, op: dict[str, Any], dtype: str, dims: tuple[int, ...]) -> list[Any]:
     """Run an operation on 40,000 elements for each operand; return what is written, or the fault."""
     tame = not op["elementwise"]
-    kinds = ["i64" if o["kind"] == "index" else dtype for o in op["operands"]]
+    kinds = [{"index": "i64", "mask": "u8"}.get(o["kind"], dtype) for o in op["operands"]]
     buffers = [ex.from_numpy(numbers(kind, 40_000, 10 * i + 1, tame)) for i, kind in enumerate(kinds)]
     scalars = tuple(hg._dtypes.scalar_bits(0.5 if dtype[0] in "fb" else 3, s["name"]) for s in op["scalars"])
     fault = None

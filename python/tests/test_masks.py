@@ -98,7 +98,10 @@ def test_what_is_no_mask(host: hg.Executor) -> None:
         (lambda: ops.where(mask, 1, 2), "where: a is 1, a number; expected an array"),
         (lambda: ops.vector_less(x, x, x.copy()), "vector_less: c has dtype f32; expected bool, or u8"),
         (lambda: ops.vector_less(1, 2), "vector_less: a is 1, a number"),
-        (lambda: ops.where(mask, x, x, np.ones(3, bool)), "where: c has dtype bool; the operation would write bytes other"),
+        (
+            lambda: ops.where(mask, x, x, np.ones(3, bool)),
+            "where: c has dtype bool; the operation would write bytes other",
+        ),
         (
             lambda: ops.copy(np.full(3, 7, "u1"), mask.copy()),
             "copy: dst has dtype bool; the operation would write bytes other",
