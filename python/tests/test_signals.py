@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 import pytest
+from support import DEVICE
 from test_process import passes, posix
 from test_safety import SLOW
 
@@ -100,6 +101,7 @@ w = array = None
 
 
 @posix
+@pytest.mark.skipif(DEVICE != "cpu", reason="where launches return at once no call goes on that a handler could leave")
 def test_what_handlers_raise_leaves_nothing_behind() -> None:
     """Some handlers launch, some raise; what goes on when one raises is cancelled before the call leaves."""
     passes(
