@@ -129,10 +129,7 @@ func TestRandomMeetings(t *testing.T) {
 }
 
 func randomMeeting(t *testing.T, tested backends.Backend) {
-	count := 150
-	if testing.Short() {
-		count = 60
-	}
+	count := rounds(150, 40)
 	oracle := interp.New()
 	skipped := 0
 	for i := range count {
