@@ -37,7 +37,7 @@ def test_numpy_is_the_only_runtime_dependency() -> None:
     requires = DISTRIBUTION.requires or []
     assert [r for r in requires if "extra ==" not in r] == ["numpy>=1.22"]
     extras: dict[str, set[str]] = {}
-    for name, extra in re.findall(r"^([\w-]+)[^;]*; extra == ['\"](\w+)['\"]$", "\n".join(requires), re.M):
+    for name, extra in re.findall(r"^([\w-]+)[^;\n]*; extra == ['\"](\w+)['\"]$", "\n".join(requires), re.M):
         extras.setdefault(extra, set()).add(name)
     assert extras == {"torch": {"torch"}, "training": {"torch", "safetensors", "tqdm"}}
     assert DISTRIBUTION.metadata["Requires-Python"] == ">=3.9"
