@@ -66,6 +66,26 @@ func TestCostOfPrograms(t *testing.T) {
 	}
 }
 
+// TestCostIsOfTheLaunchAsked demands that a Cost that was asked before answers as a
+// fresh one does, also when parameters and sizes come again in another order.
+func TestCostIsOfTheLaunchAsked(t *testing.T) {
+	f := canonical(t, "program p\nparam j u32\nparam k u32\nldp.u32 n, j\nloop n, e\ne:\nldp.u32 n, k\nloop n, o\nmov.u32 x, 1\no:\nexit")
+	asked := NewCost(f)
+	for _, q := range [][3]uint64{{5, 1, 2}, {5, 2, 1}, {7, 2, 1}, {5, 1, 2}, {5, 1, 2}, {0, 1, 2}, {5, 3, 2}, {5, 1, 2}} {
+		want, bounded := NewCost(f).Of(q[0], q[1:])
+		require.True(t, bounded)
+		got, bounded := asked.Of(q[0], q[1:])
+		require.True(t, bounded)
+		require.Equal(t, want, got, "%v", q)
+	}
+	params := []uint64{1, 2} // the caller's, who may change it
+	asked.Of(5, params)
+	params[0] = 100
+	want, _ := NewCost(f).Of(5, params)
+	got, _ := asked.Of(5, params)
+	require.Equal(t, want, got)
+}
+
 // TestCostOfExpansions demands that what expands costs what its expansion does.
 func TestCostOfExpansions(t *testing.T) {
 	f := canonical(t, "program p\nslot a f32\nldg.f32 x, a[index]\nexp.f32 x, x\nstg.f32 x, a[index]\nexit")
