@@ -118,6 +118,7 @@ func (f *frame) read(what string, args *C.hologram_call_args) error {
 	}
 	c.Fuel, c.Stream, c.Try = uint64(args.fuel), uintptr(args.stream), args.flags&C.HOLOGRAM_TRY != 0
 	c.Residue = (*[core.NumClasses]uint64)(unsafe.Pointer(args.residue))
+	c.First = (*uint64)(unsafe.Pointer(args.first))
 	c.Stop = interrupted
 	if deleter, context := args.deleter, args.context; deleter != nil {
 		c.Deleter = func() { C.hologram_support_delete(deleter, context) }

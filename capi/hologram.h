@@ -238,13 +238,14 @@ typedef struct hologram_operand {
    parameter. dims are the operation's sizes (of an elementwise one n or nothing), or the index space: without it, which
    num_dims -1 says, it is what the operands accessed by [index] broadcast to. grid and block, of a launch, may be zeros:
    a block then is the program's own or (256, 1, 1), and the grid covers the index space. fuel is the steps that a lane
-   may take, 0 for no limit. residue, which may be NULL, receives 96 sums.
+   may take, 0 for no limit. residue, which may be NULL, receives 96 sums; first, which may be NULL, in
+   its low bytes element 0 of the last operand, which the host must see.
 
    stream is that on which the memory of others is ready, as its platform numbers it; 0 for none. deleter is called once
    with context, from any thread, when nobody uses the memory of others any more, whatever the call returns but
    HOLOGRAM_BUSY and what it says of a wrong size or a NULL. Without it that memory must last until the call, or its
    event, is done, so that an asynchronous device waits. What the other pointers lead to is read before the call
-   returns, but for residue, which stays as it is until the work is done. */
+   returns, but for residue and first, which stay as they are until the work is done. */
 typedef struct hologram_call_args {
   uint32_t size;
   int32_t op;
@@ -263,6 +264,7 @@ typedef struct hologram_call_args {
   uint64_t stream;
   hologram_deleter deleter;
   void *context;
+  uint64_t *first;
 } hologram_call_args;
 
 /* ---- errors ---- */

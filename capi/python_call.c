@@ -87,7 +87,7 @@ static py_object *number_of(int32_t dtype, const void *at) {
   }
 }
 
-/* Element 0 of an operand, after the work. */
+/* Element 0 of an operand, after the work: it is in the cell, or the host does not see it. */
 static py_object *first_of(request *r, int i) {
   const hologram_operand *o = &r->operands[i];
   static const uint8_t sizes[] = {0, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8};
@@ -95,8 +95,10 @@ static py_object *first_of(request *r, int i) {
   hologram_event event = 0;
   work w = {.failure = NULL};
   int32_t status;
-  if (!o->buffer && o->flags & HOLOGRAM_BOOL) return py.PyBool_FromLong(*(const uint8_t *)o->data != 0);
-  if (!o->buffer) return number_of(o->dtype, o->data);
+  if (!o->buffer || r->args.first) {
+    if (o->flags & HOLOGRAM_BOOL) return py.PyBool_FromLong(*(const uint8_t *)&r->cell != 0);
+    return number_of(o->dtype, &r->cell);
+  }
   if (!work_begin(&w)) return NULL;
   status = hologram_buffer_read(o->buffer, 0, sizes[o->dtype], &cell, &event);
   atomic_store(&w.event, event);
@@ -161,8 +163,11 @@ static outcome prepare_result(const signature *s, request *r, py_object *n, prod
   if (s->form != GIVEN || n) take_size(r, least);
   if (p != FIRST) return DONE;
   if (request_size(r, r->args.num_operands - 1) < 3) return SURPRISE;
-  /* The result is read, so it is in a buffer or where the host sees it. */
-  return r->operands[r->args.num_operands - 1].buffer || r->device_type == DL_CPU ? DONE : SURPRISE;
+  if (((py_handle *)r->executor)->host_visible) {
+    r->args.first = &r->cell;
+    return DONE;
+  }
+  return r->operands[r->args.num_operands - 1].buffer ? DONE : SURPRISE; /* it is read, after the work */
 }
 
 /* Takes all arguments of an operation. output receives the array for its result if there is one, counted if it is made. */

@@ -244,6 +244,7 @@ outcome request_begin(request *r, py_object *executor) {
   r->args.residue = NULL;
   r->args.deleter = NULL;
   r->args.context = NULL;
+  r->args.first = NULL;
   r->num_borrowed = r->num_torch = r->num_versions = 0;
   r->changed = false;
   r->executor = NULL;

@@ -42,6 +42,9 @@ type Call struct {
 	Fuel        uint64 // steps that a lane may take; 0: no limit
 	// Residue receives what RES_ACCUM adds up; it may be nil.
 	Residue *[isa.NumClasses]uint64
+	// First receives element 0 of the last operand, which the host sees, in its low
+	// bytes when the work is done without an error; it may be nil.
+	First *uint64
 	// Stream is the stream of others that the work is for, as DLPack numbers it;
 	// 0: the executor's own.
 	Stream uintptr
@@ -162,8 +165,19 @@ func (ex *Executor) bind(d *draft, c *Call, owner *owner) (b *call.Bound, outcom
 	if c.Fuel > 0 {
 		b.SetFuel(c.Fuel)
 	}
-	sums := b.SetResidue(c.Residue)
-	return b, sums || borrows && owner == nil, nil
+	outcome = b.SetResidue(c.Residue) || borrows && owner == nil
+	if c.First != nil && !ex.device.Info.HostVisible {
+		err = Errorf(Invalid, "%s: the host does not see element 0 of an array on %s; read it by buffer_read", r.What(), ex.device.Name)
+	} else if first, no := b.SetFirst(c.First, d.operands); no != nil {
+		err = no
+	} else {
+		outcome = outcome || first
+	}
+	if err != nil {
+		b.Release()
+		return nil, false, err
+	}
+	return b, outcome, nil
 }
 
 // endAll takes away the work that was counted on operands.

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -198,5 +199,56 @@ func TestElementwiseShapes(t *testing.T) {
 		if got := values(t, a); !slices.Equal(got, []float32{10, 11, 3}) {
 			t.Errorf("the first two: got %v", got)
 		}
+	})
+}
+
+// TestFirstElementOfACall asks calls for element 0 of what they make, of views
+// that begin anywhere and of calls that take long, where the host sees it.
+func TestFirstElementOfACall(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		op := func(name string) *Operation {
+			op, ok := kernels.Lookup(name)
+			require.True(t, ok)
+			return op
+		}
+		a, out := floats(t, ex, 1, 2, 3, 4), floats(t, ex, 5, 6, 7)
+		back, err := out.View(2, []int64{3}, []int64{-1})
+		require.NoError(t, err)
+		none, err := out.View(0, []int64{0}, nil)
+		require.NoError(t, err)
+		first := ^uint64(0)
+		call := func(name string, dims []int64, last *Buffer) error {
+			return wait(ex.Call(&Call{Op: op(name), Operands: []Operand{{Buffer: a}, {Buffer: last}}, Dims: dims, First: &first}))
+		}
+		if !ex.Device().Info.HostVisible {
+			wants(t, call("reduce_sum", []int64{1, 4}, out), Invalid, "reduce_sum: the host does not see element 0")
+			require.Equal(t, []float32{5, 6, 7}, values(t, out), "refused")
+			return
+		}
+		require.NoError(t, call("reduce_sum", []int64{1, 4}, out))
+		require.Equal(t, float32(10), math.Float32frombits(uint32(first)))
+		require.Equal(t, uint64(0xffffffff), first>>32, "beyond the element")
+		require.NoError(t, call("copy", []int64{3}, back))
+		require.Equal(t, float32(1), math.Float32frombits(uint32(first)))
+		require.Equal(t, []float32{3, 2, 1}, values(t, out))
+		long, err := ex.Allocate(1<<22, isa.F32, true)
+		require.NoError(t, err)
+		a = long
+		require.NoError(t, wait(a.Fill(Float(0.5))))
+		require.NoError(t, call("reduce_sum", []int64{1, 1 << 22}, out))
+		require.Equal(t, float32(1<<21), math.Float32frombits(uint32(first)))
+		first = 7
+		wants(t, call("copy", nil, none), Invalid, "copy: ")
+		wants(t, call("reduce_sum", []int64{0, 4}, none), Invalid, "reduce_sum: the last operand has no element to tell of")
+		require.Equal(t, uint64(7), first)
+		require.NoError(t, wait(ex.Synchronize()))
+		require.NoError(t, ex.BeginCapture())
+		wants(t, call("reduce_sum", []int64{1, 4}, out), Invalid, "captures")
+		g, err := ex.EndCapture()
+		require.NoError(t, err)
+		g.Release()
+		before := first
+		require.NoError(t, wait(ex.Op("reduce_sum", []*Buffer{floats(t, ex, 8), out}, nil, []int64{1, 1})))
+		require.Equal(t, before, first, "the next call's business")
 	})
 }

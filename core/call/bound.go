@@ -29,6 +29,8 @@ type Bound struct {
 	line     *memory.Line // of a device that works by itself, once the work is queued
 	failed   int          // the launch that the device refused, or ended with an error
 	residue  *[isa.NumClasses]uint64
+	first    *uint64 // receives element 0 of the last operand, which is at firstAt
+	firstAt  uintptr
 }
 
 // take returns a Bound to fill in.
@@ -167,6 +169,21 @@ func (b *Bound) SetResidue(to *[isa.NumClasses]uint64) bool {
 		b.residue = to
 	}
 	return b.residue != nil
+}
+
+// SetFirst says where element 0 of the last operand goes when the call is over, in
+// the low bytes; nil: nowhere. The host sees the operand. It reports whether the
+// caller has to wait for that.
+func (b *Bound) SetFirst(to *uint64, operands []Operand) (bool, error) {
+	if to == nil {
+		return false, nil
+	}
+	last := len(operands) - 1
+	if last < 0 || b.p.operands[last].empty {
+		return false, status.Errorf(status.Invalid, "%s: the last operand has no element to tell of", b.p.what)
+	}
+	b.first, b.firstAt = to, operands[last].View.Addr
+	return true, nil
 }
 
 // Launch is the one launch of a program's call, for the interpreter to trace.
@@ -341,6 +358,10 @@ func (b *Bound) Outcome(err error) error {
 	if b.residue != nil {
 		*b.residue = b.launches[0].Record.Residue
 	}
+	if b.first != nil && err == nil {
+		size := int64(b.p.operands[len(b.p.operands)-1].align)
+		copy(unsafe.Slice((*byte)(unsafe.Pointer(b.first)), size), hostmem.Bytes(b.firstAt, size))
+	}
 	for i := range b.launches {
 		r := b.launches[i].Record
 		r.Ended, r.Fault, r.Asked = 0, 0, backends.Asked{}
@@ -385,7 +406,7 @@ func (b *Bound) Release() {
 	}
 	b.space.Return()
 	b.Reset()
-	b.line, b.residue = nil, nil
+	b.line, b.residue, b.first = nil, nil, nil
 	p := b.p
 	p.keep(b)
 	p.Release()

@@ -76,6 +76,7 @@ class CallArgs(ctypes.Structure):
         ("stream", ctypes.c_uint64),
         ("deleter", ctypes.c_void_p),
         ("context", ctypes.c_void_p),
+        ("first", ctypes.POINTER(ctypes.c_uint64)),
     )
 
 
