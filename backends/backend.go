@@ -119,7 +119,9 @@ type Kernel interface {
 }
 
 // Specializer is a Kernel that makes more code for launches of some kinds: core
-// has it made before a stream's turn is taken.
+// has it made before a stream's turn is taken, on a goroutine that may wait for all
+// that is queued, for ever if need be, while the callers leave. Without try there
+// is one call at a time.
 type Specializer interface {
 	// Specialize makes the code that l needs, which depends on what Cost looks at,
 	// whether there is Fuel, and the slots' addresses modulo 64. With try it makes

@@ -53,7 +53,8 @@ func go_executor_new(backend *C.char, executor_out *C.hologram_executor) (status
 }
 
 // go_executor_free frees the executor's buffers and ends it. Calls under way that
-// returned HOLOGRAM_PENDING are cancelled; launches that an asynchronous device
+// returned HOLOGRAM_PENDING, or wait for their programs to be compiled and loaded,
+// are cancelled; launches that an asynchronous device
 // has queued may end as they would, but are cancelled too after 5 seconds. The
 // status is the first error of those whose outcome nobody has seen.
 //
@@ -113,7 +114,8 @@ func go_executor_synchronize(executor C.hologram_executor, event_out *C.hologram
 	return settle(ev, err, event_out)
 }
 
-// go_executor_cancel asks all work of the executor to end soon. That a launch was
+// go_executor_cancel asks all work of the executor to end soon, and calls in other
+// threads that wait for their programs to be compiled and loaded. That a launch was
 // cancelled by it is told to who waits for that launch, and to nobody else. To
 // cancel the event of a wait, such as that of hologram_executor_synchronize,
 // ends the wait alone.

@@ -311,9 +311,10 @@ HOLOGRAM_API int32_t hologram_object_count(int64_t *count_out);
    does too. */
 HOLOGRAM_API int32_t hologram_executor_new(const char *backend, hologram_executor *executor_out);
 
-/* hologram_executor_free frees the executor's buffers and ends it. Calls under way that returned HOLOGRAM_PENDING
-   are cancelled; launches that an asynchronous device has queued may end as they would, but are cancelled too after
-   5 seconds. The status is the first error of those whose outcome nobody has seen. */
+/* hologram_executor_free frees the executor's buffers and ends it. Calls under way that returned HOLOGRAM_PENDING,
+   or wait for their programs to be compiled and loaded, are cancelled; launches that an asynchronous device has
+   queued may end as they would, but are cancelled too after 5 seconds. The status is the first error of those whose
+   outcome nobody has seen. */
 HOLOGRAM_API int32_t hologram_executor_free(hologram_executor executor);
 
 /* hologram_executor_describe describes an executor. */
@@ -323,9 +324,10 @@ HOLOGRAM_API int32_t hologram_executor_describe(hologram_executor executor, holo
    outcome nobody has seen. */
 HOLOGRAM_API int32_t hologram_executor_synchronize(hologram_executor executor, hologram_event *event_out);
 
-/* hologram_executor_cancel asks all work of the executor to end soon. That a launch was cancelled by it is told to
-   who waits for that launch, and to nobody else. To cancel the event of a wait, such as that of
-   hologram_executor_synchronize, ends the wait alone. */
+/* hologram_executor_cancel asks all work of the executor to end soon, and calls in other threads that wait for
+   their programs to be compiled and loaded. That a launch was cancelled by it is told to who waits for that launch,
+   and to nobody else. To cancel the event of a wait, such as that of hologram_executor_synchronize, ends the wait
+   alone. */
 HOLOGRAM_API int32_t hologram_executor_cancel(hologram_executor executor);
 
 /* hologram_executor_phase gives the phase of the executor's stream, 0 … 767, after the work queued so far;

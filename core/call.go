@@ -50,9 +50,9 @@ type Call struct {
 	Stream uintptr
 	// Try: rather than wait, or run long, return an error of kind Busy.
 	Try bool
-	// Stop is asked now and then while a program is brought to its canonical
-	// form or compiled for the call; an error ends the call, of which nothing has
-	// then run.
+	// Stop is asked now and then while a program is brought to its canonical form,
+	// compiled or loaded for the call; an error ends the call, of which nothing has
+	// then run. So do the executor's Cancel and Close.
 	Stop Stop
 	// Deleter is told once when nobody uses the memory of others any more,
 	// whatever becomes of the call, unless that was Busy. Without one the caller
@@ -67,20 +67,48 @@ const quick = 20e3
 type draft struct {
 	request  call.Request
 	operands []call.Operand
+
+	ex      *Executor
+	cancels uint64 // of the executor's when the call began
+	stop    Stop   // the caller's; may be nil
+	asked   Stop   // ask
 }
 
-var drafts = sync.Pool{New: func() any { return new(draft) }}
+var drafts = sync.Pool{New: func() any {
+	d := new(draft)
+	d.asked = d.ask
+	return d
+}}
+
+// ask is what room program asks while the call waits for a program.
+func (d *draft) ask() error {
+	if d.ex.cancels.Load() != d.cancels {
+		if d.ex.gone() {
+			return queue.ErrFreed
+		}
+		return Errorf(Cancelled, "%s: cancelled before it began", d.request.What())
+	}
+	if d.stop == nil {
+		return nil
+	}
+	return d.stop()
+}
+
+// release gives a draft back.
+func (d *draft) release() {
+	clear(d.operands)
+	d.operands = d.operands[:0]
+	d.request, d.ex, d.stop = call.Request{}, nil, nil
+	drafts.Put(d)
+}
 
 // Call runs an operation or launches a program. An event is given if the call
 // takes long, or has to be waited for; on an asynchronous device most have none,
 // and errors come with the next call that waits.
 func (ex *Executor) Call(c *Call) (*Event, error) {
-	r := drafts.Get().(*draft)
-	ev, err := ex.call(r, c)
-	clear(r.operands)
-	r.operands = r.operands[:0]
-	r.request = call.Request{}
-	drafts.Put(r)
+	d := drafts.Get().(*draft)
+	ev, err := ex.call(d, c)
+	d.release()
 	return ev, err
 }
 
@@ -132,7 +160,8 @@ func (ex *Executor) submit(b *call.Bound, c *Call, outcome bool) (*Event, error)
 // whether the caller has to wait for that.
 func (ex *Executor) bind(d *draft, c *Call, owner *owner) (b *call.Bound, outcome bool, err error) {
 	r := &d.request
-	r.Op, r.Dims, r.Grid, r.Block, r.Fuel, r.Stop = c.Op, c.Dims, c.Grid, c.Block, c.Fuel > 0, c.Stop
+	r.Op, r.Dims, r.Grid, r.Block, r.Fuel, r.Stop = c.Op, c.Dims, c.Grid, c.Block, c.Fuel > 0, d.asked
+	d.ex, d.stop, d.cancels = ex, c.Stop, ex.cancels.Load()
 	table := ex.device.calls
 	if c.Op == nil {
 		r.Program, table = c.Program.p, c.Program.table(ex.device)
@@ -156,7 +185,7 @@ func (ex *Executor) bind(d *draft, c *Call, owner *owner) (b *call.Bound, outcom
 		endAll(d.operands)
 		return nil, false, err
 	}
-	b, err = p.Bind(&ex.device.call, d.operands, c.Scalars, c.Try)
+	b, err = p.Bind(&ex.device.call, d.operands, c.Scalars, c.Try, r.Stop)
 	if err != nil {
 		p.Release()
 		endAll(d.operands)

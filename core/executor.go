@@ -3,6 +3,7 @@ package core
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hologram-project/hologram/backends"
@@ -25,6 +26,9 @@ type Executor struct {
 	calls    uint64                     // so far, on any of them
 	leaving  sync.WaitGroup             // for those being forgotten
 	closed   bool
+
+	// cancels counts Cancel and Close, for calls whose programs are being made.
+	cancels atomic.Uint64
 }
 
 // NewExecutor opens an executor on the device that a name means; see DeviceFor.
@@ -153,9 +157,18 @@ func (ex *Executor) Synchronize() (*Event, error) {
 	return ev, err
 }
 
-// Cancel asks all work of the executor to end soon. That a launch was cancelled
+// gone reports whether the executor is closed, or is being.
+func (ex *Executor) gone() bool {
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	return ex.closed
+}
+
+// Cancel asks all work of the executor to end soon, calls that wait for their
+// programs to be made included. That a launch was cancelled
 // by it is told to who waits for that launch, and to nobody else.
 func (ex *Executor) Cancel() {
+	ex.cancels.Add(1)
 	list, release := ex.streams()
 	defer release()
 	for _, s := range list {
@@ -204,6 +217,7 @@ func (ex *Executor) close(grace time.Duration) error {
 	boundary := ex.boundary
 	ex.buffers, ex.boundary = nil, nil
 	ex.mu.Unlock()
+	ex.cancels.Add(1) // after closed, which who sees this looks at
 	ex.leaving.Wait()
 	var errs []error
 	for _, s := range list {

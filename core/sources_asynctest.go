@@ -14,7 +14,7 @@ import (
 // others have two streams, 0xf001 and 0xf002; and one of Metal's shape, which is
 // asynchronous and works in the host's.
 func init() {
-	options := asynctest.Options{Delay: 50 * time.Microsecond, Memory: 1 << 30, Plans: true, Workspace: 256, Specialize: true,
+	options := asynctest.Options{Delay: 50 * time.Microsecond, Memory: 1 << 30, Plans: true, Workspace: 256, Specialize: true, LoadStalls: true,
 		Variants: backends.Variant{Packed: true, Proved: true, NoFuel: true}, DLPackType: 12}
 	visible := options
 	visible.HostVisible, visible.DLPackType = true, 8

@@ -34,7 +34,9 @@ func (ex *Executor) Trace(c *Call, lane uint64, line func(string)) (*Event, erro
 			return nil, Errorf(Invalid, "%s: %s: a trace takes buffers; wrap the memory of others", r.What(), r.Name(i))
 		}
 	}
-	b, _, err := ex.bind(new(draft), c, nil)
+	d := drafts.Get().(*draft)
+	b, _, err := ex.bind(d, c, nil)
+	d.release()
 	if err != nil {
 		return nil, err
 	}

@@ -62,6 +62,10 @@ type Options struct {
 	// how their slots are aligned. A launch that needs code which was not made before
 	// it, and would now be while others wait, is reported.
 	Specialize bool
+	// Load is how long the making of such code takes. With LoadStalls it waits, too,
+	// until the device has done all that is queued, as cuModuleGetFunction may.
+	Load       time.Duration
+	LoadStalls bool
 	// Workspace is how many bytes every launch needs. They are overwritten.
 	Workspace int64
 	// Plans lets the devices have a plan of their own for softmax.

@@ -67,7 +67,7 @@ func (d *device) alloc(what string, of owner, bytes, limit int64, fail int) (bac
 	b.mu.Lock()
 	defer b.unlock()
 	b.counts.Allocs++
-	d.stall()
+	d.stall(b.options.Stall)
 	if err := d.usable(what); err != nil {
 		return backends.Memory{}, err
 	}
@@ -98,8 +98,8 @@ func (b *Backend) alive(of owner) *int {
 }
 
 // stall waits until the device has nothing to do, where Options ask for it.
-func (d *device) stall() {
-	for d.backend.options.Stall && d.pending > 0 {
+func (d *device) stall(asked bool) {
+	for asked && d.pending > 0 {
 		d.backend.idle.Wait()
 	}
 }
@@ -112,7 +112,7 @@ func (d *device) free(what string, of owner, m backends.Memory) error {
 	b.mu.Lock()
 	defer b.unlock()
 	b.counts.Frees++
-	d.stall()
+	d.stall(b.options.Stall)
 	if err := d.usable(what); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 	"unsafe"
 
 	"github.com/hologram-project/hologram/backends"
@@ -46,6 +47,15 @@ func (k *kernel) Specialize(l *backends.Launch, try bool) error {
 		return backends.ErrPending
 	}
 	b.counts.Specials++
+	k.device.stall(b.options.LoadStalls)
+	if b.options.Load > 0 {
+		b.mu.Unlock()
+		time.Sleep(b.options.Load)
+		b.mu.Lock()
+	}
+	if k.gone {
+		return b.breach("the kernel is released while code is made for it")
+	}
 	k.made[s] = true
 	return nil
 }

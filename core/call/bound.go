@@ -7,6 +7,7 @@ import (
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/hostmem"
 	"github.com/hologram-project/hologram/core/memory"
+	"github.com/hologram-project/hologram/core/program"
 	"github.com/hologram-project/hologram/core/queue"
 	"github.com/hologram-project/hologram/core/status"
 	"github.com/hologram-project/hologram/isa"
@@ -62,13 +63,13 @@ func (p *Prepared) take(d *Device, try bool) (*Bound, error) {
 // Bind makes a call of a prepared one, with as many operands and scalars. If it
 // succeeds, the call ends the counts of the operands' memory, and lets go of p.
 // With try neither Bind nor the call takes memory that is not at hand:
-// status.ErrBusy.
-func (p *Prepared) Bind(d *Device, operands []Operand, scalars []Scalar, try bool) (*Bound, error) {
+// status.ErrBusy. stop may end the wait for code that the call is the first to need.
+func (p *Prepared) Bind(d *Device, operands []Operand, scalars []Scalar, try bool, stop program.Stop) (*Bound, error) {
 	b, err := p.take(d, try)
 	if err != nil {
 		return nil, err
 	}
-	if err := b.bind(operands, scalars, try); err != nil {
+	if err := b.bind(operands, scalars, try, stop); err != nil {
 		p.keep(b)
 		return nil, err
 	}
@@ -79,7 +80,7 @@ func (p *Prepared) Bind(d *Device, operands []Operand, scalars []Scalar, try boo
 	return b, nil
 }
 
-func (b *Bound) bind(operands []Operand, scalars []Scalar, try bool) error {
+func (b *Bound) bind(operands []Operand, scalars []Scalar, try bool, stop program.Stop) error {
 	p := b.p
 	low := uintptr(0) // bits of addresses
 	for i := range operands {
@@ -124,7 +125,7 @@ func (b *Bound) bind(operands []Operand, scalars []Scalar, try bool) error {
 		}
 	}
 	if p.special && low%bestAlign != 0 {
-		return b.specialize(try)
+		return b.specialize(try, stop)
 	}
 	return nil
 }
@@ -134,10 +135,10 @@ const bestAlign = 64
 
 // specialize has the code made that the launches need for their addresses. Those
 // of the workspace, which is not there yet, are aligned like those of the last.
-func (b *Bound) specialize(try bool) error {
+func (b *Bound) specialize(try bool, stop program.Stop) error {
 	for i := range b.launches {
 		if k := b.p.steps[i].kernel; k.Special() && b.launches[i].N > 0 {
-			if err := k.Specialize(&b.launches[i], try); err != nil {
+			if err := k.Specialize(b.p.what, &b.launches[i], try, stop); err != nil {
 				return status.FromBackend(b.p.what, err)
 			}
 		}

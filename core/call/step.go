@@ -46,7 +46,7 @@ func (p *Prepared) add(d *Device, s step, shape []int64, grid, block [3]uint32, 
 		s.l.Fuel = 1 // some
 	}
 	if k.Special() && s.l.N > 0 { // for addresses of the best alignment; Bind sees to others
-		if err := k.Specialize(&s.l, false); err != nil {
+		if err := k.Specialize(p.what, &s.l, false, p.stop); err != nil {
 			k.Release()
 			return status.FromBackend(p.what, err)
 		}

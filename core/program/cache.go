@@ -3,6 +3,7 @@ package program
 import (
 	"container/list"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/hologram-project/hologram/backends"
@@ -21,6 +22,9 @@ type Kernel struct {
 	backends.Kernel
 	memory.Refs
 	special backends.Specializer // nil: it has all code
+
+	mu    sync.Mutex
+	under *making[struct{}] // code that is being made for a launch; nil: none is
 }
 
 // Release takes a user away.
@@ -33,15 +37,56 @@ func (k *Kernel) Release() {
 // Special reports whether launches of some kinds need code of their own.
 func (k *Kernel) Special() bool { return k.special != nil }
 
-// Specialize makes the code that a launch needs, if it is not there. With try
-// that is status.ErrBusy.
-func (k *Kernel) Specialize(l *backends.Launch, try bool) error {
-	defer fpenv.Leave(fpenv.Enter()) // as where kernels are compiled
-	err := k.special.Specialize(l, try)
-	if try && errors.Is(err, backends.ErrPending) {
-		return status.ErrBusy
+// Specialize has the code made that a launch of what needs, if it is not there.
+// With try that is status.ErrBusy. A device's compiler and loader may take long,
+// and wait for work that never ends, heeding nobody: so that goes on on a
+// goroutine of its own, one a kernel, which keeps what it makes whoever has left.
+// The caller has a count of the kernel.
+func (k *Kernel) Specialize(what string, l *backends.Launch, try bool, stop Stop) error {
+	for {
+		if err := k.specialized(l); !errors.Is(err, backends.ErrPending) {
+			return err
+		}
+		if try {
+			return status.ErrBusy
+		}
+		g, mine := k.specialize(what, l)
+		if there, err := g.wait(stop); !there {
+			return err
+		}
+		if mine {
+			return g.err
+		} // else it may have been made for launches of another kind
 	}
-	return err
+}
+
+// specialized returns backends.ErrPending if code is missing.
+func (k *Kernel) specialized(l *backends.Launch) error {
+	defer fpenv.Leave(fpenv.Enter()) // as where kernels are compiled
+	return k.special.Specialize(l, true)
+}
+
+// specialize begins to make code for a launch, unless the kernel's is being made
+// already for what may be another.
+func (k *Kernel) specialize(what string, l *backends.Launch) (g *making[struct{}], mine bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.under != nil {
+		return k.under, false
+	}
+	own := *l // who waits may leave, and use l for something else
+	own.Slots, own.Params, own.Record, own.Phase = slices.Clone(l.Slots), slices.Clone(l.Params), nil, nil
+	k.Acquire()
+	k.under = begin(what, func(*work.Meter) (struct{}, error) {
+		defer k.Release()
+		defer func() { // also where the compiler panics
+			k.mu.Lock()
+			k.under = nil
+			k.mu.Unlock()
+		}()
+		return struct{}{}, k.special.Specialize(&own, false)
+	})
+	return k.under, true
 }
 
 // Stats says how a device's cache of compiled kernels does.

@@ -93,8 +93,6 @@ func TestTheCacheIsBoundedAndCounts(t *testing.T) {
 	require.EqualValues(t, 2, k.Users())
 }
 
-// TestOneCompilationForAllWhoWait has many ask for a kernel at once, of which
-// one compiles it, also where that fails or panics.
 // TestLeavingTooLate gives up on a kernel that was finished just then: it stays
 // for those who ask next, and is released once.
 func TestLeavingTooLate(t *testing.T) {
@@ -115,6 +113,8 @@ func TestLeavingTooLate(t *testing.T) {
 	require.Zero(t, d.alive.Load())
 }
 
+// TestOneCompilationForAllWhoWait has many ask for a kernel at once, of which
+// one compiles it, also where that fails or panics.
 func TestOneCompilationForAllWhoWait(t *testing.T) {
 	d := newCounting(t)
 	c := NewCache(d)
@@ -166,4 +166,44 @@ func TestAProgramThatIsMerelyLarge(t *testing.T) {
 	require.Error(t, err)
 	require.NotEqual(t, status.Internal, status.CodeOf(err), err)
 	require.ErrorContains(t, err, "large")
+}
+
+// failing is a kernel whose code for launches cannot be made, until it can.
+type failing struct {
+	backends.Kernel
+	calls    atomic.Int32
+	how      func() error // nil: it is made
+	released atomic.Int32
+}
+
+func (k *failing) Specialize(_ *backends.Launch, try bool) error {
+	if try && k.calls.Load() < 3 {
+		return backends.ErrPending
+	}
+	if k.calls.Add(1) < 3 {
+		return k.how()
+	}
+	return nil
+}
+
+func (k *failing) Release() { k.released.Add(1) }
+
+// TestCodeThatCannotBeMade: whoever had it made is told, and the next tries anew.
+func TestCodeThatCannotBeMade(t *testing.T) {
+	for text, how := range map[string]func() error{
+		"no code":                        func() error { return fmt.Errorf("no code: %w", backends.ErrOutOfMemory) },
+		"ended before its time: oh dear": func() error { panic("oh dear") },
+	} {
+		f := &failing{how: how}
+		k := &Kernel{Kernel: f, special: f}
+		k.Start(1)
+		for range 2 {
+			require.ErrorContains(t, k.Specialize("it", &backends.Launch{}, false, nil), text)
+		}
+		require.NoError(t, k.Specialize("it", &backends.Launch{}, false, nil))
+		require.NoError(t, k.Specialize("it", &backends.Launch{}, true, nil))
+		require.EqualValues(t, 1, k.Users())
+		k.Release()
+		require.EqualValues(t, 1, f.released.Load())
+	}
 }
