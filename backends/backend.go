@@ -77,7 +77,7 @@ type Device interface {
 	// WrapStream makes a Stream of a queue that others own, such as torch's
 	// CUstream, numbered as DLPack does. Closing it leaves theirs open.
 	// *Unsupported where there are none. While the owner captures, what queues
-	// on it is refused by *Unsupported.
+	// on it is refused by ErrCaptured, and nothing is done; see Guest.
 	WrapStream(native uintptr) (Stream, error)
 	Close() error
 }
@@ -177,6 +177,26 @@ type Capturer interface {
 	EndCapture() (Graph, error)
 }
 
+// Guest is a stream of others that can add to what its owner captures, as work of
+// an operation does to the graph of a training step that torch captures.
+type Guest interface {
+	// Captured reports whether the owner captures the stream now.
+	Captured() bool
+	// Join has Launch, Copy and Fill record in the owner's graph what comes until
+	// Leave, with tickets 0; what keeps a state in the stream (phase, residues) is
+	// *Unsupported. Workspaces, Records and kernels stay until Gone; memory of
+	// others is their owner's business, as it is for work of his own.
+	Join() (Stay, error)
+}
+
+// Stay is what a Guest recorded at one time.
+type Stay interface {
+	Leave()
+	// Gone reports that neither the owner's graph nor anything made of it is there
+	// any more, so that no replay is under way or to come.
+	Gone() bool
+}
+
 // Graph is captured work.
 type Graph interface {
 	// Replay queues the work on s, a stream of the same device.
@@ -192,10 +212,22 @@ func (u *Unsupported) Error() string {
 	return fmt.Sprintf("%s cannot run %s: %s", u.Backend, u.What, u.Why)
 }
 
+// Captured is the *Unsupported for what a stream of others refuses while its owner
+// captures it. It is ErrCaptured.
+func Captured(backend, what string) error {
+	return captured{&Unsupported{backend, what + " on a stream of others", "its owner is capturing it"}}
+}
+
+type captured struct{ *Unsupported }
+
+func (c captured) Unwrap() error      { return c.Unsupported }
+func (captured) Is(target error) bool { return target == ErrCaptured }
+
 // Errors that callers compare with errors.Is.
 var (
 	ErrOutOfMemory = errors.New("out of memory")
 	ErrCancelled   = errors.New("launch cancelled")
 	ErrPending     = errors.New("not done yet")
+	ErrCaptured    = errors.New("the stream's owner is capturing it")
 	ErrLost        = errors.New("the device is lost; only a new process can use it again")
 )

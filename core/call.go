@@ -180,7 +180,12 @@ func (ex *Executor) bind(d *draft, c *Call, owner *owner) (b *call.Bound, outcom
 		borrows = borrows || foreign
 	}
 	r.Operands = d.operands
-	p, err := table.Get(r, c.Try)
+	p, err := table.Get(r, c.Try || c.Stream != 0)
+	if err == status.ErrBusy && !c.Try {
+		if err = ex.uncaptured(c.Stream, r); err == nil {
+			p, err = table.Get(r, false)
+		}
+	}
 	if err != nil {
 		endAll(d.operands)
 		return nil, false, err

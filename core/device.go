@@ -12,6 +12,7 @@ import (
 	"github.com/hologram-project/hologram/core/call"
 	"github.com/hologram-project/hologram/core/memory"
 	"github.com/hologram-project/hologram/core/program"
+	"github.com/hologram-project/hologram/core/queue"
 	"github.com/hologram-project/hologram/core/status"
 )
 
@@ -51,7 +52,8 @@ type Device struct {
 	workers backends.Threaded // nil where the number of threads is not the host's business
 	threads sync.Mutex        // held while that is chosen
 
-	order sync.Mutex // queue.Target's
+	order  sync.Mutex   // queue.Target's
+	guests queue.Guests // likewise
 }
 
 var devices struct {

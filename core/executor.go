@@ -59,7 +59,7 @@ func (d *Device) NewExecutor() (*Executor, error) {
 
 // queue makes the queue of a stream. All of an executor's have one phase.
 func (ex *Executor) queue(s backends.Stream) queue.Stream {
-	t := queue.Target{Line: &memory.Line{Stream: s}, Phase: ex.phase, Order: &ex.device.order}
+	t := queue.Target{Line: &memory.Line{Stream: s}, Phase: ex.phase, Order: &ex.device.order, Guests: &ex.device.guests}
 	if ex.device.Info.Asynchronous {
 		return queue.NewDeferred(t)
 	}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/hologram-project/hologram/core/call"
 	"github.com/hologram-project/hologram/core/queue"
 	"github.com/hologram-project/hologram/core/status"
 )
@@ -66,6 +67,21 @@ func (ex *Executor) known(native uintptr, made *foreignStream) (*foreignStream, 
 	s.last = ex.calls
 	s.use()
 	return s, nil
+}
+
+// uncaptured refuses to prepare a call, which may take the device's compiler, for
+// a stream of others that they capture.
+func (ex *Executor) uncaptured(native uintptr, r *call.Request) error {
+	s, err := ex.on(native, false)
+	if err != nil {
+		return err
+	}
+	defer ex.done(s)
+	if s.Captured() {
+		return Errorf(Unavailable, "%s: the owner of the stream is capturing it, and a call of this kind is the first, for which code may have to be "+
+			"compiled; call it once before the capture", r.What())
+	}
+	return nil
 }
 
 // use counts a user. The executor's lock is held.

@@ -16,12 +16,17 @@ type graph struct {
 	void    bool // a call came that cannot be captured
 	pending int  // replays not done
 	gone    bool
+	owners  bool    // of a stream of others, by its owner
+	last    []*work // its replays
 }
 
 // add captures a task and pins its memory. The caller holds the lock.
 func (g *graph) add(t *task) {
 	g.tasks = append(g.tasks, t)
 	for _, u := range t.uses {
+		if g.owners && u.block.owner == ofOthers { // his business
+			continue
+		}
 		u.block.pins = append(u.block.pins, pin{g, u.lo, u.hi})
 		g.pinned = append(g.pinned, u.block)
 	}
@@ -96,30 +101,37 @@ func (g *graph) Replay(to backends.Stream) (backends.Ticket, error) {
 			s.capture.void = true
 			return nil, b.breach("replay on stream %d, which is capturing", s.number)
 		}
-		tasks := g.tasks
-		t := &task{detail: fmt.Sprintf("%d works", len(tasks)), graph: g}
-		for _, k := range tasks {
-			t.uses = append(t.uses, k.uses...)
-		}
-		t.do = func() error {
-			var err error
-			for _, k := range tasks {
-				err = errors.Join(err, k.do())
-			}
-			return err
-		}
-		t.stop = func() {
-			for _, k := range tasks {
-				if k.stop != nil {
-					k.stop()
-				}
-			}
-		}
-		t.cancelled = func() bool {
-			return slices.ContainsFunc(tasks, func(k *task) bool { return k.cancelled != nil && k.cancelled() })
-		}
+		t := g.replay()
+		t.graph = g
 		return t, nil
 	})
+}
+
+// replay makes a task of all that the graph holds. The caller holds the lock.
+func (g *graph) replay() *task {
+	tasks := g.tasks
+	t := &task{detail: fmt.Sprintf("%d works", len(tasks))}
+	for _, k := range tasks {
+		t.uses = append(t.uses, k.uses...)
+	}
+	t.do = func() error {
+		var err error
+		for _, k := range tasks {
+			err = errors.Join(err, k.do())
+		}
+		return err
+	}
+	t.stop = func() {
+		for _, k := range tasks {
+			if k.stop != nil {
+				k.stop()
+			}
+		}
+	}
+	t.cancelled = func() bool {
+		return slices.ContainsFunc(tasks, func(k *task) bool { return k.cancelled != nil && k.cancelled() })
+	}
+	return t
 }
 
 // Release frees the graph.

@@ -70,12 +70,113 @@ func (f *Foreign) Synchronize() {
 	f.backend.unlock()
 }
 
-// Capture says whether the owner is capturing: then streams that wrap the queue
-// refuse work, because it would be done at the owner's replays only.
-func (f *Foreign) Capture(on bool) {
+// ForeignGraph is what the owner of a queue captured of his guests' work. His own,
+// of Do, is not recorded.
+type ForeignGraph struct {
+	backend *Backend
+	graph
+}
+
+// BeginCapture begins to capture: streams that wrap the queue refuse work, because
+// it would be done at the owner's replays only, or join.
+func (f *Foreign) BeginCapture() *ForeignGraph {
+	g := &ForeignGraph{backend: f.backend, graph: graph{owners: true}}
 	f.backend.mu.Lock()
 	defer f.backend.unlock()
-	f.queue.capturing = on
+	f.queue.capture = &g.graph
+	return g
+}
+
+// EndCapture ends that.
+func (f *Foreign) EndCapture() {
+	f.backend.mu.Lock()
+	defer f.backend.unlock()
+	f.queue.capture = nil
+}
+
+// Replay queues the graph's work on a queue of the owner's. The channel is closed
+// when it has been done.
+func (g *ForeignGraph) Replay(f *Foreign) <-chan struct{} {
+	q := f.queue
+	q.submit.Lock()
+	defer q.submit.Unlock()
+	g.backend.mu.Lock()
+	t := g.replay()
+	t.kind = kindForeign
+	do := t.do
+	t.do = func() error { // which the owner is not told: it is in the Records
+		_ = do()
+		return nil
+	}
+	w := q.place(t)
+	g.backend.note(w, t.uses)
+	g.last = append(g.last, w)
+	g.backend.unlock()
+	q.items <- w
+	return w.done
+}
+
+// Destroy frees the graph, once the replays that are queued have been done.
+func (g *ForeignGraph) Destroy() {
+	g.backend.mu.Lock()
+	defer g.backend.unlock()
+	g.gone = true
+}
+
+// stay is what a guest recorded in an owner's graph.
+type stay struct {
+	s *stream
+	g *graph
+}
+
+// Captured reports whether the owner captures.
+func (s *stream) Captured() bool {
+	s.device.backend.mu.Lock()
+	defer s.device.backend.unlock()
+	return s.queue.capture != nil
+}
+
+// Join records what comes in the owner's graph.
+func (s *stream) Join() (backends.Stay, error) {
+	b := s.device.backend
+	b.mu.Lock()
+	defer b.unlock()
+	switch {
+	case s.queue.capture == nil:
+		return nil, errors.New("asynctest: join: the owner does not capture")
+	case s.joined:
+		return nil, b.breach("stream %d joins twice", s.number)
+	}
+	s.joined = true
+	return stay{s, s.queue.capture}, nil
+}
+
+// Leave ends Join.
+func (y stay) Leave() {
+	b := y.s.device.backend
+	b.mu.Lock()
+	defer b.unlock()
+	y.s.joined = false
+}
+
+// Gone reports that the graph is destroyed, and its replays are done. Then the
+// guests let go of what it used, so it pins nothing any more.
+func (y stay) Gone() bool {
+	b := y.s.device.backend
+	b.mu.Lock()
+	defer b.unlock()
+	for _, w := range y.g.last {
+		if !w.passed {
+			return false
+		}
+	}
+	if y.g.gone && len(y.g.tasks) > 0 {
+		for _, w := range y.g.last {
+			b.observe(w)
+		}
+		y.g.drop()
+	}
+	return y.g.gone
 }
 
 // Close ends the queue. No stream wraps it any more.

@@ -118,7 +118,7 @@ func TestWrapRefuses(t *testing.T) {
 	f := r.b.NewForeign(0)
 	s, err := r.d.WrapStream(f.Native())
 	require.NoError(t, err)
-	f.Capture(true)
+	f.BeginCapture()
 	var no *backends.Unsupported
 	_, err = s.Launch(r.k, &r.l)
 	require.ErrorAs(t, err, &no)
@@ -126,7 +126,7 @@ func TestWrapRefuses(t *testing.T) {
 	require.ErrorAs(t, err, &no)
 	require.ErrorAs(t, s.Await(r.s, 0), &no)
 	require.ErrorAs(t, s.(backends.Capturer).BeginCapture(), &no)
-	f.Capture(false)
+	f.EndCapture()
 	require.NoError(t, r.finish(s, r.must(s.Launch(r.k, &r.l))))
 	require.NoError(t, s.Close())
 	f.Close()

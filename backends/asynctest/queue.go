@@ -21,9 +21,9 @@ type queue struct {
 	submit sync.Mutex
 
 	// Guarded by the backend's lock.
-	seq       uint64 // of the last work
-	clock     clock  // of the next work
-	capturing bool   // a foreign queue, by its owner
+	seq     uint64 // of the last work
+	clock   clock  // of the next work
+	capture *graph // what the owner of a foreign queue captures
 }
 
 // kind is what a work is.

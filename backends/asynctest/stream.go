@@ -16,6 +16,7 @@ type stream struct {
 	number  int // among the device's, from 1 on
 	queue   *queue
 	wrapped bool
+	joined  bool        // what comes is the owner's graph's
 	queues  atomic.Bool // a call that queues is under way
 
 	last     backends.Ticket // given
@@ -42,8 +43,8 @@ func (s *stream) usable(what string) error {
 	switch {
 	case s.closed:
 		return fmt.Errorf("asynctest: %s: the stream is closed", what)
-	case s.queue.capturing:
-		return &backends.Unsupported{Backend: "asynctest", What: what + " on a stream of others", Why: "its owner is capturing it"}
+	case s.queue.capture != nil && !s.joined:
+		return backends.Captured("asynctest", what)
 	}
 	return s.device.usable(what)
 }
@@ -104,6 +105,13 @@ func (s *stream) enter(k kind, build func() (*task, error)) (*work, error) {
 	}
 	if s.capture != nil {
 		s.capture.add(t)
+		return nil, nil
+	}
+	if s.joined {
+		if s.queue.capture == nil {
+			return nil, b.breach("%s on stream %d between Join and Leave, and its owner no longer captures", kindNames[k], s.number)
+		}
+		s.queue.capture.add(t)
 		return nil, nil
 	}
 	w := s.queue.place(t)
@@ -225,6 +233,8 @@ func (s *stream) await(other backends.Stream, t backends.Ticket) (*work, error) 
 	case s.capture != nil:
 		s.capture.void = true
 		return nil, b.breach("await on stream %d, which is capturing", s.number)
+	case s.joined:
+		return nil, b.breach("await on stream %d between Join and Leave", s.number)
 	case t > o.last:
 		return nil, b.breach("await of ticket %d of stream %d, which has given %d so far", t, o.number, o.last)
 	}

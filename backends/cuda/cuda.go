@@ -4,7 +4,8 @@
 // that memory and streams are shared.
 //
 // cuda.go has the backend and its devices, kernel.go programs and their
-// variants, compile.go what the driver makes of these, stream.go the queue, graph.go captured work.
+// variants, compile.go what the driver makes of these, stream.go the queue, graph.go captured work,
+// guest.go work in what others capture.
 package cuda
 
 import (

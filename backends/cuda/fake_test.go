@@ -5,6 +5,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/ebitengine/purego"
 	"github.com/stretchr/testify/require"
 
 	"github.com/hologram-project/hologram/backends"
@@ -30,7 +31,10 @@ type fake struct {
 	ran     int                    // kernels
 	stray   int                    // waits for words that were freed
 	foreign map[driver.Stream]bool // captured by others
-	mode    int32                  // capture mode of threads
+	guests  []func()               // recorded in their graph
+	objects map[driver.UserObject]unsafe.Pointer
+	kept    []driver.UserObject // by their graph
+	mode    int32               // capture mode of threads
 	api     *driver.API
 }
 
@@ -73,8 +77,10 @@ func (f *fake) queue(name string, s driver.Stream, work func()) driver.Result {
 		return r
 	case q == nil:
 		return invalidValue
-	case q.capturing && (name == "write" || name == "wait" || name == "graph"):
+	case (q.capturing || f.foreign[s]) && (name == "write" || name == "wait" || name == "graph"):
 		return driver.CaptureUnsupported
+	case f.foreign[s]:
+		f.guests = append(f.guests, work)
 	case q.capturing:
 		q.captured = append(q.captured, work)
 	case f.held:
@@ -97,11 +103,20 @@ func (f *fake) run() {
 	}
 }
 
+// end is what the driver does to an object that nobody has any more.
+func (f *fake) end(o driver.UserObject) {
+	purego.SyscallN(driver.TellGone(), uintptr(f.objects[o]))
+	delete(f.objects, o)
+}
+
+// fakeGraph is what others capture.
+const fakeGraph driver.Graph = 55
+
 func (f *fake) number() uintptr { f.next++; return f.next }
 
 func newFake() *fake {
 	f := &fake{calls: map[string]int{}, queues: map[driver.Stream]*fakeQueue{1: {}}, graphs: map[driver.Exec][]func(){}, next: 100,
-		memory: map[uintptr]int64{}, foreign: map[driver.Stream]bool{}}
+		memory: map[uintptr]int64{}, foreign: map[driver.Stream]bool{}, objects: map[driver.UserObject]unsafe.Pointer{}}
 	bytesAt := func(p driver.Pointer, n uint64) []byte { return hostmem.Bytes(uintptr(p), int64(n)) }
 	alloc := func(name string, n uint64) (uintptr, driver.Result) {
 		f.mu.Lock()
@@ -201,6 +216,35 @@ func newFake() *fake {
 					f.stray++
 				}
 			})
+		},
+		CaptureInfo: func(s driver.Stream, status *int32, _ *uint64, g *driver.Graph, _ *uintptr, _ *uint64) driver.Result {
+			*status = 0
+			if f.foreign[s] {
+				*status, *g = driver.CaptureActive, fakeGraph
+			}
+			return f.count("info")
+		},
+		UserObjectCreate: func(o *driver.UserObject, p unsafe.Pointer, tell uintptr, n, flags uint32) driver.Result {
+			if tell != driver.TellGone() || n != 1 || flags != driver.NoDestructorSync {
+				return invalidValue
+			}
+			*o = driver.UserObject(f.number())
+			f.objects[*o] = p
+			return f.count("object")
+		},
+		UserObjectRelease: func(o driver.UserObject, n uint32) driver.Result {
+			if f.objects[o] == nil || n != 1 {
+				return invalidValue
+			}
+			f.end(o)
+			return f.count("object release")
+		},
+		GraphRetain: func(g driver.Graph, o driver.UserObject, n, flags uint32) driver.Result {
+			if g != fakeGraph || f.objects[o] == nil || n != 1 || flags != driver.MoveReference {
+				return invalidValue
+			}
+			f.kept = append(f.kept, o)
+			return f.count("retain")
 		},
 		CaptureMode: func(m *int32) driver.Result { f.calls["mode"]++; f.mode, *m = *m, f.mode; return 0 },
 		CaptureBegin: func(s driver.Stream, mode int32) driver.Result {

@@ -62,7 +62,7 @@ func (s *stream) Launch(kn backends.Kernel, l *backends.Launch) (backends.Ticket
 func (s *stream) submit() (uint64, error) {
 	sub := s.sub
 	sub.Grid, sub.Word, sub.Others = s.grids[0].size, 0, 0
-	if !s.owned && s.graph == nil {
+	if !s.owned && s.graph == nil && !s.joined {
 		sub.Others = 1
 	}
 	t, tell := s.next()
@@ -72,7 +72,7 @@ func (s *stream) submit() (uint64, error) {
 	result := s.device.api.Submit(sub)
 	switch {
 	case sub.Captured != 0:
-		return 0, errCaptured("launch")
+		return 0, backends.Captured("cuda", "launch")
 	case result != driver.Success:
 		return 0, s.device.api.Check(sub.Failed.String(), result)
 	case tell:
@@ -143,6 +143,9 @@ func (s *stream) deal(k *kernel, l *backends.Launch, f form) (lanes, shared uint
 // and what belongs to its phase and residues.
 func (s *stream) parts(k *kernel) error {
 	api, sub := s.device.api, s.sub
+	if s.joined && (k.program.Phase || k.program.Residue) {
+		return &backends.Unsupported{Backend: "cuda", What: "a program with phase or residues in a graph of others", Why: "the stream has them"}
+	}
 	if k.program.Phase { // the first lane to end writes where others would still read
 		err := api.Check("cuMemcpyAsync", api.Copy(driver.Pointer(s.env.PhaseIn), driver.Pointer(s.env.PhaseOut), 4, s.handle))
 		if err != nil {

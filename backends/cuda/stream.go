@@ -39,6 +39,7 @@ type stream struct {
 	pushed  bool               // a call is under way that has pushed the context
 	graph   *graph             // being captured
 	capture atomic.Bool        // graph is not nil
+	joined  bool               // what comes is recorded in the graph of the stream's owner
 	sub     *driver.Submission // the launch at hand
 	block   []byte             // and its launch block
 	env     ptx.Environment    // what that begins with
@@ -208,25 +209,21 @@ func (s *stream) usable() error {
 
 // foreign refuses a stream of others that its owner is capturing.
 func (s *stream) foreign(what string) error {
-	if s.owned || s.graph != nil {
+	if s.owned || s.graph != nil || s.joined {
 		return nil
 	}
 	api := s.device.api
 	r := api.StreamIsCapturing(s.handle, &s.status)
 	if r == driver.CaptureImplicit || r == driver.Success && s.status != 0 {
-		return errCaptured(what)
+		return backends.Captured("cuda", what)
 	}
 	return api.Check("cuStreamIsCapturing", r)
-}
-
-func errCaptured(what string) error {
-	return &backends.Unsupported{Backend: "cuda", What: what + " on a stream of others", Why: "its owner is capturing it"}
 }
 
 // next is the next work's ticket, 0 if it is captured, and whether the driver is
 // to write it with the work.
 func (s *stream) next() (t uint64, tell bool) {
-	if s.graph != nil {
+	if s.graph != nil || s.joined {
 		return 0, false
 	}
 	t = s.last.Load() + 1
@@ -292,7 +289,9 @@ func (s *stream) tellNow() error {
 	if err != nil {
 		return err
 	}
-	if err = s.foreign("a ticket"); err == nil {
+	if s.joined { // it would be told at replays
+		err = backends.Captured("cuda", "a ticket")
+	} else if err = s.foreign("a ticket"); err == nil {
 		err = s.tell()
 	}
 	return errors.Join(err, s.device.leave(pushed, &s.current))
@@ -367,7 +366,12 @@ func (s *stream) Await(other backends.Stream, t backends.Ticket) error {
 		return err
 	}
 	api := s.device.api
-	err := api.Check("cuStreamWaitValue64", api.StreamWaitValue(s.handle, o.passedAt(), uint64(t), driver.WaitAtLeast))
+	err := error(nil)
+	if s.joined {
+		err = backends.Captured("cuda", "await")
+	} else {
+		err = api.Check("cuStreamWaitValue64", api.StreamWaitValue(s.handle, o.passedAt(), uint64(t), driver.WaitAtLeast))
+	}
 	err = errors.Join(err, s.device.leave(s.pushed, &s.current))
 	s.mu.Unlock()
 	if err != nil {

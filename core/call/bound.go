@@ -387,6 +387,34 @@ func (b *Bound) Cancel() bool {
 	return false
 }
 
+// Lodge is queue.Guest's.
+func (b *Bound) Lodge() error {
+	if b.p.phase || b.p.residue {
+		return status.Errorf(status.Unavailable, "%s: the program reads or changes the executor's phase or residues, and the owner of the stream "+
+			"captures it, whose graph knows nothing of them", b.p.what)
+	}
+	for i, m := range b.mems {
+		if m != nil && !m.IsForeign() {
+			return status.Errorf(status.Unavailable, "%s is a buffer, whose use Hologram orders, and the owner of the stream captures it, whose "+
+				"replays nobody sees; use an array of the owner's", b.p.operands[i].name)
+		}
+	}
+	// The workspace, if there is one, may have earlier work on it that only this stream is ordered behind.
+	b.space.Return()
+	b.try = false
+	return nil
+}
+
+// Lodged is queue.Guest's.
+func (b *Bound) Lodged() {
+	for i, m := range b.mems {
+		if m != nil {
+			m.End()
+			b.mems[i] = nil
+		}
+	}
+}
+
 // Captured is queue.Replayed's.
 func (b *Bound) Captured() { b.try = false }
 

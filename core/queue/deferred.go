@@ -118,6 +118,13 @@ func (s *Deferred) here(w Work, ev *Event) error {
 		return err
 	}
 	over, err := s.put(w, ev)
+	if over && ev == nil && errors.Is(err, backends.ErrCaptured) {
+		var stays bool
+		if stays, err = s.join(w); stays {
+			s.give()
+			return err
+		}
+	}
 	s.give() // before the work lets go of what it holds, which may call back
 	if over {
 		err = w.Outcome(err)
@@ -346,6 +353,9 @@ func (s *Deferred) looked(d time.Duration) bool {
 // Errors is Stream.Errors.
 func (s *Deferred) Errors() error {
 	s.reap(0)
+	if s.target.Guests != nil {
+		s.Keep(s.target.Guests.Look())
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := s.errs
@@ -372,6 +382,12 @@ func (s *Deferred) keep(err error) {
 	} else {
 		s.more++
 	}
+}
+
+// Captured is Stream.Captured.
+func (s *Deferred) Captured() bool {
+	g, ok := s.target.Line.Stream.(backends.Guest)
+	return ok && g.Captured()
 }
 
 // Idle is Stream.Idle.

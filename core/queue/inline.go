@@ -72,6 +72,9 @@ func (s *Inline) Look() {}
 // no streams of others.
 func (s *Inline) Keep(error) {}
 
+// Captured is Stream.Captured: see Keep.
+func (s *Inline) Captured() bool { return false }
+
 // Idle is Stream.Idle.
 func (s *Inline) Idle() bool {
 	s.mu.Lock()

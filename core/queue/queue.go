@@ -11,7 +11,8 @@
 // held by who looks what has passed and so asks works for their outcomes.
 //
 // lane.go is what both kinds have in common, that work takes its turn; inline.go
-// and deferred.go run it; event.go is what callers wait for; graph.go captures.
+// and deferred.go run it; event.go is what callers wait for; graph.go captures, and
+// guest.go adds to what others capture.
 package queue
 
 import (
@@ -65,6 +66,8 @@ type Target struct {
 	Order *sync.Mutex
 	// Capturing says that work is recorded, to run later: it orders its memory then.
 	Capturing bool
+	// Guests are the device's, for a stream of others.
+	Guests *Guests
 	// Last is the ticket of the work queued last.
 	Last backends.Ticket
 }
@@ -111,6 +114,8 @@ type Stream interface {
 	Look()
 	// Keep adds an error to them, if it is one.
 	Keep(err error)
+	// Captured reports whether the stream is of others, who are capturing it.
+	Captured() bool
 	// Idle reports whether there is no work, under way or to come, and no capture.
 	Idle() bool
 	// Cancel asks all work to end soon, but for what only waits. That it was

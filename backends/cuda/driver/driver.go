@@ -23,6 +23,8 @@ type (
 	Graph   uintptr
 	Exec    uintptr // a graph made ready to run
 	Link    uintptr // a compilation
+	// UserObject is counted by graphs, and tells when none has it any more.
+	UserObject uintptr
 )
 
 // API is the entry points. The tag is the symbol, of which _v2 and the like are
@@ -70,6 +72,11 @@ type API struct {
 	GraphLaunch      func(x Exec, s Stream) Result               `sym:"cuGraphLaunch"`
 	ExecDestroy      func(x Exec) Result                         `sym:"cuGraphExecDestroy"`
 
+	CaptureInfo       func(s Stream, status *int32, number *uint64, g *Graph, after *uintptr, n *uint64) Result          `sym:"cuStreamGetCaptureInfo_v2"`
+	UserObjectCreate  func(o *UserObject, at unsafe.Pointer, destructor uintptr, references uint32, flags uint32) Result `sym:"cuUserObjectCreate"`
+	UserObjectRelease func(o UserObject, references uint32) Result                                                       `sym:"cuUserObjectRelease"`
+	GraphRetain       func(g Graph, o UserObject, references, flags uint32) Result                                       `sym:"cuGraphRetainUserObject"`
+
 	ModuleLoad   func(m *Module, image *byte, n uint32, options *int32, values *uintptr) Result                                  `sym:"cuModuleLoadDataEx"`
 	LinkCreate   func(n uint32, options *int32, values *uintptr, l *Link) Result                                                 `sym:"cuLinkCreate_v2"`
 	LinkAddData  func(l Link, kind int32, data *byte, size uint64, name *byte, n uint32, options *int32, values *uintptr) Result `sym:"cuLinkAddData_v2"`
@@ -103,6 +110,9 @@ const (
 	StreamNonBlocking = 1
 	WaitAtLeast       = 0
 	CaptureRelaxed    = 2
+	CaptureActive     = 1
+	NoDestructorSync  = 1 // of a user object
+	MoveReference     = 1
 	StreamLegacy      = 1 // the stream that waits for all others, by its handle
 	HostPortable      = 1
 	HostMapped        = 2

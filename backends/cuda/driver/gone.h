@@ -1,0 +1,3 @@
+#pragma once
+
+void hologram_cuda_tell_gone(void *word);

@@ -1,0 +1,95 @@
+package queue
+
+import (
+	"sync"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/core/status"
+)
+
+// Guest is work that can be recorded in the graph of others: that which the owner
+// of its stream captures.
+type Guest interface {
+	Replayed
+	// Lodge makes the work ready for that, or says why it cannot be. Run then comes
+	// with a Target that is Capturing.
+	Lodge() error
+	// Lodged lets go of what is the owner's business: memory of others.
+	Lodged()
+}
+
+// Guests are the works in graphs of others, of all streams of a device. Nothing
+// tells when those are replayed, nor when one ends: who looks sees what replays
+// have noted so far, and lets go of what is no longer used.
+type Guests struct {
+	mu   sync.Mutex
+	list []lodger
+}
+
+type lodger struct {
+	work Guest
+	stay backends.Stay
+}
+
+func (g *Guests) add(l lodger) {
+	g.mu.Lock()
+	g.list = append(g.list, l)
+	g.mu.Unlock()
+}
+
+// Look ends the works whose graphs are gone, and returns the errors of replays
+// that nobody has seen.
+func (g *Guests) Look() error {
+	var gone []Guest
+	var errs []error
+	g.mu.Lock()
+	kept := g.list[:0]
+	for _, l := range g.list {
+		ended := l.stay.Gone() // asked first: what the last replay noted is there then
+		if err := l.work.Outcome(nil); err != nil && len(errs) < maxErrors {
+			errs = append(errs, err)
+		}
+		if ended {
+			gone = append(gone, l.work)
+		} else {
+			kept = append(kept, l)
+		}
+	}
+	clear(g.list[len(kept):])
+	g.list = kept
+	g.mu.Unlock()
+	for _, w := range gone { // which may call back
+		w.Release()
+	}
+	return status.Join(errs...)
+}
+
+// join records work in what the stream's owner captures. stays says that it
+// belongs to his graph from now on, whatever the error; else nothing has happened.
+func (s *Deferred) join(w Work) (stays bool, err error) {
+	stream, can := s.target.Line.Stream.(backends.Guest)
+	work, may := w.(Guest)
+	if !can || !may || s.target.Guests == nil {
+		return false, status.Errorf(status.Unavailable, "the stream's owner is capturing it, and this cannot be part of a graph of others")
+	}
+	// What others have recorded before, and what was said of it, is not this call's.
+	s.Keep(s.target.Guests.Look())
+	if err := work.Lodge(); err != nil {
+		return false, err
+	}
+	stay, err := stream.Join()
+	if err != nil {
+		return false, status.FromBackend("capture", err)
+	}
+	t := s.target
+	t.Capturing = true
+	_, err = run(w, &t)
+	stay.Leave()
+	if err != nil {
+		err = w.Outcome(err)
+	}
+	work.Captured()
+	work.Lodged()
+	s.target.Guests.add(lodger{work, stay})
+	return true, err
+}
