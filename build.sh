@@ -22,6 +22,7 @@ usage: ./build.sh COMMAND
   wheel            build the manylinux wheel into dist/
   sdist            build the source distribution into dist/
   bench cpu        compare with numpy, torch and numexpr (benchmarks/cpu.py)
+  bench products   compare the CPU's matrix products with torch's and numpy's (benchmarks/products.py)
   bench cuda       compare an NVIDIA GPU with the CPU's bits, and with torch (benchmarks/cuda.py)
   bench torch      what hologram_torch's calls and steps cost beside torch's (benchmarks/torch_calls.py)
   bench --against REV
@@ -354,10 +355,10 @@ cover() {
 bench() {
   local name=${1:-}
   case "$name" in
-    cpu | cuda) install_packages bench --group bench ;;
+    cpu | cuda | products) install_packages bench --group bench ;;
     torch) name=torch_calls && install_packages bench --group bench ;;
     --against) name=against ;;
-    *) fail "bench takes the name of a benchmark, cpu, cuda or torch, or --against and a revision" ;;
+    *) fail "bench takes the name of a benchmark, cpu, products, cuda or torch, or --against and a revision" ;;
   esac
   shift
   "$PY" "benchmarks/$name.py" "$@"
