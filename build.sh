@@ -24,6 +24,7 @@ usage: ./build.sh COMMAND
   bench cpu        compare with numpy, torch and numexpr (benchmarks/cpu.py)
   bench operations every operation, type, size and axis against the best of numpy and torch; --quick in under two
                    minutes (benchmarks/operations.py)
+  bench products   compare the CPU's matrix products with torch's and numpy's (benchmarks/products.py)
   bench cuda       compare an NVIDIA GPU with the CPU's bits, and with torch (benchmarks/cuda.py)
   bench torch      what hologram_torch's calls and steps cost beside torch's (benchmarks/torch_calls.py)
   bench --against REV
@@ -356,10 +357,10 @@ cover() {
 bench() {
   local name=${1:-}
   case "$name" in
-    cpu | cuda | operations) install_packages bench --group bench ;;
+    cpu | cuda | operations | products) install_packages bench --group bench ;;
     torch) name=torch_calls && install_packages bench --group bench ;;
     --against) name=against ;;
-    *) fail "bench takes the name of a benchmark, cpu, operations, cuda or torch, or --against and a revision" ;;
+    *) fail "bench takes the name of a benchmark, cpu, operations, products, cuda or torch, or --against and a revision" ;;
   esac
   shift
   "$PY" "benchmarks/$name.py" "$@"
