@@ -277,9 +277,10 @@ var opsText = sync.OnceValues(func() (string, error) {
 // each with name, wide (of the accumulator's type rather than the elements'),
 // default, null for none, and of, null or the output whose former elements it
 // scales; the names of dims, which are flags if they begin with trans_; types;
-// elementwise; axes, whether it takes one size, how many of the first operand's
-// last dimensions make a row, in place of dims; reduces, whether without that it
-// makes one number; scalar_result, whether element 0 of the last operand is that;
+// elementwise; axes, whether it takes one number in place of dims, in which bit i
+// says that a row lies along dimension i of the first operand, and
+// HOLOGRAM_KEEP_DIMS that what is reduced keeps these, as 1; reduces, whether
+// without that it makes one number; scalar_result, whether element 0 of the last operand is that;
 // and bools, whether it makes bools of bools. Numbers stay the same in all
 // versions. size_out receives the text's size in bytes, of which at most capacity
 // are written to text_out; no NUL is added.

@@ -81,6 +81,9 @@ enum {
   HOLOGRAM_TRY = 8            /* call, buffer_allocate: return HOLOGRAM_BUSY rather than wait for anything */
 };
 
+/* In the number of dims that stands for axes, beside a bit for each. */
+enum { HOLOGRAM_KEEP_DIMS = 1 << 16 };
+
 /* What hologram_program_text gives. */
 enum {
   HOLOGRAM_TEXT_DISASSEMBLY = 0, /* the program's text form */
@@ -467,11 +470,11 @@ HOLOGRAM_API int32_t hologram_result(const hologram_call_args *args, hologram_op
    operands, each with name, reads, writes and kind (same: of the first one's dtype; sum: of it or a wider one;
    index: i64); scalars, each with name, wide (of the accumulator's type rather than the elements'), default, null
    for none, and of, null or the output whose former elements it scales; the names of dims, which are flags if they
-   begin with trans_; types; elementwise; axes, whether it takes one size, how many of the first operand's last
-   dimensions make a row, in place of dims; reduces, whether without that it makes one number; scalar_result,
-   whether element 0 of the last operand is that; and bools, whether it makes bools of bools. Numbers stay the same
-   in all versions. size_out receives the text's size in bytes, of which at most capacity are written to text_out;
-   no NUL is added. */
+   begin with trans_; types; elementwise; axes, whether it takes one number in place of dims, in which bit i says
+   that a row lies along dimension i of the first operand, and HOLOGRAM_KEEP_DIMS that what is reduced keeps these,
+   as 1; reduces, whether without that it makes one number; scalar_result, whether element 0 of the last operand is
+   that; and bools, whether it makes bools of bools. Numbers stay the same in all versions. size_out receives the
+   text's size in bytes, of which at most capacity are written to text_out; no NUL is added. */
 HOLOGRAM_API int32_t hologram_ops(char *text_out, size_t capacity, size_t *size_out);
 
 /* hologram_trace makes a launch on the interpreter, in memory that must be the host's, and calls line with context

@@ -55,6 +55,9 @@ enum {
   HOLOGRAM_TRY = 8            /* call, buffer_allocate: return HOLOGRAM_BUSY rather than wait for anything */
 };
 
+/* In the number of dims that stands for axes, beside a bit for each. */
+enum { HOLOGRAM_KEEP_DIMS = 1 << 16 };
+
 /* What hologram_program_text gives. */
 enum {
   HOLOGRAM_TEXT_DISASSEMBLY = 0, /* the program's text form */

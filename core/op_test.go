@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/hologram-project/hologram/core/call"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/kernels"
 )
@@ -250,5 +251,87 @@ func TestFirstElementOfACall(t *testing.T) {
 		before := first
 		require.NoError(t, wait(ex.Op("reduce_sum", []*Buffer{floats(t, ex, 8), out}, nil, []int64{1, 1})))
 		require.Equal(t, before, first, "the next call's business")
+	})
+}
+
+// TestAxes reduces a transposed array over every choice of axes, kept and not,
+// which is what the same says of a packed copy that has them last.
+func TestAxes(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		const rank = 3
+		numbers := make([]float32, 24)
+		for i := range numbers {
+			numbers[i] = float32(i * i % 17)
+		}
+		shape, stride := []int64{2, 3, 4}, []int64{1, 2, 6} // of memory in another order
+		all := floats(t, ex, numbers...)
+		a, err := all.View(0, shape, stride)
+		require.NoError(t, err)
+		for mask := range int64(1 << rank) {
+			left, kept := []int64{}, []int64{}
+			for i, d := range shape {
+				if mask>>i&1 != 0 {
+					kept = append(kept, 1)
+				} else {
+					left, kept = append(left, d), append(kept, d)
+				}
+			}
+			want := map[[rank]int64]float32{} // by index, 0 along the axes
+			for i, x := range numbers {
+				at := [rank]int64{int64(i) % 2, int64(i) / 2 % 3, int64(i) / 6}
+				for d := range at {
+					at[d] *= 1 - mask>>d&1
+				}
+				want[at] += x // exact, in any order
+			}
+			for _, keep := range []bool{false, true} {
+				dims, made := []int64{mask}, left
+				if keep {
+					dims, made = []int64{mask | call.KeepDims}, kept
+				}
+				sum := kernels.ReduceSum
+				r, err := ResultOf(&Call{Op: sum, Operands: []Operand{{Buffer: a}}, Dims: dims})
+				require.NoError(t, err)
+				require.Equal(t, made, append([]int64{}, r.Shape...))
+				n, _ := call.Elements(made, 24)
+				flat := floats(t, ex, make([]float32, n)...)
+				out, err := flat.View(0, made, nil)
+				require.NoError(t, err)
+				require.NoError(t, wait(ex.Op("reduce_sum", []*Buffer{a, out}, nil, dims)))
+				got := values(t, flat)
+				for i := range got {
+					at, rest := [rank]int64{}, int64(i)
+					for d := rank - 1; d >= 0; d-- {
+						if mask>>d&1 == 0 {
+							at[d] = rest % shape[d]
+							rest /= shape[d]
+						}
+					}
+					require.Equal(t, want[at], got[i], "axes %b, keep %v, %v", mask, keep, at)
+				}
+				for _, wrong := range [][]int64{append([]int64{1}, made...), {25}} {
+					bad, err := ex.Allocate(25, isa.F32, true)
+					require.NoError(t, err)
+					bad, err = bad.View(0, wrong, nil)
+					require.NoError(t, err)
+					if len(made) > 0 || wrong[0] != 1 {
+						_, err = ex.Op("reduce_sum", []*Buffer{a, bad}, nil, dims)
+						wants(t, err, Invalid, "reduce_sum: output has shape "+call.ShapeText(wrong)+"; the result has "+call.ShapeText(made))
+					}
+				}
+			}
+		}
+		for _, dims := range [][]int64{{8}, {1 << 17}, {-1}, {8 | call.KeepDims}} {
+			_, err := ex.Op("reduce_sum", []*Buffer{a, all}, nil, dims)
+			wants(t, err, Invalid, "reduce_sum: axes 0x")
+			_, err = ResultOf(&Call{Op: kernels.ReduceSum, Operands: []Operand{{Buffer: a}}, Dims: dims})
+			wants(t, err, Invalid, "reduce_sum: axes 0x")
+		}
+		_, err = ex.Op("softmax", []*Buffer{a, a}, nil, []int64{1 | call.KeepDims})
+		wants(t, err, Invalid, "softmax keeps all dimensions")
+		out, err := floats(t, ex, make([]float32, 24)...).View(0, []int64{4, 3, 2}, nil)
+		require.NoError(t, err)
+		_, err = ex.Op("softmax", []*Buffer{a, out}, nil, []int64{2})
+		wants(t, err, Invalid, "softmax: output has shape (4, 3, 2); the result has (2, 3, 4)")
 	})
 }

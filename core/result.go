@@ -1,8 +1,7 @@
 package core
 
 import (
-	"math"
-
+	"github.com/hologram-project/hologram/core/call"
 	"github.com/hologram-project/hologram/core/status"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/kernels"
@@ -46,11 +45,14 @@ func ResultOf(c *Call) (*Result, error) {
 	if !op.Elementwise && layouts[0].Type == 0 {
 		return nil, Errorf(BadType, "%s: %s is no array", op.Name, op.Operands[0].Name)
 	}
-	dims, axes := c.Dims, -1
-	if op.Axes && len(dims) == 1 {
-		dims, axes = nil, int(min(dims[0], math.MaxInt32))
+	var shape []int64
+	if op.Axes && len(c.Dims) == 1 {
+		first := layouts[0].Shape
+		axes, no := call.AxesOf(op, c.Dims[0], len(first))
+		shape, err = axes.Result(op, first), no
+	} else {
+		shape, err = op.ResultShape(layouts, c.Dims, -1)
 	}
-	shape, err := op.ResultShape(layouts, dims, axes)
 	if err == nil && len(shape) > isa.MaxRank {
 		err = Errorf(Invalid, "%s: the result has %d dimensions; at most %d", op.Name, len(shape), isa.MaxRank)
 	}

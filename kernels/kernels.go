@@ -42,8 +42,8 @@ type Op struct {
 	// Bools: made of bools alone the result is bools, of 0 and 1.
 	Bools bool
 
-	// Axes: of operands with shapes it takes a number, how many of the first
-	// operand's last dimensions make a row.
+	// Axes: a row may lie along any dimensions of the first operand. Plans have them
+	// last, and take how many they are.
 	Axes bool
 
 	number  int

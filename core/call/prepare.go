@@ -9,7 +9,6 @@
 package call
 
 import (
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -380,32 +379,41 @@ func (p *Prepared) planned(d *Device, r *Request) error {
 func (p *Prepared) plan(d *Device, r *Request, seen []backends.View) (*kernels.Plan, error) {
 	op, t := r.Op, r.Operands[0].View.Type
 	layouts, axes := make([]kernels.Layout, len(r.Operands)), -1
+	sized := r.Dims != nil && !(op.Axes && len(r.Dims) == 1)
+	var rows Axes
+	if r.Dims != nil && !sized {
+		var err error
+		first, out := &r.Operands[0].View, &r.Operands[len(r.Operands)-1].View
+		if rows, err = AxesOf(op, r.Dims[0], first.Rank); err != nil {
+			return nil, err
+		}
+		if err := rows.check(op, first, out); err != nil {
+			return nil, err
+		}
+		axes = rows.count()
+	}
 	plain := true // as Plan has it
 	for i := range r.Operands {
 		v := &seen[i]
 		*v = r.Operands[i].View
 		v.Addr, v.Bytes = 0, 0
+		if axes >= 0 {
+			rows.last(v)
+		}
 		if v.Rank == 0 {
 			v.Rank, v.Shape[0], v.Stride[0] = 1, 1, 1
 		}
 		layouts[i] = kernels.Layout{Type: v.Type, Shape: slices.Clone(v.Shape[:v.Rank]), Stride: slices.Clone(v.Stride[:v.Rank])}
 		plain = plain && r.Operands[i].Packed && (v.Type == t || op.Operands[i].Kind == kernels.Index)
 	}
-	sized := r.Dims != nil && !(op.Axes && len(r.Dims) == 1)
-	var err error
-	switch {
-	case sized:
-		if err := flat(r, t, seen); err != nil {
+	if sized {
+		err := flat(r, t, seen)
+		if err != nil {
 			return nil, err
 		}
-		layouts, axes, err = op.Sized(layouts, r.Dims)
-	case r.Dims != nil:
-		if axes = int(min(r.Dims[0], math.MaxInt32)); axes < 0 {
-			return nil, status.Errorf(status.Invalid, "%s: %d dimensions; expected 0 or more", op.Name, r.Dims[0])
+		if layouts, axes, err = op.Sized(layouts, r.Dims); err != nil {
+			return nil, status.Errorf(status.Invalid, "%w", err)
 		}
-	}
-	if err != nil {
-		return nil, status.Errorf(status.Invalid, "%w", err)
 	}
 	if d.Info.FewLanes {
 		if plan, err := op.Whole(layouts); err != nil {

@@ -114,13 +114,11 @@ def _careful(name: str, beside: bool, *values: Any) -> Any:
                 counts = {p.name: integer(f"{what}: {p.name}", value, 0)}
         keepdims = bool(given.get("keepdims"))
         axes = axis is not None or keepdims
-        order: list[int] = []
         if axes:
             if n is not None:
                 raise InvalidArgumentError(f"{what}: n counts elements, axis says along which a row lies; give one")
             counts.clear()
-            order, moved = views.axes(operands.buffers[0], what, axis)
-            dims.append(moved)
+            dims.append(views.axes(operands.buffers[0], what, axis, keepdims))
         elif len({*counts.values()}) > 1:
             sizes = ", ".join(f"{name} {count}" for name, count in counts.items())
             raise InvalidArgumentError(f"{what}: the numbers of elements differ: {sizes}; n takes the first of each")
@@ -133,19 +131,11 @@ def _careful(name: str, beside: bool, *values: Any) -> Any:
             dims.clear()
         space = tuple(dims) or None
         result = given[last]
-        if axes and not left:
-            views.check(operands.buffers, what, moved, keepdims if "keepdims" in given else None)
-        if axes:
-            views.place(operands, 0, order)
         if left:
             made = operands.result_of(f, space)
-            if axes:
-                made = made._replace(shape=views.unplaced(made.shape, order, moved, keepdims))
-            elif f.form == ONE_ROW and n is not None:
+            if f.form == ONE_ROW and n is not None:
                 made = made._replace(shape=made.shape[1:])
             result = operands.add_result(made, f.reduces and not axes)
-        if axes:
-            views.place(operands, -1, order)
         operands.complete(n, f.masks)
         output = operands.buffers[-1]
         if beside and not axes and output.size < 3:
