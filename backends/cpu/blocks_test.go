@@ -28,14 +28,14 @@ func (w *writer) meeting() {
 		r := w.reg()
 		w.line("%s.u32 %s, %s, t", []string{"add", "xor"}[w.r.IntN(2)], r, r)
 	}
-	switch w.r.IntN(8) {
-	case 0, 1, 2, 3:
+	switch w.r.IntN(10) {
+	case 0, 1, 2, 3, 8, 9:
 		if t != "u32" {
 			w.line("cvt.%s.u32 z, %s", t, w.reg())
 		} else {
 			w.line("mov.u32 z, %s", w.reg())
 		}
-		w.line("block_reduce_%s.%s z, z", []string{"add", "min", "max", "mul"}[w.r.IntN(4)], t)
+		w.line("block_%s_%s.%s z, z", []string{"reduce", "scan"}[w.r.IntN(2)], []string{"add", "min", "max", "mul"}[w.r.IntN(4)], t)
 		fold()
 	case 4:
 		w.line("bar_sync 0")

@@ -1,6 +1,8 @@
 package jit
 
 import (
+	"fmt"
+
 	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/analysis"
@@ -18,13 +20,14 @@ import (
 var meets = map[isa.Op]bool{
 	isa.BAR_SYNC:         true,
 	isa.BLOCK_REDUCE_ADD: true, isa.BLOCK_REDUCE_MIN: true, isa.BLOCK_REDUCE_MAX: true, isa.BLOCK_REDUCE_MUL: true,
+	isa.BLOCK_SCAN_ADD: true, isa.BLOCK_SCAN_MIN: true, isa.BLOCK_SCAN_MAX: true, isa.BLOCK_SCAN_MUL: true,
 }
 
 // blocks is how a program runs by blocks.
 type blocks struct {
 	lin      []linear
 	segments []segment
-	from     []int // by value ID: the segment that a value of the body comes from
+	scans    int
 	wide     bool
 }
 
@@ -84,7 +87,7 @@ func (p *program) byBlocks() error {
 	if err := p.meetInside(p.fn.Body, true); err != nil {
 		return err
 	}
-	b := &blocks{lin: p.linears(), from: make([]int, p.fn.NumValues)}
+	b := &blocks{lin: p.linears()}
 	even, all := p.accesses(b.lin, p.fn.Body)
 	if p.bytes && !p.meets {
 		switch kind := p.a.Class.Kind; {
@@ -99,6 +102,9 @@ func (p *program) byBlocks() error {
 		s := &b.segments[len(b.segments)-1]
 		if n.Op.IsInst() && meets[n.Op.Inst()] {
 			s.meet = n
+			if scans(n.Op.Inst()) {
+				b.scans++
+			}
 			for _, a := range n.Args {
 				s.uses[a] = true
 			}
@@ -107,10 +113,10 @@ func (p *program) byBlocks() error {
 		}
 		s.nodes = append(s.nodes, n)
 		s.escapes = s.escapes || p.escapes[n] || n.Op == ir.Br
-		for _, v := range n.Results {
-			b.from[v.ID] = len(b.segments) - 1
-		}
 		s.use(n)
+	}
+	if b.scans > maxScans {
+		return unsupported("a program of this size", fmt.Sprintf("it has more than %d scans", maxScans))
 	}
 	s := &b.segments[len(b.segments)-1]
 	s.first = s.firstOnly(b.lin)
@@ -296,7 +302,12 @@ func (g *gen) segment(i int) {
 	default:
 		g.blockGroups(g.unrollingOf(s), func(groups int, m vreg) { g.segmentGroups(i, c, alive, groups, m) })
 	}
-	if c != nil {
+	switch {
+	case c == nil:
+	case c.scans:
+		g.fill(c)
+		g.scan(c)
+	default:
 		g.fill(c)
 		g.reduce(c)
 	}
@@ -462,15 +473,21 @@ func (g *gen) segmentGroups(i int, c *collective, alive int32, groups int, m vre
 // inputs are the values of earlier segments that a segment uses, in order.
 func (g *gen) inputs(i int) (list []*ir.Value) {
 	b := g.p.blocks
-	for k := range i {
-		for _, n := range b.segments[k].nodes {
-			for _, v := range n.Results {
-				if b.segments[i].uses[v] && g.shared[v.ID] == 0 {
-					if _, constant := v.Const(); !constant {
-						list = append(list, v)
-					}
+	look := func(n *ir.Node) {
+		for _, v := range n.Results {
+			if b.segments[i].uses[v] && g.shared[v.ID] == 0 {
+				if _, constant := v.Const(); !constant {
+					list = append(list, v)
 				}
 			}
+		}
+	}
+	for k := range i {
+		for _, n := range b.segments[k].nodes {
+			look(n)
+		}
+		if n := b.segments[k].meet; n != nil {
+			look(n)
 		}
 	}
 	return list

@@ -9,20 +9,23 @@ import (
 )
 
 // Block collectives. The groups leave their operands in an array that is filled
-// up with the identity to a power of two; it is halved until one element is left.
+// up with the identity to a power of two. A reduction halves it until one element
+// is left; a scan works in it, and leaves its results there.
 
 // collective is one in the making.
 type collective struct {
-	n    *ir.Node
-	op   isa.Op
-	t    isa.Type // in which it is computed: f32 for 16-bit floats
-	at   int32    // the array
-	none vreg     // the identity
+	n     *ir.Node
+	op    isa.Op
+	t     isa.Type // in which it is computed: f32 for 16-bit floats
+	at    int32    // the array
+	none  vreg     // the identity
+	scans bool     // each lane has a result
 }
 
 // combines names the primitive that each collective repeats.
 var combines = map[isa.Op]isa.Op{
 	isa.BLOCK_REDUCE_ADD: isa.ADD, isa.BLOCK_REDUCE_MIN: isa.MIN, isa.BLOCK_REDUCE_MAX: isa.MAX, isa.BLOCK_REDUCE_MUL: isa.MUL,
+	isa.BLOCK_SCAN_ADD: isa.ADD, isa.BLOCK_SCAN_MIN: isa.MIN, isa.BLOCK_SCAN_MAX: isa.MAX, isa.BLOCK_SCAN_MUL: isa.MUL,
 }
 
 // identity is the cell that changes nothing under op.
@@ -50,8 +53,15 @@ func (g *gen) collective(n *ir.Node) *collective {
 	if n.Type == isa.F16 || n.Type == isa.BF16 {
 		c.t = isa.F32
 	}
-	c.at = g.reserve(g.shape.block * regSize(c.t))
-	c.none = g.number(regSize(c.t), registerForm(c.t, identity(c.op, c.t)))
+	size := regSize(c.t)
+	if c.scans = scans(n.Op.Inst()); c.scans { // a group that is the identity stands before
+		pad := g.lanes * size
+		c.at = g.reserve(pad+g.shape.block*size) + int32(pad)
+		g.arrays[n.Result()] = c.at
+	} else {
+		c.at = g.reserve(g.shape.block * size)
+	}
+	c.none = g.number(size, registerForm(c.t, identity(c.op, c.t)))
 	return c
 }
 
@@ -138,4 +148,104 @@ func (g *gen) reduce(c *collective) {
 		d = g.wrap(c.t, d)
 	}
 	g.shared[c.n.Result().ID] = d
+}
+
+// How many groups of a program's scans are written out, rather than done in loops;
+// and how many scans it may have, each of which takes some hundred instructions.
+const (
+	writtenOut = 64
+	maxScans   = 256
+)
+
+func scans(op isa.Op) bool { return op >= isa.BLOCK_SCAN_ADD && op <= isa.BLOCK_SCAN_MUL }
+
+// scan adds to each element the one w before it, for w = 1, 2, 4, ….
+func (g *gen) scan(c *collective) {
+	if groups := g.shape.block / g.lanes; g.t.evex && groups*g.p.blocks.scans <= writtenOut {
+		g.scanInRegisters(c, groups)
+	} else {
+		g.scanInMemory(c)
+	}
+}
+
+// results is what of a scan's numbers lanes get.
+func (g *gen) results(c *collective, x vreg) vreg {
+	switch {
+	case c.t != c.n.Type:
+		return g.narrowFloat(c.n.Type, x)
+	case c.t.Integer() && c.t.Size() < 4:
+		return g.wrap(c.t, x)
+	}
+	return x
+}
+
+// scanInRegisters takes what is less than a group before from the group and the
+// one before it, as they were a step before; then whole groups.
+func (g *gen) scanInRegisters(c *collective, groups int) {
+	size := regSize(c.t)
+	array := func(q int) *mref { return &mref{fixed: regArgs, disp: c.at + int32(q*g.lanes*size)} }
+	x := make([]vreg, groups)
+	before := map[int]vreg{} // by step
+	for q := range x {
+		x[q] = g.loadVector(size, array(q))
+		for w := 1; w < g.lanes; w *= 2 {
+			left := before[w]
+			if q == 0 {
+				left = c.none
+			}
+			before[w] = x[q]
+			x[q] = g.combine(c.op, c.t, g.op2Imm(pair{x86.AlignD, x86.AlignQ}.of(size), size, x[q], left, uint8(g.lanes-w)), x[q])
+		}
+	}
+	for w := 1; w < groups; w *= 2 {
+		for q := groups - 1; q >= w; q-- {
+			x[q] = g.combine(c.op, c.t, x[q-w], x[q])
+		}
+	}
+	for q := range x {
+		g.storeVector(size, array(q), g.results(c, x[q]))
+	}
+}
+
+// scanInMemory goes from the last group to the first, so that what it reads is of
+// the step before, and leaves out the groups in which nothing has an element so far
+// before it.
+func (g *gen) scanInMemory(c *collective) {
+	size := regSize(c.t)
+	g.storeVector(size, &mref{fixed: regArgs, disp: c.at - int32(g.lanes*size)}, c.none)
+	for w := 1; w < g.shape.block; w *= 2 {
+		first := 0
+		if w >= g.lanes {
+			first = w
+		}
+		g.scanGroups(c, first, func(at func(lane int) *mref) {
+			x, y := g.loadVector(size, at(0)), g.loadVector(size, at(-w))
+			g.storeVector(size, at(0), g.combine(c.op, c.t, y, x))
+		})
+	}
+	if c.t != c.n.Type || c.t.Integer() && c.t.Size() < 4 {
+		g.scanGroups(c, 0, func(at func(lane int) *mref) {
+			g.storeVector(size, at(0), g.results(c, g.loadVector(size, at(0))))
+		})
+	}
+}
+
+// scanGroups writes a loop with body over the groups of a scan's array, from the
+// last to that of lane first. at is a place in it, counted from the group's first
+// lane.
+func (g *gen) scanGroups(c *collective, first int, body func(at func(lane int) *mref)) {
+	size, lanes, all := regSize(c.t), g.lanes, g.shape.block
+	again := g.asm.NewLabel()
+	g.special(0, 0, 0, 0, func(e *encoder, _ *inst) { e.MovImm(regIndex, uint64(all-lanes)) })
+	start := g.here()
+	g.bind(again)
+	body(func(lane int) *mref {
+		return &mref{fixed: regArgs, indexed: true, scale: uint8(size), disp: c.at + int32(lane*size)}
+	})
+	g.special(0, 0, 0, 0, func(e *encoder, _ *inst) {
+		e.OpImm(x86.SUB, x86.W64, regIndex, int32(lanes))
+		e.OpImm(x86.CMP, x86.W64, regIndex, int32(first))
+		e.Jcc(x86.GE, again)
+	})
+	g.loop(start)
 }

@@ -63,8 +63,9 @@
 // one. Groups that share a loop with the same rounds do it together, up to 16, so
 // that a sum's partials stay in registers and memory is read in its own order.
 //
-// Lanes that meet within a branch or a loop, scans, shared memory and atomics are
-// declined, as are launches of such programs whose blocks have more than one row.
+// A scan works in such an array, from its end to its start, once for each distance.
+//
+// Lanes that meet within a branch or a loop, shared memory and atomics are declined, as are launches of such programs whose blocks have more than one row.
 //
 // # Memory
 //

@@ -3,6 +3,7 @@ package jit
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
@@ -25,6 +26,7 @@ type program struct {
 	insts    int
 	bytes    bool              // byte addresses occur
 	places   bool              // special values do
+	anyOrder bool              // elements may be done in any order: nothing tells which comes when
 	shortcut map[*ir.Node]bool // see findShortcuts
 	blocks   *blocks           // how it runs by blocks; nil: it does not
 	meets    bool              // lanes of a block meet, so it runs by blocks alone
@@ -107,6 +109,7 @@ func prepare(m *work.Meter, f *ir.Func) (*program, error) {
 	if !p.straight { // lanes may have left before
 		p.masked = p.writes
 	}
+	p.anyOrder = !p.places && !p.bytes && !p.meets && !faults(x.Body)
 	p.a = analysis.New(x)
 	if err := p.byBlocks(); err != nil {
 		return nil, err
@@ -116,6 +119,13 @@ func prepare(m *work.Meter, f *ir.Func) (*program, error) {
 		p.polls[l.Node] = !l.Node.Free && !l.Short(1<<12)
 	}
 	return p, nil
+}
+
+// faults reports whether something may fault, which names its lane.
+func faults(r *ir.Region) bool {
+	return slices.ContainsFunc(r.Nodes, func(n *ir.Node) bool {
+		return n.Op.IsInst() && n.CanFault() || slices.ContainsFunc(n.Regions, faults)
+	})
 }
 
 // scan finds out what the program uses, and refuses what nothing is made for.

@@ -50,7 +50,6 @@ var (
 // declined says of each instruction without a rule why it has none.
 var declined = map[isa.Op]string{
 	isa.LDS: sharedMemory, isa.STS: sharedMemory,
-	isa.BLOCK_SCAN_ADD: lanesMeet, isa.BLOCK_SCAN_MIN: lanesMeet, isa.BLOCK_SCAN_MAX: lanesMeet, isa.BLOCK_SCAN_MUL: lanesMeet,
 	isa.ATOM_ADD: atomically, isa.ATOM_MIN: atomically, isa.ATOM_MAX: atomically, isa.ATOM_AND: atomically,
 	isa.ATOM_OR: atomically, isa.ATOM_XOR: atomically, isa.ATOM_EXCH: atomically, isa.ATOM_CAS: atomically,
 	isa.CLS_GET: classGraph, isa.MIRROR: classGraph, isa.UNITY_TEST: classGraph, isa.NBR_COUNT: classGraph, isa.NBR_GET: classGraph, isa.BOUND_MAP: classGraph,
@@ -60,7 +59,6 @@ var declined = map[isa.Op]string{
 
 const (
 	sharedMemory = "it uses a block's shared memory"
-	lanesMeet    = "the lanes of a block meet"
 	atomically   = "it changes memory atomically"
 	classGraph   = "it works on the class graph"
 	ofTheLaunch  = "it uses state of the launch or stream"
@@ -81,6 +79,7 @@ func init() {
 		// Segments end here; blocks.go has what is done.
 		isa.BAR_SYNC:         segmentEnd,
 		isa.BLOCK_REDUCE_ADD: segmentEnd, isa.BLOCK_REDUCE_MIN: segmentEnd, isa.BLOCK_REDUCE_MAX: segmentEnd, isa.BLOCK_REDUCE_MUL: segmentEnd,
+		isa.BLOCK_SCAN_ADD: segmentEnd, isa.BLOCK_SCAN_MIN: segmentEnd, isa.BLOCK_SCAN_MAX: segmentEnd, isa.BLOCK_SCAN_MUL: segmentEnd,
 	}
 }
 

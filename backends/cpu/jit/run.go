@@ -24,6 +24,7 @@ type run struct {
 	lanes   uint64
 	width   uint64 // lanes of a block, if the code is for blocks
 	row     uint64 // lanes of a row, at whose end strides change; 0: no rows
+	tile    uint64 // rows of which pieces are done in turn; 0: one row after the other
 	piece   uint64 // lanes that one call does, at most
 	chunk   uint64 // lanes that are taken at once
 	long    bool   // a call may take long
@@ -48,6 +49,8 @@ const (
 	chunksPerThread  = 8
 	stageLanes       = 1024 // of a piece that is staged
 	endlessLanes     = 1024 // of a piece whose time nothing bounds
+	tileLanes        = 256  // of a piece of a row, and
+	tileRows         = 16   // rows, where memory runs across them: they share what was loaded
 	minRow           = 64   // lanes of rows that are worth calls of their own
 	align            = 64   // lanes that pieces and chunks are multiples of
 )
@@ -76,6 +79,10 @@ func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 		r.piece = min(r.piece, stageLanes)
 	}
 	unit := uint64(align)
+	if r.tile > 0 {
+		unit = r.tile * r.row
+		r.piece = min(r.piece, tileLanes)
+	}
 	if r.width > 0 {
 		unit = r.width
 		r.piece = max(r.piece/unit*unit, unit)
@@ -154,7 +161,7 @@ func (r *run) estimate() float64 {
 // prepare sets the run up for a launch; false if it has to be declined.
 func (r *run) prepare(l *backends.Launch) bool {
 	k := r.k
-	r.l, r.faulted, r.row, r.staging = l, false, 0, false
+	r.l, r.faulted, r.row, r.tile, r.staging = l, false, 0, 0, false
 	r.stopped.Store(false)
 	block := uint64(l.Block[0]) * uint64(l.Block[1]) * uint64(l.Block[2])
 	r.lanes = min(l.N, uint64(l.Grid[0])*uint64(l.Grid[1])*uint64(l.Grid[2])*block)
@@ -172,9 +179,11 @@ func (r *run) prepare(l *backends.Launch) bool {
 		return false
 	}
 	indexed := k.p.reads | k.p.writes
+	var room [isa.MaxRank]uint8
+	order := k.p.orderOf(l, room[:0])
 	for i := range r.views {
 		w := &r.views[i]
-		w.bind(l, &l.Slots[i])
+		w.bind(l, &l.Slots[i], order)
 		if indexed>>i&1 != 0 && w.access == staged {
 			if n, _ := w.inner(); r.row == 0 || uint64(n) < r.row {
 				r.row = uint64(n)
@@ -211,6 +220,9 @@ func (r *run) prepare(l *backends.Launch) bool {
 			return false // what no lane stores would be written back
 		case w.access == staged:
 			r.staging = true
+			if _, st := w.inner(); r.row > 0 && abs(st) >= cacheLine {
+				r.tile = tileRows
+			}
 		}
 	}
 	s.stream = r.streams()
@@ -218,6 +230,8 @@ func (r *run) prepare(l *backends.Launch) bool {
 	r.v = v
 	return err == nil
 }
+
+const cacheLine = 64
 
 // streamBytes is the size of a launch's memory from which on what it writes goes
 // past the caches, which it would only flush.
@@ -406,6 +420,10 @@ func (k *Kernel) giveBack(r *run) {
 // lanes runs lanes g to end, in pieces.
 func (f *frame) lanes(g, end uint64) {
 	r := f.r
+	if r.tile > 0 {
+		f.tiles(g, end)
+		return
+	}
 	for g < end {
 		if r.l.Record.Stopped() {
 			r.stopped.Store(true)
@@ -421,6 +439,27 @@ func (f *frame) lanes(g, end uint64) {
 			return
 		}
 		g += n
+	}
+}
+
+// tiles runs whole rows, from lane g to end, some of them side by side.
+func (f *frame) tiles(g, end uint64) {
+	r := f.r
+	for ; g < end; g += r.tile * r.row {
+		below := min(end, g+r.tile*r.row)
+		for at := uint64(0); at < r.row; at += r.piece {
+			if r.l.Record.Stopped() {
+				r.stopped.Store(true)
+				return
+			}
+			for row := g; row < below; row += r.row {
+				f.call(row+at, min(r.piece, r.row-at))
+				if *f.u32(argEnded) != 0 {
+					r.stopped.Store(true)
+					return
+				}
+			}
+		}
 	}
 }
 

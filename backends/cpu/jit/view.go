@@ -1,6 +1,9 @@
 package jit
 
 import (
+	"cmp"
+	"math/bits"
+	"slices"
 	"unsafe"
 
 	"github.com/hologram-project/hologram/backends"
@@ -27,10 +30,11 @@ type view struct {
 	stride [isa.MaxRank]int64
 }
 
-func (w *view) bind(l *backends.Launch, v *backends.View) {
+// bind binds a launch's view, of which the dimensions are taken in an order.
+func (w *view) bind(l *backends.Launch, v *backends.View, order []uint8) {
 	w.base, w.size, w.rank = v.Addr, int64(v.Type.Size()), 0
 	k := 0
-	for i := range l.Rank {
+	for _, i := range order {
 		n, st := l.Shape[i], v.Stride[i]*w.size
 		switch {
 		case n == 1:
@@ -52,6 +56,22 @@ func (w *view) bind(l *backends.Launch, v *backends.View) {
 		w.access = staged
 	}
 }
+
+// orderOf puts the dimensions of a launch in the order in which memory runs that a
+// slot writes, if the program may do elements in any. It keeps the others' places.
+func (p *program) orderOf(l *backends.Launch, order []uint8) []uint8 {
+	for i := range l.Rank {
+		order = append(order, uint8(i))
+	}
+	if l.Rank < 2 || !p.anyOrder || p.writes == 0 {
+		return order
+	}
+	v := &l.Slots[bits.TrailingZeros64(p.writes)]
+	slices.SortStableFunc(order, func(a, b uint8) int { return cmp.Compare(abs(v.Stride[b]), abs(v.Stride[a])) })
+	return order
+}
+
+func abs(x int64) int64 { return max(x, -x) }
 
 // inner returns the length and stride of the innermost dimension.
 func (w *view) inner() (n, stride int64) { return w.shape[w.rank-1], w.stride[w.rank-1] }

@@ -46,9 +46,8 @@ func TestStage(t *testing.T) {
 	}
 }
 
-// A short row that is broadcast over many is staged once, where its period
-// divides the pieces, and else anew.
-func TestBroadcastRows(t *testing.T) {
+// adder is c = a + b, element by element.
+func adder(t *testing.T) *Kernel {
 	if err := Available(Detect()); err != nil {
 		t.Skipf("%v", err)
 	}
@@ -60,7 +59,67 @@ func TestBroadcastRows(t *testing.T) {
 	require.NoError(t, err)
 	k, err := Compile(nil, f, Detect(), nil)
 	require.NoError(t, err)
-	defer k.Release()
+	t.Cleanup(k.Release)
+	return k
+}
+
+// Operands in all orders of axes, some of them broadcast or with gaps: each element
+// is done once, and goes to its place.
+func TestOrders(t *testing.T) {
+	k := adder(t)
+	r := rand.New(rand.NewPCG(8, 9))
+	for round := range 200 {
+		pool := workers.New(1 + round%3)
+		rank := 1 + r.IntN(4)
+		l := &backends.Launch{Rank: rank, N: 1, Block: [3]uint32{256, 1, 1}}
+		for i := range rank {
+			l.Shape[i] = 1 + r.Int64N([]int64{3, 20, 300}[r.IntN(3)])
+			if l.N*uint64(l.Shape[i]) > 100_000 {
+				l.Shape[i] = 2
+			}
+			l.N *= uint64(l.Shape[i])
+		}
+		l.Grid = [3]uint32{uint32(l.N+255) / 256, 1, 1}
+		var memory [3][]int32
+		for s := range memory {
+			w := backends.View{Type: isa.I32, Rank: rank, Shape: l.Shape}
+			n := int64(1 + r.IntN(2))
+			for _, i := range r.Perm(rank) {
+				if s < 2 && r.IntN(5) == 0 {
+					continue // broadcast
+				}
+				w.Stride[i] = n
+				n *= l.Shape[i]
+			}
+			memory[s] = make([]int32, n+1)
+			for i := range memory[s] {
+				memory[s][i] = r.Int32()
+			}
+			w.Addr = uintptr(unsafe.Pointer(&memory[s][0]))
+			l.Slots = append(l.Slots, w)
+		}
+		want := append([]int32(nil), memory[2]...)
+		var at func(i int, a, b, c int64)
+		at = func(i int, a, b, c int64) {
+			if i == rank {
+				want[c] = memory[0][a] + memory[1][b]
+				return
+			}
+			for x := range l.Shape[i] {
+				at(i+1, a+x*l.Slots[0].Stride[i], b+x*l.Slots[1].Stride[i], c+x*l.Slots[2].Stride[i])
+			}
+		}
+		at(0, 0, 0, 0)
+		require.NoError(t, k.Run(l, pool))
+		require.Equal(t, want, memory[2], "shape %v, strides %v %v %v", l.Shape, l.Slots[0].Stride, l.Slots[1].Stride, l.Slots[2].Stride)
+		pool.Close()
+	}
+}
+
+// A short row that is broadcast over many is staged once, where its period
+// divides the pieces, and else anew.
+func TestBroadcastRows(t *testing.T) {
+	k := adder(t)
 	for _, threads := range []int{1, 3} {
 		pool := workers.New(threads)
 		for cols := int64(2); cols < 12; cols++ {

@@ -7,7 +7,6 @@ package tuned
 import (
 	"fmt"
 	"strings"
-	"sync"
 
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/kernels"
@@ -15,14 +14,18 @@ import (
 
 // Plan returns a plan for an operation, or nil where the library's own is as good.
 func Plan(op *kernels.Op, t isa.Type, dims []int64) (*kernels.Plan, error) {
-	if op != kernels.Softmax || len(dims) != 2 {
+	make := map[*kernels.Op]func(t isa.Type, rows, cols int64) (*kernels.Plan, error){
+		kernels.Softmax: softmax,
+		kernels.Cumsum:  cumsum,
+	}[op]
+	if make == nil {
 		return nil, nil
 	}
 	// The library refuses bad sizes in words.
 	if _, err := op.Extent(t, dims); err != nil {
 		return nil, nil
 	}
-	return softmax(t, dims[0], dims[1])
+	return make(t, dims[0], dims[1])
 }
 
 // Rows of softmax that a block works on alone: longer than one element a lane, and
@@ -43,44 +46,11 @@ func softmax(t isa.Type, rows, cols int64) (*kernels.Plan, error) {
 	if rows < 1 || cols <= lanes || cols > longest || rows < few && cols > alone || rows >= 1<<31 {
 		return nil, nil
 	}
-	v, err := program(key{t, (cols + chunk - 1) / chunk})
-	if err != nil {
-		return nil, err
-	}
-	return &kernels.Plan{Steps: []kernels.Step{{
-		Program: v,
-		Slots:   []kernels.Binding{{Operand: 0, Type: t}, {Operand: 1, Type: t}},
-		Params:  []kernels.Param{{Value: uint64(cols)}},
-		Grid:    [3]uint32{uint32(rows), 1, 1}, Block: [3]uint32{lanes, 1, 1}, Shape: []int64{rows * lanes},
-		// A lane reads its own elements of the input, each before it writes it.
-		InPlace: true,
-	}}}, nil
-}
-
-type key struct {
-	t      isa.Type
-	chunks int64
-}
-
-// programs are verified once for the process: what is prepared is found by them.
-var programs sync.Map
-
-func program(k key) (*isa.Verified, error) {
-	if v, ok := programs.Load(k); ok {
-		return v.(*isa.Verified), nil
-	}
-	w := &writer{t: k.t, acc: kernels.Accumulator(k.t)}
-	w.softmax(int(k.chunks))
-	p, err := isa.Assemble("tuned", w.String())
-	if err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, w.String())
-	}
-	v, err := isa.Verify(p)
-	if err != nil {
-		return nil, err
-	}
-	made, _ := programs.LoadOrStore(k, v)
-	return made.(*isa.Verified), nil
+	chunks := (cols + chunk - 1) / chunk
+	p := &plan{}
+	p.step(key{what: "softmax", t: t, n: chunks}, func(w *writer) { w.softmax(int(chunks)) },
+		rows*lanes, lanes, []kernels.Binding{operand(0, t), operand(1, t)}, uint64(cols))
+	return p.done()
 }
 
 // writer writes a program on elements of type t, computed with in type acc.
@@ -116,11 +86,15 @@ func (w *writer) load(slot string) {
 	}
 }
 
-func (w *writer) store() {
-	if w.t != w.acc {
-		w.line("  cvt.%v.%v z, z", w.t, w.acc)
+func (w *writer) store() { w.storeAs(w.t, "z", "y[at]") }
+
+// storeAs stores a number of the type computed in as one of type t.
+func (w *writer) storeAs(t isa.Type, r, to string) {
+	if t != w.acc {
+		w.line("  cvt.%v.%v stored, %s", t, w.acc, r)
+		r = "stored"
 	}
-	w.line("  stg.%v z, y[at]", w.t)
+	w.line("  stg.%v %s, %s", t, r, to)
 }
 
 func (w *writer) softmax(chunks int) {

@@ -74,6 +74,8 @@ func execute(t *testing.T, b backends.Backend, p *kernels.Plan, operands [][]uin
 func cell(b []uint64, t isa.Type, i int64) uint64 {
 	at := unsafe.Add(unsafe.Pointer(&b[0]), i*int64(t.Size()))
 	switch t.Size() {
+	case 1:
+		return uint64(*(*uint8)(at))
 	case 2:
 		return uint64(*(*uint16)(at))
 	case 4:
@@ -85,6 +87,8 @@ func cell(b []uint64, t isa.Type, i int64) uint64 {
 func put(b []uint64, t isa.Type, i int64, c uint64) {
 	at := unsafe.Add(unsafe.Pointer(&b[0]), i*int64(t.Size()))
 	switch t.Size() {
+	case 1:
+		*(*uint8)(at) = uint8(c)
 	case 2:
 		*(*uint16)(at) = uint16(c)
 	case 4:
@@ -94,48 +98,89 @@ func put(b []uint64, t isa.Type, i int64, c uint64) {
 	}
 }
 
-// The CPU's own softmax has the bits of the library's, as the interpreter computes
-// it: rows of all lengths that it takes, with numbers of all kinds, in place too.
-func TestSoftmax(t *testing.T) {
-	r := rand.New(rand.NewPCG(5, 6))
-	special := []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1), 1e-310, -1e-42, 88, -104, 1e30}
+// special are numbers that reductions have to treat as they are told to.
+var special = []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1), 1e-310, -1e-42, 88, -104, 1e30}
+
+// matrix has numbers of all kinds for type ty; few of them special, or all is NaN.
+func matrix(r *rand.Rand, ty isa.Type, rows, cols int64) []uint64 {
+	x := words(rows * cols * int64(ty.Size()))
+	for i := range rows * cols {
+		v := r.NormFloat64() * 5
+		if row := i / cols; row > 1 && r.IntN(int(cols)) == 0 {
+			v = special[r.IntN(len(special))]
+		}
+		put(x, ty, i, isa.Convert(ty, isa.F64, math.Float64bits(v)))
+	}
+	return x
+}
+
+// agrees runs the CPU's own plan of an operation on rows, and the library's on the
+// interpreter. inPlace says whether the output may be the input.
+func agrees(t *testing.T, r *rand.Rand, op *kernels.Op, ty isa.Type, rows, cols int64, inPlace bool) {
+	t.Helper()
+	x := matrix(r, ty, rows, cols)
+	own, err := tuned.Plan(op, ty, []int64{rows, cols})
+	require.NoError(t, err)
+	require.NotNil(t, own)
+	theirs, err := op.Plan(ty, []int64{rows, cols})
+	require.NoError(t, err)
+	extents, err := op.Extent(ty, []int64{rows, cols})
+	require.NoError(t, err)
+	out := ty
+	if op.Operands[1].Kind == kernels.Index {
+		out = isa.I64
+	}
+	in, n := extents[0], extents[1]
 	mine := cpu.New(2)
-	for _, ty := range []isa.Type{isa.F32, isa.F64, isa.F16, isa.BF16} {
-		for _, cols := range []int64{257, 511, 512, 1000, 8191, 8192, 8193, 20001} {
-			rows := int64(5)
-			if testing.Short() && cols > 1000 {
-				continue
+	want, got := words(n*int64(out.Size())), words(n*int64(out.Size()))
+	execute(t, interp.New(), theirs, [][]uint64{x, want}, in)
+	execute(t, mine, own, [][]uint64{x, got}, in)
+	nan := func(c uint64) bool {
+		f := math.Float64frombits(isa.Convert(isa.F64, out, c))
+		return out.Float() && f != f
+	}
+	same := func(got []uint64) {
+		for i := range n {
+			if a, b := cell(want, out, i), cell(got, out, i); a != b && !(nan(a) && nan(b)) {
+				t.Fatalf("element %d of %d: %#x, to be %#x", i, n, b, a)
 			}
-			t.Run(fmt.Sprintf("%v/%d", ty, cols), func(t *testing.T) {
-				n := rows * cols
-				x := words(n * int64(ty.Size()))
-				for i := range n {
-					v := r.NormFloat64() * 5
-					if row := i / cols; row > 1 && r.IntN(int(cols)) == 0 { // few, or all is NaN
-						v = special[r.IntN(len(special))]
+		}
+	}
+	same(got)
+	if inPlace {
+		execute(t, mine, own, [][]uint64{x, x}, in)
+		same(x)
+	}
+}
+
+// The CPU's own plans have the bits of the library's, as the interpreter computes
+// them: rows of all lengths that they take, with numbers of all kinds.
+func TestPlans(t *testing.T) {
+	floats := []isa.Type{isa.F32, isa.F64, isa.F16, isa.BF16}
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, c := range []struct {
+		op      *kernels.Op
+		types   []isa.Type
+		rows    []int64
+		cols    []int64
+		inPlace bool
+	}{
+		{kernels.Softmax, floats, []int64{5}, []int64{257, 511, 512, 1000, 8191, 8192, 8193, 20001}, true},
+		{kernels.Cumsum, append(floats, isa.I8, isa.U16, isa.I32, isa.I64), []int64{3}, []int64{1, 2, 15, 16, 17, 100, 128, 255, 256, 257, 512, 700}, true},
+		{kernels.Cumsum, []isa.Type{isa.F32}, []int64{1}, []int64{65537}, true},
+		{kernels.Cumsum, append(floats, isa.I8, isa.U16, isa.I32, isa.I64), []int64{64, 257}, []int64{1, 2, 3, 4, 7, 16}, true},
+	} {
+		for _, ty := range c.types {
+			for _, rows := range c.rows {
+				for _, cols := range c.cols {
+					if testing.Short() && cols > 1000 {
+						continue
 					}
-					put(x, ty, i, isa.Convert(ty, isa.F64, math.Float64bits(v)))
+					t.Run(fmt.Sprintf("%s/%v/%d×%d", c.op.Name, ty, rows, cols), func(t *testing.T) {
+						agrees(t, r, c.op, ty, rows, cols, c.inPlace)
+					})
 				}
-				own, err := tuned.Plan(kernels.Softmax, ty, []int64{rows, cols})
-				require.NoError(t, err)
-				require.NotNil(t, own)
-				theirs, err := kernels.Softmax.Plan(ty, []int64{rows, cols})
-				require.NoError(t, err)
-				want, got := words(n*int64(ty.Size())), words(n*int64(ty.Size()))
-				execute(t, interp.New(), theirs, [][]uint64{x, want}, n)
-				execute(t, mine, own, [][]uint64{x, got}, n)
-				in := append([]uint64(nil), x...)
-				execute(t, mine, own, [][]uint64{in, in}, n)
-				nan := func(c uint64) bool { f := math.Float64frombits(isa.Convert(isa.F64, ty, c)); return f != f }
-				for i := range n {
-					a := cell(want, ty, i)
-					for _, b := range []uint64{cell(got, ty, i), cell(in, ty, i)} {
-						if a != b && !(nan(a) && nan(b)) {
-							t.Fatalf("element %d: %#x, to be %#x", i, b, a)
-						}
-					}
-				}
-			})
+			}
 		}
 	}
 }

@@ -295,6 +295,9 @@ var (
 	VGatherDD = form("vpgatherdd", VEX, p66, M0F38, 0x90, RMV, "vvv", vsib, size(one4))
 	VGatherDQ = form("vpgatherdq", VEX, p66, M0F38, 0x90, RMV, "vhv", vsib, vw1, size(one8))
 
+	AlignD = form("valignd", EVEX, p66, M0F3A, 0x03, RVM, "vvv", imm, b4)
+	AlignQ = form("valignq", EVEX, p66, M0F3A, 0x03, RVM, "vvv", imm, b8, w1)
+
 	Extract128 = form("vextracti128", VEX, p66, M0F3A, 0x39, MR, "vx", imm, size(x128), least(32))
 	Insert128  = form("vinserti128", VEX, p66, M0F3A, 0x38, RVM, "vvx", imm, size(x128), least(32))
 	PermQ      = form("vpermq", VEX, p66, M0F3A, 0x00, RM, "vv", imm, vw1, least(32))
