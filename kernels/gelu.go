@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/math"
@@ -10,29 +11,33 @@ import (
 // Gelu is output = input · sigmoid(2u), u = √(2/π)·(input + 0.044715·input³).
 //
 // It is the tanh form of Hendrycks and Gimpel (arXiv:1606.08415), with
-// ½·(1 + tanh u) written as sigmoid(2u). f16 and bf16 are computed in f32 with
-// the sigmoid of their precision and rounded once, within 0.54 ULP. Far below 0
-// the exact product underflows to −0, which −inf gives too.
+// ½·(1 + tanh u) written as sigmoid(2u). f32 and f64 err by less than 3 ULP
+// down to the last subnormal. f16 and bf16 are computed in f32 with the sigmoid
+// of their precision and rounded once, within 0.54 ULP. Far below 0 the exact
+// product underflows to −0, which −inf gives too.
 var Gelu = gelu()
 
 func gelu() *Op {
-	const doc = "output = input · sigmoid(2u), u = √(2/π)·(input + 0.044715·input³); f16 and bf16 within 0.54 ULP."
-	op := elementwise("gelu", isa.SetFloat, doc, geluText)
-	s := &source{text: "program gelu" + geluText}
+	const doc = "output = input · sigmoid(2u), u = √(2/π)·(input + 0.044715·input³); f32 and f64 within 3 ULP, f16 and bf16 within 0.54."
+	op := elementwise("gelu", isa.SetFloat, doc, geluShortText)
+	short, single, double := &source{text: "program gelu" + geluShortText}, geluWide(&geluSingle), geluWide(&geluDouble)
 	op.program = func(t isa.Type) (*isa.Verified, error) {
 		f := elements(t)
-		f.Map = fmt.Sprintf("sigmoid.%v s, x", f.A)
-		if t != f.A {
-			text, result := math.Short(isa.SIGMOID, t)
-			f.Map = fmt.Sprintf("%s  mov.%v s, %s", text, f.A, result)
+		switch t {
+		case isa.F32:
+			return single.instance(f)
+		case isa.F64:
+			return double.instance(f)
 		}
-		return s.instance(f)
+		text, result := math.Short(isa.SIGMOID, t)
+		f.Map = fmt.Sprintf("%s  mov.%v s, %s", text, f.A, result)
+		return short.instance(f)
 	}
 	return op
 }
 
-// Below −32 every type's result is −0.
-const geluText = `
+// Below −32 the 16-bit results are −0.
+const geluShortText = `
 slot input {{.T}}
 slot output {{.T}}
   {{load "g" "input[index]"}}
@@ -45,3 +50,96 @@ slot output {{.T}}
   {{store "z" "output[index]"}}
   exit
 `
+
+// geluConstants are what gelu in f32 and in f64 differ by.
+//
+// The argument of e^−2u reaches 107 in f32 before the result is 0, so an error
+// of half an ULP in it would be one of 107 half ULPs in the result. So
+// −2u·log₂e = g·(c0 + c1·g²) is k + r, k an integer and r what is left of the
+// product, whose second factor is taken in two parts: w, rounded, and e, what
+// was lost in g² and in w. c0 has so few digits that c0 − w is exact; c0Low and
+// c1Low are what the constants lack. The rest needs no care: E = 2^k·2^r, and
+// the quotient g/(1 + E) by a reciprocal of integers and steps of order three.
+// Numerator and denominator are multiplied by unit, since E may be beyond the
+// type's range where the quotient is not yet 0.
+type geluConstants struct {
+	low, high     string // below low the result is −0, above high it is g
+	c0, c0Low     string // −2·√(2/π)·log₂e
+	c1, c1Low     string // c0·0.044715
+	round         string // 1.5·2^(digits − 1) + the exponent's bias + log₂ unit
+	digits        int    // of the significand, its first one left out
+	unit          string
+	power         []string // 2^r on [−½, ½], the highest power first: as exp2's
+	seed          string   // seed − bits(d) are the bits of 1/d within 5.06%
+	refineAgain   bool     // one more step, of order two
+	minusC1, bits string
+}
+
+var geluSingle = geluConstants{
+	low: "-0x1.59999ap+3", high: "0x1.5p+2",
+	c0: "-0x1.26aecp+1", c0Low: "-0x1.0de73ap-22",
+	c1: "-0x1.a5a7dp-4", minusC1: "0x1.a5a7dp-4", c1Low: "0x1.151aaep-29",
+	round: "0x1.8000bep+23", digits: 23, unit: "0x1p-32", bits: "u32",
+	power: []string{"0x1.3f9a62p-13", "0x1.5f0baep-10", "0x1.3b30a8p-7", "0x1.c6af76p-5", "0x1.ebfbd8p-3", "0x1.62e43p-1", "0x1p+0"},
+	seed:  "0x7ef31000",
+}
+
+var geluDouble = geluConstants{
+	low: "-0x1.599999999999ap+4", high: "0x1.dp+2",
+	c0: "-0x1.26aec21bce76p+1", c0Low: "0x1.ad12d7a64bcebp-49",
+	c1: "-0x1.a5a7cf7572a98p-4", minusC1: "0x1.a5a7cf7572a98p-4", c1Low: "0x1.b91c940e4cfcfp-58",
+	round: "0x1.800000000039fp+52", digits: 52, unit: "0x1p-96", bits: "u64",
+	power: []string{"0x1.e94671c1412bcp-32", "0x1.e61c7fa184988p-28", "0x1.b525405b9c695p-24", "0x1.62bfc6e84f2d5p-20",
+		"0x1.ffcbfc58a49edp-17", "0x1.4309130f243f6p-13", "0x1.5d87fe78a141fp-10", "0x1.3b2ab6fb9ff81p-7",
+		"0x1.c6b08d704a121p-5", "0x1.ebfbdff82c5a5p-3", "0x1.62e42fefa39efp-1", "0x1p+0"},
+	seed: "0x7fde620000000000", refineAgain: true,
+}
+
+// geluWide is the program for f32 or f64.
+func geluWide(c *geluConstants) *source {
+	var b strings.Builder
+	line := func(format string, a ...any) { fmt.Fprintf(&b, "  "+format+"\n", a...) }
+	line(`{{load "g" "input[index]"}}`)
+	line("max.{{.T}} h, g, %s", c.low)
+	line("mul.{{.T}} sq, h, h")
+	line("fma.{{.T}} w, sq, %s, %s", c.c1, c.c0)
+	line("fma.{{.T}} t, h, w, %s", c.round)
+	line("sub.{{.T}} k, %s, t", c.round) // −k
+	line("fma.{{.T}} r, h, w, k")
+	line("neg.{{.T}} m, h")
+	line("fma.{{.T}} lost, m, h, sq") // g² = sq − lost
+	line("sub.{{.T}} e, %s, w", c.c0)
+	line("fma.{{.T}} e, sq, %s, e", c.c1)
+	line("fma.{{.T}} e, lost, %s, e", c.minusC1)
+	line("fma.{{.T}} e, sq, %s, e", c.c1Low)
+	line("add.{{.T}} e, e, %s", c.c0Low)
+	line("fma.{{.T}} r, h, e, r")
+	line("mov.{{.T}} p, %s", c.power[0])
+	for _, a := range c.power[1:] {
+		line("fma.{{.T}} p, p, r, %s", a)
+	}
+	line("bitcast.%s.{{.T}} i, t", c.bits)
+	line("shl.%s i, i, %d", c.bits, c.digits)
+	line("bitcast.{{.T}}.%s s, i", c.bits)
+	line("fma.{{.T}} d, p, s, %s", c.unit)
+	line("bitcast.%s.{{.T}} i, d", c.bits)
+	line("sub.%s i, %s, i", c.bits, c.seed)
+	line("bitcast.{{.T}}.%s v, i", c.bits)
+	line("neg.{{.T}} m, d")
+	for range 2 {
+		line("fma.{{.T}} e, m, v, 0x1p+0")
+		line("fma.{{.T}} e, e, e, e")
+		line("fma.{{.T}} v, v, e, v")
+	}
+	if c.refineAgain {
+		line("fma.{{.T}} e, m, v, 0x1p+0")
+		line("fma.{{.T}} v, v, e, v")
+	}
+	line("mul.{{.T}} z, h, v")
+	line("mul.{{.T}} z, z, %s", c.unit)
+	line("set.gt.{{.T}} large, g, %s", c.high)
+	line("sel.{{.T}} z, large, g, z")
+	line(`{{store "z" "output[index]"}}`)
+	line("exit")
+	return &source{text: "program gelu\nslot input {{.T}}\nslot output {{.T}}\n" + b.String()}
+}
