@@ -3,7 +3,8 @@
     python examples/digits_torch.py [--steps 200] [--picture digits_torch.png]
 
 Both start from the same weights and see the same batches. A third run in f64 tells how much of a distance between two
-losses is rounding. Draws the losses and their distances, and prints what they come to.
+losses is rounding. Draws the losses and their distances, and prints what they come to. Where there is a CUDA device,
+Hologram trains on that too, and the losses and weights have the same bits.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 import torch
 from sklearn.datasets import load_digits
 
+import hologram
 import hologram_torch
 from hologram_torch import optim
 
@@ -30,12 +32,13 @@ def data() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
 
 def train(model: torch.nn.Module, adam: torch.optim.Optimizer, steps: int, loss: torch.nn.Module) -> list[float]:
     """Train on batches of 32 and return the loss of each step."""
-    images, classes, _, _ = data()
-    dtype = next(model.parameters()).dtype
+    first = next(model.parameters())
+    images, classes = (tensor.to(first.device) for tensor in data()[:2])
+    dtype = first.dtype
     chosen = torch.Generator().manual_seed(0)
     losses = []
     for _ in range(steps):
-        batch = torch.randint(len(images), (32,), generator=chosen)
+        batch = torch.randint(len(images), (32,), generator=chosen).to(first.device)
         adam.zero_grad()
         found = loss(model(images[batch].to(dtype)), classes[batch])
         found.backward()
@@ -60,6 +63,8 @@ def main() -> None:
     in_f64, ours = copy.deepcopy(by_torch).double(), copy.deepcopy(by_torch)
     print(hologram_torch.convert(ours))
 
+    on_gpu = copy.deepcopy(ours)
+
     cross_entropy = torch.nn.CrossEntropyLoss()
     losses = {
         "torch": train(by_torch, torch.optim.Adam(by_torch.parameters()), options.steps, cross_entropy),
@@ -72,6 +77,12 @@ def main() -> None:
     with torch.no_grad():
         for name, model in (("torch", by_torch), ("hologram", ours)):
             print(f"accuracy of {name}: {(model(images).argmax(1) == classes).float().mean():.3f}")
+    if torch.cuda.is_available() and hologram.is_cuda_available():
+        on_gpu.cuda()
+        adam, loss = optim.Adam(on_gpu.parameters()), hologram_torch.nn.CrossEntropyLoss()
+        same = train(on_gpu, adam, options.steps, loss) == losses["hologram"]
+        same &= all(torch.equal(a, b.cpu()) for a, b in zip(ours.parameters(), on_gpu.parameters()))
+        print(f"on {torch.cuda.get_device_name()}: {'the same bits' if same else 'OTHER BITS'} in every step")
     draw(losses, options.picture)
 
 

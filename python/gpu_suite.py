@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib.util
 import json
 import os
 import re
@@ -29,6 +30,14 @@ PYTHON = (
     "arguments buffer builder dlpack exchange executor kernel ops process program results safety signals threads "
     "torch_operands"
 ).split()
+# Those of hologram_torch, where there is torch, and which of their cases.
+TORCH = [
+    *[("devices", f"(bits or layers) and {dtype}") for dtype in ("float32", "float64", "float16", "bfloat16")],
+    ("devices", "not float"),
+    ("training", ""),
+    ("optim", ""),
+    ("examples", ""),
+]
 
 # What the tests are of: code, not tests, of what runs on a GPU.
 COVERED = re.compile(
@@ -59,9 +68,13 @@ def jobs(seed: int, programs: int) -> list[Job]:
         Job("device", ["./cuda.test", "-test.v", "-test.skip", "Conformance|Vectors|Products"], 500),
         Job("driver", ["./driver.test", "-test.v"], 60),
     ]
+    pytest = [sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=short", "-p", "no:cacheprovider"]
     for name in PYTHON:
-        pytest = [sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=short", "-p", "no:cacheprovider"]
         all_jobs.append(Job(f"python {name}", [*pytest, f"tests/test_{name}.py"], 240))
+    if importlib.util.find_spec("torch"):
+        for name, chosen in TORCH:
+            which = [f"python/tests_torch/test_{name}.py", *(["-k", chosen] if chosen else [])]
+            all_jobs.append(Job(f"torch {name} {chosen}".strip(), [*pytest, *which], 280))
     each = 500
     for i in range(-(-programs // each)):
         # One in eight without the driver's optimiser, which takes longer over programs than it saves them.
@@ -102,7 +115,12 @@ def pack(to: Path, wheel: Path) -> None:
     for name, package in PACKAGES.items():
         command = ["go", "test", "-c", "-trimpath", "-ldflags", "-s -w", "-o", str(to / f"{name}.test"), f"./{package}"]
         subprocess.run(command, cwd=ROOT, check=True)
-    shutil.copytree(ROOT / "python" / "tests", to / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+    for tests in ("tests", "python/tests_torch", "examples", "benchmarks"):
+        here = ROOT / ("python/tests" if tests == "tests" else tests)
+        shutil.copytree(here, to / tests, ignore=shutil.ignore_patterns("__pycache__", "results"))
+    # What torch.testing wants beside torch.
+    more = ["install", "--quiet", "--no-deps", "--target", str(to / "more"), "expecttest"]
+    subprocess.run([sys.executable, "-m", "pip", *more], check=True)
     shutil.copy(__file__, to)
     about = {"commit": commit(), "sources": sources(), "packed": time.strftime("%Y-%m-%d")}
     (to / "pack.json").write_text(json.dumps(about, indent=1) + "\n")
@@ -161,7 +179,7 @@ def environment() -> dict[str, str]:
             wheel.extractall(site)
     return {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(site), str(HERE / "tests")]),
+        "PYTHONPATH": os.pathsep.join([str(HERE / x) for x in ("site", "more", "tests", "python/tests_torch")]),
         "HOLOGRAM_TEST_BACKEND": "cuda",
         "CUDA_CACHE_DISABLE": "1",
     }

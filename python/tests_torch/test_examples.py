@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import torch
+
+import hologram as hg
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
@@ -34,6 +38,8 @@ def test_digits(tmp_path: Path) -> None:
     accuracies = [float(accuracy) for accuracy in re.findall(r"accuracy of \w+: (\S+)", text)]
     assert len(accuracies) == 2
     assert min(accuracies) > 0.85
+    if torch.cuda.is_available() and hg.is_cuda_available():
+        assert "the same bits in every step" in text
 
 
 def test_gpt(tmp_path: Path) -> None:

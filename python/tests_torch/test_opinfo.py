@@ -7,42 +7,18 @@ plus one. For operations that sum it is the last place of the largest number of 
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any, Callable, Optional
 
 import pytest
 import torch
+from opinfo import CALLED, NAMES, samples
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
 from hologram_torch import functional as F
 from hologram_torch._table import OPERATIONS
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # it would rather have hypothesis too
-    from torch.testing._internal.common_methods_invocations import op_db
-
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
-
-SAMPLES: dict[str, list[Any]] = {}
-for _info in op_db:
-    SAMPLES.setdefault(_info.name, []).append(_info)
-
-VARIANTS = {  # what other variants test is not offered: other signatures, rounding, complex numbers
-    "div": {"no_rounding_mode"},
-    "silu": {""},
-}
-
-
-CALLED: dict[str, Callable[..., Any]] = {
-    "embedding": lambda weight, index, **named: F.embedding(index, weight, **named),
-    "where": lambda x, condition, y: F.where(condition, x, y),
-}
-"""Functions whose arguments OpInfo gives in another order."""
-
-
-def info_name(name: str) -> str:
-    return name if name in SAMPLES else f"nn.functional.{name}"
 
 
 def widened(value: Any) -> Any:
@@ -98,19 +74,6 @@ def errors(found: Tensor, exact: Tensor, size: Optional[float]) -> float:
     return float(torch.where(error.isnan(), math.inf, error).max())
 
 
-def samples(name: str, dtype: torch.dtype) -> list[Any]:
-    found = []
-    for info in SAMPLES[info_name(name)]:
-        if name in VARIANTS and info.variant_test_name not in VARIANTS[name]:
-            continue
-        if not info.supports_dtype(dtype, "cpu"):
-            continue
-        torch.manual_seed(1)
-        found += [(info.op, s) for s in info.sample_inputs("cpu", dtype, requires_grad=True)]
-    return found
-
-
-NAMES = [name for name in F.__all__ if info_name(name) in SAMPLES and name != "dropout"]  # which is by chance
 counted: dict[str, int] = {}
 """How many samples a function was tried with; conftest.py prints their number."""
 

@@ -1,0 +1,324 @@
+"""A GPU beside the CPU: the same bits, no copy, no synchronisation, captured graphs.
+
+HOLOGRAM_TEST_DEVICE names the device (cuda); with cpu what needs no GPU is tried on the CPU against itself.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+from typing import Any, Callable
+
+import pytest
+import torch
+from opinfo import CALLED, NAMES, samples
+from torch import Tensor
+from torch.utils._pytree import tree_map
+
+import hologram as hg
+import hologram_torch
+from hologram_torch import functional as F
+from hologram_torch import nn, optim
+
+DEVICE = os.environ.get("HOLOGRAM_TEST_DEVICE", "cuda")
+THERE = DEVICE == "cpu" or (torch.cuda.is_available() and hg.is_cuda_available())
+pytestmark = pytest.mark.skipif(not THERE, reason="needs a CUDA device")
+on_gpu = pytest.mark.skipif(DEVICE != "cuda", reason="needs a CUDA device")
+DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+
+
+def moved(value: Any) -> Any:
+    """A tensor on the device, with the strides and the offset that it has."""
+    if not isinstance(value, Tensor):
+        return value
+    there = torch.empty(0, dtype=value.dtype, device=DEVICE)
+    there.set_(value.detach().untyped_storage().to(device=DEVICE), value.storage_offset(), value.shape, value.stride())
+    return there.requires_grad_(value.requires_grad)
+
+
+def outcome(function: Callable[..., Any], arguments: Any, keywords: Any) -> list[Tensor]:
+    """A function's result, and the gradients of all arguments that need one."""
+    result = function(*arguments, **keywords)
+    if not result.requires_grad:
+        return [result]
+    leaves = [t for t in (*arguments, *keywords.values()) if isinstance(t, Tensor) and t.requires_grad]
+    weights = torch.linspace(0.5, 1.5, result.numel(), dtype=torch.float64).reshape(result.shape)
+    found = torch.autograd.grad(result, leaves, weights.to(result.dtype).to(result.device), allow_unused=True)
+    return [result.detach(), *(t for t in found if t is not None)]
+
+
+def same(a: list[Tensor], b: list[Tensor]) -> bool:
+    """Whether the bits are the same; all NaNs are one."""
+    if len(a) != len(b):
+        return False
+    for x, y in zip(a, b):
+        y = y.cpu()
+        if x.shape != y.shape or x.dtype != y.dtype:
+            return False
+        if x.dtype.is_floating_point:
+            nan = x.isnan()
+            if not torch.equal(nan, y.isnan()) or not torch.equal(torch.signbit(x)[~nan], torch.signbit(y)[~nan]):
+                return False
+            x, y = x[~nan], y[~nan]
+        if not torch.equal(x, y):
+            return False
+    return True
+
+
+@pytest.mark.filterwarnings("ignore:reduction")  # of torch's kl_div
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", NAMES)
+def test_same_bits(name: str, dtype: torch.dtype) -> None:
+    """torch's samples: result and gradients; the second time without a synchronisation of torch's."""
+    function = CALLED.get(name, getattr(F, name))
+    count = 0
+    for _, sample in samples(name, dtype):
+        if sample.kwargs.get("max_norm") is not None:  # torch's own work
+            continue
+        arguments, keywords = (sample.input, *sample.args), sample.kwargs
+        there = tree_map(moved, (arguments, keywords))
+        expected, found = outcome(function, arguments, keywords), outcome(function, *there)
+        assert same(expected, found), sample
+        if DEVICE == "cuda" and name != "embedding":  # whose gradient's gradient counts on the host
+            torch.cuda.set_sync_debug_mode("error")
+            try:
+                function(*there[0], **there[1])
+            finally:
+                torch.cuda.set_sync_debug_mode("default")
+        count += 1
+    assert count
+
+
+MODULES: dict[str, tuple[Callable[[], torch.nn.Module], tuple[int, ...]]] = {
+    "Linear": (lambda: torch.nn.Linear(17, 9), (5, 17)),
+    "LayerNorm": (lambda: torch.nn.LayerNorm(17), (5, 17)),
+    "RMSNorm": (lambda: torch.nn.RMSNorm(17), (5, 17)),
+    "BatchNorm1d": (lambda: torch.nn.BatchNorm1d(17), (5, 17)),
+    "BatchNorm2d": (lambda: torch.nn.BatchNorm2d(3), (5, 3, 4, 7)),
+    "Softmax": (lambda: torch.nn.Softmax(1), (5, 17)),
+    "LogSoftmax": (lambda: torch.nn.LogSoftmax(1), (5, 17)),
+    "GELU": (torch.nn.GELU, (5, 17)),
+    "ELU": (torch.nn.ELU, (5, 17)),
+    "SiLU": (torch.nn.SiLU, (5, 17)),
+    "Softplus": (torch.nn.Softplus, (5, 17)),
+    "LeakyReLU": (torch.nn.LeakyReLU, (5, 17)),
+    "SELU": (torch.nn.SELU, (5, 17)),
+    "LogSigmoid": (torch.nn.LogSigmoid, (5, 17)),
+    "Tanh": (torch.nn.Tanh, (5, 17)),
+    "Sigmoid": (torch.nn.Sigmoid, (5, 17)),
+    "ReLU": (torch.nn.ReLU, (5, 17)),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", MODULES)
+def test_layers(name: str, dtype: torch.dtype) -> None:
+    """Converted layers on both devices: results, gradients, and what they count."""
+    make, shape = MODULES[name]
+    here = torch.nn.Sequential(make()).to(dtype)
+    hologram_torch.convert(here)
+    there = torch.nn.Sequential(make()).to(dtype).to(DEVICE)
+    hologram_torch.convert(there)
+    there.load_state_dict(here.state_dict())
+    x = torch.randn(shape).to(dtype)
+    for _ in range(2):
+        results = []
+        for model, device in ((here, "cpu"), (there, DEVICE)):
+            model.zero_grad()
+            given = x.to(device).requires_grad_()
+            found = model(given)
+            F.sum(F.square(found)).backward()
+            assert given.grad is not None
+            grads = [p.grad for p in model.parameters() if p.grad is not None]
+            results.append([found.detach(), given.grad, *grads, *model.buffers()])
+        assert same(*results)
+
+
+def classifier(device: str) -> torch.nn.Sequential:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)).to(device)
+
+
+def trained(device: str, make: Callable[..., Any], steps: int) -> list[Tensor]:
+    model = classifier(device)
+    optimizer = make(model.parameters())
+    drawn = torch.Generator().manual_seed(1)
+    losses = []
+    for _ in range(steps):
+        x, y = torch.rand(32, 64, generator=drawn).to(device), torch.randint(10, (32,), generator=drawn).to(device)
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    return [torch.stack(losses), *(p.detach() for p in model.parameters())]
+
+
+OPTIMIZERS: dict[str, Callable[..., Any]] = {
+    "sgd": lambda p: optim.SGD(p, lr=0.1),
+    "momentum": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=1e-3),
+    "adam": lambda p: optim.Adam(p, amsgrad=True),
+    "adamw": lambda p: optim.AdamW(p, lr=0.01),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_training_has_the_same_bits(name: str) -> None:
+    assert same(trained("cpu", OPTIMIZERS[name], 200), trained(DEVICE, OPTIMIZERS[name], 200))
+
+
+@on_gpu
+def test_nothing_is_copied() -> None:
+    x, y = torch.randn(1 << 20, device="cuda"), torch.randn(1 << 20, device="cuda")
+    F.add(x, y)
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    found = F.add(x, y)
+    assert torch.cuda.memory_allocated() - before == 4 << 20
+    at = x.data_ptr()
+    F.add(x, y, out=x)
+    F.relu(x[::2], inplace=True)
+    assert x.data_ptr() == at
+    assert torch.equal(x[1::2], found[1::2])
+    assert torch.equal(x[::2], found[::2].clamp(min=0))
+
+
+def step_of(model: torch.nn.Module, optimizer: Any, x: Tensor, y: Tensor) -> Callable[[], Tensor]:
+    def step() -> Tensor:
+        optimizer.zero_grad(set_to_none=False)
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return step
+
+
+@on_gpu
+def test_a_step_does_not_wait() -> None:
+    """The device is kept busy; a whole step is queued behind that."""
+    model = classifier("cuda")
+    x, y = torch.rand(32, 64, device="cuda"), torch.randint(10, (32,), device="cuda")
+    step = step_of(model, optim.AdamW(model.parameters()), x, y)
+    for _ in range(3):
+        step()
+    torch.cuda.synchronize()
+    busy = torch.cuda.Event()
+    torch.cuda._sleep(1 << 31)  # about a second
+    busy.record()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for _ in range(3):
+            step()
+        assert not busy.query(), "the step waited for the device"
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    torch.cuda.synchronize()
+
+
+# ---- captured graphs
+
+
+def captured(step: Callable[[], Any]) -> tuple[torch.cuda.CUDAGraph, Any]:
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = step()
+    return graph, result
+
+
+@on_gpu
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_captured_training(momentum: float) -> None:
+    """Replays with new data have the bits of steps that are not captured; embedding and softmax among them."""
+    results = []
+    for capture in (False, True):
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(
+            nn.Embedding(50, 16), nn.LayerNorm(16), nn.Linear(16, 16), nn.GELU(), nn.Linear(16, 50)
+        )
+        model = model.to("cuda")
+        optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=momentum)
+        x, y = torch.zeros(24, dtype=torch.int64, device="cuda"), torch.zeros(24, dtype=torch.int64, device="cuda")
+
+        step = step_of(model, optimizer, x, y)
+        run: Callable[[], Any] = step
+        if capture:
+            graph, loss = captured(step)
+            run = graph.replay
+        else:
+            for _ in range(3):
+                step()
+        drawn = torch.Generator().manual_seed(1)
+        losses = []
+        for _ in range(20):
+            x.copy_(torch.randint(50, (24,), generator=drawn))
+            y.copy_(torch.randint(50, (24,), generator=drawn))
+            found = run()
+            losses.append((loss if capture else found).clone())
+        results.append([t.cpu() for t in (torch.stack(losses), *(p.detach() for p in model.parameters()))])
+    assert same(*results)
+
+
+@on_gpu
+def test_captured_memory_goes_back() -> None:
+    """What a graph keeps of ours is given back when it is gone."""
+    ex = hg.Executor("cuda")
+    x = torch.randn(512, 4096, device="cuda")
+
+    def step() -> Tensor:
+        return F.sum(F.softmax(x, 1) * 0.5, (0, 1))
+
+    sizes = []
+    for _ in range(4):
+        graph, _ = captured(step)
+        graph.replay()
+        torch.cuda.synchronize()
+        del graph
+        gc.collect()
+        torch.cuda.synchronize()
+        ex.synchronize()
+        sizes.append(ex.memory_stats()["in_use"])
+    assert sizes[1] == sizes[-1], sizes
+
+
+@on_gpu
+def test_what_is_not_captured() -> None:
+    """A call that was never made is refused before the stream is touched; the graph is whole all the same."""
+    x = torch.randn(33, device="cuda")
+    F.add(x, x)
+    graph = torch.cuda.CUDAGraph()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph):
+        y = F.add(x, x)
+        with pytest.raises(RuntimeError, match="call it once before the capture"):
+            F.softplus(x, beta=1.25)
+    graph.replay()
+    assert torch.equal(y, x + x)
+
+
+@on_gpu
+def test_faults_of_replays_are_told() -> None:
+    weight = torch.randn(5, 3, device="cuda")
+    index = torch.zeros(4, dtype=torch.int64, device="cuda")
+    graph, _ = captured(lambda: F.embedding(index, weight))
+    ex = hg.Executor("cuda")
+    graph.replay()
+    torch.cuda.synchronize()
+    ex.synchronize()
+    index.fill_(7)
+    graph.replay()
+    torch.cuda.synchronize()
+    with pytest.raises(hg.ProgramFault):
+        ex.synchronize()
+    ex.synchronize()
+
+
+def test_all_layers_are_tried() -> None:
+    """What convert knows stands in MODULES, but for what has tests of its own."""
+    assert {name for name in nn.__all__ if not name.endswith("Loss")} - set(MODULES) == {"Dropout", "Embedding"}
