@@ -37,10 +37,15 @@ type Backend interface {
 // Threaded is a Backend whose devices work on threads of the host's, as many as
 // they are told.
 type Threaded interface {
-	// SetThreads chooses how many threads work on a launch, the caller's included;
-	// Info.Threads tells how many there are then.
+	// SetThreads chooses how many threads work on a launch, the caller's included:
+	// 1 … MaxThreads.
 	SetThreads(n int)
+	// Threads tells how many there are now.
+	Threads() int
 }
+
+// MaxThreads is the most that work on a launch.
+const MaxThreads = 1024
 
 // Info describes a device.
 type Info struct {
@@ -52,7 +57,6 @@ type Info struct {
 	FewLanes     bool      // few lanes keep the device busy: products need not be split along k
 	Variants     Variant   // what Compile heeds; the rest of a Variant makes no other kernel
 	MemoryBytes  int64     // 0: not known
-	Threads      int       // that work on a launch now, the caller's included; 0 where they are not the host's
 	MaxGrid      [3]uint32 // the most blocks in x, y, z; 0: 2^32 − 1
 	DLPackType   int32     // DLPack's DLDeviceType: 1 CPU, 2 CUDA, 8 Metal; 0: memory is not shared by DLPack
 	DLPackID     int32     // DLPack's device_id

@@ -256,7 +256,8 @@ func go_buffer_fill(buffer C.hologram_buffer, value *C.hologram_scalar, event_ou
 }
 
 // go_buffer_copy copies all elements of source to destination, which has as
-// many and the same dtype; they may be on different devices.
+// many and the same dtype. They may be on different devices: then the bytes go by
+// way of the host.
 //
 //export go_buffer_copy
 func go_buffer_copy(destination, source C.hologram_buffer, event_out *C.hologram_event) (status C.int32_t) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -9,8 +10,8 @@ import (
 
 // A handle is what callers have of an object: its kind in the top 8 bits, then
 // 32 bits of generation, then 24 bits of index into a table. An index that is
-// used again gets another generation, so a stale handle is told from a fresh
-// one, and a number that nobody gave out matches no entry.
+// used again gets another generation, and none is after its last, so a stale handle
+// is told from a fresh one, and a number that nobody gave out matches no entry.
 type handle = uint64
 
 // kind is the kind of object that a handle names.
@@ -75,7 +76,7 @@ func register(k kind, object any) (handle, error) {
 		}
 		table.used++
 	default:
-		return 0, core.Errorf(core.OutOfMemory, "%d objects are alive; that is the most there can be", table.used)
+		return 0, core.Errorf(core.OutOfMemory, "%d handles are taken; that is the most there can be", table.used)
 	}
 	slot := &table.chunks[index/chunkSize].Load()[index%chunkSize]
 	h := handle(k)<<56 | handle(slot.generation.Add(1))<<indexBits | handle(index)
@@ -143,9 +144,11 @@ func unregister[T any](h handle, k kind, what string) (T, error) {
 	if e := slot.live.Load(); e == nil || e.handle != h || !slot.live.CompareAndSwap(e, nil) {
 		return object, badHandle(h, k, what) // another thread was faster
 	}
-	table.mu.Lock()
-	table.free = append(table.free, uint32(index))
-	table.mu.Unlock()
+	if slot.generation.Load() < math.MaxUint32 {
+		table.mu.Lock()
+		table.free = append(table.free, uint32(index))
+		table.mu.Unlock()
+	}
 	return object, nil
 }
 

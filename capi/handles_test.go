@@ -1,12 +1,15 @@
 package main
 
 import (
+	"math"
 	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"unsafe"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/hologram-project/hologram/core"
 	"github.com/hologram-project/hologram/isa"
@@ -173,4 +176,26 @@ func TestAFullTableLeavesWrappedMemoryToItsOwner(t *testing.T) {
 	if told != 0 || !b.Freed() {
 		t.Errorf("the deleter was told %d times, freed: %v; expected 0 and true", told, b.Freed())
 	}
+}
+
+// TestAnIndexIsGivenUpAfterItsLastGeneration, so that no handle is ever given out twice.
+func TestAnIndexIsGivenUpAfterItsLastGeneration(t *testing.T) {
+	first, err := register(kindLease, &thing{1})
+	require.NoError(t, err)
+	index := int(first & (1<<indexBits - 1))
+	table.chunks[index/chunkSize].Load()[index%chunkSize].generation.Store(math.MaxUint32 - 1)
+	_, err = unregister[*thing](first, kindLease, "f")
+	require.NoError(t, err)
+	last, err := register(kindLease, &thing{2}) // what was freed last is used first
+	require.NoError(t, err)
+	require.Equal(t, handle(kindLease)<<56|math.MaxUint32<<indexBits|handle(index), last)
+	_, err = unregister[*thing](last, kindLease, "f")
+	require.NoError(t, err)
+	_, err = lookup[*thing](last, kindLease, "f")
+	require.ErrorContains(t, err, "is freed")
+	next, err := register(kindLease, &thing{3})
+	require.NoError(t, err)
+	require.NotEqual(t, index, int(next&(1<<indexBits-1)))
+	_, err = unregister[*thing](next, kindLease, "f")
+	require.NoError(t, err)
 }

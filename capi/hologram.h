@@ -221,8 +221,8 @@ typedef struct hologram_operand_info {
 } hologram_operand_info;
 
 /* An array of a call: a buffer of ours, whose other fields but HOLOGRAM_BOOL are then not looked at, or memory of
-   others: data is the address of element 0, strides are in elements, and device_type and device_id are DLPack's
-   (1, 0: the host's). Neither, which is buffer 0 and rank -1, stands for a boundary slot that is not bound. */
+   others: data is the address of element 0, strides are in elements, and device_type and device_id are DLPack's:
+   the executor's, or (1, 0), the host's, where its device sees that. Neither, which is buffer 0 and rank -1, stands for a boundary slot that is not bound. */
 typedef struct hologram_operand {
   hologram_buffer buffer;
   void *data;
@@ -301,7 +301,8 @@ HOLOGRAM_API int32_t hologram_backend(int32_t index, hologram_backend_info *info
 
 /* hologram_clear_all frees every object that has a handle; work under way is cancelled as hologram_executor_free
    does it, that of the default executor too. Every handle given out so far is freed after it, whatever the status,
-   which is the first error of work whose outcome nobody has seen. */
+   which is the first error of work whose outcome nobody has seen. Threads that wait for an event learn that its
+   work was cancelled, or that the event is freed: then the work is over, and what it was lent is its owner's again. */
 HOLOGRAM_API int32_t hologram_clear_all(void);
 
 /* hologram_object_count tells how many objects have a handle. */
@@ -400,8 +401,8 @@ HOLOGRAM_API int32_t hologram_buffer_write(hologram_buffer buffer, int64_t offse
 /* hologram_buffer_fill sets every element of a buffer. */
 HOLOGRAM_API int32_t hologram_buffer_fill(hologram_buffer buffer, const hologram_scalar *value, hologram_event *event_out);
 
-/* hologram_buffer_copy copies all elements of source to destination, which has as many and the same dtype; they may
-   be on different devices. */
+/* hologram_buffer_copy copies all elements of source to destination, which has as many and the same dtype. They may
+   be on different devices: then the bytes go by way of the host. */
 HOLOGRAM_API int32_t hologram_buffer_copy(hologram_buffer destination, hologram_buffer source, hologram_event *event_out);
 
 /* hologram_buffer_lease keeps a buffer's memory alive, even if the buffer is freed, until the lease is. On an

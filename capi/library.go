@@ -63,7 +63,7 @@ func go_backend(index C.int32_t, info_out *C.hologram_backend_info) (status C.in
 	b := core.DescribeBackend(names[index])
 	made := C.hologram_backend_info{
 		available: flag(b.Available), host_visible: flag(b.Device.HostVisible), asynchronous: flag(b.Device.Asynchronous),
-		threads: C.int32_t(b.Device.Threads), memory_bytes: C.int64_t(b.Device.MemoryBytes),
+		threads: C.int32_t(b.Threads), memory_bytes: C.int64_t(b.Device.MemoryBytes),
 	}
 	put(made.name[:], b.Name)
 	put(made.device[:], b.Device.Name)
@@ -74,13 +74,16 @@ func go_backend(index C.int32_t, info_out *C.hologram_backend_info) (status C.in
 // go_clear_all frees every object that has a handle; work under way is cancelled
 // as go_executor_free does it, that of the default executor too. Every handle
 // given out so far is freed after it, whatever the status, which is the first
-// error of work whose outcome nobody has seen.
+// error of work whose outcome nobody has seen. Threads that wait for an event learn
+// that its work was cancelled, or that the event is freed: then the work is over,
+// and what it was lent is its owner's again.
 //
 //export go_clear_all
 func go_clear_all() (status C.int32_t) {
 	defer guard(&status)
-	for _, h := range all(kindEvent) {
-		if ev, err := unregister[*core.Event](h, kindEvent, "clear_all"); err == nil {
+	events := all(kindEvent)
+	for _, h := range events {
+		if ev, err := lookup[*core.Event](h, kindEvent, "clear_all"); err == nil {
 			ev.Cancel()
 		}
 	}
@@ -105,6 +108,12 @@ func go_clear_all() (status C.int32_t) {
 	}
 	standard.Unlock()
 	group.Wait()
+	for _, h := range events {
+		if ev, err := lookup[*core.Event](h, kindEvent, "clear_all"); err == nil {
+			ev.Leave()
+			_, _ = unregister[*core.Event](h, kindEvent, "clear_all") // else its owner was faster
+		}
+	}
 	for _, k := range []kind{kindLease, kindBuffer, kindProgram} {
 		for _, h := range all(k) {
 			object, err := unregister[any](h, k, "clear_all")

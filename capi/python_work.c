@@ -144,6 +144,7 @@ static int32_t interrupt(void) {
 }
 
 bool work_end(work *w, int32_t status) {
+  static char cleared[] = "cancelled: all objects of the library were freed meanwhile";
   bool done = true;
   current = w->outer;
   if (w->raised) {
@@ -163,6 +164,10 @@ bool work_end(work *w, int32_t status) {
       }
     }
     if (done && status != HOLOGRAM_OK) {
+      if (status == HOLOGRAM_BAD_HANDLE && hologram_event_cancel(w->event) == HOLOGRAM_BAD_HANDLE) {
+        status = HOLOGRAM_CANCELLED;
+        hologram_support_error(cleared, sizeof cleared - 1);
+      }
       hologram_raise(status);
       done = false;
       hologram_event_free(w->event);

@@ -195,8 +195,8 @@ typedef struct hologram_operand_info {
 } hologram_operand_info;
 
 /* An array of a call: a buffer of ours, whose other fields but HOLOGRAM_BOOL are then not looked at, or memory of
-   others: data is the address of element 0, strides are in elements, and device_type and device_id are DLPack's
-   (1, 0: the host's). Neither, which is buffer 0 and rank -1, stands for a boundary slot that is not bound. */
+   others: data is the address of element 0, strides are in elements, and device_type and device_id are DLPack's:
+   the executor's, or (1, 0), the host's, where its device sees that. Neither, which is buffer 0 and rank -1, stands for a boundary slot that is not bound. */
 typedef struct hologram_operand {
   hologram_buffer buffer;
   void *data;

@@ -7,10 +7,15 @@ import (
 	"github.com/hologram-project/hologram/core/status"
 )
 
-// borrow takes memory of others as an operand.
+// dlpackCPU is DLPack's kDLCPU.
+const dlpackCPU = 1
+
+// borrow takes memory of others as an operand: the device's or, where that is
+// one, the host's, as Wrap does.
 func (ex *Executor) borrow(to *call.Operand, o *Operand, r *call.Request, i int, owner *owner) error {
 	info := &ex.device.Info
-	if o.DeviceType != info.DLPackType || o.DeviceID != info.DLPackID {
+	own := o.DeviceType == info.DLPackType && o.DeviceID == info.DLPackID
+	if !own && !(info.HostVisible && o.DeviceType == dlpackCPU) {
 		return Errorf(Unavailable, "%s: %s: the array is on DLPack device (%d, %d), which is not memory that %s works on, and nothing is copied silently: "+
 			"make a buffer of it with executor.from_numpy(array)", r.What(), r.Name(i), o.DeviceType, o.DeviceID, ex.device.Name)
 	}

@@ -7,7 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/hologram-project/hologram/backends/asynctest"
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/kernels"
 )
 
 // TestFreeingForeignMemoryWhileWorkUsesIt frees memory that others own while an
@@ -94,4 +96,38 @@ func TestAViewThatComesTooLate(t *testing.T) {
 	ex.mu.Unlock()
 	b.Free()
 	require.Equal(t, 1, told)
+}
+
+// TestArraysOfTheHost are taken in place, as Wrap takes them, by a device that
+// sees the host's memory, whatever it calls its own.
+func TestArraysOfTheHost(t *testing.T) {
+	for name, c := range map[string]struct {
+		options asynctest.Options
+		takes   bool
+	}{
+		"visible": {asynctest.Options{HostVisible: true, DLPackType: 8, Delay: time.Millisecond}, true},
+		"not":     {asynctest.Options{DLPackType: 8}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.options.Report = func(s string) { t.Error(s) }
+			ex := executorOn(t, asyncDevice(t, c.options))
+			x := floats(t, ex, 1, 2)
+			m, err := executorOn(t, testDevices(t)["cpu"]).Allocate(2, isa.F32, true)
+			require.NoError(t, err)
+			operand := Operand{View: m.Layout(), DeviceType: dlpackCPU}
+			call := &Call{Op: kernels.ScalarAdd, Operands: []Operand{{Buffer: x}, operand}, Scalars: []Scalar{Float(1)}}
+			err = wait(ex.Call(call))
+			_, wrapped := ex.Wrap(m.Layout().Addr, isa.F32, []int64{2}, nil, false, nil)
+			if !c.takes {
+				wants(t, err, Unavailable, "scalar_add: c: the array is on DLPack device (1, 0), which is not memory that async works on")
+				require.Error(t, wrapped)
+				return
+			}
+			require.NoError(t, err)
+			require.NoError(t, wrapped)
+			require.Equal(t, []float32{2, 3}, values(t, m))
+			call.Operands[1].DeviceType = 2
+			wants(t, wait(ex.Call(call)), Unavailable, "DLPack device (2, 0)")
+		})
+	}
 }

@@ -280,7 +280,8 @@ func (b *Buffer) window(what string, offset, bytes int64) error {
 }
 
 // CopyFrom copies all elements of src, which has as many, in whatever shape, and
-// the same dtype. It may be on another device.
+// the same dtype. It may be on another device: then the bytes go by way of the
+// host's memory, in order with the work of both executors.
 func (b *Buffer) CopyFrom(src *Buffer) (*Event, error) {
 	switch {
 	case b.readOnly:

@@ -56,7 +56,8 @@ type Call struct {
 	Stop Stop
 	// Deleter is told once when nobody uses the memory of others any more,
 	// whatever becomes of the call, unless that was Busy. Without one the caller
-	// keeps the memory until the call is over, for which it then waits.
+	// keeps the memory until the call is over, for which it then waits: such a call
+	// cannot be captured.
 	Deleter func()
 }
 
@@ -122,8 +123,26 @@ func (ex *Executor) call(d *draft, c *Call) (*Event, error) {
 	if err == nil {
 		ev, err = ex.submit(b, c, outcome)
 	}
+	if err == queue.ErrCapturing {
+		err = uncaptured(d, c)
+	}
 	owner.end(err)
 	return ev, err
+}
+
+// uncaptured says what about a call cannot be captured.
+func uncaptured(d *draft, c *Call) error {
+	r := &d.request
+	for i := range c.Operands {
+		if o := &c.Operands[i]; o.Buffer == nil && !o.Unbound && c.Deleter == nil {
+			return Errorf(Invalid, "%s: %s: a stream that captures keeps what it records until the graph is released, which nobody would tell the owner of this array; wrap it in a buffer",
+				r.What(), r.Name(i))
+		}
+	}
+	if c.Residue != nil {
+		return Errorf(Invalid, "%s: residues are there when a launch is over, for which a stream that captures cannot wait; launch it without them, or outside the capture", r.What())
+	}
+	return status.Within(r.What(), queue.ErrCapturing)
 }
 
 // submit submits a call to the executor's own stream, or to that of others.

@@ -38,7 +38,12 @@ func TestCaptureAmongOtherWork(t *testing.T) {
 			var sums [isa.NumClasses]uint64
 			_, err = ex.Launch(assemble(t, "program sums\nslot c f32\nldg.f32 x, c[index]\nmov.u8 k, 3\nmov.u64 v, 7\nres_accum k, v\nexit"),
 				&LaunchArgs{Slots: []*Buffer{x}, Residue: &sums})
-			wants(t, err, Invalid, "captures")
+			wants(t, err, Invalid, `launch "sums": residues are there when a launch is over`)
+			if name == "cpu" {
+				array := Operand{View: y.Layout(), DeviceType: dlpackCPU}
+				_, err = ex.Call(&Call{Op: kernels.Copy, Operands: []Operand{{Buffer: x}, array}})
+				wants(t, err, Invalid, "copy: dst: a stream that captures keeps what it records until the graph is released, which nobody would tell the owner of this array; wrap it in a buffer")
+			}
 			require.NoError(t, wait(ex.Op("scalar_add", []*Buffer{x, y}, []Scalar{Float(1)}, nil)))
 			require.NoError(t, wait(ex.Op("scalar_add", []*Buffer{y, x}, []Scalar{Float(1)}, nil)))
 			g, err := ex.EndCapture()
@@ -193,4 +198,24 @@ func TestCapturingForAStreamOfOthers(t *testing.T) {
 	require.Equal(t, []float32{1, 2}, values(t, x))
 	require.NoError(t, wait(ex.Call(fill)))
 	require.Equal(t, []float32{3, 3}, values(t, x))
+}
+
+// TestCapturingArraysOfOthers: those whose owner is told are kept until the graph
+// is released.
+func TestCapturingArraysOfOthers(t *testing.T) {
+	d := testDevices(t)["cpu"]
+	ex := executorOn(t, d)
+	x, y := floats(t, ex, 1, 2), floats(t, executorOn(t, d), 0, 0)
+	var told atomic.Int32
+	require.NoError(t, ex.BeginCapture())
+	array := Operand{View: y.Layout(), DeviceType: dlpackCPU}
+	require.NoError(t, wait(ex.Call(&Call{Op: kernels.Copy, Operands: []Operand{{Buffer: x}, array}, Deleter: func() { told.Add(1) }})))
+	g, err := ex.EndCapture()
+	require.NoError(t, err)
+	require.Equal(t, []float32{0, 0}, values(t, y))
+	require.NoError(t, wait(ex.Replay(g)))
+	require.Equal(t, []float32{1, 2}, values(t, y))
+	require.Zero(t, told.Load())
+	g.Release()
+	require.EqualValues(t, 1, told.Load())
 }

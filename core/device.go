@@ -34,14 +34,15 @@ type BackendInfo struct {
 	Name      string
 	Available bool
 	Reason    string          // why it is not available
+	Threads   int             // that work on a launch now; 0 where that is not the host's business
 	Device    backends.Info   // the first
 	Devices   []backends.Info // all of them
 }
 
 // Device is an opened device of a backend.
 type Device struct {
-	Name string        // as executors ask for it: the backend's, and from the second device on ":" and its number
-	Info backends.Info // when it was opened; Threads tells how many there are now
+	Name string // as executors ask for it: the backend's, and from the second device on ":" and its number
+	Info backends.Info
 
 	dev     backends.Device
 	pool    *memory.Pool
@@ -156,8 +157,8 @@ func newDevice(name string, b backends.Backend, dev backends.Device) (*Device, e
 	d.calls = call.NewTable(&d.call, preparedOps)
 	if text := os.Getenv("HOLOGRAM_NUM_THREADS"); text != "" {
 		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > maxThreads {
-			return nil, Errorf(Invalid, "HOLOGRAM_NUM_THREADS is %q; expected 1 … %d", text, maxThreads)
+		if err != nil || n < 1 || n > backends.MaxThreads {
+			return nil, Errorf(Invalid, "HOLOGRAM_NUM_THREADS is %q; expected 1 … %d", text, backends.MaxThreads)
 		}
 		if d.workers != nil {
 			d.setThreads(n)
@@ -168,12 +169,22 @@ func newDevice(name string, b backends.Backend, dev backends.Device) (*Device, e
 
 // Threads returns the number of threads that work on a launch; 0 where that is
 // not the host's business.
-func (d *Device) Threads() int { return d.dev.Info().Threads }
+func (d *Device) Threads() int { return threads(d.workers, &d.Info) }
+
+func threads(workers backends.Threaded, info *backends.Info) int {
+	switch {
+	case workers != nil:
+		return workers.Threads()
+	case info.Asynchronous:
+		return 0
+	}
+	return 1 // the caller's
+}
 
 // SetThreads chooses the number of threads that work on a launch on the CPU.
 func SetThreads(n int) error {
-	if n < 1 || n > maxThreads {
-		return Errorf(Invalid, "number of threads is %d; expected 1 … %d", n, maxThreads)
+	if n < 1 || n > backends.MaxThreads {
+		return Errorf(Invalid, "number of threads is %d; expected 1 … %d", n, backends.MaxThreads)
 	}
 	d, err := DeviceFor("cpu")
 	if err != nil {
@@ -185,9 +196,6 @@ func SetThreads(n int) error {
 	d.setThreads(n)
 	return nil
 }
-
-// maxThreads is how many threads the pool of workers takes at most.
-const maxThreads = 1024
 
 // setThreads chooses the number of threads. Go runs no more than GOMAXPROCS at
 // once, which is raised where more are asked for.
@@ -219,7 +227,8 @@ func DescribeBackend(name string) BackendInfo {
 			if err != nil {
 				return BackendInfo{Name: name, Reason: err.Error()}
 			}
-			return BackendInfo{Name: name, Available: true, Device: infos[0], Devices: infos}
+			workers, _ := s.made.(backends.Threaded)
+			return BackendInfo{Name: name, Available: true, Device: infos[0], Devices: infos, Threads: threads(workers, &infos[0])}
 		}
 	}
 	return BackendInfo{Name: name, Reason: "no backend has that name"}

@@ -335,3 +335,24 @@ func TestAxes(t *testing.T) {
 		wants(t, err, Invalid, "softmax: output has shape (4, 3, 2); the result has (2, 3, 4)")
 	})
 }
+
+// TestFillingBools makes bytes of 0 and 1, whatever number is given.
+func TestFillingBools(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		x, err := ex.Allocate(3, isa.U8, true)
+		require.NoError(t, err)
+		for value, want := range map[int64]byte{2: 1, 0: 0, 255: 1, 1: 1} {
+			for _, boolean := range []bool{true, false} {
+				require.NoError(t, wait(ex.Call(&Call{Op: kernels.Fill, Operands: []Operand{{Buffer: x, Bool: boolean}}, Scalars: []Scalar{Int(value)}})))
+				data := hostBytes(3)
+				require.NoError(t, wait(x.Read(addressOf(data), 0, 3)))
+				if !boolean {
+					want = byte(value)
+				}
+				require.Equal(t, []byte{want, want, want}, data)
+			}
+		}
+		_, err = ex.Call(&Call{Op: kernels.Fill, Operands: []Operand{{Buffer: x, Bool: true}}, Scalars: []Scalar{Int(256)}})
+		wants(t, err, Invalid, "fill: value")
+	})
+}

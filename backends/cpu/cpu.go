@@ -161,6 +161,9 @@ func NewFor(threads int, l jit.Level) (*Backend, error) {
 // less than 1 counts as 1. Launches under way go on as they are.
 func (b *Backend) SetThreads(n int) { b.pool.SetThreads(n) }
 
+// Threads tells how many threads a launch may use.
+func (b *Backend) Threads() int { return b.pool.Threads() }
+
 // Name returns "cpu".
 func (*Backend) Name() string { return "cpu" }
 
@@ -172,7 +175,7 @@ func (b *Backend) info() backends.Info {
 	for _, e := range b.engines {
 		codegen += " " + e.name
 	}
-	return backends.Info{Name: "host, " + b.how, HostVisible: true, DLPackType: 1, Codegen: codegen, Threads: b.pool.Threads(), FewLanes: len(b.engines) > 1}
+	return backends.Info{Name: "host, " + b.how, HostVisible: true, DLPackType: 1, Codegen: codegen, FewLanes: len(b.engines) > 1}
 }
 
 // Open opens device 0.

@@ -13,7 +13,7 @@ import (
 func TestDevice(t *testing.T) {
 	b := cpu.New(0)
 	infos, err := b.Devices()
-	if err != nil || len(infos) != 1 || !infos[0].HostVisible || infos[0].Asynchronous || infos[0].Threads != runtime.GOMAXPROCS(0) {
+	if err != nil || len(infos) != 1 || !infos[0].HostVisible || infos[0].Asynchronous || b.Threads() != runtime.GOMAXPROCS(0) {
 		t.Errorf("devices %+v, %v", infos, err)
 	}
 	if b.SetThreads(3); b.Name() != "cpu" {
@@ -26,7 +26,7 @@ func TestDevice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := d.Info().Threads; n != 3 {
+	if n := b.Threads(); n != 3 {
 		t.Errorf("%d threads after SetThreads(3)", n)
 	}
 	if _, err := d.Alloc(1 << 62); !errors.Is(err, backends.ErrOutOfMemory) {

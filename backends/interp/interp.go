@@ -35,7 +35,7 @@ func (backend) Open(i int) (backends.Device, error) {
 	return &device{hostmem.Device{Backend: "interp"}}, nil
 }
 
-var info = backends.Info{Name: "interpreter", HostVisible: true, DLPackType: 1, Codegen: "interp/1", RunsSource: true, Threads: 1}
+var info = backends.Info{Name: "interpreter", HostVisible: true, DLPackType: 1, Codegen: "interp/1", RunsSource: true}
 
 type device struct{ hostmem.Device }
 

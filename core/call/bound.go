@@ -111,6 +111,9 @@ func (b *Bound) bind(operands []Operand, scalars []Scalar, try bool, stop progra
 		if err != nil {
 			return status.Within(use.name, err)
 		}
+		if use.boolean {
+			cell = min(cell, 1)
+		}
 		b.cells[i] = cell
 	}
 	for i := range b.launches {

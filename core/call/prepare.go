@@ -127,8 +127,9 @@ type operandUse struct {
 
 // scalarUse is a number that a call takes.
 type scalarUse struct {
-	name string
-	t    isa.Type
+	name    string
+	t       isa.Type
+	boolean bool // what it makes is a bool, 0 or 1
 }
 
 // step is the launch of one program.
@@ -244,7 +245,7 @@ func (p *Prepared) launch(d *Device, r *Request) error {
 		p.operands = append(p.operands, operandUse{name: s.name(i), writes: r.Program.Verified.Slots[i].Writes})
 	}
 	for i, declared := range src.Params {
-		p.scalars = append(p.scalars, scalarUse{p.what + ": parameter " + declared.Name, declared.Type})
+		p.scalars = append(p.scalars, scalarUse{name: p.what + ": parameter " + declared.Name, t: declared.Type})
 		s.l.Params = append(s.l.Params, 0)
 		s.params = append(s.params, stepParam{i, i})
 	}
@@ -256,7 +257,8 @@ func (p *Prepared) types(r *Request) (isa.Type, error) {
 	op := r.Op
 	t := r.Operands[op.Subject()].View.Type
 	// Bools come before types: to who gave some, the type that their bytes are said to have says nothing.
-	closed := op.Bools // whether bytes other than 0 and 1 are written
+	closed := op.Bools // whether no bytes other than 0 and 1 are written
+	bools := false
 	for i, o := range op.Operands {
 		closed = closed && (o.Writes || o.Kind != kernels.Same || r.Operands[i].Bool)
 	}
@@ -264,6 +266,7 @@ func (p *Prepared) types(r *Request) (isa.Type, error) {
 		if o.Writes && r.Operands[i].Bool && !closed && o.Kind != kernels.Mask {
 			return t, status.Errorf(status.BadType, "%s: %s has dtype bool; the operation would write bytes other than 0 and 1", op.Name, o.Name)
 		}
+		bools = bools || o.Writes && r.Operands[i].Bool
 		p.operands = append(p.operands, operandUse{name: op.Name + ": " + o.Name, writes: o.Writes})
 	}
 	types := make([]isa.Type, len(r.Operands))
@@ -274,7 +277,7 @@ func (p *Prepared) types(r *Request) (isa.Type, error) {
 		return t, status.Errorf(status.BadType, "%w", err)
 	}
 	for _, s := range op.Scalars {
-		p.scalars = append(p.scalars, scalarUse{op.Name + ": " + s.Name, s.Type(t)})
+		p.scalars = append(p.scalars, scalarUse{op.Name + ": " + s.Name, s.Type(t), bools})
 	}
 	return t, nil
 }

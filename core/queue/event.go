@@ -16,6 +16,7 @@ type Event struct {
 	err      error
 	how      How
 	waits    bool      // the work is Waiting
+	beside   bool      // no other work waits for it
 	stream   *Deferred // that has to be looked at for the event to finish; nil: it finishes by itself
 
 	mu    sync.Mutex
@@ -51,6 +52,14 @@ func (e *Event) Wait(d time.Duration) error {
 		return e.err
 	case <-t.C:
 		return backends.ErrPending
+	}
+}
+
+// Leave waits until nothing that the caller of the work has lent is used any more.
+// The work was cancelled. What runs beside a stream was lent nothing, and may be
+// what calls this.
+func (e *Event) Leave() {
+	for !e.beside && errors.Is(e.Wait(time.Second), backends.ErrPending) {
 	}
 }
 

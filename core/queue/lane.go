@@ -128,6 +128,7 @@ func (l *lane) Line() *memory.Line {
 // Beside is Stream.Beside.
 func (l *lane) Beside(w Work) (*Event, error) {
 	ev := newEvent(w, How{Long: true, Outcome: true})
+	ev.beside = true
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()

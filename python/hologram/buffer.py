@@ -214,7 +214,9 @@ class Buffer(BufferBase):
         self._wrote()
 
     def copy_from(self, other: Buffer) -> None:
-        """Copy another buffer's elements; it has the same dtype and as many, and may be on another device.
+        """Copy another buffer's elements; it has the same dtype and as many.
+
+        It may be on another device; then the bytes go by way of the host.
 
         Raises:
             ValueError: Size or dtype doesn't match.

@@ -581,3 +581,54 @@ with hg.Executor(DEVICE) as ex:
     assert ex.allocate(4).to_numpy().sum() == 0
 """
     )
+
+
+def test_clear_all_during_a_wait() -> None:
+    """Who waits learns that the work was cancelled, when it has ended: nothing is written to the arrays any more."""
+    passes(
+        f"""
+from hologram._ffi import native
+count = hg.Program({COUNT!r}.replace("add.u32", "stg.u32 s, c[index]\\nadd.u32"))
+told = []
+def work():
+    ex, c = hg.Executor(DEVICE), np.zeros(1 << 16, np.uint32)
+    held = c if ex.host_visible else ex.allocate(1 << 16, "u32")
+    try:
+        ex.launch(count, c=held, k=2**32 - 1)
+        ex.synchronize()
+    except BaseException as error:
+        before = c.copy()
+        time.sleep(0.05)
+        told.append((error, (before == c).all()))
+for turn in range(5):
+    count = hg.Program({COUNT!r}.replace("add.u32", "stg.u32 s, c[index]\\nadd.u32"))
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for t in threads:
+        t.start()
+    while native.waiting() < 3:
+        assert not told, told
+        time.sleep(0.01)
+    try:
+        native.clear_all()
+    except hg.errors.LaunchCancelledError:
+        pass  # nobody has seen it yet
+    for t in threads:
+        t.join(20)
+    assert not any(t.is_alive() for t in threads)
+    assert len(told) == 3 and all(still for _, still in told), told
+    assert all(isinstance(error, hg.errors.LaunchCancelledError) for error, _ in told), told
+    assert native.object_count() == 0, native.object_count()
+    told.clear()
+if hasattr(signal, "SIGALRM"):  # by a handler that runs while its thread waits
+    def tick(*_):
+        try:
+            native.clear_all()
+        except hg.errors.LaunchCancelledError:
+            pass
+    signal.signal(signal.SIGALRM, tick)
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    count = hg.Program({COUNT!r}.replace("add.u32", "stg.u32 s, c[index]\\nadd.u32"))
+    work()
+    assert len(told) == 1 and isinstance(told[0][0], hg.errors.LaunchCancelledError) and told[0][1], told
+"""
+    )

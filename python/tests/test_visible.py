@@ -49,3 +49,18 @@ def test_what_was_written_before_is_seen(seen: hg.Executor, way: str) -> None:
         for i in range(5):
             hg.ops.fill(other if i % 2 else seen, x, float(i))
             assert (WAYS[way](x) == i).all()
+
+
+def test_arrays_of_numpy_s_are_taken_in_place(seen: hg.Executor) -> None:
+    """Whatever the device calls its own memory: as wrap takes them."""
+    x, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+    hg.ops.vector_add(seen, x, x, out)
+    assert (out == 2 * x).all()
+    double = hg.Program("program d\nslot c f32\nldg.f32 x, c[index]\nadd.f32 x, x, x\nstg.f32 x, c[index]\nexit")
+    seen.launch(double, c=out)
+    assert (out == 4 * x).all()
+    w = seen.wrap(out)
+    seen.launch(double, c=w)
+    seen.launch(double, c=out)
+    seen.synchronize()
+    assert (out == 16 * x).all()

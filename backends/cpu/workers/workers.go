@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/fpenv"
 )
 
@@ -92,7 +93,7 @@ type Pool struct {
 }
 
 // maxThreads bounds what SetThreads takes.
-const maxThreads = 1024
+const maxThreads = backends.MaxThreads
 
 // New makes a pool for the given number of threads, the caller's included.
 // Workers start when they are first needed.
