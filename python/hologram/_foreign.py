@@ -63,7 +63,7 @@ def written(arrays: Iterable[Any]) -> None:
 
 
 def empty_tensor(like: Any, shape: tuple[int, ...], code: int) -> Any:
-    """Return a new tensor on another's device, of its dtype or, if a code is not negative, of that one's, 0 for bools."""
+    """Return a new tensor on another's device, of its dtype or that of a code, 0 for bools, if this is not negative."""
     torch = sys.modules["torch"]
     dtype = like.dtype if code < 0 else torch.bool if code == 0 else getattr(torch, NUMPY_NAMES[code - 1])
     return torch.empty(shape, dtype=dtype, device=like.device)
