@@ -32,8 +32,9 @@ typedef struct {
   outcome (*first)(taken *t);                   /* all that may run Python, of a tensor to be borrowed */
   outcome (*borrow)(taken *t, dl_tensor *out);  /* describes the memory, if that may be used as it is, and sets t->offset */
   outcome (*wrote)(py_object *tensor);          /* raises its version */
-  /* A fresh tensor of another's type and on its device; NULL if it can't be made. */
-  py_object *(*empty)(py_object *like, const int64_t *shape, int rank);
+  /* A fresh tensor on the device of another, and of its type or, if dtype is not negative, of that, 0 for bools; NULL if it
+     can't be made, with an exception or without. */
+  py_object *(*empty)(py_object *like, int32_t dtype, const int64_t *shape, int rank);
 } torch_way;
 
 typedef struct {
@@ -48,6 +49,8 @@ typedef struct {
   int num_versions;
   int device_type, device_id; /* the executor's, on which tensors must be */
   bool changed; /* the work began, so written operands may have changed */
+  uint32_t numbers; /* bit i: operand i is one of Python's, */
+  uint64_t cells[MAX_OPERANDS]; /* and room for it */
   uint64_t cell; /* room for a result that is a number */
 } request;
 
@@ -67,16 +70,32 @@ outcome request_take(request *r, py_object *o, use u);
    borrowed, to be looked at: then the call goes on a default one for the first operand's device. */
 outcome request_borrow(request *r);
 
-/* Makes what an operation is to write, of the kind of the first operand; it may run Python, so tensors are to be borrowed
-   anew. Of an elementwise one on one type it has the shape that the operands broadcast to, and their type; of another what
-   hologram_result says. */
-outcome request_result(request *r, bool elementwise, py_object **made);
+/* Makes what an operation is to write, of the kind of operand like, which is no number; it may run Python, so tensors are to
+   be borrowed anew. Of an elementwise one on one type it has the shape that the operands broadcast to, and their type; of
+   another what hologram_result says, or if row that without the first dimension. */
+outcome request_result(request *r, bool elementwise, int like, bool row, py_object **made);
 
 /* Makes room for a result that is a number the next operand. */
 outcome request_cell(request *r);
 
 /* Takes the next number. */
 outcome request_scalar(request *r, py_object *o);
+
+/* Whether an object is a number of Python's, which may stand for an array. */
+bool number_is(py_object *o);
+
+/* Takes a number as the next operand. It stays to be made an array by request_numbers. */
+outcome request_number(request *r, py_object *o);
+
+/* Makes arrays of the numbers, of the dtype of operand like, if that is not negative: of no dimensions, or of n elements if
+   n is not negative. */
+outcome request_numbers(request *r, int like, int64_t n);
+
+/* Takes the next size. */
+outcome request_dim(request *r, int64_t size);
+
+/* The number of dimensions of operand i, which is taken and borrowed, and no number. */
+int request_rank(const request *r, int i);
 
 /* Broadcasts a shape with another one, as numpy does; false if they don't. */
 bool result_join(int64_t *shape, int *rank, const int64_t *other, int other_rank);
@@ -128,6 +147,7 @@ typedef struct {
   int32_t op;     /* -1: a program */
   int form;       /* of the sizes, see below */
   bool elementwise; /* on one type */
+  bool numbers;     /* may stand for arrays that are read, but not for masks */
   bool reduces;   /* without an array for it, and axes, the result is a number; an array for it is returned */
   bool result;    /* element 0 of the last operand, given by position, is returned */
   bool bools;     /* bools may be written: the library looks whether of bools */
@@ -136,8 +156,8 @@ typedef struct {
   int num_params, positional;
   struct param {
     py_object *name;
-    /* x executor, r operand, w operand that is written, o one that is made if it is left out, s scalar, d size, f flag,
-       n optional size, m size that arrays' shapes may have; and, which Python sees to, a axes, k whether these are kept */
+    /* x executor, r operand, b one that is a mask, w operand that is written, o one that is made if it is left out, s scalar, d size, f flag,
+       n optional size, m size that arrays' shapes may have, a axes, k whether these are kept */
     char kind;
     bool counted; /* an operand whose elements n is the least of; a scalar that needs the output */
     bool optional;

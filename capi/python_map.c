@@ -77,7 +77,7 @@ static outcome prepare(const map *m, request *r, py_object *const *args, py_obje
     if ((found = request_scalar(r, args[1 + m->inputs + i])) != DONE) return found;
   }
   for (int i = 0; i < m->outputs; i++) {
-    if (!(made[i] = torch_asked()->empty(r->taken[form->like[i]].object, shape, rank))) return operand_refused();
+    if (!(made[i] = torch_asked()->empty(r->taken[form->like[i]].object, -1, shape, rank))) return operand_refused();
     ++*num_made;
     if ((found = request_take(r, made[i], FRESH)) != DONE) return found;
   }

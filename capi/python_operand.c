@@ -246,6 +246,7 @@ outcome request_begin(request *r, py_object *executor) {
   r->args.context = NULL;
   r->args.first = NULL;
   r->num_borrowed = r->num_torch = r->num_versions = 0;
+  r->numbers = 0;
   r->changed = false;
   r->executor = NULL;
   hologram_drain();
@@ -360,7 +361,9 @@ outcome request_borrow(request *r) {
     if (found == DONE) found = describe(r, &r->operands[i], &tensor, t->offset, 0);
   }
   if (found != DONE || !r->num_borrowed) return found;
-  if (!r->executor) return on_default(r, r->operands[0].device_type, r->operands[0].device_id);
+  for (int i = 0; !r->executor; i++) {
+    if (r->taken[i].api) return on_default(r, r->operands[i].device_type, r->operands[i].device_id);
+  }
   return r->device_type != DL_CPU ? find_stream(r) : DONE;
 }
 
@@ -370,6 +373,11 @@ int64_t request_size(const request *r, int i) {
   if (o->buffer) return ((py_array *)r->taken[i].object)->size;
   for (int k = 0; k < o->rank; k++) n *= o->shape[k];
   return n;
+}
+
+int request_rank(const request *r, int i) {
+  const hologram_operand *o = &r->operands[i];
+  return o->buffer ? (int)py.PyTuple_Size(((py_array *)r->taken[i].object)->shape) : o->rank;
 }
 
 /* Makes borrowed tensors owned, so that they last when the GIL goes. */

@@ -14,7 +14,7 @@ static outcome shape_of(const request *r, int i, int64_t *shape, int *rank) {
     memcpy(shape, o->shape, (size_t)o->rank * sizeof *shape);
     return DONE;
   }
-  *rank = (int)py.PyTuple_Size(b->shape);
+  *rank = request_rank(r, i);
   for (int k = 0; k < *rank; k++) {
     if (!hologram_exact(py.PyTuple_GetItem(b->shape, k), &shape[k])) return SURPRISE;
   }
@@ -49,14 +49,15 @@ py_object *result_shape(const int64_t *shape, int rank) {
   return made;
 }
 
-/* What an elementwise operation on one type makes: the first operand's, and the shape that all broadcast to. */
-static outcome broadcast(const request *r, hologram_operand *to) {
+/* What an elementwise operation on one type makes: the type of operand like, and the shape that all broadcast to. */
+static outcome broadcast(const request *r, int like, hologram_operand *to) {
   int64_t other[HOLOGRAM_MAX_RANK];
   int rank, other_rank;
-  to->dtype = r->operands[0].dtype;
+  to->dtype = r->operands[like].dtype;
   to->flags = 0;
-  if (r->operands[0].flags & HOLOGRAM_BOOL || shape_of(r, 0, to->shape, &rank) != DONE) return SURPRISE;
-  for (int i = 1; i < r->args.num_operands; i++) {
+  if (shape_of(r, like, to->shape, &rank) != DONE) return SURPRISE;
+  for (int i = like + 1; i < r->args.num_operands; i++) {
+    if (r->numbers >> i & 1) continue;
     if (shape_of(r, i, other, &other_rank) != DONE || !result_join(to->shape, &rank, other, other_rank)) return SURPRISE;
   }
   to->rank = rank;
@@ -78,33 +79,51 @@ outcome request_cell(request *r) {
   return DONE;
 }
 
-outcome request_result(request *r, bool elementwise, py_object **made) {
-  hologram_operand result;
-  const int64_t *shape = result.shape;
+/* What the hook "dtypes" has of a dtype, 0 for bools: (dtype, code, whether it is bool); NULL if there is none. */
+static py_object *dtype_of(int32_t dtype) {
+  static const char *const names[] = {"bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64"};
+  py_object *known = hologram_hook_of(HOOK_dtypes), *name = known ? py.PyUnicode_InternFromString(names[dtype]) : NULL;
+  py_object *found = name ? py.PyDict_GetItemWithError(known, name) : NULL;
+  if (name) py.Py_DecRef(name);
+  return found;
+}
+
+/* A Buffer of a shape, like another but for its dtype, 0 for bools. */
+static py_object *buffer_like(const request *r, const py_array *like, int32_t dtype, const int64_t *shape, int rank) {
+  py_object *wanted, *made, *of = dtype == (like->boolean ? 0 : like->code) ? NULL : dtype_of(dtype);
+  bool same = dtype == (like->boolean ? 0 : like->code);
   int64_t size = 1;
-  int rank;
-  py_object *wanted;
-  const py_array *like = r->operands[0].buffer ? (py_array *)r->taken[0].object : NULL;
-  if (elementwise) {
-    if (broadcast(r, &result) != DONE) return SURPRISE;
-  } else {
-    if (hologram_result(&r->args, &result) != HOLOGRAM_OK) return SURPRISE;
-    if ((r->taken[0].torch || like) &&
-        ((result.flags | r->operands[0].flags) & HOLOGRAM_BOOL || result.dtype != r->operands[0].dtype)) {
-      return SURPRISE; /* of another dtype */
-    }
-  }
-  rank = result.rank;
-  if (r->taken[0].torch) {
-    *made = torch_asked()->empty(r->taken[0].object, shape, rank);
-    return *made ? DONE : operand_refused();
-  }
-  if (r->taken[0].api) return SURPRISE;
   for (int k = 0; k < rank; k++) size *= shape[k];
-  if (like && !size) return SURPRISE;
-  if (!like) return (*made = numpy_empty(shape, rank, result.flags & HOLOGRAM_BOOL ? 0 : result.dtype)) ? DONE : operand_refused();
-  if (!(wanted = result_shape(shape, rank))) return FAILED;
-  *made = hologram_new_buffer(r->executor, wanted, size, like->dtype, like->code, false, HOLOGRAM_UNINITIALIZED);
+  if (!size || (!same && !of) || !(wanted = result_shape(shape, rank))) return NULL;
+  made = hologram_new_buffer(r->executor, wanted, size, same ? like->dtype : py.PyTuple_GetItem(of, 0),
+                             dtype ? dtype : HOLOGRAM_U8, !dtype, HOLOGRAM_UNINITIALIZED);
   py.Py_DecRef(wanted);
+  return made;
+}
+
+outcome request_result(request *r, bool elementwise, int like, bool row, py_object **made) {
+  hologram_operand result;
+  const hologram_operand *of = &r->operands[like];
+  const int64_t *shape = result.shape;
+  int rank;
+  int32_t dtype;
+  if (elementwise && r->args.num_dims < 0 && !(of->flags & HOLOGRAM_BOOL)) {
+    if (broadcast(r, like, &result) != DONE) return SURPRISE;
+  } else if (hologram_result(&r->args, &result) != HOLOGRAM_OK) {
+    return SURPRISE;
+  }
+  rank = result.rank - row;
+  shape += row;
+  dtype = result.flags & HOLOGRAM_BOOL ? 0 : result.dtype;
+  if (r->taken[like].torch) {
+    bool same = result.dtype == of->dtype && !((result.flags ^ of->flags) & HOLOGRAM_BOOL);
+    *made = torch_asked()->empty(r->taken[like].object, same ? -1 : dtype, shape, rank);
+  } else if (r->taken[like].api) {
+    return SURPRISE;
+  } else if (of->buffer) {
+    *made = buffer_like(r, (py_array *)r->taken[like].object, dtype, shape, rank);
+  } else {
+    *made = numpy_empty(shape, rank, dtype);
+  }
   return *made ? DONE : operand_refused();
 }

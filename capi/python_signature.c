@@ -53,7 +53,7 @@ static bool read_params(signature *s, native *c, py_object *list) {
 }
 
 /* operation(name, number, parameters, positional, form, traits, doc): the builtin of an operation. Its doc begins with
-   its signature; traits are four bools, in the order of the fields. */
+   its signature; traits are bools: elementwise, reduces, result, bools, numbers. */
 static py_object *operation(py_object *self, py_object *const *args, ptrdiff_t n) {
   native c = {.name = "operation"};
   signature *s;
@@ -71,6 +71,7 @@ static py_object *operation(py_object *self, py_object *const *args, ptrdiff_t n
     s->reduces = py.PyTuple_GetItem(args[5], 1) == py._Py_TrueStruct;
     s->result = py.PyTuple_GetItem(args[5], 2) == py._Py_TrueStruct;
     s->bools = py.PyTuple_GetItem(args[5], 3) == py._Py_TrueStruct;
+    s->numbers = py.PyTuple_GetItem(args[5], 4) == py._Py_TrueStruct;
     s->method.function = (void *)hologram_operation;
     s->method.flags = PY_FASTCALL | PY_KEYWORDS;
     f = py.PyCFunction_NewEx(&s->method, &s->head, NULL);

@@ -77,8 +77,8 @@ static outcome left_to_python(py_object *o) {
 }
 
 /* The exchange API makes tensors whose storage can't be resized. */
-static py_object *ask_empty(py_object *like, const int64_t *shape, int rank) {
-  py_object *arguments = py.PyTuple_New(2), *sizes = arguments ? result_shape(shape, rank) : NULL;
+static py_object *ask_empty(py_object *like, int32_t dtype, const int64_t *shape, int rank) {
+  py_object *arguments = py.PyTuple_New(3), *sizes = arguments ? result_shape(shape, rank) : NULL;
   if (!sizes) {
     if (arguments) py.Py_DecRef(arguments);
     return NULL;
@@ -86,6 +86,7 @@ static py_object *ask_empty(py_object *like, const int64_t *shape, int rank) {
   py.Py_IncRef(like);
   py.PyTuple_SetItem(arguments, 0, like);
   py.PyTuple_SetItem(arguments, 1, sizes);
+  py.PyTuple_SetItem(arguments, 2, py.PyLong_FromLongLong(dtype));
   return hologram_hook(HOOK_empty_tensor, arguments);
 }
 
@@ -229,13 +230,27 @@ static outcome wrote_directly(py_object *o) {
   return DONE;
 }
 
+/* Torch's number of a dtype, 0 for bools, if a tensor of it was seen; else negative. */
+static int32_t number_of(int32_t dtype) {
+  static const struct {
+    uint8_t code, bits;
+  } all[] = {{DL_BOOL, 8},  {DL_INT, 8},   {DL_INT, 16},   {DL_INT, 32},    {DL_INT, 64},   {DL_UINT, 8},  {DL_UINT, 16},
+             {DL_UINT, 32}, {DL_UINT, 64}, {DL_FLOAT, 16}, {DL_BFLOAT, 16}, {DL_FLOAT, 32}, {DL_FLOAT, 64}};
+  for (int32_t i = 0; i < 128; i++) {
+    const dl_dtype *d = &dtypes[i].dtype;
+    if (dtypes[i].known && d->code == all[dtype].code && d->bits == all[dtype].bits && d->lanes == 1) return i;
+  }
+  return -1;
+}
+
 /* This enters torch's dispatcher, where modes and others may run Python. */
-static py_object *make(py_object *like, const int64_t *shape, int rank) {
+static py_object *make(py_object *like, int32_t wanted, const int64_t *shape, int rank) {
   int64_t strides[HOLOGRAM_MAX_RANK], stride = 1;
-  int32_t dtype, device, index;
+  int32_t dtype = wanted < 0 ? 0 : number_of(wanted), device, index;
   cpp_tensor x, *made;
   py_object *result;
-  if (!find(like, &x) || libtorch.get_dtype(&x, &dtype) || libtorch.get_device_type(&x, &device) ||
+  if (dtype < 0) return ask_empty(like, wanted, shape, rank); /* which is seen then */
+  if (!find(like, &x) || (wanted < 0 && libtorch.get_dtype(&x, &dtype)) || libtorch.get_device_type(&x, &device) ||
       libtorch.get_device_index(&x, &index)) {
     return NULL;
   }
@@ -380,7 +395,7 @@ static py_object *empty(py_object *self, py_object *const *args, ptrdiff_t n) {
   for (ptrdiff_t i = 0; i < rank && i < HOLOGRAM_MAX_RANK; i++) {
     if (!native_i64(&c, py.PyTuple_GetItem(args[1], i), "shape", &shape[i])) return NULL;
   }
-  made = makers.wrap && libtorch.get_dtype && rank <= HOLOGRAM_MAX_RANK ? make(args[0], shape, (int)rank) : NULL;
+  made = makers.wrap && libtorch.get_dtype && rank <= HOLOGRAM_MAX_RANK ? make(args[0], -1, shape, (int)rank) : NULL;
   return made || py.PyErr_Occurred() ? made : py_none();
 }
 

@@ -19,7 +19,7 @@ NAMES = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "bf16", "f
 
 I64, U64, F64 = 4, 8, 12
 
-_NUMPY = (
+NUMPY_NAMES = (
     "int8",
     "int16",
     "int32",
@@ -34,9 +34,9 @@ _NUMPY = (
     "float64",
 )
 
-_codes: dict[Any, int] = {np.dtype(name): i + 1 for i, name in enumerate(_NUMPY) if name != "bfloat16"}
+_codes: dict[Any, int] = {np.dtype(name): i + 1 for i, name in enumerate(NUMPY_NAMES) if name != "bfloat16"}
 _codes[np.dtype(bool)] = NAMES.index("u8") + 1
-_dtypes: dict[int, np.dtype[Any]] = {i + 1: np.dtype(name) for i, name in enumerate(_NUMPY) if name != "bfloat16"}
+_dtypes: dict[int, np.dtype[Any]] = {i + 1: np.dtype(name) for i, name in enumerate(NUMPY_NAMES) if name != "bfloat16"}
 
 _known: dict[Any, tuple[np.dtype[Any], int, bool]] = {}
 hooks["dtypes"] = _known
@@ -49,7 +49,7 @@ def _know(dtype: np.dtype[Any], code: int, *names: str) -> None:
 
 
 for _code, _dtype in _dtypes.items():
-    _know(_dtype, _code, NAMES[_code - 1], _NUMPY[_code - 1])
+    _know(_dtype, _code, NAMES[_code - 1], NUMPY_NAMES[_code - 1])
 _know(np.dtype(bool), NAMES.index("u8") + 1, "bool")
 _known[None] = _known[np.float32]  # what is meant where none is given
 
@@ -105,7 +105,7 @@ def code_of(dtype: np.dtype[Any]) -> int:
         if code is not None:
             return code
     hint = "" if dtype.isnative else " (its byte order is not the machine's)"
-    raise DTypeError(f"dtype {dtype} is not supported{hint}; supported: {', '.join(_NUMPY)} and bool")
+    raise DTypeError(f"dtype {dtype} is not supported{hint}; supported: {', '.join(NUMPY_NAMES)} and bool")
 
 
 def dtype_of_code(code: int) -> np.dtype[Any]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from hologram import _log
 from hologram._arguments import shown
-from hologram._dtypes import NAMES, code_of, dtype_of_code
+from hologram._dtypes import NAMES, NUMPY_NAMES, code_of, dtype_of_code
 from hologram._ffi import READ_ONLY, hooks, native
 from hologram.errors import DTypeError, InvalidArgumentError
 
@@ -62,9 +62,11 @@ def written(arrays: Iterable[Any]) -> None:
             sys.modules["torch"].autograd.graph.increment_version(array)
 
 
-def empty_tensor(like: Any, shape: tuple[int, ...]) -> Any:
-    """Return a new tensor of another's dtype, on its device."""
-    return sys.modules["torch"].empty(shape, dtype=like.dtype, device=like.device)
+def empty_tensor(like: Any, shape: tuple[int, ...], code: int) -> Any:
+    """Return a new tensor on another's device, of its dtype or that of a code, 0 for bools, if this is not negative."""
+    torch = sys.modules["torch"]
+    dtype = like.dtype if code < 0 else torch.bool if code == 0 else getattr(torch, NUMPY_NAMES[code - 1])
+    return torch.empty(shape, dtype=dtype, device=like.device)
 
 
 def is_tensor(array: Any) -> bool:

@@ -13,7 +13,7 @@ import pytest
 
 import hologram as hg
 from hologram import _foreign, ops
-from hologram._ffi import native
+from hologram._ffi import hooks, native
 
 torch = pytest.importorskip("torch", reason="torch is not installed: test_exchange.py has stand-ins for its tensors")
 
@@ -518,3 +518,33 @@ def test_reductions_softmax_losses_and_products_left_to_us() -> None:
     out = torch.empty(6)
     version = out._version
     assert ops.reduce_sum(x, axis=0, output=out) is out and out._version == version + 1
+
+
+def test_results_of_other_types(host: hg.Executor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """C makes results by axes, of bools, of wider types and of numbers itself, whatever was seen before."""
+    if native.torch_directly(True) or hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
+
+        def left(name: str, *_: Any) -> None:
+            raise AssertionError(f"{name} was left to Python")
+
+        monkeypatch.setitem(hooks, "operation", left)
+    for name in ("int8", "int32", "uint8", "float32", "float64"):
+        x = (torch.arange(24) % 7).to(getattr(torch, name)).reshape(2, 3, 4).permute(2, 0, 1)
+        for got, want in (
+            (ops.reduce_sum(host, x, axis=1), x.sum(1)),
+            (ops.reduce_sum(x, axis=(0, -1), keepdims=True), x.sum((0, -1), keepdim=True)),
+            (ops.reduce_max(host, x, keepdims=True), x.amax((0, 1, 2), keepdim=True)),
+            (ops.argmax(host, x, axis=2), torch.from_numpy(x.numpy().argmax(2))),
+            (ops.cumsum(host, x, axis=0), x.cumsum(0)),
+            (ops.vector_less(host, x, x[:1]), x < x[:1]),
+            (ops.vector_equal(x, 3), x == 3),
+            (ops.vector_sub(host, 5, x), 5 - x),
+            (ops.where(host, x > 2, x, 1), torch.where(x > 2, x, torch.ones_like(x))),
+            (ops.where(x > 2, 1, x), torch.where(x > 2, torch.ones_like(x), x)),
+            (ops.vector_add(host, x.contiguous(), x.contiguous(), n=5), (x + x).reshape(-1)[:5]),
+        ):
+            if name == "uint8" and got.dtype == torch.uint64:  # which torch makes an int64
+                got = got.to(torch.int64)
+            assert (type(got), got.dtype, got.shape) == (torch.Tensor, want.dtype, want.shape)
+            assert torch.equal(got, want)
+    assert ops.vector_sub(host, 2, torch.tensor(3.0)).shape == ()

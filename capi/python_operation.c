@@ -1,0 +1,337 @@
+/* Operations as builtins of Python: a call is bound, taken and made here if it is as it should be; anything else goes with
+   the same values to a function of Python, which says what is wrong or finds another way. */
+#include "python_call.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- results ---- */
+
+static double half(uint16_t bits) {
+  int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  double value = exponent == 31 ? (fraction ? NAN : INFINITY)
+                 : exponent     ? ldexp(1024 + fraction, exponent - 25)
+                                : ldexp(fraction, -24);
+  return bits >> 15 ? -value : value;
+}
+
+/* A number of Python's of an element's bytes. */
+static py_object *number_of(int32_t dtype, const void *at) {
+  union {
+    int8_t i8;
+    int16_t i16;
+    int32_t i32;
+    int64_t i64;
+    uint8_t u8;
+    uint16_t u16;
+    uint32_t u32;
+    uint64_t u64;
+    float f32;
+    double f64;
+  } v;
+  static const uint8_t sizes[] = {0, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8};
+  memcpy(&v, at, sizes[dtype]);
+  switch (dtype) {
+    case HOLOGRAM_I8:
+      return py.PyLong_FromLongLong(v.i8);
+    case HOLOGRAM_I16:
+      return py.PyLong_FromLongLong(v.i16);
+    case HOLOGRAM_I32:
+      return py.PyLong_FromLongLong(v.i32);
+    case HOLOGRAM_I64:
+      return py.PyLong_FromLongLong(v.i64);
+    case HOLOGRAM_U8:
+      return py.PyLong_FromLongLong(v.u8);
+    case HOLOGRAM_U16:
+      return py.PyLong_FromLongLong(v.u16);
+    case HOLOGRAM_U32:
+      return py.PyLong_FromLongLong(v.u32);
+    case HOLOGRAM_U64:
+      return py.PyLong_FromUnsignedLongLong(v.u64);
+    case HOLOGRAM_F16:
+      return py.PyFloat_FromDouble(half(v.u16));
+    case HOLOGRAM_BF16:
+      v.u32 = (uint32_t)v.u16 << 16;
+      return py.PyFloat_FromDouble(v.f32);
+    case HOLOGRAM_F32:
+      return py.PyFloat_FromDouble(v.f32);
+    default:
+      return py.PyFloat_FromDouble(v.f64);
+  }
+}
+
+/* Element 0 of an operand, after the work: it is in the cell, or the host does not see it. */
+static py_object *first_of(request *r, int i) {
+  const hologram_operand *o = &r->operands[i];
+  static const uint8_t sizes[] = {0, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8};
+  uint64_t cell = 0;
+  hologram_event event = 0;
+  work w = {.failure = NULL};
+  int32_t status;
+  if (!o->buffer || r->args.first) {
+    if (o->flags & HOLOGRAM_BOOL) return py.PyBool_FromLong(*(const uint8_t *)&r->cell != 0);
+    return number_of(o->dtype, &r->cell);
+  }
+  if (!work_begin(&w)) return NULL;
+  status = hologram_buffer_read(o->buffer, 0, sizes[o->dtype], &cell, &event);
+  atomic_store(&w.event, event);
+  return work_end(&w, status) ? number_of(o->dtype, &cell) : NULL;
+}
+
+/* ---- operations ---- */
+
+/* What becomes of an operation's result. */
+typedef enum {
+  NOTHING, /* it is where the caller said */
+  GIVEN_BACK, /* so it is, and the caller gets that array back */
+  MADE,
+  NUMBER,
+  FIRST /* a number, beside the output that it is in */
+} product;
+
+/* A call of an operation: its arguments by parameter, NULL for those not given. */
+typedef struct {
+  const signature *s;
+  py_object *values[MAX_PARAMS];
+  py_object *n, *axis; /* NULL: not given, or None */
+  bool axes, keepdims; /* axes are given, or kept, which is as if all were given */
+  product product;
+  py_object *output; /* the array for the result, counted if it is made */
+} operation;
+
+static py_object *given(py_object *o) { return o == py._Py_NoneStruct ? NULL : o; }
+
+/* The executor that a call without one runs on if an operand is a Buffer: that one's. */
+static py_object *buffer_s_executor(const operation *o) {
+  for (int i = 1; i < o->s->num_params; i++) {
+    if (o->values[i] && strchr("rbwo", o->s->params[i].kind) && hologram_is_buffer(o->values[i])) {
+      return ((py_array *)o->values[i])->executor;
+    }
+  }
+  return NULL;
+}
+
+/* Looks at what decides over the result. */
+static void look(operation *o, ptrdiff_t positional) {
+  const signature *s = o->s;
+  o->n = o->axis = o->output = NULL;
+  o->keepdims = false;
+  o->product = NOTHING;
+  for (int i = 1; i < s->num_params; i++) {
+    if (s->params[i].kind == 'n') o->n = given(o->values[i]);
+    if (s->params[i].kind == 'a') o->axis = given(o->values[i]);
+    if (s->params[i].kind == 'k') o->keepdims = o->values[i] == py._Py_TrueStruct;
+  }
+  o->axes = o->axis || o->keepdims;
+  for (int i = 1; i < s->num_params; i++) {
+    if (s->params[i].kind != 'o') continue;
+    if (!given(o->values[i])) {
+      o->product = s->reduces && !o->axes ? NUMBER : MADE;
+    } else {
+      o->product = s->result && i < positional && !o->axes ? FIRST : s->reduces ? GIVEN_BACK : NOTHING;
+    }
+  }
+}
+
+/* The number that says which axes of operand 0 make a row. */
+static outcome axes_of(const operation *o, const request *r, int64_t *number) {
+  int rank = request_rank(r, 0);
+  bool several = o->axis && o->axis->type == py.PyTuple_Type;
+  ptrdiff_t count = several ? py.PyTuple_Size(o->axis) : 1;
+  *number = o->axis ? 0 : ((int64_t)1 << rank) - 1;
+  for (ptrdiff_t i = 0; o->axis && i < count; i++) {
+    int64_t a;
+    if (!hologram_exact(several ? py.PyTuple_GetItem(o->axis, i) : o->axis, &a) || a < -rank || a >= rank) return SURPRISE;
+    a += a < 0 ? rank : 0;
+    if (*number >> a & 1) return SURPRISE;
+    *number |= (int64_t)1 << a;
+  }
+  if (o->keepdims) *number |= HOLOGRAM_KEEP_DIMS;
+  return DONE;
+}
+
+/* Takes the sizes of a call whose operands are taken and borrowed. n receives how many elements are asked for, or -1. */
+static outcome take_sizes(const operation *o, request *r, int64_t *n) {
+  const signature *s = o->s;
+  int64_t size, least = INT64_MAX, most = 0;
+  *n = -1;
+  if (o->axes) {
+    if (o->n || axes_of(o, r, &size) != DONE) return SURPRISE;
+    return request_dim(r, size);
+  }
+  for (int i = 1, k = 0; i < s->num_params && k < r->args.num_operands; i++) {
+    if (!strchr("rbwo", s->params[i].kind)) continue;
+    if (s->params[i].counted) {
+      size = request_size(r, k);
+      least = size < least ? size : least;
+      most = size > most ? size : most;
+    }
+    k++;
+  }
+  if (o->n ? !hologram_exact(o->n, &least) || least < 0 : least < most) return SURPRISE;
+  if (o->n) *n = least;
+  /* Arrays of any shape are taken as they are. */
+  if (!o->n && (s->form == GIVEN || o->product == NUMBER || o->product == MADE || o->product == GIVEN_BACK)) return DONE;
+  if (s->form == ONE_ROW) request_dim(r, 1);
+  return request_dim(r, least);
+}
+
+/* Finds the result of a call whose operands are taken and borrowed, and makes arrays of numbers. */
+static outcome prepare_result(operation *o, request *r) {
+  const signature *s = o->s;
+  int first = -1, like = -1; /* the first operand that is no number, and that is no mask either */
+  outcome found = DONE;
+  int64_t n;
+  for (int i = 1, k = 0; i < s->num_params && k < r->args.num_operands; i++) {
+    if (!strchr("rbwo", s->params[i].kind)) continue;
+    if (!(r->numbers >> k & 1)) {
+      first = first < 0 ? k : first;
+      like = like < 0 && s->params[i].kind != 'b' ? k : like;
+    }
+    k++;
+  }
+  if (first < 0 || !r->executor) return SURPRISE;
+  if (take_sizes(o, r, &n) != DONE) return SURPRISE;
+  if (o->product == NUMBER) found = request_cell(r);
+  if (o->product == MADE) {
+    found = request_result(r, s->elementwise, first, s->form == ONE_ROW && n >= 0, &o->output);
+    if (found == DONE) found = request_take(r, o->output, FRESH);
+  }
+  if (found == DONE && r->numbers) found = request_numbers(r, like, n);
+  if (found == DONE && o->product == MADE) found = request_borrow(r);
+  if (found != DONE) return found;
+  for (int i = 1, k = 0; i < s->num_params; i++) {
+    if (!strchr("rbwo", s->params[i].kind)) continue;
+    /* What is made of bools is bools, but not what is made of a number, which Python makes one first. */
+    if ((s->params[i].kind == 'w' || s->params[i].kind == 'o') && r->operands[k].flags & HOLOGRAM_BOOL &&
+        (!s->bools || r->args.num_scalars)) {
+      return SURPRISE;
+    }
+    k++;
+  }
+  if (o->product != FIRST) return DONE;
+  if (request_size(r, r->args.num_operands - 1) < 3) return SURPRISE;
+  if (((py_handle *)r->executor)->host_visible) {
+    r->args.first = &r->cell;
+    return DONE;
+  }
+  return r->operands[r->args.num_operands - 1].buffer ? DONE : SURPRISE; /* it is read, after the work */
+}
+
+/* Takes all arguments of an operation. */
+static outcome prepare(operation *o, request *r) {
+  const signature *s = o->s;
+  py_object *executor = given(o->values[0]);
+  outcome found = request_begin(r, executor ? executor : buffer_s_executor(o));
+  int missing = 0, sized = 0;
+  int64_t size;
+  r->args.op = s->op;
+  for (int i = 1; found == DONE && i < s->num_params; i++) {
+    const struct param *of = &s->params[i];
+    py_object *given_value = o->values[i], *value = given(given_value);
+    switch (of->kind) {
+      case 'r':
+        found = s->numbers && value && number_is(value) ? request_number(r, value) : request_take(r, given_value, READ);
+        break;
+      case 'b':
+        found = request_take(r, given_value, READ);
+        break;
+      case 'w':
+        found = request_take(r, given_value, WRITTEN);
+        break;
+      case 'o': /* the last of the operands */
+        if (value) found = request_take(r, o->output = value, WRITTEN);
+        break;
+      case 's':
+        if (given_value) {
+          found = of->counted && (o->product == MADE || o->product == NUMBER) ? SURPRISE : request_scalar(r, given_value);
+        } else {
+          r->scalars[r->args.num_scalars].dtype = HOLOGRAM_F64;
+          memcpy(&r->scalars[r->args.num_scalars++].bits, &of->value, sizeof of->value);
+        }
+        break;
+      case 'k':
+        if (value && value->type != py.PyBool_Type) return SURPRISE;
+        break;
+      case 'm':
+        missing += !value;
+        sized += value != NULL;
+        if (!value) break;
+        /* fall through */
+      case 'd':
+        found = value && hologram_exact(value, &size) ? request_dim(r, size) : SURPRISE;
+        break;
+      case 'f':
+        if (given_value && given_value->type != py.PyBool_Type) return SURPRISE;
+        if (missing && value == py._Py_TrueStruct) return SURPRISE;
+        found = request_dim(r, value == py._Py_TrueStruct);
+        break;
+      default:
+        break;
+    }
+  }
+  if (found != DONE) return found;
+  if (missing) {
+    if (sized) return SURPRISE;
+    r->args.num_dims = -1; /* the arrays' shapes say them */
+  }
+  found = request_borrow(r);
+  return found == DONE ? prepare_result(o, r) : found;
+}
+
+/* Leaves a call to Python: the hook gets the name, whether element 0 of the output is returned, and the values, None for
+   those not given. */
+static py_object *leave_to_python(const operation *o) {
+  const signature *s = o->s;
+  py_object *all = py.PyTuple_New(s->num_params + 2);
+  if (!all) return NULL;
+  py.PyTuple_SetItem(all, 0, py.PyUnicode_FromString(s->method.name));
+  py.PyTuple_SetItem(all, 1, py.PyBool_FromLong(o->product == FIRST));
+  for (int i = 0; i < s->num_params; i++) {
+    py_object *value = o->values[i] ? o->values[i] : py._Py_NoneStruct;
+    py.Py_IncRef(value);
+    py.PyTuple_SetItem(all, i + 2, value);
+  }
+  return hologram_hook(HOOK_operation, all);
+}
+
+/* Lets the exception that is set speak of the function that was called, where the library's operation has another name. */
+static void rename_error(const signature *s) {
+  py_object *type, *value, *traceback, *arguments, *done;
+  py.PyErr_Fetch(&type, &value, &traceback);
+  if (value && (arguments = py.PyTuple_New(2))) {
+    py.Py_IncRef(value);
+    py.PyTuple_SetItem(arguments, 0, py.PyUnicode_FromString(s->method.name));
+    py.PyTuple_SetItem(arguments, 1, value);
+    if ((done = hologram_hook(HOOK_renamed, arguments))) py.Py_DecRef(done);
+    py.PyErr_Clear();
+  }
+  py.PyErr_Restore(type, value, traceback);
+}
+
+py_object *hologram_operation(py_object *self, py_object *const *args, ptrdiff_t n, py_object *keywords) {
+  operation o = {.s = (signature *)self};
+  py_object *number = NULL;
+  ptrdiff_t positional;
+  request r;
+  outcome found;
+  bool fine;
+  if (!signature_bind(o.s, args, n, keywords, o.values, &positional)) return NULL;
+  look(&o, positional);
+  r.args.num_operands = 0;
+  found = prepare(&o, &r);
+  if (found != DONE) {
+    request_end(&r, found == SURPRISE);
+    if (o.product == MADE && o.output) py.Py_DecRef(o.output);
+    return found == FAILED ? NULL : leave_to_python(&o);
+  }
+  fine = request_run(&r);
+  if (!fine) rename_error(o.s);
+  if (fine && (o.product == FIRST || o.product == NUMBER)) fine = (number = first_of(&r, r.args.num_operands - 1)) != NULL;
+  fine = request_end(&r, fine);
+  if (o.product == MADE && !fine) py.Py_DecRef(o.output);
+  if (!fine && number) py.Py_DecRef(number);
+  if (!fine) return NULL;
+  if (o.product == GIVEN_BACK) py.Py_IncRef(o.output);
+  return number ? number : o.product == NOTHING ? py_none() : o.output;
+}
