@@ -91,6 +91,9 @@ type Planner interface {
 	// Plan is kernels.Op.Plan for this device, in the written order; nil: the
 	// library's own.
 	Plan(op *kernels.Op, t isa.Type, dims []int64) (*kernels.Plan, error)
+	// PlanShapes is kernels.Op.PlanShapes likewise, of operands that do not lie
+	// packed or have several types.
+	PlanShapes(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan, error)
 }
 
 // Importer is a Device that has to be told of memory of others, wrapped or

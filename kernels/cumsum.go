@@ -141,7 +141,7 @@ func (p *Plan) scan(in, out array, acc isa.Type, rows, cols int64, shifted bool)
 		})
 		return err
 	}
-	f := fields{T: in.Type, A: acc, Out: out.Type, Identity: identity("add", acc), Split: shifted}
+	f := fields{T: in.Type, A: acc, Out: out.Type, Identity: Identity("add", acc), Split: shifted}
 	if chunks == 1 {
 		return step(scanText, f, in.bytes(), out.bytes())
 	}

@@ -262,7 +262,7 @@ end:
 // products are the fields of a program that multiplies elements of type t.
 func products(t isa.Type) fields {
 	f := elements(t)
-	f.Combine, f.Identity = "mad", identity("add", f.A) // integers wrap
+	f.Combine, f.Identity = "mad", Identity("add", f.A) // integers wrap
 	if t.Float() {
 		f.Combine = "fma"
 	}

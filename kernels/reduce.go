@@ -100,8 +100,8 @@ type reduction struct {
 	extra, m, done func(f fields) string
 }
 
-// identity is the value that changes nothing when combined.
-func identity(combine string, t isa.Type) string {
+// Identity is the value that changes nothing when combined, as text.
+func Identity(combine string, t isa.Type) string {
 	switch {
 	case combine == "mul" && t.Float():
 		return "1.0"
@@ -186,7 +186,7 @@ func (r *reduction) levels(p *Plan, in, acc isa.Type, rows, cols int64, inputs [
 // fields are those of a program that reads elements of type in; first says
 // whether they are the operation's own.
 func (r *reduction) fields(in, acc isa.Type, first bool) fields {
-	f := fields{T: in, A: acc, Out: acc, Combine: r.combine, Identity: identity(r.combine, acc), Map: load(in, acc, "z", "a[off]")}
+	f := fields{T: in, A: acc, Out: acc, Combine: r.combine, Identity: Identity(r.combine, acc), Map: load(in, acc, "z", "a[off]")}
 	if first && r.extra != nil {
 		f.Extra = r.extra(f)
 	}

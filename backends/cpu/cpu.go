@@ -201,6 +201,11 @@ func (d *device) Plan(op *kernels.Op, t isa.Type, dims []int64) (*kernels.Plan, 
 	return tuned.Plan(op, t, dims)
 }
 
+// PlanShapes is backends.Planner's.
+func (d *device) PlanShapes(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan, error) {
+	return tuned.PlanShapes(op, l, axes)
+}
+
 // Compile compiles u by the first engine that supports it.
 func (d *device) Compile(u *backends.Unit, _ backends.Variant) (backends.Kernel, error) {
 	var why error

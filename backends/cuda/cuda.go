@@ -166,6 +166,9 @@ func (d *device) Plan(op *kernels.Op, t isa.Type, dims []int64) (*kernels.Plan, 
 	return tuned.Plan(op, t, dims, int64(d.processors))
 }
 
+// PlanShapes is backends.Planner's: the library's are as good.
+func (*device) PlanShapes(*kernels.Op, []kernels.Layout, int) (*kernels.Plan, error) { return nil, nil }
+
 var errClosed = errors.New("cuda: the device is closed")
 
 // call is one call of the driver, for do.

@@ -432,9 +432,14 @@ func (p *Prepared) plan(d *Device, r *Request, seen []backends.View) (*kernels.P
 	if err != nil {
 		return nil, status.Errorf(status.Invalid, "%w", err)
 	}
-	if _, ok := d.Device.(backends.Planner); ok {
+	if planner, ok := d.Device.(backends.Planner); ok {
 		if sizes := op.Sizes(layouts, axes); sizes != nil {
 			return planOf(d, op, t, sizes)
+		}
+		if own, err := planner.PlanShapes(op, layouts, axes); err != nil {
+			return nil, status.FromBackend(op.Name, err)
+		} else if own != nil {
+			return own, nil
 		}
 	}
 	return plan, nil

@@ -110,7 +110,7 @@ func (w *writer) scan(out isa.Type, lanes int64, shifted, totals bool) {
 	if shifted {
 		w.line("  add.u64 at, at, 1")
 	}
-	w.line("  mul.u64 to, at, %d\n  mov.%v z, %s", out.Size(), w.acc, none(w.acc))
+	w.line("  mul.u64 to, at, %d\n  mov.%v z, %s", out.Size(), w.acc, kernels.Identity("add", w.acc))
 	w.inside(lanes, func() {
 		w.line("  ldg.%v z, x[from]", w.t)
 		if w.t != w.acc {
@@ -123,14 +123,6 @@ func (w *writer) scan(out isa.Type, lanes int64, shifted, totals bool) {
 		w.line("  set.ne.u32 p, q, %d\n  bra end, p\n  cvt.u64.u32 to, b\n  mul.u64 to, to, %d\n  stg.%v z, totals[to]\nend:", lanes-1, w.acc.Size(), w.acc)
 	}
 	w.line("  exit")
-}
-
-// none is what changes no sum.
-func none(t isa.Type) string {
-	if t.Float() {
-		return "-0.0"
-	}
-	return "0"
 }
 
 // join adds the sum before a chunk to its own sums, and stores the result in slot to.

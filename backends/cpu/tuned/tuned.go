@@ -28,6 +28,24 @@ func Plan(op *kernels.Op, t isa.Type, dims []int64) (*kernels.Plan, error) {
 	return make(t, dims[0], dims[1])
 }
 
+// PlanShapes returns a plan for operands with shapes, the rows of which are the last
+// axes dimensions of the first, or nil where the library's own is as good.
+func PlanShapes(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan, error) {
+	combine, ok := combines[op]
+	if !ok || axes < 0 || len(l) != 2 || !l[1].Packed() {
+		return nil, nil
+	}
+	if m, rows, cols, ok := l[0].Columns(len(l[0].Shape) - axes); ok {
+		return columns(combine, l[0].Type, l[1].Type, m, rows, cols)
+	}
+	return nil, nil
+}
+
+// combines are the reductions, by what they repeat.
+var combines = map[*kernels.Op]string{
+	kernels.ReduceSum: "add", kernels.ReduceProd: "mul", kernels.ReduceMin: "min", kernels.ReduceMax: "max",
+}
+
 // Rows of softmax that a block works on alone: longer than one element a lane, and
 // short enough for the nearer caches. Few rows that are long are cut in chunks, by
 // the library.

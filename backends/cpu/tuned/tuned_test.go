@@ -21,8 +21,8 @@ import (
 // words is memory of 8-byte words, which the collector keeps while it is used.
 func words(bytes int64) []uint64 { return make([]uint64, bytes/8+8) }
 
-// execute runs a plan on operands of n elements each.
-func execute(t *testing.T, b backends.Backend, p *kernels.Plan, operands [][]uint64, n int64) {
+// execute runs a plan on operands, of which n are the elements.
+func execute(t *testing.T, b backends.Backend, p *kernels.Plan, operands [][]uint64, n ...int64) {
 	t.Helper()
 	d, err := b.Open(0)
 	require.NoError(t, err)
@@ -54,7 +54,7 @@ func execute(t *testing.T, b backends.Backend, p *kernels.Plan, operands [][]uin
 			if slot.Operand == kernels.Workspace {
 				v.Addr, v.Bytes = uintptr(unsafe.Pointer(&room[0]))+uintptr(slot.Offset), p.Workspace-slot.Offset
 			} else {
-				v.Addr, v.Bytes = uintptr(unsafe.Pointer(&operands[slot.Operand][0])), n*size
+				v.Addr, v.Bytes = uintptr(unsafe.Pointer(&operands[slot.Operand][0])), n[slot.Operand]*size
 			}
 			if slot.Shape == nil {
 				v.Rank, v.Shape = 1, [isa.MaxRank]int64{v.Bytes / size}
@@ -118,7 +118,6 @@ func matrix(r *rand.Rand, ty isa.Type, rows, cols int64) []uint64 {
 // interpreter. inPlace says whether the output may be the input.
 func agrees(t *testing.T, r *rand.Rand, op *kernels.Op, ty isa.Type, rows, cols int64, inPlace bool) {
 	t.Helper()
-	x := matrix(r, ty, rows, cols)
 	own, err := tuned.Plan(op, ty, []int64{rows, cols})
 	require.NoError(t, err)
 	require.NotNil(t, own)
@@ -130,11 +129,17 @@ func agrees(t *testing.T, r *rand.Rand, op *kernels.Op, ty isa.Type, rows, cols 
 	if op.Operands[1].Kind == kernels.Index {
 		out = isa.I64
 	}
-	in, n := extents[0], extents[1]
+	agree(t, own, theirs, matrix(r, ty, rows, cols), out, extents[0], extents[1], inPlace)
+}
+
+// agree runs two plans on an input of so many elements, and compares the n elements
+// of type out that they make.
+func agree(t *testing.T, own, theirs *kernels.Plan, x []uint64, out isa.Type, in, n int64, inPlace bool) {
+	t.Helper()
 	mine := cpu.New(2)
 	want, got := words(n*int64(out.Size())), words(n*int64(out.Size()))
-	execute(t, interp.New(), theirs, [][]uint64{x, want}, in)
-	execute(t, mine, own, [][]uint64{x, got}, in)
+	execute(t, interp.New(), theirs, [][]uint64{x, want}, in, n)
+	execute(t, mine, own, [][]uint64{x, got}, in, n)
 	nan := func(c uint64) bool {
 		f := math.Float64frombits(isa.Convert(isa.F64, out, c))
 		return out.Float() && f != f
@@ -148,7 +153,7 @@ func agrees(t *testing.T, r *rand.Rand, op *kernels.Op, ty isa.Type, rows, cols 
 	}
 	same(got)
 	if inPlace {
-		execute(t, mine, own, [][]uint64{x, x}, in)
+		execute(t, mine, own, [][]uint64{x, x}, in, n)
 		same(x)
 	}
 }
@@ -181,6 +186,49 @@ func TestPlans(t *testing.T) {
 					})
 				}
 			}
+		}
+	}
+}
+
+// Columns are reduced to the bits of the library's plan: few rows and many, chunks,
+// several matrices, types that the sums are kept in.
+func TestColumns(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	all := []*kernels.Op{kernels.ReduceSum, kernels.ReduceProd, kernels.ReduceMin, kernels.ReduceMax}
+	for _, c := range []struct {
+		ops                  []*kernels.Op
+		in, out              isa.Type
+		matrices, rows, cols int64
+	}{
+		{all, isa.F32, isa.F32, 1, 2, 2},
+		{all, isa.F32, isa.F32, 1, 64, 128},
+		{all, isa.F32, isa.F32, 1, 65, 300},
+		{all, isa.F32, isa.F32, 3, 256, 17},
+		{all, isa.F32, isa.F32, 2, 1000, 3},
+		{all, isa.F64, isa.F64, 1, 300, 100},
+		{all, isa.F16, isa.F16, 1, 700, 20},
+		{all, isa.BF16, isa.BF16, 2, 129, 40},
+		{all, isa.I8, isa.I8, 1, 555, 130},
+		{all[:1], isa.I8, isa.I64, 1, 555, 33},
+		{all[:1], isa.U8, isa.U64, 5, 60, 9},
+		{all, isa.I64, isa.I64, 2, 100, 50},
+		{all[:1], isa.F32, isa.F32, 2, 8193, 5},
+		{all[:1], isa.F32, isa.F32, 1, 16385, 18},
+	} {
+		for _, op := range c.ops {
+			t.Run(fmt.Sprintf("%s/%v %v/%d×%d×%d", op.Name, c.in, c.out, c.matrices, c.rows, c.cols), func(t *testing.T) {
+				l := []kernels.Layout{
+					{Type: c.in, Shape: []int64{c.matrices, c.cols, c.rows}, Stride: []int64{c.rows * c.cols, 1, c.cols}},
+					kernels.Packed(c.out, c.matrices, c.cols),
+				}
+				own, err := tuned.PlanShapes(op, l, 1)
+				require.NoError(t, err)
+				require.NotNil(t, own)
+				theirs, err := op.PlanShapes(l, 1)
+				require.NoError(t, err)
+				x := matrix(r, c.in, c.matrices*c.rows, c.cols)
+				agree(t, own, theirs, x, c.out, c.matrices*c.rows*c.cols, c.matrices*c.cols, false)
+			})
 		}
 	}
 }
