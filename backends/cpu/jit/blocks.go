@@ -47,9 +47,9 @@ func (s *segment) firstOnly(lin []linear) bool {
 	for _, n := range s.nodes {
 		switch {
 		case n.Op == ir.Const:
-		case n.Op.IsInst() && len(n.Results) == 1 && lin[n.Results[0].ID].known:
 		case test == nil && n.Op == ir.Op(isa.SET) && lane0(n):
 			test = n
+		case n.Op.IsInst() && len(n.Results) == 1 && (lin[n.Results[0].ID].known || pure(n)):
 		case test != nil && n.Op == ir.If && n.Args[0] == test.Result():
 			for i, r := range n.Regions {
 				away := (i == 0) == (test.Cond == isa.NE)
@@ -63,6 +63,13 @@ func (s *segment) firstOnly(lin []linear) bool {
 		}
 	}
 	return false
+}
+
+// pure reports whether nobody notices that a node is left out for lanes that make
+// nothing of its result.
+func pure(n *ir.Node) bool {
+	row, _ := isa.Lookup(n.Op.Inst())
+	return row.Effect&^(isa.Pure|isa.MayFault) == 0 && !n.CanFault()
 }
 
 // lane0 reports whether a SET tells lane 0 from the others.

@@ -125,7 +125,11 @@ func (g *gen) roundHeads(c carried) {
 			continue
 		}
 		for g.u = g.lo; g.u < g.hi; g.u++ {
-			g.set(v, g.materialize(v))
+			if g.lin[v.ID].step == 0 && g.u > g.lo { // the same in all groups
+				g.set(v, g.vals[g.lo][v.ID])
+			} else {
+				g.set(v, g.materialize(v))
+			}
 		}
 		g.u = g.lo
 	}

@@ -14,11 +14,11 @@ import (
 // one run of lanes: lane f has partials f / cols + k·groups of column f mod cols,
 // and their elements lie k·groups·cols behind its own.
 const (
-	fewRows    = 64  // at most so many are a lane's at once
-	columnEach = 16  // partials of a lane where there are more, and
-	narrowEach = 4   // of matrices with fewer columns than
-	narrow     = 16  // so many, to have lanes enough
-	tile       = 128 // lanes of a block: they do a row's stretch together
+	fewRows    = 64      // at most so many are a lane's at once
+	columnEach = 16      // partials of a lane where there are more, and
+	narrowEach = 4       // of matrices with fewer columns than
+	narrow     = 16      // so many, to have lanes enough
+	tile       = 128     // lanes of a block: they do a row's stretch together
 	maxWide    = 1 << 23 // columns: lanes of a level, and elements that are left, are counted in 32 bits
 )
 

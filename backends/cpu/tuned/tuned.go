@@ -14,29 +14,55 @@ import (
 
 // Plan returns a plan for an operation, or nil where the library's own is as good.
 func Plan(op *kernels.Op, t isa.Type, dims []int64) (*kernels.Plan, error) {
-	make := map[*kernels.Op]func(t isa.Type, rows, cols int64) (*kernels.Plan, error){
-		kernels.Softmax: softmax,
-		kernels.Cumsum:  cumsum,
-	}[op]
-	if make == nil {
+	if !op.Axes {
 		return nil, nil
 	}
 	// The library refuses bad sizes in words.
 	if _, err := op.Extent(t, dims); err != nil {
 		return nil, nil
 	}
-	return make(t, dims[0], dims[1])
+	out := t
+	if places[op] != "" {
+		out = isa.I64
+	}
+	return along(op, t, out, dims[0], dims[1])
+}
+
+// along returns a plan for an operation on packed rows.
+func along(op *kernels.Op, t, out isa.Type, rows, cols int64) (*kernels.Plan, error) {
+	switch {
+	case op == kernels.Softmax:
+		return softmax(t, rows, cols)
+	case op == kernels.Cumsum:
+		return cumsum(t, rows, cols)
+	case places[op] != "":
+		return place(places[op], t, out, rows, cols)
+	case combines[op] != "":
+		return reduction(combines[op], t, out, rows, cols)
+	}
+	return nil, nil
 }
 
 // PlanShapes returns a plan for operands with shapes, the rows of which are the last
 // axes dimensions of the first, or nil where the library's own is as good.
 func PlanShapes(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan, error) {
-	combine, ok := combines[op]
-	if !ok || axes < 0 || len(l) != 2 || !l[1].Packed() {
+	if !op.Reduces || axes < 0 || len(l) != 2 || !l[1].Packed() {
 		return nil, nil
 	}
-	if m, rows, cols, ok := l[0].Columns(len(l[0].Shape) - axes); ok {
-		return columns(combine, l[0].Type, l[1].Type, m, rows, cols)
+	lead := len(l[0].Shape) - axes
+	if l[0].Packed() {
+		rows, cols := int64(1), int64(1)
+		for i, n := range l[0].Shape {
+			if i < lead {
+				rows *= n
+			} else {
+				cols *= n
+			}
+		}
+		return along(op, l[0].Type, l[1].Type, rows, cols)
+	}
+	if m, rows, cols, ok := l[0].Columns(lead); ok && combines[op] != "" {
+		return columns(combines[op], l[0].Type, l[1].Type, m, rows, cols)
 	}
 	return nil, nil
 }
@@ -45,6 +71,9 @@ func PlanShapes(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan, er
 var combines = map[*kernels.Op]string{
 	kernels.ReduceSum: "add", kernels.ReduceProd: "mul", kernels.ReduceMin: "min", kernels.ReduceMax: "max",
 }
+
+// places are what finds where a row's reduction is.
+var places = map[*kernels.Op]string{kernels.Argmin: "min", kernels.Argmax: "max"}
 
 // Rows of softmax that a block works on alone: longer than one element a lane, and
 // short enough for the nearer caches. Few rows that are long are cut in chunks, by
@@ -99,8 +128,13 @@ func (w *writer) each(rounds, left string, body func()) {
 
 func (w *writer) load(slot string) {
 	w.line("  ldg.%v z, %s[at]", w.t, slot)
+	w.widen("z")
+}
+
+// widen makes an element that was loaded one of the type computed in.
+func (w *writer) widen(r string) {
 	if w.t != w.acc {
-		w.line("  cvt.%v.%v z, z", w.acc, w.t)
+		w.line("  cvt.%v.%v %s, %[3]s", w.acc, w.t, r)
 	}
 }
 
@@ -122,10 +156,7 @@ func (w *writer) softmax(chunks int) {
 		w.line("  sub.%v z, z, m\n  exp.%[1]v z, z", w.acc)
 	}
 	w.line("program softmax_row\nslot x %v\nslot y %[1]v\nparam cols u64\nblock %d", w.t, lanes)
-	w.line("  sreg q, lane.x\n  sreg row, block.x\n  ldp.u64 cols, cols")
-	w.line("  cvt.u64.u32 base, row\n  mul.u64 base, base, cols\n  cvt.u64.u32 lane, q\n  add.u64 base, base, lane\n  mul.u64 base, base, %d", w.t.Size())
-	w.line("  cvt.u32.u64 n, cols\n  shr.u32 rounds, n, 8\n  and.u32 left, n, 255\n  sub.u32 last, rounds, %d", (chunks-1)*chunk/lanes)
-
+	w.rowPlace(chunks)
 	w.line("  mov.u64 at, base\n  mov.%v m, -inf", w.acc)
 	w.each("rounds", "left", func() {
 		w.load("x")
@@ -133,25 +164,13 @@ func (w *writer) softmax(chunks int) {
 	})
 	w.line("  block_reduce_max.%v m, m\n  mov.u64 at, base", w.acc)
 
-	var sums []string
-	for c := range chunks {
-		s := fmt.Sprintf("s%d", c)
-		sums = append(sums, s)
-		w.line("  mov.%v %s, -0.0", w.acc, s)
-		rounds, left := fmt.Sprint(chunk/lanes), ""
-		if c == chunks-1 {
-			rounds, left = "last", "left"
+	sums := w.chunks("add", chunks, func() {
+		exponential()
+		if keeps {
+			w.store()
 		}
-		w.each(rounds, left, func() {
-			exponential()
-			w.line("  add.%v %s, %[2]s, z", w.acc, s)
-			if keeps {
-				w.store()
-			}
-		})
-		w.line("  block_reduce_add.%v %s, %[2]s", w.acc, s)
-	}
-	w.tree(sums)
+	})
+	w.tree("add", sums)
 
 	w.line("  mov.u64 at, base")
 	w.each("rounds", "left", func() {
@@ -166,15 +185,15 @@ func (w *writer) softmax(chunks int) {
 	w.line("  exit")
 }
 
-// tree adds up by halvings: r[i] and r[i+w], into r[0].
-func (w *writer) tree(r []string) {
+// tree combines by halvings: r[i] and r[i+w], into r[0].
+func (w *writer) tree(combine string, r []string) {
 	n := 1
 	for n < len(r) {
 		n *= 2
 	}
 	for n /= 2; n > 0; n /= 2 {
 		for i := 0; i < n && i+n < len(r); i++ {
-			w.line("  add.%v %s, %[2]s, %s", w.acc, r[i], r[i+n])
+			w.line("  %s.%v %s, %[3]s, %s", combine, w.acc, r[i], r[i+n])
 		}
 		r = r[:min(n, len(r))]
 	}

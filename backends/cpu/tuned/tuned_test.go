@@ -108,6 +108,8 @@ func matrix(r *rand.Rand, ty isa.Type, rows, cols int64) []uint64 {
 		v := r.NormFloat64() * 5
 		if row := i / cols; row > 1 && r.IntN(int(cols)) == 0 {
 			v = special[r.IntN(len(special))]
+		} else if row%2 == 1 {
+			v = math.Round(v) // many are equal, −0 and +0 among them
 		}
 		put(x, ty, i, isa.Convert(ty, isa.F64, math.Float64bits(v)))
 	}
@@ -162,6 +164,8 @@ func agree(t *testing.T, own, theirs *kernels.Plan, x []uint64, out isa.Type, in
 // them: rows of all lengths that they take, with numbers of all kinds.
 func TestPlans(t *testing.T) {
 	floats := []isa.Type{isa.F32, isa.F64, isa.F16, isa.BF16}
+	ints := []isa.Type{isa.I8, isa.U16, isa.I32, isa.U64}
+	every := append(append([]isa.Type{}, floats...), ints...)
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, c := range []struct {
 		op      *kernels.Op
@@ -171,9 +175,18 @@ func TestPlans(t *testing.T) {
 		inPlace bool
 	}{
 		{kernels.Softmax, floats, []int64{5}, []int64{257, 511, 512, 1000, 8191, 8192, 8193, 20001}, true},
-		{kernels.Cumsum, append(floats, isa.I8, isa.U16, isa.I32, isa.I64), []int64{3}, []int64{1, 2, 15, 16, 17, 100, 128, 255, 256, 257, 512, 700}, true},
+		{kernels.ReduceSum, every, []int64{3}, []int64{1, 2, 33, 128, 255, 256, 257, 600}, false},
+		{kernels.ReduceMax, every, []int64{3}, []int64{1, 100, 256, 600}, false},
+		{kernels.ReduceMin, []isa.Type{isa.F32, isa.I8}, []int64{65}, []int64{33, 300}, false},
+		{kernels.ReduceProd, []isa.Type{isa.F32, isa.I32}, []int64{3}, []int64{33, 300}, false},
+		{kernels.ReduceSum, floats[:2], []int64{4}, []int64{8192, 8193, 40000}, false},
+		{kernels.ReduceSum, []isa.Type{isa.BF16}, []int64{2}, []int64{65537, 131072, 200000}, false},
+		{kernels.Argmax, every, []int64{4}, []int64{1, 2, 33, 255, 256, 257, 1000}, false},
+		{kernels.Argmin, every, []int64{4}, []int64{1, 40, 600}, false},
+		{kernels.Argmax, []isa.Type{isa.F32, isa.I8}, []int64{3}, []int64{32769, 100000}, false},
+		{kernels.Cumsum, every, []int64{3}, []int64{1, 2, 15, 16, 17, 100, 128, 255, 256, 257, 512, 700}, true},
 		{kernels.Cumsum, []isa.Type{isa.F32}, []int64{1}, []int64{65537}, true},
-		{kernels.Cumsum, append(floats, isa.I8, isa.U16, isa.I32, isa.I64), []int64{64, 257}, []int64{1, 2, 3, 4, 7, 16}, true},
+		{kernels.Cumsum, every, []int64{64, 257}, []int64{1, 2, 3, 4, 7, 16}, true},
 	} {
 		for _, ty := range c.types {
 			for _, rows := range c.rows {

@@ -1,0 +1,215 @@
+package tuned
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/kernels"
+)
+
+const (
+	veryShort  = 32        // elements of rows that the library takes side by side
+	placeBlock = 4 * chunk // elements of a row in which a block looks for a place
+)
+
+// reduction reduces each row to one element of type out.
+func reduction(combine string, t, out isa.Type, rows, cols int64) (*kernels.Plan, error) {
+	if rows < 1 || cols < 1 || rows*(cols/chunk+1) >= 1<<31 || cols <= veryShort && rows >= manyRows {
+		return nil, nil
+	}
+	x, y := operand(0, t), operand(1, out)
+	x.Shape, x.Stride = []int64{rows * cols}, []int64{1}
+	y.Shape, y.Stride = []int64{rows}, []int64{1}
+	p := &plan{}
+	p.rows(combine, x, y, kernels.Accumulator(out), rows, cols)
+	return p.done()
+}
+
+// rows appends the steps that reduce each row of x to an element of y: a block has a
+// row, or some chunks of one, whose results are rows again.
+func (p *plan) rows(combine string, x, y kernels.Binding, acc isa.Type, rows, cols int64) {
+	k := key{what: "row " + combine + acc.String(), t: x.Type, out: y.Type}
+	slots := []kernels.Binding{x, y}
+	if cols <= lanes {
+		p.step(k, func(w *writer) { w.acc = acc; w.shortRow(combine, y.Type) }, rows*cols, cols, slots)
+		return
+	}
+	if cols <= longest {
+		k.n = (cols + chunk - 1) / chunk
+		p.step(k, func(w *writer) { w.acc = acc; w.row(combine, y.Type, int(k.n)) }, rows*lanes, lanes, slots, uint64(cols))
+		return
+	}
+	chunks := (cols + chunk - 1) / chunk
+	between := p.room(acc, rows*chunks)
+	part := func(first, parts, n int64) {
+		k := key{what: "part " + combine + acc.String(), t: x.Type, out: acc, n: n}
+		p.step(k, func(w *writer) { w.acc = acc; w.part(combine, int(n)) }, rows*parts*lanes, lanes, []kernels.Binding{x, between},
+			uint64(cols), uint64(first), uint64(parts), uint64(chunks))
+	}
+	whole := cols / longest
+	part(0, whole, longest/chunk)
+	if rest := cols % longest; rest > 0 {
+		part(whole*longest, 1, (rest+chunk-1)/chunk)
+	}
+	p.rows(combine, between, y, acc, rows, chunks)
+}
+
+// shortRow reduces a row of which each lane has an element.
+func (w *writer) shortRow(combine string, out isa.Type) {
+	w.line("program reduce_%s_short\nslot x %v\nslot y %v\n  sreg q, lane.x\n  sreg row, block.x\n  ldg.%[2]v z, x[index]", combine, w.t, out)
+	w.widen("z")
+	w.line("  block_reduce_%s.%v z, z", combine, w.acc)
+	w.first("row", out)
+}
+
+// row reduces a row of so many chunks.
+func (w *writer) row(combine string, out isa.Type, chunks int) {
+	w.line("program reduce_%s_row\nslot x %v\nslot y %v\nparam cols u64\nblock %d", combine, w.t, out, lanes)
+	w.rowPlace(chunks)
+	w.line("  mov.u64 at, base")
+	sums := w.chunks(combine, chunks, func() { w.load("x") })
+	w.tree(combine, sums)
+	w.line("  mov.%v z, %s", w.acc, sums[0])
+	w.first("row", out)
+}
+
+// part reduces so many chunks of a row, from element first on, to an element each; a
+// row has several such parts, and chunks in all.
+func (w *writer) part(combine string, n int) {
+	w.line("program reduce_%s_part\nslot x %v\nslot y %v\nparam cols u64\nparam first u64\nparam parts u32\nparam chunks u64\nblock %d", combine, w.t, w.acc, lanes)
+	w.line("  sreg q, lane.x\n  sreg b, block.x\n  ldp.u64 cols, cols\n  ldp.u64 first, first\n  ldp.u32 parts, parts\n  ldp.u64 chunks, chunks")
+	w.line("  div.u32 r, b, parts\n  rem.u32 part, b, parts\n  cvt.u64.u32 row, r\n  cvt.u64.u32 start, part\n  mul.u64 start, start, %d\n  add.u64 start, start, first", longest)
+	w.line("  mul.u64 to, row, chunks\n  shr.u64 of, start, %d\n  add.u64 to, to, of\n  mul.u64 to, to, %d", bits.Len(chunk)-1, w.acc.Size())
+	w.line("  sub.u64 len, cols, start\n  min.u64 len, len, %d\n  mul.u64 at, row, cols\n  add.u64 at, at, start\n  cvt.u64.u32 lane, q\n  add.u64 at, at, lane\n  mul.u64 at, at, %d", longest, w.t.Size())
+	w.line("  cvt.u32.u64 n, len")
+	w.counts(n)
+	sums := w.chunks(combine, n, func() { w.load("x") })
+	w.line("  set.ne.u32 other, q, 0\n  bra end, other")
+	for i, s := range sums {
+		w.line("  stg.%v %s, y[to + %d]", w.acc, s, i*w.acc.Size())
+	}
+	w.line("end:\n  exit")
+}
+
+// counts finds how many rounds of elements all lanes have in the n of a block, and
+// in the last of its chunks, last; and how many lanes have one more.
+func (w *writer) counts(chunks int) {
+	w.line("  shr.u32 rounds, n, 8\n  and.u32 left, n, 255\n  sub.u32 last, rounds, %d", (chunks-1)*chunk/lanes)
+}
+
+// rowPlace finds where the block's row begins for each lane, and its counts.
+func (w *writer) rowPlace(chunks int) {
+	w.line("  sreg q, lane.x\n  sreg row, block.x\n  ldp.u64 cols, cols")
+	w.line("  cvt.u64.u32 base, row\n  mul.u64 base, base, cols\n  cvt.u64.u32 lane, q\n  add.u64 base, base, lane\n  mul.u64 base, base, %d", w.t.Size())
+	w.line("  cvt.u32.u64 n, cols")
+	w.counts(chunks)
+}
+
+// chunks combines what element leaves in z for each element of the row, chunk by
+// chunk, to registers that it returns.
+func (w *writer) chunks(combine string, chunks int, element func()) (results []string) {
+	for c := range chunks {
+		s := fmt.Sprintf("s%d", c)
+		results = append(results, s)
+		w.line("  mov.%v %s, %s", w.acc, s, kernels.Identity(combine, w.acc))
+		rounds, left := fmt.Sprint(chunk/lanes), ""
+		if c == chunks-1 {
+			rounds, left = "last", "left"
+		}
+		w.each(rounds, left, func() {
+			element()
+			w.line("  %s.%v %s, %[3]s, z", combine, w.acc, s)
+		})
+		w.line("  block_reduce_%s.%v %s, %[3]s", combine, w.acc, s)
+	}
+	return results
+}
+
+// first has lane 0 store z as the element of slot y that a register names.
+func (w *writer) first(index string, out isa.Type) {
+	w.line("  set.ne.u32 other, q, 0\n  bra end, other\n  cvt.u64.u32 to, %s\n  mul.u64 to, to, %d", index, out.Size())
+	w.storeAs(out, "z", "y[to]")
+	w.line("end:\n  exit")
+}
+
+// place finds the place of each row's extreme element in one pass: a lane keeps the
+// extreme of its own elements, the first of equal ones or the first NaN, and in
+// which round it was. A long row is a block's by parts, of which a second step does
+// the same.
+func place(combine string, t, out isa.Type, rows, cols int64) (*kernels.Plan, error) {
+	parts := (cols + placeBlock - 1) / placeBlock
+	if rows < 1 || cols < 1 || rows*parts >= 1<<31 || cols >= 1<<31 || cols <= veryShort && rows >= manyRows {
+		return nil, nil
+	}
+	if rows >= few && cols <= longest {
+		parts = 1
+	}
+	p := &plan{}
+	x, y := operand(0, t), operand(1, out)
+	x.Shape, x.Stride = []int64{rows * cols}, []int64{1}
+	y.Shape, y.Stride = []int64{rows}, []int64{1}
+	step := func(k key, n int64, write func(w *writer), slots ...kernels.Binding) {
+		k.what = "place of " + combine
+		p.step(k, write, n*lanes, lanes, slots, uint64(cols), uint64(parts))
+	}
+	if parts == 1 {
+		step(key{t: t, out: out}, rows, func(w *writer) { w.place(combine, out, false, false) }, x, y)
+		return p.done()
+	}
+	values, found := p.room(t, rows*parts), p.room(isa.U32, rows*parts)
+	step(key{t: t, out: isa.U32, n: 1}, rows*parts, func(w *writer) { w.place(combine, isa.U32, true, false) }, x, found, values)
+	step(key{t: t, out: out, n: 2}, rows, func(w *writer) { w.place(combine, out, false, true) }, values, y, found)
+	return p.done()
+}
+
+// place writes the program: on parts of rows, which leaves the extremes in a slot
+// of its own too, or on what there is of each part, with its place in a slot.
+func (w *writer) place(combine string, out isa.Type, parts, joins bool) {
+	w.acc = w.t
+	w.line("program place_of_%s\nslot x %v\nslot y %v", combine, w.t, out)
+	if parts || joins {
+		w.line("slot more %v", map[bool]isa.Type{true: w.t, false: isa.U32}[parts])
+	}
+	w.line("param cols u64\nparam parts u32\nblock %d\n  sreg q, lane.x\n  sreg b, block.x\n  ldp.u64 cols, cols\n  ldp.u32 parts, parts", lanes)
+	w.line("  cvt.u64.u32 lane, q\n  cvt.u64.u32 row, b\n  mov.u64 first, 0\n  mov.u64 len, cols")
+	switch {
+	case parts:
+		w.line("  div.u32 r, b, parts\n  rem.u32 part, b, parts\n  cvt.u64.u32 row, r\n  cvt.u64.u32 first, part\n  mul.u64 first, first, %d", placeBlock)
+		w.line("  sub.u64 len, cols, first\n  min.u64 len, len, %d", placeBlock)
+	case joins:
+		w.line("  cvt.u64.u32 cols, parts\n  mov.u64 len, cols")
+	}
+	w.line("  mul.u64 at, row, cols\n  add.u64 at, at, first\n  add.u64 at, at, lane\n  mul.u64 at, at, %d", w.t.Size())
+	w.line("  cvt.u32.u64 n, len\n  shr.u32 rounds, n, 8\n  and.u32 left, n, 255\n  cvt.u32.u64 round, first")
+	w.line("  mov.%v m, %s\n  mov.u32 w, round", w.t, kernels.Identity(combine, w.t))
+	keep := map[string]string{"max": "le", "min": "ge"}[combine]
+	w.each("rounds", "left", func() {
+		w.line("  ldg.%v z, x[at]", w.t)
+		w.line("  set.%s.%v keep, z, m", keep, w.t) // not, if one is NaN
+		if w.t.Float() {
+			w.line("  set.ne.%v isnan, m, m\n  or.pred keep, keep, isnan", w.t)
+		}
+		w.line("  sel.%v m, keep, m, z\n  sel.u32 w, keep, w, round\n  add.u32 round, round, %d", w.t, lanes)
+	})
+	w.line("  add.u32 w, w, q\n  block_reduce_%s.%v best, m\n  set.eq.%[2]v found, m, best", combine, w.t)
+	if w.t.Float() {
+		w.line("  set.ne.%v isnan, m, m\n  or.pred found, found, isnan", w.t)
+	}
+	// A lane without elements has what changes nothing, which may be the extreme.
+	w.line("  set.lt.u32 some, q, n\n  and.pred found, found, some\n  sel.u32 w, found, w, 0xffffffff\n  block_reduce_min.u32 w, w")
+	w.line("  set.ne.u32 other, q, 0\n  bra end, other")
+	if joins {
+		w.line("  mul.u64 of, row, cols\n  cvt.u64.u32 wide, w\n  add.u64 of, of, wide\n  mul.u64 of, of, 4\n  ldg.u32 w, more[of]")
+	}
+	w.line("  cvt.u64.u32 to, b\n  mul.u64 k, to, %d", out.Size())
+	if out == isa.U32 {
+		w.line("  stg.u32 w, y[k]")
+	} else {
+		w.line("  cvt.%v.u32 place, w\n  stg.%[1]v place, y[k]", out)
+	}
+	if parts {
+		w.line("  mul.u64 k, to, %d\n  stg.%v best, more[k]", w.t.Size(), w.t)
+	}
+	w.line("end:\n  exit")
+}
