@@ -66,11 +66,13 @@ func AssembleMetered(m *work.Meter, file, text string) (p *Program, err error) {
 // reserve makes room for the instructions that text may hold, so that growing
 // leaves no copies behind; not more than the text is worth.
 func (a *assembler) reserve(text string) {
-	const shortest = 12 // bytes of a line, of most instructions
-	n := min(len(text)/shortest, MaxInsts, strings.Count(text[:min(len(text), 64*MaxInsts)], "\n")+1)
+	const shortest = 11 // bytes of a line, of most instructions
+	read := text[:min(len(text), 64*MaxInsts)]
+	lines := strings.Count(read, "\n") + 1
+	n := min(len(text)/shortest, MaxInsts, lines-strings.Count(read, ":\n"))
 	a.p.Insts = make([]Inst, 0, n)
 	a.p.Debug.Lines, a.p.Debug.Cols = make([]int32, 0, n), make([]int32, 0, n)
-	a.lines = append(make([]string, 0, n+1), a.lines...)
+	a.lines = append(make([]string, 0, min(len(text)/shortest, 2*MaxInsts, lines)+1), a.lines...)
 }
 
 // assembler is the state of one Assemble.

@@ -8,7 +8,7 @@ const (
 	FirstPreset   = 252 // r252 … r255 are set at a lane's start, see PresetRegisters
 
 	MaxInsts       = 1 << 16 // instructions as written
-	MaxInlined     = 1 << 18 // instructions after calls are inlined
+	MaxInlined     = 1 << 16 // instructions after calls are inlined
 	MaxCallDepth   = 256
 	MaxSlots       = 64
 	MaxParams      = 64
@@ -18,6 +18,7 @@ const (
 	MaxBlockLanes  = 1024
 	MaxRank        = 8       // dimensions of an index space or a view
 	MaxOperations  = 196608  // of the canonical form, with functions like EXP expanded
+	MaxConstructs  = 1 << 14 // conditional branches, loops and places where branches meet, in called code for each call
 	MaxCarried     = 1 << 18 // values that branches and loops of the canonical form carry
 	MaxNameLen     = 255
 

@@ -45,9 +45,9 @@ var largePrograms = map[string]func(n int) string{
 			"mov.u32 r251, r252\nset.eq.u32 p, r0, 1\n" + repeated(n-510, "mem_fence block") + "bra top, p\nexit"
 	},
 	"calls": func(n int) string {
-		return numbered(n-1, func(i int) string { return fmt.Sprintf("call f%d", i%4) }) + "exit\nf0: ret\nf1: mem_fence block\nret\nf2: call f0\nret\nf3: call f1\nret"
+		return numbered(n/4, func(i int) string { return fmt.Sprintf("call f%d", i%4) }) + "exit\nf0: ret\nf1: mem_fence block\nret\nf2: call f0\nret\nf3: call f1\nret"
 	},
-	"copies": func(int) string { return doubling(16, 4) },
+	"copies": func(int) string { return doubling(14, 4) },
 	"goto maze": func(n int) string {
 		return "mov.pred p, true\nbar_sync 0\n" + numbered((n-3)/2, func(i int) string {
 			return fmt.Sprintf("l%d: mem_fence block\nbra l%d, p", i, min(i+1+(i*7919)%97, (n-3)/2-1))

@@ -402,9 +402,9 @@ var ruleTests = []struct {
 				numbered(1000, func(i int) string { return fmt.Sprintf("f%d: mem_fence block", i) }) + "ret"),
 		},
 		map[string]source{
-			// 2^15 copies of 4 instructions, 3 for each call above, and two.
-			"doubling": text(doubling(16, 4)),
-			"long":     text(repeated(3, "call f") + "exit\nf:\n" + repeated(MaxInsts-5, "mem_fence block") + "ret"),
+			// 2^13 copies of 4 instructions, 3 for each call above, and two.
+			"doubling": text(doubling(14, 4)),
+			"long":     text(repeated(3, "call f") + "exit\nf:\n" + repeated(MaxInlined/3-5, "mem_fence block") + "ret"),
 		}},
 	{"reducible",
 		map[string]source{

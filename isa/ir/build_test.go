@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -111,4 +112,11 @@ func TestBuildMeansTheSame(t *testing.T) {
 			t.Logf("\n%v", c)
 		})
 	}
+}
+
+// A large program's memory is mostly that of its nodes, and of the values in
+// them: a field more costs every program.
+func TestNodesAreSmall(t *testing.T) {
+	require.LessOrEqual(t, unsafe.Sizeof(Node{}), uintptr(240))
+	require.LessOrEqual(t, unsafe.Sizeof(Value{}), uintptr(56))
 }

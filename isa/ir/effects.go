@@ -60,6 +60,9 @@ func (n *Node) own() effects {
 		return e
 	}
 	row, _ := isa.Lookup(n.Op.Inst())
+	if row.Effect == isa.Pure {
+		return e
+	}
 	var at places
 	switch n.Mem.Mode {
 	case isa.AddrShared:
@@ -106,8 +109,17 @@ func (n *Node) own() effects {
 // results are not used.
 func (e effects) rooted() bool { return !e.writes.none() || e.reads.other&placeEnd != 0 }
 
-// summarize sets sum in every node: its own effects and those of its regions.
-// A Br only counts where it leaves the construct.
+// effects returns what n and its regions do, which for a construct is what the
+// last summarize found.
+func (n *Node) effects() effects {
+	if len(n.Regions) > 0 {
+		return n.sum
+	}
+	return n.own()
+}
+
+// summarize sets sum in every construct: its own effects and those of its
+// regions. A Br only counts where it leaves the construct.
 func summarize(f *Func) { summarizeRegion(f.Body, 1) }
 
 // summarizeRegion returns the effects of r, whose nodes are at the given depth,
@@ -124,7 +136,6 @@ func summarizeRegion(r *Region, depth int32) (effects, int32) {
 				to = n.Target.mark
 			}
 			lowest = min(lowest, to)
-			n.sum = e
 			continue
 		}
 		low := depth
@@ -137,7 +148,12 @@ func summarizeRegion(r *Region, depth int32) (effects, int32) {
 			e.writes.other |= placeEnd
 		}
 		lowest = min(lowest, low)
-		n.sum = e
+		if len(n.Regions) > 0 {
+			if n.links == nil {
+				n.links = &links{}
+			}
+			n.sum = e
+		}
 		all = all.or(e)
 	}
 	return all, lowest

@@ -107,16 +107,20 @@ type cloner struct {
 	// While an expansion is copied: it, and the values of its slots.
 	in   *template
 	args []*Value
-	src  int
+	src  int32
 }
 
 func (c *cloner) list(list []*Value) []*Value {
 	if list == nil {
 		return nil
 	}
-	out := make([]*Value, len(list))
-	for i, v := range list {
-		out[i] = c.values[v]
+	return c.appendTo(make([]*Value, 0, len(list)), list)
+}
+
+// appendTo appends what stands for the values of list to out.
+func (c *cloner) appendTo(out, list []*Value) []*Value {
+	for _, v := range list {
+		out = append(out, c.values[v])
 	}
 	return out
 }
@@ -155,7 +159,10 @@ func (c *cloner) appendNodes(out, nodes []*Node) []*Node {
 
 func (c *cloner) node(n *Node) *Node {
 	m := &Node{Op: n.Op, Form: n.Form, Imm: n.Imm, Mem: n.Mem, Counted: n.Counted, Free: n.Free, Src: n.Src, Site: -1}
-	m.Args = c.list(n.Args)
+	if m.Args = m.args[:0]; len(n.Args) > len(m.args) {
+		m.Args = nil
+	}
+	m.Args = c.appendTo(m.Args, n.Args)
 	if c.in != nil {
 		m.Src = c.src
 		m.Free = m.Free || n.Op == Loop || n.effect()&isa.MayFault != 0

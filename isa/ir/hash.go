@@ -45,7 +45,7 @@ func hashAll(f *Func) {
 // hasher walks once over the program in each round.
 type hasher struct {
 	f      *Func
-	refine bool // there was a round before: Value.back is set
+	refine bool // there was a round before: links.back is set
 	seen   map[uint64]bool
 	memory memoryCount
 }
@@ -88,7 +88,7 @@ func (m *memoryCount) of(n *Node) uint64 {
 	case isa.AddrIndirect:
 		h = uint64(m.all)
 	}
-	switch w := n.sum.writes; {
+	switch w := n.effects().writes; {
 	case w.slots == allSlots:
 		h = mix(h, uint64(m.shared)<<32|uint64(m.all))
 	case w.other&placePhase != 0:
@@ -140,14 +140,14 @@ func (h *hasher) inst(n *Node) {
 	for _, v := range n.Results {
 		v.hash = x
 	}
-	h.memory.write(n.sum.writes)
+	h.memory.write(n.effects().writes)
 }
 
 // within hashes the nodes of a region that do more than give results.
 func within(r *Region) uint64 {
 	x := uint64(0)
 	for _, n := range r.Nodes {
-		if n.sum.rooted() {
+		if n.effects().rooted() {
 			x += mix(n.hash, 1)
 		}
 	}
@@ -180,21 +180,24 @@ func (h *hasher) construct(n *Node, depth uint64) {
 		}
 		v.hash = y
 	}
-	h.memory.write(n.sum.writes)
+	h.memory.write(n.effects().writes)
 }
 
 func (h *hasher) loop(n *Node, depth uint64) {
-	h.memory.write(n.sum.writes)
+	h.memory.write(n.effects().writes)
 	body := n.Regions[0]
 	inits := n.Args[len(n.Args)-len(body.Params):]
 	x := mix(uint64(n.Op), depth)
 	if n.Counted {
 		x = mix(x, n.Args[0].hash)
 	}
+	if !h.refine {
+		n.back = make([]uint64, len(body.Params))
+	}
 	for i, p := range body.Params {
 		y := mix(x, inits[i].hash)
 		if h.refine {
-			y = mix(y, p.back)
+			y = mix(y, n.back[i])
 		}
 		p.hash = y
 		h.seen[y] = true
@@ -209,11 +212,11 @@ func (h *hasher) loop(n *Node, depth uint64) {
 		for _, br := range n.brs {
 			y = mix(y, br.Args[i].hash)
 		}
-		p.back = y
+		n.back[i] = y
 		if n.Counted {
 			n.Results[i].hash = mix(y, 1)
 		}
 	}
 	n.hash = mix(x, within(body))
-	h.memory.write(n.sum.writes)
+	h.memory.write(n.effects().writes)
 }

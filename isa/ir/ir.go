@@ -77,7 +77,6 @@ type Value struct {
 	mark int32  // scratch of passes
 	repl *Value // scratch of passes: the value that took this one's place
 	hash uint64 // set by hashAll
-	back uint64 // of a loop parameter: what comes back to it; see hashAll
 }
 
 // Node is an instruction or a construct.
@@ -102,15 +101,15 @@ type Node struct {
 	Target  *Node // of Br: the Block or Loop; nil: the Func's body
 	// Src is the index of the instruction in the program as written, Site the
 	// node's index in Func.Sites (-1: none). Neither is in the canonical bytes.
-	Src  int
+	Src  int32
+	mark int32 // scratch of passes
 	Site int
 
-	*links         // scratch of passes, of constructs
-	hash   uint64  // set by hashAll
-	mark   int32   // scratch of passes
-	sum    effects // set by summarize: n's and its regions' effects
+	*links        // scratch of passes, of constructs
+	hash   uint64 // set by hashAll
 
-	// Room for what most nodes have, so that a node is one allocation.
+	// Room for what most nodes have, so that a node is one allocation. A large
+	// program is mostly nodes: TestNodesAreSmall.
 	result  Value
 	results [1]*Value
 	args    [3]*Value
@@ -120,6 +119,8 @@ type Node struct {
 type links struct {
 	brs  []*Node  // the Brs to it; set by linkBrs
 	deps []*Value // what its regions take from the region that it is in; set by order
+	sum  effects  // its and its regions' effects; set by summarize
+	back []uint64 // of a Loop, by parameter: what comes back to it; set by hashAll
 }
 
 // Mem is the static part of an address. Mode is AddrIndex, AddrByte,

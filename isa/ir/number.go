@@ -174,7 +174,7 @@ func (n *numberer) region(r *Region) {
 			}
 			n.table.add(hash, nd, seen)
 		} else {
-			n.memory.write(nd.sum.writes)
+			n.memory.write(nd.effects().writes)
 		}
 		n.define(nd.Results)
 		out = append(out, nd)
@@ -186,7 +186,7 @@ func (n *numberer) region(r *Region) {
 }
 
 func (n *numberer) construct(nd *Node) {
-	w := nd.sum.writes
+	w := nd.effects().writes
 	writes := w.slots != 0 || w.other&placeShared != 0
 	switch {
 	case !writes:

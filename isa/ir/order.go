@@ -226,7 +226,7 @@ func (s *schedule) connect(body int) {
 	}
 	for i := range int32(body) {
 		n := s.nodes[i]
-		e := n.sum
+		e := n.effects()
 		stores := e.writes.other&placeIndexed != 0
 		if stores && len(s.loads) > 0 {
 			from := int32(len(s.pool))
@@ -336,7 +336,7 @@ func (n *Node) rank() int { return n.Mem.Slot }
 
 // ready puts node i where its turn is found.
 func (s *schedule) ready(i int32) {
-	if int(i) < len(s.nodes) && !s.nodes[i].sum.writes.none() {
+	if int(i) < len(s.nodes) && !s.nodes[i].effects().writes.none() {
 		s.push(i)
 	} else {
 		s.quiet = append(s.quiet, i)

@@ -82,7 +82,7 @@ func Canonical(v *isa.Verified, opts ...Option) (f *Func, srcs Srcs, err error) 
 	f.work = nil
 	srcs = make(Srcs, len(f.Sites))
 	for i, n := range f.Sites {
-		srcs[i] = n.Src
+		srcs[i] = int(n.Src)
 	}
 	return f, srcs, nil
 }

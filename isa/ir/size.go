@@ -21,16 +21,23 @@ const MaxNodes = isa.MaxOperations
 // registers, where nodes grow with their sum.
 const MaxCarried = isa.MaxCarried
 
+// MaxConstructs bounds the Ifs, Blocks and Loops that a program becomes, before
+// what merely continues is made to fall through. Each takes several times the
+// memory of an instruction, here and in an engine, and a driver's compiler some
+// milliseconds.
+const MaxConstructs = isa.MaxConstructs
+
 // SizeError says that a program as the IR writes it has more than MaxNodes
-// nodes, or carries more than MaxCarried values.
+// nodes or MaxConstructs constructs, or carries more than MaxCarried values.
 type SizeError struct {
 	// Nodes is how many there would be; 0: more than MaxNodes, not counted further.
 	Nodes int
 	// Inst is the instruction, as written, that was one too many; -1: it is
 	// the expansions that are.
 	Inst int
-	// Carried is whether it is MaxCarried that is exceeded.
-	Carried bool
+	// Carried is whether it is MaxCarried that is exceeded, Constructs whether
+	// it is MaxConstructs.
+	Carried, Constructs bool
 	// Most names the expansion with the most nodes, such as "pow.f64"; it has
 	// Uses uses, with MostNodes nodes together.
 	Most            string
@@ -40,6 +47,9 @@ type SizeError struct {
 func (e *SizeError) Error() string {
 	if e.Carried {
 		return fmt.Sprintf("more than %d values carried by branches and loops (MaxCarried), by instruction %d: each carries every register that was changed on the way and is needed where it leads; use fewer registers, branches or loops", MaxCarried, e.Inst)
+	}
+	if e.Constructs {
+		return fmt.Sprintf("more than %d branches, loops and places where branches meet (MaxConstructs), by instruction %d, in called code for each call; select values by sel, or use a loop or a table", MaxConstructs, e.Inst)
 	}
 	if e.Inst >= 0 {
 		return fmt.Sprintf("more than %d operations (MaxOperations), by instruction %d: a register reduction counts as one for each register; use a loop or fewer of them", MaxNodes, e.Inst)

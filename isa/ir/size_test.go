@@ -91,3 +91,47 @@ func TestCarriedValuesAreBounded(t *testing.T) {
 	require.Greater(t, size.Inst, 3*(most-5))
 	require.ErrorContains(t, err, "more than 262144 values carried by branches and loops (MaxCarried), by instruction")
 }
+
+// So are the constructs, which cost several times what an instruction does: a
+// guard is an If and, before it is made to fall through, the Block that it
+// leaves; a loop until something holds a Loop, a Block and an If. What calls
+// copy counts for each call.
+func TestConstructsAreBounded(t *testing.T) {
+	guards := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "set.lt.u32 p0, v, %d\nbra g%d, p0\nadd.u32 v, v, 1\ng%d:\n", i, i, i)
+		}
+		return b.String()
+	}
+	loops := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "l%d:\nadd.u32 v, v, 1\nset.lt.u32 p0, v, 9\nbra l%d, p0\n", i, i)
+		}
+		return b.String()
+	}
+	text := func(body string) string {
+		return "program p\nslot x u32\nldg.u32 v, x[index]\n" + body + "stg.u32 v, x[index]\nexit\n"
+	}
+	called := func(n int) string {
+		return "program p\nslot x u32\nldg.u32 v, x[index]\n" + strings.Repeat("call f\n", n) + "stg.u32 v, x[index]\nexit\nf:\n" + guards(32) + "ret\n"
+	}
+	for _, c := range []struct {
+		name, most, more string
+		inst             int // no earlier one is to blame
+	}{
+		{"guards", text(guards(MaxConstructs / 2)), text(guards(MaxConstructs/2 + 1)), 3 * (MaxConstructs/2 - 1)},
+		{"loops", text(loops(MaxConstructs / 3)), text(loops(MaxConstructs/3 + 1)), 3 * (MaxConstructs/3 - 1)},
+		{"calls", called(MaxConstructs / 64), called(MaxConstructs/64 + 1), MaxConstructs / 64},
+	} {
+		_, _, err := Canonical(verified(t, c.most))
+		require.NoError(t, err, c.name)
+		_, _, err = Canonical(verified(t, c.more))
+		var size *SizeError
+		require.ErrorAs(t, err, &size, c.name)
+		require.True(t, size.Constructs, c.name)
+		require.GreaterOrEqual(t, size.Inst, c.inst, c.name)
+		require.ErrorContains(t, err, "more than 16384 branches, loops and places where branches meet (MaxConstructs), by instruction", c.name)
+	}
+}

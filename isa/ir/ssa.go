@@ -66,6 +66,8 @@ type builder struct {
 	nodes   int            // how many there are
 	carried int            // values carried by constructs and Brs
 	err     error
+
+	constructs int // how many of the nodes are Ifs, Blocks and Loops
 }
 
 type change struct {
@@ -144,17 +146,17 @@ func (b *builder) list(list []*stmt, r *Region) {
 			}
 		case stmtIf:
 			t := &b.flow.term[s.at]
-			n := b.node(If, t.Src)
+			n := b.construct(If, t.Src)
 			n.Args = append(n.Args, b.arg(&t.Pred, isa.Pred, t.Src))
 			n.Regions = []*Region{{}, {}}
 			b.push(n)
 			b.nested(s.body, n.Regions[0])
 		case stmtBlock:
-			s.node = b.node(Block, b.srcAt(s.at))
+			s.node = b.construct(Block, b.srcAt(s.at))
 			s.node.Regions = []*Region{{}}
 			lives := s.defs.and(&b.live.in[s.at])
 			s.regs = lives.list()
-			b.carry(len(s.regs), s.node.Src)
+			b.carry(len(s.regs), int(s.node.Src))
 			b.push(s.node)
 			b.nested(s.body, s.node.Regions[0])
 			if b.err != nil {
@@ -180,7 +182,7 @@ func (b *builder) loop(s *stmt) {
 	case b.flow.turn[s.at] >= 0:
 		src = b.flow.turn[s.at]
 	}
-	n := b.node(Loop, src)
+	n := b.construct(Loop, src)
 	n.Counted = s.counted
 	if s.counted {
 		t := &b.flow.term[s.head]
@@ -254,9 +256,17 @@ func (b *builder) carry(count, src int) {
 }
 
 func (b *builder) node(op Op, src int) *Node {
-	n := &Node{Op: op, Src: src, Site: -1}
+	n := &Node{Op: op, Src: int32(src), Site: -1}
 	n.Args = n.args[:0]
 	return n
+}
+
+// construct is node for an If, Block or Loop.
+func (b *builder) construct(op Op, src int) *Node {
+	if b.constructs++; b.constructs > MaxConstructs && b.err == nil {
+		b.err = &SizeError{Inst: max(src, 0), Constructs: true}
+	}
+	return b.node(op, src)
 }
 
 func (b *builder) push(n *Node) *Node {

@@ -141,7 +141,7 @@ var limitValues = map[string]int{
 	"MaxInsts": isa.MaxInsts, "MaxInlined": isa.MaxInlined, "MaxCallDepth": isa.MaxCallDepth, "MaxLoopDepth": isa.MaxLoopDepth,
 	"MaxSlots": isa.MaxSlots, "MaxParams": isa.MaxParams, "MaxTables": isa.MaxTables, "MaxDataBytes": isa.MaxDataBytes,
 	"MaxSharedBytes": isa.MaxSharedBytes, "MaxPoolBytes": isa.MaxPoolBytes, "MaxBlockLanes": isa.MaxBlockLanes,
-	"MaxOperands": isa.MaxOperands, "MaxRank": isa.MaxRank, "MaxOperations": isa.MaxOperations, "MaxCarried": isa.MaxCarried, "MaxNameLen": isa.MaxNameLen,
+	"MaxOperands": isa.MaxOperands, "MaxRank": isa.MaxRank, "MaxOperations": isa.MaxOperations, "MaxConstructs": isa.MaxConstructs, "MaxCarried": isa.MaxCarried, "MaxNameLen": isa.MaxNameLen,
 	"NumClasses": isa.NumClasses, "ClassBytes": isa.ClassBytes, "PagesPerClass": isa.PagesPerClass, "PageBytes": isa.PageBytes,
 	"BoundaryBytes": isa.BoundaryBytes,
 }

@@ -1,0 +1,192 @@
+package cpu_test
+
+import (
+	"errors"
+	"math"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/ir"
+	"github.com/hologram-project/hologram/isa/isatest"
+	"github.com/hologram-project/hologram/isa/isatest/progen"
+	"github.com/hologram-project/hologram/isa/isatest/shapes"
+	"github.com/hologram-project/hologram/isa/work"
+)
+
+// generators write large programs: every shape, and the random programs of
+// every kind, n instructions or about as many.
+func generators() []shapes.Shape {
+	all := append([]shapes.Shape(nil), shapes.All...)
+	for name, cfg := range map[string]progen.Config{
+		"random": {}, "random, lanes": {Lanes: true}, "random, math": {Math: true},
+		"random, Atlas": {Atlas: true, Faults: true}, "random, crowded": {Crowded: true, Lanes: true},
+	} {
+		all = append(all, shapes.Shape{Name: name, Text: func(n int) string {
+			for cfg.Size = n; ; cfg.Size = cfg.Size * 3 / 4 {
+				if c := progen.New(isatest.FromSeed(1), cfg); len(c.Program.Insts) <= max(n, 60000) {
+					return isa.Disassemble(c.Program)
+				}
+			}
+		}})
+	}
+	return all
+}
+
+// made is what a text took from its assembling to its kernel, or to the limit
+// that refused it.
+type made struct {
+	text, size int // bytes: of the text, and of it with calls and functions written out
+	refused    error
+	live       uint64 // the most bytes in use at a time, beyond those before
+	heap       uint64 // likewise with what was not yet collected
+	allocated  uint64 // all together
+	steps      int64  // as the meter counts them
+	processor  time.Duration
+	gap        time.Duration // the longest time between two questions whether to go on
+}
+
+// lineBytes is how long a line of a program is, about: what calls and functions
+// expand to counts as so much for each operation.
+const lineBytes = 20
+
+// measure makes a text. If exact, it collects the garbage each time that as
+// much as a few times the text was allocated, so that live is known.
+func measure(text string, exact bool) (m made, err error) {
+	m.text = len(text)
+	var base, now runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&base)
+	collected := base.TotalAlloc
+	last := time.Now()
+	look := func() error {
+		m.gap = max(m.gap, time.Since(last))
+		defer func() { last = time.Now() }()
+		runtime.ReadMemStats(&now)
+		m.heap = max(m.heap, now.HeapAlloc-min(now.HeapAlloc, base.HeapAlloc))
+		if exact && now.TotalAlloc-collected > 4*uint64(len(text)) {
+			runtime.GC()
+			runtime.ReadMemStats(&now)
+			collected = now.TotalAlloc
+			m.live = max(m.live, now.HeapAlloc-min(now.HeapAlloc, base.HeapAlloc))
+		}
+		return nil
+	}
+	meter := work.New(look)
+	s := &making{text: text}
+	start := processorTime()
+	for _, stage := range stages[:4] {
+		err := stage.run(s, meter)
+		if err == nil {
+			_ = look()
+			continue
+		}
+		var size *ir.SizeError
+		var rule *isa.VerifyError
+		if !errors.As(err, &size) && !(errors.As(err, &rule) && rule.Rule == "inline") {
+			return m, err
+		}
+		m.refused = err
+		break
+	}
+	m.processor = processorTime() - start
+	_ = look()
+	m.allocated, m.steps = now.TotalAlloc-base.TotalAlloc, meter.Steps()
+	m.size = max(len(text), lineBytes*operations(s))
+	return m, nil
+}
+
+// operations counts the instructions of s with calls written out, or, where it
+// came so far, the nodes of its form with functions expanded.
+func operations(s *making) (count int) {
+	if s.verified == nil {
+		return 0
+	}
+	for i := range s.verified.Graph.Blocks {
+		count += len(s.verified.Graph.Blocks[i].Code) + 1
+	}
+	if s.f == nil {
+		return count
+	}
+	f, err := ir.Expand(s.f)
+	if err != nil {
+		return count
+	}
+	nodes := 0
+	var walk func(r *ir.Region)
+	walk = func(r *ir.Region) {
+		nodes += len(r.Nodes)
+		for _, n := range r.Nodes {
+			for _, sub := range n.Regions {
+				walk(sub)
+			}
+		}
+	}
+	walk(f.Body)
+	return max(count, nodes)
+}
+
+// processorTime is what this process has used; 0 where nobody says.
+var processorTime = func() time.Duration { return 0 }
+
+// A program takes at most 50 times its size of memory at once while it is made,
+// with calls and functions written out, or is refused by a limit.
+func TestMakingTakesFiftyTimesTheProgram(t *testing.T) {
+	n := 60000
+	if testing.Short() || slowed {
+		n = 6000
+	}
+	for _, g := range generators() {
+		m, err := measure(g.Text(n), true)
+		require.NoError(t, err, g.Name)
+		require.LessOrEqual(t, m.live, 50*uint64(m.size), "%s: %d bytes of text, %d written out, %d live, refused: %v", g.Name, m.text, m.size, m.live, m.refused)
+	}
+}
+
+// BenchmarkMaking assembles, verifies, brings into canonical form and compiles
+// large programs of every generator:
+//
+//	go test ./backends/cpu -run '^$' -bench Making -benchtime 1x
+//
+// ns/op is time that passed, cpu-ms the processor's, the collector's threads
+// included. The rest are bytes for a byte of the program, with calls and
+// functions written out: live is the most in use at once (collected often, and
+// not in ns/op), heap with garbage as it happens to lie there, allocated all
+// together. gap-ms is the longest time that passed between two questions whether
+// to go on, which is how late it may heed Ctrl-C. refused is 1 where a limit
+// ended it.
+func BenchmarkMaking(b *testing.B) {
+	for _, g := range generators() {
+		b.Run(strings.ReplaceAll(g.Name, " ", "-"), func(b *testing.B) {
+			text := g.Text(60000)
+			exact, err := measure(text, true)
+			require.NoError(b, err)
+			best := made{processor: math.MaxInt64}
+			b.ResetTimer()
+			for b.Loop() {
+				m, err := measure(text, false)
+				require.NoError(b, err)
+				if m.processor < best.processor {
+					best = m
+				}
+			}
+			per := func(v uint64) float64 { return float64(v) / float64(exact.size) }
+			b.ReportMetric(float64(best.processor.Microseconds())/1000, "cpu-ms")
+			b.ReportMetric(float64(best.gap.Microseconds())/1000, "gap-ms")
+			b.ReportMetric(float64(exact.text)/1000, "KB")
+			b.ReportMetric(float64(exact.size)/1000, "written-KB")
+			b.ReportMetric(per(exact.live), "live")
+			b.ReportMetric(per(best.heap), "heap")
+			b.ReportMetric(per(best.allocated), "allocated")
+			refused := 0.0
+			if exact.refused != nil {
+				refused = 1
+			}
+			b.ReportMetric(refused, "refused")
+		})
+	}
+}
