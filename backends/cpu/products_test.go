@@ -351,6 +351,29 @@ func TestLargerProducts(t *testing.T) {
 	})
 }
 
+// TestProductsOfFewColumns has those that are done by rows, whose last rows are
+// done with some before them, and those of few rows of a large matrix.
+func TestProductsOfFewColumns(t *testing.T) {
+	eachWidth(t, 2, func(t *testing.T, oracle, b *bench) {
+		r := rand.New(rand.NewPCG(13, 14))
+		for i := range rounds(120, 40) {
+			c := productCase{t: []isa.Type{isa.F32, isa.F64}[i&1], m: 1 + r.Int64N(45), n: 1 + r.Int64N(8), k: []int64{0, 1, 5, 8, 17, 64, 511, 513, 1100}[r.IntN(9)],
+				howA: 2 * r.IntN(2), howB: 1, howC: r.IntN(4), alpha: []float64{1, -2.5}[r.IntN(2)], beta: []float64{0, 0.75}[r.IntN(2)], special: r.IntN(3) == 0}
+			if r.IntN(3) == 0 { // the same transposed
+				c.m, c.n, c.howA, c.howB = c.n, c.m, 0, 1
+			}
+			c.check(t, r, oracle, b)
+		}
+		for _, c := range []productCase{
+			{t: isa.F32, m: 613, n: 3, k: 640, howB: 1, beta: 0.75}, {t: isa.F64, m: 3, n: 613, k: 640, howB: 1}, // on two threads
+			{t: isa.F32, m: 13, n: 600, k: 700, beta: 1}, {t: isa.F64, m: 14, n: 300, k: 520, howA: 1}, {t: isa.F32, m: 6, n: 1000, k: 530, howA: 1},
+		} {
+			c.alpha = 1
+			c.check(t, r, oracle, b)
+		}
+	})
+}
+
 // TestProductsOfPages has rows and columns that lie a multiple of a page apart,
 // which are packed.
 func TestProductsOfPages(t *testing.T) {

@@ -138,10 +138,9 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 	m := p.lib.m
 	size := p.t.size()
 	lanes := int64(m.lanes(p.t))
-	if p.takesRows() && j0 == 0 && j1 == p.n {
-		if i0 = w.rowsOf(p, i0, i1); i0 == i1 {
-			return
-		}
+	if p.takesRows(i1) && j0 == 0 && j1 == p.n {
+		w.rowsOf(p, i0, i1)
+		return
 	}
 	if p.streams(i1 - i0) {
 		w.stream(p, i0, i1, j0, j1)
@@ -151,7 +150,7 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 	cols := ceil(wide, lanes)
 	plan := plan{product: p, i0: i0, size: size}
 	// The shape of tiles: as tall as registers allow, rows dealt out evenly.
-	tallest := int64(m.tallest(p.t, int(min(cols, 2))))
+	tallest := m.tallest(p.t, int(min(cols, 2)))
 	converts := p.in.size != size || p.in.convert != nil
 	plan.along = p.acs == size && !converts || converts || p.ars != size
 	if !converts && plan.along && p.acs == size && cols == 1 {
@@ -179,8 +178,8 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 			low := p.ars & 4095
 			packA = rows > 10 && (low < 64 || low > 4096-64)
 		} else {
-			low := p.acs & 4095
-			packA = p.acs > 1024 && (low < 64 || low > 4096-64)
+			low := p.acs & 4095 // columns are in so many pages that each tile needs them all anew
+			packA = deep*p.acs > 512<<10 || p.acs > 1024 && (low < 64 || low > 4096-64)
 		}
 	}
 	packB := converts || p.bcs != size || plan.panels > 1 && (deep*p.brs > 256<<10 || p.brs&4095 == 0)

@@ -32,8 +32,8 @@
 //
 //	micro.go     the micro-kernel, for any number of rows and vectors
 //	copy.go      packing: copies and transpositions
-//	rows.go      the kernel for one or two columns (matvec by rows, one row times
-//	             a transposed matrix): squares are transposed in registers
+//	rows.go      the kernel for up to six columns (matvec by rows, few rows times a
+//	             transposed matrix): squares are transposed in registers
 //	stream.go    few rows times a large matrix as it lies (matvec by columns)
 //	blocks.go    blocks, panels, tiles, and which of all this serves a product
 //	elements.go  the types that are converted on the way
@@ -60,7 +60,9 @@
 // B is used in place where it is small or one panel sees it; it has to be packed
 // where its rows are what lies apart. A is used in place but where its rows, or its
 // columns, lie a multiple of a page apart, and so compete for few places of the
-// caches; in place it need not be moved first, which takes a tenth of the time that
+// caches, or its columns in so many pages that the processor does not remember where
+// they are from tile to tile (a column of 1,000 rows: 1.19 times the speed when
+// packed); in place it need not be moved first, which takes a tenth of the time that
 // 1,024 rows by as many columns take. Of a
 // product whose B has to be transposed, or its transposed product, Cᵀ = BᵀAᵀ, that
 // is done which moves less.

@@ -101,8 +101,8 @@ func (m machine) widest(t number, rows int) int {
 }
 
 // tallest is how many rows a tile of so many vectors may have.
-func (m machine) tallest(t number, cols int) int {
-	return min((m.registers()-m.spare(t)-cols)/cols, maxRows)
+func (m machine) tallest(t number, cols int) int64 {
+	return int64(min((m.registers()-m.spare(t)-cols)/cols, maxRows))
 }
 
 // form names the instructions for numbers of a type.

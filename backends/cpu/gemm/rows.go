@@ -22,7 +22,9 @@ const (
 
 // mostColumns is how many columns of the result such tiles of so many groups have
 // at most.
-func (m machine) mostColumns(groups int) int { return min((m.registers()-int(rowSumReg))/groups, 4) }
+func (m machine) mostColumns(groups int64) int64 {
+	return min((int64(m.registers())-int64(rowSumReg))/groups, 4)
+}
 
 var groupBases = [...]x86.Reg{x86.R8, x86.R10, x86.R11, x86.R13}
 
@@ -203,74 +205,108 @@ func byRows(m machine, s tile) ([]byte, error) {
 	return g.end()
 }
 
-// takesRows reports whether byRows does a product.
-func (p *product) takesRows() bool {
+// The largest tiles of byRows, in groups and in columns of the result, and the most
+// columns of a product that it does, of which so many at a time.
+const (
+	mostGroups  = 4
+	mostAtOnce  = 4
+	mostRowWise = 6
+)
+
+// takesRows reports whether byRows does rows up to i1 of a product.
+func (p *product) takesRows(i1 int64) bool {
 	size := p.in.size
-	return p.t.float() && p.in.convert == nil && p.out.convert == nil && p.out.size == size && p.n <= 2 && p.m >= square(p.t) &&
-		p.acs == size && (p.brs == size || p.k <= 1) && p.crs == size
+	return p.t.float() && p.in.convert == nil && p.out.convert == nil && p.out.size == size && p.n <= mostRowWise && i1 >= square(p.t) &&
+		p.acs == size && (p.brs == size || p.k <= 1)
 }
 
-// rowsOf does rows i0 … i1 of a product that takesRows, but for the last few,
-// and returns where these begin.
-func (w *worker) rowsOf(p *product, i0, i1 int64) int64 {
+// rowsOf does rows i0 … i1 of a product that takesRows. Where fewer are left than
+// a square has, it does some before them again, and leaves these as they are.
+func (w *worker) rowsOf(p *product, i0, i1 int64) {
 	size, side := p.t.size(), square(p.t)
 	chunks := max(1, ceil(p.k, chunk))
-	scratch := p.reads && chunks > 1
-	const most = 4
 	low := p.ars & 2047 // where rows compete for the same places of the L1
-	turns := low >= 64 && low <= 2048-64
-	far := (i1-i0)*p.k*size > 1<<20
-	if scratch {
-		w.room(roomSum, 2*most*32*8)
-	}
-	for i0+side <= i1 {
-		groups := min((i1-i0)/side, most)
-		if int64(p.lib.m.mostColumns(int(groups))) < p.n {
-			groups = 2
+	s := tile{t: p.t, along: low >= 64 && low <= 2048-64, far: (i1-i0)*p.k*size > 1<<20}
+	// Sums of chunks stay where the result goes, unless that is still needed, or
+	// its rows do not lie side by side; then C as it was is beside them.
+	const step = 8 * mostGroups * 32
+	sums := w.room(roomSum, 2*mostAtOnce*step)
+	before := sums + mostAtOnce*step
+	// Columns are dealt out evenly.
+	cols := ceil(p.n, ceil(p.n, min(mostAtOnce, p.lib.m.mostColumns(2))))
+	for i0 < i1 {
+		again := max(0, side-(i1-i0))
+		via := p.crs != size || again > 0
+		groups := min((i1-i0+again)/side, mostGroups)
+		for p.lib.m.mostColumns(groups) < cols {
+			groups--
 		}
-		rows := groups * side
 		tiles := int64(1)
-		if chunks == 1 {
-			tiles = min((i1-i0)/rows, 8)
+		if chunks == 1 && again == 0 {
+			tiles = min((i1-i0)/(groups*side), 8)
 		}
-		for pc := range chunks {
-			if w.err != nil || w.stopped {
-				return i1
+		rows := tiles*groups*side - again
+		s.cols = int(groups)
+		for j := int64(0); j < p.n; j += cols {
+			s.rows = int(min(cols, p.n-j))
+			c := p.c + uintptr(i0*p.crs+j*p.ccs)
+			if via && p.reads {
+				w.exchange(before+uintptr(again*size), step, size, c, p.ccs, p.crs, int64(s.rows), rows)
 			}
-			if w.record.Stopped() {
-				w.stopped = true
-				return i1
-			}
-			p0 := pc * chunk
-			w.k = min(p.k-p0, chunk)
-			w.a, w.aStep, w.bNext = p.a+uintptr(i0*p.ars+p0*size), uintptr(p.ars), uintptr(rows*p.ars)
-			w.b, w.bStep = p.b+uintptr(p0*size), uintptr(p.bcs)
-			c := p.c + uintptr(i0*size)
-			w.d, w.dStep, w.flags = c, uintptr(p.ccs), 0
-			if scratch {
-				w.d, w.dStep = w.rooms[roomSum].Addr, most*32
-			}
-			if pc > 0 {
-				w.flags |= flagAdd
-				w.s, w.sStep = w.d, w.dStep
-			}
-			if pc == chunks-1 {
-				w.d, w.dStep = c, uintptr(p.ccs)
-				if p.scaled {
-					w.flags |= flagScale
+			for pc := range chunks {
+				if w.err != nil || w.stopped {
+					return
 				}
-				if p.reads {
-					w.flags |= flagBeta
-					w.c, w.cStep = w.d, w.dStep
+				if w.record.Stopped() {
+					w.stopped = true
+					return
 				}
+				p0 := pc * chunk
+				w.k = min(p.k-p0, chunk)
+				w.a, w.aStep, w.bNext = p.a+uintptr((i0-again)*p.ars+p0*size), uintptr(p.ars), uintptr(groups*side*p.ars)
+				w.b, w.bStep = p.b+uintptr(p0*size+j*p.bcs), uintptr(p.bcs)
+				w.d, w.dStep, w.flags = c, uintptr(p.ccs), 0
+				if via || p.reads && chunks > 1 {
+					w.d, w.dStep = sums, step
+				}
+				if pc > 0 {
+					w.flags |= flagAdd
+					w.s, w.sStep = w.d, w.dStep
+				}
+				if pc == chunks-1 {
+					if !via {
+						w.d, w.dStep = c, uintptr(p.ccs)
+					}
+					if p.scaled {
+						w.flags |= flagScale
+					}
+					if p.reads {
+						w.flags |= flagBeta
+						w.c, w.cStep = w.d, w.dStep
+						if via {
+							w.c = before
+						}
+					}
+				}
+				w.restMask(w.k % side)
+				w.tiles = tiles
+				w.call(rowwise, s)
 			}
-			w.restMask(w.k % side)
-			w.tiles = tiles
-			w.call(rowwise, tile{t: p.t, rows: int(p.n), cols: int(groups), along: turns, far: far})
+			if via {
+				w.exchange(c, p.ccs, p.crs, sums+uintptr(again*size), step, size, int64(s.rows), rows)
+			}
 		}
-		i0 += tiles * rows
+		i0 += rows
 	}
-	return i0
+}
+
+// exchange copies columns of so many rows between matrices of any strides.
+func (w *worker) exchange(dst uintptr, dstCol, dstRow int64, src uintptr, srcCol, srcRow, cols, rows int64) {
+	if w.p.t.size() == 4 {
+		scatter[uint32](dst, dstRow, dstCol, src, srcCol, srcRow, 0, cols, 0, rows)
+		return
+	}
+	scatter[uint64](dst, dstRow, dstCol, src, srcCol, srcRow, 0, cols, 0, rows)
 }
 
 // restMask sets the masks of a square's halves for so many columns.

@@ -4,9 +4,10 @@ package gemm
 // caches nearby: each element of B is used once, so B is read as it lies, some
 // whole rows at a time, and the sums go to and fro between registers and the L1.
 
-// Rows of B that are read at a time, and bytes of sums that stay near.
+// Rows of B that are read at a time, which lie in as many pages, and bytes of sums
+// that stay near.
 const (
-	streamRows = 8
+	streamRows = 32
 	streamSums = 24 << 10
 )
 
@@ -16,7 +17,7 @@ func (p *product) streams(rows int64) bool {
 	size := p.t.size()
 	m := p.lib.m
 	return p.in.convert == nil && p.out.convert == nil && p.out.size == size && p.ccs == size && p.bcs == size &&
-		(p.acs == size || p.ars == size) && rows <= int64(m.registers()/4) && p.n >= int64(4*m.lanes(p.t)) &&
+		(p.acs == size || p.ars == size) && rows <= m.tallest(p.t, 2) && p.n >= int64(4*m.lanes(p.t)) &&
 		min(p.k, chunk)*p.brs > 256<<10
 }
 
