@@ -42,9 +42,11 @@ func (ex *Executor) allocate(n int64, t isa.Type, zeroed, try bool) (*Buffer, er
 	if err := ex.memory(m, n*int64(t.Size()), zeroed, try); err != nil {
 		return nil, status.Within("allocate", err)
 	}
-	v := backends.View{Addr: m.Addr, Type: t, Rank: 1}
+	b.ex, b.mem, b.n, b.packed, b.class = ex, m, n, true, -1
+	v := &b.view
+	v.Addr, v.Type, v.Rank, v.Bytes = m.Addr, t, 1, n*int64(t.Size())
 	v.Shape[0], v.Stride[0] = n, 1
-	if _, err := ex.own(b, m, v); err != nil {
+	if err := ex.enlist(b); err != nil {
 		m.Release()
 		return nil, err
 	}

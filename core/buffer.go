@@ -67,17 +67,25 @@ func (ex *Executor) own(b *Buffer, m *memory.Memory, v backends.View) (*Buffer, 
 	if b.packed {
 		call.Pack(&b.view)
 	}
+	if err := ex.enlist(b); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// enlist puts a buffer on the executor's list.
+func (ex *Executor) enlist(b *Buffer) error {
 	ex.mu.Lock()
 	if ex.closed {
 		ex.mu.Unlock()
-		return nil, queue.ErrFreed
+		return queue.ErrFreed
 	}
 	if b.next = ex.buffers; b.next != nil {
 		b.next.prev = b
 	}
 	ex.buffers = b
 	ex.mu.Unlock()
-	return b, nil
+	return nil
 }
 
 // View makes another buffer that sees part of b's memory: from element offset
@@ -170,19 +178,19 @@ func (b *Buffer) Abandon() {
 // unlist takes a buffer out of the executor's list, if it is there.
 func (ex *Executor) unlist(b *Buffer) {
 	ex.mu.Lock()
-	defer ex.mu.Unlock()
+	listed := b.prev != nil || ex.buffers == b // else it was taken out before, or the executor is closed
 	switch {
+	case !listed:
 	case b.prev != nil:
 		b.prev.next = b.next
-	case ex.buffers == b:
-		ex.buffers = b.next
 	default:
-		return // taken out before, or the executor is closed
+		ex.buffers = b.next
 	}
-	if b.next != nil {
+	if listed && b.next != nil {
 		b.next.prev = b.prev
 	}
 	b.prev, b.next = nil, nil
+	ex.mu.Unlock()
 }
 
 func (b *Buffer) drop() {

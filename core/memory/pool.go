@@ -61,7 +61,7 @@ type Pool struct {
 	from Allocator
 
 	mu    sync.Mutex
-	cache map[int64][]block // by size class, in the order in which they came back
+	cache [classes][]block // by place of the size class, in the order in which they came back
 	given uint64
 	slab  backends.Memory // what is left of the newest slab
 	stats Stats
@@ -90,7 +90,7 @@ type Stats struct {
 
 // NewPool makes a pool of memory from a, of which it takes at most limit bytes; 0: no limit.
 func NewPool(a Allocator, limit int64) *Pool {
-	return &Pool{from: a, cache: map[int64][]block{}, stats: Stats{Limit: limit}, patience: 5 * time.Second}
+	return &Pool{from: a, stats: Stats{Limit: limit}, patience: 5 * time.Second}
 }
 
 // classSize rounds a number of bytes up to its size class.
@@ -101,6 +101,16 @@ func classSize(bytes int64) int64 {
 	step := int64(1) << max(0, bits.Len64(uint64(bytes-1))-1-bits.Len(classSteps-1))
 	step = max(step, minBlock)
 	return (bytes + step - 1) / step * step
+}
+
+// classes bounds the places of size classes.
+const classes = 58 * classSteps
+
+// placeOf returns the place of a size class among all.
+func placeOf(size int64) int {
+	power := bits.Len64(uint64(size-1)) - 1 // 2^power < size
+	step := max(power-(bits.Len(classSteps)-1), bits.Len(minBlock)-1)
+	return power*classSteps + int((size-1-1<<power)>>step)
 }
 
 // Take returns memory of at least the given size, with the caller as its user;
@@ -249,8 +259,8 @@ const lookBack = 8
 // cached takes a block from the cache: one that the line may use at once or, with
 // any, one that it must wait for. The caller holds the lock.
 func (p *Pool) cached(r request, any bool) (block, bool) {
-	size := r.size
-	list := p.cache[size]
+	size, at := r.size, placeOf(r.size)
+	list := p.cache[at]
 	for i := len(list) - 1; i >= 0 && (any || i >= len(list)-lookBack); i-- {
 		if r.zero && !list[i].fresh || !any && !list[i].free(r.line) {
 			continue
@@ -258,7 +268,7 @@ func (p *Pool) cached(r request, any bool) (block, bool) {
 		b := list[i]
 		copy(list[i:], list[i+1:])
 		list[len(list)-1] = block{}
-		p.cache[size] = list[:len(list)-1]
+		p.cache[at] = list[:len(list)-1]
 		p.stats.Cached -= size
 		p.stats.Reused++
 		p.count(size)
@@ -272,10 +282,10 @@ func (p *Pool) cached(r request, any bool) (block, bool) {
 // was any. The caller holds the lock, but not while the device is asked.
 func (p *Pool) look(class int64) bool {
 	var lines []*Line
-	for size, list := range p.cache {
+	for at, list := range p.cache {
 		switch {
 		case class == 0:
-		case class == size:
+		case placeOf(class) == at:
 			list = list[max(0, len(list)-lookBack):]
 		default:
 			continue
@@ -432,7 +442,8 @@ func (p *Pool) give(b block) {
 func (p *Pool) keep(b block) {
 	p.given++
 	b.given = p.given
-	p.cache[b.size] = append(p.cache[b.size], b)
+	at := placeOf(b.size)
+	p.cache[at] = append(p.cache[at], b)
 	p.stats.Cached += b.size
 }
 
@@ -446,13 +457,13 @@ func (p *Pool) surplus() []block {
 	p.look(0)
 	var out []block
 	for p.stats.Cached > max(cacheFloor, p.stats.Peak) {
-		oldest := int64(0)
-		for size, list := range p.cache {
-			if size >= largeBlock && len(list) > 0 && list[0].free(nil) && (oldest == 0 || list[0].given < p.cache[oldest][0].given) {
-				oldest = size
+		oldest := -1
+		for at := placeOf(largeBlock); at < classes; at++ {
+			if list := p.cache[at]; len(list) > 0 && list[0].free(nil) && (oldest < 0 || list[0].given < p.cache[oldest][0].given) {
+				oldest = at
 			}
 		}
-		if oldest == 0 {
+		if oldest < 0 {
 			break
 		}
 		out = append(out, p.drop(oldest, 0))
@@ -460,16 +471,17 @@ func (p *Pool) surplus() []block {
 	return out
 }
 
-// drop takes a block out of the cache. The caller holds the lock.
-func (p *Pool) drop(size int64, i int) block {
-	list := p.cache[size]
+// drop takes a block out of the cache, by its class's place and its own. The
+// caller holds the lock.
+func (p *Pool) drop(at, i int) block {
+	list := p.cache[at]
 	b := list[i]
 	copy(list[i:], list[i+1:])
 	list[len(list)-1] = block{}
-	if p.cache[size] = list[:len(list)-1]; len(list) == 1 {
-		delete(p.cache, size)
+	if p.cache[at] = list[:len(list)-1]; len(list) == 1 {
+		p.cache[at] = nil // may have been long
 	}
-	p.stats.Cached -= size
+	p.stats.Cached -= b.size
 	return b
 }
 
@@ -523,13 +535,14 @@ func (p *Pool) trim(patience time.Duration) int64 {
 // and that no work uses. It reports whether there are others that work still
 // uses: they stay, for who can wait for it on the device. The caller holds the lock.
 func (p *Pool) unused(upTo uint64) (out []block, busy bool) {
-	for size, list := range p.cache {
-		for i := len(list) - 1; i >= 0 && size >= largeBlock; i-- {
+	for at := placeOf(largeBlock); at < classes; at++ {
+		list := p.cache[at]
+		for i := len(list) - 1; i >= 0; i-- {
 			switch b := &list[i]; {
 			case b.given > upTo:
 			case b.free(nil):
-				out = append(out, p.drop(size, i))
-				list = p.cache[size]
+				out = append(out, p.drop(at, i))
+				list = p.cache[at]
 			default:
 				busy = true
 			}

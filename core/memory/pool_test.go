@@ -99,8 +99,13 @@ func TestTheCacheIsBounded(t *testing.T) {
 	check := func() {
 		t.Helper()
 		cached := int64(0)
-		for size, list := range p.cache {
-			cached += size * int64(len(list))
+		for at, list := range p.cache {
+			for i := range list {
+				if placeOf(list[i].size) != at {
+					t.Fatalf("a block of %d bytes is in place %d", list[i].size, at)
+				}
+				cached += list[i].size
+			}
 		}
 		if p.stats.Cached != cached || p.stats.Reserved != d.bytes {
 			t.Fatalf("%+v; the lists hold %d bytes, the device has given %d", p.stats, cached, d.bytes)
@@ -186,4 +191,17 @@ func TestLimitsBelowASlab(t *testing.T) {
 	}
 	_, _, err := p.Take(nil, 50, nil)
 	require.ErrorContains(t, err, "would exceed the device's limit of 1 KiB")
+}
+
+// TestPlacesOfClasses demands a place of its own of every size class.
+func TestPlacesOfClasses(t *testing.T) {
+	last := -1
+	for bytes := int64(1); bytes <= MaxBytes; {
+		size := classSize(bytes)
+		at := placeOf(size)
+		if at <= last || at >= classes {
+			t.Fatalf("the class of %d bytes has place %d after %d, of %d", size, at, last, classes)
+		}
+		last, bytes = at, size+1
+	}
 }
