@@ -62,6 +62,9 @@ func execute(t *testing.T, b backends.Backend, p *kernels.Plan, operands [][]uin
 			} else {
 				copy(v.Shape[:], slot.Shape)
 				copy(v.Stride[:], slot.Stride)
+				if slot.Operand != kernels.Workspace && len(slot.Shape) == 1 { // as core does
+					v.Bytes = slot.Shape[0] * size
+				}
 			}
 			l.Slots = append(l.Slots, v)
 		}
