@@ -46,6 +46,7 @@ const (
 	callNanoseconds  = 50e3
 	aloneNanoseconds = 50e3
 	chunkNanoseconds = 25e3
+	awakeNanoseconds = 12e3 // of work that is shared with workers that are awake
 	chunksPerThread  = 8
 	stageLanes       = 1024 // of a piece that is staged
 	endlessLanes     = 1024 // of a piece whose time nothing bounds
@@ -90,8 +91,12 @@ func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 	}
 	chunks := uint64(1)
 	if threads := pool.Threads(); threads > 1 {
-		if work := laneNs * float64(r.lanes); work > aloneNanoseconds {
-			chunks = uint64(min(float64(threads*chunksPerThread), work/chunkNanoseconds+1))
+		alone, chunk := float64(aloneNanoseconds), float64(chunkNanoseconds)
+		if pool.Awake() {
+			alone, chunk = awakeNanoseconds, awakeNanoseconds/2
+		}
+		if work := laneNs * float64(r.lanes); work > alone {
+			chunks = uint64(min(float64(threads*chunksPerThread), work/chunk+1))
 		}
 	}
 	r.chunk = (r.lanes/chunks + unit) / unit * unit

@@ -15,7 +15,7 @@ import (
 // and their elements lie k·groups·cols behind its own.
 const (
 	fewRows    = 64      // at most so many are a lane's at once
-	columnEach = 16      // partials of a lane where there are more, and
+	columnEach = 8       // partials of a lane where there are more, and
 	narrowEach = 4       // of matrices with fewer columns than
 	narrow     = 16      // so many, to have lanes enough
 	tile       = 128     // lanes of a block: they do a row's stretch together
@@ -47,6 +47,7 @@ func (p *plan) columns(combine string, x, y kernels.Binding, acc isa.Type, matri
 	}
 	chunks := (rows + chunk - 1) / chunk
 	w.partials = min(int64(1)<<bits.Len64(uint64(rows-1)), lanes)
+	w.exact, w.once = rows%w.partials == 0, rows == w.partials
 	groups := w.partials / w.each
 	w.out = acc
 	parts := p.room(acc, matrices*chunks*groups*cols)
@@ -62,7 +63,7 @@ func (p *plan) columns(combine string, x, y kernels.Binding, acc isa.Type, matri
 
 // columnStep appends the launches of a level: of whole tiles, and of what is left.
 func (p *plan) columnStep(w columnLevel, x, y kernels.Binding, matrices, chunks, groups, cols int64, rows ...uint64) {
-	k := key{what: "columns " + w.combine + w.acc.String(), t: w.x, out: w.out, n: w.rows<<32 | w.partials<<16 | w.each}
+	k := key{what: "columns " + w.combine + w.acc.String(), t: w.x, out: w.out, n: w.rows<<32 | w.partials<<16 | w.each, exact: w.exact, once: w.once}
 	step := func(first, tiles, lanes int64) {
 		params := append([]uint64{uint64(cols), uint64(groups * cols), uint64(first), uint64(tiles), uint64(chunks)}, rows...)
 		p.step(k, w.text, matrices*chunks*tiles*lanes, lanes, []kernels.Binding{x, y}, params...)
@@ -83,6 +84,7 @@ type columnLevel struct {
 	rows        int64 // of few; 0: there are more, and
 	partials    int64 // a chunk has so many partials,
 	each        int64 // and a lane of them
+	exact, once bool  // each partial gets as many elements, or just one
 }
 
 func (c columnLevel) text(w *writer) {
@@ -139,7 +141,7 @@ func (c columnLevel) partial(w *writer, i int64) {
 		}
 	}
 	w.line("  mul.u64 off, jump, %d\n  add.u64 off, off, at", i)
-	if c.rows > 0 {
+	if c.rows > 0 || c.once {
 		load()
 		w.line("  mov.%v z%d, z", w.acc, i)
 		return
@@ -149,6 +151,9 @@ func (c columnLevel) partial(w *writer, i int64) {
 	w.line("  mov.%v z%d, %s\n  loop rounds, round%d", w.acc, i, kernels.Identity(c.combine, w.acc), n)
 	load()
 	w.line("  %s.%v z%d, z%[3]d, z\n  add.u64 off, off, round\nround%d:", c.combine, w.acc, i, n)
+	if c.exact {
+		return
+	}
 	w.line("  bra over%d, none\n  mad.u32 g, wide32, %d, f\n  set.ge.u32 p, g, left\n  bra over%[1]d, p", n, i)
 	load()
 	w.line("  %s.%v z%d, z%[3]d, z\nover%d:", c.combine, w.acc, i, n)

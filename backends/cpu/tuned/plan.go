@@ -59,7 +59,8 @@ type key struct {
 	what   string
 	t, out isa.Type
 	n      int64
-	flag   bool
+
+	shifted, exact, once bool
 }
 
 // programs are verified once for the process: what is prepared is found by them.

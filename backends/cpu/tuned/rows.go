@@ -139,19 +139,25 @@ func (w *writer) first(index string, out isa.Type) {
 // the same.
 func place(combine string, t, out isa.Type, rows, cols int64) (*kernels.Plan, error) {
 	parts := (cols + placeBlock - 1) / placeBlock
-	if rows < 1 || cols < 1 || rows*parts >= 1<<31 || cols >= 1<<31 || cols <= veryShort && rows >= manyRows {
+	if rows < 1 || cols < 1 || rows*parts >= 1<<31 || cols >= 1<<31 || cols <= veryShort && rows >= manyRows || out.Size() < 4 {
 		return nil, nil
 	}
 	if rows >= few && cols <= longest {
 		parts = 1
 	}
 	p := &plan{}
-	x, y := operand(0, t), operand(1, out)
+	// Places are below 2^32. As two halves they keep the program to 32 bits.
+	x, y := operand(0, t), operand(1, isa.U32)
 	x.Shape, x.Stride = []int64{rows * cols}, []int64{1}
-	y.Shape, y.Stride = []int64{rows}, []int64{1}
+	y.Shape, y.Stride = []int64{rows * int64(out.Size()) / 4}, []int64{1}
 	step := func(k key, n int64, write func(w *writer), slots ...kernels.Binding) {
 		k.what = "place of " + combine
 		p.step(k, write, n*lanes, lanes, slots, uint64(cols), uint64(parts))
+	}
+	if cols <= lanes {
+		p.step(key{what: "short place of " + combine, t: t, out: out}, func(w *writer) { w.shortPlace(combine, out) },
+			rows*cols, cols, []kernels.Binding{x, y})
+		return p.done()
 	}
 	if parts == 1 {
 		step(key{t: t, out: out}, rows, func(w *writer) { w.place(combine, out, false, false) }, x, y)
@@ -163,11 +169,37 @@ func place(combine string, t, out isa.Type, rows, cols int64) (*kernels.Plan, er
 	return p.done()
 }
 
+// shortPlace is for rows of which each lane has an element.
+func (w *writer) shortPlace(combine string, out isa.Type) {
+	w.acc = w.t
+	w.line("program short_place_of_%s\nslot x %v\nslot y u32\n  sreg q, lane.x\n  sreg row, block.x\n  ldg.%[2]v m, x[index]\n  mov.u32 w, q", combine, w.t)
+	w.extreme(combine)
+	w.line("  sel.u32 w, found, w, 0xffffffff\n  block_reduce_min.u32 w, w\n  set.ne.u32 other, q, 0\n  bra end, other")
+	w.foundAt("row", out)
+	w.line("end:\n  exit")
+}
+
+// extreme finds which lanes have the extreme of all in m, or NaN.
+func (w *writer) extreme(combine string) {
+	w.line("  block_reduce_%s.%v best, m\n  set.eq.%[2]v found, m, best", combine, w.t)
+	if w.t.Float() {
+		w.line("  set.ne.%v isnan, m, m\n  or.pred found, found, isnan", w.t)
+	}
+}
+
+// foundAt stores w as the element of slot y that a register names, by halves.
+func (w *writer) foundAt(index string, out isa.Type) {
+	w.line("  cvt.u64.u32 to, %s\n  mul.u64 k, to, %d\n  stg.u32 w, y[k]", index, out.Size())
+	if out.Size() == 8 {
+		w.line("  stg.u32 0, y[k + 4]")
+	}
+}
+
 // place writes the program: on parts of rows, which leaves the extremes in a slot
 // of its own too, or on what there is of each part, with its place in a slot.
 func (w *writer) place(combine string, out isa.Type, parts, joins bool) {
 	w.acc = w.t
-	w.line("program place_of_%s\nslot x %v\nslot y %v", combine, w.t, out)
+	w.line("program place_of_%s\nslot x %v\nslot y u32", combine, w.t)
 	if parts || joins {
 		w.line("slot more %v", map[bool]isa.Type{true: w.t, false: isa.U32}[parts])
 	}
@@ -192,22 +224,15 @@ func (w *writer) place(combine string, out isa.Type, parts, joins bool) {
 		}
 		w.line("  sel.%v m, keep, m, z\n  sel.u32 w, keep, w, round\n  add.u32 round, round, %d", w.t, lanes)
 	})
-	w.line("  add.u32 w, w, q\n  block_reduce_%s.%v best, m\n  set.eq.%[2]v found, m, best", combine, w.t)
-	if w.t.Float() {
-		w.line("  set.ne.%v isnan, m, m\n  or.pred found, found, isnan", w.t)
-	}
+	w.line("  add.u32 w, w, q")
+	w.extreme(combine)
 	// A lane without elements has what changes nothing, which may be the extreme.
 	w.line("  set.lt.u32 some, q, n\n  and.pred found, found, some\n  sel.u32 w, found, w, 0xffffffff\n  block_reduce_min.u32 w, w")
 	w.line("  set.ne.u32 other, q, 0\n  bra end, other")
 	if joins {
 		w.line("  mul.u64 of, row, cols\n  cvt.u64.u32 wide, w\n  add.u64 of, of, wide\n  mul.u64 of, of, 4\n  ldg.u32 w, more[of]")
 	}
-	w.line("  cvt.u64.u32 to, b\n  mul.u64 k, to, %d", out.Size())
-	if out == isa.U32 {
-		w.line("  stg.u32 w, y[k]")
-	} else {
-		w.line("  cvt.%v.u32 place, w\n  stg.%[1]v place, y[k]", out)
-	}
+	w.foundAt("b", out)
 	if parts {
 		w.line("  mul.u64 k, to, %d\n  stg.%v best, more[k]", w.t.Size(), w.t)
 	}

@@ -37,7 +37,7 @@ func (p *plan) scan(x, y kernels.Binding, acc isa.Type, rows, cols int64, shifte
 	chunks := (cols + kernels.ScanChunk - 1) / kernels.ScanChunk
 	lanes := min(int64(1)<<bits.Len64(uint64(cols-1)), kernels.ScanChunk)
 	step := func(what string, out isa.Type, flag bool, write func(w *writer), slots ...kernels.Binding) {
-		p.step(key{what, slots[0].Type, out, lanes, flag}, write, rows*chunks*lanes, lanes, slots, uint64(cols), uint64(chunks))
+		p.step(key{what: what, t: slots[0].Type, out: out, n: lanes, shifted: flag}, write, rows*chunks*lanes, lanes, slots, uint64(cols), uint64(chunks))
 	}
 	if chunks == 1 {
 		step("scan", y.Type, shifted, func(w *writer) { w.scan(y.Type, lanes, shifted, false) }, x, y)

@@ -62,6 +62,9 @@ func execute(t *testing.T, b backends.Backend, p *kernels.Plan, operands [][]uin
 			} else {
 				copy(v.Shape[:], slot.Shape)
 				copy(v.Stride[:], slot.Stride)
+				if slot.Operand != kernels.Workspace && len(slot.Shape) == 1 { // as core does
+					v.Bytes = slot.Shape[0] * size
+				}
 			}
 			l.Slots = append(l.Slots, v)
 		}
@@ -218,6 +221,7 @@ func TestColumns(t *testing.T) {
 		{all, isa.F32, isa.F32, 1, 65, 300},
 		{all, isa.F32, isa.F32, 3, 256, 17},
 		{all, isa.F32, isa.F32, 2, 1000, 3},
+		{all[:2], isa.F32, isa.F32, 1, 512, 130},
 		{all, isa.F64, isa.F64, 1, 300, 100},
 		{all, isa.F16, isa.F16, 1, 700, 20},
 		{all, isa.BF16, isa.BF16, 2, 129, 40},

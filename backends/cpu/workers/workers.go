@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/fpenv"
@@ -90,6 +91,7 @@ type Pool struct {
 	free    []*Job
 	closed  bool
 	quit    chan struct{}
+	awake   atomic.Int32 // workers that look for work, though there was none
 }
 
 // maxThreads bounds what SetThreads takes.
@@ -172,9 +174,27 @@ func (p *Pool) begin(chunks int, t Task, helpers int) *Job {
 	return j
 }
 
-// spins is how often the caller looks whether the workers are done before it
-// sleeps: they are in their last chunks.
-const spins = 64
+// How long a worker looks for more work before it sleeps, and a caller whether the
+// workers are done, which are in their last chunks. To wake a thread takes longer
+// than most launches; one that looks about is there in less than a microsecond.
+const (
+	lookout = 30 * time.Microsecond
+	looks   = 64 // before others get a turn, and the clock is asked
+)
+
+// until looks as long for what found reports.
+func until(found func() bool) bool {
+	for start := time.Now(); ; runtime.Gosched() {
+		for range looks {
+			if found() {
+				return true
+			}
+		}
+		if time.Since(start) > lookout {
+			return false
+		}
+	}
+}
 
 // end closes a job, waits for the workers inside, and keeps it for later. It
 // returns the first panic of a worker.
@@ -193,28 +213,55 @@ func (p *Pool) end(j *Job) *Panic {
 
 // wait waits for the last worker to leave.
 func (j *Job) wait() {
-	for range spins {
+	left := until(func() bool {
 		select {
 		case <-j.left:
-			return
+			return true
 		default:
-			runtime.Gosched()
+			return false
 		}
+	})
+	if !left {
+		<-j.left
 	}
-	<-j.left
 }
+
+// Awake reports whether a worker would take part at once.
+func (p *Pool) Awake() bool { return p.awake.Load() > 0 }
 
 // serve is a worker: it takes part in the jobs that it is invited to.
 func (p *Pool) serve() {
-	for {
-		select {
-		case <-p.quit:
-			return
-		case in := <-p.work:
-			if in.job.enter(in.generation) {
-				in.job.help()
-			}
+	for in, ok := p.sleep(); ok; in, ok = p.invited() {
+		if in.job.enter(in.generation) {
+			in.job.help()
 		}
+	}
+}
+
+// invited waits for an invitation; there is none any more if the pool is closed.
+func (p *Pool) invited() (in invitation, ok bool) {
+	p.awake.Add(1)
+	ok = until(func() bool {
+		select {
+		case in = <-p.work:
+			return true
+		default:
+			return false
+		}
+	})
+	p.awake.Add(-1)
+	if ok {
+		return in, true
+	}
+	return p.sleep()
+}
+
+func (p *Pool) sleep() (in invitation, ok bool) {
+	select {
+	case <-p.quit:
+		return in, false
+	case in = <-p.work:
+		return in, true
 	}
 }
 

@@ -196,3 +196,20 @@ func TestSetThreads(t *testing.T) {
 	p.Run(5, c)
 	c.check(t)
 }
+
+// TestWorkersFallAsleep has workers stop looking for work when there is none.
+func TestWorkersFallAsleep(t *testing.T) {
+	p := New(3)
+	defer p.Close()
+	for range 100 {
+		p.Run(3, newCounter(3))
+	}
+	for deadline := time.Now().Add(30 * time.Second); p.Awake(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("workers are awake after half a minute")
+		}
+	}
+	c := newCounter(3)
+	p.Run(3, c)
+	c.check(t)
+}
