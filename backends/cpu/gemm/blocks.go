@@ -151,6 +151,10 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 		w.rowsOf(p, i0, i1)
 		return
 	}
+	if p.dots() {
+		w.dot(p, i0, i1, j0, j1)
+		return
+	}
 	if p.streams(i1 - i0) {
 		w.stream(p, i0, i1, j0, j1)
 		return
