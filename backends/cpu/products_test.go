@@ -352,7 +352,8 @@ func TestLargerProducts(t *testing.T) {
 }
 
 // TestProductsOfFewColumns has those that are done by rows, whose last rows are
-// done with some before them, and those of few rows of a large matrix.
+// done with some before them, those of few rows of a large matrix, and those of few
+// elements that are long sums.
 func TestProductsOfFewColumns(t *testing.T) {
 	eachWidth(t, 2, func(t *testing.T, oracle, b *bench) {
 		r := rand.New(rand.NewPCG(13, 14))
@@ -364,12 +365,43 @@ func TestProductsOfFewColumns(t *testing.T) {
 			}
 			c.check(t, r, oracle, b)
 		}
+		for i := range rounds(60, 24) { // long sums
+			c := productCase{t: []isa.Type{isa.F32, isa.F64}[i&1], m: 1 + r.Int64N(9), n: 1 + r.Int64N(7), k: []int64{1024, 1025, 3000, 4095, 4096, 7 * 512, 9000, 17*512 + 3}[i/2%8],
+				howA: 2 * r.IntN(2), howB: 1, howC: r.IntN(4), alpha: []float64{1, -2.5}[r.IntN(2)], beta: []float64{0, 0.75}[r.IntN(2)], special: r.IntN(3) == 0}
+			c.check(t, r, oracle, b)
+		}
 		for _, c := range []productCase{
 			{t: isa.F32, m: 613, n: 3, k: 640, howB: 1, beta: 0.75}, {t: isa.F64, m: 3, n: 613, k: 640, howB: 1}, // on two threads
 			{t: isa.F32, m: 13, n: 600, k: 700, beta: 1}, {t: isa.F64, m: 14, n: 300, k: 520, howA: 1}, {t: isa.F32, m: 6, n: 1000, k: 530, howA: 1},
 		} {
 			c.alpha = 1
 			c.check(t, r, oracle, b)
+		}
+	})
+}
+
+// TestSumsOfUnderflow has sums of negative products that are too small for the type:
+// they are −0, as no sum is that +0 is added to.
+func TestSumsOfUnderflow(t *testing.T) {
+	eachWidth(t, 1, func(t *testing.T, oracle, b *bench) {
+		r := rand.New(rand.NewPCG(15, 16))
+		for _, size := range [][3]int64{{1, 1, 1024}, {1, 1, 1500}, {1, 1, 40}, {3, 2, 4096}, {9, 3, 600}, {20, 20, 1100}, {1, 100, 600}, {12, 300, 700}} {
+			var h host
+			x, y := randomMatrix(r, &h, isa.F32, nil, size[0], size[2], 0, false), randomMatrix(r, &h, isa.F32, nil, size[2], size[1], 1, false)
+			for _, m := range []*matrix{x, y} {
+				for at := m.at; at+4 <= int64(len(m.memory)); at += 4 {
+					putFloat(m.memory[at:], isa.F32, map[bool]float64{true: -1e-30, false: 1e-30}[m == x])
+				}
+			}
+			want := randomMatrix(r, &h, isa.F32, nil, size[0], size[1], 0, false)
+			got := want.clone(&h)
+			plan, err := kernels.Gemm.Whole([]kernels.Layout{x.l, y.l, want.l})
+			require.NoError(t, err)
+			scalars := []uint64{scalarCell(isa.F32, 1), 0}
+			oracle.plan(plan, [][]byte{x.first(), y.first(), want.first()}, scalars)
+			b.plan(plan, [][]byte{x.first(), y.first(), got.first()}, scalars)
+			require.NoError(t, sameElements(isa.F32, got, want), size)
+			require.Equal(t, uint64(1)<<31, cellAt(isa.F32, want.first()), size)
 		}
 	})
 }

@@ -132,6 +132,15 @@ func (w *worker) free() {
 
 func ceil(n, d int64) int64 { return (n + d - 1) / d }
 
+// converts reports whether elements of A and B are not computed with as they lie.
+func (p *product) converts() bool { return p.in.size != p.t.size() || p.in.convert != nil }
+
+// packsB reports whether B is not used in place for so many rows of the result.
+func (p *product) packsB(rows int64) bool {
+	return p.converts() || p.bcs != p.t.size() ||
+		rows > p.lib.m.tallest(p.t, int(min(ceil(p.n, int64(p.lib.m.lanes(p.t))), 2))) && (min(p.k, chunk)*p.brs > 256<<10 || p.brs&4095 == 0)
+}
+
 // block computes rows i0 … i1 and columns j0 … j1 of the result.
 func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 	w.p, w.alpha, w.beta = p, p.alpha, p.beta
@@ -140,6 +149,10 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 	lanes := int64(m.lanes(p.t))
 	if p.takesRows(i1) && j0 == 0 && j1 == p.n {
 		w.rowsOf(p, i0, i1)
+		return
+	}
+	if p.dots() {
+		w.dot(p, i0, i1, j0, j1)
 		return
 	}
 	if p.streams(i1 - i0) {
@@ -151,7 +164,7 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 	plan := plan{product: p, i0: i0, size: size}
 	// The shape of tiles: as tall as registers allow, rows dealt out evenly.
 	tallest := m.tallest(p.t, int(min(cols, 2)))
-	converts := p.in.size != size || p.in.convert != nil
+	converts := p.converts()
 	plan.along = p.acs == size && !converts || converts || p.ars != size
 	if !converts && plan.along && p.acs == size && cols == 1 {
 		if low := p.ars & 4095; low < 64 || low > 4096-64 { // lines of all rows compete for the same places of the L1
@@ -182,7 +195,7 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 			packA = deep*p.acs > 512<<10 || p.acs > 1024 && (low < 64 || low > 4096-64)
 		}
 	}
-	packB := converts || p.bcs != size || plan.panels > 1 && (deep*p.brs > 256<<10 || p.brs&4095 == 0)
+	packB := p.packsB(high)
 	held := packB && wide <= perBlock && chunks*deep*ceil(wide, across)*width*int64(m.bytes) <= maxHeld
 	// Sums of chunks stay where the result goes, unless that is still needed, or of
 	// another type, or in another order.

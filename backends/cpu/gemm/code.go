@@ -24,6 +24,7 @@ const (
 	copies
 	transposes
 	rowwise
+	dotwise
 	codeKinds
 )
 
@@ -64,6 +65,8 @@ func (l *library) get(kind codeKind, s tile) (*mem.Code, error) {
 		code, err = transposer(s)
 	case rowwise:
 		code, err = byRows(l.m, s)
+	case dotwise:
+		code, err = chunkSums(l.m, s)
 	}
 	if err != nil {
 		return nil, err

@@ -59,15 +59,11 @@ func transposer(s tile) ([]byte, error) {
 	g := newMaker(machine{bytes: 32}, s)
 	g.begin()
 	g.fetch()
-	type multiple struct {
-		index x86.Reg
-		scale uint8
-	}
 	rows := func(base, step, three, five, seven x86.Reg) (list []x86.Mem) {
 		g.Lea(three, x86.Mem{Base: step, Index: step, Scale: 2})
 		g.Lea(five, x86.Mem{Base: step, Index: step, Scale: 4})
 		g.Lea(seven, x86.Mem{Base: three, Index: step, Scale: 4})
-		for _, m := range []multiple{{x86.None, 1}, {step, 1}, {step, 2}, {three, 1}, {step, 4}, {five, 1}, {three, 2}, {seven, 1}} {
+		for _, m := range multiplesOf(step, three, five, seven) {
 			list = append(list, x86.Mem{Base: base, Index: m.index, Scale: m.scale})
 		}
 		return list

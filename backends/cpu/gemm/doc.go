@@ -34,6 +34,7 @@
 //	copy.go      packing: copies and transpositions
 //	rows.go      the kernel for up to six columns (matvec by rows, few rows times a
 //	             transposed matrix): squares are transposed in registers
+//	dot.go       few elements that are long sums: their chunks side by side
 //	stream.go    few rows times a large matrix as it lies (matvec by columns)
 //	blocks.go    blocks, panels, tiles, and which of all this serves a product
 //	elements.go  the types that are converted on the way

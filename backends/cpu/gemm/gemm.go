@@ -114,6 +114,10 @@ const (
 	taskNanoseconds   = 40e3
 )
 
+// tasksOfThread is how many tasks there are for each thread, where more of them
+// make no more work: another thread is there after some 50 µs.
+const tasksOfThread = 4
+
 // Run runs a launch to its end, on the caller's thread and, if there is enough
 // to do, on workers. The error is ErrCancelled or nil, or says what the machine
 // lacks.
@@ -148,7 +152,10 @@ func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 func (r *launch) divide(threads int) int64 {
 	p := &r.first
 	r.high, r.wide, r.down, r.across = p.m, p.n, 1, 1
-	lanes := int64(p.lib.m.lanes(p.t))
+	lanes, panel := int64(p.lib.m.lanes(p.t)), p.lib.m.tallest(p.t, 2)
+	if p.takesRows(p.m) {
+		panel = mostGroups * square(p.t)
+	}
 	matrices := r.batches * r.parts
 	each := float64(p.m) * float64(ceil(p.n, lanes)) * float64(min(p.k, r.part)+8) * vectorNanoseconds
 	if threads == 1 || each*float64(matrices) < aloneNanoseconds {
@@ -156,13 +163,17 @@ func (r *launch) divide(threads int) int64 {
 			return 1
 		}
 	}
-	if want := min(float64(threads), each/taskNanoseconds); matrices < int64(threads)*4 && want >= 2 {
-		n := int64(want)
-		if p.n >= n*4*lanes { // each packs its own columns of B
-			r.across = n
+	if want := int64(each / taskNanoseconds); threads > 1 && matrices < int64(threads)*4 && want >= 2 {
+		n := min(want, int64(threads))
+		switch {
+		case p.takesRows(p.m) || p.m > panel && !p.packsB(p.m): // whoever comes late does less
+			rows := ceil(p.m, min(want, int64(threads)*tasksOfThread))
+			r.high = ceil(rows, panel) * panel
+			r.down = ceil(p.m, r.high)
+		case p.n >= n*4*lanes: // each packs its own columns of B
 			r.wide = ceil(ceil(p.n, lanes), n) * lanes
 			r.across = ceil(p.n, r.wide)
-		} else {
+		default:
 			r.high = ceil(p.m, n)
 			r.down = ceil(p.m, r.high)
 		}

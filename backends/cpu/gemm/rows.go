@@ -31,6 +31,53 @@ var groupBases = [...]x86.Reg{x86.R8, x86.R10, x86.R11, x86.R13}
 // aheadBytes is how far ahead rows are fetched.
 const aheadBytes = 512
 
+// multiple is a multiple of a step, as addresses take it.
+type multiple struct {
+	index x86.Reg
+	scale uint8
+}
+
+// multiplesOf has 0 … 7 times the step, given what holds it three, five and seven times.
+func multiplesOf(step, three, five, seven x86.Reg) [8]multiple {
+	return [...]multiple{{x86.None, 1}, {step, 1}, {step, 2}, {three, 1}, {step, 4}, {five, 1}, {three, 2}, {seven, 1}}
+}
+
+// oneColumn has each column of a square in the same register.
+func oneColumn(int) x86.Reg { return columnReg }
+
+// loadHalf loads half a square, of whose rows each register holds 16 bytes, and as
+// many of the row half a square on.
+func (g *maker) loadHalf(row func(i int) x86.Mem) {
+	side := int(square(g.s.t))
+	for q := range side / 2 {
+		r := squareReg + x86.Reg(q)
+		g.Emit(x86.MovUPS, x86.Inst{VL: 16, D: r, IsMem: true, Mem: row(q)})
+		g.Emit(x86.Insert128, x86.Inst{VL: 32, D: r, A: r, IsMem: true, Mem: row(q + side/2), Imm: 1})
+	}
+}
+
+// columns makes the columns of half h of a square that is loaded, one after the
+// other, in registers of the caller's choice. each is told a column's number.
+func (g *maker) columns(h int, to func(i int) x86.Reg, each func(p int, from x86.Reg)) {
+	t, u := squareReg, betweenReg
+	if g.s.t.size() == 8 {
+		for i, f := range []*x86.Form{x86.UnpackLPD, x86.UnpackHPD} {
+			g.op(f, to(i), t, t+1)
+			each(2*h+i, to(i))
+		}
+		return
+	}
+	g.op(x86.UnpackLPS, u, t, t+1)
+	g.op(x86.UnpackHPS, u+1, t, t+1)
+	g.op(x86.UnpackLPS, u+2, t+2, t+3)
+	g.op(x86.UnpackHPS, u+3, t+2, t+3)
+	for i, imm := range []uint8{0x44, 0xEE, 0x44, 0xEE} {
+		a := u + x86.Reg(i/2)
+		g.Emit(x86.ShufPS, x86.Inst{VL: 32, D: to(i), A: a, B: a + 2, Imm: imm})
+		each(4*h+i, to(i))
+	}
+}
+
 // byRows is the kernel.
 func byRows(m machine, s tile) ([]byte, error) {
 	g := newMaker(rowsMachine(m), s)
@@ -46,17 +93,11 @@ func byRows(m machine, s tile) ([]byte, error) {
 	g.Lea(threeCols, x86.Mem{Base: colStep, Index: colStep, Scale: 2})
 	size, side := int(s.t.size()), int(square(s.t))
 	row := func(group, i, disp int) x86.Mem {
-		x := [...]struct {
-			index x86.Reg
-			scale uint8
-		}{{x86.None, 1}, {step, 1}, {step, 2}, {three, 1}, {step, 4}, {five, 1}, {three, 2}, {seven, 1}}[i]
+		x := multiplesOf(step, three, five, seven)[i]
 		return x86.Mem{Base: groupBases[group], Index: x.index, Scale: x.scale, Disp: int32(disp)}
 	}
 	factor := func(col, disp int) x86.Mem {
-		x := [...]struct {
-			index x86.Reg
-			scale uint8
-		}{{x86.None, 1}, {colStep, 1}, {colStep, 2}, {threeCols, 1}}[col]
+		x := multiplesOf(colStep, threeCols, x86.None, x86.None)[col]
 		return x86.Mem{Base: regB, Index: x.index, Scale: x.scale, Disp: int32(disp)}
 	}
 	// column adds the products of column p of a square.
@@ -71,34 +112,9 @@ func byRows(m machine, s tile) ([]byte, error) {
 			g.op(g.f.fma, g.sum(c, group), from, factorReg)
 		}
 	}
-	// half adds those of half a square, of which each register holds a piece of a
-	// row, and of the row half a square on.
-	half := func(group, h, disp int, each func(p int, from x86.Reg)) {
-		t, u := squareReg, betweenReg
-		if s.t.size() == 8 {
-			g.op(x86.UnpackLPD, u, t, t+1)
-			each(2*h, u)
-			g.op(x86.UnpackHPD, u+1, t, t+1)
-			each(2*h+1, u+1)
-			return
-		}
-		g.op(x86.UnpackLPS, u, t, t+1)
-		g.op(x86.UnpackHPS, u+1, t, t+1)
-		g.op(x86.UnpackLPS, u+2, t+2, t+3)
-		g.op(x86.UnpackHPS, u+3, t+2, t+3)
-		for i, imm := range []uint8{0x44, 0xEE, 0x44, 0xEE} {
-			a := u + x86.Reg(i/2)
-			g.Emit(x86.ShufPS, x86.Inst{VL: 32, D: columnReg, A: a, B: a + 2, Imm: imm})
-			each(4*h+i, columnReg)
-		}
-	}
 	whole := func(group, h, disp int) {
-		for q := range side / 2 {
-			r := squareReg + x86.Reg(q)
-			g.Emit(x86.MovUPS, x86.Inst{VL: 16, D: r, IsMem: true, Mem: row(group, q, disp+16*h)})
-			g.Emit(x86.Insert128, x86.Inst{VL: 32, D: r, A: r, IsMem: true, Mem: row(group, q+side/2, disp+16*h), Imm: 1})
-		}
-		half(group, h, disp, func(p int, from x86.Reg) { column(group, p, disp, from) })
+		g.loadHalf(func(i int) x86.Mem { return row(group, i, disp+16*h) })
+		g.columns(h, oneColumn, func(p int, from x86.Reg) { column(group, p, disp, from) })
 	}
 	// squares does so many squares of each group: by turns, so that their chains go on
 	// side by side, or a group's one after the other, which needs few lines of the
@@ -138,7 +154,7 @@ func byRows(m machine, s tile) ([]byte, error) {
 				load(columnReg, row(group, q+side/2, 16*h))
 				g.Emit(x86.Insert128, x86.Inst{VL: 32, D: r, A: r, B: columnReg, Imm: 1})
 			}
-			half(group, h, 0, func(p int, from x86.Reg) {
+			g.columns(h, oneColumn, func(p int, from x86.Reg) {
 				g.OpImm(x86.CMP, x86.W64, regCount, int32(p))
 				g.Jcc(x86.LE, done)
 				column(group, p, 0, from)

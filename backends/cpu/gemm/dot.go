@@ -1,0 +1,145 @@
+package gemm
+
+import (
+	"unsafe"
+
+	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
+	"github.com/hologram-project/hologram/backends/hostmem"
+)
+
+// Products of few rows and few columns whose sums are long: an element's chunks are
+// chains of their own, so vectors hold the sums of neighbouring chunks, eight of
+// them or four. Both operands are transposed in registers, as rows.go does.
+
+const (
+	dotColumns x86.Reg = 8  // of A, half a square's
+	dotColumn  x86.Reg = 12 // of B
+	dotSum     x86.Reg = 13
+	dotGroups          = 2 // whose chains go on side by side
+)
+
+// chunkSums makes the sums of chunks that lie side by side in a and b, in cols
+// groups of a square's side, or in one of so many as rows says: what is missing is
+// the last one again. All are whole.
+func chunkSums(m machine, s tile) ([]byte, error) {
+	g := newMaker(rowsMachine(m), s)
+	g.begin()
+	const step, three, five, seven = x86.R9, x86.RBX, x86.RBP, x86.R12
+	size, side := int(s.t.size()), int(square(s.t))
+	g.MovImm(step, uint64(chunk*size))
+	g.Lea(three, x86.Mem{Base: step, Index: step, Scale: 2})
+	g.Lea(five, x86.Mem{Base: step, Index: step, Scale: 4})
+	g.Lea(seven, x86.Mem{Base: three, Index: step, Scale: 4})
+	a, b := [dotGroups]x86.Reg{x86.R8, x86.R10}, [dotGroups]x86.Reg{x86.RSI, x86.R11}
+	g.Load(x86.W64, a[0], argA)
+	g.Load(x86.W64, b[0], argB)
+	for i := 1; i < s.cols; i++ {
+		g.Lea(a[i], x86.Mem{Base: a[i-1], Index: step, Scale: uint8(side)})
+		g.Lea(b[i], x86.Mem{Base: b[i-1], Index: step, Scale: uint8(side)})
+	}
+	row := func(base x86.Reg, disp int) func(i int) x86.Mem {
+		return func(i int) x86.Mem {
+			x := multiplesOf(step, three, five, seven)[min(i, s.rows-1)]
+			return x86.Mem{Base: base, Index: x.index, Scale: x.scale, Disp: int32(disp)}
+		}
+	}
+	sum := func(i int) x86.Reg { return dotSum + x86.Reg(i) }
+	for i := range s.cols {
+		g.Emit(x86.Xor, x86.Inst{VL: 16, D: sum(i), A: sum(i), B: sum(i)})
+	}
+	g.MovImm(regCount, uint64(chunk*size/64)) // lines of the cache
+	loop := g.NewLabel()
+	g.Bind(loop)
+	for i := range s.cols {
+		for half := range 4 {
+			g.loadHalf(row(a[i], 16*half))
+			g.columns(0, func(c int) x86.Reg { return dotColumns + x86.Reg(c) }, func(int, x86.Reg) {})
+			g.loadHalf(row(b[i], 16*half))
+			g.columns(0, func(int) x86.Reg { return dotColumn }, func(c int, from x86.Reg) {
+				g.op(g.f.fma, sum(i), dotColumns+x86.Reg(c), from)
+			})
+		}
+		g.OpImm(x86.ADD, x86.W64, a[i], 64)
+		g.OpImm(x86.ADD, x86.W64, b[i], 64)
+	}
+	g.OpImm(x86.SUB, x86.W64, regCount, 1)
+	g.Jcc(x86.NE, loop)
+	g.Load(x86.W64, x86.RAX, argD)
+	for i := range s.cols {
+		g.store(x86.At(x86.RAX, int32(32*i)), sum(i), false)
+	}
+	return g.end()
+}
+
+// dots reports whether a product is done so.
+func (p *product) dots() bool {
+	size := p.in.size
+	return p.t.float() && p.in.convert == nil && p.out.convert == nil && p.out.size == size && p.m < square(p.t) && p.n <= mostRowWise &&
+		p.acs == size && p.brs == size && p.k >= 2*chunk
+}
+
+// dot does rows i0 … i1 and columns j0 … j1 of a product that dots.
+func (w *worker) dot(p *product, i0, i1, j0, j1 int64) {
+	size, side := p.t.size(), square(p.t)
+	whole, rest := p.k/chunk, p.k%chunk
+	sums := w.room(roomSum, (whole+1)*size+dotGroups*32)
+	one := tile{t: p.t, rows: 1, cols: 1, along: true, mask: w.setMask(1)}
+	for i := i0; i < i1; i++ {
+		for j := j0; j < j1; j++ {
+			a, b := p.a+uintptr(i*p.ars), p.b+uintptr(j*p.bcs)
+			for at := int64(0); at < whole; {
+				if w.err != nil || w.stopped {
+					return
+				}
+				if w.record.Stopped() {
+					w.stopped = true
+					return
+				}
+				n := min(whole-at, dotGroups*side)
+				s := tile{t: p.t, rows: int(side), cols: int(n / side)}
+				if n < side {
+					s.rows, s.cols = int(n), 1
+				}
+				n = min(n, int64(s.cols)*side)
+				w.a, w.b, w.d = a+uintptr(at*chunk*size), b+uintptr(at*chunk*size), sums+uintptr(at*size)
+				w.call(dotwise, s)
+				at += n
+			}
+			chunks := whole
+			w.bStep, w.flags, w.tiles = uintptr(size), 0, 1
+			if rest > 0 {
+				w.a, w.b, w.d, w.k = a+uintptr(whole*chunk*size), b+uintptr(whole*chunk*size), sums+uintptr(whole*size), rest
+				w.call(multiplies, one)
+				chunks++
+			}
+			if w.err != nil {
+				return
+			}
+			if size == 4 {
+				addUp[float32](sums, chunks)
+			} else {
+				addUp[float64](sums, chunks)
+			}
+			// What follows the sum.
+			w.t, w.k, w.flags, w.tiles = sums, 0, flagBegin, 1
+			if p.scaled {
+				w.flags |= flagScale
+			}
+			w.d = p.c + uintptr(i*p.crs+j*p.ccs)
+			if w.c = w.d; p.reads {
+				w.flags |= flagBeta
+			}
+			w.call(multiplies, one)
+		}
+	}
+}
+
+// addUp adds n numbers in order, into the first.
+func addUp[T float32 | float64](at uintptr, n int64) {
+	list := unsafe.Slice((*T)(hostmem.Pointer(at)), n)
+	sum := list[0]
+	for _, x := range list[1:] {
+		sum += x
+	}
+	list[0] = sum
+}
