@@ -1,10 +1,11 @@
 """What hologram_torch's calls cost beside torch's own, on the CPU, in one run.
 
-    ./build.sh bench torch [beginnings of names]
+    ./build.sh bench torch [--alone] [beginnings of names]
 
 Both take turns, round after round. What counts is the processor time of the calling thread, and, where more threads
 work, the time that passes; a ratio is the median of the rounds' ratios, and stands beside the bound that the project
-set itself: at most so many times torch's.
+set itself: at most so many times torch's. With --alone one thread works for either, and its time alone counts, which
+says more where others use the machine.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from typing import Any, NamedTuple
 
 import torch
 
+import hologram
 import hologram_torch
 from hologram_torch import functional as F
 from hologram_torch import optim
 
 ROUNDS = 25
-ONLY = sys.argv[1:]  # those whose names begin so
+ALONE = "--alone" in sys.argv
+ONLY = [name for name in sys.argv[1:] if name != "--alone"]  # those whose names begin so
 
 
 class Case(NamedTuple):
@@ -100,7 +103,7 @@ def cases() -> list[Case]:
 
 def measure(case: Case) -> tuple[float, float]:
     """Return the median time of a call of ours in µs, and the median ratio to theirs."""
-    clock = time.thread_time_ns if case.thread else time.perf_counter_ns
+    clock = time.process_time_ns if ALONE else time.thread_time_ns if case.thread else time.perf_counter_ns
     for call in (case.ours, case.theirs):
         call()
     times, ratios = [], []
@@ -117,6 +120,9 @@ def measure(case: Case) -> tuple[float, float]:
 
 
 def main() -> None:
+    if ALONE:
+        torch.set_num_threads(1)
+        hologram.set_num_threads(1)
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads; {ROUNDS} interleaved rounds\n")
     print("| call | µs | × torch | bound |\n|---|---|---|---|")
     for case in cases():

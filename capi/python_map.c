@@ -1,5 +1,6 @@
 /* Maps: functions of torch's tensors, element by element, as builtins that look at the tensors, make the results and launch
-   the program for their types. They do what most calls come down to, and tell by their answer what is left to Python. */
+   the program for their types. They do what most calls come down to, and tell by their answer what is left to Python.
+   Updates, of many tensors in place, are launches of a program on one after the other. */
 #include "python_call.h"
 
 #include <stdlib.h>
@@ -191,7 +192,62 @@ static py_object *add(py_object *self, py_object *const *args, ptrdiff_t n) {
   return py_none();
 }
 
+/* ---- updates ---- */
+
+/* Takes the arrays of one launch, from args on, and its numbers. */
+static outcome prepare_update(request *r, const signature *s, uint64_t program, py_object *executor, py_object *arrays,
+                              ptrdiff_t from, py_object *numbers) {
+  outcome found = request_begin(r, executor);
+  ptrdiff_t number = 0;
+  for (int i = 0; i < s->num_params && found == DONE; i++) {
+    if (s->params[i].kind == 's') {
+      found = request_scalar(r, py.PyTuple_GetItem(numbers, number++));
+    } else {
+      found = request_take(r, py.PyTuple_GetItem(arrays, from++), s->params[i].kind == 'w' ? WRITTEN : READ);
+    }
+  }
+  r->args.op = -1;
+  r->args.program = program;
+  return found == DONE ? request_borrow(r) : found;
+}
+
+/* launch_each(executor, program, arrays, numbers): launches a program with the numbers on each so many of the arrays as it
+   has slots, in its own order. Returns how many of the arrays have had theirs; the next one is left to Python. */
+static py_object *launch_each(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "launch_each"};
+  const signature *s;
+  py_handle *program;
+  ptrdiff_t all, slots = 0, done = 0;
+  (void)self;
+  if (!native_count(&c, n, 4)) return NULL;
+  program = (py_handle *)args[1];
+  if (!hologram_is_program(args[1]) || args[2]->type != py.PyTuple_Type || args[3]->type != py.PyTuple_Type) {
+    py.PyErr_SetString(py.PyExc_TypeError, "launch_each: expected an executor, a program, and tuples of arrays and numbers");
+    return NULL;
+  }
+  all = py.PyTuple_Size(args[2]);
+  s = (const signature *)program->plan;
+  if (!hologram_is_executor(args[0]) || program->freed || !s || s->careful || s->boundary >= 0) return py.PyLong_FromLongLong(0);
+  for (int i = 0; i < s->num_params; i++) slots += s->params[i].kind != 's';
+  if (!slots || all % slots || py.PyTuple_Size(args[3]) != s->num_params - slots) {
+    py.PyErr_SetString(py.PyExc_ValueError, "launch_each: the program has other numbers of slots or parameters");
+    return NULL;
+  }
+  for (; done < all; done += slots) {
+    request r;
+    outcome found;
+    bool fine;
+    r.args.num_operands = 0;
+    found = prepare_update(&r, s, program->handle, args[0], args[2], done, args[3]);
+    fine = request_end(&r, found == SURPRISE || (found == DONE && request_run(&r)));
+    if (!fine) return NULL;
+    if (found == SURPRISE) break;
+  }
+  return py.PyLong_FromLongLong(done);
+}
+
 static py_method methods[] = {
+    {"launch_each", (void *)launch_each, PY_FASTCALL, NULL},
     {"torch_map", (void *)make, PY_FASTCALL, NULL},
     {"torch_map_add", (void *)add, PY_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},

@@ -32,7 +32,7 @@ PYTHON = (
 ).split()
 # Those of hologram_torch, where there is torch, and which of their cases.
 TORCH = [
-    *[("devices", f"(bits or layers) and {dtype}") for dtype in ("float32", "float64", "float16", "bfloat16")],
+    *[("devices", f"(bits or layers) and torch.{dtype}") for dtype in ("float32", "float64", "float16", "bfloat16")],
     ("devices", "not float"),
     ("training", ""),
     ("optim", ""),

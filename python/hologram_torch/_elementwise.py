@@ -140,6 +140,10 @@ class Elementwise:
                     raise DTypeError(f"{self.name}: input {i + 1} has dtype {dtype}, which hologram has no type for")
             compute, results = self.results(inputs)
             listing = self.listing(compute)
+            # The slots and the numbers in the order of a call, which C takes them in.
+            slots_of = dict(sorted(listing.inputs.items(), key=lambda item: int(item[0][1:])))
+            params = dict(sorted(listing.params.items(), key=lambda item: int(item[0][1:])))
+            listing = listing._replace(inputs=slots_of, params=params)
             types = {f"i{i}": ATLAS[dtype] for i, dtype in enumerate(dtypes)}
             types |= {f"o{i}": ATLAS[dtype] for i, dtype in enumerate(results)}
             program = Program(narrowed(listing, types, {}).text, file=f"<hologram_torch {self.name}>")
@@ -244,11 +248,18 @@ class Elementwise:
 
 def broadcast(what: str, tensors: Sequence[Tensor]) -> torch.Size:
     """Return the shape that tensors broadcast to."""
-    try:
+    if is_dynamo_compiling() or unusual():  # sizes may be symbols
         return torch.broadcast_shapes(*[t.shape for t in tensors])
-    except RuntimeError:
-        shapes = ", ".join(str(tuple(t.shape)) for t in tensors)
-        raise RuntimeError(f"{what}: the shapes {shapes} don't broadcast together") from None
+    shape = list(max((t.shape for t in tensors), key=len))
+    for t in tensors:
+        lead = len(shape) - t.ndim
+        for i, n in enumerate(t.shape, lead):
+            if n != 1 and shape[i] != n:
+                if shape[i] != 1:
+                    shapes = ", ".join(str(tuple(t.shape)) for t in tensors)
+                    raise RuntimeError(f"{what}: the shapes {shapes} don't broadcast together")
+                shape[i] = n
+    return torch.Size(shape)
 
 
 def placed(what: str, tensors: Sequence[Tensor]) -> Sequence[Tensor]:

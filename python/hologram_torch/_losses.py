@@ -14,6 +14,7 @@ from hologram_torch import _reductions
 from hologram_torch._calls import called, executor_form, here
 from hologram_torch._executors import using
 from hologram_torch._functions import add, amax, amin, div, floating, mul, neg, sum, wide
+from hologram_torch._nll import NLL, TOTAL
 from hologram_torch._operation import PLAIN, is_dynamo_compiling, unusual
 from hologram_torch._table import OPERATIONS
 
@@ -303,23 +304,19 @@ def _classified(
             f"{what}: target has dtype {target.dtype}; expected int64, or the input's shape and a float type"
         )
     target = target.to(torch.int64)
-    kept = target != ignored
-    if not is_dynamo_compiling() and not unusual() and type(target) in PLAIN and target.is_cpu:
-        wrong = target[kept & ((target < 0) | (target >= classes))]
-        if wrong.numel():
-            raise IndexError(f"Target {int(wrong[0])} is out of bounds.")
-    index = torch.where(kept, target, -1).unsqueeze(at)
-    place = torch.arange(classes, device=logs.device).reshape([-1 if i == at else 1 for i in range(logs.ndim)])
-    scaled = logs
-    counts: Tensor = kept.to(logs.dtype)
-    if weight is not None:
-        shaped = _channels(weight, logs, at)
-        scaled = mul(logs, shaped)
-        counts = sum(OPERATIONS["pick"](shaped, index, place), at)
-    loss = neg(sum(OPERATIONS["pick"](scaled, index, place), at))
-    if smoothing:
-        spread = mul(neg(sum(scaled, at)), kept.to(logs.dtype))
-        loss = add(OPERATIONS["scaled"](loss, 1 - smoothing), OPERATIONS["scaled"](spread, smoothing / classes))
-    if reduction != "mean":
-        return _reduced(what, loss, reduction)
-    return div(sum(loss), sum(counts))
+    if weight is not None and tuple(weight.shape) != (classes,):
+        raise RuntimeError(f"{what}: weight has the shape {tuple(weight.shape)}; expected ({classes},), one a class")
+    weight = None if weight is None else weight.detach().to(logs.dtype)
+    total = None if reduction == "none" else TOTAL(logs.detach(), target, weight, ignored)
+    divisor = total if reduction == "mean" or total is None else torch.ones_like(total)
+    loss: Tensor = NLL(logs, target, weight, divisor, ignored)
+    if not smoothing:
+        return loss
+    # The mean over all classes, as if each were the target.
+    scaled = logs if weight is None else mul(logs, _channels(weight, logs, at))
+    spread = mul(neg(sum(scaled, at)), (target != ignored).to(logs.dtype))
+    if reduction != "none":
+        spread = _reduced(what, spread, "sum")
+        if reduction == "mean":
+            spread = div(spread, divisor).to(logs.dtype)
+    return add(OPERATIONS["scaled"](loss, 1 - smoothing), OPERATIONS["scaled"](spread, smoothing / classes))

@@ -32,6 +32,7 @@ __all__ = [
     "SUM",
     "contiguous",
     "dimensions",
+    "quotient",
     "sum_over",
     "to",
 ]
@@ -53,6 +54,7 @@ class _Converted(Scalar):
 
 _CONVERSIONS: dict[torch.dtype, _Converted] = {}
 _QUOTIENTS: dict[torch.dtype, _Converted] = {}
+_SHARES: dict[torch.dtype, _Converted] = {}
 _shifted_exp = _Converted("shifted_exp", lambda x, m: h.exp(x - m), 2, None)
 
 
@@ -64,6 +66,14 @@ def to(x: Tensor, dtype: torch.dtype) -> Tensor:
     if found is None:
         found = _CONVERSIONS[dtype] = _Converted(f"to_{dtype}", lambda x: x + 0 if dtype == torch.bool else x, 1, dtype)
     return found.run([x])[0]
+
+
+def quotient(x: Tensor, y: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return x / y, rounded once to a dtype; unrecorded."""
+    found = _SHARES.get(dtype)
+    if found is None:
+        found = _SHARES[dtype] = _Converted(f"share_{dtype}", lambda x, y: x / y, 2, dtype)
+    return found.run([x, y])[0]
 
 
 def contiguous(x: Tensor) -> Tensor:

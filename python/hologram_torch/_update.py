@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from hologram import Program
+from hologram._ffi import native
 from hologram._kernel.call import Kernel
 from hologram.errors import DTypeError
 from hologram_torch._elementwise import ATLAS, opmath, traced
@@ -19,6 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = ["Update"]
+
+
+class _Plan(NamedTuple):
+    """A program, and which tensors and numbers of a call its slots and parameters are, in its order."""
+
+    program: Program
+    slots: list[int]
+    numbers: list[int]
 
 
 class Update:
@@ -34,28 +43,40 @@ class Update:
         self._name = name
         self._kernel = Kernel(function)
         self._inputs = inputs
-        self._programs: dict[tuple[torch.dtype, ...], Program] = {}
+        self._plans: dict[tuple[torch.dtype, ...], _Plan] = {}
 
-    def __call__(self, inputs: Sequence[Tensor], numbers: Sequence[float], outs: Sequence[Tensor]) -> None:
-        """Compute the function where gradients are not recorded; results may go to inputs.
+    def __call__(self, given: Sequence[Sequence[Tensor]], numbers: Sequence[float]) -> None:
+        """Compute the function of each of several lists of tensors, where gradients are not recorded.
+
+        Args:
+            given: Lists of the inputs and then the outputs, which may be inputs.
+            numbers: The numbers, the same for all.
 
         Raises:
             TypeError: A tensor has no float dtype.
-            ValueError: The tensors' shapes differ.
+            ValueError: The shapes of a list's tensors differ.
         """
-        first = inputs[0]
-        if not first.numel():
-            return
-        dtypes = tuple([t.dtype for t in (*inputs, *outs)])
-        program = self._programs.get(dtypes)
-        if program is None:
-            program = self._programs[dtypes] = self._made(dtypes, len(numbers))
-        bound: dict[str, Any] = {f"i{i}": t for i, t in enumerate(inputs)}
-        bound.update([(f"s{i}", number) for i, number in enumerate(numbers)])
-        bound.update([(f"o{i}", t) for i, t in enumerate(outs)])
-        executor_for(first.device).launch(program, bound)
+        kinds: dict[tuple[Any, ...], list[Sequence[Tensor]]] = {}
+        for tensors in given:
+            if tensors[0].numel():
+                kinds.setdefault((tensors[0].device, *[t.dtype for t in tensors]), []).append(tensors)
+        for (device, *types), lists in kinds.items():
+            dtypes = tuple(types)
+            plan = self._plans.get(dtypes)
+            if plan is None:
+                plan = self._plans[dtypes] = self._made(dtypes, len(numbers))
+            executor, slots = executor_for(device), plan.slots
+            arrays = tuple([tensors[i] for tensors in lists for i in slots])
+            passed = tuple([numbers[i] for i in plan.numbers])
+            done = 0
+            while done < len(arrays):
+                done += native.launch_each(executor, plan.program, arrays[done:], passed)
+                if done < len(arrays):  # something that is taken in Python, or refused
+                    bound = dict(zip(plan.program._names, (*arrays[done : done + len(slots)], *passed)))
+                    executor.launch(plan.program, bound)
+                    done += len(slots)
 
-    def _made(self, dtypes: tuple[torch.dtype, ...], numbers: int) -> Program:
+    def _made(self, dtypes: tuple[torch.dtype, ...], numbers: int) -> _Plan:
         for dtype in dtypes:
             if not dtype.is_floating_point or dtype not in ATLAS:
                 raise DTypeError(f"{self._name}: a tensor has dtype {dtype}; expected f16, bf16, f32 or f64")
@@ -65,4 +86,6 @@ class Update:
         listing, results, _ = traced(self._kernel, [ATLAS[compute]] * self._inputs + [number] * numbers, inputs)
         names = [f"i{i}" for i in range(self._inputs)] + [f"o{i}" for i in range(len(results))]
         types = {name: ATLAS[dtype] for name, dtype in zip(names, dtypes)}
-        return Program(narrowed(listing, types, {}).text, file=f"<hologram_torch {self._name}>")
+        program = Program(narrowed(listing, types, {}).text, file=f"<hologram_torch {self._name}>")
+        slots = [names.index(name) for name in program._names if name[0] != "s"]
+        return _Plan(program, slots, [int(name[1:]) for name in program._names if name[0] == "s"])

@@ -44,6 +44,7 @@ __all__ = [
     "NLLLoss",
     "RMSNorm",
     "ReLU",
+    "Sequential",
     "SiLU",
     "Sigmoid",
     "SmoothL1Loss",
@@ -240,6 +241,44 @@ class Linear(_Layer, torch.nn.Linear):
 
     def extra_repr(self) -> str:
         return super().extra_repr() + (f", activation={self.activation}" if self.activation else "")
+
+
+_FUSED: dict[type, str] = {ReLU: "relu", SiLU: "silu", Tanh: "tanh", Sigmoid: "sigmoid", GELU: "gelu"}
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+def _plain(layer: torch.nn.Module) -> bool:
+    """Whether a call of a layer is one of its class's forward, where its input is, and nothing beside."""
+    state = layer.__dict__
+    if state.get("backend") is not None or "forward" in state or state.get("_compiled_call_impl") is not None:
+        return False
+    return not any(state[hooks] for hooks in _HOOKS)
+
+
+class Sequential(torch.nn.Sequential):
+    """Layers one after the other; see torch.nn.Sequential.
+
+    A Linear does the activation after it, by what there is at a call: not where a hook sees what goes between.
+    """
+
+    def forward(self, input: Any) -> Any:
+        layers = list(self._modules.values())
+        hooked = torch.nn.modules.module._has_any_global_hook()
+        i = 0
+        while i < len(layers):
+            layer: Any = layers[i]
+            i += 1
+            after: Any = layers[i] if i < len(layers) else None
+            name = _FUSED.get(type(after)) if type(layer) is Linear and not hooked else None
+            if name is None or not (_plain(layer) and _plain(after)) or layer.activation is not None:
+                input = layer(input)
+                continue
+            if name == "gelu" and after.approximate != "none":
+                input = layer(input)
+                continue
+            input = F.linear(input, layer.weight, layer.bias, activation=name)
+            i += 1
+        return input
 
 
 class Embedding(_Layer, torch.nn.Embedding):

@@ -98,17 +98,21 @@ class SGD(torch.optim.SGD):
         loss = _closed(closure)
         for group in self.param_groups:
             lr, decay, momentum = (float(group[name]) for name in ("lr", "weight_decay", "momentum"))
-            for p, g in _gradients("SGD", group):
-                if not momentum:
-                    _SGD([p, g], [lr, decay], [p])
-                    continue
+            found = _gradients("SGD", group)
+            if not momentum:
+                _SGD([(p, g, p) for p, g in found], [lr, decay])
+                continue
+            first, later = [], []
+            for p, g in found:
                 state = self.state[p]
-                keep = 1.0 - group["dampening"]
-                if state.get("momentum_buffer") is None:
-                    state["momentum_buffer"] = torch.zeros_like(p)
-                    keep = 1.0
-                b = state["momentum_buffer"]
-                _SGD_MOMENTUM([p, g, b], [lr, decay, momentum, keep, float(group["nesterov"])], [p, b])
+                b = state.get("momentum_buffer")
+                fresh = b is None
+                if b is None:
+                    b = state["momentum_buffer"] = torch.zeros_like(p)
+                (first if fresh else later).append((p, g, b, p, b))
+            nesterov = float(group["nesterov"])
+            _SGD_MOMENTUM(first, [lr, decay, momentum, 1.0, nesterov])
+            _SGD_MOMENTUM(later, [lr, decay, momentum, 1.0 - group["dampening"], nesterov])
         return loss
 
 
@@ -129,22 +133,26 @@ class Adam(torch.optim.Adam):
             lr, decay, eps = (float(group[name]) for name in ("lr", "weight_decay", "eps"))
             b1, b2 = (float(beta) for beta in group["betas"])
             decoupled = group.get("decoupled_weight_decay", self._decoupled)
-            for p, g in _gradients(type(self).__name__, group):
+            kept = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
+            found = _gradients(type(self).__name__, group)
+            for p, _ in found:
                 state = self.state[p]
                 if not state:
                     state["step"] = torch.zeros((), dtype=torch.float32)
-                    state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(p), torch.zeros_like(p)
-                    if group["amsgrad"]:
-                        state["max_exp_avg_sq"] = torch.zeros_like(p)
-                state["step"] += 1
-                count = float(state["step"])
+                    state.update((name, torch.zeros_like(p)) for name in kept)
+            if not found:
+                continue
+            torch._foreach_add_([self.state[p]["step"] for p, _ in found], 1.0)
+            steps: dict[float, list[tuple[Tensor, ...]]] = {}  # which differ where parameters had no gradient
+            for p, g in found:
+                state = self.state[p]
+                states = [state[name] for name in kept]
+                steps.setdefault(state["step"].item(), []).append((p, g, *states, p, *states))
+            for count, lists in steps.items():
                 # Each is rounded to f32 once: 1 − b2 of a rounded b2 has few digits.
                 numbers = [1 - lr * decay if decoupled else 1.0, 0.0 if decoupled else decay, 1 - b1, b2, 1 - b2]
                 numbers += [lr / (1 - b1**count), math.sqrt(1 - b2**count), eps]
-                kept = [state["exp_avg"], state["exp_avg_sq"]]
-                if group["amsgrad"]:
-                    kept.append(state["max_exp_avg_sq"])
-                (_AMSGRAD if group["amsgrad"] else _ADAM)([p, g, *kept], numbers, [p, *kept])
+                (_AMSGRAD if group["amsgrad"] else _ADAM)(lists, numbers)
         return loss
 
 

@@ -125,7 +125,7 @@ def test_layers(name: str, dtype: torch.dtype) -> None:
         results = []
         for model, device in ((here, "cpu"), (there, DEVICE)):
             model.zero_grad()
-            given = x.to(device).requires_grad_()
+            given = x.detach().clone().to(device).requires_grad_()
             found = model(given)
             F.sum(F.square(found)).backward()
             assert given.grad is not None
@@ -321,4 +321,8 @@ def test_faults_of_replays_are_told() -> None:
 
 def test_all_layers_are_tried() -> None:
     """What convert knows stands in MODULES, but for what has tests of its own."""
-    assert {name for name in nn.__all__ if not name.endswith("Loss")} - set(MODULES) == {"Dropout", "Embedding"}
+    assert {name for name in nn.__all__ if not name.endswith("Loss")} - set(MODULES) == {
+        "Dropout",
+        "Embedding",
+        "Sequential",
+    }

@@ -6,7 +6,7 @@ import copy
 import io
 import pickle
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 import pytest
 import torch
@@ -60,7 +60,7 @@ def pair(name: str) -> tuple[torch.nn.Module, torch.nn.Module, list[Tensor]]:
 
 
 def test_all_are_here() -> None:
-    assert sorted(LAYERS) == sorted(nn.__all__)
+    assert sorted([*LAYERS, "Sequential"]) == sorted(nn.__all__)
 
 
 @pytest.mark.filterwarnings("ignore:reduction")  # of torch's KLDivLoss
@@ -188,13 +188,10 @@ def test_convert_and_revert(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(a is b for a, b in zip(parameters, net.parameters())), "the same parameters"
     assert net.state_dict().keys() == state.keys()
     assert type(net.body[0]) is nn.Linear
-    assert net.body[0].activation == "gelu"
-    assert net.body[2].activation is None, "the ReLU after it has another place too"
     assert type(net.own) is Own
     print(report)
     text = capsys.readouterr().out
     assert "body.0" in text
-    assert "gelu" in text
     assert "own" in text
     assert "left: a class of its own" in text
     assert "left: not there" in text
@@ -202,9 +199,16 @@ def test_convert_and_revert(capsys: pytest.CaptureFixture[str]) -> None:
     again = ht.convert(net)
     assert all(c.before == c.after for c in again)
     torch.testing.assert_close(pickle.loads(pickle.dumps(net))(x), expected)
-    ht.revert(net)
+    assert str(ht.revert(net)).endswith("6 of 6 layers reverted")
     assert [type(m) for m in net.modules()] == kinds
     assert torch.equal(net(x), expected)
+
+
+def test_revert_leaves_what_torch_has_not() -> None:
+    model, x = torch.nn.Sequential(nn.Linear(3, 2, activation="relu"), nn.Tanh()), torch.randn(4, 3)
+    expected = model(x)
+    assert "left: torch's has no activation" in str(ht.revert(model))
+    torch.testing.assert_close(model(x), expected)
 
 
 def test_convert_alone() -> None:
@@ -216,6 +220,69 @@ def test_convert_alone() -> None:
     assert [type(m) for m in model] == [nn.Linear, nn.ReLU]
     with pytest.raises(TypeError, match=r"torch\.nn\.Module"):
         ht.convert(3)
+
+
+def sequences() -> dict[str, Callable[[torch.nn.Sequential], torch.nn.Module]]:
+    """What people do with a converted Linear, ReLU, Linear; each has torch's answer."""
+
+    def changed(change: Callable[[torch.nn.Sequential], object]) -> Callable[[torch.nn.Sequential], torch.nn.Module]:
+        def done(model: torch.nn.Sequential) -> torch.nn.Module:
+            change(model)
+            return model
+
+        return done
+
+    return {
+        "whole": lambda m: m,
+        "one": lambda m: m[0],
+        "slice": lambda m: m[:1],
+        "two": lambda m: m[:2],
+        "children": lambda m: torch.nn.Sequential(*list(m.children())[:-2]),
+        "activation": lambda m: torch.nn.Sequential(m[1]),
+        "identity": changed(lambda m: m.__setitem__(1, torch.nn.Identity())),
+        "other": changed(lambda m: m.__setitem__(1, torch.nn.Tanh())),
+        "deleted": changed(lambda m: m.__delitem__(1)),
+        "inserted": changed(lambda m: m.insert(1, torch.nn.Softmax(1))),
+        "own forward": changed(lambda m: setattr(m[1], "forward", lambda x: x * 2)),
+    }
+
+
+@pytest.mark.parametrize("name", sequences())
+def test_layers_stay_by_themselves(name: str) -> None:
+    """A Linear does its activation within the Sequential alone, by the layers that there are at a call."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU(), torch.nn.Linear(3, 3))
+    x = torch.randn(5, 3)
+    results = []
+    for converted in (False, True):
+        m = copy.deepcopy(model)
+        if converted:
+            ht.convert(m)
+        used = sequences()[name](m)
+        given = x.clone().requires_grad_()
+        found = used(given)
+        found.sum().backward()
+        results.append((found.detach(), given.grad))
+    torch.testing.assert_close(results[1], results[0])
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_hooks_of_fused_layers(late: bool) -> None:
+    """Forward and backward hooks, set before converting or after, see what torch's do."""
+    seen: list[list[Tensor]] = []
+    for converted in (False, True):
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU())
+        if converted and late:
+            ht.convert(model)
+        told: list[Tensor] = []
+        model[0].register_forward_hook(lambda m, inputs, output, told=told: told.append(output.detach()))
+        model[1].register_full_backward_hook(lambda m, by_inputs, by_outputs, told=told: told.extend(by_inputs))
+        if converted and not late:
+            ht.convert(model)
+        model(torch.randn(4, 3)).sum().backward()
+        seen.append(told)
+    torch.testing.assert_close(seen[1], seen[0])
 
 
 def test_hooks_see_what_passes() -> None:
