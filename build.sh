@@ -48,6 +48,7 @@ go-test        cover
 pytest-torch   test_torch
 random         random_programs
 fuzz           fuzz_each
+lock-order     go test -tags lockorder ./core/... ./capi
 staticcheck    go tool staticcheck ./...
 mypy           '$PY' -m mypy
 go-vet         go vet ./...

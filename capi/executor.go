@@ -4,16 +4,16 @@ package main
 import "C"
 
 import (
-	"sync"
 	"unsafe"
 
 	"github.com/hologram-project/hologram/core"
+	"github.com/hologram-project/hologram/core/lock"
 )
 
 // standard is the default executor, which handle 0 means wherever an executor is
 // asked for, but to free it. It is made on "auto" at first use, and never freed.
 var standard struct {
-	sync.Mutex
+	lock.Mutex[lock.Standard]
 	ex *core.Executor
 }
 

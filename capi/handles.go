@@ -2,10 +2,10 @@ package main
 
 import (
 	"math"
-	"sync"
 	"sync/atomic"
 
 	"github.com/hologram-project/hologram/core"
+	"github.com/hologram-project/hologram/core/lock"
 )
 
 // A handle is what callers have of an object: its kind in the top 8 bits, then
@@ -55,7 +55,7 @@ type chunk [chunkSize]struct {
 // table holds the objects. Looking up takes no lock.
 var table struct {
 	chunks [maxChunks]atomic.Pointer[chunk]
-	mu     sync.Mutex
+	mu     lock.Mutex[lock.Last]
 	used   int      // indices given out so far
 	free   []uint32 // of these, the ones that can be used again
 }

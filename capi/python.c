@@ -27,6 +27,10 @@ struct hologram_cpython py;
 static py_object *hooks;                 /* the dictionary */
 static py_object *hook_names[NUM_HOOKS]; /* interned, so that they are found by address */
 
+static int (*finalizing)(void); /* Python's, which was private before 3.13 */
+
+bool hologram_finalizing(void) { return finalizing && finalizing(); }
+
 /* Looks up all of CPython that is used; the name of what is missing, or NULL. */
 static const char *load(void *module) {
 #define FUNCTION(result, name, parameters)                                   \
@@ -45,6 +49,8 @@ static const char *load(void *module) {
 #undef FUNCTION
 #undef OBJECT
 #undef VARIABLE
+  *(void **)&finalizing = look_up(module, "Py_IsFinalizing");
+  if (!finalizing) *(void **)&finalizing = look_up(module, "_Py_IsFinalizing");
   return NULL;
 }
 

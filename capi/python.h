@@ -193,9 +193,14 @@ typedef struct work {
   py_object **failure; /* of a callback's, which cancels the work; may be NULL */
   struct work *outer;  /* of the same thread: that whose waiting runs the signal handler which calls */
   bool raised;         /* a signal handler did, while the library was making a program */
+  _Atomic bool parked; /* the interpreter ends, and what goes on is over */
 } work;
 
-/* Lets the GIL go; false with an exception if the interpreter ends. Until work_end nothing of Python may be used. */
+/* Whether the interpreter has begun to finalize, after the functions of atexit. Without the GIL too. */
+bool hologram_finalizing(void);
+
+/* Lets the GIL go; false with an exception if the interpreter ends and goes on ending for a while: until then the thread
+   waits, for ever if it has ended. So does work_end. Until that nothing of Python may be used. */
 bool work_begin(work *w);
 
 /* The same for work that has begun, which is to be ended even then. */

@@ -10,12 +10,12 @@
 
 #ifdef _WIN32
 #include <windows.h>
-static void nap(void) { Sleep(1); }
+static void nap(int milliseconds) { Sleep((DWORD)milliseconds); }
 static long long milliseconds(void) { return (long long)GetTickCount64(); }
 #else
 #include <time.h>
-static void nap(void) {
-  struct timespec t = {0, 1000000};
+static void nap(int milliseconds) {
+  struct timespec t = {0, milliseconds * 1000000L};
   nanosleep(&t, NULL);
 }
 static long long milliseconds(void) {
@@ -58,12 +58,28 @@ static _Thread_local work *current; /* the thread's innermost */
 enum {
   SLICE_MS = 50,      /* after which signal handlers run */
   CLOSING_MS = 10000, /* how long work that does not end may hold up the interpreter's end */
+  PARKED_MS = 1000,   /* how long a thread is kept from Python while functions of atexit run, one of which may wait for it */
 };
 
 bool work_closing(void) { return atomic_load(&closing); }
 
 /* Whether the interpreter ends, and not by this thread, which still calls for what is done at exit. */
 static bool late(void) { return work_closing() && !closer; }
+
+/* Keeps a thread, without the GIL, from Python that ends: for ever once that has begun to finalize, as CPython does from
+   3.14 on. Before, it ends the thread at its next step, and aborts if that had the lock of stderr, for a traceback. */
+static void park(void) {
+  for (long long until = milliseconds() + PARKED_MS; milliseconds() < until || hologram_finalizing();) nap(10);
+}
+
+/* Goes back to Python. */
+static void back(work *w, void *thread) {
+  if (late()) {
+    atomic_store(&w->parked, true);
+    park();
+  }
+  py.PyEval_RestoreThread(thread);
+}
 
 /* In a fork's child the list leads to stacks of threads that are not there, which new threads may have been given; nothing
    goes on there. */
@@ -84,6 +100,9 @@ static void leave(work *w) {
 bool work_begin(work *w) {
   static char text[] = "the interpreter ends: only the thread that ends it can still begin work";
   if (late()) {
+    void *thread = py.PyEval_SaveThread();
+    park();
+    py.PyEval_RestoreThread(thread);
     hologram_support_error(text, sizeof text - 1);
     hologram_raise(HOLOGRAM_CANCELLED);
     return false;
@@ -94,6 +113,7 @@ bool work_begin(work *w) {
 
 void work_continue(work *w) {
   atomic_store_explicit(&w->event, 0, memory_order_relaxed);
+  atomic_store_explicit(&w->parked, false, memory_order_relaxed);
   w->raised = false;
   w->outer = current;
   current = w;
@@ -107,7 +127,11 @@ static int32_t look(work *w, int slices) {
   void *thread = py.PyEval_SaveThread();
   do status = hologram_event_wait(w->event, SLICE_MS);
   while (status == HOLOGRAM_PENDING && !slices);
-  py.PyEval_RestoreThread(thread);
+  if (status == HOLOGRAM_PENDING) {
+    py.PyEval_RestoreThread(thread);
+  } else {
+    back(w, thread);
+  }
   return status;
 }
 
@@ -148,13 +172,17 @@ bool work_end(work *w, int32_t status) {
   bool done = true;
   current = w->outer;
   if (w->raised) {
-    py.PyEval_RestoreThread(w->thread);
+    back(w, w->thread);
     done = false;
   } else if (status == HOLOGRAM_PENDING) {
     /* The interpreter may have begun to end while nobody could cancel this. */
     if (late()) hologram_event_cancel(w->event);
     status = hologram_event_wait(w->event, SLICE_MS);
-    py.PyEval_RestoreThread(w->thread);
+    if (status == HOLOGRAM_PENDING) {
+      py.PyEval_RestoreThread(w->thread);
+    } else {
+      back(w, w->thread);
+    }
     while (status == HOLOGRAM_PENDING && done) {
       if (py.PyErr_CheckSignals() || (w->failure && *w->failure)) {
         cancel(w);
@@ -175,7 +203,7 @@ bool work_end(work *w, int32_t status) {
       hologram_event_free(w->event);
     }
   } else {
-    py.PyEval_RestoreThread(w->thread);
+    back(w, w->thread);
     if (status != HOLOGRAM_OK) {
       hologram_raise(status);
       done = false;
@@ -202,6 +230,7 @@ static py_object *waiting(py_object *self, py_object *const *args, ptrdiff_t n) 
 /* Cancels work; false while it goes on. */
 static bool ended(work *w) {
   hologram_event event = atomic_load(&w->event);
+  if (atomic_load(&w->parked)) return true;
   if (event) hologram_event_cancel(event);
   return event && hologram_event_wait(event, 0) != HOLOGRAM_PENDING;
 }
@@ -220,7 +249,7 @@ static py_object *close_all(py_object *self, py_object *const *args, ptrdiff_t n
     for (work *w = under_way; w; w = w->next) all_ended = ended(w) && all_ended;
     if (all_ended) break;
     void *thread = py.PyEval_SaveThread();
-    nap();
+    nap(1);
     py.PyEval_RestoreThread(thread);
   }
   return py_none();

@@ -273,7 +273,7 @@ func (b *Buffer) Synchronize() (*Event, error) {
 	if err := b.use("synchronize"); err != nil {
 		return nil, err
 	}
-	return b.ex.stream.Submit(&fence{errors: b.ex.errors, memory: []*memory.Memory{b.mem}}, queue.How{Outcome: true})
+	return b.ex.stream.Submit(&fence{all: b.ex, memory: []*memory.Memory{b.mem}}, queue.How{Outcome: true})
 }
 
 // window checks a range of bytes and counts the work that uses it.

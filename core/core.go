@@ -19,11 +19,12 @@
 // Who has a lock takes only those behind it:
 //
 //	a stream's turn → Deferred.looking → Executor.mu → lane.mu → Event.mu
-//	a stream's turn → Device.order → memory.order → memory.Line
+//	a stream's turn → Device.order
 //
-// looking is that of the executor's own stream before those of others. All other
+// and then memory.Line. looking is that of the executor's own stream before those of others. All other
 // locks are the last. What runs others' code is called with none: deleters, Stop, a
-// trace's lines.
+// trace's lines. Package lock has the order; tests with the build tag lockorder see
+// that it is kept.
 //
 // A Device is opened once and shared by the Executors on it; its pool recycles
 // memory and its cache keeps compiled kernels. A Buffer is a view of counted

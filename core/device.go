@@ -6,10 +6,10 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/core/call"
+	"github.com/hologram-project/hologram/core/lock"
 	"github.com/hologram-project/hologram/core/memory"
 	"github.com/hologram-project/hologram/core/program"
 	"github.com/hologram-project/hologram/core/queue"
@@ -50,15 +50,15 @@ type Device struct {
 	kernels *program.Cache
 	calls   *call.Table // of operations
 	call    call.Device
-	workers backends.Threaded // nil where the number of threads is not the host's business
-	threads sync.Mutex        // held while that is chosen
+	workers backends.Threaded     // nil where the number of threads is not the host's business
+	threads lock.Mutex[lock.Last] // held while that is chosen
 
-	order  sync.Mutex   // queue.Target's
-	guests queue.Guests // likewise
+	order  lock.Mutex[lock.Order] // queue.Target's
+	guests queue.Guests           // likewise
 }
 
 var devices struct {
-	sync.Mutex
+	lock.Mutex[lock.Devices]
 	open map[string]*Device
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/core/lock"
 	"github.com/hologram-project/hologram/core/memory"
 	"github.com/hologram-project/hologram/core/queue"
 	"github.com/hologram-project/hologram/core/status"
@@ -19,7 +20,7 @@ type Executor struct {
 	phase   *memory.Memory // one cell for all streams
 	account memory.Account
 
-	mu       sync.Mutex
+	mu       lock.Mutex[lock.Executor]
 	buffers  *Buffer // a list
 	boundary *memory.Memory
 	foreign  map[uintptr]*foreignStream // by their number
@@ -85,17 +86,31 @@ func (ex *Executor) streams() (list []queue.Stream, release func()) {
 	}
 }
 
+// gathered is what work of an executor's own stream finds when it asks in its
+// Outcome for the errors of all: what has passed on the streams of others, to be let
+// go of in its Release.
+type gathered []func()
+
 // errors returns, and forgets, those of work on all streams whose outcome nobody
-// has seen, for work of the executor's own stream in its Outcome.
-func (ex *Executor) errors() error {
+// has seen.
+func (g *gathered) errors(ex *Executor) error {
 	list, release := ex.streams()
 	defer release()
 	errs := []error{list[0].Errors()}
 	for _, s := range list[1:] {
-		s.Look() // work on them that passed before this may be looked at just now
-		errs = append(errs, s.Errors())
+		letGo, err := s.Gather()
+		if errs = append(errs, err); letGo != nil {
+			*g = append(*g, letGo)
+		}
 	}
 	return status.Join(errs...)
+}
+
+func (g *gathered) letGo() {
+	for _, f := range *g {
+		f()
+	}
+	*g = nil
 }
 
 // list is streams for who holds the lock.

@@ -45,8 +45,10 @@ func (c *caller) Waits() {}
 type fence struct {
 	caller
 	errors func() error // those that nobody has seen; nil: they are left to others
-	phase  *int32       // where the phase goes; may be nil
-	cell   *uint32      // where it is
+	all    *Executor    // of which those of all streams are told; nil: errors'
+	gathered
+	phase *int32  // where the phase goes; may be nil
+	cell  *uint32 // where it is
 	// memory, counted as work, is what the host is going to use, behind all that
 	// streams have queued on it.
 	memory []*memory.Memory
@@ -84,13 +86,17 @@ func (f *fence) Outcome(err error) error {
 	if f.phase != nil {
 		*f.phase = int32(atomic.LoadUint32(f.cell))
 	}
-	if f.errors == nil {
-		return nil
+	switch {
+	case f.all != nil:
+		return f.gathered.errors(f.all)
+	case f.errors != nil:
+		return f.errors()
 	}
-	return f.errors()
+	return nil
 }
 
 func (f *fence) Release() {
+	f.letGo()
 	for _, m := range f.memory {
 		m.End()
 	}

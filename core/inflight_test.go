@@ -62,7 +62,12 @@ var errRefused = errors.New("refused")
 func (s *refusing) Launch(k backends.Kernel, l *backends.Launch) (backends.Ticket, error) {
 	if s.count++; s.count >= s.from {
 		if s.refuse != nil {
-			s.refuse()
+			done := make(chan struct{})
+			go func() { // another thread, as far as locks are concerned
+				defer close(done)
+				s.refuse()
+			}()
+			<-done
 		}
 		return 0, errRefused
 	}

@@ -1,9 +1,8 @@
 package core
 
 import (
-	"sync"
-
 	"github.com/hologram-project/hologram/core/call"
+	"github.com/hologram-project/hologram/core/lock"
 	"github.com/hologram-project/hologram/core/program"
 	"github.com/hologram-project/hologram/isa"
 )
@@ -13,7 +12,7 @@ import (
 type Program struct {
 	p *program.Program
 
-	mu     sync.RWMutex
+	mu     lock.RWMutex[lock.Last]
 	calls  map[*Device]*call.Table
 	closed bool
 }

@@ -34,6 +34,7 @@ type transfer struct {
 	last   *memory.Memory // the piece that the device still copies to the host
 	where  int64          // that it starts at
 	queued bool
+	gathered
 }
 
 func (c *transfer) Run(t *queue.Target) (backends.Ticket, error) {
@@ -153,12 +154,13 @@ func (c *transfer) Outcome(err error) error {
 	}
 	c.arrived()
 	if c.toHost && !c.quiet {
-		return c.ex.errors()
+		return c.gathered.errors(c.ex)
 	}
 	return nil
 }
 
 func (c *transfer) Release() {
+	c.letGo()
 	if c.last != nil {
 		c.last.Release()
 		c.last = nil

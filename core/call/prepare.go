@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/core/lock"
 	"github.com/hologram-project/hologram/core/memory"
 	"github.com/hologram-project/hologram/core/program"
 	"github.com/hologram-project/hologram/core/status"
@@ -112,7 +113,7 @@ type Prepared struct {
 
 	// spare is what the next call takes, and more what those beside it do.
 	spare   atomic.Pointer[Bound]
-	mu      sync.Mutex
+	mu      lock.Mutex[lock.Last]
 	more    []*Bound
 	keptAll *atomic.Int64 // the device's count of those
 }

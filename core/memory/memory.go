@@ -13,8 +13,9 @@
 package memory
 
 import (
-	"sync"
 	"sync/atomic"
+
+	"github.com/hologram-project/hologram/core/lock"
 )
 
 // Memory is a stretch of a device's memory.
@@ -67,6 +68,7 @@ func (m *Memory) Release() {
 			m.forget()
 		}
 		if m.deleter != nil {
+			lock.None()
 			m.deleter()
 		}
 		return
@@ -105,7 +107,7 @@ func (m *Memory) Idle() <-chan struct{} {
 
 // workCount counts work, and lets others wait until there is none.
 type workCount struct {
-	mu   sync.Mutex
+	mu   lock.Mutex[lock.Last]
 	work int
 	none chan struct{} // closed when there is none; nil while nobody waits
 }

@@ -3,17 +3,17 @@ package memory
 import (
 	"math"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/core/lock"
 )
 
 // Line is a stream as memory knows it: who waits for whom. It outlives the
 // stream, all of whose tickets have passed when it is closed.
 type Line struct {
 	Stream backends.Stream
-	mu     sync.RWMutex // held by those of other streams who look at the stream
+	mu     lock.RWMutex[lock.Line] // held by those of other streams who look at the stream
 	closed bool
 	seen   atomic.Uint64 // the last ticket that was found to have passed
 }

@@ -4,10 +4,10 @@ import (
 	"errors"
 	"math/bits"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/core/lock"
 	"github.com/hologram-project/hologram/core/status"
 )
 
@@ -60,7 +60,7 @@ type Allocator struct {
 type Pool struct {
 	from Allocator
 
-	mu    sync.Mutex
+	mu    lock.Mutex[lock.Last]
 	cache [classes][]block // by place of the size class, in the order in which they came back
 	given uint64
 	slab  backends.Memory // what is left of the newest slab

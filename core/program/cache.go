@@ -4,10 +4,10 @@ import (
 	"container/list"
 	"errors"
 	"slices"
-	"sync"
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/fpenv"
+	"github.com/hologram-project/hologram/core/lock"
 	"github.com/hologram-project/hologram/core/memory"
 	"github.com/hologram-project/hologram/core/status"
 	"github.com/hologram-project/hologram/isa/work"
@@ -23,7 +23,7 @@ type Kernel struct {
 	memory.Refs
 	special backends.Specializer // nil: it has all code
 
-	mu    sync.Mutex
+	mu    lock.Mutex[lock.Last]
 	under *making[struct{}] // code that is being made for a launch; nil: none is
 }
 
@@ -101,7 +101,7 @@ type Cache struct {
 	Device backends.Device
 	Info   backends.Info
 
-	mu      sync.Mutex
+	mu      lock.Mutex[lock.Last]
 	limit   int
 	entries map[backends.Key]*list.Element
 	recent  *list.List // of *entry, the last used first

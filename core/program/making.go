@@ -2,11 +2,11 @@ package program
 
 import (
 	"runtime/debug"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/hologram-project/hologram/backends/fpenv"
+	"github.com/hologram-project/hologram/core/lock"
 	"github.com/hologram-project/hologram/core/status"
 	"github.com/hologram-project/hologram/isa/work"
 )
@@ -74,6 +74,7 @@ func (g *making[T]) wait(stop Stop) (there bool, err error) {
 		case <-g.done:
 			return true, nil
 		case <-t.C:
+			lock.None()
 			if err := stop(); err != nil {
 				return false, err
 			}
@@ -97,7 +98,7 @@ func alone[T any](what string, stop Stop, f func(m *work.Meter) (T, error)) (T, 
 // error; unless all who waited for it left.
 type once[T any] struct {
 	made atomic.Pointer[making[T]] // done
-	mu   sync.Mutex
+	mu   lock.Mutex[lock.Last]
 	g    *making[T] // under way
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/core/lock"
 	"github.com/hologram-project/hologram/core/status"
 )
 
@@ -29,7 +30,7 @@ type Deferred struct {
 
 	// looking is held by who looks what has passed. Its owner waits with it, so
 	// others only try it, but for Look.
-	looking sync.Mutex
+	looking lock.Mutex[lock.Looking]
 	seen    backends.Ticket // the last that was waited for
 
 	// What is in flight is a list, in order, from first to last. It is under
@@ -269,17 +270,28 @@ func (s *Deferred) help(e *Event, d time.Duration) {
 // first of them. It reports whether it was the one to look, and there was
 // something to see.
 func (s *Deferred) reap(d time.Duration) bool {
-	return s.looking.TryLock() && s.looked(d)
+	if !s.looking.TryLock() {
+		return false
+	}
+	list, any := s.passed(d)
+	letGo(list)
+	return any
 }
 
-// Look is Stream.Look.
-func (s *Deferred) Look() {
+// Gather is Stream.Gather.
+func (s *Deferred) Gather() (letsGo func(), err error) {
 	s.looking.Lock()
-	s.looked(0)
+	list, _ := s.passed(0)
+	err = s.told()
+	if list == nil {
+		return nil, err
+	}
+	return func() { letGo(list) }, err
 }
 
-// looked is reap for who holds looking, and gives it back.
-func (s *Deferred) looked(d time.Duration) bool {
+// passed is reap for who holds looking, and gives it back, but that the works
+// which have passed are still to be let go of.
+func (s *Deferred) passed(d time.Duration) (list *flying, any bool) {
 	var last *flying // that has passed
 	ended := 0
 	for {
@@ -316,8 +328,7 @@ func (s *Deferred) looked(d time.Duration) bool {
 		}
 	}
 	s.mu.Lock()
-	any := s.inFlight > 0
-	var list *flying
+	any = s.inFlight > 0
 	if last != nil {
 		list = s.first
 		if s.first = last.next; s.first == nil {
@@ -333,7 +344,12 @@ func (s *Deferred) looked(d time.Duration) bool {
 	}
 	s.mu.Unlock()
 	s.looking.Unlock()
-	// With no lock held: what is let go of may call back.
+	return list, any
+}
+
+// letGo lets go of works that have passed, and tells who waits for them. No lock
+// is held: what is let go of may call back.
+func letGo(list *flying) {
 	for list != nil {
 		f := list
 		list = f.next
@@ -347,7 +363,6 @@ func (s *Deferred) looked(d time.Duration) bool {
 		*f = flying{}
 		spare.Put(f)
 	}
-	return any
 }
 
 // Errors is Stream.Errors.
@@ -356,6 +371,11 @@ func (s *Deferred) Errors() error {
 	if s.target.Guests != nil {
 		s.Keep(s.target.Guests.Look())
 	}
+	return s.told()
+}
+
+// told returns, and forgets, the errors that nobody has seen.
+func (s *Deferred) told() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := s.errs

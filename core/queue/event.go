@@ -3,10 +3,10 @@ package queue
 import (
 	"errors"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/core/lock"
 	"github.com/hologram-project/hologram/core/status"
 )
 
@@ -19,7 +19,7 @@ type Event struct {
 	beside   bool      // no other work waits for it
 	stream   *Deferred // that has to be looked at for the event to finish; nil: it finishes by itself
 
-	mu    sync.Mutex
+	mu    lock.Mutex[lock.Event]
 	work  Work // until it is over
 	begun bool
 	over  bool // finished is closed

@@ -1,9 +1,8 @@
 package queue
 
 import (
-	"sync"
-
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/core/lock"
 	"github.com/hologram-project/hologram/core/status"
 )
 
@@ -18,7 +17,7 @@ type Graph struct {
 	graph  backends.Graph    // what it recorded
 	cost   float64           // of a replay on the caller's thread, in nanoseconds
 
-	mu       sync.Mutex
+	mu       lock.Mutex[lock.Last]
 	replays  int // under way
 	released bool
 }
@@ -57,7 +56,7 @@ func (l *lane) begin(native backends.Capturer, busy func() bool) error {
 	case l.turn || l.worker || busy != nil && busy():
 		err = status.Errorf(status.Invalid, "capture: the stream is at work; wait for it first")
 	default:
-		l.turn = true // nothing comes until the device records
+		l.start() // nothing comes until the device records
 	}
 	l.mu.Unlock()
 	if err != nil {
@@ -77,6 +76,7 @@ func (l *lane) begin(native backends.Capturer, busy func() bool) error {
 }
 
 func (l *lane) end() (*Graph, error) {
+	lock.Check[lock.Turn]()
 	l.mu.Lock()
 	for l.turn {
 		l.free.Wait()
@@ -86,7 +86,7 @@ func (l *lane) end() (*Graph, error) {
 		l.mu.Unlock()
 		return nil, status.Errorf(status.Invalid, "capture: the stream does not capture")
 	}
-	l.turn = true // nothing comes while the device still records
+	l.start() // nothing comes while the device still records
 	l.mu.Unlock()
 	err := g.seal()
 	l.mu.Lock()

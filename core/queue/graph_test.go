@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"sync"
 	"testing"
 	"time"
 
@@ -9,6 +8,7 @@ import (
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/asynctest"
+	"github.com/hologram-project/hologram/core/lock"
 	"github.com/hologram-project/hologram/core/memory"
 	"github.com/hologram-project/hologram/core/status"
 )
@@ -42,7 +42,7 @@ func TestAReplayThatFails(t *testing.T) {
 	require.NoError(t, err)
 	native, err := d.NewStream()
 	require.NoError(t, err)
-	s := NewDeferred(Target{Line: &memory.Line{Stream: native}, Order: new(sync.Mutex)})
+	s := NewDeferred(Target{Line: &memory.Line{Stream: native}, Order: new(lock.Mutex[lock.Order])})
 	require.NoError(t, s.BeginCapture())
 	w := &recorded{}
 	ev, err := s.Submit(w, How{})

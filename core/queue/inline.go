@@ -65,8 +65,8 @@ func (s *Inline) serve(ev *Event) {
 // Errors is Stream.Errors: everybody has been told.
 func (s *Inline) Errors() error { return nil }
 
-// Look is Stream.Look: what has passed has ended.
-func (s *Inline) Look() {}
+// Gather is Stream.Gather: what has passed has ended.
+func (s *Inline) Gather() (func(), error) { return nil, nil }
 
 // Keep is Stream.Keep. Nothing comes here: a device that works while called has
 // no streams of others.

@@ -3,6 +3,7 @@ package queue
 import (
 	"sync"
 
+	"github.com/hologram-project/hologram/core/lock"
 	"github.com/hologram-project/hologram/core/memory"
 	"github.com/hologram-project/hologram/core/status"
 )
@@ -13,7 +14,7 @@ import (
 type lane struct {
 	target Target
 
-	mu      sync.Mutex
+	mu      lock.Mutex[lock.Lane]
 	free    sync.Cond // signalled when a turn ends
 	turn    bool      // somebody has it
 	worker  bool      // the goroutine runs, or is to
@@ -37,6 +38,9 @@ func replayable(w Work) bool {
 // take waits for a turn on the caller's thread. Where that may take long it
 // returns false: the work is for the goroutine.
 func (l *lane) take(w Work, how How) (mine bool, err error) {
+	if !how.Try {
+		lock.Check[lock.Turn]()
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
@@ -51,13 +55,19 @@ func (l *lane) take(w Work, how How) (mine bool, err error) {
 			}
 			return false, nil
 		case !l.turn:
-			l.turn = true
+			l.start()
 			return true, nil
 		case how.Try:
 			return false, status.ErrBusy
 		}
 		l.free.Wait()
 	}
+}
+
+// start begins a turn, for who holds the lock, from which it comes first.
+func (l *lane) start() {
+	l.turn = true
+	lock.Enter[lock.Turn]()
 }
 
 // idle says that there is nothing to do. The caller holds the lock.
@@ -67,6 +77,7 @@ func (l *lane) idle() bool { return !l.turn && !l.worker && len(l.events) == 0 &
 func (l *lane) give() {
 	l.mu.Lock()
 	l.turn = false
+	lock.Leave[lock.Turn]()
 	l.mu.Unlock()
 	l.free.Broadcast()
 }

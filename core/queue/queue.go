@@ -16,11 +16,11 @@
 package queue
 
 import (
-	"sync"
 	"time"
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/hostmem"
+	"github.com/hologram-project/hologram/core/lock"
 	"github.com/hologram-project/hologram/core/memory"
 	"github.com/hologram-project/hologram/core/status"
 )
@@ -63,7 +63,7 @@ type Target struct {
 	// uses its memory until it has noted its own use, so that no other stream's
 	// comes between. It is the device's. Nobody waits meanwhile: a stream never
 	// has more work in flight than the device takes.
-	Order *sync.Mutex
+	Order *lock.Mutex[lock.Order]
 	// Capturing says that work is recorded, to run later: it orders its memory then.
 	Capturing bool
 	// Guests are the device's, for a stream of others.
@@ -109,9 +109,10 @@ type Stream interface {
 	Line() *memory.Line
 	// Errors returns, and forgets, those of work whose outcome nobody has seen.
 	Errors() error
-	// Look ends what has passed, and waits for who is at that already, so that
-	// Errors has all. Work may look at other streams in its Outcome, not at its own.
-	Look()
+	// Gather is Errors for work of another stream, in its Outcome: it waits for who
+	// looks what has passed already, so that it has all. What that held is let go of
+	// by letGo, with no lock held; nil: nothing.
+	Gather() (letGo func(), err error)
 	// Keep adds an error to them, if it is one.
 	Keep(err error)
 	// Captured reports whether the stream is of others, who are capturing it.

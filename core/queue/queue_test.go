@@ -12,6 +12,7 @@ import (
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/asynctest"
 	"github.com/hologram-project/hologram/backends/hostmem"
+	"github.com/hologram-project/hologram/core/lock"
 	"github.com/hologram-project/hologram/core/memory"
 	"github.com/hologram-project/hologram/core/status"
 )
@@ -66,7 +67,7 @@ func streams(t *testing.T) map[string]Stream {
 	require.NoError(t, err)
 	return map[string]Stream{
 		"inline":   NewInline(Target{Line: &memory.Line{Stream: hostStream{}}}),
-		"deferred": NewDeferred(Target{Line: &memory.Line{Stream: s}, Order: new(sync.Mutex)}),
+		"deferred": NewDeferred(Target{Line: &memory.Line{Stream: s}, Order: new(lock.Mutex[lock.Order])}),
 	}
 }
 
@@ -407,7 +408,7 @@ func TestClosingAfterCancelling(t *testing.T) {
 func TestADeviceIsNeverFull(t *testing.T) {
 	for _, each := range []uint64{1, 7, 40} {
 		native := &heap{}
-		s := NewDeferred(Target{Line: &memory.Line{Stream: native}, Order: new(sync.Mutex)})
+		s := NewDeferred(Target{Line: &memory.Line{Stream: native}, Order: new(lock.Mutex[lock.Order])})
 		var last *Event
 		for last == nil {
 			ev, err := s.Submit(&work{run: func(*Target) (backends.Ticket, error) {
@@ -461,7 +462,7 @@ func (s *broken) Fill(uintptr, uint64, int, int64) (backends.Ticket, error) {
 func TestWorkThatPanicsOnABrokenStream(t *testing.T) {
 	for released, err := range []error{errors.New("no"), backends.ErrLost} {
 		for _, how := range []How{{}, {Long: true}} {
-			s := NewDeferred(Target{Line: &memory.Line{Stream: &broken{err: err}}, Order: new(sync.Mutex)})
+			s := NewDeferred(Target{Line: &memory.Line{Stream: &broken{err: err}}, Order: new(lock.Mutex[lock.Order])})
 			w := &work{run: func(*Target) (backends.Ticket, error) { panic("oh") }}
 			ev, err := s.Submit(w, how)
 			require.ErrorContains(t, wait(t, ev, err), "panic: oh")
@@ -476,7 +477,7 @@ func TestWorkThatPanicsOnABrokenStream(t *testing.T) {
 // stream is not full.
 func TestWorkOfNothingIsNotTheLast(t *testing.T) {
 	native := &heap{}
-	s := NewDeferred(Target{Line: &memory.Line{Stream: native}, Order: new(sync.Mutex)})
+	s := NewDeferred(Target{Line: &memory.Line{Stream: native}, Order: new(lock.Mutex[lock.Order])})
 	for _, ticket := range []backends.Ticket{5, 0, 3} {
 		_, err := s.Submit(&work{run: func(*Target) (backends.Ticket, error) { return ticket, nil }}, How{})
 		require.NoError(t, err)
@@ -496,7 +497,7 @@ func TestWorkOfNothingIsNotTheLast(t *testing.T) {
 // whoever cancels finds it by its event or in flight.
 func TestQueuedWorkIsInReach(t *testing.T) {
 	native := &heap{}
-	s := NewDeferred(Target{Line: &memory.Line{Stream: native}, Order: new(sync.Mutex)})
+	s := NewDeferred(Target{Line: &memory.Line{Stream: native}, Order: new(lock.Mutex[lock.Order])})
 	inside, goOn := make(chan struct{}), make(chan struct{})
 	w := &work{run: func(*Target) (backends.Ticket, error) {
 		close(inside)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from test_process import COUNT, passes, posix
+from test_process import COUNT, passes, posix, script
 
 # Several calls that go on, each in a daemon thread of its own.
 WORKING = f"""
@@ -80,6 +80,34 @@ time.sleep(0.1)
     )
 
 
+@pytest.mark.parametrize("round", range(10))
+def test_daemon_threads_print_nothing_while_the_interpreter_ends(round: int) -> None:
+    """One that has the lock of stderr when Python stops it makes CPython abort: so none goes back to Python."""
+    done = script(
+        WORKING.replace("    except hg.errors.LaunchCancelledError:\n        pass\n", "    finally:\n        pass\n")
+        + """
+import traceback
+ex, x, go = hg.Executor("cpu"), np.zeros(8, np.float32), threading.Event()
+def call():
+    go.wait()
+    while True:
+        try:
+            ex.wrap(x).free()
+        except hg.errors.LaunchCancelledError:
+            traceback.print_exc()
+def make():
+    go.wait()
+    for i in range(1 << 30):
+        hg.Program(f"program p\\nslot x f32\\nstg.f32 {i}, x[index]\\nexit")
+for f in [call] * 8 + [make] * 2:
+    threading.Thread(target=f, daemon=True).start()
+go.set()
+time.sleep(0.01)
+"""
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_what_is_done_at_exit_is_done() -> None:
     """A handler that was registered before hologram was imported runs after hologram's own."""
     out = passes(
@@ -102,6 +130,7 @@ atexit.register(last)
 
 
 def test_others_learn_that_the_interpreter_ends() -> None:
+    """Where a function of atexit waits for them."""
     out = passes(
         """
 import atexit
