@@ -17,13 +17,20 @@ const ScanChunk = 256
 // once. Integers wrap.
 var Cumsum = &Op{
 	Name: "cumsum", Doc: "output[r, j] = the sum of input[r, 0 … j], by rows",
-	Types: isa.SetNumeric, Axes: true, result: like,
+	Types: isa.SetNumeric, Axes: true,
 	Operands: []Operand{{Name: "input", Reads: true}, {Name: "output", Writes: true, Kind: Sum}},
 	Dims:     []string{"rows", "cols"},
 	extent:   func(d []int64) []int64 { return []int64{d[0] * d[1], d[0] * d[1]} },
 	layouts: func(t isa.Type, d []int64) ([]Layout, int, error) {
 		l := Packed(t, d[0], d[1])
 		return []Layout{l, l}, 1, nil
+	},
+	// Over all dimensions it is one row, as numpy's is, whatever the input's shape.
+	result: func(l []Layout, axes int) ([]int64, error) {
+		if axes < len(l[0].Shape) {
+			return l[0].Shape, nil
+		}
+		return []int64{l[0].Elements()}, nil
 	},
 }
 
@@ -104,10 +111,13 @@ stored:
 `}
 
 func planCumsum(l []Layout, axes int) (*Plan, error) {
+	lead := len(l[0].Shape) - axes
+	if lead == 0 && l[1].Packed() && l[0].Elements() == l[1].Elements() { // in a row, however the output has them
+		l = []Layout{l[0], Packed(l[1].Type, l[0].Shape...)}
+	}
 	if err := sameShape("cumsum", l, [2]string{"input", "output"}, 1); err != nil {
 		return nil, err
 	}
-	lead := len(l[0].Shape) - axes
 	outer, inner := l[0].part(0, lead), l[0].part(lead, len(l[0].Shape))
 	rows, cols := outer.Elements(), inner.Elements()
 	return Cumsum.reduced(l[1], func(p *Plan, out array) error {

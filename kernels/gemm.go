@@ -12,7 +12,8 @@ import (
 // that are given all are row-major and contiguous, and trans_a = 1 says that A is
 // stored k×m and used transposed, trans_b = 1 that B is stored n×k; 0 as they
 // stand. Else matrices are the last two dimensions of the operands, of any
-// strides, and those before them are batches, to which A and B broadcast.
+// strides, and those before them are batches, to which A and B broadcast; a vector
+// is a row of A or a column of B, which C then has not, as in numpy.matmul.
 //
 // Order: k is cut in chunks of ProductChunk, the last shorter, of which each is
 // a chain of FMAs from +0.0 in order of k; the chunks' results are added up in
@@ -40,12 +41,7 @@ var Gemm = &Op{
 	},
 	shapes: func(l []Layout, _ int) (*Plan, error) { return gemmOf(l, fewLanes) },
 	whole:  func(l []Layout) (*Plan, error) { return gemmOf(l, 0) },
-	result: func(l []Layout, _ int) ([]int64, error) {
-		if err := checkMatrices(l); err != nil {
-			return nil, err
-		}
-		return productShape("gemm", l)
-	},
+	result: func(l []Layout, _ int) ([]int64, error) { return matmulShape(l) },
 }
 
 // PlanProduct is Gemm.PlanShapes for a device on which results of fewer than few
@@ -53,19 +49,79 @@ var Gemm = &Op{
 func PlanProduct(l []Layout, few int64) (*Plan, error) { return gemmOf(l, few) }
 
 func gemmOf(l []Layout, few int64) (*Plan, error) {
-	if err := checkMatrices(l); err != nil {
+	l, err := matrices(l)
+	if err != nil {
 		return nil, err
 	}
 	return planProduct("gemm", l, few)
 }
 
-func checkMatrices(l []Layout) error {
-	for i := range l {
-		if len(l[i].Shape) < 2 {
-			return fmt.Errorf("gemm: %s has shape %s; expected a matrix, or a stack of them", []string{"a", "b", "c"}[i], shapeText(l[i].Shape))
+// matrices makes the vectors of a product matrices, as numpy.matmul does: a of one
+// row, b of one column, either of which the result then has not.
+func matrices(l []Layout) ([]Layout, error) {
+	row, column := len(l[0].Shape) == 1, len(l[1].Shape) == 1
+	c := &l[2]
+	if !row && !column && len(l[0].Shape) > 0 && len(l[1].Shape) > 0 {
+		if len(c.Shape) < 2 {
+			return nil, fmt.Errorf("gemm: c has shape %s; expected a matrix, or a stack of them", shapeText(c.Shape))
+		}
+		return l, nil
+	}
+	want, err := matmulShape(l[:2])
+	if err != nil {
+		return nil, err
+	}
+	number := row && column && len(c.Shape) <= 1 && c.Elements() == 1
+	if !number && !slices.Equal(c.Shape, want) {
+		return nil, fmt.Errorf("gemm: c has shape %s; the result has %s", shapeText(c.Shape), shapeText(want))
+	}
+	all := []Layout{asMatrix(l[0], row, 0), asMatrix(l[1], column, 1), *c}
+	switch rank := len(c.Shape); {
+	case row && column:
+		all[2] = Layout{c.Type, []int64{1, 1}, []int64{1, 1}}
+	case row:
+		all[2] = asMatrix(*c, true, rank-1)
+	case column:
+		all[2] = asMatrix(*c, true, rank)
+	}
+	return all, nil
+}
+
+// asMatrix is l, or if it is to be changed l with a dimension of 1 at a place.
+func asMatrix(l Layout, change bool, at int) Layout {
+	if change {
+		l.Shape, l.Stride = slices.Insert(slices.Clone(l.Shape), at, 1), slices.Insert(slices.Clone(l.Stride), at, 1)
+	}
+	return l
+}
+
+// matmulShape is the shape of the product of a and b.
+func matmulShape(l []Layout) ([]int64, error) {
+	for i := range 2 {
+		if len(l[i].Shape) == 0 {
+			return nil, fmt.Errorf("gemm: %s has shape (); expected a vector, a matrix or a stack of matrices", []string{"a", "b"}[i])
 		}
 	}
-	return nil
+	a, b := l[0].Shape, l[1].Shape
+	row, column := len(a) == 1, len(b) == 1
+	if k := a[len(a)-1]; k != b[max(0, len(b)-2)] && (row || column) {
+		return nil, fmt.Errorf("gemm: there is no product of %s and %s", shapeText(a), shapeText(b))
+	}
+	shape, err := productShape("gemm", []Layout{asMatrix(l[0], row, 0), asMatrix(l[1], column, 1)})
+	if err != nil {
+		return nil, err
+	}
+	if column {
+		shape = shape[:len(shape)-1]
+	}
+	if row {
+		at := len(shape) - 2
+		if column {
+			at++
+		}
+		shape = slices.Delete(shape, at, at+1)
+	}
+	return shape, nil
 }
 
 // Product is what a program does that a product's plan launches, for devices that

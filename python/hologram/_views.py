@@ -50,8 +50,9 @@ def matrices(operands: Operands, what: str, given: dict[str, Any]) -> None:
         if flag(f"{what}: trans_{name}", given.get(f"trans_{name}")) and buffer.ndim >= 2:
             operands.replace(i, _transposed(buffer))
     a, b = operands.buffers[:2]
-    if "k" in given:
-        sizes = {"m": a.shape[-2:-1], "n": b.shape[-1:], "k": a.shape[-1:]}
+    if "k" in given:  # a vector is a row of a, or a column of b
+        n = b.shape[-1:] if b.ndim != 1 else (1,)
+        sizes = {"m": a.shape[-2:-1] if a.ndim != 1 else (1,), "n": n, "k": a.shape[-1:]}
     else:
         sizes = {"m": a.shape[-2:-1], "n": a.shape[-1:]}
     for name, size in sizes.items():

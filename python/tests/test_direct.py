@@ -232,3 +232,49 @@ def test_shapes_broadcast(host: hg.Executor) -> None:
         for b in (a[0], a[:, :1], a[::-1], np.array(a[0, 1]), a.T[1:2, 1:2]):
             same(ops.vector_add(host, kind(a), kind(b)), a + b, b.shape)
             same(ops.vector_less(host, kind(b), kind(a)), b < a, b.shape)
+
+
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize("kind", ["array", "Buffer"])
+def test_products_of_vectors(host: hg.Executor, kind: str) -> None:
+    of = kinds(host)[kind]
+    stack = (np.arange(24, dtype=F32) % 7).reshape(2, 3, 4)
+    v, w, long = stack[0, 1], stack[1, :, 0], np.arange(2000, dtype=F32) % 3
+    for a, b in (
+        *((stack[0], v), (w, stack[0]), (v, v), (stack, v), (w, stack), (v[::-1], stack[0].T), (long, long)),
+        (stack[0, :, 1], stack[..., ::2]),
+        (np.empty((0, 4), F32), v),
+        (v[:0], stack[0, :0]),
+        (v[:0], v[:0]),
+    ):
+        want = np.asarray(np.matmul(a, b))  # exact
+        if want.size:
+            out = np.empty_like(want)
+            assert ops.gemm(host, of(a), of(b), out) is None
+            same(out, want, (a.shape, b.shape))
+        if want.size or kind == "array":
+            same(ops.gemm(host, of(a), of(b)), want, (a.shape, b.shape))
+    out = np.ones(3, F32)
+    ops.gemm(host, of(stack[0]), of(v), out, alpha=2, beta=3)
+    same(out, 2 * (stack[0] @ v) + 3, "scaled")
+    out = np.empty(1, F32)
+    ops.gemm(host, of(v), of(v), out)
+    same(out, np.array([v @ v]), "one number, in an array of one dimension")
+
+
+def test_transposed_vectors(host: hg.Executor) -> None:
+    a = np.arange(12, dtype=F32).reshape(3, 4)
+    same(ops.gemm(host, a[0], a, trans_b=True), a[0] @ a.T, "b")
+    same(ops.gemm(host, a, a[:, 1], trans_a=True, trans_b=True), a.T @ a[:, 1], "a, and b as it is")
+    same(ops.gemm(host, a[0], a[1], n=1), np.asarray(a[0] @ a[1]), "n")
+
+
+@pytest.mark.parametrize("kind", ["array", "Buffer"])
+def test_cumsum_is_flat_without_an_axis(host: hg.Executor, alone: None, kind: str) -> None:
+    for name, a in layouts().items():
+        if a.size:
+            same(ops.cumsum(host, kinds(host)[kind](a)), np.cumsum(a), name)
+            out = np.empty(a.shape, a.dtype)
+            ops.cumsum(host, kinds(host)[kind](a), out)  # of any shape
+            same(out.ravel(), np.cumsum(a), name)
+    same(ops.cumsum(host, np.ones((2, 3), np.int8)), np.arange(1, 7), "wide")
