@@ -222,7 +222,7 @@ class Cost(NamedTuple):
 
 
 def costs(ex: hg.Executor) -> list[Cost]:
-    """Calls of so little work that the call itself is what they cost: 1,024 f32 in place, and single elements."""
+    """Calls of so little work that the call itself is what they cost: 1,024 f32, 8×8 of them, and single ones."""
     n, ops = 1024, hg.ops
     x, y, out = (np.ones(n, np.float32) for _ in range(3))
     hx, hy, hout = (ex.from_numpy(v) for v in (x, y, out))
@@ -231,7 +231,9 @@ def costs(ex: hg.Executor) -> list[Cost]:
     result = ex.allocate(3)
     own = hg.Program(ADD)
     hg.ops.vector_add(x, y)  # makes the executor that calls without one run on
-    least = "vector_add, 1 element"
+    square = np.ones((8, 8), np.float32)
+    tensor = torch.ones(8, 8)
+    least, left, plain = "vector_add, 1 element", "vector_add, arrays, result left", "reduce_sum of 8×8"
     return [
         Cost("torch.add(out=)", lambda: torch.add(tx, ty, out=tout)),
         Cost("numpy.add(out=)", lambda: np.add(x, y, out=out)),
@@ -245,6 +247,17 @@ def costs(ex: hg.Executor) -> list[Cost]:
         Cost("vector_add, Buffers, result left", lambda: ops.vector_add(ex, hx, hy)),
         Cost("the same of tensors, executor left too", lambda: ops.vector_add(tx, ty), "torch, x + y", 1.6),
         Cost("the same of arrays, executor left too", lambda: ops.vector_add(x, y), "numpy, x + y", 2.5),
+        Cost("vector_add, arrays and a number", lambda: ops.vector_add(ex, x, 2.0), left, 2),
+        Cost("vector_add, arrays, shapes broadcast", lambda: ops.vector_add(ex, square, square[0]), left, 2),
+        Cost("vector_add, arrays, n", lambda: ops.vector_add(ex, x, y, n=1000), left, 2),
+        Cost("vector_less, arrays", lambda: ops.vector_less(ex, x, y), left, 2),
+        Cost("vector_less, tensors", lambda: ops.vector_less(ex, tx, ty), "vector_add, tensors, result left", 2),
+        Cost("vector_less, Buffers", lambda: ops.vector_less(ex, hx, hy), "vector_add, Buffers, result left", 2),
+        Cost("numpy.sum of 8×8, axis 0", lambda: np.sum(square, axis=0)),
+        Cost(plain, lambda: ops.reduce_sum(ex, square)),
+        Cost("reduce_sum of 8×8, axis 0", lambda: ops.reduce_sum(ex, square, axis=0), plain, 2),
+        Cost("the same of a tensor", lambda: ops.reduce_sum(ex, tensor, axis=0), plain, 2.5),
+        Cost("softmax of 8×8, axis 0", lambda: ops.softmax(ex, square, axis=0), plain, 2),
         Cost("launch, Buffers by name", lambda: ex.launch(own, a=hx, b=hy, c=hout), "vector_add, Buffers", 2),
         Cost("a Buffer made and freed", lambda: ex.allocate(n).free(), None, 1, "µs"),
         Cost(least, lambda: ops.vector_add(ex, *one)),
@@ -377,7 +390,7 @@ def table(rows: list[dict[str, Any]], calls: list[dict[str, Any]], about: dict[s
         "",
         "## Calls",
         "",
-        "What a call of little work costs: 1,024 f32 in place and single elements, in processor time of the calling",
+        "What a call of little work costs: 1,024 f32, 8×8 of them, and single ones, in processor time of the calling",
         "thread and in time that passes; ratios are of the former.",
         "",
     ]

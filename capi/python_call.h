@@ -154,11 +154,13 @@ typedef struct {
   int boundary;   /* of a program: the slot that need not be bound; -1 if there is none */
   bool careful;   /* of a program: C leaves all its launches to Python */
   int num_params, positional;
+  int at_n, at_axes, at_keepdims, at_output; /* parameters of kinds n, a, k and o; 0: there is none */
   struct param {
     py_object *name;
     /* x executor, r operand, b one that is a mask, w operand that is written, o one that is made if it is left out, s scalar, d size, f flag,
        n optional size, m size that arrays' shapes may have, a axes, k whether these are kept */
     char kind;
+    bool operand; /* r, b, w or o */
     bool counted; /* an operand whose elements n is the least of; a scalar that needs the output */
     bool optional;
     double value;

@@ -104,7 +104,7 @@ static py_object *given(py_object *o) { return o == py._Py_NoneStruct ? NULL : o
 /* The executor that a call without one runs on if an operand is a Buffer: that one's. */
 static py_object *buffer_s_executor(const operation *o) {
   for (int i = 1; i < o->s->num_params; i++) {
-    if (o->values[i] && strchr("rbwo", o->s->params[i].kind) && hologram_is_buffer(o->values[i])) {
+    if (o->values[i] && o->s->params[i].operand && hologram_is_buffer(o->values[i])) {
       return ((py_array *)o->values[i])->executor;
     }
   }
@@ -114,22 +114,17 @@ static py_object *buffer_s_executor(const operation *o) {
 /* Looks at what decides over the result. */
 static void look(operation *o, ptrdiff_t positional) {
   const signature *s = o->s;
-  o->n = o->axis = o->output = NULL;
-  o->keepdims = false;
-  o->product = NOTHING;
-  for (int i = 1; i < s->num_params; i++) {
-    if (s->params[i].kind == 'n') o->n = given(o->values[i]);
-    if (s->params[i].kind == 'a') o->axis = given(o->values[i]);
-    if (s->params[i].kind == 'k') o->keepdims = o->values[i] == py._Py_TrueStruct;
-  }
+  o->n = s->at_n ? given(o->values[s->at_n]) : NULL;
+  o->axis = s->at_axes ? given(o->values[s->at_axes]) : NULL;
+  o->keepdims = s->at_keepdims && o->values[s->at_keepdims] == py._Py_TrueStruct;
   o->axes = o->axis || o->keepdims;
-  for (int i = 1; i < s->num_params; i++) {
-    if (s->params[i].kind != 'o') continue;
-    if (!given(o->values[i])) {
-      o->product = s->reduces && !o->axes ? NUMBER : MADE;
-    } else {
-      o->product = s->result && i < positional && !o->axes ? FIRST : s->reduces ? GIVEN_BACK : NOTHING;
-    }
+  o->output = NULL;
+  if (!s->at_output) {
+    o->product = NOTHING;
+  } else if (!given(o->values[s->at_output])) {
+    o->product = s->reduces && !o->axes ? NUMBER : MADE;
+  } else {
+    o->product = s->result && s->at_output < positional && !o->axes ? FIRST : s->reduces ? GIVEN_BACK : NOTHING;
   }
 }
 
@@ -159,8 +154,9 @@ static outcome take_sizes(const operation *o, request *r, int64_t *n) {
     if (o->n || axes_of(o, r, &size) != DONE) return SURPRISE;
     return request_dim(r, size);
   }
+  if (!o->n && s->form == GIVEN) return DONE;
   for (int i = 1, k = 0; i < s->num_params && k < r->args.num_operands; i++) {
-    if (!strchr("rbwo", s->params[i].kind)) continue;
+    if (!s->params[i].operand) continue;
     if (s->params[i].counted) {
       size = request_size(r, k);
       least = size < least ? size : least;
@@ -182,8 +178,8 @@ static outcome prepare_result(operation *o, request *r) {
   int first = -1, like = -1; /* the first operand that is no number, and that is no mask either */
   outcome found = DONE;
   int64_t n;
-  for (int i = 1, k = 0; i < s->num_params && k < r->args.num_operands; i++) {
-    if (!strchr("rbwo", s->params[i].kind)) continue;
+  for (int i = 1, k = 0; i < s->num_params && k < r->args.num_operands && like < 0; i++) {
+    if (!s->params[i].operand) continue;
     if (!(r->numbers >> k & 1)) {
       first = first < 0 ? k : first;
       like = like < 0 && s->params[i].kind != 'b' ? k : like;
@@ -200,15 +196,8 @@ static outcome prepare_result(operation *o, request *r) {
   if (found == DONE && r->numbers) found = request_numbers(r, like, n);
   if (found == DONE && o->product == MADE) found = request_borrow(r);
   if (found != DONE) return found;
-  for (int i = 1, k = 0; i < s->num_params; i++) {
-    if (!strchr("rbwo", s->params[i].kind)) continue;
-    /* What is made of bools is bools, but not what is made of a number, which Python makes one first. */
-    if ((s->params[i].kind == 'w' || s->params[i].kind == 'o') && r->operands[k].flags & HOLOGRAM_BOOL &&
-        (!s->bools || r->args.num_scalars)) {
-      return SURPRISE;
-    }
-    k++;
-  }
+  /* What is made of bools is bools, but not what is made of a number, which Python makes one first. What is written is last. */
+  if (r->operands[r->args.num_operands - 1].flags & HOLOGRAM_BOOL && (!s->bools || r->args.num_scalars)) return SURPRISE;
   if (o->product != FIRST) return DONE;
   if (request_size(r, r->args.num_operands - 1) < 3) return SURPRISE;
   if (((py_handle *)r->executor)->host_visible) {
@@ -310,12 +299,13 @@ static void rename_error(const signature *s) {
 }
 
 py_object *hologram_operation(py_object *self, py_object *const *args, ptrdiff_t n, py_object *keywords) {
-  operation o = {.s = (signature *)self};
+  operation o;
   py_object *number = NULL;
   ptrdiff_t positional;
   request r;
   outcome found;
   bool fine;
+  o.s = (signature *)self;
   if (!signature_bind(o.s, args, n, keywords, o.values, &positional)) return NULL;
   look(&o, positional);
   r.args.num_operands = 0;

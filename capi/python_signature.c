@@ -45,6 +45,11 @@ static bool read_params(signature *s, native *c, py_object *list) {
     if (p->optional) p->value = py.PyFloat_AsDouble(value);
     if (py.PyErr_Occurred()) return false;
     p->optional = p->optional || (p->kind && strchr("nfmakox", p->kind));
+    p->operand = p->kind && strchr("rbwo", p->kind);
+    if (p->kind == 'n') s->at_n = (int)i;
+    if (p->kind == 'a') s->at_axes = (int)i;
+    if (p->kind == 'k') s->at_keepdims = (int)i;
+    if (p->kind == 'o') s->at_output = (int)i;
     py.Py_IncRef(p->name = py.PyTuple_GetItem(from, 0));
     py.PyUnicode_InternInPlace(&p->name); /* as the names of keywords are, so that they are compared by address */
     s->num_params = (int)i + 1;

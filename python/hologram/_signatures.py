@@ -211,15 +211,16 @@ def _of(op: dict[str, Any]) -> list[Function]:
                 made(op["name"] + "_rows", GIVEN, parameters, len(parameters), about, reduces=False, result=False)
             )
         return found
-    vectors = " (of vectors the last one)"
+    vectors, as_rows = " (of vectors the last one)", ""
     if operands == ["a", "b", "c"]:
-        vectors = "; a vector is one row of a or one column of b, which the result then has not, as in numpy.matmul"
+        vectors = ""
+        as_rows = " A vector is one row of a or one column of b, which the result then has not, as in numpy.matmul."
     sizes = [Parameter(d, "f" if d.startswith("trans_") else "m") for d in op["dims"]]
     given = [*arrays(False), *(d for d in sizes if d.kind == "m")]
     named = [*(d for d in sizes if d.kind == "f"), *scalars]
     about = (
         f"{doc} Without sizes these are the last two dimensions of the arrays{vectors}, of any "
-        "strides, and those before them make stacks, to which all but the output broadcast. With sizes contiguous "
+        "strides, and those before them make stacks, to which all but the output broadcast.{as_rows} With sizes contiguous "
         "arrays are taken row-major; a matrix must have the shape that they say. With trans_x, x is stored transposed. "
         f"With beta 0 {last} isn't read.{left}"
     )
