@@ -59,7 +59,7 @@ func AssembleMetered(m *work.Meter, file, text string) (p *Program, err error) {
 	if len(a.errs) > 0 {
 		return nil, a.sortedErrors()
 	}
-	a.p.Debug.File, a.p.Debug.Text = file, a.lines
+	a.p.Debug.File, a.p.Debug.Text = file, a.text
 	return a.p, nil
 }
 
@@ -68,11 +68,9 @@ func AssembleMetered(m *work.Meter, file, text string) (p *Program, err error) {
 func (a *assembler) reserve(text string) {
 	const shortest = 11 // bytes of a line, of most instructions
 	read := text[:min(len(text), 64*MaxInsts)]
-	lines := strings.Count(read, "\n") + 1
-	n := min(len(text)/shortest, MaxInsts, lines-strings.Count(read, ":\n"))
+	n := min(len(text)/shortest, MaxInsts, strings.Count(read, "\n")+1-strings.Count(read, ":\n"))
 	a.p.Insts = make([]Inst, 0, n)
 	a.p.Debug.Lines, a.p.Debug.Cols = make([]int32, 0, n), make([]int32, 0, n)
-	a.lines = append(make([]string, 0, min(len(text)/shortest, 2*MaxInsts, lines)+1), a.lines...)
 }
 
 // assembler is the state of one Assemble.
@@ -140,7 +138,7 @@ func fail(t token, hint, format string, args ...any) *failure {
 func (a *assembler) advance() { a.tok = a.next() }
 
 func (a *assembler) report(f *failure) {
-	line := a.lines[f.tok.line-1]
+	line := a.at(f.tok.line)
 	a.errs = append(a.errs, &SyntaxError{File: a.file, Line: f.tok.line,
 		Col: utf8.RuneCountInString(line[:f.tok.col]) + 1, Width: max(1, utf8.RuneCountInString(f.tok.text)),
 		Msg: f.msg, Hint: f.hint, LineText: line})
@@ -292,7 +290,7 @@ func (a *assembler) instruction(m token) *failure {
 	}
 	a.p.Insts = append(a.p.Insts, in)
 	a.p.Debug.Lines = append(a.p.Debug.Lines, int32(m.line))
-	a.p.Debug.Cols = append(a.p.Debug.Cols, int32(utf8.RuneCountInString(a.lines[m.line-1][:m.col])+1))
+	a.p.Debug.Cols = append(a.p.Debug.Cols, int32(utf8.RuneCountInString(a.at(m.line)[:m.col])+1))
 	return nil
 }
 

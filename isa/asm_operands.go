@@ -140,7 +140,7 @@ func (a *assembler) immediate(t Type) (uint64, *failure) {
 	bits, bad := parseImmediate(t, negative, text)
 	if bad != nil {
 		end := number.col + len(number.text)
-		return 0, fail(token{number.kind, a.lines[first.line-1][first.col:end], first.line, first.col}, bad.hint, "%s", bad.msg)
+		return 0, fail(token{number.kind, a.at(first.line)[first.col:end], first.line, first.col}, bad.hint, "%s", bad.msg)
 	}
 	return bits, nil
 }

@@ -110,7 +110,8 @@ c:
 	if got != want {
 		t.Errorf(" got %s\nwant %s", got, want)
 	}
-	if p.Debug.File != "f.atlas" || len(p.Debug.Lines) != 1 || p.Debug.Lines[0] != 17 || p.Debug.Cols[0] != 3 || p.Debug.Text[16] != "  sreg x, n" {
+	line, ok := p.Debug.Line(17)
+	if p.Debug.File != "f.atlas" || len(p.Debug.Lines) != 1 || p.Debug.Lines[0] != 17 || p.Debug.Cols[0] != 3 || !ok || line != "  sreg x, n" {
 		t.Errorf("debug: %q line %v col %v", p.Debug.File, p.Debug.Lines, p.Debug.Cols)
 	}
 }

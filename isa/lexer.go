@@ -46,26 +46,52 @@ func (t token) describe() string {
 // of its line. What lies behind the line at hand is not looked at before its
 // time: a text that is refused at its beginning costs no more than that.
 type lexer struct {
-	work  *work.Meter
-	lines []string // up to the one at hand
-	line  string   // the one at hand
-	col   int      // byte
-	rest  string   // what follows the line
-	more  bool     // whether a line follows
+	work   *work.Meter
+	text   string
+	number int    // of the line at hand, from 1
+	line   string // the line at hand
+	before string // the one before it
+	col    int    // byte
+	rest   string // what follows the line
+	more   bool   // whether a line follows
 }
 
 func newLexer(m *work.Meter, text string) *lexer {
-	x := &lexer{work: m, rest: text, more: true}
+	x := &lexer{work: m, text: text, rest: text, more: true}
 	x.nextLine()
 	return x
 }
 
 func (x *lexer) nextLine() {
+	x.before = x.line
 	x.line, x.rest, x.more = strings.Cut(x.rest, "\n")
 	x.line = strings.TrimSuffix(x.line, "\r")
 	x.col = 0
-	x.lines = append(x.lines, x.line)
+	x.number++
 	x.work.Step(1 + len(x.line)/64)
+}
+
+// at returns a line up to the one at hand.
+func (x *lexer) at(number int) string {
+	switch number {
+	case x.number:
+		return x.line
+	case x.number - 1:
+		return x.before
+	}
+	line, _ := lineOf(x.text, number)
+	return line
+}
+
+// lineOf returns a line of a text, by its number from 1, and whether there is one.
+func lineOf(text string, number int) (line string, ok bool) {
+	for ok = text != ""; ok && number > 0; number-- {
+		line, text, ok = strings.Cut(text, "\n")
+		if number == 1 {
+			return strings.TrimSuffix(line, "\r"), true
+		}
+	}
+	return "", false
 }
 
 func (x *lexer) next() token {
@@ -74,7 +100,7 @@ func (x *lexer) next() token {
 		x.col++
 	}
 	x.work.Step(1)
-	t := token{line: len(x.lines), col: x.col}
+	t := token{line: x.number, col: x.col}
 	if x.col == len(line) || line[x.col] == ';' {
 		if !x.more {
 			t.kind = tokEnd

@@ -18,7 +18,7 @@ const (
 	MaxBlockLanes  = 1024
 	MaxRank        = 8       // dimensions of an index space or a view
 	MaxOperations  = 196608  // of the canonical form, with functions like EXP expanded
-	MaxConstructs  = 1 << 14 // conditional branches, loops and places where branches meet, in called code for each call
+	MaxConstructs  = 1 << 13 // conditional branches, loops and places where branches meet, in called code for each call
 	MaxCarried     = 1 << 18 // values that branches and loops of the canonical form carry
 	MaxNameLen     = 255
 
@@ -88,9 +88,13 @@ type Debug struct {
 	File  string
 	Lines []int32
 	Cols  []int32
-	// Text is the source by line, kept so that later errors can show it.
-	Text []string
+	// Text is the source, kept so that later errors can show a line of it.
+	Text string
 }
+
+// Line returns a line of the source by its number, as Lines has it, and whether
+// there is one.
+func (d *Debug) Line(number int) (line string, ok bool) { return lineOf(d.Text, number) }
 
 // Inst is one instruction: an operation, the types and condition that its
 // mnemonic carries, and its operands in the order of the row's Operands. An

@@ -193,11 +193,8 @@ func (v *verifier) fail(rule string, i int, msg, hint string) error {
 	if i < len(d.Cols) && d.Cols[i] >= 1 {
 		e.Col = int(d.Cols[i])
 	}
-	if e.Line > len(d.Text) {
-		return e
-	}
 	// A column past the line's end, made by a stranger, shows nothing of it.
-	if line := d.Text[e.Line-1]; e.Col <= utf8.RuneCountInString(line)+1 {
+	if line, ok := d.Line(e.Line); ok && e.Col <= utf8.RuneCountInString(line)+1 {
 		e.LineText = line
 		if code := codeAt(line, e.Col); code != "" {
 			e.Subject = code

@@ -69,7 +69,7 @@ func mutateWildly(s isatest.Source, p *isa.Program) {
 				p.Insts = slices.Delete(p.Insts, s.Intn(n), n)
 			}
 		case 8:
-			p.Debug.Lines, p.Debug.Cols, p.Debug.Text = []int32{int32(w)}, []int32{int32(wild(s))}, []string{"\xff\t" + string(rune(w)), ""}
+			p.Debug.Lines, p.Debug.Cols, p.Debug.Text = []int32{int32(w)}, []int32{int32(wild(s))}, "\xff\t"+string(rune(w))+"\n"
 		}
 		return
 	}

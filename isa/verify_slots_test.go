@@ -120,7 +120,9 @@ func TestVerifyErrorText(t *testing.T) {
   hint: written at line 4`},
 		{"a declaration", func(p *Program) { p.Shared = 1 << 20 }, `program demo: 1048576 bytes of shared memory, at most 49152 are allowed [limit]`},
 		{"wild", func(p *Program) {
-			p.Insts[3].Op, p.Debug.Text[5] = 9999, "\tx\x00\n"+strings.Repeat("y", 500)
+			lines := strings.Split(p.Debug.Text, "\n")
+			lines[5] = "\tx\x00\v" + strings.Repeat("y", 500)
+			p.Insts[3].Op, p.Debug.Text = 9999, strings.Join(lines, "\n")
 		}, "test.atlas:6:2: x\uFFFD\uFFFD" + strings.Repeat("y", 58) + "...: there is no operation 9999 [op]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -50,10 +50,6 @@ type made struct {
 	gap        time.Duration // the longest time between two questions whether to go on
 }
 
-// lineBytes is how long a line of a program is, about: what calls and functions
-// expand to counts as so much for each operation.
-const lineBytes = 20
-
 // measure makes a text. If exact, it collects the garbage each time that as
 // much as a few times the text was allocated, so that live is known.
 func measure(text string, exact bool) (m made, err error) {
@@ -63,16 +59,19 @@ func measure(text string, exact bool) (m made, err error) {
 	runtime.ReadMemStats(&base)
 	collected := base.TotalAlloc
 	last := time.Now()
+	used := func() uint64 {
+		runtime.ReadMemStats(&now)
+		sum := now.HeapAlloc + now.StackInuse
+		return sum - min(sum, base.HeapAlloc+base.StackInuse)
+	}
 	look := func() error {
 		m.gap = max(m.gap, time.Since(last))
 		defer func() { last = time.Now() }()
-		runtime.ReadMemStats(&now)
-		m.heap = max(m.heap, now.HeapAlloc-min(now.HeapAlloc, base.HeapAlloc))
+		m.heap = max(m.heap, used())
 		if exact && now.TotalAlloc-collected > 4*uint64(len(text)) {
 			runtime.GC()
-			runtime.ReadMemStats(&now)
+			m.live = max(m.live, used())
 			collected = now.TotalAlloc
-			m.live = max(m.live, now.HeapAlloc-min(now.HeapAlloc, base.HeapAlloc))
 		}
 		return nil
 	}
@@ -96,38 +95,50 @@ func measure(text string, exact bool) (m made, err error) {
 	m.processor = processorTime() - start
 	_ = look()
 	m.allocated, m.steps = now.TotalAlloc-base.TotalAlloc, meter.Steps()
-	m.size = max(len(text), lineBytes*operations(s))
+	m.size = writtenOut(s)
 	return m, nil
 }
 
-// operations counts the instructions of s with calls written out, or, where it
-// came so far, the nodes of its form with functions expanded.
-func operations(s *making) (count int) {
+// expandedBytes is how much of a text an operation that a function expands to
+// counts for.
+const expandedBytes = 20
+
+// writtenOut is the length of s's text with the lines of called code in place
+// of each call, and what functions expand to in place of them; at least that of
+// the text.
+func writtenOut(s *making) int {
+	size := len(s.text)
 	if s.verified == nil {
-		return 0
+		return size
 	}
+	lines, inlined := strings.Split(s.text, "\n"), 0
 	for i := range s.verified.Graph.Blocks {
-		count += len(s.verified.Graph.Blocks[i].Code) + 1
-	}
-	if s.f == nil {
-		return count
-	}
-	f, err := ir.Expand(s.f)
-	if err != nil {
-		return count
-	}
-	nodes := 0
-	var walk func(r *ir.Region)
-	walk = func(r *ir.Region) {
-		nodes += len(r.Nodes)
-		for _, n := range r.Nodes {
-			for _, sub := range n.Regions {
-				walk(sub)
-			}
+		b := &s.verified.Graph.Blocks[i]
+		for _, in := range b.Code {
+			inlined += len(lines[s.program.Debug.Lines[in.Src]-1]) + 1
+		}
+		if b.Term.Src >= 0 {
+			inlined += len(lines[s.program.Debug.Lines[b.Term.Src]-1]) + 1
 		}
 	}
-	walk(f.Body)
-	return max(count, nodes)
+	size = max(size, inlined)
+	if s.f == nil {
+		return size
+	}
+	if f, err := ir.Expand(s.f); err == nil {
+		size += expandedBytes * (nodes(f.Body) - nodes(s.f.Body))
+	}
+	return size
+}
+
+func nodes(r *ir.Region) int {
+	count := len(r.Nodes)
+	for _, n := range r.Nodes {
+		for _, sub := range n.Regions {
+			count += nodes(sub)
+		}
+	}
+	return count
 }
 
 // processorTime is what this process has used; 0 where nobody says.
@@ -143,6 +154,7 @@ func TestMakingTakesFiftyTimesTheProgram(t *testing.T) {
 	for _, g := range generators() {
 		m, err := measure(g.Text(n), true)
 		require.NoError(t, err, g.Name)
+		t.Logf("%s: %.1f times", g.Name, float64(m.live)/float64(m.size))
 		require.LessOrEqual(t, m.live, 50*uint64(m.size), "%s: %d bytes of text, %d written out, %d live, refused: %v", g.Name, m.text, m.size, m.live, m.refused)
 	}
 }

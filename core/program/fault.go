@@ -41,8 +41,8 @@ func (p *Program) fault(what string, f *backends.ProgramFault, sources bool, slo
 	if inst >= 0 && inst < len(src.Debug.Lines) {
 		fault.Line = int(src.Debug.Lines[inst])
 		place = "line " + strconv.Itoa(fault.Line)
-		if fault.Line >= 1 && fault.Line <= len(src.Debug.Text) {
-			place += " (" + strings.TrimSpace(src.Debug.Text[fault.Line-1]) + ")"
+		if line, ok := src.Debug.Line(fault.Line); ok {
+			place += " (" + strings.TrimSpace(line) + ")"
 		}
 	}
 	e := status.Errorf(status.Faulted, "%s: %v in lane %d at %s%s; the launch ran to its end, and outputs keep what was written",

@@ -189,7 +189,7 @@ func TestEachStageEnds(t *testing.T) {
 	var text string
 	for _, s := range shapes.All {
 		if s.Name == "forward branches" {
-			text = s.Text(20000)
+			text = s.Text(10000)
 		}
 	}
 	_, err := Assemble("large", text, stopAtOnce)

@@ -205,9 +205,10 @@ func (p *Program) Lines() []string {
 		src = again
 	}
 	texts := make([]string, len(src.Insts))
+	lines := strings.Split(src.Debug.Text, "\n")
 	for i, n := range src.Debug.Lines {
-		if int(n) >= 1 && int(n) <= len(src.Debug.Text) {
-			text, _, _ := strings.Cut(src.Debug.Text[n-1], ";")
+		if int(n) >= 1 && int(n) <= len(lines) {
+			text, _, _ := strings.Cut(lines[n-1], ";")
 			texts[i] = strings.TrimSpace(text)
 		}
 	}

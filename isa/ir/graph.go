@@ -13,7 +13,7 @@ import (
 // its own is a loop's back edge.
 type flow struct {
 	code [][]isa.Located // by block, without what is dead
-	term []isa.Term
+	term []term
 	// live marks the blocks that are left after threading.
 	live []bool
 	// preds lists, by block, where forward edges come from. The edge from a
@@ -34,13 +34,29 @@ type flow struct {
 	work *work.Meter
 }
 
+// term is the end of a block, led past empty blocks: the graph's, but for its
+// kind and where it leads.
+type term struct {
+	*isa.Term
+	Kind isa.TermKind
+	To   [2]int
+}
+
+// src returns the instruction that block at begins with.
+func (fl *flow) src(at int) int {
+	if code := fl.code[at]; len(code) > 0 {
+		return code[0].Src
+	}
+	return fl.term[at].Src
+}
+
 // analyse prepares g. It fails only on graphs that the verifier would refuse.
 func analyse(m *work.Meter, g *isa.Graph, lv *liveness) (*flow, error) {
 	n := len(g.Blocks)
 	if n == 0 {
 		return nil, fmt.Errorf("ir: the graph has no blocks")
 	}
-	fl := &flow{work: m, code: lv.code, term: make([]isa.Term, n)}
+	fl := &flow{work: m, code: lv.code, term: make([]term, n)}
 	fl.thread(g)
 	fl.connect()
 	if err := fl.dominators(); err != nil {
@@ -85,7 +101,8 @@ func (fl *flow) thread(g *isa.Graph) {
 		return b
 	}
 	for i := range g.Blocks {
-		t := g.Blocks[i].Term
+		at := &g.Blocks[i].Term
+		t := term{at, at.Kind, at.To}
 		switch t.Kind {
 		case isa.TermJump:
 			t.To[0] = resolve(t.To[0])
@@ -114,11 +131,14 @@ func (fl *flow) turns(b int) bool {
 
 // edges returns the blocks that b leads to in the structured program.
 func (fl *flow) edges(b int) []int {
-	t := &fl.term[b]
-	if t.Kind == isa.TermLatch {
+	switch t := &fl.term[b]; t.Kind {
+	case isa.TermExit:
+		return nil
+	case isa.TermJump, isa.TermLatch:
 		return t.To[:1]
+	default:
+		return t.To[:]
 	}
-	return t.Successors()
 }
 
 func (fl *flow) connect() {

@@ -101,6 +101,12 @@ func (o *orderer) region(r *Region, depth int) {
 			o.region(s, depth+1)
 		}
 	}
+	o.nodes(r, d)
+}
+
+// nodes orders the nodes of r, whose inner regions are in order. (Not part of
+// region, whose frame stands on the stack once for each level.)
+func (o *orderer) nodes(r *Region, d int32) {
 	s := &schedule{depth: d, nodes: r.Nodes}
 	r.Nodes = s.run(r.Yield)
 	o.f.work.Step(len(r.Nodes) + len(s.pool) + s.compared)

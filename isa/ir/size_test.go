@@ -132,6 +132,6 @@ func TestConstructsAreBounded(t *testing.T) {
 		require.ErrorAs(t, err, &size, c.name)
 		require.True(t, size.Constructs, c.name)
 		require.GreaterOrEqual(t, size.Inst, c.inst, c.name)
-		require.ErrorContains(t, err, "more than 16384 branches, loops and places where branches meet (MaxConstructs), by instruction", c.name)
+		require.ErrorContains(t, err, "more than 8192 branches, loops and places where branches meet (MaxConstructs), by instruction", c.name)
 	}
 }

@@ -25,6 +25,10 @@ func build(m *work.Meter, v *isa.Verified) (*Func, error) {
 	if err != nil {
 		return nil, err
 	}
+	body, err := structure(fl)
+	if err != nil {
+		return nil, err
+	}
 	p := v.Program
 	f := &Func{
 		Shared: p.Shared, Block: p.Block, PoolBytes: v.PoolBytes,
@@ -42,7 +46,6 @@ func build(m *work.Meter, v *isa.Verified) (*Func, error) {
 	for i, s := range isa.PresetRegisters {
 		b.env[isa.FirstPreset+i] = f.leaf(Op(isa.SREG), isa.Form{}, uint64(s), s.Type())
 	}
-	body := structure(fl)
 	b.changes(body)
 	b.list(body, f.Body)
 	if b.err != nil {
@@ -66,8 +69,6 @@ type builder struct {
 	nodes   int            // how many there are
 	carried int            // values carried by constructs and Brs
 	err     error
-
-	constructs int // how many of the nodes are Ifs, Blocks and Loops
 }
 
 type change struct {
@@ -146,13 +147,13 @@ func (b *builder) list(list []*stmt, r *Region) {
 			}
 		case stmtIf:
 			t := &b.flow.term[s.at]
-			n := b.construct(If, t.Src)
+			n := b.node(If, t.Src)
 			n.Args = append(n.Args, b.arg(&t.Pred, isa.Pred, t.Src))
 			n.Regions = []*Region{{}, {}}
 			b.push(n)
 			b.nested(s.body, n.Regions[0])
 		case stmtBlock:
-			s.node = b.construct(Block, b.srcAt(s.at))
+			s.node = b.node(Block, b.flow.src(s.at))
 			s.node.Regions = []*Region{{}}
 			lives := s.defs.and(&b.live.in[s.at])
 			s.regs = lives.list()
@@ -175,14 +176,14 @@ func (b *builder) list(list []*stmt, r *Region) {
 
 func (b *builder) loop(s *stmt) {
 	head := b.live.in[s.at]
-	src := b.srcAt(s.at)
+	src := b.flow.src(s.at)
 	switch { // what a round's fuel is charged to
 	case s.counted:
 		src = b.flow.term[s.head].Src
 	case b.flow.turn[s.at] >= 0:
 		src = b.flow.turn[s.at]
 	}
-	n := b.construct(Loop, src)
+	n := b.node(Loop, src)
 	n.Counted = s.counted
 	if s.counted {
 		t := &b.flow.term[s.head]
@@ -239,14 +240,6 @@ func (b *builder) br(to *stmt, at int) {
 	b.push(n)
 }
 
-// srcAt returns the instruction that block at begins with.
-func (b *builder) srcAt(at int) int {
-	if code := b.flow.code[at]; len(code) > 0 {
-		return code[0].Src
-	}
-	return b.flow.term[at].Src
-}
-
 // carry counts values carried by what stands at instruction src.
 func (b *builder) carry(count, src int) {
 	if b.carried += count; b.carried > MaxCarried && b.err == nil {
@@ -259,14 +252,6 @@ func (b *builder) node(op Op, src int) *Node {
 	n := &Node{Op: op, Src: int32(src), Site: -1}
 	n.Args = n.args[:0]
 	return n
-}
-
-// construct is node for an If, Block or Loop.
-func (b *builder) construct(op Op, src int) *Node {
-	if b.constructs++; b.constructs > MaxConstructs && b.err == nil {
-		b.err = &SizeError{Inst: max(src, 0), Constructs: true}
-	}
-	return b.node(op, src)
 }
 
 func (b *builder) push(n *Node) *Node {

@@ -36,12 +36,18 @@ type stmt struct {
 // block of a loop but is not in the loop stands behind the loop, not in it.
 // And a counted loop falls out at its end, so that what follows it follows in
 // the tree as well.
-func structure(fl *flow) []*stmt {
+//
+// It nests as deep as constructs follow each other, and so counts them itself:
+// the error is a *SizeError.
+func structure(fl *flow) ([]*stmt, error) {
 	s := &structurer{flow: fl, placement: fl.place()}
 	s.target = make([]*stmt, len(fl.term))
 	var body []*stmt
 	s.emit(0, &body)
-	return body
+	if s.constructs > MaxConstructs {
+		return nil, &SizeError{Inst: max(fl.src(s.last), 0), Constructs: true}
+	}
+	return body, nil
 }
 
 type structurer struct {
@@ -50,17 +56,27 @@ type structurer struct {
 	// target is, by block, the Block that is left to reach it or the Loop
 	// whose next round it starts, while that is open.
 	target []*stmt
+	// constructs counts Ifs, Loops and Blocks, and last is the block that the
+	// last of them is at. Beyond MaxConstructs nothing more is emitted.
+	constructs, last int
+}
+
+// construct makes the statement of an If, Loop or Block.
+func (s *structurer) construct(kind stmtKind, at int) *stmt {
+	if s.constructs++; s.constructs <= MaxConstructs {
+		s.last = at
+	}
+	return &stmt{kind: kind, at: at}
 }
 
 // emit appends block b and everything placed with it to out.
 func (s *structurer) emit(b int, out *[]*stmt) {
-	for {
+	for s.constructs <= MaxConstructs {
 		s.work.Step(1)
 		if !s.back[b] {
 			b = s.within(b, out)
 		} else {
-			loop := &stmt{kind: stmtLoop, at: b}
-			b = s.loop1(loop, out, -1)
+			b = s.loop1(s.construct(stmtLoop, b), out, -1)
 		}
 		if b < 0 {
 			return
@@ -110,7 +126,7 @@ func (s *structurer) around(merges []int32, out *[]*stmt, fill func(*[]*stmt)) i
 	lists := make([]*[]*stmt, len(merges)+1)
 	lists[len(merges)] = out
 	for i := len(merges) - 1; i >= 0; i-- {
-		blk := &stmt{kind: stmtBlock, at: int(merges[i])}
+		blk := s.construct(stmtBlock, int(merges[i]))
 		s.target[merges[i]] = blk
 		*lists[i+1] = append(*lists[i+1], blk)
 		lists[i] = &blk.body
@@ -135,12 +151,13 @@ func (s *structurer) end(b int, out *[]*stmt) {
 	case isa.TermJump, isa.TermLatch:
 		s.lead(b, t.To[0], out)
 	case isa.TermBranch:
-		st := &stmt{kind: stmtIf, at: b}
+		st := s.construct(stmtIf, b)
 		*out = append(*out, st)
 		s.lead(b, t.To[0], &st.body)
 		s.lead(b, t.To[1], out)
 	case isa.TermLoop:
-		loop := &stmt{kind: stmtLoop, at: t.To[0], counted: true, head: b}
+		loop := s.construct(stmtLoop, t.To[0])
+		loop.counted, loop.head = true, b
 		if s.own[t.To[0]] {
 			// The body never comes to its end, and so lies behind a loop around
 			// it: what is left here is the way there, in the first round.

@@ -92,8 +92,8 @@ print(late)
 # Some 60,000 instructions: each stage of its making takes a tenth of a second and more.
 BRANCHY = """
 text = "program branchy\\nslot x u32\\nldg.u32 v, x[index]\\nmov.u32 a, 0\\n" + "".join(
-    f"set.lt.u32 p{i % 15}, v, {i}\\nbra l{i}, p{i % 15}\\n" + "xor.u32 a, a, v\\nadd.u32 a, a, 7\\n" * 3 + f"l{i}:\\n"
-    for i in range(8000)
+    f"set.lt.u32 p{i % 15}, v, {i}\\nbra l{i}, p{i % 15}\\n" + "xor.u32 a, a, v\\nadd.u32 a, a, 7\\n" * 6 + f"l{i}:\\n"
+    for i in range(4000)
 ) + "stg.u32 a, x[index]\\nexit"
 """
 
