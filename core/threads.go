@@ -10,8 +10,10 @@ import (
 // room for its stack, Go ends the process. Go keeps a thread for the next
 // goroutine that is bound to one, as those are that compile or work on a launch.
 var reserved = sync.OnceFunc(func() {
-	const most = 8 // of processors that are worth it: each takes some 40 µs
-	n := 2*min(runtime.GOMAXPROCS(0), most) + 4
+	// As many run Go, and as many its machine code; on a machine with much to do some
+	// more are on their way to sleep. A thread takes some 40 µs.
+	const most = 8 // of processors that are worth it
+	n := 2*min(runtime.GOMAXPROCS(0), most) + 8
 	var all, done sync.WaitGroup
 	all.Add(n)
 	for range n {

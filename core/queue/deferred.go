@@ -120,9 +120,10 @@ func (s *Deferred) here(w Work, ev *Event) error {
 	}
 	over, err := s.put(w, ev)
 	if over && ev == nil && errors.Is(err, backends.ErrCaptured) {
-		var stays bool
-		if stays, err = s.join(w); stays {
+		var settle func()
+		if settle, err = s.join(w); settle != nil {
 			s.give()
+			settle()
 			return err
 		}
 	}

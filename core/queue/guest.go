@@ -1,9 +1,8 @@
 package queue
 
 import (
-	"sync"
-
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/core/lock"
 	"github.com/hologram-project/hologram/core/status"
 )
 
@@ -22,7 +21,7 @@ type Guest interface {
 // tells when those are replayed, nor when one ends: who looks sees what replays
 // have noted so far, and lets go of what is no longer used.
 type Guests struct {
-	mu   sync.Mutex
+	mu   lock.Mutex[lock.Last]
 	list []lodger
 }
 
@@ -64,22 +63,23 @@ func (g *Guests) Look() error {
 	return status.Join(errs...)
 }
 
-// join records work in what the stream's owner captures. stays says that it
-// belongs to his graph from now on, whatever the error; else nothing has happened.
-func (s *Deferred) join(w Work) (stays bool, err error) {
+// join records work in what the stream's owner captures. If the work belongs to his
+// graph from now on, whatever the error, settle has to be called when the turn is
+// over; else it is nil, and nothing has happened.
+func (s *Deferred) join(w Work) (settle func(), err error) {
 	stream, can := s.target.Line.Stream.(backends.Guest)
 	work, may := w.(Guest)
 	if !can || !may || s.target.Guests == nil {
-		return false, status.Errorf(status.Unavailable, "the stream's owner is capturing it, and this cannot be part of a graph of others")
+		return nil, status.Errorf(status.Unavailable, "the stream's owner is capturing it, and this cannot be part of a graph of others")
 	}
 	// What others have recorded before, and what was said of it, is not this call's.
 	s.Keep(s.target.Guests.Look())
 	if err := work.Lodge(); err != nil {
-		return false, err
+		return nil, err
 	}
 	stay, err := stream.Join()
 	if err != nil {
-		return false, status.FromBackend("capture", err)
+		return nil, status.FromBackend("capture", err)
 	}
 	t := s.target
 	t.Capturing = true
@@ -89,7 +89,8 @@ func (s *Deferred) join(w Work) (stays bool, err error) {
 		err = w.Outcome(err)
 	}
 	work.Captured()
-	work.Lodged()
-	s.target.Guests.add(lodger{work, stay})
-	return true, err
+	return func() {
+		work.Lodged() // which may call back, and comes before others may let go of the work
+		s.target.Guests.add(lodger{work, stay})
+	}, err
 }
