@@ -180,6 +180,10 @@ def summary(rows: list[dict[str, Any]]) -> str:
 HEAD = "| m×n×k | µs | GFLOPS | torch | numpy | to torch | to numpy |\n|---|---|---|---|---|---|---|"
 
 
+def load() -> str:
+    return "/".join(f"{x:.1f}" for x in os.getloadavg()) if hasattr(os, "getloadavg") else "unknown"
+
+
 def page(about: dict[str, Any], rows: list[dict[str, Any]]) -> str:
     lines = [
         "# Matrix products on the CPU",
@@ -187,8 +191,12 @@ def page(about: dict[str, Any], rows: list[dict[str, Any]]) -> str:
         "Written by `./build.sh bench products`, which says how it measures. The last two columns are torch's and",
         "numpy's time in Hologram's: above 1 Hologram is faster. Layouts: T is stored transposed.",
         "",
-        ", ".join([about["cpu"], f"Python {about['python']}", *(f"{k} {v}" for k, v in about["versions"].items())])
-        + ".",
+        f"{about['cpu']}, Python {about['python']}, "
+        + ", ".join(f"{k} {v}" for k, v in about["versions"].items())
+        + ";",
+        f"options: {about['options'] or 'none'}; load average (1/5/15 minutes) of {about['cpus']} CPUs",
+        f"{about['load'][0]} before the run, {about['load'][1]} after it: with more than one thread, what others do",
+        "counts in full.",
     ]
     for threads, dtype in sorted({(row["threads"], row["type"]) for row in rows}):
         these = [row for row in rows if (row["threads"], row["type"]) == (threads, dtype)]
@@ -218,6 +226,7 @@ def main() -> None:
         return work(args)
     about: dict[str, Any] = {}
     rows = []
+    before = load()
     for threads in args.threads:
         command = [sys.executable, __file__, "--worker", str(threads), *sys.argv[1:]]
         env = {**os.environ, **{name: str(threads) for name in VARIABLES}}
@@ -231,6 +240,7 @@ def main() -> None:
                 print(f"{threads} {row['type']} {row['case'].kind} {text(row)}", file=sys.stderr)
         if child.returncode:
             raise SystemExit(f"the process with {threads} threads ended with status {child.returncode}")
+    about.update(options=" ".join(sys.argv[1:]), cpus=os.cpu_count(), load=[before, load()])
     result = page(about, rows)
     print(result)
     if args.only or args.shape:

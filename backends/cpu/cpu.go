@@ -49,7 +49,7 @@ var portable = engine{name: "strips/1",
 // products is the engine of the library's matrix products, for a level.
 func products(l jit.Level) engine {
 	return engine{name: gemm.Version + "/" + l.String(), library: true, compile: func(_ *work.Meter, v *isa.Verified, f *ir.Func) (program, error) {
-		k, err := gemm.Compile(v, l, func() (gemm.Program, error) { return strips.Compile(f) })
+		k, err := gemm.Compile(v, l, func() (jit.Program, error) { return strips.Compile(f) })
 		if err != nil {
 			return nil, err
 		}

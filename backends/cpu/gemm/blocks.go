@@ -287,35 +287,20 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 								w.packColumns(w.a, plan.aStep, panelBytes, rows, top, min(top+panelsAtOnce*rows, last), p0, kc)
 							}
 						}
-						w.flags = 0
+						to := place{p.c + uintptr(top*p.crs+jc*p.ccs), p.crs}
+						at, was := to, to
+						if sums {
+							offset := uintptr((top-first)*sumStep + (jc-jo)*size)
+							at = place{w.rooms[roomSum].Addr + offset, sumStep}
+							if via {
+								to, was = at, place{w.rooms[roomC].Addr + offset, sumStep}
+							}
+						}
+						w.follow(pc == 0, pc == chunks-1, at, to, was)
 						if plan.along && jc == jo && q+1 < plan.panels && !converts {
 							w.flags |= flagAhead
 							w.next, w.nextStep = p.a+uintptr((top+n)*p.ars+p0*p.acs), uintptr(p.ars)
 						}
-						to, step := p.c+uintptr(top*p.crs+jc*p.ccs), p.crs
-						if sums {
-							to, step = w.rooms[roomSum].Addr+uintptr((top-first)*sumStep+(jc-jo)*size), sumStep
-						}
-						if pc > 0 {
-							w.flags |= flagAdd
-							w.s, w.sStep = to, uintptr(step)
-						}
-						if pc == chunks-1 {
-							if p.scaled {
-								w.flags |= flagScale
-							}
-							if sums && !via {
-								to, step = p.c+uintptr(top*p.crs+jc*p.ccs), p.crs
-							}
-							if p.reads {
-								w.flags |= flagBeta
-								w.c, w.cStep = p.c+uintptr(top*p.crs+jc*p.ccs), uintptr(p.crs)
-								if via {
-									w.c, w.cStep = w.rooms[roomC].Addr+uintptr((top-first)*sumStep+(jc-jo)*size), uintptr(sumStep)
-								}
-							}
-						}
-						w.d, w.dStep = to, uintptr(step)
 						w.b, w.bStep, w.bNext = p.b+uintptr(p0*p.brs+jc*p.bcs), uintptr(p.brs), uintptr(across*size)
 						if packB {
 							w.b, w.bStep, w.bNext = bAt, uintptr(width*int64(m.bytes)), uintptr(bTile)
@@ -329,6 +314,34 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 			}
 			ic = end
 		}
+	}
+}
+
+// place is where a matrix's part lies, and the bytes from row to row.
+type place struct {
+	addr uintptr
+	step int64
+}
+
+// follow tells what is done with the sums of a chunk: those of the chunks before, at
+// a place, are added, and they go there; those of the last, with what follows the
+// product, go where the result is wanted; C as it was is at a third place.
+func (w *worker) follow(first, last bool, at, to, was place) {
+	w.flags, w.d, w.dStep = 0, at.addr, uintptr(at.step)
+	if !first {
+		w.flags |= flagAdd
+		w.s, w.sStep = at.addr, uintptr(at.step)
+	}
+	if !last {
+		return
+	}
+	w.d, w.dStep = to.addr, uintptr(to.step)
+	if w.p.scaled {
+		w.flags |= flagScale
+	}
+	if w.p.reads {
+		w.flags |= flagBeta
+		w.c, w.cStep = was.addr, uintptr(was.step)
 	}
 }
 

@@ -121,14 +121,10 @@ func (w *worker) dot(p *product, i0, i1, j0, j1 int64) {
 				addUp[float64](sums, chunks)
 			}
 			// What follows the sum.
-			w.t, w.k, w.flags, w.tiles = sums, 0, flagBegin, 1
-			if p.scaled {
-				w.flags |= flagScale
-			}
-			w.d = p.c + uintptr(i*p.crs+j*p.ccs)
-			if w.c = w.d; p.reads {
-				w.flags |= flagBeta
-			}
+			to := place{p.c + uintptr(i*p.crs+j*p.ccs), size}
+			w.follow(true, true, to, to, to)
+			w.flags |= flagBegin
+			w.t, w.k, w.tiles = sums, 0, 1
 			w.call(multiplies, one)
 		}
 	}

@@ -18,12 +18,6 @@ import (
 // Version is that of this engine, a part of cache keys.
 const Version = "gemm/1"
 
-// Program runs launches that this engine declines.
-type Program interface {
-	Run(*backends.Launch, *workers.Pool) error
-	Release()
-}
-
 // Kernel is a program of a product's plan.
 type Kernel struct {
 	is     kernels.Product
@@ -32,19 +26,13 @@ type Kernel struct {
 	in     element
 	out    element
 	params params
-	other  func() (Program, error)
+	other  *jit.Declined
 
-	spare   atomic.Pointer[launch] // for the next launch
-	mu      sync.Mutex
-	instead Program
+	spare atomic.Pointer[launch] // for the next launch
 }
 
 // Declined reports whether there was a launch that the kernel declined.
-func (k *Kernel) Declined() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.instead != nil
-}
+func (k *Kernel) Declined() bool { return k.other.Any() }
 
 // params are the numbers of a program's parameters.
 type params struct {
@@ -54,12 +42,12 @@ type params struct {
 // Compile makes a kernel of a program that a product's plan launches. other
 // makes, on demand, what runs the launches that it declines. *backends.Unsupported
 // says why there is none.
-func Compile(v *isa.Verified, l jit.Level, other func() (Program, error)) (*Kernel, error) {
+func Compile(v *isa.Verified, l jit.Level, other func() (jit.Program, error)) (*Kernel, error) {
 	is := kernels.ProductOf(v)
 	if is == nil {
 		return nil, &backends.Unsupported{Backend: "gemm", What: "the program", Why: "it is not the library's matrix product"}
 	}
-	k := &Kernel{is: *is, lib: narrow(), other: other}
+	k := &Kernel{is: *is, lib: narrow(), other: jit.NewDeclined("gemm: a launch that is not the library's", other)}
 	if l&^jit.Few == jit.AVX512 {
 		k.lib = wide()
 	}
@@ -84,14 +72,7 @@ func Compile(v *isa.Verified, l jit.Level, other func() (Program, error)) (*Kern
 func (*Kernel) Step() float64 { return 0.0015 }
 
 // Release frees what runs declined launches.
-func (k *Kernel) Release() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.instead != nil {
-		k.instead.Release()
-		k.instead = nil
-	}
-}
+func (k *Kernel) Release() { k.other.Release() }
 
 // launch is one run of a kernel, shared by the workers that take part.
 type launch struct {
@@ -124,7 +105,7 @@ const tasksOfThread = 4
 func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 	r, ok := k.prepare(l)
 	if !ok {
-		return k.declined(l, pool)
+		return k.other.Run(l, pool)
 	}
 	if r == nil {
 		return nil
@@ -258,22 +239,6 @@ func giveWorker(w *worker) {
 		return
 	}
 	w.free()
-}
-
-// declined runs a launch by other means.
-func (k *Kernel) declined(l *backends.Launch, pool *workers.Pool) error {
-	k.mu.Lock()
-	if k.instead == nil {
-		p, err := k.other()
-		if err != nil {
-			k.mu.Unlock()
-			return fmt.Errorf("gemm: a launch that is not the library's: %w", err)
-		}
-		k.instead = p
-	}
-	p := k.instead
-	k.mu.Unlock()
-	return p.Run(l, pool)
 }
 
 // maxBytes bounds sizes and strides, so that sums of products of them fit int64.

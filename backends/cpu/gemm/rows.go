@@ -266,6 +266,13 @@ func (w *worker) rowsOf(p *product, i0, i1 int64) {
 		for j := int64(0); j < p.n; j += cols {
 			s.rows = int(min(cols, p.n-j))
 			c := p.c + uintptr(i0*p.crs+j*p.ccs)
+			to := place{c, p.ccs}
+			at, was := to, to
+			if via {
+				at, to, was = place{sums, step}, place{sums, step}, place{before, step}
+			} else if p.reads && chunks > 1 {
+				at = place{sums, step}
+			}
 			if via && p.reads {
 				w.exchange(before+uintptr(again*size), step, size, c, p.ccs, p.crs, int64(s.rows), rows)
 			}
@@ -281,29 +288,7 @@ func (w *worker) rowsOf(p *product, i0, i1 int64) {
 				w.k = min(p.k-p0, chunk)
 				w.a, w.aStep, w.bNext = p.a+uintptr((i0-again)*p.ars+p0*size), uintptr(p.ars), uintptr(groups*side*p.ars)
 				w.b, w.bStep = p.b+uintptr(p0*size+j*p.bcs), uintptr(p.bcs)
-				w.d, w.dStep, w.flags = c, uintptr(p.ccs), 0
-				if via || p.reads && chunks > 1 {
-					w.d, w.dStep = sums, step
-				}
-				if pc > 0 {
-					w.flags |= flagAdd
-					w.s, w.sStep = w.d, w.dStep
-				}
-				if pc == chunks-1 {
-					if !via {
-						w.d, w.dStep = c, uintptr(p.ccs)
-					}
-					if p.scaled {
-						w.flags |= flagScale
-					}
-					if p.reads {
-						w.flags |= flagBeta
-						w.c, w.cStep = w.d, w.dStep
-						if via {
-							w.c = before
-						}
-					}
-				}
+				w.follow(pc == 0, pc == chunks-1, at, to, was)
 				w.restMask(w.k % side)
 				w.tiles = tiles
 				w.call(rowwise, s)

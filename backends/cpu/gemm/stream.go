@@ -34,7 +34,7 @@ func (w *worker) stream(p *product, i0, i1, j0, j1 int64) {
 	before := sums + uintptr(rows*step)
 	for j := j0; j < j1; j += wide {
 		n := min(wide, j1-j)
-		c := p.c + uintptr(i0*p.crs+j*size)
+		to := place{p.c + uintptr(i0*p.crs+j*size), p.crs}
 		for pc := range chunks {
 			end := min((pc+1)*chunk, p.k)
 			for k := pc * chunk; k < end; k += streamRows {
@@ -47,27 +47,14 @@ func (w *worker) stream(p *product, i0, i1, j0, j1 int64) {
 					w.aStep = uintptr(p.acs)
 				}
 				w.b, w.bStep, w.bNext = p.b+uintptr(k*p.brs+j*size), uintptr(p.brs), uintptr(across*size)
-				w.d, w.dStep, w.flags = sums, uintptr(step), 0
+				if k+streamRows < end {
+					w.d, w.dStep, w.flags = sums, uintptr(step), 0
+				} else { // the chunk's last
+					w.follow(pc == 0, pc == chunks-1, place{before, step}, to, to)
+				}
 				if k > pc*chunk {
 					w.flags |= flagBegin
 					w.t, w.tStep = sums, uintptr(step)
-				}
-				if k+streamRows >= end { // the chunk's last
-					w.d = before
-					if pc > 0 {
-						w.flags |= flagAdd
-						w.s, w.sStep = before, uintptr(step)
-					}
-					if pc == chunks-1 {
-						w.d, w.dStep = c, uintptr(p.crs)
-						if p.scaled {
-							w.flags |= flagScale
-						}
-						if p.reads {
-							w.flags |= flagBeta
-							w.c, w.cStep = w.d, w.dStep
-						}
-					}
 				}
 				w.tilesOf(s, n, false)
 			}

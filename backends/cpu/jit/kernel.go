@@ -2,14 +2,11 @@ package jit
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
 
-	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/cpu/jit/mem"
-	"github.com/hologram-project/hologram/backends/cpu/workers"
 	"github.com/hologram-project/hologram/isa/analysis"
 	"github.com/hologram-project/hologram/isa/ir"
 	"github.com/hologram-project/hologram/isa/work"
@@ -18,12 +15,6 @@ import (
 // Version is the code generator's, a part of cache keys.
 const Version = "jit/2"
 
-// Program runs launches that machine code is not made for.
-type Program interface {
-	Run(*backends.Launch, *workers.Pool) error
-	Release()
-}
-
 // Kernel is a program as machine code, in those variants that launches have
 // asked for.
 type Kernel struct {
@@ -31,12 +22,11 @@ type Kernel struct {
 	t     *target
 	cost  *analysis.Cost
 	arena *mem.Arena
-	other func() (Program, error) // makes what runs the launches that are declined
+	other *Declined
 
 	mu       sync.Mutex
 	variants atomic.Pointer[[]*variant]
 	spare    atomic.Pointer[run]
-	instead  Program
 	frames   []*frame
 	runs     []*run
 }
@@ -77,7 +67,7 @@ func Compile(m *work.Meter, f *ir.Func, l Level, other func() (Program, error)) 
 	if err != nil {
 		return nil, err
 	}
-	k = &Kernel{p: p, t: targetOf(l), cost: analysis.NewCost(f), other: other}
+	k = &Kernel{p: p, t: targetOf(l), cost: analysis.NewCost(f), other: NewDeclined("jit: a launch that machine code is not made for", other)}
 	k.arena, _ = theArena()
 	k.variants.Store(&[]*variant{})
 	first := shape{}
@@ -135,22 +125,6 @@ func (k *Kernel) made(s shape) *variant {
 	return nil
 }
 
-// declined runs a launch by other means.
-func (k *Kernel) declined(l *backends.Launch, pool *workers.Pool) error {
-	k.mu.Lock()
-	if k.instead == nil {
-		p, err := k.other()
-		if err != nil {
-			k.mu.Unlock()
-			return fmt.Errorf("jit: a launch that machine code is not made for: %w", err)
-		}
-		k.instead = p
-	}
-	p := k.instead
-	k.mu.Unlock()
-	return p.Run(l, pool)
-}
-
 // Release frees code and memory. No launch is under way.
 func (k *Kernel) Release() {
 	k.mu.Lock()
@@ -159,10 +133,7 @@ func (k *Kernel) Release() {
 		v.code.Release()
 	}
 	k.variants.Store(&[]*variant{})
-	if k.instead != nil {
-		k.instead.Release()
-		k.instead = nil
-	}
+	k.other.Release()
 	k.frames, k.runs = nil, nil
 	k.spare.Store(nil)
 }

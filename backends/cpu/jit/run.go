@@ -62,7 +62,7 @@ func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 	r := k.takeRun()
 	defer k.giveBack(r)
 	if !r.prepare(l) {
-		return k.declined(l, pool)
+		return k.other.Run(l, pool)
 	}
 	if r.lanes == 0 {
 		return nil
