@@ -81,9 +81,10 @@ slot out f64
 param rounds i64
   ldg.f64 a, a[index]
   ldp.i64 n, rounds
-  max.i64 n, n, 0
-  min.i64 n, n, 4294967295
+  max.i64 all, n, 0
+  min.i64 n, all, 4294967295
   cvt.u32.i64 n, n
+  set.gt.i64 more, all, 4294967295
   mov.f64 x, a
   loop n, again
     div.f64 y, a, x
@@ -93,7 +94,8 @@ param rounds i64
     bra done, p
     mov.f64 x, y
 again:
-  mov.u32 nothing, 0
+  bra done, !more
+  div.u32 nothing, 1, 0     ; a fault: the loop has more rounds than a LOOP
 done:
   stg.f64 x, out[index]
   exit
@@ -431,6 +433,91 @@ def test_what_the_only_branch_left_computed_is_known_behind_it() -> None:
         return pair[0] + pair[1] + y
 
     assert f(np.array([-1.0, 1, 3])).tolist() == [0, 2, 49]
+
+
+def rounds(start: Any, stop: Any, step: Any) -> Any:
+    n = last = 0
+    for i in hologram.range(start, stop, step):
+        if n == 5:
+            break
+        n += 1
+        last = i
+    return n, last
+
+
+STEPS = (1, 2, 7, 200, 2**31, 2**62, 2**63, 2**64 + 1)
+
+
+@pytest.mark.parametrize("type", ["i1", "u1", "i2", "u4", "i4", "i8", "u8"])
+@pytest.mark.parametrize("engine", ["cpu", "interp"])
+def test_a_range_of_values_has_as_many_rounds_as_pythons(type: str, engine: str) -> None:
+    """Whatever the bounds: spans that are no i64, and more rounds than a LOOP has."""
+    kernel = hologram.kernel(rounds, static="step")
+    info = np.iinfo(type)
+    few = sorted({int(v) for v in (info.min, info.min + 1, -1, 0, 1, 3, 100, 2**32 + 3, info.max - 1, info.max)})
+    few = [v for v in few if info.min <= v <= info.max]
+    starts, stops = (a.ravel() for a in np.meshgrid(np.array(few, type), np.array(few, type)))
+    with hologram.Executor(engine) as executor:
+        for size in STEPS:
+            for step in (size, -size):
+                n, last = kernel(starts, stops, step, executor=executor)
+                expected = [list(range(int(a), int(b), step)[:5]) for a, b in zip(starts, stops)]
+                assert n.tolist() == [len(r) for r in expected], step
+                assert last.tolist() == [r[-1] if r else 0 for r in expected], step
+
+
+def test_bounds_that_are_numbers_count_likewise() -> None:
+    kernel = hologram.kernel(rounds, static="step")
+    x = np.zeros(1, np.int64)
+    for start, stop, step in ((-1, 2**63 - 1, 1), (0, 2**63 - 1, 2**62), (0, 2**40, 1), (2**40, -(2**40), -3)):
+        assert kernel(start, stop + x, step)[0] == len(range(start, stop, step)[:5])
+    assert kernel(0, np.full(1, 2**63, np.uint64), 1)[0] == 5
+
+    @hologram.kernel
+    def constant(x: Any) -> Any:
+        n = 0
+        for _ in hologram.range(2**40):
+            if n == x:
+                break
+            n += 1
+        for _ in hologram.range(-(2**63), 2**63 - 1):
+            if n == 2 * x:
+                break
+            n += 1
+        return n
+
+    assert constant(np.array([3, 7])).tolist() == [6, 14]
+
+
+def test_bounds_without_a_common_integer_are_refused() -> None:
+    kernel = hologram.kernel(rounds, static="step")
+    with pytest.raises(TypeError, match=r"hologram\.range: i64 and u64 have no common integer type; .*astype"):
+        kernel(np.zeros(1, np.int64), np.ones(1, np.uint64), 1)
+    with pytest.raises(ValueError, match="the number is 300; u8 goes from 0 to 255"):
+        hologram.kernel(rounds, static=("stop", "step"))(np.zeros(1, np.uint8), 300, 1)
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_more_rounds_than_a_loop_has_are_a_fault(monkeypatch: pytest.MonkeyPatch, constant: bool) -> None:
+    """None of them is lost in silence; who leaves such a loop before has what Python has."""
+    monkeypatch.setattr("hologram._kernel.statements._MOST", 7)
+
+    @hologram.kernel(static="fixed")
+    def f(n: Any, until: Any, fixed: Any = None) -> Any:
+        c = 0
+        for _ in hologram.range(n if fixed is None else fixed):
+            if c == until:
+                break
+            c += 1
+        return c
+
+    fixed = {"fixed": 8} if constant else {}
+    n = np.array([7, 8, 2**63 - 1, -(2**63)]) if not constant else np.full(4, 8)
+    assert f(n, 6, **fixed).tolist() == ([6, 6, 6, 0] if not constant else [6] * 4)
+    assert f(n[:1], 8, **{"fixed": 7} if constant else {}).tolist() == [7]
+    with pytest.raises(hologram.ProgramFault, match=r"a loop has more than 7 rounds, .* lane (?s:.)*for _ in") as e:
+        f(n, 8, **fixed)
+    assert e.value.lane == (0 if constant else 1)
 
 
 def program(seed: int) -> str:

@@ -426,7 +426,8 @@ class Kernel:
             except ProgramFault as fault:
                 place = compiled.lines.get(fault.line or 0)
                 if place is not None:
-                    fault.args = (str(fault) + at(*place),)
+                    what = f"{self._name}: {place.why} in lane {fault.lane}" if place.why else str(fault)
+                    fault.args = (what + at(place.file, place.line),)
                 raise
         if outs is not None:
             return out

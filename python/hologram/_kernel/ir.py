@@ -10,8 +10,13 @@ from hologram.errors import InvalidArgumentError
 
 __all__ = ["Code", "Instruction", "Negated", "Place"]
 
-Place = tuple[str, int]
-"""File and line of the Python code that an instruction comes of."""
+
+class Place(NamedTuple):
+    """Where in the Python code an instruction comes of, and what its fault means, if the fault doesn't say so."""
+
+    file: str
+    line: int
+    why: str = ""
 
 
 class Negated(NamedTuple):
@@ -77,6 +82,10 @@ class Code:
     def nothing(self) -> None:
         """Append an instruction that does nothing and stays, to part two labels."""
         self.body.append(Instruction("mov.u32", self.register("u32"), ("0",), True))
+
+    def fault(self, place: Place) -> None:
+        """Append an instruction that is there to fault: a division by zero, which stays though nobody reads it."""
+        self.body.append(Instruction("div.u32", self.register("u32"), ("1", "0"), True, place))
 
     def label(self, stem: str) -> str:
         """Return a new label."""

@@ -12,15 +12,16 @@ import types
 from typing import Any, NamedTuple, NoReturn, Optional
 
 from hologram._built import is_number
-from hologram._kernel.ir import Negated
+from hologram._kernel.ir import Negated, Place
 from hologram._kernel.source import DECISIONS, Body, defined
-from hologram._kernel.values import PRED, TRACING, Trace, Value, common, current, fail, trace_of, value_of
+from hologram._kernel.values import PRED, TRACING, Trace, Value, common, current, fail, kind_of, trace_of, value_of
 from hologram.errors import DTypeError, InvalidArgumentError
 
 __all__ = ["Range", "range_", "run"]
 
 _FALLS, _DEAD, _BREAK, _CONTINUE, _RETURN = range(5)  # how a block ends; _DEAD: no lane gets to its end
 _ABSENT: Any = object()
+_MOST = (1 << 32) - 1  # rounds of a LOOP
 
 
 class Range:
@@ -219,7 +220,7 @@ class _Frame:
         outer = current.place
         try:
             for node in statements:
-                current.place = (self.body.file, node.lineno)
+                current.place = Place(self.body.file, node.lineno)
                 flow: int = getattr(self, "do_" + type(node).__name__, self.no)(node)
                 if flow != _FALLS:
                     return flow
@@ -412,48 +413,75 @@ class _Frame:
         trace, code = self.trace, self.code
         start, stop = (value_of(trace, bound, "hologram.range") for bound in (items.start, items.stop))
         type, weak = common(start, stop)
-        count = self.count(items, start, stop)
+        if kind_of(type) != kind_of("i64"):
+            both = f"{start.type} and {stop.type}"
+            fail(DTypeError, f"hologram.range: {both} have no common integer type; convert a bound with .astype(…)")
+        first = start.source(type)
+        rounds, rest = self.count(items.step, type, start, stop)
         counter = code.register(type)
-        code.write(counter, f"mov.{type}", start.source(type))
+        code.write(counter, f"mov.{type}", first)
         names = [name for name in _assigned(node.body) if name != node.target.id]
         names_held = [name for name in names if name in self.names]
         new = self.hold(node, names, False)
         loop = _Loop(self.depth, code.label("leave"), code.label("next"), [])
-        code.loop(count, loop.again)
+        code.loop(rounds, loop.again)
         outside = trace.enter()
         self.reread(names_held)
         index = Value(trace, type, weak, trace.emit(f"mov.{type}", type, counter))
-        step = value_of(trace, items.step if items.step > 0 else -items.step, "step").source(type)
-        code.write(counter, f"{'add' if items.step > 0 else 'sub'}.{type}", counter, step)
+        # The step may wrap, as the sum does: what comes of the last round's is not read.
+        code.write(counter, f"add.{type}", counter, _wrapped(items.step, type))
         self.assign(node.target.id, index)
         self.rounds(node.body, loop)
         trace.leave(outside)
         code.place(loop.again)
-        if loop.left:
+        if rest is not None:
+            self.no_more(node, rest)
+        elif loop.left:
             # A branch to a LOOP's end goes on to the next round, so what leaves it needs a place of its own.
             code.nothing()
+        if loop.left:
             code.place(loop.leave)
         self.after([*names, node.target.id], names_held, new)
         return _FALLS
 
-    def count(self, items: Range, start: Value, stop: Value) -> Any:
-        """Return the rounds of a loop as LOOP takes them, a u32."""
-        if not isinstance(items.start, Value) and not isinstance(items.stop, Value):
-            rounds = len(range(items.start, items.stop, items.step))
-            if rounds >= 1 << 32:
-                fail(InvalidArgumentError, f"hologram.range: {rounds} rounds are more than a loop has, 2**32 - 1")
-            return str(rounds)
-        low, high = (start, stop) if items.step > 0 else (stop, start)
-        span: Any = high.astype("i64")
-        if low.constant is None or low.constant != 0:
-            span = span - low.astype("i64")
-        size = abs(items.step)
-        if size > 1:
-            span = (span + (size - 1)) // size
-        code = self.code
-        span = code.emit("max.i64", "i64", span.register, "0")
-        span = code.emit("min.i64", "i64", span, str((1 << 32) - 1))
-        return code.emit("cvt.u32.i64", "u32", span)
+    def count(self, step: int, type: str, start: Value, stop: Value) -> tuple[Any, Any]:
+        """Return the rounds of a loop whose bounds are of a type as LOOP takes them, a u32, and whether there are more.
+
+        That is a predicate, or None where it can't be. The span of two numbers is below 2**32 or 2**64, whatever their
+        signs, so it is a difference that may wrap.
+        """
+        size = abs(step)
+        low, high = (start, stop) if step > 0 else (stop, start)
+        if low.constant is not None and high.constant is not None:
+            known = max(0, -((int(low.constant) - int(high.constant)) // size))
+            return str(min(known, _MOST)), "true" if known > _MOST else None
+        unsigned = "u64" if type in ("i64", "u64") else "u32"
+        emit = self.code.emit
+        least, most = (bound.held(type) for bound in (low, high))
+        if low.constant == 0 and size == 1 and type == "i64":  # as most loops are
+            rounds, unsigned = emit("max.i64", "i64", most, "0"), type
+        else:
+            some = emit(f"set.lt.{type}", PRED, least, most)
+            if type != unsigned:
+                least, most = (emit(f"cvt.{unsigned}.{type}", unsigned, bound) for bound in (least, most))
+            span = emit(f"sub.{unsigned}", unsigned, most, least)
+            if size > 1:
+                span = emit(f"sub.{unsigned}", unsigned, span, "1")
+                span = emit(f"div.{unsigned}", unsigned, span, str(min(size, (1 << int(unsigned[1:])) - 1)))
+                span = emit(f"add.{unsigned}", unsigned, span, "1")
+            rounds = emit(f"sel.{unsigned}", unsigned, some, span, "0")
+        if unsigned == "u32":
+            return rounds, None
+        part = emit(f"min.{unsigned}", unsigned, rounds, str(_MOST))
+        return emit(f"cvt.u32.{unsigned}", "u32", part), emit(f"set.gt.{unsigned}", PRED, rounds, str(_MOST))
+
+    def no_more(self, node: ast.For, rest: Any) -> None:
+        """Fault where all rounds of a LOOP are done and the loop has more."""
+        code, enough = self.code, self.code.label("enough")
+        if rest != "true":
+            code.act("bra", enough, Negated(rest))
+        code.fault(Place(self.body.file, node.lineno, f"a loop has more than {_MOST} rounds, and did so many"))
+        code.place(enough)
 
     def do_While(self, node: ast.While) -> int:
         rounds = 0
@@ -536,6 +564,13 @@ TRACING.add(_Frame.block.__code__)
 
 def _is_scalar(thing: Any) -> bool:
     return isinstance(thing, Value) or is_number(thing)
+
+
+def _wrapped(value: int, type: str) -> str:
+    """Return a number as an integer type holds it, modulo its range."""
+    bits = int(type[1:])
+    least = 0 if type[0] == "u" else -(1 << (bits - 1))
+    return str((value - least) % (1 << bits) + least)
 
 
 def _assigned(statements: list[ast.stmt]) -> list[str]:

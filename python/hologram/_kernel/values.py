@@ -58,7 +58,7 @@ def traced_line() -> Optional[Place]:
     frame: Optional[types.FrameType] = sys._getframe(1)
     while frame is not None and frame.f_code not in TRACING:
         if not frame.f_code.co_filename.startswith(_OURS):
-            return frame.f_code.co_filename, frame.f_lineno
+            return Place(frame.f_code.co_filename, frame.f_lineno)
         frame = frame.f_back
     return current.place
 
@@ -72,7 +72,7 @@ def user_line() -> Place:
     frame = sys._getframe(1)
     while frame.f_code.co_filename.startswith(_OURS) and frame.f_back is not None:
         frame = frame.f_back
-    return frame.f_code.co_filename, frame.f_lineno
+    return Place(frame.f_code.co_filename, frame.f_lineno)
 
 
 def at(file: str, line: int) -> str:
@@ -83,7 +83,7 @@ def at(file: str, line: int) -> str:
 
 def fail(kind: type[HologramError], message: str, place: Optional[tuple[str, int]] = None) -> NoReturn:
     """Raise an error that shows the user's line."""
-    raise kind(message + at(*(place or user_line())))
+    raise kind(message + at(*(place or user_line())[:2]))
 
 
 class Trace:
@@ -332,7 +332,7 @@ class Value:
             hint = f"{_ONE}; reduce the result, with hologram.ops or numpy"
         elif name in functions.PUBLIC:
             hint = f"write hologram.{name}(…)"
-        raise AttributeError(f"a value of a kernel has no {name}; {hint}" + at(*user_line()))
+        raise AttributeError(f"a value of a kernel has no {name}; {hint}" + at(*user_line()[:2]))
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
         """Compute numpy's functions of values."""
