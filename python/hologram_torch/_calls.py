@@ -51,6 +51,9 @@ def tensors(what: str, *values: Any) -> list[Tensor]:
     found = []
     for i, value in enumerate(values):
         if isinstance(value, Tensor):
+            if value.layout is not torch.strided:
+                layout = value.layout
+                raise DTypeError(f"{what}: argument {i + 1} has layout {layout}; expected a dense tensor: to_dense()")
             found.append(value)
         elif like is not None and isinstance(value, (bool, int, float)):
             dtype = _dtype_of(value, like.dtype)

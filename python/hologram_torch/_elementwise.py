@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
 import numpy as np
 import torch
 from torch import Tensor
+from torch._prims_common import compute_elementwise_output_strides
 
 from hologram import Program
 from hologram._dtypes import NAMES, code_of
@@ -186,11 +187,14 @@ class Elementwise:
         """Make tensors for the results."""
         first = inputs[0]
         shape = first.shape
+        if len(inputs) == 1:
+            return [torch.empty_like(first, dtype=dtype) for dtype in dtypes]
         if any(t.shape != shape for t in inputs):
             shape = broadcast(self.name, inputs)
-        if shape == first.shape:
-            return [torch.empty_like(first, dtype=dtype) for dtype in dtypes]
-        return [torch.empty(shape, dtype=dtype, device=first.device) for dtype in dtypes]
+        if all(t.is_contiguous() for t in inputs):
+            return [torch.empty(shape, dtype=dtype, device=first.device) for dtype in dtypes]
+        strides = compute_elementwise_output_strides(*[t.expand(shape) for t in inputs])
+        return [torch.empty_strided(shape, strides, dtype=dtype, device=first.device) for dtype in dtypes]
 
     def fake(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         """Make tensors such as the results, of whatever they hold."""

@@ -67,11 +67,14 @@ def div(
 
 
 def pow(input: Union[Tensor, Number], exponent: Union[Tensor, Number], *, out: Optional[Tensor] = None) -> Tensor:
-    """Return input to the power of exponent, broadcast; one of them has a floating-point dtype.
+    """Return input to the power of exponent, broadcast; one has a floating-point dtype, or exponent is a number.
 
     Raises:
-        TypeError: Both are integers.
+        TypeError: Both are integers, and exponent is a tensor.
+        RuntimeError: input has integers, and exponent is a negative one.
     """
+    if isinstance(exponent, int) and isinstance(input, Tensor) and not input.dtype.is_floating_point:
+        return _whole_power(input, exponent, out)
     if isinstance(exponent, (int, float)) and isinstance(input, Tensor) and input.dtype.is_floating_point:
         known = {2: "square", 0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}.get(exponent)
         if known is not None:
@@ -79,6 +82,20 @@ def pow(input: Union[Tensor, Number], exponent: Union[Tensor, Number], *, out: O
         if exponent == 3 and out is None:
             return mul(mul(input, input), input)
     return called("pow", (input, exponent), out=out)
+
+
+def _whole_power(x: Tensor, exponent: int, out: Optional[Tensor]) -> Tensor:
+    """Return integers multiplied by themselves; they wrap."""
+    if exponent < 0:
+        raise RuntimeError("Integers to negative integer powers are not allowed.")
+    (x,) = tensors("pow", x)
+    found = torch.ones((), dtype=torch.result_type(x, exponent), device=x.device)
+    x = mul(x, found)
+    while exponent > 1:
+        if exponent % 2:
+            found = mul(found, x)
+        x, exponent = mul(x, x), exponent // 2
+    return called("mul", (x if exponent else torch.ones_like(x), found), out=out)
 
 
 def where(condition: Tensor, input: Union[Tensor, Number], other: Union[Tensor, Number]) -> Tensor:
@@ -484,7 +501,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
         found = _matrix.MM(rows, b.reshape(k, n)).reshape(*lead, m, n)
     elif math.prod(a.shape[:-2]) == 1:
         rows = b.mT.reshape(math.prod(b.shape[:-2]) * n, k)
-        found = _matrix.MM(rows, a.reshape(m, k).mT).reshape(*lead, n, m).mT
+        found = _matrix.MM(rows, a.reshape(m, k).mT).reshape(*lead, n, m).mT.contiguous()
     else:
         count = math.prod(lead)
         left = a.expand(*lead, m, k).reshape(count, m, k)

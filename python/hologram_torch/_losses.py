@@ -31,6 +31,14 @@ def _norm_input(x: Tensor) -> tuple[Tensor, torch.dtype]:
     return computed, computed.dtype if kept else x.dtype
 
 
+def _formatted(x: Tensor) -> Tensor:
+    """Return a tensor in order, or in that of channels last: norms' results are so."""
+    for n, order in ((4, torch.channels_last), (5, torch.channels_last_3d)):
+        if x.ndim == n and x.is_contiguous(memory_format=order):
+            return x
+    return x.contiguous()
+
+
 def _loss_input(x: Tensor) -> Tensor:
     """Return x as losses take it: autocast computes them in f32."""
     return wide(x) if torch.is_autocast_enabled(x.device.type) else x
@@ -51,7 +59,7 @@ def layer_norm(
 ) -> Tensor:
     """Return (x − mean) / √(var + eps) · weight + bias over the last dimensions; the variance in two passes."""
     over = _last("layer_norm", input, normalized_shape)
-    x, dtype = _norm_input(input)
+    x, dtype = _norm_input(input.contiguous())
     middle = _reductions.MEAN(x, over, True)
     spread = _reductions.MEAN(OPERATIONS["mse"](x, middle), over, True)
     return _affine(OPERATIONS["normalized"](x, middle, spread, float(eps)), weight, bias).to(dtype)
@@ -62,7 +70,7 @@ def rms_norm(
 ) -> Tensor:
     """Return x / √(mean(x²) + eps) · weight over the last dimensions; eps is the dtype's own without it."""
     over = _last("rms_norm", input, normalized_shape)
-    x, dtype = _norm_input(input)
+    x, dtype = _norm_input(_formatted(input))
     if eps is None:
         eps = torch.finfo(x.dtype).eps
     spread = _reductions.MEAN(OPERATIONS["square"](x), over, True)
@@ -96,7 +104,7 @@ def batch_norm(
     at = 1 if input.ndim > 1 else 0
     over = [i for i in range(input.ndim) if i != at]
     shape = [n if i == at else 1 for i, n in enumerate(input.shape)]
-    x, dtype = _norm_input(input)
+    x, dtype = _norm_input(_formatted(input))
     if training:
         count = math.prod([input.shape[i] for i in over])
         if input.shape[0] * math.prod(input.shape[2:]) == 1:

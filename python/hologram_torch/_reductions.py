@@ -118,18 +118,6 @@ def _shape(x: Tensor, dim: Sequence[int], keepdim: bool) -> list[int]:
     return [1 if i in dim else n for i, n in enumerate(x.shape) if keepdim or i not in dim]
 
 
-def _order(x: Tensor, dim: int) -> list[int]:
-    """Return the dimensions with one of them last."""
-    return [*(i for i in range(x.ndim) if i != dim), dim] if x.ndim else []
-
-
-def _in_rows(x: Tensor, dim: int) -> Tensor:
-    """Make a tensor of another's shape, in whose memory a dimension's elements lie side by side."""
-    order = _order(x, dim)
-    made = torch.empty([x.shape[i] for i in order], dtype=x.dtype, device=x.device)
-    return made.permute([order.index(i) for i in range(x.ndim)])
-
-
 def _spread(g: Tensor, shape: Sequence[int], dim: Sequence[int], keepdim: bool) -> Tensor:
     """Return the gradient by a reduction's result as one by each element, a view."""
     if not keepdim:
@@ -206,20 +194,15 @@ class _Cumsum(Operation):
     """Sums up to each element along a dimension, counted from 0; of f32 in f64, as torch's are."""
 
     def fake(self, x: Tensor, dim: int) -> Tensor:
-        return _in_rows(x, dim)
+        return x.new_empty(x.shape)
 
     def forward(self, x: Tensor, dim: int) -> Tensor:
-        made = _in_rows(x, dim)
+        wide = torch.float64 if x.dtype == torch.float32 else x.dtype
+        sums = torch.empty(x.shape, dtype=wide, device=x.device)
         if x.numel():
-            matrix, rows, cols = _rows(x, [dim] if x.ndim else [])
-            wide = torch.float64 if x.dtype == torch.float32 else x.dtype
-            sums = torch.empty(matrix.shape, dtype=wide, device=x.device)
-            ops.cumsum_rows(executor_for(x.device), matrix, sums, rows, cols)
-            order = _order(x, dim)
-            if wide == x.dtype:
-                return sums.permute([order.index(i) for i in range(x.ndim)])
-            return to(sums, x.dtype).permute([order.index(i) for i in range(x.ndim)])
-        return made
+            one = (1,) if not x.ndim else x.shape
+            ops.cumsum(executor_for(x.device), x.reshape(one), sums.view(one), axis=dim)
+        return to(sums, x.dtype)
 
     def save(self, ctx: Any, arguments: tuple[Any, ...], result: Tensor) -> None:
         ctx.dim = arguments[1]
@@ -254,25 +237,24 @@ class _Softmax(Operation):
         super().__init__(name, "(Tensor input, int dim) -> Tensor", "wide")
 
     def fake(self, x: Tensor, dim: int) -> Tensor:
-        return _in_rows(x, dim)
+        return x.new_empty(x.shape)
 
     def forward(self, x: Tensor, dim: int) -> Tensor:
-        made = self.fake(x, dim)
+        made = torch.empty(x.shape, dtype=x.dtype, device=x.device)
         if not x.numel():
             return made
-        order = _order(x, dim)
-        into, (matrix, rows, cols) = made.permute(order), _rows(x, [dim] if x.ndim else [])
+        x, into = (x.reshape(1), made.view(1)) if not x.ndim else (x, made)
         executor = executor_for(x.device)
         if self.name == "softmax":
-            ops.softmax_rows(executor, matrix, into, rows, cols)
+            ops.softmax(executor, x, into, axis=dim)
             return made
-        matrix = matrix.view(rows, cols)
-        most = torch.empty((rows, 1), dtype=x.dtype, device=x.device)
-        ops.reduce_max_rows(executor, matrix, most, rows, cols)
-        powers = _shifted_exp.run([matrix, most])[0]
-        total = torch.empty((rows, 1), dtype=powers.dtype, device=x.device)
-        ops.reduce_sum_rows(executor, powers, total, rows, cols)
-        _log_of(x.dtype).run([matrix, most, total], out=into.view(rows, cols))
+        shape = _shape(x, [dim], True)
+        most = torch.empty(shape, dtype=x.dtype, device=x.device)
+        ops.reduce_max(executor, x, most, axis=dim, keepdims=True)
+        powers = _shifted_exp.run([x, most])[0]
+        total = torch.empty(shape, dtype=powers.dtype, device=x.device)
+        ops.reduce_sum(executor, powers, total, axis=dim, keepdims=True)
+        _log_of(x.dtype).run([x, most, total], out=into)
         return made
 
     def save(self, ctx: Any, arguments: tuple[Any, ...], result: Tensor) -> None:

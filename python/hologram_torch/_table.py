@@ -85,7 +85,7 @@ def _elu(x: Any, alpha: Any) -> Any:
 
 
 def _elu_slopes(g: Any, x: Any, alpha: Any) -> Any:
-    return h.where(x > 0, g, g * (alpha * h.exp(x)))
+    return h.where(x <= 0, g * (alpha * h.exp(x)), g)  # of NaN g, as torch has it
 
 
 _SELU, _SELU_ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
@@ -178,7 +178,7 @@ ROWS: list[Row] = [
     Row("silu", lambda x: x * h.sigmoid(x), "x · sigmoid(x)", promotion="floating"),
     Row(
         "selu", lambda x: _SELU * _elu(x, _SELU_ALPHA), "scaled elu", promotion="floating",
-        slopes=lambda g, x: h.where(x > 0, g * _SELU, g * ((_SELU * _SELU_ALPHA) * h.exp(x))),
+        slopes=lambda g, x: h.where(x <= 0, g * ((_SELU * _SELU_ALPHA) * h.exp(x)), g * _SELU),
     ),
     Row(
         "logsigmoid", lambda x: -_softplus(-x), "log(sigmoid(x))", promotion="floating",

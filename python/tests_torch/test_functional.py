@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any, Callable
 
 import numpy as np
@@ -84,8 +85,34 @@ def test_what_is_no_tensor() -> None:
         F.add(torch.ones(2, dtype=torch.complex64), torch.ones(2, dtype=torch.complex64))
     with pytest.raises(TypeError, match="floating-point"):
         F.gelu(torch.ones(2, dtype=torch.int64))
-    with pytest.raises((TypeError, NotImplementedError, RuntimeError)):
-        F.relu(torch.ones(4).to_sparse())
+    sparse = torch.eye(4).to_sparse()
+    for call in (F.relu, F.sum, lambda x: F.add(torch.eye(4), x), lambda x: F.softmax(x, 0), lambda x: F.matmul(x, x)):
+        with pytest.raises(TypeError, match=r"torch\.sparse_coo; expected a dense tensor: to_dense"):
+            call(sparse)
+
+
+def test_powers_of_integers() -> None:
+    x = torch.tensor([-3, 0, 1, 7, 100])
+    for dtype in (torch.int64, torch.int32, torch.int8, torch.uint8, torch.bool):
+        for n in (0, 1, 2, 3, 10, 63, True):
+            found, expected = F.pow(x.to(dtype), n), torch.pow(x.to(dtype), n)
+            assert found.dtype == expected.dtype
+            assert torch.equal(found, expected), (dtype, n)
+    out = torch.empty(5, dtype=torch.int64)
+    assert F.pow(x, 3, out=out) is out
+    assert torch.equal(out, x**3)
+    with pytest.raises(RuntimeError, match="negative integer powers"):
+        F.pow(x, -1)
+
+
+@pytest.mark.parametrize("name", ["elu", "selu", "silu", "gelu", "relu", "leaky_relu", "softplus", "logsigmoid"])
+def test_slopes_at_the_ends(name: str) -> None:
+    slopes = []
+    for f in (F, torch.nn.functional):
+        x = torch.tensor([math.nan, math.inf, -math.inf, 0.0, -0.0], requires_grad=True)
+        (slope,) = torch.autograd.grad(getattr(f, name)(x).sum(), x)
+        slopes.append(slope)
+    torch.testing.assert_close(slopes[0], slopes[1], equal_nan=True)
 
 
 def test_shapes_that_do_not_fit() -> None:

@@ -28,6 +28,7 @@ def of_table(operation: Named) -> list[Any]:
     return [*(made[kind](at) for at, kind in enumerate(function.kinds)), *([0.3] * len(function.scalars))]
 
 
+CLASSES = torch.tensor([[0, 3], [1, 1], [2, 0]])
 ARGUMENTS: dict[str, Callable[[], list[Any]]] = {
     "sum": lambda: [numbers(3, 4, 5), [0, 2], False],
     "mean": lambda: [numbers(3, 4, 5), [1], True],
@@ -35,6 +36,9 @@ ARGUMENTS: dict[str, Callable[[], list[Any]]] = {
     "cumsum": lambda: [numbers(3, 4, 2), 1],
     "embedding": lambda: [numbers(5, 3), torch.tensor([[0, 4, 4], [2, 2, 2]]), -1, False],
     "embedding_gradient": lambda: [numbers(2, 3, 4), torch.tensor([[0, 4, 4], [2, 2, 2]]), 5, 2, True],
+    "nll": lambda: [numbers(3, 4, 2), CLASSES, numbers(4).detach(), torch.tensor(2.5, dtype=torch.float64), 1],
+    "nll_gradient": lambda: [numbers(3, 2), CLASSES, None, None, 1, [3, 4, 2]],
+    "nll_total": lambda: [numbers(3, 4, 2), CLASSES, numbers(4).detach(), 1],
     "amax": lambda: [numbers(3, 4), [1], False],
     "amin": lambda: [numbers(3, 4), [0, 1], False],
     "softmax": lambda: [numbers(3, 4, 2), 1],
