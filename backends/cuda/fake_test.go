@@ -35,6 +35,7 @@ type fake struct {
 	objects map[driver.UserObject]unsafe.Pointer
 	kept    []driver.UserObject // by their graph
 	mode    int32               // capture mode of threads
+	broken  int                 // calls that break others' captures, if there are some
 	api     *driver.API
 }
 
@@ -196,6 +197,9 @@ func newFake() *fake {
 		StreamQuery: func(s driver.Stream) driver.Result {
 			if f.queues[s].capturing || f.foreign[s] {
 				return driver.CaptureUnsupported
+			}
+			if f.mode != driver.CaptureRelaxed {
+				f.broken++
 			}
 			return f.count("query")
 		},
@@ -365,6 +369,7 @@ func (r *fakeRig) close(t testing.TB) {
 	require.NoError(t, r.d.Close())
 	require.Zero(t, r.current, "a context is left behind")
 	require.Zero(t, r.mode, "a capture mode is left behind")
+	require.Zero(t, r.broken, "others' captures break by it")
 	require.Empty(t, r.graphs)
 	require.Len(t, r.queues, 1)
 	require.Len(t, r.memory, len(r.l.Slots))

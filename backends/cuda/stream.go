@@ -283,18 +283,18 @@ func (s *stream) want(t uint64) {
 	_ = s.tellNow()
 }
 
-// tellNow is tell outside calls that queue. The caller holds the lock.
+// tellNow is tell outside calls that queue, on whatever thread: somebody's capture
+// of another stream must not break by it. The caller holds the lock.
 func (s *stream) tellNow() error {
-	pushed, err := s.device.enter(&s.current)
-	if err != nil {
-		return err
-	}
-	if s.joined { // it would be told at replays
-		err = backends.Captured("cuda", "a ticket")
-	} else if err = s.foreign("a ticket"); err == nil {
-		err = s.tell()
-	}
-	return errors.Join(err, s.device.leave(pushed, &s.current))
+	return s.device.within(func() error {
+		if s.joined { // it would be told at replays
+			return backends.Captured("cuda", "a ticket")
+		}
+		if err := s.foreign("a ticket"); err != nil {
+			return err
+		}
+		return s.tell()
+	})
 }
 
 // Copy queues a copy: addresses tell the driver whose memory they are in.
@@ -457,21 +457,22 @@ func (s *stream) Wait(t backends.Ticket, d time.Duration) error {
 }
 
 // query asks the driver whether the stream has failed. On a stream that
-// captures nobody may ask.
+// captures nobody may ask; and for the time of a capture of whichever stream, by
+// torch as it is by default, a thread that asks of any breaks it, unless it has
+// said that it knows what it does (within).
 func (s *stream) query() error {
-	api, at := s.device.api, new(driver.Context)
-	pushed, err := s.device.enter(at)
-	if err != nil {
-		return fmt.Errorf("cuda: wait: %w", s.device.classified(err))
-	}
+	api := s.device.api
 	result, capturing := driver.Success, new(int32)
-	if !s.owned {
-		result = api.StreamIsCapturing(s.handle, capturing)
-	}
-	if result == driver.Success && *capturing == 0 {
-		result = api.StreamQuery(s.handle)
-	}
-	if err := s.device.leave(pushed, at); err != nil {
+	err := s.device.within(func() error {
+		if !s.owned {
+			result = api.StreamIsCapturing(s.handle, capturing)
+		}
+		if result == driver.Success && *capturing == 0 {
+			result = api.StreamQuery(s.handle)
+		}
+		return nil
+	})
+	if err != nil {
 		return fmt.Errorf("cuda: wait: %w", s.device.classified(err))
 	}
 	switch result {
