@@ -220,9 +220,9 @@ def _of(op: dict[str, Any]) -> list[Function]:
     named = [*(d for d in sizes if d.kind == "f"), *scalars]
     about = (
         f"{doc} Without sizes these are the last two dimensions of the arrays{vectors}, of any "
-        "strides, and those before them make stacks, to which all but the output broadcast.{as_rows} With sizes contiguous "
-        "arrays are taken row-major; a matrix must have the shape that they say. With trans_x, x is stored transposed. "
-        f"With beta 0 {last} isn't read.{left}"
+        f"strides, and those before them make stacks, to which all but the output broadcast.{as_rows} With sizes "
+        "contiguous arrays are taken row-major; a matrix must have the shape that they say. With trans_x, x is stored "
+        f"transposed. With beta 0 {last} isn't read.{left}"
     )
     return [made(op["name"], GIVEN, [*given, *named], len(given), about)]
 

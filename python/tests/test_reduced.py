@@ -165,7 +165,8 @@ def test_products_that_are_none() -> None:
         (lambda: ops.matvec(x, np.ones(2, F32)), r"matvec: there is no product of \(2, 3\) and \(2, 1\)"),
         (lambda: ops.gemm(x, x.T, beta=1), "gemm: beta scales what c holds; give c too"),
         (lambda: ops.matvec(x, x[0], beta=0), "matvec: beta scales what y holds; give y too"),
-        (lambda: ops.gemm(x, x[0]), r"gemm: b has shape \(3,\); expected a matrix"),
+        (lambda: ops.gemm(x, x[:, 0]), r"gemm: there is no product of \(2, 3\) and \(2,\)"),
+        (lambda: ops.gemm(x, np.array(1, F32)), r"gemm: b has shape \(\); expected a vector, a matrix or a stack"),
         (
             lambda: ops.gemm(np.ones((2, 2, 3), F32), np.ones((3, 3, 2), F32)),
             r"stacks of shapes \(2,\) and \(3,\) do not broadcast",
