@@ -1,7 +1,7 @@
 """Every operation of the library but products against the best of numpy and torch, over types, sizes and axes.
 
     ./build.sh bench operations              writes benchmarks/results/operations.json and operations.md
-    ./build.sh bench operations --quick      fewer types and sizes, in under two minutes; writes nothing
+    ./build.sh bench operations --quick      fewer types and sizes, in two minutes; writes with --write
     ./build.sh bench operations --only 'softmax|sum' --threads 1
 
 A point is an operation on arrays of one type and one shape. All libraries work on the same memory, write to arrays that
@@ -31,6 +31,7 @@ MOST_THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Compare every operation with the best of numpy and torch.")
     parser.add_argument("--quick", action="store_true", help="some types and sizes; nothing is written")
+    parser.add_argument("--write", action="store_true", help="with --quick: write the record too")
     parser.add_argument("--only", default="", help="a regular expression that the names of the points match")
     parser.add_argument("--threads", type=int, default=MOST_THREADS)
     parser.add_argument("--rounds", type=int, default=7)
@@ -366,12 +367,17 @@ def main() -> None:
         own = row["seconds"]["hologram"]
         times = f"{own * 1e6:.2f} µs, peer {own * speed(row) * 1e6:.2f}"
         print(f"{point.name:44} {speed(row):6.2f}  {times}", file=sys.stderr)
+    one = ARGUMENTS.threads == 1
+    command = "operations" + " --quick --write" * ARGUMENTS.quick
+    if ARGUMENTS.threads < MOST_THREADS:
+        command += f" --threads {ARGUMENTS.threads}"
     about = (
-        f"{model()}, {ARGUMENTS.threads} threads each, hologram {hg.__version__}, numpy {np.__version__}, torch "
-        f"{torch.__version__}; the best of {rounds} interleaved rounds. Written by `./build.sh bench operations`."
+        f"{model()}, threads each: {ARGUMENTS.threads}{', in processor time' * one}; hologram {hg.__version__}, numpy "
+        f"{np.__version__}, torch {torch.__version__}; the best of {rounds} interleaved rounds. Written by "
+        f"`./build.sh bench {command}`."
     )
     text = report(rows, about)
-    if ARGUMENTS.quick or ARGUMENTS.only:
+    if ARGUMENTS.only or (ARGUMENTS.quick and not ARGUMENTS.write):
         print(text.rpartition("\n\n")[0])
         return
     RESULTS.mkdir(exist_ok=True)
