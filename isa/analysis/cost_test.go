@@ -121,8 +121,8 @@ func TestCostTime(t *testing.T) {
 		return b.String() + "exit"
 	}
 	for _, c := range []struct{ name, small, large string }{
-		{"equal counts", beside(1000, "n"), beside(16000, "n")},
-		{"different counts", beside(1000, "c"), beside(16000, "c")},
+		{"equal counts", beside(500, "n"), beside(8000, "n")},
+		{"different counts", beside(500, "c"), beside(8000, "c")},
 		{"nested", inside(4), inside(64)},
 	} {
 		t.Run(c.name, func(t *testing.T) {

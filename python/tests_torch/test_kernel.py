@@ -246,3 +246,22 @@ torch.export.save(torch.export.export(Net(), (x,)), file)
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
     assert done.stdout == "[0.0, 2.0, 16.0]\n"
+
+
+@ht.kernel
+def a_tenth(x):
+    return x * 0.1
+
+
+@ht.kernel
+def a_tenth_in_f32(x):
+    return x.astype("float32") * 0.1
+
+
+def test_types_follow_numpy() -> None:
+    """A number meets an integer as in numpy, where torch's functions give torch's type; a cast gives it in a kernel."""
+    x = torch.arange(3)
+    assert a_tenth(x).dtype == torch.float64
+    torch.testing.assert_close(a_tenth(x), torch.from_numpy(x.numpy() * 0.1))
+    torch.testing.assert_close(a_tenth_in_f32(x), x * 0.1)
+    torch.testing.assert_close(ht.functional.mul(x, 0.1), x * 0.1)
