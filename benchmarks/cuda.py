@@ -14,6 +14,7 @@ import argparse
 import functools
 import itertools
 import json
+import re
 import statistics
 import subprocess
 import sys
@@ -70,8 +71,12 @@ SIZES: dict[tuple[str, ...], list[tuple[int, ...]]] = {
         (39, 1025),
         (5, 1000),
         (4, 8192),
+        (2, 16_384),
         (2, 16_385),
         (1, 40_000),
+        (1, 98_304),
+        (1, 180_001),
+        (2, 262_144),
     ],
     ("m", "n", "k", "trans_a", "trans_b"): [
         (1, 1, 1, 0, 0),
@@ -88,10 +93,11 @@ SIZES: dict[tuple[str, ...], list[tuple[int, ...]]] = {
 
 
 def run(ex: hg.Executor, op: dict[str, Any], dtype: str, dims: tuple[int, ...]) -> list[Any]:
-    """Run an operation on 40,000 elements for each operand; return what is written, or the fault."""
+    """Run an operation on 40,000 elements or more for each operand; return what is written, or the fault."""
     tame = not op["elementwise"]
+    n = max(40_000, dims[0] * dims[1] if op["dims"] == ["rows", "cols"] else 0)
     kinds = [{"index": "i64", "mask": "u8"}.get(o["kind"], dtype) for o in op["operands"]]
-    buffers = [ex.from_numpy(numbers(kind, 40_000, 10 * i + 1, tame)) for i, kind in enumerate(kinds)]
+    buffers = [ex.from_numpy(numbers(kind, n, 10 * i + 1, tame)) for i, kind in enumerate(kinds)]
     scalars = tuple(hg._dtypes.scalar_bits(0.5 if dtype[0] in "fb" else 3, s["name"]) for s in op["scalars"])
     fault = None
     try:
@@ -229,6 +235,7 @@ def by_rows(gpu: hg.Executor, dtype: str) -> Iterator[Workload]:
     hc.free()
 
 
+TABLE = "| workload | dtype | n | library | host time of a call, µs | TB/s; TFLOP/s of products | to torch |"
 PRODUCTS = [(n, n, n) for n in (1024, 2048, 4096, 8192)] + [(100, 100, 100), (4096, 4096, 64), (64, 4096, 4096)]
 
 
@@ -275,17 +282,24 @@ def main() -> None:
         description="Compare Hologram on an NVIDIA GPU with the CPU's bits and with torch."
     )
     parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument(
+        "--only", help="time those workloads alone whose name and dtype this expression matches; no record"
+    )
     parser.add_argument("--commit", help="what the package was built from; git's HEAD where there is one")
     args = parser.parse_args()
     gpu, cpu = hg.Executor("cuda"), hg.Executor("cpu")
-    cases = bits(gpu, cpu)
-    print(f"{cases} cases have the same bits on {gpu.device} and on the CPU", file=sys.stderr)
+    cases = 0
+    if not args.only:
+        cases = bits(gpu, cpu)
+        print(f"{cases} cases have the same bits on {gpu.device} and on the CPU", file=sys.stderr)
     rows: list[dict[str, Any]] = []
     for workload in itertools.chain(
-        *(products(gpu, cpu, dtype) for dtype in ("f32", "f64")),
+        *(products(gpu, cpu, dtype) for dtype in ("f32", "f64") if "product" in (args.only or "product")),
         small(gpu),
         *(f(gpu, dtype) for dtype in TORCH for f in (elementwise, by_rows) if f is elementwise or dtype != "f64"),
     ):
+        if args.only and not re.search(args.only, f"{workload.name} {workload.dtype}"):
+            continue
         seconds = measure(workload.calls, gpu.synchronize, 10 if workload.moved else 150, args.rounds)
         name, dtype, n, moved, _, work = workload
         rows.append({"workload": name, "dtype": dtype, "n": n, "moved": moved, "work": work, "seconds": seconds})
@@ -309,7 +323,7 @@ def main() -> None:
         "which some rows are compared with the CPU's too, the letters say which factor is stored transposed; torch's",
         "are cuBLAS's with TF32 off.",
         "",
-        "| workload | dtype | n | library | host time of a call, µs | TB/s; TFLOP/s of products | to torch |",
+        TABLE,
         "|---|---|---|---|---|---|---|",
     ]
     for row in rows:
@@ -319,6 +333,9 @@ def main() -> None:
             ratio = seconds / row["seconds"]["torch"]
             cells = (str(row["workload"]), str(row["dtype"]), f"{row['n']:,}", library, host, speed, f"{ratio:.2f}")
             lines.append("| " + " | ".join(cells) + " |")
+    if args.only:
+        print("\n".join(lines[lines.index(TABLE) :]))
+        return
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "cuda.json").write_text(json.dumps({"machine": about, "rows": rows}, indent=1) + "\n")
     (RESULTS / "cuda.md").write_text("\n".join(lines) + "\n")

@@ -75,6 +75,13 @@ def jobs(seed: int, programs: int) -> list[Job]:
         for name, chosen in TORCH:
             which = [f"python/tests_torch/test_{name}.py", *(["-k", chosen] if chosen else [])]
             all_jobs.append(Job(f"torch {name} {chosen}".strip(), [*pytest, *which], 280))
+    for name in ("threads", "killed", "flat"):
+        all_jobs.append(Job(f"endurance {name}", [sys.executable, "tests/endurance.py", name], 400))
+    if shutil.which("compute-sanitizer"):
+        some = "TestCollectives|TestMisaligned|TestHandles|TestShapesOf|TestFuel|TestProvedAccesses|TestNeighbours"
+        for tool in ("memcheck", "synccheck", "initcheck"):  # racecheck loses track of launches here
+            check = ["compute-sanitizer", "--tool", tool, "--error-exitcode", "9"]
+            all_jobs.append(Job(f"sanitizer {tool}", [*check, "./cuda.test", "-test.v", "-test.run", some], 240))
     each = 500
     for i in range(-(-programs // each)):
         # One in eight without the driver's optimiser, which takes longer over programs than it saves them.
@@ -181,6 +188,7 @@ def environment() -> dict[str, str]:
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(HERE / x) for x in ("site", "more", "tests", "python/tests_torch")]),
         "HOLOGRAM_TEST_BACKEND": "cuda",
+        "HOLOGRAM_CACHE_DIR": str(HERE / "cache"),  # not the user's
         "CUDA_CACHE_DISABLE": "1",
     }
 

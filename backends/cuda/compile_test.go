@@ -18,7 +18,11 @@ import (
 // given code to load.
 func compileOnce(t *testing.T, dir, text string, level *int32) (compiled, loaded int) {
 	t.Helper()
-	f := newFake()
+	return compileOn(t, newFake(), dir, text, level)
+}
+
+func compileOn(t *testing.T, f *fake, dir, text string, level *int32) (compiled, loaded int) {
+	t.Helper()
 	b := &Backend{load: func() (*driver.API, error) { return f.api, nil }, level: level, cubins: func() *cubins.Cache {
 		c, err := cubins.Open(dir, 1<<20)
 		require.NoError(t, err)
@@ -70,6 +74,20 @@ func TestCodeIsKept(t *testing.T) {
 	require.ErrorIs(t, warnings[0], cubins.ErrDamaged)
 	compiled, _ = compileOnce(t, dir, fakeAdd, nil)
 	require.Zero(t, compiled)
+}
+
+// Code for which far fewer lanes would be at work is compiled once more, with a cap.
+func TestKeptCodeHasRoom(t *testing.T) {
+	for _, c := range []struct {
+		linked   int32
+		compiled int
+	}{{33, 1}, {40, 1}, {48, 1}, {72, 2}, {255, 2}} { // of 256 lanes: 6, 6, 5, 3 and 1 blocks
+		f := newFake()
+		f.linked = c.linked
+		compiled, _ := compileOn(t, f, t.TempDir(), fakeAdd, nil)
+		require.Equal(t, c.compiled, compiled, "%d registers", c.linked)
+		require.Equal(t, c.compiled-1, f.calls["capped"])
+	}
 }
 
 const fakeMul = "slot a f32\nslot b f32\nslot c f32\n ldg.f32 x, a[index]\n ldg.f32 y, b[index]\n mul.f32 x, x, y\n stg.f32 x, c[index]\n exit"

@@ -163,11 +163,15 @@ type device struct {
 
 // Plan is backends.Planner's.
 func (d *device) Plan(op *kernels.Op, t isa.Type, dims []int64) (*kernels.Plan, error) {
-	return tuned.Plan(op, t, dims, int64(d.processors))
+	return tuned.Plan(op, t, dims, tuned.Device{Processors: int64(d.processors), Meet: d.meets()})
 }
 
 // PlanShapes is backends.Planner's: the library's are as good.
 func (*device) PlanShapes(*kernels.Op, []kernels.Layout, int) (*kernels.Plan, error) { return nil, nil }
+
+// meets reports whether blocks can meet: in clusters, of as many as is promised for
+// devices that are not a small part of one.
+func (d *device) meets() bool { return d.compute >= 90 && d.processors >= 64 && d.api.Version >= 12000 }
 
 var errClosed = errors.New("cuda: the device is closed")
 

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"strings"
 	"sync"
 	"testing"
 	"unsafe"
@@ -29,6 +30,8 @@ type fake struct {
 	memory  map[uintptr]int64
 	held    bool                   // queued work waits
 	ran     int                    // kernels
+	linked  int32                  // registers that functions of linked code have; others 33
+	code    driver.Func            // from which on functions are of such code
 	stray   int                    // waits for words that were freed
 	foreign map[driver.Stream]bool // captured by others
 	guests  []func()               // recorded in their graph
@@ -287,6 +290,7 @@ func newFake() *fake {
 		ModuleLoad: func(m *driver.Module, image *byte, _ uint32, _ *int32, _ *uintptr) driver.Result {
 			if b := unsafe.Slice(image, 4); string(b) == "code" {
 				f.calls["module of code"]++
+				f.code = driver.Func(f.next) // what follows is of code
 			} else if string(b[:2]) == "no" {
 				return invalidValue
 			}
@@ -301,15 +305,27 @@ func newFake() *fake {
 			if kind != driver.LinkPTX || unsafe.Slice(data, n)[n-1] != 0 {
 				return invalidValue
 			}
+			if strings.Contains(unsafe.String(data, n), "\n.maxnreg 40\n.maxntid ") {
+				f.count("capped")
+			}
 			return f.count("link data")
 		},
 		LinkComplete: func(_ driver.Link, code *unsafe.Pointer, n *uint64) driver.Result {
 			*code, *n = unsafe.Pointer(&fakeCode[0]), uint64(len(fakeCode))
 			return f.count("compile")
 		},
-		LinkDestroy:      func(driver.Link) driver.Result { return f.count("link destroy") },
-		ModuleUnload:     func(driver.Module) driver.Result { return f.count("unload") },
-		ModuleFunction:   func(fn *driver.Func, _ driver.Module, _ *byte) driver.Result { *fn = driver.Func(f.number()); return 0 },
+		LinkDestroy:    func(driver.Link) driver.Result { return f.count("link destroy") },
+		ModuleUnload:   func(driver.Module) driver.Result { return f.count("unload") },
+		ModuleFunction: func(fn *driver.Func, _ driver.Module, _ *byte) driver.Result { *fn = driver.Func(f.number()); return 0 },
+		FuncAttribute: func(value *int32, attribute int32, fn driver.Func) driver.Result {
+			if *value = f.linked; fn < f.code {
+				*value = 33
+			}
+			if attribute != driver.FuncRegisters {
+				return invalidValue
+			}
+			return f.count("registers")
+		},
 		FuncSetAttribute: func(driver.Func, int32, int32) driver.Result { return f.count("attribute") },
 	}
 	ran := func() { f.ran++ }

@@ -11,6 +11,7 @@ import (
 	"github.com/hologram-project/hologram/backends/cuda/driver"
 	"github.com/hologram-project/hologram/backends/cuda/product"
 	"github.com/hologram-project/hologram/backends/cuda/ptx"
+	"github.com/hologram-project/hologram/backends/cuda/tuned"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/analysis"
 	"github.com/hologram-project/hologram/kernels"
@@ -28,6 +29,7 @@ type kernel struct {
 	block   [3]uint32        // demanded shape, zero: any
 	proved  bool             // see backends.Variant
 	sums    *kernels.Product // what it is of the library's products, if it is one
+	meeting int              // see tuned.Meeting
 
 	mu       sync.Mutex // of making variants
 	variants atomic.Pointer[[]*variant]
@@ -70,6 +72,9 @@ func (d *device) Compile(u *backends.Unit, v backends.Variant) (backends.Kernel,
 	if d.modern() {
 		k.sums = kernels.ProductOf(u.Source)
 	}
+	if d.meets() {
+		k.meeting = tuned.Meeting(u.Hash)
+	}
 	if p.Residue {
 		if err := d.loadFold(); err != nil {
 			k.Release()
@@ -94,6 +99,9 @@ func (k *kernel) form(l *backends.Launch, space *ptx.Space) form {
 // options says which variant of the program itself a launch needs.
 func (k *kernel) options(l *backends.Launch, space *ptx.Space) ptx.Options {
 	o := ptx.Options{Lanes: ownLanes, Proved: k.proved, Modern: k.device.modern()}
+	if k.meeting > 0 && l.Grid[0]%uint32(k.meeting) == 0 {
+		o.Meeting = k.meeting
+	}
 	if k.program.Indexed && space.Rank > 1 {
 		o.Rank, o.Wide = space.Rank, ptx.Lanes(l) > 1<<32-1
 	}
@@ -102,10 +110,20 @@ func (k *kernel) options(l *backends.Launch, space *ptx.Space) ptx.Options {
 		o.Lanes = isa.MaxBlockLanes
 	}
 	k.vectors(&o, l, space)
+	o.Aligned = k.program.Neighbours && k.proved && o.Vector == 0 && aligned(l)
 	if n := lanesOf(l.Block); k.program.Collective && !o.Fuel && l.N == uint64(n)*uint64(lanesOf(l.Grid)) && o.Whole(n) {
 		o.Lanes, o.Block = 0, n
 	}
 	return o
+}
+
+// aligned reports whether every slot of a launch lies at a multiple of 16 bytes.
+func aligned(l *backends.Launch) bool {
+	at := uintptr(0)
+	for i := range l.Slots {
+		at |= l.Slots[i].Addr
+	}
+	return at%16 == 0
 }
 
 // fewestBlocks is how many blocks there are for each multiprocessor before a lane

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -253,4 +254,41 @@ shared 512
   stg.u32 x, c[w + 0x100000000]
   exit`, slots: []slotData{{bytes: numbers(520, false)}, {bytes: numbers(500, false)}}}
 	r.compare(t)
+}
+
+// Neighbours are accessed at once, or one by one where slots are not aligned.
+func TestNeighbours(t *testing.T) {
+	device(t)
+	for _, typ := range []string{"i8", "u16", "i32", "u64", "f32", "f64", "f16", "bf16"} {
+		size := map[string]int{"i8": 1, "u16": 2, "f16": 2, "bf16": 2, "u64": 8, "f64": 8}[typ]
+		if size == 0 {
+			size = 4
+		}
+		var text strings.Builder
+		fmt.Fprintf(&text, "slot a %s\nslot c %[1]s\n  shl.u64 o, r255, 4\n", typ)
+		for k := range 16 / size {
+			fmt.Fprintf(&text, "  ldg.%s x%d, a[o + %d]\n", typ, k, k*size)
+		}
+		for k := range 16 / size { // the last first
+			j := 16/size - 1 - k
+			if size == 2 && typ != "u16" {
+				fmt.Fprintf(&text, "  cvt.f32.%s y%d, x%[2]d\n  add.f32 y%[2]d, y%[2]d, y%[2]d\n  cvt.%[1]s.f32 x%[2]d, y%[2]d\n", typ, j)
+			} else {
+				fmt.Fprintf(&text, "  add.%s x%d, x%[2]d, x%[2]d\n", typ, j)
+			}
+			fmt.Fprintf(&text, "  stg.%s x%d, c[o + %d]\n", typ, j, j*size)
+		}
+		text.WriteString("  exit")
+		for _, at := range []int{0, size} {
+			r := &run{proved: true, shape: []int64{777}, block: flat(64), grid: flat(13), text: text.String()}
+			for i := range 2 {
+				bytes := numbers((777*16+at+3)/4, i == 0 && typ[0] != 'i' && typ[0] != 'u')
+				for b := 1; size == 2 && b < len(bytes); b += 2 {
+					bytes[b] &^= 4 // no NaN of 16 bits
+				}
+				r.slots = append(r.slots, slotData{bytes: bytes[:777*16+at], at: at})
+			}
+			t.Run(fmt.Sprint(typ, " at ", at), func(t *testing.T) { r.compare(t) })
+		}
+	}
 }

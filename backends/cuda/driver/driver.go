@@ -85,6 +85,7 @@ type API struct {
 
 	ModuleUnload     func(m Module) Result                                                                               `sym:"cuModuleUnload"`
 	ModuleFunction   func(f *Func, m Module, name *byte) Result                                                          `sym:"cuModuleGetFunction"`
+	FuncAttribute    func(value *int32, attribute int32, f Func) Result                                                  `sym:"cuFuncGetAttribute"`
 	FuncSetAttribute func(f Func, attribute, value int32) Result                                                         `sym:"cuFuncSetAttribute"`
 	Launch           func(f Func, gx, gy, gz, bx, by, bz, shared uint32, s Stream, params, extra *unsafe.Pointer) Result `sym:"cuLaunchKernel"`
 
@@ -116,6 +117,7 @@ const (
 	StreamLegacy      = 1 // the stream that waits for all others, by its handle
 	HostPortable      = 1
 	HostMapped        = 2
+	FuncRegisters     = 4
 	FuncMaxShared     = 8
 	LinkPTX           = 1 // text with a NUL at its end
 )

@@ -70,7 +70,7 @@ func Text(f Form, layout *ptx.Layout) string {
 	x.epilogue(layout)
 
 	var b strings.Builder
-	b.WriteString(ptx.Header(false, true))
+	b.WriteString(ptx.Header(false, true, false))
 	b.WriteString("\n.extern .shared .align 16 .b8 atlas_shared[];\n")
 	fmt.Fprintf(&b, ".visible .entry atlas(.param .align 8 .b8 atlas_launch[%d])\n.maxntid %d, 1, 1\n.minnctapersm %d\n{\n", layout.Bytes, x.threads(), x.blocks)
 	for _, typ := range []string{"pred", "b32", "b64", "f32", "f64"} {

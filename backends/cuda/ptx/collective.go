@@ -336,8 +336,16 @@ func (e *emitter) scanBlock(b *block, result string) {
 	e.line("ld.shared.%s %s, %s;", word, result, e.scratch("%lane", b.t))
 }
 
-// barrier is BAR_SYNC: it waits for all lanes that have not ended.
-func (e *emitter) barrier(*ir.Node) { e.line("barrier.sync 0;") }
+// barrier is BAR_SYNC: it waits for all lanes that have not ended, of the block or
+// of all blocks that meet, which then see what the others have written.
+func (e *emitter) barrier(*ir.Node) {
+	if e.opt.Meeting == 0 {
+		e.line("barrier.sync 0;")
+		return
+	}
+	e.line("barrier.cluster.arrive.release;")
+	e.line("barrier.cluster.wait.acquire;")
+}
 
 // fence is MEM_FENCE.
 func (e *emitter) fence(n *ir.Node) {

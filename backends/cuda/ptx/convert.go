@@ -7,6 +7,16 @@ import (
 // widen returns an f32 register with the value of a 16-bit float's bits.
 func (e *emitter) widen(t isa.Type, bits string) string {
 	f := e.temp(bankF)
+	p, ok := e.parts[bits]
+	if ok && t == isa.BF16 && p.bit == 16 {
+		r := e.temp(bankR)
+		e.line("and.b32 %s, %s, 0xffff0000;", r, p.word)
+		e.line("mov.b32 %s, %s;", f, r)
+		return f
+	}
+	if ok && t == isa.BF16 {
+		bits = p.word
+	}
 	if t == isa.F16 {
 		s := e.temp(bankS)
 		e.line("cvt.u16.u32 %s, %s;", s, bits)

@@ -22,11 +22,13 @@ type emitter struct {
 	tables strings.Builder // module-level data
 	made   map[string]bool // tables by name
 	temps  [numBanks]int
-	values [][numBanks]int        // by element: one more than the highest value number
-	number int                    // of constructs and other places with labels
-	names  []map[*ir.Value]string // by element
-	many   bool                   // written are a lane's elements …
-	el     int                    // … of which this one is at hand
+	values [][numBanks]int         // by element: one more than the highest value number
+	number int                     // of constructs and other places with labels
+	names  []map[*ir.Value]string  // by element
+	many   bool                    // written are a lane's elements …
+	el     int                     // … of which this one is at hand
+	parts  map[string]part         // by register, of what was loaded together
+	joins  map[*ir.Node][]*ir.Node // of a store, those that it is written with; nil: written with another
 	loops  map[*ir.Node]int
 	blocks map[*ir.Node]int
 
@@ -253,7 +255,9 @@ func (e *emitter) region(of *ir.Node, r *ir.Region, split string) {
 	defer func() { e.frames = e.frames[:top] }()
 	for i, n := range r.Nodes {
 		e.frames[top].at = i
-		e.node(n)
+		if !e.withNeighbours(r, i) {
+			e.node(n)
+		}
 	}
 }
 
@@ -295,7 +299,7 @@ func (e *emitter) inst(n *ir.Node) {
 // module puts the parts together.
 func (e *emitter) module() string {
 	var b strings.Builder
-	b.WriteString(Header(e.p.Layout.Wide(), e.opt.Modern))
+	b.WriteString(Header(e.p.Layout.Wide(), e.opt.Modern, e.opt.Meeting > 0))
 	b.WriteString(e.tables.String())
 	b.WriteByte('\n')
 	if e.sharedUsed() {
@@ -314,6 +318,12 @@ func (e *emitter) module() string {
 		lanes = e.opt.Block
 	}
 	fmt.Fprintf(&b, ".maxntid %d, 1, 1\n", lanes)
+	if e.opt.Vector > 0 && e.opt.Groups == manyGroups {
+		fmt.Fprintf(&b, ".minnctapersm %d\n", residentBlocks)
+	}
+	if e.opt.Meeting > 0 {
+		fmt.Fprintf(&b, ".explicitcluster\n.reqnctapercluster %d, 1, 1\n", e.opt.Meeting)
+	}
 	if e.opt.Block > 0 && slices.Contains(e.fn.SlotTypes, isa.F64) {
 		// Else ptxas spills to have more blocks on a processor than it has f64 units for.
 		b.WriteString(".minnctapersm 1\n")

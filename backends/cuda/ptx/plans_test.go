@@ -15,26 +15,33 @@ import (
 // The programs of the GPU's own plans are assembled, without spills.
 func TestPlansAssemble(t *testing.T) {
 	var all []program
-	seen := map[*isa.Verified]bool{}
+	seen, proved := map[*isa.Verified]bool{}, map[*Program]bool{}
 	for _, op := range []*kernels.Op{kernels.Softmax, kernels.ReduceSum, kernels.ReduceMin} {
 		for _, typ := range []isa.Type{isa.BF16, isa.F32, isa.F64, isa.I8} {
 			if !op.Types.Has(typ) {
 				continue
 			}
-			for _, d := range [][]int64{{1 << 20, 64}, {1 << 20, 61}, {1 << 18, 256}, {1 << 16, 1024}, {5000, 1000}, {1 << 14, 8192}, {99, 32767}, {1 << 12, 32768}, {3, 1 << 20}} {
-				plan, err := tuned.Plan(op, typ, d, 132)
+			for _, d := range [][]int64{{1 << 20, 64}, {1 << 20, 61}, {1 << 18, 256}, {1 << 16, 1024}, {5000, 1000}, {1 << 14, 8192}, {99, 32767}, {1 << 12, 32768}, {3, 1 << 20}, {3, 200_000}} {
+				plan, err := tuned.Plan(op, typ, d, tuned.Device{Processors: 132, Meet: len(all)%2 == 0})
 				require.NoError(t, err)
 				for i, s := range plan.Steps {
 					if !seen[s.Program] {
 						seen[s.Program] = true
-						all = append(all, compiled(t, fmt.Sprintf("%s %v %v, step %d", op.Name, typ, d, i), s.Program))
+						x := compiled(t, fmt.Sprintf("%s %v %v, step %d", op.Name, typ, d, i), s.Program)
+						all = append(all, x)
+						proved[x.p] = len(plan.Steps) == 1 && tuned.Meeting(x.hash) == 0 || d[1]%kernels.ChunkElements == 0
 					}
 				}
 			}
 		}
 	}
+	hashes := map[*Program][32]byte{}
+	for _, x := range all {
+		hashes[x.p] = x.hash
+	}
 	texts, names := modules(t, all, func(p *Program) []Options {
-		return []Options{{Block: int(p.fn.Block[0]), Proved: len(all)%2 == 0, Modern: true}}
+		b := p.fn.Block
+		return []Options{{Block: int(b[0] * b[1] * b[2]), Proved: proved[p], Aligned: proved[p], Modern: true, Meeting: tuned.Meeting(hashes[p])}}
 	})
 	each(t, texts, *everywhere, func(arch string, u map[string]ptxas.Usage) {
 		for entry, x := range u {

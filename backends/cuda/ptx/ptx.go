@@ -28,7 +28,7 @@ import (
 
 // Version is the code generator's, a part of cache keys: it changes with the
 // text made of any program.
-const Version = "ptx/5"
+const Version = "ptx/6"
 
 // The lowest target that has what is used here: independent threads, whose
 // barriers wait for those that have not exited, came with sm_70; sm_75 is the
@@ -39,6 +39,9 @@ const (
 	// modernTarget has minima and maxima that keep a NaN, and rounds to bf16.
 	modernVersion = "7.0"
 	modernTarget  = "sm_80"
+	// clusters are a target of their own.
+	clusterVersion = "8.0"
+	clusterTarget  = "sm_90"
 	// wideVersion lets the launch block have more than narrowBlock bytes.
 	wideVersion = "8.1"
 	narrowBlock = 4352
@@ -61,6 +64,11 @@ type Options struct {
 	// Block, if not 0, is how many lanes every block has: all of them lie in the
 	// index space. Not where AnyBlock.
 	Block int
+	// Aligned: every slot lies at a multiple of 16 bytes.
+	Aligned bool
+	// Meeting, if not 0, is how many blocks meet at barriers, neighbours along x: a
+	// cluster, of which grids are multiples. From sm_90 on.
+	Meeting int
 	// Vector, if not 0, is Program.Vector: a lane does so many elements side by
 	// side, which lie contiguously in every slot accessed by index but for Single,
 	// and Groups times as many in all. Lanes is VectorLanes then. Not with Fuel,
@@ -87,6 +95,8 @@ type Program struct {
 	// Collective: there are collectives, to which no lane is missing but those that
 	// a block lacks, so that Block matters.
 	Collective bool
+	// Neighbours: there are accesses that Aligned makes wider.
+	Neighbours bool
 	// Residue and Phase say which state of the launch is used.
 	Residue, Phase bool
 	// Vector and Groups are what Options may have; 0: a lane does one element.
@@ -130,6 +140,7 @@ func Compile(fn *ir.Func) (*Program, error) {
 		p.shared, p.AnyBlock = (int(x.Shared)+15)&^15, false
 	}
 	p.vectors()
+	p.Neighbours = p.hasNeighbours(x.Body)
 	// Writing it once shows what has no rule.
 	if _, err := p.Text(Options{Rank: 2, Fuel: true}); err != nil {
 		return nil, err
@@ -142,7 +153,8 @@ func (p *Program) Text(o Options) (string, error) {
 	if o.Entry == "" {
 		o.Entry = "atlas"
 	}
-	e := &emitter{p: p, fn: p.fn, opt: o, loops: map[*ir.Node]int{}, blocks: map[*ir.Node]int{}, split: map[*ir.Node]string{}}
+	e := &emitter{p: p, fn: p.fn, opt: o, loops: map[*ir.Node]int{}, blocks: map[*ir.Node]int{}, split: map[*ir.Node]string{},
+		parts: map[string]part{}, joins: map[*ir.Node][]*ir.Node{}}
 	e.prologue()
 	if o.Vector == 0 {
 		e.region(nil, p.fn.Body, "")
@@ -160,7 +172,7 @@ func (p *Program) Text(o Options) (string, error) {
 // a Record, which the device reaches but slowly, and clears them. Its parameters
 // are the two addresses; a lane does a class.
 func Fold() string {
-	return Header(false, false) + fmt.Sprintf(`
+	return Header(false, false, false) + fmt.Sprintf(`
 .visible .entry fold(.param .u64 residue, .param .u64 record)
 .maxntid %d, 1, 1
 {
@@ -187,10 +199,13 @@ func Fold() string {
 
 // Header is what a module begins with; Body drops it, so that several programs
 // can stand in one module.
-func Header(wide, modern bool) string {
+func Header(wide, modern, clusters bool) string {
 	v, target := version, target
 	if modern {
 		v, target = modernVersion, modernTarget
+	}
+	if clusters {
+		v, target = clusterVersion, clusterTarget
 	}
 	if wide {
 		v = wideVersion

@@ -27,6 +27,7 @@ var (
 type program struct {
 	name string
 	p    *Program
+	hash [32]byte // of the canonical form
 }
 
 func compiled(t testing.TB, name string, v *isa.Verified, opts ...ir.Option) program {
@@ -35,7 +36,7 @@ func compiled(t testing.TB, name string, v *isa.Verified, opts ...ir.Option) pro
 	require.NoError(t, err, name)
 	p, err := Compile(f)
 	require.NoError(t, err, name)
-	return program{name, p}
+	return program{name, p, f.Hash()}
 }
 
 // library is every program of the library's operations.
@@ -81,10 +82,10 @@ func modules(t testing.TB, all []program, opts func(*Program) []Options) (texts 
 	const perModule = 40
 	names = map[string]string{}
 	var b strings.Builder
-	k, modern := 0, false
+	k, modern, meeting := 0, false, false
 	flush := func() {
 		if b.Len() > 0 {
-			texts = append(texts, Header(true, modern)+b.String())
+			texts = append(texts, Header(true, modern, meeting)+b.String())
 			b.Reset()
 		}
 	}
@@ -92,10 +93,11 @@ func modules(t testing.TB, all []program, opts func(*Program) []Options) (texts 
 	for i, x := range all {
 		variants[i] = opts(x.p)
 	}
-	for _, modern = range []bool{false, true} {
+	for _, target := range [][2]bool{{false, false}, {true, false}, {true, true}} {
+		modern, meeting = target[0], target[1]
 		for i, x := range all {
 			for _, o := range variants[i] {
-				if o.Modern != modern {
+				if o.Modern != modern || o.Meeting > 0 != meeting {
 					continue
 				}
 				o.Entry = fmt.Sprintf("k%d", k)
@@ -117,6 +119,9 @@ func modules(t testing.TB, all []program, opts func(*Program) []Options) (texts 
 func targets(text string) []string {
 	if strings.Contains(text, "\n.target "+modernTarget+"\n") {
 		return architectures[1:]
+	}
+	if strings.Contains(text, "\n.target "+clusterTarget+"\n") {
+		return architectures[3:]
 	}
 	return architectures
 }

@@ -1,6 +1,7 @@
 package ptx
 
 import (
+	"math"
 	"strconv"
 	"strings"
 
@@ -166,7 +167,10 @@ func copyValue(e *emitter, f isa.Form, d string, a []string) bool {
 // divide is the division of floats, and of integers by a divisor that the
 // caller has made safe.
 func divide(e *emitter, f isa.Form, d string, a []string) bool {
-	if f.Type.Float() {
+	one := map[isa.Type]uint64{isa.F32: 0x3f800000, isa.F64: 0x3ff0000000000000}[f.Type]
+	if one != 0 && a[0] == literal(f.Type, one) { // correctly rounded too, in fewer steps
+		e.spell("rcp.rn.$t $d, $b;", f.Type, d, a)
+	} else if f.Type.Float() {
 		e.spell("div.rn.$t $d, $a, $b;", f.Type, d, a)
 	} else {
 		e.spell("div.$t $d, $a, $b;", f.Type, d, a)
@@ -234,6 +238,12 @@ func extremum(op isa.Op) computeRule {
 			e.line("%s.f32 %s, %s, %s;", name, x, a[0], a[1])
 			e.line("setp.nan.f32 %s, %s, %s;", p, a[0], a[1])
 			e.line("selp.f32 %s, %s, %s, %s;", d, literal(t, isa.CanonicalNaN(t)), x, p)
+		case t == isa.F64 && certain(a[1]):
+			p := e.temp(bankP)
+			e.line("setp.%su.f64 %s, %s, %s;", less, p, a[0], a[1]) // or a NaN, which stays
+			e.line("selp.f64 %s, %s, %s, %s;", d, a[0], a[1], p)
+		case t == isa.F64 && certain(a[0]):
+			return e.compute(op, f, d, a[1], a[0])
 		case t == isa.F64:
 			p, x := e.temp(bankP), e.temp(bankFD)
 			e.line("setp.%s.f64 %s, %s, %s;", less, p, a[0], a[1])
@@ -253,6 +263,14 @@ func extremum(op isa.Op) computeRule {
 		}
 		return true
 	}
+}
+
+// certain reports whether s is the literal of an f64 that is neither zero nor NaN:
+// what is neither below nor above it is its equal to the bit, or a NaN.
+func certain(s string) bool {
+	bits, err := strconv.ParseUint(strings.TrimPrefix(s, "0d"), 16, 64)
+	v := math.Float64frombits(bits)
+	return err == nil && strings.HasPrefix(s, "0d") && v != 0 && !math.IsNaN(v)
 }
 
 func absolute(e *emitter, f isa.Form, d string, a []string) bool {

@@ -163,7 +163,7 @@ func TestTotality(t *testing.T) {
 						p, err := Compile(single(op, row, form, mode, index, constant))
 						require.NoError(t, err, "%v %v", op, form)
 						if !row.Expand.Has(form.Type) { // the corpus assembles these
-							all = append(all, program{fmt.Sprint(op, form, mode, constant), p})
+							all = append(all, program{name: fmt.Sprint(op, form, mode, constant), p: p})
 						}
 					}
 				}

@@ -24,10 +24,16 @@ import (
 
 // VectorLanes is how many lanes a block has in variants with Vector, and groups
 // how many runs of neighbours a lane does. Of 128, 256 and 512 lanes and 1, 2 and
-// 4 groups these are the best on an H200, or within half a percent of it.
+// 4 groups these are the best on an H200, or within half a percent of it. What
+// programs of 16-bit floats do takes as long as their memory, so that the
+// instructions around it count: of manyNodes they have more groups, and as many
+// registers as leave room for residentBlocks.
 const (
-	VectorLanes = 128
-	groups      = 2
+	VectorLanes    = 128
+	groups         = 2
+	manyGroups     = 4
+	manyNodes      = 24
+	residentBlocks = 12
 )
 
 // The most elements of a lane side by side, the most nodes in a lane's code, and
@@ -54,6 +60,9 @@ func (p *Program) vectors() {
 	p.writes = a.Class.Writes
 	p.Vector = min(16/largest, maxVector)
 	p.Groups = groups
+	if largest == 2 && nodes > manyNodes {
+		p.Groups = manyGroups
+	}
 	if largest == 8 && nodes > maxWideNodes {
 		p.Groups = 1
 	}
@@ -151,6 +160,7 @@ func (e *emitter) manyElements() {
 	e.many = true
 	e.together(e.fn.Body)
 	e.many, e.el = false, 0
+	clear(e.parts) // the tail has the same names
 	e.finish()
 
 	e.label("tail")
@@ -255,18 +265,48 @@ func (e *emitter) loadMany(n *ir.Node) {
 		words := e.words(t)
 		e.line("ld.global%s.b32 %s, %s;", vectorOf(len(words)), braces(words), s.at(0))
 		for k, d := range to {
-			cell, bit := e.temp(bankR), k*t.Bits()
-			e.line("bfe.u32 %s, %s, %d, %d;", cell, words[bit/32], bit%32, t.Bits())
-			e.fromCell(t, d, cell)
+			bit := k * t.Bits()
+			e.take(t, d, words[bit/32], bit%32)
 		}
 	}
 	e.el = 0
 }
 
+// part says that the bits of a 16-bit float are those of a word from a bit on.
+type part struct {
+	word string
+	bit  int
+}
+
+// take makes d a value of the bits of a word from one on.
+func (e *emitter) take(t isa.Type, d, word string, bit int) {
+	cell := e.temp(bankR)
+	if half(t) {
+		e.parts[d] = part{word, bit}
+	}
+	e.line("bfe.u32 %s, %s, %d, %d;", cell, word, bit, t.Bits())
+	e.fromCell(t, d, cell)
+}
+
+// rounded returns what v, a value of 16 bits, is rounded from, if that is an f32 and
+// the machine rounds two at once.
+func (e *emitter) rounded(v *ir.Value) (f32 *ir.Value, ok bool) {
+	n := v.Node
+	if n == nil || n.Op != ir.Op(isa.CVT) || !half(n.Type) || n.From != isa.F32 || !e.opt.Modern {
+		return nil, false
+	}
+	return n.Args[0], true
+}
+
 // storeMany is likewise.
 func (e *emitter) storeMany(n *ir.Node) {
 	v, t := n.Args[n.AddrArgs()], n.Type
+	f32, pairs := e.rounded(v)
 	for g := range e.opt.Groups {
+		if pairs && e.opt.Vector > 4 {
+			e.storeRounded(n, f32, g)
+			continue
+		}
 		var from []string
 		for k := range e.opt.Vector {
 			e.el = g*e.opt.Vector + k
@@ -288,6 +328,26 @@ func (e *emitter) storeMany(n *ir.Node) {
 		e.line("st.global%s.b32 %s, %s;", vectorOf(len(words)), s.at(0), braces(words))
 	}
 	e.el = 0
+}
+
+// storeRounded stores a group's elements, rounded by pairs.
+func (e *emitter) storeRounded(n *ir.Node, f32 *ir.Value, g int) {
+	words := e.words(n.Type)
+	for k := range words {
+		e.el = g*e.opt.Vector + 2*k
+		low := e.register(isa.F32, e.arg(f32))
+		e.el++
+		e.line("cvt.rn.%vx2.f32 %s, %s, %s;", n.Type, words[k], e.register(isa.F32, e.arg(f32)), low)
+	}
+	e.el = g * e.opt.Vector
+	s := e.locate(n)
+	e.line("st.global%s.b32 %s, %s;", vectorOf(len(words)), s.at(0), braces(words))
+	e.el = 0
+}
+
+// roundTwo rounds two f32 to a word.
+func (e *emitter) roundTwo(t isa.Type, word string, low, high *ir.Value) {
+	e.line("cvt.rn.%vx2.f32 %s, %s, %s;", t, word, e.register(isa.F32, e.arg(high)), e.register(isa.F32, e.arg(low)))
 }
 
 // joined puts pairs of registers into one each.

@@ -31,6 +31,7 @@ func TestElementsOfALane(t *testing.T) {
 		{chain("f64", 1), 2, 2},
 		{chain("f64", 20), 2, 1},
 		{chain("bf16", 1), 8, 2},
+		{chain("bf16", 30), 8, 4},
 		{chain("i8", 1), 8, 2},
 		{chain("f32", 150), 4, 1},
 		{chain("f32", 400), 2, 1},

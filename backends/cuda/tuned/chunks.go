@@ -11,24 +11,58 @@ import (
 // row. Where a row's last chunk is not whole, the last column's element stands
 // beyond its end.
 
-const each = chunk / partials // elements of a lane
+const each = chunk / partials // elements of a partial
 
-// begin declares parameters, and finds a block's row and chunk, and the lane's
-// first element: at. Where not all chunks are whole, left is what the chunk has.
-func (w *writer) begin(whole bool) {
-	size := w.t.Size()
-	w.line("param cols u64\nparam chunks u32\nblock %d", partials)
-	w.line("  sreg q, lane.x\n  sreg b, block.x\n  ldp.u64 pitch, cols\n  ldp.u32 chunks, chunks")
-	w.line("  div.u32 row, b, chunks\n  rem.u32 chunk, b, chunks\n  cvt.u64.u32 base, row\n  cvt.u64.u32 first, chunk")
-	w.line("  mul.u64 first, first, %d\n  mul.u64 base, base, pitch\n  add.u64 base, base, first\n  mul.u64 base, base, %d", chunk, size)
-	w.line("  cvt.u64.u32 at, q\n  mul.u64 at, at, %d\n  add.u64 at, at, base", size)
-	if !whole {
+// beside is how many partials a lane has side by side where it loads 16 bytes at once.
+func beside(t isa.Type) int { return min(16/t.Size(), 8) }
+
+// begin declares parameters, and finds a block's row and its chunk there, and the
+// lane's first element, at. Where not all chunks are whole, left is how many elements
+// the block has. Of a row there are so many chunks, or as many as a parameter says if
+// that is 0.
+func (w *writer) begin(chunks int64, whole bool) {
+	size, count := w.t.Size(), fmt.Sprintf("mov.u32 chunks, %d", chunks)
+	w.line("param cols u64")
+	if chunks == 0 {
+		w.line("param chunks u32")
+		count = "ldp.u32 chunks, chunks"
+	}
+	w.line("block %d\n  sreg q, lane.x\n  sreg b, block.x\n  %s\n  div.u32 row, b, chunks", partials/w.beside, count)
+	if whole { // all blocks have as much, so that offsets are known to be multiples
+		w.line("  cvt.u64.u32 base, b\n  mul.u64 base, base, %d", chunk*size)
+	} else {
+		w.line("  rem.u32 part, b, chunks\n  ldp.u64 pitch, cols\n  cvt.u64.u32 base, row\n  cvt.u64.u32 first, part")
+		w.line("  mul.u64 first, first, %d\n  mul.u64 base, base, pitch\n  add.u64 base, base, first\n  mul.u64 base, base, %d", chunk, size)
 		w.line("  sub.u64 left, pitch, first\n  min.u64 left, left, %d\n  cvt.u32.u64 left, left\n  sub.u32 last, left, 1", chunk)
 	}
+	w.line("  cvt.u64.u32 at, q\n  mul.u64 at, at, %d\n  add.u64 at, at, base", w.beside*size)
 }
 
 // place is the offset of the lane's element u.
 func (w *writer) place(u int) string { return fmt.Sprintf("at + %d", u*partials*w.t.Size()) }
+
+// besideCombine combines the elements of a chunk that is whole, sums in the written
+// order, to z in all lanes, of which each has w.beside partials.
+func (w *writer) besideCombine(combine string) {
+	var z []string
+	for u := range each {
+		for v := range w.beside {
+			x := name("x", int64(v), 0)
+			w.load(x, fmt.Sprintf("x[at + %d]", (u*partials+v)*w.t.Size()))
+			w.widen(x)
+			if u == 0 {
+				z = append(z, fmt.Sprintf("z%d", v))
+				w.line("  mov.%v %s, %s", w.acc, z[v], x)
+			} else {
+				w.line("  %s.%v %s, %[3]s, %s", combine, w.acc, z[v], x)
+			}
+		}
+	}
+	for _, z := range z {
+		w.line("  block_reduce_%s.%v %s, %[3]s", combine, w.acc, z)
+	}
+	w.line("  mov.%v z, %s", w.acc, w.tree(combine, z))
+}
 
 // chunkElements loads a lane's elements of slot x, to x0_<u>.
 func (w *writer) chunkElements(whole bool) (x []string) {
@@ -64,11 +98,11 @@ func (w *writer) chunkCombine(combine string, x []string, whole bool) {
 	w.line("  block_reduce_%s.%v z, z", combine, w.acc)
 }
 
-// result has lane 0 store the block's result.
-func (w *writer) result(out isa.Type) {
-	w.line("  set.ne.u32 other, q, 0\n  bra end, other\n  cvt.u64.u32 b, b\n  mul.u64 b, b, %d", out.Size())
-	w.store(out, "z", "y[b]")
-	w.line("end:\n  exit")
+// result has lane 0 store the block's result in a slot.
+func (w *writer) result(out isa.Type, slot string) {
+	w.line("  set.ne.u32 other, q, 0\n  bra kept_%s, other\n  cvt.u64.u32 to, b\n  mul.u64 to, to, %d", slot, out.Size())
+	w.store(out, "z", slot+"[to]")
+	w.line("kept_%s:", slot)
 }
 
 // ofChunks combines what a slot has for each chunk of the block's row, of which
@@ -88,67 +122,4 @@ func between(p *kernels.Plan, t isa.Type, n int64) kernels.Binding {
 	b := kernels.Binding{Operand: kernels.Workspace, Offset: p.Workspace, Type: t, Shape: []int64{n}, Stride: []int64{1}}
 	p.Workspace += (n*int64(t.Size()) + 63) &^ 63
 	return b
-}
-
-// spreadSoftmax is softmax of rows of many chunks: their maxima, their sums, the
-// quotients. The row's own maximum and sum are found by each block.
-func spreadSoftmax(t isa.Type, rows, cols int64) (*kernels.Plan, error) {
-	chunks := ceil(cols, chunk)
-	if chunks > partials || rows*chunks > maxBlocks {
-		return nil, nil
-	}
-	p, acc, whole := &kernels.Plan{}, kernels.Accumulator(t), cols%chunk == 0
-	x, y := kernels.Binding{Operand: 0, Type: t}, kernels.Binding{Operand: 1, Type: t}
-	m, s := between(p, acc, rows*chunks), between(p, acc, rows*chunks)
-	maxima, err := reduction{"max"}.chunks(t, acc, whole)
-	if err != nil {
-		return nil, err
-	}
-	sums, err := program(key{what: "softmax sums", t: t, s: shape{exact: whole}}, func(w *writer) {
-		w.t, w.acc = t, acc
-		w.line("program softmax_sums\nslot x %v\nslot m %v\nslot y %v", t, acc, acc)
-		w.begin(whole)
-		w.ofChunks("m", "max", "max")
-		x := w.chunkElements(whole)
-		for _, x := range x {
-			w.exponential(x, "max")
-		}
-		w.chunkCombine("add", x, whole)
-		w.result(acc)
-	})
-	if err != nil {
-		return nil, err
-	}
-	quotients, err := program(key{what: "softmax quotients", t: t, s: shape{exact: whole}}, func(w *writer) {
-		w.t, w.acc = t, acc
-		w.line("program softmax_quotients\nslot x %v\nslot m %v\nslot s %v\nslot y %v", t, acc, acc, t)
-		w.begin(whole)
-		w.ofChunks("m", "max", "max")
-		w.ofChunks("s", "add", "sum")
-		x := w.chunkElements(whole)
-		for _, x := range x {
-			w.exponential(x, "max")
-		}
-		w.reciprocal("sum")
-		w.divide(x, "sum", "")
-		for u, x := range x {
-			if !whole {
-				w.line("  add.u32 k, q, %d\n  set.ge.u32 beyond, k, left\n  bra end, beyond", u*partials)
-			}
-			w.store(t, x, "y["+w.place(u)+"]")
-		}
-		w.line("end:\n  exit")
-	})
-	if err != nil {
-		return nil, err
-	}
-	for _, s := range []kernels.Step{
-		step(maxima, rows*chunks, partials, []kernels.Binding{x, m}, cols, chunks),
-		step(sums, rows*chunks, partials, []kernels.Binding{x, m, s}, cols, chunks),
-		step(quotients, rows*chunks, partials, []kernels.Binding{x, m, s, y}, cols, chunks),
-	} {
-		s.InPlace = true
-		p.Steps = append(p.Steps, s)
-	}
-	return p, nil
 }

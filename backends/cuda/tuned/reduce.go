@@ -30,7 +30,7 @@ func (r reduction) plan(t isa.Type, rows, cols, processors int64) (*kernels.Plan
 	p := &kernels.Plan{}
 	from, in, acc := kernels.Binding{Operand: 0, Type: t}, t, kernels.Accumulator(t)
 	for {
-		if s, ok := shapeFor(acc, rows, cols, processors, 32); ok {
+		if s, ok := shapeFor(acc, rows, cols, processors, 32, mostRegisters); ok {
 			if ceil(rows, s.rows) > maxBlocks {
 				return nil, nil
 			}
@@ -39,7 +39,7 @@ func (r reduction) plan(t isa.Type, rows, cols, processors int64) (*kernels.Plan
 				return nil, err
 			}
 			slots := []kernels.Binding{from, {Operand: 1, Type: t}}
-			p.Steps = append(p.Steps, step(v, ceil(rows, s.rows), s.lanes, slots, s.params(rows, cols)...))
+			p.Steps = append(p.Steps, step(v, ceil(rows, s.rows), slots, s.params(rows, cols)...))
 			return p, nil
 		}
 		chunks := ceil(cols, chunk)
@@ -51,7 +51,7 @@ func (r reduction) plan(t isa.Type, rows, cols, processors int64) (*kernels.Plan
 			return nil, err
 		}
 		to := between(p, acc, rows*chunks)
-		p.Steps = append(p.Steps, step(v, rows*chunks, partials, []kernels.Binding{from, to}, cols, chunks))
+		p.Steps = append(p.Steps, step(v, rows*chunks, []kernels.Binding{from, to}, cols, chunks))
 		from, in, cols = to, acc, chunks
 	}
 }
@@ -78,13 +78,22 @@ func (r reduction) tile(t, out isa.Type, s shape) (*isa.Verified, error) {
 	})
 }
 
-// chunks reduces each chunk of each row; whole says that all are whole.
+// chunks reduces each chunk of each row; whole says that all are whole. Then a lane
+// has the elements of several partials side by side.
 func (r reduction) chunks(t, out isa.Type, whole bool) (*isa.Verified, error) {
 	return program(key{"chunks " + r.combine, t, out, shape{exact: whole}}, func(w *writer) {
 		w.t, w.acc = t, kernels.Accumulator(t)
+		if whole {
+			w.beside = beside(t)
+		}
 		w.line("program reduce_chunks\nslot x %v\nslot y %v", t, out)
-		w.begin(whole)
-		w.chunkCombine(r.combine, w.chunkElements(whole), whole)
-		w.result(out)
+		w.begin(0, whole)
+		if w.beside == 1 {
+			w.chunkCombine(r.combine, w.chunkElements(whole), whole)
+		} else {
+			w.besideCombine(r.combine)
+		}
+		w.result(out, "y")
+		w.line("  exit")
 	})
 }

@@ -7,10 +7,15 @@ import (
 	"github.com/hologram-project/hologram/kernels"
 )
 
-// softmax reads each element once where a block can hold a row, and longer rows
-// three times, a chunk a block.
-func softmax(t isa.Type, rows, cols, processors int64) (*kernels.Plan, error) {
-	s, ok := shapeFor(kernels.Accumulator(t), rows, cols, processors, 16)
+// softmax reads each element once where a block can hold a row, or several that
+// meet; of longer rows a block has a chunk.
+func softmax(t isa.Type, rows, cols int64, d Device) (*kernels.Plan, error) {
+	if cols > 2*chunk && d.Meet { // two a block holds
+		if p, ok, err := meetingSoftmax(t, rows, cols); ok || err != nil {
+			return p, err
+		}
+	}
+	s, ok := shapeFor(kernels.Accumulator(t), rows, cols, d.Processors, 16, exactRegisters)
 	if !ok {
 		return spreadSoftmax(t, rows, cols)
 	}
@@ -47,7 +52,7 @@ func softmax(t isa.Type, rows, cols, processors int64) (*kernels.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	one := step(v, blocks, s.lanes, []kernels.Binding{{Operand: 0, Type: t}, {Operand: 1, Type: t}}, s.params(rows, cols)...)
+	one := step(v, blocks, []kernels.Binding{{Operand: 0, Type: t}, {Operand: 1, Type: t}}, s.params(rows, cols)...)
 	one.InPlace = true
 	return &kernels.Plan{Steps: []kernels.Step{one}}, nil
 }

@@ -2,7 +2,8 @@
 // programs in the written orders, shaped so that rows stay in registers and much
 // memory is under way at once. They run on any backend, with the library's bits.
 //
-// tile.go has rows that a block holds, chunks.go longer ones, a chunk a block.
+// tile.go has rows that a block holds, chunks.go longer ones, a chunk a block or
+// some, long.go softmax of these.
 // Which serves a call depends on sizes.
 package tuned
 
@@ -15,11 +16,17 @@ import (
 	"github.com/hologram-project/hologram/kernels"
 )
 
-// Plan returns a plan for an operation on a device with so many multiprocessors,
-// or nil where the library's own is as good.
-func Plan(op *kernels.Op, t isa.Type, dims []int64, processors int64) (*kernels.Plan, error) {
+// Device is what a plan depends on.
+type Device struct {
+	Processors int64 // multiprocessors
+	Meet       bool  // blocks can meet: see Meeting
+}
+
+// Plan returns a plan for an operation on a device, or nil where the library's own
+// is as good.
+func Plan(op *kernels.Op, t isa.Type, dims []int64, d Device) (*kernels.Plan, error) {
 	if op == kernels.Gemm {
-		return product(t, dims, processors)
+		return product(t, dims, d.Processors)
 	}
 	r, ok := reductions[op]
 	if !ok && op != kernels.Softmax || len(dims) != 2 || dims[0] < 1 || dims[1] < 1 {
@@ -30,9 +37,9 @@ func Plan(op *kernels.Op, t isa.Type, dims []int64, processors int64) (*kernels.
 		return nil, nil
 	}
 	if op == kernels.Softmax {
-		return softmax(t, dims[0], dims[1], processors)
+		return softmax(t, dims[0], dims[1], d)
 	}
-	return r.plan(t, dims[0], dims[1], processors)
+	return r.plan(t, dims[0], dims[1], d.Processors)
 }
 
 // A reduction's chunks and partials.
@@ -43,7 +50,8 @@ const (
 )
 
 // How many registers a lane's elements of a row may take: of a warp's rows, of
-// larger blocks', and of a shape that is exact, which needs few others.
+// larger blocks', and of a shape that is exact, which needs few others, where longer
+// rows would be read several times.
 const (
 	warpRegisters  = 32
 	mostRegisters  = 64
@@ -61,14 +69,14 @@ type shape struct {
 
 // shapeFor chooses the shape for rows of elements that are computed with in type t,
 // of several of which a lane may hold so many together; ok is false if they are too
-// long.
-func shapeFor(t isa.Type, rows, cols, processors, together int64) (s shape, ok bool) {
+// long, for exact registers if the shape is exact.
+func shapeFor(t isa.Type, rows, cols, processors, together, exact int64) (s shape, ok bool) {
 	size := ceil(int64(t.Size()), 4)
 	s = shape{lanes: warp, elements: ceil(cols, warp), rows: 1}
 	if s.elements*size > warpRegisters {
 		s = shape{lanes: partials, elements: ceil(cols, partials), rows: 1}
 	}
-	if n := s.elements * size; n > exactRegisters || n > mostRegisters && cols%partials != 0 {
+	if n := s.elements * size; n > exact || n > mostRegisters && cols%partials != 0 {
 		return shape{}, false
 	}
 	for s.lanes == warp && 2*s.rows*s.elements <= together && rows >= 2*s.rows*fullBlocks*processors {
@@ -91,7 +99,7 @@ func program(key any, text func(w *writer)) (*isa.Verified, error) {
 	if v, ok := programs.Load(key); ok {
 		return v.(*isa.Verified), nil
 	}
-	w := &writer{}
+	w := &writer{beside: 1}
 	text(w)
 	p, err := isa.Assemble("tuned", w.String())
 	if err != nil {
@@ -109,6 +117,7 @@ func program(key any, text func(w *writer)) (*isa.Verified, error) {
 type writer struct {
 	strings.Builder
 	t, acc isa.Type // of elements, and in which they are computed with
+	beside int      // partials that a lane has side by side
 }
 
 func (w *writer) line(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
@@ -157,11 +166,12 @@ func cells(values ...int64) []kernels.Param {
 	return list
 }
 
-// step is the launch of a program by so many blocks.
-func step(p *isa.Verified, blocks, lanes int64, slots []kernels.Binding, params ...int64) kernels.Step {
+// step is the launch of a program by so many blocks, of the shape that it demands.
+func step(p *isa.Verified, blocks int64, slots []kernels.Binding, params ...int64) kernels.Step {
+	b := p.Program.Block
 	return kernels.Step{
-		Program: p, Slots: slots, Params: cells(params...), Grid: [3]uint32{uint32(blocks), 1, 1}, Block: [3]uint32{uint32(lanes), 1, 1},
-		Shape: []int64{blocks * lanes},
+		Program: p, Slots: slots, Params: cells(params...), Grid: [3]uint32{uint32(blocks), 1, 1}, Block: b,
+		Shape: []int64{blocks * int64(b[0]*b[1]*b[2])},
 	}
 }
 

@@ -1,0 +1,103 @@
+package ptx
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What lies side by side is accessed at once, as wide as its address is known to be
+// aligned, where nothing comes between.
+func TestNeighbours(t *testing.T) {
+	four := func(shift int, between string) string {
+		return fmt.Sprintf(`
+slot a i32
+slot c i32
+slot d i32
+  shl.u64 o, r255, %d
+  ldg.i32 x, a[o]
+  ldg.i32 y, a[o + 4]
+  %s
+  ldg.i32 z, a[o + 8]
+  ldg.i32 w, a[o + 12]
+  add.i32 y, y, 1
+  stg.i32 w, c[o]
+  stg.i32 y, c[o + 12]
+  stg.i32 x, c[o + 4]
+  stg.i32 z, c[o + 8]
+  exit`, shift, between)
+	}
+	wide := Options{Proved: true, Aligned: true, Modern: true}
+	for _, c := range []struct {
+		what, text string
+		o          Options
+		loads      [2]int // of four elements, and of two
+		stores     [2]int
+	}{
+		{"side by side", four(4, ""), wide, [2]int{1, 0}, [2]int{1, 0}},
+		{"at multiples of 8", four(3, ""), wide, [2]int{0, 2}, [2]int{0, 2}},
+		{"at multiples of 4", four(2, ""), wide, [2]int{}, [2]int{}},
+		{"slots not aligned", four(4, ""), Options{Proved: true}, [2]int{}, [2]int{}},
+		{"checked", four(4, ""), Options{Aligned: true}, [2]int{}, [2]int{}},
+		{"a store between", four(4, "stg.i32 x, a[o + 8]"), wide, [2]int{0, 2}, [2]int{1, 0}},
+		{"a barrier between", four(4, "bar_sync 0"), wide, [2]int{0, 2}, [2]int{1, 0}},
+		{"loads between stores", strings.Replace(four(4, ""), "stg.i32 x, c[o + 4]", "stg.i32 x, c[o + 4]\n  ldg.i32 z, c[o + 4]", 1), wide, [2]int{1, 0}, [2]int{0, 1}},
+		{"the same twice", strings.Replace(four(4, ""), "stg.i32 x, c[o + 4]", "stg.i32 x, c[o + 12]", 1), wide, [2]int{1, 0}, [2]int{0, 1}},
+	} {
+		text, err := fromText(t, c.text).Text(c.o)
+		require.NoError(t, err)
+		count := func(what string, v int) int { return strings.Count(text, fmt.Sprintf("%s.global.v%d.", what, v)) }
+		require.Equal(t, c.loads, [2]int{count("ld", 4), count("ld", 2)}, c.what)
+		require.Equal(t, c.stores, [2]int{count("st", 4), count("st", 2)}, c.what)
+	}
+
+	// Two bf16 are widened and rounded in a word.
+	text, err := fromText(t, `
+slot a bf16
+slot c bf16
+  shl.u64 o, r255, 2
+  ldg.bf16 x, a[o]
+  ldg.bf16 y, a[o + 2]
+  cvt.f32.bf16 p, x
+  cvt.f32.bf16 q, y
+  add.f32 q, q, p
+  cvt.bf16.f32 x, p
+  cvt.bf16.f32 y, q
+  stg.bf16 x, c[o]
+  stg.bf16 y, c[o + 2]
+  exit`).Text(wide)
+	require.NoError(t, err)
+	for _, want := range []string{"ld.global.b32", "0xffff0000", "cvt.rn.bf16x2.f32", "st.global.b32"} {
+		require.Contains(t, text, want)
+	}
+}
+
+// Blocks that meet do so at every barrier, and the driver is told how many.
+func TestMeeting(t *testing.T) {
+	p := fromText(t, "slot c i32\nblock 32\n  bar_sync 0\n  stg.i32 1, c[index]\n  exit")
+	text, err := p.Text(Options{Block: 32, Modern: true, Meeting: 5})
+	require.NoError(t, err)
+	for _, want := range []string{".target sm_90\n", ".reqnctapercluster 5, 1, 1", "barrier.cluster.arrive.release;", "barrier.cluster.wait.acquire;"} {
+		require.Contains(t, text, want)
+	}
+	text, err = p.Text(Options{Block: 32, Modern: true})
+	require.NoError(t, err)
+	require.NotContains(t, text, "cluster")
+}
+
+// One over a number is a reciprocal, which is correctly rounded too; and a maximum
+// with a number that is neither zero nor NaN takes one comparison of f64.
+func TestShortForms(t *testing.T) {
+	for _, c := range []struct{ line, want string }{
+		{"div.f64 x, 1, x", "rcp.rn.f64"}, {"div.f32 y, 1, y", "rcp.rn.f32"}, {"div.f64 x, 2, x", "div.rn.f64"},
+		{"max.f64 x, x, -3", "setp.gtu.f64"}, {"min.f64 x, 3, x", "setp.ltu.f64"},
+		{"max.f64 x, x, 0", "setp.nan.f64"}, {"min.f64 x, x, -0.0", "setp.nan.f64"},
+	} {
+		text, err := fromText(t, "slot a f64\nslot b f32\n  ldg.f64 x, a[index]\n  ldg.f32 y, b[index]\n  "+c.line+
+			"\n  stg.f64 x, a[index]\n  stg.f32 y, b[index]\n  exit").Text(Options{})
+		require.NoError(t, err)
+		require.Contains(t, text, c.want, c.line)
+	}
+}
