@@ -48,6 +48,16 @@ func (l *loading) begun(t *testing.T, n int) {
 	require.Eventually(t, func() bool { return l.b.Counts().Specials == l.specials+n }, 10*time.Second, time.Millisecond)
 }
 
+// stop ends a wait for code of the program's, but not for the program.
+func (l *loading) stop(err error) Stop {
+	return func() error {
+		if l.b.Counts().Specials == l.specials {
+			return nil
+		}
+		return err
+	}
+}
+
 // end ends the endless launch.
 func (l *loading) end(t *testing.T) {
 	l.first.Cancel()
@@ -65,14 +75,14 @@ func TestTheFirstUseOfAProgramBehindAnEndlessLaunch(t *testing.T) {
 		text string
 		gone bool // the executor is, afterwards
 	}{
-		"a signal": {stop: func(*loading) Stop { return func() error { return errSignal } }, code: Cancelled, text: "a signal's handler raised"},
+		"a signal": {stop: func(l *loading) Stop { return l.stop(errSignal) }, code: Cancelled, text: "a signal's handler raised"},
 		"a handler that launches the same": {stop: func(l *loading) Stop {
 			depth := 0
 			return func() error {
 				if depth++; depth > 2 {
-					return errSignal
+					return l.stop(errSignal)()
 				}
-				return l.launch(l.x, func() error { return errSignal })
+				return l.launch(l.x, l.stop(errSignal))
 			}
 		}, code: Cancelled, text: "a signal's handler raised"},
 		"cancel": {end: func(l *loading) { l.second.Cancel() }, code: Cancelled, text: `launch "fresh": cancelled before it began`},
@@ -163,7 +173,7 @@ func TestCallersShareWhatIsLoaded(t *testing.T) {
 func TestWhatNobodyWantsIsLoadedAndFreed(t *testing.T) {
 	l := newLoading(t)
 	errStop := errors.New("stop")
-	require.ErrorIs(t, l.launch(l.x, func() error { return errStop }), errStop)
+	require.ErrorIs(t, l.launch(l.x, l.stop(errStop)), errStop)
 	before := l.b.Counts().Kernels
 	l.fresh.Close()
 	l.d.kernels.Clear()
@@ -178,7 +188,7 @@ func TestWhatNobodyWantsIsLoadedAndFreed(t *testing.T) {
 func TestTryDoesNotWaitForCode(t *testing.T) {
 	l := newLoading(t)
 	stop := errors.New("stop")
-	require.ErrorIs(t, l.launch(l.x, func() error { return stop }), stop)
+	require.ErrorIs(t, l.launch(l.x, l.stop(stop)), stop)
 	_, err := l.second.Call(&Call{Program: l.fresh, Operands: []Operand{{Buffer: l.x}}, Try: true})
 	wants(t, err, Busy, "would have to wait")
 	l.end(t)
