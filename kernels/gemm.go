@@ -62,7 +62,7 @@ func gemmOf(l []Layout, few int64) (*Plan, error) {
 func checkMatrices(l []Layout) error {
 	for i := range l {
 		if len(l[i].Shape) < 2 {
-			return fmt.Errorf("gemm: %s has shape %s; expected a matrix, or a stack of them", []string{"a", "b", "c"}[i], shapeText(l[i].Shape))
+			return fmt.Errorf("gemm: %s has shape %s; expected a matrix, or a stack of them (matvec multiplies by a vector)", []string{"a", "b", "c"}[i], shapeText(l[i].Shape))
 		}
 	}
 	return nil

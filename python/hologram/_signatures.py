@@ -212,8 +212,9 @@ def _of(op: dict[str, Any]) -> list[Function]:
     sizes = [Parameter(d, "f" if d.startswith("trans_") else "m") for d in op["dims"]]
     given = [*arrays(False), *(d for d in sizes if d.kind == "m")]
     named = [*(d for d in sizes if d.kind == "f"), *scalars]
+    vectors = " (of x and y the last one)" if "k" not in op["dims"] else ""
     about = (
-        f"{doc} Without sizes these are the last two dimensions of the arrays (of vectors the last one), of any "
+        f"{doc} Without sizes these are the last two dimensions of the arrays{vectors}, of any "
         "strides, and those before them make stacks, to which all but the output broadcast. With sizes contiguous "
         "arrays are taken row-major; a matrix must have the shape that they say. With trans_x, x is stored transposed. "
         f"With beta 0 {last} isn't read.{left}"
