@@ -211,7 +211,7 @@ def _of(op: dict[str, Any]) -> list[Function]:
                 made(op["name"] + "_rows", GIVEN, parameters, len(parameters), about, reduces=False, result=False)
             )
         return found
-    vectors, as_rows = " (of vectors the last one)", ""
+    vectors, as_rows = " (of x and y the last one)", ""
     if operands == ["a", "b", "c"]:
         vectors = ""
         as_rows = " A vector is one row of a or one column of b, which the result then has not, as in numpy.matmul."
