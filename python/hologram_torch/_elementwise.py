@@ -254,7 +254,7 @@ def broadcast(what: str, tensors: Sequence[Tensor]) -> torch.Size:
     """Return the shape that tensors broadcast to."""
     if is_dynamo_compiling() or unusual():  # sizes may be symbols
         return torch.broadcast_shapes(*[t.shape for t in tensors])
-    shape = list(max((t.shape for t in tensors), key=len))
+    shape = list(max((t for t in tensors), key=lambda t: t.ndim).shape)
     for t in tensors:
         lead = len(shape) - t.ndim
         for i, n in enumerate(t.shape, lead):

@@ -325,6 +325,6 @@ def _classified(
     spread = mul(neg(sum(scaled, at)), (target != ignored).to(logs.dtype))
     if reduction != "none":
         spread = _reduced(what, spread, "sum")
-        if reduction == "mean":
+        if reduction == "mean" and divisor is not None:
             spread = div(spread, divisor).to(logs.dtype)
     return add(OPERATIONS["scaled"](loss, 1 - smoothing), OPERATIONS["scaled"](spread, smoothing / classes))

@@ -102,7 +102,8 @@ class SGD(torch.optim.SGD):
             if not momentum:
                 _SGD([(p, g, p) for p, g in found], [lr, decay])
                 continue
-            first, later = [], []
+            first: list[tuple[Tensor, ...]] = []
+            later: list[tuple[Tensor, ...]] = []
             for p, g in found:
                 state = self.state[p]
                 b = state.get("momentum_buffer")
