@@ -51,6 +51,7 @@ func page(root string) ([]byte, error) {
 		"Specials": specials(),
 		"Presets":  presets(),
 		"Faults":   faults(),
+		"Codes":    codes(),
 	})
 	return b.Bytes(), err
 }
@@ -330,6 +331,42 @@ func specials() []named {
 	var list []named
 	for s := range isa.Special(isa.NumSpecials) {
 		list = append(list, named{s.String(), s.Type().String()})
+	}
+	return list
+}
+
+// code is a number of the binary form, and what it says.
+type code struct {
+	Code int
+	Name string
+}
+
+type codeList struct {
+	What  string
+	Codes []code
+}
+
+// codes are the numbers of the binary form that stand with nothing else.
+func codes() []codeList {
+	list := []codeList{{"kind of operand", []code{
+		{int(isa.ArgNone), "none, where one is optional"}, {int(isa.ArgReg), "register"}, {int(isa.ArgPred), "predicate"},
+		{int(isa.ArgImm), "immediate, its bits in the operand's type"}, {int(isa.ArgLabel), "label, its number"},
+		{int(isa.ArgParam), "parameter, its number"}, {int(isa.ArgData), "table, its number"},
+		{int(isa.ArgName), "special value or scope"}, {int(isa.ArgAddr), "address"},
+	}}, {"mode of address", []code{
+		{int(isa.AddrIndex), "`slot[index]`: slot n, nothing else"}, {int(isa.AddrByte), "`slot[register + offset]`: slot n"},
+		{int(isa.AddrIndirect), "`@handle[register + offset]`: handle u8"},
+		{int(isa.AddrPhi), "`phi(…)`: slot n, the offset class·12288 + page·256 + byte"},
+		{int(isa.AddrShared), "`shared[register + offset]`"},
+	}}, {What: "condition"}, {What: "special value"}, {What: "scope"}}
+	for c := isa.EQ; c.String() != "invalid"; c++ {
+		list[2].Codes = append(list[2].Codes, code{int(c), c.String()})
+	}
+	for s := range isa.Special(isa.NumSpecials) {
+		list[3].Codes = append(list[3].Codes, code{int(s), s.String()})
+	}
+	for s := isa.ScopeThread; s <= isa.ScopeSystem; s++ {
+		list[4].Codes = append(list[4].Codes, code{int(s), s.String()})
 	}
 	return list
 }
