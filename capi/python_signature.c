@@ -145,7 +145,10 @@ bool signature_bind(const signature *s, py_object *const *args, ptrdiff_t n, py_
   }
   for (int i = 0; i < s->num_params; i++) {
     if (!values[i] && !s->params[i].optional) {
-      py.PyErr_Format(py.PyExc_TypeError, "%s() missing required argument: '%s'", s->method.name, text_of(s->params[i].name));
+      const char *name = text_of(s->params[i].name);
+      bool number = s->params[i].kind == 's';
+      py.PyErr_Format(py.PyExc_TypeError, "%s() missing required argument: '%s'%s%s%s", s->method.name, name,
+                      number ? "; without the output numbers are given by name: " : "", number ? name : "", number ? "=..." : "");
       return false;
     }
   }

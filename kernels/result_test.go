@@ -93,7 +93,7 @@ func TestResultTypes(t *testing.T) {
 	_, _, err := Sigmoid.ResultType([]isa.Type{isa.I32}, []bool{false})
 	require.ErrorContains(t, err, "sigmoid: dtype i32 is not supported")
 	_, _, err = VectorAdd.ResultType([]isa.Type{isa.U8, 0}, []bool{true, false})
-	require.ErrorContains(t, err, "vector_add: a has dtype bool, and the result may be none")
+	require.ErrorContains(t, err, "vector_add: a has dtype bool, and vector_add makes no bools")
 	_, _, err = VectorAdd.ResultType([]isa.Type{0, 0}, []bool{false, false})
 	require.Error(t, err)
 }

@@ -71,6 +71,8 @@ class Operands:
             if written and value._tensor is not None:
                 self._written.append(value._tensor)
         else:
+            if isinstance(value, np.generic):  # those of dtypes that numpy doesn't know have no buffer protocol
+                value = np.asarray(value)
             with naming(f"{self._what}: {name}"):
                 buffer = self._executor.wrap(value)
             self._made.append(buffer)
@@ -116,8 +118,19 @@ class Operands:
             code, boolean, shape = native.result(f.number, tuple(arrays), dims)
         except HologramError as error:
             hooks["renamed"](self._what, error)
+            self.of_bools(error)
             raise
         return Result(shape, _BOOL if boolean else dtype_of_code(code))
+
+    def of_bools(self, error: HologramError) -> None:
+        """Let an error of the library, to which bools are bytes, call them bools."""
+        text = str(error)
+        for name, _, buffer in self._given:
+            if buffer.dtype == _BOOL:
+                text = text.replace(f" {name} has dtype u8,", f" {name} has dtype bool,")
+                text = text.replace(": dtype u8 is not supported", ": dtype bool is not supported")
+                text = text.replace(f" and {name} has u8:", f" and {name} has bool:")
+        error.args = (text, *error.args[1:])
 
     def add_result(self, result: Result, number: bool) -> Any:
         """Return a new array for the result, of the kind of the first array; it is the next operand.

@@ -219,6 +219,10 @@ def _named(values: Sequence[str], option: str) -> list[tuple[Optional[str], str]
     for value in values:
         name, equals, rest = value.partition("=")
         if equals and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.$]*", name):
+            if name in dict(pairs):
+                raise _Usage(f"{option} {value}: {name} is given twice")
+            if not rest:
+                raise _Usage(f"{option} {value}: nothing follows {name}=")
             pairs.append((name, rest))
         elif option == "--param":
             raise _Usage(f"{option} {value}: expected NAME=NUMBER")
@@ -446,7 +450,12 @@ def _parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text)
         command.add_argument("program", help="its text or binary form")
         command.add_argument(
-            "--in", dest="inputs", action="append", default=[], metavar="[SLOT=]FILE", help="bind a slot to an array"
+            "--in",
+            dest="inputs",
+            action="append",
+            default=[],
+            metavar="[SLOT=]FILE",
+            help="bind a slot to a .npy file's array, or that of its name, or the only one, of a .npz",
         )
         command.add_argument(
             "--out", dest="outputs", action="append", default=[], metavar="[SLOT=]FILE", help="keep a slot's array"

@@ -14,16 +14,19 @@ dtype, but that sums of integers are kept in 64 bits. With an output a call retu
 output.
 
 Elementwise operations take arrays of any strides, and numbers for some of them. They work on the shape of the output,
-to which the inputs broadcast as numpy's do; with ``n`` on the first n elements of each, whatever the shapes, none of
-which may have fewer.
+to which the inputs broadcast as numpy's do; with ``n`` on the first n elements of each, row by row, whatever the
+shapes. None may have fewer, and each has one dimension, is contiguous or is taken whole. No array's elements may be
+less than whole multiples of their size apart, as a packed record's fields are, or not be aligned to it.
 
 Reductions and losses make one number: without an output and axes they return it as a number of Python's. With
 ``axis`` or ``keepdims`` they make an array, of which nobody waits for the elements, as with an output by name, which
 may have the one element. An output by position, without axes, has at least 3 elements, of which the first becomes the
-result, which is returned too; ``argmin`` and ``argmax`` return what they were given.
+result, which is returned too, the form that programs for the earlier Hologram use; ``argmin`` and ``argmax`` return
+what they were given.
 
-What works on all elements of several arrays, as losses do, demands as many of each, or ``n``. Softmax takes ``axis``
-too, and products the sizes from their arrays' shapes, of any strides.
+What works on all elements of several arrays, as losses do, demands arrays of one shape, or ``n``. Softmax takes
+``axis`` too, and products the sizes from their arrays' shapes, of any strides. All these have at most 2^31 in each
+dimension, and 2^40 elements.
 
 All raise ``ValueError`` for sizes that don't fit, ``TypeError`` for what is no array or has another dtype and
 ``RuntimeError`` for what was freed; nothing has run then. On an asynchronous device what goes wrong while running is
@@ -97,6 +100,12 @@ def _careful(name: str, beside: bool, *values: Any) -> Any:
             if p.kind == "r" and f.elementwise and is_number(value):
                 operands.add_number(p.name, value, p.name in f.masks)
             elif p.kind in "rwo" and not (p.kind == "o" and left):
+                named = [q.name for q in f.parameters if q.kind in "as" and not q.counted]
+                if p.kind == "o" and named and is_number(value):
+                    raise DTypeError(
+                        f"{what}: {p.name}: expected a Buffer, a numpy array or an object with DLPack, got {value!r}; "
+                        f"{named[0]} is given by name: {named[0]}={value!r}"
+                    )
                 buffer = operands.add(p.name, value, p.kind != "r")
                 if p.counted:
                     counts[p.name] = buffer.size
@@ -151,6 +160,7 @@ def _careful(name: str, beside: bool, *values: Any) -> Any:
             native.call(ex, f.number, None, tuple(operands.buffers), cells, space, None, None, 0, None, None, None)
         except HologramError as error:
             _renamed(name, error)
+            operands.of_bools(error)
             raise
         if axes or not (beside or (left and f.reduces)):
             return result if left or f.reduces else None
@@ -221,6 +231,10 @@ def __getattr__(name: str) -> Any:
     """Say what there is instead of what is not."""
     import difflib
 
+    if name.rpartition("_")[2] in ("mean", "average"):
+        raise AttributeError(
+            f"module {__name__!r} has no operation {name!r}; divide reduce_sum by the number of elements"
+        )
     near = [called(name)] if called(name) else difflib.get_close_matches(name, __all__, 1)
     hint = f"; did you mean {near[0]}?" if near else "; dir(hologram.ops) lists what there is"
     raise AttributeError(f"module {__name__!r} has no operation {name!r}{hint}")

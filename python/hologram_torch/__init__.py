@@ -14,7 +14,8 @@ try:
     import torch as _torch
 except ImportError as error:
     raise ImportError(
-        "hologram_torch needs PyTorch, which is not installed: pip install 'hologram[torch]', or see https://pytorch.org"
+        "hologram_torch needs PyTorch, which is not installed: see https://pytorch.org, or pip install '.[torch]' in a "
+        "checkout of Hologram"
     ) from error
 
 from hologram import BackendType, Buffer, Executor

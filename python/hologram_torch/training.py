@@ -76,7 +76,7 @@ def _safetensors() -> Any:
     try:
         import safetensors.torch
     except ImportError:
-        raise ImportError("checkpoints are safetensors files: pip install 'hologram[training]'") from None
+        raise ImportError("checkpoints are safetensors files: pip install safetensors") from None
     return safetensors
 
 
@@ -309,7 +309,7 @@ def _bar(progress: Optional[bool], total: Optional[int], done: int, title: str) 
         from tqdm.auto import tqdm  # type: ignore[import-untyped,import-not-found,unused-ignore]
     except ImportError:
         if progress:
-            raise ImportError("progress=True needs tqdm: pip install 'hologram[training]'") from None
+            raise ImportError("progress=True needs tqdm: pip install tqdm") from None
         return contextlib.nullcontext()
     return tqdm(total=total, initial=done, desc=title, leave=False, dynamic_ncols=True)
 

@@ -387,3 +387,46 @@ assert asked.count(memoryview) == 1
 """
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (
+            lambda x, m: hg.ops.relu(m.T, n=3),
+            "relu: a has shape .4, 3. and is strided: n takes the first elements of arrays that are contiguous or",
+        ),
+        (
+            lambda x, m: hg.ops.vector_add(m, m[:, ::2], n=3),
+            "b has shape .3, 2. and is strided: n takes the first elements",
+        ),
+        (lambda x, m: hg.ops.vector_clip(x, 0, 1), "'max_val'; without the output numbers are given by name: max_val="),
+        (lambda x, m: hg.ops.scalar_mul(x, 2), "'scalar'; without the output numbers are given by name: scalar="),
+        (
+            lambda x, m: hg.ops.reduce_sum(x, 0),
+            "reduce_sum: output: expected a Buffer.* got 0; axis is given by name: axis=0",
+        ),
+        (
+            lambda x, m: hg.ops.softmax(m, -1),
+            "softmax: output: expected a Buffer.* got -1; axis is given by name: axis=-1",
+        ),
+        (lambda x, m: hg.ops.vector_exp(x > 0), "dtype bool is not supported"),
+        (lambda x, m: hg.ops.reduce_mean(x), "reduce_mean'; divide reduce_sum by the number of elements"),
+    ],
+)
+def test_what_newcomers_write_is_told_in_their_words(call: Any, text: str) -> None:
+    x, m = np.ones(3, np.float32), np.ones((3, 4), np.float32)
+    with pytest.raises((ValueError, TypeError, AttributeError), match=text):
+        call(x, m)
+
+
+def test_n_takes_the_first_of_strided_vectors() -> None:
+    x = np.arange(10, dtype=np.float32)
+    assert hg.ops.vector_neg(x[::2], n=3).tolist() == [0, -2, -4]
+
+
+def test_scalars_of_dtypes_that_numpy_has_not_are_numbers() -> None:
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    x = np.ones(3, bfloat16)
+    assert hg.ops.vector_add(x, bfloat16(1)).tolist() == [2, 2, 2]
+    assert hg.ops.vector_add(x, np.array(1, bfloat16)).tolist() == [2, 2, 2]

@@ -489,6 +489,27 @@ def test_bounds_that_are_numbers_count_likewise() -> None:
     assert constant(np.array([3, 7])).tolist() == [6, 14]
 
 
+def test_a_kernel_is_no_method_and_says_so() -> None:
+    class Model:
+        @hologram.kernel
+        def wrong(self, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        @hologram.kernel
+        def right(x: Any) -> Any:
+            return x * 2
+
+    with pytest.raises(TypeError, match=r"missing a required argument: 'x'; .* make it a staticmethod, without self"):
+        Model().wrong(np.ones(2))
+    assert Model().right(np.ones(2)).tolist() == [2, 2]
+
+
+def test_what_a_function_on_arrays_refuses_shows_the_users_line() -> None:
+    with pytest.raises(TypeError, match=r"i8 has another size\n  at .*test_kernel.py:\d+: hologram.bitcast"):
+        hologram.bitcast(np.ones(2, np.float32), "i8")
+
+
 def test_bounds_without_a_common_integer_are_refused() -> None:
     kernel = hologram.kernel(rounds, static="step")
     with pytest.raises(TypeError, match=r"hologram\.range: i64 and u64 have no common integer type; .*astype"):
@@ -1381,7 +1402,7 @@ def test_without_source_there_are_operators() -> None:
         "m": "return x or 9",
     }.items():
         exec(f"def {name}(x):\n    {text}\n", namespace)
-        with pytest.raises(TypeError, match=f"the truth of a value.*the source of {name} can't be found"):
+        with pytest.raises(TypeError, match=f"the truth of a value.*the source of {name}, .* can't be found: of what"):
             hologram.kernel(namespace[name])(np.ones(1))
     hologram.kernel(namespace["f"])(np.ones(1), 2.0)
     with pytest.raises(TypeError, match="`if` works in functions decorated with"):  # it has a source, its helper none

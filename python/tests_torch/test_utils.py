@@ -88,4 +88,4 @@ def test_without_torch() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode
     assert "hologram_torch needs PyTorch" in done.stderr
-    assert "pip install 'hologram[torch]'" in done.stderr
+    assert "pip install '.[torch]'" in done.stderr

@@ -212,7 +212,9 @@ class Kernel:
         try:
             bound = self._signature.bind(*arguments, **keywords)
         except TypeError as error:
-            raise DTypeError(f"{self._name}: {error}") from None
+            method = next(iter(parameters), "") in ("self", "cls")
+            hint = "; a kernel isn't bound to an object: make it a staticmethod, without self" if method else ""
+            raise DTypeError(f"{self._name}: {error}{hint}") from None
         bound.apply_defaults()
         names: list[str] = []
         values: list[Any] = []

@@ -201,7 +201,11 @@ def _pow(trace: Trace, a: Value, b: Value) -> Value:
             return _apply(trace, "div", _number(trace, 1, base), base)
         return _apply(trace, "pow", a, b)
     if exponent is None:
-        fail(DTypeError, "a power of integers takes a number as its exponent; convert one to a float type for others")
+        fail(
+            DTypeError,
+            "a power of integers takes an exponent that is known while the program is made: a number written in the "
+            "kernel, or an argument named in static=; convert one of the two to a float type for others",
+        )
     if exponent < 0:
         fail(InvalidArgumentError, f"integers to the negative power {exponent} are not there; convert to a float type")
     base, _ = _together(trace, a, b)

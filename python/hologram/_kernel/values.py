@@ -60,7 +60,8 @@ def traced_line() -> Optional[Place]:
         if not frame.f_code.co_filename.startswith(_OURS):
             return Place(frame.f_code.co_filename, frame.f_lineno)
         frame = frame.f_back
-    return current.place
+    place = current.place
+    return None if place is not None and place.file.startswith(_OURS) else place  # a kernel of the package itself
 
 
 def user_line() -> Place:
@@ -260,8 +261,9 @@ class Value:
         """Refuse: its truth is not known."""
         if self.trace.unread:
             why = (
-                f"the source of {self.trace.unread[-1]} can't be found (exec has none; a file that changed isn't it), "
-                "which `if`, `while`, `and`, `or` and `not` need"
+                f"the source of {self.trace.unread[-1]}, which `if`, `while`, `and`, `or` and `not` need, can't be "
+                "found: of what is typed at a prompt, given by python -c or made by exec, or whose file has changed; "
+                "put the function into a file"
             )
         else:
             why = "`if` works in functions decorated with @hologram.kernel"
