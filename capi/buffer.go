@@ -30,6 +30,9 @@ func go_buffer_allocate(executor C.hologram_executor, length C.int64_t, dtype, f
 	if err != nil {
 		return fail(err)
 	}
+	if err := onlyFlags(what, flags, C.HOLOGRAM_UNINITIALIZED|C.HOLOGRAM_TRY); err != nil {
+		return fail(err)
+	}
 	allocate := (*core.Executor).Allocate
 	if flags&C.HOLOGRAM_TRY != 0 {
 		allocate = (*core.Executor).TryAllocate
@@ -84,6 +87,9 @@ func go_buffer_wrap(executor C.hologram_executor, data unsafe.Pointer, dtype, ra
 	}
 	dims, steps, err := layout(what, rank, shape, strides)
 	if err != nil {
+		return fail(err)
+	}
+	if err := onlyFlags(what, flags, C.HOLOGRAM_READ_ONLY); err != nil {
 		return fail(err)
 	}
 	var drop func()

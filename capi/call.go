@@ -70,6 +70,9 @@ func (f *frame) read(what string, args *C.hologram_call_args) error {
 	if int(args.size) != int(unsafe.Sizeof(*args)) {
 		return core.Errorf(core.Invalid, "%s: args->size is %d; expected %d", what, args.size, unsafe.Sizeof(*args))
 	}
+	if err := onlyFlags(what, args.flags, C.HOLOGRAM_TRY); err != nil {
+		return err
+	}
 	c := &f.call
 	if args.op == -1 {
 		p, err := lookup[*core.Program](handle(args.program), kindProgram, what)

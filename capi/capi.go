@@ -114,6 +114,14 @@ func null(what, name string) C.int32_t {
 	return fail(core.Errorf(core.Invalid, "%s: %s is NULL", what, name))
 }
 
+// onlyFlags refuses flags that mean nothing: a later library may give them a meaning.
+func onlyFlags(what string, given, meant C.int32_t) error {
+	if given&^meant != 0 {
+		return core.Errorf(core.Invalid, "%s: flags is %d; expected none but those of %d", what, given, meant)
+	}
+	return nil
+}
+
 // known reports whether a dtype's code names a type.
 func known(dtype C.int32_t) bool { return dtype > 0 && dtype < 256 && core.Type(dtype).Numeric() }
 

@@ -238,7 +238,8 @@ typedef struct hologram_operand {
 /* A call of operation number op, or if op is -1 a launch of program.
 
    operands are the operation's, in order, or one for each slot; scalars the operation's numbers, or one for each
-   parameter. dims are the operation's sizes (of an elementwise one n or nothing), or the index space: without it, which
+   parameter. dims are the operation's sizes (of an elementwise one n or nothing; of one with axes a number in which bit i
+   says that a row lies along dimension i of the first operand), or the index space: without it, which
    num_dims -1 says, it is what the operands accessed by [index] broadcast to. grid and block, of a launch, may be zeros:
    a block then is the program's own or (256, 1, 1), and the grid covers the index space. fuel is the steps that a lane
    may take, 0 for no limit. residue, which may be NULL, receives 96 sums; first, which may be NULL, in

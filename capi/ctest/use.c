@@ -199,6 +199,11 @@ int main(void) {
   operands[2] = floats(own, N);
   operands[2].flags = HOLOGRAM_READ_ONLY;
   EXPECT(hologram_call(ex, &args, &event) == HOLOGRAM_INVALID && contains("vector_add: c is written") && contains("read-only"));
+  operands[2] = floats(own, N);
+  args.flags = 1024;
+  EXPECT(hologram_call(ex, &args, &event) == HOLOGRAM_INVALID && contains("flags is 1024"));
+  args.flags = 0;
+  EXPECT(hologram_buffer_allocate(ex, N, HOLOGRAM_F32, 64, &wrong) == HOLOGRAM_INVALID && contains("flags is 64"));
   args.op = number_of("scalar_mul");
   operands[0] = of(x);
   operands[1] = of(y);

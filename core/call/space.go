@@ -214,6 +214,10 @@ func (s *step) misfit(i int, space []int64, n int64) error {
 	if len(space) == 1 && v.Rank == 1 && !s.broadcasts {
 		return status.Errorf(status.Invalid, "%s has %d elements, fewer than n = %d", s.name(i), v.Shape[0], n)
 	}
+	if len(space) == 1 && v.Rank > 1 && !s.broadcasts && !Contiguous(v) && Numel(v) >= n {
+		return status.Errorf(status.Invalid, "%s has shape %s and is strided: n takes the first elements of arrays that are contiguous or have one dimension; make a copy, or take all %d",
+			s.name(i), ShapeText(v.Shape[:v.Rank]), Numel(v))
+	}
 	verb := "broadcast to"
 	if s.program.Verified.Slots[i].Writes {
 		verb = "fit"

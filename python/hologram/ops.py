@@ -15,8 +15,8 @@ output.
 
 Elementwise operations take arrays of any strides, and numbers for some of them. They work on the shape of the output,
 to which the inputs broadcast as numpy's do; with ``n`` on the first n elements of each, row by row, whatever the
-shapes. None may have fewer, and each has one dimension or is contiguous: a copy of another is. No array's elements may
-be less than whole multiples of their size apart, as a packed record's fields are, or not be aligned to it.
+shapes. None may have fewer, and each has one dimension, is contiguous or is taken whole. No array's elements may be
+less than whole multiples of their size apart, as a packed record's fields are, or not be aligned to it.
 
 Reductions and losses make one number: without an output and axes they return it as a number of Python's. With
 ``axis`` or ``keepdims`` they make an array, of which nobody waits for the elements, as with an output by name, which

@@ -394,11 +394,11 @@ assert asked.count(memoryview) == 1
     [
         (
             lambda x, m: hg.ops.relu(m.T, n=3),
-            "relu: n takes the first elements of arrays that are contiguous or .*; a has shape .4, 3. and",
+            "relu: a has shape .4, 3. and is strided: n takes the first elements of arrays that are contiguous or",
         ),
         (
             lambda x, m: hg.ops.vector_add(m, m[:, ::2], n=3),
-            "arrays that are contiguous .*; b has shape .3, 2. and is strided",
+            "b has shape .3, 2. and is strided: n takes the first elements",
         ),
         (lambda x, m: hg.ops.vector_clip(x, 0, 1), "'max_val'; without the output numbers are given by name: max_val="),
         (lambda x, m: hg.ops.scalar_mul(x, 2), "'scalar'; without the output numbers are given by name: scalar="),
@@ -410,7 +410,6 @@ assert asked.count(memoryview) == 1
             lambda x, m: hg.ops.softmax(m, -1),
             "softmax: output: expected a Buffer.* got -1; axis is given by name: axis=-1",
         ),
-        (lambda x, m: hg.ops.gemm(m, np.ones(4, np.float32)), r"matvec multiplies by a vector"),
         (lambda x, m: hg.ops.vector_exp(x > 0), "dtype bool is not supported"),
         (lambda x, m: hg.ops.reduce_mean(x), "reduce_mean'; divide reduce_sum by the number of elements"),
     ],

@@ -165,3 +165,9 @@ def test_the_walk_through_names_what_exists() -> None:
     pythons = "".join(f.read_text("utf-8") for f in (ROOT / "python").glob("tests*/test_*.py"))
     for name in set(re.findall(r"`(test_\w+)`", text)):
         assert f"def {name}(" in pythons, f"there is no test {name}"
+
+
+def test_the_example_in_c_is_the_one_that_is_compiled_and_run() -> None:
+    """By ./build.sh's step c-header."""
+    (shown,) = [block.text for block in blocks(ROOT / "docs" / "C.md") if block.language == "c"]
+    assert shown == (ROOT / "capi" / "ctest" / "example.c").read_text(encoding="utf-8")
