@@ -165,6 +165,21 @@ py_object *hologram_new_buffer(py_object *executor, py_object *shape, int64_t si
 
 static py_object *name_dtype, *name_zero;
 
+/* The shape of so many elements in a row. The last is kept: sizes come again, often as the same object. */
+static py_object *shape_of(py_object *size) {
+  static py_object *last;
+  py_object *shape, *former = last;
+  if (!former || py.PyTuple_GetItem(former, 0) != size) {
+    if (!(shape = py.PyTuple_New(1))) return NULL;
+    py.Py_IncRef(size);
+    py.PyTuple_SetItem(shape, 0, size);
+    last = shape;
+    drop(&former);
+  }
+  py.Py_IncRef(last);
+  return last;
+}
+
 /* Executor.allocate. dtype is looked up in the hook "dtypes", which has (dtype, code, whether it is bool), under None the
    default. What is not as it should be the hook "allocate" says, or mends. */
 static py_object *allocate(py_object *self, py_object *const *args, ptrdiff_t n, py_object *keywords) {
@@ -194,9 +209,7 @@ static py_object *allocate(py_object *self, py_object *const *args, ptrdiff_t n,
   py.Py_IncRef(pair);
   hologram_exact(py.PyTuple_GetItem(pair, 1), &code);
   hologram_drain();
-  if ((shape = py.PyTuple_New(1))) {
-    py.Py_IncRef(args[0]);
-    py.PyTuple_SetItem(shape, 0, args[0]);
+  if ((shape = shape_of(args[0]))) {
     result = hologram_new_buffer(self, shape, size, py.PyTuple_GetItem(pair, 0), (int32_t)code,
                                  py.PyTuple_GetItem(pair, 2) == py._Py_TrueStruct,
                                  zero == py._Py_TrueStruct ? 0 : HOLOGRAM_UNINITIALIZED);
