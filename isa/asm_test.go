@@ -355,6 +355,7 @@ func TestMemoryTakenForRegisters(t *testing.T) {
 		{"mov.u32 x, shared[0]", "found the address shared[…]", "lds.u32 loads it into a register first: lds.u32 x, shared[…]"},
 		{"mov.f32 x, k\nexit", "7:1: mov.f32 x, k: register k is read before anything is written to it [init]", "k is a parameter: ldp.f32 k, k reads it into a register of that name"},
 		{"add.f32 x, a, 0x1p+0\nexit", "register a is read before anything is written to it [init]", "a is a slot: ldg.f32 a, a[index] loads an element of it into a register of that name"},
+		{"add.f32 x, y, 1\nset.lt.f32 y, 1, 2\nexit", "register y is read before", "y is also a predicate, which has its own names: sel.u32 x, y, 1, 0"},
 		{"ldg.f32 x, a[i]\nexit", "register i is read before", "[index] is the lane's element; an offset in a register counts bytes"},
 		{"ldg.f32 x, a[global_lane]\nexit", "register global_lane is read before", "sreg global_lane, global_lane reads that value into a register of that name"},
 		{"exit # done", "unexpected \"#\" after the statement", "a comment begins with ;"},

@@ -297,7 +297,7 @@ func (d *decoder) numericType() Type {
 
 func (d *decoder) program() (*Program, error) {
 	if len(d.data) < len(codecMagic)+2+4 || string(d.data[:len(codecMagic)]) != codecMagic {
-		return nil, &DecodeError{-1, fmt.Sprintf("it does not begin with %q; text goes to Assemble", codecMagic)}
+		return nil, &DecodeError{-1, fmt.Sprintf("it does not begin with %q; a program's text is assembled, in Python given as a str", codecMagic)}
 	}
 	if v := encoding.LittleEndian.Uint16(d.data[len(codecMagic):]); v != codecVersion {
 		return nil, &DecodeError{len(codecMagic), fmt.Sprintf("format version %d; this library reads version %d", v, codecVersion)}

@@ -67,7 +67,7 @@ func TestDecodeErrors(t *testing.T) {
 		want string
 	}{
 		"empty":              {nil, `does not begin with "ATLAS"`},
-		"text":               {[]byte("program p\n  exit\n"), "text goes to Assemble"},
+		"text":               {[]byte("program p\n  exit\n"), "a program's text is assembled"},
 		"magic alone":        {[]byte("ATLAS"), "does not begin"},
 		"version":            {versioned, "byte 5: format version 2; this library reads version 1"},
 		"checksum":           {flipped, "damaged or cut"},

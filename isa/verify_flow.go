@@ -289,6 +289,9 @@ func (v *verifier) meant(inst, reg int) string {
 			return fmt.Sprintf("%[1]s is a table: ldc.%[2]v %[1]s, %[1]s[i] loads an element of it into a register of that name", name, s.Type)
 		}
 	}
+	if name != "" && slices.Contains(v.p.Debug.Preds[:], name) {
+		return fmt.Sprintf("%[1]s is also a predicate, which has its own names: sel.u32 x, %[1]s, 1, 0 makes a number of it", name)
+	}
 	if slices.Contains(specialNames[:], name) {
 		return fmt.Sprintf("sreg %[1]s, %[1]s reads that value into a register of that name", name)
 	}

@@ -323,10 +323,6 @@ func opShape(r *Request) ([]int64, error) {
 			if has := Numel(&r.Operands[i].View); n > has {
 				return nil, status.Errorf(status.Invalid, "%s: n = %d exceeds the %d elements of %s", op.Name, n, has, op.Operands[i].Name)
 			}
-			if v := &r.Operands[i].View; v.Rank > 1 && !Contiguous(v) {
-				return nil, status.Errorf(status.Invalid, "%s: n takes the first elements of arrays that are contiguous or have one dimension; %s has shape %s and is strided: make a copy",
-					op.Name, op.Operands[i].Name, ShapeText(v.Shape[:v.Rank]))
-			}
 		}
 		if n < 0 {
 			return nil, status.Errorf(status.Invalid, "%s: n = %d is negative", op.Name, n)

@@ -7,11 +7,15 @@ import (
 	"github.com/hologram-project/hologram/isa"
 )
 
+// This file is where byte addresses that a program computes become pointers, the
+// engine's boundary of memory safety: whatever the registers hold, nothing
+// here may read or write outside an area.
+
 // area is memory that byte addresses reach: a slot's, or the block's shared.
 type area struct {
 	base  unsafe.Pointer
 	bytes int64
-	still bool
+	still bool  // nothing stores to it during the launch, so that a register may point into it
 	slot  int32 // −1: shared
 }
 
