@@ -240,6 +240,7 @@ outcome request_begin(request *r, py_object *executor) {
   r->args.num_dims = -1;
   memset(r->args.grid, 0, sizeof r->args.grid);
   memset(r->args.block, 0, sizeof r->args.block);
+  r->args.flags = 0;
   r->args.fuel = r->args.stream = 0;
   r->args.residue = NULL;
   r->args.deleter = NULL;
