@@ -325,14 +325,17 @@ outcome request_take(request *r, py_object *o, use u) {
 static void nothing(void *context) { (void)context; }
 
 /* Puts a call on the stream that the owner of its tensors works on now. DLPack has 1 for the legacy default stream, which
-   the owner knows as none. */
+   the owner knows as none. Memory of the host beside them, which the device sees, is in no stream's order: the call then
+   waits for the work, as without a deleter. */
 static outcome find_stream(request *r) {
   const dl_exchange *asked = NULL; /* an owner has one stream, however many its tensors are */
+  bool ordered = true;
   r->args.stream = 0;
   for (int i = 0; i < r->args.num_operands; i++) {
     const taken *t = &r->taken[i];
     void *stream = NULL;
     uint64_t number;
+    if (!t->api) ordered = ordered && (r->operands[i].buffer || r->operands[i].rank < 0);
     if (!t->api || t->api == asked) continue;
     asked = t->api;
     if (!t->api->stream || t->api->stream(r->device_type, r->device_id, &stream)) return operand_refused();
@@ -340,7 +343,7 @@ static outcome find_stream(request *r) {
     if (r->args.stream && r->args.stream != number) return SURPRISE; /* two owners, two streams */
     r->args.stream = number;
   }
-  r->args.deleter = nothing;
+  r->args.deleter = ordered ? nothing : NULL;
   return DONE;
 }
 

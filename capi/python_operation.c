@@ -64,18 +64,17 @@ static py_object *number_of(int32_t dtype, const void *at) {
 static py_object *first_of(request *r, int i) {
   const hologram_operand *o = &r->operands[i];
   static const uint8_t sizes[] = {0, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8};
-  uint64_t cell = 0;
-  hologram_event event = 0;
-  work w = {.failure = NULL};
-  int32_t status;
-  if (!o->buffer || r->args.first) {
-    if (o->flags & HOLOGRAM_BOOL) return py.PyBool_FromLong(*(const uint8_t *)&r->cell != 0);
-    return number_of(o->dtype, &r->cell);
+  if (o->buffer && !r->args.first) {
+    hologram_event event = 0;
+    work w = {.failure = NULL};
+    int32_t status;
+    if (!work_begin(&w)) return NULL;
+    status = hologram_buffer_read(o->buffer, 0, sizes[o->dtype], &r->cell, &event);
+    atomic_store(&w.event, event);
+    if (!work_end(&w, status)) return NULL;
   }
-  if (!work_begin(&w)) return NULL;
-  status = hologram_buffer_read(o->buffer, 0, sizes[o->dtype], &cell, &event);
-  atomic_store(&w.event, event);
-  return work_end(&w, status) ? number_of(o->dtype, &cell) : NULL;
+  if (o->flags & HOLOGRAM_BOOL) return py.PyBool_FromLong(*(const uint8_t *)&r->cell != 0);
+  return number_of(o->dtype, &r->cell);
 }
 
 /* ---- operations ---- */

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -128,6 +129,48 @@ func TestArraysOfTheHost(t *testing.T) {
 			require.Equal(t, []float32{2, 3}, values(t, m))
 			call.Operands[1].DeviceType = 2
 			wants(t, wait(ex.Call(call)), Unavailable, "DLPack device (2, 0)")
+		})
+	}
+}
+
+// TestADeleterThatClears frees all in the deleter of memory of others, as clear_all
+// does it: the work that lets go of the memory is not waited for, by what it calls.
+// (Where the device works while called Close waits for the goroutine that calls.)
+func TestADeleterThatClears(t *testing.T) {
+	for name, d := range testDevices(t) {
+		if !d.Info.Asynchronous {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			ex, owner := executorOn(t, d), executorOn(t, d)
+			base, err := owner.Allocate(4, isa.U32, true)
+			require.NoError(t, err)
+			words(t, base) // zeroed by now, whoever uses it
+			p := assemble(t, strings.Replace(forever, "again:", "mov.u8 k, 3\nmov.u64 v, 7\nres_accum k, v\nagain:", 1))
+			called, cleared := make(chan *Event, 1), make(chan struct{})
+			var residue [NumClasses]uint64
+			ev, err := ex.Call(&Call{
+				Program: p, Residue: &residue, Dims: []int64{4},
+				Operands: []Operand{{View: base.Layout(), DeviceType: d.Info.DLPackType, DeviceID: d.Info.DLPackID}},
+				Deleter: func() {
+					ev := <-called
+					ev.Cancel()
+					_ = ex.Close()
+					ev.Leave()
+					close(cleared)
+				},
+			})
+			require.NoError(t, err)
+			called <- ev
+			time.Sleep(20 * time.Millisecond) // it is under way
+			ev.Cancel()
+			go func() { _ = ev.Wait(10 * time.Second) }()
+			select {
+			case <-cleared:
+			case <-time.After(10 * time.Second):
+				t.Fatal("the deleter waits for the work that has called it")
+			}
+			require.Error(t, ev.Wait(10*time.Second))
 		})
 	}
 }

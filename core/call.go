@@ -73,11 +73,15 @@ type draft struct {
 	cancels uint64 // of the executor's when the call began
 	stop    Stop   // the caller's; may be nil
 	asked   Stop   // ask
+
+	native  uintptr // the stream of others that the call is for
+	allowed func() error
 }
 
 var drafts = sync.Pool{New: func() any {
 	d := new(draft)
 	d.asked = d.ask
+	d.allowed = func() error { return d.ex.uncaptured(d.native, &d.request) }
 	return d
 }}
 
@@ -181,6 +185,9 @@ func (ex *Executor) bind(d *draft, c *Call, owner *owner) (b *call.Bound, outcom
 	r := &d.request
 	r.Op, r.Dims, r.Grid, r.Block, r.Fuel, r.Stop = c.Op, c.Dims, c.Grid, c.Block, c.Fuel > 0, d.asked
 	d.ex, d.stop, d.cancels = ex, c.Stop, ex.cancels.Load()
+	if c.Stream != 0 {
+		d.native, r.May = c.Stream, d.allowed
+	}
 	table := ex.device.calls
 	if c.Op == nil {
 		r.Program, table = c.Program.p, c.Program.table(ex.device)
@@ -199,17 +206,12 @@ func (ex *Executor) bind(d *draft, c *Call, owner *owner) (b *call.Bound, outcom
 		borrows = borrows || foreign
 	}
 	r.Operands = d.operands
-	p, err := table.Get(r, c.Try || c.Stream != 0)
-	if err == status.ErrBusy && !c.Try {
-		if err = ex.uncaptured(c.Stream, r); err == nil {
-			p, err = table.Get(r, false)
-		}
-	}
+	p, err := table.Get(r, c.Try)
 	if err != nil {
 		endAll(d.operands)
 		return nil, false, err
 	}
-	b, err = p.Bind(&ex.device.call, d.operands, c.Scalars, c.Try, r.Stop)
+	b, err = p.Bind(&ex.device.call, d.operands, c.Scalars, c.Try, r)
 	if err != nil {
 		p.Release()
 		endAll(d.operands)

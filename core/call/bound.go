@@ -7,7 +7,6 @@ import (
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/hostmem"
 	"github.com/hologram-project/hologram/core/memory"
-	"github.com/hologram-project/hologram/core/program"
 	"github.com/hologram-project/hologram/core/queue"
 	"github.com/hologram-project/hologram/core/status"
 	"github.com/hologram-project/hologram/isa"
@@ -60,16 +59,17 @@ func (p *Prepared) take(d *Device, try bool) (*Bound, error) {
 	return b, nil
 }
 
-// Bind makes a call of a prepared one, with as many operands and scalars. If it
+// Bind makes a call r of a prepared one, with as many operands and scalars. If it
 // succeeds, the call ends the counts of the operands' memory, and lets go of p.
 // With try neither Bind nor the call takes memory that is not at hand:
-// status.ErrBusy. stop may end the wait for code that the call is the first to need.
-func (p *Prepared) Bind(d *Device, operands []Operand, scalars []Scalar, try bool, stop program.Stop) (*Bound, error) {
+// status.ErrBusy. The request's Stop may end the wait for code that the call is the
+// first to need, and May refuse it.
+func (p *Prepared) Bind(d *Device, operands []Operand, scalars []Scalar, try bool, r *Request) (*Bound, error) {
 	b, err := p.take(d, try)
 	if err != nil {
 		return nil, err
 	}
-	if err := b.bind(operands, scalars, try, stop); err != nil {
+	if err := b.bind(operands, scalars, try, r); err != nil {
 		p.keep(b)
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (p *Prepared) Bind(d *Device, operands []Operand, scalars []Scalar, try boo
 	return b, nil
 }
 
-func (b *Bound) bind(operands []Operand, scalars []Scalar, try bool, stop program.Stop) error {
+func (b *Bound) bind(operands []Operand, scalars []Scalar, try bool, r *Request) error {
 	p := b.p
 	low := uintptr(0) // bits of addresses
 	for i := range operands {
@@ -128,7 +128,7 @@ func (b *Bound) bind(operands []Operand, scalars []Scalar, try bool, stop progra
 		}
 	}
 	if p.special && low%bestAlign != 0 {
-		return b.specialize(try, stop)
+		return b.specialize(try, r)
 	}
 	return nil
 }
@@ -138,10 +138,16 @@ const bestAlign = 64
 
 // specialize has the code made that the launches need for their addresses. Those
 // of the workspace, which is not there yet, are aligned like those of the last.
-func (b *Bound) specialize(try bool, stop program.Stop) error {
+func (b *Bound) specialize(try bool, r *Request) error {
 	for i := range b.launches {
 		if k := b.p.steps[i].kernel; k.Special() && b.launches[i].N > 0 {
-			if err := k.Specialize(b.p.what, &b.launches[i], try, stop); err != nil {
+			err := k.Specialize(b.p.what, &b.launches[i], try || r.May != nil, r.Stop)
+			if err == status.ErrBusy && !try {
+				if err = r.May(); err == nil {
+					err = k.Specialize(b.p.what, &b.launches[i], false, r.Stop)
+				}
+			}
+			if err != nil {
 				return status.FromBackend(b.p.what, err)
 			}
 		}

@@ -54,11 +54,11 @@ func TestARefusedCallKeepsNothing(t *testing.T) {
 	null := []Operand{vector(0, isa.F32, 9), vector(128, isa.F32, 9)}
 	overlapping := []Operand{vector(64, isa.F32, 9), vector(68, isa.F32, 9)}
 	for range 3 {
-		_, err = p.Bind(d, null, []Scalar{Float(1)}, false, nil)
+		_, err = p.Bind(d, null, []Scalar{Float(1)}, false, r)
 		require.ErrorContains(t, err, "null")
-		_, err = p.Bind(d, overlapping, []Scalar{Float(1)}, false, nil)
+		_, err = p.Bind(d, overlapping, []Scalar{Float(1)}, false, r)
 		require.ErrorContains(t, err, "overlaps")
-		_, err = p.Bind(d, r.Operands, []Scalar{{Type: isa.I8}}, false, nil)
+		_, err = p.Bind(d, r.Operands, []Scalar{{Type: isa.I8}}, false, r)
 		require.ErrorContains(t, err, "expected f32")
 	}
 	p.Release()

@@ -19,7 +19,7 @@ func bound(d *Device, table *Table, r *Request, scalars ...Scalar) error {
 	if err != nil {
 		return err
 	}
-	b, err := p.Bind(d, r.Operands, scalars, false, nil)
+	b, err := p.Bind(d, r.Operands, scalars, false, r)
 	if err != nil {
 		p.Release()
 		return err

@@ -43,6 +43,9 @@ type Request struct {
 	Grid, Block [3]uint32
 	Fuel        bool // whether the launch has a budget
 	Stop        program.Stop
+	// May is asked before a call is prepared or code is made for it; an error is
+	// returned instead. Nil: it may be.
+	May func() error
 }
 
 // What names the call in errors.

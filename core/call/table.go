@@ -45,6 +45,11 @@ func (t *Table) Get(r *Request, try bool) (*Prepared, error) {
 	if try {
 		return nil, status.ErrBusy
 	}
+	if r.May != nil {
+		if err := r.May(); err != nil {
+			return nil, err
+		}
+	}
 	p, err := Prepare(t.device, r)
 	if err != nil {
 		return nil, err

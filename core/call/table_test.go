@@ -89,7 +89,7 @@ func TestWhoAsksForTheCost(t *testing.T) {
 	p, err := NewTable(d, 16).Get(r, false)
 	require.NoError(t, err)
 	before := s.asked
-	b, err := p.Bind(d, r.Operands, []Scalar{Int(5)}, false, nil)
+	b, err := p.Bind(d, r.Operands, []Scalar{Int(5)}, false, r)
 	require.NoError(t, err)
 	require.Equal(t, before, s.asked)
 	require.EqualValues(t, 500, b.Cost())
@@ -114,7 +114,7 @@ func TestTheStepThatFaults(t *testing.T) {
 	later := 0
 	for i := range p.steps {
 		p.Acquire()
-		b, err := p.Bind(d, r.Operands, nil, false, nil)
+		b, err := p.Bind(d, r.Operands, nil, false, r)
 		require.NoError(t, err)
 		b.line, b.failed = &memory.Line{Stream: passed{}}, len(p.steps)
 		for k := range b.tickets {
@@ -205,11 +205,11 @@ func TestACapturedTry(t *testing.T) {
 	p, err := Prepare(d, r)
 	require.NoError(t, err)
 	require.NotZero(t, p.workspace)
-	first, err := p.Bind(d, r.Operands, nil, false, nil)
+	first, err := p.Bind(d, r.Operands, nil, false, r)
 	require.NoError(t, err)
 	require.True(t, p.Acquire())
 	first.Release() // without a workspace: none is at hand
-	b, err := p.Bind(d, r.Operands, nil, true, nil)
+	b, err := p.Bind(d, r.Operands, nil, true, r)
 	require.NoError(t, err)
 	_, err = b.Run(target)
 	require.ErrorIs(t, err, status.ErrBusy)

@@ -57,10 +57,17 @@ func (e *Event) Wait(d time.Duration) error {
 
 // Leave waits until nothing that the caller of the work has lent is used any more.
 // The work was cancelled. What runs beside a stream was lent nothing, and may be
-// what calls this.
+// what calls this. So may a deleter, of memory that the work lets go of: the work
+// has parted from the event then, after its last use of what it was lent.
 func (e *Event) Leave() {
-	for !e.beside && errors.Is(e.Wait(time.Second), backends.ErrPending) {
+	for !e.beside && !e.parted() && errors.Is(e.Wait(LookTime), backends.ErrPending) {
 	}
+}
+
+func (e *Event) parted() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.work == nil
 }
 
 // Done reports whether the outcome is there.

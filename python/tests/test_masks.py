@@ -90,6 +90,14 @@ def test_bools_stay_bools(ex: hg.Executor) -> None:
     assert rows.dtype == bool and np.array_equal(rows, x & y)
 
 
+def test_one_of_bools_is_a_bool(ex: hg.Executor) -> None:
+    """However it comes to the host."""
+    x, out = ex.from_numpy(np.array([True, False])), ex.from_numpy(np.zeros(3, bool))
+    for found in (ops.reduce_max(ex, x, out), ops.reduce_max(ex, x), ops.reduce_max(x)):
+        assert found is True
+    assert ops.reduce_min(ex, x, out) is False
+
+
 def test_what_is_no_mask(host: hg.Executor) -> None:
     x, mask = np.ones(3, F32), np.ones(3, bool)
     for call, text in (

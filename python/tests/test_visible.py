@@ -7,6 +7,7 @@ from typing import Any, Callable
 
 import numpy as np
 import pytest
+from exchange import Exchange
 from support import DEVICE
 
 import hologram as hg
@@ -64,3 +65,13 @@ def test_arrays_of_numpy_s_are_taken_in_place(seen: hg.Executor) -> None:
     seen.launch(double, c=out)
     seen.synchronize()
     assert (out == 16 * x).all()
+
+
+def test_arrays_of_numpy_s_beside_tensors_of_the_device(seen: hg.Executor) -> None:
+    """The device's are in the order of their owner's stream, on which nobody waits; numpy's are not."""
+    kind = Exchange(stream=0xF001)
+    device = seen._device_type
+    for i in range(5):
+        x, out = np.full(N, i, np.float32), np.zeros(N, np.float32)
+        hg.ops.vector_add(seen, kind.type(x, device_type=device), x, out)
+        assert (out == 2 * i).all()
