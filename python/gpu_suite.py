@@ -70,13 +70,13 @@ def jobs(seed: int, programs: int) -> list[Job]:
     ]
     pytest = [sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=short", "-p", "no:cacheprovider"]
     for name in PYTHON:
-        all_jobs.append(Job(f"python {name}", [*pytest, f"tests/test_{name}.py"], 240))
+        all_jobs.append(Job(f"python {name}", [*pytest, f"python/tests/test_{name}.py"], 240))
     if importlib.util.find_spec("torch"):
         for name, chosen in TORCH:
             which = [f"python/tests_torch/test_{name}.py", *(["-k", chosen] if chosen else [])]
             all_jobs.append(Job(f"torch {name} {chosen}".strip(), [*pytest, *which], 280))
     for name in ("threads", "killed", "flat"):
-        all_jobs.append(Job(f"endurance {name}", [sys.executable, "tests/endurance.py", name], 400))
+        all_jobs.append(Job(f"endurance {name}", [sys.executable, "python/tests/endurance.py", name], 400))
     if shutil.which("compute-sanitizer"):
         some = "TestCollectives|TestMisaligned|TestHandles|TestShapesOf|TestFuel|TestProvedAccesses|TestNeighbours"
         for tool in ("memcheck", "synccheck", "initcheck"):  # racecheck loses track of launches here
@@ -122,9 +122,8 @@ def pack(to: Path, wheel: Path) -> None:
     for name, package in PACKAGES.items():
         command = ["go", "test", "-c", "-trimpath", "-ldflags", "-s -w", "-o", str(to / f"{name}.test"), f"./{package}"]
         subprocess.run(command, cwd=ROOT, check=True)
-    for tests in ("tests", "python/tests_torch", "examples", "benchmarks"):
-        here = ROOT / ("python/tests" if tests == "tests" else tests)
-        shutil.copytree(here, to / tests, ignore=shutil.ignore_patterns("__pycache__", "results"))
+    for folder in ("python/tests", "python/tests_torch", "examples", "benchmarks", "docs"):
+        shutil.copytree(ROOT / folder, to / folder, ignore=shutil.ignore_patterns("__pycache__", "results"))
     # What torch.testing wants beside torch.
     more = ["install", "--quiet", "--no-deps", "--target", str(to / "more"), "expecttest"]
     subprocess.run([sys.executable, "-m", "pip", *more], check=True)
@@ -186,7 +185,7 @@ def environment() -> dict[str, str]:
             wheel.extractall(site)
     return {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(HERE / x) for x in ("site", "more", "tests", "python/tests_torch")]),
+        "PYTHONPATH": os.pathsep.join([str(HERE / x) for x in ("site", "more", "python/tests", "python/tests_torch")]),
         "HOLOGRAM_TEST_BACKEND": "cuda",
         "HOLOGRAM_CACHE_DIR": str(HERE / "cache"),  # not the user's
         "CUDA_CACHE_DISABLE": "1",
