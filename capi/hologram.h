@@ -243,7 +243,8 @@ typedef struct hologram_operand {
    num_dims -1 says, it is what the operands accessed by [index] broadcast to. grid and block, of a launch, may be zeros:
    a block then is the program's own or (256, 1, 1), and the grid covers the index space. fuel is the steps that a lane
    may take, 0 for no limit. residue, which may be NULL, receives 96 sums; first, which may be NULL, in
-   its low bytes element 0 of the last operand, which the host must see.
+   its low bytes element 0 of the last operand, which the host must see and no later work may write until the event is
+   done.
 
    stream is that on which the memory of others is ready, as its platform numbers it; 0 for none. deleter is called once
    with context, from any thread, when nobody uses the memory of others any more, whatever the call returns but

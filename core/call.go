@@ -42,8 +42,9 @@ type Call struct {
 	Fuel        uint64 // steps that a lane may take; 0: no limit
 	// Residue receives what RES_ACCUM adds up; it may be nil.
 	Residue *[isa.NumClasses]uint64
-	// First receives element 0 of the last operand, which the host sees, in its low
-	// bytes when the work is done without an error; it may be nil.
+	// First receives element 0 of the last operand, which the host sees and no later
+	// work writes until the event is done, in its low bytes when the work is done
+	// without an error; it may be nil.
 	First *uint64
 	// Stream is the stream of others that the work is for, as DLPack numbers it;
 	// 0: the executor's own.

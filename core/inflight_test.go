@@ -379,3 +379,26 @@ func TestCallersWhoGiveUp(t *testing.T) {
 	require.True(t, other.Cancel())
 	require.False(t, other.take())
 }
+
+// TestTheFirstElementOfABufferThatIsFreed keeps the memory for as long as the call
+// is to tell of it.
+func TestTheFirstElementOfABufferThatIsFreed(t *testing.T) {
+	ex := executorOn(t, asyncDevice(t, asynctest.Options{HostVisible: true}))
+	x := floats(t, ex, 1, 2, 3)
+	for range 200 {
+		out := floats(t, ex, 0, 0, 0)
+		var first uint64
+		ev, err := ex.Call(&Call{Op: kernels.Copy, Operands: []Operand{{Buffer: x}, {Buffer: out}}, First: &first})
+		require.NoError(t, err)
+		out.Free()
+		for range 4 { // one of them would have its place
+			other, err := ex.Allocate(3, isa.F32, false)
+			require.NoError(t, err)
+			_, err = ex.Call(&Call{Op: kernels.Fill, Operands: []Operand{{Buffer: other}}, Scalars: []Scalar{Float(7)}})
+			require.NoError(t, err)
+			defer other.Free()
+		}
+		require.NoError(t, wait(ev, nil))
+		require.Equal(t, float32(1), math.Float32frombits(uint32(first)))
+	}
+}

@@ -337,10 +337,12 @@ func (b *Bound) After(t *queue.Target, ticket backends.Ticket) {
 }
 
 // letGo lets go of memory of ours that the device still uses: who gets it next
-// waits for the ticket. Memory of others stays until the call is over.
+// waits for the ticket. Memory of others stays until the call is over, and so does
+// what the host then reads.
 func (b *Bound) letGo(ticket backends.Ticket) {
 	for i, m := range b.mems {
-		if m != nil && !m.IsForeign() {
+		read := b.first != nil && i == len(b.mems)-1
+		if m != nil && !m.IsForeign() && !read {
 			m.End()
 			b.mems[i] = nil
 		}
