@@ -114,6 +114,30 @@ func TestBlocksKnowTheirUsers(t *testing.T) {
 	require.Equal(t, addr, take(nil).Addr)
 }
 
+// TestMemoryOfAStreamThatIsBehind has the host take blocks for a stream that is
+// always some way behind: the oldest have passed, so that no more are taken than
+// are in use at a time.
+func TestMemoryOfAStreamThatIsBehind(t *testing.T) {
+	for _, behind := range []int{0, 1, 20, 500} {
+		p := NewPool(host(t), 0)
+		l, s := newLine("l")
+		for i := range 20 * (behind + 10) {
+			m, _, err := p.Take(nil, 400, nil)
+			require.NoError(t, err)
+			m.After(l, backends.Ticket(i+1), true)
+			m.Release()
+			s.passed = backends.Ticket(max(0, i+1-behind))
+		}
+		require.LessOrEqual(t, p.Stats().Cached, int64(behind+1)*classSize(400), "%d behind", behind)
+		for range behind + 1 { // all of them are found again, whatever order they came back in
+			s.passed = backends.Ticket(1 << 40)
+			_, _, err := p.Take(nil, 400, nil)
+			require.NoError(t, err)
+		}
+		require.Zero(t, p.Stats().Cached)
+	}
+}
+
 // TestScratch lends blocks without a count.
 func TestScratch(t *testing.T) {
 	p := NewPool(host(t), 0)

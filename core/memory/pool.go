@@ -253,22 +253,39 @@ func (p *Pool) recycled(r request) (block, bool) {
 	return p.cached(r, r.line != nil)
 }
 
-// lookBack is how many cached blocks are looked at for one that is free.
-const lookBack = 8
+// Of the cached blocks of a class these are looked at for one that is free: so
+// many of the newest, which the processor's caches may still hold, and as many of
+// the oldest, whose work has passed first where streams are behind.
+const lookAt = 8
+
+// turn is the place of the i-th block that is looked at, in a list of n.
+func turn(n, i int) int {
+	if i < lookAt {
+		return n - 1 - i
+	}
+	return i - lookAt
+}
 
 // cached takes a block from the cache: one that the line may use at once or, with
 // any, one that it must wait for. The caller holds the lock.
 func (p *Pool) cached(r request, any bool) (block, bool) {
-	size, at := r.size, placeOf(r.size)
-	list := p.cache[at]
-	for i := len(list) - 1; i >= 0 && (any || i >= len(list)-lookBack); i-- {
-		if r.zero && !list[i].fresh || !any && !list[i].free(r.line) {
+	size, place := r.size, placeOf(r.size)
+	list := p.cache[place]
+	for i := 0; i < len(list) && (any || i < 2*lookAt); i++ {
+		at := turn(len(list), i)
+		if r.zero && !list[at].fresh || !any && !list[at].free(r.line) {
 			continue
 		}
-		b := list[i]
-		copy(list[i:], list[i+1:])
-		list[len(list)-1] = block{}
-		p.cache[at] = list[:len(list)-1]
+		b := list[at]
+		if i < lookAt {
+			copy(list[at:], list[at+1:])
+			list[len(list)-1] = block{}
+			p.cache[place] = list[:len(list)-1]
+		} else { // near the other end
+			copy(list[1:], list[:at])
+			list[0] = block{}
+			p.cache[place] = list[1:]
+		}
 		p.stats.Cached -= size
 		p.stats.Reused++
 		p.count(size)
@@ -282,16 +299,16 @@ func (p *Pool) cached(r request, any bool) (block, bool) {
 // was any. The caller holds the lock, but not while the device is asked.
 func (p *Pool) look(class int64) bool {
 	var lines []*Line
-	for at, list := range p.cache {
-		switch {
-		case class == 0:
-		case placeOf(class) == at:
-			list = list[max(0, len(list)-lookBack):]
-		default:
-			continue
+	for place, list := range p.cache {
+		most := len(list)
+		if class != 0 {
+			if placeOf(class) != place {
+				continue
+			}
+			most = min(most, 2*lookAt)
 		}
-		for i := range list {
-			for _, u := range list[i].uses {
+		for i := range most {
+			for _, u := range list[turn(len(list), i)].uses {
 				if !u.line.known(u.ticket) && !slices.Contains(lines, u.line) {
 					lines = append(lines, u.line)
 				}
