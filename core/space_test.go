@@ -43,7 +43,7 @@ func TestIndexSpaces(t *testing.T) {
 			{c, []int64{25}, [3]uint32{}, [3]uint32{}, "slot c has 24 elements, fewer than n = 25"},
 			{c, []int64{5, 5}, [3]uint32{}, [3]uint32{}, "slot c: shape (24,) does not fit the index space (5, 5)"},
 			{c, []int64{2, 24}, [3]uint32{}, [3]uint32{}, "slot c is written, so it is not broadcast: it must have the index space's shape (2, 24)"},
-			{grid([]int64{6, 4}, []int64{1, 6}), []int64{23}, [3]uint32{}, [3]uint32{}, "does not fit the index space (23,)"},
+			{grid([]int64{6, 4}, []int64{1, 6}), []int64{23}, [3]uint32{}, [3]uint32{}, "is strided: n takes the first elements of arrays that are contiguous"},
 			{grid([]int64{1}, nil), []int64{3}, [3]uint32{}, [3]uint32{}, "slot c"},
 			{c, []int64{-1}, [3]uint32{}, [3]uint32{}, "negative"},
 			{c, make([]int64, 9), [3]uint32{}, [3]uint32{}, "more than 8 dimensions"},
