@@ -5,9 +5,15 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/kernels"
 )
+
+var _ backends.Planner = (*device)(nil)
+
+// PlanShapes is backends.Planner's: only rows in memory are planned here.
+func (*device) PlanShapes(*kernels.Op, []kernels.Layout, int) (*kernels.Plan, error) { return nil, nil }
 
 // Plan has softmax's rows of up to a chunk in two launches rather than three:
 // one finds a row's maximum and its sum. Both go in the library's written order,
