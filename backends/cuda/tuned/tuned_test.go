@@ -168,6 +168,9 @@ func oneNaN(b []byte, t isa.Type) []byte {
 	return b
 }
 
+// slowed: by the race detector.
+var slowed bool
+
 // What is planned here has the library's bits, on rows of all kinds of lengths:
 // of one block and several, of one chunk and many, even and odd.
 func TestPlansHaveTheLibrarysBits(t *testing.T) {
@@ -182,6 +185,9 @@ func TestPlansHaveTheLibrarysBits(t *testing.T) {
 				sizes = append(sizes, []int64{1, 65536})
 			}
 			for _, d := range sizes {
+				if slowed && (typ.Size() > 4 || d[0]*d[1] > 18_000) {
+					continue
+				}
 				for _, device := range []tuned.Device{{Processors: 1}, {Processors: 132}, {Processors: 132, Meet: true}} {
 					if device.Meet && (op != kernels.Softmax || d[1] <= 2*kernels.ChunkElements) {
 						continue // as on the other
