@@ -42,7 +42,7 @@ TEXT
 # The steps of ./build.sh test, one a line: its name, then the command. Those that take long stand first; two run
 # at a time. To add a check, add a line.
 TEST_STEPS='
-race           env HOLOGRAM_PTXAS= go test -race -timeout 20m ./...
+race           env HOLOGRAM_PTXAS= go test -race -timeout 30m ./...
 pytest         '$PY' -m pytest
 go-test        cover
 pytest-torch   test_torch
@@ -332,7 +332,7 @@ run() {
 cover() {
   heading "coverage"
   # -v for the tests that are skipped and why, which go test else keeps to itself.
-  go test -v -coverpkg=./isa/...,./core/...,./backends/... -coverprofile=cover.out ./... 2>&1 |
+  go test -v -timeout 30m -coverpkg=./isa/...,./core/...,./backends/... -coverprofile=cover.out ./... 2>&1 |
     grep -avE '^=== |^ *--- PASS|^PASS$'
   awk -v module="$(go list -m)" '
     NR > 1 {

@@ -32,7 +32,7 @@ const (
 	VectorLanes    = 128
 	groups         = 2
 	manyGroups     = 4
-	manyNodes      = 24
+	manyNodes      = 44
 	residentBlocks = 12
 )
 
