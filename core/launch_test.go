@@ -392,7 +392,7 @@ func (s *instantStream) Passed() backends.Ticket { return backends.Ticket(s.last
 // one that works by itself.
 func TestCallsAllocateNothing(t *testing.T) {
 	if instrumented {
-		t.Skip("the race detector, and the check of locks, allocate")
+		t.Skip("needs a build without -race and -tags lockorder: both allocate")
 	}
 	host := testDevices(t)["cpu"]
 	itself, err := newDevice("instant", nil, instant{host.dev})
