@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/hologram-project/hologram/isa/graph"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
 // The oracles here share nothing with the evaluators: exact rationals and
@@ -127,7 +128,7 @@ func pairs(r *rand.Rand, t Type, n int, f func(a, b uint64)) {
 			f(a, b)
 		}
 	}
-	for range n {
+	for range brief.Or(n, n/10) {
 		f(randomCell(r, t), randomCell(r, t))
 	}
 }
@@ -249,13 +250,13 @@ func TestFma(t *testing.T) {
 				check(ty, a, b, randomCell(r, ty))
 			}
 		}
-		for range 6000 {
+		for range brief.Or(6000, 600) {
 			check(ty, randomCell(r, ty), randomCell(r, ty), randomCell(r, ty))
 		}
 	}
 	// Products just beside half a unit of c, and every distance of exponents.
 	f32 := func(x float64) uint64 { return uint64(math.Float32bits(float32(x))) }
-	for range 40000 {
+	for range brief.Or(40000, 4000) {
 		c := math.Ldexp(1+float64(r.Uint64()>>41)/(1<<23), r.IntN(270)-140)
 		k, j := r.IntN(12)+12, float64(2*r.IntN(4)+1) // a·b = 1 − j²·2^(−2k): beyond what f64 keeps of the sum
 		a, b := 1+math.Ldexp(j, -k), 1-math.Ldexp(j, -k)
@@ -294,11 +295,11 @@ func TestSqrt(t *testing.T) {
 		for _, a := range edges(ty) {
 			check(ty, a)
 		}
-		for range 3000 {
+		for range brief.Or(3000, 300) {
 			check(ty, randomCell(r, ty)&^signBit(ty))
 		}
 	}
-	for a := range uint64(1 << 15) {
+	for a := uint64(0); a < 1<<15; a += uint64(brief.Or(1, 11)) {
 		check(F16, a)
 		check(BF16, a)
 	}
@@ -335,7 +336,7 @@ func TestRoundToIntegral(t *testing.T) {
 			}
 		}
 	}
-	for a := range uint64(1 << 16) {
+	for a := uint64(0); a < 1<<16; a += uint64(brief.Or(1, 11)) {
 		check(F16, a)
 		check(BF16, a)
 	}
@@ -343,7 +344,7 @@ func TestRoundToIntegral(t *testing.T) {
 		for _, a := range edges(ty) {
 			check(ty, a)
 		}
-		for range 20000 { // exponents around the last integral digit
+		for range brief.Or(20000, 2000) { // exponents around the last integral digit
 			e := uint64(bias(ty)+r.IntN(ty.MantissaBits()+6)-3) << ty.MantissaBits()
 			check(ty, e|r.Uint64()&(1<<ty.MantissaBits()-1)&^(r.Uint64()>>r.IntN(64))|r.Uint64()&signBit(ty))
 		}
@@ -422,7 +423,7 @@ func TestCvt(t *testing.T) {
 			for _, a := range edges(from) {
 				check(to, from, a)
 			}
-			for range 3000 {
+			for range brief.Or(3000, 300) {
 				check(to, from, randomCell(r, from))
 			}
 			if from.Float() { // about the result's range, with ties and their neighbours
@@ -430,14 +431,14 @@ func TestCvt(t *testing.T) {
 				if to.Float() {
 					span = min(2*(bias(to)+to.MantissaBits()+3), 1<<from.ExponentBits()-2)
 				}
-				for range 3000 {
+				for range brief.Or(3000, 300) {
 					e := uint64(max(1, bias(from)-span/2+r.IntN(span))) << from.MantissaBits()
 					m := r.Uint64() &^ (r.Uint64() >> r.IntN(64)) & (1<<from.MantissaBits() - 1)
 					check(to, from, min(e, infinity(from)-1)&^(1<<from.MantissaBits()-1)|m|r.Uint64()&signBit(from))
 				}
 			}
 			if from == F16 || from == BF16 {
-				for a := uint64(0); a < 1<<16; a += 7 {
+				for a := uint64(0); a < 1<<16; a += uint64(brief.Or(7, 71)) {
 					check(to, from, a)
 				}
 			}
@@ -556,7 +557,7 @@ func TestIntegers(t *testing.T) {
 			n := 2000
 			if w == 8 {
 				n = 0
-				for a := range uint64(256) {
+				for a := uint64(0); a < 256; a += uint64(brief.Or(1, 7)) {
 					for b := range uint64(256) {
 						check(a, b)
 					}

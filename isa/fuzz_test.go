@@ -10,6 +10,7 @@ import (
 
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/isatest"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
 // checkText puts any text through the assembler. What assembles must survive
@@ -129,7 +130,7 @@ func mutate(s isatest.Source, data []byte) []byte {
 var hostileInputs = 100_000
 
 func hostile() int {
-	if testing.Short() {
+	if brief.On() {
 		return 2000
 	}
 	return hostileInputs

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
 // largePrograms are programs near the limits, of shapes on which a careless
@@ -60,7 +62,7 @@ var largeInsts = MaxInsts - 10
 
 func TestVerifyLarge(t *testing.T) {
 	n := largeInsts
-	if testing.Short() {
+	if brief.On() {
 		n = min(n, 5000)
 	}
 	for name, program := range largePrograms {

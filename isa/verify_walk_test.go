@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
 // The tests of this file run programs as written, by a program counter and
@@ -17,7 +19,7 @@ import (
 var randomPrograms = 30_000
 
 func fewerIfShort(n int) int {
-	if testing.Short() {
+	if brief.On() {
 		return min(n, 4000)
 	}
 	return n

@@ -13,11 +13,12 @@ import (
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
 	"github.com/hologram-project/hologram/isa/isatest"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 	"github.com/hologram-project/hologram/isa/isatest/progen"
 )
 
 var (
-	programs  = flag.Int("programs", 2000, "how many random programs conformance runs")
+	programs  = flag.Int("programs", 0, "how many random programs conformance runs; 0 is 1,000, or 150 if tests are to be short")
 	firstSeed = flag.Uint64("seed", 1, "the first random program's seed")
 )
 
@@ -28,8 +29,12 @@ func runRandom(t *testing.T, b backends.Backend) {
 	r, oracle := newRig(t, b), newRig(t, interp.New())
 	defer r.close()
 	defer oracle.close()
+	count := *programs
+	if count == 0 {
+		count = brief.Or(1000, 150)
+	}
 	unsupported, failed := 0, 0
-	for i := 0; i < *programs && failed < 5; i++ {
+	for i := 0; i < count && failed < 5; i++ {
 		seed := *firstSeed + uint64(i)
 		ran, err := r.compare(oracle, seed)
 		if err != nil {
@@ -41,10 +46,10 @@ func runRandom(t *testing.T, b backends.Backend) {
 		}
 	}
 	if failed == 0 {
-		t.Logf("%s: %d random programs from seed %d, no difference; %d not supported", b.Name(), *programs, *firstSeed, unsupported)
+		t.Logf("%s: %d random programs from seed %d, no difference; %d not supported", b.Name(), count, *firstSeed, unsupported)
 	}
-	if unsupported > *programs/10 {
-		t.Errorf("%d of %d random programs are not supported", unsupported, *programs)
+	if unsupported > count/10 {
+		t.Errorf("%d of %d random programs are not supported", unsupported, count)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/interp"
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
 // meeting writes something that lanes of a block do together, or by addresses
@@ -129,7 +130,7 @@ func TestRandomMeetings(t *testing.T) {
 }
 
 func randomMeeting(t *testing.T, tested backends.Backend) {
-	count := rounds(150, 40)
+	count := brief.Or(150, 40)
 	oracle := interp.New()
 	skipped := 0
 	for i := range count {

@@ -11,9 +11,6 @@ import (
 	"github.com/hologram-project/hologram/backends/cpu/jit"
 )
 
-// slowed: by the race detector.
-var slowed bool
-
 // levels are the engines: strips alone, and machine code of each width, with
 // all registers and with few.
 var levels = []jit.Level{jit.None, jit.AVX2, jit.AVX512, jit.AVX2 | jit.Few, jit.AVX512 | jit.Few}

@@ -17,6 +17,7 @@ import (
 	"github.com/hologram-project/hologram/backends/cpu/jit"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 	"github.com/hologram-project/hologram/kernels"
 )
 
@@ -296,13 +297,6 @@ func eachWidth(t *testing.T, threads int, f func(t *testing.T, oracle, b *bench)
 	}
 }
 
-func rounds(long, short int) int {
-	if testing.Short() || slowed {
-		return short
-	}
-	return long
-}
-
 // TestProductsHaveTheWrittenOrder compares with strips, for products of all
 // shapes, layouts and numbers.
 func TestProductsHaveTheWrittenOrder(t *testing.T) {
@@ -317,7 +311,7 @@ func TestProductsHaveTheWrittenOrder(t *testing.T) {
 			}
 			return r.Int64N(72)
 		}
-		for i := range rounds(300, 150) {
+		for i := range brief.Or(300, 150) {
 			c := productCase{t: []isa.Type{isa.F32, isa.F64}[i&1], m: size(), n: size(), k: size(), howA: r.IntN(4), howB: r.IntN(4), howC: r.IntN(4),
 				alpha: []float64{1, 0, -2.5}[r.IntN(3)], beta: []float64{0, 1, 0.75}[r.IntN(3)], special: r.IntN(3) == 0}
 			if r.IntN(6) == 0 {
@@ -337,7 +331,7 @@ func TestLargerProducts(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 4))
 		for i, s := range [][3]int64{{30, 1100, 530}, {1300, 20, 520}, {64, 64, 1024}, {40, 40, 1024}, {270, 100, 520}, {40, 520, 1030}, {1, 1, 263000}, {1, 1024, 1024}, {1024, 1, 1024}, {3, 700, 1024}, {700, 3, 1024}, {17, 600, 700}} {
 			for how := range 16 {
-				if rounds(0, 1) == 1 && how != i || s[0]*s[1]*s[2] > 1<<23 && (how+i)%5 != 0 {
+				if brief.On() && (how != i || i%5 != 4) || s[0]*s[1]*s[2] > 1<<23 && (how+i)%5 != 0 {
 					continue
 				}
 				for j, typ := range []isa.Type{isa.F32, isa.F64} {
@@ -357,7 +351,7 @@ func TestLargerProducts(t *testing.T) {
 func TestProductsOfFewColumns(t *testing.T) {
 	eachWidth(t, 2, func(t *testing.T, oracle, b *bench) {
 		r := rand.New(rand.NewPCG(13, 14))
-		for i := range rounds(120, 40) {
+		for i := range brief.Or(120, 20) {
 			c := productCase{t: []isa.Type{isa.F32, isa.F64}[i&1], m: 1 + r.Int64N(45), n: 1 + r.Int64N(8), k: []int64{0, 1, 5, 8, 17, 64, 511, 513, 1100}[r.IntN(9)],
 				howA: 2 * r.IntN(2), howB: 1, howC: r.IntN(4), alpha: []float64{1, -2.5}[r.IntN(2)], beta: []float64{0, 0.75}[r.IntN(2)], special: r.IntN(3) == 0}
 			if r.IntN(3) == 0 { // the same transposed
@@ -365,17 +359,18 @@ func TestProductsOfFewColumns(t *testing.T) {
 			}
 			c.check(t, r, oracle, b)
 		}
-		for i := range rounds(60, 24) { // long sums
+		for i := range brief.Or(60, 16) { // long sums
 			c := productCase{t: []isa.Type{isa.F32, isa.F64}[i&1], m: 1 + r.Int64N(9), n: 1 + r.Int64N(7), k: []int64{1024, 1025, 3000, 4095, 4096, 7 * 512, 9000, 17*512 + 3}[i/2%8],
 				howA: 2 * r.IntN(2), howB: 1, howC: r.IntN(4), alpha: []float64{1, -2.5}[r.IntN(2)], beta: []float64{0, 0.75}[r.IntN(2)], special: r.IntN(3) == 0}
 			c.check(t, r, oracle, b)
 		}
-		for _, c := range []productCase{
+		for i, c := range []productCase{
 			{t: isa.F32, m: 613, n: 3, k: 640, howB: 1, beta: 0.75}, {t: isa.F64, m: 3, n: 613, k: 640, howB: 1}, // on two threads
 			{t: isa.F32, m: 13, n: 600, k: 700, beta: 1}, {t: isa.F64, m: 14, n: 300, k: 520, howA: 1}, {t: isa.F32, m: 6, n: 1000, k: 530, howA: 1},
 		} {
-			c.alpha = 1
-			c.check(t, r, oracle, b)
+			if c.alpha = 1; !brief.Skips(i, 5) {
+				c.check(t, r, oracle, b)
+			}
 		}
 	})
 }
@@ -411,7 +406,7 @@ func TestSumsOfUnderflow(t *testing.T) {
 func TestProductsOfPages(t *testing.T) {
 	eachWidth(t, 1, func(t *testing.T, oracle, b *bench) {
 		r := rand.New(rand.NewPCG(11, 12))
-		for how := range 4 {
+		for how := range brief.Or(4, 1) {
 			productCase{t: isa.F32, m: 1024, n: 100, k: 40, howA: how & 1, howB: how >> 1, alpha: 1}.check(t, r, oracle, b)
 			productCase{t: isa.F64, m: 512, n: 100, k: 40, howA: how & 1, howB: how >> 1, alpha: 1}.check(t, r, oracle, b)
 			productCase{t: isa.F32, m: 40, n: 140, k: 1024, howA: how & 1, howB: how >> 1, alpha: 1, beta: 1}.check(t, r, oracle, b)
@@ -425,7 +420,7 @@ func TestProductsOfOtherTypes(t *testing.T) {
 	eachWidth(t, 1, func(t *testing.T, oracle, b *bench) {
 		r := rand.New(rand.NewPCG(5, 6))
 		for _, typ := range kernels.Gemm.Types.List() {
-			for range rounds(40, 10) {
+			for range brief.Or(40, 10) {
 				c := productCase{t: typ, m: r.Int64N(40), n: r.Int64N(40), k: r.Int64N(60), howA: r.IntN(4), howB: r.IntN(4), howC: r.IntN(2),
 					alpha: float64(r.IntN(3)), beta: float64(r.IntN(3)), special: r.IntN(3) == 0}
 				if r.IntN(5) == 0 {
@@ -444,7 +439,7 @@ func TestProductsOfOthersParameters(t *testing.T) {
 	eachWidth(t, 1, func(t *testing.T, _, b *bench) {
 		r := rand.New(rand.NewPCG(7, 8))
 		engine, oracle := on(t, b.level, 1), on(t, jit.None, 1)
-		for range rounds(200, 100) {
+		for range brief.Or(200, 100) {
 			batch := []int64(nil)
 			if r.IntN(2) == 0 {
 				batch = []int64{1 + r.Int64N(3)}
@@ -532,7 +527,7 @@ func TestProductsBesideTheCollector(t *testing.T) {
 			var own host
 			got := before.clone(&own)
 			left.Go(func() {
-				for range rounds(300, 40) {
+				for range brief.Or(300, 40) {
 					copy(got.memory, before.memory)
 					if err := b.launch(plan, [][]byte{x.first(), y.first(), got.first()}, scalars); err != nil {
 						t.Error(err)

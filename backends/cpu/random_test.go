@@ -9,6 +9,7 @@ import (
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/interp"
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
 // writer writes random programs whose lanes diverge in nested branches and
@@ -159,10 +160,7 @@ func TestRandomControl(t *testing.T) {
 }
 
 func randomControl(t *testing.T, tested backends.Backend) {
-	count := 250
-	if testing.Short() {
-		count = 50
-	}
+	count := brief.Or(250, 50)
 	oracle := interp.New()
 	skipped := 0
 	for i := range count {

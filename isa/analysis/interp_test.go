@@ -11,6 +11,7 @@ import (
 	"github.com/hologram-project/hologram/isa/analysis"
 	"github.com/hologram-project/hologram/isa/ir"
 	"github.com/hologram-project/hologram/isa/isatest"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 	"github.com/hologram-project/hologram/isa/isatest/progen"
 	"github.com/stretchr/testify/require"
 )
@@ -91,7 +92,7 @@ func judged(t *testing.T, v *isa.Verified, l *analysis.Launch, lane uint64, fill
 // TestInterpreterAgrees holds proofs against the judge of all backends.
 func TestInterpreterAgrees(t *testing.T) {
 	n := uint64(600)
-	if testing.Short() {
+	if brief.On() {
 		n = 200
 	}
 	proved := 0

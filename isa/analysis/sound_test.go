@@ -9,6 +9,7 @@ import (
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
 	"github.com/hologram-project/hologram/isa/isatest"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 	"github.com/hologram-project/hologram/isa/isatest/progen"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -173,7 +174,7 @@ func isNaN(t isa.Type, cell uint64) bool {
 // instruction table.
 func TestSoundOnRandomPrograms(t *testing.T) {
 	n := 600
-	if testing.Short() {
+	if brief.On() {
 		n = 100
 	}
 	var sum tally
@@ -463,7 +464,7 @@ func randomLaunch(s isatest.Source) *Launch {
 
 func TestSoundOnAddresses(t *testing.T) {
 	n := 3000
-	if testing.Short() {
+	if brief.On() {
 		n = 500
 	}
 	var sum tally

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/isatest"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 	"github.com/hologram-project/hologram/isa/isatest/progen"
 	"pgregory.net/rapid"
 )
@@ -56,7 +57,7 @@ func sameAnswer(t testing.TB, s isatest.Source, c *progen.Case) {
 
 func TestPassesKeepTheAnswer(t *testing.T) {
 	n := 150
-	if testing.Short() {
+	if brief.On() {
 		n = 40
 	}
 	for seed := range n {

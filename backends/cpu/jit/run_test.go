@@ -12,13 +12,14 @@ import (
 	"github.com/hologram-project/hologram/backends/cpu/workers"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
 // Launches large enough to be written past the caches, at every alignment of a
 // vector's first elements, by one thread and several, leave what is beside
 // their arrays alone.
 func TestLarge(t *testing.T) {
-	if testing.Short() {
+	if brief.On() {
 		t.Skip("takes 150 MB; left out by -short")
 	}
 	n := 9 << 20

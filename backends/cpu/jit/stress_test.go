@@ -24,6 +24,7 @@ import (
 	"github.com/hologram-project/hologram/backends/cpu/workers"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
 func kernel(t testing.TB, text string, l jit.Level) *jit.Kernel {
@@ -170,7 +171,7 @@ func pauses() *metrics.Float64Histogram {
 // longer.
 func TestStress(t *testing.T) {
 	seconds := 2.0
-	if testing.Short() {
+	if brief.On() {
 		seconds = 0.5
 	}
 	if s := os.Getenv("HOLOGRAM_STRESS_SECONDS"); s != "" {

@@ -15,6 +15,7 @@ import (
 	"github.com/hologram-project/hologram/backends/interp"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 	"github.com/hologram-project/hologram/kernels"
 )
 
@@ -170,6 +171,7 @@ func TestPlans(t *testing.T) {
 	ints := []isa.Type{isa.I8, isa.U16, isa.I32, isa.U64}
 	every := append(append([]isa.Type{}, floats...), ints...)
 	r := rand.New(rand.NewPCG(5, 6))
+	number := 0
 	for _, c := range []struct {
 		op      *kernels.Op
 		types   []isa.Type
@@ -194,7 +196,7 @@ func TestPlans(t *testing.T) {
 		for _, ty := range c.types {
 			for _, rows := range c.rows {
 				for _, cols := range c.cols {
-					if testing.Short() && cols > 1000 {
+					if number++; brief.On() && cols > 1000 || brief.Skips(number, 7) {
 						continue
 					}
 					t.Run(fmt.Sprintf("%s/%v/%d×%d", c.op.Name, ty, rows, cols), func(t *testing.T) {
@@ -210,6 +212,7 @@ func TestPlans(t *testing.T) {
 // several matrices, types that the sums are kept in.
 func TestColumns(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
+	number := 0
 	all := []*kernels.Op{kernels.ReduceSum, kernels.ReduceProd, kernels.ReduceMin, kernels.ReduceMax}
 	for _, c := range []struct {
 		ops                  []*kernels.Op
@@ -233,6 +236,9 @@ func TestColumns(t *testing.T) {
 		{all[:1], isa.F32, isa.F32, 1, 16385, 18},
 	} {
 		for _, op := range c.ops {
+			if number++; brief.Skips(number, 3) {
+				continue
+			}
 			t.Run(fmt.Sprintf("%s/%v %v/%d×%d×%d", op.Name, c.in, c.out, c.matrices, c.rows, c.cols), func(t *testing.T) {
 				l := []kernels.Layout{
 					{Type: c.in, Shape: []int64{c.matrices, c.cols, c.rows}, Stride: []int64{c.rows * c.cols, 1, c.cols}},

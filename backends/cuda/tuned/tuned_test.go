@@ -16,6 +16,7 @@ import (
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/analysis"
 	"github.com/hologram-project/hologram/isa/ir"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 	"github.com/hologram-project/hologram/kernels"
 )
 
@@ -168,9 +169,6 @@ func oneNaN(b []byte, t isa.Type) []byte {
 	return b
 }
 
-// slowed: by the race detector.
-var slowed bool
-
 // What is planned here has the library's bits, on rows of all kinds of lengths:
 // of one block and several, of one chunk and many, even and odd.
 func TestPlansHaveTheLibrarysBits(t *testing.T) {
@@ -185,7 +183,7 @@ func TestPlansHaveTheLibrarysBits(t *testing.T) {
 				sizes = append(sizes, []int64{1, 65536})
 			}
 			for _, d := range sizes {
-				if slowed && (typ.Size() > 4 || d[0]*d[1] > 18_000) {
+				if brief.On() && (typ.Size() > 4 || d[0]*d[1] > 18_000) {
 					continue
 				}
 				for _, device := range []tuned.Device{{Processors: 1}, {Processors: 132}, {Processors: 132, Meet: true}} {

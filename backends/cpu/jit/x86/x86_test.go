@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
 // line is an instruction: as text, and our bytes.
@@ -271,7 +273,7 @@ func check(t *testing.T, lines []line) {
 func TestForms(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	each := 60
-	if testing.Short() {
+	if brief.On() {
 		each = 12
 	}
 	var lines []line

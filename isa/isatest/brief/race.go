@@ -1,0 +1,5 @@
+//go:build race
+
+package brief
+
+const raced = true
