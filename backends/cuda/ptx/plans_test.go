@@ -14,6 +14,7 @@ import (
 
 // The programs of the GPU's own plans are assembled, without spills.
 func TestPlansAssemble(t *testing.T) {
+	ptxas.Tool(t)
 	var all []program
 	seen, proved := map[*isa.Verified]bool{}, map[*Program]bool{}
 	for _, op := range []*kernels.Op{kernels.Softmax, kernels.ReduceSum, kernels.ReduceMin} {

@@ -161,6 +161,7 @@ func each(t *testing.T, texts []string, all bool, report func(arch string, u map
 
 // Every program of the library is assembled, without spills.
 func TestLibraryAssembles(t *testing.T) {
+	ptxas.Tool(t)
 	all := library(t)
 	texts, names := modules(t, all, func(p *Program) []Options {
 		o := []Options{{Lanes: 256}}
@@ -197,6 +198,7 @@ func TestLibraryAssembles(t *testing.T) {
 // Every program of the conformance corpus is assembled: as it is with fuel, or
 // without some passes (so that operations on constants stay) in another variant.
 func TestCorpusAssembles(t *testing.T) {
+	ptxas.Tool(t)
 	cases, err := conformance.Corpus()
 	require.NoError(t, err)
 	var all []program
@@ -256,6 +258,7 @@ func TestRandomCompile(t *testing.T) {
 
 // Random programs are assembled.
 func TestRandomAssemble(t *testing.T) {
+	ptxas.Tool(t)
 	var all []program
 	for seed := range uint64(200) {
 		all = append(all, random(t, seed))

@@ -183,7 +183,7 @@ func TestPlansHaveTheLibrarysBits(t *testing.T) {
 				sizes = append(sizes, []int64{1, 65536})
 			}
 			for _, d := range sizes {
-				if brief.On() && (typ.Size() > 4 || d[0]*d[1] > 18_000) {
+				if brief.On() && (typ.Size() > 4 || d[0]*d[1] > 9_000) {
 					continue
 				}
 				for _, device := range []tuned.Device{{Processors: 1}, {Processors: 132}, {Processors: 132, Meet: true}} {
