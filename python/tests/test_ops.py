@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import runpy
 from pathlib import Path
 from typing import Any, Callable
 
@@ -725,6 +726,13 @@ def test_every_operation_of_the_library_is_there() -> None:
 def test_the_stub_file_is_up_to_date() -> None:
     path = Path(ops.__file__).with_suffix(".pyi")
     assert path.read_text() == stub_file(ops._functions), "run python python/stubs.py"
+
+
+def test_the_page_of_operations_is_up_to_date() -> None:
+    root = Path(__file__).parents[2]
+    page = runpy.run_path(str(root / "python/stubs.py"))["page"]
+    text = (root / "docs/OPERATIONS.md").read_text(encoding="utf-8")
+    assert text == page(json.loads(ops.native.ops())), "run python python/stubs.py"
 
 
 # The signatures that users of the system before know (FACTS.md has them).
