@@ -117,7 +117,7 @@ func TestCompilingIsBounded(t *testing.T) {
 	d, err := cpu.New(1).Open(0)
 	require.NoError(t, err)
 	for _, shape := range shapes.All {
-		for _, n := range []int{200, 1000, brief.Or(8000, 1000)}[:brief.Or(3, 2)] {
+		for _, n := range []int{200, 1000, brief.Or(4000, 1000)}[:brief.Or(3, 2)] {
 			s := &making{text: shape.Text(n)}
 			failed := false
 			for _, stage := range stages[:3] {
@@ -142,7 +142,7 @@ func TestCompilingIsBounded(t *testing.T) {
 func TestStagesCanBeStopped(t *testing.T) {
 	why := errors.New("interrupted")
 	for _, shape := range shapes.All {
-		s := &making{text: shape.Text(brief.Or(3000, 600))}
+		s := &making{text: shape.Text(brief.Or(1500, 600))}
 		for _, stage := range stages {
 			asked := 0
 			counting := work.New(func() error { asked++; return nil })

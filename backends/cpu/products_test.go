@@ -331,7 +331,7 @@ func TestLargerProducts(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 4))
 		for i, s := range [][3]int64{{30, 1100, 530}, {1300, 20, 520}, {64, 64, 1024}, {40, 40, 1024}, {270, 100, 520}, {40, 520, 1030}, {1, 1, 263000}, {1, 1024, 1024}, {1024, 1, 1024}, {3, 700, 1024}, {700, 3, 1024}, {17, 600, 700}} {
 			for how := range 16 {
-				if brief.On() && (how != i || i%5 != 4) || s[0]*s[1]*s[2] > 1<<23 && (how+i)%5 != 0 {
+				if brief.On() && (how != i || i%5 != 4) || s[0]*s[1]*s[2] > 1<<23 && (how+i)%7 != 0 {
 					continue
 				}
 				for j, typ := range []isa.Type{isa.F32, isa.F64} {
