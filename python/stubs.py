@@ -25,8 +25,8 @@ element it may be a number. Sizes that differ broadcast as numpy's do, or are re
 computed is in [REDUCTIONS.md](REDUCTIONS.md), what functions err by here and in [math-errors.md](math-errors.md).
 
 *floats* are f16, bf16, f32 and f64, *signed* those and i8, i16, i32 and i64, *all* u8, u16, u32 and u64 too. A bool
-array counts as u8, and is called so in messages; what makes bools of bools says so. Operands have one type, but for masks
-(bool or u8) and indices (i64).
+array counts as u8, and is called so in messages; what makes bools of bools says so. Operands have one type, but for
+masks (bool or u8) and indices (i64).
 
 | function | types | what it does |
 |---|---|---|
