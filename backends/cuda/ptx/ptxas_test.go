@@ -159,11 +159,12 @@ func each(t *testing.T, texts []string, all bool, report func(arch string, u map
 	wait.Wait()
 }
 
-// Every program of the library is assembled, without spills.
+// Every program of the library is assembled, without spills: as it is for every
+// architecture, in its other variants for each in turn.
 func TestLibraryAssembles(t *testing.T) {
 	ptxas.Tool(t)
 	all := library(t)
-	texts, names := modules(t, all, func(p *Program) []Options {
+	variants := func(p *Program) []Options {
 		o := []Options{{Lanes: 256}}
 		if p.Indexed {
 			o = append(o, Options{Rank: 3, Lanes: 256})
@@ -179,19 +180,28 @@ func TestLibraryAssembles(t *testing.T) {
 			o = append(o, Options{Proved: true, Lanes: 256, Modern: true})
 		}
 		return o
-	})
+	}
 	most, entries := map[string]ptxas.Usage{}, 0
-	each(t, texts, true, func(arch string, u map[string]ptxas.Usage) {
-		for entry, x := range u {
-			entries++
-			if x.Spills > 0 {
-				t.Errorf("%s: %s spills %d bytes", arch, names[entry], x.Spills)
+	for _, others := range []bool{false, true} {
+		texts, names := modules(t, all, func(p *Program) []Options {
+			if o := variants(p); others {
+				return o[1:]
+			} else {
+				return o[:1]
 			}
-			if x.Registers > most[arch].Registers {
-				most[arch] = x
+		})
+		each(t, texts, !others || *everywhere, func(arch string, u map[string]ptxas.Usage) {
+			for entry, x := range u {
+				entries++
+				if x.Spills > 0 {
+					t.Errorf("%s: %s spills %d bytes", arch, names[entry], x.Spills)
+				}
+				if x.Registers > most[arch].Registers {
+					most[arch] = x
+				}
 			}
-		}
-	})
+		})
+	}
 	t.Logf("%d programs, %d entries assembled; most registers: %v", len(all), entries, most)
 }
 
