@@ -126,15 +126,8 @@ func mutate(s isatest.Source, data []byte) []byte {
 	return data
 }
 
-// hostileInputs is how many inputs of each kind the tests below try.
-var hostileInputs = 100_000
-
-func hostile() int {
-	if brief.On() {
-		return 2000
-	}
-	return hostileInputs
-}
+// hostile is how many inputs of each kind the tests below try.
+func hostile() int { return brief.Or(50_000, 2000) }
 
 func TestRandomBytes(t *testing.T) {
 	t.Parallel()

@@ -138,7 +138,7 @@ func runLane(p *Program, lane uint32, steps int) (barriers []int, exits bool) {
 // barriers in the same order, but for lanes that exit.
 func TestBarriersMeet(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	n := fewerIfShort(randomPrograms)
+	n := randomPrograms()
 	refused, met, exited := 0, 0, 0
 	for range n {
 		p := uniformProgram(r)
@@ -188,7 +188,7 @@ func TestBarriersMeet(t *testing.T) {
 func TestRegions(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	branches := 0
-	for range fewerIfShort(randomPrograms) {
+	for range randomPrograms() {
 		p := flowProgram(r)
 		v, err := Verify(p)
 		if err != nil || len(v.Graph.Blocks) > 40 {

@@ -57,14 +57,8 @@ var largePrograms = map[string]func(n int) string{
 	},
 }
 
-// largeInsts is how many instructions they have, about.
-var largeInsts = MaxInsts - 10
-
 func TestVerifyLarge(t *testing.T) {
-	n := largeInsts
-	if brief.On() {
-		n = min(n, 5000)
-	}
+	n := brief.Or(MaxInsts-10, 5000) // instructions, about
 	for name, program := range largePrograms {
 		t.Run(name, func(t *testing.T) {
 			v, err := Verify(mustAssemble(t, program(n)))

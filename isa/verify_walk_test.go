@@ -16,14 +16,7 @@ import (
 // goes and how often a loop runs is chosen.
 
 // randomPrograms is how many random programs the tests of each kind make.
-var randomPrograms = 30_000
-
-func fewerIfShort(n int) int {
-	if brief.On() {
-		return min(n, 4000)
-	}
-	return n
-}
+func randomPrograms() int { return brief.Or(30_000, 2000) }
 
 // flowProgram makes a small program of branches, loops, calls and code on the
 // registers r0 … r2 and p0, and a label at every place.
@@ -245,7 +238,7 @@ func allRuns(p *Program) (found map[broken]bool, ok bool) {
 func TestVerdict(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	rules := map[string]int{}
-	n := fewerIfShort(randomPrograms)
+	n := randomPrograms()
 	for range n {
 		p := flowProgram(r)
 		v, err := Verify(p)
@@ -422,7 +415,7 @@ func TestGraphRunsAlike(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	kinds := map[TermKind]int{}
 	backs := 0
-	n := fewerIfShort(randomPrograms)
+	n := randomPrograms()
 	for range n {
 		p := flowProgram(r)
 		v, err := Verify(p)
