@@ -11,6 +11,7 @@ from torch import Tensor
 
 import hologram
 from hologram._kernel.call import Kernel as HologramKernel
+from hologram._kernel.call import exact
 from hologram.errors import DTypeError, InvalidArgumentError
 from hologram_torch._elementwise import ATLAS, GENERIC, MAKERS, Elementwise, traced
 from hologram_torch._executors import using
@@ -147,8 +148,12 @@ class Kernel:
         return self._function(tuple(signature), tuple(statics)), inputs, scalars
 
     def _function(self, signature: tuple[str, ...], statics: tuple[Any, ...]) -> _Function:
-        key = signature, statics, tuple(map(type, statics)), self._kernel._numbers_outside()
+        key = signature, exact(statics), self._kernel._numbers_outside()
         found = self._functions.get(key)
+        if found is None:
+            self._kernel._watch()
+            key = signature, exact(statics), self._kernel._numbers_outside()
+            found = self._functions.get(key)
         if found is None:
             name = f"{self._name}({','.join(signature)})"
             if name in (known.name for known in self._functions.values()):

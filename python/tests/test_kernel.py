@@ -774,6 +774,24 @@ def test_numbers_from_outside_are_those_of_now(monkeypatch: pytest.MonkeyPatch) 
     assert h(np.ones(1, bool)).dtype == np.int64
 
 
+def test_numbers_from_outside_may_be_named_inside_or_come_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.ones(2)
+    inside = [
+        hologram.kernel(lambda x: sum([x * SCALE for _ in range(1)])),
+        hologram.kernel(lambda x: (lambda y: y * SCALE)(x)),
+    ]
+    late = hologram.kernel(lambda x: x * LATER)  # type: ignore[name-defined]  # noqa: F821
+    maybe = hologram.kernel(lambda x: x * (LATER if SCALE > 5 else 1))  # type: ignore[name-defined]  # noqa: F821
+    with pytest.raises(NameError):
+        late(x)
+    assert maybe(x).tolist() == [1, 1]
+    for scale in (2.0, 7.0, 9.0):
+        monkeypatch.setitem(globals(), "SCALE", scale)
+        monkeypatch.setitem(globals(), "LATER", scale + 1)
+        assert [f(x)[0] for f in inside] == [scale, scale]
+        assert (late(x)[0], maybe(x)[0]) == (scale + 1, scale + 1 if scale > 5 else 1)
+
+
 def test_any_number_of_arrays() -> None:
     @hologram.kernel
     def mean(first: Any, *others: Any) -> Any:

@@ -111,9 +111,7 @@ class Kernel:
         self._cache: dict[Any, _Compiled] = {}
         self._ready: dict[Any, tuple[_Compiled, int, list[int]]] = {}  # by what is quick to find out
         self._last: Optional[_Compiled] = None
-        self._watched: Optional[list[Callable[[], object]]] = (
-            None  # what looks at the names outside that may be numbers
-        )
+        self._watched: Optional[dict[object, Callable[[], object]]] = None  # looks at the names outside, by these
         self._lock = threading.RLock()
         if isinstance(function, types.FunctionType):
             if not hasattr(function, "__wrapped__"):  # what wraps another calls it as Python does
@@ -136,7 +134,7 @@ class Kernel:
                 hash(value)
             except TypeError:
                 raise DTypeError(f"{self._name}: {name} is static, and {type(value).__name__} has no hash") from None
-            return _Kind("static", "", _exact(value))
+            return _Kind("static", "", exact(value))
         annotated = self._annotated.get(name)
         try:
             if annotated is not None:
@@ -182,22 +180,25 @@ class Kernel:
         return _Kind("number", (PRED, "i64", "f64")[kind])
 
     def _numbers_outside(self) -> tuple[object, ...]:
-        """Return the numbers of globals and closures that the function names: they are part of its program.
+        """Return the numbers of globals and closures that the function names: they are part of its program."""
+        looks = (self._watch() if self._watched is None else self._watched).values()
+        return tuple([exact(value) if isinstance(value, _NUMBERS) else None for value in [look() for look in looks]])
 
-        Names of modules, functions and classes are left out for good at the first call.
+    def _watch(self) -> dict[object, Callable[[], object]]:
+        """Look for names of numbers outside, before each program is made: there may be more than at the last.
+
+        Names of modules, functions and classes are left out. What was found once stays.
         """
-        watched = self._watched
-        if watched is None:
-            function: Any = self._function if isinstance(self._function, types.FunctionType) else None
-            code = getattr(function, "__code__", None)
-            watched = []
-            if code is not None:
-                space = function.__globals__
-                watched += [functools.partial(space.get, name) for name in code.co_names if name in space]
-                watched += [functools.partial(_content, cell) for cell in function.__closure__ or ()]
-                watched = [look for look in watched if _may_change(look())]
-            self._watched = watched
-        return tuple([_exact(value) if isinstance(value, _NUMBERS) else None for value in [look() for look in watched]])
+        found = dict(self._watched or {})
+        if isinstance(self._function, types.FunctionType):
+            space = self._function.__globals__
+            looks: dict[object, Callable[[], object]] = {
+                name: functools.partial(space.get, name) for name in _names(self._function.__code__) if name in space
+            }
+            looks.update((i, functools.partial(_content, cell)) for i, cell in enumerate(self._function.__closure__ or ()))
+            found.update((key, look) for key, look in looks.items() if key not in found and _may_change(look()))
+        self._watched = found
+        return found
 
     def _flat(self, arguments: Sequence[Any], keywords: dict[str, Any]) -> tuple[list[str], list[Any]]:
         """Return names and values of a call's arguments, defaults included and *arguments one by one."""
@@ -236,6 +237,8 @@ class Kernel:
         found = self._cache.get(key)
         if found is None:
             with self._lock:
+                self._watch()
+                key = (kinds, wanted, self._numbers_outside())
                 found = self._cache.get(key)
                 if found is None:
                     found = self._compile(names, values, kinds, wanted)
@@ -362,7 +365,7 @@ class Kernel:
             # Most calls are such as one before: of the same types and dtypes, and of arrays of one shape.
             found = [value.dtype if type(value) in ARRAYS else type(value) for value in arguments]
             found.append(out.dtype if type(out) in ARRAYS else type(out))
-            if self._watched != []:
+            if self._watched != {}:
                 found += self._numbers_outside()
             key = tuple(found)
             ready = self._ready.get(key)
@@ -505,6 +508,12 @@ def _may_change(value: object) -> bool:
     return not callable(value) and not isinstance(value, types.ModuleType)
 
 
+def _names(code: types.CodeType) -> set[str]:
+    """Return the names of globals in a function's code, that of functions and comprehensions inside it included."""
+    inside = [_names(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return set(code.co_names).union(*inside)
+
+
 def _content(cell: types.CellType) -> object:
     try:
         return cell.cell_contents
@@ -512,10 +521,10 @@ def _content(cell: types.CellType) -> object:
         return None  # not set yet
 
 
-def _exact(value: object) -> object:
+def exact(value: object) -> object:
     """Return a key that tells apart what == does not: 1 and True, 0.0 and -0.0."""
     if isinstance(value, tuple):
-        return type(value), tuple(_exact(item) for item in value)
+        return type(value), tuple(exact(item) for item in value)
     return type(value), repr(value) if isinstance(value, (float, np.floating)) and not value else value
 
 
