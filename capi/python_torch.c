@@ -160,6 +160,11 @@ static const dl_exchange *lender;
 static uint16_t keys[8];
 static int num_keys;
 
+/* Where torch's Python has how deep the thread is in forward-mode derivatives, and what it has there outside of any. */
+static struct {
+  py_object *all, *name, *none;
+} levels;
+
 /* Where in a tensor of Python's the address of its implementation was found; 0: to be asked for. */
 static ptrdiff_t place;
 
@@ -274,6 +279,7 @@ const torch_way *torch_asked(void) {
 
 static bool usual(bool autocast) {
   if (!num_keys || !makers.wrap || libtorch.overridden()) return false;
+  if (levels.all && py.PyDict_GetItemWithError(levels.all, levels.name) != levels.none) return false;
   for (int i = 0; i < num_keys; i++) {
     if (states.included(keys[i])) return false;
   }
@@ -427,6 +433,19 @@ static py_object *set_keys(py_object *self, py_object *const *args, ptrdiff_t n)
   return py_none();
 }
 
+/* torch_levels(all, name, none): what levels has, for as long as the process. */
+static py_object *set_levels(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "torch_levels"};
+  (void)self;
+  if (!native_count(&c, n, 3)) return NULL;
+  if (!levels.all) {
+    py.Py_IncRef(levels.name = args[1]);
+    py.Py_IncRef(levels.none = args[2]);
+    py.Py_IncRef(levels.all = args[0]);
+  }
+  return py_none();
+}
+
 /* torch_usual(autocast): whether the libraries say that nothing redirects functions in this thread, autocast included if
    that is asked. */
 static py_object *is_usual(py_object *self, py_object *const *args, ptrdiff_t n) {
@@ -492,6 +511,7 @@ static py_method methods[] = {
     {"torch_place", (void *)find_place, PY_FASTCALL, NULL}, {"torch_at", (void *)found_at, PY_FASTCALL, NULL},
     {"torch_directly", (void *)direct, PY_FASTCALL, NULL}, {"torch_empty", (void *)empty, PY_FASTCALL, NULL},
     {"torch_keys", (void *)set_keys, PY_FASTCALL, NULL},    {"torch_usual", (void *)is_usual, PY_FASTCALL, NULL},
+    {"torch_levels", (void *)set_levels, PY_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -279,11 +279,12 @@ def _torch_agrees(torch: Any) -> bool:
 
 
 def _states_agree(torch: Any) -> bool:
-    """Whether torch's libraries tell of modes, transforms and autocast."""
+    """Whether torch's libraries, and its module for forward-mode derivatives, tell of what redirects functions."""
     dispatch: Any = importlib.import_module("torch.utils._python_dispatch")
     mode = type("Mode", (dispatch.TorchDispatchMode,), {})
     names = ("Python", "FuncTorchDynamicLayerFrontMode", "Tracer")
     native.torch_keys(tuple(int(torch._C._dispatch_key_parse(name)) for name in names))
+    native.torch_levels(vars(torch.autograd.forward_ad), "_current_level", -1)
     seen = [native.torch_usual(True)]
     with mode():
         seen.append(native.torch_usual(False))
@@ -292,9 +293,11 @@ def _states_agree(torch: Any) -> bool:
     torch._C._functorch._grad_decrement_nesting()
     with torch.overrides.TorchFunctionMode():
         seen.append(native.torch_usual(False))
+    with torch.autograd.forward_ad.dual_level():
+        seen.append(native.torch_usual(False))
     with torch.autocast("cpu"):
         seen += [native.torch_usual(True), not native.torch_usual(False)]
-    return seen == [True, False, False, False, False, False]
+    return seen == [True, False, False, False, False, False, False]
 
 
 def _version(tensor: Any) -> Any:

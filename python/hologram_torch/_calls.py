@@ -51,9 +51,10 @@ def tensors(what: str, *values: Any) -> list[Tensor]:
     found = []
     for i, value in enumerate(values):
         if isinstance(value, Tensor):
-            if value.layout is not torch.strided:
-                layout = value.layout
-                raise DTypeError(f"{what}: argument {i + 1} has layout {layout}; expected a dense tensor: to_dense()")
+            if value.layout is not torch.strided or value.is_nested:
+                given = "is nested" if value.is_nested else f"has layout {value.layout}"
+                hint = "to_padded_tensor(0)" if value.is_nested else "to_dense()"
+                raise DTypeError(f"{what}: argument {i + 1} {given}; expected a dense tensor: {hint}")
             found.append(value)
         elif like is not None and isinstance(value, (bool, int, float)):
             dtype = _dtype_of(value, like.dtype)

@@ -126,6 +126,8 @@ def clamp(
 ) -> Tensor:
     """Return the nearest to input from min to max, broadcast; NaN stays.
 
+    Where input is at a bound its gradient is 0, or shared with the bound if that is a tensor: as torch's from 2.15 on.
+
     Raises:
         ValueError: Neither is given.
     """
@@ -133,11 +135,10 @@ def clamp(
         raise InvalidArgumentError("clamp: At least one of 'min' or 'max' must not be None")
     found = input
     if min is not None:
-        # With a single bound that is a tensor, ties share the gradient, as in torch.
-        row = "maximum" if isinstance(min, Tensor) and max is None else "clamp_min"
+        row = "maximum" if isinstance(min, Tensor) else "clamp_min"
         found = called(row, (found, min), out=out if max is None else None)
     if max is not None:
-        row = "minimum" if isinstance(max, Tensor) and min is None else "clamp_max"
+        row = "minimum" if isinstance(max, Tensor) else "clamp_max"
         found = called(row, (found, max), out=out)
     return found
 
@@ -369,7 +370,8 @@ def std(
 ) -> Tensor:
     """Return the standard deviation over some dimensions, or all: the root of ``var``."""
     (input,) = tensors("std", input)
-    return sqrt(var(input.to(torch.float64), dim, unbiased, keepdim, correction=correction)).to(input.dtype)
+    found: Tensor = OPERATIONS["root"](var(input.to(torch.float64), dim, unbiased, keepdim, correction=correction))
+    return found.to(input.dtype)
 
 
 def wide(x: Tensor) -> Tensor:

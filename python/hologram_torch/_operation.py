@@ -13,10 +13,14 @@ All three run the same ``forward``, ``save`` and ``backward``.
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["LIBRARY", "NAMESPACE", "OPERATIONS", "PLAIN", "Operation", "unusual"]
 
@@ -40,8 +44,22 @@ AUTOCAST_DEVICES = ("cpu", "cuda")
 
 
 def unusual() -> bool:
-    """Whether modes, transforms or torch.jit.trace are active, which see what torch's dispatcher sees."""
-    return bool(dispatch_modes() or function_modes() or transforms() or _tracing())
+    """Whether modes, transforms or torch.jit.trace are active, which see what torch's dispatcher sees.
+
+    So it is while forward-mode derivatives are computed, which are not there: calls then are looked at for them.
+    """
+    return bool(dispatch_modes() or function_modes() or transforms() or _tracing() or forward_ad._current_level >= 0)
+
+
+def _refuse_tangents(name: str, arguments: Sequence[Any]) -> None:
+    """Refuse tensors with a forward-mode derivative, which would be lost."""
+    for value in arguments:
+        if isinstance(value, (list, tuple)):
+            _refuse_tangents(name, value)
+        elif isinstance(value, Tensor) and forward_ad.unpack_dual(value).tangent is not None:
+            raise NotImplementedError(
+                f"{name}: forward-mode derivatives are not there; torch.func.grad and autograd are"
+            )
 
 
 def _cast(rule: str, device: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -109,6 +127,8 @@ class Operation:
     def __call__(self, *arguments: Any) -> Any:
         """Compute the result, recorded where autograd records."""
         if is_dynamo_compiling() or unusual():
+            if not is_dynamo_compiling() and forward_ad._current_level >= 0:
+                _refuse_tangents(self.name, arguments)
             if transforms() and not is_dynamo_compiling():
                 return self._transform(arguments)
             return self.operator(*arguments)

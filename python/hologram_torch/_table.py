@@ -79,6 +79,12 @@ def _softplus_row(x: Any, beta: Any, threshold: Any) -> Any:
     return h.where(large, x, h.log1p(h.exp(h.where(large, 0.0, z))) / beta)
 
 
+def _root_slopes(g: Any, x: Any) -> Any:
+    # Of a deviation, whose square's slope is 0 there, too: 0 · ∞ otherwise.
+    zero = x == 0
+    return h.where(zero, 0.0, 0.5 * g / h.sqrt(h.where(zero, 1.0, x)))
+
+
 def _elu(x: Any, alpha: Any) -> Any:
     positive = x > 0
     return h.where(positive, x, alpha * h.expm1(h.where(positive, 0.0, x)))
@@ -168,6 +174,7 @@ ROWS: list[Row] = [
     Row("abs", h.abs, "|x|"),
     Row("relu", _positive_part, "max(x, 0)"),
     *_of_floats("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", autocast=_WIDE),
+    Row("root", lambda x: h.sqrt(x), "√x, whose gradient is 0 where x is 0", promotion="floating", slopes=_root_slopes),
     *_of_floats("sin", "cos", "tan", "tanh", "sigmoid", "erf", autocast=_WIDE),
     Row("reciprocal", lambda x: 1 / x, "1 / x", promotion="float", autocast="wide"),
     Row("square", lambda x: x * x, "x²"),
@@ -189,11 +196,11 @@ ROWS: list[Row] = [
     Row("softplus", _softplus_row, "log(1 + e^(beta·x)) / beta; x where beta·x > threshold", promotion="floating"),
     Row(
         "clamp_min", lambda x, low: h.where(x < low, low, h.where(low != low, low, x)), "max(x, low)", ("input", "min"),
-        slopes=lambda g, x, low: (h.where(x >= low, g, 0.0), h.where(x < low, g, 0.0)),
+        slopes=lambda g, x, low: (h.where(x > low, g, 0.0), h.where(x < low, g, 0.0)),
     ),
     Row(
         "clamp_max", lambda x, high: h.where(x > high, high, h.where(high != high, high, x)), "min(x, high)",
-        ("input", "max"), slopes=lambda g, x, high: (h.where(x <= high, g, 0.0), h.where(x > high, g, 0.0)),
+        ("input", "max"), slopes=lambda g, x, high: (h.where(x < high, g, 0.0), h.where(x > high, g, 0.0)),
     ),
     Row("mse", lambda x, t: (x - t) * (x - t), "(x − t)²", _LOSS, "floating", "loss"),
     Row("l1", lambda x, t: abs(x - t), "|x − t|", _LOSS, "floating", "loss"),

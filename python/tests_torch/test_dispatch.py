@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+import hologram_torch as ht
 from hologram_torch import functional as F
 
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -224,3 +225,29 @@ def test_threads() -> None:
     for thread in threads:
         thread.join()
     assert not failures
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_forward_derivatives_are_refused(quick: bool) -> None:
+    x = torch.ones(3, 3)
+    if quick:  # by one call into the library
+        F.exp(x), F.exp(x)
+    calls = {
+        "exp": lambda d: F.exp(d),
+        "second": lambda d: F.add(x, d),
+        "out": lambda d: F.add(d, 1, out=torch.ones(3, 3)),
+        "in place": lambda d: F.relu(d, inplace=True),
+        "recorded": lambda d: F.mul(d, torch.ones(3, 3, requires_grad=True)),
+        "linear": lambda d: F.linear(x, d),
+        "sum": lambda d: F.sum(d),
+        "loss": lambda d: F.cross_entropy(d, torch.arange(3)),
+        "kernel": ht.kernel(lambda v: v * 2),
+    }
+    with torch.autograd.forward_ad.dual_level():
+        for name, call in calls.items():
+            dual = torch.autograd.forward_ad.make_dual(x.clone(), torch.full((3, 3), 2.0))
+            with pytest.raises(NotImplementedError):
+                call(dual)
+                pytest.fail(name)
+            call(x.clone())
+    assert torch.equal(F.exp(x), F.exp(x.clone()))

@@ -89,6 +89,10 @@ def test_what_is_no_tensor() -> None:
     for call in (F.relu, F.sum, lambda x: F.add(torch.eye(4), x), lambda x: F.softmax(x, 0), lambda x: F.matmul(x, x)):
         with pytest.raises(TypeError, match=r"torch\.sparse_coo; expected a dense tensor: to_dense"):
             call(sparse)
+    nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
+    for call in (F.relu, lambda x: F.add(x, 1)):
+        with pytest.raises(TypeError, match="nested; expected a dense tensor"):
+            call(nested)
 
 
 def test_powers_of_integers() -> None:
@@ -393,3 +397,27 @@ def test_sums_and_products_of_integers() -> None:
     assert torch.equal(F.prod(x > 0), torch.prod(x > 0))
     assert torch.equal(F.prod(torch.empty(0, 3), 0), torch.ones(3))
     assert torch.equal(F.cumsum(torch.tensor(2.5), 0), torch.tensor(2.5))
+
+
+def test_the_gradient_of_a_deviation_of_0_is_0(device: str) -> None:
+    x = torch.tensor([[2.0, 2.0, 2.0], [1.0, 2.0, 4.0]], device=device, requires_grad=True)
+    for power in (1, 2):
+        found, expected = (torch.autograd.grad((std(x, dim=1) ** power).sum(), x)[0] for std in (F.std, torch.std))
+        assert torch.allclose(found, expected) and not expected[0].any()
+    (first,) = torch.autograd.grad(F.std(x, 1).sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(first[:, 0].sum(), x)
+    assert not second[0].any() and second[1].any()
+
+
+def test_gradients_at_the_bounds_of_clamp(device: str) -> None:
+    """They are those of least size, as torch's own from 2.15 on."""
+    x = torch.tensor([-1.0, 0.0, 0.5, 1.0, 2.0, torch.nan], device=device, requires_grad=True)
+    low, high = torch.zeros(6, device=device, requires_grad=True), torch.ones(6, device=device, requires_grad=True)
+    for bounds, expected in (
+        ((0, 1), [0, 0, 1, 0, 0, 0]),
+        ((0, None), [0, 0, 1, 1, 1, 0]),
+        ((None, 1), [1, 1, 1, 0, 0, 0]),
+    ):
+        assert torch.autograd.grad(F.clamp(x, *bounds).sum(), x)[0].tolist() == expected
+    gradients = torch.autograd.grad(F.clamp(x, low, high).sum(), [x, low, high])
+    assert [g[:5].tolist() for g in gradients] == [[0, 0.5, 1, 0.5, 0], [1, 0.5, 0, 0, 0], [0, 0, 0, 0.5, 1]]

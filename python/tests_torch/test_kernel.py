@@ -150,6 +150,15 @@ def test_static_and_outside() -> None:
     factor = 1.0
     assert powers(x, 3).item() == 16
 
+    @ht.kernel(static="by")
+    def scaled(x, by):
+        return x / by[0]
+
+    ones = torch.ones(1, dtype=torch.int32)
+    assert [torch.signbit(scaled(ones, (by,))).item() for by in (0.0, -0.0)] == [False, True]
+    times = ht.kernel(lambda x, by: x * by[0], static="by")
+    assert [times(ones, (by,)).dtype for by in (1, 1.0, True)] == [torch.int32, torch.float64, torch.int32]
+
 
 def test_what_is_refused() -> None:
     x = torch.ones(3, requires_grad=True)

@@ -195,7 +195,9 @@ class Kernel:
             looks: dict[object, Callable[[], object]] = {
                 name: functools.partial(space.get, name) for name in _names(self._function.__code__) if name in space
             }
-            looks.update((i, functools.partial(_content, cell)) for i, cell in enumerate(self._function.__closure__ or ()))
+            looks.update(
+                (i, functools.partial(_content, cell)) for i, cell in enumerate(self._function.__closure__ or ())
+            )
             found.update((key, look) for key, look in looks.items() if key not in found and _may_change(look()))
         self._watched = found
         return found
