@@ -15,7 +15,7 @@ import hologram as h
 from hologram import ops
 from hologram_torch._elementwise import Scalar, opmath
 from hologram_torch._executors import executor_for
-from hologram_torch._operation import Operation
+from hologram_torch._operation import Operation, is_dynamo_compiling, is_grad_enabled, unusual
 from hologram_torch._table import OPERATIONS
 
 if TYPE_CHECKING:
@@ -66,6 +66,11 @@ def to(x: Tensor, dtype: torch.dtype) -> Tensor:
     if found is None:
         found = _CONVERSIONS[dtype] = _Converted(f"to_{dtype}", lambda x: x + 0 if dtype == torch.bool else x, 1, dtype)
     return found.run([x])[0]
+
+
+def converted(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return a tensor's elements in another dtype; recorded where autograd records."""
+    return x.to(dtype) if is_grad_enabled() or is_dynamo_compiling() or unusual() else to(x, dtype)
 
 
 def quotient(x: Tensor, y: Tensor, dtype: torch.dtype) -> Tensor:
@@ -266,10 +271,10 @@ class _Softmax(Operation):
         over = [ctx.dim] if y.ndim else []
         dtype = y.dtype
         if opmath(dtype) != dtype:  # no sum of rounded products
-            g, y = g.to(torch.float32), y.to(torch.float32)
+            g, y = converted(g, torch.float32), converted(y, torch.float32)
         weighted = OPERATIONS["mul"](g, y) if self.name == "softmax" else g
         slope = OPERATIONS[f"{self.name}_slope"](g, y, SUM(weighted, over, True))
-        return slope.to(dtype), None
+        return converted(slope, dtype), None
 
 
 def _log_of(dtype: torch.dtype) -> _Converted:
