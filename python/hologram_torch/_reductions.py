@@ -143,8 +143,12 @@ class _Reduction(Operation):
     def reduced(self, function: Any, x: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
         made = torch.empty(_shape(x, dim, keepdim), dtype=x.dtype, device=x.device)
         if made.numel():
-            matrix, rows, cols = _rows(x, dim)
-            function(executor_for(x.device), matrix, made, rows, cols)
+            executor = executor_for(x.device)
+            if dim and x.is_contiguous():
+                function(executor, x, made, axis=tuple(dim), keepdims=keepdim)
+            else:
+                matrix, rows, cols = _rows(x, dim)
+                function(executor, matrix.view(rows, cols), made.view(rows), axis=1)
         return made
 
     def save(self, ctx: Any, arguments: tuple[Any, ...], result: Tensor) -> None:
@@ -154,7 +158,7 @@ class _Reduction(Operation):
 
 class _Sum(_Reduction):
     def forward(self, x: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
-        return self.reduced(ops.reduce_sum_rows, x, dim, keepdim)
+        return self.reduced(ops.reduce_sum, x, dim, keepdim)
 
     def backward(self, ctx: Any, *gradients: Any) -> Any:
         return _spread(gradients[0], ctx.shape, ctx.dim, ctx.keepdim), None, None
@@ -163,7 +167,7 @@ class _Sum(_Reduction):
 class _Mean(_Reduction):
     def forward(self, x: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
         # In f32 to the end: a sum of 16-bit numbers may overflow where their mean doesn't.
-        total = self.reduced(ops.reduce_sum_rows, to(x, opmath(x.dtype)), dim, keepdim)
+        total = self.reduced(ops.reduce_sum, to(x, opmath(x.dtype)), dim, keepdim)
         found = _QUOTIENTS.get(x.dtype)
         if found is None:
             found = _QUOTIENTS[x.dtype] = _Converted(f"quotient_{x.dtype}", lambda x, n: x / n, 1, x.dtype)
@@ -177,7 +181,7 @@ class _Mean(_Reduction):
 
 class _Prod(_Reduction):
     def forward(self, x: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
-        return self.reduced(ops.reduce_prod_rows, x, dim, keepdim)
+        return self.reduced(ops.reduce_prod, x, dim, keepdim)
 
     def save(self, ctx: Any, arguments: tuple[Any, ...], result: Tensor) -> None:
         super().save(ctx, arguments, result)
@@ -219,7 +223,7 @@ class _Cumsum(Operation):
 
 class _Extremum(_Reduction):
     def forward(self, x: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
-        function = ops.reduce_max_rows if self.name == "amax" else ops.reduce_min_rows
+        function = ops.reduce_max if self.name == "amax" else ops.reduce_min
         if x.numel() == 0 and 0 not in _shape(x, dim, keepdim):
             raise IndexError(f"{self.name}(): expected reduction dim to be specified for input.numel() == 0")
         return self.reduced(function, x, dim, keepdim)
