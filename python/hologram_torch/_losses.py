@@ -149,8 +149,14 @@ def _same_size(what: str, input: Tensor, target: Tensor) -> None:
         )
 
 
-def _pointwise_loss(
-    what: str, row: str, input: Tensor, target: Tensor, numbers: Sequence[float], reduction: str, weight: Any = None
+def _pointwise(
+    input: Tensor,
+    target: Tensor,
+    weight: Optional[Tensor],
+    what: str,
+    row: str,
+    numbers: Sequence[float],
+    reduction: str,
 ) -> Tensor:
     _check_reduction(what, reduction)
     loss = called(row, (input, target), numbers)
@@ -160,6 +166,15 @@ def _pointwise_loss(
             total = sum(weight.expand(loss.shape))
             return div(sum(loss), total)
     return _reduced(what, loss, reduction)
+
+
+_POINTWISE = Fused("loss", _pointwise, 3)
+
+
+def _pointwise_loss(
+    what: str, row: str, input: Tensor, target: Tensor, numbers: Sequence[float], reduction: str, weight: Any = None
+) -> Tensor:
+    return _POINTWISE((input, target, weight), (what, row, numbers, reduction))
 
 
 def _mse_form(ex: Executor, input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:

@@ -60,6 +60,17 @@ def test_gpt_in_mixed_precision(tmp_path: Path) -> None:
     assert last < first - 0.3
 
 
+def test_kernel(tmp_path: Path) -> None:
+    """The kernel's layer learns as torch's does, by the gradients that were derived, that of the slopes among them."""
+    text = run("kernel_torch", tmp_path, "--steps", "60")
+    apart, rounding = numbers(r"at most (\S+) apart; of torch in f32 and in f64: (\S+)", text)
+    assert apart <= 2 * rounding
+    first, last, right = numbers(r"loss: (\S+) at first, (\S+) at last; accuracy: (\S+)", text)
+    assert last < first / 2 and right > 0.8
+    least, most = numbers(r"slopes: (\S+) to (\S+),", text)
+    assert least < 1 < most
+
+
 def test_linear(tmp_path: Path) -> None:
     (found, least) = numbers(
         r"squared error: (\S+), of least squares (\S+)", run("linear_torch", tmp_path, "--epochs", "60")

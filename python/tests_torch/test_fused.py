@@ -17,7 +17,7 @@ from hologram_torch import functional as F
 from hologram_torch import nn
 from hologram_torch._functions import _LINEAR, relu
 from hologram_torch._fused import Fused
-from hologram_torch._losses import _CROSS_ENTROPY
+from hologram_torch._losses import _CROSS_ENTROPY, _POINTWISE
 from hologram_torch._table import OPERATIONS
 
 F.add(torch.ones(1), 1.0)
@@ -58,6 +58,13 @@ def likely() -> Inputs:
     return torch.randn(7, 5, requires_grad=True), torch.rand(7, 5).softmax(1), None
 
 
+def pairs(dtype: torch.dtype = torch.float32, both: bool = False) -> Callable[[], Inputs]:
+    def inputs() -> Inputs:
+        return torch.randn(5, 6).to(dtype).requires_grad_(), torch.rand(5, 6).to(dtype).requires_grad_(both), None
+
+    return inputs
+
+
 MEAN = (-100, "mean", 0.0)
 CASES: dict[str, tuple[Fused, tuple[Any, ...], Callable[[], Inputs]]] = {
     "linear": (_LINEAR, (None,), linear()),
@@ -72,6 +79,8 @@ CASES: dict[str, tuple[Fused, tuple[Any, ...], Callable[[], Inputs]]] = {
     "cross entropy": (_CROSS_ENTROPY, MEAN, classes()),
     "of images": (_CROSS_ENTROPY, (1, "mean", 0.0), classes((2, 3, 4, 5))),
     "each": (_CROSS_ENTROPY, (1, "none", 0.0), classes(weight=True)),
+    "squares": (_POINTWISE, ("mse_loss", "mse", (), "mean"), pairs()),
+    "of both, bf16": (_POINTWISE, ("huber_loss", "huber", (1.0,), "sum"), pairs(torch.bfloat16, both=True)),
     "weights, f16": (_CROSS_ENTROPY, (-100, "sum", 0.0), classes(weight=True, dtype=torch.float16)),
 }
 
