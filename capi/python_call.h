@@ -19,6 +19,8 @@ typedef struct {
   int64_t offset; /* of a tensor of torch's: elements from where its storage begins */
   py_object *version; /* the tensor of torch's that is written, counted */
   bool exported, torch, held;
+  bool written;
+  bool view; /* the operand is one of the tensor's own making, and stays as it is */
 } taken;
 
 /* An array of numpy's as an operand; see python_numpy.c. SURPRISE if it is to be taken as other exporters are. */
@@ -123,7 +125,7 @@ bool torch_usual(bool autocast);
 /* What decides which results a tensor of torch's leads to; type is torch's number of it, below 64. */
 typedef struct {
   int32_t type;
-  int64_t rank, *shape; /* the tensor's own */
+  int64_t rank, *shape, *strides; /* the tensor's own */
   bool in_order;
 } glance;
 
@@ -139,6 +141,10 @@ outcome torch_found(py_object *answer, const dl_exchange *api, bool *usable);
 
 /* The number of elements of operand i. */
 int64_t request_size(const request *r, int i);
+
+/* Notes a call that was made, where its thread records such; and that something was done that can't be recorded. */
+void sequence_note(const request *r);
+void sequence_spoil(void);
 
 /* How an operation or a program is called: an object that is the self of an operation's builtin, or a program's plan. */
 typedef struct {

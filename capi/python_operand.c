@@ -181,6 +181,7 @@ static outcome take_owned(request *r, int i, taken *t) {
     return operand_refused();
   }
   if (t->owned->version.major != DL_MAJOR) return SURPRISE;
+  if (t->view) return DONE;
   return describe(r, &r->operands[i], &t->owned->dl, t->offset, t->owned->flags);
 }
 
@@ -273,7 +274,8 @@ outcome request_take(request *r, py_object *o, use u) {
   t->api = NULL;
   t->owned = NULL;
   t->offset = 0;
-  t->exported = t->torch = t->held = false;
+  t->exported = t->torch = t->held = t->view = false;
+  t->written = u != READ;
   t->version = NULL;
   k = slot_of(o->type);
   if ((!k || !k->type) && hologram_is_buffer(o)) {
@@ -408,7 +410,10 @@ bool request_run(request *r) {
   r->args.flags = HOLOGRAM_TRY;
   status = hologram_call(handle, &r->args, &event);
   r->changed = began(status);
-  if (status == HOLOGRAM_OK) return true;
+  if (status == HOLOGRAM_OK) {
+    sequence_note(r);
+    return true;
+  }
   if (status != HOLOGRAM_BUSY && status != HOLOGRAM_PENDING) return work_check(status);
   if (own_all(r) != DONE) {
     if (status == HOLOGRAM_PENDING) work_stop(event);
@@ -424,7 +429,9 @@ bool request_run(request *r) {
     r->changed = began(status);
   }
   atomic_store(&w.event, event);
-  return work_end(&w, status);
+  if (!work_end(&w, status)) return false;
+  sequence_note(r);
+  return true;
 }
 
 /* Tells autograd of the writing, by the tensors' versions; false with an exception. */

@@ -102,6 +102,7 @@ static py_object *call(py_object *self, py_object *const *args, ptrdiff_t n) {
     to.receive = args[11];
     c.work.failure = to.failure;
     hologram_drain();
+    sequence_spoil();
     if ((fine = work_begin(&c.work))) {
       status = trace ? hologram_trace(executor, &p.args, lane, line, &to, &event) : hologram_call(executor, &p.args, &event);
       atomic_store(&c.work.event, event);

@@ -290,12 +290,12 @@ bool torch_usual(bool autocast) { return verified && wanted && usual(autocast); 
 
 bool torch_glance(py_object *tensor, glance *to) {
   cpp_tensor x;
-  int64_t *strides, stride = 1;
+  int64_t stride = 1;
   if (!find(tensor, &x) || libtorch.get_dtype(&x, &to->type) || libtorch.get_dim(&x, &to->rank)) return false;
-  if (to->rank > HOLOGRAM_MAX_RANK || libtorch.get_sizes(&x, &to->shape) || libtorch.get_strides(&x, &strides)) return false;
+  if (to->rank > HOLOGRAM_MAX_RANK || libtorch.get_sizes(&x, &to->shape) || libtorch.get_strides(&x, &to->strides)) return false;
   to->in_order = true;
   for (int64_t k = to->rank - 1; k >= 0; k--) {
-    to->in_order = to->in_order && (to->shape[k] == 1 || strides[k] == stride);
+    to->in_order = to->in_order && (to->shape[k] == 1 || to->strides[k] == stride);
     stride *= to->shape[k];
   }
   return true;

@@ -14,6 +14,7 @@ from hologram.errors import DTypeError, InvalidArgumentError
 from hologram_torch import _matrix, _reductions
 from hologram_torch._calls import Number, binary_form, called, executor_form, here, in_place, quick, tensors, unary_form
 from hologram_torch._executors import using
+from hologram_torch._fused import Fused
 from hologram_torch._gather import EMBEDDING
 from hologram_torch._reductions import dimensions
 from hologram_torch._table import OPERATIONS
@@ -528,9 +529,7 @@ def _linear_form(ex: Executor, input: Tensor, weight: Tensor, bias: Optional[Ten
         return found
 
 
-@executor_form(_linear_form)
-def linear(input: Tensor, weight: Tensor, bias: Optional[Tensor] = None, *, activation: Optional[str] = None) -> Tensor:
-    """Return input · weightᵀ + bias over the last dimension, then an activation: "relu", "gelu", "silu" or others."""
+def _linear(input: Tensor, weight: Tensor, bias: Optional[Tensor], activation: Optional[str]) -> Tensor:
     for value in (input, weight):
         tensors("linear", value)
     if weight.ndim == 1:
@@ -544,3 +543,12 @@ def linear(input: Tensor, weight: Tensor, bias: Optional[Tensor] = None, *, acti
     if activation not in _ACTIVATIONS:
         raise InvalidArgumentError(f"linear: activation is {activation!r}; expected one of {', '.join(_ACTIVATIONS)}")
     return _ACTIVATIONS[activation](found)
+
+
+_LINEAR = Fused("linear", _linear, 3)
+
+
+@executor_form(_linear_form)
+def linear(input: Tensor, weight: Tensor, bias: Optional[Tensor] = None, *, activation: Optional[str] = None) -> Tensor:
+    """Return input · weightᵀ + bias over the last dimension, then an activation: "relu", "gelu", "silu" or others."""
+    return _LINEAR((input, weight, bias), (activation,))

@@ -14,6 +14,7 @@ from hologram_torch import _reductions
 from hologram_torch._calls import called, executor_form, here
 from hologram_torch._executors import using
 from hologram_torch._functions import add, amax, amin, div, floating, mul, neg, sum, wide
+from hologram_torch._fused import Fused
 from hologram_torch._nll import NLL, TOTAL
 from hologram_torch._operation import PLAIN, is_dynamo_compiling, unusual
 from hologram_torch._table import OPERATIONS
@@ -148,8 +149,14 @@ def _same_size(what: str, input: Tensor, target: Tensor) -> None:
         )
 
 
-def _pointwise_loss(
-    what: str, row: str, input: Tensor, target: Tensor, numbers: Sequence[float], reduction: str, weight: Any = None
+def _pointwise(
+    input: Tensor,
+    target: Tensor,
+    weight: Optional[Tensor],
+    what: str,
+    row: str,
+    numbers: Sequence[float],
+    reduction: str,
 ) -> Tensor:
     _check_reduction(what, reduction)
     loss = called(row, (input, target), numbers)
@@ -159,6 +166,15 @@ def _pointwise_loss(
             total = sum(weight.expand(loss.shape))
             return div(sum(loss), total)
     return _reduced(what, loss, reduction)
+
+
+_POINTWISE = Fused("loss", _pointwise, 3)
+
+
+def _pointwise_loss(
+    what: str, row: str, input: Tensor, target: Tensor, numbers: Sequence[float], reduction: str, weight: Any = None
+) -> Tensor:
+    return _POINTWISE((input, target, weight), (what, row, numbers, reduction))
 
 
 def _mse_form(ex: Executor, input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
@@ -260,6 +276,30 @@ def nll_loss(
     return _classified("nll_loss", _loss_input(input), target, weight, ignore_index, reduction, 0.0)
 
 
+def _cross_entropy(
+    input: Tensor, target: Tensor, weight: Optional[Tensor], ignored: int, reduction: str, smoothing: float
+) -> Tensor:
+    if not 0 <= smoothing <= 1:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {smoothing}")
+    _check_reduction("cross_entropy", reduction)
+    at = 1 if input.ndim > 1 else 0
+    logs = _reductions.LOG_SOFTMAX(floating("cross_entropy", _loss_input(input)), at)
+    if target.shape == input.shape and target.dtype.is_floating_point:
+        classes = input.shape[at]
+        if smoothing:
+            target = add(OPERATIONS["scaled"](target, 1 - smoothing), smoothing / classes)
+        if weight is not None:
+            logs = mul(logs, _channels(weight, logs, at))
+        loss = neg(sum(mul(logs, target), at))
+        if reduction != "mean":
+            return _reduced("cross_entropy", loss, reduction)
+        return OPERATIONS["quotient"](sum(loss), float(input.numel() // classes if classes else 0))
+    return _classified("cross_entropy", logs, target, weight, ignored, reduction, smoothing)
+
+
+_CROSS_ENTROPY = Fused("cross_entropy", _cross_entropy, 3)
+
+
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -270,22 +310,7 @@ def cross_entropy(
     label_smoothing: float = 0.0,
 ) -> Tensor:
     """Return the cross entropy of softmax(input), classes in dimension 1; targets are classes or probabilities."""
-    if not 0 <= label_smoothing <= 1:
-        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
-    _check_reduction("cross_entropy", reduction)
-    at = 1 if input.ndim > 1 else 0
-    logs = _reductions.LOG_SOFTMAX(floating("cross_entropy", _loss_input(input)), at)
-    if target.shape == input.shape and target.dtype.is_floating_point:
-        classes = input.shape[at]
-        if label_smoothing:
-            target = add(OPERATIONS["scaled"](target, 1 - label_smoothing), label_smoothing / classes)
-        if weight is not None:
-            logs = mul(logs, _channels(weight, logs, at))
-        loss = neg(sum(mul(logs, target), at))
-        if reduction != "mean":
-            return _reduced("cross_entropy", loss, reduction)
-        return OPERATIONS["quotient"](sum(loss), float(input.numel() // classes if classes else 0))
-    return _classified("cross_entropy", logs, target, weight, ignore_index, reduction, label_smoothing)
+    return _CROSS_ENTROPY((input, target, weight), (ignore_index, reduction, label_smoothing))
 
 
 def _channels(weight: Tensor, like: Tensor, at: int) -> Tensor:
@@ -315,9 +340,8 @@ def _classified(
     if weight is not None and tuple(weight.shape) != (classes,):
         raise RuntimeError(f"{what}: weight has the shape {tuple(weight.shape)}; expected ({classes},), one a class")
     weight = None if weight is None else weight.detach().to(logs.dtype)
-    total = None if reduction == "none" else TOTAL(logs.detach(), target, weight, ignored)
-    divisor = total if reduction == "mean" or total is None else torch.ones_like(total)
-    loss: Tensor = NLL(logs, target, weight, divisor, ignored)
+    divisor = TOTAL(logs.detach(), target, weight, ignored) if reduction == "mean" else None
+    loss: Tensor = NLL(logs, target, weight, divisor, reduction != "none", ignored)
     if not smoothing:
         return loss
     # The mean over all classes, as if each were the target.

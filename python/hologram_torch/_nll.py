@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import TYPE_CHECKING, Any, Optional
+from typing import Any, Optional
 
 import torch
 from torch import Tensor
@@ -14,10 +14,7 @@ from hologram.errors import ProgramFault
 from hologram_torch._elementwise import ATLAS, opmath
 from hologram_torch._executors import executor_for
 from hologram_torch._operation import Operation
-from hologram_torch._reductions import contiguous, quotient
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from hologram_torch._reductions import contiguous, quotient, to
 
 __all__ = ["NLL", "TOTAL"]
 
@@ -204,57 +201,44 @@ class _Total(Operation):
 
 
 class _Nll(Operation):
-    """−weight[t] · logs[…, t, …] for each target t that is not ignored; with a total their sum, divided by that."""
+    """−weight[t] · logs[…, t, …] of each target t that is not ignored, or their sum, by a total if there is one."""
 
-    def fake(
-        self, logs: Tensor, target: Tensor, weight: Optional[Tensor], total: Optional[Tensor], ignored: int
-    ) -> Tensor:
-        return logs.new_empty(target.shape if total is None else ())
+    def fake(self, *arguments: Any) -> Tensor:
+        logs, target, _, _, summed, _ = arguments
+        found: Tensor = logs.new_empty(() if summed else target.shape)
+        return found
 
-    def forward(
-        self, logs: Tensor, target: Tensor, weight: Optional[Tensor], total: Optional[Tensor], ignored: int
-    ) -> Tensor:
+    def forward(self, *arguments: Any) -> Tensor:
+        logs, target, weight, total, summed, ignored = arguments
         dtype = logs.dtype
-        result = dtype if total is None else opmath(dtype)
+        result = opmath(dtype) if summed else dtype
         rows = torch.empty(target.shape, dtype=result, device=logs.device)
         if target.numel():
             program = _forward_of(dtype, result, weight is not None)
             _launch(program, logs, target, weight, logs=contiguous(logs), loss=rows, ignored=ignored)
-        return rows if total is None else quotient(_sum(rows), total, dtype)
+        if not summed:
+            return rows
+        return to(_sum(rows), dtype) if total is None else quotient(_sum(rows), total, dtype)
 
     def save(self, ctx: Any, arguments: tuple[Any, ...], result: Tensor) -> None:
-        logs, target, weight, total, ctx.ignored = arguments
+        logs, target, weight, total, _, ctx.ignored = arguments
         ctx.shape = list(logs.shape)
         ctx.save_for_backward(target, weight, total)
 
     def backward(self, ctx: Any, *gradients: Any) -> Any:
         target, weight, total = ctx.saved_tensors
-        return GRADIENT(gradients[0], target, weight, total, ctx.ignored, ctx.shape), None, None, None, None
+        return GRADIENT(gradients[0], target, weight, total, ctx.ignored, ctx.shape), None, None, None, None, None
 
 
 class _NllGradient(Operation):
     """The gradient of nll by its logarithms."""
 
-    def fake(
-        self,
-        g: Tensor,
-        target: Tensor,
-        weight: Optional[Tensor],
-        total: Optional[Tensor],
-        ignored: int,
-        shape: Sequence[int],
-    ) -> Tensor:
-        return g.new_empty(shape)
+    def fake(self, *arguments: Any) -> Tensor:
+        found: Tensor = arguments[0].new_empty(arguments[-1])
+        return found
 
-    def forward(
-        self,
-        g: Tensor,
-        target: Tensor,
-        weight: Optional[Tensor],
-        total: Optional[Tensor],
-        ignored: int,
-        shape: Sequence[int],
-    ) -> Tensor:
+    def forward(self, *arguments: Any) -> Tensor:
+        g, target, weight, total, ignored, shape = arguments
         made = torch.empty(shape, dtype=g.dtype, device=g.device)
         if made.numel():
             at = 1 if made.ndim > 1 else 0
@@ -266,16 +250,17 @@ class _NllGradient(Operation):
         return made
 
     def save(self, ctx: Any, arguments: tuple[Any, ...], result: Tensor) -> None:
-        _, target, weight, total, ctx.ignored, _ = arguments
+        g, target, weight, total, ctx.ignored, _ = arguments
+        ctx.summed = not g.ndim
         ctx.save_for_backward(target, weight, total)
 
     def backward(self, ctx: Any, *gradients: Any) -> Any:
         target, weight, total = ctx.saved_tensors
-        return NLL(gradients[0], target, weight, total, ctx.ignored), None, None, None, None, None
+        return NLL(gradients[0], target, weight, total, ctx.summed, ctx.ignored), None, None, None, None, None
 
 
 TOTAL = _Total("nll_total", "(Tensor input, Tensor target, Tensor? weight, int ignored) -> Tensor")
-NLL = _Nll("nll", "(Tensor logs, Tensor target, Tensor? weight, Tensor? total, int ignored) -> Tensor")
+NLL = _Nll("nll", "(Tensor logs, Tensor target, Tensor? weight, Tensor? total, bool summed, int ignored) -> Tensor")
 GRADIENT = _NllGradient(
     "nll_gradient",
     "(Tensor gradient, Tensor target, Tensor? weight, Tensor? total, int ignored, int[] shape) -> Tensor",

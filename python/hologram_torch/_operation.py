@@ -8,7 +8,8 @@ A call goes the shortest way that does what torch promises:
 - everything else (torch.compile, export, modes, transforms, subclasses): the operator registered with
   ``torch.library``, which torch's dispatcher knows.
 
-All three run the same ``forward``, ``save`` and ``backward``.
+All three run the same ``forward``, ``save`` and ``backward``. Functions of several operations have a shorter way still
+(_fused.py).
 """
 
 from __future__ import annotations

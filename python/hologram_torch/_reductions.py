@@ -15,7 +15,7 @@ import hologram as h
 from hologram import ops
 from hologram_torch._elementwise import Scalar, opmath
 from hologram_torch._executors import executor_for
-from hologram_torch._operation import Operation
+from hologram_torch._operation import Operation, is_dynamo_compiling, is_grad_enabled, unusual
 from hologram_torch._table import OPERATIONS
 
 if TYPE_CHECKING:
@@ -66,6 +66,11 @@ def to(x: Tensor, dtype: torch.dtype) -> Tensor:
     if found is None:
         found = _CONVERSIONS[dtype] = _Converted(f"to_{dtype}", lambda x: x + 0 if dtype == torch.bool else x, 1, dtype)
     return found.run([x])[0]
+
+
+def converted(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return a tensor's elements in another dtype; recorded where autograd records."""
+    return x.to(dtype) if is_grad_enabled() or is_dynamo_compiling() or unusual() else to(x, dtype)
 
 
 def quotient(x: Tensor, y: Tensor, dtype: torch.dtype) -> Tensor:
@@ -138,8 +143,12 @@ class _Reduction(Operation):
     def reduced(self, function: Any, x: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
         made = torch.empty(_shape(x, dim, keepdim), dtype=x.dtype, device=x.device)
         if made.numel():
-            matrix, rows, cols = _rows(x, dim)
-            function(executor_for(x.device), matrix, made, rows, cols)
+            executor = executor_for(x.device)
+            if dim and x.is_contiguous():
+                function(executor, x, made, axis=tuple(dim), keepdims=keepdim)
+            else:
+                matrix, rows, cols = _rows(x, dim)
+                function(executor, matrix.view(rows, cols), made.view(rows), axis=1)
         return made
 
     def save(self, ctx: Any, arguments: tuple[Any, ...], result: Tensor) -> None:
@@ -149,7 +158,7 @@ class _Reduction(Operation):
 
 class _Sum(_Reduction):
     def forward(self, x: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
-        return self.reduced(ops.reduce_sum_rows, x, dim, keepdim)
+        return self.reduced(ops.reduce_sum, x, dim, keepdim)
 
     def backward(self, ctx: Any, *gradients: Any) -> Any:
         return _spread(gradients[0], ctx.shape, ctx.dim, ctx.keepdim), None, None
@@ -158,7 +167,7 @@ class _Sum(_Reduction):
 class _Mean(_Reduction):
     def forward(self, x: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
         # In f32 to the end: a sum of 16-bit numbers may overflow where their mean doesn't.
-        total = self.reduced(ops.reduce_sum_rows, to(x, opmath(x.dtype)), dim, keepdim)
+        total = self.reduced(ops.reduce_sum, to(x, opmath(x.dtype)), dim, keepdim)
         found = _QUOTIENTS.get(x.dtype)
         if found is None:
             found = _QUOTIENTS[x.dtype] = _Converted(f"quotient_{x.dtype}", lambda x, n: x / n, 1, x.dtype)
@@ -172,7 +181,7 @@ class _Mean(_Reduction):
 
 class _Prod(_Reduction):
     def forward(self, x: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
-        return self.reduced(ops.reduce_prod_rows, x, dim, keepdim)
+        return self.reduced(ops.reduce_prod, x, dim, keepdim)
 
     def save(self, ctx: Any, arguments: tuple[Any, ...], result: Tensor) -> None:
         super().save(ctx, arguments, result)
@@ -214,7 +223,7 @@ class _Cumsum(Operation):
 
 class _Extremum(_Reduction):
     def forward(self, x: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
-        function = ops.reduce_max_rows if self.name == "amax" else ops.reduce_min_rows
+        function = ops.reduce_max if self.name == "amax" else ops.reduce_min
         if x.numel() == 0 and 0 not in _shape(x, dim, keepdim):
             raise IndexError(f"{self.name}(): expected reduction dim to be specified for input.numel() == 0")
         return self.reduced(function, x, dim, keepdim)
@@ -266,10 +275,10 @@ class _Softmax(Operation):
         over = [ctx.dim] if y.ndim else []
         dtype = y.dtype
         if opmath(dtype) != dtype:  # no sum of rounded products
-            g, y = g.to(torch.float32), y.to(torch.float32)
+            g, y = converted(g, torch.float32), converted(y, torch.float32)
         weighted = OPERATIONS["mul"](g, y) if self.name == "softmax" else g
         slope = OPERATIONS[f"{self.name}_slope"](g, y, SUM(weighted, over, True))
-        return slope.to(dtype), None
+        return converted(slope, dtype), None
 
 
 def _log_of(dtype: torch.dtype) -> _Converted:

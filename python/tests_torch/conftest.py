@@ -11,6 +11,8 @@ import torch
 
 import hologram as hg
 
+torch.set_num_threads(1)  # torch's own wait for each other at full speed, which takes long where others work too
+
 
 @pytest.fixture(autouse=True)
 def seeded() -> None:

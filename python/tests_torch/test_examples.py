@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 
 import hologram as hg
@@ -15,7 +19,21 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 def run(name: str, folder: Path, *arguments: str) -> str:
-    """Run an example, and return what it prints, once it has drawn its picture."""
+    """Run an example, and return what it prints, once it has drawn its picture.
+
+    In this process, which has imported all that takes long.
+    """
+    command = [str(EXAMPLES / f"{name}.py"), "--picture", str(folder / "picture.png"), *arguments]
+    text = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(text):
+        patch.setattr(sys, "argv", command)
+        runpy.run_path(command[0], run_name="__main__")
+    assert (folder / "picture.png").stat().st_size > 1000
+    return text.getvalue()
+
+
+def run_alone(name: str, folder: Path, *arguments: str) -> str:
+    """Run one in a process of its own, as it is started from a shell: so it must be for one that starts others."""
     command = [sys.executable, str(EXAMPLES / f"{name}.py"), "--picture", "picture.png", *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -60,6 +78,17 @@ def test_gpt_in_mixed_precision(tmp_path: Path) -> None:
     assert last < first - 0.3
 
 
+def test_kernel(tmp_path: Path) -> None:
+    """The kernel's layer learns as torch's does, by the gradients that were derived, that of the slopes among them."""
+    text = run("kernel_torch", tmp_path, "--steps", "60")
+    apart, rounding = numbers(r"at most (\S+) apart; of torch in f32 and in f64: (\S+)", text)
+    assert apart <= 2 * rounding
+    first, last, right = numbers(r"loss: (\S+) at first, (\S+) at last; accuracy: (\S+)", text)
+    assert last < first / 2 and right > 0.8
+    least, most = numbers(r"slopes: (\S+) to (\S+),", text)
+    assert least < 1 < most
+
+
 def test_linear(tmp_path: Path) -> None:
     (found, least) = numbers(
         r"squared error: (\S+), of least squares (\S+)", run("linear_torch", tmp_path, "--epochs", "60")
@@ -68,7 +97,7 @@ def test_linear(tmp_path: Path) -> None:
 
 
 def test_two_processes(tmp_path: Path) -> None:
-    text = run("ddp_torch", tmp_path, "--steps", "20")
+    text = run_alone("ddp_torch", tmp_path, "--steps", "20")
     assert "parameters are the same" in text
     (apart,) = numbers(r"of two processes and of one: at most (\S+) apart", text)
     assert apart < 1e-5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -235,25 +236,27 @@ def test_of_a_hologram_kernel() -> None:
     torch.testing.assert_close(gradient, 2 * x.detach())
 
 
-def test_a_saved_graph_finds_its_kernels(tmp_path: Path) -> None:
+def test_a_saved_graph_finds_its_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a process that has the module of the kernels, and has not called them."""
     (tmp_path / "kernels_of_mine.py").write_text(
         "import hologram as hg, hologram_torch as ht\n\n\n@ht.kernel\ndef cube(x, k):\n    return x * x * x * k\n"
     )
-    head = "import sys, torch, kernels_of_mine\nfile, x = sys.argv[1], torch.arange(3.0)\n"
-    save = """
-class Net(torch.nn.Module):
-    def forward(self, x):
-        return kernels_of_mine.cube(x, 2.0)
-torch.export.save(torch.export.export(Net(), (x,)), file)
-"""
-    load = "print(torch.export.load(file).module()(x).tolist())"
-    path = os.pathsep.join([str(tmp_path), *sys.path])
-    for code in (save, load):
-        command = [sys.executable, "-W", "ignore", "-c", head + code, str(tmp_path / "net.pt2")]
-        environment = {**os.environ, "PYTHONPATH": path}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
+    monkeypatch.syspath_prepend(tmp_path)
+    mine = importlib.import_module("kernels_of_mine")
+    monkeypatch.delitem(sys.modules, "kernels_of_mine")
+
+    class Net(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return mine.cube(x, 2.0)
+
+    torch.export.save(torch.export.export(Net(), (torch.arange(3.0),)), tmp_path / "net.pt2")
+    load = (
+        "import sys, torch, kernels_of_mine\nprint(torch.export.load(sys.argv[1]).module()(torch.arange(3.0)).tolist())"
+    )
+    command = [sys.executable, "-W", "ignore", "-c", load, str(tmp_path / "net.pt2")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
     assert done.stdout == "[0.0, 2.0, 16.0]\n"
 
 

@@ -48,10 +48,10 @@ def test_memory_is_flat(name: str) -> None:
             with torch.no_grad():
                 STEPS[name](x, y)
 
-    run(50)
+    run(20)
     gc.collect()
     before = resident()
-    run(800)  # of 64 KB and more each
+    run(500)  # of 64 KB and more each
     gc.collect()
     assert resident() - before < 20
 

@@ -36,7 +36,7 @@ ARGUMENTS: dict[str, Callable[[], list[Any]]] = {
     "cumsum": lambda: [numbers(3, 4, 2), 1],
     "embedding": lambda: [numbers(5, 3), torch.tensor([[0, 4, 4], [2, 2, 2]]), -1, False],
     "embedding_gradient": lambda: [numbers(2, 3, 4), torch.tensor([[0, 4, 4], [2, 2, 2]]), 5, 2, True],
-    "nll": lambda: [numbers(3, 4, 2), CLASSES, numbers(4).detach(), torch.tensor(2.5, dtype=torch.float64), 1],
+    "nll": lambda: [numbers(3, 4, 2), CLASSES, numbers(4).detach(), torch.tensor(2.5, dtype=torch.float64), True, 1],
     "nll_gradient": lambda: [numbers(3, 2), CLASSES, None, None, 1, [3, 4, 2]],
     "nll_total": lambda: [numbers(3, 4, 2), CLASSES, numbers(4).detach(), 1],
     "amax": lambda: [numbers(3, 4), [1], False],

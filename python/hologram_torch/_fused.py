@@ -1,0 +1,279 @@
+"""Functions made of several operations, as one node of autograd and one call into the library each way.
+
+The second call with tensors of some dtypes, shapes and strides is recorded, with its gradient: what the operations
+asked of the library, on which views of the inputs and of fresh tensors. From then on such calls repeat that in C
+(capi/python_sequence.c), without the Python between and with the same bits. So a function may do nothing by what
+tensors hold, and nothing with torch but views and fresh tensors. A recording that meets anything else is given up, and
+the function called as ever; so it is where torch redirects functions, autocast is on, or hooks see saved tensors.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, Callable, Optional
+
+import torch
+from torch import Tensor
+
+from hologram._ffi import native
+from hologram.errors import ProgramFault
+from hologram_torch._executors import executor_for, here
+from hologram_torch._operation import PLAIN, is_dynamo_compiling, is_grad_enabled, unusual
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Fused"]
+
+_MOST_SEEN = 256
+"""How many different signatures a form looks at before it records no more."""
+
+_MOST_FORMS = 64
+"""How many options a function has forms for."""
+
+_MOST_INPUTS = 16
+"""How many tensors a sequence takes and gives (capi/python_sequence.c)."""
+
+_HELD_BYTES = 1 << 20
+"""How large an input may be that a node keeps for the gradient of the gradient alone."""
+
+_saved_tensors_hooks = torch._C._autograd._top_saved_tensors_default_hooks
+
+_Inputs = tuple[Optional[Tensor], ...]
+
+
+class Fused:
+    """A function of tensors, some of which may be None, and of options, that returns a fresh tensor.
+
+    Args:
+        name: Its name.
+        function: The function, of the tensors and then the options.
+        inputs: How many tensors it has, up to 16.
+    """
+
+    def __init__(self, name: str, function: Callable[..., Tensor], inputs: int) -> None:
+        self.name = name
+        self.function = function
+        self.inputs = inputs
+        self._forms: dict[tuple[Any, ...], _Form] = {}
+
+    def __call__(self, inputs: _Inputs, options: tuple[Any, ...] = ()) -> Tensor:
+        """Compute the result; options must be hashable."""
+        if is_dynamo_compiling() or type(inputs[0]) not in PLAIN:
+            return self.function(*inputs, *options)
+        form = self._forms.get(options)
+        if form is None:
+            if len(self._forms) == _MOST_FORMS:
+                return self.function(*inputs, *options)
+            form = self._forms[options] = _Form(self, options)
+        try:
+            found = form.known(_executor(inputs[0]), *inputs)
+            if found is None:
+                return form.first(inputs)
+            if type(found) is not _Node:
+                return found
+            if _saved_tensors_hooks(True) is None and not (found.large and found.keeps(inputs)):
+                return _apply(found, *inputs)
+        except ProgramFault:
+            pass  # what the function makes of it
+        return self.function(*inputs, *options)
+
+
+class _Form:
+    """A function with its options.
+
+    Attributes:
+        known: The table of what calls lead to: a result, or a node that records.
+    """
+
+    def __init__(self, fused: Fused, options: tuple[Any, ...]) -> None:
+        self._fused = fused
+        self._options = options
+        self._seen: dict[tuple[Any, ...], bool] = {}  # whether recording calls failed
+        self._open = True
+        self.known = native.torch_sequences(fused.name, fused.inputs)
+
+    def compose(self, inputs: Sequence[Optional[Tensor]]) -> Tensor:
+        """Call the function itself."""
+        return self._fused.function(*inputs, *self._options)
+
+    def first(self, inputs: _Inputs) -> Tensor:
+        """Compute what is not known, and find out whether it can be."""
+        if not self._open or unusual() or any(t is not None and type(t) not in PLAIN for t in inputs):
+            return self.compose(inputs)
+        if torch._C._is_any_autocast_enabled() or torch.is_inference_mode_enabled():
+            return self.compose(inputs)
+        if _saved_tensors_hooks(True) is not None or any(t is not None and t.layout != torch.strided for t in inputs):
+            return self.compose(inputs)
+        recorded = is_grad_enabled()
+        key = tuple(
+            [None if t is None else (t.dtype, t.shape, t.stride(), recorded and t.requires_grad) for t in inputs]
+        )
+        failed = self._seen.get(key)
+        if failed is None:
+            self._seen[key] = False
+            self._open = len(self._seen) < _MOST_SEEN
+        elif not failed:
+            self._seen[key] = not self._learnt(inputs)
+        return self.compose(inputs)
+
+    def _learnt(self, inputs: _Inputs) -> bool:
+        """Record a call with inputs, and its gradient if they need one; False if it can't be."""
+        wanted = tuple([t is not None and is_grad_enabled() and t.requires_grad for t in inputs])
+        leaves = _detached(inputs, wanted)
+        native.torch_record(True)
+        try:
+            with torch.autograd.set_multithreading_enabled(False), torch.set_grad_enabled(True in wanted):
+                result = self.compose(leaves)
+                between = native.torch_recorded()
+                if True not in wanted:
+                    return _is_whole() and _add(self.known, leaves, wanted, None, 0, between, (result,))
+                given = torch.ones_like(result)
+                grads = torch.autograd.grad(result, [t for t in leaves if t is not None and t.requires_grad], given)
+            leaves = _detached(leaves, (False,) * len(leaves))
+            node = _node_of(self, leaves, wanted, result.detach(), given, grads, between)
+            return node is not None and _add(self.known, leaves, wanted, node, 0, 0, ())
+        except RuntimeError:  # a function that has no gradient
+            return False
+        finally:
+            native.torch_record(False)
+
+
+def _detached(inputs: Sequence[Optional[Tensor]], wanted: Sequence[bool]) -> _Inputs:
+    return tuple([None if t is None else t.detach().requires_grad_(w) for t, w in zip(inputs, wanted)])
+
+
+def _add(table: Any, *arguments: Any) -> bool:
+    return bool(native.torch_sequence_add(table.__self__, *arguments))
+
+
+def _is_whole() -> bool:
+    """Whether a recording saw all that was written: torch counts that too."""
+    return native.torch_recorded() >= 0 and all(t._version == count for t, count in native.torch_written())
+
+
+@dataclasses.dataclass(eq=False)
+class _Node:
+    """How calls with some signature are recorded by autograd.
+
+    Attributes:
+        form: What is called.
+        wanted: Which inputs get gradients.
+        kept: The numbers of the inputs that the gradient reads.
+        held: Those of the others, which only the gradient of the gradient does.
+        large: Those of these that are large: a result of other functions among them would be kept for nothing.
+        shared: The place of the result among what is saved, or -1.
+        forward: The table with the one sequence that leads to the result and what is to be saved.
+        backward: The one that leads from the gradient by the result, the inputs kept, and what was saved.
+    """
+
+    form: _Form
+    wanted: tuple[bool, ...]
+    kept: list[int]
+    held: list[int]
+    large: list[int]
+    shared: int
+    forward: Any
+    backward: Any
+
+    def keeps(self, inputs: _Inputs) -> bool:
+        """Whether a large input would be let go otherwise."""
+        return any(t is not None and t.grad_fn is not None for t in [inputs[i] for i in self.large])
+
+    def recomputed(self, ctx: Any, given: Tensor, recorded: bool) -> list[Optional[Tensor]]:
+        """Return the gradients by the inputs, of the function called anew, and differentiable if recorded."""
+        inputs: list[Optional[Tensor]] = [None] * len(self.wanted)
+        for i, t in zip(self.kept, ctx.saved_tensors):
+            inputs[i] = t
+        for i, (t, version) in zip(self.held, ctx.held):
+            if t._version != version:
+                raise RuntimeError(
+                    f"{self.form.known.__name__}: one of the variables needed for the gradient of the gradient has "
+                    f"been modified by an inplace operation: input {i + 1} is at version {t._version}; expected "
+                    f"version {version}"
+                )
+            inputs[i] = t
+        with torch.enable_grad():
+            taken = inputs if recorded else list(_detached(inputs, self.wanted))
+            of = [t for t, wanted in zip(taken, self.wanted) if wanted and t is not None]
+            result = self.form.compose(taken)
+            return list(torch.autograd.grad(result, of, given, create_graph=recorded, allow_unused=True))
+
+
+def _node_of(
+    form: _Form,
+    inputs: _Inputs,
+    wanted: tuple[bool, ...],
+    result: Tensor,
+    given: Tensor,
+    grads: Sequence[Tensor],
+    between: int,
+) -> Optional[_Node]:
+    """Return a node of what was recorded, the forward pass up to between; None if it can't be."""
+    end = native.torch_recorded()
+    if end < 0 or not _is_whole():
+        return None
+    before, after = native.torch_uses(inputs, 0, between), native.torch_uses((given, *inputs), between, end)
+    if before is None or before[1] or after is None:
+        return None
+    kept = [i for i, used in enumerate(after[0][1:]) if used]
+    held = [i for i, t in enumerate(inputs) if t is not None and i not in kept]
+    large = [i for i in held if getattr(inputs[i], "nbytes", 0) > _HELD_BYTES]
+    saved = [t.detach().as_strided([t.numel()], [1], 0) for t in after[1]]  # whatever order it is in
+    shared = next((i for i, t in enumerate(saved) if t.data_ptr() == result.data_ptr()), -1)
+    if shared >= 0:
+        saved[shared] = result
+    extra = [t for t in saved if t is not result]
+    reads = (given, *[inputs[i] for i in kept], *saved)
+    if len(reads) > _MOST_INPUTS or 1 + len(extra) > _MOST_INPUTS:
+        return None
+    name = form.known.__name__
+    forward, backward = native.torch_sequences(name, len(inputs)), native.torch_sequences(f"{name}'", len(reads))
+    if not _add(forward, inputs, (False,) * len(inputs), None, 0, between, (result, *extra)):
+        return None
+    if not _add(backward, reads, (False,) * len(reads), None, between, end, tuple(grads)):
+        return None
+    return _Node(form, wanted, kept, held, large, shared, forward, backward)
+
+
+class _Recorded(torch.autograd.Function):
+    """A call that autograd records."""
+
+    @staticmethod
+    def forward(ctx: Any, node: _Node, *inputs: Optional[Tensor]) -> Tensor:
+        found = node.forward(_executor(inputs[0]), *inputs)
+        ctx.node, ctx.whole = node, found is not None
+        if found is None:  # as where memory was short
+            result, extra = node.form.compose(inputs), []
+        elif type(found) is tuple:
+            result, *extra = found
+        else:
+            result, extra = found, []
+        if node.shared >= 0 and ctx.whole:
+            extra.insert(node.shared, result)
+        ctx.save_for_backward(*[inputs[i] for i in node.kept], *extra)
+        held: list[Any] = [inputs[i] for i in node.held]
+        ctx.held = [(t, t._version) for t in held]
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        node, (given,) = ctx.node, gradients
+        grads = None
+        if ctx.whole and not is_grad_enabled():
+            given = given if given.is_contiguous() else given.contiguous()
+            found = node.backward(_executor(given), given, *ctx.saved_tensors)
+            if found is not None:
+                grads = list(found) if type(found) is tuple else [found]
+        if grads is None:
+            grads = node.recomputed(ctx, given, is_grad_enabled())
+        rest = iter(grads)
+        return (None, *[next(rest) if wanted else None for wanted in node.wanted])
+
+
+def _executor(t: Any) -> Any:
+    return here.now if t.is_cpu and here.now is not None else executor_for(t.device)
+
+
+# autograd.Function's own apply looks again for what __call__ has looked for.
+_apply = super(torch.autograd.Function, _Recorded).apply

@@ -1,0 +1,345 @@
+"""Functions whose calls are recorded and repeated: the same bits as ever, and torch's rules about gradients."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, Optional
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from hologram._ffi import native
+from hologram_torch import functional as F
+from hologram_torch import nn
+from hologram_torch._functions import _LINEAR, relu
+from hologram_torch._fused import Fused
+from hologram_torch._losses import _CROSS_ENTROPY, _POINTWISE
+from hologram_torch._table import OPERATIONS
+
+F.add(torch.ones(1), 1.0)
+pytestmark = pytest.mark.skipif(
+    not native.torch_usual(True), reason="torch's libraries don't tell C about tensors here: nothing is recorded"
+)
+
+Inputs = tuple[Optional[Tensor], ...]
+
+
+def linear(
+    rows: tuple[int, ...] = (5,), bias: bool = True, dtype: torch.dtype = torch.float32, data: bool = True
+) -> Callable[[], Inputs]:
+    def inputs() -> Inputs:
+        x, w, b = torch.randn(*rows, 6).to(dtype), torch.randn(4, 6).to(dtype), torch.randn(4).to(dtype)
+        return x.requires_grad_(data), w.requires_grad_(), b.requires_grad_() if bias else None
+
+    return inputs
+
+
+def turned() -> Inputs:
+    return torch.randn(6, 5).t().requires_grad_(), torch.randn(6, 8).t()[::2].requires_grad_(), None
+
+
+def classes(
+    shape: tuple[int, ...] = (7, 5), weight: bool = False, dtype: torch.dtype = torch.float32
+) -> Callable[[], Inputs]:
+    def inputs() -> Inputs:
+        target = torch.randint(shape[1], (shape[0], *shape[2:]))
+        target.view(-1)[0] = 1
+        w = torch.rand(shape[1]).to(dtype) if weight else None
+        return torch.randn(shape).to(dtype).requires_grad_(), target, w
+
+    return inputs
+
+
+def likely() -> Inputs:
+    return torch.randn(7, 5, requires_grad=True), torch.rand(7, 5).softmax(1), None
+
+
+def pairs(dtype: torch.dtype = torch.float32, both: bool = False) -> Callable[[], Inputs]:
+    def inputs() -> Inputs:
+        return torch.randn(5, 6).to(dtype).requires_grad_(), torch.rand(5, 6).to(dtype).requires_grad_(both), None
+
+    return inputs
+
+
+MEAN = (-100, "mean", 0.0)
+CASES: dict[str, tuple[Fused, tuple[Any, ...], Callable[[], Inputs]]] = {
+    "linear": (_LINEAR, (None,), linear()),
+    "data needs no gradient": (_LINEAR, ("relu",), linear(data=False)),
+    "relu": (_LINEAR, ("relu",), linear()),
+    "gelu, f16": (_LINEAR, ("gelu",), linear(dtype=torch.float16)),
+    "tanh, of its result": (_LINEAR, ("tanh",), linear(dtype=torch.bfloat16)),
+    "silu, f64, no bias": (_LINEAR, ("silu",), linear(bias=False, dtype=torch.float64)),
+    "three dimensions": (_LINEAR, ("sigmoid",), linear((2, 3))),
+    "one row": (_LINEAR, ("leaky_relu",), linear(())),
+    "other strides": (_LINEAR, ("relu",), turned),
+    "cross entropy": (_CROSS_ENTROPY, MEAN, classes()),
+    "of images": (_CROSS_ENTROPY, (1, "mean", 0.0), classes((2, 3, 4, 5))),
+    "each": (_CROSS_ENTROPY, (1, "none", 0.0), classes(weight=True)),
+    "squares": (_POINTWISE, ("mse_loss", "mse", (), "mean"), pairs()),
+    "of both, bf16": (_POINTWISE, ("huber_loss", "huber", (1.0,), "sum"), pairs(torch.bfloat16, both=True)),
+    "weights, f16": (_CROSS_ENTROPY, (-100, "sum", 0.0), classes(weight=True, dtype=torch.float16)),
+}
+
+
+def gradients(y: Tensor, inputs: Inputs) -> list[Optional[Tensor]]:
+    of = [t for t in inputs if t is not None and t.requires_grad]
+    g = torch.linspace(-1, 1, y.numel(), dtype=y.dtype).reshape(y.shape)
+    return [y, *torch.autograd.grad(y, of, g)]
+
+
+def is_node(y: Tensor) -> bool:
+    return y.grad_fn is not None and y.grad_fn.name() == "_RecordedBackward"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_same_bits(case: str) -> None:
+    """Of a call that is repeated as of the function itself, its gradients included, and as one node."""
+    fused, options, make = CASES[case]
+    for _ in range(2):
+        fused(make(), options)
+    for _ in range(2):
+        inputs = make()
+        y = fused(inputs, options)
+        assert is_node(y)
+        expected = gradients(fused.function(*inputs, *options), inputs)
+        for found, want in zip(gradients(y, inputs), expected):
+            assert found is not None and want is not None
+            assert (found.shape, found.dtype, found.stride()) == (want.shape, want.dtype, want.stride())
+            assert torch.equal(found, want)
+    with torch.no_grad():
+        for _ in range(3):
+            inputs = make()
+            y = fused(inputs, options)
+            assert torch.equal(y, fused.function(*inputs, *options)) and not y.requires_grad
+        y.resize_(100)  # it owns its storage
+
+
+def known(inputs: Inputs, fused: Fused = _LINEAR, options: tuple[Any, ...] = ("tanh",)) -> Tensor:
+    for _ in range(2):
+        fused(inputs, options)
+    y = fused(inputs, options)
+    assert is_node(y)
+    return y
+
+
+def test_gradients_of_gradients() -> None:
+    x, w, b = linear(dtype=torch.float64)()
+    known((x, w, b))
+    assert torch.autograd.gradgradcheck(lambda *t: F.linear(*t, activation="tanh"), (x, w, b))
+    x, t, _ = classes((3, 4), dtype=torch.float64)()
+    known((x, t, None), _CROSS_ENTROPY, MEAN)
+    assert torch.autograd.gradgradcheck(lambda x: F.cross_entropy(x, t), (x,))
+
+
+def test_signatures_differ() -> None:
+    """What was learnt of some inputs is not used for others."""
+    x, w, b = linear(dtype=torch.float64)()
+    known((x, w, b))
+    assert x is not None and w is not None and b is not None
+    others: list[Inputs] = [
+        (x[:3], w, b),
+        (x.detach(), w, b),
+        (x, w.detach(), None),
+        (x.float(), w.float(), b.float()),
+        (torch.randn(6, 5, dtype=torch.float64).t(), w, b),
+        (x, torch.randn(1, 6, dtype=torch.float64).expand(4, 6), b),
+        (x.reshape(1, 5, 6), w, b[:1]),
+    ]
+    for inputs in others:
+        for _ in range(3):
+            want = torch.tanh(torch.nn.functional.linear(inputs[0], inputs[1], None))  # type: ignore[arg-type]
+            if inputs[2] is not None:
+                want = torch.tanh(torch.nn.functional.linear(inputs[0], inputs[1]) + inputs[2])  # type: ignore[arg-type]
+            y = _LINEAR(inputs, ("tanh",))
+            torch.testing.assert_close(y, want)
+            assert y.requires_grad == want.requires_grad
+    with pytest.raises(RuntimeError, match="can't be multiplied"):
+        _LINEAR((x, torch.randn(4, 5, dtype=torch.float64), b), ("tanh",))
+
+
+def test_one_tensor_twice() -> None:
+    """Inputs of one storage can't be told apart when they are recorded, but may be one when that is repeated."""
+    x = torch.randn(4, 4, requires_grad=True)
+    for _ in range(3):
+        y = F.linear(x, x)
+        assert not is_node(y)
+        torch.testing.assert_close(y, x @ x.t())
+    w = torch.randn(4, 4, requires_grad=True)
+    known((x, w, None))
+    y = _LINEAR((x, x, None), ("tanh",))
+    (found,) = torch.autograd.grad(y.sum(), x)
+    (want,) = torch.autograd.grad(torch.tanh(x @ x.t()).sum(), x)
+    torch.testing.assert_close(found, want)
+
+
+def test_kinds_of_gradients() -> None:
+    """Ones that are expanded, turned, and needed twice."""
+    inputs = x, w, b = linear()()
+    y = known(inputs)
+    want = torch.autograd.grad(_LINEAR.function(*inputs, "tanh").sum(), [x, w, b])  # type: ignore[arg-type]
+    for _ in range(2):
+        found = torch.autograd.grad(y.sum(), [x, w, b], retain_graph=True)  # type: ignore[arg-type]
+        assert all(torch.equal(a, b) for a, b in zip(found, want))
+    g = torch.randn(4, 5).t()
+    (found,) = torch.autograd.grad(y, [w], g)  # type: ignore[arg-type]
+    (want,) = torch.autograd.grad(_LINEAR.function(*inputs, "tanh"), [w], g)  # type: ignore[arg-type]
+    assert torch.equal(found, want)
+    with pytest.raises(RuntimeError, match="second time"):
+        torch.autograd.grad(y, [w], g)  # type: ignore[arg-type]
+
+
+def test_tensors_that_change() -> None:
+    """Saved ones must not, others may: but for the gradient of the gradient."""
+    x, w, b = linear()()
+    assert x is not None and w is not None
+    y = known((x, w, b))
+    with torch.no_grad():
+        w.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+    z = torch.randn(7, 5, requires_grad=True)
+    for again in (False, True):
+        logits = z * 1
+        loss = known((logits, torch.zeros(7, dtype=torch.int64), None), _CROSS_ENTROPY, MEAN)
+        logits.mul_(2)
+        if again:
+            with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+                torch.autograd.grad(loss, z, create_graph=True)
+        else:
+            (found,) = torch.autograd.grad(loss, z)
+            (want,) = torch.autograd.grad(torch.nn.functional.cross_entropy(z, torch.zeros(7, dtype=torch.int64)), z)
+            torch.testing.assert_close(found, want)
+
+
+def test_classes_that_are_none() -> None:
+    x, t, _ = classes()()
+    assert t is not None
+    known((x, t, None), _CROSS_ENTROPY, MEAN)
+    t[3] = 5
+    with pytest.raises(IndexError, match="Target 5 is out of bounds"):
+        F.cross_entropy(x, t)
+
+
+def test_where_torch_looks_on() -> None:
+    """With hooks for saved tensors, autocast or modes the operations are called one by one."""
+    x, w, b = linear()()
+    known((x, w, b))
+    packed = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: packed.append(t) or t, lambda t: t):
+        assert not is_node(_LINEAR((x, w, b), ("tanh",)))
+    assert packed
+    with torch.autocast("cpu", torch.bfloat16):
+        assert _LINEAR((x, w, b), ("tanh",)).dtype == torch.bfloat16
+    assert x is not None and w is not None
+    found = torch.func.grad(lambda w: F.linear(x, w, b, activation="tanh").sum())(w)
+    (want,) = torch.autograd.grad(_LINEAR((x, w, b), ("tanh",)).sum(), w)
+    assert torch.equal(found, want)
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_checkpoints_of_equal_layers(reentrant: bool) -> None:
+    """Recomputing saves what was saved, whatever was learnt between."""
+    layers = [nn.Linear(6, 6, activation="relu") for _ in range(3)]
+    for _ in range(4):
+        x = torch.randn(5, 6, requires_grad=True)
+        y = x
+        for layer in layers:
+            y = checkpoint(layer, y, use_reentrant=reentrant)
+        (found,) = torch.autograd.grad(y.sum(), [layers[0].weight], retain_graph=True) if not reentrant else (None,)
+        y = x
+        for layer in layers:
+            y = layer(y)
+        (want,) = torch.autograd.grad(y.sum(), [layers[0].weight])
+        assert found is None or torch.equal(found, want)
+
+
+def test_what_torch_computes_is_not_recorded() -> None:
+    x = torch.randn(3, 4)
+
+    def fresh(x: Tensor) -> Tensor:
+        return relu(x.sin())
+
+    def in_place(x: Tensor) -> Tensor:
+        return relu(relu(x).sub_(1))
+
+    def result(x: Tensor) -> Tensor:
+        return OPERATIONS["exp"](x).cos()
+
+    def copied(x: Tensor) -> Tensor:
+        return relu(torch.zeros_like(x).copy_(x))
+
+    def itself(x: Tensor) -> Tensor:
+        relu(x)
+        return x
+
+    for function in (fresh, in_place, result, copied, itself):
+        fused = Fused(function.__name__, function, 1)
+        for requires in (False, True):
+            for i in range(4):
+                given = (x * i).requires_grad_(requires)
+                y = fused((given,))
+                assert not is_node(y) and torch.equal(y, function(given)), function.__name__
+                assert fused._forms[()].known(None, given) is None
+    chain = Fused("chain", lambda x: relu(OPERATIONS["exp"](x.t()).t()), 1)
+    for i in range(4):
+        y = chain(((x * i).requires_grad_(),))
+        torch.testing.assert_close(y, (x * i).exp())
+    assert is_node(y)
+
+
+def test_nothing_is_kept() -> None:
+    """Neither inputs nor gradients, by what was recorded or by nodes that are gone."""
+    inputs = x, w, b = linear()()
+    known(inputs).sum().backward()
+    assert x is not None and x.grad is not None
+    gone = [weakref.ref(x), weakref.ref(x.grad)]
+    del x, w, b, inputs
+    assert [ref() for ref in gone] == [None, None]
+
+
+def test_threads_learn_at_once() -> None:
+    fused = Fused("threads", lambda x, w: F.mm(F.exp(x), w), 2)
+    wrong = []
+
+    def work() -> None:
+        for i in range(1, 40):
+            x, w = torch.rand(3, i % 5 + 1, requires_grad=True), torch.rand(i % 5 + 1, 2)
+            found, want = fused((x, w)), torch.exp(x) @ w
+            for a, b in ((found, want), *zip(torch.autograd.grad(found.sum(), x), torch.autograd.grad(want.sum(), x))):
+                if not torch.allclose(a, b, rtol=1e-4):
+                    wrong.append((i, a, b))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_many_signatures() -> None:
+    """A table takes so many; others are computed as ever."""
+    w = torch.randn(3, 2, requires_grad=True)
+    for n in range(1, 40):
+        x = torch.randn(n, 2)
+        for _ in range(3):
+            y = F.linear(x, w)
+            torch.testing.assert_close(y, x @ w.t())
+    assert not is_node(y) and is_node(F.linear(x[:1], w))
+
+
+def test_large_inputs_are_let_go() -> None:
+    """Of a large result of other functions no node keeps what only the gradient of the gradient reads."""
+    inputs = x, target, _ = classes((300, 1000))()
+    assert x is not None
+    known(inputs, _CROSS_ENTROPY, MEAN)
+    logits = x * 1
+    y = F.cross_entropy(logits, target)
+    assert not is_node(y)
+    gone = weakref.ref(logits)
+    del logits
+    assert gone() is None
