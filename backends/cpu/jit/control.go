@@ -140,7 +140,7 @@ func (g *gen) clear(v *ir.Value, d vreg) {
 		g.assignMask(d, g.noLanes())
 		return
 	}
-	g.blend(v.Type, d, g.number(regSize(v.Type), 0), 0)
+	g.blend(v.Type, d, g.number(g.regSize(v.Type), 0), 0)
 }
 
 // yields writes what a region yields, at its end, to registers.

@@ -30,6 +30,7 @@ type program struct {
 	shortcut map[*ir.Node]bool // see findShortcuts
 	blocks   *blocks           // how it runs by blocks; nil: it does not
 	meets    bool              // lanes of a block meet, so it runs by blocks alone
+	packing  packing
 	// writes has a bit for each slot stored to by index, masked for each of
 	// those to which not all lanes may store; reads for those loaded.
 	writes, masked, reads uint64
@@ -52,13 +53,14 @@ const maxNodes = 1 << 14
 // gen makes the code of one variant.
 type gen struct {
 	*unit
-	work  *work.Meter
-	p     *program
-	t     *target
-	shape shape
-	asm   *encoder // for labels
-	lanes int      // of a group
-	pro   []inst   // what runs once
+	work   *work.Meter
+	p      *program
+	t      *target
+	shape  shape
+	asm    *encoder // for labels
+	lanes  int      // of a group
+	packed bool     // narrow integers are
+	pro    []inst   // what runs once
 
 	shared []vreg   // by value ID: what is the same in all groups
 	vals   [][]vreg // by unrolled group, then value ID
@@ -109,6 +111,7 @@ func prepare(m *work.Meter, f *ir.Func) (*program, error) {
 	if !p.straight { // lanes may have left before
 		p.masked = p.writes
 	}
+	p.packing = p.packs()
 	p.anyOrder = !p.places && !p.bytes && !p.meets && !faults(x.Body)
 	p.a = analysis.New(x)
 	if err := p.byBlocks(); err != nil {
@@ -190,7 +193,7 @@ func (g *gen) fail(n *ir.Node, why string) {
 func (p *program) generate(m *work.Meter, t *target, s shape) (code []byte, lay layout, err error) {
 	lay = p.lay
 	e := &encoder{unit: &unit{info: make([]vinfo, 1)}, t: t, lay: &lay, pool: map[poolKey]x86.Label{}}
-	g := &gen{unit: e.unit, work: m, p: p, t: t, shape: s, asm: e, lanes: p.groupLanes(t, s),
+	g := &gen{unit: e.unit, work: m, p: p, t: t, shape: s, asm: e, lanes: p.groupLanes(t, s), packed: t.packs(p),
 		shared: make([]vreg, p.fn.NumValues), consts: map[poolKey]vreg{}, iota: map[int]x86.Label{}, data: map[uint64]x86.Label{}}
 	if s.block > 0 {
 		g.forBlocks()
@@ -428,11 +431,17 @@ func (g *gen) constant(t isa.Type, cell uint64) vreg {
 		}
 		return g.noLanes()
 	}
-	return g.number(regSize(t), registerForm(t, cell))
+	return g.number(g.regSize(t), registerForm(t, cell))
 }
 
 // number is a register with the same number in all lanes.
 func (g *gen) number(size int, bits uint64) vreg {
+	switch size { // of packed integers there are several in what is kept of a constant
+	case 1:
+		size, bits = 4, bits&0xff*0x01010101
+	case 2:
+		size, bits = 4, bits&0xffff*0x00010001
+	}
 	if size == 4 {
 		bits &= 1<<32 - 1
 	}
@@ -454,8 +463,8 @@ func (g *gen) number(size int, bits uint64) vreg {
 
 func (g *gen) f32(bits uint32) vreg { return g.number(4, uint64(bits)) }
 
-// regSize is the bytes that an element of a type takes in registers: integers
-// of up to 32 bits are kept extended, 16-bit floats as f32.
+// regSize is the bytes that an element of a type takes in registers where nothing is
+// packed: integers of up to 32 bits are kept extended, 16-bit floats as f32.
 func regSize(t isa.Type) int {
 	if t.Size() == 8 {
 		return 8
