@@ -86,6 +86,9 @@ func (g *gen) all(n *ir.Node) {
 		}
 		return
 	}
+	if g.late(n) {
+		return
+	}
 	for u := lo; u < hi; u++ {
 		g.u = u
 		if !n.Op.IsInst() {

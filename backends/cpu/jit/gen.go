@@ -355,13 +355,15 @@ func (g *gen) groups(unroll int, body func(groups int, m vreg)) {
 	g.bind(done)
 }
 
-// unrolling is how many groups a round of the main loop does: more where they
-// are short, since a processor looks some hundreds of instructions ahead.
+// unrolling is how many groups a round of the main loop does: more where they are
+// short. A processor looks ahead for a hundred instructions that wait for others, a
+// few groups of a function; where there are registers enough they are interleaved.
 func (g *gen) unrolling() int {
-	switch n := g.p.insts; {
+	n, many := g.p.insts, len(g.t.files[classVec]) >= 24
+	switch {
 	case !g.p.straight:
 		return 1
-	case n <= 12:
+	case n <= 12, n <= 120 && many:
 		return 4
 	case n <= 60:
 		return 2
@@ -417,7 +419,16 @@ func (g *gen) val(v *ir.Value) vreg {
 	if r := g.shared[v.ID]; r != 0 {
 		return r
 	}
+	if g.vals[g.u][v.ID] == 0 && v.Node != nil && g.late(v.Node) {
+		compare(g, v.Node)
+	}
 	return g.vals[g.u][v.ID]
+}
+
+// late reports whether a node waits until something asks for its result: comparisons
+// do, in code that interleaves groups, since masks have few registers.
+func (g *gen) late(n *ir.Node) bool {
+	return g.t.evex && g.p.straight && g.shape.block == 0 && n.Op == ir.Op(isa.SET)
 }
 
 // set gives a value its register.
