@@ -410,6 +410,8 @@ func (g *gen) unrollingOf(s *segment) int {
 		most = 8
 	case insts <= 24:
 		most = 4
+	case insts <= 60 && len(g.t.files[classVec]) >= manyVectors:
+		most = 4
 	case insts <= 60:
 		most = 2
 	}

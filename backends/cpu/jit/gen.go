@@ -359,7 +359,7 @@ func (g *gen) groups(unroll int, body func(groups int, m vreg)) {
 // short. A processor looks ahead for a hundred instructions that wait for others, a
 // few groups of a function; where there are registers enough they are interleaved.
 func (g *gen) unrolling() int {
-	n, many := g.p.insts, len(g.t.files[classVec]) >= 24
+	n, many := g.p.insts, len(g.t.files[classVec]) >= manyVectors
 	switch {
 	case !g.p.straight:
 		return 1
@@ -370,6 +370,9 @@ func (g *gen) unrolling() int {
 	}
 	return 1
 }
+
+// manyVectors are registers enough for four groups and the constants of a function.
+const manyVectors = 24
 
 // body writes the program for some groups of lanes; m masks those that run.
 func (g *gen) body(groups int, m vreg) {
