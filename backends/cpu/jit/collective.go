@@ -148,6 +148,7 @@ func (g *gen) reduce(c *collective) {
 		d = g.wrap(c.t, d)
 	}
 	g.shared[c.n.Result().ID] = d
+	g.prepareDivisor(c.n.Result())
 }
 
 // How many groups of a program's scans are written out, rather than done in loops;

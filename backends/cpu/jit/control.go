@@ -111,6 +111,9 @@ func (g *gen) node(n *ir.Node) {
 		g.brNode(n)
 	default:
 		rules[n.Op.Inst()](g, n)
+		if len(n.Results) == 1 {
+			g.prepareDivisor(n.Result())
+		}
 	}
 }
 

@@ -31,6 +31,7 @@ type program struct {
 	blocks   *blocks           // how it runs by blocks; nil: it does not
 	meets    bool              // lanes of a block meet, so it runs by blocks alone
 	packing  packing
+	divisors map[*ir.Value]bool // what floats are divided by
 	// writes has a bit for each slot stored to by index, masked for each of
 	// those to which not all lanes may store; reads for those loaded.
 	writes, masked, reads uint64
@@ -79,12 +80,14 @@ type gen struct {
 	full   vreg  // mask of all lanes
 	once   bool  // instructions go to pro
 	consts map[poolKey]vreg
-	bases  []vreg
-	iota   map[int]x86.Label
-	data   map[uint64]x86.Label
-	exits  map[*ir.Node]*exit
-	cancel x86.Label // where launches end that are cancelled; 0: none can be
-	err    error
+
+	divisors map[divided]divisor
+	bases    []vreg
+	iota     map[int]x86.Label
+	data     map[uint64]x86.Label
+	exits    map[*ir.Node]*exit
+	cancel   x86.Label // where launches end that are cancelled; 0: none can be
+	err      error
 }
 
 func unsupported(what, why string) error {
@@ -102,7 +105,7 @@ func prepare(m *work.Meter, f *ir.Func) (*program, error) {
 		return nil, err
 	}
 	p := &program{fn: x, lay: newLayout(len(x.Slots), len(x.ParamTypes)), straight: true,
-		shortcut: map[*ir.Node]bool{}, polls: map[*ir.Node]bool{}, escapes: map[*ir.Node]bool{}, rounds: map[*ir.Node]bool{}}
+		shortcut: map[*ir.Node]bool{}, polls: map[*ir.Node]bool{}, escapes: map[*ir.Node]bool{}, rounds: map[*ir.Node]bool{}, divisors: map[*ir.Value]bool{}}
 	if err := p.scan(x.Body); err != nil {
 		return nil, err
 	}
@@ -112,6 +115,7 @@ func prepare(m *work.Meter, f *ir.Func) (*program, error) {
 		p.masked = p.writes
 	}
 	p.packing = p.packs()
+	p.findDivisors(x.Body)
 	p.anyOrder = !p.places && !p.bytes && !p.meets && !faults(x.Body)
 	p.a = analysis.New(x)
 	if err := p.byBlocks(); err != nil {
@@ -194,7 +198,7 @@ func (p *program) generate(m *work.Meter, t *target, s shape) (code []byte, lay 
 	lay = p.lay
 	e := &encoder{unit: &unit{info: make([]vinfo, 1)}, t: t, lay: &lay, pool: map[poolKey]x86.Label{}}
 	g := &gen{unit: e.unit, work: m, p: p, t: t, shape: s, asm: e, lanes: p.groupLanes(t, s), packed: t.packs(p),
-		shared: make([]vreg, p.fn.NumValues), consts: map[poolKey]vreg{}, iota: map[int]x86.Label{}, data: map[uint64]x86.Label{}}
+		shared: make([]vreg, p.fn.NumValues), consts: map[poolKey]vreg{}, divisors: map[divided]divisor{}, iota: map[int]x86.Label{}, data: map[uint64]x86.Label{}}
 	if s.block > 0 {
 		g.forBlocks()
 	}
@@ -411,6 +415,7 @@ func (g *gen) hoist(n *ir.Node) {
 	}
 	g.vals = [][]vreg{g.shared}
 	rules[n.Op.Inst()](g, n)
+	g.prepareDivisor(n.Result())
 	g.vals = nil
 }
 

@@ -452,7 +452,7 @@ func count(g *gen, n *ir.Node) {
 func divide(g *gen, n *ir.Node) {
 	a, size, t := g.args(n), g.regSize(n.Type), n.Type
 	if t.Float() {
-		g.result(n, g.op2(divF.of(size), size, a[0], a[1]))
+		g.result(n, g.quotient(a[0], n.Args[1]))
 		return
 	}
 	if n.CanFault() {
