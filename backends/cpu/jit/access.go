@@ -49,7 +49,7 @@ func (g *gen) loadLinear(n *ir.Node) {
 	if f == nil {
 		f = pair{x86.MovUPS, x86.LoadUPD}.of(size)
 	}
-	g.add(inst{f: f, vl: g.vl(regSize(t)), d: d, mem: m})
+	g.add(inst{f: f, vl: g.vl(g.regSize(t)), d: d, mem: m})
 	g.set(n.Result(), g.loaded(t, d))
 }
 
@@ -64,7 +64,7 @@ func (g *gen) loadSpaced(t isa.Type, from vreg, step int64) vreg {
 	if f == nil {
 		f = pair{x86.MovUPS, x86.LoadUPD}.of(size)
 	}
-	vl := g.vl(regSize(t))
+	vl := g.vl(g.regSize(t))
 	g.special(d, from, 0, 0, func(e *encoder, in *inst) {
 		e.Lea(x86.RAX, x86.At(regIndex, group))
 		e.MovImm(regT, uint64(step))
@@ -277,8 +277,8 @@ func (g *gen) flush(n *ir.Node) {
 func (g *gen) storeApart(n *ir.Node, v vreg) {
 	head, step := g.stepOf(n)
 	t, p, lanes, group := g.moved(n), g.p, g.lanes, g.u*g.lanes
-	size, w := regSize(t), x86.Width(t.Size())
-	bits, vl := g.toBits(t, v), g.vl(regSize(t))
+	size, w := g.regSize(t), x86.Width(t.Size())
+	bits, vl := g.toBits(t, v), g.vl(g.regSize(t))
 	g.special(0, head.reg, g.m, bits, func(e *encoder, in *inst) {
 		e.spread(in.c, 2, vl)
 		e.eachLane(in.b, lanes, func() {

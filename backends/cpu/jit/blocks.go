@@ -213,8 +213,11 @@ func (b *blocks) widest(r *ir.Region) bool {
 // groupLanes is how many lanes a group has in the code of a shape.
 func (p *program) groupLanes(t *target, s shape) int {
 	wide := p.wide
-	if s.block > 0 {
+	switch {
+	case s.block > 0:
 		wide = p.blocks.wide
+	case t.packs(p):
+		return t.bytes / p.packing.widest
 	}
 	if wide {
 		return t.bytes / 8
@@ -407,6 +410,8 @@ func (g *gen) unrollingOf(s *segment) int {
 		most = 8
 	case insts <= 24:
 		most = 4
+	case insts <= 60 && len(g.t.files[classVec]) >= manyVectors:
+		most = 4
 	case insts <= 60:
 		most = 2
 	}
@@ -529,7 +534,7 @@ func (g *gen) array(at int32, scale int) *mref {
 func (g *gen) arrayOf(v *ir.Value) *mref {
 	scale := g.maskScale()
 	if v.Type != isa.Pred {
-		scale = regSize(v.Type)
+		scale = g.regSize(v.Type)
 	}
 	at, ok := g.arrays[v]
 	if !ok {
@@ -544,7 +549,7 @@ func (g *gen) loadArray(v *ir.Value) vreg {
 	if v.Type == isa.Pred {
 		return g.loadMaskAt(m)
 	}
-	return g.loadVector(regSize(v.Type), m)
+	return g.loadVector(g.regSize(v.Type), m)
 }
 
 func (g *gen) loadVector(size int, m *mref) vreg {
@@ -559,7 +564,7 @@ func (g *gen) storeArray(v *ir.Value, r vreg) {
 		g.storeMaskAt(m, r)
 		return
 	}
-	g.storeVector(regSize(v.Type), m, r)
+	g.storeVector(g.regSize(v.Type), m, r)
 }
 
 func (g *gen) storeVector(size int, m *mref, v vreg) {
@@ -572,7 +577,7 @@ func (g *gen) storeMask(at int32, v vreg) { g.storeMaskAt(g.array(at, g.maskScal
 func (g *gen) loadMaskAt(m *mref) vreg {
 	d := g.newReg(g.maskClass())
 	if g.t.evex {
-		g.add(inst{f: x86.KMovW, vl: 16, d: d, mem: m})
+		g.add(inst{f: x86.KMovQ, vl: 16, d: d, mem: m})
 	} else {
 		g.add(inst{f: x86.MovUPS, vl: g.t.bytes, d: d, mem: m})
 	}
@@ -585,6 +590,6 @@ func (g *gen) storeMaskAt(m *mref, v vreg) {
 		return
 	}
 	g.add(inst{b: v, mem: m, emit: func(e *encoder, in *inst) {
-		e.Emit(x86.KStoreW, x86.Inst{VL: 16, D: e.mask(in.b, maskTemp0), IsMem: true, Mem: e.memory(in.mem, x86.RAX)})
+		e.Emit(x86.KStoreQ, x86.Inst{VL: 16, D: e.mask(in.b, maskTemp0), IsMem: true, Mem: e.memory(in.mem, x86.RAX)})
 	}})
 }

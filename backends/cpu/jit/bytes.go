@@ -55,7 +55,7 @@ func (g *gen) loadBytes(n *ir.Node) {
 		return
 	}
 	t, p, lanes, group := g.moved(n), g.p, g.lanes, int32(g.u*g.lanes)
-	size, w := regSize(t), x86.Width(t.Size())
+	size, w := g.regSize(t), x86.Width(t.Size())
 	d, vl, wide := g.newReg(classVec), g.vl(size), g.vl(8)
 	same := g.same(n.Result())
 	g.special(d, g.offset(n), g.m, 0, func(e *encoder, in *inst) {
@@ -101,7 +101,7 @@ func (g *gen) storeBytes(n *ir.Node) {
 		return
 	}
 	t, p, lanes, group := g.moved(n), g.p, g.lanes, int32(g.u*g.lanes)
-	size, w := regSize(t), x86.Width(t.Size())
+	size, w := g.regSize(t), x86.Width(t.Size())
 	v := g.toBits(t, g.val(n.Args[n.AddrArgs()]))
 	vl, wide := g.vl(size), g.vl(8)
 	g.special(0, g.offset(n), g.m, v, func(e *encoder, in *inst) {

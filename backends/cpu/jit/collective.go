@@ -53,7 +53,7 @@ func (g *gen) collective(n *ir.Node) *collective {
 	if n.Type == isa.F16 || n.Type == isa.BF16 {
 		c.t = isa.F32
 	}
-	size := regSize(c.t)
+	size := g.regSize(c.t)
 	if c.scans = scans(n.Op.Inst()); c.scans { // a group that is the identity stands before
 		pad := g.lanes * size
 		c.at = g.reserve(pad+g.shape.block*size) + int32(pad)
@@ -67,7 +67,7 @@ func (g *gen) collective(n *ir.Node) *collective {
 
 // operandOf stores the operand of the group at hand.
 func (g *gen) operandOf(c *collective) {
-	size := regSize(c.t)
+	size := g.regSize(c.t)
 	x := g.val(c.n.Args[0])
 	if g.m != 0 {
 		d := g.newReg(classVec)
@@ -91,7 +91,7 @@ func (g *gen) fill(c *collective) {
 	})
 	first := g.here()
 	g.bind(again)
-	g.storeVector(regSize(c.t), g.array(c.at, regSize(c.t)), c.none)
+	g.storeVector(g.regSize(c.t), g.array(c.at, g.regSize(c.t)), c.none)
 	g.special(0, 0, 0, 0, func(e *encoder, _ *inst) {
 		e.OpImm(x86.ADD, x86.W64, regIndex, lanes)
 		e.OpImm(x86.CMP, x86.W64, regIndex, all)
@@ -104,7 +104,7 @@ func (g *gen) fill(c *collective) {
 // combine is op of two vectors of numbers, exact to the last step but for the
 // width of narrow integers.
 func (g *gen) combine(op isa.Op, t isa.Type, a, b vreg) vreg {
-	size := regSize(t)
+	size := g.regSize(t)
 	switch {
 	case op == isa.MIN || op == isa.MAX:
 		return g.extreme(t, op == isa.MAX, a, b)
@@ -119,7 +119,7 @@ func (g *gen) combine(op isa.Op, t isa.Type, a, b vreg) vreg {
 // reduce halves the array: s[q] and s[q+w]. The halvings that keep whole groups
 // go by a tree of loads, of which few are held at a time.
 func (g *gen) reduce(c *collective) {
-	size := regSize(c.t)
+	size := g.regSize(c.t)
 	groups := g.shape.block / g.lanes
 	var tree func(i, w int) vreg // what is in group i when w groups are left
 	tree = func(i, w int) vreg {
@@ -148,6 +148,7 @@ func (g *gen) reduce(c *collective) {
 		d = g.wrap(c.t, d)
 	}
 	g.shared[c.n.Result().ID] = d
+	g.prepareDivisor(c.n.Result())
 }
 
 // How many groups of a program's scans are written out, rather than done in loops;
@@ -182,7 +183,7 @@ func (g *gen) results(c *collective, x vreg) vreg {
 // scanInRegisters takes what is less than a group before from the group and the
 // one before it, as they were a step before; then whole groups.
 func (g *gen) scanInRegisters(c *collective, groups int) {
-	size := regSize(c.t)
+	size := g.regSize(c.t)
 	array := func(q int) *mref { return &mref{fixed: regArgs, disp: c.at + int32(q*g.lanes*size)} }
 	x := make([]vreg, groups)
 	before := map[int]vreg{} // by step
@@ -211,7 +212,7 @@ func (g *gen) scanInRegisters(c *collective, groups int) {
 // the step before, and leaves out the groups in which nothing has an element so far
 // before it.
 func (g *gen) scanInMemory(c *collective) {
-	size := regSize(c.t)
+	size := g.regSize(c.t)
 	g.storeVector(size, &mref{fixed: regArgs, disp: c.at - int32(g.lanes*size)}, c.none)
 	for w := 1; w < g.shape.block; w *= 2 {
 		first := 0
@@ -234,7 +235,7 @@ func (g *gen) scanInMemory(c *collective) {
 // last to that of lane first. at is a place in it, counted from the group's first
 // lane.
 func (g *gen) scanGroups(c *collective, first int, body func(at func(lane int) *mref)) {
-	size, lanes, all := regSize(c.t), g.lanes, g.shape.block
+	size, lanes, all := g.regSize(c.t), g.lanes, g.shape.block
 	again := g.asm.NewLabel()
 	g.special(0, 0, 0, 0, func(e *encoder, _ *inst) { e.MovImm(regIndex, uint64(all-lanes)) })
 	start := g.here()

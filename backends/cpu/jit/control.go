@@ -86,6 +86,9 @@ func (g *gen) all(n *ir.Node) {
 		}
 		return
 	}
+	if g.late(n) {
+		return
+	}
 	for u := lo; u < hi; u++ {
 		g.u = u
 		if !n.Op.IsInst() {
@@ -108,6 +111,9 @@ func (g *gen) node(n *ir.Node) {
 		g.brNode(n)
 	default:
 		rules[n.Op.Inst()](g, n)
+		if len(n.Results) == 1 {
+			g.prepareDivisor(n.Result())
+		}
 	}
 }
 
@@ -140,7 +146,7 @@ func (g *gen) clear(v *ir.Value, d vreg) {
 		g.assignMask(d, g.noLanes())
 		return
 	}
-	g.blend(v.Type, d, g.number(regSize(v.Type), 0), 0)
+	g.blend(v.Type, d, g.number(g.regSize(v.Type), 0), 0)
 }
 
 // yields writes what a region yields, at its end, to registers.

@@ -110,13 +110,13 @@ func (g *gen) cvt(n *ir.Node, to, from isa.Type, x vreg) vreg {
 
 func (g *gen) intToInt(to, from isa.Type, x vreg) vreg {
 	switch {
-	case regSize(to) == 8 && regSize(from) == 8:
+	case g.regSize(to) == 8 && g.regSize(from) == 8:
 		return x
-	case regSize(to) == 8 && from.Signed():
+	case g.regSize(to) == 8 && from.Signed():
 		return g.op1(x86.SxDQ, 8, x)
-	case regSize(to) == 8:
+	case g.regSize(to) == 8:
 		return g.op1(x86.ZxDQ, 8, x)
-	case regSize(from) == 8:
+	case g.regSize(from) == 8:
 		x = g.lowHalves(x)
 	case from.Bits() < to.Bits() && (from.Unsigned() || to.Signed() || to.Bits() == 32): // fits
 		return x
@@ -176,7 +176,7 @@ func (g *gen) roundToOdd(x vreg) vreg {
 // number of fewer digits whose last bit tells of those dropped.
 func (g *gen) intToFloat(n *ir.Node, to, from isa.Type, x vreg) vreg {
 	half := to == isa.F16 || to == isa.BF16
-	if regSize(from) == 8 {
+	if g.regSize(from) == 8 {
 		switch {
 		case to == isa.F64:
 			return g.wideToDouble(from, x)
@@ -218,7 +218,7 @@ func (g *gen) intToFloat(n *ir.Node, to, from isa.Type, x vreg) vreg {
 // sticky clears the low drop bits of integers of at least digits bits, and sets
 // the bit above if one of them was set: rounding to far fewer digits is the same.
 func (g *gen) sticky(from isa.Type, x vreg, drop, digits uint) vreg {
-	size := regSize(from)
+	size := g.regSize(from)
 	mask := g.number(size, uint64(1)<<drop-1)
 	sum := g.op2(addI.of(size), size, g.and(size, x, mask), mask)
 	y := g.andNot(size, mask, g.or(size, x, sum))
@@ -280,8 +280,8 @@ func (e *encoder) toScalar(signed, double bool) {
 
 // floatToInt truncates, saturates, and gives 0 for a NaN.
 func (g *gen) floatToInt(to, from isa.Type, x vreg) vreg {
-	size := regSize(from)
-	if regSize(to) == 8 {
+	size := g.regSize(from)
+	if g.regSize(to) == 8 {
 		if size == 4 {
 			x = g.op1(x86.PS2PD, 8, x)
 		}

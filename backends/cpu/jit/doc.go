@@ -5,14 +5,15 @@
 // A canonical function, with its expansions in place, becomes one function that
 // runs a range of lanes. Lanes lie side by side in vectors, in groups of as
 // many as the widest type of the program allows: 16 or 8 (AVX-512), 8 or 4
-// (AVX2), so that every value of a group is one register. Values stay there
+// (AVX2), or more of narrow integers, so that every value of a group is one register. Values stay there
 // from load to store.
 //
 // # Stages, a file each
 //
 //	gen.go      looks the program over; lays out the loops over groups
 //	rules.go    what each instruction becomes; convert.go, memory.go, bytes.go,
-//	            lanes.go (a lane at a time) and masks.go have those of a kind
+//	            lanes.go (a lane at a time), masks.go and quotient.go have those of a kind
+//	packed.go   integers of 8 and 16 bits that take no more in registers
 //	control.go  branches and loops, by masks; joint.go: by all groups together
 //	linear.go   finds integers that step evenly along lanes; heads.go computes them
 //	blocks.go   programs that run block after block; access.go: their memory
@@ -30,7 +31,9 @@
 // An element takes 4 or 8 bytes in a register: integers of up to 32 bits are
 // kept extended by their own sign, and wrapped after what may leave their
 // range; f16 and bf16 are kept as f32 and rounded after each instruction, as
-// they are defined. A predicate is a mask register, or in AVX2 a vector of ones
+// they are defined. Where a program does nothing with integers of 8 and 16 bits but what
+// there are packed instructions for, they are packed, and up to 64 lanes are a group. A
+// predicate is a mask register, or in AVX2 a vector of ones
 // and zeros. All lanes compute, also those that do not run: no instruction
 // traps. Masks matter to stores, to what ways that meet hold, and to faults.
 // What is the same for the launch is computed once, before the loop.

@@ -107,7 +107,7 @@ func (e *encoder) mask(v vreg, temp x86.Reg) x86.Reg {
 	if x.reg != x86.None {
 		return x.reg
 	}
-	e.Emit(x86.KMovW, x86.Inst{VL: 16, D: temp, IsMem: true, Mem: e.place(x)})
+	e.Emit(x86.KMovQ, x86.Inst{VL: 16, D: temp, IsMem: true, Mem: e.place(x)})
 	return temp
 }
 
@@ -120,7 +120,7 @@ func (e *encoder) outMask(d vreg) x86.Reg {
 
 func (e *encoder) doneMask(d vreg, r x86.Reg) {
 	if x := &e.info[d]; x.reg == x86.None {
-		e.Emit(x86.KStoreW, x86.Inst{VL: 16, D: r, IsMem: true, Mem: e.place(x)})
+		e.Emit(x86.KStoreQ, x86.Inst{VL: 16, D: r, IsMem: true, Mem: e.place(x)})
 	}
 }
 

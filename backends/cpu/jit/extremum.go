@@ -11,7 +11,7 @@ import (
 func extremum(g *gen, n *ir.Node) {
 	isMax := n.Op == ir.Op(isa.MAX)
 	if n.Type.Float() {
-		g.set(n.Result(), g.floatExtremum(n, isMax, regSize(n.Type)))
+		g.set(n.Result(), g.floatExtremum(n, isMax, g.regSize(n.Type)))
 		return
 	}
 	a := g.args(n)
@@ -20,15 +20,12 @@ func extremum(g *gen, n *ir.Node) {
 
 // extreme is the larger or the smaller of two vectors.
 func (g *gen) extreme(t isa.Type, isMax bool, a, b vreg) vreg {
-	size := regSize(t)
+	size := g.regSize(t)
 	if t.Float() {
 		return g.floatExtreme(isMax, size, a, b)
 	}
-	if size == 4 || g.t.evex {
-		f := map[[2]bool]pair{
-			{false, false}: {x86.MinUD, x86.MinUQ}, {false, true}: {x86.MinSD, x86.MinSQ},
-			{true, false}: {x86.MaxUD, x86.MaxUQ}, {true, true}: {x86.MaxSD, x86.MaxSQ},
-		}[[2]bool{isMax, t.Signed()}]
+	if size <= 4 || g.t.evex {
+		f := map[[2]bool]forms{{false, false}: minU, {false, true}: minS, {true, false}: maxU, {true, true}: maxS}[[2]bool{isMax, t.Signed()}]
 		return g.op2(f.of(size), size, a, b)
 	}
 	if isMax {

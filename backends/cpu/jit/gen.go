@@ -30,6 +30,8 @@ type program struct {
 	shortcut map[*ir.Node]bool // see findShortcuts
 	blocks   *blocks           // how it runs by blocks; nil: it does not
 	meets    bool              // lanes of a block meet, so it runs by blocks alone
+	packing  packing
+	divisors map[*ir.Value]bool // what floats are divided by
 	// writes has a bit for each slot stored to by index, masked for each of
 	// those to which not all lanes may store; reads for those loaded.
 	writes, masked, reads uint64
@@ -52,13 +54,14 @@ const maxNodes = 1 << 14
 // gen makes the code of one variant.
 type gen struct {
 	*unit
-	work  *work.Meter
-	p     *program
-	t     *target
-	shape shape
-	asm   *encoder // for labels
-	lanes int      // of a group
-	pro   []inst   // what runs once
+	work   *work.Meter
+	p      *program
+	t      *target
+	shape  shape
+	asm    *encoder // for labels
+	lanes  int      // of a group
+	packed bool     // narrow integers are
+	pro    []inst   // what runs once
 
 	shared []vreg   // by value ID: what is the same in all groups
 	vals   [][]vreg // by unrolled group, then value ID
@@ -77,12 +80,14 @@ type gen struct {
 	full   vreg  // mask of all lanes
 	once   bool  // instructions go to pro
 	consts map[poolKey]vreg
-	bases  []vreg
-	iota   map[int]x86.Label
-	data   map[uint64]x86.Label
-	exits  map[*ir.Node]*exit
-	cancel x86.Label // where launches end that are cancelled; 0: none can be
-	err    error
+
+	divisors map[divided]divisor
+	bases    []vreg
+	iota     map[int]x86.Label
+	data     map[uint64]x86.Label
+	exits    map[*ir.Node]*exit
+	cancel   x86.Label // where launches end that are cancelled; 0: none can be
+	err      error
 }
 
 func unsupported(what, why string) error {
@@ -100,7 +105,7 @@ func prepare(m *work.Meter, f *ir.Func) (*program, error) {
 		return nil, err
 	}
 	p := &program{fn: x, lay: newLayout(len(x.Slots), len(x.ParamTypes)), straight: true,
-		shortcut: map[*ir.Node]bool{}, polls: map[*ir.Node]bool{}, escapes: map[*ir.Node]bool{}, rounds: map[*ir.Node]bool{}}
+		shortcut: map[*ir.Node]bool{}, polls: map[*ir.Node]bool{}, escapes: map[*ir.Node]bool{}, rounds: map[*ir.Node]bool{}, divisors: map[*ir.Value]bool{}}
 	if err := p.scan(x.Body); err != nil {
 		return nil, err
 	}
@@ -109,6 +114,8 @@ func prepare(m *work.Meter, f *ir.Func) (*program, error) {
 	if !p.straight { // lanes may have left before
 		p.masked = p.writes
 	}
+	p.packing = p.packs()
+	p.findDivisors(x.Body)
 	p.anyOrder = !p.places && !p.bytes && !p.meets && !faults(x.Body)
 	p.a = analysis.New(x)
 	if err := p.byBlocks(); err != nil {
@@ -190,8 +197,8 @@ func (g *gen) fail(n *ir.Node, why string) {
 func (p *program) generate(m *work.Meter, t *target, s shape) (code []byte, lay layout, err error) {
 	lay = p.lay
 	e := &encoder{unit: &unit{info: make([]vinfo, 1)}, t: t, lay: &lay, pool: map[poolKey]x86.Label{}}
-	g := &gen{unit: e.unit, work: m, p: p, t: t, shape: s, asm: e, lanes: p.groupLanes(t, s),
-		shared: make([]vreg, p.fn.NumValues), consts: map[poolKey]vreg{}, iota: map[int]x86.Label{}, data: map[uint64]x86.Label{}}
+	g := &gen{unit: e.unit, work: m, p: p, t: t, shape: s, asm: e, lanes: p.groupLanes(t, s), packed: t.packs(p),
+		shared: make([]vreg, p.fn.NumValues), consts: map[poolKey]vreg{}, divisors: map[divided]divisor{}, iota: map[int]x86.Label{}, data: map[uint64]x86.Label{}}
 	if s.block > 0 {
 		g.forBlocks()
 	}
@@ -352,19 +359,24 @@ func (g *gen) groups(unroll int, body func(groups int, m vreg)) {
 	g.bind(done)
 }
 
-// unrolling is how many groups a round of the main loop does: more where they
-// are short, since a processor looks some hundreds of instructions ahead.
+// unrolling is how many groups a round of the main loop does: more where they are
+// short. A processor looks ahead for a hundred instructions that wait for others, a
+// few groups of a function; where there are registers enough they are interleaved.
 func (g *gen) unrolling() int {
-	switch n := g.p.insts; {
+	n, many := g.p.insts, len(g.t.files[classVec]) >= manyVectors
+	switch {
 	case !g.p.straight:
 		return 1
-	case n <= 12:
+	case n <= 12, n <= 120 && many:
 		return 4
 	case n <= 60:
 		return 2
 	}
 	return 1
 }
+
+// manyVectors are registers enough for four groups and the constants of a function.
+const manyVectors = 24
 
 // body writes the program for some groups of lanes; m masks those that run.
 func (g *gen) body(groups int, m vreg) {
@@ -403,6 +415,7 @@ func (g *gen) hoist(n *ir.Node) {
 	}
 	g.vals = [][]vreg{g.shared}
 	rules[n.Op.Inst()](g, n)
+	g.prepareDivisor(n.Result())
 	g.vals = nil
 }
 
@@ -414,7 +427,16 @@ func (g *gen) val(v *ir.Value) vreg {
 	if r := g.shared[v.ID]; r != 0 {
 		return r
 	}
+	if g.vals[g.u][v.ID] == 0 && v.Node != nil && g.late(v.Node) {
+		compare(g, v.Node)
+	}
 	return g.vals[g.u][v.ID]
+}
+
+// late reports whether a node waits until something asks for its result: comparisons
+// do, in code that interleaves groups, since masks have few registers.
+func (g *gen) late(n *ir.Node) bool {
+	return g.t.evex && g.p.straight && g.shape.block == 0 && n.Op == ir.Op(isa.SET)
 }
 
 // set gives a value its register.
@@ -428,11 +450,17 @@ func (g *gen) constant(t isa.Type, cell uint64) vreg {
 		}
 		return g.noLanes()
 	}
-	return g.number(regSize(t), registerForm(t, cell))
+	return g.number(g.regSize(t), registerForm(t, cell))
 }
 
 // number is a register with the same number in all lanes.
 func (g *gen) number(size int, bits uint64) vreg {
+	switch size { // of packed integers there are several in what is kept of a constant
+	case 1:
+		size, bits = 4, bits&0xff*0x01010101
+	case 2:
+		size, bits = 4, bits&0xffff*0x00010001
+	}
 	if size == 4 {
 		bits &= 1<<32 - 1
 	}
@@ -454,8 +482,8 @@ func (g *gen) number(size int, bits uint64) vreg {
 
 func (g *gen) f32(bits uint32) vreg { return g.number(4, uint64(bits)) }
 
-// regSize is the bytes that an element of a type takes in registers: integers
-// of up to 32 bits are kept extended, 16-bit floats as f32.
+// regSize is the bytes that an element of a type takes in registers where nothing is
+// packed: integers of up to 32 bits are kept extended, 16-bit floats as f32.
 func regSize(t isa.Type) int {
 	if t.Size() == 8 {
 		return 8

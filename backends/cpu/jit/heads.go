@@ -210,7 +210,7 @@ func (g *gen) agree(n *ir.Node) vreg {
 		e.CMov(c, x86.W64, x86.RDX, x86.RCX)
 		if e.t.evex {
 			r := e.outMask(in.d)
-			e.Emit(x86.KFromW, x86.Inst{VL: 16, D: r, B: x86.RDX})
+			e.Emit(x86.KFromQ, x86.Inst{VL: 16, D: r, B: x86.RDX})
 			e.doneMask(in.d, r)
 			return
 		}

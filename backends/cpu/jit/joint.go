@@ -20,35 +20,50 @@ func (g *gen) together(n *ir.Node) bool {
 	return false
 }
 
-// straight writes the instructions that a list of nodes begins with, group after
-// group, so that what one computes for another soon frees its register. It
-// returns how many nodes they are.
+// straight writes the instructions that a list of nodes begins with: group after
+// group, so that what one computes for another soon frees its register, or, of long
+// stretches, the groups interleaved (see unrolling). It returns how many nodes they are.
 func (g *gen) straight(nodes []*ir.Node) (count int) {
 	for count < len(nodes) && (nodes[count].Op.IsInst() || nodes[count].Op == ir.Const) {
 		count++
 	}
 	nodes = nodes[:count]
-	for u := g.lo; u < g.hi; u++ {
-		g.u = u
+	if count > longStretch && len(g.t.files[classVec]) >= manyVectors {
 		for _, n := range nodes {
-			if n.Op == ir.Const || n.Op.IsInst() && len(n.Results) == 1 && g.shared[n.Result().ID] != 0 {
-				continue
+			for g.u = g.lo; g.u < g.hi; g.u++ {
+				g.straightNode(n)
 			}
-			h := g.headOf(n)
-			if h == nil {
-				g.node(n)
-				continue
-			}
-			if u == g.lo && !g.early[n] {
-				g.headNode(n)
-			}
-			if h.vec {
-				g.set(n.Result(), g.materialize(n.Result()))
+		}
+	} else {
+		for g.u = g.lo; g.u < g.hi; g.u++ {
+			for _, n := range nodes {
+				g.straightNode(n)
 			}
 		}
 	}
 	g.u = g.lo
 	return count
+}
+
+// longStretch is how many instructions of a group a processor still looks beyond.
+const longStretch = 20
+
+// straightNode writes an instruction for the group at hand.
+func (g *gen) straightNode(n *ir.Node) {
+	if n.Op == ir.Const || len(n.Results) == 1 && g.shared[n.Result().ID] != 0 {
+		return
+	}
+	h := g.headOf(n)
+	if h == nil {
+		g.node(n)
+		return
+	}
+	if g.u == g.lo && !g.early[n] {
+		g.headNode(n)
+	}
+	if h.vec {
+		g.set(n.Result(), g.materialize(n.Result()))
+	}
 }
 
 func (g *gen) jointIf(n *ir.Node) {

@@ -26,7 +26,7 @@ func (g *gen) allLanes() vreg {
 	g.special(d, 0, 0, 0, func(e *encoder, in *inst) {
 		r := e.outMask(in.d)
 		e.MovImm(x86.RAX, bits)
-		e.Emit(x86.KFromW, x86.Inst{VL: 16, D: r, B: x86.RAX})
+		e.Emit(x86.KFromQ, x86.Inst{VL: 16, D: r, B: x86.RAX})
 		e.doneMask(in.d, r)
 	})
 	return d
@@ -39,7 +39,7 @@ func (g *gen) noLanes() vreg {
 	d := g.newReg(classMask)
 	g.special(d, 0, 0, 0, func(e *encoder, in *inst) {
 		r := e.outMask(in.d)
-		e.Emit(x86.KXorW, x86.Inst{VL: 16, D: r, A: r, B: r})
+		e.Emit(x86.KXorQ, x86.Inst{VL: 16, D: r, A: r, B: r})
 		e.doneMask(in.d, r)
 	})
 	return d
@@ -57,9 +57,9 @@ func (g *gen) tailMask() vreg {
 			e.MovImm(x86.RCX, uint64(n))
 			e.Op(x86.CMP, x86.W64, x86.RAX, x86.RCX)
 			e.CMov(x86.A, x86.W64, x86.RAX, x86.RCX)
-			e.MovImm(x86.RCX, 1<<32-1)
-			e.BZHI(x86.W32, x86.RAX, x86.RCX, x86.RAX)
-			e.Emit(x86.KFromW, x86.Inst{VL: 16, D: r, B: x86.RAX})
+			e.MovImm(x86.RCX, 1<<64-1)
+			e.BZHI(x86.W64, x86.RAX, x86.RCX, x86.RAX)
+			e.Emit(x86.KFromQ, x86.Inst{VL: 16, D: r, B: x86.RAX})
 			e.doneMask(in.d, r)
 		})
 		return d
@@ -101,7 +101,7 @@ func (g *gen) maskOp(op isa.Op, a, b vreg) vreg {
 		return g.op2(map[isa.Op]*x86.Form{isa.AND: x86.And, isa.OR: x86.Or, isa.XOR: x86.Xor}[op], g.maskSize(), a, b)
 	}
 	d := g.newReg(classMask)
-	f := map[isa.Op]*x86.Form{isa.AND: x86.KAndW, isa.OR: x86.KOrW, isa.XOR: x86.KXorW}[op]
+	f := map[isa.Op]*x86.Form{isa.AND: x86.KAndQ, isa.OR: x86.KOrQ, isa.XOR: x86.KXorQ}[op]
 	g.add(inst{f: f, vl: 16, d: d, a: a, b: b})
 	return d
 }
@@ -128,7 +128,7 @@ func (g *gen) maskWithout(m, p vreg) vreg {
 		return g.op2(x86.AndNot, g.maskSize(), p, m)
 	}
 	d := g.newReg(classMask)
-	g.add(inst{f: x86.KAndNW, vl: 16, d: d, a: p, b: m})
+	g.add(inst{f: x86.KAndNQ, vl: 16, d: d, a: p, b: m})
 	return d
 }
 
@@ -147,7 +147,7 @@ func (g *gen) assignMask(d, m vreg) {
 		return
 	}
 	if g.t.evex {
-		g.add(inst{f: x86.KMovW, vl: 16, d: d, b: m})
+		g.add(inst{f: x86.KMovQ, vl: 16, d: d, b: m})
 		return
 	}
 	g.add(inst{f: x86.MovUPS, vl: g.t.bytes, d: d, b: m})
@@ -159,7 +159,7 @@ func (g *gen) mergeMask(d, m vreg) {
 	case m == 0:
 		g.assignMask(d, g.full)
 	case g.t.evex:
-		g.add(inst{f: x86.KOrW, vl: 16, d: d, a: d, b: m})
+		g.add(inst{f: x86.KOrQ, vl: 16, d: d, a: d, b: m})
 	default:
 		g.add(inst{f: x86.Or, vl: g.t.bytes, d: d, a: d, b: m})
 	}
@@ -182,7 +182,7 @@ func (g *gen) testMask(m vreg, c x86.Cond, to x86.Label) {
 func (e *encoder) testAny(m vreg) {
 	if e.t.evex {
 		k := e.mask(m, maskTemp0)
-		e.Emit(x86.KOrTstW, x86.Inst{VL: 16, D: k, B: k})
+		e.Emit(x86.KOrTstQ, x86.Inst{VL: 16, D: k, B: k})
 		return
 	}
 	v := e.vec(m, 0, e.t.bytes)
@@ -192,14 +192,24 @@ func (e *encoder) testAny(m vreg) {
 // maskBits puts a mask's lanes into the low bits of a general register.
 func (e *encoder) maskBits(d x86.Reg, m vreg, lanes int) {
 	if e.t.evex {
-		e.Emit(x86.KToW, x86.Inst{VL: 16, D: d, B: e.mask(m, maskTemp0)})
+		e.Emit(x86.KToQ, x86.Inst{VL: 16, D: d, B: e.mask(m, maskTemp0)})
 		return
 	}
+	v := e.vec(m, 0, e.t.bytes)
 	f := x86.MovMskPS
-	if e.t.bytes/lanes == 8 {
+	switch e.t.bytes / lanes {
+	case 8:
 		f = x86.MovMskPD
+	case 2: // of each half the low bytes
+		t := e.t.temps[0]
+		e.Emit(x86.PackSSWB, x86.Inst{VL: e.t.bytes, D: t, A: v, B: v})
+		e.Emit(x86.PermQ, x86.Inst{VL: e.t.bytes, D: t, B: t, Imm: 0x08})
+		e.Emit(x86.MovMskB, x86.Inst{VL: 16, D: d, B: t})
+		return
+	case 1:
+		f = x86.MovMskB
 	}
-	e.Emit(f, x86.Inst{VL: e.t.bytes, D: d, B: e.vec(m, 0, e.t.bytes)})
+	e.Emit(f, x86.Inst{VL: e.t.bytes, D: d, B: v})
 }
 
 // cmpF compares floats by one of x86's predicates.
@@ -239,7 +249,7 @@ func compare(g *gen, n *ir.Node) {
 		g.set(n.Result(), g.agree(n))
 		return
 	}
-	a, size, t := g.args(n), regSize(n.Type), n.Type
+	a, size, t := g.args(n), g.regSize(n.Type), n.Type
 	c := n.Cond.Signed()
 	if t.Float() {
 		g.set(n.Result(), g.cmpF(size, a[0], a[1], floatConds[c]))
@@ -250,28 +260,35 @@ func compare(g *gen, n *ir.Node) {
 
 // cmpI compares integers.
 func (g *gen) cmpI(t isa.Type, a, b vreg, c isa.Cond) vreg {
-	size := regSize(t)
+	size := g.regSize(t)
+	unsigned := t.Unsigned() && size == t.Size() // others are extended to more
 	if g.t.evex {
-		f := pair{x86.CmpD, x86.CmpQ}
-		if t == isa.U32 || t == isa.U64 {
-			f = pair{x86.CmpUD, x86.CmpUQ}
+		f := compS
+		if unsigned {
+			f = compU
 		}
-		return g.op2Imm(f.of(size), size, a, b, intConds[c])
+		d := g.newReg(classMask)
+		in := inst{f: f.of(size), vl: g.vl(size), d: d, a: a, b: b, imm: intConds[c]}
+		if g.partial(size) { // what is behind the lanes is none
+			in.k = g.full
+		}
+		g.add(in)
+		return d
 	}
 	not := c == isa.NE || c == isa.LE || c == isa.GE
 	var r vreg
 	switch c {
 	case isa.EQ, isa.NE:
-		r = g.op2(pair{x86.CmpEqD, x86.CmpEqQ}.of(size), size, a, b)
+		r = g.op2(compEq.of(size), size, a, b)
 	default:
-		if t == isa.U32 || t == isa.U64 {
+		if unsigned {
 			s := g.signBit(size)
 			a, b = g.xor(size, a, s), g.xor(size, b, s)
 		}
 		if c == isa.LT || c == isa.GE {
 			a, b = b, a
 		}
-		r = g.op2(pair{x86.CmpGtD, x86.CmpGtQ}.of(size), size, a, b)
+		r = g.op2(compGt.of(size), size, a, b)
 	}
 	r = g.widenMask(size, r)
 	if not {
@@ -286,14 +303,14 @@ func (g *gen) equal(size int, a, b vreg) vreg {
 
 func choose(g *gen, n *ir.Node) {
 	a := g.args(n)
-	g.set(n.Result(), g.sel(regSize(n.Type), a[0], a[1], a[2]))
+	g.set(n.Result(), g.sel(g.regSize(n.Type), a[0], a[1], a[2]))
 }
 
 // sel is a where p holds, b elsewhere.
 func (g *gen) sel(size int, p, a, b vreg) vreg {
 	d := g.newReg(classVec)
 	if g.t.evex {
-		g.add(inst{f: pair{x86.BlendPS, x86.BlendPD}.of(size), vl: g.vl(size), d: d, a: b, b: a, k: p})
+		g.add(inst{f: blends.of(size), vl: g.vl(size), d: d, a: b, b: a, k: p})
 		return d
 	}
 	g.add(inst{f: x86.BlendVB, vl: g.vl(size), d: d, a: b, b: a, c: g.narrowMask(size, p)})
@@ -306,7 +323,7 @@ func (g *gen) blend(t isa.Type, d, v, m vreg) {
 		g.blendMask(d, v, m)
 		return
 	}
-	size := regSize(t)
+	size := g.regSize(t)
 	vl := g.vl(size)
 	switch {
 	case d == v:
@@ -326,7 +343,7 @@ func (g *gen) blendMask(d, v, m vreg) {
 		g.assignMask(d, v)
 	case g.t.evex:
 		kept := g.maskWithout(d, m)
-		g.add(inst{f: x86.KOrW, vl: 16, d: d, a: kept, b: g.maskOp(isa.AND, v, m)})
+		g.add(inst{f: x86.KOrQ, vl: 16, d: d, a: kept, b: g.maskOp(isa.AND, v, m)})
 	default:
 		g.add(inst{f: x86.BlendVB, vl: g.t.bytes, d: d, a: d, b: v, c: m})
 	}
@@ -339,7 +356,7 @@ func (g *gen) fault(n *ir.Node, kind isa.FaultKind, p, index vreg, t isa.Type) {
 	lanes, group, vl := g.lanes, int32(g.u*g.lanes), g.vl(8)
 	size := 0
 	if index != 0 {
-		size = regSize(t)
+		size = g.regSize(t)
 		vl = g.vl(size)
 	}
 	g.special(0, m, index, 0, func(e *encoder, in *inst) {

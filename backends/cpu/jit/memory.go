@@ -24,7 +24,7 @@ var loads = map[isa.Type]*x86.Form{
 
 func load(g *gen, n *ir.Node) {
 	t := g.moved(n)
-	size, reg := t.Size(), regSize(t)
+	size, reg := t.Size(), g.regSize(t)
 	if n.Mem.Mode != isa.AddrIndex {
 		if g.lin != nil && g.p.linearAccess(g.lin, n) {
 			g.loadLinear(n)
@@ -36,6 +36,10 @@ func load(g *gen, n *ir.Node) {
 	m := g.element(n.Mem.Slot, size)
 	if g.shape.single>>n.Mem.Slot&1 != 0 {
 		g.set(n.Result(), g.loadSingle(t, m))
+		return
+	}
+	if reg < 4 {
+		g.set(n.Result(), g.loadPacked(t, m))
 		return
 	}
 	d := g.newReg(classVec)
@@ -68,9 +72,9 @@ func (g *gen) loaded(t isa.Type, d vreg) vreg {
 // loadSingle loads the element that all lanes have.
 func (g *gen) loadSingle(t isa.Type, m *mref) vreg {
 	d := g.newReg(classVec)
-	reg := regSize(t)
-	if t.Size() >= 4 {
-		g.add(inst{f: pair{x86.BcastD, x86.BcastQ}.of(reg), vl: g.vl(reg), d: d, mem: m})
+	reg := g.regSize(t)
+	if t.Size() == reg {
+		g.add(inst{f: toAll.of(reg), vl: g.vl(reg), d: d, mem: m})
 		return d
 	}
 	vl := g.vl(4)
@@ -119,10 +123,12 @@ func (g *gen) toBits(t isa.Type, v vreg) vreg {
 	return v
 }
 
-// loadLanes loads the lanes that run one by one: AVX2 masks no narrow elements.
+// loadLanes loads the lanes that run one by one: AVX2 masks no narrow elements. What
+// others have is anything, but no more than the bits of the type.
 func (g *gen) loadLanes(t isa.Type, m *mref) vreg {
 	d := g.newReg(classVec)
-	vl, lanes, w := g.vl(4), g.lanes, x86.Width(t.Size())
+	size := g.regSize(t)
+	vl, lanes, w := g.vl(size), g.lanes, x86.Width(t.Size())
 	g.add(inst{d: d, a: g.m, mem: m, emit: func(e *encoder, in *inst) {
 		at := e.memory(in.mem, regT)
 		e.Lea(regT, at)
@@ -133,13 +139,15 @@ func (g *gen) loadLanes(t isa.Type, m *mref) vreg {
 			} else {
 				e.Load(w, x86.RAX, from)
 			}
-			e.Store(x86.W32, lane(0, 4), x86.RAX)
+			e.Store(x86.Width(size), lane(0, size), x86.RAX)
 		})
 		r := e.out(in.d, 0)
 		e.Emit(x86.MovUPS, x86.Inst{VL: vl, D: r, IsMem: true, Mem: x86.At(regArgs, scratch(0))})
 		e.done(in.d, r)
 	}})
-	// What lanes that don't run find there is anything, but no more than 16 bits.
+	if size < 4 {
+		return d
+	}
 	if t == isa.F16 {
 		d = g.and(4, d, g.number(4, 0xffff))
 	}
@@ -156,17 +164,41 @@ func store(g *gen, n *ir.Node) {
 		return
 	}
 	t := g.moved(n)
-	g.storeAs(t, g.element(n.Mem.Slot, t.Size()), g.val(n.Args[0]))
+	m := g.element(n.Mem.Slot, t.Size())
+	if g.p.straight && g.shape.block == 0 && !g.shape.stream && g.m == 0 {
+		g.fetchAhead(m)
+	}
+	g.storeAs(t, m, g.val(n.Args[0]))
+}
+
+// storeAhead is how far ahead of stores their memory is fetched. A processor fetches by
+// itself what is read in order, but stores that miss the nearest cache wait for each
+// other: with this, sums of arrays beyond it take 0.87 of the time, copies 0.95.
+const storeAhead = 1024
+
+// fetchAhead fetches the lines that the group's stores will come to. One beyond the
+// array is no fault.
+func (g *gen) fetchAhead(m *mref) {
+	if m.disp%cacheLine != 0 { // another group's too
+		return
+	}
+	ahead := *m
+	ahead.disp += storeAhead
+	g.add(inst{mem: &ahead, emit: func(e *encoder, in *inst) { e.Prefetch(e.memory(in.mem, x86.RAX)) }})
 }
 
 // storeAs stores elements of type t that lie side by side.
 func (g *gen) storeAs(t isa.Type, m *mref, v vreg) {
 	size := t.Size()
-	if !g.t.evex && size < 4 {
+	switch {
+	case g.regSize(t) < 4:
+		g.storePacked(size, m, v)
+		return
+	case !g.t.evex && size < 4:
 		g.storeNarrow(t, m, v)
 		return
 	}
-	in := inst{vl: g.vl(regSize(t)), mem: m}
+	in := inst{vl: g.vl(g.regSize(t)), mem: m}
 	switch {
 	case size == 1:
 		in.f = x86.DB
@@ -208,18 +240,10 @@ func (g *gen) store(in inst, v vreg) {
 // storeNarrow stores 8 or 16 bits of each lane with AVX2.
 func (g *gen) storeNarrow(t isa.Type, m *mref, v vreg) {
 	w := x86.Width(t.Size())
-	lanes, vl := g.lanes, g.vl(4)
+	lanes := g.lanes
 	bits := g.toBits(t, v)
 	if g.m != 0 {
-		g.add(inst{a: g.m, b: bits, mem: m, emit: func(e *encoder, in *inst) {
-			e.spread(in.b, 0, vl)
-			at := e.memory(in.mem, regT)
-			e.Lea(regT, at)
-			e.eachLane(in.a, lanes, func() {
-				e.Load(x86.W32, x86.RAX, lane(0, 4))
-				e.Store(w, x86.Mem{Base: regT, Index: x86.RCX, Scale: uint8(w)}, x86.RAX)
-			})
-		}})
+		g.storeLanes(4, w, m, bits)
 		return
 	}
 	p := g.packWords(g.and(4, bits, g.number(4, t.Mask())))
@@ -232,12 +256,26 @@ func (g *gen) storeNarrow(t isa.Type, m *mref, v vreg) {
 	g.store(inst{f: f, vl: 16, mem: m}, p)
 }
 
+// storeLanes stores the low w bytes of elements in the lanes that run.
+func (g *gen) storeLanes(size int, w x86.Width, m *mref, v vreg) {
+	lanes, vl := g.lanes, g.vl(size)
+	g.add(inst{a: g.m, b: v, mem: m, emit: func(e *encoder, in *inst) {
+		e.spread(in.b, 0, vl)
+		at := e.memory(in.mem, regT)
+		e.Lea(regT, at)
+		e.eachLane(in.a, lanes, func() {
+			e.Load(x86.Width(size), x86.RAX, lane(0, size))
+			e.Store(w, x86.Mem{Base: regT, Index: x86.RCX, Scale: uint8(w)}, x86.RAX)
+		})
+	}})
+}
+
 // parameter is LDP: the launch wrote it to the arguments in a register's form.
 func parameter(g *gen, n *ir.Node) {
 	d := g.newReg(classVec)
-	size := regSize(n.Type)
+	size := g.regSize(n.Type)
 	m := &mref{fixed: regArgs, disp: g.p.lay.params + int32(8*n.Imm)}
-	g.add(inst{f: pair{x86.BcastD, x86.BcastQ}.of(size), vl: g.vl(size), d: d, mem: m})
+	g.add(inst{f: toAll.of(size), vl: g.vl(size), d: d, mem: m})
 	g.set(n.Result(), d)
 }
 
@@ -290,7 +328,7 @@ func (g *gen) counting() x86.Label {
 func lookUp(g *gen, n *ir.Node) {
 	d := &g.p.fn.Data[n.Imm]
 	label, ok := g.data[n.Imm]
-	size := regSize(n.Type)
+	size := g.regSize(n.Type)
 	if !ok {
 		var b []byte
 		for _, c := range d.Values {
@@ -307,14 +345,14 @@ func lookUp(g *gen, n *ir.Node) {
 	index := n.Args[0]
 	x := g.val(index)
 	unsigned := isa.U32
-	if regSize(index.Type) == 8 {
+	if g.regSize(index.Type) == 8 {
 		unsigned = isa.U64
 	}
-	inside := g.cmpI(unsigned, x, g.number(regSize(index.Type), uint64(len(d.Values))), isa.LT)
+	inside := g.cmpI(unsigned, x, g.number(g.regSize(index.Type), uint64(len(d.Values))), isa.LT)
 	if n.CanFault() {
 		g.fault(n, isa.FaultAccess, g.maskNot(inside), x, index.Type)
 	}
-	if regSize(index.Type) == 8 {
+	if g.regSize(index.Type) == 8 {
 		x = g.lowHalves(x)
 	}
 	// Lanes that don't run look up too: what is the same in all that do is taken from any.
@@ -339,7 +377,7 @@ func (g *gen) gather(size int, label x86.Label, x, m vreg) vreg {
 		mem := x86.Mem{Base: x86.RAX, Index: x86.None, Scale: uint8(size)}
 		if e.t.evex {
 			mem.Index = e.vec(in.a, 1, vl)
-			e.Emit(x86.KMovW, x86.Inst{VL: 16, D: maskTemp1, B: e.mask(in.k, maskTemp1)})
+			e.Emit(x86.KMovQ, x86.Inst{VL: 16, D: maskTemp1, B: e.mask(in.k, maskTemp1)})
 			e.Emit(zero, x86.Inst{VL: vl, D: r, A: r, B: r})
 			e.Emit(f.of(size), x86.Inst{VL: vl, D: r, IsMem: true, Mem: mem, K: maskTemp1})
 			e.done(in.d, r)

@@ -31,8 +31,6 @@ var (
 	minF  = pair{x86.MinPS, x86.MinPD}
 	maxF  = pair{x86.MaxPS, x86.MaxPD}
 	sqrtF = pair{x86.SqrtPS, x86.SqrtPD}
-	addI  = pair{x86.AddD, x86.AddQ}
-	subI  = pair{x86.SubD, x86.SubQ}
 	sllI  = pair{x86.SllD, x86.SllQ}
 	srlI  = pair{x86.SrlD, x86.SrlQ}
 	sraI  = pair{x86.SraD, x86.SraQ}
@@ -132,13 +130,7 @@ func (g *gen) logic(vex, d, q *x86.Form, size int) *x86.Form {
 	return d
 }
 
-// all is a number with the same bits in each byte of an element of any size.
-func (g *gen) signBit(size int) vreg {
-	if size == 8 {
-		return g.number(8, 1<<63)
-	}
-	return g.number(4, 1<<31)
-}
+func (g *gen) signBit(size int) vreg { return g.number(size, 1<<(8*size-1)) }
 
 // args are the registers of a node's operands.
 func (g *gen) args(n *ir.Node) (r [3]vreg) {
@@ -166,7 +158,7 @@ func (g *gen) fit(t isa.Type, r vreg) vreg {
 // wrap extends the low bits of a narrow integer.
 func (g *gen) wrap(t isa.Type, r vreg) vreg {
 	switch k := uint8(32 - t.Bits()); {
-	case t.Bits() >= 32:
+	case t.Bits() >= 32 || g.packed:
 		return r
 	case t.Signed():
 		return g.op1Imm(x86.SraD, 4, g.op1Imm(x86.SllD, 4, r, k), k)
@@ -174,9 +166,9 @@ func (g *gen) wrap(t isa.Type, r vreg) vreg {
 	return g.and(4, r, g.number(4, t.Mask()))
 }
 
-func arithmetic(floats, ints pair) rule {
+func arithmetic(floats pair, ints forms) rule {
 	return func(g *gen, n *ir.Node) {
-		a, size := g.args(n), regSize(n.Type)
+		a, size := g.args(n), g.regSize(n.Type)
 		f := floats.of(size)
 		if n.Type.Integer() {
 			f = ints.of(size)
@@ -192,10 +184,12 @@ func multiply(g *gen, n *ir.Node) {
 
 // product is a · b, of narrow types before it is brought into them.
 func (g *gen) product(t isa.Type, a, b vreg) vreg {
-	size := regSize(t)
+	size := g.regSize(t)
 	switch {
 	case t.Float():
 		return g.op2(mulF.of(size), size, a, b)
+	case size < 4:
+		return g.narrowProduct(size, a, b)
 	case size == 4:
 		return g.op2(x86.MulLD, 4, a, b)
 	case g.t.evex:
@@ -292,7 +286,7 @@ func (g *gen) moved(n *ir.Node) isa.Type {
 
 func fusedMultiplyAdd(g *gen, n *ir.Node) {
 	forms := [...]*fmaForms{&fmaPS, &fmaPD, &negatedPS, &negatedPD}
-	which := regSize(n.Type)/4 - 1
+	which := g.regSize(n.Type)/4 - 1
 	var r [3]vreg
 	for i, a := range n.Args {
 		if a.Node != nil && g.p.shortcut[a.Node] {
@@ -302,7 +296,7 @@ func fusedMultiplyAdd(g *gen, n *ir.Node) {
 		r[i] = g.val(a)
 	}
 	d := g.newReg(classVec)
-	g.add(inst{fma: forms[which], vl: g.vl(regSize(n.Type)), d: d, a: r[0], b: r[1], c: r[2]})
+	g.add(inst{fma: forms[which], vl: g.vl(g.regSize(n.Type)), d: d, a: r[0], b: r[1], c: r[2]})
 	g.result(n, d)
 }
 
@@ -314,14 +308,12 @@ func (g *gen) fma(size int, a, b, c vreg) vreg {
 }
 
 func absolute(g *gen, n *ir.Node) {
-	x, size := g.val(n.Args[0]), regSize(n.Type)
+	x, size := g.val(n.Args[0]), g.regSize(n.Type)
 	switch {
 	case n.Type.Float():
 		g.set(n.Result(), g.andNot(size, g.signBit(size), x))
-	case size == 4:
-		g.result(n, g.op1(x86.AbsD, 4, x))
-	case g.t.evex:
-		g.result(n, g.op1(x86.AbsQ, 8, x))
+	case size <= 4 || g.t.evex:
+		g.result(n, g.op1(absI.of(size), size, x))
 	default:
 		s := g.op2(x86.CmpGtQ, 8, g.number(8, 0), x)
 		g.result(n, g.op2(x86.SubQ, 8, g.xor(8, x, s), s))
@@ -332,7 +324,7 @@ func negate(g *gen, n *ir.Node) {
 	if g.p.shortcut[n] {
 		return
 	}
-	x, size := g.val(n.Args[0]), regSize(n.Type)
+	x, size := g.val(n.Args[0]), g.regSize(n.Type)
 	if n.Type.Float() {
 		g.set(n.Result(), g.xor(size, x, g.signBit(size)))
 		return
@@ -341,14 +333,14 @@ func negate(g *gen, n *ir.Node) {
 }
 
 func squareRoot(g *gen, n *ir.Node) {
-	size := regSize(n.Type)
+	size := g.regSize(n.Type)
 	g.result(n, g.op1(sqrtF.of(size), size, g.val(n.Args[0])))
 }
 
 // rounding is to an integral value: 0 to nearest even, 1 down, 2 up, 3 toward 0.
 func rounding(mode uint8) rule {
 	return func(g *gen, n *ir.Node) {
-		size := regSize(n.Type)
+		size := g.regSize(n.Type)
 		g.set(n.Result(), g.integral(size, g.val(n.Args[0]), mode))
 	}
 }
@@ -362,7 +354,7 @@ func (g *gen) integral(size int, x vreg, mode uint8) vreg {
 }
 
 func bitwise(g *gen, n *ir.Node) {
-	a, size := g.args(n), regSize(n.Type)
+	a, size := g.args(n), g.regSize(n.Type)
 	op := n.Op.Inst()
 	if n.Type == isa.Pred {
 		g.set(n.Result(), g.maskOp(op, a[0], a[1]))
@@ -384,7 +376,7 @@ func complement(g *gen, n *ir.Node) {
 		g.set(n.Result(), g.maskNot(x))
 		return
 	}
-	size, ones := regSize(n.Type), ^uint64(0)
+	size, ones := g.regSize(n.Type), ^uint64(0)
 	if n.Type.Unsigned() {
 		ones = n.Type.Mask()
 	}
@@ -392,7 +384,7 @@ func complement(g *gen, n *ir.Node) {
 }
 
 func shift(g *gen, n *ir.Node) {
-	x, size, t := g.val(n.Args[0]), regSize(n.Type), n.Type
+	x, size, t := g.val(n.Args[0]), g.regSize(n.Type), n.Type
 	left, signed := n.Op == ir.Op(isa.SHL), t.Signed()
 	if c, ok := n.Args[1].Const(); ok {
 		k := uint8(c % uint64(t.Bits()))
@@ -433,7 +425,7 @@ func (g *gen) signedShift(x, by vreg) vreg {
 
 // count has POPC, CLZ and CTZ, a lane at a time.
 func count(g *gen, n *ir.Node) {
-	x, size, t, op := g.val(n.Args[0]), regSize(n.Type), n.Type, n.Op.Inst()
+	x, size, t, op := g.val(n.Args[0]), g.regSize(n.Type), n.Type, n.Op.Inst()
 	if size == 4 && t.Signed() && t.Bits() < 32 { // the extension does not count
 		x = g.and(4, x, g.number(4, t.Mask()))
 	}
@@ -458,9 +450,9 @@ func count(g *gen, n *ir.Node) {
 
 // divide is DIV and REM; of floats DIV alone, since REM comes expanded.
 func divide(g *gen, n *ir.Node) {
-	a, size, t := g.args(n), regSize(n.Type), n.Type
+	a, size, t := g.args(n), g.regSize(n.Type), n.Type
 	if t.Float() {
-		g.result(n, g.op2(divF.of(size), size, a[0], a[1]))
+		g.result(n, g.quotient(a[0], n.Args[1]))
 		return
 	}
 	if n.CanFault() {

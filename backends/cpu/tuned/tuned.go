@@ -82,7 +82,7 @@ const (
 	chunk   = kernels.ChunkElements
 	lanes   = kernels.Partials
 	longest = 8 * chunk
-	alone   = 2 * chunk // elements of a row that is not worth several threads
+	alone   = 4 * chunk // elements of a row that is not worth several threads
 	few     = 4         // rows
 )
 

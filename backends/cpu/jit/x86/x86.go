@@ -268,6 +268,10 @@ func (f *Form) scale(in *Inst) int {
 		return in.VL / 4
 	case eighth:
 		return in.VL / 8
+	case one1:
+		return 1
+	case one2:
+		return 2
 	case one4:
 		return 4
 	case one8:

@@ -1,0 +1,36 @@
+package jit
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/ir"
+	"github.com/hologram-project/hologram/kernels"
+)
+
+// The library's element-wise programs on narrow integers are packed: a group fills a
+// vector with what memory holds of it. Masks are bytes beside what was compared.
+func TestLibraryIsPacked(t *testing.T) {
+	wide, narrow := targetOf(AVX512), targetOf(AVX2)
+	for _, c := range []struct {
+		op           *kernels.Op
+		t            isa.Type
+		in512, in256 int
+	}{
+		{kernels.VectorAdd, isa.I8, 64, 32}, {kernels.VectorMul, isa.U8, 64, 32}, {kernels.VectorMad, isa.I16, 32, 16},
+		{kernels.VectorAbs, isa.I8, 64, 32}, {kernels.VectorClip, isa.U16, 32, 16}, {kernels.ScalarAdd, isa.I8, 64, 32},
+		{kernels.Fill, isa.I8, 64, 32}, {kernels.Copy, isa.BF16, 32, 16}, {kernels.Where, isa.I8, 64, 32},
+		{kernels.VectorEqual, isa.I8, 64, 32}, {kernels.VectorLess, isa.I16, 32, 8}, {kernels.VectorLess, isa.F32, 16, 8},
+		{kernels.VectorLess, isa.F64, 8, 4}, {kernels.VectorAdd, isa.BF16, 16, 8}, {kernels.VectorAdd, isa.I32, 16, 8},
+	} {
+		v, err := c.op.Program(c.t)
+		require.NoError(t, err)
+		fn, _, err := ir.Canonical(v)
+		require.NoError(t, err)
+		p, err := prepare(nil, fn)
+		require.NoError(t, err)
+		require.Equal(t, [2]int{c.in512, c.in256}, [2]int{p.groupLanes(wide, shape{}), p.groupLanes(narrow, shape{})}, "%s %v", c.op.Name, c.t)
+	}
+}

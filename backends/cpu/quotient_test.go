@@ -1,0 +1,106 @@
+package cpu_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/hologram-project/hologram/backends/interp"
+	"github.com/hologram-project/hologram/isa"
+)
+
+// float is a cell of a float type with an exponent and random digits.
+func float(r *rand.Rand, t isa.Type, exponent int) uint64 {
+	bias := 1<<(t.ExponentBits()-1) - 1
+	e := uint64(min(max(exponent+bias, 0), 2*bias+1))
+	digits := r.Uint64() & (1<<t.MantissaBits() - 1)
+	if r.IntN(8) == 0 { // few digits, and all
+		digits = [...]uint64{0, 1, 1<<t.MantissaBits() - 1}[r.IntN(3)]
+	}
+	return r.Uint64()&1<<(t.Bits()-1) | e<<t.MantissaBits() | digits
+}
+
+// nearMiddle is an f32 or f64 whose quotient by y is nearly between two others.
+func nearMiddle(r *rand.Rand, t isa.Type, y uint64) uint64 {
+	if t == isa.F32 {
+		q := 1 + math.Ldexp(float64(r.Uint32()>>9*2+1), -24)
+		return uint64(math.Float32bits(float32(q * float64(math.Float32frombits(uint32(y))))))
+	}
+	q, d := 1+math.Ldexp(float64(r.Uint64()>>12), -52), math.Float64frombits(y)
+	return math.Float64bits(math.FMA(q, d, d*0x1p-53))
+}
+
+// Quotients by what all lanes share have the oracle's bits: where groups are within the
+// bounds of products, beyond, and with zeros, infinities and NaNs among them; by a
+// parameter, and by what the lanes of a block have come to.
+func TestQuotientsBySharedNumbers(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 10))
+	oracle := interp.New()
+	const n = 1100
+	for _, ty := range []isa.Type{isa.F32, isa.F64, isa.F16, isa.BF16} {
+		v := verify(t, fmt.Sprintf("program p\nslot x %v\nslot z %[1]v\nparam y %[1]v\n  ldg.%[1]v x, x[index]\n  ldp.%[1]v y, y\n  div.%[1]v z, x, y\n  stg.%[1]v z, z[index]\n  exit", ty))
+		for _, exponent := range []int{0, 1, -3, 7, 39, 40, 41, -39, -41, 61, -61, 126, -127, 128, 299, 300, 301, -300, -301, 2000} {
+			y := float(r, ty, exponent)
+			contents := [][]byte{nil, make([]byte, n*ty.Size())}
+			for i := range n {
+				e := r.IntN(16) - 8
+				switch {
+				case i > 900:
+					e = r.IntN(280) - 140
+				case i > 500:
+					e = [...]int{-61, -60, -59, 59, 60, 61, 499, 500, -500, -501}[i/32%10]
+				}
+				cell := float(r, ty, e)
+				if i < 300 && ty.Size() >= 4 {
+					cell = nearMiddle(r, ty, y)
+				}
+				var b [8]byte
+				binary.LittleEndian.PutUint64(b[:], cell)
+				contents[0] = append(contents[0], b[:ty.Size()]...)
+			}
+			want := run(t, oracle, v, linear(n, 256), contents, nil, []uint64{y})
+			for _, l := range levels {
+				got := run(t, on(t, l, 1), v, linear(n, 256), contents, nil, []uint64{y})
+				if err := same(v, got, want); err != nil {
+					t.Errorf("%v, %v, divided by %#x: %v", ty, l, y, err)
+				}
+			}
+		}
+	}
+	v := verify(t, `
+program p
+slot x f32
+slot z f32
+param rounds u32
+block 256
+  ldg.f32 x, x[index]
+  abs.f32 a, x
+  block_reduce_max.f32 m, a
+  add.f32 s, m, m
+  div.f32 first, x, s
+  ldp.u32 rounds, rounds
+  loop rounds, end
+  div.f32 x, x, s
+  add.f32 s, s, m
+  div.f32 x, x, s
+end:
+  div.f32 x, x, s
+  add.f32 x, x, first
+  stg.f32 x, z[index]
+  exit`)
+	for _, spread := range []int{3, 45, 130} {
+		contents := [][]byte{nil, make([]byte, 4*n)}
+		for range n {
+			contents[0] = binary.LittleEndian.AppendUint32(contents[0], uint32(float(r, isa.F32, r.IntN(2*spread)-spread)))
+		}
+		want := run(t, oracle, v, linear(n, 256), contents, nil, []uint64{3})
+		for _, l := range levels {
+			got := run(t, on(t, l, 1), v, linear(n, 256), contents, nil, []uint64{3})
+			if err := same(v, got, want); err != nil {
+				t.Errorf("%v, exponents to %d: %v", l, spread, err)
+			}
+		}
+	}
+}
