@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -22,7 +23,7 @@ func runEdges(t *testing.T, b backends.Backend) {
 	for _, c := range narrowingCases(t) {
 		require.NoError(t, r.elementwise(c, []int64{int64(c.elements())}, 0, 256), c.Name)
 	}
-	for _, c := range append(exitedCases(t), addressCases(t)...) {
+	for _, c := range slices.Concat(exitedCases(t), addressCases(t), steppingCases(t)) {
 		require.NoError(t, r.explicit(c), c.Name)
 	}
 }
@@ -205,6 +206,63 @@ func addressCases(t *testing.T) []*Case {
 			}
 			c.Shape = []int64{int64(len(c.In["b"]))}
 			cases = append(cases, c)
+		}
+	}
+	return cases
+}
+
+// steppingCases access memory at addresses that step evenly along the lanes and on
+// the way go past the ends of it, of 0 or of what their type can hold, where they
+// wrap: each lane's is its own.
+func steppingCases(t *testing.T) []*Case {
+	const lanes = 40
+	memory := make([]uint64, 16)
+	for i := range memory {
+		memory[i] = uint64(i) + 100
+	}
+	starts := []uint64{0, 4, 56, 60, 64, 1<<31 - 32, 1<<32 - 64, 1<<32 - 32, 1<<32 - 4, 1<<62 - 4,
+		1<<63 - 64, 1<<63 - 4, 1 << 63, 1<<63 + 60, 1<<64 - 64, 1<<64 - 32, 1<<64 - 4}
+	var cases []*Case
+	for _, typ := range []isa.Type{isa.I32, isa.U32, isa.I64, isa.U64} {
+		for _, step := range []int64{4, -4, 8} {
+			program := func(access string) *isa.Verified {
+				return assemble(t, fmt.Sprintf(`program stepping
+slot a u32
+slot c u32
+param start %[1]v
+  sreg q, lane.x
+  cvt.%[1]v.u32 o, q
+  mul.%[1]v o, o, 0x%[2]x
+  ldp.%[1]v s, start
+  add.%[1]v o, o, s
+%[3]s
+  exit
+`, typ, uint64(step)&typ.Mask(), access))
+			}
+			loads := program("  ldg.u32 x, a[o]\n  stg.u32 x, c[index]")
+			stores := program("  ldg.u32 x, a[index]\n  stg.u32 x, c[o]")
+			for _, start := range starts {
+				start &= typ.Mask()
+				in, loaded := make([]uint64, lanes), make([]uint64, lanes)
+				stored := slices.Repeat([]uint64{guard * 0x01010101}, len(memory))
+				fault := isa.NoFault
+				for i := range in {
+					in[i] = uint64(i) + 7
+					cell := (start + uint64(int64(i)*step)) & typ.Mask()
+					if cell > 60 {
+						fault = isa.FaultAccess
+						continue
+					}
+					loaded[i], stored[cell/4] = memory[cell/4], in[i]
+				}
+				name := fmt.Sprintf("%v from %#x on by %d", typ, start, step)
+				parameter := []uint64{start}
+				cases = append(cases,
+					&Case{Name: "loads at " + name, Program: loads, Fault: fault, Grid: 1, Block: lanes, Shape: []int64{lanes},
+						In: map[string][]uint64{"a": memory, "start": parameter}, Out: map[string][]uint64{"c": loaded}},
+					&Case{Name: "stores at " + name, Program: stores, Fault: fault, Grid: 1, Block: lanes, Shape: []int64{lanes},
+						In: map[string][]uint64{"a": in, "start": parameter}, Out: map[string][]uint64{"c": stored}})
+			}
 		}
 	}
 	return cases
