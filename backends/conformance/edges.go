@@ -20,7 +20,7 @@ import (
 func runEdges(t *testing.T, b backends.Backend) {
 	r := newRig(t, b)
 	defer r.close()
-	for _, c := range narrowingCases(t) {
+	for _, c := range append(narrowingCases(t), extremumCases(t)...) {
 		require.NoError(t, r.elementwise(c, []int64{int64(c.elements())}, 0, 256), c.Name)
 	}
 	for _, c := range slices.Concat(exitedCases(t), addressCases(t), steppingCases(t)) {
@@ -104,6 +104,45 @@ func narrowingCases(t *testing.T) []*Case {
 				Program: assemble(t, fmt.Sprintf("program narrowing\nslot x %[2]v\nslot y %[1]v\n  ldg.%[2]v x, x[index]\n  cvt.%[1]v.%[2]v y, x\n  stg.%[1]v y, y[index]\n  exit\n",
 					to, from)),
 				In: map[string][]uint64{"x": in[from]}, Out: map[string][]uint64{"y": out[from]},
+			})
+		}
+	}
+	return cases
+}
+
+// extremumCases take MIN and MAX of numbers and a constant, of which engines make
+// less than of two numbers: NaN comes through, and −0 is below +0.
+func extremumCases(t *testing.T) []*Case {
+	values := []float64{0, math.Copysign(0, -1), 1.5, -1.5, math.Inf(1), math.Inf(-1), math.NaN()}
+	names := []string{"0.0", "-0.0", "1.5", "-1.5", "inf", "-inf", "nan"}
+	var cases []*Case
+	for _, typ := range isa.SetFloat.List() {
+		cell := func(v float64) uint64 { return isa.Convert(typ, isa.F64, math.Float64bits(v)) }
+		for k, constant := range values {
+			var in, least, most []uint64
+			for _, v := range values {
+				in, least, most = append(in, cell(v)), append(least, cell(min(v, constant))), append(most, cell(max(v, constant)))
+			}
+			cases = append(cases, &Case{
+				Name: fmt.Sprintf("extrema of %v and %s", typ, names[k]),
+				Program: assemble(t, fmt.Sprintf(`program extrema
+slot x %[1]v
+slot a %[1]v
+slot b %[1]v
+slot c %[1]v
+slot d %[1]v
+  ldg.%[1]v x, x[index]
+  min.%[1]v y, x, %[2]s
+  stg.%[1]v y, a[index]
+  min.%[1]v y, %[2]s, x
+  stg.%[1]v y, b[index]
+  max.%[1]v y, x, %[2]s
+  stg.%[1]v y, c[index]
+  max.%[1]v y, %[2]s, x
+  stg.%[1]v y, d[index]
+  exit
+`, typ, names[k])),
+				In: map[string][]uint64{"x": in}, Out: map[string][]uint64{"a": least, "b": least, "c": most, "d": most},
 			})
 		}
 	}
