@@ -46,7 +46,7 @@ func runRandom(t *testing.T, b backends.Backend) {
 			unsupported++
 		}
 	}
-	for i := 0; i < *programs/10 && failed < 5; i++ {
+	for i := 0; i < count/5 && failed < 5; i++ { // a compilation each, and little else
 		s := isatest.FromSeed(*firstSeed + uint64(i))
 		c := accesses(t, s)
 		if err := r.check(oracle, c, nil, 0); err != nil {
