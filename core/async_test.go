@@ -4,7 +4,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -556,6 +558,30 @@ func forgetting(t *testing.T) (ex *Executor, first *watched, native uintptr, mor
 		call(n)
 	}
 	return ex, first, natives[0], func() { call(natives[maxForeign]) }
+}
+
+// TestStreamsInUseAreNotForgotten: those go that are unused longest, however long ago
+// they were first used.
+func TestStreamsInUseAreNotForgotten(t *testing.T) {
+	b := asynctest.New(asynctest.Options{})
+	d := openAsync(t, b, 0)
+	natives := make([]uintptr, 2*maxForeign)
+	for i := range natives {
+		f := b.NewForeign(0)
+		t.Cleanup(f.Close)
+		natives[i] = f.Native()
+	}
+	ex := executorOn(t, d)
+	for i := range natives {
+		for _, n := range []uintptr{natives[0], natives[i]} {
+			s, err := ex.on(n, false)
+			require.NoError(t, err)
+			ex.done(s)
+		}
+	}
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	require.ElementsMatch(t, append(natives[maxForeign+1:], natives[0]), slices.Collect(maps.Keys(ex.foreign)))
 }
 
 // TestACallWhileItsStreamIsForgotten calls on a stream of others that was found

@@ -108,6 +108,31 @@ func TestAGuestOfACapture(t *testing.T) {
 	require.LessOrEqual(t, other.device.MemoryStats().InUse, idle)
 }
 
+// TestTheWorkspaceOfAGuest is none that earlier work on the stream still uses: the
+// graph may be replayed on another, which does not wait for that.
+func TestTheWorkspaceOfAGuest(t *testing.T) {
+	g := newGuest(t, asynctest.Options{Workspace: 1 << 20, Report: func(s string) { t.Error(s) }})
+	another := g.b.NewForeign(0)
+	t.Cleanup(another.Close)
+	x, y := g.floats(3), g.floats(3)
+	add := lookUp(t, "scalar_add")
+	call := func(o Operand) { require.NoError(t, g.op(add, []Scalar{Float(1)}, o, o)) }
+	call(y)
+	g.theirs.Synchronize()
+	require.NoError(t, wait(g.ex.Synchronize()))
+	goOn := make(chan struct{})
+	g.theirs.Do(0, func() { <-goOn })
+	call(x)
+	graph := g.theirs.BeginCapture()
+	call(y)
+	g.theirs.EndCapture()
+	<-graph.Replay(another)
+	close(goOn)
+	g.theirs.Synchronize()
+	require.NoError(t, wait(g.ex.Synchronize()))
+	graph.Destroy()
+}
+
 // TestFaultsInTheGraphsOfOthers: what a replay did wrong is told at the next
 // synchronization, once.
 func TestFaultsInTheGraphsOfOthers(t *testing.T) {

@@ -117,7 +117,8 @@ func TestCumsumOfShapes(t *testing.T) {
 	for _, c := range []struct {
 		shape []int64
 		axes  int
-	}{{[]int64{3, 5}, 1}, {[]int64{4, 3, 100}, 2}, {[]int64{2, 300}, 1}, {[]int64{9}, 0}, {[]int64{}, 0}} {
+	}{{[]int64{3, 5}, 1}, {[]int64{4, 3, 100}, 2}, {[]int64{2, 300}, 1}, {[]int64{9}, 0}, {[]int64{}, 0},
+		{[]int64{20}, 1}, {[]int64{300}, 1}, {[]int64{3, 5}, 2}, {[]int64{4, 3, 30}, 3}} {
 		for _, gaps := range []bool{false, true} {
 			in := draw(r, layout(r, isa.BF16, gaps, c.shape...))
 			got := on(t, kernels.Cumsum, c.axes, []*strided{in, draw(r, layout(r, isa.F64, gaps, c.shape...))})
@@ -132,6 +133,15 @@ func TestCumsumOfShapes(t *testing.T) {
 			}
 		}
 	}
-	_, err := kernels.Cumsum.PlanShapes([]kernels.Layout{kernels.Packed(isa.F32, 3, 4), kernels.Packed(isa.F32, 3)}, 1)
+	// Over all dimensions it is one row, which a packed output takes in any shape, and no other.
+	in, flat := draw(r, layout(r, isa.F32, true, 3, 5)), draw(r, kernels.Packed(isa.F32, 15))
+	got := on(t, kernels.Cumsum, 2, []*strided{in, flat})
+	for k, want := range (arithmetic{isa.F32}).prefix(in.values) {
+		requireCell(t, isa.F32, want, got[k], "element %d", k)
+	}
+	apart := kernels.Layout{Type: isa.F32, Shape: []int64{15}, Stride: []int64{2}}
+	_, err := kernels.Cumsum.PlanShapes([]kernels.Layout{in.Layout, apart}, 2)
+	require.ErrorContains(t, err, "cumsum: input has shape (3, 5), and output has (15,)")
+	_, err = kernels.Cumsum.PlanShapes([]kernels.Layout{kernels.Packed(isa.F32, 3, 4), kernels.Packed(isa.F32, 3)}, 1)
 	require.ErrorContains(t, err, "cumsum: input has shape (3, 4), and output has (3,)")
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,10 +20,10 @@ import (
 func runEdges(t *testing.T, b backends.Backend) {
 	r := newRig(t, b)
 	defer r.close()
-	for _, c := range narrowingCases(t) {
+	for _, c := range append(narrowingCases(t), extremumCases(t)...) {
 		require.NoError(t, r.elementwise(c, []int64{int64(c.elements())}, 0, 256), c.Name)
 	}
-	for _, c := range append(exitedCases(t), addressCases(t)...) {
+	for _, c := range slices.Concat(exitedCases(t), addressCases(t), steppingCases(t)) {
 		require.NoError(t, r.explicit(c), c.Name)
 	}
 }
@@ -103,6 +104,45 @@ func narrowingCases(t *testing.T) []*Case {
 				Program: assemble(t, fmt.Sprintf("program narrowing\nslot x %[2]v\nslot y %[1]v\n  ldg.%[2]v x, x[index]\n  cvt.%[1]v.%[2]v y, x\n  stg.%[1]v y, y[index]\n  exit\n",
 					to, from)),
 				In: map[string][]uint64{"x": in[from]}, Out: map[string][]uint64{"y": out[from]},
+			})
+		}
+	}
+	return cases
+}
+
+// extremumCases take MIN and MAX of numbers and a constant, of which engines make
+// less than of two numbers: NaN comes through, and −0 is below +0.
+func extremumCases(t *testing.T) []*Case {
+	values := []float64{0, math.Copysign(0, -1), 1.5, -1.5, math.Inf(1), math.Inf(-1), math.NaN()}
+	names := []string{"0.0", "-0.0", "1.5", "-1.5", "inf", "-inf", "nan"}
+	var cases []*Case
+	for _, typ := range isa.SetFloat.List() {
+		cell := func(v float64) uint64 { return isa.Convert(typ, isa.F64, math.Float64bits(v)) }
+		for k, constant := range values {
+			var in, least, most []uint64
+			for _, v := range values {
+				in, least, most = append(in, cell(v)), append(least, cell(min(v, constant))), append(most, cell(max(v, constant)))
+			}
+			cases = append(cases, &Case{
+				Name: fmt.Sprintf("extrema of %v and %s", typ, names[k]),
+				Program: assemble(t, fmt.Sprintf(`program extrema
+slot x %[1]v
+slot a %[1]v
+slot b %[1]v
+slot c %[1]v
+slot d %[1]v
+  ldg.%[1]v x, x[index]
+  min.%[1]v y, x, %[2]s
+  stg.%[1]v y, a[index]
+  min.%[1]v y, %[2]s, x
+  stg.%[1]v y, b[index]
+  max.%[1]v y, x, %[2]s
+  stg.%[1]v y, c[index]
+  max.%[1]v y, %[2]s, x
+  stg.%[1]v y, d[index]
+  exit
+`, typ, names[k])),
+				In: map[string][]uint64{"x": in}, Out: map[string][]uint64{"a": least, "b": least, "c": most, "d": most},
 			})
 		}
 	}
@@ -205,6 +245,63 @@ func addressCases(t *testing.T) []*Case {
 			}
 			c.Shape = []int64{int64(len(c.In["b"]))}
 			cases = append(cases, c)
+		}
+	}
+	return cases
+}
+
+// steppingCases access memory at addresses that step evenly along the lanes and on
+// the way go past the ends of it, of 0 or of what their type can hold, where they
+// wrap: each lane's is its own.
+func steppingCases(t *testing.T) []*Case {
+	const lanes = 40
+	memory := make([]uint64, 16)
+	for i := range memory {
+		memory[i] = uint64(i) + 100
+	}
+	starts := []uint64{0, 4, 56, 60, 64, 1<<31 - 32, 1<<32 - 64, 1<<32 - 32, 1<<32 - 4, 1<<62 - 4,
+		1<<63 - 64, 1<<63 - 4, 1 << 63, 1<<63 + 60, 1<<64 - 64, 1<<64 - 32, 1<<64 - 4}
+	var cases []*Case
+	for _, typ := range []isa.Type{isa.I32, isa.U32, isa.I64, isa.U64} {
+		for _, step := range []int64{4, -4, 8} {
+			program := func(access string) *isa.Verified {
+				return assemble(t, fmt.Sprintf(`program stepping
+slot a u32
+slot c u32
+param start %[1]v
+  sreg q, lane.x
+  cvt.%[1]v.u32 o, q
+  mul.%[1]v o, o, 0x%[2]x
+  ldp.%[1]v s, start
+  add.%[1]v o, o, s
+%[3]s
+  exit
+`, typ, uint64(step)&typ.Mask(), access))
+			}
+			loads := program("  ldg.u32 x, a[o]\n  stg.u32 x, c[index]")
+			stores := program("  ldg.u32 x, a[index]\n  stg.u32 x, c[o]")
+			for _, start := range starts {
+				start &= typ.Mask()
+				in, loaded := make([]uint64, lanes), make([]uint64, lanes)
+				stored := slices.Repeat([]uint64{guard * 0x01010101}, len(memory))
+				fault := isa.NoFault
+				for i := range in {
+					in[i] = uint64(i) + 7
+					cell := (start + uint64(int64(i)*step)) & typ.Mask()
+					if cell > 60 {
+						fault = isa.FaultAccess
+						continue
+					}
+					loaded[i], stored[cell/4] = memory[cell/4], in[i]
+				}
+				name := fmt.Sprintf("%v from %#x on by %d", typ, start, step)
+				parameter := []uint64{start}
+				cases = append(cases,
+					&Case{Name: "loads at " + name, Program: loads, Fault: fault, Grid: 1, Block: lanes, Shape: []int64{lanes},
+						In: map[string][]uint64{"a": memory, "start": parameter}, Out: map[string][]uint64{"c": loaded}},
+					&Case{Name: "stores at " + name, Program: stores, Fault: fault, Grid: 1, Block: lanes, Shape: []int64{lanes},
+						In: map[string][]uint64{"a": in, "start": parameter}, Out: map[string][]uint64{"c": stored}})
+			}
 		}
 	}
 	return cases

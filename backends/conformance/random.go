@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/hologram-project/hologram/backends"
@@ -45,6 +46,14 @@ func runRandom(t *testing.T, b backends.Backend) {
 			unsupported++
 		}
 	}
+	for i := 0; i < count/5 && failed < 5; i++ { // a compilation each, and little else
+		s := isatest.FromSeed(*firstSeed + uint64(i))
+		c := accesses(t, s)
+		if err := r.check(oracle, c, nil, 0); err != nil {
+			failed++
+			t.Errorf("accesses %d: %v\n%s", i, err, isa.Disassemble(c.Program))
+		}
+	}
 	if failed == 0 {
 		t.Logf("%s: %d random programs from seed %d, no difference; %d not supported", b.Name(), count, *firstSeed, unsupported)
 	}
@@ -77,6 +86,43 @@ func (r *rig) compare(oracle *rig, seed uint64) (ran bool, err error) {
 		return true, fmt.Errorf("%w\npasses off: %v; grid %v, block %v, n %d; shrunk:\n%s", err, off, c.Grid, c.Block, c.N, isa.Disassemble(c.Program))
 	}
 	return true, nil
+}
+
+// accesses makes a program that only loads and stores by index, in any order, from
+// some slots to others, so that launches in place show what changed places.
+func accesses(t testing.TB, s isatest.Source) *progen.Case {
+	const slots, lanes, values = 6, 5, 3
+	c := &progen.Case{Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{lanes, 1, 1}, N: lanes}
+	var b strings.Builder
+	b.WriteString("program accesses\n")
+	for i := range slots {
+		slot := isa.Slot{Name: fmt.Sprintf("s%d", i), Type: isa.I32}
+		fmt.Fprintf(&b, "slot %s %v\n", slot.Name, slot.Type)
+		data := make([]byte, 4*lanes)
+		for k := range data {
+			data[k] = byte(16*i + k)
+		}
+		c.Slots = append(c.Slots, progen.Slot{Slot: slot, Elements: lanes, Data: data, Indexed: true})
+	}
+	for i := range values {
+		fmt.Fprintf(&b, "mov.i32 x%d, %[1]d\n", i)
+	}
+	even := s.Intn(2) // which slots are stored to
+	for range 4 + s.Intn(8) {
+		what, at := "ldg", 2*s.Intn(slots/2)
+		if s.Intn(2) == 0 {
+			what, at = "stg", at+even
+		} else {
+			at += 1 - even
+		}
+		fmt.Fprintf(&b, "%s.i32 x%d, s%d[index]\n", what, s.Intn(values), at)
+	}
+	for i := range values {
+		fmt.Fprintf(&b, "stg.i32 x%d, s%d[index]\n", i, 2*i+even)
+	}
+	b.WriteString("exit\n")
+	c.Program = assemble(t, b.String()).Program
+	return c
 }
 
 // check runs c on r and on the oracle and returns the difference.
@@ -191,6 +237,11 @@ func (r *rig) outcomeOf(v *isa.Verified, c *progen.Case, off []string, seed uint
 		res.arrays = append(res.arrays, o)
 		l.Slots = append(l.Slots, view)
 	}
+	for i := range c.Slots {
+		if w := inPlace(v, c, i); w >= 0 && seed&1 == 0 {
+			l.Slots[i], res.arrays[i] = l.Slots[w], res.arrays[w]
+		}
+	}
 	err = r.launch(k, l)
 	res.residue, res.phase = l.Record.Residue, *l.Phase
 	var f *backends.ProgramFault
@@ -203,6 +254,20 @@ func (r *rig) outcomeOf(v *isa.Verified, c *progen.Case, off []string, seed uint
 		}
 	}
 	return res, nil
+}
+
+// inPlace returns a written slot that a launch may bind to the identical view as slot
+// i, which is only read: both by index alone, and no load follows the store. −1: none.
+func inPlace(v *isa.Verified, c *progen.Case, i int) int {
+	if !c.Slots[i].Indexed || v.Slots[i].Writes {
+		return -1
+	}
+	for w, s := range c.Slots {
+		if s.Indexed && v.Slots[w].Writes && s.Type == c.Slots[i].Type && !slices.Contains(v.Slots[i].LoadsAfterStoreTo, w) {
+			return w
+		}
+	}
+	return -1
 }
 
 // differs compares what two launches left. NaNs count as one; bytes that hold

@@ -138,6 +138,34 @@ func TestMemoryOfAStreamThatIsBehind(t *testing.T) {
 	}
 }
 
+// TestMemoryBehindAnEndlessStream frees blocks of a stream that gets on, and then as
+// many as are looked at first of one that never does: the former are found again.
+func TestMemoryBehindAnEndlessStream(t *testing.T) {
+	p := NewPool(host(t), 0)
+	ends, s := newLine("ends")
+	endless, _ := newLine("endless")
+	free := func(l *Line) {
+		var list []*Memory
+		for range lookAt {
+			m, _, err := p.Take(l, 400, nil)
+			require.NoError(t, err)
+			m.After(l, 1, true)
+			list = append(list, m)
+		}
+		for _, m := range list {
+			m.Release()
+		}
+	}
+	free(ends)
+	free(endless)
+	s.passed = 1
+	for range lookAt {
+		_, _, err := p.Take(nil, 400, nil)
+		require.NoError(t, err)
+	}
+	require.EqualValues(t, lookAt, p.Stats().Reused)
+}
+
 // TestScratch lends blocks without a count.
 func TestScratch(t *testing.T) {
 	p := NewPool(host(t), 0)

@@ -207,3 +207,54 @@ func TestCodeThatCannotBeMade(t *testing.T) {
 		require.EqualValues(t, 1, f.released.Load())
 	}
 }
+
+// kinds is a kernel that makes code for launches by their N, when it is let.
+type kinds struct {
+	backends.Kernel
+	begun chan uint64
+	goOn  chan struct{}
+	made  sync.Map
+}
+
+func (k *kinds) Specialize(l *backends.Launch, try bool) error {
+	if _, ok := k.made.Load(l.N); ok {
+		return nil
+	}
+	if try {
+		return backends.ErrPending
+	}
+	k.begun <- l.N
+	<-k.goOn
+	k.made.Store(l.N, true)
+	return nil
+}
+
+func (k *kinds) Release() {}
+
+// TestCodeOfAnotherKind is waited for, since a kernel's is made one at a time, and is
+// not taken for the code that is wanted.
+func TestCodeOfAnotherKind(t *testing.T) {
+	f := &kinds{begun: make(chan uint64), goOn: make(chan struct{})}
+	k := &Kernel{Kernel: f, special: f}
+	k.Start(1)
+	ask := func(n uint64) chan error {
+		done := make(chan error, 1)
+		go func() { done <- k.Specialize("it", &backends.Launch{N: n}, false, nil) }()
+		return done
+	}
+	first := ask(1)
+	require.EqualValues(t, 1, <-f.begun)
+	second := ask(2)
+	time.Sleep(10 * time.Millisecond) // so that it waits, most times
+	f.goOn <- struct{}{}
+	require.NoError(t, <-first)
+	select {
+	case n := <-f.begun:
+		require.EqualValues(t, 2, n)
+		f.goOn <- struct{}{}
+		require.NoError(t, <-second)
+	case err := <-second:
+		t.Fatal("it goes on without its code: ", err)
+	}
+	k.Release()
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/hologram-project/hologram/isa"
@@ -327,4 +328,33 @@ func TestRewritesKeepTheBytesRapid(t *testing.T) {
 		cfg.Size = 1 + s.Intn(12)
 		checkRewrite(tb{t, rt}, s, progen.New(s, cfg), rewrites[s.Intn(len(rewrites))])
 	})
+}
+
+// rereads makes a program that loads from few places of each kind of memory, stores
+// to them, loads again, and combines what it has: what tells two equal loads apart is
+// what was written between them.
+func rereads(t *testing.T, s isatest.Source) *progen.Case {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	line("program rereads\nslot m u8\nslot c i32\nshared 16\npool_alloc h, 16\nldg.i32 v0, c[index]\nadd.i32 v1, v0, 1\nmul.i32 v2, v0, 3\nmov.i32 v3, 5")
+	for range 6 + s.Intn(12) {
+		x, y, z := s.Intn(4), s.Intn(4), s.Intn(4)
+		switch s.Intn(3) {
+		case 0:
+			line([]string{"ldg.i32 v%d, m[0]", "ldg.i32 v%d, m[8]", "lds.i32 v%d, shared[0]", "pool_load.i32 v%d, h, 0", "phase_get g\ncvt.i32.u16 v%d, g"}[s.Intn(5)], x)
+		case 1:
+			line([]string{"stg.i32 v%d, m[0]", "sts.i32 v%d, shared[0]", "pool_store.i32 v%d, h, 0", "phase_adv %d"}[s.Intn(4)], x)
+		default:
+			line("%s.i32 v%d, v%d, v%d", []string{"add", "mul", "xor", "max"}[s.Intn(4)], x, y, z)
+		}
+	}
+	line("add.i32 v0, v0, v1\nxor.i32 v2, v2, v3\nmul.i32 v0, v0, v2\nstg.i32 v0, c[index]\nexit")
+	return &progen.Case{Program: verified(t, b.String()).Program}
+}
+
+func TestRereadsKeepTheBytes(t *testing.T) {
+	for seed := range uint64(4 * rewriteSeeds) {
+		s := isatest.FromSeed(seed)
+		checkRewrite(t, s, rereads(t, s), rewrites...)
+	}
 }
