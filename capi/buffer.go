@@ -9,8 +9,6 @@ import (
 	"github.com/hologram-project/hologram/core"
 )
 
-func freeBuffer(b *core.Buffer) { b.Free() }
-
 // go_buffer_allocate makes a buffer of length elements, zeroed unless flags has
 // HOLOGRAM_UNINITIALIZED. With HOLOGRAM_TRY it returns HOLOGRAM_BUSY at once if
 // it would take more than some microseconds.
@@ -38,7 +36,7 @@ func go_buffer_allocate(executor C.hologram_executor, length C.int64_t, dtype, f
 		allocate = (*core.Executor).TryAllocate
 	}
 	b, err := allocate(ex, int64(length), t, flags&C.HOLOGRAM_UNINITIALIZED == 0)
-	return adopt(kindBuffer, b, err, buffer_out, freeBuffer)
+	return adopt(kindBuffer, b, err, buffer_out, (*core.Buffer).Free)
 }
 
 // go_buffer_allocate_boundary makes a buffer of width · height elements on the
@@ -61,7 +59,7 @@ func go_buffer_allocate_boundary(executor C.hologram_executor, class_index, widt
 		return fail(err)
 	}
 	b, err := ex.AllocateBoundary(int64(class_index), int64(width), int64(height), t)
-	return adopt(kindBuffer, b, err, buffer_out, freeBuffer)
+	return adopt(kindBuffer, b, err, buffer_out, (*core.Buffer).Free)
 }
 
 // go_buffer_wrap makes a buffer of memory that the caller owns, in place: the
@@ -124,7 +122,7 @@ func go_buffer_view(buffer C.hologram_buffer, offset C.int64_t, rank C.int32_t, 
 	if view_out == nil {
 		return null(what, "view_out")
 	}
-	b, err := lookup[*core.Buffer](handle(buffer), kindBuffer, what)
+	b, err := lookup(handle(buffer), kindBuffer, what)
 	if err != nil {
 		return fail(err)
 	}
@@ -133,7 +131,7 @@ func go_buffer_view(buffer C.hologram_buffer, offset C.int64_t, rank C.int32_t, 
 		return fail(err)
 	}
 	v, err := b.View(int64(offset), dims, steps)
-	return adopt(kindBuffer, v, err, view_out, freeBuffer)
+	return adopt(kindBuffer, v, err, view_out, (*core.Buffer).Free)
 }
 
 // go_buffer_free frees a buffer. Its memory lives on while leases, views or
@@ -143,7 +141,7 @@ func go_buffer_view(buffer C.hologram_buffer, offset C.int64_t, rank C.int32_t, 
 //export go_buffer_free
 func go_buffer_free(buffer C.hologram_buffer) (status C.int32_t) {
 	defer guard(&status)
-	b, err := unregister[*core.Buffer](handle(buffer), kindBuffer, "buffer_free")
+	b, err := unregister(handle(buffer), kindBuffer, "buffer_free")
 	if err != nil {
 		return fail(err)
 	}
@@ -161,7 +159,7 @@ func go_buffer_describe(buffer C.hologram_buffer, info_out *C.hologram_buffer_in
 	if info_out == nil {
 		return null(what, "info_out")
 	}
-	b, err := lookup[*core.Buffer](handle(buffer), kindBuffer, what)
+	b, err := lookup(handle(buffer), kindBuffer, what)
 	if err != nil {
 		return fail(err)
 	}
@@ -191,7 +189,7 @@ func go_buffer_synchronize(buffer C.hologram_buffer, event_out *C.hologram_event
 	if event_out == nil {
 		return null(what, "event_out")
 	}
-	b, err := lookup[*core.Buffer](handle(buffer), kindBuffer, what)
+	b, err := lookup(handle(buffer), kindBuffer, what)
 	if err != nil {
 		return fail(err)
 	}
@@ -209,7 +207,7 @@ func go_buffer_read(buffer C.hologram_buffer, offset, bytes C.int64_t, data_out 
 	if event_out == nil {
 		return null(what, "event_out")
 	}
-	b, err := lookup[*core.Buffer](handle(buffer), kindBuffer, what)
+	b, err := lookup(handle(buffer), kindBuffer, what)
 	if err != nil {
 		return fail(err)
 	}
@@ -230,7 +228,7 @@ func go_buffer_write(buffer C.hologram_buffer, offset, bytes C.int64_t, data uns
 	if event_out == nil {
 		return null(what, "event_out")
 	}
-	b, err := lookup[*core.Buffer](handle(buffer), kindBuffer, what)
+	b, err := lookup(handle(buffer), kindBuffer, what)
 	if err != nil {
 		return fail(err)
 	}
@@ -253,7 +251,7 @@ func go_buffer_fill(buffer C.hologram_buffer, value *C.hologram_scalar, event_ou
 	if value == nil {
 		return null(what, "value")
 	}
-	b, err := lookup[*core.Buffer](handle(buffer), kindBuffer, what)
+	b, err := lookup(handle(buffer), kindBuffer, what)
 	if err != nil {
 		return fail(err)
 	}
@@ -271,11 +269,11 @@ func go_buffer_copy(destination, source C.hologram_buffer, event_out *C.hologram
 	if event_out == nil {
 		return null("buffer_copy", "event_out")
 	}
-	to, err := lookup[*core.Buffer](handle(destination), kindBuffer, "buffer_copy: destination")
+	to, err := lookup(handle(destination), kindBuffer, "buffer_copy: destination")
 	if err != nil {
 		return fail(err)
 	}
-	from, err := lookup[*core.Buffer](handle(source), kindBuffer, "buffer_copy: source")
+	from, err := lookup(handle(source), kindBuffer, "buffer_copy: source")
 	if err != nil {
 		return fail(err)
 	}
@@ -294,12 +292,12 @@ func go_buffer_lease(buffer C.hologram_buffer, lease_out *C.hologram_lease) (sta
 	if lease_out == nil {
 		return null(what, "lease_out")
 	}
-	b, err := lookup[*core.Buffer](handle(buffer), kindBuffer, what)
+	b, err := lookup(handle(buffer), kindBuffer, what)
 	if err != nil {
 		return fail(err)
 	}
 	l, err := b.Lease()
-	return adopt(kindLease, l, err, lease_out, func(l *core.Lease) { l.Release() })
+	return adopt(kindLease, l, err, lease_out, (*core.Lease).Release)
 }
 
 // go_lease_free ends a lease.
@@ -308,7 +306,7 @@ func go_buffer_lease(buffer C.hologram_buffer, lease_out *C.hologram_lease) (sta
 //export go_lease_free
 func go_lease_free(lease C.hologram_lease) (status C.int32_t) {
 	defer guard(&status)
-	l, err := unregister[*core.Lease](handle(lease), kindLease, "lease_free")
+	l, err := unregister(handle(lease), kindLease, "lease_free")
 	if err != nil {
 		return fail(err)
 	}

@@ -75,7 +75,7 @@ func (f *frame) read(what string, args *C.hologram_call_args) error {
 	}
 	c := &f.call
 	if args.op == -1 {
-		p, err := lookup[*core.Program](handle(args.program), kindProgram, what)
+		p, err := lookup(handle(args.program), kindProgram, what)
 		if err != nil {
 			return err
 		}
@@ -133,14 +133,10 @@ func (f *frame) readOperand(from *C.hologram_operand, i int) error {
 	o := &f.operands[i]
 	o.Bool = from.flags&C.HOLOGRAM_BOOL != 0
 	if from.buffer != 0 {
-		h := handle(from.buffer)
-		if e := find(h); e != nil {
-			if b, ok := e.object.(*core.Buffer); ok {
-				o.Buffer = b
-				return nil
-			}
+		if o.Buffer = find(handle(from.buffer), kindBuffer); o.Buffer == nil {
+			return badHandle(handle(from.buffer), anyKind(kindBuffer), f.operand(i))
 		}
-		return badHandle(h, kindBuffer, f.operand(i))
+		return nil
 	}
 	switch {
 	case from.rank == -1:

@@ -96,7 +96,7 @@ func answer[T any](what, name string, out *T, made T) C.int32_t {
 }
 
 // adopt gives a fresh object a handle.
-func adopt[T any, H ~uint64](k kind, object T, err error, out *H, undo func(T)) C.int32_t {
+func adopt[T any, H ~uint64](k kind[T], object *T, err error, out *H, undo func(*T)) C.int32_t {
 	if err != nil {
 		return fail(err)
 	}

@@ -38,7 +38,7 @@ func go_buffer_to_dlpack(buffer C.hologram_buffer, versioned C.int32_t, managed_
 	if managed_out == nil {
 		return null(what, "managed_out")
 	}
-	b, err := lookup[*core.Buffer](handle(buffer), kindBuffer, what)
+	b, err := lookup(handle(buffer), kindBuffer, what)
 	if err != nil {
 		return fail(err)
 	}
@@ -61,7 +61,7 @@ func go_buffer_to_dlpack(buffer C.hologram_buffer, versioned C.int32_t, managed_
 	}
 	managed := export(&t, &v.Shape, &v.Stride, h, versioned)
 	if managed == nil {
-		unregister[*core.Lease](h, kindLease, what)
+		unregister(h, kindLease, what)
 		l.Release()
 		return fail(core.Errorf(core.OutOfMemory, "%s: no memory", what))
 	}

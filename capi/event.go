@@ -15,7 +15,7 @@ import (
 //export go_event_wait
 func go_event_wait(event C.hologram_event, milliseconds C.int32_t) (status C.int32_t) {
 	defer guard(&status)
-	ev, err := lookup[*core.Event](handle(event), kindEvent, "event_wait")
+	ev, err := lookup(handle(event), kindEvent, "event_wait")
 	if err != nil {
 		return fail(err)
 	}
@@ -31,7 +31,7 @@ func go_event_wait(event C.hologram_event, milliseconds C.int32_t) (status C.int
 //export go_event_cancel
 func go_event_cancel(event C.hologram_event) (status C.int32_t) {
 	defer guard(&status)
-	ev, err := lookup[*core.Event](handle(event), kindEvent, "event_cancel")
+	ev, err := lookup(handle(event), kindEvent, "event_cancel")
 	if err != nil {
 		return fail(err)
 	}
@@ -44,6 +44,6 @@ func go_event_cancel(event C.hologram_event) (status C.int32_t) {
 //export go_event_free
 func go_event_free(event C.hologram_event) (status C.int32_t) {
 	defer guard(&status)
-	_, err := unregister[*core.Event](handle(event), kindEvent, "event_free")
+	_, err := unregister(handle(event), kindEvent, "event_free")
 	return fail(err)
 }

@@ -20,7 +20,7 @@ var standard struct {
 // executorOf returns the executor of a handle.
 func executorOf(h C.hologram_executor, what string) (*core.Executor, error) {
 	if h != 0 {
-		return lookup[*core.Executor](handle(h), kindExecutor, what)
+		return lookup(handle(h), kindExecutor, what)
 	}
 	standard.Lock()
 	defer standard.Unlock()
@@ -61,7 +61,7 @@ func go_executor_new(backend *C.char, executor_out *C.hologram_executor) (status
 //export go_executor_free
 func go_executor_free(executor C.hologram_executor) (status C.int32_t) {
 	defer guard(&status)
-	ex, err := unregister[*core.Executor](handle(executor), kindExecutor, "executor_free")
+	ex, err := unregister(handle(executor), kindExecutor, "executor_free")
 	if err != nil {
 		return fail(err)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"math"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/hologram-project/hologram/core"
 	"github.com/hologram-project/hologram/core/lock"
@@ -11,23 +12,28 @@ import (
 // A handle is what callers have of an object: its kind in the top 8 bits, then
 // 32 bits of generation, then 24 bits of index into a table. An index that is
 // used again gets another generation, and none is after its last, so a stale handle
-// is told from a fresh one, and a number that nobody gave out matches no entry.
+// is told from a fresh one, and a number that nobody gave out matches no place.
 type handle = uint64
 
-// kind is the kind of object that a handle names.
-type kind uint8
+// kind is the kind of object that a handle names, a *T.
+type kind[T any] anyKind
 
 const (
-	kindExecutor kind = iota + 1
-	kindBuffer
-	kindProgram
-	kindEvent
-	kindLease
+	kindExecutor kind[core.Executor] = 1
+	kindBuffer   kind[core.Buffer]   = 2
+	kindProgram  kind[core.Program]  = 3
+	kindEvent    kind[core.Event]    = 4
+	kindLease    kind[core.Lease]    = 5
 )
+
+// anyKind is a kind whose objects' type does not matter.
+type anyKind uint8
 
 var kindNames = [...]string{"null", "executor", "buffer", "program", "event", "lease"}
 
-func (k kind) String() string {
+func (k anyKind) named() bool { return k > 0 && int(k) < len(kindNames) }
+
+func (k anyKind) String() string {
 	if int(k) < len(kindNames) {
 		return kindNames[k]
 	}
@@ -35,22 +41,26 @@ func (k kind) String() string {
 }
 
 const (
+	kindShift = 56
 	indexBits = 24
 	chunkBits = 10
 	chunkSize = 1 << chunkBits
 	maxChunks = 1 << (indexBits - chunkBits)
 )
 
-// entry is an object and the handle it was given out with.
-type entry struct {
-	handle handle
-	object any
+func kindOf(h handle) anyKind      { return anyKind(h >> kindShift) }
+func generationOf(h handle) uint32 { return uint32(h >> indexBits) }
+func indexOf(h handle) int         { return int(h & (1<<indexBits - 1)) }
+
+// place is where an object is while it has a handle. After that, the handle is the
+// last that was given out here, without its kind. No handle comes twice, so an
+// object that was found between two looks at the same handle is what that names.
+type place struct {
+	handle atomic.Uint64
+	object unsafe.Pointer // to what handle's kind says; atomic
 }
 
-type chunk [chunkSize]struct {
-	live       atomic.Pointer[entry]
-	generation atomic.Uint32
-}
+type chunk [chunkSize]place
 
 // table holds the objects. Looking up takes no lock.
 var table struct {
@@ -60,11 +70,18 @@ var table struct {
 	free   []uint32 // of these, the ones that can be used again
 }
 
+// at returns the place of an index, or nil.
+func at(index int) *place {
+	if c := table.chunks[index/chunkSize].Load(); c != nil {
+		return &c[index%chunkSize]
+	}
+	return nil
+}
+
 // register gives an object a handle.
-func register(k kind, object any) (handle, error) {
-	table.mu.Lock()
-	defer table.mu.Unlock()
+func register[T any](k kind[T], object *T) (handle, error) {
 	var index int
+	table.mu.Lock()
 	switch {
 	case len(table.free) > 0:
 		index = int(table.free[len(table.free)-1])
@@ -76,49 +93,56 @@ func register(k kind, object any) (handle, error) {
 		}
 		table.used++
 	default:
-		return 0, core.Errorf(core.OutOfMemory, "%d handles are taken; that is the most there can be", table.used)
+		table.mu.Unlock()
+		return 0, core.Errorf(core.OutOfMemory, "%d handles are taken; that is the most there can be", 1<<indexBits)
 	}
-	slot := &table.chunks[index/chunkSize].Load()[index%chunkSize]
-	h := handle(k)<<56 | handle(slot.generation.Add(1))<<indexBits | handle(index)
-	slot.live.Store(&entry{h, object})
+	table.mu.Unlock()
+	p := at(index)
+	h := handle(k)<<kindShift | handle(generationOf(p.handle.Load())+1)<<indexBits | handle(index)
+	atomic.StorePointer(&p.object, unsafe.Pointer(object))
+	p.handle.Store(h)
 	return h, nil
 }
 
-// find returns the object of a handle.
-func find(h handle) *entry {
-	index := int(h & (1<<indexBits - 1))
-	if c := table.chunks[index/chunkSize].Load(); c != nil {
-		if e := c[index%chunkSize].live.Load(); e != nil && e.handle == h {
-			return e
-		}
+// find returns the object of a handle, or nil if it names none of the kind.
+func find[T any](h handle, k kind[T]) *T {
+	if kindOf(h) != anyKind(k) {
+		return nil
 	}
-	return nil
+	p := at(indexOf(h))
+	if p == nil || p.handle.Load() != h {
+		return nil
+	}
+	object := atomic.LoadPointer(&p.object)
+	if p.handle.Load() != h {
+		return nil
+	}
+	return (*T)(object)
 }
 
-// lookup returns the object of a handle, which must be a T.
-func lookup[T any](h handle, k kind, what string) (T, error) {
-	if e := find(h); e != nil {
-		if object, ok := e.object.(T); ok {
-			return object, nil
-		}
+// lookup is find where there must be one.
+func lookup[T any](h handle, k kind[T], what string) (*T, error) {
+	if object := find(h, k); object != nil {
+		return object, nil
 	}
-	var none T
-	return none, badHandle(h, k, what)
+	return nil, badHandle(h, anyKind(k), what)
 }
 
 // badHandle says what is wrong with a handle.
-func badHandle(h handle, k kind, what string) error {
-	given := kind(h >> 56)
-	index := int(h & (1<<indexBits - 1))
-	generation := uint32(h >> indexBits)
-	why := "was never given out"
-	switch c := table.chunks[index/chunkSize].Load(); {
+func badHandle(h handle, k anyKind, what string) error {
+	given, why := kindOf(h), "was never given out"
+	switch p := at(indexOf(h)); {
 	case h == 0:
 		return core.Errorf(core.BadHandle, "%s: the handle is null; expected %v", what, article(k))
-	case find(h) != nil:
-		return core.Errorf(core.BadHandle, "%s: handle 0x%x is %v; expected %v", what, h, article(given), article(k))
-	case c != nil && given >= kindExecutor && given <= kindLease && generation != 0 && generation <= c[index%chunkSize].generation.Load():
-		why = "is freed"
+	case p == nil || !given.named() || generationOf(h) == 0:
+	default:
+		last := p.handle.Load()
+		if last == h && given != k {
+			return core.Errorf(core.BadHandle, "%s: handle 0x%x is %v; expected %v", what, h, article(given), article(k))
+		}
+		if generationOf(h) <= generationOf(last) {
+			why = "is freed"
+		}
 	}
 	if why == "is freed" && given != k {
 		return core.Errorf(core.BadHandle, "%s: handle 0x%x is of %s that is freed; expected %v", what, h, article(given), article(k))
@@ -126,41 +150,41 @@ func badHandle(h handle, k kind, what string) error {
 	return core.Errorf(core.BadHandle, "%s: %v handle 0x%x %s", what, k, h, why)
 }
 
-func article(k kind) string {
-	if k == kindExecutor || k == kindEvent {
+func article(k anyKind) string {
+	if k == anyKind(kindExecutor) || k == anyKind(kindEvent) {
 		return "an " + k.String()
 	}
 	return "a " + k.String()
 }
 
 // unregister takes a handle back and returns its object.
-func unregister[T any](h handle, k kind, what string) (T, error) {
-	object, err := lookup[T](h, k, what)
+func unregister[T any](h handle, k kind[T], what string) (*T, error) {
+	object, err := lookup(h, k, what)
 	if err != nil {
-		return object, err
+		return nil, err
 	}
-	index := int(h & (1<<indexBits - 1))
-	slot := &table.chunks[index/chunkSize].Load()[index%chunkSize]
-	if e := slot.live.Load(); e == nil || e.handle != h || !slot.live.CompareAndSwap(e, nil) {
-		return object, badHandle(h, k, what) // another thread was faster
+	p := at(indexOf(h))
+	if !p.handle.CompareAndSwap(h, h&(1<<kindShift-1)) {
+		return nil, badHandle(h, anyKind(k), what) // another thread was faster
 	}
-	if slot.generation.Load() < math.MaxUint32 {
+	atomic.StorePointer(&p.object, nil)
+	if generationOf(h) < math.MaxUint32 {
 		table.mu.Lock()
-		table.free = append(table.free, uint32(index))
+		table.free = append(table.free, uint32(indexOf(h)))
 		table.mu.Unlock()
 	}
 	return object, nil
 }
 
 // all returns the handles of a kind that are alive.
-func all(k kind) []handle {
+func all[T any](k kind[T]) []handle {
 	table.mu.Lock()
 	used := table.used
 	table.mu.Unlock()
 	var list []handle
 	for index := range used {
-		if e := table.chunks[index/chunkSize].Load()[index%chunkSize].live.Load(); e != nil && kind(e.handle>>56) == k {
-			list = append(list, e.handle)
+		if h := at(index).handle.Load(); kindOf(h) == anyKind(k) {
+			list = append(list, h)
 		}
 	}
 	return list

@@ -17,19 +17,26 @@ import (
 
 type thing struct{ n int }
 
+// Kinds of things, as which buffers and leases have handles.
+const (
+	thingBuffer = kind[thing](kindBuffer)
+	thingLease  = kind[thing](kindLease)
+	thingOther  = kind[thing](kindProgram)
+)
+
 func TestHandles(t *testing.T) {
 	a := &thing{1}
-	h, err := register(kindBuffer, a)
+	h, err := register(thingBuffer, a)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := lookup[*thing](h, kindBuffer, "f"); got != a || err != nil {
+	if got, err := lookup(h, thingBuffer, "f"); got != a || err != nil {
 		t.Errorf("got %v, %v", got, err)
 	}
-	if got, err := unregister[*thing](h, kindBuffer, "f"); got != a || err != nil {
+	if got, err := unregister(h, thingBuffer, "f"); got != a || err != nil {
 		t.Errorf("got %v, %v", got, err)
 	}
-	other, err := register(kindProgram, &thing{2})
+	other, err := register(thingOther, &thing{2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,14 +52,14 @@ func TestHandles(t *testing.T) {
 		{1<<64 - 1, "was never given out"},
 		{h ^ other, "was never given out"},
 	} {
-		if _, err := lookup[*strings.Builder](c.h, kindBuffer, "f"); err == nil || !strings.Contains(err.Error(), c.text) {
+		if _, err := lookup(c.h, thingBuffer, "f"); err == nil || !strings.Contains(err.Error(), c.text) {
 			t.Errorf("0x%x: %v; expected %q", c.h, err, c.text)
 		}
-		if _, err := unregister[*strings.Builder](c.h, kindBuffer, "f"); err == nil {
+		if _, err := unregister(c.h, thingBuffer, "f"); err == nil {
 			t.Errorf("0x%x: taken back", c.h)
 		}
 	}
-	if got, err := unregister[*thing](other, kindProgram, "f"); err != nil || got.n != 2 {
+	if got, err := unregister(other, thingOther, "f"); err != nil || got.n != 2 {
 		t.Errorf("got %v, %v", got, err)
 	}
 }
@@ -63,31 +70,31 @@ func TestHandlesInManyGoroutines(t *testing.T) {
 		group.Go(func() {
 			var mine []handle
 			for i := range 2000 {
-				h, err := register(kindLease, &thing{g})
+				h, err := register(thingLease, &thing{g})
 				if err != nil {
 					t.Error(err)
 					return
 				}
 				mine = append(mine, h)
 				if i%3 > 0 {
-					if got, err := unregister[*thing](mine[0], kindLease, "f"); err != nil || got.n != g {
+					if got, err := unregister(mine[0], thingLease, "f"); err != nil || got.n != g {
 						t.Errorf("goroutine %d: got %v, %v", g, got, err)
 					}
 					mine = mine[1:]
 				}
 			}
 			for _, h := range mine {
-				if got, err := lookup[*thing](h, kindLease, "f"); err != nil || got.n != g {
+				if got, err := lookup(h, thingLease, "f"); err != nil || got.n != g {
 					t.Errorf("goroutine %d: got %v, %v", g, got, err)
 				}
-				if _, err := unregister[*thing](h, kindLease, "f"); err != nil {
+				if _, err := unregister(h, thingLease, "f"); err != nil {
 					t.Error(err)
 				}
 			}
 		})
 	}
 	group.Wait()
-	if left := all(kindLease); len(left) > 0 {
+	if left := all(thingLease); len(left) > 0 {
 		t.Errorf("%d handles are left", len(left))
 	}
 }
@@ -99,7 +106,7 @@ func TestOneOfManyFrees(t *testing.T) {
 	const rounds = 100000
 	handles := make([]handle, rounds)
 	for i := range handles {
-		h, err := register(kindBuffer, &thing{i})
+		h, err := register(thingBuffer, &thing{i})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +128,7 @@ func TestOneOfManyFrees(t *testing.T) {
 						}
 					}
 				}
-				if got, err := unregister[*thing](h, kindBuffer, "free"); err != nil {
+				if got, err := unregister(h, thingBuffer, "free"); err != nil {
 					if !strings.Contains(err.Error(), "is freed") {
 						t.Error(err)
 					}
@@ -139,13 +146,48 @@ func TestOneOfManyFrees(t *testing.T) {
 	}
 	places := map[handle]bool{}
 	for range rounds {
-		h, err := register(kindBuffer, new(thing))
+		h, err := register(thingBuffer, new(thing))
 		if err != nil || places[h&(1<<indexBits-1)] {
 			t.Fatal("two objects have one place", err)
 		}
 		places[h&(1<<indexBits-1)] = true
-		defer func() { _, _ = unregister[*thing](h, kindBuffer, "free") }()
+		defer func() { _, _ = unregister(h, thingBuffer, "free") }()
 	}
+}
+
+// TestAHandleNamesOneObject looks handles up while their place is given to ever new
+// objects: what is found is the handle's own, or nothing.
+func TestAHandleNamesOneObject(t *testing.T) {
+	type given struct {
+		h handle
+		n int
+	}
+	var last atomic.Pointer[given]
+	var done atomic.Bool
+	var group sync.WaitGroup
+	group.Go(func() {
+		for !done.Load() {
+			if g := last.Load(); g != nil {
+				if object := find(g.h, thingBuffer); object != nil && object.n != g.n {
+					t.Errorf("handle 0x%x is of object %d; found %d", g.h, g.n, object.n)
+					return
+				}
+			}
+		}
+	})
+	for i := range 20000 {
+		h, err := register(thingBuffer, &thing{i})
+		require.NoError(t, err)
+		last.Store(&given{h, i})
+		if i%16 == 0 {
+			runtime.Gosched()
+		}
+		got, err := unregister(h, thingBuffer, "f")
+		require.NoError(t, err)
+		require.Equal(t, i, got.n)
+	}
+	done.Store(true)
+	group.Wait()
 }
 
 func TestAFullTableLeavesWrappedMemoryToItsOwner(t *testing.T) {
@@ -180,22 +222,22 @@ func TestAFullTableLeavesWrappedMemoryToItsOwner(t *testing.T) {
 
 // TestAnIndexIsGivenUpAfterItsLastGeneration, so that no handle is ever given out twice.
 func TestAnIndexIsGivenUpAfterItsLastGeneration(t *testing.T) {
-	first, err := register(kindLease, &thing{1})
+	first, err := register(thingLease, &thing{1})
 	require.NoError(t, err)
 	index := int(first & (1<<indexBits - 1))
-	table.chunks[index/chunkSize].Load()[index%chunkSize].generation.Store(math.MaxUint32 - 1)
-	_, err = unregister[*thing](first, kindLease, "f")
+	_, err = unregister(first, thingLease, "f")
 	require.NoError(t, err)
-	last, err := register(kindLease, &thing{2}) // what was freed last is used first
+	at(index).handle.Store((math.MaxUint32-1)<<indexBits | handle(index))
+	last, err := register(thingLease, &thing{2}) // what was freed last is used first
 	require.NoError(t, err)
 	require.Equal(t, handle(kindLease)<<56|math.MaxUint32<<indexBits|handle(index), last)
-	_, err = unregister[*thing](last, kindLease, "f")
+	_, err = unregister(last, thingLease, "f")
 	require.NoError(t, err)
-	_, err = lookup[*thing](last, kindLease, "f")
+	_, err = lookup(last, thingLease, "f")
 	require.ErrorContains(t, err, "is freed")
-	next, err := register(kindLease, &thing{3})
+	next, err := register(thingLease, &thing{3})
 	require.NoError(t, err)
 	require.NotEqual(t, index, int(next&(1<<indexBits-1)))
-	_, err = unregister[*thing](next, kindLease, "f")
+	_, err = unregister(next, thingLease, "f")
 	require.NoError(t, err)
 }

@@ -83,7 +83,7 @@ func go_clear_all() (status C.int32_t) {
 	defer guard(&status)
 	events := all(kindEvent)
 	for _, h := range events {
-		if ev, err := lookup[*core.Event](h, kindEvent, "clear_all"); err == nil {
+		if ev, err := lookup(h, kindEvent, "clear_all"); err == nil {
 			ev.Cancel()
 		}
 	}
@@ -92,7 +92,7 @@ func go_clear_all() (status C.int32_t) {
 	var group sync.WaitGroup
 	var first atomic.Pointer[error]
 	for _, h := range all(kindExecutor) {
-		ex, err := unregister[*core.Executor](h, kindExecutor, "clear_all")
+		ex, err := unregister(h, kindExecutor, "clear_all")
 		if err != nil {
 			continue // freed by another thread meanwhile
 		}
@@ -109,31 +109,27 @@ func go_clear_all() (status C.int32_t) {
 	standard.Unlock()
 	group.Wait()
 	for _, h := range events {
-		if ev, err := lookup[*core.Event](h, kindEvent, "clear_all"); err == nil {
+		if ev, err := lookup(h, kindEvent, "clear_all"); err == nil {
 			ev.Leave()
-			_, _ = unregister[*core.Event](h, kindEvent, "clear_all") // else its owner was faster
+			_, _ = unregister(h, kindEvent, "clear_all") // else its owner was faster
 		}
 	}
-	for _, k := range []kind{kindLease, kindBuffer, kindProgram} {
-		for _, h := range all(k) {
-			object, err := unregister[any](h, k, "clear_all")
-			if err != nil {
-				continue
-			}
-			switch o := object.(type) {
-			case *core.Lease:
-				o.Release()
-			case *core.Buffer:
-				o.Free()
-			case *core.Program:
-				o.Close()
-			}
-		}
-	}
+	freeAll(kindLease, (*core.Lease).Release)
+	freeAll(kindBuffer, (*core.Buffer).Free)
+	freeAll(kindProgram, (*core.Program).Close)
 	if err := first.Load(); err != nil {
 		return fail(*err)
 	}
 	return C.HOLOGRAM_OK
+}
+
+// freeAll frees the objects of a kind.
+func freeAll[T any](k kind[T], free func(*T)) {
+	for _, h := range all(k) {
+		if object, err := unregister(h, k, "clear_all"); err == nil {
+			free(object)
+		}
+	}
 }
 
 // go_object_count tells how many objects have a handle.
@@ -144,10 +140,7 @@ func go_object_count(count_out *C.int64_t) (status C.int32_t) {
 	if count_out == nil {
 		return null("object_count", "count_out")
 	}
-	n := 0
-	for k := kindExecutor; k <= kindLease; k++ {
-		n += len(all(k))
-	}
+	n := len(all(kindExecutor)) + len(all(kindBuffer)) + len(all(kindProgram)) + len(all(kindEvent)) + len(all(kindLease))
 	*count_out = C.int64_t(n)
 	return C.HOLOGRAM_OK
 }

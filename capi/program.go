@@ -9,8 +9,6 @@ import (
 	"github.com/hologram-project/hologram/core"
 )
 
-func closeProgram(p *core.Program) { p.Close() }
-
 // go_program_assemble makes a program of its text, size bytes of UTF-8. file is
 // what errors call the text.
 //
@@ -29,7 +27,7 @@ func go_program_assemble(file, text *C.char, size C.size_t, program_out *C.holog
 		return fail(err)
 	}
 	p, err := core.Assemble(C.GoString(file), string(source), interrupted)
-	return adopt(kindProgram, p, err, program_out, closeProgram)
+	return adopt(kindProgram, p, err, program_out, (*core.Program).Close)
 }
 
 // go_program_decode makes a program of its binary form.
@@ -46,7 +44,7 @@ func go_program_decode(data unsafe.Pointer, size C.size_t, program_out *C.hologr
 		return fail(err)
 	}
 	p, err := core.Decode(code, interrupted)
-	return adopt(kindProgram, p, err, program_out, closeProgram)
+	return adopt(kindProgram, p, err, program_out, (*core.Program).Close)
 }
 
 // go_program_free frees a program. Launches of it that are under way go on.
@@ -55,7 +53,7 @@ func go_program_decode(data unsafe.Pointer, size C.size_t, program_out *C.hologr
 //export go_program_free
 func go_program_free(program C.hologram_program) (status C.int32_t) {
 	defer guard(&status)
-	p, err := unregister[*core.Program](handle(program), kindProgram, "program_free")
+	p, err := unregister(handle(program), kindProgram, "program_free")
 	if err != nil {
 		return fail(err)
 	}
@@ -72,7 +70,7 @@ func go_program_describe(program C.hologram_program, info_out *C.hologram_progra
 	if info_out == nil {
 		return null(what, "info_out")
 	}
-	p, err := lookup[*core.Program](handle(program), kindProgram, what)
+	p, err := lookup(handle(program), kindProgram, what)
 	if err != nil {
 		return fail(err)
 	}
@@ -104,7 +102,7 @@ func go_program_slot(program C.hologram_program, index C.int32_t, slot_out *C.ho
 	if slot_out == nil {
 		return null(what, "slot_out")
 	}
-	p, err := lookup[*core.Program](handle(program), kindProgram, what)
+	p, err := lookup(handle(program), kindProgram, what)
 	if err != nil {
 		return fail(err)
 	}
@@ -128,7 +126,7 @@ func go_program_param(program C.hologram_program, index C.int32_t, param_out *C.
 	if param_out == nil {
 		return null(what, "param_out")
 	}
-	p, err := lookup[*core.Program](handle(program), kindProgram, what)
+	p, err := lookup(handle(program), kindProgram, what)
 	if err != nil {
 		return fail(err)
 	}
@@ -153,7 +151,7 @@ func operand(name string, t core.Type) C.hologram_operand_info {
 func go_program_text(program C.hologram_program, which C.int32_t, text_out *C.char, capacity C.size_t, size_out *C.size_t) (status C.int32_t) {
 	defer guard(&status)
 	const what = "program_text"
-	p, err := lookup[*core.Program](handle(program), kindProgram, what)
+	p, err := lookup(handle(program), kindProgram, what)
 	if err != nil {
 		return fail(err)
 	}

@@ -137,22 +137,26 @@ static py_object *new_buffer(py_object *self, py_object *const *args, ptrdiff_t 
   return (py_object *)b;
 }
 
+/* The handle of so many elements of fresh memory; false with an exception. */
+static bool fresh(py_object *executor, int64_t size, int32_t code, int32_t flags, hologram_buffer *handle) {
+  uint64_t owner = ((py_handle *)executor)->handle;
+  int32_t status = hologram_buffer_allocate(owner, size, code, flags | HOLOGRAM_TRY, handle);
+  if (status == HOLOGRAM_BUSY) {
+    work w = {.failure = NULL};
+    if (!work_begin(&w)) return false;
+    status = hologram_buffer_allocate(owner, size, code, flags, handle);
+    return work_end(&w, status);
+  }
+  return work_check(status);
+}
+
 py_object *hologram_new_buffer(py_object *executor, py_object *shape, int64_t size, py_object *dtype, int32_t code, bool boolean,
                                int32_t flags) {
-  uint64_t owner = ((py_handle *)executor)->handle;
-  work w = {.failure = NULL};
   hologram_buffer handle = 0, flat;
   int64_t dims[HOLOGRAM_MAX_RANK];
   ptrdiff_t rank = py.PyTuple_Size(shape);
   int32_t status;
-  status = hologram_buffer_allocate(owner, size, code, flags | HOLOGRAM_TRY, &handle);
-  if (status == HOLOGRAM_BUSY) {
-    if (!work_begin(&w)) return NULL;
-    status = hologram_buffer_allocate(owner, size, code, flags, &handle);
-    if (!work_end(&w, status)) return NULL;
-  } else if (!work_check(status)) {
-    return NULL;
-  }
+  if (!fresh(executor, size, code, flags, &handle)) return NULL;
   if (rank != 1) {
     for (ptrdiff_t i = 0; i < rank; i++) hologram_exact(py.PyTuple_GetItem(shape, i), &dims[i]);
     flat = handle;
@@ -165,57 +169,92 @@ py_object *hologram_new_buffer(py_object *executor, py_object *shape, int64_t si
 
 static py_object *name_dtype, *name_zero;
 
-/* The shape of so many elements in a row. The last is kept: sizes come again, often as the same object. */
-static py_object *shape_of(py_object *size) {
-  static py_object *last;
-  py_object *shape, *former = last;
-  if (!former || py.PyTuple_GetItem(former, 0) != size) {
+/* The last size that was asked for, in the shape of so many elements in a row: it comes again, often as the same object. */
+static struct {
+  py_object *object, *shape;
+  int64_t size;
+} last;
+
+/* The shape of so many elements in a row. */
+static py_object *shape_of(py_object *object, int64_t size) {
+  py_object *shape, *former = last.shape;
+  if (last.object != object) {
     if (!(shape = py.PyTuple_New(1))) return NULL;
-    py.Py_IncRef(size);
-    py.PyTuple_SetItem(shape, 0, size);
-    last = shape;
+    py.Py_IncRef(object);
+    py.PyTuple_SetItem(shape, 0, object);
+    last.object = object;
+    last.shape = shape;
+    last.size = size;
     drop(&former);
   }
-  py.Py_IncRef(last);
-  return last;
+  py.Py_IncRef(last.shape);
+  return last.shape;
+}
+
+/* The size that an argument asks for, which is exactly an int; false: it is no such size. */
+static bool size_of(py_object *object, int64_t *size) {
+  if (object == last.object) {
+    *size = last.size;
+    return true;
+  }
+  return hologram_exact(object, size) && *size > 0;
+}
+
+/* What the hook "dtypes" has of a dtype. */
+typedef struct {
+  py_object *object;
+  int64_t code;
+  bool boolean;
+} element_type;
+
+static element_type read_dtype(py_object *known) {
+  element_type d = {.object = py.PyTuple_GetItem(known, 0), .boolean = py.PyTuple_GetItem(known, 2) == py._Py_TrueStruct};
+  hologram_exact(py.PyTuple_GetItem(known, 1), &d.code);
+  return d;
 }
 
 /* Executor.allocate. dtype is looked up in the hook "dtypes", which has (dtype, code, whether it is bool), under None the
    default. What is not as it should be the hook "allocate" says, or mends. */
 static py_object *allocate(py_object *self, py_object *const *args, ptrdiff_t n, py_object *keywords) {
-  static py_object *without; /* what "dtypes" has under None */
-  py_object *known, *pair = NULL, *shape, *result = NULL, *dtype = n > 1 ? args[1] : py._Py_NoneStruct, *zero = py._Py_TrueStruct;
+  static element_type none; /* what "dtypes" has under None; kept */
+  element_type of = {.object = NULL};
+  py_object *known, *found = NULL, *shape, *result = NULL, *asked = n > 1 ? args[1] : py._Py_NoneStruct, *zero = py._Py_TrueStruct;
   ptrdiff_t named = keywords ? py.PyTuple_Size(keywords) : 0;
-  int64_t size, code;
-  bool fine = (n == 1 || n == 2) && !((py_handle *)self)->freed && hologram_exact(args[0], &size) && size > 0;
+  int64_t size;
+  int32_t flags;
+  hologram_buffer handle;
+  bool fine = (n == 1 || n == 2) && !((py_handle *)self)->freed && size_of(args[0], &size);
   for (ptrdiff_t i = 0; fine && i < named; i++) {
     py_object *name = py.PyTuple_GetItem(keywords, i);
     if (name == name_zero && args[n + i]->type == py.PyBool_Type) {
       zero = args[n + i];
     } else if (name == name_dtype && n == 1) {
-      dtype = args[n + i];
+      asked = args[n + i];
     } else {
       fine = false;
     }
   }
-  if (fine && dtype == py._Py_NoneStruct && without) {
-    pair = without;
+  if (fine && asked == py._Py_NoneStruct && none.object) {
+    of = none;
   } else if (fine && (known = hologram_hook_of(HOOK_dtypes))) {
-    pair = py.PyDict_GetItemWithError(known, dtype);
-    if (!pair) py.PyErr_Clear(); /* unhashable */
-    if (pair && dtype == py._Py_NoneStruct) py.Py_IncRef(without = pair);
+    found = py.PyDict_GetItemWithError(known, asked);
+    if (!found) py.PyErr_Clear(); /* unhashable */
+    if (found) {
+      py.Py_IncRef(found);
+      of = read_dtype(found);
+      if (asked == py._Py_NoneStruct) py.Py_IncRef((none = of).object);
+    }
   }
-  if (!pair) return hologram_again(HOOK_allocate, self, args, n, keywords);
-  py.Py_IncRef(pair);
-  hologram_exact(py.PyTuple_GetItem(pair, 1), &code);
+  if (!of.object) return hologram_again(HOOK_allocate, self, args, n, keywords);
   hologram_drain();
-  if ((shape = shape_of(args[0]))) {
-    result = hologram_new_buffer(self, shape, size, py.PyTuple_GetItem(pair, 0), (int32_t)code,
-                                 py.PyTuple_GetItem(pair, 2) == py._Py_TrueStruct,
-                                 zero == py._Py_TrueStruct ? 0 : HOLOGRAM_UNINITIALIZED);
+  flags = zero == py._Py_TrueStruct ? 0 : HOLOGRAM_UNINITIALIZED;
+  if ((shape = shape_of(args[0], size))) {
+    if (fresh(self, size, (int32_t)of.code, flags, &handle)) {
+      result = (py_object *)make(self, handle, of.object, shape, size, (int32_t)of.code, of.boolean);
+    }
     py.Py_DecRef(shape);
   }
-  py.Py_DecRef(pair);
+  if (found) py.Py_DecRef(found);
   return result;
 }
 

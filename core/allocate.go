@@ -34,18 +34,11 @@ func (ex *Executor) allocate(n int64, t isa.Type, zeroed, try bool) (*Buffer, er
 	if n > memory.MaxBytes/int64(t.Size()) {
 		return nil, Errorf(OutOfMemory, "allocate: %d elements of %v are more than any device holds", n, t)
 	}
-	made := new(struct { // one allocation
-		Buffer
-		memory.Memory
-	})
-	b, m := &made.Buffer, &made.Memory
-	if err := ex.memory(m, n*int64(t.Size()), zeroed, try); err != nil {
+	m, err := ex.memory(n*int64(t.Size()), zeroed, try)
+	if err != nil {
 		return nil, status.Within("allocate", err)
 	}
-	b.ex, b.mem, b.n, b.packed, b.class = ex, m, n, true, -1
-	v := &b.view
-	v.Addr, v.Type, v.Rank, v.Bytes = m.Addr, t, 1, n*int64(t.Size())
-	v.Shape[0], v.Stride[0] = n, 1
+	b := &Buffer{ex: ex, mem: m, addr: m.Addr, n: n, dtype: t, packed: true, class: -1}
 	if err := ex.enlist(b); err != nil {
 		m.Release()
 		return nil, err
@@ -77,14 +70,11 @@ func (ex *Executor) AllocateBoundary(class, width, height int64, t isa.Type) (*B
 	if err != nil {
 		return nil, status.Within(what, err)
 	}
-	v := backends.View{Addr: pool.Addr + uintptr(class*isa.ClassBytes), Type: t, Rank: 1}
-	v.Shape[0], v.Stride[0] = n, 1
-	b, err := ex.own(new(Buffer), pool, v)
-	if err != nil {
+	b := &Buffer{ex: ex, mem: pool, addr: pool.Addr + uintptr(class*isa.ClassBytes), n: n, dtype: t, packed: true, class: int16(class)}
+	if err := ex.enlist(b); err != nil {
 		pool.Release()
 		return nil, err
 	}
-	b.class = int(class)
 	return b, nil
 }
 
@@ -106,8 +96,7 @@ func (ex *Executor) boundaryPool(try bool) (*memory.Memory, error) {
 	if try {
 		return nil, status.ErrBusy
 	}
-	fresh := new(memory.Memory)
-	err := ex.memory(fresh, isa.BoundaryBytes, true, false)
+	fresh, err := ex.memory(isa.BoundaryBytes, true, false)
 	if err != nil {
 		return nil, err
 	}
@@ -132,49 +121,54 @@ func (ex *Executor) boundaryPool(try bool) (*memory.Memory, error) {
 // zeroAtOnce is how many bytes a call that must not take long still zeroes.
 const zeroAtOnce = 64 << 10
 
-// memory makes m counted memory on the executor's account. Zeroed says whether
-// it must be zero; on a device that works by itself it is for the executor's
-// stream, in order, and for others, who wait for that. With try it is at hand,
-// else status.ErrBusy.
-func (ex *Executor) memory(m *memory.Memory, bytes int64, zeroed, try bool) error {
+// memory takes memory on the executor's account. Zeroed says whether it must be
+// zero; on a device that works by itself it is for the executor's stream, in
+// order, and for others, who wait for that. With try it is at hand, else
+// status.ErrBusy.
+func (ex *Executor) memory(bytes int64, zeroed, try bool) (m *memory.Memory, err error) {
 	if try && (ex.device.Info.Asynchronous || zeroed && bytes > zeroAtOnce) {
-		return status.ErrBusy
+		return nil, status.ErrBusy
 	}
-	pool := ex.device.pool
+	pool, fresh := ex.device.pool, false
 	if !ex.device.Info.Asynchronous {
-		fresh, err := pool.Fill(m, nil, bytes, &ex.account, try)
+		if try {
+			m, fresh, err = pool.AtHand(bytes, &ex.account)
+		} else {
+			m, fresh, err = pool.Take(nil, bytes, &ex.account)
+		}
 		if err == nil && zeroed && !fresh {
 			clear(hostmem.Bytes(m.Addr, m.Bytes))
 		}
-		return err
+		return m, err
 	}
 	line := ex.stream.Line()
 	if zeroed && line == nil {
-		return pool.Fresh(m, bytes, &ex.account)
+		return pool.Fresh(bytes, &ex.account)
 	}
-	fresh, err := pool.Fill(m, line, bytes, &ex.account, false)
+	m, fresh, err = pool.Take(line, bytes, &ex.account)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	switch {
 	case zeroed && !fresh:
 		if err = ex.zero(m); errors.Is(err, errBehind) {
 			m.Release()
-			return pool.Fresh(m, bytes, &ex.account)
+			return pool.Fresh(bytes, &ex.account)
 		}
 	case line != nil && !m.Claimed(line):
 		// Who synchronizes with the executor's stream alone may use the memory then.
 		m.Acquire()
 		if _, err = ex.stream.Submit(&claim{m, 0}, queue.How{}); err == queue.ErrCapturing { // begun since
 			m.Release()
-			_, err = pool.Fill(m, nil, bytes, &ex.account, false)
-			return err
+			m, _, err = pool.Take(nil, bytes, &ex.account)
+			return m, err
 		}
 	}
 	if err != nil {
 		m.Release()
+		return nil, err
 	}
-	return err
+	return m, nil
 }
 
 // zeroPatience is how long an allocation waits for its zeroing to be queued:

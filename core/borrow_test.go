@@ -83,14 +83,14 @@ func TestAViewThatComesTooLate(t *testing.T) {
 	ex := executorOn(t, testDevices(t)["cpu"])
 	base := floats(t, executorOn(t, ex.device), 1, 2)
 	told := 0
-	b, err := ex.Wrap(base.view.Addr, isa.F32, []int64{2}, nil, false, func() { told++ })
+	b, err := ex.Wrap(base.addr, isa.F32, []int64{2}, nil, false, func() { told++ })
 	require.NoError(t, err)
 	ex.mu.Lock()
 	ex.closed = true // what Close sets before it frees the buffers
 	ex.mu.Unlock()
 	_, err = b.View(0, nil, nil)
 	wants(t, err, BadHandle, "executor is freed")
-	_, err = ex.Wrap(base.view.Addr, isa.F32, []int64{2}, nil, false, func() { t.Error("Wrap failed, and its deleter is called") })
+	_, err = ex.Wrap(base.addr, isa.F32, []int64{2}, nil, false, func() { t.Error("Wrap failed, and its deleter is called") })
 	wants(t, err, BadHandle, "executor is freed")
 	ex.mu.Lock()
 	ex.closed = false

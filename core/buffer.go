@@ -15,16 +15,24 @@ import (
 // see the same memory, which stays until the last of them, and the last view
 // exported from them, is gone.
 type Buffer struct {
-	ex       *Executor
-	mem      *memory.Memory
-	view     backends.View
-	n        int64 // elements
-	packed   bool  // contiguous, row-major
-	readOnly bool
-	class    int // of a boundary buffer, else −1
+	ex    *Executor
+	mem   *memory.Memory // another's, once the buffer is freed: see begin
+	addr  uintptr        // of element 0
+	n     int64          // elements
+	shape *shape         // nil: n elements in a row, as in most
 	// The executor's buffers are a list, under its lock.
 	prev, next *Buffer
+	dtype      isa.Type
+	packed     bool // contiguous, row-major
+	readOnly   bool
+	class      int16 // of a boundary buffer, else −1
 	freed      atomic.Bool
+}
+
+// shape is that of a buffer which is no row, and its strides.
+type shape struct {
+	rank         int
+	size, stride [isa.MaxRank]int64
 }
 
 // Wrap makes a buffer of memory that others own, in place: on a device that the
@@ -49,28 +57,26 @@ func (ex *Executor) Wrap(addr uintptr, t isa.Type, shape, stride []int64, readOn
 	if err != nil {
 		return nil, status.Within("wrap", err)
 	}
-	b, err := ex.own(new(Buffer), m, *v)
-	if err != nil {
+	b := newBuffer(ex, m, v)
+	b.readOnly = readOnly
+	if err := ex.enlist(b); err != nil {
 		m.Disown()
 		m.Release()
 		return nil, err
 	}
-	b.readOnly = readOnly
 	return b, nil
 }
 
-// own makes the buffer that holds the caller's count of m, which stays the
-// caller's where that fails.
-func (ex *Executor) own(b *Buffer, m *memory.Memory, v backends.View) (*Buffer, error) {
-	b.ex, b.mem, b.view, b.n, b.packed, b.class = ex, m, v, call.Numel(&v), call.Contiguous(&v), -1
-	b.view.Bytes = 0
+// newBuffer makes a buffer that holds the caller's count of m.
+func newBuffer(ex *Executor, m *memory.Memory, v *backends.View) *Buffer {
+	b := &Buffer{ex: ex, mem: m, addr: v.Addr, n: call.Numel(v), dtype: v.Type, packed: call.Contiguous(v), class: -1}
 	if b.packed {
-		call.Pack(&b.view)
+		call.Pack(v)
 	}
-	if err := ex.enlist(b); err != nil {
-		return nil, err
+	if v.Rank != 1 || v.Stride[0] != 1 {
+		b.shape = &shape{v.Rank, v.Shape, v.Stride}
 	}
-	return b, nil
+	return b
 }
 
 // enlist puts a buffer on the executor's list.
@@ -95,12 +101,12 @@ func (b *Buffer) View(offset int64, shape, stride []int64) (*Buffer, error) {
 	if err := b.pin("view"); err != nil {
 		return nil, err
 	}
-	size := int64(b.view.Type.Size())
+	size := int64(b.dtype.Size())
 	if offset > memory.MaxBytes/size || offset < -memory.MaxBytes/size {
 		b.mem.Release()
 		return nil, Errorf(Invalid, "view: offset %d is outside the buffer's memory", offset)
 	}
-	v, err := call.ViewOf("view", b.view.Addr+uintptr(offset*size), b.view.Type, shape, stride)
+	v, err := call.ViewOf("view", b.addr+uintptr(offset*size), b.dtype, shape, stride)
 	if err != nil {
 		b.mem.Release()
 		return nil, err
@@ -108,7 +114,7 @@ func (b *Buffer) View(offset int64, shape, stride []int64) (*Buffer, error) {
 	lo, hi, _ := call.Extent(v)
 	start, bytes := b.mem.Addr, b.mem.Bytes
 	if b.class >= 0 {
-		start, bytes = start+uintptr(b.class*isa.ClassBytes), isa.ClassBytes
+		start, bytes = start+uintptr(b.class)*isa.ClassBytes, isa.ClassBytes
 	}
 	from := int64(v.Addr) - int64(start)
 	if hi > lo && (from+lo < 0 || from+hi > bytes) {
@@ -116,27 +122,29 @@ func (b *Buffer) View(offset int64, shape, stride []int64) (*Buffer, error) {
 		return nil, Errorf(Invalid, "view: offset %d, shape %s, strides %s reach outside the buffer's %d bytes",
 			offset, call.ShapeText(shape), call.ShapeText(v.Stride[:v.Rank]), bytes)
 	}
-	if !b.packed && !call.Holds(&b.view, v) {
+	if own := b.Layout(); !b.packed && !call.Holds(&own, v) {
 		b.mem.Release()
-		own := &b.view
 		return nil, Errorf(Invalid, "view: offset %d, shape %s, strides %s see memory between the elements of the buffer, which has shape %s and strides %s; give strides that are multiples of those, or copy it",
 			offset, call.ShapeText(shape), call.ShapeText(v.Stride[:v.Rank]), call.ShapeText(own.Shape[:own.Rank]), call.ShapeText(own.Stride[:own.Rank]))
 	}
-	made, err := b.ex.own(new(Buffer), b.mem, *v)
-	if err != nil {
+	made := newBuffer(b.ex, b.mem, v)
+	made.readOnly, made.class = b.readOnly, b.class
+	if err := b.ex.enlist(made); err != nil {
 		b.mem.Release()
 		return nil, err
 	}
-	made.readOnly, made.class = b.readOnly, b.class
 	return made, nil
 }
 
 // pin counts a user of the buffer's memory, unless the buffer is freed.
 func (b *Buffer) pin(what string) error {
-	if b.freed.Load() || !b.mem.Acquire() {
-		return Errorf(BadHandle, "%s: the buffer is freed", what)
+	if b.mem.Acquire() {
+		if !b.freed.Load() { // after counting, as in begin
+			return nil
+		}
+		b.mem.Release()
 	}
-	return nil
+	return Errorf(BadHandle, "%s: the buffer is freed", what)
 }
 
 // use counts work that uses the buffer's memory, unless the buffer is freed.
@@ -152,6 +160,7 @@ func (b *Buffer) begin() bool {
 		return false
 	}
 	// Looked at after counting: who frees the buffer looks at the count after that.
+	// What was counted may be another's by now, which it is harmless to for so long.
 	if b.freed.Load() {
 		b.mem.End()
 		return false
@@ -211,7 +220,28 @@ func (b *Buffer) Executor() *Executor { return b.ex }
 
 // Layout returns where element 0 is, the dtype, shape and strides. Bytes is 0
 // unless the buffer is contiguous.
-func (b *Buffer) Layout() backends.View { return b.view }
+func (b *Buffer) Layout() (v backends.View) {
+	b.layout(&v)
+	return v
+}
+
+// layout puts the buffer's layout in a View that is zero.
+func (b *Buffer) layout(v *backends.View) {
+	v.Addr, v.Bytes, v.Type = b.addr, b.bytes(), b.dtype
+	if s := b.shape; s != nil {
+		v.Rank, v.Shape, v.Stride = s.rank, s.size, s.stride
+		return
+	}
+	v.Rank, v.Shape[0], v.Stride[0] = 1, b.n, 1
+}
+
+// bytes is what the elements take, of a contiguous buffer, else 0.
+func (b *Buffer) bytes() int64 {
+	if !b.packed {
+		return 0
+	}
+	return b.n * int64(b.dtype.Size())
+}
 
 // Len returns the number of elements.
 func (b *Buffer) Len() int64 { return b.n }
@@ -223,7 +253,7 @@ func (b *Buffer) Contiguous() bool { return b.packed }
 func (b *Buffer) ReadOnly() bool { return b.readOnly }
 
 // Class returns the class of a boundary buffer, −1 for others.
-func (b *Buffer) Class() int { return b.class }
+func (b *Buffer) Class() int { return int(b.class) }
 
 // Lease keeps a buffer's memory alive for a view that others have of it.
 type Lease struct{ mem *memory.Memory }
@@ -249,7 +279,7 @@ func (b *Buffer) Read(dst uintptr, offset, bytes int64) (*Event, error) {
 	if err := b.window("read", offset, bytes); err != nil {
 		return nil, err
 	}
-	return b.ex.stream.Submit(&transfer{ex: b.ex, mem: b.mem, at: b.view.Addr + uintptr(offset), host: dst, bytes: bytes, toHost: true},
+	return b.ex.stream.Submit(&transfer{ex: b.ex, mem: b.mem, at: b.addr + uintptr(offset), host: dst, bytes: bytes, toHost: true},
 		queue.How{Outcome: true, Long: bytes > copyPiece})
 }
 
@@ -262,7 +292,7 @@ func (b *Buffer) Write(src uintptr, offset, bytes int64) (*Event, error) {
 	if err := b.window("write", offset, bytes); err != nil {
 		return nil, err
 	}
-	return b.ex.stream.Submit(&transfer{ex: b.ex, mem: b.mem, at: b.view.Addr + uintptr(offset), host: src, bytes: bytes},
+	return b.ex.stream.Submit(&transfer{ex: b.ex, mem: b.mem, at: b.addr + uintptr(offset), host: src, bytes: bytes},
 		queue.How{Long: bytes > copyPiece})
 }
 
@@ -281,8 +311,8 @@ func (b *Buffer) window(what string, offset, bytes int64) error {
 	if !b.packed {
 		return Errorf(Invalid, "%s: the buffer is a strided view; copy it to a contiguous one first", what)
 	}
-	if offset < 0 || bytes < 0 || bytes > b.view.Bytes || offset > b.view.Bytes-bytes {
-		return Errorf(Invalid, "%s: %d bytes at offset %d are outside the buffer's %d bytes", what, bytes, offset, b.view.Bytes)
+	if all := b.bytes(); offset < 0 || bytes < 0 || bytes > all || offset > all-bytes {
+		return Errorf(Invalid, "%s: %d bytes at offset %d are outside the buffer's %d bytes", what, bytes, offset, all)
 	}
 	return b.use(what)
 }
@@ -294,17 +324,18 @@ func (b *Buffer) CopyFrom(src *Buffer) (*Event, error) {
 	switch {
 	case b.readOnly:
 		return nil, Errorf(Invalid, "copy: the destination is read-only")
-	case b.view.Type != src.view.Type:
-		return nil, Errorf(BadType, "copy: the destination has dtype %v, the source %v", b.view.Type, src.view.Type)
+	case b.dtype != src.dtype:
+		return nil, Errorf(BadType, "copy: the destination has dtype %v, the source %v", b.dtype, src.dtype)
 	case b.n != src.n:
 		return nil, Errorf(Invalid, "copy: the destination has %d elements, the source %d: sizes must be equal", b.n, src.n)
 	}
 	if b.ex.device == src.ex.device {
-		if call.SameView(&b.view, &src.view) {
+		to, from := b.Layout(), src.Layout()
+		if call.SameView(&to, &from) && !b.Freed() && !src.Freed() {
 			return nil, nil
 		}
 		var dims []int64
-		if b.view.Rank != src.view.Rank || b.view.Shape != src.view.Shape {
+		if to.Rank != from.Rank || to.Shape != from.Shape {
 			dims = []int64{b.n} // element by element
 		}
 		return b.ex.Op("copy", []*Buffer{src, b}, nil, dims)
@@ -320,7 +351,7 @@ func (b *Buffer) CopyFrom(src *Buffer) (*Event, error) {
 		src.mem.End()
 		return nil, err
 	}
-	between, _, err := src.ex.device.host.Take(nil, max(1, b.view.Bytes), nil)
+	between, _, err := src.ex.device.host.Take(nil, max(1, b.bytes()), nil)
 	if err != nil {
 		src.mem.End()
 		b.mem.End()
@@ -330,8 +361,8 @@ func (b *Buffer) CopyFrom(src *Buffer) (*Event, error) {
 	// is queued later, so two copies in opposite directions cannot wait for
 	// each other.
 	between.Acquire() // for the second part
-	first := &transfer{ex: src.ex, mem: src.mem, at: src.view.Addr, host: between.Addr, bytes: b.view.Bytes, toHost: true, quiet: true, keep: between}
-	second := &transfer{ex: b.ex, mem: b.mem, at: b.view.Addr, host: between.Addr, bytes: b.view.Bytes, keep: between}
+	first := &transfer{ex: src.ex, mem: src.mem, at: src.addr, host: between.Addr, bytes: b.bytes(), toHost: true, quiet: true, keep: between}
+	second := &transfer{ex: b.ex, mem: b.mem, at: b.addr, host: between.Addr, bytes: b.bytes(), keep: between}
 	second.before, err = src.ex.stream.Submit(first, queue.How{Outcome: true, Long: first.bytes > copyPiece})
 	if err != nil {
 		second.Release()

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -314,4 +315,73 @@ func TestViewsStayInTheirClass(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAFreedBufferIsNobodyElses uses a buffer after it was freed, whose memory, and
+// what counts that, is another buffer's by then.
+func TestAFreedBufferIsNobodyElses(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		old, err := ex.Allocate(4, isa.F32, true)
+		require.NoError(t, err)
+		old.Free()
+		now := floats(t, ex, 1, 2, 3, 4)
+		require.Same(t, old.mem, now.mem, "the memory comes again")
+		room := hostBytes(16)
+		for name, use := range map[string]func() error{
+			"view":        func() error { _, err := old.View(0, []int64{2}, nil); return err },
+			"export":      func() error { _, err := old.Lease(); return err },
+			"read":        func() error { return wait(old.Read(addressOf(room), 0, 16)) },
+			"write":       func() error { return wait(old.Write(addressOf(room), 0, 16)) },
+			"synchronize": func() error { return wait(old.Synchronize()) },
+			"fill":        func() error { return wait(old.Fill(Float(0))) },
+			"copy":        func() error { return wait(old.CopyFrom(now)) },
+			"free":        func() error { old.Free(); return wait(old.Synchronize()) },
+		} {
+			users := now.mem.Users()
+			wants(t, use(), BadHandle, "the buffer is freed")
+			require.Equal(t, users, now.mem.Users(), name)
+		}
+		require.Equal(t, []float32{1, 2, 3, 4}, values(t, now))
+		now.Free()
+		require.Zero(t, ex.Used())
+	})
+}
+
+// TestAFreedBufferIsNobodyElsesInTime writes to buffers and makes views of them from
+// another goroutine while they are freed and their memory becomes another's, which
+// stays as it was.
+func TestAFreedBufferIsNobodyElsesInTime(t *testing.T) {
+	d, err := DeviceFor("cpu")
+	require.NoError(t, err)
+	ex := executorOn(t, d)
+	var shown atomic.Pointer[Buffer]
+	var done atomic.Bool
+	var group sync.WaitGroup
+	group.Go(func() {
+		nines := []byte{9, 9, 9, 9, 9, 9, 9, 9}
+		for !done.Load() {
+			if b := shown.Load(); b != nil {
+				_ = wait(b.Write(addressOf(nines), 0, 8))
+				if v, err := b.View(1, []int64{1}, nil); err == nil {
+					v.Free()
+				}
+			}
+		}
+	})
+	for i := range 2000 {
+		b, err := ex.Allocate(2, isa.F32, true)
+		require.NoError(t, err)
+		shown.Store(b)
+		if i%8 == 0 {
+			runtime.Gosched()
+		}
+		b.Free()
+		mine, err := ex.Allocate(2, isa.F32, true)
+		require.NoError(t, err)
+		require.Equal(t, []float32{0, 0}, values(t, mine))
+		mine.Free()
+	}
+	done.Store(true)
+	group.Wait()
+	require.Zero(t, ex.Used())
 }

@@ -257,7 +257,8 @@ func (ex *Executor) lookUp(to *call.Operand, o *Operand, r *call.Request, i int,
 			b.mem.End()
 			return false, Errorf(Invalid, "%s: %s: the buffer is on %s, the executor on %s", r.What(), r.Name(i), b.ex.device.Name, ex.device.Name)
 		}
-		to.View, to.Packed, to.ReadOnly, to.Bool, to.Mem = b.view, b.packed, b.readOnly, o.Bool, b.mem
+		b.layout(&to.View)
+		to.Packed, to.ReadOnly, to.Bool, to.Mem = b.packed, b.readOnly, o.Bool, b.mem
 		return false, nil
 	case o.Unbound:
 		if r.Op != nil || i != r.Program.Boundary {

@@ -127,16 +127,22 @@ func (ex *Executor) SetQuota(bytes int64) error {
 	if bytes < 0 {
 		return Errorf(Invalid, "quota is %d bytes; expected 0 (none) or more", bytes)
 	}
-	ex.account.SetQuota(bytes)
+	ex.device.pool.SetQuota(&ex.account, bytes)
 	return nil
 }
 
 // Used returns the bytes of device memory that the executor's buffers take,
 // those that only exported views keep included.
-func (ex *Executor) Used() int64 { return ex.account.Used() }
+func (ex *Executor) Used() int64 {
+	used, _ := ex.device.pool.Account(&ex.account)
+	return used
+}
 
 // Quota returns the executor's bound in bytes; 0 is none.
-func (ex *Executor) Quota() int64 { return ex.account.Quota() }
+func (ex *Executor) Quota() int64 {
+	_, quota := ex.device.pool.Account(&ex.account)
+	return quota
+}
 
 // Phase puts the phase of the executor, 0 … 767, where to points, after the
 // launches before it that change it.

@@ -162,7 +162,7 @@ func TestAFullQueue(t *testing.T) {
 
 func floatsLike(t *testing.T, ex *Executor, b *Buffer) *Buffer {
 	t.Helper()
-	c, err := ex.Allocate(b.Len(), b.view.Type, true)
+	c, err := ex.Allocate(b.Len(), b.dtype, true)
 	require.NoError(t, err)
 	return c
 }
@@ -242,7 +242,7 @@ func TestLongCopies(t *testing.T) {
 		require.NoError(t, err)
 		slow := &slowCopies{Stream: ex.stream.Target().Line.Stream, inside: make(chan struct{}), released: make(chan struct{})}
 		ex.stream.Target().Line.Stream = slow
-		ev, err := b.Write(b.view.Addr, 0, b.Len())
+		ev, err := b.Write(b.addr, 0, b.Len())
 		require.NoError(t, err)
 		<-slow.inside
 		if cancelled {

@@ -33,7 +33,8 @@ func ResultOf(c *Call) (*Result, error) {
 		case b != nil && b.freed.Load():
 			return nil, Errorf(BadHandle, "%s: %s: the buffer is freed", op.Name, op.Operands[i].Name)
 		case b != nil:
-			v = &b.view
+			own := b.Layout()
+			v = &own
 		}
 		types[i], bools[i] = v.Type, o.Bool
 		layouts[i] = kernels.Layout{Type: v.Type, Shape: v.Shape[:v.Rank], Stride: v.Stride[:v.Rank]}

@@ -103,7 +103,7 @@ func (t *trace) Outcome(err error) error {
 }
 
 // setPhase sets the executor's phase, in order with launches. If the executor is
-// closed there is none.
+// closed there is none: where that memory has gone to another, the stream refuses.
 func (t *trace) setPhase(to *uint32) {
 	from, _, err := t.ex.device.host.Take(nil, 4, nil)
 	if err != nil {

@@ -18,15 +18,15 @@ import (
 	"github.com/hologram-project/hologram/core/lock"
 )
 
-// Memory is a stretch of a device's memory.
+// Memory is a stretch of a device's memory. That of a pool goes back to it with
+// its last user, and comes again from there as another's: who may count himself as
+// a user too late asks after that whether what he saw it by still is.
 type Memory struct {
 	Refs
 	Addr  uintptr
 	Bytes int64
 
-	pool    *Pool    // that the block goes back to; nil of foreign memory
-	block   block    // zero for foreign memory
-	account *Account // that it counts against; nil: nobody's
+	block   // zero for foreign memory
 	foreign bool
 	forget  func() // the device, of foreign memory; may be nil
 	deleter func() // of foreign memory; may be nil
@@ -60,9 +60,6 @@ func (m *Memory) Release() {
 	if !m.Drop() {
 		return
 	}
-	if m.account != nil {
-		m.account.used.Add(-m.block.size)
-	}
 	if m.foreign {
 		if m.forget != nil {
 			m.forget()
@@ -73,8 +70,11 @@ func (m *Memory) Release() {
 		}
 		return
 	}
-	m.block.uses = m.order.all()
-	m.pool.give(m.block)
+	if m.order.known() {
+		m.uses = m.order.all()
+		m.order.forget()
+	}
+	m.pool.give(m)
 }
 
 // Begin adds work that uses the memory, unless its last user is already gone.
@@ -157,15 +157,3 @@ func (r *Refs) Acquire() bool {
 
 // Drop takes a user away and reports whether it was the last.
 func (r *Refs) Drop() bool { return r.n.Add(-1) == 0 }
-
-// Account is a bound on what somebody's memory may take together.
-type Account struct{ quota, used atomic.Int64 }
-
-// SetQuota bounds the bytes; 0 lifts the bound.
-func (a *Account) SetQuota(bytes int64) { a.quota.Store(bytes) }
-
-// Quota returns the bound; 0 is none.
-func (a *Account) Quota() int64 { return a.quota.Load() }
-
-// Used returns the bytes taken.
-func (a *Account) Used() int64 { return a.used.Load() }

@@ -98,8 +98,8 @@ func (m *Memory) Claimed(l *Line) bool {
 func (m *Memory) After(l *Line, t backends.Ticket, writes bool) {
 	o := &m.order
 	if writes {
-		clear(o.reads)
-		o.former, o.write, o.reads = nil, use{l, t}, o.reads[:0]
+		o.forget()
+		o.write = use{l, t}
 		return
 	}
 	for i := range o.reads {
@@ -144,6 +144,15 @@ func (l *Line) awaitAll(uses []use) error {
 		}
 	}
 	return nil
+}
+
+// known reports whether there was any use.
+func (o *order) known() bool { return o.former != nil || o.write.line != nil || len(o.reads) > 0 }
+
+// forget forgets all uses.
+func (o *order) forget() {
+	clear(o.reads)
+	o.former, o.write, o.reads = nil, use{}, o.reads[:0]
 }
 
 // all lists the uses that have not passed.

@@ -254,19 +254,50 @@ func TestNobodyLooksAtAClosedStream(t *testing.T) {
 func TestQuotas(t *testing.T) {
 	p := NewPool(host(t), 8<<20)
 	var a Account
-	a.SetQuota(1000)
+	p.SetQuota(&a, 1000)
 	m, _, err := p.Take(nil, 500, &a)
 	require.NoError(t, err)
-	require.EqualValues(t, 512, a.Used())
+	require.EqualValues(t, 512, a.used)
 	_, _, err = p.Take(nil, 500, &a)
 	require.ErrorContains(t, err, "would exceed the executor's quota of 1000 bytes, of which 512 bytes is taken")
-	require.EqualValues(t, 512, a.Used())
-	a.SetQuota(0)
+	require.EqualValues(t, 512, a.used)
+	p.SetQuota(&a, 0)
 	_, _, err = p.Take(nil, 16<<20, &a)
 	require.ErrorContains(t, err, "would exceed the device's limit of 8 MiB")
-	require.EqualValues(t, 512, a.Used())
+	require.EqualValues(t, 512, a.used)
 	m.Release()
-	require.Zero(t, a.Used())
+	require.Zero(t, a.used)
+}
+
+// TestMemoryThatComesAgain takes, as another's, what was somebody's: nothing of
+// that is left but the uses that have not passed, and a user who comes too late
+// takes nothing away.
+func TestMemoryThatComesAgain(t *testing.T) {
+	p := NewPool(host(t), 0)
+	var a Account
+	l, _ := newLine("l")
+	m, fresh, err := p.Take(l, 100, &a)
+	require.NoError(t, err)
+	require.True(t, fresh)
+	m.After(l, 1, true)
+	m.After(l, 2, false)
+	m.Release()
+	require.False(t, m.Begin(), "there is no user left to count beside")
+
+	again, fresh, err := p.Take(l, 70, nil)
+	require.NoError(t, err)
+	require.Same(t, m, again)
+	require.False(t, fresh)
+	require.EqualValues(t, 70, again.Bytes)
+	require.Equal(t, []use{{l, 1}, {l, 2}}, again.order.former)
+	require.Zero(t, again.order.write)
+	require.Empty(t, again.order.reads)
+	require.True(t, m.Begin(), "somebody who still has the former one")
+	again.Release()
+	require.EqualValues(t, 128, p.Stats().InUse)
+	m.End()
+	require.Zero(t, p.Stats().InUse)
+	require.Zero(t, a.used)
 }
 
 // TestReadersThatHaveGoneAreForgotten has ever new streams read the same memory.

@@ -26,15 +26,22 @@ const (
 // MaxBytes bounds what anybody may ask for, so that sums of sizes fit int64.
 const MaxBytes = 1 << 56
 
-// block is a piece of device memory that the pool hands out.
+// block is what the pool knows of Memory that it hands out.
 type block struct {
+	pool *Pool
 	mem  backends.Memory
 	size int64 // bytes of its size class
 	// given tells in which order cached blocks came back.
 	given uint64
 	// fresh memory is zero as the device gave it.
-	fresh bool
-	uses  []use // that may not have passed
+	fresh   bool
+	uses    []use    // that may not have passed
+	account *Account // that it counts against; nil: nobody's
+}
+
+// newMemory makes the Memory of a piece of the device's, which is zero as that gave it.
+func (p *Pool) newMemory(m backends.Memory, size int64) *Memory {
+	return &Memory{Addr: m.Addr, block: block{pool: p, mem: m, size: size, fresh: true}}
 }
 
 // free reports whether work on l may use the block at once, as far as is known.
@@ -55,13 +62,14 @@ type Allocator struct {
 }
 
 // Pool recycles a device's memory. Blocks of a size class wait in a free list
-// for the next request of that class; the pages behind them stay mapped. No
-// lock is held while the device is asked for anything.
+// for the next request of that class, each as the Memory that it was and will be
+// again; the pages behind them stay mapped. No lock is held while the device is
+// asked for anything.
 type Pool struct {
 	from Allocator
 
 	mu    lock.Mutex[lock.Last]
-	cache [classes][]block // by place of the size class, in the order in which they came back
+	cache [classes][]*Memory // by place of the size class, in the order in which they came back
 	given uint64
 	slab  backends.Memory // what is left of the newest slab
 	stats Stats
@@ -119,49 +127,36 @@ func placeOf(size int64) int {
 // then all work on it waits for that (Memory.Before), on l and elsewhere. Without
 // a line, for the host, it is memory that no work uses.
 func (p *Pool) Take(l *Line, bytes int64, a *Account) (m *Memory, fresh bool, err error) {
-	m = new(Memory)
-	if fresh, err = p.Fill(m, l, bytes, a, false); err != nil {
+	return p.user(request{line: l}, bytes, a)
+}
+
+// AtHand is Take for the host of what is at hand, else status.ErrBusy.
+func (p *Pool) AtHand(bytes int64, a *Account) (m *Memory, fresh bool, err error) {
+	return p.user(request{try: true}, bytes, a)
+}
+
+// Fresh is Take of memory that is all zero and that no work uses.
+func (p *Pool) Fresh(bytes int64, a *Account) (*Memory, error) {
+	m, _, err := p.user(request{zero: true}, bytes, a)
+	return m, err
+}
+
+// user takes memory for a user.
+func (p *Pool) user(r request, bytes int64, a *Account) (m *Memory, fresh bool, err error) {
+	if bytes > MaxBytes {
+		return nil, false, status.Errorf(status.OutOfMemory, "%s is more than any device has", status.Size(bytes))
+	}
+	r.size, r.bytes, r.account = classSize(bytes), bytes, a
+	m, err = p.take(r)
+	if err != nil {
 		return nil, false, err
 	}
-	return m, fresh, nil
-}
-
-// Fill is Take for a zero Memory that the caller has made. With try it gives
-// what is at hand, else status.ErrBusy.
-func (p *Pool) Fill(m *Memory, l *Line, bytes int64, a *Account, try bool) (fresh bool, err error) {
-	return p.fill(m, request{line: l, try: try}, bytes, a)
-}
-
-// Fresh is Fill with memory that is all zero and that no work uses.
-func (p *Pool) Fresh(m *Memory, bytes int64, a *Account) error {
-	_, err := p.fill(m, request{zero: true}, bytes, a)
-	return err
-}
-
-func (p *Pool) fill(m *Memory, r request, bytes int64, a *Account) (fresh bool, err error) {
-	if bytes > MaxBytes {
-		return false, status.Errorf(status.OutOfMemory, "%s is more than any device has", status.Size(bytes))
+	m.Bytes, m.account = bytes, a
+	if m.uses != nil {
+		m.order.former, m.uses = m.uses, nil
 	}
-	size := classSize(bytes)
-	if a != nil {
-		if quota := a.quota.Load(); a.used.Add(size) > quota && quota > 0 {
-			a.used.Add(-size)
-			return false, status.Errorf(status.OutOfMemory, "%s more would exceed the executor's quota of %s, of which %s is taken",
-				status.Size(bytes), status.Size(quota), status.Size(a.Used()))
-		}
-	}
-	r.size = size
-	b, err := p.take(r)
-	if err != nil {
-		if a != nil {
-			a.used.Add(-size)
-		}
-		return false, err
-	}
-	m.Addr, m.Bytes, m.pool, m.block, m.account = b.mem.Addr, bytes, p, b, a
-	m.order.former, m.block.uses = b.uses, nil
 	m.n.Store(1)
-	return b.fresh, nil
+	return m, m.fresh, nil
 }
 
 // request is what block somebody asks for.
@@ -170,40 +165,89 @@ type request struct {
 	size int64 // a class's
 	zero bool  // it is fresh
 	try  bool  // it is at hand, else status.ErrBusy
+
+	account *Account // that it counts against; nil: nobody's
+	bytes   int64    // that are asked for
 }
 
-// take takes a block.
-func (p *Pool) take(r request) (block, error) {
+// take takes a block, of which nobody is a user.
+func (p *Pool) take(r request) (*Memory, error) {
 	if !r.try {
 		p.mu.Lock()
 	} else if !p.mu.TryLock() {
-		return block{}, status.ErrBusy
+		return nil, status.ErrBusy
 	}
-	b, ok := p.cached(r, false)
-	if !ok && p.look(r.size) {
-		b, ok = p.cached(r, false)
-	}
-	if ok {
+	if err := r.account.add(&r); err != nil {
 		p.mu.Unlock()
-		return b, nil
+		return nil, err
 	}
-	if r.size < largeBlock {
-		if b, ok := p.cut(r.size); ok {
-			p.mu.Unlock()
-			return b, nil
-		}
+	m := p.cached(r, false)
+	if m == nil && p.look(r.size) {
+		m = p.cached(r, false)
+	}
+	if m == nil && r.size < largeBlock {
+		m = p.cut(r.size)
+	}
+	if m == nil && r.try {
+		r.account.sub(r.size)
 	}
 	p.mu.Unlock()
-	if r.try {
-		return block{}, status.ErrBusy
+	switch {
+	case m != nil:
+		return m, nil
+	case r.try:
+		return nil, status.ErrBusy
 	}
-	return p.fresh(r)
+	m, err := p.more(r)
+	if err != nil && r.account != nil {
+		p.mu.Lock()
+		r.account.sub(r.size)
+		p.mu.Unlock()
+	}
+	return m, err
 }
 
-// fresh takes a block from the device. Where the limit or the device says no,
+// Account is a bound on what somebody's memory, of one pool, may take together.
+// The pool's lock guards it.
+type Account struct{ quota, used int64 }
+
+// add counts what is asked for, if it is within the bound.
+func (a *Account) add(r *request) error {
+	if a == nil {
+		return nil
+	}
+	if a.quota > 0 && r.size > a.quota-a.used {
+		return status.Errorf(status.OutOfMemory, "%s more would exceed the executor's quota of %s, of which %s is taken",
+			status.Size(r.bytes), status.Size(a.quota), status.Size(a.used))
+	}
+	a.used += r.size
+	return nil
+}
+
+func (a *Account) sub(size int64) {
+	if a != nil {
+		a.used -= size
+	}
+}
+
+// SetQuota bounds the bytes of an account; 0 lifts the bound.
+func (p *Pool) SetQuota(a *Account, bytes int64) {
+	p.mu.Lock()
+	a.quota = bytes
+	p.mu.Unlock()
+}
+
+// Account returns the bytes that an account's memory takes, and their bound; 0 is none.
+func (p *Pool) Account(a *Account) (used, quota int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return a.used, a.quota
+}
+
+// more takes a block from the device. Where the limit or the device says no,
 // cached blocks that nobody uses go back first; then a line gets one that it must
 // wait for; at last, blocks go back when the work on them has passed.
-func (p *Pool) fresh(r request) (block, error) {
+func (p *Pool) more(r request) (*Memory, error) {
 	size, bytes := r.size, r.size
 	if size < largeBlock {
 		bytes = slabBytes
@@ -212,42 +256,41 @@ func (p *Pool) fresh(r request) (block, error) {
 	p.giveBack(p.surplus())
 	p.mu.Unlock()
 	end := time.Now().Add(p.patience)
-	m, err := p.ask(bytes, end)
+	given, err := p.ask(bytes, end)
 	if status.CodeOf(err) == status.OutOfMemory {
 		p.trim(0)
-		m, err = p.ask(bytes, end)
+		given, err = p.ask(bytes, end)
 	}
 	if status.CodeOf(err) == status.OutOfMemory {
-		if b, ok := p.recycled(r); ok {
-			return b, nil
+		if m := p.recycled(r); m != nil {
+			return m, nil
 		}
 		p.trim(p.patience)
-		if b, ok := p.recycled(r); ok { // came back meanwhile
-			return b, nil
+		if m := p.recycled(r); m != nil { // came back meanwhile
+			return m, nil
 		}
-		m, err = p.ask(bytes, end)
+		given, err = p.ask(bytes, end)
 	}
 	if status.CodeOf(err) == status.OutOfMemory && size < bytes { // no whole slab
 		if part, no := p.ask(size, end); no == nil {
-			m, err = part, nil
+			given, err = part, nil
 		}
 	}
 	if err != nil {
-		return block{}, err
+		return nil, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if size < largeBlock {
-		p.newSlab(m)
-		b, _ := p.cut(size)
-		return b, nil
+		p.newSlab(given)
+		return p.cut(size), nil
 	}
 	p.count(size)
-	return block{mem: m, size: size, fresh: true}, nil
+	return p.newMemory(given, size), nil
 }
 
 // recycled takes a block from the cache, also one that the line must wait for.
-func (p *Pool) recycled(r request) (block, bool) {
+func (p *Pool) recycled(r request) *Memory {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.cached(r, r.line != nil)
@@ -267,31 +310,31 @@ func turn(n, i int) int {
 }
 
 // cached takes a block from the cache: one that the line may use at once or, with
-// any, one that it must wait for. The caller holds the lock.
-func (p *Pool) cached(r request, any bool) (block, bool) {
+// any, one that it must wait for. Nil: there is none. The caller holds the lock.
+func (p *Pool) cached(r request, any bool) *Memory {
 	size, place := r.size, placeOf(r.size)
 	list := p.cache[place]
 	for i := 0; i < len(list) && (any || i < 2*lookAt); i++ {
 		at := turn(len(list), i)
-		if r.zero && !list[at].fresh || !any && !list[at].free(r.line) {
+		m := list[at]
+		if r.zero && !m.fresh || !any && !m.free(r.line) {
 			continue
 		}
-		b := list[at]
 		if i < lookAt {
 			copy(list[at:], list[at+1:])
-			list[len(list)-1] = block{}
+			list[len(list)-1] = nil
 			p.cache[place] = list[:len(list)-1]
 		} else { // near the other end
 			copy(list[1:], list[:at])
-			list[0] = block{}
+			list[0] = nil
 			p.cache[place] = list[1:]
 		}
 		p.stats.Cached -= size
 		p.stats.Reused++
 		p.count(size)
-		return b, true
+		return m
 	}
-	return block{}, false
+	return nil
 }
 
 // look looks what has passed of the work on cached blocks of a class, of those
@@ -334,16 +377,21 @@ func (p *Pool) count(size int64) {
 	p.stats.Peak = max(p.stats.Peak, p.stats.InUse)
 }
 
-// cut takes a block from the slab, if that has room. The caller holds the lock.
-func (p *Pool) cut(size int64) (block, bool) {
+// cut takes a block from the slab; nil if that has no room. The caller holds the lock.
+func (p *Pool) cut(size int64) *Memory {
 	if p.slab.Bytes < size {
-		return block{}, false
+		return nil
 	}
-	b := block{mem: backends.Memory{Addr: p.slab.Addr, Bytes: size}, size: size, fresh: true}
+	p.count(size)
+	return p.slice(size)
+}
+
+// slice cuts a block off the slab. The caller holds the lock.
+func (p *Pool) slice(size int64) *Memory {
+	m := p.newMemory(backends.Memory{Addr: p.slab.Addr, Bytes: size}, size)
 	p.slab.Addr += uintptr(size)
 	p.slab.Bytes -= size
-	p.count(size)
-	return b, true
+	return m
 }
 
 // newSlab starts a slab. What is left of the old one serves smaller requests
@@ -356,9 +404,7 @@ func (p *Pool) newSlab(m backends.Memory) {
 		for next := classSize(rest + 1); next <= p.slab.Bytes && next < largeBlock; next = classSize(rest + 1) {
 			rest = classSize(rest + 1)
 		}
-		p.keep(block{mem: backends.Memory{Addr: p.slab.Addr, Bytes: rest}, size: rest, fresh: true})
-		p.slab.Addr += uintptr(rest)
-		p.slab.Bytes -= rest
+		p.keep(p.slice(rest))
 	}
 	p.slab = m
 }
@@ -444,35 +490,37 @@ func (p *Pool) move(call func() (gave bool)) {
 	gave = call()
 }
 
-// give puts a block back, which waits for nothing: that more is cached now than
-// shall be is the next one's business who asks the device for memory. The block
-// is no longer known to be zero.
-func (p *Pool) give(b block) {
-	b.fresh = false
+// give puts a block back that nobody uses, which waits for nothing: that more is
+// cached now than shall be is the next one's business who asks the device for
+// memory. The block is no longer known to be zero.
+func (p *Pool) give(m *Memory) {
+	account := m.account
+	m.fresh, m.account = false, nil
 	p.mu.Lock()
-	p.stats.InUse -= b.size
-	p.keep(b)
+	account.sub(m.size)
+	p.stats.InUse -= m.size
+	p.keep(m)
 	p.mu.Unlock()
 }
 
 // keep caches a block. The caller holds the lock.
-func (p *Pool) keep(b block) {
+func (p *Pool) keep(m *Memory) {
 	p.given++
-	b.given = p.given
-	at := placeOf(b.size)
-	p.cache[at] = append(p.cache[at], b)
-	p.stats.Cached += b.size
+	m.given = p.given
+	at := placeOf(m.size)
+	p.cache[at] = append(p.cache[at], m)
+	p.stats.Cached += m.size
 }
 
 // surplus takes large blocks out of the cache while there is more than the pool
 // may cache, those first that have waited longest. The caller holds the lock, but
 // not while the device is asked.
-func (p *Pool) surplus() []block {
+func (p *Pool) surplus() []*Memory {
 	if p.stats.Cached <= max(cacheFloor, p.stats.Peak) {
 		return nil
 	}
 	p.look(0)
-	var out []block
+	var out []*Memory
 	for p.stats.Cached > max(cacheFloor, p.stats.Peak) {
 		oldest := -1
 		for at := placeOf(largeBlock); at < classes; at++ {
@@ -490,34 +538,34 @@ func (p *Pool) surplus() []block {
 
 // drop takes a block out of the cache, by its class's place and its own. The
 // caller holds the lock.
-func (p *Pool) drop(at, i int) block {
+func (p *Pool) drop(at, i int) *Memory {
 	list := p.cache[at]
-	b := list[i]
+	m := list[i]
 	copy(list[i:], list[i+1:])
-	list[len(list)-1] = block{}
+	list[len(list)-1] = nil
 	if p.cache[at] = list[:len(list)-1]; len(list) == 1 {
 		p.cache[at] = nil // may have been long
 	}
-	p.stats.Cached -= b.size
-	return b
+	p.stats.Cached -= m.size
+	return m
 }
 
 // giveBack gives blocks back to the device and returns their bytes. What the
 // device doesn't take is cached again. The caller holds the lock since it took
 // them out of the cache, but not while the device is called.
-func (p *Pool) giveBack(blocks []block) int64 {
+func (p *Pool) giveBack(blocks []*Memory) int64 {
 	freed := int64(0)
-	for _, b := range blocks {
+	for _, m := range blocks {
 		var err error
 		p.move(func() bool {
-			err = p.from.Free(b.mem)
+			err = p.from.Free(m.mem)
 			return err == nil
 		})
 		if err == nil {
-			p.stats.Reserved -= b.size
-			freed += b.size
+			p.stats.Reserved -= m.size
+			freed += m.size
 		} else {
-			p.keep(b)
+			p.keep(m)
 		}
 	}
 	return freed
@@ -551,11 +599,11 @@ func (p *Pool) trim(patience time.Duration) int64 {
 // unused takes the large blocks out of the cache that came back by a certain time
 // and that no work uses. It reports whether there are others that work still
 // uses: they stay, for who can wait for it on the device. The caller holds the lock.
-func (p *Pool) unused(upTo uint64) (out []block, busy bool) {
+func (p *Pool) unused(upTo uint64) (out []*Memory, busy bool) {
 	for at := placeOf(largeBlock); at < classes; at++ {
 		list := p.cache[at]
 		for i := len(list) - 1; i >= 0; i-- {
-			switch b := &list[i]; {
+			switch b := list[i]; {
 			case b.given > upTo:
 			case b.free(nil):
 				out = append(out, p.drop(at, i))

@@ -33,7 +33,7 @@ func TestClassSizes(t *testing.T) {
 
 func TestPoolAccounting(t *testing.T) {
 	p := NewPool(host(t), 0)
-	var blocks []block
+	var blocks []*Memory
 	for i := range 2000 {
 		b, err := p.take(request{size: classSize(int64(1 + i*i%70000))})
 		require.NoError(t, err)

@@ -6,44 +6,41 @@ import (
 )
 
 // Scratch is a block that is held for one call: memory without a count.
-type Scratch struct {
-	pool  *Pool
-	block block
-}
+type Scratch struct{ m *Memory }
 
 // Scratch takes a block of at least the given size, for work on l, whose turn the
 // caller has: where there is no other, l waits for what uses the block. With try
 // it neither asks the device nor waits, but returns status.ErrBusy.
 func (p *Pool) Scratch(l *Line, bytes int64, try bool) (Scratch, error) {
-	b, err := p.take(request{line: l, size: classSize(bytes), try: try})
+	m, err := p.take(request{line: l, size: classSize(bytes), try: try})
 	if err != nil {
 		return Scratch{}, err
 	}
 	if l != nil {
-		if err := l.awaitAll(b.uses); err != nil {
-			p.give(b)
+		if err := l.awaitAll(m.uses); err != nil {
+			p.give(m)
 			return Scratch{}, status.FromBackend("allocate", err)
 		}
 	}
 	// The earlier uses stay: the work that is borrowed for may not come about.
-	return Scratch{p, b}, nil
+	return Scratch{m}, nil
 }
 
 // Held reports whether there is a block.
-func (s *Scratch) Held() bool { return s.pool != nil }
+func (s *Scratch) Held() bool { return s.m != nil }
 
 // Addr is where the block is.
-func (s *Scratch) Addr() uintptr { return s.block.mem.Addr }
+func (s *Scratch) Addr() uintptr { return s.m.Addr }
 
 // After notes work on the block. It may be returned before the work has passed.
 func (s *Scratch) After(l *Line, t backends.Ticket) {
-	s.block.uses = append(s.block.uses[:0], use{l, t})
+	s.m.uses = append(s.m.uses[:0], use{l, t})
 }
 
 // Return gives the block back, if there is one.
 func (s *Scratch) Return() {
-	if s.pool != nil {
-		s.pool.give(s.block)
-		*s = Scratch{}
+	if s.m != nil {
+		s.m.pool.give(s.m)
+		s.m = nil
 	}
 }

@@ -132,7 +132,7 @@ class Executor(ExecutorBase):
 
         Args:
             size: The number of elements, or a shape of up to eight dimensions, row-major.
-            dtype: A numpy dtype, or a name such as "f32" or "bf16".
+            dtype: A numpy dtype, or a name such as "f32" or "bf16"; None is f32.
             zero: Whether its elements are zero; otherwise they are whatever the memory held, which is faster.
 
         Raises:
@@ -146,7 +146,7 @@ class Executor(ExecutorBase):
         size = integer("allocate: size", size)
         if size <= 0:
             raise InvalidArgumentError(f"allocate: size is {size}; expected a positive number of elements")
-        found = dtype_of(dtype)
+        found = dtype_of(np.float32 if dtype is None else dtype)
         handle = native.buffer_allocate(self, size, code_of(found), 0 if zero else UNINITIALIZED)
         return self._buffer(handle, found, (size,))
 

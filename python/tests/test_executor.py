@@ -86,6 +86,21 @@ def test_memory_is_recycled(ex: hg.Executor) -> None:
     assert after["executor"] == before["executor"]
 
 
+def test_sizes_and_dtypes_that_come_again(ex: hg.Executor) -> None:
+    """The library keeps what was asked for last: the same objects, equal ones, and what refuses between them."""
+    big, kinds = 100_000, (None, "f64", None, np.int8, "bool", bool)
+    for size in (big, big, int("100000"), 3, big, np.int64(3), 4):
+        for dtype in kinds:
+            with ex.allocate(size, dtype) as b, ex.allocate(size, dtype=dtype, zero=False) as other:
+                wanted = np.dtype(np.float32 if dtype is None else {"f64": "float64"}.get(str(dtype), dtype))
+                assert (b.shape, b.size, b.dtype, b.to_numpy().any()) == ((size,), size, wanted, False)
+                assert (other.shape, other.size, other.dtype) == ((size,), size, wanted)
+                assert type(b.shape[0]) is int
+        for wrong in (0, 2.0):
+            with pytest.raises((TypeError, ValueError)):
+                ex.allocate(wrong)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("size", [0, -1, -(1 << 62)])
 def test_allocate_needs_a_positive_size(ex: hg.Executor, size: int) -> None:
     with pytest.raises(ValueError, match="positive"):
