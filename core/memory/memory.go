@@ -27,14 +27,18 @@ type Memory struct {
 	Addr  uintptr
 	Bytes int64
 
-	block   // zero for foreign memory
-	foreign bool
-	forget  func() // the device, of foreign memory; may be nil
-	deleter func() // of foreign memory; may be nil
-	// work counts the work that uses foreign memory without a deleter, whose
-	// owner cannot be told when that has ended; nil for other memory.
-	work  *workCount
-	order order
+	block            // of a pool's
+	foreign *foreign // nil: it is a pool's
+	order   *order   // nil: no stream has queued anything on it yet
+}
+
+// foreign is what there is to know of memory that others own.
+type foreign struct {
+	forget  func() // the device; may be nil
+	deleter func() // may be nil
+	// work counts the work that uses memory without a deleter, whose owner cannot
+	// be told when that has ended; nil for other memory.
+	work *workCount
 }
 
 // Foreign makes memory that others own, with the caller as its user. When the
@@ -42,37 +46,48 @@ type Memory struct {
 // forget is for the device, deleter for the owner: without it, others wait until
 // the memory is Idle.
 func Foreign(addr uintptr, bytes int64, forget, deleter func()) *Memory {
-	m := &Memory{Addr: addr, Bytes: bytes, foreign: true, forget: forget, deleter: deleter}
+	made := new(struct { // one allocation
+		Memory
+		foreign
+		order
+	})
+	m, f := &made.Memory, &made.foreign
+	m.Addr, m.Bytes, m.foreign, m.order = addr, bytes, f, &made.order
+	f.forget, f.deleter = forget, deleter
 	if deleter == nil {
-		m.work = new(workCount)
+		f.work = new(workCount)
 	}
 	m.n.Store(1)
 	return m
 }
 
 // Disown forgets the deleter of memory whose owner keeps the duty.
-func (m *Memory) Disown() { m.deleter = nil }
+func (m *Memory) Disown() {
+	if m.foreign != nil {
+		m.foreign.deleter = nil
+	}
+}
 
 // IsForeign reports whether others own the memory.
-func (m *Memory) IsForeign() bool { return m.foreign }
+func (m *Memory) IsForeign() bool { return m.foreign != nil }
 
 // Release takes a user away. The last one's may call a deleter, so no lock is held.
 func (m *Memory) Release() {
 	if !m.Drop() {
 		return
 	}
-	if m.foreign {
-		if m.forget != nil {
-			m.forget()
+	if f := m.foreign; f != nil {
+		if f.forget != nil {
+			f.forget()
 		}
-		if m.deleter != nil {
+		if f.deleter != nil {
 			lock.None()
-			m.deleter()
+			f.deleter()
 		}
 		return
 	}
-	if m.order.known() {
-		m.uses = m.order.all()
+	if m.uses != nil || m.order != nil {
+		m.uses = m.pending()
 		m.order.forget()
 	}
 	m.pool.give(m)
@@ -83,16 +98,16 @@ func (m *Memory) Begin() bool {
 	if !m.Acquire() {
 		return false
 	}
-	if m.work != nil {
-		m.work.add(1)
+	if m.foreign != nil && m.foreign.work != nil {
+		m.foreign.work.add(1)
 	}
 	return true
 }
 
 // End takes work away that Begin added.
 func (m *Memory) End() {
-	if m.work != nil {
-		m.work.add(-1)
+	if m.foreign != nil && m.foreign.work != nil {
+		m.foreign.work.add(-1)
 	}
 	m.Release()
 }
@@ -100,10 +115,10 @@ func (m *Memory) End() {
 // Idle returns a channel that is closed once no work uses the memory, or nil if
 // none does or its owner is told by a deleter.
 func (m *Memory) Idle() <-chan struct{} {
-	if m.work == nil {
+	if m.foreign == nil || m.foreign.work == nil {
 		return nil
 	}
-	return m.work.idle()
+	return m.foreign.work.idle()
 }
 
 // workCount counts work, and lets others wait until there is none.

@@ -62,21 +62,28 @@ type use struct {
 }
 
 // order is what a stretch of memory was last used for: the last write, and the
-// reads after it, one a stream. Until there is a write, it is what earlier owners
-// of the block have queued on it. It has no lock: who looks or notes holds the
-// device's (queue.Target.Order), or is the only user of the memory.
+// reads after it, one a stream. Until there is a write, it is behind what earlier
+// owners of the block have queued on it, its uses. It has no lock: who looks or
+// notes holds the device's (queue.Target.Order), or is the only user of the memory.
 type order struct {
-	former []use
-	write  use
-	reads  []use
+	write use
+	reads []use
+}
+
+// forget forgets all uses.
+func (o *order) forget() {
+	if o != nil {
+		clear(o.reads)
+		o.write, o.reads = use{}, o.reads[:0]
+	}
 }
 
 // Before makes work that is queued on l from now on wait for what other streams
 // have queued on the memory: their writes and, if the work writes, their reads.
 // The caller has the stream's turn, and the device's lock until After.
 func (m *Memory) Before(l *Line, writes bool) error {
-	o := &m.order
-	if err := l.awaitAll(o.former); err != nil {
+	o := m.order
+	if err := l.awaitAll(m.uses); err != nil || o == nil {
 		return err
 	}
 	if err := l.await(o.write); err != nil || !writes {
@@ -89,17 +96,20 @@ func (m *Memory) Before(l *Line, writes bool) error {
 // not passed. If one has, l has to wait (Before) ahead of showing the memory to
 // anybody who knows of l alone.
 func (m *Memory) Claimed(l *Line) bool {
-	o := &m.order
+	o := m.order
 	others := func(u use) bool { return u.line != l && !u.passed() }
-	return !slices.ContainsFunc(o.former, others) && !others(o.write) && !slices.ContainsFunc(o.reads, others)
+	return !slices.ContainsFunc(m.uses, others) && (o == nil || !others(o.write) && !slices.ContainsFunc(o.reads, others))
 }
 
 // After notes work that Before made way for.
 func (m *Memory) After(l *Line, t backends.Ticket, writes bool) {
-	o := &m.order
+	if m.order == nil {
+		m.order = new(order)
+	}
+	o := m.order
 	if writes {
 		o.forget()
-		o.write = use{l, t}
+		m.uses, o.write = nil, use{l, t}
 		return
 	}
 	for i := range o.reads {
@@ -111,6 +121,15 @@ func (m *Memory) After(l *Line, t backends.Ticket, writes bool) {
 	// A stream more: those whose reads have passed are forgotten, since there may
 	// be ever new ones.
 	o.reads = append(slices.DeleteFunc(o.reads, use.passed), use{l, t})
+}
+
+// pending lists the uses of the memory that have not passed.
+func (m *Memory) pending() []use {
+	list := pending(nil, m.uses...)
+	if o := m.order; o != nil {
+		list = pending(pending(list, o.write), o.reads...)
+	}
+	return list
 }
 
 func (u use) passed() bool { return u.line == nil || u.line.Passed(u.ticket) }
@@ -144,18 +163,4 @@ func (l *Line) awaitAll(uses []use) error {
 		}
 	}
 	return nil
-}
-
-// known reports whether there was any use.
-func (o *order) known() bool { return o.former != nil || o.write.line != nil || len(o.reads) > 0 }
-
-// forget forgets all uses.
-func (o *order) forget() {
-	clear(o.reads)
-	o.former, o.write, o.reads = nil, use{}, o.reads[:0]
-}
-
-// all lists the uses that have not passed.
-func (o *order) all() []use {
-	return pending(pending(pending(nil, o.former...), o.write), o.reads...)
 }

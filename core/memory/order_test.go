@@ -289,7 +289,7 @@ func TestMemoryThatComesAgain(t *testing.T) {
 	require.Same(t, m, again)
 	require.False(t, fresh)
 	require.EqualValues(t, 70, again.Bytes)
-	require.Equal(t, []use{{l, 1}, {l, 2}}, again.order.former)
+	require.Equal(t, []use{{l, 1}, {l, 2}}, again.uses)
 	require.Zero(t, again.order.write)
 	require.Empty(t, again.order.reads)
 	require.True(t, m.Begin(), "somebody who still has the former one")

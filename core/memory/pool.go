@@ -35,7 +35,7 @@ type block struct {
 	given uint64
 	// fresh memory is zero as the device gave it.
 	fresh   bool
-	uses    []use    // that may not have passed
+	uses    []use    // of earlier owners, that may not have passed
 	account *Account // that it counts against; nil: nobody's
 }
 
@@ -152,9 +152,6 @@ func (p *Pool) user(r request, bytes int64, a *Account) (m *Memory, fresh bool, 
 		return nil, false, err
 	}
 	m.Bytes, m.account = bytes, a
-	if m.uses != nil {
-		m.order.former, m.uses = m.uses, nil
-	}
 	m.n.Store(1)
 	return m, m.fresh, nil
 }
