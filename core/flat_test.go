@@ -176,26 +176,29 @@ func TestPlacesInTheIndexSpace(t *testing.T) {
 		}
 		p := assemble(t, text+"exit")
 		for _, c := range []struct {
-			bound, shape []int64 // of the arrays, of the launch
-			grid, block  [3]uint32
-			space        []int64
+			bound, stride, shape []int64 // of the arrays, of the launch
+			grid, block          [3]uint32
+			space                []int64
 		}{
-			{[]int64{24}, nil, [3]uint32{}, [3]uint32{}, []int64{24}},
-			{[]int64{4, 6}, nil, [3]uint32{}, [3]uint32{}, []int64{4, 6}},
-			{[]int64{2, 3, 4}, nil, [3]uint32{}, [3]uint32{}, []int64{2, 3, 4}},
-			{[]int64{2, 1, 12}, nil, [3]uint32{}, [3]uint32{}, []int64{2, 1, 12}},
-			{[]int64{24, 1}, nil, [3]uint32{}, [3]uint32{}, []int64{24, 1}},
-			{[]int64{4, 6}, []int64{24}, [3]uint32{}, [3]uint32{}, []int64{24}},
-			{[]int64{24}, []int64{3, 8}, [3]uint32{}, [3]uint32{}, []int64{3, 8}},
-			{[]int64{24}, []int64{20}, [3]uint32{}, [3]uint32{}, []int64{20}},
-			{[]int64{4, 6}, nil, [3]uint32{2, 2, 2}, [3]uint32{4, 2, 1}, []int64{4, 6}},
-			{[]int64{}, nil, [3]uint32{}, [3]uint32{}, []int64{}},
+			{[]int64{24}, nil, nil, [3]uint32{}, [3]uint32{}, []int64{24}},
+			{[]int64{4, 6}, nil, nil, [3]uint32{}, [3]uint32{}, []int64{4, 6}},
+			{[]int64{2, 3, 4}, nil, nil, [3]uint32{}, [3]uint32{}, []int64{2, 3, 4}},
+			{[]int64{2, 1, 12}, nil, nil, [3]uint32{}, [3]uint32{}, []int64{2, 1, 12}},
+			{[]int64{24, 1}, nil, nil, [3]uint32{}, [3]uint32{}, []int64{24, 1}},
+			{[]int64{4, 6}, nil, []int64{24}, [3]uint32{}, [3]uint32{}, []int64{24}},
+			{[]int64{24}, nil, []int64{3, 8}, [3]uint32{}, [3]uint32{}, []int64{3, 8}},
+			{[]int64{24}, nil, []int64{20}, [3]uint32{}, [3]uint32{}, []int64{20}},
+			{[]int64{4, 6}, nil, nil, [3]uint32{2, 2, 2}, [3]uint32{4, 2, 1}, []int64{4, 6}},
+			{[]int64{}, nil, nil, [3]uint32{}, [3]uint32{}, []int64{}},
+			{[]int64{6, 4}, []int64{1, 6}, []int64{24}, [3]uint32{}, [3]uint32{}, []int64{24}},
+			{[]int64{6, 4}, []int64{1, 6}, nil, [3]uint32{}, [3]uint32{}, []int64{6, 4}},
 		} {
-			var slots []*Buffer
+			var all, slots []*Buffer
 			for range names {
-				v, err := integers(t, ex, 24).View(0, c.bound, nil)
+				b := integers(t, ex, 24)
+				v, err := b.View(0, c.bound, c.stride)
 				require.NoError(t, err)
-				slots = append(slots, v)
+				all, slots = append(all, b), append(slots, v)
 			}
 			require.NoError(t, wait(ex.Launch(p, &LaunchArgs{Slots: slots, Shape: c.shape, Grid: c.grid, Block: c.block})), "%v", c)
 			size := func(axis int) uint32 {
@@ -210,9 +213,12 @@ func TestPlacesInTheIndexSpace(t *testing.T) {
 			}
 			last := len(c.space) - 1
 			var got [][]uint32
-			for _, s := range slots {
-				got = append(got, cells(t, s))
+			for _, b := range all {
+				got = append(got, cells(t, b))
 			}
+			layout := slots[0].Layout()
+			layout.Addr = 0
+			at := placesOf(&layout)
 			for g := range lanes {
 				place := func(axis int) uint32 {
 					k := g
@@ -226,7 +232,7 @@ func TestPlacesInTheIndexSpace(t *testing.T) {
 					if len(c.space) == 1 && names[i] == "row" {
 						want = 0
 					}
-					require.Equal(t, want, got[i][g], "%s of lane %d in %v", names[i], g, c.space)
+					require.Equal(t, want, got[i][at[g]/4], "%s of lane %d in %v", names[i], g, c.space)
 				}
 			}
 		}
