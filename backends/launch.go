@@ -67,7 +67,9 @@ type View struct {
 // one element, but for the only one.
 type Launch struct {
 	Slots       []View
-	Params      []uint64 // cells
+	Params      []uint64 // cells, those of ir.Func.Given behind the program's own: see Give
+	Flats       []Flat   // by slot, of those that are accessed as slot[flat i]; nil if none is
+	Sizes       []int64  // of the index space as the caller gave them; nil: Shape's
 	Grid, Block [3]uint32
 	Rank        int // of the index space, row-major over the lanes
 	Shape       [isa.MaxRank]int64

@@ -31,6 +31,11 @@ func TestStrayAccessesAreDescribed(t *testing.T) {
 		"a table, one for all":      {"mov.u32 i, 9\nldc.u16 w, t[i]", "lane 0 at line 9 (ldc.u16 w, t[i]): element 9 of table t, which has 3;"},
 		"through a register":        {"mov.u32 h, 1\nldg.f32 v, @h[5000]", "lane 0 at line 9 (ldg.f32 v, @h[5000]): 4 bytes at byte 5000 of slot y, which has 2400;"},
 		"through several":           {"rem.u64 h, g, 2\nmul.u64 o, g, 100\nldg.f32 v, @h[o]", "lane 24 at line 10 (ldg.f32 v, @h[o]): 4 bytes at byte 2400 of slot x, which has 2400;"},
+		"an element":                {"ldg.f32 v, y[flat g + 1]", "lane 599 at line 8 (ldg.f32 v, y[flat g + 1]): element 600 of slot y, which has 600;"},
+		"an element below 0":        {"cvt.i64.u64 i, g\nsub.i64 i, 100, i\nstg.f32 v, y[flat i]", "lane 101 at line 10 (stg.f32 v, y[flat i]): element -1 of slot y, which has 600, counted from 0 on, never from the end;"},
+		"a huge element":            {"sub.u64 i, 0, 1\nldg.f32 v, y[flat i]", "lane 0 at line 9 (ldg.f32 v, y[flat i]): element 576460752303423488, or one beyond it, of slot y, which has 600;"},
+		"an atomic, an element":     {"mul.u64 o, g, 3\natom_add.f32 k, y[flat o], v", "lane 200 at line 9 (atom_add.f32 k, y[flat o], v): element 600 of slot y, which has 600;"},
+		"elements taken for bytes":  {"add.u64 i, g, 1800\nldg.f32 v, y[i]", "lane 597 at line 9 (ldg.f32 v, y[i]): 4 bytes at byte 2397 of slot y, which has 2400; addresses count bytes, [flat …] counts elements;"},
 		"an atomic":                 {"mul.u64 o, g, 12\natom_add.f32 k, y[o], v", "lane 200 at line 9 (atom_add.f32 k, y[o], v): 4 bytes at byte 2400 of slot y"},
 	} {
 		if name == "without order" { // the first of them, as Go computes it

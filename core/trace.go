@@ -97,9 +97,9 @@ func (t *trace) Run(target *queue.Target) (backends.Ticket, error) {
 // Outcome tells of the interpreter, whose sites are instructions, whatever the
 // device's are.
 func (t *trace) Outcome(err error) error {
-	what, slots := t.What(), t.Launch().Slots
+	what, l := t.What(), t.Launch()
 	_ = t.Bound.Outcome(nil)
-	return t.program.p.Outcome(what, err, true, slots)
+	return t.program.p.Outcome(what, err, true, l)
 }
 
 // setPhase sets the executor's phase, in order with launches. If the executor is

@@ -238,10 +238,7 @@ func (a *assembler) address(row *Row, o Operand, i int) (Arg, *failure) {
 	if !a.accept('[') {
 		return arg, fail(a.tok, "addresses are written "+addressForms(o), "expected [, found %s", a.tok.describe())
 	}
-	if arg.Addr.Mode == AddrByte && a.tok.kind == tokName && a.tok.text == "index" {
-		arg.Addr.Mode = AddrIndex
-		a.advance()
-	} else if err = a.byteOffset(&arg.Addr, i); err != nil {
+	if err = a.inBrackets(&arg.Addr, i); err != nil {
 		return arg, err
 	}
 	if !a.accept(']') {
@@ -254,7 +251,7 @@ func (a *assembler) address(row *Row, o Operand, i int) (Arg, *failure) {
 func addressForms(o Operand) string {
 	var forms []string
 	if o.AcceptsMode(AddrByte) {
-		forms = append(forms, "slot[index]", "slot[reg + 16]", "@reg[reg + 16]", "phi(class, page, byte)")
+		forms = append(forms, "slot[index]", "slot[reg + 16]", "slot[flat reg + 1]", "@reg[reg + 16]", "phi(class, page, byte)")
 	}
 	if o.AcceptsMode(AddrShared) {
 		forms = append(forms, "shared[reg + 16]")
@@ -262,25 +259,62 @@ func addressForms(o Operand) string {
 	return strings.Join(forms, ", ")
 }
 
-// byteOffset reads "reg", "number", "reg + number" or "reg - number".
-func (a *assembler) byteOffset(addr *Addr, i int) *failure {
-	if a.tok.kind == tokName {
-		reg, err := a.regs.use(a.tok, a.argument(i, placeReg))
-		if err != nil {
-			return err
-		}
-		a.advance()
-		addr.HasReg, addr.Reg = true, reg
-		if a.tok.kind == ']' {
-			return nil
-		}
-		if a.tok.kind != '+' && a.tok.kind != '-' {
-			return fail(a.tok, "an offset is written reg, 16, reg + 16 or reg - 16", "expected ], + or -, found %s", a.tok.describe())
-		}
-		a.accept('+')
+// flatWord counts elements in an address: slot[flat i]. It is a word only before
+// a register or a number, and a name like others elsewhere.
+const flatWord = "flat"
+
+// inBrackets reads what stands in an address' brackets.
+func (a *assembler) inBrackets(addr *Addr, i int) *failure {
+	if a.tok.kind != tokName {
+		return a.constant(addr)
 	}
+	first := a.tok
+	a.advance()
+	switch {
+	case first.text == "index" && addr.Mode == AddrByte:
+		addr.Mode = AddrIndex
+		return nil
+	case first.text != flatWord || a.tok.kind != tokName && a.tok.kind != tokNumber:
+		return a.offset(first, addr, i)
+	case addr.Mode != AddrByte:
+		return fail(first, "write bytes, or the slot's name", "[flat …] counts the elements of a slot that is named")
+	}
+	addr.Mode = AddrFlat
+	if a.tok.kind == tokNumber {
+		return a.constant(addr)
+	}
+	first = a.tok
+	a.advance()
+	return a.offset(first, addr, i)
+}
+
+const offsetForms = "an offset in bytes is written reg, 16, reg + 16 or reg - 16; elements are counted by slot[flat reg + 1]"
+
+// offset reads "reg", "reg + number" or "reg - number", of which reg is read.
+func (a *assembler) offset(name token, addr *Addr, i int) *failure {
+	reg, err := a.regs.use(name, a.argument(i, placeReg))
+	if err != nil {
+		return err
+	}
+	addr.HasReg, addr.Reg = true, reg
+	switch a.tok.kind {
+	case ']':
+		return nil
+	case '+', '-':
+		a.accept('+')
+		return a.constant(addr)
+	}
+	return fail(a.tok, offsetForms, "expected ], + or -, found %s", a.tok.describe())
+}
+
+// constant reads the number of an offset.
+func (a *assembler) constant(addr *Addr) *failure {
 	if a.tok.kind != tokNumber && a.tok.kind != '-' {
-		return fail(a.tok, "an offset is written reg, 16, reg + 16 or reg - 16", "expected an offset in bytes, found %s", a.tok.describe())
+		what := "an offset in bytes"
+		if addr.Mode == AddrFlat {
+			what = "a number of elements"
+		}
+		return fail(a.tok, offsetForms, "expected %s, found %s", what, a.tok.describe())
 	}
 	offset, err := a.immediate(I64)
 	addr.Offset = int64(offset)

@@ -60,7 +60,7 @@ func (o Operand) Accepts(k ArgKind, f Form) bool {
 // AcceptsMode reports whether an address of mode m may stand in the operand's place.
 func (o Operand) AcceptsMode(m AddrMode) bool {
 	switch m {
-	case AddrIndex, AddrByte, AddrIndirect, AddrPhi:
+	case AddrIndex, AddrByte, AddrIndirect, AddrPhi, AddrFlat:
 		return o.Kind == Mem || o.Kind == AnyMem
 	case AddrShared:
 		return o.Kind == SharedMem || o.Kind == AnyMem

@@ -233,6 +233,16 @@ func (s SlotHandle) ByteReg(r Register, offset int64) Address {
 	return s.address(Addr{Mode: AddrByte, Offset: offset}).plus(r)
 }
 
+// Flat is element i of the slot's view, row-major: slot[flat 3].
+func (s SlotHandle) Flat(i int64) Address {
+	return s.address(Addr{Mode: AddrFlat, Offset: i})
+}
+
+// FlatReg is element r + offset of the slot's view: slot[flat r + 1].
+func (s SlotHandle) FlatReg(r Register, offset int64) Address {
+	return s.address(Addr{Mode: AddrFlat, Offset: offset}).plus(r)
+}
+
 func (s SlotHandle) address(a Addr) Address {
 	if s.n >= MaxSlots {
 		return Address{b: s.b, why: fmt.Sprintf("an address in slot number %d of %d", s.n, MaxSlots)}

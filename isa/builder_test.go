@@ -19,6 +19,9 @@ func TestBuilderMakesTheProgramOfTheText(t *testing.T) {
 	b.Op(LDG, F32, w, bytes.Byte(-4))
 	b.Op(SREG, NoType, n, N)
 	b.Op(LDG, U8, w, bytes.ByteReg(n, 16))
+	b.Op(LDG, F32, w, x.Flat(3))
+	b.Op(STG, F32, w, x.FlatReg(n, -1))
+	b.Op(SREG, NoType, n, ColumnIndex)
 	b.Op(LDG, F32, w, Indirect(n, 4))
 	b.Op(LDG, F32, w, IndirectReg(n, n, -4))
 	b.Op(LDG, F32, w, Phi(5, 3, 16))
@@ -60,6 +63,9 @@ reg n r2
   ldg.f32 r1, bytes[-4]
   sreg n, n
   ldg.u8 r1, bytes[n + 16]
+  ldg.f32 r1, x[flat 3]
+  stg.f32 r1, x[flat n - 1]
+  sreg n, column
   ldg.f32 r1, @n[4]
   ldg.f32 r1, @n[n - 4]
   ldg.f32 r1, phi(5, 3, 16)

@@ -177,7 +177,7 @@ func (e *encoder) arg(a Arg) {
 
 // hasSlot reports whether the address names a slot.
 func (a Addr) hasSlot() bool {
-	return a.Mode == AddrIndex || a.Mode == AddrByte || a.Mode == AddrPhi
+	return a.Mode == AddrIndex || a.Mode == AddrByte || a.Mode == AddrPhi || a.Mode == AddrFlat
 }
 
 func (e *encoder) names(names []string) {
@@ -392,7 +392,7 @@ func (d *decoder) addr() Addr {
 	at := d.pos
 	mode := d.byte()
 	a := Addr{Mode: AddrMode(mode &^ flagBit), HasReg: mode&flagBit != 0}
-	if a.Mode < AddrIndex || a.Mode > AddrShared {
+	if a.Mode < AddrIndex || a.Mode > AddrFlat {
 		d.fail(at, "there is no address mode %d", a.Mode)
 		return a
 	}

@@ -87,7 +87,7 @@ func TestDecodeErrors(t *testing.T) {
 		"unknown operation":  {inst("\xff\x01\x00\x00\x00\x00"), "the operation is more than"},
 		"operands":           {inst("\x0c\x0b\x00\x00\x06"), "6 operands; at most 5"},
 		"operand kind":       {inst("\x0c\x0b\x00\x00\x01\x09"), "no kind of operand 9"},
-		"address mode":       {inst("\x01\x0b\x00\x00\x02\x01\x00\x08\x06"), "no address mode 6"},
+		"address mode":       {inst("\x01\x0b\x00\x00\x02\x01\x00\x08\x07"), "no address mode 7"},
 		"missing operand":    {inst("\x0c\x0b\x00\x00\x02\x01\x00\x01\x00"), "operand"},
 		"no type":            {inst("\x0c\x00\x00\x00\x03\x01\x00\x01\x00\x01\x00"), "type"},
 		"label's place":      {seal(head + none + "\x01\x01l\x01" + none + none), "the place of a label is more than 0"},

@@ -107,7 +107,7 @@ func (p *Program) eachRegister(reg, pred func(n uint8)) {
 
 // hasOffset reports whether the address has an offset, and perhaps a register for it.
 func (a Addr) hasOffset() bool {
-	return a.Mode == AddrByte || a.Mode == AddrIndirect || a.Mode == AddrShared
+	return a.Mode == AddrByte || a.Mode == AddrIndirect || a.Mode == AddrShared || a.Mode == AddrFlat
 }
 
 // namedRegisters finds the names that need a directive, because the assembler
@@ -255,7 +255,7 @@ func (p *Program) PredName(n uint8) string {
 func (p *Program) addrText(a Addr) string {
 	base := ""
 	switch a.Mode {
-	case AddrIndex, AddrByte:
+	case AddrIndex, AddrByte, AddrFlat:
 		base = fmt.Sprintf("<invalid slot %d>", a.Slot)
 		if int(a.Slot) < len(p.Slots) {
 			base = p.Slots[a.Slot].Name
@@ -270,15 +270,19 @@ func (p *Program) addrText(a Addr) string {
 	default:
 		return "<invalid address>"
 	}
+	word := ""
+	if a.Mode == AddrFlat {
+		word = flatWord + " "
+	}
 	switch {
 	case a.Mode == AddrIndex:
 		return base + "[index]"
 	case !a.HasReg:
-		return fmt.Sprintf("%s[%d]", base, a.Offset)
+		return fmt.Sprintf("%s[%s%d]", base, word, a.Offset)
 	case a.Offset > 0:
-		return fmt.Sprintf("%s[%s + %d]", base, p.RegName(a.Reg), a.Offset)
+		return fmt.Sprintf("%s[%s%s + %d]", base, word, p.RegName(a.Reg), a.Offset)
 	case a.Offset < 0:
-		return fmt.Sprintf("%s[%s - %d]", base, p.RegName(a.Reg), -uint64(a.Offset))
+		return fmt.Sprintf("%s[%s%s - %d]", base, word, p.RegName(a.Reg), -uint64(a.Offset))
 	}
-	return fmt.Sprintf("%s[%s]", base, p.RegName(a.Reg))
+	return fmt.Sprintf("%s[%s%s]", base, word, p.RegName(a.Reg))
 }

@@ -44,11 +44,16 @@ type SlotUse struct {
 	Reads, Writes bool // in: Reads; out: Writes; both
 	Indexed       bool // accessed as slot[index]
 	Bytes         bool // accessed by byte address, which demands a contiguous view
+	Flat          bool // accessed as slot[flat i], which demands a view of one stride; in the IR, which has byte addresses instead, it is Bytes
 	// LoadsAfterStoreTo lists the other slots, in order, of which a store may
 	// precede a load of this one in a lane. Where both are bound to the identical view, sharing
 	// a load would be seen, so such a launch is refused.
 	LoadsAfterStoreTo []int
 }
+
+// Computed reports whether the slot is accessed by addresses that the program
+// computes, so that a lane may reach what is another's.
+func (u *SlotUse) Computed() bool { return u.Bytes || u.Flat }
 
 // Graph is a control-flow graph: Blocks[0] is the entry, to which nothing
 // leads, the rest follow in reverse postorder. It is reducible: a Term that

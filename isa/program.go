@@ -21,6 +21,7 @@ const (
 	MaxConstructs  = 1 << 13 // conditional branches, loops and places where branches meet, in called code for each call
 	MaxCarried     = 1 << 18 // values that branches and loops of the canonical form carry
 	MaxNameLen     = 255
+	MaxFlatOffset  = 1<<48 - 1 // of the constant in slot[flat reg + offset], either way
 
 	NumClasses    = 96
 	ClassBytes    = 12288
@@ -151,11 +152,13 @@ const (
 	AddrIndirect                     // @handle[reg + offset]: likewise, the slot's number in register Handle
 	AddrPhi                          // phi(class, page, byte): offset class·12288+page·256+byte in the boundary slot
 	AddrShared                       // shared[reg + offset]: a byte address in the block's shared memory
+	AddrFlat                         // slot[flat reg + offset]: element reg + offset of the view, row-major; reg optional
 )
 
 // Addr is an address operand. Reg and Handle are register numbers; Reg is
 // present if HasReg and may have any integer type of 32 or 64 bits, as may
-// Handle. The byte address is the mathematical sum of Reg's value and Offset.
+// Handle. The byte address, or of AddrFlat the element's number, is the
+// mathematical sum of Reg's value and Offset.
 type Addr struct {
 	Mode   AddrMode
 	HasReg bool

@@ -269,7 +269,7 @@ var table = [NumOps]Row{
 	LDC: {Name: "LDC", Types: SetNumeric, Operands: []Operand{dst, {"table", DataRef, TypeT, false}, {"index", Src, TypeAnyInt, false}}, Effect: Pure | MayFault,
 		Doc: "Load element index of a constant table, written table[index]. An index outside gives 0 and is reported."},
 	SREG: {Name: "SREG", Operands: []Operand{{"dst", Dst, TypeNamedT, false}, {"special", SpecialRef, NoType, false}}, Effect: Pure,
-		Doc: "Read a special value: lane, block, block_dim, grid_dim in .x .y .z (u32), global_lane, n (u64)."},
+		Doc: "Read a special value: lane, block, block_dim, grid_dim in .x .y .z (u32), global_lane, n, row, column, rows, columns, and index, size in .0 … .7 (u64)."},
 
 	ADD:   binary("ADD", SetNumeric, evalAdd, true, "a + b. Integers wrap."),
 	SUB:   binary("SUB", SetNumeric, evalSub, false, "a − b. Integers wrap."),

@@ -227,7 +227,8 @@ func (s Scope) String() string {
 type Special uint8
 
 // The special values. Lane, block, block size and grid size are u32; the
-// lane's number in the grid and the size of the index space are u64.
+// lane's number in the grid, its place in the index space and the sizes of the
+// index space are u64.
 const (
 	LaneX Special = iota
 	LaneY
@@ -243,15 +244,39 @@ const (
 	GridDimZ
 	GlobalLane // block_linear · lanes_per_block + lane_linear, x fastest
 	N          // the number of elements of the index space
+
+	RowIndex    // the place along the last axis but one, 0 if there is one axis
+	ColumnIndex // the place along the last axis
+	RowCount    // the size of the last axis but one, 1 if there is one axis
+	ColumnCount // the size of the last axis
+	Index0      // the place along axis 0, and so on to axis 7: 0 along axes that there are not
+	Index1
+	Index2
+	Index3
+	Index4
+	Index5
+	Index6
+	Index7
+	Size0 // the size of axis 0, and so on to axis 7: 1 of axes that there are not
+	Size1
+	Size2
+	Size3
+	Size4
+	Size5
+	Size6
+	Size7
 )
 
-// NumSpecials is the number of special values.
-const NumSpecials = int(N) + 1
+// NumSpecials is the number of special values. Those up to N engines know; the
+// others are made of them and of what a launch tells (see ir.Given).
+const NumSpecials = int(Size7) + 1
 
 var specialNames = [...]string{
 	"lane.x", "lane.y", "lane.z", "block.x", "block.y", "block.z",
 	"block_dim.x", "block_dim.y", "block_dim.z", "grid_dim.x", "grid_dim.y", "grid_dim.z",
-	"global_lane", "n",
+	"global_lane", "n", "row", "column", "rows", "columns",
+	"index.0", "index.1", "index.2", "index.3", "index.4", "index.5", "index.6", "index.7",
+	"size.0", "size.1", "size.2", "size.3", "size.4", "size.5", "size.6", "size.7",
 }
 
 // String returns the special value's name in text form.
@@ -262,7 +287,7 @@ func (s Special) String() string {
 	return "invalid"
 }
 
-// Type returns the type of the special value: u32, or u64 for GlobalLane and N.
+// Type returns the type of the special value: u32, or u64 from GlobalLane on.
 func (s Special) Type() Type {
 	if s >= GlobalLane {
 		return U64

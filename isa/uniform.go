@@ -48,7 +48,9 @@ func presetVaries() (s regSet) {
 }
 
 // varies reports whether s may differ between the lanes of a block.
-func (s Special) varies() bool { return s <= LaneZ || s == GlobalLane }
+func (s Special) varies() bool {
+	return s <= LaneZ || s == GlobalLane || s == RowIndex || s == ColumnIndex || s >= Index0 && s <= Index7
+}
 
 // varies reports whether the result of in may differ between the lanes of a
 // block that arrive at it together, if operands tells that one of its operands

@@ -7,6 +7,10 @@ var (
 		"other side": text("set.eq.u32 p, r252, 0\nbra a, p\nmem_fence block\nbra b\na: bar_sync 0\nb: mem_fence block\nexit"),
 		"both sides": text("set.eq.u32 p, r252, 0\nbra a, p\nbar_sync 0\nbra b\na: bar_sync 0\nb: mem_fence block\nexit"),
 		"collective": text("set.eq.u32 p, r252, 0\nbra a, p\nblock_reduce_add.f32 x, 1\na: mem_fence block\nexit"),
+		"by row":     text("sreg x, row\nset.eq.u64 p, x, 0\nbra a, p\nbar_sync 0\na: mem_fence block\nexit"),
+		"by column":  text("sreg x, column\nset.eq.u64 p, x, 0\nbra a, p\nbar_sync 0\na: mem_fence block\nexit"),
+		"by index.0": text("sreg x, index.0\nset.eq.u64 p, x, 0\nbra a, p\nbar_sync 0\na: mem_fence block\nexit"),
+		"by index.7": text("sreg x, index.7\nset.eq.u64 p, x, 0\nbra a, p\nbar_sync 0\na: mem_fence block\nexit"),
 		"by lane.y":  text("sreg x, lane.y\nset.eq.u32 p, x, 0\nbra a, p\nbar_sync 0\na: mem_fence block\nexit"),
 		"by global":  text("set.lt.u64 p, r255, 9\nbra a, p\nbar_sync 0\na: mem_fence block\nexit"),
 		"by load":    text("slot s u32\nldg.u32 x, s[0]\nset.lt.u32 p, x, 9\nbra a, p\nbar_sync 0\na: mem_fence block\nexit"),
@@ -102,6 +106,7 @@ var (
 			end: mem_fence block
 			done: exit`),
 		"by block":  text("set.eq.u32 p, r253, 0\nbra a, p\nbar_sync 0\na: mem_fence block\nexit"),
+		"by sizes":  text("sreg x, rows\nsreg y, columns\nadd.u64 x, x, y\nsreg y, size.0\nadd.u64 x, x, y\nsreg y, size.7\nset.lt.u64 p, x, y\nbra a, p\nbar_sync 0\na: mem_fence block\nexit"),
 		"by size":   text("set.eq.u32 p, r254, 0\nsreg x, n\nsreg y, grid_dim.z\nset.eq.u32 q, y, 2\nbra a, p\nbra a, q\nbar_sync 0\na: mem_fence block\nexit"),
 		"by param":  text("param k u32\nldp.u32 x, k\nloop x, end\nbar_sync 0\nend: mem_fence block\nexit"),
 		"by table":  text("data t u8 { 1, 2 }\nldc.u8 x, t[r253]\nset.lt.u8 p, x, 9\nbra a, p\nbar_sync 0\na: mem_fence block\nexit"),

@@ -48,7 +48,8 @@ const MaxTables = 1024
 //   - operand: each operand is of a kind that the row allows, and left out
 //     only where optional.
 //   - imm: an immediate fits its type: no bits above the type's width.
-//     MOV_IMM takes any.
+//     MOV_IMM takes any. The constant of a flat address is within
+//     MaxFlatOffset, and not negative where it stands alone.
 //   - ref: what an operand names (register, predicate, slot, parameter, table,
 //     label, special value, scope) exists.
 //   - access: a parameter or table is read as its type; a slot is accessed as

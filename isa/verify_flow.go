@@ -297,7 +297,7 @@ func (v *verifier) meant(inst, reg int) string {
 	}
 	for _, a := range v.p.Insts[inst].Args {
 		if a.Kind == ArgAddr && a.Addr.Mode == AddrByte && a.Addr.HasReg && int(a.Addr.Reg) == reg {
-			return "[index] is the lane's element; an offset in a register counts bytes"
+			return "[index] is the lane's element, [flat i] element i; an offset in a register counts bytes"
 		}
 	}
 	return ""

@@ -143,6 +143,14 @@ func (v *verifier) checkAddr(i int, in *Inst, row *Row, k int) error {
 		}
 		return nil
 	}
+	if a.Mode == AddrFlat {
+		if low := int64(-MaxFlatOffset); a.Offset > MaxFlatOffset || a.Offset < low {
+			return v.failf("imm", i, "operand %s counts from %d on, it must be within %d", o.Name, a.Offset, int64(MaxFlatOffset))
+		}
+		if !a.HasReg && a.Offset < 0 {
+			return v.fail("imm", i, fmt.Sprintf("operand %s is element %d, elements are counted from 0", o.Name, a.Offset), "size.0 tells how many an axis has")
+		}
+	}
 	if s.Type == in.Type || a.Mode == AddrByte && s.Type == U8 {
 		return nil
 	}

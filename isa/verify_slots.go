@@ -63,7 +63,8 @@ func (v *verifier) findSlotUse() {
 			access(in, n, func(s int, a *Addr) {
 				u := &use[s]
 				u.Indexed = u.Indexed || a.Mode == AddrIndex
-				u.Bytes = u.Bytes || a.Mode != AddrIndex
+				u.Flat = u.Flat || a.Mode == AddrFlat
+				u.Bytes = u.Bytes || a.Mode != AddrIndex && a.Mode != AddrFlat
 				if row.Effect&Reads != 0 {
 					u.Reads = true
 					after[s] |= before

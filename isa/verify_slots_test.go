@@ -7,7 +7,7 @@ import (
 )
 
 // describe writes the use of each slot: r and w for reads and writes, i and b
-// for indexed and by bytes, then the slots stored to before a load.
+// for indexed and by bytes, f for flat, then the slots stored to before a load.
 func describe(v *Verified) string {
 	var l []string
 	for s, u := range v.Slots {
@@ -15,7 +15,7 @@ func describe(v *Verified) string {
 		for _, f := range []struct {
 			on bool
 			c  string
-		}{{u.Reads, "r"}, {u.Writes, "w"}, {u.Indexed, "i"}, {u.Bytes, "b"}} {
+		}{{u.Reads, "r"}, {u.Writes, "w"}, {u.Indexed, "i"}, {u.Bytes, "b"}, {u.Flat, "f"}} {
 			if f.on {
 				d += f.c
 			}
@@ -36,6 +36,7 @@ func TestSlotUse(t *testing.T) {
 		{"load after store", "ldg.f32 x, a[index]\nstg.f32 x, b[index]\nldg.f32 x, c[0]\nexit", "a:ri b:wi c:rb<b"},
 		{"itself", "stg.f32 0, a[index]\nldg.f32 x, a[index]\nexit", "a:rwi b: c:"},
 		{"both modes", "ldg.f32 x, a[index]\nldg.f32 x, a[0]\nexit", "a:rib b: c:"},
+		{"flat", "ldg.f32 x, a[flat 0]\nstg.f32 x, b[flat r255]\nldg.f32 x, b[index]\nldg.f32 x, a[flat 1]\nexit", "a:rf<b b:rwif c:"},
 		{"other branch", "mov.pred p, true\nbra e, p\nstg.f32 0, b[index]\nexit\ne: ldg.f32 x, a[index]\nexit", "a:ri b:wi c:"},
 		{"after join", "mov.pred p, true\nbra e, p\nstg.f32 0, b[index]\ne: ldg.f32 x, a[index]\nexit", "a:ri<b b:wi c:"},
 		{"next round", "loop 2, e\nldg.f32 x, a[index]\nstg.f32 x, b[index]\ne: exit", "a:ri<b b:wi c:"},

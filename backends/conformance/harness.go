@@ -26,6 +26,7 @@ type rig struct {
 	device  backends.Device
 	stream  backends.Stream
 	kernels map[*isa.Verified]backends.Kernel
+	units   map[*isa.Verified]*backends.Unit // of kernels
 	skipped map[string]bool
 	fuel    uint64          // for the launches of random programs
 	notes   backends.Memory // of AllocHost: a launch's Record, and behind it its phase
@@ -47,7 +48,7 @@ func newRig(t testing.TB, b backends.Backend) *rig {
 	if err != nil {
 		t.Fatalf("%s: %v", b.Name(), err)
 	}
-	r := &rig{t: t, info: d.Info(), device: d, stream: s, kernels: map[*isa.Verified]backends.Kernel{}, skipped: map[string]bool{}}
+	r := &rig{t: t, info: d.Info(), device: d, stream: s, kernels: map[*isa.Verified]backends.Kernel{}, units: map[*isa.Verified]*backends.Unit{}, skipped: map[string]bool{}}
 	if r.notes, err = d.AllocHost(int64(unsafe.Sizeof(backends.Record{})) + 8); err != nil {
 		t.Fatalf("%s: %v", b.Name(), err)
 	}
@@ -98,7 +99,7 @@ func (r *rig) kernel(v *isa.Verified) (backends.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.kernels[v] = k
+	r.kernels[v], r.units[v] = k, u
 	return k, nil
 }
 

@@ -67,6 +67,7 @@ func (r *rig) compare(oracle *rig, seed uint64) (ran bool, err error) {
 	s := isatest.FromSeed(seed)
 	c := progen.New(s, progen.Config{
 		Size: 5 + s.Intn(40), Lanes: s.Intn(4) > 0, Math: s.Intn(4) == 0, Atlas: s.Intn(2) == 0, Faults: s.Intn(4) == 0, Crowded: s.Intn(4) == 0,
+		Space: seed%3 == 0,
 	})
 	var off []string
 	if s.Intn(2) == 0 {
@@ -135,7 +136,11 @@ func (r *rig) check(oracle *rig, c *progen.Case, off []string, seed uint64) erro
 	if err != nil {
 		return err
 	}
-	got, err := r.outcomeOf(v, c, off, seed)
+	opts := []ir.Option{ir.Without(off...)}
+	if packedFlats(seed) && !want.fault { // so the views have all elements that lanes ask for
+		opts = append(opts, ir.Packed())
+	}
+	got, err := r.outcomeOf(v, c, opts, seed)
 	if err != nil {
 		return err
 	}
@@ -195,9 +200,12 @@ type result struct {
 	fault   bool
 }
 
+// packedFlats reports whether the views of slots accessed as slot[flat i] are packed.
+func packedFlats(seed uint64) bool { return seed%2 == 0 }
+
 // outcomeOf runs one case. The layouts of its slots follow from the seed.
-func (r *rig) outcomeOf(v *isa.Verified, c *progen.Case, off []string, seed uint64) (*result, error) {
-	u, err := unit(v, ir.Without(off...))
+func (r *rig) outcomeOf(v *isa.Verified, c *progen.Case, opts []ir.Option, seed uint64) (*result, error) {
+	u, err := unit(v, opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +215,7 @@ func (r *rig) outcomeOf(v *isa.Verified, c *progen.Case, off []string, seed uint
 	}
 	defer k.Release()
 	res := &result{}
-	l := &backends.Launch{Params: c.Params, Grid: c.Grid, Block: c.Block, Rank: 1, N: c.N, Fuel: r.fuel}
+	l := &backends.Launch{Params: slices.Clone(c.Params), Grid: c.Grid, Block: c.Block, Rank: 1, N: c.N, Sizes: c.Sizes, Fuel: r.fuel}
 	l.Record, l.Phase = r.record()
 	*l.Phase = uint32(seed % 768)
 	l.Shape[0] = int64(c.N)
@@ -215,6 +223,11 @@ func (r *rig) outcomeOf(v *isa.Verified, c *progen.Case, off []string, seed uint
 		shape, how := []int64{int64(s.Elements)}, layouts[0]
 		if s.Indexed {
 			shape = []int64{int64(c.N)}
+		}
+		switch {
+		case s.Flat && packedFlats(seed):
+			how = layouts[i%2]
+		case s.Indexed || s.Flat:
 			how = layouts[(seed+uint64(i))%uint64(len(layouts)-1)]
 		}
 		o, err := r.bind(s.Slot, how, shape)
@@ -230,7 +243,9 @@ func (r *rig) outcomeOf(v *isa.Verified, c *progen.Case, off []string, seed uint
 			return nil, err
 		}
 		view := o.view(shape)
-		if !s.Indexed {
+		if s.Flat || v.Slots[i].Flat {
+			bindFlat(l, &view)
+		} else if !s.Indexed {
 			view.Bytes = int64(s.Elements) * int64(s.Type.Size())
 			view.Shape[0] = min(int64(c.N), view.Shape[0])
 		}
@@ -242,6 +257,7 @@ func (r *rig) outcomeOf(v *isa.Verified, c *progen.Case, off []string, seed uint
 			l.Slots[i], res.arrays[i] = l.Slots[w], res.arrays[w]
 		}
 	}
+	l.Give(u.IR)
 	err = r.launch(k, l)
 	res.residue, res.phase = l.Record.Residue, *l.Phase
 	var f *backends.ProgramFault

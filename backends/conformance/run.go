@@ -72,6 +72,18 @@ type operand struct {
 	base    int64 // element that index 0 … 0 is at, from the array's start
 }
 
+// bindFlat makes v, of one dimension, what core makes of a slot that is accessed
+// as slot[flat i], and notes in l, whose next slot it is, how its elements lie.
+func bindFlat(l *backends.Launch, v *backends.View) {
+	f, _ := backends.FlatOf(v)
+	size := int64(v.Type.Size())
+	v.Addr -= uintptr(f.First * size)
+	v.Bytes = f.Reach(size)
+	v.Rank, v.Shape, v.Stride = l.Rank, l.Shape, [isa.MaxRank]int64{}
+	l.Flats = append(l.Flats, make([]backends.Flat, len(l.Slots)+1-len(l.Flats))...)
+	l.Flats[len(l.Slots)] = f
+}
+
 // at returns the element (from the array's start) of lane g.
 func (o *operand) element(shape []int64, g int64) int64 {
 	e := o.base
@@ -159,6 +171,7 @@ func (r *rig) elementwise(c *Case, shape []int64, l int, block uint32) error {
 	for _, param := range p.Params {
 		launch.Params = append(launch.Params, c.In[param.Name][0])
 	}
+	launch.Give(r.units[c.Program].IR)
 	if err := c.outcome(r.launch(k, launch)); err != nil {
 		return err
 	}
@@ -228,12 +241,16 @@ func (r *rig) explicit(c *Case) error {
 		} else {
 			v.Rank, v.Shape[0], v.Stride[0] = 1, n, 1
 		}
+		if c.Program.Slots[s].Flat {
+			bindFlat(launch, &v)
+		}
 		launch.Slots = append(launch.Slots, v)
 		arrays[s] = a
 	}
 	for _, param := range p.Params {
 		launch.Params = append(launch.Params, c.In[param.Name][0])
 	}
+	launch.Give(r.units[c.Program].IR)
 	if err := c.outcome(r.launch(k, launch)); err != nil {
 		return err
 	}

@@ -96,7 +96,8 @@ func (s *stream) Launch(k backends.Kernel, l *backends.Launch) (backends.Ticket,
 
 // launch runs a program, telling watch, if not nil, of steps.
 func launch(c *code, l *backends.Launch, watch *watch) error {
-	if len(l.Slots) != len(c.Program.Slots) || len(l.Params) != len(c.Program.Params) {
+	// What the canonical form is given behind the parameters is of no use here.
+	if len(l.Slots) != len(c.Program.Slots) || len(l.Params) < len(c.Program.Params) {
 		return fmt.Errorf("interp: launch %q: %d slots and %d parameters given, it has %d and %d", c.Program.Name,
 			len(l.Slots), len(l.Params), len(c.Program.Slots), len(c.Program.Params))
 	}

@@ -176,8 +176,38 @@ func (m *machine) special(l *lane, s isa.Special) uint64 {
 		return uint64(m.launch.Grid[s-isa.GridDimX])
 	case s == isa.GlobalLane:
 		return l.global
+	case s == isa.N:
+		return m.launch.N
 	}
-	return m.launch.N
+	return inSpace(m.launch.Space(), l.global, s)
+}
+
+// inSpace returns a special value of the index space, in which the lane has the
+// given number.
+func inSpace(space []int64, number uint64, s isa.Special) uint64 {
+	axis, place := len(space), false
+	switch {
+	case s == isa.RowIndex || s == isa.ColumnIndex:
+		axis, place = axis-int(isa.ColumnIndex-s)-1, true
+	case s == isa.RowCount || s == isa.ColumnCount:
+		axis -= int(isa.ColumnCount-s) + 1
+	case s <= isa.Index7:
+		axis, place = int(s-isa.Index0), true
+	default:
+		axis = int(s - isa.Size0)
+	}
+	switch there := axis >= 0 && axis < len(space); {
+	case !place && !there:
+		return 1
+	case !place:
+		return uint64(space[axis])
+	case !there:
+		return 0
+	}
+	for d := len(space) - 1; d > axis; d-- {
+		number /= uint64(space[d])
+	}
+	return number % uint64(space[axis])
 }
 
 // report notes a fault; a launch reports that of its lowest lane.

@@ -76,6 +76,8 @@ func (m *machine) locate(l *lane, a *isa.Addr, t isa.Type) (place, isa.FaultKind
 	case isa.AddrIndex:
 		s := &m.slots[a.Slot]
 		return within(s.mem, s.origin+s.distance(l, m.launch.Rank, t), t)
+	case isa.AddrFlat:
+		return m.flat(l, a, t)
 	case isa.AddrIndirect:
 		h, ok := l.integer(&isa.Arg{Kind: isa.ArgReg, Reg: a.Handle})
 		if !ok || h < 0 || h >= int64(len(m.slots)) {
@@ -95,6 +97,20 @@ func (m *machine) locate(l *lane, a *isa.Addr, t isa.Type) (place, isa.FaultKind
 	}
 	s := &m.slots[number]
 	return within(s.mem[s.origin:][:s.reach], off, t)
+}
+
+// flat returns the place of slot[flat i].
+func (m *machine) flat(l *lane, a *isa.Addr, t isa.Type) (place, isa.FaultKind) {
+	f, s := &m.launch.Flats[a.Slot], &m.slots[a.Slot]
+	i, ok := l.offset(a)
+	if !ok || i < 0 || i >= f.Count {
+		if !ok {
+			i = f.Limit
+		}
+		m.asked = backends.Asked{Known: 1, Slot: uint32(a.Slot), At: f.At(max(min(i, f.Limit), -f.Limit), t)}
+		return place{t: t}, isa.FaultAccess
+	}
+	return within(s.mem, s.origin+f.At(i, t), t)
 }
 
 // offset returns the sum of an address' register and constant; false if it is

@@ -387,7 +387,7 @@ func (b *Bound) Outcome(err error) error {
 	if at < 0 {
 		return status.FromBackend(b.p.what, err)
 	}
-	return b.p.steps[at].program.Outcome(b.p.what, err, b.p.sources, b.launches[at].Slots)
+	return b.p.steps[at].program.Outcome(b.p.what, err, b.p.sources, &b.launches[at])
 }
 
 // Cancel is queue.Work's. The call's memory may be in use until it is over.

@@ -99,7 +99,7 @@ func (p *Prepared) overlaps(s *step) error {
 			}
 			c := check{writes: s.slots[w].operand, other: s.slots[o].operand, written: s.elements(w), seen: s.elements(o),
 				writtenName: s.name(w), seeName: s.slots[o].name}
-			c.same = !uses[o].Writes && (s.inPlace || !uses[w].Bytes && !uses[o].Bytes && !storesFirst(&uses[o], w))
+			c.same = !uses[o].Writes && (s.inPlace || !uses[w].Computed() && !uses[o].Computed() && !storesFirst(&uses[o], w))
 			switch {
 			case uses[o].Writes:
 				c.why = "two outputs must not share memory"

@@ -1,6 +1,7 @@
 package call
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,7 +17,7 @@ func (s *step) checkType(i int, want isa.Type) error {
 		return nil
 	}
 	use := &s.program.Verified.Slots[i]
-	if want == isa.U8 && !use.Indexed {
+	if want == isa.U8 && !use.Indexed && !use.Flat {
 		v := &s.l.Slots[i]
 		v.Type = isa.U8
 		if v.Bytes > 0 { // else it is strided, which is refused later, or empty
@@ -136,6 +137,10 @@ func (s *step) indexSpace(shape []int64, lanes uint64) error {
 		if err := s.toSpace(i, space[:rank], n); err != nil {
 			return err
 		}
+	}
+	s.l.Sizes = slices.Clone(space[:rank])
+	if len(shape) == 1 {
+		s.l.Sizes = slices.Clone(shape) // also where it counts the elements of arrays with more axes
 	}
 	if rank != 1 {
 		rank = collapse(s.l.Slots, &space, rank)

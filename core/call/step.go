@@ -24,6 +24,9 @@ func (p *Prepared) add(d *Device, s step, shape []int64, grid, block [3]uint32, 
 				s.name(i), ShapeText(v.Shape[:v.Rank]), ShapeText(v.Stride[:v.Rank]))
 		}
 	}
+	if err := s.findFlats(); err != nil {
+		return err
+	}
 	if err := p.overlaps(&s); err != nil {
 		return err
 	}
@@ -31,6 +34,9 @@ func (p *Prepared) add(d *Device, s step, shape []int64, grid, block [3]uint32, 
 		return err
 	}
 	if err := s.chooseSpace(shape, grid); err != nil {
+		return err
+	}
+	if err := s.bindFlats(p.stop); err != nil {
 		return err
 	}
 	v, err := s.variant(noFuel, p.stop)
@@ -60,6 +66,56 @@ func (p *Prepared) add(d *Device, s step, shape []int64, grid, block [3]uint32, 
 	return nil
 }
 
+// findFlats finds out how the elements of slots that are accessed as slot[flat i] lie.
+func (s *step) findFlats() error {
+	for i, use := range s.program.Verified.Slots {
+		if !use.Flat {
+			continue
+		}
+		v := &s.l.Slots[i]
+		f, ok := backends.FlatOf(v)
+		if !ok {
+			return status.Errorf(status.Invalid, "%s is accessed by [flat …], which counts elements that lie one step apart; the array has shape %s and strides %s: make a contiguous copy",
+				s.name(i), ShapeText(v.Shape[:v.Rank]), ShapeText(v.Stride[:v.Rank]))
+		}
+		if use.Indexed && f.First > 0 {
+			return status.Errorf(status.Invalid, "%s is accessed both by [index] and by [flat …], and the array runs backwards (strides %s): make a copy",
+				s.name(i), ShapeText(v.Stride[:v.Rank]))
+		}
+		if s.l.Flats == nil {
+			s.l.Flats = make([]backends.Flat, len(s.l.Slots))
+		}
+		s.l.Flats[i] = f
+	}
+	return nil
+}
+
+// bindFlats lets the addresses of these slots reach from the lowest element to the
+// highest, and tells the launch what the program asks for beside its parameters.
+func (s *step) bindFlats(stop program.Stop) error {
+	packed := s.l.Flats != nil
+	for i, use := range s.program.Verified.Slots {
+		if use.Flat {
+			f, v := &s.l.Flats[i], &s.l.Slots[i]
+			size := int64(v.Type.Size())
+			v.Addr -= uintptr(f.First * size)
+			v.Bytes = f.Reach(size)
+			packed = packed && f.Packed()
+		}
+	}
+	own := len(s.l.Params)
+	if err := s.program.Give(&s.l, s.info, stop); err != nil || !packed || s.info.RunsSource {
+		return err
+	}
+	sizes := s.sizes()
+	other, err := s.program.Packed(&sizes, stop)
+	if err != nil || other == s.program {
+		return err
+	}
+	s.program, s.l.Params = other, s.l.Params[:own]
+	return s.program.Give(&s.l, s.info, stop)
+}
+
 // variant is what a kernel for the step may take for granted.
 func (s *step) variant(noFuel bool, stop program.Stop) (v backends.Variant, err error) {
 	packed := true
@@ -78,6 +134,12 @@ func (s *step) variant(noFuel bool, stop program.Stop) (v backends.Variant, err 
 // proved reports whether no launch of these sizes faults, whatever its numbers
 // and addresses.
 func (s *step) proved(stop program.Stop) (bool, error) {
+	l := s.sizes()
+	return s.program.Proved(&l, stop)
+}
+
+// sizes is what is known of the launch, whatever its numbers and addresses.
+func (s *step) sizes() analysis.Launch {
 	l := analysis.Launch{N: s.l.N, Params: s.l.Params, Grid: s.l.Grid, Block: s.l.Block}
 	for _, x := range s.params {
 		l.Open |= 1 << x.param
@@ -85,7 +147,7 @@ func (s *step) proved(stop program.Stop) (bool, error) {
 	for i := range s.l.Slots {
 		l.SlotBytes = append(l.SlotBytes, s.l.Slots[i].Bytes)
 	}
-	return s.program.Proved(&l, stop)
+	return l
 }
 
 // cost estimates nanoseconds. The library's programs always end: where the

@@ -12,21 +12,20 @@ import (
 )
 
 // Outcome turns the outcome of a launch that what names into an Error. sources
-// says that fault sites are instructions (backends.Info.RunsSource); slots are
-// the launch's.
-func (p *Program) Outcome(what string, err error, sources bool, slots []backends.View) error {
+// says that fault sites are instructions (backends.Info.RunsSource).
+func (p *Program) Outcome(what string, err error, sources bool, l *backends.Launch) error {
 	if err == nil {
 		return nil
 	}
 	var f *backends.ProgramFault
 	if errors.As(err, &f) {
-		return p.fault(what, f, sources, slots)
+		return p.fault(what, f, sources, l)
 	}
 	return status.FromBackend(what, err)
 }
 
 // fault turns what a backend reports into the instruction as written.
-func (p *Program) fault(what string, f *backends.ProgramFault, sources bool, slots []backends.View) error {
+func (p *Program) fault(what string, f *backends.ProgramFault, sources bool, l *backends.Launch) error {
 	inst := f.Site
 	if !sources {
 		u, err := p.unit(nil) // it is there
@@ -46,13 +45,13 @@ func (p *Program) fault(what string, f *backends.ProgramFault, sources bool, slo
 		}
 	}
 	e := status.Errorf(status.Faulted, "%s: %v in lane %d at %s%s; the launch ran to its end, and outputs keep what was written",
-		what, f.Kind, f.Lane, place, p.asked(inst, f, slots))
+		what, f.Kind, f.Lane, place, p.asked(inst, f, l))
 	e.Fault, e.Cause = fault, f
 	return e
 }
 
 // asked says what a stray access asked for, and what there is, as far as known.
-func (p *Program) asked(at int, f *backends.ProgramFault, slots []backends.View) string {
+func (p *Program) asked(at int, f *backends.ProgramFault, l *backends.Launch) string {
 	src := p.Source()
 	if f.Kind != isa.FaultAccess || at < 0 || at >= len(src.Insts) {
 		return ""
@@ -78,11 +77,33 @@ func (p *Program) asked(at int, f *backends.ProgramFault, slots []backends.View)
 		if a.Addr.Mode == isa.AddrIndirect {
 			slot = int(f.Asked.Slot)
 		}
-		if slot < len(slots) && slot < len(src.Slots) {
-			return asked(f, in.Type, "slot "+src.Slots[slot].Name, slots[slot].Bytes)
+		switch {
+		case slot >= len(l.Slots) || slot >= len(src.Slots):
+		case a.Addr.Mode == isa.AddrFlat:
+			return askedElement(f, in.Type, "slot "+src.Slots[slot].Name, &l.Flats[slot])
+		default:
+			text := asked(f, in.Type, "slot "+src.Slots[slot].Name, l.Slots[slot].Bytes)
+			if a.Addr.Mode == isa.AddrByte && f.Asked.Known != 0 && f.Asked.At%int64(in.Type.Size()) != 0 {
+				text += "; addresses count bytes, [flat …] counts elements"
+			}
+			return text
 		}
 	}
 	return ""
+}
+
+// askedElement is asked of an element of a slot's view.
+func askedElement(f *backends.ProgramFault, t isa.Type, where string, flat *backends.Flat) string {
+	i := (f.Asked.At/int64(t.Size()) - flat.First) / flat.Step
+	switch {
+	case f.Asked.Known == 0:
+		return fmt.Sprintf(": %s has %d elements", where, flat.Count)
+	case i >= flat.Limit:
+		return fmt.Sprintf(": element %d, or one beyond it, of %s, which has %d", i, where, flat.Count)
+	case i < 0:
+		return fmt.Sprintf(": element %d of %s, which has %d, counted from 0 on, never from the end", i, where, flat.Count)
+	}
+	return fmt.Sprintf(": element %d of %s, which has %d", i, where, flat.Count)
 }
 
 func asked(f *backends.ProgramFault, t isa.Type, where string, has int64) string {

@@ -23,6 +23,9 @@ type Program struct {
 	// or change the phase. Boundary is the slot of Φ-addresses, or -1.
 	Residue, Phase bool
 	Boundary       int
+	asks           bool // the canonical form is given more than its parameters
+	flat, isPacked bool // it has flat addresses; its canonical form is ir.Packed's
+	packed         once[*Program]
 
 	canonical once[*unit]
 	analysis  once[*analysis.Analysis]
@@ -72,8 +75,14 @@ func New(v *isa.Verified) *Program {
 			p.Boundary = i
 		}
 	}
+	for _, use := range v.Slots {
+		p.flat = p.flat || use.Flat
+	}
+	p.asks = p.flat
 	for _, inst := range v.Program.Insts {
 		switch inst.Op {
+		case isa.SREG:
+			p.asks = p.asks || inst.Args[1].Bits > uint64(isa.N)
 		case isa.RES_ACCUM:
 			p.Residue = true
 		case isa.PHASE_GET, isa.PHASE_ADV:
@@ -101,7 +110,11 @@ func (p *Program) what() string { return "program " + strconv.Quote(p.Source().N
 // unit returns the canonical form.
 func (p *Program) unit(stop Stop) (*unit, error) {
 	return p.canonical.get(p.what(), stop, func(m *work.Meter) (*unit, error) {
-		f, srcs, err := ir.Canonical(p.Verified, ir.Metered(m))
+		opts := []ir.Option{ir.Metered(m)}
+		if p.isPacked {
+			opts = append(opts, ir.Packed())
+		}
+		f, srcs, err := ir.Canonical(p.Verified, opts...)
 		if large := (*ir.SizeError)(nil); errors.As(err, &large) {
 			return nil, status.Errorf(status.Unverified, "%s: %w", p.what(), err)
 		} else if err != nil {
@@ -169,6 +182,50 @@ func (p *Program) Proved(l *analysis.Launch, stop Stop) (bool, error) {
 	var proof analysis.Proof
 	a.Prove(l, &proof)
 	return proof.All(), nil
+}
+
+// Packed returns what to run instead in launches of the sizes of l, of which all
+// flat slots are bound to packed views: p itself, or, if its accesses to them are
+// shown to stay inside, the program in the form that engines know best.
+func (p *Program) Packed(l *analysis.Launch, stop Stop) (*Program, error) {
+	u, err := p.unit(stop)
+	if err != nil {
+		return nil, err
+	}
+	a, err := p.analysed(u, stop)
+	if err != nil {
+		return nil, err
+	}
+	var proof analysis.Proof
+	a.Prove(l, &proof)
+	for i, inst := range u.srcs {
+		in := &p.Source().Insts[inst]
+		for k := range in.Args {
+			if in.Args[k].Kind == isa.ArgAddr && in.Args[k].Addr.Mode == isa.AddrFlat && !proof.Site(i) {
+				return p, nil
+			}
+		}
+	}
+	return p.packed.get(p.what(), stop, func(*work.Meter) (*Program, error) {
+		q := New(p.Verified)
+		q.isPacked = true
+		return q, nil
+	})
+}
+
+// Give tells a launch on a device what the program asks for beside its parameters.
+func (p *Program) Give(l *backends.Launch, info *backends.Info, stop Stop) error {
+	if !p.asks {
+		return nil
+	}
+	u, err := p.unit(stop)
+	switch {
+	case err == nil:
+		l.Give(u.IR)
+	case !info.RunsSource || status.CodeOf(err) == status.Cancelled:
+		return err
+	}
+	return nil
 }
 
 // Kernel returns the program's kernel for a device, which the caller releases.

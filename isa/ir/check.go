@@ -205,6 +205,9 @@ func (c *checker) inst(n *Node) error {
 		case isa.Dst, isa.PredDst:
 			result = t
 			if o.Type == isa.TypeNamedT {
+				if isa.Special(n.Imm) > isa.N {
+					return fmt.Errorf("ir: %v has no place in the IR, where it is made of what is given", isa.Special(n.Imm))
+				}
 				result = isa.Special(n.Imm).Type()
 			}
 		case isa.Mem, isa.SharedMem, isa.AnyMem:

@@ -20,8 +20,12 @@ func (f *Func) Bytes() []byte {
 		e.b = append(e.b, byte(t))
 	}
 	e.num(uint64(len(f.ParamTypes)))
-	for _, t := range f.ParamTypes {
+	own := len(f.ParamTypes) - len(f.Given)
+	for _, t := range f.ParamTypes[:own] {
 		e.b = append(e.b, byte(t))
+	}
+	for _, g := range f.Given {
+		e.b = append(e.b, 0x80|byte(g.Kind), byte(g.Of)) // no type has that bit
 	}
 	e.num(uint64(len(f.Data)))
 	for _, d := range f.Data {

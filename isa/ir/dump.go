@@ -38,8 +38,13 @@ func (f *Func) Text(m *work.Meter) (text string, err error) {
 	for i, t := range f.SlotTypes {
 		d.line("slot s%d %v%s", i, t, slotNote(f.Slots, i))
 	}
+	own := len(f.ParamTypes) - len(f.Given)
 	for i, t := range f.ParamTypes {
-		d.line("param p%d %v", i, t)
+		if i < own {
+			d.line("param p%d %v", i, t)
+		} else {
+			d.line("given p%d %v ; %v", i, t, f.Given[i-own])
+		}
 	}
 	for i, t := range f.Data {
 		d.line("data d%d %v[%d]", i, t.Type, len(t.Values))

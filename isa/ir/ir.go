@@ -12,8 +12,10 @@
 // reductions are gone; MAD is MUL and ADD; REDUCE_* a chain of its operation;
 // LTU … GEU are LT … GE; Φ-addresses are byte addresses in the boundary slot;
 // immediates are Const nodes; a negated predicate is a NOT. The offset of a
-// byte address is one I64 value and a constant. Transcendentals stay whole
-// until a backend asks for them to be expanded (Expand).
+// byte address is one I64 value and a constant. Flat addresses are byte
+// addresses, and rows, columns and places along axes are quotients and
+// remainders: both are made of what a launch gives (Given). Transcendentals stay
+// whole until a backend asks for them to be expanded (Expand).
 //
 // The order of independent instructions is not part of the canonical form.
 // Two instructions depend on each other if one takes the other's result; if
@@ -169,6 +171,10 @@ type Func struct {
 	Slots      []isa.SlotUse
 	SlotTypes  []isa.Type
 	ParamTypes []isa.Type
+	// Given says what the last of the parameters are: not the program's own, but
+	// what its flat addresses and places in the index space are made of. A launch
+	// has them behind the others (see backends.Launch).
+	Given []Given
 	// Data holds the constant tables that are used, in the order of their first
 	// use, equal ones of the program once. Names are dropped.
 	Data []isa.Data

@@ -37,9 +37,10 @@ const maxRounds = 8
 type Option func(*options)
 
 type options struct {
-	work  *work.Meter
-	off   map[string]bool
-	after func(pass string, f *Func)
+	work   *work.Meter
+	off    map[string]bool
+	packed bool
+	after  func(pass string, f *Func)
 }
 
 // Without switches passes off by name. The program still means the same.
@@ -54,6 +55,14 @@ func Without(names ...string) Option {
 // Metered lets m count the work, and stop it; the error is then m's.
 func Metered(m *work.Meter) Option {
 	return func(o *options) { o.work = m }
+}
+
+// Packed makes the form for launches of which it is known that the views of slots
+// accessed as slot[flat i] are packed, and that the views have all elements that
+// lanes ask for. It is the form of the program that addresses bytes instead, which
+// engines know best.
+func Packed() Option {
+	return func(o *options) { o.packed = true }
 }
 
 // After calls f after each pass, for tests.
@@ -72,7 +81,7 @@ func Canonical(v *isa.Verified, opts ...Option) (f *Func, srcs Srcs, err error) 
 	for _, opt := range opts {
 		opt(&o)
 	}
-	f, err = build(o.work, v)
+	f, err = build(o.work, v, o.packed)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -17,6 +17,7 @@ func renumber(f *Func) {
 	}
 	r.leaves(f.Body)
 	if len(r.used) > 0 {
+		f.numberGiven(r.used)
 		f.Body.Nodes = append(r.used, f.Body.Nodes...)
 	}
 	f.Sites = nil

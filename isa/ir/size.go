@@ -52,7 +52,7 @@ func (e *SizeError) Error() string {
 		return fmt.Sprintf("more than %d branches, loops and places where branches meet (MaxConstructs), by instruction %d, in called code for each call; select values by sel, or use a loop or a table", MaxConstructs, e.Inst)
 	}
 	if e.Inst >= 0 {
-		return fmt.Sprintf("more than %d operations (MaxOperations), by instruction %d: a register reduction counts as one for each register; use a loop or fewer of them", MaxNodes, e.Inst)
+		return fmt.Sprintf("more than %d operations (MaxOperations), by instruction %d: a register reduction counts as one for each register, a flat address as some ten; use a loop or fewer of them", MaxNodes, e.Inst)
 	}
 	return fmt.Sprintf("%d operations with functions expanded, at most %d (MaxOperations) are compiled: %d of them are from %d uses of %s; use a loop or fewer of them",
 		e.Nodes, MaxNodes, e.MostNodes, e.Uses, e.Most)

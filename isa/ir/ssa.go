@@ -11,7 +11,7 @@ import (
 // pass has run, sites are numbered. Only instructions that compute a register
 // nothing needs are gone.
 func Build(v *isa.Verified) (*Func, error) {
-	f, err := build(nil, v)
+	f, err := build(nil, v, false)
 	if err != nil {
 		return nil, err
 	}
@@ -19,7 +19,7 @@ func Build(v *isa.Verified) (*Func, error) {
 	return f, nil
 }
 
-func build(m *work.Meter, v *isa.Verified) (*Func, error) {
+func build(m *work.Meter, v *isa.Verified, packed bool) (*Func, error) {
 	lv := live(m, &v.Graph)
 	fl, err := analyse(m, &v.Graph, lv)
 	if err != nil {
@@ -42,7 +42,7 @@ func build(m *work.Meter, v *isa.Verified) (*Func, error) {
 	for _, s := range p.Params {
 		f.ParamTypes = append(f.ParamTypes, s.Type)
 	}
-	b := &builder{f: f, tables: f.addData(p.Data), flow: fl, live: lv, allocs: map[int]uint64{}}
+	b := &builder{f: f, tables: f.addData(p.Data), flow: fl, live: lv, allocs: map[int]uint64{}, packed: packed}
 	for i, s := range isa.PresetRegisters {
 		b.env[isa.FirstPreset+i] = f.leaf(Op(isa.SREG), isa.Form{}, uint64(s), s.Type())
 	}
@@ -64,6 +64,7 @@ type builder struct {
 	env     [numVars]*Value
 	undo    []change
 	allocs  map[int]uint64 // POOL_ALLOC's ordinal, by instruction
+	packed  bool           // see Packed
 	tables  []uint64       // the number in f.Data of each of the program's tables
 	region  *Region        // where nodes go
 	nodes   int            // how many there are
@@ -289,6 +290,12 @@ func (b *builder) inst(in *isa.Inst, src int) {
 		def(b.arg(&in.Args[1], t, src))
 	case isa.MOV_IMM:
 		def(b.f.Const(t, in.Args[1].Bits&t.Mask()))
+	case isa.SREG:
+		if s := isa.Special(in.Args[1].Bits); s > isa.N {
+			def(b.inSpace(s, src))
+			return
+		}
+		b.plain(in, src)
 	case isa.MAD:
 		p := b.op2(isa.MUL, t, b.arg(&in.Args[1], t, src), b.arg(&in.Args[2], t, src), src)
 		def(b.op2(isa.ADD, t, p, b.arg(&in.Args[3], t, src), src))
@@ -420,10 +427,15 @@ func (b *builder) wide(v *Value, src int) *Value {
 	if v.Type == isa.I64 {
 		return v
 	}
+	return b.convert(isa.I64, v, src)
+}
+
+// convert appends a CVT to another type.
+func (b *builder) convert(to isa.Type, v *Value, src int) *Value {
 	n := b.node(Op(isa.CVT), src)
-	n.Type, n.From = isa.I64, v.Type
+	n.Type, n.From = to, v.Type
 	n.Args = append(n.Args, v)
-	return b.push(n).addResult(isa.I64)
+	return b.push(n).addResult(to)
 }
 
 // address makes the static and the value part of n's address.
@@ -439,6 +451,9 @@ func (b *builder) address(n *Node, a *isa.Addr, src int) {
 		n.Mem.Slot = 0
 	case isa.AddrIndex:
 		n.Mem.Offset = 0
+		return
+	case isa.AddrFlat:
+		b.flat(n, a, src)
 		return
 	}
 	if a.HasReg {

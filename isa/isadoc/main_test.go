@@ -57,8 +57,8 @@ func TestPageHasEveryInstructionOnce(t *testing.T) {
 	}
 }
 
-// What the examples compute, from slots of the given contents, in a launch of n
-// elements in blocks of 64.
+// What the examples compute, from slots of the given contents, in a launch over
+// an index space in blocks of 64.
 func TestExamples(t *testing.T) {
 	u32 := func(v ...uint32) (b []byte) {
 		for _, x := range v {
@@ -79,15 +79,16 @@ func TestExamples(t *testing.T) {
 	}
 	ran := 0
 	for name, c := range map[string]struct {
-		n      int64
+		sizes  []int64
 		params []uint64
 		slots  [][]byte
 		last   []byte // slot afterwards
 	}{
-		"mul_add_relu": {3, nil, [][]byte{f32(1, 2, -3), f32(2, -3, 4), f32(0, 0, 0)}, f32(3, 0, 0)},
-		"row_sums":     {2, []uint64{3}, [][]byte{f32(1, 2, 3, 4, 5, 6), f32(0, 0)}, f32(6, 15)},
-		"reverse":      {128, nil, [][]byte{u32(up...), u32(up...)}, u32(down...)},
-		"histogram":    {7, nil, [][]byte{u32(3, 0, 9, 3, 10, 3, 1000), u32(make([]uint32, 10)...)}, u32(1, 0, 0, 3, 0, 0, 0, 0, 0, 1)},
+		"mul_add_relu": {[]int64{3}, nil, [][]byte{f32(1, 2, -3), f32(2, -3, 4), f32(0, 0, 0)}, f32(3, 0, 0)},
+		"row_sums":     {[]int64{2}, []uint64{3}, [][]byte{f32(1, 2, 3, 4, 5, 6), f32(0, 0)}, f32(6, 15)},
+		"reverse":      {[]int64{128}, nil, [][]byte{u32(up...), u32(up...)}, u32(down...)},
+		"histogram":    {[]int64{7}, nil, [][]byte{u32(3, 0, 9, 3, 10, 3, 1000), u32(make([]uint32, 10)...)}, u32(1, 0, 0, 3, 0, 0, 0, 0, 0, 1)},
+		"transpose":    {[]int64{2, 3}, nil, [][]byte{u32(1, 2, 3, 4, 5, 6), u32(0, 0, 0, 0, 0, 0)}, u32(1, 4, 2, 5, 3, 6)},
 	} {
 		ran++
 		text, err := example(name)
@@ -102,9 +103,13 @@ func TestExamples(t *testing.T) {
 		require.NoError(t, err)
 		s, err := d.NewStream()
 		require.NoError(t, err)
-		l := &backends.Launch{Params: c.params, Grid: [3]uint32{uint32(c.n+63) / 64, 1, 1}, Block: [3]uint32{64, 1, 1},
-			Rank: 1, N: uint64(c.n), Record: new(backends.Record)}
-		l.Shape[0] = c.n
+		n := int64(1)
+		for _, size := range c.sizes {
+			n *= size
+		}
+		l := &backends.Launch{Params: c.params, Grid: [3]uint32{uint32(n+63) / 64, 1, 1}, Block: [3]uint32{64, 1, 1},
+			Rank: 1, N: uint64(n), Sizes: c.sizes, Record: new(backends.Record)}
+		l.Shape[0] = n
 		for i, data := range c.slots {
 			m, err := d.Alloc(int64(len(data)))
 			require.NoError(t, err)
@@ -112,6 +117,8 @@ func TestExamples(t *testing.T) {
 			view := backends.View{Addr: m.Addr, Bytes: int64(len(data)), Type: p.Slots[i].Type, Rank: 1}
 			view.Shape[0], view.Stride[0] = int64(len(data)/4), 1
 			l.Slots = append(l.Slots, view)
+			flat, _ := backends.FlatOf(&view)
+			l.Flats = append(l.Flats, flat)
 		}
 		_, err = s.Launch(k, l)
 		require.NoError(t, err)

@@ -48,7 +48,7 @@ func page(root string) ([]byte, error) {
 	err = t.Execute(&b, map[string]any{
 		"Types":    types(),
 		"Groups":   groups(),
-		"Specials": specials(),
+		"Specials": specials()[:isa.Index0], // those of axes come in a row
 		"Presets":  presets(),
 		"Faults":   faults(),
 		"Codes":    codes(),
@@ -142,7 +142,7 @@ var limitValues = map[string]int{
 	"MaxInsts": isa.MaxInsts, "MaxInlined": isa.MaxInlined, "MaxCallDepth": isa.MaxCallDepth, "MaxLoopDepth": isa.MaxLoopDepth,
 	"MaxSlots": isa.MaxSlots, "MaxParams": isa.MaxParams, "MaxTables": isa.MaxTables, "MaxDataBytes": isa.MaxDataBytes,
 	"MaxSharedBytes": isa.MaxSharedBytes, "MaxPoolBytes": isa.MaxPoolBytes, "MaxBlockLanes": isa.MaxBlockLanes,
-	"MaxOperands": isa.MaxOperands, "MaxRank": isa.MaxRank, "MaxOperations": isa.MaxOperations, "MaxConstructs": isa.MaxConstructs, "MaxCarried": isa.MaxCarried, "MaxNameLen": isa.MaxNameLen,
+	"MaxOperands": isa.MaxOperands, "MaxRank": isa.MaxRank, "MaxOperations": isa.MaxOperations, "MaxConstructs": isa.MaxConstructs, "MaxCarried": isa.MaxCarried, "MaxNameLen": isa.MaxNameLen, "MaxFlatOffset": isa.MaxFlatOffset,
 	"NumClasses": isa.NumClasses, "ClassBytes": isa.ClassBytes, "PagesPerClass": isa.PagesPerClass, "PageBytes": isa.PageBytes,
 	"BoundaryBytes": isa.BoundaryBytes,
 }
@@ -357,7 +357,7 @@ func codes() []codeList {
 		{int(isa.AddrIndex), "`slot[index]`: slot n, nothing else"}, {int(isa.AddrByte), "`slot[register + offset]`: slot n"},
 		{int(isa.AddrIndirect), "`@handle[register + offset]`: handle u8"},
 		{int(isa.AddrPhi), "`phi(…)`: slot n, the offset class·12288 + page·256 + byte"},
-		{int(isa.AddrShared), "`shared[register + offset]`"},
+		{int(isa.AddrShared), "`shared[register + offset]`"}, {int(isa.AddrFlat), "`slot[flat register + offset]`: slot n"},
 	}}, {What: "condition"}, {What: "special value"}, {What: "scope"}}
 	for c := isa.EQ; c.String() != "invalid"; c++ {
 		list[2].Codes = append(list[2].Codes, code{int(c), c.String()})

@@ -94,7 +94,7 @@ func Shapes(o isa.Operand, f isa.Form) []Shape {
 		case k != isa.ArgAddr:
 			shapes = append(shapes, Shape{Kind: k})
 		default:
-			for m := isa.AddrIndex; m <= isa.AddrShared; m++ {
+			for m := isa.AddrIndex; m <= isa.AddrFlat; m++ {
 				if !o.AcceptsMode(m) {
 					continue
 				}
@@ -182,6 +182,9 @@ func Arg(s Source, p *isa.Program, o isa.Operand, f isa.Form, shape Shape) isa.A
 		a.Reg = uint8(s.Intn(isa.NumPredicates))
 	case isa.ArgImm:
 		a.Bits = Cell(s, t)
+		if o.Name == "count" && s.Intn(2) == 0 { // of registers, of which there are few
+			a.Bits = uint64(1 + s.Intn(4))
+		}
 	case isa.ArgLabel:
 		a.Bits = uint64(s.Intn(len(p.Labels)))
 	case isa.ArgParam:
@@ -212,7 +215,7 @@ func address(s Source, p *isa.Program, t isa.Type, shape Shape) isa.Addr {
 		a.Reg = uint8(s.Intn(isa.NumRegisters))
 	}
 	switch shape.Mode {
-	case isa.AddrIndex, isa.AddrByte:
+	case isa.AddrIndex, isa.AddrByte, isa.AddrFlat:
 		a.Slot = uint16(ofType(s, p.Slots, func(d isa.Slot) isa.Type { return d.Type }, t))
 	case isa.AddrIndirect:
 		a.Handle = uint8(s.Intn(isa.NumRegisters))
@@ -225,6 +228,11 @@ func address(s Source, p *isa.Program, t isa.Type, shape Shape) isa.Addr {
 		a.Offset = int64(s.Intn(isa.BoundaryBytes - size + 1))
 	case shape.Mode == isa.AddrShared && !shape.Reg:
 		a.Offset = int64(s.Intn(int(p.Shared) - size + 1))
+	case shape.Mode == isa.AddrFlat:
+		a.Offset = pick(s, []int64{0, 1, -1, 16, isa.MaxFlatOffset, -isa.MaxFlatOffset, int64(s.Uint64()) >> 16})
+		if !shape.Reg {
+			a.Offset = max(a.Offset, 0)
+		}
 	default:
 		a.Offset = pick(s, []int64{0, 1, -1, 16, math.MaxInt64, math.MinInt64, int64(s.Uint64())})
 	}

@@ -19,6 +19,7 @@ __all__ = [
     "FLOATS",
     "Address",
     "Data",
+    "Flat",
     "Index",
     "Label",
     "Named",
@@ -72,16 +73,16 @@ class _Value(Named):
 
 
 class Reg(_Value):
-    """A register. ``reg + 16`` is a byte offset for an address, and nothing else."""
+    """A register. ``reg + 16`` is an offset in an address, and nothing else: bytes, or in ``slot.flat`` elements."""
 
     __slots__ = ()
 
     def __add__(self, offset: int) -> Offset:
-        """Return the address part register + offset, a number of bytes."""
+        """Return the address part register + offset, a number of bytes, or in ``slot.flat`` of elements."""
         return Offset(self, _bytes(self, "+", offset))
 
     def __sub__(self, offset: int) -> Offset:
-        """Return the address part register − offset, a number of bytes."""
+        """Return the address part register − offset, a number of bytes, or in ``slot.flat`` of elements."""
         return Offset(self, -_bytes(self, "-", offset))
 
 
@@ -100,7 +101,7 @@ class Pred(_Value):
 
 
 class Offset:
-    """A byte offset: a register plus a constant."""
+    """An offset: a register plus a constant."""
 
     __slots__ = ("offset", "reg")
 
@@ -166,9 +167,10 @@ def _place(where: _Where) -> str:
     return str(operator.index(where))
 
 
-def address(base: Union[Named, Shared], kind: str, where: _Where, type: Optional[str]) -> Address:
-    """Return an address; type is that of what lies there, where it is known."""
+def address(base: Union[Named, Shared], kind: str, where: _Where, type: Optional[str], word: str = "") -> Address:
+    """Return an address; type is that of what lies there, where it is known, and word how it is counted."""
     reg = where.reg if isinstance(where, Offset) else where
+    by_index = kind == "slot" and not word
     if isinstance(reg, Reg):
         fits = not isinstance(where, Offset) or kind != "data"
         if reg.owner is not base.owner:
@@ -176,17 +178,50 @@ def address(base: Union[Named, Shared], kind: str, where: _Where, type: Optional
         if fits and reg.type not in _ADDRESS_TYPES:
             raise DTypeError(f"{base.name}[…]: {reg!r} is no address; expected one of {', '.join(_ADDRESS_TYPES)}")
     else:
-        fits = kind == "slot" if isinstance(reg, Index) else hasattr(reg, "__index__")
+        fits = by_index if isinstance(reg, Index) else hasattr(reg, "__index__")
     if not fits:
-        kinds = ["builder.index"] * (kind == "slot") + ["a register"] + ["register + number"] * (kind != "data")
+        kinds = ["builder.index"] * by_index + ["a register"] + ["register + number"] * (kind != "data")
         raise DTypeError(f"{base.name}[…]: an address is {where!r}; expected {', '.join(kinds)} or a number")
-    return Address(base.owner, kind, f"{base.name}[{_place(where)}]", type)
+    return Address(base.owner, kind, f"{base.name}[{word}{_place(where)}]", type)
+
+
+class Flat:
+    """The elements of the view that a slot is bound to, row-major, as numpy's ``array.flat`` has them.
+
+    ``slot.flat[reg]``, ``slot.flat[reg + 1]`` and ``slot.flat[3]`` are addresses; they follow the view's stride.
+    """
+
+    __slots__ = ("slot",)
+
+    def __init__(self, slot: Slot) -> None:
+        self.slot = slot
+
+    def __repr__(self) -> str:
+        """Return the slot's name and type."""
+        return f"<Flat {self.slot.name}: {self.slot.type}>"
+
+    def __getitem__(self, where: Union[Reg, Offset, int]) -> Address:
+        """Return the address of an element, counted from 0."""
+        slot = self.slot
+        if not isinstance(where, (Reg, Offset)) and hasattr(where, "__index__") and operator.index(where) < 0:
+            raise InvalidArgumentError(
+                f"{slot.name}.flat[{operator.index(where)}]: elements are counted from 0, never from the end"
+            )
+        return address(slot, "slot", where, slot.type, "flat ")
 
 
 class Slot(Named):
-    """A slot: ``slot[builder.index]``, ``slot[reg]``, ``slot[reg + 16]`` and ``slot[16]`` are addresses."""
+    """A slot: ``slot[builder.index]``, ``slot[reg]``, ``slot[reg + 16]`` and ``slot[16]`` are addresses.
+
+    Numbers are bytes there; ``slot.flat[i]`` is the address of element i.
+    """
 
     __slots__ = ()
+
+    @property
+    def flat(self) -> Flat:
+        """The view's elements by their number, as in numpy: ``slot.flat[i]`` is an address."""
+        return Flat(self)
 
     def __getitem__(self, where: _Where) -> Address:
         """Return an address in the slot; numbers are bytes."""

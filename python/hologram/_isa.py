@@ -58,6 +58,7 @@ MAX_OPERATIONS: Final = 196608  # of the canonical form, with functions like EXP
 MAX_CONSTRUCTS: Final = 8192  # conditional branches, loops and places where branches meet, in called code for each call
 MAX_CARRIED: Final = 262144  # values that branches and loops of the canonical form carry
 MAX_NAME_LEN: Final = 255
+MAX_FLAT_OFFSET: Final = 281474976710655  # of the constant in slot[flat reg + offset], either way
 NUM_CLASSES: Final = 96
 CLASS_BYTES: Final = 12288
 PAGES_PER_CLASS: Final = 48
@@ -138,6 +139,26 @@ SPECIALS: Final[dict[str, str]] = {
     "grid_dim.z": "u32",
     "global_lane": "u64",
     "n": "u64",
+    "row": "u64",
+    "column": "u64",
+    "rows": "u64",
+    "columns": "u64",
+    "index.0": "u64",
+    "index.1": "u64",
+    "index.2": "u64",
+    "index.3": "u64",
+    "index.4": "u64",
+    "index.5": "u64",
+    "index.6": "u64",
+    "index.7": "u64",
+    "size.0": "u64",
+    "size.1": "u64",
+    "size.2": "u64",
+    "size.3": "u64",
+    "size.4": "u64",
+    "size.5": "u64",
+    "size.6": "u64",
+    "size.7": "u64",
 }
 
 # Registers and the special value they start with.
@@ -300,7 +321,7 @@ ROWS: Final[dict[str, Row]] = {
         operands=(Operand("dst", "dst", "named", False), Operand("special", "special", "", False)),
         can_fault=False,
         signature="sreg dst, special",
-        doc="Read a special value: lane, block, block_dim, grid_dim in .x .y .z (u32), global_lane, n (u64).",
+        doc="Read a special value: lane, block, block_dim, grid_dim in .x .y .z (u32), global_lane, n, row, column, rows, columns, and index, size in .0 … .7 (u64).",
     ),
     "add": Row(
         code=12,

@@ -299,6 +299,63 @@ def atomic_rows() -> None:
     explicit("res_accum", body, [good, ("grid=1 block=1 fault=class", stray)])
 
 
+def space_rows() -> None:
+    """Elements by their number, and places in the index space."""
+    body = "slot x $T\nslot i $S\nslot z $T\nslot y $T\n"
+    body += "  ldg.$S k, i[index]\n  ldg.$T v, x[flat k]\n  sreg g, global_lane\n"
+    body += "  stg.$T v, z[flat g + 1]\n  ldg.$T v, x[flat 1]\n  stg.$T v, y[index]\n  exit\n"
+    runs: list[tuple[str, dict[str, tuple[str, list[int]]]]] = []
+    numbers = [4, 0, 3, 3, 1, 2]
+    for n, t in enumerate(TYPES):
+        x, s = edges(t)[:5], ("i32", "u32", "i64", "u64")[n % 4]
+        far = [
+            wrap(s, -1),
+            5,
+            1 << width(s) - 1,
+            (1 << width(s) - 1) - 1,
+            wrap(s, -1 << width(s) - 3),
+            1 << width(s) - 2,
+        ]
+        for header, at in ((f"T={t} S={s}", numbers), (f"T={t} S={s} fault=access", [*far[:3], 2, *far[3:]])):
+            z = [0, *(x[k] if k < len(x) else 0 for k in at)]
+            entries = {"x": (t, x), "i": (s, at), "z": (t, [0] * len(z)), "z=": (t, z), "y=": (t, [x[1]] * len(at))}
+            runs.append((f"{header} grid=1 block={len(at)}", entries))
+    explicit("flat", body, runs)
+
+    body = (
+        "slot x u32\nslot z $T\n  ldg.u32 v, x[index]\n  cvt.$T.u32 w, v\n  atom_add.$T old, z[flat v - 1], w\n  exit\n"
+    )
+    runs = []
+    for t in ("i32", "i64", "u32", "u64"):
+        runs.append(
+            (
+                f"T={t} grid=2 block=4",
+                {"x": ("u32", [3, 1, 3, 3, 5, 1, 2, 5]), "z": (t, [9] * 5), "z=": (t, [11, 11, 18, 9, 19])},
+            )
+        )
+        runs.append(
+            (
+                f"T={t} grid=1 block=4 fault=access",
+                {"x": ("u32", [3, 0, 6, 3]), "z": (t, [9] * 5), "z=": (t, [9, 9, 15, 9, 9])},
+            )
+        )
+    explicit("flat_atomic", body, runs)
+
+    names = ["row", "column", "rows", "columns", *(f"index.{d}" for d in range(8)), *(f"size.{d}" for d in range(8))]
+    body = "".join(f"slot s{i} u64\n" for i in range(len(names)))
+    body += "".join(f"  sreg v, {name}\n  stg.u64 v, s{i}[index]\n" for i, name in enumerate(names)) + "  exit\n"
+    runs = []
+    for shape in ((7,), (1,), (3, 5), (5, 1), (1, 5), (2, 3, 4), (2, 1, 3, 1, 2), (2, 1, 1, 2, 1, 1, 1, 3)):
+        places, n = np.indices(shape).reshape(len(shape), -1), math.prod(shape)
+        place = lambda axis, p=places, n=n: [int(k) for k in p[axis]] if 0 <= axis < len(p) else [0] * n  # noqa: E731
+        size = lambda axis, s=shape, n=n: [s[axis] if 0 <= axis < len(s) else 1] * n  # noqa: E731
+        last = len(shape) - 1
+        want = [place(last - 1), place(last), size(last - 1), size(last), *map(place, range(8)), *map(size, range(8))]
+        header = f"grid={(n + 3) // 4} block=4 shape={'x'.join(map(str, shape))}"
+        runs.append((header, {f"s{i}=": ("u64", cells) for i, cells in enumerate(want)}))
+    explicit("index_space", body, runs)
+
+
 def check_against_numpy() -> None:
     """The rational arithmetic above against numpy and ml_dtypes, bit for bit."""
     ufuncs = {
@@ -427,6 +484,7 @@ def main() -> None:
     memory_rows()
     collective_rows()
     atomic_rows()
+    space_rows()
 
 
 if __name__ == "__main__":

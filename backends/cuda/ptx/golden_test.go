@@ -10,13 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/ir"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
 // The text of a few programs, as files to read and to compare with. The first
 // line of a program may name options in a comment: strided, fuel,
-// vector, whole (and modern).
+// vector, whole (and modern), packed (see ir.Packed).
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.atlas")
 	require.NoError(t, err)
@@ -33,7 +34,11 @@ func TestGolden(t *testing.T) {
 		if strings.Contains(first, "strided") {
 			o.Rank = 3
 		}
-		x := compiled(t, file, v).p
+		var opts []ir.Option
+		if strings.Contains(first, "packed") {
+			opts = append(opts, ir.Packed())
+		}
+		x := compiled(t, file, v, opts...).p
 		if strings.Contains(first, "vector") {
 			o.Lanes, o.Vector, o.Groups, o.Single = VectorLanes, x.Vector, 1, 1<<1
 			require.Equal(t, 4, x.Vector)

@@ -247,6 +247,7 @@ func random(t testing.TB, seed uint64) program {
 	s := isatest.FromSeed(seed)
 	c := progen.New(s, progen.Config{
 		Size: 5 + s.Intn(40), Lanes: s.Intn(4) > 0, Math: s.Intn(8) == 0, Atlas: s.Intn(2) == 0, Faults: s.Intn(2) == 0,
+		Space: seed%3 == 0,
 	})
 	var off []string
 	for _, p := range ir.Passes {

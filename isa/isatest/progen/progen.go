@@ -33,14 +33,18 @@ type Config struct {
 	// few places: small programs in which the order of two of them, or a mask,
 	// shows.
 	Crowded bool
+	// Space lets in places in the index space and flat addresses: what launches
+	// give beside parameters.
+	Space bool
 }
 
 // Case is a program with a launch. Params has a cell for each parameter. The
-// index space has one dimension of N elements.
+// index space has N elements; its sizes matter with Config.Space alone.
 type Case struct {
 	Program     *isa.Program
 	Grid, Block [3]uint32
 	N           uint64
+	Sizes       []int64
 	Slots       []Slot
 	Params      []uint64
 }
@@ -53,7 +57,9 @@ type Slot struct {
 	// Indexed is set if slot[index] is the only access: the view may have
 	// strides, and a slot that is only read may be broadcast.
 	Indexed bool
-	Writes  bool
+	// Flat is set if slot[flat i] is the only access: the elements may lie any step apart.
+	Flat   bool
+	Writes bool
 }
 
 // Lanes returns the number of lanes of a block.
@@ -75,6 +81,7 @@ func New(s isatest.Source, cfg Config) *Case {
 	g.close()
 	for i := range g.c.Slots {
 		g.c.Slots[i].Indexed = g.c.Slots[i].Indexed && !g.indirect
+		g.c.Slots[i].Flat = g.c.Slots[i].Flat && !g.indirect
 		g.c.Slots[i].Writes = g.c.Slots[i].Writes || g.anywhere
 		g.c.Program.Slots = append(g.c.Program.Slots, g.c.Slots[i].Slot)
 	}
@@ -95,6 +102,19 @@ func (g *generator) launch() {
 	}
 	all := blocks * int(c.Lanes())
 	c.N = uint64(all - g.s.Intn(min(all, 4)))
+	c.Sizes = []int64{int64(c.N)}
+	for g.cfg.Space && len(c.Sizes) < 4 && g.s.Intn(3) > 0 { // split the last axis
+		last := &c.Sizes[len(c.Sizes)-1]
+		var divisors []int64
+		for d := int64(1); d <= *last; d++ {
+			if *last%d == 0 {
+				divisors = append(divisors, d)
+			}
+		}
+		d := pick(g.s, divisors)
+		*last /= d
+		c.Sizes = append(c.Sizes, d)
+	}
 }
 
 // lanesInGrid counts the surplus lanes in.
@@ -141,6 +161,7 @@ type generator struct {
 	pool     uint8 // u64 register: the handle of a scratch area
 	atomic   isa.Op
 	common   isa.Op // the atomic of shared memory
+	tally    isa.Op // the atomic at flat addresses
 }
 
 type variable struct {
@@ -387,6 +408,10 @@ func (g *generator) element(slot int) isa.Arg {
 
 func byteAddr(slot int, r uint8, off int64) isa.Arg {
 	return isa.Arg{Kind: isa.ArgAddr, Addr: isa.Addr{Mode: isa.AddrByte, Slot: uint16(slot), HasReg: true, Reg: r, Offset: off}}
+}
+
+func flatAddr(slot int, r uint8, off int64) isa.Arg {
+	return isa.Arg{Kind: isa.ArgAddr, Addr: isa.Addr{Mode: isa.AddrFlat, Slot: uint16(slot), HasReg: true, Reg: r, Offset: off}}
 }
 
 func sharedAddr(r uint8, off int64) isa.Arg {

@@ -49,6 +49,8 @@ func (g *generator) statement(left int) int {
 		g.reload()
 	case k < 38:
 		g.guard()
+	case k < 40 && g.cfg.Space:
+		g.flat()
 	case k < 46 && g.cfg.Lanes:
 		g.together()
 	case k < 50 && g.cfg.Atlas:
@@ -127,7 +129,7 @@ func (g *generator) operation() {
 		case isa.DataRef:
 			args[i] = isa.Arg{Kind: isa.ArgData, Bits: uint64(g.table(t))}
 		case isa.SpecialRef:
-			args[i] = isa.Arg{Kind: isa.ArgName, Bits: uint64(g.s.Intn(isa.NumSpecials))}
+			args[i] = isa.Arg{Kind: isa.ArgName, Bits: uint64(g.s.Intn(g.specials()))}
 			result = isa.Special(args[i].Bits).Type()
 		case isa.SrcReg: // the first of a run of registers
 			count := 1 + g.s.Intn(4)
@@ -145,6 +147,49 @@ func (g *generator) operation() {
 		args[0] = d
 		g.emit(op, f, args...)
 	})
+}
+
+// specials returns how many of the special values there may be.
+func (g *generator) specials() int {
+	if g.cfg.Space {
+		return isa.NumSpecials
+	}
+	return int(isa.N) + 1
+}
+
+// flat accesses an element of a slot by its number: any of one that is only read,
+// the lane's own of one that is written, and, with atomics whose result nobody
+// uses, any again.
+func (g *generator) flat() {
+	t := g.kind(isa.SetNumeric)
+	flat := func(name string, t isa.Type, elements int, writes bool) int {
+		i := g.slotNamed(name, t, elements, false, writes)
+		g.c.Slots[i].Flat = true
+		return i
+	}
+	switch g.s.Intn(5) {
+	case 0, 1:
+		const elements = 19
+		slot, r, off := flat("flat_"+t.String(), t, elements, false), g.offset(15), int64(g.s.Intn(4))
+		if g.careless() {
+			off = pick(g.s, []int64{-1, 4, elements, isa.MaxFlatOffset, -isa.MaxFlatOffset})
+		}
+		g.assign(t, func(d isa.Arg) { g.emit(isa.LDG, of(t), d, flatAddr(slot, r, off)) })
+	case 2, 3:
+		slot := flat("mine_"+t.String(), t, g.lanesInGrid()+1, true)
+		at := flatAddr(slot, 255, 1)
+		if g.s.Intn(2) == 0 {
+			g.emit(isa.STG, of(t), g.source(t), at)
+		} else {
+			g.assign(t, func(d isa.Arg) { g.emit(isa.LDG, of(t), d, at) })
+		}
+	case 4:
+		if g.tally == isa.NoOp {
+			g.tally = pick(g.s, []isa.Op{isa.ATOM_ADD, isa.ATOM_MIN, isa.ATOM_MAX, isa.ATOM_AND, isa.ATOM_OR, isa.ATOM_XOR})
+		}
+		slot := flat("tally", isa.U32, 8, true)
+		g.emit(g.tally, of(isa.U32), reg(239), flatAddr(slot, g.apply(isa.AND, isa.U32, g.source(isa.U32), imm(7)), 0), g.source(isa.U32))
+	}
 }
 
 // run fills count registers in a row and returns the first. They lie above
