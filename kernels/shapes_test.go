@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 	"github.com/hologram-project/hologram/kernels"
 )
 
@@ -134,7 +135,7 @@ func TestReductionsOfShapes(t *testing.T) {
 			}
 			large := rows*cols > 100_000
 			for _, gaps := range []bool{false, true} {
-				if large && (typ != isa.F32 || !gaps) {
+				if large && (typ != isa.F32 || !gaps || brief.On()) || brief.On() && rows*cols > 10_000 && typ == isa.F64 {
 					continue
 				}
 				in := draw(r, layout(r, typ, gaps, c.shape...))
@@ -218,6 +219,9 @@ func TestSoftmaxOfShapes(t *testing.T) {
 			continue
 		}
 		for _, gaps := range []bool{false, true} {
+			if brief.On() && !gaps {
+				continue
+			}
 			in := draw(r, layout(r, isa.F32, gaps, c.shape...))
 			got := on(t, kernels.Softmax, c.axes, []*strided{in, draw(r, layout(r, isa.F32, gaps, c.shape...))})
 			want := call(t, kernels.Softmax, isa.F32, []int64{1, int64(n)}, [][]uint64{in.cells[:min(n, len(in.cells))], make([]uint64, n)})[1]

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
 // edges returns cells of type t at which identities break.
@@ -42,7 +43,7 @@ func TestIdentitiesHoldForAllInputs(t *testing.T) {
 			conds = []isa.Cond{isa.EQ, isa.NE, isa.LT, isa.LE, isa.GT, isa.GE}
 		}
 		for _, ty := range row.Types.List() {
-			if ty == isa.Pred {
+			if ty == isa.Pred || brief.Skips(int(op)+int(ty), 3) {
 				continue
 			}
 			for _, cond := range conds {
@@ -50,7 +51,7 @@ func TestIdentitiesHoldForAllInputs(t *testing.T) {
 			}
 		}
 	}
-	if changed < 500 {
+	if changed < brief.Or(500, 150) {
 		t.Errorf("only %d programs were simplified", changed)
 	}
 }
