@@ -32,7 +32,7 @@ _MOST_FORMS = 64
 """How many options a function has forms for."""
 
 _MOST_INPUTS = 16
-"""How many tensors a sequence takes and gives (capi/python_sequence.c)."""
+"""How many tensors a sequence takes and gives (capi/python_sequence.h)."""
 
 _HELD_BYTES = 1 << 20
 """How large an input may be that a node keeps for the gradient of the gradient alone."""
