@@ -23,7 +23,8 @@ typedef struct {
 
 /* A sequence for inputs of some types, shapes and strides. */
 typedef struct {
-  int count; /* of those who use it */
+  int count;    /* of those who use it */
+  uint64_t used; /* the table's tick when a call last led to it */
   struct {
     bool given, recorded;
     glance look;
@@ -49,6 +50,7 @@ typedef struct {
   py_method method;
   int32_t num_inputs;
   int num_entries;
+  uint64_t tick;
   entry *entries[MAX_ENTRIES];
 } table;
 
@@ -149,9 +151,27 @@ static bool find_results(entry *e, const base *results, int n, const fresh *made
   return true;
 }
 
+/* Puts an entry into a table, and returns the one that it gives up for it, or NULL. Calls that still use that have it. */
+static entry *put(table *t, entry *e) {
+  int at = 0;
+  entry *gone;
+  e->used = ++t->tick;
+  if (t->num_entries < MAX_ENTRIES) {
+    t->entries[t->num_entries++] = e;
+    return NULL;
+  }
+  for (int i = 1; i < MAX_ENTRIES; i++) {
+    if (t->entries[i]->used < t->entries[at]->used) at = i;
+  }
+  gone = t->entries[at];
+  t->entries[at] = e;
+  return gone;
+}
+
 /* torch_sequence_add(table, inputs, recorded, answer, begin, end, results): makes what a table is called with lead from inputs
    such as these, of which those recorded need gradients, to the answer or, if that is None, to results such as these by
-   the recorded calls from begin to end. False if that can't be, or the table is full: what changes so often gains nothing. */
+   the recorded calls from begin to end. A full table gives up the entry that was not used for longest. False if that can't
+   be. */
 static py_object *add(py_object *self, py_object *const *args, ptrdiff_t n) {
   native c = {.name = "torch_sequence_add"};
   base inputs[MAX_TENSORS], results[MAX_TENSORS];
@@ -172,7 +192,7 @@ static py_object *add(py_object *self, py_object *const *args, ptrdiff_t n) {
     return NULL;
   }
   if (!(seen = recording_range(&c, args[4], args[5], &begin, &end))) return NULL;
-  if (seen->spoiled || t->num_entries == MAX_ENTRIES || num_results > MAX_TENSORS || !torch_usual(true)) return py.PyBool_FromLong(0);
+  if (seen->spoiled || num_results > MAX_TENSORS || !torch_usual(true)) return py.PyBool_FromLong(0);
   if (!bases_look(inputs, args[1], t->num_inputs) || !bases_look(results, args[6], (int)num_results)) return py.PyBool_FromLong(0);
   if (!(e = calloc(1, sizeof *e + (size_t)(end - begin) * sizeof *e->steps))) return py.PyErr_NoMemory();
   e->count = 1;
@@ -191,11 +211,8 @@ static py_object *add(py_object *self, py_object *const *args, ptrdiff_t n) {
   } else {
     fine = resolve(e, seen, inputs, t->num_inputs, begin, end, made) && find_results(e, results, (int)num_results, made);
   }
-  if (fine) {
-    t->entries[t->num_entries++] = e;
-  } else {
-    drop(e);
-  }
+  if (fine) e = put(t, e);
+  if (e) drop(e); /* last, since it may run Python */
   return py.PyBool_FromLong(fine);
 }
 
@@ -213,7 +230,7 @@ static bool fits(const entry *e, int i, py_object *o, const glance *look) {
 }
 
 /* The entry for some inputs; NULL if there is none. */
-static entry *find_entry(const table *t, py_object *const *inputs) {
+static entry *find_entry(table *t, py_object *const *inputs) {
   glance looks[MAX_TENSORS];
   bool recorded_bits[MAX_TENSORS] = {false};
   for (int i = 0; i < t->num_inputs; i++) {
@@ -225,7 +242,10 @@ static entry *find_entry(const table *t, py_object *const *inputs) {
     entry *e = t->entries[j];
     int i = 0;
     while (i < t->num_inputs && e->inputs[i].recorded == recorded_bits[i] && fits(e, i, inputs[i], &looks[i])) i++;
-    if (i == t->num_inputs) return e;
+    if (i == t->num_inputs) {
+      e->used = ++t->tick;
+      return e;
+    }
   }
   return NULL;
 }
@@ -305,7 +325,7 @@ static outcome check(py_object *executor, py_object *const *inputs, int n) {
 /* A table: (executor, inputs…) to an entry's answer, or the result of its sequence, a tuple of several; None of inputs that
    there is no entry for, or where anything redirects torch's functions. */
 static py_object *call(py_object *self, py_object *const *args, ptrdiff_t n) {
-  const table *t = (const table *)self;
+  table *t = (table *)self;
   py_object *const *inputs = args + 1;
   py_object *made[MAX_BASES] = {NULL}, *like = NULL, *answer = NULL;
   outcome found;
