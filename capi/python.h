@@ -320,6 +320,7 @@ int hologram_dlpack(py_object *into);
 int hologram_torch(py_object *into);
 int hologram_numpy(py_object *into);
 int hologram_maps(py_object *into);
+int hologram_recordings(py_object *into);
 int hologram_sequences(py_object *into);
 
 #endif

@@ -1,286 +1,12 @@
 /* Sequences: the calls that a function of torch's tensors was seen to make, which are made again for other tensors of the
    same types, shapes and strides without any Python between them. What a function does must follow from these alone, and
    be calls of this library, views of tensors and fresh tensors: what else a recording met spoils it. */
-#include "python_call.h"
+#include "python_sequence.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_STEPS = 64, MAX_BASES = 64, MAX_ENTRIES = 32, MAX_TENSORS = 16 };
-
-static const uint8_t sizes[] = {0, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8};
-
-/* ---- recordings ---- */
-
-/* An operand of a call that was made. */
-typedef struct {
-  py_object *object; /* the tensor, counted, so that no other storage gets its address; NULL: a number, or nothing */
-  char *storage;     /* where the tensor's begins */
-  bool written, versioned; /* and its version was raised */
-  hologram_operand view;
-  uint64_t cell; /* of a number */
-} operand;
-
-/* A call that was made. */
-typedef struct {
-  hologram_call_args args;
-  operand *operands;
-  hologram_scalar scalars[MAX_SCALARS];
-  int64_t dims[HOLOGRAM_MAX_RANK];
-} step;
-
-typedef struct {
-  int num_steps;
-  bool spoiled;
-  step steps[MAX_STEPS];
-} recording;
-
-static _Thread_local recording *recorder;
-
-static void free_steps(step *steps, int n) {
-  for (int i = 0; i < n; i++) {
-    for (int k = 0; steps[i].operands && k < steps[i].args.num_operands; k++) {
-      if (steps[i].operands[k].object) py.Py_DecRef(steps[i].operands[k].object);
-    }
-    free(steps[i].operands);
-  }
-}
-
-void sequence_spoil(void) {
-  if (recorder) recorder->spoiled = true;
-}
-
-void sequence_note(const request *r) {
-  recording *to = recorder;
-  int n = r->args.num_operands;
-  step *s;
-  if (!to || to->spoiled) return;
-  to->spoiled = to->num_steps == MAX_STEPS || r->args.first || r->args.residue;
-  for (int i = 0; i < n; i++) {
-    const taken *t = &r->taken[i];
-    bool bare = r->numbers >> i & 1 || (!r->operands[i].buffer && r->operands[i].rank < 0);
-    to->spoiled = to->spoiled || r->operands[i].buffer || (!bare && !t->torch);
-  }
-  if (to->spoiled) return;
-  s = &to->steps[to->num_steps];
-  memset(s, 0, sizeof *s);
-  if (!(s->operands = calloc((size_t)n + 1, sizeof *s->operands))) {
-    to->spoiled = true;
-    return;
-  }
-  s->args = r->args;
-  memcpy(s->scalars, r->scalars, (size_t)r->args.num_scalars * sizeof *s->scalars);
-  if (r->args.num_dims > 0) memcpy(s->dims, r->dims, (size_t)r->args.num_dims * sizeof *s->dims);
-  for (int i = 0; i < n; i++) {
-    operand *o = &s->operands[i];
-    o->view = r->operands[i];
-    if (r->numbers >> i & 1) o->cell = r->cells[i];
-    if (r->numbers >> i & 1 || o->view.rank < 0) continue;
-    py.Py_IncRef(o->object = r->taken[i].object);
-    o->storage = (char *)o->view.data - r->taken[i].offset * sizes[o->view.dtype];
-    o->written = r->taken[i].written;
-    o->versioned = r->taken[i].version;
-  }
-  to->num_steps++;
-}
-
-/* torch_record(on): begins to record this thread's calls, or forgets what was recorded. */
-static py_object *record(py_object *self, py_object *const *args, ptrdiff_t n) {
-  native c = {.name = "torch_record"};
-  recording *old = recorder;
-  (void)self;
-  if (!native_count(&c, n, 1)) return NULL;
-  recorder = NULL;
-  if (old) free_steps(old->steps, old->num_steps);
-  free(old);
-  if (args[0] == py._Py_TrueStruct && !(recorder = calloc(1, sizeof *recorder))) return py.PyErr_NoMemory();
-  return py_none();
-}
-
-/* torch_recorded(): how many calls were recorded; negative if what was done can't be. */
-static py_object *recorded(py_object *self, py_object *const *args, ptrdiff_t n) {
-  (void)self, (void)args, (void)n;
-  return py.PyLong_FromLongLong(recorder && !recorder->spoiled ? recorder->num_steps : -1);
-}
-
-/* torch_written(): a tensor of each storage that recorded calls wrote, with how often they raised its version. */
-static py_object *written(py_object *self, py_object *const *args, ptrdiff_t n) {
-  const operand *all[MAX_BASES];
-  long long counts[MAX_BASES];
-  int num = 0;
-  py_object *found;
-  (void)self, (void)args, (void)n;
-  for (int i = 0; recorder && i < recorder->num_steps; i++) {
-    for (int k = 0; k < recorder->steps[i].args.num_operands; k++) {
-      const operand *o = &recorder->steps[i].operands[k];
-      int at = 0;
-      if (!o->written) continue;
-      while (at < num && all[at]->storage != o->storage) at++;
-      if (at == MAX_BASES) {
-        recorder->spoiled = true;
-        return py.PyTuple_New(0);
-      }
-      if (at == num) {
-        all[num] = o;
-        counts[num++] = 0;
-      }
-      counts[at] += o->versioned;
-    }
-  }
-  if (!(found = py.PyTuple_New(num))) return NULL;
-  for (int i = 0; i < num; i++) {
-    py_object *both = py.PyTuple_New(2);
-    if (!both) {
-      py.Py_DecRef(found);
-      return NULL;
-    }
-    py.Py_IncRef(all[i]->object);
-    py.PyTuple_SetItem(both, 0, all[i]->object);
-    py.PyTuple_SetItem(both, 1, py.PyLong_FromLongLong(counts[i]));
-    py.PyTuple_SetItem(found, i, both);
-  }
-  return found;
-}
-
-/* ---- tensors by their storages ---- */
-
-/* A tensor that calls work on. */
-typedef struct {
-  py_object *object; /* not counted; NULL: None */
-  char *storage, *data;
-  int64_t bytes; /* from data on, that its elements take up */
-  int32_t dtype; /* ours; 0 for bools */
-  glance look;
-  int64_t strides[HOLOGRAM_MAX_RANK];
-} base;
-
-/* How many bytes the elements of a view take up from its first, or -1 if one lies before that. */
-static int64_t extent(const hologram_operand *o) {
-  int64_t last = 0;
-  for (int k = 0; k < o->rank; k++) {
-    if (!o->shape[k]) return 0;
-    if (o->strides[k] < 0) return -1;
-    last += (o->shape[k] - 1) * o->strides[k];
-  }
-  return (last + 1) * sizes[o->dtype];
-}
-
-/* Looks at some tensors, None among them; false if they can't be told apart, or are no such memory. */
-static bool look_at(base *all, py_object *tensors, int n) {
-  for (int i = 0; i < n; i++) {
-    py_object *o = py.PyTuple_GetItem(tensors, i);
-    base *b = &all[i];
-    request r;
-    outcome found;
-    memset(b, 0, sizeof *b);
-    if (o == py._Py_NoneStruct) continue;
-    r.args.num_operands = 0;
-    found = request_begin(&r, NULL);
-    if (found == DONE) found = request_take(&r, o, READ);
-    if (found == DONE && !r.taken[0].torch) found = SURPRISE;
-    if (found == DONE) found = request_borrow(&r);
-    if (found == DONE && torch_glance(o, &b->look)) {
-      b->object = o;
-      b->data = r.operands[0].data;
-      b->storage = b->data - r.taken[0].offset * sizes[r.operands[0].dtype];
-      b->bytes = extent(&r.operands[0]);
-      b->dtype = r.operands[0].flags & HOLOGRAM_BOOL ? 0 : r.operands[0].dtype;
-      memcpy(b->strides, r.operands[0].strides, sizeof b->strides);
-    }
-    request_end(&r, true);
-    if (found == FAILED) py.PyErr_Clear();
-    if (!b->object || b->bytes <= 0) return false;
-    for (int k = 0; k < i; k++) {
-      if (all[k].object && all[k].storage == b->storage) return false;
-    }
-  }
-  return true;
-}
-
-static int find_base(const base *all, int n, const char *storage) {
-  for (int i = 0; i < n; i++) {
-    if (all[i].object && all[i].storage == storage) return i;
-  }
-  return -1;
-}
-
-/* The first call of all that wrote a storage, as the operand that it was; NULL if none did. */
-static const operand *writer_of(const char *storage) {
-  for (int i = 0; i < recorder->num_steps; i++) {
-    const step *s = &recorder->steps[i];
-    for (int k = 0; k < s->args.num_operands; k++) {
-      if (s->operands[k].written && s->operands[k].storage == storage) return &s->operands[k];
-    }
-  }
-  return NULL;
-}
-
-/* Takes a range of calls from arguments; false with an exception. */
-static bool take_range(native *c, py_object *from, py_object *to, int32_t *begin, int32_t *end) {
-  if (!native_i32(c, from, "begin", begin) || !native_i32(c, to, "end", end)) return false;
-  if (recorder && *begin >= 0 && *begin <= *end && *end <= recorder->num_steps) return true;
-  py.PyErr_SetString(py.PyExc_ValueError, "there is no such range of recorded calls");
-  return false;
-}
-
-/* torch_uses(inputs, begin, end): of a range of recorded calls whether each of the inputs is used, and a tensor of each
-   storage that is used before it is written there, and no input's. None if the inputs can't be told apart. */
-static py_object *uses(py_object *self, py_object *const *args, ptrdiff_t n) {
-  native c = {.name = "torch_uses"};
-  base inputs[MAX_TENSORS];
-  char *fresh[MAX_BASES], *asked[MAX_BASES];
-  py_object *found[MAX_BASES], *all, *used, *others;
-  bool touched[MAX_TENSORS] = {false};
-  int32_t begin, end;
-  int num_fresh = 0, num_asked = 0;
-  ptrdiff_t count;
-  (void)self;
-  if (!native_count(&c, n, 3) || (count = py.PyTuple_Size(args[0])) < 0) return NULL;
-  if (!take_range(&c, args[1], args[2], &begin, &end)) return NULL;
-  if (count > MAX_TENSORS || !look_at(inputs, args[0], (int)count)) return py_none();
-  for (int i = begin; i < end; i++) {
-    for (int pass = 0; pass < 2; pass++) { /* what is read, then what is written */
-      for (int k = 0; k < recorder->steps[i].args.num_operands; k++) {
-        const operand *o = &recorder->steps[i].operands[k];
-        int at = o->object ? find_base(inputs, (int)count, o->storage) : 0;
-        bool seen = false;
-        if (!o->object || o->written != (pass == 1)) continue;
-        if (at >= 0) {
-          touched[at] = true;
-          continue;
-        }
-        for (int j = 0; j < num_fresh; j++) seen = seen || fresh[j] == o->storage;
-        for (int j = 0; j < num_asked; j++) seen = seen || asked[j] == o->storage;
-        if (seen) continue;
-        if (num_fresh == MAX_BASES || num_asked == MAX_BASES) return py_none();
-        if (o->written) {
-          fresh[num_fresh++] = o->storage;
-        } else {
-          const operand *writer = writer_of(o->storage);
-          found[num_asked] = writer ? writer->object : o->object;
-          asked[num_asked++] = o->storage;
-        }
-      }
-    }
-  }
-  all = py.PyTuple_New(2);
-  used = py.PyTuple_New(count);
-  others = py.PyTuple_New(num_asked);
-  if (!all || !used || !others) {
-    if (all) py.Py_DecRef(all);
-    if (used) py.Py_DecRef(used);
-    if (others) py.Py_DecRef(others);
-    return NULL;
-  }
-  for (int i = 0; i < count; i++) py.PyTuple_SetItem(used, i, py.PyBool_FromLong(touched[i]));
-  for (int i = 0; i < num_asked; i++) {
-    py.Py_IncRef(found[i]);
-    py.PyTuple_SetItem(others, i, found[i]);
-  }
-  py.PyTuple_SetItem(all, 0, used);
-  py.PyTuple_SetItem(all, 1, others);
-  return all;
-}
+enum { MAX_ENTRIES = 32 };
 
 /* ---- entries ---- */
 
@@ -297,7 +23,8 @@ typedef struct {
 
 /* A sequence for inputs of some types, shapes and strides. */
 typedef struct {
-  int count; /* of those who use it */
+  int count;    /* of those who use it */
+  uint64_t used; /* the table's tick when a call last led to it */
   struct {
     bool given, recorded;
     glance look;
@@ -323,6 +50,7 @@ typedef struct {
   py_method method;
   int32_t num_inputs;
   int num_entries;
+  uint64_t tick;
   entry *entries[MAX_ENTRIES];
 } table;
 
@@ -352,9 +80,9 @@ typedef struct {
 } fresh;
 
 /* Puts the calls from begin to end into an entry; false if they don't follow from the inputs. */
-static bool resolve(entry *e, const base *inputs, int num_inputs, int begin, int end, fresh *made) {
+static bool resolve(entry *e, const recording *seen, const base *inputs, int num_inputs, int begin, int end, fresh *made) {
   for (int i = begin; i < end; i++) {
-    const step *from = &recorder->steps[i];
+    const step *from = &seen->steps[i];
     int n = from->args.num_operands;
     part *parts = calloc((size_t)n + 1, sizeof *parts);
     if (!parts) return false;
@@ -372,10 +100,10 @@ static bool resolve(entry *e, const base *inputs, int num_inputs, int begin, int
         p->of = o->view.rank < 0 ? NOTHING : A_NUMBER;
         continue;
       }
-      if ((at = find_base(inputs, num_inputs, o->storage)) >= 0) {
+      if ((at = bases_find(inputs, num_inputs, o->storage)) >= 0) {
         p->of = at;
         p->offset = (char *)o->view.data - inputs[at].data;
-        if (o->written || p->offset < 0 || extent(&o->view) < 0 || p->offset + extent(&o->view) > inputs[at].bytes) return false;
+        if (o->written || p->offset < 0 || view_extent(&o->view) < 0 || p->offset + view_extent(&o->view) > inputs[at].bytes) return false;
         continue;
       }
       while (j < e->num_made && made[j].storage != o->storage) j++;
@@ -389,8 +117,8 @@ static bool resolve(entry *e, const base *inputs, int num_inputs, int begin, int
       }
       p->of = num_inputs + j;
       p->offset = (char *)o->view.data - o->storage;
-      if (extent(&o->view) < 0) return false;
-      if (p->offset + extent(&o->view) > made[j].bytes) made[j].bytes = p->offset + extent(&o->view);
+      if (view_extent(&o->view) < 0) return false;
+      if (p->offset + view_extent(&o->view) > made[j].bytes) made[j].bytes = p->offset + view_extent(&o->view);
     }
   }
   return true;
@@ -403,7 +131,7 @@ static bool find_results(entry *e, const base *results, int n, const fresh *made
     const hologram_operand *v = &made[i].writer->view;
     int64_t elements = 1;
     for (int k = 0; k < v->rank; k++) elements *= v->shape[k];
-    if (elements * sizes[v->dtype] < made[i].bytes) return false;
+    if (elements * sequence_sizes[v->dtype] < made[i].bytes) return false;
     e->made[i].dtype = v->flags & HOLOGRAM_BOOL ? 0 : v->dtype;
     e->made[i].rank = 1;
     e->made[i].shape[0] = elements;
@@ -415,7 +143,7 @@ static bool find_results(entry *e, const base *results, int n, const fresh *made
     if (!b->object) continue;
     while (at < e->num_made && made[at].storage != b->storage) at++;
     if (at == e->num_made || !b->look.in_order || b->data != b->storage || b->dtype != e->made[at].dtype) return false;
-    if (b->bytes != e->made[at].shape[0] * sizes[made[at].writer->view.dtype]) return false;
+    if (b->bytes != e->made[at].shape[0] * sequence_sizes[made[at].writer->view.dtype]) return false;
     e->results[i] = at;
     e->made[at].rank = (int)b->look.rank;
     memcpy(e->made[at].shape, b->look.shape, (size_t)b->look.rank * sizeof *b->look.shape);
@@ -423,9 +151,27 @@ static bool find_results(entry *e, const base *results, int n, const fresh *made
   return true;
 }
 
+/* Puts an entry into a table, and returns the one that it gives up for it, or NULL. Calls that still use that have it. */
+static entry *put(table *t, entry *e) {
+  int at = 0;
+  entry *gone;
+  e->used = ++t->tick;
+  if (t->num_entries < MAX_ENTRIES) {
+    t->entries[t->num_entries++] = e;
+    return NULL;
+  }
+  for (int i = 1; i < MAX_ENTRIES; i++) {
+    if (t->entries[i]->used < t->entries[at]->used) at = i;
+  }
+  gone = t->entries[at];
+  t->entries[at] = e;
+  return gone;
+}
+
 /* torch_sequence_add(table, inputs, recorded, answer, begin, end, results): makes what a table is called with lead from inputs
    such as these, of which those recorded need gradients, to the answer or, if that is None, to results such as these by
-   the recorded calls from begin to end. False if that can't be, or the table is full: what changes so often gains nothing. */
+   the recorded calls from begin to end. A full table gives up the entry that was not used for longest. False if that can't
+   be. */
 static py_object *add(py_object *self, py_object *const *args, ptrdiff_t n) {
   native c = {.name = "torch_sequence_add"};
   base inputs[MAX_TENSORS], results[MAX_TENSORS];
@@ -433,6 +179,7 @@ static py_object *add(py_object *self, py_object *const *args, ptrdiff_t n) {
   int32_t begin, end;
   ptrdiff_t num_results;
   bool fine;
+  const recording *seen;
   table *t;
   entry *e;
   (void)self;
@@ -444,9 +191,9 @@ static py_object *add(py_object *self, py_object *const *args, ptrdiff_t n) {
     py.PyErr_SetString(py.PyExc_TypeError, "torch_sequence_add: expected a table, tuples for its inputs, and of results");
     return NULL;
   }
-  if (!take_range(&c, args[4], args[5], &begin, &end)) return NULL;
-  if (recorder->spoiled || t->num_entries == MAX_ENTRIES || num_results > MAX_TENSORS || !torch_usual(true)) return py.PyBool_FromLong(0);
-  if (!look_at(inputs, args[1], t->num_inputs) || !look_at(results, args[6], (int)num_results)) return py.PyBool_FromLong(0);
+  if (!(seen = recording_range(&c, args[4], args[5], &begin, &end))) return NULL;
+  if (seen->spoiled || num_results > MAX_TENSORS || !torch_usual(true)) return py.PyBool_FromLong(0);
+  if (!bases_look(inputs, args[1], t->num_inputs) || !bases_look(results, args[6], (int)num_results)) return py.PyBool_FromLong(0);
   if (!(e = calloc(1, sizeof *e + (size_t)(end - begin) * sizeof *e->steps))) return py.PyErr_NoMemory();
   e->count = 1;
   for (int i = 0; i < t->num_inputs; i++) {
@@ -462,13 +209,10 @@ static py_object *add(py_object *self, py_object *const *args, ptrdiff_t n) {
     py.Py_IncRef(e->answer = args[3]);
     fine = true;
   } else {
-    fine = resolve(e, inputs, t->num_inputs, begin, end, made) && find_results(e, results, (int)num_results, made);
+    fine = resolve(e, seen, inputs, t->num_inputs, begin, end, made) && find_results(e, results, (int)num_results, made);
   }
-  if (fine) {
-    t->entries[t->num_entries++] = e;
-  } else {
-    drop(e);
-  }
+  if (fine) e = put(t, e);
+  if (e) drop(e); /* last, since it may run Python */
   return py.PyBool_FromLong(fine);
 }
 
@@ -486,7 +230,7 @@ static bool fits(const entry *e, int i, py_object *o, const glance *look) {
 }
 
 /* The entry for some inputs; NULL if there is none. */
-static entry *find_entry(const table *t, py_object *const *inputs) {
+static entry *find_entry(table *t, py_object *const *inputs) {
   glance looks[MAX_TENSORS];
   bool recorded_bits[MAX_TENSORS] = {false};
   for (int i = 0; i < t->num_inputs; i++) {
@@ -498,7 +242,10 @@ static entry *find_entry(const table *t, py_object *const *inputs) {
     entry *e = t->entries[j];
     int i = 0;
     while (i < t->num_inputs && e->inputs[i].recorded == recorded_bits[i] && fits(e, i, inputs[i], &looks[i])) i++;
-    if (i == t->num_inputs) return e;
+    if (i == t->num_inputs) {
+      e->used = ++t->tick;
+      return e;
+    }
   }
   return NULL;
 }
@@ -578,7 +325,7 @@ static outcome check(py_object *executor, py_object *const *inputs, int n) {
 /* A table: (executor, inputs…) to an entry's answer, or the result of its sequence, a tuple of several; None of inputs that
    there is no entry for, or where anything redirects torch's functions. */
 static py_object *call(py_object *self, py_object *const *args, ptrdiff_t n) {
-  const table *t = (const table *)self;
+  table *t = (table *)self;
   py_object *const *inputs = args + 1;
   py_object *made[MAX_BASES] = {NULL}, *like = NULL, *answer = NULL;
   outcome found;
@@ -640,10 +387,6 @@ static py_object *make(py_object *self, py_object *const *args, ptrdiff_t n) {
 }
 
 static py_method methods[] = {
-    {"torch_record", (void *)record, PY_FASTCALL, NULL},
-    {"torch_recorded", (void *)recorded, PY_FASTCALL, NULL},
-    {"torch_written", (void *)written, PY_FASTCALL, NULL},
-    {"torch_uses", (void *)uses, PY_FASTCALL, NULL},
     {"torch_sequences", (void *)make, PY_FASTCALL, NULL},
     {"torch_sequence_add", (void *)add, PY_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},

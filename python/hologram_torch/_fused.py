@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 __all__ = ["Fused"]
 
 _MOST_SEEN = 256
-"""How many different signatures a form looks at before it records no more."""
+"""How many different signatures a form remembers; beyond that it begins anew."""
 
 _MOST_FORMS = 64
-"""How many options a function has forms for."""
+"""How many options a function has forms for; then the oldest form is given up."""
 
 _MOST_INPUTS = 16
-"""How many tensors a sequence takes and gives (capi/python_sequence.c)."""
+"""How many tensors a sequence takes and gives (capi/python_sequence.h)."""
 
 _HELD_BYTES = 1 << 20
 """How large an input may be that a node keeps for the gradient of the gradient alone."""
@@ -63,8 +63,8 @@ class Fused:
             return self.function(*inputs, *options)
         form = self._forms.get(options)
         if form is None:
-            if len(self._forms) == _MOST_FORMS:
-                return self.function(*inputs, *options)
+            if len(self._forms) >= _MOST_FORMS:
+                self._forms.pop(next(iter(self._forms)), None)
             form = self._forms[options] = _Form(self, options)
         try:
             found = form.known(_executor(inputs[0]), *inputs)
@@ -79,6 +79,21 @@ class Fused:
         return self.function(*inputs, *options)
 
 
+class _Seen:
+    """What is remembered of a signature.
+
+    Attributes:
+        calls: How many calls with it were computed since it was last recorded.
+        times: How often it was recorded: again where a full table gave it up.
+        failed: Whether it can't be.
+    """
+
+    __slots__ = ("calls", "failed", "times")
+
+    def __init__(self) -> None:
+        self.calls, self.times, self.failed = 0, 0, False
+
+
 class _Form:
     """A function with its options.
 
@@ -89,8 +104,7 @@ class _Form:
     def __init__(self, fused: Fused, options: tuple[Any, ...]) -> None:
         self._fused = fused
         self._options = options
-        self._seen: dict[tuple[Any, ...], bool] = {}  # whether recording calls failed
-        self._open = True
+        self._seen: dict[tuple[Any, ...], _Seen] = {}
         self.known = native.torch_sequences(fused.name, fused.inputs)
 
     def compose(self, inputs: Sequence[Optional[Tensor]]) -> Tensor:
@@ -99,7 +113,7 @@ class _Form:
 
     def first(self, inputs: _Inputs) -> Tensor:
         """Compute what is not known, and find out whether it can be."""
-        if not self._open or unusual() or any(t is not None and type(t) not in PLAIN for t in inputs):
+        if unusual() or any(t is not None and type(t) not in PLAIN for t in inputs):
             return self.compose(inputs)
         if torch._C._is_any_autocast_enabled() or torch.is_inference_mode_enabled():
             return self.compose(inputs)
@@ -109,12 +123,16 @@ class _Form:
         key = tuple(
             [None if t is None else (t.dtype, t.shape, t.stride(), recorded and t.requires_grad) for t in inputs]
         )
-        failed = self._seen.get(key)
-        if failed is None:
-            self._seen[key] = False
-            self._open = len(self._seen) < _MOST_SEEN
-        elif not failed:
-            self._seen[key] = not self._learnt(inputs)
+        seen = self._seen.get(key)
+        if seen is None:
+            if len(self._seen) >= _MOST_SEEN:
+                self._seen.clear()
+            seen = self._seen[key] = _Seen()
+        seen.calls += 1
+        # The second call, and what drives others out of a table ever more seldom.
+        if not seen.failed and seen.calls >= 2 ** max(seen.times, 1):
+            seen.calls, seen.times = 0, seen.times + 1
+            seen.failed = not self._learnt(inputs)
         return self.compose(inputs)
 
     def _learnt(self, inputs: _Inputs) -> bool:
