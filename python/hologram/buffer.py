@@ -119,7 +119,8 @@ class Buffer(BufferBase):
 
     def __repr__(self) -> str:
         """Describe the buffer in one line, without its elements, which would have to be waited for."""
-        state = f"{self.size} × {NAMES[code_of(self.dtype) - 1]}"
+        name = "bool" if self.dtype == np.bool_ else NAMES[code_of(self.dtype) - 1]
+        state = f"{self.size} × {name}"
         if self.shape != (self.size,):
             state = f"shape {self.shape}, {self.dtype}"
         if self._freed:

@@ -462,6 +462,7 @@ def test_bf16_views(host: hg.Executor) -> None:
 
 def test_repr_is_short(ex: hg.Executor) -> None:
     assert repr(ex.allocate(8)) == f"<Buffer 8 × f32 on {ex.backend}>"
+    assert repr(ex.allocate(2, bool)) == f"<Buffer 2 × bool on {ex.backend}>"
     assert "(2, 3)" in repr(ex.allocate(6).view((2, 3)))
 
 
