@@ -7,6 +7,9 @@
 
 /* ---- results ---- */
 
+/* The bytes of an element of each dtype. */
+static const uint8_t sizes[] = {0, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8};
+
 static double half(uint16_t bits) {
   int exponent = bits >> 10 & 31, fraction = bits & 1023;
   double value = exponent == 31 ? (fraction ? NAN : INFINITY)
@@ -29,7 +32,6 @@ static py_object *number_of(int32_t dtype, const void *at) {
     float f32;
     double f64;
   } v;
-  static const uint8_t sizes[] = {0, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8};
   memcpy(&v, at, sizes[dtype]);
   switch (dtype) {
     case HOLOGRAM_I8:
@@ -63,7 +65,6 @@ static py_object *number_of(int32_t dtype, const void *at) {
 /* Element 0 of an operand, after the work: it is in the cell, or the host does not see it. */
 static py_object *first_of(request *r, int i) {
   const hologram_operand *o = &r->operands[i];
-  static const uint8_t sizes[] = {0, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8};
   if (o->buffer && !r->args.first) {
     hologram_event event = 0;
     work w = {.failure = NULL};
