@@ -44,12 +44,18 @@ func along(op *kernels.Op, t, out isa.Type, rows, cols int64) (*kernels.Plan, er
 }
 
 // PlanShapes returns a plan for operands with shapes, the rows of which are the last
-// axes dimensions of the first, or nil where the library's own is as good.
+// axes dimensions of the first, below 0 all, or nil where the library's own is as good.
 func PlanShapes(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan, error) {
-	if !op.Reduces || axes < 0 || len(l) != 2 || !l[1].Packed() {
+	if !op.Axes || len(l) != 2 {
 		return nil, nil
 	}
+	if axes < 0 {
+		axes = len(l[0].Shape)
+	}
 	lead := len(l[0].Shape) - axes
+	if !op.Reduces || !l[1].Packed() {
+		return nil, nil
+	}
 	if l[0].Packed() {
 		rows, cols := int64(1), int64(1)
 		for i, n := range l[0].Shape {
