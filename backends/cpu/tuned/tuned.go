@@ -6,6 +6,7 @@ package tuned
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hologram-project/hologram/isa"
@@ -53,6 +54,12 @@ func PlanShapes(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan, er
 		axes = len(l[0].Shape)
 	}
 	lead := len(l[0].Shape) - axes
+	if op == kernels.Cumsum && slices.Equal(l[0].Shape, l[1].Shape) && kernels.Accumulator(l[1].Type) == l[1].Type {
+		m, rows, cols, ok := l[0].Columns(lead)
+		if _, _, _, same := l[1].Columns(lead); ok && same {
+			return columnSums(l[0].Type, l[1].Type, m, rows, cols)
+		}
+	}
 	if !op.Reduces || !l[1].Packed() {
 		return nil, nil
 	}

@@ -296,3 +296,41 @@ func TestColumns(t *testing.T) {
 		}
 	}
 }
+
+// Sums along columns have the bits of the library's plan: chunks of any length, one and
+// several, tiles of columns and what is left of them, in place and not.
+func TestColumnSums(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	for _, c := range []struct {
+		in, out              isa.Type
+		matrices, rows, cols int64
+	}{
+		{isa.F32, isa.F32, 1, 2, 2},
+		{isa.F32, isa.F32, 2, 15, 70},
+		{isa.F32, isa.F32, 1, 16, 130},
+		{isa.F32, isa.F32, 1, 17, 5},
+		{isa.F64, isa.F64, 1, 31, 40},
+		{isa.F32, isa.F32, 1, 64, 128},
+		{isa.I8, isa.I8, 3, 100, 300},
+		{isa.F32, isa.F32, 1, 256, 20},
+		{isa.F32, isa.F32, 2, 257, 3},
+		{isa.I32, isa.I64, 2, 513, 33},
+		{isa.BF16, isa.F32, 1, 300, 17},
+		{isa.F32, isa.F32, 1, 600, 65},
+		{isa.F64, isa.F64, 1, 256*17 + 1, 2},
+	} {
+		t.Run(fmt.Sprintf("%v %v/%d×%d×%d", c.in, c.out, c.matrices, c.rows, c.cols), func(t *testing.T) {
+			l := []kernels.Layout{{Type: c.in}, {Type: c.out}}
+			for i := range l {
+				l[i].Shape, l[i].Stride = []int64{c.matrices, c.cols, c.rows}, []int64{c.rows * c.cols, 1, c.cols}
+			}
+			own, err := tuned.PlanShapes(kernels.Cumsum, l, 1)
+			require.NoError(t, err)
+			require.NotNil(t, own)
+			theirs, err := kernels.Cumsum.PlanShapes(l, 1)
+			require.NoError(t, err)
+			n := c.matrices * c.rows * c.cols
+			agree(t, own, theirs, columns(r, c.in, c.matrices, c.rows, c.cols), c.out, n, n, c.in == c.out)
+		})
+	}
+}
