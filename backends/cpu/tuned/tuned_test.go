@@ -222,6 +222,17 @@ func TestPlans(t *testing.T) {
 	}
 }
 
+// Exponentials of 16-bit floats are kept for some rows at a time.
+func TestSoftmaxInParts(t *testing.T) {
+	r := rand.New(rand.NewPCG(13, 14))
+	for _, room := range []int64{1, 600, 1000} {
+		defer tuned.SetKept(room)()
+		for _, ty := range []isa.Type{isa.BF16, isa.F16, isa.F32} {
+			agrees(t, r, kernels.Softmax, ty, 7, 300, true)
+		}
+	}
+}
+
 // The place of a row's first NaN is told wherever it is, whatever follows.
 func TestPlaceOfANaN(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
