@@ -44,6 +44,10 @@ func (g *gen) loadLinear(n *ir.Node) {
 		return
 	}
 	m.indexed, m.scale, m.disp = true, uint8(size), int32(g.u*g.lanes*size)
+	if g.regSize(t) < 4 {
+		g.set(n.Result(), g.loadPacked(t, m, 0))
+		return
+	}
 	d := g.newReg(classVec)
 	f := loads[t]
 	if f == nil {
@@ -61,7 +65,7 @@ func spaced(step int64, size int) bool { return step > int64(size) && step <= 51
 func (g *gen) loadSpaced(t isa.Type, from vreg, step int64) vreg {
 	d, size, lanes, group := g.newReg(classVec), t.Size(), g.lanes, int32(g.u*g.lanes)
 	f := loads[t]
-	if f == nil {
+	if f == nil || size == g.regSize(t) {
 		f = pair{x86.MovUPS, x86.LoadUPD}.of(size)
 	}
 	vl := g.vl(g.regSize(t))
@@ -138,7 +142,7 @@ func (e *encoder) apart(n *ir.Node, p *program, head operand, step int64, m vreg
 	begin()
 	if m != 0 {
 		e.Mov(x86.W32, x86.RAX, x86.RDX)
-		e.ShiftImm(5, x86.W32, x86.RDX, 1)
+		e.ShiftImm(5, x86.W64, x86.RDX, 1)
 		e.OpImm(x86.AND, x86.W32, x86.RAX, 1)
 		e.Jcc(x86.E, next)
 	}
@@ -190,7 +194,7 @@ func (g *gen) address(n *ir.Node) vreg {
 			e.Mov(x86.W64, regT, x86.RAX)
 			if in.b != 0 {
 				e.maskBits(x86.RCX, in.b, count)
-				e.Cnt(x86.TZCNT, x86.W32, x86.RCX, x86.RCX)
+				e.Cnt(x86.TZCNT, x86.W64, x86.RCX, x86.RCX)
 			} else {
 				e.Op(x86.XOR, x86.W32, x86.RCX, x86.RCX)
 			}
@@ -279,13 +283,17 @@ func (g *gen) storeApart(n *ir.Node, v vreg) {
 	t, p, lanes, group := g.moved(n), g.p, g.lanes, g.u*g.lanes
 	size, w := g.regSize(t), x86.Width(t.Size())
 	bits, vl := g.toBits(t, v), g.vl(g.regSize(t))
+	from := lane(2, size)
+	if g.same(n.Args[n.AddrArgs()]) { // maybe in fewer elements than there are lanes
+		from = x86.At(regArgs, scratch(2))
+	}
 	g.special(0, head.reg, g.m, bits, func(e *encoder, in *inst) {
 		e.spread(in.c, 2, vl)
 		e.eachLane(in.b, lanes, func() {
 			stray, next := e.NewLabel(), e.NewLabel()
 			e.laneOffsetOf(head, step, int32(group))
 			e.checked(n, p, stray)
-			e.Load(x86.Width(size), regT, lane(2, size))
+			e.Load(x86.Width(size), regT, from)
 			e.Store(w, x86.At(x86.RAX, 0), regT)
 			e.Jmp(next)
 			e.Bind(stray)

@@ -29,6 +29,7 @@ type blocks struct {
 	segments []segment
 	scans    int
 	wide     bool
+	packing  packing
 }
 
 // segment is a stretch of the body, and what its end is: where lanes meet, or nil.
@@ -127,7 +128,7 @@ func (p *program) byBlocks() error {
 	}
 	s := &b.segments[len(b.segments)-1]
 	s.first = s.firstOnly(b.lin)
-	b.wide = b.widest(p.fn.Body)
+	b.wide, b.packing = b.widest(p.fn.Body), b.packs(p)
 	p.blocks = b
 	return nil
 }
@@ -213,16 +214,23 @@ func (b *blocks) widest(r *ir.Region) bool {
 // groupLanes is how many lanes a group has in the code of a shape.
 func (p *program) groupLanes(t *target, s shape) int {
 	wide := p.wide
-	switch {
-	case s.block > 0:
+	if s.block > 0 {
 		wide = p.blocks.wide
-	case t.packs(p):
-		return t.bytes / p.packing.widest
 	}
-	if wide {
+	switch k := p.packingOf(s); {
+	case t.packs(k):
+		return t.bytes / k.widest
+	case wide:
 		return t.bytes / 8
 	}
 	return t.bytes / 4
+}
+
+func (p *program) packingOf(s shape) packing {
+	if s.block > 0 {
+		return p.blocks.packing
+	}
+	return p.packing
 }
 
 // blockShape makes a shape one for blocks of so many lanes; whole says that there
@@ -310,7 +318,11 @@ func (g *gen) segment(i int) {
 		}
 		g.segmentGroups(i, c, alive, 1, m)
 	default:
-		g.blockGroups(g.unrollingOf(s), func(groups int, m vreg) { g.segmentGroups(i, c, alive, groups, m) })
+		unroll := g.unrollingOf(s)
+		if c != nil {
+			c.kept = g.shape.whole && !c.scans && !s.escapes && alive == 0 && unroll*g.lanes >= g.shape.block
+		}
+		g.blockGroups(unroll, func(groups int, m vreg) { g.segmentGroups(i, c, alive, groups, m) })
 	}
 	switch {
 	case c == nil:

@@ -20,6 +20,8 @@ type collective struct {
 	at    int32    // the array
 	none  vreg     // the identity
 	scans bool     // each lane has a result
+	kept  bool     // all groups are written together, and their operands stay in registers:
+	group []vreg
 }
 
 // combines names the primitive that each collective repeats.
@@ -65,7 +67,7 @@ func (g *gen) collective(n *ir.Node) *collective {
 	return c
 }
 
-// operandOf stores the operand of the group at hand.
+// operandOf keeps the operand of the group at hand.
 func (g *gen) operandOf(c *collective) {
 	size := g.regSize(c.t)
 	x := g.val(c.n.Args[0])
@@ -74,6 +76,10 @@ func (g *gen) operandOf(c *collective) {
 		g.blend(c.t, d, c.none, 0)
 		g.blend(c.t, d, x, g.m)
 		x = d
+	}
+	if c.kept {
+		c.group = append(c.group, x)
+		return
 	}
 	g.storeVector(size, g.array(c.at, size), x)
 }
@@ -123,24 +129,19 @@ func (g *gen) reduce(c *collective) {
 	groups := g.shape.block / g.lanes
 	var tree func(i, w int) vreg // what is in group i when w groups are left
 	tree = func(i, w int) vreg {
+		if w == groups && c.kept {
+			return c.group[i]
+		}
 		if w == groups {
 			return g.loadVector(size, &mref{fixed: regArgs, disp: c.at + int32(i*g.lanes*size)})
 		}
 		return g.combine(c.op, c.t, tree(i, 2*w), tree(i+w, 2*w))
 	}
 	r := tree(0, 1)
-	// Within a group the upper half comes from memory.
-	at, vl := scratch(0), g.vl(size)
 	for w := g.lanes / 2; w > 0; w /= 2 {
-		g.store(inst{f: x86.StoreUPS, vl: vl, mem: &mref{fixed: regArgs, disp: at}}, r)
-		vl = max(vl/2, 16)
-		upper := g.newReg(classVec)
-		g.add(inst{f: x86.MovUPS, vl: vl, d: upper, mem: &mref{fixed: regArgs, disp: at + int32(w*size)}})
-		r = g.combine(c.op, c.t, r, upper)
+		r = g.combine(c.op, c.t, r, g.upper(size, w*size, r))
 	}
-	g.store(inst{f: x86.StoreUPS, vl: 16, mem: &mref{fixed: regArgs, disp: at}}, r)
-	d := g.newReg(classVec)
-	g.add(inst{f: pair{x86.BcastD, x86.BcastQ}.of(size), vl: g.vl(size), d: d, mem: &mref{fixed: regArgs, disp: at}})
+	d := g.op1(toAll.of(size), size, r)
 	switch {
 	case c.t != c.n.Type:
 		d = g.narrowFloat(c.n.Type, d)
@@ -149,6 +150,23 @@ func (g *gen) reduce(c *collective) {
 	}
 	g.shared[c.n.Result().ID] = d
 	g.prepareDivisor(c.n.Result())
+}
+
+// upper brings what lies so many bytes up in a register, a power of two, to its low end.
+func (g *gen) upper(size, bytes int, r vreg) vreg {
+	switch {
+	case bytes < 4:
+		return g.op1Imm(x86.SrlD, size, r, uint8(8*bytes))
+	case g.t.evex:
+		return g.op2Imm(x86.AlignD, size, r, r, uint8(bytes/4))
+	case bytes == 16:
+		d := g.newReg(classVec)
+		g.add(inst{f: x86.Extract128, vl: 32, d: d, b: r, imm: 1})
+		return d
+	case bytes == 8:
+		return g.op2Imm(x86.ShufPS, size, r, r, 0x0e)
+	}
+	return g.op2Imm(x86.ShufPS, size, r, r, 0x01)
 }
 
 // How many groups of a program's scans are written out, rather than done in loops;

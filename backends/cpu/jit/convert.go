@@ -91,6 +91,10 @@ func (g *gen) sameWidth(to, from isa.Type, x vreg) vreg {
 }
 
 func convert(g *gen, n *ir.Node) {
+	if v := n.Args[0]; g.lin != nil && g.p.ladder(g.lin, n) {
+		g.set(n.Result(), g.wrap(n.Type, g.ladder(v, g.regSize(n.Type))))
+		return
+	}
 	g.set(n.Result(), g.cvt(n, n.Type, n.From, g.val(n.Args[0])))
 }
 
@@ -112,6 +116,17 @@ func (g *gen) intToInt(to, from isa.Type, x vreg) vreg {
 	switch {
 	case g.regSize(to) == 8 && g.regSize(from) == 8:
 		return x
+	case g.packed && from.Size() < min(to.Size(), 4): // of what a block's lanes share
+		x = g.op1(loads[from], 4, x)
+		switch {
+		case to.Size() == 4:
+			return x
+		case from.Signed():
+			return g.op1(x86.SxDQ, 8, x)
+		}
+		return g.op1(x86.ZxDQ, 8, x)
+	case g.packed && to.Size() < min(from.Size(), 4):
+		return g.op1(toAll.of(to.Size()), to.Size(), x)
 	case g.regSize(to) == 8 && from.Signed():
 		return g.op1(x86.SxDQ, 8, x)
 	case g.regSize(to) == 8:

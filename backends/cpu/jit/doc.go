@@ -61,9 +61,13 @@
 // Elements that are a few hundred bytes apart, as short rows are, are collected with
 // general registers.
 //
+// A comparison of what counts lanes with what they share, as of lanes with a row's
+// length, is a number of lanes, and takes no vector: so a program on narrow integers
+// has nothing wider in vectors, and they are packed in blocks too.
+//
 // A reduction's operand goes to an array filled up with the identity to a power of
-// two, and is halved: whole groups in registers, by a tree of which few branches are
-// held at a time, and then within the group. That is the written order, and the only
+// two, or stays in registers where all groups are done together, and is halved: whole
+// groups by a tree of which few branches are held at a time, and then within the group. That is the written order, and the only
 // one. Groups that share a loop with the same rounds do it together, up to 16, so
 // that a sum's partials stay in registers and memory is read in its own order.
 //

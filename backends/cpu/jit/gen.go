@@ -24,13 +24,13 @@ type program struct {
 	escapes  map[*ir.Node]bool // constructs that a Br inside leaves, for farther out than their end
 	rounds   map[*ir.Node]bool // loops to which a Br goes
 	insts    int
-	bytes    bool              // byte addresses occur
-	places   bool              // special values do
-	anyOrder bool              // elements may be done in any order: nothing tells which comes when
-	shortcut map[*ir.Node]bool // see findShortcuts
-	blocks   *blocks           // how it runs by blocks; nil: it does not
-	meets    bool              // lanes of a block meet, so it runs by blocks alone
-	packing  packing
+	bytes    bool               // byte addresses occur
+	places   bool               // special values do
+	anyOrder bool               // elements may be done in any order: nothing tells which comes when
+	shortcut map[*ir.Node]bool  // see findShortcuts
+	blocks   *blocks            // how it runs by blocks; nil: it does not
+	meets    bool               // lanes of a block meet, so it runs by blocks alone
+	packing  packing            // where it is not run by blocks
 	divisors map[*ir.Value]bool // what floats are divided by
 	// writes has a bit for each slot stored to by index, masked for each of
 	// those to which not all lanes may store; reads for those loaded.
@@ -197,7 +197,7 @@ func (g *gen) fail(n *ir.Node, why string) {
 func (p *program) generate(m *work.Meter, t *target, s shape) (code []byte, lay layout, err error) {
 	lay = p.lay
 	e := &encoder{unit: &unit{info: make([]vinfo, 1)}, t: t, lay: &lay, pool: map[poolKey]x86.Label{}}
-	g := &gen{unit: e.unit, work: m, p: p, t: t, shape: s, asm: e, lanes: p.groupLanes(t, s), packed: t.packs(p),
+	g := &gen{unit: e.unit, work: m, p: p, t: t, shape: s, asm: e, lanes: p.groupLanes(t, s), packed: t.packs(p.packingOf(s)),
 		shared: make([]vreg, p.fn.NumValues), consts: map[poolKey]vreg{}, divisors: map[divided]divisor{}, iota: map[int]x86.Label{}, data: map[uint64]x86.Label{}}
 	if s.block > 0 {
 		g.forBlocks()

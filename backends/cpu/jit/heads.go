@@ -221,6 +221,50 @@ func (g *gen) agree(n *ir.Node) vreg {
 	return d
 }
 
+// edge compares numbers that count lanes with one that these share.
+func (g *gen) edge(n *ir.Node) vreg {
+	counts, limit, c := n.Args[0], n.Args[1], n.Cond.Signed()
+	if x := g.linear(counts); x == nil || x.step == 0 {
+		counts, limit = limit, counts
+		c = map[isa.Cond]isa.Cond{isa.LT: isa.GT, isa.LE: isa.GE, isa.GT: isa.LT, isa.GE: isa.LE, isa.EQ: isa.EQ, isa.NE: isa.NE}[c]
+	}
+	switch c {
+	case isa.LT:
+		return g.below(counts, limit, 0)
+	case isa.GE:
+		return g.maskNot(g.below(counts, limit, 0))
+	case isa.LE:
+		return g.below(counts, limit, 1)
+	case isa.GT:
+		return g.maskNot(g.below(counts, limit, 1))
+	}
+	m := g.maskWithout(g.below(counts, limit, 1), g.below(counts, limit, 0))
+	if c == isa.NE {
+		m = g.maskNot(m)
+	}
+	return m
+}
+
+// below is the mask of the lanes whose count is below a limit, or with more = 1, at it.
+func (g *gen) below(counts, limit *ir.Value, more int32) vreg {
+	a, b := g.operand(counts), g.operand(limit)
+	group, lanes := int32(g.u*g.lanes), int32(g.lanes)
+	return g.firstLanes(a.reg, b.reg, func(e *encoder) {
+		e.headOrZero(regT, a)
+		e.headOrZero(x86.RAX, b)
+		e.Lea(regT, x86.Mem{Base: regT, Index: regIndex, Scale: 1, Disp: group})
+		e.Lea(x86.RCX, x86.At(regT, lanes-more)) // a limit beyond is as good
+		e.Op(x86.CMP, x86.W64, x86.RAX, x86.RCX)
+		e.CMov(x86.A, x86.W64, x86.RAX, x86.RCX)
+		if more > 0 {
+			e.OpImm(x86.ADD, x86.W64, x86.RAX, more)
+		}
+		e.MovImm(x86.RCX, 0)
+		e.Op(x86.SUB, x86.W64, x86.RAX, regT)
+		e.CMov(x86.B, x86.W64, x86.RAX, x86.RCX)
+	})
+}
+
 // placeHead puts a special value of the block's first lane into RAX.
 func (e *encoder) placeHead(s isa.Special) {
 	switch {
@@ -253,8 +297,11 @@ func (e *encoder) placeHead(s isa.Special) {
 }
 
 // materialize makes a vector of a linear value for the group at hand.
-func (g *gen) materialize(v *ir.Value) vreg {
-	x, size := g.lin[v.ID], v.Type.Size()
+func (g *gen) materialize(v *ir.Value) vreg { return g.ladder(v, v.Type.Size()) }
+
+// ladder makes a vector of the low bytes of a linear value, so many of each.
+func (g *gen) ladder(v *ir.Value, size int) vreg {
+	x := g.lin[v.ID]
 	vl, group := g.vl(size), int32(g.u*g.lanes)
 	d := g.newReg(classVec)
 	step := x.step
@@ -265,7 +312,12 @@ func (g *gen) materialize(v *ir.Value) vreg {
 			e.groupHead(in.a, step, group)
 		}
 		r := e.out(in.d, 0)
-		e.spreadGPR(r, x86.RAX, size, vl)
+		if size < 4 { // several in 32 bits
+			e.OpImm(x86.AND, x86.W32, x86.RAX, 1<<(8*size)-1)
+			e.MovImm(regT, map[int]uint64{1: 0x01010101, 2: 0x00010001}[size])
+			e.IMul(x86.W32, x86.RAX, regT)
+		}
+		e.spreadGPR(r, x86.RAX, max(size, 4), vl)
 		e.done(in.d, r)
 	})
 	if step == 0 {
@@ -293,11 +345,7 @@ func (g *gen) stairs(step int64, size int) x86.Label {
 	if !ok {
 		var b []byte
 		for i := range g.lanes {
-			if v := uint64(step) * uint64(i); size == 8 {
-				b = binary.LittleEndian.AppendUint64(b, v)
-			} else {
-				b = binary.LittleEndian.AppendUint32(b, uint32(v))
-			}
+			b = binary.LittleEndian.AppendUint64(b, uint64(step)*uint64(i))[:len(b)+size]
 		}
 		l = g.table(b)
 		g.steps[key] = l

@@ -59,12 +59,12 @@ func (e *encoder) eachLane(m vreg, lanes int, fn func()) {
 	}
 	again, done := e.NewLabel(), e.NewLabel()
 	e.Bind(again)
-	e.Test(x86.W32, x86.RDX, x86.RDX)
+	e.Test(x86.W64, x86.RDX, x86.RDX)
 	e.Jcc(x86.E, done)
-	e.Cnt(x86.TZCNT, x86.W32, x86.RCX, x86.RDX)
+	e.Cnt(x86.TZCNT, x86.W64, x86.RCX, x86.RDX)
 	fn()
 	e.Lea(x86.RAX, x86.At(x86.RDX, -1))
-	e.Op(x86.AND, x86.W32, x86.RDX, x86.RAX)
+	e.Op(x86.AND, x86.W64, x86.RDX, x86.RAX)
 	e.Jmp(again)
 	e.Bind(done)
 }

@@ -231,7 +231,7 @@ func (l *linearizer) wants(r *ir.Region) {
 					want(a)
 				}
 			case n.Op.IsInst() && len(n.Results) == 1 && l.out[n.Result().ID].known:
-			case l.p.agreed(l.out, n):
+			case l.p.scalar(l.out, n), l.p.ladder(l.out, n):
 			case n.Mem.Mode == isa.AddrByte && n.Mem.HasOff && i == 0 && l.straight(n):
 			default:
 				want(a)
@@ -262,6 +262,40 @@ func (p *program) agreed(lin []linear, n *ir.Node) bool {
 		}
 	}
 	return true
+}
+
+// edge reports whether a node compares numbers that count the lanes of a block, and
+// don't wrap, with one that they share: it holds in the lanes to one side of a place.
+func (p *program) edge(lin []linear, n *ir.Node) bool {
+	if n.Op != ir.Op(isa.SET) || !headed(n.Type) || n.Type.Signed() {
+		return false
+	}
+	counts := 0
+	for _, v := range n.Args {
+		if _, constant := v.Const(); constant {
+			continue
+		}
+		switch x := lin[v.ID]; {
+		case x.known && x.step == 1 && x.max < mostCount:
+			counts++
+		case !x.known || x.step != 0:
+			return false
+		}
+	}
+	return counts == 1
+}
+
+// mostCount bounds what counts lanes, so that those of a group don't wrap.
+const mostCount = 1 << 62
+
+// scalar reports whether a node compares heads as numbers.
+func (p *program) scalar(lin []linear, n *ir.Node) bool {
+	return p.agreed(lin, n) || p.edge(lin, n)
+}
+
+// ladder reports whether a node takes the low bits of a linear value, which step as well.
+func (p *program) ladder(lin []linear, n *ir.Node) bool {
+	return n.Op == ir.Op(isa.CVT) && n.Type.Integer() && n.Type.Size() < 4 && headed(n.From) && lin[n.Args[0].ID].known
 }
 
 // maxOffset bounds the constant part of linear offsets, so that a sum with it

@@ -47,16 +47,24 @@ func (g *gen) noLanes() vreg {
 
 // tailMask is the mask of the lanes from the group's first to the last to do.
 func (g *gen) tailMask() vreg {
+	lanes := uint64(g.lanes)
+	return g.firstLanes(0, 0, func(e *encoder) {
+		e.Mov(x86.W64, x86.RAX, regCount)
+		e.Op(x86.SUB, x86.W64, x86.RAX, regIndex)
+		e.MovImm(x86.RCX, lanes)
+		e.Op(x86.CMP, x86.W64, x86.RAX, x86.RCX)
+		e.CMov(x86.A, x86.W64, x86.RAX, x86.RCX)
+	})
+}
+
+// firstLanes is the mask of the group's first lanes, as many as count, which reads a
+// and b, leaves in RAX.
+func (g *gen) firstLanes(a, b vreg, count func(e *encoder)) vreg {
 	d := g.newReg(g.maskClass())
 	if g.t.evex {
-		n := int32(g.lanes)
-		g.special(d, 0, 0, 0, func(e *encoder, in *inst) {
+		g.special(d, a, b, 0, func(e *encoder, in *inst) {
 			r := e.outMask(in.d)
-			e.Mov(x86.W64, x86.RAX, regCount)
-			e.Op(x86.SUB, x86.W64, x86.RAX, regIndex)
-			e.MovImm(x86.RCX, uint64(n))
-			e.Op(x86.CMP, x86.W64, x86.RAX, x86.RCX)
-			e.CMov(x86.A, x86.W64, x86.RAX, x86.RCX)
+			count(e)
 			e.MovImm(x86.RCX, 1<<64-1)
 			e.BZHI(x86.W64, x86.RAX, x86.RCX, x86.RAX)
 			e.Emit(x86.KFromQ, x86.Inst{VL: 16, D: r, B: x86.RAX})
@@ -71,14 +79,10 @@ func (g *gen) tailMask() vreg {
 		row[i] = 0xff
 	}
 	label := g.table(row)
-	lanes, bytes := g.lanes, g.t.bytes
-	g.special(d, 0, 0, 0, func(e *encoder, in *inst) {
+	bytes := g.t.bytes
+	g.special(d, a, b, 0, func(e *encoder, in *inst) {
 		r := e.out(in.d, 0)
-		e.Mov(x86.W64, x86.RAX, regCount)
-		e.Op(x86.SUB, x86.W64, x86.RAX, regIndex)
-		e.MovImm(x86.RCX, uint64(lanes))
-		e.Op(x86.CMP, x86.W64, x86.RAX, x86.RCX)
-		e.CMov(x86.A, x86.W64, x86.RAX, x86.RCX)
+		count(e)
 		e.Un(x86.NEG, x86.W64, x86.RAX)
 		e.Lea(x86.RCX, x86.Mem{Label: label})
 		e.Emit(x86.MovUPS, x86.Inst{VL: bytes, D: r, IsMem: true,
@@ -245,8 +249,13 @@ var floatConds = map[isa.Cond]uint8{isa.EQ: 0, isa.LT: 0x11, isa.LE: 0x12, isa.N
 var intConds = map[isa.Cond]uint8{isa.EQ: 0, isa.LT: 1, isa.LE: 2, isa.NE: 4, isa.GE: 5, isa.GT: 6}
 
 func compare(g *gen, n *ir.Node) {
-	if g.lin != nil && g.p.agreed(g.lin, n) {
+	switch {
+	case g.lin == nil:
+	case g.p.agreed(g.lin, n):
 		g.set(n.Result(), g.agree(n))
+		return
+	case g.p.edge(g.lin, n):
+		g.set(n.Result(), g.edge(n))
 		return
 	}
 	a, size, t := g.args(n), g.regSize(n.Type), n.Type
@@ -329,6 +338,8 @@ func (g *gen) blend(t isa.Type, d, v, m vreg) {
 	case d == v:
 	case m == 0:
 		g.add(inst{f: x86.MovAPS, vl: vl, d: d, b: v})
+	case g.t.evex && size < 4:
+		g.add(inst{f: blends.of(size), vl: vl, d: d, a: d, b: v, k: m})
 	case g.t.evex:
 		g.add(inst{f: pair{x86.MovAPS, x86.MovAPD}.of(size), vl: vl, d: d, b: v, k: m, merge: true})
 	default:
@@ -364,7 +375,7 @@ func (g *gen) fault(n *ir.Node, kind isa.FaultKind, p, index vreg, t isa.Type) {
 		e.testAny(in.a)
 		e.Jcc(x86.E, none)
 		e.maskBits(x86.RCX, in.a, lanes)
-		e.Cnt(x86.TZCNT, x86.W32, x86.RCX, x86.RCX)
+		e.Cnt(x86.TZCNT, x86.W64, x86.RCX, x86.RCX)
 		if size > 0 {
 			e.spread(in.b, 3, vl)
 			if at := lane(3, size); size == 4 && t.Signed() {

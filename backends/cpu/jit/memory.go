@@ -39,7 +39,7 @@ func load(g *gen, n *ir.Node) {
 		return
 	}
 	if reg < 4 {
-		g.set(n.Result(), g.loadPacked(t, m))
+		g.set(n.Result(), g.loadPacked(t, m, g.m))
 		return
 	}
 	d := g.newReg(classVec)

@@ -1,8 +1,11 @@
 package jit
 
 import (
+	"slices"
+
 	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/analysis"
 	"github.com/hologram-project/hologram/isa/ir"
 )
 
@@ -24,47 +27,163 @@ var packable = map[isa.Op]bool{
 	isa.LDG: true, isa.STG: true, isa.LDP: true, isa.SET: true, isa.SEL: true, isa.CVT: true, isa.BITCAST: true,
 	isa.ADD: true, isa.SUB: true, isa.MUL: true, isa.MIN: true, isa.MAX: true, isa.ABS: true, isa.NEG: true,
 	isa.AND: true, isa.OR: true, isa.XOR: true, isa.NOT: true,
+	isa.BLOCK_REDUCE_ADD: true, isa.BLOCK_REDUCE_MIN: true, isa.BLOCK_REDUCE_MAX: true, isa.BLOCK_REDUCE_MUL: true,
 }
 
 // packs looks at a program that is neither run by blocks nor branches.
-func (p *program) packs() (out packing) {
+func (p *program) packs() packing {
 	if !p.straight || p.bytes || p.meets {
-		return out
+		return packing{}
 	}
-	out.uniform = true
-	least := 8
+	s := newPacker()
 	for _, n := range p.fn.Body.Nodes {
-		if !n.Op.IsInst() {
-			continue
-		}
-		narrow := false
-		values := append(append([]*ir.Value(nil), n.Args...), n.Results...)
-		for _, v := range values {
-			if !v.Type.Numeric() {
-				continue
-			}
-			size := regSize(v.Type)
-			if v.Type.Integer() {
-				size = v.Type.Size()
-			}
-			narrow = narrow || size < 4
-			out.uniform = out.uniform && v.Type.Integer()
-			least, out.widest = min(least, size), max(out.widest, size)
-		}
-		converts := n.From != isa.NoType
-		if narrow && (!packable[n.Op.Inst()] || converts && !(n.From.Integer() && n.Type.Integer() && n.From.Size() == n.Type.Size())) {
-			return packing{}
+		if n.Op.IsInst() {
+			s.inst(n, append(slices.Clip(n.Args), n.Results...))
 		}
 	}
-	out.possible = least < 4
-	out.uniform = out.uniform && least == out.widest
-	return out
+	return s.done()
 }
 
-// packs reports whether code for t has the program's narrow integers packed.
-func (t *target) packs(p *program) bool {
-	return p.packing.possible && (t.evex || p.packing.uniform)
+// packs looks at a program that is run by blocks. Heads take no vectors, nor does what
+// is compared as numbers. Beside narrow integers there is nothing but what a block's
+// lanes share, for which a register of any length will do.
+func (b *blocks) packs(p *program) packing {
+	s := newPacker()
+	var region func(r *ir.Region)
+	region = func(r *ir.Region) {
+		for _, n := range r.Nodes {
+			if values := b.vectors(p, n); p.ladder(b.lin, n) {
+				s.sizes(values)
+			} else {
+				s.inst(n, values)
+			}
+			for _, r := range n.Regions {
+				region(r)
+			}
+		}
+	}
+	region(p.fn.Body)
+	if s.widest >= 4 {
+		return packing{}
+	}
+	return s.done()
 }
+
+// vectors are the values of a node that are in vectors, but for constants that nothing
+// uses.
+func (b *blocks) vectors(p *program, n *ir.Node) (list []*ir.Value) {
+	made := func(values []*ir.Value) {
+		for _, v := range values {
+			if !b.lin[v.ID].known {
+				list = append(list, v)
+			}
+		}
+	}
+	used := func(values []*ir.Value) {
+		for _, v := range values {
+			if x := b.lin[v.ID]; !x.known || x.vec {
+				list = append(list, v)
+			}
+		}
+	}
+	if n.Op == ir.Const || b.sharedWide(p, n) {
+		return nil
+	}
+	for _, r := range n.Regions {
+		made(r.Params)
+	}
+	made(n.Results)
+	switch {
+	case !n.Op.IsInst():
+		for _, v := range n.Args {
+			if _, constant := v.Const(); !constant {
+				used([]*ir.Value{v})
+			}
+		}
+	case len(n.Results) == 1 && b.lin[n.Result().ID].known, p.scalar(b.lin, n), p.ladder(b.lin, n): // of heads
+	case n.Mem.Mode == isa.AddrByte && p.linearAccess(b.lin, n):
+		used(n.Args[n.AddrArgs():])
+	default:
+		used(n.Args)
+	}
+	return list
+}
+
+// sharedWide reports whether a node works on numbers that a block's lanes share, of
+// any width, in a way that takes no heed of how many lanes there are.
+func (b *blocks) sharedWide(p *program, n *ir.Node) bool {
+	if !n.Op.IsInst() {
+		return false
+	}
+	values := append(slices.Clip(n.Args[n.AddrArgs():]), n.Results...)
+	switch op := n.Op.Inst(); {
+	case sharable[op]:
+	case op == isa.LDG || op == isa.STG:
+		off := n.Args[:n.AddrArgs()]
+		if !p.linearAccess(b.lin, n) || len(off) > 0 && b.lin[off[0].ID].step != 0 {
+			return false
+		}
+	default:
+		return false
+	}
+	return !slices.ContainsFunc(values, func(v *ir.Value) bool {
+		return !v.Type.Integer() || p.a.Vary(v) == analysis.PerLane
+	})
+}
+
+var sharable = map[isa.Op]bool{
+	isa.ADD: true, isa.SUB: true, isa.MUL: true, isa.MIN: true, isa.MAX: true, isa.AND: true, isa.OR: true, isa.XOR: true, isa.CVT: true,
+}
+
+// packer collects what packing wants to know.
+type packer struct {
+	packing
+	least int
+	fails bool
+}
+
+func newPacker() *packer { return &packer{packing: packing{uniform: true}, least: 8} }
+
+// sizes takes values into account that are in vectors, and reports whether one is
+// narrow.
+func (s *packer) sizes(values []*ir.Value) (narrow bool) {
+	for _, v := range values {
+		if !v.Type.Numeric() {
+			continue
+		}
+		size := regSize(v.Type)
+		if v.Type.Integer() {
+			size = v.Type.Size()
+		}
+		narrow = narrow || size < 4
+		s.uniform = s.uniform && v.Type.Integer()
+		s.least, s.widest = min(s.least, size), max(s.widest, size)
+	}
+	return narrow
+}
+
+// inst takes a node into account, of whose values these are in vectors.
+func (s *packer) inst(n *ir.Node, values []*ir.Value) {
+	if !s.sizes(values) || !n.Op.IsInst() {
+		return
+	}
+	op, converts := n.Op.Inst(), n.From != isa.NoType
+	if !packable[op] || converts && !(n.From.Integer() && n.Type.Integer() && n.From.Size() == n.Type.Size()) {
+		s.fails = true
+	}
+}
+
+func (s *packer) done() packing {
+	if s.fails {
+		return packing{}
+	}
+	s.possible = s.least < 4
+	s.uniform = s.uniform && s.least == s.widest
+	return s.packing
+}
+
+// packs reports whether code for t has narrow integers packed.
+func (t *target) packs(k packing) bool { return k.possible && (t.evex || k.uniform) }
 
 // regSize is the bytes that an element of a type takes in the code's registers.
 func (g *gen) regSize(t isa.Type) int {
@@ -121,16 +240,16 @@ func (g *gen) narrowProduct(size int, a, b vreg) vreg {
 // partial reports whether a group's elements of a size fill less than a register.
 func (g *gen) partial(size int) bool { return g.lanes*size < 16 }
 
-// loadPacked loads a group's packed integers.
-func (g *gen) loadPacked(t isa.Type, m *mref) vreg {
+// loadPacked loads a group's packed integers, of the lanes in mask; 0: all.
+func (g *gen) loadPacked(t isa.Type, m *mref, mask vreg) vreg {
 	size := t.Size()
 	d := g.newReg(classVec)
 	in := inst{f: x86.MovUPS, vl: g.vl(size), d: d, mem: m}
 	switch {
-	case g.m != 0 && !g.t.evex:
+	case mask != 0 && !g.t.evex:
 		return g.loadLanes(t, m)
-	case g.m != 0:
-		in.f, in.k, in.zero = pair{x86.MovB, x86.MovW}.of(4*size), g.m, true
+	case mask != 0:
+		in.f, in.k, in.zero = pair{x86.MovB, x86.MovW}.of(4*size), mask, true
 	case g.partial(size):
 		in.f = x86.LoadQE
 	}

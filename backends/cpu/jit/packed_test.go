@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/hologram-project/hologram/backends/cpu/tuned"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
 	"github.com/hologram-project/hologram/kernels"
@@ -32,5 +33,40 @@ func TestLibraryIsPacked(t *testing.T) {
 		p, err := prepare(nil, fn)
 		require.NoError(t, err)
 		require.Equal(t, [2]int{c.in512, c.in256}, [2]int{p.groupLanes(wide, shape{}), p.groupLanes(narrow, shape{})}, "%s %v", c.op.Name, c.t)
+	}
+}
+
+// So are the CPU's own plans that run by blocks: whatever of theirs goes over all
+// elements has narrow integers alone in vectors.
+func TestPlansArePacked(t *testing.T) {
+	columns := kernels.Layout{Shape: []int64{300, 700}, Stride: []int64{1, 300}}
+	for _, c := range []struct {
+		op           *kernels.Op
+		t            isa.Type
+		in512, in256 int
+	}{
+		{kernels.ReduceSum, isa.I8, 64, 32}, {kernels.ReduceMax, isa.U8, 64, 32}, {kernels.ReduceMin, isa.I16, 32, 16}, {kernels.ReduceProd, isa.U16, 32, 16},
+		{kernels.Argmax, isa.I8, 64, 32}, {kernels.Argmin, isa.U16, 32, 16}, {kernels.ReduceSum, isa.I32, 16, 8}, {kernels.Argmax, isa.F32, 16, 8},
+	} {
+		var plans []*kernels.Plan
+		for _, cols := range []int64{100, 5000, 100_000} {
+			p, err := tuned.Plan(c.op, c.t, []int64{1, cols})
+			require.NoError(t, err)
+			plans = append(plans, p)
+		}
+		if c.op != kernels.Argmax && c.op != kernels.Argmin {
+			columns.Type = c.t
+			p, err := tuned.PlanShapes(c.op, []kernels.Layout{columns, kernels.Packed(c.t, 300)}, 1)
+			require.NoError(t, err)
+			plans = append(plans, p)
+		}
+		for _, plan := range plans {
+			fn, _, err := ir.Canonical(plan.Steps[0].Program)
+			require.NoError(t, err)
+			p, err := prepare(nil, fn)
+			require.NoError(t, err)
+			s := shape{block: 1}
+			require.Equal(t, [2]int{c.in512, c.in256}, [2]int{p.groupLanes(targetOf(AVX512), s), p.groupLanes(targetOf(AVX2), s)}, "%s %v: %s", c.op.Name, c.t, plan.Steps[0].Program.Program.Name)
+		}
 	}
 }

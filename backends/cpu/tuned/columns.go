@@ -18,7 +18,7 @@ const (
 	columnEach = 8       // partials of a lane where there are more, and
 	narrowEach = 4       // of matrices with fewer columns than
 	narrow     = 16      // so many, to have lanes enough
-	tile       = 128     // lanes of a block: they do a row's stretch together
+	tileBytes  = 512     // of a row's stretch that the lanes of a block do together
 	maxWide    = 1 << 23 // columns: lanes of a level, and elements that are left, are counted in 32 bits
 )
 
@@ -68,7 +68,7 @@ func (p *plan) columnStep(w columnLevel, x, y kernels.Binding, matrices, chunks,
 		params := append([]uint64{uint64(cols), uint64(groups * cols), uint64(first), uint64(tiles), uint64(chunks)}, rows...)
 		p.step(k, w.text, matrices*chunks*tiles*lanes, lanes, []kernels.Binding{x, y}, params...)
 	}
-	wide := groups * cols
+	wide, tile := groups*cols, tileBytes/int64(w.x.Size())
 	if wide >= tile {
 		step(0, wide/tile, tile)
 	}
@@ -104,7 +104,7 @@ func (c columnLevel) text(w *writer) {
 		w.line("  sub.u64 len, rows, start\n  min.u64 len, len, %d\n  cvt.u64.u32 m, matrix\n  mul.u64 m, m, rows\n  add.u64 m, m, start\n  mul.u64 at, m, cols\n  add.u64 at, at, f64", chunk)
 		w.line("  shr.u64 full, len, %d\n  cvt.u32.u64 rounds, full\n  mul.u64 full, full, %d\n  sub.u64 left, len, full\n  mul.u64 left, left, cols\n  cvt.u32.u64 left, left",
 			bits.Len64(uint64(c.partials))-1, c.partials)
-		w.line("  set.eq.u32 none, left, 0\n  mul.u64 round, cols, %d\n  add.u32 f, f, q", c.partials*int64(size))
+		w.line("  set.eq.u32 none, left, 0\n  mul.u64 round, cols, %d", c.partials*int64(size))
 		w.line("  cvt.u32.u64 wide32, wide")
 	}
 	w.line("  mul.u64 at, at, %d\n  mul.u64 jump, wide, %[1]d", size)
@@ -154,7 +154,8 @@ func (c columnLevel) partial(w *writer, i int64) {
 	if c.exact {
 		return
 	}
-	w.line("  bra over%d, none\n  mad.u32 g, wide32, %d, f\n  set.ge.u32 p, g, left\n  bra over%[1]d, p", n, i)
+	// Those of the block's lanes that are left, of which each knows by its number.
+	w.line("  bra over%d, none\n  mad.u32 g, wide32, %d, f\n  max.u32 more, left, g\n  sub.u32 more, more, g\n  set.ge.u32 p, q, more\n  bra over%[1]d, p", n, i)
 	load()
 	w.line("  %s.%v z%d, z%[3]d, z\nover%d:", c.combine, w.acc, i, n)
 }

@@ -172,9 +172,10 @@ func place(combine string, t, out isa.Type, rows, cols int64) (*kernels.Plan, er
 // shortPlace is for rows of which each lane has an element.
 func (w *writer) shortPlace(combine string, out isa.Type) {
 	w.acc = w.t
-	w.line("program short_place_of_%s\nslot x %v\nslot y u32\n  sreg q, lane.x\n  sreg row, block.x\n  ldg.%[2]v m, x[index]\n  mov.u32 w, q", combine, w.t)
+	w.line("program short_place_of_%s\nslot x %v\nslot y u32\n  sreg q, lane.x\n  sreg row, block.x\n  ldg.%[2]v m, x[index]", combine, w.t)
 	w.extreme(combine)
-	w.line("  sel.u32 w, found, w, 0xffffffff\n  block_reduce_min.u32 w, w\n  set.ne.u32 other, q, 0\n  bra end, other")
+	w.least("w", w.counted("q"))
+	w.line("  set.ne.u32 other, q, 0\n  bra end, other")
 	w.foundAt("row", out)
 	w.line("end:\n  exit")
 }
@@ -184,6 +185,38 @@ func (w *writer) extreme(combine string) {
 	w.line("  block_reduce_%s.%v best, m\n  set.eq.%[2]v found, m, best", combine, w.t)
 	if w.t.Float() {
 		w.line("  set.ne.%v isnan, m, m\n  or.pred found, found, isnan", w.t)
+	}
+}
+
+// countType is one in which lanes of a block and their rounds can be counted: one as
+// wide as narrow integers are, so that these stay packed in registers.
+func (w *writer) countType() isa.Type {
+	switch {
+	case w.t.Integer() && w.t.Size() == 1:
+		return isa.U8
+	case w.t.Integer() && w.t.Size() == 2:
+		return isa.U16
+	}
+	return isa.U32
+}
+
+// counted brings a u32 into that type.
+func (w *writer) counted(r string) string {
+	if c := w.countType(); c != isa.U32 {
+		w.line("  cvt.%v.u32 counted, %s", c, r)
+		return "counted"
+	}
+	return r
+}
+
+// least leaves in a u32 the least of what from has in the lanes that are found.
+func (w *writer) least(to, from string) {
+	c := w.countType()
+	w.line("  sel.%v least, found, %s, 0x%x\n  block_reduce_min.%[1]v least, least", c, from, c.Mask())
+	if c != isa.U32 {
+		w.line("  cvt.u32.%v %s, least", c, to)
+	} else {
+		w.line("  mov.u32 %s, least", to)
 	}
 }
 
@@ -213,8 +246,9 @@ func (w *writer) place(combine string, out isa.Type, parts, joins bool) {
 		w.line("  cvt.u64.u32 cols, parts\n  mov.u64 len, cols")
 	}
 	w.line("  mul.u64 at, row, cols\n  add.u64 at, at, first\n  add.u64 at, at, lane\n  mul.u64 at, at, %d", w.t.Size())
-	w.line("  cvt.u32.u64 n, len\n  shr.u32 rounds, n, 8\n  and.u32 left, n, 255\n  cvt.u32.u64 round, first")
-	w.line("  mov.%v m, %s\n  mov.u32 w, round", w.t, kernels.Identity(combine, w.t))
+	c := w.countType()
+	w.line("  cvt.u32.u64 n, len\n  shr.u32 rounds, n, 8\n  and.u32 left, n, 255\n  cvt.u32.u64 start, first")
+	w.line("  mov.%v m, %s\n  mov.%v w, 0\n  mov.%[3]v round, 0", w.t, kernels.Identity(combine, w.t), c)
 	keep := map[string]string{"max": "le", "min": "ge"}[combine]
 	w.each("rounds", "left", func() {
 		w.line("  ldg.%v z, x[at]", w.t)
@@ -222,13 +256,21 @@ func (w *writer) place(combine string, out isa.Type, parts, joins bool) {
 		if w.t.Float() {
 			w.line("  set.ne.%v isnan, m, m\n  or.pred keep, keep, isnan", w.t)
 		}
-		w.line("  sel.%v m, keep, m, z\n  sel.u32 w, keep, w, round\n  add.u32 round, round, %d", w.t, lanes)
+		w.line("  sel.%v m, keep, m, z\n  sel.%v w, keep, w, round\n  add.%[2]v round, round, 1", w.t, c)
 	})
-	w.line("  add.u32 w, w, q")
 	w.extreme(combine)
 	// A lane without elements has what changes nothing, which may be the extreme.
-	w.line("  set.lt.u32 some, q, n\n  and.pred found, found, some\n  sel.u32 w, found, w, 0xffffffff\n  block_reduce_min.u32 w, w")
-	w.line("  set.ne.u32 other, q, 0\n  bra end, other")
+	w.line("  set.lt.u32 some, q, n\n  and.pred found, found, some")
+	if c == isa.U32 {
+		w.line("  mul.u32 w, w, %d\n  add.u32 w, w, q", lanes)
+		w.least("w", "w")
+	} else { // which round, then which lane: what it takes to tell both is wider
+		w.least("of", "w")
+		w.line("  set.eq.%v same, w, least\n  and.pred found, found, same", c)
+		w.least("w", w.counted("q"))
+		w.line("  mad.u32 w, of, %d, w", lanes)
+	}
+	w.line("  add.u32 w, w, start\n  set.ne.u32 other, q, 0\n  bra end, other")
 	if joins {
 		w.line("  mul.u64 of, row, cols\n  cvt.u64.u32 wide, w\n  add.u64 of, of, wide\n  mul.u64 of, of, 4\n  ldg.u32 w, more[of]")
 	}

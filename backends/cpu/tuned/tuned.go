@@ -6,6 +6,7 @@ package tuned
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hologram-project/hologram/isa"
@@ -44,12 +45,24 @@ func along(op *kernels.Op, t, out isa.Type, rows, cols int64) (*kernels.Plan, er
 }
 
 // PlanShapes returns a plan for operands with shapes, the rows of which are the last
-// axes dimensions of the first, or nil where the library's own is as good.
+// axes dimensions of the first, below 0 all, or nil where the library's own is as good.
 func PlanShapes(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan, error) {
-	if !op.Reduces || axes < 0 || len(l) != 2 || !l[1].Packed() {
+	if !op.Axes || len(l) != 2 {
 		return nil, nil
 	}
+	if axes < 0 {
+		axes = len(l[0].Shape)
+	}
 	lead := len(l[0].Shape) - axes
+	if op == kernels.Cumsum && slices.Equal(l[0].Shape, l[1].Shape) && kernels.Accumulator(l[1].Type) == l[1].Type {
+		m, rows, cols, ok := l[0].Columns(lead)
+		if _, _, _, same := l[1].Columns(lead); ok && same {
+			return columnSums(l[0].Type, l[1].Type, m, rows, cols)
+		}
+	}
+	if !op.Reduces || !l[1].Packed() {
+		return nil, nil
+	}
 	if l[0].Packed() {
 		rows, cols := int64(1), int64(1)
 		for i, n := range l[0].Shape {
@@ -84,19 +97,32 @@ const (
 	longest = 8 * chunk
 	alone   = 4 * chunk // elements of a row that is not worth several threads
 	few     = 4         // rows
+
+	mostParts = 64 // launches of a call for exponentials that are kept beside its output
 )
 
+// keptElements is for how many exponentials there is room beside an output.
+var keptElements = int64(1 << 19)
+
 // softmax keeps a row by itself: its largest element, then the exponentials, which
-// are stored and summed in the written order, then the quotients. 16-bit floats
-// cannot keep the exponentials, which are computed again.
+// are stored and summed in the written order, then the quotients. An output of 16-bit
+// floats cannot keep the exponentials, which have room of their own: for so many rows
+// as nearer caches hold, but for a bounded number of launches.
 func softmax(t isa.Type, rows, cols int64) (*kernels.Plan, error) {
 	if rows < 1 || cols <= lanes || cols > longest || rows < few && cols > alone || rows >= 1<<31 {
 		return nil, nil
 	}
 	chunks := (cols + chunk - 1) / chunk
 	p := &plan{}
-	p.step(key{what: "softmax", t: t, n: chunks}, func(w *writer) { w.softmax(int(chunks)) },
-		rows*lanes, lanes, []kernels.Binding{operand(0, t), operand(1, t)}, uint64(cols))
+	slots, together := []kernels.Binding{operand(0, t), operand(1, t)}, rows
+	if acc := kernels.Accumulator(t); acc != t {
+		together = min(rows, max(keptElements/cols, (rows+mostParts-1)/mostParts))
+		slots = append(slots, p.room(acc, together*cols))
+	}
+	for first := int64(0); first < rows; first += together {
+		p.step(key{what: "softmax", t: t, n: chunks}, func(w *writer) { w.softmax(int(chunks)) },
+			min(together, rows-first)*lanes, lanes, slots, uint64(cols), uint64(first))
+	}
 	return p.done()
 }
 
@@ -150,13 +176,20 @@ func (w *writer) storeAs(t isa.Type, r, to string) {
 }
 
 func (w *writer) softmax(chunks int) {
-	keeps := w.t == w.acc
-	exponential := func() {
-		w.load("x")
-		w.line("  sub.%v z, z, m\n  exp.%[1]v z, z", w.acc)
+	kept, ratio := "y[at]", 1 // where exponentials are, and how much wider they are
+	w.line("program softmax_row\nslot x %v\nslot y %[1]v", w.t)
+	if w.t != w.acc {
+		kept, ratio = "e[wide]", w.acc.Size()/w.t.Size()
+		w.line("slot e %v", w.acc)
 	}
-	w.line("program softmax_row\nslot x %v\nslot y %[1]v\nparam cols u64\nblock %d", w.t, lanes)
+	place := func() {
+		if ratio > 1 {
+			w.line("  sub.u64 wide, at, before\n  mul.u64 wide, wide, %d", ratio)
+		}
+	}
+	w.line("param cols u64\nparam first u64     ; row\nblock %d", lanes)
 	w.rowPlace(chunks)
+	w.line("  ldp.u64 first, first\n  mul.u64 before, first, cols\n  mul.u64 before, before, %d\n  add.u64 base, base, before", w.t.Size())
 	w.line("  mov.u64 at, base\n  mov.%v m, -inf", w.acc)
 	w.each("rounds", "left", func() {
 		w.load("x")
@@ -165,21 +198,16 @@ func (w *writer) softmax(chunks int) {
 	w.line("  block_reduce_max.%v m, m\n  mov.u64 at, base", w.acc)
 
 	sums := w.chunks("add", chunks, func() {
-		exponential()
-		if keeps {
-			w.store()
-		}
+		w.load("x")
+		place()
+		w.line("  sub.%v z, z, m\n  exp.%[1]v z, z\n  stg.%[1]v z, %s", w.acc, kept)
 	})
 	w.tree("add", sums)
 
 	w.line("  mov.u64 at, base")
 	w.each("rounds", "left", func() {
-		if keeps {
-			w.load("y")
-		} else {
-			exponential()
-		}
-		w.line("  div.%v z, z, s0", w.acc)
+		place()
+		w.line("  ldg.%v z, %s\n  div.%[1]v z, z, s0", w.acc, kept)
 		w.store()
 	})
 	w.line("  exit")

@@ -222,6 +222,17 @@ func TestPlans(t *testing.T) {
 	}
 }
 
+// Exponentials of 16-bit floats are kept for some rows at a time.
+func TestSoftmaxInParts(t *testing.T) {
+	r := rand.New(rand.NewPCG(13, 14))
+	for _, room := range []int64{1, 600, 1000} {
+		defer tuned.SetKept(room)()
+		for _, ty := range []isa.Type{isa.BF16, isa.F16, isa.F32} {
+			agrees(t, r, kernels.Softmax, ty, 7, 300, true)
+		}
+	}
+}
+
 // The place of a row's first NaN is told wherever it is, whatever follows.
 func TestPlaceOfANaN(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
@@ -294,5 +305,43 @@ func TestColumns(t *testing.T) {
 				agree(t, own, theirs, x, c.out, c.matrices*c.rows*c.cols, c.matrices*c.cols, false)
 			})
 		}
+	}
+}
+
+// Sums along columns have the bits of the library's plan: chunks of any length, one and
+// several, tiles of columns and what is left of them, in place and not.
+func TestColumnSums(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	for _, c := range []struct {
+		in, out              isa.Type
+		matrices, rows, cols int64
+	}{
+		{isa.F32, isa.F32, 1, 2, 2},
+		{isa.F32, isa.F32, 2, 15, 70},
+		{isa.F32, isa.F32, 1, 16, 130},
+		{isa.F32, isa.F32, 1, 17, 5},
+		{isa.F64, isa.F64, 1, 31, 40},
+		{isa.F32, isa.F32, 1, 64, 128},
+		{isa.I8, isa.I8, 3, 100, 300},
+		{isa.F32, isa.F32, 1, 256, 20},
+		{isa.F32, isa.F32, 2, 257, 3},
+		{isa.I32, isa.I64, 2, 513, 33},
+		{isa.BF16, isa.F32, 1, 300, 17},
+		{isa.F32, isa.F32, 1, 600, 65},
+		{isa.F64, isa.F64, 1, 256*17 + 1, 2},
+	} {
+		t.Run(fmt.Sprintf("%v %v/%d×%d×%d", c.in, c.out, c.matrices, c.rows, c.cols), func(t *testing.T) {
+			l := []kernels.Layout{{Type: c.in}, {Type: c.out}}
+			for i := range l {
+				l[i].Shape, l[i].Stride = []int64{c.matrices, c.cols, c.rows}, []int64{c.rows * c.cols, 1, c.cols}
+			}
+			own, err := tuned.PlanShapes(kernels.Cumsum, l, 1)
+			require.NoError(t, err)
+			require.NotNil(t, own)
+			theirs, err := kernels.Cumsum.PlanShapes(l, 1)
+			require.NoError(t, err)
+			n := c.matrices * c.rows * c.cols
+			agree(t, own, theirs, columns(r, c.in, c.matrices, c.rows, c.cols), c.out, n, n, c.in == c.out)
+		})
 	}
 }

@@ -1,0 +1,8 @@
+package tuned
+
+// SetKept sets for how many exponentials there is room, and returns what sets it back.
+func SetKept(n int64) func() {
+	before := keptElements
+	keptElements = n
+	return func() { keptElements = before }
+}
