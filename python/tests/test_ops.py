@@ -785,3 +785,29 @@ def test_arguments_by_name(ex: hg.Executor) -> None:
     assert c.to_numpy().tolist() == [3, 6, 9, 12]
     ops.gemm(ex, a, a, c, 2, 2, 2, trans_b=True, alpha=2)
     assert c.to_numpy().tolist() == [10, 22, 22, 50]
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((40, 70), 0), ((300, 17), 0), ((3, 20, 33), 1), ((2, 64), 0)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8])
+def test_columns_are_as_rows(ex: hg.Executor, shape: tuple[int, ...], axis: int, dtype: Any) -> None:
+    """An operation along columns, which has plans of its own, has the bits of the one along rows; in place too."""
+    x = (np.random.default_rng(5).standard_normal(shape) * 20).astype(dtype)
+    x.flat[7:40:11] = x.flat[3]
+    rows = np.ascontiguousarray(np.moveaxis(x, axis, -1))
+    for name in ("cumsum", "softmax", "argmax", "argmin", "reduce_sum"):
+        if name == "softmax" and dtype == np.int8:
+            continue
+        op, places = getattr(ops, name), name.startswith("arg")
+        made = np.int64 if places else dtype
+        gone = places or name == "reduce_sum"
+        want = ex.allocate(rows.shape[:-1] if gone else rows.shape, made)
+        op(ex, ex.from_numpy(rows), want, axis=-1)
+        a = ex.from_numpy(x)
+        found = [ex.allocate(np.delete(shape, axis) if gone else shape, made)]
+        op(ex, a, found[0], axis=axis)
+        if not gone:
+            op(ex, a, a, axis=axis)
+            found.append(a)
+        for f in found:
+            got = f.to_numpy() if gone else np.ascontiguousarray(np.moveaxis(f.to_numpy(), axis, -1))
+            assert got.tobytes() == want.to_numpy().tobytes(), name

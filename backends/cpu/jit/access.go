@@ -277,7 +277,8 @@ func (g *gen) flush(n *ir.Node) {
 	})
 }
 
-// storeApart stores a group's elements one by one.
+// storeApart stores a group's elements one by one: with one check for all where all
+// lanes run and they are not far apart.
 func (g *gen) storeApart(n *ir.Node, v vreg) {
 	head, step := g.stepOf(n)
 	t, p, lanes, group := g.moved(n), g.p, g.lanes, g.u*g.lanes
@@ -287,8 +288,35 @@ func (g *gen) storeApart(n *ir.Node, v vreg) {
 	if g.same(n.Args[n.AddrArgs()]) { // maybe in fewer elements than there are lanes
 		from = x86.At(regArgs, scratch(2))
 	}
+	near := g.m == 0 && spaced(step, t.Size())
 	g.special(0, head.reg, g.m, bits, func(e *encoder, in *inst) {
 		e.spread(in.c, 2, vl)
+		slow, done := e.NewLabel(), e.NewLabel()
+		if near {
+			e.headOrZero(x86.RAX, head)
+			e.Lea(x86.RCX, x86.At(regIndex, int32(group)))
+			e.MovImm(regT, uint64(step))
+			e.IMul(x86.W64, x86.RCX, regT)
+			e.Lea(x86.RAX, x86.Mem{Base: x86.RAX, Index: x86.RCX, Scale: 1, Disp: int32(n.Mem.Offset)})
+			e.Test(x86.W64, x86.RAX, x86.RAX)
+			e.Jcc(x86.S, slow)
+			e.Lea(x86.RCX, x86.At(x86.RAX, int32(lanes-1)*int32(step)+int32(w)))
+			e.OpMem(x86.CMP, x86.W64, x86.RCX, x86.At(regArgs, p.lay.slots+int32(slotBytes*n.Mem.Slot)+slotReach))
+			e.Jcc(x86.A, slow)
+			e.OpMem(x86.ADD, x86.W64, x86.RAX, x86.At(regArgs, p.lay.slots+int32(slotBytes*n.Mem.Slot)+slotBase))
+			at := from
+			at.Index, at.Scale = x86.None, 1
+			for i := range lanes {
+				r := [...]x86.Reg{x86.RCX, regT}[i%2]
+				e.Load(x86.Width(size), r, at)
+				e.Store(w, x86.At(x86.RAX, int32(i)*int32(step)), r)
+				if from.Index != x86.None {
+					at.Disp += int32(size)
+				}
+			}
+			e.Jmp(done)
+			e.Bind(slow)
+		}
 		e.eachLane(in.b, lanes, func() {
 			stray, next := e.NewLabel(), e.NewLabel()
 			e.laneOffsetOf(head, step, int32(group))
@@ -301,5 +329,6 @@ func (g *gen) storeApart(n *ir.Node, v vreg) {
 			e.note(n, isa.FaultAccess, int32(group), true)
 			e.Bind(next)
 		})
+		e.Bind(done)
 	})
 }

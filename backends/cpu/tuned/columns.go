@@ -1,6 +1,7 @@
 package tuned
 
 import (
+	"cmp"
 	"math/bits"
 
 	"github.com/hologram-project/hologram/isa"
@@ -81,10 +82,11 @@ func (p *plan) columnStep(w columnLevel, x, y kernels.Binding, matrices, chunks,
 type columnLevel struct {
 	combine     string
 	x, out, acc isa.Type
-	rows        int64 // of few; 0: there are more, and
-	partials    int64 // a chunk has so many partials,
-	each        int64 // and a lane of them
-	exact, once bool  // each partial gets as many elements, or just one
+	rows        int64  // of few; 0: there are more, and
+	partials    int64  // a chunk has so many partials,
+	each        int64  // and a lane of them
+	slot        string // of the elements; "": x
+	exact, once bool   // each partial gets as many elements, or just one
 }
 
 func (c columnLevel) text(w *writer) {
@@ -135,7 +137,7 @@ func (w *writer) halve(n, width, i int64, c columnLevel) {
 // partial reduces the elements of a lane's partial number i.
 func (c columnLevel) partial(w *writer, i int64) {
 	load := func() {
-		w.line("  ldg.%v z, x[off]", c.x)
+		w.line("  ldg.%v z, %s[off]", c.x, cmp.Or(c.slot, "x"))
 		if c.x != w.acc {
 			w.line("  cvt.%v.%v z, z", w.acc, c.x)
 		}

@@ -53,6 +53,19 @@ func (p *plan) step(k key, write func(w *writer), n, block int64, slots []kernel
 	p.Steps = append(p.Steps, s)
 }
 
+// steps appends the launch of a program on n elements, in blocks of any size.
+func (p *plan) steps(k key, n int64, write func(w *writer), slots ...kernels.Binding) {
+	if p.err != nil {
+		return
+	}
+	v, err := program(k, write)
+	if err != nil {
+		p.err = err
+		return
+	}
+	p.Steps = append(p.Steps, kernels.Step{Program: v, Slots: slots, Shape: []int64{n}})
+}
+
 // key names a program: what it does, on elements of type t, to elements of type
 // out, and what else its text depends on.
 type key struct {

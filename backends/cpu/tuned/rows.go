@@ -188,6 +188,16 @@ func (w *writer) extreme(combine string) {
 	}
 }
 
+// keep keeps the extreme of m and z in m, and in w, of type t, its place, where z's is
+// in a register; of equal ones the first, or the first NaN.
+func (w *writer) keep(combine string, t isa.Type, place string) {
+	w.line("  set.%s.%v keep, z, m", map[string]string{"max": "le", "min": "ge"}[combine], w.t) // not, if one is NaN
+	if w.t.Float() {
+		w.line("  set.ne.%v isnan, m, m\n  or.pred keep, keep, isnan", w.t)
+	}
+	w.line("  sel.%v m, keep, m, z\n  sel.%v w, keep, w, %s", w.t, t, place)
+}
+
 // countType is one in which lanes of a block and their rounds can be counted: one as
 // wide as narrow integers are, so that these stay packed in registers.
 func (w *writer) countType() isa.Type {
@@ -249,14 +259,10 @@ func (w *writer) place(combine string, out isa.Type, parts, joins bool) {
 	c := w.countType()
 	w.line("  cvt.u32.u64 n, len\n  shr.u32 rounds, n, 8\n  and.u32 left, n, 255\n  cvt.u32.u64 start, first")
 	w.line("  mov.%v m, %s\n  mov.%v w, 0\n  mov.%[3]v round, 0", w.t, kernels.Identity(combine, w.t), c)
-	keep := map[string]string{"max": "le", "min": "ge"}[combine]
 	w.each("rounds", "left", func() {
 		w.line("  ldg.%v z, x[at]", w.t)
-		w.line("  set.%s.%v keep, z, m", keep, w.t) // not, if one is NaN
-		if w.t.Float() {
-			w.line("  set.ne.%v isnan, m, m\n  or.pred keep, keep, isnan", w.t)
-		}
-		w.line("  sel.%v m, keep, m, z\n  sel.%v w, keep, w, round\n  add.%[2]v round, round, 1", w.t, c)
+		w.keep(combine, c, "round")
+		w.line("  add.%v round, round, 1", c)
 	})
 	w.extreme(combine)
 	// A lane without elements has what changes nothing, which may be the extreme.

@@ -60,7 +60,7 @@ func (p *plan) scan(x, y kernels.Binding, acc isa.Type, rows, cols int64, shifte
 // shortScan adds up the n elements of a lane's row, as a block would.
 func (w *writer) shortScan(n int64) {
 	size := w.t.Size()
-	w.line("program short_scan\nslot x %v\nslot y %[1]v\n  sreg at, global_lane\n  mul.u64 at, at, %d", w.t, n*int64(size))
+	w.line("program short_scan\nslot x %v\nslot y %[1]v\n  sreg lane, global_lane\n  mul.u64 lane, lane, %d\n  cvt.i64.u64 at, lane", w.t, n*int64(size))
 	for i := range n {
 		w.line("  ldg.%v z%d, x[at + %d]", w.t, i, i*int64(size))
 		if w.t != w.acc {

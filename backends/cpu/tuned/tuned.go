@@ -60,6 +60,12 @@ func PlanShapes(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan, er
 			return columnSums(l[0].Type, l[1].Type, m, rows, cols)
 		}
 	}
+	if op == kernels.Softmax && slices.Equal(l[0].Shape, l[1].Shape) {
+		m, rows, cols, ok := l[0].Columns(lead)
+		if _, _, _, same := l[1].Columns(lead); ok && same {
+			return columnSoftmax(l[0].Type, m, rows, cols)
+		}
+	}
 	if !op.Reduces || !l[1].Packed() {
 		return nil, nil
 	}
@@ -76,6 +82,8 @@ func PlanShapes(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan, er
 	}
 	if m, rows, cols, ok := l[0].Columns(lead); ok && combines[op] != "" {
 		return columns(combines[op], l[0].Type, l[1].Type, m, rows, cols)
+	} else if ok && places[op] != "" {
+		return columnPlaces(places[op], l[0].Type, l[1].Type, m, rows, cols)
 	}
 	return nil, nil
 }
