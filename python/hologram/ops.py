@@ -61,7 +61,7 @@ _BOOL = np.dtype(bool)
 def _builtin(f: Function) -> Any:
     doc = f"{f.name}{f.signature}\n--\n\n{f.doc}"
     parameters = tuple((p.name, "b" if p.name in f.masks and p.kind == "r" else p.kind, *p[2:]) for p in f.parameters)
-    traits = (f.numbers and not f.masks, f.reduces, f.result, f.bools, f.elementwise)
+    traits = (f.elementwise and not f.masks, f.reduces, f.result, f.bools, f.numbers)
     return native.operation(f.name, f.number, parameters, f.positional, f.form, traits, doc)
 
 
