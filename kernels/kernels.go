@@ -54,8 +54,10 @@ type Op struct {
 	layouts func(t isa.Type, dims []int64) ([]Layout, int, error)
 	shapes  func(l []Layout, axes int) (*Plan, error)
 	// whole, of products, is shapes without parts of k.
-	whole  func(l []Layout) (*Plan, error)
-	result func(l []Layout, axes int) ([]int64, error) // the last operand's shape, of the others'
+	whole       func(l []Layout) (*Plan, error)
+	rowwise     *Rowwise
+	rowPrograms [2]*source                                  // of a Rowwise: of short rows, and of elements
+	result      func(l []Layout, axes int) ([]int64, error) // the last operand's shape, of the others'
 }
 
 // Operand is an array argument.
@@ -284,6 +286,8 @@ func (op *Op) Sizes(l []Layout, axes int) []int64 {
 	}
 	first := l[0].Shape
 	switch {
+	case op.rowwise != nil && len(op.Operands) > 2:
+		return nil // sizes don't say what broadcasts
 	case op.Axes:
 		if axes < 0 {
 			axes = len(first)

@@ -132,7 +132,7 @@ func (r *reduction) reduce(p *Plan, acc isa.Type, in []array, lead int, extras [
 		return nil
 	}
 	if g, ok := rowsOf(in[0].Layout, lead); ok && len(in) == 1 && cols > 0 && rows >= manyRows && (cols <= shortRow || !in[0].Packed()) {
-		return r.manyRows(p, acc, in[0], g, extras, out)
+		return r.manyRows(p, acc, in[0], g, extras, out, count)
 	}
 	inputs := make([]Binding, 0, len(in)+len(extras))
 	for _, a := range in {

@@ -13,6 +13,7 @@ var All = []*Op{
 	Argmin, Argmax,
 	ReduceProd, Cumsum,
 	VectorEqual, VectorNotEqual, VectorLess, VectorLessEqual, VectorGreater, VectorGreaterEqual, Where,
+	LogSoftmax, LogSoftmaxGradient, SoftmaxGradient, LayerNorm, LayerNormGradient, RMSNorm, RMSNormGradient,
 }
 
 func init() {

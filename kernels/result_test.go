@@ -44,9 +44,19 @@ func TestResultsAreWhatIsTaken(t *testing.T) {
 				if op.Axes {
 					axes = r.IntN(len(first)+2) - 1
 				}
+				lead := 0
+				if axes >= 0 {
+					lead = len(first) - axes
+				}
 				types, bools := make([]isa.Type, len(l)), make([]bool, len(l))
 				for i := range l {
-					types[i] = of
+					if op.rowwise != nil { // a number for each row, in another type
+						l[i].Type = op.TypeOf(i, of)
+						if op.rowwise.Shares[i] == Row {
+							l[i] = Packed(l[i].Type, first[:lead]...)
+						}
+					}
+					types[i] = l[i].Type
 				}
 				made, isBool, err := op.ResultType(types, bools)
 				require.NoError(t, err, op.Name)

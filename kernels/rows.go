@@ -71,7 +71,7 @@ param s1 u64
 param step u64            ; … and from element to element
 param cols u64
 param across u32          ; tiles of rows side by side
-param count {{.A}}        ; not used
+param count {{.A}}        ; what a mean divides by
 
   sreg x, lane.x
   sreg y, lane.y
@@ -138,18 +138,18 @@ const (
 )
 
 // manyRows appends the steps that reduce the rows of in to out.
-func (r *reduction) manyRows(p *Plan, acc isa.Type, in array, g geometry, extras []Binding, out array) error {
+func (r *reduction) manyRows(p *Plan, acc isa.Type, in array, g geometry, extras []Binding, out array, count uint64) error {
 	most := int64(laneElements)
 	if r.m != nil {
 		most = laneMapped
 	}
 	f := r.fields(in.Type, acc, true)
-	return r.rowsLevel(p, f, most, in, g, extras, out, true)
+	return r.rowsLevel(p, f, most, in, g, extras, out, true, count)
 }
 
-func (r *reduction) rowsLevel(p *Plan, f fields, most int64, in array, g geometry, extras []Binding, out array, last bool) error {
+func (r *reduction) rowsLevel(p *Plan, f fields, most int64, in array, g geometry, extras []Binding, out array, last bool, count uint64) error {
 	if g.cols <= most {
-		return r.rowsStep(p, f, g.cols, 1, in, g, extras, out, last)
+		return r.rowsStep(p, f, g.cols, 1, in, g, extras, out, last, count)
 	}
 	// The rest are levels of sums.
 	next := (&reduction{combine: r.combine}).fields(f.A, f.A, false)
@@ -157,23 +157,23 @@ func (r *reduction) rowsLevel(p *Plan, f fields, most int64, in array, g geometr
 	chunks := (g.cols + ChunkElements - 1) / ChunkElements
 	groups := int64(1) << bits.Len64(uint64(min(g.cols, Partials)-1)) / most
 	parts := p.room(f.A, chunks, groups, rows)
-	if err := r.rowsStep(p, f, most, groups, in, g, extras, parts, false); err != nil {
+	if err := r.rowsStep(p, f, most, groups, in, g, extras, parts, false, count); err != nil {
 		return err
 	}
 	left := geometry{n0: rows, n1: chunks, s0: 1, s1: groups * rows, cols: groups, step: rows}
 	if chunks == 1 {
-		return r.rowsLevel(p, next, laneElements, parts, left, nil, out, last)
+		return r.rowsLevel(p, next, laneElements, parts, left, nil, out, last, count)
 	}
 	sums := p.room(f.A, chunks, rows)
-	if err := r.rowsLevel(p, next, laneElements, parts, left, nil, sums, false); err != nil {
+	if err := r.rowsLevel(p, next, laneElements, parts, left, nil, sums, false, count); err != nil {
 		return err
 	}
-	return r.rowsLevel(p, next, laneElements, sums, geometry{n0: rows, n1: 1, s0: 1, cols: chunks, step: rows}, nil, out, last)
+	return r.rowsLevel(p, next, laneElements, sums, geometry{n0: rows, n1: 1, s0: 1, cols: chunks, step: rows}, nil, out, last, count)
 }
 
 // rowsStep appends the step that reduces each row's elements, or those of each
 // of its groups of partials, of which a lane has some.
-func (r *reduction) rowsStep(p *Plan, f fields, each, groups int64, in array, g geometry, extras []Binding, out array, last bool) error {
+func (r *reduction) rowsStep(p *Plan, f fields, each, groups int64, in array, g geometry, extras []Binding, out array, last bool, count uint64) error {
 	f.Lanes, f.Out = groups, out.Type
 	if groups == 1 {
 		f.Map = rowText(f, each)
@@ -205,7 +205,7 @@ func (r *reduction) rowsStep(p *Plan, f fields, each, groups int64, in array, g 
 		Program: program,
 		Slots:   append(append([]Binding{in.bytes()}, extras...), out.bytes()),
 		Params: cells(uint64(g.n0), uint64(g.n1), uint64(g.s0*size), uint64(g.s1*size), uint64(g.step*size), uint64(g.cols),
-			uint64(across), 0),
+			uint64(across), count),
 		Grid:  [3]uint32{uint32(across * down), uint32(groups), uint32(chunks)},
 		Block: [3]uint32{uint32(bx), uint32(by), 1},
 		Shape: []int64{across * down * groups * chunks * bx * by},

@@ -34,6 +34,13 @@ var steps = map[string]struct {
 }{
 	"gemm":                      {[]int64{40, 50, 60, 0, 0}, []analysis.Kind{analysis.Product}},
 	"matvec":                    {[]int64{40, 50, 0}, []analysis.Kind{analysis.Product}},
+	"log_softmax":               {[]int64{3, 1000}, []analysis.Kind{analysis.Reduction, analysis.Reduction, analysis.Map}},
+	"log_softmax_gradient":      {[]int64{3, 1000}, []analysis.Kind{analysis.Reduction, analysis.Map}},
+	"softmax_gradient":          {[]int64{3, 1000}, []analysis.Kind{analysis.Reduction, analysis.Map}},
+	"layer_norm":                {[]int64{3, 1000}, []analysis.Kind{analysis.Reduction, analysis.Reduction, analysis.Map}},
+	"layer_norm_gradient":       {[]int64{3, 1000}, []analysis.Kind{analysis.Reduction, analysis.Reduction, analysis.Map}},
+	"rms_norm":                  {[]int64{3, 1000}, []analysis.Kind{analysis.Reduction, analysis.Map}},
+	"rms_norm_gradient":         {[]int64{3, 1000}, []analysis.Kind{analysis.Reduction, analysis.Map}},
 	"softmax":                   {[]int64{3, 1000}, []analysis.Kind{analysis.Reduction, analysis.Reduction, analysis.Map}},
 	"reduce_sum":                {[]int64{3, 10000}, []analysis.Kind{analysis.Reduction, analysis.Reduction}},
 	"reduce_min":                {[]int64{3, 10000}, []analysis.Kind{analysis.Reduction, analysis.Reduction}},

@@ -45,7 +45,8 @@ class Function(NamedTuple):
         parameters: What it takes.
         positional: How many of these may be given by position.
         form: GIVEN, COUNT or ONE_ROW.
-        elementwise: Whether numbers may stand for arrays that are read.
+        elementwise: Whether it works element by element, on arrays that broadcast.
+        numbers: Whether numbers may stand for arrays that are read, but for the masks and one.
         reduces: Whether the result is a number if neither an array for it nor axes are given. An array for it is
             returned.
         result: Whether it returns element 0 of its last array, if that is given by position, and no axes are.
@@ -61,6 +62,7 @@ class Function(NamedTuple):
     positional: int
     form: int
     elementwise: bool
+    numbers: bool
     reduces: bool
     result: bool
     bools: bool
@@ -96,7 +98,7 @@ class Function(NamedTuple):
                 forms += [(left, "Any")]
         elif any(p.kind == "o" for p in self.parameters):
             forms += [({**left, "r": "Array"}, "Array")]
-            if self.elementwise and sum(p.kind == "r" for p in self.parameters) > 1:
+            if self.numbers and sum(p.kind == "r" for p in self.parameters) > 1:
                 forms += [({**left, "r": "Union[Operand, float]"}, "Any")]
         texts = []
         for types, result in forms:
@@ -108,7 +110,7 @@ class Function(NamedTuple):
         """Return the parameters with types, some of them given by kind; the executor is first, or last and optional."""
         known = {"x": "Executor", "s": "float", "d": "int", "f": "bool", "n": "Optional[int]"}
         known.update(m="Optional[int]", a="Union[None, int, tuple[int, ...]]", k="bool")
-        known["r"] = "Union[Operand, float]" if self.elementwise else "Operand"
+        known["r"] = "Union[Operand, float]" if self.numbers else "Operand"
         texts, named = [], False
         for i, p in enumerate(self.parameters):
             if p.kind == "x" and not executor:
@@ -159,13 +161,14 @@ def _of(op: dict[str, Any]) -> list[Function]:
         # read there is nothing that a result could be like.
         output = "o" if len(operands) > 1 else "w"
         return [
-            *(Parameter(name, "r", counted) for name in operands[:-1]),
+            *(Parameter(o["name"], "r" if o["reads"] else "w", counted) for o in op["operands"][:-1]),
             Parameter(last, output, counted and not reduces),
         ]
 
     def made(name: str, form: int, parameters: list[Parameter], positional: int, doc: str, **traits: bool) -> Function:
         all_of = (Parameter("ex", "x"), *parameters)
-        known = {"elementwise": bool(op["elementwise"]), "reduces": reduces, "result": result}
+        elements = bool(op["elementwise"])
+        known = {"elementwise": elements, "numbers": elements, "reduces": reduces, "result": result}
         known["bools"] = bool(op["bools"]) or last in masks
         known.update(traits)
         return Function(name, op["number"], op["name"], all_of, positional + 1, form, **known, masks=masks, doc=doc)
@@ -176,6 +179,13 @@ def _of(op: dict[str, Any]) -> list[Function]:
     if op["elementwise"]:
         parameters = [*arrays(False), *scalars, _N]
         return [made(op["name"], GIVEN, parameters, len(parameters), doc + (left if len(operands) > 1 else ""))]
+    if rows and len(operands) > 2:
+        about = (
+            f"{doc} With axis, a number or several, a row is what lies along these, without all is one row. What is no "
+            f"row's broadcasts to {operands[0]}, its axes last, and may be a number.{left}"
+        )
+        parameters = [*arrays(False), *scalars, Parameter("axis", "a")]
+        return [made(op["name"], GIVEN, parameters, len(parameters) - 1, about, numbers=True)]
     if rows or op["dims"] == ["n"]:
         first = "over the first n elements as one row" if rows else "over the first n elements"
         about = f"{doc} It works {first}, all without n."

@@ -61,7 +61,7 @@ _BOOL = np.dtype(bool)
 def _builtin(f: Function) -> Any:
     doc = f"{f.name}{f.signature}\n--\n\n{f.doc}"
     parameters = tuple((p.name, "b" if p.name in f.masks and p.kind == "r" else p.kind, *p[2:]) for p in f.parameters)
-    traits = (f.elementwise and not f.masks, f.reduces, f.result, f.bools, f.elementwise)
+    traits = (f.elementwise and not f.masks, f.reduces, f.result, f.bools, f.numbers)
     return native.operation(f.name, f.number, parameters, f.positional, f.form, traits, doc)
 
 
@@ -97,7 +97,7 @@ def _careful(name: str, beside: bool, *values: Any) -> Any:
         counts: dict[str, int] = {}  # elements by name
         for p in f.parameters:
             value = given[p.name]
-            if p.kind == "r" and f.elementwise and is_number(value):
+            if p.kind == "r" and f.numbers and is_number(value):
                 operands.add_number(p.name, value, p.name in f.masks)
             elif p.kind in "rwo" and not (p.kind == "o" and left):
                 named = [q.name for q in f.parameters if q.kind in "as" and not q.counted]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from hologram import Executor
 from hologram.errors import DTypeError, InvalidArgumentError
-from hologram_torch import _matrix, _reductions
+from hologram_torch import _matrix, _reductions, _rows
 from hologram_torch._calls import Number, binary_form, called, executor_form, here, in_place, quick, tensors, unary_form
 from hologram_torch._executors import using
 from hologram_torch._fused import Fused
@@ -383,9 +383,9 @@ def _softmax_form(ex: Executor, input: Tensor, dim: Optional[int] = None) -> Ten
     here("softmax", ex, input)
     with using(ex):
         if dim is None:  # of all elements, as hologram.ops.softmax
-            flat: Tensor = _reductions.SOFTMAX(input.reshape(-1), 0)
+            flat: Tensor = _rows.SOFTMAX(input.reshape(-1), 0)
             return flat.reshape(input.shape)
-        found: Tensor = _reductions.SOFTMAX(input, _dimension(input, dim))
+        found: Tensor = _rows.SOFTMAX(input, _dimension(input, dim))
         return found
 
 
@@ -401,22 +401,28 @@ def _implicit(x: Tensor, dim: Optional[int]) -> int:
     return _dimension(x, dim)
 
 
+def _softmaxed(input: Tensor, dim: Optional[int], dtype: Optional[torch.dtype], name: str) -> Tensor:
+    (input,) = tensors(name, input)
+    operation = _rows.SOFTMAX if name == "softmax" else _rows.LOG_SOFTMAX
+    found: Tensor = operation(floating(name, _converted(input, dtype)), _implicit(input, dim))
+    return found
+
+
+_SOFTMAX = Fused("softmax", _softmaxed, 1)
+
+
 @executor_form(_softmax_form)
 def softmax(input: Tensor, dim: Optional[int] = None, *, dtype: Optional[torch.dtype] = None) -> Tensor:
     """Return e^(x − max) / Σ e^(x − max) along a dimension.
 
     ``softmax(executor, input, dim=None)`` runs on an executor, and without dim over all elements.
     """
-    (input,) = tensors("softmax", input)
-    found: Tensor = _reductions.SOFTMAX(floating("softmax", _converted(input, dtype)), _implicit(input, dim))
-    return found
+    return _SOFTMAX((input,), (dim, dtype, "softmax"))
 
 
 def log_softmax(input: Tensor, dim: Optional[int] = None, *, dtype: Optional[torch.dtype] = None) -> Tensor:
     """Return x − max − log Σ e^(x − max) along a dimension."""
-    (input,) = tensors("log_softmax", input)
-    found: Tensor = _reductions.LOG_SOFTMAX(floating("log_softmax", _converted(input, dtype)), _implicit(input, dim))
-    return found
+    return _SOFTMAX((input,), (dim, dtype, "log_softmax"))
 
 
 def floating(what: str, x: Tensor) -> Tensor:

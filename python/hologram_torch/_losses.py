@@ -1,8 +1,7 @@
-"""Norms and losses, made of other functions; see functional."""
+"""Losses, made of other functions; see functional."""
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, Optional
 
 import torch
@@ -17,116 +16,16 @@ from hologram_torch._functions import add, amax, amin, div, floating, mul, neg, 
 from hologram_torch._fused import Fused
 from hologram_torch._nll import NLL, TOTAL
 from hologram_torch._operation import PLAIN, is_dynamo_compiling, unusual
+from hologram_torch._rows import LOG_SOFTMAX
 from hologram_torch._table import OPERATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# ---- norms
-
-
-def _norm_input(x: Tensor) -> tuple[Tensor, torch.dtype]:
-    """Return x in the dtype to compute in, and the dtype of the result: on GPUs autocast leaves norms in f32."""
-    computed = wide(x)
-    kept = not x.is_cpu and torch.is_autocast_enabled(x.device.type)
-    return computed, computed.dtype if kept else x.dtype
-
-
-def _formatted(x: Tensor) -> Tensor:
-    """Return a tensor in order, or in that of channels last: norms' results are so."""
-    for n, order in ((4, torch.channels_last), (5, torch.channels_last_3d)):
-        if x.ndim == n and x.is_contiguous(memory_format=order):
-            return x
-    return x.contiguous()
-
 
 def _loss_input(x: Tensor) -> Tensor:
     """Return x as losses take it: autocast computes them in f32."""
     return wide(x) if torch.is_autocast_enabled(x.device.type) else x
-
-
-def _affine(x: Tensor, weight: Optional[Tensor], bias: Optional[Tensor]) -> Tensor:
-    if weight is not None:
-        x = mul(x, weight)
-    return x if bias is None else add(x, bias)
-
-
-def layer_norm(
-    input: Tensor,
-    normalized_shape: Sequence[int],
-    weight: Optional[Tensor] = None,
-    bias: Optional[Tensor] = None,
-    eps: float = 1e-5,
-) -> Tensor:
-    """Return (x − mean) / √(var + eps) · weight + bias over the last dimensions; the variance in two passes."""
-    over = _last("layer_norm", input, normalized_shape)
-    x, dtype = _norm_input(input.contiguous())
-    middle = _reductions.MEAN(x, over, True)
-    spread = _reductions.MEAN(OPERATIONS["mse"](x, middle), over, True)
-    return _affine(OPERATIONS["normalized"](x, middle, spread, float(eps)), weight, bias).to(dtype)
-
-
-def rms_norm(
-    input: Tensor, normalized_shape: Sequence[int], weight: Optional[Tensor] = None, eps: Optional[float] = None
-) -> Tensor:
-    """Return x / √(mean(x²) + eps) · weight over the last dimensions; eps is the dtype's own without it."""
-    over = _last("rms_norm", input, normalized_shape)
-    x, dtype = _norm_input(_formatted(input))
-    if eps is None:
-        eps = torch.finfo(x.dtype).eps
-    spread = _reductions.MEAN(OPERATIONS["square"](x), over, True)
-    return _affine(OPERATIONS["rms_normalized"](x, spread, float(eps)), weight, None).to(dtype)
-
-
-def _last(what: str, x: Tensor, shape: Sequence[int]) -> list[int]:
-    shape = [shape] if isinstance(shape, int) else list(shape)
-    if not shape or list(x.shape[x.ndim - len(shape) :]) != shape or len(shape) > x.ndim:
-        raise RuntimeError(f"{what}: normalized_shape is {shape}; the input's shape {tuple(x.shape)} doesn't end so")
-    return list(range(x.ndim - len(shape), x.ndim))
-
-
-def batch_norm(
-    input: Tensor,
-    running_mean: Optional[Tensor],
-    running_var: Optional[Tensor],
-    weight: Optional[Tensor] = None,
-    bias: Optional[Tensor] = None,
-    training: bool = False,
-    momentum: float = 0.1,
-    eps: float = 1e-5,
-) -> Tensor:
-    """Return (x − mean) / √(var + eps) · weight + bias for each channel, dimension 1.
-
-    In training mean and variance are the batch's, and the running ones move by momentum towards them; otherwise they
-    are the running ones.
-    """
-    if not input.ndim:
-        raise ValueError("batch_norm: input has no dimensions; expected at least 1")
-    at = 1 if input.ndim > 1 else 0
-    over = [i for i in range(input.ndim) if i != at]
-    shape = [n if i == at else 1 for i, n in enumerate(input.shape)]
-    x, dtype = _norm_input(_formatted(input))
-    if training:
-        count = math.prod([input.shape[i] for i in over])
-        if input.shape[0] * math.prod(input.shape[2:]) == 1:
-            raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
-        middle = _reductions.MEAN(x, over, True)
-        spread = _reductions.MEAN(OPERATIONS["mse"](x, middle), over, True)
-        with torch.no_grad():
-            for running, now, factor in ((running_mean, middle, 1.0), (running_var, spread, count / max(count - 1, 1))):
-                if running is not None:
-                    new = OPERATIONS["scaled"](now.reshape(-1), momentum * factor)
-                    running.copy_(add(OPERATIONS["scaled"](running, 1 - momentum), new))
-    else:
-        if running_mean is None or running_var is None:
-            raise ValueError("Expected running_mean and running_var to be defined when training=False")
-        middle, spread = running_mean.reshape(shape), running_var.reshape(shape)
-    found = OPERATIONS["normalized"](x, middle, spread, float(eps))
-    weight, bias = (None if t is None else t.reshape(shape) for t in (weight, bias))
-    return _affine(found, weight, bias).to(dtype)
-
-
-# ---- losses
 
 
 def _reduced(what: str, loss: Tensor, reduction: str) -> Tensor:
@@ -283,7 +182,7 @@ def _cross_entropy(
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {smoothing}")
     _check_reduction("cross_entropy", reduction)
     at = 1 if input.ndim > 1 else 0
-    logs = _reductions.LOG_SOFTMAX(floating("cross_entropy", _loss_input(input)), at)
+    logs = LOG_SOFTMAX(floating("cross_entropy", _loss_input(input)), at)
     if target.shape == input.shape and target.dtype.is_floating_point:
         classes = input.shape[at]
         if smoothing:

@@ -79,7 +79,7 @@ end:
   exit
 """
 
-# A lane is a class of a target.
+# A lane is a target; all but its class has 0 already.
 _BACKWARD = """program nll_gradient
 slot given {T}                  ; by the result
 {total}
@@ -95,22 +95,22 @@ param ignored i64
   ldp.u64 inner, inner
   ldp.i64 ignored, ignored
   ldg.i64 class, target[index]
-  ldg.{T} g, given[index]
-  div.u64 here, at, inner
-  rem.u64 here, here, classes
-  cvt.i64.u64 here, here
-  mov.{A} z, 0.0
   set.eq.i64 p, class, ignored
   bra end, p
-  set.ne.i64 p, class, here
-  bra end, p
+  ldg.{T} g, given[index]
   {widen}
+  cvt.u64.i64 class, class
   {weigh}
   {divide}
   neg.{A} z, z
-end:
   {round}
-  stg.{T} y, out[index]
+  rem.u64 beside, at, inner
+  div.u64 sample, at, inner
+  mad.u64 to, sample, classes, class
+  mad.u64 to, to, inner, beside
+  mul.u64 to, to, {size}
+  stg.{T} y, out[to]
+end:
   exit
 """
 
@@ -154,13 +154,13 @@ def _total_of(dtype: torch.dtype, weighted: bool) -> Program:
 def _backward_of(dtype: torch.dtype, weighted: bool, divided: bool) -> Program:
     kind, wide = ATLAS[dtype], ATLAS[opmath(dtype)]
     parts = {
-        **_weight(dtype, weighted, "i64"),
+        **_weight(dtype, weighted, "u64"),
         "total": f"slot total {wide}                  ; of the weights" if divided else "",
         "divide": f"ldg.{wide} total, total[index]\n  div.{wide} z, z, total" if divided else "",
         "widen": _converted(wide, "z", kind, "g"),
         "round": _converted(kind, "y", wide, "z"),
     }
-    return Program(_BACKWARD.format(T=kind, A=wide, **parts), file=_FILE)
+    return Program(_BACKWARD.format(T=kind, A=wide, size=dtype.itemsize, **parts), file=_FILE)
 
 
 def _launch(program: Program, x: Tensor, target: Tensor, weight: Optional[Tensor], **bound: Any) -> None:
@@ -241,12 +241,12 @@ class _NllGradient(Operation):
         g, target, weight, total, ignored, shape = arguments
         made = torch.empty(shape, dtype=g.dtype, device=g.device)
         if made.numel():
-            at = 1 if made.ndim > 1 else 0
-            bound = {"given": g.unsqueeze(at) if g.ndim else g, "out": made, "ignored": ignored}
+            ops.fill(executor_for(made.device), made, 0.0)
+            bound = {"given": g, "out": made, "ignored": ignored}
             if total is not None:
                 bound["total"] = total
             program = _backward_of(g.dtype, weight is not None, total is not None)
-            _launch(program, made, target.unsqueeze(at), weight, **bound)
+            _launch(program, made, target, weight, **bound)
         return made
 
     def save(self, ctx: Any, arguments: tuple[Any, ...], result: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""Sums, means, extrema and softmax over dimensions.
+"""Sums, means and extrema over dimensions.
 
 The library reduces rows of a matrix; dimensions that are reduced become its columns, by a copy where they don't lie so.
 """
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 import torch
 from torch import Tensor
 
-import hologram as h
 from hologram import ops
 from hologram_torch._elementwise import Scalar, opmath
 from hologram_torch._executors import executor_for
@@ -25,14 +24,14 @@ __all__ = [
     "AMAX",
     "AMIN",
     "CUMSUM",
-    "LOG_SOFTMAX",
     "MEAN",
     "PROD",
-    "SOFTMAX",
     "SUM",
     "contiguous",
+    "converted",
     "dimensions",
     "quotient",
+    "reduced_shape",
     "sum_over",
     "to",
 ]
@@ -55,7 +54,6 @@ class _Converted(Scalar):
 _CONVERSIONS: dict[torch.dtype, _Converted] = {}
 _QUOTIENTS: dict[torch.dtype, _Converted] = {}
 _SHARES: dict[torch.dtype, _Converted] = {}
-_shifted_exp = _Converted("shifted_exp", lambda x, m: h.exp(x - m), 2, None)
 
 
 def to(x: Tensor, dtype: torch.dtype) -> Tensor:
@@ -119,7 +117,8 @@ def _rows(x: Tensor, dim: Sequence[int]) -> tuple[Tensor, int, int]:
     return contiguous(x.permute(*kept, *dim) if dim else x), rows, cols
 
 
-def _shape(x: Tensor, dim: Sequence[int], keepdim: bool) -> list[int]:
+def reduced_shape(x: Tensor, dim: Sequence[int], keepdim: bool) -> list[int]:
+    """Return the shape that a reduction over dimensions leaves."""
     return [1 if i in dim else n for i, n in enumerate(x.shape) if keepdim or i not in dim]
 
 
@@ -138,10 +137,10 @@ class _Reduction(Operation):
         super().__init__(name, "(Tensor input, int[] dim, bool keepdim) -> Tensor", autocast)
 
     def fake(self, x: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
-        return x.new_empty(_shape(x, dim, keepdim))
+        return x.new_empty(reduced_shape(x, dim, keepdim))
 
     def reduced(self, function: Any, x: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
-        made = torch.empty(_shape(x, dim, keepdim), dtype=x.dtype, device=x.device)
+        made = torch.empty(reduced_shape(x, dim, keepdim), dtype=x.dtype, device=x.device)
         if made.numel():
             executor = executor_for(x.device)
             if dim and x.is_contiguous():
@@ -224,7 +223,7 @@ class _Cumsum(Operation):
 class _Extremum(_Reduction):
     def forward(self, x: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
         function = ops.reduce_max if self.name == "amax" else ops.reduce_min
-        if x.numel() == 0 and 0 not in _shape(x, dim, keepdim):
+        if x.numel() == 0 and 0 not in reduced_shape(x, dim, keepdim):
             raise IndexError(f"{self.name}(): expected reduction dim to be specified for input.numel() == 0")
         return self.reduced(function, x, dim, keepdim)
 
@@ -237,58 +236,6 @@ class _Extremum(_Reduction):
         match = OPERATIONS["match"](x.detach(), _spread(best.detach(), ctx.shape, ctx.dim, ctx.keepdim))
         share = OPERATIONS["div"](match, SUM(match, ctx.dim, True))
         return OPERATIONS["mul"](_spread(gradients[0], ctx.shape, ctx.dim, ctx.keepdim), share), None, None
-
-
-class _Softmax(Operation):
-    """A softmax along one dimension, counted from 0."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name, "(Tensor input, int dim) -> Tensor", "wide")
-
-    def fake(self, x: Tensor, dim: int) -> Tensor:
-        return x.new_empty(x.shape)
-
-    def forward(self, x: Tensor, dim: int) -> Tensor:
-        made = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-        if not x.numel():
-            return made
-        x, into = (x.reshape(1), made.view(1)) if not x.ndim else (x, made)
-        executor = executor_for(x.device)
-        if self.name == "softmax":
-            ops.softmax(executor, x, into, axis=dim)
-            return made
-        shape = _shape(x, [dim], True)
-        most = torch.empty(shape, dtype=x.dtype, device=x.device)
-        ops.reduce_max(executor, x, most, axis=dim, keepdims=True)
-        powers = _shifted_exp.run([x, most])[0]
-        total = torch.empty(shape, dtype=powers.dtype, device=x.device)
-        ops.reduce_sum(executor, powers, total, axis=dim, keepdims=True)
-        _log_of(x.dtype).run([x, most, total], out=into)
-        return made
-
-    def save(self, ctx: Any, arguments: tuple[Any, ...], result: Tensor) -> None:
-        ctx.dim = arguments[1]
-        ctx.save_for_backward(result)
-
-    def backward(self, ctx: Any, *gradients: Any) -> Any:
-        (g,), (y,) = gradients, ctx.saved_tensors
-        over = [ctx.dim] if y.ndim else []
-        dtype = y.dtype
-        if opmath(dtype) != dtype:  # no sum of rounded products
-            g, y = converted(g, torch.float32), converted(y, torch.float32)
-        weighted = OPERATIONS["mul"](g, y) if self.name == "softmax" else g
-        slope = OPERATIONS[f"{self.name}_slope"](g, y, SUM(weighted, over, True))
-        return converted(slope, dtype), None
-
-
-def _log_of(dtype: torch.dtype) -> _Converted:
-    found = _LOGS.get(dtype)
-    if found is None:
-        found = _LOGS[dtype] = _Converted(f"shifted_log_{dtype}", lambda x, m, s: x - m - h.log(s), 3, dtype)
-    return found
-
-
-_LOGS: dict[torch.dtype, _Converted] = {}
 
 
 def divided(x: Tensor, count: float) -> Tensor:
@@ -307,5 +254,3 @@ PROD = _Prod("prod", "wide")
 CUMSUM = _Cumsum("cumsum", "(Tensor input, int dim) -> Tensor", "wide")
 AMAX = _Extremum("amax")
 AMIN = _Extremum("amin")
-SOFTMAX = _Softmax("softmax")
-LOG_SOFTMAX = _Softmax("log_softmax")

@@ -232,8 +232,14 @@ ROWS: list[Row] = [
         ("input", "mean", "variance"), "floating",
     ),
     Row("rms_normalized", lambda x, v, eps: x * h.rsqrt(v + eps), "x / √(v + eps)", ("input", "squares"), "floating"),
-    Row("softmax_slope", lambda g, y, s: (g - s) * y, "(g − s) y", ("gradient", "result", "sum"), "floating"),
-    Row("log_softmax_slope", lambda g, y, s: g - h.exp(y) * s, "g − e^y s", ("gradient", "result", "sum"), "floating"),
+    Row(
+        "moved", lambda x, y, rate, factor: x * (1 - rate) + y * (rate * factor), "(1 − rate) x + rate · factor · y",
+        _TWO, "floating",
+    ),
+    Row(
+        "standardized", lambda x, m, v, w, b, eps: (x - m) * h.rsqrt(v + eps) * w + b,
+        "(x − mean) / √(variance + eps) · weight + bias", ("input", "mean", "variance", "weight", "bias"), "floating",
+    ),
 ]  # fmt: skip
 """All element-wise operations."""
 

@@ -65,19 +65,17 @@ from hologram_torch._functions import (
     where,
 )
 from hologram_torch._losses import (
-    batch_norm,
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
     cross_entropy,
     huber_loss,
     kl_div,
     l1_loss,
-    layer_norm,
     mse_loss,
     nll_loss,
-    rms_norm,
     smooth_l1_loss,
 )
+from hologram_torch._norms import batch_norm, layer_norm, rms_norm
 
 __all__ = [
     "abs",

@@ -371,6 +371,36 @@ def test_softmax_flat(ex: hg.Executor, n: int) -> None:
     np.testing.assert_allclose(c.to_numpy(), e / e.sum(), rtol=1e-4, atol=1e-30)
 
 
+@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.parametrize("cols", [10, 300])
+def test_norms(ex: hg.Executor, name: str, cols: int) -> None:
+    """Of rows, with weights and numbers in their place; what is left of each row is in f32 for 16-bit floats."""
+    dtype = np.dtype(np.float64) if name == "f64" else np.dtype(np.float32)
+    x, w = numbers(name, 4 * cols, 1).reshape(4, cols), numbers(name, cols, 2)
+    g, wide, eps = numbers(name, 4 * cols, 3).reshape(4, cols), x.astype(np.float64), 1e-3
+    mean, variance = ex.allocate(4, dtype), ex.allocate(4, dtype)
+    buffers = [ex.allocate((4, cols), kind) for kind in (name, dtype, name, name)]
+    in_, grad = ex.allocate((4, cols), name), ex.allocate((4, cols), name)
+    in_.from_numpy(x), grad.from_numpy(g)
+    ops.layer_norm(ex, in_, ex.from_numpy(w), 0.5, mean, variance, buffers[0], 1e-3, axis=1)
+    ops.layer_norm_gradient(ex, grad, in_, ex.from_numpy(w), mean, variance, buffers[1], buffers[2], 1e-3, axis=1)
+    scaled, slopes = w.astype(np.float64), g.astype(np.float64)
+    unit = (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + eps)
+    gw = slopes * scaled
+    want = gw - gw.mean(1, keepdims=True) - unit * (gw * unit).mean(1, keepdims=True)
+    want /= np.sqrt(wide.var(1, keepdims=True) + eps)
+    for found, expected in zip(buffers, (unit * scaled + 0.5, slopes * unit, want)):
+        scale = np.abs(expected).max()
+        got = found.to_numpy().reshape(4, cols).astype(np.float64)
+        np.testing.assert_allclose(got / scale, expected / scale, rtol=RTOL[name], atol=RTOL[name])
+    np.testing.assert_allclose(mean.to_numpy(), wide.mean(1), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(variance.to_numpy(), wide.var(1), rtol=1e-4)
+    ops.rms_norm(ex, in_, 2.0, variance, buffers[3], eps, axis=1)
+    want = 2 * wide / np.sqrt((wide**2).mean(1, keepdims=True) + eps)
+    got = buffers[3].to_numpy().reshape(4, cols).astype(np.float64)
+    np.testing.assert_allclose(got, want, rtol=RTOL[name] * 4)
+
+
 def test_losses(ex: hg.Executor) -> None:
     p, t = np.random.default_rng(3).uniform(0.01, 0.99, (2, 1000)).astype(np.float32)
     pred, target, out = ex.from_numpy(p), ex.from_numpy(t), ex.allocate(3)

@@ -15,9 +15,10 @@ from torch.utils.checkpoint import checkpoint
 from hologram._ffi import native
 from hologram_torch import functional as F
 from hologram_torch import nn
-from hologram_torch._functions import _LINEAR, relu
+from hologram_torch._functions import _LINEAR, _SOFTMAX, relu
 from hologram_torch._fused import Fused
 from hologram_torch._losses import _CROSS_ENTROPY, _POINTWISE
+from hologram_torch._norms import _LAYER_NORM, _RMS_NORM
 from hologram_torch._table import OPERATIONS
 
 F.add(torch.ones(1), 1.0)
@@ -65,6 +66,16 @@ def pairs(dtype: torch.dtype = torch.float32, both: bool = False) -> Callable[[]
     return inputs
 
 
+def normed(
+    shape: tuple[int, ...] = (5, 6), affine: int = 2, dtype: torch.dtype = torch.float32
+) -> Callable[[], Inputs]:
+    def inputs() -> Inputs:
+        parameters = [torch.rand(shape[-1]).to(dtype).requires_grad_() for _ in range(affine)]
+        return (torch.randn(shape).to(dtype).requires_grad_(), *parameters)
+
+    return inputs
+
+
 MEAN = (-100, "mean", 0.0)
 CASES: dict[str, tuple[Fused, tuple[Any, ...], Callable[[], Inputs]]] = {
     "linear": (_LINEAR, (None,), linear()),
@@ -81,6 +92,12 @@ CASES: dict[str, tuple[Fused, tuple[Any, ...], Callable[[], Inputs]]] = {
     "each": (_CROSS_ENTROPY, (1, "none", 0.0), classes(weight=True)),
     "squares": (_POINTWISE, ("mse_loss", "mse", (), "mean"), pairs()),
     "of both, bf16": (_POINTWISE, ("huber_loss", "huber", (1.0,), "sum"), pairs(torch.bfloat16, both=True)),
+    "layer norm": (_LAYER_NORM, ((6,), 1e-5), normed()),
+    "layer norm, long, bf16": (_LAYER_NORM, ((300,), 1e-5), normed((2, 3, 300), dtype=torch.bfloat16)),
+    "layer norm, none": (_LAYER_NORM, ((6,), 1e-5), lambda: (*normed(affine=0)(), None, None)),
+    "rms norm": (_RMS_NORM, ((6,), None), normed((70, 6), 1)),
+    "softmax": (_SOFTMAX, (0, None, "softmax"), normed((3, 4, 2), 0)),
+    "log softmax, f16": (_SOFTMAX, (-1, None, "log_softmax"), normed((3, 400), 0, torch.float16)),
     "weights, f16": (_CROSS_ENTROPY, (-100, "sum", 0.0), classes(weight=True, dtype=torch.float16)),
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 import pytest
 import torch
@@ -28,6 +28,17 @@ def of_table(operation: Named) -> list[Any]:
     return [*(made[kind](at) for at, kind in enumerate(function.kinds)), *([0.3] * len(function.scalars))]
 
 
+def numbers_of_rows(name: str, x: Tensor, dim: list[int]) -> list[Tensor]:
+    with torch.no_grad():
+        if name == "rms_norm_gradient":
+            return [x.square().mean(dim, True)]
+        return [x.mean(dim, True), x.var(dim, correction=0, keepdim=True)]
+
+
+def of_rows(name: str, g: Tensor, x: Tensor, weight: Optional[Tensor], dim: list[int]) -> list[Any]:
+    return [g, x, weight, *numbers_of_rows(name, x, dim), dim, 0.1]
+
+
 CLASSES = torch.tensor([[0, 3], [1, 1], [2, 0]])
 ARGUMENTS: dict[str, Callable[[], list[Any]]] = {
     "sum": lambda: [numbers(3, 4, 5), [0, 2], False],
@@ -43,6 +54,14 @@ ARGUMENTS: dict[str, Callable[[], list[Any]]] = {
     "amin": lambda: [numbers(3, 4), [0, 1], False],
     "softmax": lambda: [numbers(3, 4, 2), 1],
     "log_softmax": lambda: [numbers(3, 4, 2), 0],
+    "softmax_gradient": lambda: [numbers(3, 4, 2), numbers(3, 4, 2), 1],
+    "log_softmax_gradient": lambda: [numbers(3, 4, 2), numbers(3, 4, 2), 0],
+    "layer_norm": lambda: [numbers(3, 4, 2), numbers(4, 2), numbers(4, 2), [1, 2], 0.1],
+    "layer_norm_gradient": lambda: of_rows(
+        "layer_norm_gradient", numbers(3, 4, 2), numbers(3, 4, 2), numbers(4, 1), [0, 2]
+    ),
+    "rms_norm": lambda: [numbers(3, 4, 2), numbers(3, 1, 1), [1, 2], 0.1],
+    "rms_norm_gradient": lambda: of_rows("rms_norm_gradient", numbers(3, 4), numbers(3, 4), None, [1]),
     "mm": lambda: [numbers(3, 4), numbers(5, 4).mT],
     "bmm": lambda: [numbers(2, 3, 4), numbers(2, 4, 5)],
     "addmm": lambda: [numbers(5), numbers(3, 4), numbers(4, 5), 0.5, 2.0],
@@ -56,6 +75,10 @@ def arguments(name: str) -> list[Any]:
     return of_table(operation) if isinstance(operation, Named) else ARGUMENTS[name]()
 
 
+def several(results: Any) -> tuple[Any, ...]:
+    return tuple(results) if isinstance(results, (list, tuple)) else (results,)
+
+
 def leaves(given: list[Any]) -> list[Any]:
     return [g.detach().requires_grad_(g.requires_grad) if isinstance(g, Tensor) else g for g in given]
 
@@ -67,6 +90,10 @@ def test_gradients(name: str) -> None:
         what, inputs, scalars = given
         called: Callable[..., Any] = lambda *tensors: tuple(OPERATIONS[name].operator(what, list(tensors), scalars))  # noqa: E731
         given = inputs
+    elif name in ("layer_norm_gradient", "rms_norm_gradient"):  # the numbers of rows are the input's
+        dim, eps = given[-2:]
+        called = lambda g, x, w: OPERATIONS[name](g, x, w, *numbers_of_rows(name, x, dim), dim, eps)  # noqa: E731
+        given = given[:3]
     else:
         called = OPERATIONS[name]
     assert torch.autograd.gradcheck(called, given)
@@ -88,14 +115,16 @@ def test_ways_agree(name: str) -> None:
     given = leaves(arguments(name))
     operation = OPERATIONS[name]
     with torch.no_grad():
-        short = operation(*given)
+        short = several(operation(*given))
     tensors = [g for g in given if isinstance(g, Tensor) and g.requires_grad]
     found = []
     for way in (operation, operation.operator):
-        result = way(*given)
-        assert torch.equal(result, short)
-        assert result.stride() == short.stride()
-        found.append(torch.autograd.grad(result.sum(), tensors, materialize_grads=True))
+        results = several(way(*given))
+        for result, expected in zip(results, short):
+            assert torch.equal(result, expected)
+            assert result.stride() == expected.stride()
+        total = sum(result.sum() for result in results if result.requires_grad)
+        found.append(torch.autograd.grad(total, tensors, materialize_grads=True))
     for eager, dispatched in zip(*found):
         assert torch.equal(eager, dispatched)
     for tensor, gradient in zip(tensors, found[0]):

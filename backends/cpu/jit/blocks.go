@@ -305,6 +305,7 @@ func (g *gen) blockLoop() {
 func (g *gen) segment(i int) {
 	s := &g.p.blocks.segments[i]
 	g.headsOf(s)
+	g.shareOf(s)
 	c, alive := g.collective(s.meet), g.alive
 	if len(s.nodes) > 0 || c != nil {
 		g.special(0, 0, 0, 0, func(e *encoder, _ *inst) { e.Op(x86.XOR, x86.W32, regIndex, regIndex) })
@@ -357,6 +358,17 @@ func (g *gen) headsOf(s *segment) {
 		if !late[n.Result()] {
 			g.headNode(n)
 			g.early[n] = true
+		}
+	}
+}
+
+// shareOf computes what a segment makes of numbers that all lanes have met for, as a
+// row's sum divided by its length, once for the block.
+func (g *gen) shareOf(s *segment) {
+	g.u, g.lo, g.hi, g.m = 0, 0, 1, 0
+	for _, n := range s.nodes {
+		if n.Op.IsInst() && len(n.Results) == 1 && n.Result().Type != isa.Pred && g.headOf(n) == nil && g.shared[n.Result().ID] == 0 && g.same(n.Result()) {
+			g.share(n)
 		}
 	}
 }

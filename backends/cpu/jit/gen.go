@@ -404,8 +404,13 @@ func (g *gen) hoist(n *ir.Node) {
 		}
 		return
 	}
-	row, _ := isa.Lookup(n.Op.Inst())
-	if row.Effect&^(isa.Pure|isa.MayFault) != 0 {
+	g.share(n)
+}
+
+// share computes a node that has no effect once, where what it is computed of has
+// been: not for each group.
+func (g *gen) share(n *ir.Node) {
+	if !pure(n) {
 		return
 	}
 	for _, a := range n.Args {

@@ -32,6 +32,12 @@ func Plan(op *kernels.Op, t isa.Type, dims []int64) (*kernels.Plan, error) {
 // along returns a plan for an operation on packed rows.
 func along(op *kernels.Op, t, out isa.Type, rows, cols int64) (*kernels.Plan, error) {
 	switch {
+	case op.Rowwise() != nil:
+		l, axes, err := op.Layouts(t, []int64{rows, cols})
+		if err != nil {
+			return nil, nil
+		}
+		return rowwise(op, l, axes)
 	case op == kernels.Softmax:
 		return softmax(t, rows, cols)
 	case op == kernels.Cumsum:
@@ -47,11 +53,14 @@ func along(op *kernels.Op, t, out isa.Type, rows, cols int64) (*kernels.Plan, er
 // PlanShapes returns a plan for operands with shapes, the rows of which are the last
 // axes dimensions of the first, below 0 all, or nil where the library's own is as good.
 func PlanShapes(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan, error) {
-	if !op.Axes || len(l) != 2 {
+	if !op.Axes || len(l) != 2 && op.Rowwise() == nil {
 		return nil, nil
 	}
 	if axes < 0 {
 		axes = len(l[0].Shape)
+	}
+	if op.Rowwise() != nil {
+		return rowwise(op, l, axes)
 	}
 	lead := len(l[0].Shape) - axes
 	if op == kernels.Cumsum && slices.Equal(l[0].Shape, l[1].Shape) && kernels.Accumulator(l[1].Type) == l[1].Type {
@@ -96,9 +105,6 @@ var combines = map[*kernels.Op]string{
 // places are what finds where a row's reduction is.
 var places = map[*kernels.Op]string{kernels.Argmin: "min", kernels.Argmax: "max"}
 
-// Rows of softmax that a block works on alone: longer than one element a lane, and
-// short enough for the nearer caches. Few rows that are long are cut in chunks, by
-// the library.
 const (
 	chunk   = kernels.ChunkElements
 	lanes   = kernels.Partials
@@ -117,7 +123,7 @@ var keptElements = int64(1 << 19)
 // floats cannot keep the exponentials, which have room of their own: for so many rows
 // as nearer caches hold, but for a bounded number of launches.
 func softmax(t isa.Type, rows, cols int64) (*kernels.Plan, error) {
-	if rows < 1 || cols <= lanes || cols > longest || rows < few && cols > alone || rows >= 1<<31 {
+	if !keeps(rows, cols) {
 		return nil, nil
 	}
 	chunks := (cols + chunk - 1) / chunk

@@ -46,7 +46,10 @@ func execute(t *testing.T, b backends.Backend, p *kernels.Plan, operands [][]uin
 		if st.Block == [3]uint32{} {
 			l.Block[0], l.Grid[0] = 256, uint32((l.N+255)/256)
 		}
-		for _, prm := range st.Params {
+		for i, prm := range st.Params {
+			if prm.Scalar { // one for all
+				prm.Value = isa.Convert(st.Program.Program.Params[i].Type, isa.F64, math.Float64bits(0.125))
+			}
 			l.Params = append(l.Params, prm.Value)
 		}
 		for _, slot := range st.Slots {

@@ -1,0 +1,492 @@
+package kernels
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/hologram-project/hologram/isa"
+)
+
+// Rowwise is what an operation does that makes an element of each of a row's, by
+// numbers that it first finds of the row: softmax and norms, and their gradients.
+//
+// The parts are text in which each operand that is read is a register of its name,
+// each number of the row found so far one of its, and "count" how many elements a
+// row has, all of the accumulator's type, for which {{.A}} stands.
+type Rowwise struct {
+	// Shares are how the operands have elements: one for each of the input's, or for
+	// each column or row, to which others broadcast.
+	Shares []Share
+	Stats  []Stat
+	// After makes what all elements of a row need, of its numbers and the scalars.
+	After string
+	// Each makes the outputs, which are registers of their names.
+	Each string
+}
+
+// Stat is a number of a row: what Of leaves in z for each element, combined in the
+// order reduce.go states to acc, of which Done makes it, in z. Empty: acc itself.
+type Stat struct {
+	Name, Combine, Of, Done string
+}
+
+// Share says how an operand of a Rowwise has elements.
+type Share uint8
+
+const (
+	Whole  Share = iota // one for each of the rows' elements
+	Column              // one for each place in a row, and broadcast if read
+	Row                 // one for each row
+)
+
+// mean is a stat's Done where it is the mean of what Of makes.
+const mean = "div.{{.A}} z, acc, count"
+
+var words = regexp.MustCompile(`[A-Za-z_]\w*`)
+
+// Uses reports whether a text has a register of a name.
+func (*Rowwise) Uses(text, name string) bool {
+	return slices.Contains(words.FindAllString(text, -1), name)
+}
+
+// Text is a part for an accumulator of type acc.
+func (*Rowwise) Text(part string, acc isa.Type) string {
+	return strings.ReplaceAll(part, "{{.A}}", acc.String())
+}
+
+// Rowwise is what the operation does of rows, nil if it is none such.
+func (op *Op) Rowwise() *Rowwise { return op.rowwise }
+
+// rowwiseOp makes the operation of a Rowwise.
+func rowwiseOp(name, doc string, operands []Operand, scalars []Scalar, r *Rowwise) *Op {
+	op := &Op{
+		Name: name, Doc: doc, Types: isa.SetFloat, Axes: true, Operands: operands, Scalars: scalars,
+		Dims: []string{"rows", "cols"}, result: like, rowwise: r,
+	}
+	sizes := func(s Share, d []int64) []int64 { return map[Share][]int64{Whole: d, Column: d[1:], Row: d[:1]}[s] }
+	op.extent = func(d []int64) (n []int64) {
+		for _, s := range r.Shares {
+			l := Packed(isa.U8, sizes(s, d)...)
+			n = append(n, l.Elements())
+		}
+		return n
+	}
+	op.layouts = func(t isa.Type, d []int64) (l []Layout, axes int, err error) {
+		for i, s := range r.Shares {
+			l = append(l, Packed(op.TypeOf(i, t), sizes(s, d)...))
+		}
+		return l, 1, nil
+	}
+	op.shapes = op.planRowwise
+	short, final := &source{}, &source{}
+	short.text, final.text = op.shortRow(), op.finalRow()
+	op.rowPrograms = [2]*source{short, final}
+	return op
+}
+
+// Layouts are the shapes that the operands of a call by sizes have, and how many of
+// the input's last dimensions are a row.
+func (op *Op) Layouts(t isa.Type, dims []int64) ([]Layout, int, error) { return op.layouts(t, dims) }
+
+// TypeOf is the type of operand i of a Rowwise on elements of type t: what is a Sum
+// is in the accumulator's.
+func (op *Op) TypeOf(i int, t isa.Type) isa.Type {
+	if op.Operands[i].Kind == Sum {
+		return Accumulator(t)
+	}
+	return t
+}
+
+// rowSlot is the declaration of operand i's slot, and rowLoad what loads it.
+func (op *Op) rowSlot(i int) string {
+	t := "{{.T}}"
+	if op.Operands[i].Kind == Sum {
+		t = "{{.A}}"
+	}
+	return fmt.Sprintf("slot %s %s\n", op.Operands[i].Name, t)
+}
+
+func (op *Op) rowLoad(i int, address string) string {
+	name := op.Operands[i].Name
+	if op.Operands[i].Kind == Sum {
+		return fmt.Sprintf("  ldg.{{.A}} %s, %s[%s]\n", name, name, address)
+	}
+	return fmt.Sprintf("  {{load %q \"%s[%s]\"}}\n", name, name, address)
+}
+
+// rowHead are a program's slots and parameters, and the loads of what it reads in its
+// index space.
+func (op *Op) rowHead(what string, slots ...string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "program %s%s\n", op.Name, what)
+	for i := range op.Operands {
+		if what == "" || op.Operands[i].Reads || op.rowwise.Shares[i] == Whole {
+			b.WriteString(op.rowSlot(i))
+		}
+	}
+	for _, s := range slots {
+		b.WriteString(s)
+	}
+	b.WriteString("param count {{.A}}\n")
+	for _, s := range op.Scalars {
+		fmt.Fprintf(&b, "param %s {{.A}}\n", s.Name)
+	}
+	for i, o := range op.Operands {
+		if o.Reads {
+			b.WriteString(op.rowLoad(i, "index"))
+		}
+	}
+	b.WriteString("  ldp.{{.A}} count, count\n")
+	for _, s := range op.Scalars {
+		fmt.Fprintf(&b, "  ldp.{{.A}} %s, %s\n", s.Name, s.Name)
+	}
+	return b.String()
+}
+
+// rowTail makes the elements.
+func (op *Op) rowTail() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "  %s\n  %s\n", op.rowwise.After, op.rowwise.Each)
+	for i, o := range op.Operands {
+		switch {
+		case !o.Writes || op.rowwise.Shares[i] != Whole:
+		case o.Kind == Sum:
+			fmt.Fprintf(&b, "  stg.{{.A}} %s, %s[index]\n", o.Name, o.Name)
+		default:
+			fmt.Fprintf(&b, "  {{store %q \"%s[index]\"}}\n", o.Name, o.Name)
+		}
+	}
+	return b.String()
+}
+
+// shortRow is for rows of at most Partials elements, unless they are many and very
+// short: a block is a row, and a lane an element, which is then the partial that
+// it alone goes to.
+func (op *Op) shortRow() string {
+	var b strings.Builder
+	b.WriteString(op.rowHead(""))
+	for _, s := range op.rowwise.Stats {
+		fmt.Fprintf(&b, "  %s\n  block_reduce_%s.{{.A}} acc, z\n  %s\n  mov.{{.A}} %s, z\n", s.Of, s.Combine, s.done(), s.Name)
+	}
+	b.WriteString(op.rowTail())
+	b.WriteString(op.RowResults("{{.A}}", "{{size .A}}"))
+	return b.String()
+}
+
+func (s *Stat) done() string {
+	if s.Done == "" {
+		return "mov.{{.A}} z, acc"
+	}
+	return s.Done
+}
+
+// RowResults has lane 0 store the numbers of the block's row that are operands, and
+// ends the program.
+func (op *Op) RowResults(acc, size string) string {
+	var b strings.Builder
+	for i, o := range op.Operands {
+		if o.Writes && op.rowwise.Shares[i] == Row {
+			if b.Len() == 0 {
+				fmt.Fprintf(&b, "  sreg q, lane.x\n  set.ne.u32 other, q, 0\n  bra end, other\n  sreg row, block.x\n  cvt.u64.u32 to, row\n  mul.u64 to, to, %s\n", size)
+			}
+			fmt.Fprintf(&b, "  stg.%s %s, %s[to]\n", acc, o.Name, o.Name)
+		}
+	}
+	if b.Len() > 0 {
+		b.WriteString("end:\n")
+	}
+	return b.String() + "  exit\n"
+}
+
+// finalRow makes the elements of rows whose numbers have been found.
+func (op *Op) finalRow() string {
+	var slots []string
+	var loads strings.Builder
+	for _, s := range op.rowwise.Stats {
+		slots = append(slots, fmt.Sprintf("slot %s {{.A}}\n", s.Name))
+		fmt.Fprintf(&loads, "  ldg.{{.A}} %s, %s[index]\n", s.Name, s.Name)
+	}
+	return op.rowHead("_elements", slots...) + loads.String() + op.rowTail() + "  exit\n"
+}
+
+// RowParams are the parameters count and the scalars of a call on rows of so many elements.
+func (op *Op) RowParams(t isa.Type, cols int64) []Param {
+	params := cells(isa.Convert(Accumulator(t), isa.I64, uint64(cols)))
+	for i := range op.Scalars {
+		params = append(params, Param{Scalar: true, Value: uint64(i)})
+	}
+	return params
+}
+
+// RowArrays sees the operands of a call in the shape of the input, whose dimensions
+// from lead on are a row: strides are 0 where they broadcast. Numbers of rows have
+// the shape of the rows alone.
+func (op *Op) RowArrays(l []Layout, axes int) ([]Layout, error) {
+	r, out := op.rowwise, slices.Clone(l)
+	lead := len(l[0].Shape) - axes
+	for i := range l {
+		name := op.Operands[i].Name
+		if want := op.TypeOf(i, l[0].Type); l[i].Type != want {
+			return nil, fmt.Errorf("%s: %s has dtype %v; expected %v, in which rows are summed", op.Name, name, l[i].Type, want)
+		}
+		switch r.Shares[i] {
+		case Whole:
+			if err := sameShape(op.Name, l, [2]string{op.Operands[0].Name, name}, i); err != nil {
+				return nil, err
+			}
+		case Row:
+			want := l[0].Shape[:lead]
+			kept := append(slices.Clone(want), slices.Repeat([]int64{1}, axes)...)
+			if got := l[i].Shape; !slices.Equal(got, want) && !slices.Equal(got, kept) && (lead > 0 || l[i].Elements() != 1) {
+				return nil, fmt.Errorf("%s: %s has shape %s; expected %s, a number for each row", op.Name, name, shapeText(got), shapeText(want))
+			}
+			out[i] = l[i].part(0, min(lead, len(l[i].Shape)))
+		case Column:
+			wide, ok := l[i].broadcast(l[0].Shape)
+			if !ok {
+				return nil, fmt.Errorf("%s: %s has shape %s, which does not broadcast to %s", op.Name, name, shapeText(l[i].Shape), shapeText(l[0].Shape))
+			}
+			out[i] = wide
+		}
+	}
+	return out, nil
+}
+
+// broadcast is l in a shape that it broadcasts to, as numpy has it.
+func (l *Layout) broadcast(shape []int64) (Layout, bool) {
+	wide := Layout{l.Type, shape, make([]int64, len(shape))}
+	more := len(shape) - len(l.Shape)
+	if more < 0 {
+		return wide, false
+	}
+	for i, d := range l.Shape {
+		switch {
+		case d == shape[more+i]:
+			wide.Stride[more+i] = l.Stride[i]
+		case d != 1:
+			return wide, false
+		}
+	}
+	return wide, true
+}
+
+func (op *Op) planRowwise(l []Layout, axes int) (*Plan, error) {
+	l, err := op.RowArrays(l, axes)
+	if err != nil {
+		return nil, err
+	}
+	r, shape := op.rowwise, l[0].Shape
+	lead := len(shape) - axes
+	outer, inner := l[0].part(0, lead), l[0].part(lead, len(shape))
+	rows, cols := outer.Elements(), inner.Elements()
+	p := &Plan{}
+	if rows == 0 || cols == 0 {
+		return p, nil
+	}
+	arrays := make([]array, len(l))
+	var results []int // numbers of rows that are written, by way of the workspace where they do not lie packed
+	for i := range l {
+		arrays[i] = operand(i, l[i])
+		if r.Shares[i] == Row && op.Operands[i].Writes {
+			results = append(results, i)
+			if !l[i].Packed() {
+				arrays[i] = p.room(l[i].Type, l[i].Shape...)
+			}
+		}
+	}
+	if cols <= Partials && (rows < manyRows || cols > veryShort) {
+		err = op.shortRows(p, arrays, rows, cols)
+	} else {
+		err = op.rowLevels(p, arrays, lead, rows, cols)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", op.Name, err)
+	}
+	for _, i := range results {
+		if arrays[i].operand == Workspace {
+			if err := p.copy(arrays[i], operand(i, l[i])); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return p, nil
+}
+
+// alongRows sees numbers of rows in the input's shape.
+func alongRows(a array, shape []int64) array {
+	a.Stride = append(slices.Clone(a.Stride), make([]int64, len(shape)-len(a.Shape))...)
+	a.Shape = shape
+	return a
+}
+
+func (op *Op) shortRows(p *Plan, arrays []array, rows, cols int64) error {
+	t, shape := arrays[0].Type, arrays[0].Shape
+	program, err := op.rowPrograms[0].instance(elements(t))
+	if err != nil {
+		return err
+	}
+	s := Step{Program: program, Params: op.RowParams(t, cols), Shape: shape,
+		Grid: [3]uint32{uint32(rows), 1, 1}, Block: [3]uint32{uint32(cols), 1, 1}}
+	for i, a := range arrays {
+		switch {
+		case op.rowwise.Shares[i] == Row && op.Operands[i].Writes:
+			s.Slots = append(s.Slots, a.bytes())
+		case op.rowwise.Shares[i] == Row:
+			a = alongRows(a, shape)
+			fallthrough
+		default:
+			s.Slots = append(s.Slots, a.indexed())
+		}
+	}
+	p.Steps = append(p.Steps, s)
+	return nil
+}
+
+// rowLevels finds a number of all rows at a time, and then the elements.
+func (op *Op) rowLevels(p *Plan, arrays []array, lead int, rows, cols int64) error {
+	r, t, shape := op.rowwise, arrays[0].Type, arrays[0].Shape
+	acc := Accumulator(t)
+	for i := range arrays { // as the reductions take them, brought in a row once
+		if r.Shares[i] != Whole || !op.Operands[i].Reads {
+			continue
+		}
+		if _, ok := rowsOf(arrays[i].Layout, lead); ok && rows >= manyRows && op.alone(i) {
+			continue
+		}
+		var err error
+		if arrays[i], err = p.pack(arrays[i]); err != nil {
+			return err
+		}
+	}
+	count := isa.Convert(acc, isa.I64, uint64(cols))
+	stats := make([]array, len(r.Stats))
+	for k := range r.Stats {
+		s := &r.Stats[k]
+		stats[k] = p.room(acc, shape[:lead]...)
+		for i, o := range op.Operands {
+			if o.Name == s.Name {
+				stats[k] = arrays[i]
+			}
+		}
+		if err := op.rowStat(p, s, arrays, stats[:k], lead, stats[k], count); err != nil {
+			return err
+		}
+	}
+	program, err := op.rowPrograms[1].instance(elements(t))
+	if err != nil {
+		return err
+	}
+	final := Step{Program: program, Params: op.RowParams(t, cols), Shape: shape}
+	for i, a := range arrays {
+		if r.Shares[i] == Row && op.Operands[i].Writes {
+			continue
+		}
+		if r.Shares[i] == Row {
+			a = alongRows(a, shape)
+		}
+		final.Slots = append(final.Slots, a.indexed())
+	}
+	for _, a := range stats {
+		a = alongRows(a, shape)
+		final.Slots = append(final.Slots, a.indexed())
+	}
+	p.Steps = append(p.Steps, final)
+	return nil
+}
+
+// alone reports whether operand i is the only one that the numbers of rows are
+// found of together with what is the same for a whole row.
+func (op *Op) alone(i int) bool {
+	for _, s := range op.rowwise.Stats {
+		for k, o := range op.Operands {
+			if k != i && o.Reads && op.rowwise.Shares[k] == Whole && op.rowwise.Uses(s.Of, o.Name) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// rowStat appends the steps that find a number of each row.
+func (op *Op) rowStat(p *Plan, s *Stat, arrays, before []array, lead int, out array, count uint64) error {
+	r := op.rowwise
+	var in []array
+	var extras []Binding
+	var more, slots, loads []string // slots of all but the first, which reductions know, and of extras
+	first := -1
+	for i, o := range op.Operands {
+		if !o.Reads || !r.Uses(s.Of, o.Name) {
+			continue
+		}
+		a := arrays[i]
+		switch r.Shares[i] {
+		case Whole:
+			if in = append(in, a); first < 0 {
+				first = i
+				continue
+			}
+			more, loads = append(more, op.rowSlot(i)), append(loads, op.rowLoad(i, "off"))
+		case Column:
+			// Of one row, or else of one column; what is neither is brought in a row for all.
+			of, address, text := a, "off", ""
+			switch {
+			case zero(a.Stride[:lead]):
+				of.Layout, address, text = a.part(lead, len(a.Shape)), o.Name+"at", "at"
+			case zero(a.Stride[lead:]):
+				of.Layout, address, text = a.part(0, lead), o.Name+"at", "row"
+			}
+			of, err := p.pack(of)
+			if err != nil {
+				return err
+			}
+			if text != "" {
+				loads = append(loads, fmt.Sprintf("  mul.u64 %s, %s, {{size .T}}\n", address, text))
+			}
+			slots, loads = append(slots, op.rowSlot(i)), append(loads, op.rowLoad(i, address))
+			extras = append(extras, of.bytes())
+		case Row:
+			of, err := p.pack(a)
+			if err != nil {
+				return err
+			}
+			loads = append(loads, "  mul.u64 to, row, {{size .A}}\n")
+			slots, loads = append(slots, op.rowSlot(i)), append(loads, op.rowLoad(i, "to"))
+			extras = append(extras, of.bytes())
+		}
+	}
+	for k := range before {
+		if name := r.Stats[k].Name; r.Uses(s.Of, name) {
+			slots = append(slots, fmt.Sprintf("slot %s {{.A}}\n", name))
+			loads = append(loads, fmt.Sprintf("  mul.u64 to, row, {{size .A}}\n  ldg.{{.A}} %s, %s[to]\n", name, name))
+			extras = append(extras, before[k].bytes())
+		}
+	}
+	map_ := fmt.Sprintf("{{load %q \"a[off]\"}}\n%s  %s", op.Operands[first].Name, strings.Join(loads, ""), s.Of)
+	red := &reduction{
+		combine: s.Combine,
+		extra:   filled(strings.Join(append(more, slots...), "")),
+		m:       filled(map_),
+	}
+	if s.Done != "" {
+		red.done = filled("ldp.{{.A}} count, count\n  " + s.Done)
+	}
+	return red.reduce(p, out.Type, in, lead, extras, out, count)
+}
+
+// filled is a text with its types filled in, for a reduction.
+func filled(text string) func(f fields) string {
+	s := &source{text: text}
+	return func(f fields) string {
+		got, err := s.expand(f)
+		if err != nil {
+			return err.Error() // the assembler shows it in its place
+		}
+		return got
+	}
+}
+
+func zero(strides []int64) bool {
+	return !slices.ContainsFunc(strides, func(s int64) bool { return s != 0 })
+}

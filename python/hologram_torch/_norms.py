@@ -1,0 +1,146 @@
+"""Norms; see functional."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Optional
+
+import torch
+from torch import Tensor
+
+from hologram_torch._elementwise import opmath
+from hologram_torch._functions import wide
+from hologram_torch._fused import Fused
+from hologram_torch._rows import LAYER_NORM, RMS_NORM
+from hologram_torch._table import OPERATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["batch_norm", "layer_norm", "rms_norm"]
+
+
+def _norm_input(x: Tensor, *parameters: Optional[Tensor]) -> tuple[Tensor, torch.dtype]:
+    """Return x in the dtype to compute in, and the dtype of the result: on GPUs autocast leaves norms in f32."""
+    kept = not x.is_cpu and torch.is_autocast_enabled(x.device.type)
+    if not kept and all(t is None or t.dtype == x.dtype for t in parameters):
+        return x, x.dtype
+    computed = wide(x)
+    return computed, computed.dtype if kept else x.dtype
+
+
+def _formatted(x: Tensor) -> Tensor:
+    """Return a tensor in order, or in that of channels last: norms' results are so."""
+    for n, order in ((4, torch.channels_last), (5, torch.channels_last_3d)):
+        if x.ndim == n and x.is_contiguous(memory_format=order):
+            return x
+    return x.contiguous()
+
+
+def _like(x: Tensor, parameter: Optional[Tensor], shape: Optional[Sequence[int]] = None) -> Optional[Tensor]:
+    """Return a parameter in the dtype of x, and of a shape that broadcasts to its."""
+    if parameter is None:
+        return None
+    parameter = parameter if parameter.dtype == x.dtype else parameter.to(x.dtype)
+    return parameter if shape is None else parameter.reshape(shape)
+
+
+def _given(x: Tensor, dtype: torch.dtype) -> Tensor:
+    return x if x.dtype == dtype else x.to(dtype)
+
+
+def _layer_norm(
+    input: Tensor, weight: Optional[Tensor], bias: Optional[Tensor], shape: Sequence[int], eps: float
+) -> Tensor:
+    over = _last("layer_norm", input, shape, weight, bias)
+    x, dtype = _norm_input(input.contiguous(), weight, bias)
+    return _given(LAYER_NORM(x, _like(x, weight), _like(x, bias), over, eps)[0], dtype)
+
+
+_LAYER_NORM = Fused("layer_norm", _layer_norm, 3)
+
+
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Optional[Tensor] = None,
+    bias: Optional[Tensor] = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Return (x − mean) / √(var + eps) · weight + bias over the last dimensions; the variance in two passes."""
+    return _LAYER_NORM((input, weight, bias), (_sizes(normalized_shape), float(eps)))
+
+
+def _rms_norm(input: Tensor, weight: Optional[Tensor], shape: Sequence[int], eps: Optional[float]) -> Tensor:
+    over = _last("rms_norm", input, shape, weight)
+    x, dtype = _norm_input(_formatted(input), weight)
+    if eps is None:
+        eps = torch.finfo(opmath(x.dtype)).eps
+    return _given(RMS_NORM(x, _like(x, weight), over, float(eps))[0], dtype)
+
+
+_RMS_NORM = Fused("rms_norm", _rms_norm, 2)
+
+
+def rms_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Optional[Tensor] = None, eps: Optional[float] = None
+) -> Tensor:
+    """Return x / √(mean(x²) + eps) · weight over the last dimensions; eps is the dtype's own without it."""
+    return _RMS_NORM((input, weight), (_sizes(normalized_shape), eps))
+
+
+def _sizes(shape: Sequence[int]) -> tuple[int, ...]:
+    return (shape,) if isinstance(shape, int) else tuple(shape)
+
+
+def _last(what: str, x: Tensor, shape: Sequence[int], *parameters: Optional[Tensor]) -> list[int]:
+    given = list(shape)
+    if not given or list(x.shape[x.ndim - len(given) :]) != given or len(given) > x.ndim:
+        raise RuntimeError(f"{what}: normalized_shape is {given}; the input's shape {tuple(x.shape)} doesn't end so")
+    for parameter in parameters:
+        if parameter is not None and list(parameter.shape) != given:
+            raise RuntimeError(f"{what}: a parameter has the shape {tuple(parameter.shape)}; expected {tuple(given)}")
+    return list(range(x.ndim - len(given), x.ndim))
+
+
+def batch_norm(
+    input: Tensor,
+    running_mean: Optional[Tensor],
+    running_var: Optional[Tensor],
+    weight: Optional[Tensor] = None,
+    bias: Optional[Tensor] = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Return (x − mean) / √(var + eps) · weight + bias for each channel, dimension 1.
+
+    In training mean and variance are the batch's, and the running ones move by momentum towards them; otherwise they
+    are the running ones.
+    """
+    if not input.ndim:
+        raise ValueError("batch_norm: input has no dimensions; expected at least 1")
+    at = 1 if input.ndim > 1 else 0
+    over = [i for i in range(input.ndim) if i != at]
+    shape = [n if i == at else 1 for i, n in enumerate(input.shape)]
+    x, dtype = _norm_input(_formatted(input), weight, bias)
+    if training:
+        count = math.prod([input.shape[i] for i in over])
+        if input.shape[0] * math.prod(input.shape[2:]) == 1:
+            raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
+        found, middle, spread = LAYER_NORM(x, _like(x, weight, shape), _like(x, bias, shape), over, float(eps))
+        with torch.no_grad():
+            for running, now, factor in ((running_mean, middle, 1.0), (running_var, spread, count / max(count - 1, 1))):
+                if running is not None:
+                    moved = OPERATIONS["moved"](running, now.reshape(running.shape), float(momentum), factor)
+                    running.copy_(moved)
+        return _given(found, dtype)
+    if running_mean is None or running_var is None:
+        raise ValueError("Expected running_mean and running_var to be defined when training=False")
+    middle, spread = running_mean.reshape(shape), running_var.reshape(shape)
+    if weight is None and bias is None:
+        return _given(OPERATIONS["normalized"](x, middle, spread, float(eps)), dtype)
+    one, none = x.new_ones(()), x.new_full((), -0.0)
+    weight, bias = _like(x, weight, shape), _like(x, bias, shape)
+    weight, bias = one if weight is None else weight, none if bias is None else bias
+    return _given(OPERATIONS["standardized"](x, middle, spread, weight, bias, float(eps)), dtype)
