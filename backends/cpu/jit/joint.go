@@ -55,7 +55,12 @@ func (g *gen) straightNode(n *ir.Node) {
 	}
 	h := g.headOf(n)
 	if h == nil {
-		g.node(n)
+		if g.u > g.lo && len(n.Results) == 1 && pure(n) && g.same(n.Result()) { // the first group's serves all
+			g.set(n.Result(), g.vals[g.lo][n.Result().ID])
+			g.prepareDivisor(n.Result())
+		} else {
+			g.node(n)
+		}
 		return
 	}
 	if g.u == g.lo && !g.early[n] {

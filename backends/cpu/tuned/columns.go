@@ -16,9 +16,9 @@ import (
 // and their elements lie k·groups·cols behind its own.
 const (
 	fewRows    = 64      // at most so many are a lane's at once
-	columnEach = 8       // partials of a lane where there are more, and
-	narrowEach = 4       // of matrices with fewer columns than
-	narrow     = 16      // so many, to have lanes enough
+	columnEach = 4       // partials of a lane where there are more: 16 stretches of memory in a chunk of 1024 rows; and
+	narrowEach = 8       // of narrow elements in matrices of as many columns as
+	narrow     = 16      // this, which have lanes enough
 	tileBytes  = 512     // of a row's stretch that the lanes of a block do together
 	maxWide    = 1 << 23 // columns: lanes of a level, and elements that are left, are counted in 32 bits
 )
@@ -43,7 +43,7 @@ func (p *plan) columns(combine string, x, y kernels.Binding, acc isa.Type, matri
 		return
 	}
 	w.rows, w.each = 0, columnEach
-	if cols < narrow {
+	if cols >= narrow && x.Type.Size() < 4 {
 		w.each = narrowEach
 	}
 	chunks := (rows + chunk - 1) / chunk

@@ -26,34 +26,39 @@ func cumsum(t isa.Type, rows, cols int64) (*kernels.Plan, error) {
 	if cols <= shortScan && rows >= manyRows {
 		p.step(key{what: "short scan", t: t, n: cols}, func(w *writer) { w.shortScan(cols) }, rows, manyLanes, []kernels.Binding{x, y})
 	} else {
-		p.scan(x, y, kernels.Accumulator(t), rows, cols, false)
+		p.scan(x, y, kernels.Accumulator(t), rows, cols, 0)
 	}
 	return p.done()
 }
 
-// scan appends the steps that write the sums in the rows of x to y; shifted, to
-// y's elements from the second on.
-func (p *plan) scan(x, y kernels.Binding, acc isa.Type, rows, cols int64, shifted bool) {
+// scan appends the steps that write the sums in the rows of x to y. If of is not 0, x
+// has the sums in the chunks of rows of so many elements: what is summed is the last of
+// each chunk but a row's last one, and the sums are those before each chunk but the
+// first, where rows of y have an element for each.
+func (p *plan) scan(x, y kernels.Binding, acc isa.Type, rows, cols, of int64) {
+	totals := of > 0
 	chunks := (cols + kernels.ScanChunk - 1) / kernels.ScanChunk
 	lanes := min(int64(1)<<bits.Len64(uint64(cols-1)), kernels.ScanChunk)
 	step := func(what string, out isa.Type, flag bool, write func(w *writer), slots ...kernels.Binding) {
-		p.step(key{what: what, t: slots[0].Type, out: out, n: lanes, shifted: flag}, write, rows*chunks*lanes, lanes, slots, uint64(cols), uint64(chunks))
+		p.step(key{what: what, t: slots[0].Type, out: out, n: lanes, shifted: flag}, write, rows*chunks*lanes, lanes, slots, uint64(cols), uint64(chunks), uint64(of))
 	}
 	if chunks == 1 {
-		step("scan", y.Type, shifted, func(w *writer) { w.scan(y.Type, lanes, shifted, false) }, x, y)
+		what := map[bool]string{false: "scan", true: "scan totals"}[totals]
+		step(what, y.Type, totals, func(w *writer) { w.scan(y.Type, lanes, totals, totals) }, x, y)
 		return
 	}
 	own := y
-	if y.Type != acc || shifted {
+	if y.Type != acc || totals {
 		own = p.room(acc, rows*cols)
 	}
-	totals, before := p.room(acc, rows*chunks), p.room(acc, rows*chunks+1)
-	step("scan with totals", acc, false, func(w *writer) { w.scan(acc, lanes, false, true) }, x, own, totals)
-	p.scan(totals, before, acc, rows, chunks, true)
-	if y.Type == acc && !shifted {
+	what := map[bool]string{false: "scan chunks", true: "scan chunks of totals"}[totals]
+	step(what, acc, false, func(w *writer) { w.scan(acc, lanes, totals, false) }, x, own)
+	before := p.room(acc, rows*chunks)
+	p.scan(own, before, acc, rows, chunks-1, cols)
+	if y.Type == acc && !totals {
 		step("join in place", acc, false, func(w *writer) { w.join(acc, "own", false) }, before, y)
 	} else {
-		step("join", y.Type, shifted, func(w *writer) { w.join(y.Type, "y", shifted) }, before, own, y)
+		step("join", y.Type, totals, func(w *writer) { w.join(y.Type, "y", totals) }, before, own, y)
 	}
 }
 
@@ -81,7 +86,7 @@ func (w *writer) shortScan(n int64) {
 // chunkPlace is where a block's lanes are: in chunk number chunk of row number row,
 // lane's element at number at of all. left elements are there for them.
 func (w *writer) chunkPlace() {
-	w.line("param cols u64\nparam chunks u32\n  sreg q, lane.x\n  sreg b, block.x\n  ldp.u64 cols, cols\n  ldp.u32 chunks, chunks")
+	w.line("param cols u64\nparam chunks u32\nparam of u64\n  sreg q, lane.x\n  sreg b, block.x\n  ldp.u64 cols, cols\n  ldp.u32 chunks, chunks")
 	w.line("  div.u32 row, b, chunks\n  rem.u32 chunk, b, chunks\n  cvt.u64.u32 row, row\n  cvt.u64.u32 first, chunk\n  cvt.u64.u32 lane, q")
 	w.line("  mul.u64 first, first, %d\n  sub.u64 len, cols, first\n  min.u64 len, len, %[1]d\n  cvt.u32.u64 left, len", kernels.ScanChunk)
 	w.line("  mul.u64 at, row, cols\n  add.u64 at, at, first\n  add.u64 at, at, lane")
@@ -98,18 +103,18 @@ func (w *writer) inside(lanes int64, body func()) {
 	w.line("over%d:", n)
 }
 
-// scan finds the sums in a chunk of a row, and its total if asked for.
-func (w *writer) scan(out isa.Type, lanes int64, shifted, totals bool) {
-	w.line("program scan\nslot x %v\nslot y %v", w.t, out)
-	if totals {
-		w.line("slot totals %v", w.acc)
-	}
-	w.line("block %d", lanes)
+// scan finds the sums in a chunk of a row; of totals, if x has the chunks they are of;
+// shifted, for the chunks that come after them.
+func (w *writer) scan(out isa.Type, lanes int64, totals, shifted bool) {
+	w.line("program scan\nslot x %v\nslot y %v\nblock %d", w.t, out, lanes)
 	w.chunkPlace()
-	w.line("  mul.u64 from, at, %d", w.t.Size())
-	if shifted {
-		w.line("  add.u64 at, at, 1")
+	if totals {
+		w.line("  ldp.u64 of, of\n  add.u64 from, first, lane\n  mul.u64 from, from, %d\n  add.u64 from, from, %d\n  mul.u64 of, of, row\n  add.u64 from, from, of\n  mul.u64 from, from, %d",
+			kernels.ScanChunk, kernels.ScanChunk-1, w.t.Size())
+	} else {
+		w.line("  mul.u64 from, at, %d", w.t.Size())
 	}
+	w.shift(shifted)
 	w.line("  mul.u64 to, at, %d\n  mov.%v z, %s", out.Size(), w.acc, kernels.Identity("add", w.acc))
 	w.inside(lanes, func() {
 		w.line("  ldg.%v z, x[from]", w.t)
@@ -119,10 +124,14 @@ func (w *writer) scan(out isa.Type, lanes int64, shifted, totals bool) {
 	})
 	w.line("  block_scan_add.%v z, z", w.acc)
 	w.inside(lanes, func() { w.storeAs(out, "z", "y[to]") })
-	if totals {
-		w.line("  set.ne.u32 p, q, %d\n  bra end, p\n  cvt.u64.u32 to, b\n  mul.u64 to, to, %d\n  stg.%v z, totals[to]\nend:", lanes-1, w.acc.Size(), w.acc)
-	}
 	w.line("  exit")
+}
+
+// shift leads at to the chunk after an element's, in a row with an element more.
+func (w *writer) shift(shifted bool) {
+	if shifted {
+		w.line("  add.u64 at, at, row\n  add.u64 at, at, 1")
+	}
 }
 
 // join adds the sum before a chunk to its own sums, and stores the result in slot to.
@@ -134,9 +143,7 @@ func (w *writer) join(out isa.Type, to string, shifted bool) {
 	w.line("block %d", kernels.ScanChunk)
 	w.chunkPlace()
 	w.line("  mul.u64 from, at, %d", w.acc.Size())
-	if shifted {
-		w.line("  add.u64 at, at, 1")
-	}
+	w.shift(shifted)
 	w.line("  mul.u64 to, at, %d\n  cvt.u64.u32 of, b\n  mul.u64 of, of, %d\n  ldg.%v y, before[of]\n  set.eq.u32 whole, chunk, 0", out.Size(), w.acc.Size(), w.acc)
 	w.inside(kernels.ScanChunk, func() {
 		w.line("  ldg.%v z, own[from]\n  add.%[1]v sum, y, z\n  sel.%[1]v z, whole, z, sum", w.acc)
