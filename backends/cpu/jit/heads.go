@@ -2,6 +2,7 @@ package jit
 
 import (
 	"encoding/binary"
+	"math/bits"
 
 	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
 	"github.com/hologram-project/hologram/isa"
@@ -81,14 +82,51 @@ func (g *gen) scalarOp(d vreg, a, b operand, fn func(e *encoder)) {
 	})
 }
 
-// copyHead makes the head of d that of v, or a constant.
-func (g *gen) copyHead(d vreg, v *ir.Value) {
-	g.scalarOp(d, g.operand(v), operand{}, func(e *encoder) {
-		if c, ok := v.Const(); ok && c == 0 {
-			e.Op(x86.XOR, x86.W32, x86.RAX, x86.RAX)
+// changed computes d from a number that fn, if not nil, changes in the register it is
+// told of: d's own, if it has one.
+func (g *gen) changed(d vreg, a operand, fn func(e *encoder, r x86.Reg)) {
+	g.special(d, a.reg, 0, 0, func(e *encoder, in *inst) {
+		r := e.outGPR(in.d, x86.RAX)
+		e.loadOperand(r, a)
+		if fn != nil {
+			fn(e, r)
 		}
+		e.doneGPR(in.d, r)
 	})
 }
+
+// joined computes d of a and b by an instruction on two registers, the first of which is
+// d's own unless that holds b. imm, if not nil, has the second as a constant.
+func (g *gen) joined(d vreg, a, b operand, w x86.Width, imm func(e *encoder, r x86.Reg, v int32), fn func(e *encoder, r, s x86.Reg)) {
+	c := int64(b.value)
+	if w == x86.W32 {
+		c = int64(int32(c))
+	}
+	if b.reg == 0 && imm != nil && c == int64(int32(c)) {
+		g.changed(d, a, func(e *encoder, r x86.Reg) { imm(e, r, int32(c)) })
+		return
+	}
+	g.special(d, a.reg, b.reg, 0, func(e *encoder, in *inst) {
+		s, own, r := regT, e.info[in.d].reg, x86.RAX
+		if b.reg != 0 {
+			s = e.gpr(b.reg, regT)
+		} else {
+			e.MovImm(regT, b.value)
+		}
+		if own != x86.None && own != s {
+			r = own
+		}
+		e.loadOperand(r, a)
+		fn(e, r, s)
+		if own != x86.None && own != r {
+			e.Mov(x86.W64, own, r)
+		}
+		e.doneGPR(in.d, r)
+	})
+}
+
+// copyHead makes the head of d that of v, or a constant.
+func (g *gen) copyHead(d vreg, v *ir.Value) { g.changed(d, g.operand(v), nil) }
 
 // headNode computes the head of a node's result.
 func (g *gen) headNode(n *ir.Node) {
@@ -108,26 +146,43 @@ func (g *gen) headNode(n *ir.Node) {
 		a[i] = g.operand(v)
 	}
 	w := x86.Width(n.Result().Type.Size())
-	alu := func(op x86.ALU) func(e *encoder) {
-		return func(e *encoder) { e.Op(op, w, x86.RAX, regT) }
-	}
-	constant := func(kind byte) func(e *encoder) {
-		c, _ := n.Args[1].Const()
-		k := uint8(c % uint64(t.Bits()))
-		return func(e *encoder) {
+	shifted := func(kind byte, x operand, k uint8) {
+		g.changed(d, x, func(e *encoder, r x86.Reg) {
 			if k > 0 {
-				e.ShiftImm(kind, w, x86.RAX, k)
+				e.ShiftImm(kind, w, r, k)
 			}
-		}
+		})
 	}
-	fn := map[isa.Op]func(e *encoder){isa.ADD: alu(x86.ADD), isa.SUB: alu(x86.SUB), isa.AND: alu(x86.AND), isa.OR: alu(x86.OR), isa.XOR: alu(x86.XOR)}[op]
+	alu, known := map[isa.Op]x86.ALU{isa.ADD: x86.ADD, isa.SUB: x86.SUB, isa.AND: x86.AND, isa.OR: x86.OR, isa.XOR: x86.XOR}[op]
+	if known {
+		g.joined(d, a[0], a[1], w, func(e *encoder, r x86.Reg, v int32) { e.OpImm(alu, w, r, v) }, func(e *encoder, r, s x86.Reg) { e.Op(alu, w, r, s) })
+		return
+	}
+	var fn func(e *encoder)
 	switch op {
 	case isa.MUL:
-		fn = func(e *encoder) { e.IMul(w, x86.RAX, regT) }
-	case isa.SHL:
-		fn = constant(4)
-	case isa.SHR:
-		fn = constant(5)
+		if c := a[1].value; a[1].reg == 0 && bits.OnesCount64(c) == 1 {
+			shifted(4, a[0], uint8(bits.TrailingZeros64(c)))
+		} else {
+			g.joined(d, a[0], a[1], w, nil, func(e *encoder, r, s x86.Reg) { e.IMul(w, r, s) })
+		}
+		return
+	case isa.SHL, isa.SHR:
+		c, _ := n.Args[1].Const()
+		shifted(map[isa.Op]byte{isa.SHL: 4, isa.SHR: 5}[op], a[0], uint8(c%uint64(t.Bits())))
+		return
+	case isa.CVT:
+		from, to := n.From, n.Type
+		g.changed(d, a[0], func(e *encoder, r x86.Reg) {
+			switch {
+			case to.Size() == 4 && from.Size() == 8:
+				e.Mov(x86.W32, r, r)
+			case to.Size() == 8 && from.Size() == 4 && from.Signed():
+				e.ShiftImm(4, x86.W64, r, 32)
+				e.ShiftImm(7, x86.W64, r, 32)
+			}
+		})
+		return
 	case isa.MIN, isa.MAX:
 		c := x86.A
 		if op == isa.MAX {
@@ -155,17 +210,6 @@ func (g *gen) headNode(n *ir.Node) {
 			}
 			e.Op(x86.XOR, x86.W32, x86.RAX, x86.RAX)
 			e.Bind(done)
-		}
-	case isa.CVT:
-		from, to := n.From, n.Type
-		fn = func(e *encoder) {
-			switch {
-			case to.Size() == 4:
-				e.Mov(x86.W32, x86.RAX, x86.RAX)
-			case from.Size() == 4 && from.Signed():
-				e.ShiftImm(4, x86.W64, x86.RAX, 32)
-				e.ShiftImm(7, x86.W64, x86.RAX, 32)
-			}
 		}
 	}
 	if a[0].reg == 0 && a[0].value == 0 { // operand{} is none

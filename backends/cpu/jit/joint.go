@@ -171,14 +171,7 @@ func (g *gen) nextHeads(c carried) {
 		switch {
 		case v == c.headParams[i]:
 		case next[i] != 0:
-			g.special(d, next[i], 0, 0, func(e *encoder, in *inst) {
-				e.loadOperand(x86.RAX, operand{reg: in.a})
-				if r := e.info[in.d].reg; r != x86.None {
-					e.Mov(x86.W64, r, x86.RAX)
-				} else {
-					e.doneGPR(in.d, x86.RAX)
-				}
-			})
+			g.changed(d, operand{reg: next[i]}, nil)
 		default:
 			g.copyHead(d, v)
 		}
