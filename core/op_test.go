@@ -337,6 +337,62 @@ func TestAxes(t *testing.T) {
 	})
 }
 
+// TestReductionsOfViews sums the middle axis of a stack of matrices, and the last
+// two, where the stack is one of every matrix, of every second, or of some columns,
+// into arrays that lie in order, with gaps, and the last element first.
+func TestReductionsOfViews(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		const matrices, rows, cols = 4, 70, 6
+		numbers := make([]float32, matrices*rows*cols)
+		for i := range numbers {
+			numbers[i] = float32(i * i % 61)
+		}
+		all := floats(t, ex, numbers...)
+		for _, x := range []struct{ shape, stride []int64 }{
+			{[]int64{matrices, rows, cols}, []int64{rows * cols, cols, 1}},
+			{[]int64{matrices / 2, rows, cols}, []int64{2 * rows * cols, cols, 1}},
+			{[]int64{matrices, rows / 2, cols}, []int64{rows * cols, cols, 1}},
+			{[]int64{matrices, rows, cols / 2}, []int64{rows * cols, cols, 1}},
+			{[]int64{matrices, rows, cols / 2}, []int64{rows * cols, cols, 2}},
+		} {
+			in, err := all.View(0, x.shape, x.stride)
+			require.NoError(t, err)
+			for _, axes := range []int64{0b010, 0b110} {
+				shape := []int64{x.shape[0]}
+				if axes == 0b010 {
+					shape = append(shape, x.shape[2])
+				}
+				n, _ := call.Elements(shape, 1000)
+				want := make([]float32, n)
+				for i := range x.shape[0] * x.shape[1] * x.shape[2] {
+					m, r, c := i/x.shape[2]/x.shape[1], i/x.shape[2]%x.shape[1], i%x.shape[2]
+					to := m
+					if axes == 0b010 {
+						to = m*x.shape[2] + c
+					}
+					want[to] += numbers[m*x.stride[0]+r*x.stride[1]+c*x.stride[2]] // exact, in any order
+				}
+				for _, step := range []int64{1, 3, -1, -2} {
+					room := floats(t, ex, slices.Repeat([]float32{-7}, int(4*n))...)
+					offset := max(0, -step*(n-1))
+					stride := []int64{step}
+					if len(shape) > 1 {
+						stride = []int64{step * shape[1], step}
+					}
+					out, err := room.View(offset, shape, stride)
+					require.NoError(t, err)
+					require.NoError(t, wait(ex.Op("reduce_sum", []*Buffer{in, out}, nil, []int64{axes})))
+					expected := slices.Repeat([]float32{-7}, int(4*n))
+					for i, v := range want {
+						expected[offset+int64(i)*step] = v
+					}
+					require.Equal(t, expected, values(t, room), "%v %v, axes %b, by %d", x.shape, x.stride, axes, step)
+				}
+			}
+		}
+	})
+}
+
 // TestFillingBools makes bytes of 0 and 1, whatever number is given.
 func TestFillingBools(t *testing.T) {
 	onEach(t, func(t *testing.T, ex *Executor) {

@@ -50,7 +50,7 @@ func uses(in *Inst, use func(operand, reg int, t Type)) {
 			if a.Addr.Mode == AddrIndirect {
 				use(k, int(a.Addr.Handle), TypeAnyInt)
 			}
-			if a.Addr.HasReg && (a.Addr.Mode == AddrByte || a.Addr.Mode == AddrIndirect || a.Addr.Mode == AddrShared) {
+			if a.Addr.HasReg && a.Addr.hasOffset() {
 				use(k, int(a.Addr.Reg), TypeAnyInt)
 			}
 		}

@@ -98,6 +98,38 @@ func TestReleasingAGraphThatIsReplayed(t *testing.T) {
 	}
 }
 
+// TestACaptureOfWhatFails has a call fail while it is recorded: there is no graph, and
+// what it and the calls beside it hold goes at once. A stream that is closed while it
+// captures lets go likewise, and a capture can begin anew.
+func TestACaptureOfWhatFails(t *testing.T) {
+	s := streams(t)["deferred"]
+	for range 2 {
+		require.NoError(t, s.BeginCapture())
+		before, failing, after := &recorded{}, &recorded{}, &recorded{}
+		failing.run = func(*Target) (backends.Ticket, error) { return 0, asynctest.ErrInjected }
+		ev, err := s.Submit(before, How{})
+		require.NoError(t, wait(t, ev, err))
+		ev, err = s.Submit(failing, How{})
+		require.ErrorIs(t, wait(t, ev, err), asynctest.ErrInjected)
+		ev, err = s.Submit(after, How{})
+		require.NoError(t, wait(t, ev, err))
+		_, err = s.EndCapture()
+		require.ErrorIs(t, err, asynctest.ErrInjected)
+		for _, w := range []*recorded{before, failing, after} {
+			require.EqualValues(t, 1, w.released.Load())
+		}
+	}
+	require.NoError(t, s.Close(time.Second))
+	for name, s := range streams(t) {
+		require.NoError(t, s.BeginCapture())
+		w := &recorded{}
+		ev, err := s.Submit(w, How{})
+		require.NoError(t, wait(t, ev, err), name)
+		require.NoError(t, s.Close(time.Second))
+		require.EqualValues(t, 1, w.released.Load(), name)
+	}
+}
+
 // TestBusyWhileCapturing tries work that cannot be captured at once: it is no part
 // of the capture, and does not spoil it.
 func TestBusyWhileCapturing(t *testing.T) {

@@ -774,6 +774,18 @@ def test_numbers_from_outside_are_those_of_now(monkeypatch: pytest.MonkeyPatch) 
     assert h(np.ones(1, bool)).dtype == np.int64
 
 
+@pytest.mark.parametrize("kind", [float, np.float64, np.float32, np.float16])
+def test_zeros_of_both_signs_make_programs_of_their_own(kind: Any) -> None:
+    x = np.ones(3, np.float32)
+    k = kind(0.0)
+    outside, static = hologram.kernel(lambda x: x * k), hologram.kernel(lambda x, k: x * k, static="k")
+    held = hologram.kernel(lambda x, pair: x * pair[0], static="pair")
+    for value in (0.0, -0.0, 0.0):
+        k = kind(value)
+        for made in (outside(x), static(x, k), held(x, (k, 1))):
+            assert_same(made, x * k)
+
+
 def test_numbers_from_outside_may_be_named_inside_or_come_late(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.ones(2)
     inside = [

@@ -92,6 +92,17 @@ def test_shapes_are_numpy_s(host: hg.Executor, shape: tuple[int, ...], kind: str
         np.testing.assert_array_equal(np.asarray(made), expected)
 
 
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (2, 0, 1)])
+def test_results_without_elements_have_a_dtype_of_their_own(host: hg.Executor, shape: tuple[int, ...]) -> None:
+    x = np.zeros(shape, F32)
+    for function, dtype in ((ops.vector_less, bool), (ops.vector_add, F32)):
+        for a, b in ((x, x), (host.wrap(x), host.wrap(x)), (host.wrap(x), 1)):
+            made = function(a, b)
+            assert type(made) is type(a) and (made.shape, made.dtype) == (shape, dtype)
+    made = ops.cumsum(host.wrap(x.astype("i4")), axis=0)
+    assert (made.shape, made.dtype) == (shape, np.int64)
+
+
 def test_layouts(host: hg.Executor) -> None:
     x = np.arange(60, dtype=F32).reshape(3, 4, 5)
     for view in (x.T, x[::-1, ::2, 1:3], x[:, None, 1], np.broadcast_to(x[0, 0], (7, 5)), np.asfortranarray(x[0])):
@@ -288,6 +299,10 @@ def test_a_result_is_the_caller_s_alone(host: hg.Executor) -> None:
     made = ops.vector_add(x, x)
     counts = [sys.getrefcount(np.ones(3)), sys.getrefcount(ops.vector_add(x, x)), sys.getrefcount(ops.vector_add(x, 1))]
     counts.append(sys.getrefcount(ops.vector_neg(host.wrap(x))))
+    assert len({*counts}) == 1, counts
+    matrix = host.wrap(x.reshape(40, 25))
+    shapes = [matrix.view((40, 25)), ops.vector_neg(matrix), ops.vector_less(matrix, matrix)]
+    counts = [sys.getrefcount(buffer.shape) for buffer in shapes]
     assert len({*counts}) == 1, counts
     assert made.base is None and made.flags.owndata
     made.resize(2000, refcheck=True)

@@ -260,6 +260,11 @@ def test_losses_refuse() -> None:
     x = torch.rand(3, 4)
     with pytest.raises(IndexError, match="Target 4 is out of bounds"):
         F.cross_entropy(x, torch.tensor([0, 1, 4]))
+    for wrong in (4, -1, -99):
+        with pytest.raises(IndexError, match=f"Target {wrong} is out of bounds"):
+            F.cross_entropy(x, torch.tensor([-100, wrong, -100]))
+    with pytest.raises(IndexError, match="Target -100 is out of bounds"):
+        F.nll_loss(x, torch.tensor([7, -100, 7]), ignore_index=7)
     with pytest.raises(RuntimeError, match="between 0 and 1"):
         F.binary_cross_entropy(x * 3, x)
     with pytest.raises(ValueError, match="reduction"):
@@ -354,6 +359,20 @@ def test_embedding_refuses() -> None:
         F.embedding(torch.tensor([1]), weight, padding_idx=5)
     with pytest.raises(ValueError, match="sparse"):
         F.embedding(torch.tensor([1]), weight, sparse=True)
+
+
+@pytest.mark.parametrize("padding", [None, 0, 2, -1])
+@pytest.mark.parametrize("share", [False, True])
+def test_second_derivatives_of_embeddings(padding: Any, share: bool) -> None:
+    weight, v = torch.randn(4, 3, dtype=torch.float64, requires_grad=True), torch.arange(1.0, 13.0).double().view(4, 3)
+    index, g = torch.tensor([[0, 2, 3], [0, 0, 2]]), torch.arange(18.0).double().view(2, 3, 3).requires_grad_()
+    options = {"padding_idx": padding, "scale_grad_by_freq": share}
+    (expected,) = torch.autograd.grad(torch.nn.functional.embedding(index, weight, **options), weight, g)
+    (made,) = torch.autograd.grad(F.embedding(index, weight, **options), weight, g, create_graph=True)
+    torch.testing.assert_close(made, expected)
+    # It is linear in what is given, so its derivative by that, times what is given, is itself.
+    (second,) = torch.autograd.grad(made, g, v)
+    torch.testing.assert_close((second * g).sum(), (made * v).sum())
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
