@@ -69,6 +69,59 @@ def training(name: str, sizes: list[int], batch: int, calls: int) -> Case:
     )
 
 
+def both_ways(
+    name: str, ours: Callable[[], Any], theirs: Callable[[], Any], leaves: list[Any], calls: int
+) -> list[Case]:
+    """A call that is recorded, and it with its gradient, as training has them."""
+    g = torch.randn_like(theirs())
+    grad = torch.autograd.grad
+    return [
+        Case(name, ours, theirs, 1.0, calls),
+        Case(
+            f"{name}, forward and backward",
+            lambda: grad(ours(), leaves, g), lambda: grad(theirs(), leaves, g), 1.0, max(calls // 3, 1),
+        ),
+    ]  # fmt: skip
+
+
+def of_rows() -> list[Case]:
+    """What works on rows: norms, softmax, losses of classes."""
+    found = []
+    theirs = torch.nn.functional
+    for n, c in ((32, 64), (256, 768), (2048, 768)):
+        x, w, b = (torch.randn(shape, requires_grad=True) for shape in ((n, c), (c,), (c,)))
+        calls = max(1, 200_000 // (n * c))
+        found += both_ways(
+            f"layer_norm, {n}×{c}", lambda x=x, w=w, b=b, c=c: F.layer_norm(x, (c,), w, b),
+            lambda x=x, w=w, b=b, c=c: theirs.layer_norm(x, (c,), w, b), [x, w, b], calls,
+        )  # fmt: skip
+        found += both_ways(
+            f"rms_norm, {n}×{c}", lambda x=x, w=w, c=c: F.rms_norm(x, (c,), w),
+            lambda x=x, w=w, c=c: theirs.rms_norm(x, (c,), w), [x, w], calls,
+        )  # fmt: skip
+    for n, c in ((32, 10), (256, 1000), (512, 8192)):
+        x, t = torch.randn(n, c, requires_grad=True), torch.randint(c, (n,))
+        calls = max(1, 200_000 // (n * c))
+        found += both_ways(
+            f"softmax, {n}×{c}", lambda x=x: F.softmax(x, 1), lambda x=x: theirs.softmax(x, 1), [x], calls
+        )
+        found += both_ways(
+            f"cross_entropy, {n}×{c}", lambda x=x, t=t: F.cross_entropy(x, t),
+            lambda x=x, t=t: theirs.cross_entropy(x, t), [x], calls,
+        )  # fmt: skip
+    for shape in ((64, 128), (32, 64, 16, 16)):
+        c = shape[1]
+        x, w, b = torch.randn(shape, requires_grad=True), *(torch.rand(c, requires_grad=True) for _ in range(2))
+        m, v = torch.zeros(c), torch.ones(c)
+        for training in (True, False):
+            found += both_ways(
+                f"batch_norm{'' if training else ' with running numbers'}, {'×'.join(map(str, shape))}",
+                lambda x=x, m=m, v=v, w=w, b=b, t=training: F.batch_norm(x, m, v, w, b, training=t),
+                lambda x=x, m=m, v=v, w=w, b=b, t=training: theirs.batch_norm(x, m, v, w, b, training=t), [x, w, b], 3,
+            )  # fmt: skip
+    return found
+
+
 def cases() -> list[Case]:
     x, y, g = torch.randn(1024), torch.randn(1024), torch.ones(1024)
     square, row = x.reshape(32, 32), y[:32].clone()
@@ -96,6 +149,7 @@ def cases() -> list[Case]:
             "linear, 256×784→512", lambda: F.linear(rows, w, bias),
             lambda: torch.nn.functional.linear(rows, w, bias), 1.0, 3, thread=False,
         ),
+        *of_rows(),
         training("step, digits 64-64-10, batch 32", [64, 64, 10], 32, 10),
         training("step, MLP 784-512-512-10, batch 256", [784, 512, 512, 10], 256, 1),
     ]  # fmt: skip

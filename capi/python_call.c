@@ -38,7 +38,24 @@ outcome request_number(request *r, py_object *o) {
   return DONE;
 }
 
-/* The cell of a number in a dtype that holds it; 16-bit floats, and what is to be refused, are Python's. */
+/* The cell of a 16-bit float that is 0, or a normal number of few digits; others Python rounds. */
+static outcome cell_of_half(double value, int32_t dtype, uint64_t *to) {
+  float single = (float)value;
+  uint32_t bits, exponent;
+  memcpy(&bits, &single, sizeof bits);
+  exponent = bits >> 23 & 255;
+  if (single != value || (value && !exponent)) return SURPRISE;
+  if (dtype == HOLOGRAM_BF16) {
+    *to = bits >> 16;
+    return bits & 0xffff ? SURPRISE : DONE;
+  }
+  *to = bits >> 31 << 15;
+  if (!value) return DONE;
+  *to |= (exponent - 112) << 10 | (bits >> 13 & 1023);
+  return bits & 0x1fff || exponent < 113 || exponent > 142 ? SURPRISE : DONE;
+}
+
+/* The cell of a number in a dtype that holds it; what is to be refused, and most 16-bit floats, are Python's. */
 static outcome cell_of(py_object *o, int32_t dtype, uint64_t *to) {
   int bits = 8 << (dtype - 1) % 4;
   int64_t whole;
@@ -47,8 +64,9 @@ static outcome cell_of(py_object *o, int32_t dtype, uint64_t *to) {
   *to = 0;
   if (o->type == py.PyFloat_Type) {
     value = single = 0;
-    if (dtype != HOLOGRAM_F64 && dtype != HOLOGRAM_F32) return SURPRISE;
     value = py.PyFloat_AsDouble(o);
+    if (dtype == HOLOGRAM_F16 || dtype == HOLOGRAM_BF16) return cell_of_half(value, dtype, to);
+    if (dtype != HOLOGRAM_F64 && dtype != HOLOGRAM_F32) return SURPRISE;
     single = (float)value;
   } else {
     if (o->type == py.PyBool_Type) {

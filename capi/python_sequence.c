@@ -72,12 +72,20 @@ static void table_dealloc(py_object *self) {
   py.Py_DecRef(type);
 }
 
-/* What a storage that calls write has of the first that did, and how far it is used. */
+/* What a storage that calls write has of the first that did: one of its operands, and how many bytes those wrote, which
+   have none in common; and how far it is used. */
 typedef struct {
   char *storage;
   const operand *writer;
-  int64_t bytes;
+  int step;
+  int64_t covered, bytes;
 } fresh;
+
+static int64_t bytes_of(const hologram_operand *o) {
+  int64_t n = sequence_sizes[o->dtype];
+  for (int k = 0; k < o->rank; k++) n *= o->shape[k];
+  return n;
+}
 
 /* Puts the calls from begin to end into an entry; false if they don't follow from the inputs. */
 static bool resolve(entry *e, const recording *seen, const base *inputs, int num_inputs, int begin, int end, fresh *made) {
@@ -113,8 +121,9 @@ static bool resolve(entry *e, const recording *seen, const base *inputs, int num
         for (int q = 0; q < n; q++) {
           if (from->operands[q].object && !from->operands[q].written && from->operands[q].storage == o->storage) return false;
         }
-        made[e->num_made++] = (fresh){o->storage, o, 0};
+        made[e->num_made++] = (fresh){o->storage, o, i, 0, 0};
       }
+      if (o->written && made[j].step == i) made[j].covered += bytes_of(&o->view);
       p->of = num_inputs + j;
       p->offset = (char *)o->view.data - o->storage;
       if (view_extent(&o->view) < 0) return false;
@@ -129,12 +138,10 @@ static bool find_results(entry *e, const base *results, int n, const fresh *made
   e->num_results = n;
   for (int i = 0; i < e->num_made; i++) {
     const hologram_operand *v = &made[i].writer->view;
-    int64_t elements = 1;
-    for (int k = 0; k < v->rank; k++) elements *= v->shape[k];
-    if (elements * sequence_sizes[v->dtype] < made[i].bytes) return false;
+    if (made[i].covered < made[i].bytes) return false;
     e->made[i].dtype = v->flags & HOLOGRAM_BOOL ? 0 : v->dtype;
     e->made[i].rank = 1;
-    e->made[i].shape[0] = elements;
+    e->made[i].shape[0] = made[i].covered / sequence_sizes[v->dtype];
   }
   for (int i = 0; i < n; i++) {
     const base *b = &results[i];

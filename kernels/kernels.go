@@ -123,19 +123,23 @@ func (op *Op) CheckTypes(types []isa.Type) error {
 }
 
 // Scalar is a number argument. Wide means that it has the accumulator's type
-// (f32 for f16 and bf16) rather than the elements'. Default, if it is not nil, is
+// (f32 for f16 and bf16) rather than the elements', Index that it is i64. Default, if it is not nil, is
 // what bindings pass where their caller gives none. Of names the output whose
 // former elements it scales: where that is left out so must be the number.
 type Scalar struct {
 	Name    string
 	Wide    bool
+	Index   bool
 	Default *float64
 	Of      string
 }
 
 // Type returns the type of the scalar's cell in a call on elements of type t.
 func (s Scalar) Type(t isa.Type) isa.Type {
-	if s.Wide {
+	switch {
+	case s.Index:
+		return isa.I64
+	case s.Wide:
 		return Accumulator(t)
 	}
 	return t

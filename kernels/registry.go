@@ -14,6 +14,7 @@ var All = []*Op{
 	ReduceProd, Cumsum,
 	VectorEqual, VectorNotEqual, VectorLess, VectorLessEqual, VectorGreater, VectorGreaterEqual, Where,
 	LogSoftmax, LogSoftmaxGradient, SoftmaxGradient, LayerNorm, LayerNormGradient, RMSNorm, RMSNormGradient,
+	NLL, NLLGradient, Embedding, EmbeddingGradient,
 }
 
 func init() {

@@ -23,6 +23,10 @@ func TestResultsAreWhatIsTaken(t *testing.T) {
 		if len(op.Operands) < 2 || op.Elementwise {
 			continue
 		}
+		switch op {
+		case NLL, NLLGradient, Embedding, EmbeddingGradient: // whose operands have shapes of their own: gather_test.go
+			continue
+		}
 		for of := isa.Type(1); of.Numeric(); of++ {
 			if !op.Types.Has(of) {
 				continue

@@ -34,6 +34,10 @@ var steps = map[string]struct {
 }{
 	"gemm":                      {[]int64{40, 50, 60, 0, 0}, []analysis.Kind{analysis.Product}},
 	"matvec":                    {[]int64{40, 50, 0}, []analysis.Kind{analysis.Product}},
+	"nll":                       {[]int64{40, 50}, []analysis.Kind{analysis.Map}},
+	"nll_gradient":              {[]int64{40, 50}, []analysis.Kind{analysis.Map, analysis.Other}},
+	"embedding":                 {[]int64{40, 50}, []analysis.Kind{analysis.Map}},
+	"embedding_gradient":        {[]int64{40, 50}, []analysis.Kind{analysis.Map}},
 	"log_softmax":               {[]int64{3, 1000}, []analysis.Kind{analysis.Reduction, analysis.Reduction, analysis.Map}},
 	"log_softmax_gradient":      {[]int64{3, 1000}, []analysis.Kind{analysis.Reduction, analysis.Map}},
 	"softmax_gradient":          {[]int64{3, 1000}, []analysis.Kind{analysis.Reduction, analysis.Map}},

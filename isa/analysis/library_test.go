@@ -71,6 +71,10 @@ func sizes(op *kernels.Op) [][]int64 {
 // its check, nor any division, whatever the sizes.
 func TestLibraryIsProved(t *testing.T) {
 	for _, op := range kernels.All {
+		switch op {
+		case kernels.NLL, kernels.NLLGradient, kernels.Embedding, kernels.EmbeddingGradient:
+			continue // memory says where they access, so each access keeps its check
+		}
 		if op.Elementwise {
 			continue
 		}

@@ -180,12 +180,15 @@ def _of(op: dict[str, Any]) -> list[Function]:
         parameters = [*arrays(False), *scalars, _N]
         return [made(op["name"], GIVEN, parameters, len(parameters), doc + (left if len(operands) > 1 else ""))]
     if rows and len(operands) > 2:
+        parameters = [*arrays(False), *scalars]
+        if not op["axes"]:
+            about = f"{doc} What is the same for all may be a number. Arrays may be strided.{left}"
+            return [made(op["name"], GIVEN, parameters, len(parameters), about, numbers=True)]
         about = (
             f"{doc} With axis, a number or several, a row is what lies along these, without all is one row. What is no "
             f"row's broadcasts to {operands[0]}, its axes last, and may be a number.{left}"
         )
-        parameters = [*arrays(False), *scalars, Parameter("axis", "a")]
-        return [made(op["name"], GIVEN, parameters, len(parameters) - 1, about, numbers=True)]
+        return [made(op["name"], GIVEN, [*parameters, Parameter("axis", "a")], len(parameters), about, numbers=True)]
     if rows or op["dims"] == ["n"]:
         first = "over the first n elements as one row" if rows else "over the first n elements"
         about = f"{doc} It works {first}, all without n."

@@ -14,7 +14,7 @@ from hologram_torch._calls import called, executor_form, here
 from hologram_torch._executors import using
 from hologram_torch._functions import add, amax, amin, div, floating, mul, neg, sum, wide
 from hologram_torch._fused import Fused
-from hologram_torch._nll import NLL, TOTAL
+from hologram_torch._nll import NLL
 from hologram_torch._operation import PLAIN, is_dynamo_compiling, unusual
 from hologram_torch._rows import LOG_SOFTMAX
 from hologram_torch._table import OPERATIONS
@@ -239,8 +239,7 @@ def _classified(
     if weight is not None and tuple(weight.shape) != (classes,):
         raise RuntimeError(f"{what}: weight has the shape {tuple(weight.shape)}; expected ({classes},), one a class")
     weight = None if weight is None else weight.detach().to(logs.dtype)
-    divisor = TOTAL(logs.detach(), target, weight, ignored) if reduction == "mean" else None
-    loss: Tensor = NLL(logs, target, weight, divisor, reduction != "none", ignored)
+    loss, divisor = NLL(logs, target, weight, ("none", "mean", "sum").index(reduction), ignored)
     if not smoothing:
         return loss
     # The mean over all classes, as if each were the target.
@@ -248,6 +247,6 @@ def _classified(
     spread = mul(neg(sum(scaled, at)), (target != ignored).to(logs.dtype))
     if reduction != "none":
         spread = _reduced(what, spread, "sum")
-        if reduction == "mean" and divisor is not None:
+        if reduction == "mean":
             spread = div(spread, divisor).to(logs.dtype)
     return add(OPERATIONS["scaled"](loss, 1 - smoothing), OPERATIONS["scaled"](spread, smoothing / classes))

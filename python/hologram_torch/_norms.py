@@ -120,27 +120,41 @@ def batch_norm(
     """
     if not input.ndim:
         raise ValueError("batch_norm: input has no dimensions; expected at least 1")
-    at = 1 if input.ndim > 1 else 0
-    over = [i for i in range(input.ndim) if i != at]
-    shape = [n if i == at else 1 for i, n in enumerate(input.shape)]
+    if not training:
+        if running_mean is None or running_var is None:
+            raise ValueError("Expected running_mean and running_var to be defined when training=False")
+        return _STANDARDIZED((input, running_mean, running_var, weight, bias), (float(eps),))
+    over, shape = _channels(input)
+    count = math.prod([input.shape[i] for i in over])
+    if input.shape[0] * math.prod(input.shape[2:]) == 1:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
     x, dtype = _norm_input(_formatted(input), weight, bias)
-    if training:
-        count = math.prod([input.shape[i] for i in over])
-        if input.shape[0] * math.prod(input.shape[2:]) == 1:
-            raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
-        found, middle, spread = LAYER_NORM(x, _like(x, weight, shape), _like(x, bias, shape), over, float(eps))
-        with torch.no_grad():
-            for running, now, factor in ((running_mean, middle, 1.0), (running_var, spread, count / max(count - 1, 1))):
-                if running is not None:
-                    moved = OPERATIONS["moved"](running, now.reshape(running.shape), float(momentum), factor)
-                    running.copy_(moved)
-        return _given(found, dtype)
-    if running_mean is None or running_var is None:
-        raise ValueError("Expected running_mean and running_var to be defined when training=False")
-    middle, spread = running_mean.reshape(shape), running_var.reshape(shape)
+    found, middle, spread = LAYER_NORM(x, _like(x, weight, shape), _like(x, bias, shape), over, float(eps))
+    with torch.no_grad():
+        for running, now, factor in ((running_mean, middle, 1.0), (running_var, spread, count / max(count - 1, 1))):
+            if running is not None:
+                running.copy_(OPERATIONS["moved"](running, now.reshape(running.shape), float(momentum), factor))
+    return _given(found, dtype)
+
+
+def _channels(x: Tensor) -> tuple[list[int], list[int]]:
+    """Return the dimensions that a channel's elements lie along, and the shape of a number for each channel."""
+    at = 1 if x.ndim > 1 else 0
+    return [i for i in range(x.ndim) if i != at], [n if i == at else 1 for i, n in enumerate(x.shape)]
+
+
+def _standardized(
+    input: Tensor, mean: Tensor, variance: Tensor, weight: Optional[Tensor], bias: Optional[Tensor], eps: float
+) -> Tensor:
+    _, shape = _channels(input)
+    x, dtype = _norm_input(_formatted(input), weight, bias)
+    mean, variance = mean.reshape(shape), variance.reshape(shape)
     if weight is None and bias is None:
-        return _given(OPERATIONS["normalized"](x, middle, spread, float(eps)), dtype)
-    one, none = x.new_ones(()), x.new_full((), -0.0)
+        return _given(OPERATIONS["normalized"](x, mean, variance, eps), dtype)
     weight, bias = _like(x, weight, shape), _like(x, bias, shape)
-    weight, bias = one if weight is None else weight, none if bias is None else bias
-    return _given(OPERATIONS["standardized"](x, middle, spread, weight, bias, float(eps)), dtype)
+    weight = x.new_ones(()) if weight is None else weight
+    bias = x.new_full((), -0.0) if bias is None else bias
+    return _given(OPERATIONS["standardized"](x, mean, variance, weight, bias, eps), dtype)
+
+
+_STANDARDIZED = Fused("batch_norm", _standardized, 5)

@@ -86,8 +86,8 @@ def _root_slopes(g: Any, x: Any) -> Any:
 
 
 def _elu(x: Any, alpha: Any) -> Any:
-    positive = x > 0
-    return h.where(positive, x, alpha * h.expm1(h.where(positive, 0.0, x)))
+    negative = x < 0  # not 0, whatever alpha is
+    return h.where(negative, alpha * h.expm1(h.where(negative, x, 0.0)), x)
 
 
 def _elu_slopes(g: Any, x: Any, alpha: Any) -> Any:
@@ -191,7 +191,10 @@ ROWS: list[Row] = [
         "logsigmoid", lambda x: -_softplus(-x), "log(sigmoid(x))", promotion="floating",
         slopes=lambda g, x: g * h.sigmoid(-x),
     ),
-    Row("leaky_relu", lambda x, slope: h.where(x > 0, x, x * slope), "x if x > 0, else slope·x", promotion="floating"),
+    Row(
+        "leaky_relu", lambda x, slope: h.where(x > 0, x, x * slope), "x if x > 0, else slope·x", promotion="floating",
+        slopes=lambda g, x, slope: h.where(x > 0, g, g * slope),
+    ),
     Row("elu", _elu, "x if x > 0, else alpha · (e^x − 1)", promotion="floating", slopes=_elu_slopes),
     Row("softplus", _softplus_row, "log(1 + e^(beta·x)) / beta; x where beta·x > threshold", promotion="floating"),
     Row(

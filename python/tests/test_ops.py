@@ -401,6 +401,30 @@ def test_norms(ex: hg.Executor, name: str, cols: int) -> None:
     np.testing.assert_allclose(got, want, rtol=RTOL[name] * 4)
 
 
+def test_classes_and_rows_by_number(ex: hg.Executor) -> None:
+    logs, target = numbers("f32", 12).reshape(4, 3), np.array([2, 0, -1, 1])
+    weights, losses, given = ex.allocate(4, np.float32), ex.allocate(4, np.float32), ex.allocate((4, 3), np.float32)
+    x, classes = ex.allocate((4, 3), np.float32), ex.allocate(4, np.int64)
+    x.from_numpy(logs), classes.from_numpy(target)
+    ops.nll(ex, x, classes, 2.0, weights, losses, -1)
+    assert weights.to_numpy().tolist() == [2, 2, 0, 2]
+    assert losses.to_numpy().tolist() == [-2 * logs[0, 2], -2 * logs[1, 0], 0, -2 * logs[3, 1]]
+    ops.nll_gradient(ex, losses, classes, 2.0, 4.0, given, -1)
+    want = np.zeros((4, 3), np.float32)
+    want[[0, 1, 3], [2, 0, 1]] = -losses.to_numpy()[[0, 1, 3]] / 2
+    assert np.array_equal(given.to_numpy().reshape(4, 3), want)
+    with pytest.raises(hg.ProgramFault):
+        ops.nll(ex, x, classes, 1.0, weights, losses, -100)
+        ex.synchronize()
+    places = ex.from_numpy(np.array([3, 3, 0]))
+    rows = ops.embedding(ex, x, places)
+    assert np.array_equal(rows.to_numpy().reshape(3, 3), logs[[3, 3, 0]])
+    order, starts, ends = (ex.from_numpy(np.array(of)) for of in ([2, 0, 1], [0, 1, 1, 1], [1, 1, 1, 3]))
+    ops.embedding_gradient(ex, rows, order, starts, ends, given, -1, 0)
+    want = np.stack([logs[0], np.zeros(3), np.zeros(3), logs[3] + logs[3]])
+    assert np.array_equal(given.to_numpy().reshape(4, 3), want)
+
+
 def test_losses(ex: hg.Executor) -> None:
     p, t = np.random.default_rng(3).uniform(0.01, 0.99, (2, 1000)).astype(np.float32)
     pred, target, out = ex.from_numpy(p), ex.from_numpy(t), ex.allocate(3)

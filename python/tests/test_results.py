@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import gc
 import json
+import math
 import sys
 import threading
 from typing import Any, Callable
@@ -171,6 +172,17 @@ def test_numbers(ex: hg.Executor, host: hg.Executor, name: str) -> None:
         if name != "f64":
             with pytest.raises(ValueError, match=rf"vector_add: b is 1e\+300; {name} goes from"):
                 ops.vector_add(host, x, 1e300)
+
+
+@pytest.mark.parametrize("name", ["f16", "bf16"])
+def test_numbers_of_16_bits(host: hg.Executor, name: str) -> None:
+    """Those that C takes and those that Python rounds: exact ones, at the ends, and between."""
+    of = dtype_of(name)
+    exact = (1.0, -2.5, 0.0, -0.0, 65504.0, 2048.0, 2.0**-14, 256.0, math.inf, -math.inf)
+    for value in (*exact, 2049.0, 2.0**-15, 2.0**-24, 1 / 3, 256.5):
+        zero = np.full(3, -0.0, of)
+        want = np.full(3, value, np.float64).astype(np.float32).astype(of)
+        assert ops.vector_add(host, zero, value).tobytes() == want.tobytes(), value
 
 
 def test_numbers_alone_say_no_type(host: hg.Executor) -> None:

@@ -119,6 +119,18 @@ def test_slopes_at_the_ends(name: str) -> None:
     torch.testing.assert_close(slopes[0], slopes[1], equal_nan=True)
 
 
+@pytest.mark.parametrize("name", ["leaky_relu", "elu"])
+@pytest.mark.parametrize("number", [0.0, -0.5, 2.0, math.inf, math.nan])
+def test_odd_numbers_of_activations(name: str, number: float) -> None:
+    """Values and slopes on either side of 0, at it and at the ends are torch's, whatever the other side's slope is."""
+    found = []
+    for f in (F, torch.nn.functional):
+        x = torch.tensor([math.nan, math.inf, -math.inf, 0.0, -0.0, 3.0, -3.0, 1e-40, -1e-40], requires_grad=True)
+        y = getattr(f, name)(x, number)
+        found.append((y, *torch.autograd.grad(y.sum(), x)))
+    torch.testing.assert_close(found[0], found[1], equal_nan=True)
+
+
 def test_shapes_that_do_not_fit() -> None:
     with pytest.raises(RuntimeError, match=r"\(3,\), \(4,\) don't broadcast"):
         F.add(torch.ones(3), torch.ones(4))

@@ -18,7 +18,7 @@ from hologram_torch import nn
 from hologram_torch._functions import _LINEAR, _SOFTMAX, relu
 from hologram_torch._fused import Fused
 from hologram_torch._losses import _CROSS_ENTROPY, _POINTWISE
-from hologram_torch._norms import _LAYER_NORM, _RMS_NORM
+from hologram_torch._norms import _LAYER_NORM, _RMS_NORM, _STANDARDIZED
 from hologram_torch._table import OPERATIONS
 
 F.add(torch.ones(1), 1.0)
@@ -96,6 +96,11 @@ CASES: dict[str, tuple[Fused, tuple[Any, ...], Callable[[], Inputs]]] = {
     "layer norm, long, bf16": (_LAYER_NORM, ((300,), 1e-5), normed((2, 3, 300), dtype=torch.bfloat16)),
     "layer norm, none": (_LAYER_NORM, ((6,), 1e-5), lambda: (*normed(affine=0)(), None, None)),
     "rms norm": (_RMS_NORM, ((6,), None), normed((70, 6), 1)),
+    "batch norm": (
+        _STANDARDIZED,
+        (1e-5,),
+        lambda: (torch.randn(3, 6, 2).requires_grad_(), torch.randn(6), torch.rand(6), *normed((6,))()[1:]),
+    ),
     "softmax": (_SOFTMAX, (0, None, "softmax"), normed((3, 4, 2), 0)),
     "log softmax, f16": (_SOFTMAX, (-1, None, "log_softmax"), normed((3, 400), 0, torch.float16)),
     "weights, f16": (_CROSS_ENTROPY, (-100, "sum", 0.0), classes(weight=True, dtype=torch.float16)),

@@ -1,0 +1,174 @@
+package kernels_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/kernels"
+)
+
+// gathered runs an operation on operands in memory, and returns what of operand i is
+// there afterwards, in row-major order.
+func gathered(t *testing.T, op *kernels.Op, operands []*strided, scalars ...uint64) (after func(i int) []uint64) {
+	t.Helper()
+	var layouts []kernels.Layout
+	var types []isa.Type
+	var memory [][]uint64
+	for _, o := range operands {
+		layouts, types, memory = append(layouts, o.Layout), append(types, o.Type), append(memory, o.memory)
+	}
+	require.NoError(t, op.CheckTypes(types))
+	plan, err := op.PlanShapes(layouts, -1)
+	require.NoError(t, err)
+	left := execute(t, plan, types, memory, scalars...)
+	return func(i int) (cells []uint64) {
+		for _, at := range places(&operands[i].Layout) {
+			cells = append(cells, left[i][at])
+		}
+		return cells
+	}
+}
+
+// numbered is an operand of indices from 0 to before n.
+func numbered(r *rand.Rand, n int64, l kernels.Layout) *strided {
+	s := draw(r, l)
+	for i := range s.memory {
+		s.memory[i] = uint64(r.Int64N(n))
+	}
+	s.cells = s.cells[:0]
+	for _, at := range places(&l) {
+		s.cells = append(s.cells, s.memory[at])
+	}
+	return s
+}
+
+// Losses of classes and their gradients are those of the formula, for rows of any
+// strides, and a weight for each class or one for all.
+func TestNLLBitForBit(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 1))
+	for k, shape := range [][]int64{{7, 5}, {1, 3}, {4}, {2, 3, 4}, {2, 2, 3, 4}, {0, 3}} {
+		for form, typ := range []isa.Type{isa.F32, isa.BF16, isa.F64} {
+			ar := arithmetic{kernels.Accumulator(typ)}
+			rows, classes := shape[:len(shape)-1], shape[len(shape)-1]
+			logs := draw(r, layout(r, typ, form > 0, shape...))
+			target := numbered(r, classes, layout(r, isa.I64, k > 2, rows...))
+			weight := draw(r, layout(r, typ, form == 1, classes))
+			if form == 2 {
+				weight = draw(r, kernels.Packed(typ))
+			}
+			out := ar.Type
+			if form == 1 {
+				out = typ
+			}
+			const ignored = 1
+			after := gathered(t, kernels.NLL, []*strided{logs, target, weight, draw(r, layout(r, ar.Type, form > 0, rows...)), draw(r, layout(r, out, false, rows...))}, ignored)
+			weights, losses := after(3), after(4)
+			total := draw(r, kernels.Packed(ar.Type))
+			given := draw(r, layout(r, typ, form > 0, rows...))
+			if form == 2 {
+				given = draw(r, kernels.Packed(typ, 1))
+			}
+			slopes := gathered(t, kernels.NLLGradient, []*strided{given, target, weight, total, draw(r, layout(r, typ, form > 0, shape...))}, ignored)(4)
+			for i, c := range target.cells {
+				w, want := value(0), value(0)
+				g := given.values[min(i, len(given.values)-1)]
+				if c != ignored {
+					w = weight.values[min(int(c), len(weight.values)-1)]
+					want = -ar.mul(logs.values[i*int(classes)+int(c)], w)
+				}
+				requireCell(t, ar.Type, w, weights[i], "weights of %v %v [%d]", typ, shape, i)
+				requireCell(t, out, want, losses[i], "nll of %v %v [%d]", typ, shape, i)
+				for j := range classes {
+					slope := value(0)
+					if uint64(j) == c && c != ignored {
+						slope = -ar.div(ar.mul(g, w), total.values[0])
+					}
+					requireCell(t, typ, slope, slopes[i*int(classes)+int(j)], "nll_gradient of %v %v [%d, %d]", typ, shape, i, j)
+				}
+			}
+		}
+	}
+}
+
+// Rows are copied bit for bit, and their gradients added up in the order of places.
+func TestEmbeddingBitForBit(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 2))
+	const rows, cols = 6, 5
+	for form, typ := range []isa.Type{isa.F32, isa.F16, isa.F64} {
+		ar := arithmetic{kernels.Accumulator(typ)}
+		for _, shape := range [][]int64{{40}, {3, 4}, {1}, {}, {0}} {
+			table := draw(r, layout(r, typ, form > 0, rows, cols))
+			index := numbered(r, rows, layout(r, isa.I64, form > 0, shape...))
+			got := gathered(t, kernels.Embedding, []*strided{table, index, draw(r, layout(r, typ, form == 1, append(slices.Clone(shape), cols)...))})(2)
+			var order, starts, ends []uint64
+			for row := range uint64(rows) {
+				starts = append(starts, uint64(len(order)))
+				for i, c := range index.cells {
+					if c == row {
+						order = append(order, uint64(i))
+					}
+				}
+				ends = append(ends, uint64(len(order)))
+			}
+			for i, c := range index.cells {
+				require.Equal(t, table.cells[c*cols:(c+1)*cols], got[i*cols:(i+1)*cols])
+			}
+			given := draw(r, layout(r, typ, form > 0, int64(len(order)), cols))
+			of := func(c []uint64) *strided {
+				return &strided{Layout: kernels.Packed(isa.I64, int64(len(c))), memory: append(c, 0)}
+			}
+			for _, share := range []uint64{0, 1} {
+				const padding = 2
+				sums := gathered(t, kernels.EmbeddingGradient,
+					[]*strided{given, of(order), of(starts), of(ends), draw(r, layout(r, typ, form > 0, rows, cols))}, padding, share)(4)
+				for row := range rows {
+					places := order[starts[row]:ends[row]]
+					for j := range cols {
+						acc := math.Copysign(0, -1)
+						for _, at := range places {
+							acc = ar.add(acc, given.values[int(at)*cols+j])
+						}
+						if share == 1 && len(places) > 0 {
+							acc = ar.div(acc, value(len(places)))
+						}
+						if row == padding || len(places) == 0 {
+							acc = 0
+						}
+						requireCell(t, typ, acc, sums[row*cols+j], "embedding_gradient of %v %v, share %d: [%d, %d]", typ, shape, share, row, j)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestGatheringIsRefused(t *testing.T) {
+	f := func(shape ...int64) kernels.Layout { return kernels.Packed(isa.F32, shape...) }
+	n := func(shape ...int64) kernels.Layout { return kernels.Packed(isa.I64, shape...) }
+	for _, c := range []struct {
+		op   *kernels.Op
+		l    []kernels.Layout
+		want string
+	}{
+		{kernels.NLL, []kernels.Layout{f(3, 4), n(4), f(4), f(3), f(3)}, "nll: target has shape (4,); expected (3,), a class for each row"},
+		{kernels.NLL, []kernels.Layout{f(3, 4), n(3), f(3), f(3), f(3)}, "nll: weight has shape (3,); expected (4,), one for each class"},
+		{kernels.NLL, []kernels.Layout{f(3, 4), n(3), f(4), f(4), f(3)}, "nll: weights has shape (4,); expected (3,)"},
+		{kernels.NLLGradient, []kernels.Layout{f(2), n(3), f(4), f(1), f(3, 4)}, "nll_gradient: gradient has shape (2,), which does not broadcast to (3,)"},
+		{kernels.Embedding, []kernels.Layout{f(3), n(3), f(3, 4)}, "embedding: table has shape (3,); expected 2 dimensions"},
+		{kernels.Embedding, []kernels.Layout{f(3, 4), n(3), f(3, 5)}, "embedding: output has shape (3, 5); the result has (3, 4)"},
+		{kernels.EmbeddingGradient, []kernels.Layout{f(3, 4), n(2), n(6), n(6), f(6, 4)}, "embedding_gradient: order has shape (2,); expected (3,)"},
+	} {
+		_, err := c.op.PlanShapes(c.l, -1)
+		require.ErrorContains(t, err, c.want)
+	}
+	_, err := kernels.NLLGradient.ResultShape([]kernels.Layout{f(3), n(3), f(1), f(1)}, nil, -1)
+	require.ErrorContains(t, err, "nll_gradient: the operands don't tell how large output is")
+	shape, err := kernels.Embedding.ResultShape([]kernels.Layout{f(3, 4), n(2, 5)}, nil, -1)
+	require.NoError(t, err)
+	require.Equal(t, []int64{2, 5, 4}, shape)
+}
