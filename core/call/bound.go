@@ -168,6 +168,15 @@ func (b *Bound) Cost() float64 {
 	return cost
 }
 
+// Bytes is how many the call moves.
+func (b *Bound) Bytes() int64 {
+	moved := int64(0)
+	for i := range b.p.steps {
+		moved += b.p.steps[i].job.Bytes
+	}
+	return moved
+}
+
 // SetFuel gives the launch of a program that was prepared for it a budget of
 // steps a lane.
 func (b *Bound) SetFuel(steps uint64) { b.launches[0].Fuel = steps }
@@ -296,7 +305,7 @@ func (b *Bound) run(t *queue.Target) error {
 		if s.program.Phase {
 			l.Phase = t.PhaseCell()
 		}
-		ticket, err := t.Line.Stream.Launch(s.kernel.Kernel, l)
+		ticket, err := t.Launch(s.kernel.Kernel, l, s.job)
 		b.tickets[i] = ticket
 		if err != nil {
 			return err
