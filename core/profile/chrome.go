@@ -98,9 +98,7 @@ func (p *Profile) Chrome(version string) ([]byte, error) {
 			if e.track != nil {
 				queued := micro(e.Queued)
 				args.Queued = &queued
-			}
-			if e.Took > 0 {
-				args.Bandwidth = float64(e.Bytes) / float64(e.Took)
+				args.Bandwidth = float64(e.Bytes) / float64(max(e.Took, 1))
 			}
 		}
 		made.Args = args
