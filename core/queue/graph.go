@@ -195,7 +195,7 @@ func (r *replay) Run(t *Target) (backends.Ticket, error) {
 			return 0, err
 		}
 	}
-	ticket, err := t.replay(r.g.graph, &r.g.job)
+	ticket, err := t.profiled(&r.g.job, r.g.graph.Replay)
 	if err != nil {
 		return 0, status.FromBackend("replay", err)
 	}

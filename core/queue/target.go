@@ -39,50 +39,28 @@ func (t *Target) PhaseCell() *uint32 { return (*uint32)(hostmem.Pointer(t.Phase.
 // which passes when all that was queued before it has: an Await has none.
 func (t *Target) Mark() (backends.Ticket, error) { return t.Line.Stream.Fill(0, 0, 1, 0) }
 
-// profiled is who profiles the work that is about to be given to the device; nil:
-// nobody. What is recorded runs later.
-func (t *Target) profiled() *profile.Set {
-	set := profile.On()
-	if set != nil && (t.Capturing || t.Track == nil) {
-		return nil
-	}
-	return set
-}
-
-// Launch gives the device a launch, which is a job.
+// Launch is the stream's, of a job that profiles are told of.
 func (t *Target) Launch(k backends.Kernel, l *backends.Launch, job *profile.Job) (backends.Ticket, error) {
-	stream := t.Line.Stream
-	if set := t.profiled(); set != nil {
-		return set.Run(t.Track, stream, t.Async, t.submitted, job, func() (backends.Ticket, error) { return stream.Launch(k, l) })
-	}
-	return stream.Launch(k, l)
+	return t.profiled(job, func(s backends.Stream) (backends.Ticket, error) { return s.Launch(k, l) })
 }
 
 // Copy is the stream's. what names it for profiles.
 func (t *Target) Copy(what string, dst, src uintptr, bytes int64) (backends.Ticket, error) {
-	stream := t.Line.Stream
-	if set := t.profiled(); set != nil {
-		job := &profile.Job{Kind: profile.Copy, Name: what, Bytes: bytes}
-		return set.Run(t.Track, stream, t.Async, t.submitted, job, func() (backends.Ticket, error) { return stream.Copy(dst, src, bytes) })
-	}
-	return stream.Copy(dst, src, bytes)
+	job := profile.Job{Kind: profile.Copy, Name: what, Bytes: bytes}
+	return t.profiled(&job, func(s backends.Stream) (backends.Ticket, error) { return s.Copy(dst, src, bytes) })
 }
 
 // Fill is the stream's. what names it for profiles.
 func (t *Target) Fill(what string, dst uintptr, cell uint64, size int, count int64) (backends.Ticket, error) {
-	stream := t.Line.Stream
-	if set := t.profiled(); set != nil {
-		job := &profile.Job{Kind: profile.Copy, Name: what, Bytes: count * int64(size)}
-		return set.Run(t.Track, stream, t.Async, t.submitted, job, func() (backends.Ticket, error) { return stream.Fill(dst, cell, size, count) })
-	}
-	return stream.Fill(dst, cell, size, count)
+	job := profile.Job{Kind: profile.Copy, Name: what, Bytes: count * int64(size)}
+	return t.profiled(&job, func(s backends.Stream) (backends.Ticket, error) { return s.Fill(dst, cell, size, count) })
 }
 
-// replay gives the device a graph that it has recorded.
-func (t *Target) replay(g backends.Graph, job *profile.Job) (backends.Ticket, error) {
-	stream := t.Line.Stream
-	if set := t.profiled(); set != nil {
-		return set.Run(t.Track, stream, t.Async, t.submitted, job, func() (backends.Ticket, error) { return g.Replay(stream) })
+// profiled gives the device a job, and tells who profiles. What is recorded runs later.
+func (t *Target) profiled(job *profile.Job, queue func(backends.Stream) (backends.Ticket, error)) (backends.Ticket, error) {
+	set, stream := profile.On(), t.Line.Stream
+	if set == nil || t.Capturing || t.Track == nil {
+		return queue(stream)
 	}
-	return g.Replay(stream)
+	return set.Run(t.Track, stream, t.Async, t.submitted, job, func() (backends.Ticket, error) { return queue(stream) })
 }
