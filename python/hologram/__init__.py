@@ -117,7 +117,12 @@ _MODULES = {
     "Executor": "executor",
     "Program": "program",
 }
-_MORE = {"ProgramBuilder": "builder", "Profile": "_profile", "profile": "_profile", **dict.fromkeys(_KERNELS, "_kernel")}
+_MORE = {
+    "Profile": "_profile",
+    "ProgramBuilder": "builder",
+    "profile": "_profile",
+    **dict.fromkeys(_KERNELS, "_kernel"),
+}
 
 
 def __getattr__(name: str) -> object:
