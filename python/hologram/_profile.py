@@ -134,8 +134,8 @@ class Profile:
     def events(self) -> list[dict[str, Any]]:
         """The events, as the file has them, by their beginning.
 
-        Each has ``name``; ``cat``, which is "call", "wait", "kernel", "copy", "compile", "cache" or "memory"; ``ts``, in
-        microseconds since the profile began, and, unless it is an instant, ``dur``; ``tid``, the thread's number or the
+        Each has ``name``; ``cat``, which is "call", "wait", "kernel", "copy", "compile", "cache" or "memory"; ``ts``,
+        in microseconds since the profile began, and, unless it is an instant, ``dur``; ``tid``, the thread's number or the
         stream's; and ``args``: ``of``, the call or program that it belongs to, ``operands``, ``bytes``, ``GB/s`` (10^9
         bytes), ``queue_us``, ``error``.
         """
@@ -174,7 +174,9 @@ class Profile:
         of_kind: dict[int, float] = {}
         for key, total in totals.items():
             of_kind[key[0]] = of_kind.get(key[0], 0) + total
-        lines = [("kind", "name", "calls", "total µs", "mean", "min", "max", "bytes", "GB/s", "share")]
+        lines: list[tuple[str, ...]] = [
+            ("kind", "name", "calls", "total µs", "mean", "min", "max", "bytes", "GB/s", "share")
+        ]
         for key in sorted(rows, key=lambda k: (k[0], -totals[k], k[1])):
             times = [e["dur"] for e in rows[key] if "dur" in e]
             moved = sum(e["args"].get("bytes", 0) for e in rows[key])
