@@ -134,8 +134,8 @@ class Profile:
     def events(self) -> list[dict[str, Any]]:
         """The events, as the file has them, by their beginning.
 
-        Each has ``name``; ``cat``, which is "call", "wait", "kernel", "copy", "compile", "cache" or "memory"; ``ts``,
-        in microseconds since the profile began, and, unless it is an instant, ``dur``; ``tid``, the thread's number or the
+        Each has ``name``; ``cat``, which is "call", "wait", "kernel", "copy", "compile", "cache" or "memory"; ``ts``, and
+        unless it is an instant ``dur``, in microseconds since the profile began; ``tid``, the thread's number or the
         stream's; and ``args``: ``of``, the call or program that it belongs to, ``operands``, ``bytes``, ``GB/s`` (10^9
         bytes), ``queue_us``, ``error``.
         """
