@@ -134,9 +134,9 @@ class Profile:
     def events(self) -> list[dict[str, Any]]:
         """The events, as the file has them, by their beginning.
 
-        Each has ``name``; ``cat``, which is "call", "wait", "kernel", "copy", "compile", "cache" or "memory"; ``ts``, and
-        unless it is an instant ``dur``, in microseconds since the profile began; ``tid``, the thread's number or the
-        stream's; and ``args``: ``of``, the call or program that it belongs to, ``operands``, ``bytes``, ``GB/s`` (10^9
+        Each has ``name``; ``cat``, which is "call", "wait", "kernel", "copy", "compile", "cache" or "memory"; ``ts``
+        and, unless it is an instant, ``dur``: microseconds, since the profile began; ``tid``, the number of the thread
+        or stream; and ``args``: ``of``, the call or program that it belongs to, ``operands``, ``bytes``, ``GB/s`` (10^9
         bytes), ``queue_us``, ``error``.
         """
         return [e for e in self._file()["traceEvents"] if e["ph"] != "M"]
