@@ -33,10 +33,12 @@ var within = []struct{ folder, not string }{
 	{"backends/interp", "isa/ir"}, // the judge runs programs as written
 	{"backends/cpu", "backends/interp"},
 	{"isa/graph", "isa"},
-	// Core's rooms, from the lowest up: status, which with lock knows of none, memory,
-	// then program and queue, which don't know each other, then call.
-	{"core/lock", "core/status"}, {"core/lock", "core/memory"}, {"core/lock", "core/program"}, {"core/lock", "core/queue"},
+	// Core's rooms, from the lowest up: lock, which knows of none, profile, which knows of lock,
+	// status, memory, then program and queue, which don't know each other, then call.
+	{"core/lock", "core/profile"}, {"core/lock", "core/status"}, {"core/lock", "core/memory"}, {"core/lock", "core/program"}, {"core/lock", "core/queue"},
 	{"core/lock", "core/call"}, {"core/lock", "core"},
+	{"core/profile", "core/status"}, {"core/profile", "core/memory"}, {"core/profile", "core/program"}, {"core/profile", "core/queue"},
+	{"core/profile", "core/call"}, {"core/profile", "core"},
 	{"core/status", "core/memory"}, {"core/status", "core/program"}, {"core/status", "core/queue"}, {"core/status", "core/call"},
 	{"core/status", "core"},
 	{"core/memory", "core/program"}, {"core/memory", "core/queue"}, {"core/memory", "core/call"}, {"core/memory", "core"},

@@ -174,6 +174,23 @@ type Stream interface {
 	Close() error
 }
 
+// Timer is a Stream that can tell when the device did its work.
+type Timer interface {
+	// Time has the next Launch, Copy, Fill or Replay timed, and returns where that is
+	// told. It queues nothing itself. What is captured is not timed.
+	Time() Timing
+}
+
+// Timing is when the device did a piece of work.
+type Timing interface {
+	// Span is when the device began and ended the work, counted from an instant that is
+	// the same for all of the stream, once its ticket has passed. An error if it was not
+	// timed.
+	Span() (began, ended time.Duration, err error)
+	// Release lets go of it, at whatever time.
+	Release()
+}
+
 // Capturer is a Stream that records work instead of doing it.
 type Capturer interface {
 	// BeginCapture records Launch, Copy and Fill from now on; their tickets are 0.

@@ -72,12 +72,12 @@ func settle(ev *core.Event, err error, event_out *C.hologram_event) C.int32_t {
 	if ev == nil {
 		return fail(err)
 	}
-	if err := ev.Wait(grace); core.CodeOf(err) != core.Pending {
+	if err := core.Wait(ev, grace); core.CodeOf(err) != core.Pending {
 		return fail(err)
 	}
 	h, err := register(kindEvent, ev)
 	if err != nil {
-		return fail(ev.Wait(math.MaxInt64)) // nobody could wait for it
+		return fail(core.Wait(ev, math.MaxInt64)) // nobody could wait for it
 	}
 	*event_out = C.hologram_event(h)
 	return C.HOLOGRAM_PENDING

@@ -19,7 +19,7 @@ func go_event_wait(event C.hologram_event, milliseconds C.int32_t) (status C.int
 	if err != nil {
 		return fail(err)
 	}
-	err = ev.Wait(time.Duration(max(0, milliseconds)) * time.Millisecond)
+	err = core.Wait(ev, time.Duration(max(0, milliseconds))*time.Millisecond)
 	if core.CodeOf(err) == core.Pending {
 		return C.HOLOGRAM_PENDING
 	}

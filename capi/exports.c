@@ -252,3 +252,23 @@ int32_t hologram_event_free(hologram_event event) {
   if (hologram_support_forked()) return HOLOGRAM_FORKED;
   return go_event_free(event);
 }
+
+int32_t hologram_profile_start(int64_t limit, hologram_profile *profile_out) {
+  if (hologram_support_forked()) return HOLOGRAM_FORKED;
+  return go_profile_start(limit, profile_out);
+}
+
+int32_t hologram_profile_stop(hologram_profile profile, int64_t *under_way_out) {
+  if (hologram_support_forked()) return HOLOGRAM_FORKED;
+  return go_profile_stop(profile, under_way_out);
+}
+
+int32_t hologram_profile_trace(hologram_profile profile, char *text_out, size_t capacity, size_t *size_out) {
+  if (hologram_support_forked()) return HOLOGRAM_FORKED;
+  return go_profile_trace(profile, text_out, capacity, size_out);
+}
+
+int32_t hologram_profile_free(hologram_profile profile) {
+  if (hologram_support_forked()) return HOLOGRAM_FORKED;
+  return go_profile_free(profile);
+}

@@ -24,12 +24,13 @@ const (
 	kindProgram  kind[core.Program]  = 3
 	kindEvent    kind[core.Event]    = 4
 	kindLease    kind[core.Lease]    = 5
+	kindProfile  kind[core.Profile]  = 6
 )
 
 // anyKind is a kind whose objects' type does not matter.
 type anyKind uint8
 
-var kindNames = [...]string{"null", "executor", "buffer", "program", "event", "lease"}
+var kindNames = [...]string{"null", "executor", "buffer", "program", "event", "lease", "profile"}
 
 func (k anyKind) named() bool { return k > 0 && int(k) < len(kindNames) }
 

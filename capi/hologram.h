@@ -102,6 +102,7 @@ typedef uint64_t hologram_buffer;
 typedef uint64_t hologram_program;
 typedef uint64_t hologram_event;
 typedef uint64_t hologram_lease;
+typedef uint64_t hologram_profile;
 
 /* Called when memory that was wrapped is no longer used; from any thread. */
 typedef void (*hologram_deleter)(void *context);
@@ -498,6 +499,32 @@ HOLOGRAM_API int32_t hologram_event_cancel(hologram_event event);
 
 /* hologram_event_free frees an event. Its work goes on. */
 HOLOGRAM_API int32_t hologram_event_free(hologram_event event);
+
+/* ---- profile ---- */
+
+/* hologram_profile_start begins a profile: what happens in the process from now on, on all executors, until
+   hologram_profile_stop. It keeps the first limit events, some 120 bytes each, and counts those beyond; 0: 262144.
+   Several may be under way at a time, and each gets everything. */
+HOLOGRAM_API int32_t hologram_profile_start(int64_t limit, hologram_profile *profile_out);
+
+/* hologram_profile_stop ends a profile. What began before it ended is still told to it, until it is freed;
+   *under_way_out receives how many launches and copies are still under way on devices that work by themselves, of
+   whose end it is yet to be told. To stop it again only counts these. */
+HOLOGRAM_API int32_t hologram_profile_stop(hologram_profile profile, int64_t *under_way_out);
+
+/* hologram_profile_trace gives a profile's events so far as JSON, an object of Chrome's trace event format, which
+   Perfetto reads, too: traceEvents with name, cat, ph, ts and dur (microseconds since the profile began), pid, tid,
+   a track for each thread that called and for each stream, and args; and otherData with the library's version,
+   start_unix_us, the time of ts 0, and dropped, the number of events beyond the limit. cat is call (of an
+   operation, a launch or a replay, by a thread), wait (of a thread for work), kernel (a launch on a stream), copy
+   (likewise; or a fill), compile, cache (what was compiled before) or memory (taken from the device or given back).
+   Of a kernel or copy args has bytes, GB/s and queue_us, how long it had waited for its turn. Where a device works
+   by itself and does not tell when, a launch has no duration. size_out receives the text's size in bytes, of which
+   at most capacity are written to text_out; no NUL is added. */
+HOLOGRAM_API int32_t hologram_profile_trace(hologram_profile profile, char *text_out, size_t capacity, size_t *size_out);
+
+/* hologram_profile_free ends a profile and frees its events. */
+HOLOGRAM_API int32_t hologram_profile_free(hologram_profile profile);
 
 #ifdef __cplusplus
 }

@@ -571,6 +571,67 @@ static py_object *py_ops(py_object *self, py_object *const *args, ptrdiff_t n) {
   return native_give_text(text, size);
 }
 
+static py_object *py_profile_start(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "profile_start"};
+  int32_t status;
+  int64_t limit = 0;
+  hologram_profile profile_out = 0;
+  (void)self, (void)args;
+  if (!native_count(&c, n, 1) || !native_i64(&c, args[0], "limit", &limit)) return native_refused(&c);
+  hologram_drain();
+  status = hologram_profile_start(limit, &profile_out);
+  if (!native_end(&c, status, true)) return NULL;
+  return py.PyLong_FromUnsignedLongLong(profile_out);
+}
+
+static py_object *py_profile_stop(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "profile_stop"};
+  int32_t status;
+  hologram_profile profile = 0;
+  int64_t under_way_out = 0;
+  (void)self, (void)args;
+  if (!native_count(&c, n, 1) || !native_u64(&c, args[0], "profile", &profile)) return native_refused(&c);
+  hologram_drain();
+  status = hologram_profile_stop(profile, &under_way_out);
+  if (!native_end(&c, status, true)) return NULL;
+  return py.PyLong_FromLongLong(under_way_out);
+}
+
+static py_object *py_profile_trace(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "profile_trace"};
+  int32_t status;
+  hologram_profile profile = 0;
+  char *text = NULL, *more;
+  size_t capacity = 0, size = 0;
+  (void)self, (void)args;
+  if (!native_count(&c, n, 1) || !native_u64(&c, args[0], "profile", &profile)) return native_refused(&c);
+  hologram_drain();
+  if (!work_begin(&c.work)) return native_refused(&c);
+  for (;;) {
+    status = hologram_profile_trace(profile, text, capacity, &size);
+    if (status != HOLOGRAM_OK || size <= capacity || !(more = realloc(text, size))) break;
+    text = more;
+    capacity = size;
+  }
+  if (!native_end(&c, status, false)) {
+    free(text);
+    return NULL;
+  }
+  return native_give_text(text, size);
+}
+
+static py_object *py_profile_free(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "profile_free"};
+  int32_t status;
+  hologram_profile profile = 0;
+  (void)self, (void)args;
+  if (!native_count(&c, n, 1) || !native_u64(&c, args[0], "profile", &profile)) return native_refused(&c);
+  hologram_drain();
+  status = hologram_profile_free(profile);
+  if (!native_end(&c, status, true)) return NULL;
+  return py_none();
+}
+
 py_method hologram_generated[] = {
     {"abi_version", (void *)py_abi_version, PY_FASTCALL, NULL},
     {"version", (void *)py_version, PY_FASTCALL, NULL},
@@ -611,5 +672,9 @@ py_method hologram_generated[] = {
     {"program_param", (void *)py_program_param, PY_FASTCALL, NULL},
     {"program_text", (void *)py_program_text, PY_FASTCALL, NULL},
     {"ops", (void *)py_ops, PY_FASTCALL, NULL},
+    {"profile_start", (void *)py_profile_start, PY_FASTCALL, NULL},
+    {"profile_stop", (void *)py_profile_stop, PY_FASTCALL, NULL},
+    {"profile_trace", (void *)py_profile_trace, PY_FASTCALL, NULL},
+    {"profile_free", (void *)py_profile_free, PY_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };

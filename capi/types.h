@@ -76,6 +76,7 @@ typedef uint64_t hologram_buffer;
 typedef uint64_t hologram_program;
 typedef uint64_t hologram_event;
 typedef uint64_t hologram_lease;
+typedef uint64_t hologram_profile;
 
 /* Called when memory that was wrapped is no longer used; from any thread. */
 typedef void (*hologram_deleter)(void *context);

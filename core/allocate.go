@@ -219,7 +219,7 @@ func (c *claim) Run(t *queue.Target) (backends.Ticket, error) {
 	if c.zero == 0 {
 		return t.Mark()
 	}
-	ticket, err := t.Line.Stream.Fill(c.m.Addr, 0, 1, c.zero)
+	ticket, err := t.Fill("zero", c.m.Addr, 0, 1, c.zero)
 	if err == nil {
 		c.m.After(t.Line, ticket, true)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/core/call"
+	"github.com/hologram-project/hologram/core/profile"
 	"github.com/hologram-project/hologram/core/queue"
 	"github.com/hologram-project/hologram/core/status"
 	"github.com/hologram-project/hologram/isa"
@@ -112,8 +113,26 @@ func (d *draft) release() {
 // takes long, or has to be waited for; on an asynchronous device most have none,
 // and errors come with the next call that waits.
 func (ex *Executor) Call(c *Call) (*Event, error) {
+	if set := profile.On(); set != nil {
+		return ex.profiled(set, c)
+	}
 	d := drafts.Get().(*draft)
 	ev, err := ex.call(d, c)
+	d.release()
+	return ev, err
+}
+
+// profiled is Call while somebody profiles.
+func (ex *Executor) profiled(set *profile.Set, c *Call) (*Event, error) {
+	span := set.Begin()
+	d := drafts.Get().(*draft)
+	ev, err := ex.call(d, c)
+	span.Stop()
+	if CodeOf(err) != Busy { // else the call comes again
+		r := &d.request
+		span.End(profile.Event{Kind: profile.Call, Name: r.What(),
+			Operands: profile.Operands(len(d.operands), func(i int) *backends.View { return &d.operands[i].View })}, err)
+	}
 	d.release()
 	return ev, err
 }

@@ -14,7 +14,8 @@
 //
 // What is not a call goes to the queue too: transfer.go copies to and from the
 // host, fence.go waits, trace.go interprets. Room memory knows who uses what, and
-// recycles it; status has the errors of all.
+// recycles it; status has the errors of all; profile is told by all of what happens,
+// and when, if somebody wants to know.
 //
 // Who has a lock takes only those behind it:
 //

@@ -150,8 +150,8 @@ const preparedOps = 1024
 func newDevice(name string, b backends.Backend, dev backends.Device) (*Device, error) {
 	d := &Device{Name: name, Info: dev.Info(), dev: dev}
 	d.workers, _ = b.(backends.Threaded)
-	d.pool = memory.NewPool(memory.Allocator{Alloc: dev.Alloc, Free: dev.Free}, d.Info.MemoryBytes)
-	d.host = memory.NewPool(memory.Allocator{Alloc: dev.AllocHost, Free: dev.FreeHost}, 0)
+	d.pool = memory.NewPool(memory.Allocator{Alloc: dev.Alloc, Free: dev.Free, Of: name}, d.Info.MemoryBytes)
+	d.host = memory.NewPool(memory.Allocator{Alloc: dev.AllocHost, Free: dev.FreeHost, Of: "the host, for " + name}, 0)
 	d.kernels = program.NewCache(dev)
 	d.call.Cache, d.call.Pool, d.call.Host = d.kernels, d.pool, d.host
 	d.calls = call.NewTable(&d.call, preparedOps)

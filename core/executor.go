@@ -9,6 +9,7 @@ import (
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/core/lock"
 	"github.com/hologram-project/hologram/core/memory"
+	"github.com/hologram-project/hologram/core/profile"
 	"github.com/hologram-project/hologram/core/queue"
 	"github.com/hologram-project/hologram/core/status"
 )
@@ -60,7 +61,7 @@ func (d *Device) NewExecutor() (*Executor, error) {
 
 // queue makes the queue of a stream. All of an executor's have one phase.
 func (ex *Executor) queue(s backends.Stream) queue.Stream {
-	t := queue.Target{Line: &memory.Line{Stream: s}, Phase: ex.phase, Order: &ex.device.order, Guests: &ex.device.guests}
+	t := queue.Target{Line: &memory.Line{Stream: s}, Phase: ex.phase, Order: &ex.device.order, Guests: &ex.device.guests, Track: profile.NewTrack(ex.device.Name)}
 	if ex.device.Info.Asynchronous {
 		return queue.NewDeferred(t)
 	}
@@ -208,7 +209,12 @@ func (ex *Executor) EndCapture() (*Graph, error) { return ex.stream.EndCapture()
 
 // Replay runs captured work once more. What went wrong in it is known when the
 // event is done.
-func (ex *Executor) Replay(g *Graph) (*Event, error) { return g.Replay(ex.stream) }
+func (ex *Executor) Replay(g *Graph) (*Event, error) {
+	span := profile.Begin()
+	ev, err := g.Replay(ex.stream)
+	span.End(profile.Event{Kind: profile.Call, Name: "replay"}, err)
+	return ev, err
+}
 
 // closeGrace is how long Close lets a device go on with launches that it has
 // queued, of which the callers were told that all is well.

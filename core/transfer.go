@@ -95,14 +95,22 @@ func (c *transfer) named(err error) error {
 	return status.FromBackend("copy of "+status.Size(c.bytes), err)
 }
 
+// what names the copy for profiles.
+func (c *transfer) what() string {
+	if c.toHost {
+		return "copy to host"
+	}
+	return "copy from host"
+}
+
 // piece copies n bytes from byte at on, or queues that.
 func (c *transfer) piece(t *queue.Target, at, n int64) (backends.Ticket, error) {
 	device, host := c.at+uintptr(at), c.host+uintptr(at)
 	if !t.Async {
 		if c.toHost {
-			return t.Line.Stream.Copy(host, device, n)
+			return t.Copy(c.what(), host, device, n)
 		}
-		return t.Line.Stream.Copy(device, host, n)
+		return t.Copy(c.what(), device, host, n)
 	}
 	staging, _, err := c.ex.device.host.Take(nil, max(1, n), nil)
 	if err != nil {
@@ -121,7 +129,7 @@ func (c *transfer) piece(t *queue.Target, at, n int64) (backends.Ticket, error) 
 	if !c.toHost {
 		dst, src = device, staging.Addr
 	}
-	ticket, err := t.Line.Stream.Copy(dst, src, n)
+	ticket, err := t.Copy(c.what(), dst, src, n)
 	if err != nil {
 		staging.Release()
 		return 0, err

@@ -15,6 +15,7 @@
 //	kernel.go     kernels, and what a launch is checked for
 //	queue.go      the device's side of a stream: work, and the server that does it
 //	stream.go     the host's side: tickets, Passed, Wait, Await
+//	timing.go     when work was done
 //	order.go      the race detector
 //	capture.go    capture and replay
 //	foreign.go    queues and memory that others own
@@ -116,8 +117,8 @@ type Backend struct {
 // Counts says what there is, and what there was so far, on all devices.
 type Counts struct {
 	// Devices, Streams (wrapped ones among them), Kernels, Graphs, Blocks
-	// and HostBlocks are those alive.
-	Devices, Streams, Kernels, Graphs, Blocks, HostBlocks int
+	// and HostBlocks are those alive, and Timings those not released.
+	Devices, Streams, Kernels, Graphs, Blocks, HostBlocks, Timings int
 	// Injected are the failures that Options asked for and that came about.
 	Injected int
 	// The others count calls. Captured work counts when it is captured.

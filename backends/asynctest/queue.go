@@ -68,6 +68,7 @@ type work struct {
 	panics bool          // the call, likewise
 	delay  time.Duration // how long it takes at least
 	after  *work         // that an Await awaits
+	timing *timing       // where its time goes; nil: nobody asks
 
 	// passed and err are guarded by the backend's lock; done is closed thereafter.
 	passed bool
@@ -114,11 +115,12 @@ func (q *queue) serve() {
 		if w.after != nil {
 			<-w.after.done
 		}
-		end := time.Now().Add(w.delay)
+		began := time.Now()
+		end := began.Add(w.delay)
 		for left := time.Until(end); left > 0 && !w.idle(); left = time.Until(end) {
 			time.Sleep(min(left, tick))
 		}
-		w.pass(w.run())
+		w.pass(began, w.run())
 	}
 }
 
@@ -143,10 +145,13 @@ func (w *work) run() error {
 	return w.stream.device.still(w)
 }
 
-// pass notes that the work is done.
-func (w *work) pass(err error) {
+// pass notes that the work, which the device began then, is done.
+func (w *work) pass(began time.Time, err error) {
 	b := w.queue.backend
 	b.mu.Lock()
+	if w.timing != nil {
+		w.timing.began, w.timing.ended = began, time.Now()
+	}
 	w.passed, w.err = true, err
 	if s := w.stream; s != nil {
 		s.passed = w.ticket

@@ -25,6 +25,7 @@ type stream struct {
 	failed   map[backends.Ticket]error // passed, and not waited for
 	waited   map[backends.Ticket]bool  // to the end
 	capture  *graph                    // being captured
+	timing   *timing                   // of the next work; nil: nobody asks
 	closed   bool
 }
 
@@ -92,6 +93,8 @@ func (s *stream) enter(k kind, build func() (*task, error)) (*work, error) {
 		return nil, fmt.Errorf("asynctest: %s: %w", kindNames[k], err)
 	}
 	o := &b.options
+	timing := s.timing
+	s.timing = nil
 	var fail int
 	switch t.kind = k; k {
 	case kindLaunch:
@@ -119,7 +122,7 @@ func (s *stream) enter(k kind, build func() (*task, error)) (*work, error) {
 	d.works++
 	d.pending++
 	d.calls[k]++
-	w.stream, w.ticket, w.number, w.delay = s, s.last, d.works, o.Delay
+	w.stream, w.ticket, w.number, w.delay, w.timing = s, s.last, d.works, o.Delay, timing
 	if d.calls[k] == fail {
 		b.counts.Injected++
 		w.fail = fmt.Errorf("%v, number %d: %w", w, fail, ErrInjected)

@@ -156,6 +156,31 @@ int main(void) {
   TRY(hologram_call(ex, &args, &event));
   TRY(hologram_executor_synchronize(ex, &event));
   for (i = 0; i < N; i++) EXPECT(own[i] == 3 * (float)i + 3);
+
+  /* The same once more, profiled. */
+  {
+    static char trace[1 << 16];
+    hologram_profile profile = 0, none = 0;
+    int64_t under_way = 1;
+    size_t size = 0;
+    EXPECT(hologram_profile_start(-1, &none) == HOLOGRAM_INVALID && contains("limit is -1") && none == 0);
+    TRY(hologram_profile_start(0, &profile));
+    TRY(hologram_call(ex, &args, &event));
+    TRY(hologram_executor_synchronize(ex, &event));
+    TRY(hologram_profile_stop(profile, &under_way));
+    EXPECT(under_way == 0);
+    TRY(hologram_profile_trace(profile, NULL, 0, &size));
+    EXPECT(size > 0 && size < sizeof trace);
+    TRY(hologram_profile_trace(profile, trace, sizeof trace, &size));
+    EXPECT(strncmp(trace, "{\"traceEvents\":[", 16) == 0 && trace[size - 1] == '}');
+    EXPECT(strstr(trace, "\"name\":\"vector_add\",\"cat\":\"call\",\"ph\":\"X\""));
+    EXPECT(strstr(trace, "\"name\":\"vector_add\",\"cat\":\"kernel\",\"ph\":\"X\""));
+    EXPECT(strstr(trace, "\"bytes\":12000"));
+    TRY(hologram_profile_free(profile));
+    EXPECT(hologram_profile_trace(profile, NULL, 0, &size) == HOLOGRAM_BAD_HANDLE && contains("freed"));
+    EXPECT(hologram_profile_stop(profile, NULL) == HOLOGRAM_INVALID && contains("under_way_out is NULL"));
+    TRY(hologram_profile_start(1, &none)); /* which is cleared with all */
+  }
   info.size = sizeof info;
   TRY(hologram_buffer_describe(mine, &info));
   EXPECT(info.data == own && info.length == N && info.dtype == HOLOGRAM_F32 && info.class_index == -1);

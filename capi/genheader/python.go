@@ -15,6 +15,7 @@ var byHand = map[string]bool{
 
 var handles = map[string]bool{
 	"hologram_executor": true, "hologram_buffer": true, "hologram_program": true, "hologram_lease": true,
+	"hologram_profile": true,
 }
 
 // builtin is the C text of one builtin as it grows.

@@ -7,6 +7,7 @@ import (
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/hostmem"
 	"github.com/hologram-project/hologram/core/memory"
+	"github.com/hologram-project/hologram/core/profile"
 	"github.com/hologram-project/hologram/core/queue"
 	"github.com/hologram-project/hologram/core/status"
 	"github.com/hologram-project/hologram/isa"
@@ -168,6 +169,15 @@ func (b *Bound) Cost() float64 {
 	return cost
 }
 
+// Bytes is how many the call moves.
+func (b *Bound) Bytes() int64 {
+	moved := int64(0)
+	for i := range b.p.steps {
+		moved += b.p.steps[i].job.Bytes
+	}
+	return moved
+}
+
 // SetFuel gives the launch of a program that was prepared for it a budget of
 // steps a lane.
 func (b *Bound) SetFuel(steps uint64) { b.launches[0].Fuel = steps }
@@ -282,6 +292,7 @@ func (b *Bound) run(t *queue.Target) error {
 	if err := b.lend(nil); err != nil {
 		return err
 	}
+	profiled := profile.On() != nil // asked here, so that a launch of which nobody is told is none the dearer
 	for i := range b.launches {
 		b.failed = i
 		l, s := &b.launches[i], &b.p.steps[i]
@@ -296,7 +307,13 @@ func (b *Bound) run(t *queue.Target) error {
 		if s.program.Phase {
 			l.Phase = t.PhaseCell()
 		}
-		ticket, err := t.Line.Stream.Launch(s.kernel.Kernel, l)
+		var ticket backends.Ticket
+		var err error
+		if profiled {
+			ticket, err = t.Launch(s.kernel.Kernel, l, s.job)
+		} else {
+			ticket, err = t.Line.Stream.Launch(s.kernel.Kernel, l)
+		}
 		b.tickets[i] = ticket
 		if err != nil {
 			return err

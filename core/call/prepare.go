@@ -18,6 +18,7 @@ import (
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/core/lock"
 	"github.com/hologram-project/hologram/core/memory"
+	"github.com/hologram-project/hologram/core/profile"
 	"github.com/hologram-project/hologram/core/program"
 	"github.com/hologram-project/hologram/core/status"
 	"github.com/hologram-project/hologram/isa"
@@ -151,6 +152,7 @@ type step struct {
 	slots      []slot
 	params     []stepParam
 	scratch    int64 // of the kernel's own workspace, where in the call's
+	job        *profile.Job
 }
 
 // slot says what a step's slot is bound to: an operand, or the workspace.

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/core/profile"
 	"github.com/hologram-project/hologram/core/program"
 	"github.com/hologram-project/hologram/core/status"
 	"github.com/hologram-project/hologram/isa"
@@ -27,6 +28,8 @@ func (p *Prepared) add(d *Device, s step, shape []int64, grid, block [3]uint32, 
 	if err := s.findFlats(); err != nil {
 		return err
 	}
+	s.job = &profile.Job{Kind: profile.Kernel, Name: s.program.Source().Name, Of: p.what,
+		Operands: profile.Operands(len(s.l.Slots), func(i int) *backends.View { return &s.l.Slots[i] })}
 	if err := p.overlaps(&s); err != nil {
 		return err
 	}
@@ -60,10 +63,40 @@ func (p *Prepared) add(d *Device, s step, shape []int64, grid, block [3]uint32, 
 	}
 	s.scratch = p.workspace
 	p.workspace += (k.Workspace(&s.l) + 63) &^ 63
+	s.job.Bytes = s.moved()
 	p.residue = p.residue || s.program.Residue
 	p.phase = p.phase || s.program.Phase
 	p.steps = append(p.steps, s)
 	return nil
+}
+
+// moved is how many bytes the launch moves if it reads and writes each element that
+// its slots reach once: those of the index space, or, of a slot that it addresses by
+// itself, all.
+func (s *step) moved() int64 {
+	moved := int64(0)
+	if s.l.N == 0 {
+		return moved
+	}
+	for i, use := range s.program.Verified.Slots {
+		v := &s.l.Slots[i]
+		bytes := v.Bytes
+		if !use.Computed() {
+			bytes = int64(v.Type.Size())
+			for d, n := range v.Shape[:v.Rank] {
+				if v.Stride[d] != 0 {
+					bytes *= n
+				}
+			}
+		}
+		if use.Reads {
+			moved += bytes
+		}
+		if use.Writes {
+			moved += bytes
+		}
+	}
+	return moved
 }
 
 // findFlats finds out how the elements of slots that are accessed as slot[flat i] lie.

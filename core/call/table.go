@@ -3,6 +3,7 @@ package call
 import (
 	"sync/atomic"
 
+	"github.com/hologram-project/hologram/core/profile"
 	"github.com/hologram-project/hologram/core/status"
 )
 
@@ -50,7 +51,9 @@ func (t *Table) Get(r *Request, try bool) (*Prepared, error) {
 			return nil, err
 		}
 	}
+	span := profile.Begin()
 	p, err := Prepare(t.device, r)
+	span.End(profile.Event{Kind: profile.Compile, Name: "prepare", Of: r.What()}, err)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/core/lock"
+	"github.com/hologram-project/hologram/core/profile"
 	"github.com/hologram-project/hologram/core/status"
 )
 
@@ -59,6 +60,7 @@ func (b *block) free(l *Line) bool {
 type Allocator struct {
 	Alloc func(bytes int64) (backends.Memory, error)
 	Free  func(backends.Memory) error
+	Of    string // whose memory it is, for profiles
 }
 
 // Pool recycles a device's memory. Blocks of a size class wait in a free list
@@ -424,7 +426,9 @@ func (p *Pool) wait(end time.Time) bool {
 // alloc calls the device, without the lock that the caller holds.
 func (p *Pool) alloc(bytes int64) (m backends.Memory, err error) {
 	p.move(func() bool {
+		span := profile.Begin()
 		m, err = p.from.Alloc(bytes)
+		span.End(profile.Event{Kind: profile.Memory, Name: "allocate", Of: p.from.Of, Bytes: bytes}, err)
 		return false
 	})
 	return m, err
@@ -518,7 +522,9 @@ func (p *Pool) giveBack(blocks []*Memory) int64 {
 	for _, m := range blocks {
 		var err error
 		p.move(func() bool {
+			span := profile.Begin()
 			err = p.from.Free(m.mem)
+			span.End(profile.Event{Kind: profile.Memory, Name: "free", Of: p.from.Of, Bytes: m.size}, err)
 			return err == nil
 		})
 		if err == nil {

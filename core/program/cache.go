@@ -9,6 +9,7 @@ import (
 	"github.com/hologram-project/hologram/backends/fpenv"
 	"github.com/hologram-project/hologram/core/lock"
 	"github.com/hologram-project/hologram/core/memory"
+	"github.com/hologram-project/hologram/core/profile"
 	"github.com/hologram-project/hologram/core/status"
 	"github.com/hologram-project/hologram/isa/work"
 )
@@ -77,7 +78,7 @@ func (k *Kernel) specialize(what string, l *backends.Launch) (g *making[struct{}
 	own := *l // who waits may leave, and use l for something else
 	own.Slots, own.Params, own.Record, own.Phase = slices.Clone(l.Slots), slices.Clone(l.Params), nil, nil
 	k.Acquire()
-	k.under = begin(what, func(*work.Meter) (struct{}, error) {
+	k.under = begin("load", what, func(*work.Meter) (struct{}, error) {
 		defer k.Release()
 		defer func() { // also where the compiler panics
 			k.mu.Lock()
@@ -126,13 +127,16 @@ func (c *Cache) get(what string, u *backends.Unit, v backends.Variant, stop Stop
 	v = v.And(c.Info.Variants)
 	key := backends.KeyOf(u, v, &c.Info)
 	for {
-		e := c.entry(what, key, u, v)
+		e, found := c.entry(what, key, u, v)
 		if there, err := e.wait(stop); !there {
 			c.leave(e)
 			return nil, err
 		}
 		if e.err != nil {
 			return nil, e.err
+		}
+		if found {
+			profile.Note(profile.Event{Kind: profile.Cache, Name: "compiled before", Of: what})
 		}
 		if e.value.Acquire() { // else it was evicted meanwhile
 			return e.value, nil
@@ -142,21 +146,21 @@ func (c *Cache) get(what string, u *backends.Unit, v backends.Variant, stop Stop
 
 // entry returns the entry of a key, for one more to wait for. If there is none,
 // its kernel begins to be made.
-func (c *Cache) entry(what string, key backends.Key, u *backends.Unit, v backends.Variant) *entry {
+func (c *Cache) entry(what string, key backends.Key, u *backends.Unit, v backends.Variant) (e *entry, found bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if found, ok := c.entries[key]; ok {
+	if at, ok := c.entries[key]; ok {
 		c.stats.Hits++
-		c.recent.MoveToFront(found)
-		e := found.Value.(*entry)
+		c.recent.MoveToFront(at)
+		e = at.Value.(*entry)
 		e.waiting++
-		return e
+		return e, true
 	}
 	c.stats.Misses++
-	e := &entry{key: key}
+	e = &entry{key: key}
 	c.entries[key] = c.recent.PushFront(e)
 	unit := *u
-	e.making = begin(what, func(m *work.Meter) (k *Kernel, err error) {
+	e.making = begin("compile", what, func(m *work.Meter) (k *Kernel, err error) {
 		defer func() { // also where the compiler panics
 			if !c.put(e, k) {
 				k, err = nil, errLeft
@@ -172,7 +176,7 @@ func (c *Cache) entry(what string, key backends.Key, u *backends.Unit, v backend
 		k.Start(1) // the cache
 		return k, nil
 	})
-	return e
+	return e, false
 }
 
 // leave ends the wait of one for an entry that is not there yet. If it was the

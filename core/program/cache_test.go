@@ -101,7 +101,7 @@ func TestLeavingTooLate(t *testing.T) {
 	p := number(t, "p", 1)
 	u, err := p.unit(nil)
 	require.NoError(t, err)
-	e := c.entry("p", backends.KeyOf(&u.Unit, backends.Variant{}, &c.Info), &u.Unit, backends.Variant{})
+	e, _ := c.entry("p", backends.KeyOf(&u.Unit, backends.Variant{}, &c.Info), &u.Unit, backends.Variant{})
 	_, err = e.wait(nil)
 	require.NoError(t, err)
 	c.leave(e)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hologram-project/hologram/backends/fpenv"
 	"github.com/hologram-project/hologram/core/lock"
+	"github.com/hologram-project/hologram/core/profile"
 	"github.com/hologram-project/hologram/core/status"
 	"github.com/hologram-project/hologram/isa/work"
 )
@@ -29,14 +30,27 @@ type making[T any] struct {
 	err     error
 	waiting int // who waits; guarded by its owner's lock
 	left    atomic.Bool
+
+	event profile.Event // what profiles are told of it
+	span  profile.Span  // of who waited first
+	ended atomic.Bool   // that is told
+}
+
+// end tells profiles that the thing is made, or that who waited first has left.
+func (g *making[T]) end(err error) {
+	if !g.ended.Swap(true) {
+		g.span.End(g.event, err)
+	}
 }
 
 // begin starts making a thing, for one who waits. The meter stops f when all have
-// left; a panic is an error.
-func begin[T any](what string, f func(m *work.Meter) (T, error)) *making[T] {
-	g := &making[T]{done: make(chan struct{}), waiting: 1}
+// left; a panic is an error. stage is what is done, to which what names in errors.
+func begin[T any](stage, what string, f func(m *work.Meter) (T, error)) *making[T] {
+	g := &making[T]{done: make(chan struct{}), waiting: 1, span: profile.Begin(),
+		event: profile.Event{Kind: profile.Compile, Name: stage, Of: what}}
 	go func() {
 		defer close(g.done)
+		defer func() { g.end(g.err) }()
 		defer func() {
 			if r := recover(); r != nil {
 				g.err = status.Errorf(status.Internal, "%s: the compiler ended before its time: %v\n%s", what, r, debug.Stack())
@@ -76,6 +90,9 @@ func (g *making[T]) wait(stop Stop) (there bool, err error) {
 		case <-t.C:
 			lock.None()
 			if err := stop(); err != nil {
+				if g.span.Mine() {
+					g.end(err)
+				}
 				return false, err
 			}
 			t.Reset(patience)
@@ -84,8 +101,8 @@ func (g *making[T]) wait(stop Stop) (there bool, err error) {
 }
 
 // alone makes a thing that nobody else waits for.
-func alone[T any](what string, stop Stop, f func(m *work.Meter) (T, error)) (T, error) {
-	g := begin(what, f)
+func alone[T any](stage, what string, stop Stop, f func(m *work.Meter) (T, error)) (T, error) {
+	g := begin(stage, what, f)
 	if _, err := g.wait(stop); err != nil {
 		g.left.Store(true)
 		var none T
@@ -102,14 +119,14 @@ type once[T any] struct {
 	g    *making[T] // under way
 }
 
-func (o *once[T]) get(what string, stop Stop, f func(m *work.Meter) (T, error)) (T, error) {
+func (o *once[T]) get(stage, what string, stop Stop, f func(m *work.Meter) (T, error)) (T, error) {
 	if g := o.made.Load(); g != nil {
 		return g.value, g.err
 	}
 	o.mu.Lock()
 	g := o.g
 	if g == nil {
-		g = begin(what, f)
+		g = begin(stage, what, f)
 		o.g = g
 	} else {
 		g.waiting++

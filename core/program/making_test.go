@@ -135,25 +135,25 @@ func TestWhatIsMadeOnce(t *testing.T) {
 			}
 		}
 	}
-	_, err := o.get("it", stopAtOnce, f)
+	_, err := o.get("make", "it", stopAtOnce, f)
 	require.ErrorIs(t, err, errStop)
 	var group sync.WaitGroup
 	waits := make(chan struct{})
 	var first sync.Once
 	group.Go(func() {
-		n, err := o.get("it", func() error { first.Do(func() { close(waits) }); return nil }, f)
+		n, err := o.get("make", "it", func() error { first.Do(func() { close(waits) }); return nil }, f)
 		if n != 2 || err != nil {
 			t.Errorf("got %d, %v", n, err)
 		}
 	})
 	<-waits
 	for range 3 {
-		_, err := o.get("it", stopAtOnce, f)
+		_, err := o.get("make", "it", stopAtOnce, f)
 		require.ErrorIs(t, err, errStop)
 	}
 	close(letGo)
 	group.Wait()
-	n, err := o.get("it", stopAtOnce, f)
+	n, err := o.get("make", "it", stopAtOnce, f)
 	require.NoError(t, err)
 	require.Equal(t, 2, n)
 	require.EqualValues(t, 2, begun.Load())
@@ -220,7 +220,7 @@ func TestEachStageEnds(t *testing.T) {
 
 // A panic in any stage is an error of the library's that says where.
 func TestAPanicIsAnError(t *testing.T) {
-	_, err := alone("assemble \"x\"", stopAtOnce, func(*work.Meter) (int, error) { panic("oh") })
+	_, err := alone("assemble", "assemble \"x\"", stopAtOnce, func(*work.Meter) (int, error) { panic("oh") })
 	require.Equal(t, status.Internal, status.CodeOf(err))
 	require.ErrorContains(t, err, `assemble "x": the compiler ended before its time: oh`)
 	require.ErrorContains(t, err, "making_test.go")

@@ -39,7 +39,7 @@ type unit struct {
 
 // Assemble makes a program of its text. file is what errors call the text.
 func Assemble(file, text string, stop Stop) (*Program, error) {
-	return alone("assemble "+strconv.Quote(file), stop, func(m *work.Meter) (*Program, error) {
+	return alone("assemble", "assemble "+strconv.Quote(file), stop, func(m *work.Meter) (*Program, error) {
 		p, err := isa.AssembleMetered(m, file, text)
 		if err != nil {
 			return nil, status.Errorf(status.Syntax, "%w", err)
@@ -50,7 +50,7 @@ func Assemble(file, text string, stop Stop) (*Program, error) {
 
 // Decode makes a program of its binary form.
 func Decode(data []byte, stop Stop) (*Program, error) {
-	return alone("decode", stop, func(m *work.Meter) (*Program, error) {
+	return alone("decode", "decode", stop, func(m *work.Meter) (*Program, error) {
 		p, err := isa.Decode(data)
 		if err != nil {
 			return nil, status.Errorf(status.Syntax, "%w", err)
@@ -109,7 +109,7 @@ func (p *Program) what() string { return "program " + strconv.Quote(p.Source().N
 
 // unit returns the canonical form.
 func (p *Program) unit(stop Stop) (*unit, error) {
-	return p.canonical.get(p.what(), stop, func(m *work.Meter) (*unit, error) {
+	return p.canonical.get("canonical form", p.what(), stop, func(m *work.Meter) (*unit, error) {
 		opts := []ir.Option{ir.Metered(m)}
 		if p.isPacked {
 			opts = append(opts, ir.Packed())
@@ -140,7 +140,7 @@ func (p *Program) Canonical(stop Stop) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return alone(p.what(), stop, u.IR.Text)
+	return alone("print", p.what(), stop, u.IR.Text)
 }
 
 // Analysis returns what is known of the program before any launch, as text to
@@ -155,7 +155,7 @@ func (p *Program) Analysis(stop Stop, engine func(*work.Meter, *ir.Func) (string
 	if err != nil {
 		return "", err
 	}
-	return alone(p.what(), stop, func(m *work.Meter) (string, error) {
+	return alone("print", p.what(), stop, func(m *work.Meter) (string, error) {
 		by, err := engine(m, u.IR)
 		if err != nil {
 			return "", err
@@ -165,7 +165,7 @@ func (p *Program) Analysis(stop Stop, engine func(*work.Meter, *ir.Func) (string
 }
 
 func (p *Program) analysed(u *unit, stop Stop) (*analysis.Analysis, error) {
-	return p.analysis.get(p.what(), stop, func(*work.Meter) (*analysis.Analysis, error) { return analysis.New(u.IR), nil })
+	return p.analysis.get("analyse", p.what(), stop, func(*work.Meter) (*analysis.Analysis, error) { return analysis.New(u.IR), nil })
 }
 
 // Proved reports whether every access of a launch lies within its slot, and
@@ -206,7 +206,7 @@ func (p *Program) Packed(l *analysis.Launch, stop Stop) (*Program, error) {
 			}
 		}
 	}
-	return p.packed.get(p.what(), stop, func(*work.Meter) (*Program, error) {
+	return p.packed.get("analyse", p.what(), stop, func(*work.Meter) (*Program, error) {
 		q := New(p.Verified)
 		q.isPacked = true
 		return q, nil

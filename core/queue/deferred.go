@@ -8,6 +8,7 @@ import (
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/core/lock"
+	"github.com/hologram-project/hologram/core/profile"
 	"github.com/hologram-project/hologram/core/status"
 )
 
@@ -68,6 +69,7 @@ func NewDeferred(t Target) *Deferred {
 
 // Submit is Stream.Submit.
 func (s *Deferred) Submit(w Work, how How) (*Event, error) {
+	how.at = profile.Stamp()
 	if !how.Long && s.full() {
 		s.reap(0)
 		how.Long = s.full()
@@ -86,7 +88,7 @@ func (s *Deferred) Submit(w Work, how How) (*Event, error) {
 		if ev != nil {
 			ev.begin()
 		}
-		if err := s.here(w, ev); err != nil {
+		if err := s.here(w, ev, how.at); err != nil {
 			return nil, err
 		}
 		return ev, nil
@@ -100,7 +102,8 @@ func (s *Deferred) Submit(w Work, how How) (*Event, error) {
 
 // here gives work to the device on the caller's thread, which has the turn, and
 // ends the turn.
-func (s *Deferred) here(w Work, ev *Event) error {
+func (s *Deferred) here(w Work, ev *Event, submitted int64) error {
+	s.target.submitted = submitted
 	if s.graph != nil {
 		_, err := run(w, &s.target)
 		if err != nil {
@@ -146,6 +149,7 @@ func (s *Deferred) serve(ev *Event) {
 	if w == nil {
 		return
 	}
+	s.target.submitted = ev.how.at
 	over, err := s.put(w, ev)
 	if over {
 		err = w.Outcome(err)
@@ -317,6 +321,7 @@ func (s *Deferred) passed(d time.Duration) (list *flying, any bool) {
 			s.seen = head.ticket
 		}
 		d = 0
+		s.target.Track.Passed(head.ticket)
 		err = head.work.Outcome(err)
 		head.outcome, last = err, head
 		ended++

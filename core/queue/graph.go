@@ -1,8 +1,11 @@
 package queue
 
 import (
+	"fmt"
+
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/core/lock"
+	"github.com/hologram-project/hologram/core/profile"
 	"github.com/hologram-project/hologram/core/status"
 )
 
@@ -16,6 +19,7 @@ type Graph struct {
 	native backends.Capturer // that records meanwhile; nil: none
 	graph  backends.Graph    // what it recorded
 	cost   float64           // of a replay on the caller's thread, in nanoseconds
+	job    profile.Job       // a replay by the device
 
 	mu       lock.Mutex[lock.Last]
 	replays  int // under way
@@ -34,6 +38,8 @@ type Replayed interface {
 	After(t *Target, ticket backends.Ticket)
 	// Cost estimates how many nanoseconds Run takes on a device that works while called.
 	Cost() float64
+	// Bytes is how many Run moves, for profiles.
+	Bytes() int64
 	// Reset forgets a Cancel, which was meant for the last replay.
 	Reset()
 }
@@ -108,6 +114,10 @@ func (g *Graph) seal() error {
 			return status.FromBackend("capture", err)
 		}
 		g.graph = made
+		g.job.Kind, g.job.Name, g.job.Of = profile.Kernel, "replay", fmt.Sprintf("%d calls", len(g.works))
+		for _, w := range g.works {
+			g.job.Bytes += w.Bytes()
+		}
 	} else {
 		for _, w := range g.works {
 			g.cost += w.Cost()
@@ -185,7 +195,7 @@ func (r *replay) Run(t *Target) (backends.Ticket, error) {
 			return 0, err
 		}
 	}
-	ticket, err := r.g.graph.Replay(t.Line.Stream)
+	ticket, err := t.profiled(&r.g.job, r.g.graph.Replay)
 	if err != nil {
 		return 0, status.FromBackend("replay", err)
 	}

@@ -20,6 +20,7 @@ func (*recorded) Before(*Target) error           { return nil }
 func (*recorded) After(*Target, backends.Ticket) {}
 func (*recorded) Cost() float64                  { return 0 }
 func (*recorded) Captured()                      {}
+func (*recorded) Bytes() int64                   { return 0 }
 func (*recorded) Reset()                         {}
 
 // TestLongWorkAndACapture begins a capture when long work has been told to go to

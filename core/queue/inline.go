@@ -2,6 +2,8 @@ package queue
 
 import (
 	"time"
+
+	"github.com/hologram-project/hologram/core/profile"
 )
 
 // Inline is a stream of a device that works while called.
@@ -16,13 +18,14 @@ func NewInline(t Target) *Inline {
 
 // Submit is Stream.Submit.
 func (s *Inline) Submit(w Work, how How) (*Event, error) {
+	how.at = profile.Stamp()
 	mine, err := s.take(w, how)
 	if err != nil {
 		w.Release()
 		return nil, err
 	}
 	if mine {
-		return nil, s.here(w)
+		return nil, s.here(w, how.at)
 	}
 	ev := newEvent(w, how)
 	if err := s.enqueue(ev, s.serve); err != nil {
@@ -33,7 +36,7 @@ func (s *Inline) Submit(w Work, how How) (*Event, error) {
 }
 
 // here runs work on the caller's thread, which has the turn.
-func (s *Inline) here(w Work) error {
+func (s *Inline) here(w Work, submitted int64) error {
 	kept := false
 	defer func() {
 		s.give()
@@ -46,6 +49,7 @@ func (s *Inline) here(w Work) error {
 		kept = true
 		return nil
 	}
+	s.target.submitted = submitted
 	_, err := run(w, &s.target)
 	return w.Outcome(err)
 }
@@ -55,6 +59,7 @@ func (s *Inline) serve(ev *Event) {
 	if w == nil {
 		return
 	}
+	s.target.submitted = ev.how.at
 	_, err := run(w, &s.target)
 	err = w.Outcome(err)
 	ev.leave()

@@ -10,7 +10,8 @@
 // or lets go of what it holds, all of which may call back. A Deferred has another,
 // held by who looks what has passed and so asks works for their outcomes.
 //
-// lane.go is what both kinds have in common, that work takes its turn; inline.go
+// target.go is a stream as work sees it, through which its profiles see what that
+// does. lane.go is what both kinds have in common, that work takes its turn; inline.go
 // and deferred.go run it; event.go is what callers wait for; graph.go captures, and
 // guest.go adds to what others capture.
 package queue
@@ -19,8 +20,6 @@ import (
 	"time"
 
 	"github.com/hologram-project/hologram/backends"
-	"github.com/hologram-project/hologram/backends/hostmem"
-	"github.com/hologram-project/hologram/core/lock"
 	"github.com/hologram-project/hologram/core/memory"
 	"github.com/hologram-project/hologram/core/status"
 )
@@ -51,34 +50,6 @@ type Waiting interface {
 	Waits()
 }
 
-// Target is a stream as work sees it.
-type Target struct {
-	Line *memory.Line
-	// Phase is the cell of the phase, which launches read and write in order, on
-	// whichever streams share it. The device reaches it. Nil: no launch asks.
-	Phase *memory.Memory
-	// Async says that the device works by itself.
-	Async bool
-	// Order is held, on a device that works by itself, from when work looks who
-	// uses its memory until it has noted its own use, so that no other stream's
-	// comes between. It is the device's. Nobody waits meanwhile: a stream never
-	// has more work in flight than the device takes.
-	Order *lock.Mutex[lock.Order]
-	// Capturing says that work is recorded, to run later: it orders its memory then.
-	Capturing bool
-	// Guests are the device's, for a stream of others.
-	Guests *Guests
-	// Last is the ticket of the work queued last.
-	Last backends.Ticket
-}
-
-// PhaseCell is where the phase is.
-func (t *Target) PhaseCell() *uint32 { return (*uint32)(hostmem.Pointer(t.Phase.Addr)) }
-
-// Mark queues what is nothing on a device that works by itself, for its ticket,
-// which passes when all that was queued before it has: an Await has none.
-func (t *Target) Mark() (backends.Ticket, error) { return t.Line.Stream.Fill(0, 0, 1, 0) }
-
 // Patience is how many nanoseconds work may take on its caller's thread: more is
 // Long.
 const Patience = 2e6
@@ -93,6 +64,8 @@ type How struct {
 	Outcome bool
 	// Try: rather than wait for anything, return status.ErrBusy.
 	Try bool
+
+	at int64 // a profile's Stamp of when it was submitted
 }
 
 // Stream runs an executor's work in order.

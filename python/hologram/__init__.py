@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hologram import backend, ops
     from hologram._ffi import abi_version
     from hologram._kernel import *  # noqa: F403
+    from hologram._profile import Profile, profile
     from hologram.backend import (
         BackendType,
         get_default_backend,
@@ -39,6 +40,7 @@ __all__ = [
     "Executor",
     "HologramError",
     "Kernel",
+    "Profile",
     "Program",
     "ProgramBuilder",
     "ProgramFault",
@@ -75,6 +77,7 @@ __all__ = [
     "num_threads",
     "ops",
     "popc",
+    "profile",
     "relu",
     "rem",
     "rsqrt",
@@ -114,7 +117,12 @@ _MODULES = {
     "Executor": "executor",
     "Program": "program",
 }
-_MORE = {"ProgramBuilder": "builder", **dict.fromkeys(_KERNELS, "_kernel")}
+_MORE = {
+    "Profile": "_profile",
+    "ProgramBuilder": "builder",
+    "profile": "_profile",
+    **dict.fromkeys(_KERNELS, "_kernel"),
+}
 
 
 def __getattr__(name: str) -> object:

@@ -262,6 +262,11 @@ if sys.version_info < (3, 10) and sys.platform != "win32":
 
     _signal.signal = _on_stack  # which signal.signal calls
 
+if os.environ.get("HOLOGRAM_TRACE"):
+    from hologram import _profile
+
+    _profile.of_process(os.environ["HOLOGRAM_TRACE"])  # which is written after what follows
+
 # What daemon threads still wait for ends before the interpreter does: it writes to memory that goes with that.
 atexit.register(native.close)
 

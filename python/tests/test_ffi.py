@@ -21,6 +21,9 @@ TEXT = re.sub(r"/\*.*?\*/", "", HEADER.read_text(), flags=re.DOTALL)
 
 Line = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(ctypes.c_char), ctypes.c_size_t)
 
+KINDS = ("executor", "buffer", "program", "event", "lease", "profile")
+HANDLE = rf"hologram_({'|'.join(KINDS)}) \w+$"
+
 PLAIN = {
     "int32_t": ctypes.c_int32,
     "int64_t": ctypes.c_int64,
@@ -29,7 +32,7 @@ PLAIN = {
     "uint64_t": ctypes.c_uint64,
     "size_t": ctypes.c_size_t,
     "char": ctypes.c_char,
-    **{f"hologram_{kind}": ctypes.c_uint64 for kind in ("executor", "buffer", "program", "event", "lease")},
+    **{f"hologram_{kind}": ctypes.c_uint64 for kind in KINDS},
     "hologram_deleter": ctypes.c_void_p,
     "hologram_interrupt": ctypes.c_void_p,
     "hologram_line": Line,
@@ -188,7 +191,9 @@ def handles_of(ex: hg.Executor) -> dict[str, list[int]]:
     gone_p.__del__()
     lease = _ffi.native.buffer_lease(b)
     keep.extend([b, p])
-    live = {"executor": ex.handle, "buffer": b.handle, "program": p.handle, "lease": lease}
+    profile = _ffi.native.profile_start(1)
+    _ffi.native.profile_stop(profile)
+    live = {"executor": ex.handle, "buffer": b.handle, "program": p.handle, "lease": lease, "profile": profile}
     forged = [
         1,
         77,
@@ -218,7 +223,7 @@ def wrong_calls() -> list[tuple[str, int, str]]:
     found = []
     for name, parameters in FUNCTIONS.items():
         for i, parameter in enumerate(parameters):
-            kind = re.match(r"hologram_(executor|buffer|program|event|lease) \w+$", parameter)
+            kind = re.match(HANDLE, parameter)
             if kind:
                 found.append((name, i, kind[1]))
     return found
@@ -248,7 +253,7 @@ def test_wrong_handles_are_refused(host: hg.Executor, name: str, place: int, kin
     for handle in wrong:
         arguments = []
         for parameter in FUNCTIONS[name]:
-            other = re.match(r"hologram_(executor|buffer|program|event|lease) \w+$", parameter)
+            other = re.match(HANDLE, parameter)
             arguments.append(known[other[1]][0] if other and other[1] in known else room(ctype(parameter)))
         arguments[place] = handle
         status = function(*arguments)
@@ -336,7 +341,7 @@ def test_null_pointers_are_refused(host: hg.Executor, name: str) -> None:
     for nulls in itertools.chain([()], itertools.combinations(pointers, 1), [tuple(pointers)]):
         arguments = []
         for i, parameter in enumerate(FUNCTIONS[name]):
-            kind = re.match(r"hologram_(executor|buffer|program|event|lease) \w+$", parameter)
+            kind = re.match(HANDLE, parameter)
             if kind and name.endswith("_free") and name != "dlpack_free":
                 arguments.append(0)
             elif kind:
@@ -345,7 +350,10 @@ def test_null_pointers_are_refused(host: hg.Executor, name: str) -> None:
                 arguments.append(None)
             else:
                 arguments.append(room(parameters[i]))
-        assert 0 <= getattr(LIBRARY, "hologram_" + name)(*arguments) <= 13
+        status = getattr(LIBRARY, "hologram_" + name)(*arguments)
+        assert 0 <= status <= 13
+        if name == "profile_start" and status == 0:
+            _ffi.native.profile_free(arguments[1].contents.value)  # else it would be told of all other tests
 
 
 def test_the_last_error_has_a_size(host: hg.Executor) -> None:
