@@ -21,7 +21,7 @@ type device struct {
 	importing int                  // calls so far
 	calls     [numKinds]int        // so far
 	works     int                  // queued so far
-	pending   int                  // of them not done
+	pending   map[int]bool         // the numbers of those not done
 	streams   map[*stream]struct{} // open
 	imports   []imported
 	outside   *block // all memory of the host's, where it may be imported
@@ -31,7 +31,7 @@ type device struct {
 }
 
 func newDevice(b *Backend, i int) *device {
-	d := &device{backend: b, number: i, pool: workers.New(1), streams: map[*stream]struct{}{}}
+	d := &device{backend: b, number: i, pool: workers.New(1), streams: map[*stream]struct{}{}, pending: map[int]bool{}}
 	if b.options.HostVisible {
 		d.outside = &block{owner: ofOthers, bytes: math.MaxInt64}
 	}
@@ -97,9 +97,19 @@ func (b *Backend) alive(of owner) *int {
 	return &b.counts.Blocks
 }
 
-// stall waits until the device has nothing to do, where Options ask for it.
+// stall waits until the device has done all that is queued by now, where Options
+// ask for it. What others queue meanwhile, maybe without end, is not waited for.
 func (d *device) stall(asked bool) {
-	for asked && d.pending > 0 {
+	last := d.works
+	behind := func() bool {
+		for number := range d.pending {
+			if number <= last {
+				return true
+			}
+		}
+		return false
+	}
+	for asked && behind() {
 		d.backend.idle.Wait()
 	}
 }

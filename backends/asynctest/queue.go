@@ -158,7 +158,7 @@ func (w *work) pass(began time.Time, err error) {
 		if err != nil {
 			s.failed[w.ticket] = err
 		}
-		s.device.pending--
+		delete(s.device.pending, w.number)
 		if w.kernel != nil {
 			w.kernel.pending--
 		}

@@ -120,7 +120,7 @@ func (s *stream) enter(k kind, build func() (*task, error)) (*work, error) {
 	w := s.queue.place(t)
 	s.last++
 	d.works++
-	d.pending++
+	d.pending[d.works] = true
 	d.calls[k]++
 	w.stream, w.ticket, w.number, w.delay, w.timing = s, s.last, d.works, o.Delay, timing
 	if d.calls[k] == fail {
