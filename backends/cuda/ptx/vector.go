@@ -2,6 +2,7 @@ package ptx
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hologram-project/hologram/backends"
@@ -38,7 +39,8 @@ const (
 
 // The most elements of a lane side by side, the most nodes in a lane's code, and
 // the most in the program where values have 64 bits and a lane does more than one
-// run: beyond that arithmetic is what takes the time, and registers run out.
+// run, or addresses bytes: beyond that arithmetic is what takes the time, and
+// registers run out.
 const (
 	maxVector      = 8
 	maxVectorNodes = 2048
@@ -64,6 +66,10 @@ func (p *Program) vectors() {
 		p.Groups = manyGroups
 	}
 	if largest == 8 && nodes > maxWideNodes {
+		if slices.ContainsFunc(p.fn.Slots, func(u isa.SlotUse) bool { return u.Computed() }) {
+			p.Vector, p.Groups = 0, 0
+			return
+		}
 		p.Groups = 1
 	}
 	for p.Groups > 1 && p.Groups*p.Vector*nodes > maxVectorNodes {
