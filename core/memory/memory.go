@@ -9,8 +9,8 @@
 // next user that could wait; work stays its user until the ticket has passed.
 //
 // memory.go counts users, order.go knows what streams have queued on memory and
-// lets them wait for each other, pool.go recycles blocks, account.go bounds what
-// somebody has of them and scratch.go lends them.
+// lets them wait for each other, pool.go recycles blocks and trim.go gives them
+// back, account.go bounds what somebody has of them and scratch.go lends them.
 package memory
 
 import (

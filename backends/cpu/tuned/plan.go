@@ -35,35 +35,29 @@ func (p *plan) room(t isa.Type, n int64) kernels.Binding {
 // plans a block reads what it overwrites before it does, and nothing else that is
 // written in the step.
 func (p *plan) step(k key, write func(w *writer), n, block int64, slots []kernels.Binding, params ...uint64) {
-	if p.err != nil {
-		return
-	}
-	v, err := program(k, write)
-	if err != nil {
-		p.err = err
-		return
-	}
 	s := kernels.Step{
-		Program: v, Slots: slots, Shape: []int64{n}, InPlace: true,
+		Slots: slots, Shape: []int64{n}, InPlace: true,
 		Grid: [3]uint32{uint32((n + block - 1) / block), 1, 1}, Block: [3]uint32{uint32(block), 1, 1},
 	}
 	for _, v := range params {
 		s.Params = append(s.Params, kernels.Param{Value: v})
 	}
-	p.Steps = append(p.Steps, s)
+	p.add(k, write, s)
 }
 
 // steps appends the launch of a program on n elements, in blocks of any size.
 func (p *plan) steps(k key, n int64, write func(w *writer), slots ...kernels.Binding) {
-	if p.err != nil {
-		return
+	p.add(k, write, kernels.Step{Slots: slots, Shape: []int64{n}})
+}
+
+// add appends the launch of a program, which is all that the step lacks.
+func (p *plan) add(k key, write func(w *writer), s kernels.Step) {
+	if p.err == nil {
+		s.Program, p.err = program(k, write)
 	}
-	v, err := program(k, write)
-	if err != nil {
-		p.err = err
-		return
+	if p.err == nil {
+		p.Steps = append(p.Steps, s)
 	}
-	p.Steps = append(p.Steps, kernels.Step{Program: v, Slots: slots, Shape: []int64{n}})
 }
 
 // key names a program: what it does, on elements of type t, to elements of type
