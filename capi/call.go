@@ -155,6 +155,7 @@ func (f *frame) readOperand(from *C.hologram_operand, i int) error {
 	for k := range v.Rank {
 		v.Shape[k], v.Stride[k] = int64(from.shape[k]), int64(from.strides[k])
 	}
+	o.Number = from.flags&C.HOLOGRAM_NUMBER != 0
 	o.ReadOnly, o.DeviceType, o.DeviceID = from.flags&C.HOLOGRAM_READ_ONLY != 0, int32(from.device_type), int32(from.device_id)
 	return nil
 }

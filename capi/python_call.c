@@ -98,7 +98,7 @@ static outcome cell_of(py_object *o, int32_t dtype, uint64_t *to) {
 
 outcome request_numbers(request *r, int like, int64_t n) {
   const hologram_operand *of = &r->operands[like];
-  if (like < 0 || of->flags & HOLOGRAM_BOOL || r->device_type != DL_CPU) return SURPRISE;
+  if (like < 0 || of->flags & HOLOGRAM_BOOL) return SURPRISE;
   for (int i = 0; i < r->args.num_operands; i++) {
     hologram_operand *to = &r->operands[i];
     if (!(r->numbers >> i & 1)) continue;
@@ -108,9 +108,7 @@ outcome request_numbers(request *r, int like, int64_t n) {
     to->rank = n >= 0;
     to->shape[0] = n;
     to->strides[0] = 0;
-    to->flags = HOLOGRAM_READ_ONLY;
-    to->device_type = DL_CPU;
-    to->device_id = 0;
+    to->flags = HOLOGRAM_NUMBER;
   }
   return DONE;
 }

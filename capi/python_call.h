@@ -77,8 +77,9 @@ outcome request_borrow(request *r);
    another what hologram_result says, or if row that without the first dimension. */
 outcome request_result(request *r, bool elementwise, int like, bool row, py_object **made);
 
-/* Makes room for a result that is a number the next operand. */
-outcome request_cell(request *r);
+/* Makes room for a result that is a number the next operand: the call's cell or, where the device does not write there, a
+   Buffer; it may run Python then, so tensors are to be borrowed anew. */
+outcome request_cell(request *r, py_object **made);
 
 /* Takes the next number. */
 outcome request_scalar(request *r, py_object *o);

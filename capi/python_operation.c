@@ -172,6 +172,9 @@ static outcome take_sizes(const operation *o, request *r, int64_t *n) {
   return request_dim(r, least);
 }
 
+/* Whether the output was made for the call. */
+static bool made(const operation *o) { return o->output && (o->product == MADE || o->product == NUMBER); }
+
 /* Finds the result of a call whose operands are taken and borrowed, and makes arrays of numbers. */
 static outcome prepare_result(operation *o, request *r) {
   const signature *s = o->s;
@@ -188,13 +191,13 @@ static outcome prepare_result(operation *o, request *r) {
   }
   if (first < 0 || !r->executor) return SURPRISE;
   if (take_sizes(o, r, &n) != DONE) return SURPRISE;
-  if (o->product == NUMBER) found = request_cell(r);
+  if (o->product == NUMBER) found = request_cell(r, &o->output);
   if (o->product == MADE) {
     found = request_result(r, s->elementwise, first, s->form == ONE_ROW && n >= 0, &o->output);
     if (found == DONE) found = request_take(r, o->output, FRESH);
   }
   if (found == DONE && r->numbers) found = request_numbers(r, like, n);
-  if (found == DONE && o->product == MADE) found = request_borrow(r);
+  if (found == DONE && made(o)) found = request_borrow(r);
   if (found != DONE) return found;
   /* What is made of bools is bools, but not what is made of a number, which Python makes one first. What is written is last. */
   if (r->operands[r->args.num_operands - 1].flags & HOLOGRAM_BOOL && (!s->bools || r->args.num_scalars)) return SURPRISE;
@@ -312,14 +315,14 @@ py_object *hologram_operation(py_object *self, py_object *const *args, ptrdiff_t
   found = prepare(&o, &r);
   if (found != DONE) {
     request_end(&r, found == SURPRISE);
-    if (o.product == MADE && o.output) py.Py_DecRef(o.output);
+    if (made(&o)) py.Py_DecRef(o.output);
     return found == FAILED ? NULL : leave_to_python(&o);
   }
   fine = request_run(&r);
   if (!fine) rename_error(o.s);
   if (fine && (o.product == FIRST || o.product == NUMBER)) fine = (number = first_of(&r, r.args.num_operands - 1)) != NULL;
   fine = request_end(&r, fine);
-  if (o.product == MADE && !fine) py.Py_DecRef(o.output);
+  if (made(&o) && !(fine && o.product == MADE)) py.Py_DecRef(o.output);
   if (!fine && number) py.Py_DecRef(number);
   if (!fine) return NULL;
   if (o.product == GIVEN_BACK) py.Py_IncRef(o.output);

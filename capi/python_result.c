@@ -64,10 +64,34 @@ static outcome broadcast(const request *r, int like, hologram_operand *to) {
   return DONE;
 }
 
-outcome request_cell(request *r) {
+/* What the hook "dtypes" has of a dtype, 0 for bools: (dtype, code, whether it is bool); NULL if there is none. */
+static py_object *dtype_of(int32_t dtype) {
+  static const char *const names[] = {"bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64"};
+  py_object *known = hologram_hook_of(HOOK_dtypes), *name = known ? py.PyUnicode_InternFromString(names[dtype]) : NULL;
+  py_object *found = name ? py.PyDict_GetItemWithError(known, name) : NULL;
+  if (name) py.Py_DecRef(name);
+  return found;
+}
+
+/* A Buffer of one element; dtype is 0 for bools. */
+static py_object *buffer_of_one(const request *r, int32_t dtype) {
+  static const int64_t shape[1] = {1};
+  py_object *wanted, *made, *of = dtype_of(dtype);
+  if (!of || !(wanted = result_shape(shape, 1))) return NULL;
+  made = hologram_new_buffer(r->executor, wanted, 1, py.PyTuple_GetItem(of, 0), dtype ? dtype : HOLOGRAM_U8, !dtype,
+                             HOLOGRAM_UNINITIALIZED);
+  py.Py_DecRef(wanted);
+  return made;
+}
+
+outcome request_cell(request *r, py_object **made) {
   hologram_operand result, *to = &r->operands[r->args.num_operands];
-  if (r->args.num_operands == MAX_OPERANDS || r->device_type != DL_CPU) return SURPRISE;
+  if (r->args.num_operands == MAX_OPERANDS) return SURPRISE;
   if (hologram_result(&r->args, &result) != HOLOGRAM_OK) return SURPRISE;
+  if (!((py_handle *)r->executor)->host_visible) {
+    *made = buffer_of_one(r, result.flags & HOLOGRAM_BOOL ? 0 : result.dtype);
+    return *made ? request_take(r, *made, FRESH) : operand_refused();
+  }
   to->buffer = 0;
   to->data = &r->cell;
   to->dtype = result.dtype;
@@ -77,15 +101,6 @@ outcome request_cell(request *r) {
   to->device_id = 0;
   r->taken[r->args.num_operands++] = (taken){0};
   return DONE;
-}
-
-/* What the hook "dtypes" has of a dtype, 0 for bools: (dtype, code, whether it is bool); NULL if there is none. */
-static py_object *dtype_of(int32_t dtype) {
-  static const char *const names[] = {"bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64"};
-  py_object *known = hologram_hook_of(HOOK_dtypes), *name = known ? py.PyUnicode_InternFromString(names[dtype]) : NULL;
-  py_object *found = name ? py.PyDict_GetItemWithError(known, name) : NULL;
-  if (name) py.Py_DecRef(name);
-  return found;
 }
 
 /* A Buffer of a shape, like another but for its dtype, 0 for bools. */

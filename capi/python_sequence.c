@@ -293,10 +293,6 @@ static outcome run_step(const entry *e, int number, py_object *executor, py_obje
     to->flags = p->view.flags;
     memcpy(to->shape, p->view.shape, sizeof to->shape);
     memcpy(to->strides, p->view.strides, sizeof to->strides);
-    if (p->of == A_NUMBER) {
-      to->device_type = p->view.device_type;
-      to->device_id = p->view.device_id;
-    }
   }
   if (found == DONE) {
     r.args.op = s->args.op;

@@ -47,6 +47,24 @@ func (ex *Executor) borrow(to *call.Operand, o *Operand, r *call.Request, i int,
 	return nil
 }
 
+// takeNumber takes a number as an operand.
+func takeNumber(to *call.Operand, o *Operand, r *call.Request, i int) error {
+	if err := call.CheckView(&o.View); err != nil {
+		return status.Within(r.What()+": "+r.Name(i), err)
+	}
+	for k := range o.View.Rank {
+		if o.View.Stride[k] != 0 {
+			return Errorf(Invalid, "%s: %s is a number, and its stride in dimension %d is %d; expected 0", r.What(), r.Name(i), k, o.View.Stride[k])
+		}
+	}
+	to.View, to.Bool, to.ReadOnly, to.Number = o.View, o.Bool, true, true
+	to.View.Bytes = 0
+	if to.Packed = call.Contiguous(&to.View); to.Packed {
+		call.Pack(&to.View)
+	}
+	return nil
+}
+
 // owner of memory of others is told once when all of a call's is done with.
 type owner struct {
 	n       atomic.Int32

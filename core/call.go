@@ -20,6 +20,9 @@ type Operand struct {
 	ReadOnly, Bool bool
 	// DeviceType and DeviceID are DLPack's, of memory of others.
 	DeviceType, DeviceID int32
+	// Number says that View is one element of the host's memory, read before the
+	// call returns, which stands for all of View's shape: its strides are 0.
+	Number bool
 	// Unbound stands for the boundary slot of a program: the executor's own pool.
 	Unbound bool
 }
@@ -158,7 +161,7 @@ func (ex *Executor) call(d *draft, c *Call) (*Event, error) {
 func uncaptured(d *draft, c *Call) error {
 	r := &d.request
 	for i := range c.Operands {
-		if o := &c.Operands[i]; o.Buffer == nil && !o.Unbound && c.Deleter == nil {
+		if o := &c.Operands[i]; o.Buffer == nil && !o.Unbound && !o.Number && c.Deleter == nil {
 			return Errorf(Invalid, "%s: %s: a stream that captures keeps what it records until the graph is released, which nobody would tell the owner of this array; wrap it in a buffer",
 				r.What(), r.Name(i))
 		}
@@ -293,6 +296,8 @@ func (ex *Executor) lookUp(to *call.Operand, o *Operand, r *call.Request, i int,
 		v.Shape[0], v.Stride[0] = isa.BoundaryBytes, 1
 		to.View, to.Packed, to.Mem = v, true, pool
 		return false, nil
+	case o.Number:
+		return false, takeNumber(to, o, r, i)
 	}
 	return true, ex.borrow(to, o, r, i, owner)
 }

@@ -124,6 +124,7 @@ def pack(to: Path, wheel: Path) -> None:
         subprocess.run(command, cwd=ROOT, check=True)
     for folder in ("python/tests", "python/tests_torch", "examples", "benchmarks", "docs"):
         shutil.copytree(ROOT / folder, to / folder, ignore=shutil.ignore_patterns("__pycache__", "results"))
+    shutil.copy(ROOT / "python" / "stubs.py", to / "python")
     # What torch.testing wants beside torch.
     more = ["install", "--quiet", "--no-deps", "--target", str(to / "more"), "expecttest"]
     subprocess.run([sys.executable, "-m", "pip", *more], check=True)
@@ -240,7 +241,7 @@ def tell(job: Job, result: dict[str, Any]) -> None:
     print(f"{'FAIL' if result['rc'] else 'ok  '} {job.name}: {said} ({result['seconds']} s)", flush=True)
     if result["rc"]:
         lines = log_of(job).read_text(errors="replace").splitlines()
-        bad = [x for x in lines if re.search(r"--- FAIL|^FAILED|^ERROR|^panic|^fatal|differs|lost", x)]
+        bad = [x for x in lines if re.search(r"--- FAIL|^FAILED|^ERROR|^E  +\S|^panic|^fatal|differs|lost", x)]
         print("\n".join(f"     {x[:200]}" for x in bad[:10] or lines[-5:]), flush=True)
 
 

@@ -25,6 +25,7 @@ type Bound struct {
 	records  memory.Scratch   // one Record a launch, in memory that the device reaches
 	mems     []*memory.Memory // of the operands; nil where there is none, or no longer
 	cells    []uint64
+	numbers  []uint64 // the operands that are numbers, each in its low bytes
 	space    memory.Scratch
 	try      bool         // take only what memory is at hand
 	line     *memory.Line // of a device that works by itself, once the work is queued
@@ -40,7 +41,7 @@ func (p *Prepared) take(d *Device, try bool) (*Bound, error) {
 		return b, nil
 	}
 	b := &Bound{p: p, pool: d.Pool, launches: make([]backends.Launch, len(p.steps)), tickets: make([]backends.Ticket, len(p.steps)),
-		cells: make([]uint64, len(p.scalars)), mems: make([]*memory.Memory, len(p.operands))}
+		cells: make([]uint64, len(p.scalars)), numbers: make([]uint64, len(p.numbers)), mems: make([]*memory.Memory, len(p.operands))}
 	size := int64(unsafe.Sizeof(backends.Record{}))
 	records, err := d.Host.Scratch(nil, max(1, size*int64(len(p.steps))), try)
 	if err == status.ErrBusy {
@@ -92,6 +93,11 @@ func (b *Bound) bind(operands []Operand, scalars []Scalar, try bool, r *Request)
 		if addr == 0 {
 			return status.Errorf(status.Invalid, "%s: the address is null", use.name)
 		}
+		if use.number > 0 {
+			x := &p.numbers[use.number-1]
+			copy(hostmem.Bytes(b.numberAt(use.number), x.size), hostmem.Bytes(addr, x.size))
+			continue
+		}
 		low |= addr
 		if addr&(use.align-1) != 0 {
 			return status.Errorf(status.Invalid, "%s: address 0x%x is not a multiple of %d, the size of an element; make an aligned copy",
@@ -120,9 +126,15 @@ func (b *Bound) bind(operands []Operand, scalars []Scalar, try bool, r *Request)
 	for i := range b.launches {
 		l, s := &b.launches[i], &p.steps[i]
 		for k := range l.Slots {
-			if from := s.slots[k].operand; from != kernels.Workspace {
-				l.Slots[k].Addr = operands[from].View.Addr + s.l.Slots[k].Addr
+			from := s.slots[k].operand
+			if from == kernels.Workspace {
+				continue
 			}
+			base := operands[from].View.Addr
+			if n := p.operands[from].number; n > 0 {
+				base = b.numberAt(n)
+			}
+			l.Slots[k].Addr = base + s.l.Slots[k].Addr
 		}
 		for _, x := range s.params {
 			l.Params[x.param] = b.cells[x.scalar]
@@ -133,6 +145,9 @@ func (b *Bound) bind(operands []Operand, scalars []Scalar, try bool, r *Request)
 	}
 	return nil
 }
+
+// numberAt is where number n of the operands, counted from 1, is for the host.
+func (b *Bound) numberAt(n int) uintptr { return uintptr(unsafe.Pointer(&b.numbers[n-1])) }
 
 // bestAlign is how addresses are aligned for which Prepare has code made.
 const bestAlign = 64
@@ -277,8 +292,10 @@ func (b *Bound) lend(line *memory.Line) error {
 	for i := range b.launches {
 		l, s := &b.launches[i], &b.p.steps[i]
 		for k := range l.Slots {
-			if s.slots[k].operand == kernels.Workspace {
+			if from := s.slots[k].operand; from == kernels.Workspace {
 				l.Slots[k].Addr = space.Addr() + s.l.Slots[k].Addr
+			} else if n := b.p.operands[from].number; n > 0 && b.p.async {
+				l.Slots[k].Addr = space.Addr() + uintptr(b.p.numbers[n-1].at) + s.l.Slots[k].Addr
 			}
 		}
 		l.Workspace = space.Addr() + uintptr(s.scratch)
@@ -291,6 +308,11 @@ func (b *Bound) run(t *queue.Target) error {
 	// Without a line, where there is none yet: what is captured cannot be made to wait.
 	if err := b.lend(nil); err != nil {
 		return err
+	}
+	if b.p.async {
+		if err := b.fill(t); err != nil {
+			return err
+		}
 	}
 	profiled := profile.On() != nil // asked here, so that a launch of which nobody is told is none the dearer
 	for i := range b.launches {
@@ -320,6 +342,22 @@ func (b *Bound) run(t *queue.Target) error {
 		}
 	}
 	b.failed = len(b.launches)
+	return nil
+}
+
+// fill queues the numbers' way to the workspace.
+func (b *Bound) fill(t *queue.Target) error {
+	b.failed = 0
+	for i := range b.p.numbers {
+		x := &b.p.numbers[i]
+		ticket, err := t.Line.Stream.Fill(b.space.Addr()+uintptr(x.at), b.numbers[i], int(x.size), 1)
+		if err != nil {
+			return err
+		}
+		if b.line != nil && ticket > 0 {
+			b.space.After(b.line, ticket)
+		}
+	}
 	return nil
 }
 

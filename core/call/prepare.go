@@ -31,6 +31,7 @@ type Operand struct {
 	Packed   bool           // contiguous, row-major
 	ReadOnly bool           // refused as an output
 	Bool     bool           // its u8 are bools
+	Number   bool           // one element at View's address, which the host sees, for all of its shape
 	Mem      *memory.Memory // what holds it, counted for the call; nil: the caller does until the call is over
 }
 
@@ -105,12 +106,14 @@ type Prepared struct {
 	scalars   []scalarUse
 	steps     []step
 	checks    []check
+	numbers   []number
 	workspace int64 // bytes that the plan and the kernels take
 	cost      float64
 	varies    bool // cost depends on parameters
 	special   bool // code depends on how addresses are aligned
 	sources   bool // fault sites are instructions
 	residue   bool
+	async     bool         // the device works by itself
 	phase     bool         // a launch reads or changes the phase
 	host      *memory.Pool // of Records
 	stop      program.Stop // while it is prepared
@@ -126,8 +129,18 @@ type Prepared struct {
 type operandUse struct {
 	name   string // as errors have it
 	empty  bool   // it has no element that is used
+	number int    // which of the call's numbers it is, counted from 1; 0: an array
 	writes bool
 	align  uintptr
+}
+
+// number is an operand of one element that each call brings with it. A device that
+// works by itself gets it with the call's work, in the workspace; for others it
+// lies in the Bound.
+type number struct {
+	operand int
+	size    int64 // in bytes
+	at      int64 // where in the workspace
 }
 
 // scalarUse is a number that a call takes.
@@ -192,7 +205,7 @@ type Device struct {
 
 // Prepare makes a call ready. Its counts have been checked.
 func Prepare(d *Device, r *Request) (*Prepared, error) {
-	p := &Prepared{what: r.What(), sources: d.Info.RunsSource, host: d.Host, stop: r.Stop, keptAll: &d.kept}
+	p := &Prepared{what: r.What(), sources: d.Info.RunsSource, async: d.Info.Asynchronous, host: d.Host, stop: r.Stop, keptAll: &d.kept}
 	p.Start(1)
 	var err error
 	switch {
@@ -516,6 +529,13 @@ func (p *Prepared) complete(d *Device, r *Request) error {
 		v := &r.Operands[i].View
 		p.operands[i].align = uintptr(v.Type.Size())
 		p.operands[i].empty = Numel(v) == 0
+		if r.Operands[i].Number && !p.operands[i].empty {
+			p.numbers = append(p.numbers, number{operand: i, size: int64(v.Type.Size()), at: p.workspace})
+			p.operands[i].number = len(p.numbers)
+			if p.async {
+				p.workspace += bestAlign
+			}
+		}
 	}
 	for i := range p.steps {
 		s := &p.steps[i]

@@ -112,6 +112,9 @@ func (r *Request) key(to []uint64) []uint64 {
 		if o.Bool {
 			word |= 1 << 18
 		}
+		if o.Number {
+			word |= 1 << 19
+		}
 		to = append(to, word)
 		for _, d := range v.Shape[:v.Rank] {
 			to = append(to, uint64(d))

@@ -89,6 +89,35 @@ def test_same_bits(name: str, dtype: torch.dtype) -> None:
     assert count
 
 
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.int32, torch.int8, torch.uint8, torch.bool], ids=str)
+def test_numbers(dtype: torch.dtype) -> None:
+    """hologram.ops on tensors and Python's numbers, and with numbers as results."""
+    ops = hg.ops
+    x = (torch.arange(6).reshape(2, 3) % 5).to(dtype)
+    there = x.to(DEVICE)
+    if dtype == torch.bool:
+        calls: list[Callable[[Tensor], Any]] = [ops.reduce_max, lambda t: ops.reduce_min(t, axis=0), ops.reduce_sum]
+    else:
+        calls = [
+            lambda t: ops.vector_add(t, 2),
+            lambda t: ops.vector_sub(100, t),
+            lambda t: ops.vector_add(t, 2, n=4),
+            lambda t: ops.vector_mul(t[:, ::2], 3),
+            lambda t: ops.reduce_sum(t),
+            lambda t: ops.reduce_max(t.t()),
+            lambda t: ops.argmax(t),
+            lambda t: ops.reduce_sum(t, axis=1),
+            lambda t: [ops.vector_mul(t, k) for k in range(20)][17],
+        ]
+    for call in calls:
+        expected, found = call(x), call(there)
+        assert type(expected) is type(found)
+        if isinstance(found, Tensor):
+            assert found.device == there.device and same([expected], [found])
+        else:
+            assert expected == found
+
+
 MODULES: dict[str, tuple[Callable[[], torch.nn.Module], tuple[int, ...]]] = {
     "Linear": (lambda: torch.nn.Linear(17, 9), (5, 17)),
     "LayerNorm": (lambda: torch.nn.LayerNorm(17), (5, 17)),
