@@ -26,6 +26,7 @@ usage: ./build.sh COMMAND
                    minutes (benchmarks/operations.py)
   bench products   compare the CPU's matrix products with torch's and numpy's (benchmarks/products.py)
   bench cuda       compare an NVIDIA GPU with the CPU's bits, and with torch (benchmarks/cuda.py)
+  bench creation   what the first executor of a process costs (benchmarks/creation.py); of the CPU: creation cpu
   bench torch      what hologram_torch's calls and steps cost beside torch's (benchmarks/torch_calls.py)
   bench --against REV
                    compare the CPU's speed with that of another revision; fails if an operation has become
@@ -358,10 +359,10 @@ cover() {
 bench() {
   local name=${1:-}
   case "$name" in
-    cpu | cuda | operations | products) install_packages bench --group bench ;;
+    cpu | creation | cuda | operations | products) install_packages bench --group bench ;;
     torch) name=torch_calls && install_packages bench --group bench ;;
     --against) name=against ;;
-    *) fail "bench takes the name of a benchmark, cpu, operations, products, cuda or torch, or --against and a revision" ;;
+    *) fail "bench takes the name of a benchmark, cpu, creation, cuda, operations, products or torch, or --against and a revision" ;;
   esac
   shift
   "$PY" "benchmarks/$name.py" "$@"

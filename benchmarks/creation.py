@@ -1,0 +1,112 @@
+"""Measure what the first executor of a process costs, and where that time goes, on an NVIDIA GPU or the CPU.
+
+    ./build.sh bench creation            of the GPU
+    ./build.sh bench creation cpu        of the CPU
+
+Each round is a process of its own. In half of them the driver is opened and made to start, and its context made, by
+ctypes before the executor: then the executor's time has nothing of what the driver needs by itself. In the others it
+is made as programs make it. Where there is a built package but no Go, run it as "python benchmarks/creation.py".
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+TAKEN: dict[str, float] = {}
+
+
+@contextmanager
+def phase(name: str) -> Iterator[None]:
+    """Time a phase, in milliseconds."""
+    start = time.perf_counter()
+    yield
+    TAKEN[name] = (time.perf_counter() - start) * 1e3
+
+
+def start_driver() -> None:
+    """Do what the driver needs by itself: the library opened, cuInit, and the primary context."""
+    import ctypes
+
+    def check(result: int) -> None:
+        if result:
+            sys.exit(f"the driver answers {result}")
+
+    with phase("driver: opening libcuda.so.1"):
+        cuda = ctypes.CDLL("libcuda.so.1")
+    with phase("driver: cuInit"):
+        check(cuda.cuInit(0))
+    device, context = ctypes.c_int(), ctypes.c_void_p()
+    check(cuda.cuDeviceGet(ctypes.byref(device), 0))
+    with phase("driver: cuDevicePrimaryCtxRetain"):
+        check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device))
+
+
+def one(backend: str, ready: bool) -> None:
+    """Time a process's first calls, and print them."""
+    import numpy as np
+
+    with phase("import hologram"):
+        import hologram as hg
+    with phase("loading the library, at its first use"):
+        make = hg.Executor
+    if ready:
+        start_driver()
+    with phase(f'Executor("{backend}")' + (" after the driver" if ready else "")):
+        ex = make(backend)
+    with phase("a second executor"):
+        make(backend)
+    host = np.ones(1024, np.float32)
+    with phase("first buffer, allocated"):
+        a = ex.allocate(1024)
+    with phase("first copy from the host"):
+        b = ex.from_numpy(host)
+    with phase("first addition"):
+        hg.ops.vector_add(ex, a, b, a)
+    with phase("first synchronisation"):
+        ex.synchronize()
+    with phase("first multiplication"):
+        hg.ops.vector_mul(ex, a, b, a)
+        ex.synchronize()
+    with phase("first copy to the host"):
+        a.to_numpy()
+    print(json.dumps(TAKEN))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measure what the first executor of a process costs.")
+    parser.add_argument("backend", nargs="?", default="cuda")
+    parser.add_argument("--rounds", type=int, default=10, help="processes of each of the two kinds (10)")
+    parser.add_argument("--one", choices=("ready", "plain"), help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.one:
+        one(args.backend, args.one == "ready")
+        return
+    kinds = ("plain",) if args.backend in ("cpu", "interp") else ("ready", "plain")
+    taken: dict[str, dict[str, list[float]]] = {kind: {} for kind in kinds}
+    for i in range(args.rounds + 1):
+        for kind in kinds:
+            command = [sys.executable, __file__, args.backend, "--one", kind]
+            ran = subprocess.run(command, capture_output=True, text=True)
+            if ran.returncode:
+                sys.exit(ran.stderr or ran.stdout)
+            if i == 0:  # files come from the disk, and Python compiles its own
+                continue
+            for name, ms in json.loads(ran.stdout).items():
+                taken[kind].setdefault(name, []).append(ms)
+    for kind in kinds:
+        print(f"| {'the driver first' if kind == 'ready' else 'as programs do'} | median, ms | least | most |")
+        print("|---|---|---|---|")
+        for name, each in taken[kind].items():
+            print(f"| {name} | {statistics.median(each):.2f} | {min(each):.2f} | {max(each):.2f} |")
+        print()
+
+
+if __name__ == "__main__":
+    main()
