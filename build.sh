@@ -31,6 +31,7 @@ usage: ./build.sh COMMAND
   bench --against REV
                    compare the CPU's speed with that of another revision; fails if an operation has become
                    slower (benchmarks/against.py)
+  pgo              profile the core's calls anew, for the compiler to know what in them is hot (capi/calls.pgo)
   cover            test coverage of isa, core and backends; fails below 85 %
   fuzz             run each fuzz target for FUZZTIME (5s)
   clean            remove what was built; "clean all" removes .venv and .venv-torch too
@@ -329,6 +330,14 @@ run() {
   "$PY" examples/digits.py "$@"
 }
 
+# What the library's calls spend their time in, which its build gives to Go's compiler. It tells the compiler what is hot,
+# not what is right, so that it need not be as new as the code.
+pgo() {
+  heading "profile of calls"
+  mkdir -p build
+  go test ./core -run '^$' -bench Calls -benchtime 2s -cpuprofile capi/calls.pgo -o build/core.test
+}
+
 # Coverage of isa, core and backends by the tests of all packages, statement by statement.
 cover() {
   heading "coverage"
@@ -381,7 +390,7 @@ case "$command" in
   clean) clean "$@" ;;
   test) run_tests "$@" ;;
   test-gpu) test_gpu "$@" ;;
-  setup | build | run | wheel | sdist | bench | cover | fuzz)
+  setup | build | run | wheel | sdist | bench | cover | fuzz | pgo)
     setup
     case "$command" in build | run | bench) build ;; esac
     case "$command" in
@@ -391,6 +400,7 @@ case "$command" in
       bench) bench "$@" ;;
       cover) cover ;;
       fuzz) fuzz_each ;;
+      pgo) pgo ;;
     esac
     ;;
   *)

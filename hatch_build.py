@@ -216,7 +216,8 @@ def build_library(toolchain: Toolchain, folder: Path) -> Path:
     if platform.system() == "Linux":
         ldflags += " -extldflags=-Wl,-s"
     command = [str(toolchain.go), "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false"]
-    command += ["-ldflags", ldflags, "-o", str(output), "./capi"]
+    # What calls spend their time in, for Go's compiler: a call takes about a tenth less (./build.sh pgo).
+    command += ["-pgo", str(Path("capi", "calls.pgo")), "-ldflags", ldflags, "-o", str(output), "./capi"]
     # A GOOS or GOARCH left over from another build would make a library that this Python can't load.
     environment = {k: v for k, v in os.environ.items() if k not in ("GOOS", "GOARCH")}
     environment.update(toolchain.environment)
