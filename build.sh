@@ -28,6 +28,7 @@ usage: ./build.sh COMMAND
   bench cuda       compare an NVIDIA GPU with the CPU's bits, and with torch (benchmarks/cuda.py)
   bench creation   what the first executor of a process costs (benchmarks/creation.py); of the CPU: creation cpu
   bench torch      what hologram_torch's calls and steps cost beside torch's (benchmarks/torch_calls.py)
+  bench torch-cuda what hologram_torch's calls and steps cost on an NVIDIA GPU (benchmarks/torch_cuda.py)
   bench --against REV
                    compare the CPU's speed with that of another revision; fails if an operation has become
                    slower (benchmarks/against.py)
@@ -370,8 +371,9 @@ bench() {
   case "$name" in
     cpu | creation | cuda | operations | products) install_packages bench --group bench ;;
     torch) name=torch_calls && install_packages bench --group bench ;;
+    torch-cuda) name=torch_cuda && install_packages bench --group bench ;;
     --against) name=against ;;
-    *) fail "bench takes the name of a benchmark, cpu, creation, cuda, operations, products or torch, or --against and a revision" ;;
+    *) fail "bench takes the name of a benchmark, cpu, creation, cuda, operations, products, torch or torch-cuda, or --against and a revision" ;;
   esac
   shift
   "$PY" "benchmarks/$name.py" "$@"

@@ -96,8 +96,11 @@ def test_linear(tmp_path: Path) -> None:
     assert least <= found < least + 1e-3
 
 
-def test_two_processes(tmp_path: Path) -> None:
-    text = run_alone("ddp_torch", tmp_path, "--steps", "20")
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_two_processes(device: str, tmp_path: Path) -> None:
+    if device == "cuda" and torch.cuda.device_count() < 2:
+        pytest.skip("NCCL takes two GPUs")
+    text = run_alone("ddp_torch", tmp_path, "--steps", "20", "--device", device)
     assert "parameters are the same" in text
     (apart,) = numbers(r"of two processes and of one: at most (\S+) apart", text)
     assert apart < 1e-5
