@@ -272,6 +272,65 @@ func (l *Layout) broadcast(shape []int64) (Layout, bool) {
 	return wide, true
 }
 
+// RowCall is a Rowwise's call on arrays that lie packed, for a program whose blocks
+// each have a row, or a part of one.
+type RowCall struct {
+	Rows, Cols int64
+	// Along says which operands lie along a row, and are the same for all.
+	Along []bool
+	Slots []Binding
+	// Steps are, for each operand that is read and broadcast to a row, how many bytes
+	// lie between the numbers of two rows.
+	Steps []Param
+}
+
+// RowCall is the call's form, or nil where an operand does not lie so.
+func (op *Op) RowCall(l []Layout, axes int) *RowCall {
+	lead := len(l[0].Shape) - axes
+	arrays, err := op.RowArrays(l, axes)
+	if err != nil {
+		return nil // the library's plan says it in words
+	}
+	outer, inner := l[0].part(0, lead), l[0].part(lead, len(l[0].Shape))
+	c := &RowCall{Rows: outer.Elements(), Cols: inner.Elements(), Along: make([]bool, len(l)), Slots: make([]Binding, len(l))}
+	for i, a := range arrays {
+		if op.rowwise.Shares[i] == Column {
+			for k, n := range a.Shape {
+				if n == 1 {
+					a.Stride[k] = 0
+				}
+			}
+			switch {
+			case zero(a.Stride):
+				c.Steps = append(c.Steps, Param{})
+				a = Packed(a.Type, 1)
+			case zero(a.Stride[lead:]):
+				c.Steps = append(c.Steps, Param{Value: uint64(a.Type.Size())})
+				a = a.part(0, lead)
+			case zero(a.Stride[:lead]):
+				c.Along[i] = true
+				a = a.part(lead, len(a.Shape))
+			default:
+				return nil
+			}
+		}
+		if !a.Packed() {
+			return nil
+		}
+		c.Slots[i] = Binding{Operand: i, Type: a.Type, Shape: []int64{a.Elements()}, Stride: []int64{1}}
+	}
+	return c
+}
+
+// Form tells calls apart that take different programs.
+func (c *RowCall) Form() string {
+	var b strings.Builder
+	for _, along := range c.Along {
+		b.WriteByte(map[bool]byte{true: 'a', false: 'o'}[along])
+	}
+	return b.String()
+}
+
 func (op *Op) planRowwise(l []Layout, axes int) (*Plan, error) {
 	l, err := op.RowArrays(l, axes)
 	if err != nil {

@@ -163,11 +163,18 @@ type device struct {
 
 // Plan is backends.Planner's.
 func (d *device) Plan(op *kernels.Op, t isa.Type, dims []int64) (*kernels.Plan, error) {
-	return tuned.Plan(op, t, dims, tuned.Device{Processors: int64(d.processors), Meet: d.meets()})
+	return tuned.Plan(op, t, dims, d.shape())
 }
 
-// PlanShapes is backends.Planner's: the library's are as good.
-func (*device) PlanShapes(*kernels.Op, []kernels.Layout, int) (*kernels.Plan, error) { return nil, nil }
+// PlanShapes is backends.Planner's.
+func (d *device) PlanShapes(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan, error) {
+	return tuned.PlanShapes(op, l, axes, d.shape())
+}
+
+// shape is what plans depend on.
+func (d *device) shape() tuned.Device {
+	return tuned.Device{Processors: int64(d.processors), Meet: d.meets()}
+}
 
 // meets reports whether blocks can meet: in clusters, of as many as is promised for
 // devices that are not a small part of one.

@@ -9,46 +9,15 @@ import (
 // rowwise keeps a row by itself, as softmax does: a block finds its numbers one after
 // the other, and then makes its elements.
 func rowwise(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan, error) {
-	t, lead := l[0].Type, len(l[0].Shape)-axes
-	rows, cols := elements(l[0].Shape[:lead]), elements(l[0].Shape[lead:])
-	if !keeps(rows, cols) {
+	c := op.RowCall(l, axes)
+	if c == nil || !keeps(c.Rows, c.Cols) {
 		return nil, nil
 	}
-	arrays, err := op.RowArrays(l, axes)
-	if err != nil {
-		return nil, nil // the library says it in words
-	}
-	r := rowText{op: op, r: op.Rowwise(), along: make([]bool, len(l)), chunks: int((cols + chunk - 1) / chunk)}
-	params := append([]kernels.Param{{Value: uint64(cols)}}, op.RowParams(t, cols)...)
-	slots := make([]kernels.Binding, len(l))
-	forms := ""
-	for i := range arrays {
-		a := arrays[i]
-		if r.r.Shares[i] == kernels.Column {
-			row, column := kernels.Layout{Type: a.Type, Shape: a.Shape[lead:], Stride: a.Stride[lead:]}, kernels.Layout{Type: a.Type, Shape: a.Shape[:lead], Stride: a.Stride[:lead]}
-			switch {
-			case still(a.Stride):
-				params = append(params, kernels.Param{})
-				a = kernels.Packed(a.Type, 1)
-			case still(a.Stride[lead:]):
-				params = append(params, kernels.Param{Value: uint64(a.Type.Size())})
-				a = column
-			case still(a.Stride[:lead]):
-				r.along[i] = true
-				a = row
-			}
-		}
-		if !a.Packed() {
-			return nil, nil
-		}
-		n := elements(a.Shape)
-		slots[i] = kernels.Binding{Operand: i, Type: a.Type, Shape: []int64{n}, Stride: []int64{1}}
-		forms += map[bool]string{true: "a", false: "o"}[r.along[i]]
-	}
+	r := rowText{op: op, r: op.Rowwise(), along: c.Along, chunks: int((c.Cols + chunk - 1) / chunk)}
 	p := &plan{}
-	p.step(key{what: op.Name + " " + forms, t: t, n: int64(r.chunks)}, r.text, rows*lanes, lanes, slots)
+	p.step(key{what: op.Name + " " + c.Form(), t: l[0].Type, n: int64(r.chunks)}, r.text, c.Rows*lanes, lanes, c.Slots)
 	if p.err == nil {
-		p.Steps[0].Params = params
+		p.Steps[0].Params = append(append([]kernels.Param{{Value: uint64(c.Cols)}}, op.RowParams(l[0].Type, c.Cols)...), c.Steps...)
 	}
 	return p.done()
 }
@@ -58,24 +27,6 @@ func rowwise(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan, error
 // the library.
 func keeps(rows, cols int64) bool {
 	return rows >= 1 && cols > lanes && cols <= longest && (rows >= few || cols <= alone) && rows < 1<<31
-}
-
-func elements(shape []int64) int64 {
-	n := int64(1)
-	for _, d := range shape {
-		n *= d
-	}
-	return n
-}
-
-// still reports whether strides lead nowhere.
-func still(strides []int64) bool {
-	for _, s := range strides {
-		if s != 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // rowText writes the program of a Rowwise. along says which operands lie along a

@@ -89,10 +89,15 @@ func (w *writer) mask(prefix string, r int64, s shape, identity string) {
 // combine combines the elements of row r, sums in the written order, and leaves the result in all
 // lanes. The elements stay.
 func (w *writer) combine(prefix, combine string, r int64, s shape, to string) {
+	w.combineOf(combine, s, to, func(j int64) string { return name(prefix, r, j) })
+}
+
+// combineOf is combine of what made puts into a register, element by element.
+func (w *writer) combineOf(combine string, s shape, to string, made func(j int64) string) {
 	if combine != "add" || !w.acc.Float() { // any order
-		w.line("  mov.%v %s, %s", w.acc, to, name(prefix, r, 0))
+		w.line("  mov.%v %s, %s", w.acc, to, made(0))
 		for j := int64(1); j < s.elements; j++ {
-			w.line("  %s.%v %s, %s, %s", combine, w.acc, to, to, name(prefix, r, j))
+			w.line("  %s.%v %s, %s, %s", combine, w.acc, to, to, made(j))
 		}
 		w.line("  block_reduce_%s.%v %s, %s", combine, w.acc, to, to)
 		return
@@ -106,10 +111,10 @@ func (w *writer) combine(prefix, combine string, r int64, s shape, to string) {
 		for j := c * each; j < min((c+1)*each, s.elements); j++ {
 			p := fmt.Sprintf("%s_%d_%d", to, c, j%side)
 			if k := j - c*each; k < side {
-				w.line("  mov.%v %s, %s", w.acc, p, name(prefix, r, j))
+				w.line("  mov.%v %s, %s", w.acc, p, made(j))
 				parts = append(parts, p)
 			} else {
-				w.line("  add.%v %s, %s, %s", w.acc, p, p, name(prefix, r, j))
+				w.line("  add.%v %s, %s, %s", w.acc, p, p, made(j))
 			}
 		}
 		p := w.tree("add", parts)

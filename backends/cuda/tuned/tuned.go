@@ -29,17 +29,36 @@ func Plan(op *kernels.Op, t isa.Type, dims []int64, d Device) (*kernels.Plan, er
 		return product(t, dims, d.Processors)
 	}
 	r, ok := reductions[op]
-	if !ok && op != kernels.Softmax || len(dims) != 2 || dims[0] < 1 || dims[1] < 1 {
+	if !ok && op != kernels.Softmax && op.Rowwise() == nil || len(dims) != 2 || dims[0] < 1 || dims[1] < 1 {
 		return nil, nil
 	}
 	// The library refuses bad sizes in words.
 	if _, err := op.Extent(t, dims); err != nil {
 		return nil, nil
 	}
+	if op.Rowwise() != nil {
+		l, axes, err := op.Layouts(t, dims)
+		if err != nil {
+			return nil, nil
+		}
+		return rowwise(op, l, axes, d)
+	}
 	if op == kernels.Softmax {
 		return softmax(t, dims[0], dims[1], d)
 	}
 	return r.plan(t, dims[0], dims[1], d.Processors)
+}
+
+// PlanShapes returns a plan for operands with shapes, the rows of which are the last
+// axes dimensions of the first, below 0 all, or nil where the library's own is as good.
+func PlanShapes(op *kernels.Op, l []kernels.Layout, axes int, d Device) (*kernels.Plan, error) {
+	if op.Rowwise() == nil {
+		return nil, nil
+	}
+	if axes < 0 {
+		axes = len(l[0].Shape)
+	}
+	return rowwise(op, l, axes, d)
 }
 
 // A reduction's chunks and partials.

@@ -46,6 +46,17 @@ const guard = 64
 // output. proved demands that no access of it needs a check.
 func (r *rig) run(p *kernels.Plan, input []byte, outBytes int64, proved, inPlace bool) []byte {
 	r.Helper()
+	operands := [][]byte{append([]byte(nil), input...), make([]byte, outBytes)}
+	if inPlace {
+		operands[1] = operands[0]
+	}
+	r.runAll(p, operands, proved)
+	return operands[1]
+}
+
+// runAll runs a plan of an operation on operands, of which two may be the same.
+func (r *rig) runAll(p *kernels.Plan, operands [][]byte, proved bool) {
+	r.Helper()
 	alloc := func(n int64) backends.Memory {
 		m, err := r.d.Alloc(n + 2*guard)
 		require.NoError(r, err)
@@ -55,11 +66,15 @@ func (r *rig) run(p *kernels.Plan, input []byte, outBytes int64, proved, inPlace
 		}
 		return m
 	}
-	in, out, scratch := alloc(int64(len(input))), backends.Memory{}, alloc(p.Workspace)
-	if out = in; !inPlace {
-		out = alloc(outBytes)
+	scratch, memory := alloc(p.Workspace), make([]backends.Memory, len(operands))
+	for i, b := range operands {
+		if i > 0 && len(b) > 0 && len(operands[0]) > 0 && &b[0] == &operands[0][0] {
+			memory[i] = memory[0]
+			continue
+		}
+		memory[i] = alloc(int64(len(b)))
+		copy(hostmem.Bytes(memory[i].Addr+guard, int64(len(b))), b)
 	}
-	copy(hostmem.Bytes(in.Addr+guard, int64(len(input))), input)
 	for _, s := range p.Steps {
 		l := &backends.Launch{Grid: s.Grid, Block: s.Block, Rank: len(s.Shape), N: 1}
 		copy(l.Shape[:], s.Shape)
@@ -81,10 +96,8 @@ func (r *rig) run(p *kernels.Plan, input []byte, outBytes int64, proved, inPlace
 				if len(b.Shape) == 1 {
 					v.Bytes = b.Shape[0] * int64(b.Type.Size())
 				}
-			case b.Operand == 0:
-				v.Addr, v.Bytes = in.Addr+guard, int64(len(input))
 			default:
-				v.Addr, v.Bytes = out.Addr+guard, outBytes
+				v.Addr, v.Bytes = memory[b.Operand].Addr+guard, int64(len(operands[b.Operand]))
 			}
 			v.Shape[0] = v.Bytes / int64(b.Type.Size())
 			if b.Shape != nil {
@@ -116,14 +129,16 @@ func (r *rig) run(p *kernels.Plan, input []byte, outBytes int64, proved, inPlace
 		}
 		k.Release()
 	}
-	for _, m := range []backends.Memory{in, out, scratch} {
+	for _, m := range append(memory, scratch) {
 		b := hostmem.Bytes(m.Addr, m.Bytes)
 		for i := range guard {
 			require.Equal(r, byte(0xa5), b[i])
 			require.Equal(r, byte(0xa5), b[len(b)-1-i])
 		}
 	}
-	return append([]byte(nil), hostmem.Bytes(out.Addr+guard, outBytes)...)
+	for i, b := range operands {
+		copy(b, hostmem.Bytes(memory[i].Addr+guard, int64(len(b))))
+	}
 }
 
 // elements are n random ones; of floats some rows have a NaN or infinities, and
