@@ -79,6 +79,29 @@ def one(backend: str, ready: bool) -> None:
     print(json.dumps(TAKEN))
 
 
+def measured(backend: str, rounds: int) -> list[str]:
+    """Tables of what each phase takes, of so many processes of each kind."""
+    kinds = ("plain",) if backend in ("cpu", "interp") else ("ready", "plain")
+    taken: dict[str, dict[str, list[float]]] = {kind: {} for kind in kinds}
+    for i in range(rounds + 1):
+        for kind in kinds:
+            command = [sys.executable, __file__, backend, "--one", kind]
+            ran = subprocess.run(command, capture_output=True, text=True)
+            if ran.returncode:
+                sys.exit(ran.stderr or ran.stdout)
+            if i == 0:  # files come from the disk, and Python compiles its own
+                continue
+            for name, ms in json.loads(ran.stdout).items():
+                taken[kind].setdefault(name, []).append(ms)
+    lines = []
+    for kind in kinds:
+        lines += ["", f"| {'the driver first' if kind == 'ready' else 'as programs do'} | median, ms | least | most |"]
+        lines.append("|---|---|---|---|")
+        for name, each in taken[kind].items():
+            lines.append(f"| {name} | {statistics.median(each):.2f} | {min(each):.2f} | {max(each):.2f} |")
+    return lines
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure what the first executor of a process costs.")
     parser.add_argument("backend", nargs="?", default="cuda")
@@ -87,25 +110,8 @@ def main() -> None:
     args = parser.parse_args()
     if args.one:
         one(args.backend, args.one == "ready")
-        return
-    kinds = ("plain",) if args.backend in ("cpu", "interp") else ("ready", "plain")
-    taken: dict[str, dict[str, list[float]]] = {kind: {} for kind in kinds}
-    for i in range(args.rounds + 1):
-        for kind in kinds:
-            command = [sys.executable, __file__, args.backend, "--one", kind]
-            ran = subprocess.run(command, capture_output=True, text=True)
-            if ran.returncode:
-                sys.exit(ran.stderr or ran.stdout)
-            if i == 0:  # files come from the disk, and Python compiles its own
-                continue
-            for name, ms in json.loads(ran.stdout).items():
-                taken[kind].setdefault(name, []).append(ms)
-    for kind in kinds:
-        print(f"| {'the driver first' if kind == 'ready' else 'as programs do'} | median, ms | least | most |")
-        print("|---|---|---|---|")
-        for name, each in taken[kind].items():
-            print(f"| {name} | {statistics.median(each):.2f} | {min(each):.2f} | {max(each):.2f} |")
-        print()
+    else:
+        print("\n".join(measured(args.backend, args.rounds)))
 
 
 if __name__ == "__main__":
