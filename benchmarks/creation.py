@@ -3,18 +3,23 @@
     ./build.sh bench creation            of the GPU
     ./build.sh bench creation cpu        of the CPU
 
-Each round is a process of its own. In half of them the driver is opened and made to start, and its context made, by
-ctypes before the executor: then the executor's time has nothing of what the driver needs by itself. In the others it
-is made as programs make it. Where there is a built package but no Go, run it as "python benchmarks/creation.py".
+Each round is two processes. In one the driver is opened and made to start, and its context made, by ctypes before the
+executor: then the executor's time has nothing of what the driver needs by itself. In the other it is made as programs
+make it. The operations come from a disk cache that a first round has filled; programs that no process had before are
+compiled in the one, and come from the cache in the other. Where there is a built package but no Go, run it as
+"python benchmarks/creation.py".
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
+import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -48,8 +53,14 @@ def start_driver() -> None:
         check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device))
 
 
-def one(backend: str, ready: bool) -> None:
-    """Time a process's first calls, and print them."""
+def program(number: int) -> str:
+    """A program of 20 instructions, which differs by its number from others."""
+    steps = "\n".join(f"mul.f32 x, x, {1 + (17 * number + i + 1) / 4096}\nadd.f32 x, x, y" for i in range(8))
+    return f"slot a f32\nslot b f32\nldg.f32 x, a[index]\nldg.f32 y, b[index]\n{steps}\nstg.f32 x, b[index]\nexit"
+
+
+def one(backend: str, ready: bool, number: int) -> None:
+    """Time a process's first calls, and print them. The number is that of its programs."""
     import numpy as np
 
     with phase("import hologram"):
@@ -76,7 +87,36 @@ def one(backend: str, ready: bool) -> None:
         ex.synchronize()
     with phase("first copy to the host"):
         a.to_numpy()
+    made = "compiled" if ready or backend != "cuda" else "from the disk cache"
+    for i, name in enumerate(("a program of 20 instructions", "another one")):
+        with phase(f"{name}, {made}"):
+            ex.launch(hg.Program(program(2 * number + i)), a=a, b=b, n=1024)
+            ex.synchronize()
     print(json.dumps(TAKEN))
+
+
+def measured(backend: str, rounds: int) -> list[str]:
+    """Tables of what each phase takes, of so many processes of each kind."""
+    kinds = ("plain",) if backend in ("cpu", "interp") else ("ready", "plain")
+    taken: dict[str, dict[str, list[float]]] = {kind: {} for kind in kinds}
+    with tempfile.TemporaryDirectory() as cache:
+        env = {**os.environ, "HOLOGRAM_CACHE_DIR": cache, "CUDA_CACHE_DISABLE": "1"}
+        for i, kind in itertools.product(range(rounds + 1), kinds):
+            command = [sys.executable, __file__, backend, "--one", kind, "--number", str(i)]
+            ran = subprocess.run(command, capture_output=True, text=True, env=env)
+            if ran.returncode:
+                sys.exit(ran.stderr or ran.stdout)
+            if i == 0:  # files come from the disk, Python compiles its own, and operations are compiled
+                continue
+            for name, ms in json.loads(ran.stdout).items():
+                taken[kind].setdefault(name, []).append(ms)
+    lines = []
+    for kind in kinds:
+        lines += ["", f"| {'the driver first' if kind == 'ready' else 'as programs do'} | median, ms | least | most |"]
+        lines.append("|---|---|---|---|")
+        for name, each in taken[kind].items():
+            lines.append(f"| {name} | {statistics.median(each):.2f} | {min(each):.2f} | {max(each):.2f} |")
+    return lines
 
 
 def main() -> None:
@@ -84,28 +124,12 @@ def main() -> None:
     parser.add_argument("backend", nargs="?", default="cuda")
     parser.add_argument("--rounds", type=int, default=10, help="processes of each of the two kinds (10)")
     parser.add_argument("--one", choices=("ready", "plain"), help=argparse.SUPPRESS)
+    parser.add_argument("--number", type=int, default=0, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.one:
-        one(args.backend, args.one == "ready")
-        return
-    kinds = ("plain",) if args.backend in ("cpu", "interp") else ("ready", "plain")
-    taken: dict[str, dict[str, list[float]]] = {kind: {} for kind in kinds}
-    for i in range(args.rounds + 1):
-        for kind in kinds:
-            command = [sys.executable, __file__, args.backend, "--one", kind]
-            ran = subprocess.run(command, capture_output=True, text=True)
-            if ran.returncode:
-                sys.exit(ran.stderr or ran.stdout)
-            if i == 0:  # files come from the disk, and Python compiles its own
-                continue
-            for name, ms in json.loads(ran.stdout).items():
-                taken[kind].setdefault(name, []).append(ms)
-    for kind in kinds:
-        print(f"| {'the driver first' if kind == 'ready' else 'as programs do'} | median, ms | least | most |")
-        print("|---|---|---|---|")
-        for name, each in taken[kind].items():
-            print(f"| {name} | {statistics.median(each):.2f} | {min(each):.2f} | {max(each):.2f} |")
-        print()
+        one(args.backend, args.one == "ready", args.number)
+    else:
+        print("\n".join(measured(args.backend, args.rounds)))
 
 
 if __name__ == "__main__":

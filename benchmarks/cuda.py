@@ -4,8 +4,8 @@
 
 It first runs every operation of the library on every dtype on both devices: what differs by a bit ends the run. Then
 it times calls, by turns with torch: what a call on 1,024 elements costs the host, which goes on while the GPU works,
-and how many bytes a second a call on arrays of 512 MB moves. Where there is a built package but no Go, run it as
-"python benchmarks/cuda.py".
+and how many bytes a second a call on arrays of 512 MB moves. Last comes what the first executor of a process costs.
+Where there is a built package but no Go, run it as "python benchmarks/cuda.py".
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import creation
 import numpy as np
 import torch
 
@@ -336,6 +337,15 @@ def main() -> None:
     if args.only:
         print("\n".join(lines[lines.index(TABLE) :]))
         return
+    processes = 7
+    lines += [
+        "",
+        "## The first executor of a process",
+        "",
+        f"Of {processes} processes, as `./build.sh bench creation` measures it. What the driver needs is above",
+        "the executor's row in the first table.",
+        *creation.measured("cuda", processes),
+    ]
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "cuda.json").write_text(json.dumps({"machine": about, "rows": rows}, indent=1) + "\n")
     (RESULTS / "cuda.md").write_text("\n".join(lines) + "\n")

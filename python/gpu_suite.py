@@ -27,8 +27,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent  # in the tree
 PACKAGES = {"cuda": "backends/cuda", "driver": "backends/cuda/driver"}
 PYTHON = (
-    "arguments buffer builder dlpack exchange executor kernel ops process program results safety signals threads "
-    "torch_operands"
+    "arguments buffer builder dlpack exchange executor kernel ops process profile program results safety signals "
+    "threads torch_operands"
 ).split()
 # Those of hologram_torch, where there is torch, and which of their cases.
 TORCH = [
@@ -62,7 +62,7 @@ def jobs(seed: int, programs: int) -> list[Job]:
         return Job(name, run, limit)
 
     all_jobs = [
-        conformance("corpus", "corpus|edges|cancellation|caller", 4, 500),
+        conformance("corpus", "corpus|edges|cancellation|timings|caller", 4, 500),
         conformance("corpus, not optimised", "corpus|edges", 0, 500),
         Job("vectors and products", ["./cuda.test", "-test.v", "-test.run", "Vectors|Products"], 500),
         Job("device", ["./cuda.test", "-test.v", "-test.skip", "Conformance|Vectors|Products"], 500),

@@ -5,7 +5,7 @@
 //
 // cuda.go has the backend and its devices, kernel.go programs and their
 // variants, compile.go what the driver makes of these, stream.go the queue, graph.go captured work,
-// guest.go work in what others capture.
+// guest.go work in what others capture, timing.go when work was done.
 package cuda
 
 import (
@@ -159,6 +159,8 @@ type device struct {
 	closed bool
 	fold   *variant // ptx.Fold, once a kernel needs it
 	spare  []*notes // of closed streams
+
+	events events
 }
 
 // Plan is backends.Planner's.
@@ -319,6 +321,7 @@ func (d *device) Close() error {
 		_ = n.free()
 	}
 	d.spare = nil
+	d.events.destroy(d)
 	_ = d.do(call{"cuStreamDestroy", func() driver.Result { return d.api.StreamDestroy(d.zero) }})
 	if d.fold != nil {
 		_ = d.do(call{"cuModuleUnload", func() driver.Result { return d.api.ModuleUnload(d.fold.module) }})

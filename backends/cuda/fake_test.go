@@ -39,6 +39,9 @@ type fake struct {
 	kept    []driver.UserObject // by their graph
 	mode    int32               // capture mode of threads
 	broken  int                 // calls that break others' captures, if there are some
+	time    float64             // the device's, in milliseconds: a work takes one
+	events  map[driver.Event]*fakeEvent
+	spoiled int // events recorded while streams capture, or that have yet to pass
 	api     *driver.API
 }
 
@@ -46,6 +49,11 @@ type fakeQueue struct {
 	work      []func()
 	capturing bool
 	captured  []func()
+}
+
+type fakeEvent struct {
+	pending bool
+	at      float64
 }
 
 const fakeContext driver.Context = 77
@@ -120,7 +128,7 @@ func (f *fake) number() uintptr { f.next++; return f.next }
 
 func newFake() *fake {
 	f := &fake{calls: map[string]int{}, queues: map[driver.Stream]*fakeQueue{1: {}}, graphs: map[driver.Exec][]func(){}, next: 100,
-		memory: map[uintptr]int64{}, foreign: map[driver.Stream]bool{}, objects: map[driver.UserObject]unsafe.Pointer{}}
+		memory: map[uintptr]int64{}, foreign: map[driver.Stream]bool{}, objects: map[driver.UserObject]unsafe.Pointer{}, events: map[driver.Event]*fakeEvent{}}
 	bytesAt := func(p driver.Pointer, n uint64) []byte { return hostmem.Bytes(uintptr(p), int64(n)) }
 	alloc := func(name string, n uint64) (uintptr, driver.Result) {
 		f.mu.Lock()
@@ -180,10 +188,11 @@ func newFake() *fake {
 		},
 		MemFreeHost: func(p unsafe.Pointer) driver.Result { return free("host free", uintptr(p)) },
 		Copy: func(dst, src driver.Pointer, n uint64, s driver.Stream) driver.Result {
-			return f.queue("copy", s, func() { copy(bytesAt(dst, n), bytesAt(src, n)) })
+			return f.queue("copy", s, func() { copy(bytesAt(dst, n), bytesAt(src, n)); f.time++ })
 		},
 		Set8: func(p driver.Pointer, v uint8, n uint64, s driver.Stream) driver.Result {
 			return f.queue("set", s, func() {
+				f.time++
 				for i := range bytesAt(p, n) {
 					bytesAt(p, n)[i] = v
 				}
@@ -223,6 +232,39 @@ func newFake() *fake {
 					f.stray++
 				}
 			})
+		},
+		EventCreate: func(e *driver.Event, flags uint32) driver.Result {
+			if f.mode != driver.CaptureRelaxed || flags != 0 {
+				return invalidValue
+			}
+			*e = driver.Event(f.number())
+			f.events[*e] = &fakeEvent{}
+			return f.count("event")
+		},
+		EventDestroy: func(e driver.Event) driver.Result { delete(f.events, e); return f.count("event destroy") },
+		EventRecord: func(e driver.Event, s driver.Stream) driver.Result {
+			event := f.events[e]
+			if event == nil {
+				return invalidValue
+			}
+			if f.queues[s].capturing || f.foreign[s] || event.pending {
+				f.spoiled++
+			}
+			event.pending = true
+			return f.queue("record", s, func() { event.pending, event.at = false, f.time })
+		},
+		EventElapsed: func(ms *float32, began, ended driver.Event) driver.Result {
+			b, e := f.events[began], f.events[ended]
+			switch {
+			case b == nil || e == nil || e.at < b.at:
+				return invalidValue
+			case b.pending || e.pending:
+				return driver.NotReady
+			case f.mode != driver.CaptureRelaxed:
+				f.broken++
+			}
+			*ms = float32(e.at - b.at)
+			return f.count("elapsed")
 		},
 		CaptureInfo: func(s driver.Stream, status *int32, _ *uint64, g *driver.Graph, _ *uintptr, _ *uint64) driver.Result {
 			*status = 0
@@ -328,7 +370,7 @@ func newFake() *fake {
 		},
 		FuncSetAttribute: func(driver.Func, int32, int32) driver.Result { return f.count("attribute") },
 	}
-	ran := func() { f.ran++ }
+	ran := func() { f.ran++; f.time++ }
 	f.api.Launch = func(_ driver.Func, gx, gy, gz, bx, by, bz, shared uint32, s driver.Stream, params, _ *unsafe.Pointer) driver.Result {
 		return f.queue("launch", s, ran)
 	}
@@ -386,6 +428,8 @@ func (r *fakeRig) close(t testing.TB) {
 	require.Zero(t, r.current, "a context is left behind")
 	require.Zero(t, r.mode, "a capture mode is left behind")
 	require.Zero(t, r.broken, "others' captures break by it")
+	require.Zero(t, r.spoiled, "events recorded where they must not be")
+	require.Empty(t, r.events)
 	require.Empty(t, r.graphs)
 	require.Len(t, r.queues, 1)
 	require.Len(t, r.memory, len(r.l.Slots))

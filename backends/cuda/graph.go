@@ -104,6 +104,7 @@ func (g *graph) Replay(to backends.Stream) (backends.Ticket, error) {
 	if err := s.begin("replay"); err != nil {
 		return 0, err
 	}
+	s.before()
 	api := g.device.api
 	return s.end("replay", api.Check("cuGraphLaunch", api.GraphLaunch(g.exec, s.handle)))
 }

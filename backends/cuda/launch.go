@@ -34,7 +34,7 @@ func (s *stream) Launch(kn backends.Kernel, l *backends.Launch) (backends.Ticket
 	if err == nil {
 		err = s.pack(k, l)
 	}
-	whole := err == nil && len(s.grids) == 1 && !k.program.Phase && !k.program.Residue
+	whole := err == nil && len(s.grids) == 1 && !k.program.Phase && !k.program.Residue && s.timing.Load() == nil
 	t := uint64(0)
 	switch {
 	case err == nil && whole:
@@ -45,6 +45,7 @@ func (s *stream) Launch(kn backends.Kernel, l *backends.Launch) (backends.Ticket
 			return 0, err
 		}
 		opened = true
+		s.before()
 		err = s.parts(k)
 		panicked = false
 		return s.end("launch", err)

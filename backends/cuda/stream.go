@@ -34,12 +34,16 @@ type stream struct {
 	told   atomic.Uint64 // the last that the driver was told to write
 	wanted atomic.Uint64 // the last that was asked for
 
+	timing atomic.Pointer[timing] // of the next work; nil: nobody asks
+	clock  clock
+
 	mu      sync.Mutex // of queueing
 	closed  bool
 	pushed  bool               // a call is under way that has pushed the context
 	graph   *graph             // being captured
 	capture atomic.Bool        // graph is not nil
 	joined  bool               // what comes is recorded in the graph of the stream's owner
+	timed   *timing            // of the work at hand
 	sub     *driver.Submission // the launch at hand
 	block   []byte             // and its launch block
 	env     ptx.Environment    // what that begins with
@@ -162,6 +166,7 @@ func (d *device) WrapStream(native uintptr) (backends.Stream, error) {
 func (s *stream) free() error {
 	s.device.api.FreeSubmission(s.sub)
 	s.sub = nil
+	s.clock.stop(s.device)
 	if s.notes != nil {
 		s.device.mu.Lock()
 		s.device.spare = append(s.device.spare, s.notes)
@@ -239,6 +244,7 @@ func (s *stream) end(what string, err error) (backends.Ticket, error) {
 		if t, tell = s.next(); t > 0 {
 			s.last.Store(t)
 		}
+		s.after(backends.Ticket(t))
 		if tell {
 			err = s.tell()
 		}
@@ -305,6 +311,7 @@ func (s *stream) Copy(dst, src uintptr, bytes int64) (backends.Ticket, error) {
 	if err := s.begin("copy"); err != nil {
 		return 0, err
 	}
+	s.before()
 	var err error
 	if api := s.device.api; bytes > 0 {
 		err = api.Check("cuMemcpyAsync", api.Copy(driver.Pointer(dst), driver.Pointer(src), uint64(bytes), s.handle))
@@ -320,6 +327,7 @@ func (s *stream) Fill(dst uintptr, cell uint64, size int, count int64) (backends
 	if err := s.begin("fill"); err != nil {
 		return 0, err
 	}
+	s.before()
 	var err error
 	if count > 0 {
 		err = s.fill(driver.Pointer(dst), cell, size, uint64(count))

@@ -36,7 +36,7 @@ func TestLaunchIsCheap(t *testing.T) {
 		} else {
 			require.Equal(t, 100, r.calls["push"])
 		}
-		require.Zero(t, r.calls["mode"]+r.calls["capturing"]+r.calls["query"]+r.calls["module"])
+		require.Zero(t, r.calls["mode"]+r.calls["capturing"]+r.calls["query"]+r.calls["module"]+r.calls["record"])
 	}
 	r.current = 0
 	r.close(t)

@@ -142,12 +142,13 @@ def __getattr__(name: str) -> object:
 
 
 def _hint(name: str) -> str:
+    if name.startswith("_"):  # as modules of ours are asked for, each time one is first imported from here
+        return ""
+    operation = importlib.import_module("hologram.ops").called(name)  # which no stub has
+    if operation:
+        return f"; for arrays there is hologram.ops.{operation}"
     import difflib
 
-    if not name.startswith("_"):
-        operation = importlib.import_module("hologram.ops").called(name)  # which no stub has
-        if operation:
-            return f"; for arrays there is hologram.ops.{operation}"
     near = difflib.get_close_matches(name, __dir__(), 1)
     return f"; did you mean {near[0]}?" if near else ""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import sys
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 import numpy as np
@@ -124,7 +125,9 @@ def refuse_mask(what: str, array: object) -> None:
     Raises:
         DTypeError: It is one.
     """
-    if isinstance(array, np.ma.MaskedArray):
+    # numpy imports it on first use, which takes 10 ms; before that nothing is a masked array.
+    masked = getattr(sys.modules.get("numpy.ma.core"), "MaskedArray", None)
+    if masked is not None and isinstance(array, masked):
         raise DTypeError(f"{what}: a masked array's mask would be ignored; give array.filled(value) or array.data")
 
 

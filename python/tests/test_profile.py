@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,36 @@ def test_a_profile_writes_a_trace_and_prints_a_table(
 
     p.save(tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
+
+
+def test_kernels_take_time_within_the_block(ex: hg.Executor) -> None:
+    """One after the other, no longer than the block, and on a GPU no faster or slower than any memory is."""
+    n = 1 << 24 if DEVICE == "cuda" else 1 << 12
+    x, c = ex.allocate(n), ex.allocate(n)
+    hg.ops.vector_add(ex, x, x, c)
+    ex.synchronize()
+    start = time.perf_counter()
+    with hg.profile(table=False) as p:
+        for _ in range(10):
+            hg.ops.vector_add(ex, x, x, c)
+        c.to_numpy()
+    wall = 1e6 * (time.perf_counter() - start)
+    kernels = [e for e in p.events if e["cat"] == "kernel"]
+    assert names(p.events, "kernel") == ["vector_add"] * 10
+    end = 0.0
+    for k in kernels:
+        assert k["ph"] == "X" and k["dur"] > 0 and k["args"]["queue_us"] >= 0
+        assert k["ts"] >= end - 0.01
+        end = k["ts"] + k["dur"]
+        assert k["args"]["bytes"] == 12 * n
+        if DEVICE == "cuda":
+            assert 20 < k["args"]["GB/s"] < 20_000
+    assert end <= wall
+    copies = [e for e in p.events if e["cat"] == "copy"]
+    assert copies and all(e["ph"] == "X" and e["dur"] > 0 and e["ts"] + e["dur"] <= wall for e in copies)
+    calls = [e for e in p.events if e["cat"] == "call" and e["name"] == "vector_add"]
+    for call, k in zip(calls, kernels):
+        assert k["ts"] - k["args"]["queue_us"] >= call["ts"] - 0.01, "submitted in the call"
 
 
 def test_nothing_is_printed_or_written_unasked(

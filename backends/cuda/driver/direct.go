@@ -51,6 +51,8 @@ func direct(f any, at uintptr) bool {
 		*f = func(s Stream, p *int32) Result { return call2(at, uintptr(s), uintptr(unsafe.Pointer(p))) }
 	case *func(Exec, Stream) Result:
 		*f = func(x Exec, s Stream) Result { return call2(at, uintptr(x), uintptr(s)) }
+	case *func(Event, Stream) Result:
+		*f = func(e Event, s Stream) Result { return call2(at, uintptr(e), uintptr(s)) }
 	case *func(Stream, Pointer, uint64, uint32) Result:
 		*f = func(s Stream, p Pointer, v uint64, flags uint32) Result {
 			return call4(at, uintptr(s), uintptr(p), uintptr(v), uintptr(flags))

@@ -24,13 +24,14 @@ func bound(t testing.TB) uintptr {
 func TestDirectCallsAllocateNothing(t *testing.T) {
 	a, at := &API{}, bound(t)
 	for _, f := range []any{&a.CtxPush, &a.CtxPop, &a.CtxCurrent, &a.StreamQuery, &a.StreamIsCapturing, &a.StreamWriteValue,
-		&a.StreamWaitValue, &a.Copy, &a.Launch, &a.GraphLaunch} {
+		&a.StreamWaitValue, &a.EventRecord, &a.Copy, &a.Launch, &a.GraphLaunch} {
 		require.True(t, direct(f, at), "%T", f)
 	}
 	require.False(t, direct(&a.Set32Rows, at))
 	minus := int32(-7)
 	require.Equal(t, Result(7), a.StreamQuery(Stream(uint32(minus))))
 	require.Equal(t, Result(7), a.GraphLaunch(7, 2))
+	require.Equal(t, Result(7), a.EventRecord(7, 2))
 	require.Equal(t, Result(7), a.Copy(Pointer(uint32(minus)), 1, 2, 3))
 	if raceEnabled {
 		t.Skip("the race detector allocates")

@@ -23,6 +23,7 @@ type (
 	Graph   uintptr
 	Exec    uintptr // a graph made ready to run
 	Link    uintptr // a compilation
+	Event   uintptr // that a stream passes, of which the device notes the time
 	// UserObject is counted by graphs, and tells when none has it any more.
 	UserObject uintptr
 )
@@ -63,6 +64,11 @@ type API struct {
 	StreamIsCapturing func(s Stream, status *int32) Result                      `sym:"cuStreamIsCapturing"`
 	StreamWriteValue  func(s Stream, at Pointer, v uint64, flags uint32) Result `sym:"cuStreamWriteValue64_v2"`
 	StreamWaitValue   func(s Stream, at Pointer, v uint64, flags uint32) Result `sym:"cuStreamWaitValue64_v2"`
+
+	EventCreate  func(e *Event, flags uint32) Result          `sym:"cuEventCreate"`
+	EventDestroy func(e Event) Result                         `sym:"cuEventDestroy_v2"`
+	EventRecord  func(e Event, s Stream) Result               `sym:"cuEventRecord"`
+	EventElapsed func(ms *float32, began, ended Event) Result `sym:"cuEventElapsedTime"`
 
 	CaptureMode      func(mode *int32) Result                    `sym:"cuThreadExchangeStreamCaptureMode"`
 	CaptureBegin     func(s Stream, mode int32) Result           `sym:"cuStreamBeginCapture_v2"`
