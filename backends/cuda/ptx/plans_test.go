@@ -17,14 +17,26 @@ func TestPlansAssemble(t *testing.T) {
 	ptxas.Tool(t)
 	var all []program
 	seen, proved := map[*isa.Verified]bool{}, map[*Program]bool{}
-	for _, op := range []*kernels.Op{kernels.Softmax, kernels.ReduceSum, kernels.ReduceMin} {
+	ops := []*kernels.Op{kernels.Softmax, kernels.ReduceSum, kernels.ReduceMin}
+	for _, op := range kernels.All {
+		if op.Rowwise() != nil {
+			ops = append(ops, op)
+		}
+	}
+	for _, op := range ops {
 		for _, typ := range []isa.Type{isa.BF16, isa.F32, isa.F64, isa.I8} {
 			if !op.Types.Has(typ) {
 				continue
 			}
-			for _, d := range [][]int64{{1 << 20, 64}, {1 << 20, 61}, {1 << 18, 256}, {1 << 16, 1024}, {5000, 1000}, {1 << 14, 8192}, {99, 32767}, {1 << 12, 32768}, {3, 1 << 20}, {3, 200_000}} {
-				plan, err := tuned.Plan(op, typ, d, tuned.Device{Processors: 132, Meet: len(all)%2 == 0})
+			for _, d := range [][]int64{{1 << 20, 64}, {1 << 20, 61}, {1 << 18, 256}, {1 << 16, 1024}, {5000, 1000}, {1 << 14, 8192}, {99, 32767}, {1 << 12, 32768}, {1 << 12, 65536}, {3, 1 << 20}, {3, 200_000}} {
+				if rowwise := op.Rowwise() != nil; rowwise && (d[1] < 1000 || d[1] == 1024) {
+					continue // as the longer ones, with less in registers
+				}
+				plan, err := tuned.Plan(op, typ, d, tuned.Device{Processors: 132, Meet: len(all)%2 == 0 || op.Rowwise() != nil && d[1] != 32768})
 				require.NoError(t, err)
+				if plan == nil {
+					continue
+				}
 				for i, s := range plan.Steps {
 					if !seen[s.Program] {
 						seen[s.Program] = true

@@ -59,6 +59,7 @@ type rowText struct {
 	// lanes apart. If it is exact, it has just as many.
 	blocks, lanes, elements int64
 	exact                   bool
+	over                    int // labels so far
 }
 
 // shape chooses how a row is dealt out; ok is false if it is too long.
@@ -116,7 +117,11 @@ func (r *rowText) text(w *writer) {
 	r.arguments(w)
 	for u := range r.elements {
 		r.wholes(func(i int, name string) {
-			w.line("  ldg.%v %s_%d, %s[%s]", r.op.TypeOf(i, w.t), name, u, name, r.place(w, i, u))
+			of := r.op.TypeOf(i, w.t)
+			if r.ragged(u) {
+				w.line("  mov.%v %s_%d, 0.0", of, name, u)
+			}
+			r.there(w, u, func() { w.line("  ldg.%v %s_%d, %s[%s]", of, name, u, name, r.place(w, i, u)) })
 		})
 	}
 	for _, s := range r.r.Stats {
@@ -126,7 +131,8 @@ func (r *rowText) text(w *writer) {
 	r.results(w)
 	for u := range r.elements {
 		if r.ragged(u) {
-			w.line("  bra end, beyond_%d", u)
+			r.beyond(w, u)
+			w.line("  bra end, beyond") // nor are those after it there
 		}
 		r.element(w, r.r.Each, u)
 		for i, o := range r.op.Operands {
@@ -142,29 +148,37 @@ func (r *rowText) text(w *writer) {
 // ragged reports whether not all lanes may have element u.
 func (r *rowText) ragged(u int64) bool { return !r.exact && (r.blocks > 1 || u == r.elements-1) }
 
-// places finds where the lane's elements are, as bytes, of arrays by their elements'
-// size: at_<size> the first of the block's part, side_<size> in the row, and likewise
-// those of element u where the row may have ended, with the last one in its place and
-// beyond_<u> set.
+// beyond finds whether the row has ended before the lane's element u.
+func (r *rowText) beyond(w *writer, u int64) {
+	w.line("  add.u32 k, q, %d\n  set.ge.u32 beyond, k, left", u*r.lanes)
+}
+
+// there does something where the row has an element u.
+func (r *rowText) there(w *writer, u int64, do func()) {
+	if !r.ragged(u) {
+		do()
+		return
+	}
+	r.beyond(w, u)
+	r.over++
+	over := r.over
+	w.line("  bra over%d, beyond", over)
+	do()
+	w.line("over%d:", over)
+}
+
+// places finds where the lane's first element is, as bytes, of arrays by their
+// elements' size: at_<size> in the array, side_<size> in the row.
 func (r *rowText) places(w *writer) {
 	w.line("  cvt.u64.u32 lane, q\n  cvt.u64.u32 start, row\n  cvt.u64.u32 side, part\n  mul.u64 side, side, %d", r.lanes*r.elements)
 	if r.exact { // all have as much, so that offsets are known to be multiples
 		w.line("  mul.u64 start, start, %d", r.blocks*r.lanes*r.elements)
 	} else {
-		w.line("  ldp.u64 cols, cols\n  mul.u64 start, start, cols\n  sub.u64 last, cols, 1")
+		w.line("  ldp.u64 cols, cols\n  mul.u64 start, start, cols\n  sub.u64 most, cols, side\n  min.u64 most, most, %d\n  cvt.u32.u64 left, most", r.lanes*r.elements)
 	}
 	w.line("  add.u64 side, side, lane")
 	for _, size := range r.sizes(w) {
 		w.line("  mul.u64 start_%d, start, %[1]d\n  mul.u64 side_%[1]d, side, %[1]d\n  add.u64 at_%[1]d, start_%[1]d, side_%[1]d", size)
-	}
-	for u := range r.elements {
-		if !r.ragged(u) {
-			continue
-		}
-		w.line("  add.u64 k, side, %d\n  set.gt.u64 beyond_%d, k, last\n  min.u64 k, k, last", u*r.lanes, u)
-		for _, size := range r.sizes(w) {
-			w.line("  mul.u64 side_%d_%d, k, %[1]d\n  add.u64 at_%[1]d_%[2]d, start_%[1]d, side_%[1]d_%[2]d", size, u)
-		}
 	}
 }
 
@@ -181,9 +195,6 @@ func (r *rowText) place(w *writer, i int, u int64) string {
 	from, size := "at", r.op.TypeOf(i, w.t).Size()
 	if r.c.Along[i] {
 		from = "side"
-	}
-	if r.ragged(u) {
-		return fmt.Sprintf("%s_%d_%d", from, size, u)
 	}
 	return fmt.Sprintf("%s_%d + %d", from, size, u*r.lanes*int64(size))
 }
@@ -253,10 +264,10 @@ func (r *rowText) element(w *writer, part string, u int64) {
 // stat finds a number of the row, in all lanes.
 func (r *rowText) stat(w *writer, s kernels.Stat) {
 	made := func(u int64) string {
-		r.element(w, s.Of, u)
 		if r.ragged(u) {
-			w.line("  sel.%v z, beyond_%d, %s, z", w.acc, u, identity(s.Combine, w.acc))
+			w.line("  mov.%v z, %s", w.acc, identity(s.Combine, w.acc))
 		}
+		r.there(w, u, func() { r.element(w, s.Of, u) })
 		return "z"
 	}
 	if r.blocks == 1 {
