@@ -195,7 +195,8 @@ print("end")
 """
     )
     assert sorted(done.stdout.split()) == ["end", "end", "parent"], done.stderr
-    assert done.stderr == "" and "vector_add" in path.read_text(encoding="utf-8")
+    assert "fork() may lead to deadlocks" in done.stderr or done.stderr == ""  # Python 3.12 warns of threads
+    assert "vector_add" in path.read_text(encoding="utf-8")
 
 
 LATE = """
