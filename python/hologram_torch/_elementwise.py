@@ -22,7 +22,7 @@ from hologram._kernel.arrays import stand_in
 from hologram._kernel.call import Kernel
 from hologram.errors import DTypeError
 from hologram_torch._derivative import gradient
-from hologram_torch._executors import executor_for, here
+from hologram_torch._executors import executor_for, executor_of
 from hologram_torch._listing import FLOATS, Listing, narrowed, numbered, parse, reduced
 from hologram_torch._operation import (
     PLAIN,
@@ -164,9 +164,7 @@ class Elementwise:
     ) -> list[Tensor]:
         """Compute the results; out is memory for the only one, of its dtype and shape."""
         if out is None:
-            first = inputs[0]
-            executor = here.now if first.is_cpu and here.now is not None else executor_for(first.device)
-            quick = self.quick(executor, *inputs, *scalars)
+            quick = self.quick(executor_of(inputs[0]), *inputs, *scalars)
             if quick is not None and quick is not True:
                 return [quick] if self.outputs == 1 else list(quick)
         inputs = placed(self.name, inputs)

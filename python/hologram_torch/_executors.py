@@ -15,7 +15,7 @@ from hologram.errors import BackendError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["BACKENDS", "executor_for", "using"]
+__all__ = ["BACKENDS", "executor_for", "executor_of", "using"]
 
 BACKENDS = {"cpu": "cpu", "cuda": "cuda", "mps": "metal"}
 """The backends that work on the memory of torch's devices."""
@@ -25,14 +25,12 @@ class _Here(threading.local):
     """The executors of a thread.
 
     Attributes:
-        cpu: The one for the CPU.
-        devices: Those for other devices.
+        devices: Those for devices.
         chosen: The one that a caller named for what runs now.
-        now: The one that was chosen, else the one for the CPU if it is there: what calls try first.
+        now: The one that was chosen, else the one that was asked for last: what calls try first.
     """
 
     def __init__(self) -> None:
-        self.cpu: Optional[Executor] = None
         self.devices: dict[torch.device, Executor] = {}
         self.chosen: Optional[Executor] = None
         self.now: Optional[Executor] = None
@@ -49,11 +47,6 @@ def executor_for(device: torch.device) -> Executor:
     """
     if here.chosen is not None:
         return here.chosen
-    if device.type == "cpu":
-        if here.cpu is None:
-            here.cpu = Executor("cpu")
-        here.now = here.cpu
-        return here.cpu
     found = here.devices.get(device)
     if found is None:
         backend = BACKENDS.get(device.type)
@@ -61,9 +54,21 @@ def executor_for(device: torch.device) -> Executor:
             raise BackendError(
                 f"hologram has no backend for tensors on {device}; it works on those of {', '.join(BACKENDS)}"
             )
-        name = backend if device.index is None else f"{backend}:{device.index}"
+        name = backend if device.index is None or backend == "cpu" else f"{backend}:{device.index}"
         found = here.devices[device] = Executor(name)
+    here.now = found
     return found
+
+
+def executor_of(tensor: torch.Tensor) -> Executor:
+    """Return an executor for a tensor, sooner: it may be one for another device of the same backend.
+
+    Calls that are tried by it are then left to what asks ``executor_for``.
+    """
+    now = here.now
+    if now is not None and now._host_visible is tensor.is_cpu:
+        return now
+    return executor_for(tensor.device)
 
 
 @contextlib.contextmanager

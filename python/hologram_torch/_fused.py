@@ -17,7 +17,7 @@ from torch import Tensor
 
 from hologram._ffi import native
 from hologram.errors import ProgramFault
-from hologram_torch._executors import executor_for, here
+from hologram_torch._executors import executor_of
 from hologram_torch._operation import PLAIN, is_dynamo_compiling, is_grad_enabled, unusual
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Fused:
                 self._forms.pop(next(iter(self._forms)), None)
             form = self._forms[options] = _Form(self, options)
         try:
-            found = form.known(_executor(inputs[0]), *inputs)
+            found = form.known(executor_of(inputs[0]), *inputs)
             if found is None:
                 return form.first(inputs)
             if type(found) is not _Node:
@@ -259,7 +259,7 @@ class _Recorded(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, node: _Node, *inputs: Optional[Tensor]) -> Tensor:
-        found = node.forward(_executor(inputs[0]), *inputs)
+        found = node.forward(executor_of(inputs[0]), *inputs)
         ctx.node, ctx.whole = node, found is not None
         if found is None:  # as where memory was short
             result, extra = node.form.compose(inputs), []
@@ -280,17 +280,13 @@ class _Recorded(torch.autograd.Function):
         grads = None
         if ctx.whole and not is_grad_enabled():
             given = given if given.is_contiguous() else given.contiguous()
-            found = node.backward(_executor(given), given, *ctx.saved_tensors)
+            found = node.backward(executor_of(given), given, *ctx.saved_tensors)
             if found is not None:
                 grads = list(found) if type(found) is tuple else [found]
         if grads is None:
             grads = node.recomputed(ctx, given, is_grad_enabled())
         rest = iter(grads)
         return (None, *[next(rest) if wanted else None for wanted in node.wanted])
-
-
-def _executor(t: Any) -> Any:
-    return here.now if t.is_cpu and here.now is not None else executor_for(t.device)
 
 
 # autograd.Function's own apply looks again for what __call__ has looked for.

@@ -2,6 +2,7 @@ package tuned
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
@@ -124,8 +125,8 @@ func (r *rowText) text(w *writer) {
 			r.there(w, u, func() { w.line("  ldg.%v %s_%d, %s[%s]", of, name, u, name, r.place(w, i, u)) })
 		})
 	}
-	for _, s := range r.r.Stats {
-		r.stat(w, s)
+	for _, together := range r.groups() {
+		r.stats(w, together)
 	}
 	w.line("  %s", r.r.Text(r.r.After, w.acc))
 	r.results(w)
@@ -261,18 +262,37 @@ func (r *rowText) element(w *writer, part string, u int64) {
 	w.line("  %s", r.r.Text(part, w.acc))
 }
 
-// stat finds a number of the row, in all lanes.
-func (r *rowText) stat(w *writer, s kernels.Stat) {
-	made := func(u int64) string {
-		if r.ragged(u) {
-			w.line("  mov.%v z, %s", w.acc, identity(s.Combine, w.acc))
+// groups are the row's numbers, those together that need none of each other.
+func (r *rowText) groups() (groups [][]kernels.Stat) {
+	for _, s := range r.r.Stats {
+		n := len(groups) - 1
+		apart := n < 0 || slices.ContainsFunc(groups[n], func(before kernels.Stat) bool {
+			return r.r.Uses(s.Of+" "+s.Done, before.Name)
+		})
+		if apart {
+			groups = append(groups, nil)
+			n++
 		}
-		r.there(w, u, func() { r.element(w, s.Of, u) })
-		return "z"
+		groups[n] = append(groups[n], s)
 	}
-	if r.blocks == 1 {
-		w.combineOf(s.Combine, shape{lanes: r.lanes, elements: r.elements}, "acc", made)
-	} else {
+	return groups
+}
+
+// stats finds numbers of the row, in all lanes. Blocks that have parts of it meet once.
+func (r *rowText) stats(w *writer, together []kernels.Stat) {
+	for _, s := range together {
+		made := func(u int64) string {
+			if r.ragged(u) {
+				w.line("  mov.%v z, %s", w.acc, identity(s.Combine, w.acc))
+			}
+			r.there(w, u, func() { r.element(w, s.Of, u) })
+			return "z"
+		}
+		if r.blocks == 1 {
+			w.combineOf(s.Combine, shape{lanes: r.lanes, elements: r.elements}, "acc", made)
+			r.done(w, s)
+			continue
+		}
 		for u := range r.elements {
 			z := made(u)
 			if u == 0 {
@@ -282,11 +302,20 @@ func (r *rowText) stat(w *writer, s kernels.Stat) {
 			}
 		}
 		w.line("  block_reduce_%s.%v z, acc", s.Combine, w.acc)
-		slot := s.Name + "_chunks"
-		w.result(w.acc, slot)
-		w.line("  bar_sync 0")
-		w.ofChunks(slot, s.Combine, "acc")
+		w.result(w.acc, s.Name+"_chunks")
 	}
+	if r.blocks == 1 {
+		return
+	}
+	w.line("  bar_sync 0")
+	for _, s := range together {
+		w.ofChunks(s.Name+"_chunks", s.Combine, "acc")
+		r.done(w, s)
+	}
+}
+
+// done makes a number of what the row's elements were combined to.
+func (r *rowText) done(w *writer, s kernels.Stat) {
 	w.line("  mov.%v z, acc", w.acc)
 	if s.Done != "" {
 		w.line("  %s", r.r.Text(s.Done, w.acc))
