@@ -523,7 +523,8 @@ HOLOGRAM_API int32_t hologram_profile_stop(hologram_profile profile, int64_t *un
    (likewise; or a fill), compile, cache (what was compiled before) or memory (taken from the device or given back).
    Of a kernel or copy args has bytes, GB/s and queue_us, how long it had waited for its turn. Where a device works
    by itself and does not tell when, a launch has no duration. size_out receives the text's size in bytes, of which
-   at most capacity are written to text_out; no NUL is added. */
+   at most capacity are written to text_out; no NUL is added. A text that is longer is kept for the next call that
+   has room for it, which gets the same one. */
 HOLOGRAM_API int32_t hologram_profile_trace(hologram_profile profile, char *text_out, size_t capacity, size_t *size_out);
 
 /* hologram_profile_free ends a profile and frees its events. */

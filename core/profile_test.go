@@ -50,7 +50,7 @@ func profiled(t *testing.T, limit int64, f func()) (events []seen, dropped int64
 
 func read(t *testing.T, p *Profile) (events []seen, dropped int64) {
 	t.Helper()
-	text, err := p.Chrome("1.2.3")
+	text, err := p.Chrome("1.2.3", math.MaxInt)
 	require.NoError(t, err)
 	var file struct {
 		TraceEvents []seen
@@ -325,6 +325,31 @@ func TestProfilesAreBounded(t *testing.T) {
 	}
 }
 
+// TestAProfilesTextStays while events go on: who made room for the size that he was
+// told gets that text, and who comes next a newer one.
+func TestAProfilesTextStays(t *testing.T) {
+	p, err := NewProfile(0)
+	require.NoError(t, err)
+	defer p.Close()
+	d, err := DeviceFor("cpu")
+	require.NoError(t, err)
+	ex := executorOn(t, d)
+	text := func(room int) string {
+		b, err := p.Chrome("1.2.3", room)
+		require.NoError(t, err)
+		return string(b)
+	}
+	floats(t, ex, 1)
+	told := text(0)
+	floats(t, ex, 1)
+	require.Equal(t, told, text(len(told)))
+	newer := text(len(told))
+	require.Greater(t, len(newer), len(told))
+	floats(t, ex, 1)
+	require.Equal(t, newer, text(1<<30))
+	require.Greater(t, len(text(1<<30)), len(newer))
+}
+
 // TestProfileOfThreads has threads call on executors of their own and on one that
 // they share: each has its track, and each stream has one.
 func TestProfileOfThreads(t *testing.T) {
@@ -436,6 +461,29 @@ func TestProfileOfWhatFails(t *testing.T) {
 			})
 			require.NotZero(t, failed)
 			require.NotEmpty(t, of(events, "kernel", ""))
+			require.Zero(t, b.Counts().Timings)
+		})
+	}
+}
+
+// TestProfileOfACopyThatFails has the first piece of a long copy fail, of which the
+// caller is told, and nothing come after it: no profile waits for the piece's time.
+func TestProfileOfACopyThatFails(t *testing.T) {
+	const bytes = copyPiece + 64
+	for name, o := range map[string]asynctest.Options{"failed": {FailCopy: 1}, "failed later": {FailCopy: 2}, "no room": {HostMemory: copyPiece}, "lost": {Lose: 1}} {
+		t.Run(name, func(t *testing.T) {
+			o.Memory = 2 * copyPiece
+			b := asynctest.New(o)
+			ex := executorOn(t, openAsync(t, b, 0))
+			x, err := ex.Allocate(bytes, isa.U8, false)
+			require.NoError(t, err)
+			defer x.Free()
+			data := hostBytes(bytes)
+			events, _ := profiled(t, 0, func() { require.Error(t, wait(x.Read(addressOf(data), 0, bytes))) })
+			runtime.KeepAlive(data)
+			if name != "no room" {
+				require.NotEmpty(t, of(events, "copy", "copy to host"))
+			}
 			require.Zero(t, b.Counts().Timings)
 		})
 	}
