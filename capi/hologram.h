@@ -308,10 +308,11 @@ HOLOGRAM_API int32_t hologram_backend(int32_t index, hologram_backend_info *info
 /* hologram_clear_all frees every object that has a handle; work under way is cancelled as hologram_executor_free
    does it, that of the default executor too. Every handle given out so far is freed after it, whatever the status,
    which is the first error of work whose outcome nobody has seen. Threads that wait for an event learn that its
-   work was cancelled, or that the event is freed: then the work is over, and what it was lent is its owner's again. */
+   work was cancelled, or that the event is freed: then the work is over, and what it was lent is its owner's again.
+   DLPack's tensors stay until their deleters are called: they are their owners'. */
 HOLOGRAM_API int32_t hologram_clear_all(void);
 
-/* hologram_object_count tells how many objects have a handle. */
+/* hologram_object_count tells how many objects have a handle, DLPack's tensors included. */
 HOLOGRAM_API int32_t hologram_object_count(int64_t *count_out);
 
 /* ---- executor ---- */
