@@ -2,6 +2,7 @@ package memory
 
 import (
 	"errors"
+	"math"
 	"math/bits"
 	"slices"
 	"time"
@@ -303,16 +304,14 @@ func (p *Pool) cached(r request, any bool) *Memory {
 // that come next in their turn, or with class 0 on all. It reports whether there
 // was any. The caller holds the lock, but not while the device is asked.
 func (p *Pool) look(class int64) bool {
+	lists, most := p.cache[:], math.MaxInt
+	if class != 0 {
+		at := placeOf(class)
+		lists, most = lists[at:at+1], 2*lookAt
+	}
 	var lines []*Line
-	for place, list := range p.cache {
-		most := len(list)
-		if class != 0 {
-			if placeOf(class) != place {
-				continue
-			}
-			most = min(most, 2*lookAt)
-		}
-		for i := range most {
+	for _, list := range lists {
+		for i := range min(most, len(list)) {
 			for _, u := range list[turn(len(list), i)].uses {
 				if !u.line.known(u.ticket) && !slices.Contains(lines, u.line) {
 					lines = append(lines, u.line)
