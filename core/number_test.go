@@ -174,3 +174,29 @@ func TestCodeForNumbersIsThatOfTheWorkspace(t *testing.T) {
 	require.NotZero(t, made)
 	require.Equal(t, made, b.Counts().Specials)
 }
+
+// TestNumbersInTheGraphsOfOthers are those of the call that was captured, whatever
+// comes later, and the executor's end.
+func TestNumbersInTheGraphsOfOthers(t *testing.T) {
+	g := newGuest(t, asynctest.Options{Delay: 50 * time.Microsecond, Report: func(s string) { t.Error(s) }})
+	x := g.floats(2)
+	cell := hostBytes(8)
+	times := func(n float32) {
+		binary.LittleEndian.PutUint32(cell, math.Float32bits(n))
+		require.NoError(t, g.op(kernels.VectorMul, nil, x, numberOf(cell, isa.F32), x))
+	}
+	require.NoError(t, g.op(kernels.Fill, []Scalar{Float(1)}, x))
+	times(1)
+	graph := g.theirs.BeginCapture()
+	times(3)
+	g.theirs.EndCapture()
+	times(5)
+	<-graph.Replay(g.theirs)
+	times(7)
+	<-graph.Replay(g.theirs)
+	g.theirs.Synchronize()
+	require.Equal(t, []float32{5 * 3 * 7 * 3, 5 * 3 * 7 * 3}, g.values(x))
+	require.NoError(t, g.ex.Close())
+	<-graph.Replay(g.theirs)
+	graph.Destroy()
+}

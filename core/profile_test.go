@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/asynctest"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/kernels"
@@ -487,6 +488,52 @@ func TestProfileOfACopyThatFails(t *testing.T) {
 			require.Zero(t, b.Counts().Timings)
 		})
 	}
+}
+
+// breaking is a stream on which the second launch panics, and nothing is queued after that.
+type breaking struct {
+	backends.Stream
+	launches int
+	last     backends.Ticket
+}
+
+func (s *breaking) Time() backends.Timing { return s.Stream.(backends.Timer).Time() }
+
+func (s *breaking) Launch(k backends.Kernel, l *backends.Launch) (backends.Ticket, error) {
+	if s.launches++; s.launches == 2 {
+		panic("broken")
+	}
+	ticket, err := s.Stream.Launch(k, l)
+	s.last = ticket
+	return ticket, err
+}
+
+func (s *breaking) Fill(dst uintptr, cell uint64, size int, count int64) (backends.Ticket, error) {
+	if s.launches >= 2 {
+		return 0, errRefused
+	}
+	return s.Stream.Fill(dst, cell, size, count)
+}
+
+// TestProfileOfWhatNobodyCanTell has a call of several launches panic such that nobody
+// can tell when the device is done with the first: no profile waits for it.
+func TestProfileOfWhatNobodyCanTell(t *testing.T) {
+	b := asynctest.New(asynctest.Options{})
+	ex := executorOn(t, openAsync(t, b, 0))
+	x, err := ex.Allocate(1<<20, isa.F32, true)
+	require.NoError(t, err)
+	out := floats(t, ex, 0)
+	require.NoError(t, wait(ex.Synchronize()))
+	line := ex.stream.Target().Line
+	stream := &breaking{Stream: line.Stream}
+	line.Stream = stream
+	events, _ := profiled(t, 0, func() {
+		_, err := ex.Op("reduce_sum", []*Buffer{x, out}, nil, []int64{1, 1 << 20})
+		wants(t, err, Internal, "broken")
+	})
+	require.Len(t, of(events, "kernel", ""), 1)
+	require.Zero(t, b.Counts().Timings)
+	require.Eventually(t, func() bool { return stream.Passed() >= stream.last }, time.Minute, time.Millisecond) // before it is closed
 }
 
 // TestNobodyProfiles has calls cost no memory, before anybody profiles and after.
