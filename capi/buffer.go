@@ -306,7 +306,11 @@ func go_buffer_lease(buffer C.hologram_buffer, lease_out *C.hologram_lease) (sta
 //export go_lease_free
 func go_lease_free(lease C.hologram_lease) (status C.int32_t) {
 	defer guard(&status)
-	l, err := unregister(handle(lease), kindLease, "lease_free")
+	k := kindLease
+	if kindOf(handle(lease)) == anyKind(kindTensor) {
+		k = kindTensor // by its deleter, which alone knows the handle
+	}
+	l, err := unregister(handle(lease), k, "lease_free")
 	if err != nil {
 		return fail(err)
 	}

@@ -54,14 +54,14 @@ func go_buffer_to_dlpack(buffer C.hologram_buffer, versioned C.int32_t, managed_
 	if err != nil {
 		return fail(err)
 	}
-	h, err := register(kindLease, l)
+	h, err := register(kindTensor, l)
 	if err != nil {
 		l.Release()
 		return fail(err)
 	}
 	managed := export(&t, &v.Shape, &v.Stride, h, versioned)
 	if managed == nil {
-		unregister(h, kindLease, what)
+		unregister(h, kindTensor, what)
 		l.Release()
 		return fail(core.Errorf(core.OutOfMemory, "%s: no memory", what))
 	}

@@ -308,10 +308,11 @@ HOLOGRAM_API int32_t hologram_backend(int32_t index, hologram_backend_info *info
 /* hologram_clear_all frees every object that has a handle; work under way is cancelled as hologram_executor_free
    does it, that of the default executor too. Every handle given out so far is freed after it, whatever the status,
    which is the first error of work whose outcome nobody has seen. Threads that wait for an event learn that its
-   work was cancelled, or that the event is freed: then the work is over, and what it was lent is its owner's again. */
+   work was cancelled, or that the event is freed: then the work is over, and what it was lent is its owner's again.
+   DLPack's tensors stay until their deleters are called: they are their owners'. */
 HOLOGRAM_API int32_t hologram_clear_all(void);
 
-/* hologram_object_count tells how many objects have a handle. */
+/* hologram_object_count tells how many objects have a handle, DLPack's tensors included. */
 HOLOGRAM_API int32_t hologram_object_count(int64_t *count_out);
 
 /* ---- executor ---- */
@@ -523,7 +524,8 @@ HOLOGRAM_API int32_t hologram_profile_stop(hologram_profile profile, int64_t *un
    (likewise; or a fill), compile, cache (what was compiled before) or memory (taken from the device or given back).
    Of a kernel or copy args has bytes, GB/s and queue_us, how long it had waited for its turn. Where a device works
    by itself and does not tell when, a launch has no duration. size_out receives the text's size in bytes, of which
-   at most capacity are written to text_out; no NUL is added. */
+   at most capacity are written to text_out; no NUL is added. A text that is longer is kept for the next call that
+   has room for it, which gets the same one. */
 HOLOGRAM_API int32_t hologram_profile_trace(hologram_profile profile, char *text_out, size_t capacity, size_t *size_out);
 
 /* hologram_profile_free ends a profile and frees its events. */

@@ -76,7 +76,8 @@ func go_backend(index C.int32_t, info_out *C.hologram_backend_info) (status C.in
 // given out so far is freed after it, whatever the status, which is the first
 // error of work whose outcome nobody has seen. Threads that wait for an event learn
 // that its work was cancelled, or that the event is freed: then the work is over,
-// and what it was lent is its owner's again.
+// and what it was lent is its owner's again. DLPack's tensors stay until their deleters
+// are called: they are their owners'.
 //
 //export go_clear_all
 func go_clear_all() (status C.int32_t) {
@@ -133,7 +134,7 @@ func freeAll[T any](k kind[T], free func(*T)) {
 	}
 }
 
-// go_object_count tells how many objects have a handle.
+// go_object_count tells how many objects have a handle, DLPack's tensors included.
 //
 //export go_object_count
 func go_object_count(count_out *C.int64_t) (status C.int32_t) {
@@ -141,7 +142,7 @@ func go_object_count(count_out *C.int64_t) (status C.int32_t) {
 	if count_out == nil {
 		return null("object_count", "count_out")
 	}
-	n := len(all(kindExecutor)) + len(all(kindBuffer)) + len(all(kindProgram)) + len(all(kindEvent)) + len(all(kindLease)) + len(all(kindProfile))
+	n := len(all(kindExecutor)) + len(all(kindBuffer)) + len(all(kindProgram)) + len(all(kindEvent)) + len(all(kindLease)) + len(all(kindProfile)) + len(all(kindTensor))
 	*count_out = C.int64_t(n)
 	return C.HOLOGRAM_OK
 }

@@ -3,7 +3,11 @@ package main
 // #include "support.h"
 import "C"
 
-import "github.com/hologram-project/hologram/core"
+import (
+	"math"
+
+	"github.com/hologram-project/hologram/core"
+)
 
 // go_profile_start begins a profile: what happens in the process from now on, on all
 // executors, until hologram_profile_stop. It keeps the first limit events, some 120
@@ -51,7 +55,8 @@ func go_profile_stop(profile C.hologram_profile, under_way_out *C.int64_t) (stat
 // before) or memory (taken from the device or given back). Of a kernel or copy args has
 // bytes, GB/s and queue_us, how long it had waited for its turn. Where a device works by
 // itself and does not tell when, a launch has no duration. size_out receives the text's
-// size in bytes, of which at most capacity are written to text_out; no NUL is added.
+// size in bytes, of which at most capacity are written to text_out; no NUL is added. A text
+// that is longer is kept for the next call that has room for it, which gets the same one.
 //
 //export go_profile_trace
 func go_profile_trace(profile C.hologram_profile, text_out *C.char, capacity C.size_t, size_out *C.size_t) (status C.int32_t) {
@@ -60,7 +65,11 @@ func go_profile_trace(profile C.hologram_profile, text_out *C.char, capacity C.s
 	if err != nil {
 		return fail(err)
 	}
-	text, err := p.Chrome(version)
+	room := 0
+	if text_out != nil {
+		room = int(min(capacity, math.MaxInt))
+	}
+	text, err := p.Chrome(version, room)
 	if err != nil {
 		return fail(err)
 	}

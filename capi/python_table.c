@@ -538,8 +538,11 @@ static py_object *py_program_text(py_object *self, py_object *const *args, ptrdi
   if (!work_begin(&c.work)) return native_refused(&c);
   for (;;) {
     status = hologram_program_text(program, which, text, capacity, &size);
-    if (status != HOLOGRAM_OK || size <= capacity || !(more = realloc(text, size))) break;
+    if (status != HOLOGRAM_OK || size <= capacity) break;
+    more = realloc(text, size);
+    if (!more) free(text);
     text = more;
+    if (!more) break;
     capacity = size;
   }
   if (!native_end(&c, status, false)) {
@@ -560,8 +563,11 @@ static py_object *py_ops(py_object *self, py_object *const *args, ptrdiff_t n) {
   if (!work_begin(&c.work)) return native_refused(&c);
   for (;;) {
     status = hologram_ops(text, capacity, &size);
-    if (status != HOLOGRAM_OK || size <= capacity || !(more = realloc(text, size))) break;
+    if (status != HOLOGRAM_OK || size <= capacity) break;
+    more = realloc(text, size);
+    if (!more) free(text);
     text = more;
+    if (!more) break;
     capacity = size;
   }
   if (!native_end(&c, status, false)) {
@@ -609,8 +615,11 @@ static py_object *py_profile_trace(py_object *self, py_object *const *args, ptrd
   if (!work_begin(&c.work)) return native_refused(&c);
   for (;;) {
     status = hologram_profile_trace(profile, text, capacity, &size);
-    if (status != HOLOGRAM_OK || size <= capacity || !(more = realloc(text, size))) break;
+    if (status != HOLOGRAM_OK || size <= capacity) break;
+    more = realloc(text, size);
+    if (!more) free(text);
     text = more;
+    if (!more) break;
     capacity = size;
   }
   if (!native_end(&c, status, false)) {

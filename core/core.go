@@ -3,29 +3,30 @@
 //
 // A call goes down through its rooms, and its operands enter each once. In order:
 //
-//	looked up  Executor.Call          call.go           which memory the operands are; borrow.go for that of others
+//	looked up  Executor.Call          call.go           which memory the operands are; borrow.go for that of others, and numbers
 //	found      call.Table.Get         call/table.go     whether calls of such layouts were prepared before
-//	checked    call.Prepare           call/prepare.go   types, read-only; space.go the index space, overlap.go what may overlap
+//	checked    call.Prepare           call/prepare.go   types; step.go read-only, space.go the index space, overlap.go what may overlap
 //	compiled   program.Program.Kernel program/cache.go  each kernel once, however many wait for it
 //	bound      call.Prepared.Bind     call/bound.go     addresses and numbers, and what of the checks needs them
 //	queued     queue.Stream.Submit    queue/            run at once or later, in the stream's turn: inline.go, deferred.go
 //	ordered    call.Bound.Run         call/bound.go     behind what other streams do with the memory: memory.Memory.Before, After
 //	awaited    queue.Event.Wait       queue/event.go    and Deferred.reap, which looks what a device has done
 //
-// What is not a call goes to the queue too: transfer.go copies to and from the
-// host, fence.go waits, trace.go interprets. Room memory knows who uses what, and
-// recycles it; status has the errors of all; profile is told by all of what happens,
-// and when, if somebody wants to know.
+// What is not a call goes to the queue too: transfer.go copies to and from the host,
+// allocate.go zeroes, fence.go waits, trace.go interprets. foreignstream.go has the
+// queues for streams of others, beside each executor's own. Room memory knows who uses
+// what, and recycles it; status has the errors of all; profile is told by all of what
+// happens, and when, if somebody wants to know.
 //
 // Who has a lock takes only those behind it:
 //
 //	a stream's turn → Deferred.looking → Executor.mu → lane.mu → Event.mu
 //	a stream's turn → Device.order
 //
-// and then memory.Line. looking is that of the executor's own stream before those of others. All other
-// locks are the last. What runs others' code is called with none: deleters, Stop, a
-// trace's lines. Package lock has the order; tests with the build tag lockorder see
-// that it is kept.
+// and then memory.Line. looking is that of the executor's own stream before those of
+// others. All other locks are the last. What runs others' code is called with none:
+// deleters, Stop, a trace's lines. Package lock has the order; tests with the build tag
+// lockorder see that it is kept.
 //
 // A Device is opened once and shared by the Executors on it; its pool recycles
 // memory and its cache keeps compiled kernels. A Buffer is a view of counted

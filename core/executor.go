@@ -54,13 +54,13 @@ func (d *Device) NewExecutor() (*Executor, error) {
 		return nil, errors.Join(status.Within("executor", err), s.Close())
 	}
 	ex := &Executor{device: d, foreign: map[uintptr]*foreignStream{}, phase: phase}
-	ex.stream = ex.queue(s)
+	ex.stream = ex.newQueue(s)
 	*ex.stream.Target().PhaseCell() = 0
 	return ex, nil
 }
 
-// queue makes the queue of a stream. All of an executor's have one phase.
-func (ex *Executor) queue(s backends.Stream) queue.Stream {
+// newQueue makes the queue of a stream. All of an executor's have one phase.
+func (ex *Executor) newQueue(s backends.Stream) queue.Stream {
 	t := queue.Target{Line: &memory.Line{Stream: s}, Phase: ex.phase, Order: &ex.device.order, Guests: &ex.device.guests, Track: profile.NewTrack(ex.device.Name)}
 	if ex.device.Info.Asynchronous {
 		return queue.NewDeferred(t)
@@ -85,33 +85,6 @@ func (ex *Executor) streams() (list []queue.Stream, release func()) {
 			ex.done(s.(*foreignStream))
 		}
 	}
-}
-
-// gathered is what work of an executor's own stream finds when it asks in its
-// Outcome for the errors of all: what has passed on the streams of others, to be let
-// go of in its Release.
-type gathered []func()
-
-// errors returns, and forgets, those of work on all streams whose outcome nobody
-// has seen.
-func (g *gathered) errors(ex *Executor) error {
-	list, release := ex.streams()
-	defer release()
-	errs := []error{list[0].Errors()}
-	for _, s := range list[1:] {
-		letGo, err := s.Gather()
-		if errs = append(errs, err); letGo != nil {
-			*g = append(*g, letGo)
-		}
-	}
-	return status.Join(errs...)
-}
-
-func (g *gathered) letGo() {
-	for _, f := range *g {
-		f()
-	}
-	*g = nil
 }
 
 // list is streams for who holds the lock.

@@ -41,6 +41,33 @@ func (c *caller) Cancel() bool {
 // Waits says that it is queue.Waiting.
 func (c *caller) Waits() {}
 
+// gathered is what work of an executor's own stream finds when it asks in its
+// Outcome for the errors of all: what has passed on the streams of others, to be let
+// go of in its Release.
+type gathered []func()
+
+// errors returns, and forgets, those of work on all streams whose outcome nobody
+// has seen.
+func (g *gathered) errors(ex *Executor) error {
+	list, release := ex.streams()
+	defer release()
+	errs := []error{list[0].Errors()}
+	for _, s := range list[1:] {
+		letGo, err := s.Gather()
+		if errs = append(errs, err); letGo != nil {
+			*g = append(*g, letGo)
+		}
+	}
+	return status.Join(errs...)
+}
+
+func (g *gathered) letGo() {
+	for _, f := range *g {
+		f()
+	}
+	*g = nil
+}
+
 // fence is work that only waits for what is before it, and looks at what that left.
 type fence struct {
 	caller

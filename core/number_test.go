@@ -4,11 +4,13 @@ import (
 	"encoding/binary"
 	"math"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/asynctest"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/kernels"
 )
@@ -117,4 +119,84 @@ func TestNumbersRefused(t *testing.T) {
 		}
 		require.Equal(t, []float32{1, 2}, values(t, x))
 	})
+}
+
+// TestANumberThatDoesNotArrive has its way to the device fail: the call is told of it,
+// and no other.
+func TestANumberThatDoesNotArrive(t *testing.T) {
+	ex := executorOn(t, asyncDevice(t, asynctest.Options{FailFill: 1}))
+	x := floats(t, ex, 1, 2)
+	cell := binary.LittleEndian.AppendUint32(hostBytes(8)[:0], math.Float32bits(3))
+	call := &Call{Op: kernels.VectorMul, Operands: []Operand{{Buffer: x}, numberOf(cell, isa.F32), {Buffer: x}}}
+	require.NoError(t, wait(ex.Call(call)))
+	require.ErrorContains(t, wait(ex.Synchronize()), "vector_mul")
+	require.NoError(t, wait(ex.Call(call)))
+	require.NoError(t, wait(ex.Synchronize()))
+}
+
+// TestNumbersOfNoElements fills nothing: there is no launch that would be behind it.
+func TestNumbersOfNoElements(t *testing.T) {
+	b := asynctest.New(asynctest.Options{Delay: time.Millisecond})
+	ex := executorOn(t, openAsync(t, b, 0))
+	x := floats(t, ex, 1, 2)
+	none, err := x.View(0, []int64{0}, nil)
+	require.NoError(t, err)
+	fills := b.Counts().Fills
+	cell := binary.LittleEndian.AppendUint32(hostBytes(8)[:0], math.Float32bits(3))
+	call := &Call{Op: kernels.VectorMul, Operands: []Operand{{Buffer: none}, numberOf(cell, isa.F32), {Buffer: none}}}
+	for range 3 {
+		require.NoError(t, wait(ex.Call(call)))
+	}
+	require.NoError(t, wait(ex.Synchronize()))
+	require.Equal(t, fills, b.Counts().Fills)
+}
+
+// TestCodeForNumbersIsThatOfTheWorkspace, which is where they are: an array that begins
+// elsewhere asks for no more code than without them.
+func TestCodeForNumbersIsThatOfTheWorkspace(t *testing.T) {
+	b := asynctest.New(asynctest.Options{Specialize: true})
+	ex := executorOn(t, openAsync(t, b, 0))
+	x := floats(t, ex, make([]float32, 64)...)
+	later, err := x.View(4, []int64{32}, nil) // by 16 bytes, which is as good as 64
+	require.NoError(t, err)
+	first, err := x.View(0, []int64{32}, nil)
+	require.NoError(t, err)
+	cells := hostBytes(16)
+	made := 0
+	for i, x := range []*Buffer{first, later} {
+		require.NoError(t, wait(ex.Call(&Call{Op: kernels.VectorMad,
+			Operands: []Operand{{Buffer: x}, numberOf(cells[:8], isa.F32), numberOf(cells[8:], isa.F32), {Buffer: x}}})))
+		if i == 0 {
+			made = b.Counts().Specials
+		}
+	}
+	require.NoError(t, wait(ex.Synchronize()))
+	require.NotZero(t, made)
+	require.Equal(t, made, b.Counts().Specials)
+}
+
+// TestNumbersInTheGraphsOfOthers are those of the call that was captured, whatever
+// comes later, and the executor's end.
+func TestNumbersInTheGraphsOfOthers(t *testing.T) {
+	g := newGuest(t, asynctest.Options{Delay: 50 * time.Microsecond, Report: func(s string) { t.Error(s) }})
+	x := g.floats(2)
+	cell := hostBytes(8)
+	times := func(n float32) {
+		binary.LittleEndian.PutUint32(cell, math.Float32bits(n))
+		require.NoError(t, g.op(kernels.VectorMul, nil, x, numberOf(cell, isa.F32), x))
+	}
+	require.NoError(t, g.op(kernels.Fill, []Scalar{Float(1)}, x))
+	times(1)
+	graph := g.theirs.BeginCapture()
+	times(3)
+	g.theirs.EndCapture()
+	times(5)
+	<-graph.Replay(g.theirs)
+	times(7)
+	<-graph.Replay(g.theirs)
+	g.theirs.Synchronize()
+	require.Equal(t, []float32{5 * 3 * 7 * 3, 5 * 3 * 7 * 3}, g.values(x))
+	require.NoError(t, g.ex.Close())
+	<-graph.Replay(g.theirs)
+	graph.Destroy()
 }

@@ -29,9 +29,10 @@ func NewProfile(limit int64) (*Profile, error) {
 func (p *Profile) Stop() (underWay int64) { return p.p.Stop() }
 
 // Chrome writes the events so far in Chrome's trace event format, which Perfetto
-// reads. version is what it says of the library's.
-func (p *Profile) Chrome(version string) ([]byte, error) {
-	text, err := p.p.Chrome(version)
+// reads. version is what it says of the library's. The caller has room for so many
+// bytes: a text that is longer is kept for the next who has room for it.
+func (p *Profile) Chrome(version string, room int) ([]byte, error) {
+	text, err := p.p.Chrome(version, room)
 	if err != nil {
 		return nil, Errorf(Internal, "profile: %w", err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/asynctest"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/kernels"
@@ -50,7 +51,7 @@ func profiled(t *testing.T, limit int64, f func()) (events []seen, dropped int64
 
 func read(t *testing.T, p *Profile) (events []seen, dropped int64) {
 	t.Helper()
-	text, err := p.Chrome("1.2.3")
+	text, err := p.Chrome("1.2.3", math.MaxInt)
 	require.NoError(t, err)
 	var file struct {
 		TraceEvents []seen
@@ -325,6 +326,31 @@ func TestProfilesAreBounded(t *testing.T) {
 	}
 }
 
+// TestAProfilesTextStays while events go on: who made room for the size that he was
+// told gets that text, and who comes next a newer one.
+func TestAProfilesTextStays(t *testing.T) {
+	p, err := NewProfile(0)
+	require.NoError(t, err)
+	defer p.Close()
+	d, err := DeviceFor("cpu")
+	require.NoError(t, err)
+	ex := executorOn(t, d)
+	text := func(room int) string {
+		b, err := p.Chrome("1.2.3", room)
+		require.NoError(t, err)
+		return string(b)
+	}
+	floats(t, ex, 1)
+	told := text(0)
+	floats(t, ex, 1)
+	require.Equal(t, told, text(len(told)))
+	newer := text(len(told))
+	require.Greater(t, len(newer), len(told))
+	floats(t, ex, 1)
+	require.Equal(t, newer, text(1<<30))
+	require.Greater(t, len(text(1<<30)), len(newer))
+}
+
 // TestProfileOfThreads has threads call on executors of their own and on one that
 // they share: each has its track, and each stream has one.
 func TestProfileOfThreads(t *testing.T) {
@@ -400,13 +426,16 @@ func TestProfileOfADevicesTime(t *testing.T) {
 	}) // which waits for them
 	ran := of(events, "kernel", "")
 	require.Len(t, ran, calls)
-	first := of(events, "call", "vector_add")[0].Ts
+	called := of(events, "call", "vector_add")
+	require.Len(t, called, calls)
 	for i, k := range ran {
 		require.GreaterOrEqual(t, *k.Dur, float64(delay.Microseconds()))
-		require.GreaterOrEqual(t, k.Ts, first+float64(i)*float64(delay.Microseconds()))
-		if i > 0 {
-			require.Greater(t, *k.Args.Queued, *ran[i-1].Args.Queued, "each waits for those before it")
-		}
+		require.GreaterOrEqual(t, k.Ts, called[0].Ts+float64(i)*float64(delay.Microseconds()), "each waits for those before it")
+		// Its wait is counted from its own call, however late that came.
+		const rounding = 0.01
+		submitted := k.Ts - *k.Args.Queued
+		require.GreaterOrEqual(t, submitted, called[i].Ts-rounding)
+		require.LessOrEqual(t, submitted, called[i].Ts+*called[i].Dur+rounding)
 	}
 	require.Zero(t, b.Counts().Timings, "all are released")
 }
@@ -436,6 +465,75 @@ func TestProfileOfWhatFails(t *testing.T) {
 			require.Zero(t, b.Counts().Timings)
 		})
 	}
+}
+
+// TestProfileOfACopyThatFails has the first piece of a long copy fail, of which the
+// caller is told, and nothing come after it: no profile waits for the piece's time.
+func TestProfileOfACopyThatFails(t *testing.T) {
+	const bytes = copyPiece + 64
+	for name, o := range map[string]asynctest.Options{"failed": {FailCopy: 1}, "failed later": {FailCopy: 2}, "no room": {HostMemory: copyPiece}, "lost": {Lose: 1}} {
+		t.Run(name, func(t *testing.T) {
+			o.Memory = 2 * copyPiece
+			b := asynctest.New(o)
+			ex := executorOn(t, openAsync(t, b, 0))
+			x, err := ex.Allocate(bytes, isa.U8, false)
+			require.NoError(t, err)
+			defer x.Free()
+			data := hostBytes(bytes)
+			events, _ := profiled(t, 0, func() { require.Error(t, wait(x.Read(addressOf(data), 0, bytes))) })
+			runtime.KeepAlive(data)
+			if name != "no room" {
+				require.NotEmpty(t, of(events, "copy", "copy to host"))
+			}
+			require.Zero(t, b.Counts().Timings)
+		})
+	}
+}
+
+// breaking is a stream on which the second launch panics, and nothing is queued after that.
+type breaking struct {
+	backends.Stream
+	launches int
+	last     backends.Ticket
+}
+
+func (s *breaking) Time() backends.Timing { return s.Stream.(backends.Timer).Time() }
+
+func (s *breaking) Launch(k backends.Kernel, l *backends.Launch) (backends.Ticket, error) {
+	if s.launches++; s.launches == 2 {
+		panic("broken")
+	}
+	ticket, err := s.Stream.Launch(k, l)
+	s.last = ticket
+	return ticket, err
+}
+
+func (s *breaking) Fill(dst uintptr, cell uint64, size int, count int64) (backends.Ticket, error) {
+	if s.launches >= 2 {
+		return 0, errRefused
+	}
+	return s.Stream.Fill(dst, cell, size, count)
+}
+
+// TestProfileOfWhatNobodyCanTell has a call of several launches panic such that nobody
+// can tell when the device is done with the first: no profile waits for it.
+func TestProfileOfWhatNobodyCanTell(t *testing.T) {
+	b := asynctest.New(asynctest.Options{})
+	ex := executorOn(t, openAsync(t, b, 0))
+	x, err := ex.Allocate(1<<20, isa.F32, true)
+	require.NoError(t, err)
+	out := floats(t, ex, 0)
+	require.NoError(t, wait(ex.Synchronize()))
+	line := ex.stream.Target().Line
+	stream := &breaking{Stream: line.Stream}
+	line.Stream = stream
+	events, _ := profiled(t, 0, func() {
+		_, err := ex.Op("reduce_sum", []*Buffer{x, out}, nil, []int64{1, 1 << 20})
+		wants(t, err, Internal, "broken")
+	})
+	require.Len(t, of(events, "kernel", ""), 1)
+	require.Zero(t, b.Counts().Timings)
+	require.Eventually(t, func() bool { return stream.Passed() >= stream.last }, time.Minute, time.Millisecond) // before it is closed
 }
 
 // TestNobodyProfiles has calls cost no memory, before anybody profiles and after.

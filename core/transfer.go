@@ -70,6 +70,7 @@ func (c *transfer) Run(t *queue.Target) (backends.Ticket, error) {
 			}
 			err = t.Line.Stream.Wait(ticket, queue.LookTime)
 		}
+		t.Track.Passed(ticket) // which nobody else waits for
 		if err != nil {
 			return 0, c.named(err)
 		}

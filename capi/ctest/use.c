@@ -311,7 +311,26 @@ int main(void) {
     operands[0] = of(mine);
     EXPECT(hologram_call(other, &args, &event) == HOLOGRAM_PENDING);
     EXPECT(hologram_call(0, &args, &event) == HOLOGRAM_PENDING);
+    /* A tensor of DLPack is its owner's: its memory is not recycled before its deleter is called. */
+    void *tensor = NULL;
+    int64_t left = 0;
+    hologram_executor fresh;
+    hologram_buffer next;
+    TRY(hologram_executor_new("cpu", &fresh));
+    TRY(hologram_buffer_allocate(fresh, 4, HOLOGRAM_F32, 0, &next));
+    hologram_buffer_info tensors = {.size = sizeof tensors}, nexts = {.size = sizeof nexts};
+    TRY(hologram_buffer_describe(next, &tensors));
+    TRY(hologram_buffer_to_dlpack(next, 1, &tensor));
     TRY(hologram_clear_all());
+    TRY(hologram_executor_new("cpu", &fresh));
+    TRY(hologram_buffer_allocate(fresh, 4, HOLOGRAM_F32, 0, &next));
+    TRY(hologram_buffer_describe(next, &nexts));
+    EXPECT(nexts.data != tensors.data);
+    TRY(hologram_executor_free(fresh));
+    TRY(hologram_dlpack_free(tensor, 1));
+    TRY(hologram_clear_all());
+    TRY(hologram_object_count(&left));
+    EXPECT(left == 0);
     EXPECT(hologram_event_wait(event, 0) == HOLOGRAM_BAD_HANDLE && contains("freed"));
     EXPECT(hologram_buffer_free(x) == HOLOGRAM_BAD_HANDLE && contains("freed"));
     EXPECT(hologram_buffer_fill(y, &whole, &event) == HOLOGRAM_BAD_HANDLE && contains("freed"));

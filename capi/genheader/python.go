@@ -120,11 +120,14 @@ func (b *builtin) function(f *function) string {
 		line("if (!work_begin(&c.work)) return native_refused(&c);")
 	}
 	if b.text {
-		// Texts don't change, so the second round has room enough.
+		// The second round has room enough, but for a profile's text that another thread took meanwhile.
 		line("for (;;) {")
 		line("  %s", call)
-		line("  if (status != HOLOGRAM_OK || size <= capacity || !(more = realloc(text, size))) break;")
+		line("  if (status != HOLOGRAM_OK || size <= capacity) break;")
+		line("  more = realloc(text, size);")
+		line("  if (!more) free(text);")
 		line("  text = more;")
+		line("  if (!more) break;")
 		line("  capacity = size;")
 		line("}")
 	} else {

@@ -25,7 +25,8 @@ type Bound struct {
 	records  memory.Scratch   // one Record a launch, in memory that the device reaches
 	mems     []*memory.Memory // of the operands; nil where there is none, or no longer
 	cells    []uint64
-	numbers  []uint64 // the operands that are numbers, each in its low bytes
+	numbers  []uint64          // the operands that are numbers, each in its low bytes
+	filled   []backends.Ticket // of their way to a device that works by itself
 	space    memory.Scratch
 	try      bool         // take only what memory is at hand
 	line     *memory.Line // of a device that works by itself, once the work is queued
@@ -42,6 +43,9 @@ func (p *Prepared) take(d *Device, try bool) (*Bound, error) {
 	}
 	b := &Bound{p: p, pool: d.Pool, launches: make([]backends.Launch, len(p.steps)), tickets: make([]backends.Ticket, len(p.steps)),
 		cells: make([]uint64, len(p.scalars)), numbers: make([]uint64, len(p.numbers)), mems: make([]*memory.Memory, len(p.operands))}
+	if p.async {
+		b.filled = make([]backends.Ticket, len(p.numbers))
+	}
 	size := int64(unsafe.Sizeof(backends.Record{}))
 	records, err := d.Host.Scratch(nil, max(1, size*int64(len(p.steps))), try)
 	if err == status.ErrBusy {
@@ -132,6 +136,9 @@ func (b *Bound) bind(operands []Operand, scalars []Scalar, try bool, r *Request)
 			}
 			base := operands[from].View.Addr
 			if n := p.operands[from].number; n > 0 {
+				if p.async {
+					continue // as the workspace, where it will be
+				}
 				base = b.numberAt(n)
 			}
 			l.Slots[k].Addr = base + s.l.Slots[k].Addr
@@ -309,11 +316,7 @@ func (b *Bound) run(t *queue.Target) error {
 	if err := b.lend(nil); err != nil {
 		return err
 	}
-	if b.p.async {
-		if err := b.fill(t); err != nil {
-			return err
-		}
-	}
+	filled := len(b.filled) == 0
 	profiled := profile.On() != nil // asked here, so that a launch of which nobody is told is none the dearer
 	for i := range b.launches {
 		b.failed = i
@@ -325,6 +328,12 @@ func (b *Bound) run(t *queue.Target) error {
 				b.tickets[i] = 0
 			}
 			continue
+		}
+		if !filled {
+			if err := b.fill(t); err != nil {
+				return err
+			}
+			filled = true
 		}
 		if s.program.Phase {
 			l.Phase = t.PhaseCell()
@@ -347,14 +356,14 @@ func (b *Bound) run(t *queue.Target) error {
 
 // fill queues the numbers' way to the workspace.
 func (b *Bound) fill(t *queue.Target) error {
-	b.failed = 0
+	clear(b.filled)
 	for i := range b.p.numbers {
 		x := &b.p.numbers[i]
 		ticket, err := t.Line.Stream.Fill(b.space.Addr()+uintptr(x.at), b.numbers[i], int(x.size), 1)
 		if err != nil {
 			return err
 		}
-		if b.line != nil && ticket > 0 {
+		if b.filled[i] = ticket; ticket > 0 {
 			b.space.After(b.line, ticket)
 		}
 	}
@@ -413,6 +422,12 @@ func (b *Bound) letGo(ticket backends.Ticket) {
 // Outcome is queue.Work's: what is told of the call, which is over.
 func (b *Bound) Outcome(err error) error {
 	at := min(b.failed, len(b.launches)-1)
+	for i := 0; err == nil && i < len(b.filled) && b.failed > 0; i++ {
+		if t := b.filled[i]; t > 0 { // which has passed with the launches behind it
+			b.filled[i] = 0
+			err = b.line.Stream.Wait(t, 0)
+		}
+	}
 	for i := 0; err == nil && b.line != nil && i < b.failed; i++ {
 		// The last ticket was waited for; a launch of no lanes has that of the one before.
 		if at = i; i < b.failed-1 && b.tickets[i] > 0 && b.tickets[i] != b.tickets[i+1] {

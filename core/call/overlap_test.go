@@ -120,7 +120,7 @@ func TestStepsInPlace(t *testing.T) {
 		for i, name := range []string{"x", "y"} {
 			v := vector(0, isa.F32, 8).View
 			v.Addr = 0
-			s.bind(v, name, i, false)
+			s.addSlot(v, name, i, false)
 		}
 		require.NoError(t, p.overlaps(&s))
 		require.Len(t, p.checks, 1)

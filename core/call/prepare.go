@@ -189,8 +189,8 @@ func (s *step) name(i int) string {
 	return s.what + ": slot " + s.slots[i].name
 }
 
-// bind adds a slot. v's address counts from the start of the operand's view.
-func (s *step) bind(v backends.View, name string, operand int, readOnly bool) {
+// addSlot adds a slot. v's address counts from the start of the operand's view.
+func (s *step) addSlot(v backends.View, name string, operand int, readOnly bool) {
 	s.l.Slots = append(s.l.Slots, v)
 	s.slots = append(s.slots, slot{name: name, operand: operand, readOnly: readOnly})
 }
@@ -254,7 +254,7 @@ func (p *Prepared) launch(d *Device, r *Request) error {
 		o := &r.Operands[i]
 		v := o.View
 		v.Addr = 0
-		s.bind(v, declared.Name, i, o.ReadOnly)
+		s.addSlot(v, declared.Name, i, o.ReadOnly)
 		if err := s.checkType(i, declared.Type); err != nil {
 			return err
 		}
@@ -320,7 +320,7 @@ func (p *Prepared) elementwise(d *Device, r *Request) error {
 		o := &r.Operands[i]
 		v := o.View
 		v.Addr = 0
-		s.bind(v, r.Op.Operands[i].Name, i, o.ReadOnly)
+		s.addSlot(v, r.Op.Operands[i].Name, i, o.ReadOnly)
 	}
 	for i := range r.Op.Scalars {
 		s.l.Params = append(s.l.Params, 0)
@@ -381,7 +381,7 @@ func (p *Prepared) planned(d *Device, r *Request) error {
 		from := &plan.Steps[i]
 		s := step{what: p.what, op: true, info: &d.Info, program: libraryProgram(from.Program), inPlace: from.InPlace}
 		for k := range from.Slots {
-			s.bindStep(&from.Slots[k], op, r, seen)
+			s.addBinding(&from.Slots[k], op, r, seen)
 		}
 		for k, param := range from.Params {
 			if param.Scalar {
@@ -502,8 +502,8 @@ func planOf(d *Device, op *kernels.Op, t isa.Type, dims []int64) (*kernels.Plan,
 	return plan, nil
 }
 
-// bindStep binds the next slot of a plan's step. seen are the operands.
-func (s *step) bindStep(b *kernels.Binding, op *kernels.Op, r *Request, seen []backends.View) {
+// addBinding adds the next slot of a plan's step. seen are the operands.
+func (s *step) addBinding(b *kernels.Binding, op *kernels.Op, r *Request, seen []backends.View) {
 	v := backends.View{Addr: uintptr(b.Offset), Type: b.Type, Rank: len(b.Shape)}
 	copy(v.Shape[:], b.Shape)
 	copy(v.Stride[:], b.Stride)
@@ -517,7 +517,7 @@ func (s *step) bindStep(b *kernels.Binding, op *kernels.Op, r *Request, seen []b
 	if Contiguous(&v) {
 		v.Bytes = Numel(&v) * int64(b.Type.Size())
 	}
-	s.bind(v, name, b.Operand, readOnly)
+	s.addSlot(v, name, b.Operand, readOnly)
 	if b.Operand != kernels.Workspace && v.Rank == 1 {
 		s.slots[len(s.slots)-1].elements = &seen[b.Operand]
 	}

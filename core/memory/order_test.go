@@ -511,7 +511,7 @@ func TestNobodyLooksWithTheLock(t *testing.T) {
 	case <-time.After(5 * time.Second):
 		t.Fatal("the pool is locked while the device is asked")
 	}
-	require.EqualValues(t, 128, p.Stats().Cached)
+	require.Zero(t, p.Stats().Cached, "what has passed is given back")
 }
 
 // TestAWriterWaitsForAllReaders has many streams read before another writes.

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"errors"
+	"math"
 	"math/bits"
 	"slices"
 	"time"
@@ -19,7 +20,7 @@ const (
 	// at a time, which is what sizes that come again need.
 	cacheFloor = 256 << 20
 	minBlock   = 64      // bytes: a cache line, and the alignment of every block
-	largeBlock = 1 << 20 // blocks from here on are the device's own, and can be given back to it
+	largeBlock = 1 << 20 // blocks from here on are the device's own, and can be given back to it one by one
 	slabBytes  = 4 << 20
 	classSteps = 8
 )
@@ -31,6 +32,7 @@ const MaxBytes = 1 << 56
 type block struct {
 	pool *Pool
 	mem  backends.Memory
+	slab *slab // that it was cut from; nil: it is the device's own
 	size int64 // bytes of its size class
 	// given tells in which order cached blocks came back.
 	given uint64
@@ -38,6 +40,14 @@ type block struct {
 	fresh   bool
 	uses    []use    // of earlier owners, that may not have passed
 	account *Account // that it counts against; nil: nobody's
+}
+
+// slab is memory of the device's from which small blocks are cut. When all of them
+// are cached it can go back.
+type slab struct {
+	mem            backends.Memory
+	blocks, cached int
+	unused         int // of those that are cached, while somebody counts them
 }
 
 // newMemory makes the Memory of a piece of the device's, which is zero as that gave it.
@@ -74,6 +84,7 @@ type Pool struct {
 	cache [classes][]*Memory // by place of the size class, in the order in which they came back
 	given uint64
 	slab  backends.Memory // what is left of the newest slab
+	of    *slab           // which that is; nil: there is none
 	stats Stats
 	// moving is how many calls of the device are under way that may lower Reserved
 	// when they are over, and moved how many are over that did. Whoever finds no
@@ -291,7 +302,7 @@ func (p *Pool) cached(r request, any bool) *Memory {
 			list[0] = nil
 			p.cache[place] = list[1:]
 		}
-		p.stats.Cached -= size
+		p.uncached(m)
 		p.stats.Reused++
 		p.count(size)
 		return m
@@ -303,16 +314,14 @@ func (p *Pool) cached(r request, any bool) *Memory {
 // that come next in their turn, or with class 0 on all. It reports whether there
 // was any. The caller holds the lock, but not while the device is asked.
 func (p *Pool) look(class int64) bool {
+	lists, most := p.cache[:], math.MaxInt
+	if class != 0 {
+		at := placeOf(class)
+		lists, most = lists[at:at+1], 2*lookAt
+	}
 	var lines []*Line
-	for place, list := range p.cache {
-		most := len(list)
-		if class != 0 {
-			if placeOf(class) != place {
-				continue
-			}
-			most = min(most, 2*lookAt)
-		}
-		for i := range most {
+	for _, list := range lists {
+		for i := range min(most, len(list)) {
 			for _, u := range list[turn(len(list), i)].uses {
 				if !u.line.known(u.ticket) && !slices.Contains(lines, u.line) {
 					lines = append(lines, u.line)
@@ -351,6 +360,8 @@ func (p *Pool) cut(size int64) *Memory {
 // slice cuts a block off the slab. The caller holds the lock.
 func (p *Pool) slice(size int64) *Memory {
 	m := p.newMemory(backends.Memory{Addr: p.slab.Addr, Bytes: size}, size)
+	m.slab = p.of
+	p.of.blocks++
 	p.slab.Addr += uintptr(size)
 	p.slab.Bytes -= size
 	return m
@@ -368,7 +379,7 @@ func (p *Pool) newSlab(m backends.Memory) {
 		}
 		p.keep(p.slice(rest))
 	}
-	p.slab = m
+	p.slab, p.of = m, &slab{mem: m}
 }
 
 // ask takes memory from the device within the limit. Up to a time it waits for
@@ -474,6 +485,17 @@ func (p *Pool) keep(m *Memory) {
 	at := placeOf(m.size)
 	p.cache[at] = append(p.cache[at], m)
 	p.stats.Cached += m.size
+	if m.slab != nil {
+		m.slab.cached++
+	}
+}
+
+// uncached notes that a block is no longer cached. The caller holds the lock.
+func (p *Pool) uncached(m *Memory) {
+	p.stats.Cached -= m.size
+	if m.slab != nil {
+		m.slab.cached--
+	}
 }
 
 // Stats returns what the pool holds.

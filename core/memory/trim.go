@@ -1,8 +1,10 @@
 package memory
 
 import (
+	"slices"
 	"time"
 
+	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/core/profile"
 )
 
@@ -40,7 +42,7 @@ func (p *Pool) drop(at, i int) *Memory {
 	if p.cache[at] = list[:len(list)-1]; len(list) == 1 {
 		p.cache[at] = nil // may have been long
 	}
-	p.stats.Cached -= m.size
+	p.uncached(m)
 	return m
 }
 
@@ -57,10 +59,13 @@ func (p *Pool) giveBack(blocks []*Memory) int64 {
 			span.End(profile.Event{Kind: profile.Memory, Name: "free", Of: p.from.Of, Bytes: m.size}, err)
 			return err == nil
 		})
-		if err == nil {
+		switch {
+		case err == nil:
 			p.stats.Reserved -= m.size
 			freed += m.size
-		} else {
+		case m.slab != nil:
+			p.newSlab(m.mem)
+		default:
 			p.keep(m)
 		}
 	}
@@ -70,8 +75,8 @@ func (p *Pool) giveBack(blocks []*Memory) int64 {
 // trimPause is how long it waits between two looks.
 const trimPause = 50 * time.Microsecond
 
-// Trim gives the large cached blocks back to the device, and returns their
-// bytes. Where work on them has not passed it waits, for some seconds at most.
+// Trim gives the large cached blocks back to the device, and the slabs of which
+// nothing is used, and returns their bytes. Where work on them has not passed it waits, for some seconds at most.
 func (p *Pool) Trim() int64 { return p.trim(p.patience) }
 
 func (p *Pool) trim(patience time.Duration) int64 {
@@ -84,7 +89,9 @@ func (p *Pool) trim(patience time.Duration) int64 {
 		}
 		p.look(0)
 		ready, busy := p.unused(upTo)
-		freed += p.giveBack(ready)
+		slabs, slabsBusy := p.unusedSlabs(upTo)
+		busy = busy || slabsBusy
+		freed += p.giveBack(append(ready, slabs...))
 		p.mu.Unlock()
 		if !busy || !time.Now().Before(end) {
 			return freed
@@ -108,6 +115,50 @@ func (p *Pool) unused(upTo uint64) (out []*Memory, busy bool) {
 				busy = true
 			}
 		}
+	}
+	return out, busy
+}
+
+// unusedSlabs is unused of slabs: it takes all blocks of those out of the cache, and
+// what is left of the newest.
+func (p *Pool) unusedSlabs(upTo uint64) (out []*Memory, busy bool) {
+	small := p.cache[:placeOf(largeBlock)]
+	var seen []*slab
+	for _, list := range small {
+		for _, m := range list {
+			s := m.slab
+			if s.cached < s.blocks || m.given > upTo {
+				continue
+			}
+			if !m.free(nil) {
+				busy = true
+				continue
+			}
+			if s.unused++; s.unused == 1 {
+				seen = append(seen, s)
+			}
+			if s.unused < s.blocks {
+				continue
+			}
+			out = append(out, &Memory{block: block{pool: p, mem: s.mem, slab: s, size: s.mem.Bytes}})
+			if s == p.of {
+				p.slab, p.of = backends.Memory{}, nil
+			}
+		}
+	}
+	if len(out) > 0 {
+		for at, list := range small {
+			p.cache[at] = slices.DeleteFunc(list, func(m *Memory) bool {
+				if m.slab.unused < m.slab.blocks {
+					return false
+				}
+				p.stats.Cached -= m.size
+				return true
+			})
+		}
+	}
+	for _, s := range seen {
+		s.unused = 0
 	}
 	return out, busy
 }

@@ -64,15 +64,19 @@ func (e *Event) number() int64 {
 func micro(ns int64) float64 { return float64(ns) / 1000 }
 
 // Chrome writes the events so far as JSON in Chrome's trace event format, for
-// Perfetto too. version is the library's.
-func (p *Profile) Chrome(version string) ([]byte, error) {
-	list, dropped := p.events()
+// Perfetto too. version is the library's. The caller has room for so many bytes: a
+// text that is longer is kept, and given to the next who has room for it, whatever
+// has happened since, so that who asks for a size and then for the text gets it.
+func (p *Profile) Chrome(version string, room int) ([]byte, error) {
 	p.mu.Lock()
-	if p.text != nil && p.textOf == int64(len(list))+dropped {
-		defer p.mu.Unlock()
-		return p.text, nil
+	kept := p.text
+	if kept != nil && len(kept) <= room {
+		p.text = nil
+		p.mu.Unlock()
+		return kept, nil
 	}
 	p.mu.Unlock()
+	list, dropped := p.events()
 	pid := os.Getpid()
 	meta := func(name string, thread int64, args any) chromeEvent {
 		return chromeEvent{Name: name, Phase: "M", Process: pid, Thread: thread, Args: args}
@@ -108,10 +112,12 @@ func (p *Profile) Chrome(version string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.closed {
-		p.text, p.textOf = text, int64(len(list))+dropped
+	if len(text) > room {
+		p.mu.Lock()
+		if !p.closed {
+			p.text = text
+		}
+		p.mu.Unlock()
 	}
 	return text, nil
 }

@@ -163,8 +163,7 @@ type Profile struct {
 	kept    int
 	dropped int64
 	closed  bool
-	text    []byte // Chrome's, of textOf events
-	textOf  int64
+	text    []byte // Chrome's, for which its caller had no room; nil: none
 }
 
 // DefaultLimit is how many events a profile keeps if nobody says: some 30 MB.

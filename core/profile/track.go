@@ -113,36 +113,46 @@ func (s *Set) Run(t *Track, stream backends.Stream, async bool, submitted int64,
 	return ticket, err
 }
 
-// Passed says that a stream's work up to a ticket has passed. Calls come one at a time.
+// Passed says that a stream's work up to a ticket has passed. It comes from who looks
+// what has passed, and from work that waits for part of itself: whoever comes later
+// finds what the other has left.
 func (t *Track) Passed(ticket backends.Ticket) {
 	if t == nil || t.waiting.Load() == 0 {
 		return
 	}
-	seen := now()
+	passed := t.take(ticket, now())
+	for i := range passed {
+		q := &passed[i]
+		q.timing.Release()
+		q.set.add(&q.event)
+		q.set.pend(-1)
+	}
+}
+
+// take takes what was queued up to a ticket out of the list, in its order, and says
+// when it was done.
+func (t *Track) take(ticket backends.Ticket, seen int64) (passed []queued) {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	n := 0
 	for n < len(t.queued) && t.queued[n].ticket <= ticket {
 		n++
 	}
-	passed := append([]queued(nil), t.queued[:n]...)
+	passed = append(passed, t.queued[:n]...)
 	rest := copy(t.queued, t.queued[n:])
 	clear(t.queued[rest:])
 	t.queued = t.queued[:rest]
 	t.waiting.Store(int32(rest))
-	t.mu.Unlock()
 	for i := range passed {
 		q := &passed[i]
-		began, ended, err := q.timing.Span()
-		q.timing.Release()
-		if err == nil {
+		if began, ended, err := q.timing.Span(); err == nil {
 			t.place(&q.event, int64(began), int64(ended), seen)
 		} else {
 			q.event.Took = Instant
 			q.event.fails(err)
 		}
-		q.set.add(&q.event)
-		q.set.pend(-1)
 	}
+	return passed
 }
 
 // place says when, in the host's time, the device did what was submitted at e.Start

@@ -166,7 +166,9 @@ func (s *Deferred) serve(ev *Event) {
 func (s *Deferred) put(w Work, ev *Event) (over bool, err error) {
 	ticket, err := run(w, &s.target)
 	if errors.Is(err, errPanicked) {
-		ticket, err = s.mark(err)
+		if ticket, err = s.mark(err); ticket == 0 || ticket == noTicket {
+			s.target.Track.Passed(noTicket) // of what it had queued nobody will hear
+		}
 	}
 	over = err != nil && ticket == 0
 	if flies := !over && ticket != noTicket; flies {

@@ -128,12 +128,14 @@ _MORE = {
 def __getattr__(name: str) -> object:
     """Import what is there on first use."""
     if name in _MODULES:
-        importlib.import_module("hologram._ffi")  # first, since it says what is wrong with this Python
         names = _MODULES
     elif name in _MORE:
         names = {name: _MORE[name]}
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_hint(name)}")
+    importlib.import_module(
+        "hologram._ffi"
+    )  # first: it says what is wrong with this Python, and begins HOLOGRAM_TRACE's
     for each, where in names.items():
         module = importlib.import_module("hologram." + where)
         globals()[each] = module if where == each else getattr(module, each)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import os
 import sys
@@ -43,7 +44,7 @@ def profile(path: Optional[Path] = None, *, table: bool = True, limit: int = 262
 
     Raises:
         ValueError: limit is not in 1 … 2^26.
-        OSError: At the end: the file cannot be written (a warning, where the block raised itself).
+        OSError: At the end: the file cannot be written (a warning, where the block raised itself), or nothing printed.
     """
     return Profile(path, table=table, limit=limit)
 
@@ -54,6 +55,8 @@ class Profile:
     Its ``events``, ``table()`` and ``save(path)`` may be used in the block, too, for what has happened so far.
     """
 
+    _handle = 0  # while it goes on
+
     def __init__(self, path: Optional[Path] = None, *, table: bool = True, limit: int = 262_144) -> None:
         """Do what ``profile`` does."""
         self._path = None if path is None else os.fspath(path)
@@ -61,7 +64,6 @@ class Profile:
         self._limit = integer("profile: limit", limit, -INT64_MAX, INT64_MAX)
         if self._limit < 1:
             raise InvalidArgumentError(f"profile: limit is {self._limit}; expected 1 … {1 << 26}")
-        self._handle = 0
         self._pid = 0  # of the process that it is of, once it has begun
         self._text = b""  # once it is over
         self._parsed: Optional[dict[str, Any]] = None
@@ -90,17 +92,34 @@ class Profile:
         try:
             self._end(float("inf") if kind is None else 0)
         finally:
-            if self._prints:
-                print(self.table())
-            elif self.dropped:
-                warnings.warn(f"profile: {self._dropped_text()}", RuntimeWarning, stacklevel=2)
-            if self._path is not None:
-                try:
+            try:
+                if self._path is not None:
                     self.save(self._path)
-                except OSError as failed:
-                    if kind is None:
-                        raise
-                    warnings.warn(f"profile: cannot write {self._path}: {failed}", RuntimeWarning, stacklevel=2)
+            except (OSError, ValueError) as failed:
+                if kind is None:
+                    raise
+                warnings.warn(f"profile: cannot write {self._path}: {failed}", RuntimeWarning, stacklevel=2)
+            finally:
+                if self._prints:
+                    self._print(raises=kind is None)
+                elif self.dropped:
+                    warnings.warn(f"profile: {self._dropped_text()}", RuntimeWarning, stacklevel=2)
+
+    def _print(self, *, raises: bool) -> None:
+        text = self.table()
+        try:
+            try:
+                print(text)
+            except UnicodeEncodeError as narrow:  # a terminal without µ
+                print(text.encode(narrow.encoding, "replace").decode(narrow.encoding))
+        except (OSError, ValueError):  # it is closed
+            if raises:
+                raise
+
+    def __del__(self) -> None:
+        """End it if nobody did, without a word."""
+        if self._handle and os.getpid() == self._pid:
+            native.profile_free(self._handle)
 
     def _end(self, patience: float) -> None:
         """Stop, and wait so many seconds for what devices have queued."""
@@ -215,4 +234,7 @@ def _at_exit(p: Profile) -> None:
 
 def of_process(path: str) -> None:
     """Profile all that the process does from now on; the file is written at its end. "%p" is the process's number."""
-    atexit.register(_at_exit, Profile(path.replace("%p", str(os.getpid())), table=False).__enter__())
+    path = path.replace("%p", str(os.getpid()))
+    with contextlib.suppress(OSError):  # no directory any more, so that the file won't be written either
+        path = os.path.abspath(path)  # the process may go elsewhere
+    atexit.register(_at_exit, Profile(path, table=False).__enter__())

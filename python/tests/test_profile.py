@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+import io
 import json
 import os
+import subprocess
+import sys
 import threading
 import time
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +21,7 @@ from support import DEVICE
 from test_process import FOREVER, posix, script
 
 import hologram as hg
+from hologram._ffi import native
 
 N = 1000
 
@@ -242,6 +248,60 @@ def test_tables_are_quiet_about_warnings(ex: hg.Executor, capsys: pytest.Capture
         with hg.profile(limit=1):
             add(ex)
     assert "after the first 1 are not there" in capsys.readouterr().out
+
+
+class Closed(io.StringIO):
+    def write(self, text: str) -> int:
+        raise BrokenPipeError("nobody reads")
+
+
+@pytest.mark.parametrize("out", [io.TextIOWrapper(io.BytesIO(), encoding="ascii"), Closed(), None])
+def test_the_file_is_written_whatever_becomes_of_the_table(
+    ex: hg.Executor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: Any
+) -> None:
+    """A terminal that has no µ shows something else; one that is closed is an error, but hides no other."""
+    monkeypatch.setattr(sys, "stdout", out)
+    with pytest.raises(BrokenPipeError) if isinstance(out, Closed) else nullcontext(), hg.profile(tmp_path / "t.json"):
+        add(ex)
+    with pytest.raises(KeyError, match="mine"), hg.profile(tmp_path / "u.json"):
+        raise KeyError("mine")
+    assert "vector_add" in (tmp_path / "t.json").read_text(encoding="utf-8")
+    assert (tmp_path / "u.json").exists()
+    if isinstance(out, io.TextIOWrapper):
+        out.flush()
+        assert b"vector_add" in out.buffer.getvalue()  # type: ignore[attr-defined]
+
+
+def test_the_file_is_written_where_warnings_are_errors(ex: hg.Executor, tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with (
+            pytest.raises(RuntimeWarning, match="after the first"),
+            hg.profile(tmp_path / "t.json", table=False, limit=1),
+        ):
+            add(ex)
+    assert (tmp_path / "t.json").exists()
+
+
+def test_a_profile_that_nobody_ends_ends_with_its_object(ex: hg.Executor) -> None:
+    p = hg.profile(table=False)
+    p.__enter__()
+    handle = p._handle
+    del p
+    gc.collect()
+    with pytest.raises(hg.errors.FreedError, match="freed"):
+        native.profile_stop(handle)
+
+
+@pytest.mark.parametrize("first", ["hg.profile(table=False)", "hg.Profile", "hg.kernel", "hg.Executor"])
+def test_hologram_trace_whatever_is_used_first(tmp_path: Path, first: str) -> None:
+    """Where a program goes, after that, is nothing to the file."""
+    code = f"import hologram as hg, os; os.chdir({str(tmp_path)!r}); {first}; os.chdir('/'); hg.ops"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "HOLOGRAM_TRACE": "t.json"}, capture_output=True
+    )
+    assert done.returncode == 0 and done.stderr == b"", done.stderr
+    assert "traceEvents" in (tmp_path / "t.json").read_text(encoding="utf-8")
 
 
 @posix

@@ -38,7 +38,7 @@ func (ex *Executor) on(native uintptr, try bool) (*foreignStream, error) {
 	if err != nil {
 		return nil, status.FromBackend("stream", err)
 	}
-	made := &foreignStream{Stream: ex.queue(wrapped)}
+	made := &foreignStream{Stream: ex.newQueue(wrapped)}
 	if s, err = ex.known(native, made); s != made { // freed, or another goroutine was faster
 		_ = made.Close(0)
 		return s, err
