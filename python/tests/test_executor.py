@@ -187,6 +187,8 @@ def test_boundary_buffers_share_a_class(ex: hg.Executor) -> None:
     assert (a.to_numpy()[:32].view(np.float32) == 1).all()
     assert not a.to_numpy()[32:].any()
     assert not other.to_numpy().any()
+    first = ex.allocate_boundary(0, 1, 4)
+    assert (first.pool, first.class_index) == ("boundary", 0)
     assert ex.allocate(1).pool == "linear"
     assert ex.allocate(1).class_index is None
 
