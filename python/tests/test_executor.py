@@ -75,6 +75,17 @@ def test_recycled_memory_is_zeroed(ex: hg.Executor) -> None:
         assert not ex.allocate(size).to_numpy().any()
 
 
+def test_what_statistics_name(ex: hg.Executor) -> None:
+    ex.allocate(10)
+    for stats, names in (
+        (ex.memory_stats(), "in_use cached reserved peak limit allocations reused executor executor_limit"),
+        (ex.kernel_stats(), "entries limit hits misses evictions"),
+    ):
+        assert set(names.split()) <= set(stats)
+        assert "size" not in stats
+        assert all(isinstance(value, int) and value >= 0 for value in stats.values())
+
+
 def test_memory_is_recycled(ex: hg.Executor) -> None:
     ex.allocate(300_000).free()
     before = ex.memory_stats()
