@@ -103,6 +103,19 @@ def test_bounds_that_are_numbers_count_likewise() -> None:
 
     assert constant(np.array([3, 7])).tolist() == [6, 14]
 
+    @hologram.kernel(static=("start", "stop", "step"))
+    def known(x: Any, start: int, stop: int, step: int) -> Any:
+        last = x
+        for i in hologram.range(start, stop, step):
+            last = 10 * last + i
+        return last
+
+    for start, stop, step in itertools.product((-2, 0, 3), (-2, -1, 0, 3, 4), (1, 2, 7, -1, -3)):
+        expected = 0
+        for i in range(start, stop, step):
+            expected = 10 * expected + i
+        assert known(x, start, stop, step)[0] == expected, (start, stop, step)
+
 
 def test_a_kernel_is_no_method_and_says_so() -> None:
     class Model:
