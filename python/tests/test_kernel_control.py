@@ -6,7 +6,8 @@ import itertools
 import linecache
 import operator
 import random
-from typing import Any
+import types
+from typing import Any, Callable
 
 import numpy as np
 import pytest
@@ -341,3 +342,72 @@ def test_remainders_in_loops_that_lanes_leave_one_by_one(n: int) -> None:
     while (expected > 1).any():
         expected = np.where(expected > 1, expected % 3 - 1, expected)
     assert np.array_equal(reduce(x), expected)
+
+
+def loops_with_ends(x: Any) -> Any:
+    n = 0
+    seen: list[int] = []
+    while n < 10:
+        n += 1
+        if n == 2:
+            continue
+        seen.append(n)
+        if n == 5:
+            break
+    else:
+        seen.append(100)
+    while n < 7:
+        n += 1
+    else:
+        seen.append(n)
+    for item in seen:
+        x = 3 * x + item
+    return x
+
+
+def loops_that_are_left(x: Any) -> Any:
+    n = 0
+    while True:
+        n += 1
+        while n % 7:
+            n += 1
+            if n == 5:
+                break
+        if n > 20:
+            return x + n
+
+
+def elements_and_attributes(x: Any) -> Any:
+    things: list[Any] = [x, x, x, x]
+    box = types.SimpleNamespace(a=x)
+    table: dict[str, Any] = {}
+    things[1] = x + 1
+    things[2:4] = [x * 2, x * 3]
+    box.a = things[1] * 5
+    box.b, table["k"], (first, *rest) = box.a + 1, x - 7, things
+    table["k"] += 3
+    box.b -= table["k"]
+    return box.a + box.b * things[0] - table["k"] * rest[1] + first
+
+
+def names_of_other_things(x: Any) -> Any:
+    y = x
+    if x > 0:
+        label = "plus"
+        y = y * 2
+    else:
+        label = "minus"
+        y = y - 1
+    label = [y, x]
+    for item in label:
+        y = y + item
+    return y
+
+
+@pytest.mark.parametrize(
+    "function", [loops_with_ends, loops_that_are_left, elements_and_attributes, names_of_other_things]
+)
+def test_what_runs_while_tracing_is_python(function: Callable[..., Any]) -> None:
+    """What does not depend on lanes does as it would without a kernel."""
+    x = np.array([-2.5, 0, 1, 3])
+    assert hologram.kernel(function)(x).tolist() == [function(v) for v in x]
