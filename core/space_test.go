@@ -79,6 +79,27 @@ func TestIndexSpaces(t *testing.T) {
 	})
 }
 
+// TestBlocksThatProgramsDemand launches a program that says what its blocks are with
+// that shape, none and others.
+func TestBlocksThatProgramsDemand(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		p := assemble(t, "program number\nslot c u32\nblock 4 2\nsreg g, block_dim.x\nstg.u32 g, c[index]\nexit")
+		c, err := ex.Allocate(8, isa.U32, true)
+		require.NoError(t, err)
+		for _, block := range [][3]uint32{{}, {4, 2, 1}, {2, 4, 1}, {8, 1, 1}, {4, 2, 2}, {5, 2, 1}} {
+			err := wait(ex.Launch(p, &LaunchArgs{Slots: []*Buffer{c}, Block: block}))
+			if block == ([3]uint32{}) || block == ([3]uint32{4, 2, 1}) {
+				require.NoError(t, err)
+				data := hostBytes(8 * 4)
+				require.NoError(t, wait(c.Read(addressOf(data), 0, 8*4)))
+				require.EqualValues(t, 4, data[0])
+			} else {
+				wants(t, err, Invalid, "the program demands (4, 2, 1)")
+			}
+		}
+	})
+}
+
 func TestBroadcastInputs(t *testing.T) {
 	onEach(t, func(t *testing.T, ex *Executor) {
 		p := assemble(t, double)

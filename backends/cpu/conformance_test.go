@@ -1,6 +1,7 @@
 package cpu_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -9,6 +10,8 @@ import (
 	"github.com/hologram-project/hologram/backends/conformance"
 	"github.com/hologram-project/hologram/backends/cpu"
 	"github.com/hologram-project/hologram/backends/cpu/jit"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/ir"
 )
 
 // levels are the engines: strips alone, and machine code of each width, with
@@ -31,6 +34,31 @@ func TestConformance(t *testing.T) {
 			conformance.Run(t, func() backends.Backend { return on(t, l, 2) })
 		})
 	}
+}
+
+// TestRandomProgramsReachMachineCode counts which engine runs the programs that
+// conformance makes: if it is nearly always the portable one, the comparison says
+// nothing of the other.
+func TestRandomProgramsReachMachineCode(t *testing.T) {
+	d, err := on(t, jit.AVX2, 1).Open(0)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, d.Close()) }()
+	const programs = 100
+	compiled := 0
+	for seed := range uint64(programs) {
+		c, _ := conformance.RandomCase(seed)
+		v, err := isa.Verify(c.Program)
+		require.NoError(t, err)
+		f, _, err := ir.Canonical(v)
+		require.NoError(t, err)
+		k, err := d.Compile(&backends.Unit{Source: v, IR: f, Hash: f.Hash()}, backends.Variant{})
+		require.NoError(t, err)
+		if strings.HasPrefix(cpu.EngineOf(k), jit.Version) {
+			compiled++
+		}
+		k.Release()
+	}
+	require.Greater(t, compiled, programs/3)
 }
 
 func FuzzConformance(f *testing.F) {

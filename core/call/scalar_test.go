@@ -2,6 +2,7 @@ package call
 
 import (
 	"math"
+	"math/big"
 	"testing"
 
 	"github.com/hologram-project/hologram/core/status"
@@ -32,6 +33,50 @@ func TestCells(t *testing.T) {
 		cell, err := c.given.Cell(c.to)
 		if status.CodeOf(err) != c.code || err == nil && cell != c.want {
 			t.Errorf("%v as %v: 0x%x, %v; expected 0x%x, kind %d", c.given, c.to, cell, err, c.want, c.code)
+		}
+	}
+}
+
+// TestBoundsOfCells gives every integer type the numbers about its bounds, as a
+// signed, an unsigned integer and a float where they are that: those within arrive
+// as they are, and the others are refused.
+func TestBoundsOfCells(t *testing.T) {
+	for _, to := range isa.NumericTypes {
+		if !to.Integer() {
+			continue
+		}
+		one := big.NewInt(1)
+		lo, hi := new(big.Int), new(big.Int).Lsh(one, uint(to.Bits()))
+		if to.Signed() {
+			hi.Rsh(hi, 1)
+			lo.Neg(hi)
+		}
+		hi.Sub(hi, one)
+		for _, bound := range []*big.Int{lo, hi, new(big.Int)} {
+			for d := int64(-2); d <= 2; d++ {
+				v := new(big.Int).Add(bound, big.NewInt(d))
+				var given []Scalar
+				if v.IsInt64() {
+					given = append(given, Int(v.Int64()))
+				}
+				if v.IsUint64() {
+					given = append(given, Scalar{isa.U64, v.Uint64()})
+				}
+				if f, exact := new(big.Float).SetInt(v).Float64(); exact == big.Exact {
+					given = append(given, Float(f))
+				}
+				within := v.Cmp(lo) >= 0 && v.Cmp(hi) <= 0
+				want := new(big.Int).And(v, new(big.Int).SetUint64(to.Mask())).Uint64()
+				for _, s := range given {
+					cell, err := s.Cell(to)
+					if s.Type == to { // a cell already
+						continue
+					}
+					if within != (err == nil) || within && cell != want {
+						t.Errorf("%v (%v) as %v: 0x%x, %v", v, s.Type, to, cell, err)
+					}
+				}
+			}
 		}
 	}
 }

@@ -14,16 +14,17 @@ import (
 type Line struct {
 	Stream backends.Stream
 	mu     lock.RWMutex[lock.Line] // held by those of other streams who look at the stream
-	closed bool
-	seen   atomic.Uint64 // the last ticket that was found to have passed
+	seen   atomic.Uint64           // the last ticket that was found to have passed; gone: it is closed
 }
+
+// gone is the last ticket of a stream that is closed.
+const gone = math.MaxUint64
 
 // Close says that the stream's work is done, and that the stream goes: when
 // Close returns, nobody looks at it, nor will.
 func (l *Line) Close() {
 	l.mu.Lock()
-	l.closed = true
-	l.seen.Store(math.MaxUint64)
+	l.seen.Store(gone)
 	l.mu.Unlock()
 }
 
@@ -50,7 +51,7 @@ func (l *Line) passed(t backends.Ticket) bool {
 
 // look asks the device what has passed. The caller holds the lock.
 func (l *Line) look() {
-	if !l.closed {
+	if !l.known(gone) {
 		l.seen.Store(uint64(l.Stream.Passed()))
 	}
 }

@@ -250,6 +250,60 @@ func TestNobodyLooksAtAClosedStream(t *testing.T) {
 	}
 }
 
+// ending is a stream that, when it is looked at, sees another end.
+type ending struct {
+	noting
+	other *Line
+}
+
+func (s *ending) Passed() backends.Ticket {
+	if s.other != nil {
+		s.other.Close()
+	}
+	return s.passed
+}
+
+// TestAStreamThatEndsWhileOthersAreLookedAt looks for what has passed on two
+// streams, of which the first that is looked at closes the second.
+func TestAStreamThatEndsWhileOthersAreLookedAt(t *testing.T) {
+	p := NewPool(host(t), 0)
+	s := &ending{}
+	a, b := &Line{Stream: s}, &Line{} // of which nothing can be asked
+	s.other = b
+	for _, l := range []*Line{b, a} { // the newest is looked at first
+		m := p.newMemory(backends.Memory{Addr: 64, Bytes: 128}, 128)
+		m.uses = []use{{l, 1}}
+		p.keep(m)
+	}
+	m, _, err := p.Take(nil, 100, nil)
+	require.NoError(t, err)
+	require.Equal(t, []use{{b, 1}}, m.uses, "all that a closed stream was given has passed")
+}
+
+// TestForeignMemory ends memory of others: the device forgets it before its owner
+// hears of it, once, and not at all if he takes the duty back.
+func TestForeignMemory(t *testing.T) {
+	for _, disowned := range []bool{false, true} {
+		var told []string
+		tell := func(s string) func() { return func() { told = append(told, s) } }
+		m := Foreign(64, 100, tell("device"), tell("owner"))
+		require.True(t, m.IsForeign())
+		require.True(t, m.Acquire())
+		want := []string{"device", "owner"}
+		if disowned {
+			m.Disown()
+			want = want[:1]
+		}
+		m.Release()
+		require.Empty(t, told)
+		m.Release()
+		require.Equal(t, want, told)
+		require.False(t, m.Acquire())
+		require.False(t, m.Begin())
+	}
+	Foreign(64, 100, nil, nil).Release()
+}
+
 // TestQuotas counts against an account what is taken, also where that fails.
 func TestQuotas(t *testing.T) {
 	p := NewPool(host(t), 8<<20)
@@ -533,20 +587,25 @@ func TestAWriterWaitsForAllReaders(t *testing.T) {
 // TestIdleForeignMemory waits for the end of several works on memory of others.
 func TestIdleForeignMemory(t *testing.T) {
 	m := Foreign(64, 64, nil, nil)
-	require.Nil(t, m.Idle())
-	for range 3 {
-		require.True(t, m.Begin())
-	}
-	idle := m.Idle()
-	for range 3 {
-		select {
-		case <-idle:
-			t.Fatal("work still uses the memory")
-		default:
+	for range 2 {
+		require.Nil(t, m.Idle())
+		for range 3 {
+			require.True(t, m.Begin())
 		}
-		m.End()
+		idle := m.Idle()
+		for range 3 {
+			select {
+			case <-idle:
+				t.Fatal("work still uses the memory")
+			default:
+			}
+			m.End()
+		}
+		<-idle
 	}
-	<-idle
 	require.Nil(t, m.Idle())
-	require.Nil(t, Foreign(64, 64, nil, func() {}).Idle(), "a deleter can tell")
+	m = Foreign(64, 64, nil, func() {})
+	require.True(t, m.Begin())
+	require.Nil(t, m.Idle(), "a deleter can tell")
+	m.End()
 }

@@ -209,7 +209,7 @@ func (p *Pool) take(r request) (*Memory, error) {
 		return nil, status.ErrBusy
 	}
 	m, err := p.more(r)
-	if err != nil && r.account != nil {
+	if err != nil {
 		p.mu.Lock()
 		r.account.sub(r.size)
 		p.mu.Unlock()
@@ -245,9 +245,7 @@ func (p *Pool) more(r request) (*Memory, error) {
 		given, err = p.ask(bytes, end)
 	}
 	if status.CodeOf(err) == status.OutOfMemory && size < bytes { // no whole slab
-		if part, no := p.ask(size, end); no == nil {
-			given, err = part, nil
-		}
+		given, err = p.ask(size, end)
 	}
 	if err != nil {
 		return nil, err

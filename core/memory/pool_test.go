@@ -3,6 +3,7 @@ package memory
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -203,5 +204,131 @@ func TestPlacesOfClasses(t *testing.T) {
 			t.Fatalf("the class of %d bytes has place %d after %d, of %d", size, at, last, classes)
 		}
 		last, bytes = at, size+1
+	}
+}
+
+// TestBoundsOfSizes asks for the most that may be asked for, and sets limits at
+// what is in use: bounds are told from what exceeds them.
+func TestBoundsOfSizes(t *testing.T) {
+	d := &stubborn{}
+	p := NewPool(Allocator{Alloc: d.Alloc, Free: d.Free}, 0)
+	var a Account
+	m, _, err := p.Take(nil, MaxBytes, &a)
+	require.NoError(t, err)
+	_, _, err = p.Take(nil, MaxBytes+1, &a)
+	require.ErrorContains(t, err, "64 PiB is more than any device has")
+	require.Equal(t, status.OutOfMemory, status.CodeOf(err))
+	require.EqualValues(t, MaxBytes, a.used)
+	require.EqualValues(t, MaxBytes, p.Stats().InUse)
+
+	for limit, message := range map[int64]string{
+		-1: "memory limit is -1 bytes; expected 0 (none) or more", 0: "", 1: "memory limit of 1 bytes is below the 64 PiB in use",
+		MaxBytes - 1: "below the 64 PiB in use", MaxBytes: "", MaxBytes + 1: "",
+	} {
+		before := p.Stats().Limit
+		if err := p.SetLimit(limit); message != "" {
+			require.ErrorContains(t, err, message)
+			require.Equal(t, before, p.Stats().Limit)
+		} else {
+			require.NoError(t, err, limit)
+			require.Equal(t, limit, p.Stats().Limit)
+		}
+	}
+	require.NoError(t, p.SetLimit(MaxBytes+64))
+	_, _, err = p.Take(nil, 64, nil)
+	require.NoError(t, err, "to the limit")
+	_, _, err = p.Take(nil, 64, nil)
+	require.ErrorContains(t, err, "64 bytes more would exceed the device's limit")
+
+	p.SetQuota(&a, MaxBytes+128)
+	require.NoError(t, p.SetLimit(0))
+	_, _, err = p.Take(nil, 128, &a)
+	require.NoError(t, err, "to the quota")
+	_, _, err = p.Take(nil, 1, &a)
+	require.ErrorContains(t, err, "1 bytes more would exceed the executor's quota")
+	m.Release()
+	require.EqualValues(t, 128, a.used)
+}
+
+// TestTheOldestGoesFirst has blocks of many sizes come back in any order: what is
+// more than the pool may cache goes back to the device in that order.
+func TestTheOldestGoesFirst(t *testing.T) {
+	d := &stubborn{}
+	var freed []uintptr
+	p := NewPool(Allocator{Alloc: d.Alloc, Free: func(m backends.Memory) error {
+		freed = append(freed, m.Addr)
+		return d.Free(m)
+	}}, 0)
+	var want []uintptr
+	for _, mb := range []int64{200, 90, 170, 110, 230, 60, 140} { // each used while no other is
+		m, err := p.take(request{size: classSize(mb << 20)})
+		require.NoError(t, err)
+		want = append(want, m.Addr)
+		p.give(m)
+	}
+	m, err := p.take(request{size: 2 << 20}) // asks the device, which the rest goes back before
+	require.NoError(t, err)
+	p.give(m)
+	require.NotEmpty(t, freed)
+	require.Equal(t, want[:len(freed)], freed)
+	require.LessOrEqual(t, p.Stats().Cached, int64(cacheFloor))
+}
+
+// TestMemoryThatCameBackMeanwhile has a device find no room, while another
+// goroutine gives some back before it says so.
+func TestMemoryThatCameBackMeanwhile(t *testing.T) {
+	d := &stubborn{}
+	var p *Pool
+	full, ever := false, false
+	p = NewPool(Allocator{Free: d.Free, Alloc: func(bytes int64) (backends.Memory, error) {
+		if ever {
+			return backends.Memory{}, backends.ErrOutOfMemory
+		}
+		if full {
+			full = false
+			require.EqualValues(t, 2<<20, p.trim(0))
+			return backends.Memory{}, backends.ErrOutOfMemory
+		}
+		return d.Alloc(bytes)
+	}}, 0)
+	m, _, err := p.Take(nil, 2<<20, nil)
+	require.NoError(t, err)
+	m.Release()
+	full = true
+	asked := d.next
+	given, err := p.ask(3<<20, time.Now())
+	require.NoError(t, err)
+	require.EqualValues(t, 1<<40+asked, given.Addr)
+
+	ever = true
+	for _, bytes := range []int64{1, 2 << 20} {
+		_, _, err = p.Take(nil, bytes, nil)
+		require.ErrorContains(t, err, "the device has no "+status.Size(classSize(bytes))+" left beside the 3 MiB taken")
+	}
+}
+
+// slow is a stream whose work passes when it was looked at some times.
+type slow struct {
+	noting
+	looks int
+}
+
+func (s *slow) Passed() backends.Ticket {
+	s.looks++
+	return backends.Ticket(s.looks / 8)
+}
+
+// TestMemoryThatWorkLetsGo has the host ask for memory that there is only when work
+// on cached blocks, of the same or another class, has passed.
+func TestMemoryThatWorkLetsGo(t *testing.T) {
+	for _, bytes := range []int64{2 << 20, 3 << 20} {
+		p := NewPool(host(t), 3<<20)
+		l := &Line{Stream: &slow{}}
+		m, _, err := p.Take(l, 2<<20, nil)
+		require.NoError(t, err)
+		m.After(l, 1, true)
+		m.Release()
+		_, _, err = p.Take(nil, bytes, nil)
+		require.NoError(t, err)
 	}
 }

@@ -232,7 +232,7 @@ func (s *Deferred) fly(f *flying, ev *Event) {
 func (s *Deferred) full() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.inFlight == 0 || s.graph != nil { // what is captured does not fly
+	if s.inFlight == 0 { // as while it captures: what is captured does not fly
 		return false
 	}
 	return s.inFlight >= MaxFlight || s.target.Last-s.first.ticket >= maxTickets

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,14 +15,17 @@ import (
 )
 
 // recorded is work that can be captured.
-type recorded struct{ work }
+type recorded struct {
+	work
+	captured, reset atomic.Int32
+}
 
 func (*recorded) Before(*Target) error           { return nil }
 func (*recorded) After(*Target, backends.Ticket) {}
 func (*recorded) Cost() float64                  { return 0 }
-func (*recorded) Captured()                      {}
+func (r *recorded) Captured()                    { r.captured.Add(1) }
 func (*recorded) Bytes() int64                   { return 0 }
-func (*recorded) Reset()                         {}
+func (r *recorded) Reset()                       { r.reset.Add(1) }
 
 // TestLongWorkAndACapture begins a capture when long work has been told to go to
 // the stream's goroutine, but is not there yet.
@@ -152,6 +156,129 @@ func TestBusyWhileCapturing(t *testing.T) {
 		require.NoError(t, wait(t, ev, err), name)
 		g.Release()
 		require.EqualValues(t, 1, again.released.Load())
+		require.NoError(t, s.Close(time.Second))
+	}
+}
+
+// TestWorkLearnsOfItsGraph captures on streams of both kinds: the work is told
+// once, and after each replay that a Cancel was meant for that.
+func TestWorkLearnsOfItsGraph(t *testing.T) {
+	for name, s := range streams(t) {
+		require.NoError(t, s.BeginCapture())
+		w := &recorded{}
+		ev, err := s.Submit(w, How{})
+		require.NoError(t, wait(t, ev, err))
+		require.EqualValues(t, 1, w.captured.Load(), name)
+		g, err := s.EndCapture()
+		require.NoError(t, err)
+		for i := range 3 {
+			ev, err := g.Replay(s)
+			require.NoError(t, wait(t, ev, err))
+			require.EqualValues(t, i+1, w.reset.Load(), name)
+		}
+		require.EqualValues(t, 1, w.captured.Load(), name)
+		_, err = g.Replay(streams(t)[name])
+		require.ErrorContains(t, err, "the graph is of another executor")
+		g.Release()
+		require.NoError(t, s.Close(time.Second))
+	}
+}
+
+// refusing is a stream that records, and whose graphs it does not replay.
+type refusing struct {
+	heap
+	released atomic.Int32
+}
+
+func (s *refusing) BeginCapture() error                             { return nil }
+func (s *refusing) EndCapture() (backends.Graph, error)             { return s, nil }
+func (s *refusing) Replay(backends.Stream) (backends.Ticket, error) { return 0, asynctest.ErrInjected }
+func (s *refusing) Release()                                        { s.released.Add(1) }
+
+// TestARefusedReplay has the device refuse at once: it is told, and the graph can be
+// released, and its native one goes then.
+func TestARefusedReplay(t *testing.T) {
+	native := &refusing{}
+	s := NewDeferred(Target{Line: &memory.Line{Stream: native}, Order: new(lock.Mutex[lock.Order])})
+	require.NoError(t, s.BeginCapture())
+	w := &recorded{}
+	ev, err := s.Submit(w, How{})
+	require.NoError(t, wait(t, ev, err))
+	g, err := s.EndCapture()
+	require.NoError(t, err)
+	for range 2 {
+		ev, err = g.Replay(s)
+		require.ErrorIs(t, wait(t, ev, err), asynctest.ErrInjected)
+	}
+	g.Release()
+	require.EqualValues(t, 1, native.released.Load())
+	w.calls(t, 1, 2, 1)
+	require.NoError(t, s.Close(time.Second))
+}
+
+// seized is a stream of others that its owner captures.
+type seized struct {
+	heap
+	joined atomic.Int32
+}
+
+func (s *seized) Captured() bool { return true }
+
+func (s *seized) Join() (backends.Stay, error) {
+	s.joined.Add(1)
+	return stay{}, nil
+}
+
+type stay struct{}
+
+func (stay) Leave()     {}
+func (stay) Gone() bool { return true }
+
+// lodging is work that can be part of others' graphs.
+type lodging struct{ recorded }
+
+func (*lodging) Lodge() error { return nil }
+func (*lodging) Lodged()      {}
+
+// TestWhatIsNoGuest submits work to a stream whose owner captures it: only where
+// the stream, the work and the device can, it is recorded.
+func TestWhatIsNoGuest(t *testing.T) {
+	for i := range 8 {
+		can, may, guests := i&1 != 0, i&2 != 0, i&4 != 0
+		native := &seized{}
+		target := Target{Line: &memory.Line{Stream: native}, Order: new(lock.Mutex[lock.Order])}
+		if !can {
+			target.Line.Stream = &native.heap
+		}
+		if guests {
+			target.Guests = &Guests{}
+		}
+		s := NewDeferred(target)
+		refused := func(t *Target) (backends.Ticket, error) {
+			if t.Capturing {
+				return 0, nil
+			}
+			return 0, backends.Captured("test", "launch")
+		}
+		guest, other := &lodging{}, &work{run: refused}
+		guest.run = refused
+		w, counts := Work(guest), &guest.work
+		if !may {
+			w, counts = other, other
+		}
+		ev, err := s.Submit(w, How{})
+		require.Nil(t, ev)
+		if can && may && guests {
+			require.NoError(t, err)
+			require.EqualValues(t, 1, guest.captured.Load())
+			require.Zero(t, counts.released.Load())
+			require.NoError(t, s.Errors()) // looks: the owner's graph is gone
+		} else {
+			require.ErrorContains(t, err, "this cannot be part of a graph of others", "%v %v %v", can, may, guests)
+			require.Equal(t, status.Unavailable, status.CodeOf(err))
+			require.Zero(t, native.joined.Load())
+		}
+		require.EqualValues(t, 1, counts.released.Load())
 		require.NoError(t, s.Close(time.Second))
 	}
 }

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -336,17 +337,22 @@ func TestCancelMeetsNoOther(t *testing.T) {
 // TestErrorsAreBounded lets more works fail than anybody wants to read of.
 func TestErrorsAreBounded(t *testing.T) {
 	s := streams(t)["deferred"].(*Deferred)
-	const extra = 5
-	for range maxErrors + extra {
-		ev, err := s.Submit(&told{err: status.Errorf(status.Faulted, "no")}, How{})
+	for _, extra := range []int{0, 1, 5} {
+		for range maxErrors + extra {
+			ev, err := s.Submit(&told{err: status.Errorf(status.Faulted, "no")}, How{})
+			require.NoError(t, wait(t, ev, err))
+		}
+		ev, err := s.Submit(&work{}, How{Outcome: true})
 		require.NoError(t, wait(t, ev, err))
+		err = s.Errors()
+		require.Equal(t, status.Faulted, status.CodeOf(err))
+		if extra > 0 {
+			require.ErrorContains(t, err, fmt.Sprintf("and %d more errors", extra))
+		} else {
+			require.NotContains(t, err.Error(), "more errors")
+		}
+		require.NoError(t, s.Errors())
 	}
-	ev, err := s.Submit(&work{}, How{Outcome: true})
-	require.NoError(t, wait(t, ev, err))
-	err = s.Errors()
-	require.Equal(t, status.Faulted, status.CodeOf(err))
-	require.ErrorContains(t, err, "and 5 more errors")
-	require.NoError(t, s.Errors())
 	require.NoError(t, s.Close(time.Second))
 }
 
@@ -460,16 +466,62 @@ func (s *broken) Fill(uintptr, uint64, int, int64) (backends.Ticket, error) {
 // TestWorkThatPanicsOnABrokenStream cannot find out when the device is done with
 // work that panicked: what it holds is kept, unless the device has ended all.
 func TestWorkThatPanicsOnABrokenStream(t *testing.T) {
-	for released, err := range []error{errors.New("no"), backends.ErrLost} {
+	for _, refusal := range []error{nil, errors.New("no"), backends.ErrLost} {
 		for _, how := range []How{{}, {Long: true}} {
-			s := NewDeferred(Target{Line: &memory.Line{Stream: &broken{err: err}}, Order: new(lock.Mutex[lock.Order])})
+			s := NewDeferred(Target{Line: &memory.Line{Stream: &broken{err: refusal}}, Order: new(lock.Mutex[lock.Order])})
 			w := &work{run: func(*Target) (backends.Ticket, error) { panic("oh") }}
 			ev, err := s.Submit(w, how)
 			require.ErrorContains(t, wait(t, ev, err), "panic: oh")
 			require.NoError(t, s.Close(time.Second))
-			require.EqualValues(t, released, w.released.Load())
+			require.Equal(t, refusal == backends.ErrLost, w.released.Load() == 1)
 		}
 	}
+}
+
+// TestIdle asks streams whether they are idle in each state that they can be in.
+func TestIdle(t *testing.T) {
+	for name, s := range streams(t) {
+		hold, held := make(chan struct{}), make(chan struct{})
+		block := &work{run: func(t *Target) (backends.Ticket, error) {
+			held <- struct{}{}
+			<-hold
+			return t.Last, nil
+		}}
+		states := map[string]func() (*Event, error){
+			"a caller's turn": func() (*Event, error) {
+				go func() { _, _ = s.Submit(block, How{}) }()
+				return nil, nil
+			},
+			"long work":   func() (*Event, error) { return s.Submit(block, How{Long: true}) },
+			"work beside": func() (*Event, error) { return s.Beside(block) },
+		}
+		for state, begin := range states {
+			require.True(t, s.Idle(), "%s before %s", name, state)
+			ev, err := begin()
+			require.NoError(t, err)
+			<-held
+			require.False(t, s.Idle(), "%s: %s", name, state)
+			hold <- struct{}{}
+			require.NoError(t, wait(t, ev, err))
+			require.Eventually(t, s.Idle, time.Second, time.Millisecond, "%s after %s", name, state)
+		}
+		require.NoError(t, s.BeginCapture())
+		require.False(t, s.Idle(), name)
+		g, err := s.EndCapture()
+		require.NoError(t, err)
+		g.Release()
+		require.True(t, s.Idle(), name)
+		require.NoError(t, s.Close(time.Second))
+	}
+	native := &refusing{}
+	s := NewDeferred(Target{Line: &memory.Line{Stream: native}, Order: new(lock.Mutex[lock.Order])})
+	_, err := s.Submit(&work{run: func(*Target) (backends.Ticket, error) { return backends.Ticket(native.given.Add(1)), nil }}, How{})
+	require.NoError(t, err)
+	require.False(t, s.Idle(), "work is in flight")
+	require.Equal(t, status.Invalid, status.CodeOf(s.BeginCapture()), "which others may wait for")
+	native.open.Store(true)
+	require.True(t, s.Idle())
+	require.NoError(t, s.Close(time.Second))
 }
 
 // TestWorkOfNothingIsNotTheLast submits work with a ticket, and then such as the

@@ -75,6 +75,17 @@ def test_recycled_memory_is_zeroed(ex: hg.Executor) -> None:
         assert not ex.allocate(size).to_numpy().any()
 
 
+def test_what_statistics_name(ex: hg.Executor) -> None:
+    ex.allocate(10)
+    for stats, names in (
+        (ex.memory_stats(), "in_use cached reserved peak limit allocations reused executor executor_limit"),
+        (ex.kernel_stats(), "entries limit hits misses evictions"),
+    ):
+        assert set(names.split()) <= set(stats)
+        assert "size" not in stats
+        assert all(isinstance(value, int) and value >= 0 for value in stats.values())
+
+
 def test_memory_is_recycled(ex: hg.Executor) -> None:
     ex.allocate(300_000).free()
     before = ex.memory_stats()
@@ -187,6 +198,8 @@ def test_boundary_buffers_share_a_class(ex: hg.Executor) -> None:
     assert (a.to_numpy()[:32].view(np.float32) == 1).all()
     assert not a.to_numpy()[32:].any()
     assert not other.to_numpy().any()
+    first = ex.allocate_boundary(0, 1, 4)
+    assert (first.pool, first.class_index) == ("boundary", 0)
     assert ex.allocate(1).pool == "linear"
     assert ex.allocate(1).class_index is None
 

@@ -677,6 +677,34 @@ def test_shapes_that_contradict_are_refused(ex: hg.Executor) -> None:
             call()
 
 
+@pytest.mark.parametrize("stack", [(), (2,), (3, 1)])
+@pytest.mark.parametrize("trans", [False, True])
+def test_each_size_of_a_product_is_compared_with_the_shapes(
+    ex: hg.Executor, stack: tuple[int, ...], trans: bool
+) -> None:
+    """A size that is what the shapes make it changes nothing; any other is refused by its name and number."""
+    m, n, k = 3, 5, 4
+    a = ex.allocate((*stack, k, m) if trans else (*stack, m, k))
+    b = ex.allocate((*stack, n, k) if trans else (*stack, k, n))
+    x = ex.allocate((*stack, k))
+    products = {
+        ("m", "n", "k"): lambda **given: ops.gemm(ex, a, b, trans_a=trans, trans_b=trans, **given),
+        ("m", "n"): lambda **given: ops.matvec(ex, a, x, trans_a=trans, **given),
+    }
+    for names, product in products.items():
+        right = dict(zip(names, (m, n, k) if len(names) == 3 else (m, k)))
+        shape = (*stack, m, n) if len(names) == 3 else (*stack, m)
+        assert product().shape == shape
+        for name in names:
+            if not stack:
+                assert product(**{name: right[name]}).shape == shape
+            for wrong in (0, right[name] - 1, right[name] + 1):
+                with pytest.raises(
+                    ValueError, match=f"{name} is {wrong}, and the arrays' shapes make it {right[name]}"
+                ):
+                    product(**{name: wrong})
+
+
 def test_overlap(ex: hg.Executor) -> None:
     a = buffer(ex, range(10))
     ops.vector_add(ex, a, a, a)

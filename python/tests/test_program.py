@@ -422,6 +422,50 @@ def test_trace(host: hg.Executor) -> None:
         host.trace(hg.Program(AXPY), x=x, y=y, alpha=2, lane=4)
 
 
+@pytest.mark.parametrize("given", [{}, {"bindings": True}])
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"grid": (3, 1, 2), "block": (2, 4, 1)},
+        {"grid": 24, "block": 2},
+        {"n": 20},
+        {"shape": (4, 5)},
+        {"n": 7, "grid": 3, "block": 5},
+    ],
+    ids=str,
+)
+def test_traces_run_what_launches_run(host: hg.Executor, how: dict[str, Any], given: dict[str, bool]) -> None:
+    names = ("grid_dim.x", "grid_dim.y", "grid_dim.z", "block_dim.x", "block_dim.y", "block_dim.z")
+    text = "program shape\nslot c u32\nslot d u32\nparam k u32\nldp.u32 k0, k\n"
+    text += "".join(f"sreg x, {name}\nmul.u32 k0, k0, 31\nadd.u32 k0, k0, x\n" for name in names)
+    text += "sreg n0, n\ncvt.u32.u64 n1, n0\nmul.u32 n1, n1, 7\nstg.u32 k0, c[index]\nstg.u32 n1, d[index]\nexit"
+    program = hg.Program(text)
+    results = []
+    for run in (host.launch, host.trace):
+        arrays = {"c": np.zeros(48, np.uint32), "d": np.zeros(48, np.uint32), "k": 5}
+        kept = dict(how)
+        if "shape" in how:
+            arrays |= {"c": np.zeros(how["shape"], np.uint32), "d": np.zeros(how["shape"], np.uint32)}
+        elif "n" not in how:
+            kept["n"] = 48
+        if given:
+            run(program, arrays, **kept)
+        else:
+            run(program, **arrays, **kept)
+        results.append((arrays["c"].tolist(), arrays["d"].tolist()))
+    assert results[0] == results[1]
+
+
+def test_traces_take_fuel(host: hg.Executor) -> None:
+    text = "program loop\nslot c u32\nmov.u32 x, 0\nloop 100, end\nadd.u32 x, x, 1\nend:\nstg.u32 x, c[index]\nexit"
+    c = np.zeros(1, np.uint32)
+    assert host.trace(hg.Program(text), c=c, fuel=100)
+    with pytest.raises(hg.ProgramFault, match="fuel"):
+        host.trace(hg.Program(text), c=c, fuel=99)
+    with pytest.raises(ValueError, match="fuel is 0; expected a positive number of steps"):
+        host.trace(hg.Program(text), c=c, fuel=0)
+
+
 def test_tracing_needs_memory_of_the_host(ex: hg.Executor) -> None:
     x, y = ex.allocate(4), ex.allocate(4)
     if ex.host_visible:

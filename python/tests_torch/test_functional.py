@@ -332,6 +332,22 @@ def test_dropout_repeats_by_its_seed(ex: hg.Executor) -> None:
     assert all(torch.equal(drop, drops[0]) for drop in drops)
 
 
+@pytest.mark.parametrize("seed", [0, 1, -5, 2**62 + 3, -(2**63)])
+def test_dropout_draws_by_splitmix64(seed: int) -> None:
+    """The generator is part of what is promised: the same seed drops the same in every version."""
+    from hologram_torch._table import OPERATIONS
+
+    n, p = 300, 0.375
+    found = OPERATIONS["dropout"](torch.ones(n), torch.tensor(seed), p, 2.0)
+    expected = []
+    for lane in range(n):
+        z = (seed + (lane + 1) * 0x9E3779B97F4A7C15) % 2**64
+        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+        z = (z ^ z >> 27) * 0x94D049BB133111EB % 2**64
+        expected.append(2.0 * ((z ^ z >> 31) >> 40 >= p * 2**24))
+    assert found.tolist() == expected
+
+
 def test_dropout_in_checkpoints() -> None:
     from torch.utils.checkpoint import checkpoint
 

@@ -33,6 +33,14 @@ type Config struct {
 	// few places: small programs in which the order of two of them, or a mask,
 	// shows.
 	Crowded bool
+	// Narrow has much of a program convert to types of few bits and go on with
+	// what that made.
+	Narrow bool
+	// Common leaves out what is rare in programs that people write, and so what
+	// engines that make code for vectors leave to slower ones: atomics, shared
+	// memory, the class graph, slots by number, and mostly all that is not addressed
+	// by [index]. It takes Atlas away.
+	Common bool
 	// Space lets in places in the index space and flat addresses: what launches
 	// give beside parameters.
 	Space bool
@@ -67,7 +75,9 @@ func (c *Case) Lanes() uint32 { return c.Block[0] * c.Block[1] * c.Block[2] }
 
 // New makes a case from s's choices.
 func New(s isatest.Source, cfg Config) *Case {
+	cfg.Atlas = cfg.Atlas && !cfg.Common
 	g := &generator{s: s, cfg: cfg, c: &Case{Program: &isa.Program{Name: "random"}}}
+	g.indexed = cfg.Common && g.s.Intn(4) > 0
 	for range 3 {
 		g.types = append(g.types, pick(g.s, isa.NumericTypes))
 	}
@@ -151,10 +161,12 @@ type generator struct {
 	// indirect is set if a slot's number is in a register: then any slot may
 	// be meant, and all are accessed by byte address.
 	indirect bool
+	indexed  bool // all is addressed by [index]
 	anywhere bool // and stored to
 	depth    int
 	loops    int
 	calls    int
+	chains   int // slots that narrow has stored to
 	slot     map[string]int
 	lane     uint8 // u32 register: the lane's number in its block
 	area     uint8 // u64 register: where the lane's part of the scratch slot begins

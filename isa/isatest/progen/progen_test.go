@@ -16,6 +16,7 @@ func TestCasesAreWellFormed(t *testing.T) {
 		cfg := all
 		cfg.Lanes = seed%3 != 0
 		cfg.Faults = seed%2 != 0
+		cfg.Narrow = seed%5 == 0
 		cfg.Size = int(seed % 80)
 		c := New(isatest.FromSeed(seed), cfg)
 		v, err := isa.Verify(c.Program)

@@ -1,6 +1,7 @@
 package progen
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/hologram-project/hologram/isa"
@@ -16,6 +17,11 @@ const (
 func (g *generator) statement(left int) int {
 	held := len(g.held)
 	k := g.s.Intn(100)
+	if g.cfg.Narrow && g.s.Intn(2) == 0 {
+		g.narrow()
+		g.dropTemps(held)
+		return left - 1
+	}
 	if g.cfg.Crowded && g.s.Intn(2) == 0 {
 		if g.s.Intn(2) == 0 {
 			g.guard()
@@ -55,6 +61,8 @@ func (g *generator) statement(left int) int {
 		g.together()
 	case k < 50 && g.cfg.Atlas:
 		g.state()
+	case k < 52:
+		g.narrow()
 	default:
 		g.operation()
 	}
@@ -82,11 +90,14 @@ var operations = func() (ops []isa.Op) {
 	return ops
 }()
 
+// graph are the operations on classes.
+var graph = map[isa.Op]bool{isa.CLS_GET: true, isa.MIRROR: true, isa.UNITY_TEST: true, isa.NBR_COUNT: true, isa.NBR_GET: true, isa.BOUND_MAP: true}
+
 // operation writes a pure instruction of any row.
 func (g *generator) operation() {
 	op := pick(g.s, operations)
 	row, _ := isa.Lookup(op)
-	if row.Expand != 0 && !g.cfg.Math {
+	if row.Expand != 0 && !g.cfg.Math || g.cfg.Common && graph[op] {
 		return
 	}
 	var f isa.Form
@@ -149,6 +160,81 @@ func (g *generator) operation() {
 	})
 }
 
+// few are the types of fewer bits than a register of any machine has.
+var few = []isa.Type{isa.I8, isa.I16, isa.U8, isa.U16, isa.F16, isa.BF16}
+
+// chained are for each type the operations on numbers of that type alone, which
+// cannot fault.
+var chained = func() (ops [isa.Pred + 1][]isa.Op) {
+	for _, op := range operations {
+		row, _ := isa.Lookup(op)
+		alike := len(row.Operands) > 1 && row.From == 0
+		for i, o := range row.Operands {
+			alike = alike && o.Type == isa.TypeT && (o.Kind == isa.Dst && i == 0 || o.Kind == isa.Src && i > 0)
+		}
+		if alike {
+			for _, t := range row.Types.List() {
+				if row.Effect&isa.MayFault == 0 || t.Float() {
+					ops[t] = append(ops[t], op)
+				}
+			}
+		}
+	}
+	return ops
+}()
+
+// narrow converts a number to a type of few bits, which it seldom fits, and goes on
+// with what that made: other conversions, arithmetic, comparisons and stores.
+func (g *generator) narrow() {
+	from := g.kind(isa.SetNumeric)
+	given := g.source(from)
+	if given.Kind != isa.ArgReg { // nothing that passes compute
+		given = reg(g.temp())
+		g.emit(isa.LDG, of(from), given, g.element(g.input(from)))
+	}
+	v, at := pick(g.s, few), g.temp()
+	g.emit(isa.CVT, isa.Form{Type: v, From: from}, reg(at), given)
+	for range 1 + g.s.Intn(4) {
+		next := g.temp()
+		switch k := g.s.Intn(8); {
+		case k < 3:
+			op := pick(g.s, chained[v])
+			row, _ := isa.Lookup(op)
+			if row.Expand != 0 && !g.cfg.Math {
+				continue
+			}
+			args := []isa.Arg{reg(next)}
+			for range row.Operands[1:] {
+				args = append(args, g.source(v))
+			}
+			args[1+g.s.Intn(len(args)-1)] = reg(at)
+			g.emit(op, of(v), args...)
+			at = next
+		case k < 4:
+			cond := isa.EQ + isa.Cond(g.s.Intn(6))
+			g.assign(isa.Pred, func(d isa.Arg) {
+				g.emit(isa.SET, isa.Form{Type: v, Cond: cond}, d, reg(at), g.source(v))
+			})
+		case k < 5:
+			g.emit(isa.STG, of(v), reg(at), g.element(g.output(v)))
+		default: // to few bits again, or to many
+			to := pick(g.s, few)
+			if k == 7 {
+				to = g.kind(isa.SetNumeric)
+			}
+			g.emit(isa.CVT, isa.Form{Type: to, From: v}, reg(next), reg(at))
+			v, at = to, next
+		}
+	}
+	if g.chains < 8 { // where no other statement stores
+		slot := g.slotNamed(fmt.Sprintf("chain%d", g.chains), v, int(g.c.N), true, true)
+		g.chains++
+		g.emit(isa.STG, of(v), reg(at), g.element(slot))
+		return
+	}
+	g.assign(v, func(d isa.Arg) { g.emit(isa.MOV, of(v), d, reg(at)) })
+}
+
 // specials returns how many of the special values there may be.
 func (g *generator) specials() int {
 	if g.cfg.Space {
@@ -161,13 +247,21 @@ func (g *generator) specials() int {
 // the lane's own of one that is written, and, with atomics whose result nobody
 // uses, any again.
 func (g *generator) flat() {
+	if g.indexed {
+		g.memory()
+		return
+	}
 	t := g.kind(isa.SetNumeric)
 	flat := func(name string, t isa.Type, elements int, writes bool) int {
 		i := g.slotNamed(name, t, elements, false, writes)
 		g.c.Slots[i].Flat = true
 		return i
 	}
-	switch g.s.Intn(5) {
+	kinds := 5
+	if g.cfg.Common {
+		kinds = 4
+	}
+	switch g.s.Intn(kinds) {
 	case 0, 1:
 		const elements = 19
 		slot, r, off := flat("flat_"+t.String(), t, elements, false), g.offset(15), int64(g.s.Intn(4))
@@ -264,10 +358,22 @@ func (g *generator) static(op isa.Op, o isa.Operand) isa.Arg {
 	return imm(g.s.Uint64() & o.Type.Mask())
 }
 
+// most is how many of a list's choices there are, the later ones by byte address.
+func (g *generator) most(indexed, all int) int {
+	if g.indexed {
+		return indexed
+	}
+	return all
+}
+
 // memory writes a load or store that only this lane can tell from others.
 func (g *generator) memory() {
 	t := g.kind(isa.SetNumeric)
-	switch g.s.Intn(9) {
+	kind := g.s.Intn(9)
+	if g.cfg.Common {
+		kind = pick(g.s, []int{0, 2, 3, 5, 6}[:g.most(3, 5)])
+	}
+	switch kind {
 	case 0, 1:
 		g.assign(t, func(d isa.Arg) { g.emit(isa.LDG, of(t), d, g.element(g.input(t))) })
 	case 2:
@@ -311,11 +417,15 @@ func (g *generator) memory() {
 // reload loads a place of the lane's own, stores to it or beside it, and loads
 // it again, by one address or by another that leads there too.
 func (g *generator) reload() {
+	if g.indexed {
+		g.memory()
+		return
+	}
 	t := g.kind(isa.SetNumeric &^ isa.SetFloat)
 	slot := g.slotNamed("scratch", isa.U8, 64*g.lanesInGrid(), false, true)
 	place := func() isa.Arg {
 		at := byteAddr(slot, g.area, int64(8*g.s.Intn(2)))
-		if !g.indirect && g.s.Intn(4) > 0 || g.s.Intn(2) == 0 {
+		if g.cfg.Common || !g.indirect && g.s.Intn(4) > 0 || g.s.Intn(2) == 0 {
 			return at
 		}
 		g.indirect = true
@@ -357,7 +467,11 @@ func (g *generator) guard() {
 	r := g.temp()
 	g.emit(isa.MOV, of(out), reg(r), reg(d))
 	g.apart(true, func() {
-		switch g.s.Intn(4) {
+		kind := g.s.Intn(4)
+		if g.cfg.Common {
+			kind &= 2
+		}
+		switch kind {
 		case 0:
 			test(isa.LT, tableLen)
 			g.emit(isa.LDC, of(out), reg(r), isa.Arg{Kind: isa.ArgData, Bits: uint64(g.table(out))}, reg(i))
@@ -399,7 +513,7 @@ func (g *generator) offset(mask uint64) uint8 {
 func (g *generator) own(t isa.Type) isa.Arg {
 	slot := g.slotNamed("scratch", isa.U8, 64*g.lanesInGrid(), false, true)
 	r, off := g.area, int64(g.s.Intn(5))
-	if !t.Float() && g.s.Intn(3) == 0 {
+	if !t.Float() && !g.cfg.Common && g.s.Intn(3) == 0 {
 		u := g.temp()
 		g.emit(isa.AND, of(isa.U64), reg(u), g.source(isa.U64), imm(15))
 		r, off = g.apply(isa.ADD, isa.U64, reg(g.area), reg(u)), int64(g.s.Intn(17-t.Size()))
@@ -416,7 +530,10 @@ func (g *generator) together() {
 	wide := pick(g.s, []isa.Type{isa.I32, isa.U32, isa.I64, isa.U64})
 	free := []isa.Op{isa.ATOM_ADD, isa.ATOM_MIN, isa.ATOM_MAX, isa.ATOM_AND, isa.ATOM_OR, isa.ATOM_XOR}
 	unused := reg(239)
-	if g.alone || g.quiet || g.s.Intn(4) == 0 {
+	if g.cfg.Common && (g.alone || g.quiet || g.depth > 0) {
+		return
+	}
+	if g.alone || g.quiet || !g.cfg.Common && g.s.Intn(4) == 0 {
 		// An atomic whose result is unused. All lanes of all blocks use one
 		// operation on one type, so their order cannot be seen.
 		if g.atomic == isa.NoOp {
@@ -428,7 +545,11 @@ func (g *generator) together() {
 		return
 	}
 	barrier := func() { g.emit(isa.BAR_SYNC, isa.Form{}, imm(0)) }
-	switch g.s.Intn(4) {
+	kind := g.s.Intn(4)
+	if g.cfg.Common {
+		kind |= 2
+	}
+	switch kind {
 	case 0: // exchange through shared memory
 		at := g.apply(isa.SHL, isa.U32, reg(g.lane), imm(3))
 		g.emit(isa.STS, of(t), g.seen(t), sharedAddr(at, 0))

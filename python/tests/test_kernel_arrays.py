@@ -1,0 +1,170 @@
+"""What kernels take and give: arrays of all kinds, shapes, strides, outputs."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from kernels import assert_same, branching
+
+import hologram
+import hologram as hg
+
+KINDS = ["numpy", "buffer", "torch"]
+
+
+def as_kind(kind: str, x: np.ndarray[Any, Any], ex: hg.Executor) -> Any:
+    if kind == "torch":
+        return pytest.importorskip("torch", reason="torch is not installed").from_numpy(x)
+    return ex.wrap(x) if kind == "buffer" else x
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_results_are_what_the_first_array_is(host: hg.Executor, kind: str) -> None:
+    f = hologram.kernel(lambda k, x, y: (x + y * k, x < y))
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    y = np.ones(3, np.float32)
+    total, less = f(2, as_kind(kind, x, host), y)
+    for result, dtype in ((total, "float32"), (less, "bool")):
+        assert type(result) is type(as_kind(kind, x, host))
+        assert tuple(result.shape) == (2, 3)
+        assert dtype in str(result.dtype)
+    assert_same(np.asarray(total), x + y * 2)
+    assert_same(np.asarray(less), x < y)
+    out = as_kind(kind, np.empty((2, 3), np.float32), host), as_kind(kind, np.empty((2, 3), bool), host)
+    assert f(2, x, y, out=out) is out
+    assert_same(np.asarray(out[0]), x + y * 2)
+    assert_same(np.asarray(out[1]), x < y)
+
+
+def test_other_memory_and_dlpack(host: hg.Executor) -> None:
+    class Other:
+        """Something with DLPack and nothing else."""
+
+        def __init__(self, array: Any) -> None:
+            self.array = array
+
+        def __dlpack__(self, **keywords: Any) -> Any:
+            return self.array.__dlpack__()
+
+        def __dlpack_device__(self) -> Any:
+            return self.array.__dlpack_device__()
+
+    import array
+
+    f = hologram.kernel(lambda x: x + 1)
+    assert f(Other(np.arange(3))).tolist() == [1, 2, 3]
+    assert f(array.array("f", [1, 2])).tolist() == [2, 3]
+    assert f(memoryview(np.arange(3, dtype=np.int16))).tolist() == [1, 2, 3]
+
+
+def test_bfloat16(host: hg.Executor) -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    x = np.arange(5).astype(ml_dtypes.bfloat16)
+    got = hologram.kernel(lambda x: (x * 0.5 + 1, x + np.float32(1)))(x)
+    assert [str(g.dtype) for g in got] == ["bfloat16", "float32"]
+    assert got[0].astype("f4").tolist() == [1, 1.5, 2, 2.5, 3]
+    with pytest.raises(TypeError, match=r"bf16 and i32 have no common type; convert one with .astype"):
+        hologram.kernel(lambda x, y: x + y)(x, np.arange(5, dtype=np.int32))
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [[(), ()], [(3,), ()], [(2, 1), (1, 3)], [(0,), (1,)], [(3, 0), (0,)], [(4, 1, 2), (3, 1)], [(1,), (1, 1)]],
+)
+def test_shapes_broadcast(shapes: list[tuple[int, ...]]) -> None:
+    f = hologram.kernel(lambda x, y: x - y)
+    rng = np.random.default_rng(0)
+    x, y = (np.asarray(rng.standard_normal(shape)) for shape in shapes)
+    expected = np.asarray(x - y)
+    assert_same(f(x, y), expected)
+    out = np.full((2, *expected.shape), 7.0)
+    assert f(x, y, out=out) is out
+    assert_same(out, np.broadcast_to(expected, out.shape).copy())
+    f(np.ones(3), np.ones(3))  # what is known of dtypes must not stand for shapes
+    assert_same(f(np.zeros(3), np.ones((2, 3))), np.full((2, 3), -1.0))
+
+
+def test_strides(host: hg.Executor) -> None:
+    f = hologram.kernel(lambda x, y: x * 2 + y)
+    base = np.arange(120.0).reshape(10, 12)
+    for view in (base[::2, ::3], base.T[1:9:2], base[::-1, ::-1], np.broadcast_to(base[0], (4, 12)), base[3:4, 5:6]):
+        assert_same(f(view, view), view * 2 + view)
+        out = np.zeros((*view.shape, 2))[..., 1]
+        f(view, view, out=out)
+        assert_same(out.copy(), view * 2 + view)
+    x = np.arange(5.0)
+    f(x, x, out=x)
+    assert x.tolist() == [0, 3, 6, 9, 12]
+    buffer = host.from_numpy(np.arange(12.0))
+    got = f(buffer.view((3, 4), strides=(1, 3)), 1)
+    assert np.asarray(got).tolist() == (np.arange(12.0).reshape(4, 3).T * 2 + 1).tolist()
+
+
+def test_a_stencil_sees_neighbours_as_shifted_views() -> None:
+    f = hologram.kernel(lambda left, here, right: 0.25 * left + 0.5 * here + 0.25 * right)
+    x = np.random.default_rng(0).standard_normal(100)
+    out = x.copy()
+    f(x[:-2], x[1:-1], x[2:], out=out[1:-1])
+    assert_same(out[1:-1], 0.25 * x[:-2] + 0.5 * x[1:-1] + 0.25 * x[2:])
+    with pytest.raises(ValueError, match="overlap"):
+        f(x[:-2], x[1:-1], x[2:], out=x[1:-1])
+
+
+def test_names_that_programs_reserve() -> None:
+    @hologram.kernel
+    def f(index: Any, n: Any, shape: Any, λ: Any, r1: Any, program: float, out_: Any, exit: Any = 8) -> Any:
+        return index + 2 * n + 3 * shape + 4 * λ + 5 * r1 + 6 * program + 7 * out_ + exit
+
+    x = np.ones(2)
+    assert f(x, x, x, x, x, 1, x).tolist() == [36, 36]
+    many = hologram.kernel(lambda *x: sum(x))
+    assert many(*[x] * 63).tolist() == [63, 63]
+    with pytest.raises(ValueError, match="64 slots"):
+        many(*[x] * 64)
+
+
+def test_pickling_is_by_name() -> None:
+    import pickle
+
+    # The module of this test can't be imported by its name, so one that can stands in.
+    import sys
+    import types
+
+    module = types.ModuleType("of_kernels")
+    branching_there = hologram.kernel(branching.__wrapped__)
+    branching_there.__module__, module.branching = module.__name__, branching_there  # type: ignore[attr-defined]
+    sys.modules[module.__name__] = module
+    try:
+        assert pickle.loads(pickle.dumps(branching_there)) is branching_there
+    finally:
+        del sys.modules[module.__name__]
+
+
+def test_numbers_alone_give_a_number() -> None:
+    f = hologram.kernel(lambda x, y: x / y)
+    assert f(1, 4) == 0.25
+    assert type(f(1, 4)) is np.float64
+    assert f(np.float32(1), 4).dtype == np.float32
+    assert hologram.exp(0) == 1
+
+
+def test_out_of_another_type() -> None:
+    f = hologram.kernel(lambda x, y: x * y)
+    x = np.array([1.25, -3.75])
+    for dtype in ("f2", "f4", "f8"):
+        out = np.empty(2, dtype)
+        f(x, 2, out=out)
+        assert_same(out, (x * 2).astype(dtype))
+    with pytest.raises(TypeError, match="out is i32, and the result f64 isn't put there silently"):
+        f(x, 2, out=np.empty(2, np.int32))
+    with pytest.raises(TypeError, match="out is u32, and the result i32"):
+        f(np.ones(2, np.int32), 2, out=np.empty(2, np.uint32))
+    line = test_out_of_another_type.__code__.co_firstlineno + 1
+    with pytest.raises(TypeError, match=rf"at {re.escape(__file__)}:{line}: f = hologram.kernel"):
+        f(x, 2, out=np.empty(2, np.int32))
+    wide = np.empty(2, np.int64)
+    f(np.array([100, 7], np.int8), np.int8(2), out=wide)
+    assert wide.tolist() == [-56, 14]  # computed as the arguments are

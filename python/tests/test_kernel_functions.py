@@ -1,0 +1,179 @@
+"""Functions that kernels call, and what they see from outside: closures, defaults, statics, annotations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from kernels import assert_same, branching
+
+import hologram
+
+SCALE = 3.0
+
+
+HIDDEN = [1]
+
+
+def helper(x: Any) -> Any:
+    return x * SCALE
+
+
+def test_helpers_closures_and_defaults() -> None:
+    offset = 0.25
+
+    @hologram.kernel
+    def f(x: Any, y: Any = 2, *, z: float = 0.5) -> Any:
+        def inner(v: Any) -> Any:
+            return v + offset
+
+        return helper(inner(x)) * y + branching(x - 1) + z
+
+    x = np.array([0.0, 1.0, 2.0])
+    assert f(x).tolist() == [(v + 0.25) * 3 * 2 + (1 - v if v < 1 else (v - 1) * 10) + 0.5 for v in (0, 1, 2)]
+    assert f(x, z=1).tolist() == (f(x) + 0.5).tolist()
+    g = hologram.kernel(lambda x, k=2.0: x * k)
+    for _ in range(3):
+        assert g(x).tolist() == [0, 2, 4]
+    assert f(x, x, z=0).tolist() == [(v + 0.25) * 3 * v + (1 - v if v < 1 else (v - 1) * 10) for v in (0, 1, 2)]
+    assert f(y=x, x=x, z=0).tolist() == f(x, x, z=0).tolist()
+
+
+def test_numbers_from_outside_are_those_of_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    k = 1.0
+
+    @hologram.kernel
+    def f(x: Any) -> Any:
+        return x * k + SCALE
+
+    x = np.ones(2)
+    assert f(x).tolist() == [4, 4]
+    k = 5.0
+    assert f(x).tolist() == [8, 8]
+    monkeypatch.setitem(globals(), "SCALE", 10.0)
+    assert f(x).tolist() == [15, 15]
+    k = 0.0
+    g = hologram.kernel(lambda x: x * k)
+    assert not np.signbit(g(x)).any()
+    k = -0.0
+    assert np.signbit(g(x)).all()
+    one, other = None, 2.0
+    either = hologram.kernel(lambda x: x + (one or 0) * 10 + (other or 0))
+    assert either(x).tolist() == [3, 3]
+    one, other = 2.0, None
+    assert either(x).tolist() == [21, 21]
+    k = True
+    h = hologram.kernel(lambda x: x + k)
+    assert h(np.ones(1, bool)).dtype == bool
+    k = 1
+    assert h(np.ones(1, bool)).dtype == np.int64
+
+
+@pytest.mark.parametrize("kind", [float, np.float64, np.float32, np.float16])
+def test_zeros_of_both_signs_make_programs_of_their_own(kind: Any) -> None:
+    x = np.ones(3, np.float32)
+    k = kind(0.0)
+    outside, static = hologram.kernel(lambda x: x * k), hologram.kernel(lambda x, k: x * k, static="k")
+    held = hologram.kernel(lambda x, pair: x * pair[0], static="pair")
+    for value in (0.0, -0.0, 0.0):
+        k = kind(value)
+        for made in (outside(x), static(x, k), held(x, (k, 1))):
+            assert_same(made, x * k)
+
+
+def test_numbers_from_outside_may_be_named_inside_or_come_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.ones(2)
+    inside = [
+        hologram.kernel(lambda x: sum([x * SCALE for _ in range(1)])),
+        hologram.kernel(lambda x: (lambda y: y * SCALE)(x)),
+    ]
+    late = hologram.kernel(lambda x: x * LATER)  # type: ignore[name-defined]  # noqa: F821
+    maybe = hologram.kernel(lambda x: x * (LATER if SCALE > 5 else 1))  # type: ignore[name-defined]  # noqa: F821
+    with pytest.raises(NameError):
+        late(x)
+    assert maybe(x).tolist() == [1, 1]
+    for scale in (2.0, 7.0, 9.0):
+        monkeypatch.setitem(globals(), "SCALE", scale)
+        monkeypatch.setitem(globals(), "LATER", scale + 1)
+        assert [f(x)[0] for f in inside] == [scale, scale]
+        assert (late(x)[0], maybe(x)[0]) == (scale + 1, scale + 1 if scale > 5 else 1)
+
+
+def test_any_number_of_arrays() -> None:
+    @hologram.kernel
+    def mean(first: Any, *others: Any) -> Any:
+        total = first
+        for other in others:
+            total = total + other
+        return total / (1 + len(others))
+
+    x = np.arange(3.0)
+    assert mean(x).tolist() == [0, 1, 2]
+    assert mean(x, x + 1, x + 5).tolist() == [2, 3, 4]
+
+
+def test_static_arguments() -> None:
+    @hologram.kernel(static=["order", "name"])
+    def f(x: Any, order: int, name: str = "sin") -> Any:
+        total = 0.0
+        for _ in range(order):
+            total = total + getattr(hologram, name)(x)
+        return total
+
+    x = np.linspace(0, 1, 5)
+    assert f(x, 3).tolist() == (hologram.sin(x) + hologram.sin(x) + hologram.sin(x)).tolist()
+    assert f(x, 1, "cos").tolist() == hologram.cos(x).tolist()
+    assert f(x, 0).tolist() == [0] * 5
+    g = hologram.kernel(lambda x, k: x * k[0], static="k")
+    assert [str(g(np.ones(1, bool), (k,)).dtype) for k in (True, 1, 1.0)] == ["bool", "int64", "float64"]
+    with pytest.raises(TypeError, match="order is static, and list has no hash"):
+        f(x, [1])
+
+
+def test_annotated_numbers() -> None:
+    @hologram.kernel
+    def f(x: Any, a: float, b: np.float32, c: "i8" = 1) -> Any:  # type: ignore[name-defined]  # noqa: F821, UP037
+        return x * a, x * b, x * c
+
+    x = np.ones(1, np.int32)
+    first = f(x, 2, 2)
+    assert [r.dtype for r in first] == [np.float64, np.float64, np.int32]
+    f(x, 2.5, 3.5, 2)
+    assert "1 programs" in repr(f)
+    assert f(np.ones(1, np.float16), 2, 2)[1].dtype == np.float32
+    inlined = hologram.kernel(lambda x: f(x, 2, 3))(np.ones(1, np.float16))
+    assert [r.dtype for r in inlined] == [np.float16, np.float32, np.float16]
+    with pytest.raises(TypeError, match=r"f: a: it is a ndarray; expected a number \(float\), as annotated"):
+        f(x, x, 2)
+    g = hologram.kernel(branching_int)
+    with pytest.raises(TypeError, match=r"n: it is 1.5; expected a number \(int\), as annotated"):
+        g(x, 1.5)
+    assert g(x, True).tolist() == [2]
+
+
+@pytest.mark.parametrize("annotation", ["f31", "'f31'", "np.float31", "float33", "u7", "bf8", "numpy.int128"])
+def test_annotations_spelled_as_dtypes_are_dtypes(annotation: str) -> None:
+    def f(x, k):  # type: ignore[no-untyped-def]
+        return x * k
+
+    f.__annotations__["k"] = annotation
+    with pytest.raises(
+        ValueError, match=r"kernel f: k is annotated '[\w.]+', which is no dtype; expected float, int, bool"
+    ):
+        hologram.kernel(f)
+
+
+@pytest.mark.parametrize("annotation", ["f32", "'f32'", "np.float32", "float32", np.float32, np.dtype("f4")])
+def test_annotations_that_are_dtypes(annotation: Any) -> None:
+    def f(x, k):  # type: ignore[no-untyped-def]
+        return x * k
+
+    f.__annotations__["k"] = annotation
+    assert hologram.kernel(f)(np.ones(1, np.float16), 2).dtype == np.float32
+    f.__annotations__["k"] = "Any"
+    assert hologram.kernel(f)(np.ones(1, np.float16), 2).dtype == np.float16
+
+
+def branching_int(x: Any, n: int) -> Any:
+    return x + n
