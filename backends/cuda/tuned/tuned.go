@@ -3,7 +3,8 @@
 // memory is under way at once. They run on any backend, with the library's bits.
 //
 // tile.go has rows that a block holds, chunks.go longer ones, a chunk a block or
-// some, long.go softmax of these.
+// some, long.go softmax of these, rowwise.go norms and gradients, columns.go columns
+// of a matrix.
 // Which serves a call depends on sizes.
 package tuned
 
@@ -52,13 +53,18 @@ func Plan(op *kernels.Op, t isa.Type, dims []int64, d Device) (*kernels.Plan, er
 // PlanShapes returns a plan for operands with shapes, the rows of which are the last
 // axes dimensions of the first, below 0 all, or nil where the library's own is as good.
 func PlanShapes(op *kernels.Op, l []kernels.Layout, axes int, d Device) (*kernels.Plan, error) {
-	if op.Rowwise() == nil {
-		return nil, nil
-	}
-	if axes < 0 {
+	if axes < 0 && len(l) > 0 {
 		axes = len(l[0].Shape)
 	}
-	return rowwise(op, l, axes, d)
+	if op.Rowwise() != nil {
+		return rowwise(op, l, axes, d)
+	}
+	if r, ok := reductions[op]; ok && l[1].Packed() {
+		if matrices, rows, cols, ok := l[0].Columns(len(l[0].Shape) - axes); ok {
+			return r.columns(l[0].Type, l[1].Type, matrices, rows, cols)
+		}
+	}
+	return nil, nil
 }
 
 // A reduction's chunks and partials.
