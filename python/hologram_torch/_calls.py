@@ -36,6 +36,12 @@ def _dtype_of(number: Number, dtype: torch.dtype) -> torch.dtype:
     return dtype
 
 
+def _wrapped(number: Number, dtype: torch.dtype) -> int:
+    """Return an integer with the bits that a dtype has, as torch takes numbers beside integers."""
+    info = torch.iinfo(dtype)
+    return int(number) if info.min <= number <= info.max else (int(number) - info.min) % (1 << info.bits) + info.min
+
+
 def _category(dtype: torch.dtype) -> int:
     """Return a number that grows from bools over integers to floats; torch.can_cast can't be traced by dynamo."""
     return 2 if dtype.is_floating_point else int(dtype != torch.bool)
@@ -60,6 +66,8 @@ def tensors(what: str, *values: Any) -> list[Tensor]:
             dtype = _dtype_of(value, like.dtype)
             if like.ndim and dtype in (torch.float16, torch.bfloat16):
                 dtype = torch.float32  # not rounded before it is used
+            if not dtype.is_floating_point and dtype != torch.bool:
+                value = _wrapped(value, dtype)
             found.append(torch.full((), value, dtype=dtype, device=like.device))
         else:
             raise TypeError(f"{what}: argument {i + 1} is a {type(value).__name__}; expected a torch.Tensor")

@@ -408,7 +408,7 @@ class Scalar(Elementwise):
             "lane", then the scalars.
         kinds: What each input is.
         promotion: How the result's dtype comes of the inputs': "same" is torch's promotion; "float" besides makes
-            torch's default dtype of integers and bools; "floating" refuses these.
+            torch's default dtype of integers and bools; "floating" refuses these; "counting" makes int64 of bools.
         slopes: Its gradient, where the derived one won't do: a function of the gradient by the result, the inputs and
             the scalars, that returns one for each input.
     """
@@ -462,6 +462,8 @@ class Scalar(Elementwise):
                 raise DTypeError(f"{self.name}: input has dtype {dtype}; expected a floating-point dtype")
             if self.promotion == "float":
                 dtype = torch.get_default_dtype()
+            if self.promotion == "counting" and dtype == torch.bool:
+                dtype = torch.int64
         return opmath(dtype), (dtype,)
 
 

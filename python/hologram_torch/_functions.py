@@ -64,7 +64,9 @@ def div(
     """Return input / other, broadcast; of integers in torch's default dtype. No other rounding mode is there."""
     if rounding_mode is not None:
         raise NotImplementedError(f"div: rounding_mode is {rounding_mode!r}; only None is there")
-    return called("div", (input, other), out=out)
+    # Beside integers a number is not one of them: their quotients are floats.
+    given = [float(value) if isinstance(value, int) else value for value in (input, other)]
+    return called("div", given, out=out)
 
 
 def pow(input: Union[Tensor, Number], exponent: Union[Tensor, Number], *, out: Optional[Tensor] = None) -> Tensor:
@@ -371,7 +373,8 @@ def std(
 ) -> Tensor:
     """Return the standard deviation over some dimensions, or all: the root of ``var``."""
     (input,) = tensors("std", input)
-    found: Tensor = OPERATIONS["root"](var(input.to(torch.float64), dim, unbiased, keepdim, correction=correction))
+    x = floating("std", input).to(torch.float64)
+    found: Tensor = OPERATIONS["root"](var(x, dim, unbiased, keepdim, correction=correction))
     return found.to(input.dtype)
 
 

@@ -38,7 +38,7 @@ class Row(NamedTuple):
         formula: The same for people.
         inputs: The names of its inputs, in torch's words.
         promotion: "same" for torch's promotion, "float" if integers give torch's default dtype, "floating" if they are
-            refused.
+            refused, "counting" if bools give int64.
         autocast: What autocast does, see Operation.
         kinds: What the inputs are, where not all are numbers, see Elementwise.
         slopes: The gradient, where the derived one won't do, see Scalar.
@@ -177,7 +177,7 @@ ROWS: list[Row] = [
     Row("root", lambda x: h.sqrt(x), "√x, whose gradient is 0 where x is 0", promotion="floating", slopes=_root_slopes),
     *_of_floats("sin", "cos", "tan", "tanh", "sigmoid", "erf", autocast=_WIDE),
     Row("reciprocal", lambda x: 1 / x, "1 / x", promotion="float", autocast="wide"),
-    Row("square", lambda x: x * x, "x²"),
+    Row("square", lambda x: x * x, "x²", promotion="counting"),
     Row("scaled", lambda x, factor: x * factor, "x · factor", promotion="floating"),
     Row("quotient", lambda x, count: x / count, "x / count", promotion="floating"),
     Row("gelu", lambda x: x * 0.5 * (1 + h.erf(x * _SQRT1_2)), "x · Φ(x), Φ by erf", promotion="floating"),

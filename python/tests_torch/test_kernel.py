@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import inspect
+import operator
 import os
 import subprocess
 import sys
@@ -16,6 +18,7 @@ from torch.autograd import gradcheck, gradgradcheck
 
 import hologram as hg
 import hologram_torch as ht
+from hologram._kernel.functions import PUBLIC
 
 
 @ht.kernel
@@ -177,6 +180,47 @@ def test_what_is_refused() -> None:
     assert bits(x.detach()).shape == (3,)
     with pytest.raises(NotImplementedError, match="no derivative"):
         bits(x).sum().backward()
+
+
+FUNCTIONS = [
+    f for name, f in sorted(PUBLIC.items()) if name not in ("bitcast", "cast", "where", "clz", "ctz", "popc", "mulhi")
+]
+FUNCTIONS += [operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow]
+FUNCTIONS += [operator.neg, operator.abs, lambda x, y: hg.where(x > y, x * y, x - y), lambda x, y: x.astype("f32") * y]
+FUNCTIONS += [lambda x: hg.bitcast(hg.bitcast(x, "i64") & -2, "f64"), lambda x: x.astype("i32").astype("f64")]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+def test_gradients_behind_a_branch_are_those_without(function: Any) -> None:
+    """Programs with branches are differentiated forward, the others backward: each function has one derivative."""
+    count = len(inspect.signature(function).parameters)
+    given = [numbers(20) for _ in range(count)]
+
+    @ht.kernel
+    def straight(*values):
+        return function(*values) * 1.0
+
+    @ht.kernel
+    def branched(*values):
+        y = values[0] * 0.0
+        if values[0] > 0.0:
+            y = function(*values) * 1.0
+        return y
+
+    plain = [value.detach() for value in given]
+    torch.testing.assert_close(straight(*plain), branched(*plain), check_dtype=False)
+    found: list[Any] = []
+    for kernel in (straight, branched):
+        try:
+            y = kernel(*given)
+            found.append(torch.autograd.grad(y.sum(), given, materialize_grads=True) if y.requires_grad else ())
+        except NotImplementedError as error:
+            found.append(str(error).split(": ")[-1])
+    if isinstance(found[0], str):
+        assert found[0] == found[1]
+        assert "has no derivative" in found[0]
+    else:
+        torch.testing.assert_close(*found)
 
 
 def test_corners_are_torchs() -> None:

@@ -1,0 +1,146 @@
+"""Each function beside torch's own of that name, over all classes of operands: dtypes, shapes, layouts, dimensions."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Iterator
+from typing import Any, Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from hologram_torch import functional as F
+
+DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int8, torch.int64, torch.uint8, torch.bool]
+HALVES = (torch.float16, torch.bfloat16)
+
+REFUSED = {
+    "pow": lambda *given: (
+        not any(x.is_floating_point() if isinstance(x, Tensor) else isinstance(x, float) for x in given)
+    ),
+    "softmax": lambda x, **_: not x.is_floating_point(),
+    "log_softmax": lambda x, **_: not x.is_floating_point(),
+    "l1_loss": lambda x, *_, **__: not x.is_floating_point(),
+}
+"""What torch answers and these functions refuse, as their docstrings say: integers where there is a root or a mean."""
+
+
+def values(n: int, dtype: torch.dtype) -> Tensor:
+    x = torch.rand(n, generator=torch.Generator().manual_seed(3)) * 4 - 1.5
+    return x.to(dtype) if dtype.is_floating_point else (2 * x).round().to(dtype)
+
+
+def operands(dtype: torch.dtype) -> dict[str, Tensor]:
+    matrix = values(12, dtype).reshape(3, 4)
+    return {
+        "no dimensions": values(1, dtype).reshape(()),
+        "one element": values(1, dtype),
+        "no elements": values(0, dtype),
+        "no elements in a stack": values(0, dtype).reshape(2, 0, 3),
+        "matrix": matrix,
+        "transposed": matrix.t(),
+        "columns": values(24, dtype).reshape(3, 8)[:, ::2],
+        "expanded": values(4, dtype).expand(3, 4),
+        "stack": values(24, dtype).reshape(2, 3, 4),
+    }
+
+
+def answer(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of degrees of freedom
+        try:
+            return function(*arguments, **named)
+        except Exception as error:
+            return error
+
+
+def compare(name: str, theirs: Callable[..., Any], *arguments: Any, **named: Any) -> None:
+    """Where torch gives an answer this is the same one, also into out; where it raises, numbers may still be given."""
+    function = getattr(F, name)
+    expected, found = answer(theirs, *arguments, **named), answer(function, *arguments, **named)
+    what = f"{name}{[(x.dtype, tuple(x.shape)) if isinstance(x, Tensor) else x for x in arguments]} {named}"
+    if isinstance(expected, Exception):
+        return
+    if isinstance(found, Exception):
+        assert name in REFUSED, f"{what}: {found!r}"
+        assert REFUSED[name](*arguments, **named), f"{what}: {found!r}"
+        return
+    precision = 2e-2 if expected.dtype in HALVES else 1e-5
+    torch.testing.assert_close(
+        found, expected, rtol=precision, atol=precision, equal_nan=True, msg=lambda m: f"{what}: {m}"
+    )
+    if "out" in inspect.signature(function).parameters:
+        out = torch.full_like(found, 1)
+        assert function(*arguments, **named, out=out) is out
+        assert torch.equal(torch.nan_to_num(out), torch.nan_to_num(found)), what
+
+
+ELEMENTWISE = [
+    name for name in F.__all__ if "out" in inspect.signature(getattr(F, name)).parameters and name != "clamp"
+]
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_element_by_element(name: str) -> None:
+    second = [p for p in inspect.signature(getattr(F, name)).parameters if p in ("other", "exponent")]
+    theirs = getattr(torch, name)
+
+    def others(x: Tensor) -> Iterator[tuple[Any, ...]]:
+        yield x, x.flip(0) if x.ndim else x
+        for number in (2, 0.5, -1, -300, True):
+            yield x, number
+            yield number, x
+        for dtype in DTYPES:
+            yield x, values(1, dtype)[0]
+        for dtype in (torch.bfloat16, torch.float64, torch.int64):
+            yield x, values(1, dtype)
+
+    for dtype in DTYPES:
+        for kind, x in operands(dtype).items():
+            if not second:
+                compare(name, theirs, x)
+            elif kind in ("no dimensions", "no elements in a stack", "transposed"):
+                for given in others(x):
+                    compare(name, theirs, *given)
+
+
+@pytest.mark.parametrize("name", ["relu", "elu", "gelu", "leaky_relu", "selu", "silu", "softplus", "logsigmoid"])
+def test_activations(name: str) -> None:
+    for dtype in DTYPES:
+        for x in operands(dtype).values():
+            compare(name, getattr(torch.nn.functional, name), x)
+
+
+@pytest.mark.parametrize(
+    "name", ["sum", "mean", "amax", "amin", "prod", "std", "var", "cumsum", "softmax", "log_softmax"]
+)
+def test_over_dimensions(name: str) -> None:
+    ways: list[dict[str, Any]] = [{}, *({"dim": dim} for dim in (None, 0, -1, 1, -3, (0, 1), (), (-1, 0)))]
+    if "keepdim" in inspect.signature(getattr(F, name)).parameters:
+        ways += [{**way, "keepdim": True} for way in ways if way]
+    for dtype in DTYPES:
+        for x in operands(dtype).values():
+            for way in ways:
+                compare(name, getattr(torch, name), x, **way)
+
+
+LOSSES = ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div", "binary_cross_entropy"]
+
+
+@pytest.mark.parametrize("name", [*LOSSES, "binary_cross_entropy_with_logits"])
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum", "batchmean"])
+def test_losses(name: str, reduction: str) -> None:
+    for dtype in DTYPES:
+        for x in operands(dtype).values():
+            x = (x.double() / 4 + 0.4).to(dtype) if name == "binary_cross_entropy" else x
+            y = x.flip(0) if x.ndim else x
+            compare(name, getattr(torch.nn.functional, name), x, y, reduction=reduction)
+
+
+def test_what_has_no_root_or_mean_is_refused() -> None:
+    for name in ("std", "var", "mean", "softmax", "log_softmax"):
+        for dtype in (torch.int64, torch.bool):
+            with pytest.raises((TypeError, RuntimeError), match=f"{name}.*{dtype}"):
+                getattr(F, name)(torch.ones(3, dtype=dtype), dim=0)
