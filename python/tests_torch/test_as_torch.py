@@ -139,6 +139,20 @@ def test_losses(name: str, reduction: str) -> None:
             compare(name, getattr(torch.nn.functional, name), x, y, reduction=reduction)
 
 
+@pytest.mark.parametrize("dtype", [*HALVES, torch.float32])
+@pytest.mark.parametrize("given", [None, torch.float32, "same"])
+def test_norms_with_parameters_of_another_dtype(dtype: torch.dtype, given: Any) -> None:
+    """The result has the input's dtype, rounded once from what is computed in f32."""
+    x = values(24, dtype).reshape(2, 3, 4)
+    kind = dtype if given == "same" else torch.float32
+    scale, shift = (None, None) if given is None else (values(4, kind), values(4, kind).flip(0))
+    wide = [None if p is None else p.float() for p in (scale, shift)]
+    for name, arguments in (("layer_norm", (scale, shift)), ("rms_norm", (scale,))):
+        theirs = getattr(torch.nn.functional, name)(x.float(), (4,), *wide[: len(arguments)]).to(dtype)
+        found = getattr(F, name)(x, (4,), *arguments)
+        torch.testing.assert_close(found, theirs, rtol=1e-2 if dtype in HALVES else 1e-5, atol=1e-3)
+
+
 def test_what_has_no_root_or_mean_is_refused() -> None:
     for name in ("std", "var", "mean", "softmax", "log_softmax"):
         for dtype in (torch.int64, torch.bool):
