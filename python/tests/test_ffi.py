@@ -258,8 +258,22 @@ def test_wrong_handles_are_refused(host: hg.Executor, name: str, place: int, kin
         arguments[place] = handle
         status = function(*arguments)
         assert status == 4, (handle, status)
-        text = last_error()
-        assert re.search(r"null|freed|never given out|expected", text), text
+        assert re.fullmatch(refusal(known, name, kind, handle), last_error())
+
+
+def refusal(known: dict[str, list[int]], name: str, kind: str, handle: int) -> str:
+    """What is said of a handle that is no live one of a kind."""
+    begin = rf"{name}: (source: |destination: )?"
+    if handle == 0:
+        return begin + f"the handle is null; expected an? {kind}"
+    if handle in known["live"]:
+        given = next(k for k in KINDS if handle in known.get(k, []))
+        return begin + f"handle 0x{handle:x} is an? {given}; expected an? {kind}"
+    freed = (
+        rf"({kind} handle 0x{handle:x} is freed|handle 0x{handle:x} is of an? \w+ that is freed; expected an? {kind})"
+    )
+    never = rf"(\w+ )?handle 0x{handle:x} was never given out"
+    return begin + (freed if handle in known["freed"] else f"({freed}|{never})")
 
 
 @pytest.mark.parametrize("place", ["program", "operand"])
@@ -352,6 +366,14 @@ def test_null_pointers_are_refused(host: hg.Executor, name: str) -> None:
                 arguments.append(room(parameters[i]))
         status = getattr(LIBRARY, "hologram_" + name)(*arguments)
         assert 0 <= status <= 13
+        if (
+            len(nulls) == 1
+            and FUNCTIONS[name][nulls[0]].endswith("_out")
+            and name not in ("last_fault", "buffer_from_dlpack")
+        ):
+            null = FUNCTIONS[name][nulls[0]].split("*")[-1]
+            if null not in ("size_out", "text_out", "data_out"):  # which may be of no bytes
+                assert (status, last_error()) == (2, f"{name}: {null} is NULL")
         if name == "profile_start" and status == 0:
             _ffi.native.profile_free(arguments[1].contents.value)  # else it would be told of all other tests
 
