@@ -378,6 +378,57 @@ def test_null_pointers_are_refused(host: hg.Executor, name: str) -> None:
             _ffi.native.profile_free(arguments[1].contents.value)  # else it would be told of all other tests
 
 
+def done(status: int, event: Any = None) -> None:
+    """What a call gave, waited for."""
+    while status == 1 and event is not None:
+        status = LIBRARY.hologram_event_wait(event, 1000)
+    assert status == 0, (status, last_error())
+
+
+def test_buffers_in_c(host: hg.Executor) -> None:
+    """A view with an offset, a shape and strides of its own, its description, and copies, fills and reads of it."""
+    f32, ex, event = 11, host.handle, ctypes.c_uint64()
+    whole, view, packed = ctypes.c_uint64(), ctypes.c_uint64(), ctypes.c_uint64()
+    done(LIBRARY.hologram_buffer_allocate(ex, 24, f32, 0, ctypes.byref(whole)))
+    data = (ctypes.c_float * 24)(*range(24))
+    done(LIBRARY.hologram_buffer_write(whole, 0, 96, data, ctypes.byref(event)), event)
+    shape, strides = (ctypes.c_int64 * 2)(3, 2), (ctypes.c_int64 * 2)(7, 2)
+    done(LIBRARY.hologram_buffer_view(whole, ctypes.c_int64(4), 2, shape, strides, ctypes.byref(view)))
+    info = _ffi.BufferInfo(size=ctypes.sizeof(_ffi.BufferInfo))
+    done(LIBRARY.hologram_buffer_describe(view, ctypes.byref(info)))
+    assert (info.length, info.bytes, info.dtype, info.element_size, info.rank) == (6, 24, f32, 4, 2)
+    assert (info.contiguous, info.read_only, info.class_index, info.freed) == (0, 0, -1, 0)
+    assert (list(info.shape)[:2], list(info.strides)[:2]) == ([3, 2], [7, 2])
+    done(LIBRARY.hologram_buffer_allocate(ex, 6, f32, 0, ctypes.byref(packed)))
+    flat = ctypes.c_uint64()
+    done(LIBRARY.hologram_buffer_view(packed, ctypes.c_int64(0), 2, shape, None, ctypes.byref(flat)))
+    done(LIBRARY.hologram_buffer_copy(flat, view, ctypes.byref(event)), event)
+    found = (ctypes.c_float * 4)()
+    done(LIBRARY.hologram_buffer_read(packed, ctypes.c_int64(4), ctypes.c_int64(16), found, ctypes.byref(event)), event)
+    assert list(found) == [6, 11, 13, 18]
+    half = Scalar(f32, 0x3F000000)
+    done(LIBRARY.hologram_buffer_fill(view, ctypes.byref(half), ctypes.byref(event)), event)
+    done(LIBRARY.hologram_buffer_synchronize(view, ctypes.byref(event)), event)
+    done(LIBRARY.hologram_buffer_read(whole, 0, 96, data, ctypes.byref(event)), event)
+    assert [i for i in range(24) if data[i] != i] == [4, 6, 11, 13, 18, 20]
+    assert {data[i] for i in (4, 6, 11, 13, 18, 20)} == {0.5}
+    for function, arguments, text in (
+        ("buffer_read", (packed, ctypes.c_int64(12), ctypes.c_int64(16), found), "read: 16 bytes at offset 12 are outside the buffer.s 24 bytes"),
+        ("buffer_write", (packed, ctypes.c_int64(-1), ctypes.c_int64(4), found), "write: .*-1.*"),
+        ("buffer_write", (view, ctypes.c_int64(0), ctypes.c_int64(24), data), "write: .*contiguous.*"),
+        ("buffer_write", (packed, ctypes.c_int64(0), ctypes.c_int64(4), None), "buffer_write: data is NULL"),
+        ("buffer_read", (packed, ctypes.c_int64(0), ctypes.c_int64(4), None), "buffer_read: data_out is NULL"),
+    ):
+        assert getattr(LIBRARY, "hologram_" + function)(*arguments, ctypes.byref(event)) == 2, text
+        assert re.fullmatch(text, last_error()), last_error()
+    count, after = ctypes.c_int64(), ctypes.c_int64()
+    done(LIBRARY.hologram_object_count(ctypes.byref(count)))
+    for handle in (whole, view, packed, flat):
+        done(LIBRARY.hologram_buffer_free(handle))
+    done(LIBRARY.hologram_object_count(ctypes.byref(after)))
+    assert count.value - after.value == 4
+
+
 def test_the_last_error_has_a_size(host: hg.Executor) -> None:
     wrong = ("program p\n" + "\n".join(f"  {'n' * 300}{i} x" for i in range(30))).encode()
     with pytest.raises(ValueError, match="n" * 80):
