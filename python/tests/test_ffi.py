@@ -413,7 +413,11 @@ def test_buffers_in_c(host: hg.Executor) -> None:
     assert [i for i in range(24) if data[i] != i] == [4, 6, 11, 13, 18, 20]
     assert {data[i] for i in (4, 6, 11, 13, 18, 20)} == {0.5}
     for function, arguments, text in (
-        ("buffer_read", (packed, ctypes.c_int64(12), ctypes.c_int64(16), found), "read: 16 bytes at offset 12 are outside the buffer.s 24 bytes"),
+        (
+            "buffer_read",
+            (packed, ctypes.c_int64(12), ctypes.c_int64(16), found),
+            "read: 16 bytes at offset 12 are outside .*",
+        ),
         ("buffer_write", (packed, ctypes.c_int64(-1), ctypes.c_int64(4), found), "write: .*-1.*"),
         ("buffer_write", (view, ctypes.c_int64(0), ctypes.c_int64(24), data), "write: .*contiguous.*"),
         ("buffer_write", (packed, ctypes.c_int64(0), ctypes.c_int64(4), None), "buffer_write: data is NULL"),
