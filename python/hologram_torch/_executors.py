@@ -60,8 +60,8 @@ def executor_for(device: torch.device) -> Executor:
     return found
 
 
-def executor_of(tensor: torch.Tensor) -> Executor:
-    """Return an executor for a tensor, sooner: it may be one for another device of the same backend.
+def executor_of(tensor: Any) -> Executor:
+    """Return an executor for a torch.Tensor, sooner: it may be one for another device of the same backend.
 
     Calls that are tried by it are then left to what asks ``executor_for``.
     """
