@@ -8,6 +8,7 @@ import (
 
 	"github.com/hologram-project/hologram/backends/cuda/tuned"
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 	"github.com/hologram-project/hologram/kernels"
 )
 
@@ -19,8 +20,11 @@ func TestColumnsHaveTheLibrarysBits(t *testing.T) {
 	number := 0
 	for _, shape := range [][]int64{{33, 32}, {40, 100}, {256, 64}, {600, 33}, {1024, 40}, {3, 300, 35}, {8192, 32}, {8193, 32}, {16384, 33}, {2, 20000, 32}} {
 		for _, op := range []*kernels.Op{kernels.ReduceSum, kernels.ReduceMin, kernels.ReduceMax} {
-			for range 2 {
+			for k := range 2 {
 				number++
+				if n := shape[len(shape)-2]; brief.On() && (n > 9000 || n > 1000 && k > 0) {
+					continue
+				}
 				in, out := types[number%len(types)][0], types[number%len(types)][1]
 				if op != kernels.ReduceSum {
 					out = in
