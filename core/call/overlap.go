@@ -70,11 +70,14 @@ func (p *Prepared) wholeOperands(op *kernels.Op, seen []backends.View) {
 			if o == w || in.Writes && o < w {
 				continue
 			}
-			why := "only the identical array may be both"
-			if in.Writes {
+			why, same := "only the identical array may be both", !in.Writes && op.MayBe(w, o)
+			switch {
+			case in.Writes:
 				why = "two outputs must not share memory"
+			case !same:
+				why = "only what has an element for each of the input's may be both"
 			}
-			_ = p.check(check{writes: w, other: o, written: seen[w], seen: seen[o], same: !in.Writes,
+			_ = p.check(check{writes: w, other: o, written: seen[w], seen: seen[o], same: same,
 				writtenName: op.Name + ": " + out.Name, seeName: in.Name, why: why}) // two operands: nothing is refused yet
 		}
 	}
