@@ -22,6 +22,9 @@ type check struct {
 // passes reports whether a call's addresses pass the check. Most do by being
 // far apart.
 func (c *check) passes(operands []Operand) bool {
+	if operands[c.other].Number {
+		return true // of which the call has a copy
+	}
 	w, o := operands[c.writes].View.Addr, operands[c.other].View.Addr
 	if gap := int64(o) - int64(w); c.whi <= gap+c.slo || gap+c.shi <= c.wlo {
 		return true
