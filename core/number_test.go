@@ -98,6 +98,23 @@ func TestNumbersCaptured(t *testing.T) {
 	})
 }
 
+// TestANumberOfTheOutput is an element of the array that is written: it is read before.
+func TestANumberOfTheOutput(t *testing.T) {
+	ex := executorOn(t, testDevices(t)["cpu"])
+	b := hostBytes(8)
+	put := func(x, y float32) {
+		binary.LittleEndian.PutUint32(b, math.Float32bits(x))
+		binary.LittleEndian.PutUint32(b[4:], math.Float32bits(y))
+	}
+	put(3, 5)
+	v := backends.View{Addr: addressOf(b), Type: isa.F32, Rank: 1}
+	v.Shape[0], v.Stride[0] = 2, 1
+	array := Operand{View: v, DeviceType: dlpackCPU}
+	require.NoError(t, wait(ex.Call(&Call{Op: kernels.VectorMul, Operands: []Operand{array, numberOf(b[4:], isa.F32), array}})))
+	require.Equal(t, math.Float32bits(15), binary.LittleEndian.Uint32(b))
+	require.Equal(t, math.Float32bits(25), binary.LittleEndian.Uint32(b[4:]))
+}
+
 // TestNumbersRefused gives numbers that are none.
 func TestNumbersRefused(t *testing.T) {
 	onEach(t, func(t *testing.T, ex *Executor) {

@@ -59,6 +59,16 @@ func (*Rowwise) Text(part string, acc isa.Type) string {
 // Rowwise is what the operation does of rows, nil if it is none such.
 func (op *Op) Rowwise() *Rowwise { return op.rowwise }
 
+// MayBe reports whether operand w, which is written, may be the identical array as
+// operand i, which is read: each element is then read before it is written. Of rows
+// that is so for arrays of the input's elements alone. A number of a row is there
+// before what is broadcast to other rows has been read, and what is broadcast may be
+// loaded for one output after another has been stored.
+func (op *Op) MayBe(w, i int) bool {
+	r := op.rowwise
+	return r == nil || r.Shares[w] == Whole && r.Shares[i] == Whole
+}
+
 // rowwiseOp makes the operation of a Rowwise.
 func rowwiseOp(name, doc string, operands []Operand, scalars []Scalar, r *Rowwise) *Op {
 	op := &Op{

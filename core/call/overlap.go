@@ -22,6 +22,9 @@ type check struct {
 // passes reports whether a call's addresses pass the check. Most do by being
 // far apart.
 func (c *check) passes(operands []Operand) bool {
+	if operands[c.other].Number {
+		return true // of which the call has a copy
+	}
 	w, o := operands[c.writes].View.Addr, operands[c.other].View.Addr
 	if gap := int64(o) - int64(w); c.whi <= gap+c.slo || gap+c.shi <= c.wlo {
 		return true
@@ -70,11 +73,14 @@ func (p *Prepared) wholeOperands(op *kernels.Op, seen []backends.View) {
 			if o == w || in.Writes && o < w {
 				continue
 			}
-			why := "only the identical array may be both"
-			if in.Writes {
+			why, same := "only the identical array may be both", !in.Writes && op.MayBe(w, o)
+			switch {
+			case in.Writes:
 				why = "two outputs must not share memory"
+			case !same:
+				why = "only what has an element for each of the input's may be both"
 			}
-			_ = p.check(check{writes: w, other: o, written: seen[w], seen: seen[o], same: !in.Writes,
+			_ = p.check(check{writes: w, other: o, written: seen[w], seen: seen[o], same: same,
 				writtenName: op.Name + ": " + out.Name, seeName: in.Name, why: why}) // two operands: nothing is refused yet
 		}
 	}
