@@ -28,7 +28,16 @@ func rowwiseColumns(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan
 		return nil, nil
 	}
 	p, slots := &plan{}, c.Slots
-	r := columnText{rowText: rowText{op: op, r: op.Rowwise(), along: c.Along, chunks: int((c.Cols + chunk - 1) / chunk)}}
+	// Lanes see how numbers lie that a row has one of where the program says it.
+	same := map[int]bool{}
+	form := c.Form()
+	for i, share := range op.Rowwise().Shares {
+		if share == kernels.Column && !c.Along[i] {
+			same[i] = c.Steps[len(same)].Value == 0
+			form += fmt.Sprint(same[i])
+		}
+	}
+	r := columnText{same: same, rowText: rowText{op: op, r: op.Rowwise(), along: c.Along, chunks: int((c.Cols + chunk - 1) / chunk)}}
 	if c.Cols <= keptRows {
 		r.few = int(c.Cols)
 	} else {
@@ -36,20 +45,22 @@ func rowwiseColumns(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan
 		last := c.Cols - int64(r.chunks-1)*chunk
 		r.rounds, r.more = last >= lanes, int(last%lanes/keptRows)
 	}
-	k := key{what: fmt.Sprintf("%s columns %s %d", op.Name, c.Form(), r.more), n: int64(r.chunks)<<8 | int64(r.few), exact: r.rounds}
+	k := key{what: fmt.Sprintf("%s columns %s %d", op.Name, form, r.more), n: int64(r.chunks)<<8 | int64(r.few), exact: r.rounds}
 	p.aside(k, r.text, tile, c.Matrices, c.Cols, cols, c.Cols, slots...)
 	for i := range p.Steps {
 		p.Steps[i].Params = append(p.Steps[i].Params, kernels.Param{Value: uint64(c.Rows)})
 	}
-	return p.given(op, t, c)
+	p.given(op, t, c)
+	return p.done()
 }
 
 // columnText writes the program.
 type columnText struct {
 	rowText
-	few    int  // elements of a row that has no more than are kept
-	rounds bool // the last chunk has elements for all partials,
-	more   int  // and so many times keptRows, and perhaps some, that are left
+	same   map[int]bool // which operands have one number for all rows
+	few    int          // elements of a row that has no more than are kept
+	rounds bool         // the last chunk has elements for all partials,
+	more   int          // and so many times keptRows, and perhaps some, that are left
 }
 
 func (r *columnText) text(w *writer) {
@@ -63,7 +74,7 @@ func (r *columnText) text(w *writer) {
 	})
 	size := w.t.Size()
 	w.line("  ldp.u64 many, many\n  mul.u64 many, many, %d\n  mul.u64 at, at, %d\n  mul.u64 down, cols, %[2]d", w.acc.Size(), size)
-	r.given(w, "of")
+	r.given(w, "of", func(i int) string { return map[bool]string{true: "0", false: fmt.Sprint(size)}[r.same[i]] })
 	if r.few == 0 {
 		w.line("  mul.u64 keep, of, %d\n  mul.u64 round, down, %d", w.acc.Size(), lanes)
 		for j := range each {

@@ -20,16 +20,18 @@ func rowwise(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan, error
 	r := rowText{op: op, r: op.Rowwise(), along: c.Along, chunks: int((c.Cols + chunk - 1) / chunk)}
 	p := &plan{}
 	p.step(key{what: op.Name + " " + c.Form(), t: l[0].Type, n: int64(r.chunks)}, r.text, c.Rows*lanes, lanes, c.Slots, uint64(c.Cols))
-	return p.given(op, l[0].Type, c)
+	p.given(op, l[0].Type, c)
+	for i := range p.Steps {
+		p.Steps[i].Params = append(p.Steps[i].Params, c.Steps...)
+	}
+	return p.done()
 }
 
 // given appends to the parameters of all steps the operation's own.
-func (p *plan) given(op *kernels.Op, t isa.Type, c *kernels.RowCall) (*kernels.Plan, error) {
+func (p *plan) given(op *kernels.Op, t isa.Type, c *kernels.RowCall) {
 	for i := range p.Steps {
-		s := &p.Steps[i]
-		s.Params = append(append(s.Params, op.RowParams(t, c.Cols)...), c.Steps...)
+		p.Steps[i].Params = append(p.Steps[i].Params, op.RowParams(t, c.Cols)...)
 	}
-	return p.done()
 }
 
 // keeps reports whether rows are for a block alone: longer than one element a lane,
@@ -62,22 +64,18 @@ func (r *rowText) params(w *writer) {
 	for _, s := range r.op.Scalars {
 		w.line("param %s %v", s.Name, w.acc)
 	}
-	r.alike(func(i int, name string) {
-		if r.r.Shares[i] == kernels.Column {
-			w.line("param %sstep u64", name)
-		}
-	})
 }
 
-// given loads the scalars, and what a row, whose number is in a register, has one of.
-func (r *rowText) given(w *writer, row string) {
+// given loads the scalars, and what a row, whose number is in a register, has one of:
+// step finds how many bytes there are between those of rows where they broadcast.
+func (r *rowText) given(w *writer, row string, step func(i int) string) {
 	w.line("  ldp.%v count, count", w.acc)
 	for _, s := range r.op.Scalars {
 		w.line("  ldp.%v %s, %[2]s", w.acc, s.Name)
 	}
 	r.alike(func(i int, name string) {
 		if r.r.Shares[i] == kernels.Column {
-			w.line("  ldp.u64 each, %sstep\n  mul.u64 to, %s, each", name, row)
+			w.line("  mul.u64 to, %s, %s", row, step(i))
 		} else {
 			w.line("  mul.u64 to, %s, %d", row, w.acc.Size())
 		}
@@ -89,10 +87,18 @@ func (r *rowText) text(w *writer) {
 	r.head(w, "row")
 	w.line("param cols u64")
 	r.params(w)
+	r.alike(func(i int, name string) {
+		if r.r.Shares[i] == kernels.Column {
+			w.line("param %sstep u64", name)
+		}
+	})
 	w.line("block %d", lanes)
 	w.rowPlace(r.chunks)
 	w.line("  mul.u64 side, lane, %d\n  cvt.u64.u32 number, row", w.t.Size())
-	r.given(w, "number")
+	r.given(w, "number", func(i int) string {
+		w.line("  ldp.u64 step, %sstep", r.op.Operands[i].Name)
+		return "step"
+	})
 	for _, s := range r.r.Stats {
 		r.begin(w)
 		r.stat(w, s, w.chunks(s.Combine, r.chunks, func() { r.element(w, s.Of, func() { w.line("  %s", r.r.Text(s.Of, w.acc)) }) }))
