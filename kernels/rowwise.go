@@ -291,6 +291,17 @@ func (op *Op) RowCall(l []Layout, axes int) *RowCall {
 	return op.rowCall(l, axes, func(a *Layout, lead int) bool { return a.Packed() })
 }
 
+// Alone reports whether all numbers of rows are found of one array that has an element
+// for each of the rows'.
+func (op *Op) Alone() bool {
+	for i, o := range op.Operands {
+		if o.Reads && op.rowwise.Shares[i] == Whole && !op.alone(i) {
+			return false
+		}
+	}
+	return true
+}
+
 // ColumnCall is the form of a call whose rows are columns, all in the same way, or nil.
 func (op *Op) ColumnCall(l []Layout, axes int) *RowCall {
 	matrices, _, _, ok := l[0].Columns(len(l[0].Shape) - axes)

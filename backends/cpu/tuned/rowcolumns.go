@@ -12,11 +12,15 @@ import (
 // of them in room of its own, and combines that.
 const (
 	keptRows    = 32
-	columnTile  = 64               // bytes of a matrix's row that the lanes of a block do together
-	mostColumns = 1 << 22          // elements that are kept
+	columnTile  = 512 // bytes of a matrix's row that the lanes of a block do together
+	nearBytes   = 512 // from one element of a column to the next, so that long ones are read fast
+	fewColumns  = 8
+	mostColumns = 1 << 22          // elements for which there is room
 	each        = lanes / keptRows // partials in registers
 )
 
+// rowwiseColumns plans it, or leaves it to the library: very few columns, and long ones
+// that lie far apart, of which that reads a stretch of each array in order.
 func rowwiseColumns(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan, error) {
 	c := op.ColumnCall(l, axes)
 	if c == nil {
@@ -24,7 +28,11 @@ func rowwiseColumns(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan
 	}
 	t, acc := l[0].Type, kernels.Accumulator(l[0].Type)
 	cols, tile := c.Rows/c.Matrices, int64(columnTile/acc.Size())
-	if c.Cols > longest || cols < tile/2 || cols >= maxWide || c.Matrices*(cols/tile+1) >= 1<<31 || c.Rows > mostColumns/keptRows {
+	if c.Cols > longest || cols < fewColumns || cols >= maxWide || c.Matrices*(cols/tile+1) >= 1<<31 || c.Cols > keptRows && c.Rows > mostColumns/keptRows {
+		return nil, nil
+	}
+	// The library packs its columns unless it reads one array alone.
+	if c.Cols > lanes && cols*int64(t.Size()) > nearBytes && op.Alone() {
 		return nil, nil
 	}
 	p, slots := &plan{}, c.Slots

@@ -135,6 +135,14 @@ func TestRowwiseLeft(t *testing.T) {
 		require.NoError(t, err)
 		require.Nil(t, plan)
 	}
+	columns := func(length, n int64) []kernels.Layout {
+		return []kernels.Layout{columnsOf(isa.F32, 1, length, n), columnsOf(isa.F32, 1, length, n)}
+	}
+	for _, l := range [][]kernels.Layout{columns(300, 7), columns(70000, 16), columns(257, 129), columns(40, 1<<18)} {
+		plan, err := tuned.PlanShapes(kernels.LogSoftmax, l, 1)
+		require.NoError(t, err)
+		require.Nil(t, plan)
+	}
 	each := f(9, 300) // a weight for each element of each row
 	plan, err := tuned.PlanShapes(kernels.LayerNorm, []kernels.Layout{f(9, 300), each, each, f(9), f(9), f(9, 300)}, 1)
 	require.NoError(t, err)
