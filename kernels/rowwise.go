@@ -283,9 +283,11 @@ func (l *Layout) broadcast(shape []int64) (Layout, bool) {
 }
 
 // RowCall is a Rowwise's call on arrays that lie packed, for a program whose blocks
-// each have a row, or a part of one.
+// each have a row, or a part of one; or whose rows are the columns of packed matrices,
+// for one whose lanes have neighbouring ones.
 type RowCall struct {
 	Rows, Cols int64
+	Matrices   int64 // of which rows are the columns; each has as many
 	// Along says which operands lie along a row, and are the same for all.
 	Along []bool
 	Slots []Binding
@@ -294,8 +296,40 @@ type RowCall struct {
 	Steps []Param
 }
 
-// RowCall is the call's form, or nil where an operand does not lie so.
+// RowCall is the call's form with packed rows, or nil where an operand does not lie so.
 func (op *Op) RowCall(l []Layout, axes int) *RowCall {
+	return op.rowCall(l, axes, func(a *Layout, lead int) bool { return a.Packed() })
+}
+
+// Alone reports whether all numbers of rows are found of one array that has an element
+// for each of the rows'.
+func (op *Op) Alone() bool {
+	for i, o := range op.Operands {
+		if o.Reads && op.rowwise.Shares[i] == Whole && !op.alone(i) {
+			return false
+		}
+	}
+	return true
+}
+
+// ColumnCall is the form of a call whose rows are columns, all in the same way, or nil.
+func (op *Op) ColumnCall(l []Layout, axes int) *RowCall {
+	matrices, _, _, ok := l[0].Columns(len(l[0].Shape) - axes)
+	if !ok {
+		return nil
+	}
+	c := op.rowCall(l, axes, func(a *Layout, lead int) bool {
+		m, _, _, ok := a.Columns(lead)
+		return ok && m == matrices
+	})
+	if c != nil {
+		c.Matrices = matrices
+	}
+	return c
+}
+
+// rowCall has the arrays with an element for each of the rows' lie as is asked.
+func (op *Op) rowCall(l []Layout, axes int, lies func(a *Layout, lead int) bool) *RowCall {
 	lead := len(l[0].Shape) - axes
 	arrays, err := op.RowArrays(l, axes)
 	if err != nil {
@@ -324,7 +358,7 @@ func (op *Op) RowCall(l []Layout, axes int) *RowCall {
 				return nil
 			}
 		}
-		if !a.Packed() {
+		if whole := op.rowwise.Shares[i] == Whole; whole && !lies(&a, lead) || !whole && !a.Packed() {
 			return nil
 		}
 		c.Slots[i] = Binding{Operand: i, Type: a.Type, Shape: []int64{a.Elements()}, Stride: []int64{1}}

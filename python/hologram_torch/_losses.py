@@ -15,7 +15,7 @@ from hologram_torch._executors import using
 from hologram_torch._functions import add, amax, amin, div, floating, mul, neg, sum, wide
 from hologram_torch._fused import Fused
 from hologram_torch._nll import NLL
-from hologram_torch._operation import PLAIN, is_dynamo_compiling, unusual
+from hologram_torch._operation import PLAIN, Operation, is_dynamo_compiling, unusual
 from hologram_torch._rows import LOG_SOFTMAX
 from hologram_torch._table import OPERATIONS
 
@@ -175,6 +175,28 @@ def nll_loss(
     return _classified("nll_loss", _loss_input(input), target, weight, ignore_index, reduction, 0.0)
 
 
+class _Smoothed(Operation):
+    """(1 − smoothing) x + smoothing · the mean of x along a dimension; its gradient is the same of the gradient."""
+
+    def fake(self, *arguments: Any) -> Tensor:
+        return torch.empty_like(arguments[0])
+
+    def forward(self, *arguments: Any) -> Tensor:
+        x, dim, smoothing = arguments
+        total = _reductions.SUM(x, [dim], True)
+        found: Tensor = OPERATIONS["moved"](x, total, smoothing, 1 / max(x.shape[dim], 1))
+        return found
+
+    def save(self, ctx: Any, arguments: tuple[Any, ...], result: Tensor) -> None:
+        _, ctx.dim, ctx.smoothing = arguments
+
+    def backward(self, ctx: Any, *gradients: Any) -> Any:
+        return self(gradients[0], ctx.dim, ctx.smoothing), None, None
+
+
+_SMOOTHED = _Smoothed("smoothed", "(Tensor input, int dim, float smoothing) -> Tensor")
+
+
 def _cross_entropy(
     input: Tensor, target: Tensor, weight: Optional[Tensor], ignored: int, reduction: str, smoothing: float
 ) -> Tensor:
@@ -239,6 +261,10 @@ def _classified(
     if weight is not None and tuple(weight.shape) != (classes,):
         raise RuntimeError(f"{what}: weight has the shape {tuple(weight.shape)}; expected ({classes},), one a class")
     weight = None if weight is None else weight.detach().to(logs.dtype)
+    if smoothing and weight is None and classes:
+        # Of each class its own logarithm and the mean of all, of which a pass picks one.
+        logs = _SMOOTHED(logs, at, smoothing)
+        smoothing = 0.0
     loss, divisor = NLL(logs, target, weight, ("none", "mean", "sum").index(reduction), ignored)
     if not smoothing:
         return loss

@@ -90,6 +90,8 @@ CASES: dict[str, tuple[Fused, tuple[Any, ...], Callable[[], Inputs]]] = {
     "cross entropy": (_CROSS_ENTROPY, MEAN, classes()),
     "of images": (_CROSS_ENTROPY, (1, "mean", 0.0), classes((2, 3, 4, 5))),
     "each": (_CROSS_ENTROPY, (1, "none", 0.0), classes(weight=True)),
+    "smoothed": (_CROSS_ENTROPY, (1, "mean", 0.1), classes()),
+    "smoothed images, bf16": (_CROSS_ENTROPY, (-100, "none", 0.5), classes((2, 3, 4, 5), dtype=torch.bfloat16)),
     "squares": (_POINTWISE, ("mse_loss", "mse", (), "mean"), pairs()),
     "of both, bf16": (_POINTWISE, ("huber_loss", "huber", (1.0,), "sum"), pairs(torch.bfloat16, both=True)),
     "layer norm": (_LAYER_NORM, ((6,), 1e-5), normed()),

@@ -29,9 +29,12 @@ func (p *plan) aside(k key, write func(w *writer), tile, matrices, rows, cols, m
 
 // asidePlace is where a lane is: its part of a column begins at element at and has n
 // rows; of is its column's number, among the columns of all matrices, and apart what it
-// has among those parts.
-func (w *writer) asidePlace(many int64) {
+// has among those parts. params declare others.
+func (w *writer) asidePlace(many int64, params ...func()) {
 	w.line("param cols u64\nparam rows u64\nparam parts u32\nparam from u32     ; column\nparam tiles u32")
+	for _, declare := range params {
+		declare()
+	}
 	w.line("  sreg q, lane.x\n  sreg b, block.x\n  sreg dx, block_dim.x\n  ldp.u64 cols, cols\n  ldp.u64 rows, rows\n  ldp.u32 parts, parts\n  ldp.u32 from, from\n  ldp.u32 tiles, tiles")
 	w.line("  rem.u32 tile, b, tiles\n  div.u32 b, b, tiles\n  cvt.u64.u32 block, b\n  rem.u32 part, b, parts\n  div.u32 matrix, b, parts\n  mad.u32 col, tile, dx, from")
 	w.line("  cvt.u64.u32 col, col\n  cvt.u64.u32 lane, q\n  add.u64 col, col, lane\n  cvt.u64.u32 part, part\n  cvt.u64.u32 matrix, matrix\n  mul.u64 top, part, %d", many)
@@ -106,7 +109,7 @@ func (w *writer) columnSoftmax(n int64) {
 	}, map[string]isa.Type{"xat": w.t, "eat": w.acc})
 	c := columnLevel{combine: "add", x: w.acc, acc: w.acc, rows: n, slot: slot}
 	w.line("  mul.u64 jump, cols, %d\n  mul.u64 eat, at, %[1]d\n  mov.u64 start, at\n  mov.u64 at, eat", w.acc.Size())
-	w.halve(n, 1, 0, c)
+	w.halve(c.combine, n, 1, 0, func(i int64) { c.partial(w, i) })
 	w.line("  mov.%v s, z0\n  mov.u64 at, start", w.acc)
 	w.down("n", func() {
 		w.line("  ldg.%v z, %s[eat]\n  div.%[1]v z, z, s", w.acc, slot)

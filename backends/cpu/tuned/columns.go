@@ -114,23 +114,24 @@ func (c columnLevel) text(w *writer) {
 	if !few {
 		n = c.each
 	}
-	w.halve(n, 1, 0, c)
+	w.halve(c.combine, n, 1, 0, func(i int64) { c.partial(w, i) })
 	w.line("  mul.u64 to, block, wide\n  add.u64 to, to, f64\n  mul.u64 to, to, %d", c.out.Size())
 	w.storeAs(c.out, "z0", "y[to]")
 	w.line("  exit")
 }
 
 // halve leaves in zi what is in partial i when width partials are left of n: of those
-// apart by half as much, one before the other, so that few wait for others.
-func (w *writer) halve(n, width, i int64, c columnLevel) {
+// apart by half as much, one before the other, so that few wait for others. partial
+// makes one of them.
+func (w *writer) halve(combine string, n, width, i int64, partial func(i int64)) {
 	if width >= n {
-		c.partial(w, i)
+		partial(i)
 		return
 	}
-	w.halve(n, 2*width, i, c)
+	w.halve(combine, n, 2*width, i, partial)
 	if i+width < n {
-		w.halve(n, 2*width, i+width, c)
-		w.line("  %s.%v z%d, z%[3]d, z%d", c.combine, w.acc, i, i+width)
+		w.halve(combine, n, 2*width, i+width, partial)
+		w.line("  %s.%v z%d, z%[3]d, z%d", combine, w.acc, i, i+width)
 	}
 }
 

@@ -3,6 +3,7 @@ package tuned
 import (
 	"fmt"
 
+	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/kernels"
 )
 
@@ -10,16 +11,27 @@ import (
 // the other, and then makes its elements.
 func rowwise(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan, error) {
 	c := op.RowCall(l, axes)
-	if c == nil || !keeps(c.Rows, c.Cols) {
+	if c == nil {
+		return rowwiseColumns(op, l, axes)
+	}
+	if !keeps(c.Rows, c.Cols) {
 		return nil, nil
 	}
 	r := rowText{op: op, r: op.Rowwise(), along: c.Along, chunks: int((c.Cols + chunk - 1) / chunk)}
 	p := &plan{}
-	p.step(key{what: op.Name + " " + c.Form(), t: l[0].Type, n: int64(r.chunks)}, r.text, c.Rows*lanes, lanes, c.Slots)
-	if p.err == nil {
-		p.Steps[0].Params = append(append([]kernels.Param{{Value: uint64(c.Cols)}}, op.RowParams(l[0].Type, c.Cols)...), c.Steps...)
+	p.step(key{what: op.Name + " " + c.Form(), t: l[0].Type, n: int64(r.chunks)}, r.text, c.Rows*lanes, lanes, c.Slots, uint64(c.Cols))
+	p.given(op, l[0].Type, c)
+	for i := range p.Steps {
+		p.Steps[i].Params = append(p.Steps[i].Params, c.Steps...)
 	}
 	return p.done()
+}
+
+// given appends to the parameters of all steps the operation's own.
+func (p *plan) given(op *kernels.Op, t isa.Type, c *kernels.RowCall) {
+	for i := range p.Steps {
+		p.Steps[i].Params = append(p.Steps[i].Params, op.RowParams(t, c.Cols)...)
+	}
 }
 
 // keeps reports whether rows are for a block alone: longer than one element a lane,
@@ -38,15 +50,43 @@ type rowText struct {
 	chunks int
 }
 
-func (r *rowText) text(w *writer) {
-	w.line("program %s_row", r.op.Name)
+// head begins a program.
+func (r *rowText) head(w *writer, what string) {
+	w.line("program %s_%s", r.op.Name, what)
 	for i, o := range r.op.Operands {
 		w.line("slot %s %v", o.Name, r.op.TypeOf(i, w.t))
 	}
-	w.line("param cols u64\nparam count %v", w.acc)
+}
+
+// params declares those of the operation.
+func (r *rowText) params(w *writer) {
+	w.line("param count %v", w.acc)
 	for _, s := range r.op.Scalars {
 		w.line("param %s %v", s.Name, w.acc)
 	}
+}
+
+// given loads the scalars, and what a row, whose number is in a register, has one of:
+// step finds how many bytes there are between those of rows where they broadcast.
+func (r *rowText) given(w *writer, row string, step func(i int) string) {
+	w.line("  ldp.%v count, count", w.acc)
+	for _, s := range r.op.Scalars {
+		w.line("  ldp.%v %s, %[2]s", w.acc, s.Name)
+	}
+	r.alike(func(i int, name string) {
+		if r.r.Shares[i] == kernels.Column {
+			w.line("  mul.u64 to, %s, %s", row, step(i))
+		} else {
+			w.line("  mul.u64 to, %s, %d", row, w.acc.Size())
+		}
+		r.load(w, i, "to")
+	})
+}
+
+func (r *rowText) text(w *writer) {
+	r.head(w, "row")
+	w.line("param cols u64")
+	r.params(w)
 	r.alike(func(i int, name string) {
 		if r.r.Shares[i] == kernels.Column {
 			w.line("param %sstep u64", name)
@@ -54,48 +94,49 @@ func (r *rowText) text(w *writer) {
 	})
 	w.line("block %d", lanes)
 	w.rowPlace(r.chunks)
-	w.line("  mul.u64 side, lane, %d\n  ldp.%v count, count", w.t.Size(), w.acc)
-	for _, s := range r.op.Scalars {
-		w.line("  ldp.%v %s, %[2]s", w.acc, s.Name)
-	}
-	r.alike(func(i int, name string) { // what a row has one of
-		w.line("  cvt.u64.u32 to, row")
-		if r.r.Shares[i] == kernels.Column {
-			w.line("  ldp.u64 each, %sstep\n  mul.u64 to, to, each", name)
-		} else {
-			w.line("  mul.u64 to, to, %d", w.acc.Size())
-		}
-		r.load(w, i, "to")
+	w.line("  mul.u64 side, lane, %d\n  cvt.u64.u32 number, row", w.t.Size())
+	r.given(w, "number", func(i int) string {
+		w.line("  ldp.u64 step, %sstep", r.op.Operands[i].Name)
+		return "step"
 	})
 	for _, s := range r.r.Stats {
 		r.begin(w)
-		sums := w.chunks(s.Combine, r.chunks, func() { r.element(w, s.Of, func() { w.line("  %s", r.r.Text(s.Of, w.acc)) }) })
-		w.tree(s.Combine, sums)
-		w.line("  mov.%v acc, %s\n  mov.%[1]v z, acc", w.acc, sums[0])
-		if s.Done != "" {
-			w.line("  %s", r.r.Text(s.Done, w.acc))
-		}
-		w.line("  mov.%v %s, z", w.acc, s.Name)
+		r.stat(w, s, w.chunks(s.Combine, r.chunks, func() { r.element(w, s.Of, func() { w.line("  %s", r.r.Text(s.Of, w.acc)) }) }))
 	}
 	w.line("  %s", r.r.Text(r.r.After, w.acc))
 	r.begin(w)
 	w.each("rounds", "left", func() {
 		r.element(w, r.r.Each, func() {
-			w.line("  %s", r.r.Text(r.r.Each, w.acc))
-			for i, o := range r.op.Operands {
-				if !o.Writes || r.r.Shares[i] != kernels.Whole {
-					continue
-				}
-				t, at := r.op.TypeOf(i, w.t), "at"
-				if t != w.t {
-					at = "wide"
-					w.line("  mul.u64 wide, at, %d", t.Size()/w.t.Size())
-				}
-				w.storeAs(t, o.Name, fmt.Sprintf("%s[%s]", o.Name, at))
-			}
+			r.each(w)
 		})
 	})
 	w.line("%s", r.op.RowResults(w.acc.String(), fmt.Sprint(w.acc.Size())))
+}
+
+// stat makes a number of a row, of what its chunks have.
+func (r *rowText) stat(w *writer, s kernels.Stat, sums []string) {
+	w.tree(s.Combine, sums)
+	w.line("  mov.%v acc, %s\n  mov.%[1]v z, acc", w.acc, sums[0])
+	if s.Done != "" {
+		w.line("  %s", r.r.Text(s.Done, w.acc))
+	}
+	w.line("  mov.%v %s, z", w.acc, s.Name)
+}
+
+// each makes an element of the outputs.
+func (r *rowText) each(w *writer) {
+	w.line("  %s", r.r.Text(r.r.Each, w.acc))
+	for i, o := range r.op.Operands {
+		if !o.Writes || r.r.Shares[i] != kernels.Whole {
+			continue
+		}
+		t, at := r.op.TypeOf(i, w.t), "at"
+		if t != w.t {
+			at = "wide"
+			w.line("  mul.u64 wide, at, %d", t.Size()/w.t.Size())
+		}
+		w.storeAs(t, o.Name, fmt.Sprintf("%s[%s]", o.Name, at))
+	}
 }
 
 // alike calls f for the operands that are read, and of which a row has one number.
@@ -113,21 +154,34 @@ func (r *rowText) begin(w *writer) { w.line("  mov.u64 at, base\n  mov.u64 aside
 // element loads what a part reads of an element, does it, and goes on to the next
 // but for the offset at.
 func (r *rowText) element(w *writer, part string, do func()) {
-	aside := false
-	for i, o := range r.op.Operands {
-		switch {
-		case !o.Reads || !r.r.Uses(part, o.Name):
-		case r.r.Shares[i] == kernels.Whole:
-			r.load(w, i, "at")
-		case r.along[i]:
-			r.load(w, i, "aside")
-			aside = true
-		}
-	}
+	r.loads(w, part, "at", "aside")
 	do()
-	if aside {
+	if r.reads(part, func(i int) bool { return r.along[i] }) {
 		w.line("  add.u64 aside, aside, %d", lanes*w.t.Size())
 	}
+}
+
+// loads loads what a part reads of an element, that is at an offset, and of what lies
+// along a row at another.
+func (r *rowText) loads(w *writer, part, at, aside string) {
+	r.reads(part, func(i int) bool {
+		if r.r.Shares[i] == kernels.Whole {
+			r.load(w, i, at)
+		} else if r.along[i] {
+			r.load(w, i, aside)
+		}
+		return false
+	})
+}
+
+// reads reports whether f holds of one of the operands that a part reads.
+func (r *rowText) reads(part string, f func(i int) bool) bool {
+	for i, o := range r.op.Operands {
+		if o.Reads && r.r.Uses(part, o.Name) && f(i) {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *rowText) load(w *writer, i int, address string) {

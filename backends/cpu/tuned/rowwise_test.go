@@ -39,18 +39,32 @@ func TestRowwise(t *testing.T) {
 func rowwiseAgrees(t *testing.T, r *rand.Rand, op *kernels.Op, ty isa.Type, rows, cols int64, form int) {
 	t.Helper()
 	var l []kernels.Layout
-	var theirs, ours [][]uint64
-	var n []int64
 	for i, share := range op.Rowwise().Shares {
 		shape := [][]int64{{rows, cols}, [][]int64{{cols}, {rows, 1}, {1}, {1, cols}}[form], {rows}}[share]
-		of := kernels.Packed(op.TypeOf(i, ty), shape...)
-		x := matrix(r, of.Type, rows, cols)[:of.Elements()*int64(of.Type.Size())/8+8]
-		l, theirs, ours, n = append(l, of), append(theirs, x), append(ours, append([]uint64{}, x...)), append(n, of.Elements())
+		l = append(l, kernels.Packed(op.TypeOf(i, ty), shape...))
+	}
+	own := rowwiseBits(t, r, op, l)
+	require.Len(t, own.Steps, 1)
+	if len(l) == 2 { // by sizes too
+		again, err := tuned.Plan(op, ty, []int64{rows, cols})
+		require.NoError(t, err)
+		require.Equal(t, own.Steps[0].Program, again.Steps[0].Program)
+	}
+}
+
+// rowwiseBits compares a call's own plan, which it returns, with the library's.
+func rowwiseBits(t *testing.T, r *rand.Rand, op *kernels.Op, l []kernels.Layout) *kernels.Plan {
+	t.Helper()
+	var theirs, ours [][]uint64
+	var n []int64
+	cols := l[0].Shape[len(l[0].Shape)-1]
+	for _, of := range l {
+		x := matrix(r, of.Type, of.Elements()/cols+1, cols)[:of.Elements()*int64(of.Type.Size())/8+8]
+		theirs, ours, n = append(theirs, x), append(ours, append([]uint64{}, x...)), append(n, of.Elements())
 	}
 	own, err := tuned.PlanShapes(op, l, 1)
 	require.NoError(t, err)
 	require.NotNil(t, own)
-	require.Len(t, own.Steps, 1)
 	library, err := op.PlanShapes(l, 1)
 	require.NoError(t, err)
 	execute(t, interp.New(), library, theirs, n...)
@@ -64,18 +78,67 @@ func rowwiseAgrees(t *testing.T, r *rand.Rand, op *kernels.Op, ty isa.Type, rows
 			}
 		}
 	}
-	if len(l) == 2 { // by sizes too
-		again, err := tuned.Plan(op, ty, []int64{rows, cols})
-		require.NoError(t, err)
-		require.Equal(t, own.Steps[0].Program, again.Steps[0].Program)
+	return own
+}
+
+// So do rows that are the columns of matrices, of all lengths that are dealt out
+// differently: kept in registers, with some partials that have no element, or one more.
+func TestRowwiseOfColumns(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 9))
+	types := []isa.Type{isa.F32, isa.F16, isa.BF16, isa.F64}
+	number := 0
+	for _, op := range kernels.All {
+		if op.Rowwise() == nil {
+			continue
+		}
+		for i, c := range []struct{ matrices, length, columns int64 }{
+			{1, 2, 37}, {3, 32, 16}, {1, 33, 21}, {2, 95, 8}, {1, 255, 16}, {1, 256, 16}, {1, 300, 19}, {1, 767, 8}, {1, 8192 + 70, 8},
+		} {
+			number++
+			ty, form := types[(number+i)%4], number%4
+			if c.length > 8192 {
+				if number%3 > 0 {
+					continue
+				}
+				ty = isa.F64
+			}
+			t.Run(fmt.Sprintf("%s/%v/%v/%d", op.Name, ty, c, form), func(t *testing.T) {
+				var l []kernels.Layout
+				for i, share := range op.Rowwise().Shares {
+					of := op.TypeOf(i, ty)
+					switch share {
+					case kernels.Whole:
+						l = append(l, columnsOf(of, c.matrices, c.length, c.columns))
+					case kernels.Column:
+						l = append(l, kernels.Packed(of, [][]int64{{c.length}, {c.matrices, c.columns, 1}, {1}, {1, 1, c.length}}[form]...))
+					case kernels.Row:
+						l = append(l, kernels.Packed(of, c.matrices, c.columns))
+					}
+				}
+				rowwiseBits(t, r, op, l)
+			})
+		}
 	}
+}
+
+// columnsOf has as rows, in its last dimension, the columns of packed matrices.
+func columnsOf(t isa.Type, matrices, length, columns int64) kernels.Layout {
+	return kernels.Layout{Type: t, Shape: []int64{matrices, columns, length}, Stride: []int64{length * columns, 1, columns}}
 }
 
 // What does not fit a block alone, or does not lie so, is left to the library.
 func TestRowwiseLeft(t *testing.T) {
 	f := func(shape ...int64) kernels.Layout { return kernels.Packed(isa.F32, shape...) }
-	strided := kernels.Layout{Type: isa.F32, Shape: []int64{9, 300}, Stride: []int64{1, 9}}
+	strided := kernels.Layout{Type: isa.F32, Shape: []int64{9, 300}, Stride: []int64{1, 10}}
 	for _, l := range [][]kernels.Layout{{f(9, 256), f(9, 256)}, {f(9, 70000), f(9, 70000)}, {f(3, 40000), f(3, 40000)}, {strided, f(9, 300)}} {
+		plan, err := tuned.PlanShapes(kernels.LogSoftmax, l, 1)
+		require.NoError(t, err)
+		require.Nil(t, plan)
+	}
+	columns := func(length, n int64) []kernels.Layout {
+		return []kernels.Layout{columnsOf(isa.F32, 1, length, n), columnsOf(isa.F32, 1, length, n)}
+	}
+	for _, l := range [][]kernels.Layout{columns(300, 7), columns(70000, 16), columns(257, 129), columns(40, 1<<18)} {
 		plan, err := tuned.PlanShapes(kernels.LogSoftmax, l, 1)
 		require.NoError(t, err)
 		require.Nil(t, plan)
