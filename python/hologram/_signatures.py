@@ -186,8 +186,8 @@ def _of(op: dict[str, Any]) -> list[Function]:
             return [made(op["name"], GIVEN, parameters, len(parameters), about, numbers=True)]
         about = (
             f"{doc} With axis, a number or several, a row is what lies along these, without all is one row. What is no "
-            f"row's broadcasts to {operands[0]}, in its order if it has as many dimensions, else with the axes last, or is a "
-            f"number.{left}"
+            f"row's broadcasts to {operands[0]}, in its order if it has as many dimensions, else with the "
+            f"axes last, or is a number.{left}"
         )
         return [made(op["name"], GIVEN, [*parameters, Parameter("axis", "a")], len(parameters), about, numbers=True)]
     if rows or op["dims"] == ["n"]:
