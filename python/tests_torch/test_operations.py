@@ -60,6 +60,7 @@ ARGUMENTS: dict[str, Callable[[], list[Any]]] = {
     "amin": lambda: [numbers(3, 4), [0, 1], False],
     "softmax": lambda: [numbers(3, 4, 2), 1],
     "log_softmax": lambda: [numbers(3, 4, 2), 0],
+    "smoothed": lambda: [numbers(3, 4, 2), 1, 0.25],
     "softmax_gradient": lambda: [numbers(3, 4, 2), numbers(3, 4, 2), 1],
     "log_softmax_gradient": lambda: [numbers(3, 4, 2), numbers(3, 4, 2), 0],
     "layer_norm": lambda: [numbers(3, 4, 2), numbers(4, 2), numbers(4, 2), [1, 2], 0.1],
