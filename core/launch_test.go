@@ -174,6 +174,53 @@ func TestCancelling(t *testing.T) {
 	})
 }
 
+// TestALaunchBeginsWithNothing ends a launch in each way that there is, and then
+// launches the same program on the same memory: neither what the first summed up nor
+// how it ended is the second's.
+func TestALaunchBeginsWithNothing(t *testing.T) {
+	const text = `program ends
+slot how u32
+ldg.u32 h, how[0]
+mov.u8 k, 3
+mov.u64 v, 7
+res_accum k, v
+set.ne.u32 p, h, 1
+bra inside, p
+stg.u32 1, how[4000]
+inside:
+again:
+ldg.u32 h, how[0]
+set.eq.u32 p, h, 2
+bra again, p
+exit`
+	ends := []struct {
+		name string
+		how  int64
+		fuel uint64
+		code Code
+	}{{"fault", 1, 0, Faulted}, {"fuel", 2, 1000, Faulted}, {"cancelled", 2, 0, Cancelled}}
+	onEach(t, func(t *testing.T, ex *Executor) {
+		p := assemble(t, text)
+		how, err := ex.Allocate(1, isa.U32, true)
+		require.NoError(t, err)
+		var residue [isa.NumClasses]uint64
+		for _, end := range ends {
+			require.NoError(t, wait(how.Fill(Int(end.how))))
+			ev, err := ex.Launch(p, &LaunchArgs{Slots: []*Buffer{how}, Shape: []int64{4}, Fuel: end.fuel, Residue: &residue})
+			if end.code == Cancelled {
+				require.NoError(t, err)
+				require.ErrorIs(t, ev.Wait(5*time.Millisecond), backends.ErrPending)
+				ex.Cancel()
+			}
+			require.Equal(t, end.code, CodeOf(wait(ev, err)), end.name)
+			require.NoError(t, wait(how.Fill(Int(0))))
+			ev, err = ex.Launch(p, &LaunchArgs{Slots: []*Buffer{how}, Shape: []int64{4}, Fuel: end.fuel, Residue: &residue})
+			require.NoError(t, wait(ev, err), end.name)
+			require.Equal(t, [isa.NumClasses]uint64{3: 28}, residue, end.name)
+		}
+	})
+}
+
 func TestACancelledLaunchRunsAgain(t *testing.T) {
 	onEach(t, func(t *testing.T, ex *Executor) {
 		p := assemble(t, "program until\nslot c u32\nagain:\nldg.u32 x, c[0]\nset.eq.u32 p, x, 0\nbra again, p\nexit")

@@ -68,12 +68,11 @@ func planEmbedding(l []Layout, _ int) (*Plan, error) {
 	if l[2].Elements() == 0 {
 		return p, nil
 	}
-	table, out := operand(0, l[0]), operand(2, l[2])
-	if _, forward := l[0].span(); !forward {
-		if table, err = p.pack(table); err != nil {
-			return nil, err
-		}
+	table, err := p.forward(operand(0, l[0]))
+	if err != nil {
+		return nil, err
 	}
+	out := operand(2, l[2])
 	place.Shape, place.Stride = want, append(slices.Clone(place.Stride), 0)
 	program, err := embeddingText.instance(elements(l[0].Type))
 	p.Steps = append(p.Steps, Step{

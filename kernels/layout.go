@@ -123,6 +123,15 @@ func (p *Plan) pack(a array) (array, error) {
 	return to, p.copy(a, to)
 }
 
+// forward returns an array with the elements of a for a program that addresses them by
+// bytes from the first on: packed, if some lie before that.
+func (p *Plan) forward(a array) (array, error) {
+	if _, ok := a.span(); ok {
+		return a, nil
+	}
+	return p.pack(a)
+}
+
 // merged joins neighbouring dimensions that all strides walk through as if they
 // were one, and drops those of size 1. Strides has those of each array.
 func merged(shape []int64, strides ...[]int64) ([]int64, [][]int64) {

@@ -71,12 +71,16 @@ func planNLL(l []Layout, _ int) (*Plan, error) {
 		}
 		g, _ = rowsOf(logs.Layout, len(l[0].Shape)-1)
 	}
-	target, weight, weights, out := operand(1, l[1]), operand(2, l[2]), operand(3, l[3]), operand(4, l[4])
+	weight, err := p.forward(operand(2, l[2]))
+	if err != nil {
+		return nil, err
+	}
+	target, weights, out := operand(1, l[1]), operand(3, l[3]), operand(4, l[4])
 	program, err := nllText.instance(fields{T: t, A: Accumulator(t), Out: out.Type})
 	p.Steps = append(p.Steps, Step{
 		Program: program, Shape: shape,
 		Slots:  []Binding{logs.bytes(), target.indexed(), weight.bytes(), weights.indexed(), out.indexed()},
-		Params: append(classCells(g, l[2]), Param{Scalar: true}),
+		Params: append(classCells(g, weight.Layout), Param{Scalar: true}),
 	})
 	return p, err
 }

@@ -54,15 +54,19 @@ func planNLLGradient(l []Layout, _ int) (*Plan, error) {
 		if err := p.zeros(out); err != nil {
 			return err
 		}
+		weight, err := p.forward(operand(2, l[2]))
+		if err != nil {
+			return err
+		}
+		target := operand(1, l[1])
 		g, _ := rowsOf(out.Layout, len(out.Shape)-1)
 		program, err := nllGradientText.instance(fields{
 			T: t, A: acc, Out: total.Type, Extra: load(total.Type, acc, "total", "total[index]"), Done: store(t, acc, "z", "output[at]"),
 		})
-		target, weight := operand(1, l[1]), operand(2, l[2])
 		p.Steps = append(p.Steps, Step{
 			Program: program, Shape: shape,
 			Slots:  []Binding{given.indexed(), target.indexed(), weight.bytes(), total.indexed(), out.bytes()},
-			Params: append(classCells(g, l[2]), Param{Scalar: true}),
+			Params: append(classCells(g, weight.Layout), Param{Scalar: true}),
 		})
 		return err
 	})

@@ -41,7 +41,14 @@ func TestQuotientsBySharedNumbers(t *testing.T) {
 	const n = 1100
 	for _, ty := range []isa.Type{isa.F32, isa.F64, isa.F16, isa.BF16} {
 		v := verify(t, fmt.Sprintf("program p\nslot x %v\nslot z %[1]v\nparam y %[1]v\n  ldg.%[1]v x, x[index]\n  ldp.%[1]v y, y\n  div.%[1]v z, x, y\n  stg.%[1]v z, z[index]\n  exit", ty))
-		for _, exponent := range []int{0, 1, -3, 7, 39, 40, 41, -39, -41, 61, -61, 126, -127, 128, 299, 300, 301, -300, -301, 2000} {
+		// Of both the whole range, and groups whose quotients are at the ends of it.
+		bias, digits := 1<<(ty.ExponentBits()-1)-1, ty.MantissaBits()
+		ends := []int{bias + 1, bias, 1 - bias, -bias, -bias - digits/2, -bias - digits}
+		exponents := []int{0, 1, -3, 7, 39, 40, 41, -39, -41, 61, -61, 126, -127, 128, 299, 300, 301, -300, -301, 2000}
+		for k := 1; k < 8; k++ {
+			exponents = append(exponents, bias*k/8, -bias*k/8)
+		}
+		for _, exponent := range exponents {
 			y := float(r, ty, exponent)
 			contents := [][]byte{nil, make([]byte, n*ty.Size())}
 			for i := range n {
@@ -49,7 +56,9 @@ func TestQuotientsBySharedNumbers(t *testing.T) {
 				switch {
 				case i > 900:
 					e = r.IntN(280) - 140
-				case i > 500:
+				case i > 700:
+					e = exponent + ends[i/32%len(ends)]
+				case i > 380:
 					e = [...]int{-61, -60, -59, 59, 60, 61, 499, 500, -500, -501}[i/32%10]
 				}
 				cell := float(r, ty, e)

@@ -103,6 +103,48 @@ static int32_t number_of(const char *name) {
   return (int32_t)strtol(at + 10, NULL, 10);
 }
 
+static void count(void *context) { ++*(int *)context; }
+
+/* Whatever refuses a call, the deleter of its memory is called once; but where the call says of a wrong size or a NULL. */
+static void refusals(hologram_executor ex, hologram_buffer buffer, float *own, int64_t n) {
+  hologram_operand operands[3];
+  hologram_call_args args;
+  hologram_event event = 0;
+  hologram_executor gone = 0;
+  int told;
+  TRY(hologram_executor_new("cpu", &gone));
+  TRY(hologram_executor_free(gone));
+#define REFUSED(change, executor, event_out, code, times)                                      \
+  do {                                                                                         \
+    args = (hologram_call_args){.size = sizeof args, .op = number_of("vector_add"),            \
+                                .operands = operands, .num_operands = 3, .num_dims = -1,       \
+                                .deleter = count, .context = &told};                           \
+    operands[0] = operands[1] = operands[2] = floats(own, n);                                  \
+    told = 0;                                                                                  \
+    change;                                                                                    \
+    EXPECT(finish(hologram_call(executor, &args, event_out), event) == code && told == times); \
+  } while (0)
+  REFUSED((void)0, ex, &event, HOLOGRAM_OK, 1);
+  REFUSED((void)0, gone, &event, HOLOGRAM_BAD_HANDLE, 1);
+  REFUSED((void)0, (hologram_executor)buffer, &event, HOLOGRAM_BAD_HANDLE, 1);
+  REFUSED(args.op = 12345, ex, &event, HOLOGRAM_INVALID, 1);
+  REFUSED(args.op = -1; args.program = 12345, ex, &event, HOLOGRAM_BAD_HANDLE, 1);
+  REFUSED(args.flags = 1024, ex, &event, HOLOGRAM_INVALID, 1);
+  REFUSED(args.num_operands = -1, ex, &event, HOLOGRAM_INVALID, 1);
+  REFUSED(args.num_operands = 2, ex, &event, HOLOGRAM_INVALID, 1);
+  REFUSED(args.num_scalars = -1, ex, &event, HOLOGRAM_INVALID, 1);
+  REFUSED(args.num_dims = -2, ex, &event, HOLOGRAM_INVALID, 1);
+  REFUSED(operands[0] = of(12345), ex, &event, HOLOGRAM_BAD_HANDLE, 1);
+  REFUSED(operands[1].rank = 9, ex, &event, HOLOGRAM_INVALID, 1);
+  REFUSED(operands[1].dtype = 13, ex, &event, HOLOGRAM_BAD_TYPE, 1);
+  REFUSED(operands[1].dtype = HOLOGRAM_I32, ex, &event, HOLOGRAM_BAD_TYPE, 1);
+  REFUSED(operands[2].flags = HOLOGRAM_READ_ONLY, ex, &event, HOLOGRAM_INVALID, 1);
+  REFUSED(operands[2] = floats(own + 1, n - 1), ex, &event, HOLOGRAM_INVALID, 1);
+  REFUSED(args.size = 8, ex, &event, HOLOGRAM_INVALID, 0);
+  REFUSED((void)0, ex, NULL, HOLOGRAM_INVALID, 0);
+#undef REFUSED
+}
+
 int main(void) {
   enum { N = 1000 };
   static float values[N], own[N];
@@ -263,6 +305,8 @@ int main(void) {
   args.num_operands = 1;
   EXPECT(hologram_call(ex, &args, &event) == HOLOGRAM_INVALID && contains("1 slots given; the program has 2"));
   EXPECT(hologram_executor_new("tpu", &ex) == HOLOGRAM_INVALID && contains("Invalid backend"));
+
+  refusals(ex, x, own, N);
 
   /* Making a program can be interrupted. */
   {

@@ -95,6 +95,20 @@ def test_what_is_no_tensor() -> None:
             call(nested)
 
 
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "pow", "maximum", "minimum"])
+def test_gradients_at_corners(name: str) -> None:
+    """Where numbers tie, and at zeros, infinities and NaN, derivatives are torch's."""
+    ends = [0.0, 0.5, 1.0, 2.0, 3.0, math.inf]
+    values = [math.nan, *ends, *(-x for x in ends)]
+    grid = torch.tensor(list(itertools.product(values, values)), dtype=torch.float64)
+    found, expected = [], []
+    for module, made in ((F, found), (torch, expected)):
+        x, y = (column.clone().requires_grad_() for column in grid.unbind(1))
+        made += torch.autograd.grad(getattr(module, name)(x, y).sum(), (x, y))
+    for ours, theirs in zip(found, expected):
+        torch.testing.assert_close(ours, theirs, equal_nan=True, msg=lambda text: f"{name}: {text}")
+
+
 def test_powers_of_integers() -> None:
     x = torch.tensor([-3, 0, 1, 7, 100])
     for dtype in (torch.int64, torch.int32, torch.int8, torch.uint8, torch.bool):

@@ -6,3 +6,6 @@ func SetKept(n int64) func() {
 	keptElements = n
 	return func() { keptElements = before }
 }
+
+// ForgetPrograms forgets the programs that were made.
+func ForgetPrograms() { programs.Clear() }
