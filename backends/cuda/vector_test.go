@@ -138,6 +138,25 @@ done:
 over:
   stg.f32 y, c[index]
   exit`,
+		// What ptxas got wrong of narrow values that are carried on.
+		"signs": `
+slot a i8
+slot b f32
+slot c bf16
+slot d f16
+  ldg.i8 x, a[index]
+  cvt.u32.i8 x, x
+  cvt.f32.u32 y, x
+  stg.f32 y, b[index]
+  cvt.bf16.f32 z, y
+  neg.bf16 z, z
+  abs.bf16 z, z
+  stg.bf16 z, c[index]
+  cvt.f16.u32 w, x
+  neg.f16 w, w
+  abs.f16 w, w
+  stg.f16 w, d[index]
+  exit`,
 		"places": `
 slot out u64
 slot b u16

@@ -34,9 +34,12 @@ func (e *emitter) widen(t isa.Type, bits string) string {
 // carry moves into the exponent.
 func (e *emitter) narrow(t isa.Type, d, f string) {
 	if t == isa.F16 || e.opt.Modern {
-		s := e.temp(bankS)
+		s, zero := e.temp(bankS), e.temp(bankS)
 		e.line("cvt.rn.%v.f32 %s, %s;", t, s, f)
-		e.line("cvt.u32.u16 %s, %s;", d, s)
+		// Not by cvt.u32.u16: of what that gives, ptxas (12.8; not 13.5) loses an and, such as abs is, where prmt then
+		// takes the low half.
+		e.line("mov.b16 %s, 0;", zero)
+		e.line("mov.b32 %s, {%s, %s};", d, s, zero)
 		return
 	}
 	b, odd, p := e.temp(bankR), e.temp(bankR), e.temp(bankP)

@@ -153,7 +153,8 @@ func (e *emitter) wrap(t isa.Type, r string) {
 	switch {
 	case !t.Integer() || t.Bits() >= 32:
 	case t.Signed():
-		e.line("bfe.s32 %s, %s, 0, %d;", r, r, t.Bits())
+		// Not by bfe: ptxas (12.8 to 13.5) makes cvt.f32.u32 of one the conversion of an s8 or s16.
+		e.line("cvt.s32.s%d %s, %s;", t.Bits(), r, r)
 	default:
 		e.line("and.b32 %s, %s, %#x;", r, r, t.Mask())
 	}
