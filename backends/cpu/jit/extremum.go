@@ -94,7 +94,11 @@ func (g *gen) floatExtreme(isMax bool, size int, a, b vreg) vreg {
 	vl := g.vl(size)
 	nan := g.newReg(classVec)
 	g.add(inst{f: pair{x86.VCmpPS, x86.VCmpPD}.of(size), vl: vl, d: nan, a: a, b: b, imm: 3})
-	return g.or(size, g.and(size, x, y), nan)
+	quiet := uint64(0x7fc00000) // not all ones, which rounding to bf16 would carry to 0: see roundHalf
+	if size == 8 {
+		quiet = 0x7ff8 << 48
+	}
+	return g.or(size, g.and(size, x, y), g.and(size, nan, g.number(size, quiet)))
 }
 
 // infinity is the bits of +∞ of a float that has the given size in registers.
