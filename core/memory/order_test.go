@@ -258,7 +258,12 @@ type ending struct {
 
 func (s *ending) Passed() backends.Ticket {
 	if s.other != nil {
-		s.other.Close()
+		done := make(chan struct{})
+		go func() { // by who holds no line, as who ends a stream
+			defer close(done)
+			s.other.Close()
+		}()
+		<-done
 	}
 	return s.passed
 }
