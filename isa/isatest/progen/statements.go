@@ -186,6 +186,9 @@ var chained = func() (ops [isa.Pred + 1][]isa.Op) {
 // narrow converts a number to a type of few bits, which it seldom fits, and goes on
 // with what that made: other conversions, arithmetic, comparisons and stores.
 func (g *generator) narrow() {
+	if g.cfg.Size > 1000 { // with slots of all types, more than the 64 that there are
+		return
+	}
 	from := g.kind(isa.SetNumeric)
 	given := g.source(from)
 	if given.Kind != isa.ArgReg { // nothing that passes compute
