@@ -17,6 +17,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import zipfile
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
@@ -67,6 +68,7 @@ def jobs(seed: int, programs: int) -> list[Job]:
         Job("vectors and products", ["./cuda.test", "-test.v", "-test.run", "Vectors|Products"], 500),
         Job("device", ["./cuda.test", "-test.v", "-test.skip", "Conformance|Vectors|Products"], 500),
         Job("driver", ["./driver.test", "-test.v"], 60),
+        Job("crosscheck", ["./crosscheck.test", "-test.v"], 60),
     ]
     pytest = [sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=short", "-p", "no:cacheprovider"]
     for name in PYTHON:
@@ -122,9 +124,11 @@ def pack(to: Path, wheel: Path) -> None:
     for name, package in PACKAGES.items():
         command = ["go", "test", "-c", "-trimpath", "-ldflags", "-s -w", "-o", str(to / f"{name}.test"), f"./{package}"]
         subprocess.run(command, cwd=ROOT, check=True)
+    crosscheck(to)
     for folder in ("python/tests", "python/tests_torch", "examples", "benchmarks", "docs"):
         shutil.copytree(ROOT / folder, to / folder, ignore=shutil.ignore_patterns("__pycache__", "results"))
     shutil.copy(ROOT / "python" / "stubs.py", to / "python")
+    shutil.copy(ROOT / "README.md", to)
     # What torch.testing wants beside torch.
     more = ["install", "--quiet", "--no-deps", "--target", str(to / "more"), "expecttest"]
     subprocess.run([sys.executable, "-m", "pip", *more], check=True)
@@ -133,6 +137,28 @@ def pack(to: Path, wheel: Path) -> None:
     (to / "pack.json").write_text(json.dumps(about, indent=1) + "\n")
     size = sum(f.stat().st_size for f in to.rglob("*") if f.is_file())
     print(f"packed {to}: {size / 1e6:.0f} MB; on a machine with a GPU: python3 {to.name}/gpu_suite.py run")
+
+
+def crosscheck(to: Path) -> None:
+    """Build the test of our driver's entry points beside gorgonia.org/cu's.
+
+    Those want NVIDIA's header, and a driver to link with: a library of the real one's name, whose functions do nothing.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        wheel = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", folder]
+        subprocess.run([*wheel, "nvidia-cuda-runtime-cu12==12.8.*"], check=True)
+        include = Path(folder) / "nvidia" / "cuda_runtime" / "include"
+        functions = set(re.findall(r"\bcu[A-Z]\w*", (include / "cuda.h").read_text()))
+        stub = "".join(f"void {name}(void) {{}}\n" for name in sorted(functions))
+        shared = ["-shared", "-Wl,-soname,libcuda.so.1", "-o", f"{folder}/libcuda.so"]
+        subprocess.run([os.environ.get("CC", "cc"), *shared, "-x", "c", "-"], input=stub, text=True, check=True)
+        flags = {
+            "CGO_CFLAGS": f"-I{include}",
+            "CGO_LDFLAGS": f"-L{folder}",
+        }
+        command = ["go", "test", "-tags", "gorgonia", "-c", "-trimpath", "-ldflags", "-s -w", "-o"]
+        command += [str(to.resolve() / "crosscheck.test"), "."]
+        subprocess.run(command, cwd=ROOT / "backends/cuda/crosscheck", env=os.environ | flags, check=True)
 
 
 COLUMNS = ("passed", "skipped", "failed", "random", "seconds")

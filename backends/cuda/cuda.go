@@ -11,7 +11,9 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -32,12 +34,13 @@ type Backend struct {
 	load  func() (*driver.API, error)
 	eager bool   // see device.eager
 	level *int32 // see device.level
+	after int    // see device.after
 	// cubins opens the folder of compiled code; nil: there is none.
 	cubins func() *cubins.Cache
 }
 
 // New returns the backend. Nothing is opened before Devices or Open is called.
-func New() *Backend { return &Backend{load: driver.Load, cubins: openCubins} }
+func New() *Backend { return &Backend{load: driver.Load, cubins: openCubins, after: singleAfter} }
 
 // Name returns "cuda".
 func (*Backend) Name() string { return "cuda" }
@@ -71,7 +74,7 @@ const dlpackCUDA = 2
 
 // describe asks for the properties of a device.
 func describe(api *driver.API, i int) (*device, error) {
-	d := &device{api: api, ordinal: i}
+	d := &device{api: api, ordinal: i, streams: map[*stream]struct{}{}}
 	var name [256]byte
 	var bytes uint64
 	var major, minor int32
@@ -121,7 +124,7 @@ func (b *Backend) Open(i int) (backends.Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.eager, d.level = b.eager, b.level
+	d.eager, d.level, d.after = b.eager, b.level, b.after
 	if b.cubins != nil {
 		d.cubins = b.cubins()
 	}
@@ -150,6 +153,7 @@ type device struct {
 	processors  int32
 	eager       bool          // lanes do several elements in small launches too, for tests
 	level       *int32        // of the driver's optimiser, 0 … 4, for tests; nil: the driver's own, 4
+	after       int           // how often a stream repeats a launch before it has a graph of it
 	sharedBytes int32         // that a block may have
 	zero        driver.Stream // where new memory is cleared
 	cubins      *cubins.Cache // nil: code is not kept
@@ -159,6 +163,8 @@ type device struct {
 	closed bool
 	fold   *variant // ptx.Fold, once a kernel needs it
 	spare  []*notes // of closed streams
+	// streams are those that are open.
+	streams map[*stream]struct{}
 
 	events events
 }
@@ -245,6 +251,13 @@ func (d *device) leave(pushed bool, at *driver.Context) error {
 }
 
 func (d *device) Info() backends.Info { return d.info }
+
+// open lists the streams that are open.
+func (d *device) open() []*stream {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Collect(maps.Keys(d.streams))
+}
 
 func (d *device) Alloc(bytes int64) (backends.Memory, error) {
 	if bytes < 0 {

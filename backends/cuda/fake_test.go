@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -42,6 +43,11 @@ type fake struct {
 	time    float64             // the device's, in milliseconds: a work takes one
 	events  map[driver.Event]*fakeEvent
 	spoiled int // events recorded while streams capture, or that have yet to pass
+	modules map[driver.Module][]driver.Func
+	nodes   map[driver.Node]launched
+	execs   map[driver.Exec]launched // of one kernel
+	unfit   driver.Func              // that no graph takes
+	stale   int                      // calls on graphs of functions that are unloaded, or other ones
 	api     *driver.API
 }
 
@@ -103,6 +109,16 @@ func (f *fake) queue(name string, s driver.Stream, work func()) driver.Result {
 	return driver.Success
 }
 
+// loaded reports whether a function's module is.
+func (f *fake) loaded(fn driver.Func) bool {
+	for _, all := range f.modules {
+		if slices.Contains(all, fn) {
+			return true
+		}
+	}
+	return false
+}
+
 // run does what is queued.
 func (f *fake) run() {
 	f.mu.Lock()
@@ -128,6 +144,7 @@ func (f *fake) number() uintptr { f.next++; return f.next }
 
 func newFake() *fake {
 	f := &fake{calls: map[string]int{}, queues: map[driver.Stream]*fakeQueue{1: {}}, graphs: map[driver.Exec][]func(){}, next: 100,
+		modules: map[driver.Module][]driver.Func{}, nodes: map[driver.Node]launched{}, execs: map[driver.Exec]launched{},
 		memory: map[uintptr]int64{}, foreign: map[driver.Stream]bool{}, objects: map[driver.UserObject]unsafe.Pointer{}, events: map[driver.Event]*fakeEvent{}}
 	bytesAt := func(p driver.Pointer, n uint64) []byte { return hostmem.Bytes(uintptr(p), int64(n)) }
 	alloc := func(name string, n uint64) (uintptr, driver.Result) {
@@ -157,6 +174,7 @@ func newFake() *fake {
 		_ = hostmem.Free(a, n)
 		return driver.Success
 	}
+	ran := func() { f.ran++; f.time++ }
 	text := []byte("FAKE\x00")
 	attributes := map[driver.Attribute]int32{driver.ComputeMajor: 9, driver.SharedPerBlockOptin: 227 << 10, driver.Multiprocessors: 132}
 	f.api = &driver.API{
@@ -314,14 +332,51 @@ func newFake() *fake {
 			f.graphs[driver.Exec(*g)] = q.captured
 			return f.count("capture end")
 		},
+		GraphCreate: func(g *driver.Graph, _ uint32) driver.Result {
+			*g = driver.Graph(f.number())
+			f.graphs[driver.Exec(*g)] = nil
+			return f.count("graph create")
+		},
+		GraphAddKernel: func(n *driver.Node, g driver.Graph, _ *driver.Node, count uint64, k *driver.KernelNode) driver.Result {
+			*n = driver.Node(g) // of which it is the only one
+			f.nodes[*n] = launched{k.Func, k.Grid, k.Block, k.Shared}
+			return f.count("add kernel")
+		},
 		GraphInstantiate: func(x *driver.Exec, g driver.Graph, _ uint64) driver.Result {
 			*x = driver.Exec(f.number())
 			f.graphs[*x] = f.graphs[driver.Exec(g)]
+			if l, ok := f.nodes[driver.Node(g)]; ok {
+				f.execs[*x] = l
+			}
 			return f.count("instantiate")
 		},
-		GraphDestroy: func(g driver.Graph) driver.Result { delete(f.graphs, driver.Exec(g)); return f.count("graph destroy") },
-		ExecDestroy:  func(x driver.Exec) driver.Result { delete(f.graphs, x); return f.count("exec destroy") },
+		ExecSetKernel: func(x driver.Exec, n driver.Node, k *driver.KernelNode) driver.Result {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			l := launched{k.Func, k.Grid, k.Block, k.Shared}
+			if !f.loaded(l.fn) || f.execs[x] != l || f.nodes[n] != l {
+				f.stale++
+			}
+			if k.Func == f.unfit {
+				return invalidValue
+			}
+			return f.count("set kernel")
+		},
+		GraphDestroy: func(g driver.Graph) driver.Result {
+			delete(f.graphs, driver.Exec(g))
+			delete(f.nodes, driver.Node(g))
+			return f.count("graph destroy")
+		},
+		ExecDestroy: func(x driver.Exec) driver.Result {
+			delete(f.graphs, x)
+			delete(f.execs, x)
+			return f.count("exec destroy")
+		},
 		GraphLaunch: func(x driver.Exec, s driver.Stream) driver.Result {
+			if _, ok := f.execs[x]; ok {
+				f.count("single")
+				return f.queue("launch", s, ran)
+			}
 			work := f.graphs[x]
 			return f.queue("graph", s, func() {
 				for _, w := range work {
@@ -337,6 +392,7 @@ func newFake() *fake {
 				return invalidValue
 			}
 			*m = driver.Module(f.number())
+			f.modules[*m] = nil
 			return f.count("module")
 		},
 		LinkCreate: func(_ uint32, _ *int32, _ *uintptr, l *driver.Link) driver.Result {
@@ -356,9 +412,13 @@ func newFake() *fake {
 			*code, *n = unsafe.Pointer(&fakeCode[0]), uint64(len(fakeCode))
 			return f.count("compile")
 		},
-		LinkDestroy:    func(driver.Link) driver.Result { return f.count("link destroy") },
-		ModuleUnload:   func(driver.Module) driver.Result { return f.count("unload") },
-		ModuleFunction: func(fn *driver.Func, _ driver.Module, _ *byte) driver.Result { *fn = driver.Func(f.number()); return 0 },
+		LinkDestroy:  func(driver.Link) driver.Result { return f.count("link destroy") },
+		ModuleUnload: func(m driver.Module) driver.Result { delete(f.modules, m); return f.count("unload") },
+		ModuleFunction: func(fn *driver.Func, m driver.Module, _ *byte) driver.Result {
+			*fn = driver.Func(f.number())
+			f.modules[m] = append(f.modules[m], *fn)
+			return 0
+		},
 		FuncAttribute: func(value *int32, attribute int32, fn driver.Func) driver.Result {
 			if *value = f.linked; fn < f.code {
 				*value = 33
@@ -370,7 +430,6 @@ func newFake() *fake {
 		},
 		FuncSetAttribute: func(driver.Func, int32, int32) driver.Result { return f.count("attribute") },
 	}
-	ran := func() { f.ran++; f.time++ }
 	f.api.Launch = func(_ driver.Func, gx, gy, gz, bx, by, bz, shared uint32, s driver.Stream, params, _ *unsafe.Pointer) driver.Result {
 		return f.queue("launch", s, ran)
 	}
@@ -403,7 +462,7 @@ func compileUnit(t testing.TB, d backends.Device, text string, v backends.Varian
 
 func newFakeRig(t testing.TB, text string, slots int) *fakeRig {
 	f := newFake()
-	b := &Backend{load: func() (*driver.API, error) { return f.api, nil }}
+	b := &Backend{load: func() (*driver.API, error) { return f.api, nil }, after: singleAfter}
 	d, err := b.Open(0)
 	require.NoError(t, err)
 	s, err := d.NewStream()
@@ -431,6 +490,9 @@ func (r *fakeRig) close(t testing.TB) {
 	require.Zero(t, r.spoiled, "events recorded where they must not be")
 	require.Empty(t, r.events)
 	require.Empty(t, r.graphs)
+	require.Empty(t, r.nodes)
+	require.Empty(t, r.execs)
+	require.Zero(t, r.stale, "the driver changes graphs to other functions, or looks at those that are unloaded")
 	require.Len(t, r.queues, 1)
 	require.Len(t, r.memory, len(r.l.Slots))
 }

@@ -282,9 +282,21 @@ func (d *device) loadFold() error {
 // Release unloads the modules. What the driver says to that has nobody to hear it.
 func (k *kernel) Release() {
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, v := range *k.variants.Load() {
-		_ = k.device.do(call{"cuModuleUnload", func() driver.Result { return k.device.api.ModuleUnload(v.module) }})
+	variants := *k.variants.Swap(&[]*variant{})
+	k.mu.Unlock()
+	k.device.unload(variants...)
+}
+
+// unload unloads modules.
+func (d *device) unload(variants ...*variant) {
+	functions := make([]driver.Func, len(variants))
+	for i, v := range variants {
+		functions[i] = v.fn
 	}
-	k.variants.Store(&[]*variant{})
+	for _, s := range d.open() {
+		_ = s.forget(functions)
+	}
+	for _, v := range variants {
+		_ = d.do(call{"cuModuleUnload", func() driver.Result { return d.api.ModuleUnload(v.module) }})
+	}
 }

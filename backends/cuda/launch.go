@@ -62,9 +62,13 @@ func (s *stream) Launch(kn backends.Kernel, l *backends.Launch) (backends.Ticket
 // the ticket.
 func (s *stream) submit() (uint64, error) {
 	sub := s.sub
-	sub.Grid, sub.Word, sub.Others = s.grids[0].size, 0, 0
-	if !s.owned && s.graph == nil && !s.joined {
+	sub.Grid, sub.Word, sub.Others, sub.Exec = s.grids[0].size, 0, 0, 0
+	live := s.graph == nil && !s.joined
+	if live && !s.owned {
 		sub.Others = 1
+	}
+	if live && !s.meets {
+		sub.Exec, sub.Node = s.repeated()
 	}
 	t, tell := s.next()
 	if tell {
@@ -116,7 +120,7 @@ func (s *stream) pack(k *kernel, l *backends.Launch) error {
 	s.block = api.Parameter(s.sub, k.program.Layout.Bytes)
 	k.program.Layout.Pack(s.block, l, &s.space, &s.env)
 	s.sub.Context, s.sub.Stream, s.sub.Func = s.device.context, s.handle, v.fn
-	s.sub.Block, s.sub.Shared = [3]uint32{lanes, 1, 1}, shared
+	s.sub.Block, s.sub.Shared, s.meets = [3]uint32{lanes, 1, 1}, shared, f.Meeting > 0
 	return nil
 }
 

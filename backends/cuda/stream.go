@@ -45,6 +45,9 @@ type stream struct {
 	joined  bool               // what comes is recorded in the graph of the stream's owner
 	timed   *timing            // of the work at hand
 	sub     *driver.Submission // the launch at hand
+	meets   bool               // its blocks do
+	singles [singles]single    // for launches that are repeated
+	refused bool               // the driver made no such graph
 	block   []byte             // and its launch block
 	env     ptx.Environment    // what that begins with
 	space   ptx.Space          // and its index space
@@ -111,8 +114,12 @@ func (d *device) streamNotes() (*notes, error) {
 	return d.newNotes()
 }
 
-// begins starts to count tickets where the notes say.
+// begins is said of a stream that is open from now on; it counts tickets on from
+// where the notes say.
 func (s *stream) begins(n *notes) {
+	s.device.mu.Lock()
+	s.device.streams[s] = struct{}{}
+	s.device.mu.Unlock()
 	s.notes = n
 	s.last.Store(n.host.passed)
 	s.told.Store(n.host.passed)
@@ -164,18 +171,20 @@ func (d *device) WrapStream(native uintptr) (backends.Stream, error) {
 
 // free gives back what the stream has of the driver's.
 func (s *stream) free() error {
+	err := s.freeSingles(func(*single) bool { return true })
 	s.device.api.FreeSubmission(s.sub)
 	s.sub = nil
 	s.clock.stop(s.device)
 	if s.notes != nil {
 		s.device.mu.Lock()
+		delete(s.device.streams, s)
 		s.device.spare = append(s.device.spare, s.notes)
 		s.device.mu.Unlock()
 	}
 	if !s.owned || s.handle == 0 {
-		return nil
+		return err
 	}
-	return s.device.do(call{"cuStreamDestroy", func() driver.Result { return s.device.api.StreamDestroy(s.handle) }})
+	return errors.Join(err, s.device.do(call{"cuStreamDestroy", func() driver.Result { return s.device.api.StreamDestroy(s.handle) }}))
 }
 
 // passedAt is the address of the word with the last ticket that has passed.

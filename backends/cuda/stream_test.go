@@ -16,8 +16,10 @@ import (
 // context and the launch alone; each 16th has it write the tickets.
 func TestLaunchIsCheap(t *testing.T) {
 	r := newFakeRig(t, fakeAdd, 3)
-	_, err := r.s.Launch(r.k, &r.l)
-	require.NoError(t, err)
+	for range singleAfter + 1 { // of which the last makes the stream's graph
+		_, err := r.s.Launch(r.k, &r.l)
+		require.NoError(t, err)
+	}
 	for _, current := range []bool{false, true} {
 		if current {
 			r.current = fakeContext

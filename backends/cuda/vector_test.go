@@ -144,6 +144,13 @@ slot a i8
 slot b f32
 slot c bf16
 slot d f16
+slot e i16
+slot f f64
+  ldg.i16 v, e[index]
+  cvt.i32.i16 v, v
+  cvt.u32.i32 v, v
+  cvt.f64.u32 v, v
+  stg.f64 v, f[index]
   ldg.i8 x, a[index]
   cvt.u32.i8 x, x
   cvt.f32.u32 y, x
@@ -156,6 +163,24 @@ slot d f16
   neg.f16 w, w
   abs.f16 w, w
   stg.f16 w, d[index]
+  exit`,
+		// And of NaN's absolute value, which is in no order with any number.
+		"absolutes": `
+slot a f32
+slot b f64
+slot c u8
+  ldg.f32 x, a[index]
+  abs.f32 x, x
+  set.ge.f32 p, x, 0.0
+  set.lt.f32 q, -6.0, x
+  and.pred p, p, q
+  ldg.f64 y, b[index]
+  abs.f64 y, y
+  set.gt.f64 q, y, -2.0
+  sel.u8 z, p, 1, 0
+  sel.u8 w, q, 2, 0
+  or.u8 z, z, w
+  stg.u8 z, c[index]
   exit`,
 		"places": `
 slot out u64

@@ -29,6 +29,12 @@ func call2(at, a, b uintptr) Result {
 	return f.call(at, 2)
 }
 
+func call3(at, a, b, c uintptr) Result {
+	f := frames.Get().(*frame)
+	f[0], f[1], f[2] = a, b, c
+	return f.call(at, 3)
+}
+
 func call4(at, a, b, c, d uintptr) Result {
 	f := frames.Get().(*frame)
 	f[0], f[1], f[2], f[3] = a, b, c, d
@@ -49,6 +55,10 @@ func direct(f any, at uintptr) bool {
 		*f = func(s Stream) Result { return call1(at, uintptr(s)) }
 	case *func(Stream, *int32) Result:
 		*f = func(s Stream, p *int32) Result { return call2(at, uintptr(s), uintptr(unsafe.Pointer(p))) }
+	case *func(Exec, Node, *KernelNode) Result:
+		*f = func(x Exec, n Node, k *KernelNode) Result {
+			return call3(at, uintptr(x), uintptr(n), uintptr(unsafe.Pointer(k)))
+		}
 	case *func(Exec, Stream) Result:
 		*f = func(x Exec, s Stream) Result { return call2(at, uintptr(x), uintptr(s)) }
 	case *func(Event, Stream) Result:

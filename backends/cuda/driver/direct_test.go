@@ -24,7 +24,7 @@ func bound(t testing.TB) uintptr {
 func TestDirectCallsAllocateNothing(t *testing.T) {
 	a, at := &API{}, bound(t)
 	for _, f := range []any{&a.CtxPush, &a.CtxPop, &a.CtxCurrent, &a.StreamQuery, &a.StreamIsCapturing, &a.StreamWriteValue,
-		&a.StreamWaitValue, &a.EventRecord, &a.Copy, &a.Launch, &a.GraphLaunch} {
+		&a.StreamWaitValue, &a.EventRecord, &a.Copy, &a.Launch, &a.GraphLaunch, &a.ExecSetKernel} {
 		require.True(t, direct(f, at), "%T", f)
 	}
 	require.False(t, direct(&a.Set32Rows, at))
@@ -44,6 +44,7 @@ func TestDirectCallsAllocateNothing(t *testing.T) {
 		_ = a.StreamIsCapturing(1, capturing)
 		_ = a.Launch(1, 2, 3, 4, 5, 6, 7, 8, 9, params, nil)
 		_ = a.StreamWriteValue(1, 2, 3, 4)
+		_ = a.ExecSetKernel(1, 2, nil)
 		_ = a.GraphLaunch(1, 2)
 		_ = a.CtxPop(c)
 	})

@@ -24,6 +24,7 @@ type (
 	Exec    uintptr // a graph made ready to run
 	Link    uintptr // a compilation
 	Event   uintptr // that a stream passes, of which the device notes the time
+	Node    uintptr // of a graph
 	// UserObject is counted by graphs, and tells when none has it any more.
 	UserObject uintptr
 )
@@ -77,6 +78,10 @@ type API struct {
 	GraphInstantiate func(x *Exec, g Graph, flags uint64) Result `sym:"cuGraphInstantiateWithFlags"`
 	GraphLaunch      func(x Exec, s Stream) Result               `sym:"cuGraphLaunch"`
 	ExecDestroy      func(x Exec) Result                         `sym:"cuGraphExecDestroy"`
+
+	GraphCreate    func(g *Graph, flags uint32) Result                                     `sym:"cuGraphCreate"`
+	GraphAddKernel func(n *Node, g Graph, after *Node, count uint64, k *KernelNode) Result `sym:"cuGraphAddKernelNode"`
+	ExecSetKernel  func(x Exec, n Node, k *KernelNode) Result                              `sym:"cuGraphExecKernelNodeSetParams"`
 
 	CaptureInfo       func(s Stream, status *int32, number *uint64, g *Graph, after *uintptr, n *uint64) Result          `sym:"cuStreamGetCaptureInfo_v2"`
 	UserObjectCreate  func(o *UserObject, at unsafe.Pointer, destructor uintptr, references uint32, flags uint32) Result `sym:"cuUserObjectCreate"`

@@ -4,7 +4,7 @@
 
 /* What (*API).submit does, in the same order. The numbers are those of Failed and Result in Go. */
 int32_t hologram_cuda_submit(uintptr_t entries, uintptr_t submission) {
-  enum { PUSH = 1, CAPTURING, LAUNCH, WRITE, POP, CAPTURE_IMPLICIT = 906 };
+  enum { PUSH = 1, CAPTURING, LAUNCH, WRITE, POP, GRAPH, CAPTURE_IMPLICIT = 906 };
   const hologram_cuda_entries *e = (const hologram_cuda_entries *)entries;
   hologram_cuda_submission *s = (hologram_cuda_submission *)submission;
   int32_t r = 0;
@@ -28,9 +28,14 @@ int32_t hologram_cuda_submit(uintptr_t entries, uintptr_t submission) {
     }
   }
   if (!r && !s->captured) {
-    r = ((int32_t (*)(uintptr_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uintptr_t, void **, void **))e->launch)(
-        s->function, s->grid[0], s->grid[1], s->grid[2], s->block[0], s->block[1], s->block[2], s->shared, s->stream, s->params, 0);
-    if (r) s->failed = LAUNCH;
+    if (s->exec && !((int32_t (*)(uintptr_t, uintptr_t, void *))e->set)(s->exec, s->node, &s->kernel)) {
+      if ((r = ((int32_t (*)(uintptr_t, uintptr_t))e->graph)(s->exec, s->stream))) s->failed = GRAPH;
+    } else {
+      const uint32_t *g = s->kernel.grid, *b = s->kernel.block;
+      r = ((int32_t (*)(uintptr_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uintptr_t, void **, void **))e->launch)(
+          s->kernel.function, g[0], g[1], g[2], b[0], b[1], b[2], s->kernel.shared, s->stream, s->params, 0);
+      if (r) s->failed = LAUNCH;
+    }
     if (!r && s->word) {
       r = ((int32_t (*)(uintptr_t, uint64_t, uint64_t, uint32_t))e->write)(s->stream, s->word, s->value, 0);
       if (r) s->failed = WRITE;

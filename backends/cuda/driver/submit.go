@@ -5,18 +5,27 @@ import (
 	"unsafe"
 )
 
+// KernelNode is a launch as graphs have it: CUDA_KERNEL_NODE_PARAMS.
+type KernelNode struct {
+	Func        Func
+	Grid, Block [3]uint32
+	Shared      uint32
+	parameters  *unsafe.Pointer // where those of the kernel are
+	extra       *unsafe.Pointer // nil
+}
+
 // Submission is a launch and what goes with it: the context that it needs, and
 // the word that is written when it has passed. Where there is C, Submit is one
-// call of it, which calls the driver up to six times; submit.h has the same.
+// call of it, which calls the driver up to seven times; submit.h has the same.
 type Submission struct {
-	Context       Context
-	Stream        Stream
-	Func          Func
-	Grid, Block   [3]uint32
-	Shared        uint32
-	Others        uint32  // not 0: the stream is others', who may be capturing it
+	Context Context
+	Stream  Stream
+	KernelNode
+	Exec          Exec    // not 0: a graph of one kernel, Node, to launch by
+	Node          Node    // of which the kernel becomes this one
 	Word          Pointer // not 0: gets Value when the launch has passed
 	Value         uint64
+	Others        uint32 // not 0: the stream is others', who may be capturing it
 	Failed        Failed // the call whose result Submit gave
 	Captured      int32  // not 0: the stream is captured by its owner, and nothing was done
 	status        int32
@@ -36,10 +45,11 @@ const (
 	FailedLaunch
 	FailedWrite
 	FailedPop
+	FailedGraph
 )
 
 func (f Failed) String() string {
-	return [...]string{"", "cuCtxPushCurrent", "cuStreamIsCapturing", "cuLaunchKernel", "cuStreamWriteValue64", "cuCtxPopCurrent"}[f]
+	return [...]string{"", "cuCtxPushCurrent", "cuStreamIsCapturing", "cuLaunchKernel", "cuStreamWriteValue64", "cuCtxPopCurrent", "cuGraphLaunch"}[f]
 }
 
 // NewSubmission makes a submission. It lasts until
@@ -61,6 +71,7 @@ func (a *API) Parameter(s *Submission, n int) []byte {
 			s.params[0], s.parameterSize = unsafe.Pointer(unsafe.SliceData(make([]byte, n))), uintptr(n)
 		}
 	}
+	s.parameters = &s.params[0]
 	return unsafe.Slice((*byte)(s.params[0]), n)
 }
 
@@ -111,10 +122,17 @@ func (a *API) submit(s *Submission) (r Result) {
 			return r
 		}
 	}
-	r = a.Launch(s.Func, s.Grid[0], s.Grid[1], s.Grid[2], s.Block[0], s.Block[1], s.Block[2], s.Shared, s.Stream, &s.params[0], nil)
-	if r != Success {
-		s.Failed = FailedLaunch
-		return r
+	if s.Exec != 0 && a.ExecSetKernel(s.Exec, s.Node, &s.KernelNode) == Success {
+		if r = a.GraphLaunch(s.Exec, s.Stream); r != Success {
+			s.Failed = FailedGraph
+			return r
+		}
+	} else {
+		r = a.Launch(s.Func, s.Grid[0], s.Grid[1], s.Grid[2], s.Block[0], s.Block[1], s.Block[2], s.Shared, s.Stream, &s.params[0], nil)
+		if r != Success {
+			s.Failed = FailedLaunch
+			return r
+		}
 	}
 	if s.Word != 0 {
 		if r = a.StreamWriteValue(s.Stream, s.Word, s.Value, 0); r != Success {

@@ -20,7 +20,8 @@ func newEntries(find func(symbol string) (uintptr, error)) (*entries, error) {
 		symbol string
 	}{
 		{&e.current, "cuCtxGetCurrent"}, {&e.push, "cuCtxPushCurrent_v2"}, {&e.pop, "cuCtxPopCurrent_v2"},
-		{&e.capturing, "cuStreamIsCapturing"}, {&e.launch, "cuLaunchKernel"}, {&e.write, "cuStreamWriteValue64_v2"},
+		{&e.capturing, "cuStreamIsCapturing"}, {&e.set, "cuGraphExecKernelNodeSetParams"},
+		{&e.graph, "cuGraphLaunch"}, {&e.launch, "cuLaunchKernel"}, {&e.write, "cuStreamWriteValue64_v2"},
 	} {
 		at, err := find(x.symbol)
 		if err != nil {

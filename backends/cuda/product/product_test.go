@@ -183,6 +183,9 @@ var shapes = []shape{
 	{m: 136, n: 132, k: 8, transA: true, alpha: 1},
 	{m: 129, n: 257, k: 5, transB: true, alpha: 1},
 	{m: 1030, n: 40, k: 3, alpha: 1},
+	{m: 128, n: 128, k: 52, transB: true, alpha: 1},
+	{m: 128, n: 256, k: 100, transB: true, alpha: 1},
+	{m: 64, n: 128, k: 1060, transB: true, alpha: 1, split: true},
 }
 
 // The code has the bits of the program that it stands in for, in every shape of

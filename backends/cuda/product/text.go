@@ -22,8 +22,22 @@ func (f Form) vector() int { return 16 / f.size() }
 func (f Form) pitch(n int) int {
 	return n*f.size() + spare
 }
-func (f Form) pieceA() int { return f.tile().bk * f.pitch(f.tile().rows()) }
-func (f Form) stage() int  { return f.pieceA() + f.tile().bk*f.pitch(f.tile().cols()) }
+
+// row is where product p stands in a piece of n rows. What lanes turn together, of
+// several products and rows, falls into different banks by a gap after every eight.
+func (f Form) row(w walk, n, p int) int {
+	return p*f.pitch(n) + p/8*f.gap(w)
+}
+
+func (f Form) gap(w walk) int {
+	if w != turned {
+		return 0
+	}
+	return f.size() * 32 / f.tile().lanes() // the rows that a warp turns together
+}
+
+func (f Form) pieceA() int { return f.row(f.A, f.tile().rows(), f.tile().bk) }
+func (f Form) stage() int  { return f.pieceA() + f.row(f.B, f.tile().cols(), f.tile().bk) }
 func (f Form) totals() int { return f.tile().stages * f.stage() }
 
 func (f Form) shared() int {
@@ -177,152 +191,6 @@ func (x *text) batch(layout *ptx.Layout, to string) {
 // so that those at work at one time share operands.
 const down = 8
 
-// loads are a thread's copies of a piece of n rows: so many, rows or products
-// apart, the first of which is done by the thread's place.
-type loads struct {
-	count, step int // copies, and products between them
-	rows, apart int // of alongK: rows, and what lies between them
-}
-
-func (x *text) loads(w walk, n int) loads {
-	threads := x.threads()
-	switch w {
-	case alongK:
-		return loads{count: x.bk / 8, step: 8, rows: n * 8 / threads, apart: threads / 8}
-	case wide:
-		step := threads * x.vector() / n
-		return loads{count: x.bk / step, step: step}
-	}
-	return loads{count: x.bk * n / threads, step: threads / n}
-}
-
-// start finds where a thread's copies of a factor's pieces begin. Rows beyond the
-// matrix are not copied, or its last is in their place: nobody stores what becomes
-// of them.
-func (x *text) start(f string, w walk, n int, bound, tile, row, along string) {
-	l := x.loads(w, n)
-	x.comment("copies of %s", f)
-	x.reg("b32", f+"_to", f+"_p")
-	x.reg("b64", f+"_at", f+"_step")
-	to, p, at := "%"+f+"_to", "%"+f+"_p", "%"+f+"_at"
-	if w == alongK {
-		x.reg("b32", f+"_rows")
-		x.line("and.b32 %s, %%thread, 7;", p)
-		x.line("shr.u32 %%x, %%thread, 3;")
-		x.line("mul.lo.u32 %s, %s, %d;", to, p, x.pitch(n))
-		x.line("mad.lo.u32 %s, %%x, %d, %s;", to, x.size(), to)
-		x.line("add.u32 %%x, %%x, %s;", tile)
-		x.line("sub.u32 %%%s_rows, %s, %%x;", f, bound)
-		x.line("cvt.u64.u32 %%u, %s;", p)
-		x.line("mad.lo.u64 %%%s, %%u, %d, %%%[1]s;", f, x.size())
-		x.line("cvt.u64.u32 %%u, %%x;")
-		x.line("mad.lo.u64 %s, %%u, %s, %%%s;", at, row, f)
-		x.line("mul.lo.u64 %%%s_step, %s, %d;", f, row, l.apart)
-		x.line("sub.u32 %%x, %s, %s;", bound, tile)
-		x.line("setp.ge.and.u32 %%inside, %%x, %d, %%inside;", n)
-	} else {
-		v := 1
-		if w == wide {
-			v = x.vector()
-		}
-		x.line("sub.u32 %%z, %s, %d;", bound, v) // the last
-		x.line("div.u32 %s, %%thread, %d;", p, n/v)
-		x.line("rem.u32 %%x, %%thread, %d;", n/v)
-		x.line("mul.lo.u32 %%x, %%x, %d;", v)
-		x.line("mul.lo.u32 %s, %s, %d;", to, p, x.pitch(n))
-		x.line("mad.lo.u32 %s, %%x, %d, %s;", to, x.size(), to)
-		x.line("add.u32 %%x, %%x, %s;", tile)
-		x.line("min.u32 %%x, %%x, %%z;")
-		x.line("cvt.u64.u32 %%u, %%x;")
-		x.line("mad.lo.u64 %%%s, %%u, %s, %%%[1]s;", f, row)
-		x.line("cvt.u64.u32 %%u, %s;", p)
-		x.line("mad.lo.u64 %s, %%u, %s, %%%s;", at, along, f)
-		x.line("mul.lo.u64 %%%s_step, %s, %d;", f, along, l.step)
-	}
-	x.line("add.u32 %s, %s, %%shared;", to, to)
-}
-
-// copies writes a thread's copies of a factor's piece, and goes on to the next. Of
-// a piece that is not whole what lies beyond is not copied: rows of the matrix, or
-// products, of which %load are left.
-func (x *text) copies(f string, w walk, n, base int, whole bool) {
-	l := x.loads(w, n)
-	bytes, cache := x.size(), "ca"
-	if w == wide {
-		bytes, cache = 16, "cg"
-	}
-	for i := range max(1, l.rows) {
-		if w == alongK {
-			x.line("%s", map[bool]string{true: fmt.Sprintf("mov.b64 %%u, %%%s_at;", f), false: fmt.Sprintf("add.s64 %%u, %%u, %%%s_step;", f)}[i == 0])
-		}
-		for j := range l.count {
-			guard := ""
-			if !whole {
-				x.line("add.u32 %%x, %%%s_p, %d;", f, j*l.step)
-				x.line("setp.lt.u32 %%q, %%x, %%load;")
-				if w == alongK {
-					x.line("setp.gt.and.s32 %%q, %%%s_rows, %d, %%q;", f, i*l.apart)
-				}
-				guard = "@%q "
-			}
-			from, to := fmt.Sprintf("%%%s_at", f), base+j*l.step*x.pitch(n)
-			if w == alongK {
-				from, to = fmt.Sprintf("%%u+%d", j*l.step*x.size()), to+i*l.apart*x.size()
-			}
-			x.line("%scp.async.%s.shared.global [%%%s_dst+%d], [%s], %d;", guard, cache, f, to, from, bytes)
-			if w != alongK {
-				x.line("add.s64 %%%s_at, %%%[1]s_at, %%%[1]s_step;", f)
-			}
-		}
-	}
-	if w == alongK {
-		x.line("add.s64 %%%s_at, %%%[1]s_at, %d;", f, x.bk*x.size())
-	}
-}
-
-// piece copies the next pieces, if there are any, to the stage at %to.
-func (x *text) piece(label string) {
-	x.line("setp.eq.u32 %%p, %%load, 0;")
-	x.line("@%%p bra copied_%s;", label)
-	x.line("add.u32 %%a_dst, %%a_to, %%to;")
-	x.line("add.u32 %%b_dst, %%b_to, %%to;")
-	x.line("setp.ge.and.u32 %%p, %%load, %d, %%inside;", x.bk)
-	x.line("@%%p bra whole_%s;", label)
-	x.copies("a", x.A, x.rows(), 0, false)
-	x.copies("b", x.B, x.cols(), x.pieceA(), false)
-	x.line("min.u32 %%x, %%load, %d;", x.bk)
-	x.line("sub.u32 %%load, %%load, %%x;")
-	x.line("bra copied_%s;", label)
-	x.label("whole_" + label)
-	x.copies("a", x.A, x.rows(), 0, true)
-	x.copies("b", x.B, x.cols(), x.pieceA(), true)
-	x.line("sub.u32 %%load, %%load, %d;", x.bk)
-	x.label("copied_" + label)
-	x.line("cp.async.commit_group;")
-	x.next("to")
-}
-
-// next makes a register point to the next stage.
-func (x *text) next(r string) {
-	x.line("add.u32 %%%s, %%%[1]s, %d;", r, x.stage())
-	x.line("setp.eq.u32 %%p, %%%s, %d;", r, x.totals())
-	x.line("selp.b32 %%%s, 0, %%%[1]s, %%p;", r)
-}
-
-// fill copies all but one stages' first pieces.
-func (x *text) fill() {
-	x.comment("the first pieces")
-	x.reg("b32", "to", "from", "rounds", "a_dst", "b_dst")
-	x.line("mov.b32 %%to, 0;")
-	x.line("mov.b32 %%from, 0;")
-	x.line("mov.b32 %%rounds, %d;", x.stages-1)
-	x.label("fill")
-	x.piece("fill")
-	x.line("sub.u32 %%rounds, %%rounds, 1;")
-	x.line("setp.ne.u32 %%p, %%rounds, 0;")
-	x.line("@%%p bra fill;")
-}
-
 func list(prefix string, from, n int) string {
 	var all []string
 	for i := range n {
@@ -335,10 +203,10 @@ func list(prefix string, from, n int) string {
 func (x *text) fragments(set, p int) {
 	v := x.vector()
 	for g := range x.tm / v {
-		x.line("ld.shared.v%d.%s {%s}, [%%a_lane+%d];", v, x.t(), list("fa", set*x.tm+g*v, v), p*x.pitch(x.rows())+g*4*16)
+		x.line("ld.shared.v%d.%s {%s}, [%%a_lane+%d];", v, x.t(), list("fa", set*x.tm+g*v, v), x.row(x.A, x.rows(), p)+g*4*16)
 	}
 	for h := range x.tn / v {
-		x.line("ld.shared.v%d.%s {%s}, [%%b_lane+%d];", v, x.t(), list("fb", set*x.tn+h*v, v), p*x.pitch(x.cols())+h*8*16)
+		x.line("ld.shared.v%d.%s {%s}, [%%b_lane+%d];", v, x.t(), list("fb", set*x.tn+h*v, v), x.row(x.B, x.cols(), p)+h*8*16)
 	}
 }
 
@@ -390,6 +258,17 @@ func (x *text) chunks(layout *ptx.Layout) {
 	x.stageAt()
 	x.fragments(0, 0)
 
+	turns := x.turns()
+	if len(turns) > 0 {
+		x.reg("pred", "turn")
+		x.reg("b32", "done")
+		x.reg("b64", "source")
+		for i := range 4 * together {
+			x.reg(x.t(), fmt.Sprintf("turn%d", i))
+			x.line("mov.%s %%turn%d, %s;", x.t(), i, x.zero()) // of rows beyond the matrix
+		}
+	}
+
 	x.label("chunk")
 	if x.Totals {
 		x.line("mov.b32 %%pieces, %d;", kernels.ProductChunk/x.bk)
@@ -398,12 +277,16 @@ func (x *text) chunks(layout *ptx.Layout) {
 		x.line("mov.%s %%sum%d, %s;", x.t(), i, x.zero())
 	}
 	x.label("piece")
-	x.piece("next")
+	x.piece("next", len(turns) > 0)
+	if len(turns) > 0 {
+		x.line("mov.b32 %%done, 0;")
+	}
 	x.line("setp.lt.u32 %%p, %%left, %d;", x.bk)
 	x.line("@%%p bra few;")
 	for p := range x.bk - 1 {
 		x.fragments((p+1)%2, p+1)
 		x.multiply(p % 2)
+		x.turnsAt(turns, p)
 	}
 	x.next("from")
 	x.arrived()
@@ -426,6 +309,13 @@ func (x *text) chunks(layout *ptx.Layout) {
 	x.multiply(0)
 	x.line("add.u32 %%a_lane, %%a_lane, %d;", x.pitch(x.rows()))
 	x.line("add.u32 %%b_lane, %%b_lane, %d;", x.pitch(x.cols()))
+	if len(turns) > 0 {
+		x.line("add.u32 %%done, %%done, 1;")
+		x.line("and.b32 %%x, %%done, 7;")
+		x.line("setp.eq.u32 %%p, %%x, 0;")
+		x.line("@%%p add.u32 %%a_lane, %%a_lane, %d;", x.gap(x.A))
+		x.line("@%%p add.u32 %%b_lane, %%b_lane, %d;", x.gap(x.B))
+	}
 	x.fragments(0, 0)
 	x.line("sub.u32 %%left, %%left, 1;")
 	x.line("setp.ne.u32 %%p, %%left, 0;")

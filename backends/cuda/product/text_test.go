@@ -53,8 +53,12 @@ func TestFormsAssemble(t *testing.T) {
 	k := 0
 	for _, typ := range []isa.Type{isa.F32, isa.F64} {
 		for i := range tiles[typ] {
-			for a := range wide + 1 {
-				for b := range wide + 1 {
+			walks := []walk{alongK, across, wide, turned}
+			if typ != isa.F32 || tiles[typ][i].blocks > 1 {
+				walks = walks[:turned]
+			}
+			for _, a := range walks {
+				for _, b := range walks {
 					k++
 					if !*everywhere && a != b && k%2 == 0 {
 						continue

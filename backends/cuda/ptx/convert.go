@@ -98,6 +98,10 @@ func convert(e *emitter, f isa.Form, d string, a []string) bool {
 // integers truncates or extends.
 func (e *emitter) integers(to, from isa.Type, d, x string) {
 	switch {
+	case to.Size() == 4 && from.Signed() && from.Bits() < 32:
+		// Nothing is to be done, and that it is seen to be done keeps ptxas (12.8 to 13.5) from making cvt.f32.u32 of the
+		// result the conversion of the s8 or s16 that it was loaded as.
+		e.line("prmt.b32 %s, %s, 0, %#x;", d, x, map[int]int{8: 0x8880, 16: 0x9910}[from.Bits()])
 	case to.Size() == 8 && from.Size() == 8, to.Size() < 8 && from.Size() < 8:
 		e.line("mov.%s %s, %s;", width(to), d, x)
 	case to.Size() == 8:

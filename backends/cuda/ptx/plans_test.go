@@ -55,6 +55,16 @@ func TestPlansAssemble(t *testing.T) {
 			require.NoError(t, err)
 			x := compiled(t, fmt.Sprintf("columns %v %v", typ, d), plan.Steps[0].Program)
 			all, proved[x.p] = append(all, x), true
+			// The numbers of columns of several arrays.
+			acc := kernels.Accumulator(typ)
+			row := kernels.Packed(acc, d[0])
+			out := kernels.Packed(acc, d[1])
+			plan, err = tuned.PlanShapes(kernels.LayerNormParameterGradients, []kernels.Layout{l[0], l[0], row, row, out, out}, 1, tuned.Device{Processors: 132})
+			require.NoError(t, err)
+			for i, s := range plan.Steps {
+				x := compiled(t, fmt.Sprintf("numbers of columns %v %v, step %d", typ, d, i), s.Program)
+				all, proved[x.p] = append(all, x), true
+			}
 		}
 	}
 	hashes := map[*Program][32]byte{}

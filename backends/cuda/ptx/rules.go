@@ -278,6 +278,12 @@ func absolute(e *emitter, f isa.Form, d string, a []string) bool {
 	switch t := f.Type; {
 	case half(t):
 		e.line("and.b32 %s, %s, 0x7fff;", d, a[0])
+	case t == isa.F32:
+		// Not by abs: ptxas (12.8 to 13.5) takes |x| ≥ 0 and the like to hold of NaN too.
+		bits := e.temp(bankR)
+		e.line("mov.b32 %s, %s;", bits, e.register(t, a[0]))
+		e.line("and.b32 %s, %s, 0x7fffffff;", bits, bits)
+		e.line("mov.b32 %s, %s;", d, bits)
 	case t.Float():
 		e.spell("abs.$t $d, $a;", t, d, a)
 	case t.Signed(): // ptxas takes abs to be positive, which that of the smallest integer isn't

@@ -57,3 +57,49 @@ func TestColumnsHaveTheLibrarysBits(t *testing.T) {
 		}
 	}
 }
+
+// What has numbers of columns alone has the library's bits: of rows that partials share
+// evenly and not, of one chunk and several, and of columns that lie side by side in
+// groups and not. Of what does not lie so the library is left to it.
+func TestNumbersOfColumnsHaveTheLibrarysBits(t *testing.T) {
+	r := newRig(t)
+	op := kernels.LayerNormParameterGradients
+	types := []isa.Type{isa.F32, isa.BF16, isa.F64, isa.F16}
+	for i, d := range [][]int64{{33, 4}, {40, 100}, {256, 33}, {600, 130}, {1024, 256}, {2048, 7}, {8192, 36}, {8193, 8}, {17000, 5}} {
+		ty := types[i%4]
+		if brief.On() && d[0] > 9000 {
+			continue
+		}
+		t.Run(fmt.Sprintf("%v %v", ty, d), func(t *testing.T) {
+			r.TB = t
+			rows, cols := d[0], d[1]
+			acc := kernels.Accumulator(ty)
+			whole := kernels.Layout{Type: ty, Shape: []int64{cols, rows}, Stride: []int64{1, cols}}
+			row, column := kernels.Packed(acc, rows), kernels.Packed(acc, cols)
+			l := []kernels.Layout{whole, whole, row, row, column, column}
+			var theirs, ours [][]byte
+			for k := range l {
+				n := int64(1)
+				for _, s := range l[k].Shape {
+					n *= s
+				}
+				b := elements(l[k].Type, n/l[k].Shape[0], l[k].Shape[0])
+				theirs, ours = append(theirs, b), append(ours, append([]byte(nil), b...))
+			}
+			plan, err := tuned.PlanShapes(op, l, 1, tuned.Device{Processors: 132})
+			require.NoError(t, err)
+			require.NotNil(t, plan)
+			library, err := op.PlanShapes(l, 1)
+			require.NoError(t, err)
+			r.runAll(library, theirs, false)
+			r.runAll(plan, ours, rows <= kernels.ChunkElements)
+			for k := 4; k < 6; k++ {
+				require.Equal(t, oneNaN(theirs[k], acc), oneNaN(ours[k], acc), op.Operands[k].Name)
+			}
+			l[0] = kernels.Packed(ty, cols, rows)
+			plan, err = tuned.PlanShapes(op, l, 1, tuned.Device{Processors: 132})
+			require.NoError(t, err)
+			require.Nil(t, plan)
+		})
+	}
+}

@@ -14,6 +14,9 @@ import (
 
 // rowwise plans a kernels.Rowwise, or leaves it to the library.
 func rowwise(op *kernels.Op, l []kernels.Layout, axes int, d Device) (*kernels.Plan, error) {
+	if !op.MakesElements() {
+		return columnStats(op, l, axes)
+	}
 	c := op.RowCall(l, axes)
 	if c == nil || c.Rows < 1 || c.Cols < 1 {
 		return nil, nil

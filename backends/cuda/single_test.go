@@ -1,0 +1,132 @@
+package cuda
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cuda/driver"
+)
+
+func (r *fakeRig) series(t testing.TB, n int, kernels ...backends.Kernel) {
+	t.Helper()
+	for range n {
+		for _, k := range kernels {
+			_, err := r.s.Launch(k, &r.l)
+			require.NoError(t, err)
+		}
+	}
+}
+
+// blocks makes the launch one of so many blocks.
+func (r *fakeRig) blocks(n uint32) {
+	r.l.Grid[0], r.l.N, r.l.Shape[0] = n, 256*uint64(n), 256*int64(n)
+}
+
+// What is repeated goes by a graph of its own from some launches on, and each launch
+// once. What is captured does not, nor what no graph takes, nor blocks that meet.
+func TestLaunchesByAGraphOfOneKernel(t *testing.T) {
+	r := newFakeRig(t, fakeAdd, 3)
+	other := compileUnit(t, r.d, fakeAdd, backends.Variant{Proved: true})
+	r.series(t, singleAfter, r.k, other)
+	ran := 2 * singleAfter
+	require.Zero(t, r.calls["single"]+r.calls["instantiate"], "what is seldom")
+	r.series(t, 5, r.k, other)
+	ran += 10
+	require.Equal(t, 10, r.calls["single"])
+	require.Equal(t, 2, r.calls["instantiate"])
+	require.Equal(t, ran, r.ran)
+
+	r.unfit = (*other.(*kernel).variants.Load())[0].fn
+	r.series(t, 3, r.k, other)
+	ran += 6
+	require.Equal(t, 13, r.calls["single"])
+	require.Equal(t, ran, r.ran)
+	r.unfit = 0
+
+	// Another grid is another launch.
+	r.blocks(2)
+	r.series(t, singleAfter+1, r.k)
+	ran += singleAfter + 1
+	require.Equal(t, 14, r.calls["single"])
+	require.Equal(t, 3, r.calls["instantiate"])
+	r.blocks(4)
+
+	met := compileUnit(t, r.d, fakeAdd, backends.Variant{})
+	met.(*kernel).meeting = 2
+	r.series(t, 2*singleAfter, met)
+	ran += 2 * singleAfter
+	require.Equal(t, 14, r.calls["single"])
+	require.Equal(t, ran, r.ran)
+	met.Release()
+
+	require.NoError(t, r.s.BeginCapture())
+	r.series(t, 3, r.k)
+	g, err := r.s.EndCapture()
+	require.NoError(t, err)
+	require.Equal(t, 14, r.calls["single"])
+	require.Equal(t, ran, r.ran)
+	g.Release()
+	other.Release()
+	r.close(t)
+}
+
+// Of launches that share a place the one that is repeated more has it; those of many
+// sizes, each of which comes once, take nobody's.
+func TestManyLaunchesShareFewGraphs(t *testing.T) {
+	r := newFakeRig(t, fakeAdd, 3)
+	r.series(t, often, r.k)
+	single := r.calls["single"]
+	for i := range uint32(10 * singles) {
+		r.blocks(5 + i)
+		r.series(t, 1, r.k)
+		r.blocks(4)
+		r.series(t, 2, r.k)
+	}
+	require.Equal(t, single+20*singles, r.calls["single"])
+	require.Equal(t, 1, r.calls["instantiate"])
+	for i := range uint32(10 * singles) {
+		r.blocks(5 + i)
+		r.series(t, 3*often, r.k)
+	}
+	require.Equal(t, 1+10*singles, r.calls["instantiate"])
+	require.LessOrEqual(t, len(r.execs), singles)
+	require.Greater(t, len(r.execs), singles/2)
+	r.close(t)
+}
+
+// The driver is not asked about functions that are unloaded: their graphs end first.
+func TestUnloadingWhatAGraphHas(t *testing.T) {
+	r := newFakeRig(t, fakeAdd, 3)
+	ending := compileUnit(t, r.d, fakeAdd, backends.Variant{})
+	second, err := r.d.NewStream()
+	require.NoError(t, err)
+	first := r.s
+	for _, s := range []backends.Stream{first, second} {
+		r.s = s.(*stream)
+		r.series(t, often, r.k, ending)
+	}
+	r.s = first
+	require.Len(t, r.execs, 4)
+	ending.Release()
+	require.Len(t, r.execs, 2)
+	require.NoError(t, second.Close())
+	require.Len(t, r.execs, 1)
+	r.series(t, 1, r.k)
+	r.close(t)
+}
+
+// Where the driver makes no graph, launches go on as before, and it is not asked again.
+func TestNoGraphOfOneKernel(t *testing.T) {
+	r := newFakeRig(t, fakeAdd, 3)
+	r.api.GraphInstantiate = func(*driver.Exec, driver.Graph, uint64) driver.Result {
+		r.calls["refused"]++
+		return invalidValue
+	}
+	r.series(t, 3*singleAfter, r.k)
+	require.Equal(t, 3*singleAfter, r.ran)
+	require.Equal(t, 1, r.calls["refused"])
+	require.Zero(t, r.calls["single"])
+	r.close(t)
+}
