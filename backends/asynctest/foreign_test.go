@@ -101,6 +101,38 @@ func TestTheOwnersOrderCounts(t *testing.T) {
 	f.Close()
 }
 
+// TestTheOwnersReplaysNeedNoImport of what is the owner's: it may end while one is
+// under way, and the memory may not.
+func TestTheOwnersReplaysNeedNoImport(t *testing.T) {
+	r := newRig(t, Options{}, double)
+	f := r.b.NewForeign(0)
+	s, err := r.d.WrapStream(f.Native())
+	require.NoError(t, err)
+	m, err := r.b.NewForeignMemory(0, 4*n)
+	require.NoError(t, err)
+	im := r.d.(backends.Importer)
+	require.NoError(t, im.Import(m.Addr, m.Bytes))
+	g := f.BeginCapture()
+	stay, err := s.(backends.Guest).Join()
+	require.NoError(t, err)
+	r.must(s.Fill(m.Addr, 1, 4, n))
+	stay.Leave()
+	f.EndCapture()
+	hold := make(chan struct{})
+	f.Do(0, func() { <-hold })
+	done := g.Replay(f)
+	im.Forget(m.Addr, m.Bytes)
+	require.ErrorContains(t, r.b.FreeForeignMemory(0, m), "still to be done")
+	r.reports.next(t, "free foreign memory: foreign function of 1 works")
+	close(hold)
+	<-done
+	f.Synchronize()
+	g.Destroy()
+	require.NoError(t, r.b.FreeForeignMemory(0, m))
+	require.NoError(t, s.Close())
+	f.Close()
+}
+
 func TestWrapRefuses(t *testing.T) {
 	r := newRig(t, Options{Devices: 2}, double)
 	for _, native := range []uintptr{0, 1, 0xf000} {

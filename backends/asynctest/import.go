@@ -36,7 +36,8 @@ func (d *device) Import(addr uintptr, bytes int64) error {
 	return nil
 }
 
-// Forget ends an Import. That work uses what nobody else imported is a breach.
+// Forget ends an Import. That work uses what nobody else imported is a breach, but
+// of an owner's replays, who needs no import of what is his.
 func (d *device) Forget(addr uintptr, bytes int64) {
 	b := d.backend
 	b.mu.Lock()
@@ -53,8 +54,9 @@ func (d *device) Forget(addr uintptr, bytes int64) {
 		return
 	}
 	lo, hi := int64(addr-k.addr), int64(addr-k.addr)+bytes
-	err := b.unusedIn("forget", k, func(from, to int64) bool {
-		return from < hi && lo < to && !d.imported(k.addr+uintptr(from), to-from)
+	err := b.unusedIn("forget", k, func(w *work, from, to int64) bool {
+		owners := w != nil && w.kind == kindForeign
+		return !owners && from < hi && lo < to && !d.imported(k.addr+uintptr(from), to-from)
 	})
 	if err == nil {
 		k.history = slices.DeleteFunc(k.history, func(a access) bool { return lo <= a.lo && a.hi <= hi && a.work.passed })

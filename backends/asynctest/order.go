@@ -90,18 +90,19 @@ func (b *Backend) note(w *work, uses []use) {
 
 // unused says why a block cannot be freed.
 func (b *Backend) unused(what string, k *block) error {
-	return b.unusedIn(what, k, func(int64, int64) bool { return true })
+	return b.unusedIn(what, k, func(*work, int64, int64) bool { return true })
 }
 
-// unusedIn says the same of those bytes of a block that go.
-func (b *Backend) unusedIn(what string, k *block, goes func(lo, hi int64) bool) error {
+// unusedIn says the same of those bytes of a block that go, for a work or, where it
+// is nil, for a captured graph.
+func (b *Backend) unusedIn(what string, k *block, goes func(w *work, lo, hi int64) bool) error {
 	for _, p := range k.pins {
-		if goes(p.lo, p.hi) {
+		if goes(nil, p.lo, p.hi) {
 			return b.breach("%s: a captured graph uses bytes %d to %d of %v", what, p.lo, p.hi, k)
 		}
 	}
 	for _, a := range k.history {
-		if !goes(a.lo, a.hi) {
+		if !goes(a.work, a.lo, a.hi) {
 			continue
 		}
 		if !a.work.passed {
