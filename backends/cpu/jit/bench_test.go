@@ -23,7 +23,7 @@ func BenchmarkRun(b *testing.B) {
 					for i := range x {
 						x[i] = float32(i%2000)/100 - 10
 					}
-					at := launch(n, nil, flat(isa.F32, x), flat(isa.F32, y))
+					at := launch(n, nil, flat(b, isa.F32, x), flat(b, isa.F32, y))
 					b.SetBytes(int64(8 * n))
 					b.ReportAllocs()
 					for b.Loop() {

@@ -34,7 +34,7 @@ func TestLarge(t *testing.T) {
 			for off := at; off < 33; off += 16 {
 				clear(y)
 				m := n - 5
-				require.NoError(t, k.Run(launch(m, nil, flat(isa.F32, x[off:off+m]), flat(isa.F32, y[off:off+m])), pool))
+				require.NoError(t, k.Run(launch(m, nil, flat(t, isa.F32, x[off:off+m]), flat(t, isa.F32, y[off:off+m])), pool))
 				for i, v := range y {
 					want := float32(0)
 					if i >= off && i < off+m {
@@ -62,7 +62,7 @@ again:
   bra again`, l)
 		pool := workers.New(2)
 		for _, n := range []int{1, 100000} {
-			at := launch(n, nil, flat(isa.F32, make([]float32, n)))
+			at := launch(n, nil, flat(t, isa.F32, make([]float32, n)))
 			time.AfterFunc(20*time.Millisecond, at.Record.Stop)
 			require.ErrorIs(t, k.Run(at, pool), backends.ErrCancelled)
 		}
@@ -98,7 +98,7 @@ func TestCopyKeepsBits(t *testing.T) {
 		for i := range x {
 			x[i] = uint16(i)
 		}
-		require.NoError(t, k.Run(launch(n, nil, flat(isa.F16, x), flat(isa.F16, y)), pool))
+		require.NoError(t, k.Run(launch(n, nil, flat(t, isa.F16, x), flat(t, isa.F16, y)), pool))
 		require.Equal(t, x, y, "%v", l)
 		pool.Close()
 	}

@@ -47,7 +47,10 @@ func kernel(t testing.TB, text string, l jit.Level) *jit.Kernel {
 	return k
 }
 
-func flat[T any](typ isa.Type, x []T) backends.View {
+// flat is a view of x, which stays where it is until the test ends: a View has but a
+// number, so x would else be the collector's, or move with the stack it lies on.
+func flat[T any](t testing.TB, typ isa.Type, x []T) backends.View {
+	t.Cleanup(func() { runtime.KeepAlive(x) })
 	w := backends.View{Addr: uintptr(unsafe.Pointer(unsafe.SliceData(x))), Type: typ, Rank: 1, Bytes: int64(len(x) * typ.Size())}
 	w.Shape[0], w.Stride[0] = int64(len(x)), 1
 	return w
@@ -99,7 +102,7 @@ func TestCancelBetweenShortLoops(t *testing.T) {
 	pool := workers.New(1)
 	defer pool.Close()
 	x, y := make([]float32, 1<<16), make([]uint32, 1<<16)
-	l := launch(len(x), nil, flat(isa.F32, x), flat(isa.F32, y))
+	l := launch(len(x), nil, flat(t, isa.F32, x), flat(t, isa.F32, y))
 	done := make(chan error)
 	go func() { done <- k.Run(l, pool) }()
 	for atomic.LoadUint32(&y[0]) == 0 {
@@ -126,7 +129,7 @@ slot y %[1]v
 		for reach := range 40 {
 			const n = 32
 			x, y := bytes.Repeat([]byte{1}, 64), make([]byte, 8*n)
-			a, b := flat(isa.U8, x), flat(isa.U8, y)
+			a, b := flat(t, isa.U8, x), flat(t, isa.U8, y)
 			a.Type, b.Type, b.Shape[0], a.Bytes = typ, typ, n, int64(reach)
 			var f *backends.ProgramFault
 			faulted := errors.As(k.Run(launch(n, nil, a, b), pool), &f)
@@ -194,17 +197,18 @@ func TestStress(t *testing.T) {
 		go func() {
 			defer g.Done()
 			n := []int{1, 100, 5000, 300000}[w%4]
-			x, y := make([]float32, n, n+1000), make([]float32, n, n+1000) // small ones would lie on the stack, which moves
+			x, y := make([]float32, n), make([]float32, n)
+			from, to := flat(t, isa.F32, x), flat(t, isa.F32, y)
 			for i := range x {
 				x[i] = float32(i % 1000)
 			}
 			for time.Now().Before(end) {
 				deep(w * 50) // so that the stack grows and moves
 				if w < 4 {
-					require.NoError(t, short.Run(launch(n, nil, flat(isa.F32, x), flat(isa.F32, y)), pool))
+					require.NoError(t, short.Run(launch(n, nil, from, to), pool))
 				} else {
 					k := uint64(1) << (w + 7)
-					require.NoError(t, long.Run(launch(n, []uint64{k}, flat(isa.F32, x), flat(isa.F32, y)), pool))
+					require.NoError(t, long.Run(launch(n, []uint64{k}, from, to), pool))
 				}
 				for i, v := range y {
 					if w < 4 && v != x[i]*x[i] || w >= 4 && math.Abs(float64(v)-2) > 1e-6 {

@@ -2,6 +2,7 @@ package jit
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"testing"
 	"unsafe"
 
@@ -134,6 +135,7 @@ func TestBroadcastRows(t *testing.T) {
 			l := &backends.Launch{Grid: [3]uint32{uint32(rows), 1, 1}, Block: [3]uint32{uint32(cols), 1, 1}, Rank: 2, N: uint64(rows * cols)}
 			l.Shape[0], l.Shape[1] = rows, cols
 			for _, x := range [][]int32{a, b, c} {
+				t.Cleanup(func() { runtime.KeepAlive(x) }) // and where it is
 				w := backends.View{Addr: uintptr(unsafe.Pointer(&x[0])), Type: isa.I32, Rank: 2, Shape: l.Shape}
 				w.Stride[0], w.Stride[1] = cols, 1
 				if len(x) == 64 {
