@@ -2,6 +2,8 @@ package isa
 
 import (
 	"errors"
+	"math"
+	"math/big"
 	"strings"
 	"testing"
 )
@@ -172,6 +174,51 @@ func TestBuilderReusesFreedRegisters(t *testing.T) {
 	}
 	if _, err := b.Build(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// An Int in the place of a number is that number, or refused: around each power of
+// two, and at what each type can hold no more.
+func TestBuilderTakesIntsThatAreExact(t *testing.T) {
+	var values []int64
+	for k := range 63 {
+		for d := int64(-1); d <= 1; d++ {
+			values = append(values, int64(1)<<k+d, -int64(3)<<min(k, 60)-d)
+		}
+	}
+	values = append(values, 65503, 65504, 65505, -65504, -65505, math.MaxInt64, math.MaxInt64-1, math.MaxInt64-511, math.MaxInt64-1023, math.MinInt64, math.MinInt64+1, math.MinInt64+1024)
+	for _, typ := range SetNumeric.List() {
+		for _, v := range values {
+			b := NewBuilder("exact")
+			b.Op(MOV, typ, b.Reg(), Int(v))
+			p, err := b.Build()
+			n, fits := big.NewInt(v), false
+			if typ.Float() {
+				digits := n.BitLen() - int(n.TrailingZeroBits())
+				fits = digits <= typ.MantissaBits()+1 && (typ != F16 || v >= -65504 && v <= 65504)
+			} else {
+				low, high := new(big.Int), new(big.Int).SetUint64(typ.Mask())
+				if typ.Signed() {
+					high.Rsh(high, 1)
+					low.Not(high)
+				}
+				fits = n.Cmp(low) >= 0 && n.Cmp(high) <= 0
+			}
+			if (err == nil) != fits {
+				t.Fatalf("Int(%d) as %v: error %v, to fit: %v", v, typ, err, fits)
+			}
+			if err != nil {
+				continue
+			}
+			cell := p.Insts[0].Args[1].Bits
+			if typ.Float() {
+				if got := value(typ, cell); new(big.Float).SetFloat64(got).Cmp(new(big.Float).SetInt(n)) != 0 {
+					t.Fatalf("Int(%d) as %v is %v", v, typ, got)
+				}
+			} else if cell != uint64(v)&typ.Mask() {
+				t.Fatalf("Int(%d) as %v is %#x", v, typ, cell)
+			}
+		}
 	}
 }
 

@@ -6,7 +6,7 @@ package kernels
 // last, or are numbers. f16 and bf16 are computed in f32, in which mean and variance
 // are left, and rounded once.
 var LayerNorm = rowwiseOp("layer_norm",
-	"output = (input − mean) / √(variance + eps) · weight + bias, mean and variance those of each row, which are left in f32 for f16 and bf16",
+	"output = (input − mean) / √(variance + eps) · weight + bias, mean and variance those of each row, which are written, to f32 for f16 and bf16",
 	[]Operand{{Name: "input", Reads: true}, {Name: "weight", Reads: true}, {Name: "bias", Reads: true},
 		{Name: "mean", Writes: true, Kind: Sum}, {Name: "variance", Writes: true, Kind: Sum}, {Name: "output", Writes: true}},
 	[]Scalar{{Name: "eps", Wide: true}},

@@ -15,6 +15,7 @@ var All = []*Op{
 	VectorEqual, VectorNotEqual, VectorLess, VectorLessEqual, VectorGreater, VectorGreaterEqual, Where,
 	LogSoftmax, LogSoftmaxGradient, SoftmaxGradient, LayerNorm, LayerNormGradient, RMSNorm, RMSNormGradient,
 	NLL, NLLGradient, Embedding, EmbeddingGradient,
+	LayerNormInputGradient, LayerNormParameterGradients,
 }
 
 func init() {

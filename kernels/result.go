@@ -34,6 +34,8 @@ func (op *Op) ResultType(types []isa.Type, bools []bool) (t isa.Type, isBool boo
 		return isa.I64, false, nil
 	case Sum:
 		switch {
+		case op.rowwise != nil:
+			return Accumulator(t), false, nil
 		case t.Integer() && (t.Signed() || isBool):
 			return isa.I64, false, nil
 		case t.Integer():

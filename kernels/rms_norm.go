@@ -3,7 +3,7 @@ package kernels
 // RMSNorm is output = input · 1/√(squares + eps) · weight, squares the mean of
 // input² over each row. What LayerNorm says of weight and types holds here too.
 var RMSNorm = rowwiseOp("rms_norm",
-	"output = input / √(squares + eps) · weight, squares the mean of input² over each row, which is left in f32 for f16 and bf16",
+	"output = input / √(squares + eps) · weight, squares the mean of input² over each row, which is written, to f32 for f16 and bf16",
 	[]Operand{{Name: "input", Reads: true}, {Name: "weight", Reads: true},
 		{Name: "squares", Writes: true, Kind: Sum}, {Name: "output", Writes: true}},
 	[]Scalar{{Name: "eps", Wide: true}},

@@ -90,10 +90,27 @@ func rowwiseOp(name, doc string, operands []Operand, scalars []Scalar, r *Rowwis
 		return l, 1, nil
 	}
 	op.shapes = op.planRowwise
+	if !op.MakesElements() { // the last operand has a number for each row
+		op.result = rest
+	}
 	short, final := &source{}, &source{}
 	short.text, final.text = op.shortRow(), op.finalRow()
 	op.rowPrograms = [2]*source{short, final}
 	return op
+}
+
+// MakesElements reports whether an operation on rows makes elements of them, and not a
+// number, or some, of each row.
+func (op *Op) MakesElements() bool {
+	if op.rowwise == nil {
+		return !op.Reduces
+	}
+	for i, o := range op.Operands {
+		if o.Writes && op.rowwise.Shares[i] == Whole {
+			return true
+		}
+	}
+	return false
 }
 
 // Layouts are the shapes that the operands of a call by sizes have, and how many of
@@ -477,6 +494,9 @@ func (op *Op) rowLevels(p *Plan, arrays []array, lead int, rows, cols int64) err
 			return err
 		}
 	}
+	if !op.MakesElements() {
+		return nil
+	}
 	program, err := op.rowPrograms[1].instance(elements(t))
 	if err != nil {
 		return err
@@ -545,7 +565,8 @@ func (op *Op) rowStat(p *Plan, s *Stat, arrays, before []array, lead int, out ar
 				return err
 			}
 			if text != "" {
-				loads = append(loads, fmt.Sprintf("  mul.u64 %s, %s, {{size .T}}\n", address, text))
+				size := map[bool]string{false: "{{size .T}}", true: "{{size .A}}"}[op.Operands[i].Kind == Sum]
+				loads = append(loads, fmt.Sprintf("  mul.u64 %s, %s, %s\n", address, text, size))
 			}
 			slots, loads = append(slots, op.rowSlot(i)), append(loads, op.rowLoad(i, address))
 			extras = append(extras, of.bytes())

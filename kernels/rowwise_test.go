@@ -37,60 +37,74 @@ func (t arithmetic) meanOf(n int, f func(i int) value) value {
 	return t.div(t.sum(each(n, f)), value(n))
 }
 
-var rowReferences = map[*kernels.Op]rowReference{
-	kernels.LogSoftmax: func(t *testing.T, ar arithmetic, x [][]value, _ value) [][]value {
-		most := slices.Max(x[0])
-		powers := function(t, ar, kernels.VectorExp, each(len(x[0]), func(i int) value { return ar.sub(x[0][i], most) }))
-		log := function(t, ar, kernels.VectorLog, []value{ar.sum(powers)})[0]
-		return [][]value{each(len(x[0]), func(i int) value { return ar.sub(ar.sub(x[0][i], most), log) })}
-	},
-	kernels.LogSoftmaxGradient: func(t *testing.T, ar arithmetic, x [][]value, _ value) [][]value {
-		g, powers, total := x[0], function(t, ar, kernels.VectorExp, x[1]), ar.sum(x[0])
-		return [][]value{each(len(g), func(i int) value { return ar.sub(g[i], ar.mul(powers[i], total)) })}
-	},
-	kernels.SoftmaxGradient: func(_ *testing.T, ar arithmetic, x [][]value, _ value) [][]value {
-		g, y := x[0], x[1]
-		total := ar.sum(each(len(g), func(i int) value { return ar.mul(g[i], y[i]) }))
-		return [][]value{each(len(g), func(i int) value { return ar.mul(ar.sub(g[i], total), y[i]) })}
-	},
-	kernels.LayerNorm: func(t *testing.T, ar arithmetic, x [][]value, eps value) [][]value {
-		in, w, b := x[0], x[1], x[2]
-		mean := ar.meanOf(len(in), func(i int) value { return in[i] })
-		variance := ar.meanOf(len(in), func(i int) value { return ar.mul(ar.sub(in[i], mean), ar.sub(in[i], mean)) })
-		scale := function(t, ar, rsqrt, []value{ar.add(variance, eps)})[0]
-		return [][]value{{mean}, {variance}, each(len(in), func(i int) value {
-			return ar.add(ar.mul(ar.mul(ar.sub(in[i], mean), scale), w[i]), b[i])
-		})}
-	},
-	kernels.LayerNormGradient: func(t *testing.T, ar arithmetic, x [][]value, eps value) [][]value {
-		g, in, w, mean, variance := x[0], x[1], x[2], x[3][0], x[4][0]
-		scale := function(t, ar, rsqrt, []value{ar.add(variance, eps)})[0]
-		shift := ar.meanOf(len(g), func(i int) value { return ar.mul(g[i], w[i]) })
-		slope := ar.meanOf(len(g), func(i int) value { return ar.mul(ar.mul(g[i], w[i]), ar.sub(in[i], mean)) })
-		pull := ar.mul(ar.mul(scale, scale), slope)
-		return [][]value{
-			each(len(g), func(i int) value { return ar.mul(g[i], ar.mul(ar.sub(in[i], mean), scale)) }),
-			each(len(g), func(i int) value {
-				return ar.mul(ar.sub(ar.sub(ar.mul(g[i], w[i]), shift), ar.mul(ar.sub(in[i], mean), pull)), scale)
-			}),
-		}
-	},
-	kernels.RMSNorm: func(t *testing.T, ar arithmetic, x [][]value, eps value) [][]value {
-		in, w := x[0], x[1]
-		squares := ar.meanOf(len(in), func(i int) value { return ar.mul(in[i], in[i]) })
-		scale := function(t, ar, rsqrt, []value{ar.add(squares, eps)})[0]
-		return [][]value{{squares}, each(len(in), func(i int) value { return ar.mul(ar.mul(in[i], scale), w[i]) })}
-	},
-	kernels.RMSNormGradient: func(t *testing.T, ar arithmetic, x [][]value, eps value) [][]value {
-		g, in, w := x[0], x[1], x[2]
-		scale := function(t, ar, rsqrt, []value{ar.add(x[3][0], eps)})[0]
-		slope := ar.meanOf(len(g), func(i int) value { return ar.mul(ar.mul(g[i], w[i]), in[i]) })
-		pull := ar.mul(ar.mul(scale, scale), slope)
-		return [][]value{
-			each(len(g), func(i int) value { return ar.mul(g[i], ar.mul(in[i], scale)) }),
-			each(len(g), func(i int) value { return ar.mul(ar.sub(ar.mul(g[i], w[i]), ar.mul(in[i], pull)), scale) }),
-		}
-	},
+var rowReferences map[*kernels.Op]rowReference
+
+func init() { // which refers to itself
+	rowReferences = map[*kernels.Op]rowReference{
+		kernels.LogSoftmax: func(t *testing.T, ar arithmetic, x [][]value, _ value) [][]value {
+			most := slices.Max(x[0])
+			powers := function(t, ar, kernels.VectorExp, each(len(x[0]), func(i int) value { return ar.sub(x[0][i], most) }))
+			log := function(t, ar, kernels.VectorLog, []value{ar.sum(powers)})[0]
+			return [][]value{each(len(x[0]), func(i int) value { return ar.sub(ar.sub(x[0][i], most), log) })}
+		},
+		kernels.LogSoftmaxGradient: func(t *testing.T, ar arithmetic, x [][]value, _ value) [][]value {
+			g, powers, total := x[0], function(t, ar, kernels.VectorExp, x[1]), ar.sum(x[0])
+			return [][]value{each(len(g), func(i int) value { return ar.sub(g[i], ar.mul(powers[i], total)) })}
+		},
+		kernels.SoftmaxGradient: func(_ *testing.T, ar arithmetic, x [][]value, _ value) [][]value {
+			g, y := x[0], x[1]
+			total := ar.sum(each(len(g), func(i int) value { return ar.mul(g[i], y[i]) }))
+			return [][]value{each(len(g), func(i int) value { return ar.mul(ar.sub(g[i], total), y[i]) })}
+		},
+		kernels.LayerNorm: func(t *testing.T, ar arithmetic, x [][]value, eps value) [][]value {
+			in, w, b := x[0], x[1], x[2]
+			mean := ar.meanOf(len(in), func(i int) value { return in[i] })
+			variance := ar.meanOf(len(in), func(i int) value { return ar.mul(ar.sub(in[i], mean), ar.sub(in[i], mean)) })
+			scale := function(t, ar, rsqrt, []value{ar.add(variance, eps)})[0]
+			return [][]value{{mean}, {variance}, each(len(in), func(i int) value {
+				return ar.add(ar.mul(ar.mul(ar.sub(in[i], mean), scale), w[i]), b[i])
+			})}
+		},
+		kernels.LayerNormGradient: func(t *testing.T, ar arithmetic, x [][]value, eps value) [][]value {
+			g, in, w, mean, variance := x[0], x[1], x[2], x[3][0], x[4][0]
+			scale := function(t, ar, rsqrt, []value{ar.add(variance, eps)})[0]
+			shift := ar.meanOf(len(g), func(i int) value { return ar.mul(g[i], w[i]) })
+			slope := ar.meanOf(len(g), func(i int) value { return ar.mul(ar.mul(g[i], w[i]), ar.sub(in[i], mean)) })
+			pull := ar.mul(ar.mul(scale, scale), slope)
+			return [][]value{
+				each(len(g), func(i int) value { return ar.mul(g[i], ar.mul(ar.sub(in[i], mean), scale)) }),
+				each(len(g), func(i int) value {
+					return ar.mul(ar.sub(ar.sub(ar.mul(g[i], w[i]), shift), ar.mul(ar.sub(in[i], mean), pull)), scale)
+				}),
+			}
+		},
+		kernels.LayerNormInputGradient: func(t *testing.T, ar arithmetic, x [][]value, eps value) [][]value {
+			return rowReferences[kernels.LayerNormGradient](t, ar, x, eps)[1:]
+		},
+		kernels.LayerNormParameterGradients: func(_ *testing.T, ar arithmetic, x [][]value, _ value) [][]value {
+			g, in, mean, scale := x[0], x[1], x[2], x[3]
+			return [][]value{
+				{ar.sum(each(len(g), func(i int) value { return ar.mul(g[i], ar.mul(ar.sub(in[i], mean[i]), scale[i])) }))},
+				{ar.sum(g)},
+			}
+		},
+		kernels.RMSNorm: func(t *testing.T, ar arithmetic, x [][]value, eps value) [][]value {
+			in, w := x[0], x[1]
+			squares := ar.meanOf(len(in), func(i int) value { return ar.mul(in[i], in[i]) })
+			scale := function(t, ar, rsqrt, []value{ar.add(squares, eps)})[0]
+			return [][]value{{squares}, each(len(in), func(i int) value { return ar.mul(ar.mul(in[i], scale), w[i]) })}
+		},
+		kernels.RMSNormGradient: func(t *testing.T, ar arithmetic, x [][]value, eps value) [][]value {
+			g, in, w := x[0], x[1], x[2]
+			scale := function(t, ar, rsqrt, []value{ar.add(x[3][0], eps)})[0]
+			slope := ar.meanOf(len(g), func(i int) value { return ar.mul(ar.mul(g[i], w[i]), in[i]) })
+			pull := ar.mul(ar.mul(scale, scale), slope)
+			return [][]value{
+				each(len(g), func(i int) value { return ar.mul(g[i], ar.mul(in[i], scale)) }),
+				each(len(g), func(i int) value { return ar.mul(ar.sub(ar.mul(g[i], w[i]), ar.mul(in[i], pull)), scale) }),
+			}
+		},
+	}
 }
 
 // Operations on rows have the bits that their documentation says: of short rows and

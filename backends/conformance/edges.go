@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/big"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -250,24 +251,18 @@ func addressCases(t *testing.T) []*Case {
 	return cases
 }
 
-// steppingCases access memory at addresses that step evenly along the lanes and on
-// the way go past the ends of it, of 0 or of what their type can hold, where they
-// wrap: each lane's is its own.
-func steppingCases(t *testing.T) []*Case {
-	const lanes = 40
-	memory := make([]uint64, 16)
-	for i := range memory {
-		memory[i] = uint64(i) + 100
-	}
-	starts := []uint64{0, 4, 56, 60, 64, 1<<31 - 32, 1<<32 - 64, 1<<32 - 32, 1<<32 - 4, 1<<62 - 4,
-		1<<63 - 64, 1<<63 - 4, 1 << 63, 1<<63 + 60, 1<<64 - 64, 1<<64 - 32, 1<<64 - 4}
-	var cases []*Case
-	for _, typ := range []isa.Type{isa.I32, isa.U32, isa.I64, isa.U64} {
-		for _, step := range []int64{4, -4, 8} {
-			program := func(access string) *isa.Verified {
-				return assemble(t, fmt.Sprintf(`program stepping
-slot a u32
-slot c u32
+// stepping is what steps evenly along the lanes: numbers of a type from a start on,
+// which on the way may go past the ends of memory, of 0 or of what the type can hold,
+// where they wrap. Memory is large enough for a vector's lanes to lie inside of it.
+type stepping struct {
+	typ  isa.Type // of the numbers
+	step int64
+}
+
+// program has the numbers in o, and what an access does with them.
+func (s stepping) program(t *testing.T, declarations, access string) *isa.Verified {
+	return assemble(t, fmt.Sprintf(`program stepping
+%[4]s
 param start %[1]v
   sreg q, lane.x
   cvt.%[1]v.u32 o, q
@@ -276,32 +271,87 @@ param start %[1]v
   add.%[1]v o, o, s
 %[3]s
   exit
-`, typ, uint64(step)&typ.Mask(), access))
+`, s.typ, uint64(s.step)&s.typ.Mask(), access, declarations))
+}
+
+// starts are at both ends of so many units, at 0 and at the ends of the type.
+func (s stepping) starts(units, size int64) (starts []uint64) {
+	for _, near := range []uint64{0, uint64(units * size), 1 << 31, 1 << 32, 1 << 62, 1 << 63} {
+		for _, by := range []int64{-16, -9, -1, 0, 1, 5} {
+			if start := (near + uint64(by*size)) & s.typ.Mask(); !slices.Contains(starts, start) {
+				starts = append(starts, start)
 			}
-			loads := program("  ldg.u32 x, a[o]\n  stg.u32 x, c[index]")
-			stores := program("  ldg.u32 x, a[index]\n  stg.u32 x, c[o]")
-			for _, start := range starts {
-				start &= typ.Mask()
-				in, loaded := make([]uint64, lanes), make([]uint64, lanes)
-				stored := slices.Repeat([]uint64{guard * 0x01010101}, len(memory))
-				fault := isa.NoFault
-				for i := range in {
-					in[i] = uint64(i) + 7
-					cell := (start + uint64(int64(i)*step)) & typ.Mask()
-					if cell > 60 {
-						fault = isa.FaultAccess
-						continue
-					}
-					loaded[i], stored[cell/4] = memory[cell/4], in[i]
+		}
+	}
+	return starts
+}
+
+// at is what lane i has, as a number of units; ok is false if that is outside of so many.
+func (s stepping) at(start uint64, i int, units, size int64) (unit int64, ok bool) {
+	cell := (start + uint64(int64(i)*s.step)) & s.typ.Mask()
+	return int64(cell) / size, cell < uint64(units*size)
+}
+
+// steppingCases access memory and tables by numbers that step evenly along the
+// lanes: each lane's is its own.
+func steppingCases(t *testing.T) []*Case {
+	const room = 200
+	var cases []*Case
+	number := func(of isa.Type, i int) uint64 { return uint64(i+1) * 0x9e3779b97f4a7c15 & of.Mask() }
+	list := func(of isa.Type, n int) []uint64 {
+		l := make([]uint64, n)
+		for i := range l {
+			l[i] = number(of, i)
+		}
+		return l
+	}
+	add := func(what string, s stepping, of isa.Type, program *isa.Verified, size int64, units int, store bool) {
+		for k, start := range s.starts(int64(units), size) {
+			lanes := []int{64, 40}[k%2] // blocks of whole vectors, and others
+			c := &Case{Name: fmt.Sprintf("%s of %v at %v from %#x on by %d", what, of, s.typ, start, s.step), Program: program,
+				Grid: 1, Block: uint32(lanes), Shape: []int64{int64(lanes)}, In: map[string][]uint64{"start": {start}}}
+			memory, out := list(of, units), make([]uint64, lanes)
+			if store {
+				memory, out = list(of, lanes), slices.Repeat([]uint64{guard * 0x0101010101010101 & of.Mask()}, units)
+			}
+			for i := range lanes {
+				unit, ok := s.at(start, i, int64(units), size)
+				switch {
+				case !ok:
+					c.Fault = isa.FaultAccess
+				case store:
+					out[unit] = memory[i]
+				default:
+					out[i] = memory[unit]
 				}
-				name := fmt.Sprintf("%v from %#x on by %d", typ, start, step)
-				parameter := []uint64{start}
-				cases = append(cases,
-					&Case{Name: "loads at " + name, Program: loads, Fault: fault, Grid: 1, Block: lanes, Shape: []int64{lanes},
-						In: map[string][]uint64{"a": memory, "start": parameter}, Out: map[string][]uint64{"c": loaded}},
-					&Case{Name: "stores at " + name, Program: stores, Fault: fault, Grid: 1, Block: lanes, Shape: []int64{lanes},
-						In: map[string][]uint64{"a": in, "start": parameter}, Out: map[string][]uint64{"c": stored}})
 			}
+			if program.Program.Slots[0].Name == "a" {
+				c.In["a"] = memory
+			}
+			c.Out = map[string][]uint64{"c": out}
+			cases = append(cases, c)
+		}
+	}
+	for _, typ := range []isa.Type{isa.I32, isa.U32, isa.I64, isa.U64} {
+		for _, units := range []int64{1, -1, 2, 7} {
+			for _, of := range []isa.Type{isa.U32, isa.U8, isa.U16, isa.U64} {
+				if of != isa.U32 && typ != isa.I64 {
+					continue
+				}
+				size := int64(of.Size())
+				s, slots := stepping{typ, units * size}, fmt.Sprintf("slot a %[1]v\nslot c %[1]v", of)
+				loads := s.program(t, slots, fmt.Sprintf("  ldg.%[1]v x, a[o]\n  stg.%[1]v x, c[index]", of))
+				stores := s.program(t, slots, fmt.Sprintf("  ldg.%[1]v x, a[index]\n  stg.%[1]v x, c[o]", of))
+				add("loads", s, of, loads, size, room, false)
+				add("stores", s, of, stores, size, room, true)
+			}
+			var values []string
+			for _, v := range list(isa.U32, room) {
+				values = append(values, fmt.Sprint(v))
+			}
+			s := stepping{typ, units}
+			looks := s.program(t, "slot c u32\ndata table u32 { "+strings.Join(values, ", ")+" }", "  ldc.u32 x, table[o]\n  stg.u32 x, c[index]")
+			add("elements", s, isa.U32, looks, 1, room, false)
 		}
 	}
 	return cases

@@ -28,8 +28,9 @@ type bench struct {
 	s       backends.Stream
 	kernels map[*isa.Verified]backends.Kernel
 	level   jit.Level
-	// stopAfter is when launches are cancelled; 0: never.
+	// stopAfter is when launches are cancelled; 0: never. stopped: before they begin.
 	stopAfter time.Duration
+	stopped   bool
 }
 
 func newBench(t testing.TB, b *cpu.Backend, l jit.Level) *bench {
@@ -37,7 +38,7 @@ func newBench(t testing.TB, b *cpu.Backend, l jit.Level) *bench {
 	require.NoError(t, err)
 	s, err := d.NewStream()
 	require.NoError(t, err)
-	return &bench{t, d, s, map[*isa.Verified]backends.Kernel{}, l, 0}
+	return &bench{t: t, d: d, s: s, kernels: map[*isa.Verified]backends.Kernel{}, level: l}
 }
 
 func (b *bench) kernel(v *isa.Verified) backends.Kernel {
@@ -94,6 +95,9 @@ func (b *bench) launch(p *kernels.Plan, operands [][]byte, scalars []uint64) err
 		}
 		if l.N > 0 {
 			k := b.kernel(st.Program)
+			if b.stopped {
+				l.Record.Stop()
+			}
 			if b.stopAfter > 0 {
 				defer time.AfterFunc(b.stopAfter, l.Record.Stop).Stop()
 			}

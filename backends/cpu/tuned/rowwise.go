@@ -10,6 +10,9 @@ import (
 // rowwise keeps a row by itself, as softmax does: a block finds its numbers one after
 // the other, and then makes its elements.
 func rowwise(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan, error) {
+	if !op.MakesElements() {
+		return nil, nil
+	}
 	c := op.RowCall(l, axes)
 	if c == nil {
 		return rowwiseColumns(op, l, axes)
