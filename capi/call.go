@@ -70,7 +70,7 @@ func (f *frame) read(what string, args *C.hologram_call_args) error {
 	if int(args.size) != int(unsafe.Sizeof(*args)) {
 		return core.Errorf(core.Invalid, "%s: args->size is %d; expected %d", what, args.size, unsafe.Sizeof(*args))
 	}
-	if err := onlyFlags(what, args.flags, C.HOLOGRAM_TRY); err != nil {
+	if err := onlyFlags(what, args.flags, C.HOLOGRAM_TRY|C.HOLOGRAM_ORDERED); err != nil {
 		return err
 	}
 	c := &f.call
@@ -120,6 +120,7 @@ func (f *frame) read(what string, args *C.hologram_call_args) error {
 		c.Grid[i], c.Block[i] = uint32(args.grid[i]), uint32(args.block[i])
 	}
 	c.Fuel, c.Stream, c.Try = uint64(args.fuel), uintptr(args.stream), args.flags&C.HOLOGRAM_TRY != 0
+	c.Ordered = args.flags&C.HOLOGRAM_ORDERED != 0
 	c.Residue = (*[core.NumClasses]uint64)(unsafe.Pointer(args.residue))
 	c.First = (*uint64)(unsafe.Pointer(args.first))
 	c.Stop = interrupted

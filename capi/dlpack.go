@@ -16,6 +16,7 @@ const (
 	dlUint     = 1
 	dlFloat    = 2
 	dlBfloat   = 4
+	dlComplex  = 5
 	dlBool     = 6
 	dlMaxShape = core.MaxRank
 )
@@ -138,6 +139,9 @@ func fromDLPack(what string, t *C.hologram_tensor) (core.Type, error) {
 		if dtype > 0 && d[0] == code && d[1] == t.type_bits && t.type_lanes == 1 {
 			return core.Type(dtype), nil
 		}
+	}
+	if t.type_code == dlComplex {
+		return 0, core.Errorf(core.BadType, "%s: complex%d, a dtype of complex numbers, is not supported", what, t.type_bits)
 	}
 	return 0, core.Errorf(core.BadType, "%s: DLPack dtype code %d with %d bits and %d lanes is not supported", what, t.type_code, t.type_bits, t.type_lanes)
 }

@@ -140,7 +140,7 @@ typedef int (*py_visit)(py_object *, void *);
 
 /* Variables that point to an exception. */
 #define PYTHON_EXCEPTIONS(X) \
-  X(PyExc_BufferError) X(PyExc_Exception) X(PyExc_ImportError) X(PyExc_MemoryError) X(PyExc_OverflowError) X(PyExc_TypeError) X(PyExc_ValueError)
+  X(PyExc_BufferError) X(PyExc_Exception) X(PyExc_ImportError) X(PyExc_MemoryError) X(PyExc_OverflowError) X(PyExc_RuntimeError) X(PyExc_TypeError) X(PyExc_ValueError)
 
 #define FUNCTION(result, name, parameters) result(*name) parameters;
 #define OBJECT(name) py_object *name;

@@ -51,6 +51,7 @@ typedef struct {
   int num_versions;
   int device_type, device_id; /* the executor's, on which tensors must be */
   bool changed; /* the work began, so written operands may have changed */
+  int32_t ordered; /* HOLOGRAM_ORDERED, or 0: a flag of the call */
   uint32_t numbers; /* bit i: operand i is one of Python's, */
   uint64_t cells[MAX_OPERANDS]; /* and room for it */
   uint64_t cell; /* room for a result that is a number */

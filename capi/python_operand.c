@@ -250,6 +250,7 @@ outcome request_begin(request *r, py_object *executor) {
   r->num_borrowed = r->num_torch = r->num_versions = 0;
   r->numbers = 0;
   r->changed = false;
+  r->ordered = 0;
   r->executor = NULL;
   hologram_drain();
   return executor ? request_on(r, executor) : DONE;
@@ -322,22 +323,19 @@ outcome request_take(request *r, py_object *o, use u) {
   }
 }
 
-/* The deleter of tensors on a device: there is nothing to do. Their memory is in the order of the stream that the work
-   goes to, as for the owner's own kernels: what frees it on the host frees it behind the work. */
-static void nothing(void *context) { (void)context; }
-
 /* Puts a call on the stream that the owner of its tensors works on now. DLPack has 1 for the legacy default stream, which
-   the owner knows as none. Memory of the host beside them, which the device sees, is in no stream's order: the call then
-   waits for the work, as without a deleter. */
+   the owner knows as none. Their memory is in its order, as for the owner's own kernels: what frees it on the host frees
+   it behind the work. Memory of the host beside them, which the device sees, is in no stream's order: the call then waits
+   for the work. */
 static outcome find_stream(request *r) {
   const dl_exchange *asked = NULL; /* an owner has one stream, however many its tensors are */
-  bool ordered = true;
+  r->ordered = HOLOGRAM_ORDERED;
   r->args.stream = 0;
   for (int i = 0; i < r->args.num_operands; i++) {
     const taken *t = &r->taken[i];
     void *stream = NULL;
     uint64_t number;
-    if (!t->api) ordered = ordered && (r->operands[i].buffer || r->operands[i].rank < 0);
+    if (!t->api && !r->operands[i].buffer && r->operands[i].rank >= 0) r->ordered = 0;
     if (!t->api || t->api == asked) continue;
     asked = t->api;
     if (!t->api->stream || t->api->stream(r->device_type, r->device_id, &stream)) return operand_refused();
@@ -345,7 +343,6 @@ static outcome find_stream(request *r) {
     if (r->args.stream && r->args.stream != number) return SURPRISE; /* two owners, two streams */
     r->args.stream = number;
   }
-  r->args.deleter = ordered ? nothing : NULL;
   return DONE;
 }
 
@@ -407,7 +404,7 @@ bool request_run(request *r) {
   hologram_event event = 0;
   work w = {.failure = NULL};
   int32_t status;
-  r->args.flags = HOLOGRAM_TRY;
+  r->args.flags = HOLOGRAM_TRY | r->ordered;
   status = hologram_call(handle, &r->args, &event);
   r->changed = began(status);
   if (status == HOLOGRAM_OK) {
@@ -420,7 +417,7 @@ bool request_run(request *r) {
     if (!py.PyErr_Occurred()) py.PyErr_SetString(py.PyExc_BufferError, "a tensor can no longer be taken");
     return false;
   }
-  r->args.flags = 0;
+  r->args.flags = r->ordered;
   if (status == HOLOGRAM_PENDING) {
     work_continue(&w);
   } else {

@@ -1,6 +1,7 @@
 /* Sequences: the calls that a function of torch's tensors was seen to make, which are made again for other tensors of the
    same types, shapes and strides without any Python between them. What a function does must follow from these alone, and
-   be calls of this library, views of tensors and fresh tensors: what else a recording met spoils it. */
+   be calls of this library, views of tensors and fresh tensors: what else a recording met spoils it. Inputs may be written,
+   in the places where the recorded calls wrote theirs. */
 #include "python_sequence.h"
 
 #include <stdlib.h>
@@ -111,7 +112,7 @@ static bool resolve(entry *e, const recording *seen, const base *inputs, int num
       if ((at = bases_find(inputs, num_inputs, o->storage)) >= 0) {
         p->of = at;
         p->offset = (char *)o->view.data - inputs[at].data;
-        if (o->written || p->offset < 0 || view_extent(&o->view) < 0 || p->offset + view_extent(&o->view) > inputs[at].bytes) return false;
+        if (p->offset < 0 || view_extent(&o->view) < 0 || p->offset + view_extent(&o->view) > inputs[at].bytes) return false;
         continue;
       }
       while (j < e->num_made && made[j].storage != o->storage) j++;
@@ -257,9 +258,9 @@ static entry *find_entry(table *t, py_object *const *inputs) {
   return NULL;
 }
 
-/* Makes one of the calls. */
+/* Makes one of the calls, after which *changed tells whether inputs may have been changed. */
 static outcome run_step(const entry *e, int number, py_object *executor, py_object *const *inputs, int num_inputs,
-                        py_object *const *made) {
+                        py_object *const *made, bool *changed) {
   const step *s = &e->steps[number].call;
   const part *parts = e->steps[number].parts;
   request r;
@@ -268,7 +269,8 @@ static outcome run_step(const entry *e, int number, py_object *executor, py_obje
   for (int k = 0; k < s->args.num_operands && found == DONE; k++) {
     const part *p = &parts[k];
     if (p->of >= 0) {
-      found = request_take(&r, p->of < num_inputs ? inputs[p->of] : made[p->of - num_inputs], p->written ? FRESH : READ);
+      bool given = p->of < num_inputs;
+      found = request_take(&r, given ? inputs[p->of] : made[p->of - num_inputs], !p->written ? READ : given ? WRITTEN : FRESH);
       if (found == DONE && !r.taken[k].torch) found = SURPRISE;
       continue;
     }
@@ -310,6 +312,7 @@ static outcome run_step(const entry *e, int number, py_object *executor, py_obje
     found = operand_refused();
     fine = found == SURPRISE;
   }
+  for (int k = 0; k < s->args.num_operands; k++) *changed = *changed || (r.changed && parts[k].written && parts[k].of < num_inputs);
   return request_end(&r, fine) ? found : FAILED;
 }
 
@@ -332,6 +335,7 @@ static py_object *call(py_object *self, py_object *const *args, ptrdiff_t n) {
   py_object *const *inputs = args + 1;
   py_object *made[MAX_BASES] = {NULL}, *like = NULL, *answer = NULL;
   outcome found;
+  bool changed = false;
   entry *e;
   if (n != 1 + t->num_inputs || !hologram_is_executor(args[0])) return py_none();
   found = check(args[0], inputs, t->num_inputs);
@@ -346,7 +350,11 @@ static py_object *call(py_object *self, py_object *const *args, ptrdiff_t n) {
   for (int i = 0; i < e->num_made && found == DONE; i++) {
     if (!(made[i] = torch_asked()->empty(like, e->made[i].dtype, e->made[i].shape, e->made[i].rank))) found = operand_refused();
   }
-  for (int i = 0; i < e->num_steps && found == DONE; i++) found = run_step(e, i, args[0], inputs, t->num_inputs, made);
+  for (int i = 0; i < e->num_steps && found == DONE; i++) found = run_step(e, i, args[0], inputs, t->num_inputs, made, &changed);
+  if (found == SURPRISE && changed) { /* from the beginning it would be done twice */
+    py.PyErr_SetString(py.PyExc_RuntimeError, "hologram: a call could not be finished after it had changed its arguments");
+    found = FAILED;
+  }
   if (found == DONE && e->num_results == 1 && e->results[0] >= 0) {
     py.Py_IncRef(answer = made[e->results[0]]);
   } else if (found == DONE && (answer = py.PyTuple_New(e->num_results))) {

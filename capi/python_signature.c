@@ -1,6 +1,7 @@
 /* Signatures: how an operation or a program is called, and how the arguments of a call are put where they belong. */
 #include "python_call.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -121,6 +122,18 @@ static const char *text_of(py_object *name) {
   return text ? text : "?";
 }
 
+/* Says that no parameter has a keyword's name, and which names there are. */
+static void unexpected(const signature *s, const char *keyword) {
+  char names[512] = "";
+  size_t used = 0;
+  for (int i = 0; i < s->num_params; i++) {
+    const char *name = text_of(s->params[i].name);
+    if (used + strlen(name) + 3 > sizeof names) break;
+    used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", name);
+  }
+  py.PyErr_Format(py.PyExc_TypeError, "%s() got an unexpected keyword argument '%s'; it has %s", s->method.name, keyword, names);
+}
+
 bool signature_bind(const signature *s, py_object *const *args, ptrdiff_t n, py_object *keywords, py_object **values,
                     ptrdiff_t *positional) {
   ptrdiff_t named = keywords ? py.PyTuple_Size(keywords) : 0;
@@ -136,9 +149,11 @@ bool signature_bind(const signature *s, py_object *const *args, ptrdiff_t n, py_
     py_object *name = py.PyTuple_GetItem(keywords, k);
     int at = index_of(s, name);
     if (at < 0 || values[at]) {
-      py.PyErr_Format(py.PyExc_TypeError,
-                      at < 0 ? "%s() got an unexpected keyword argument '%s'" : "%s() got multiple values for argument '%s'",
-                      s->method.name, text_of(name));
+      if (at < 0) {
+        unexpected(s, text_of(name));
+      } else {
+        py.PyErr_Format(py.PyExc_TypeError, "%s() got multiple values for argument '%s'", s->method.name, text_of(name));
+      }
       return false;
     }
     values[at] = args[n + k];

@@ -53,7 +53,8 @@ enum {
   HOLOGRAM_READ_ONLY = 2,     /* buffer_wrap, operand: refuse the memory as an output */
   HOLOGRAM_BOOL = 4,          /* operand: its u8 are bools, of which an operation must make no others than 0 and 1 */
   HOLOGRAM_TRY = 8,           /* call, buffer_allocate: return HOLOGRAM_BUSY rather than wait for anything */
-  HOLOGRAM_NUMBER = 16        /* operand: a number, for all elements of a shape, that the call copies from the host */
+  HOLOGRAM_NUMBER = 16,       /* operand: a number, for all elements of a shape, that the call copies from the host */
+  HOLOGRAM_ORDERED = 32       /* call: who owns the memory of others uses and frees it in the order of stream */
 };
 
 /* In the number of dims that stands for axes, beside a bit for each. */
@@ -227,7 +228,8 @@ typedef struct hologram_operand {
    stream is that on which the memory of others is ready, as its platform numbers it; 0 for none. deleter is called once
    with context, from any thread, when nobody uses the memory of others any more, whatever the call returns but
    HOLOGRAM_BUSY and what it says of a wrong size or a NULL. Without it that memory must last until the call, or its
-   event, is done, so that an asynchronous device waits. What the other pointers lead to is read before the call
+   event, is done, so that an asynchronous device waits; unless flags have HOLOGRAM_ORDERED, with which nobody is told
+   and nobody waits, and what the owner does to that memory comes behind the call on stream. What the other pointers lead to is read before the call
    returns, but for residue and first, which stay as they are until the work is done. */
 typedef struct hologram_call_args {
   uint32_t size;

@@ -257,6 +257,47 @@ func TestForeignStreams(t *testing.T) {
 	wants(t, err, Busy, "wait")
 }
 
+// TestMemoryInAStreamsOrder works on memory of others that its owner uses in the order
+// of the stream: nobody waits and nobody is told.
+func TestMemoryInAStreamsOrder(t *testing.T) {
+	b := asynctest.New(asynctest.Options{Delay: time.Millisecond, DLPackType: 2})
+	d := openAsync(t, b, 0)
+	theirs := b.NewForeign(0)
+	t.Cleanup(theirs.Close)
+	memory, err := b.NewForeignMemory(0, 64)
+	require.NoError(t, err)
+	view := backends.View{Addr: memory.Addr, Type: isa.F32, Rank: 1}
+	view.Shape[0], view.Stride[0] = 4, 1
+	operand := Operand{View: view, DeviceType: 2}
+	for _, told := range []bool{true, false} { // whether the device is told of memory of others
+		require.True(t, d.imports())
+		if !told {
+			require.NoError(t, d.dev.(backends.Importer).Import(memory.Addr, memory.Bytes)) // once for all
+			d.dev = struct{ backends.Device }{d.dev}
+			require.False(t, d.imports())
+		}
+		ex := executorOn(t, d)
+		out := floats(t, ex, 0, 0, 0, 0)
+		call := func(c Call) error {
+			c.Ordered = true
+			ev, err := ex.Call(&c)
+			require.Nil(t, ev, "it waits")
+			return err
+		}
+		for i := range 10 {
+			require.NoError(t, call(Call{Op: kernels.Fill, Operands: []Operand{operand}, Scalars: []Scalar{Float(float64(i))}, Stream: theirs.Native()}))
+			require.NoError(t, call(Call{Op: kernels.Copy, Operands: []Operand{operand, {Buffer: out}}, Stream: theirs.Native()}))
+			require.Equal(t, []float32{float32(i), float32(i), float32(i), float32(i)}, values(t, out))
+		}
+		for _, c := range []Call{{}, {Stream: theirs.Native(), Deleter: func() {}}} {
+			c.Op, c.Operands = kernels.Copy, []Operand{operand, {Buffer: out}}
+			wants(t, call(c), Invalid, "copy: memory of others is in the order of a stream, which must be given")
+		}
+		require.NoError(t, wait(ex.Synchronize()))
+		require.NoError(t, ex.Close())
+	}
+}
+
 // TestSeveralDevices has two devices of one backend, whose memory and kernels
 // are their own.
 func TestSeveralDevices(t *testing.T) {

@@ -11,8 +11,9 @@ import (
 const dlpackCPU = 1
 
 // borrow takes memory of others as an operand: the device's or, where that is
-// one, the host's, as Wrap does.
-func (ex *Executor) borrow(to *call.Operand, o *Operand, r *call.Request, i int, owner *owner) error {
+// one, the host's, as Wrap does. Nothing is kept of memory that is used in a stream's
+// order, unless the device has to be told of it.
+func (ex *Executor) borrow(to *call.Operand, o *Operand, r *call.Request, i int, owner *owner, ordered bool) error {
 	info := &ex.device.Info
 	own := o.DeviceType == info.DLPackType && o.DeviceID == info.DLPackID
 	if !own && !(info.HostVisible && o.DeviceType == dlpackCPU) {
@@ -28,7 +29,7 @@ func (ex *Executor) borrow(to *call.Operand, o *Operand, r *call.Request, i int,
 	if to.Packed = call.Contiguous(v); to.Packed {
 		call.Pack(&to.View)
 	}
-	if owner == nil && !info.Asynchronous {
+	if owner == nil && (!info.Asynchronous || ordered && !ex.device.imports()) {
 		return nil
 	}
 	lo, hi, _ := call.Extent(v)

@@ -64,6 +64,10 @@ type Call struct {
 	// keeps the memory until the call is over, for which it then waits: such a call
 	// cannot be captured.
 	Deleter func()
+	// Ordered says that the owner of the memory of others uses and frees it in the order
+	// of Stream, which is given, so that nobody has to be told, nor to wait: there is no
+	// Deleter.
+	Ordered bool
 }
 
 // quick is how long a call may take with Try, in nanoseconds as Cost estimates them.
@@ -161,7 +165,7 @@ func (ex *Executor) call(d *draft, c *Call) (*Event, error) {
 func uncaptured(d *draft, c *Call) error {
 	r := &d.request
 	for i := range c.Operands {
-		if o := &c.Operands[i]; o.Buffer == nil && !o.Unbound && !o.Number && c.Deleter == nil {
+		if o := &c.Operands[i]; o.Buffer == nil && !o.Unbound && !o.Number && c.Deleter == nil && !c.Ordered {
 			return Errorf(Invalid, "%s: %s: a stream that captures keeps what it records until the graph is released, which nobody would tell the owner of this array; wrap it in a buffer",
 				r.What(), r.Name(i))
 		}
@@ -218,10 +222,13 @@ func (ex *Executor) bind(d *draft, c *Call, owner *owner) (b *call.Bound, outcom
 	if err := r.CheckCounts(len(c.Operands), len(c.Scalars)); err != nil {
 		return nil, false, err
 	}
+	if c.Ordered && (c.Stream == 0 || owner != nil) {
+		return nil, false, Errorf(Invalid, "%s: memory of others is in the order of a stream, which must be given, and nobody is told of its end: no deleter", r.What())
+	}
 	borrows := false
 	for i := range c.Operands {
 		d.operands = append(d.operands, call.Operand{})
-		foreign, err := ex.lookUp(&d.operands[i], &c.Operands[i], r, i, owner, c.Try)
+		foreign, err := ex.lookUp(&d.operands[i], &c.Operands[i], r, i, owner, c)
 		if err != nil {
 			endAll(d.operands[:i])
 			return nil, false, err
@@ -243,7 +250,7 @@ func (ex *Executor) bind(d *draft, c *Call, owner *owner) (b *call.Bound, outcom
 	if c.Fuel > 0 {
 		b.SetFuel(c.Fuel)
 	}
-	outcome = b.SetResidue(c.Residue) || borrows && owner == nil
+	outcome = b.SetResidue(c.Residue) || borrows && owner == nil && !c.Ordered
 	if c.First != nil && !ex.device.Info.HostVisible {
 		err = Errorf(Invalid, "%s: the host does not see element 0 of an array on %s; read it by buffer_read", r.What(), ex.device.Name)
 	} else if first, no := b.SetFirst(c.First, d.operands); no != nil {
@@ -269,7 +276,7 @@ func endAll(operands []call.Operand) {
 
 // lookUp finds what operand i of a call is, and counts work on its memory. It
 // reports whether that is borrowed.
-func (ex *Executor) lookUp(to *call.Operand, o *Operand, r *call.Request, i int, owner *owner, try bool) (borrowed bool, err error) {
+func (ex *Executor) lookUp(to *call.Operand, o *Operand, r *call.Request, i int, owner *owner, c *Call) (borrowed bool, err error) {
 	switch b := o.Buffer; {
 	case b != nil:
 		if !b.begin() {
@@ -286,7 +293,7 @@ func (ex *Executor) lookUp(to *call.Operand, o *Operand, r *call.Request, i int,
 		if r.Op != nil || i != r.Program.Boundary {
 			return false, Errorf(Invalid, "%s: %s%s is not bound", r.What(), r.Name(i), typeText(r, i))
 		}
-		pool, err := ex.boundaryPool(try)
+		pool, err := ex.boundaryPool(c.Try)
 		if err == status.ErrBusy {
 			return false, err
 		} else if err != nil {
@@ -299,7 +306,7 @@ func (ex *Executor) lookUp(to *call.Operand, o *Operand, r *call.Request, i int,
 	case o.Number:
 		return false, takeNumber(to, o, r, i)
 	}
-	return true, ex.borrow(to, o, r, i, owner)
+	return true, ex.borrow(to, o, r, i, owner, c.Ordered)
 }
 
 func typeText(r *call.Request, i int) string {

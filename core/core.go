@@ -10,7 +10,11 @@
 //	bound      call.Prepared.Bind     call/bound.go     addresses and numbers, and what of the checks needs them
 //	queued     queue.Stream.Submit    queue/            run at once or later, in the stream's turn: inline.go, deferred.go
 //	ordered    call.Bound.Run         call/bound.go     behind what other streams do with the memory: memory.Memory.Before, After
-//	awaited    queue.Event.Wait       queue/event.go    and Deferred.reap, which looks what a device has done
+//	awaited    queue.Event.Wait       queue/event.go    by Wait in profile.go; and Deferred.reap, which looks what a device has done
+//
+// A call with Try that is Busy comes again from the top, its binding given back. Before a
+// call whose result nobody has an array for, result.go tells from layouts what that will
+// be; the array is then the call's last operand.
 //
 // What is not a call goes to the queue too: transfer.go copies to and from the host,
 // allocate.go zeroes, fence.go waits, trace.go interprets. foreignstream.go has the

@@ -247,6 +247,12 @@ func (d *Device) Trim() int64 { return d.pool.Trim() }
 // KernelStats returns what the device's cache of compiled kernels holds.
 func (d *Device) KernelStats() KernelStats { return d.kernels.Stats() }
 
+// imports reports whether the device has to be told of memory of others.
+func (d *Device) imports() bool {
+	_, ok := d.dev.(backends.Importer)
+	return ok
+}
+
 // foreign makes memory that others own, of which the device is told if it has to be.
 func (d *Device) foreign(addr uintptr, bytes int64, deleter func()) (*memory.Memory, error) {
 	var forget func()

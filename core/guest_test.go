@@ -205,3 +205,23 @@ func TestWhatNoGuestMayDo(t *testing.T) {
 	require.NoError(t, wait(g.ex.Synchronize()))
 	runtime.KeepAlive(mine)
 }
+
+// TestCallsWithMemoryOfOthersLeaveNothing: what calls hold until they have passed is
+// garbage then, but for what the simulated device notes of tickets.
+func TestCallsWithMemoryOfOthersLeaveNothing(t *testing.T) {
+	g := newGuest(t, asynctest.Options{})
+	x, y, add := g.floats(16), g.floats(16), lookUp(t, "vector_add")
+	live := func(calls int) uint64 {
+		for range calls {
+			require.NoError(t, g.op(add, nil, x, x, y))
+		}
+		require.NoError(t, wait(g.ex.Synchronize()))
+		runtime.GC()
+		var now runtime.MemStats
+		runtime.ReadMemStats(&now)
+		return now.HeapAlloc
+	}
+	before := live(400)
+	const calls = 800
+	require.Less(t, int64(live(calls)-before), int64(200*calls), "bytes of %d calls", calls)
+}

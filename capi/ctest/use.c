@@ -340,6 +340,26 @@ int main(void) {
     EXPECT(fault.kind == HOLOGRAM_FAULT_ACCESS && fault.instruction == 0 && fault.line == 3 && fault.lane == 0);
     fault.size = 3;
     EXPECT(hologram_last_fault(&fault) == HOLOGRAM_INVALID);
+
+    /* An error leaves nothing of the one before: text and fault are its own, whatever came in which order. */
+    for (unsigned order = 0; order < 81; order++) {
+      for (unsigned k = 0, rest = order; k < 4; k++, rest /= 3) {
+        if (rest % 3 == 0) {
+          status = hologram_call(ex, &args, &event);
+          EXPECT(finish(status, event) == HOLOGRAM_FAULT && contains("stray access") && !contains("handle"));
+        } else if (rest % 3 == 1) {
+          EXPECT(hologram_buffer_free(0) == HOLOGRAM_BAD_HANDLE && contains("handle is null") && !contains("stray"));
+        } else {
+          hologram_program none = 0;
+          EXPECT(hologram_program_assemble("e.atlas", "program", 7, &none) == HOLOGRAM_SYNTAX && contains("e.atlas") &&
+                 !contains("stray") && !contains("handle"));
+        }
+        fault.size = sizeof fault;
+        hologram_last_fault(&fault);
+        EXPECT(fault.size == sizeof fault && fault.kind == (rest % 3 ? 0 : HOLOGRAM_FAULT_ACCESS));
+        EXPECT(fault.line == (rest % 3 ? 0 : 3) && fault.instruction == 0 && fault.lane == 0);
+      }
+    }
     TRY(hologram_program_free(args.program));
   }
 

@@ -40,7 +40,7 @@ func (a Axes) count() int { return bits.OnesCount(a.mask) }
 
 // Result is the shape of what an operation makes of a first operand of a shape.
 func (a Axes) Result(op *kernels.Op, shape []int64) []int64 {
-	if !op.Reduces {
+	if op.MakesElements() {
 		return shape
 	}
 	made := make([]int64, 0, isa.MaxRank)

@@ -381,7 +381,9 @@ func (p *Prepared) planned(d *Device, r *Request) error {
 		from := &plan.Steps[i]
 		s := step{what: p.what, op: true, info: &d.Info, program: libraryProgram(from.Program), inPlace: from.InPlace}
 		for k := range from.Slots {
-			s.addBinding(&from.Slots[k], op, r, seen)
+			if err := s.addBinding(&from.Slots[k], op, r, seen, plan.Workspace); err != nil {
+				return err
+			}
 		}
 		for k, param := range from.Params {
 			if param.Scalar {
@@ -426,12 +428,19 @@ func (p *Prepared) plan(d *Device, r *Request, seen []backends.View) (*kernels.P
 			v.Rank, v.Shape[0], v.Stride[0] = 1, 1, 1
 		}
 		layouts[i] = kernels.Layout{Type: v.Type, Shape: slices.Clone(v.Shape[:v.Rank]), Stride: slices.Clone(v.Stride[:v.Rank])}
-		plain = plain && r.Operands[i].Packed && (v.Type == t || op.Operands[i].Kind == kernels.Index)
+		plain = plain && r.Operands[i].Packed
 	}
 	if sized {
 		err := flat(r, t, seen)
 		if err != nil {
 			return nil, err
+		}
+		usual, _, err := op.Layouts(t, r.Dims)
+		if err != nil {
+			return nil, status.Errorf(status.Invalid, "%w", err)
+		}
+		for i := range usual { // which is what a plan by sizes takes the operands to be
+			plain = plain && layouts[i].Type == usual[i].Type
 		}
 		if layouts, axes, err = op.Sized(layouts, r.Dims); err != nil {
 			return nil, status.Errorf(status.Invalid, "%w", err)
@@ -502,8 +511,9 @@ func planOf(d *Device, op *kernels.Op, t isa.Type, dims []int64) (*kernels.Plan,
 	return plan, nil
 }
 
-// addBinding adds the next slot of a plan's step. seen are the operands.
-func (s *step) addBinding(b *kernels.Binding, op *kernels.Op, r *Request, seen []backends.View) {
+// addBinding adds the next slot of a plan's step. seen are the operands. A plan that
+// goes beyond them, or beyond the workspace that it asked for, is not carried out.
+func (s *step) addBinding(b *kernels.Binding, op *kernels.Op, r *Request, seen []backends.View, workspace int64) error {
 	v := backends.View{Addr: uintptr(b.Offset), Type: b.Type, Rank: len(b.Shape)}
 	copy(v.Shape[:], b.Shape)
 	copy(v.Stride[:], b.Stride)
@@ -517,10 +527,19 @@ func (s *step) addBinding(b *kernels.Binding, op *kernels.Op, r *Request, seen [
 	if Contiguous(&v) {
 		v.Bytes = Numel(&v) * int64(b.Type.Size())
 	}
+	from, to := int64(0), workspace
+	if b.Operand != kernels.Workspace {
+		from, to, _ = Extent(&r.Operands[b.Operand].View)
+	}
+	if lo, hi, ok := Extent(&v); lo < hi && (!ok || int64(v.Addr)+lo < from || int64(v.Addr)+hi > to) {
+		return status.Errorf(status.Internal, "%s: a step reaches from byte %d to %d of %s, which has %d to %d",
+			op.Name, int64(v.Addr)+lo, int64(v.Addr)+hi, name, from, to)
+	}
 	s.addSlot(v, name, b.Operand, readOnly)
 	if b.Operand != kernels.Workspace && v.Rank == 1 {
 		s.slots[len(s.slots)-1].elements = &seen[b.Operand]
 	}
+	return nil
 }
 
 // complete settles what concerns all steps.
