@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from hologram import Executor
 from hologram.errors import DTypeError, InvalidArgumentError
+from hologram_torch._elementwise import ATLAS
 from hologram_torch._executors import check_executor, using
 from hologram_torch._executors import here as threads
 from hologram_torch._operation import (
@@ -51,9 +53,14 @@ def tensors(what: str, *values: Any) -> list[Tensor]:
     """Return tensors, numbers among them as such of no dimension.
 
     Raises:
-        TypeError: One is neither, or there is no tensor.
+        TypeError: One is neither, or a tensor of a dtype that hologram has not, or there is no tensor.
     """
-    like = next((value for value in values if isinstance(value, Tensor)), None)
+    like = None
+    for i, value in enumerate(values):
+        if isinstance(value, Tensor):
+            if value.dtype not in ATLAS:  # before a number is made one of its dtype, or it is converted
+                raise DTypeError(f"{what}: argument {i + 1} has dtype {value.dtype}, which hologram has no type for")
+            like = value if like is None else like
     found = []
     for i, value in enumerate(values):
         if isinstance(value, Tensor):
@@ -62,7 +69,10 @@ def tensors(what: str, *values: Any) -> list[Tensor]:
                 hint = "to_padded_tensor(0)" if value.is_nested else "to_dense()"
                 raise DTypeError(f"{what}: argument {i + 1} {given}; expected a dense tensor: {hint}")
             found.append(value)
-        elif like is not None and isinstance(value, (bool, int, float)):
+            continue
+        if isinstance(value, np.generic):  # as torch takes them: as numbers of Python's
+            value = value.item()
+        if like is not None and isinstance(value, (bool, int, float)):
             dtype = _dtype_of(value, like.dtype)
             if like.ndim and dtype in (torch.float16, torch.bfloat16):
                 dtype = torch.float32  # not rounded before it is used

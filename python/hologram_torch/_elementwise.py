@@ -303,8 +303,10 @@ def save(ctx: Any, function: Elementwise, inputs: Sequence[Tensor], results: Seq
     if len(inputs) > 1:
         first = results[0]
         shape, dtype = first.shape, first.dtype
-        if any([t.shape != shape or t.dtype is not dtype for t in inputs]):
-            ctx.layouts = [(t.shape, t.dtype) for t in inputs]
+        for t in inputs:
+            if t.shape != shape or t.dtype is not dtype:
+                ctx.layouts = [(t.shape, t.dtype) for t in inputs]
+                break
 
 
 def pulled(
@@ -356,6 +358,7 @@ class _Gradient(Elementwise):
         self.zero = tuple(found is None or not found.inputs for found in alone)
         self.computed = [f"i{i}" for i, z in enumerate(self.zero) if not z and self.same[i] is None]
         inputs = list(function.derived(probe, self.computed).inputs) if self.computed else []
+        inputs.sort(key=lambda name: name[0] != "g")  # whose dtype the results have
         self._inputs = inputs
         self.sources = tuple(Source(name[0], int(name[1:])) for name in inputs)
         kinds = [function.kinds[s.number] if s.kind == "i" else "number" for s in self.sources]

@@ -17,7 +17,7 @@ from hologram_torch._executors import using
 from hologram_torch._fused import Fused
 from hologram_torch._gather import EMBEDDING
 from hologram_torch._reductions import dimensions
-from hologram_torch._table import OPERATIONS
+from hologram_torch._table import CLOSED, OPERATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,6 +35,8 @@ def _arithmetic(name: str) -> _Function:
         if alpha != 1:
             alpha = -alpha if name == "sub" else alpha
             x, y = tensors(name, input, other)
+            if x.dtype == y.dtype == torch.bool:
+                alpha = bool(alpha)  # as torch has numbers beside bools
             if torch.result_type(x, y).is_floating_point:
                 return called("add_scaled", (x, y), (float(alpha),), out)
             return called("add", (x, mul(y, alpha)), out=out)
@@ -129,21 +131,20 @@ def clamp(
 ) -> Tensor:
     """Return the nearest to input from min to max, broadcast; NaN stays.
 
-    Where input is at a bound its gradient is 0, or shared with the bound if that is a tensor: as torch's from 2.15 on.
+    Where input is at a bound its gradient follows the torch that is installed: in 2.11 it is the result's, in 2.15
+    0, or a share of it if the bound is a tensor.
 
     Raises:
         ValueError: Neither is given.
     """
     if min is None and max is None:
         raise InvalidArgumentError("clamp: At least one of 'min' or 'max' must not be None")
-    found = input
-    if min is not None:
-        row = "maximum" if isinstance(min, Tensor) else "clamp_min"
-        found = called(row, (found, min), out=out if max is None else None)
-    if max is not None:
-        row = "minimum" if isinstance(max, Tensor) else "clamp_max"
-        found = called(row, (found, max), out=out)
-    return found
+    tensor = isinstance(min, Tensor) or isinstance(max, Tensor)
+    if max is None:
+        return called("maximum" if tensor and not CLOSED else "clamp_min", (input, min), out=out)
+    if min is None:
+        return called("minimum" if tensor and not CLOSED else "clamp_max", (input, max), out=out)
+    return called("clamp" if tensor else "clamp_numbers", (input, min, max), out=out)
 
 
 def _plain(name: str, doc: str, inputs: int = 1) -> _Function:
@@ -393,6 +394,8 @@ def _softmax_form(ex: Executor, input: Tensor, dim: Optional[int] = None) -> Ten
 
 
 def _dimension(x: Tensor, dim: int) -> int:
+    if not isinstance(dim, int):
+        raise TypeError(f"dim is {dim!r}; expected an integer")
     return (dimensions(x, dim) or [0])[0]
 
 

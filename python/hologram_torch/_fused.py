@@ -3,8 +3,9 @@
 The second call with tensors of some dtypes, shapes and strides is recorded, with its gradient: what the operations
 asked of the library, on which views of the inputs and of fresh tensors. From then on such calls repeat that in C
 (capi/python_sequence.c), without the Python between and with the same bits. So a function may do nothing by what
-tensors hold, and nothing with torch but views and fresh tensors. A recording that meets anything else is given up, and
-the function called as ever; so it is where torch redirects functions, autocast is on, or hooks see saved tensors.
+tensors hold, and nothing with torch but views and fresh tensors; inputs it may change where it says so. A recording
+that meets anything else is given up, and the function called as ever; so it is where torch redirects functions,
+autocast is on, or hooks see saved tensors.
 """
 
 from __future__ import annotations
@@ -49,12 +50,15 @@ class Fused:
         name: Its name.
         function: The function, of the tensors and then the options.
         inputs: How many tensors it has, up to 16.
+        written: The numbers of those that it changes in place, by calls of this library: neither its result nor its
+            gradient depends on them.
     """
 
-    def __init__(self, name: str, function: Callable[..., Tensor], inputs: int) -> None:
+    def __init__(self, name: str, function: Callable[..., Tensor], inputs: int, written: Sequence[int] = ()) -> None:
         self.name = name
         self.function = function
         self.inputs = inputs
+        self.written = tuple(written)
         self._forms: dict[tuple[Any, ...], _Form] = {}
 
     def __call__(self, inputs: _Inputs, options: tuple[Any, ...] = ()) -> Tensor:
@@ -111,6 +115,11 @@ class _Form:
         """Call the function itself."""
         return self._fused.function(*inputs, *self._options)
 
+    def spared(self, inputs: Sequence[Optional[Tensor]]) -> _Inputs:
+        """Return inputs with copies of those that the function changes, for calls that are to leave no trace."""
+        written = self._fused.written
+        return tuple([t if t is None or i not in written else t.clone() for i, t in enumerate(inputs)])
+
     def first(self, inputs: _Inputs) -> Tensor:
         """Compute what is not known, and find out whether it can be."""
         if unusual() or any(t is not None and type(t) not in PLAIN for t in inputs):
@@ -138,7 +147,9 @@ class _Form:
     def _learnt(self, inputs: _Inputs) -> bool:
         """Record a call with inputs, and its gradient if they need one; False if it can't be."""
         wanted = tuple([t is not None and is_grad_enabled() and t.requires_grad for t in inputs])
-        leaves = _detached(inputs, wanted)
+        if any(wanted[i] for i in self._fused.written):
+            return False
+        leaves = _detached(self.spared(inputs), wanted)
         native.torch_record(True)
         try:
             with torch.autograd.set_multithreading_enabled(False), torch.set_grad_enabled(True in wanted):
@@ -204,7 +215,7 @@ class _Node:
         for i, t in zip(self.kept, ctx.saved_tensors):
             inputs[i] = t
         for i, (t, version) in zip(self.held, ctx.held):
-            if t._version != version:
+            if t._version != version and i not in self.form._fused.written:
                 raise RuntimeError(
                     f"{self.form.known.__name__}: one of the variables needed for the gradient of the gradient has "
                     f"been modified by an inplace operation: input {i + 1} is at version {t._version}; expected "
@@ -212,7 +223,7 @@ class _Node:
                 )
             inputs[i] = t
         with torch.enable_grad():
-            taken = inputs if recorded else list(_detached(inputs, self.wanted))
+            taken = self.form.spared(inputs if recorded else _detached(inputs, self.wanted))
             of = [t for t, wanted in zip(taken, self.wanted) if wanted and t is not None]
             result = self.form.compose(taken)
             return list(torch.autograd.grad(result, of, given, create_graph=recorded, allow_unused=True))

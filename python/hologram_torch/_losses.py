@@ -60,10 +60,13 @@ def _pointwise(
     _check_reduction(what, reduction)
     loss = called(row, (input, target), numbers)
     if weight is not None:
+        if weight.shape != input.shape:
+            raise InvalidArgumentError(
+                f"{what}: weight has the shape {tuple(weight.shape)}; expected the input's, {tuple(input.shape)}"
+            )
         loss = mul(loss, weight)
-        if reduction == "mean":
-            total = sum(weight.expand(loss.shape))
-            return div(sum(loss), total)
+        if reduction == "mean" and row != "huber":
+            return div(sum(loss), sum(weight))
     return _reduced(what, loss, reduction)
 
 
@@ -97,7 +100,10 @@ def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: O
 def huber_loss(
     input: Tensor, target: Tensor, *, reduction: str = "mean", delta: float = 1.0, weight: Optional[Tensor] = None
 ) -> Tensor:
-    """Return z²/2 where z = |input − target| ≤ delta, else delta (z − delta/2)."""
+    """Return z²/2 where z = |input − target| ≤ delta, else delta (z − delta/2).
+
+    Weighted, the mean is that of the products, as torch's; other losses divide by the sum of the weights.
+    """
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     return _pointwise_loss("huber_loss", "huber", input, target, (float(delta),), reduction, weight)
@@ -248,9 +254,14 @@ def _classified(
     smoothing: float,
 ) -> Tensor:
     _check_reduction(what, reduction)
+    floating(what, logs)
+    if not logs.ndim:
+        raise ValueError(f"{what}: input has no dimensions; expected at least 1")
     at = 1 if logs.ndim > 1 else 0
     classes = logs.shape[at]
     wanted = [n for i, n in enumerate(logs.shape) if i != at]
+    if logs.ndim == 1 and tuple(target.shape) == (1,):
+        target = target.reshape(())
     if list(target.shape) != wanted:
         raise InvalidArgumentError(f"{what}: target has the shape {tuple(target.shape)}; expected {tuple(wanted)}")
     if target.dtype not in (torch.int64, torch.uint8):
@@ -260,7 +271,9 @@ def _classified(
     target = target.to(torch.int64)
     if weight is not None and tuple(weight.shape) != (classes,):
         raise RuntimeError(f"{what}: weight has the shape {tuple(weight.shape)}; expected ({classes},), one a class")
-    weight = None if weight is None else weight.detach().to(logs.dtype)
+    if weight is not None and weight.requires_grad and torch.is_grad_enabled():
+        raise RuntimeError(f"{what}: weight requires grad, and there is no gradient by it; give weight.detach()")
+    weight = None if weight is None else weight.to(logs.dtype)
     if smoothing and weight is None and classes:
         # Of each class its own logarithm and the mean of all, of which a pass picks one.
         logs = _SMOOTHED(logs, at, smoothing)

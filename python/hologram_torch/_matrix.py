@@ -1,7 +1,7 @@
 """Matrix products.
 
 The library multiplies contiguous matrices, either of them stored transposed; others are copied first. A bias is what
-the product is added to, in the same pass. A stack of matrices is one call.
+the product is added to, in the same pass, or of large ones is added to it. A stack of matrices is one call.
 """
 
 from __future__ import annotations
@@ -109,8 +109,7 @@ class _Addmm(Operation):
 
     def forward(self, x: Tensor, a: Tensor, b: Tensor, beta: float, alpha: float) -> Tensor:
         made = self.fake(x, a, b, beta, alpha)
-        _filled(made, x)
-        _into(made, a, b, alpha, beta)
+        _added(made, x, a, b, alpha, beta)
         return made
 
     def save(self, ctx: Any, arguments: tuple[Any, ...], result: Tensor) -> None:
@@ -148,10 +147,11 @@ class _Linear(Operation):
         made = self.fake(x, weight, bias)
         if made.numel():
             flat = made.view(-1, weight.shape[0])
-            if bias is not None:
-                _filled(flat, bias)
             rows = x if x.ndim == 2 else contiguous(x).view(-1, x.shape[-1]) if x.numel() else _new(x, (len(flat), 0))
-            _into(flat, rows, weight.mT, beta=0.0 if bias is None else 1.0)
+            if bias is None:
+                _into(flat, rows, weight.mT)
+            else:
+                _added(flat, bias, rows, weight.mT)
         return made
 
     def save(self, ctx: Any, arguments: tuple[Any, ...], result: Tensor) -> None:
@@ -174,9 +174,25 @@ class _Linear(Operation):
         return by_x, by_weight, by_bias
 
 
-def _filled(out: Tensor, x: Tensor) -> None:
-    if out.numel():
-        ops.copy(executor_for(out.device), x.expand(out.shape), out)
+_LATE = 1 << 15
+"""From so many elements on a CPU's near caches have those of a result better after a product than before it."""
+
+
+def _added(out: Tensor, x: Tensor, a: Tensor, b: Tensor, alpha: float = 1.0, beta: float = 1.0) -> None:
+    """Compute out = beta·x + alpha·a·b, out contiguous, x broadcast.
+
+    A product is what it adds to, and what it adds rounds once more: with beta 1 that is the same as a sum after it,
+    where products are not rounded to fewer bits.
+    """
+    if not out.numel():
+        return
+    executor, x = executor_for(out.device), x.expand(out.shape)
+    if out.is_cpu and out.numel() >= _LATE and beta == 1 and out.dtype in (torch.float32, torch.float64):
+        _into(out, a, b, alpha)
+        ops.vector_add(executor, out, x, out)
+    else:
+        ops.copy(executor, x, out)
+        _into(out, a, b, alpha, beta)
 
 
 def _scaled(x: Tensor, factor: float) -> Tensor:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Optional
 import torch
 from torch import Tensor
 
+from hologram_torch._calls import called, tensors
 from hologram_torch._elementwise import opmath
 from hologram_torch._functions import wide
 from hologram_torch._fused import Fused
@@ -118,35 +119,70 @@ def batch_norm(
     In training mean and variance are the batch's, and the running ones move by momentum towards them; otherwise they
     are the running ones.
     """
-    if not input.ndim:
-        raise ValueError("batch_norm: input has no dimensions; expected at least 1")
-    if not training:
-        if running_mean is None or running_var is None:
-            raise ValueError("Expected running_mean and running_var to be defined when training=False")
-        return _STANDARDIZED((input, running_mean, running_var, weight, bias), (float(eps),))
-    over, shape = _channels(input)
-    count = math.prod([input.shape[i] for i in over])
-    if input.shape[0] * math.prod(input.shape[2:]) == 1:
-        raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
-    x, dtype = _norm_input(_formatted(input), weight, bias)
-    found, middle, spread = LAYER_NORM(x, _like(x, weight, shape), _like(x, bias, shape), over, float(eps))
-    with torch.no_grad():
-        for running, now, factor in ((running_mean, middle, 1.0), (running_var, spread, count / max(count - 1, 1))):
-            if running is not None:
-                running.copy_(OPERATIONS["moved"](running, now.reshape(running.shape), float(momentum), factor))
-    return _given(found, dtype)
+    given = input, running_mean, running_var, weight, bias
+    if training:
+        return _BATCH_NORM(given, (float(momentum), float(eps)))
+    if running_mean is None or running_var is None:
+        raise ValueError("Expected running_mean and running_var to be defined when training=False")
+    return _STANDARDIZED(given, (float(eps),))
 
 
 def _channels(x: Tensor) -> tuple[list[int], list[int]]:
     """Return the dimensions that a channel's elements lie along, and the shape of a number for each channel."""
+    if not x.ndim:
+        raise ValueError("batch_norm: input has no dimensions; expected at least 1")
     at = 1 if x.ndim > 1 else 0
     return [i for i in range(x.ndim) if i != at], [n if i == at else 1 for i, n in enumerate(x.shape)]
+
+
+def _batch_norm(
+    input: Tensor,
+    running_mean: Optional[Tensor],
+    running_var: Optional[Tensor],
+    weight: Optional[Tensor],
+    bias: Optional[Tensor],
+    momentum: float,
+    eps: float,
+) -> Tensor:
+    over, shape = _channels(input)
+    _check_channels(input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    count = math.prod([input.shape[i] for i in over])
+    if input.shape[0] * math.prod(input.shape[2:]) == 1:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
+    x, dtype = _norm_input(_formatted(input), weight, bias)
+    found, middle, spread = LAYER_NORM(x, _like(x, weight, shape), _like(x, bias, shape), over, eps)
+    with torch.no_grad():
+        for running, now, factor in ((running_mean, middle, 1.0), (running_var, spread, count / max(count - 1, 1))):
+            if running is not None:
+                called("moved", (running, now.reshape(running.shape)), (momentum, factor), running)
+    return _given(found, dtype)
+
+
+_BATCH_NORM = Fused("batch_norm", _batch_norm, 5, written=(1, 2))
+
+
+def _check_channels(x: Tensor, **parameters: Optional[Tensor]) -> None:
+    """Refuse what has not a number for each channel, and an input of no type of Hologram's.
+
+    Raises:
+        TypeError: It is the input.
+        RuntimeError: The message names the parameter.
+    """
+    (x,) = tensors("batch_norm", x)
+    channels = x.shape[1 if x.ndim > 1 else 0]
+    for name, parameter in parameters.items():
+        if parameter is not None and parameter.numel() != channels:
+            raise RuntimeError(
+                f"batch_norm: {name} has the shape {tuple(parameter.shape)}; expected ({channels},), one a channel of "
+                f"an input of shape {tuple(x.shape)}"
+            )
 
 
 def _standardized(
     input: Tensor, mean: Tensor, variance: Tensor, weight: Optional[Tensor], bias: Optional[Tensor], eps: float
 ) -> Tensor:
     _, shape = _channels(input)
+    _check_channels(input, running_mean=mean, running_var=variance, weight=weight, bias=bias)
     x, dtype = _norm_input(_formatted(input), weight, bias)
     mean, variance = mean.reshape(shape), variance.reshape(shape)
     if weight is None and bias is None:

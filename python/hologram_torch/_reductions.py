@@ -93,6 +93,7 @@ def dimensions(x: Tensor, dim: Union[int, Sequence[int], None]) -> list[int]:
     """Return the dimensions that dim names, counted from 0; all without it.
 
     Raises:
+        TypeError: One is no integer.
         IndexError: There is no such dimension.
         RuntimeError: One is named twice.
     """
@@ -101,6 +102,8 @@ def dimensions(x: Tensor, dim: Union[int, Sequence[int], None]) -> list[int]:
     found = []
     for d in [dim] if isinstance(dim, int) else dim:
         most = max(x.ndim, 1)
+        if not isinstance(d, int) or isinstance(d, bool):
+            raise TypeError(f"dim is {d!r}; expected an integer")
         if not -most <= d < most:
             raise IndexError(f"Dimension out of range (expected to be in range of [{-most}, {most - 1}], but got {d})")
         d %= most
@@ -224,7 +227,10 @@ class _Extremum(_Reduction):
     def forward(self, x: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
         function = ops.reduce_max if self.name == "amax" else ops.reduce_min
         if x.numel() == 0 and 0 not in reduced_shape(x, dim, keepdim):
-            raise IndexError(f"{self.name}(): expected reduction dim to be specified for input.numel() == 0")
+            empty = next(i for i in dim if not x.shape[i])
+            raise IndexError(
+                f"{self.name}(): no elements have no value, and dimension {empty} of {tuple(x.shape)} has none"
+            )
         return self.reduced(function, x, dim, keepdim)
 
     def save(self, ctx: Any, arguments: tuple[Any, ...], result: Tensor) -> None:

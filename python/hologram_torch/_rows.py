@@ -133,6 +133,10 @@ class _Norm(Operation):
     def backward(self, ctx: Any, *gradients: Any) -> Any:
         (x, weight, *numbers), g = ctx.saved_tensors, gradients[0]
         by_x, by_weight, by_bias = None, None, []
+        if g is not None and all(ctx.needs_input_grad[:2]) and _by_columns(x, weight, ctx):
+            by_x, *both = GRADIENTS(g, x, weight, *numbers, ctx.dim, ctx.eps)
+            asked = (True, ctx.bias is not None and ctx.needs_input_grad[2])
+            return (by_x, *(converted(t, x.dtype) if a else None for t, a in zip(both, asked)), None, None)
         if g is not None and (ctx.needs_input_grad[0] or ctx.needs_input_grad[1]):
             by_x, product = self.gradient(g, x, weight, *numbers, ctx.dim, ctx.eps)
             if weight is not None and ctx.needs_input_grad[1]:
@@ -141,6 +145,17 @@ class _Norm(Operation):
             needed = g is not None and ctx.bias is not None and ctx.needs_input_grad[2]
             by_bias = [sum_to(g, ctx.bias) if needed else None]
         return (by_x, by_weight, *by_bias, None, None)
+
+
+def _by_columns(x: Tensor, weight: Optional[Tensor], ctx: Any) -> bool:
+    """Whether the gradients by weight and bias are sums of columns that a GPU finds in one pass over both arrays."""
+    if x.is_cpu or weight is None or ctx.bias not in (None, weight.shape) or len(ctx.needs_input_grad) != 5:
+        return False
+    rows = x.numel() // max(weight.numel(), 1)
+    if not x.is_contiguous() or not weight.is_contiguous() or not 32 < rows <= 1 << 16:
+        return False
+    lead = x.ndim - weight.ndim
+    return list(ctx.dim) == list(range(lead, x.ndim)) and weight.shape == x.shape[lead:]
 
 
 class _NormGradient(Operation):
@@ -169,6 +184,10 @@ class _NormGradient(Operation):
             getattr(ops, self.name)(executor, g, x, given, *numbers, product, made, eps, axis=tuple(dim))
         return results
 
+    def others(self, g: Tensor, product: Tensor, weight: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """Return the results but the first, where gradients of them are asked for."""
+        return (product,)
+
     def save(self, ctx: Any, arguments: tuple[Any, ...], result: Any) -> None:
         g, x, weight, *_, ctx.dim, ctx.eps = arguments
         ctx.save_for_backward(g, x, weight)
@@ -185,7 +204,8 @@ class _NormGradient(Operation):
             unit = self.composed(x, ctx.dim, ctx.eps)
             y = OPERATIONS["mul"](unit, weight[0]) if weight else unit
             (by_x,) = torch.autograd.grad(y, x, g, create_graph=True)
-            pairs = [(made, h) for made, h in zip((by_x, OPERATIONS["mul"](g, unit)), gradients) if h is not None]
+            others = self.others(g, OPERATIONS["mul"](g, unit), weight)
+            pairs = [(made, h) for made, h in zip((by_x, *others), gradients) if h is not None]
             found = torch.autograd.grad(
                 [made for made, _ in pairs],
                 leaves,
@@ -195,6 +215,38 @@ class _NormGradient(Operation):
             )
         by_weight = found[2] if weight else None
         return (*(None if t is None else t.to(dtype) for t in (*found[:2], by_weight)), *[None] * (numbers + 2))
+
+
+class _LayerNormGradients(_NormGradient):
+    """The gradients by a layer norm's input, weight and bias, over the last dimensions, which weight and bias have.
+
+    Those by weight and bias are left in the type that they are added up in.
+    """
+
+    def __init__(self) -> None:
+        self.composed = _centred
+        tensors = "Tensor gradient, Tensor input, Tensor weight, Tensor mean, Tensor variance"
+        schema = f"({tensors}, int[] dim, float eps) -> (Tensor, Tensor, Tensor)"
+        Operation.__init__(self, "layer_norm_gradients", schema)
+
+    def others(self, g: Tensor, product: Tensor, weight: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        return sum_to(product, weight[0].shape), sum_to(g, weight[0].shape)
+
+    def fake(self, *arguments: Any) -> tuple[Tensor, ...]:
+        x, weight = arguments[1:3]
+        wide = opmath(x.dtype)
+        return torch.empty_like(x), *(weight.new_empty(weight.shape, dtype=wide) for _ in range(2))
+
+    def forward(self, *arguments: Any) -> tuple[Tensor, ...]:
+        g, x, weight, mean, variance, dim, eps = arguments
+        made, *both = results = self.fake(*arguments)
+        g, executor, n = contiguous(g), executor_for(x.device), weight.numel()
+        given = (g, x, _ranked(weight, x, 1.0), mean, variance)
+        ops.layer_norm_input_gradient(executor, *given, made, eps, axis=tuple(dim))
+        scale = OPERATIONS["inverse_deviation"](variance, eps)
+        columns = (g.reshape(-1, n).t(), x.reshape(-1, n).t(), mean.reshape(-1), scale.reshape(-1))
+        ops.layer_norm_parameter_gradients(executor, *columns, *(t.view(-1) for t in both), axis=1)
+        return results
 
 
 def _centred(x: Tensor, dim: Sequence[int], eps: float) -> Tensor:
@@ -211,5 +263,6 @@ def _scaled(x: Tensor, dim: Sequence[int], eps: float) -> Tensor:
 
 SOFTMAX = _Softmax("softmax", _SoftmaxGradient("softmax_gradient"))
 LOG_SOFTMAX = _Softmax("log_softmax", _SoftmaxGradient("log_softmax_gradient"))
+GRADIENTS = _LayerNormGradients()
 LAYER_NORM = _Norm("layer_norm", 2, ("weight", "bias"), _centred)
 RMS_NORM = _Norm("rms_norm", 1, ("weight",), _scaled)

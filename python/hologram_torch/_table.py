@@ -22,7 +22,7 @@ from hologram_torch._operation import Operation, is_dynamo_compiling
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["ROWS", "Named", "Row"]
+__all__ = ["CLOSED", "ROWS", "Named", "Row"]
 
 _2_SQRTPI = 2 / math.sqrt(math.pi)
 _SQRT1_2 = math.sqrt(0.5)
@@ -151,6 +151,46 @@ def _smooth_l1(x: Any, t: Any, beta: Any) -> Any:
     return h.where(z < beta, 0.5 * z * z / beta, z - 0.5 * beta)
 
 
+def _closed() -> bool:
+    """Whether the torch that is installed passes clamp's gradient on at its bounds: 2.11 does, 2.15 doesn't."""
+    with torch.inference_mode(False), torch.enable_grad():
+        x = torch.zeros((), device="cpu", requires_grad=True)
+        return bool(torch.autograd.grad(torch.clamp(x, min=0), x)[0])
+
+
+CLOSED = _closed()
+
+
+def _at_least(x: Any, low: Any) -> Any:
+    return h.where(x < low, low, h.where(low != low, low, x))
+
+
+def _at_most(x: Any, high: Any) -> Any:
+    return h.where(x > high, high, h.where(high != high, high, x))
+
+
+def _clamp(x: Any, low: Any, high: Any) -> Any:
+    return _at_most(_at_least(x, low), high)
+
+
+def _clamp_slopes(g: Any, x: Any, low: Any, high: Any) -> Any:
+    """Whose bounds are tensors: where two of the three are equal they share the gradient, unless torch is older."""
+    below, above = h.where(x < low, g, 0.0), h.where(x > high, g, 0.0)
+    if CLOSED:
+        by_x = h.where(x >= low, h.where(x <= high, g, 0.0), 0.0)
+        return by_x, h.where(low < high, below, 0.0), h.where(high < low, g, above)
+    by_x = h.where(x == low, 0.5 * g, h.where(x == high, 0.5 * g, g))
+    by_x = h.where(x < low, 0.0, h.where(x > high, 0.0, h.where(low < high, by_x, g)))
+    by_low = h.where(low < high, h.where(x == low, 0.5 * g, below), h.where(low == high, below, 0.0))
+    by_high = h.where(low < high, h.where(x == high, 0.5 * g, above), h.where(low == high, above, 0.0))
+    return by_x, by_low, h.where(low > high, g, by_high)
+
+
+def _clamp_numbers_slopes(g: Any, x: Any, low: Any, high: Any) -> Any:
+    by_x, by_low, by_high = _clamp_slopes(g, x, low, high)
+    return by_x if CLOSED else h.where(x > low, h.where(x < high, g, 0.0), 0.0), by_low, by_high
+
+
 def _of_floats(*names: str, autocast: Sequence[str] = ()) -> list[Row]:
     return [
         Row(name, getattr(h, name), f"{name}(x)", promotion="float", autocast="wide" if name in autocast else None)
@@ -198,12 +238,17 @@ ROWS: list[Row] = [
     Row("elu", _elu, "x if x > 0, else alpha · (e^x − 1)", promotion="floating", slopes=_elu_slopes),
     Row("softplus", _softplus_row, "log(1 + e^(beta·x)) / beta; x where beta·x > threshold", promotion="floating"),
     Row(
-        "clamp_min", lambda x, low: h.where(x < low, low, h.where(low != low, low, x)), "max(x, low)", ("input", "min"),
-        slopes=lambda g, x, low: (h.where(x > low, g, 0.0), h.where(x < low, g, 0.0)),
+        "clamp_min", _at_least, "max(x, low)", ("input", "min"),
+        slopes=lambda g, x, low: (h.where(x >= low if CLOSED else x > low, g, 0.0), h.where(x < low, g, 0.0)),
     ),
     Row(
-        "clamp_max", lambda x, high: h.where(x > high, high, h.where(high != high, high, x)), "min(x, high)",
-        ("input", "max"), slopes=lambda g, x, high: (h.where(x < high, g, 0.0), h.where(x > high, g, 0.0)),
+        "clamp_max", _at_most, "min(x, high)", ("input", "max"),
+        slopes=lambda g, x, high: (h.where(x <= high if CLOSED else x < high, g, 0.0), h.where(x > high, g, 0.0)),
+    ),
+    Row("clamp", _clamp, "min(max(x, low), high)", ("input", "min", "max"), slopes=_clamp_slopes),
+    Row(
+        "clamp_numbers", _clamp, "min(max(x, low), high), the bounds numbers", ("input", "min", "max"),
+        slopes=_clamp_numbers_slopes,
     ),
     Row("mse", lambda x, t: (x - t) * (x - t), "(x − t)²", _LOSS, "floating", "loss"),
     Row("l1", lambda x, t: abs(x - t), "|x − t|", _LOSS, "floating", "loss"),
@@ -243,6 +288,7 @@ ROWS: list[Row] = [
         "standardized", lambda x, m, v, w, b, eps: (x - m) * h.rsqrt(v + eps) * w + b,
         "(x − mean) / √(variance + eps) · weight + bias", ("input", "mean", "variance", "weight", "bias"), "floating",
     ),
+    Row("inverse_deviation", lambda v, eps: h.rsqrt(v + eps), "1 / √(v + eps)", ("variance",), "floating"),
 ]  # fmt: skip
 """All element-wise operations."""
 
@@ -286,7 +332,7 @@ class Named(Operation):
     def _function(self) -> Any:
         if self.function.scalars:
             return super()._function()
-        function, run = self.function, self.function.run
+        function, run, attempt = self.function, self.function.run, self.function.quick
         single = self._count == 1
 
         class Recorded(torch.autograd.Function):
@@ -294,7 +340,8 @@ class Named(Operation):
 
             @staticmethod
             def forward(ctx: Any, *inputs: Tensor) -> Tensor:
-                results = run(inputs)
+                found = attempt(here.now, *inputs)
+                results = run(inputs) if found is None or found is True else (found,)
                 _elementwise.save(ctx, function, inputs, results, ctx.needs_input_grad)
                 return results[0]
 

@@ -7,6 +7,7 @@ floats.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
@@ -16,6 +17,7 @@ from torch import Tensor
 import hologram as h
 from hologram.errors import DTypeError, InvalidArgumentError
 from hologram_torch import functional as F
+from hologram_torch._elementwise import opmath
 from hologram_torch._update import Update
 
 if TYPE_CHECKING:
@@ -188,15 +190,19 @@ def clip_grad_norm_(
     grads = [p.grad for p in parameters if p.grad is not None]
     if not grads:
         return torch.tensor(0.0)
-    device = grads[0].device
+    device, dtype = grads[0].device, functools.reduce(torch.promote_types, [g.dtype for g in grads])
+
+    def together(numbers: Iterable[Tensor]) -> Tensor:
+        return torch.stack([number.to(device, opmath(dtype)) for number in numbers])
+
+    wide = [g.to(opmath(g.dtype)) for g in grads]
     if math.isinf(norm_type):
-        norm = F.amax(torch.stack([F.amax(F.abs(g)).to(device) for g in grads]))
+        norm = F.amax(together(F.amax(F.abs(g)) for g in wide))
     elif norm_type == 2:
-        norm = F.sqrt(F.sum(torch.stack([F.sum(F.square(g.float())).to(device) for g in grads])))
+        norm = F.sqrt(F.sum(together(F.sum(F.square(g)) for g in wide)))
     else:
-        powers = [F.sum(F.pow(F.abs(g.float()), norm_type)).to(device) for g in grads]
-        norm = F.pow(F.sum(torch.stack(powers)), 1.0 / norm_type)
-    norm = norm.to(grads[0].dtype)
+        norm = F.pow(F.sum(together(F.sum(F.pow(F.abs(g), norm_type)) for g in wide)), 1.0 / norm_type)
+    norm = norm.to(dtype)
     if error_if_nonfinite and not bool(torch.isfinite(norm)):
         raise RuntimeError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import math
 from typing import Any, Callable
@@ -67,6 +68,47 @@ def test_numbers(dtype: torch.dtype, number: Any) -> None:
             assert (ours(value, number).dtype, ours(value, number).tolist()) == (expected.dtype, expected.tolist())
             expected = theirs(number, value) if ours is not F.add else number + value
             assert torch.equal(ours(number, value), expected)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    for x in (torch.ones(3), torch.ones(3, dtype=torch.float16), torch.arange(3), torch.tensor([True, False])):
+        for number in (np.float32(2.5), np.float64(2.5), np.int64(-2), np.uint8(3), np.bool_(True)):
+            for ours, theirs in ((F.add, torch.add), (F.mul, torch.mul)):
+                expected = theirs(x, number.item())
+                assert (ours(x, number).dtype, ours(x, number).tolist()) == (expected.dtype, expected.tolist())
+    with pytest.raises(TypeError, match="argument 2 is a complex; expected"):
+        F.add(torch.ones(3), np.complex64(1))
+
+
+def test_complex_tensors_are_refused_beside_numbers_and_others() -> None:
+    z, x = torch.tensor([[1 + 2j, 3j], [1, 2]]), torch.zeros(2, 2)
+    for call in (
+        lambda: F.sum(z, dim=0, dtype=torch.float32),
+        lambda: F.add(z, 1),
+        lambda: F.add(x, z),
+        lambda: F.sub(1, z),
+        lambda: F.pow(2, z),
+        lambda: F.where(x > 0, z, 0),
+    ):
+        with pytest.raises(TypeError, match="complex64"):
+            call()
+
+
+def test_an_extremum_of_nothing_names_the_dimension() -> None:
+    x = torch.ones(3, 0, 2)
+    assert F.amax(x, dim=2).shape == (3, 0)
+    for call in (lambda: F.amax(x, dim=(0, 1)), lambda: F.amin(x)):
+        with pytest.raises(IndexError, match=r"dimension 1 of \(3, 0, 2\) has none"):
+            call()
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_parameters_of_channels_have_one_for_each(training: bool) -> None:
+    names = ("running_mean", "running_var", "weight", "bias")
+    for wrong in names:
+        given = {name: torch.ones(2 if name == wrong else 3) for name in names}
+        with pytest.raises(RuntimeError, match=rf"{wrong} has the shape \(2,\); expected \(3,\)"):
+            F.batch_norm(torch.ones(4, 3, 5), **given, training=training)
 
 
 def test_alpha() -> None:
@@ -471,14 +513,98 @@ def test_the_gradient_of_a_deviation_of_0_is_0(device: str) -> None:
 
 
 def test_gradients_at_the_bounds_of_clamp(device: str) -> None:
-    """They are those of least size, as torch's own from 2.15 on."""
-    x = torch.tensor([-1.0, 0.0, 0.5, 1.0, 2.0, torch.nan], device=device, requires_grad=True)
-    low, high = torch.zeros(6, device=device, requires_grad=True), torch.ones(6, device=device, requires_grad=True)
-    for bounds, expected in (
-        ((0, 1), [0, 0, 1, 0, 0, 0]),
-        ((0, None), [0, 0, 1, 1, 1, 0]),
-        ((None, 1), [1, 1, 1, 0, 0, 0]),
-    ):
-        assert torch.autograd.grad(F.clamp(x, *bounds).sum(), x)[0].tolist() == expected
-    gradients = torch.autograd.grad(F.clamp(x, low, high).sum(), [x, low, high])
-    assert [g[:5].tolist() for g in gradients] == [[0, 0.5, 1, 0.5, 0], [1, 0.5, 0, 0, 0], [0, 0, 0, 0.5, 1]]
+    """They are those of the torch that is installed: its rule is another since 2.15 or before."""
+    numbers = [-0.5, 0.5, 0.75, -0.0, 0.0, math.nan]
+    x, low, high = torch.tensor(list(itertools.product(*[numbers] * 3)), device=device).T.contiguous()
+    for t in (x, low, high):
+        t.requires_grad_()
+    for bounds in ((low, high), (low, None), (None, high)):
+        of = [t for t in (x, *bounds) if t is not None]
+        found, expected = (torch.autograd.grad(f(x, *bounds).sum(), of) for f in (F.clamp, torch.clamp))
+        assert [t.tolist() for t in found] == [t.tolist() for t in expected]
+    for bounds in itertools.product([*numbers, None], repeat=2):
+        if bounds != (None, None):
+            found, expected = (torch.autograd.grad(f(x, *bounds).sum(), x) for f in (F.clamp, torch.clamp))
+            assert found[0].tolist() == expected[0].tolist(), bounds
+
+
+@pytest.mark.parametrize("name", F.__all__)
+def test_complex_numbers_are_refused_by_name(name: str) -> None:
+    """None is taken for a number of another kind: sums of them once were integers."""
+    function, z = getattr(F, name), torch.ones(3, 3, dtype=torch.complex64)
+    first = {"where": (torch.ones(3, 3, dtype=torch.bool),), "embedding": (torch.zeros(2, dtype=torch.int64),)}
+    given = {"clamp": (z, 0, 1), "cumsum": (z, 0), "layer_norm": (z, (3,)), "rms_norm": (z, (3,))}
+    parameters = inspect.signature(function).parameters.values()
+    count = sum(p.default is p.empty and p.kind is not p.VAR_KEYWORD for p in parameters) if name != "batch_norm" else 3
+    arguments = given.get(name, (*first.get(name, ()), *[z] * (count - len(first.get(name, ())))))
+    keywords = {"training": True} if name == "batch_norm" else {"p": 1.0} if name == "dropout" else {}
+    with pytest.raises(TypeError, match="complex64"):
+        function(*arguments, **keywords)
+
+
+@pytest.mark.parametrize("dim", [None, (), (0,), [0], (0, 1), True, 0.0])
+def test_one_dimension_is_an_integer(dim: Any) -> None:
+    x = torch.rand(3, 4)
+    with pytest.raises(TypeError):
+        F.cumsum(x, dim)
+    if isinstance(dim, (tuple, list)):
+        for function in (F.softmax, F.log_softmax):
+            with pytest.raises(TypeError):
+                function(x, dim)
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_weights_of_elements(reduction: str) -> None:
+    x, y, w = (torch.rand(3, 4, requires_grad=True) for _ in range(3))
+    for name in ("mse_loss", "l1_loss", "huber_loss"):
+        found, expected = (getattr(m, name)(x, y, weight=w, reduction=reduction) for m in (F, torch.nn.functional))
+        torch.testing.assert_close(found, expected)
+        made, of = (torch.autograd.grad(loss.sum(), [x, y, w]) for loss in (found, expected))
+        torch.testing.assert_close(made, of)
+        with pytest.raises(ValueError, match="weight"):
+            getattr(F, name)(x, y, weight=w[0], reduction=reduction)
+
+
+def test_weights_of_classes_have_no_gradient() -> None:
+    x, target, weight = torch.rand(3, 4, requires_grad=True), torch.tensor([0, 3, 1]), torch.rand(4, requires_grad=True)
+    for loss in (F.nll_loss, F.cross_entropy):
+        with pytest.raises(RuntimeError, match="weight"):
+            loss(x, target, weight)
+        loss(x, target, weight.detach()).backward()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int32])
+@pytest.mark.parametrize("rows", [1, 40, 300])
+def test_a_bias_is_added_once(dtype: torch.dtype, rows: int, device: str) -> None:
+    """To the product as it was rounded, whichever comes first; that of 16-bit floats is in f32 until then."""
+    x, w, b = (torch.randint(-9, 9, shape, device=device) / 7 for shape in ((rows, 130), (130, 130), (130,)))
+    x, w, b = (t.to(dtype) for t in (x, w, b))
+    found, summed = F.addmm(b, x, w.t(), beta=1, alpha=1), F.addmm(b[None], x, w.t(), beta=2, alpha=1)
+    exact = F.mm(x.float(), w.t().float()) if dtype == torch.bfloat16 else F.mm(x, w.t())
+    assert torch.equal(found, (exact + b).to(dtype)) and torch.equal(found, F.linear(x, w, b))
+    assert torch.equal(summed, (exact + 2 * b).to(dtype))
+
+
+def test_a_target_of_one_input() -> None:
+    x, target = torch.rand(4, requires_grad=True), torch.tensor([2])
+    for name in ("nll_loss", "cross_entropy"):
+        found, expected = (getattr(m, name)(x, target) for m in (F, torch.nn.functional))
+        torch.testing.assert_close(found, expected)
+        with pytest.raises(ValueError, match="no dimensions"):
+            getattr(F, name)(torch.tensor(0.5), torch.tensor(0))
+
+
+def test_gradients_of_bounds_of_integers() -> None:
+    """They have the bounds' dtype, whatever the other operands'."""
+    for dtype in (torch.bool, torch.uint8, torch.int64, torch.float16):
+        x = torch.tensor([0, 1, 1]).to(dtype)
+        low, high = torch.tensor([0.5, 0.25, -1], requires_grad=True), torch.tensor([2, 0.75, 1.0], requires_grad=True)
+        found, expected = (torch.autograd.grad(f(x, low, high).sum(), [low, high]) for f in (F.clamp, torch.clamp))
+        torch.testing.assert_close(found, expected)
+
+
+def test_bools_are_added() -> None:
+    x, y = torch.tensor([True, False, False]), torch.tensor([False, True, False])
+    for alpha in (2, 0, -1, True, False):
+        found, expected = F.add(x, y, alpha=alpha), torch.add(x, y, alpha=alpha)
+        assert found.dtype == expected.dtype and torch.equal(found, expected), alpha

@@ -18,7 +18,7 @@ from hologram_torch import nn
 from hologram_torch._functions import _LINEAR, _SOFTMAX, relu
 from hologram_torch._fused import Fused
 from hologram_torch._losses import _CROSS_ENTROPY, _POINTWISE
-from hologram_torch._norms import _LAYER_NORM, _RMS_NORM, _STANDARDIZED
+from hologram_torch._norms import _BATCH_NORM, _LAYER_NORM, _RMS_NORM, _STANDARDIZED
 from hologram_torch._table import OPERATIONS
 
 F.add(torch.ones(1), 1.0)
@@ -158,6 +158,49 @@ def test_gradients_of_gradients() -> None:
     x, t, _ = classes((3, 4), dtype=torch.float64)()
     known((x, t, None), _CROSS_ENTROPY, MEAN)
     assert torch.autograd.gradgradcheck(lambda x: F.cross_entropy(x, t), (x,))
+
+
+def moving(dtype: torch.dtype = torch.float32, data: bool = True) -> Inputs:
+    x, w, b = torch.randn(5, 3, 2).to(dtype).requires_grad_(data), torch.rand(3).to(dtype), torch.rand(3).to(dtype)
+    return x, torch.zeros(3), torch.ones(3), w.requires_grad_(data), b.requires_grad_(data)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("data", [True, False])
+def test_inputs_that_are_changed(dtype: torch.dtype, data: bool) -> None:
+    """Each call changes them once, the one that is recorded too, and gradients of gradients do not."""
+    fused = Fused("batch_norm", _BATCH_NORM.function, 5, _BATCH_NORM.written)
+    first = moving(dtype, data)
+    mean, var = (t.clone() for t in first[1:3] if t is not None)
+    x, running, spread, *rest = first
+    assert x is not None and running is not None and spread is not None
+    for i in range(5):
+        x = torch.randn_like(x).requires_grad_(data)
+        versions = running._version, spread._version
+        y = fused((x, running, spread, *rest), (0.25, 1e-5))
+        assert (is_node(y) if data else not y.requires_grad) or i < 2
+        assert running._version > versions[0] and spread._version > versions[1]
+        z = _BATCH_NORM.function(x, mean, var, *rest, 0.25, 1e-5)
+        assert torch.equal(y, z) and torch.equal(running, mean) and torch.equal(spread, var)
+        if data:
+            for a, b in zip(gradients(y, (x, *rest)), gradients(z, (x, *rest))):
+                assert a is not None and b is not None and torch.equal(a, b)
+            y = fused((x, running, spread, *rest), (0.25, 1e-5))
+            mean, var = running.clone(), spread.clone()
+            (by_x,) = torch.autograd.grad(y.float().square().sum(), x, create_graph=True)
+            torch.autograd.grad(by_x.float().square().sum(), x)
+            assert torch.equal(running, mean) and torch.equal(spread, var)
+
+
+def test_changed_inputs_that_others_see() -> None:
+    """A tensor that is saved for a gradient and then changed is refused, as ever."""
+    x, running, spread, *rest = moving()
+    for _ in range(4):
+        assert running is not None and spread is not None and x is not None
+        y = F.mul(spread, x[0, :, 0])  # which keeps spread
+        _BATCH_NORM((x, running, spread, *rest), (0.25, 1e-5))
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            y.sum().backward()
 
 
 def test_signatures_differ() -> None:

@@ -67,6 +67,9 @@ ARGUMENTS: dict[str, Callable[[], list[Any]]] = {
     "layer_norm_gradient": lambda: of_rows(
         "layer_norm_gradient", numbers(3, 4, 2), numbers(3, 4, 2), numbers(4, 1), [0, 2]
     ),
+    "layer_norm_gradients": lambda: of_rows(
+        "layer_norm_gradients", numbers(3, 4, 2), numbers(3, 4, 2), numbers(4, 2), [1, 2]
+    ),
     "rms_norm": lambda: [numbers(3, 4, 2), numbers(3, 1, 1), [1, 2], 0.1],
     "rms_norm_gradient": lambda: of_rows("rms_norm_gradient", numbers(3, 4), numbers(3, 4), None, [1]),
     "mm": lambda: [numbers(3, 4), numbers(5, 4).mT],
@@ -97,7 +100,7 @@ def test_gradients(name: str) -> None:
         what, inputs, scalars = given
         called: Callable[..., Any] = lambda *tensors: tuple(OPERATIONS[name].operator(what, list(tensors), scalars))  # noqa: E731
         given = inputs
-    elif name in ("layer_norm_gradient", "rms_norm_gradient"):  # the numbers of rows are the input's
+    elif name.partition("_norm_")[2] in ("gradient", "gradients"):  # the numbers of rows are the input's
         dim, eps = given[-2:]
         called = lambda g, x, w: OPERATIONS[name](g, x, w, *numbers_of_rows(name, x, dim), dim, eps)  # noqa: E731
         given = given[:3]

@@ -140,6 +140,23 @@ def test_clip(norm: float, most: float) -> None:
     assert [p.grad.data_ptr() for p in ours if p.grad is not None] == at
 
 
+@pytest.mark.parametrize("norm", [2.0, 1.0, 3.0, float("inf")])
+def test_clip_in_the_gradients_own_digits_and_range(norm: float) -> None:
+    f16, bf16, f32, f64 = torch.float16, torch.bfloat16, torch.float32, torch.float64
+    for dtypes in ([f64], [f32], [f16], [bf16], [f32, f64], [f16, f32], [bf16, f16, f64]):
+        for size in (1.0, 1 / 3, 1e30, 1e-30, 1e100):
+            ours, theirs = ([torch.nn.Parameter(torch.zeros(3, dtype=dtype)) for dtype in dtypes] for _ in range(2))
+            for params in (ours, theirs):
+                for p in params:  # as large as the narrowest of them can be
+                    p.grad = (torch.tensor([1.0, 2.0, -3.0], dtype=f64) * (size if dtypes == [f64] else 1 / 3)).to(p)
+            # torch rounds the norm of each.
+            close: Any = {"rtol": 4 * max(torch.finfo(dtype).eps for dtype in dtypes), "atol": 0}
+            found = optim.clip_grad_norm_(ours, 1.0, norm)
+            torch.testing.assert_close(found, torch.nn.utils.clip_grad_norm_(theirs, 1.0, norm), **close)
+            for p, q in zip(ours, theirs):
+                torch.testing.assert_close(p.grad, q.grad, **close)
+
+
 def test_clip_of_what_is_not_finite() -> None:
     p = torch.nn.Parameter(torch.ones(2))
     p.grad = torch.tensor([1.0, torch.inf])
