@@ -101,7 +101,8 @@ type Planner interface {
 type Importer interface {
 	// Import is an error if the device cannot reach the memory in place.
 	Import(addr uintptr, bytes int64) error
-	// Forget ends an Import. Work on the memory has passed.
+	// Forget ends an Import. Work on the memory has passed, but for what an owner
+	// replays of his graphs, whose memory it is.
 	Forget(addr uintptr, bytes int64)
 }
 

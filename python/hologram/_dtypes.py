@@ -143,7 +143,7 @@ def scalar_bits(value: Any, what: str, code: Optional[int] = None) -> tuple[int,
         DTypeError: It is not a number.
         ValueError: It is an integer beyond 64 bits.
     """
-    item = getattr(value, "item", None)
+    given, item = value, getattr(value, "item", None)
     if item is not None and getattr(value, "size", 1) == 1:
         value = item()
     if isinstance(value, int):
@@ -151,7 +151,8 @@ def scalar_bits(value: Any, what: str, code: Optional[int] = None) -> tuple[int,
             return I64, value & 0xFFFFFFFFFFFFFFFF
         if 0 <= value < 1 << 64:
             return U64, value
-        raise InvalidArgumentError(f"{what} is {shown(value)}, which has more than 64 bits")
+        hint = "; expected a float" if code and NAMES[code - 1] in ("f16", "bf16", "f32", "f64") else ""
+        raise InvalidArgumentError(f"{what} is {shown(value)}, which has more than 64 bits{hint}")
     if not isinstance(value, float):
         try:
             value = float(value) if hasattr(type(value), "__float__") and not isinstance(value, np.ndarray) else None
@@ -159,5 +160,5 @@ def scalar_bits(value: Any, what: str, code: Optional[int] = None) -> tuple[int,
             value = None
         if value is None:
             wanted = f" ({NAMES[code - 1]})" if code else ""
-            raise DTypeError(f"{what}: expected a number{wanted}")
+            raise DTypeError(f"{what}: expected a number{wanted}, got {shown(given)}")
     return F64, int.from_bytes(struct.pack("<d", value), "little")

@@ -87,7 +87,7 @@ def launch(
 def _suggest(program: Program, name: str) -> str:
     import difflib
 
-    near = difflib.get_close_matches(name, program._names, 1)
+    near = difflib.get_close_matches(name, [*program._names, "grid", "block", "n", "shape", "fuel"], 1)
     hint = f"; did you mean {near[0]}?" if near else f"; it has {', '.join(program._names) or 'none'}"
     return f"the program has no slot or parameter {name}{hint}"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 import numpy as np
 
 from hologram import _isa
-from hologram._arguments import integer
+from hologram._arguments import integer, integers
 from hologram._built import (
     Address,
     Data,
@@ -106,6 +106,7 @@ class ProgramBuilder:
         b.exit()
         program = b.build()
 
+    An address is ``x[b.index]``, the lane's element; ``x.flat[i]``, element i of the whole array; ``x[i]``, the byte i.
     ``cvt`` and ``bitcast`` take the result's type first, ``set`` the condition, ``sreg`` the special value's name.
 
     The first mistake is told by the call that makes it; what only the whole program shows is told by ``build``, with
@@ -113,11 +114,11 @@ class ProgramBuilder:
 
     Args:
         name: The program's name.
-        block: The shape of a block that launches must have; any without it.
+        block: The lanes of a block in x, y and z that launches must have, or in x alone; any without it.
         shared: The bytes of shared memory that a block has.
     """
 
-    def __init__(self, name: str, *, block: Optional[Sequence[int]] = None, shared: int = 0) -> None:
+    def __init__(self, name: str, *, block: Union[int, Sequence[int], None] = None, shared: int = 0) -> None:
         self._name = checked("program", name)
         self._head: list[str] = []
         self._body: list[str] = []
@@ -133,7 +134,9 @@ class ProgramBuilder:
         if shared:
             self._declare_line(f"shared {integer('ProgramBuilder: shared', shared, 0)}")
         if block is not None:
-            self._declare_line("block " + " ".join(str(integer("ProgramBuilder: block", d, 1)) for d in block))
+            what = "ProgramBuilder: block"
+            sizes = integers(what, [block] if isinstance(block, (int, np.integer)) else block)
+            self._declare_line("block " + " ".join(str(integer(what, d, 1)) for d in sizes))
         self.index = Index()
         self.shared = Shared(self)
 
@@ -264,14 +267,18 @@ class ProgramBuilder:
         """Return the method of an instruction."""
         row = _isa.ROWS.get(name.rstrip("_"))
         if row is None or name.startswith("_"):
-            raise AttributeError(f"no instruction is called {name}")
+            import difflib
+
+            near = [] if name.startswith("_") else difflib.get_close_matches(name, dir(self), 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise AttributeError(f"no instruction is called {name}{hint}")
 
         def instruction(
             *operands: Any, dst: Union[Reg, Pred, None] = None, type: Optional[str] = None
         ) -> Union[Reg, Pred, None]:
             return self._emit(name.rstrip("_"), row, operands, dst, type)
 
-        instruction.__name__ = name
+        instruction.__name__, instruction.__qualname__ = name, f"ProgramBuilder.{name}"  # errors of Python's have it
         instruction.__doc__ = f"{row.signature}\n\n{row.doc}"
         return instruction
 

@@ -455,7 +455,8 @@ def _parser() -> argparse.ArgumentParser:
             action="append",
             default=[],
             metavar="[SLOT=]FILE",
-            help="bind a slot to a .npy file's array, or that of its name, or the only one, of a .npz",
+            help="bind a slot to a .npy file's array, or that of its name, or the only one, of a .npz; one that is "
+            "only written may go without, and is zeros of the index space's shape then",
         )
         command.add_argument(
             "--out", dest="outputs", action="append", default=[], metavar="[SLOT=]FILE", help="keep a slot's array"

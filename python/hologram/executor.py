@@ -281,7 +281,10 @@ class Executor(ExecutorBase):
 
     # ---- running
 
-    @in_c("($self, program, bindings=None, *, grid=None, block=None, n=None, shape=None, fuel=None, **bound)")
+    @in_c(
+        "($self, program, bindings=None, *, grid=None, block=None, n=None, shape=None, fuel=None, "
+        "**slots_and_parameters)"
+    )
     def launch(
         self,
         program: Program,

@@ -90,6 +90,18 @@ def test_every_instruction_is_a_method() -> None:
         assert mnemonic == "loop" or mnemonic in getattr(b, name).__doc__
     with pytest.raises(AttributeError, match="frobnicate"):
         b.frobnicate  # noqa: B018
+    with pytest.raises(AttributeError, match=r"called bloc_reduce_add; did you mean block_reduce_add\?"):
+        b.bloc_reduce_add  # noqa: B018
+    with pytest.raises(TypeError, match=r"ProgramBuilder\.add\(\) got an unexpected keyword argument 'dest'"):
+        b.add(1, 2, dest=b.reg("f32"))
+
+
+def test_a_block_is_a_number_or_several() -> None:
+    for block, text in ((8, "8"), (np.int64(8), "8"), ((8,), "8"), ((4, 2), "4 2"), (np.array([4, 2, 1]), "4 2 1")):
+        assert hg.ProgramBuilder("p", block=block).text() == f"program p\nblock {text}\n"
+    for wrong, message in ((0, "block is 0"), ((4, 0), "block is 0"), (4.0, "block is 4.0"), ("4", "block is '4'")):
+        with pytest.raises((TypeError, ValueError), match=message):
+            hg.ProgramBuilder("p", block=wrong)  # type: ignore[arg-type]
 
 
 OTHER = hg.ProgramBuilder("other")

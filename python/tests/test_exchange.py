@@ -135,28 +135,35 @@ def test_subclasses_of_arrays_go_the_careful_way(host: hg.Executor) -> None:
 def test_an_array_is_held_while_work_goes_on(host: hg.Executor) -> None:
     """A bytearray that a launch works on can't be resized meanwhile; other threads run."""
     data, out = bytearray(b"\0\0\x80\x3f" * (1 << 14)), np.zeros(1 << 14, F32)
-    refused, ticks = [], 0
+    program, refused, ticks = hg.Program(SLOW), [], 0
 
-    def resize() -> None:
+    def resize(over: threading.Event) -> None:
         nonlocal ticks
-        deadline = time.monotonic() + 30
-        while not native.waiting() and time.monotonic() < deadline:
-            time.sleep(0.001)
+        while not native.waiting():
+            if over.wait(0.0001):  # too short a launch to be met at work
+                return
         try:
             data.extend(b"more")
         except BufferError as error:
             refused.append(error)
+        else:  # it has just ended
+            del data[-4:]
         while native.waiting():
             time.sleep(0.001)
             ticks += 1
 
-    thread = threading.Thread(target=resize)
-    thread.start()
-    host.launch(hg.Program(SLOW), a=memoryview(data).cast("f"), b=out, k=20_000)
-    thread.join()
+    k = 20_000
+    while not (refused and ticks) and k < 1 << 24:  # the sums stay exact
+        over = threading.Event()
+        thread = threading.Thread(target=resize, args=(over,))
+        thread.start()
+        host.launch(program, a=memoryview(data).cast("f"), b=out, k=k)
+        over.set()
+        thread.join()
+        assert (out == k).all()
+        k *= 4
     assert refused
     assert ticks
-    assert (out == 20_000).all()
     data.extend(b"more")
 
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 import pytest
@@ -327,3 +327,31 @@ def test_cancel(device: str) -> None:
         assert (c.to_numpy() == 3).all()
     with pytest.raises(RuntimeError, match="freed"):
         ex.cancel()
+
+
+def test_kernels_by_turns(ex: hg.Executor, host: hg.Executor) -> None:
+    """Kernels of all kinds, one after the other: none is left out, and none sees another's arguments."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(2 * 32_768).astype(np.float32)
+
+    def calls(on: hg.Executor) -> list[tuple[hg.Buffer, Callable[[hg.Buffer], None]]]:
+        a = on.from_numpy(x)
+        return [
+            (on.allocate(1024), lambda to: hg.ops.vector_add(on, a, a, to, n=1024)),
+            (on.allocate(x.size), lambda to: hg.ops.softmax_rows(on, a, to, 2, 32_768)),
+            (on.allocate(96 * 96), lambda to: hg.ops.gemm(on, a, a, to, 96, 96, 96)),
+            (on.allocate(256), lambda to: hg.ops.reduce_sum_rows(on, a, to, 256, 256)),
+            (on.allocate(x.size), lambda to: hg.ops.cumsum_rows(on, a, to, 64, 1024)),
+            (on.allocate(1), lambda to: hg.ops.reduce_sum_rows(on, a, to, 1, x.size)),
+        ]
+
+    wanted = calls(host)
+    for to, call in wanted:
+        call(to)
+    for _ in range(6):
+        made = calls(ex)
+        for to, call in made + made[::-1]:
+            to.fill(0)
+            call(to)
+        for i, (to, _) in enumerate(made):
+            assert to.to_numpy().tobytes() == wanted[i][0].to_numpy().tobytes(), i

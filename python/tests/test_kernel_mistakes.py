@@ -34,7 +34,7 @@ def mistakes() -> list[tuple[Any, str]]:
     case("a Python float of a value .* not math's")(lambda x: math.exp(x))
     case(r"an index of a value .* name the argument in static=")(lambda x: sum(range(x)))
     case("the truth of a value .* hologram.where")(lambda x: with_if_in_helper(x))
-    case("the truth of a value")(lambda x: max(x, 1))
+    case("the truth of a value .* hologram.minimum and maximum for Python's min and max")(lambda x: max(x, 1))
     case("iteration of a value")(lambda x: sum(x))
     case("an element of a value .* shifted views")(lambda x: x[1:])
     case("the length of a value")(lambda x: len(x))

@@ -849,13 +849,20 @@ def test_signatures(name: str) -> None:
         (2, {}, r"vector_add\(\) missing required argument: 'b'"),
         (6, {}, r"vector_add\(\) takes at most 5 positional arguments \(6 given\)"),
         (4, {"a": 1}, r"vector_add\(\) got multiple values for argument 'a'"),
-        (4, {"m": 1}, r"vector_add\(\) got an unexpected keyword argument 'm'"),
+        (4, {"m": 1}, r"vector_add\(\) got an unexpected keyword argument 'm'; it has ex, a, b, c, n"),
     ],
 )
 def test_arguments_that_no_function_takes(ex: hg.Executor, arguments: int, named: dict[str, Any], text: str) -> None:
     given = [ex, *[ex.allocate(4)] * 5][:arguments]
     with pytest.raises(TypeError, match=text):
         ops.vector_add(*given, **named)
+
+
+def test_an_integer_beyond_64_bits_is_wanted_as_a_float() -> None:
+    x = np.ones(2, np.float32)
+    with pytest.raises(ValueError, match="b is 1180591620717411303424, which has more than 64 bits; expected a float"):
+        ops.vector_add(x, 2**70)
+    assert ops.vector_add(x, 2.0**70).tolist() == [2.0**70] * 2
 
 
 def test_arguments_by_name(ex: hg.Executor) -> None:

@@ -267,7 +267,8 @@ class Value:
             )
         else:
             why = "`if` works in functions decorated with @hologram.kernel"
-        self._no("the truth", f"use hologram.where(condition, a, b) and & | ~; {why}")
+        functions = "hologram.where(condition, a, b), & | ~, and hologram.minimum and maximum for Python's min and max"
+        self._no("the truth", f"use {functions}; {why}")
 
     def __int__(self) -> NoReturn:
         """Refuse: its value is not known."""
