@@ -38,24 +38,35 @@ outcome request_number(request *r, py_object *o) {
   return DONE;
 }
 
-/* The cell of a 16-bit float that is 0, or a normal number of few digits; others Python rounds. */
+/* The cell of a 16-bit float: rounded once, to nearest, ties to even. What is beyond its range is to be refused. */
 static outcome cell_of_half(double value, int32_t dtype, uint64_t *to) {
-  float single = (float)value;
-  uint32_t bits, exponent;
-  memcpy(&bits, &single, sizeof bits);
-  exponent = bits >> 23 & 255;
-  if (single != value || (value && !exponent)) return SURPRISE;
-  if (dtype == HOLOGRAM_BF16) {
-    *to = bits >> 16;
-    return bits & 0xffff ? SURPRISE : DONE;
+  int digits = dtype == HOLOGRAM_BF16 ? 7 : 10, least = dtype == HOLOGRAM_BF16 ? -126 : -14; /* of normal exponents */
+  uint64_t bits, sign, digit, rest, infinite = dtype == HOLOGRAM_BF16 ? 0x7f80 : 0x7c00;
+  int exponent, shift;
+  memcpy(&bits, &value, sizeof bits);
+  sign = bits >> 63 << 15;
+  exponent = (int)(bits >> 52 & 2047) - 1023;
+  if (exponent == 1024) {
+    *to = isinf(value) ? sign | infinite : infinite | 1u << (digits - 1);
+    return DONE;
   }
-  *to = bits >> 31 << 15;
-  if (!value) return DONE;
-  *to |= (exponent - 112) << 10 | (bits >> 13 & 1023);
-  return bits & 0x1fff || exponent < 113 || exponent > 142 ? SURPRISE : DONE;
+  bits &= (1ull << 52) - 1;
+  if (exponent == -1023) {
+    exponent = -1022; /* a subnormal double */
+  } else {
+    bits |= 1ull << 52;
+  }
+  shift = 52 - digits + (exponent < least ? least - exponent : 0);
+  if (shift > 54) shift = 54; /* less than half of the least: 0 */
+  digit = bits >> shift;
+  rest = bits & ((1ull << shift) - 1);
+  if (rest > 1ull << (shift - 1) || (rest == 1ull << (shift - 1) && (digit & 1))) digit++;
+  digit += (uint64_t)(exponent < least ? 0 : exponent - least) << digits; /* the first digit is of the exponent */
+  *to = sign | digit;
+  return digit < infinite ? DONE : SURPRISE;
 }
 
-/* The cell of a number in a dtype that holds it; what is to be refused, and most 16-bit floats, are Python's. */
+/* The cell of a number in a dtype that holds it; what is to be refused is Python's. */
 static outcome cell_of(py_object *o, int32_t dtype, uint64_t *to) {
   int bits = 8 << (dtype - 1) % 4;
   int64_t whole;
@@ -84,8 +95,12 @@ static outcome cell_of(py_object *o, int32_t dtype, uint64_t *to) {
       memcpy(to, &whole, (size_t)bits / 8);
       return DONE;
     }
-    if (dtype != HOLOGRAM_F64 && dtype != HOLOGRAM_F32) return SURPRISE;
     value = (double)whole;
+    if (dtype == HOLOGRAM_F16 || dtype == HOLOGRAM_BF16) {
+      if (whole > 1ll << 53 || whole < -(1ll << 53)) return SURPRISE; /* it would be rounded twice */
+      return cell_of_half(value, dtype, to);
+    }
+    if (dtype != HOLOGRAM_F64 && dtype != HOLOGRAM_F32) return SURPRISE;
     single = (float)whole; /* rounded once */
   }
   if (dtype == HOLOGRAM_F64) {

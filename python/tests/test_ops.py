@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import re
 import runpy
+import struct
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Callable
 
@@ -130,6 +133,22 @@ def test_numbers(ex: hg.Executor) -> None:
             ops.scalar_add(ex, a, c, wrong)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"scalar_add.*out of range"):
         ops.scalar_add(ex, a, c, 1e300)
+
+
+@pytest.mark.parametrize(("name", "digits", "least"), [("f16", 11, -24), ("bf16", 8, -133)])
+def test_numbers_beside_half_floats_are_rounded_once(host: hg.Executor, name: str, digits: int, least: int) -> None:
+    one = host.allocate(1, name)
+    one.fill(1)
+    tie = 1 + 2.0**-digits  # between two
+    tiny = [m * 2.0 ** (least - 1) for m in (0.5, 1, 1 + 2.0**-52, 3, 4)]
+    given = [2, True, 3.0, 0.1, 1 / 3, -tie, 3 * tie, tie + 2.0**-52, tie - 2.0**-40, 1025, 2**11 + 1, 2**11 + 3, *tiny]
+    for value in [*given, 5e-324, -0.0, 1.99 * 2.0**14, 65519.99, math.inf, -math.inf, math.nan, 2.0**least * 1000.5]:
+        want = float(value)
+        if value and math.isfinite(value):  # to a multiple of the last digit's, ties to even
+            unit = Fraction(2) ** max(math.frexp(value)[1] - digits, least)
+            want = float(round(Fraction(value) / unit) * unit)
+        got = float(ops.vector_mul(host, one, value).to_numpy().astype(np.float64)[0])
+        assert struct.pack("d", got) == struct.pack("d", want), value
 
 
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf, -0.0, 1e-45, np.finfo(np.float32).max])

@@ -395,17 +395,21 @@ def test_long_launches_release_the_gil(device: str) -> None:
         done = threading.Event()
 
         def run() -> None:
-            ex.launch(hg.Program(COUNT), c=c, k=3_000_000)
-            ex.synchronize()
+            try:
+                ex.launch(hg.Program(COUNT), c=c, k=2**32 - 1)  # seconds, if nobody ends it
+                ex.synchronize()
+            except hg.errors.LaunchCancelledError:
+                pass
             done.set()
 
         thread = threading.Thread(target=run)
         thread.start()
-        while not done.is_set():
+        while ticks < 20 and not done.is_set():
             time.sleep(0.001)
             ticks += 1
+        ex.cancel()
         thread.join()
-        assert ticks > 5
+        assert ticks == 20
         expected = 0
         for _ in range(10):
             expected = (expected + 1) ^ 5

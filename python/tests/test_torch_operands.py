@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import subprocess
 import sys
 import threading
 import weakref
@@ -548,3 +549,16 @@ def test_results_of_other_types(host: hg.Executor, monkeypatch: pytest.MonkeyPat
             assert (type(got), got.dtype, got.shape) == (torch.Tensor, want.dtype, want.shape)
             assert torch.equal(got, want)
     assert ops.vector_sub(host, 2, torch.tensor(3.0)).shape == ()
+
+
+@pytest.mark.parametrize("value", [2, 0.1, True])
+def test_numbers_beside_bfloat16_need_no_other_package(value: float) -> None:
+    code = f"""
+import sys
+sys.modules["ml_dtypes"] = None  # an import fails
+import torch
+from hologram import ops
+x = torch.arange(5, dtype=torch.bfloat16)
+assert torch.equal(ops.vector_mul(x, {value}), x * torch.tensor({value}, dtype=torch.bfloat16))
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
