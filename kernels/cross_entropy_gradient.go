@@ -85,13 +85,15 @@ end:
 `}
 
 func planCrossEntropyGradient(l []Layout, _ int) (*Plan, error) {
-	op, t, shape := CrossEntropyGradient, l[0].Type, l[1].Shape
+	op, t := CrossEntropyGradient, l[0].Type
 	if err := checkClasses(op, l, 4, 1, 2); err != nil {
 		return nil, err
 	}
 	if err := sameShape(op.Name, l[4:], [2]string{"logs", "output"}, 1); err != nil {
 		return nil, err
 	}
+	last := len(l[4].Shape) - 1
+	shape := l[4].Shape[:last]
 	given, err := op.spread(0, l[0], shape)
 	if err != nil {
 		return nil, err
@@ -104,7 +106,6 @@ func planCrossEntropyGradient(l []Layout, _ int) (*Plan, error) {
 	if l[1].Elements() == 0 {
 		return p, nil
 	}
-	last := len(l[4].Shape) - 1
 	placed := func(i int) (a array, g geometry, direct bool) {
 		a = operand(i, l[i])
 		if g, direct = rowsOf(a.Layout, last); !direct {
@@ -124,7 +125,7 @@ func planCrossEntropyGradient(l []Layout, _ int) (*Plan, error) {
 		return nil, err
 	}
 	acc := Accumulator(t)
-	target, shares, own := operand(1, l[1]), p.room(acc, shape...), p.room(acc, shape...)
+	target, shares, own := operand(1, l[1].part(0, last)), p.room(acc, shape...), p.room(acc, shape...)
 	f, e := fields{T: t, A: acc, Out: total.Type, Extra: load(total.Type, acc, "total", "total[index]")}, elements(t)
 	ignored := Param{Scalar: true}
 	if err := p.step(crossEntropyRows, f, shape, append(classCells(from, weight.Layout), ignored),
