@@ -2,6 +2,7 @@ package call
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -74,4 +75,55 @@ func TestBindingsStayInside(t *testing.T) {
 			require.Equal(t, Contiguous(v), v.Bytes == 4*Numel(v), "%+v", c)
 		}
 	}
+}
+
+// TestWhoMakesBools takes every operation on bytes with each choice of which operands
+// are bools: one that is written may be, if all that it is made of are and the
+// operation makes bools of bools, or if it compares. The scalars of a call that makes
+// bools are 0 or 1.
+func TestWhoMakesBools(t *testing.T) {
+	closed := []string{"fill", "copy", "reduce_min", "reduce_max", "vector_min", "vector_max", "vector_mul", "where"}
+	compares := []string{"vector_equal", "vector_not_equal", "vector_less", "vector_less_equal", "vector_greater", "vector_greater_equal"}
+	refused, taken := 0, 0
+	for _, op := range kernels.All {
+		if !op.Types.Has(isa.U8) {
+			continue
+		}
+		for mask := range 1 << len(op.Operands) {
+			r := &Request{Op: op}
+			made, of := false, true
+			for i, o := range op.Operands {
+				typ := isa.U8
+				if o.Kind == kernels.Index {
+					typ = isa.I64
+				}
+				x := vector(64, typ, 4)
+				x.Bool = mask>>i&1 != 0 && typ == isa.U8
+				made = made || o.Writes && x.Bool
+				of = of && (o.Writes || o.Kind != kernels.Same || x.Bool)
+				r.Operands = append(r.Operands, x)
+			}
+			p := &Prepared{}
+			_, err := p.types(r)
+			if made && !slices.Contains(compares, op.Name) && !(of && slices.Contains(closed, op.Name)) {
+				refused++
+				require.Equal(t, status.BadType, status.CodeOf(err), "%s %b", op.Name, mask)
+				require.ErrorContains(t, err, op.Name+": "+op.Operands[len(op.Operands)-1].Name+" has dtype bool")
+				continue
+			}
+			taken++
+			require.NoError(t, err, "%s %b", op.Name, mask)
+			require.Len(t, p.operands, len(op.Operands))
+			require.Len(t, p.scalars, len(op.Scalars))
+			for i, s := range p.scalars {
+				require.Equal(t, made, s.boolean, "%s %b", op.Name, mask)
+				require.Equal(t, op.Scalars[i].Type(isa.U8), s.t)
+			}
+			for i, o := range p.operands {
+				require.Equal(t, op.Operands[i].Writes, o.writes)
+			}
+		}
+	}
+	require.Greater(t, refused, 20)
+	require.Greater(t, taken, 20)
 }
