@@ -35,13 +35,25 @@ func TestBoundaryBuffers(t *testing.T) {
 		for _, c := range []struct {
 			class, width, height int64
 			t                    isa.Type
-			text                 string
+			code                 Code
+			text                 string // of the error, or empty
 		}{
-			{96, 1, 1, isa.F32, "class_index is 96"}, {-1, 1, 1, isa.F32, "class_index is -1"}, {0, 49, 1, isa.F32, "width is 49"},
-			{0, 1, 257, isa.F32, "height is 257"}, {0, 48, 65, isa.F32, "12480 bytes; a class has 12288"}, {0, 1, 1, isa.Pred, "names no type"},
+			{0, 1, 1, isa.F32, OK, ""}, {95, 48, 64, isa.F32, OK, ""}, {95, 48, 32, isa.F64, OK, ""}, {95, 6, 256, isa.F64, OK, ""},
+			{96, 1, 1, isa.F32, Invalid, "class_index is 96"}, {-1, 1, 1, isa.F32, Invalid, "class_index is -1"},
+			{0, 49, 1, isa.U8, Invalid, "width is 49"}, {0, 0, 1, isa.U8, Invalid, "width is 0"}, {0, -1, 1, isa.U8, Invalid, "width is -1"},
+			{0, 1, 257, isa.U8, Invalid, "height is 257"}, {0, 1, 0, isa.U8, Invalid, "height is 0"}, {0, -1, -1, isa.U8, Invalid, "width is -1"},
+			{0, 1, -1, isa.U8, Invalid, "height is -1"}, {0, 48, 65, isa.F32, Invalid, "12480 bytes; a class has 12288"},
+			{0, 48, 33, isa.F64, Invalid, "bytes; a class has 12288"}, {math.MinInt64, 1, 1, isa.U8, Invalid, "class_index"},
+			{0, 1, 1, isa.Pred, BadType, "names no type"},
 		} {
-			_, err := ex.AllocateBoundary(c.class, c.width, c.height, c.t)
-			wants(t, err, CodeOf(err), c.text)
+			b, err := ex.AllocateBoundary(c.class, c.width, c.height, c.t)
+			if c.text != "" {
+				wants(t, err, c.code, c.text)
+				continue
+			}
+			require.NoError(t, err)
+			require.Equal(t, c.width*c.height, b.Len())
+			b.Free()
 		}
 		all, err := ex.AllocateBoundary(95, 48, 256, isa.U8)
 		require.NoError(t, err)

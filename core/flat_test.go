@@ -37,7 +37,8 @@ func cells(t *testing.T, b *Buffer) []uint32 {
 }
 
 // TestFlatAddresses loads, stores and adds to each element of views by its number,
-// in an order of its own, and looks at all of the memory that they lie in.
+// in an order of its own, and looks at all of the memory that they lie in. All slots
+// are bound to a view, or one of them, and the others to packed elements.
 func TestFlatAddresses(t *testing.T) {
 	const text = `program flat
 slot x u32
@@ -63,29 +64,39 @@ slot c u32
 			{1, []int64{4, 3}, []int64{6, 2}}, {3, []int64{3, 1, 2}, []int64{8, 5, 4}}, {9, []int64{1}, []int64{-3}}, {9, []int64{}, nil},
 			{0, []int64{5, 0}, nil},
 		} {
-			all := [3]*Buffer{integers(t, ex, 24), integers(t, ex, 24), integers(t, ex, 24)}
-			var views []*Buffer
-			for _, b := range all {
-				v, err := b.View(x.offset, x.shape, x.stride)
-				require.NoError(t, err)
-				views = append(views, v)
+			for _, so := range [][3]bool{{true, true, true}, {true, false, false}, {false, true, false}, {false, false, true}} { // which; the others are packed
+				var all, views [3]*Buffer
+				var at [3][]int64 // numbers of elements, in all
+				for k := range all {
+					all[k] = integers(t, ex, 24)
+					v, err := all[k].View(x.offset, x.shape, x.stride)
+					require.NoError(t, err)
+					if n := v.Len(); !so[k] {
+						v, err = all[k].View(0, []int64{n}, nil)
+						require.NoError(t, err)
+					}
+					views[k] = v
+					layout := v.Layout()
+					layout.Addr = 0
+					for _, p := range placesOf(&layout) { // in bytes from element 0
+						if at[k] = append(at[k], p/4); so[k] {
+							at[k][len(at[k])-1] += x.offset
+						}
+					}
+				}
+				n := views[0].Len()
+				require.NoError(t, wait(ex.Launch(p, &LaunchArgs{Slots: views[:], Shape: []int64{n}})), "%v %v", x.shape, x.stride)
+				y, c := make([]uint32, 24), make([]uint32, 24)
+				for i := range y {
+					y[i], c[i] = uint32(i), uint32(i)
+				}
+				for i := range n {
+					y[at[1][i]] = uint32(at[0][n-1-i])
+					c[at[2][i]] += uint32(at[0][i])
+				}
+				require.Equal(t, y, cells(t, all[1]), "%v %v, %v", x.shape, x.stride, so)
+				require.Equal(t, c, cells(t, all[2]), "%v %v, %v", x.shape, x.stride, so)
 			}
-			n := views[0].Len()
-			require.NoError(t, wait(ex.Launch(p, &LaunchArgs{Slots: views, Shape: []int64{n}})), "%v %v", x.shape, x.stride)
-			layout := views[0].Layout()
-			layout.Addr = 0
-			at := placesOf(&layout) // in bytes from element 0
-			y, c := make([]uint32, 24), make([]uint32, 24)
-			for i := range y {
-				y[i], c[i] = uint32(i), uint32(i)
-			}
-			place := func(i int64) int64 { return x.offset + int64(at[i])/4 }
-			for i := range n {
-				y[place(i)] = uint32(place(n - 1 - i))
-				c[place(i)] += uint32(place(i))
-			}
-			require.Equal(t, y, cells(t, all[1]), "%v %v", x.shape, x.stride)
-			require.Equal(t, c, cells(t, all[2]), "%v %v", x.shape, x.stride)
 		}
 	})
 }

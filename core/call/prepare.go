@@ -531,9 +531,10 @@ func (s *step) addBinding(b *kernels.Binding, op *kernels.Op, r *Request, seen [
 	if b.Operand != kernels.Workspace {
 		from, to, _ = Extent(&r.Operands[b.Operand].View)
 	}
-	if lo, hi, ok := Extent(&v); lo < hi && (!ok || int64(v.Addr)+lo < from || int64(v.Addr)+hi > to) {
-		return status.Errorf(status.Internal, "%s: a step reaches from byte %d to %d of %s, which has %d to %d",
-			op.Name, int64(v.Addr)+lo, int64(v.Addr)+hi, name, from, to)
+	at := int64(v.Addr)
+	if lo, hi, ok := Extent(&v); !ok || lo < hi && (at < from-lo || at > to-hi) {
+		return status.Errorf(status.Internal, "%s: a step reaches from byte %d to %d about byte %d of %s, which has %d to %d",
+			op.Name, lo, hi, at, name, from, to)
 	}
 	s.addSlot(v, name, b.Operand, readOnly)
 	if b.Operand != kernels.Workspace && v.Rank == 1 {

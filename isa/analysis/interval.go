@@ -7,8 +7,9 @@ import (
 	"github.com/hologram-project/hologram/isa"
 )
 
-// interval is a set of integers lo … hi. The ends inf and −inf say that
-// nothing is known there: the value itself may lie beyond what int64 holds.
+// interval is a set of integers lo … hi. That hi is inf, or lo −inf, says that
+// nothing is known there: the value itself may lie beyond what int64 holds. That lo
+// is inf, or hi −inf, says that it does.
 type interval struct{ lo, hi int64 }
 
 const inf = math.MaxInt64
@@ -54,23 +55,24 @@ func (r interval) hull(o interval) interval {
 
 func (r interval) meet(o interval) interval { return interval{max(r.lo, o.lo), min(r.hi, o.hi)} }
 
-// addEnds adds two ends of the same side; what leaves int64 is open.
-func addEnds(a, b int64) int64 {
-	switch {
-	case a >= inf || b >= inf:
-		return inf
-	case a <= -inf || b <= -inf:
+// addLower adds two lower ends. An open one leaves the sum open; what is too large
+// for int64 becomes inf, which it is not below, so that more may be added to it.
+func addLower(a, b int64) int64 {
+	if a <= -inf || b <= -inf {
 		return -inf
 	}
 	s := a + b
 	switch {
 	case a > 0 && b > 0 && s <= 0:
 		return inf
-	case a < 0 && b < 0 && s >= 0 || s == math.MinInt64:
+	case a < 0 && b < 0 && s >= 0:
 		return -inf
 	}
-	return s
+	return max(s, -inf)
 }
+
+// addUpper is addLower for two upper ends.
+func addUpper(a, b int64) int64 { return -addLower(-a, -b) }
 
 // mulEnd multiplies an end by a number; 0 times an open end is 0.
 func mulEnd(a, c int64) int64 {
@@ -121,7 +123,7 @@ func (r interval) scale(c int64) interval {
 }
 
 func (r interval) plus(o interval) interval {
-	return interval{addEnds(r.lo, o.lo), addEnds(r.hi, o.hi)}
+	return interval{addLower(r.lo, o.lo), addUpper(r.hi, o.hi)}
 }
 
 // times returns the hull of the products.

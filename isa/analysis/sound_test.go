@@ -496,7 +496,7 @@ func TestSoundOnAddresses(t *testing.T) {
 // TestSoundOnCorners runs programs in which a rule that is nearly right goes
 // wrong. All have the slots and parameters of addresses.
 func TestSoundOnCorners(t *testing.T) {
-	header := "program p\nslot a u8\nslot b i32\nslot c u64\nparam p u32\nparam q u64\nparam r i32\nparam s i64\ndata t u32 { 1, 2, 3 }\n" +
+	header := "program p\nslot a u8\nslot b i32\nslot c u64\nparam p u32\nparam q u64\nparam r i32\nparam s i64\ndata t u32 { 1, 2, 3 }\ndata far i64 { 4611686018427387904, 4611686018427387912 }\n" +
 		"sreg x, lane.x\nsreg y, lane.y\nsreg bx, block.x\nsreg by, block.y\nsreg dx, block_dim.x\nsreg g, global_lane\nldp.u32 p, p\nldp.u64 q, q\nldp.i64 s, s\n" +
 		"mov.u32 z, 0\nmov.u32 one, 1\n"
 	store := "ldg.u8 v, a[z]\nexit"
@@ -533,7 +533,11 @@ func TestSoundOnCorners(t *testing.T) {
 		"wraps back":                  "mov.u32 i, 0xfffffff0\nloop 9, e\nadd.u32 i, i, 4\nldg.u8 v, a[i]\nadd.u32 w, i, 32\nldg.u8 v, a[w]\ne:\n" + store,
 		"wraps by a guard's value":    "sub.u32 w, x, 1\nset.lt.u32 p0, w, p\nbra o, p0\nldg.u8 v, a[w]\no:\n" + store,
 		"counts down past zero":       "mov.u32 i, p\na:\nldg.u8 v, a[i]\nsub.u32 i, i, 3\nset.gt.u32 p0, i, 2\nbra a, p0\n" + store,
-		"huge parameters":             "mul.u64 o, q, 8\nldg.u64 v, c[o]\nadd.i64 o, s, 9223372036854775807\nldg.u64 v, c[o]\nmul.i64 o, s, s\nldg.u64 v, c[o+8]\nexit",
+		"too large on the way": "rem.u32 k, x, 2\nldc.i64 k, far[k]\nmax.i64 k, k, 4611686018427387904\nrem.u32 m, y, 2\nldc.i64 m, far[m]\nmax.i64 m, m, 4611686018427387904\n" +
+			"rem.u32 d, bx, 2\nldc.i64 d, far[d]\nmax.i64 d, d, 4611686018427387904\nsub.i64 k, k, m\nsub.i64 k, k, d\nldg.u8 v, a[k+4611686018427387904]\nexit",
+		"rounds over all numbers":       "mov.i64 i, -9223372036854775806\na:\nset.ge.i64 p0, i, 4611686018427387904\nbra t, p0\nshr.i64 j, i, 61\nldg.u8 v, a[j+4]\nadd.i64 i, i, 2305843009213693952\nbra a\nt:\n" + store,
+		"rounds over all numbers, down": "mov.i64 i, 9223372036854775805\na:\nset.le.i64 p0, i, -4611686018427387904\nbra t, p0\nshr.i64 j, i, 61\nsub.i64 j, 3, j\nldg.u8 v, a[j]\nsub.i64 i, i, 2305843009213693952\nbra a\nt:\n" + store,
+		"huge parameters":               "mul.u64 o, q, 8\nldg.u64 v, c[o]\nadd.i64 o, s, 9223372036854775807\nldg.u64 v, c[o]\nmul.i64 o, s, s\nldg.u64 v, c[o+8]\nexit",
 	} {
 		t.Run(name, func(t *testing.T) {
 			var sum tally

@@ -194,12 +194,12 @@ func (s *state) specials() {
 		blocks.hi = last.hi / lanes.lo
 	}
 	for d := range 3 {
-		most := interval{0, addEnds(s.in.block[d].hi, -1)}
+		most := interval{0, addUpper(s.in.block[d].hi, -1)}
 		s.atom(most.meet(last))
 	}
 	rows := blocks
 	for d := range 3 {
-		most := interval{0, addEnds(s.in.grid[d].hi, -1)}
+		most := interval{0, addUpper(s.in.grid[d].hi, -1)}
 		s.atom(most.meet(rows))
 		if w := s.in.grid[d]; w.point() && w.lo > 1 && rows.hi < inf {
 			rows.hi /= w.lo
@@ -407,7 +407,7 @@ func (s *state) enter(st *step) {
 		rounds = s.roundsOf(l)
 	}
 	s.rounds[st.loop] = rounds
-	t := s.atom(interval{0, max(0, addEnds(rounds.hi, -1))})
+	t := s.atom(interval{0, max(0, addUpper(rounds.hi, -1))})
 	round := form{n: 1}
 	round.terms[0] = term{t, 1}
 	if l.count >= 0 {
@@ -540,11 +540,15 @@ func (s *state) roundsOf(l *tapeLoop) interval {
 		}
 		init := s.interval(p.init)
 		// After r rounds that came back: init + r·by, within c.back.
+		way := int64(inf) // how far it goes
 		switch {
-		case by > 0 && c.back.hi < inf && init.lo > -inf:
-			most = min(most, addEnds(max(0, addEnds(c.back.hi, -init.lo))/by, 1))
-		case by < 0 && c.back.lo > -inf && init.hi < inf:
-			most = min(most, addEnds(max(0, addEnds(init.hi, -c.back.lo))/-by, 1))
+		case by > 0:
+			way = addUpper(c.back.hi, -init.lo)
+		case by < 0:
+			way = addUpper(init.hi, -c.back.lo)
+		}
+		if way < inf {
+			most = min(most, max(0, way)/max(by, -by)+1)
 		}
 	}
 	return interval{0, most}

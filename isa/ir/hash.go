@@ -89,7 +89,7 @@ func (m *memoryCount) of(n *Node) uint64 {
 		h = uint64(m.all)
 	}
 	switch w := n.effects().writes; {
-	case w.slots == allSlots:
+	case w.slots == allSlots && w.other&placeShared != 0: // a barrier or a fence
 		h = mix(h, uint64(m.shared)<<32|uint64(m.all))
 	case w.other&placePhase != 0:
 		h = mix(h, uint64(m.phase))
