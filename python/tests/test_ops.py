@@ -601,6 +601,43 @@ def test_strided_operands_as_one_row(host: hg.Executor) -> None:
         ops.softmax(host, x.reshape(6, 4).T, shaped[:, ::-1])
 
 
+@pytest.mark.parametrize("stride", [2, -1, 0])
+def test_n_takes_the_first_elements_of_strided_vectors(host: hg.Executor, stride: int) -> None:
+    """As of arrays that lie packed, in operations that work on all elements as in those element by element."""
+    x = numbers("f32", 48)
+    v = np.broadcast_to(x[:1], (24,)) if stride == 0 else x[::stride]
+    for n in (0, 1, 7, len(v) - 1):
+        first, ends = np.ascontiguousarray(v[:n]), np.full(25, 9, np.float32)
+        assert ops.reduce_sum(host, v, n=n) == ops.reduce_sum(host, first)
+        for row in (ops.softmax, ops.log_softmax, ops.cumsum):
+            assert row(host, v, n=n).tobytes() == row(host, first).tobytes()
+            row(host, v, ends[1::2], n=min(n, 12))
+            assert ends[1::2][: min(n, 12)].tobytes() == row(host, first[:12]).tobytes()
+            assert set(ends[::2]) | set(ends[1::2][min(n, 12) :]) == {9}
+        if n:
+            assert ops.argmax(host, v, n=n) == ops.argmax(host, first)
+            assert ops.mse_loss(host, v, v[::-1], n=n) == ops.mse_loss(host, first, np.ascontiguousarray(v[::-1][:n]))
+    with pytest.raises(
+        ValueError, match=r"input has shape \(6, 8\) and is strided: the first 5 elements .* take all 48"
+    ):
+        ops.reduce_sum(host, x.reshape(8, 6).T, n=5)
+
+
+@pytest.mark.parametrize("strides", [(1, 1), (3, -2), (-2, 2), (1, 2)])
+def test_matrices_of_windows_are_used_transposed(host: hg.Executor, strides: tuple[int, int]) -> None:
+    """Strides may be any, also such that elements share memory."""
+    memory, b = numbers("f32", 60)[20:], numbers("f32", 30)
+    a = np.lib.stride_tricks.as_strided(memory, (6, 5), [4 * s for s in strides], writeable=False)
+    packed = np.ascontiguousarray(a.T)
+    assert (
+        ops.gemm(host, a, b.reshape(6, 5), trans_a=True).tobytes() == ops.gemm(host, packed, b.reshape(6, 5)).tobytes()
+    )
+    assert (
+        ops.gemm(host, b.reshape(6, 5), a, trans_b=True).tobytes() == ops.gemm(host, b.reshape(6, 5), packed).tobytes()
+    )
+    assert ops.matvec(host, a, b[:6], trans_a=True).tobytes() == ops.matvec(host, packed, b[:6]).tobytes()
+
+
 AXES: list[Any] = [0, 1, 2, -1, (0, 1), (0, 2), (2, 1), (0, 1, 2)]
 
 
