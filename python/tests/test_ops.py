@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import json
 import math
 import re
@@ -639,6 +640,36 @@ def test_matrices_of_windows_are_used_transposed(host: hg.Executor, strides: tup
 
 
 AXES: list[Any] = [0, 1, 2, -1, (0, 1), (0, 2), (2, 1), (0, 1, 2)]
+
+
+@pytest.mark.parametrize("shape", [(4, 3, 5), (3, 33, 2), (2, 3, 4, 2)])
+@pytest.mark.parametrize("dtype", ["f32", "f16", "i32"])
+def test_dimensions_may_lie_in_any_order(ex: hg.Executor, shape: tuple[int, ...], dtype: str) -> None:
+    """Where elements lie, the result's too, changes no bit."""
+    rank, whole = len(shape), numbers(dtype, int(np.prod(shape)))
+    orders = list(itertools.permutations(range(rank)))
+    rows = [ops.cumsum] if dtype == "i32" else [ops.cumsum, ops.softmax, ops.log_softmax]
+    ends = [ops.reduce_sum, ops.reduce_max, ops.argmax]
+    for order, axis in itertools.product(orders, range(rank)):
+        x = whole.reshape([shape[d] for d in order]).transpose(np.argsort(order))
+        a, packed = ex.from_numpy(whole), ex.from_numpy(np.ascontiguousarray(x))
+        a = a.view(x.shape, strides=[s // x.itemsize for s in x.strides])
+        for operation in ends:
+            assert (
+                operation(ex, a, axis=axis).to_numpy().tobytes()
+                == operation(ex, packed, axis=axis).to_numpy().tobytes()
+            )
+        for operation in rows:
+            kind = operation(ex, packed, axis=axis)
+            expected = kind.to_numpy()
+            assert operation(ex, a, axis=axis).to_numpy().tobytes() == expected.tobytes()
+            for other in orders[:: 1 + (rank > 3)]:
+                strides = (
+                    np.empty(np.prod(shape)).reshape([shape[d] for d in other]).transpose(np.argsort(other)).strides
+                )
+                out = ex.allocate(int(np.prod(shape)), kind.dtype).view(shape, strides=[s // 8 for s in strides])
+                operation(ex, a, out, axis=axis)
+                assert out.to_numpy().tobytes() == expected.tobytes(), (operation.__name__, order, other, axis)
 
 
 @pytest.mark.parametrize("axis", AXES)
