@@ -89,6 +89,16 @@ func (p *Plan) zeros(a array) error {
 	return err
 }
 
+// step appends a launch of an instance of a program over a shape.
+func (p *Plan) step(s *source, f fields, shape []int64, params []Param, slots ...Binding) error {
+	program, err := s.instance(f)
+	if err != nil {
+		return err
+	}
+	p.Steps = append(p.Steps, Step{Program: program, Shape: shape, Slots: slots, Params: params})
+	return nil
+}
+
 // gathering makes an operation on matrices or stacks whose operands have the shapes
 // that sizes gives for rows × cols.
 func gathering(name, doc string, operands []Operand, scalars []Scalar, sizes func(rows, cols int64) [][]int64) *Op {

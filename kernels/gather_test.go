@@ -159,6 +159,9 @@ func TestGatheringIsRefused(t *testing.T) {
 		{kernels.NLL, []kernels.Layout{f(3, 4), n(3), f(3), f(3), f(3)}, "nll: weight has shape (3,); expected (4,), one for each class"},
 		{kernels.NLL, []kernels.Layout{f(3, 4), n(3), f(4), f(4), f(3)}, "nll: weights has shape (4,); expected (3,)"},
 		{kernels.NLLGradient, []kernels.Layout{f(2), n(3), f(4), f(1), f(3, 4)}, "nll_gradient: gradient has shape (2,), which does not broadcast to (3,)"},
+		{kernels.CrossEntropyGradient, []kernels.Layout{f(2), n(3), f(4), f(1), f(3, 4), f(3, 4)}, "cross_entropy_gradient: gradient has shape (2,), which does not broadcast to (3,)"},
+		{kernels.CrossEntropyGradient, []kernels.Layout{f(3), n(4), f(4), f(1), f(3, 4), f(3, 4)}, "cross_entropy_gradient: target has shape (4,); expected (3,), a class for each row"},
+		{kernels.CrossEntropyGradient, []kernels.Layout{f(3), n(3), f(4), f(1), f(3, 4), f(4, 3)}, "cross_entropy_gradient: logs has shape (3, 4), and output has (4, 3); expected the same"},
 		{kernels.Embedding, []kernels.Layout{f(3), n(3), f(3, 4)}, "embedding: table has shape (3,); expected 2 dimensions"},
 		{kernels.Embedding, []kernels.Layout{f(3, 4), n(3), f(3, 5)}, "embedding: output has shape (3, 5); the result has (3, 4)"},
 		{kernels.EmbeddingGradient, []kernels.Layout{f(3, 4), n(2), n(6), n(6), f(6, 4)}, "embedding_gradient: order has shape (2,); expected (3,)"},
@@ -171,4 +174,56 @@ func TestGatheringIsRefused(t *testing.T) {
 	shape, err := kernels.Embedding.ResultShape([]kernels.Layout{f(3, 4), n(2, 5)}, nil, -1)
 	require.NoError(t, err)
 	require.Equal(t, []int64{2, 5, 4}, shape)
+}
+
+// The gradient of cross entropies is that of the formula, for rows of any strides, and
+// the bits of the two gradients that it is made of where these round nothing between.
+func TestCrossEntropyGradientBitForBit(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 3))
+	for k, shape := range [][]int64{{7, 5}, {1, 3}, {4}, {2, 3, 4}, {2, 2, 3, 4}, {0, 3}, {3, 1}} {
+		for form, typ := range []isa.Type{isa.F32, isa.BF16, isa.F64} {
+			ar := arithmetic{kernels.Accumulator(typ)}
+			rows, classes := shape[:len(shape)-1], shape[len(shape)-1]
+			logs := draw(r, layout(r, typ, form > 0, shape...))
+			target := numbered(r, classes, layout(r, isa.I64, k > 2, rows...))
+			weight := draw(r, layout(r, typ, form == 1, classes))
+			given := draw(r, layout(r, typ, form > 0, rows...))
+			if form == 2 {
+				weight, given = draw(r, kernels.Packed(typ)), draw(r, kernels.Packed(typ, 1))
+				if len(rows) == 0 { // as core sees what has no dimensions
+					target = numbered(r, classes, kernels.Packed(isa.I64, 1))
+				}
+			}
+			total := draw(r, kernels.Packed(ar.Type))
+			const ignored = 1
+			operands := []*strided{given, target, weight, total, logs, draw(r, layout(r, typ, form > 0, shape...))}
+			got, powers := gathered(t, kernels.CrossEntropyGradient, operands, ignored)(5), function(t, ar, kernels.VectorExp, logs.values)
+			for i, c := range target.cells {
+				share := value(0)
+				if c != ignored {
+					w := weight.values[min(int(c), len(weight.values)-1)]
+					share = ar.div(ar.mul(given.values[min(i, len(given.values)-1)], w), total.values[0])
+				}
+				for j := range classes {
+					at := i*int(classes) + int(j)
+					want := ar.mul(powers[at], share)
+					if uint64(j) == c && c != ignored {
+						want = ar.sub(want, share)
+					}
+					requireCell(t, typ, want, got[at], "%v %v [%d, %d]", typ, shape, i, j)
+				}
+			}
+			if typ == isa.BF16 || len(shape) < 2 {
+				continue
+			}
+			dense := draw(r, kernels.Packed(typ, shape...))
+			slopes := gathered(t, kernels.NLLGradient, append(slices.Clone(operands[:4]), dense), ignored)(4)
+			same := on(t, kernels.LogSoftmaxGradient, 1, []*strided{{Layout: dense.Layout, memory: append(slopes, 0)}, logs, draw(r, kernels.Packed(typ, shape...))})
+			for i := range got {
+				if a, b := number(typ, got[i]), number(typ, same[i]); a != b && (a == a || b == b) {
+					t.Errorf("%v %v: %v and %v", typ, shape, a, b)
+				}
+			}
+		}
+	}
 }

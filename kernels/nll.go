@@ -76,11 +76,6 @@ func planNLL(l []Layout, _ int) (*Plan, error) {
 		return nil, err
 	}
 	target, weights, out := operand(1, l[1]), operand(3, l[3]), operand(4, l[4])
-	program, err := nllText.instance(fields{T: t, A: Accumulator(t), Out: out.Type})
-	p.Steps = append(p.Steps, Step{
-		Program: program, Shape: shape,
-		Slots:  []Binding{logs.bytes(), target.indexed(), weight.bytes(), weights.indexed(), out.indexed()},
-		Params: append(classCells(g, weight.Layout), Param{Scalar: true}),
-	})
-	return p, err
+	return p, p.step(nllText, fields{T: t, A: Accumulator(t), Out: out.Type}, shape, append(classCells(g, weight.Layout), Param{Scalar: true}),
+		logs.bytes(), target.indexed(), weight.bytes(), weights.indexed(), out.indexed())
 }

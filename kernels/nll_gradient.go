@@ -60,14 +60,8 @@ func planNLLGradient(l []Layout, _ int) (*Plan, error) {
 		}
 		target := operand(1, l[1])
 		g, _ := rowsOf(out.Layout, len(out.Shape)-1)
-		program, err := nllGradientText.instance(fields{
-			T: t, A: acc, Out: total.Type, Extra: load(total.Type, acc, "total", "total[index]"), Done: store(t, acc, "z", "output[at]"),
-		})
-		p.Steps = append(p.Steps, Step{
-			Program: program, Shape: shape,
-			Slots:  []Binding{given.indexed(), target.indexed(), weight.bytes(), total.indexed(), out.bytes()},
-			Params: append(classCells(g, weight.Layout), Param{Scalar: true}),
-		})
-		return err
+		f := fields{T: t, A: acc, Out: total.Type, Extra: load(total.Type, acc, "total", "total[index]"), Done: store(t, acc, "z", "output[at]")}
+		return p.step(nllGradientText, f, shape, append(classCells(g, weight.Layout), Param{Scalar: true}),
+			given.indexed(), target.indexed(), weight.bytes(), total.indexed(), out.bytes())
 	})
 }

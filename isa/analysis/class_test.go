@@ -36,6 +36,7 @@ var steps = map[string]struct {
 	"matvec":                         {[]int64{40, 50, 0}, []analysis.Kind{analysis.Product}},
 	"nll":                            {[]int64{40, 50}, []analysis.Kind{analysis.Map}},
 	"nll_gradient":                   {[]int64{40, 50}, []analysis.Kind{analysis.Map, analysis.Other}},
+	"cross_entropy_gradient":         {[]int64{40, 50}, []analysis.Kind{analysis.Map, analysis.Map, analysis.Other}},
 	"embedding":                      {[]int64{40, 50}, []analysis.Kind{analysis.Map}},
 	"embedding_gradient":             {[]int64{40, 50}, []analysis.Kind{analysis.Map}},
 	"log_softmax":                    {[]int64{3, 1000}, []analysis.Kind{analysis.Reduction, analysis.Reduction, analysis.Map}},

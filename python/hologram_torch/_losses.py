@@ -14,7 +14,7 @@ from hologram_torch._calls import called, executor_form, here
 from hologram_torch._executors import using
 from hologram_torch._functions import add, amax, amin, div, floating, mul, neg, sum, where, wide
 from hologram_torch._fused import Fused
-from hologram_torch._nll import NLL
+from hologram_torch._nll import CROSS_ENTROPY, NLL
 from hologram_torch._operation import PLAIN, Operation, is_dynamo_compiling, unusual
 from hologram_torch._rows import LOG_SOFTMAX
 from hologram_torch._table import OPERATIONS
@@ -178,7 +178,7 @@ def nll_loss(
     Raises:
         IndexError: A target is no class (looked at on the CPU alone; elsewhere it counts for nothing).
     """
-    return _classified("nll_loss", _loss_input(input), target, weight, ignore_index, reduction, 0.0)
+    return _classified("nll_loss", _loss_input(input), target, weight, ignore_index, reduction)
 
 
 class _Smoothed(Operation):
@@ -209,10 +209,10 @@ def _cross_entropy(
     if not 0 <= smoothing <= 1:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {smoothing}")
     _check_reduction("cross_entropy", reduction)
-    at = 1 if input.ndim > 1 else 0
-    logs = LOG_SOFTMAX(floating("cross_entropy", _loss_input(input)), at)
+    x = floating("cross_entropy", _loss_input(input))
     if target.shape == input.shape and target.dtype.is_floating_point:
-        classes = input.shape[at]
+        at = 1 if input.ndim > 1 else 0
+        classes, logs = input.shape[at], LOG_SOFTMAX(x, at)
         if smoothing:
             target = add(OPERATIONS["scaled"](target, 1 - smoothing), smoothing / classes)
         if weight is not None:
@@ -221,7 +221,7 @@ def _cross_entropy(
         if reduction != "mean":
             return _reduced("cross_entropy", loss, reduction)
         return OPERATIONS["quotient"](sum(loss), float(input.numel() // classes if classes else 0))
-    return _classified("cross_entropy", logs, target, weight, ignored, reduction, smoothing)
+    return _classified("cross_entropy", x, target, weight, ignored, reduction, smoothing)
 
 
 _CROSS_ENTROPY = Fused("cross_entropy", _cross_entropy, 3)
@@ -246,21 +246,22 @@ def _channels(weight: Tensor, like: Tensor, at: int) -> Tensor:
 
 def _classified(
     what: str,
-    logs: Tensor,
+    input: Tensor,
     target: Tensor,
     weight: Optional[Tensor],
     ignored: int,
     reduction: str,
-    smoothing: float,
+    smoothing: Optional[float] = None,
 ) -> Tensor:
+    """Return the loss of classes; input has their logarithms, or scores if there is a smoothing."""
     _check_reduction(what, reduction)
-    floating(what, logs)
-    if not logs.ndim:
+    floating(what, input)
+    if not input.ndim:
         raise ValueError(f"{what}: input has no dimensions; expected at least 1")
-    at = 1 if logs.ndim > 1 else 0
-    classes = logs.shape[at]
-    wanted = [n for i, n in enumerate(logs.shape) if i != at]
-    if logs.ndim == 1 and tuple(target.shape) == (1,):
+    at = 1 if input.ndim > 1 else 0
+    classes = input.shape[at]
+    wanted = [n for i, n in enumerate(input.shape) if i != at]
+    if input.ndim == 1 and tuple(target.shape) == (1,):
         target = target.reshape(())
     if list(target.shape) != wanted:
         raise InvalidArgumentError(f"{what}: target has the shape {tuple(target.shape)}; expected {tuple(wanted)}")
@@ -273,12 +274,16 @@ def _classified(
         raise RuntimeError(f"{what}: weight has the shape {tuple(weight.shape)}; expected ({classes},), one a class")
     if weight is not None and weight.requires_grad and torch.is_grad_enabled():
         raise RuntimeError(f"{what}: weight requires grad, and there is no gradient by it; give weight.detach()")
-    weight = None if weight is None else weight.to(logs.dtype)
+    weight = None if weight is None else weight.to(input.dtype)
+    form = ("none", "mean", "sum").index(reduction)
+    if smoothing == 0:
+        return CROSS_ENTROPY(input, target, weight, form, ignored)[0]
+    logs = input if smoothing is None else LOG_SOFTMAX(input, at)
     if smoothing and weight is None and classes:
         # Of each class its own logarithm and the mean of all, of which a pass picks one.
         logs = _SMOOTHED(logs, at, smoothing)
         smoothing = 0.0
-    loss, divisor = NLL(logs, target, weight, ("none", "mean", "sum").index(reduction), ignored)
+    loss, divisor = NLL(logs, target, weight, form, ignored)
     if not smoothing:
         return loss
     # The mean over all classes, as if each were the target.

@@ -1,4 +1,7 @@
-"""The negative log likelihood of classes, and its gradient: a pass over the targets each, beside the sums of a mean."""
+"""The negative log likelihood of classes, and its gradient: a pass over the targets each, beside the sums of a mean.
+
+With the softmax before it the gradient is one pass over the scores, and another over the targets.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,21 @@ from hologram import ops
 from hologram.errors import ProgramFault
 from hologram_torch._elementwise import opmath
 from hologram_torch._executors import executor_for
-from hologram_torch._operation import Operation
+from hologram_torch._operation import Operation, is_grad_enabled
 from hologram_torch._reductions import quotient, to
+from hologram_torch._rows import LOG_SOFTMAX
 
-__all__ = ["NLL"]
+__all__ = ["CROSS_ENTROPY", "NLL"]
 
 
 def _rows(x: Tensor) -> Tensor:
     """Return a view whose last dimension has the classes."""
     return x.movedim(1, -1) if x.ndim > 2 else x
+
+
+def _classes(x: Tensor) -> int:
+    """Return the dimension that has the classes."""
+    return 1 if x.ndim > 1 else 0
 
 
 def _weight(weight: Optional[Tensor]) -> Union[Tensor, float]:
@@ -54,7 +63,7 @@ class _Nll(Operation):
             try:
                 ops.nll(executor, _rows(logs), target, _weight(weight), both[0], rows, ignored)
             except ProgramFault:
-                _refuse(target, logs.shape[1 if logs.ndim > 1 else 0], ignored)
+                _refuse(target, logs.shape[_classes(logs)], ignored)
         if reduction == 1:
             sums = torch.empty(2, dtype=wide, device=device)
             ops.reduce_sum_rows(executor, both, sums, 2, target.numel())
@@ -107,8 +116,75 @@ class _NllGradient(Operation):
         return found if total is None else found / total.to(found.dtype), None, None, None, None, None
 
 
+class _CrossEntropy(Operation):
+    """The nll of a softmax's logarithms, what it was divided by, and these logarithms."""
+
+    def fake(self, *arguments: Any) -> tuple[Tensor, ...]:
+        x = arguments[0]
+        return (*NLL.fake(*arguments), x.new_empty(x.shape))
+
+    def forward(self, *arguments: Any) -> tuple[Tensor, ...]:
+        x, *rest = arguments
+        logs = LOG_SOFTMAX.forward(x, _classes(x))
+        return (*NLL.forward(logs, *rest), logs)
+
+    def save(self, ctx: Any, arguments: tuple[Any, ...], result: Any) -> None:
+        _, target, weight, reduction, ctx.ignored = arguments
+        _, total, logs = result
+        ctx.save_for_backward(target, weight, total if reduction == 1 else None, logs)
+        ctx.mark_non_differentiable(total)
+        ctx.set_materialize_grads(False)
+
+    def backward(self, ctx: Any, *gradients: Any) -> Any:
+        *of, logs = ctx.saved_tensors
+        g, _, by_logs = gradients
+        found = None if g is None else SLOPE(g, *of, logs, ctx.ignored)
+        if by_logs is not None:  # asked for by the gradient of the gradient
+            more = LOG_SOFTMAX.gradient(by_logs, logs, _classes(logs))
+            found = more if found is None else found + more
+        return found, None, None, None, None
+
+
+class _CrossEntropyGradient(Operation):
+    """The gradient of cross_entropy by its scores, of which logs are the logarithms of softmax."""
+
+    def fake(self, *arguments: Any) -> Tensor:
+        logs = arguments[-2]
+        return logs.new_empty(logs.shape)
+
+    def forward(self, *arguments: Any) -> Tensor:
+        g, target, weight, total, logs, ignored = arguments
+        made = torch.empty(logs.shape, dtype=logs.dtype, device=logs.device)
+        if made.numel():
+            divisor, executor = 1.0 if total is None else total, executor_for(logs.device)
+            ops.cross_entropy_gradient(executor, g, target, _weight(weight), divisor, _rows(logs), _rows(made), ignored)
+        return made
+
+    def save(self, ctx: Any, arguments: tuple[Any, ...], result: Tensor) -> None:
+        g, target, weight, total, logs, ctx.ignored = arguments
+        ctx.save_for_backward(g, target, weight, total, logs)
+
+    def backward(self, ctx: Any, *gradients: Any) -> Any:
+        g, target, weight, total, logs = ctx.saved_tensors
+        with torch.enable_grad():
+            # Others than the tensors themselves, which depend on each other.
+            leaves = [(t if t.requires_grad else t.detach().requires_grad_()).view_as(t) for t in (g, logs)]
+            dense = GRADIENT(leaves[0], target, weight, total, ctx.ignored, list(logs.shape))
+            found = LOG_SOFTMAX.gradient(dense, leaves[1], _classes(logs))
+            by_g, by_logs = torch.autograd.grad(found, leaves, gradients[0], create_graph=is_grad_enabled())
+        return by_g, None, None, None, by_logs, None
+
+
 NLL = _Nll("nll", "(Tensor logs, Tensor target, Tensor? weight, int reduction, int ignored) -> (Tensor, Tensor)")
 GRADIENT = _NllGradient(
     "nll_gradient",
     "(Tensor gradient, Tensor target, Tensor? weight, Tensor? total, int ignored, int[] shape) -> Tensor",
+)
+CROSS_ENTROPY = _CrossEntropy(
+    "cross_entropy",
+    "(Tensor input, Tensor target, Tensor? weight, int reduction, int ignored) -> (Tensor, Tensor, Tensor)",
+)
+SLOPE = _CrossEntropyGradient(
+    "cross_entropy_gradient",
+    "(Tensor gradient, Tensor target, Tensor? weight, Tensor? total, Tensor logs, int ignored) -> Tensor",
 )

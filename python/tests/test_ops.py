@@ -433,6 +433,13 @@ def test_classes_and_rows_by_number(ex: hg.Executor) -> None:
     want = np.zeros((4, 3), np.float32)
     want[[0, 1, 3], [2, 0, 1]] = -losses.to_numpy()[[0, 1, 3]] / 2
     assert np.array_equal(given.to_numpy().reshape(4, 3), want)
+    slopes = ops.cross_entropy_gradient(ex, losses, classes, 2.0, 4.0, x, ignored=-1)
+    assert slopes.shape == (4, 3)
+    share = np.where(target < 0, 0, losses.to_numpy() / 2)[:, None]
+    np.testing.assert_allclose(slopes.to_numpy(), np.exp(logs) * share + want, rtol=1e-5, atol=1e-7)
+    with pytest.raises(hg.ProgramFault):
+        ops.cross_entropy_gradient(ex, losses, classes, 2.0, 4.0, x, given, -100)
+        ex.synchronize()
     with pytest.raises(hg.ProgramFault):
         ops.nll(ex, x, classes, 1.0, weights, losses, -100)
         ex.synchronize()

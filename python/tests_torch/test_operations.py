@@ -56,6 +56,8 @@ ARGUMENTS: dict[str, Callable[[], list[Any]]] = {
         1,
         [3, 4, 2],
     ],
+    "cross_entropy": lambda: [numbers(3, 4, 2), CLASSES, numbers(4).detach(), 1, 1],
+    "cross_entropy_gradient": lambda: [numbers(3, 2), CLASSES, None, None, numbers(3, 4, 2), 1],
     "amax": lambda: [numbers(3, 4), [1], False],
     "amin": lambda: [numbers(3, 4), [0, 1], False],
     "softmax": lambda: [numbers(3, 4, 2), 1],

@@ -1,0 +1,74 @@
+"""Losses beside torch's: values, gradients, weights, what they refuse."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from hologram_torch import functional as F
+
+
+def test_losses_refuse() -> None:
+    x = torch.rand(3, 4)
+    with pytest.raises(IndexError, match="Target 4 is out of bounds"):
+        F.cross_entropy(x, torch.tensor([0, 1, 4]))
+    for wrong in (4, -1, -99):
+        with pytest.raises(IndexError, match=f"Target {wrong} is out of bounds"):
+            F.cross_entropy(x, torch.tensor([-100, wrong, -100]))
+    with pytest.raises(IndexError, match="Target -100 is out of bounds"):
+        F.nll_loss(x, torch.tensor([7, -100, 7]), ignore_index=7)
+    with pytest.raises(RuntimeError, match="between 0 and 1"):
+        F.binary_cross_entropy(x * 3, x)
+    with pytest.raises(ValueError, match="reduction"):
+        F.l1_loss(x, x, reduction="all")
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("shape", [(6, 4), (4,), (2, 4, 3), (0, 4), (3, 1), (2, 4, 0)])
+def test_losses_of_classes(shape: tuple[int, ...], reduction: str) -> None:
+    """Of rows, one without a batch, and pixels; with a class that is ignored; each call again, when it is known."""
+    at = 1 if len(shape) > 1 else 0
+    classes, rest = shape[at], shape[:at] + shape[at + 1 :]
+    x = torch.randn(shape, dtype=torch.float64)
+    target, weight = torch.randint(0, classes, rest), torch.rand(classes, dtype=torch.float64) + 0.5
+    for name in ("cross_entropy", "nll_loss"):
+        smoothings = [{}, {"label_smoothing": 0.2}] if name == "cross_entropy" else [{}]
+        for more in smoothings:
+            for options in (more, {**more, "weight": weight}, {**more, "ignore_index": 1}):
+                for _ in range(3):
+                    ways = []
+                    for functions in (F, torch.nn.functional):
+                        leaf = x.clone().requires_grad_()
+                        loss = getattr(functions, name)(leaf, target, reduction=reduction, **options)
+                        (grad,) = torch.autograd.grad(loss.sum(), leaf)
+                        ways.append((loss, grad))
+                    torch.testing.assert_close(*ways, equal_nan=True)
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_weights_of_elements(reduction: str) -> None:
+    x, y, w = (torch.rand(3, 4, requires_grad=True) for _ in range(3))
+    for name in ("mse_loss", "l1_loss", "huber_loss"):
+        found, expected = (getattr(m, name)(x, y, weight=w, reduction=reduction) for m in (F, torch.nn.functional))
+        torch.testing.assert_close(found, expected)
+        made, of = (torch.autograd.grad(loss.sum(), [x, y, w]) for loss in (found, expected))
+        torch.testing.assert_close(made, of)
+        with pytest.raises(ValueError, match="weight"):
+            getattr(F, name)(x, y, weight=w[0], reduction=reduction)
+
+
+def test_weights_of_classes_have_no_gradient() -> None:
+    x, target, weight = torch.rand(3, 4, requires_grad=True), torch.tensor([0, 3, 1]), torch.rand(4, requires_grad=True)
+    for loss in (F.nll_loss, F.cross_entropy):
+        with pytest.raises(RuntimeError, match="weight"):
+            loss(x, target, weight)
+        loss(x, target, weight.detach()).backward()
+
+
+def test_a_target_of_one_input() -> None:
+    x, target = torch.rand(4, requires_grad=True), torch.tensor([2])
+    for name in ("nll_loss", "cross_entropy"):
+        found, expected = (getattr(m, name)(x, target) for m in (F, torch.nn.functional))
+        torch.testing.assert_close(found, expected)
+        with pytest.raises(ValueError, match="no dimensions"):
+            getattr(F, name)(torch.tensor(0.5), torch.tensor(0))
