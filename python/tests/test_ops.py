@@ -433,6 +433,17 @@ def test_classes_and_rows_by_number(ex: hg.Executor) -> None:
     want = np.zeros((4, 3), np.float32)
     want[[0, 1, 3], [2, 0, 1]] = -losses.to_numpy()[[0, 1, 3]] / 2
     assert np.array_equal(given.to_numpy().reshape(4, 3), want)
+    same, number, alike = (
+        ex.allocate((4, 3), np.float32),
+        ex.allocate((4, 3), np.float32),
+        ex.from_numpy(np.full(4, 0.5, np.float32)),
+    )
+    for gradient, out in ((alike, same), (0.5, number)):  # a number first, before indices
+        ops.nll_gradient(ex, gradient, classes, 2.0, 4.0, out, -1)
+    assert np.array_equal(number.to_numpy(), same.to_numpy())
+    for gradient, out in ((alike, same), (0.5, number)):
+        ops.cross_entropy_gradient(ex, gradient, classes, 2.0, 4.0, x, out, -1)
+    assert np.array_equal(number.to_numpy(), same.to_numpy())
     slopes = ops.cross_entropy_gradient(ex, losses, classes, 2.0, 4.0, x, ignored=-1)
     assert slopes.shape == (4, 3)
     share = np.where(target < 0, 0, losses.to_numpy() / 2)[:, None]
