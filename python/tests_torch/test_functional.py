@@ -198,6 +198,21 @@ def test_slopes_of_losses_at_the_ends(name: str) -> None:
     torch.testing.assert_close(slopes[0], slopes[1], equal_nan=True)
 
 
+@pytest.mark.parametrize("name", ["running_mean", "running_var"])
+def test_running_statistics_that_require_gradients_are_not_changed(name: str) -> None:
+    x, given = torch.rand(4, 3), {"running_mean": torch.zeros(3), "running_var": torch.ones(3)}
+    given[name].requires_grad_()
+    for f in (F, torch.nn.functional):
+        for _ in range(4):
+            with pytest.raises(RuntimeError, match=name):
+                f.batch_norm(x, **given, training=True)
+    assert torch.equal(given["running_mean"], torch.zeros(3))
+    assert torch.equal(given["running_var"], torch.ones(3))
+    with torch.no_grad():
+        F.batch_norm(x, **given, training=True)
+    assert given["running_mean"].sum() > 0
+
+
 @pytest.mark.parametrize("end", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_ignored_scores_may_be_anything(end: float, weighted: bool) -> None:
