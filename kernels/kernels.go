@@ -343,16 +343,26 @@ func (op *Op) Sized(l []Layout, dims []int64) ([]Layout, int, error) {
 	return sized, axes, nil
 }
 
+// OneRow reports whether a call of these sizes works on one row of elements.
+func (op *Op) OneRow(dims []int64) bool { return len(op.Dims) == 1 || op.Axes && dims[0] == 1 }
+
 // oneRow gives a call on one row of all elements, of operands some of which do
 // not lie packed, the shape of these; nil if it is none.
 func (op *Op) oneRow(l, sized []Layout, dims []int64) ([]Layout, error) {
 	n := dims[len(dims)-1]
-	if len(op.Dims) != 1 && (!op.Axes || dims[0] != 1) {
+	if !op.OneRow(dims) {
 		return nil, nil
 	}
 	first := slices.IndexFunc(l, func(x Layout) bool { return !x.Packed() })
-	if first < 0 || l[first].Elements() != n {
+	if first < 0 {
 		return nil, nil
+	}
+	if has := l[first].Elements(); has != n {
+		if sized[first].Elements() != n {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("%s: %s has shape %s and is strided: the first %d elements are taken of arrays that are contiguous or have one dimension; make a copy, or take all %d",
+			op.Name, op.Operands[first].Name, shapeText(l[first].Shape), n, has)
 	}
 	shape := l[first].Shape
 	out := slices.Clone(sized)

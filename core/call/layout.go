@@ -144,6 +144,9 @@ func Holds(whole, v *backends.View) bool {
 	if Numel(v) == 0 || Numel(whole) == 0 {
 		return Numel(v) == 0
 	}
+	if permutes(whole, v) { // what follows takes a step for a sum of whole's, which are several where its elements overlap
+		return true
+	}
 	var order []int // whole's dimensions, the greatest strides first
 	at := int64(v.Addr) - int64(whole.Addr)
 	size := int64(v.Type.Size())
@@ -163,6 +166,25 @@ func Holds(whole, v *backends.View) bool {
 		}
 	}
 	return false
+}
+
+// permutes reports whether v is whole with its dimensions in another order.
+func permutes(whole, v *backends.View) bool {
+	if v.Addr != whole.Addr || v.Type != whole.Type || v.Rank != whole.Rank {
+		return false
+	}
+	var taken [isa.MaxRank]bool
+	for k := range v.Rank {
+		i := 0
+		for i < whole.Rank && (taken[i] || whole.Shape[i] != v.Shape[k] || whole.Stride[i] != v.Stride[k]) {
+			i++
+		}
+		if i == whole.Rank {
+			return false
+		}
+		taken[i] = true
+	}
+	return true
 }
 
 // inside is Holds, where v starts so many elements after whole's lowest.

@@ -122,6 +122,17 @@ func TestWhatAViewHolds(t *testing.T) {
 			t.Fatalf("%+v is said not to hold %+v", whole, v)
 		}
 	}
+	// Whatever elements share memory, all of them are there in another order.
+	for range 20000 {
+		whole := randomView(r)
+		v := whole
+		for k, i := range r.Perm(whole.Rank) {
+			v.Shape[k], v.Stride[k] = whole.Shape[i], whole.Stride[i]
+		}
+		if !Holds(&whole, &v) {
+			t.Fatalf("%+v is said not to hold %+v", whole, v)
+		}
+	}
 	// The diagonals of a matrix.
 	whole := backends.View{Addr: 1000, Type: isa.F32, Rank: 2, Shape: [8]int64{4, 4}, Stride: [8]int64{12, 1}}
 	for _, stride := range []int64{13, 11} {

@@ -435,6 +435,11 @@ func (p *Prepared) plan(d *Device, r *Request, seen []backends.View) (*kernels.P
 		if err != nil {
 			return nil, err
 		}
+		for i := range layouts {
+			if !r.Operands[i].Packed {
+				layouts[i].Shape[0] = seen[i].Shape[0]
+			}
+		}
 		usual, _, err := op.Layouts(t, r.Dims)
 		if err != nil {
 			return nil, status.Errorf(status.Invalid, "%w", err)
@@ -474,7 +479,7 @@ func (p *Prepared) plan(d *Device, r *Request, seen []backends.View) (*kernels.P
 }
 
 // flat checks the operands of a call by sizes, and sets what it sees of those
-// that lie packed: the first elements, in a row.
+// that lie packed, and of vectors that a call on one row takes: the first elements.
 func flat(r *Request, t isa.Type, seen []backends.View) error {
 	op := r.Op
 	extents, err := op.Extent(t, r.Dims)
@@ -490,6 +495,8 @@ func flat(r *Request, t isa.Type, seen []backends.View) error {
 			v := backends.View{Type: o.View.Type, Rank: 1, Bytes: n * int64(o.View.Type.Size())}
 			v.Shape[0], v.Stride[0] = n, 1
 			seen[i] = v
+		case o.View.Rank == 1 && op.OneRow(r.Dims):
+			seen[i].Shape[0] = n
 		}
 	}
 	return nil

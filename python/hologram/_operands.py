@@ -157,8 +157,8 @@ class Operands:
         self.add("the result", made)
         return made
 
-    def complete(self, n: Any, masks: frozenset[str] = frozenset()) -> None:
-        """Put the numbers where they belong, n times where that is given. What is called as in masks is a mask.
+    def complete(self, n: Any, apart: frozenset[str] = frozenset()) -> None:
+        """Put the numbers where they belong, n times where that is given. What is called as in apart has its own dtype.
 
         Raises:
             TypeError: One is a fraction, and the arrays are of integers.
@@ -168,7 +168,7 @@ class Operands:
             return
         from hologram._built import number
 
-        name, _, array = next((given for given in self._given if given[0] not in masks), self._given[0])
+        name, _, array = next((given for given in self._given if given[0] not in apart), self._given[0])
         for place, called, given, mask in self._numbers:
             value, dtype = (bool(given), _BOOL) if mask else (given, array.dtype)
             code = code_of(dtype)

@@ -52,6 +52,7 @@ class Function(NamedTuple):
         result: Whether it returns element 0 of its last array, if that is given by position, and no axes are.
         bools: Whether it makes bools, of bools at least.
         masks: The names of the arrays that are masks, whatever the dtype of the others.
+        indices: The names of those that are indices, likewise.
         doc: What it does.
     """
 
@@ -67,6 +68,7 @@ class Function(NamedTuple):
     result: bool
     bools: bool
     masks: frozenset[str]
+    indices: frozenset[str]
     doc: str
 
     @property
@@ -154,7 +156,7 @@ def _of(op: dict[str, Any]) -> list[Function]:
     reduces = bool(op["reduces"])
     operands = [o["name"] for o in op["operands"]]
     last = operands[-1]
-    masks = frozenset(o["name"] for o in op["operands"] if o["kind"] == "mask")
+    masks, indices = (frozenset(o["name"] for o in op["operands"] if o["kind"] == kind) for kind in ("mask", "index"))
 
     def arrays(counted: bool) -> list[Parameter]:
         # A number has an array of its own size; what is not reduced is as large as what it is made of. Where nothing is
@@ -171,7 +173,9 @@ def _of(op: dict[str, Any]) -> list[Function]:
         known = {"elementwise": elements, "numbers": elements, "reduces": reduces, "result": result}
         known["bools"] = bool(op["bools"]) or last in masks
         known.update(traits)
-        return Function(name, op["number"], op["name"], all_of, positional + 1, form, **known, masks=masks, doc=doc)
+        return Function(
+            name, op["number"], op["name"], all_of, positional + 1, form, **known, masks=masks, indices=indices, doc=doc
+        )
 
     needs = f" ({last}=None, or the numbers by name)" if any(s.default is None for s in scalars) else ""
     left = f" Without {last}{needs} return the result, which is what {operands[0]} is"

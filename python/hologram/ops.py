@@ -60,7 +60,8 @@ _BOOL = np.dtype(bool)
 
 def _builtin(f: Function) -> Any:
     doc = f"{f.name}{f.signature}\n--\n\n{f.doc}"
-    parameters = tuple((p.name, "b" if p.name in f.masks and p.kind == "r" else p.kind, *p[2:]) for p in f.parameters)
+    apart = f.masks | f.indices
+    parameters = tuple((p.name, "b" if p.name in apart and p.kind == "r" else p.kind, *p[2:]) for p in f.parameters)
     traits = (f.elementwise and not f.masks, f.reduces, f.result, f.bools, f.numbers)
     return native.operation(f.name, f.number, parameters, f.positional, f.form, traits, doc)
 
@@ -145,7 +146,7 @@ def _careful(name: str, beside: bool, *values: Any) -> Any:
             if f.form == ONE_ROW and n is not None:
                 made = made._replace(shape=made.shape[1:])
             result = operands.add_result(made, f.reduces and not axes)
-        operands.complete(n, f.masks)
+        operands.complete(n, f.masks | f.indices)
         output = operands.buffers[-1]
         if beside and not axes and output.size < 3:
             raise InvalidArgumentError(

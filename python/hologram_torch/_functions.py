@@ -122,6 +122,20 @@ def where(condition: Tensor, input: Union[Tensor, Number], other: Union[Tensor, 
     return found
 
 
+def _within(input: Any, name: str, bound: Any) -> Any:
+    """Return the number of an integer dtype that bounds as another does, which the dtype may not have."""
+    if not isinstance(bound, int) or isinstance(bound, bool) or not isinstance(input, Tensor):
+        return bound
+    if input.dtype == torch.bool or input.dtype.is_floating_point or input.dtype.is_complex:
+        return bound
+    info = torch.iinfo(input.dtype)
+    if info.min <= bound <= info.max:
+        return bound
+    if (bound < info.min) != (name == "min"):
+        raise InvalidArgumentError(f"clamp: {name} is {bound}; {input.dtype} has {info.min} to {info.max}")
+    return info.min if name == "min" else info.max
+
+
 def clamp(
     input: Tensor,
     min: Union[Tensor, Number, None] = None,
@@ -135,10 +149,11 @@ def clamp(
     0, or a share of it if the bound is a tensor.
 
     Raises:
-        ValueError: Neither is given.
+        ValueError: Neither is given, or input's dtype has nothing from min or to max.
     """
     if min is None and max is None:
         raise InvalidArgumentError("clamp: At least one of 'min' or 'max' must not be None")
+    min, max = _within(input, "min", min), _within(input, "max", max)
     tensor = isinstance(min, Tensor) or isinstance(max, Tensor)
     if max is None:
         return called("maximum" if tensor and not CLOSED else "clamp_min", (input, min), out=out)

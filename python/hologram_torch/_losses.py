@@ -12,7 +12,7 @@ from hologram.errors import DTypeError, InvalidArgumentError
 from hologram_torch import _reductions
 from hologram_torch._calls import called, executor_form, here
 from hologram_torch._executors import using
-from hologram_torch._functions import add, amax, amin, div, floating, mul, neg, sum, wide
+from hologram_torch._functions import add, amax, amin, div, floating, mul, neg, sum, where, wide
 from hologram_torch._fused import Fused
 from hologram_torch._nll import CROSS_ENTROPY, NLL
 from hologram_torch._operation import PLAIN, Operation, is_dynamo_compiling, unusual
@@ -288,7 +288,7 @@ def _classified(
         return loss
     # The mean over all classes, as if each were the target.
     scaled = logs if weight is None else mul(logs, _channels(weight, logs, at))
-    spread = mul(neg(sum(scaled, at)), (target != ignored).to(logs.dtype))
+    spread = where(target != ignored, neg(sum(scaled, at)), 0.0)  # also where scores are not finite
     if reduction != "none":
         spread = _reduced(what, spread, "sum")
         if reduction == "mean":

@@ -118,9 +118,17 @@ def batch_norm(
 
     In training mean and variance are the batch's, and the running ones move by momentum towards them; otherwise they
     are the running ones.
+
+    Raises:
+        RuntimeError: In training the running ones require gradients.
     """
     given = input, running_mean, running_var, weight, bias
     if training:
+        for name, running in (("running_mean", running_mean), ("running_var", running_var)):
+            if running is not None and running.requires_grad and torch.is_grad_enabled():
+                raise RuntimeError(
+                    f"batch_norm: {name} requires grad, and it is changed in place; give {name}.detach()"
+                )
         return _BATCH_NORM(given, (float(momentum), float(eps)))
     if running_mean is None or running_var is None:
         raise ValueError("Expected running_mean and running_var to be defined when training=False")

@@ -151,6 +151,16 @@ def _smooth_l1(x: Any, t: Any, beta: Any) -> Any:
     return h.where(z < beta, 0.5 * z * z / beta, z - 0.5 * beta)
 
 
+def _huber_slopes(g: Any, x: Any, t: Any, delta: Any) -> Any:
+    slope = g * h.minimum(h.maximum(x - t, -delta), delta)
+    return slope, -slope
+
+
+def _smooth_l1_slopes(g: Any, x: Any, t: Any, beta: Any) -> Any:
+    slope = g * h.minimum(h.maximum((x - t) / beta, -1.0), 1.0)
+    return slope, -slope
+
+
 def _closed() -> bool:
     """Whether the torch that is installed passes clamp's gradient on at its bounds: 2.11 does, 2.15 doesn't."""
     with torch.inference_mode(False), torch.enable_grad():
@@ -252,8 +262,14 @@ ROWS: list[Row] = [
     ),
     Row("mse", lambda x, t: (x - t) * (x - t), "(x − t)²", _LOSS, "floating", "loss"),
     Row("l1", lambda x, t: abs(x - t), "|x − t|", _LOSS, "floating", "loss"),
-    Row("huber", _huber, "z²/2 if z = |x − t| ≤ delta, else delta (z − delta/2)", _LOSS, "floating", "loss"),
-    Row("smooth_l1", _smooth_l1, "z²/(2 beta) if z = |x − t| < beta, else z − beta/2", _LOSS, "floating", "loss"),
+    Row(
+        "huber", _huber, "z²/2 if z = |x − t| ≤ delta, else delta (z − delta/2)", _LOSS, "floating", "loss",
+        slopes=_huber_slopes,
+    ),
+    Row(
+        "smooth_l1", _smooth_l1, "z²/(2 beta) if z = |x − t| < beta, else z − beta/2", _LOSS, "floating", "loss",
+        slopes=_smooth_l1_slopes,
+    ),
     Row("bce", _bce, "−(t log x + (1 − t) log(1 − x)), logarithms ≥ −100", _LOSS, "floating", slopes=_bce_slopes),
     Row(
         "bce_logits", _bce_logits, "(1 − t) x + (1 + (w − 1) t) log(1 + e^−x)", ("input", "target", "pos_weight"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import json
 import math
 import re
@@ -432,6 +433,17 @@ def test_classes_and_rows_by_number(ex: hg.Executor) -> None:
     want = np.zeros((4, 3), np.float32)
     want[[0, 1, 3], [2, 0, 1]] = -losses.to_numpy()[[0, 1, 3]] / 2
     assert np.array_equal(given.to_numpy().reshape(4, 3), want)
+    same, number, alike = (
+        ex.allocate((4, 3), np.float32),
+        ex.allocate((4, 3), np.float32),
+        ex.from_numpy(np.full(4, 0.5, np.float32)),
+    )
+    for gradient, out in ((alike, same), (0.5, number)):  # a number first, before indices
+        ops.nll_gradient(ex, gradient, classes, 2.0, 4.0, out, -1)
+    assert np.array_equal(number.to_numpy(), same.to_numpy())
+    for gradient, out in ((alike, same), (0.5, number)):
+        ops.cross_entropy_gradient(ex, gradient, classes, 2.0, 4.0, x, out, -1)
+    assert np.array_equal(number.to_numpy(), same.to_numpy())
     slopes = ops.cross_entropy_gradient(ex, losses, classes, 2.0, 4.0, x, ignored=-1)
     assert slopes.shape == (4, 3)
     share = np.where(target < 0, 0, losses.to_numpy() / 2)[:, None]
@@ -608,7 +620,74 @@ def test_strided_operands_as_one_row(host: hg.Executor) -> None:
         ops.softmax(host, x.reshape(6, 4).T, shaped[:, ::-1])
 
 
+@pytest.mark.parametrize("stride", [2, -1, 0])
+def test_n_takes_the_first_elements_of_strided_vectors(host: hg.Executor, stride: int) -> None:
+    """As of arrays that lie packed, in operations that work on all elements as in those element by element."""
+    x = numbers("f32", 48)
+    v = np.broadcast_to(x[:1], (24,)) if stride == 0 else x[::stride]
+    for n in (0, 1, 7, len(v) - 1):
+        first, ends = np.ascontiguousarray(v[:n]), np.full(25, 9, np.float32)
+        assert ops.reduce_sum(host, v, n=n) == ops.reduce_sum(host, first)
+        for row in (ops.softmax, ops.log_softmax, ops.cumsum):
+            assert row(host, v, n=n).tobytes() == row(host, first).tobytes()
+            row(host, v, ends[1::2], n=min(n, 12))
+            assert ends[1::2][: min(n, 12)].tobytes() == row(host, first[:12]).tobytes()
+            assert set(ends[::2]) | set(ends[1::2][min(n, 12) :]) == {9}
+        if n:
+            assert ops.argmax(host, v, n=n) == ops.argmax(host, first)
+            assert ops.mse_loss(host, v, v[::-1], n=n) == ops.mse_loss(host, first, np.ascontiguousarray(v[::-1][:n]))
+    with pytest.raises(
+        ValueError, match=r"input has shape \(6, 8\) and is strided: the first 5 elements .* take all 48"
+    ):
+        ops.reduce_sum(host, x.reshape(8, 6).T, n=5)
+
+
+@pytest.mark.parametrize("strides", [(1, 1), (3, -2), (-2, 2), (1, 2)])
+def test_matrices_of_windows_are_used_transposed(host: hg.Executor, strides: tuple[int, int]) -> None:
+    """Strides may be any, also such that elements share memory."""
+    memory, b = numbers("f32", 60)[20:], numbers("f32", 30)
+    a = np.lib.stride_tricks.as_strided(memory, (6, 5), [4 * s for s in strides], writeable=False)
+    packed = np.ascontiguousarray(a.T)
+    assert (
+        ops.gemm(host, a, b.reshape(6, 5), trans_a=True).tobytes() == ops.gemm(host, packed, b.reshape(6, 5)).tobytes()
+    )
+    assert (
+        ops.gemm(host, b.reshape(6, 5), a, trans_b=True).tobytes() == ops.gemm(host, b.reshape(6, 5), packed).tobytes()
+    )
+    assert ops.matvec(host, a, b[:6], trans_a=True).tobytes() == ops.matvec(host, packed, b[:6]).tobytes()
+
+
 AXES: list[Any] = [0, 1, 2, -1, (0, 1), (0, 2), (2, 1), (0, 1, 2)]
+
+
+@pytest.mark.parametrize("shape", [(4, 3, 5), (3, 33, 2), (2, 3, 4, 2)])
+@pytest.mark.parametrize("dtype", ["f32", "f16", "i32"])
+def test_dimensions_may_lie_in_any_order(ex: hg.Executor, shape: tuple[int, ...], dtype: str) -> None:
+    """Where elements lie, the result's too, changes no bit."""
+    rank, whole = len(shape), numbers(dtype, int(np.prod(shape)))
+    orders = list(itertools.permutations(range(rank)))
+    rows = [ops.cumsum] if dtype == "i32" else [ops.cumsum, ops.softmax, ops.log_softmax]
+    ends = [ops.reduce_sum, ops.reduce_max, ops.argmax]
+    for order, axis in itertools.product(orders, range(rank)):
+        x = whole.reshape([shape[d] for d in order]).transpose(np.argsort(order))
+        a, packed = ex.from_numpy(whole), ex.from_numpy(np.ascontiguousarray(x))
+        a = a.view(x.shape, strides=[s // x.itemsize for s in x.strides])
+        for operation in ends:
+            assert (
+                operation(ex, a, axis=axis).to_numpy().tobytes()
+                == operation(ex, packed, axis=axis).to_numpy().tobytes()
+            )
+        for operation in rows:
+            kind = operation(ex, packed, axis=axis)
+            expected = kind.to_numpy()
+            assert operation(ex, a, axis=axis).to_numpy().tobytes() == expected.tobytes()
+            for other in orders[:: 1 + (rank > 3)]:
+                strides = (
+                    np.empty(np.prod(shape)).reshape([shape[d] for d in other]).transpose(np.argsort(other)).strides
+                )
+                out = ex.allocate(int(np.prod(shape)), kind.dtype).view(shape, strides=[s // 8 for s in strides])
+                operation(ex, a, out, axis=axis)
+                assert out.to_numpy().tobytes() == expected.tobytes(), (operation.__name__, order, other, axis)
 
 
 @pytest.mark.parametrize("axis", AXES)

@@ -187,6 +187,64 @@ def test_odd_numbers_of_activations(name: str, number: float) -> None:
     torch.testing.assert_close(found[0], found[1], equal_nan=True)
 
 
+@pytest.mark.parametrize("name", ["mse_loss", "l1_loss", "huber_loss", "smooth_l1_loss"])
+def test_slopes_of_losses_at_the_ends(name: str) -> None:
+    ends = [math.nan, math.inf, -math.inf, 0.0, -1.0, 1.0, 0.3, 1e30]
+    slopes = []
+    for f in (F, torch.nn.functional):
+        x = torch.tensor(ends, requires_grad=True)
+        t = torch.tensor([*ends[1:], 0.3], requires_grad=True)
+        slopes.append(torch.autograd.grad(getattr(f, name)(x, t, reduction="none").sum(), (x, t)))
+    torch.testing.assert_close(slopes[0], slopes[1], equal_nan=True)
+
+
+@pytest.mark.parametrize("name", ["running_mean", "running_var"])
+def test_running_statistics_that_require_gradients_are_not_changed(name: str) -> None:
+    x, given = torch.rand(4, 3), {"running_mean": torch.zeros(3), "running_var": torch.ones(3)}
+    given[name].requires_grad_()
+    for f in (F, torch.nn.functional):
+        for _ in range(4):
+            with pytest.raises(RuntimeError, match=name):
+                f.batch_norm(x, **given, training=True)
+    assert torch.equal(given["running_mean"], torch.zeros(3))
+    assert torch.equal(given["running_var"], torch.ones(3))
+    with torch.no_grad():
+        F.batch_norm(x, **given, training=True)
+    assert given["running_mean"].sum() > 0
+
+
+@pytest.mark.parametrize("end", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_ignored_scores_may_be_anything(end: float, weighted: bool) -> None:
+    """The loss is that of the other rows, however it is made."""
+    weight = torch.tensor([0.2, 0.9, 0.4, 0.5]) if weighted else None
+    x = torch.tensor([[1.0, 2.0, 3.0, 4.0], [end, 0.0, 1.0, 2.0], [end] * 4])
+    for reduction, smoothing in itertools.product(("sum", "mean", "none"), (0.0, 0.1)):
+        options = {"weight": weight, "reduction": reduction, "label_smoothing": smoothing}
+        found, expected = (
+            f.cross_entropy(x, torch.tensor([1, -100, -100]), **options) for f in (F, torch.nn.functional)
+        )
+        torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32])
+def test_bounds_of_clamp_that_the_dtype_has_not(dtype: torch.dtype) -> None:
+    info = torch.iinfo(dtype)
+    x = torch.tensor([info.min, 0, 1, info.max], dtype=dtype)
+    for bounds in (
+        {"min": info.min - 1},
+        {"max": info.max + 1},
+        {"min": info.min - 300, "max": 1},
+        {"min": 1, "max": 2**40},
+    ):
+        wide = torch.clamp(x.to(torch.int64), **bounds).to(dtype)
+        assert torch.equal(F.clamp(x, **bounds), wide)
+        assert torch.equal(F.clamp(x, **bounds, out=x.clone()), wide)
+    for name, bound in (("min", info.max + 1), ("max", info.min - 1)):
+        with pytest.raises(ValueError, match=rf"clamp: {name} is {bound}; {dtype} has {info.min} to {info.max}"):
+            F.clamp(x, **{name: bound})
+
+
 def test_shapes_that_do_not_fit() -> None:
     with pytest.raises(RuntimeError, match=r"\(3,\), \(4,\) don't broadcast"):
         F.add(torch.ones(3), torch.ones(4))
