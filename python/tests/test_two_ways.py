@@ -360,3 +360,13 @@ def test_launches(host: hg.Executor, program: hg.Program) -> None:
     gc.collect()
     assert done >= 40
     assert native.kept() == 0 and native.object_count() == before
+
+
+@pytest.mark.parametrize("number", [2, np.float32(2), np.array(2.0), np.array([2.0], np.float32), np.array([[2]])])
+def test_an_array_of_one_element_is_a_number(host: hg.Executor, number: Any) -> None:
+    """With an executor and without one, where more elements say that arguments are one place too far."""
+    x = np.ones(3, np.float32)
+    for ex in ((host,), ()):
+        assert ops.scalar_add(*ex, x, None, number).tolist() == [3, 3, 3]
+    with pytest.raises(TypeError, match="ex: expected an Executor, got ndarray; or it is left out, and scalar is a"):
+        ops.scalar_add(x, None, np.ones(2))
