@@ -287,14 +287,23 @@ static py_object *leave_to_python(const operation *o) {
   return hologram_hook(HOOK_operation, all);
 }
 
-/* Lets the exception that is set speak of the function that was called, where the library's operation has another name. */
-static void rename_error(const signature *s) {
-  py_object *type, *value, *traceback, *arguments, *done;
+/* Lets the exception that is set speak of the function that was called, where the library's operation has another name, and
+   of bools, which are bytes to the library: the hook gets the names of the operands that are. */
+static void rename_error(const operation *o, const request *r) {
+  const signature *s = o->s;
+  py_object *type, *value, *traceback, *arguments, *bools, *done;
   py.PyErr_Fetch(&type, &value, &traceback);
-  if (value && (arguments = py.PyTuple_New(2))) {
+  if (value && (arguments = py.PyTuple_New(3)) && (bools = py.PyTuple_New(r->args.num_operands))) {
+    for (int i = 1, k = 0; i < s->num_params && k < r->args.num_operands; i++) {
+      if (!s->params[i].operand) continue;
+      py_object *name = r->operands[k].flags & HOLOGRAM_BOOL ? s->params[i].name : py._Py_NoneStruct;
+      py.Py_IncRef(name);
+      py.PyTuple_SetItem(bools, k++, name);
+    }
     py.Py_IncRef(value);
     py.PyTuple_SetItem(arguments, 0, py.PyUnicode_FromString(s->method.name));
     py.PyTuple_SetItem(arguments, 1, value);
+    py.PyTuple_SetItem(arguments, 2, bools);
     if ((done = hologram_hook(HOOK_renamed, arguments))) py.Py_DecRef(done);
     py.PyErr_Clear();
   }
@@ -319,7 +328,7 @@ py_object *hologram_operation(py_object *self, py_object *const *args, ptrdiff_t
     return found == FAILED ? NULL : leave_to_python(&o);
   }
   fine = request_run(&r);
-  if (!fine) rename_error(o.s);
+  if (!fine) rename_error(&o, &r);
   if (fine && (o.product == FIRST || o.product == NUMBER)) fine = (number = first_of(&r, r.args.num_operands - 1)) != NULL;
   fine = request_end(&r, fine);
   if (made(&o) && !(fine && o.product == MADE)) py.Py_DecRef(o.output);

@@ -7,7 +7,7 @@ import "fmt"
 // name; those of row r stand in it from starts[r] to before ends[r]. The sum of a
 // row's is one chain from −0.0 in that order, in f32 for f16 and bf16, and rounded
 // once; with share it is divided by their number. Row number padding, and rows that
-// no place names, get +0.
+// no place names, get +0, as do those whose end is not behind their start.
 var EmbeddingGradient = gathering("embedding_gradient",
 	"output[r, j] = Σ gradient[order[k], j] for k from starts[r] to before ends[r], in order; with share divided by their number; 0 for row number padding",
 	[]Operand{{Name: "gradient", Reads: true}, {Name: "order", Reads: true, Kind: Index}, {Name: "starts", Reads: true, Kind: Index},
@@ -25,11 +25,13 @@ slot starts i64
 slot ends i64
 slot output {{.T}}
 param cols u64
+param places i64
 param padding i64
 param share i64
 
   sreg at, global_lane
   ldp.u64 cols, cols
+  ldp.i64 places, places
   ldp.i64 padding, padding
   ldp.i64 share, share
   rem.u64 column, at, cols
@@ -37,6 +39,8 @@ param share i64
   ldg.i64 start, starts[index]
   ldg.i64 end, ends[index]
   sub.i64 count, end, start
+  max.i64 count, count, 0
+  min.i64 count, count, places ; what no order has is a fault, not billions of rounds
   cvt.i64.u64 row, row
   set.eq.i64 p, row, padding
   sel.i64 count, p, 0, count
@@ -97,7 +101,7 @@ func planEmbeddingGradient(l []Layout, _ int) (*Plan, error) {
 	p.Steps = append(p.Steps, Step{
 		Program: program, Shape: shape,
 		Slots:  []Binding{given.bytes(), order.bytes(), rows(2), rows(3), out.indexed()},
-		Params: append(cells(uint64(shape[1])), Param{Scalar: true}, Param{Scalar: true, Value: 1}),
+		Params: append(cells(uint64(shape[1]), uint64(l[0].Shape[0])), Param{Scalar: true}, Param{Scalar: true, Value: 1}),
 	})
 	return p, err
 }

@@ -94,6 +94,19 @@ class Operands:
         """
         self._numbers.append((len(self.buffers) + len(self._numbers), name, value, mask))
 
+    def need_array(self, f: Function) -> None:
+        """Refuse numbers alone, of which no result can be like.
+
+        Raises:
+            TypeError: There is no array but masks.
+        """
+        if all(name in f.masks for name, *_ in self._given):
+            name, value = next((name, value) for _, name, value, mask in self._numbers if not mask)
+            raise DTypeError(
+                f"{self._what}: {name} is {shown(value)}, a number; expected an array, which says what the result is: "
+                "a Buffer, a numpy array or an object with DLPack"
+            )
+
     def result_of(self, f: Function, dims: Optional[tuple[int, ...]]) -> Result:
         """Return what an operation makes of the operands so far.
 
@@ -103,34 +116,21 @@ class Operands:
 
         Raises:
             ValueError: They make none: their shapes contradict, or they have fewer elements.
-            TypeError: There is no array, or the result would be bools.
+            TypeError: The result would be bools.
         """
-        if all(name in f.masks for name, *_ in self._given):
-            name, value = next((name, value) for _, name, value, mask in self._numbers if not mask)
-            raise DTypeError(
-                f"{self._what}: {name} is {shown(value)}, a number; expected an array, which says what the result is: "
-                "a Buffer, a numpy array or an object with DLPack"
-            )
         arrays: list[Optional[Buffer]] = [*self.buffers]
         for place, *_ in self._numbers:
             arrays.insert(place, None)
         try:
             code, boolean, shape = native.result(f.number, tuple(arrays), dims)
         except HologramError as error:
-            hooks["renamed"](self._what, error)
-            self.of_bools(error)
+            hooks["renamed"](self._what, error, self.bools())
             raise
         return Result(shape, _BOOL if boolean else dtype_of_code(code))
 
-    def of_bools(self, error: HologramError) -> None:
-        """Let an error of the library, to which bools are bytes, call them bools."""
-        text = str(error)
-        for name, _, buffer in self._given:
-            if buffer.dtype == _BOOL:
-                text = text.replace(f" {name} has dtype u8,", f" {name} has dtype bool,")
-                text = text.replace(": dtype u8 is not supported", ": dtype bool is not supported")
-                text = text.replace(f" and {name} has u8:", f" and {name} has bool:")
-        error.args = (text, *error.args[1:])
+    def bools(self) -> list[str]:
+        """Return the names of the arrays of bools, which are bytes to the library."""
+        return [name for name, _, buffer in self._given if buffer.dtype == _BOOL]
 
     def add_result(self, result: Result, number: bool) -> Any:
         """Return a new array for the result, of the kind of the first array; it is the next operand.

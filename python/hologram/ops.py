@@ -38,7 +38,7 @@ from __future__ import annotations
 import copyreg
 import importlib
 import json
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
 
@@ -52,6 +52,9 @@ from hologram._signatures import GIVEN, ONE_ROW, Function, functions
 from hologram.buffer import Buffer
 from hologram.errors import DTypeError, HologramError, InvalidArgumentError
 from hologram.executor import check_executor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _functions = functions(json.loads(native.ops()))
 _by_name = {f.name: f for f in _functions}
@@ -122,6 +125,8 @@ def _careful(name: str, beside: bool, *values: Any) -> Any:
                 scalars.append(p.default if value is None and p.default is not None else value)
             elif p.kind == "n" and value is not None:
                 counts = {p.name: integer(f"{what}: {p.name}", value, 0)}
+        if left:
+            operands.need_array(f)
         keepdims = bool(given.get("keepdims"))
         axes = axis is not None or keepdims
         if axes:
@@ -160,8 +165,7 @@ def _careful(name: str, beside: bool, *values: Any) -> Any:
         try:
             native.call(ex, f.number, None, tuple(operands.buffers), cells, space, None, None, 0, None, None, None)
         except HologramError as error:
-            _renamed(name, error)
-            operands.of_bools(error)
+            _renamed(name, error, operands.bools())
             raise
         if axes or not (beside or (left and f.reduces)):
             return result if left or f.reduces else None
@@ -176,12 +180,26 @@ def _is_array(value: Any) -> bool:
     return hasattr(value, "__dlpack__") and getattr(value, "ndim", 1) > 0 and len(value) != 1
 
 
-def _renamed(name: str, error: BaseException) -> None:
-    """Let an error of the library, which knows operations alone, speak of the function that was called."""
+def _renamed(name: str, error: BaseException, bools: Sequence[Optional[str]]) -> None:
+    """Let an error of the library, which knows operations and bytes, speak of the function called and of bools.
+
+    Args:
+        name: The function's.
+        error: Its text is changed.
+        bools: The names of the operands that are bools; None stands for others.
+    """
     operation = _by_name[name].operation
     text = error.args[0] if error.args else None
-    if name != operation and isinstance(text, str) and text.startswith(operation + ": "):
-        error.args = (name + text[len(operation) :], *error.args[1:])
+    if not isinstance(text, str):
+        return
+    if name != operation and text.startswith(operation + ": "):
+        text = name + text[len(operation) :]
+    for each in bools:
+        if each is not None:
+            text = text.replace(f" {each} has dtype u8,", f" {each} has dtype bool,")
+            text = text.replace(": dtype u8 is not supported", ": dtype bool is not supported")
+            text = text.replace(f" and {each} has u8:", f" and {each} has bool:")
+    error.args = (text, *error.args[1:])
 
 
 hooks["operation"], hooks["renamed"] = _careful, _renamed

@@ -463,6 +463,20 @@ def test_classes_and_rows_by_number(ex: hg.Executor) -> None:
     assert np.array_equal(given.to_numpy().reshape(4, 3), want)
 
 
+@pytest.mark.parametrize(("start", "end"), [(2, 0), (1, 0), (0, 1 << 40), (1 << 62, -(1 << 62)), (-(1 << 40), 1)])
+def test_ends_that_no_row_has_end(ex: hg.Executor, start: int, end: int) -> None:
+    """A row's places are at most all; from its start to an end before it there are none."""
+    rows, out = ex.from_numpy(np.ones((2, 3), np.float32)), ex.allocate((4, 3))
+    order, starts, ends = (ex.from_numpy(a) for a in (np.arange(2), np.full(4, start), np.full(4, end)))
+    try:
+        ops.embedding_gradient(ex, rows, order, starts, ends, out, -1, 0)
+        ex.synchronize()
+    except hg.errors.ProgramFault:
+        assert start < 0
+    if end < start:
+        np.testing.assert_array_equal(out.to_numpy(), 0)
+
+
 def test_losses(ex: hg.Executor) -> None:
     p, t = np.random.default_rng(3).uniform(0.01, 0.99, (2, 1000)).astype(np.float32)
     pred, target, out = ex.from_numpy(p), ex.from_numpy(t), ex.allocate(3)
