@@ -69,7 +69,7 @@ func (g *gen) loadSpaced(t isa.Type, from vreg, step int64) vreg {
 		f = pair{x86.MovUPS, x86.LoadUPD}.of(size)
 	}
 	vl := g.vl(g.regSize(t))
-	g.special(d, from, 0, 0, func(e *encoder, in *inst) {
+	g.pure(d, from, 0, 0, func(e *encoder, in *inst) {
 		e.Lea(x86.RAX, x86.At(regIndex, group))
 		e.MovImm(regT, uint64(step))
 		e.IMul(x86.W64, x86.RAX, regT)
@@ -185,7 +185,7 @@ func (g *gen) address(n *ir.Node) vreg {
 		}
 	}
 	if step == 0 {
-		g.special(d, head.reg, g.m, 0, func(e *encoder, in *inst) {
+		g.inner(d, head.reg, g.m, 0, func(e *encoder, in *inst) {
 			stray, done := e.NewLabel(), e.NewLabel()
 			e.headOrZero(x86.RAX, head)
 			e.checked(n, p, stray)
@@ -206,7 +206,7 @@ func (g *gen) address(n *ir.Node) vreg {
 		})
 		return d
 	}
-	g.special(d, head.reg, g.m, 0, func(e *encoder, in *inst) {
+	g.inner(d, head.reg, g.m, 0, func(e *encoder, in *inst) {
 		slow, done := e.NewLabel(), e.NewLabel()
 		if step == apart {
 			e.headOrZero(x86.RAX, head)
@@ -265,7 +265,7 @@ func (g *gen) flush(n *ir.Node) {
 	p, size, group := g.p, n.Type.Size(), g.lo*g.lanes
 	count := (g.hi - g.lo) * g.lanes
 	w, buffer := x86.Width(size), g.flags[n]
-	g.special(0, head.reg, g.m, 0, func(e *encoder, in *inst) {
+	g.inner(0, head.reg, g.m, 0, func(e *encoder, in *inst) {
 		over := e.NewLabel()
 		e.OpMemImm(x86.CMP, x86.W32, x86.At(regArgs, buffer+int32(count*size)), 0)
 		e.Jcc(x86.E, over)
@@ -289,7 +289,7 @@ func (g *gen) storeApart(n *ir.Node, v vreg) {
 		from = x86.At(regArgs, scratch(2))
 	}
 	near := g.m == 0 && spaced(step, t.Size())
-	g.special(0, head.reg, g.m, bits, func(e *encoder, in *inst) {
+	g.inner(0, head.reg, g.m, bits, func(e *encoder, in *inst) {
 		e.spread(in.c, 2, vl)
 		slow, done := e.NewLabel(), e.NewLabel()
 		if near {
