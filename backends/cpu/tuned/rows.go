@@ -152,7 +152,8 @@ func place(combine string, t, out isa.Type, rows, cols int64) (*kernels.Plan, er
 	y.Shape, y.Stride = []int64{rows * int64(out.Size()) / 4}, []int64{1}
 	step := func(k key, n int64, write func(w *writer), slots ...kernels.Binding) {
 		k.what = "place of " + combine
-		p.step(k, write, n*lanes, lanes, slots, uint64(cols), uint64(parts))
+		block := placeLanes(t)
+		p.step(k, write, n*block, block, slots, uint64(cols), uint64(parts))
 	}
 	if cols <= lanes {
 		p.step(key{what: "short place of " + combine, t: t, out: out}, func(w *writer) { w.shortPlace(combine, out) },
@@ -167,6 +168,15 @@ func place(combine string, t, out isa.Type, rows, cols int64) (*kernels.Plan, er
 	step(key{t: t, out: isa.U32, n: 1}, rows*parts, func(w *writer) { w.place(combine, isa.U32, true, false) }, x, found, values)
 	step(key{t: t, out: out, n: 2}, rows, func(w *writer) { w.place(combine, out, false, true) }, values, y, found)
 	return p.done()
+}
+
+// placeLanes is how many lanes look for a place in a row: so many that all of them go
+// through memory side by side, with what each keeps in two registers.
+func placeLanes(t isa.Type) int64 {
+	if t.Integer() && t.Size() < 4 { // packed, and counted in types as narrow
+		return lanes
+	}
+	return lanes * 2 / int64(max(t.Size(), 4))
 }
 
 // shortPlace is for rows of which each lane has an element.
@@ -241,12 +251,12 @@ func (w *writer) foundAt(index string, out isa.Type) {
 // place writes the program: on parts of rows, which leaves the extremes in a slot
 // of its own too, or on what there is of each part, with its place in a slot.
 func (w *writer) place(combine string, out isa.Type, parts, joins bool) {
-	w.acc = w.t
+	w.acc, w.block = w.t, placeLanes(w.t)
 	w.line("program place_of_%s\nslot x %v\nslot y u32", combine, w.t)
 	if parts || joins {
 		w.line("slot more %v", map[bool]isa.Type{true: w.t, false: isa.U32}[parts])
 	}
-	w.line("param cols u64\nparam parts u32\nblock %d\n  sreg q, lane.x\n  sreg b, block.x\n  ldp.u64 cols, cols\n  ldp.u32 parts, parts", lanes)
+	w.line("param cols u64\nparam parts u32\nblock %d\n  sreg q, lane.x\n  sreg b, block.x\n  ldp.u64 cols, cols\n  ldp.u32 parts, parts", w.block)
 	w.line("  cvt.u64.u32 lane, q\n  cvt.u64.u32 row, b\n  mov.u64 first, 0\n  mov.u64 len, cols")
 	switch {
 	case parts:
@@ -257,7 +267,7 @@ func (w *writer) place(combine string, out isa.Type, parts, joins bool) {
 	}
 	w.line("  mul.u64 at, row, cols\n  add.u64 at, at, first\n  add.u64 at, at, lane\n  mul.u64 at, at, %d", w.t.Size())
 	c := w.countType()
-	w.line("  cvt.u32.u64 n, len\n  shr.u32 rounds, n, 8\n  and.u32 left, n, 255\n  cvt.u32.u64 start, first")
+	w.line("  cvt.u32.u64 n, len\n  shr.u32 rounds, n, %d\n  and.u32 left, n, %d\n  cvt.u32.u64 start, first", bits.TrailingZeros64(uint64(w.block)), w.block-1)
 	w.line("  mov.%v m, %s\n  mov.%v w, 0\n  mov.%[3]v round, 0", w.t, kernels.Identity(combine, w.t), c)
 	w.each("rounds", "left", func() {
 		w.line("  ldg.%v z, x[at]", w.t)
@@ -268,13 +278,13 @@ func (w *writer) place(combine string, out isa.Type, parts, joins bool) {
 	// A lane without elements has what changes nothing, which may be the extreme.
 	w.line("  set.lt.u32 some, q, n\n  and.pred found, found, some")
 	if c == isa.U32 {
-		w.line("  mul.u32 w, w, %d\n  add.u32 w, w, q", lanes)
+		w.line("  mul.u32 w, w, %d\n  add.u32 w, w, q", w.block)
 		w.least("w", "w")
 	} else { // which round, then which lane: what it takes to tell both is wider
 		w.least("of", "w")
 		w.line("  set.eq.%v same, w, least\n  and.pred found, found, same", c)
 		w.least("w", w.counted("q"))
-		w.line("  mad.u32 w, of, %d, w", lanes)
+		w.line("  mad.u32 w, of, %d, w", w.block)
 	}
 	w.line("  add.u32 w, w, start\n  set.ne.u32 other, q, 0\n  bra end, other")
 	if joins {
