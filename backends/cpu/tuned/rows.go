@@ -15,14 +15,20 @@ const (
 
 // reduction reduces each row to one element of type out.
 func reduction(combine string, t, out isa.Type, rows, cols int64) (*kernels.Plan, error) {
-	if rows < 1 || cols < 1 || rows*(cols/chunk+1) >= 1<<31 || cols <= veryShort && rows >= manyRows {
+	short := cols <= laneRow && rows >= manyRows
+	if rows < 1 || cols < 1 || rows*(cols/chunk+1) >= 1<<31 || !short && cols <= veryShort && rows >= manyRows {
 		return nil, nil
 	}
 	x, y := operand(0, t), operand(1, out)
 	x.Shape, x.Stride = []int64{rows * cols}, []int64{1}
 	y.Shape, y.Stride = []int64{rows}, []int64{1}
-	p := &plan{}
-	p.rows(combine, x, y, kernels.Accumulator(out), rows, cols)
+	p, acc := &plan{}, kernels.Accumulator(out)
+	if short {
+		p.step(key{what: "lane's row " + combine + acc.String(), t: t, out: out, n: cols}, func(w *writer) { w.acc = acc; w.laneRow(combine, out, cols) },
+			rows, manyLanes, []kernels.Binding{x, y})
+	} else {
+		p.rows(combine, x, y, acc, rows, cols)
+	}
 	return p.done()
 }
 
@@ -53,6 +59,29 @@ func (p *plan) rows(combine string, x, y kernels.Binding, acc isa.Type, rows, co
 		part(whole*longest, 1, (rest+chunk-1)/chunk)
 	}
 	p.rows(combine, between, y, acc, rows, chunks)
+}
+
+// laneRow reduces the n elements of a lane's row, as a block would.
+func (w *writer) laneRow(combine string, out isa.Type, n int64) {
+	var z []string
+	w.line("program reduce_%s_lane\nslot x %v\nslot y %v", combine, w.t, out)
+	w.laneElements(n, func(i int64, address string) {
+		z = append(z, fmt.Sprintf("z%d", i))
+		w.line("  ldg.%v %s, x[%s]", w.t, z[i], address)
+		w.widen(z[i])
+	})
+	w.tree(combine, z)
+	w.storeAs(out, z[0], "y[index]")
+	w.line("  exit")
+}
+
+// laneElements calls do for each of the n elements of a lane's row, with its address.
+func (w *writer) laneElements(n int64, do func(i int64, address string)) {
+	size := int64(w.t.Size())
+	w.line("  sreg lane, global_lane\n  mul.u64 lane, lane, %d\n  cvt.i64.u64 at, lane", n*size)
+	for i := range n {
+		do(i, fmt.Sprintf("at + %d", i*size))
+	}
 }
 
 // shortRow reduces a row of which each lane has an element.
@@ -139,7 +168,8 @@ func (w *writer) first(index string, out isa.Type) {
 // the same.
 func place(combine string, t, out isa.Type, rows, cols int64) (*kernels.Plan, error) {
 	parts := (cols + placeBlock - 1) / placeBlock
-	if rows < 1 || cols < 1 || rows*parts >= 1<<31 || cols >= 1<<31 || cols <= veryShort && rows >= manyRows || out.Size() < 4 {
+	short := cols <= laneRow && rows >= manyRows
+	if rows < 1 || cols < 1 || rows*parts >= 1<<31 || cols >= 1<<31 || !short && cols <= veryShort && rows >= manyRows || out.Size() < 4 {
 		return nil, nil
 	}
 	if rows >= few && cols <= longest {
@@ -154,6 +184,11 @@ func place(combine string, t, out isa.Type, rows, cols int64) (*kernels.Plan, er
 		k.what = "place of " + combine
 		block := placeLanes(t)
 		p.step(k, write, n*block, block, slots, uint64(cols), uint64(parts))
+	}
+	if short {
+		p.step(key{what: "lane's place of " + combine, t: t, out: out, n: cols}, func(w *writer) { w.lanePlace(combine, out, cols) },
+			rows, manyLanes, []kernels.Binding{x, y})
+		return p.done()
 	}
 	if cols <= lanes {
 		p.step(key{what: "short place of " + combine, t: t, out: out}, func(w *writer) { w.shortPlace(combine, out) },
@@ -177,6 +212,23 @@ func placeLanes(t isa.Type) int64 {
 		return lanes
 	}
 	return lanes * 2 / int64(max(t.Size(), 4))
+}
+
+// lanePlace finds the place in the n elements of a lane's row.
+func (w *writer) lanePlace(combine string, out isa.Type, n int64) {
+	w.acc = w.t
+	w.line("program lane_place_of_%s\nslot x %v\nslot y u32\n  mov.u32 w, 0", combine, w.t)
+	w.laneElements(n, func(i int64, address string) {
+		if i == 0 {
+			w.line("  ldg.%v m, x[%s]", w.t, address)
+			return
+		}
+		w.line("  ldg.%v z, x[%s]", w.t, address)
+		w.keep(combine, isa.U32, fmt.Sprint(i))
+	})
+	w.line("  sreg to, global_lane")
+	w.foundTo(out)
+	w.line("  exit")
 }
 
 // shortPlace is for rows of which each lane has an element.
@@ -242,7 +294,12 @@ func (w *writer) least(to, from string) {
 
 // foundAt stores w as the element of slot y that a register names, by halves.
 func (w *writer) foundAt(index string, out isa.Type) {
-	w.line("  cvt.u64.u32 to, %s\n  mul.u64 k, to, %d\n  stg.u32 w, y[k]", index, out.Size())
+	w.line("  cvt.u64.u32 to, %s", index)
+	w.foundTo(out)
+}
+
+func (w *writer) foundTo(out isa.Type) {
+	w.line("  mul.u64 k, to, %d\n  cvt.i64.u64 k, k\n  stg.u32 w, y[k]", out.Size())
 	if out.Size() == 8 {
 		w.line("  stg.u32 0, y[k + 4]")
 	}

@@ -209,6 +209,10 @@ func TestPlans(t *testing.T) {
 		{kernels.Cumsum, every, []int64{3}, []int64{1, 2, 15, 16, 17, 100, 128, 255, 256, 257, 512, 700}, true},
 		{kernels.Cumsum, []isa.Type{isa.F32}, []int64{2}, []int64{66_049}, true},
 		{kernels.Cumsum, every, []int64{64, 257}, []int64{1, 2, 3, 4, 7, 16}, true},
+		{kernels.ReduceSum, every, []int64{64, 257}, []int64{1, 2, 5, 8, 16}, false},
+		{kernels.ReduceMin, every, []int64{257}, []int64{3, 4}, false},
+		{kernels.Argmax, every, []int64{64, 257}, []int64{1, 2, 6, 16}, false},
+		{kernels.Argmin, every, []int64{257}, []int64{3, 4, 8}, false},
 	} {
 		for _, ty := range c.types {
 			for _, rows := range c.rows {
