@@ -249,7 +249,8 @@ func (g *gen) forBlocks() {
 	g.lin = g.p.blocks.lin
 	g.heads = make([]vreg, g.p.fn.NumValues)
 	g.steps = map[poolKey]x86.Label{}
-	g.places, g.combs, g.flags = map[*ir.Node]vreg{}, map[*ir.Node]*comb{}, map[*ir.Node]int32{}
+	g.places, g.begins, g.flags = map[*ir.Node]vreg{}, map[*ir.Node]vreg{}, map[*ir.Node]int32{}
+	g.combs = map[[2]int]*comb{}
 	g.early = map[*ir.Node]bool{}
 	g.arrays = map[*ir.Value]int32{}
 }

@@ -72,7 +72,8 @@ type gen struct {
 	steps  map[poolKey]x86.Label
 	room   int32 // bytes of the frame given to arrays so far
 	places map[*ir.Node]vreg
-	combs  map[*ir.Node]*comb
+	begins map[*ir.Node]vreg // of spaced loads
+	combs  map[[2]int]*comb
 	flags  map[*ir.Node]int32
 	early  map[*ir.Node]bool // nodes whose heads are computed already
 	arrays map[*ir.Value]int32

@@ -24,31 +24,25 @@ func (g *gen) permuted(t isa.Type, step int64) bool {
 		(size == 4 || size == 8 && g.t.evex) && g.lanes*size >= 32
 }
 
-// comb is how a load takes a group's elements out of several vectors.
+// comb is how loads take a group's elements out of several vectors.
 type comb struct {
-	at          vreg   // where the block's first one is, plus that of regIndex
 	index, last vreg   // which elements of the vectors, of the last one others
 	masks       []vreg // which lanes have theirs in a vector, from the second on; of AVX-512
 }
 
-// comb prepares for a load. The last vector ends with the group's last element, so that
-// nothing behind that is touched.
-func (g *gen) comb(t isa.Type, from vreg, step int64) *comb {
-	size := t.Size()
-	apart, vl := int(step)/size, g.vl(size)
-	c := &comb{at: g.newReg(classGPR), index: g.newReg(classVec), last: g.newReg(classVec)}
-	g.pure(c.at, from, 0, 0, func(e *encoder, in *inst) {
-		e.MovImm(x86.RAX, uint64(step))
-		e.IMul(x86.W64, x86.RAX, regIndex)
-		e.Op(x86.ADD, x86.W64, x86.RAX, e.gpr(in.a, regT))
-		r := e.outGPR(in.d, x86.RAX)
-		if r != x86.RAX {
-			e.Mov(x86.W64, r, x86.RAX)
-		}
-		e.doneGPR(in.d, r)
-	})
+// combOf is that for elements so many of their size apart, made once. The last vector
+// ends with the group's last element, so that nothing behind that is touched.
+func (g *gen) combOf(size, apart int) *comb {
+	key := [2]int{size, apart}
+	if c := g.combs[key]; c != nil {
+		return c
+	}
+	c := &comb{index: g.newReg(classVec), last: g.newReg(classVec)}
+	g.combs[key] = c
+	once := g.once
+	g.once = true
 	for i, d := range []vreg{c.index, c.last} {
-		g.add(inst{f: x86.MovUPS, vl: vl, d: d, mem: &mref{label: g.indices(size, func(lane int) int { return (lane*apart + i*(apart-1)) % g.lanes })}})
+		g.add(inst{f: x86.MovUPS, vl: g.vl(size), d: d, mem: &mref{label: g.indices(size, func(lane int) int { return (lane*apart + i*(apart-1)) % g.lanes })}})
 	}
 	for j := 1; j < apart && g.t.evex; j++ {
 		d, bits := g.newReg(classMask), g.within(j, apart)
@@ -60,7 +54,25 @@ func (g *gen) comb(t isa.Type, from vreg, step int64) *comb {
 		})
 		c.masks = append(c.masks, d)
 	}
+	g.once = once
 	return c
+}
+
+// spacedFrom is where the elements of the groups begin that regIndex is at, if the
+// block's first is at from.
+func (g *gen) spacedFrom(from vreg, step int64) vreg {
+	d := g.newReg(classGPR)
+	g.pure(d, from, 0, 0, func(e *encoder, in *inst) {
+		e.MovImm(x86.RAX, uint64(step))
+		e.IMul(x86.W64, x86.RAX, regIndex)
+		e.Op(x86.ADD, x86.W64, x86.RAX, e.gpr(in.a, regT))
+		r := e.outGPR(in.d, x86.RAX)
+		if r != x86.RAX {
+			e.Mov(x86.W64, r, x86.RAX)
+		}
+		e.doneGPR(in.d, r)
+	})
+	return d
 }
 
 // within has a bit for each lane whose element is in vector j of those that elements so
@@ -83,13 +95,13 @@ func (g *gen) indices(size int, of func(lane int) int) x86.Label {
 	return g.table(b)
 }
 
-// combed loads the elements of the group at hand.
-func (g *gen) combed(c *comb, t isa.Type, step int64) vreg {
-	size, d := t.Size(), g.newReg(classVec)
-	apart, vl, first := int(step)/size, g.vl(size), int32(g.u*g.lanes)*int32(step)
+// combed loads the elements of the group at hand, of the groups whose first are at from.
+func (g *gen) combed(from vreg, size int, step int64) vreg {
+	d, apart, vl, first := g.newReg(classVec), int(step)/size, g.vl(size), int32(g.u*g.lanes)*int32(step)
+	c := g.combOf(size, apart)
 	permute := pair{x86.PermD, x86.PermVarQ}.of(size)
 	for j := range apart {
-		in := inst{f: permute, vl: vl, d: d, a: c.index, mem: &mref{base: c.at, disp: first + int32(j*vl)}}
+		in := inst{f: permute, vl: vl, d: d, a: c.index, mem: &mref{base: from, disp: first + int32(j*vl)}}
 		if j == apart-1 {
 			in.a, in.mem.disp = c.last, first+int32(g.lanes-1)*int32(step)+int32(size-vl)
 		}
@@ -114,9 +126,9 @@ func (g *gen) loadSpaced(n *ir.Node, t isa.Type, step int64) vreg {
 	from := g.places[n]
 	if g.permuted(t, step) {
 		if g.u == g.lo {
-			g.combs[n] = g.comb(t, from, step)
+			g.begins[n] = g.spacedFrom(from, step)
 		}
-		return g.combed(g.combs[n], t, step)
+		return g.combed(g.begins[n], t.Size(), step)
 	}
 	d, size, lanes, group := g.newReg(classVec), t.Size(), g.lanes, int32(g.u*g.lanes)
 	f := loads[t]

@@ -336,6 +336,12 @@ func TestColumnSums(t *testing.T) {
 		{isa.BF16, isa.F32, 1, 300, 17},
 		{isa.F32, isa.F32, 1, 600, 65},
 		{isa.F64, isa.F64, 1, 256*17 + 1, 2},
+		{isa.F32, isa.F32, 1, 256 * 3, 4},
+		{isa.F32, isa.F32, 3, 256*2 + 100, 4},
+		{isa.F32, isa.F32, 1, 256*257 + 3, 2},
+		{isa.I64, isa.I64, 3, 40, 2},
+		{isa.BF16, isa.F32, 2, 700, 3},
+		{isa.I8, isa.I8, 2, 513, 4},
 	} {
 		t.Run(fmt.Sprintf("%v %v/%d×%d×%d", c.in, c.out, c.matrices, c.rows, c.cols), func(t *testing.T) {
 			l := []kernels.Layout{{Type: c.in}, {Type: c.out}}
