@@ -73,6 +73,12 @@ func (s shape) n() int64 {
 // those that are not contiguous.
 func run(t testing.TB, b backends.Backend, v *isa.Verified, sh shape, contents [][]byte, strides map[int][]int64, params []uint64) outcome {
 	t.Helper()
+	return runIn(t, new(host).block, b, v, sh, contents, strides, params)
+}
+
+// runIn is run in memory that room makes.
+func runIn(t testing.TB, room func(n int) []byte, b backends.Backend, v *isa.Verified, sh shape, contents [][]byte, strides map[int][]int64, params []uint64) outcome {
+	t.Helper()
 	d, err := b.Open(0)
 	require.NoError(t, err)
 	f, srcs, err := ir.Canonical(v)
@@ -81,14 +87,13 @@ func run(t testing.TB, b backends.Backend, v *isa.Verified, sh shape, contents [
 	require.NoError(t, err)
 	s, err := d.NewStream()
 	require.NoError(t, err)
-	var h host
 	var o outcome
 	o.phase = 700
 	l := &backends.Launch{Params: params, Grid: sh.grid, Block: sh.block, Rank: len(sh.dims), N: uint64(sh.n()),
 		Fuel: sh.fuel, Record: new(backends.Record), Phase: &o.phase}
 	copy(l.Shape[:], sh.dims)
 	for i, c := range contents {
-		m := h.block(len(c))
+		m := room(len(c))
 		copy(m, c)
 		o.slots = append(o.slots, m)
 		w := backends.View{Addr: addr(m), Bytes: int64(len(m)), Type: v.Program.Slots[i].Type, Rank: l.Rank, Shape: l.Shape}

@@ -32,7 +32,7 @@ func (g *gen) loadLinear(n *ir.Node) {
 	}
 	m := &mref{base: g.places[n]}
 	if spaced(step, size) {
-		g.set(n.Result(), g.loadSpaced(t, g.places[n], step))
+		g.set(n.Result(), g.loadSpaced(n, t, step))
 		return
 	}
 	if step == 0 {
@@ -55,36 +55,6 @@ func (g *gen) loadLinear(n *ir.Node) {
 	}
 	g.add(inst{f: f, vl: g.vl(g.regSize(t)), d: d, mem: m})
 	g.set(n.Result(), g.loaded(t, d))
-}
-
-// spaced reports whether elements lie apart, but not far.
-func spaced(step int64, size int) bool { return step > int64(size) && step <= 512 }
-
-// loadSpaced loads a group's elements that are step bytes apart, the block's first
-// of which would be at from.
-func (g *gen) loadSpaced(t isa.Type, from vreg, step int64) vreg {
-	d, size, lanes, group := g.newReg(classVec), t.Size(), g.lanes, int32(g.u*g.lanes)
-	f := loads[t]
-	if f == nil || size == g.regSize(t) {
-		f = pair{x86.MovUPS, x86.LoadUPD}.of(size)
-	}
-	vl := g.vl(g.regSize(t))
-	g.special(d, from, 0, 0, func(e *encoder, in *inst) {
-		e.Lea(x86.RAX, x86.At(regIndex, group))
-		e.MovImm(regT, uint64(step))
-		e.IMul(x86.W64, x86.RAX, regT)
-		e.Op(x86.ADD, x86.W64, x86.RAX, e.gpr(in.a, regT))
-		w := x86.Width(size)
-		for i := range lanes {
-			r := [...]x86.Reg{x86.RCX, x86.RDX}[i%2]
-			e.Load(w, r, x86.At(x86.RAX, int32(i)*int32(step)))
-			e.Store(w, x86.At(regArgs, scratch(2)+int32(i*size)), r)
-		}
-		r := e.out(in.d, 0)
-		e.Emit(f, x86.Inst{VL: vl, D: r, IsMem: true, Mem: x86.At(regArgs, scratch(2))})
-		e.done(in.d, r)
-	})
-	return g.loaded(t, d)
 }
 
 func (g *gen) storeLinear(n *ir.Node) {
@@ -185,7 +155,7 @@ func (g *gen) address(n *ir.Node) vreg {
 		}
 	}
 	if step == 0 {
-		g.special(d, head.reg, g.m, 0, func(e *encoder, in *inst) {
+		g.inner(d, head.reg, g.m, 0, func(e *encoder, in *inst) {
 			stray, done := e.NewLabel(), e.NewLabel()
 			e.headOrZero(x86.RAX, head)
 			e.checked(n, p, stray)
@@ -206,7 +176,7 @@ func (g *gen) address(n *ir.Node) vreg {
 		})
 		return d
 	}
-	g.special(d, head.reg, g.m, 0, func(e *encoder, in *inst) {
+	g.inner(d, head.reg, g.m, 0, func(e *encoder, in *inst) {
 		slow, done := e.NewLabel(), e.NewLabel()
 		if step == apart {
 			e.headOrZero(x86.RAX, head)
@@ -265,7 +235,7 @@ func (g *gen) flush(n *ir.Node) {
 	p, size, group := g.p, n.Type.Size(), g.lo*g.lanes
 	count := (g.hi - g.lo) * g.lanes
 	w, buffer := x86.Width(size), g.flags[n]
-	g.special(0, head.reg, g.m, 0, func(e *encoder, in *inst) {
+	g.inner(0, head.reg, g.m, 0, func(e *encoder, in *inst) {
 		over := e.NewLabel()
 		e.OpMemImm(x86.CMP, x86.W32, x86.At(regArgs, buffer+int32(count*size)), 0)
 		e.Jcc(x86.E, over)
@@ -274,61 +244,5 @@ func (g *gen) flush(n *ir.Node) {
 			e.Store(w, x86.At(x86.RAX, 0), regT)
 		})
 		e.Bind(over)
-	})
-}
-
-// storeApart stores a group's elements one by one: with one check for all where all
-// lanes run and they are not far apart.
-func (g *gen) storeApart(n *ir.Node, v vreg) {
-	head, step := g.stepOf(n)
-	t, p, lanes, group := g.moved(n), g.p, g.lanes, g.u*g.lanes
-	size, w := g.regSize(t), x86.Width(t.Size())
-	bits, vl := g.toBits(t, v), g.vl(g.regSize(t))
-	from := lane(2, size)
-	if g.same(n.Args[n.AddrArgs()]) { // maybe in fewer elements than there are lanes
-		from = x86.At(regArgs, scratch(2))
-	}
-	near := g.m == 0 && spaced(step, t.Size())
-	g.special(0, head.reg, g.m, bits, func(e *encoder, in *inst) {
-		e.spread(in.c, 2, vl)
-		slow, done := e.NewLabel(), e.NewLabel()
-		if near {
-			e.headOrZero(x86.RAX, head)
-			e.Lea(x86.RCX, x86.At(regIndex, int32(group)))
-			e.MovImm(regT, uint64(step))
-			e.IMul(x86.W64, x86.RCX, regT)
-			e.Lea(x86.RAX, x86.Mem{Base: x86.RAX, Index: x86.RCX, Scale: 1, Disp: int32(n.Mem.Offset)})
-			e.Test(x86.W64, x86.RAX, x86.RAX)
-			e.Jcc(x86.S, slow)
-			e.Lea(x86.RCX, x86.At(x86.RAX, int32(lanes-1)*int32(step)+int32(w)))
-			e.OpMem(x86.CMP, x86.W64, x86.RCX, x86.At(regArgs, p.lay.slots+int32(slotBytes*n.Mem.Slot)+slotReach))
-			e.Jcc(x86.A, slow)
-			e.OpMem(x86.ADD, x86.W64, x86.RAX, x86.At(regArgs, p.lay.slots+int32(slotBytes*n.Mem.Slot)+slotBase))
-			at := from
-			at.Index, at.Scale = x86.None, 1
-			for i := range lanes {
-				r := [...]x86.Reg{x86.RCX, regT}[i%2]
-				e.Load(x86.Width(size), r, at)
-				e.Store(w, x86.At(x86.RAX, int32(i)*int32(step)), r)
-				if from.Index != x86.None {
-					at.Disp += int32(size)
-				}
-			}
-			e.Jmp(done)
-			e.Bind(slow)
-		}
-		e.eachLane(in.b, lanes, func() {
-			stray, next := e.NewLabel(), e.NewLabel()
-			e.laneOffsetOf(head, step, int32(group))
-			e.checked(n, p, stray)
-			e.Load(x86.Width(size), regT, from)
-			e.Store(w, x86.At(x86.RAX, 0), regT)
-			e.Jmp(next)
-			e.Bind(stray)
-			e.Mov(x86.W64, regT, x86.RAX)
-			e.note(n, isa.FaultAccess, int32(group), true)
-			e.Bind(next)
-		})
-		e.Bind(done)
 	})
 }

@@ -58,7 +58,7 @@ func (g *gen) loadBytes(n *ir.Node) {
 	size, w := g.regSize(t), x86.Width(t.Size())
 	d, vl, wide := g.newReg(classVec), g.vl(size), g.vl(8)
 	same := g.same(n.Result())
-	g.special(d, g.offset(n), g.m, 0, func(e *encoder, in *inst) {
+	g.inner(d, g.offset(n), g.m, 0, func(e *encoder, in *inst) {
 		e.spreadOffsets(in.a, wide)
 		for at := int32(0); at < int32(vl); at += 8 {
 			e.StoreImm(x86.W64, x86.At(regArgs, scratch(2)+at), 0)
@@ -104,7 +104,7 @@ func (g *gen) storeBytes(n *ir.Node) {
 	size, w := g.regSize(t), x86.Width(t.Size())
 	v := g.toBits(t, g.val(n.Args[n.AddrArgs()]))
 	vl, wide := g.vl(size), g.vl(8)
-	g.special(0, g.offset(n), g.m, v, func(e *encoder, in *inst) {
+	g.inner(0, g.offset(n), g.m, v, func(e *encoder, in *inst) {
 		e.spreadOffsets(in.a, wide)
 		e.spread(in.c, 2, vl)
 		e.eachLane(in.b, lanes, func() {

@@ -16,9 +16,11 @@
 //	packed.go   integers of 8 and 16 bits that take no more in registers
 //	control.go  branches and loops, by masks; joint.go: by all groups together
 //	linear.go   finds integers that step evenly along lanes; heads.go computes them
-//	blocks.go   programs that run block after block; access.go: their memory
+//	blocks.go   programs that run block after block; access.go: their memory; spaced.go:
+//	            that which lies apart
 //	collective.go  what the lanes of a block come to together
 //	lir.go      instructions on virtual registers, which those write
+//	tidy.go     joins copies with what they copy, and leaves out what nothing reads
 //	alloc.go    registers, by linear scan
 //	encode.go   machine code, by package x86
 //	kernel.go   variants, which launches ask for
@@ -58,7 +60,8 @@
 // access whose step is its element's size is a vector load or store, after one check
 // for all groups that are done together. The check takes no proof: what would stray,
 // or is masked at the end of a slot, goes a lane at a time, by way of a buffer.
-// Elements that are a few hundred bytes apart, as short rows are, are collected with
+// Elements that lie a few elements apart, as those of short rows do, are permuted out of
+// the vectors in which they are; those up to a few hundred bytes apart are collected with
 // general registers.
 //
 // A comparison of what counts lanes with what they share, as of lanes with a row's

@@ -182,6 +182,12 @@ func isMask(f *x86.Form, i int) bool { return i < len(f.Ops) && f.Ops[i] == 'k' 
 // form encodes an instruction of the table.
 func (e *encoder) form(in *inst) {
 	f := in.f
+	if b := &e.info[in.b]; in.isCopy() && b.constant && b.reg == x86.None {
+		r := e.out(in.d, 0)
+		e.broadcast(r, b, in.vl)
+		e.done(in.d, r)
+		return
+	}
 	x := x86.Inst{VL: in.vl, Imm: in.imm, Zero: in.zero}
 	last := len(f.Ops) - 1
 	if f.Is4 {

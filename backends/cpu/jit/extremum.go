@@ -82,9 +82,9 @@ func (g *gen) floatExtreme(isMax bool, size int, a, b vreg) vreg {
 		if isMax {
 			imm = 5
 		}
+		nan := g.cmpF(size, a, b, 3) // before r, which may take the place of an operand
 		r := g.op2Imm(pair{x86.RangePS, x86.RangePD}.of(size), size, a, b, imm)
-		nan := g.cmpF(size, a, b, 3)
-		g.add(inst{f: addF.of(size), vl: g.vl(size), d: r, a: a, b: b, k: nan, merge: true})
+		g.blendSize(size, r, g.quietNaN(size), nan)
 		return r
 	}
 	x, y := g.op2(op, size, a, b), g.op2(op, size, b, a)
@@ -94,11 +94,16 @@ func (g *gen) floatExtreme(isMax bool, size int, a, b vreg) vreg {
 	vl := g.vl(size)
 	nan := g.newReg(classVec)
 	g.add(inst{f: pair{x86.VCmpPS, x86.VCmpPD}.of(size), vl: vl, d: nan, a: a, b: b, imm: 3})
-	quiet := uint64(0x7fc00000) // not all ones, which rounding to bf16 would carry to 0: see roundHalf
+	return g.or(size, g.and(size, x, y), g.and(size, nan, g.quietNaN(size)))
+}
+
+// quietNaN is a NaN in all lanes: not all ones, which rounding to bf16 would carry to 0,
+// see roundHalf.
+func (g *gen) quietNaN(size int) vreg {
 	if size == 8 {
-		quiet = 0x7ff8 << 48
+		return g.number(8, 0x7ff8<<48)
 	}
-	return g.or(size, g.and(size, x, y), g.and(size, nan, g.number(size, quiet)))
+	return g.number(4, 0x7fc00000)
 }
 
 // infinity is the bits of +∞ of a float that has the given size in registers.

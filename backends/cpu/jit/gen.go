@@ -72,6 +72,8 @@ type gen struct {
 	steps  map[poolKey]x86.Label
 	room   int32 // bytes of the frame given to arrays so far
 	places map[*ir.Node]vreg
+	begins map[*ir.Node]vreg // of spaced loads
+	combs  map[[2]int]*comb
 	flags  map[*ir.Node]int32
 	early  map[*ir.Node]bool // nodes whose heads are computed already
 	arrays map[*ir.Value]int32
@@ -212,6 +214,7 @@ func (p *program) generate(m *work.Meter, t *target, s shape) (code []byte, lay 
 		g.loops[i].first += int32(len(g.pro))
 		g.loops[i].last += int32(len(g.pro))
 	}
+	g.tidy()
 	places := g.allocate(&t.files)
 	lay.bytes = lay.spill + 64*places
 	pushed := e.enter()
@@ -261,6 +264,16 @@ func (g *gen) add(in inst) {
 // writes d.
 func (g *gen) special(d, a, b, c vreg, emit func(e *encoder, in *inst)) {
 	g.add(inst{d: d, a: a, b: b, c: c, emit: emit})
+}
+
+// inner is special for what control comes out of at its end alone, whatever jumps it has.
+func (g *gen) inner(d, a, b, c vreg, emit func(e *encoder, in *inst)) {
+	g.add(inst{d: d, a: a, b: b, c: c, emit: emit, inner: true})
+}
+
+// pure is inner for what nobody notices but by d.
+func (g *gen) pure(d, a, b, c vreg, emit func(e *encoder, in *inst)) {
+	g.add(inst{d: d, a: a, b: b, c: c, emit: emit, inner: true, pure: true})
 }
 
 func (g *gen) bind(l x86.Label) { g.add(inst{label: l}) }
@@ -477,7 +490,7 @@ func (g *gen) number(size int, bits uint64) vreg {
 	g.info[r].constant, g.info[r].bits, g.info[r].size = true, bits, uint8(size)
 	g.consts[key] = r
 	vl := g.vl(size)
-	g.pro = append(g.pro, inst{d: r, emit: func(e *encoder, in *inst) {
+	g.pro = append(g.pro, inst{d: r, inner: true, pure: true, emit: func(e *encoder, in *inst) {
 		if x := &e.info[in.d]; x.reg != x86.None {
 			e.broadcast(x.reg, x, vl)
 		}

@@ -66,7 +66,7 @@ func (e *encoder) loadOperand(r x86.Reg, o operand) {
 
 // scalarOp computes d, in RAX, from operands in RAX and R11.
 func (g *gen) scalarOp(d vreg, a, b operand, fn func(e *encoder)) {
-	g.special(d, a.reg, b.reg, 0, func(e *encoder, in *inst) {
+	g.inner(d, a.reg, b.reg, 0, func(e *encoder, in *inst) {
 		if a != (operand{}) {
 			e.loadOperand(x86.RAX, a)
 		}
@@ -85,7 +85,7 @@ func (g *gen) scalarOp(d vreg, a, b operand, fn func(e *encoder)) {
 // changed computes d from a number that fn, if not nil, changes in the register it is
 // told of: d's own, if it has one.
 func (g *gen) changed(d vreg, a operand, fn func(e *encoder, r x86.Reg)) {
-	g.special(d, a.reg, 0, 0, func(e *encoder, in *inst) {
+	g.pure(d, a.reg, 0, 0, func(e *encoder, in *inst) {
 		r := e.outGPR(in.d, x86.RAX)
 		e.loadOperand(r, a)
 		if fn != nil {
@@ -106,7 +106,7 @@ func (g *gen) joined(d vreg, a, b operand, w x86.Width, imm func(e *encoder, r x
 		g.changed(d, a, func(e *encoder, r x86.Reg) { imm(e, r, int32(c)) })
 		return
 	}
-	g.special(d, a.reg, b.reg, 0, func(e *encoder, in *inst) {
+	g.pure(d, a.reg, b.reg, 0, func(e *encoder, in *inst) {
 		s, own, r := regT, e.info[in.d].reg, x86.RAX
 		if b.reg != 0 {
 			s = e.gpr(b.reg, regT)
@@ -245,7 +245,7 @@ func (g *gen) agree(n *ir.Node) vreg {
 		ones = 1<<64 - 1
 	}
 	d, bytes := g.newReg(g.maskClass()), g.t.bytes
-	g.special(d, a.reg, b.reg, 0, func(e *encoder, in *inst) {
+	g.pure(d, a.reg, b.reg, 0, func(e *encoder, in *inst) {
 		e.headOrZero(x86.RAX, a)
 		e.headOrZero(regT, b)
 		e.MovImm(x86.RCX, ones)
@@ -349,7 +349,7 @@ func (g *gen) ladder(v *ir.Value, size int) vreg {
 	vl, group := g.vl(size), int32(g.u*g.lanes)
 	d := g.newReg(classVec)
 	step := x.step
-	g.special(d, g.head(v), 0, 0, func(e *encoder, in *inst) {
+	g.pure(d, g.head(v), 0, 0, func(e *encoder, in *inst) {
 		if step == 0 {
 			e.loadOperand(x86.RAX, operand{reg: in.a})
 		} else { // regIndex is set: what is computed before the groups is the same in the launch

@@ -83,26 +83,33 @@ func (g *gen) jointIf(n *ir.Node) {
 	each(func() {
 		for _, v := range n.Results {
 			d := g.newValue(v)
-			g.clear(v, d)
 			g.set(v, d)
 			results[g.u] = append(results[g.u], d)
 		}
 	})
-	for i, r := range n.Regions {
-		if len(r.Nodes) == 0 && len(r.Yield) == 0 {
-			continue
-		}
-		skip, end := g.asm.NewLabel(), g.asm.NewLabel()
-		if i == 0 {
-			g.jumpNone(p, skip)
-		} else {
-			g.jumpAny(p, skip)
-		}
+	other, over := g.asm.NewLabel(), g.asm.NewLabel()
+	way := func(r *ir.Region) {
+		end := g.asm.NewLabel()
 		g.region(r, end)
 		each(func() { g.yields(r.Yield, n.Results, results[g.u], 0) })
 		g.bind(end)
-		g.bind(skip)
 	}
+	does := func(i int) bool { return len(n.Regions[i].Nodes) > 0 || len(n.Results) > 0 }
+	switch { // one way or the other, since lanes agree
+	case !does(1):
+		g.jumpNone(p, over)
+		way(n.Regions[0])
+	case !does(0):
+		g.jumpAny(p, over)
+		way(n.Regions[1])
+	default:
+		g.jumpNone(p, other)
+		way(n.Regions[0])
+		g.jump(over)
+		g.bind(other)
+		way(n.Regions[1])
+	}
+	g.bind(over)
 }
 
 // carried is what a loop hands from round to round as vectors, and as heads.

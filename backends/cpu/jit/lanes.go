@@ -20,7 +20,7 @@ func lane(i, size int) x86.Mem {
 func (g *gen) lanewise(sizeA int, a vreg, sizeB int, b vreg, size int, fn func(e *encoder)) vreg {
 	d := g.newReg(classVec)
 	lanes, vl := g.lanes, [...]int{g.vl(sizeA), g.vl(max(sizeB, 4)), g.vl(size)}
-	g.special(d, a, b, 0, func(e *encoder, in *inst) {
+	g.pure(d, a, b, 0, func(e *encoder, in *inst) {
 		e.spread(in.a, 0, vl[0])
 		if sizeB != 0 {
 			e.spread(in.b, 1, vl[1])

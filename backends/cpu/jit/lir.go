@@ -58,6 +58,8 @@ type inst struct {
 	zero  bool // masked-off lanes become 0
 	merge bool // d is read as well
 	early bool // d is written before the sources are read
+	inner bool // emit's jumps do not lead out of it
+	pure  bool // emit does nothing but write d
 	fma   *fmaForms
 	emit  func(e *encoder, in *inst)
 	label x86.Label // bound here, if not 0

@@ -23,7 +23,7 @@ func (g *gen) allLanes() vreg {
 		return g.number(8, ^uint64(0))
 	}
 	d, bits := g.newReg(classMask), uint64(1)<<g.lanes-1
-	g.special(d, 0, 0, 0, func(e *encoder, in *inst) {
+	g.pure(d, 0, 0, 0, func(e *encoder, in *inst) {
 		r := e.outMask(in.d)
 		e.MovImm(x86.RAX, bits)
 		e.Emit(x86.KFromQ, x86.Inst{VL: 16, D: r, B: x86.RAX})
@@ -37,7 +37,7 @@ func (g *gen) noLanes() vreg {
 		return g.number(8, 0)
 	}
 	d := g.newReg(classMask)
-	g.special(d, 0, 0, 0, func(e *encoder, in *inst) {
+	g.pure(d, 0, 0, 0, func(e *encoder, in *inst) {
 		r := e.outMask(in.d)
 		e.Emit(x86.KXorQ, x86.Inst{VL: 16, D: r, A: r, B: r})
 		e.doneMask(in.d, r)
@@ -62,7 +62,7 @@ func (g *gen) tailMask() vreg {
 func (g *gen) firstLanes(a, b vreg, count func(e *encoder)) vreg {
 	d := g.newReg(g.maskClass())
 	if g.t.evex {
-		g.special(d, a, b, 0, func(e *encoder, in *inst) {
+		g.pure(d, a, b, 0, func(e *encoder, in *inst) {
 			r := e.outMask(in.d)
 			count(e)
 			e.MovImm(x86.RCX, 1<<64-1)
@@ -80,7 +80,7 @@ func (g *gen) firstLanes(a, b vreg, count func(e *encoder)) vreg {
 	}
 	label := g.table(row)
 	bytes := g.t.bytes
-	g.special(d, a, b, 0, func(e *encoder, in *inst) {
+	g.pure(d, a, b, 0, func(e *encoder, in *inst) {
 		r := e.out(in.d, 0)
 		count(e)
 		e.Un(x86.NEG, x86.W64, x86.RAX)
@@ -332,7 +332,10 @@ func (g *gen) blend(t isa.Type, d, v, m vreg) {
 		g.blendMask(d, v, m)
 		return
 	}
-	size := g.regSize(t)
+	g.blendSize(g.regSize(t), d, v, m)
+}
+
+func (g *gen) blendSize(size int, d, v, m vreg) {
 	vl := g.vl(size)
 	switch {
 	case d == v:
@@ -370,7 +373,7 @@ func (g *gen) fault(n *ir.Node, kind isa.FaultKind, p, index vreg, t isa.Type) {
 		size = g.regSize(t)
 		vl = g.vl(size)
 	}
-	g.special(0, m, index, 0, func(e *encoder, in *inst) {
+	g.inner(0, m, index, 0, func(e *encoder, in *inst) {
 		none := e.NewLabel()
 		e.testAny(in.a)
 		e.Jcc(x86.E, none)

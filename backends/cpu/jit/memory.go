@@ -297,7 +297,7 @@ func specialValue(g *gen, n *ir.Node) {
 		return
 	}
 	vl, group := g.vl(8), int32(g.u*g.lanes)
-	g.special(d, 0, 0, 0, func(e *encoder, in *inst) {
+	g.pure(d, 0, 0, 0, func(e *encoder, in *inst) {
 		e.Load(x86.W64, x86.RAX, x86.At(regArgs, argFirst))
 		e.Op(x86.ADD, x86.W64, x86.RAX, regIndex)
 		e.OpImm(x86.ADD, x86.W64, x86.RAX, group)
@@ -434,7 +434,7 @@ func (g *gen) place(n *ir.Node, s isa.Special) {
 	lanes, vl, group := g.lanes, g.vl(4), int32(g.u*g.lanes)
 	at := x86.At(regArgs, argPlace+16*int32(s))
 	mod := x86.At(regArgs, argPlace+16*int32(s)+8)
-	g.special(d, 0, 0, 0, func(e *encoder, in *inst) {
+	g.pure(d, 0, 0, 0, func(e *encoder, in *inst) {
 		r := e.out(in.d, 0)
 		across, again, stay, done := e.NewLabel(), e.NewLabel(), e.NewLabel(), e.NewLabel()
 		e.Load(x86.W64, x86.RAX, x86.At(regArgs, argFirst))

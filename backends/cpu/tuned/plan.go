@@ -77,7 +77,7 @@ func program(k key, write func(w *writer)) (*isa.Verified, error) {
 	if v, ok := programs.Load(k); ok {
 		return v.(*isa.Verified), nil
 	}
-	w := &writer{t: k.t, acc: kernels.Accumulator(k.t)}
+	w := &writer{t: k.t, acc: kernels.Accumulator(k.t), block: lanes}
 	write(w)
 	p, err := isa.Assemble("tuned", w.String())
 	if err != nil {

@@ -15,14 +15,20 @@ const (
 
 // reduction reduces each row to one element of type out.
 func reduction(combine string, t, out isa.Type, rows, cols int64) (*kernels.Plan, error) {
-	if rows < 1 || cols < 1 || rows*(cols/chunk+1) >= 1<<31 || cols <= veryShort && rows >= manyRows {
+	short := cols <= laneRow && rows >= manyRows
+	if rows < 1 || cols < 1 || rows*(cols/chunk+1) >= 1<<31 || !short && cols <= veryShort && rows >= manyRows {
 		return nil, nil
 	}
 	x, y := operand(0, t), operand(1, out)
 	x.Shape, x.Stride = []int64{rows * cols}, []int64{1}
 	y.Shape, y.Stride = []int64{rows}, []int64{1}
-	p := &plan{}
-	p.rows(combine, x, y, kernels.Accumulator(out), rows, cols)
+	p, acc := &plan{}, kernels.Accumulator(out)
+	if short {
+		p.step(key{what: "lane's row " + combine + acc.String(), t: t, out: out, n: cols}, func(w *writer) { w.acc = acc; w.laneRow(combine, out, cols) },
+			rows, manyLanes, []kernels.Binding{x, y})
+	} else {
+		p.rows(combine, x, y, acc, rows, cols)
+	}
 	return p.done()
 }
 
@@ -53,6 +59,29 @@ func (p *plan) rows(combine string, x, y kernels.Binding, acc isa.Type, rows, co
 		part(whole*longest, 1, (rest+chunk-1)/chunk)
 	}
 	p.rows(combine, between, y, acc, rows, chunks)
+}
+
+// laneRow reduces the n elements of a lane's row, as a block would.
+func (w *writer) laneRow(combine string, out isa.Type, n int64) {
+	var z []string
+	w.line("program reduce_%s_lane\nslot x %v\nslot y %v", combine, w.t, out)
+	w.laneElements(n, func(i int64, address string) {
+		z = append(z, fmt.Sprintf("z%d", i))
+		w.line("  ldg.%v %s, x[%s]", w.t, z[i], address)
+		w.widen(z[i])
+	})
+	w.tree(combine, z)
+	w.storeAs(out, z[0], "y[index]")
+	w.line("  exit")
+}
+
+// laneElements calls do for each of the n elements of a lane's row, with its address.
+func (w *writer) laneElements(n int64, do func(i int64, address string)) {
+	size := int64(w.t.Size())
+	w.line("  sreg lane, global_lane\n  mul.u64 lane, lane, %d\n  cvt.i64.u64 at, lane", n*size)
+	for i := range n {
+		do(i, fmt.Sprintf("at + %d", i*size))
+	}
 }
 
 // shortRow reduces a row of which each lane has an element.
@@ -139,7 +168,8 @@ func (w *writer) first(index string, out isa.Type) {
 // the same.
 func place(combine string, t, out isa.Type, rows, cols int64) (*kernels.Plan, error) {
 	parts := (cols + placeBlock - 1) / placeBlock
-	if rows < 1 || cols < 1 || rows*parts >= 1<<31 || cols >= 1<<31 || cols <= veryShort && rows >= manyRows || out.Size() < 4 {
+	short := cols <= laneRow && rows >= manyRows
+	if rows < 1 || cols < 1 || rows*parts >= 1<<31 || cols >= 1<<31 || !short && cols <= veryShort && rows >= manyRows || out.Size() < 4 {
 		return nil, nil
 	}
 	if rows >= few && cols <= longest {
@@ -152,7 +182,13 @@ func place(combine string, t, out isa.Type, rows, cols int64) (*kernels.Plan, er
 	y.Shape, y.Stride = []int64{rows * int64(out.Size()) / 4}, []int64{1}
 	step := func(k key, n int64, write func(w *writer), slots ...kernels.Binding) {
 		k.what = "place of " + combine
-		p.step(k, write, n*lanes, lanes, slots, uint64(cols), uint64(parts))
+		block := placeLanes(t)
+		p.step(k, write, n*block, block, slots, uint64(cols), uint64(parts))
+	}
+	if short {
+		p.step(key{what: "lane's place of " + combine, t: t, out: out, n: cols}, func(w *writer) { w.lanePlace(combine, out, cols) },
+			rows, manyLanes, []kernels.Binding{x, y})
+		return p.done()
 	}
 	if cols <= lanes {
 		p.step(key{what: "short place of " + combine, t: t, out: out}, func(w *writer) { w.shortPlace(combine, out) },
@@ -167,6 +203,32 @@ func place(combine string, t, out isa.Type, rows, cols int64) (*kernels.Plan, er
 	step(key{t: t, out: isa.U32, n: 1}, rows*parts, func(w *writer) { w.place(combine, isa.U32, true, false) }, x, found, values)
 	step(key{t: t, out: out, n: 2}, rows, func(w *writer) { w.place(combine, out, false, true) }, values, y, found)
 	return p.done()
+}
+
+// placeLanes is how many lanes look for a place in a row: so many that all of them go
+// through memory side by side, with what each keeps in two registers.
+func placeLanes(t isa.Type) int64 {
+	if t.Integer() && t.Size() < 4 { // packed, and counted in types as narrow
+		return lanes
+	}
+	return lanes * 2 / int64(max(t.Size(), 4))
+}
+
+// lanePlace finds the place in the n elements of a lane's row.
+func (w *writer) lanePlace(combine string, out isa.Type, n int64) {
+	w.acc = w.t
+	w.line("program lane_place_of_%s\nslot x %v\nslot y u32\n  mov.u32 w, 0", combine, w.t)
+	w.laneElements(n, func(i int64, address string) {
+		if i == 0 {
+			w.line("  ldg.%v m, x[%s]", w.t, address)
+			return
+		}
+		w.line("  ldg.%v z, x[%s]", w.t, address)
+		w.keep(combine, isa.U32, fmt.Sprint(i))
+	})
+	w.line("  sreg to, global_lane")
+	w.foundTo(out)
+	w.line("  exit")
 }
 
 // shortPlace is for rows of which each lane has an element.
@@ -232,7 +294,12 @@ func (w *writer) least(to, from string) {
 
 // foundAt stores w as the element of slot y that a register names, by halves.
 func (w *writer) foundAt(index string, out isa.Type) {
-	w.line("  cvt.u64.u32 to, %s\n  mul.u64 k, to, %d\n  stg.u32 w, y[k]", index, out.Size())
+	w.line("  cvt.u64.u32 to, %s", index)
+	w.foundTo(out)
+}
+
+func (w *writer) foundTo(out isa.Type) {
+	w.line("  mul.u64 k, to, %d\n  cvt.i64.u64 k, k\n  stg.u32 w, y[k]", out.Size())
 	if out.Size() == 8 {
 		w.line("  stg.u32 0, y[k + 4]")
 	}
@@ -241,12 +308,12 @@ func (w *writer) foundAt(index string, out isa.Type) {
 // place writes the program: on parts of rows, which leaves the extremes in a slot
 // of its own too, or on what there is of each part, with its place in a slot.
 func (w *writer) place(combine string, out isa.Type, parts, joins bool) {
-	w.acc = w.t
+	w.acc, w.block = w.t, placeLanes(w.t)
 	w.line("program place_of_%s\nslot x %v\nslot y u32", combine, w.t)
 	if parts || joins {
 		w.line("slot more %v", map[bool]isa.Type{true: w.t, false: isa.U32}[parts])
 	}
-	w.line("param cols u64\nparam parts u32\nblock %d\n  sreg q, lane.x\n  sreg b, block.x\n  ldp.u64 cols, cols\n  ldp.u32 parts, parts", lanes)
+	w.line("param cols u64\nparam parts u32\nblock %d\n  sreg q, lane.x\n  sreg b, block.x\n  ldp.u64 cols, cols\n  ldp.u32 parts, parts", w.block)
 	w.line("  cvt.u64.u32 lane, q\n  cvt.u64.u32 row, b\n  mov.u64 first, 0\n  mov.u64 len, cols")
 	switch {
 	case parts:
@@ -257,7 +324,7 @@ func (w *writer) place(combine string, out isa.Type, parts, joins bool) {
 	}
 	w.line("  mul.u64 at, row, cols\n  add.u64 at, at, first\n  add.u64 at, at, lane\n  mul.u64 at, at, %d", w.t.Size())
 	c := w.countType()
-	w.line("  cvt.u32.u64 n, len\n  shr.u32 rounds, n, 8\n  and.u32 left, n, 255\n  cvt.u32.u64 start, first")
+	w.line("  cvt.u32.u64 n, len\n  shr.u32 rounds, n, %d\n  and.u32 left, n, %d\n  cvt.u32.u64 start, first", bits.TrailingZeros64(uint64(w.block)), w.block-1)
 	w.line("  mov.%v m, %s\n  mov.%v w, 0\n  mov.%[3]v round, 0", w.t, kernels.Identity(combine, w.t), c)
 	w.each("rounds", "left", func() {
 		w.line("  ldg.%v z, x[at]", w.t)
@@ -268,13 +335,13 @@ func (w *writer) place(combine string, out isa.Type, parts, joins bool) {
 	// A lane without elements has what changes nothing, which may be the extreme.
 	w.line("  set.lt.u32 some, q, n\n  and.pred found, found, some")
 	if c == isa.U32 {
-		w.line("  mul.u32 w, w, %d\n  add.u32 w, w, q", lanes)
+		w.line("  mul.u32 w, w, %d\n  add.u32 w, w, q", w.block)
 		w.least("w", "w")
 	} else { // which round, then which lane: what it takes to tell both is wider
 		w.least("of", "w")
 		w.line("  set.eq.%v same, w, least\n  and.pred found, found, same", c)
 		w.least("w", w.counted("q"))
-		w.line("  mad.u32 w, of, %d, w", lanes)
+		w.line("  mad.u32 w, of, %d, w", w.block)
 	}
 	w.line("  add.u32 w, w, start\n  set.ne.u32 other, q, 0\n  bra end, other")
 	if joins {

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	shortScan = 16  // elements of rows that are a lane's each, where there are
+	laneRow   = 16  // elements of rows that are a lane's each, where there are
 	manyRows  = 64  // so many
 	manyLanes = 256 // of a block of such lanes
 )
@@ -23,7 +23,7 @@ func cumsum(t isa.Type, rows, cols int64) (*kernels.Plan, error) {
 	}
 	p := &plan{}
 	x, y := operand(0, t), operand(1, t)
-	if cols <= shortScan && rows >= manyRows {
+	if cols <= laneRow && rows >= manyRows {
 		p.step(key{what: "short scan", t: t, n: cols}, func(w *writer) { w.shortScan(cols) }, rows, manyLanes, []kernels.Binding{x, y})
 	} else {
 		p.scan(x, y, kernels.Accumulator(t), rows, cols, 0)
@@ -64,21 +64,20 @@ func (p *plan) scan(x, y kernels.Binding, acc isa.Type, rows, cols, of int64) {
 
 // shortScan adds up the n elements of a lane's row, as a block would.
 func (w *writer) shortScan(n int64) {
-	size := w.t.Size()
-	w.line("program short_scan\nslot x %v\nslot y %[1]v\n  sreg lane, global_lane\n  mul.u64 lane, lane, %d\n  cvt.i64.u64 at, lane", w.t, n*int64(size))
-	for i := range n {
-		w.line("  ldg.%v z%d, x[at + %d]", w.t, i, i*int64(size))
-		if w.t != w.acc {
-			w.line("  cvt.%v.%v z%d, z%[3]d", w.acc, w.t, i)
-		}
-	}
+	var at []string
+	w.line("program short_scan\nslot x %v\nslot y %[1]v", w.t)
+	w.laneElements(n, func(i int64, address string) {
+		at = append(at, address)
+		w.line("  ldg.%v z%d, x[%s]", w.t, i, address)
+		w.widen(fmt.Sprintf("z%d", i))
+	})
 	for d := int64(1); d < n; d *= 2 {
 		for i := n - 1; i >= d; i-- {
 			w.line("  add.%v z%d, z%d, z%[2]d", w.acc, i, i-d)
 		}
 	}
 	for i := range n {
-		w.storeAs(w.t, fmt.Sprintf("z%d", i), fmt.Sprintf("y[at + %d]", i*int64(size)))
+		w.storeAs(w.t, fmt.Sprintf("z%d", i), fmt.Sprintf("y[%s]", at[i]))
 	}
 	w.line("  exit")
 }

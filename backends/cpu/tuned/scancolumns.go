@@ -33,6 +33,10 @@ func columnSums(t, out isa.Type, matrices, rows, cols int64) (*kernels.Plan, err
 }
 
 func (p *plan) columnSums(x, y kernels.Binding, matrices, rows, cols int64) {
+	if cols <= narrowColumns && cols*int64(y.Type.Size()) <= narrowBytes && rows >= stretch {
+		p.narrowSums(x, y, matrices, rows, cols)
+		return
+	}
 	whole := (rows - 1) / kernels.ScanChunk // chunks before the last
 	last := rows - whole*kernels.ScanChunk
 	// Appends the launches on some chunks of n rows, and the sums before or in them.

@@ -144,19 +144,20 @@ func softmax(t isa.Type, rows, cols int64) (*kernels.Plan, error) {
 type writer struct {
 	strings.Builder
 	t, acc isa.Type
+	block  int64 // lanes to which a row is dealt out
 	labels int
 }
 
 func (w *writer) line(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
 
-// each writes body for the lane's elements of some rounds of 256, and for the lanes
+// each writes body for the lane's elements of some rounds of all lanes, and for the lanes
 // below left once more; left may be "", for none. The offset goes on in at.
 func (w *writer) each(rounds, left string, body func()) {
 	w.labels++
 	n := w.labels
 	w.line("  loop %s, done%d", rounds, n)
 	body()
-	w.line("  add.u64 at, at, %d\ndone%d:", lanes*w.t.Size(), n)
+	w.line("  add.u64 at, at, %d\ndone%d:", w.block*int64(w.t.Size()), n)
 	if left == "" {
 		return
 	}

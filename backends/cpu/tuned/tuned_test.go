@@ -209,6 +209,10 @@ func TestPlans(t *testing.T) {
 		{kernels.Cumsum, every, []int64{3}, []int64{1, 2, 15, 16, 17, 100, 128, 255, 256, 257, 512, 700}, true},
 		{kernels.Cumsum, []isa.Type{isa.F32}, []int64{2}, []int64{66_049}, true},
 		{kernels.Cumsum, every, []int64{64, 257}, []int64{1, 2, 3, 4, 7, 16}, true},
+		{kernels.ReduceSum, every, []int64{64, 257}, []int64{1, 2, 5, 8, 16}, false},
+		{kernels.ReduceMin, every, []int64{257}, []int64{3, 4}, false},
+		{kernels.Argmax, every, []int64{64, 257}, []int64{1, 2, 6, 16}, false},
+		{kernels.Argmin, every, []int64{257}, []int64{3, 4, 8}, false},
 	} {
 		for _, ty := range c.types {
 			for _, rows := range c.rows {
@@ -332,6 +336,12 @@ func TestColumnSums(t *testing.T) {
 		{isa.BF16, isa.F32, 1, 300, 17},
 		{isa.F32, isa.F32, 1, 600, 65},
 		{isa.F64, isa.F64, 1, 256*17 + 1, 2},
+		{isa.F32, isa.F32, 1, 256 * 3, 4},
+		{isa.F32, isa.F32, 3, 256*2 + 100, 4},
+		{isa.F32, isa.F32, 1, 256*257 + 3, 2},
+		{isa.I64, isa.I64, 3, 40, 2},
+		{isa.BF16, isa.F32, 2, 700, 3},
+		{isa.I8, isa.I8, 2, 513, 4},
 	} {
 		t.Run(fmt.Sprintf("%v %v/%d×%d×%d", c.in, c.out, c.matrices, c.rows, c.cols), func(t *testing.T) {
 			l := []kernels.Layout{{Type: c.in}, {Type: c.out}}

@@ -340,6 +340,8 @@ var (
 	Insert128  = form("vinserti128", VEX, p66, M0F3A, 0x38, RVM, "vvx", imm, size(x128), least(32))
 	PermQ      = form("vpermq", VEX, p66, M0F3A, 0x00, RM, "vv", imm, vw1, least(32))
 	PermD      = form("vpermd", both, p66, M0F38, 0x36, RVM, "vvv", b4, least(32))
+	PermVarQ   = form("vpermq", EVEX, p66, M0F38, 0x36, RVM, "vvv", b8, w1, least(32))
+	BlendD     = form("vpblendd", VEX, p66, M0F3A, 0x02, RVM, "vvv", imm)
 	PackUSDW   = form("vpackusdw", VEX, p66, M0F38, 0x2B, RVM, "vvv")
 	PackSSDW   = form("vpackssdw", VEX, p66, M0F, 0x6B, RVM, "vvv")
 	PackSSWB   = form("vpacksswb", VEX, p66, M0F, 0x63, RVM, "vvv")

@@ -1,0 +1,85 @@
+//go:build unix
+
+package cpu_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/backends/interp"
+	"github.com/hologram-project/hologram/isa"
+)
+
+// brink makes memory that ends where a page begins that nobody may touch, or, with
+// before, begins where such a page ends.
+func brink(t *testing.T, before bool) func(n int) []byte {
+	return func(n int) []byte {
+		page := os.Getpagesize()
+		whole := (n + page - 1) / page * page
+		m, err := syscall.Mmap(-1, 0, whole+page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = syscall.Munmap(m) })
+		barred, at := m[whole:], whole-n
+		if before {
+			barred, at = m[:page], page
+		}
+		require.NoError(t, syscall.Mprotect(barred, syscall.PROT_NONE))
+		return m[at : at+n]
+	}
+}
+
+// Elements that lie apart by the same step are loaded and stored as the oracle does, by
+// groups of all lengths, also where a slot ends with the last one, or before; and
+// nothing beside a slot is touched.
+func TestSpacedElements(t *testing.T) {
+	r := rand.New(rand.NewPCG(21, 22))
+	oracle := interp.New()
+	for _, ty := range []isa.Type{isa.F32, isa.I32, isa.F64, isa.U64, isa.I16, isa.U8, isa.BF16} {
+		size := int64(ty.Size())
+		odd := 2*size + 1
+		if ty.Float() { // a NaN's bits would be compared by parts
+			odd = 6 * size
+		}
+		for _, step := range []int64{2 * size, 3 * size, 4 * size, 5 * size, 7 * size, 8 * size, 9 * size, 33 * size, odd} {
+			v := verify(t, fmt.Sprintf(`program p
+slot x %[1]v
+slot y %[1]v
+  sreg lane, global_lane
+  mul.u64 lane, lane, %[2]d
+  cvt.i64.u64 at, lane
+  ldg.%[1]v a, x[at]
+  ldg.%[1]v b, x[at + %[3]d]
+  add.%[1]v c, a, b
+  stg.%[1]v c, y[at]
+  stg.%[1]v a, y[at + %[3]d]
+  exit
+`, ty, step, size))
+			for _, n := range []int64{1, 7, 16, 64, 100, 256, 300, 512} {
+				for _, spare := range []int64{0, -size, -3 * step, 5} {
+					contents := make([][]byte, 2)
+					for i := range contents {
+						contents[i] = make([]byte, max(0, (n-1)*step+2*size+spare))
+						for k := range contents[i] {
+							contents[i][k] = byte(r.Uint32())
+						}
+					}
+					want := run(t, oracle, v, linear(n, 256), contents, nil, nil)
+					for _, l := range levels {
+						got := runIn(t, brink(t, n%3 == 0), on(t, l, 1), v, linear(n, 256), contents, nil, nil)
+						what := fmt.Sprintf("%v, %v, step %d, %d lanes, %d more bytes", ty, l, step, n, spare)
+						if want.err != nil { // what other lanes did is left open
+							require.Error(t, got.err, what)
+						} else {
+							require.NoError(t, same(v, got, want), what)
+						}
+					}
+				}
+			}
+		}
+	}
+}
