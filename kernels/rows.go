@@ -50,7 +50,7 @@ func rowsOf(l Layout, lead int) (g geometry, ok bool) {
 // columns of packed rows × cols matrices, one behind the other.
 func (l *Layout) Columns(lead int) (matrices, rows, cols int64, ok bool) {
 	g, ok := rowsOf(*l, lead)
-	ok = ok && g.n0 > 1 && g.s0 == 1 && g.step == g.n0 && g.cols > 1 && (g.n1 == 1 || g.s1 == g.cols*g.n0)
+	ok = ok && g.n1 > 0 && g.n0 > 1 && g.s0 == 1 && g.step == g.n0 && g.cols > 1 && (g.n1 == 1 || g.s1 == g.cols*g.n0)
 	return g.n1, g.cols, g.n0, ok
 }
 

@@ -24,7 +24,18 @@ def _coloured(stream: Any) -> bool:
     """Whether to colour what goes to a stream: a terminal, unless NO_COLOR or TERM=dumb forbid it."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
-    return bool(stream.isatty())
+    return stream is not None and bool(stream.isatty())
+
+
+def _open(name: str, stream: Any) -> Any:
+    """Return a standard stream; who started the command may have closed it.
+
+    Raises:
+        OSError: It is closed.
+    """
+    if stream is None:
+        raise OSError(f"standard {name} is closed")
+    return stream
 
 
 def _paint(text: str, code: str, stream: Any) -> str:
@@ -33,6 +44,8 @@ def _paint(text: str, code: str, stream: Any) -> str:
 
 def _show_error(error: BaseException) -> None:
     """Write an error to stderr: places bold, carets red, hints cyan where it is a terminal."""
+    if sys.stderr is None:  # which print takes for standard output
+        return
     if not isinstance(error, (ProgramSyntaxError, ProgramVerifyError)):
         lines = str(error).splitlines() or [type(error).__name__]
         print(_paint("error: ", _RED, sys.stderr) + lines[0], file=sys.stderr)
@@ -67,12 +80,13 @@ class _Input:
         if self._reader:
             raise _Usage(f"{what}: standard input is {self._reader} already, and can be read once")
         self._reader = what
-        return sys.stdin.buffer.read()
+        data: bytes = _open("input", sys.stdin).buffer.read()
+        return data
 
 
 def _write(path: str, data: bytes) -> None:
     if path == _STREAM:
-        sys.stdout.buffer.write(data)
+        _open("output", sys.stdout).buffer.write(data)
     else:
         Path(path).write_bytes(data)
 
@@ -358,7 +372,8 @@ def _prepare(arguments: argparse.Namespace) -> tuple[hologram.Program, dict[str,
     stdin = _Input()
     program = _program(arguments.program, stdin)
     bindings, outputs = _bindings(program, arguments, stdin)
-    return program, bindings, outputs, sys.stderr if _STREAM in outputs.values() else sys.stdout
+    report = sys.stderr if _STREAM in outputs.values() else sys.stdout
+    return program, bindings, outputs, report or io.StringIO()  # print takes None for standard output
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -487,7 +502,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         return 2
     try:
         status = int(parsed.action(parsed))
-        sys.stdout.flush()  # so that a pipe's end is met here
+        if sys.stdout is not None:
+            sys.stdout.flush()  # so that a pipe's end is met here
         return status
     except BrokenPipeError:
         return _reader_gone()

@@ -304,6 +304,35 @@ def test_standard_streams(scale: Path) -> None:
     assert b"<stdin>:1:" in command("dis", "-", stdin=b"foo\n").stderr
 
 
+@pytest.mark.parametrize(
+    ("closed", "arguments", "status"),
+    [
+        ("stdout", "info", 0),
+        ("stdout", "verify scale.atlas", 0),
+        ("stdout", "run scale.atlas --in a=a.npy --param k=3", 0),
+        ("stdout", "run scale.atlas --in a=a.npy --param k=3 --out c=-", 1),
+        ("stdout", "asm scale.atlas -o -", 1),
+        ("stdin", "verify -", 1),
+        ("stderr", "verify absent.atlas", 1),
+        ("stderr", "run scale.atlas --in a=a.npy --param k=3 --out c=-", 0),
+    ],
+)
+@pytest.mark.skipif(sys.platform == "win32", reason="closes descriptors as POSIX has them")
+def test_streams_may_be_closed(scale: Path, closed: str, arguments: str, status: int) -> None:
+    """What would go to a closed stream goes nowhere else; where all is about that, the command fails."""
+    number = ["stdin", "stdout", "stderr"].index(closed)
+    code = f"import os, sys; os.close({number}); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    command = [sys.executable, "-c", code, "-m", "hologram", *arguments.split()]
+    found = subprocess.run(command, cwd=scale.parent, capture_output=True, stdin=subprocess.DEVNULL)
+    assert found.returncode == status, found.stderr
+    assert b"Traceback" not in found.stderr
+    if closed == "stderr":
+        output = npy(np.arange(5, dtype=np.float32) * 3) if status == 0 else b""
+        assert found.stdout == output
+    elif status:
+        assert f"error: standard {'input' if number == 0 else 'output'} is closed" in found.stderr.decode()
+
+
 def test_a_reader_that_goes_is_no_error(tmp_path: Path) -> None:
     path = tmp_path / "long.atlas"
     path.write_text("program p\nslot o f32\nmov.f32 x, 1.0\n" + "add.f32 x, x, 1.0\n" * 20000 + "exit\n")

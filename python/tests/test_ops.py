@@ -704,6 +704,22 @@ def test_dimensions_may_lie_in_any_order(ex: hg.Executor, shape: tuple[int, ...]
                 assert out.to_numpy().tobytes() == expected.tobytes(), (operation.__name__, order, other, axis)
 
 
+@pytest.mark.parametrize("shape", [(0, 3, 2), (3, 0, 2), (2, 3, 0), (0, 33, 64), (0, 0, 3)])
+@pytest.mark.parametrize("dtype", ["f32", "f16", "i16"])
+def test_rows_of_arrays_without_elements(ex: hg.Executor, shape: tuple[int, ...], dtype: str) -> None:
+    x = ex.wrap(np.empty(shape, dtype_of(dtype))) if ex.host_visible else ex.allocate(3, dtype).view((0,)).view(shape)
+    floats = dtype in FLOATS
+    for axis in range(3):
+        for operation in [ops.cumsum] + [ops.softmax, ops.log_softmax] * floats:
+            assert operation(ex, x, axis=axis).shape == shape
+        for operation in [ops.softmax_gradient, ops.log_softmax_gradient] * floats:
+            assert operation(ex, x, x, axis=axis).shape == shape
+        rest = shape[:axis] + shape[axis + 1 :]
+        assert ops.reduce_sum(ex, x, axis=axis).to_numpy().tolist() == np.zeros(rest).tolist()
+        if shape[axis]:
+            assert ops.argmax(ex, x, axis=axis).shape == ops.reduce_max(ex, x, axis=axis).shape == rest
+
+
 @pytest.mark.parametrize("axis", AXES)
 @pytest.mark.parametrize("keepdims", [False, True])
 def test_reductions_over_axes(ex: hg.Executor, axis: Any, keepdims: bool) -> None:
