@@ -177,12 +177,13 @@ func (t *domTree) numberTree(vertex []int32) {
 	}
 }
 
-// loopDepth returns the depth of the loop nest around each header: 1 for an
-// outermost loop, 0 for what is no header. order is a reverse postorder of the
-// vertices and rank its inverse; the graph is reducible.
-func loopDepth(pred adjacency, order, rank []int32) []int32 {
+// loopNest finds the loops of a reducible graph: header tells which vertices
+// are headers, inside is by vertex the header of the loop right around it, for
+// a header of the next loop, -1 for none. order is a reverse postorder of the
+// vertices and rank its inverse.
+func loopNest(pred adjacency, order, rank []int32) (inside []int32, header []bool) {
 	n := len(rank)
-	inside := make([]int32, n) // header of the loop right around a vertex, -1: none found yet
+	inside = make([]int32, n)
 	merged := make([]int32, n) // a forest: the root is the outermost loop found around a vertex
 	seen := make([]int32, n)   // header last collected for, plus one
 	for v := range n {
@@ -195,7 +196,7 @@ func loopDepth(pred adjacency, order, rank []int32) []int32 {
 		}
 		return v
 	}
-	header := make([]bool, n)
+	header = make([]bool, n)
 	var body []int32
 	for i := len(order) - 1; i >= 0; i-- {
 		h := order[i]
@@ -222,8 +223,15 @@ func loopDepth(pred adjacency, order, rank []int32) []int32 {
 			}
 		}
 	}
-	depth := make([]int32, n)
-	around := make([]int32, n)
+	return inside, header
+}
+
+// loopDepth returns the depth of the loop nest around each header: 1 for an
+// outermost loop, 0 for what is no header. Its arguments are those of loopNest.
+func loopDepth(pred adjacency, order, rank []int32) []int32 {
+	inside, header := loopNest(pred, order, rank)
+	depth := make([]int32, len(rank))
+	around := make([]int32, len(rank))
 	for _, v := range order {
 		if h := inside[v]; h >= 0 {
 			around[v] = around[h]

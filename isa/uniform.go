@@ -12,10 +12,10 @@ import (
 // comes there. Both only ever grow, until nothing changes.
 //
 // Which blocks a branch decides about are those between it and its immediate
-// postdominator. They are found as the closure of control dependence
-// (Ferrante, Ottenstein, Warren, "The program dependence graph and its use in
-// optimization", 1987): a block depends on a branch if it postdominates one of
-// the branch's ways, but not the branch.
+// postdominator, in the graph of rounds.go. They are found as the closure of
+// control dependence (Ferrante, Ottenstein, Warren, "The program dependence
+// graph and its use in optimization", 1987): a block depends on a branch if it
+// postdominates one of the branch's ways, but not the branch.
 
 // regSet is a set of registers and predicates.
 type regSet [(numRegs + 63) / 64]uint64
@@ -75,10 +75,10 @@ func varies(in *Inst, operands bool) bool {
 // uniformity finds what is divergent.
 type uniformity struct {
 	g     *Graph
-	quiet []bool  // blocks that only lead straight to EXIT
-	post  domTree // postdominators; vertex len(Blocks) is the end of all
+	ways  adjacency // the graph of rounds
+	post  *domTree  // its postdominators
 	entry []regSet
-	cause []int32 // by block: the divergent branch that decides about it, -1 if none
+	cause []int32 // by vertex: the block of the divergent branch that decides about it, -1 if none
 	split []bool  // blocks whose end is known to divide the lanes
 	above []int32 // links to postdominators that lead past those already divergent
 }
@@ -87,7 +87,7 @@ type uniformity struct {
 // not divergent.
 func (v *verifier) checkUniform() error {
 	g := &v.out.Graph
-	v.out.HasBarrier = g.hasEffect(Barrier)
+	v.out.HasBarrier = g.HasEffect(Barrier)
 	if !v.out.HasBarrier {
 		return nil
 	}
@@ -113,8 +113,8 @@ func (v *verifier) checkUniform() error {
 		"move it out of the branch or loop, or make the condition the same for all lanes: from parameters, block numbers, block_reduce")
 }
 
-// hasEffect reports whether an instruction of the graph has one of the effects.
-func (g *Graph) hasEffect(e Effect) bool {
+// HasEffect reports whether an instruction of the graph has one of the effects.
+func (g *Graph) HasEffect(e Effect) bool {
 	for b := range g.Blocks {
 		if g.Blocks[b].hasEffect(e) {
 			return true
@@ -133,95 +133,15 @@ func (b *Block) hasEffect(e Effect) bool {
 }
 
 func newUniformity(g *Graph) *uniformity {
-	n := len(g.Blocks)
-	u := &uniformity{g: g, quiet: make([]bool, n), entry: make([]regSet, n), cause: make([]int32, n),
-		split: make([]bool, n), above: make([]int32, n+1)}
-	for b := n - 1; b >= 0; b-- {
-		u.quiet[b] = !g.Blocks[b].hasEffect(Writes | State | Barrier)
-		for _, s := range g.Blocks[b].Term.Successors() {
-			u.quiet[b] = u.quiet[b] && s > b && u.quiet[s]
-		}
+	ways, back := roundGraph(g)
+	n := int32(len(ways.start) - 2)
+	u := &uniformity{g: g, ways: ways, post: dominators(back, ways, n-1), entry: make([]regSet, len(g.Blocks)),
+		cause: make([]int32, n), split: make([]bool, len(g.Blocks)), above: make([]int32, n)}
+	for v := range n {
+		u.cause[v], u.above[v] = -1, v
 	}
-	for b := range u.cause {
-		u.cause[b] = -1
-	}
-	for b := range u.above {
-		u.above[b] = int32(b)
-	}
-	u.findPost()
 	u.entry[0] = presetVaries()
 	return u
-}
-
-// ways returns where b leads, without a way that a branch has to a quiet block
-// while the other is not quiet: lanes that take it arrive nowhere any more.
-func (u *uniformity) ways(b int) []int {
-	t := &u.g.Blocks[b].Term
-	s := t.Successors()
-	if t.Kind == TermBranch && u.quiet[s[0]] != u.quiet[s[1]] {
-		if u.quiet[s[0]] {
-			return s[1:]
-		}
-		return s[:1]
-	}
-	return s
-}
-
-// findPost computes postdominators. A loop that never ends is taken to end
-// after some round.
-func (u *uniformity) findPost() {
-	n := len(u.g.Blocks)
-	end := int32(n)
-	pred := make([][]int32, n)
-	ends := make([]bool, n) // an EXIT or the end of a round is reached
-	var work []int32
-	reach := func(b int32) {
-		if !ends[b] {
-			ends[b] = true
-			work = append(work, b)
-		}
-		for len(work) > 0 {
-			b := work[len(work)-1]
-			work = work[:len(work)-1]
-			for _, p := range pred[b] {
-				if !ends[p] {
-					ends[p] = true
-					work = append(work, p)
-				}
-			}
-		}
-	}
-	for b := range n {
-		for _, s := range u.ways(b) {
-			pred[s] = append(pred[s], int32(b))
-		}
-	}
-	for b := range n {
-		if u.g.Blocks[b].Term.Kind == TermExit {
-			reach(int32(b))
-		}
-	}
-	stops := make([]bool, n) // blocks taken to lead to the end
-	for b := n - 1; b >= 0; b-- {
-		for _, s := range u.ways(b) {
-			if s <= b && !ends[b] {
-				stops[b] = true
-				reach(int32(b))
-			}
-		}
-	}
-	each := func(yield func(from, to int32)) {
-		for b := range n {
-			ways := u.ways(b)
-			if len(ways) == 0 || stops[b] {
-				yield(int32(b), end)
-			}
-			for _, s := range ways {
-				yield(int32(b), int32(s))
-			}
-		}
-	}
-	u.post = *dominators(newAdjacency(n+1, reversed(each)), newAdjacency(n+1, each), end)
 }
 
 func (u *uniformity) run(m *work.Meter) {
@@ -260,25 +180,27 @@ func (u *uniformity) run(m *work.Meter) {
 	})
 }
 
-// diverge marks the blocks that the end of block cause decides about.
+// diverge marks the vertices that the end of block cause decides about.
 func (u *uniformity) diverge(cause int32, touch func(int)) {
 	work := []int32{cause}
 	for len(work) > 0 {
 		b := work[len(work)-1]
 		work = work[:len(work)-1]
 		limit := u.post.idom[b]
-		for _, s := range u.ways(int(b)) {
-			for m := u.unmarked(int32(s)); u.post.depth[m] > u.post.depth[limit]; m = u.unmarked(m) {
+		for _, s := range u.ways.of(b) {
+			for m := u.unmarked(s); u.post.depth[m] > u.post.depth[limit]; m = u.unmarked(m) {
 				u.cause[m] = cause
 				u.above[m] = u.post.idom[m]
 				work = append(work, m)
-				touch(int(m))
+				if int(m) < len(u.g.Blocks) {
+					touch(int(m))
+				}
 			}
 		}
 	}
 }
 
-// unmarked returns the nearest of b and its postdominators that is not divergent.
+// unmarked returns the nearest of vertex b and its postdominators that is not divergent.
 func (u *uniformity) unmarked(b int32) int32 {
 	for u.above[b] != b {
 		u.above[b] = u.above[u.above[b]]

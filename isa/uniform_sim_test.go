@@ -183,8 +183,8 @@ func TestBarriersMeet(t *testing.T) {
 	}
 }
 
-// TestRegions compares the blocks that a branch decides about with their
-// definition: those between it and its immediate postdominator.
+// TestRegions compares what a branch decides about in the graph of rounds with
+// its definition: what is between it and its immediate postdominator.
 func TestRegions(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	branches := 0
@@ -197,15 +197,15 @@ func TestRegions(t *testing.T) {
 		g := &v.Graph
 		for b := range g.Blocks {
 			u := newUniformity(g)
-			if len(u.ways(b)) < 2 || !allEnd(u) {
+			if len(u.ways.of(int32(b))) < 2 {
 				continue
 			}
 			branches++
 			u.diverge(int32(b), func(int) {})
-			want := slowRegion(u, b)
-			for c := range g.Blocks {
+			want := slowRegion(u, int32(b))
+			for c := range want {
 				if got := u.cause[c] >= 0; got != want[c] {
-					t.Fatalf("branch of block %d decides about block %d: %v, want %v\n%v", b, c, got, want[c], dump(g))
+					t.Fatalf("branch of block %d decides about vertex %d: %v, want %v\n%v", b, c, got, want[c], dump(g))
 				}
 			}
 		}
@@ -215,56 +215,40 @@ func TestRegions(t *testing.T) {
 	}
 }
 
-// reaches returns what from leads to, not going through a block that is left out.
-func reaches(u *uniformity, from []int, without int) []bool {
-	seen := make([]bool, len(u.g.Blocks))
+// reaches returns what from leads to, not going through a vertex that is left out.
+func reaches(u *uniformity, from []int32, without int32) []bool {
+	seen := make([]bool, len(u.cause))
 	work := slices.Clone(from)
 	for len(work) > 0 {
 		b := work[len(work)-1]
 		work = work[:len(work)-1]
 		if b != without && !seen[b] {
 			seen[b] = true
-			work = append(work, u.ways(b)...)
+			work = append(work, u.ways.of(b)...)
 		}
 	}
 	return seen
 }
 
-func exitIn(u *uniformity, in []bool) bool {
-	for b := range in {
-		if in[b] && len(u.ways(b)) == 0 {
-			return true
-		}
-	}
-	return false
-}
-
-func allEnd(u *uniformity) bool {
-	for b := range u.g.Blocks {
-		if !exitIn(u, reaches(u, []int{b}, -1)) {
-			return false
-		}
-	}
-	return true
-}
-
-func slowRegion(u *uniformity, b int) []bool {
+func slowRegion(u *uniformity, b int32) []bool {
+	last := len(u.cause) - 1
+	passes := func(from, by int32) bool { return !reaches(u, []int32{from}, by)[last] }
 	// The nearest postdominator is the one that all others postdominate.
-	var posts []int
-	for p := range u.g.Blocks {
-		if p != b && !exitIn(u, reaches(u, []int{b}, p)) {
+	var posts []int32
+	for p := range int32(len(u.cause)) {
+		if p != b && passes(b, p) {
 			posts = append(posts, p)
 		}
 	}
-	nearest := -1
+	nearest := int32(-1)
 	for _, p := range posts {
 		is := true
 		for _, q := range posts {
-			is = is && (q == p || !exitIn(u, reaches(u, []int{p}, q)))
+			is = is && (q == p || passes(p, q))
 		}
 		if is {
 			nearest = p
 		}
 	}
-	return reaches(u, u.ways(b), nearest)
+	return reaches(u, u.ways.of(b), nearest)
 }

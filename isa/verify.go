@@ -93,7 +93,10 @@ const MaxTables = 1024
 //     numbers, PHASE_GET, scans and all computed from them may differ, as may
 //     what is written inside such a region. A branch of which one way leads
 //     straight to EXIT (no loop, store, barrier or change of state before it)
-//     does not count: the lanes that took it have arrived for good.
+//     does not count: the lanes that took it have arrived for good. Lanes
+//     arrive in the same round of each loop around the place: one that starts
+//     the next round without the barrier has passed it by, also if it exits
+//     later. All ways back to one place make one loop.
 func Verify(p *Program) (*Verified, error) { return VerifyMetered(nil, p) }
 
 // VerifyMetered is Verify, counted and stopped by m; the error is then m's.

@@ -63,6 +63,46 @@ zero:
   stg.i32 5, c[index]
 out:
   exit`,
+	"two loops that start at one place, a dead instruction between": `
+program p
+slot a u32
+slot c u32
+  mov.u32 j, 0
+  mov.u32 o, 0
+outer:
+  mov.u32 z, 5
+top:
+  add.u32 j, j, 1
+  set.lt.u32 p, j, r252
+  bra top, p
+  ldg.u32 x, a[index]
+  add.u32 x, x, j
+  block_reduce_add.u32 x, x
+  stg.u32 x, c[index]
+  add.u32 o, o, 1
+  set.lt.u32 q, o, 3
+  bra outer, q
+  exit`,
+	"two loops that start at one place, a jump between": `
+program p
+slot a u32
+slot c u32
+  mov.u32 j, 0
+  mov.u32 o, 0
+outer:
+  bra top
+top:
+  add.u32 j, j, 1
+  set.lt.u32 p, j, r252
+  bra top, p
+  ldg.u32 x, a[index]
+  add.u32 x, x, j
+  block_reduce_add.u32 x, x
+  stg.u32 x, c[index]
+  add.u32 o, o, 1
+  set.lt.u32 q, o, 3
+  bra outer, q
+  exit`,
 	"exit early": `
 program p
 slot a i32

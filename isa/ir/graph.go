@@ -67,9 +67,19 @@ func analyse(m *work.Meter, g *isa.Graph, lv *liveness) (*flow, error) {
 }
 
 // thread leads edges past empty blocks that only jump on, so that where
-// labels and calls were cut leaves no trace.
+// labels and calls were cut leaves no trace. Among barriers it keeps the headers
+// of loops: two loops that became one would have lanes come to a barrier in
+// different rounds, which the verifier has only seen not to be so for the two.
 func (fl *flow) thread(g *isa.Graph) {
 	n := len(g.Blocks)
+	keep := make([]bool, n)
+	if g.HasEffect(isa.Barrier) {
+		for b := range n {
+			for _, s := range g.Blocks[b].Term.Successors() {
+				keep[s] = keep[s] || s <= b
+			}
+		}
+	}
 	target := make([]int, n)
 	for i := range target {
 		target[i] = -1
@@ -87,7 +97,7 @@ func (fl *flow) thread(g *isa.Graph) {
 				break
 			}
 			blk := &g.Blocks[b]
-			if target[b] == onPath || len(fl.code[b]) > 0 || blk.Term.Kind != isa.TermJump {
+			if target[b] == onPath || keep[b] || len(fl.code[b]) > 0 || blk.Term.Kind != isa.TermJump {
 				break
 			}
 			target[b] = onPath
