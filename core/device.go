@@ -106,7 +106,11 @@ func DeviceFor(name string) (*Device, error) {
 			return d, nil
 		}
 	}
-	return nil, Errorf(Invalid, "Invalid backend %q; expected auto or one of %s", name, strings.Join(BackendNames(), ", "))
+	hint := ""
+	if before, _, _ := strings.Cut(name, ":"); before == "gpu" {
+		hint = `; GPUs are "cuda", NVIDIA's, and "metal", Apple's`
+	}
+	return nil, Errorf(Invalid, "Invalid backend %q; expected auto or one of %s%s", name, strings.Join(BackendNames(), ", "), hint)
 }
 
 // list lists a backend's devices, of which there is at least one. The caller

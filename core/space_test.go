@@ -113,7 +113,33 @@ func TestBroadcastInputs(t *testing.T) {
 			t.Errorf("got %v", got)
 		}
 		_, err := ex.Launch(p, &LaunchArgs{Slots: []*Buffer{row, out}})
-		wants(t, err, Invalid, "slot c: shape (6,) does not broadcast with the slots before it")
+		name := p.Source().Slots[0].Name
+		wants(t, err, Invalid, "slot c: shape (6,) does not broadcast with slot "+name+", whose shape is (3,); give n or shape")
+	})
+}
+
+// A slot that contradicts a later one is the one that is named, however many agree before.
+func TestSlotsThatDoNotBroadcast(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		p := assemble(t, "program three\nslot x f32\nslot y f32\nslot z f32\nldg.f32 a, x[index]\nldg.f32 b, y[index]\nadd.f32 a, a, b\nstg.f32 a, z[index]\nexit")
+		for _, c := range []struct {
+			shapes [3][]int64
+			want   string
+		}{
+			{[3][]int64{{3}, {4}, {3}}, "slot y: shape (4,) does not broadcast with slot x, whose shape is (3,);"},
+			{[3][]int64{{1}, {4}, {3}}, "slot z: shape (3,) does not broadcast with slot y, whose shape is (4,);"},
+			{[3][]int64{{2, 1}, {4}, {2, 3}}, "slot z: shape (2, 3) does not broadcast with slot y, whose shape is (4,);"},
+			{[3][]int64{{2, 1}, {4}, {3, 4}}, "slot z: shape (3, 4) does not broadcast with slot x, whose shape is (2, 1);"},
+		} {
+			var slots []*Buffer
+			for _, shape := range c.shapes {
+				b, err := floats(t, ex, make([]float32, 12)...).View(0, shape, nil)
+				require.NoError(t, err)
+				slots = append(slots, b)
+			}
+			_, err := ex.Launch(p, &LaunchArgs{Slots: slots})
+			wants(t, err, Invalid, c.want)
+		}
 	})
 }
 

@@ -7,6 +7,7 @@ Run after adding an operation and building: python python/stubs.py
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +27,46 @@ computed is in [REDUCTIONS.md](REDUCTIONS.md), what functions err by here and in
 
 *floats* are f16, bf16, f32 and f64, *signed* those and i8, i16, i32 and i64, *all* u8, u16, u32 and u64 too. A bool
 array counts as u8, and is called so in messages; what makes bools of bools says so. Operands have one type, but for
-masks (bool or u8) and indices (i64).
+masks (bool or u8) and indices (i64), and for results that are wider: integers' sums, products and cumulative sums come
+out in 64 bits, i64 or u64, unless an output of their own type is given; places, as argmax makes them, are i64.
+
+What holds of every row of the table, where it does not say otherwise:
+
+- Without the output the result is returned, and is what the first array is, of bools where it is a mask. Where numbers
+  that have no default follow the output, it is None then, or they are given by name.
+- Arrays may be strided. What is the same for all elements or rows may be a number.
+- `n` is how many elements are worked on, the first of each array, which is contiguous then, has one dimension or is
+  taken whole; without it all are. Reductions, softmax and cumsum take them as one row.
+- With `axis`, a number or several, a row is what lies along these; without all is one row. What keeps rows gives an
+  array of the input's shape; a reduction one of the shape of the other axes, or with `keepdims` of all, those reduced
+  being 1, and nobody waits for its elements. In norms what is no row's broadcasts to the input, in its order if it has
+  as many dimensions, else with the axes last.
+- A reduction or a loss, without an output and axes, gives a number. An output by name may have one element and is
+  returned. One by position has at least 3, of which the first becomes the result, which is returned too; argmin and
+  argmax return the output.
+- `…_rows` takes a matrix of rows × cols elements, row-major, or of that shape and any strides. With the output None the
+  result is returned.
 
 | function | types | what it does |
 |---|---|---|
 """
+
+# What the page says once, for all rows; who reads the help of one function finds it there.
+SAID = [
+    r"Without \w+( \([^)]*\))? return the result, which is what \w+ is(, of bools)?\.",
+    r"Without \w+ return a number\.",
+    r"It works over the first n elements( as one row)?, all without n\.",
+    r"What is the same for all may be a number\.",
+    r"Arrays may be strided\.",
+    r"With axis, a number or several, a row is what lies along these, and [^.]*\.",
+    r"With axis, a number or several, a row is what lies along these, without all is one row\.",
+    r"What is no row's broadcasts to [^.]*, or is a number\.",
+    r"With \w+ by position, of at least 3 elements, \w+\[0\] is the result and returned\.",
+    r"So it is with \w+ by name, which may have one element, and is returned\.",
+    r"\w+ is returned where it is given\.",
+    r"The matrix has rows × cols elements, row-major, or that shape and any strides\.",
+    r"With \w+ None return the result\.",
+]
 
 
 def types_of(description: dict[str, Any]) -> str:
@@ -46,7 +82,7 @@ def page(descriptions: list[dict[str, Any]]) -> str:
     by_name = {d["name"]: d for d in descriptions}
     rows = []
     for f in sorted(_signatures.functions(descriptions), key=lambda f: f.name):
-        what = f.doc.replace("|", "\\|")
+        what = re.sub("|".join(f" {text}" for text in SAID), "", f.doc).replace("|", "\\|")
         rows.append(f"| `{f.name}{f.signature}` | {types_of(by_name[f.operation])} | {what} |\n")
     return HEAD + "".join(rows)
 

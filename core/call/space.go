@@ -91,6 +91,20 @@ func (s *step) chooseSpace(shape []int64, grid [3]uint32) error {
 	return nil
 }
 
+// differs returns the first slot by [index] that slot i does not broadcast with. There is
+// one where it doesn't with all those before it: a size of theirs is that of one of them.
+func (s *step) differs(i int) int {
+	v := &s.l.Slots[i]
+	for j := range i {
+		w := &s.l.Slots[j]
+		shape := w.Shape
+		if s.program.Verified.Slots[j].Indexed && mergeShapes(&shape, w.Rank, v.Shape[:v.Rank]) < 0 {
+			return j
+		}
+	}
+	return i
+}
+
 // indexSpace sets the launch's shape and brings every view to it.
 func (s *step) indexSpace(shape []int64, lanes uint64) error {
 	uses := s.program.Verified.Slots
@@ -118,8 +132,10 @@ func (s *step) indexSpace(shape []int64, lanes uint64) error {
 			indexed = true
 			v := &s.l.Slots[i]
 			if rank = mergeShapes(&space, rank, v.Shape[:v.Rank]); rank < 0 {
-				return status.Errorf(status.Invalid, "%s: shape %s does not broadcast with the slots before it; give n or shape",
-					s.name(i), ShapeText(v.Shape[:v.Rank]))
+				other := s.differs(i)
+				w := &s.l.Slots[other]
+				return status.Errorf(status.Invalid, "%s: shape %s does not broadcast with slot %s, whose shape is %s; give n or shape",
+					s.name(i), ShapeText(v.Shape[:v.Rank]), s.slots[other].name, ShapeText(w.Shape[:w.Rank]))
 			}
 		}
 		if !indexed {

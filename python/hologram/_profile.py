@@ -11,9 +11,9 @@ import time
 import warnings
 from typing import TYPE_CHECKING, Any, Optional
 
-from hologram._arguments import INT64_MAX, integer
+from hologram._arguments import INT64_MAX, integer, shown
 from hologram._ffi import native
-from hologram.errors import InvalidArgumentError
+from hologram.errors import DTypeError, InvalidArgumentError
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -43,6 +43,7 @@ def profile(path: Optional[Path] = None, *, table: bool = True, limit: int = 262
         A ``Profile``, which ``with ... as p`` gives too, for its ``events``, ``table()`` and ``save(path)``.
 
     Raises:
+        TypeError: path is none.
         ValueError: limit is not in 1 … 2^26.
         OSError: At the end: the file cannot be written (a warning, where the block raised itself), or nothing printed.
     """
@@ -59,7 +60,10 @@ class Profile:
 
     def __init__(self, path: Optional[Path] = None, *, table: bool = True, limit: int = 262_144) -> None:
         """Do what ``profile`` does."""
-        self._path = None if path is None else os.fspath(path)
+        try:
+            self._path = None if path is None else os.fspath(path)
+        except TypeError:
+            raise DTypeError(f"profile: path is {shown(path)}; expected a path, or None for no file") from None
         self._prints = bool(table)
         self._limit = integer("profile: limit", limit, -INT64_MAX, INT64_MAX)
         if self._limit < 1:

@@ -199,7 +199,7 @@ def _of(op: dict[str, Any]) -> list[Function]:
         about = f"{doc} It works {first}, all without n."
         about += f" Without {last} return a number." if reduces else left
         if op["name"] == "cumsum":
-            about += " Without axis that has one dimension, as numpy's has."
+            about += " Without axis the result has one dimension, as numpy's has."
         if result:
             about += f" With {last} by position, of at least 3 elements, {last}[0] is the result and returned."
         elif reduces:

@@ -90,7 +90,8 @@ def validate_backend(backend: object) -> str:
         return get_default_backend()
     names = [b["name"] for b in backends()]
     if name not in names:
-        raise InvalidBackendError(f"Invalid backend {backend!r}: expected auto, {', '.join(names)}")
+        hint = '; GPUs are "cuda", NVIDIA\'s, and "metal", Apple\'s' if name == "gpu" else ""
+        raise InvalidBackendError(f"Invalid backend {backend!r}: expected auto, {', '.join(names)}{hint}")
     return name
 
 

@@ -10,6 +10,7 @@ from hologram._arguments import integer, integers
 from hologram._dtypes import NAMES, code_of, refuse_mask, scalar_bits
 from hologram._ffi import BufferBase, BufferInfo, described, hooks, in_c, native
 from hologram._foreign import written
+from hologram._unlike import UnlikeArrays
 from hologram.errors import BackendError, BufferFreedError, DTypeError, HologramError, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -40,12 +41,17 @@ class _Lease:
             pass  # in a fork's child; or clear_all was faster
 
 
-class Buffer(BufferBase):
+class Buffer(BufferBase, UnlikeArrays):
     """Memory of an executor's device, seen as an array of one dtype.
 
     Executors make buffers: ``allocate``, ``allocate_boundary`` and ``wrap``. ``numpy.asarray(buffer)`` shares the
     memory, and keeps it alive even after ``free()``; so do ``memoryview(buffer)`` and DLPack consumers such as
     ``torch.from_dlpack(buffer)``. They need memory that the host sees, which ``host_visible`` tells.
+
+    A buffer of one element converts to a number, once the work that was queued before is done: by ``float``, ``int``,
+    ``bool`` and ``item``, and with integers and no dimensions by ``operator.index``. ``len`` is the number of elements
+    whatever the shape, and ``==`` between buffers tells whether they are one object, so that they can be keys. It has
+    no items and no operators of its own: those are numpy's, of ``numpy.asarray(buffer)``, or in ``hologram.ops``.
 
     Attributes:
         size: The number of elements.
@@ -116,6 +122,60 @@ class Buffer(BufferBase):
     def __len__(self) -> int:
         """Return the number of elements."""
         return self.size
+
+    # ---- a number
+
+    def item(self) -> Any:
+        """Return the one element as a number of Python's, after the work that was queued before.
+
+        Raises:
+            TypeError: There are none or several elements.
+            RuntimeError: The buffer was freed.
+        """
+        return self._number("a number").item()
+
+    def __float__(self) -> float:
+        """Return the one element."""
+        return float(self._number("a float"))
+
+    def __int__(self) -> int:
+        """Return the one element, without its fraction."""
+        return int(self._number("an int"))
+
+    def __index__(self) -> int:
+        """Return the element of an integer buffer of no dimensions; numpy takes one with more for several indices."""
+        if self.dtype.kind not in "iu" or self.ndim:
+            raise TypeError(f"{self!r}: only an integer buffer of no dimensions converts to an index; int() takes one")
+        return int(self._number("an index"))
+
+    def __bool__(self) -> bool:
+        """Tell whether the one element is not zero.
+
+        Raises:
+            ValueError: There are none or several elements.
+        """
+        if self.size != 1:
+            self._check()
+            raise InvalidArgumentError(
+                f"the truth of {self!r} is ambiguous; use numpy.any or numpy.all of {self._readable}, or len() for the "
+                "number of elements"
+            )
+        return bool(self._number("a bool"))
+
+    def __bytes__(self) -> bytes:
+        """Return the elements' bytes, where Python would take what has an index for a number of zeros."""
+        return self.to_bytes()
+
+    @property
+    def _readable(self) -> str:
+        return "numpy.asarray(buffer)" if self.host_visible else "buffer.to_numpy()"
+
+    def _number(self, what: str) -> Array:
+        """Return the one element as a copy of no dimensions."""
+        self._check()
+        if self.size != 1:
+            raise DTypeError(f"{self!r}: only a buffer of one element converts to {what}; use {self._readable}")
+        return self.to_numpy().reshape(())
 
     def __repr__(self) -> str:
         """Describe the buffer in one line, without its elements, which would have to be waited for."""

@@ -2,8 +2,9 @@
 
 Every function takes the executor first, then its arrays in the order inputs, outputs. An array is a Buffer, a numpy
 array or anything with DLPack on memory that the executor's device sees; all arrays of a call have one dtype, but
-sums, which may go to a wider one, and places, which are int64; and nothing is copied. Arrays of bools count as u8,
-but only ``copy`` and ``fill`` take one as output.
+sums and products, which may go to a wider one, and places, which are int64; and nothing is copied. Arrays of bools
+count as u8; outputs of bools have ``copy`` and ``fill``, and what makes bools: comparisons, and of bools ``where``,
+``vector_mul``, ``vector_min``, ``vector_max``, ``reduce_min`` and ``reduce_max``.
 
 The executor may be left out: then a call runs on that of its first Buffer, or on one that the process keeps for the
 memory of its first array, the CPU's or that GPU's.
@@ -38,6 +39,7 @@ from __future__ import annotations
 import copyreg
 import importlib
 import json
+import sys
 from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
@@ -79,6 +81,9 @@ def _careful(name: str, beside: bool, *values: Any) -> Any:
     """
     f = _by_name[name]
     what = f.name
+    kernels = sys.modules.get("hologram._kernel.functions")
+    if kernels is not None:  # else nothing is a kernel's value
+        kernels.refuse_operation(what, values)
     ex, given = values[0], dict(zip([p.name for p in f.parameters], values))
     names = [p.name for p in f.parameters if p.kind in "rwo"]
     last = names[-1]
@@ -136,7 +141,12 @@ def _careful(name: str, beside: bool, *values: Any) -> Any:
             dims.append(views.axes(operands.buffers[0], what, axis, keepdims))
         elif len({*counts.values()}) > 1:
             sizes = ", ".join(f"{name} {count}" for name, count in counts.items())
-            raise InvalidArgumentError(f"{what}: the numbers of elements differ: {sizes}; n takes the first of each")
+            hint = "n takes the first of each"
+            if f.name == "cross_entropy_loss" and operands.buffers[0].ndim > operands.buffers[1].ndim:
+                hint = (
+                    "target holds probabilities, in pred's shape; of classes nll is the loss, by log_softmax of scores"
+                )
+            raise InvalidArgumentError(f"{what}: the numbers of elements differ: {sizes}; {hint}")
         elif f.form != GIVEN and (n is not None or not (left or (f.reduces and not beside))):
             dims += [1] * (f.form == ONE_ROW) + [min(counts.values())]
         elif f.form == GIVEN and n is not None:

@@ -410,6 +410,11 @@ assert asked.count(memoryview) == 1
             lambda x, m: hg.ops.softmax(m, -1),
             "softmax: output: expected a Buffer.* got -1; axis is given by name: axis=-1",
         ),
+        (
+            lambda x, m: hg.ops.cross_entropy_loss(m, np.array([0, 1, 2])),
+            "pred 12, target 3; target holds probabilities, in pred's shape; of classes nll is the loss",
+        ),
+        (lambda x, m: hg.ops.mse_loss(m, x), "pred 12, target 3; n takes the first of each"),
         (lambda x, m: hg.ops.vector_exp(x > 0), "dtype bool is not supported"),
         (lambda x, m: hg.ops.reduce_mean(x), "reduce_mean'; divide reduce_sum by the number of elements"),
     ],

@@ -38,6 +38,15 @@ def test_unknown_backend(name: str) -> None:
         hg.Executor(name)
 
 
+@pytest.mark.parametrize("name", ["gpu", "GPU", "gpu:1"])
+def test_gpus_have_names(name: str) -> None:
+    with pytest.raises(ValueError, match=r"Invalid backend.* GPUs are .cuda., NVIDIA's, and .metal., Apple's"):
+        hg.Executor(name)
+    if ":" not in name:
+        with pytest.raises(ValueError, match='GPUs are "cuda"'):
+            hg.backend.validate_backend(name)
+
+
 @pytest.mark.parametrize("name", ["cuda", "metal"])
 def test_backends_that_are_not_there_say_why(name: str) -> None:
     info = {b["name"]: b for b in hg.backend.backends()}[name]

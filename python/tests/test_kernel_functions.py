@@ -177,3 +177,19 @@ def test_annotations_that_are_dtypes(annotation: Any) -> None:
 
 def branching_int(x: Any, n: int) -> Any:
     return x + n
+
+
+@pytest.mark.parametrize("exponent", [2, np.arange(3)], ids=["int", "array"])
+def test_powers_of_arrays_of_integers_want_floats(exponent: Any) -> None:
+    """On arrays, in no kernel, the error speaks of arrays; what it proposes works."""
+    with pytest.raises(
+        TypeError, match=r"of arrays of integers .*: a float, such as 2.0, or an array of floats"
+    ) as caught:
+        hologram.pow(np.arange(3), exponent)
+    assert "written in the kernel" not in str(caught.value)
+    assert hologram.pow(np.arange(3), 2.0).tolist() == [0, 1, 4]
+    assert hologram.pow(np.arange(3), np.full(3, 2.0)).tolist() == [0, 1, 4]
+    squared = hologram.kernel(lambda x: x**2)(np.arange(3))
+    assert squared.tolist() == [0, 1, 4] and squared.dtype == np.int64
+    with pytest.raises(TypeError, match="a number written in the kernel"):
+        hologram.kernel(lambda x, n: hologram.pow(x, n))(np.arange(3), 2)

@@ -57,6 +57,16 @@ def mistakes() -> list[tuple[Any, str]]:
     case("bitcast: x is .*f32>; i64 has another size")(lambda x: h.bitcast(x, "i64"))
     case("hologram.range: stop is .*f32>; expected an integer")(lambda x: [0 for _ in h.range(x)])
     case("step is 0; expected an int")(lambda x: h.range(0, 3, 0))
+    case(r"hologram.ops.vector_exp works on arrays; .* it is hologram.exp\n  at .*_mistakes.py:\d+: .*vector_exp")(
+        lambda x: h.ops.vector_exp(x)
+    )
+    case(r"hologram.ops.vector_add works on arrays; of the values of a kernel it is \+")(
+        lambda x: h.ops.vector_add(x, 1)
+    )
+    case(r"hologram.ops.scalar_mul works on arrays; .* it is \*")(lambda x: h.ops.scalar_mul(x, scalar=2.0))
+    case("hologram.ops.vector_max works on arrays; .* it is hologram.maximum")(lambda x: h.ops.vector_max(x, x))
+    case("hologram.ops.where works on arrays; .* it is hologram.where")(lambda x: h.ops.where(x > 0, x, 0))
+    case("hologram.ops.reduce_sum works on arrays; .* call it outside of the kernel")(lambda x: h.ops.reduce_sum(x))
     case("hologram.range belongs into a for statement")(lambda x: [x for _ in h.range(3)])
     case("returns nothing; expected a number")(lambda x: None)
     case("returns a str; expected")(lambda x: "x")

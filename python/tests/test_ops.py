@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import inspect
 import itertools
 import json
@@ -950,6 +951,35 @@ def test_the_page_of_operations_is_up_to_date() -> None:
     page = runpy.run_path(str(root / "python/stubs.py"))["page"]
     text = (root / "docs/OPERATIONS.md").read_text(encoding="utf-8")
     assert text == page(json.loads(ops.native.ops())), "run python python/stubs.py"
+
+
+def test_the_page_of_operations_says_once_what_holds_of_many() -> None:
+    text = (Path(__file__).parents[2] / "docs/OPERATIONS.md").read_text(encoding="utf-8")
+    rows = [line.rpartition(" | ")[2] for line in text.splitlines() if line.startswith("| `")]
+    assert len(rows) == len(ops.__all__) and all(len(row) > 5 for row in rows)
+    sentences = collections.Counter(
+        re.sub(r"\b(a|b|c|y|src|dst|input|output|pred|gradient|logs|table)\b", "…", sentence)
+        for row in rows
+        for sentence in set(re.split(r"(?<=\.) ", row.removesuffix(" |"))[1:])
+    )
+    assert [sentence for sentence, rows in sentences.items() if rows > 6] == []
+
+
+def test_the_help_says_what_makes_bools() -> None:
+    text = re.sub(r"\s+", " ", str(ops.__doc__))
+    (said,) = re.findall(r"outputs of bools have (.*?)\.", text)
+    named = {"vector_" + n for n in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")}
+    assert "comparisons" in said
+    named |= set(re.findall(r"``(\w+)``", said))
+    assert named == {f.name for f in ops._functions if f.bools and not f.name.endswith("_rows")}
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?"])
+@pytest.mark.parametrize("op", ["reduce_sum", "reduce_prod", "cumsum"])
+def test_sums_of_integers_come_out_in_64_bits(op: str, dtype: str) -> None:
+    """As the page of operations and the README say."""
+    result = getattr(ops, op)(np.ones(3, dtype), axis=0)
+    assert result.dtype == ("u8" if dtype[0] == "u" else "i8")
 
 
 # The signatures that users of the system before know (FACTS.md has them).

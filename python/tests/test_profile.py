@@ -6,6 +6,7 @@ import gc
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -326,3 +327,9 @@ except KeyboardInterrupt:
     assert done.stdout.splitlines()[-1:] == ["interrupted"], done.stderr
     assert 'launch "forever"' in done.stdout
     assert '"launch \\"forever\\""' in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", [3, 1.5, ["t.json"]])
+def test_what_is_no_path(path: Any) -> None:
+    with pytest.raises(TypeError, match=rf"^profile: path is {re.escape(repr(path))}; expected a path, or None"):
+        hg.profile(path)

@@ -53,7 +53,7 @@ func along(op *kernels.Op, t, out isa.Type, rows, cols int64) (*kernels.Plan, er
 // PlanShapes returns a plan for operands with shapes, the rows of which are the last
 // axes dimensions of the first, below 0 all, or nil where the library's own is as good.
 func PlanShapes(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan, error) {
-	if !op.Axes || len(l) != 2 && op.Rowwise() == nil {
+	if !op.Axes || len(l) != 2 && op.Rowwise() == nil || l[0].Elements() == 0 {
 		return nil, nil
 	}
 	if axes < 0 {

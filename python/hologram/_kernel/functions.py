@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import Any, Callable, cast
+from typing import TYPE_CHECKING, Any, Callable, cast
 
 from hologram import _isa
 from hologram._kernel.values import (
@@ -15,10 +15,14 @@ from hologram._kernel.values import (
     fail,
     kind_of,
     trace_of,
+    traced_line,
     type_of,
     value_of,
 )
 from hologram.errors import DTypeError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 __all__ = ["FUNCTIONS", "PUBLIC", "UFUNCS"]
 
@@ -201,6 +205,12 @@ def _pow(trace: Trace, a: Value, b: Value) -> Value:
             return _apply(trace, "div", _number(trace, 1, base), base)
         return _apply(trace, "pow", a, b)
     if exponent is None:
+        if traced_line() is None:  # hologram.pow of arrays, in no kernel
+            fail(
+                DTypeError,
+                "a power of arrays of integers takes an exponent of floats: a float, such as 2.0, or an array of "
+                "floats; hologram.kernel(lambda x: x ** 2) has powers in integers",
+            )
         fail(
             DTypeError,
             "a power of integers takes an exponent that is known while the program is made: a number written in the "
@@ -522,3 +532,26 @@ UFUNCS: dict[str, Callable[..., Any]] = {
 }
 FUNCTIONS: dict[str, Callable[..., Any]] = {"where": where, "clip": clip, "round": round, "abs": abs}
 setattr(Value, "__abs__", abs)  # noqa: B010
+
+
+_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "neg": "-", "equal": "==", "not_equal": "!=", "less": "<"}
+_SIGNS.update(less_equal="<=", greater=">", greater_equal=">=", mad="* and +")
+
+
+def refuse_operation(name: str, values: Iterable[object]) -> None:
+    """Refuse a call of hologram.ops inside of a kernel, and say what there is instead.
+
+    Raises:
+        DTypeError: One of the call's values is a kernel's.
+    """
+    if not any(isinstance(value, Value) for value in values):
+        return
+    base = name.partition("_")[2] if name.startswith(("vector_", "scalar_")) else name
+    base = {"min": "minimum", "max": "maximum"}.get(base, base)
+    if base in _SIGNS:
+        hint = f"of the values of a kernel it is {_SIGNS[base]}"
+    elif base in PUBLIC:
+        hint = f"of the values of a kernel it is hologram.{base}"
+    else:
+        hint = "a kernel sees one element at a time; call it outside of the kernel"
+    fail(DTypeError, f"hologram.ops.{name} works on arrays; {hint}")
