@@ -139,7 +139,7 @@ def torchs_cube_root(a: Tensor) -> Tensor:
 @pytest.mark.parametrize("name", NAMES)
 def test_functions(name: str) -> None:
     """Functions are seen too, whatever they do with their arguments: torch's samples."""
-    for _, sample in samples(name, torch.float64)[:16]:
+    for _, sample in samples(name, torch.float64)[:8]:
         if name == "batch_norm" and sample.args[0] is not None:
             continue  # its running numbers are changed, which grad allows of its own arguments alone
         given, spec = tree_flatten((sample.input, sample.args, sample.kwargs))
