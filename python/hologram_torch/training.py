@@ -382,8 +382,8 @@ def fit(
         ValueError: A number makes no sense, an epoch has no batches, or the checkpoint is of another kind of run.
         ImportError: What is asked for needs a package that is not installed.
     """
-    for name, value in (("model", model), ("optimizer", optimizer), ("loss", loss)):
-        _check(name, value, False)
+    for name, needed in (("model", model), ("optimizer", optimizer), ("loss", loss)):
+        _check(name, needed, False)
     if not hasattr(batches, "__iter__") and not hasattr(batches, "__getitem__"):
         raise TypeError(f"fit: batches is a {type(batches).__name__}; expected a DataLoader or another iterable")
     for name, part in (("validate", validate), ("scheduler", scheduler), ("scaler", scaler), ("stop", stop)):
