@@ -208,6 +208,8 @@ tanh = quick("tanh", executor_form(unary_form("tanh"))(_plain("tanh", "Return th
 
 
 def _activated(name: str, input: Tensor, inplace: bool, numbers: Sequence[float] = ()) -> Tensor:
+    if not isinstance(input, Tensor):
+        tensors(name, input)
     if inplace:
         return in_place(name, input, [float(n) for n in numbers])
     return called(name, (input,), [float(n) for n in numbers])
@@ -262,6 +264,8 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
 
     With an executor it is the latter.
     """
+    if not isinstance(input, Tensor):
+        tensors("gelu", input)
     if approximate not in ("none", "tanh"):
         raise RuntimeError(f"gelu: approximate argument must be either none or tanh, got {approximate!r}")
     return called("gelu" if approximate == "none" else "gelu_tanh", (input,))
@@ -286,6 +290,8 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     Raises:
         ValueError: p is not in 0 … 1.
     """
+    if not isinstance(input, Tensor):
+        tensors("dropout", input)
     if not 0 <= p <= 1:
         raise InvalidArgumentError(f"dropout probability has to be between 0 and 1, but got {p}")
     if not training or p == 0:

@@ -11,6 +11,7 @@ autocast is on, or hooks see saved tensors.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
 import torch
@@ -60,10 +61,13 @@ class Fused:
         self.inputs = inputs
         self.written = tuple(written)
         self._forms: dict[tuple[Any, ...], _Form] = {}
+        self._parameters = list(inspect.signature(function).parameters.values())
 
     def __call__(self, inputs: _Inputs, options: tuple[Any, ...] = ()) -> Tensor:
         """Compute the result; options must be hashable."""
         if is_dynamo_compiling() or type(inputs[0]) not in PLAIN:
+            if not is_dynamo_compiling():
+                self.check(inputs, options)
             return self.function(*inputs, *options)
         form = self._forms.get(options)
         if form is None:
@@ -73,6 +77,7 @@ class Fused:
         try:
             found = form.known(executor_of(inputs[0]), *inputs)
             if found is None:
+                self.check(inputs, options)
                 return form.first(inputs)
             if type(found) is not _Node:
                 return found
@@ -81,6 +86,15 @@ class Fused:
         except ProgramFault:
             pass  # what the function makes of it
         return self.function(*inputs, *options)
+
+    def check(self, inputs: _Inputs, options: tuple[Any, ...]) -> None:
+        """Refuse inputs that are no tensors, by their names; of functions with a parameter "what" that is theirs."""
+        for value, parameter in zip(inputs, self._parameters):
+            optional = value is None and str(parameter.annotation).startswith("Optional")
+            if not optional and not isinstance(value, Tensor):
+                names = [p.name for p in self._parameters]
+                name = options[names.index("what") - self.inputs] if "what" in names else self.name
+                raise TypeError(f"{name}: {parameter.name} is a {type(value).__name__}; expected a torch.Tensor")
 
 
 class _Seen:

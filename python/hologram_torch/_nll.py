@@ -14,7 +14,7 @@ from hologram import ops
 from hologram.errors import ProgramFault
 from hologram_torch._elementwise import opmath
 from hologram_torch._executors import executor_for
-from hologram_torch._operation import Operation, is_grad_enabled
+from hologram_torch._operation import Operation, pullback
 from hologram_torch._reductions import quotient, to
 from hologram_torch._rows import LOG_SOFTMAX
 
@@ -166,12 +166,12 @@ class _CrossEntropyGradient(Operation):
 
     def backward(self, ctx: Any, *gradients: Any) -> Any:
         g, target, weight, total, logs = ctx.saved_tensors
-        with torch.enable_grad():
-            # Others than the tensors themselves, which depend on each other.
-            leaves = [(t if t.requires_grad else t.detach().requires_grad_()).view_as(t) for t in (g, logs)]
-            dense = GRADIENT(leaves[0], target, weight, total, ctx.ignored, list(logs.shape))
-            found = LOG_SOFTMAX.gradient(dense, leaves[1], _classes(logs))
-            by_g, by_logs = torch.autograd.grad(found, leaves, gradients[0], create_graph=is_grad_enabled())
+
+        def composed(g: Tensor, logs: Tensor) -> list[Tensor]:
+            dense = GRADIENT(g, target, weight, total, ctx.ignored, list(logs.shape))
+            return [LOG_SOFTMAX.gradient(dense, logs, _classes(logs))]
+
+        by_g, by_logs = pullback(composed, (g, logs), gradients)
         return by_g, None, None, None, by_logs, None
 
 

@@ -14,16 +14,16 @@ All three run the same ``forward``, ``save`` and ``backward``. Functions of seve
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-__all__ = ["LIBRARY", "NAMESPACE", "OPERATIONS", "PLAIN", "Operation", "unusual"]
+__all__ = ["LIBRARY", "NAMESPACE", "OPERATIONS", "PLAIN", "Operation", "pullback", "unusual"]
 
 NAMESPACE = "hologram"
 LIBRARY = torch.library.Library(NAMESPACE, "DEF")
@@ -80,6 +80,32 @@ def _cast(rule: str, device: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]
     return tuple(cast(value) for value in arguments)
 
 
+def pullback(
+    function: Callable[..., Sequence[Tensor]], values: Sequence[Tensor], gradients: Sequence[Optional[Tensor]]
+) -> Sequence[Optional[Tensor]]:
+    """Return the gradients by values of a function's results, of those by its results; None are not asked for.
+
+    Of what backward computes by other operations than the one it is the gradient of.
+    """
+    asked = [i for i, g in enumerate(gradients) if g is not None]
+    given = tuple([gradients[i] for i in asked])
+    recorded = is_grad_enabled()
+    if transforms() and not is_dynamo_compiling():  # which let nobody ask for gradients but by themselves
+
+        def chosen(*taken: Tensor) -> tuple[Tensor, ...]:
+            results = function(*taken)
+            return tuple([results[i] for i in asked])
+
+        found: Sequence[Optional[Tensor]] = torch.func.vjp(chosen, *values)[1](given)
+        return found
+    with torch.enable_grad():
+        # Others than the tensors themselves, which may depend on each other.
+        leaves = [(t if t.requires_grad else t.detach().requires_grad_()).view_as(t) for t in values]
+        results = function(*leaves)
+        of = [results[i] for i in asked]
+        return torch.autograd.grad(of, leaves, given, create_graph=recorded, allow_unused=True)
+
+
 class Operation:
     """An operation on tensors, registered as ``torch.ops.hologram.NAME``.
 
@@ -99,6 +125,7 @@ class Operation:
         LIBRARY.define(f"{name}{schema}", tags=(torch.Tag.pt2_compliant_tag,))
         packet = getattr(torch.ops, NAMESPACE)
         self.operator = getattr(packet, name).default
+        self._lists = [str(argument.type) == "List[Tensor]" for argument in self.operator._schema.arguments]
         self._register()
         # autograd.Function's own apply looks again for what __call__ has looked for.
         recorded: Any = self._function()
@@ -134,7 +161,7 @@ class Operation:
                 return self._transform(arguments)
             return self.operator(*arguments)
         recorded = False
-        for value in arguments:
+        for value in self._flat(arguments):
             if type(value) in PLAIN:
                 if value.requires_grad:
                     recorded = True
@@ -145,22 +172,66 @@ class Operation:
             if torch.is_autocast_enabled(device):
                 arguments = _cast(self.autocast, device, arguments)
         if recorded and is_grad_enabled():
-            return self.apply(*arguments)
+            return self.apply(*self._flat(arguments))
         return self.forward(*arguments)
+
+    def _flat(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return what autograd.Function takes: tensors, none of them in a list, where it would not see them.
+
+        The lengths of the lists stand before all others.
+        """
+        if True not in self._lists:
+            return arguments
+        lengths = tuple([len(value) for value, listed in zip(arguments, self._lists) if listed])
+        return (lengths, *self._unlisted(arguments))
+
+    def _unlisted(self, values: Sequence[Any]) -> list[Any]:
+        """Return a value for each tensor and other argument, of values for each argument."""
+        found: list[Any] = []
+        for value, listed in zip(values, self._lists):
+            found += value if listed else [value]
+        return found
+
+    def _listed(self, lengths: Sequence[int], values: Iterable[Any]) -> tuple[Any, ...]:
+        """Undo _unlisted."""
+        rest, counts = iter(values), iter(lengths)
+        return tuple([[next(rest) for _ in range(next(counts))] if listed else next(rest) for listed in self._lists])
+
+    def _computed(self, work: Callable[..., Any], given: tuple[Any, ...]) -> Any:
+        """Call work with what _flat made of arguments."""
+        if True not in self._lists:
+            return work(*given)
+        result = work(*self._listed(given[0], given[1:]))
+        return tuple(result) if isinstance(result, list) else result
+
+    def _saved(self, ctx: Any, given: tuple[Any, ...], result: Any) -> None:
+        """Keep in ctx what _pulled needs, of what _flat made of arguments."""
+        if True in self._lists:  # needs_input_grad too is as the dispatcher has it: for a list a list
+            ctx.needs_input_grad = self._listed(given[0], ctx.needs_input_grad[1:])
+            given = self._listed(given[0], given[1:])
+        self.save(ctx, given, result)
+
+    def _pulled(self, ctx: Any, gradients: tuple[Any, ...]) -> Any:
+        """Return the gradients by what _flat made of arguments."""
+        found = self.backward(ctx, *gradients)
+        if True not in self._lists:
+            return found
+        # What the dispatcher takes for a list of no numbers is an empty one.
+        return (None, *[None if isinstance(g, list) else g for g in self._unlisted(found)])
 
     def _function(self) -> Any:
         operation = self
 
         class Recorded(torch.autograd.Function):
             @staticmethod
-            def forward(ctx: Any, *arguments: Any) -> Any:
-                result = operation.forward(*arguments)
-                operation.save(ctx, arguments, result)
+            def forward(ctx: Any, *given: Any) -> Any:
+                result = operation._computed(operation.forward, given)
+                operation._saved(ctx, given, result)
                 return result
 
             @staticmethod
             def backward(ctx: Any, *gradients: Any) -> Any:
-                return operation.backward(ctx, *gradients)
+                return operation._pulled(ctx, gradients)
 
         Recorded.__name__ = Recorded.__qualname__ = f"Hologram_{self.name}"
         return Recorded
@@ -172,19 +243,20 @@ class Operation:
 
             class Transformed(torch.autograd.Function):
                 @staticmethod
-                def forward(*arguments: Any) -> Any:
-                    return operation(*arguments)
+                def forward(*given: Any) -> Any:
+                    return operation._computed(operation, given)
 
                 @staticmethod
                 def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-                    operation.save(ctx, inputs, output)
+                    operation._saved(ctx, inputs, output)
 
                 @staticmethod
                 def backward(ctx: Any, *gradients: Any) -> Any:
-                    return operation.backward(ctx, *gradients)
+                    return operation._pulled(ctx, gradients)
 
+            Transformed.__name__ = Transformed.__qualname__ = f"Hologram_{self.name}"
             self._transformed = Transformed
-        return self._transformed.apply(*arguments)
+        return self._transformed.apply(*self._flat(arguments))
 
     def _register(self) -> None:
         qualified = f"{NAMESPACE}::{self.name}"

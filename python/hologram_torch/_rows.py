@@ -10,7 +10,7 @@ from torch import Tensor
 from hologram import ops
 from hologram_torch._elementwise import opmath, sum_to
 from hologram_torch._executors import executor_for
-from hologram_torch._operation import Operation, is_grad_enabled
+from hologram_torch._operation import Operation, pullback
 from hologram_torch._reductions import MEAN, contiguous, converted, reduced_shape, sum_over
 from hologram_torch._table import OPERATIONS
 
@@ -197,23 +197,21 @@ class _NormGradient(Operation):
         numbers = len(ctx.needs_input_grad) - 5
         of = [t for t in ctx.saved_tensors if t is not None]
         dtype, wide = of[1].dtype, opmath(of[1].dtype)
-        with torch.enable_grad():
-            # Others than the tensors themselves, which may depend on each other.
-            g, x, *weight = leaves = [(t if t.requires_grad else t.detach().requires_grad_()).view_as(t) for t in of]
-            g, x, *weight = (t.to(wide) for t in leaves)
-            unit = self.composed(x, ctx.dim, ctx.eps)
-            y = OPERATIONS["mul"](unit, weight[0]) if weight else unit
-            (by_x,) = torch.autograd.grad(y, x, g, create_graph=True)
-            others = self.others(g, OPERATIONS["mul"](g, unit), weight)
-            pairs = [(made, h) for made, h in zip((by_x, *others), gradients) if h is not None]
-            found = torch.autograd.grad(
-                [made for made, _ in pairs],
-                leaves,
-                [h.to(wide) for _, h in pairs],
-                create_graph=is_grad_enabled(),
-                allow_unused=True,
-            )
-        by_weight = found[2] if weight else None
+
+        def composed(*taken: Tensor) -> list[Tensor]:
+            g, x, *weight = (t.to(wide) for t in taken)
+
+            def scaled(x: Tensor) -> list[Tensor]:
+                unit = self.composed(x, ctx.dim, ctx.eps)
+                return [OPERATIONS["mul"](unit, weight[0]) if weight else unit]
+
+            (by_x,) = pullback(scaled, [x], [g])
+            assert by_x is not None
+            product = OPERATIONS["mul"](g, self.composed(x, ctx.dim, ctx.eps))
+            return [by_x, *self.others(g, product, weight)]
+
+        found = pullback(composed, of, [None if h is None else h.to(wide) for h in gradients])
+        by_weight = found[2] if len(of) == 3 else None
         return (*(None if t is None else t.to(dtype) for t in (*found[:2], by_weight)), *[None] * (numbers + 2))
 
 

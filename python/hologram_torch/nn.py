@@ -74,6 +74,10 @@ class _Layer(torch.nn.Module):
             if executor is not None:
                 raise InvalidArgumentError(f"{type(self).__name__}: two executors are given")
             executor, arguments = arguments[0], arguments[1:]
+        if arguments and isinstance(arguments[0], str) and arguments[0].partition(":")[0] in _DEVICES:
+            raise TypeError(
+                f"{type(self).__name__}: argument 1 is a str; expected an Executor first, or backend={arguments[0]!r}"
+            )
         if backend is not None:
             if executor is not None:
                 raise InvalidArgumentError(f"{type(self).__name__}: give an executor or a backend, not both")

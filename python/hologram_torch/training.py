@@ -314,6 +314,26 @@ def _bar(progress: Optional[bool], total: Optional[int], done: int, title: str) 
     return tqdm(total=total, initial=done, desc=title, leave=False, dynamic_ncols=True)
 
 
+_TAKEN: dict[str, tuple[str, tuple[str, ...]]] = {
+    "model": ("torch.nn.Module", ("parameters", "train", "eval")),
+    "optimizer": ("optimiser", ("zero_grad", "step")),
+    "loss": ("function", ("__call__",)),
+    "validate": ("function", ("__call__",)),
+    "scheduler": ("scheduler", ("step",)),
+    "scaler": ("GradScaler", ("scale", "unscale_", "step", "update")),
+    "stop": ("training.EarlyStopping", ("__call__",)),
+    "log": ("Log, such as training.CSVLog", ("begin", "write", "close")),
+}
+"""What fit takes, and what that must have."""
+
+
+def _check(name: str, value: Any, optional: bool) -> None:
+    """Raise a TypeError for what can't be what an argument of fit is."""
+    what, has = _TAKEN[name]
+    if not (optional and value is None) and not all(callable(getattr(value, each, None)) for each in has):
+        raise TypeError(f"fit: {name} is a {type(value).__name__}; expected a {what}")
+
+
 def fit(
     model: torch.nn.Module,
     optimizer: torch.optim.Optimizer,
@@ -358,15 +378,30 @@ def fit(
         What came of it.
 
     Raises:
-        ValueError: A number makes no sense, or the checkpoint is of another kind of run.
+        TypeError: An argument is not what fit takes there.
+        ValueError: A number makes no sense, an epoch has no batches, or the checkpoint is of another kind of run.
         ImportError: What is asked for needs a package that is not installed.
     """
+    for name, needed in (("model", model), ("optimizer", optimizer), ("loss", loss)):
+        _check(name, needed, False)
+    if not hasattr(batches, "__iter__") and not hasattr(batches, "__getitem__"):
+        raise TypeError(f"fit: batches is a {type(batches).__name__}; expected a DataLoader or another iterable")
+    for name, part in (("validate", validate), ("scheduler", scheduler), ("scaler", scaler), ("stop", stop)):
+        _check(name, part, True)
     for name, number in (("epochs", epochs), ("log_every", log_every), ("every", 1 if every is None else every)):
+        if not isinstance(number, int):
+            raise TypeError(f"fit: {name} is a {type(number).__name__}; expected an integer")
         if number < 1:
             raise InvalidArgumentError(f"fit: {name} is {number}; expected 1 or more")
+    if autocast is not None and not isinstance(autocast, torch.dtype):
+        raise TypeError(f"fit: autocast is a {type(autocast).__name__}; expected a torch.dtype")
+    if clip is not None and not isinstance(clip, (int, float)):
+        raise TypeError(f"fit: clip is a {type(clip).__name__}; expected a number")
     if checkpoint is not None:
         _safetensors()
     logs: Sequence[Log] = log if isinstance(log, (list, tuple)) else [log]  # type: ignore[list-item]
+    for one in logs:
+        _check("log", one, False)
     run = _Run({"model": model, "optimizer": optimizer, "scheduler": scheduler, "scaler": scaler, "stop": stop})
     after: Optional[dict[str, Any]] = None
     if checkpoint is not None and Path(checkpoint).exists():
@@ -416,11 +451,13 @@ def _epoch(
     total = len(batches) if isinstance(batches, Sized) else None
     with _bar(progress, total, run.done, f"epoch {run.epoch + 1}") as bar:
         rest = iter(batches)
+        found_any = False
         for _ in itertools.islice(rest, run.done):
-            pass
+            found_any = True
         if run.done and after is not None:
             _set_random(after)
         for batch in rest:
+            found_any = True
             optimizer.zero_grad()
             with torch.autocast(device, autocast) if autocast is not None else contextlib.nullcontext():
                 found = loss(model, batch)
@@ -440,6 +477,13 @@ def _epoch(
                 bar.update()
                 bar.set_postfix(loss=f"{value:.4g}", refresh=False)
             yield value
+        if not found_any:  # an epoch's mean would be that of nothing
+            used = rest is batches and run.epoch > 0
+            raise InvalidArgumentError(
+                "fit: batches is used up; give something that can be gone through anew, such as a DataLoader"
+                if used
+                else "fit: batches has no batches"
+            )
 
 
 def _end_of_epoch(
@@ -450,7 +494,7 @@ def _end_of_epoch(
     stop: Optional[EarlyStopping],
     logs: Sequence[Log],
 ) -> None:
-    mean = run.total / run.done if run.done else math.nan
+    mean = run.total / run.done
     values = {"mean loss": mean}
     run.losses.append(mean)
     if validate is not None:

@@ -107,7 +107,8 @@ def match_device(tensor: Tensor, backend: Optional[str] = None) -> str:
     Raises:
         TypeError: It is no tensor.
     """
-    return backend or BACKENDS.get(_tensor("match_device", tensor).device.type, "cpu")
+    given = _tensor("match_device", tensor)
+    return backend or BACKENDS.get(given.device.type, "cpu")
 
 
 def create_executor_for_tensor(tensor: Tensor, backend: Optional[str] = None) -> Executor:

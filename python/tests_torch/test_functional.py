@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 import hologram as hg
+import hologram_torch as ht
 from hologram_torch import functional as F
 
 SHAPES: list[tuple[int, ...]] = [(), (0,), (1,), (7,), (3, 1, 5), (2, 0, 3), (13, 17)]
@@ -117,6 +118,36 @@ def test_alpha() -> None:
     torch.testing.assert_close(F.sub(x, y, alpha=3), torch.sub(x, y, alpha=3))
     i = torch.arange(4)
     assert torch.equal(F.sub(i, i, alpha=3), torch.sub(i, i, alpha=3))
+
+
+NO_TENSORS = {
+    "cross_entropy: input is a Linear": lambda x: F.cross_entropy(torch.nn.Linear(2, 2), (x,)),
+    "cross_entropy: target is a int": lambda x: F.cross_entropy(x, 3),
+    "cross_entropy: target is a NoneType": lambda x: F.cross_entropy(x, None),
+    "mse_loss: target is a float": lambda x: F.mse_loss(x, 0.0),
+    "l1_loss: target is a float": lambda x: F.l1_loss(x, 0.0),
+    "layer_norm: weight is a float": lambda x: F.layer_norm(x, (4,), 1.0),
+    "layer_norm: input is a int": lambda x: F.layer_norm(3, (4,)),
+    "rms_norm: weight is a float": lambda x: F.rms_norm(x, (4,), 1.0),
+    "linear: bias is a float": lambda x: F.linear(x, x, 1.0),
+    "dropout: argument 1 is a int": lambda x: F.dropout(3),
+    "relu: argument 1 is a str": lambda x: F.relu("cpu", x),
+    "gelu: argument 1 is a str": lambda x: F.gelu("cpu", x),
+}
+
+
+@pytest.mark.parametrize("said", NO_TENSORS)
+def test_arguments_that_are_no_tensors_are_named(said: str) -> None:
+    with pytest.raises(TypeError, match=f"^{said}; expected a torch.Tensor"):
+        NO_TENSORS[said](torch.randn(2, 4))
+
+
+def test_executors_in_the_wrong_place() -> None:
+    x = torch.ones(3)
+    with hg.Executor("cpu") as ex, pytest.raises(TypeError, match=r"^match_device: .*Executor"):
+        ht.match_device(ex, x)
+    with pytest.raises(TypeError, match=r"^Linear: argument 1 is a str; expected an Executor"):
+        ht.nn.Linear("cpu", 5, 3)
 
 
 def test_what_is_no_tensor() -> None:

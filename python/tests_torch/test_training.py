@@ -112,6 +112,56 @@ def test_more_epochs_later(tmp_path: Path) -> None:
     assert run(tmp_path, epochs=3)[0] == outcome  # nothing is left to do
 
 
+def trained(given: Any, **named: Any) -> Any:
+    model = network()
+    arguments = {"model": model, "optimizer": optim.SGD(model.parameters(), lr=0.1), "loss": loss, "batches": given}
+    return training.fit(**{**arguments, "epochs": 2, "progress": False, **named})
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (lambda: (batch for batch in batches()), "batches is used up; give something that can be gone through anew"),
+        (lambda: iter([]), "batches has no batches"),
+        (lambda: [], "batches has no batches"),
+    ],
+    ids=["used up", "an iterator of none", "none"],
+)
+def test_epochs_without_batches(given: Callable[[], Any], said: str) -> None:
+    with pytest.raises(ValueError, match=f"fit: {said}"):
+        trained(given())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("model", lambda x: x),
+        ("optimizer", "adam"),
+        ("loss", 1.0),
+        ("batches", 3),
+        ("validate", True),
+        ("scheduler", 0.1),
+        ("scaler", 8.0),
+        ("stop", 3),
+        ("log", "a.csv"),
+        ("epochs", "3"),
+        ("epochs", 2.5),
+        ("log_every", None),
+        ("every", 1.5),
+        ("autocast", "bfloat16"),
+        ("clip", "1"),
+    ],
+)
+def test_arguments_are_looked_at_first(name: str, value: Any) -> None:
+    """By name, and before anything is trained."""
+
+    def never(model: torch.nn.Module, batch: Any) -> Tensor:
+        raise AssertionError("a step was made")
+
+    with pytest.raises(TypeError, match=rf"^fit: {name} is a {type(value).__name__}; expected an? "):
+        trained(batches(), **{"loss": never, name: value})
+
+
 def test_early_stopping() -> None:
     stop = training.EarlyStopping(2, least=0.1)
     assert [stop(v) for v in (1.0, 0.95, 0.8, math.nan, 0.75)] == [False, False, False, False, True]
