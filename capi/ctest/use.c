@@ -188,6 +188,18 @@ int main(void) {
   TRY(hologram_buffer_read(y, 0, sizeof values, values, &event));
   for (i = 0; i < N; i++) EXPECT(values[i] == 2 * (float)i + 3);
 
+  /* An index space of no dimensions has one lane, and is not what the arrays broadcast to. */
+  args.num_dims = 0;
+  EXPECT(hologram_call(ex, &args, &event) == HOLOGRAM_INVALID && contains("slot x"));
+  operands[0] = operands[1] = floats(own, N);
+  operands[0].rank = operands[1].rank = 0;
+  own[0] = 5;
+  TRY(hologram_call(ex, &args, &event));
+  EXPECT(own[0] == 2 * 5 + 5 && own[1] == 0);
+  operands[0] = of(x);
+  operands[1] = of(y);
+  args.num_dims = -1;
+
   /* Operations, on memory of our own: wrapped, and as it is. */
   TRY(hologram_buffer_wrap(ex, own, HOLOGRAM_F32, 1, shape, NULL, 0, deleter, &deleted, &mine));
   EXPECT((add = number_of("vector_add")) == 0);

@@ -8,7 +8,7 @@ import numpy as np
 
 from hologram._arguments import integer, integers, shown
 from hologram._dtypes import NAMES, scalar_bits
-from hologram._ffi import NUM_CLASSES, native
+from hologram._ffi import NUM_CLASSES
 from hologram._operands import Operands
 from hologram.errors import InvalidArgumentError
 from hologram.program import Program
@@ -78,8 +78,8 @@ def launch(
             raise InvalidArgumentError(f"{what}: fuel is {fuel}; expected a positive number of steps")
         residue = np.zeros(NUM_CLASSES, np.uint64) if program.residue else None
         lane, receive = (None, None) if trace is None else (_number(what, "lane", trace[0]), trace[1])
-        native.call(
-            executor, -1, program, tuple(slots), tuple(scalars), space, *sizes, fuel or 0, residue, lane, receive
+        operands.call(
+            -1, program, tuple(slots), tuple(scalars), space, *sizes, fuel or 0, residue, lane, receive=receive
         )
     return residue
 

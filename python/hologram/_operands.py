@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
 
 import numpy as np
 
@@ -44,12 +44,14 @@ def is_number(value: Any) -> bool:
 class Operands:
     """The arrays of one call as buffers; those made for the call are freed after it."""
 
-    __slots__ = ("_executor", "_given", "_made", "_numbers", "_what", "_written", "buffers")
+    __slots__ = ("_changed", "_ended", "_executor", "_given", "_made", "_numbers", "_what", "_written", "buffers")
 
     def __init__(self, executor: Executor, what: str) -> None:
         """Begin a call; errors start with what."""
         self._executor = executor
         self._what = what
+        self._changed = False  # whether the call may have written
+        self._ended = False  # whether who receives a trace's lines ended it
         self._made: list[Buffer] = []
         self._written: list[Any] = []
         self._given: list[tuple[str, Any, Buffer]] = []
@@ -188,14 +190,34 @@ class Operands:
             self._made.append(view)
             self.buffers.insert(place, view)
 
+    def call(self, *arguments: Any, receive: Optional[Callable[[str], object]] = None) -> None:
+        """Make the call, native.call's with these arguments.
+
+        Unless the library refuses it, it may have written: whatever else is raised, by a signal's handler or by who
+        receives a trace's lines, ended it on its way.
+        """
+
+        def told(line: str) -> None:
+            try:
+                receive(line)  # type: ignore[misc]
+            except BaseException:
+                self._ended = True
+                raise
+
+        self._changed = True
+        try:
+            native.call(self._executor, *arguments, None if receive is None else told)
+        except HologramError as error:
+            self._changed = self._ended or isinstance(error, (ProgramFault, LaunchCancelledError))
+            raise
+
     def __enter__(self) -> Operands:
         """Return the operands."""
         return self
 
-    def __exit__(self, kind: Optional[type[BaseException]], *exc: object) -> None:
+    def __exit__(self, *exc: object) -> None:
         """Free the buffers that were made for the call; raise the versions of tensors that it wrote."""
         for buffer in self._made:
             buffer.free()
-        refused = kind is not None and issubclass(kind, Exception)
-        if kind is None or not refused or issubclass(kind, (ProgramFault, LaunchCancelledError)):
+        if self._changed:
             _foreign.written(self._written)

@@ -173,7 +173,7 @@ def _careful(name: str, beside: bool, *values: Any) -> Any:
         called = [p.name for p in f.parameters if p.kind == "s"]
         cells = tuple(scalar_bits(value, f"{what}: {n}") for n, value in zip(called, scalars))
         try:
-            native.call(ex, f.number, None, tuple(operands.buffers), cells, space, None, None, 0, None, None, None)
+            operands.call(f.number, None, tuple(operands.buffers), cells, space, None, None, 0, None, None)
         except HologramError as error:
             _renamed(name, error, operands.bools())
             raise

@@ -171,6 +171,14 @@ def test_bool_counts_as_u8(ex: hg.Executor) -> None:
     raw = ex.allocate(3, "u8")
     raw.copy_from(b)
     assert raw.to_numpy().tolist() == [1, 0, 1]
+    for value in (2, 0.5, -1.0, np.bool_(True), np.int64(2), np.uint8(255), np.float32(0.5)):
+        for at in (b, b.view((2,), strides=(2,))):
+            b.fill(0)
+            at.fill(value)
+            raw.copy_from(b)
+            assert set(raw.to_numpy()[::2]) == {1}, f"{value!r}: a bool's byte is 0 or 1"
+    b.fill(np.float32(0))
+    assert not b.to_numpy().any()
 
 
 def test_free_is_idempotent_and_use_after_it_an_error(ex: hg.Executor) -> None:

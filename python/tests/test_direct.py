@@ -184,6 +184,10 @@ def test_numbers_that_do_not_fit(host: hg.Executor) -> None:
         with pytest.raises(error, match=text):
             ops.vector_add(host, a, value)
     same(ops.vector_add(host, np.zeros(2, np.uint64), (1 << 64) - 1), np.full(2, (1 << 64) - 1, np.uint64), "all bits")
+    # Halves of f32's last digit and one more or less: rounded to f64 before, they are ties.
+    for value in (s * ((1 << 60) + k * (1 << 36) + d) for s in (1, -1) for k in (1, 3) for d in (1, -1)):
+        found = ops.vector_add(host, np.zeros(2, np.float32), value)
+        same(found, np.full(2, np.array(value).astype(np.float32)), value)
     with pytest.raises(TypeError, match="a number; expected an array"):
         ops.vector_add(host, 1.0, 2.0)
     with pytest.raises(TypeError, match="a number; expected an array"):

@@ -60,6 +60,18 @@ def test_operators_of_an_array_and_a_number(name: str) -> None:
         compare_with_numpy(lambda x, number=number: function(x, number), x, kernel=written)
 
 
+@numpy_2
+def test_what_a_number_made_has_a_type_of_its_own() -> None:
+    """An array's with a number is an array's: only numbers alone take the type of what they meet."""
+
+    def function(x: Any, y: Any, number: Any) -> Any:
+        return (x + number) * y, y - (number + x)
+
+    kernel = hologram.kernel(function)
+    for a, b, number in itertools.product(DTYPES, DTYPES, (True, 3, 1.5)):
+        compare_with_numpy(function, numbers(a, 3), numbers(b, 4), number, kernel=kernel)
+
+
 @pytest.mark.parametrize(
     "name", ["floor", "ceil", "trunc", "rint", "abs", "square", "negative", "isnan", "isfinite", "invert", "sqrt"]
 )

@@ -562,3 +562,18 @@ x = torch.arange(5, dtype=torch.bfloat16)
 assert torch.equal(ops.vector_mul(x, {value}), x * torch.tensor({value}, dtype=torch.bfloat16))
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("kind", [torch.Tensor, Derived])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, TimeoutError, TypeError, hg.errors.InvalidArgumentError])
+def test_an_interrupted_call_may_have_written(host: hg.Executor, kind: Any, error: type[BaseException]) -> None:
+    """What ends a call that goes on says nothing of what was stored until then."""
+    x = torch.zeros(4).as_subclass(kind)
+
+    def interrupt(line: str) -> None:
+        if line.count("exit"):
+            raise error("mine")
+
+    with pytest.raises(error, match="mine"):
+        host.trace(hg.Program(STORE), c=x, receive=interrupt)
+    assert x[0] == 1 and x._version == 1

@@ -36,6 +36,7 @@ SIZES: dict[str, dict[str, tuple[int, ...]]] = {
     "embedding_gradient": {"order": (2,), "starts": (4,), "ends": (4,), "output": (4, 3)},
     "nll": {"target": (2,), "weight": ROW, "weights": (2,), "output": (2,)},
     "nll_gradient": {"gradient": (2,), "target": (2,), "weight": ROW, "total": ()},
+    "cross_entropy_gradient": {"gradient": (2,), "target": (2,), "weight": ROW, "total": ()},
     "layer_norm_parameter_gradients": {"mean": CELL, "scale": CELL, "by_weight": ROW, "by_bias": ROW},
 }
 NORMS = {"weight": ROW, "bias": ROW, "mean": CELL, "variance": CELL, "squares": CELL}

@@ -570,3 +570,14 @@ def test_bools_are_added() -> None:
     for alpha in (2, 0, -1, True, False):
         found, expected = F.add(x, y, alpha=alpha), torch.add(x, y, alpha=alpha)
         assert found.dtype == expected.dtype and torch.equal(found, expected), alpha
+
+
+@pytest.mark.parametrize("norm", ["layer_norm", "batch_norm", "batch_norm in training"])
+def test_a_norm_without_a_bias_adds_none(norm: str, device: str) -> None:
+    """Nor does it change a zero's sign, as adding 0 would."""
+    x, weight = torch.zeros(4, 4, device=device), torch.tensor([-1.0, 1, -2, 2], device=device)
+    if norm == "layer_norm":
+        found = F.layer_norm(x, (4,), weight)
+    else:
+        found = F.batch_norm(x, torch.zeros_like(weight), torch.ones_like(weight), weight, training="training" in norm)
+    assert torch.equal(torch.signbit(found), torch.signbit(weight).expand(4, 4)) and not found.any()

@@ -19,6 +19,9 @@ def test_losses_refuse() -> None:
         F.nll_loss(x, torch.tensor([7, -100, 7]), ignore_index=7)
     with pytest.raises(RuntimeError, match="between 0 and 1"):
         F.binary_cross_entropy(x * 3, x)
+    for wrong in (1.0001, -1e-6, float("nan"), float("inf"), -float("inf")):
+        with pytest.raises(RuntimeError, match="between 0 and 1"):
+            F.binary_cross_entropy(torch.tensor([0.5, wrong, 0.25]), torch.zeros(3))
     with pytest.raises(ValueError, match="reduction"):
         F.l1_loss(x, x, reduction="all")
 

@@ -206,3 +206,15 @@ def test_keys_unknown() -> None:
 def test_refuses_what_is_no_map() -> None:
     with pytest.raises(TypeError, match="expected a map"):
         native.torch_map_add(object(), (), object(), ())
+
+
+def test_dtypes_do_not_tell_what_is_made() -> None:
+    """A number of no dimension gives way to others, whatever came of tensors of the same dtypes before."""
+    dtypes = [torch.int32, torch.int64, torch.float16, torch.float32, torch.float64]
+    for name in ("mul", "maximum"):
+        for a in dtypes:
+            for b in dtypes:
+                for first, second in (((), (3,)), ((3,), (3,)), ((3,), ()), ((), ()), ((1,), (3,))):
+                    given = torch.full(first, 2, dtype=a), torch.full(second, 3, dtype=b)
+                    found, expected = (getattr(m, name)(*given) for m in (F, torch))
+                    assert found.dtype == expected.dtype and torch.equal(found, expected), (name, given)
