@@ -3,6 +3,7 @@ package core
 import (
 	"encoding/binary"
 	"fmt"
+	"math/big"
 	"runtime"
 	"testing"
 
@@ -127,6 +128,52 @@ func TestFlatBeyondAView(t *testing.T) {
 			require.Equal(t, []uint32{0, 0, 0, 0, 0, want[inside], 0, 0}, cells(t, out))
 			want[inside] = 9
 			require.Equal(t, want, cells(t, b), "stride %d", stride)
+		}
+	})
+}
+
+// TestFlatBeyondEveryNumber counts from registers that hold numbers far beyond a view,
+// with constants that lead back over the ends of their types: no sum wraps into it.
+func TestFlatBeyondEveryNumber(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		const n, most = 4, isa.MaxFlatOffset
+		for _, typ := range []isa.Type{isa.U64, isa.I64} {
+			for _, constant := range []int64{1, n - 1, -1, most, -most} {
+				p := assemble(t, fmt.Sprintf("program beyond\nslot x u32\nslot i %v\nslot y u32\nldg.%[1]v k, i[index]\nldg.u32 v, x[flat k + %d]\nstg.u32 v, y[index]\nexit", typ, constant))
+				var numbers []uint64
+				for _, end := range []uint64{0, 1 << 61, 1 << 62, 1 << 63, 3 << 62} {
+					for d := range uint64(n + 1) {
+						numbers = append(numbers, end-uint64(constant)+d, end+d, end-1-d)
+					}
+				}
+				for _, stride := range []int64{1, -2} {
+					b, out := integers(t, ex, 24), integers(t, ex, int64(len(numbers)))
+					x, err := b.View(12, []int64{n}, []int64{stride})
+					require.NoError(t, err)
+					i, err := ex.Allocate(int64(len(numbers)), typ, true)
+					require.NoError(t, err)
+					data := hostBytes(8 * int64(len(numbers)))
+					want := make([]uint32, len(numbers))
+					for k, v := range numbers {
+						binary.LittleEndian.PutUint64(data[8*k:], v)
+						at := new(big.Int).SetUint64(v)
+						if typ == isa.I64 {
+							at.SetInt64(int64(v))
+						}
+						if at.Add(at, big.NewInt(constant)); at.IsInt64() && at.Int64() >= 0 && at.Int64() < n {
+							want[k] = uint32(12 + at.Int64()*stride)
+						}
+					}
+					require.NoError(t, wait(i.Write(addressOf(data), 0, int64(len(data)))))
+					runtime.KeepAlive(data)
+					err = wait(ex.Launch(p, &LaunchArgs{Slots: []*Buffer{x, i, out}}))
+					if err == nil {
+						err = wait(ex.Synchronize())
+					}
+					wants(t, err, Faulted, "of slot x, which has 4")
+					require.Equal(t, want, cells(t, out), "%v + %d, stride %d", typ, constant, stride)
+				}
+			}
 		}
 	})
 }

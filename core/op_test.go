@@ -252,6 +252,13 @@ func TestFirstElementOfACall(t *testing.T) {
 		before := first
 		require.NoError(t, wait(ex.Op("reduce_sum", []*Buffer{floats(t, ex, 8), out}, nil, []int64{1, 1})))
 		require.Equal(t, before, first, "the next call's business")
+		// A call of the same kind, which may be made of what the last one left.
+		a = floats(t, ex, 1, 2, 3, 4)
+		require.NoError(t, call("reduce_sum", []int64{1, 4}, out))
+		before = first
+		require.NoError(t, wait(ex.Op("reduce_sum", []*Buffer{floats(t, ex, 5, 6, 7, 8), out}, nil, []int64{1, 4})))
+		require.Equal(t, float32(26), values(t, out)[0])
+		require.Equal(t, before, first, "the next call's business, of the same kind")
 	})
 }
 

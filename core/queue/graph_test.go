@@ -234,6 +234,37 @@ type stay struct{}
 func (stay) Leave()     {}
 func (stay) Gone() bool { return true }
 
+// replayed is a graph of others that is replayed for the last time when it is asked
+// whether it is gone.
+type replayed struct {
+	stay
+	last func()
+}
+
+func (r replayed) Gone() bool {
+	r.last()
+	return true
+}
+
+// noting is a guest that tells what replays have noted.
+type noting struct {
+	lodging
+	noted error
+}
+
+func (n *noting) Outcome(error) error { return n.noted }
+
+// TestTheLastReplayOfAGuest notes an error as late as one can: it is told all the
+// same, and the work is let go of.
+func TestTheLastReplayOfAGuest(t *testing.T) {
+	var guests Guests
+	w := &noting{}
+	guests.add(lodger{w, replayed{last: func() { w.noted = asynctest.ErrInjected }}})
+	require.ErrorIs(t, guests.Look(), asynctest.ErrInjected)
+	require.EqualValues(t, 1, w.released.Load())
+	require.NoError(t, guests.Look())
+}
+
 // lodging is work that can be part of others' graphs.
 type lodging struct{ recorded }
 

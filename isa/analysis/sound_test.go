@@ -517,6 +517,7 @@ func TestSoundOnCorners(t *testing.T) {
 		"less almost all":             "mov.u32 i, 3\nloop 3, e\nldg.u8 v, a[i]\nsub.u32 i, i, 4294967295\ne:\n" + store,
 		"a chosen slot":               "min.u32 h, x, 3\nldg.u8 v, @h[z]\nmin.u32 h, x, 2\nldg.u8 v, @h[z]\nldg.u8 v, @h[z+3]\nldg.u8 v, @q[z]\nexit",
 		"a table":                     "min.u32 h, x, 3\nldc.u32 v, t[h]\nmin.u32 h, x, 2\nldc.u32 v, t[h]\nldg.u8 w, a[v]\nexit",
+		"what a stray index gives":    "min.u32 h, x, 3\nldc.u32 v, t[h]\nldg.u8 w, a[v-1]\nsub.u32 d, v, 1\nldg.u8 w, a[d]\ndiv.u32 d, 7, v\nldg.u8 w, a[d]\nexit",
 		"halved":                      "mov.u32 w, 16\nloop 9, e\nldg.u8 v, a[w]\nadd.u32 h, w, x\nldg.u8 v, a[h]\nshr.u32 w, w, 1\ne:\n" + store,
 		"halved and more":             "mov.u32 w, 16\nloop 9, e\nldg.u8 v, a[w]\nshr.u32 w, w, 1\nset.eq.u32 p0, w, 2\nbra e, p0\nadd.u32 w, w, p\ne:\n" + store,
 		"halved below zero":           "cvt.i64.u32 h, x\nsub.i64 w, h, 9\nloop 9, e\nldg.u8 v, a[w+9]\nshr.i64 w, w, 1\ne:\n" + store,
