@@ -217,11 +217,12 @@ func TestCallsWithMemoryOfOthersLeaveNothing(t *testing.T) {
 		}
 		require.NoError(t, wait(g.ex.Synchronize()))
 		runtime.GC()
+		runtime.GC() // what pools hold lives through one
 		var now runtime.MemStats
 		runtime.ReadMemStats(&now)
 		return now.HeapAlloc
 	}
-	before := live(400)
-	const calls = 800
+	before := live(1000)
+	const calls = 4000 // beside which what else the process does is little
 	require.Less(t, int64(live(calls)-before), int64(200*calls), "bytes of %d calls", calls)
 }
