@@ -118,7 +118,7 @@ def bits(gpu: hg.Executor, cpu: hg.Executor) -> int:
     cases, wrong = 0, []
     for op in json.loads(native.ops()):
         if any(o["kind"] == "index" and not o["writes"] for o in op["operands"]):
-            continue  # random numbers are no indices; test_ops.py has these operations
+            continue  # random numbers are no indices; test_reductions.py has these operations
         for dtype in op["types"]:
             for dims in SIZES[tuple(op["dims"])]:
                 here, there = run(cpu, op, dtype, dims), run(gpu, op, dtype, dims)

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 import hologram as hg
+from hologram import ops
+from hologram._dtypes import dtype_of
 
 DEVICE = os.environ.get("HOLOGRAM_TEST_BACKEND", "cpu")
 
@@ -19,3 +21,25 @@ from_dlpack = getattr(np, "from_dlpack", None) or np._from_dlpack  # its name in
 def buffer(ex: hg.Executor, values: Any, dtype: Any = np.float32) -> hg.Buffer:
     """A buffer with the given values."""
     return ex.from_numpy(np.asarray(values, dtype=dtype))
+
+
+FLOATS = ["f16", "bf16", "f32", "f64"]
+
+
+RTOL = {"f16": 2e-3, "bf16": 2e-2, "f32": 1e-5, "f64": 1e-12}
+
+
+def numbers(name: str, n: int, seed: int = 0) -> np.ndarray[Any, Any]:
+    rng = np.random.default_rng(seed)
+    if name in FLOATS:
+        return rng.standard_normal(n).astype(dtype_of(name))
+    info = np.iinfo(dtype_of(name))
+    return rng.integers(info.min, info.max, n, dtype_of(name), endpoint=True)
+
+
+def applied(ex: hg.Executor, op: str, x: Any) -> np.ndarray[Any, Any]:
+    """An elementwise operation's results: EXP and LOG are the ISA's, tested on their own."""
+    x = np.ascontiguousarray(x)
+    out = ex.allocate(x.size, x.dtype)
+    getattr(ops, op)(ex, ex.from_numpy(x.ravel()), out)
+    return out.to_numpy().reshape(x.shape)

@@ -1,0 +1,162 @@
+"""What operations are called with: their names, signatures, stubs and pages."""
+
+from __future__ import annotations
+
+import collections
+import inspect
+import json
+import re
+import runpy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support import buffer
+
+import hologram as hg
+from hologram import ops
+from hologram._ffi import native
+from hologram._signatures import stub_file
+
+
+def test_every_operation_is_documented() -> None:
+    for name in ops.__all__:
+        op = getattr(ops, name)
+        assert op.__doc__ and op.__doc__.strip().endswith(".")
+        assert op.__name__ == name
+        assert next(iter(inspect.signature(op).parameters)) == "ex"
+
+
+def test_a_misspelled_name_is_told_what_there_is() -> None:
+    for of, name, expected in (
+        (ops, "sigmod", "hologram.ops' has no operation 'sigmod'; did you mean sigmoid?"),
+        (ops, "zzz", r"no operation 'zzz'; dir(hologram.ops) lists"),
+        (ops, "exp", "no operation 'exp'; did you mean vector_exp?"),
+        (ops, "max", "did you mean reduce_max or vector_max?"),
+        (ops, "mse", "did you mean mse_loss?"),
+        (ops, "matmul", "did you mean gemm?"),
+        (ops, "subtract", "did you mean vector_sub?"),
+        (hg, "softmax", "hologram' has no attribute 'softmax'; for arrays there is hologram.ops.softmax"),
+        (hg, "sum", "for arrays there is hologram.ops.reduce_sum"),
+        (hg, "Executer", "hologram' has no attribute 'Executer'; did you mean Executor?"),
+    ):
+        with pytest.raises(AttributeError, match=re.escape(expected)):
+            getattr(of, name)
+    assert all(getattr(ops, ops.called(name) or "") for name in ops._ELSEWHERE)
+    assert set(ops.__all__) <= set(dir(ops)) and "numpy" not in dir(ops)
+    assert set(hg.__all__) <= set(dir(hg)) and "TYPE_CHECKING" not in dir(hg)
+
+
+SUMS = {"reduce_sum", "reduce_min", "reduce_max", "reduce_prod"}
+
+
+LOSSES = {"mse_loss", "cross_entropy_loss", "binary_cross_entropy_loss"}
+
+
+def test_every_operation_of_the_library_is_there() -> None:
+    descriptions = json.loads(native.ops())
+    assert [d["number"] for d in descriptions] == list(range(len(descriptions)))
+    assert len(descriptions) >= 30
+    assert [d["name"] for d in descriptions if not hasattr(ops, d["name"])] == []
+    gemm = next(d for d in descriptions if d["name"] == "gemm")
+    assert gemm["dims"] == ["m", "n", "k", "trans_a", "trans_b"]
+    assert gemm["operands"][2] == {"name": "c", "reads": True, "writes": True, "kind": "same"}
+    assert gemm["scalars"] == [
+        {"name": "alpha", "wide": True, "default": 1, "of": None},
+        {"name": "beta", "wide": True, "default": 0, "of": "c"},
+    ]
+    assert {d["name"] for d in descriptions if d["scalar_result"]} == {*SUMS, *LOSSES}
+    assert {d["name"] for d in descriptions if d["reduces"] and not d["scalar_result"]} == {"argmin", "argmax"}
+
+
+def test_the_stub_file_is_up_to_date() -> None:
+    path = Path(ops.__file__).with_suffix(".pyi")
+    assert path.read_text() == stub_file(ops._functions), "run python python/stubs.py"
+
+
+def test_the_page_of_operations_is_up_to_date() -> None:
+    root = Path(__file__).parents[2]
+    page = runpy.run_path(str(root / "python/stubs.py"))["page"]
+    text = (root / "docs/OPERATIONS.md").read_text(encoding="utf-8")
+    assert text == page(json.loads(ops.native.ops())), "run python python/stubs.py"
+
+
+def test_the_page_of_operations_says_once_what_holds_of_many() -> None:
+    text = (Path(__file__).parents[2] / "docs/OPERATIONS.md").read_text(encoding="utf-8")
+    rows = [line.rpartition(" | ")[2] for line in text.splitlines() if line.startswith("| `")]
+    assert len(rows) == len(ops.__all__) and all(len(row) > 5 for row in rows)
+    sentences = collections.Counter(
+        re.sub(r"\b(a|b|c|y|src|dst|input|output|pred|gradient|logs|table)\b", "…", sentence)
+        for row in rows
+        for sentence in set(re.split(r"(?<=\.) ", row.removesuffix(" |"))[1:])
+    )
+    assert [sentence for sentence, rows in sentences.items() if rows > 6] == []
+
+
+def test_the_help_says_what_makes_bools() -> None:
+    text = re.sub(r"\s+", " ", str(ops.__doc__))
+    (said,) = re.findall(r"outputs of bools have (.*?)\.", text)
+    named = {"vector_" + n for n in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")}
+    assert "comparisons" in said
+    named |= set(re.findall(r"``(\w+)``", said))
+    assert named == {f.name for f in ops._functions if f.bools and not f.name.endswith("_rows")}
+
+
+# The signatures that users of the system before know (FACTS.md has them).
+SIGNATURES = {
+    "vector_add": "(ex, a, b, c=None, n=None)",
+    "vector_mad": "(ex, a, b, c, d=None, n=None)",
+    "vector_relu": "(ex, a, c=None, n=None)",
+    "vector_clip": "(ex, a, c, min_val, max_val, n=None)",
+    "scalar_mul": "(ex, a, c, scalar, n=None)",
+    "sigmoid": "(ex, input, output=None, n=None)",
+    "copy": "(ex, src, dst=None, n=None)",
+    "softmax": "(ex, input, output=None, n=None, *, axis=None)",
+    "softmax_rows": "(ex, input, output, rows, cols)",
+    "reduce_sum": "(ex, input, output=None, n=None, *, axis=None, keepdims=False)",
+    "argmax": "(ex, input, output=None, n=None, *, axis=None, keepdims=False)",
+    "reduce_max_rows": "(ex, input, output, rows, cols)",
+    "mse_loss": "(ex, pred, target, output=None, n=None)",
+    "gemm": "(ex, a, b, c=None, m=None, n=None, k=None, *, trans_a=False, trans_b=False, alpha=1.0, beta=0.0)",
+    "matvec": "(ex, a, x, y=None, m=None, n=None, *, trans_a=False, alpha=1.0, beta=0.0)",
+    "fill": "(ex, dst, value, n=None)",
+}
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_signatures(name: str) -> None:
+    assert str(inspect.signature(getattr(ops, name))) == SIGNATURES[name]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named", "text"),
+    [
+        (2, {}, r"vector_add\(\) missing required argument: 'b'"),
+        (6, {}, r"vector_add\(\) takes at most 5 positional arguments \(6 given\)"),
+        (4, {"a": 1}, r"vector_add\(\) got multiple values for argument 'a'"),
+        (4, {"m": 1}, r"vector_add\(\) got an unexpected keyword argument 'm'; it has ex, a, b, c, n"),
+    ],
+)
+def test_arguments_that_no_function_takes(ex: hg.Executor, arguments: int, named: dict[str, Any], text: str) -> None:
+    given = [ex, *[ex.allocate(4)] * 5][:arguments]
+    with pytest.raises(TypeError, match=text):
+        ops.vector_add(*given, **named)
+
+
+def test_an_integer_beyond_64_bits_is_wanted_as_a_float() -> None:
+    x = np.ones(2, np.float32)
+    with pytest.raises(ValueError, match="b is 1180591620717411303424, which has more than 64 bits; expected a float"):
+        ops.vector_add(x, 2**70)
+    assert ops.vector_add(x, 2.0**70).tolist() == [2.0**70] * 2
+
+
+def test_arguments_by_name(ex: hg.Executor) -> None:
+    a, c = buffer(ex, [1, 2, 3, 4]), ex.allocate(4)
+    ops.vector_add(c=c, ex=ex, b=a, a=a, n=3)
+    assert c.to_numpy().tolist() == [2, 4, 6, 0]
+    name = "".join(["sca", "lar"])  # no interned one
+    ops.scalar_mul(ex, a, c, **{name: 3})
+    assert c.to_numpy().tolist() == [3, 6, 9, 12]
+    ops.gemm(ex, a, a, c, 2, 2, 2, trans_b=True, alpha=2)
+    assert c.to_numpy().tolist() == [10, 22, 22, 50]

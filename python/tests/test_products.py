@@ -1,0 +1,178 @@
+"""Products of matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from orders import fma, ordered_product
+from support import DTYPES, buffer, numbers
+
+import hologram as hg
+from hologram import ops
+from hologram._dtypes import dtype_of
+
+
+@pytest.mark.parametrize(
+    "shape", [(1, 1, 1), (2, 3, 4), (17, 33, 5), (64, 64, 64), (5, 1, 300), (3, 300, 0), (2, 3, 513), (130, 130, 1030)]
+)
+@pytest.mark.parametrize("trans", [(False, False), (True, False), (False, True), (True, True)])
+def test_gemm(ex: hg.Executor, shape: tuple[int, int, int], trans: tuple[bool, bool]) -> None:
+    m, n, k = shape
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.standard_normal(s).astype(np.float32) for s in ((m, k), (k, n), (m, n)))
+    stored = [np.ascontiguousarray(x.T if t else x) for x, t in zip((a, b), trans)]
+    left, right = (ex.from_numpy(x) if x.size else ex.allocate(1) for x in stored)
+    product = ordered_product(a, b)
+    np.testing.assert_allclose(product, a.astype(np.float64) @ b, rtol=1e-4, atol=1e-4)
+    out = buffer(ex, np.full((m, n), np.nan))
+    ops.gemm(ex, left, right, out, m, n, k, trans_a=trans[0], trans_b=trans[1])
+    assert out.to_numpy().tobytes() == product.tobytes()
+    out = buffer(ex, c)
+    ops.gemm(ex, left, right, out, m, n, k, trans_a=trans[0], trans_b=trans[1], alpha=0.3, beta=0.7)
+    t = np.float32(0.3) * product
+    assert out.to_numpy().tobytes() == fma(np.float32(0.7), c, t).tobytes()
+
+
+@pytest.mark.parametrize("name", ["f16", "bf16"])
+def test_16_bit_products_keep_their_bound(ex: hg.Executor, name: str) -> None:
+    """|c − exact| ≤ k·2⁻²³·Σ|ab| + 1 ULP of c."""
+    m, n, k = 3, 4, 1500
+    a, b = numbers(name, m * k, 1).reshape(m, k), numbers(name, k * n, 2).reshape(k, n)
+    out = ex.allocate(m * n, name)
+    ops.gemm(ex, ex.from_numpy(a), ex.from_numpy(b), out, m, n, k)
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    c = out.to_numpy().reshape(m, n).astype(np.float64)
+    ulp = np.exp2(np.floor(np.log2(np.abs(c))) - (10 if name == "f16" else 7))
+    assert (np.abs(c - x @ y) <= k * 2.0**-23 * (np.abs(x) @ np.abs(y)) + ulp).all()
+
+
+def test_a_row_is_the_same_in_every_batch(ex: hg.Executor) -> None:
+    k, n = 1100, 200
+    a, b = numbers("f32", 100 * k, 1).reshape(100, k), ex.from_numpy(numbers("f32", k * n, 2))
+    rows = set()
+    for m in (1, 2, 7, 100):  # the last doesn't split k
+        c = ex.allocate(m * n)
+        ops.gemm(ex, ex.from_numpy(a[:m]), b, c, m, n, k)
+        rows.add(c.to_numpy()[:n].tobytes())
+    assert len(rows) == 1
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_gemm_dtypes(ex: hg.Executor, name: str) -> None:
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(0, 5, (7, 7)).astype(dtype_of(name)) for _ in range(2))
+    out = ex.allocate(49, name)
+    ops.gemm(ex, ex.from_numpy(a), ex.from_numpy(b), out, 7, 7, 7)
+    exact = a.astype(np.int64) @ b.astype(np.int64)
+    assert np.array_equal(out.to_numpy().reshape(7, 7).astype(np.int64), exact.astype(a.dtype).astype(np.int64))
+
+
+def test_matvec(ex: hg.Executor) -> None:
+    rng = np.random.default_rng(0)
+    a, x = rng.standard_normal((5, 9)).astype(np.float32), rng.standard_normal(9).astype(np.float32)
+    y = ex.allocate(5)
+    ops.matvec(ex, ex.from_numpy(a), ex.from_numpy(x), y, 5, 9)
+    product = ordered_product(a, x[:, None])[:, 0]
+    assert np.array_equal(y.to_numpy(), product)
+    ops.matvec(ex, ex.from_numpy(np.ascontiguousarray(a.T)), ex.from_numpy(x), y, 5, 9, trans_a=True, alpha=2)
+    assert np.array_equal(y.to_numpy(), 2 * product)
+
+
+def test_matrix_sizes_are_checked(ex: hg.Executor) -> None:
+    a, c = ex.allocate(6), buffer(ex, [7] * 9)
+    for sizes in ((4, 4, 2), (2, 3, 4), (-1, 2, 2), (1 << 40, 1, 1), (1 << 31, 1 << 31, 1)):
+        with pytest.raises(ValueError, match="gemm"):
+            ops.gemm(ex, a, a, c, *sizes)
+    with pytest.raises(ValueError, match="matvec"):
+        ops.matvec(ex, a, a, c, 3, 3)
+    with pytest.raises(ValueError, match="overlaps"):
+        ops.gemm(ex, c, a, c, 2, 2, 2)
+    assert (c.to_numpy() == 7).all()
+
+
+@pytest.mark.parametrize("strides", [(1, 1), (3, -2), (-2, 2), (1, 2)])
+def test_matrices_of_windows_are_used_transposed(host: hg.Executor, strides: tuple[int, int]) -> None:
+    """Strides may be any, also such that elements share memory."""
+    memory, b = numbers("f32", 60)[20:], numbers("f32", 30)
+    a = np.lib.stride_tricks.as_strided(memory, (6, 5), [4 * s for s in strides], writeable=False)
+    packed = np.ascontiguousarray(a.T)
+    assert (
+        ops.gemm(host, a, b.reshape(6, 5), trans_a=True).tobytes() == ops.gemm(host, packed, b.reshape(6, 5)).tobytes()
+    )
+    assert (
+        ops.gemm(host, b.reshape(6, 5), a, trans_b=True).tobytes() == ops.gemm(host, b.reshape(6, 5), packed).tobytes()
+    )
+    assert ops.matvec(host, a, b[:6], trans_a=True).tobytes() == ops.matvec(host, packed, b[:6]).tobytes()
+
+
+def test_products_take_their_sizes_from_shapes(ex: hg.Executor) -> None:
+    a, b = numbers("f32", 12, 1).reshape(3, 4), numbers("f32", 20, 2).reshape(5, 4)
+    left, right, out = ex.from_numpy(a), ex.from_numpy(b), ex.allocate((3, 5))
+    columns = right.view([4, 5], strides=[1, 4])
+    expected = ordered_product(a, b.T)
+    for call in (
+        lambda: ops.gemm(ex, left, columns, out),
+        lambda: ops.gemm(ex, left, columns, out, 3, 5, 4),
+        lambda: ops.gemm(ex, left, right, out, trans_b=True),
+        lambda: ops.gemm(ex, left, right, out, 3, 5, 4, trans_b=True),
+        lambda: ops.gemm(ex, left, right, out, n=5, trans_b=True),
+    ):
+        out.fill(7)
+        call()
+        assert out.to_numpy().tobytes() == expected.tobytes()
+    stack = numbers("f32", 10 * 12, 3).reshape(2, 5, 3, 4)
+    many, vectors = ex.allocate((2, 5, 3, 5)), ex.allocate((2, 5, 3))
+    ops.gemm(ex, ex.from_numpy(stack), columns, many)
+    assert many.to_numpy().tobytes() == ordered_product(stack.reshape(30, 4), b.T).tobytes()
+    ops.matvec(ex, ex.from_numpy(stack), right.view([4]), vectors)
+    assert vectors.to_numpy().tobytes() == ordered_product(stack.reshape(30, 4), b[:1].T).tobytes()
+
+
+def test_shapes_that_contradict_are_refused(ex: hg.Executor) -> None:
+    a, b, c = ex.allocate((3, 4)), ex.allocate((5, 4)), ex.allocate((3, 5))
+    for text, call in (
+        (r"a product of \(3, 4\) and \(5, 4\) is no \(3, 5\)", lambda: ops.gemm(ex, a, b, c)),
+        ("n is 6, and the arrays' shapes make it 5", lambda: ops.gemm(ex, a, b, c, n=6, trans_b=True)),
+        (r"b has shape \(5, 4\); these sizes demand \(4, 5\)", lambda: ops.gemm(ex, a, b, c, 3, 5, 4)),
+        (r"there is no product of \(12,\) and \(5, 4\)", lambda: ops.gemm(ex, a.view([12]), b, c)),
+        (r"c has shape \(3, 5\); the result has \(5,\)", lambda: ops.gemm(ex, ex.allocate(4), b, c, trans_b=True)),
+        ("m is 2, and the arrays' shapes make it 1", lambda: ops.gemm(ex, ex.allocate(5), b, m=2)),
+        ("n is 4, and the arrays' shapes make it 1", lambda: ops.gemm(ex, a, ex.allocate(4), n=4)),
+        (r"b has shape \(\); expected a vector, a matrix", lambda: ops.gemm(ex, a, ex.allocate(1).view([]))),
+        (r"axis is 2; an array of shape \(3, 4\) has 2 dimensions", lambda: ops.reduce_sum(ex, a, c, axis=2)),
+        ("axis is .*, which has one twice", lambda: ops.reduce_sum(ex, a, c, axis=(0, -2))),
+        (r"output has shape \(5,\); the result has \(4,\)", lambda: ops.reduce_sum(ex, a, ex.allocate(5), axis=0)),
+        (r"output has shape \(3, 5\); the result has \(4,\)", lambda: ops.reduce_sum(ex, a, c, axis=0)),
+        ("n counts elements", lambda: ops.reduce_sum(ex, a, c, 3, axis=0)),
+        (r"output has shape \(5, 4\); the result has \(3, 4\)", lambda: ops.softmax(ex, a, b, axis=0)),
+    ):
+        with pytest.raises(ValueError, match=text):
+            call()
+
+
+@pytest.mark.parametrize("stack", [(), (2,), (3, 1)])
+@pytest.mark.parametrize("trans", [False, True])
+def test_each_size_of_a_product_is_compared_with_the_shapes(
+    ex: hg.Executor, stack: tuple[int, ...], trans: bool
+) -> None:
+    """A size that is what the shapes make it changes nothing; any other is refused by its name and number."""
+    m, n, k = 3, 5, 4
+    a = ex.allocate((*stack, k, m) if trans else (*stack, m, k))
+    b = ex.allocate((*stack, n, k) if trans else (*stack, k, n))
+    x = ex.allocate((*stack, k))
+    products = {
+        ("m", "n", "k"): lambda **given: ops.gemm(ex, a, b, trans_a=trans, trans_b=trans, **given),
+        ("m", "n"): lambda **given: ops.matvec(ex, a, x, trans_a=trans, **given),
+    }
+    for names, product in products.items():
+        right = dict(zip(names, (m, n, k) if len(names) == 3 else (m, k)))
+        shape = (*stack, m, n) if len(names) == 3 else (*stack, m)
+        assert product().shape == shape
+        for name in names:
+            if not stack:
+                assert product(**{name: right[name]}).shape == shape
+            for wrong in (0, right[name] - 1, right[name] + 1):
+                with pytest.raises(
+                    ValueError, match=f"{name} is {wrong}, and the arrays' shapes make it {right[name]}"
+                ):
+                    product(**{name: wrong})
