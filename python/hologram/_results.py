@@ -72,7 +72,8 @@ def allocate(like: Any, shape: tuple[int, ...], dtype: np.dtype[Any], executor: 
     """Return a new array of the kind of one that there is: a Buffer, a torch tensor, or an array of numpy's."""
     if isinstance(like, Buffer):
         if 0 in shape:
-            return executor.wrap(np.empty(shape, dtype)) if like.dtype != dtype else like.view(shape)
+            with executor.allocate(1, dtype, zero=False) as one:  # a device may not see numpy's memory
+                return one.view(shape)
         return executor.allocate(shape, dtype, zero=False)
     if _foreign.is_tensor(like):
         torch: Any = sys.modules["torch"]
