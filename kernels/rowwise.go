@@ -564,9 +564,13 @@ func (op *Op) rowStat(p *Plan, s *Stat, arrays, before []array, lead int, out ar
 			if err != nil {
 				return err
 			}
-			if text != "" {
-				size := map[bool]string{false: "{{size .T}}", true: "{{size .A}}"}[op.Operands[i].Kind == Sum]
+			switch sum := op.Operands[i].Kind == Sum; {
+			case text != "":
+				size := map[bool]string{false: "{{size .T}}", true: "{{size .A}}"}[sum]
 				loads = append(loads, fmt.Sprintf("  mul.u64 %s, %s, %s\n", address, text, size))
+			case sum: // off counts bytes of the rows' type
+				address = o.Name + "at"
+				loads = append(loads, fmt.Sprintf("  div.u64 %[1]s, off, {{size .T}}\n  mul.u64 %[1]s, %[1]s, {{size .A}}\n", address))
 			}
 			slots, loads = append(slots, op.rowSlot(i)), append(loads, op.rowLoad(i, address))
 			extras = append(extras, of.bytes())

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 	"github.com/hologram-project/hologram/kernels"
 )
 
@@ -112,22 +113,27 @@ func init() { // which refers to itself
 // rows, along columns and along both.
 func TestRowsBitForBit(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 1))
-	types := []isa.Type{isa.F32, isa.BF16, isa.F64}
-	form := 0
+	n := 0
 	for _, op := range kernels.All {
 		if op.Rowwise() == nil {
 			continue
 		}
 		require.NotNil(t, rowReferences[op], op.Name)
-		for i, c := range []struct {
+		for _, c := range []struct {
 			shape []int64
 			axes  int
 		}{
 			{[]int64{3, 5}, 1}, {[]int64{1, 1}, 1}, {[]int64{2, 256}, 1}, {[]int64{2, 257}, 1}, {[]int64{70, 7}, 1}, {[]int64{66, 40}, 1},
 			{[]int64{4, 3, 2}, 2}, {[]int64{65, 3, 20}, 2}, {[]int64{6}, 1}, {[]int64{2, 2, 3}, 1}, {[]int64{0, 4}, 1}, {[]int64{4, 0}, 1},
 		} {
-			form++
-			rowsAgree(t, r, op, types[(form+i)%3], c.shape, c.axes, form%4)
+			for _, typ := range []isa.Type{isa.F32, isa.BF16, isa.F64} {
+				for form := range 4 {
+					if n++; brief.On() && n%5 > 0 { // other ones of each operation
+						continue
+					}
+					rowsAgree(t, r, op, typ, c.shape, c.axes, form)
+				}
+			}
 		}
 	}
 	rowsAgree(t, r, kernels.LayerNorm, isa.F32, []int64{1, 8200}, 1, 0)
