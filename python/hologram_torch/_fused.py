@@ -164,11 +164,14 @@ class _Form:
         if any(wanted[i] for i in self._fused.written):
             return False
         leaves = _detached(self.spared(inputs), wanted)
+        changed = [(t, t._version) for i, t in enumerate(leaves) if i in self._fused.written and t is not None]
         native.torch_record(True)
         try:
             with torch.autograd.set_multithreading_enabled(False), torch.set_grad_enabled(True in wanted):
                 result = self.compose(leaves)
                 between = native.torch_recorded()
+                if not _all_seen(changed):
+                    return False
                 if True not in wanted:
                     return _is_whole() and _add(self.known, leaves, wanted, None, 0, between, (result,))
                 given = torch.ones_like(result)
@@ -188,6 +191,12 @@ def _detached(inputs: Sequence[Optional[Tensor]], wanted: Sequence[bool]) -> _In
 
 def _add(table: Any, *arguments: Any) -> bool:
     return bool(native.torch_sequence_add(table.__self__, *arguments))
+
+
+def _all_seen(changed: Sequence[tuple[Tensor, int]]) -> bool:
+    """Whether no input, of which versions were noted, has been changed by torch alone, as where it converts a result."""
+    seen = {t.untyped_storage().data_ptr() for t, _ in native.torch_written()}
+    return all(t._version == version or t.untyped_storage().data_ptr() in seen for t, version in changed)
 
 
 def _is_whole() -> bool:

@@ -192,6 +192,23 @@ def test_inputs_that_are_changed(dtype: torch.dtype, data: bool) -> None:
             assert torch.equal(running, mean) and torch.equal(spread, var)
 
 
+@pytest.mark.parametrize("kept", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("data", [True, False])
+def test_what_is_changed_may_have_another_type(dtype: torch.dtype, kept: torch.dtype, data: bool) -> None:
+    """Then torch converts what it is changed to, which no recording sees: each call changes it all the same."""
+    fused = Fused("batch_norm", _BATCH_NORM.function, 5, _BATCH_NORM.written)
+    x, running, spread, *rest = (None if t is None else t.detach() for t in moving(dtype))
+    assert x is not None and running is not None and spread is not None
+    running, spread = running.to(kept), spread.to(kept)
+    mean, var = running.clone(), spread.clone()
+    for _ in range(6):
+        x = torch.randn_like(x) + 2
+        fused((x.requires_grad_(data), running, spread, *rest), (0.25, 1e-5))
+        _BATCH_NORM.function(x, mean, var, *rest, 0.25, 1e-5)
+        assert torch.equal(running, mean) and torch.equal(spread, var)
+
+
 def test_changed_inputs_that_others_see() -> None:
     """A tensor that is saved for a gradient and then changed is refused, as ever."""
     x, running, spread, *rest = moving()
