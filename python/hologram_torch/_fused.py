@@ -194,7 +194,7 @@ def _add(table: Any, *arguments: Any) -> bool:
 
 
 def _all_seen(changed: Sequence[tuple[Tensor, int]]) -> bool:
-    """Whether no input, of which versions were noted, has been changed by torch alone, as where it converts a result."""
+    """Whether torch alone has changed no input, of which versions were noted, as where it converts a result."""
     seen = {t.untyped_storage().data_ptr() for t, _ in native.torch_written()}
     return all(t._version == version or t.untyped_storage().data_ptr() in seen for t, version in changed)
 

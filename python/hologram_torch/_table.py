@@ -164,8 +164,8 @@ def _smooth_l1_slopes(g: Any, x: Any, t: Any, beta: Any) -> Any:
 def _closed() -> bool:
     """Whether the torch that is installed passes clamp's gradient on at its bounds: 2.11 does, 2.15 doesn't."""
     with torch.inference_mode(False), torch.enable_grad():
-        x = torch.zeros((), device="cpu", requires_grad=True)
-        return bool(torch.autograd.grad(torch.clamp(x, min=0), x)[0])
+        clamped: Any = torch.clamp(torch.zeros((), device="cpu", requires_grad=True), min=0)
+        return bool(clamped.grad_fn(torch.ones((), device="cpu")))  # autograd's engine would start its threads
 
 
 CLOSED = _closed()

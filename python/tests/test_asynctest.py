@@ -17,7 +17,9 @@ import hologram
 
 ROOT = Path(__file__).resolve().parents[2]
 SUITES = {
-    "asynctest": "buffer builder dlpack executor masks ops process products profile program reductions results signals".split(),
+    "asynctest": (
+        "buffer builder dlpack executor masks ops process products profile program reductions results signals".split()
+    ),
     "asynctest-visible": ["buffer", "dlpack", "executor", "visible"],
 }
 ONLY = {"asynctest": ["loading", "streams"]}  # what others have not

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 import threading
 from typing import Any, Callable
 
@@ -251,3 +253,15 @@ def test_forward_derivatives_are_refused(quick: bool) -> None:
                 pytest.fail(name)
             call(x.clone())
     assert torch.equal(F.exp(x), F.exp(x.clone()))
+
+
+def test_an_import_starts_no_engine() -> None:
+    """Autograd's engine has threads, of which a forked child has none: after it no child can use autograd on a GPU."""
+    code = """
+import torch
+def ran(*arguments, **named):
+    raise SystemExit("autograd ran")
+torch.autograd.grad = torch.autograd.backward = torch.autograd.graph._engine_run_backward = ran
+import hologram_torch.nn, hologram_torch.optim, hologram_torch.training
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
