@@ -229,8 +229,8 @@ typedef struct hologram_operand {
    with context, from any thread, when nobody uses the memory of others any more, whatever the call returns but
    HOLOGRAM_BUSY and what it says of a wrong size or a NULL. Without it that memory must last until the call, or its
    event, is done, so that an asynchronous device waits; unless flags have HOLOGRAM_ORDERED, with which nobody is told
-   and nobody waits, and what the owner does to that memory comes behind the call on stream. What the other pointers lead to is read before the call
-   returns, but for residue and first, which stay as they are until the work is done. */
+   and nobody waits, and what the owner does to that memory comes behind the call on stream. What the other pointers lead
+   to is read before the call returns, but for residue and first, which stay as they are until the work is done. */
 typedef struct hologram_call_args {
   uint32_t size;
   int32_t op;

@@ -9,8 +9,8 @@ import (
 	"github.com/hologram-project/hologram/isa"
 )
 
-// Rowwise is what an operation does that makes an element of each of a row's, by
-// numbers that it first finds of the row: softmax and norms, and their gradients.
+// Rowwise is what an operation does that finds numbers of each row and, of most, makes
+// an element of each of the row's by them: softmax and norms, and their gradients.
 //
 // The parts are text in which each operand that is read is a register of its name,
 // each number of the row found so far one of its, and "count" how many elements a
@@ -22,7 +22,7 @@ type Rowwise struct {
 	Stats  []Stat
 	// After makes what all elements of a row need, of its numbers and the scalars.
 	After string
-	// Each makes the outputs, which are registers of their names.
+	// Each makes the outputs that have elements, which are registers of their names.
 	Each string
 }
 

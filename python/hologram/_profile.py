@@ -43,7 +43,7 @@ def profile(path: Optional[Path] = None, *, table: bool = True, limit: int = 262
         A ``Profile``, which ``with ... as p`` gives too, for its ``events``, ``table()`` and ``save(path)``.
 
     Raises:
-        TypeError: path is none.
+        TypeError: path is no path.
         ValueError: limit is not in 1 … 2^26.
         OSError: At the end: the file cannot be written (a warning, where the block raised itself), or nothing printed.
     """

@@ -80,10 +80,15 @@ class UnlikeArrays:
             raise AttributeError(text)
 
 
+def _reflects(kind: type, method: str) -> bool:
+    """Whether a type has a method of its own; all have comparisons, most of object."""
+    return getattr(kind, method, None) is not getattr(object, method, None)
+
+
 def _refusal(sign: str, name: str, reflected: str) -> Callable[..., Any]:
     def refuse(self: Any, other: Any = None, modulus: Any = None) -> Any:
         number = isinstance(other, (bool, int, float, complex)) and not isinstance(other, np.generic)
-        if reflected and not number and not isinstance(other, UnlikeArrays) and hasattr(type(other), reflected):
+        if reflected and not number and not isinstance(other, UnlikeArrays) and _reflects(type(other), reflected):
             return NotImplemented
         raise TypeError(f"a Buffer has no operator {sign}; {_instead(self, name)}")
 

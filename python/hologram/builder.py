@@ -269,7 +269,11 @@ class ProgramBuilder:
         if row is None or name.startswith("_"):
             import difflib
 
-            near = [] if name.startswith("_") else difflib.get_close_matches(name, dir(self), 1)
+            near = (
+                []
+                if name.startswith("_")
+                else difflib.get_close_matches(name, [n for n in dir(self) if n[0] != "_"], 1)
+            )
             hint = f"; did you mean {near[0]}?" if near else ""
             raise AttributeError(f"no instruction is called {name}{hint}")
 
