@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import math
+import re
 from typing import Any, Callable
 
 import numpy as np
@@ -100,6 +101,30 @@ def test_parameters_of_channels_have_one_for_each(training: bool) -> None:
         given = {name: torch.ones(2 if name == wrong else 3) for name in names}
         with pytest.raises(RuntimeError, match=rf"{wrong} has the shape \(2,\); expected \(3,\)"):
             F.batch_norm(torch.ones(4, 3, 5), **given, training=training)
+
+
+UNWRITABLE: dict[str, Callable[[], Tensor]] = {
+    r"has dtype torch\.int64": lambda: torch.ones(7, dtype=torch.int64),
+    r"has dtype torch\.bool": lambda: torch.ones(7, dtype=torch.bool),
+    r"has dtype torch\.float8_e5m2": lambda: torch.ones(7).to(torch.float8_e5m2),
+    "elements of .* share memory": lambda: torch.ones(1).expand(7),
+}
+
+
+@pytest.mark.parametrize("said", UNWRITABLE)
+@pytest.mark.parametrize("which", ["running_mean", "running_var"])
+def test_statistics_that_are_refused_move_none(which: str, said: str) -> None:
+    """Also after a call that took others of these shapes."""
+    x = torch.randn(4, 7)
+    for _ in range(2):
+        given = {"running_mean": torch.zeros(7), "running_var": torch.ones(7), which: UNWRITABLE[said]()}
+        before = {name: running.clone() for name, running in given.items()}
+        with pytest.raises(RuntimeError, match=f"batch_norm: .*{which}") as refused:
+            F.batch_norm(x, **given, training=True)
+        assert re.search(said, str(refused.value))
+        for name, running in given.items():
+            assert torch.equal(running.double(), before[name].double()), name
+        F.batch_norm(x, torch.zeros(7), torch.ones(7), training=True)
 
 
 NO_TENSORS = {
