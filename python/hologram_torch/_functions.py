@@ -47,7 +47,7 @@ def _arithmetic(name: str) -> _Function:
         alpha = number(alpha)
         if alpha != 1 or isinstance(alpha, float):
             x, y = tensors(name, input, other)
-            dtype = torch.result_type(x, y)
+            dtype = OPERATIONS["add"].function.results([x, y])[1][0]
             if dtype.is_floating_point:
                 return called("add_scaled", (x, y), (float(-alpha if name == "sub" else alpha),), out)
             if isinstance(alpha, float):

@@ -125,3 +125,12 @@ def test_clamp_names_itself() -> None:
     for bounds in ((1, 2), (1,), (None, 2)):
         with pytest.raises(TypeError, match="clamp: argument 1 is a int"):
             F.clamp(3, *bounds)
+
+
+@pytest.mark.parametrize("alpha", [2, 1.0, -0.5], ids=str)
+def test_alpha_is_compiled(alpha: float) -> None:
+    x, i = torch.randn(3, 4), torch.arange(4)
+    compiled = torch.compile(lambda x, y: F.sub(x, y, alpha=alpha), backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(x, i), torch.sub(x, i, alpha=alpha))
+    if isinstance(alpha, int):
+        torch.testing.assert_close(compiled(i, i), torch.sub(i, i, alpha=alpha))
