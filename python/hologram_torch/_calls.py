@@ -24,9 +24,26 @@ from hologram_torch._table import OPERATIONS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Number", "binary_form", "called", "executor_form", "here", "in_place", "quick", "tensors", "unary_form"]
+__all__ = [
+    "Number",
+    "binary_form",
+    "called",
+    "executor_form",
+    "here",
+    "in_place",
+    "number",
+    "quick",
+    "tensors",
+    "unary_form",
+    "within",
+]
 
 Number = Union[int, float, bool]
+
+
+def number(value: Any) -> Any:
+    """Return Python's number for one of numpy's, as torch takes them; anything else as it is."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _dtype_of(number: Number, dtype: torch.dtype) -> torch.dtype:
@@ -42,6 +59,21 @@ def _wrapped(number: Number, dtype: torch.dtype) -> int:
     """Return an integer with the bits that a dtype has, as torch takes numbers beside integers."""
     info = torch.iinfo(dtype)
     return int(number) if info.min <= number <= info.max else (int(number) - info.min) % (1 << info.bits) + info.min
+
+
+def within(input: Any, name: str, bound: Any) -> Any:
+    """Return the number of an integer dtype that bounds as another does, which the dtype may not have."""
+    bound = number(bound)
+    if not isinstance(bound, int) or isinstance(bound, bool) or not isinstance(input, Tensor):
+        return bound
+    if input.dtype == torch.bool or input.dtype.is_floating_point or input.dtype.is_complex:
+        return bound
+    info = torch.iinfo(input.dtype)
+    if info.min <= bound <= info.max:
+        return bound
+    if (bound < info.min) != (name == "min"):
+        raise InvalidArgumentError(f"clamp: {name} is {bound}; {input.dtype} has {info.min} to {info.max}")
+    return info.min if name == "min" else info.max
 
 
 def _category(dtype: torch.dtype) -> int:
@@ -70,8 +102,7 @@ def tensors(what: str, *values: Any) -> list[Tensor]:
                 raise DTypeError(f"{what}: argument {i + 1} {given}; expected a dense tensor: {hint}")
             found.append(value)
             continue
-        if isinstance(value, np.generic):  # as torch takes them: as numbers of Python's
-            value = value.item()
+        value = number(value)
         if like is not None and isinstance(value, (bool, int, float)):
             dtype = _dtype_of(value, like.dtype)
             if like.ndim and dtype in (torch.float16, torch.bfloat16):

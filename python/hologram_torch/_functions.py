@@ -12,11 +12,23 @@ from torch import Tensor
 from hologram import Executor
 from hologram.errors import DTypeError, InvalidArgumentError
 from hologram_torch import _matrix, _reductions, _rows
-from hologram_torch._calls import Number, binary_form, called, executor_form, here, in_place, quick, tensors, unary_form
+from hologram_torch._calls import (
+    Number,
+    binary_form,
+    called,
+    executor_form,
+    here,
+    in_place,
+    number,
+    quick,
+    tensors,
+    unary_form,
+    within,
+)
 from hologram_torch._executors import using
 from hologram_torch._fused import Fused
 from hologram_torch._gather import EMBEDDING
-from hologram_torch._reductions import dimensions
+from hologram_torch._reductions import dimension, dimensions, index
 from hologram_torch._table import CLOSED, OPERATIONS
 
 if TYPE_CHECKING:
@@ -32,28 +44,44 @@ def _arithmetic(name: str) -> _Function:
     def full(
         input: Union[Tensor, Number], other: Union[Tensor, Number], *, alpha: Number = 1, out: Optional[Tensor] = None
     ) -> Tensor:
-        if alpha != 1:
-            alpha = -alpha if name == "sub" else alpha
+        alpha = number(alpha)
+        if alpha != 1 or isinstance(alpha, float):
             x, y = tensors(name, input, other)
-            if x.dtype == y.dtype == torch.bool:
+            dtype = OPERATIONS["add"].function.results([x, y])[1][0]
+            if dtype.is_floating_point:
+                return called("add_scaled", (x, y), (float(-alpha if name == "sub" else alpha),), out)
+            if isinstance(alpha, float):
+                raise RuntimeError(f"{name}: alpha is {alpha}; beside integers it must not be a floating-point number")
+            if dtype == torch.bool:
                 alpha = bool(alpha)  # as torch has numbers beside bools
-            if torch.result_type(x, y).is_floating_point:
-                return called("add_scaled", (x, y), (float(alpha),), out)
-            return called("add", (x, mul(y, alpha)), out=out)
+            # The product is of the result's dtype: bools times a number are int64.
+            return called(name, (x, mul(y.to(dtype), alpha)), out=out)
         return called(name, (input, other), out=out)
 
-    sign = {"add": "input + alpha · other", "sub": "input − alpha · other", "mul": "input · other"}[name]
+    sign = {"add": "+", "sub": "−"}[name]
     full.__name__ = full.__qualname__ = name
-    full.__doc__ = f"""Return {sign}, broadcast and promoted.
+    full.__doc__ = f"""Return input {sign} alpha · other, broadcast and promoted.
 
     ``{name}(executor, input1, input2, out=None)`` runs on an executor.
+
+    Raises:
+        RuntimeError: alpha is a float, and the result has integers or bools.
     """
     return quick(name, executor_form(binary_form(name))(full))
 
 
 add = _arithmetic("add")
 sub = _arithmetic("sub")
-mul = _arithmetic("mul")
+
+
+@partial(quick, "mul")
+@executor_form(binary_form("mul"))
+def mul(input: Union[Tensor, Number], other: Union[Tensor, Number], *, out: Optional[Tensor] = None) -> Tensor:
+    """Return input · other, broadcast and promoted.
+
+    ``mul(executor, input1, input2, out=None)`` runs on an executor.
+    """
+    return called("mul", (input, other), out=out)
 
 
 def div(
@@ -67,7 +95,7 @@ def div(
     if rounding_mode is not None:
         raise NotImplementedError(f"div: rounding_mode is {rounding_mode!r}; only None is there")
     # Beside integers a number is not one of them: their quotients are floats.
-    given = [float(value) if isinstance(value, int) else value for value in (input, other)]
+    given = [float(value) if isinstance(value, int) else value for value in (number(input), number(other))]
     return called("div", given, out=out)
 
 
@@ -78,6 +106,7 @@ def pow(input: Union[Tensor, Number], exponent: Union[Tensor, Number], *, out: O
         TypeError: Both are integers, and exponent is a tensor.
         RuntimeError: input has integers, and exponent is a negative one.
     """
+    exponent = number(exponent)
     if isinstance(exponent, int) and isinstance(input, Tensor) and not input.dtype.is_floating_point:
         return _whole_power(input, exponent, out)
     if isinstance(exponent, (int, float)) and isinstance(input, Tensor) and input.dtype.is_floating_point:
@@ -122,20 +151,6 @@ def where(condition: Tensor, input: Union[Tensor, Number], other: Union[Tensor, 
     return found
 
 
-def _within(input: Any, name: str, bound: Any) -> Any:
-    """Return the number of an integer dtype that bounds as another does, which the dtype may not have."""
-    if not isinstance(bound, int) or isinstance(bound, bool) or not isinstance(input, Tensor):
-        return bound
-    if input.dtype == torch.bool or input.dtype.is_floating_point or input.dtype.is_complex:
-        return bound
-    info = torch.iinfo(input.dtype)
-    if info.min <= bound <= info.max:
-        return bound
-    if (bound < info.min) != (name == "min"):
-        raise InvalidArgumentError(f"clamp: {name} is {bound}; {input.dtype} has {info.min} to {info.max}")
-    return info.min if name == "min" else info.max
-
-
 def clamp(
     input: Tensor,
     min: Union[Tensor, Number, None] = None,
@@ -153,8 +168,10 @@ def clamp(
     """
     if min is None and max is None:
         raise InvalidArgumentError("clamp: At least one of 'min' or 'max' must not be None")
-    min, max = _within(input, "min", min), _within(input, "max", max)
+    min, max = within(input, "min", min), within(input, "max", max)
     tensor = isinstance(min, Tensor) or isinstance(max, Tensor)
+    if not tensor and not isinstance(input, Tensor):
+        tensors("clamp", input)
     if max is None:
         return called("maximum" if tensor and not CLOSED else "clamp_min", (input, min), out=out)
     if min is None:
@@ -346,7 +363,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: Optional[torch.dtype] = None) -> T
     (input,) = tensors("cumsum", input)
     if dtype is None and not input.dtype.is_floating_point:
         dtype = torch.int64
-    found: Tensor = _reductions.CUMSUM(_converted(input, dtype), _dimension(input, dim))
+    found: Tensor = _reductions.CUMSUM(_converted(input, dtype), dimension(input, dim))
     return found
 
 
@@ -410,14 +427,8 @@ def _softmax_form(ex: Executor, input: Tensor, dim: Optional[int] = None) -> Ten
         if dim is None:  # of all elements, as hologram.ops.softmax
             flat: Tensor = _rows.SOFTMAX(input.reshape(-1), 0)
             return flat.reshape(input.shape)
-        found: Tensor = _rows.SOFTMAX(input, _dimension(input, dim))
+        found: Tensor = _rows.SOFTMAX(input, dimension(input, dim))
         return found
-
-
-def _dimension(x: Tensor, dim: int) -> int:
-    if not isinstance(dim, int):
-        raise TypeError(f"dim is {dim!r}; expected an integer")
-    return (dimensions(x, dim) or [0])[0]
 
 
 def _implicit(x: Tensor, dim: Optional[int]) -> int:
@@ -425,7 +436,7 @@ def _implicit(x: Tensor, dim: Optional[int]) -> int:
         dim = torch.nn.functional._get_softmax_dim(  # type: ignore[attr-defined]
             "softmax", x.ndim, 4
         )
-    return _dimension(x, dim)
+    return dimension(x, dim)
 
 
 def _softmaxed(input: Tensor, dim: Optional[int], dtype: Optional[torch.dtype], name: str) -> Tensor:
@@ -444,12 +455,12 @@ def softmax(input: Tensor, dim: Optional[int] = None, *, dtype: Optional[torch.d
 
     ``softmax(executor, input, dim=None)`` runs on an executor, and without dim over all elements.
     """
-    return _SOFTMAX((input,), (dim, dtype, "softmax"))
+    return _SOFTMAX((input,), (dim if dim is None else index(dim), dtype, "softmax"))
 
 
 def log_softmax(input: Tensor, dim: Optional[int] = None, *, dtype: Optional[torch.dtype] = None) -> Tensor:
     """Return x − max − log Σ e^(x − max) along a dimension."""
-    return _SOFTMAX((input,), (dim, dtype, "log_softmax"))
+    return _SOFTMAX((input,), (dim if dim is None else index(dim), dtype, "log_softmax"))
 
 
 def floating(what: str, x: Tensor) -> Tensor:

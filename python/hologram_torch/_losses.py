@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Optional
 
 import torch
@@ -102,7 +103,7 @@ def huber_loss(
 ) -> Tensor:
     """Return z²/2 where z = |input − target| ≤ delta, else delta (z − delta/2).
 
-    Weighted, the mean is that of the products, as torch's; other losses divide by the sum of the weights.
+    Weighted, the mean is that of the products, as torch's; mse_loss and l1_loss divide by the sum of the weights.
     """
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
@@ -210,11 +211,11 @@ def _cross_entropy(
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {smoothing}")
     _check_reduction("cross_entropy", reduction)
     x = floating("cross_entropy", _loss_input(input))
+    at, classes = _classes("cross_entropy", input, weight)
     if target.shape == input.shape and target.dtype.is_floating_point:
-        at = 1 if input.ndim > 1 else 0
-        classes, logs = input.shape[at], LOG_SOFTMAX(x, at)
+        logs = LOG_SOFTMAX(x, at)
         if smoothing:
-            target = add(OPERATIONS["scaled"](target, 1 - smoothing), smoothing / classes)
+            target = add(OPERATIONS["scaled"](target, 1 - smoothing), smoothing / max(classes, 1))
         if weight is not None:
             logs = mul(logs, _channels(weight, logs, at))
         loss = neg(sum(mul(logs, target), at))
@@ -240,6 +241,17 @@ def cross_entropy(
     return _CROSS_ENTROPY((input, target, weight), (ignore_index, reduction, label_smoothing))
 
 
+def _classes(what: str, input: Tensor, weight: Optional[Tensor]) -> tuple[int, int]:
+    """Return the dimension of classes and their number, and refuse a weight that has not one for each."""
+    if not input.ndim:
+        raise ValueError(f"{what}: input has no dimensions; expected at least 1")
+    at = 1 if input.ndim > 1 else 0
+    classes = input.shape[at]
+    if weight is not None and tuple(weight.shape) != (classes,):
+        raise RuntimeError(f"{what}: weight has the shape {tuple(weight.shape)}; expected ({classes},), one a class")
+    return at, classes
+
+
 def _channels(weight: Tensor, like: Tensor, at: int) -> Tensor:
     return weight.reshape([-1 if i == at else 1 for i in range(like.ndim)])
 
@@ -256,10 +268,7 @@ def _classified(
     """Return the loss of classes; input has their logarithms, or scores if there is a smoothing."""
     _check_reduction(what, reduction)
     floating(what, input)
-    if not input.ndim:
-        raise ValueError(f"{what}: input has no dimensions; expected at least 1")
-    at = 1 if input.ndim > 1 else 0
-    classes = input.shape[at]
+    at, classes = _classes(what, input, weight)
     wanted = [n for i, n in enumerate(input.shape) if i != at]
     if input.ndim == 1 and tuple(target.shape) == (1,):
         target = target.reshape(())
@@ -270,8 +279,6 @@ def _classified(
             f"{what}: target has dtype {target.dtype}; expected int64, or the input's shape and a float type"
         )
     target = target.to(torch.int64)
-    if weight is not None and tuple(weight.shape) != (classes,):
-        raise RuntimeError(f"{what}: weight has the shape {tuple(weight.shape)}; expected ({classes},), one a class")
     if weight is not None and weight.requires_grad and torch.is_grad_enabled():
         raise RuntimeError(f"{what}: weight requires grad, and there is no gradient by it; give weight.detach()")
     weight = None if weight is None else weight.to(input.dtype)
@@ -293,4 +300,5 @@ def _classified(
         spread = _reduced(what, spread, "sum")
         if reduction == "mean":
             spread = div(spread, divisor).to(logs.dtype)
-    return add(OPERATIONS["scaled"](loss, 1 - smoothing), OPERATIONS["scaled"](spread, smoothing / classes))
+    share = smoothing / classes if classes else math.inf  # torch's 0 · ∞
+    return add(OPERATIONS["scaled"](loss, 1 - smoothing), OPERATIONS["scaled"](spread, share))

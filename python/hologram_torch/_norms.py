@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from hologram_torch._calls import called, tensors
-from hologram_torch._elementwise import opmath
+from hologram_torch._elementwise import ATLAS, opmath
 from hologram_torch._functions import wide
 from hologram_torch._fused import Fused
 from hologram_torch._rows import LAYER_NORM, RMS_NORM
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = ["batch_norm", "layer_norm", "rms_norm"]
+
+
+_FLOATS = [dtype for dtype in ATLAS if dtype.is_floating_point]
 
 
 def _norm_input(x: Tensor, *parameters: Optional[Tensor]) -> tuple[Tensor, torch.dtype]:
@@ -154,6 +157,7 @@ def _batch_norm(
 ) -> Tensor:
     over, shape = _channels(input)
     _check_channels(input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    _check_written(running_mean=running_mean, running_var=running_var)
     count = math.prod([input.shape[i] for i in over])
     if input.shape[0] * math.prod(input.shape[2:]) == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
@@ -184,6 +188,19 @@ def _check_channels(x: Tensor, **parameters: Optional[Tensor]) -> None:
                 f"batch_norm: {name} has the shape {tuple(parameter.shape)}; expected ({channels},), one a channel of "
                 f"an input of shape {tuple(x.shape)}"
             )
+        if parameter is not None and name.startswith("running") and parameter.dtype not in _FLOATS:
+            raise RuntimeError(f"batch_norm: {name} has dtype {parameter.dtype}; expected a floating-point dtype")
+
+
+def _check_written(**statistics: Optional[Tensor]) -> None:
+    """Refuse statistics that can't be written, before the first of them has moved.
+
+    Raises:
+        RuntimeError: Elements share memory; the message names the statistic.
+    """
+    for name, running in statistics.items():
+        if running is not None and any(n > 1 and step == 0 for n, step in zip(running.shape, running.stride())):
+            raise RuntimeError(f"batch_norm: elements of {name} share memory, and it is changed in place; clone() it")
 
 
 def _standardized(

@@ -6,8 +6,10 @@ The library reduces rows of a matrix; dimensions that are reduced become its col
 from __future__ import annotations
 
 import math
+import operator
 from typing import TYPE_CHECKING, Any, Optional, Union
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -89,6 +91,17 @@ def contiguous(x: Tensor) -> Tensor:
     return made
 
 
+def index(dim: Any) -> int:
+    """Return a dimension as Python's integer.
+
+    Raises:
+        TypeError: It is no integer, or a bool.
+    """
+    if not isinstance(dim, (int, np.integer)) or isinstance(dim, bool):
+        raise TypeError(f"dim is {dim!r}; expected an integer")
+    return operator.index(dim)
+
+
 def dimensions(x: Tensor, dim: Union[int, Sequence[int], None]) -> list[int]:
     """Return the dimensions that dim names, counted from 0; all without it.
 
@@ -97,13 +110,13 @@ def dimensions(x: Tensor, dim: Union[int, Sequence[int], None]) -> list[int]:
         IndexError: There is no such dimension.
         RuntimeError: One is named twice.
     """
-    if dim is None or (not isinstance(dim, int) and not len(dim)):
+    alone = isinstance(dim, (int, np.generic))  # numpy's integers are taken as Python's
+    if dim is None or (not alone and not len(dim)):  # type: ignore[arg-type]
         return list(range(x.ndim))
     found = []
-    for d in [dim] if isinstance(dim, int) else dim:
+    for d in [dim] if alone else dim:  # type: ignore[union-attr]
         most = max(x.ndim, 1)
-        if not isinstance(d, int) or isinstance(d, bool):
-            raise TypeError(f"dim is {d!r}; expected an integer")
+        d = index(d)
         if not -most <= d < most:
             raise IndexError(f"Dimension out of range (expected to be in range of [{-most}, {most - 1}], but got {d})")
         d %= most
@@ -111,6 +124,11 @@ def dimensions(x: Tensor, dim: Union[int, Sequence[int], None]) -> list[int]:
             raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
         found.append(d)
     return sorted(found) if x.ndim else []
+
+
+def dimension(x: Tensor, dim: int) -> int:
+    """Return the one dimension that dim names, as ``dimensions`` does; 0 of a tensor without any."""
+    return (dimensions(x, [dim]) or [0])[0]
 
 
 def _rows(x: Tensor, dim: Sequence[int]) -> tuple[Tensor, int, int]:

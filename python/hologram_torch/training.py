@@ -20,6 +20,7 @@ import csv
 import itertools
 import json
 import math
+import numbers
 import os
 import tempfile
 from collections.abc import Sized
@@ -389,14 +390,18 @@ def fit(
     for name, part in (("validate", validate), ("scheduler", scheduler), ("scaler", scaler), ("stop", stop)):
         _check(name, part, True)
     for name, number in (("epochs", epochs), ("log_every", log_every), ("every", 1 if every is None else every)):
-        if not isinstance(number, int):
+        if not isinstance(number, numbers.Integral):
             raise TypeError(f"fit: {name} is a {type(number).__name__}; expected an integer")
         if number < 1:
             raise InvalidArgumentError(f"fit: {name} is {number}; expected 1 or more")
+    # numpy's are taken, and made Python's: beside uint8 a step past 255 is an error.
+    epochs, log_every, every = int(epochs), int(log_every), None if every is None else int(every)
     if autocast is not None and not isinstance(autocast, torch.dtype):
         raise TypeError(f"fit: autocast is a {type(autocast).__name__}; expected a torch.dtype")
-    if clip is not None and not isinstance(clip, (int, float)):
-        raise TypeError(f"fit: clip is a {type(clip).__name__}; expected a number")
+    if clip is not None:
+        if not isinstance(clip, numbers.Real):
+            raise TypeError(f"fit: clip is a {type(clip).__name__}; expected a number")
+        clip = float(clip)
     if checkpoint is not None:
         _safetensors()
     logs: Sequence[Log] = log if isinstance(log, (list, tuple)) else [log]  # type: ignore[list-item]

@@ -75,3 +75,35 @@ def test_a_target_of_one_input() -> None:
         torch.testing.assert_close(found, expected)
         with pytest.raises(ValueError, match="no dimensions"):
             getattr(F, name)(torch.tensor(0.5), torch.tensor(0))
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("shape", [(2, 0), (0, 0), (0, 3), (0,), (2, 0, 3)], ids=str)
+def test_cross_entropy_of_nothing(shape: tuple[int, ...], smoothing: float, reduction: str) -> None:
+    """As torch's, of probabilities; and of classes where there is no target to be out of bounds."""
+    at = 1 if len(shape) > 1 else 0
+    x, rest = torch.zeros(shape), shape[:at] + shape[at + 1 :]
+    targets = [torch.zeros(shape)]
+    if len(shape) > 1 and 0 in rest:
+        targets.append(torch.zeros(rest, dtype=torch.int64))
+    for target in targets:
+        for weight in (None, torch.ones(shape[at])):
+            given = {"weight": weight, "label_smoothing": smoothing, "reduction": reduction}
+            expected = torch.nn.functional.cross_entropy(x, target, **given)
+            torch.testing.assert_close(F.cross_entropy(x, target, **given), expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("wrong", [(1,), (1, 3), (2,), (), (6,)], ids=str)
+@pytest.mark.parametrize("probabilities", [False, True])
+def test_weights_of_classes_have_one_for_each(probabilities: bool, wrong: tuple[int, ...]) -> None:
+    x = torch.zeros(2, 3)
+    target = torch.ones(2, 3) if probabilities else torch.tensor([0, 2])
+    with pytest.raises(RuntimeError, match=r"cross_entropy: weight has the shape .*; expected \(3,\), one a class"):
+        F.cross_entropy(x, target, torch.ones(wrong))
+
+
+def test_cross_entropy_has_a_dimension_of_classes() -> None:
+    for target in (torch.tensor(1.0), torch.tensor(0)):
+        with pytest.raises(ValueError, match="cross_entropy: input has no dimensions; expected at least 1"):
+            F.cross_entropy(torch.tensor(1.0), target)

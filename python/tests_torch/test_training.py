@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any, Callable, Optional
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -160,6 +161,19 @@ def test_arguments_are_looked_at_first(name: str, value: Any) -> None:
 
     with pytest.raises(TypeError, match=rf"^fit: {name} is a {type(value).__name__}; expected an? "):
         trained(batches(), **{"loss": never, name: value})
+
+
+def test_numbers_of_numpy_train_as_those_of_python(tmp_path: Path) -> None:
+    given = list(itertools.islice(batches(), 3)) * 50  # more steps than uint8 counts
+    paths = tmp_path / "a.csv", tmp_path / "b.csv"
+
+    def losses(path: Path, epochs: Any, log_every: Any, every: Any, clip: Any) -> list[float]:
+        log = training.CSVLog(path)
+        return trained(given, epochs=epochs, log_every=log_every, every=every, clip=clip, log=log).losses
+
+    found = losses(paths[0], np.int64(2), np.uint8(2), np.uint8(3), np.float32(0.5))
+    assert found == losses(paths[1], 2, 2, 3, 0.5)
+    assert paths[0].read_text() == paths[1].read_text()
 
 
 def test_early_stopping() -> None:

@@ -1,0 +1,136 @@
+"""Numbers as arguments beside tensors: numpy's as well as Python's, alpha, dimensions."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from hologram_torch import functional as F
+
+DTYPES = [
+    torch.bool,
+    torch.uint8,
+    torch.int8,
+    torch.int32,
+    torch.int64,
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+]
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    for x in (torch.ones(3), torch.ones(3, dtype=torch.float16), torch.arange(3), torch.tensor([True, False])):
+        for number in (np.float32(2.5), np.float64(2.5), np.int64(-2), np.uint8(3), np.bool_(True)):
+            for ours, theirs in ((F.add, torch.add), (F.mul, torch.mul)):
+                expected = theirs(x, number.item())
+                assert (ours(x, number).dtype, ours(x, number).tolist()) == (expected.dtype, expected.tolist())
+    with pytest.raises(TypeError, match="argument 2 is a complex; expected"):
+        F.add(torch.ones(3), np.complex64(1))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int64, torch.float16, torch.float32], ids=str)
+def test_numbers_of_numpy_are_used_as_those_of_python(dtype: torch.dtype) -> None:
+    """Also one that the tensor's dtype has not, which beside a tensor would wrap."""
+    x = torch.tensor([1, 100]).to(dtype)
+    for name, given in (
+        ("clamp", {"min": np.int64(-300)}),
+        ("clamp", {"max": np.int64(300)}),
+        ("clamp", {"min": np.int64(-300), "max": np.uint8(7)}),
+        ("div", {"other": np.int64(300)}),
+        ("pow", {"exponent": np.int64(2)}),
+        ("add", {"other": x, "alpha": np.int64(3)}),
+        ("sub", {"other": x, "alpha": np.int64(-3)}),
+    ):
+        plain = {key: value.item() if isinstance(value, np.generic) else value for key, value in given.items()}
+        for expected in (getattr(torch, name)(x, **plain), getattr(F, name)(x, **plain)):
+            torch.testing.assert_close(getattr(F, name)(x, **given), expected)
+    torch.testing.assert_close(F.div(np.int64(300), x), torch.div(300, x))
+
+
+def test_alpha() -> None:
+    x, y = torch.randn(5, requires_grad=True), torch.randn(5, requires_grad=True)
+    torch.testing.assert_close(F.add(x, y, alpha=-2.5), torch.add(x, y, alpha=-2.5))
+    torch.testing.assert_close(F.sub(x, y, alpha=3), torch.sub(x, y, alpha=3))
+    i = torch.arange(4)
+    assert torch.equal(F.sub(i, i, alpha=3), torch.sub(i, i, alpha=3))
+
+
+@pytest.mark.parametrize("alpha", [1, 2, -3, 1.0, 0.5], ids=str)
+@pytest.mark.parametrize(("a", "b"), list(itertools.product(DTYPES, DTYPES)), ids=str)
+def test_alpha_of_dtypes(a: torch.dtype, b: torch.dtype, alpha: float) -> None:
+    """Results have torch's dtypes, and what torch refuses is refused; but of one bool operand sub makes a number."""
+    x, y = torch.tensor([1, 0, 1, 1]).to(a), torch.tensor([1, 1, 0, 1]).to(b)
+    for name in ("add", "sub"):
+        ours, theirs = getattr(F, name), getattr(torch, name)
+        if name == "sub" and torch.bool in (a, b):
+            if a == b:
+                with pytest.raises((TypeError, RuntimeError), match=r"bools|alpha"):
+                    ours(x, y, alpha=alpha)
+            continue
+        try:
+            expected = theirs(x, y, alpha=alpha)
+        except RuntimeError:
+            with pytest.raises(RuntimeError, match=f"{name}: alpha is {alpha}; beside integers"):
+                ours(x, y, alpha=alpha)
+            continue
+        torch.testing.assert_close(ours(x, y, alpha=alpha), expected)
+
+
+def test_a_product_has_no_alpha() -> None:
+    with pytest.raises(TypeError, match="alpha"):
+        F.mul(torch.ones(2), torch.ones(2), alpha=2)
+
+
+def test_bools_are_added() -> None:
+    x, y = torch.tensor([True, False, False]), torch.tensor([False, True, False])
+    for alpha in (2, 0, -1, True, False):
+        found, expected = F.add(x, y, alpha=alpha), torch.add(x, y, alpha=alpha)
+        assert found.dtype == expected.dtype and torch.equal(found, expected), alpha
+
+
+def test_dimensions_of_numpy() -> None:
+    x = torch.randn(3, 4)
+    for kind in (np.int64, np.int32, np.uint8):
+        for found, expected in (
+            (F.softmax(x, kind(1)), x.softmax(1)),
+            (F.log_softmax(x, dim=kind(0)), x.log_softmax(0)),
+            (F.cumsum(x, kind(0)), x.cumsum(0)),
+            (F.sum(x, dim=kind(0)), x.sum(0)),
+            (F.sum(x, dim=(kind(0), 1)), x.sum()),
+            (F.mean(x, kind(1), True), x.mean(1, True)),
+            (F.amax(x, [kind(1)]), x.amax(1)),
+            (F.std(x, kind(0)), x.std(0)),
+        ):
+            torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(F.sum(x, np.int64(-1)), x.sum(-1))
+    with pytest.raises(IndexError, match="but got 2"):
+        F.sum(x, np.int64(2))
+
+
+@pytest.mark.parametrize("dim", [True, np.bool_(True), 1.0, np.float32(1), "1"], ids=repr)
+def test_dimensions_are_integers(dim: object) -> None:
+    """Also where the integer that equals it was given before."""
+    for call in (F.cumsum, F.softmax, F.log_softmax, F.sum, lambda x, d: F.sum(x, (d,))):
+        call(torch.ones(2, 2), 1)
+        with pytest.raises(TypeError):
+            call(torch.ones(2, 2), dim)
+
+
+def test_clamp_names_itself() -> None:
+    for bounds in ((1, 2), (1,), (None, 2)):
+        with pytest.raises(TypeError, match="clamp: argument 1 is a int"):
+            F.clamp(3, *bounds)
+
+
+@pytest.mark.parametrize("alpha", [2, 1.0, -0.5], ids=str)
+def test_alpha_is_compiled(alpha: float) -> None:
+    x, i = torch.randn(3, 4), torch.arange(4)
+    compiled = torch.compile(lambda x, y: F.sub(x, y, alpha=alpha), backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(x, i), torch.sub(x, i, alpha=alpha))
+    if isinstance(alpha, int):
+        torch.testing.assert_close(compiled(i, i), torch.sub(i, i, alpha=alpha))
