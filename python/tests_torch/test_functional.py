@@ -11,6 +11,7 @@ from typing import Any, Callable
 import numpy as np
 import pytest
 import torch
+from kinds import DTYPES
 from torch import Tensor
 
 import hologram as hg
@@ -18,17 +19,6 @@ import hologram_torch as ht
 from hologram_torch import functional as F
 
 SHAPES: list[tuple[int, ...]] = [(), (0,), (1,), (7,), (3, 1, 5), (2, 0, 3), (13, 17)]
-DTYPES = [
-    torch.bool,
-    torch.uint8,
-    torch.int8,
-    torch.int32,
-    torch.int64,
-    torch.float16,
-    torch.bfloat16,
-    torch.float32,
-    torch.float64,
-]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

@@ -7,20 +7,9 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from kinds import DTYPES
 
 from hologram_torch import functional as F
-
-DTYPES = [
-    torch.bool,
-    torch.uint8,
-    torch.int8,
-    torch.int32,
-    torch.int64,
-    torch.float16,
-    torch.bfloat16,
-    torch.float32,
-    torch.float64,
-]
 
 
 def test_numbers_of_numpy_are_numbers() -> None:
