@@ -18,8 +18,9 @@ import hologram
 ROOT = Path(__file__).resolve().parents[2]
 SUITES = {
     "asynctest": (
-        "buffer builder dlpack executor masks ops process products profile program reductions results signals".split()
-    ),
+        "buffer buffer_numbers builder dlpack empty_shapes executor masks ops process products profile program "
+        "reductions results signals"
+    ).split(),
     "asynctest-visible": ["buffer", "dlpack", "executor", "visible"],
 }
 ONLY = {"asynctest": ["loading", "streams"]}  # what others have not

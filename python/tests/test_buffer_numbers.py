@@ -70,7 +70,10 @@ def test_index_is_numpys(ex: hg.Executor, dtype: type, shape: tuple[int, ...]) -
         assert operator.index(b) == expected
     assert bytes(b) == array.tobytes()
     places = np.arange(3)
-    if dtype is np.int64:
+    if dtype is np.int64 and shape and not ex.host_visible:  # numpy takes it for an array
+        with pytest.raises(hg.errors.BackendError, match="can't be seen in place; use to_numpy"):
+            places[b]
+    elif dtype is np.int64:
         np.testing.assert_array_equal(places[b], places[array])
 
 
