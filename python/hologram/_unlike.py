@@ -87,7 +87,8 @@ def _reflects(kind: type, method: str) -> bool:
 
 def _refusal(sign: str, name: str, reflected: str) -> Callable[..., Any]:
     def refuse(self: Any, other: Any = None, modulus: Any = None) -> Any:
-        number = isinstance(other, (bool, int, float, complex)) and not isinstance(other, np.generic)
+        # None too: where Python 3.12 is, it has comparisons of its own, which know nothing.
+        number = isinstance(other, (bool, int, float, complex, type(None))) and not isinstance(other, np.generic)
         if reflected and not number and not isinstance(other, UnlikeArrays) and _reflects(type(other), reflected):
             return NotImplemented
         raise TypeError(f"a Buffer has no operator {sign}; {_instead(self, name)}")

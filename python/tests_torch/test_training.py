@@ -6,6 +6,7 @@ import csv
 import itertools
 import math
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any, Callable, Optional
@@ -410,7 +411,9 @@ def test_memory_is_flat(device: str) -> None:
         return
     # A call on a GPU leaves garbage to Go's collector, which comes when the heap has doubled: seldom in a process with
     # all that other tests have made.
-    child = torch.multiprocessing.get_context("spawn").Process(target=train_flat, args=(device,))
-    child.start()
-    child.join()
-    assert child.exitcode == 0
+    child = subprocess.run([sys.executable, __file__, device], capture_output=True, text=True)
+    assert child.returncode == 0, child.stderr
+
+
+if __name__ == "__main__":
+    train_flat(sys.argv[1])
