@@ -65,7 +65,14 @@ func go_executor_free(executor C.hologram_executor) (status C.int32_t) {
 	if err != nil {
 		return fail(err)
 	}
-	return fail(ex.Close())
+	return fail(closeExecutor(handle(executor), ex))
+}
+
+// closeExecutor closes an executor that had a handle.
+func closeExecutor(h handle, ex *core.Executor) error {
+	err := ex.Close()
+	dropGate(h)
+	return err
 }
 
 // go_executor_describe describes an executor.

@@ -98,7 +98,7 @@ func go_clear_all() (status C.int32_t) {
 			continue // freed by another thread meanwhile
 		}
 		group.Go(func() {
-			if err := ex.Close(); err != nil {
+			if err := closeExecutor(h, ex); err != nil {
 				first.CompareAndSwap(nil, &err)
 			}
 		})

@@ -277,8 +277,9 @@ typedef struct {
   py_object head;
   uint64_t handle;
   py_object *plan; /* of a program: how it is called */
-  char freed, host_visible, asynchronous;
+  char freed, host_visible, asynchronous, called;
   int device_type, device_id; /* of an executor, as DLPack numbers them */
+  struct hologram_gate *gate; /* of an executor that was called; NULL if it has none */
 } py_handle;
 
 /* What Buffer derives from. */
@@ -290,6 +291,7 @@ typedef struct {
   int64_t size;
   int32_t code; /* of the dtype */
   char freed, boolean;
+  hologram_operand *seen; /* as memory, where the host sees it; NULL until hologram_buffer_seen was asked */
 } py_array;
 
 extern struct hologram_types {
@@ -303,6 +305,9 @@ bool hologram_is_buffer(py_object *o);
 
 /* Whether a buffer, or the executor that it belongs to, was freed. */
 bool hologram_buffer_gone(const py_array *b);
+
+/* A buffer as memory that the host sees, for as long as it is not gone; NULL if it is no such. Its handle is 0. */
+const hologram_operand *hologram_buffer_seen(py_array *b);
 
 /* A Buffer of a shape that is not empty, on fresh memory. */
 py_object *hologram_new_buffer(py_object *executor, py_object *shape, int64_t size, py_object *dtype, int32_t code, bool boolean,

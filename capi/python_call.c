@@ -2,6 +2,8 @@
    anything else goes with the same arguments to a function of Python, which says what is wrong or finds another way. */
 #include "python_call.h"
 
+#include "direct.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -271,12 +273,22 @@ static py_object *launch(py_object *self, py_object *const *args, ptrdiff_t n, p
   return fine ? py_none() : NULL;
 }
 
+/* direct(executor): how many of its calls C made by itself. */
+static py_object *direct(py_object *self, py_object *const *args, ptrdiff_t n) {
+  (void)self;
+  if (n != 1 || !hologram_is_executor(args[0])) {
+    py.PyErr_SetString(py.PyExc_TypeError, "direct: expected an executor");
+    return NULL;
+  }
+  return py.PyLong_FromUnsignedLongLong(hologram_direct_count(((py_handle *)args[0])->gate));
+}
+
 int hologram_calls(py_object *into) {
   static const char *const names[] = {"grid", "block", "n", "shape", "fuel"};
-  (void)into;
+  static py_method methods[] = {{"direct", (void *)direct, PY_FASTCALL, NULL}, {NULL, NULL, 0, NULL}};
   for (int i = 0; i < 5; i++) {
     if (!(own_names[i] = py.PyUnicode_InternFromString(names[i]))) return -1;
   }
   hologram_method("launch", hologram_types.executor, (void *)launch);
-  return 0;
+  return hologram_builtins(into, methods);
 }

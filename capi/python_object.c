@@ -1,5 +1,6 @@
 /* The objects of Python that have a handle: what the classes Executor, Program and Buffer derive from, so that C finds
    the handle where it is and a buffer that is dropped is freed without a line of Python. */
+#include "dlpack.h"
 #include "python.h"
 
 #include <stdlib.h>
@@ -20,6 +21,24 @@ bool hologram_is_buffer(py_object *o) {
 }
 
 bool hologram_buffer_gone(const py_array *b) { return b->freed || !b->executor || ((py_handle *)b->executor)->freed; }
+
+/* Looks at a buffer's memory for the first time. */
+static hologram_operand *look(const py_array *b) {
+  hologram_buffer_info info = {.size = sizeof info};
+  hologram_operand *seen;
+  if (!((py_handle *)b->executor)->host_visible || hologram_buffer_describe(b->handle, &info) != HOLOGRAM_OK || info.freed) return NULL;
+  if (!(seen = calloc(1, sizeof *seen))) return NULL;
+  seen->data = info.data;
+  seen->dtype = info.dtype;
+  seen->rank = info.rank;
+  seen->flags = (info.read_only ? HOLOGRAM_READ_ONLY : 0) | (b->boolean ? HOLOGRAM_BOOL : 0);
+  seen->device_type = DL_CPU;
+  memcpy(seen->shape, info.shape, sizeof seen->shape);
+  memcpy(seen->strides, info.strides, sizeof seen->strides);
+  return seen;
+}
+
+const hologram_operand *hologram_buffer_seen(py_array *b) { return b->seen ? b->seen : (b->seen = look(b)); }
 
 static void give_back(py_object *self) {
   py_object *type = self->type;
@@ -73,6 +92,7 @@ static void buffer_dealloc(py_object *self) {
   drop(&b->dtype);
   drop(&b->shape);
   drop(&b->tensor);
+  free(b->seen);
   give_back(self);
 }
 

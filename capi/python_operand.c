@@ -1,5 +1,6 @@
 /* Operands of a call: our buffers, numpy's arrays and other exporters of memory, and tensors with DLPack's C exchange
    API. What is none of these, or not quite as it should be, is left to Python, which says what is wrong with it. */
+#include "direct.h"
 #include "python_call.h"
 
 #include <stdlib.h>
@@ -262,6 +263,18 @@ static void writes(request *r, taken *t, py_object *tensor) {
   r->num_versions++;
 }
 
+/* Adds to a buffer's handle what C wants to know of its memory. */
+static void see(hologram_operand *to, py_array *b) {
+  const hologram_operand *seen = hologram_buffer_seen(b);
+  if (!seen) return;
+  to->data = seen->data;
+  to->rank = seen->rank;
+  to->flags = seen->flags;
+  to->device_type = seen->device_type;
+  memcpy(to->shape, seen->shape, (size_t)seen->rank * sizeof *seen->shape);
+  memcpy(to->strides, seen->strides, (size_t)seen->rank * sizeof *seen->strides);
+}
+
 outcome request_take(request *r, py_object *o, use u) {
   hologram_operand *to;
   taken *t;
@@ -284,6 +297,8 @@ outcome request_take(request *r, py_object *o, use u) {
     to->buffer = b->handle;
     to->dtype = b->code;
     to->flags = b->boolean ? HOLOGRAM_BOOL : 0;
+    to->device_type = 0; /* for C to leave it to Go, if it is another executor's */
+    if (b->executor == r->executor && !hologram_buffer_gone(b)) see(to, b);
     if (u == WRITTEN && b->tensor) writes(r, t, b->tensor);
     return hologram_buffer_gone(b) ? SURPRISE : DONE;
   }
@@ -399,15 +414,29 @@ static bool began(int32_t status) {
   return status == HOLOGRAM_OK || status == HOLOGRAM_PENDING || status == HOLOGRAM_FAULT || status == HOLOGRAM_CANCELLED;
 }
 
+/* Makes a call without Go, if that goes. */
+static hologram_direct_outcome run_direct(const request *r) {
+  py_handle *executor = (py_handle *)r->executor;
+  if (!executor->called) {
+    executor->called = 1;
+    executor->gate = executor->host_visible ? hologram_direct_gate(executor->handle) : NULL;
+  }
+  return executor->gate ? hologram_direct_run(executor->gate, executor->handle, &r->args) : DIRECT_NO;
+}
+
 bool request_run(request *r) {
   uint64_t handle = ((py_handle *)r->executor)->handle;
   hologram_event event = 0;
   work w = {.failure = NULL};
-  int32_t status;
-  r->args.flags = HOLOGRAM_TRY | r->ordered;
-  status = hologram_call(handle, &r->args, &event);
+  int32_t status = HOLOGRAM_OK;
+  hologram_direct_outcome direct = run_direct(r);
+  if (direct != DIRECT_DONE) {
+    r->args.flags = HOLOGRAM_TRY | r->ordered;
+    status = hologram_call(handle, &r->args, &event);
+  }
   r->changed = began(status);
   if (status == HOLOGRAM_OK) {
+    if (direct == DIRECT_NEW) hologram_direct_offer(handle, &r->args);
     sequence_note(r);
     return true;
   }

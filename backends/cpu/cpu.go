@@ -263,6 +263,16 @@ func (k *kernel) Cost(l *backends.Launch) float64 {
 	return steps * k.step
 }
 
+// Direct is backends.Entered's: machine code alone is entered.
+func (k *kernel) Direct(l *backends.Launch) *backends.Direct {
+	if e, ok := k.program.(interface {
+		Direct(*backends.Launch) *backends.Direct
+	}); ok {
+		return e.Direct(l)
+	}
+	return nil
+}
+
 func (k *kernel) Workspace(*backends.Launch) int64 { return 0 }
 func (k *kernel) Release()                         { k.program.Release() }
 

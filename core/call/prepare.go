@@ -4,7 +4,8 @@
 //
 // layout.go knows strides, space.go index spaces and grids, prepare.go and step.go make
 // prepared calls of operations and launches, overlap.go says which operands may
-// share memory, table.go finds prepared calls, and bound.go is one call. So what
+// share memory, table.go finds prepared calls, bound.go is one call, and direct.go
+// one that its caller runs without coming here. So what
 // a layout decides is checked when a call is prepared, addresses and numbers in bound.go.
 package call
 
@@ -122,7 +123,8 @@ type Prepared struct {
 	spare   atomic.Pointer[Bound]
 	mu      lock.Mutex[lock.Last]
 	more    []*Bound
-	keptAll *atomic.Int64 // the device's count of those
+	keptAll *atomic.Int64        // the device's count of those
+	directs map[*Direct]struct{} // that are published
 }
 
 // operandUse is what a call does with an operand.
@@ -130,6 +132,7 @@ type operandUse struct {
 	name   string // as errors have it
 	empty  bool   // it has no element that is used
 	number int    // which of the call's numbers it is, counted from 1; 0: an array
+	reads  bool   // what was there before
 	writes bool
 	align  uintptr
 }
@@ -232,6 +235,7 @@ func (p *Prepared) Release() {
 	if !p.Drop() {
 		return
 	}
+	p.retire()
 	if b := p.spare.Swap(nil); b != nil {
 		b.free()
 	}
@@ -261,7 +265,7 @@ func (p *Prepared) launch(d *Device, r *Request) error {
 		if i == r.Program.Boundary && v.Bytes != isa.BoundaryBytes {
 			return status.Errorf(status.Invalid, "%s has %d bytes; a boundary pool has %d", s.name(i), v.Bytes, isa.BoundaryBytes)
 		}
-		p.operands = append(p.operands, operandUse{name: s.name(i), writes: r.Program.Verified.Slots[i].Writes})
+		p.operands = append(p.operands, operandUse{name: s.name(i), reads: r.Program.Verified.Slots[i].Reads, writes: r.Program.Verified.Slots[i].Writes})
 	}
 	for i, declared := range src.Params {
 		p.scalars = append(p.scalars, scalarUse{name: p.what + ": parameter " + declared.Name, t: declared.Type})
@@ -286,7 +290,7 @@ func (p *Prepared) types(r *Request) (isa.Type, error) {
 			return t, status.Errorf(status.BadType, "%s: %s has dtype bool; the operation would write bytes other than 0 and 1", op.Name, o.Name)
 		}
 		bools = bools || o.Writes && r.Operands[i].Bool
-		p.operands = append(p.operands, operandUse{name: op.Name + ": " + o.Name, writes: o.Writes})
+		p.operands = append(p.operands, operandUse{name: op.Name + ": " + o.Name, reads: o.Reads, writes: o.Writes})
 	}
 	types := make([]isa.Type, len(r.Operands))
 	for i := range r.Operands {

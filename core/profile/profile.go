@@ -75,6 +75,10 @@ var (
 	changing lock.Mutex[lock.Last]
 )
 
+// Watch, if it is set before the first profile, is told whether anybody profiles from
+// now on: for who does what profiles show without asking On.
+var Watch = func(profiled bool) {}
+
 // On returns the profiles under way; nil if there are none.
 func On() *Set { return on.Load() }
 
@@ -184,6 +188,7 @@ func Start(limit int) *Profile {
 		list = slices.Clone(set.list)
 	}
 	on.Store(&Set{append(list, p)})
+	Watch(true)
 	return p
 }
 
@@ -198,6 +203,7 @@ func (p *Profile) Stop() (underWay int64) {
 		if on.Store(nil); len(rest) > 0 {
 			on.Store(&Set{rest})
 		}
+		Watch(len(rest) > 0)
 	}
 	return p.pending.Load()
 }

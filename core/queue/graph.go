@@ -77,6 +77,7 @@ func (l *lane) begin(native backends.Capturer, busy func() bool) error {
 	l.mu.Lock()
 	l.graph = &Graph{native: native, target: &l.target}
 	l.target.Capturing = true
+	l.settle()
 	l.mu.Unlock()
 	return nil
 }
@@ -96,7 +97,7 @@ func (l *lane) end() (*Graph, error) {
 	l.mu.Unlock()
 	err := g.seal()
 	l.mu.Lock()
-	l.graph, l.target.Capturing = nil, false
+	l.graph, l.target.Capturing = nil, false // settled by give
 	l.mu.Unlock()
 	l.give()
 	if err != nil {

@@ -22,6 +22,7 @@ type lane struct {
 	events  map[*Event]struct{}
 	closed  bool
 	graph   *Graph // being captured
+	gate    gate   // settled where one of turn, worker, closed and graph changes
 }
 
 func (l *lane) init(t Target) {
@@ -67,6 +68,7 @@ func (l *lane) take(w Work, how How) (mine bool, err error) {
 // start begins a turn, for who holds the lock, from which it comes first.
 func (l *lane) start() {
 	l.turn = true
+	l.settle()
 	lock.Enter[lock.Turn]()
 }
 
@@ -77,6 +79,7 @@ func (l *lane) idle() bool { return !l.turn && !l.worker && len(l.events) == 0 &
 func (l *lane) give() {
 	l.mu.Lock()
 	l.turn = false
+	l.settle()
 	lock.Leave[lock.Turn]()
 	l.mu.Unlock()
 	l.free.Broadcast()
@@ -97,6 +100,7 @@ func (l *lane) enqueue(ev *Event, serve func(*Event)) error {
 	l.waiting = append(l.waiting, ev)
 	if !l.worker {
 		l.worker = true
+		l.settle()
 		go l.work(serve)
 	}
 	return nil
@@ -110,6 +114,7 @@ func (l *lane) work(serve func(*Event)) {
 		}
 		if len(l.waiting) == 0 {
 			l.worker = false
+			l.settle()
 			l.mu.Unlock()
 			l.free.Broadcast()
 			return
@@ -167,6 +172,7 @@ func (l *lane) Beside(w Work) (*Event, error) {
 func (l *lane) shut() {
 	l.mu.Lock()
 	l.closed = true
+	l.settle()
 	l.mu.Unlock()
 	l.cancelEvents(true)
 	l.mu.Lock()

@@ -27,6 +27,7 @@
 //	decline.go  what runs the launches that a kernel declines
 //	view.go     how slots lie in memory
 //	run.go      launches, in chunks and calls
+//	direct.go   launches for others to enter
 //
 // # Values
 //

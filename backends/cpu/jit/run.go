@@ -484,8 +484,8 @@ func (f *frame) stage(i int, g uint64, n int) {
 	w.stage(f.stages[i], g, n, false)
 }
 
-// call runs n lanes from g on.
-func (f *frame) call(g, n uint64) {
+// aim puts where n lanes from g on are, and how many, into the frame.
+func (f *frame) aim(g, n uint64) {
 	r := f.r
 	p := r.k.p
 	indexed := p.reads | p.writes
@@ -512,6 +512,12 @@ func (f *frame) call(g, n uint64) {
 	if r.width > 0 {
 		*f.u64(argWidth), *f.u64(argBlockNo) = r.width, g/r.width
 	}
+}
+
+// call runs n lanes from g on.
+func (f *frame) call(g, n uint64) {
+	r := f.r
+	f.aim(g, n)
 	if r.long {
 		purego.SyscallN(r.v.code.Entry, uintptr(f.args))
 	} else {
@@ -519,7 +525,7 @@ func (f *frame) call(g, n uint64) {
 	}
 	runtime.KeepAlive(f)
 	for i := range r.views {
-		if r.views[i].access == staged && p.writes>>i&1 != 0 {
+		if r.views[i].access == staged && r.k.p.writes>>i&1 != 0 {
 			r.views[i].stage(f.stages[i], g, int(n), true)
 		}
 	}

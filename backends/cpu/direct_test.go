@@ -1,0 +1,132 @@
+package cpu_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/conformance"
+	"github.com/hologram-project/hologram/backends/cpu"
+	"github.com/hologram-project/hologram/backends/fpenv"
+)
+
+// entering is the backend whose launches are entered by their callers where they can
+// be, as core's callers do it.
+type entering struct {
+	*cpu.Backend
+	entered *atomic.Int64
+}
+
+type enteringDevice struct {
+	backends.Device
+	of entering
+}
+
+type enteringStream struct {
+	backends.Stream
+	of entering
+}
+
+func (b entering) Open(i int) (backends.Device, error) {
+	d, err := b.Backend.Open(i)
+	return enteringDevice{d, b}, err
+}
+
+func (d enteringDevice) NewStream() (backends.Stream, error) {
+	s, err := d.Device.NewStream()
+	return enteringStream{s, d.of}, err
+}
+
+func (s enteringStream) Launch(k backends.Kernel, l *backends.Launch) (backends.Ticket, error) {
+	if enter(k, l) {
+		s.of.entered.Add(1)
+		return 0, nil
+	}
+	return s.Stream.Launch(k, l)
+}
+
+// enter runs a launch, if it can be entered, by the code of one that was the same but for
+// its addresses and parameters.
+func enter(k backends.Kernel, l *backends.Launch) bool {
+	other := *l
+	other.Params = make([]uint64, len(l.Params))
+	other.Slots = append([]backends.View(nil), l.Slots...)
+	for i := range other.Slots {
+		other.Slots[i].Addr += 1 << 30
+	}
+	d := k.(backends.Entered).Direct(&other)
+	if d == nil || len(d.Params) != len(l.Params) {
+		return false
+	}
+	if d.Fault >= 0 { // it may have to be made again
+		before := make([][]byte, len(l.Slots))
+		for i := range l.Slots {
+			before[i] = append([]byte(nil), bytesOf(&l.Slots[i])...)
+		}
+		defer func() {
+			if d != nil {
+				return
+			}
+			for i := range l.Slots {
+				copy(bytesOf(&l.Slots[i]), before[i])
+			}
+		}()
+	}
+	memory := make([]byte, len(d.Frame)+backends.FrameAlign)
+	at := unsafe.Pointer(unsafe.SliceData(memory))
+	at = unsafe.Add(at, -uintptr(at)%backends.FrameAlign)
+	copy(unsafe.Slice((*byte)(at), len(d.Frame)), d.Frame)
+	cell := func(i int) *uint64 { return (*uint64)(unsafe.Add(at, i)) }
+	for _, p := range d.Slots {
+		*cell(p.At) = uint64(l.Slots[p.Of].Addr)
+	}
+	for _, p := range d.Params {
+		x := l.Params[p.Of]
+		if by := 64 - p.Type.Bits(); p.Type.Signed() {
+			x = uint64(int64(x) << by >> by)
+		}
+		*cell(p.At) = x
+	}
+	for _, w := range d.Words {
+		*cell(w.At) = w.Value
+	}
+	defer fpenv.Leave(fpenv.Enter())
+	purego.SyscallN(d.Code, uintptr(at))
+	if d.Fault >= 0 && *(*uint32)(unsafe.Add(at, d.Fault)) != 0 {
+		d = nil
+		return false
+	}
+	return true
+}
+
+func bytesOf(v *backends.View) []byte {
+	lo, hi := int64(0), int64(v.Type.Size())
+	for i := range v.Rank {
+		if v.Shape[i] == 0 {
+			return nil
+		}
+		reach := (v.Shape[i] - 1) * v.Stride[i] * int64(v.Type.Size())
+		lo, hi = lo+min(reach, 0), hi+max(reach, 0)
+	}
+	if v.Bytes > hi {
+		hi = v.Bytes
+	}
+	addr := v.Addr + uintptr(lo)
+	return unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&addr))), hi-lo)
+}
+
+// TestEnteredLaunches: what their callers enter leaves the same bits as what goes by
+// the stream, whatever addresses and parameters it was made with.
+func TestEnteredLaunches(t *testing.T) {
+	for _, l := range levels[1:3] {
+		t.Run(l.String(), func(t *testing.T) {
+			var entered atomic.Int64
+			conformance.Run(t, func() backends.Backend { return entering{on(t, l, 2), &entered} })
+			require.Greater(t, entered.Load(), int64(100))
+		})
+	}
+}

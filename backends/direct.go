@@ -1,0 +1,47 @@
+package backends
+
+import "github.com/hologram-project/hologram/isa"
+
+// Entered is a Kernel with launches that others may run without its stream, as
+// C code, while that stream has nothing else to do: short ones, for which the way
+// there would take longer than the work.
+type Entered interface {
+	Kernel
+	// Direct returns a launch as code to be entered, or nil if it is to go by its
+	// stream. Of l's slots it looks at all but the addresses, which others take the
+	// place of: they are aligned as these are to their elements, and lie apart or
+	// on each other as these do.
+	Direct(l *Launch) *Direct
+}
+
+// Direct is a launch to be entered. Its code stays while its Kernel does.
+type Direct struct {
+	Code  uintptr // of a function by C's convention of one argument, the address of a frame
+	Frame []byte  // what a frame is before its first use; its address is a multiple of FrameAlign
+	Slots []Place // where addresses of Launch.Slots go: 64 bits
+	// Params are where cells of Launch.Params go, those of signed integers extended by
+	// their signs and others by zeros to 64 bits. That of a 16-bit float has no place.
+	Params []ParamPlace
+	Words  []Word // what is to be written before each use
+	// Fault is where a u32 is that is not 0 after a launch that faulted, which is then to
+	// be made again by the stream; -1: none does.
+	Fault int
+}
+
+// FrameAlign is what frames' addresses are multiples of.
+const FrameAlign = 64
+
+// Place says which slot or parameter goes to which byte of a frame.
+type Place struct{ Of, At int }
+
+// ParamPlace is the place of a parameter of a type.
+type ParamPlace struct {
+	Place
+	Type isa.Type
+}
+
+// Word is 64 bits of a frame, from byte At on.
+type Word struct {
+	At    int
+	Value uint64
+}

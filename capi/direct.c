@@ -1,0 +1,223 @@
+#include "direct.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "_cgo_export.h"
+
+enum { OPEN = 0, TAKEN = 1 }; /* a gate's turn */
+
+static int32_t paused; /* atomic */
+
+void hologram_direct_pause(int32_t all) { __atomic_store_n(&paused, all, __ATOMIC_SEQ_CST); }
+
+/* ---- keys ---- */
+
+/* All of a call that decides what becomes of it but addresses and numbers, as Go's key of a prepared call; 0 words: it is
+   none for C. */
+static int key_of(const hologram_call_args *a, uint64_t *to) {
+  int n = 0;
+  if (a->fuel || a->stream || a->residue || a->deleter || a->num_operands < 1 || a->num_operands > 16 || a->num_scalars > 8) return 0;
+  to[n++] = (uint64_t)a->num_operands | (uint64_t)(uint8_t)a->num_dims << 8 | (uint64_t)a->num_scalars << 16 |
+            (uint64_t)(a->first != NULL) << 24 | (uint64_t)(uint32_t)a->op << 32;
+  if (a->op == -1) {
+    to[n++] = a->program;
+    for (int i = 0; i < 3; i++) to[n++] = (uint64_t)a->grid[i] << 32 | a->block[i];
+  }
+  for (int i = 0; i < a->num_operands; i++) {
+    const hologram_operand *o = &a->operands[i];
+    if (o->rank < 0 || (o->device_type != 1 && !(o->flags & HOLOGRAM_NUMBER)) || n + 2 * HOLOGRAM_MAX_RANK + 1 > HOLOGRAM_DIRECT_WORDS - 16) return 0;
+    to[n++] = (uint64_t)o->dtype | (uint64_t)o->rank << 8 | (uint64_t)(uint32_t)o->flags << 32;
+    for (int k = 0; k < o->rank; k++) {
+      to[n++] = (uint64_t)o->shape[k];
+      to[n++] = (uint64_t)o->strides[k];
+    }
+  }
+  for (int i = 0; i < a->num_dims; i++) to[n++] = (uint64_t)a->dims[i];
+  for (int i = 0; i < a->num_scalars; i++) to[n++] = (uint64_t)a->scalars[i].dtype;
+  return n;
+}
+
+/* A multiplication a word, as wyhash and its kin do. */
+static uint64_t hash_of(const uint64_t *words, int n) {
+  uint64_t h = (uint64_t)n;
+  for (int i = 0; i < n; i++) {
+    h = (h ^ words[i]) * 0x9e3779b97f4a7c15u;
+    h ^= h >> 29;
+  }
+  return h ^ h >> 32;
+}
+
+/* ---- calls ---- */
+
+/* The caller's floating-point state may be another one than programs mean; see backends/fpenv. */
+#if defined(__x86_64__) || defined(_M_X64)
+enum { STANDARD = 0x1f80, FLAGS = 0x3f };
+static uint32_t enter(void) {
+  uint32_t before = __builtin_ia32_stmxcsr();
+  if ((before & ~FLAGS) != STANDARD) __builtin_ia32_ldmxcsr(STANDARD);
+  return before;
+}
+static void leave(uint32_t before) {
+  if ((before & ~FLAGS) != STANDARD) __builtin_ia32_ldmxcsr(before);
+}
+#else /* where there is no machine code */
+static uint32_t enter(void) { return 0; }
+static void leave(uint32_t before) { (void)before; }
+#endif
+
+/* A call's number as machine code has it; false of what Go converts, or refuses. */
+static bool convert(const hologram_scalar *s, int32_t dtype, uint64_t *to) {
+  double value;
+  float single;
+  int64_t whole;
+  bool integer = s->dtype == HOLOGRAM_I64;
+  memcpy(&whole, &s->bits, sizeof whole);
+  memcpy(&value, &s->bits, sizeof value);
+  if (!integer && (s->dtype != HOLOGRAM_F64 || isnan(value))) return false;
+  switch (dtype) {
+    case HOLOGRAM_F64:
+      if (integer) value = (double)whole;
+      memcpy(to, &value, sizeof value);
+      return true;
+    case HOLOGRAM_F32:
+      single = integer ? (float)whole : (float)value;
+      if (isinf(single) && (integer || !isinf(value))) return false;
+      *to = 0;
+      memcpy(to, &single, sizeof single);
+      return true;
+    case HOLOGRAM_I32:
+      if (!integer || whole < INT32_MIN || whole > INT32_MAX) return false;
+      *to = (uint64_t)whole;
+      return true;
+    case HOLOGRAM_I64:
+      *to = (uint64_t)whole;
+      return integer;
+    default:
+      return false;
+  }
+}
+
+/* Whether addresses are as they should be. */
+static bool fits(const hologram_direct *d, const hologram_call_args *a) {
+  for (int i = 0; i < d->num_operands; i++) {
+    uintptr_t address = (uintptr_t)a->operands[i].data;
+    if (!address || address & (d->align[i] - 1u)) return false;
+  }
+  for (int i = 0; i < d->num_checks; i++) {
+    const hologram_direct_check *c = &d->checks[i];
+    int64_t gap = (int64_t)((uintptr_t)a->operands[c->other].data - (uintptr_t)a->operands[c->written].data);
+    bool apart = c->written_to <= gap + c->other_from || gap + c->other_to <= c->written_from;
+    if (!apart && !(c->same && gap == c->gap)) return false;
+  }
+  return true;
+}
+
+/* Runs a call; false if nothing was changed that Go does not write anew. */
+static bool run(const hologram_direct *d, const hologram_call_args *a) {
+  for (int i = 0; i < d->num_params; i++) {
+    const hologram_direct_param *p = &d->params[i];
+    if (!convert(&a->scalars[p->scalar], p->dtype, p->to)) return false;
+  }
+  for (int i = 0; i < d->num_bases; i++) {
+    const hologram_direct_base *b = &d->bases[i];
+    *b->to = (uint64_t)((uintptr_t)a->operands[b->operand].data + (uintptr_t)b->offset);
+  }
+  for (int i = 0; i < d->num_resets; i++) *d->resets[i].to = d->resets[i].value;
+  for (int i = 0; i < d->num_steps; i++) {
+    const hologram_direct_step *s = &d->steps[i];
+    s->code(s->frame);
+    if (s->fault && *s->fault) return false;
+  }
+  if (a->first) memcpy(a->first, a->operands[a->num_operands - 1].data, d->align[a->num_operands - 1]);
+  return true;
+}
+
+hologram_gate *hologram_direct_gate(uint64_t executor) {
+  return hologram_support_forked() ? NULL : direct_gate(executor);
+}
+
+static hologram_direct *find(hologram_gate *g, uint64_t hash, const uint64_t *key, int n) {
+  for (int i = 0; i < 2; i++) {
+    hologram_direct *d = __atomic_load_n(&g->calls[(hash ^ (uint64_t)i) % HOLOGRAM_DIRECT_CALLS], __ATOMIC_ACQUIRE);
+    if (d && d->hash == hash && d->num_words == n && !memcmp(d->key, key, (size_t)n * sizeof *key)) return d;
+  }
+  return NULL;
+}
+
+hologram_direct_outcome hologram_direct_run(hologram_gate *g, uint64_t executor, const hologram_call_args *args) {
+  hologram_direct_outcome outcome = DIRECT_NO;
+  uint64_t key[HOLOGRAM_DIRECT_WORDS], hash;
+  uint32_t open = OPEN, *seen;
+  hologram_direct *d;
+  int n;
+  if (__atomic_load_n(&paused, __ATOMIC_RELAXED) || hologram_support_forked() || !(n = key_of(args, key))) return DIRECT_NO;
+  hash = hash_of(key, n);
+  if (!__atomic_compare_exchange_n(&g->turn, &open, TAKEN, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return DIRECT_NO;
+  if (g->executor != executor) {
+    /* it is another's by now */
+  } else if ((d = find(g, hash, key, n))) {
+    if (d->num_steps && fits(d, args)) {
+      uint32_t before = enter();
+      if (run(d, args)) outcome = DIRECT_DONE;
+      leave(before);
+    }
+    if (outcome == DIRECT_DONE) __atomic_fetch_add(&g->done, 1, __ATOMIC_RELAXED);
+  } else {
+    seen = &g->seen[hash % HOLOGRAM_DIRECT_CALLS]; /* what comes once is not worth the making */
+    if (*seen == (uint32_t)(hash >> 32)) outcome = DIRECT_NEW;
+    *seen = (uint32_t)(hash >> 32);
+  }
+  __atomic_store_n(&g->turn, OPEN, __ATOMIC_RELEASE);
+  return outcome;
+}
+
+uint64_t hologram_direct_count(const hologram_gate *g) { return g ? __atomic_load_n(&g->done, __ATOMIC_RELAXED) : 0; }
+
+void hologram_direct_offer(uint64_t executor, const hologram_call_args *args) {
+  uint64_t key[HOLOGRAM_DIRECT_WORDS];
+  hologram_direct counts = {0};
+  if (!(counts.num_words = key_of(args, key))) return;
+  counts.hash = hash_of(key, counts.num_words);
+  direct_publish(executor, (hologram_call_args *)args, &counts, key);
+}
+
+/* ---- for Go ---- */
+
+hologram_direct *hologram_direct_new(const hologram_direct *counts, const uint64_t *key, size_t bytes) {
+  const hologram_direct *c = counts;
+  size_t sizes[] = {(size_t)c->num_words * sizeof *c->key,      (size_t)c->num_steps * sizeof *c->steps,
+                    (size_t)c->num_bases * sizeof *c->bases,    (size_t)c->num_params * sizeof *c->params,
+                    (size_t)c->num_resets * sizeof *c->resets, (size_t)c->num_checks * sizeof *c->checks};
+  size_t all = sizeof *c + 64 + bytes;
+  hologram_direct *d;
+  char *at;
+  for (int i = 0; i < 6; i++) all += sizes[i];
+  if (!(d = calloc(1, all))) return NULL;
+  *d = *c;
+  at = (char *)(d + 1);
+  d->key = (uint64_t *)at;
+  d->steps = (hologram_direct_step *)(at += sizes[0]);
+  d->bases = (hologram_direct_base *)(at += sizes[1]);
+  d->params = (hologram_direct_param *)(at += sizes[2]);
+  d->resets = (hologram_direct_word *)(at += sizes[3]);
+  d->checks = (hologram_direct_check *)(at += sizes[4]);
+  at += sizes[5];
+  d->memory = at + (64 - (uintptr_t)at % 64) % 64;
+  memcpy(d->key, key, sizes[0]);
+  return d;
+}
+
+hologram_direct *hologram_direct_put(hologram_gate *g, hologram_direct *d) {
+  size_t at = d->hash % HOLOGRAM_DIRECT_CALLS;
+  if (__atomic_load_n(&g->calls[at], __ATOMIC_RELAXED) && !__atomic_load_n(&g->calls[at ^ 1], __ATOMIC_RELAXED)) at ^= 1;
+  return __atomic_exchange_n(&g->calls[at], d, __ATOMIC_ACQ_REL);
+}
+
+void hologram_direct_remove(hologram_gate *g, hologram_direct *d) {
+  for (int i = 0; i < 2; i++) {
+    hologram_direct *there = d;
+    __atomic_compare_exchange_n(&g->calls[(d->hash ^ (uint64_t)i) % HOLOGRAM_DIRECT_CALLS], &there, NULL, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+  }
+}

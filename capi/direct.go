@@ -1,0 +1,265 @@
+package main
+
+// #include "direct.h"
+import "C"
+
+import (
+	"runtime"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/core"
+	"github.com/hologram-project/hologram/core/lock"
+)
+
+// Calls that C makes by itself: see direct.h. What C finds in a gate is put there and
+// taken away here. A call lasts until the code that it runs is about to go, another
+// takes its place, or its executor is closed; the memory of gates lasts as long as
+// the process, since C may look at one whose executor another thread frees.
+
+// gate is an executor's.
+type gate struct {
+	c     *C.hologram_gate
+	calls map[*C.hologram_direct]*core.Direct // what is there; nil: none is for Go to end
+	bytes int64                               // of their memory
+}
+
+// maxGateBytes bounds the memory of one executor's calls.
+const maxGateBytes = 8 << 20
+
+var gates struct {
+	lock.Mutex[lock.Last]
+	of   map[handle]*gate
+	free []*gate
+}
+
+func init() {
+	core.WatchProfiles(func(profiled bool) { C.hologram_direct_pause(flag(profiled)) })
+}
+
+// direct_gate gives an executor's gate, made at the first call; NULL if it has none.
+//
+//export direct_gate
+func direct_gate(executor C.hologram_executor) *C.hologram_gate {
+	ex, err := lookup(handle(executor), kindExecutor, "gate")
+	if err != nil {
+		return nil
+	}
+	gates.Lock()
+	g := gates.of[handle(executor)]
+	if g == nil {
+		if n := len(gates.free); n > 0 {
+			g = gates.free[n-1]
+			gates.free = gates.free[:n-1]
+		} else if c := (*C.hologram_gate)(C.calloc(1, C.sizeof_hologram_gate)); c != nil {
+			g = &gate{c: c, calls: map[*C.hologram_direct]*core.Direct{}}
+			c.turn = core.GateShut
+		} else {
+			gates.Unlock()
+			return nil
+		}
+		g.c.executor, g.c.done = executor, 0
+		if gates.of == nil {
+			gates.of = map[handle]*gate{}
+		}
+		gates.of[handle(executor)] = g
+	}
+	gates.Unlock()
+	opened := ex.Gate((*uint32)(&g.c.turn))
+	if find(handle(executor), kindExecutor) == nil { // closed meanwhile, by who may have looked for no gate yet
+		dropGate(handle(executor))
+		return nil
+	}
+	if !opened {
+		dropGate(handle(executor))
+		return nil
+	}
+	return g.c
+}
+
+// dropGate ends the gate of an executor that is closed, or never opened it.
+func dropGate(executor handle) {
+	gates.Lock()
+	g := gates.of[executor]
+	if g == nil {
+		gates.Unlock()
+		return
+	}
+	delete(gates.of, executor)
+	ended := g.calls
+	g.calls, g.bytes = map[*C.hologram_direct]*core.Direct{}, 0
+	for c := range ended {
+		C.hologram_direct_remove(g.c, c)
+		C.free(unsafe.Pointer(c)) // nobody has the turn, nor will
+	}
+	g.c.executor = 0
+	gates.free = append(gates.free, g)
+	gates.Unlock()
+	for _, d := range ended {
+		if d != nil {
+			d.Forget()
+		}
+	}
+}
+
+// leave waits until nobody uses what was just taken away from a gate.
+func (g *gate) leave() {
+	for i := 0; atomic.LoadUint32((*uint32)(&g.c.turn)) == core.GateTaken; i++ {
+		if i < 100 {
+			runtime.Gosched()
+		} else {
+			time.Sleep(50 * time.Microsecond)
+		}
+	}
+}
+
+// retire takes a call away, if it is still there.
+func (g *gate) retire(c *C.hologram_direct, bytes int64) {
+	gates.Lock()
+	_, there := g.calls[c]
+	if there {
+		delete(g.calls, c)
+		g.bytes -= bytes
+		C.hologram_direct_remove(g.c, c)
+	}
+	gates.Unlock()
+	if there {
+		g.leave()
+		C.free(unsafe.Pointer(c))
+	}
+}
+
+// direct_publish publishes a call like one that was just made, or that C need not ask
+// for it again.
+//
+//export direct_publish
+func direct_publish(executor C.hologram_executor, args *C.hologram_call_args, counts *C.hologram_direct, key *C.uint64_t) {
+	var status C.int32_t
+	defer guard(&status)
+	ex, err := lookup(handle(executor), kindExecutor, "direct")
+	if err != nil {
+		return
+	}
+	f := frames.Get().(*frame)
+	defer f.release()
+	if f.read("direct", args) != nil {
+		return
+	}
+	made := false
+	ex.Direct(&f.call, func(d *core.Direct) func() {
+		c, bytes := newDirect(d, counts, key)
+		if c == nil {
+			return nil
+		}
+		g := admit(handle(executor), c, bytes, d)
+		if made = g != nil; !made {
+			C.free(unsafe.Pointer(c))
+			return nil
+		}
+		return func() { g.retire(c, bytes) }
+	})
+	if !made {
+		if c := C.hologram_direct_new(counts, key, 0); c != nil {
+			if admit(handle(executor), c, 0, nil) == nil {
+				C.free(unsafe.Pointer(c))
+			}
+		}
+	}
+}
+
+// admit puts a call into an executor's gate, which it returns, in the place of another.
+// nil: there is none, or no room in it.
+func admit(executor handle, c *C.hologram_direct, bytes int64, d *core.Direct) *gate {
+	gates.Lock()
+	g := gates.of[executor]
+	if g == nil || g.bytes+bytes > maxGateBytes {
+		gates.Unlock()
+		return nil
+	}
+	g.calls[c] = d
+	g.bytes += bytes
+	old := C.hologram_direct_put(g.c, c)
+	before := g.calls[old]
+	if old != nil {
+		delete(g.calls, old)
+	}
+	gates.Unlock()
+	if old != nil {
+		g.leave()
+		C.free(unsafe.Pointer(old))
+		if before != nil {
+			before.Forget()
+		}
+	}
+	return g
+}
+
+// newDirect puts a call into C's memory.
+func newDirect(d *core.Direct, counts *C.hologram_direct, key *C.uint64_t) (*C.hologram_direct, int64) {
+	up := func(n int) int { return (n + backends.FrameAlign - 1) &^ (backends.FrameAlign - 1) }
+	n, bytes := *counts, up(int(d.Workspace))
+	n.num_steps, n.num_params, n.num_checks = C.int32_t(len(d.Steps)), 0, C.int32_t(len(d.Checks))
+	for i := range d.Steps {
+		s := &d.Steps[i]
+		bytes += up(len(s.Frame))
+		n.num_params += C.int32_t(len(s.Params))
+		n.num_resets += C.int32_t(len(s.Words))
+		for _, b := range s.Bases {
+			if b.Operand >= 0 {
+				n.num_bases++
+			}
+		}
+	}
+	if len(d.Operands) > len(n.align) {
+		return nil, 0
+	}
+	n.num_operands = C.int32_t(len(d.Operands))
+	for i, o := range d.Operands {
+		n.align[i] = C.uint8_t(o.Align)
+	}
+	c := C.hologram_direct_new(&n, key, C.size_t(bytes))
+	if c == nil {
+		return nil, 0
+	}
+	steps, bases := unsafe.Slice(c.steps, n.num_steps), unsafe.Slice(c.bases, n.num_bases)
+	params, resets := unsafe.Slice(c.params, n.num_params), unsafe.Slice(c.resets, n.num_resets)
+	checks := unsafe.Slice(c.checks, n.num_checks)
+	workspace := unsafe.Pointer(c.memory)
+	at := unsafe.Add(workspace, up(int(d.Workspace)))
+	for i := range d.Steps {
+		s := &d.Steps[i]
+		frame := at
+		at = unsafe.Add(at, up(len(s.Frame)))
+		copy(unsafe.Slice((*byte)(frame), len(s.Frame)), s.Frame)
+		cell := func(at int) *C.uint64_t { return (*C.uint64_t)(unsafe.Add(frame, at)) }
+		steps[i].code = (*[0]byte)(*(*unsafe.Pointer)(unsafe.Pointer(&s.Code)))
+		steps[i].frame = (*C.char)(frame)
+		if s.Fault >= 0 {
+			steps[i].fault = (*C.uint32_t)(unsafe.Add(frame, s.Fault))
+		}
+		for _, b := range s.Bases {
+			if b.Operand < 0 {
+				*cell(b.At) = C.uint64_t(uintptr(workspace)) + C.uint64_t(b.Offset)
+				continue
+			}
+			bases[0].to, bases[0].offset, bases[0].operand = cell(b.At), C.int64_t(b.Offset), C.int32_t(b.Operand)
+			bases = bases[1:]
+		}
+		for _, p := range s.Params {
+			params[0].to, params[0].scalar, params[0].dtype = cell(p.At), C.int32_t(p.Scalar), C.int32_t(d.Scalars[p.Scalar])
+			params = params[1:]
+		}
+		for _, w := range s.Words {
+			resets[0].to, resets[0].value = cell(w.At), C.uint64_t(w.Value)
+			resets = resets[1:]
+		}
+	}
+	for i, x := range d.Checks {
+		checks[i] = C.hologram_direct_check{written: C.int32_t(x.Written), other: C.int32_t(x.Other), same: flag(x.Same),
+			written_from: C.int64_t(x.WrittenFrom), written_to: C.int64_t(x.WrittenTo),
+			other_from: C.int64_t(x.OtherFrom), other_to: C.int64_t(x.OtherTo), gap: C.int64_t(x.Gap)}
+	}
+	return c, int64(bytes)
+}

@@ -1,0 +1,103 @@
+/* Calls that C makes by itself, without Go: short ones on host memory that were made before. Go publishes each as a
+   hologram_direct, machine code beside what it wants to know of a call's addresses and numbers, in the hologram_gate of
+   its executor, and takes it back when the code goes. Whoever changes the gate's turn from open to taken has the turn of
+   the executor's stream, and finds there what stays until the turn is given back. */
+#ifndef HOLOGRAM_DIRECT_H
+#define HOLOGRAM_DIRECT_H
+
+#include "support.h"
+
+enum { HOLOGRAM_DIRECT_WORDS = 96, HOLOGRAM_DIRECT_CALLS = 256 };
+
+#ifdef __x86_64__
+#define HOLOGRAM_MACHINE_CODE __attribute__((sysv_abi)) /* on Windows too */
+#else
+#define HOLOGRAM_MACHINE_CODE
+#endif
+
+/* A launch. */
+typedef struct {
+  void(HOLOGRAM_MACHINE_CODE *code)(void *frame);
+  char *frame;
+  uint32_t *fault; /* not 0 after a launch that is to be made again by Go; NULL: none is */
+} hologram_direct_step;
+
+/* An operand's address and so many bytes are written here. */
+typedef struct {
+  uint64_t *to;
+  int64_t offset;
+  int32_t operand;
+} hologram_direct_base;
+
+/* A number, converted to a dtype, is written here. */
+typedef struct {
+  uint64_t *to;
+  int32_t scalar, dtype;
+} hologram_direct_param;
+
+typedef struct {
+  uint64_t *to, value;
+} hologram_direct_word;
+
+/* See core's DirectCheck. */
+typedef struct {
+  int32_t written, other, same;
+  int64_t written_from, written_to, other_from, other_to, gap;
+} hologram_direct_check;
+
+/* A call; without steps one that C leaves to Go, which it need not ask again. */
+typedef struct hologram_direct {
+  uint64_t hash, *key;
+  int32_t num_words, num_steps, num_bases, num_params, num_resets, num_checks, num_operands;
+  uint8_t align[16]; /* of operands, in bytes */
+  hologram_direct_step *steps;
+  hologram_direct_base *bases;
+  hologram_direct_param *params;
+  hologram_direct_word *resets;
+  hologram_direct_check *checks;
+  char *memory; /* of the frames and the workspace, at a multiple of 64 */
+} hologram_direct;
+
+/* Of an executor. All but turn and calls is for who has the turn. */
+typedef struct hologram_gate {
+  uint32_t turn; /* atomic: core's GateOpen, GateTaken, GateShut */
+  uint64_t executor;
+  uint64_t done; /* calls that C made; atomic */
+  hologram_direct *calls[HOLOGRAM_DIRECT_CALLS]; /* atomic; by hash */
+  uint32_t seen[HOLOGRAM_DIRECT_CALLS]; /* hashes of calls that Go was left */
+} hologram_gate;
+
+typedef enum {
+  DIRECT_DONE, /* the call is made */
+  DIRECT_NEW,  /* Go may be asked to publish it, once it has made it */
+  DIRECT_NO
+} hologram_direct_outcome;
+
+/* An executor's gate; NULL if it has none. It stays while the process does. */
+hologram_gate *hologram_direct_gate(uint64_t executor);
+
+/* Makes a call on the executor of a gate, or leaves all as it was. Waits for nothing. */
+hologram_direct_outcome hologram_direct_run(hologram_gate *gate, uint64_t executor, const hologram_call_args *args);
+
+/* How many calls were made on a gate, which may be NULL. */
+uint64_t hologram_direct_count(const hologram_gate *gate);
+
+/* Has Go publish a call like one that it just made. */
+void hologram_direct_offer(uint64_t executor, const hologram_call_args *args);
+
+/* ---- for Go ---- */
+
+/* One with room for all that is counted and so many bytes of memory, to be freed by free; NULL if there is none. The key's
+   words are copied. */
+hologram_direct *hologram_direct_new(const hologram_direct *counts, const uint64_t *key, size_t bytes);
+
+/* Puts a call where it is found. Gives what was there before, which may still be in use. */
+hologram_direct *hologram_direct_put(hologram_gate *gate, hologram_direct *call);
+
+/* Takes it away from there, if it is there. It may still be in use. */
+void hologram_direct_remove(hologram_gate *gate, hologram_direct *call);
+
+/* Whether all calls go to Go, as while somebody profiles them. */
+void hologram_direct_pause(int32_t paused);
+
+#endif

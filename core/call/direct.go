@@ -1,0 +1,158 @@
+package call
+
+import (
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/isa"
+)
+
+// Direct is a prepared call as code that others enter by themselves, in the turn of
+// its stream: nothing of it but addresses and numbers is to be looked at. It ends
+// with the prepared call, and holds that up no longer than Retire takes.
+type Direct struct {
+	Steps     []DirectStep // to be run one after the other
+	Operands  []DirectOperand
+	Scalars   []isa.Type // what the call's numbers are converted to
+	Checks    []DirectCheck
+	Workspace int64 // bytes that the steps take beside the operands; what they leave there nobody reads
+
+	p      *Prepared
+	retire func()
+}
+
+// DirectStep is a launch.
+type DirectStep struct {
+	*backends.Direct
+	Bases  []DirectBase // of Direct.Slots
+	Params []DirectParam
+}
+
+// DirectBase says what address goes to byte At of a frame: so many bytes behind that
+// of an operand, or kernels.Workspace (-1).
+type DirectBase struct {
+	At, Operand int
+	Offset      int64
+}
+
+// DirectParam says which of the call's numbers goes to byte At of a frame.
+type DirectParam struct{ At, Scalar int }
+
+// DirectOperand is what an operand's address is to be: a multiple of Align, and not null.
+type DirectOperand struct{ Align uintptr }
+
+// DirectCheck are two operands of which the one is written, and bytes from their
+// addresses that they reach: these must lie apart or, if Same, the other's address be
+// Gap bytes behind the written one's.
+type DirectCheck struct {
+	Written, Other          int
+	WrittenFrom, WrittenTo  int64
+	OtherFrom, OtherTo, Gap int64
+	Same                    bool
+}
+
+// maxDirectBytes bounds the frames and the workspace of one Direct.
+const maxDirectBytes = 256 << 10
+
+// Direct returns the call, bound as it is, as code to be entered; nil if it is to come
+// to its stream. publish gets it while it lasts, and returns what is called once
+// when it ends: after that nobody may enter it.
+func (b *Bound) Direct(publish func(*Direct) (retire func())) {
+	d := b.direct()
+	if d == nil {
+		return
+	}
+	p := b.p
+	if d.retire = publish(d); d.retire == nil {
+		return
+	}
+	p.mu.Lock()
+	if p.directs == nil {
+		p.directs = map[*Direct]struct{}{}
+	}
+	p.directs[d] = struct{}{}
+	p.mu.Unlock()
+}
+
+// Forget says that nobody enters the code any more.
+func (d *Direct) Forget() {
+	d.p.mu.Lock()
+	delete(d.p.directs, d)
+	d.p.mu.Unlock()
+}
+
+// retire ends all that was published of the call.
+func (p *Prepared) retire() {
+	p.mu.Lock()
+	ended := p.directs
+	p.directs = nil
+	p.mu.Unlock()
+	for d := range ended {
+		d.retire()
+	}
+}
+
+func (b *Bound) direct() *Direct {
+	p := b.p
+	if p.async || p.varies || p.special || p.residue || p.phase || b.launches == nil {
+		return nil
+	}
+	d := &Direct{p: p, Workspace: p.workspace}
+	bytes := p.workspace
+	faults := false
+	for i := range b.launches {
+		s := &p.steps[i]
+		k, ok := s.kernel.Kernel.(backends.Entered)
+		if !ok || b.launches[i].Fuel > 0 {
+			return nil
+		}
+		from := k.Direct(&b.launches[i])
+		if from == nil {
+			return nil
+		}
+		step := DirectStep{Direct: from}
+		for _, place := range from.Slots {
+			step.Bases = append(step.Bases, DirectBase{At: place.At, Operand: s.slots[place.Of].operand, Offset: int64(s.l.Slots[place.Of].Addr)})
+		}
+		for _, x := range s.params {
+			at := -1
+			for _, place := range from.Params {
+				if place.Of == x.param {
+					at = place.At
+				}
+			}
+			if at < 0 {
+				return nil
+			}
+			step.Params = append(step.Params, DirectParam{At: at, Scalar: x.scalar})
+		}
+		faults = faults || from.Fault >= 0
+		bytes += int64(len(from.Frame))
+		d.Steps = append(d.Steps, step)
+	}
+	if bytes > maxDirectBytes {
+		return nil
+	}
+	for i := range p.operands {
+		use := &p.operands[i]
+		if use.empty || faults && use.reads && use.writes { // what faults is made again, of what there was before
+			return nil
+		}
+		d.Operands = append(d.Operands, DirectOperand{use.align})
+	}
+	for i := range p.scalars {
+		if p.scalars[i].boolean {
+			return nil
+		}
+		d.Scalars = append(d.Scalars, p.scalars[i].t)
+	}
+	for i := range p.checks {
+		c := &p.checks[i]
+		if p.operands[c.other].number > 0 {
+			continue // of which the caller has a copy
+		}
+		a, o := c.written, c.seen
+		a.Addr, o.Addr = 0, 0
+		d.Checks = append(d.Checks, DirectCheck{Written: c.writes, Other: c.other, WrittenFrom: c.wlo, WrittenTo: c.whi,
+			OtherFrom: c.slo, OtherTo: c.shi, Gap: int64(c.written.Addr) - int64(c.seen.Addr), Same: c.same && !faults && SameView(&a, &o)})
+	}
+	return d
+}

@@ -1,0 +1,50 @@
+package core
+
+import (
+	"github.com/hologram-project/hologram/core/call"
+	"github.com/hologram-project/hologram/core/profile"
+	"github.com/hologram-project/hologram/core/queue"
+)
+
+// Direct is a call that others run by themselves, in the turn of the executor's stream.
+type Direct = call.Direct
+
+// What a Gate's word says.
+const (
+	GateOpen  = queue.GateOpen
+	GateTaken = queue.GateTaken
+	GateShut  = queue.GateShut
+)
+
+// Gate lets others take the turn of the executor's stream by a word, in memory that does
+// not move, which is GateShut and from now on the executor's; from Close on it stays
+// so. It reports whether the device is one on which calls can be Direct.
+func (ex *Executor) Gate(word *uint32) bool {
+	s, ok := ex.stream.(*queue.Inline)
+	if ok && ex.device.Info.HostVisible {
+		s.Gate(word)
+		return true
+	}
+	return false
+}
+
+// Direct publishes a call, which was made before and would be made again like that, as
+// code that others may enter, if there is such. What publish returns is called once
+// when that ends, unless it is forgotten: thereafter nobody may enter it.
+func (ex *Executor) Direct(c *Call, publish func(*Direct) (retire func())) {
+	if c.Deleter != nil || c.Residue != nil || c.Stream != 0 || c.Fuel != 0 {
+		return
+	}
+	d := drafts.Get().(*draft)
+	defer d.release()
+	try := *c
+	try.Try = true
+	if b, _, err := ex.bind(d, &try, nil); err == nil {
+		b.Direct(publish)
+		b.Release()
+	}
+}
+
+// WatchProfiles has f told whether anybody profiles from now on, and so wants to be told
+// of all calls. It is for the start of the process.
+func WatchProfiles(f func(profiled bool)) { profile.Watch = f }

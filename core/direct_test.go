@@ -1,0 +1,89 @@
+package core
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/isa"
+)
+
+// TestWhatIsPublishedEnds once: with its prepared call, which gives way to others, and not
+// if it was forgotten before.
+func TestWhatIsPublishedEnds(t *testing.T) {
+	ex, err := NewExecutor("cpu")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, ex.Close()) }()
+	call := func(n int64) *Call {
+		c := &Call{Op: opNamed(t, "vector_add")}
+		for range 3 {
+			b, err := ex.Allocate(n, isa.F32, false)
+			require.NoError(t, err)
+			t.Cleanup(b.Free)
+			c.Operands = append(c.Operands, Operand{Buffer: b})
+		}
+		return c
+	}
+	made := call(5)
+	_, err = ex.Call(made)
+	require.NoError(t, err)
+	var published []*Direct
+	ended := make([]int, 2)
+	for i := range ended {
+		ex.Direct(made, func(d *Direct) func() {
+			published = append(published, d)
+			return func() { ended[i]++ }
+		})
+	}
+	if len(published) == 0 {
+		t.Skip("there is no machine code on " + ex.Device().Info.Name)
+	}
+	require.Len(t, published, 2)
+	published[1].Forget()
+	for n := int64(6); n < 6+4*preparedOps && ended[0] == 0; n++ {
+		_, err := ex.Call(call(n))
+		require.NoError(t, err)
+	}
+	require.Equal(t, []int{1, 0}, ended)
+}
+
+// TestWhatIsNotPublished: calls that others are to be told of, wait for, or count.
+func TestWhatIsNotPublished(t *testing.T) {
+	ex, err := NewExecutor("cpu")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, ex.Close()) }()
+	for name, change := range map[string]func(*Call){
+		"a deleter": func(c *Call) { c.Deleter = func() {} },
+		"residues":  func(c *Call) { c.Residue = new([isa.NumClasses]uint64) },
+		"a stream":  func(c *Call) { c.Stream = 1 },
+		"fuel":      func(c *Call) { c.Fuel = 1 },
+		"a fault":   func(c *Call) { c.Operands = c.Operands[:2] },
+		"no element": func(c *Call) {
+			c.Operands[0].Buffer, _ = ex.Allocate(0, isa.F32, false)
+		},
+	} {
+		c := &Call{Op: opNamed(t, "vector_add")}
+		for range 3 {
+			b, err := ex.Allocate(4, isa.F32, false)
+			require.NoError(t, err)
+			c.Operands = append(c.Operands, Operand{Buffer: b})
+		}
+		_, err := ex.Call(c)
+		require.NoError(t, err)
+		change(c)
+		ex.Direct(c, func(*Direct) func() {
+			t.Error(name)
+			return nil
+		})
+	}
+}
+
+func opNamed(t *testing.T, name string) *Operation {
+	for _, o := range Ops() {
+		if o.Name == name {
+			return o
+		}
+	}
+	t.Fatal(name)
+	return nil
+}

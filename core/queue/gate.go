@@ -1,0 +1,55 @@
+package queue
+
+import (
+	"runtime"
+	"sync/atomic"
+	"time"
+)
+
+// What a gate's word says. Callers outside of Go that run short work themselves take
+// the turn by changing GateOpen to GateTaken, and give it back by GateOpen.
+const (
+	GateOpen  = 0
+	GateTaken = 1 // by such a caller, for some microseconds
+	GateShut  = 2 // the lane has work, or wants all to come to it
+)
+
+// gate is a lane's word, and whether it is shut.
+type gate struct {
+	word *uint32 // nil: there is none
+	shut bool
+}
+
+// Gate lets callers take the stream's turn by a word, in memory that does not move,
+// which is GateShut and from now on the stream's, until it is closed: then it stays so.
+func (s *Inline) Gate(word *uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gate.word != word {
+		s.gate = gate{word, true}
+		s.settle()
+	}
+}
+
+// settle shuts the gate or opens it, as the lane's state wants. The caller holds the
+// lock and has changed that.
+func (l *lane) settle() {
+	g := &l.gate
+	shut := l.turn || l.worker || l.graph != nil || l.closed
+	if g.word == nil || g.shut == shut {
+		return
+	}
+	if g.shut = shut; !shut {
+		atomic.StoreUint32(g.word, GateOpen)
+		return
+	}
+	for i := 0; !atomic.CompareAndSwapUint32(g.word, GateOpen, GateShut); i++ {
+		// Whoever has the turn is in the midst of some microseconds of work, if the
+		// system lets it.
+		if i < 100 {
+			runtime.Gosched()
+		} else {
+			time.Sleep(50 * time.Microsecond)
+		}
+	}
+}

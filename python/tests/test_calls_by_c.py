@@ -1,0 +1,329 @@
+"""Short calls that were made before are made in C, by the machine code alone: nobody is to see that but by the clock.
+
+While a profile is taken all calls go to Go, which is what these are held against.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import random
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from test_two_ways import a_call, contents, outcome
+
+import hologram as hg
+from hologram import ops
+from hologram._ffi import native
+
+SPECIAL = [0.0, -0.0, 1.0, -1.5, 3e38, 1e-40, float("inf"), float("-inf"), float("nan"), 0.3]
+COUNT = hg.Program("""
+program count
+slot c u32
+param k u32
+ldp.u32 n, k
+mov.u32 s, 0
+loop n, end
+add.u32 s, s, 1
+xor.u32 s, s, 5
+end:
+stg.u32 s, c[index]
+exit
+""")
+TIMES = 4  # the first is prepared, the second published
+
+
+@pytest.fixture
+def cpu() -> Iterator[hg.Executor]:
+    with hg.Executor("cpu") as ex:
+        yield ex
+
+
+def machine_code(ex: hg.Executor) -> bool:
+    return "machine code" in ex.device
+
+
+def direct(ex: hg.Executor) -> int:
+    return int(native.direct(ex))
+
+
+@contextlib.contextmanager
+def by_go() -> Iterator[None]:
+    profile = native.profile_start(1)
+    try:
+        yield
+    finally:
+        native.profile_free(profile)
+
+
+def other_values(given: dict[str, Any], rng: random.Random) -> None:
+    """Puts other numbers where floats are."""
+    for value in given.values():
+        if isinstance(value, hg.Buffer) and not native.gone(value):
+            value = np.asarray(value)
+        if isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.flags.writeable:
+            for at in np.ndindex(value.shape):
+                value[at] = rng.choice(SPECIAL) if rng.random() < 0.3 else rng.uniform(-3, 3)
+
+
+@pytest.mark.parametrize("name", sorted(ops._by_name))
+def test_operations(cpu: hg.Executor, name: str) -> None:
+    f = ops._by_name[name]
+    done = 0
+
+    def call(seed: int, values: int) -> Any:
+        given, _ = a_call(f, random.Random(seed), cpu)
+        if values:
+            with np.errstate(all="ignore"):
+                other_values(given, random.Random(values))
+        return outcome(lambda: getattr(ops, f.name)(**given), given)
+
+    for seed in range(40):
+        with by_go():
+            expected = call(seed, seed + 1)
+        for i in range(TIMES):
+            before = direct(cpu)
+            found = call(seed, i if i < TIMES - 1 else seed + 1)
+        done += direct(cpu) > before
+        assert found == expected, (name, seed)
+    if machine_code(cpu) and (f.elementwise or f.reduces):
+        assert done > 0
+
+
+def add(cpu: hg.Executor, n: int = 8, times: int = TIMES) -> tuple[Any, ...]:
+    """A call that C makes by now."""
+    x, y, out = (np.arange(n, dtype=np.float32) for _ in range(3))
+    for _ in range(times):
+        ops.vector_add(cpu, x, y, out)
+    if machine_code(cpu):
+        before = direct(cpu)
+        ops.vector_add(cpu, x, y, out)
+        assert direct(cpu) == before + 1
+    return x, y, out
+
+
+def test_addresses_are_looked_at_each_time(cpu: hg.Executor) -> None:
+    add(cpu)
+    memory = np.zeros(64, np.float32)
+    x, y, out = memory[:8], memory[8:16], memory[4:12]
+    with pytest.raises(ValueError, match="overlaps"):
+        ops.vector_add(cpu, x, y, out)
+    ops.vector_add(cpu, x, y, x)  # in place
+    ops.vector_add(cpu, x, y, memory[16:24])
+    odd = memory.view(np.uint8)[1:33].view(np.float32)
+    with pytest.raises(ValueError, match="aligned"):
+        ops.vector_add(cpu, odd, y, memory[16:24])
+    fixed = np.zeros(8, np.float32)
+    fixed.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        ops.vector_add(cpu, x, y, fixed)
+    assert (fixed == 0).all()
+
+
+def test_numbers_are_those_of_each_call(cpu: hg.Executor) -> None:
+    x, out = np.ones(8, np.float32), np.empty(8, np.float32)
+    for value in [1.0, 2.5, -0.0, float("inf"), float("nan"), 3.4028235e38, 1e-46, 2]:
+        for _ in range(TIMES):
+            ops.scalar_mul(cpu, x, out, scalar=value)
+            with np.errstate(all="ignore"):
+                np.testing.assert_array_equal(out, x * np.float32(value))
+    with pytest.raises(ValueError, match="out of range of f32"):
+        ops.scalar_mul(cpu, x, out, scalar=1e39)
+    whole, to = np.ones(8, np.int32), np.empty(8, np.int32)
+    for value in [1, -2, 2**31 - 1, -(2**31)]:
+        for _ in range(TIMES):
+            ops.scalar_mul(cpu, whole, to, scalar=value)
+            assert (to == value).all()
+    for wrong in (2**31, -(2**31) - 1, 0.5):
+        with pytest.raises((ValueError, TypeError)):
+            ops.scalar_mul(cpu, whole, to, scalar=wrong)
+
+
+def test_faults_are_told(cpu: hg.Executor) -> None:
+    table, out = np.arange(24, dtype=np.float32).reshape(8, 3), np.empty((4, 3), np.float32)
+    for i in range(TIMES):
+        ops.embedding(cpu, table, np.array([0, 7, i, 2]), output=out)
+    for index in ([0, 8, 1, 2], [0, -1, 1, 2]):
+        with pytest.raises(hg.ProgramFault):
+            ops.embedding(cpu, table, np.array(index), output=out)
+    ops.embedding(cpu, table, np.array([3, 2, 1, 0]), output=out)
+    np.testing.assert_array_equal(out, table[[3, 2, 1, 0]])
+    x, y, to = np.arange(8), np.ones(8, np.int64), np.empty(8, np.int64)
+    for _ in range(TIMES):
+        ops.vector_div(cpu, x, y, to)
+    before = x.copy()
+    y[5] = 0
+    told = []
+    for _ in range(2):
+        with pytest.raises(hg.ProgramFault) as error:
+            ops.vector_div(cpu, x, y, x)  # once, whoever makes it
+        told.append(str(error.value))
+        assert (x[:5] == before[:5]).all() and (x[6:] == before[6:]).all()
+    assert told[0] == told[1]
+
+
+def test_programs(cpu: hg.Executor) -> None:
+    text = """
+program scaled
+slot x f32
+slot out f32
+param a f32
+  ldp.f32 k, a
+  ldg.f32 v, x[index]
+  mul.f32 v, v, k
+  stg.f32 v, out[index]
+  exit
+"""
+    x, out = np.arange(8, dtype=np.float32), np.empty(8, np.float32)
+    for by in (2.0, 3.0):
+        program = hg.Program(text.replace("mul", "add" if by == 3 else "mul"))
+        for i in range(TIMES):
+            cpu.launch(program, x=x, out=out, a=by + i)
+            np.testing.assert_array_equal(out, x + by + i if by == 3 else x * (by + i))
+        del program  # the next may be where it was
+
+
+def test_profiles_see_all_calls(cpu: hg.Executor) -> None:
+    x, y, out = add(cpu)
+    with hg.profile() as profile:
+        for _ in range(3):
+            ops.vector_add(cpu, x, y, out)
+    assert sum(e.get("cat") == "call" for e in profile.events) == 3
+    before = direct(cpu)
+    ops.vector_add(cpu, x, y, out)
+    assert direct(cpu) == before + machine_code(cpu)
+
+
+def test_a_closed_executor_makes_none(cpu: hg.Executor) -> None:
+    with hg.Executor("cpu") as other:
+        x, y, out = add(other)
+        held = other.wrap(x)
+    with pytest.raises(RuntimeError, match="freed"):
+        ops.vector_add(other, x, y, out)
+    with pytest.raises(RuntimeError):
+        ops.vector_add(cpu, held, y, out)
+    with hg.Executor("cpu") as another:  # where the other was
+        assert direct(another) == 0
+        add(another)
+
+
+def test_handles_that_are_gone() -> None:
+    """Executors that Python knows nothing of the end of, and others where they were."""
+    code = """
+import numpy as np, hologram as hg
+from hologram._ffi import native
+x = np.ones(8, np.float32)
+old = hg.Executor("cpu")
+for _ in range(4): hg.ops.vector_add(old, x, x, np.empty_like(x))
+buffer = old.wrap(x)
+for _ in range(4): hg.ops.vector_add(old, buffer, buffer, np.empty_like(x))
+native.clear_all()
+new = hg.Executor("cpu")
+for given in (x, buffer):
+    for ex in (old, new):
+        for _ in range(4):
+            out = np.zeros_like(x)
+            try:
+                hg.ops.vector_add(ex, given, given, out)
+                assert ex is new and given is x and (out == 2).all()
+            except RuntimeError:
+                assert (ex is old or given is buffer) and (out == 0).all()
+print("done")
+""".replace("(ex, given) == (new, x)", "ex is new and given is x")
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert ran.stdout == "done\n", ran.stderr
+
+
+def test_more_dimensions_than_c_compares(cpu: hg.Executor) -> None:
+    slots = "".join(f"slot s{i} f32\n" for i in range(9))
+    adds = "".join(f"ldg.f32 x, s{i}[index]\nadd.f32 v, v, x\n" for i in range(1, 8))
+    program = hg.Program(f"program sum\n{slots}ldg.f32 v, s0[index]\n{adds}stg.f32 v, s8[index]\nexit")
+    given = {f"s{i}": np.full((1, 2, 1, 1, 3, 1, 1, 2), i, np.float32) for i in range(9)}
+    for _ in range(TIMES):
+        given["s8"][:] = 0
+        cpu.launch(program, given)
+        assert (given["s8"] == sum(range(8))).all()
+
+
+def test_calls_take_their_turn(cpu: hg.Executor) -> None:
+    """A call waits for long work of another thread's on the executor."""
+    ones, out = np.ones(8, np.uint32), np.zeros(8, np.uint32)
+    count = np.zeros(8, np.uint32)
+    for _ in range(TIMES):
+        ops.vector_add(cpu, count, ones, out)
+    cpu.launch(COUNT, c=count, k=(1 << 26) + 1)
+    counted = count.copy()
+    count[:] = 0
+    thread = threading.Thread(target=lambda: cpu.launch(COUNT, c=count, k=(1 << 26) + 1))
+    thread.start()
+    while native.waiting() == 0 and thread.is_alive():
+        pass
+    ops.vector_add(cpu, count, ones, out)
+    thread.join()
+    assert counted[0] and (out == counted + 1).all()
+
+
+def test_many_layouts_take_each_other_s_places(cpu: hg.Executor) -> None:
+    for _ in range(3):
+        for n in range(1, 700):
+            x = np.full(n, n, np.float32)
+            out = np.empty(n, np.float32)
+            for _ in range(2):
+                ops.vector_add(cpu, x, x, out)
+            assert (out == 2 * n).all()
+
+
+def test_threads(cpu: hg.Executor) -> None:
+    """Calls of many threads, while executors come and go, and layouts take each other's places."""
+    wrong: list[str] = []
+    stop = threading.Event()
+
+    def calls(seed: int) -> None:
+        rng = random.Random(seed)
+        try:
+            while not stop.is_set():
+                n = rng.randrange(1, 300)
+                x, out = np.full(n, seed, np.float32), np.zeros(n, np.float32)
+                for _ in range(5):
+                    ops.vector_add(cpu, x, x, out)
+                if not (out == 2 * seed).all():
+                    wrong.append(f"{seed}: {out}")
+        except BaseException as error:
+            wrong.append(repr(error))
+
+    def executors() -> None:
+        try:
+            while not stop.is_set():
+                with hg.Executor("cpu") as other:
+                    add(other, n=5, times=2)
+        except BaseException as error:
+            wrong.append(repr(error))
+
+    threads = [threading.Thread(target=calls, args=(i + 1,)) for i in range(3)] + [threading.Thread(target=executors)]
+    for thread in threads:
+        thread.start()
+    stop.wait(0.7)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not wrong, wrong[:3]
+
+
+def test_nothing_is_left(cpu: hg.Executor) -> None:
+    gc.collect()
+    before = native.object_count()
+    for i in range(50):
+        with hg.Executor("cpu") as other:
+            x, _, out = add(other, n=i + 1)
+            b = other.wrap(x)
+            for _ in range(TIMES):
+                ops.vector_add(other, b, b, out)
+    del b
+    gc.collect()
+    assert native.object_count() == before and contents(out)[0] == (50,)
