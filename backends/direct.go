@@ -23,6 +23,8 @@ type Direct struct {
 	// their signs and others by zeros to 64 bits. That of a 16-bit float has no place.
 	Params []ParamPlace
 	Words  []Word // what is to be written before each use
+	// Nanoseconds estimates how long it takes.
+	Nanoseconds float64
 	// Fault is where a u32 is that is not 0 after a launch that faulted, which is then to
 	// be made again by the stream; -1: none does.
 	Fault int

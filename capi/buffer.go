@@ -1,9 +1,10 @@
 package main
 
-// #include "support.h"
+// #include "direct.h"
 import "C"
 
 import (
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/hologram-project/hologram/core"
@@ -145,6 +146,7 @@ func go_buffer_free(buffer C.hologram_buffer) (status C.int32_t) {
 	if err != nil {
 		return fail(err)
 	}
+	atomic.AddUint64((*uint64)(&C.hologram_buffers_freed), 1)
 	b.Free()
 	return C.HOLOGRAM_OK
 }

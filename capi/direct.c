@@ -6,7 +6,9 @@
 
 #include "_cgo_export.h"
 
-enum { OPEN = 0, TAKEN = 1 }; /* a gate's turn */
+enum { OPEN = 0, TAKEN = 1, SHUT = 2 }; /* a gate's turn */
+
+uint64_t hologram_buffers_freed;
 
 static int32_t paused; /* atomic */
 
@@ -138,26 +140,47 @@ hologram_gate *hologram_direct_gate(uint64_t executor) {
   return hologram_support_forked() ? NULL : direct_gate(executor);
 }
 
+/* The places of a hash. */
+static hologram_direct **places(hologram_gate *g, uint64_t hash) {
+  return &g->calls[hash % (HOLOGRAM_DIRECT_CALLS / HOLOGRAM_DIRECT_WAYS) * HOLOGRAM_DIRECT_WAYS];
+}
+
 static hologram_direct *find(hologram_gate *g, uint64_t hash, const uint64_t *key, int n) {
-  for (int i = 0; i < 2; i++) {
-    hologram_direct *d = __atomic_load_n(&g->calls[(hash ^ (uint64_t)i) % HOLOGRAM_DIRECT_CALLS], __ATOMIC_ACQUIRE);
+  hologram_direct **at = places(g, hash);
+  for (int i = 0; i < HOLOGRAM_DIRECT_WAYS; i++) {
+    hologram_direct *d = __atomic_load_n(&at[i], __ATOMIC_ACQUIRE);
     if (d && d->hash == hash && d->num_words == n && !memcmp(d->key, key, (size_t)n * sizeof *key)) return d;
   }
   return NULL;
 }
 
+/* Takes a gate's turn, if it is open. Sequentially consistent: who takes a call away from the gate looks at the turn after that. */
+static bool take(hologram_gate *g) {
+  uint32_t open = OPEN;
+  return __atomic_compare_exchange_n(&g->turn, &open, TAKEN, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+}
+
+/* Gives it back, or to Go, if that wants it. */
+static void give(hologram_gate *g) {
+  uint32_t taken = TAKEN;
+  if (!__atomic_compare_exchange_n(&g->turn, &taken, OPEN, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+    __atomic_store_n(&g->turn, SHUT, __ATOMIC_RELEASE);
+  }
+}
+
 hologram_direct_outcome hologram_direct_run(hologram_gate *g, uint64_t executor, const hologram_call_args *args) {
   hologram_direct_outcome outcome = DIRECT_NO;
   uint64_t key[HOLOGRAM_DIRECT_WORDS], hash;
-  uint32_t open = OPEN, *seen;
+  uint32_t *seen;
   hologram_direct *d;
   int n;
   if (__atomic_load_n(&paused, __ATOMIC_RELAXED) || hologram_support_forked() || !(n = key_of(args, key))) return DIRECT_NO;
   hash = hash_of(key, n);
-  if (!__atomic_compare_exchange_n(&g->turn, &open, TAKEN, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return DIRECT_NO;
+  if (!take(g)) return DIRECT_NO;
   if (g->executor != executor) {
     /* it is another's by now */
   } else if ((d = find(g, hash, key, n))) {
+    d->used = 1;
     if (d->num_steps && fits(d, args)) {
       uint32_t before = enter();
       if (run(d, args)) outcome = DIRECT_DONE;
@@ -166,10 +189,14 @@ hologram_direct_outcome hologram_direct_run(hologram_gate *g, uint64_t executor,
     if (outcome == DIRECT_DONE) __atomic_fetch_add(&g->done, 1, __ATOMIC_RELAXED);
   } else {
     seen = &g->seen[hash % HOLOGRAM_DIRECT_CALLS]; /* what comes once is not worth the making */
-    if (*seen == (uint32_t)(hash >> 32)) outcome = DIRECT_NEW;
+    if (*seen == (uint32_t)(hash >> 32) && g->credit >= HOLOGRAM_DIRECT_COST) {
+      outcome = DIRECT_NEW;
+      g->credit -= HOLOGRAM_DIRECT_COST;
+    }
     *seen = (uint32_t)(hash >> 32);
   }
-  __atomic_store_n(&g->turn, OPEN, __ATOMIC_RELEASE);
+  g->credit += g->credit < HOLOGRAM_DIRECT_CREDIT;
+  give(g);
   return outcome;
 }
 
@@ -210,14 +237,23 @@ hologram_direct *hologram_direct_new(const hologram_direct *counts, const uint64
 }
 
 hologram_direct *hologram_direct_put(hologram_gate *g, hologram_direct *d) {
-  size_t at = d->hash % HOLOGRAM_DIRECT_CALLS;
-  if (__atomic_load_n(&g->calls[at], __ATOMIC_RELAXED) && !__atomic_load_n(&g->calls[at ^ 1], __ATOMIC_RELAXED)) at ^= 1;
-  return __atomic_exchange_n(&g->calls[at], d, __ATOMIC_ACQ_REL);
+  hologram_direct **at = places(g, d->hash), **to = NULL;
+  for (int i = 0; i < HOLOGRAM_DIRECT_WAYS; i++) {
+    hologram_direct *there = __atomic_load_n(&at[i], __ATOMIC_RELAXED);
+    if (!there) {
+      to = &at[i];
+      break;
+    }
+    if (!there->used && !to) to = &at[i];
+    there->used = 0;
+  }
+  return to ? __atomic_exchange_n(to, d, __ATOMIC_SEQ_CST) : d;
 }
 
 void hologram_direct_remove(hologram_gate *g, hologram_direct *d) {
-  for (int i = 0; i < 2; i++) {
+  hologram_direct **at = places(g, d->hash);
+  for (int i = 0; i < HOLOGRAM_DIRECT_WAYS; i++) {
     hologram_direct *there = d;
-    __atomic_compare_exchange_n(&g->calls[(d->hash ^ (uint64_t)i) % HOLOGRAM_DIRECT_CALLS], &there, NULL, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+    __atomic_compare_exchange_n(&at[i], &there, NULL, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
   }
 }

@@ -22,8 +22,15 @@ import (
 // gate is an executor's.
 type gate struct {
 	c     *C.hologram_gate
-	calls map[*C.hologram_direct]*core.Direct // what is there; nil: none is for Go to end
-	bytes int64                               // of their memory
+	calls map[*C.hologram_direct]*published // what is there
+	bytes int64                             // of their memory
+}
+
+// published is a call in C's memory.
+type published struct {
+	c     *C.hologram_direct
+	bytes int64
+	d     *core.Direct // nil: it is one that C leaves to Go
 }
 
 // maxGateBytes bounds the memory of one executor's calls.
@@ -54,13 +61,13 @@ func direct_gate(executor C.hologram_executor) *C.hologram_gate {
 			g = gates.free[n-1]
 			gates.free = gates.free[:n-1]
 		} else if c := (*C.hologram_gate)(C.calloc(1, C.sizeof_hologram_gate)); c != nil {
-			g = &gate{c: c, calls: map[*C.hologram_direct]*core.Direct{}}
+			g = &gate{c: c, calls: map[*C.hologram_direct]*published{}}
 			c.turn = core.GateShut
 		} else {
 			gates.Unlock()
 			return nil
 		}
-		g.c.executor, g.c.done = executor, 0
+		g.c.executor, g.c.done, g.c.credit = executor, 0, C.HOLOGRAM_DIRECT_CREDIT
 		if gates.of == nil {
 			gates.of = map[handle]*gate{}
 		}
@@ -89,7 +96,7 @@ func dropGate(executor handle) {
 	}
 	delete(gates.of, executor)
 	ended := g.calls
-	g.calls, g.bytes = map[*C.hologram_direct]*core.Direct{}, 0
+	g.calls, g.bytes = map[*C.hologram_direct]*published{}, 0
 	for c := range ended {
 		C.hologram_direct_remove(g.c, c)
 		C.free(unsafe.Pointer(c)) // nobody has the turn, nor will
@@ -97,16 +104,24 @@ func dropGate(executor handle) {
 	g.c.executor = 0
 	gates.free = append(gates.free, g)
 	gates.Unlock()
-	for _, d := range ended {
-		if d != nil {
-			d.Forget()
-		}
+	for _, x := range ended {
+		x.forget()
+	}
+}
+
+// forget tells core that the call is not entered any more.
+func (x *published) forget() {
+	if x.d != nil {
+		x.d.Forget()
 	}
 }
 
 // leave waits until nobody uses what was just taken away from a gate.
 func (g *gate) leave() {
-	for i := 0; atomic.LoadUint32((*uint32)(&g.c.turn)) == core.GateTaken; i++ {
+	for i := 0; ; i++ {
+		if turn := atomic.LoadUint32((*uint32)(&g.c.turn)); turn != core.GateTaken && turn != core.GateWanted {
+			return
+		}
 		if i < 100 {
 			runtime.Gosched()
 		} else {
@@ -115,19 +130,26 @@ func (g *gate) leave() {
 	}
 }
 
-// retire takes a call away, if it is still there.
-func (g *gate) retire(c *C.hologram_direct, bytes int64) {
-	gates.Lock()
-	_, there := g.calls[c]
-	if there {
-		delete(g.calls, c)
-		g.bytes -= bytes
-		C.hologram_direct_remove(g.c, c)
+// drop takes a call away, for who holds the lock, and reports whether it was there: then
+// it is to be freed once nobody uses it.
+func (g *gate) drop(x *published) bool {
+	if g.calls[x.c] != x {
+		return false
 	}
+	delete(g.calls, x.c)
+	g.bytes -= x.bytes
+	C.hologram_direct_remove(g.c, x.c)
+	return true
+}
+
+// retire takes a call away, if it is still there.
+func (g *gate) retire(x *published) {
+	gates.Lock()
+	there := g.drop(x)
 	gates.Unlock()
+	g.leave() // who took it away may not have waited yet
 	if there {
-		g.leave()
-		C.free(unsafe.Pointer(c))
+		C.free(unsafe.Pointer(x.c))
 	}
 }
 
@@ -147,51 +169,64 @@ func direct_publish(executor C.hologram_executor, args *C.hologram_call_args, co
 	if f.read("direct", args) != nil {
 		return
 	}
-	made := false
-	ex.Direct(&f.call, func(d *core.Direct) func() {
-		c, bytes := newDirect(d, counts, key)
-		if c == nil {
+	never := ex.Direct(&f.call, func(d *core.Direct) func() {
+		x := &published{d: d}
+		if x.c, x.bytes = newDirect(d, counts, key); x.c == nil {
 			return nil
 		}
-		g := admit(handle(executor), c, bytes, d)
-		if made = g != nil; !made {
-			C.free(unsafe.Pointer(c))
-			return nil
+		if g := admit(handle(executor), x); g != nil {
+			return func() { g.retire(x) }
 		}
-		return func() { g.retire(c, bytes) }
+		return nil
 	})
-	if !made {
+	if never {
 		if c := C.hologram_direct_new(counts, key, 0); c != nil {
-			if admit(handle(executor), c, 0, nil) == nil {
-				C.free(unsafe.Pointer(c))
-			}
+			admit(handle(executor), &published{c: c})
 		}
 	}
 }
 
-// admit puts a call into an executor's gate, which it returns, in the place of another.
-// nil: there is none, or no room in it.
-func admit(executor handle, c *C.hologram_direct, bytes int64, d *core.Direct) *gate {
+// admit puts a call into an executor's gate, which it returns, in the place of others.
+// nil: there is none, or no place in it, and the call is freed.
+func admit(executor handle, x *published) *gate {
+	var ended []*published
 	gates.Lock()
 	g := gates.of[executor]
-	if g == nil || g.bytes+bytes > maxGateBytes {
-		gates.Unlock()
-		return nil
+	placed := g != nil
+	if placed {
+		for _, other := range g.calls {
+			if g.bytes+x.bytes <= maxGateBytes {
+				break
+			}
+			if other.bytes > 0 && g.drop(other) {
+				ended = append(ended, other)
+			}
+		}
+		switch old := C.hologram_direct_put(g.c, x.c); {
+		case old == x.c:
+			placed = false
+		case old != nil:
+			before := g.calls[old]
+			delete(g.calls, old)
+			g.bytes -= before.bytes
+			ended = append(ended, before)
+		}
 	}
-	g.calls[c] = d
-	g.bytes += bytes
-	old := C.hologram_direct_put(g.c, c)
-	before := g.calls[old]
-	if old != nil {
-		delete(g.calls, old)
+	if placed {
+		g.calls[x.c] = x
+		g.bytes += x.bytes
 	}
 	gates.Unlock()
-	if old != nil {
+	if len(ended) > 0 {
 		g.leave()
-		C.free(unsafe.Pointer(old))
-		if before != nil {
-			before.Forget()
-		}
+	}
+	for _, other := range ended {
+		C.free(unsafe.Pointer(other.c))
+		other.forget()
+	}
+	if !placed {
+		C.free(unsafe.Pointer(x.c))
+		return nil
 	}
 	return g
 }

@@ -7,7 +7,11 @@
 
 #include "support.h"
 
-enum { HOLOGRAM_DIRECT_WORDS = 96, HOLOGRAM_DIRECT_CALLS = 256 };
+enum { HOLOGRAM_DIRECT_WORDS = 96, HOLOGRAM_DIRECT_CALLS = 256, HOLOGRAM_DIRECT_WAYS = 4 };
+
+/* What publishing a call costs of a gate's credit, to which each call adds 1, and how much of that there is at first and at
+   most. To publish takes as long as some tens of calls, so of calls with ever new layouts few are. */
+enum { HOLOGRAM_DIRECT_COST = 64, HOLOGRAM_DIRECT_CREDIT = HOLOGRAM_DIRECT_COST * HOLOGRAM_DIRECT_CALLS };
 
 #ifdef __x86_64__
 #define HOLOGRAM_MACHINE_CODE __attribute__((sysv_abi)) /* on Windows too */
@@ -56,15 +60,17 @@ typedef struct hologram_direct {
   hologram_direct_word *resets;
   hologram_direct_check *checks;
   char *memory; /* of the frames and the workspace, at a multiple of 64 */
+  uint8_t used; /* since another wanted its place */
 } hologram_direct;
 
 /* Of an executor. All but turn and calls is for who has the turn. */
 typedef struct hologram_gate {
-  uint32_t turn; /* atomic: core's GateOpen, GateTaken, GateShut */
+  uint32_t turn; /* atomic: core's GateOpen, GateTaken, GateShut, GateWanted */
   uint64_t executor;
   uint64_t done; /* calls that C made; atomic */
-  hologram_direct *calls[HOLOGRAM_DIRECT_CALLS]; /* atomic; by hash */
+  hologram_direct *calls[HOLOGRAM_DIRECT_CALLS]; /* atomic; WAYS of each hash */
   uint32_t seen[HOLOGRAM_DIRECT_CALLS]; /* hashes of calls that Go was left */
+  int32_t credit;
 } hologram_gate;
 
 typedef enum {
@@ -75,6 +81,9 @@ typedef enum {
 
 /* An executor's gate; NULL if it has none. It stays while the process does. */
 hologram_gate *hologram_direct_gate(uint64_t executor);
+
+/* How many buffers were freed by their handles. */
+extern uint64_t hologram_buffers_freed; /* atomic */
 
 /* Makes a call on the executor of a gate, or leaves all as it was. Waits for nothing. */
 hologram_direct_outcome hologram_direct_run(hologram_gate *gate, uint64_t executor, const hologram_call_args *args);
@@ -91,7 +100,8 @@ void hologram_direct_offer(uint64_t executor, const hologram_call_args *args);
    words are copied. */
 hologram_direct *hologram_direct_new(const hologram_direct *counts, const uint64_t *key, size_t bytes);
 
-/* Puts a call where it is found. Gives what was there before, which may still be in use. */
+/* Puts a call where it is found, if there is a place that is free or of one that was not used since this was asked last.
+   Gives what was there before, which may still be in use: itself if there is no place. */
 hologram_direct *hologram_direct_put(hologram_gate *gate, hologram_direct *call);
 
 /* Takes it away from there, if it is there. It may still be in use. */

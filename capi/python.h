@@ -277,9 +277,10 @@ typedef struct {
   py_object head;
   uint64_t handle;
   py_object *plan; /* of a program: how it is called */
-  char freed, host_visible, asynchronous, called;
+  char freed, host_visible, asynchronous;
   int device_type, device_id; /* of an executor, as DLPack numbers them */
-  struct hologram_gate *gate; /* of an executor that was called; NULL if it has none */
+  struct hologram_gate *gate; /* of an executor, once hologram_gate_of was asked for this handle; NULL if it has none */
+  uint64_t gated;
 } py_handle;
 
 /* What Buffer derives from. */
@@ -292,6 +293,7 @@ typedef struct {
   int32_t code; /* of the dtype */
   char freed, boolean;
   hologram_operand *seen; /* as memory, where the host sees it; NULL until hologram_buffer_seen was asked */
+  uint64_t seen_at;       /* how many buffers had been freed by others then */
 } py_array;
 
 extern struct hologram_types {
@@ -306,8 +308,14 @@ bool hologram_is_buffer(py_object *o);
 /* Whether a buffer, or the executor that it belongs to, was freed. */
 bool hologram_buffer_gone(const py_array *b);
 
-/* A buffer as memory that the host sees, for as long as it is not gone; NULL if it is no such. Its handle is 0. */
+/* A buffer as memory that the host sees, until something of Python runs; NULL if it is no such, or gone. Its handle is 0. */
 const hologram_operand *hologram_buffer_seen(py_array *b);
+
+/* Frees a buffer whose handle no other than the bindings had. */
+void hologram_buffer_done(uint64_t handle);
+
+/* An executor's gate, see direct.h; NULL if it has none. */
+struct hologram_gate *hologram_gate_of(py_handle *executor);
 
 /* A Buffer of a shape that is not empty, on fresh memory. */
 py_object *hologram_new_buffer(py_object *executor, py_object *shape, int64_t size, py_object *dtype, int32_t code, bool boolean,

@@ -280,7 +280,7 @@ static py_object *direct(py_object *self, py_object *const *args, ptrdiff_t n) {
     py.PyErr_SetString(py.PyExc_TypeError, "direct: expected an executor");
     return NULL;
   }
-  return py.PyLong_FromUnsignedLongLong(hologram_direct_count(((py_handle *)args[0])->gate));
+  return py.PyLong_FromUnsignedLongLong(hologram_direct_count(hologram_gate_of((py_handle *)args[0])));
 }
 
 int hologram_calls(py_object *into) {

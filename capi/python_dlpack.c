@@ -128,7 +128,7 @@ static py_object *from_capsule(py_object *self, py_object *const *args, ptrdiff_
     py.Py_DecRef(holder);
     both = py.PyTuple_New(2);
     if (!both) {
-      hologram_buffer_free(handle);
+      hologram_buffer_done(handle);
       return NULL;
     }
     py.PyTuple_SetItem(both, 0, py.PyLong_FromUnsignedLongLong(handle));

@@ -1,5 +1,6 @@
 /* The objects of Python that have a handle: what the classes Executor, Program and Buffer derive from, so that C finds
    the handle where it is and a buffer that is dropped is freed without a line of Python. */
+#include "direct.h"
 #include "dlpack.h"
 #include "python.h"
 
@@ -38,7 +39,31 @@ static hologram_operand *look(const py_array *b) {
   return seen;
 }
 
-const hologram_operand *hologram_buffer_seen(py_array *b) { return b->seen ? b->seen : (b->seen = look(b)); }
+static uint64_t freed_here; /* buffers, which is known of their objects */
+
+void hologram_buffer_done(uint64_t handle) {
+  freed_here++;
+  hologram_buffer_free(handle);
+}
+
+const hologram_operand *hologram_buffer_seen(py_array *b) {
+  uint64_t elsewhere = __atomic_load_n(&hologram_buffers_freed, __ATOMIC_RELAXED) - freed_here;
+  if (hologram_buffer_gone(b)) return NULL;
+  if (!b->seen || b->seen_at != elsewhere) { /* its handle may have been freed by who has only that */
+    free(b->seen);
+    b->seen = look(b);
+    b->seen_at = elsewhere;
+  }
+  return b->seen;
+}
+
+struct hologram_gate *hologram_gate_of(py_handle *executor) {
+  if (executor->gated != executor->handle) {
+    executor->gated = executor->handle;
+    executor->gate = executor->host_visible ? hologram_direct_gate(executor->handle) : NULL;
+  }
+  return executor->gate;
+}
 
 static void give_back(py_object *self) {
   py_object *type = self->type;
@@ -72,7 +97,7 @@ static void drop(py_object **at) {
 static void end(py_array *b) {
   if (!b->freed) {
     b->freed = 1;
-    hologram_buffer_free(b->handle); /* waits for nothing: what Python wraps has a deleter */
+    hologram_buffer_done(b->handle); /* waits for nothing: what Python wraps has a deleter */
   }
 }
 
@@ -121,7 +146,7 @@ static py_member buffer_members[] = {
 static py_array *make(py_object *executor, uint64_t handle, py_object *dtype, py_object *shape, int64_t size, int32_t code, bool boolean) {
   py_array *b = (py_array *)py.PyType_GenericAlloc(hologram_types.a_buffer, 0);
   if (!b) {
-    hologram_buffer_free(handle);
+    hologram_buffer_done(handle);
     return NULL;
   }
   b->handle = handle;
@@ -181,7 +206,7 @@ py_object *hologram_new_buffer(py_object *executor, py_object *shape, int64_t si
     for (ptrdiff_t i = 0; i < rank; i++) hologram_exact(py.PyTuple_GetItem(shape, i), &dims[i]);
     flat = handle;
     status = hologram_buffer_view(flat, 0, (int32_t)rank, dims, NULL, &handle);
-    hologram_buffer_free(flat); /* the view keeps the memory */
+    hologram_buffer_done(flat); /* the view keeps the memory */
     if (!work_check(status)) return NULL;
   }
   return (py_object *)make(executor, handle, dtype, shape, size, code, boolean);

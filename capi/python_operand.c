@@ -298,7 +298,7 @@ outcome request_take(request *r, py_object *o, use u) {
     to->dtype = b->code;
     to->flags = b->boolean ? HOLOGRAM_BOOL : 0;
     to->device_type = 0; /* for C to leave it to Go, if it is another executor's */
-    if (b->executor == r->executor && !hologram_buffer_gone(b)) see(to, b);
+    if (b->executor == r->executor && hologram_gate_of((py_handle *)r->executor)) see(to, b);
     if (u == WRITTEN && b->tensor) writes(r, t, b->tensor);
     return hologram_buffer_gone(b) ? SURPRISE : DONE;
   }
@@ -417,11 +417,12 @@ static bool began(int32_t status) {
 /* Makes a call without Go, if that goes. */
 static hologram_direct_outcome run_direct(const request *r) {
   py_handle *executor = (py_handle *)r->executor;
-  if (!executor->called) {
-    executor->called = 1;
-    executor->gate = executor->host_visible ? hologram_direct_gate(executor->handle) : NULL;
+  hologram_gate *gate = hologram_gate_of(executor);
+  if (!gate) return DIRECT_NO;
+  for (int i = 0; i < r->args.num_operands; i++) { /* freed since it was taken, by what Python ran meanwhile */
+    if (r->operands[i].buffer && !hologram_buffer_seen((py_array *)r->taken[i].object)) return DIRECT_NO;
   }
-  return executor->gate ? hologram_direct_run(executor->gate, executor->handle, &r->args) : DIRECT_NO;
+  return hologram_direct_run(gate, executor->handle, &r->args);
 }
 
 bool request_run(request *r) {

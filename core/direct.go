@@ -11,9 +11,10 @@ type Direct = call.Direct
 
 // What a Gate's word says.
 const (
-	GateOpen  = queue.GateOpen
-	GateTaken = queue.GateTaken
-	GateShut  = queue.GateShut
+	GateOpen   = queue.GateOpen
+	GateTaken  = queue.GateTaken
+	GateShut   = queue.GateShut
+	GateWanted = queue.GateWanted
 )
 
 // Gate lets others take the turn of the executor's stream by a word, in memory that does
@@ -21,7 +22,7 @@ const (
 // so. It reports whether the device is one on which calls can be Direct.
 func (ex *Executor) Gate(word *uint32) bool {
 	s, ok := ex.stream.(*queue.Inline)
-	if ok && ex.device.Info.HostVisible {
+	if ok && ex.device.Info.Enters {
 		s.Gate(word)
 		return true
 	}
@@ -29,20 +30,23 @@ func (ex *Executor) Gate(word *uint32) bool {
 }
 
 // Direct publishes a call, which was made before and would be made again like that, as
-// code that others may enter, if there is such. What publish returns is called once
-// when that ends, unless it is forgotten: thereafter nobody may enter it.
-func (ex *Executor) Direct(c *Call, publish func(*Direct) (retire func())) {
+// code that others may enter. What publish returns is called once when that ends,
+// unless it is forgotten: thereafter nobody may enter it. never reports that there is no
+// such code, nor will be.
+func (ex *Executor) Direct(c *Call, publish func(*Direct) (retire func())) (never bool) {
 	if c.Deleter != nil || c.Residue != nil || c.Stream != 0 || c.Fuel != 0 {
-		return
+		return true
 	}
 	d := drafts.Get().(*draft)
 	defer d.release()
 	try := *c
 	try.Try = true
-	if b, _, err := ex.bind(d, &try, nil); err == nil {
-		b.Direct(publish)
-		b.Release()
+	b, _, err := ex.bind(d, &try, nil)
+	if err != nil {
+		return false
 	}
+	defer b.Release()
+	return !b.Direct(publish)
 }
 
 // WatchProfiles has f told whether anybody profiles from now on, and so wants to be told

@@ -175,7 +175,7 @@ func (b *Backend) info() backends.Info {
 	for _, e := range b.engines {
 		codegen += " " + e.name
 	}
-	return backends.Info{Name: "host, " + b.how, HostVisible: true, DLPackType: 1, Codegen: codegen, FewLanes: len(b.engines) > 1}
+	return backends.Info{Name: "host, " + b.how, HostVisible: true, DLPackType: 1, Codegen: codegen, FewLanes: len(b.engines) > 1, Enters: len(b.engines) > 1}
 }
 
 // Open opens device 0.

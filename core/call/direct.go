@@ -11,7 +11,7 @@ import (
 type Direct struct {
 	Steps     []DirectStep // to be run one after the other
 	Operands  []DirectOperand
-	Scalars   []isa.Type // what the call's numbers are converted to
+	Scalars   []isa.Type // f32, f64, i32 or i64, to which the call's numbers are converted
 	Checks    []DirectCheck
 	Workspace int64 // bytes that the steps take beside the operands; what they leave there nobody reads
 
@@ -49,27 +49,31 @@ type DirectCheck struct {
 	Same                    bool
 }
 
-// maxDirectBytes bounds the frames and the workspace of one Direct.
-const maxDirectBytes = 256 << 10
+// maxDirectBytes bounds the frames and the workspace of one Direct, and
+// maxDirectNanoseconds the work: who enters it may hold locks meanwhile.
+const (
+	maxDirectBytes       = 256 << 10
+	maxDirectNanoseconds = 10e3
+)
 
-// Direct returns the call, bound as it is, as code to be entered; nil if it is to come
-// to its stream. publish gets it while it lasts, and returns what is called once
-// when it ends: after that nobody may enter it.
-func (b *Bound) Direct(publish func(*Direct) (retire func())) {
+// Direct has the call, as it is bound, published as code to be entered: publish gets
+// it, and returns what is called once when it ends, after which nobody may enter it;
+// nil: it is not published. Direct reports whether there is such code.
+func (b *Bound) Direct(publish func(*Direct) (retire func())) bool {
 	d := b.direct()
 	if d == nil {
-		return
+		return false
 	}
 	p := b.p
-	if d.retire = publish(d); d.retire == nil {
-		return
+	if d.retire = publish(d); d.retire != nil {
+		p.mu.Lock()
+		if p.directs == nil {
+			p.directs = map[*Direct]struct{}{}
+		}
+		p.directs[d] = struct{}{}
+		p.mu.Unlock()
 	}
-	p.mu.Lock()
-	if p.directs == nil {
-		p.directs = map[*Direct]struct{}{}
-	}
-	p.directs[d] = struct{}{}
-	p.mu.Unlock()
+	return true
 }
 
 // Forget says that nobody enters the code any more.
@@ -96,7 +100,7 @@ func (b *Bound) direct() *Direct {
 		return nil
 	}
 	d := &Direct{p: p, Workspace: p.workspace}
-	bytes := p.workspace
+	bytes, took := p.workspace, 0.0
 	faults := false
 	for i := range b.launches {
 		s := &p.steps[i]
@@ -126,9 +130,10 @@ func (b *Bound) direct() *Direct {
 		}
 		faults = faults || from.Fault >= 0
 		bytes += int64(len(from.Frame))
+		took += from.Nanoseconds
 		d.Steps = append(d.Steps, step)
 	}
-	if bytes > maxDirectBytes {
+	if bytes > maxDirectBytes || took > maxDirectNanoseconds {
 		return nil
 	}
 	for i := range p.operands {
@@ -139,7 +144,8 @@ func (b *Bound) direct() *Direct {
 		d.Operands = append(d.Operands, DirectOperand{use.align})
 	}
 	for i := range p.scalars {
-		if p.scalars[i].boolean {
+		switch use := &p.scalars[i]; {
+		case use.boolean, use.t != isa.F32 && use.t != isa.F64 && use.t != isa.I32 && use.t != isa.I64:
 			return nil
 		}
 		d.Scalars = append(d.Scalars, p.scalars[i].t)

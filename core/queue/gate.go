@@ -7,11 +7,13 @@ import (
 )
 
 // What a gate's word says. Callers outside of Go that run short work themselves take
-// the turn by changing GateOpen to GateTaken, and give it back by GateOpen.
+// the turn by changing GateOpen to GateTaken, and give it back.
 const (
 	GateOpen  = 0
 	GateTaken = 1 // by such a caller, for some microseconds
 	GateShut  = 2 // the lane has work, or wants all to come to it
+	// GateWanted: it is taken, and the lane waits. Who has the turn gives it to the lane, by GateShut.
+	GateWanted = 3
 )
 
 // gate is a lane's word, and whether it is shut.
@@ -43,9 +45,22 @@ func (l *lane) settle() {
 		atomic.StoreUint32(g.word, GateOpen)
 		return
 	}
-	for i := 0; !atomic.CompareAndSwapUint32(g.word, GateOpen, GateShut); i++ {
-		// Whoever has the turn is in the midst of some microseconds of work, if the
-		// system lets it.
+	if atomic.CompareAndSwapUint32(g.word, GateOpen, GateShut) {
+		return
+	}
+	// Whoever has the turn is in the midst of some microseconds of work, if the system
+	// lets it.
+	for i := 0; ; i++ {
+		switch atomic.LoadUint32(g.word) {
+		case GateOpen:
+			if atomic.CompareAndSwapUint32(g.word, GateOpen, GateShut) {
+				return
+			}
+		case GateTaken:
+			atomic.CompareAndSwapUint32(g.word, GateTaken, GateWanted)
+		case GateShut: // given
+			return
+		}
 		if i < 100 {
 			runtime.Gosched()
 		} else {

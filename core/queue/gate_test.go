@@ -19,6 +19,13 @@ func gated() (*Inline, *uint32) {
 	return s, &word
 }
 
+// giveBack is what who has taken the turn does.
+func giveBack(word *uint32) {
+	if !atomic.CompareAndSwapUint32(word, GateTaken, GateOpen) {
+		atomic.StoreUint32(word, GateShut)
+	}
+}
+
 // TestAGateIsOpenWhileThereIsNothingToDo: not while work runs, waits or is recorded,
 // nor once the stream is closed.
 func TestAGateIsOpenWhileThereIsNothingToDo(t *testing.T) {
@@ -73,8 +80,22 @@ func TestWorkWaitsForWhoTookTheTurn(t *testing.T) {
 			t.Fatal(name)
 		case <-time.After(2 * time.Millisecond):
 		}
-		atomic.StoreUint32(word, GateOpen)
+		giveBack(word)
 		require.NoError(t, <-done, name)
+	}
+}
+
+// TestATurnIsGivenToWhoWaits, so that callers who take it again at once don't keep it.
+func TestATurnIsGivenToWhoWaits(t *testing.T) {
+	s, word := gated()
+	for range 100 {
+		require.True(t, atomic.CompareAndSwapUint32(word, GateOpen, GateTaken))
+		done := make(chan error)
+		go func() { _, err := s.Submit(&work{}, How{}); done <- err }()
+		require.Eventually(t, func() bool { return atomic.LoadUint32(word) == GateWanted }, time.Second, time.Microsecond)
+		atomic.StoreUint32(word, GateShut)
+		require.NoError(t, <-done)
+		require.EqualValues(t, GateOpen, atomic.LoadUint32(word))
 	}
 }
 
@@ -92,7 +113,7 @@ func TestOneAtATime(t *testing.T) {
 			for range 3000 {
 				if atomic.CompareAndSwapUint32(word, GateOpen, GateTaken) {
 					alone()
-					atomic.StoreUint32(word, GateOpen)
+					giveBack(word)
 				}
 			}
 		})

@@ -251,6 +251,52 @@ def test_more_dimensions_than_c_compares(cpu: hg.Executor) -> None:
         assert (given["s8"] == sum(range(8))).all()
 
 
+def test_buffers_that_go_meanwhile(cpu: hg.Executor) -> None:
+    """Making the result may run Python, which may free an operand; and who has a handle alone may free that."""
+    x, y = (cpu.from_numpy(np.ones(256, np.float32)) for _ in range(2))
+    for _ in range(TIMES):
+        ops.vector_add(cpu, x, y)
+
+    made = []
+
+    class Frees:
+        me: Any
+
+        def __del__(self) -> None:
+            made.append(direct(cpu))
+            x.free()
+
+    gc.collect()
+    before = gc.get_threshold()
+    gc.disable()
+    try:
+        cycle = Frees()
+        cycle.me = cycle
+        del cycle
+        gc.set_threshold(1, 1, 1)
+        call = ops.vector_add
+        gc.enable()
+        call(cpu, x, y)  # whose result is the first object that is made
+    except RuntimeError:
+        pass
+    finally:
+        gc.set_threshold(*before)
+        gc.enable()
+    gc.collect()
+    assert made == [direct(cpu)], "none is made with what was freed"
+    with pytest.raises(RuntimeError, match="freed"):
+        ops.vector_add(cpu, x, y)
+
+    out = cpu.from_numpy(np.ones(256, np.float32))
+    for _ in range(TIMES):
+        ops.vector_add(cpu, y, y, out)
+    native.buffer_free(out.handle)
+    there = cpu.allocate(256, zero=True)
+    with pytest.raises(RuntimeError, match="freed"):
+        ops.vector_add(cpu, y, y, out)
+    assert (there.to_numpy() == 0).all()
+
+
 def test_calls_take_their_turn(cpu: hg.Executor) -> None:
     """A call waits for long work of another thread's on the executor."""
     ones, out = np.ones(8, np.uint32), np.zeros(8, np.uint32)

@@ -20,13 +20,14 @@ func (k *Kernel) Direct(l *backends.Launch) *backends.Direct {
 	if l.Fuel > 0 || !r.prepare(&alone) || r.lanes == 0 || r.staging || r.row > 0 {
 		return nil
 	}
-	if ns := r.estimate() * float64(r.lanes); !(ns <= directNanoseconds) || r.width > 0 && r.lanes > r.width && r.lanes%r.width != 0 {
+	ns := r.estimate() * float64(r.lanes)
+	if !(ns <= directNanoseconds) || r.width > 0 && r.lanes > r.width && r.lanes%r.width != 0 {
 		return nil // more than one call
 	}
 	f := r.newFrame()
 	f.enter(r)
 	f.aim(0, r.lanes)
-	d := &backends.Direct{Code: r.v.code.Entry, Frame: unsafe.Slice((*byte)(f.args), f.bytes), Fault: -1}
+	d := &backends.Direct{Code: r.v.code.Entry, Frame: unsafe.Slice((*byte)(f.args), f.bytes), Nanoseconds: ns, Fault: -1}
 	for i := range r.views {
 		at := int(r.v.lay.slots) + slotBytes*i
 		if (k.p.reads|k.p.writes)>>i&1 != 0 {
