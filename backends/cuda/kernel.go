@@ -134,7 +134,7 @@ const fewestBlocks = 4
 // all the same. With less, more lanes do it sooner.
 func (k *kernel) vectors(o *ptx.Options, l *backends.Launch, space *ptx.Space) {
 	p := k.program
-	if p.Vector == 0 || o.Fuel || o.Rank > 1 {
+	if p.Vector == 0 || o.Fuel {
 		return
 	}
 	if !k.device.eager && ptx.Lanes(l) < fewestBlocks*uint64(k.device.processors)*uint64(ptx.VectorLanes*p.Vector*p.Groups) {

@@ -45,7 +45,7 @@ func (e *emitter) locate(n *ir.Node) spot {
 	if m.Mode == isa.AddrIndex {
 		s := spot{space: "global", addr: e.element(m.Slot), aligned: true}
 		if !e.opt.single(m.Slot) {
-			s.disp = int64(e.offset() * size)
+			s.disp = int64(e.beyond() * size)
 		}
 		return s
 	}

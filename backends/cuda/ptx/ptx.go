@@ -28,7 +28,7 @@ import (
 
 // Version is the code generator's, a part of cache keys: it changes with the
 // text made of any program.
-const Version = "ptx/10"
+const Version = "ptx/11"
 
 // The lowest target that has what is used here: independent threads, whose
 // barriers wait for those that have not exited, came with sm_70; sm_75 is the
@@ -71,10 +71,9 @@ type Options struct {
 	Meeting int
 	// Vector, if not 0, is Program.Vector: a lane does so many elements side by
 	// side, which lie contiguously in every slot accessed by index but for Single,
-	// and Groups times as many in all. Lanes is VectorLanes then. Not with Fuel,
-	// nor Rank above 1.
+	// and Groups times as many in all. Lanes is VectorLanes then. Not with Fuel.
 	Vector, Groups int
-	// Single has a bit for each slot that stands for one element.
+	// Single has a bit for each slot that stands for one element, or one for each row.
 	Single uint64
 	// Proved: accesses by bytes are in their slots, so nothing is checked.
 	Proved bool
