@@ -46,9 +46,7 @@ func meetingSoftmax(t isa.Type, rows, cols int64) (p *kernels.Plan, ok bool, err
 		w.result(acc, "m")
 		w.line("  bar_sync 0")
 		w.ofChunks("m", "max", "max")
-		for _, x := range x {
-			w.exponential(x, "max")
-		}
+		w.exponentials(x, "max", "")
 		w.chunkCombine("add", x, whole)
 		w.result(acc, "s")
 		w.line("  bar_sync 0")
@@ -104,9 +102,7 @@ func spreadSoftmax(t isa.Type, rows, cols int64) (*kernels.Plan, error) {
 		w.begin(0, whole)
 		w.ofChunks("m", "max", "max")
 		x := w.chunkElements(whole)
-		for _, x := range x {
-			w.exponential(x, "max")
-		}
+		w.exponentials(x, "max", "")
 		w.chunkCombine("add", x, whole)
 		w.result(acc, "y")
 		w.line("  exit")
@@ -121,9 +117,7 @@ func spreadSoftmax(t isa.Type, rows, cols int64) (*kernels.Plan, error) {
 		w.ofChunks("m", "max", "max")
 		w.ofChunks("s", "add", "sum")
 		x := w.chunkElements(whole)
-		for _, x := range x {
-			w.exponential(x, "max")
-		}
+		w.exponentials(x, "max", "")
 		w.quotients(x, whole)
 	})
 	if err != nil {
