@@ -30,6 +30,7 @@ type kernel struct {
 	proved  bool             // see backends.Variant
 	sums    *kernels.Product // what it is of the library's products, if it is one
 	meeting int              // see tuned.Meeting
+	told    uint64
 
 	mu       sync.Mutex // of making variants
 	variants atomic.Pointer[[]*variant]
@@ -73,7 +74,7 @@ func (d *device) Compile(u *backends.Unit, v backends.Variant) (backends.Kernel,
 		k.sums = kernels.ProductOf(u.Source)
 	}
 	if d.meets() {
-		k.meeting = tuned.Meeting(u.Hash)
+		k.meeting, k.told = tuned.Meeting(u.Hash)
 	}
 	if p.Residue {
 		if err := d.loadFold(); err != nil {
@@ -113,6 +114,9 @@ func (k *kernel) options(l *backends.Launch, space *ptx.Space) ptx.Options {
 	o.Aligned = k.program.Neighbours && k.proved && o.Vector == 0 && aligned(l)
 	if n := lanesOf(l.Block); k.program.Collective && !o.Fuel && l.N == uint64(n)*uint64(lanesOf(l.Grid)) && o.Whole(n) {
 		o.Lanes, o.Block = 0, n
+	}
+	if o.Meeting > 0 && o.Block > 0 && o.Proved && k.device.api.Version >= 12010 {
+		o.Told = k.told
 	}
 	return o
 }

@@ -97,6 +97,7 @@ func (e *emitter) prologue() {
 	if e.sharedUsed() {
 		e.line("mov.u64 %%shared, %s_shared;", e.opt.Entry)
 		e.clearShared(first, total)
+		e.tellers()
 	}
 	if e.opt.Block == 0 {
 		p := e.temp(bankP)

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/hologram-project/hologram/isa"
-	"github.com/hologram-project/hologram/isa/ir"
 	"github.com/hologram-project/hologram/kernels"
 )
 
@@ -39,13 +38,13 @@ func rowwise(op *kernels.Op, l []kernels.Layout, axes int, d Device) (*kernels.P
 	p := &kernels.Plan{}
 	slots := c.Slots
 	if r.blocks > 1 {
-		f, _, err := ir.Canonical(v)
-		if err != nil {
-			return nil, err
-		}
-		meetings.Store(f.Hash(), int(r.blocks))
+		var told []int
 		for range r.r.Stats {
+			told = append(told, len(slots))
 			slots = append(slots, between(p, kernels.Accumulator(t), c.Rows*r.blocks))
+		}
+		if err := meets(v, r.blocks, told...); err != nil {
+			return nil, err
 		}
 	}
 	s := step(v, c.Rows*r.blocks, slots, c.Cols)
