@@ -110,7 +110,7 @@ func spreadSoftmax(t isa.Type, rows, cols int64) (*kernels.Plan, error) {
 	p, acc, whole := &kernels.Plan{}, kernels.Accumulator(t), cols%chunk == 0
 	x, y := kernels.Binding{Operand: 0, Type: t}, kernels.Binding{Operand: 1, Type: t}
 	m, s := between(p, acc, rows*chunks), between(p, acc, rows*chunks)
-	maxima, err := reduction{"max"}.chunks(t, acc, whole)
+	maxima, err := reductions[kernels.ReduceMax].chunks(t, acc, whole)
 	if err != nil {
 		return nil, err
 	}

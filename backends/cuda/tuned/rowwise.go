@@ -15,7 +15,7 @@ import (
 // rowwise plans a kernels.Rowwise, or leaves it to the library.
 func rowwise(op *kernels.Op, l []kernels.Layout, axes int, d Device) (*kernels.Plan, error) {
 	if !op.MakesElements() {
-		return columnStats(op, l, axes)
+		return columnStats(op, l, axes, kernels.Accumulator(l[0].Type))
 	}
 	c := op.RowCall(l, axes)
 	if c == nil || c.Rows < 1 || c.Cols < 1 {
