@@ -19,7 +19,7 @@ func Exps() (*isa.Verified, error) {
 	return program("exps", func(w *writer) {
 		w.t, w.acc = isa.F32, isa.F32
 		w.line("program exps\nslot z f32\nslot y f32\n  ldg.f32 z, z[index]")
-		w.exps([]string{"z"}, "")
+		w.exps([]string{"z"}, "near", "")
 		w.line("  stg.f32 z, y[index]\n  exit")
 	})
 }

@@ -6,12 +6,12 @@ import "github.com/hologram-project/hologram/isa"
 // and the scaling in two steps of isa/math's expansion do nothing, and what is left of
 // it takes half the instructions. The bits are the same.
 
-// near is how far from 0 an exponent is at most for the short way: e^±near are normal
-// numbers, and not smaller than divide's smallest.
-const near = 66
+// nearest is how far from 0 an exponent is at most for the short way: e^±nearest are
+// normal numbers, and not smaller than divide's smallest.
+const nearest = 66
 
-// exps makes e^z of each z, and near<label> whether all exponents were near.
-func (w *writer) exps(z []string, label string) {
+// exps makes e^z of each z, and finds whether all exponents were near.
+func (w *writer) exps(z []string, near, label string) {
 	if w.acc != isa.F32 {
 		for _, z := range z {
 			w.line("  exp.%v %s, %[2]s", w.acc, z)
@@ -21,11 +21,11 @@ func (w *writer) exps(z []string, label string) {
 	for i, z := range z {
 		w.line("  abs.f32 t, %s", z)
 		if i > 0 {
-			w.line("  max.f32 t, t, most%s", label)
+			w.line("  max.f32 t, t, far")
 		}
-		w.line("  mov.f32 most%s, t", label)
+		w.line("  mov.f32 far, t")
 	}
-	w.line("  set.le.f32 near%s, most%[1]s, %d.0\n  bra short%[1]s, near%[1]s", label, near)
+	w.line("  set.le.f32 %s, far, %d.0\n  bra short%s, %[1]s", near, nearest, label)
 	for _, z := range z {
 		w.line("  exp.f32 %s, %[1]s", z)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/kernels"
@@ -30,6 +31,9 @@ func rowwise(op *kernels.Op, l []kernels.Layout, axes int, d Device) (*kernels.P
 	k := key{op.Name + " " + c.Form(), t, t, shape{lanes: r.lanes, elements: r.runs, rows: r.blocks, beside: r.beside, exact: r.exact}}
 	v, err := program(k, func(w *writer) {
 		w.t, w.acc = t, kernels.Accumulator(t)
+		if w.t == w.acc {
+			r.scaled()
+		}
 		r.text(w)
 	})
 	if err != nil {
@@ -66,10 +70,42 @@ type rowText struct {
 	exact                       bool
 	over                        int    // labels so far
 	stage                       string // stands in the names of what is loaded for it alone
+	scale                       *scale
 }
 
-// shape chooses how a row is dealt out; ok is false if it is too long. Elements of 16
-// bits lie in registers by pairs, as they are loaded.
+// scale says that an operand is used times another, which lies along the row, alone: so
+// the product takes its place, and that other is read once.
+type scale struct{ held, by int }
+
+// scaled looks for one, and has the parts use the product.
+func (r *rowText) scaled() {
+	for i, o := range r.op.Operands {
+		for k, by := range r.op.Operands {
+			if !o.Reads || !by.Reads || r.r.Shares[i] != kernels.Whole || !r.c.Along[k] || r.scale != nil {
+				continue
+			}
+			line := fmt.Sprintf("mul.{{.A}} z, %s, %s\n", o.Name, by.Name)
+			left := func(part string) string { return strings.Replace(part+"\n", line, "", 1) }
+			uses := func(part string) bool { return r.r.Uses(left(part), o.Name) }
+			all := slices.Clone(r.r.Stats)
+			if len(all) == 0 || uses(r.r.Each) || slices.ContainsFunc(all, func(s kernels.Stat) bool { return uses(s.Of) }) {
+				continue
+			}
+			is := func(part string) string {
+				return strings.Replace(part+"\n", line, fmt.Sprintf("mov.{{.A}} z, %s\n", o.Name), 1)
+			}
+			for n := range all {
+				all[n].Of = is(all[n].Of)
+			}
+			r.r = &kernels.Rowwise{Shares: r.r.Shares, Stats: all, After: r.r.After, Each: is(r.r.Each)}
+			r.scale = &scale{i, k}
+		}
+	}
+}
+
+// shape chooses how a row is dealt out; ok is false if it is too long. Where a lane has
+// elements by pairs, fewer lanes have more each, so that less of the registers is for
+// what all need; those of 16 bits lie in registers by pairs too, as they are loaded.
 func (r *rowText) shape(acc isa.Type, d Device) (ok bool) {
 	held := int64(0) // registers for a run of the row
 	for i, o := range r.op.Operands {
@@ -79,11 +115,14 @@ func (r *rowText) shape(acc isa.Type, d Device) (ok bool) {
 	}
 	cols := r.c.Cols
 	r.blocks, r.lanes, r.beside = 1, warp, 1
+	if cols%2 == 0 && acc.Size() <= 4 {
+		r.beside = 2
+	}
 	if ceil(cols, warp)*held > warpRegisters {
-		r.lanes = partials
-		if acc.Size() > r.size() && cols%2 == 0 && (d.Meet || ceil(cols, partials)*held <= mostRegisters) {
-			r.beside, r.lanes = 2, partials/2
+		if !d.Meet && ceil(cols, partials)*held > mostRegisters {
+			r.beside = 1
 		}
+		r.lanes = partials / r.beside
 	}
 	r.runs = ceil(cols, r.run())
 	if n := r.runs * held; n*r.beside > mostRegisters && d.Meet && cols > chunk {
@@ -98,15 +137,17 @@ func (r *rowText) shape(acc isa.Type, d Device) (ok bool) {
 	return true
 }
 
-// size is that of the least of the operands' elements.
-func (r *rowText) size() int { return r.c.Slots[0].Type.Size() }
-
 // run is how many elements lie between two of a lane's runs.
 func (r *rowText) run() int64 { return r.lanes * r.beside }
 
 // atOnce are the runs for which what lies along a row is loaded together, lest each
-// waits for memory by itself.
-const atOnce = 8
+// waits for memory by itself: eight registers of an operand.
+func (r *rowText) atOnce() int64 {
+	if r.beside*int64(r.c.Slots[0].Type.Size()) > 4 {
+		return 4
+	}
+	return 8
+}
 
 func (r *rowText) text(w *writer) {
 	w.line("program %s_row", r.op.Name)
@@ -150,8 +191,8 @@ func (r *rowText) text(w *writer) {
 	}
 	w.line("  %s", r.r.Text(r.r.After, w.acc))
 	r.results(w)
-	for from := int64(0); from < r.runs; from += atOnce {
-		r.along(w, from+atOnce, r.r.Each) // a step ahead: no load passes a store
+	for from := int64(0); from < r.runs; from += r.atOnce() {
+		r.along(w, from+r.atOnce(), r.r.Each) // a step ahead: no load passes a store
 		r.elements(w, r.r.Each, from, func(u int64) {
 			if r.ragged(u) {
 				r.beyond(w, u)
@@ -188,14 +229,14 @@ func (r *rowText) loadRun(w *writer, i int, u int64) {
 func (r *rowText) register(i int, u, v int64) string {
 	name := r.op.Operands[i].Name
 	if r.c.Along[i] {
-		name, u = name+r.stage, u%(2*atOnce)
+		name, u = name+r.stage, u%(2*r.atOnce())
 	}
 	return fmt.Sprintf("%s_%d_%d", name, u, v)
 }
 
-// along loads what lies along a row and a part needs, atOnce runs from one on.
+// along loads what lies along a row and a part needs, some runs from one on.
 func (r *rowText) along(w *writer, from int64, part string) {
-	for u := from; u < min(from+atOnce, r.runs); u++ {
+	for u := from; u < min(from+r.atOnce(), r.runs); u++ {
 		for i, o := range r.op.Operands {
 			if o.Reads && r.c.Along[i] && r.r.Uses(part, o.Name) {
 				r.loadRun(w, i, u)
@@ -323,10 +364,10 @@ func (r *rowText) element(w *writer, part string, u, v int64) {
 // ways: more is too much code.
 const mostPowers = 64
 
-// elements does a part of each element of atOnce runs from one on, and what follows:
+// elements does a part of each element of some runs from one on, and what follows:
 // before a run, and after an element. Powers of e are made together.
 func (r *rowText) elements(w *writer, part string, from int64, before func(u int64), after func(u, v int64)) {
-	to := min(from+atOnce, r.runs)
+	to := min(from+r.atOnce(), r.runs)
 	first, of, last, ok := powers(part)
 	if !ok || w.acc != isa.F32 || before != nil && r.ragged(to-1) || r.runs*r.beside > mostPowers {
 		for u := from; u < to; u++ {
@@ -340,17 +381,17 @@ func (r *rowText) elements(w *writer, part string, from int64, before func(u int
 		}
 		return
 	}
-	for few := atOnce / r.beside; from < to; from += few {
+	for few := int64(4); from < to; from += few / r.beside {
 		var z []string
-		for u := from; u < min(from+few, to); u++ {
+		for u := from; u < min(from+few/r.beside, to); u++ {
 			for v := range r.beside {
 				z = append(z, fmt.Sprintf("power_%d", len(z)))
 				r.element(w, fmt.Sprintf("%s\n  mov.%v %s, %s", first, w.acc, z[len(z)-1], of[1]), u, v)
 			}
 		}
 		r.over++
-		w.exps(z, fmt.Sprint("_", r.over))
-		for u := from; u < min(from+few, to); u++ {
+		w.exps(z, "near", fmt.Sprint("_", r.over))
+		for u := from; u < min(from+few/r.beside, to); u++ {
 			for v := range r.beside {
 				w.line("  mov.%v %s, %s", w.acc, of[0], z[(u-from)*r.beside+v])
 				r.element(w, last, u, v)
@@ -422,8 +463,17 @@ func (r *rowText) stats(w *writer, together []kernels.Stat) {
 	r.over++
 	over := r.over
 	w.line("  bra over%d, none", over)
-	for from := int64(0); from < r.runs; from += atOnce {
+	scale := r.scale
+	if r.scale = nil; scale != nil {
+		parts += r.op.Operands[scale.by].Name
+	}
+	for from := int64(0); from < r.runs; from += r.atOnce() {
 		r.along(w, from, parts)
+		for u := from; scale != nil && u < min(from+r.atOnce(), r.runs); u++ {
+			for v := range r.beside {
+				w.line("  mul.%v %s, %[2]s, %s", w.acc, r.register(scale.held, u, v), r.register(scale.by, u, v))
+			}
+		}
 		for _, s := range together {
 			r.elements(w, s.Of, from, nil, func(u, v int64) {
 				if r.ragged(u) {

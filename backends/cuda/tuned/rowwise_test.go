@@ -60,7 +60,7 @@ func (r *rig) rowwise(op *kernels.Op, ty isa.Type, d []int64, form int, device t
 	plan, err := tuned.PlanShapes(op, l, 1, device)
 	require.NoError(r, err)
 	held, beside := int64(0), int64(1) // registers of a lane
-	if ty.Size() == 2 && d[1]%2 == 0 { // of elements by pairs there are twice as many
+	if ty != isa.F64 && d[1]%2 == 0 {  // of elements by pairs there are twice as many
 		beside = 2
 	}
 	for i, o := range op.Operands {

@@ -114,5 +114,5 @@ func (w *writer) exponentials(x []string, m, label string) {
 	for _, x := range x {
 		w.line("  sub.%v %s, %[2]s, %s", w.acc, x, m)
 	}
-	w.exps(x, label)
+	w.exps(x, "near"+label, label)
 }
