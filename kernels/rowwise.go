@@ -99,6 +99,13 @@ func rowwiseOp(name, doc string, operands []Operand, scalars []Scalar, r *Rowwis
 	return op
 }
 
+// Reduction is a reduction by combine as an operation on rows that finds one number of
+// each, in the accumulator's type, for plans that find such.
+func Reduction(combine string) *Op {
+	return rowwiseOp("reduce_"+combine, "", []Operand{{Name: "input", Reads: true}, {Name: "result", Writes: true, Kind: Sum}}, nil,
+		&Rowwise{Shares: []Share{Whole, Row}, Stats: []Stat{{Name: "result", Combine: combine, Of: "mov.{{.A}} z, input"}}})
+}
+
 // MakesElements reports whether an operation on rows makes elements of them, and not a
 // number, or some, of each row.
 func (op *Op) MakesElements() bool {

@@ -62,7 +62,8 @@ func (d *device) load(text, name string) (*variant, error) {
 // from the driver's linker alone, which deals out registers as if others might call
 // the function. Where far fewer lanes are at work for it, as of softmax of rows of
 // 16,384, which then takes 1.4 times as long on an H200, the code gets no more than
-// the driver gives the program by itself; elsewhere that would cost more than it brings.
+// the driver gives the program by itself; elsewhere that would cost more than it brings,
+// but where blocks meet, of which each waits for others, and is idle for it.
 func (d *device) kept(text, name string, v *variant) ([]byte, error) {
 	code, err := d.compile(text)
 	if err != nil {
@@ -78,13 +79,26 @@ func (d *device) kept(text, name string, v *variant) ([]byte, error) {
 		call{"cuFuncGetAttribute", func() driver.Result { return d.api.FuncAttribute(&linked, driver.FuncRegisters, w.fn) }},
 		call{"cuModuleUnload", func() driver.Result { return d.api.ModuleUnload(w.module) }},
 	)
-	if at := strings.Index(text, "\n.maxntid "); err == nil && at >= 0 && !strings.Contains(text, "\n.minnctapersm ") { // which caps them, too
-		var lanes int32
-		if _, err := fmt.Sscanf(text[at:], "\n.maxntid %d", &lanes); err == nil && 2*resident(own, lanes) >= 3*resident(linked, lanes) {
-			return d.compile(fmt.Sprintf("%s\n.maxnreg %d%s", text[:at], dealt(own), text[at:]))
-		}
+	if err == nil && starved(text, own, linked) {
+		at := strings.Index(text, "\n.maxntid ")
+		return d.compile(fmt.Sprintf("%s\n.maxnreg %d%s", text[:at], dealt(own), text[at:]))
 	}
 	return code, err
+}
+
+// starved reports whether far fewer lanes are at work for a program with the linker's
+// registers than with the driver's own, or any fewer where blocks meet.
+func starved(text string, own, linked int32) bool {
+	_, rest, ok := strings.Cut(text, "\n.maxntid ")
+	var lanes int32
+	if _, err := fmt.Sscan(strings.TrimSuffix(strings.Fields(rest + " .")[0], ","), &lanes); !ok || err != nil {
+		return false
+	}
+	if strings.Contains(text, "\n.minnctapersm ") { // which caps them, too
+		return false
+	}
+	few, many := resident(linked, lanes), resident(own, lanes)
+	return 2*many >= 3*few || many > few && strings.Contains(text, "\n.reqnctapercluster ")
 }
 
 // dealt is how many registers a lane gets that needs so many.

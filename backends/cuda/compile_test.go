@@ -3,6 +3,7 @@ package cuda
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -87,6 +88,24 @@ func TestKeptCodeHasRoom(t *testing.T) {
 		compiled, _ := compileOn(t, f, t.TempDir(), fakeAdd, nil)
 		require.Equal(t, c.compiled, compiled, "%d registers", c.linked)
 		require.Equal(t, c.compiled-1, f.calls["capped"])
+	}
+}
+
+// Where blocks meet, any block fewer is too few; a program that says itself how many
+// there are is left alone.
+func TestStarved(t *testing.T) {
+	const plain = ".visible .entry atlas()\n.maxntid 128, 1, 1\n{"
+	meets := strings.Replace(plain, "\n{", "\n.explicitcluster\n.reqnctapercluster 4, 1, 1\n{", 1)
+	says := strings.Replace(plain, "\n{", "\n.minnctapersm 4\n{", 1)
+	for _, c := range []struct {
+		text        string
+		own, linked int32
+		want        bool
+	}{
+		{plain, 121, 136, false}, {plain, 80, 128, true}, {meets, 121, 136, true}, {meets, 121, 128, false}, {meets, 136, 121, false},
+		{says, 80, 128, false}, {"", 80, 128, false},
+	} {
+		require.Equal(t, c.want, starved(c.text, c.own, c.linked), "%+v", c)
 	}
 }
 

@@ -30,6 +30,7 @@ type kernel struct {
 	proved  bool             // see backends.Variant
 	sums    *kernels.Product // what it is of the library's products, if it is one
 	meeting int              // see tuned.Meeting
+	told    uint64
 
 	mu       sync.Mutex // of making variants
 	variants atomic.Pointer[[]*variant]
@@ -73,7 +74,7 @@ func (d *device) Compile(u *backends.Unit, v backends.Variant) (backends.Kernel,
 		k.sums = kernels.ProductOf(u.Source)
 	}
 	if d.meets() {
-		k.meeting = tuned.Meeting(u.Hash)
+		k.meeting, k.told = tuned.Meeting(u.Hash)
 	}
 	if p.Residue {
 		if err := d.loadFold(); err != nil {
@@ -114,6 +115,9 @@ func (k *kernel) options(l *backends.Launch, space *ptx.Space) ptx.Options {
 	if n := lanesOf(l.Block); k.program.Collective && !o.Fuel && l.N == uint64(n)*uint64(lanesOf(l.Grid)) && o.Whole(n) {
 		o.Lanes, o.Block = 0, n
 	}
+	if o.Meeting > 0 && o.Block > 0 && o.Proved && k.device.api.Version >= 12010 {
+		o.Told = k.told
+	}
 	return o
 }
 
@@ -134,7 +138,7 @@ const fewestBlocks = 4
 // all the same. With less, more lanes do it sooner.
 func (k *kernel) vectors(o *ptx.Options, l *backends.Launch, space *ptx.Space) {
 	p := k.program
-	if p.Vector == 0 || o.Fuel || o.Rank > 1 {
+	if p.Vector == 0 || o.Fuel {
 		return
 	}
 	if !k.device.eager && ptx.Lanes(l) < fewestBlocks*uint64(k.device.processors)*uint64(ptx.VectorLanes*p.Vector*p.Groups) {

@@ -141,7 +141,11 @@ func (s *stream) deal(k *kernel, l *backends.Launch, f form) (lanes, shared uint
 		lanes, elements = ptx.VectorLanes, uint32(f.Elements())
 	}
 	s.grids = grids(s.grids[:0], l, k.program.AnyBlock, elements)
-	return lanes, uint32(k.program.SharedBytes(int(lanes)))
+	shared = uint32(k.program.SharedBytes(int(lanes)))
+	if told := f.ToldBytes(); told > 0 {
+		shared = (shared+15)&^15 + uint32(told)
+	}
+	return lanes, shared
 }
 
 // parts queues the launch at hand, between begin and end: the parts of its grid,

@@ -66,6 +66,37 @@ func mapped(t testing.TB, v *isa.Verified, seed uint64, single bool) *run {
 	return r
 }
 
+// inRows deals the elements of a run out to rows, not always of as many as a lane does
+// at once, from which some slots stand for one element of each, and others for a row.
+func (r *run) inRows(v *isa.Verified, seed uint64) *run {
+	random := rand.New(rand.NewPCG(seed, 8))
+	r.shape = [][]int64{{7, 1816}, {3, 8, 520}, {24, 522}, {2, 1021, 6}}[random.IntN(4)]
+	n, last := int64(1), len(r.shape)-1
+	for _, d := range r.shape {
+		n *= d
+	}
+	r.grid = flat(int(n+255) / 256)
+	for i, s := range v.Slots {
+		strides, step := make([]int64, len(r.shape)), int64(1)
+		for k := last; k >= 0; k-- {
+			strides[k] = step
+			step *= r.shape[k]
+		}
+		if r.slots[i].strides = strides; !s.Indexed || s.Writes || s.Bytes {
+			continue
+		}
+		switch random.IntN(4) {
+		case 0:
+			strides[last] = 0
+		case 1:
+			clear(strides[:last])
+		case 2:
+			strides[0] = 0
+		}
+	}
+	return r
+}
+
 // Each element-wise operation of the library has the interpreter's bits.
 func TestVectorsOfTheLibrary(t *testing.T) {
 	device(t)
@@ -82,6 +113,7 @@ func TestVectorsOfTheLibrary(t *testing.T) {
 					if r := mapped(t, v, uint64(i), i > 0); r != nil {
 						runs++
 						r.compare(t)
+						mapped(t, v, uint64(i), false).inRows(v, uint64(runs)).compare(t)
 					}
 				}
 			})
@@ -104,7 +136,10 @@ func TestVectorsOfRandomPrograms(t *testing.T) {
 			continue
 		}
 		runs++
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { r.compare(t) })
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			r.compare(t)
+			mapped(t, v, seed, false).inRows(v, seed).compare(t)
+		})
 	}
 	t.Logf("%d programs", runs)
 	require.Greater(t, runs, 20)

@@ -82,6 +82,9 @@ func (e *emitter) collective(n *ir.Node) {
 		e.move(t, r, v)
 		v = r
 	}
+	if len(e.frames) == 1 {
+		e.gathered()
+	}
 	result := e.temp(bankOf(t))
 	switch scan := op >= isa.BLOCK_SCAN_ADD; {
 	case scan:
@@ -341,6 +344,9 @@ func (e *emitter) scanBlock(b *block, result string) {
 func (e *emitter) barrier(*ir.Node) {
 	if e.opt.Meeting == 0 {
 		e.line("barrier.sync 0;")
+		return
+	}
+	if e.heard() {
 		return
 	}
 	e.line("barrier.cluster.arrive.release;")

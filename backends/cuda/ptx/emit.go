@@ -32,9 +32,13 @@ type emitter struct {
 	loops  map[*ir.Node]int
 	blocks map[*ir.Node]int
 
-	folded bool                // the scratch of collectives was used
-	split  map[*ir.Node]string // of an If that may part lanes: predicate, see splits
-	frames []frame             // the constructs around the node at hand, outermost first
+	folded bool  // the scratch of collectives was used
+	begun  bool  // see gathered
+	waits  []int // slots told by since the last barrier
+	// heardOf has a bit for each slot by which all have told before a barrier.
+	heardOf uint64
+	split   map[*ir.Node]string // of an If that may part lanes: predicate, see splits
+	frames  []frame             // the constructs around the node at hand, outermost first
 }
 
 // frame is a region being written, and the node that it is at.

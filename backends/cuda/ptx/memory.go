@@ -45,7 +45,7 @@ func (e *emitter) locate(n *ir.Node) spot {
 	if m.Mode == isa.AddrIndex {
 		s := spot{space: "global", addr: e.element(m.Slot), aligned: true}
 		if !e.opt.single(m.Slot) {
-			s.disp = int64(e.offset() * size)
+			s.disp = int64(e.beyond() * size)
 		}
 		return s
 	}
@@ -177,6 +177,10 @@ func (e *emitter) fault(n *ir.Node, k isa.FaultKind, where string) {
 
 // load is LDG and LDS.
 func (e *emitter) load(n *ir.Node) {
+	if n.Op.Inst() == isa.LDG && n.Mem.Mode == isa.AddrByte && e.opt.told(n.Mem.Slot) {
+		e.hear(n)
+		return
+	}
 	e.loadFrom(e.locate(n), n.Type, e.name(n.Result()))
 }
 
@@ -270,6 +274,10 @@ func (e *emitter) toCell(t isa.Type, v string) string {
 
 // store is STG and STS.
 func (e *emitter) store(n *ir.Node) {
+	if n.Op.Inst() == isa.STG && n.Mem.Mode == isa.AddrByte && e.opt.told(n.Mem.Slot) {
+		e.tell(n)
+		return
+	}
 	s := e.locate(n)
 	e.storeTo(s, n.Type, e.arg(n.Args[n.AddrArgs()]))
 }

@@ -118,6 +118,9 @@ func (e *emitter) withNeighbours(r *ir.Region, i int) bool {
 	if !e.opt.Aligned || !e.opt.Proved {
 		return false
 	}
+	if at, ok := placeOf(n); ok && e.opt.told(at.slot) {
+		return false
+	}
 	all, known := e.joins[n]
 	if !known {
 		if all = e.p.neighbours(r, i); all == nil {

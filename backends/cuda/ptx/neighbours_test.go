@@ -87,6 +87,63 @@ func TestMeeting(t *testing.T) {
 	require.NotContains(t, text, "cluster")
 }
 
+// What they tell each other goes to the others' shared memory, once these have begun, and
+// is waited for at the barrier; nothing goes by way of device memory.
+func TestTold(t *testing.T) {
+	for _, c := range []struct {
+		typ, word string
+		size      int
+	}{{"f32", "b32", 4}, {"f64", "b64", 8}} {
+		p := fromText(t, strings.ReplaceAll(`
+slot x T
+slot told T
+slot y T
+block 64
+  ldg.T x, x[index]
+  block_reduce_add.T s, x
+  sreg q, lane.x
+  sreg b, block.x
+  set.ne.u32 other, q, 0
+  bra over, other
+  cvt.u64.u32 to, b
+  mul.u64 to, to, `+fmt.Sprint(c.size)+`
+  stg.T s, told[to]
+over:
+  bar_sync 0
+  div.u32 row, b, 3
+  cvt.u64.u32 of, row
+  mul.u64 of, of, `+fmt.Sprint(3*c.size)+`
+  ldg.T a, told[of]
+  ldg.T c, told[of + `+fmt.Sprint(2*c.size)+`]
+  add.T a, a, c
+  stg.T a, y[index]
+  exit`, "T", c.typ))
+		o := Options{Block: 64, Modern: true, Meeting: 3, Told: 1 << 1, Proved: true, Aligned: true}
+		text, err := p.Text(o)
+		require.NoError(t, err)
+		require.Equal(t, 3, strings.Count(text, "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes."+c.word+" "))
+		for _, want := range []string{
+			".version 8.1\n", fmt.Sprintf("+%d], %d;", p.SharedBytes(64), 3*c.size),
+			fmt.Sprintf("ld.shared.%s %%", c.typ), fmt.Sprintf("[%%shared+%d];", p.SharedBytes(64)+16+2*c.size),
+		} {
+			require.Contains(t, text, want)
+		}
+		require.Equal(t, 1, strings.Count(text, "ld.global."), "x alone")
+		require.NotContains(t, text, "arrive.release")
+		begun, told, heard := strings.Index(text, "barrier.cluster.wait;"), strings.Index(text, "st.async"), strings.Index(text, "mbarrier.try_wait")
+		require.Less(t, strings.Index(text, "ld.global."), begun, "no load waits for the others to begin")
+		require.Less(t, begun, told)
+		require.Less(t, told, heard)
+		require.Positive(t, o.ToldBytes())
+
+		o.Told = 0 // not known to be so: through memory
+		text, err = p.Text(o)
+		require.NoError(t, err)
+		require.Contains(t, text, "barrier.cluster.arrive.release;")
+		require.NotContains(t, text, "st.async")
+	}
+}
+
 // One over a number is a reciprocal, which is correctly rounded too; and a maximum
 // with a number that is neither zero nor NaN takes one comparison of f64.
 func TestShortForms(t *testing.T) {

@@ -42,7 +42,8 @@ func TestPlansAssemble(t *testing.T) {
 						seen[s.Program] = true
 						x := compiled(t, fmt.Sprintf("%s %v %v, step %d", op.Name, typ, d, i), s.Program)
 						all = append(all, x)
-						proved[x.p] = len(plan.Steps) == 1 && tuned.Meeting(x.hash) == 0 || d[1]%kernels.ChunkElements == 0
+						meets, _ := tuned.Meeting(x.hash)
+						proved[x.p] = len(plan.Steps) == 1 && meets == 0 || d[1]%kernels.ChunkElements == 0
 					}
 				}
 			}
@@ -73,7 +74,12 @@ func TestPlansAssemble(t *testing.T) {
 	}
 	texts, names := modules(t, all, func(p *Program) []Options {
 		b := p.fn.Block
-		return []Options{{Block: int(b[0] * b[1] * b[2]), Proved: proved[p], Aligned: proved[p], Modern: true, Meeting: tuned.Meeting(hashes[p])}}
+		o := Options{Block: int(b[0] * b[1] * b[2]), Proved: proved[p], Aligned: proved[p], Modern: true}
+		o.Meeting, o.Told = tuned.Meeting(hashes[p])
+		if !o.Proved {
+			o.Told = 0
+		}
+		return []Options{o}
 	})
 	each(t, texts, *everywhere, func(arch string, u map[string]ptxas.Usage) {
 		for entry, x := range u {

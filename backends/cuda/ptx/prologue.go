@@ -27,6 +27,9 @@ func (e *emitter) fixed(b *strings.Builder) {
 		if s.Indexed || s.Bytes {
 			fmt.Fprintf(b, "\t.reg .b64 %%base%d, %%bytes%d, %%at%d;\n", i, i, i)
 		}
+		for g := 0; e.runsApart() && s.Indexed && g < e.opt.Groups; g++ {
+			fmt.Fprintf(b, "\t.reg .b64 %%at%d_%d;\n", i, g)
+		}
 	}
 	if e.p.pool > 0 {
 		fmt.Fprintf(b, "\t.local .align 8 .b8 pool[%d];\n", e.p.pool)
@@ -94,6 +97,7 @@ func (e *emitter) prologue() {
 	if e.sharedUsed() {
 		e.line("mov.u64 %%shared, %s_shared;", e.opt.Entry)
 		e.clearShared(first, total)
+		e.tellers()
 	}
 	if e.opt.Block == 0 {
 		p := e.temp(bankP)
@@ -195,19 +199,19 @@ func (e *emitter) slots() {
 		}
 		return
 	}
-	for _, i := range indexed {
-		e.line("mov.b64 %%at%d, %%base%d;", i, i)
-	}
-	e.coordinates(indexed)
+	e.coordinates(indexed, "%global")
 }
 
-// coordinates adds to each element's address its distance along each dimension,
-// the innermost first.
-func (e *emitter) coordinates(indexed []int) {
-	rest := "%global"
+// coordinates adds to each slot's address the distance of an element, by its number,
+// along each dimension, the innermost first.
+func (e *emitter) coordinates(indexed []int, number string) {
+	for _, i := range indexed {
+		e.line("mov.b64 %s, %%base%d;", e.element(i), i)
+	}
+	rest := number
 	if !e.opt.Wide {
 		rest = e.temp(bankR)
-		e.line("cvt.u32.u64 %s, %%global;", rest)
+		e.line("cvt.u32.u64 %s, %s;", rest, number)
 	}
 	for k := range e.opt.Rank - 1 {
 		c := e.temp(bankRD)
@@ -237,9 +241,15 @@ func (e *emitter) coordinates(indexed []int) {
 
 func (e *emitter) advance(indexed []int, k int, coordinate string) {
 	for _, i := range indexed {
-		e.line("mad.lo.s64 %%at%d, %s, %s, %%at%d;", i, coordinate, e.u64(e.p.Layout.strides[i]+8*k), i)
+		e.line("mad.lo.s64 %s, %s, %s, %[1]s;", e.element(i), coordinate, e.u64(e.p.Layout.strides[i]+8*k))
 	}
 }
 
-// element is the register with the address of the lane's element of a slot.
-func (e *emitter) element(slot int) string { return fmt.Sprintf("%%at%d", slot) }
+// element is the register with the address of the lane's element of a slot, or of the
+// first of the run at hand.
+func (e *emitter) element(slot int) string {
+	if e.many && e.runsApart() {
+		return fmt.Sprintf("%%at%d_%d", slot, e.el/e.opt.Vector)
+	}
+	return fmt.Sprintf("%%at%d", slot)
+}

@@ -28,7 +28,7 @@ import (
 
 // Version is the code generator's, a part of cache keys: it changes with the
 // text made of any program.
-const Version = "ptx/10"
+const Version = "ptx/11"
 
 // The lowest target that has what is used here: independent threads, whose
 // barriers wait for those that have not exited, came with sm_70; sm_75 is the
@@ -40,7 +40,7 @@ const (
 	modernVersion = "7.0"
 	modernTarget  = "sm_80"
 	// clusters are a target of their own.
-	clusterVersion = "8.0"
+	clusterVersion = "8.1"
 	clusterTarget  = "sm_90"
 	// wideVersion lets the launch block have more than narrowBlock bytes.
 	wideVersion = "8.1"
@@ -69,12 +69,16 @@ type Options struct {
 	// Meeting, if not 0, is how many blocks meet at barriers, neighbours along x: a
 	// cluster, of which grids are multiples. From sm_90 on.
 	Meeting int
+	// Told has a bit for each slot by which blocks that meet tell each other: each
+	// writes its own element, once, by one lane, after the first collective and before a
+	// barrier, and reads those of all by displacements from the first's. With Meeting,
+	// Block and Proved.
+	Told uint64
 	// Vector, if not 0, is Program.Vector: a lane does so many elements side by
 	// side, which lie contiguously in every slot accessed by index but for Single,
-	// and Groups times as many in all. Lanes is VectorLanes then. Not with Fuel,
-	// nor Rank above 1.
+	// and Groups times as many in all. Lanes is VectorLanes then. Not with Fuel.
 	Vector, Groups int
-	// Single has a bit for each slot that stands for one element.
+	// Single has a bit for each slot that stands for one element, or one for each row.
 	Single uint64
 	// Proved: accesses by bytes are in their slots, so nothing is checked.
 	Proved bool

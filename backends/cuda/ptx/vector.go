@@ -18,6 +18,9 @@ import (
 //	Groups runs of VectorLanes · Vector elements; in each run a lane has Vector
 //	neighbours
 //
+// Of a space with several dimensions, the neighbours lie in one row of the innermost,
+// and each run has an address of its own in every slot.
+//
 // The body is written node by node where memory is accessed by index, for all
 // elements together, and element by element in between, so each element sees the
 // order that the program has. A block that the index space ends in does its
@@ -113,11 +116,12 @@ func countNodes(r *ir.Region) int {
 func (o *Options) Elements() int { return VectorLanes * o.Vector * o.Groups }
 
 // Vectors says how slots lie for a launch of several elements a lane: one bit
-// for each that stands for a single element. It fails where a slot is neither
-// single nor contiguous, or lies at an address that is no multiple of a lane's
-// access, or all lanes write one element.
+// for each that stands for a single element, of all or of each row of the innermost
+// dimension. It fails where rows are no multiple of a lane's run, a slot is neither
+// single nor contiguous along them, or lies at an address, or has rows that lie apart,
+// by what is no multiple of a lane's access, or lanes write one element.
 func (p *Program) Vectors(s *Space, l *backends.Launch) (single uint64, ok bool) {
-	if s.Rank > 1 {
+	if s.Rank > 1 && s.shape[0]%int64(p.Vector) != 0 {
 		return 0, false
 	}
 	for i, at := range p.Layout.strides {
@@ -128,8 +132,15 @@ func (p *Program) Vectors(s *Space, l *backends.Launch) (single uint64, ok bool)
 		switch stride := s.strides[i][0]; {
 		case stride == 0 && p.writes>>i&1 == 0:
 			single |= 1 << i
+			continue
 		case stride != int64(size) || l.Slots[i].Addr%uintptr(size*p.Vector) != 0:
 			return 0, false
+		}
+		for k := 1; k < s.Rank; k++ {
+			stride := s.strides[i][k]
+			if stride%int64(size*p.Vector) != 0 || stride == 0 && p.writes>>i&1 != 0 {
+				return 0, false
+			}
 		}
 	}
 	return single, true
@@ -143,6 +154,18 @@ func (e *emitter) offset() int {
 		return 0
 	}
 	return e.el/e.opt.Vector*VectorLanes*e.opt.Vector + e.el%e.opt.Vector
+}
+
+// runsApart reports whether a lane's runs lie each in a row of its own, and not all so
+// far from the first.
+func (e *emitter) runsApart() bool { return e.opt.Vector > 0 && e.opt.Rank > 1 }
+
+// beyond is how many elements after the address that the lane has the element at hand is.
+func (e *emitter) beyond() int {
+	if e.many && e.runsApart() {
+		return e.el % e.opt.Vector
+	}
+	return e.offset()
 }
 
 // manyElements is the prologue and body of a variant with Vector.
@@ -164,6 +187,13 @@ func (e *emitter) manyElements() {
 	e.comment("%d elements a lane", e.opt.Vector*e.opt.Groups)
 	e.firstOf(first, e.opt.Vector)
 	e.many = true
+	for g := 0; e.runsApart() && g < e.opt.Groups; g++ {
+		e.el = g * e.opt.Vector
+		number := e.temp(bankRD)
+		e.line("add.u64 %s, %%global, %d;", number, e.offset())
+		e.coordinates(e.indexed(), number)
+	}
+	e.el = 0
 	e.together(e.fn.Body)
 	e.many, e.el = false, 0
 	clear(e.parts) // the tail has the same names
@@ -174,10 +204,13 @@ func (e *emitter) manyElements() {
 	e.label("tail_next")
 	e.line("setp.lt.u64 %s, %%global, %s;", p, total)
 	e.line("@!%s bra tail_end;", p)
+	if e.runsApart() {
+		e.coordinates(e.indexed(), "%global")
+	}
 	e.region(nil, e.fn.Body, "")
 	e.line("add.u64 %%global, %%global, %d;", VectorLanes)
-	for i, s := range e.fn.Slots {
-		if s.Indexed && !e.opt.single(i) {
+	for _, i := range e.indexed() {
+		if !e.runsApart() && !e.opt.single(i) {
 			e.line("add.u64 %%at%d, %%at%d, %d;", i, i, VectorLanes*e.fn.SlotTypes[i].Size())
 		}
 	}
@@ -189,15 +222,26 @@ func (e *emitter) manyElements() {
 // firstOf finds the lane's first element.
 func (e *emitter) firstOf(first string, each int) {
 	e.line("mad.wide.u32 %%global, %%lane, %d, %s;", each, first)
-	for i, s := range e.fn.Slots {
-		switch {
-		case !s.Indexed:
-		case e.opt.single(i):
+	if e.runsApart() {
+		return
+	}
+	for _, i := range e.indexed() {
+		if e.opt.single(i) {
 			e.line("mov.b64 %%at%d, %%base%d;", i, i)
-		default:
+		} else {
 			e.line("mad.lo.u64 %%at%d, %%global, %d, %%base%d;", i, e.fn.SlotTypes[i].Size(), i)
 		}
 	}
+}
+
+// indexed are the slots that are accessed by index.
+func (e *emitter) indexed() (slots []int) {
+	for i, s := range e.fn.Slots {
+		if s.Indexed {
+			slots = append(slots, i)
+		}
+	}
+	return slots
 }
 
 // together writes the body for all of a lane's elements.
@@ -225,7 +269,7 @@ func (e *emitter) together(r *ir.Region) {
 			for k, n := range r.Nodes[i:end] {
 				e.frames[len(e.frames)-1].at = i + k
 				if n.Op.IsInst() && n.Op.Inst() == isa.LDP && e.el > 0 {
-					e.share(n.Result())
+					e.share(n.Result(), 0)
 					continue
 				}
 				e.node(n)
@@ -235,10 +279,10 @@ func (e *emitter) together(r *ir.Region) {
 	}
 }
 
-// share lets the element at hand have the first one's register of a value.
-func (e *emitter) share(v *ir.Value) {
+// share lets the element at hand have another's register of a value.
+func (e *emitter) share(v *ir.Value, from int) {
 	el := e.el
-	e.el = 0
+	e.el = from
 	r := e.name(v)
 	e.el = el
 	e.room(el)
@@ -249,9 +293,14 @@ func (e *emitter) share(v *ir.Value) {
 func (e *emitter) loadMany(n *ir.Node) {
 	v, slot, t := n.Result(), n.Mem.Slot, n.Type
 	if e.opt.single(slot) {
-		e.load(n)
-		for e.el = 1; e.el < e.opt.Vector*e.opt.Groups; e.el++ {
-			e.share(v)
+		from := 0
+		for e.el = range e.opt.Vector * e.opt.Groups {
+			if e.el == 0 || e.runsApart() && e.el%e.opt.Vector == 0 {
+				from = e.el
+				e.load(n)
+			} else {
+				e.share(v, from)
+			}
 		}
 		e.el = 0
 		return

@@ -1,11 +1,13 @@
 package ptx
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/isa"
 )
 
@@ -56,6 +58,54 @@ func TestWideAccesses(t *testing.T) {
 	}
 	require.NotContains(t, tail, ".v4")
 	require.Equal(t, 1, strings.Count(tail, "st.global"))
+}
+
+// In a space of rows, a lane's run lies in one, and what a row has one of is loaded once
+// for it.
+func TestWideAccessesInRows(t *testing.T) {
+	p := fromText(t, "slot a f32\nslot s f32\nslot w f32\nslot c f32\n ldg.f32 x, a[index]\n ldg.f32 y, s[index]\n ldg.f32 z, w[index]\n fma.f32 x, x, y, z\n stg.f32 x, c[index]\n exit")
+	launch := func(rows, cols int64, strides ...[2]int64) *backends.Launch {
+		l := &backends.Launch{Rank: 2, N: uint64(rows * cols), Shape: [isa.MaxRank]int64{rows, cols}}
+		for _, s := range strides {
+			l.Slots = append(l.Slots, backends.View{Addr: 1 << 20, Type: isa.F32, Rank: 2, Shape: l.Shape, Stride: [isa.MaxRank]int64{s[0], s[1]}})
+		}
+		return l
+	}
+	for _, c := range []struct {
+		name   string
+		l      *backends.Launch
+		single uint64
+		ok     bool
+	}{
+		{"rows", launch(100, 48, [2]int64{48, 1}, [2]int64{1, 0}, [2]int64{0, 1}, [2]int64{48, 1}), 1 << 1, true},
+		{"spaced rows", launch(100, 48, [2]int64{64, 1}, [2]int64{3, 0}, [2]int64{0, 1}, [2]int64{52, 1}), 1 << 1, true},
+		{"short rows", launch(100, 50, [2]int64{50, 1}, [2]int64{1, 0}, [2]int64{0, 1}, [2]int64{50, 1}), 0, false},
+		{"rows an odd way apart", launch(100, 48, [2]int64{50, 1}, [2]int64{1, 0}, [2]int64{0, 1}, [2]int64{48, 1}), 0, false},
+		{"columns", launch(100, 48, [2]int64{1, 100}, [2]int64{1, 0}, [2]int64{0, 1}, [2]int64{48, 1}), 0, false},
+		{"all lanes of a row write one", launch(100, 48, [2]int64{48, 1}, [2]int64{1, 0}, [2]int64{0, 1}, [2]int64{1, 0}), 0, false},
+		{"all rows write one", launch(100, 48, [2]int64{48, 1}, [2]int64{1, 0}, [2]int64{0, 1}, [2]int64{0, 1}), 0, false},
+	} {
+		var space Space
+		p.Layout.Fuse(c.l, &space)
+		single, ok := p.Vectors(&space, c.l)
+		require.Equal(t, c.ok, ok, c.name)
+		if ok {
+			require.Equal(t, c.single, single, c.name)
+		}
+	}
+	text, err := p.Text(Options{Rank: 2, Lanes: VectorLanes, Vector: p.Vector, Groups: 2, Single: 1 << 1})
+	require.NoError(t, err)
+	body, tail, _ := strings.Cut(text, "tail:")
+	for _, slot := range []int{0, 2} {
+		for run := range 2 {
+			require.Regexp(t, fmt.Sprintf(`ld.global.v4.f32 \{[^}]*\}, \[%%at%d_%d\];`, slot, run), body)
+		}
+	}
+	require.Equal(t, 1, strings.Count(body, "[%at1_0];"))
+	require.Equal(t, 1, strings.Count(body, "[%at1_1];"))
+	require.Equal(t, 2, strings.Count(body, "st.global.v4.f32 [%at3_"))
+	require.NotContains(t, tail, ".v4")
+	require.Equal(t, 3, strings.Count(text, "div.u32"), "one for each run, and one for an element of the tail")
 }
 
 // What is proved is not checked; shared memory and slots by number are.

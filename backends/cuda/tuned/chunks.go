@@ -117,6 +117,18 @@ func (w *writer) ofChunks(slot, combine, to string) {
 	w.line("  block_reduce_%s.%v %s, %[3]s", combine, w.acc, to)
 }
 
+// ofBlocks combines what a slot has for each of the blocks of the block's row, which are
+// few, in every lane by itself, to a register: sums in the written order.
+func (w *writer) ofBlocks(slot, combine string, blocks int64) string {
+	var z []string
+	w.line("  cvt.u64.u32 of, row\n  mul.u64 of, of, %d", blocks*int64(w.acc.Size()))
+	for c := range blocks {
+		z = append(z, fmt.Sprintf("of_%d", c))
+		w.line("  ldg.%v %s, %s[of + %d]", w.acc, z[c], slot, c*int64(w.acc.Size()))
+	}
+	return w.tree(combine, z)
+}
+
 // between is workspace for n results of chunks.
 func between(p *kernels.Plan, t isa.Type, n int64) kernels.Binding {
 	b := kernels.Binding{Operand: kernels.Workspace, Offset: p.Workspace, Type: t, Shape: []int64{n}, Stride: []int64{1}}

@@ -10,7 +10,7 @@ import (
 // Columns of packed matrices: a block has a tile of 32 of them, or of a chunk of their
 // rows, a warp every eighth row. So memory is read along rows, and each lane keeps
 // every eighth of its column's partials in registers, of which it does the first
-// halvings by itself.
+// halvings by itself. Of one matrix with many rows, rowcolumns.go reads more at once.
 
 const (
 	tileColumns = warp
@@ -18,6 +18,7 @@ const (
 	tileEach    = partials / tileGroups  // partials of a lane
 	tileLanes   = tileColumns * tileGroups
 	fewRows     = 32      // of which the library's lanes do with as much
+	manyRows    = 512     // of which a tile's partials are little
 	maxGrid     = 1 << 16 // along y and z
 )
 
@@ -27,6 +28,12 @@ func (r reduction) columns(t, out isa.Type, matrices, rows, cols int64) (*kernel
 		return nil, nil
 	}
 	p, acc := &kernels.Plan{}, kernels.Accumulator(out)
+	if matrices == 1 && rows >= manyRows && t.Float() && kernels.Accumulator(t) == acc {
+		l := []kernels.Layout{{Type: t, Shape: []int64{cols, rows}, Stride: []int64{1, cols}}, kernels.Packed(acc, cols)}
+		if p, err := columnStats(r.op, l, 1, out); p != nil || err != nil {
+			return p, err
+		}
+	}
 	from := kernels.Binding{Operand: 0, Type: t, Shape: []int64{matrices * rows * cols}, Stride: []int64{1}}
 	for {
 		chunks := ceil(rows, chunk)

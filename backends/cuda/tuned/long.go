@@ -13,17 +13,37 @@ import (
 // is read once; else, and of more chunks, it is read three times, in three steps.
 
 // meetings are the programs whose blocks meet.
-var meetings sync.Map // from [32]byte to how many blocks meet, an int
+var meetings sync.Map // from [32]byte to meeting
+
+type meeting struct {
+	blocks int
+	told   uint64
+}
 
 // Meeting says of a program, by its hash, how many blocks meet at its barriers,
 // neighbours along x: 0 if barriers are a block's own. Launches by plans have a
 // multiple of so many. Where blocks don't meet, such a program does the same if it
 // is run once more than it has barriers, and its output is not its input: what it
-// tells others is the same each time.
-func Meeting(hash [32]byte) int {
+// tells others is the same each time. It tells it by slots, a bit each, which nothing
+// else is read of: see ptx.Options.
+func Meeting(hash [32]byte) (blocks int, told uint64) {
 	n, _ := meetings.Load(hash)
-	blocks, _ := n.(int)
-	return blocks
+	m, _ := n.(meeting)
+	return m.blocks, m.told
+}
+
+// meets notes of a program how many blocks meet, and which slots they tell each other by.
+func meets(v *isa.Verified, blocks int64, told ...int) error {
+	f, _, err := ir.Canonical(v)
+	if err != nil {
+		return err
+	}
+	m := meeting{blocks: int(blocks)}
+	for _, slot := range told {
+		m.told |= 1 << slot
+	}
+	meetings.Store(f.Hash(), m)
+	return nil
 }
 
 // mostMeet is how many blocks can meet on every device whose blocks can.
@@ -45,24 +65,20 @@ func meetingSoftmax(t isa.Type, rows, cols int64) (p *kernels.Plan, ok bool, err
 		w.chunkCombine("max", x, whole)
 		w.result(acc, "m")
 		w.line("  bar_sync 0")
-		w.ofChunks("m", "max", "max")
-		for _, x := range x {
-			w.exponential(x, "max")
-		}
+		w.line("  mov.%v max, %s", acc, w.ofBlocks("m", "max", chunks))
+		w.exponentials(x, "max", "")
 		w.chunkCombine("add", x, whole)
 		w.result(acc, "s")
 		w.line("  bar_sync 0")
-		w.ofChunks("s", "add", "sum")
+		w.line("  mov.%v sum, %s", acc, w.ofBlocks("s", "add", chunks))
 		w.quotients(x, whole)
 	})
 	if err != nil {
 		return nil, false, err
 	}
-	f, _, err := ir.Canonical(v)
-	if err != nil {
+	if err := meets(v, chunks, 1, 2); err != nil {
 		return nil, false, err
 	}
-	meetings.Store(f.Hash(), int(chunks))
 	p = &kernels.Plan{}
 	m, s := between(p, acc, rows*chunks), between(p, acc, rows*chunks)
 	one := step(v, rows*chunks, []kernels.Binding{{Operand: 0, Type: t}, m, s, {Operand: 1, Type: t}}, cols)
@@ -94,7 +110,7 @@ func spreadSoftmax(t isa.Type, rows, cols int64) (*kernels.Plan, error) {
 	p, acc, whole := &kernels.Plan{}, kernels.Accumulator(t), cols%chunk == 0
 	x, y := kernels.Binding{Operand: 0, Type: t}, kernels.Binding{Operand: 1, Type: t}
 	m, s := between(p, acc, rows*chunks), between(p, acc, rows*chunks)
-	maxima, err := reduction{"max"}.chunks(t, acc, whole)
+	maxima, err := reductions[kernels.ReduceMax].chunks(t, acc, whole)
 	if err != nil {
 		return nil, err
 	}
@@ -104,9 +120,7 @@ func spreadSoftmax(t isa.Type, rows, cols int64) (*kernels.Plan, error) {
 		w.begin(0, whole)
 		w.ofChunks("m", "max", "max")
 		x := w.chunkElements(whole)
-		for _, x := range x {
-			w.exponential(x, "max")
-		}
+		w.exponentials(x, "max", "")
 		w.chunkCombine("add", x, whole)
 		w.result(acc, "y")
 		w.line("  exit")
@@ -121,9 +135,7 @@ func spreadSoftmax(t isa.Type, rows, cols int64) (*kernels.Plan, error) {
 		w.ofChunks("m", "max", "max")
 		w.ofChunks("s", "add", "sum")
 		x := w.chunkElements(whole)
-		for _, x := range x {
-			w.exponential(x, "max")
-		}
+		w.exponentials(x, "max", "")
 		w.quotients(x, whole)
 	})
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/hologram-project/hologram/backends/hostmem"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
+	"github.com/hologram-project/hologram/kernels"
 )
 
 // Softmax's own division rounds rightly: of any numbers, and of those whose
@@ -69,6 +70,55 @@ func TestQuotients(t *testing.T) {
 			if want := float32(float64(z[i]) / float64(s[i])); math.Float32bits(y[i]) != math.Float32bits(want) {
 				t.Fatalf("%x / %x = %x, want %x", z[i], s[i], y[i], want)
 			}
+		}
+	}
+}
+
+// The short way to powers of e has the bits of the long one, and is taken of the numbers
+// that it is for: of floats of all sizes there, near the last of them, and of others.
+func TestExps(t *testing.T) {
+	const n = 1 << 22
+	r := newRig(t)
+	v, err := tuned.Exps()
+	require.NoError(t, err)
+	exp, err := kernels.VectorExp.Program(isa.F32)
+	require.NoError(t, err)
+	l := &backends.Launch{Rank: 1, N: n, Shape: [isa.MaxRank]int64{n}, Grid: [3]uint32{n / 256, 1, 1}, Block: [3]uint32{256, 1, 1}}
+	var data [3][]float32
+	var views [3]backends.View
+	for i := range data {
+		m, err := r.d.Alloc(4 * n)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, r.d.Free(m)) }()
+		data[i] = unsafe.Slice((*float32)(hostmem.Pointer(m.Addr)), n)
+		views[i] = backends.View{Addr: m.Addr, Bytes: 4 * n, Type: isa.F32, Rank: 1, Shape: l.Shape, Stride: [isa.MaxRank]int64{1}}
+	}
+	random := rand.New(rand.NewPCG(9, 10))
+	for i := range data[0] {
+		z := float32(random.Float64()*140 - 70)
+		switch i % 8 {
+		case 0:
+			z = math.Float32frombits(random.Uint32()) // any
+		case 1:
+			z = float32(float64(random.IntN(192)-96) / 2 * math.Ln2) // where k is, or turns
+		case 2:
+			z = math.Float32frombits(math.Float32bits(66)+random.Uint32N(8)-4) * float32(random.IntN(2)*2-1)
+		}
+		data[0][i] = z
+	}
+	for i, v := range []*isa.Verified{exp, v} {
+		f, _, err := ir.Canonical(v)
+		require.NoError(t, err)
+		k, err := r.d.Compile(&backends.Unit{Source: v, IR: f, Hash: f.Hash()}, backends.Variant{})
+		require.NoError(t, err)
+		defer k.Release()
+		l.Slots = []backends.View{views[0], views[1+i]}
+		_, err = r.s.Launch(k, l)
+		require.NoError(t, err)
+	}
+	for i, want := range data[1] {
+		if got := data[2][i]; math.Float32bits(got) != math.Float32bits(want) && (got == got || want == want) {
+			t.Fatalf("e^%x = %x, want %x", data[0][i], got, want)
 		}
 	}
 }

@@ -8,9 +8,16 @@ import (
 )
 
 // reduction is a reduction of each row of a matrix.
-type reduction struct{ combine string }
+type reduction struct {
+	combine string
+	op      *kernels.Op // the same, as an operation on rows
+}
 
-var reductions = map[*kernels.Op]reduction{kernels.ReduceSum: {"add"}, kernels.ReduceMin: {"min"}, kernels.ReduceMax: {"max"}}
+func reductionOf(combine string) reduction { return reduction{combine, kernels.Reduction(combine)} }
+
+var reductions = map[*kernels.Op]reduction{
+	kernels.ReduceSum: reductionOf("add"), kernels.ReduceMin: reductionOf("min"), kernels.ReduceMax: reductionOf("max"),
+}
 
 // identity is the literal that changes nothing when combined.
 func identity(combine string, t isa.Type) string {

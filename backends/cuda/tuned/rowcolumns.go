@@ -23,13 +23,13 @@ const (
 )
 
 // columnStats plans a Rowwise that makes numbers alone, where its rows are columns, or
-// leaves it to the library.
-func columnStats(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan, error) {
+// leaves it to the library. They are left in a type, that of sums or narrower.
+func columnStats(op *kernels.Op, l []kernels.Layout, axes int, out isa.Type) (*kernels.Plan, error) {
 	c := op.ColumnCall(l, axes)
 	if c == nil || c.Matrices != 1 || c.Cols <= fewRows {
 		return nil, nil
 	}
-	r := statText{op: op, r: op.Rowwise(), beside: 1}
+	r := statText{op: op, r: op.Rowwise(), beside: 1, out: out}
 	for i, share := range r.r.Shares {
 		if share == kernels.Column && !c.Along[i] || share == kernels.Row && op.Operands[i].Reads {
 			return nil, nil
@@ -71,7 +71,7 @@ func columnStats(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan, e
 	one.Grid = [3]uint32{uint32(tiles), stripes, uint32(r.chunks)}
 	one.Shape = []int64{tiles * stripes * r.chunks * stripeLanes}
 
-	k.what += " sums"
+	k.what, k.out = k.what+" sums", out
 	if v, err = program(k, func(w *writer) {
 		w.t, w.acc = t, acc
 		r.sums(w)
@@ -80,6 +80,7 @@ func columnStats(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan, e
 	}
 	for i, o := range op.Operands {
 		if o.Writes {
+			c.Slots[i].Type = out
 			sums = append(sums, c.Slots[i])
 		}
 	}
@@ -96,6 +97,7 @@ type statText struct {
 	beside       int   // columns of a lane
 	chunks       int64 // of a column
 	whole, fours bool  // all partials have as many rows, and so many that a lane does some at once
+	out          isa.Type
 }
 
 // params declares what both steps take, and loads it.
@@ -238,9 +240,9 @@ func (r *statText) sums(w *writer) {
 	for _, s := range r.r.Stats {
 		w.line("slot %s_sums %v", s.Name, w.acc)
 	}
-	for i, o := range r.op.Operands {
+	for _, o := range r.op.Operands {
 		if o.Writes {
-			w.line("slot %s %v", o.Name, r.op.TypeOf(i, w.t))
+			w.line("slot %s %v", o.Name, r.out)
 		}
 	}
 	w.line("param cols u64")
@@ -264,7 +266,8 @@ func (r *statText) sums(w *writer) {
 		if s.Done != "" {
 			w.line("  %s", r.r.Text(s.Done, w.acc))
 		}
-		w.line("  stg.%v z, %s[to]", w.acc, s.Name)
+		w.line("  mul.u64 place, column, %d", r.out.Size())
+		w.store(r.out, "z", s.Name+"[place]")
 	}
 	w.line("end:\n  exit")
 }

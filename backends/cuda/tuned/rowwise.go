@@ -2,10 +2,11 @@ package tuned
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/hologram-project/hologram/isa"
-	"github.com/hologram-project/hologram/isa/ir"
 	"github.com/hologram-project/hologram/kernels"
 )
 
@@ -15,7 +16,7 @@ import (
 // rowwise plans a kernels.Rowwise, or leaves it to the library.
 func rowwise(op *kernels.Op, l []kernels.Layout, axes int, d Device) (*kernels.Plan, error) {
 	if !op.MakesElements() {
-		return columnStats(op, l, axes)
+		return columnStats(op, l, axes, kernels.Accumulator(l[0].Type))
 	}
 	c := op.RowCall(l, axes)
 	if c == nil || c.Rows < 1 || c.Cols < 1 {
@@ -27,9 +28,12 @@ func rowwise(op *kernels.Op, l []kernels.Layout, axes int, d Device) (*kernels.P
 	if !ok || c.Rows*r.blocks > maxBlocks {
 		return nil, nil
 	}
-	k := key{op.Name + " " + c.Form(), t, t, shape{lanes: r.lanes, elements: r.elements, rows: r.blocks, exact: r.exact}}
+	k := key{op.Name + " " + c.Form(), t, t, shape{lanes: r.lanes, elements: r.runs, rows: r.blocks, beside: r.beside, exact: r.exact}}
 	v, err := program(k, func(w *writer) {
 		w.t, w.acc = t, kernels.Accumulator(t)
+		if w.t == w.acc {
+			r.scaled()
+		}
 		r.text(w)
 	})
 	if err != nil {
@@ -38,13 +42,13 @@ func rowwise(op *kernels.Op, l []kernels.Layout, axes int, d Device) (*kernels.P
 	p := &kernels.Plan{}
 	slots := c.Slots
 	if r.blocks > 1 {
-		f, _, err := ir.Canonical(v)
-		if err != nil {
-			return nil, err
-		}
-		meetings.Store(f.Hash(), int(r.blocks))
+		var told []int
 		for range r.r.Stats {
+			told = append(told, len(slots))
 			slots = append(slots, between(p, kernels.Accumulator(t), c.Rows*r.blocks))
+		}
+		if err := meets(v, r.blocks, told...); err != nil {
+			return nil, err
 		}
 	}
 	s := step(v, c.Rows*r.blocks, slots, c.Cols)
@@ -59,37 +63,90 @@ type rowText struct {
 	op *kernels.Op
 	r  *kernels.Rowwise
 	c  *kernels.RowCall
-	// A row is dealt out to so many blocks of so many lanes with so many elements,
-	// lanes apart. If it is exact, it has just as many.
-	blocks, lanes, elements int64
-	exact                   bool
-	over                    int // labels so far
+	// A row is dealt out to so many blocks of so many lanes, of which each has so many
+	// runs of elements side by side: a run of all lanes lies before the next. If it is
+	// exact, it has just as many.
+	blocks, lanes, runs, beside int64
+	exact                       bool
+	over                        int    // labels so far
+	stage                       string // stands in the names of what is loaded for it alone
+	scale                       *scale
 }
 
-// shape chooses how a row is dealt out; ok is false if it is too long.
+// scale says that an operand is used times another, which lies along the row, alone: so
+// the product takes its place, and that other is read once.
+type scale struct{ held, by int }
+
+// scaled looks for one, and has the parts use the product.
+func (r *rowText) scaled() {
+	for i, o := range r.op.Operands {
+		for k, by := range r.op.Operands {
+			if !o.Reads || !by.Reads || r.r.Shares[i] != kernels.Whole || !r.c.Along[k] || r.scale != nil {
+				continue
+			}
+			line := fmt.Sprintf("mul.{{.A}} z, %s, %s\n", o.Name, by.Name)
+			left := func(part string) string { return strings.Replace(part+"\n", line, "", 1) }
+			uses := func(part string) bool { return r.r.Uses(left(part), o.Name) }
+			all := slices.Clone(r.r.Stats)
+			if len(all) == 0 || uses(r.r.Each) || slices.ContainsFunc(all, func(s kernels.Stat) bool { return uses(s.Of) }) {
+				continue
+			}
+			is := func(part string) string {
+				return strings.Replace(part+"\n", line, fmt.Sprintf("mov.{{.A}} z, %s\n", o.Name), 1)
+			}
+			for n := range all {
+				all[n].Of = is(all[n].Of)
+			}
+			r.r = &kernels.Rowwise{Shares: r.r.Shares, Stats: all, After: r.r.After, Each: is(r.r.Each)}
+			r.scale = &scale{i, k}
+		}
+	}
+}
+
+// shape chooses how a row is dealt out; ok is false if it is too long. Where a lane has
+// elements by pairs, fewer lanes have more each, so that less of the registers is for
+// what all need; those of 16 bits lie in registers by pairs too, as they are loaded.
 func (r *rowText) shape(acc isa.Type, d Device) (ok bool) {
-	held := int64(0) // registers for an element of the row
+	held := int64(0) // registers for a run of the row
 	for i, o := range r.op.Operands {
 		if o.Reads && r.r.Shares[i] == kernels.Whole {
 			held += ceil(int64(acc.Size()), 4)
 		}
 	}
 	cols := r.c.Cols
-	r.blocks, r.lanes = 1, warp
-	if ceil(cols, warp)*held > warpRegisters {
-		r.lanes = partials
+	r.blocks, r.lanes, r.beside = 1, warp, 1
+	if cols%2 == 0 && acc.Size() <= 4 {
+		r.beside = 2
 	}
-	r.elements = ceil(cols, r.lanes)
-	if n := r.elements * held; n > mostRegisters && d.Meet && cols > chunk {
-		r.blocks, r.lanes, r.elements = ceil(cols, chunk), partials, each
-		if r.blocks > mostMeet || each*held > exactRegisters {
+	if ceil(cols, warp)*held > warpRegisters {
+		if !d.Meet && ceil(cols, partials)*held > mostRegisters {
+			r.beside = 1
+		}
+		r.lanes = partials / r.beside
+	}
+	r.runs = ceil(cols, r.run())
+	if n := r.runs * held; n*r.beside > mostRegisters && d.Meet && cols > chunk {
+		r.blocks, r.runs = ceil(cols, chunk), chunk/r.run()
+		if r.blocks > mostMeet || r.runs*held > exactRegisters {
 			return false
 		}
 	} else if n > exactRegisters || n > mostRegisters && cols%partials != 0 {
 		return false
 	}
-	r.exact = r.blocks*r.lanes*r.elements == cols
+	r.exact = r.blocks*r.runs*r.run() == cols
 	return true
+}
+
+// run is how many elements lie between two of a lane's runs.
+func (r *rowText) run() int64 { return r.lanes * r.beside }
+
+// atOnce are the runs for which what lies along a row is loaded together, lest each
+// waits for memory by itself: eight registers of an operand.
+func (r *rowText) atOnce() int64 {
+	if r.beside*int64(r.c.Slots[0].Type.Size()) > 4 {
+		return 4
+	}
+	return 8
 }
 
 func (r *rowText) text(w *writer) {
@@ -111,53 +168,92 @@ func (r *rowText) text(w *writer) {
 			w.line("param %s_step u64", name)
 		}
 	})
-	w.line("block %d\n  sreg q, lane.x\n  sreg b, block.x\n  mov.u32 chunks, %d", r.lanes, r.blocks)
+	w.line("block %d\n  sreg q, lane.x\n  sreg b, block.x", r.lanes)
 	if r.blocks > 1 {
-		w.line("  div.u32 row, b, chunks\n  rem.u32 part, b, chunks")
+		w.line("  div.u32 row, b, %d\n  rem.u32 part, b, %[1]d", r.blocks)
 	} else {
 		w.line("  mov.u32 row, b\n  mov.u32 part, 0")
 	}
 	r.places(w)
 	r.arguments(w)
-	for u := range r.elements {
-		r.wholes(func(i int, name string) {
-			of := r.op.TypeOf(i, w.t)
-			if r.ragged(u) {
-				w.line("  mov.%v %s_%d, 0.0", of, name, u)
-			}
-			r.there(w, u, func() { w.line("  ldg.%v %s_%d, %s[%s]", of, name, u, name, r.place(w, i, u)) })
-		})
+	for u := range r.runs {
+		r.wholes(func(i int, name string) { r.loadRun(w, i, u) })
 	}
-	for _, together := range r.groups() {
+	groups := r.groups()
+	for k, together := range groups {
+		if k == len(groups)-1 { // what comes last waits for nothing then
+			r.along(w, 0, r.r.Each)
+		}
 		r.stats(w, together)
+	}
+	if len(groups) == 0 {
+		r.along(w, 0, r.r.Each)
 	}
 	w.line("  %s", r.r.Text(r.r.After, w.acc))
 	r.results(w)
-	for u := range r.elements {
-		if r.ragged(u) {
-			r.beyond(w, u)
-			w.line("  bra end, beyond") // nor are those after it there
-		}
-		r.element(w, r.r.Each, u)
-		for i, o := range r.op.Operands {
-			if !o.Writes || r.r.Shares[i] != kernels.Whole {
-				continue
+	for from := int64(0); from < r.runs; from += r.atOnce() {
+		r.along(w, from+r.atOnce(), r.r.Each) // a step ahead: no load passes a store
+		r.elements(w, r.r.Each, from, func(u int64) {
+			if r.ragged(u) {
+				r.beyond(w, u)
+				w.line("  bra end, beyond") // nor are those after it there
 			}
-			w.store(r.op.TypeOf(i, w.t), o.Name, o.Name+"["+r.place(w, i, u)+"]")
-		}
+		}, func(u, v int64) {
+			for i, o := range r.op.Operands {
+				if o.Writes && r.r.Shares[i] == kernels.Whole {
+					w.store(r.op.TypeOf(i, w.t), o.Name, o.Name+"["+r.place(w, i, u, v)+"]")
+				}
+			}
+		})
 	}
 	w.line("end:\n  exit")
 }
 
-// ragged reports whether not all lanes may have element u.
-func (r *rowText) ragged(u int64) bool { return !r.exact && (r.blocks > 1 || u == r.elements-1) }
-
-// beyond finds whether the row has ended before the lane's element u.
-func (r *rowText) beyond(w *writer, u int64) {
-	w.line("  add.u32 k, q, %d\n  set.ge.u32 beyond, k, left", u*r.lanes)
+// loadRun loads a run of operand i.
+func (r *rowText) loadRun(w *writer, i int, u int64) {
+	of := r.op.TypeOf(i, w.t)
+	if r.ragged(u) {
+		for v := range r.beside {
+			w.line("  mov.%v %s, 0.0", of, r.register(i, u, v))
+		}
+	}
+	r.there(w, u, func() {
+		for v := range r.beside {
+			w.line("  ldg.%v %s, %s[%s]", of, r.register(i, u, v), r.op.Operands[i].Name, r.place(w, i, u, v))
+		}
+	})
 }
 
-// there does something where the row has an element u.
+// register has the element at v of run u of operand i; of what lies along a row, those
+// of some runs alone.
+func (r *rowText) register(i int, u, v int64) string {
+	name := r.op.Operands[i].Name
+	if r.c.Along[i] {
+		name, u = name+r.stage, u%(2*r.atOnce())
+	}
+	return fmt.Sprintf("%s_%d_%d", name, u, v)
+}
+
+// along loads what lies along a row and a part needs, some runs from one on.
+func (r *rowText) along(w *writer, from int64, part string) {
+	for u := from; u < min(from+r.atOnce(), r.runs); u++ {
+		for i, o := range r.op.Operands {
+			if o.Reads && r.c.Along[i] && r.r.Uses(part, o.Name) {
+				r.loadRun(w, i, u)
+			}
+		}
+	}
+}
+
+// ragged reports whether not all lanes may have run u.
+func (r *rowText) ragged(u int64) bool { return !r.exact && (r.blocks > 1 || u == r.runs-1) }
+
+// beyond finds whether the row has ended before the lane's run u.
+func (r *rowText) beyond(w *writer, u int64) {
+	w.line("  add.u32 k, first, %d\n  set.ge.u32 beyond, k, left", u*r.run())
+}
+
+// there does something where the row has a run u.
 func (r *rowText) there(w *writer, u int64, do func()) {
 	if !r.ragged(u) {
 		do()
@@ -174,11 +270,13 @@ func (r *rowText) there(w *writer, u int64, do func()) {
 // places finds where the lane's first element is, as bytes, of arrays by their
 // elements' size: at_<size> in the array, side_<size> in the row.
 func (r *rowText) places(w *writer) {
-	w.line("  cvt.u64.u32 lane, q\n  cvt.u64.u32 start, row\n  cvt.u64.u32 side, part\n  mul.u64 side, side, %d", r.lanes*r.elements)
+	w.line("  mul.u32 first, q, %d\n  cvt.u64.u32 lane, q\n  mul.u64 lane, lane, %[1]d\n  cvt.u64.u32 start, row\n  cvt.u64.u32 side, part\n  mul.u64 side, side, %[2]d", r.beside, r.runs*r.run())
+	w.line("  ldp.u64 cols, cols\n  set.eq.u64 none, cols, 0")
 	if r.exact { // all have as much, so that offsets are known to be multiples
-		w.line("  mul.u64 start, start, %d", r.blocks*r.lanes*r.elements)
+		w.line("  mul.u64 start, start, %d", r.blocks*r.runs*r.run())
 	} else {
-		w.line("  ldp.u64 cols, cols\n  mul.u64 start, start, cols\n  sub.u64 most, cols, side\n  min.u64 most, most, %d\n  cvt.u32.u64 left, most", r.lanes*r.elements)
+		w.line("  div.u64 pitch, cols, %d\n  mul.u64 pitch, pitch, %[1]d\n  mul.u64 start, start, pitch", r.beside)
+		w.line("  sub.u64 most, cols, side\n  min.u64 most, most, %d\n  cvt.u32.u64 left, most", r.runs*r.run())
 	}
 	w.line("  add.u64 side, side, lane")
 	for _, size := range r.sizes(w) {
@@ -194,13 +292,13 @@ func (r *rowText) sizes(w *writer) []int {
 	return []int{w.t.Size(), w.acc.Size()}
 }
 
-// place is where element u of operand i is.
-func (r *rowText) place(w *writer, i int, u int64) string {
+// place is where the element at v of run u of operand i is.
+func (r *rowText) place(w *writer, i int, u, v int64) string {
 	from, size := "at", r.op.TypeOf(i, w.t).Size()
 	if r.c.Along[i] {
 		from = "side"
 	}
-	return fmt.Sprintf("%s_%d + %d", from, size, u*r.lanes*int64(size))
+	return fmt.Sprintf("%s_%d + %d", from, size, (u*r.run()+v)*int64(size))
 }
 
 // arguments loads the scalars, and what a row has one of.
@@ -247,22 +345,79 @@ func (r *rowText) load(w *writer, i int, address string) {
 	}
 }
 
-// element does a part of element u.
-func (r *rowText) element(w *writer, part string, u int64) {
+// element does a part of the element at v of run u.
+func (r *rowText) element(w *writer, part string, u, v int64) {
 	for i, o := range r.op.Operands {
-		switch {
-		case !o.Reads || !r.r.Uses(part, o.Name):
-		case r.r.Shares[i] == kernels.Whole:
-			if r.op.TypeOf(i, w.t) != w.acc { // registers hold what was loaded, which is half as much
-				w.line("  cvt.%v.%v %s, %s_%d", w.acc, w.t, o.Name, o.Name, u)
-			} else {
-				w.line("  mov.%v %s, %s_%d", w.acc, o.Name, o.Name, u)
-			}
-		case r.c.Along[i]:
-			r.load(w, i, r.place(w, i, u))
+		if !o.Reads || r.r.Shares[i] != kernels.Whole && !r.c.Along[i] || !r.r.Uses(part, o.Name) {
+			continue
+		}
+		if r.op.TypeOf(i, w.t) != w.acc { // registers hold what was loaded, which is half as much
+			w.line("  cvt.%v.%v %s, %s", w.acc, w.t, o.Name, r.register(i, u, v))
+		} else {
+			w.line("  mov.%v %s, %s", w.acc, o.Name, r.register(i, u, v))
 		}
 	}
 	w.line("  %s", r.r.Text(part, w.acc))
+}
+
+// mostPowers is how many elements a lane has at most of which powers are made in two
+// ways: more is too much code.
+const mostPowers = 64
+
+// elements does a part of each element of some runs from one on, and what follows:
+// before a run, and after an element. Powers of e are made together.
+func (r *rowText) elements(w *writer, part string, from int64, before func(u int64), after func(u, v int64)) {
+	to := min(from+r.atOnce(), r.runs)
+	first, of, last, ok := powers(part)
+	if !ok || w.acc != isa.F32 || before != nil && r.ragged(to-1) || r.runs*r.beside > mostPowers {
+		for u := from; u < to; u++ {
+			if before != nil {
+				before(u)
+			}
+			for v := range r.beside {
+				r.element(w, part, u, v)
+				after(u, v)
+			}
+		}
+		return
+	}
+	for few := int64(4); from < to; from += few / r.beside {
+		var z []string
+		for u := from; u < min(from+few/r.beside, to); u++ {
+			for v := range r.beside {
+				z = append(z, fmt.Sprintf("power_%d", len(z)))
+				r.element(w, fmt.Sprintf("%s\n  mov.%v %s, %s", first, w.acc, z[len(z)-1], of[1]), u, v)
+			}
+		}
+		r.over++
+		w.exps(z, "near", fmt.Sprint("_", r.over))
+		for u := from; u < min(from+few/r.beside, to); u++ {
+			for v := range r.beside {
+				w.line("  mov.%v %s, %s", w.acc, of[0], z[(u-from)*r.beside+v])
+				r.element(w, last, u, v)
+				after(u, v)
+			}
+		}
+	}
+}
+
+var exp = regexp.MustCompile(`(?m)^\s*exp\.\{\{\.A\}\} (\w+), (\w+)\n?`)
+
+// powers cuts a part at the one power of e that it makes, to of[0] of of[1], if what
+// follows needs nothing else of what goes before.
+func powers(part string) (first string, of []string, last string, ok bool) {
+	at := exp.FindAllStringSubmatchIndex(part, -1)
+	if len(at) != 1 {
+		return "", nil, "", false
+	}
+	m := at[0]
+	first, of, last = part[:m[0]], []string{part[m[2]:m[3]], part[m[4]:m[5]]}, part[m[1]:]
+	for _, set := range regexp.MustCompile(`(?m)^\s*\S+ (\w+),`).FindAllStringSubmatch(first, -1) {
+		if set[1] != of[0] && (*kernels.Rowwise)(nil).Uses(last, set[1]) {
+			return "", nil, "", false
+		}
+	}
+	return first, of, last, true
 }
 
 // groups are the row's numbers, those together that need none of each other.
@@ -283,36 +438,83 @@ func (r *rowText) groups() (groups [][]kernels.Stat) {
 
 // stats finds numbers of the row, in all lanes. Blocks that have parts of it meet once.
 func (r *rowText) stats(w *writer, together []kernels.Stat) {
+	// Element i goes to partial i mod 256 of chunk i / 8192, of which a lane has some
+	// side by side, and some a run apart.
+	apart, inChunk := partials/r.run(), chunk/r.run()
+	chunks := ceil(r.runs, inChunk)
+	partial := func(s kernels.Stat, c, k, v int64) string { return fmt.Sprintf("%s_%d_%d_%d", s.Name, c, k, v) }
+	r.stage = "_of"
+	defer func() { r.stage = "" }()
+	parts := ""
 	for _, s := range together {
-		made := func(u int64) string {
-			if r.ragged(u) {
-				w.line("  mov.%v z, %s", w.acc, identity(s.Combine, w.acc))
+		parts += s.Of + "\n"
+	}
+	// What is made of elements here is made anew where it is needed again: beyond a branch,
+	// which none takes, the compiler does not find it, and keeps the elements alone.
+	for c := range chunks {
+		for k := range min(apart, r.runs-c*inChunk) {
+			for v := range r.beside {
+				for _, s := range together {
+					w.line("  mov.%v %s, %s", w.acc, partial(s, c, k, v), identity(s.Combine, w.acc))
+				}
 			}
-			r.there(w, u, func() { r.element(w, s.Of, u) })
-			return "z"
 		}
+	}
+	r.over++
+	over := r.over
+	w.line("  bra over%d, none", over)
+	scale := r.scale
+	if r.scale = nil; scale != nil {
+		parts += r.op.Operands[scale.by].Name
+	}
+	for from := int64(0); from < r.runs; from += r.atOnce() {
+		r.along(w, from, parts)
+		for u := from; scale != nil && u < min(from+r.atOnce(), r.runs); u++ {
+			for v := range r.beside {
+				w.line("  mul.%v %s, %[2]s, %s", w.acc, r.register(scale.held, u, v), r.register(scale.by, u, v))
+			}
+		}
+		for _, s := range together {
+			r.elements(w, s.Of, from, nil, func(u, v int64) {
+				if r.ragged(u) {
+					r.beyond(w, u)
+					w.line("  sel.%v z, beyond, %s, z", w.acc, identity(s.Combine, w.acc))
+				}
+				p := partial(s, u/inChunk, u%inChunk%apart, v)
+				w.line("  %s.%v %s, %[3]s, z", s.Combine, w.acc, p)
+			})
+		}
+	}
+	w.line("over%d:", over)
+	for _, s := range together {
+		var of []string
+		for c := range chunks {
+			var side []string
+			for v := range r.beside {
+				var far []string
+				for k := range min(apart, r.runs-c*inChunk) {
+					far = append(far, partial(s, c, k, v))
+				}
+				p := w.tree(s.Combine, far)
+				w.line("  block_reduce_%s.%v %s, %[3]s", s.Combine, w.acc, p)
+				side = append(side, p)
+			}
+			of = append(of, w.tree(s.Combine, side))
+		}
+		w.line("  mov.%v z, %s", w.acc, w.tree(s.Combine, of))
 		if r.blocks == 1 {
-			w.combineOf(s.Combine, shape{lanes: r.lanes, elements: r.elements}, "acc", made)
+			w.line("  mov.%v acc, z", w.acc)
 			r.done(w, s)
-			continue
+		} else {
+			w.result(w.acc, s.Name+"_chunks")
 		}
-		for u := range r.elements {
-			z := made(u)
-			if u == 0 {
-				w.line("  mov.%v acc, %s", w.acc, z)
-			} else {
-				w.line("  %s.%v acc, acc, %s", s.Combine, w.acc, z)
-			}
-		}
-		w.line("  block_reduce_%s.%v z, acc", s.Combine, w.acc)
-		w.result(w.acc, s.Name+"_chunks")
 	}
 	if r.blocks == 1 {
 		return
 	}
 	w.line("  bar_sync 0")
 	for _, s := range together {
-		w.ofChunks(s.Name+"_chunks", s.Combine, "acc")
+		w.line("  mov.%v acc, %s", w.acc, w.ofBlocks(s.Name+"_chunks", s.Combine, r.blocks))
 		r.done(w, s)
 	}
 }

@@ -59,7 +59,10 @@ func (r *rig) rowwise(op *kernels.Op, ty isa.Type, d []int64, form int, device t
 	}
 	plan, err := tuned.PlanShapes(op, l, 1, device)
 	require.NoError(r, err)
-	held := int64(0) // registers of a lane
+	held, beside := int64(0), int64(1) // registers of a lane
+	if ty != isa.F64 && d[1]%2 == 0 {  // of elements by pairs there are twice as many
+		beside = 2
+	}
 	for i, o := range op.Operands {
 		if o.Reads && op.Rowwise().Shares[i] == kernels.Whole {
 			held += (d[1] + 255) / 256 * int64(kernels.Accumulator(ty).Size()) / 4
@@ -71,7 +74,8 @@ func (r *rig) rowwise(op *kernels.Op, ty isa.Type, d []int64, form int, device t
 	}
 	first, _, err := ir.Canonical(plan.Steps[0].Program)
 	require.NoError(r, err)
-	require.Equal(r, tuned.Meeting(first.Hash()) > 0, device.Meet && held > 64 && d[1] > kernels.ChunkElements)
+	blocks, _ := tuned.Meeting(first.Hash())
+	require.Equal(r, blocks > 0, device.Meet && held*beside > 64 && d[1] > kernels.ChunkElements)
 	library, err := op.PlanShapes(l, 1)
 	require.NoError(r, err)
 	r.runAll(library, theirs, false)

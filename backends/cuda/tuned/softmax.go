@@ -27,24 +27,17 @@ func softmax(t isa.Type, rows, cols int64, d Device) (*kernels.Plan, error) {
 		w.t, w.acc = t, kernels.Accumulator(t)
 		w.line("program softmax_tile\nslot x %v\nslot y %v", t, t)
 		w.tile(s)
-		for r := range s.rows {
-			w.mask("x", r, s, "-inf")
+		for r := range s.rows { // an element seen twice changes nothing
 			w.combine("x", "max", r, s, name("m", r, 0))
 		}
 		for r := range s.rows {
-			for j := range s.elements {
-				w.exponential(name("x", r, j), name("m", r, 0))
-			}
+			w.exponentials(tileRow(r, s), name("m", r, 0), fmt.Sprint(r))
 			w.mask("x", r, s, "-0.0")
 			w.combine("x", "add", r, s, name("s", r, 0))
 		}
 		for r := range s.rows {
 			w.reciprocal(name("s", r, 0))
-			var z []string
-			for j := range s.elements {
-				z = append(z, name("x", r, j))
-			}
-			w.divide(z, name("s", r, 0), fmt.Sprint(r))
+			w.divide(tileRow(r, s), name("s", r, 0), fmt.Sprint(r))
 		}
 		w.storeRows(s)
 		w.line("  exit")
@@ -55,6 +48,14 @@ func softmax(t isa.Type, rows, cols int64, d Device) (*kernels.Plan, error) {
 	one := step(v, blocks, []kernels.Binding{{Operand: 0, Type: t}, {Operand: 1, Type: t}}, s.params(rows, cols)...)
 	one.InPlace = true
 	return &kernels.Plan{Steps: []kernels.Step{one}}, nil
+}
+
+// tileRow are the registers of a lane's elements of row r.
+func tileRow(r int64, s shape) (x []string) {
+	for j := range s.elements {
+		x = append(x, name("x", r, j))
+	}
+	return x
 }
 
 // Quotients of many numbers by one. With y = RN(1/s), q = RN(z y), and twice
@@ -79,7 +80,8 @@ func (w *writer) reciprocal(s string) {
 	w.line("  bitcast.u32.f32 %s_odd, %[1]s\n  and.u32 %[1]s_odd, %[1]s_odd, 0x7fffff", s)
 }
 
-// divide divides by s, of which reciprocal has been told.
+// divide divides by s, of which reciprocal has been told, what exponentials has made,
+// which has said whether some may be tiny.
 func (w *writer) divide(z []string, s, label string) {
 	divide := func() {
 		for _, z := range z {
@@ -90,14 +92,11 @@ func (w *writer) divide(z []string, s, label string) {
 		divide()
 		return
 	}
-	for i, z := range z { // as integers, less 1, so that 0 is the largest
-		w.line("  bitcast.u32.f32 bits, %s\n  sub.u32 bits, bits, 1", z)
-		if i == 0 {
-			w.line("  mov.u32 least, bits")
-		} else {
-			w.line("  min.u32 least, least, bits")
-		}
+	w.line("  mov.u32 least, 0xffffffff\n  bra counted%s, near%[1]s", label)
+	for _, z := range z { // as integers, less 1, so that 0 is the largest
+		w.line("  bitcast.u32.f32 bits, %s\n  sub.u32 bits, bits, 1\n  min.u32 least, least, bits", z)
 	}
+	w.line("counted%s:", label)
 	w.line("  set.lt.u32 tiny, least, 0x%x\n  bra divide%s, tiny", smallest<<23-1, label)
 	w.line("  set.eq.u32 odd, %s_odd, 0x7fffff\n  bra divide%s, odd", s, label)
 	for _, z := range z {
@@ -110,7 +109,10 @@ func (w *writer) divide(z []string, s, label string) {
 	w.line("divided%s:", label)
 }
 
-// exponential makes x e^(x − m).
-func (w *writer) exponential(x, m string) {
-	w.line("  sub.%v %s, %[2]s, %s\n  exp.%[1]v %[2]s, %[2]s", w.acc, x, m)
+// exponentials makes e^(x − m) of each x, and notes for divide whether all are near.
+func (w *writer) exponentials(x []string, m, label string) {
+	for _, x := range x {
+		w.line("  sub.%v %s, %[2]s, %s", w.acc, x, m)
+	}
+	w.exps(x, "near"+label, label)
 }

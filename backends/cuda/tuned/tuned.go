@@ -84,12 +84,12 @@ const (
 )
 
 // shape is how the rows of a matrix are dealt out: a block of so many lanes has so
-// many rows, of each of which a lane has so many elements, lane apart. If it is
-// exact, rows have just as many elements as the lanes together, and blocks are
-// whole.
+// many rows, of each of which a lane has so many elements, or runs of some beside each
+// other, lanes apart. If it is exact, rows have just as many elements as the lanes
+// together, and blocks are whole.
 type shape struct {
-	lanes, elements, rows int64
-	exact                 bool
+	lanes, elements, rows, beside int64
+	exact                         bool
 }
 
 // shapeFor chooses the shape for rows of elements that are computed with in type t,

@@ -119,7 +119,7 @@ func (r *rig) runAll(p *kernels.Plan, operands [][]byte, proved bool) {
 		k, err := r.d.Compile(&backends.Unit{Source: s.Program, IR: f, Hash: f.Hash()}, backends.Variant{})
 		require.NoError(r, err)
 		times := 1
-		if n := tuned.Meeting(f.Hash()); n > 0 { // see there
+		if n, _ := tuned.Meeting(f.Hash()); n > 0 { // see there
 			require.Zero(r, int(l.Grid[0])%n)
 			times = 3
 		}
@@ -222,7 +222,8 @@ func TestPlansHaveTheLibrarysBits(t *testing.T) {
 						proved := len(plan.Steps) == 1 || d[1]%kernels.ChunkElements == 0
 						first, _, err := ir.Canonical(plan.Steps[0].Program)
 						require.NoError(t, err)
-						meets := tuned.Meeting(first.Hash()) > 0
+						blocks, _ := tuned.Meeting(first.Hash())
+						meets := blocks > 0
 						require.Equal(t, meets, device.Meet && d[1] <= 8*kernels.ChunkElements)
 						proved = proved && (!meets || d[1]%kernels.ChunkElements == 0)
 						for _, inPlace := range []bool{false, true}[:1+min(1, out/int64(len(input)))] {
