@@ -150,13 +150,14 @@ func (l *life) got(r *lifeRead) {
 	}
 }
 
+// finish waits for a read, or gives it up.
 func (l *life) finish(i int) {
 	r := l.reads[i]
 	l.reads = slices.Delete(l.reads, i, i+1)
 	if !r.broken && l.r.IntN(6) == 0 {
 		r.ev.Cancel()
-		if r.broken = true; r.fault == yes && !r.ex.closed {
-			r.ex.fault = max(r.ex.fault, maybe)
+		if r.broken = true; r.fault > no && !r.ex.closed {
+			l.passOn(r)
 		}
 	}
 	f := &refusal{}
@@ -262,6 +263,8 @@ func (l *life) copyFrom() {
 	}
 }
 
+// copied waits for copies from other devices, which would not be made when an executor
+// closes, nor while one captures.
 func (l *life) copied() {
 	for _, ev := range l.copies {
 		l.must(wait(ev, nil))
@@ -269,12 +272,14 @@ func (l *life) copied() {
 	l.copies = nil
 }
 
+// freeSome seldom frees one of the buffers of a call that would be right.
 func (l *life) freeSome(buffers ...*lifeBuffer) {
 	if l.r.IntN(10) == 0 {
 		l.free(buffers[l.r.IntN(len(buffers))])
 	}
 }
 
+// overlaps says what of an output that shares memory with an input is refused.
 func (l *life) overlaps(f *refusal, out, in *lifeView, at []int64) {
 	if out.mem != in.mem || len(out.at) == 0 || len(at) == 0 {
 		return
@@ -291,6 +296,7 @@ func (l *life) overlaps(f *refusal, out, in *lifeView, at []int64) {
 	f.perhaps(same && !(slices.Equal(out.shape, in.shape) && slices.Equal(out.stride, in.stride)) || !same && near, Invalid)
 }
 
+// assign sets the elements of v to what they are of elements as they were before.
 func assign(v *lifeView, of func(i int) int64) {
 	values := make([]int64, len(v.at))
 	for i := range values {
@@ -298,5 +304,15 @@ func assign(v *lifeView, of func(i int) int64) {
 	}
 	for i, x := range values {
 		v.set(i, x)
+	}
+}
+
+// passOn leaves what a read that is given up may have told to those after it.
+func (l *life) passOn(r *lifeRead) {
+	r.ex.fault = max(r.ex.fault, maybe)
+	for _, o := range l.reads {
+		if o.ex == r.ex {
+			o.fault = max(o.fault, maybe)
+		}
 	}
 }

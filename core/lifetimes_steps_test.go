@@ -15,7 +15,6 @@ import (
 )
 
 // step does one thing of chance.
-
 func (l *life) step() {
 	switch k := l.r.IntN(100); {
 	case k < 3 || len(l.executors) < 3:
@@ -85,7 +84,6 @@ func (l *life) step() {
 }
 
 // executor is one that is there, or seldom one that is closed.
-
 func (l *life) executor() *lifeExecutor {
 	for {
 		e := l.executors[l.r.IntN(len(l.executors))]
@@ -96,7 +94,6 @@ func (l *life) executor() *lifeExecutor {
 }
 
 // capturing is one that captures, if there is one.
-
 func (l *life) capturing() *lifeExecutor {
 	for _, e := range l.executors {
 		if e.capture != nil {
@@ -107,7 +104,6 @@ func (l *life) capturing() *lifeExecutor {
 }
 
 // buffer is one that is there, or seldom one that is freed.
-
 func (l *life) buffer() (*lifeBuffer, bool) { return one(l, l.some(l.buffers)) }
 
 func (l *life) some(list []*lifeBuffer) []*lifeBuffer {
@@ -137,8 +133,8 @@ func (l *life) closeExecutor(e *lifeExecutor) {
 	if !e.closed {
 		for _, r := range l.reads {
 			if r.ex == e {
-				if r.broken = true; r.fault == yes {
-					e.fault = max(e.fault, maybe)
+				if r.broken = true; r.fault > no {
+					l.passOn(r)
 				}
 			}
 		}
@@ -166,7 +162,6 @@ func (l *life) closeExecutor(e *lifeExecutor) {
 }
 
 // synchronize waits for all of an executor's work.
-
 func (l *life) synchronize(e *lifeExecutor) {
 	f := &refusal{}
 	f.when(e.closed, BadHandle)
@@ -233,7 +228,6 @@ func (l *life) allocate(e *lifeExecutor) {
 }
 
 // pooled is memory that an executor took from its device.
-
 func (l *life) pooled(b *Buffer, e *lifeExecutor, bytes int64) *lifeMemory {
 	m := &lifeMemory{data: make([]byte, bytes), account: e, device: e.device, bytes: reflect.ValueOf(b.mem).Elem().FieldByName("size").Int()}
 	l.memory = append(l.memory, m)
@@ -241,7 +235,6 @@ func (l *life) pooled(b *Buffer, e *lifeExecutor, bytes int64) *lifeMemory {
 }
 
 // others is memory that others own.
-
 func (l *life) others(bytes int64, deleter bool) *lifeMemory {
 	m := &lifeMemory{data: make([]byte, bytes), freed: new(atomic.Int32), deleter: deleter}
 	l.memory = append(l.memory, m)
@@ -257,7 +250,6 @@ func (l *life) others(bytes int64, deleter bool) *lifeMemory {
 }
 
 // goes is what the owner of memory does when it is told that nobody uses it.
-
 func (l *life) goes(m *lifeMemory) {
 	m.freed.Add(1)
 	if l.backend != nil {
@@ -266,9 +258,7 @@ func (l *life) goes(m *lifeMemory) {
 }
 
 // let takes a user away. The owner of memory who is told by nobody knows when the last
-
 // buffer is freed.
-
 func (l *life) let(m *lifeMemory) {
 	if m.users--; m.users == 0 && m.account == nil && !m.deleter && !m.array {
 		if l.backend == nil && string(hostmem.Bytes(m.addr, int64(len(m.data)))) != string(m.data) {
@@ -305,7 +295,6 @@ func (l *life) wrap(e *lifeExecutor) {
 }
 
 // lend makes an array for calls.
-
 func (l *life) lend(e *lifeExecutor) {
 	if e.device != 0 || e.closed {
 		return
@@ -330,26 +319,12 @@ func (l *life) lend(e *lifeExecutor) {
 	l.arrays = append(l.arrays, a)
 }
 
-// finish waits for a read, or gives it up.
-
-// copied waits for copies from other devices, which would not be made when an executor
-
-// closes, nor while one captures.
-
-// freeSome seldom frees one of the buffers of a call that would be right.
-
-// overlaps says what of an output that shares memory with an input is refused.
-
-// assign sets the elements of v to what they are of elements as they were before.
-
 // keeps says whether the executor would keep memory whose owner would wait for that.
-
 func (l *life) keeps(e *lifeExecutor, buffers ...*lifeBuffer) bool {
 	return e.capture != nil && slices.ContainsFunc(buffers, func(b *lifeBuffer) bool { return b.mem.account == nil && !b.mem.deleter })
 }
 
 // does has work be done, or recorded.
-
 func (l *life) does(e *lifeExecutor, work func(), told *lifeTold, memory ...*lifeMemory) {
 	g := e.capture
 	if g == nil {
@@ -404,7 +379,6 @@ func (l *life) endCapture(e *lifeExecutor) {
 }
 
 // over waits for the last replay of a graph.
-
 func (l *life) over(g *lifeGraph) {
 	if g.last != nil {
 		f := &refusal{}

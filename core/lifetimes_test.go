@@ -318,7 +318,7 @@ func (l *life) open(o *asynctest.Options) {
 			l.theirs = append(l.theirs, l.backend.NewForeign(0))
 		}
 		if l.r.IntN(2) == 0 { // so many that an executor forgets some
-			for range maxForeign {
+			for range 2 * maxForeign {
 				l.theirs = append(l.theirs, l.backend.NewForeign(0))
 			}
 		}
