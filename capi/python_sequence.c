@@ -316,8 +316,8 @@ static outcome run_step(const entry *e, int number, py_object *executor, py_obje
   return request_end(&r, fine) ? found : FAILED;
 }
 
-/* Whether all inputs are torch's own tensors. */
-static outcome check(py_object *executor, py_object *const *inputs, int n) {
+/* Whether all inputs are torch's own tensors, and with lent such as the executor's device works on. */
+static outcome check(py_object *executor, py_object *const *inputs, int n, bool lent) {
   request r;
   outcome found = request_begin(&r, executor);
   for (int i = 0; i < n && found == DONE; i++) {
@@ -325,7 +325,19 @@ static outcome check(py_object *executor, py_object *const *inputs, int n) {
     found = request_take(&r, inputs[i], READ);
     if (found == DONE && !r.taken[r.args.num_operands - 1].torch) found = SURPRISE;
   }
+  if (lent && found == DONE) found = request_borrow(&r);
   return request_end(&r, found != FAILED) ? found : FAILED;
+}
+
+/* Whether a sequence writes an input before its last step: a later one must not find then that another is no such memory. */
+static bool writes_early(const entry *e, int num_inputs) {
+  for (int i = 0; i + 1 < e->num_steps; i++) {
+    for (int k = 0; k < e->steps[i].call.args.num_operands; k++) {
+      const part *p = &e->steps[i].parts[k];
+      if (p->written && p->of >= 0 && p->of < num_inputs) return true;
+    }
+  }
+  return false;
 }
 
 /* A table: (executor, inputs…) to an entry's answer, or the result of its sequence, a tuple of several; None of inputs that
@@ -338,7 +350,7 @@ static py_object *call(py_object *self, py_object *const *args, ptrdiff_t n) {
   bool changed = false;
   entry *e;
   if (n != 1 + t->num_inputs || !hologram_is_executor(args[0])) return py_none();
-  found = check(args[0], inputs, t->num_inputs);
+  found = check(args[0], inputs, t->num_inputs, false);
   if (found != DONE) return found == FAILED ? NULL : py_none();
   if (!torch_usual(true) || !(e = find_entry(t, inputs))) return py_none();
   if (e->answer) {
@@ -346,6 +358,7 @@ static py_object *call(py_object *self, py_object *const *args, ptrdiff_t n) {
     return e->answer;
   }
   e->count++; /* what follows may let others change the table */
+  if (writes_early(e, t->num_inputs)) found = check(args[0], inputs, t->num_inputs, true);
   for (int i = 0; !like && i < t->num_inputs; i++) like = inputs[i] == py._Py_NoneStruct ? NULL : inputs[i];
   for (int i = 0; i < e->num_made && found == DONE; i++) {
     if (!(made[i] = torch_asked()->empty(like, e->made[i].dtype, e->made[i].shape, e->made[i].rank))) found = operand_refused();

@@ -20,6 +20,9 @@ type Buffer struct {
 	addr  uintptr        // of element 0
 	n     int64          // elements
 	shape *shape         // nil: n elements in a row, as in most
+	// within has elements between which lies what is somebody else's: views keep to
+	// them. Nil: the memory is all the buffer's own.
+	within *backends.View
 	// The executor's buffers are a list, under its lock.
 	prev, next *Buffer
 	dtype      isa.Type
@@ -122,13 +125,18 @@ func (b *Buffer) View(offset int64, shape, stride []int64) (*Buffer, error) {
 		return nil, Errorf(Invalid, "view: offset %d, shape %s, strides %s reach outside the buffer's %d bytes",
 			offset, call.ShapeText(shape), call.ShapeText(v.Stride[:v.Rank]), bytes)
 	}
-	if own := b.Layout(); !b.packed && !call.Holds(&own, v) {
+	within := b.within
+	if !b.packed {
+		own := b.Layout()
+		within = &own
+	}
+	if w := within; w != nil && !call.Holds(w, v) {
 		b.mem.Release()
 		return nil, Errorf(Invalid, "view: offset %d, shape %s, strides %s see memory between the elements of the buffer, which has shape %s and strides %s; give strides that are multiples of those, or copy it",
-			offset, call.ShapeText(shape), call.ShapeText(v.Stride[:v.Rank]), call.ShapeText(own.Shape[:own.Rank]), call.ShapeText(own.Stride[:own.Rank]))
+			offset, call.ShapeText(shape), call.ShapeText(v.Stride[:v.Rank]), call.ShapeText(w.Shape[:w.Rank]), call.ShapeText(w.Stride[:w.Rank]))
 	}
 	made := newBuffer(b.ex, b.mem, v)
-	made.readOnly, made.class = b.readOnly, b.class
+	made.readOnly, made.class, made.within = b.readOnly, b.class, within
 	if err := b.ex.enlist(made); err != nil {
 		b.mem.Release()
 		return nil, err

@@ -138,18 +138,20 @@ def _written(name: str, inputs: Sequence[Tensor], numbers: Sequence[float], out:
     if _category(dtype) > _category(out.dtype):
         raise RuntimeError(f"{name}: result type {dtype} can't be cast to the desired output type {out.dtype}")
     shape = torch.broadcast_shapes(*[t.shape for t in inputs])
-    if out.shape != shape:
-        if out.numel():
-            raise InvalidArgumentError(f"{name}: out has the shape {tuple(out.shape)}; the result has {tuple(shape)}")
-        out.resize_(shape)
-    if dtype == out.dtype and not is_dynamo_compiling() and not unusual() and type(out) in PLAIN:
+    fits = out.shape == shape
+    if not fits and out.numel():
+        raise InvalidArgumentError(f"{name}: out has the shape {tuple(out.shape)}; the result has {tuple(shape)}")
+    if fits and dtype == out.dtype and not is_dynamo_compiling() and not unusual() and type(out) in PLAIN:
         if all(type(t) in PLAIN for t in inputs):
             try:
                 operation.function.run(inputs, numbers, out)
                 return out
             except InvalidArgumentError:
                 pass  # it overlaps an input otherwise than element by element
-    return out.copy_(operation(*inputs, *numbers))
+    result = operation(*inputs, *numbers)
+    if not fits:
+        out.resize_(shape)  # once nothing is refused any more
+    return out.copy_(result)
 
 
 def in_place(name: str, x: Tensor, numbers: Sequence[float] = ()) -> Tensor:

@@ -157,7 +157,7 @@ def _batch_norm(
 ) -> Tensor:
     over, shape = _channels(input)
     _check_channels(input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
-    _check_written(running_mean=running_mean, running_var=running_var)
+    _check_written(input, running_mean=running_mean, running_var=running_var)
     count = math.prod([input.shape[i] for i in over])
     if input.shape[0] * math.prod(input.shape[2:]) == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
@@ -192,13 +192,17 @@ def _check_channels(x: Tensor, **parameters: Optional[Tensor]) -> None:
             raise RuntimeError(f"batch_norm: {name} has dtype {parameter.dtype}; expected a floating-point dtype")
 
 
-def _check_written(**statistics: Optional[Tensor]) -> None:
+def _check_written(x: Tensor, **statistics: Optional[Tensor]) -> None:
     """Refuse statistics that can't be written, before the first of them has moved.
 
     Raises:
-        RuntimeError: Elements share memory; the message names the statistic.
+        RuntimeError: One is not where the input is, a negated view, or elements share memory; the message names it.
     """
     for name, running in statistics.items():
+        if running is not None and running.device != x.device:
+            raise RuntimeError(f"batch_norm: {name} is on {running.device}, and the input on {x.device}")
+        if running is not None and running.is_neg():
+            raise RuntimeError(f"batch_norm: {name} is a negated view, and it is changed in place; clone() it")
         if running is not None and any(n > 1 and step == 0 for n, step in zip(running.shape, running.stride())):
             raise RuntimeError(f"batch_norm: elements of {name} share memory, and it is changed in place; clone() it")
 

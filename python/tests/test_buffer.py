@@ -242,6 +242,11 @@ def test_views_of_a_strided_buffer_see_its_elements_alone(host: hg.Executor) -> 
     ):
         with pytest.raises(ValueError, match=r"view: .*see memory between the elements of the buffer, which has shape"):
             column.view(**wrong)
+        with pytest.raises(ValueError, match="between the elements"):
+            column.view((1,)).view(**wrong)
+        with pytest.raises(ValueError, match="between the elements"):
+            column.view((0,)).view((), strides=()).view(**wrong)
+    assert column.view((1,)).view((6,), strides=(8,)).to_numpy().tolist() == x[:, 0].tolist()
 
 
 def test_strided_views_in_operations(ex: hg.Executor) -> None:

@@ -2,7 +2,7 @@
 
 Most calls are made in C; what C does not take, Python's part does, or says what is wrong with it. Here calls are made
 at random, right and wrong ones, once as they are and once by Python's part alone: what they return, write and raise is
-to be the same, and nothing may be left of either.
+to be the same, and nothing may be left of either. What is refused has changed nothing.
 """
 
 from __future__ import annotations
@@ -183,15 +183,22 @@ def contents(value: Any) -> Any:
 
 def outcome(call: Any, arguments: dict[str, Any]) -> Any:
     """What a call gives, and what its arguments hold after it; errors without the addresses of what they name."""
+    before = held(arguments)
     with np.errstate(all="ignore"):
         try:
             result = call()
-        except (TypeError, ValueError, RuntimeError, MemoryError) as error:
+        except (TypeError, ValueError, RuntimeError, MemoryError, BufferError) as error:
+            assert isinstance(error, hg.ProgramFault) or held(arguments) == before, "what was refused changed something"
             done: Any = type(error), re.sub(r"0x[0-9a-f]+|object at \w+", "…", str(error))
         else:
             same = [name for name, value in arguments.items() if value is result and name != "ex"]
             done = type(result), same, contents(result)
-    return done, [contents(value) for name, value in arguments.items() if name != "ex" and not _freed(value)]
+    return done, held(arguments)
+
+
+def held(arguments: dict[str, Any]) -> list[Any]:
+    """What the arguments of a call hold."""
+    return [contents(value) for name, value in arguments.items() if name != "ex" and not _freed(value)]
 
 
 def _freed(value: Any) -> bool:
