@@ -21,9 +21,6 @@ func (op *Op) planRowwise(l []Layout, axes int) (*Plan, error) {
 	outer, inner := l[0].part(0, lead), l[0].part(lead, len(shape))
 	rows, cols := outer.Elements(), inner.Elements()
 	p := &Plan{}
-	if rows == 0 || cols == 0 {
-		return p, nil
-	}
 	arrays := make([]array, len(l))
 	var results []int // numbers of rows that are written, by way of the workspace where they do not lie packed
 	for i := range l {
@@ -35,7 +32,10 @@ func (op *Op) planRowwise(l []Layout, axes int) (*Plan, error) {
 			}
 		}
 	}
-	if cols <= Partials && (rows < manyRows || cols > veryShort) {
+	if rows == 0 || cols == 0 && len(results) == 0 { // a row of no elements still has its numbers
+		return p, nil
+	}
+	if 0 < cols && cols <= Partials && (rows < manyRows || cols > veryShort) {
 		err = op.shortRows(p, arrays, rows, cols)
 	} else {
 		err = op.rowLevels(p, arrays, lead, rows, cols)
@@ -113,7 +113,7 @@ func (op *Op) rowLevels(p *Plan, arrays []array, lead int, rows, cols int64) err
 			return err
 		}
 	}
-	if !op.MakesElements() {
+	if !op.MakesElements() || cols == 0 {
 		return nil
 	}
 	program, err := op.rowPrograms[1].instance(elements(t))
