@@ -16,6 +16,7 @@ from hologram_torch._calls import (
     Number,
     binary_form,
     called,
+    check_written,
     executor_form,
     here,
     in_place,
@@ -313,6 +314,8 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
         raise InvalidArgumentError(f"dropout probability has to be between 0 and 1, but got {p}")
     if not training or p == 0:
         return input
+    if inplace:
+        check_written("dropout", input)
     seed = torch.randint(-(1 << 63), (1 << 63) - 1, (), dtype=torch.int64, device=input.device)
     source = input.clone() if inplace and torch.is_grad_enabled() and input.requires_grad else input
     found: Tensor = OPERATIONS["dropout"](source, seed, float(p), 1 / (1 - p) if p < 1 else 0.0)

@@ -275,6 +275,10 @@ ROWS: list[Row] = [
         "bce_logits", _bce_logits, "(1 − t) x + (1 + (w − 1) t) log(1 + e^−x)", ("input", "target", "pos_weight"),
         "floating", "loss", slopes=_bce_logits_slopes,
     ),
+    Row(
+        "bce_logits_alone", lambda x, t: _bce_logits(x, t, 1.0), "(1 − t) x + log(1 + e^−x)", _LOSS, "floating", "loss",
+        slopes=lambda g, x, t: _bce_logits_slopes(g, x, t, 1.0)[:2],
+    ),
     Row("kl_div", _kl_div, "t (log t − x)", _LOSS, "floating", "loss"),
     Row("kl_div_log", lambda x, t: h.exp(t) * (t - x), "e^t (t − x)", _LOSS, "floating", "loss"),
     Row(
@@ -299,6 +303,10 @@ ROWS: list[Row] = [
     Row(
         "moved", lambda x, y, rate, factor: x * (1 - rate) + y * (rate * factor), "(1 − rate) x + rate · factor · y",
         _TWO, "floating",
+    ),
+    Row(
+        "moved_by", lambda x, y, rate, factor: x * (1 - rate) + y * (rate * factor), "(1 − rate) x + rate · factor · y",
+        ("input", "other", "rate"), "floating",
     ),
     Row(
         "standardized", lambda x, m, v, w, b, eps: (x - m) * h.rsqrt(v + eps) * w + b,

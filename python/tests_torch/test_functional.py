@@ -123,6 +123,16 @@ NO_TENSORS = {
     "cross_entropy: target is a NoneType": lambda x: F.cross_entropy(x, None),
     "mse_loss: target is a float": lambda x: F.mse_loss(x, 0.0),
     "l1_loss: target is a float": lambda x: F.l1_loss(x, 0.0),
+    "kl_div: target is a float": lambda x: F.kl_div(x, 0.0),
+    "kl_div: input is a int": lambda x: F.kl_div(3, x),
+    "binary_cross_entropy: target is a float": lambda x: F.binary_cross_entropy(x, 0.0),
+    "binary_cross_entropy: weight is a float": lambda x: F.binary_cross_entropy(x, x, 2.0),
+    "binary_cross_entropy_with_logits: input is a float": lambda x: F.binary_cross_entropy_with_logits(0.5, x),
+    "binary_cross_entropy_with_logits: pos_weight is a float": lambda x: F.binary_cross_entropy_with_logits(
+        x, x, pos_weight=2.0
+    ),
+    "nll_loss: target is a int": lambda x: F.nll_loss(x, 3),
+    "nll_loss: input is a float": lambda x: F.nll_loss(0.5, x),
     "layer_norm: weight is a float": lambda x: F.layer_norm(x, (4,), 1.0),
     "layer_norm: input is a int": lambda x: F.layer_norm(3, (4,)),
     "rms_norm: weight is a float": lambda x: F.rms_norm(x, (4,), 1.0),
@@ -241,6 +251,52 @@ def test_running_statistics_that_require_gradients_are_not_changed(name: str) ->
     assert given["running_mean"].sum() > 0
 
 
+@pytest.mark.parametrize("shape", [(0, 3), (0, 3, 2), (2, 3, 0)], ids=str)
+def test_a_batch_of_nothing_moves_no_statistics(shape: tuple[int, ...]) -> None:
+    for f in (F, torch.nn.functional):
+        mean, variance = torch.full((3,), 0.5), torch.full((3,), 2.0)
+        for _ in range(3):
+            found = f.batch_norm(torch.zeros(shape), mean, variance, training=True)
+        assert found.shape == shape
+        assert torch.equal(mean, torch.full((3,), 0.5)) and torch.equal(variance, torch.full((3,), 2.0))
+
+
+BATCH = ("input", "running_mean", "running_var", "weight", "bias")
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("pair", [p for p in itertools.combinations(BATCH, 2) if p != BATCH[1:3]], ids="-".join)
+def test_arguments_of_batch_norm_that_share_memory(pair: tuple[str, str], recorded: bool) -> None:
+    """They are read as they were: result and gradients are those of arguments apart, and statistics move once."""
+    for _ in range(4):
+        given = {name: torch.rand(3) + 0.5 for name in BATCH[1:]}
+        given["input"] = torch.randn(4, 3)
+        given[pair[1]] = given[pair[0]] if pair[0] != "input" else given["input"][1]
+        apart = {name: t.clone() for name, t in given.items()}
+        ways = []
+        for tensors in (given, apart):
+            taken = {name: t.detach().requires_grad_(recorded and "running" not in name) for name, t in tensors.items()}
+            y = F.batch_norm(**taken, training=True)
+            of = [t for t in taken.values() if t.requires_grad]
+            ways.append([y, *(torch.autograd.grad(y.square().sum(), of) if of else ())])
+        for found, expected in zip(*ways):
+            assert torch.equal(found, expected)
+        for name in BATCH[1:3]:
+            assert torch.equal(given[name], apart[name])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_momentum_may_be_a_tensor(dtype: torch.dtype) -> None:
+    x, kinds = torch.randn(5, 3).to(dtype), [torch.float32, torch.float64]
+    for rate, kept in itertools.product((0.1, 0.25, 1.0), kinds):
+        ways = []
+        for momentum in (rate, torch.tensor(rate, dtype=kept)):
+            mean, variance = torch.full((3,), 0.5, dtype=kept), torch.full((3,), 2.0, dtype=kept)
+            ways.append([F.batch_norm(x, mean, variance, training=True, momentum=momentum), mean, variance])
+        for found, expected in zip(*ways):
+            assert torch.equal(found, expected)
+
+
 @pytest.mark.parametrize("end", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_ignored_scores_may_be_anything(end: float, weighted: bool) -> None:
@@ -325,6 +381,19 @@ def test_in_place(call: Callable[..., Tensor]) -> None:
     torch.testing.assert_close(a.grad, b.grad)
     with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
         call(a, inplace=True)
+
+
+@pytest.mark.parametrize("call", [F.relu, F.leaky_relu, F.elu, F.silu, F.selu, F.dropout], ids=lambda f: f.__name__)
+def test_what_inference_mode_made_is_changed_there_alone(call: Callable[..., Tensor]) -> None:
+    with torch.inference_mode():
+        x = torch.linspace(-2, 2, 8)
+        assert call(x, inplace=True) is x
+    before = x.clone()
+    for change in (lambda: call(x, inplace=True), lambda: F.add(before, 1.0, out=x), lambda: F.exp(before, out=x)):
+        for recorded in (False, True):
+            with torch.set_grad_enabled(recorded), pytest.raises(RuntimeError, match="outside InferenceMode"):
+                change()
+    assert torch.equal(x, before)
 
 
 def test_in_place_raises_the_version() -> None:
