@@ -132,6 +132,7 @@ func planCrossEntropyGradient(l []Layout, _ int) (*Plan, error) {
 		given.indexed(), target.indexed(), weight.bytes(), total.indexed(), logs.bytes(), shares.indexed(), own.indexed()); err != nil {
 		return nil, err
 	}
+	p.places("target", l[1], from.cols)
 	if l[5].Elements() == 0 {
 		return p, nil
 	}

@@ -70,6 +70,11 @@ func classCells(g geometry, weight Layout) []Param {
 	return cells(uint64(g.n0), uint64(g.s0), uint64(g.s1), uint64(g.step), uint64(g.cols), uint64(step))
 }
 
+// places says of the last step that its slot number 1 has an operand's numbers.
+func (p *Plan) places(name string, l Layout, count int64) {
+	p.Steps[len(p.Steps)-1].Places = &Places{Slot: 1, Name: name, Shape: l.Shape, Count: count}
+}
+
 // spread is an operand of one number, or of a shape, in the shape.
 func (op *Op) spread(i int, l Layout, shape []int64) (array, error) {
 	wide, ok := l.broadcast(shape)

@@ -490,8 +490,12 @@ def test_mean_of_many_halves() -> None:
 def test_embedding_refuses() -> None:
     weight = torch.randn(5, 3)
     for index in (5, -1, 1 << 40):
-        with pytest.raises(IndexError, match="out of range"):
+        with pytest.raises(IndexError, match=rf"out of range in self: input\[1\] is {index}; expected 0 to 4"):
             F.embedding(torch.tensor([0, index]), weight)
+        with pytest.raises(IndexError, match=rf"input\[2, 0\] is {index}; expected 0 to 4, the rows of weight"):
+            F.embedding(torch.tensor([[0, 1], [2, 4], [index, -3]]), weight)
+    with pytest.raises(IndexError, match=r"input is 7; expected 0 to 4"):
+        F.embedding(torch.tensor(7), weight)
     with pytest.raises(TypeError, match="int32 or int64"):
         F.embedding(torch.tensor([1.0]), weight)
     with pytest.raises(RuntimeError, match="2-D"):
