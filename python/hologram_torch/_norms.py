@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["batch_norm", "layer_norm", "rms_norm"]
 
 
-shared = torch._C._is_alias_of  # of two tensors of one storage
+_C: Any = torch._C  # whose stubs have not all
+_of_one_storage = _C._is_alias_of
 
 _FLOATS = [dtype for dtype in ATLAS if dtype.is_floating_point]
 
@@ -139,7 +140,7 @@ def batch_norm(
         if torch.is_grad_enabled() and not is_dynamo_compiling():
             given = _kept(*given)
         if isinstance(momentum, Tensor):
-            return _BATCH_NORM((*given, momentum), (None, float(eps)))
+            return _BATCH_NORM((*given, momentum), (0.0, float(eps)))
         return _BATCH_NORM((*given, None), (float(momentum), float(eps)))
     if running_mean is None or running_var is None:
         raise ValueError("Expected running_mean and running_var to be defined when training=False")
@@ -147,15 +148,18 @@ def batch_norm(
 
 
 def _kept(
-    x: Tensor, mean: Optional[Tensor], variance: Optional[Tensor], *parameters: Optional[Tensor]
-) -> tuple[Any, ...]:
+    x: Tensor,
+    mean: Optional[Tensor],
+    variance: Optional[Tensor],
+    weight: Optional[Tensor],
+    bias: Optional[Tensor],
+) -> tuple[Tensor, Optional[Tensor], Optional[Tensor], Optional[Tensor], Optional[Tensor]]:
     """Return arguments with copies of those that a gradient reads where they share memory with what moves."""
-    weight, bias = parameters
     for moving in (mean, variance):
         if type(moving) in PLAIN:
-            if type(x) in PLAIN and shared(moving, x):
+            if type(x) in PLAIN and _of_one_storage(moving, x):
                 x = x.clone()
-            if type(weight) in PLAIN and shared(moving, weight):
+            if weight is not None and type(weight) in PLAIN and _of_one_storage(moving, weight):
                 weight = weight.clone()
     return x, mean, variance, weight, bias
 
@@ -175,7 +179,7 @@ def _batch_norm(
     weight: Optional[Tensor],
     bias: Optional[Tensor],
     rate: Optional[Tensor],
-    momentum: Optional[float],
+    momentum: float,
     eps: float,
 ) -> Tensor:
     over, shape = _channels(input)
