@@ -121,6 +121,10 @@ def _kl_div(x: Any, t: Any) -> Any:
     return h.where(some, t * h.log(h.where(some, t, 1.0)), h.where(t == 0, 0.0, math.nan)) - t * x
 
 
+def _kl_div_slopes(g: Any, x: Any, t: Any) -> Any:
+    return -(g * t), h.where(t > 0, (g * h.log(h.where(t > 0, t, 1.0)) - g * x) + g * t / t, math.nan)
+
+
 def _dropout(x: Any, seed: Any, lane: Any, p: Any, scale: Any) -> Any:
     """Keep x with probability 1 − p, by 24 bits of SplitMix64 of seed and lane (Steele, Lea, Flood 2014)."""
     z = h.cast(seed, "u64") + (lane + 1) * 0x9E3779B97F4A7C15
@@ -279,7 +283,7 @@ ROWS: list[Row] = [
         "bce_logits_alone", lambda x, t: _bce_logits(x, t, 1.0), "(1 − t) x + log(1 + e^−x)", _LOSS, "floating", "loss",
         slopes=lambda g, x, t: _bce_logits_slopes(g, x, t, 1.0)[:2],
     ),
-    Row("kl_div", _kl_div, "t (log t − x)", _LOSS, "floating", "loss"),
+    Row("kl_div", _kl_div, "t (log t − x)", _LOSS, "floating", "loss", slopes=_kl_div_slopes),
     Row("kl_div_log", lambda x, t: h.exp(t) * (t - x), "e^t (t − x)", _LOSS, "floating", "loss"),
     Row(
         "pick", lambda x, index, place: h.where(index == place, x, 0.0), "x where index = place, else 0",

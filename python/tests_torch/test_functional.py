@@ -225,7 +225,7 @@ def test_odd_numbers_of_activations(name: str, number: float) -> None:
     torch.testing.assert_close(found[0], found[1], equal_nan=True)
 
 
-@pytest.mark.parametrize("name", ["mse_loss", "l1_loss", "huber_loss", "smooth_l1_loss"])
+@pytest.mark.parametrize("name", ["mse_loss", "l1_loss", "huber_loss", "smooth_l1_loss", "kl_div"])
 def test_slopes_of_losses_at_the_ends(name: str) -> None:
     ends = [math.nan, math.inf, -math.inf, 0.0, -1.0, 1.0, 0.3, 1e30]
     slopes = []
