@@ -81,8 +81,8 @@ class Case(NamedTuple):
     keywords: dict[str, Any]
 
 
-def check(name: str, cases: Iterable[Case]) -> int:
-    """Hold the errors of an operation's cases against torch's, and return how many there were."""
+def compared(name: str, cases: Iterable[Case], least: float) -> tuple[float, float, Any, int]:
+    """Return the largest errors, ours and torch's, where ours was, and how many cases there were."""
     ours, theirs, worst, count = 0.0, 0.0, None, 0
     for case in cases:
         given = case.arguments, case.keywords
@@ -90,7 +90,7 @@ def check(name: str, cases: Iterable[Case]) -> int:
         torchs = computed(case.theirs, *given, count)
         found = computed(case.ours, *given, count)
         # What is summed cancels, and what is left of that has no digits that two orders of summing agree on.
-        size = None if name in OPERATIONS else largest(exact)
+        size = None if name in OPERATIONS else max(largest(exact), least)
         assert [f.dtype for f in found] == [t.dtype for t in torchs]
         for at, (f, t, e) in enumerate(zip(found, torchs, exact)):
             error = errors(f, e, size)
@@ -98,6 +98,15 @@ def check(name: str, cases: Iterable[Case]) -> int:
                 ours, worst = error, (count, at, given, f, e)
             theirs = max(theirs, errors(t, e, size))
         count += 1
+    return ours, theirs, worst, count
+
+
+def check(name: str, cases: Iterable[Case], least: float = 0.0) -> int:
+    """Hold the errors of an operation's cases against torch's, and return how many there were.
+
+    Where all that comes of numbers cancels, least says how large these are.
+    """
+    ours, theirs, worst, count = compared(name, cases, least)
     assert count
     assert ours <= 2 * theirs + 1, worst
     return count
