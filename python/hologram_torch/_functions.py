@@ -401,7 +401,7 @@ def var(
     over = dimensions(input, dim)
     x = floating("var", input).to(torch.float64)
     total = _reductions.SUM(OPERATIONS["mse"](x, _reductions.MEAN(x, over, True)), over, keepdim)
-    count = math.prod(input.shape[i] for i in over) - correction
+    count = math.prod([input.shape[i] for i in over]) - correction
     return OPERATIONS["quotient"](total, float(max(count, 0))).to(input.dtype)
 
 
