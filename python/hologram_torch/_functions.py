@@ -512,18 +512,30 @@ def embedding(
 # ---- products
 
 
+def _mm(input: Tensor, mat2: Tensor) -> Tensor:
+    found: Tensor = _matrix.MM(*tensors("mm", input, mat2))
+    return found
+
+
+_MM = Fused("mm", _mm, 2)
+
+
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """Return the product of two matrices, in the order of docs/REDUCTIONS.md."""
-    a, b = tensors("mm", input, mat2)
-    found: Tensor = _matrix.MM(a, b)
+    return _MM((input, mat2))
+
+
+def _bmm(input: Tensor, mat2: Tensor) -> Tensor:
+    found: Tensor = _matrix.BMM(*tensors("bmm", input, mat2))
     return found
+
+
+_BMM = Fused("bmm", _bmm, 2)
 
 
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """Return the products of two stacks of matrices."""
-    a, b = tensors("bmm", input, mat2)
-    found: Tensor = _matrix.BMM(a, b)
-    return found
+    return _BMM((input, mat2))
 
 
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
@@ -533,8 +545,7 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha:
     return found
 
 
-def matmul(input: Tensor, other: Tensor) -> Tensor:
-    """Return the product of vectors, matrices or stacks of matrices, whose leading dimensions are broadcast."""
+def _matmul(input: Tensor, other: Tensor) -> Tensor:
     a, b = tensors("matmul", input, other)
     if not a.ndim or not b.ndim:
         raise RuntimeError(f"matmul: both arguments need to be at least 1D, but they are {a.ndim}D and {b.ndim}D")
@@ -562,6 +573,14 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     return found.squeeze(-1) if column else found
 
 
+_MATMUL = Fused("matmul", _matmul, 2)
+
+
+def matmul(input: Tensor, other: Tensor) -> Tensor:
+    """Return the product of vectors, matrices or stacks of matrices, whose leading dimensions are broadcast."""
+    return _MATMUL((input, other))
+
+
 def _linear_form(ex: Executor, input: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
     here("linear", ex, *[t for t in (input, weight, bias) if t is not None])
     if weight.ndim != 2 or not input.ndim or input.shape[-1] != weight.shape[1]:
@@ -580,7 +599,7 @@ def _linear(input: Tensor, weight: Tensor, bias: Optional[Tensor], activation: O
     for value in (input, weight):
         tensors("linear", value)
     if weight.ndim == 1:
-        found: Tensor = matmul(input, weight)
+        found: Tensor = _matmul(input, weight)
         if bias is not None:
             found = add(found, bias)
     else:

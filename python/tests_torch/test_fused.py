@@ -15,9 +15,10 @@ from torch.utils.checkpoint import checkpoint
 from hologram._ffi import native
 from hologram_torch import functional as F
 from hologram_torch import nn
-from hologram_torch._functions import _LINEAR, _SOFTMAX, relu
+from hologram_torch._functions import _BMM, _LINEAR, _MATMUL, _MM, _SOFTMAX, relu
 from hologram_torch._fused import Fused
 from hologram_torch._losses import _BCE, _BCE_LOGITS, _CROSS_ENTROPY, _KL_DIV, _NLL_LOSS, _POINTWISE
+from hologram_torch._matrix import MM
 from hologram_torch._norms import _BATCH_NORM, _LAYER_NORM, _RMS_NORM, _STANDARDIZED
 from hologram_torch._table import OPERATIONS
 
@@ -37,6 +38,10 @@ def linear(
         return x.requires_grad_(data), w.requires_grad_(), b.requires_grad_() if bias else None
 
     return inputs
+
+
+def factors(*shapes: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Inputs:
+    return tuple(torch.randn(shape).to(dtype).requires_grad_() for shape in shapes)
 
 
 def turned() -> Inputs:
@@ -95,6 +100,13 @@ CASES: dict[str, tuple[Fused, tuple[Any, ...], Callable[[], Inputs]]] = {
     "three dimensions": (_LINEAR, ("sigmoid",), linear((2, 3))),
     "one row": (_LINEAR, ("leaky_relu",), linear(())),
     "other strides": (_LINEAR, ("relu",), turned),
+    "product": (_MM, (), lambda: factors((5, 6), (6, 4))),
+    "product, of one's columns": (_MM, (), lambda: (torch.randn(6, 5).t().requires_grad_(), *factors((6, 4)))),
+    "products, bf16": (_BMM, (), lambda: factors((3, 5, 6), (3, 6, 4), dtype=torch.bfloat16)),
+    "of stacks": (_MATMUL, (), lambda: factors((2, 3, 5, 6), (2, 3, 6, 4))),
+    "of a stack": (_MATMUL, (), lambda: factors((2, 3, 5, 6), (6, 4), dtype=torch.float64)),
+    "of vectors": (_MATMUL, (), lambda: factors((6,), (6,))),
+    "of a vector": (_MATMUL, (), lambda: factors((5, 6), (6,), dtype=torch.float16)),
     "cross entropy": (_CROSS_ENTROPY, MEAN, classes()),
     "of images": (_CROSS_ENTROPY, (1, "mean", 0.0), classes((2, 3, 4, 5))),
     "each": (_CROSS_ENTROPY, (1, "none", 0.0), classes(weight=True)),
@@ -439,7 +451,7 @@ def test_threads_learn_at_once() -> None:
 
 def test_many_signatures() -> None:
     """A full table gives up what was not used for longest; an old signature is recorded again after two calls."""
-    fused = Fused("many", lambda x, w: F.mm(F.exp(x), w), 2)
+    fused = Fused("many", lambda x, w: MM(F.exp(x), w), 2)
     w = torch.randn(2, 3, requires_grad=True)
 
     def calls(n: int) -> list[bool]:
