@@ -15,11 +15,12 @@ from torch.utils.checkpoint import checkpoint
 from hologram._ffi import native
 from hologram_torch import functional as F
 from hologram_torch import nn
-from hologram_torch._functions import _BMM, _LINEAR, _MATMUL, _MM, _SOFTMAX, relu
+from hologram_torch._functions import _SOFTMAX, relu
 from hologram_torch._fused import Fused
 from hologram_torch._losses import _BCE, _BCE_LOGITS, _CROSS_ENTROPY, _KL_DIV, _NLL_LOSS, _POINTWISE
 from hologram_torch._matrix import MM
 from hologram_torch._norms import _BATCH_NORM, _LAYER_NORM, _RMS_NORM, _STANDARDIZED
+from hologram_torch._products import _BMM, _LINEAR, _MATMUL, _MM
 from hologram_torch._table import OPERATIONS
 
 F.add(torch.ones(1), 1.0)
