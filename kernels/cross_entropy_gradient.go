@@ -126,12 +126,13 @@ func planCrossEntropyGradient(l []Layout, _ int) (*Plan, error) {
 	}
 	acc := Accumulator(t)
 	target, shares, own := operand(1, l[1].part(0, last)), p.room(acc, shape...), p.room(acc, shape...)
-	f, e := fields{T: t, A: acc, Out: total.Type, Extra: load(total.Type, acc, "total", "total[index]")}, elements(t)
+	f, e := fields{T: t, A: acc, Out: total.Type, Batched: from.n1 > 1, Extra: load(total.Type, acc, "total", "total[index]")}, elements(t)
 	ignored := Param{Scalar: true}
 	if err := p.step(crossEntropyRows, f, shape, append(classCells(from, weight.Layout), ignored),
 		given.indexed(), target.indexed(), weight.bytes(), total.indexed(), logs.bytes(), shares.indexed(), own.indexed()); err != nil {
 		return nil, err
 	}
+	p.places("target", l[1], from.cols)
 	if l[5].Elements() == 0 {
 		return p, nil
 	}
@@ -140,6 +141,7 @@ func planCrossEntropyGradient(l []Layout, _ int) (*Plan, error) {
 	if err := p.step(crossEntropyElements, e, l[5].Shape, nil, logs.indexed(), along.indexed(), out.indexed()); err != nil {
 		return nil, err
 	}
+	e.Batched = to.n1 > 1
 	if err := p.step(crossEntropyTargets, e, shape, append(classCells(to, weight.Layout), ignored),
 		target.indexed(), weight.bytes(), own.indexed(), out.bytes()); err != nil {
 		return nil, err

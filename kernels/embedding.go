@@ -80,5 +80,6 @@ func planEmbedding(l []Layout, _ int) (*Plan, error) {
 		Slots:  []Binding{table.bytes(), place.indexed(), out.indexed()},
 		Params: cells(uint64(l[0].Shape[0]), uint64(l[0].Shape[1]), uint64(table.Stride[0]), uint64(table.Stride[1])),
 	})
+	p.places("index", l[1], l[0].Shape[0])
 	return p, err
 }

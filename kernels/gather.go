@@ -21,12 +21,11 @@ param wstep u64             ; from weight to weight
 `
 
 // classText finds where the class of a lane's target is, at, in bytes; w is its weight.
-// A class that is none has no place.
+// A class that is none has no place. Where rows lie side by side alone (not Batched) no
+// lane divides by their number.
 const classText = `
   sreg lane, global_lane
-  ldp.u64 n0, n0
   ldp.u64 s0, s0
-  ldp.u64 s1, s1
   ldp.u64 step, step
   ldp.u64 classes, classes
   ldp.u64 wstep, wstep
@@ -37,10 +36,12 @@ const classText = `
   mul.u64 which, which, {{size .T}}
   {{load "w" "weight[which]"}}
   mul.u64 at, at, step
-  rem.u64 beside, lane, n0
+  {{if .Batched}}ldp.u64 n0, n0
+  ldp.u64 s1, s1
   div.u64 below, lane, n0
-  mad.u64 at, beside, s0, at
+  rem.u64 lane, lane, n0
   mad.u64 at, below, s1, at
+  {{end}}mad.u64 at, lane, s0, at
   mul.u64 at, at, {{size .T}}
   sel.u64 at, none, 0x7fffffffffffffff, at
 `
@@ -68,6 +69,11 @@ func classCells(g geometry, weight Layout) []Param {
 		step = weight.Stride[0]
 	}
 	return cells(uint64(g.n0), uint64(g.s0), uint64(g.s1), uint64(g.step), uint64(g.cols), uint64(step))
+}
+
+// places says of the last step that its slot number 1 has an operand's numbers.
+func (p *Plan) places(name string, l Layout, count int64) {
+	p.Steps[len(p.Steps)-1].Places = &Places{Slot: 1, Name: name, Shape: l.Shape, Count: count}
 }
 
 // spread is an operand of one number, or of a shape, in the shape.

@@ -159,10 +159,21 @@ type Step struct {
 	Grid    [3]uint32
 	Block   [3]uint32
 	Shape   []int64 // index space
+	Places  *Places // nil: none
 	// InPlace: an operand that is written may be the identical array as one that is
 	// read, though by bytes: no block reads what another writes, nor what its own
 	// lanes have written.
 	InPlace bool
+}
+
+// Places says what a step's slot of type i64 has: places from 0 to before Count, for
+// each lane one, or for all that differ in the last dimensions alone. What is none is
+// a stray access, about which an error can tell more by this.
+type Places struct {
+	Slot  int
+	Name  string  // of the operand
+	Shape []int64 // its
+	Count int64
 }
 
 // Param is what a step's parameter gets: a cell that the sizes settle, or the

@@ -4,7 +4,7 @@ package kernels
 // and variance those of each row: Σ input / n and Σ (input − mean)² / n, in the
 // order reduce.go states. weight and bias broadcast to the input with its axes
 // last, or are numbers. f16 and bf16 are computed in f32, in which mean and variance
-// are left, and rounded once.
+// are left, and rounded once. Those of rows without elements are NaN, 0 / 0.
 var LayerNorm = rowwiseOp("layer_norm",
 	"output = (input − mean) / √(variance + eps) · weight + bias, mean and variance those of each row, which are written, to f32 for f16 and bf16",
 	[]Operand{{Name: "input", Reads: true}, {Name: "weight", Reads: true}, {Name: "bias", Reads: true},

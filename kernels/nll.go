@@ -76,6 +76,10 @@ func planNLL(l []Layout, _ int) (*Plan, error) {
 		return nil, err
 	}
 	target, weights, out := operand(1, l[1]), operand(3, l[3]), operand(4, l[4])
-	return p, p.step(nllText, fields{T: t, A: Accumulator(t), Out: out.Type}, shape, append(classCells(g, weight.Layout), Param{Scalar: true}),
-		logs.bytes(), target.indexed(), weight.bytes(), weights.indexed(), out.indexed())
+	if err := p.step(nllText, fields{T: t, A: Accumulator(t), Out: out.Type, Batched: g.n1 > 1}, shape, append(classCells(g, weight.Layout), Param{Scalar: true}),
+		logs.bytes(), target.indexed(), weight.bytes(), weights.indexed(), out.indexed()); err != nil {
+		return nil, err
+	}
+	p.places("target", l[1], g.cols)
+	return p, nil
 }

@@ -60,8 +60,12 @@ func planNLLGradient(l []Layout, _ int) (*Plan, error) {
 		}
 		target := operand(1, l[1])
 		g, _ := rowsOf(out.Layout, len(out.Shape)-1)
-		f := fields{T: t, A: acc, Out: total.Type, Extra: load(total.Type, acc, "total", "total[index]"), Done: store(t, acc, "z", "output[at]")}
-		return p.step(nllGradientText, f, shape, append(classCells(g, weight.Layout), Param{Scalar: true}),
-			given.indexed(), target.indexed(), weight.bytes(), total.indexed(), out.bytes())
+		f := fields{T: t, A: acc, Out: total.Type, Batched: g.n1 > 1, Extra: load(total.Type, acc, "total", "total[index]"), Done: store(t, acc, "z", "output[at]")}
+		if err := p.step(nllGradientText, f, shape, append(classCells(g, weight.Layout), Param{Scalar: true}),
+			given.indexed(), target.indexed(), weight.bytes(), total.indexed(), out.bytes()); err != nil {
+			return err
+		}
+		p.places("target", l[1], g.cols)
+		return nil
 	})
 }

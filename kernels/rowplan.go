@@ -12,6 +12,19 @@ import (
 // rows at a time.
 
 func (op *Op) planRowwise(l []Layout, axes int) (*Plan, error) {
+	return op.planRows(l, axes, veryShort)
+}
+
+// PlanBlocks is PlanShapes of a softmax or a Rowwise for a device on which blocks of more
+// than short lanes are worth it where rows are many. The bits are the same.
+func (op *Op) PlanBlocks(l []Layout, axes int, short int64) (*Plan, error) {
+	if op == Softmax {
+		return planSoftmaxRows(l, axes, short)
+	}
+	return op.planRows(l, axes, short)
+}
+
+func (op *Op) planRows(l []Layout, axes int, short int64) (*Plan, error) {
 	l, err := op.RowArrays(l, axes)
 	if err != nil {
 		return nil, err
@@ -21,9 +34,6 @@ func (op *Op) planRowwise(l []Layout, axes int) (*Plan, error) {
 	outer, inner := l[0].part(0, lead), l[0].part(lead, len(shape))
 	rows, cols := outer.Elements(), inner.Elements()
 	p := &Plan{}
-	if rows == 0 || cols == 0 {
-		return p, nil
-	}
 	arrays := make([]array, len(l))
 	var results []int // numbers of rows that are written, by way of the workspace where they do not lie packed
 	for i := range l {
@@ -35,7 +45,10 @@ func (op *Op) planRowwise(l []Layout, axes int) (*Plan, error) {
 			}
 		}
 	}
-	if cols <= Partials && (rows < manyRows || cols > veryShort) {
+	if rows == 0 || cols == 0 && len(results) == 0 { // a row of no elements still has its numbers
+		return p, nil
+	}
+	if 0 < cols && cols <= Partials && (rows < manyRows || cols > short) {
 		err = op.shortRows(p, arrays, rows, cols)
 	} else {
 		err = op.rowLevels(p, arrays, lead, rows, cols)
@@ -113,7 +126,7 @@ func (op *Op) rowLevels(p *Plan, arrays []array, lead int, rows, cols int64) err
 			return err
 		}
 	}
-	if !op.MakesElements() {
+	if !op.MakesElements() || cols == 0 {
 		return nil
 	}
 	program, err := op.rowPrograms[1].instance(elements(t))

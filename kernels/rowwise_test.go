@@ -43,6 +43,9 @@ var rowReferences map[*kernels.Op]rowReference
 func init() { // which refers to itself
 	rowReferences = map[*kernels.Op]rowReference{
 		kernels.LogSoftmax: func(t *testing.T, ar arithmetic, x [][]value, _ value) [][]value {
+			if len(x[0]) == 0 {
+				return [][]value{{}}
+			}
 			most := slices.Max(x[0])
 			powers := function(t, ar, kernels.VectorExp, each(len(x[0]), func(i int) value { return ar.sub(x[0][i], most) }))
 			log := function(t, ar, kernels.VectorLog, []value{ar.sum(powers)})[0]
@@ -124,7 +127,7 @@ func TestRowsBitForBit(t *testing.T) {
 			axes  int
 		}{
 			{[]int64{3, 5}, 1}, {[]int64{1, 1}, 1}, {[]int64{2, 256}, 1}, {[]int64{2, 257}, 1}, {[]int64{70, 7}, 1}, {[]int64{66, 40}, 1},
-			{[]int64{4, 3, 2}, 2}, {[]int64{65, 3, 20}, 2}, {[]int64{6}, 1}, {[]int64{2, 2, 3}, 1}, {[]int64{0, 4}, 1}, {[]int64{4, 0}, 1},
+			{[]int64{4, 3, 2}, 2}, {[]int64{65, 3, 20}, 2}, {[]int64{6}, 1}, {[]int64{2, 2, 3}, 1}, {[]int64{0, 4}, 1}, {[]int64{4, 0}, 1}, {[]int64{2, 0, 3}, 2}, {[]int64{2, 3, 0}, 1}, {[]int64{0}, 1},
 		} {
 			for _, typ := range []isa.Type{isa.F32, isa.BF16, isa.F64} {
 				for form := range 4 {
@@ -186,7 +189,7 @@ func rowsAgree(t *testing.T, r *rand.Rand, op *kernels.Op, typ isa.Type, shape [
 			cols *= d
 		}
 	}
-	if rows == 0 || cols == 0 {
+	if rows == 0 {
 		return
 	}
 	for row := int64(0); row < rows; row += max(1, rows-1) { // the first and the last

@@ -74,7 +74,9 @@ slot y {{.T}}
 // veryShort is a row that is not worth a block where there are many.
 const veryShort = 32
 
-func planSoftmax(l []Layout, axes int) (*Plan, error) {
+func planSoftmax(l []Layout, axes int) (*Plan, error) { return planSoftmaxRows(l, axes, veryShort) }
+
+func planSoftmaxRows(l []Layout, axes int, short int64) (*Plan, error) {
 	if err := sameShape("softmax", l, [2]string{"input", "output"}, 1); err != nil {
 		return nil, err
 	}
@@ -87,7 +89,7 @@ func planSoftmax(l []Layout, axes int) (*Plan, error) {
 		return p, nil
 	}
 	in, out := operand(0, l[0]), operand(1, l[1])
-	if cols <= Partials && (rows < manyRows || cols > veryShort) {
+	if cols <= Partials && (rows < manyRows || cols > short) {
 		program, err := softmaxShort.instance(elements(t))
 		if err != nil {
 			return nil, err

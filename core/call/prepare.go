@@ -169,6 +169,7 @@ type step struct {
 	params     []stepParam
 	scratch    int64 // of the kernel's own workspace, where in the call's
 	job        *profile.Job
+	places     *kernels.Places
 }
 
 // slot says what a step's slot is bound to: an operand, or the workspace.
@@ -383,7 +384,7 @@ func (p *Prepared) planned(d *Device, r *Request) error {
 	p.wholeOperands(op, seen)
 	for i := range plan.Steps {
 		from := &plan.Steps[i]
-		s := step{what: p.what, op: true, info: &d.Info, program: libraryProgram(from.Program), inPlace: from.InPlace}
+		s := step{what: p.what, op: true, info: &d.Info, program: libraryProgram(from.Program), inPlace: from.InPlace, places: from.Places}
 		for k := range from.Slots {
 			if err := s.addBinding(&from.Slots[k], op, r, seen, plan.Workspace); err != nil {
 				return err

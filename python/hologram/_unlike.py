@@ -58,7 +58,9 @@ class UnlikeArrays:
 
         def __getitem__(self, key: Any) -> NoReturn:
             """Say how to reach elements."""
-            raise TypeError(f"a Buffer has no items by []; {_instead(self, '')}")
+            raise TypeError(
+                f"a Buffer has no items by []; {_instead(self, '')}; torch takes that as an index, and no Buffer"
+            )
 
         def __setitem__(self, key: Any, value: Any) -> NoReturn:
             """Say how to write elements."""

@@ -28,6 +28,7 @@ __all__ = [
     "Number",
     "binary_form",
     "called",
+    "check_written",
     "executor_form",
     "here",
     "in_place",
@@ -125,6 +126,18 @@ def called(name: str, values: Sequence[Any], numbers: Sequence[float] = (), out:
     return _written(name, inputs, numbers, out)
 
 
+def check_written(name: str, x: Tensor) -> None:
+    """Refuse what inference mode made, outside of it, as torch does: others rely on what it holds.
+
+    Raises:
+        RuntimeError: It is such a tensor.
+    """
+    if not is_dynamo_compiling() and x.is_inference() and not torch.is_inference_mode_enabled():
+        raise RuntimeError(
+            f"{name}: Inplace update to inference tensor outside InferenceMode is not allowed; give a clone() of it"
+        )
+
+
 def _written(name: str, inputs: Sequence[Tensor], numbers: Sequence[float], out: Tensor) -> Tensor:
     operation = OPERATIONS[name]
     if not isinstance(out, Tensor):
@@ -134,6 +147,7 @@ def _written(name: str, inputs: Sequence[Tensor], numbers: Sequence[float], out:
             f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
             "arguments requires grad."
         )
+    check_written(name, out)
     dtype = operation.function.results(inputs)[1][0]
     if _category(dtype) > _category(out.dtype):
         raise RuntimeError(f"{name}: result type {dtype} can't be cast to the desired output type {out.dtype}")
@@ -155,6 +169,7 @@ def _written(name: str, inputs: Sequence[Tensor], numbers: Sequence[float], out:
 
 
 def in_place(name: str, x: Tensor, numbers: Sequence[float] = ()) -> Tensor:
+    check_written(name, x)
     if torch.is_grad_enabled() and x.requires_grad:
         result = OPERATIONS[name](x.clone(), *numbers)
         return x.copy_(result)

@@ -1,4 +1,4 @@
-"""Arithmetic, activations, reductions and products; see functional."""
+"""Arithmetic, activations, reductions and tables; see functional."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from torch import Tensor
 
 from hologram import Executor
 from hologram.errors import DTypeError, InvalidArgumentError
-from hologram_torch import _matrix, _reductions, _rows
+from hologram_torch import _reductions, _rows
 from hologram_torch._calls import (
     Number,
     binary_form,
     called,
+    check_written,
     executor_form,
     here,
     in_place,
@@ -288,7 +289,7 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     return called("gelu" if approximate == "none" else "gelu_tanh", (input,))
 
 
-_ACTIVATIONS: dict[str, _Function] = {
+ACTIVATIONS: dict[str, _Function] = {
     "relu": relu,
     "gelu": gelu,
     "silu": silu,
@@ -313,6 +314,8 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
         raise InvalidArgumentError(f"dropout probability has to be between 0 and 1, but got {p}")
     if not training or p == 0:
         return input
+    if inplace:
+        check_written("dropout", input)
     seed = torch.randint(-(1 << 63), (1 << 63) - 1, (), dtype=torch.int64, device=input.device)
     source = input.clone() if inplace and torch.is_grad_enabled() and input.requires_grad else input
     found: Tensor = OPERATIONS["dropout"](source, seed, float(p), 1 / (1 - p) if p < 1 else 0.0)
@@ -398,7 +401,7 @@ def var(
     over = dimensions(input, dim)
     x = floating("var", input).to(torch.float64)
     total = _reductions.SUM(OPERATIONS["mse"](x, _reductions.MEAN(x, over, True)), over, keepdim)
-    count = math.prod(input.shape[i] for i in over) - correction
+    count = math.prod([input.shape[i] for i in over]) - correction
     return OPERATIONS["quotient"](total, float(max(count, 0))).to(input.dtype)
 
 
@@ -504,95 +507,3 @@ def embedding(
             torch.embedding_renorm_(weight, input.contiguous(), max_norm, norm_type)
     found: Tensor = EMBEDDING(weight, input, padding, scale_grad_by_freq)
     return found
-
-
-# ---- products
-
-
-def mm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Return the product of two matrices, in the order of docs/REDUCTIONS.md."""
-    a, b = tensors("mm", input, mat2)
-    found: Tensor = _matrix.MM(a, b)
-    return found
-
-
-def bmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Return the products of two stacks of matrices."""
-    a, b = tensors("bmm", input, mat2)
-    found: Tensor = _matrix.BMM(a, b)
-    return found
-
-
-def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-    """Return beta · input + alpha · mat1 · mat2; with beta 0 input isn't read."""
-    x, a, b = tensors("addmm", input, mat1, mat2)
-    found: Tensor = _matrix.ADDMM(x, a, b, float(beta), float(alpha))
-    return found
-
-
-def matmul(input: Tensor, other: Tensor) -> Tensor:
-    """Return the product of vectors, matrices or stacks of matrices, whose leading dimensions are broadcast."""
-    a, b = tensors("matmul", input, other)
-    if not a.ndim or not b.ndim:
-        raise RuntimeError(f"matmul: both arguments need to be at least 1D, but they are {a.ndim}D and {b.ndim}D")
-    row, column = a.ndim == 1, b.ndim == 1
-    a, b = a.unsqueeze(0) if row else a, b.unsqueeze(1) if column else b
-    if a.shape[-1] != b.shape[-2]:
-        raise RuntimeError(f"matmul: the shapes {tuple(input.shape)} and {tuple(other.shape)} can't be multiplied")
-    lead = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
-    found: Tensor
-    # Where one side is a single matrix it is one product, whose gradients are sums without rounding between.
-    if math.prod(b.shape[:-2]) == 1:
-        rows = a.reshape(math.prod(a.shape[:-1]), k)
-        found = _matrix.MM(rows, b.reshape(k, n)).reshape(*lead, m, n)
-    elif math.prod(a.shape[:-2]) == 1:
-        rows = b.mT.reshape(math.prod(b.shape[:-2]) * n, k)
-        found = _matrix.MM(rows, a.reshape(m, k).mT).reshape(*lead, n, m).mT.contiguous()
-    else:
-        count = math.prod(lead)
-        left = a.expand(*lead, m, k).reshape(count, m, k)
-        right = b.expand(*lead, k, n).reshape(count, k, n)
-        found = _matrix.BMM(left, right).reshape(*lead, m, n)
-    if row:
-        found = found.squeeze(-2)
-    return found.squeeze(-1) if column else found
-
-
-def _linear_form(ex: Executor, input: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
-    here("linear", ex, *[t for t in (input, weight, bias) if t is not None])
-    if weight.ndim != 2 or not input.ndim or input.shape[-1] != weight.shape[1]:
-        raise InvalidArgumentError(
-            f"linear: input has the shape {tuple(input.shape)} and weight {tuple(weight.shape)}; expected (…, in) and "
-            "(out, in)"
-        )
-    if bias is not None and bias.shape != weight.shape[:1]:
-        raise InvalidArgumentError(f"linear: bias has the shape {tuple(bias.shape)}; expected ({weight.shape[0]},)")
-    with using(ex):
-        found: Tensor = _matrix.LINEAR(input, weight, bias)
-        return found
-
-
-def _linear(input: Tensor, weight: Tensor, bias: Optional[Tensor], activation: Optional[str]) -> Tensor:
-    for value in (input, weight):
-        tensors("linear", value)
-    if weight.ndim == 1:
-        found: Tensor = matmul(input, weight)
-        if bias is not None:
-            found = add(found, bias)
-    else:
-        found = _matrix.LINEAR(input, weight, bias)
-    if activation is None:
-        return found
-    if activation not in _ACTIVATIONS:
-        raise InvalidArgumentError(f"linear: activation is {activation!r}; expected one of {', '.join(_ACTIVATIONS)}")
-    return _ACTIVATIONS[activation](found)
-
-
-_LINEAR = Fused("linear", _linear, 3)
-
-
-@executor_form(_linear_form)
-def linear(input: Tensor, weight: Tensor, bias: Optional[Tensor] = None, *, activation: Optional[str] = None) -> Tensor:
-    """Return input · weightᵀ + bias over the last dimension, then an activation: "relu", "gelu", "silu" or others."""
-    return _LINEAR((input, weight, bias), (activation,))

@@ -20,7 +20,7 @@ from torch import Tensor
 from hologram._ffi import native
 from hologram.errors import ProgramFault
 from hologram_torch._executors import executor_of
-from hologram_torch._operation import PLAIN, is_dynamo_compiling, is_grad_enabled, unusual
+from hologram_torch._operation import PLAIN, applied, is_dynamo_compiling, is_grad_enabled, unusual
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -323,5 +323,4 @@ class _Recorded(torch.autograd.Function):
         return (None, *[next(rest) if wanted else None for wanted in node.wanted])
 
 
-# autograd.Function's own apply looks again for what __call__ has looked for.
-_apply = super(torch.autograd.Function, _Recorded).apply
+_apply = applied(_Recorded)

@@ -20,6 +20,11 @@ from hologram_torch._operation import Operation
 __all__ = ["EMBEDDING"]
 
 
+def place(wrong: Tensor) -> tuple[int, ...]:
+    """Return where the first element is that is true; one is."""
+    return tuple(int(i) for i in wrong.nonzero()[0])
+
+
 def _check(index: Tensor, weight: Tensor) -> None:
     if index.dtype not in (torch.int32, torch.int64):
         raise DTypeError(f"embedding: input has dtype {index.dtype}; expected int32 or int64")
@@ -47,7 +52,11 @@ class _Embedding(Operation):
             try:
                 ops.embedding(executor_for(weight.device), weight, index.to(torch.int64), made)
             except ProgramFault:
-                raise IndexError(f"embedding: index out of range in self; weight has {len(weight)} rows") from None
+                at = place((index < 0) | (index >= len(weight)))
+                raise IndexError(
+                    f"embedding: index out of range in self: input{list(at) if at else ''} is {int(index[at])}; "
+                    f"expected 0 to {len(weight) - 1}, the rows of weight"
+                ) from None
         return made
 
     def save(self, ctx: Any, arguments: tuple[Any, ...], result: Tensor) -> None:

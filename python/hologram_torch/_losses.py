@@ -119,6 +119,16 @@ def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", be
     return _pointwise_loss("smooth_l1_loss", "smooth_l1", input, target, (float(beta),), reduction)
 
 
+def _bce(input: Tensor, target: Tensor, weight: Optional[Tensor], reduction: str) -> Tensor:
+    _same_size("binary_cross_entropy", input, target)
+    _check_reduction("binary_cross_entropy", reduction)
+    loss = called("bce", (_loss_input(input), target))
+    return _reduced("binary_cross_entropy", loss if weight is None else mul(loss, weight), reduction)
+
+
+_BCE = Fused("binary_cross_entropy", _bce, 3)
+
+
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Optional[Tensor] = None, *, reduction: str = "mean"
 ) -> Tensor:
@@ -128,14 +138,31 @@ def binary_cross_entropy(
         ValueError: input and target have different shapes.
         RuntimeError: An input is not in 0 … 1 (looked at on the CPU alone).
     """
-    _same_size("binary_cross_entropy", input, target)
-    _check_reduction("binary_cross_entropy", reduction)
-    if not is_dynamo_compiling() and not unusual() and type(input) in PLAIN and input.is_cpu and input.numel():
-        with torch.no_grad():
-            if not (float(amin(input)) >= 0 and float(amax(input)) <= 1):
-                raise RuntimeError("all elements of input should be between 0 and 1")
-    loss = called("bce", (_loss_input(input), target))
-    return _reduced("binary_cross_entropy", loss if weight is None else mul(loss, weight), reduction)
+    loss = _BCE((input, target, weight), (reduction,))
+    if is_dynamo_compiling() or type(input) not in PLAIN or not input.is_cpu or unusual() or not input.numel():
+        return loss
+    with torch.no_grad():
+        # What is not in 0 … 1 has no logarithms: without NaN in the result there was none.
+        number = loss.item() if not loss.ndim else math.nan
+        if number != number and not (float(amin(input)) >= 0 and float(amax(input)) <= 1):
+            raise RuntimeError("all elements of input should be between 0 and 1")
+    return loss
+
+
+def _bce_logits(
+    input: Tensor, target: Tensor, weight: Optional[Tensor], pos_weight: Optional[Tensor], reduction: str
+) -> Tensor:
+    if input.shape != target.shape:
+        raise ValueError(f"Target size ({target.size()}) must be the same as input size ({input.size()})")
+    _check_reduction("binary_cross_entropy_with_logits", reduction)
+    if pos_weight is None:
+        loss = called("bce_logits_alone", (input, target))
+    else:
+        loss = called("bce_logits", (input, target, pos_weight))
+    return _reduced("bce_with_logits", loss if weight is None else mul(loss, weight), reduction)
+
+
+_BCE_LOGITS = Fused("binary_cross_entropy_with_logits", _bce_logits, 4)
 
 
 def binary_cross_entropy_with_logits(
@@ -147,21 +174,31 @@ def binary_cross_entropy_with_logits(
     pos_weight: Optional[Tensor] = None,
 ) -> Tensor:
     """Return the binary cross entropy of sigmoid(input); pos_weight is that of positive targets."""
-    if input.shape != target.shape:
-        raise ValueError(f"Target size ({target.size()}) must be the same as input size ({input.size()})")
-    _check_reduction("binary_cross_entropy_with_logits", reduction)
-    loss = called("bce_logits", (input, target, 1.0 if pos_weight is None else pos_weight))
-    return _reduced("bce_with_logits", loss if weight is None else mul(loss, weight), reduction)
+    return _BCE_LOGITS((input, target, weight, pos_weight), (reduction,))
 
 
-def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target: bool = False) -> Tensor:
-    """Return t (log t − input), input in logarithms; with log_target t is one too. "batchmean" divides by the batch."""
+def _kl_div(input: Tensor, target: Tensor, reduction: str, log_target: bool) -> Tensor:
     _check_reduction("kl_div", reduction, "batchmean")
     loss = called("kl_div_log" if log_target else "kl_div", (input, target))
     if reduction == "batchmean":
         total = _reduced("kl_div", loss, "sum")
         return OPERATIONS["quotient"](total, float(input.shape[0])) if input.ndim else total
     return _reduced("kl_div", loss, reduction)
+
+
+_KL_DIV = Fused("kl_div", _kl_div, 2)
+
+
+def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target: bool = False) -> Tensor:
+    """Return t (log t − input), input in logarithms; with log_target t is one too. "batchmean" divides by the batch."""
+    return _KL_DIV((input, target), (reduction, bool(log_target)))
+
+
+def _nll_loss(input: Tensor, target: Tensor, weight: Optional[Tensor], ignored: int, reduction: str) -> Tensor:
+    return _classified("nll_loss", _loss_input(input), target, weight, ignored, reduction)
+
+
+_NLL_LOSS = Fused("nll_loss", _nll_loss, 3)
 
 
 def nll_loss(
@@ -179,7 +216,7 @@ def nll_loss(
     Raises:
         IndexError: A target is no class (looked at on the CPU alone; elsewhere it counts for nothing).
     """
-    return _classified("nll_loss", _loss_input(input), target, weight, ignore_index, reduction)
+    return _NLL_LOSS((input, target, weight), (ignore_index, reduction))
 
 
 class _Smoothed(Operation):

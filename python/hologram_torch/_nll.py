@@ -14,6 +14,7 @@ from hologram import ops
 from hologram.errors import ProgramFault
 from hologram_torch._elementwise import opmath
 from hologram_torch._executors import executor_for
+from hologram_torch._gather import place
 from hologram_torch._operation import Operation, pullback
 from hologram_torch._reductions import quotient, to
 from hologram_torch._rows import LOG_SOFTMAX
@@ -36,8 +37,11 @@ def _weight(weight: Optional[Tensor]) -> Union[Tensor, float]:
 
 
 def _refuse(target: Tensor, classes: int, ignored: int) -> None:
-    wrong = target[(target != ignored) & ((target < 0) | (target >= classes))]
-    raise IndexError(f"Target {int(wrong[0])} is out of bounds.") from None
+    at = place((target != ignored) & ((target < 0) | (target >= classes)))
+    raise IndexError(
+        f"Target {int(target[at])} is out of bounds: target{list(at) if at else ''}; expected 0 to {classes - 1}, or "
+        f"{ignored}, which is ignored"
+    ) from None
 
 
 class _Nll(Operation):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from hologram_torch._calls import called, tensors
 from hologram_torch._elementwise import ATLAS, opmath
 from hologram_torch._functions import wide
 from hologram_torch._fused import Fused
+from hologram_torch._operation import PLAIN, is_dynamo_compiling
 from hologram_torch._rows import LAYER_NORM, RMS_NORM
 from hologram_torch._table import OPERATIONS
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["batch_norm", "layer_norm", "rms_norm"]
 
+
+_C: Any = torch._C  # whose stubs have not all
+_of_one_storage = _C._is_alias_of
 
 _FLOATS = [dtype for dtype in ATLAS if dtype.is_floating_point]
 
@@ -114,13 +118,14 @@ def batch_norm(
     weight: Optional[Tensor] = None,
     bias: Optional[Tensor] = None,
     training: bool = False,
-    momentum: float = 0.1,
+    momentum: Union[float, Tensor] = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
     """Return (x − mean) / √(var + eps) · weight + bias for each channel, dimension 1.
 
-    In training mean and variance are the batch's, and the running ones move by momentum towards them; otherwise they
-    are the running ones.
+    In training mean and variance are the batch's, and the running ones move by momentum towards them, unless the batch
+    has no elements; otherwise they are the running ones. What is another momentum at each step is better a tensor of no
+    dimensions: calls are recorded for each number.
 
     Raises:
         RuntimeError: In training the running ones require gradients.
@@ -132,10 +137,31 @@ def batch_norm(
                 raise RuntimeError(
                     f"batch_norm: {name} requires grad, and it is changed in place; give {name}.detach()"
                 )
-        return _BATCH_NORM(given, (float(momentum), float(eps)))
+        if torch.is_grad_enabled() and not is_dynamo_compiling():
+            given = _kept(*given)
+        if isinstance(momentum, Tensor):
+            return _BATCH_NORM((*given, momentum), (0.0, float(eps)))
+        return _BATCH_NORM((*given, None), (float(momentum), float(eps)))
     if running_mean is None or running_var is None:
         raise ValueError("Expected running_mean and running_var to be defined when training=False")
     return _STANDARDIZED(given, (float(eps),))
+
+
+def _kept(
+    x: Tensor,
+    mean: Optional[Tensor],
+    variance: Optional[Tensor],
+    weight: Optional[Tensor],
+    bias: Optional[Tensor],
+) -> tuple[Tensor, Optional[Tensor], Optional[Tensor], Optional[Tensor], Optional[Tensor]]:
+    """Return arguments with copies of those that a gradient reads where they share memory with what moves."""
+    for moving in (mean, variance):
+        if type(moving) in PLAIN:
+            if type(x) in PLAIN and _of_one_storage(moving, x):
+                x = x.clone()
+            if weight is not None and type(weight) in PLAIN and _of_one_storage(moving, weight):
+                weight = weight.clone()
+    return x, mean, variance, weight, bias
 
 
 def _channels(x: Tensor) -> tuple[list[int], list[int]]:
@@ -152,6 +178,7 @@ def _batch_norm(
     running_var: Optional[Tensor],
     weight: Optional[Tensor],
     bias: Optional[Tensor],
+    rate: Optional[Tensor],
     momentum: float,
     eps: float,
 ) -> Tensor:
@@ -165,12 +192,17 @@ def _batch_norm(
     found, middle, spread = LAYER_NORM(x, _like(x, weight, shape), _like(x, bias, shape), over, eps)
     with torch.no_grad():
         for running, now, factor in ((running_mean, middle, 1.0), (running_var, spread, count / max(count - 1, 1))):
-            if running is not None:
-                called("moved", (running, now.reshape(running.shape)), (momentum, factor), running)
+            if running is None or not count:
+                continue
+            now = now.reshape(running.shape)
+            if rate is None:
+                called("moved", (running, now), (momentum, factor), running)
+            else:
+                called("moved_by", (running, now, rate), (factor,), running)
     return _given(found, dtype)
 
 
-_BATCH_NORM = Fused("batch_norm", _batch_norm, 5, written=(1, 2))
+_BATCH_NORM = Fused("batch_norm", _batch_norm, 6, written=(1, 2))
 
 
 def _check_channels(x: Tensor, **parameters: Optional[Tensor]) -> None:

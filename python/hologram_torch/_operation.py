@@ -14,10 +14,13 @@ All three run the same ``forward``, ``save`` and ``backward``. Functions of seve
 
 from __future__ import annotations
 
+import functools
+import types
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
 import torch
 from torch import Tensor
+from torch._functorch import autograd_function
 from torch.autograd import forward_ad
 
 if TYPE_CHECKING:
@@ -42,6 +45,9 @@ _autocasts = torch._C._is_any_autocast_enabled
 _tracing = torch._C._get_tracing_state
 
 AUTOCAST_DEVICES = ("cpu", "cuda")
+
+BUILT_IN = isinstance(torch.autograd.Function.apply, types.BuiltinMethodType)
+"""Whether torch records calls in C alone. Before, it was left to Python to see what transforms have left and do."""
 
 
 def unusual() -> bool:
@@ -78,6 +84,22 @@ def _cast(rule: str, device: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]
         return value
 
     return tuple(cast(value) for value in arguments)
+
+
+def _unwrapped(apply: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function that gives another one what is in the tensors that a transform which has ended has left."""
+    unwrap = torch._C._functorch.unwrap_if_dead
+
+    def unwrapped(*arguments: Any) -> Any:
+        return apply(*[unwrap(value) if isinstance(value, Tensor) else value for value in arguments])
+
+    return unwrapped
+
+
+def applied(function: Any) -> Callable[..., Any]:
+    """Return what records a call of an autograd.Function; transforms aren't looked for, which callers have done."""
+    apply: Callable[..., Any] = super(torch.autograd.Function, function).apply
+    return apply if BUILT_IN else _unwrapped(apply)
 
 
 def pullback(
@@ -127,9 +149,7 @@ class Operation:
         self.operator = getattr(packet, name).default
         self._lists = [str(argument.type) == "List[Tensor]" for argument in self.operator._schema.arguments]
         self._register()
-        # autograd.Function's own apply looks again for what __call__ has looked for.
-        recorded: Any = self._function()
-        self.apply = super(torch.autograd.Function, recorded).apply  # type: ignore[misc]
+        self.apply = applied(self._function())
         self._transformed: Any = None
 
     # ---- what an operation is
@@ -258,6 +278,39 @@ class Operation:
             self._transformed = Transformed
         return self._transformed.apply(*self._flat(arguments))
 
+    def _recording(self) -> Callable[..., Any]:
+        """Return what torch.library.register_autograd makes, of which that of former torchs refuses transforms."""
+        operation = self
+
+        def below(keys: Any, *arguments: Any) -> Any:
+            with torch._C._AutoDispatchBelowAutograd():
+                return operation.operator.redispatch(keys & torch._C._after_autograd_keyset, *arguments)
+
+        class Dispatched(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx: Any, keys: Any, *given: Any) -> Any:
+                result = operation._computed(functools.partial(below, keys), given)
+                ctx.needs_input_grad = ctx.needs_input_grad[1:]
+                operation._saved(ctx, given, result)
+                return result
+
+            @staticmethod
+            def backward(ctx: Any, *gradients: Any) -> Any:
+                found = operation._pulled(ctx, gradients)
+                return (None, *found) if isinstance(found, tuple) else (None, found)
+
+        Dispatched.__name__ = Dispatched.__qualname__ = f"Hologram_{self.name}"
+        apply = applied(Dispatched)
+
+        def record(keys: Any, *arguments: Any) -> Any:
+            if is_grad_enabled() and torch._C._any_requires_grad(*arguments):
+                allowed: Any = autograd_function
+                with allowed.enable_single_level_autograd_function():  # a transform has this one call recorded
+                    return apply(keys, *operation._flat(arguments))
+            return below(keys, *arguments)
+
+        return record
+
     def _register(self) -> None:
         qualified = f"{NAMESPACE}::{self.name}"
 
@@ -272,7 +325,10 @@ class Operation:
         def setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
             self.save(ctx, inputs, output)
 
-        torch.library.register_autograd(qualified, self.backward, setup_context=setup, lib=LIBRARY)
+        if BUILT_IN:
+            torch.library.register_autograd(qualified, self.backward, setup_context=setup, lib=LIBRARY)
+        else:
+            LIBRARY.impl(self.name, self._recording(), "Autograd", with_keyset=True)
         if self.autocast is None:
             return
         for device in AUTOCAST_DEVICES:

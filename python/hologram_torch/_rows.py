@@ -114,13 +114,10 @@ class _Norm(Operation):
     def forward(self, *arguments: Any) -> tuple[Tensor, ...]:
         x, weight, *bias, dim, eps = arguments
         made, *numbers = results = self.fake(*arguments)
-        if x.numel():
+        if x.numel() or any(number.numel() for number in numbers):
             given = [_ranked(weight, x, 1.0), *(_ranked(b, x, -0.0) for b in bias)]
             executor = executor_for(x.device)
             getattr(ops, self.name)(executor, x, *given, *numbers, made, eps, axis=tuple(dim))
-        else:
-            for number in numbers:
-                number.zero_()
         return results
 
     def save(self, ctx: Any, arguments: tuple[Any, ...], result: Any) -> None:

@@ -121,6 +121,10 @@ def _kl_div(x: Any, t: Any) -> Any:
     return h.where(some, t * h.log(h.where(some, t, 1.0)), h.where(t == 0, 0.0, math.nan)) - t * x
 
 
+def _kl_div_slopes(g: Any, x: Any, t: Any) -> Any:
+    return -(g * t), h.where(t > 0, (g * h.log(h.where(t > 0, t, 1.0)) - g * x) + g * t / t, math.nan)
+
+
 def _dropout(x: Any, seed: Any, lane: Any, p: Any, scale: Any) -> Any:
     """Keep x with probability 1 − p, by 24 bits of SplitMix64 of seed and lane (Steele, Lea, Flood 2014)."""
     z = h.cast(seed, "u64") + (lane + 1) * 0x9E3779B97F4A7C15
@@ -275,7 +279,11 @@ ROWS: list[Row] = [
         "bce_logits", _bce_logits, "(1 − t) x + (1 + (w − 1) t) log(1 + e^−x)", ("input", "target", "pos_weight"),
         "floating", "loss", slopes=_bce_logits_slopes,
     ),
-    Row("kl_div", _kl_div, "t (log t − x)", _LOSS, "floating", "loss"),
+    Row(
+        "bce_logits_alone", lambda x, t: _bce_logits(x, t, 1.0), "(1 − t) x + log(1 + e^−x)", _LOSS, "floating", "loss",
+        slopes=lambda g, x, t: _bce_logits_slopes(g, x, t, 1.0)[:2],
+    ),
+    Row("kl_div", _kl_div, "t (log t − x)", _LOSS, "floating", "loss", slopes=_kl_div_slopes),
     Row("kl_div_log", lambda x, t: h.exp(t) * (t - x), "e^t (t − x)", _LOSS, "floating", "loss"),
     Row(
         "pick", lambda x, index, place: h.where(index == place, x, 0.0), "x where index = place, else 0",
@@ -299,6 +307,10 @@ ROWS: list[Row] = [
     Row(
         "moved", lambda x, y, rate, factor: x * (1 - rate) + y * (rate * factor), "(1 − rate) x + rate · factor · y",
         _TWO, "floating",
+    ),
+    Row(
+        "moved_by", lambda x, y, rate, factor: x * (1 - rate) + y * (rate * factor), "(1 − rate) x + rate · factor · y",
+        ("input", "other", "rate"), "floating",
     ),
     Row(
         "standardized", lambda x, m, v, w, b, eps: (x - m) * h.rsqrt(v + eps) * w + b,

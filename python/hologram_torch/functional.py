@@ -12,10 +12,8 @@ from __future__ import annotations
 from hologram_torch._functions import (
     abs,
     add,
-    addmm,
     amax,
     amin,
-    bmm,
     clamp,
     cos,
     cumsum,
@@ -29,18 +27,15 @@ from hologram_torch._functions import (
     expm1,
     gelu,
     leaky_relu,
-    linear,
     log,
     log1p,
     log2,
     log10,
     log_softmax,
     logsigmoid,
-    matmul,
     maximum,
     mean,
     minimum,
-    mm,
     mul,
     neg,
     pow,
@@ -76,6 +71,7 @@ from hologram_torch._losses import (
     smooth_l1_loss,
 )
 from hologram_torch._norms import batch_norm, layer_norm, rms_norm
+from hologram_torch._products import addmm, bmm, linear, matmul, mm
 
 __all__ = [
     "abs",

@@ -10,7 +10,7 @@ device. An executor is not copied or pickled with a layer: a copy has another on
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Union
 
 import torch
 from torch import Tensor
@@ -326,11 +326,12 @@ class _BatchNorm(_Layer, torch.nn.modules.batchnorm._BatchNorm):
 
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
-        momentum = 0.0 if self.momentum is None else self.momentum
+        momentum: Union[float, Tensor] = 0.0 if self.momentum is None else self.momentum
         if self.training and self.track_running_stats and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
             if self.momentum is None:  # the mean of all batches
-                momentum = 1.0 / float(self.num_batches_tracked)
+                kept = self.running_mean is not None and self.running_mean.dtype == torch.float64
+                momentum = self.num_batches_tracked.to(torch.float64 if kept else torch.float32).reciprocal()
         used = not self.training or self.track_running_stats
         batch = self.training or (self.running_mean is None and self.running_var is None)
         return self._run(

@@ -36,6 +36,8 @@ from hologram_torch.optim import clip_grad_norm_
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from torch.amp.grad_scaler import GradScaler
+
 __all__ = ["CSVLog", "EarlyStopping", "Log", "Outcome", "TensorBoardLog", "fit", "load", "save"]
 
 # ---- checkpoints
@@ -344,7 +346,7 @@ def fit(
     epochs: int,
     validate: Optional[Callable[[torch.nn.Module], float]] = None,
     scheduler: Optional[torch.optim.lr_scheduler.LRScheduler] = None,
-    scaler: Optional[torch.amp.GradScaler] = None,
+    scaler: Optional[GradScaler] = None,
     autocast: Optional[torch.dtype] = None,
     clip: Optional[float] = None,
     stop: Optional[EarlyStopping] = None,
@@ -441,7 +443,7 @@ def _epoch(
     loss: Callable[[torch.nn.Module, Any], Tensor],
     batches: Iterable[Any],
     after: Optional[dict[str, Any]],
-    scaler: Optional[torch.amp.GradScaler],
+    scaler: Optional[GradScaler],
     autocast: Optional[torch.dtype],
     device: str,
     clip: Optional[float],

@@ -67,3 +67,18 @@ def test_what_keeps_the_shape(host: hg.Executor, op: str, shape: tuple[int, ...]
                 assert found.shape == expected, (name, axis)
                 into = np.zeros(expected, found.dtype)
                 function(x, output=into, axis=axis, ex=host, **given)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("op", ["layer_norm", "rms_norm"])
+def test_means_of_nothing_are_written(host: hg.Executor, op: str, shape: tuple[int, ...]) -> None:
+    """They are NaN, as numpy's are, and not what the memory held before."""
+    made = {"layer_norm": ["mean", "variance"], "rms_norm": ["squares"]}[op]
+    for name in ("f16", "f32", "f64"):
+        for axis in axes(shape):
+            for x in arrays(name, shape):
+                rows = np.sum(np.zeros(shape, "f8" if name == "f64" else "f4"), axis=axis)
+                given = {key: np.full_like(rows, 7.0) for key in made}
+                others = OTHERS if op == "layer_norm" else {k: v for k, v in OTHERS.items() if k != "bias"}
+                getattr(ops, op)(x, axis=axis, ex=host, **others, **given)
+                assert all(np.isnan(numbers).all() for numbers in given.values()), (name, axis)

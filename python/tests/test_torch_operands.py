@@ -36,6 +36,13 @@ def way(request: pytest.FixtureRequest, host: hg.Executor) -> Any:
     native.torch_directly(True)
 
 
+def test_a_buffer_is_no_index_and_the_error_says_what_is(host: hg.Executor) -> None:
+    buffer, x = host.from_numpy(np.array([2, 0])), torch.arange(3.0)
+    with pytest.raises(TypeError, match=r"numpy.asarray\(buffer\) .*; torch takes that as an index, and no Buffer"):
+        x[buffer]
+    assert x[np.asarray(buffer)].tolist() == [2, 0]
+
+
 STORE = "program p\nslot c f32\nstg.f32 1.0, c[index]\nexit"
 TYPES = ["int8", "int16", "int32", "int64", "uint8", "float16", "bfloat16", "float32", "float64"]
 

@@ -10,11 +10,14 @@ from typing import Any, Callable
 
 import pytest
 import torch
+from opinfo import CALLED, NAMES, samples
+from test_nn import LAYERS
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 import hologram_torch as ht
 from hologram_torch import functional as F
+from hologram_torch import nn
 
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "arithmetic": lambda x: F.mul(F.add(x, 1.5), F.div(x, F.exp(x))),
@@ -48,6 +51,38 @@ def test_compile(name: str) -> None:
             x = torch.randn(shape)
             for found, expected in zip(outcome(compiled, x), outcome(function, x)):
                 torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.filterwarnings("ignore")  # torch's, of what it meets
+@pytest.mark.parametrize("name", [*NAMES, "dropout"])
+def test_every_function_is_one_graph(name: str) -> None:
+    """With what its operators become in it torch.library.opcheck has to do (test_operations.py)."""
+    function = CALLED.get(name, getattr(F, name))
+    given: list[Any] = [torch.ones(3, 4)]
+    found = [s for _, s in samples(name, torch.float32)] if name != "dropout" else []
+    calls = [(given, {"p": 0.0})] if not found else [([s.input, *s.args], s.kwargs) for s in (found[0], found[-1])]
+    for arguments, named in calls:
+        torch._dynamo.reset()
+        expected = function(*arguments, **named)
+        compiled = torch.compile(function, fullgraph=True, backend="eager")
+        torch.testing.assert_close(compiled(*arguments, **named), expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", [name for name in nn.__all__ if name != "Sequential"])
+@pytest.mark.parametrize("training", [True, False])
+def test_every_layer_is_one_graph(name: str, training: bool) -> None:
+    arguments, named, shape = LAYERS[name]
+    torch._dynamo.reset()
+    layer = getattr(nn, name)(*arguments, **named).train(training)
+    inputs = [torch.rand(shape) if name != "Embedding" else torch.randint(9, shape)]
+    if name.endswith("Loss"):
+        inputs.append(torch.arange(4) if name in ("NLLLoss", "CrossEntropyLoss") else torch.rand(shape))
+    eager = copy.deepcopy(layer)
+    compiled = torch.compile(layer, fullgraph=True, backend="eager")
+    for _ in range(2):
+        torch.testing.assert_close(compiled(*inputs), eager(*inputs))
+    for found, expected in zip(layer.buffers(), eager.buffers()):
+        torch.testing.assert_close(found, expected)
 
 
 def test_inductor() -> None:

@@ -123,6 +123,16 @@ NO_TENSORS = {
     "cross_entropy: target is a NoneType": lambda x: F.cross_entropy(x, None),
     "mse_loss: target is a float": lambda x: F.mse_loss(x, 0.0),
     "l1_loss: target is a float": lambda x: F.l1_loss(x, 0.0),
+    "kl_div: target is a float": lambda x: F.kl_div(x, 0.0),
+    "kl_div: input is a int": lambda x: F.kl_div(3, x),
+    "binary_cross_entropy: target is a float": lambda x: F.binary_cross_entropy(x, 0.0),
+    "binary_cross_entropy: weight is a float": lambda x: F.binary_cross_entropy(x, x, 2.0),
+    "binary_cross_entropy_with_logits: input is a float": lambda x: F.binary_cross_entropy_with_logits(0.5, x),
+    "binary_cross_entropy_with_logits: pos_weight is a float": lambda x: F.binary_cross_entropy_with_logits(
+        x, x, pos_weight=2.0
+    ),
+    "nll_loss: target is a int": lambda x: F.nll_loss(x, 3),
+    "nll_loss: input is a float": lambda x: F.nll_loss(0.5, x),
     "layer_norm: weight is a float": lambda x: F.layer_norm(x, (4,), 1.0),
     "layer_norm: input is a int": lambda x: F.layer_norm(3, (4,)),
     "rms_norm: weight is a float": lambda x: F.rms_norm(x, (4,), 1.0),
@@ -215,7 +225,7 @@ def test_odd_numbers_of_activations(name: str, number: float) -> None:
     torch.testing.assert_close(found[0], found[1], equal_nan=True)
 
 
-@pytest.mark.parametrize("name", ["mse_loss", "l1_loss", "huber_loss", "smooth_l1_loss"])
+@pytest.mark.parametrize("name", ["mse_loss", "l1_loss", "huber_loss", "smooth_l1_loss", "kl_div"])
 def test_slopes_of_losses_at_the_ends(name: str) -> None:
     ends = [math.nan, math.inf, -math.inf, 0.0, -1.0, 1.0, 0.3, 1e30]
     slopes = []
@@ -327,6 +337,19 @@ def test_in_place(call: Callable[..., Tensor]) -> None:
         call(a, inplace=True)
 
 
+@pytest.mark.parametrize("call", [F.relu, F.leaky_relu, F.elu, F.silu, F.selu, F.dropout], ids=lambda f: f.__name__)
+def test_what_inference_mode_made_is_changed_there_alone(call: Callable[..., Tensor]) -> None:
+    with torch.inference_mode():
+        x = torch.linspace(-2, 2, 8)
+        assert call(x, inplace=True) is x
+    before = x.clone()
+    for change in (lambda: call(x, inplace=True), lambda: F.add(before, 1.0, out=x), lambda: F.exp(before, out=x)):
+        for recorded in (False, True):
+            with torch.set_grad_enabled(recorded), pytest.raises(RuntimeError, match="outside InferenceMode"):
+                change()
+    assert torch.equal(x, before)
+
+
 def test_in_place_raises_the_version() -> None:
     x = torch.randn(8)
     before = x._version
@@ -421,8 +444,12 @@ def test_mean_of_many_halves() -> None:
 def test_embedding_refuses() -> None:
     weight = torch.randn(5, 3)
     for index in (5, -1, 1 << 40):
-        with pytest.raises(IndexError, match="out of range"):
+        with pytest.raises(IndexError, match=rf"out of range in self: input\[1\] is {index}; expected 0 to 4"):
             F.embedding(torch.tensor([0, index]), weight)
+        with pytest.raises(IndexError, match=rf"input\[2, 0\] is {index}; expected 0 to 4, the rows of weight"):
+            F.embedding(torch.tensor([[0, 1], [2, 4], [index, -3]]), weight)
+    with pytest.raises(IndexError, match=r"input is 7; expected 0 to 4"):
+        F.embedding(torch.tensor(7), weight)
     with pytest.raises(TypeError, match="int32 or int64"):
         F.embedding(torch.tensor([1.0]), weight)
     with pytest.raises(RuntimeError, match="2-D"):

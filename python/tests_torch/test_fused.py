@@ -15,10 +15,12 @@ from torch.utils.checkpoint import checkpoint
 from hologram._ffi import native
 from hologram_torch import functional as F
 from hologram_torch import nn
-from hologram_torch._functions import _LINEAR, _SOFTMAX, relu
+from hologram_torch._functions import _SOFTMAX, relu
 from hologram_torch._fused import Fused
-from hologram_torch._losses import _CROSS_ENTROPY, _POINTWISE
+from hologram_torch._losses import _BCE, _BCE_LOGITS, _CROSS_ENTROPY, _KL_DIV, _NLL_LOSS, _POINTWISE
+from hologram_torch._matrix import MM
 from hologram_torch._norms import _BATCH_NORM, _LAYER_NORM, _RMS_NORM, _STANDARDIZED
+from hologram_torch._products import _BMM, _LINEAR, _MATMUL, _MM
 from hologram_torch._table import OPERATIONS
 
 F.add(torch.ones(1), 1.0)
@@ -37,6 +39,10 @@ def linear(
         return x.requires_grad_(data), w.requires_grad_(), b.requires_grad_() if bias else None
 
     return inputs
+
+
+def factors(*shapes: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Inputs:
+    return tuple(torch.randn(shape).to(dtype).requires_grad_() for shape in shapes)
 
 
 def turned() -> Inputs:
@@ -66,6 +72,14 @@ def pairs(dtype: torch.dtype = torch.float32, both: bool = False) -> Callable[[]
     return inputs
 
 
+def shares(dtype: torch.dtype = torch.float32, weight: bool = False) -> Callable[[], Inputs]:
+    def inputs() -> Inputs:
+        x, t, w = (torch.rand(5, 6).to(dtype) for _ in range(3))
+        return x.requires_grad_(), t, w if weight else None
+
+    return inputs
+
+
 def normed(
     shape: tuple[int, ...] = (5, 6), affine: int = 2, dtype: torch.dtype = torch.float32
 ) -> Callable[[], Inputs]:
@@ -87,6 +101,13 @@ CASES: dict[str, tuple[Fused, tuple[Any, ...], Callable[[], Inputs]]] = {
     "three dimensions": (_LINEAR, ("sigmoid",), linear((2, 3))),
     "one row": (_LINEAR, ("leaky_relu",), linear(())),
     "other strides": (_LINEAR, ("relu",), turned),
+    "product": (_MM, (), lambda: factors((5, 6), (6, 4))),
+    "product, of one's columns": (_MM, (), lambda: (torch.randn(6, 5).t().requires_grad_(), *factors((6, 4)))),
+    "products, bf16": (_BMM, (), lambda: factors((3, 5, 6), (3, 6, 4), dtype=torch.bfloat16)),
+    "of stacks": (_MATMUL, (), lambda: factors((2, 3, 5, 6), (2, 3, 6, 4))),
+    "of a stack": (_MATMUL, (), lambda: factors((2, 3, 5, 6), (6, 4), dtype=torch.float64)),
+    "of vectors": (_MATMUL, (), lambda: factors((6,), (6,))),
+    "of a vector": (_MATMUL, (), lambda: factors((5, 6), (6,), dtype=torch.float16)),
     "cross entropy": (_CROSS_ENTROPY, MEAN, classes()),
     "of images": (_CROSS_ENTROPY, (1, "mean", 0.0), classes((2, 3, 4, 5))),
     "each": (_CROSS_ENTROPY, (1, "none", 0.0), classes(weight=True)),
@@ -94,6 +115,14 @@ CASES: dict[str, tuple[Fused, tuple[Any, ...], Callable[[], Inputs]]] = {
     "smoothed images, bf16": (_CROSS_ENTROPY, (-100, "none", 0.5), classes((2, 3, 4, 5), dtype=torch.bfloat16)),
     "squares": (_POINTWISE, ("mse_loss", "mse", (), "mean"), pairs()),
     "of both, bf16": (_POINTWISE, ("huber_loss", "huber", (1.0,), "sum"), pairs(torch.bfloat16, both=True)),
+    "binary, of numbers from 0 to 1": (_BCE, ("mean",), shares()),
+    "binary, weighted, f16": (_BCE, ("sum",), shares(torch.float16, weight=True)),
+    "binary": (_BCE_LOGITS, ("mean",), lambda: (*pairs(both=True)(), None)),
+    "binary, weighted": (_BCE_LOGITS, ("mean",), lambda: (*shares(weight=True)(), torch.rand(6))),
+    "divergence": (_KL_DIV, ("batchmean", False), lambda: pairs()()[:2]),
+    "divergence, logarithms, bf16": (_KL_DIV, ("mean", True), lambda: pairs(torch.bfloat16, both=True)()[:2]),
+    "likelihoods": (_NLL_LOSS, (-100, "mean"), classes(weight=True)),
+    "likelihoods of images, bf16": (_NLL_LOSS, (1, "sum"), classes((2, 3, 4, 5), dtype=torch.bfloat16)),
     "layer norm": (_LAYER_NORM, ((6,), 1e-5), normed()),
     "layer norm, long, bf16": (_LAYER_NORM, ((300,), 1e-5), normed((2, 3, 300), dtype=torch.bfloat16)),
     "layer norm, none": (_LAYER_NORM, ((6,), 1e-5), lambda: (*normed(affine=0)(), None, None)),
@@ -162,14 +191,14 @@ def test_gradients_of_gradients() -> None:
 
 def moving(dtype: torch.dtype = torch.float32, data: bool = True) -> Inputs:
     x, w, b = torch.randn(5, 3, 2).to(dtype).requires_grad_(data), torch.rand(3).to(dtype), torch.rand(3).to(dtype)
-    return x, torch.zeros(3), torch.ones(3), w.requires_grad_(data), b.requires_grad_(data)
+    return x, torch.zeros(3), torch.ones(3), w.requires_grad_(data), b.requires_grad_(data), None
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("data", [True, False])
 def test_inputs_that_are_changed(dtype: torch.dtype, data: bool) -> None:
     """Each call changes them once, the one that is recorded too, and gradients of gradients do not."""
-    fused = Fused("batch_norm", _BATCH_NORM.function, 5, _BATCH_NORM.written)
+    fused = Fused("batch_norm", _BATCH_NORM.function, _BATCH_NORM.inputs, _BATCH_NORM.written)
     first = moving(dtype, data)
     mean, var = (t.clone() for t in first[1:3] if t is not None)
     x, running, spread, *rest = first
@@ -197,7 +226,7 @@ def test_inputs_that_are_changed(dtype: torch.dtype, data: bool) -> None:
 @pytest.mark.parametrize("data", [True, False])
 def test_what_is_changed_may_have_another_type(dtype: torch.dtype, kept: torch.dtype, data: bool) -> None:
     """Then torch converts what it is changed to, which no recording sees: each call changes it all the same."""
-    fused = Fused("batch_norm", _BATCH_NORM.function, 5, _BATCH_NORM.written)
+    fused = Fused("batch_norm", _BATCH_NORM.function, _BATCH_NORM.inputs, _BATCH_NORM.written)
     x, running, spread, *rest = (None if t is None else t.detach() for t in moving(dtype))
     assert x is not None and running is not None and spread is not None
     running, spread = running.to(kept), spread.to(kept)
@@ -207,6 +236,21 @@ def test_what_is_changed_may_have_another_type(dtype: torch.dtype, kept: torch.d
         fused((x.requires_grad_(data), running, spread, *rest), (0.25, 1e-5))
         _BATCH_NORM.function(x, mean, var, *rest, 0.25, 1e-5)
         assert torch.equal(running, mean) and torch.equal(spread, var)
+
+
+def test_a_mean_over_all_batches_is_recorded_once() -> None:
+    """Whatever share of it a batch has: steps are repeated, and none adds to what is remembered."""
+    remembered, layer, theirs = 0, nn.BatchNorm1d(3, momentum=None), torch.nn.BatchNorm1d(3, momentum=None)
+    for step in range(8):
+        x = torch.randn(5, 3, requires_grad=True)
+        y = layer(x)
+        torch.testing.assert_close(y, theirs(x.detach()))
+        if step > 1:
+            assert is_node(y)
+            assert remembered == len(_BATCH_NORM._forms)
+        remembered = len(_BATCH_NORM._forms)
+    for name, buffer in theirs.named_buffers():
+        torch.testing.assert_close(layer.get_buffer(name), buffer)
 
 
 def test_changed_inputs_that_others_see() -> None:
@@ -408,7 +452,7 @@ def test_threads_learn_at_once() -> None:
 
 def test_many_signatures() -> None:
     """A full table gives up what was not used for longest; an old signature is recorded again after two calls."""
-    fused = Fused("many", lambda x, w: F.mm(F.exp(x), w), 2)
+    fused = Fused("many", lambda x, w: MM(F.exp(x), w), 2)
     w = torch.randn(2, 3, requires_grad=True)
 
     def calls(n: int) -> list[bool]:

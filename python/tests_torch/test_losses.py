@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 
 from hologram_torch import functional as F
+
+
+@pytest.mark.parametrize("name", ["nll_loss", "cross_entropy"])
+def test_a_target_that_is_no_class_is_named(name: str) -> None:
+    """Which one, where it stands, and what it may be; also of calls that are repeated."""
+    for shape, at in (((3, 4), [1]), ((2, 4, 3, 5), [1, 2, 0]), ((4,), [])):
+        target = torch.zeros(shape[:1] + shape[2:] if len(shape) > 1 else (), dtype=torch.int64)
+        for recorded in (False, False, False, True, True, True):
+            target[tuple(at)] = 0
+            x = torch.rand(shape, requires_grad=recorded)
+            getattr(F, name)(x, target, ignore_index=-7)
+            target[tuple(at)] = 9
+            said = f"Target 9 is out of bounds: target{at or ''}; expected 0 to 3, or -7, which is ignored"
+            with pytest.raises(IndexError, match=re.escape(said)):
+                getattr(F, name)(x, target, ignore_index=-7)
 
 
 def test_losses_refuse() -> None:

@@ -1,103 +1,116 @@
-"""torch's own samples (OpInfo) through every function that torch has samples for: results and gradients.
+"""torch's own samples (OpInfo, ModuleInfo) through every function and layer that torch has samples for.
 
-An operation's largest error against float64, in units in the last place of the result's dtype, may be twice torch's own
-plus one. For operations that sum it is the last place of the largest number of a call's results.
+Results and gradients: how far they may be from torch's is said in accuracy.py.
 """
 
 from __future__ import annotations
 
-import math
-from typing import Any, Callable, Optional
+import copy
+import warnings
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
-from opinfo import CALLED, NAMES, samples
+from accuracy import DTYPES, Case, check
+from opinfo import CALLED, NAMES, SAMPLES, info_name, samples
 from torch import Tensor
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from hologram_torch import functional as F
-from hologram_torch._table import OPERATIONS
+from hologram_torch import nn
 
-DTYPES = [torch.float32, torch.float16, torch.bfloat16]
-
-
-def widened(value: Any) -> Any:
-    if isinstance(value, Tensor) and value.dtype.is_floating_point:
-        return value.detach().double().requires_grad_(value.requires_grad)
-    if isinstance(value, torch.dtype) and value.is_floating_point:
-        return torch.float64
-    return value
-
-
-def computed(function: Callable[..., Any], arguments: Any, keywords: Any, seed: int) -> list[Tensor]:
-    """Return a result and the gradients by all arguments that need one."""
-    leaves: list[Tensor] = []
-
-    def fresh(value: Any) -> Any:
-        if isinstance(value, Tensor):
-            value = value.detach().clone(memory_format=torch.preserve_format).requires_grad_(value.requires_grad)
-            if value.requires_grad:
-                leaves.append(value)
-        return value
-
-    arguments, keywords = tree_map(fresh, (arguments, keywords))
-    result = function(*arguments, **keywords)
-    if not result.requires_grad:
-        return [result]
-    weights = torch.rand(result.shape, generator=torch.Generator().manual_seed(seed)) + 0.5
-    found = torch.autograd.grad(result, leaves, weights.to(torch.bfloat16).to(result.dtype), allow_unused=True)
-    return [result.detach(), *(torch.zeros_like(leaf) if g is None else g for g, leaf in zip(found, leaves))]
-
-
-def largest(exact: list[Tensor]) -> float:
-    """Return the largest finite number of a call's result and gradients."""
-    found = [t.double()[t.isfinite()].abs().max() for t in exact if t.isfinite().any()]
-    return float(torch.stack(found).max()) if found else 0.0
-
-
-def errors(found: Tensor, exact: Tensor, size: Optional[float]) -> float:
-    """Return the largest error in units in the last place: of a number of a given size, or of each element."""
-    assert found.shape == exact.shape
-    if not found.numel():
-        return 0.0
-    if not found.dtype.is_floating_point:
-        assert torch.equal(found, exact.to(found.dtype))
-        return 0.0
-    info = torch.finfo(found.dtype)
-    exact = exact.double()
-    sizes = exact.abs() if size is None else torch.full_like(exact, size)
-    unit = torch.exp2(torch.floor(torch.log2(torch.clamp(sizes, min=info.tiny)))) * info.eps
-    rounded = exact.to(found.dtype).double()
-    found = found.double()
-    same = (found == rounded) | (found.isnan() & rounded.isnan())
-    error = torch.where(same, 0.0, (found - exact).abs() / unit)
-    return float(torch.where(error.isnan(), math.inf, error).max())
-
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from torch.testing._internal.common_modules import module_db
 
 counted: dict[str, int] = {}
-"""How many samples a function was tried with; conftest.py prints their number."""
+"""How many samples a function or layer was tried with; conftest.py prints their number."""
+
+
+def test_torch_has_samples_for_all() -> None:
+    """But for what is by chance, which test_dropout.py has, and for what only holds layers."""
+    assert sorted({*F.__all__} - {*NAMES}) == ["dropout"]
+    assert sorted({*nn.__all__} - {*LAYERS}) == ["Dropout", "Sequential"]
 
 
 @pytest.mark.filterwarnings("ignore:reduction")  # of torch's kl_div
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", NAMES)
 def test_errors(name: str, dtype: torch.dtype) -> None:
-    ours, theirs, worst = 0.0, 0.0, None
-    found_any = False
-    for i, (op, sample) in enumerate(samples(name, dtype)):
-        arguments, keywords = (sample.input, *sample.args), sample.kwargs
-        exact = computed(op, *tree_map(widened, (arguments, keywords)), i)
-        torchs = computed(op, arguments, keywords, i)
-        found = computed(CALLED.get(name, getattr(F, name)), arguments, keywords, i)
-        # What is summed cancels, and what is left of that has no digits that two orders of summing agree on.
-        size = None if name in OPERATIONS else largest(exact)
-        assert [f.dtype for f in found] == [t.dtype for t in torchs]
-        for at, (f, t, e) in enumerate(zip(found, torchs, exact)):
-            error = errors(f, e, size)
-            if error > ours:
-                ours, worst = error, (i, at, sample, f, e)
-            theirs = max(theirs, errors(t, e, size))
-        counted[name] = counted.get(name, 0) + 1
-        found_any = True
-    assert found_any
-    assert ours <= 2 * theirs + 1, worst
+    ours = CALLED.get(name, getattr(F, name))
+    cases = [Case(ours, op, (s.input, *s.args), s.kwargs) for op, s in samples(name, dtype)]
+    counted[name] = counted.get(name, 0) + check(name, cases)
+
+
+# ---- layers
+
+LAYERS = {
+    name: info
+    for name in nn.__all__
+    for info in module_db
+    if info.module_cls is getattr(torch.nn, name, None) and name not in ("Dropout", "Sequential")
+}
+
+
+def cases_of(name: str, dtype: torch.dtype, training: bool) -> Iterator[Case]:
+    """A layer's calls: each of fresh running statistics, its parameters among the arguments."""
+    info = LAYERS[name]
+    torch.manual_seed(1)
+    for given in info.module_inputs_func(info, "cpu", dtype, True, training):
+        made, taken = given.constructor_input, given.forward_input
+        if made.kwargs.get("weight") is not None:  # sums of weights of both signs cancel
+            made.kwargs["weight"] = made.kwargs["weight"].abs()
+        theirs = getattr(torch.nn, name)(*made.args, **made.kwargs).to(dtype).train(training)
+        ours = getattr(nn, name)(*made.args, **made.kwargs).to(dtype).train(training)
+        ours.load_state_dict(theirs.state_dict())
+        parameters = {key: p.detach().clone().requires_grad_() for key, p in theirs.named_parameters()}
+
+        def call(layer: torch.nn.Module, state: dict[str, Tensor], *arguments: Any, **named: Any) -> Any:
+            wide = [t for t in (*arguments, *named.values()) if isinstance(t, Tensor) and t.dtype == torch.float64]
+            fresh = copy.deepcopy(layer).double() if wide else copy.deepcopy(layer)
+            return torch.func.functional_call(fresh, state, arguments, named)
+
+        yield Case(
+            lambda *a, layer=ours, **k: call(layer, *a, **k),
+            lambda *a, layer=theirs, **k: call(layer, *a, **k),
+            (parameters, *taken.args),
+            taken.kwargs,
+        )
+
+
+@pytest.mark.filterwarnings("ignore:reduction")
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
+@pytest.mark.parametrize("name", LAYERS)
+def test_errors_of_layers(name: str, training: bool, dtype: torch.dtype) -> None:
+    counted[name] = counted.get(name, 0) + check(name, cases_of(name, dtype, training))
+
+
+# ---- gradients
+
+
+@pytest.mark.filterwarnings("ignore:reduction")
+@pytest.mark.parametrize("name", NAMES)
+def test_gradients_and_theirs(name: str) -> None:
+    """They are those of the function, and so are gradients of gradients, in float64."""
+    info, count = SAMPLES[info_name(name)][0], 0
+    for _, sample in samples(name, torch.float64):
+        flat, spec = tree_flatten((sample.input, sample.args, sample.kwargs))
+        places = [i for i, value in enumerate(flat) if isinstance(value, Tensor) and value.requires_grad]
+        if not places or not all(flat[i].numel() for i in places):
+            continue
+
+        def function(*leaves: Tensor, flat: Any = flat, spec: Any = spec, places: Any = places) -> Any:
+            taken = [v.clone() if isinstance(v, Tensor) else v for v in flat]  # what is changed is so once
+            for place, leaf in zip(places, leaves):
+                taken[place] = leaf
+            first, rest, named = tree_unflatten(taken, spec)
+            return CALLED.get(name, getattr(F, name))(first, *rest, **named)
+
+        leaves = [flat[i] for i in places]
+        assert torch.autograd.gradcheck(function, leaves, fast_mode=True)
+        if info.supports_gradgrad:
+            assert torch.autograd.gradgradcheck(function, leaves, fast_mode=True)
+        count += 1
+    assert count

@@ -10,6 +10,7 @@ import (
 
 const (
 	veryShort  = 32        // elements of rows that the library takes side by side
+	fewLanes   = 4         // of a block that is not worth it where there are many
 	placeBlock = 4 * chunk // elements of a row in which a block looks for a place
 )
 

@@ -18,7 +18,7 @@ func rowwise(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan, error
 		return rowwiseColumns(op, l, axes)
 	}
 	if !keeps(c.Rows, c.Cols) {
-		return nil, nil
+		return blocks(op, l, axes, c.Rows, c.Cols)
 	}
 	r := rowText{op: op, r: op.Rowwise(), along: c.Along, chunks: int((c.Cols + chunk - 1) / chunk)}
 	p := &plan{}
@@ -35,6 +35,15 @@ func (p *plan) given(op *kernels.Op, t isa.Type, c *kernels.RowCall) {
 	for i := range p.Steps {
 		p.Steps[i].Params = append(p.Steps[i].Params, op.RowParams(t, c.Cols)...)
 	}
+}
+
+// blocks has each row be a block's where the library has lanes side by side take many
+// rows that are very short: a block's lanes are a vector here, and memory is read once.
+func blocks(op *kernels.Op, l []kernels.Layout, axes int, rows, cols int64) (*kernels.Plan, error) {
+	if rows < manyRows || rows >= 1<<31 || cols <= fewLanes || cols > veryShort {
+		return nil, nil
+	}
+	return op.PlanBlocks(l, axes, fewLanes)
 }
 
 // keeps reports whether rows are for a block alone: longer than one element a lane,

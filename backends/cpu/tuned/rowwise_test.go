@@ -15,7 +15,7 @@ import (
 	"github.com/hologram-project/hologram/kernels"
 )
 
-// Rows that a block keeps by itself have the bits of the library's plan, as the
+// Rows that a block has by itself have the bits of the library's plan, as the
 // interpreter computes them: with operands along rows, one for each, and one for all.
 func TestRowwise(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 9))
@@ -25,11 +25,14 @@ func TestRowwise(t *testing.T) {
 		if op.Rowwise() == nil || !op.MakesElements() { // numbers of rows alone are the library's
 			continue
 		}
-		for i, cols := range []int64{257, 600, 8193} {
+		for i, cols := range []int64{257, 600, 8193, 5, 10, 17, 32} { // those that are very short where there are many
 			number++
 			ty, rows := types[(number+i)%4], int64(5)
 			if i == 2 {
 				ty, rows = isa.F32, 1
+			}
+			if cols <= 32 {
+				rows = 59 + cols
 			}
 			t.Run(fmt.Sprintf("%s/%v/%d", op.Name, ty, cols), func(t *testing.T) { rowwiseAgrees(t, r, op, ty, rows, cols, number%4) })
 		}

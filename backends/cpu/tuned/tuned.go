@@ -124,7 +124,11 @@ var keptElements = int64(1 << 19)
 // as nearer caches hold, but for a bounded number of launches.
 func softmax(t isa.Type, rows, cols int64) (*kernels.Plan, error) {
 	if !keeps(rows, cols) {
-		return nil, nil
+		l, axes, err := kernels.Softmax.Layouts(t, []int64{rows, cols})
+		if err != nil {
+			return nil, nil
+		}
+		return blocks(kernels.Softmax, l, axes, rows, cols)
 	}
 	chunks := (cols + chunk - 1) / chunk
 	p := &plan{}

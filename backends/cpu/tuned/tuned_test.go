@@ -197,6 +197,7 @@ func TestPlans(t *testing.T) {
 		inPlace bool
 	}{
 		{kernels.Softmax, floats, []int64{5}, []int64{257, 511, 512, 1000, 8191, 8192, 8193, 20001}, true},
+		{kernels.Softmax, floats, []int64{64, 101}, []int64{5, 8, 10, 31, 32}, true},
 		{kernels.ReduceSum, every, []int64{3}, []int64{1, 2, 33, 128, 255, 256, 257, 600}, false},
 		{kernels.ReduceMax, every, []int64{3}, []int64{1, 100, 256, 600}, false},
 		{kernels.ReduceMin, []isa.Type{isa.F32, isa.I8}, []int64{65}, []int64{33, 300}, false},

@@ -1,0 +1,63 @@
+package core
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/kernels"
+)
+
+// TestPlacesThatAreNoneAreNamed: where the host sees the numbers an error tells which
+// one is none, and what it may be; elsewhere of the stray access alone.
+func TestPlacesThatAreNoneAreNamed(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		for _, c := range []struct {
+			op      *kernels.Op
+			indices []uint32 // halves of i64
+			want    string
+		}{
+			{kernels.NLL, []uint32{0, 0, 3, 0, 4, 0}, "nll: target[2] is 4; expected 0 to 3: stray access in lane 2 "},
+			{kernels.NLL, []uint32{0, 0, 0xffffffff, 0xffffffff, 9, 0}, "nll: target[1] is -1; expected 0 to 3: stray access in lane 1 "},
+			{kernels.NLLGradient, []uint32{0, 0, 3, 0, 0, 1}, "nll_gradient: target[2] is 4294967296; expected 0 to 3: stray access in lane 2 "},
+			{kernels.CrossEntropyGradient, []uint32{7, 0, 3, 0, 3, 0}, "cross_entropy_gradient: target[0] is 7; expected 0 to 3: stray access in lane 0 "},
+			{kernels.Embedding, []uint32{0, 0, 2, 0, 3, 0}, "embedding: index[2] is 3; expected 0 to 2: stray access in lane 8 "},
+		} {
+			call := &Call{Op: c.op, Dims: []int64{3, 4}}
+			for _, o := range c.op.Operands {
+				typ := isa.F32
+				if o.Kind == kernels.Index {
+					typ = isa.I64
+				}
+				n, err := ex.Allocate(12, typ, true)
+				require.NoError(t, err)
+				if o.Kind == kernels.Index {
+					n, err = ex.Allocate(3, typ, true)
+					require.NoError(t, err)
+					data := hostBytes(24)
+					for i, half := range c.indices {
+						for k := range 4 {
+							data[4*i+k] = byte(half >> (8 * k))
+						}
+					}
+					require.NoError(t, wait(n.Write(addressOf(data), 0, 24)))
+				}
+				call.Operands = append(call.Operands, Operand{Buffer: n})
+			}
+			for range c.op.Scalars {
+				call.Scalars = append(call.Scalars, Float(-100))
+			}
+			err := wait(ex.Call(call))
+			if err == nil {
+				err = wait(ex.Synchronize())
+			}
+			require.Equal(t, Faulted, CodeOf(err))
+			if ex.device.Info.Asynchronous {
+				require.ErrorContains(t, err, "stray access in lane ")
+			} else {
+				require.ErrorContains(t, err, c.want)
+			}
+		}
+	})
+}

@@ -1,0 +1,125 @@
+"""Products of vectors, matrices and stacks of them; see functional."""
+
+from __future__ import annotations
+
+import math
+from typing import Optional
+
+import torch
+from torch import Tensor
+
+from hologram import Executor
+from hologram.errors import InvalidArgumentError
+from hologram_torch import _matrix
+from hologram_torch._calls import Number, executor_form, here, tensors
+from hologram_torch._executors import using
+from hologram_torch._functions import ACTIVATIONS, add
+from hologram_torch._fused import Fused
+
+
+def _mm(input: Tensor, mat2: Tensor) -> Tensor:
+    found: Tensor = _matrix.MM(*tensors("mm", input, mat2))
+    return found
+
+
+_MM = Fused("mm", _mm, 2)
+
+
+def mm(input: Tensor, mat2: Tensor) -> Tensor:
+    """Return the product of two matrices, in the order of docs/REDUCTIONS.md."""
+    return _MM((input, mat2))
+
+
+def _bmm(input: Tensor, mat2: Tensor) -> Tensor:
+    found: Tensor = _matrix.BMM(*tensors("bmm", input, mat2))
+    return found
+
+
+_BMM = Fused("bmm", _bmm, 2)
+
+
+def bmm(input: Tensor, mat2: Tensor) -> Tensor:
+    """Return the products of two stacks of matrices."""
+    return _BMM((input, mat2))
+
+
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+    """Return beta · input + alpha · mat1 · mat2; with beta 0 input isn't read."""
+    x, a, b = tensors("addmm", input, mat1, mat2)
+    found: Tensor = _matrix.ADDMM(x, a, b, float(beta), float(alpha))
+    return found
+
+
+def _matmul(input: Tensor, other: Tensor) -> Tensor:
+    a, b = tensors("matmul", input, other)
+    if not a.ndim or not b.ndim:
+        raise RuntimeError(f"matmul: both arguments need to be at least 1D, but they are {a.ndim}D and {b.ndim}D")
+    row, column = a.ndim == 1, b.ndim == 1
+    a, b = a.unsqueeze(0) if row else a, b.unsqueeze(1) if column else b
+    if a.shape[-1] != b.shape[-2]:
+        raise RuntimeError(f"matmul: the shapes {tuple(input.shape)} and {tuple(other.shape)} can't be multiplied")
+    lead = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
+    found: Tensor
+    # Where one side is a single matrix it is one product, whose gradients are sums without rounding between.
+    if math.prod(b.shape[:-2]) == 1:
+        rows = a.reshape(math.prod(a.shape[:-1]), k)
+        found = _matrix.MM(rows, b.reshape(k, n)).reshape(*lead, m, n)
+    elif math.prod(a.shape[:-2]) == 1:
+        rows = b.mT.reshape(math.prod(b.shape[:-2]) * n, k)
+        found = _matrix.MM(rows, a.reshape(m, k).mT).reshape(*lead, n, m).mT.contiguous()
+    else:
+        count = math.prod(lead)
+        left = a.expand(*lead, m, k).reshape(count, m, k)
+        right = b.expand(*lead, k, n).reshape(count, k, n)
+        found = _matrix.BMM(left, right).reshape(*lead, m, n)
+    if row:
+        found = found.squeeze(-2)
+    return found.squeeze(-1) if column else found
+
+
+_MATMUL = Fused("matmul", _matmul, 2)
+
+
+def matmul(input: Tensor, other: Tensor) -> Tensor:
+    """Return the product of vectors, matrices or stacks of matrices, whose leading dimensions are broadcast."""
+    return _MATMUL((input, other))
+
+
+def _linear_form(ex: Executor, input: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
+    here("linear", ex, *[t for t in (input, weight, bias) if t is not None])
+    if weight.ndim != 2 or not input.ndim or input.shape[-1] != weight.shape[1]:
+        raise InvalidArgumentError(
+            f"linear: input has the shape {tuple(input.shape)} and weight {tuple(weight.shape)}; expected (…, in) and "
+            "(out, in)"
+        )
+    if bias is not None and bias.shape != weight.shape[:1]:
+        raise InvalidArgumentError(f"linear: bias has the shape {tuple(bias.shape)}; expected ({weight.shape[0]},)")
+    with using(ex):
+        found: Tensor = _matrix.LINEAR(input, weight, bias)
+        return found
+
+
+def _linear(input: Tensor, weight: Tensor, bias: Optional[Tensor], activation: Optional[str]) -> Tensor:
+    for value in (input, weight):
+        tensors("linear", value)
+    if weight.ndim == 1:
+        found: Tensor = _matmul(input, weight)
+        if bias is not None:
+            found = add(found, bias)
+    else:
+        found = _matrix.LINEAR(input, weight, bias)
+    if activation is None:
+        return found
+    if activation not in ACTIVATIONS:
+        raise InvalidArgumentError(f"linear: activation is {activation!r}; expected one of {', '.join(ACTIVATIONS)}")
+    return ACTIVATIONS[activation](found)
+
+
+_LINEAR = Fused("linear", _linear, 3)
+
+
+@executor_form(_linear_form)
+def linear(input: Tensor, weight: Tensor, bias: Optional[Tensor] = None, *, activation: Optional[str] = None) -> Tensor:
+    """Return input · weightᵀ + bias over the last dimension, then an activation: "relu", "gelu", "silu" or others."""
+    return _LINEAR((input, weight, bias), (activation,))

@@ -1,0 +1,56 @@
+"""batch_norm: what moves its running statistics, and by how much."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+
+from hologram_torch import functional as F
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (0, 3, 2), (2, 3, 0)], ids=str)
+def test_a_batch_of_nothing_moves_no_statistics(shape: tuple[int, ...]) -> None:
+    for f in (F, torch.nn.functional):
+        mean, variance = torch.full((3,), 0.5), torch.full((3,), 2.0)
+        for _ in range(3):
+            found = f.batch_norm(torch.zeros(shape), mean, variance, training=True)
+        assert found.shape == shape
+        assert torch.equal(mean, torch.full((3,), 0.5)) and torch.equal(variance, torch.full((3,), 2.0))
+
+
+BATCH = ("input", "running_mean", "running_var", "weight", "bias")
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("pair", [p for p in itertools.combinations(BATCH, 2) if p != BATCH[1:3]], ids="-".join)
+def test_arguments_of_batch_norm_that_share_memory(pair: tuple[str, str], recorded: bool) -> None:
+    """They are read as they were: result and gradients are those of arguments apart, and statistics move once."""
+    for _ in range(4):
+        given = {name: torch.rand(3) + 0.5 for name in BATCH[1:]}
+        given["input"] = torch.randn(4, 3)
+        given[pair[1]] = given[pair[0]] if pair[0] != "input" else given["input"][1]
+        apart = {name: t.clone() for name, t in given.items()}
+        ways = []
+        for tensors in (given, apart):
+            taken = {name: t.detach().requires_grad_(recorded and "running" not in name) for name, t in tensors.items()}
+            y = F.batch_norm(**taken, training=True)
+            of = [t for t in taken.values() if t.requires_grad]
+            ways.append([y, *(torch.autograd.grad(y.square().sum(), of) if of else ())])
+        for found, expected in zip(*ways):
+            assert torch.equal(found, expected)
+        for name in BATCH[1:3]:
+            assert torch.equal(given[name], apart[name])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_momentum_may_be_a_tensor(dtype: torch.dtype) -> None:
+    x, kinds = torch.randn(5, 3).to(dtype), [torch.float32, torch.float64]
+    for rate, kept in itertools.product((0.1, 0.25, 1.0), kinds):
+        ways = []
+        for momentum in (rate, torch.tensor(rate, dtype=kept)):
+            mean, variance = torch.full((3,), 0.5, dtype=kept), torch.full((3,), 2.0, dtype=kept)
+            ways.append([F.batch_norm(x, mean, variance, training=True, momentum=momentum), mean, variance])
+        for found, expected in zip(*ways):
+            assert torch.equal(found, expected)
