@@ -233,7 +233,7 @@ def _check_written(x: Tensor, **statistics: Optional[Tensor]) -> None:
     for name, running in statistics.items():
         if running is not None and running.device != x.device:
             raise RuntimeError(f"batch_norm: {name} is on {running.device}, and the input on {x.device}")
-        if running is not None and running.is_neg():
+        if running is not None and not is_dynamo_compiling() and running.is_neg():
             raise RuntimeError(f"batch_norm: {name} is a negated view, and it is changed in place; clone() it")
         if running is not None and any(n > 1 and step == 0 for n, step in zip(running.shape, running.stride())):
             raise RuntimeError(f"batch_norm: elements of {name} share memory, and it is changed in place; clone() it")
