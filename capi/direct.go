@@ -9,7 +9,6 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/core"
 	"github.com/hologram-project/hologram/core/lock"
 )
@@ -233,7 +232,7 @@ func admit(executor handle, x *published) *gate {
 
 // newDirect puts a call into C's memory.
 func newDirect(d *core.Direct, counts *C.hologram_direct, key *C.uint64_t) (*C.hologram_direct, int64) {
-	up := func(n int) int { return (n + backends.FrameAlign - 1) &^ (backends.FrameAlign - 1) }
+	up := func(n int) int { return (n + core.FrameAlign - 1) &^ (core.FrameAlign - 1) }
 	n, bytes := *counts, up(int(d.Workspace))
 	n.num_steps, n.num_params, n.num_checks = C.int32_t(len(d.Steps)), 0, C.int32_t(len(d.Checks))
 	for i := range d.Steps {

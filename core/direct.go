@@ -1,6 +1,7 @@
 package core
 
 import (
+	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/core/call"
 	"github.com/hologram-project/hologram/core/profile"
 	"github.com/hologram-project/hologram/core/queue"
@@ -8,6 +9,9 @@ import (
 
 // Direct is a call that others run by themselves, in the turn of the executor's stream.
 type Direct = call.Direct
+
+// FrameAlign is what the addresses of a Direct's frames are multiples of.
+const FrameAlign = backends.FrameAlign
 
 // What a Gate's word says.
 const (
