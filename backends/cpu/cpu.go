@@ -264,11 +264,11 @@ func (k *kernel) Cost(l *backends.Launch) float64 {
 }
 
 // Direct is backends.Entered's: machine code alone is entered.
-func (k *kernel) Direct(l *backends.Launch) *backends.Direct {
+func (k *kernel) Direct(l *backends.Launch, on backends.Stream) *backends.Direct {
 	if e, ok := k.program.(interface {
-		Direct(*backends.Launch) *backends.Direct
+		Direct(*backends.Launch, backends.Stream) *backends.Direct
 	}); ok {
-		return e.Direct(l)
+		return e.Direct(l, on)
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func enter(k backends.Kernel, l *backends.Launch) bool {
 	for i := range other.Slots {
 		other.Slots[i].Addr += 1 << 30
 	}
-	d := k.(backends.Entered).Direct(&other)
+	d := k.(backends.Entered).Direct(&other, nil)
 	if d == nil || len(d.Params) != len(l.Params) {
 		return false
 	}

@@ -125,6 +125,7 @@ type Prepared struct {
 	more    []*Bound
 	keptAll *atomic.Int64        // the device's count of those
 	directs map[*Direct]struct{} // that are published
+	lines   []*memory.Line       // on which they were entered, of a device that works by itself
 }
 
 // operandUse is what a call does with an operand.
@@ -236,7 +237,18 @@ func (p *Prepared) Release() {
 	if !p.Drop() {
 		return
 	}
-	p.retire()
+	if passed := p.retire(); passed != nil {
+		go func() {
+			passed()
+			p.free()
+		}()
+		return
+	}
+	p.free()
+}
+
+// free lets go of what calls used, which are over.
+func (p *Prepared) free() {
 	if b := p.spare.Swap(nil); b != nil {
 		b.free()
 	}

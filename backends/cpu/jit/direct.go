@@ -12,7 +12,7 @@ import (
 const directNanoseconds = 10e3
 
 // Direct is backends.Entered's.
-func (k *Kernel) Direct(l *backends.Launch) *backends.Direct {
+func (k *Kernel) Direct(l *backends.Launch, _ backends.Stream) *backends.Direct {
 	alone := *l
 	alone.Record = nil // nobody cancels it
 	r := k.takeRun()
