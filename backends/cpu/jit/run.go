@@ -272,11 +272,11 @@ func (r *run) alone() {
 }
 
 // Run takes part in a launch: it runs chunk after chunk. It is for the pool.
-func (r *run) Run(j *workers.Job) {
+func (r *run) Run(j *workers.Job, at workers.Seat) {
 	f := r.k.frame(r)
 	f.enter(r)
 	defer r.k.release(f)
-	for i, ok := j.Next(); ok; i, ok = j.Next() {
+	for i, ok := j.Next(&at); ok; i, ok = j.Next(&at) {
 		f.lanes(uint64(i)*r.chunk, min(uint64(i+1)*r.chunk, r.lanes))
 	}
 }
