@@ -140,6 +140,7 @@ const (
 	farNanoseconds   = 0.05
 	farBytes         = 2 << 20
 	slowFactor       = 16
+	loadSteps        = 4    // in a loop over elements: the load, what is done with it, the next address, the end
 	laneNanoseconds  = 0.03 // with the memory of programs that go from element to element
 )
 
@@ -151,7 +152,12 @@ func (r *run) estimate() float64 {
 	}
 	bytes := 0.0
 	for i := range r.views {
-		bytes += float64(r.views[i].size)
+		each := float64(r.views[i].size)
+		if r.k.p.bytes { // a lane may go over many elements
+			all := float64(max(r.l.Slots[i].Bytes, 0))
+			each = max(each, min(all, each*steps/loadSteps)/float64(r.lanes))
+		}
+		bytes += each
 	}
 	ns := steps / float64(r.lanes) * groupNanoseconds / float64(r.k.lanes())
 	if r.k.p.bytes && r.width == 0 {
