@@ -61,7 +61,7 @@ const (
 func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 	r := k.takeRun()
 	defer k.giveBack(r)
-	if !r.prepare(l) {
+	if !r.prepare(l, minRow) {
 		return k.other.Run(l, pool)
 	}
 	if r.lanes == 0 {
@@ -169,8 +169,9 @@ func (r *run) estimate() float64 {
 	return ns + nearNanoseconds*bytes
 }
 
-// prepare sets the run up for a launch; false if it has to be declined.
-func (r *run) prepare(l *backends.Launch) bool {
+// prepare sets the run up for a launch, in which rows of at least so many lanes may be
+// calls of their own; false if it has to be declined.
+func (r *run) prepare(l *backends.Launch, least uint64) bool {
 	k := r.k
 	r.l, r.faulted, r.row, r.tile, r.staging = l, false, 0, 0, false
 	r.stopped.Store(false)
@@ -201,7 +202,7 @@ func (r *run) prepare(l *backends.Launch) bool {
 			}
 		}
 	}
-	if r.row < minRow || r.width > 0 {
+	if r.row < least || r.width > 0 {
 		r.row = 0
 	}
 	var s shape
