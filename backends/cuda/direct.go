@@ -4,7 +4,7 @@ import "github.com/hologram-project/hologram/backends"
 
 // Direct is backends.Entered's: one kernel that tells nobody anything, on a stream that
 // nobody else ends. On others each work's ticket would have to be told at once.
-func (k *kernel) Direct(l *backends.Launch, on backends.Stream) *backends.Direct {
+func (k *kernel) Direct(l *backends.Launch, on backends.Stream) []backends.Direct {
 	s, ok := on.(*stream)
 	if !ok || s.device != k.device || !s.stays || !k.device.info.Enters || k.program.Phase || k.program.Residue || l.Fuel > 0 || k.check(l) != nil {
 		return nil
@@ -30,13 +30,13 @@ func (k *kernel) Direct(l *backends.Launch, on backends.Stream) *backends.Direct
 		sub.Exec, sub.Node = graph.exec, graph.node
 	}
 	code, frame, at := s.device.api.Entry(sub, s.block, &s.notes.host.tickets)
-	d := &backends.Direct{Code: code, Frame: frame, Nanoseconds: k.Cost(l), Bounded: !k.program.Polls() && !s.form.product.Is(),
+	d := backends.Direct{Code: code, Frame: frame, Nanoseconds: k.Cost(l), Bounded: !k.program.Polls() && !s.form.product.Is(),
 		Fault: 0, Refuses: true, Release: func() { _ = graph.free(s.device) }}
 	for i := range l.Slots {
-		d.Slots = append(d.Slots, backends.Place{Of: i, At: at + k.program.Layout.Base(i)})
+		d.Slots = append(d.Slots, backends.SlotPlace{Place: backends.Place{Of: i, At: at + k.program.Layout.Base(i)}})
 	}
 	for i := range l.Params {
 		d.Params = append(d.Params, backends.ParamPlace{Place: backends.Place{Of: i, At: at + k.program.Layout.Param(i)}, Type: k.params[i]})
 	}
-	return d
+	return []backends.Direct{d}
 }

@@ -28,7 +28,7 @@ type Direct struct {
 	end    func() // once
 }
 
-// DirectStep is a launch.
+// DirectStep is a launch, or a part of one.
 type DirectStep struct {
 	*backends.Direct
 	Bases  []DirectBase // of Direct.Slots
@@ -186,33 +186,41 @@ func (b *Bound) direct(line *memory.Line) (d *Direct, never bool) {
 		if !ok || b.launches[i].Fuel > 0 || p.async && b.launches[i].N == 0 {
 			return nil, true
 		}
-		from := k.Direct(&b.launches[i], line.Stream)
-		if from == nil {
+		parts := k.Direct(&b.launches[i], line.Stream)
+		if parts == nil {
 			return nil, true
 		}
-		made.Steps = append(made.Steps, DirectStep{Direct: from})
-		step := &made.Steps[i]
-		if p.varies && !from.Bounded {
-			return nil, true
+		first := len(made.Steps)
+		for n := range parts { // all, for what has to be let go of
+			made.Steps = append(made.Steps, DirectStep{Direct: &parts[n]})
 		}
-		for _, place := range from.Slots {
-			step.Bases = append(step.Bases, DirectBase{At: place.At, Operand: s.slots[place.Of].operand, Offset: int64(s.l.Slots[place.Of].Addr)})
-		}
-		for _, x := range s.params {
-			at := -1
-			for _, place := range from.Params {
-				if place.Of == x.param {
-					at = place.At
-				}
-			}
-			if at < 0 {
+		for n := first; n < len(made.Steps); n++ {
+			step := &made.Steps[n]
+			from := step.Direct
+			if p.varies && !from.Bounded {
 				return nil, true
 			}
-			step.Params = append(step.Params, DirectParam{At: at, Scalar: x.scalar})
+			for _, place := range from.Slots {
+				offset := int64(s.l.Slots[place.Of].Addr) + place.Offset
+				step.Bases = append(step.Bases, DirectBase{At: place.At, Operand: s.slots[place.Of].operand, Offset: offset})
+			}
+			for _, x := range s.params {
+				at := -1
+				for _, place := range from.Params {
+					if place.Of == x.param {
+						at = place.At
+					}
+				}
+				if at < 0 {
+					return nil, true
+				}
+				step.Params = append(step.Params, DirectParam{At: at, Scalar: x.scalar})
+			}
+			// If it is not the first, something may have been done.
+			faults = faults || from.Fault >= 0 && (!from.Refuses || n > 0)
+			bytes += int64(len(from.Frame))
+			took += from.Nanoseconds
 		}
-		faults = faults || from.Fault >= 0 && (!from.Refuses || i > 0) // something may have been done
-		bytes += int64(len(from.Frame))
-		took += from.Nanoseconds
 	}
 	if bytes > mostBytes || !(took <= most) {
 		return nil, true
