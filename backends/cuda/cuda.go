@@ -5,7 +5,7 @@
 //
 // cuda.go has the backend and its devices, kernel.go programs and their
 // variants, compile.go what the driver makes of these, stream.go the queue, graph.go captured work,
-// guest.go work in what others capture, timing.go when work was done.
+// guest.go work in what others capture, direct.go launches that others queue, timing.go when work was done.
 package cuda
 
 import (

@@ -183,7 +183,7 @@ func (b *Bound) direct(line *memory.Line) (d *Direct, never bool) {
 	for i := range b.launches {
 		s := &p.steps[i]
 		k, ok := s.kernel.Kernel.(backends.Entered)
-		if !ok || b.launches[i].Fuel > 0 || p.async && b.launches[i].N == 0 {
+		if !ok || b.launches[i].Fuel > 0 || p.async && (b.launches[i].N == 0 || k.Workspace(&b.launches[i]) > 0) {
 			return nil, true
 		}
 		parts := k.Direct(&b.launches[i], line.Stream)

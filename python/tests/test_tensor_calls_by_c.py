@@ -14,11 +14,10 @@ from test_two_ways import a_call
 
 import hologram as hg
 from hologram import ops
-from hologram._ffi import native
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 GPU = torch.cuda.is_available() and hg.is_cuda_available()
-TIMES = 5  # the first is prepared, the second made on a gate, the third published
+TIMES = 5  # the first is prepared, after which there is a gate; the third is published
 
 cuda = pytest.mark.skipif(not GPU, reason="torch and Hologram have no GPU here")
 
@@ -82,10 +81,9 @@ def test_operations(ex: hg.Executor, name: str) -> None:
         def call(seed: int, values: int) -> Any:
             given, _ = a_call(f, random.Random(seed), host)
             rng = np.random.default_rng(values)
+            given["ex"] = ex
             for key, value in list(given.items()):
-                if value is host:
-                    given[key] = ex
-                elif isinstance(value, (np.ndarray, hg.Buffer)):
+                if isinstance(value, (np.ndarray, hg.Buffer)):
                     given[key] = here = tensor(value, ex.backend)
                     if here is None:
                         return None
@@ -114,12 +112,13 @@ def test_operations(ex: hg.Executor, name: str) -> None:
 def add(ex: hg.Executor, n: int = 1024) -> tuple[Any, ...]:
     """A call that C makes by now."""
     x, y, out = (torch.full((n,), v, device=ex.backend) for v in (1.0, 2.0, 0.0))
-    for _ in range(TIMES):
+    before = direct(ex)
+    for _ in range(20 * TIMES):  # what is busy for a moment comes later
         ops.vector_add(ex, x, y, out)
-    if made_by_c(ex):
-        before = direct(ex)
-        ops.vector_add(ex, x, y, out)
-        assert direct(ex) == before + 1
+        if direct(ex) > before:
+            break
+    else:
+        assert not made_by_c(ex)
     return x, y, out
 
 
@@ -271,7 +270,7 @@ def test_streams_of_torch(gpu: hg.Executor) -> None:
 
 @cuda
 def test_more_than_the_driver_takes(gpu: hg.Executor) -> None:
-    x, y, out = add(gpu)
+    x = add(gpu)[0]
     acc = torch.zeros(1024, device="cuda")
     for _ in range(TIMES):
         ops.vector_add(gpu, acc, x, acc)
@@ -285,7 +284,7 @@ def test_more_than_the_driver_takes(gpu: hg.Executor) -> None:
 
 @cuda
 def test_captures_of_torch(gpu: hg.Executor) -> None:
-    x, y, out = add(gpu)
+    x = add(gpu)[0]
     acc = torch.zeros(1024, device="cuda")
     graph, side = torch.cuda.CUDAGraph(), torch.cuda.Stream()
     with torch.cuda.stream(side):
@@ -319,7 +318,6 @@ def test_kernels_that_go_while_they_run(gpu: hg.Executor) -> None:
         before = direct(gpu)
         gpu.launch(program, x=x, out=out)
         assert direct(gpu) == before + 1
-        program.free()
         del program
         assert (out == i).all()
     for n in range(1, 1500):
