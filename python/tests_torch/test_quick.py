@@ -112,7 +112,10 @@ def test_numbers_beside_tensors(case: str) -> None:
     assert torch.equal(found.view(torch.uint8), expected.view(torch.uint8)) if found.ndim else found == expected
     with by_python():
         other = called(name, [v + 1 if isinstance(v, float) else v for v in arguments])
-    assert torch.equal(quick(name, *[v + 1 if isinstance(v, float) else v for v in arguments]), other) or other.isnan().any()
+    assert (
+        torch.equal(quick(name, *[v + 1 if isinstance(v, float) else v for v in arguments]), other)
+        or other.isnan().any()
+    )
     wanted = [v.clone().requires_grad_() if isinstance(v, Tensor) else v for v in arguments]
     assert quick(name, *wanted) is None
     called(name, wanted).sum().backward()
