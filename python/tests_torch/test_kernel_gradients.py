@@ -95,4 +95,4 @@ def test_random_kernels(seed: int) -> None:
         for a, b in zip(found, expected):
             a, b = (torch.zeros(7, dtype=torch.float64) if t is None else t for t in (a, b))
             assert isinstance(a, Tensor)
-            torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9, msg=lambda m: f"{text}\nn = {n}: {m}")
+            torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9, msg=lambda m, n=n: f"{text}\nn = {n}: {m}")

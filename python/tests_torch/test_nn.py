@@ -323,4 +323,6 @@ def test_sequences_are_their_layers() -> None:
                 expected = x
                 for layer in model:
                     expected = layer(expected)
-                torch.testing.assert_close(model(x), expected, rtol=0, atol=0, msg=lambda m: f"{model}: {m}")
+                torch.testing.assert_close(
+                    model(x), expected, rtol=0, atol=0, msg=lambda m, model=model: f"{model}: {m}"
+                )
