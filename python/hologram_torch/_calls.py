@@ -122,7 +122,7 @@ def called(name: str, values: Sequence[Any], numbers: Sequence[float] = (), out:
     if out is None and not is_dynamo_compiling():
         quick = operation.function.quick(threads.now, *values, *numbers)
         if quick is not None and quick is not True:
-            return quick  # type: ignore[no-any-return]
+            return quick
     inputs = tensors(name, *values)
     if out is None:
         found: Tensor = operation(*inputs, *numbers)
