@@ -16,6 +16,7 @@ type access uint8
 const (
 	contiguous access = iota
 	single            // one element for all
+	spacedBlocks      // contiguous in each block
 	staged            // by way of memory in which it is contiguous
 )
 
