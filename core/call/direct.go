@@ -64,7 +64,7 @@ type DirectCheck struct {
 const (
 	maxDirectBytes        = 256 << 10
 	maxDirectNanoseconds  = 10e3
-	maxEnteredBytes       = 2 << 20
+	maxEnteredBytes       = 4 << 20
 	maxEnteredNanoseconds = 10e6
 )
 
@@ -78,11 +78,7 @@ func (b *Bound) Direct(line *memory.Line, publish func(*Direct) (retire func()))
 	}
 	p := b.p
 	if p.async {
-		p.mu.Lock()
-		if !slices.Contains(p.lines, line) {
-			p.lines = append(slices.DeleteFunc(p.lines, func(l *memory.Line) bool { return l.Given() == 0 }), line)
-		}
-		p.mu.Unlock()
+		p.enteredOn(line)
 	}
 	if d.retire = publish(d); d.retire == nil {
 		d.end()
@@ -97,6 +93,27 @@ func (b *Bound) Direct(line *memory.Line, publish func(*Direct) (retire func()))
 	return false
 }
 
+// enteredOn notes a line, and forgets those that are closed.
+func (p *Prepared) enteredOn(line *memory.Line) {
+	p.mu.Lock()
+	lines := p.lines // which nobody changes
+	p.mu.Unlock()
+	kept := []*memory.Line{line}
+	for _, l := range lines {
+		if l != line && l.Given() > 0 {
+			kept = append(kept, l)
+		}
+	}
+	p.mu.Lock()
+	for _, l := range p.lines { // who came meanwhile
+		if !slices.Contains(lines, l) && !slices.Contains(kept, l) {
+			kept = append(kept, l)
+		}
+	}
+	p.lines = kept
+	p.mu.Unlock()
+}
+
 // Forget says that nobody enters the code any more.
 func (d *Direct) Forget() {
 	d.p.mu.Lock()
@@ -105,9 +122,9 @@ func (d *Direct) Forget() {
 	d.end()
 }
 
-// retire ends all that was published of the call. What was entered may still be under way:
-// passed, if it is not nil, waits for that.
-func (p *Prepared) retire() (passed func()) {
+// retire ends all that was published of the call, and lets go of the rest once what was
+// entered has passed: at once, or from a goroutine.
+func (p *Prepared) retire(letGo func()) {
 	p.mu.Lock()
 	ended, lines := p.directs, p.lines
 	p.directs = nil
@@ -123,15 +140,17 @@ func (p *Prepared) retire() (passed func()) {
 		busy = busy || !l.Passed(tickets[i])
 	}
 	if !busy {
-		return nil
+		letGo()
+		return
 	}
-	return func() {
+	go func() {
 		for i, l := range lines {
 			for pause := 100 * time.Microsecond; !l.Passed(tickets[i]); pause = min(2*pause, queue.LookTime) {
 				time.Sleep(pause)
 			}
 		}
-	}
+		letGo()
+	}()
 }
 
 // direct makes the call's code; nil: there is none now or, if never, ever.

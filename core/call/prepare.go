@@ -234,17 +234,9 @@ func Prepare(d *Device, r *Request) (*Prepared, error) {
 
 // Release takes a user away.
 func (p *Prepared) Release() {
-	if !p.Drop() {
-		return
+	if p.Drop() {
+		p.retire(p.free)
 	}
-	if passed := p.retire(); passed != nil {
-		go func() {
-			passed()
-			p.free()
-		}()
-		return
-	}
-	p.free()
 }
 
 // free lets go of what calls used, which are over.
