@@ -21,6 +21,7 @@
 //	collective.go  what the lanes of a block come to together
 //	lir.go      instructions on virtual registers, which those write
 //	tidy.go     joins copies with what they copy, and leaves out what nothing reads
+//	schedule.go puts instructions in the order in which they could begin
 //	alloc.go    registers, by linear scan
 //	encode.go   machine code, by package x86
 //	kernel.go   variants, which launches ask for

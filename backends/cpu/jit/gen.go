@@ -215,6 +215,7 @@ func (p *program) generate(m *work.Meter, t *target, s shape) (code []byte, lay 
 		g.loops[i].last += int32(len(g.pro))
 	}
 	g.tidy()
+	g.schedule(t)
 	places := g.allocate(&t.files)
 	lay.bytes = lay.spill + 64*places
 	pushed := e.enter()

@@ -78,7 +78,7 @@ func (g *gen) loadSingle(t isa.Type, m *mref) vreg {
 		return d
 	}
 	vl := g.vl(4)
-	g.add(inst{d: d, mem: m, emit: func(e *encoder, in *inst) {
+	g.add(inst{d: d, mem: m, inner: true, pure: true, emit: func(e *encoder, in *inst) {
 		at := e.memory(in.mem, x86.RAX)
 		if t.Signed() {
 			e.LoadSigned(x86.Width(t.Size()), x86.RAX, at)
@@ -184,7 +184,7 @@ func (g *gen) fetchAhead(m *mref) {
 	}
 	ahead := *m
 	ahead.disp += storeAhead
-	g.add(inst{mem: &ahead, emit: func(e *encoder, in *inst) { e.Prefetch(e.memory(in.mem, x86.RAX)) }})
+	g.add(inst{mem: &ahead, inner: true, emit: func(e *encoder, in *inst) { e.Prefetch(e.memory(in.mem, x86.RAX)) }})
 }
 
 // storeAs stores elements of type t that lie side by side.
@@ -222,7 +222,7 @@ func (g *gen) storeAs(t isa.Type, m *mref, v vreg) {
 // store adds an instruction that stores v: what Inst calls D is read.
 func (g *gen) store(in inst, v vreg) {
 	f, imm, vl := in.f, in.imm, in.vl
-	in.b = v
+	in.b, in.inner = v, true
 	in.f = nil
 	in.emit = func(e *encoder, in *inst) {
 		x := x86.Inst{VL: vl, D: e.vec(in.b, 0, vl), Imm: imm, IsMem: true, Mem: e.memory(in.mem, x86.RAX)}
