@@ -193,7 +193,7 @@ static outcome prepare_result(operation *o, request *r) {
   if (take_sizes(o, r, &n) != DONE) return SURPRISE;
   if (o->product == NUMBER) found = request_cell(r, &o->output);
   if (o->product == MADE) {
-    found = request_result(r, s->elementwise, first, s->form == ONE_ROW && n >= 0, &o->output);
+    found = request_result(r, s->elements, first, like, s->form == ONE_ROW && n >= 0, &o->output);
     if (found == DONE) found = request_take(r, o->output, FRESH);
   }
   if (found == DONE && r->numbers) found = request_numbers(r, like, n);

@@ -263,10 +263,12 @@ func (k *kernel) Cost(l *backends.Launch) float64 {
 	return steps * k.step
 }
 
+var _ backends.Entered = (*kernel)(nil)
+
 // Direct is backends.Entered's: machine code alone is entered.
-func (k *kernel) Direct(l *backends.Launch) *backends.Direct {
+func (k *kernel) Direct(l *backends.Launch) []backends.Direct {
 	if e, ok := k.program.(interface {
-		Direct(*backends.Launch) *backends.Direct
+		Direct(*backends.Launch) []backends.Direct
 	}); ok {
 		return e.Direct(l)
 	}

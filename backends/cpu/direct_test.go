@@ -58,17 +58,18 @@ func enter(k backends.Kernel, l *backends.Launch) bool {
 	for i := range other.Slots {
 		other.Slots[i].Addr += 1 << 30
 	}
-	d := k.(backends.Entered).Direct(&other)
-	if d == nil || len(d.Params) != len(l.Params) {
+	parts := k.(backends.Entered).Direct(&other)
+	if parts == nil || len(parts[0].Params) != len(l.Params) {
 		return false
 	}
-	if d.Fault >= 0 { // it may have to be made again
+	faulted := false
+	if parts[0].Fault >= 0 { // it may have to be made again
 		before := make([][]byte, len(l.Slots))
 		for i := range l.Slots {
 			before[i] = append([]byte(nil), bytesOf(&l.Slots[i])...)
 		}
 		defer func() {
-			if d != nil {
+			if !faulted {
 				return
 			}
 			for i := range l.Slots {
@@ -76,13 +77,24 @@ func enter(k backends.Kernel, l *backends.Launch) bool {
 			}
 		}()
 	}
+	defer fpenv.Leave(fpenv.Enter())
+	for i := range parts {
+		if faulted = enterPart(&parts[i], l); faulted {
+			return false
+		}
+	}
+	return true
+}
+
+// enterPart enters a part of a launch, and reports whether it faults.
+func enterPart(d *backends.Direct, l *backends.Launch) bool {
 	memory := make([]byte, len(d.Frame)+backends.FrameAlign)
 	at := unsafe.Pointer(unsafe.SliceData(memory))
 	at = unsafe.Add(at, -uintptr(at)%backends.FrameAlign)
 	copy(unsafe.Slice((*byte)(at), len(d.Frame)), d.Frame)
 	cell := func(i int) *uint64 { return (*uint64)(unsafe.Add(at, i)) }
 	for _, p := range d.Slots {
-		*cell(p.At) = uint64(l.Slots[p.Of].Addr)
+		*cell(p.At) = uint64(l.Slots[p.Of].Addr) + uint64(p.Offset)
 	}
 	for _, p := range d.Params {
 		x := l.Params[p.Of]
@@ -94,13 +106,8 @@ func enter(k backends.Kernel, l *backends.Launch) bool {
 	for _, w := range d.Words {
 		*cell(w.At) = w.Value
 	}
-	defer fpenv.Leave(fpenv.Enter())
 	purego.SyscallN(d.Code, uintptr(at))
-	if d.Fault >= 0 && *(*uint32)(unsafe.Add(at, d.Fault)) != 0 {
-		d = nil
-		return false
-	}
-	return true
+	return d.Fault >= 0 && *(*uint32)(unsafe.Add(at, d.Fault)) != 0
 }
 
 func bytesOf(v *backends.View) []byte {

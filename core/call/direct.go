@@ -19,7 +19,7 @@ type Direct struct {
 	retire func()
 }
 
-// DirectStep is a launch.
+// DirectStep is a launch, or a part of one.
 type DirectStep struct {
 	*backends.Direct
 	Bases  []DirectBase // of Direct.Slots
@@ -108,30 +108,34 @@ func (b *Bound) direct() *Direct {
 		if !ok || b.launches[i].Fuel > 0 {
 			return nil
 		}
-		from := k.Direct(&b.launches[i])
-		if from == nil {
+		parts := k.Direct(&b.launches[i])
+		if parts == nil {
 			return nil
 		}
-		step := DirectStep{Direct: from}
-		for _, place := range from.Slots {
-			step.Bases = append(step.Bases, DirectBase{At: place.At, Operand: s.slots[place.Of].operand, Offset: int64(s.l.Slots[place.Of].Addr)})
-		}
-		for _, x := range s.params {
-			at := -1
-			for _, place := range from.Params {
-				if place.Of == x.param {
-					at = place.At
+		for n := range parts {
+			from := &parts[n]
+			step := DirectStep{Direct: from}
+			for _, place := range from.Slots {
+				offset := int64(s.l.Slots[place.Of].Addr) + place.Offset
+				step.Bases = append(step.Bases, DirectBase{At: place.At, Operand: s.slots[place.Of].operand, Offset: offset})
+			}
+			for _, x := range s.params {
+				at := -1
+				for _, place := range from.Params {
+					if place.Of == x.param {
+						at = place.At
+					}
 				}
+				if at < 0 {
+					return nil
+				}
+				step.Params = append(step.Params, DirectParam{At: at, Scalar: x.scalar})
 			}
-			if at < 0 {
-				return nil
-			}
-			step.Params = append(step.Params, DirectParam{At: at, Scalar: x.scalar})
+			faults = faults || from.Fault >= 0
+			bytes += int64(len(from.Frame))
+			took += from.Nanoseconds
+			d.Steps = append(d.Steps, step)
 		}
-		faults = faults || from.Fault >= 0
-		bytes += int64(len(from.Frame))
-		took += from.Nanoseconds
-		d.Steps = append(d.Steps, step)
 	}
 	if bytes > maxDirectBytes || took > maxDirectNanoseconds {
 		return nil

@@ -126,6 +126,42 @@ def test_addresses_are_looked_at_each_time(cpu: hg.Executor) -> None:
     assert (fixed == 0).all()
 
 
+@pytest.mark.parametrize("rows", [2, 7, 64, 65])
+def test_rows(cpu: hg.Executor, rows: int) -> None:
+    """What broadcasts or lies apart by rows is a call for each row, of which there may be 64."""
+    wide = np.arange(rows * 40, dtype=np.float32).reshape(rows, 40)
+    row, column = np.linspace(-1, 1, 33, dtype=np.float32), np.linspace(5, 7, rows, dtype=np.float32)[:, None]
+    pairs = [
+        (wide[:, :33], row),
+        (wide[:, 3:36], column),
+        (row, wide[:, :33]),
+        (column, row),
+        (wide[::-1, :33], row[::-1].copy()),
+    ]
+    for x, y in pairs:
+        for _ in range(TIMES):
+            out = np.zeros((rows, 34), np.float32)
+            before = direct(cpu)
+            ops.vector_sub(cpu, x, y, out[:, :33])
+            assert (out[:, :33] == x - y).all() and not out[:, 33:].any()
+        if machine_code(cpu):
+            assert direct(cpu) == before + (rows <= 64)
+        x = x + 1  # elsewhere
+        assert (ops.vector_sub(cpu, x, y) == x - y).all()
+    whole, divisors = wide[:, :33].astype(np.int32), np.ones((rows, 40), np.int32)[:, :33]
+    for i in range(TIMES + 1):
+        divisors[1, 5] = i < TIMES
+        found, expected = np.zeros((2, rows, 33), np.int32)
+        if divisors.all():
+            ops.vector_div(cpu, whole, divisors, found)
+            assert (found == whole).all()
+            continue
+        for out, way in (found, contextlib.nullcontext()), (expected, by_go()):
+            with way, pytest.raises(hg.ProgramFault, match="lane 38"):
+                ops.vector_div(cpu, whole, divisors, out)
+        assert (found == expected).all() and found[1, 5] == 0 and found[rows - 1, 32]
+
+
 def test_numbers_are_those_of_each_call(cpu: hg.Executor) -> None:
     x, out = np.ones(8, np.float32), np.empty(8, np.float32)
     for value in [1.0, 2.5, -0.0, float("inf"), float("nan"), 3.4028235e38, 1e-46, 2]:

@@ -187,10 +187,10 @@ func (r *launch) alone() {
 }
 
 // Run takes part in a launch: it runs task after task. It is for the pool.
-func (r *launch) Run(j *workers.Job) {
+func (r *launch) Run(j *workers.Job, at workers.Seat) {
 	w := takeWorker(r.record)
 	defer r.leave(w)
-	for i, ok := j.Next(); ok && w.err == nil && !w.stopped; i, ok = j.Next() {
+	for i, ok := j.Next(&at); ok && w.err == nil && !w.stopped; i, ok = j.Next(&at) {
 		r.task(w, int64(i))
 	}
 }

@@ -61,7 +61,7 @@ const (
 func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 	r := k.takeRun()
 	defer k.giveBack(r)
-	if !r.prepare(l) {
+	if !r.prepare(l, minRow) {
 		return k.other.Run(l, pool)
 	}
 	if r.lanes == 0 {
@@ -140,6 +140,7 @@ const (
 	farNanoseconds   = 0.05
 	farBytes         = 2 << 20
 	slowFactor       = 16
+	loadSteps        = 4    // in a loop over elements: the load, what is done with it, the next address, the end
 	laneNanoseconds  = 0.03 // with the memory of programs that go from element to element
 )
 
@@ -151,7 +152,12 @@ func (r *run) estimate() float64 {
 	}
 	bytes := 0.0
 	for i := range r.views {
-		bytes += float64(r.views[i].size)
+		each := float64(r.views[i].size)
+		if r.k.p.bytes { // a lane may go over many elements
+			all := float64(max(r.l.Slots[i].Bytes, 0))
+			each = max(each, min(all, each*steps/loadSteps)/float64(r.lanes))
+		}
+		bytes += each
 	}
 	ns := steps / float64(r.lanes) * groupNanoseconds / float64(r.k.lanes())
 	if r.k.p.bytes && r.width == 0 {
@@ -163,8 +169,9 @@ func (r *run) estimate() float64 {
 	return ns + nearNanoseconds*bytes
 }
 
-// prepare sets the run up for a launch; false if it has to be declined.
-func (r *run) prepare(l *backends.Launch) bool {
+// prepare sets the run up for a launch, in which rows of at least so many lanes may be
+// calls of their own; false if it has to be declined.
+func (r *run) prepare(l *backends.Launch, least uint64) bool {
 	k := r.k
 	r.l, r.faulted, r.row, r.tile, r.staging = l, false, 0, 0, false
 	r.stopped.Store(false)
@@ -195,7 +202,7 @@ func (r *run) prepare(l *backends.Launch) bool {
 			}
 		}
 	}
-	if r.row < minRow || r.width > 0 {
+	if r.row < least || r.width > 0 {
 		r.row = 0
 	}
 	var s shape
@@ -272,11 +279,11 @@ func (r *run) alone() {
 }
 
 // Run takes part in a launch: it runs chunk after chunk. It is for the pool.
-func (r *run) Run(j *workers.Job) {
+func (r *run) Run(j *workers.Job, at workers.Seat) {
 	f := r.k.frame(r)
 	f.enter(r)
 	defer r.k.release(f)
-	for i, ok := j.Next(); ok; i, ok = j.Next() {
+	for i, ok := j.Next(&at); ok; i, ok = j.Next(&at) {
 		f.lanes(uint64(i)*r.chunk, min(uint64(i+1)*r.chunk, r.lanes))
 	}
 }
