@@ -39,6 +39,8 @@ type program interface {
 	Run(*backends.Launch, *workers.Pool) error
 	// Step is about what an instruction of a lane takes, in nanoseconds.
 	Step() float64
+	// Lane is about what a lane takes beside that.
+	Lane() float64
 	// Release frees what the program keeps between launches.
 	Release()
 }
@@ -212,7 +214,7 @@ func (d *device) Compile(u *backends.Unit, _ backends.Variant) (backends.Kernel,
 	for _, e := range d.backend.engines {
 		p, err := e.compile(u.Work, u.Source, u.IR)
 		if err == nil {
-			return &kernel{d, p, e.name, analysis.NewCost(u.IR), p.Step(), len(u.IR.Slots), len(u.IR.ParamTypes)}, nil
+			return &kernel{d, p, e.name, analysis.NewCost(u.IR), p.Step(), p.Lane(), len(u.IR.Slots), len(u.IR.ParamTypes)}, nil
 		}
 		if why = err; !errors.As(err, new(*backends.Unsupported)) {
 			break
@@ -251,7 +253,7 @@ type kernel struct {
 	program       program
 	engine        string // its name
 	cost          *analysis.Cost
-	step          float64
+	step, lane    float64
 	slots, params int
 }
 
@@ -260,7 +262,7 @@ func (k *kernel) Cost(l *backends.Launch) float64 {
 	if !bounded {
 		return math.Inf(1)
 	}
-	return steps * k.step
+	return steps*k.step + float64(l.N)*k.lane
 }
 
 var _ backends.Entered = (*kernel)(nil)
@@ -268,9 +270,9 @@ var _ backends.Entered = (*kernel)(nil)
 // Direct is backends.Entered's: machine code alone is entered.
 func (k *kernel) Direct(l *backends.Launch) []backends.Direct {
 	if e, ok := k.program.(interface {
-		Direct(*backends.Launch) []backends.Direct
+		Direct(l *backends.Launch, threads int) []backends.Direct
 	}); ok {
-		return e.Direct(l)
+		return e.Direct(l, k.device.backend.Threads())
 	}
 	return nil
 }
