@@ -166,6 +166,9 @@ func (p *program) scan(r *ir.Region) error {
 			p.meets = true
 		}
 		p.places = p.places || n.Op == ir.Op(isa.SREG)
+		if n.Op == ir.Op(isa.SQRT) {
+			p.insts += rootInsts
+		}
 		if n.Op.IsInst() {
 			if _, ok := rules[n.Op.Inst()]; !ok {
 				return unsupported(instName(n), declined[n.Op.Inst()])
@@ -381,13 +384,16 @@ func (g *gen) unrolling() int {
 	switch {
 	case !g.p.straight:
 		return 1
-	case n <= 12, n <= 120 && many:
+	case n <= shortProgram, n <= 120 && many:
 		return 4
 	case n <= 60:
 		return 2
 	}
 	return 1
 }
+
+// shortProgram is how many instructions a processor sees through some groups of.
+const shortProgram = 12
 
 // manyVectors are registers enough for four groups and the constants of a function.
 const manyVectors = 24

@@ -42,6 +42,9 @@ func load(g *gen, n *ir.Node) {
 		g.set(n.Result(), g.loadPacked(t, m, g.m))
 		return
 	}
+	if g.p.insts > shortProgram {
+		g.fetchAhead(m, loadAhead)
+	}
 	d := g.newReg(classVec)
 	in := inst{f: loads[t], vl: g.vl(reg), d: d, mem: m}
 	if in.f == nil {
@@ -165,25 +168,31 @@ func store(g *gen, n *ir.Node) {
 	}
 	t := g.moved(n)
 	m := g.element(n.Mem.Slot, t.Size())
-	if g.p.straight && g.shape.block == 0 && !g.shape.stream && g.m == 0 {
-		g.fetchAhead(m)
+	if !g.shape.stream {
+		g.fetchAhead(m, storeAhead)
 	}
 	g.storeAs(t, m, g.val(n.Args[0]))
 }
 
-// storeAhead is how far ahead of stores their memory is fetched. A processor fetches by
-// itself what is read in order, but stores that miss the nearest cache wait for each
-// other: with this, sums of arrays beyond it take 0.87 of the time, copies 0.95.
-const storeAhead = 1024
+// How far ahead memory is fetched. A processor fetches by itself what is read in order,
+// but stores that miss the nearest cache wait for each other: with this, sums of arrays
+// beyond it take 0.87 of the time, copies 0.95. And while the instructions of a long
+// program wait for what was loaded there is no room for those of the next groups: with
+// this, tanh of 2^20 numbers takes 0.96 of the time, and of 2^23, in memory, 0.71. Short
+// programs would only have more to do.
+const (
+	storeAhead = 1024
+	loadAhead  = 4096
+)
 
-// fetchAhead fetches the lines that the group's stores will come to. One beyond the
-// array is no fault.
-func (g *gen) fetchAhead(m *mref) {
-	if m.disp%cacheLine != 0 { // another group's too
+// fetchAhead fetches the lines that the group's access will come to, in programs that go
+// straight along memory. One beyond the array is no fault.
+func (g *gen) fetchAhead(m *mref, bytes int32) {
+	if !g.p.straight || g.shape.block > 0 || g.m != 0 || m.disp%cacheLine != 0 { // another group's too
 		return
 	}
 	ahead := *m
-	ahead.disp += storeAhead
+	ahead.disp += bytes
 	g.add(inst{mem: &ahead, inner: true, emit: func(e *encoder, in *inst) { e.Prefetch(e.memory(in.mem, x86.RAX)) }})
 }
 
