@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"runtime"
 
 	"github.com/hologram-project/hologram/backends"
@@ -115,7 +114,7 @@ const EngineVariable = "HOLOGRAM_CPU_ENGINE"
 // machine code where the machine, the system and EngineVariable allow it; where
 // that asks for what is not there, the device does not open.
 func New(threads int) *Backend {
-	if wanted := os.Getenv(EngineVariable); wanted != "" {
+	if wanted := backends.Getenv(EngineVariable); wanted != "" {
 		l, ok := map[string]jit.Level{"strips": jit.None, jit.AVX2.String(): jit.AVX2, jit.AVX512.String(): jit.AVX512}[wanted]
 		if !ok {
 			return refused(threads, fmt.Errorf("%s is %q; expected strips, %v or %v", EngineVariable, wanted, jit.AVX2, jit.AVX512))
