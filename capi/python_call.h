@@ -91,9 +91,8 @@ bool number_is(py_object *o);
 /* Takes a number as the next operand. It stays to be made an array by request_numbers. */
 outcome request_number(request *r, py_object *o);
 
-/* Makes arrays of the numbers, of the dtype of operand like, if that is not negative: of no dimensions, or of n elements if
-   n is not negative. */
-outcome request_numbers(request *r, int like, int64_t n);
+/* Makes arrays of the numbers, of a dtype: of no dimensions, or of n elements if n is not negative. */
+outcome request_numbers(request *r, int32_t dtype, int64_t n);
 
 /* Takes the next size. */
 outcome request_dim(request *r, int64_t size);

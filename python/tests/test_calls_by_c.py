@@ -239,6 +239,39 @@ param a f32
         del program  # the next may be where it was
 
 
+def test_where_a_launch_stands(cpu: hg.Executor) -> None:
+    """Launches of one program that differ in block, grid, n or shape alone, by turns: all special values are theirs."""
+    names = [f"{what}.{axis}" for what in ("lane", "block", "block_dim", "grid_dim") for axis in "xyz"]
+    long = ["row", "column", "rows", "columns", "size.0", "size.1", "index.0", "index.1", "global_lane", "n"]
+    programs = []
+    names += long
+    for name in names:
+        wide = name in long
+        text = f"program place\nslot x u64\nslot out u64\n  ldg.u64 u, x[index]\n  sreg v, {name}\n"
+        text += "" if wide else "  cvt.u64.u32 v, v\n"
+        programs.append(hg.Program(text + "  add.u64 u, u, v\n  stg.u64 u, out[index]\n  exit\n"))
+    x = np.arange(48, dtype=np.uint64)
+    launches: list[dict[str, Any]] = [
+        {"block": 16}, {"block": 24}, {"block": (4, 2, 2)}, {"block": (2, 4, 2)}, {"block": 16, "grid": (1, 3)},
+        {"block": 16, "grid": (1, 1, 3)}, {"block": 16, "grid": (1, 4)}, {"n": 40}, {"n": 41}, {"n": 40, "block": 8},
+        {"shape": (6, 8)}, {"shape": (8, 6)}, {"shape": (2, 3, 8)}, {},
+    ]  # fmt: skip
+
+    def launched(program: hg.Program, how: dict[str, Any]) -> tuple[np.ndarray[Any, Any], ...]:
+        given, out = x.reshape(how.get("shape", (48,))), np.zeros(48, np.uint64)
+        cpu.launch(program, x=given, out=out.reshape(given.shape), **{k: v for k, v in how.items() if k != "shape"})
+        return (out,)
+
+    before = direct(cpu)
+    for name, program in zip(names, programs):
+        with by_go():
+            expected = [outcome(lambda p=program, how=how: launched(p, how), {}) for how in launches]
+        for _ in range(TIMES):
+            for how, wanted in zip(launches, expected):
+                assert outcome(lambda p=program, how=how: launched(p, how), {}) == wanted, (name, how)
+    assert direct(cpu) > before or not machine_code(cpu)
+
+
 def test_profiles_see_all_calls(cpu: hg.Executor) -> None:
     x, y, out = add(cpu)
     with hg.profile() as profile:

@@ -413,7 +413,11 @@ func (g *gen) body(groups int, m vreg) {
 
 // hoist computes what is the same in all lanes of the launch once.
 func (g *gen) hoist(n *ir.Node) {
-	if !n.Op.IsInst() || len(n.Results) != 1 || n.CanFault() || g.p.a.Vary(n.Result()) != analysis.PerLaunch {
+	if !n.Op.IsInst() || len(n.Results) != 1 || n.CanFault() {
+		return
+	}
+	if g.p.a.Vary(n.Result()) != analysis.PerLaunch {
+		g.hoistSingle(n)
 		return
 	}
 	if h := g.headOf(n); h != nil {
@@ -427,6 +431,19 @@ func (g *gen) hoist(n *ir.Node) {
 	g.share(n)
 }
 
+// hoistSingle does the same with elements that stand for all lanes, as the numbers of a
+// row do, and with what is computed of them. Where memory is reached by bytes it might
+// be written meanwhile.
+func (g *gen) hoistSingle(n *ir.Node) {
+	switch {
+	case g.shape.single == 0 || g.shape.block > 0 || g.p.bytes:
+	case n.Op == ir.Op(isa.LDG) && g.shape.single>>n.Mem.Slot&1 != 0:
+		g.compute(n)
+	case len(n.Args) > 0:
+		g.share(n)
+	}
+}
+
 // share computes a node that has no effect once, where what it is computed of has
 // been: not for each group.
 func (g *gen) share(n *ir.Node) {
@@ -438,6 +455,11 @@ func (g *gen) share(n *ir.Node) {
 			return
 		}
 	}
+	g.compute(n)
+}
+
+// compute computes a node once.
+func (g *gen) compute(n *ir.Node) {
 	g.vals = [][]vreg{g.shared}
 	rules[n.Op.Inst()](g, n)
 	g.prepareDivisor(n.Result())

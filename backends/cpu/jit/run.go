@@ -208,6 +208,9 @@ func (r *run) prepare(l *backends.Launch, least uint64) bool {
 	for i := range r.views {
 		w := &r.views[i]
 		w.bind(l, &l.Slots[i], order)
+		if r.width > 0 && w.access == staged && w.rank == 2 && w.shape[1] == int64(r.width) && w.stride[1] == w.size {
+			w.access = spacedBlocks
+		}
 		if indexed>>i&1 != 0 && w.access == staged {
 			if n, _ := w.inner(); r.row == 0 || uint64(n) < r.row {
 				r.row = uint64(n)
@@ -520,12 +523,17 @@ func (f *frame) aim(g, n uint64) {
 				f.stage(i, g, int(n))
 			}
 			addr = uintptr(f.stages[i])
-		case r.row > 0 && w.rank > 0:
+		case w.access == spacedBlocks, r.row > 0 && w.rank > 0:
 			addr += uintptr(w.offset(g))
 		case w.access == contiguous:
 			addr += uintptr(int64(g) * w.size)
 		}
-		*f.u64(r.v.lay.slots + int32(slotBytes*i) + slotIndex) = uint64(addr)
+		at := r.v.lay.slots + int32(slotBytes*i)
+		*f.u64(at + slotIndex) = uint64(addr)
+		*f.u64(at + slotStep) = uint64(w.size) * r.width
+		if w.access == spacedBlocks {
+			*f.u64(at + slotStep) = uint64(w.stride[0])
+		}
 	}
 	*f.u64(argFirst), *f.u64(argCount) = g, n
 	if r.width > 0 {
