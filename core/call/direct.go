@@ -11,7 +11,7 @@ import (
 type Direct struct {
 	Steps     []DirectStep // to be run one after the other
 	Operands  []DirectOperand
-	Scalars   []isa.Type // f32, f64, i32 or i64, to which the call's numbers are converted
+	Scalars   []isa.Type // integers, f32 or f64, to which the call's numbers are converted
 	Checks    []DirectCheck
 	Workspace int64 // bytes that the steps take beside the operands; what they leave there nobody reads
 
@@ -50,10 +50,11 @@ type DirectCheck struct {
 }
 
 // maxDirectBytes bounds the frames and the workspace of one Direct, and
-// maxDirectNanoseconds the work: who enters it may hold locks meanwhile.
+// maxDirectNanoseconds the work: who enters it may hold locks meanwhile. Kernels may
+// want less.
 const (
 	maxDirectBytes       = 256 << 10
-	maxDirectNanoseconds = 10e3
+	maxDirectNanoseconds = 20e3
 )
 
 // Direct has the call, as it is bound, published as code to be entered: publish gets
@@ -149,7 +150,7 @@ func (b *Bound) direct() *Direct {
 	}
 	for i := range p.scalars {
 		switch use := &p.scalars[i]; {
-		case use.boolean, use.t != isa.F32 && use.t != isa.F64 && use.t != isa.I32 && use.t != isa.I64:
+		case use.boolean, !use.t.Integer() && use.t != isa.F32 && use.t != isa.F64:
 			return nil
 		}
 		d.Scalars = append(d.Scalars, p.scalars[i].t)

@@ -171,14 +171,28 @@ def test_numbers_are_those_of_each_call(cpu: hg.Executor) -> None:
                 np.testing.assert_array_equal(out, x * np.float32(value))
     with pytest.raises(ValueError, match="out of range of f32"):
         ops.scalar_mul(cpu, x, out, scalar=1e39)
-    whole, to = np.ones(8, np.int32), np.empty(8, np.int32)
-    for value in [1, -2, 2**31 - 1, -(2**31)]:
-        for _ in range(TIMES):
-            ops.scalar_mul(cpu, whole, to, scalar=value)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"])
+def test_integers_are_those_of_each_call(cpu: hg.Executor, dtype: str) -> None:
+    info = np.iinfo(dtype)
+    whole, to = np.ones(70, dtype), np.empty(70, dtype)
+    least, most = int(info.min), int(info.max)
+    values = [1, 0, 100, least, most, most // 2 + 1]
+    for value in values:
+        for call in (lambda v: ops.scalar_mul(cpu, whole, to, scalar=v), lambda v: ops.fill(cpu, to, v)):
+            call(value)
+            before = direct(cpu)
+            for _ in range(TIMES):
+                to[:] = value ^ 1
+                call(value)
+                assert (to == value).all()
+            if machine_code(cpu) and value < 1 << 63 and value == values[-1]:
+                assert direct(cpu) == before + TIMES
+            for wrong in (most + 1, least - 1, 0.5):
+                with pytest.raises((ValueError, TypeError)):
+                    call(wrong)
             assert (to == value).all()
-    for wrong in (2**31, -(2**31) - 1, 0.5):
-        with pytest.raises((ValueError, TypeError)):
-            ops.scalar_mul(cpu, whole, to, scalar=wrong)
 
 
 def test_faults_are_told(cpu: hg.Executor) -> None:

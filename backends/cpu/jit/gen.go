@@ -166,6 +166,9 @@ func (p *program) scan(r *ir.Region) error {
 			p.meets = true
 		}
 		p.places = p.places || n.Op == ir.Op(isa.SREG)
+		if n.Op == ir.Op(isa.SQRT) {
+			p.insts += rootInsts
+		}
 		if n.Op.IsInst() {
 			if _, ok := rules[n.Op.Inst()]; !ok {
 				return unsupported(instName(n), declined[n.Op.Inst()])
@@ -215,6 +218,7 @@ func (p *program) generate(m *work.Meter, t *target, s shape) (code []byte, lay 
 		g.loops[i].last += int32(len(g.pro))
 	}
 	g.tidy()
+	g.schedule(t)
 	places := g.allocate(&t.files)
 	lay.bytes = lay.spill + 64*places
 	pushed := e.enter()
@@ -380,13 +384,16 @@ func (g *gen) unrolling() int {
 	switch {
 	case !g.p.straight:
 		return 1
-	case n <= 12, n <= 120 && many:
+	case n <= shortProgram, n <= 120 && many:
 		return 4
 	case n <= 60:
 		return 2
 	}
 	return 1
 }
+
+// shortProgram is how many instructions a processor sees through some groups of.
+const shortProgram = 12
 
 // manyVectors are registers enough for four groups and the constants of a function.
 const manyVectors = 24
