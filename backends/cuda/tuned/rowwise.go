@@ -16,7 +16,9 @@ import (
 // rowwise plans a kernels.Rowwise, or leaves it to the library.
 func rowwise(op *kernels.Op, l []kernels.Layout, axes int, d Device) (*kernels.Plan, error) {
 	if !op.MakesElements() {
-		return columnStats(op, l, axes, kernels.Accumulator(l[0].Type))
+		if p, err := columnStats(op, l, axes, kernels.Accumulator(l[0].Type)); p != nil || err != nil || op.Broadcasts() {
+			return p, err
+		}
 	}
 	c := op.RowCall(l, axes)
 	if c == nil || c.Rows < 1 || c.Cols < 1 {
@@ -191,7 +193,7 @@ func (r *rowText) text(w *writer) {
 	}
 	w.line("  %s", r.r.Text(r.r.After, w.acc))
 	r.results(w)
-	for from := int64(0); from < r.runs; from += r.atOnce() {
+	for from := int64(0); r.op.MakesElements() && from < r.runs; from += r.atOnce() {
 		r.along(w, from+r.atOnce(), r.r.Each) // a step ahead: no load passes a store
 		r.elements(w, r.r.Each, from, func(u int64) {
 			if r.ragged(u) {
