@@ -257,10 +257,11 @@ func (r *statText) sums(w *writer) {
 		for c := range r.chunks {
 			var z []string
 			for k := range stripes {
-				z = append(z, fmt.Sprintf("z%d_%d", c, k))
+				z = append(z, fmt.Sprintf("z%d", k))
 				w.line("  ldg.%v %s, %s_sums[at]\n  add.u64 at, at, pitch", w.acc, z[k], s.Name)
 			}
-			parts = append(parts, w.tree(s.Combine, z))
+			parts = append(parts, fmt.Sprintf("part%d", c))
+			w.line("  mov.%v %s, %s", w.acc, parts[c], w.tree(s.Combine, z))
 		}
 		w.line("  mov.%v acc, %s\n  mov.%[1]v z, acc", w.acc, w.tree(s.Combine, parts))
 		if s.Done != "" {
