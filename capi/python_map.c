@@ -86,10 +86,7 @@ static outcome prepare(const map *m, request *r, py_object *const *args, py_obje
   for (int i = 0; i < m->inputs; i++) {
     if (r->numbers >> i & 1 && number_beside(&inputs[like], &inputs[i]) != DONE) return SURPRISE;
   }
-  if (*recorded) {
-    *recorded = !r->numbers; /* tensors are what is recorded */
-    return SURPRISE;
-  }
+  if (*recorded) return SURPRISE;
   key = key_of(inputs, m->inputs);
   for (int i = 0; i < m->num_forms && !form; i++) {
     if (m->forms[i].key == key) form = &m->forms[i];
@@ -155,7 +152,8 @@ static py_object *call(py_object *self, py_object *const *args, ptrdiff_t n) {
   fine = request_end(&r, fine);
   if (fine && found == DONE) return packed(made, num_made);
   for (int i = 0; i < num_made; i++) py.Py_DecRef(made[i]);
-  return !fine ? NULL : recorded ? py.PyBool_FromLong(1) : py_none();
+  /* Tensors alone are what is recorded as it is, wherever in prepare a surprise came. */
+  return !fine ? NULL : recorded && !r.numbers ? py.PyBool_FromLong(1) : py_none();
 }
 
 /* torch_map(name, inputs, scalars, outputs, autocast): a map without forms, to which torch_map_add adds some. */

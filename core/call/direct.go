@@ -17,7 +17,7 @@ import (
 type Direct struct {
 	Steps     []DirectStep // to be run one after the other
 	Operands  []DirectOperand
-	Scalars   []isa.Type // f32, f64, i32 or i64, to which the call's numbers are converted
+	Scalars   []isa.Type // integers, f32 or f64, to which the call's numbers are converted
 	Checks    []DirectCheck
 	Workspace int64 // bytes that the steps take beside the operands; what they leave there nobody reads
 	// Space is where the workspace is, on a device that works by itself; 0: anywhere.
@@ -59,11 +59,12 @@ type DirectCheck struct {
 }
 
 // maxDirectBytes bounds the frames and the workspace of one Direct, and
-// maxDirectNanoseconds the work: who enters it may hold locks meanwhile. A device that works
-// by itself has bounds of its own, since nobody cancels the work.
+// maxDirectNanoseconds the work: who enters it may hold locks meanwhile. Kernels may
+// want less. A device that works by itself has bounds of its own, since nobody cancels
+// the work.
 const (
 	maxDirectBytes        = 256 << 10
-	maxDirectNanoseconds  = 10e3
+	maxDirectNanoseconds  = 20e3
 	maxEnteredBytes       = 4 << 20
 	maxEnteredNanoseconds = 10e6
 )
@@ -257,7 +258,7 @@ func (b *Bound) direct(line *memory.Line) (d *Direct, never bool) {
 	}
 	for i := range p.scalars {
 		switch use := &p.scalars[i]; {
-		case use.boolean, use.t != isa.F32 && use.t != isa.F64 && use.t != isa.I32 && use.t != isa.I64:
+		case use.boolean, !use.t.Integer() && use.t != isa.F32 && use.t != isa.F64:
 			return nil, true
 		}
 		made.Scalars = append(made.Scalars, p.scalars[i].t)

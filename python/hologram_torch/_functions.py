@@ -345,6 +345,8 @@ class _Reduced:
     def __call__(self, input: Tensor, dim: _Dim, keepdim: bool, dtype: Optional[torch.dtype] = None) -> Tensor:
         if is_dynamo_compiling() or (is_grad_enabled() and getattr(input, "requires_grad", False)):
             return self.function(input, dim, keepdim, dtype)
+        if not isinstance(keepdim, bool):  # what equals True would find its form
+            return self.function(input, dim, keepdim, dtype)
         over: _Dim = dim  # for which the same form is found as for what equals it, so True has to be refused
         if dim is not None:
             over = index(dim) if isinstance(dim, (int, np.generic)) else tuple([index(d) for d in dim])

@@ -171,14 +171,28 @@ def test_numbers_are_those_of_each_call(cpu: hg.Executor) -> None:
                 np.testing.assert_array_equal(out, x * np.float32(value))
     with pytest.raises(ValueError, match="out of range of f32"):
         ops.scalar_mul(cpu, x, out, scalar=1e39)
-    whole, to = np.ones(8, np.int32), np.empty(8, np.int32)
-    for value in [1, -2, 2**31 - 1, -(2**31)]:
-        for _ in range(TIMES):
-            ops.scalar_mul(cpu, whole, to, scalar=value)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"])
+def test_integers_are_those_of_each_call(cpu: hg.Executor, dtype: str) -> None:
+    info = np.iinfo(dtype)
+    whole, to = np.ones(70, dtype), np.empty(70, dtype)
+    least, most = int(info.min), int(info.max)
+    values = [1, 0, 100, least, most, most // 2 + 1]
+    for value in values:
+        for call in (lambda v: ops.scalar_mul(cpu, whole, to, scalar=v), lambda v: ops.fill(cpu, to, v)):
+            call(value)
+            before = direct(cpu)
+            for _ in range(TIMES):
+                to[:] = value ^ 1
+                call(value)
+                assert (to == value).all()
+            if machine_code(cpu) and value < 1 << 63 and value == values[-1]:
+                assert direct(cpu) == before + TIMES
+            for wrong in (most + 1, least - 1, 0.5):
+                with pytest.raises((ValueError, TypeError)):
+                    call(wrong)
             assert (to == value).all()
-    for wrong in (2**31, -(2**31) - 1, 0.5):
-        with pytest.raises((ValueError, TypeError)):
-            ops.scalar_mul(cpu, whole, to, scalar=wrong)
 
 
 def test_faults_are_told(cpu: hg.Executor) -> None:
@@ -234,6 +248,39 @@ def test_loops_whose_length_is_given(cpu: hg.Executor) -> None:
     for _ in range(2 * TIMES):
         cpu.launch(COUNT, c=count, k=3)
     assert direct(cpu) == before
+
+
+def test_where_a_launch_stands(cpu: hg.Executor) -> None:
+    """Launches of one program that differ in block, grid, n or shape alone, by turns: all special values are theirs."""
+    names = [f"{what}.{axis}" for what in ("lane", "block", "block_dim", "grid_dim") for axis in "xyz"]
+    long = ["row", "column", "rows", "columns", "size.0", "size.1", "index.0", "index.1", "global_lane", "n"]
+    programs = []
+    names += long
+    for name in names:
+        wide = name in long
+        text = f"program place\nslot x u64\nslot out u64\n  ldg.u64 u, x[index]\n  sreg v, {name}\n"
+        text += "" if wide else "  cvt.u64.u32 v, v\n"
+        programs.append(hg.Program(text + "  add.u64 u, u, v\n  stg.u64 u, out[index]\n  exit\n"))
+    x = np.arange(48, dtype=np.uint64)
+    launches: list[dict[str, Any]] = [
+        {"block": 16}, {"block": 24}, {"block": (4, 2, 2)}, {"block": (2, 4, 2)}, {"block": 16, "grid": (1, 3)},
+        {"block": 16, "grid": (1, 1, 3)}, {"block": 16, "grid": (1, 4)}, {"n": 40}, {"n": 41}, {"n": 40, "block": 8},
+        {"shape": (6, 8)}, {"shape": (8, 6)}, {"shape": (2, 3, 8)}, {},
+    ]  # fmt: skip
+
+    def launched(program: hg.Program, how: dict[str, Any]) -> tuple[np.ndarray[Any, Any], ...]:
+        given, out = x.reshape(how.get("shape", (48,))), np.zeros(48, np.uint64)
+        cpu.launch(program, x=given, out=out.reshape(given.shape), **{k: v for k, v in how.items() if k != "shape"})
+        return (out,)
+
+    before = direct(cpu)
+    for name, program in zip(names, programs):
+        with by_go():
+            expected = [outcome(lambda p=program, how=how: launched(p, how), {}) for how in launches]
+        for _ in range(TIMES):
+            for how, wanted in zip(launches, expected):
+                assert outcome(lambda p=program, how=how: launched(p, how), {}) == wanted, (name, how)
+    assert direct(cpu) > before or not machine_code(cpu)
 
 
 def test_profiles_see_all_calls(cpu: hg.Executor) -> None:

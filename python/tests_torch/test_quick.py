@@ -122,6 +122,28 @@ def test_numbers_beside_tensors(case: str) -> None:
     assert all(v.grad is not None for v in wanted if isinstance(v, Tensor))
 
 
+RECORDED: dict[str, Tensor] = {
+    "16 bits without dimension": torch.tensor(1.5).half(),
+    "strided": y.t(),
+    "expanded": y[:, :1].expand(2, 3),
+    "f64": y.double(),
+}
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("case", RECORDED)
+def test_numbers_beside_what_is_recorded(case: str, first: bool) -> None:
+    """They are made tensors before autograd sees them, also where C would not take the tensor itself."""
+    leaf = RECORDED[case].detach().requires_grad_()
+    arguments = (2.0, leaf) if first else (leaf, 2.0)
+    with by_python():
+        expected = F.mul(*arguments)
+    found = F.mul(*arguments)
+    assert torch.equal(found, expected) and found.dtype == expected.dtype
+    found.sum().backward()
+    assert leaf.grad is not None and (leaf.grad == 2).all()
+
+
 LEFT: dict[str, tuple[str, tuple[Any, ...]]] = {
     "no tensor": ("add", (2.0, 1.0)),
     "no array": ("add", (x, "1.0")),

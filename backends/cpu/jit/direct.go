@@ -8,16 +8,21 @@ import (
 	"github.com/hologram-project/hologram/isa"
 )
 
-// directNanoseconds is how much work is entered directly: its caller may hold locks
-// of its own meanwhile, and nobody can stop it. Rows that have to be calls of their
-// own may be as many as directRows.
+// How much work is entered directly: its caller may hold locks of its own meanwhile, and
+// nobody can stop it. Where there are threads to share it with, it is less than is shared
+// once they are awake. Rows that have to be calls of their own may be as many as directRows.
 const (
-	directNanoseconds = 10e3
-	directRows        = 64
+	directNanoseconds      = 10e3
+	directNanosecondsAlone = 20e3
+	directRows             = 64
 )
 
-// Direct is backends.Entered's.
-func (k *Kernel) Direct(l *backends.Launch, _ backends.Stream) []backends.Direct {
+// Direct is backends.Entered's, for as many threads as launches have.
+func (k *Kernel) Direct(l *backends.Launch, threads int) []backends.Direct {
+	limit := directNanoseconds
+	if threads == 1 {
+		limit = directNanosecondsAlone
+	}
 	alone := *l
 	alone.Record = nil // nobody cancels it
 	r := k.takeRun()
@@ -26,7 +31,7 @@ func (k *Kernel) Direct(l *backends.Launch, _ backends.Stream) []backends.Direct
 		return nil
 	}
 	ns := r.estimate() * float64(r.lanes)
-	if !(ns <= directNanoseconds) || r.width > 0 && r.lanes > r.width && r.lanes%r.width != 0 {
+	if !(ns <= limit) || r.width > 0 && r.lanes > r.width && r.lanes%r.width != 0 {
 		return nil // more than one call
 	}
 	f := r.newFrame()

@@ -117,10 +117,23 @@ func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 
 // Step estimates what an instruction of a lane takes, in nanoseconds.
 func (k *Kernel) Step() float64 {
-	if k.p.blocks != nil {
-		return groupNanoseconds / float64(k.lanes())
+	ns := groupNanoseconds / float64(k.lanes())
+	if k.p.bytes && k.p.blocks == nil {
+		ns *= slowFactor
 	}
-	return laneNanoseconds
+	return ns
+}
+
+// Lane estimates what a lane takes beside its instructions: the elements that it goes to
+// by index, if caches have them.
+func (k *Kernel) Lane() float64 {
+	bytes := 0
+	for i, t := range k.p.fn.SlotTypes {
+		if (k.p.reads|k.p.writes)>>i&1 != 0 {
+			bytes += t.Size()
+		}
+	}
+	return nearNanoseconds * float64(bytes)
 }
 
 func (k *Kernel) lanes() int {
@@ -140,8 +153,7 @@ const (
 	farNanoseconds   = 0.05
 	farBytes         = 2 << 20
 	slowFactor       = 16
-	loadSteps        = 4    // in a loop over elements: the load, what is done with it, the next address, the end
-	laneNanoseconds  = 0.03 // with the memory of programs that go from element to element
+	loadSteps        = 4 // in a loop over elements: the load, what is done with it, the next address, the end
 )
 
 // estimate gives the time that a lane takes, +Inf if nothing bounds it.
