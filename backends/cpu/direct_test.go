@@ -58,7 +58,7 @@ func enter(k backends.Kernel, l *backends.Launch) bool {
 	for i := range other.Slots {
 		other.Slots[i].Addr += 1 << 30
 	}
-	parts := k.(backends.Entered).Direct(&other)
+	parts := k.(backends.Entered).Direct(&other, nil)
 	if parts == nil || len(parts[0].Params) != len(l.Params) {
 		return false
 	}
