@@ -18,7 +18,7 @@ type Entered interface {
 type Direct struct {
 	Code  uintptr // of a function by C's convention of one argument, the address of a frame
 	Frame []byte  // what a frame is before its first use; its address is a multiple of FrameAlign
-	Slots []Place // where addresses of Launch.Slots go: 64 bits
+	Slots []Base  // where addresses go: 64 bits
 	// Params are where cells of Launch.Params go, those of signed integers extended by
 	// their signs and others by zeros to 64 bits. That of a 16-bit float has no place.
 	Params []ParamPlace
@@ -33,7 +33,17 @@ type Direct struct {
 // FrameAlign is what frames' addresses are multiples of.
 const FrameAlign = 64
 
-// Place says which slot or parameter goes to which byte of a frame.
+// Base says what address goes to byte At of a frame before each use: so many bytes
+// behind that of a slot of Launch.Slots or, if Of is OwnFrame, of the frame itself.
+type Base struct {
+	Of, At int
+	Offset int64
+}
+
+// OwnFrame is the Of of a Base.
+const OwnFrame = -1
+
+// Place says which parameter goes to which byte of a frame.
 type Place struct{ Of, At int }
 
 // ParamPlace is the place of a parameter of a type.

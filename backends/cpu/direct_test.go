@@ -50,55 +50,64 @@ func (s enteringStream) Launch(k backends.Kernel, l *backends.Launch) (backends.
 }
 
 // enter runs a launch, if it can be entered, by the code of one that was the same but for
-// its addresses and parameters.
+// its addresses and the parameters that have a place. It runs it twice, on the same memory: the second time the
+// frame is as the first left it.
 func enter(k backends.Kernel, l *backends.Launch) bool {
 	other := *l
-	other.Params = make([]uint64, len(l.Params))
+	other.Params = append([]uint64(nil), l.Params...)
 	other.Slots = append([]backends.View(nil), l.Slots...)
 	for i := range other.Slots {
 		other.Slots[i].Addr += 1 << 30
 	}
 	d := k.(backends.Entered).Direct(&other)
-	if d == nil || len(d.Params) != len(l.Params) {
+	if d == nil {
 		return false
 	}
-	if d.Fault >= 0 { // it may have to be made again
-		before := make([][]byte, len(l.Slots))
+	for _, p := range d.Params {
+		other.Params[p.Of] = 0
+	}
+	if d = k.(backends.Entered).Direct(&other); d == nil {
+		return false
+	}
+	before := make([][]byte, len(l.Slots))
+	for i := range l.Slots {
+		before[i] = append([]byte(nil), bytesOf(&l.Slots[i])...)
+	}
+	restore := func() {
 		for i := range l.Slots {
-			before[i] = append([]byte(nil), bytesOf(&l.Slots[i])...)
+			copy(bytesOf(&l.Slots[i]), before[i])
 		}
-		defer func() {
-			if d != nil {
-				return
-			}
-			for i := range l.Slots {
-				copy(bytesOf(&l.Slots[i]), before[i])
-			}
-		}()
 	}
 	memory := make([]byte, len(d.Frame)+backends.FrameAlign)
 	at := unsafe.Pointer(unsafe.SliceData(memory))
 	at = unsafe.Add(at, -uintptr(at)%backends.FrameAlign)
 	copy(unsafe.Slice((*byte)(at), len(d.Frame)), d.Frame)
 	cell := func(i int) *uint64 { return (*uint64)(unsafe.Add(at, i)) }
-	for _, p := range d.Slots {
-		*cell(p.At) = uint64(l.Slots[p.Of].Addr)
-	}
-	for _, p := range d.Params {
-		x := l.Params[p.Of]
-		if by := 64 - p.Type.Bits(); p.Type.Signed() {
-			x = uint64(int64(x) << by >> by)
-		}
-		*cell(p.At) = x
-	}
-	for _, w := range d.Words {
-		*cell(w.At) = w.Value
-	}
 	defer fpenv.Leave(fpenv.Enter())
-	purego.SyscallN(d.Code, uintptr(at))
-	if d.Fault >= 0 && *(*uint32)(unsafe.Add(at, d.Fault)) != 0 {
-		d = nil
-		return false
+	for range 2 {
+		restore()
+		for _, p := range d.Slots {
+			of := uint64(uintptr(at))
+			if p.Of != backends.OwnFrame {
+				of = uint64(l.Slots[p.Of].Addr)
+			}
+			*cell(p.At) = of + uint64(p.Offset)
+		}
+		for _, p := range d.Params {
+			x := l.Params[p.Of]
+			if by := 64 - p.Type.Bits(); p.Type.Signed() {
+				x = uint64(int64(x) << by >> by)
+			}
+			*cell(p.At) = x
+		}
+		for _, w := range d.Words {
+			*cell(w.At) = w.Value
+		}
+		purego.SyscallN(d.Code, uintptr(at))
+		if d.Fault >= 0 && *(*uint32)(unsafe.Add(at, d.Fault)) != 0 {
+			restore() // it is to be made again
+			return false
+		}
 	}
 	return true
 }

@@ -26,12 +26,15 @@ type DirectStep struct {
 	Params []DirectParam
 }
 
-// DirectBase says what address goes to byte At of a frame: so many bytes behind that
-// of an operand, or kernels.Workspace (-1).
+// DirectBase says what address goes to byte At of a frame before each use: so many bytes
+// behind that of an operand, or of kernels.Workspace (-1), or of the frame (OwnFrame).
 type DirectBase struct {
 	At, Operand int
 	Offset      int64
 }
+
+// OwnFrame is the Operand of a DirectBase.
+const OwnFrame = -2
 
 // DirectParam says which of the call's numbers goes to byte At of a frame.
 type DirectParam struct{ At, Scalar int }
@@ -53,7 +56,7 @@ type DirectCheck struct {
 // maxDirectNanoseconds the work: who enters it may hold locks meanwhile.
 const (
 	maxDirectBytes       = 256 << 10
-	maxDirectNanoseconds = 10e3
+	maxDirectNanoseconds = 30e3
 )
 
 // Direct has the call, as it is bound, published as code to be entered: publish gets
@@ -113,8 +116,12 @@ func (b *Bound) direct() *Direct {
 			return nil
 		}
 		step := DirectStep{Direct: from}
-		for _, place := range from.Slots {
-			step.Bases = append(step.Bases, DirectBase{At: place.At, Operand: s.slots[place.Of].operand, Offset: int64(s.l.Slots[place.Of].Addr)})
+		for _, base := range from.Slots {
+			if base.Of == backends.OwnFrame {
+				step.Bases = append(step.Bases, DirectBase{At: base.At, Operand: OwnFrame, Offset: base.Offset})
+				continue
+			}
+			step.Bases = append(step.Bases, DirectBase{At: base.At, Operand: s.slots[base.Of].operand, Offset: int64(s.l.Slots[base.Of].Addr) + base.Offset})
 		}
 		for _, x := range s.params {
 			at := -1

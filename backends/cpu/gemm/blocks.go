@@ -92,6 +92,7 @@ type worker struct {
 	err     error
 	stopped bool
 	rooms   [4]backends.Memory // packed A and B, sums, and C as it was
+	written *sequenceOf        // not nil: what is to be done is written down, not done
 }
 
 // The rooms.
@@ -105,6 +106,12 @@ const (
 // room returns memory of at least so many bytes.
 func (w *worker) room(which int, bytes int64) uintptr {
 	r := &w.rooms[which]
+	if w.written != nil {
+		if r.Bytes < bytes {
+			*r = backends.Memory{Addr: w.written.room(bytes), Bytes: bytes}
+		}
+		return r.Addr
+	}
 	if r.Bytes < bytes {
 		if r.Bytes > 0 {
 			_ = hostmem.Free(r.Addr, r.Bytes)
@@ -453,6 +460,9 @@ func (w *worker) packA(dst uintptr, step, top, n, p0, kc int64) {
 	src := p.a + uintptr(top*p.ars+p0*p.acs)
 	switch {
 	case p.in.convert == nil && p.acs == size:
+		if w.byHand() {
+			return
+		}
 		for i := range n {
 			copy(hostmem.Bytes(dst+uintptr(i*step), kc*size), hostmem.Bytes(src+uintptr(i*p.ars), kc*size))
 		}
@@ -474,13 +484,8 @@ func (w *worker) transpose(dst uintptr, step int64, src uintptr, colStep, rowSte
 	if side := square(p.t); rowStep == size {
 		doneCols, doneRows = w.squares(dst, step, src, colStep, cols/side, rows/side)
 	}
-	if size == 4 {
-		scatter[uint32](dst, step, size, src, colStep, rowStep, doneCols, cols, 0, doneRows)
-		scatter[uint32](dst, step, size, src, colStep, rowStep, 0, cols, doneRows, rows)
-	} else {
-		scatter[uint64](dst, step, size, src, colStep, rowStep, doneCols, cols, 0, doneRows)
-		scatter[uint64](dst, step, size, src, colStep, rowStep, 0, cols, doneRows, rows)
-	}
+	w.move(dst, step, size, src, colStep, rowStep, doneCols, cols, 0, doneRows)
+	w.move(dst, step, size, src, colStep, rowStep, 0, cols, doneRows, rows)
 }
 
 // squares transposes down × across squares of src to across × down of dst, and
@@ -499,13 +504,21 @@ func (w *worker) squares(dst uintptr, dstStep int64, src uintptr, srcStep, down,
 	return down * side, across * side
 }
 
-// scatter copies the columns c0 … c1 of rows r0 … r1 between matrices of any
-// strides.
-func scatter[T any](dst uintptr, dstRow, dstCol int64, src uintptr, srcCol, srcRow, c0, c1, r0, r1 int64) {
-	for r := r0; r < r1; r++ {
-		to, from := dst+uintptr(r*dstRow), src+uintptr(r*srcRow)
-		for c := c0; c < c1; c++ {
-			*(*T)(hostmem.Pointer(to + uintptr(c*dstCol))) = *(*T)(hostmem.Pointer(from + uintptr(c*srcCol)))
+// movedAtOnce is how many elements a call moves, in some tens of microseconds.
+const movedAtOnce = 1 << 14
+
+// move copies the columns c0 … c1 of rows r0 … r1 between matrices of any strides.
+func (w *worker) move(dst uintptr, dstRow, dstCol int64, src uintptr, srcCol, srcRow, c0, c1, r0, r1 int64) {
+	if c0 == c1 {
+		return
+	}
+	w.srcStep, w.srcNext, w.dstStep, w.bNext = uintptr(srcRow), uintptr(srcCol), uintptr(dstRow), uintptr(dstCol)
+	wide, high := min(c1-c0, movedAtOnce), max(1, movedAtOnce/(c1-c0))
+	for r := r0; r < r1; r += high {
+		for c := c0; c < c1; c += wide {
+			w.src, w.dst = src+uintptr(r*srcRow+c*srcCol), dst+uintptr(r*dstRow+c*dstCol)
+			w.tiles, w.count = min(wide, c1-c), uintptr(min(high, r1-r))
+			w.call(moves, tile{t: w.p.t})
 		}
 	}
 }
@@ -519,10 +532,8 @@ func (w *worker) deliver(i0, i1, j0, j1, step int64) {
 		p.out.store(dst, p.crs, p.ccs, src, step, i1-i0, j1-j0)
 	case p.crs == p.out.size:
 		w.backTransposed(dst, src, step, i1-i0, j1-j0)
-	case p.t.size() == 4:
-		scatter[uint32](dst, p.crs, p.ccs, src, 4, step, 0, j1-j0, 0, i1-i0)
 	default:
-		scatter[uint64](dst, p.crs, p.ccs, src, 8, step, 0, j1-j0, 0, i1-i0)
+		w.move(dst, p.crs, p.ccs, src, p.t.size(), step, 0, j1-j0, 0, i1-i0)
 	}
 }
 
@@ -531,25 +542,18 @@ func (w *worker) backTransposed(dst, src uintptr, step, rows, cols int64) {
 	p := w.p
 	size, side := p.t.size(), square(p.t)
 	done, doneCols := w.squares(dst, p.ccs, src, step, rows/side, cols/side)
-	if size == 4 {
-		scatter[uint32](dst, size, p.ccs, src, 4, step, 0, doneCols, done, rows)
-		scatter[uint32](dst, size, p.ccs, src, 4, step, doneCols, cols, 0, rows)
-	} else {
-		scatter[uint64](dst, size, p.ccs, src, 8, step, 0, doneCols, done, rows)
-		scatter[uint64](dst, size, p.ccs, src, 8, step, doneCols, cols, 0, rows)
-	}
+	w.move(dst, size, p.ccs, src, size, step, 0, doneCols, done, rows)
+	w.move(dst, size, p.ccs, src, size, step, doneCols, cols, 0, rows)
 }
 
 // fetch gets C as it was, in the order of sums.
 func (w *worker) fetch(i0, i1, j0, j1, step int64) {
 	p := w.p
 	dst, src := w.rooms[roomC].Addr, p.c+uintptr(i0*p.crs+j0*p.ccs)
-	switch {
-	case p.out.convert != nil:
+	if p.out.convert != nil {
 		p.out.convert(dst, step, src, p.ccs, p.crs, j1-j0, i1-i0)
-	case p.t.size() == 4:
-		scatter[uint32](dst, step, 4, src, p.ccs, p.crs, 0, j1-j0, 0, i1-i0)
-	default:
-		scatter[uint64](dst, step, 8, src, p.ccs, p.crs, 0, j1-j0, 0, i1-i0)
+		return
 	}
+	size := p.t.size()
+	w.move(dst, step, size, src, p.ccs, p.crs, 0, j1-j0, 0, i1-i0)
 }

@@ -39,6 +39,7 @@
 //	blocks.go    blocks, panels, tiles, and which of all this serves a product
 //	elements.go  the types that are converted on the way
 //	gemm.go      launches, tasks, threads
+//	direct.go    short products, written down as code that their callers enter
 //	code.go      code that was made
 //
 // # A tile

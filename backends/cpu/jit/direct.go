@@ -31,10 +31,10 @@ func (k *Kernel) Direct(l *backends.Launch) *backends.Direct {
 	for i := range r.views {
 		at := int(r.v.lay.slots) + slotBytes*i
 		if (k.p.reads|k.p.writes)>>i&1 != 0 {
-			d.Slots = append(d.Slots, backends.Place{Of: i, At: at + slotIndex})
+			d.Slots = append(d.Slots, backends.Base{Of: i, At: at + slotIndex})
 		}
 		if k.p.bytes {
-			d.Slots = append(d.Slots, backends.Place{Of: i, At: at + slotBase})
+			d.Slots = append(d.Slots, backends.Base{Of: i, At: at + slotBase})
 		}
 	}
 	for i := range l.Params {
