@@ -182,6 +182,7 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 	rows := ceil(high, plan.panels)
 	width := min(int64(m.widest(p.t, int(rows))), cols)
 	across := width * lanes // columns of a tile
+	plan.tileBytes = width * int64(m.bytes)
 	perRow := int64(rowBytes)
 	if !p.t.float() {
 		perRow /= 4 // a call takes about as long
@@ -215,16 +216,18 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 	blockRows := min(high, max(maxA/(chunk*size), rows))
 	if (held || !packB) && wide <= perBlock {
 		blockRows = min(high, rows) // all of k for a panel, so that memory is read in a row
+		if via {                    // in squares
+			blockRows = min(high, rows*square(p.t))
+		}
 	}
-	panelBytes := int64(0)
 	if packA {
 		plan.aStep = deep*size + 64
-		panelBytes = rows * plan.aStep
+		plan.panelBytes = rows * plan.aStep
 		if !plan.along {
 			plan.aStep = ceil(rows, lanes) * int64(m.bytes)
-			panelBytes = deep*plan.aStep + 64 // or panels would compete for the same places of the caches
+			plan.panelBytes = deep*plan.aStep + 64 // or panels would compete for the same places of the caches
 		}
-		w.room(roomA, ceil(blockRows, rows)*panelBytes)
+		w.room(roomA, ceil(blockRows, rows)*plan.panelBytes)
 	}
 	bTile := deep*width*int64(m.bytes) + 64
 	bBlock := ceil(min(perBlock, wide), across) * bTile
@@ -284,14 +287,14 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 							w.aStep = uintptr(p.acs)
 						}
 						if packA {
-							w.a = w.rooms[roomA].Addr + uintptr((q-ic)*panelBytes)
+							w.a = w.rooms[roomA].Addr + uintptr((q-ic)*plan.panelBytes)
 							w.aStep = uintptr(plan.aStep)
 							switch {
 							case jc > jo || kc == 0:
 							case plan.along:
 								w.packA(w.a, plan.aStep, top, n, p0, kc)
 							case (q-ic)%panelsAtOnce == 0:
-								w.packColumns(w.a, plan.aStep, panelBytes, rows, top, min(top+panelsAtOnce*rows, last), p0, kc)
+								w.packColumns(w.a, plan.aStep, plan.panelBytes, rows, top, min(top+panelsAtOnce*rows, last), p0, kc)
 							}
 						}
 						to := place{p.c + uintptr(top*p.crs+jc*p.ccs), p.crs}
@@ -304,15 +307,22 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 							}
 						}
 						w.follow(pc == 0, pc == chunks-1, at, to, was)
-						if plan.along && jc == jo && q+1 < plan.panels && !converts {
-							w.flags |= flagAhead
-							w.next, w.nextStep = p.a+uintptr((top+n)*p.ars+p0*p.acs), uintptr(p.ars)
-						}
 						w.b, w.bStep, w.bNext = p.b+uintptr(p0*p.brs+jc*p.bcs), uintptr(p.brs), uintptr(across*size)
 						if packB {
 							w.b, w.bStep, w.bNext = bAt, uintptr(width*int64(m.bytes)), uintptr(bTile)
 						}
-						w.tilesOf(tile{t: p.t, rows: int(n), cols: int(width), along: plan.along}, jEnd-jc, packB)
+						s := tile{t: p.t, rows: int(n), cols: int(width), along: plan.along}
+						if !converts && w.written == nil { // what is entered directly is short
+							here := spot{p0: p0, kc: kc, jc: jc, panels: end - 1 - q, panel: top + n}
+							if jc > jo || !plan.along {
+								here.packed = packA
+							}
+							if here.jNext, here.pNext = jc+perBlock, p0; here.jNext >= je {
+								here.jNext, here.pNext = jo, p0+chunk
+							}
+							s.far = w.aheadOf(&plan, here, ceil(jEnd-jc, across), packB && !held)
+						}
+						w.tilesOf(s, jEnd-jc, packB)
 					}
 				}
 			}
@@ -359,6 +369,8 @@ type plan struct {
 	along    bool
 	panels   int64
 	aStep    int64
+	// Bytes of a packed panel, and of a tile's row.
+	panelBytes, tileBytes int64
 }
 
 // tilesOf computes tiles side by side that are wide columns together. The last
@@ -480,28 +492,39 @@ func (w *worker) transpose(dst uintptr, step int64, src uintptr, colStep, rowSte
 		p.in.convert(dst, step, src, colStep, rowStep, cols, rows)
 		return
 	}
-	doneCols, doneRows := int64(0), int64(0)
-	if side := square(p.t); rowStep == size {
-		doneCols, doneRows = w.squares(dst, step, src, colStep, cols/side, rows/side)
+	if rowStep != size || !w.squares(dst, step, src, colStep, cols, rows) {
+		w.move(dst, step, size, src, colStep, rowStep, 0, cols, 0, rows)
 	}
-	w.move(dst, step, size, src, colStep, rowStep, doneCols, cols, 0, doneRows)
-	w.move(dst, step, size, src, colStep, rowStep, 0, cols, doneRows, rows)
 }
 
-// squares transposes down × across squares of src to across × down of dst, and
-// returns how many rows and columns of src that is.
-func (w *worker) squares(dst uintptr, dstStep int64, src uintptr, srcStep, down, across int64) (rows, cols int64) {
-	if down == 0 || across == 0 {
-		return 0, 0
+// squares transposes rows × cols elements of src to cols × rows of dst in squares, the
+// last of which lie on those before. It reports whether there are enough for one.
+func (w *worker) squares(dst uintptr, dstStep int64, src uintptr, srcStep, rows, cols int64) bool {
+	size, side := w.p.t.size(), square(w.p.t)
+	if rows < side || cols < side {
+		return false
 	}
-	side := square(w.p.t)
-	w.srcStep, w.dstStep, w.tiles = uintptr(srcStep), uintptr(dstStep), down
-	most := max(1, 128/down)
-	for at := int64(0); at < across; at += most {
-		w.src, w.dst, w.count = src+uintptr(32*at), dst+uintptr(at*side*dstStep), uintptr(min(most, across-at))
-		w.call(transposes, tile{t: w.p.t})
+	w.srcStep, w.dstStep = uintptr(srcStep), uintptr(dstStep)
+	strip := func(row, down, col, across int64) {
+		w.tiles = down
+		most := max(1, 128/down)
+		for at := int64(0); at < across; at += most {
+			c := col + at*side
+			w.src, w.dst, w.count = src+uintptr(row*srcStep+c*size), dst+uintptr(c*dstStep+row*size), uintptr(min(most, across-at))
+			w.call(transposes, tile{t: w.p.t})
+		}
 	}
-	return down * side, across * side
+	strip(0, rows/side, 0, cols/side)
+	if cols%side > 0 {
+		strip(0, rows/side, cols-side, 1)
+	}
+	if rows%side > 0 {
+		strip(rows-side, 1, 0, cols/side)
+	}
+	if rows%side > 0 && cols%side > 0 {
+		strip(rows-side, 1, cols-side, 1)
+	}
+	return true
 }
 
 // movedAtOnce is how many elements a call moves, in some tens of microseconds.
@@ -540,10 +563,9 @@ func (w *worker) deliver(i0, i1, j0, j1, step int64) {
 // backTransposed writes rows × cols sums to the columns of the result.
 func (w *worker) backTransposed(dst, src uintptr, step, rows, cols int64) {
 	p := w.p
-	size, side := p.t.size(), square(p.t)
-	done, doneCols := w.squares(dst, p.ccs, src, step, rows/side, cols/side)
-	w.move(dst, size, p.ccs, src, size, step, 0, doneCols, done, rows)
-	w.move(dst, size, p.ccs, src, size, step, doneCols, cols, 0, rows)
+	if size := p.t.size(); !w.squares(dst, p.ccs, src, step, rows, cols) {
+		w.move(dst, size, p.ccs, src, size, step, 0, cols, 0, rows)
+	}
 }
 
 // fetch gets C as it was, in the order of sums.

@@ -74,7 +74,7 @@ func (s *sequenceOf) add(kind codeKind, t tile, c *mem.Code, vector int, a *args
 	default:
 		return nil
 	}
-	for _, at := range []*uintptr{&a.t, &a.s, &a.d, &a.c, &a.next} {
+	for _, at := range []*uintptr{&a.t, &a.s, &a.d, &a.c} {
 		*at += uintptr(a.tiles * int64(t.cols*vector))
 	}
 	a.tiles = 0
@@ -172,7 +172,7 @@ func (c *writtenCall) addresses() []uintptr {
 	}
 	fields := []uintptr{unsafe.Offsetof(a.a), unsafe.Offsetof(a.b), unsafe.Offsetof(a.d)}
 	for _, x := range []struct{ flag, field uintptr }{{flagAdd, unsafe.Offsetof(a.s)}, {flagBeta, unsafe.Offsetof(a.c)},
-		{flagBegin, unsafe.Offsetof(a.t)}, {flagAhead, unsafe.Offsetof(a.next)}} {
+		{flagBegin, unsafe.Offsetof(a.t)}} {
 		if uintptr(a.flags)&x.flag != 0 {
 			fields = append(fields, x.field)
 		}
