@@ -7,11 +7,14 @@ import (
 )
 
 // Sizes of blocks: a chunk of k, which the order of products gives; the bytes of
-// a row of B's block, which with it fill half of an L2; the bytes of a block of A.
+// a row of B's block, which with it fill a quarter of an L2, or an eighth where A is as
+// small; the bytes of a block of A.
 const (
 	chunk    = kernels.ProductChunk
-	rowBytes = 2048
-	maxHeld  = rowBytes * chunk // of a B that is packed once, for all of k
+	rowBytes = 1024
+	fewBytes = 512
+	maxFewA  = 2 * fewBytes * chunk
+	maxHeld  = 1 << 20 // of a B that is packed once, for all of k
 	maxA     = 2 << 20
 	// Panels of columns that are packed at once, of which memory has lines together.
 	panelsAtOnce = 8
@@ -184,6 +187,9 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 	across := width * lanes // columns of a tile
 	plan.tileBytes = width * int64(m.bytes)
 	perRow := int64(rowBytes)
+	if high*min(p.k, chunk)*size <= maxFewA {
+		perRow = fewBytes
+	}
 	if !p.t.float() {
 		perRow /= 4 // a call takes about as long
 	}
