@@ -10,12 +10,15 @@ import (
 // a row of B's block, which with it fill a quarter of an L2, or an eighth where A is as
 // small; the bytes of a block of A.
 const (
-	chunk    = kernels.ProductChunk
-	rowBytes = 1024
-	fewBytes = 512
-	maxFewA  = 2 * fewBytes * chunk
-	maxHeld  = 1 << 20 // of a B that is packed once, for all of k
-	maxA     = 2 << 20
+	chunk     = kernels.ProductChunk
+	rowBytes  = 1024
+	fewBytes  = 512
+	mostBytes = 8192
+	maxFewA   = 2 * fewBytes * chunk
+	maxHeld   = 1 << 20 // of a B that is packed once, for all of k
+	maxA      = 2 << 20
+	// Products of few steps of k, and how tall their tiles are.
+	shallow, shallowRows = 16, 6
 	// Panels of columns that are packed at once, of which memory has lines together.
 	panelsAtOnce = 8
 )
@@ -181,6 +184,9 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 			tallest = min(tallest, 10)
 		}
 	}
+	if p.k <= shallow { // to begin and end a tile takes longer than what is between
+		tallest = min(tallest, shallowRows)
+	}
 	plan.panels = ceil(high, tallest)
 	rows := ceil(high, plan.panels)
 	width := min(int64(m.widest(p.t, int(rows))), cols)
@@ -190,6 +196,7 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 	if high*min(p.k, chunk)*size <= maxFewA {
 		perRow = fewBytes
 	}
+	perRow = min(perRow*chunk/max(1, min(p.k, chunk)), mostBytes) // where k is small, C is what moves, best by long rows
 	if !p.t.float() {
 		perRow /= 4 // a call takes about as long
 	}
