@@ -53,7 +53,8 @@ type DirectCheck struct {
 }
 
 // maxDirectBytes bounds the frames and the workspace of one Direct, and
-// maxDirectNanoseconds the work: who enters it may hold locks meanwhile.
+// maxDirectNanoseconds the work: who enters it may hold locks meanwhile, as Python's,
+// which that leaves to a thread for 5 ms.
 const (
 	maxDirectBytes       = 256 << 10
 	maxDirectNanoseconds = 30e3
