@@ -7,18 +7,18 @@ import "github.com/hologram-project/hologram/isa"
 // there would take longer than the work.
 type Entered interface {
 	Kernel
-	// Direct returns a launch as code to be entered, or nil if it is to go by its
-	// stream. Of l's slots it looks at all but the addresses, which others take the
-	// place of: they are aligned as these are to their elements, and lie apart or
-	// on each other as these do.
-	Direct(l *Launch) *Direct
+	// Direct returns a launch as code to be entered, one after the other, or nil if it
+	// is to go by its stream. Of l's slots it looks at all but the addresses, which
+	// others take the place of: they are aligned as these are to their elements, and
+	// lie apart or on each other as these do.
+	Direct(l *Launch) []Direct
 }
 
-// Direct is a launch to be entered. Its code stays while its Kernel does.
+// Direct is a launch to be entered, or a part of one. Its code stays while its Kernel does.
 type Direct struct {
 	Code  uintptr // of a function by C's convention of one argument, the address of a frame
 	Frame []byte  // what a frame is before its first use; its address is a multiple of FrameAlign
-	Slots []Base  // where addresses go: 64 bits
+	Slots []SlotPlace
 	// Params are where cells of Launch.Params go, those of signed integers extended by
 	// their signs and others by zeros to 64 bits. That of a 16-bit float has no place.
 	Params []ParamPlace
@@ -33,18 +33,18 @@ type Direct struct {
 // FrameAlign is what frames' addresses are multiples of.
 const FrameAlign = 64
 
-// Base says what address goes to byte At of a frame before each use: so many bytes
-// behind that of a slot of Launch.Slots or, if Of is OwnFrame, of the frame itself.
-type Base struct {
-	Of, At int
+// Place says which slot or parameter goes to which byte of a frame.
+type Place struct{ Of, At int }
+
+// SlotPlace is where the address of one of Launch.Slots, or of the frame itself, goes
+// before each use, 64 bits, with so many bytes added to it.
+type SlotPlace struct {
+	Place
 	Offset int64
 }
 
-// OwnFrame is the Of of a Base.
+// OwnFrame is the Of of a SlotPlace with the address of the frame itself.
 const OwnFrame = -1
-
-// Place says which parameter goes to which byte of a frame.
-type Place struct{ Of, At int }
 
 // ParamPlace is the place of a parameter of a type.
 type ParamPlace struct {

@@ -353,6 +353,7 @@ def report(rows: list[dict[str, Any]], about: str) -> str:
 
 def main() -> None:
     torch.set_num_threads(ARGUMENTS.threads)
+    hg.set_num_threads(ARGUMENTS.threads)
     ex = hg.Executor("cpu")
     clock = time.process_time if ARGUMENTS.threads == 1 else time.perf_counter
     rounds = min(ARGUMENTS.rounds, 4) if ARGUMENTS.quick else ARGUMENTS.rounds

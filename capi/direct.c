@@ -69,6 +69,12 @@ static uint32_t enter(void) { return 0; }
 static void leave(uint32_t before) { (void)before; }
 #endif
 
+/* An integer of a type with this range, extended to 64 bits as that is signed or not. */
+static bool narrow(uint64_t *to, bool integer, int64_t whole, int64_t least, int64_t most) {
+  *to = (uint64_t)whole;
+  return integer && whole >= least && whole <= most;
+}
+
 /* A call's number as machine code has it; false of what Go converts, or refuses. */
 static bool convert(const hologram_scalar *s, int32_t dtype, uint64_t *to) {
   double value;
@@ -89,13 +95,22 @@ static bool convert(const hologram_scalar *s, int32_t dtype, uint64_t *to) {
       *to = 0;
       memcpy(to, &single, sizeof single);
       return true;
+    case HOLOGRAM_I8:
+      return narrow(to, integer, whole, INT8_MIN, INT8_MAX);
+    case HOLOGRAM_I16:
+      return narrow(to, integer, whole, INT16_MIN, INT16_MAX);
     case HOLOGRAM_I32:
-      if (!integer || whole < INT32_MIN || whole > INT32_MAX) return false;
-      *to = (uint64_t)whole;
-      return true;
+      return narrow(to, integer, whole, INT32_MIN, INT32_MAX);
+    case HOLOGRAM_U8:
+      return narrow(to, integer, whole, 0, UINT8_MAX);
+    case HOLOGRAM_U16:
+      return narrow(to, integer, whole, 0, UINT16_MAX);
+    case HOLOGRAM_U32:
+      return narrow(to, integer, whole, 0, UINT32_MAX);
     case HOLOGRAM_I64:
-      *to = (uint64_t)whole;
-      return integer;
+      return narrow(to, integer, whole, INT64_MIN, INT64_MAX);
+    case HOLOGRAM_U64:
+      return narrow(to, integer, whole, 0, INT64_MAX);
     default:
       return false;
   }

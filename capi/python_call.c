@@ -113,15 +113,13 @@ static outcome cell_of(py_object *o, int32_t dtype, uint64_t *to) {
   return isinf(single) && !isinf(value) ? SURPRISE : DONE;
 }
 
-outcome request_numbers(request *r, int like, int64_t n) {
-  const hologram_operand *of = &r->operands[like];
-  if (like < 0 || of->flags & HOLOGRAM_BOOL) return SURPRISE;
+outcome request_numbers(request *r, int32_t dtype, int64_t n) {
   for (int i = 0; i < r->args.num_operands; i++) {
     hologram_operand *to = &r->operands[i];
     if (!(r->numbers >> i & 1)) continue;
-    if (cell_of(r->taken[i].object, of->dtype, &r->cells[i]) != DONE) return SURPRISE;
+    if (cell_of(r->taken[i].object, dtype, &r->cells[i]) != DONE) return SURPRISE;
     to->data = &r->cells[i];
-    to->dtype = of->dtype;
+    to->dtype = dtype;
     to->rank = n >= 0;
     to->shape[0] = n;
     to->strides[0] = 0;

@@ -73,10 +73,10 @@ outcome request_take(request *r, py_object *o, use u);
    borrowed, to be looked at: then the call goes on a default one for the first operand's device. */
 outcome request_borrow(request *r);
 
-/* Makes what an operation is to write, of the kind of operand like, which is no number; it may run Python, so tensors are to
-   be borrowed anew. Of an elementwise one on one type it has the shape that the operands broadcast to, and their type; of
-   another what hologram_result says, or if row that without the first dimension. */
-outcome request_result(request *r, bool elementwise, int like, bool row, py_object **made);
+/* Makes what an operation is to write, of the kind of operand first, which is no number; it may run Python, so tensors are to
+   be borrowed anew. What is made element by element has the shape that the operands broadcast to, and is of bools or of the type of
+   operand like, -1: there is none; else hologram_result says what it is, or if row it is that without the first dimension. */
+outcome request_result(request *r, int elements, int first, int like, bool row, py_object **made);
 
 /* Makes room for a result that is a number the next operand: the call's cell or, where the device does not write there, a
    Buffer; it may run Python then, so tensors are to be borrowed anew. */
@@ -91,9 +91,8 @@ bool number_is(py_object *o);
 /* Takes a number as the next operand. It stays to be made an array by request_numbers. */
 outcome request_number(request *r, py_object *o);
 
-/* Makes arrays of the numbers, of the dtype of operand like, if that is not negative: of no dimensions, or of n elements if
-   n is not negative. */
-outcome request_numbers(request *r, int like, int64_t n);
+/* Makes arrays of the numbers, of a dtype: of no dimensions, or of n elements if n is not negative. */
+outcome request_numbers(request *r, int32_t dtype, int64_t n);
 
 /* Takes the next size. */
 outcome request_dim(request *r, int64_t size);
@@ -154,7 +153,7 @@ typedef struct {
   py_method method;
   int32_t op;     /* -1: a program */
   int form;       /* of the sizes, see below */
-  bool elementwise; /* on one type */
+  enum { ASKED, ALIKE, BOOLS } elements; /* what is made element by element: of the operands' one type, or bools */
   bool numbers;     /* may stand for arrays that are read, but not for masks */
   bool reduces;   /* without an array for it, and axes, the result is a number; an array for it is returned */
   bool result;    /* element 0 of the last operand, given by position, is returned */

@@ -45,26 +45,46 @@ static uint64_t key_of(const glance *all, int n) {
   return mixed ? key | marks : key;
 }
 
+/* What torch makes of a number beside floats: one of theirs, but of f32 beside 16 bits; SURPRISE of what else there is. */
+static outcome number_beside(const glance *like, glance *to) {
+  enum { F16 = 5, F32 = 6, F64 = 7, BF16 = 15 }; /* torch's ScalarType */
+  bool half = like->type == F16 || like->type == BF16;
+  if ((!half && like->type != F32 && like->type != F64) || (half && !like->rank)) return SURPRISE;
+  *to = (glance){.type = half ? F32 : like->type, .in_order = true};
+  return DONE;
+}
+
 /* Takes all arguments, and makes the results. recorded is set where all is as it should be but that autograd is to record
    the call. */
 static outcome prepare(const map *m, request *r, py_object *const *args, py_object **made, int *num_made, bool *recorded) {
   const struct form *form = NULL;
   glance inputs[MAX_INPUTS];
   int64_t shape[HOLOGRAM_MAX_RANK], size = 1;
-  int rank = 0;
+  int rank = 0, like = -1;
   uint64_t key;
   outcome found = request_begin(r, args[0]);
   for (int i = 0; i < m->inputs && found == DONE; i++) {
+    if (number_is(args[1 + i])) {
+      found = request_number(r, args[1 + i]);
+      continue;
+    }
     found = request_take(r, args[1 + i], READ);
     if (found == DONE && !r->taken[i].torch) found = SURPRISE;
+    if (like < 0) like = i;
   }
+  if (like < 0) return SURPRISE;
   if (found != DONE) return found;
   if (!torch_usual(m->autocast)) return SURPRISE;
   for (int i = 0; i < m->inputs; i++) {
+    if (r->numbers >> i & 1) continue;
     *recorded = *recorded || torch_recorded(args[1 + i]);
     if (!torch_glance(args[1 + i], &inputs[i])) return SURPRISE;
     /* The results' strides are those of the order then, whatever is broadcast. */
     if (!inputs[i].in_order || !result_join(shape, &rank, inputs[i].shape, (int)inputs[i].rank)) return SURPRISE;
+    if (r->numbers && inputs[i].type != inputs[like].type) return SURPRISE;
+  }
+  for (int i = 0; i < m->inputs; i++) {
+    if (r->numbers >> i & 1 && number_beside(&inputs[like], &inputs[i]) != DONE) return SURPRISE;
   }
   if (*recorded) return SURPRISE;
   key = key_of(inputs, m->inputs);
@@ -78,13 +98,20 @@ static outcome prepare(const map *m, request *r, py_object *const *args, py_obje
     if ((found = request_scalar(r, args[1 + m->inputs + i])) != DONE) return found;
   }
   for (int i = 0; i < m->outputs; i++) {
-    if (!(made[i] = torch_asked()->empty(r->taken[form->like[i]].object, -1, shape, rank))) return operand_refused();
+    int of = form->like[i];
+    if (r->numbers >> of & 1) {
+      if (inputs[of].type != inputs[like].type) return SURPRISE;
+      of = like;
+    }
+    if (!(made[i] = torch_asked()->empty(r->taken[of].object, -1, shape, rank))) return operand_refused();
     ++*num_made;
     if ((found = request_take(r, made[i], FRESH)) != DONE) return found;
   }
   r->args.op = -1;
   r->args.program = ((py_handle *)form->program)->handle;
-  return request_borrow(r);
+  found = request_borrow(r);
+  if (found != DONE || !r->numbers) return found;
+  return request_numbers(r, r->operands[like].dtype == HOLOGRAM_F64 ? HOLOGRAM_F64 : HOLOGRAM_F32, -1);
 }
 
 /* The results in one object. */
@@ -102,7 +129,7 @@ static py_object *packed(py_object **made, int n) {
   return all;
 }
 
-/* A map: (executor, inputs…, scalars…) to its result, or a tuple of several; True of what is to be recorded, None of what
+/* A map: (executor, inputs…, scalars…), numbers among the inputs beside floats, to its result, or a tuple of several; True of what is to be recorded, None of what
    else is left to Python. */
 static py_object *call(py_object *self, py_object *const *args, ptrdiff_t n) {
   const map *m = (const map *)self;
@@ -125,7 +152,8 @@ static py_object *call(py_object *self, py_object *const *args, ptrdiff_t n) {
   fine = request_end(&r, fine);
   if (fine && found == DONE) return packed(made, num_made);
   for (int i = 0; i < num_made; i++) py.Py_DecRef(made[i]);
-  return !fine ? NULL : recorded ? py.PyBool_FromLong(1) : py_none();
+  /* Tensors alone are what is recorded as it is, wherever in prepare a surprise came. */
+  return !fine ? NULL : recorded && !r.numbers ? py.PyBool_FromLong(1) : py_none();
 }
 
 /* torch_map(name, inputs, scalars, outputs, autocast): a map without forms, to which torch_map_add adds some. */

@@ -193,10 +193,13 @@ static outcome prepare_result(operation *o, request *r) {
   if (take_sizes(o, r, &n) != DONE) return SURPRISE;
   if (o->product == NUMBER) found = request_cell(r, &o->output);
   if (o->product == MADE) {
-    found = request_result(r, s->elementwise, first, s->form == ONE_ROW && n >= 0, &o->output);
+    found = request_result(r, s->elements, first, like, s->form == ONE_ROW && n >= 0, &o->output);
     if (found == DONE) found = request_take(r, o->output, FRESH);
   }
-  if (found == DONE && r->numbers) found = request_numbers(r, like, n);
+  if (found == DONE && r->numbers) {
+    bool alike = like >= 0 && !(r->operands[like].flags & HOLOGRAM_BOOL);
+    found = alike ? request_numbers(r, r->operands[like].dtype, n) : SURPRISE;
+  }
   if (found == DONE && made(o)) found = request_borrow(r);
   if (found != DONE) return found;
   /* What is made of bools is bools, but not what is made of a number, which Python makes one first. What is written is last. */

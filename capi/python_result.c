@@ -49,15 +49,15 @@ py_object *result_shape(const int64_t *shape, int rank) {
   return made;
 }
 
-/* What an elementwise operation on one type makes: the type of operand like, and the shape that all broadcast to. */
-static outcome broadcast(const request *r, int like, hologram_operand *to) {
+/* What is made element by element: of the shape that all broadcast to, and of the type of operand like or of bools. */
+static outcome broadcast(const request *r, int like, bool bools, hologram_operand *to) {
   int64_t other[HOLOGRAM_MAX_RANK];
   int rank, other_rank;
-  to->dtype = r->operands[like].dtype;
-  to->flags = 0;
+  to->dtype = bools ? HOLOGRAM_U8 : r->operands[like].dtype;
+  to->flags = bools ? HOLOGRAM_BOOL : 0;
   if (shape_of(r, like, to->shape, &rank) != DONE) return SURPRISE;
-  for (int i = like + 1; i < r->args.num_operands; i++) {
-    if (r->numbers >> i & 1) continue;
+  for (int i = 0; i < r->args.num_operands; i++) {
+    if (i == like || r->numbers >> i & 1) continue;
     if (shape_of(r, i, other, &other_rank) != DONE || !result_join(to->shape, &rank, other, other_rank)) return SURPRISE;
   }
   to->rank = rank;
@@ -116,27 +116,27 @@ static py_object *buffer_like(const request *r, const py_array *like, int32_t dt
   return made;
 }
 
-outcome request_result(request *r, bool elementwise, int like, bool row, py_object **made) {
+outcome request_result(request *r, int elements, int first, int like, bool row, py_object **made) {
   hologram_operand result;
-  const hologram_operand *of = &r->operands[like];
+  const hologram_operand *of = &r->operands[first];
   const int64_t *shape = result.shape;
   int rank;
   int32_t dtype;
-  if (elementwise && r->args.num_dims < 0 && !(of->flags & HOLOGRAM_BOOL)) {
-    if (broadcast(r, like, &result) != DONE) return SURPRISE;
+  if (elements != ASKED && r->args.num_dims < 0 && like >= 0 && !(r->operands[like].flags & HOLOGRAM_BOOL)) {
+    if (broadcast(r, like, elements == BOOLS, &result) != DONE) return SURPRISE;
   } else if (hologram_result(&r->args, &result) != HOLOGRAM_OK) {
     return SURPRISE;
   }
   rank = result.rank - row;
   shape += row;
   dtype = result.flags & HOLOGRAM_BOOL ? 0 : result.dtype;
-  if (r->taken[like].torch) {
+  if (r->taken[first].torch) {
     bool same = result.dtype == of->dtype && !((result.flags ^ of->flags) & HOLOGRAM_BOOL);
-    *made = torch_asked()->empty(r->taken[like].object, same ? -1 : dtype, shape, rank);
-  } else if (r->taken[like].api) {
+    *made = torch_asked()->empty(r->taken[first].object, same ? -1 : dtype, shape, rank);
+  } else if (r->taken[first].api) {
     return SURPRISE;
   } else if (of->buffer) {
-    *made = buffer_like(r, (py_array *)r->taken[like].object, dtype, shape, rank);
+    *made = buffer_like(r, (py_array *)r->taken[first].object, dtype, shape, rank);
   } else {
     *made = numpy_empty(shape, rank, dtype);
   }

@@ -59,12 +59,13 @@ static bool read_params(signature *s, native *c, py_object *list) {
 }
 
 /* operation(name, number, parameters, positional, form, traits, doc): the builtin of an operation. Its doc begins with
-   its signature; traits are bools: elementwise, reduces, result, bools, numbers. */
+   its signature; traits are bools: alike, compares, reduces, result, bools, numbers. */
 static py_object *operation(py_object *self, py_object *const *args, ptrdiff_t n) {
   native c = {.name = "operation"};
   signature *s;
   py_object *f = NULL;
   int32_t form = 0;
+  bool alike, compares;
   (void)self;
   if (!native_count(&c, n, 7)) return NULL;
   if (!(s = (signature *)py.PyType_GenericAlloc(signature_type, 0))) return NULL;
@@ -73,11 +74,9 @@ static py_object *operation(py_object *self, py_object *const *args, ptrdiff_t n
       native_i32(&c, args[3], "positional", &s->positional) && native_i32(&c, args[4], "form", &form) &&
       (s->method.name = copied(args[0])) && (s->method.doc = copied(args[6]))) {
     s->form = form;
-    s->elementwise = py.PyTuple_GetItem(args[5], 0) == py._Py_TrueStruct;
-    s->reduces = py.PyTuple_GetItem(args[5], 1) == py._Py_TrueStruct;
-    s->result = py.PyTuple_GetItem(args[5], 2) == py._Py_TrueStruct;
-    s->bools = py.PyTuple_GetItem(args[5], 3) == py._Py_TrueStruct;
-    s->numbers = py.PyTuple_GetItem(args[5], 4) == py._Py_TrueStruct;
+    bool *const traits[] = {&alike, &compares, &s->reduces, &s->result, &s->bools, &s->numbers};
+    for (int i = 0; i < 6; i++) *traits[i] = py.PyTuple_GetItem(args[5], i) == py._Py_TrueStruct;
+    s->elements = compares ? BOOLS : alike ? ALIKE : ASKED;
     s->method.function = (void *)hologram_operation;
     s->method.flags = PY_FASTCALL | PY_KEYWORDS;
     f = py.PyCFunction_NewEx(&s->method, &s->head, NULL);

@@ -71,7 +71,8 @@ func TestBoundaryBuffers(t *testing.T) {
 	})
 }
 
-// TestOneBoundaryPool has several goroutines be the first to want the pool.
+// TestOneBoundaryPool has several goroutines be the first to want the pool, which is
+// the executor's then, whoever frees what.
 func TestOneBoundaryPool(t *testing.T) {
 	onEach(t, func(t *testing.T, ex *Executor) {
 		for range 20 {
@@ -79,17 +80,32 @@ func TestOneBoundaryPool(t *testing.T) {
 			require.NoError(t, err)
 			var group sync.WaitGroup
 			begin := make(chan struct{})
-			for class := range int64(8) {
+			var buffers [8]*Buffer
+			for class := range buffers {
 				group.Go(func() {
 					<-begin
-					if _, err := ex.AllocateBoundary(class, 1, 1, isa.U8); err != nil {
+					b, err := ex.AllocateBoundary(int64(class), 1, 1, isa.U8)
+					if err != nil {
 						t.Error(err)
 					}
+					buffers[class] = b
 				})
 			}
 			close(begin)
 			group.Wait()
-			require.LessOrEqual(t, ex.Used(), int64(isa.BoundaryBytes*9/8), "there is one")
+			used := ex.Used()
+			require.LessOrEqual(t, used, int64(isa.BoundaryBytes*9/8), "there is one")
+			for _, b := range buffers {
+				b.Free()
+			}
+			require.Equal(t, used, ex.Used())
+			mem := ex.boundary
+			require.True(t, mem.Acquire(), "it is still there")
+			mem.Release()
+			again, err := ex.AllocateBoundary(3, 1, 1, isa.U8)
+			require.NoError(t, err)
+			require.Equal(t, mem, again.mem)
+			require.Equal(t, used, ex.Used())
 			require.NoError(t, ex.Close())
 			require.Zero(t, ex.Used())
 		}

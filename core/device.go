@@ -2,7 +2,6 @@ package core
 
 import (
 	"fmt"
-	"os"
 	"runtime"
 	"strconv"
 	"strings"
@@ -159,7 +158,7 @@ func newDevice(name string, b backends.Backend, dev backends.Device) (*Device, e
 	d.kernels = program.NewCache(dev)
 	d.call.Cache, d.call.Pool, d.call.Host = d.kernels, d.pool, d.host
 	d.calls = call.NewTable(&d.call, preparedOps)
-	if text := os.Getenv("HOLOGRAM_NUM_THREADS"); text != "" {
+	if text := backends.Getenv("HOLOGRAM_NUM_THREADS"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > backends.MaxThreads {
 			return nil, Errorf(Invalid, "HOLOGRAM_NUM_THREADS is %q; expected 1 … %d", text, backends.MaxThreads)

@@ -451,8 +451,8 @@ func TestCallsAllocateNothing(t *testing.T) {
 
 func callsAllocateNothing(t *testing.T, ex *Executor) {
 	sizes := map[string][][]int64{
-		"nll": {{20, 100}}, "nll_gradient": {{20, 100}}, "cross_entropy_gradient": {{20, 100}}, "embedding": {{20, 100}},
-		"log_softmax": {{2, 100}, {2, 5000}}, "log_softmax_gradient": {{2, 100}, {2, 5000}}, "softmax_gradient": {{2, 100}, {2, 5000}},
+		"nll": {{20, 100}}, "nll_gradient": {{20, 100}}, "cross_entropy": {{20, 100}}, "cross_entropy_gradient": {{20, 100}}, "embedding": {{20, 100}},
+		"log_sum_exp": {{2, 100}, {2, 5000}}, "log_softmax": {{2, 100}, {2, 5000}}, "log_softmax_gradient": {{2, 100}, {2, 5000}}, "softmax_gradient": {{2, 100}, {2, 5000}},
 		"layer_norm": {{2, 100}, {2, 5000}}, "layer_norm_gradient": {{2, 100}, {2, 5000}}, "layer_norm_input_gradient": {{2, 100}, {2, 5000}}, "layer_norm_parameter_gradients": {{2, 100}, {2, 5000}},
 		"rms_norm": {{2, 100}, {2, 5000}}, "rms_norm_gradient": {{2, 100}, {2, 5000}},
 		"softmax": {{2, 100}, {2, 5000}, {1, 20000}}, "gemm": {{4, 5, 6, 0, 0}, {30, 20, 10, 1, 1}, {4, 5, 2000, 0, 0}}, "matvec": {{20, 30, 0}},

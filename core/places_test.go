@@ -20,6 +20,7 @@ func TestPlacesThatAreNoneAreNamed(t *testing.T) {
 		}{
 			{kernels.NLL, []uint32{0, 0, 3, 0, 4, 0}, "nll: target[2] is 4; expected 0 to 3: stray access in lane 2 "},
 			{kernels.NLL, []uint32{0, 0, 0xffffffff, 0xffffffff, 9, 0}, "nll: target[1] is -1; expected 0 to 3: stray access in lane 1 "},
+			{kernels.CrossEntropy, []uint32{0, 0, 3, 0, 4, 0}, "cross_entropy: target[2] is 4; expected 0 to 3: stray access in lane 2 "},
 			{kernels.NLLGradient, []uint32{0, 0, 3, 0, 0, 1}, "nll_gradient: target[2] is 4294967296; expected 0 to 3: stray access in lane 2 "},
 			{kernels.CrossEntropyGradient, []uint32{7, 0, 3, 0, 3, 0}, "cross_entropy_gradient: target[0] is 7; expected 0 to 3: stray access in lane 0 "},
 			{kernels.Embedding, []uint32{0, 0, 2, 0, 3, 0}, "embedding: index[2] is 3; expected 0 to 2: stray access in lane 8 "},

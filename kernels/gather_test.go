@@ -159,9 +159,11 @@ func TestGatheringIsRefused(t *testing.T) {
 		{kernels.NLL, []kernels.Layout{f(3, 4), n(3), f(3), f(3), f(3)}, "nll: weight has shape (3,); expected (4,), one for each class"},
 		{kernels.NLL, []kernels.Layout{f(3, 4), n(3), f(4), f(4), f(3)}, "nll: weights has shape (4,); expected (3,)"},
 		{kernels.NLLGradient, []kernels.Layout{f(2), n(3), f(4), f(1), f(3, 4)}, "nll_gradient: gradient has shape (2,), which does not broadcast to (3,)"},
-		{kernels.CrossEntropyGradient, []kernels.Layout{f(2), n(3), f(4), f(1), f(3, 4), f(3, 4)}, "cross_entropy_gradient: gradient has shape (2,), which does not broadcast to (3,)"},
-		{kernels.CrossEntropyGradient, []kernels.Layout{f(3), n(4), f(4), f(1), f(3, 4), f(3, 4)}, "cross_entropy_gradient: target has shape (4,); expected (3,), a class for each row"},
-		{kernels.CrossEntropyGradient, []kernels.Layout{f(3), n(3), f(4), f(1), f(3, 4), f(4, 3)}, "cross_entropy_gradient: logs has shape (3, 4), and output has (4, 3); expected the same"},
+		{kernels.CrossEntropy, []kernels.Layout{f(3, 4), n(3), f(4), f(2), f(3), f(3), f(3)}, "cross_entropy: most has shape (2,), which does not broadcast to (3,)"},
+		{kernels.CrossEntropy, []kernels.Layout{f(3, 4), n(3), f(4), f(3), kernels.Packed(isa.F64, 3), f(3), f(3)}, "cross_entropy: log has dtype f64; expected f32, in which rows are summed"},
+		{kernels.CrossEntropyGradient, []kernels.Layout{f(2), n(3), f(4), f(1), f(3, 4), f(3), f(3), f(3, 4)}, "cross_entropy_gradient: gradient has shape (2,), which does not broadcast to (3,)"},
+		{kernels.CrossEntropyGradient, []kernels.Layout{f(3), n(4), f(4), f(1), f(3, 4), f(3), f(3), f(3, 4)}, "cross_entropy_gradient: target has shape (4,); expected (3,), a class for each row"},
+		{kernels.CrossEntropyGradient, []kernels.Layout{f(3), n(3), f(4), f(1), f(3, 4), f(3), f(3), f(4, 3)}, "cross_entropy_gradient: scores has shape (3, 4), and output has (4, 3); expected the same"},
 		{kernels.Embedding, []kernels.Layout{f(3), n(3), f(3, 4)}, "embedding: table has shape (3,); expected 2 dimensions"},
 		{kernels.Embedding, []kernels.Layout{f(3, 4), n(3), f(3, 5)}, "embedding: output has shape (3, 5); the result has (3, 4)"},
 		{kernels.EmbeddingGradient, []kernels.Layout{f(3, 4), n(2), n(6), n(6), f(6, 4)}, "embedding_gradient: order has shape (2,); expected (3,)"},
@@ -176,15 +178,15 @@ func TestGatheringIsRefused(t *testing.T) {
 	require.Equal(t, []int64{2, 5, 4}, shape)
 }
 
-// The gradient of cross entropies is that of the formula, for rows of any strides, and
-// the bits of the two gradients that it is made of where these round nothing between.
-func TestCrossEntropyGradientBitForBit(t *testing.T) {
+// Cross entropies and their gradients are those of the formula, for rows of any strides,
+// and have the bits of what they are made of where that rounds nothing between.
+func TestCrossEntropyBitForBit(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 3))
 	for k, shape := range [][]int64{{7, 5}, {1, 3}, {4}, {2, 3, 4}, {2, 2, 3, 4}, {0, 3}, {3, 1}} {
 		for form, typ := range []isa.Type{isa.F32, isa.BF16, isa.F64} {
 			ar := arithmetic{kernels.Accumulator(typ)}
 			rows, classes := shape[:len(shape)-1], shape[len(shape)-1]
-			logs := draw(r, layout(r, typ, form > 0, shape...))
+			scores := draw(r, layout(r, typ, form > 0, shape...))
 			target := numbered(r, classes, layout(r, isa.I64, k > 2, rows...))
 			weight := draw(r, layout(r, typ, form == 1, classes))
 			given := draw(r, layout(r, typ, form > 0, rows...))
@@ -195,15 +197,35 @@ func TestCrossEntropyGradientBitForBit(t *testing.T) {
 				}
 			}
 			total := draw(r, kernels.Packed(ar.Type))
+			room := func(form bool, typ isa.Type, shape ...int64) *strided { return draw(r, layout(r, typ, form, shape...)) }
+			most, log := room(form > 0, ar.Type, rows...), room(form > 1, ar.Type, rows...)
+			numbers := rowsOn(t, kernels.LogSumExp, scores, most, log)
+			most, log = numbers[1], numbers[2]
+			out := ar.Type
+			if form == 1 {
+				out = typ
+			}
 			const ignored = 1
-			operands := []*strided{given, target, weight, total, logs, draw(r, layout(r, typ, form > 0, shape...))}
-			got, powers := gathered(t, kernels.CrossEntropyGradient, operands, ignored)(5), function(t, ar, kernels.VectorExp, logs.values)
+			found := gathered(t, kernels.CrossEntropy, []*strided{scores, target, weight, most, log,
+				room(form > 0, ar.Type, target.Shape...), room(false, out, target.Shape...)}, ignored)
+			weights, losses := found(5), found(6)
+			operands := []*strided{given, target, weight, total, scores, most, log, room(form > 0, typ, shape...)}
+			got := gathered(t, kernels.CrossEntropyGradient, operands, ignored)(7)
+			logs := make([]value, len(scores.values))
+			for at := range logs {
+				row := at / int(classes)
+				logs[at] = ar.sub(ar.sub(scores.values[at], most.values[row]), log.values[row])
+			}
+			powers := function(t, ar, kernels.VectorExp, logs)
 			for i, c := range target.cells {
-				share := value(0)
+				w, loss, share := value(0), value(0), value(0)
 				if c != ignored {
-					w := weight.values[min(int(c), len(weight.values)-1)]
+					w = weight.values[min(int(c), len(weight.values)-1)]
+					loss = -ar.mul(logs[i*int(classes)+int(c)], w)
 					share = ar.div(ar.mul(given.values[min(i, len(given.values)-1)], w), total.values[0])
 				}
+				requireCell(t, ar.Type, w, weights[i], "weights of %v %v [%d]", typ, shape, i)
+				requireCell(t, out, loss, losses[i], "cross_entropy of %v %v [%d]", typ, shape, i)
 				for j := range classes {
 					at := i*int(classes) + int(j)
 					want := ar.mul(powers[at], share)
@@ -216,14 +238,46 @@ func TestCrossEntropyGradientBitForBit(t *testing.T) {
 			if typ == isa.BF16 || len(shape) < 2 {
 				continue
 			}
-			dense := draw(r, kernels.Packed(typ, shape...))
-			slopes := gathered(t, kernels.NLLGradient, append(slices.Clone(operands[:4]), dense), ignored)(4)
-			same := on(t, kernels.LogSoftmaxGradient, 1, []*strided{{Layout: dense.Layout, memory: append(slopes, 0)}, logs, draw(r, kernels.Packed(typ, shape...))})
-			for i := range got {
-				if a, b := number(typ, got[i]), number(typ, same[i]); a != b && (a == a || b == b) {
-					t.Errorf("%v %v: %v and %v", typ, shape, a, b)
-				}
+			packed := func(cells []uint64) *strided {
+				return &strided{Layout: kernels.Packed(typ, shape...), memory: append(cells, 0)}
 			}
+			theirs := packed(on(t, kernels.LogSoftmax, 1, []*strided{scores, draw(r, kernels.Packed(typ, shape...))}))
+			same(t, typ, losses, gathered(t, kernels.NLL, []*strided{theirs, target, weight, room(false, typ, rows...), room(false, typ, rows...)}, ignored)(4))
+			slopes := packed(gathered(t, kernels.NLLGradient, append(slices.Clone(operands[:4]), draw(r, kernels.Packed(typ, shape...))), ignored)(4))
+			same(t, typ, got, on(t, kernels.LogSoftmaxGradient, 1, []*strided{slopes, theirs, draw(r, kernels.Packed(typ, shape...))}))
 		}
 	}
+}
+
+// same demands the same numbers, of zeros of either sign.
+func same(t *testing.T, typ isa.Type, got, want []uint64) {
+	t.Helper()
+	require.Len(t, got, len(want))
+	for i := range got {
+		if a, b := number(typ, got[i]), number(typ, want[i]); a != b && (a == a || b == b) {
+			t.Errorf("%v [%d]: %v and %v", typ, i, a, b)
+		}
+	}
+}
+
+// rowsOn runs an operation on rows along the last dimension, and returns its operands as
+// they are then.
+func rowsOn(t *testing.T, op *kernels.Op, operands ...*strided) (after []*strided) {
+	t.Helper()
+	var layouts []kernels.Layout
+	var types []isa.Type
+	var memory [][]uint64
+	for _, o := range operands {
+		layouts, types, memory = append(layouts, o.Layout), append(types, o.Type), append(memory, o.memory)
+	}
+	plan, err := op.PlanShapes(layouts, 1)
+	require.NoError(t, err)
+	for i, left := range execute(t, plan, types, memory) {
+		s := &strided{Layout: operands[i].Layout, memory: left}
+		for _, at := range places(&s.Layout) {
+			s.cells, s.values = append(s.cells, left[at]), append(s.values, number(s.Type, left[at]))
+		}
+		after = append(after, s)
+	}
+	return after
 }

@@ -16,16 +16,27 @@ var NLL = gathering("nll",
 	[]Scalar{{Name: "ignored", Index: true}},
 	func(rows, cols int64) [][]int64 { return [][]int64{{rows, cols}, {rows}, {cols}, {rows}, {rows}} })
 
-func init() {
-	NLL.shapes = planNLL
-	NLL.result = func(l []Layout, _ int) ([]int64, error) { return l[1].Shape, nil }
-}
+func init() { NLL.shapes, NLL.result = NLL.planNLL, ofTargets }
 
-var nllText = &source{text: `
-program nll
-slot logs {{.T}}
+// ofTargets is the result of what picks an element of each row.
+func ofTargets(l []Layout, _ int) ([]int64, error) { return l[1].Shape, nil }
+
+// logText makes an element's logarithm of its score, as LogSoftmax does.
+const logText = `
+  ldg.{{.A}} most, most[index]
+  ldg.{{.A}} log, log[index]
+  sub.{{.A}} x, x, most
+  sub.{{.A}} x, x, log
+`
+
+// nllOf is the program of an NLL whose logarithms are made of what it is given by a text,
+// which has slots of its own.
+func nllOf(name, of, slots, made string) *source {
+	return &source{text: `
+program ` + name + `
+slot ` + of + ` {{.T}}
 slot target i64
-slot weight {{.T}}
+slot weight {{.T}}` + slots + `
 slot weights {{.A}}
 slot output {{.Out}}` + classParams + `param ignored i64
 
@@ -35,7 +46,7 @@ slot output {{.Out}}` + classParams + `param ignored i64
   mov.{{.A}} z, 0.0
   set.eq.i64 p, class, ignored
   bra end, p` + classText + `
-  {{load "x" "logs[at]"}}
+  {{load "x" "` + of + `[at]"}}` + made + `
   mul.{{.A}} z, x, w
   neg.{{.A}} z, z
 end:
@@ -43,43 +54,71 @@ end:
   {{store "z" "output[index]"}}
   exit
 `}
+}
 
-func planNLL(l []Layout, _ int) (*Plan, error) {
-	if err := checkClasses(NLL, l, 0, 1, 2); err != nil {
+var nllText = map[*Op]*source{
+	NLL:          nllOf("nll", "logs", "", ""),
+	CrossEntropy: nllOf("cross_entropy", "scores", "\nslot most {{.A}}\nslot log {{.A}}", logText),
+}
+
+// planNLL plans an NLL, of logarithms or of scores and their rows' numbers.
+func (op *Op) planNLL(l []Layout, _ int) (*Plan, error) {
+	if err := checkClasses(op, l, 0, 1, 2); err != nil {
 		return nil, err
 	}
-	shape := l[1].Shape
-	for i := 3; i < 5; i++ {
+	t, shape, last := l[0].Type, l[1].Shape, len(l)-1
+	for i := last - 1; i <= last; i++ {
 		if !slices.Equal(l[i].Shape, shape) {
-			return nil, fmt.Errorf("nll: %s has shape %s; expected %s, as target has", NLL.Operands[i].Name, shapeText(l[i].Shape), shapeText(shape))
+			return nil, fmt.Errorf("%s: %s has shape %s; expected %s, as target has", op.Name, op.Operands[i].Name, shapeText(l[i].Shape), shapeText(shape))
 		}
 	}
-	t := l[0].Type
-	if acc := Accumulator(t); l[3].Type != acc || l[4].Type != acc && l[4].Type != t {
-		return nil, fmt.Errorf("nll: weights has dtype %v and output %v; expected %v, and that or %v", l[3].Type, l[4].Type, acc, t)
+	if acc := Accumulator(t); l[last-1].Type != acc || l[last].Type != acc && l[last].Type != t {
+		return nil, fmt.Errorf("%s: weights has dtype %v and output %v; expected %v, and that or %v", op.Name, l[last-1].Type, l[last].Type, acc, t)
+	}
+	numbers, err := op.numbers(l, 3, last-1, shape)
+	if err != nil {
+		return nil, err
 	}
 	p := &Plan{}
 	if l[1].Elements() == 0 {
 		return p, nil
 	}
-	logs := operand(0, l[0])
-	g, ok := rowsOf(logs.Layout, len(l[0].Shape)-1)
+	of := operand(0, l[0])
+	g, ok := rowsOf(of.Layout, len(l[0].Shape)-1)
 	if !ok {
-		var err error
-		if logs, err = p.pack(logs); err != nil {
+		if of, err = p.pack(of); err != nil {
 			return nil, err
 		}
-		g, _ = rowsOf(logs.Layout, len(l[0].Shape)-1)
+		g, _ = rowsOf(of.Layout, len(l[0].Shape)-1)
 	}
 	weight, err := p.forward(operand(2, l[2]))
 	if err != nil {
 		return nil, err
 	}
-	target, weights, out := operand(1, l[1]), operand(3, l[3]), operand(4, l[4])
-	if err := p.step(nllText, fields{T: t, A: Accumulator(t), Out: out.Type, Batched: g.n1 > 1}, shape, append(classCells(g, weight.Layout), Param{Scalar: true}),
-		logs.bytes(), target.indexed(), weight.bytes(), weights.indexed(), out.indexed()); err != nil {
+	target, weights, out := operand(1, l[1]), operand(last-1, l[last-1]), operand(last, l[last])
+	slots := []Binding{of.bytes(), target.indexed(), weight.bytes()}
+	for _, a := range append(numbers, weights, out) {
+		slots = append(slots, a.indexed())
+	}
+	if err := p.step(nllText[op], fields{T: t, A: Accumulator(t), Out: out.Type, Batched: g.n1 > 1}, shape, append(classCells(g, weight.Layout), Param{Scalar: true}), slots...); err != nil {
 		return nil, err
 	}
 	p.places("target", l[1], g.cols)
 	return p, nil
+}
+
+// numbers are operands from one to before another, each a number for each row, in the
+// accumulator's type.
+func (op *Op) numbers(l []Layout, from, to int, shape []int64) (list []array, err error) {
+	for i := from; i < to; i++ {
+		a, err := op.spread(i, l[i], shape)
+		if err != nil {
+			return nil, err
+		}
+		if acc := Accumulator(l[op.Subject()].Type); a.Type != acc {
+			return nil, fmt.Errorf("%s: %s has dtype %v; expected %v, in which rows are summed", op.Name, op.Operands[i].Name, a.Type, acc)
+		}
+		list = append(list, a)
+	}
+	return list, nil
 }

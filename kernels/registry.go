@@ -16,7 +16,7 @@ var All = []*Op{
 	LogSoftmax, LogSoftmaxGradient, SoftmaxGradient, LayerNorm, LayerNormGradient, RMSNorm, RMSNormGradient,
 	NLL, NLLGradient, Embedding, EmbeddingGradient,
 	LayerNormInputGradient, LayerNormParameterGradients,
-	CrossEntropyGradient,
+	CrossEntropyGradient, LogSumExp, CrossEntropy,
 }
 
 func init() {

@@ -120,6 +120,9 @@ func (op *Op) MakesElements() bool {
 	return false
 }
 
+// Broadcasts reports whether something that is read broadcasts to an operation's rows.
+func (op *Op) Broadcasts() bool { return slices.Contains(op.rowwise.Shares, Column) }
+
 // Layouts are the shapes that the operands of a call by sizes have, and how many of
 // the input's last dimensions are a row.
 func (op *Op) Layouts(t isa.Type, dims []int64) ([]Layout, int, error) { return op.layouts(t, dims) }

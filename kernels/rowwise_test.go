@@ -2,6 +2,7 @@ package kernels_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -50,6 +51,14 @@ func init() { // which refers to itself
 			powers := function(t, ar, kernels.VectorExp, each(len(x[0]), func(i int) value { return ar.sub(x[0][i], most) }))
 			log := function(t, ar, kernels.VectorLog, []value{ar.sum(powers)})[0]
 			return [][]value{each(len(x[0]), func(i int) value { return ar.sub(ar.sub(x[0][i], most), log) })}
+		},
+		kernels.LogSumExp: func(t *testing.T, ar arithmetic, x [][]value, _ value) [][]value {
+			most := value(math.Inf(-1))
+			for _, v := range x[0] {
+				most = max(most, v)
+			}
+			powers := function(t, ar, kernels.VectorExp, each(len(x[0]), func(i int) value { return ar.sub(x[0][i], most) }))
+			return [][]value{{most}, function(t, ar, kernels.VectorLog, []value{ar.sum(powers)})}
 		},
 		kernels.LogSoftmaxGradient: func(t *testing.T, ar arithmetic, x [][]value, _ value) [][]value {
 			g, powers, total := x[0], function(t, ar, kernels.VectorExp, x[1]), ar.sum(x[0])

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"runtime"
 
 	"github.com/hologram-project/hologram/backends"
@@ -39,6 +38,8 @@ type program interface {
 	Run(*backends.Launch, *workers.Pool) error
 	// Step is about what an instruction of a lane takes, in nanoseconds.
 	Step() float64
+	// Lane is about what a lane takes beside that.
+	Lane() float64
 	// Release frees what the program keeps between launches.
 	Release()
 }
@@ -113,7 +114,7 @@ const EngineVariable = "HOLOGRAM_CPU_ENGINE"
 // machine code where the machine, the system and EngineVariable allow it; where
 // that asks for what is not there, the device does not open.
 func New(threads int) *Backend {
-	if wanted := os.Getenv(EngineVariable); wanted != "" {
+	if wanted := backends.Getenv(EngineVariable); wanted != "" {
 		l, ok := map[string]jit.Level{"strips": jit.None, jit.AVX2.String(): jit.AVX2, jit.AVX512.String(): jit.AVX512}[wanted]
 		if !ok {
 			return refused(threads, fmt.Errorf("%s is %q; expected strips, %v or %v", EngineVariable, wanted, jit.AVX2, jit.AVX512))
@@ -212,7 +213,7 @@ func (d *device) Compile(u *backends.Unit, _ backends.Variant) (backends.Kernel,
 	for _, e := range d.backend.engines {
 		p, err := e.compile(u.Work, u.Source, u.IR)
 		if err == nil {
-			return &kernel{d, p, e.name, analysis.NewCost(u.IR), p.Step(), len(u.IR.Slots), len(u.IR.ParamTypes)}, nil
+			return &kernel{d, p, e.name, analysis.NewCost(u.IR), p.Step(), p.Lane(), len(u.IR.Slots), len(u.IR.ParamTypes)}, nil
 		}
 		if why = err; !errors.As(err, new(*backends.Unsupported)) {
 			break
@@ -251,7 +252,7 @@ type kernel struct {
 	program       program
 	engine        string // its name
 	cost          *analysis.Cost
-	step          float64
+	step, lane    float64
 	slots, params int
 }
 
@@ -260,15 +261,17 @@ func (k *kernel) Cost(l *backends.Launch) float64 {
 	if !bounded {
 		return math.Inf(1)
 	}
-	return steps * k.step
+	return steps*k.step + float64(l.N)*k.lane
 }
 
+var _ backends.Entered = (*kernel)(nil)
+
 // Direct is backends.Entered's: machine code alone is entered.
-func (k *kernel) Direct(l *backends.Launch) *backends.Direct {
+func (k *kernel) Direct(l *backends.Launch) []backends.Direct {
 	if e, ok := k.program.(interface {
-		Direct(*backends.Launch) *backends.Direct
+		Direct(l *backends.Launch, threads int) []backends.Direct
 	}); ok {
-		return e.Direct(l)
+		return e.Direct(l, k.device.backend.Threads())
 	}
 	return nil
 }

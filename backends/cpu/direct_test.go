@@ -59,14 +59,15 @@ func enter(k backends.Kernel, l *backends.Launch) bool {
 	for i := range other.Slots {
 		other.Slots[i].Addr += 1 << 30
 	}
-	d := k.(backends.Entered).Direct(&other)
-	if d == nil {
+	find := func() []backends.Direct { return k.(backends.Entered).Direct(&other) }
+	parts := find()
+	if parts == nil {
 		return false
 	}
-	for _, p := range d.Params {
+	for _, p := range parts[0].Params {
 		other.Params[p.Of] = 0
 	}
-	if d = k.(backends.Entered).Direct(&other); d == nil {
+	if parts = find(); parts == nil {
 		return false
 	}
 	before := make([][]byte, len(l.Slots))
@@ -78,38 +79,48 @@ func enter(k backends.Kernel, l *backends.Launch) bool {
 			copy(bytesOf(&l.Slots[i]), before[i])
 		}
 	}
-	memory := make([]byte, len(d.Frame)+backends.FrameAlign)
-	at := unsafe.Pointer(unsafe.SliceData(memory))
-	at = unsafe.Add(at, -uintptr(at)%backends.FrameAlign)
-	copy(unsafe.Slice((*byte)(at), len(d.Frame)), d.Frame)
-	cell := func(i int) *uint64 { return (*uint64)(unsafe.Add(at, i)) }
+	frames := make([]unsafe.Pointer, len(parts))
+	for i := range parts {
+		memory := make([]byte, len(parts[i].Frame)+backends.FrameAlign)
+		at := unsafe.Pointer(unsafe.SliceData(memory))
+		frames[i] = unsafe.Add(at, -uintptr(at)%backends.FrameAlign)
+		copy(unsafe.Slice((*byte)(frames[i]), len(parts[i].Frame)), parts[i].Frame)
+	}
 	defer fpenv.Leave(fpenv.Enter())
 	for range 2 {
 		restore()
-		for _, p := range d.Slots {
-			of := uint64(uintptr(at))
-			if p.Of != backends.OwnFrame {
-				of = uint64(l.Slots[p.Of].Addr)
+		for i := range parts {
+			if enterPart(&parts[i], frames[i], l) {
+				restore() // it is to be made again
+				return false
 			}
-			*cell(p.At) = of + uint64(p.Offset)
-		}
-		for _, p := range d.Params {
-			x := l.Params[p.Of]
-			if by := 64 - p.Type.Bits(); p.Type.Signed() {
-				x = uint64(int64(x) << by >> by)
-			}
-			*cell(p.At) = x
-		}
-		for _, w := range d.Words {
-			*cell(w.At) = w.Value
-		}
-		purego.SyscallN(d.Code, uintptr(at))
-		if d.Fault >= 0 && *(*uint32)(unsafe.Add(at, d.Fault)) != 0 {
-			restore() // it is to be made again
-			return false
 		}
 	}
 	return true
+}
+
+// enterPart enters a part of a launch, and reports whether it faults.
+func enterPart(d *backends.Direct, frame unsafe.Pointer, l *backends.Launch) bool {
+	cell := func(i int) *uint64 { return (*uint64)(unsafe.Add(frame, i)) }
+	for _, p := range d.Slots {
+		of := uint64(uintptr(frame))
+		if p.Of != backends.OwnFrame {
+			of = uint64(l.Slots[p.Of].Addr)
+		}
+		*cell(p.At) = of + uint64(p.Offset)
+	}
+	for _, p := range d.Params {
+		x := l.Params[p.Of]
+		if by := 64 - p.Type.Bits(); p.Type.Signed() {
+			x = uint64(int64(x) << by >> by)
+		}
+		*cell(p.At) = x
+	}
+	for _, w := range d.Words {
+		*cell(w.At) = w.Value
+	}
+	purego.SyscallN(d.Code, uintptr(frame))
+	return d.Fault >= 0 && *(*uint32)(unsafe.Add(frame, d.Fault)) != 0
 }
 
 func bytesOf(v *backends.View) []byte {

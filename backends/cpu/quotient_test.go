@@ -48,12 +48,21 @@ func TestQuotientsBySharedNumbers(t *testing.T) {
 		for k := 1; k < 8; k++ {
 			exponents = append(exponents, bias*k/8, -bias*k/8)
 		}
+		for range 30 {
+			exponents = append(exponents, r.IntN(2*bias)-bias)
+		}
 		for _, exponent := range exponents {
 			y := float(r, ty, exponent)
 			contents := [][]byte{nil, make([]byte, n*ty.Size())}
+			group := 0
 			for i := range n {
+				if i%32 == 0 { // somewhere before the ends
+					group = exponent + (1-2*r.IntN(2))*(bias+2-r.IntN(bias/2))
+				}
 				e := r.IntN(16) - 8
 				switch {
+				case i > 540 && i <= 700:
+					e = group
 				case i > 900:
 					e = r.IntN(280) - 140
 				case i > 700:

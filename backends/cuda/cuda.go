@@ -184,9 +184,21 @@ func (d *device) shape() tuned.Device {
 	return tuned.Device{Processors: int64(d.processors), Meet: d.meets()}
 }
 
-// meets reports whether blocks can meet: in clusters, of as many as is promised for
-// devices that are not a small part of one.
-func (d *device) meets() bool { return d.compute >= 90 && d.processors >= 64 && d.api.Version >= 12000 }
+// meets is how many blocks can meet, 0 if none: in clusters, of as many as is promised for
+// devices that are not a small part of one, and twice as many on whole ones of those
+// whose groups of processors are large enough, if the driver is asked.
+func (d *device) meets() int64 {
+	switch large := d.compute/10 == 9 || d.compute/10 == 10; {
+	case d.compute < 90 || d.processors < 64 || d.api.Version < 12000:
+		return 0
+	case large && d.processors >= 128:
+		return 2 * promised
+	}
+	return promised
+}
+
+// promised is how many blocks a cluster has at most where nothing else is asked for.
+const promised = 8
 
 var errClosed = errors.New("cuda: the device is closed")
 

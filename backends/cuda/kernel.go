@@ -73,8 +73,8 @@ func (d *device) Compile(u *backends.Unit, v backends.Variant) (backends.Kernel,
 	if d.modern() {
 		k.sums = kernels.ProductOf(u.Source)
 	}
-	if d.meets() {
-		k.meeting, k.told = tuned.Meeting(u.Hash)
+	if n, told := tuned.Meeting(u.Hash); int64(n) <= d.meets() {
+		k.meeting, k.told = n, told
 	}
 	if p.Residue {
 		if err := d.loadFold(); err != nil {
@@ -185,6 +185,12 @@ func (k *kernel) variant(f form) (*variant, error) {
 	v, err := k.device.load(text, "atlas")
 	if err != nil {
 		return nil, err
+	}
+	if f.Meeting > promised {
+		if err := k.device.do(call{"cuFuncSetAttribute", func() driver.Result { return k.device.api.FuncSetAttribute(v.fn, driver.FuncLargeClusters, 1) }}); err != nil {
+			k.device.unload(v)
+			return nil, err
+		}
 	}
 	v.form = f
 	all := append(slices.Clip(*k.variants.Load()), v)

@@ -11,7 +11,7 @@ import (
 type Direct struct {
 	Steps     []DirectStep // to be run one after the other
 	Operands  []DirectOperand
-	Scalars   []isa.Type // f32, f64, i32 or i64, to which the call's numbers are converted
+	Scalars   []isa.Type // integers, f32 or f64, to which the call's numbers are converted
 	Checks    []DirectCheck
 	Workspace int64 // bytes that the steps take beside the operands; what they leave there nobody reads
 
@@ -19,7 +19,7 @@ type Direct struct {
 	retire func()
 }
 
-// DirectStep is a launch.
+// DirectStep is a launch, or a part of one.
 type DirectStep struct {
 	*backends.Direct
 	Bases  []DirectBase // of Direct.Slots
@@ -54,7 +54,7 @@ type DirectCheck struct {
 
 // maxDirectBytes bounds the frames and the workspace of one Direct, and
 // maxDirectNanoseconds the work: who enters it may hold locks meanwhile, as Python's,
-// which that leaves to a thread for 5 ms.
+// which that leaves to a thread for 5 ms. Kernels may want less.
 const (
 	maxDirectBytes       = 256 << 10
 	maxDirectNanoseconds = 30e3
@@ -112,34 +112,38 @@ func (b *Bound) direct() *Direct {
 		if !ok || b.launches[i].Fuel > 0 {
 			return nil
 		}
-		from := k.Direct(&b.launches[i])
-		if from == nil {
+		parts := k.Direct(&b.launches[i])
+		if parts == nil {
 			return nil
 		}
-		step := DirectStep{Direct: from}
-		for _, base := range from.Slots {
-			if base.Of == backends.OwnFrame {
-				step.Bases = append(step.Bases, DirectBase{At: base.At, Operand: OwnFrame, Offset: base.Offset})
-				continue
-			}
-			step.Bases = append(step.Bases, DirectBase{At: base.At, Operand: s.slots[base.Of].operand, Offset: int64(s.l.Slots[base.Of].Addr) + base.Offset})
-		}
-		for _, x := range s.params {
-			at := -1
-			for _, place := range from.Params {
-				if place.Of == x.param {
-					at = place.At
+		for n := range parts {
+			from := &parts[n]
+			step := DirectStep{Direct: from}
+			for _, place := range from.Slots {
+				if place.Of == backends.OwnFrame {
+					step.Bases = append(step.Bases, DirectBase{At: place.At, Operand: OwnFrame, Offset: place.Offset})
+					continue
 				}
+				offset := int64(s.l.Slots[place.Of].Addr) + place.Offset
+				step.Bases = append(step.Bases, DirectBase{At: place.At, Operand: s.slots[place.Of].operand, Offset: offset})
 			}
-			if at < 0 {
-				return nil
+			for _, x := range s.params {
+				at := -1
+				for _, place := range from.Params {
+					if place.Of == x.param {
+						at = place.At
+					}
+				}
+				if at < 0 {
+					return nil
+				}
+				step.Params = append(step.Params, DirectParam{At: at, Scalar: x.scalar})
 			}
-			step.Params = append(step.Params, DirectParam{At: at, Scalar: x.scalar})
+			faults = faults || from.Fault >= 0
+			bytes += int64(len(from.Frame))
+			took += from.Nanoseconds
+			d.Steps = append(d.Steps, step)
 		}
-		faults = faults || from.Fault >= 0
-		bytes += int64(len(from.Frame))
-		took += from.Nanoseconds
-		d.Steps = append(d.Steps, step)
 	}
 	if bytes > maxDirectBytes || took > maxDirectNanoseconds {
 		return nil
@@ -153,7 +157,7 @@ func (b *Bound) direct() *Direct {
 	}
 	for i := range p.scalars {
 		switch use := &p.scalars[i]; {
-		case use.boolean, use.t != isa.F32 && use.t != isa.F64 && use.t != isa.I32 && use.t != isa.I64:
+		case use.boolean, !use.t.Integer() && use.t != isa.F32 && use.t != isa.F64:
 			return nil
 		}
 		d.Scalars = append(d.Scalars, p.scalars[i].t)

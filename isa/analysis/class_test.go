@@ -37,6 +37,8 @@ var steps = map[string]struct {
 	"nll":                            {[]int64{40, 50}, []analysis.Kind{analysis.Map}},
 	"nll_gradient":                   {[]int64{40, 50}, []analysis.Kind{analysis.Map, analysis.Other}},
 	"cross_entropy_gradient":         {[]int64{40, 50}, []analysis.Kind{analysis.Map, analysis.Map, analysis.Other}},
+	"cross_entropy":                  {[]int64{40, 50}, []analysis.Kind{analysis.Map}},
+	"log_sum_exp":                    {[]int64{3, 1000}, []analysis.Kind{analysis.Reduction, analysis.Reduction}},
 	"embedding":                      {[]int64{40, 50}, []analysis.Kind{analysis.Map}},
 	"embedding_gradient":             {[]int64{40, 50}, []analysis.Kind{analysis.Map}},
 	"log_softmax":                    {[]int64{3, 1000}, []analysis.Kind{analysis.Reduction, analysis.Reduction, analysis.Map}},

@@ -67,7 +67,8 @@ def _builtin(f: Function) -> Any:
     doc = f"{f.name}{f.signature}\n--\n\n{f.doc}"
     apart = f.masks | f.indices
     parameters = tuple((p.name, "b" if p.name in apart and p.kind == "r" else p.kind, *p[2:]) for p in f.parameters)
-    traits = (f.elementwise and not f.masks, f.reduces, f.result, f.bools, f.numbers)
+    compares = f.elementwise and f.parameters[-2].name in f.masks
+    traits = (f.elementwise, compares, f.reduces, f.result, f.bools, f.numbers)
     return native.operation(f.name, f.number, parameters, f.positional, f.form, traits, doc)
 
 
@@ -222,7 +223,7 @@ def _this(_: object) -> Any:
 
 
 # A pickled builtin names its self, and what to get of that: another process has it in its module of this name.
-copyreg.pickle(type(native.operation("", 0, (), 0, 0, (False,) * 5, "").__self__), _this)
+copyreg.pickle(type(native.operation("", 0, (), 0, 0, (False,) * 6, "").__self__), _this)
 
 __all__ = sorted(_by_name)
 

@@ -119,6 +119,10 @@ def tensors(what: str, *values: Any) -> list[Tensor]:
 def called(name: str, values: Sequence[Any], numbers: Sequence[float] = (), out: Optional[Tensor] = None) -> Tensor:
     """Call an operation of the table."""
     operation = OPERATIONS[name]
+    if out is None and not is_dynamo_compiling():
+        quick = operation.function.quick(threads.now, *values, *numbers)
+        if quick is not None and quick is not True:
+            return quick
     inputs = tensors(name, *values)
     if out is None:
         found: Tensor = operation(*inputs, *numbers)

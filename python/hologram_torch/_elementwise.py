@@ -353,7 +353,10 @@ class _Gradient(Elementwise):
     def __init__(self, function: Elementwise, needs: tuple[bool, ...]) -> None:
         self._function = function
         probe = function.listing(torch.float32)
-        alone = [function.derived(probe, [f"i{i}"]) if n else None for i, n in enumerate(needs)]
+        asked = [f"i{i}" if n else "" for i, n in enumerate(needs)]
+        alone = [
+            function.derived(probe, [name]) if name in probe.inputs else None for name in asked
+        ]  # some are not read
         self.same = tuple(None if found is None else _same(found) for found in alone)
         self.zero = tuple(found is None or not found.inputs for found in alone)
         self.computed = [f"i{i}" for i, z in enumerate(self.zero) if not z and self.same[i] is None]

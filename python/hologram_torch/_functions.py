@@ -6,6 +6,7 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -29,6 +30,7 @@ from hologram_torch._calls import (
 from hologram_torch._executors import using
 from hologram_torch._fused import Fused
 from hologram_torch._gather import EMBEDDING
+from hologram_torch._operation import is_dynamo_compiling, is_grad_enabled
 from hologram_torch._reductions import dimension, dimensions, index
 from hologram_torch._table import CLOSED, OPERATIONS
 
@@ -143,13 +145,14 @@ def where(condition: Tensor, input: Union[Tensor, Number], other: Union[Tensor, 
         raise DTypeError(
             f"where: condition is {getattr(condition, 'dtype', type(condition))}; expected a tensor of bools"
         )
-    if isinstance(input, Tensor) or isinstance(other, Tensor):
+    if isinstance(input, Tensor) and isinstance(other, Tensor):
+        x, y = input, other
+    elif isinstance(input, Tensor) or isinstance(other, Tensor):
         x, y = tensors("where", input, other)
     else:
         dtype = torch.result_type(input, other)
         x, y = (torch.full((), value, dtype=dtype, device=condition.device) for value in (input, other))
-    found: Tensor = OPERATIONS["where"](condition, x, y)
-    return found
+    return called("where", (condition, x, y))
 
 
 def clamp(
@@ -329,12 +332,48 @@ def _converted(x: Tensor, dtype: Optional[torch.dtype]) -> Tensor:
     return x if dtype is None or x.dtype == dtype else x.to(dtype)
 
 
-def sum(input: Tensor, dim: _Dim = None, keepdim: bool = False, *, dtype: Optional[torch.dtype] = None) -> Tensor:
-    """Return the sum over some dimensions, or all; integers in int64. The order is that of docs/REDUCTIONS.md."""
+class _Reduced:
+    """A function of a tensor, dim, keepdim and dtype, of which calls that autograd does not record are repeated in C.
+
+    The gradient of most is a view of that by the result, which is no work to be repeated.
+    """
+
+    def __init__(self, function: Callable[[Tensor, _Dim, bool, Optional[torch.dtype]], Tensor]) -> None:
+        self.function = function
+        self.fused = Fused(function.__name__.strip("_"), function, 1)
+
+    def __call__(self, input: Tensor, dim: _Dim, keepdim: bool, dtype: Optional[torch.dtype] = None) -> Tensor:
+        if is_dynamo_compiling() or (is_grad_enabled() and getattr(input, "requires_grad", False)):
+            return self.function(input, dim, keepdim, dtype)
+        if not isinstance(keepdim, bool):  # what equals True would find its form
+            return self.function(input, dim, keepdim, dtype)
+        over: _Dim = dim  # for which the same form is found as for what equals it, so True has to be refused
+        if dim is not None:
+            over = index(dim) if isinstance(dim, (int, np.generic)) else tuple([index(d) for d in dim])
+        return self.fused((input,), (over, keepdim, dtype))
+
+
+@_Reduced
+def _sum(input: Tensor, dim: _Dim, keepdim: bool, dtype: Optional[torch.dtype]) -> Tensor:
     (input,) = tensors("sum", input)
     if dtype is None and not input.dtype.is_floating_point:
         dtype = torch.int64
     found: Tensor = _reductions.SUM(_converted(input, dtype), dimensions(input, dim), keepdim)
+    return found
+
+
+def sum(input: Tensor, dim: _Dim = None, keepdim: bool = False, *, dtype: Optional[torch.dtype] = None) -> Tensor:
+    """Return the sum over some dimensions, or all; integers in int64. The order is that of docs/REDUCTIONS.md."""
+    return _sum(input, dim, keepdim, dtype)
+
+
+@_Reduced
+def _mean(input: Tensor, dim: _Dim, keepdim: bool, dtype: Optional[torch.dtype]) -> Tensor:
+    (input,) = tensors("mean", input)
+    x = _converted(input, dtype)
+    if not x.dtype.is_floating_point:
+        raise DTypeError(f"mean(): input dtype must be a floating point dtype. Got: {x.dtype}")
+    found: Tensor = _reductions.MEAN(x, dimensions(x, dim), keepdim)
     return found
 
 
@@ -344,21 +383,21 @@ def mean(input: Tensor, dim: _Dim = None, keepdim: bool = False, *, dtype: Optio
     Raises:
         TypeError: input has integers, and no dtype says what to compute in.
     """
-    (input,) = tensors("mean", input)
-    x = _converted(input, dtype)
-    if not x.dtype.is_floating_point:
-        raise DTypeError(f"mean(): input dtype must be a floating point dtype. Got: {x.dtype}")
-    found: Tensor = _reductions.MEAN(x, dimensions(x, dim), keepdim)
-    return found
+    return _mean(input, dim, keepdim, dtype)
 
 
-def prod(input: Tensor, dim: _Dim = None, keepdim: bool = False, *, dtype: Optional[torch.dtype] = None) -> Tensor:
-    """Return the product over some dimensions, or all; integers in int64. The order is that of sums."""
+@_Reduced
+def _prod(input: Tensor, dim: _Dim, keepdim: bool, dtype: Optional[torch.dtype]) -> Tensor:
     (input,) = tensors("prod", input)
     if dtype is None and not input.dtype.is_floating_point:
         dtype = torch.int64
     found: Tensor = _reductions.PROD(_converted(input, dtype), dimensions(input, dim), keepdim)
     return found
+
+
+def prod(input: Tensor, dim: _Dim = None, keepdim: bool = False, *, dtype: Optional[torch.dtype] = None) -> Tensor:
+    """Return the product over some dimensions, or all; integers in int64. The order is that of sums."""
+    return _prod(input, dim, keepdim, dtype)
 
 
 def cumsum(input: Tensor, dim: int, *, dtype: Optional[torch.dtype] = None) -> Tensor:
@@ -370,18 +409,28 @@ def cumsum(input: Tensor, dim: int, *, dtype: Optional[torch.dtype] = None) -> T
     return found
 
 
-def amax(input: Tensor, dim: _Dim = (), keepdim: bool = False) -> Tensor:
-    """Return the largest over some dimensions, or all; NaN if one is NaN. Ties share the gradient."""
+@_Reduced
+def _amax(input: Tensor, dim: _Dim, keepdim: bool, dtype: Optional[torch.dtype]) -> Tensor:
     (input,) = tensors("amax", input)
     found: Tensor = _reductions.AMAX(input, dimensions(input, dim), keepdim)
     return found
 
 
-def amin(input: Tensor, dim: _Dim = (), keepdim: bool = False) -> Tensor:
-    """Return the smallest over some dimensions, or all; NaN if one is NaN. Ties share the gradient."""
+def amax(input: Tensor, dim: _Dim = (), keepdim: bool = False) -> Tensor:
+    """Return the largest over some dimensions, or all; NaN if one is NaN. Ties share the gradient."""
+    return _amax(input, dim, keepdim)
+
+
+@_Reduced
+def _amin(input: Tensor, dim: _Dim, keepdim: bool, dtype: Optional[torch.dtype]) -> Tensor:
     (input,) = tensors("amin", input)
     found: Tensor = _reductions.AMIN(input, dimensions(input, dim), keepdim)
     return found
+
+
+def amin(input: Tensor, dim: _Dim = (), keepdim: bool = False) -> Tensor:
+    """Return the smallest over some dimensions, or all; NaN if one is NaN. Ties share the gradient."""
+    return _amin(input, dim, keepdim)
 
 
 def var(

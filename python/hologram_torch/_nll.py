@@ -1,11 +1,12 @@
 """The negative log likelihood of classes, and its gradient: a pass over the targets each, beside the sums of a mean.
 
-With the softmax before it the gradient is one pass over the scores, and another over the targets.
+With the softmax before it two numbers of each row are found in one pass over the scores, of which the gradient is
+another: logarithms are written nowhere.
 """
 
 from __future__ import annotations
 
-from typing import Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 import torch
 from torch import Tensor
@@ -18,6 +19,9 @@ from hologram_torch._gather import place
 from hologram_torch._operation import Operation, pullback
 from hologram_torch._reductions import quotient, to
 from hologram_torch._rows import LOG_SOFTMAX
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["CROSS_ENTROPY", "NLL"]
 
@@ -44,6 +48,39 @@ def _refuse(target: Tensor, classes: int, ignored: int) -> None:
     ) from None
 
 
+def _losses(
+    op: Any,
+    x: Tensor,
+    numbers: Sequence[Tensor],
+    target: Tensor,
+    weight: Optional[Tensor],
+    reduction: int,
+    ignored: int,
+) -> tuple[Tensor, Tensor]:
+    """Return the losses of targets that one of the library's operations makes of what has classes, and the divisor."""
+    dtype, device = x.dtype, x.device
+    wide = opmath(dtype)
+    executor = executor_for(device)
+    # Weights and losses lie one behind the other: one launch adds both up.
+    both = torch.empty((2, *target.shape), dtype=wide, device=device)
+    rows = both[1] if reduction else torch.empty(target.shape, dtype=dtype, device=device)
+    if target.numel():
+        try:
+            op(executor, _rows(x), target, _weight(weight), *numbers, both[0], rows, ignored)
+        except ProgramFault:
+            _refuse(target, x.shape[_classes(x)], ignored)
+    if reduction == 1:
+        sums = torch.empty(2, dtype=wide, device=device)
+        ops.reduce_sum_rows(executor, both, sums, 2, target.numel())
+        return quotient(sums[1], sums[0], dtype), sums[0]
+    one = torch.ones((), dtype=wide, device=device)
+    if reduction:
+        total = torch.empty((), dtype=wide, device=device)
+        ops.reduce_sum_rows(executor, rows, total, 1, target.numel())
+        rows = to(total, dtype)
+    return rows, one
+
+
 class _Nll(Operation):
     """−weight[t] · logs[…, t, …] of each target t that is not ignored, and what the result was divided by.
 
@@ -56,28 +93,7 @@ class _Nll(Operation):
         return logs.new_empty(() if reduction else target.shape), logs.new_empty((), dtype=opmath(logs.dtype))
 
     def forward(self, *arguments: Any) -> tuple[Tensor, Tensor]:
-        logs, target, weight, reduction, ignored = arguments
-        dtype, device = logs.dtype, logs.device
-        wide = opmath(dtype)
-        executor = executor_for(device)
-        # Weights and losses lie one behind the other: one launch adds both up.
-        both = torch.empty((2, *target.shape), dtype=wide, device=device)
-        rows = both[1] if reduction else torch.empty(target.shape, dtype=dtype, device=device)
-        if target.numel():
-            try:
-                ops.nll(executor, _rows(logs), target, _weight(weight), both[0], rows, ignored)
-            except ProgramFault:
-                _refuse(target, logs.shape[_classes(logs)], ignored)
-        if reduction == 1:
-            sums = torch.empty(2, dtype=wide, device=device)
-            ops.reduce_sum_rows(executor, both, sums, 2, target.numel())
-            return quotient(sums[1], sums[0], dtype), sums[0]
-        one = torch.ones((), dtype=wide, device=device)
-        if reduction:
-            total = torch.empty((), dtype=wide, device=device)
-            ops.reduce_sum_rows(executor, rows, total, 1, target.numel())
-            rows = to(total, dtype)
-        return rows, one
+        return _losses(ops.nll, arguments[0], (), *arguments[1:])
 
     def save(self, ctx: Any, arguments: tuple[Any, ...], result: Any) -> None:
         logs, target, weight, reduction, ctx.ignored = arguments
@@ -121,62 +137,63 @@ class _NllGradient(Operation):
 
 
 class _CrossEntropy(Operation):
-    """The nll of a softmax's logarithms, what it was divided by, and these logarithms."""
+    """The nll of a softmax's logarithms, what it was divided by, and the two numbers of each row that make these."""
 
     def fake(self, *arguments: Any) -> tuple[Tensor, ...]:
-        x = arguments[0]
-        return (*NLL.fake(*arguments), x.new_empty(x.shape))
+        x, target = arguments[:2]
+        numbers = (x.new_empty(target.shape, dtype=opmath(x.dtype)) for _ in range(2))
+        return (*NLL.fake(*arguments), *numbers)
 
     def forward(self, *arguments: Any) -> tuple[Tensor, ...]:
-        x, *rest = arguments
-        logs = LOG_SOFTMAX.forward(x, _classes(x))
-        return (*NLL.forward(logs, *rest), logs)
+        x, target, *rest = arguments
+        numbers = [torch.empty(target.shape, dtype=opmath(x.dtype), device=x.device) for _ in range(2)]
+        if target.numel():
+            ops.log_sum_exp(executor_for(x.device), x, *numbers, axis=_classes(x))
+        return (*_losses(ops.cross_entropy, x, numbers, target, *rest), *numbers)
 
     def save(self, ctx: Any, arguments: tuple[Any, ...], result: Any) -> None:
-        _, target, weight, reduction, ctx.ignored = arguments
-        _, total, logs = result
-        ctx.save_for_backward(target, weight, total if reduction == 1 else None, logs)
-        ctx.mark_non_differentiable(total)
+        x, target, weight, reduction, ctx.ignored = arguments
+        _, total, *numbers = result
+        ctx.save_for_backward(target, weight, total if reduction == 1 else None, x, *numbers)
+        ctx.mark_non_differentiable(total, *numbers)
         ctx.set_materialize_grads(False)
 
     def backward(self, ctx: Any, *gradients: Any) -> Any:
-        *of, logs = ctx.saved_tensors
-        g, _, by_logs = gradients
-        found = None if g is None else SLOPE(g, *of, logs, ctx.ignored)
-        if by_logs is not None:  # asked for by the gradient of the gradient
-            more = LOG_SOFTMAX.gradient(by_logs, logs, _classes(logs))
-            found = more if found is None else found + more
+        g = gradients[0]
+        found = None if g is None else SLOPE(g, *ctx.saved_tensors, ctx.ignored)
         return found, None, None, None, None
 
 
 class _CrossEntropyGradient(Operation):
-    """The gradient of cross_entropy by its scores, of which logs are the logarithms of softmax."""
+    """The gradient of cross_entropy by its scores, of whose rows it is given the numbers; its own knows of these."""
 
     def fake(self, *arguments: Any) -> Tensor:
-        logs = arguments[-2]
-        return logs.new_empty(logs.shape)
+        scores = arguments[4]
+        return scores.new_empty(scores.shape)
 
     def forward(self, *arguments: Any) -> Tensor:
-        g, target, weight, total, logs, ignored = arguments
-        made = torch.empty(logs.shape, dtype=logs.dtype, device=logs.device)
+        g, target, weight, total, scores, most, log, ignored = arguments
+        made = torch.empty(scores.shape, dtype=scores.dtype, device=scores.device)
         if made.numel():
-            divisor, executor = 1.0 if total is None else total, executor_for(logs.device)
-            ops.cross_entropy_gradient(executor, g, target, _weight(weight), divisor, _rows(logs), _rows(made), ignored)
+            divisor, executor = 1.0 if total is None else total, executor_for(scores.device)
+            of = (g, target, _weight(weight), divisor, _rows(scores), most, log)
+            ops.cross_entropy_gradient(executor, *of, _rows(made), ignored)
         return made
 
     def save(self, ctx: Any, arguments: tuple[Any, ...], result: Tensor) -> None:
-        g, target, weight, total, logs, ctx.ignored = arguments
-        ctx.save_for_backward(g, target, weight, total, logs)
+        g, target, weight, total, scores, _, _, ctx.ignored = arguments
+        ctx.save_for_backward(g, target, weight, total, scores)
 
     def backward(self, ctx: Any, *gradients: Any) -> Any:
-        g, target, weight, total, logs = ctx.saved_tensors
+        g, target, weight, total, scores = ctx.saved_tensors
 
-        def composed(g: Tensor, logs: Tensor) -> list[Tensor]:
-            dense = GRADIENT(g, target, weight, total, ctx.ignored, list(logs.shape))
-            return [LOG_SOFTMAX.gradient(dense, logs, _classes(logs))]
+        def composed(g: Tensor, scores: Tensor) -> list[Tensor]:
+            dense = GRADIENT(g, target, weight, total, ctx.ignored, list(scores.shape))
+            at = _classes(scores)
+            return [LOG_SOFTMAX.gradient(dense, LOG_SOFTMAX(scores, at), at)]
 
-        by_g, by_logs = pullback(composed, (g, logs), gradients)
-        return by_g, None, None, None, by_logs, None
+        by_g, by_scores = pullback(composed, (g, scores), gradients)
+        return by_g, None, None, None, by_scores, None, None, None
 
 
 NLL = _Nll("nll", "(Tensor logs, Tensor target, Tensor? weight, int reduction, int ignored) -> (Tensor, Tensor)")
@@ -186,9 +203,10 @@ GRADIENT = _NllGradient(
 )
 CROSS_ENTROPY = _CrossEntropy(
     "cross_entropy",
-    "(Tensor input, Tensor target, Tensor? weight, int reduction, int ignored) -> (Tensor, Tensor, Tensor)",
+    "(Tensor input, Tensor target, Tensor? weight, int reduction, int ignored) -> (Tensor, Tensor, Tensor, Tensor)",
 )
 SLOPE = _CrossEntropyGradient(
     "cross_entropy_gradient",
-    "(Tensor gradient, Tensor target, Tensor? weight, Tensor? total, Tensor logs, int ignored) -> Tensor",
+    "(Tensor gradient, Tensor target, Tensor? weight, Tensor? total, Tensor scores, Tensor most, Tensor log, "
+    "int ignored) -> Tensor",
 )

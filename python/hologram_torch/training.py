@@ -48,9 +48,15 @@ _FORMAT = "hologram_torch.training 1"
 def _flat(value: Any, tensors: dict[str, Tensor], where: str) -> Any:
     """Return a state as JSON can hold it; its tensors go to a dictionary, under their places."""
     if isinstance(value, Tensor):
-        tensors[where] = value.detach().to("cpu", copy=True).contiguous()
-        return {"tensor": where, "device": str(value.device)}
+        name = where
+        while name in tensors:  # other keys have the same text
+            name += "'"
+        tensors[name] = value.detach().to("cpu", copy=True).contiguous()
+        return {"tensor": name, "device": str(value.device)}
     if isinstance(value, dict):
+        for k in value:
+            if isinstance(k, Tensor):
+                raise TypeError(f"save: a key of {where} is a tensor; expected numbers, texts, and tuples of such")
         return {"items": [[_flat(k, {}, where), _flat(v, tensors, f"{where}.{k}")] for k, v in value.items()]}
     if isinstance(value, (list, tuple)):
         found = [_flat(v, tensors, f"{where}.{i}") for i, v in enumerate(value)]

@@ -126,6 +126,42 @@ def test_addresses_are_looked_at_each_time(cpu: hg.Executor) -> None:
     assert (fixed == 0).all()
 
 
+@pytest.mark.parametrize("rows", [2, 7, 64, 65])
+def test_rows(cpu: hg.Executor, rows: int) -> None:
+    """What broadcasts or lies apart by rows is a call for each row, of which there may be 64."""
+    wide = np.arange(rows * 40, dtype=np.float32).reshape(rows, 40)
+    row, column = np.linspace(-1, 1, 33, dtype=np.float32), np.linspace(5, 7, rows, dtype=np.float32)[:, None]
+    pairs = [
+        (wide[:, :33], row),
+        (wide[:, 3:36], column),
+        (row, wide[:, :33]),
+        (column, row),
+        (wide[::-1, :33], row[::-1].copy()),
+    ]
+    for x, y in pairs:
+        for _ in range(TIMES):
+            out = np.zeros((rows, 34), np.float32)
+            before = direct(cpu)
+            ops.vector_sub(cpu, x, y, out[:, :33])
+            assert (out[:, :33] == x - y).all() and not out[:, 33:].any()
+        if machine_code(cpu):
+            assert direct(cpu) == before + (rows <= 64)
+        x = x + 1  # elsewhere
+        assert (ops.vector_sub(cpu, x, y) == x - y).all()
+    whole, divisors = wide[:, :33].astype(np.int32), np.ones((rows, 40), np.int32)[:, :33]
+    for i in range(TIMES + 1):
+        divisors[1, 5] = i < TIMES
+        found, expected = np.zeros((2, rows, 33), np.int32)
+        if divisors.all():
+            ops.vector_div(cpu, whole, divisors, found)
+            assert (found == whole).all()
+            continue
+        for out, way in (found, contextlib.nullcontext()), (expected, by_go()):
+            with way, pytest.raises(hg.ProgramFault, match="lane 38"):
+                ops.vector_div(cpu, whole, divisors, out)
+        assert (found == expected).all() and found[1, 5] == 0 and found[rows - 1, 32]
+
+
 def test_numbers_are_those_of_each_call(cpu: hg.Executor) -> None:
     x, out = np.ones(8, np.float32), np.empty(8, np.float32)
     for value in [1.0, 2.5, -0.0, float("inf"), float("nan"), 3.4028235e38, 1e-46, 2]:
@@ -135,14 +171,28 @@ def test_numbers_are_those_of_each_call(cpu: hg.Executor) -> None:
                 np.testing.assert_array_equal(out, x * np.float32(value))
     with pytest.raises(ValueError, match="out of range of f32"):
         ops.scalar_mul(cpu, x, out, scalar=1e39)
-    whole, to = np.ones(8, np.int32), np.empty(8, np.int32)
-    for value in [1, -2, 2**31 - 1, -(2**31)]:
-        for _ in range(TIMES):
-            ops.scalar_mul(cpu, whole, to, scalar=value)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"])
+def test_integers_are_those_of_each_call(cpu: hg.Executor, dtype: str) -> None:
+    info = np.iinfo(dtype)
+    whole, to = np.ones(70, dtype), np.empty(70, dtype)
+    least, most = int(info.min), int(info.max)
+    values = [1, 0, 100, least, most, most // 2 + 1]
+    for value in values:
+        for call in (lambda v: ops.scalar_mul(cpu, whole, to, scalar=v), lambda v: ops.fill(cpu, to, v)):
+            call(value)
+            before = direct(cpu)
+            for _ in range(TIMES):
+                to[:] = value ^ 1
+                call(value)
+                assert (to == value).all()
+            if machine_code(cpu) and value < 1 << 63 and value == values[-1]:
+                assert direct(cpu) == before + TIMES
+            for wrong in (most + 1, least - 1, 0.5):
+                with pytest.raises((ValueError, TypeError)):
+                    call(wrong)
             assert (to == value).all()
-    for wrong in (2**31, -(2**31) - 1, 0.5):
-        with pytest.raises((ValueError, TypeError)):
-            ops.scalar_mul(cpu, whole, to, scalar=wrong)
 
 
 def test_faults_are_told(cpu: hg.Executor) -> None:
@@ -187,6 +237,39 @@ param a f32
             cpu.launch(program, x=x, out=out, a=by + i)
             np.testing.assert_array_equal(out, x + by + i if by == 3 else x * (by + i))
         del program  # the next may be where it was
+
+
+def test_where_a_launch_stands(cpu: hg.Executor) -> None:
+    """Launches of one program that differ in block, grid, n or shape alone, by turns: all special values are theirs."""
+    names = [f"{what}.{axis}" for what in ("lane", "block", "block_dim", "grid_dim") for axis in "xyz"]
+    long = ["row", "column", "rows", "columns", "size.0", "size.1", "index.0", "index.1", "global_lane", "n"]
+    programs = []
+    names += long
+    for name in names:
+        wide = name in long
+        text = f"program place\nslot x u64\nslot out u64\n  ldg.u64 u, x[index]\n  sreg v, {name}\n"
+        text += "" if wide else "  cvt.u64.u32 v, v\n"
+        programs.append(hg.Program(text + "  add.u64 u, u, v\n  stg.u64 u, out[index]\n  exit\n"))
+    x = np.arange(48, dtype=np.uint64)
+    launches: list[dict[str, Any]] = [
+        {"block": 16}, {"block": 24}, {"block": (4, 2, 2)}, {"block": (2, 4, 2)}, {"block": 16, "grid": (1, 3)},
+        {"block": 16, "grid": (1, 1, 3)}, {"block": 16, "grid": (1, 4)}, {"n": 40}, {"n": 41}, {"n": 40, "block": 8},
+        {"shape": (6, 8)}, {"shape": (8, 6)}, {"shape": (2, 3, 8)}, {},
+    ]  # fmt: skip
+
+    def launched(program: hg.Program, how: dict[str, Any]) -> tuple[np.ndarray[Any, Any], ...]:
+        given, out = x.reshape(how.get("shape", (48,))), np.zeros(48, np.uint64)
+        cpu.launch(program, x=given, out=out.reshape(given.shape), **{k: v for k, v in how.items() if k != "shape"})
+        return (out,)
+
+    before = direct(cpu)
+    for name, program in zip(names, programs):
+        with by_go():
+            expected = [outcome(lambda p=program, how=how: launched(p, how), {}) for how in launches]
+        for _ in range(TIMES):
+            for how, wanted in zip(launches, expected):
+                assert outcome(lambda p=program, how=how: launched(p, how), {}) == wanted, (name, how)
+    assert direct(cpu) > before or not machine_code(cpu)
 
 
 def test_profiles_see_all_calls(cpu: hg.Executor) -> None:

@@ -280,6 +280,21 @@ def test_several_outputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert np.load(plain).tolist() == [7, 7]
 
 
+def test_slots_by_bytes_have_no_say_in_the_index_space(tmp_path: Path) -> None:
+    path, out = tmp_path / "gather.atlas", tmp_path / "out.npy"
+    path.write_text(
+        "program gather\nslot table f32\nslot idx i32\nslot out f32\n  ldg.i32 i, idx[index]\n  cvt.i64.i32 o, i\n"
+        "  mul.i64 o, o, 4\n  ldg.f32 v, table[o]\n  stg.f32 v, out[index]\n  exit\n"
+    )
+    for rows in (7, 1, 5, 3):  # more than there are indices, as many, and fewer
+        table, idx = np.arange(rows, dtype=np.float32) * 10, np.array([4, 0, 3, 3, 1], np.int32) % rows
+        np.save(tmp_path / "t.npy", table)
+        np.save(tmp_path / "i.npy", idx)
+        given = ["--in", f"table={tmp_path / 't.npy'}", "--in", f"idx={tmp_path / 'i.npy'}"]
+        assert cli.main(["run", str(path), *given, "--out", str(out)]) == 0
+        np.testing.assert_array_equal(np.load(out), table[idx])
+
+
 def test_standard_streams(scale: Path) -> None:
     binary = hg.Program(SCALE).to_bytes()
     assert command("asm", "-", stdin=SCALE.encode()).stdout == binary

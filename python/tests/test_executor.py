@@ -271,11 +271,14 @@ def test_threads() -> None:
 
 @pytest.mark.parametrize(("value", "expected"), [("3", "3"), ("zero", "HOLOGRAM_NUM_THREADS"), ("0", "HOLOGRAM_NUM_")])
 @pytest.mark.parametrize("backend", ["cpu", "auto"])
-def test_threads_from_the_environment(value: str, expected: str, backend: str) -> None:
-    code = f"import hologram as hg\nex = hg.Executor({backend!r})\nprint(hg.num_threads())"
+@pytest.mark.parametrize("late", [False, True], ids=["before the process", "in it"])
+def test_threads_from_the_environment(value: str, expected: str, backend: str, late: bool) -> None:
+    change = f"import os\nos.environ['HOLOGRAM_NUM_THREADS'] = {value!r}\n" if late else ""
+    code = f"{change}import hologram as hg\nex = hg.Executor({backend!r})\nprint(hg.num_threads())"
+    others = {name: text for name, text in os.environ.items() if name != "HOLOGRAM_NUM_THREADS"}
     done = subprocess.run(
         [sys.executable, "-c", code],
-        env={**os.environ, "HOLOGRAM_NUM_THREADS": value},
+        env=others if late else {**others, "HOLOGRAM_NUM_THREADS": value},
         capture_output=True,
         text=True,
         timeout=60,

@@ -20,7 +20,27 @@ CALLS: dict[str, Callable[[hg.Executor, Array], None]] = {
         ex, np.ones(i.shape), i, 1.0, 1.0, np.empty((*i.shape, 4)), -100
     ),
     "cross_entropy_gradient: target": lambda ex, i: ops.cross_entropy_gradient(
-        ex, np.ones(i.shape), i, 1.0, 1.0, np.ones((*i.shape, 4)), np.empty((*i.shape, 4)), -100
+        ex,
+        np.ones(i.shape),
+        i,
+        1.0,
+        1.0,
+        np.ones((*i.shape, 4)),
+        np.ones(i.shape),
+        np.ones(i.shape),
+        np.empty((*i.shape, 4)),
+        -100,
+    ),
+    "cross_entropy: target": lambda ex, i: ops.cross_entropy(
+        ex,
+        np.ones((*i.shape, 4)),
+        i,
+        1.0,
+        np.ones(i.shape),
+        np.ones(i.shape),
+        np.empty(i.shape),
+        np.empty(i.shape),
+        -100,
     ),
     "embedding: index": lambda ex, i: ops.embedding(ex, np.ones((4, 3)), i, np.empty((*i.shape, 3))),
     "embedding: index, of wide rows": lambda ex, i: ops.embedding(ex, np.ones((4, 700)), i, np.empty((*i.shape, 700))),

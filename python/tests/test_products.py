@@ -150,6 +150,15 @@ def test_shapes_that_contradict_are_refused(ex: hg.Executor) -> None:
             call()
 
 
+@pytest.mark.parametrize("count", [65535, 65536, 70001])
+def test_more_matrices_than_a_grid_is_deep(ex: hg.Executor, count: int) -> None:
+    a, b = (np.arange(count * 4, dtype=np.float32).reshape(count, 2, 2) % m for m in (7, 5))
+    c = np.full((count + 1, 2, 2), -1, np.float32)
+    ops.gemm(ex, a, b, c[:count])
+    np.testing.assert_array_equal(c[:count], a @ b)
+    assert (c[count] == -1).all()
+
+
 @pytest.mark.parametrize("stack", [(), (2,), (3, 1)])
 @pytest.mark.parametrize("trans", [False, True])
 def test_each_size_of_a_product_is_compared_with_the_shapes(

@@ -178,15 +178,26 @@ def test_classes_and_rows_by_number(ex: hg.Executor) -> None:
     for gradient, out in ((alike, same), (0.5, number)):  # a number first, before indices
         ops.nll_gradient(ex, gradient, classes, 2.0, 4.0, out, -1)
     assert np.array_equal(number.to_numpy(), same.to_numpy())
+    most, log = ex.allocate(4, np.float32), ex.allocate(4, np.float32)
+    ops.log_sum_exp(ex, x, most, log, axis=1)
+    assert np.array_equal(most.to_numpy(), logs.max(1))
+    np.testing.assert_allclose(np.exp(log.to_numpy()), np.exp(logs - logs.max(1)[:, None]).sum(1), rtol=1e-6)
+    alone = ops.log_softmax(ex, x, axis=1)
+    entropies = ex.allocate(4, np.float32)
+    ops.nll(ex, alone, classes, 2.0, weights, losses, -1)
+    ops.cross_entropy(ex, x, classes, 2.0, most, log, weights, entropies, -1)
+    assert np.array_equal(entropies.to_numpy(), losses.to_numpy())
     for gradient, out in ((alike, same), (0.5, number)):
-        ops.cross_entropy_gradient(ex, gradient, classes, 2.0, 4.0, x, out, -1)
+        ops.cross_entropy_gradient(ex, gradient, classes, 2.0, 4.0, x, most, log, out, -1)
     assert np.array_equal(number.to_numpy(), same.to_numpy())
-    slopes = ops.cross_entropy_gradient(ex, losses, classes, 2.0, 4.0, x, ignored=-1)
+    slopes = ops.cross_entropy_gradient(ex, losses, classes, 2.0, 4.0, x, most, log, ignored=-1)
     assert slopes.shape == (4, 3)
     share = np.where(target < 0, 0, losses.to_numpy() / 2)[:, None]
-    np.testing.assert_allclose(slopes.to_numpy(), np.exp(logs) * share + want, rtol=1e-5, atol=1e-7)
+    want = np.exp(alone.to_numpy().reshape(4, 3)) * share
+    want[[0, 1, 3], [2, 0, 1]] -= share[[0, 1, 3], 0]
+    np.testing.assert_allclose(slopes.to_numpy(), want, rtol=1e-5, atol=1e-7)
     with pytest.raises(hg.ProgramFault):
-        ops.cross_entropy_gradient(ex, losses, classes, 2.0, 4.0, x, given, -100)
+        ops.cross_entropy_gradient(ex, losses, classes, 2.0, 4.0, x, most, log, given, -100)
         ex.synchronize()
     with pytest.raises(hg.ProgramFault):
         ops.nll(ex, x, classes, 1.0, weights, losses, -100)

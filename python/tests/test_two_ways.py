@@ -36,7 +36,9 @@ SIZES: dict[str, dict[str, tuple[int, ...]]] = {
     "embedding_gradient": {"order": (2,), "starts": (4,), "ends": (4,), "output": (4, 3)},
     "nll": {"target": (2,), "weight": ROW, "weights": (2,), "output": (2,)},
     "nll_gradient": {"gradient": (2,), "target": (2,), "weight": ROW, "total": ()},
-    "cross_entropy_gradient": {"gradient": (2,), "target": (2,), "weight": ROW, "total": ()},
+    "cross_entropy": {name: (2,) for name in ("target", "most", "log", "weights", "output")} | {"weight": ROW},
+    "cross_entropy_gradient": {"gradient": (2,), "target": (2,), "weight": ROW, "total": (), "most": (2,), "log": (2,)},
+    "log_sum_exp": {"most": CELL, "log": CELL},
     "layer_norm_parameter_gradients": {"mean": CELL, "scale": CELL, "by_weight": ROW, "by_bias": ROW},
 }
 NORMS = {"weight": ROW, "bias": ROW, "mean": CELL, "variance": CELL, "squares": CELL}
@@ -139,7 +141,7 @@ def a_call(f: Any, rng: random.Random, host: hg.Executor) -> tuple[dict[str, Any
     right = rng.random() < 0.6
     given: dict[str, Any] = {}
     for p in f.parameters:
-        if right and p.kind == "a" and "norm" in f.name:
+        if right and p.kind == "a" and ("norm" in f.name or f.name == "log_sum_exp"):
             given[p.name] = 0 if f.name.endswith("parameter_gradients") else -1
             continue
         if rng.random() > OFTEN.get(p.kind, 0.5 if p.default is not None else 1):

@@ -304,3 +304,25 @@ def test_compile_and_export_of_a_converted_model(tmp_path: Path) -> None:
     program = torch.export.export(net.eval(), (x,))
     torch.export.save(program, tmp_path / "net.pt2")
     torch.testing.assert_close(torch.export.load(tmp_path / "net.pt2").module()(x), expected)
+
+
+def test_sequences_are_their_layers() -> None:
+    """A Sequential of any two layers, activations of their own included, makes what one after the other does."""
+    x = torch.randn(4, 3)
+    after = [nn.ReLU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.GELU, nn.LeakyReLU, nn.Softplus]
+    followers = [make() for make in after] + [
+        nn.GELU(approximate="tanh"),
+        nn.Softmax(1),
+        nn.Linear(3, 2),
+        nn.LayerNorm(3),
+    ]
+    for activation in (None, "relu", "silu", "gelu", "tanh"):
+        for bias in (True, False):
+            for follower in followers:
+                model = nn.Sequential(nn.Linear(3, 3, bias=bias, activation=activation), follower, nn.ReLU())
+                expected = x
+                for layer in model:
+                    expected = layer(expected)
+                torch.testing.assert_close(
+                    model(x), expected, rtol=0, atol=0, msg=lambda m, model=model: f"{model}: {m}"
+                )

@@ -114,6 +114,20 @@ def test_dimensions_are_integers(dim: object) -> None:
             call(torch.ones(2, 2), dim)
 
 
+@pytest.mark.parametrize("name", ["sum", "mean", "prod", "amax", "amin"])
+def test_what_equals_true_is_not_true(name: str) -> None:
+    """A call with 1.0 for keepdim, which is refused, leaves calls with True as they are, and the other way round."""
+    ours, theirs = getattr(F, name), getattr(torch, name)
+    for first, then in ((1.0, True), (True, 1.0), (0.0, False), (False, 0.0)):
+        x = torch.randn(2, 3 + int(first))
+        for keepdim in (first, then) * 3:
+            if isinstance(keepdim, bool):
+                torch.testing.assert_close(ours(x, 1, keepdim), theirs(x, 1, keepdim))
+            else:
+                with pytest.raises(TypeError):
+                    ours(x, 1, keepdim)
+
+
 def test_clamp_names_itself() -> None:
     for bounds in ((1, 2), (1,), (None, 2)):
         with pytest.raises(TypeError, match="clamp: argument 1 is a int"):

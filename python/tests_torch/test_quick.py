@@ -16,6 +16,7 @@ import hologram as hg
 import hologram_torch
 from hologram._ffi import native
 from hologram_torch import functional as F
+from hologram_torch._calls import called
 from hologram_torch._executors import here
 from hologram_torch._table import OPERATIONS
 
@@ -80,8 +81,76 @@ def test_taken(case: str) -> None:
     found.resize_(100)  # it owns its storage
 
 
+BESIDE: dict[str, tuple[str, tuple[Any, ...]]] = {
+    "second": ("add", (x, 1.5)),
+    "first": ("sub", (1.5, y)),
+    "whole": ("mul", (x, -3)),
+    "infinite": ("add", (x, -float("inf"))),
+    "not a number": ("mul", (x, float("nan"))),
+    "zero": ("mul", (-x, -0.0)),
+    "rounded": ("add", (x, 0.1)),
+    "f64": ("add", (x.double(), 0.1)),
+    "halves": ("mul", (y.half(), 1e-3)),
+    "bfloat16, beyond its range": ("mul", (y.bfloat16(), 3.39e38)),
+    "first of bfloat16": ("sub", (0.1, y.bfloat16())),
+    "no dimension": ("add", (torch.tensor(2.5), 0.1)),
+    "two": ("clamp_numbers", (y, -0.1, 0.7)),
+    "one of two": ("clamp_numbers", (y, -0.1, y[0])),
+}
+
+
+@needs_quick
+@pytest.mark.parametrize("case", BESIDE)
+def test_numbers_beside_tensors(case: str) -> None:
+    """Numbers have the type that torch gives them, in C as in Python."""
+    name, arguments = BESIDE[case]
+    with by_python():
+        expected = called(name, arguments)
+    called(name, arguments)
+    found = quick(name, *arguments)
+    assert (found.dtype, found.stride()) == (expected.dtype, expected.stride())
+    assert torch.equal(found.view(torch.uint8), expected.view(torch.uint8)) if found.ndim else found == expected
+    with by_python():
+        other = called(name, [v + 1 if isinstance(v, float) else v for v in arguments])
+    assert (
+        torch.equal(quick(name, *[v + 1 if isinstance(v, float) else v for v in arguments]), other)
+        or other.isnan().any()
+    )
+    wanted = [v.clone().requires_grad_() if isinstance(v, Tensor) else v for v in arguments]
+    assert quick(name, *wanted) is None
+    called(name, wanted).sum().backward()
+    assert all(v.grad is not None for v in wanted if isinstance(v, Tensor))
+
+
+RECORDED: dict[str, Tensor] = {
+    "16 bits without dimension": torch.tensor(1.5).half(),
+    "strided": y.t(),
+    "expanded": y[:, :1].expand(2, 3),
+    "f64": y.double(),
+}
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("case", RECORDED)
+def test_numbers_beside_what_is_recorded(case: str, first: bool) -> None:
+    """They are made tensors before autograd sees them, also where C would not take the tensor itself."""
+    leaf = RECORDED[case].detach().requires_grad_()
+    arguments = (2.0, leaf) if first else (leaf, 2.0)
+    with by_python():
+        expected = F.mul(*arguments)
+    found = F.mul(*arguments)
+    assert torch.equal(found, expected) and found.dtype == expected.dtype
+    found.sum().backward()
+    assert leaf.grad is not None and (leaf.grad == 2).all()
+
+
 LEFT: dict[str, tuple[str, tuple[Any, ...]]] = {
-    "no tensor": ("add", (x, 1.0)),
+    "no tensor": ("add", (2.0, 1.0)),
+    "no array": ("add", (x, "1.0")),
+    "a number beside integers": ("add", (torch.arange(5), 1)),
+    "a number beside one of 16 bits": ("add", (torch.tensor(1.0).half(), 1.0)),
+    "a number that f32 has not": ("add", (x, 1e300)),
+    "a number beside two types": ("clamp_numbers", (x, y.double(), 1.0)),
     "too few": ("add", (x,)),
     "too many": ("add", (x, y, y)),
     "strided": ("exp", (x.t(),)),

@@ -417,3 +417,18 @@ def test_memory_is_flat(device: str) -> None:
 
 if __name__ == "__main__":
     train_flat(sys.argv[1])
+
+
+def test_keys_with_the_same_text(tmp_path: Path) -> None:
+    one, two, three, four = (torch.full((2,), float(i)) for i in range(4))
+    training.save(tmp_path / "s", {"a": {"b": one}, "a.b": two, "c": {1: three, "1": four}})
+    state = training.load(tmp_path / "s")
+    for found, expected in (
+        (state["a"]["b"], one),
+        (state["a.b"], two),
+        (state["c"][1], three),
+        (state["c"]["1"], four),
+    ):
+        assert torch.equal(found, expected)
+    with pytest.raises(TypeError, match="a key of state.c is a tensor"):
+        training.save(tmp_path / "s", {"c": {one: 1}})

@@ -97,8 +97,8 @@ func (w *worker) byHand() bool {
 	return w.written != nil
 }
 
-// Direct is backends.Entered's.
-func (k *Kernel) Direct(l *backends.Launch) *backends.Direct {
+// Direct is backends.Entered's, of a launch that as many threads as there are would not share.
+func (k *Kernel) Direct(l *backends.Launch, _ int) []backends.Direct {
 	alone := *l
 	alone.Record = nil // nobody cancels it
 	alone.Slots = slices.Clone(l.Slots)
@@ -131,7 +131,7 @@ func (k *Kernel) Direct(l *backends.Launch) *backends.Direct {
 		return nil
 	}
 	rooms := frameFirst + len(s.calls)*callBytes
-	d := &backends.Direct{Code: code.Entry, Frame: make([]byte, rooms+int(s.rooms)), Nanoseconds: ns, Fault: -1}
+	d := backends.Direct{Code: code.Entry, Frame: make([]byte, rooms+int(s.rooms)), Nanoseconds: ns, Fault: -1}
 	cell := func(at int) *uint64 { return (*uint64)(unsafe.Pointer(&d.Frame[at])) }
 	*cell(frameCalls) = uint64(len(s.calls))
 	if k.is.Scaled {
@@ -147,7 +147,7 @@ func (k *Kernel) Direct(l *backends.Launch) *backends.Direct {
 		*cell(at + callCode), *cell(at + callFlags) = uint64(c.code.Entry), c.args.flags
 		*(*args)(unsafe.Pointer(&d.Frame[at+callArgs])) = c.args
 		for _, field := range c.addresses() {
-			base := backends.Base{At: at + callArgs + int(field)}
+			base := backends.SlotPlace{Place: backends.Place{At: at + callArgs + int(field)}}
 			v := uintptr(*cell(base.At))
 			if base.Of, base.Offset = int(v/spaceBytes)-1, int64(v%spaceBytes); v >= roomsAt {
 				base.Of, base.Offset = backends.OwnFrame, int64(v-roomsAt)+int64(rooms)
@@ -158,7 +158,7 @@ func (k *Kernel) Direct(l *backends.Launch) *backends.Direct {
 			d.Words = append(d.Words, backends.Word{At: at + callArgs + int(unsafe.Offsetof(c.args.tiles)), Value: uint64(c.args.tiles)})
 		}
 	}
-	return d
+	return []backends.Direct{d}
 }
 
 // addresses returns the fields of args that the code looks at and that are addresses.

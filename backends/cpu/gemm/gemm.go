@@ -71,6 +71,9 @@ func Compile(v *isa.Verified, l jit.Level, other func() (jit.Program, error)) (*
 // Step is about what an instruction of a lane takes, in nanoseconds.
 func (*Kernel) Step() float64 { return 0.0015 }
 
+// Lane is 0: Step has it all.
+func (*Kernel) Lane() float64 { return 0 }
+
 // Release frees what runs declined launches.
 func (k *Kernel) Release() { k.other.Release() }
 
@@ -192,10 +195,10 @@ func (r *launch) alone() {
 }
 
 // Run takes part in a launch: it runs task after task. It is for the pool.
-func (r *launch) Run(j *workers.Job) {
+func (r *launch) Run(j *workers.Job, at workers.Seat) {
 	w := takeWorker(r.record)
 	defer r.leave(w)
-	for i, ok := j.Next(); ok && w.err == nil && !w.stopped; i, ok = j.Next() {
+	for i, ok := j.Next(&at); ok && w.err == nil && !w.stopped; i, ok = j.Next(&at) {
 		r.task(w, int64(i))
 	}
 }

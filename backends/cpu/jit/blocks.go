@@ -284,11 +284,10 @@ func (g *gen) blockLoop() {
 		if !g.p.fn.Slots[i].Indexed || g.shape.single>>i&1 != 0 {
 			continue
 		}
-		size := g.p.fn.SlotTypes[i].Size()
+		step := g.p.lay.slots + int32(slotBytes*i) + slotStep
 		g.add(inst{d: base, merge: true, emit: func(e *encoder, in *inst) {
 			r := e.gpr(in.d, regT)
-			e.Load(x86.W64, x86.RAX, x86.At(regArgs, argWidth))
-			e.Lea(r, x86.Mem{Base: r, Index: x86.RAX, Scale: uint8(size)})
+			e.OpMem(x86.ADD, x86.W64, r, x86.At(regArgs, step))
 			e.doneGPR(in.d, r)
 		}})
 	}

@@ -1,40 +1,67 @@
 package jit
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/isa"
 )
 
-// directNanoseconds is how much work is entered directly: its caller may hold locks
-// of its own meanwhile, and nobody can stop it.
-const directNanoseconds = 10e3
+// How much work is entered directly: its caller may hold locks of its own meanwhile, and
+// nobody can stop it. Where there are threads to share it with, it is less than is shared
+// once they are awake. Rows that have to be calls of their own may be as many as directRows.
+const (
+	directNanoseconds      = 10e3
+	directNanosecondsAlone = 20e3
+	directRows             = 64
+)
 
-// Direct is backends.Entered's.
-func (k *Kernel) Direct(l *backends.Launch) *backends.Direct {
+// Direct is backends.Entered's, for as many threads as launches have.
+func (k *Kernel) Direct(l *backends.Launch, threads int) []backends.Direct {
+	limit := directNanoseconds
+	if threads == 1 {
+		limit = directNanosecondsAlone
+	}
 	alone := *l
 	alone.Record = nil // nobody cancels it
 	r := k.takeRun()
 	defer k.giveBack(r)
-	if l.Fuel > 0 || !r.prepare(&alone) || r.lanes == 0 || r.staging || r.row > 0 {
+	if l.Fuel > 0 || !r.prepare(&alone, 1) || r.lanes == 0 || r.staging || r.row > 0 && r.lanes > r.row*directRows {
 		return nil
 	}
 	ns := r.estimate() * float64(r.lanes)
-	if !(ns <= directNanoseconds) || r.width > 0 && r.lanes > r.width && r.lanes%r.width != 0 {
+	if !(ns <= limit) || r.width > 0 && r.lanes > r.width && r.lanes%r.width != 0 {
 		return nil // more than one call
 	}
 	f := r.newFrame()
 	f.enter(r)
-	f.aim(0, r.lanes)
-	d := &backends.Direct{Code: r.v.code.Entry, Frame: unsafe.Slice((*byte)(f.args), f.bytes), Nanoseconds: ns, Fault: -1}
+	row := r.lanes
+	if r.row > 0 {
+		row = r.row
+	}
+	var all []backends.Direct
+	for g := uint64(0); g < r.lanes; g += row {
+		f.aim(g, min(row, r.lanes-g))
+		all = append(all, f.direct(ns/float64(r.lanes)*float64(row)))
+	}
+	f.r = nil
+	return all
+}
+
+// direct returns the call that the frame is ready for.
+func (f *frame) direct(ns float64) backends.Direct {
+	r := f.r
+	k, l := r.k, r.l
+	d := backends.Direct{Code: r.v.code.Entry, Frame: slices.Clone(unsafe.Slice((*byte)(f.args), f.bytes)), Nanoseconds: ns, Fault: -1}
 	for i := range r.views {
 		at := int(r.v.lay.slots) + slotBytes*i
 		if (k.p.reads|k.p.writes)>>i&1 != 0 {
-			d.Slots = append(d.Slots, backends.Base{Of: i, At: at + slotIndex})
+			offset := int64(*f.u64(int32(at + slotIndex))) - int64(l.Slots[i].Addr)
+			d.Slots = append(d.Slots, backends.SlotPlace{Place: backends.Place{Of: i, At: at + slotIndex}, Offset: offset})
 		}
 		if k.p.bytes {
-			d.Slots = append(d.Slots, backends.Base{Of: i, At: at + slotBase})
+			d.Slots = append(d.Slots, backends.SlotPlace{Place: backends.Place{Of: i, At: at + slotBase}})
 		}
 	}
 	for i := range l.Params {
@@ -52,6 +79,5 @@ func (k *Kernel) Direct(l *backends.Launch) *backends.Direct {
 	for _, at := range again {
 		d.Words = append(d.Words, backends.Word{At: int(at), Value: *f.u64(at)})
 	}
-	f.r = nil
 	return d
 }

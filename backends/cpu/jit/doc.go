@@ -12,7 +12,7 @@
 //
 //	gen.go      looks the program over; lays out the loops over groups
 //	rules.go    what each instruction becomes; convert.go, memory.go, bytes.go,
-//	            lanes.go (a lane at a time), masks.go and quotient.go have those of a kind
+//	            lanes.go (a lane at a time), masks.go, quotient.go and root.go have those of a kind
 //	packed.go   integers of 8 and 16 bits that take no more in registers
 //	control.go  branches and loops, by masks; joint.go: by all groups together
 //	linear.go   finds integers that step evenly along lanes; heads.go computes them
@@ -21,6 +21,7 @@
 //	collective.go  what the lanes of a block come to together
 //	lir.go      instructions on virtual registers, which those write
 //	tidy.go     joins copies with what they copy, and leaves out what nothing reads
+//	schedule.go puts instructions in the order in which they could begin
 //	alloc.go    registers, by linear scan
 //	encode.go   machine code, by package x86
 //	kernel.go   variants, which launches ask for

@@ -166,6 +166,9 @@ func (p *program) scan(r *ir.Region) error {
 			p.meets = true
 		}
 		p.places = p.places || n.Op == ir.Op(isa.SREG)
+		if n.Op == ir.Op(isa.SQRT) {
+			p.insts += rootInsts
+		}
 		if n.Op.IsInst() {
 			if _, ok := rules[n.Op.Inst()]; !ok {
 				return unsupported(instName(n), declined[n.Op.Inst()])
@@ -215,6 +218,7 @@ func (p *program) generate(m *work.Meter, t *target, s shape) (code []byte, lay 
 		g.loops[i].last += int32(len(g.pro))
 	}
 	g.tidy()
+	g.schedule(t)
 	places := g.allocate(&t.files)
 	lay.bytes = lay.spill + 64*places
 	pushed := e.enter()
@@ -380,13 +384,16 @@ func (g *gen) unrolling() int {
 	switch {
 	case !g.p.straight:
 		return 1
-	case n <= 12, n <= 120 && many:
+	case n <= shortProgram, n <= 120 && many:
 		return 4
 	case n <= 60:
 		return 2
 	}
 	return 1
 }
+
+// shortProgram is how many instructions a processor sees through some groups of.
+const shortProgram = 12
 
 // manyVectors are registers enough for four groups and the constants of a function.
 const manyVectors = 24
@@ -406,7 +413,11 @@ func (g *gen) body(groups int, m vreg) {
 
 // hoist computes what is the same in all lanes of the launch once.
 func (g *gen) hoist(n *ir.Node) {
-	if !n.Op.IsInst() || len(n.Results) != 1 || n.CanFault() || g.p.a.Vary(n.Result()) != analysis.PerLaunch {
+	if !n.Op.IsInst() || len(n.Results) != 1 || n.CanFault() {
+		return
+	}
+	if g.p.a.Vary(n.Result()) != analysis.PerLaunch {
+		g.hoistSingle(n)
 		return
 	}
 	if h := g.headOf(n); h != nil {
@@ -420,6 +431,19 @@ func (g *gen) hoist(n *ir.Node) {
 	g.share(n)
 }
 
+// hoistSingle does the same with elements that stand for all lanes, as the numbers of a
+// row do, and with what is computed of them. Where memory is reached by bytes it might
+// be written meanwhile.
+func (g *gen) hoistSingle(n *ir.Node) {
+	switch {
+	case g.shape.single == 0 || g.shape.block > 0 || g.p.bytes:
+	case n.Op == ir.Op(isa.LDG) && g.shape.single>>n.Mem.Slot&1 != 0:
+		g.compute(n)
+	case len(n.Args) > 0:
+		g.share(n)
+	}
+}
+
 // share computes a node that has no effect once, where what it is computed of has
 // been: not for each group.
 func (g *gen) share(n *ir.Node) {
@@ -431,6 +455,11 @@ func (g *gen) share(n *ir.Node) {
 			return
 		}
 	}
+	g.compute(n)
+}
+
+// compute computes a node once.
+func (g *gen) compute(n *ir.Node) {
 	g.vals = [][]vreg{g.shared}
 	rules[n.Op.Inst()](g, n)
 	g.prepareDivisor(n.Result())

@@ -13,7 +13,7 @@ import (
 )
 
 // Version is the code generator's, a part of cache keys.
-const Version = "jit/5"
+const Version = "jit/6"
 
 // Kernel is a program as machine code, in those variants that launches have
 // asked for.

@@ -30,7 +30,8 @@ const (
 	slotIndex = 0  // address of the element of lane 0
 	slotBase  = 8  // address that byte addresses count from
 	slotReach = 16 // bytes that they may reach
-	slotBytes = 24
+	slotStep  = 24 // bytes from a block's first element to the next one's
+	slotBytes = 32
 )
 
 // layout is where things stand in that block.

@@ -110,11 +110,24 @@ func (g *gen) quotient(x vreg, v *ir.Value) vreg {
 	}
 	e, _ := bounds(size)
 	q := g.fma(size, x, d.high, g.op2(mulF.of(size), size, x, d.low))
-	r := g.newReg(classVec)
-	g.add(inst{f: x86.MovAPS, vl: g.vl(size), d: r, b: g.fma(size, g.negatedFMA(size, q, y, x), d.high, q)})
-	over := g.asm.NewLabel()
-	g.jumpNone(g.outside(size, e, x, d.span), over)
-	g.add(inst{f: divF.of(size), vl: g.vl(size), d: r, a: x, b: y})
-	g.bind(over)
+	r := g.fma(size, g.negatedFMA(size, q, y, x), d.high, q)
+	g.anew(r, divF.of(size), size, x, y, g.outside(size, e, x, d.span))
 	return r
+}
+
+// anew computes d = f(a, b) once more, as the processor does, if m has a lane.
+func (g *gen) anew(d vreg, f *x86.Form, size int, a, b, m vreg) {
+	vl := g.vl(size)
+	g.add(inst{d: d, merge: true, a: a, b: b, k: m, inner: true, pure: true, emit: func(e *encoder, in *inst) {
+		over := e.NewLabel()
+		e.testAny(in.k)
+		e.Jcc(x86.E, over)
+		x := x86.Inst{VL: vl, D: e.out(in.d, 0), B: e.vec(in.b, 0, vl)}
+		if in.a != 0 {
+			x.A = e.vec(in.a, 1, vl)
+		}
+		e.Emit(f, x)
+		e.done(in.d, x.D)
+		e.Bind(over)
+	}})
 }

@@ -332,11 +332,6 @@ func negate(g *gen, n *ir.Node) {
 	g.result(n, g.op2(subI.of(size), size, g.number(size, 0), x))
 }
 
-func squareRoot(g *gen, n *ir.Node) {
-	size := g.regSize(n.Type)
-	g.result(n, g.op1(sqrtF.of(size), size, g.val(n.Args[0])))
-}
-
 // rounding is to an integral value: 0 to nearest even, 1 down, 2 up, 3 toward 0.
 func rounding(mode uint8) rule {
 	return func(g *gen, n *ir.Node) {

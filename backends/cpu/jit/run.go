@@ -61,7 +61,7 @@ const (
 func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 	r := k.takeRun()
 	defer k.giveBack(r)
-	if !r.prepare(l) {
+	if !r.prepare(l, minRow) {
 		return k.other.Run(l, pool)
 	}
 	if r.lanes == 0 {
@@ -117,10 +117,23 @@ func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 
 // Step estimates what an instruction of a lane takes, in nanoseconds.
 func (k *Kernel) Step() float64 {
-	if k.p.blocks != nil {
-		return groupNanoseconds / float64(k.lanes())
+	ns := groupNanoseconds / float64(k.lanes())
+	if k.p.bytes && k.p.blocks == nil {
+		ns *= slowFactor
 	}
-	return laneNanoseconds
+	return ns
+}
+
+// Lane estimates what a lane takes beside its instructions: the elements that it goes to
+// by index, if caches have them.
+func (k *Kernel) Lane() float64 {
+	bytes := 0
+	for i, t := range k.p.fn.SlotTypes {
+		if (k.p.reads|k.p.writes)>>i&1 != 0 {
+			bytes += t.Size()
+		}
+	}
+	return nearNanoseconds * float64(bytes)
 }
 
 func (k *Kernel) lanes() int {
@@ -140,7 +153,7 @@ const (
 	farNanoseconds   = 0.05
 	farBytes         = 2 << 20
 	slowFactor       = 16
-	laneNanoseconds  = 0.03 // with the memory of programs that go from element to element
+	loadSteps        = 4 // in a loop over elements: the load, what is done with it, the next address, the end
 )
 
 // estimate gives the time that a lane takes, +Inf if nothing bounds it.
@@ -151,7 +164,12 @@ func (r *run) estimate() float64 {
 	}
 	bytes := 0.0
 	for i := range r.views {
-		bytes += float64(r.views[i].size)
+		each := float64(r.views[i].size)
+		if r.k.p.bytes { // a lane may go over many elements
+			all := float64(max(r.l.Slots[i].Bytes, 0))
+			each = max(each, min(all, each*steps/loadSteps)/float64(r.lanes))
+		}
+		bytes += each
 	}
 	ns := steps / float64(r.lanes) * groupNanoseconds / float64(r.k.lanes())
 	if r.k.p.bytes && r.width == 0 {
@@ -163,8 +181,9 @@ func (r *run) estimate() float64 {
 	return ns + nearNanoseconds*bytes
 }
 
-// prepare sets the run up for a launch; false if it has to be declined.
-func (r *run) prepare(l *backends.Launch) bool {
+// prepare sets the run up for a launch, in which rows of at least so many lanes may be
+// calls of their own; false if it has to be declined.
+func (r *run) prepare(l *backends.Launch, least uint64) bool {
 	k := r.k
 	r.l, r.faulted, r.row, r.tile, r.staging = l, false, 0, 0, false
 	r.stopped.Store(false)
@@ -189,13 +208,16 @@ func (r *run) prepare(l *backends.Launch) bool {
 	for i := range r.views {
 		w := &r.views[i]
 		w.bind(l, &l.Slots[i], order)
+		if r.width > 0 && w.access == staged && w.rank == 2 && w.shape[1] == int64(r.width) && w.stride[1] == w.size {
+			w.access = spacedBlocks
+		}
 		if indexed>>i&1 != 0 && w.access == staged {
 			if n, _ := w.inner(); r.row == 0 || uint64(n) < r.row {
 				r.row = uint64(n)
 			}
 		}
 	}
-	if r.row < minRow || r.width > 0 {
+	if r.row < least || r.width > 0 {
 		r.row = 0
 	}
 	var s shape
@@ -272,11 +294,11 @@ func (r *run) alone() {
 }
 
 // Run takes part in a launch: it runs chunk after chunk. It is for the pool.
-func (r *run) Run(j *workers.Job) {
+func (r *run) Run(j *workers.Job, at workers.Seat) {
 	f := r.k.frame(r)
 	f.enter(r)
 	defer r.k.release(f)
-	for i, ok := j.Next(); ok; i, ok = j.Next() {
+	for i, ok := j.Next(&at); ok; i, ok = j.Next(&at) {
 		f.lanes(uint64(i)*r.chunk, min(uint64(i+1)*r.chunk, r.lanes))
 	}
 }
@@ -501,12 +523,17 @@ func (f *frame) aim(g, n uint64) {
 				f.stage(i, g, int(n))
 			}
 			addr = uintptr(f.stages[i])
-		case r.row > 0 && w.rank > 0:
+		case w.access == spacedBlocks, r.row > 0 && w.rank > 0:
 			addr += uintptr(w.offset(g))
 		case w.access == contiguous:
 			addr += uintptr(int64(g) * w.size)
 		}
-		*f.u64(r.v.lay.slots + int32(slotBytes*i) + slotIndex) = uint64(addr)
+		at := r.v.lay.slots + int32(slotBytes*i)
+		*f.u64(at + slotIndex) = uint64(addr)
+		*f.u64(at + slotStep) = uint64(w.size) * r.width
+		if w.access == spacedBlocks {
+			*f.u64(at + slotStep) = uint64(w.stride[0])
+		}
 	}
 	*f.u64(argFirst), *f.u64(argCount) = g, n
 	if r.width > 0 {

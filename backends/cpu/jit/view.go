@@ -14,9 +14,10 @@ import (
 type access uint8
 
 const (
-	contiguous access = iota
-	single            // one element for all
-	staged            // by way of memory in which it is contiguous
+	contiguous   access = iota
+	single              // one element for all
+	spacedBlocks        // contiguous in each block
+	staged              // by way of memory in which it is contiguous
 )
 
 // view is a launch's view of a slot, with the dimensions of the index space of

@@ -148,11 +148,11 @@ func (r *run) alone() {
 }
 
 // Run takes part in a launch: it runs chunk after chunk. It is for the pool.
-func (r *run) Run(j *workers.Job) {
+func (r *run) Run(j *workers.Job, at workers.Seat) {
 	f := r.k.frame(r.width)
 	f.enter(r)
 	defer r.k.release(f)
-	for i, ok := j.Next(); ok; i, ok = j.Next() {
+	for i, ok := j.Next(&at); ok; i, ok = j.Next(&at) {
 		f.runStrips(i*r.perChunk, min((i+1)*r.perChunk, r.strips))
 	}
 }

@@ -100,11 +100,13 @@ func (r *columnText) text(w *writer) {
 		}
 		r.stat(w, s, sums)
 	}
-	w.line("  %s", r.r.Text(r.r.After, w.acc))
-	w.line("  mov.u64 aside, 0\n  loop n, elements")
-	r.loads(w, r.r.Each, "at", "aside")
-	r.each(w)
-	w.line("  add.u64 at, at, down\n  add.u64 aside, aside, %d\nelements:", size)
+	if r.op.MakesElements() {
+		w.line("  %s", r.r.Text(r.r.After, w.acc))
+		w.line("  mov.u64 aside, 0\n  loop n, elements")
+		r.loads(w, r.r.Each, "at", "aside")
+		r.each(w)
+		w.line("  add.u64 at, at, down\n  add.u64 aside, aside, %d\nelements:", size)
+	}
 	for i, o := range r.op.Operands {
 		if o.Writes && r.r.Shares[i] == kernels.Row {
 			w.line("  mul.u64 to, of, %d\n  stg.%v %s, %[3]s[to]", w.acc.Size(), w.acc, o.Name)

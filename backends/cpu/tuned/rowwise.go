@@ -10,7 +10,7 @@ import (
 // rowwise keeps a row by itself, as softmax does: a block finds its numbers one after
 // the other, and then makes its elements.
 func rowwise(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan, error) {
-	if !op.MakesElements() {
+	if !op.MakesElements() && op.Broadcasts() {
 		return nil, nil
 	}
 	c := op.RowCall(l, axes)
@@ -115,13 +115,15 @@ func (r *rowText) text(w *writer) {
 		r.begin(w)
 		r.stat(w, s, w.chunks(s.Combine, r.chunks, func() { r.element(w, s.Of, func() { w.line("  %s", r.r.Text(s.Of, w.acc)) }) }))
 	}
-	w.line("  %s", r.r.Text(r.r.After, w.acc))
-	r.begin(w)
-	w.each("rounds", "left", func() {
-		r.element(w, r.r.Each, func() {
-			r.each(w)
+	if r.op.MakesElements() {
+		w.line("  %s", r.r.Text(r.r.After, w.acc))
+		r.begin(w)
+		w.each("rounds", "left", func() {
+			r.element(w, r.r.Each, func() {
+				r.each(w)
+			})
 		})
-	})
+	}
 	w.line("%s", r.op.RowResults(w.acc.String(), fmt.Sprint(w.acc.Size())))
 }
 

@@ -8,8 +8,8 @@ import (
 // busy is work of two halves that take some time each, on a processor of their own.
 type busy struct{ each time.Duration }
 
-func (b busy) Run(j *Job) {
-	for _, ok := j.Next(); ok; _, ok = j.Next() {
+func (b busy) Run(j *Job, at Seat) {
+	for _, ok := j.Next(&at); ok; _, ok = j.Next(&at) {
 		for start := time.Now(); time.Since(start) < b.each; {
 		}
 	}

@@ -1,13 +1,13 @@
 // Package workers is the pool of threads that CPU launches share. A launch is
-// cut into chunks that the caller and whichever workers are free take by
-// counting up. The caller always takes part, and waits at the end only for
-// workers that have begun: a pool that is busy elsewhere, or whose threads
-// the system does not wake, costs nothing but help.
+// cut into chunks, and these into a stretch for each thread, which begins with its
+// own and then helps the others: so one launch after the other finds in a
+// processor's cache what it worked on before. The caller always takes part, and
+// waits at the end only for workers that have begun: a pool that is busy
+// elsewhere, or whose threads the system does not wake, costs nothing but help.
 package workers
 
 import (
 	"fmt"
-	"math"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -19,22 +19,33 @@ import (
 )
 
 // Task is work in chunks. Run is called by each thread that takes part, at
-// the same time; it takes chunks from the job until there are none.
+// the same time; it takes chunks from the job, by Next, until there are none.
 type Task interface {
-	Run(j *Job)
+	Run(j *Job, at Seat)
 }
 
 // Job is one task being run.
 type Job struct {
-	task   Task
-	chunks int64
-	next   atomic.Int64
+	task      Task
+	chunks    int64
+	stretches []stretch
+	over      atomic.Bool // after a panic
 	// state has the generation in its high half, whether workers may still
 	// enter in bit 31, and the number of workers inside below.
 	state atomic.Uint64
 	left  chan struct{} // the last worker to leave a closed job says so
 	panic atomic.Pointer[Panic]
 }
+
+// stretch is a part of a job's chunks, on a cache line of its own.
+type stretch struct {
+	next atomic.Int64
+	end  int64
+	_    [48]byte
+}
+
+// Seat is where a thread takes chunks.
+type Seat struct{ stretch, ended int }
 
 // Panic is what Run panics with if a worker did.
 type Panic struct {
@@ -47,11 +58,35 @@ func (p *Panic) String() string { return fmt.Sprintf("%v\non a worker:\n%s", p.V
 
 const open = 1 << 31
 
-// Next returns the next chunk's number, and false when there is none left. After
-// a panic on another thread none is left either.
-func (j *Job) Next() (int, bool) {
-	i := j.next.Add(1) - 1
-	return int(i), i < j.chunks
+// Next returns the number of a chunk that nobody has, of the seat's stretch or else of
+// those behind it, and false when there is none left. After a panic on another thread
+// none is left either.
+func (j *Job) Next(at *Seat) (int, bool) {
+	for ; at.ended < len(j.stretches) && !j.over.Load(); at.ended++ {
+		s := &j.stretches[at.stretch]
+		if i := s.next.Add(1) - 1; i < s.end {
+			return int(i), true
+		}
+		if at.stretch++; at.stretch == len(j.stretches) {
+			at.stretch = 0
+		}
+	}
+	return 0, false
+}
+
+// cut divides the chunks among so many threads.
+func (j *Job) cut(threads int) {
+	if cap(j.stretches) < threads {
+		j.stretches = make([]stretch, threads)
+	}
+	j.stretches = j.stretches[:threads]
+	from := int64(0)
+	for i := range j.stretches {
+		s := &j.stretches[i]
+		s.next.Store(from)
+		s.end = j.chunks * int64(i+1) / int64(threads)
+		from = s.end
+	}
 }
 
 // enter lets a worker in if the job is still that of the invitation.
@@ -144,13 +179,13 @@ func (p *Pool) takePart(j *Job) (worker *Panic) {
 		}
 		worker = p.end(j)
 	}()
-	j.task.Run(j)
+	j.task.Run(j, Seat{})
 	returned = true
 	return nil
 }
 
 // skip leaves out the chunks that were not begun.
-func (j *Job) skip() { j.next.Store(math.MaxInt64 / 2) }
+func (j *Job) skip() { j.over.Store(true) }
 
 // begin opens a job, and sees to it that there are workers.
 func (p *Pool) begin(chunks int, t Task, helpers int) *Job {
@@ -158,7 +193,7 @@ func (p *Pool) begin(chunks int, t Task, helpers int) *Job {
 	defer p.mu.Unlock()
 	for p.started < helpers && !p.closed {
 		p.started++
-		go p.serve()
+		go p.serve(p.started)
 	}
 	var j *Job
 	if n := len(p.free); n > 0 {
@@ -168,7 +203,8 @@ func (p *Pool) begin(chunks int, t Task, helpers int) *Job {
 		j = &Job{left: make(chan struct{}, 1)}
 	}
 	j.task, j.chunks = t, int64(chunks)
-	j.next.Store(0)
+	j.cut(helpers + 1)
+	j.over.Store(false)
 	j.panic.Store(nil)
 	j.state.Store((j.state.Load()>>32+1)<<32 | open)
 	return j
@@ -229,11 +265,12 @@ func (j *Job) wait() {
 // Awake reports whether a worker would take part at once.
 func (p *Pool) Awake() bool { return p.awake.Load() > 0 }
 
-// serve is a worker: it takes part in the jobs that it is invited to.
-func (p *Pool) serve() {
+// serve is a worker: it takes part in the jobs that it is invited to. Its number, from
+// 1 on, says which stretch it begins with.
+func (p *Pool) serve(number int) {
 	for in, ok := p.sleep(); ok; in, ok = p.invited() {
 		if in.job.enter(in.generation) {
-			in.job.help()
+			in.job.help(number)
 		}
 	}
 }
@@ -267,7 +304,7 @@ func (p *Pool) sleep() (in invitation, ok bool) {
 
 // help takes part in a job as a worker. A panic here would end the process, so
 // the job keeps it for its caller.
-func (j *Job) help() {
+func (j *Job) help(number int) {
 	state := fpenv.Enter()
 	defer func() {
 		fpenv.Leave(state)
@@ -277,7 +314,7 @@ func (j *Job) help() {
 		}
 		j.leave()
 	}()
-	j.task.Run(j)
+	j.task.Run(j, Seat{stretch: number % len(j.stretches)})
 }
 
 // Close ends the workers; jobs then run on their callers' threads alone.

@@ -3,6 +3,7 @@ package workers
 import (
 	"bytes"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,10 +17,10 @@ type counter struct {
 	work    func(chunk int)
 }
 
-func (c *counter) Run(j *Job) {
+func (c *counter) Run(j *Job, at Seat) {
 	c.threads.Add(1)
 	for {
-		i, ok := j.Next()
+		i, ok := j.Next(&at)
 		if !ok {
 			return
 		}
@@ -81,6 +82,42 @@ func TestWorkersHelp(t *testing.T) {
 	c.check(t)
 	if n := c.threads.Load(); n != 2 {
 		t.Errorf("%d threads took part", n)
+	}
+}
+
+// TestStretches has two threads begin at the same time: each with its own half, which it
+// takes in order, and with what is left of the other's thereafter.
+func TestStretches(t *testing.T) {
+	p := New(2)
+	defer p.Close()
+	me := goroutine()
+	var mu sync.Mutex
+	var caller, worker []int
+	both := make(chan struct{})
+	c := newCounter(9)
+	c.work = func(chunk int) {
+		mu.Lock()
+		own := &worker
+		if goroutine() == me {
+			own = &caller
+		}
+		*own = append(*own, chunk)
+		last := len(caller) > 0 && len(worker) > 0 && len(*own) == 1
+		wait := len(*own) == 1 && !last
+		mu.Unlock()
+		if last {
+			close(both)
+		} else if wait {
+			<-both
+		}
+		if own == &worker { // so slow that the caller gets to its half
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	p.Run(9, c)
+	c.check(t)
+	if len(caller) < 5 || !slices.Equal(caller[:4], []int{0, 1, 2, 3}) || worker[0] != 4 {
+		t.Errorf("the caller took %v, the worker %v", caller, worker)
 	}
 }
 

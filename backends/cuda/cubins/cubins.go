@@ -23,6 +23,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/hologram-project/hologram/backends"
 )
 
 // Variable names the environment variable with the folder; "off": none is used.
@@ -61,7 +63,7 @@ func KeyOf(parts ...string) (k Key) {
 
 // Folder is where machine code is kept, or "" where it is not to be.
 func Folder() (string, error) {
-	switch dir := os.Getenv(Variable); dir {
+	switch dir := backends.Getenv(Variable); dir {
 	case "":
 	case "off":
 		return "", nil

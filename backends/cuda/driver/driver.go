@@ -130,6 +130,7 @@ const (
 	HostMapped        = 2
 	FuncRegisters     = 4
 	FuncMaxShared     = 8
+	FuncLargeClusters = 14
 	LinkPTX           = 1 // text with a NUL at its end
 )
 

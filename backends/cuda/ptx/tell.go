@@ -15,12 +15,12 @@ import (
 // Shared memory has, behind the collectives' scratch, a barrier for each such slot, and
 // then for each the elements.
 
-// mostTold is how many blocks meet at most.
-const mostTold = 8
-
 // ToldBytes is the shared memory of a block of so many lanes, beside SharedBytes, for
 // variants with Told.
-func (o *Options) ToldBytes() int { return bits.OnesCount64(o.Told) * (16 + 8*mostTold) }
+func (o *Options) ToldBytes() int { return bits.OnesCount64(o.Told) * (16 + o.toldRoom()) }
+
+// toldRoom is what the elements of a slot take.
+func (o *Options) toldRoom() int { return 8 * o.Meeting }
 
 func (o *Options) told(slot int) bool { return o.Told>>slot&1 != 0 }
 
@@ -28,7 +28,7 @@ func (o *Options) told(slot int) bool { return o.Told>>slot&1 != 0 }
 func (e *emitter) teller(slot int) (barrier, elements int) {
 	base := (e.p.SharedBytes(e.opt.Block) + 15) &^ 15
 	k := bits.OnesCount64(e.opt.Told & (1<<slot - 1))
-	return base + 16*k, base + 16*bits.OnesCount64(e.opt.Told) + 8*mostTold*k
+	return base + 16*k, base + 16*bits.OnesCount64(e.opt.Told) + e.opt.toldRoom()*k
 }
 
 // tellers makes the barriers, which expect an element of each block. The others must

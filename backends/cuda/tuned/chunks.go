@@ -11,7 +11,7 @@ import (
 // row. Where a row's last chunk is not whole, the last column's element stands
 // beyond its end.
 
-const each = chunk / partials // elements of a partial
+const perLane = chunk / partials // elements of a partial
 
 // beside is how many partials a lane has side by side where it loads 16 bytes at once.
 func beside(t isa.Type) int { return min(16/t.Size(), 8) }
@@ -20,7 +20,11 @@ func beside(t isa.Type) int { return min(16/t.Size(), 8) }
 // lane's first element, at. Where not all chunks are whole, left is how many elements
 // the block has. Of a row there are so many chunks, or as many as a parameter says if
 // that is 0.
-func (w *writer) begin(chunks int64, whole bool) {
+func (w *writer) begin(chunks int64, whole bool) { w.beginSome(chunks, 1, whole) }
+
+// beginSome is begin where so many blocks have several chunks of a row each, as many
+// chunks apart: left is then how many elements the row has from the block's first on.
+func (w *writer) beginSome(chunks, each int64, whole bool) {
 	size, count := w.t.Size(), fmt.Sprintf("mov.u32 chunks, %d", chunks)
 	w.line("param cols u64")
 	if chunks == 0 {
@@ -28,24 +32,27 @@ func (w *writer) begin(chunks int64, whole bool) {
 		count = "ldp.u32 chunks, chunks"
 	}
 	w.line("block %d\n  sreg q, lane.x\n  sreg b, block.x\n  %s\n  div.u32 row, b, chunks", partials/w.beside, count)
-	if whole { // all blocks have as much, so that offsets are known to be multiples
+	switch { // where all blocks have as much, offsets are known to be multiples
+	case whole && each == 1:
 		w.line("  cvt.u64.u32 base, b\n  mul.u64 base, base, %d", chunk*size)
-	} else {
+	case whole:
+		w.line("  rem.u32 part, b, chunks\n  cvt.u64.u32 base, row\n  mul.u64 base, base, %d\n  cvt.u64.u32 first, part\n  add.u64 base, base, first\n  mul.u64 base, base, %d", chunks*each, chunk*size)
+	default:
 		w.line("  rem.u32 part, b, chunks\n  ldp.u64 pitch, cols\n  cvt.u64.u32 base, row\n  cvt.u64.u32 first, part")
 		w.line("  mul.u64 first, first, %d\n  mul.u64 base, base, pitch\n  add.u64 base, base, first\n  mul.u64 base, base, %d", chunk, size)
-		w.line("  sub.u64 left, pitch, first\n  min.u64 left, left, %d\n  cvt.u32.u64 left, left\n  sub.u32 last, left, 1", chunk)
+		w.line("  sub.u64 left, pitch, first\n  min.u64 left, left, %d\n  cvt.u32.u64 left, left\n  sub.u32 last, left, 1", ((each-1)*max(chunks, 1)+1)*chunk)
 	}
 	w.line("  cvt.u64.u32 at, q\n  mul.u64 at, at, %d\n  add.u64 at, at, base", w.beside*size)
 }
 
-// place is the offset of the lane's element u.
-func (w *writer) place(u int) string { return fmt.Sprintf("at + %d", u*partials*w.t.Size()) }
+// place is the offset of what lies so many elements behind the lane's first.
+func (w *writer) place(behind int64) string { return fmt.Sprintf("at + %d", behind*int64(w.t.Size())) }
 
 // besideCombine combines the elements of a chunk that is whole, sums in the written
 // order, to z in all lanes, of which each has w.beside partials.
 func (w *writer) besideCombine(combine string) {
 	var z []string
-	for u := range each {
+	for u := range perLane {
 		for v := range w.beside {
 			x := name("x", int64(v), 0)
 			w.load(x, fmt.Sprintf("x[at + %d]", (u*partials+v)*w.t.Size()))
@@ -64,30 +71,37 @@ func (w *writer) besideCombine(combine string) {
 	w.line("  mov.%v z, %s", w.acc, w.tree(combine, z))
 }
 
-// chunkElements loads a lane's elements of slot x, to x0_<u>.
+// chunkElements loads a lane's elements of slot x.
 func (w *writer) chunkElements(whole bool) (x []string) {
-	for u := range each {
-		x = append(x, name("x", 0, int64(u)))
-		place := w.place(u)
-		if !whole {
-			place = fmt.Sprintf("at%d", u)
-			w.line("  add.u32 k, q, %d\n  min.u32 k, k, last\n  cvt.u64.u32 %s, k\n  mul.u64 %[2]s, %[2]s, %d\n  add.u64 %[2]s, %[2]s, base",
-				u*partials, place, w.t.Size())
-		}
-		w.load(x[u], "x["+place+"]")
-	}
+	x = w.chunkLoads(0, whole)
 	for _, x := range x {
 		w.widen(x)
 	}
 	return x
 }
 
-// chunkCombine combines a lane's elements, and those of all lanes, sums in the
+// chunkLoads begins to load a lane's elements of the chunk that lies so many elements
+// behind the block's first.
+func (w *writer) chunkLoads(behind int64, whole bool) (x []string) {
+	for u := range int64(perLane) {
+		x = append(x, name("x", behind/chunk, u))
+		place := w.place(behind + u*partials)
+		if !whole {
+			place = fmt.Sprintf("at%d", u)
+			w.line("  add.u32 k, q, %d\n  min.u32 k, k, last\n  cvt.u64.u32 %s, k\n  mul.u64 %[2]s, %[2]s, %d\n  add.u64 %[2]s, %[2]s, base",
+				behind+u*partials, place, w.t.Size())
+		}
+		w.load(x[u], "x["+place+"]")
+	}
+	return x
+}
+
+// chunkCombine combines a lane's elements of a chunk, and those of all lanes, sums in the
 // written order, to z in all lanes.
-func (w *writer) chunkCombine(combine string, x []string, whole bool) {
+func (w *writer) chunkCombine(combine string, x []string, behind int64, whole bool) {
 	for u, x := range x {
 		if combine == "add" && !whole { // of the others, one seen twice changes nothing
-			w.line("  add.u32 k, q, %d\n  set.ge.u32 beyond, k, left\n  sel.%v %s, beyond, %s, %[3]s", u*partials, w.acc, x, identity("add", w.acc))
+			w.line("  add.u32 k, q, %d\n  set.ge.u32 beyond, k, left\n  sel.%v %s, beyond, %s, %[3]s", behind+int64(u)*partials, w.acc, x, identity("add", w.acc))
 		}
 		if u == 0 {
 			w.line("  mov.%v z, %s", w.acc, x)

@@ -23,14 +23,14 @@ const (
 )
 
 // columns reduces the columns of rows × cols matrices of type t to type out.
-func (r reduction) columns(t, out isa.Type, matrices, rows, cols int64) (*kernels.Plan, error) {
+func (r reduction) columns(t, out isa.Type, matrices, rows, cols int64, d Device) (*kernels.Plan, error) {
 	if rows <= fewRows || cols < tileColumns {
 		return nil, nil
 	}
 	p, acc := &kernels.Plan{}, kernels.Accumulator(out)
-	if matrices == 1 && rows >= manyRows && t.Float() && kernels.Accumulator(t) == acc {
+	if matrices == 1 && (rows >= manyRows || rows == partials) && t.Float() && kernels.Accumulator(t) == acc {
 		l := []kernels.Layout{{Type: t, Shape: []int64{cols, rows}, Stride: []int64{1, cols}}, kernels.Packed(acc, cols)}
-		if p, err := columnStats(r.op, l, 1, out); p != nil || err != nil {
+		if p, err := columnStats(r.op, l, 1, out, d); p != nil || err != nil {
 			return p, err
 		}
 	}

@@ -1,6 +1,7 @@
 package tuned
 
 import (
+	"fmt"
 	"sync"
 
 	"github.com/hologram-project/hologram/isa"
@@ -46,56 +47,83 @@ func meets(v *isa.Verified, blocks int64, told ...int) error {
 	return nil
 }
 
-// mostMeet is how many blocks can meet on every device whose blocks can.
-const mostMeet = 8
+// mostEach is how many bytes each element of a chunk's place may have in a block that has
+// several, in registers: two of f32, one of f64.
+const mostEach = 8
+
+// meetingBlocks is how many blocks meet for a row, and how many chunks each has: chunks
+// that are as many apart as there are blocks. Where each has several, the blocks are a
+// power of two, so that the written order combines a block's chunks first.
+func meetingBlocks(cols int64, acc isa.Type, d Device) (blocks, each int64, ok bool) {
+	blocks, each = ceil(cols, chunk), 1
+	for blocks > d.Meet && each*int64(acc.Size()) < mostEach {
+		blocks, each = d.Meet, 2*each
+	}
+	return blocks, each, 0 < blocks && blocks <= d.Meet && blocks*each*chunk >= cols
+}
 
 // meetingSoftmax is softmax of rows whose chunks' blocks meet; ok is false if there
 // are too many.
-func meetingSoftmax(t isa.Type, rows, cols int64) (p *kernels.Plan, ok bool, err error) {
-	chunks := ceil(cols, chunk)
-	if chunks > mostMeet || rows*chunks > maxBlocks {
+func meetingSoftmax(t isa.Type, rows, cols int64, d Device) (p *kernels.Plan, ok bool, err error) {
+	acc := kernels.Accumulator(t)
+	blocks, each, ok := meetingBlocks(cols, acc, d)
+	if !ok || rows*blocks > maxBlocks {
 		return nil, false, nil
 	}
-	whole, acc := cols%chunk == 0, kernels.Accumulator(t)
-	v, err := program(key{"softmax meeting", t, t, shape{elements: chunks, exact: whole}}, func(w *writer) {
+	whole := blocks*each*chunk == cols
+	v, err := program(key{"softmax meeting", t, t, shape{elements: blocks, rows: each, exact: whole}}, func(w *writer) {
 		w.t, w.acc = t, acc
 		w.line("program softmax_meeting\nslot x %v\nslot m %v\nslot s %v\nslot y %v", t, acc, acc, t)
-		w.begin(chunks, whole)
-		x := w.chunkElements(whole)
-		w.chunkCombine("max", x, whole)
-		w.result(acc, "m")
-		w.line("  bar_sync 0")
-		w.line("  mov.%v max, %s", acc, w.ofBlocks("m", "max", chunks))
+		w.beginSome(blocks, each, whole)
+		var x []string
+		for c := range each {
+			x = append(x, w.chunkLoads(c*blocks*chunk, whole)...)
+		}
+		for _, x := range x {
+			w.widen(x)
+		}
+		combine := func(combine, slot, to string) {
+			var z []string
+			for c := range each {
+				w.chunkCombine(combine, x[c*perLane:(c+1)*perLane], c*blocks*chunk, whole)
+				z = append(z, fmt.Sprintf("of_chunk_%d", c))
+				w.line("  mov.%v %s, z", acc, z[c])
+			}
+			w.line("  mov.%v z, %s", acc, w.tree(combine, z))
+			w.result(acc, slot)
+			w.line("  bar_sync 0")
+			w.line("  mov.%v %s, %s", acc, to, w.ofBlocks(slot, combine, blocks))
+		}
+		combine("max", "m", "max")
 		w.exponentials(x, "max", "")
-		w.chunkCombine("add", x, whole)
-		w.result(acc, "s")
-		w.line("  bar_sync 0")
-		w.line("  mov.%v sum, %s", acc, w.ofBlocks("s", "add", chunks))
-		w.quotients(x, whole)
+		combine("add", "s", "sum")
+		w.quotients(x, blocks, whole)
 	})
 	if err != nil {
 		return nil, false, err
 	}
-	if err := meets(v, chunks, 1, 2); err != nil {
+	if err := meets(v, blocks, 1, 2); err != nil {
 		return nil, false, err
 	}
 	p = &kernels.Plan{}
-	m, s := between(p, acc, rows*chunks), between(p, acc, rows*chunks)
-	one := step(v, rows*chunks, []kernels.Binding{{Operand: 0, Type: t}, m, s, {Operand: 1, Type: t}}, cols)
+	m, s := between(p, acc, rows*blocks), between(p, acc, rows*blocks)
+	one := step(v, rows*blocks, []kernels.Binding{{Operand: 0, Type: t}, m, s, {Operand: 1, Type: t}}, cols)
 	one.InPlace = true
 	p.Steps = []kernels.Step{one}
 	return p, true, nil
 }
 
-// quotients divides what a lane has of y by sum, and stores it.
-func (w *writer) quotients(x []string, whole bool) {
+// quotients divides what a lane has of y by sum, and stores it; of a row's chunks so many
+// lie between those of a block.
+func (w *writer) quotients(x []string, apart int64, whole bool) {
 	w.reciprocal("sum")
 	w.divide(x, "sum", "")
-	for u, x := range x {
+	for i, x := range x {
+		from, u := int64(i)/perLane*apart*chunk, int64(i)%perLane
 		if !whole {
-			w.line("  add.u32 k, q, %d\n  set.ge.u32 beyond, k, left\n  bra end, beyond", u*partials)
+			w.line("  add.u32 k, q, %d\n  set.ge.u32 beyond, k, left\n  bra end, beyond", from+u*partials)
 		}
-		w.store(w.t, x, "y["+w.place(u)+"]")
+		w.store(w.t, x, "y["+w.place(from+u*partials)+"]")
 	}
 	w.line("end:\n  exit")
 }
@@ -121,7 +149,7 @@ func spreadSoftmax(t isa.Type, rows, cols int64) (*kernels.Plan, error) {
 		w.ofChunks("m", "max", "max")
 		x := w.chunkElements(whole)
 		w.exponentials(x, "max", "")
-		w.chunkCombine("add", x, whole)
+		w.chunkCombine("add", x, 0, whole)
 		w.result(acc, "y")
 		w.line("  exit")
 	})
@@ -136,7 +164,7 @@ func spreadSoftmax(t isa.Type, rows, cols int64) (*kernels.Plan, error) {
 		w.ofChunks("s", "add", "sum")
 		x := w.chunkElements(whole)
 		w.exponentials(x, "max", "")
-		w.quotients(x, whole)
+		w.quotients(x, 1, whole)
 	})
 	if err != nil {
 		return nil, err

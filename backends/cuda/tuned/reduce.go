@@ -96,7 +96,7 @@ func (r reduction) chunks(t, out isa.Type, whole bool) (*isa.Verified, error) {
 		w.line("program reduce_chunks\nslot x %v\nslot y %v", t, out)
 		w.begin(0, whole)
 		if w.beside == 1 {
-			w.chunkCombine(r.combine, w.chunkElements(whole), whole)
+			w.chunkCombine(r.combine, w.chunkElements(whole), 0, whole)
 		} else {
 			w.besideCombine(r.combine)
 		}

@@ -16,7 +16,9 @@ import (
 // rowwise plans a kernels.Rowwise, or leaves it to the library.
 func rowwise(op *kernels.Op, l []kernels.Layout, axes int, d Device) (*kernels.Plan, error) {
 	if !op.MakesElements() {
-		return columnStats(op, l, axes, kernels.Accumulator(l[0].Type))
+		if p, err := columnStats(op, l, axes, kernels.Accumulator(l[0].Type), d); p != nil || err != nil || op.Broadcasts() {
+			return p, err
+		}
 	}
 	c := op.RowCall(l, axes)
 	if c == nil || c.Rows < 1 || c.Cols < 1 {
@@ -64,8 +66,9 @@ type rowText struct {
 	r  *kernels.Rowwise
 	c  *kernels.RowCall
 	// A row is dealt out to so many blocks of so many lanes, of which each has so many
-	// runs of elements side by side: a run of all lanes lies before the next. If it is
-	// exact, it has just as many.
+	// runs of elements side by side: a run of all lanes lies before the next, and chunks
+	// of a block as many chunks apart as there are blocks, which combines those of a block
+	// as the written order does. If it is exact, it has just as many.
 	blocks, lanes, runs, beside int64
 	exact                       bool
 	over                        int    // labels so far
@@ -107,10 +110,11 @@ func (r *rowText) scaled() {
 // elements by pairs, fewer lanes have more each, so that less of the registers is for
 // what all need; those of 16 bits lie in registers by pairs too, as they are loaded.
 func (r *rowText) shape(acc isa.Type, d Device) (ok bool) {
-	held := int64(0) // registers for a run of the row
+	held, loads := int64(0), int64(0) // registers for a run of the row, and for what is loaded
 	for i, o := range r.op.Operands {
 		if o.Reads && r.r.Shares[i] == kernels.Whole {
 			held += ceil(int64(acc.Size()), 4)
+			loads += ceil(int64(r.c.Slots[i].Type.Size()), 4) // a program's, of which it has so many of each type
 		}
 	}
 	cols := r.c.Cols
@@ -119,15 +123,16 @@ func (r *rowText) shape(acc isa.Type, d Device) (ok bool) {
 		r.beside = 2
 	}
 	if ceil(cols, warp)*held > warpRegisters {
-		if !d.Meet && ceil(cols, partials)*held > mostRegisters {
+		if d.Meet == 0 && ceil(cols, partials)*held > mostRegisters {
 			r.beside = 1
 		}
 		r.lanes = partials / r.beside
 	}
 	r.runs = ceil(cols, r.run())
-	if n := r.runs * held; n*r.beside > mostRegisters && d.Meet && cols > chunk {
-		r.blocks, r.runs = ceil(cols, chunk), chunk/r.run()
-		if r.blocks > mostMeet || r.runs*held > exactRegisters {
+	if n := r.runs * held; n*r.beside > mostRegisters && d.Meet > 0 && cols > chunk {
+		blocks, each, ok := meetingBlocks(cols, acc, d)
+		r.blocks, r.runs = blocks, each*chunk/r.run()
+		if !ok || r.runs*r.beside*loads > exactRegisters {
 			return false
 		}
 	} else if n > exactRegisters || n > mostRegisters && cols%partials != 0 {
@@ -139,6 +144,12 @@ func (r *rowText) shape(acc isa.Type, d Device) (ok bool) {
 
 // run is how many elements lie between two of a lane's runs.
 func (r *rowText) run() int64 { return r.lanes * r.beside }
+
+// at is how many elements run u of the lane lies behind its first.
+func (r *rowText) at(u int64) int64 {
+	of := chunk / r.run() // runs of a chunk
+	return u/of*r.blocks*chunk + u%of*r.run()
+}
 
 // atOnce are the runs for which what lies along a row is loaded together, lest each
 // waits for memory by itself: eight registers of an operand.
@@ -191,8 +202,8 @@ func (r *rowText) text(w *writer) {
 	}
 	w.line("  %s", r.r.Text(r.r.After, w.acc))
 	r.results(w)
-	for from := int64(0); from < r.runs; from += r.atOnce() {
-		r.along(w, from+r.atOnce(), r.r.Each) // a step ahead: no load passes a store
+	for from := int64(0); r.op.MakesElements() && from < r.runs; from += r.atOnce() {
+		r.along(w, from+r.atOnce(), r.r.Each) // a step ahead
 		r.elements(w, r.r.Each, from, func(u int64) {
 			if r.ragged(u) {
 				r.beyond(w, u)
@@ -250,7 +261,7 @@ func (r *rowText) ragged(u int64) bool { return !r.exact && (r.blocks > 1 || u =
 
 // beyond finds whether the row has ended before the lane's run u.
 func (r *rowText) beyond(w *writer, u int64) {
-	w.line("  add.u32 k, first, %d\n  set.ge.u32 beyond, k, left", u*r.run())
+	w.line("  add.u32 k, first, %d\n  set.ge.u32 beyond, k, left", r.at(u))
 }
 
 // there does something where the row has a run u.
@@ -270,13 +281,13 @@ func (r *rowText) there(w *writer, u int64, do func()) {
 // places finds where the lane's first element is, as bytes, of arrays by their
 // elements' size: at_<size> in the array, side_<size> in the row.
 func (r *rowText) places(w *writer) {
-	w.line("  mul.u32 first, q, %d\n  cvt.u64.u32 lane, q\n  mul.u64 lane, lane, %[1]d\n  cvt.u64.u32 start, row\n  cvt.u64.u32 side, part\n  mul.u64 side, side, %[2]d", r.beside, r.runs*r.run())
+	w.line("  mul.u32 first, q, %d\n  cvt.u64.u32 lane, q\n  mul.u64 lane, lane, %[1]d\n  cvt.u64.u32 start, row\n  cvt.u64.u32 side, part\n  mul.u64 side, side, %[2]d", r.beside, chunk)
 	w.line("  ldp.u64 cols, cols\n  set.eq.u64 none, cols, 0")
 	if r.exact { // all have as much, so that offsets are known to be multiples
 		w.line("  mul.u64 start, start, %d", r.blocks*r.runs*r.run())
 	} else {
 		w.line("  div.u64 pitch, cols, %d\n  mul.u64 pitch, pitch, %[1]d\n  mul.u64 start, start, pitch", r.beside)
-		w.line("  sub.u64 most, cols, side\n  min.u64 most, most, %d\n  cvt.u32.u64 left, most", r.runs*r.run())
+		w.line("  sub.u64 most, cols, side\n  min.u64 most, most, %d\n  cvt.u32.u64 left, most", r.at(r.runs-1)+r.run())
 	}
 	w.line("  add.u64 side, side, lane")
 	for _, size := range r.sizes(w) {
@@ -298,7 +309,7 @@ func (r *rowText) place(w *writer, i int, u, v int64) string {
 	if r.c.Along[i] {
 		from = "side"
 	}
-	return fmt.Sprintf("%s_%d + %d", from, size, (u*r.run()+v)*int64(size))
+	return fmt.Sprintf("%s_%d + %d", from, size, (r.at(u)+v)*int64(size))
 }
 
 // arguments loads the scalars, and what a row has one of.

@@ -10,8 +10,8 @@ import (
 // softmax reads each element once where a block can hold a row, or several that
 // meet; of longer rows a block has a chunk.
 func softmax(t isa.Type, rows, cols int64, d Device) (*kernels.Plan, error) {
-	if cols > 2*chunk && d.Meet { // two a block holds
-		if p, ok, err := meetingSoftmax(t, rows, cols); ok || err != nil {
+	if cols > 2*chunk { // two a block holds
+		if p, ok, err := meetingSoftmax(t, rows, cols, d); ok || err != nil {
 			return p, err
 		}
 	}

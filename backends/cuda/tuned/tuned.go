@@ -20,7 +20,7 @@ import (
 // Device is what a plan depends on.
 type Device struct {
 	Processors int64 // multiprocessors
-	Meet       bool  // blocks can meet: see Meeting
+	Meet       int64 // how many blocks can meet, a power of two, or 0: see Meeting
 }
 
 // Plan returns a plan for an operation on a device, or nil where the library's own
@@ -61,7 +61,7 @@ func PlanShapes(op *kernels.Op, l []kernels.Layout, axes int, d Device) (*kernel
 	}
 	if r, ok := reductions[op]; ok && l[1].Packed() {
 		if matrices, rows, cols, ok := l[0].Columns(len(l[0].Shape) - axes); ok {
-			return r.columns(l[0].Type, l[1].Type, matrices, rows, cols)
+			return r.columns(l[0].Type, l[1].Type, matrices, rows, cols, d)
 		}
 	}
 	return nil, nil

@@ -201,8 +201,8 @@ func TestPlansHaveTheLibrarysBits(t *testing.T) {
 				if brief.On() && (typ.Size() > 4 || d[0]*d[1] > 9_000) {
 					continue
 				}
-				for _, device := range []tuned.Device{{Processors: 1}, {Processors: 132}, {Processors: 132, Meet: true}} {
-					if device.Meet && (op != kernels.Softmax || d[1] <= 2*kernels.ChunkElements) {
+				for _, device := range []tuned.Device{{Processors: 1}, {Processors: 132}, {Processors: 132, Meet: 8}, {Processors: 132, Meet: 2}} {
+					if device.Meet > 0 && (op != kernels.Softmax || d[1] <= 2*kernels.ChunkElements) {
 						continue // as on the other
 					}
 					t.Run(fmt.Sprintf("%s %v %v on %v", op.Name, typ, d, device), func(t *testing.T) {
@@ -224,7 +224,8 @@ func TestPlansHaveTheLibrarysBits(t *testing.T) {
 						require.NoError(t, err)
 						blocks, _ := tuned.Meeting(first.Hash())
 						meets := blocks > 0
-						require.Equal(t, meets, device.Meet && d[1] <= 8*kernels.ChunkElements)
+						each := map[bool]int64{true: 1, false: 2}[typ == isa.F64] // chunks of a block
+						require.Equal(t, meets, device.Meet > 0 && d[1] <= each*device.Meet*kernels.ChunkElements)
 						proved = proved && (!meets || d[1]%kernels.ChunkElements == 0)
 						for _, inPlace := range []bool{false, true}[:1+min(1, out/int64(len(input)))] {
 							if inPlace && meets { // see Meeting
@@ -255,7 +256,7 @@ func TestPlanLeavesTheRest(t *testing.T) {
 		{kernels.Softmax, isa.F32, []int64{2}}, {kernels.ReduceSum, isa.F32, []int64{0, 5}}, {kernels.ReduceSum, isa.F32, []int64{5, 0}},
 		{kernels.ReduceMin, isa.F32, []int64{-1, 5}}, {kernels.ReduceMax, isa.F32, []int64{1 << 31, 1 << 31}}, {kernels.Softmax, isa.F32, []int64{1, 1 << 30}},
 	} {
-		plan, err := tuned.Plan(c.op, c.t, c.dims, tuned.Device{Processors: 132, Meet: true})
+		plan, err := tuned.Plan(c.op, c.t, c.dims, tuned.Device{Processors: 132, Meet: 8})
 		require.NoError(t, err)
 		require.Nil(t, plan, "%s %v", c.op.Name, c.dims)
 	}

@@ -1,0 +1,345 @@
+package jit
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
+)
+
+// A processor looks ahead for instructions that wait for none, but it holds only some
+// hundred of those that wait. So the instructions of a straight stretch are put in the
+// order in which they could begin (list scheduling): of those whose operands are there,
+// that comes first behind which the longest way to the end is. No more values are kept
+// at once than in the order as it was, for constants want registers too: gelu took 1.1 of
+// the time where this was not so. What can't be ordered with as few stays as it is.
+
+// maxStretch bounds the work on one stretch; longer ones are done in parts.
+const maxStretch = 1024
+
+// schedule orders each stretch. Loops count instructions, so that these stay in it.
+func (u *unit) schedule(t *target) {
+	s := &scheduler{unit: u, t: t, uses: make([]int32, len(u.info)), seen: make([]int32, len(u.info)),
+		writer: make([]int32, len(u.info)), readers: make([][]int32, len(u.info))}
+	u.intervals()
+	for i := range u.code {
+		u.code[i].visit(func(v vreg, _ bool) { s.uses[v]++ })
+	}
+	for first := 0; first < len(u.code); {
+		last := first
+		for last < len(u.code) && last-first < maxStretch && !u.code[last].apart() {
+			last++
+		}
+		if last-first >= shortStretch {
+			s.stretch(int32(first), u.code[first:last])
+		}
+		first = max(last, first+1)
+	}
+	for v := range u.info { // for those who number instructions anew
+		u.info[v].start, u.info[v].end, u.info[v].weight = 0, -1, 0
+	}
+}
+
+// shortStretch is what a processor sees through by itself.
+const shortStretch = 24
+
+// apart reports whether an instruction may be come to, or left for another than the next.
+func (in *inst) apart() bool { return in.label != 0 || in.emit != nil && !in.inner }
+
+// scheduler orders stretches. What is by vreg serves one after the other.
+type scheduler struct {
+	*unit
+	t       *target
+	uses    []int32 // in the whole code
+	seen    []int32 // in the stretch
+	writer  []int32 // of what is there, or -1
+	readers [][]int32
+
+	code  []inst
+	nodes []node
+	room  [numClasses]int // registers that values of the stretch may take
+}
+
+// node is an instruction of the stretch.
+type node struct {
+	after  []edge
+	before int32 // how many are to come first that have not
+	begin  int32 // when its operands are there
+	way    int32 // cycles from its beginning to the end of the stretch
+	vector bool  // it takes one of the units for vectors
+	values []use
+}
+
+type edge struct{ to, cycles int32 }
+
+// use is how often an instruction has to do with a vreg that is local.
+type use struct {
+	v     vreg
+	times int32
+}
+
+func (s *scheduler) stretch(first int32, code []inst) {
+	s.code, s.nodes = code, make([]node, len(code))
+	s.relate()
+	s.measure(first)
+	s.values()
+	plain := make([]int32, len(code))
+	for i := range plain {
+		plain[i] = int32(i)
+	}
+	before := s.most(plain)
+	s.room[classVec] = min(s.room[classVec], before[classVec])
+	order := s.order()
+	for c, n := range s.most(order) {
+		if n > max(s.room[c], before[c]) {
+			return
+		}
+	}
+	sorted := make([]inst, len(code))
+	for i, k := range order {
+		sorted[i] = code[k]
+	}
+	copy(code, sorted)
+}
+
+// relate finds out what comes before what.
+func (s *scheduler) relate() {
+	for i := range s.code {
+		s.code[i].visit(func(v vreg, _ bool) { s.seen[v], s.writer[v], s.readers[v] = 0, -1, s.readers[v][:0] })
+	}
+	edge := func(from, to, cycles int32) {
+		if from >= 0 && from != to {
+			s.nodes[from].after = append(s.nodes[from].after, edge{to, cycles})
+			s.nodes[to].before++
+		}
+	}
+	effect, looks := int32(-1), []int32(nil) // the last effect on memory, and the looks at it since
+	for i := range s.code {
+		in, at := &s.code[i], int32(i)
+		in.visit(func(v vreg, write bool) {
+			s.seen[v]++
+			if !write {
+				if w := s.writer[v]; w >= 0 {
+					edge(w, at, s.code[w].cycles())
+				}
+				s.readers[v] = append(s.readers[v], at)
+				return
+			}
+			edge(s.writer[v], at, 0)
+			for _, r := range s.readers[v] {
+				edge(r, at, 0)
+			}
+			s.writer[v], s.readers[v] = at, s.readers[v][:0]
+		})
+		switch {
+		case in.emit != nil && !in.pure || in.d == 0 && in.mem != nil:
+			edge(effect, at, 0)
+			for _, l := range looks {
+				edge(l, at, 0)
+			}
+			effect, looks = at, looks[:0]
+		case in.emit != nil || in.mem != nil:
+			edge(effect, at, 0)
+			looks = append(looks, at)
+		}
+		s.nodes[i].vector = in.emit == nil && in.f != x86.MovUPS && in.f != x86.LoadUPD
+	}
+	for i := len(s.nodes) - 1; i >= 0; i-- {
+		n := &s.nodes[i]
+		n.way = s.code[i].cycles()
+		for _, e := range n.after {
+			n.way = max(n.way, e.cycles+s.nodes[e.to].way)
+		}
+	}
+}
+
+// measure finds out how many registers there are beside those that others hold meanwhile.
+func (s *scheduler) measure(first int32) {
+	for c := range s.room {
+		s.room[c] = len(s.t.files[c])
+	}
+	last := first + int32(len(s.code)) - 1
+	for v := 1; v < len(s.info); v++ {
+		x := &s.info[v]
+		if x.end >= 2*first && x.start <= 2*last+1 && !s.local(vreg(v)) && !x.constant {
+			s.room[x.class]--
+		}
+	}
+}
+
+// local reports whether a vreg is used nowhere but in the stretch.
+func (s *scheduler) local(v vreg) bool {
+	x := &s.info[v]
+	return s.uses[v] == s.seen[v] && s.writer[v] >= 0 && !x.constant
+}
+
+// values notes which local vregs each instruction has to do with, and how often.
+func (s *scheduler) values() {
+	for i := range s.code {
+		n := &s.nodes[i]
+		s.code[i].visit(func(v vreg, _ bool) {
+			if !s.local(v) {
+				return
+			}
+			for k := range n.values {
+				if n.values[k].v == v {
+					n.values[k].times++
+					return
+				}
+			}
+			n.values = append(n.values, use{v, 1})
+		})
+	}
+}
+
+// walk counts registers while instructions are taken in some order.
+type walk struct {
+	left []int32 // by vreg: how often a local one is yet to come
+	live [numClasses]int
+}
+
+func (s *scheduler) walk() *walk { return &walk{left: slices.Clone(s.seen)} }
+
+// change is by how many registers more an instruction leaves in use.
+func (s *scheduler) change(w *walk, n *node) (more [numClasses]int) {
+	for _, x := range n.values {
+		c := s.info[x.v].class
+		if w.left[x.v] == s.seen[x.v] {
+			more[c]++
+		}
+		if w.left[x.v] == x.times {
+			more[c]--
+		}
+	}
+	return more
+}
+
+func (s *scheduler) take(w *walk, n *node) {
+	more := s.change(w, n)
+	for c := range more {
+		w.live[c] += more[c]
+	}
+	for _, x := range n.values {
+		w.left[x.v] -= x.times
+	}
+}
+
+// most is how many registers an order takes.
+func (s *scheduler) most(order []int32) (most [numClasses]int) {
+	w := s.walk()
+	for _, i := range order {
+		s.take(w, &s.nodes[i])
+		for c := range most {
+			most[c] = max(most[c], w.live[c])
+		}
+	}
+	return most
+}
+
+// order takes instructions as a processor would that sees all of them.
+func (s *scheduler) order() []int32 {
+	units := 3
+	if s.t.evex {
+		units = 2
+	}
+	w := s.walk()
+	var ready, order []int32
+	for i := range s.nodes {
+		if s.nodes[i].before == 0 {
+			ready = append(ready, int32(i))
+		}
+	}
+	now, taken := int32(0), 0
+	for len(ready) > 0 {
+		best, soon, least := -1, -1, 0
+		for k, i := range ready {
+			n := &s.nodes[i]
+			if i < ready[least] {
+				least = k
+			}
+			if !s.fits(w, n) {
+				continue
+			}
+			if soon < 0 || n.begin < s.nodes[ready[soon]].begin {
+				soon = k
+			}
+			if n.begin > now || n.vector && taken >= units {
+				continue
+			}
+			if best < 0 || s.before(i, ready[best]) {
+				best = k
+			}
+		}
+		switch {
+		case best >= 0:
+		case soon < 0: // none fits: on in the order as it was
+			best = least
+		default:
+			now, taken = max(now+1, s.nodes[ready[soon]].begin), 0
+			continue
+		}
+		i := ready[best]
+		ready[best] = ready[len(ready)-1]
+		ready = ready[:len(ready)-1]
+		n := &s.nodes[i]
+		if n.vector {
+			taken++
+		}
+		s.take(w, n)
+		order = append(order, i)
+		for _, e := range n.after {
+			to := &s.nodes[e.to]
+			to.begin = max(to.begin, max(now, n.begin)+e.cycles)
+			if to.before--; to.before == 0 {
+				ready = append(ready, e.to)
+			}
+		}
+	}
+	return order
+}
+
+// before reports whether a is to be taken before b, both being ready.
+func (s *scheduler) before(a, b int32) bool {
+	if x, y := s.nodes[a].way, s.nodes[b].way; x != y {
+		return x > y
+	}
+	return a < b
+}
+
+// fits reports whether there are registers for an instruction.
+func (s *scheduler) fits(w *walk, n *node) bool {
+	more := s.change(w, n)
+	for c := range more {
+		if more[c] > 0 && w.live[c]+more[c] > s.room[c] {
+			return false
+		}
+	}
+	return true
+}
+
+// cycles is what passes until an instruction's result is there, as processors since 2017
+// have it, or nearly.
+func (in *inst) cycles() int32 {
+	switch {
+	case in.fma != nil:
+		return 4
+	case in.f == nil:
+		return 5
+	}
+	name := in.f.Name
+	latency := int32(4) // of arithmetic with floats, and conversions
+	switch {
+	case in.f.Ops[0] == 'k', strings.HasPrefix(name, "vpmov"), strings.HasPrefix(name, "vperm"):
+		latency = 3
+	case strings.HasPrefix(name, "vdiv"), strings.HasPrefix(name, "vsqrt"):
+		latency = 16
+	case strings.HasPrefix(name, "vrndscale"), strings.HasPrefix(name, "vround"), strings.HasPrefix(name, "vpmul"):
+		latency = 8
+	case strings.HasPrefix(name, "vp"), strings.HasPrefix(name, "vblend"), strings.HasPrefix(name, "vmov"):
+		latency = 1
+	}
+	if in.mem != nil {
+		latency += 6
+	}
+	return latency
+}

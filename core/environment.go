@@ -1,0 +1,7 @@
+package core
+
+import "github.com/hologram-project/hologram/backends"
+
+// Environment has variables of the environment read by get rather than by Go. It is for
+// the start of the process.
+func Environment(get func(name string) string) { backends.Getenv = get }
