@@ -50,12 +50,15 @@ const FrameAlign = 64
 // Place says which slot or parameter goes to which byte of a frame.
 type Place struct{ Of, At int }
 
-// SlotPlace is where the address of one of Launch.Slots goes, 64 bits, with so many
-// bytes added to it.
+// SlotPlace is where the address of one of Launch.Slots, or of the frame itself, goes
+// before each use, 64 bits, with so many bytes added to it.
 type SlotPlace struct {
 	Place
 	Offset int64
 }
+
+// OwnFrame is the Of of a SlotPlace with the address of the frame itself.
+const OwnFrame = -1
 
 // ParamPlace is the place of a parameter of a type.
 type ParamPlace struct {

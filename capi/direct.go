@@ -268,6 +268,8 @@ func newDirect(d *core.Direct, counts *C.hologram_direct, key *C.uint64_t) (*C.h
 		for _, b := range s.Bases {
 			if b.Operand >= 0 {
 				n.num_bases++
+			} else {
+				n.num_resets++
 			}
 		}
 	}
@@ -303,7 +305,12 @@ func newDirect(d *core.Direct, counts *C.hologram_direct, key *C.uint64_t) (*C.h
 		}
 		for _, b := range s.Bases {
 			if b.Operand < 0 {
-				*cell(b.At) = C.uint64_t(workspace) + C.uint64_t(b.Offset)
+				of := workspace
+				if b.Operand == core.OwnFrame {
+					of = uintptr(frame)
+				}
+				resets[0].to, resets[0].value = cell(b.At), C.uint64_t(of)+C.uint64_t(b.Offset)
+				resets = resets[1:]
 				continue
 			}
 			bases[0].to, bases[0].offset, bases[0].operand = cell(b.At), C.int64_t(b.Offset), C.int32_t(b.Operand)

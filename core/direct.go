@@ -10,6 +10,9 @@ import (
 // Direct is a call that others run by themselves, in the turn of the executor's stream.
 type Direct = call.Direct
 
+// OwnFrame is the Operand of a DirectBase that is the frame itself.
+const OwnFrame = call.OwnFrame
+
 // FrameAlign is what the addresses of a Direct's frames are multiples of.
 const FrameAlign = backends.FrameAlign
 

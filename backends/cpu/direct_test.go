@@ -50,51 +50,64 @@ func (s enteringStream) Launch(k backends.Kernel, l *backends.Launch) (backends.
 }
 
 // enter runs a launch, if it can be entered, by the code of one that was the same but for
-// its addresses and parameters.
+// its addresses and the parameters that have a place. It runs it twice, on the same memory: the second time the
+// frame is as the first left it.
 func enter(k backends.Kernel, l *backends.Launch) bool {
 	other := *l
-	other.Params = make([]uint64, len(l.Params))
+	other.Params = append([]uint64(nil), l.Params...)
 	other.Slots = append([]backends.View(nil), l.Slots...)
 	for i := range other.Slots {
 		other.Slots[i].Addr += 1 << 30
 	}
-	parts := k.(backends.Entered).Direct(&other, nil)
-	if parts == nil || len(parts[0].Params) != len(l.Params) {
+	find := func() []backends.Direct { return k.(backends.Entered).Direct(&other, nil) }
+	parts := find()
+	if parts == nil {
 		return false
 	}
-	faulted := false
-	if parts[0].Fault >= 0 { // it may have to be made again
-		before := make([][]byte, len(l.Slots))
+	for _, p := range parts[0].Params {
+		other.Params[p.Of] = 0
+	}
+	if parts = find(); parts == nil {
+		return false
+	}
+	before := make([][]byte, len(l.Slots))
+	for i := range l.Slots {
+		before[i] = append([]byte(nil), bytesOf(&l.Slots[i])...)
+	}
+	restore := func() {
 		for i := range l.Slots {
-			before[i] = append([]byte(nil), bytesOf(&l.Slots[i])...)
+			copy(bytesOf(&l.Slots[i]), before[i])
 		}
-		defer func() {
-			if !faulted {
-				return
-			}
-			for i := range l.Slots {
-				copy(bytesOf(&l.Slots[i]), before[i])
-			}
-		}()
+	}
+	frames := make([]unsafe.Pointer, len(parts))
+	for i := range parts {
+		memory := make([]byte, len(parts[i].Frame)+backends.FrameAlign)
+		at := unsafe.Pointer(unsafe.SliceData(memory))
+		frames[i] = unsafe.Add(at, -uintptr(at)%backends.FrameAlign)
+		copy(unsafe.Slice((*byte)(frames[i]), len(parts[i].Frame)), parts[i].Frame)
 	}
 	defer fpenv.Leave(fpenv.Enter())
-	for i := range parts {
-		if faulted = enterPart(&parts[i], l); faulted {
-			return false
+	for range 2 {
+		restore()
+		for i := range parts {
+			if enterPart(&parts[i], frames[i], l) {
+				restore() // it is to be made again
+				return false
+			}
 		}
 	}
 	return true
 }
 
 // enterPart enters a part of a launch, and reports whether it faults.
-func enterPart(d *backends.Direct, l *backends.Launch) bool {
-	memory := make([]byte, len(d.Frame)+backends.FrameAlign)
-	at := unsafe.Pointer(unsafe.SliceData(memory))
-	at = unsafe.Add(at, -uintptr(at)%backends.FrameAlign)
-	copy(unsafe.Slice((*byte)(at), len(d.Frame)), d.Frame)
-	cell := func(i int) *uint64 { return (*uint64)(unsafe.Add(at, i)) }
+func enterPart(d *backends.Direct, frame unsafe.Pointer, l *backends.Launch) bool {
+	cell := func(i int) *uint64 { return (*uint64)(unsafe.Add(frame, i)) }
 	for _, p := range d.Slots {
-		*cell(p.At) = uint64(l.Slots[p.Of].Addr) + uint64(p.Offset)
+		of := uint64(uintptr(frame))
+		if p.Of != backends.OwnFrame {
+			of = uint64(l.Slots[p.Of].Addr)
+		}
+		*cell(p.At) = of + uint64(p.Offset)
 	}
 	for _, p := range d.Params {
 		x := l.Params[p.Of]
@@ -106,8 +119,8 @@ func enterPart(d *backends.Direct, l *backends.Launch) bool {
 	for _, w := range d.Words {
 		*cell(w.At) = w.Value
 	}
-	purego.SyscallN(d.Code, uintptr(at))
-	return d.Fault >= 0 && *(*uint32)(unsafe.Add(at, d.Fault)) != 0
+	purego.SyscallN(d.Code, uintptr(frame))
+	return d.Fault >= 0 && *(*uint32)(unsafe.Add(frame, d.Fault)) != 0
 }
 
 func bytesOf(v *backends.View) []byte {

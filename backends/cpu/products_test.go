@@ -31,6 +31,10 @@ type bench struct {
 	// stopAfter is when launches are cancelled; 0: never. stopped: before they begin.
 	stopAfter time.Duration
 	stopped   bool
+	// entering: launches are entered by their callers where they can be, of which entered
+	// counts those.
+	entering bool
+	entered  int
 }
 
 func newBench(t testing.TB, b *cpu.Backend, l jit.Level) *bench {
@@ -95,6 +99,10 @@ func (b *bench) launch(p *kernels.Plan, operands [][]byte, scalars []uint64) err
 		}
 		if l.N > 0 {
 			k := b.kernel(st.Program)
+			if b.entering && enter(k, l) {
+				b.entered++
+				continue
+			}
 			if b.stopped {
 				l.Record.Stop()
 			}
@@ -242,7 +250,7 @@ func (c productCase) String() string {
 }
 
 // check runs the case by strips, as the library plans it, and on the bench by
-// both plans.
+// both plans, by the stream and entered by their caller.
 func (c productCase) check(t *testing.T, r *rand.Rand, oracle, b *bench) {
 	t.Helper()
 	var h host
@@ -256,9 +264,11 @@ func (c productCase) check(t *testing.T, r *rand.Rand, oracle, b *bench) {
 	require.NoError(t, err)
 	before := want.clone(&h)
 	oracle.plan(library, [][]byte{a.first(), bb.first(), want.first()}, scalars)
-	for _, p := range []*kernels.Plan{whole, library} {
+	for i, p := range []*kernels.Plan{whole, library, whole, library} {
 		got := before.clone(&h)
+		b.entering = i >= 2
 		b.plan(p, [][]byte{a.first(), bb.first(), got.first()}, scalars)
+		b.entering = false
 		if err := sameElements(c.t, got, want); err != nil {
 			t.Fatalf("%v: %v", c, err)
 		}
@@ -326,6 +336,7 @@ func TestProductsHaveTheWrittenOrder(t *testing.T) {
 			}
 			c.check(t, r, oracle, b)
 		}
+		require.Greater(t, b.entered, brief.Or(300, 150))
 	})
 }
 

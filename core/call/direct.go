@@ -35,12 +35,15 @@ type DirectStep struct {
 	Params []DirectParam
 }
 
-// DirectBase says what address goes to byte At of a frame: so many bytes behind that
-// of an operand, or kernels.Workspace (-1).
+// DirectBase says what address goes to byte At of a frame before each use: so many bytes
+// behind that of an operand, or of kernels.Workspace (-1), or of the frame (OwnFrame).
 type DirectBase struct {
 	At, Operand int
 	Offset      int64
 }
+
+// OwnFrame is the Operand of a DirectBase.
+const OwnFrame = -2
 
 // DirectParam says which of the call's numbers goes to byte At of a frame.
 type DirectParam struct{ At, Scalar int }
@@ -59,12 +62,12 @@ type DirectCheck struct {
 }
 
 // maxDirectBytes bounds the frames and the workspace of one Direct, and
-// maxDirectNanoseconds the work: who enters it may hold locks meanwhile. Kernels may
-// want less. A device that works by itself has bounds of its own, since nobody cancels
-// the work.
+// maxDirectNanoseconds the work: who enters it may hold locks meanwhile, as Python's,
+// which that leaves to a thread for 5 ms. Kernels may want less. A device that works by
+// itself has bounds of its own, since nobody cancels the work.
 const (
 	maxDirectBytes        = 256 << 10
-	maxDirectNanoseconds  = 20e3
+	maxDirectNanoseconds  = 30e3
 	maxEnteredBytes       = 4 << 20
 	maxEnteredNanoseconds = 10e6
 )
@@ -221,6 +224,10 @@ func (b *Bound) direct(line *memory.Line) (d *Direct, never bool) {
 				return nil, true
 			}
 			for _, place := range from.Slots {
+				if place.Of == backends.OwnFrame {
+					step.Bases = append(step.Bases, DirectBase{At: place.At, Operand: OwnFrame, Offset: place.Offset})
+					continue
+				}
 				offset := int64(s.l.Slots[place.Of].Addr) + place.Offset
 				step.Bases = append(step.Bases, DirectBase{At: place.At, Operand: s.slots[place.Of].operand, Offset: offset})
 			}

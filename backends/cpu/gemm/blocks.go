@@ -7,12 +7,18 @@ import (
 )
 
 // Sizes of blocks: a chunk of k, which the order of products gives; the bytes of
-// a row of B's block, which with it fill half of an L2; the bytes of a block of A.
+// a row of B's block, which with it fill a quarter of an L2, or an eighth where A is as
+// small; the bytes of a block of A.
 const (
-	chunk    = kernels.ProductChunk
-	rowBytes = 2048
-	maxHeld  = rowBytes * chunk // of a B that is packed once, for all of k
-	maxA     = 2 << 20
+	chunk     = kernels.ProductChunk
+	rowBytes  = 1024
+	fewBytes  = 512
+	mostBytes = 8192
+	maxFewA   = 2 * fewBytes * chunk
+	maxHeld   = 1 << 20 // of a B that is packed once, for all of k
+	maxA      = 2 << 20
+	// Products of few steps of k, and how tall their tiles are.
+	shallow, shallowRows = 16, 6
 	// Panels of columns that are packed at once, of which memory has lines together.
 	panelsAtOnce = 8
 )
@@ -92,6 +98,7 @@ type worker struct {
 	err     error
 	stopped bool
 	rooms   [4]backends.Memory // packed A and B, sums, and C as it was
+	written *sequenceOf        // not nil: what is to be done is written down, not done
 }
 
 // The rooms.
@@ -105,6 +112,12 @@ const (
 // room returns memory of at least so many bytes.
 func (w *worker) room(which int, bytes int64) uintptr {
 	r := &w.rooms[which]
+	if w.written != nil {
+		if r.Bytes < bytes {
+			*r = backends.Memory{Addr: w.written.room(bytes), Bytes: bytes}
+		}
+		return r.Addr
+	}
 	if r.Bytes < bytes {
 		if r.Bytes > 0 {
 			_ = hostmem.Free(r.Addr, r.Bytes)
@@ -171,11 +184,19 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 			tallest = min(tallest, 10)
 		}
 	}
+	if p.k <= shallow { // to begin and end a tile takes longer than what is between
+		tallest = min(tallest, shallowRows)
+	}
 	plan.panels = ceil(high, tallest)
 	rows := ceil(high, plan.panels)
 	width := min(int64(m.widest(p.t, int(rows))), cols)
 	across := width * lanes // columns of a tile
+	plan.tileBytes = width * int64(m.bytes)
 	perRow := int64(rowBytes)
+	if high*min(p.k, chunk)*size <= maxFewA {
+		perRow = fewBytes
+	}
+	perRow = min(perRow*chunk/max(1, min(p.k, chunk)), mostBytes) // where k is small, C is what moves, best by long rows
 	if !p.t.float() {
 		perRow /= 4 // a call takes about as long
 	}
@@ -208,16 +229,18 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 	blockRows := min(high, max(maxA/(chunk*size), rows))
 	if (held || !packB) && wide <= perBlock {
 		blockRows = min(high, rows) // all of k for a panel, so that memory is read in a row
+		if via {                    // in squares
+			blockRows = min(high, rows*square(p.t))
+		}
 	}
-	panelBytes := int64(0)
 	if packA {
 		plan.aStep = deep*size + 64
-		panelBytes = rows * plan.aStep
+		plan.panelBytes = rows * plan.aStep
 		if !plan.along {
 			plan.aStep = ceil(rows, lanes) * int64(m.bytes)
-			panelBytes = deep*plan.aStep + 64 // or panels would compete for the same places of the caches
+			plan.panelBytes = deep*plan.aStep + 64 // or panels would compete for the same places of the caches
 		}
-		w.room(roomA, ceil(blockRows, rows)*panelBytes)
+		w.room(roomA, ceil(blockRows, rows)*plan.panelBytes)
 	}
 	bTile := deep*width*int64(m.bytes) + 64
 	bBlock := ceil(min(perBlock, wide), across) * bTile
@@ -277,14 +300,14 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 							w.aStep = uintptr(p.acs)
 						}
 						if packA {
-							w.a = w.rooms[roomA].Addr + uintptr((q-ic)*panelBytes)
+							w.a = w.rooms[roomA].Addr + uintptr((q-ic)*plan.panelBytes)
 							w.aStep = uintptr(plan.aStep)
 							switch {
 							case jc > jo || kc == 0:
 							case plan.along:
 								w.packA(w.a, plan.aStep, top, n, p0, kc)
 							case (q-ic)%panelsAtOnce == 0:
-								w.packColumns(w.a, plan.aStep, panelBytes, rows, top, min(top+panelsAtOnce*rows, last), p0, kc)
+								w.packColumns(w.a, plan.aStep, plan.panelBytes, rows, top, min(top+panelsAtOnce*rows, last), p0, kc)
 							}
 						}
 						to := place{p.c + uintptr(top*p.crs+jc*p.ccs), p.crs}
@@ -297,15 +320,22 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 							}
 						}
 						w.follow(pc == 0, pc == chunks-1, at, to, was)
-						if plan.along && jc == jo && q+1 < plan.panels && !converts {
-							w.flags |= flagAhead
-							w.next, w.nextStep = p.a+uintptr((top+n)*p.ars+p0*p.acs), uintptr(p.ars)
-						}
 						w.b, w.bStep, w.bNext = p.b+uintptr(p0*p.brs+jc*p.bcs), uintptr(p.brs), uintptr(across*size)
 						if packB {
 							w.b, w.bStep, w.bNext = bAt, uintptr(width*int64(m.bytes)), uintptr(bTile)
 						}
-						w.tilesOf(tile{t: p.t, rows: int(n), cols: int(width), along: plan.along}, jEnd-jc, packB)
+						s := tile{t: p.t, rows: int(n), cols: int(width), along: plan.along}
+						if !converts && w.written == nil { // what is entered directly is short
+							here := spot{p0: p0, kc: kc, jc: jc, panels: end - 1 - q, panel: top + n}
+							if jc > jo || !plan.along {
+								here.packed = packA
+							}
+							if here.jNext, here.pNext = jc+perBlock, p0; here.jNext >= je {
+								here.jNext, here.pNext = jo, p0+chunk
+							}
+							s.far = w.aheadOf(&plan, here, ceil(jEnd-jc, across), packB && !held)
+						}
+						w.tilesOf(s, jEnd-jc, packB)
 					}
 				}
 			}
@@ -352,6 +382,8 @@ type plan struct {
 	along    bool
 	panels   int64
 	aStep    int64
+	// Bytes of a packed panel, and of a tile's row.
+	panelBytes, tileBytes int64
 }
 
 // tilesOf computes tiles side by side that are wide columns together. The last
@@ -453,6 +485,9 @@ func (w *worker) packA(dst uintptr, step, top, n, p0, kc int64) {
 	src := p.a + uintptr(top*p.ars+p0*p.acs)
 	switch {
 	case p.in.convert == nil && p.acs == size:
+		if w.byHand() {
+			return
+		}
 		for i := range n {
 			copy(hostmem.Bytes(dst+uintptr(i*step), kc*size), hostmem.Bytes(src+uintptr(i*p.ars), kc*size))
 		}
@@ -470,42 +505,56 @@ func (w *worker) transpose(dst uintptr, step int64, src uintptr, colStep, rowSte
 		p.in.convert(dst, step, src, colStep, rowStep, cols, rows)
 		return
 	}
-	doneCols, doneRows := int64(0), int64(0)
-	if side := square(p.t); rowStep == size {
-		doneCols, doneRows = w.squares(dst, step, src, colStep, cols/side, rows/side)
-	}
-	if size == 4 {
-		scatter[uint32](dst, step, size, src, colStep, rowStep, doneCols, cols, 0, doneRows)
-		scatter[uint32](dst, step, size, src, colStep, rowStep, 0, cols, doneRows, rows)
-	} else {
-		scatter[uint64](dst, step, size, src, colStep, rowStep, doneCols, cols, 0, doneRows)
-		scatter[uint64](dst, step, size, src, colStep, rowStep, 0, cols, doneRows, rows)
+	if rowStep != size || !w.squares(dst, step, src, colStep, cols, rows) {
+		w.move(dst, step, size, src, colStep, rowStep, 0, cols, 0, rows)
 	}
 }
 
-// squares transposes down × across squares of src to across × down of dst, and
-// returns how many rows and columns of src that is.
-func (w *worker) squares(dst uintptr, dstStep int64, src uintptr, srcStep, down, across int64) (rows, cols int64) {
-	if down == 0 || across == 0 {
-		return 0, 0
+// squares transposes rows × cols elements of src to cols × rows of dst in squares, the
+// last of which lie on those before. It reports whether there are enough for one.
+func (w *worker) squares(dst uintptr, dstStep int64, src uintptr, srcStep, rows, cols int64) bool {
+	size, side := w.p.t.size(), square(w.p.t)
+	if rows < side || cols < side {
+		return false
 	}
-	side := square(w.p.t)
-	w.srcStep, w.dstStep, w.tiles = uintptr(srcStep), uintptr(dstStep), down
-	most := max(1, 128/down)
-	for at := int64(0); at < across; at += most {
-		w.src, w.dst, w.count = src+uintptr(32*at), dst+uintptr(at*side*dstStep), uintptr(min(most, across-at))
-		w.call(transposes, tile{t: w.p.t})
+	w.srcStep, w.dstStep = uintptr(srcStep), uintptr(dstStep)
+	strip := func(row, down, col, across int64) {
+		w.tiles = down
+		most := max(1, 128/down)
+		for at := int64(0); at < across; at += most {
+			c := col + at*side
+			w.src, w.dst, w.count = src+uintptr(row*srcStep+c*size), dst+uintptr(c*dstStep+row*size), uintptr(min(most, across-at))
+			w.call(transposes, tile{t: w.p.t})
+		}
 	}
-	return down * side, across * side
+	strip(0, rows/side, 0, cols/side)
+	if cols%side > 0 {
+		strip(0, rows/side, cols-side, 1)
+	}
+	if rows%side > 0 {
+		strip(rows-side, 1, 0, cols/side)
+	}
+	if rows%side > 0 && cols%side > 0 {
+		strip(rows-side, 1, cols-side, 1)
+	}
+	return true
 }
 
-// scatter copies the columns c0 … c1 of rows r0 … r1 between matrices of any
-// strides.
-func scatter[T any](dst uintptr, dstRow, dstCol int64, src uintptr, srcCol, srcRow, c0, c1, r0, r1 int64) {
-	for r := r0; r < r1; r++ {
-		to, from := dst+uintptr(r*dstRow), src+uintptr(r*srcRow)
-		for c := c0; c < c1; c++ {
-			*(*T)(hostmem.Pointer(to + uintptr(c*dstCol))) = *(*T)(hostmem.Pointer(from + uintptr(c*srcCol)))
+// movedAtOnce is how many elements a call moves, in some tens of microseconds.
+const movedAtOnce = 1 << 14
+
+// move copies the columns c0 … c1 of rows r0 … r1 between matrices of any strides.
+func (w *worker) move(dst uintptr, dstRow, dstCol int64, src uintptr, srcCol, srcRow, c0, c1, r0, r1 int64) {
+	if c0 == c1 {
+		return
+	}
+	w.srcStep, w.srcNext, w.dstStep, w.bNext = uintptr(srcRow), uintptr(srcCol), uintptr(dstRow), uintptr(dstCol)
+	wide, high := min(c1-c0, movedAtOnce), max(1, movedAtOnce/(c1-c0))
+	for r := r0; r < r1; r += high {
+		for c := c0; c < c1; c += wide {
+			w.src, w.dst = src+uintptr(r*srcRow+c*srcCol), dst+uintptr(r*dstRow+c*dstCol)
+			w.tiles, w.count = min(wide, c1-c), uintptr(min(high, r1-r))
+			w.call(moves, tile{t: w.p.t})
 		}
 	}
 }
@@ -519,24 +568,16 @@ func (w *worker) deliver(i0, i1, j0, j1, step int64) {
 		p.out.store(dst, p.crs, p.ccs, src, step, i1-i0, j1-j0)
 	case p.crs == p.out.size:
 		w.backTransposed(dst, src, step, i1-i0, j1-j0)
-	case p.t.size() == 4:
-		scatter[uint32](dst, p.crs, p.ccs, src, 4, step, 0, j1-j0, 0, i1-i0)
 	default:
-		scatter[uint64](dst, p.crs, p.ccs, src, 8, step, 0, j1-j0, 0, i1-i0)
+		w.move(dst, p.crs, p.ccs, src, p.t.size(), step, 0, j1-j0, 0, i1-i0)
 	}
 }
 
 // backTransposed writes rows × cols sums to the columns of the result.
 func (w *worker) backTransposed(dst, src uintptr, step, rows, cols int64) {
 	p := w.p
-	size, side := p.t.size(), square(p.t)
-	done, doneCols := w.squares(dst, p.ccs, src, step, rows/side, cols/side)
-	if size == 4 {
-		scatter[uint32](dst, size, p.ccs, src, 4, step, 0, doneCols, done, rows)
-		scatter[uint32](dst, size, p.ccs, src, 4, step, doneCols, cols, 0, rows)
-	} else {
-		scatter[uint64](dst, size, p.ccs, src, 8, step, 0, doneCols, done, rows)
-		scatter[uint64](dst, size, p.ccs, src, 8, step, doneCols, cols, 0, rows)
+	if size := p.t.size(); !w.squares(dst, p.ccs, src, step, rows, cols) {
+		w.move(dst, size, p.ccs, src, size, step, 0, cols, 0, rows)
 	}
 }
 
@@ -544,12 +585,10 @@ func (w *worker) backTransposed(dst, src uintptr, step, rows, cols int64) {
 func (w *worker) fetch(i0, i1, j0, j1, step int64) {
 	p := w.p
 	dst, src := w.rooms[roomC].Addr, p.c+uintptr(i0*p.crs+j0*p.ccs)
-	switch {
-	case p.out.convert != nil:
+	if p.out.convert != nil {
 		p.out.convert(dst, step, src, p.ccs, p.crs, j1-j0, i1-i0)
-	case p.t.size() == 4:
-		scatter[uint32](dst, step, 4, src, p.ccs, p.crs, 0, j1-j0, 0, i1-i0)
-	default:
-		scatter[uint64](dst, step, 8, src, p.ccs, p.crs, 0, j1-j0, 0, i1-i0)
+		return
 	}
+	size := p.t.size()
+	w.move(dst, step, size, src, p.ccs, p.crs, 0, j1-j0, 0, i1-i0)
 }

@@ -23,6 +23,8 @@ const (
 	multiplies codeKind = iota
 	copies
 	transposes
+	moves
+	sequences
 	rowwise
 	dotwise
 	codeKinds
@@ -63,6 +65,10 @@ func (l *library) get(kind codeKind, s tile) (*mem.Code, error) {
 		code, err = copier(l.m, s)
 	case transposes:
 		code, err = transposer(s)
+	case moves:
+		code, err = mover(l.m, s)
+	case sequences:
+		code, err = sequence(l.m, s)
 	case rowwise:
 		code, err = byRows(l.m, s)
 	case dotwise:
@@ -78,7 +84,7 @@ func (l *library) get(kind codeKind, s tile) (*mem.Code, error) {
 	return c, err
 }
 
-// call runs code on the worker's args.
+// call runs code on the worker's args, or writes down that it is to be run.
 func (w *worker) call(kind codeKind, s tile) {
 	if w.err != nil {
 		return
@@ -86,6 +92,10 @@ func (w *worker) call(kind codeKind, s tile) {
 	c, err := w.p.lib.get(kind, s)
 	if err != nil {
 		w.err = err
+		return
+	}
+	if w.written != nil {
+		w.err = w.written.add(kind, s, c, w.p.lib.m.bytes, &w.args)
 		return
 	}
 	jit.Enter(c, unsafe.Pointer(&w.args))

@@ -33,6 +33,38 @@ func copier(m machine, s tile) ([]byte, error) {
 	return g.end()
 }
 
+// mover copies count rows of so many elements as tiles says, that lie srcNext apart in
+// src and bNext apart in dst.
+func mover(m machine, s tile) ([]byte, error) {
+	g := newMaker(m, s)
+	g.begin()
+	g.fetch()
+	const from, to, across, next, srcNext, element = x86.RAX, x86.RBX, x86.R10, x86.R11, x86.RBP, x86.R12
+	g.Load(x86.W64, next, argBNext)
+	g.Load(x86.W64, srcNext, argSrcNx)
+	width := x86.W32
+	if s.t.size() == 8 {
+		width = x86.W64
+	}
+	loop, one := g.NewLabel(), g.NewLabel()
+	g.Bind(loop)
+	g.Mov(x86.W64, from, regSrc)
+	g.Mov(x86.W64, to, regDst)
+	g.Load(x86.W64, across, argTiles)
+	g.Bind(one)
+	g.Load(width, element, x86.At(from, 0))
+	g.Store(width, x86.At(to, 0), element)
+	g.Op(x86.ADD, x86.W64, from, srcNext)
+	g.Op(x86.ADD, x86.W64, to, next)
+	g.OpImm(x86.SUB, x86.W64, across, 1)
+	g.Jcc(x86.NE, one)
+	g.Op(x86.ADD, x86.W64, regSrc, regSrcSt)
+	g.Op(x86.ADD, x86.W64, regDst, regDstSt)
+	g.OpImm(x86.SUB, x86.W64, regRows, 1)
+	g.Jcc(x86.NE, loop)
+	return g.end()
+}
+
 // Registers of what copies.
 const (
 	regSrc   = x86.RSI

@@ -37,8 +37,10 @@
 //	dot.go       few elements that are long sums: their chunks side by side
 //	stream.go    few rows times a large matrix as it lies (matvec by columns)
 //	blocks.go    blocks, panels, tiles, and which of all this serves a product
+//	ahead.go     what is fetched meanwhile
 //	elements.go  the types that are converted on the way
 //	gemm.go      launches, tasks, threads
+//	direct.go    short products, written down as code that their callers enter
 //	code.go      code that was made
 //
 // # A tile
@@ -54,9 +56,11 @@
 //
 //	for rows of A, 2 MB of a chunk
 //	  for chunks of k
-//	    for columns of B, 2 KB wide: 1 MB of a chunk, half an L2, packed in tiles
+//	    for columns of B, 1 KB wide or less: a quarter of an L2, packed in tiles
 //	      for panels of A: what a tile's rows need, which the L1 holds
-//	        one call: the panel by all tiles, 40 µs or so
+//	        one call: the panel by all tiles, 20 µs or so
+//
+// Meanwhile the next panel of A is fetched, and the next block of B that is to be packed.
 //
 // B is used in place where it is small or one panel sees it; it has to be packed
 // where its rows are what lies apart. A is used in place but where its rows, or its

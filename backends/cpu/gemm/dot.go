@@ -112,7 +112,7 @@ func (w *worker) dot(p *product, i0, i1, j0, j1 int64) {
 				w.call(multiplies, one)
 				chunks++
 			}
-			if w.err != nil {
+			if w.err != nil || w.byHand() {
 				return
 			}
 			if size == 4 {

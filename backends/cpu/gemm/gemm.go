@@ -141,7 +141,7 @@ func (r *launch) divide(threads int) int64 {
 		panel = mostGroups * square(p.t)
 	}
 	matrices := r.batches * r.parts
-	each := float64(p.m) * float64(ceil(p.n, lanes)) * float64(min(p.k, r.part)+8) * vectorNanoseconds
+	each := p.nanoseconds(r.part)
 	if threads == 1 || each*float64(matrices) < aloneNanoseconds {
 		if matrices == 1 {
 			return 1
@@ -163,6 +163,11 @@ func (r *launch) divide(threads int) int64 {
 		}
 	}
 	return matrices * r.down * r.across
+}
+
+// nanoseconds estimates how long it takes, or so much of k of it.
+func (p *product) nanoseconds(k int64) float64 {
+	return float64(p.m) * float64(ceil(p.n, int64(p.lib.m.lanes(p.t)))) * float64(min(p.k, k)+8) * vectorNanoseconds
 }
 
 // task computes a part of the result.

@@ -28,7 +28,7 @@ type tile struct {
 	cols  int  // in vectors
 	along bool // A's elements of a row lie side by side, as rows do; else those of a column
 	mask  bool // the last vector is not whole
-	far   bool // of rowwise: rows come from beyond the caches nearby
+	far   bool // of rowwise: rows come from beyond the caches nearby; of multiplies: what is needed next does
 }
 
 // args is what a micro-kernel is given. It computes tiles side by side.
@@ -45,7 +45,7 @@ type args struct {
 	flags          uint64
 	alpha, beta    uint64
 	mask           [8]uint32 // of the last vector: AVX-512 takes the low bits of the first
-	next, nextStep uintptr   // rows that are wanted next, a tile's width of each, if ahead
+	next           [2]ahead  // of far: what is fetched meanwhile
 	src, dst       uintptr   // of copy.go's
 	srcNext        uintptr
 	srcStep        uintptr
@@ -58,7 +58,6 @@ const (
 	flagScale             // they are multiplied by alpha
 	flagBeta              // beta · C is added
 	flagBegin             // they do not begin from zero
-	flagAhead             // what is wanted next is fetched
 )
 
 // machine is the set of instructions to make code for.
@@ -178,8 +177,6 @@ var (
 	argAlpha = at(unsafe.Offsetof(shapeOfArgs.alpha))
 	argBeta  = at(unsafe.Offsetof(shapeOfArgs.beta))
 	argMask  = at(unsafe.Offsetof(shapeOfArgs.mask))
-	argNext  = at(unsafe.Offsetof(shapeOfArgs.next))
-	argNextS = at(unsafe.Offsetof(shapeOfArgs.nextStep))
 	argSrc   = at(unsafe.Offsetof(shapeOfArgs.src))
 	argSrcNx = at(unsafe.Offsetof(shapeOfArgs.srcNext))
 	argDst   = at(unsafe.Offsetof(shapeOfArgs.dst))
@@ -301,26 +298,29 @@ func (g *maker) zero() {
 
 const unroll = 4
 
-// ahead has what the sums are added to on its way while they are made, and what
-// is wanted next.
-func (g *maker) ahead() {
-	fetch := func(flags int32, start, step x86.Mem, line func(x86.Mem)) {
-		skip := g.NewLabel()
-		g.Load(x86.W64, x86.RAX, argFlags)
-		g.OpImm(x86.AND, x86.W32, x86.RAX, flags)
-		g.Jcc(x86.E, skip)
-		g.Load(x86.W64, x86.RSI, start)
-		g.Load(x86.W64, x86.RDX, step)
-		for range g.s.rows {
-			for at := 0; at < g.s.cols*g.m.bytes; at += 64 {
-				line(x86.At(x86.RSI, int32(at)))
-			}
-			g.Op(x86.ADD, x86.W64, x86.RSI, x86.RDX)
+// fetchSums has what the sums are added to on its way while they are made.
+func (g *maker) fetchSums() {
+	skip := g.NewLabel()
+	g.Load(x86.W64, x86.RAX, argFlags)
+	g.OpImm(x86.AND, x86.W32, x86.RAX, flagAdd|flagBeta)
+	g.Jcc(x86.E, skip)
+	g.Load(x86.W64, x86.RSI, argD)
+	g.Load(x86.W64, x86.RDX, argDStep)
+	for range g.s.rows {
+		for at := 0; at < g.s.cols*g.m.bytes; at += 64 {
+			g.Prefetch(x86.At(x86.RSI, int32(at)))
 		}
-		g.Bind(skip)
+		g.Op(x86.ADD, x86.W64, x86.RSI, x86.RDX)
 	}
-	fetch(flagAdd|flagBeta, argD, argDStep, g.Prefetch)
-	fetch(flagAhead, argNext, argNextS, g.PrefetchL2)
+	g.Bind(skip)
+}
+
+// aheadRegs are where fetching is in the two lists.
+var aheadRegs = [...]x86.Reg{x86.RAX, x86.R15}
+
+// argAhead is a field of one of the lists of what is wanted next.
+func argAhead(list int, field uintptr) x86.Mem {
+	return at(unsafe.Offsetof(shapeOfArgs.next) + uintptr(list)*unsafe.Sizeof(ahead{}) + field)
 }
 
 // micro is a micro-kernel: for each of its tiles the sums of k products, in order
@@ -335,11 +335,17 @@ func micro(m machine, s tile) ([]byte, error) {
 	again := g.NewLabel()
 	g.Bind(again)
 	g.zero()
-	g.ahead()
+	g.fetchSums()
 	g.Load(x86.W64, regB, argB)
 	g.Load(x86.W64, regBStep, argBStep)
 	g.Load(x86.W64, regCount, argK)
 	g.Load(x86.W64, regA, argA)
+	var list ahead
+	if s.far {
+		for i, r := range aheadRegs {
+			g.Load(x86.W64, r, argAhead(i, unsafe.Offsetof(list.at)))
+		}
+	}
 	if s.along {
 		for i := 1; i < g.bases(); i++ { // 13 rows on
 			g.Lea(bases[i], x86.Mem{Base: x86.R14, Index: x86.R9, Scale: 2})
@@ -352,6 +358,10 @@ func micro(m machine, s tile) ([]byte, error) {
 	g.Bind(loop)
 	for u := range unroll {
 		g.round(u)
+		if s.far && u%2 == 0 {
+			g.PrefetchL2(x86.At(aheadRegs[u/2], 0))
+			g.OpMem(x86.ADD, x86.W64, aheadRegs[u/2], argAhead(u/2, unsafe.Offsetof(list.step)))
+		}
 	}
 	g.forward(unroll)
 	g.OpImm(x86.SUB, x86.W64, regCount, unroll)
@@ -366,6 +376,12 @@ func micro(m machine, s tile) ([]byte, error) {
 	g.Jcc(x86.NE, rest)
 	g.Bind(done)
 	g.finish()
+	if s.far {
+		for i := range aheadRegs {
+			g.Load(x86.W64, x86.RAX, argAhead(i, unsafe.Offsetof(list.tile)))
+			g.OpTo(x86.ADD, x86.W64, argAhead(i, unsafe.Offsetof(list.at)), x86.RAX)
+		}
+	}
 	g.Load(x86.W64, x86.RAX, argBNext)
 	g.OpTo(x86.ADD, x86.W64, argB, x86.RAX)
 	g.OpMemImm(x86.SUB, x86.W64, argTiles, 1)
@@ -481,7 +497,7 @@ func (g *maker) finish() {
 	g.Bind(store)
 	g.each(argD, argDStep, func(sum x86.Reg, m x86.Mem, masked bool) { g.store(m, sum, masked) })
 	g.MovImm(x86.RAX, uint64(g.s.cols*g.m.bytes))
-	for _, m := range []x86.Mem{argT, argS, argD, argC, argNext} {
+	for _, m := range []x86.Mem{argT, argS, argD, argC} {
 		g.OpTo(x86.ADD, x86.W64, m, x86.RAX)
 	}
 }

@@ -303,11 +303,7 @@ func (w *worker) rowsOf(p *product, i0, i1 int64) {
 
 // exchange copies columns of so many rows between matrices of any strides.
 func (w *worker) exchange(dst uintptr, dstCol, dstRow int64, src uintptr, srcCol, srcRow, cols, rows int64) {
-	if w.p.t.size() == 4 {
-		scatter[uint32](dst, dstRow, dstCol, src, srcCol, srcRow, 0, cols, 0, rows)
-		return
-	}
-	scatter[uint64](dst, dstRow, dstCol, src, srcCol, srcRow, 0, cols, 0, rows)
+	w.move(dst, dstRow, dstCol, src, srcCol, srcRow, 0, cols, 0, rows)
 }
 
 // restMask sets the masks of a square's halves for so many columns.

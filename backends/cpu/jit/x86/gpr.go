@@ -300,6 +300,9 @@ func (a *Asm) Pop(r Reg) {
 	a.bytes(0x58 | byte(r)&7)
 }
 
+// Call calls the function whose address is in memory.
+func (a *Asm) Call(m Mem) { a.legacy(W32, 0, []byte{0xFF}, 2, 0, &m, 0) }
+
 // Ret returns.
 func (a *Asm) Ret() { a.bytes(0xC3) }
 

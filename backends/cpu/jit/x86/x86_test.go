@@ -359,6 +359,7 @@ func TestGeneral(t *testing.T) {
 		add(fmt.Sprintf("movabs %s, %d", name(W64, d), int64(big)), func(a *Asm) { a.MovImm(d, big) })
 		add(fmt.Sprintf("push %s", name(W64, d)), func(a *Asm) { a.Push(d) })
 		add(fmt.Sprintf("pop %s", name(W64, d)), func(a *Asm) { a.Pop(d) })
+		add(fmt.Sprintf("call qword ptr %s", mt), func(a *Asm) { a.Call(m) })
 		add(fmt.Sprintf("prefetcht0 byte ptr %s", mt), func(a *Asm) { a.Prefetch(m) })
 		add(fmt.Sprintf("prefetcht1 byte ptr %s", mt), func(a *Asm) { a.PrefetchL2(m) })
 	}

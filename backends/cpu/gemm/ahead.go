@@ -1,0 +1,43 @@
+package gemm
+
+// What a product needs next is fetched into the L2 while tiles are multiplied, a line in
+// every other step of k: from beyond, lines come too slowly to be waited for, whether a
+// panel of A is read for the first time or a block of B packed.
+
+// ahead is memory that is wanted next: of a tile's steps of k every fourth fetches a
+// line, step bytes on from that before; the next tile begins so many on.
+type ahead struct{ at, step, tile uintptr }
+
+// spot is where a call is: the chunk of k and the columns it does, how many panels follow
+// with these, the next of which begins at a row, or is packed, and which chunk and columns
+// follow then.
+type spot struct {
+	p0, kc, jc, panels, panel int64
+	packed                    bool
+	pNext, jNext              int64
+}
+
+// aheadOf has a call of so many tiles fetch the next panel of A and, if that is to be
+// packed, its share of the next block of B: each of some panels does a part. It reports
+// whether there is any.
+func (w *worker) aheadOf(p *plan, at spot, tiles int64, packB bool) bool {
+	w.next = [2]ahead{{at: w.a}, {at: w.a}}
+	if at.panels > 0 {
+		from := p.a + uintptr(at.panel*p.ars+at.p0*p.acs)
+		switch {
+		case at.packed:
+			each := p.panelBytes / tiles
+			w.next[0] = ahead{w.a + uintptr(p.panelBytes), uintptr(each * unroll / max(at.kc, 1)), uintptr(each)}
+		case p.along: // a tile a row
+			w.next[0] = ahead{from, uintptr(unroll * p.size), uintptr(p.ars)}
+		default:
+			w.next[0] = ahead{from, uintptr(unroll * p.acs), uintptr(p.acs)}
+		}
+	}
+	packB = packB && at.panels < unroll*ceil(p.tileBytes, 64) && at.pNext < p.k
+	if packB {
+		step := max(p.brs, p.bcs) // one of which is an element
+		w.next[1] = ahead{p.b + uintptr(at.pNext*p.brs+at.jNext*p.bcs+at.panels%unroll*step+at.panels/unroll*64), uintptr(unroll * step), uintptr(p.tileBytes)}
+	}
+	return packB || at.panels > 0
+}

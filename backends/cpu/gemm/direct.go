@@ -1,0 +1,235 @@
+package gemm
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"unsafe"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cpu/jit/mem"
+	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
+)
+
+// Short products that callers enter by themselves. What a launch does is a sequence
+// of calls of machine code, which sizes and layouts decide: a worker goes through the
+// product as ever, but writes the calls down, and the code of a sequence makes them.
+
+// directNanoseconds is how much work is entered directly, and directCalls in how many
+// calls: as in core, whose callers may hold locks of their own meanwhile.
+const (
+	directNanoseconds = 30e3
+	directCalls       = 256
+)
+
+// A frame: alpha, beta, how many calls there are, the calls, then what was asked for as
+// rooms.
+const (
+	frameAlpha = 0
+	frameBeta  = 8
+	frameCalls = 16
+	frameFirst = 64
+
+	callCode  = 0
+	callFlags = 8
+	callArgs  = 16
+	callBytes = (callArgs + int(unsafe.Sizeof(args{})) + 63) &^ 63
+)
+
+// sequenceOf is a launch that was written down. Its slots lie at addresses of their own,
+// spaceBytes apart, and its rooms behind them.
+type sequenceOf struct {
+	calls []writtenCall
+	rooms uintptr // bytes
+}
+
+type writtenCall struct {
+	kind codeKind
+	code *mem.Code
+	args args
+}
+
+const (
+	spaceBytes uintptr = 1 << 44
+	roomsAt            = 8 * spaceBytes
+)
+
+var (
+	errTooLong = errors.New("gemm: too long to be entered directly")
+	errByHand  = errors.New("gemm: not done by machine code alone")
+)
+
+// add writes a call down, and leaves args as it would.
+func (s *sequenceOf) add(kind codeKind, t tile, c *mem.Code, vector int, a *args) error {
+	if len(s.calls) == directCalls {
+		return errTooLong
+	}
+	s.calls = append(s.calls, writtenCall{kind, c, *a})
+	switch kind {
+	case multiplies:
+		a.b += uintptr(a.tiles) * a.bNext
+	case rowwise:
+		a.a += uintptr(a.tiles) * a.bNext
+		vector = rowsMachine(machine{}).bytes
+	default:
+		return nil
+	}
+	for _, at := range []*uintptr{&a.t, &a.s, &a.d, &a.c} {
+		*at += uintptr(a.tiles * int64(t.cols*vector))
+	}
+	a.tiles = 0
+	return nil
+}
+
+// room returns where so many bytes are.
+func (s *sequenceOf) room(bytes int64) uintptr {
+	at := roomsAt + s.rooms
+	s.rooms += (uintptr(bytes) + 63) &^ 63
+	return at
+}
+
+// byHand is asked before something is done that is not machine code: it reports whether
+// calls are written down, which then are not all.
+func (w *worker) byHand() bool {
+	if w.written != nil {
+		w.err = errByHand
+	}
+	return w.written != nil
+}
+
+// Direct is backends.Entered's, of a launch that as many threads as there are would not share.
+func (k *Kernel) Direct(l *backends.Launch, _ int) []backends.Direct {
+	alone := *l
+	alone.Record = nil // nobody cancels it
+	alone.Slots = slices.Clone(l.Slots)
+	for i := range alone.Slots {
+		alone.Slots[i].Addr = uintptr(i+1) * spaceBytes
+	}
+	r, ok := k.prepare(&alone)
+	if !ok || r == nil {
+		return nil
+	}
+	defer k.spare.Store(r)
+	p := &r.first
+	ns := p.nanoseconds(r.part) * float64(r.batches*r.parts)
+	if !(ns <= directNanoseconds) || p.converts() || p.out.convert != nil || p.out.size != p.t.size() {
+		return nil
+	}
+	if k.is.Scaled { // by whatever numbers a call brings
+		p.scaled, p.reads = true, true
+	}
+	s := &sequenceOf{}
+	w := &worker{written: s}
+	for i := range r.divide(1) {
+		r.task(w, i)
+	}
+	if w.err != nil {
+		return nil
+	}
+	code, err := p.lib.get(sequences, tile{t: p.t, mask: k.is.Scaled})
+	if err != nil {
+		return nil
+	}
+	rooms := frameFirst + len(s.calls)*callBytes
+	d := backends.Direct{Code: code.Entry, Frame: make([]byte, rooms+int(s.rooms)), Nanoseconds: ns, Fault: -1}
+	cell := func(at int) *uint64 { return (*uint64)(unsafe.Pointer(&d.Frame[at])) }
+	*cell(frameCalls) = uint64(len(s.calls))
+	if k.is.Scaled {
+		t := k.is.Acc
+		d.Params = []backends.ParamPlace{
+			{Place: backends.Place{Of: k.params.alpha, At: frameAlpha}, Type: t},
+			{Place: backends.Place{Of: k.params.beta, At: frameBeta}, Type: t},
+		}
+	}
+	for i := range s.calls {
+		c := &s.calls[i]
+		at := frameFirst + i*callBytes
+		*cell(at + callCode), *cell(at + callFlags) = uint64(c.code.Entry), c.args.flags
+		*(*args)(unsafe.Pointer(&d.Frame[at+callArgs])) = c.args
+		for _, field := range c.addresses() {
+			base := backends.SlotPlace{Place: backends.Place{At: at + callArgs + int(field)}}
+			v := uintptr(*cell(base.At))
+			if base.Of, base.Offset = int(v/spaceBytes)-1, int64(v%spaceBytes); v >= roomsAt {
+				base.Of, base.Offset = backends.OwnFrame, int64(v-roomsAt)+int64(rooms)
+			}
+			d.Slots = append(d.Slots, base)
+		}
+		if c.kind == multiplies || c.kind == rowwise { // which count down
+			d.Words = append(d.Words, backends.Word{At: at + callArgs + int(unsafe.Offsetof(c.args.tiles)), Value: uint64(c.args.tiles)})
+		}
+	}
+	return []backends.Direct{d}
+}
+
+// addresses returns the fields of args that the code looks at and that are addresses.
+func (c *writtenCall) addresses() []uintptr {
+	a := &c.args
+	switch c.kind {
+	case copies, transposes, moves:
+		return []uintptr{unsafe.Offsetof(a.src), unsafe.Offsetof(a.dst)}
+	case dotwise:
+		return []uintptr{unsafe.Offsetof(a.a), unsafe.Offsetof(a.b), unsafe.Offsetof(a.d)}
+	}
+	fields := []uintptr{unsafe.Offsetof(a.a), unsafe.Offsetof(a.b), unsafe.Offsetof(a.d)}
+	for _, x := range []struct{ flag, field uintptr }{{flagAdd, unsafe.Offsetof(a.s)}, {flagBeta, unsafe.Offsetof(a.c)},
+		{flagBegin, unsafe.Offsetof(a.t)}} {
+		if uintptr(a.flags)&x.flag != 0 {
+			fields = append(fields, x.field)
+		}
+	}
+	return fields
+}
+
+// sequence makes the calls of a frame; with mask alpha and beta are those of the frame:
+// C is not read where beta is zero.
+func sequence(m machine, s tile) ([]byte, error) {
+	g := newMaker(m, tile{t: s.t})
+	g.begin()
+	const frame, call, left, flags, value = x86.RBX, x86.RBP, x86.R13, x86.R12, x86.RAX
+	field := func(offset uintptr) x86.Mem { return x86.At(call, callArgs+int32(offset)) }
+	g.Mov(x86.W64, frame, x86.RDI)
+	g.MovImm(flags, math.MaxUint64)
+	width, one := x86.W32, uint64(math.Float32bits(1))
+	if s.t.size() == 8 {
+		width, one = x86.W64, math.Float64bits(1)
+	}
+	if s.mask {
+		reads, scaled := g.NewLabel(), g.NewLabel()
+		g.Load(width, value, x86.At(frame, frameBeta))
+		if s.t.float() { // −0 is zero
+			g.Op(x86.ADD, width, value, value)
+		}
+		g.Test(width, value, value)
+		g.Jcc(x86.NE, reads)
+		g.OpImm(x86.AND, x86.W64, flags, ^flagBeta)
+		g.Bind(reads)
+		if s.t.float() {
+			g.Load(width, value, x86.At(frame, frameAlpha))
+			g.MovImm(x86.RCX, one)
+			g.Op(x86.CMP, width, value, x86.RCX)
+			g.Jcc(x86.NE, scaled)
+			g.OpImm(x86.AND, x86.W64, flags, ^flagScale)
+			g.Bind(scaled)
+		}
+	}
+	g.Load(x86.W64, left, x86.At(frame, frameCalls))
+	g.Lea(call, x86.At(frame, frameFirst))
+	loop := g.NewLabel()
+	g.Bind(loop)
+	var a args
+	g.Load(x86.W64, value, x86.At(call, callFlags))
+	g.Op(x86.AND, x86.W64, value, flags)
+	g.Store(x86.W64, field(unsafe.Offsetof(a.flags)), value)
+	if s.mask {
+		g.Load(x86.W64, value, x86.At(frame, frameAlpha))
+		g.Store(x86.W64, field(unsafe.Offsetof(a.alpha)), value)
+		g.Load(x86.W64, value, x86.At(frame, frameBeta))
+		g.Store(x86.W64, field(unsafe.Offsetof(a.beta)), value)
+	}
+	g.Lea(x86.RDI, field(0))
+	g.Call(x86.At(call, callCode))
+	g.OpImm(x86.ADD, x86.W64, call, int32(callBytes))
+	g.OpImm(x86.SUB, x86.W64, left, 1)
+	g.Jcc(x86.NE, loop)
+	return g.end()
+}
