@@ -152,8 +152,9 @@ class _Form:
                 self._seen.clear()
             seen = self._seen[key] = _Seen()
         seen.calls += 1
-        # The second call, and what drives others out of a table ever more seldom.
-        if not seen.failed and seen.calls >= 2 ** max(seen.times, 1):
+        # The second call, and what drives others out of a table ever more seldom; but of inputs in one storage nobody
+        # can tell which of them a call was made with.
+        if not seen.failed and seen.calls >= 2 ** max(seen.times, 1) and _apart(inputs):
             seen.calls, seen.times = 0, seen.times + 1
             seen.failed = not self._learnt(inputs)
         return self.compose(inputs)
@@ -187,6 +188,12 @@ class _Form:
 
 def _detached(inputs: Sequence[Optional[Tensor]], wanted: Sequence[bool]) -> _Inputs:
     return tuple([None if t is None else t.detach().requires_grad_(w) for t, w in zip(inputs, wanted)])
+
+
+def _apart(inputs: Sequence[Optional[Tensor]]) -> bool:
+    """Whether all inputs have storages of their own."""
+    storages = [t.untyped_storage().data_ptr() for t in inputs if t is not None]
+    return len(set(storages)) == len(storages)
 
 
 def _add(table: Any, *arguments: Any) -> bool:

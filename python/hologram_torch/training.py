@@ -302,12 +302,28 @@ class _Run:
         missing = sorted(self.parts.keys() - state.keys())
         if missing:
             raise InvalidArgumentError(f"fit: the checkpoint {os.fspath(path)} has no {', '.join(missing)}")
+        self._check_optimizer(path, state["optimizer"])
         for name, part in self.parts.items():
             part.load_state_dict(state[name])
         for name, value in state["run"].items():
             setattr(self, name, value)
         found: dict[str, Any] = state["random"]
         return found
+
+    def _check_optimizer(self, path: Union[str, os.PathLike[str]], state: dict[str, Any]) -> None:
+        """Refuse another optimiser's state, before anything is changed."""
+        own = self.parts["optimizer"]
+        for i, (ours, theirs) in enumerate(
+            itertools.zip_longest(own.state_dict()["param_groups"], state["param_groups"], fillvalue={})
+        ):
+            options, others = ({*group} - {"params"} for group in (ours, theirs))
+            tensors, found = (len(group.get("params", ())) for group in (ours, theirs))
+            if options - others or tensors != found:
+                raise InvalidArgumentError(
+                    f"fit: the checkpoint {os.fspath(path)} was not written with such an optimizer: group {i} has "
+                    f"{found} tensors and {', '.join(sorted(others)) or 'no options'}; those of the {type(own).__name__} "
+                    f"given are {tensors} and {', '.join(sorted(options)) or 'none'}"
+                )
 
 
 def _bar(progress: Optional[bool], total: Optional[int], done: int, title: str) -> Any:
@@ -410,7 +426,15 @@ def fit(
         if not isinstance(clip, numbers.Real):
             raise TypeError(f"fit: clip is a {type(clip).__name__}; expected a number")
         clip = float(clip)
+        if not clip > 0:
+            raise InvalidArgumentError(f"fit: clip is {clip}; expected a norm above 0")
     if checkpoint is not None:
+        if not isinstance(checkpoint, (str, os.PathLike)):
+            raise TypeError(f"fit: checkpoint is a {type(checkpoint).__name__}; expected the path of a file")
+        if not Path(checkpoint).parent.is_dir():
+            raise FileNotFoundError(
+                f"fit: checkpoint is {os.fspath(checkpoint)}; there is no folder {Path(checkpoint).parent}"
+            )
         _safetensors()
     logs: Sequence[Log] = log if isinstance(log, (list, tuple)) else [log]  # type: ignore[list-item]
     for one in logs:

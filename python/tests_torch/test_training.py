@@ -432,3 +432,32 @@ def test_keys_with_the_same_text(tmp_path: Path) -> None:
         assert torch.equal(found, expected)
     with pytest.raises(TypeError, match=r"a key of state\.c is a tensor"):
         training.save(tmp_path / "s", {"c": {one: 1}})
+
+
+def test_what_fit_refuses_changes_nothing(tmp_path: Path) -> None:
+    x, path = torch.ones(4, 2), tmp_path / "run"
+
+    def loss(model: torch.nn.Module, batch: Tensor) -> Tensor:
+        return model(batch).square().mean()
+
+    def fit(model: torch.nn.Module, optimizer: torch.optim.Optimizer, **given: Any) -> None:
+        training.fit(model, optimizer, loss, [x], epochs=2, progress=False, **given)
+
+    model = torch.nn.Linear(2, 1)
+    fit(model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), checkpoint=path)
+    other = torch.nn.Linear(2, 1)
+    adam, before = torch.optim.Adam(other.parameters()), other.weight.detach().clone()
+    cases: list[tuple[dict[str, Any], type[Exception], str]] = [
+        ({"checkpoint": path}, ValueError, "was not written with such an optimizer"),
+        ({"clip": -1}, ValueError, "clip is -1"),
+        ({"clip": 0}, ValueError, "expected a norm above 0"),
+        ({"clip": float("nan")}, ValueError, "clip is nan"),
+        ({"checkpoint": tmp_path / "none" / "run"}, FileNotFoundError, "there is no folder"),
+        ({"checkpoint": 3}, TypeError, "checkpoint is a int"),
+    ]
+    for given, error, text in cases:
+        with pytest.raises(error, match=text):
+            fit(other, adam, **given)
+        assert torch.equal(other.weight, before)
+        assert "betas" in adam.param_groups[0] and not adam.state
+    fit(other, adam)
