@@ -7,11 +7,20 @@ import "github.com/hologram-project/hologram/isa"
 // there would take longer than the work.
 type Entered interface {
 	Kernel
-	// Direct returns a launch as code to be entered, one after the other, or nil if it
-	// is to go by its stream. Of l's slots it looks at all but the addresses, which
-	// others take the place of: they are aligned as these are to their elements, and
-	// lie apart or on each other as these do.
-	Direct(l *Launch) []Direct
+	// Direct returns a launch on a stream as code to be entered, one after the other, or
+	// nil if it is to go by the stream. Of l's slots it looks at all but the addresses,
+	// which others take the place of: they are aligned as these are, to 64 bytes where
+	// the Kernel is a Specializer, else to their elements, and lie apart or on each other
+	// as these do.
+	Direct(l *Launch, on Stream) []Direct
+}
+
+// Shared is a Stream of a device that works by itself, on which code may be entered
+// where a call that queues could come. What is entered has tickets as any other work.
+type Shared interface {
+	Stream
+	// Given is the last ticket that was given, whoever got it.
+	Given() Ticket
 }
 
 // Direct is a launch to be entered, or a part of one. Its code stays while its Kernel does.
@@ -23,11 +32,16 @@ type Direct struct {
 	// their signs and others by zeros to 64 bits. That of a 16-bit float has no place.
 	Params []ParamPlace
 	Words  []Word // what is to be written before each use
-	// Nanoseconds estimates how long it takes.
+	// Nanoseconds estimates how long it takes. Bounded: whatever the parameters.
 	Nanoseconds float64
-	// Fault is where a u32 is that is not 0 after a launch that faulted, which is then to
-	// be made again by the stream; -1: none does.
-	Fault int
+	Bounded     bool
+	// Fault is where a u32 is that is not 0 after a launch that is to be made again by
+	// the stream, because it faulted or, if Refuses, because nothing was done; -1: none is.
+	Fault   int
+	Refuses bool
+	// Release, if it is not nil, lets go of what the code has beside its Kernel, before
+	// that. Nobody enters it then, but what was entered may still be under way.
+	Release func()
 }
 
 // FrameAlign is what frames' addresses are multiples of.

@@ -183,11 +183,20 @@ def small(gpu: hg.Executor) -> Iterator[Workload]:
             "hologram": lambda: f.vector_add(gpu, hx, hy, hc),
             "hologram, tensors": lambda: f.vector_add(gpu, x, y, c),
         },
-        "relu": {"torch": lambda: torch.relu(x), "hologram": lambda: f.vector_relu(gpu, hx, hc)},
-        "exp": {"torch": lambda: torch.exp(x, out=c), "hologram": lambda: f.vector_exp(gpu, hx, hc)},
+        "relu": {
+            "torch": lambda: torch.relu(x),
+            "hologram": lambda: f.vector_relu(gpu, hx, hc),
+            "hologram, tensors": lambda: f.vector_relu(gpu, x, c),
+        },
+        "exp": {
+            "torch": lambda: torch.exp(x, out=c),
+            "hologram": lambda: f.vector_exp(gpu, hx, hc),
+            "hologram, tensors": lambda: f.vector_exp(gpu, x, c),
+        },
         "softmax, rows of 256": {
             "torch": lambda: torch.softmax(matrix, 1),
             "hologram": lambda: f.softmax_rows(gpu, hx, hc, n // 256, 256),
+            "hologram, tensors": lambda: f.softmax_rows(gpu, x, c, n // 256, 256),
         },
     }.items():
         yield Workload(name, "f32", n, 0, calls)

@@ -7,6 +7,7 @@
 #include "_cgo_export.h"
 
 enum { OPEN = 0, TAKEN = 1, SHUT = 2 }; /* a gate's turn */
+enum { DL_CPU = 1 };
 
 uint64_t hologram_buffers_freed;
 
@@ -18,18 +19,19 @@ void hologram_direct_pause(int32_t all) { __atomic_store_n(&paused, all, __ATOMI
 
 /* All of a call that decides what becomes of it but addresses and numbers, as Go's key of a prepared call; 0 words: it is
    none for C. */
-static int key_of(const hologram_call_args *a, uint64_t *to) {
+static int key_of(const hologram_gate *g, const hologram_call_args *a, uint64_t *to) {
   int n = 0;
-  if (a->fuel || a->stream || a->residue || a->deleter || a->num_operands < 1 || a->num_operands > 16 || a->num_scalars > 8) return 0;
+  if (a->fuel || a->stream != g->stream || a->residue || a->deleter || a->num_operands < 1 || a->num_operands > 16 || a->num_scalars > 8) return 0;
   to[n++] = (uint64_t)a->num_operands | (uint64_t)(uint8_t)a->num_dims << 8 | (uint64_t)a->num_scalars << 16 |
-            (uint64_t)(a->first != NULL) << 24 | (uint64_t)(uint32_t)a->op << 32;
+            (uint64_t)(a->first != NULL) << 24 | (uint64_t)((a->flags & HOLOGRAM_ORDERED) != 0) << 25 | (uint64_t)(uint32_t)a->op << 32;
   if (a->op == -1) {
     to[n++] = a->program;
     for (int i = 0; i < 3; i++) to[n++] = (uint64_t)a->grid[i] << 32 | a->block[i];
   }
   for (int i = 0; i < a->num_operands; i++) {
     const hologram_operand *o = &a->operands[i];
-    if (o->rank < 0 || (o->device_type != 1 && !(o->flags & HOLOGRAM_NUMBER)) || n + 2 * HOLOGRAM_MAX_RANK + 1 > HOLOGRAM_DIRECT_WORDS - 16) return 0;
+    bool here = o->device_type == g->device_type && (o->device_type == DL_CPU || o->device_id == g->device_id);
+    if (o->rank < 0 || (!here && !(o->flags & HOLOGRAM_NUMBER)) || n + 2 * HOLOGRAM_MAX_RANK + 1 > HOLOGRAM_DIRECT_WORDS - 16) return 0;
     to[n++] = (uint64_t)o->dtype | (uint64_t)o->rank << 8 | (uint64_t)(uint32_t)o->flags << 32;
     for (int k = 0; k < o->rank; k++) {
       to[n++] = (uint64_t)o->shape[k];
@@ -151,8 +153,8 @@ static bool run(const hologram_direct *d, const hologram_call_args *a) {
   return true;
 }
 
-hologram_gate *hologram_direct_gate(uint64_t executor) {
-  return hologram_support_forked() ? NULL : direct_gate(executor);
+hologram_gate *hologram_direct_gate(uint64_t executor, uint64_t stream) {
+  return hologram_support_forked() ? NULL : direct_gate(executor, stream);
 }
 
 /* The places of a hash. */
@@ -189,7 +191,7 @@ hologram_direct_outcome hologram_direct_run(hologram_gate *g, uint64_t executor,
   uint32_t *seen;
   hologram_direct *d;
   int n;
-  if (__atomic_load_n(&paused, __ATOMIC_RELAXED) || hologram_support_forked() || !(n = key_of(args, key))) return DIRECT_NO;
+  if (__atomic_load_n(&paused, __ATOMIC_RELAXED) || hologram_support_forked() || !(n = key_of(g, args, key))) return DIRECT_NO;
   hash = hash_of(key, n);
   if (!take(g)) return DIRECT_NO;
   if (g->executor != executor) {
@@ -217,10 +219,10 @@ hologram_direct_outcome hologram_direct_run(hologram_gate *g, uint64_t executor,
 
 uint64_t hologram_direct_count(const hologram_gate *g) { return g ? __atomic_load_n(&g->done, __ATOMIC_RELAXED) : 0; }
 
-void hologram_direct_offer(uint64_t executor, const hologram_call_args *args) {
+void hologram_direct_offer(const hologram_gate *g, uint64_t executor, const hologram_call_args *args) {
   uint64_t key[HOLOGRAM_DIRECT_WORDS];
   hologram_direct counts = {0};
-  if (!(counts.num_words = key_of(args, key))) return;
+  if (!(counts.num_words = key_of(g, args, key))) return;
   counts.hash = hash_of(key, counts.num_words);
   direct_publish(executor, (hologram_call_args *)args, &counts, key);
 }

@@ -18,7 +18,13 @@ import (
 // takes its place, or its executor is closed; the memory of gates lasts as long as
 // the process, since C may look at one whose executor another thread frees.
 
-// gate is an executor's.
+// entrance is where a gate is: an executor's own stream, 0, or one of others.
+type entrance struct {
+	executor handle
+	stream   uint64
+}
+
+// gate is that of an entrance.
 type gate struct {
 	c     *C.hologram_gate
 	calls map[*C.hologram_direct]*published // what is there
@@ -32,12 +38,12 @@ type published struct {
 	d     *core.Direct // nil: it is one that C leaves to Go
 }
 
-// maxGateBytes bounds the memory of one executor's calls.
-const maxGateBytes = 8 << 20
+// maxGateBytes bounds the memory of one gate's calls, on whatever device.
+const maxGateBytes = 32 << 20
 
 var gates struct {
 	lock.Mutex[lock.Last]
-	of   map[handle]*gate
+	of   map[entrance]*gate
 	free []*gate
 }
 
@@ -45,16 +51,17 @@ func init() {
 	core.WatchProfiles(func(profiled bool) { C.hologram_direct_pause(flag(profiled)) })
 }
 
-// direct_gate gives an executor's gate, made at the first call; NULL if it has none.
+// direct_gate gives the gate of an executor's stream, made at the first call; NULL if it has none.
 //
 //export direct_gate
-func direct_gate(executor C.hologram_executor) *C.hologram_gate {
+func direct_gate(executor C.hologram_executor, stream C.uint64_t) *C.hologram_gate {
+	at := entrance{handle(executor), uint64(stream)}
 	ex, err := lookup(handle(executor), kindExecutor, "gate")
 	if err != nil {
 		return nil
 	}
 	gates.Lock()
-	g := gates.of[handle(executor)]
+	g := gates.of[at]
 	if g == nil {
 		if n := len(gates.free); n > 0 {
 			g = gates.free[n-1]
@@ -66,34 +73,48 @@ func direct_gate(executor C.hologram_executor) *C.hologram_gate {
 			gates.Unlock()
 			return nil
 		}
-		g.c.executor, g.c.done, g.c.credit = executor, 0, C.HOLOGRAM_DIRECT_CREDIT
+		info := &ex.Device().Info
+		g.c.executor, g.c.stream, g.c.done, g.c.credit = executor, stream, 0, C.HOLOGRAM_DIRECT_CREDIT
+		g.c.device_type, g.c.device_id = C.int32_t(info.DLPackType), C.int32_t(info.DLPackID)
 		if gates.of == nil {
-			gates.of = map[handle]*gate{}
+			gates.of = map[entrance]*gate{}
 		}
-		gates.of[handle(executor)] = g
+		gates.of[at] = g
 	}
 	gates.Unlock()
-	opened := ex.Gate((*uint32)(&g.c.turn))
-	if find(handle(executor), kindExecutor) == nil { // closed meanwhile, by who may have looked for no gate yet
-		dropGate(handle(executor))
-		return nil
-	}
-	if !opened {
-		dropGate(handle(executor))
+	opened := ex.Gate(uintptr(stream), (*uint32)(&g.c.turn))
+	// It may be closed meanwhile, by who looked for no gate yet.
+	if !opened || find(handle(executor), kindExecutor) == nil {
+		dropGate(at)
 		return nil
 	}
 	return g.c
 }
 
-// dropGate ends the gate of an executor that is closed, or never opened it.
-func dropGate(executor handle) {
+// dropGates ends the gates of an executor that is closed.
+func dropGates(executor handle) {
+	var list []entrance
 	gates.Lock()
-	g := gates.of[executor]
+	for at := range gates.of {
+		if at.executor == executor {
+			list = append(list, at)
+		}
+	}
+	gates.Unlock()
+	for _, at := range list {
+		dropGate(at)
+	}
+}
+
+// dropGate ends a gate of an executor that is closed, or never opened it.
+func dropGate(at entrance) {
+	gates.Lock()
+	g := gates.of[at]
 	if g == nil {
 		gates.Unlock()
 		return
 	}
-	delete(gates.of, executor)
+	delete(gates.of, at)
 	ended := g.calls
 	g.calls, g.bytes = map[*C.hologram_direct]*published{}, 0
 	for c := range ended {
@@ -168,29 +189,30 @@ func direct_publish(executor C.hologram_executor, args *C.hologram_call_args, co
 	if f.read("direct", args) != nil {
 		return
 	}
+	at := entrance{handle(executor), uint64(args.stream)}
 	never := ex.Direct(&f.call, func(d *core.Direct) func() {
 		x := &published{d: d}
 		if x.c, x.bytes = newDirect(d, counts, key); x.c == nil {
 			return nil
 		}
-		if g := admit(handle(executor), x); g != nil {
+		if g := admit(at, x); g != nil {
 			return func() { g.retire(x) }
 		}
 		return nil
 	})
 	if never {
 		if c := C.hologram_direct_new(counts, key, 0); c != nil {
-			admit(handle(executor), &published{c: c})
+			admit(at, &published{c: c})
 		}
 	}
 }
 
-// admit puts a call into an executor's gate, which it returns, in the place of others.
+// admit puts a call into the gate of an entrance, which it returns, in the place of others.
 // nil: there is none, or no place in it, and the call is freed.
-func admit(executor handle, x *published) *gate {
+func admit(at entrance, x *published) *gate {
 	var ended []*published
 	gates.Lock()
-	g := gates.of[executor]
+	g := gates.of[at]
 	placed := g != nil
 	if placed {
 		for _, other := range g.calls {
@@ -233,7 +255,10 @@ func admit(executor handle, x *published) *gate {
 // newDirect puts a call into C's memory.
 func newDirect(d *core.Direct, counts *C.hologram_direct, key *C.uint64_t) (*C.hologram_direct, int64) {
 	up := func(n int) int { return (n + core.FrameAlign - 1) &^ (core.FrameAlign - 1) }
-	n, bytes := *counts, up(int(d.Workspace))
+	n, bytes := *counts, 0
+	if d.Space == 0 {
+		bytes = up(int(d.Workspace))
+	}
 	n.num_steps, n.num_params, n.num_checks = C.int32_t(len(d.Steps)), 0, C.int32_t(len(d.Checks))
 	for i := range d.Steps {
 		s := &d.Steps[i]
@@ -262,8 +287,11 @@ func newDirect(d *core.Direct, counts *C.hologram_direct, key *C.uint64_t) (*C.h
 	steps, bases := unsafe.Slice(c.steps, n.num_steps), unsafe.Slice(c.bases, n.num_bases)
 	params, resets := unsafe.Slice(c.params, n.num_params), unsafe.Slice(c.resets, n.num_resets)
 	checks := unsafe.Slice(c.checks, n.num_checks)
-	workspace := unsafe.Pointer(c.memory)
-	at := unsafe.Add(workspace, up(int(d.Workspace)))
+	at, workspace := unsafe.Pointer(c.memory), d.Space
+	if workspace == 0 {
+		workspace = uintptr(at)
+		at = unsafe.Add(at, up(int(d.Workspace)))
+	}
 	for i := range d.Steps {
 		s := &d.Steps[i]
 		frame := at
@@ -279,9 +307,9 @@ func newDirect(d *core.Direct, counts *C.hologram_direct, key *C.uint64_t) (*C.h
 			if b.Operand < 0 {
 				of := workspace
 				if b.Operand == core.OwnFrame {
-					of = frame
+					of = uintptr(frame)
 				}
-				resets[0].to, resets[0].value = cell(b.At), C.uint64_t(uintptr(of))+C.uint64_t(b.Offset)
+				resets[0].to, resets[0].value = cell(b.At), C.uint64_t(of)+C.uint64_t(b.Offset)
 				resets = resets[1:]
 				continue
 			}
@@ -301,6 +329,9 @@ func newDirect(d *core.Direct, counts *C.hologram_direct, key *C.uint64_t) (*C.h
 		checks[i] = C.hologram_direct_check{written: C.int32_t(x.Written), other: C.int32_t(x.Other), same: flag(x.Same),
 			written_from: C.int64_t(x.WrittenFrom), written_to: C.int64_t(x.WrittenTo),
 			other_from: C.int64_t(x.OtherFrom), other_to: C.int64_t(x.OtherTo), gap: C.int64_t(x.Gap)}
+	}
+	if d.Space != 0 {
+		bytes += int(d.Workspace)
 	}
 	return c, int64(bytes)
 }

@@ -1,7 +1,8 @@
-/* Calls that C makes by itself, without Go: short ones on host memory that were made before. Go publishes each as a
-   hologram_direct, machine code beside what it wants to know of a call's addresses and numbers, in the hologram_gate of
-   its executor, and takes it back when the code goes. Whoever changes the gate's turn from open to taken has the turn of
-   the executor's stream, and finds there what stays until the turn is given back. */
+/* Calls that C makes by itself, without Go, because they were made before: short ones on host memory, and those on tensors
+   of a device's in the order of their owner's stream. Go publishes each as a hologram_direct, code beside what it wants to
+   know of a call's addresses and numbers, in the hologram_gate of its executor and stream, and takes it back when the code
+   goes. Whoever changes the gate's turn from open to taken has the turn of the stream, and finds there what stays until
+   the turn is given back. */
 #ifndef HOLOGRAM_DIRECT_H
 #define HOLOGRAM_DIRECT_H
 
@@ -63,10 +64,11 @@ typedef struct hologram_direct {
   uint8_t used; /* since another wanted its place */
 } hologram_direct;
 
-/* Of an executor. All but turn and calls is for who has the turn. */
+/* Of an executor's stream. All but turn and calls is for who has the turn. */
 typedef struct hologram_gate {
   uint32_t turn; /* atomic: core's GateOpen, GateTaken, GateShut, GateWanted */
-  uint64_t executor;
+  uint64_t executor, stream;         /* which others own; 0: the executor's */
+  int32_t device_type, device_id;    /* of operands */
   uint64_t done; /* calls that C made; atomic */
   hologram_direct *calls[HOLOGRAM_DIRECT_CALLS]; /* atomic; WAYS of each hash */
   uint32_t seen[HOLOGRAM_DIRECT_CALLS]; /* hashes of calls that Go was left */
@@ -79,8 +81,8 @@ typedef enum {
   DIRECT_NO
 } hologram_direct_outcome;
 
-/* An executor's gate; NULL if it has none. It stays while the process does. */
-hologram_gate *hologram_direct_gate(uint64_t executor);
+/* The gate of an executor's stream; NULL if it has none. It stays while the process does. */
+hologram_gate *hologram_direct_gate(uint64_t executor, uint64_t stream);
 
 /* How many buffers were freed by their handles. */
 extern uint64_t hologram_buffers_freed; /* atomic */
@@ -92,7 +94,7 @@ hologram_direct_outcome hologram_direct_run(hologram_gate *gate, uint64_t execut
 uint64_t hologram_direct_count(const hologram_gate *gate);
 
 /* Has Go publish a call like one that it just made. */
-void hologram_direct_offer(uint64_t executor, const hologram_call_args *args);
+void hologram_direct_offer(const hologram_gate *gate, uint64_t executor, const hologram_call_args *args);
 
 /* ---- for Go ---- */
 

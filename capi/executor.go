@@ -71,7 +71,7 @@ func go_executor_free(executor C.hologram_executor) (status C.int32_t) {
 // closeExecutor closes an executor that had a handle.
 func closeExecutor(h handle, ex *core.Executor) error {
 	err := ex.Close()
-	dropGate(h)
+	dropGates(h)
 	return err
 }
 

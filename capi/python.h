@@ -279,8 +279,10 @@ typedef struct {
   py_object *plan; /* of a program: how it is called */
   char freed, host_visible, asynchronous;
   int device_type, device_id; /* of an executor, as DLPack numbers them */
-  struct hologram_gate *gate; /* of an executor, once hologram_gate_of was asked for this handle; NULL if it has none */
-  uint64_t gated;
+  struct {
+    struct hologram_gate *gate; /* NULL if there is none */
+    uint64_t asked;             /* the handle for which hologram_gate_of was asked */
+  } gates[2];                   /* of an executor's own stream, and of the default stream that others have */
 } py_handle;
 
 /* What Buffer derives from. */
@@ -314,8 +316,8 @@ const hologram_operand *hologram_buffer_seen(py_array *b);
 /* Frees a buffer whose handle no other than the bindings had. */
 void hologram_buffer_done(uint64_t handle);
 
-/* An executor's gate, see direct.h; NULL if it has none. */
-struct hologram_gate *hologram_gate_of(py_handle *executor);
+/* The gate of an executor's stream, see direct.h; NULL if it has none. One of others has it once there was a call on it. */
+struct hologram_gate *hologram_gate_of(py_handle *executor, uint64_t stream, bool called);
 
 /* A Buffer of a shape that is not empty, on fresh memory. */
 py_object *hologram_new_buffer(py_object *executor, py_object *shape, int64_t size, py_object *dtype, int32_t code, bool boolean,

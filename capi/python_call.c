@@ -273,12 +273,14 @@ static py_object *launch(py_object *self, py_object *const *args, ptrdiff_t n, p
 
 /* direct(executor): how many of its calls C made by itself. */
 static py_object *direct(py_object *self, py_object *const *args, ptrdiff_t n) {
+  uint64_t all = 0;
   (void)self;
   if (n != 1 || !hologram_is_executor(args[0])) {
     py.PyErr_SetString(py.PyExc_TypeError, "direct: expected an executor");
     return NULL;
   }
-  return py.PyLong_FromUnsignedLongLong(hologram_direct_count(hologram_gate_of((py_handle *)args[0])));
+  for (uint64_t stream = 0; stream < 2; stream++) all += hologram_direct_count(hologram_gate_of((py_handle *)args[0], stream, false));
+  return py.PyLong_FromUnsignedLongLong(all);
 }
 
 int hologram_calls(py_object *into) {

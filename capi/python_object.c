@@ -57,12 +57,14 @@ const hologram_operand *hologram_buffer_seen(py_array *b) {
   return b->seen;
 }
 
-struct hologram_gate *hologram_gate_of(py_handle *executor) {
-  if (executor->gated != executor->handle) {
-    executor->gated = executor->handle;
-    executor->gate = executor->host_visible ? hologram_direct_gate(executor->handle) : NULL;
+struct hologram_gate *hologram_gate_of(py_handle *executor, uint64_t stream, bool called) {
+  if (stream > 1) return NULL;
+  if (executor->gates[stream].asked != executor->handle) {
+    if (stream && !called) return NULL;
+    executor->gates[stream].asked = executor->handle;
+    executor->gates[stream].gate = hologram_direct_gate(executor->handle, stream);
   }
-  return executor->gate;
+  return executor->gates[stream].gate;
 }
 
 static void give_back(py_object *self) {

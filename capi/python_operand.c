@@ -298,7 +298,7 @@ outcome request_take(request *r, py_object *o, use u) {
     to->dtype = b->code;
     to->flags = b->boolean ? HOLOGRAM_BOOL : 0;
     to->device_type = 0; /* for C to leave it to Go, if it is another executor's */
-    if (b->executor == r->executor && hologram_gate_of((py_handle *)r->executor)) see(to, b);
+    if (b->executor == r->executor && hologram_gate_of((py_handle *)r->executor, 0, false)) see(to, b);
     if (u == WRITTEN && b->tensor) writes(r, t, b->tensor);
     return hologram_buffer_gone(b) ? SURPRISE : DONE;
   }
@@ -417,7 +417,7 @@ static bool began(int32_t status) {
 /* Makes a call without Go, if that goes. */
 static hologram_direct_outcome run_direct(const request *r) {
   py_handle *executor = (py_handle *)r->executor;
-  hologram_gate *gate = hologram_gate_of(executor);
+  hologram_gate *gate = hologram_gate_of(executor, r->args.stream, false);
   if (!gate) return DIRECT_NO;
   for (int i = 0; i < r->args.num_operands; i++) { /* freed since it was taken, by what Python ran meanwhile */
     if (r->operands[i].buffer && !hologram_buffer_seen((py_array *)r->taken[i].object)) return DIRECT_NO;
@@ -430,14 +430,18 @@ bool request_run(request *r) {
   hologram_event event = 0;
   work w = {.failure = NULL};
   int32_t status = HOLOGRAM_OK;
-  hologram_direct_outcome direct = run_direct(r);
+  hologram_direct_outcome direct;
+  r->args.flags = HOLOGRAM_TRY | r->ordered;
+  direct = run_direct(r);
   if (direct != DIRECT_DONE) {
-    r->args.flags = HOLOGRAM_TRY | r->ordered;
     status = hologram_call(handle, &r->args, &event);
   }
   r->changed = began(status);
   if (status == HOLOGRAM_OK) {
-    if (direct == DIRECT_NEW) hologram_direct_offer(handle, &r->args);
+    if (direct != DIRECT_DONE) {
+      hologram_gate *gate = hologram_gate_of((py_handle *)r->executor, r->args.stream, true);
+      if (direct == DIRECT_NEW && gate) hologram_direct_offer(gate, handle, &r->args);
+    }
     sequence_note(r);
     return true;
   }

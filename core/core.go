@@ -16,9 +16,10 @@
 // call whose result nobody has an array for, result.go tells from layouts what that will
 // be; the array is then the call's last operand.
 //
-// A short call on the host's memory that was made before does not come here at all:
-// direct.go has it published as machine code, with what of its addresses is to be looked
-// at, and the binding to Python enters that, in the stream's turn (queue/gate.go).
+// A short call on the host's memory that was made before, or one on memory in the order of
+// its owner's stream, does not come here at all: direct.go has it published as code, with
+// what of its addresses is to be looked at, and the binding to Python enters that, in the
+// stream's turn (queue/gate.go).
 //
 // What is not a call goes to the queue too: transfer.go copies to and from the host,
 // allocate.go zeroes, fence.go waits, trace.go interprets. foreignstream.go has the

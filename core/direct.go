@@ -24,26 +24,51 @@ const (
 	GateWanted = queue.GateWanted
 )
 
-// Gate lets others take the turn of the executor's stream by a word, in memory that does
-// not move, which is GateShut and from now on the executor's; from Close on it stays
-// so. It reports whether the device is one on which calls can be Direct.
-func (ex *Executor) Gate(word *uint32) bool {
-	s, ok := ex.stream.(*queue.Inline)
-	if ok && ex.device.Info.Enters {
-		s.Gate(word)
-		return true
+// Gate lets others take the turn of the executor's own stream, 0, or of one of others, on
+// which there was a call, by a word, in memory that does not move, which is GateShut and
+// from now on the executor's; from Close on it stays so. It reports whether calls on the
+// stream can be Direct.
+func (ex *Executor) Gate(stream uintptr, word *uint32) bool {
+	if !ex.device.Info.Enters {
+		return false
 	}
-	return false
+	s, done, err := ex.gated(stream)
+	if err != nil {
+		return false
+	}
+	defer done()
+	return s.Gate(word)
+}
+
+// gated returns a stream for who is about to do with it what Direct calls need, until
+// done. On a device that works by itself these use memory of others alone, in the order
+// of their stream: uses of ours would have to be noted.
+func (ex *Executor) gated(stream uintptr) (s queue.Stream, done func(), err error) {
+	if own := stream == 0; own == ex.device.Info.Asynchronous {
+		return nil, nil, Errorf(Unavailable, "calls on this stream are not direct")
+	} else if own {
+		return ex.stream, func() {}, nil
+	}
+	f, err := ex.on(stream, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	return f, func() { ex.done(f) }, nil
 }
 
 // Direct publishes a call, which was made before and would be made again like that, as
-// code that others may enter. What publish returns is called once when that ends,
+// code that others may enter in the turn of its stream. What publish returns is called once when that ends,
 // unless it is forgotten: thereafter nobody may enter it. never reports that there is no
 // such code, nor will be.
 func (ex *Executor) Direct(c *Call, publish func(*Direct) (retire func())) (never bool) {
-	if c.Deleter != nil || c.Residue != nil || c.Stream != 0 || c.Fuel != 0 {
+	if c.Deleter != nil || c.Residue != nil || c.Fuel != 0 || c.Ordered != (c.Stream != 0) {
 		return true
 	}
+	s, done, err := ex.gated(c.Stream)
+	if err != nil {
+		return false
+	}
+	defer done()
 	d := drafts.Get().(*draft)
 	defer d.release()
 	try := *c
@@ -53,7 +78,10 @@ func (ex *Executor) Direct(c *Call, publish func(*Direct) (retire func())) (neve
 		return false
 	}
 	defer b.Release()
-	return !b.Direct(publish)
+	if ex.device.Info.Asynchronous && len(b.Memory()) > 0 {
+		return true
+	}
+	return b.Direct(s.Target().Line, publish)
 }
 
 // WatchProfiles has f told whether anybody profiles from now on, and so wants to be told

@@ -267,7 +267,7 @@ func (k *kernel) Cost(l *backends.Launch) float64 {
 var _ backends.Entered = (*kernel)(nil)
 
 // Direct is backends.Entered's: machine code alone is entered.
-func (k *kernel) Direct(l *backends.Launch) []backends.Direct {
+func (k *kernel) Direct(l *backends.Launch, _ backends.Stream) []backends.Direct {
 	if e, ok := k.program.(interface {
 		Direct(l *backends.Launch, threads int) []backends.Direct
 	}); ok {

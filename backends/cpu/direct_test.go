@@ -59,7 +59,7 @@ func enter(k backends.Kernel, l *backends.Launch) bool {
 	for i := range other.Slots {
 		other.Slots[i].Addr += 1 << 30
 	}
-	find := func() []backends.Direct { return k.(backends.Entered).Direct(&other) }
+	find := func() []backends.Direct { return k.(backends.Entered).Direct(&other, nil) }
 	parts := find()
 	if parts == nil {
 		return false

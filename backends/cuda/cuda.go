@@ -5,7 +5,7 @@
 //
 // cuda.go has the backend and its devices, kernel.go programs and their
 // variants, compile.go what the driver makes of these, stream.go the queue, graph.go captured work,
-// guest.go work in what others capture, timing.go when work was done.
+// guest.go work in what others capture, direct.go launches that others queue, timing.go when work was done.
 package cuda
 
 import (
@@ -101,8 +101,8 @@ func describe(api *driver.API, i int) (*device, error) {
 	d.compute = int(10*major + minor)
 	d.info = backends.Info{
 		Name: string(name[:n]), Asynchronous: true, MemoryBytes: int64(bytes), DLPackType: dlpackCUDA, DLPackID: int32(i),
-		Variants: backends.Variant{Proved: true},
-		Codegen:  fmt.Sprintf("%s %s sm_%d cuda_%d", ptx.Version, product.Version, d.compute, api.Version),
+		Variants: backends.Variant{Proved: true}, Enters: api.Enters(),
+		Codegen: fmt.Sprintf("%s %s sm_%d cuda_%d", ptx.Version, product.Version, d.compute, api.Version),
 	}
 	return d, nil
 }

@@ -46,7 +46,7 @@ func (s *stream) beginCapture(g *graph) error {
 		return errors.Join(errors.New("cuda: begin a capture: the stream is capturing already"), s.device.leave(s.pushed, &s.current))
 	}
 	var err error
-	if s.told.Load() < s.last.Load() { // nobody can tell while it captures
+	if s.told.Load() < s.last() { // nobody can tell while it captures
 		err = s.tell()
 	}
 	if api := s.device.api; err == nil {

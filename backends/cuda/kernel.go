@@ -24,7 +24,7 @@ type kernel struct {
 	program *ptx.Program
 	slots   []isa.SlotUse
 	types   []isa.Type
-	params  int
+	params  []isa.Type
 	cost    *analysis.Cost
 	block   [3]uint32        // demanded shape, zero: any
 	proved  bool             // see backends.Variant
@@ -67,7 +67,7 @@ func (d *device) Compile(u *backends.Unit, v backends.Variant) (backends.Kernel,
 		return nil, &backends.Unsupported{Backend: "cuda", What: fmt.Sprintf("a program with %d slots", len(u.IR.Slots)),
 			Why: fmt.Sprintf("a launch block of %d bytes needs a driver for CUDA 12.1", p.Layout.Bytes)}
 	}
-	k := &kernel{device: d, program: p, slots: u.IR.Slots, types: u.IR.SlotTypes, params: len(u.IR.ParamTypes), cost: analysis.NewCost(u.IR),
+	k := &kernel{device: d, program: p, slots: u.IR.Slots, types: u.IR.SlotTypes, params: u.IR.ParamTypes, cost: analysis.NewCost(u.IR),
 		block: u.IR.Block, proved: v.Proved}
 	k.variants.Store(&[]*variant{})
 	if d.modern() {
@@ -243,9 +243,9 @@ func (k *kernel) allowShared(v *variant, bytes int) error {
 // check sees that a launch is for this kernel, and its views where the machine
 // can take them.
 func (k *kernel) check(l *backends.Launch) error {
-	if len(l.Slots) != len(k.slots) || len(l.Params) != k.params {
+	if len(l.Slots) != len(k.slots) || len(l.Params) != len(k.params) {
 		return fmt.Errorf("cuda: launch: %d slots and %d parameters given, the program has %d and %d",
-			len(l.Slots), len(l.Params), len(k.slots), k.params)
+			len(l.Slots), len(l.Params), len(k.slots), len(k.params))
 	}
 	if n := lanesOf(l.Block); n < 1 || n > isa.MaxBlockLanes {
 		return fmt.Errorf("cuda: launch: block %v has %d lanes; at most %d", l.Block, n, isa.MaxBlockLanes)

@@ -67,7 +67,7 @@ func (s *stream) submit() (uint64, error) {
 	if live && !s.owned {
 		sub.Others = 1
 	}
-	if live && !s.meets {
+	if live && s.form.Meeting == 0 {
 		sub.Exec, sub.Node = s.repeated()
 	}
 	t, tell := s.next()
@@ -84,7 +84,7 @@ func (s *stream) submit() (uint64, error) {
 		s.told.Store(t)
 	}
 	if t > 0 {
-		s.last.Store(t)
+		s.gave(t)
 	}
 	return t, nil
 }
@@ -120,7 +120,7 @@ func (s *stream) pack(k *kernel, l *backends.Launch) error {
 	s.block = api.Parameter(s.sub, k.program.Layout.Bytes)
 	k.program.Layout.Pack(s.block, l, &s.space, &s.env)
 	s.sub.Context, s.sub.Stream, s.sub.Func = s.device.context, s.handle, v.fn
-	s.sub.Block, s.sub.Shared, s.meets = [3]uint32{lanes, 1, 1}, shared, f.Meeting > 0
+	s.sub.Block, s.sub.Shared, s.form = [3]uint32{lanes, 1, 1}, shared, f
 	return nil
 }
 

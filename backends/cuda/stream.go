@@ -17,7 +17,8 @@ import (
 )
 
 // stream is a queue of the driver's. The driver writes the tickets that have
-// passed to a word of host memory.
+// passed to words of host memory: one is told by who queues, and by who asks outside
+// of turns; one by C's calls alone, so that neither goes back.
 //
 // It does so where somebody asks for one (want), and every writeEvery works:
 // such a write takes a microsecond of the host's and one of the device's, and
@@ -30,7 +31,6 @@ type stream struct {
 	stays  bool // nobody else ends it: owned, or a default stream
 	notes  *notes
 
-	last   atomic.Uint64 // ticket given
 	told   atomic.Uint64 // the last that the driver was told to write
 	wanted atomic.Uint64 // the last that was asked for
 
@@ -45,7 +45,7 @@ type stream struct {
 	joined  bool               // what comes is recorded in the graph of the stream's owner
 	timed   *timing            // of the work at hand
 	sub     *driver.Submission // the launch at hand
-	meets   bool               // its blocks do
+	form    form               // and its kernel's
 	singles [singles]single    // for launches that are repeated
 	refused bool               // the driver made no such graph
 	block   []byte             // and its launch block
@@ -70,9 +70,9 @@ type notes struct {
 
 // hostNotes is notes in the host's memory.
 type hostNotes struct {
-	passed uint64          // the last ticket that has passed
-	record backends.Record // of launches that brought none
-	phase  uint32
+	tickets driver.Tickets
+	record  backends.Record // of launches that brought none
+	phase   uint32
 }
 
 // Notes in the device's memory: the lock, the phase that a launch's lanes start
@@ -121,9 +121,18 @@ func (s *stream) begins(n *notes) {
 	s.device.streams[s] = struct{}{}
 	s.device.mu.Unlock()
 	s.notes = n
-	s.last.Store(n.host.passed)
-	s.told.Store(n.host.passed)
+	n.host.tickets.Begin()
+	s.told.Store(s.last())
 }
+
+// last is the last ticket given, by C's calls too: see driver.Entry. Who has the
+// stream's turn gives the next.
+func (s *stream) last() uint64 { return atomic.LoadUint64(&s.notes.host.tickets.Last) }
+
+func (s *stream) gave(t uint64) { atomic.StoreUint64(&s.notes.host.tickets.Last, t) }
+
+// Given is backends.Shared's.
+func (s *stream) Given() backends.Ticket { return backends.Ticket(s.last()) }
 
 func (n *notes) free() error {
 	var err error
@@ -189,7 +198,7 @@ func (s *stream) free() error {
 
 // passedAt is the address of the word with the last ticket that has passed.
 func (s *stream) passedAt() driver.Pointer {
-	return driver.Pointer(s.notes.memory.Addr + unsafe.Offsetof(hostNotes{}.passed))
+	return driver.Pointer(s.notes.memory.Addr + unsafe.Offsetof(hostNotes{}.tickets) + unsafe.Offsetof(driver.Tickets{}.Passed))
 }
 
 // begin starts calls that queue one work, in the device's context; end must
@@ -240,7 +249,7 @@ func (s *stream) next() (t uint64, tell bool) {
 	if s.graph != nil || s.joined {
 		return 0, false
 	}
-	t = s.last.Load() + 1
+	t = s.last() + 1
 	told := s.told.Load()
 	return t, !s.stays || s.wanted.Load() > told || t-told >= writeEvery
 }
@@ -251,7 +260,7 @@ func (s *stream) end(what string, err error) (backends.Ticket, error) {
 	if err == nil {
 		var tell bool
 		if t, tell = s.next(); t > 0 {
-			s.last.Store(t)
+			s.gave(t)
 		}
 		s.after(backends.Ticket(t))
 		if tell {
@@ -270,7 +279,7 @@ func (s *stream) end(what string, err error) (backends.Ticket, error) {
 
 // tell has the driver write the last ticket when all before it is done.
 func (s *stream) tell() error {
-	api, t := s.device.api, s.last.Load()
+	api, t := s.device.api, s.last()
 	if err := api.Check("cuStreamWriteValue64", api.StreamWriteValue(s.handle, s.passedAt(), t, 0)); err != nil {
 		return err
 	}
@@ -412,13 +421,14 @@ func (s *stream) written(t uint64) error {
 }
 
 func (s *stream) passed() backends.Ticket {
-	return backends.Ticket(atomic.LoadUint64(&s.notes.host.passed))
+	t := &s.notes.host.tickets
+	return backends.Ticket(max(atomic.LoadUint64(&t.Passed), atomic.LoadUint64(&t.Entered)))
 }
 
 // Passed is the last ticket that has passed. On a lost device all have; which were
 // written before, Wait still tells from the others.
 func (s *stream) Passed() backends.Ticket {
-	t, last := s.passed(), s.last.Load()
+	t, last := s.passed(), s.last()
 	if s.device.lost.Load() {
 		return backends.Ticket(last)
 	}

@@ -125,6 +125,7 @@ type Prepared struct {
 	more    []*Bound
 	keptAll *atomic.Int64        // the device's count of those
 	directs map[*Direct]struct{} // that are published
+	lines   []*memory.Line       // on which they were entered, of a device that works by itself
 }
 
 // operandUse is what a call does with an operand.
@@ -233,10 +234,13 @@ func Prepare(d *Device, r *Request) (*Prepared, error) {
 
 // Release takes a user away.
 func (p *Prepared) Release() {
-	if !p.Drop() {
-		return
+	if p.Drop() {
+		p.retire(p.free)
 	}
-	p.retire()
+}
+
+// free lets go of what calls used, which are over.
+func (p *Prepared) free() {
 	if b := p.spare.Swap(nil); b != nil {
 		b.free()
 	}

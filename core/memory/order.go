@@ -38,6 +38,17 @@ func (l *Line) Passed(t backends.Ticket) bool {
 	return l.passed(t)
 }
 
+// Given is the last ticket that the stream gave, of those on which code is entered;
+// else 0, and so once it is closed.
+func (l *Line) Given() backends.Ticket {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if s, ok := l.Stream.(backends.Shared); ok && !l.known(gone) {
+		return s.Given()
+	}
+	return 0
+}
+
 // known is Passed from memory, for those who hold a lock: a device that is asked
 // may wait.
 func (l *Line) known(t backends.Ticket) bool { return backends.Ticket(l.seen.Load()) >= t }

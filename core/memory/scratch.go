@@ -26,6 +26,20 @@ func (p *Pool) Scratch(l *Line, bytes int64, try bool) (Scratch, error) {
 	return Scratch{m}, nil
 }
 
+// Lasting is Scratch for all work on l until the block is returned, by who does not have
+// its turn: what others than l still use is not taken, nor is the device asked.
+func (p *Pool) Lasting(l *Line, bytes int64) (Scratch, error) {
+	m, err := p.take(request{line: l, size: classSize(bytes), try: true})
+	if err != nil {
+		return Scratch{}, err
+	}
+	if !m.Claimed(l) {
+		p.give(m)
+		return Scratch{}, status.ErrBusy
+	}
+	return Scratch{m}, nil
+}
+
 // Held reports whether there is a block.
 func (s *Scratch) Held() bool { return s.m != nil }
 

@@ -64,7 +64,35 @@ func NewDeferred(t Target) *Deferred {
 	t.Async = true
 	s := &Deferred{}
 	s.init(t)
+	s.entered = s.stand
 	return s
+}
+
+// entered stands for what callers queued who took the turn by the gate. They are not
+// told of it, nor does it hold anything.
+type entered struct{}
+
+func (entered) Run(*Target) (backends.Ticket, error) { panic("it was queued before") }
+func (entered) Outcome(err error) error {
+	if err != nil {
+		err = status.FromBackend("work of calls", err)
+	}
+	return err
+}
+func (entered) Cancel() bool { return false }
+func (entered) Release()     {}
+
+// stand has such work fly, if there is any. The caller holds the lock, and the gate is shut.
+func (s *Deferred) stand() {
+	t := s.target.Line.Stream.(backends.Shared).Given()
+	if t <= s.target.Last {
+		return
+	}
+	f := spare.Get().(*flying)
+	*f = flying{ticket: t, work: entered{}}
+	if s.add(f) {
+		go s.tend()
+	}
 }
 
 // Submit is Stream.Submit.
@@ -208,6 +236,21 @@ func (s *Deferred) mark(panicked error) (ticket backends.Ticket, err error) {
 // fly adds work in flight, which had the event, if any, until now.
 func (s *Deferred) fly(f *flying, ev *Event) {
 	s.mu.Lock()
+	tend := s.add(f)
+	if f.event != nil {
+		s.events[f.event] = struct{}{}
+	} else if ev != nil { // with the lock, so that who cancels finds the work in one place
+		ev.leave()
+	}
+	s.mu.Unlock()
+	if tend {
+		go s.tend()
+	}
+}
+
+// add is fly for who holds the lock, of work without an event. It reports whether
+// nobody tends yet, as the caller then has it done.
+func (s *Deferred) add(f *flying) (tend bool) {
 	s.target.Last = max(s.target.Last, f.ticket)
 	if s.last == nil {
 		s.first = f
@@ -216,17 +259,8 @@ func (s *Deferred) fly(f *flying, ev *Event) {
 	}
 	s.last = f
 	s.inFlight++
-	if f.event != nil {
-		s.events[f.event] = struct{}{}
-	} else if ev != nil { // with the lock, so that who cancels finds the work in one place
-		ev.leave()
-	}
-	tend := !s.tending
-	s.tending = true
-	s.mu.Unlock()
-	if tend {
-		go s.tend()
-	}
+	tend, s.tending = !s.tending, true
+	return tend
 }
 
 func (s *Deferred) full() bool {
@@ -423,7 +457,7 @@ func (s *Deferred) Idle() bool {
 	s.reap(0)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.idle() && s.inFlight == 0
+	return s.idle() && s.inFlight == 0 && s.gate.word == nil
 }
 
 // Cancel is Stream.Cancel.

@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
+
+	"github.com/hologram-project/hologram/backends"
 )
 
 // What a gate's word says. Callers outside of Go that run short work themselves take
@@ -22,15 +24,18 @@ type gate struct {
 	shut bool
 }
 
-// Gate lets callers take the stream's turn by a word, in memory that does not move,
-// which is GateShut and from now on the stream's, until it is closed: then it stays so.
-func (s *Inline) Gate(word *uint32) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.gate.word != word {
-		s.gate = gate{word, true}
-		s.settle()
+// Gate is Stream.Gate.
+func (l *lane) Gate(word *uint32) bool {
+	if _, ok := l.target.Line.Stream.(backends.Shared); l.target.Async && !ok {
+		return false
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.gate.word != word {
+		l.gate = gate{word, true}
+		l.settle()
+	}
+	return true
 }
 
 // settle shuts the gate or opens it, as the lane's state wants. The caller holds the
@@ -45,6 +50,14 @@ func (l *lane) settle() {
 		atomic.StoreUint32(g.word, GateOpen)
 		return
 	}
+	g.close()
+	if l.entered != nil {
+		l.entered()
+	}
+}
+
+// close waits until nobody has the turn by the gate, nor will.
+func (g *gate) close() {
 	if atomic.CompareAndSwapUint32(g.word, GateOpen, GateShut) {
 		return
 	}

@@ -23,6 +23,7 @@ type lane struct {
 	closed  bool
 	graph   *Graph // being captured
 	gate    gate   // settled where one of turn, worker, closed and graph changes
+	entered func() // the gate is shut, behind what others may have queued; nil: they do it at once
 }
 
 func (l *lane) init(t Target) {

@@ -77,6 +77,10 @@ type Stream interface {
 	Beside(w Work) (*Event, error)
 	// Target is the stream as work sees it, for who submits none.
 	Target() *Target
+	// Gate lets callers take the stream's turn by a word, in memory that does not move,
+	// which is GateShut and from now on the stream's, until it is closed: then it stays
+	// so. False: the device knows nothing of what they would queue.
+	Gate(word *uint32) bool
 	// Line is the stream for who takes memory for it that others may still use;
 	// nil while it captures, and so cannot wait for them.
 	Line() *memory.Line
@@ -90,7 +94,7 @@ type Stream interface {
 	Keep(err error)
 	// Captured reports whether the stream is of others, who are capturing it.
 	Captured() bool
-	// Idle reports whether there is no work, under way or to come, and no capture.
+	// Idle reports whether there is no work, under way or to come, no capture, and no gate.
 	Idle() bool
 	// Cancel asks all work to end soon, but for what only waits. That it was
 	// cancelled is told to those who wait for it, and is not among Errors.

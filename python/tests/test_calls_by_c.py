@@ -233,10 +233,21 @@ param a f32
     x, out = np.arange(8, dtype=np.float32), np.empty(8, np.float32)
     for by in (2.0, 3.0):
         program = hg.Program(text.replace("mul", "add" if by == 3 else "mul"))
+        before = direct(cpu)
         for i in range(TIMES):
             cpu.launch(program, x=x, out=out, a=by + i)
             np.testing.assert_array_equal(out, x + by + i if by == 3 else x * (by + i))
+        assert direct(cpu) > before or not machine_code(cpu)
         del program  # the next may be where it was
+
+
+def test_loops_whose_length_is_given(cpu: hg.Executor) -> None:
+    """They may take long, and somebody may want to stop them."""
+    count = np.zeros(8, np.uint32)
+    before = direct(cpu)
+    for _ in range(2 * TIMES):
+        cpu.launch(COUNT, c=count, k=3)
+    assert direct(cpu) == before
 
 
 def test_where_a_launch_stands(cpu: hg.Executor) -> None:

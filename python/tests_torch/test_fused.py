@@ -330,18 +330,23 @@ def test_tensors_that_change() -> None:
         w.mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         y.sum().backward()
-    z = torch.randn(7, 5, requires_grad=True)
+    z, classes = torch.randn(7, 5, requires_grad=True), torch.zeros(7, dtype=torch.int64)
     for again in (False, True):
-        logits = z * 1
-        loss = known((logits, torch.zeros(7, dtype=torch.int64), None), _CROSS_ENTROPY, MEAN)
-        logits.mul_(2)
+        logs = z * 1
+        loss = known((logs, classes, None), _NLL_LOSS, (-100, "mean"))
+        logs.mul_(2)
         if again:
             with pytest.raises(RuntimeError, match="modified by an inplace operation"):
                 torch.autograd.grad(loss, z, create_graph=True)
         else:
             (found,) = torch.autograd.grad(loss, z)
-            (want,) = torch.autograd.grad(torch.nn.functional.cross_entropy(z, torch.zeros(7, dtype=torch.int64)), z)
+            (want,) = torch.autograd.grad(torch.nn.functional.nll_loss(z, classes), z)
             torch.testing.assert_close(found, want)
+    scores = z * 1
+    loss = known((scores, classes, None), _CROSS_ENTROPY, MEAN)
+    scores.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        torch.autograd.grad(loss, z)
 
 
 def test_classes_that_are_none() -> None:

@@ -430,5 +430,5 @@ def test_keys_with_the_same_text(tmp_path: Path) -> None:
         (state["c"]["1"], four),
     ):
         assert torch.equal(found, expected)
-    with pytest.raises(TypeError, match="a key of state.c is a tensor"):
+    with pytest.raises(TypeError, match=r"a key of state\.c is a tensor"):
         training.save(tmp_path / "s", {"c": {one: 1}})

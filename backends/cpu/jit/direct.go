@@ -53,7 +53,8 @@ func (k *Kernel) Direct(l *backends.Launch, threads int) []backends.Direct {
 func (f *frame) direct(ns float64) backends.Direct {
 	r := f.r
 	k, l := r.k, r.l
-	d := backends.Direct{Code: r.v.code.Entry, Frame: slices.Clone(unsafe.Slice((*byte)(f.args), f.bytes)), Nanoseconds: ns, Fault: -1}
+	d := backends.Direct{Code: r.v.code.Entry, Frame: slices.Clone(unsafe.Slice((*byte)(f.args), f.bytes)), Nanoseconds: ns, Bounded: k.p.straight,
+		Fault: -1}
 	for i := range r.views {
 		at := int(r.v.lay.slots) + slotBytes*i
 		if (k.p.reads|k.p.writes)>>i&1 != 0 {

@@ -2,9 +2,9 @@
 
 #include "submit.h"
 
-/* What (*API).submit does, in the same order. The numbers are those of Failed and Result in Go. */
+/* What (*API).submit does, in the same order. */
 int32_t hologram_cuda_submit(uintptr_t entries, uintptr_t submission) {
-  enum { PUSH = 1, CAPTURING, LAUNCH, WRITE, POP, GRAPH, CAPTURE_IMPLICIT = 906 };
+  enum { CAPTURE_IMPLICIT = 906 };
   const hologram_cuda_entries *e = (const hologram_cuda_entries *)entries;
   hologram_cuda_submission *s = (hologram_cuda_submission *)submission;
   int32_t r = 0;
@@ -12,7 +12,7 @@ int32_t hologram_cuda_submit(uintptr_t entries, uintptr_t submission) {
   s->failed = s->captured = 0;
   if (((int32_t (*)(uintptr_t *))e->current)(&s->at) != 0 || s->at != s->context) {
     if ((r = ((int32_t (*)(uintptr_t))e->push)(s->context))) {
-      s->failed = PUSH;
+      s->failed = HOLOGRAM_CUDA_PUSH;
       return r;
     }
     pushed = 1;
@@ -24,28 +24,28 @@ int32_t hologram_cuda_submit(uintptr_t entries, uintptr_t submission) {
       s->captured = 1;
       r = 0;
     } else if (r) {
-      s->failed = CAPTURING;
+      s->failed = HOLOGRAM_CUDA_CAPTURING;
     }
   }
   if (!r && !s->captured) {
     if (s->exec && !((int32_t (*)(uintptr_t, uintptr_t, void *))e->set)(s->exec, s->node, &s->kernel)) {
-      if ((r = ((int32_t (*)(uintptr_t, uintptr_t))e->graph)(s->exec, s->stream))) s->failed = GRAPH;
+      if ((r = ((int32_t (*)(uintptr_t, uintptr_t))e->graph)(s->exec, s->stream))) s->failed = HOLOGRAM_CUDA_GRAPH;
     } else {
       const uint32_t *g = s->kernel.grid, *b = s->kernel.block;
       r = ((int32_t (*)(uintptr_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uintptr_t, void **, void **))e->launch)(
           s->kernel.function, g[0], g[1], g[2], b[0], b[1], b[2], s->kernel.shared, s->stream, s->params, 0);
-      if (r) s->failed = LAUNCH;
+      if (r) s->failed = HOLOGRAM_CUDA_LAUNCH;
     }
     if (!r && s->word) {
       r = ((int32_t (*)(uintptr_t, uint64_t, uint64_t, uint32_t))e->write)(s->stream, s->word, s->value, 0);
-      if (r) s->failed = WRITE;
+      if (r) s->failed = HOLOGRAM_CUDA_WRITE;
     }
   }
   if (pushed) {
     int32_t popped = ((int32_t (*)(uintptr_t *))e->pop)(&s->at);
     if (popped && !r) {
       r = popped;
-      s->failed = POP;
+      s->failed = HOLOGRAM_CUDA_POP;
     }
   }
   return r;

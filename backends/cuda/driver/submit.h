@@ -6,6 +6,16 @@ typedef struct {
   uintptr_t current, push, pop, capturing, set, graph, launch, write;
 } hologram_cuda_entries;
 
+/* The calls of a submission: Failed of submit.go. */
+enum {
+  HOLOGRAM_CUDA_PUSH = 1,
+  HOLOGRAM_CUDA_CAPTURING,
+  HOLOGRAM_CUDA_LAUNCH,
+  HOLOGRAM_CUDA_WRITE,
+  HOLOGRAM_CUDA_POP,
+  HOLOGRAM_CUDA_GRAPH
+};
+
 /* Submission of submit.go. */
 typedef struct {
   uintptr_t context, stream;
@@ -24,3 +34,19 @@ typedef struct {
 } hologram_cuda_submission;
 
 int32_t hologram_cuda_submit(uintptr_t entries, uintptr_t submission);
+
+/* Tickets of enter.go. */
+typedef struct {
+  uint64_t passed, entered, last, asked;
+} hologram_cuda_tickets;
+
+/* Entry of enter.go: what a frame begins with. The launch block follows. */
+typedef struct {
+  uint32_t refused, block; /* where that is */
+  const hologram_cuda_entries *entries;
+  hologram_cuda_tickets *tickets;
+  hologram_cuda_submission submission;
+} hologram_cuda_entry;
+
+/* Queues a frame's launch, in the stream's turn, and gives it the next ticket; or refuses it. */
+void hologram_cuda_enter(void *frame);

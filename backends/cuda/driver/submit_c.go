@@ -35,6 +35,10 @@ func newEntries(find func(symbol string) (uintptr, error)) (*entries, error) {
 
 // Submission is laid out as C has it.
 var _ = [1]struct{}{}[unsafe.Sizeof(Submission{})-C.sizeof_hologram_cuda_submission]
+var _ = [1]struct{}{}[unsafe.Sizeof(Entry{})-C.sizeof_hologram_cuda_entry]
+var _ = [1]struct{}{}[unsafe.Sizeof(Tickets{})-C.sizeof_hologram_cuda_tickets]
+
+func enterCode() uintptr { return uintptr(C.hologram_cuda_enter) }
 
 func allocSubmission() *Submission {
 	return (*Submission)(C.calloc(1, C.sizeof_hologram_cuda_submission))

@@ -13,4 +13,6 @@ func growParameter(*Submission, int) { panic("no C") }
 
 func freeSubmission(*Submission) { panic("no C") }
 
+func enterCode() uintptr { panic("no C") }
+
 func submit(*entries, *Submission) Result { panic("no C") }

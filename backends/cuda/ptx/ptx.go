@@ -223,6 +223,10 @@ func Body(module string) string {
 	return body
 }
 
+// Polls reports whether a lane looks now and then if the launch is cancelled, since
+// nothing but the parameters may bound how long it takes.
+func (p *Program) Polls() bool { return len(p.polls) > 0 }
+
 // SharedBytes is the dynamic shared memory of a block of the given lanes.
 func (p *Program) SharedBytes(lanes int) int {
 	if p.element == 0 {

@@ -261,6 +261,10 @@ func (r *rowText) ragged(u int64) bool { return !r.exact && (r.blocks > 1 || u =
 
 // beyond finds whether the row has ended before the lane's run u.
 func (r *rowText) beyond(w *writer, u int64) {
+	if r.blocks > 1 {
+		w.line("  set.le.u32 beyond, rest, %d", r.at(u))
+		return
+	}
 	w.line("  add.u32 k, first, %d\n  set.ge.u32 beyond, k, left", r.at(u))
 }
 
@@ -288,6 +292,7 @@ func (r *rowText) places(w *writer) {
 	} else {
 		w.line("  div.u64 pitch, cols, %d\n  mul.u64 pitch, pitch, %[1]d\n  mul.u64 start, start, pitch", r.beside)
 		w.line("  sub.u64 most, cols, side\n  min.u64 most, most, %d\n  cvt.u32.u64 left, most", r.at(r.runs-1)+r.run())
+		w.line("  max.u32 rest, left, first\n  sub.u32 rest, rest, first")
 	}
 	w.line("  add.u64 side, side, lane")
 	for _, size := range r.sizes(w) {

@@ -1,0 +1,380 @@
+package core
+
+import (
+	"encoding/binary"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/asynctest"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/kernels"
+)
+
+// enteredDevice is a simulated device whose kernels can be entered: a frame has the slots'
+// addresses and then the parameters.
+type enteredDevice struct {
+	backends.Device
+	released *atomic.Int32 // of Directs
+	refuse   *atomic.Bool
+}
+
+type enteredKernel struct {
+	backends.Kernel
+	device *enteredDevice
+}
+
+type enteredStream struct {
+	backends.Stream
+	given atomic.Uint64
+}
+
+func (d *enteredDevice) Info() backends.Info {
+	info := d.Device.Info()
+	info.Enters = true
+	return info
+}
+
+func (d *enteredDevice) Compile(u *backends.Unit, v backends.Variant) (backends.Kernel, error) {
+	k, err := d.Device.Compile(u, v)
+	return &enteredKernel{k, d}, err
+}
+
+func (d *enteredDevice) NewStream() (backends.Stream, error) {
+	s, err := d.Device.NewStream()
+	return &enteredStream{Stream: s}, err
+}
+
+func (d *enteredDevice) WrapStream(native uintptr) (backends.Stream, error) {
+	s, err := d.Device.WrapStream(native)
+	return &enteredStream{Stream: s}, err
+}
+
+func (s *enteredStream) Given() backends.Ticket { return backends.Ticket(s.given.Load()) }
+
+func (s *enteredStream) gave(t backends.Ticket, err error) (backends.Ticket, error) {
+	if t > 0 {
+		s.given.Store(uint64(t))
+	}
+	return t, err
+}
+
+func (s *enteredStream) Launch(k backends.Kernel, l *backends.Launch) (backends.Ticket, error) {
+	return s.gave(s.Stream.Launch(k.(*enteredKernel).Kernel, l))
+}
+
+func (s *enteredStream) Copy(dst, src uintptr, bytes int64) (backends.Ticket, error) {
+	return s.gave(s.Stream.Copy(dst, src, bytes))
+}
+
+func (s *enteredStream) Fill(dst uintptr, cell uint64, size int, count int64) (backends.Ticket, error) {
+	return s.gave(s.Stream.Fill(dst, cell, size, count))
+}
+
+func (s *enteredStream) Await(other backends.Stream, t backends.Ticket) error {
+	return s.Stream.Await(other.(*enteredStream).Stream, t)
+}
+
+// codes are what Direct.Code names: they report whether a launch was queued.
+var codes struct {
+	sync.Mutex
+	list []func(frame []byte) bool
+}
+
+func (k *enteredKernel) Direct(l *backends.Launch, on backends.Stream) []backends.Direct {
+	template := *l
+	template.Record = nil
+	s := on.(*enteredStream)
+	codes.Lock()
+	defer codes.Unlock()
+	codes.list = append(codes.list, func(frame []byte) bool {
+		if k.device.refuse.Load() {
+			return false
+		}
+		made := template
+		made.Slots, made.Params = append([]backends.View(nil), l.Slots...), make([]uint64, len(l.Params))
+		for i := range made.Slots {
+			made.Slots[i].Addr = uintptr(binary.NativeEndian.Uint64(frame[8*i:]))
+		}
+		for i := range made.Params {
+			made.Params[i] = binary.NativeEndian.Uint64(frame[8*(i+len(made.Slots)):])
+		}
+		_, err := s.Launch(k, &made)
+		return err == nil
+	})
+	d := backends.Direct{Code: uintptr(len(codes.list)), Frame: make([]byte, 8*(len(l.Slots)+len(l.Params))), Refuses: true, Bounded: true,
+		Release: func() { k.device.released.Add(1) }}
+	for i, v := range l.Slots {
+		binary.NativeEndian.PutUint64(d.Frame[8*i:], uint64(v.Addr))
+		d.Slots = append(d.Slots, backends.SlotPlace{Place: backends.Place{Of: i, At: 8 * i}})
+	}
+	for i, v := range l.Params {
+		at := 8 * (i + len(l.Slots))
+		binary.NativeEndian.PutUint64(d.Frame[at:], v)
+		d.Params = append(d.Params, backends.ParamPlace{Place: backends.Place{Of: i, At: at}, Type: isa.F32})
+	}
+	return []backends.Direct{d}
+}
+
+// enterer is what C is to an executor: it makes calls that were published by itself.
+type enterer struct {
+	t      *testing.T
+	b      *asynctest.Backend
+	dev    *enteredDevice
+	d      *Device
+	ex     *Executor
+	theirs *asynctest.Foreign
+	at     backends.Memory // of theirs
+	word   uint32
+	ended  atomic.Int32
+}
+
+func newEnterer(t *testing.T, o asynctest.Options) *enterer {
+	t.Helper()
+	o.DLPackType = 2
+	x := &enterer{t: t, b: asynctest.New(o), word: GateShut}
+	inner, err := x.b.Open(0)
+	require.NoError(t, err)
+	x.dev = &enteredDevice{inner, new(atomic.Int32), new(atomic.Bool)}
+	x.d, err = newDevice("entered", x.b, x.dev)
+	require.NoError(t, err)
+	x.theirs = x.b.NewForeign(0)
+	t.Cleanup(x.theirs.Close)
+	x.at, err = x.b.NewForeignMemory(0, 4<<20)
+	require.NoError(t, err)
+	require.NoError(t, inner.(backends.Importer).Import(x.at.Addr, x.at.Bytes)) // once for all
+	x.ex = executorOn(t, x.d)
+	return x
+}
+
+// array is one of theirs.
+func (x *enterer) array(from, n int64) Operand {
+	v := backends.View{Addr: x.at.Addr + uintptr(from), Type: isa.F32, Rank: 1}
+	v.Shape[0], v.Stride[0] = n, 1
+	return Operand{View: v, DeviceType: 2}
+}
+
+func (x *enterer) op(name string, scalars []Scalar, operands ...Operand) *Call {
+	return &Call{Op: opNamed(x.t, name), Operands: operands, Scalars: scalars, Stream: x.theirs.Native(), Ordered: true}
+}
+
+// publish makes a call, and returns it as code.
+func (x *enterer) publish(c *Call) *Direct {
+	x.t.Helper()
+	ev, err := x.ex.Call(c)
+	require.NoError(x.t, err)
+	require.Nil(x.t, ev)
+	require.True(x.t, x.ex.Gate(c.Stream, &x.word))
+	var d *Direct
+	never := x.ex.Direct(c, func(made *Direct) func() {
+		d = made
+		return func() { x.ended.Add(1) }
+	})
+	require.False(x.t, never)
+	return d
+}
+
+// enter makes a call of the operands' addresses and numbers. It reports whether it was
+// queued: the gate may be shut.
+func (x *enterer) enter(d *Direct, operands []Operand, params ...uint64) bool {
+	if !atomic.CompareAndSwapUint32(&x.word, GateOpen, GateTaken) {
+		return false
+	}
+	defer func() {
+		if !atomic.CompareAndSwapUint32(&x.word, GateTaken, GateOpen) {
+			atomic.StoreUint32(&x.word, GateShut)
+		}
+	}()
+	for i := range d.Steps {
+		s := &d.Steps[i]
+		frame := append([]byte(nil), s.Frame...)
+		for _, b := range s.Bases {
+			base := uint64(d.Space)
+			if b.Operand >= 0 {
+				base = uint64(operands[b.Operand].View.Addr)
+			}
+			binary.NativeEndian.PutUint64(frame[b.At:], base+uint64(b.Offset))
+		}
+		for _, p := range s.Params {
+			binary.NativeEndian.PutUint64(frame[p.At:], params[p.Scalar])
+		}
+		codes.Lock()
+		code := codes.list[s.Code-1]
+		codes.Unlock()
+		if !code(frame) {
+			return false
+		}
+	}
+	return true
+}
+
+// values are those of an array of theirs.
+func (x *enterer) values(o Operand) []float32 {
+	x.t.Helper()
+	out := floats(x.t, x.ex, make([]float32, o.View.Shape[0])...)
+	ev, err := x.ex.Call(x.op("copy", nil, o, Operand{Buffer: out}))
+	require.NoError(x.t, wait(ev, err))
+	return values(x.t, out)
+}
+
+// TestCallsThatAreEntered come between others in the stream's order, with their own
+// addresses, whoever queues before and behind them.
+func TestCallsThatAreEntered(t *testing.T) {
+	x := newEnterer(t, asynctest.Options{Delay: 200 * time.Microsecond})
+	a, b, c := x.array(0, 4), x.array(64, 4), x.array(128, 4)
+	fill := func(o Operand, v float64) {
+		ev, err := x.ex.Call(x.op("fill", []Scalar{Float(v)}, o))
+		require.NoError(t, wait(ev, err))
+	}
+	fill(a, 1)
+	fill(b, 2)
+	fill(c, 0)
+	d := x.publish(x.op("vector_add", nil, a, b, c))
+	require.NotNil(t, d)
+	for range 5 {
+		require.True(t, x.enter(d, []Operand{a, b, a})) // by 2 each
+		require.True(t, x.enter(d, []Operand{a, b, a}))
+		ev, err := x.ex.Call(x.op("vector_add", nil, a, b, a))
+		require.NoError(t, wait(ev, err))
+	}
+	require.True(t, x.enter(d, []Operand{a, a, c}))
+	require.Equal(t, []float32{62, 62, 62, 62}, x.values(c))
+	scale := x.publish(x.op("scalar_mul", []Scalar{Float(3)}, c, b))
+	require.True(t, x.enter(scale, []Operand{b, a}, 0x40a00000)) // by 5, of 3·62
+	require.Equal(t, []float32{930, 930, 930, 930}, x.values(a))
+}
+
+// TestWhoWaitsWaitsForWhatWasEntered: a synchronisation, an executor's end, and the end of
+// the kernels that were entered.
+func TestWhoWaitsWaitsForWhatWasEntered(t *testing.T) {
+	const delay = 20 * time.Millisecond
+	for name, waits := range map[string]func(x *enterer){
+		"synchronize": func(x *enterer) { require.NoError(t, wait(x.ex.Synchronize())) },
+		"close":       func(x *enterer) { require.NoError(t, x.ex.Close()) },
+	} {
+		x := newEnterer(t, asynctest.Options{Delay: delay})
+		a := x.array(0, 4)
+		d := x.publish(x.op("vector_add", nil, a, a, a))
+		require.NoError(t, wait(x.ex.Synchronize()))
+		began := time.Now()
+		for range 3 {
+			require.True(t, x.enter(d, []Operand{a, a, a}))
+		}
+		waits(x)
+		require.GreaterOrEqual(t, time.Since(began), 3*delay, name)
+		if name == "close" {
+			require.False(t, x.enter(d, []Operand{a, a, a}))
+		}
+	}
+}
+
+// TestKernelsThatWereEnteredEndLater, when their prepared call ends: the simulated device
+// reports one that is released while it has work to do.
+func TestKernelsThatWereEnteredEndLater(t *testing.T) {
+	x := newEnterer(t, asynctest.Options{Delay: 3 * time.Millisecond})
+	a := x.array(0, 4)
+	program := assemble(t, "program twice\nslot a f32\nldg.f32 v, a[index]\nadd.f32 v, v, v\nstg.f32 v, a[index]\nexit")
+	d := x.publish(&Call{Program: program, Operands: []Operand{a}, Stream: x.theirs.Native(), Ordered: true})
+	require.NotNil(t, d)
+	require.NoError(t, wait(x.ex.Synchronize()))
+	before := x.b.Counts().Kernels
+	for range 5 {
+		require.True(t, x.enter(d, []Operand{a}))
+	}
+	program.Close()
+	x.d.kernels.Clear()
+	require.EqualValues(t, 1, x.ended.Load())
+	require.EqualValues(t, 1, x.dev.released.Load())
+	require.Equal(t, before, x.b.Counts().Kernels, "its launches are under way")
+	require.NoError(t, wait(x.ex.Synchronize()))
+	require.Eventually(t, func() bool { return x.b.Counts().Kernels < before }, time.Second, time.Millisecond)
+}
+
+// TestWhatWasRefusedIsMadeByTheStream: nothing was done.
+func TestWhatWasRefusedIsMadeByTheStream(t *testing.T) {
+	x := newEnterer(t, asynctest.Options{})
+	a := x.array(0, 4)
+	d := x.publish(x.op("fill", []Scalar{Float(2)}, a))
+	x.dev.refuse.Store(true)
+	require.False(t, x.enter(d, []Operand{a}, 0))
+	require.Equal(t, []float32{2, 2, 2, 2}, x.values(a))
+}
+
+// TestWorkspacesOfWhatIsEntered are there as long as it is.
+func TestWorkspacesOfWhatIsEntered(t *testing.T) {
+	x := newEnterer(t, asynctest.Options{Delay: 300 * time.Microsecond})
+	in, out := x.array(0, 500_000), x.array(3<<20, 1)
+	ev, err := x.ex.Call(x.op("fill", []Scalar{Float(1)}, in))
+	require.NoError(t, wait(ev, err))
+	c := x.op("reduce_sum", nil, in, out)
+	var d *Direct
+	require.Eventually(t, func() bool { d = x.publish(c); return d != nil }, time.Second, time.Millisecond) // a block may be busy
+	require.NoError(t, wait(x.ex.Synchronize()))
+	require.NotZero(t, d.Space)
+	require.Greater(t, len(d.Steps), 1)
+	other, err := x.d.NewExecutor() // takes what memory there is
+	require.NoError(t, err)
+	defer other.Close()
+	for range 5 {
+		require.True(t, x.enter(d, []Operand{in, out}))
+		floats(t, other, make([]float32, 64)...)
+	}
+	for range 5 {
+		require.True(t, x.enter(d, []Operand{in, out}))
+	}
+	d.Forget()
+	d.Forget()
+	require.EqualValues(t, len(d.Steps), x.dev.released.Load(), "once")
+	for range 10 {
+		b, err := other.Allocate(d.Workspace/4, isa.F32, false)
+		require.NoError(t, err)
+		require.NoError(t, wait(other.Op("fill", []*Buffer{b}, []Scalar{Float(7)}, nil)))
+	}
+	require.Equal(t, []float32{500_000}, x.values(out))
+}
+
+// TestWhatIsNotEntered on a device that works by itself: what uses memory of ours, is not
+// in a stream's order, or on the executor's own.
+func TestWhatIsNotEntered(t *testing.T) {
+	x := newEnterer(t, asynctest.Options{})
+	a := x.array(0, 4)
+	require.NotNil(t, x.publish(x.op("vector_add", nil, a, a, a)))
+	ours := Operand{Buffer: floats(t, x.ex, 1, 2, 3, 4)}
+	for name, c := range map[string]*Call{
+		"a buffer":      x.op("vector_add", nil, a, ours, a),
+		"buffers alone": {Op: kernels.Copy, Operands: []Operand{ours, ours}},
+		"no order":      {Op: kernels.Copy, Operands: []Operand{a, a}, Stream: x.theirs.Native()},
+		"phase":         {Program: assemble(t, "program p\nslot a f32\nphase_adv 1\nstg.f32 1.0, a[index]\nexit"), Operands: []Operand{a}, Stream: x.theirs.Native(), Ordered: true},
+	} {
+		x.ex.Direct(c, func(*Direct) func() {
+			t.Error(name)
+			return nil
+		})
+	}
+	require.False(t, x.ex.Gate(0, new(uint32)))
+	require.False(t, x.ex.Gate(x.b.NewForeign(0).Native(), new(uint32)), "there was no call on it")
+	ex := executorOn(t, asyncDevice(t, asynctest.Options{}))
+	require.False(t, ex.Gate(0, new(uint32)))
+}
+
+// TestAStreamWithAGateStays, however many others come.
+func TestAStreamWithAGateStays(t *testing.T) {
+	x := newEnterer(t, asynctest.Options{})
+	a := x.array(0, 4)
+	d := x.publish(x.op("vector_add", nil, a, a, a))
+	for i := range int64(2 * maxForeign) {
+		other := x.b.NewForeign(0)
+		defer other.Close()
+		c := x.op("copy", nil, x.array(256, 1), x.array(512+64*i, 1))
+		c.Stream = other.Native()
+		ev, err := x.ex.Call(c)
+		require.NoError(t, wait(ev, err))
+	}
+	require.NoError(t, wait(x.ex.Synchronize()))
+	require.True(t, x.enter(d, []Operand{a, a, a}))
+	require.NoError(t, x.ex.Close())
+}
