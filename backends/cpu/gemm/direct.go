@@ -131,7 +131,7 @@ func (k *Kernel) Direct(l *backends.Launch, _ int) []backends.Direct {
 		return nil
 	}
 	rooms := frameFirst + len(s.calls)*callBytes
-	d := backends.Direct{Code: code.Entry, Frame: make([]byte, rooms+int(s.rooms)), Nanoseconds: ns, Fault: -1}
+	d := backends.Direct{Code: code.Entry, Frame: make([]byte, rooms+int(s.rooms)), Nanoseconds: ns, Bounded: true, Fault: -1}
 	cell := func(at int) *uint64 { return (*uint64)(unsafe.Pointer(&d.Frame[at])) }
 	*cell(frameCalls) = uint64(len(s.calls))
 	if k.is.Scaled {
