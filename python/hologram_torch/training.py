@@ -313,16 +313,16 @@ class _Run:
     def _check_optimizer(self, path: Union[str, os.PathLike[str]], state: dict[str, Any]) -> None:
         """Refuse another optimiser's state, before anything is changed."""
         own = self.parts["optimizer"]
-        for i, (ours, theirs) in enumerate(
-            itertools.zip_longest(own.state_dict()["param_groups"], state["param_groups"], fillvalue={})
-        ):
-            options, others = ({*group} - {"params"} for group in (ours, theirs))
-            tensors, found = (len(group.get("params", ())) for group in (ours, theirs))
-            if options - others or tensors != found:
+        none: dict[str, Any] = {}
+        groups = itertools.zip_longest(own.state_dict()["param_groups"], state["param_groups"], fillvalue=none)
+        for i, both in enumerate(groups):
+            options, others = ({*group} - {"params"} for group in both)
+            given, found = (len(group.get("params", ())) for group in both)
+            if options - others or given != found:
                 raise InvalidArgumentError(
                     f"fit: the checkpoint {os.fspath(path)} was not written with such an optimizer: group {i} has "
-                    f"{found} tensors and {', '.join(sorted(others)) or 'no options'}; those of the {type(own).__name__} "
-                    f"given are {tensors} and {', '.join(sorted(options)) or 'none'}"
+                    f"{found} tensors and {', '.join(sorted(others)) or 'no options'}; that of the "
+                    f"{type(own).__name__} given has {given} and {', '.join(sorted(options)) or 'none'}"
                 )
 
 

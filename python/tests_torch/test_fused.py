@@ -16,7 +16,6 @@ from hologram._ffi import native
 from hologram_torch import functional as F
 from hologram_torch import nn
 from hologram_torch._functions import _SOFTMAX, relu
-from hologram_torch._functions import _SOFTMAX
 from hologram_torch._fused import Fused
 from hologram_torch._losses import _BCE, _BCE_LOGITS, _CROSS_ENTROPY, _KL_DIV, _NLL_LOSS, _POINTWISE
 from hologram_torch._matrix import MM
