@@ -153,10 +153,11 @@ def test_shapes_that_contradict_are_refused(ex: hg.Executor) -> None:
 @pytest.mark.parametrize("count", [65535, 65536, 70001])
 def test_more_matrices_than_a_grid_is_deep(ex: hg.Executor, count: int) -> None:
     a, b = (np.arange(count * 4, dtype=np.float32).reshape(count, 2, 2) % m for m in (7, 5))
-    c = np.full((count + 1, 2, 2), -1, np.float32)
-    ops.gemm(ex, a, b, c[:count])
-    np.testing.assert_array_equal(c[:count], a @ b)
-    assert (c[count] == -1).all()
+    c = ex.from_numpy(np.full((count + 1, 2, 2), -1, np.float32))
+    ops.gemm(ex, ex.from_numpy(a), ex.from_numpy(b), c.view((count, 2, 2)))
+    found = c.to_numpy()
+    np.testing.assert_array_equal(found[:count], a @ b)
+    assert (found[count] == -1).all()
 
 
 @pytest.mark.parametrize("stack", [(), (2,), (3, 1)])
