@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/hologram-project/hologram/core/lock"
@@ -189,17 +190,25 @@ func (l *lane) shut() {
 	}
 }
 
-// cancelEvents cancels what has an event; waits says whether also what only waits.
+// cancelEvents cancels what has an event; waits says whether also what only waits. The
+// last comes first, so that nothing begins because what was before it has ended.
 func (l *lane) cancelEvents(waits bool) {
 	l.mu.Lock()
-	under := make([]*Event, 0, len(l.events))
+	under := slices.Clone(l.waiting)
+	slices.Reverse(under)
+	queued := make(map[*Event]struct{}, len(under))
+	for _, ev := range under {
+		queued[ev] = struct{}{}
+	}
 	for ev := range l.events {
-		if waits || !ev.waits {
+		if _, ok := queued[ev]; !ok {
 			under = append(under, ev)
 		}
 	}
 	l.mu.Unlock()
 	for _, ev := range under {
-		ev.Cancel()
+		if waits || !ev.waits {
+			ev.Cancel()
+		}
 	}
 }

@@ -171,48 +171,6 @@ func TestOneAtATimeInOrder(t *testing.T) {
 	}
 }
 
-// TestAllThatWaitForATurnAreWoken has many wait for a turn's end on their callers' threads when
-// long work comes, which goes before them: whoever is woken first, all of it is done.
-func TestAllThatWaitForATurnAreWoken(t *testing.T) {
-	for name, s := range streams(t) {
-		t.Run(name, func(t *testing.T) {
-			for range 20 {
-				begun, end := make(chan struct{}), make(chan struct{})
-				var group sync.WaitGroup
-				submit := func(w *work, how How) {
-					group.Go(func() {
-						ev, err := s.Submit(w, how)
-						if err := wait(t, ev, err); err != nil {
-							t.Error(err)
-						}
-					})
-				}
-				submit(&work{run: func(t *Target) (backends.Ticket, error) {
-					close(begun)
-					<-end
-					return t.Last, nil
-				}}, How{})
-				<-begun
-				for range 4 {
-					submit(&work{}, How{})
-				}
-				time.Sleep(time.Millisecond) // so that they wait
-				submit(&work{}, How{Long: true})
-				time.Sleep(time.Millisecond)
-				close(end)
-				done := make(chan struct{})
-				go func() { group.Wait(); close(done) }()
-				select {
-				case <-done:
-				case <-time.After(20 * time.Second):
-					t.Fatal("somebody was not woken")
-				}
-			}
-			require.NoError(t, s.Close(time.Second))
-		})
-	}
-}
-
 // TestNothingHeldWhileReleasing submits from within Release, as deleters do.
 func TestNothingHeldWhileReleasing(t *testing.T) {
 	for name, s := range streams(t) {
