@@ -329,7 +329,7 @@ func (e *emitter) module() string {
 	if e.opt.Meeting > 0 {
 		fmt.Fprintf(&b, ".explicitcluster\n.reqnctapercluster %d, 1, 1\n", e.opt.Meeting)
 	}
-	doubles := e.opt.Block > 0 && slices.Contains(e.fn.SlotTypes, isa.F64)
+	doubles := (e.opt.Block > 0 || e.opt.Vector == 0) && slices.Contains(e.fn.SlotTypes, isa.F64)
 	if tile := e.fn.Block[0] > 0 && e.fn.Shared > 0 && !e.p.Collective; doubles || tile {
 		// Else ptxas spills, or loads one after the other, to have more blocks on a
 		// processor: than it has f64 units for, or than tiles need that load much at once.
