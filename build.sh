@@ -194,7 +194,8 @@ test_torch() (
   fi
   PYTHONPATH=$PWD/python "$PY" -m mypy -p hologram_torch
   # Those of hologram that want torch too are skipped by the step pytest, which has none.
-  PYTHONPATH=$PWD/python "$PY" -m pytest python/tests_torch python/tests/test_torch_operands.py python/tests/test_kernel_arrays.py
+  PYTHONPATH=$PWD/python "$PY" -m pytest python/tests_torch python/tests/test_torch_operands.py python/tests/test_kernel_arrays.py \
+    python/tests/test_tensor_calls_by_c.py
 )
 
 # The tests that need a GPU: packed where there is Go, run where there is a GPU.
