@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+import random
+import threading
+from typing import TYPE_CHECKING, Any, Callable
 
 import numpy as np
 
 import hologram as hg
 from hologram import ops
 from hologram._dtypes import dtype_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 DEVICE = os.environ.get("HOLOGRAM_TEST_BACKEND", "cpu")
 
@@ -43,3 +48,28 @@ def applied(ex: hg.Executor, op: str, x: Any) -> np.ndarray[Any, Any]:
     out = ex.allocate(x.size, x.dtype)
     getattr(ops, op)(ex, ex.from_numpy(x.ravel()), out)
     return out.to_numpy().reshape(x.shape)
+
+
+def by_threads(works: Sequence[Callable[[random.Random], None]], seconds: float) -> None:
+    """Repeat each work on a thread of its own, with random numbers of its own; what one raises is raised."""
+    stop = threading.Event()
+    wrong: list[BaseException] = []
+
+    def repeat(i: int) -> None:
+        rng = random.Random(i)
+        try:
+            while not stop.is_set():
+                works[i](rng)
+        except BaseException as error:
+            wrong.append(error)
+            stop.set()
+
+    threads = [threading.Thread(target=repeat, args=(i,)) for i in range(len(works))]
+    for thread in threads:
+        thread.start()
+    stop.wait(seconds)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    if wrong:
+        raise wrong[0]

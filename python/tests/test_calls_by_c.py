@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support import by_threads
 from test_two_ways import a_call, contents, outcome
 
 import hologram as hg
@@ -421,38 +422,20 @@ def test_many_layouts_take_each_other_s_places(cpu: hg.Executor) -> None:
 
 def test_threads(cpu: hg.Executor) -> None:
     """Calls of many threads, while executors come and go, and layouts take each other's places."""
-    wrong: list[str] = []
-    stop = threading.Event()
 
-    def calls(seed: int) -> None:
-        rng = random.Random(seed)
-        try:
-            while not stop.is_set():
-                n = rng.randrange(1, 300)
-                x, out = np.full(n, seed, np.float32), np.zeros(n, np.float32)
-                for _ in range(5):
-                    ops.vector_add(cpu, x, x, out)
-                if not (out == 2 * seed).all():
-                    wrong.append(f"{seed}: {out}")
-        except BaseException as error:
-            wrong.append(repr(error))
+    def calls(rng: random.Random) -> None:
+        value = rng.randrange(1, 4)
+        x = np.full(rng.randrange(1, 300), value, np.float32)
+        out = np.zeros_like(x)
+        for _ in range(5):
+            ops.vector_add(cpu, x, x, out)
+        assert (out == 2 * value).all(), (value, out)
 
-    def executors() -> None:
-        try:
-            while not stop.is_set():
-                with hg.Executor("cpu") as other:
-                    add(other, n=5, times=2)
-        except BaseException as error:
-            wrong.append(repr(error))
+    def executors(rng: random.Random) -> None:
+        with hg.Executor("cpu") as other:
+            add(other, n=5, times=2)
 
-    threads = [threading.Thread(target=calls, args=(i + 1,)) for i in range(3)] + [threading.Thread(target=executors)]
-    for thread in threads:
-        thread.start()
-    stop.wait(0.7)
-    stop.set()
-    for thread in threads:
-        thread.join()
-    assert not wrong, wrong[:3]
+    by_threads([calls, calls, calls, executors], 0.7)
 
 
 def test_nothing_is_left(cpu: hg.Executor) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+from support import by_threads
 from test_calls_by_c import by_go, direct, machine_code
 from test_two_ways import a_call
 
@@ -188,39 +188,19 @@ def test_a_closed_executor_makes_none(ex: hg.Executor) -> None:
 
 
 def test_threads(ex: hg.Executor) -> None:
-    wrong: list[str] = []
-    stop = threading.Event()
+    def calls(rng: random.Random) -> None:
+        value = float(rng.randrange(1, 4))
+        x = torch.full((rng.randrange(1, 300),), value, device=ex.backend)
+        out = torch.zeros_like(x)
+        for _ in range(5):
+            ops.vector_add(ex, x, x, out)
+        assert bool((out == 2 * value).all()), (value, out)
 
-    def calls(seed: int) -> None:
-        rng = random.Random(seed)
-        try:
-            while not stop.is_set():
-                n = rng.randrange(1, 300)
-                x = torch.full((n,), float(seed), device=ex.backend)
-                out = torch.zeros_like(x)
-                for _ in range(5):
-                    ops.vector_add(ex, x, x, out)
-                if not bool((out == 2 * seed).all()):
-                    wrong.append(f"{seed}: {out}")
-        except BaseException as error:
-            wrong.append(repr(error))
+    def executors(rng: random.Random) -> None:
+        with hg.Executor(ex.backend) as other:
+            add(other, n=5)
 
-    def executors() -> None:
-        try:
-            while not stop.is_set():
-                with hg.Executor(ex.backend) as other:
-                    add(other, n=5)
-        except BaseException as error:
-            wrong.append(repr(error))
-
-    threads = [threading.Thread(target=calls, args=(i + 1,)) for i in range(3)] + [threading.Thread(target=executors)]
-    for thread in threads:
-        thread.start()
-    stop.wait(1.0)
-    stop.set()
-    for thread in threads:
-        thread.join()
-    assert not wrong, wrong[:3]
+    by_threads([calls, calls, calls, executors], 1.0)
 
 
 # ---- what is only on a device that works by itself ---------------------------------------------------------------
