@@ -107,3 +107,35 @@ func TestMemoryThatIsNotImported(t *testing.T) {
 		require.Equal(t, counts.Imports-counts.Injected, counts.Forgets)
 	}
 }
+
+// TestRefusedCallsKeepNoCode: what was prepared for a call that is then refused goes with its
+// program, and an executor's own memory with it.
+func TestRefusedCallsKeepNoCode(t *testing.T) {
+	b := asynctest.New(asynctest.Options{})
+	d := openAsync(t, b, 0)
+	ex, err := d.NewExecutor()
+	require.NoError(t, err)
+	host := d.host.Stats().InUse
+	p, err := Assemble("test", "program p\nslot c u8\nparam k u8\nldp.u8 x, k\nstg.u8 x, c[index]\nexit", nil)
+	require.NoError(t, err)
+	c, err := ex.Allocate(4, isa.U8, true)
+	require.NoError(t, err)
+	for range 3 {
+		for _, k := range []Scalar{Int(256), Int(-1), Float(0.5), {}} {
+			_, err := ex.Launch(p, &LaunchArgs{Slots: []*Buffer{c}, Params: []Scalar{k}})
+			require.Error(t, err)
+		}
+	}
+	require.Positive(t, b.Counts().Kernels)
+	p.Close()
+	d.kernels.Clear()
+	require.Zero(t, b.Counts().Kernels)
+	require.NoError(t, ex.Close())
+	require.Less(t, d.host.Stats().InUse, host)
+	for range 3 {
+		ex, err := d.NewExecutor()
+		require.NoError(t, err)
+		require.NoError(t, ex.Close())
+	}
+	require.Zero(t, d.host.Stats().InUse)
+}

@@ -557,3 +557,18 @@ func TestNobodyProfiles(t *testing.T) {
 	require.Len(t, of(events, "call", ""), 1)
 	require.Zero(t, testing.AllocsPerRun(200, call))
 }
+
+// TestProfileOfABusyCall: what was refused comes again, and counts once.
+func TestProfileOfABusyCall(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		x, y := floats(t, ex, make([]float32, 77)...), floats(t, ex, make([]float32, 77)...)
+		c := &Call{Op: kernels.VectorNeg, Operands: []Operand{{Buffer: x}, {Buffer: y}}, Try: true}
+		events, _ := profiled(t, 0, func() {
+			_, err := ex.Call(c)
+			wants(t, err, Busy, "would have to wait")
+			c.Try = false
+			require.NoError(t, wait(ex.Call(c)))
+		})
+		require.Len(t, of(events, "call", "vector_neg"), 1)
+	})
+}

@@ -43,8 +43,10 @@ func TestBackends(t *testing.T) {
 	wants(t, err, Invalid, `Invalid backend "tpu"; expected auto or one of cpu, interp`)
 	_, err = DeviceFor("cpu:1")
 	wants(t, err, Invalid, `Invalid backend "cpu:1"; cpu has 1 devices, numbered from 0`)
-	_, err = DeviceFor("cpu:x")
-	wants(t, err, Invalid, "after the colon stands the number of a device")
+	for _, name := range []string{"cpu:x", "cpu:", "cpu:-1", "cpu:+0", "cpu:00", "cpu: 0", "cpu:0:0"} {
+		_, err = DeviceFor(name)
+		wants(t, err, Invalid, "after the colon stands the number of a device")
+	}
 	d, err := DeviceFor("AUTO")
 	require.NoError(t, err)
 	if again, _ := DeviceFor(d.Name + ":0"); again != d {
