@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/asynctest"
 	"github.com/hologram-project/hologram/isa"
 )
@@ -138,4 +139,29 @@ func TestRefusedCallsKeepNoCode(t *testing.T) {
 		require.NoError(t, ex.Close())
 	}
 	require.Zero(t, d.host.Stats().InUse)
+}
+
+// TestResultsThatCannotBe: of freed buffers, and of more dimensions than there may be.
+func TestResultsThatCannotBe(t *testing.T) {
+	ex := executorOn(t, testDevices(t)["cpu"])
+	x := floats(t, ex, 1, 2)
+	_, err := ResultOf(&Call{Op: opNamed(t, "vector_neg"), Operands: []Operand{{Buffer: x}}})
+	require.NoError(t, err)
+	x.Free()
+	_, err = ResultOf(&Call{Op: opNamed(t, "vector_neg"), Operands: []Operand{{Buffer: x}}})
+	wants(t, err, BadHandle, "vector_neg: a: the buffer is freed")
+	for rank := isa.MaxRank - 1; rank <= isa.MaxRank; rank++ {
+		table, index := backends.View{Type: isa.F32, Rank: 2}, backends.View{Type: isa.I64, Rank: rank}
+		table.Shape[0], table.Shape[1] = 3, 4
+		for i := range rank {
+			index.Shape[i] = 1
+		}
+		r, err := ResultOf(&Call{Op: opNamed(t, "embedding"), Operands: []Operand{{View: table}, {View: index}}})
+		if rank < isa.MaxRank {
+			require.NoError(t, err)
+			require.Len(t, r.Shape, isa.MaxRank)
+		} else {
+			wants(t, err, Invalid, "embedding: the result has 9 dimensions; at most 8")
+		}
+	}
 }

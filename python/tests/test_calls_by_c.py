@@ -174,6 +174,32 @@ def test_numbers_are_those_of_each_call(cpu: hg.Executor) -> None:
         ops.scalar_mul(cpu, x, out, scalar=1e39)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_nans_are_those_of_go(cpu: hg.Executor, dtype: str) -> None:
+    """Of whatever sign and digits."""
+    to = np.empty(8, dtype)
+    for bits in (0x7FF8 << 48, 0xFFF8 << 48, 0x7FFC << 48, 0xFFF8000000000001, 0x7FF0000000000001, 0x7FF4 << 48):
+        value = np.array(bits, np.uint64).view(np.float64).item()
+        with by_go():
+            ops.fill(cpu, to, value)
+        expected = to.tobytes()
+        for _ in range(TIMES):
+            ops.fill(cpu, to, 1.0)
+            ops.fill(cpu, to, value)
+            assert to.tobytes() == expected, hex(bits)
+
+
+def test_fuel_is_heeded(cpu: hg.Executor) -> None:
+    """Also by a launch like one that C makes without."""
+    text = "program p\nslot c u32\nmov.u32 k, 100\nmov.u32 x, 0\nloop k, end\nadd.u32 x, x, 1\nend:\nstg.u32 x, c[index]\nexit"
+    program, c = hg.Program(text), np.zeros(4, np.uint32)
+    for _ in range(TIMES):
+        cpu.launch(program, c=c)
+        with pytest.raises(hg.ProgramFault, match="fuel"):
+            cpu.launch(program, c=c, fuel=10)
+        cpu.launch(program, c=c, fuel=1000)
+
+
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"])
 def test_integers_are_those_of_each_call(cpu: hg.Executor, dtype: str) -> None:
     info = np.iinfo(dtype)
@@ -264,7 +290,7 @@ def test_where_a_launch_stands(cpu: hg.Executor) -> None:
         programs.append(hg.Program(text + "  add.u64 u, u, v\n  stg.u64 u, out[index]\n  exit\n"))
     x = np.arange(48, dtype=np.uint64)
     launches: list[dict[str, Any]] = [
-        {"block": 16}, {"block": 24}, {"block": (4, 2, 2)}, {"block": (2, 4, 2)}, {"block": 16, "grid": (1, 3)},
+        {"block": 16}, {"block": 24}, {"block": (4, 2, 2)}, {"block": (4, 4)}, {"block": (4, 1, 4)}, {"block": 16, "grid": (1, 3)},
         {"block": 16, "grid": (1, 1, 3)}, {"block": 16, "grid": (1, 4)}, {"n": 40}, {"n": 41}, {"n": 40, "block": 8},
         {"shape": (6, 8)}, {"shape": (8, 6)}, {"shape": (2, 3, 8)}, {},
     ]  # fmt: skip
