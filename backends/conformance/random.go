@@ -49,10 +49,12 @@ func runRandom(t *testing.T, b backends.Backend) {
 	}
 	for i := 0; i < count/5 && failed < 5; i++ { // a compilation each, and little else
 		s := isatest.FromSeed(*firstSeed + uint64(i))
-		c := accesses(t, s)
-		if err := r.check(oracle, c, nil, 0); err != nil {
-			failed++
-			t.Errorf("accesses %d: %v\n%s", i, err, isa.Disassemble(c.Program))
+		for _, c := range []*progen.Case{accesses(t, s), faulty(t, s)} {
+			err := r.check(oracle, c, nil, 0)
+			if no := (*backends.Unsupported)(nil); err != nil && !errors.As(err, &no) {
+				failed++
+				t.Errorf("%s %d: %v\n%s", c.Program.Name, i, err, isa.Disassemble(c.Program))
+			}
 		}
 	}
 	if failed == 0 {
