@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
 // smallLayouts yields layouts of up to three dimensions of few elements, of
@@ -54,7 +55,11 @@ func elementsOf(l *Layout) []int64 {
 // TestWhatLayoutsSay holds what is asked about layouts, and what they are made to,
 // against lists of their elements.
 func TestWhatLayoutsSay(t *testing.T) {
+	i := 0
 	for l := range smallLayouts {
+		if i++; brief.Skips(i, 11) {
+			continue
+		}
 		at := elementsOf(&l)
 		n := int64(len(at))
 		require.Equal(t, n, l.Elements(), "%+v", l)
