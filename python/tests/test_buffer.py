@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import pickle
 from typing import Any
 
 import numpy as np
@@ -484,12 +483,6 @@ def test_dtype_names() -> None:
     assert dtype_of(np.float64) == np.float64
     assert dtype_of("bf16").name == "bfloat16"
     assert dtype_of(int).itemsize == 8
-
-
-def test_errors_pickle() -> None:
-    fault = hg.ProgramFault("text", "access", 3, None, 7)
-    again = pickle.loads(pickle.dumps(fault))
-    assert (str(again), again.kind, again.instruction, again.line, again.lane) == ("text", "access", 3, None, 7)
 
 
 # Each gives a view of the elements 0 … 15 of an array that is not contiguous.

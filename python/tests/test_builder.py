@@ -10,6 +10,7 @@ from support import buffer
 
 import hologram as hg
 from hologram import _isa
+from hologram._dtypes import dtype_of
 
 
 def test_a_program_built_is_the_program_written(ex: hg.Executor) -> None:
@@ -224,6 +225,24 @@ def test_the_largest_numbers_are_in_range(ex: hg.Executor, type: str, digits: in
     for value in (beyond, -beyond):
         with pytest.raises(ValueError, match=f"{type} goes from -"):
             b.mov(value, type=type)
+
+
+@pytest.mark.parametrize("type", [type for type in _isa.TYPE_SIZES if type[0] in "iu"])
+def test_the_ends_of_integers_are_in_range(ex: hg.Executor, type: str) -> None:
+    info = np.iinfo(dtype_of(type))
+    b = hg.ProgramBuilder("ends")
+    table = b.data("t", type, [info.min, np.array(info.max, info.dtype)[()], True, np.False_, 0, 0])
+    out, parts = b.slot("out", type), [b.mov(value, type=type) for value in (info.min, info.max)]
+    lane = b.sreg("global_lane")
+    b.stg(b.sel(b.set("lt", lane, 4), b.ldc(table[lane]), b.sel(b.set("eq", lane, 4), *parts)), out[b.index])
+    b.exit()
+    o = ex.allocate(6, type)
+    ex.launch(b.build(), out=o)
+    assert o.to_numpy().tolist() == [info.min, info.max, 1, 0, info.min, info.max]
+    for value in (info.min - 1, info.max + 1):
+        for use in (lambda v: b.mov(v, type=type), lambda v: b.data("u", type, [v])):
+            with pytest.raises(ValueError, match=rf"is {value}; {type} goes from {info.min} to {info.max}$"):
+                use(value)
 
 
 def test_the_last_byte_of_the_boundary_pool(ex: hg.Executor) -> None:

@@ -216,7 +216,10 @@ def test_a_fault_is_told_after_the_outputs_are_kept(tmp_path: Path, capsys: pyte
         (["run", "PROGRAM", "--in", "A", "--param", "k=1", "--backend", "tpu"], 1, "Invalid backend"),
         (["trace", "PROGRAM", "--in", "A", "--param", "k=1", "--lane", "9"], 1, "lane is 9"),
         (["verify", "nowhere.atlas"], 1, "nowhere.atlas"),
+        (["verify", "nowhere.atlas", "nor.here"], 1, "(?s)nowhere.atlas.*nor.here"),
         (["dis", "nowhere.atlas"], 1, "nowhere.atlas"),
+        (["run", "BOTH", "--n", "2"], 2, r"slot x \(i32\) needs an array: --in x=FILE.npy"),
+        (["run", "PROGRAM", "--in", "A", "--param", "k=1", "--shape", "2,3x"], 2, "'2,3x' is not a list of numbers"),
         (["run", "PROGRAM", "--in", "A", "--param", "k=1", "--in", "c=B"], 2, r"shapes .*: a \(5,\), c \(4,\)"),
         (["run", "PROGRAM", "--in", "PROGRAM", "--param", "k=1"], 1, r"slot a: .*scale.atlas is no .npy or .npz file"),
         (
@@ -230,6 +233,7 @@ def test_a_fault_is_told_after_the_outputs_are_kept(tmp_path: Path, capsys: pyte
         (["run", "PROGRAM", "--in", "TORN", "--param", "k=1"], 1, "torn.npz can't be read"),
         (["asm", "BINARY"], 2, r"asm would overwrite .*scale.atlb, the program"),
         (["asm", "PROGRAM", "-o", "PROGRAM"], 2, r"asm would overwrite .*scale.atlas, the program"),
+        (["asm", "PROGRAM", "-o", "LINK"], 2, r"asm would overwrite .*scale.atlas, the program"),
     ],
 )
 def test_what_goes_wrong(
@@ -243,7 +247,11 @@ def test_what_goes_wrong(
     np.savez(folder / "empty.npz")
     (folder / "torn.npz").write_bytes((folder / "two.npz").read_bytes()[:-40])
     (folder / "scale.atlb").write_bytes(hg.Program(SCALE).to_bytes())
+    (folder / "both.atlas").write_text(
+        "program both\nslot x i32\nldg.i32 v, x[index]\nadd.i32 v, v, 1\nstg.i32 v, x[index]\nexit\n"
+    )
     names: dict[str, Any] = {"PROGRAM": str(scale), "BINARY": str(folder / "scale.atlb")}
+    names |= {"BOTH": str(folder / "both.atlas"), "LINK": str(folder / "." / ".." / folder.name / "scale.atlas")}
     for path in (*folder.glob("*.npy"), *folder.glob("*.npz")):
         names[path.stem.upper()] = str(path)
     arguments = [re.sub(r"[A-Z]+$", lambda found: names[found[0]], a) for a in arguments]
@@ -263,6 +271,28 @@ def test_arrays_of_an_npz_file(scale: Path, members: dict[str, list[float]]) -> 
     np.savez(given, **{name: np.array(value, np.float32) for name, value in members.items()})
     assert cli.main(["run", str(scale), "--in", str(given), "--out", str(kept), "--param", "k=3"]) == 0
     assert np.load(kept)["c"].tolist() == [3, 6]
+
+
+def test_the_index_space_and_whole_numbers_in_all_spellings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "p.atlas"
+    path.write_text("program p\nslot c i32\nparam k i32\nldp.i32 v, k\nstg.i32 v, c[index]\nexit\n")
+    for shape, wanted in (("2x3", (2, 3)), ("2,3", (2, 3)), ("1x2,3", (1, 2, 3)), ("6", (6,))):
+        for k, value in (("12", 12), ("-0x1F", -31), ("0b101", 5), ("0o17", 15)):
+            words = ["--shape", shape, f"--param=k={k}", "--out", str(tmp_path / "c.npy"), "--block", "2x1x1"]
+            assert cli.main(["run", str(path), *words]) == 0
+            found = np.load(tmp_path / "c.npy")
+            assert found.shape == wanted and (found == value).all()
+
+
+def test_ctrl_c_has_a_status_of_its_own(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted() -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(hg, "num_threads", interrupted)
+    assert cli.main(["info"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
 
 
 def test_several_outputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

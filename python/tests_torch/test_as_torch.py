@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import re
 import warnings
 from collections.abc import Iterator
 from typing import Any, Callable
@@ -89,7 +91,7 @@ def test_element_by_element(name: str) -> None:
 
     def others(x: Tensor) -> Iterator[tuple[Any, ...]]:
         yield x, x.flip(0) if x.ndim else x
-        for number in (2, 0.5, -1, -300, True):
+        for number in (2, 3, 0, 0.5, -0.5, -1, -2, -300, True):
             yield x, number
             yield number, x
         for dtype in DTYPES:
@@ -104,6 +106,24 @@ def test_element_by_element(name: str) -> None:
             elif kind in ("no dimensions", "no elements in a stack", "transposed"):
                 for given in others(x):
                     compare(name, theirs, *given)
+
+
+def test_the_default_dtype_is_the_one_of_the_call() -> None:
+    """What integers and numbers give follows torch's default dtype, whatever it was at calls before."""
+    before = torch.get_default_dtype()
+    cases: list[tuple[str, tuple[Any, ...]]] = [
+        (name, (x,)) for name in ("exp", "sqrt", "reciprocal", "sigmoid") for x in (torch.arange(1, 4), torch.tensor(True))
+    ]
+    x = torch.arange(1, 4)
+    cases += [("div", (x, x)), ("div", (x, 2)), ("add", (x, 0.1)), ("mul", (0.1, torch.tensor(3))), ("pow", (x, 0.3))]
+    cases += [("where", (x > 1, 0.1, 2)), ("where", (x > 1, x, 0.1)), ("maximum", (x, torch.tensor(0.1)))]
+    try:
+        for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float32):
+            torch.set_default_dtype(dtype)
+            for name, given in cases:
+                compare(name, getattr(torch, name), *given)
+    finally:
+        torch.set_default_dtype(before)
 
 
 @pytest.mark.parametrize("name", ["relu", "elu", "gelu", "leaky_relu", "selu", "silu", "softplus", "logsigmoid"])
@@ -151,6 +171,29 @@ def test_norms_with_parameters_of_another_dtype(dtype: torch.dtype, given: Any) 
         theirs = getattr(torch.nn.functional, name)(x.float(), (4,), *wide[: len(arguments)]).to(dtype)
         found = getattr(F, name)(x, (4,), *arguments)
         torch.testing.assert_close(found, theirs, rtol=1e-2 if dtype in HALVES else 1e-5, atol=1e-3)
+
+
+def test_defaults_are_torchs() -> None:
+    """Where torch's function says in its signature, or the first line of its documentation, what is left out."""
+    compared = 0
+    for name in F.__all__:
+        theirs = getattr(torch.nn.functional, name, None) or getattr(torch, name)
+        try:
+            known = {p.name: p.default for p in inspect.signature(theirs).parameters.values()}
+        except ValueError:  # a builtin
+            lines = [line for line in (theirs.__doc__ or "").splitlines() if line.strip().startswith(f"{name}(")]
+            texts = [re.findall(r"(\w+)=([\w.+-]+|'\w+'|\(\))", line) for line in lines]
+            known = {key: ast.literal_eval(value) for each in texts for key, value in each}
+        for p in inspect.signature(getattr(F, name)).parameters.values():
+            if p.name in known and p.name not in ("out", "dim") and known[p.name] is not inspect.Parameter.empty:
+                default = p.default
+                assert default == known[p.name] or (default, known[p.name]) in DIFFERENT, (name, p)
+                compared += 1
+    assert compared > 50
+
+
+DIFFERENT = [(None, 1), (None, True)]  # of a variance, whose correction may be given by two names
+"""Defaults that mean the same."""
 
 
 def test_what_has_no_root_or_mean_is_refused() -> None:
