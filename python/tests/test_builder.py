@@ -54,10 +54,11 @@ def test_control_data_and_memory(ex: hg.Executor) -> None:
     b.bra(end, ~odd)
     b.place(end)
     b.stg(total, out[b.index])
+    b.stg(b.ldg(out.flat[0], type="u32"), out.flat[4])
     b.exit()
-    o = ex.allocate(4, "u32")
-    ex.launch(b.build(), out=o, k=5)
-    assert o.to_numpy().tolist() == [14, 114, 14, 114]
+    o = ex.allocate(5, "u32")
+    ex.launch(b.build(), out=o, k=5, n=4)
+    assert o.to_numpy()[:4].tolist() == [14, 114, 14, 114]
 
 
 @pytest.mark.parametrize(
@@ -184,6 +185,9 @@ OTHER = hg.ProgramBuilder("other")
             r"t\[…\]: an address is .*expected a register or a number",
         ),
         (lambda b: b.data("t", "f32", [1])[b.index], "expected a register or a number"),
+        (lambda b: b.slot("x", "f32").flat[-1], r"x.flat\[-1\]: elements are counted from 0, never from the end"),
+        (lambda b: b.slot("x", "f32").flat[b.index], "an address is .*expected a register, register"),
+        (lambda b: b.slot("x", "f32").flat[OTHER.reg("u32")], "another builder's"),
         # one builder's values are not another's
         (lambda b: b.add(b.reg("f32"), OTHER.reg("f32")), "b is <Reg v_.*>, which is another builder's"),
         (lambda b: b.add(b.reg("f32"), 1.0, dst=OTHER.reg("f32")), "dst is .* another builder's"),

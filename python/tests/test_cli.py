@@ -347,6 +347,8 @@ def test_standard_streams(scale: Path) -> None:
     assert done.returncode == 1
     assert b"neither UTF-8 text nor" in done.stderr
     assert b"<stdin>:1:" in command("dis", "-", stdin=b"foo\n").stderr
+    done = command("run", scale, "--in", "-", "--param", "k=2", stdin=b"foo\n")
+    assert done.stderr == b"error: slot a: standard input is no .npy or .npz file\n"
 
 
 @pytest.mark.parametrize(

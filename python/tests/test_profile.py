@@ -201,7 +201,7 @@ def test_a_profile_is_used_once_and_many_at_a_time(ex: hg.Executor) -> None:
             pass
     assert names(outer.events, "call").count("vector_add") == 2
     assert names(inner.events, "call").count("vector_add") == 1
-    for use in (lambda p: p.events, lambda p: p.table(), lambda p: p.dropped):
+    for use in (lambda p: p.events, lambda p: p.table(), lambda p: p.dropped, lambda p: p.save("never")):
         with pytest.raises(RuntimeError, match="not begun"):
             use(hg.profile())
 

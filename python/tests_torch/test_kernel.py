@@ -270,7 +270,8 @@ def test_corners_are_torchs(name: str, branched: bool) -> None:
         weights = torch.linspace(0.5, 2, y.numel(), dtype=torch.float64)
         found.append([y.detach(), *torch.autograd.grad((y * weights).sum(), leaves, materialize_grads=True)])
     # Behind branches a tangent of 0 of one operand may meet an infinite slope of the other.
-    of = found[1][0].isfinite() & ~torch.stack(found[1]).isinf().any(0) if branched else slice(None)
+    finite = torch.stack([*given, found[1][0]]).isfinite().all(0) & ~torch.stack(found[1]).isinf().any(0)
+    of = finite if branched else slice(None)
     for one, other in zip(*found):
         torch.testing.assert_close(one[of], other[of], rtol=1e-12, atol=1e-12, equal_nan=True)
 

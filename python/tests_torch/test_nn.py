@@ -382,3 +382,32 @@ def test_sequences_are_their_layers() -> None:
                 torch.testing.assert_close(
                     model(x), expected, rtol=0, atol=0, msg=lambda m, model=model: f"{model}: {m}"
                 )
+
+
+def test_layers_with_executors_are_asked_themselves() -> None:
+    """What a Sequential would do with one of them runs on its executor: one that is closed says so."""
+    with hg.Executor("cpu") as gone:
+        models = [
+            nn.Sequential(nn.Linear(gone, 3, 3), nn.ReLU()),
+            nn.Sequential(nn.Linear(3, 3), nn.ReLU(gone)),
+            nn.Sequential(nn.Linear(3, 3), nn.GELU(gone, "none")),
+        ]
+        for model in models:
+            model(torch.ones(2, 3))
+    for model in models:
+        with pytest.raises(RuntimeError, match="freed"):
+            model(torch.ones(2, 3))
+
+
+def test_statistics_that_are_no_longer_tracked() -> None:
+    """By an attribute, as torch's layers take it, in training and in evaluation."""
+    for training in (True, False):
+        kept = []
+        for kind in (nn, torch.nn):
+            layer = kind.BatchNorm1d(3).train(training)
+            layer.running_mean.fill_(0.5)
+            layer.track_running_stats = False
+            torch.manual_seed(0)
+            kept.append([layer(torch.randn(4, 3)), *layer.buffers()])
+        for found, expected in zip(*kept):
+            torch.testing.assert_close(found, expected)
