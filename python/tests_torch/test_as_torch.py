@@ -146,6 +146,44 @@ def test_over_dimensions(name: str) -> None:
                 compare(name, getattr(torch, name), x, **way)
 
 
+@pytest.mark.parametrize("name", ["var", "std"])
+def test_degrees_of_freedom(name: str) -> None:
+    """By either name, by position too; where torch takes none of a call neither need these."""
+    x = values(24, torch.float64).reshape(2, 3, 4)
+    function, theirs = getattr(F, name), getattr(torch, name)
+    for dim in (None, 0, -1, (0, 2)):
+        for keepdim in (False, True):
+            for correction in (0, 1, 2, 0.5, 3, 30):
+                compare(name, theirs, x, dim, correction=correction, keepdim=keepdim)
+            for unbiased in (False, True):
+                if dim is not None:
+                    compare(name, theirs, x, dim, unbiased, keepdim)
+                    torch.testing.assert_close(function(x, dim, unbiased=unbiased), theirs(x, dim, unbiased=unbiased))
+    for unbiased in (False, True):
+        torch.testing.assert_close(function(x, unbiased), theirs(x, unbiased))
+        torch.testing.assert_close(function(x, unbiased=unbiased), theirs(x, unbiased=unbiased))
+
+
+def test_products_of_all_sizes_add_once() -> None:
+    """What is added before a product, and what after one that is large, by any factors."""
+    for n in (3, 181, 182):  # below, and from 2^15 elements on
+        a, b = values(n * 2, torch.float32).reshape(n, 2), values(2 * n, torch.float32).reshape(2, n)
+        for x in (values(n, torch.float32), values(n * n, torch.float32).reshape(n, n), values(1, torch.float32)):
+            for beta, alpha in ((1, 1), (0.5, 1), (1, 2), (0, 1), (2, -1)):
+                compare("addmm", torch.addmm, x, a, b, beta=beta, alpha=alpha)
+
+
+def test_sums_up_to_each_are_rounded_once() -> None:
+    x = torch.rand(5000, generator=torch.Generator().manual_seed(1)) - 0.25
+    assert torch.equal(F.cumsum(x, 0), x.double().cumsum(0).float())
+
+
+def test_the_least_that_a_norm_adds_is_its_dtype_s() -> None:
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        x = values(12, dtype).reshape(3, 4) * (1e-4 if dtype != torch.float64 else 1e-9)
+        compare("rms_norm", torch.nn.functional.rms_norm, x, (4,))
+
+
 LOSSES = ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div", "binary_cross_entropy"]
 
 

@@ -316,6 +316,11 @@ def test_out() -> None:
         F.add(x, y, out=torch.empty(7))
     with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
         F.add(x.clone().requires_grad_(), y, out=out)
+    leaf = torch.zeros(8, requires_grad=True)
+    with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+        F.add(x, y, out=leaf)
+    with torch.no_grad():
+        assert F.add(x, y, out=leaf) is leaf and torch.equal(leaf, x + y)
 
 
 @pytest.mark.parametrize("call", [F.relu, F.leaky_relu, F.elu, F.silu, F.selu], ids=lambda f: f.__name__)

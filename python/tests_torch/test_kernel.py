@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 import operator
@@ -162,6 +163,26 @@ def test_static_and_outside() -> None:
     assert [torch.signbit(scaled(ones, (by,))).item() for by in (0.0, -0.0)] == [False, True]
     times = ht.kernel(lambda x, by: x * by[0], static="by")
     assert [times(ones, (by,)).dtype for by in (1, 1.0, True)] == [torch.int32, torch.float64, torch.int32]
+
+
+def test_kernels_of_one_name_are_apart() -> None:
+    """Also where torch's dispatcher calls them by their names, and for other statics or numbers outside."""
+
+    def make(k: float) -> Any:
+        return ht.kernel(lambda x: x * k)
+
+    factor = 2.0
+    static, outside = ht.kernel(lambda x, k: x * k, static="k"), ht.kernel(lambda x: x * factor)
+    two, three = make(2.0), make(3.0)
+    x = torch.ones(2, requires_grad=True)
+    for mode in (contextlib.nullcontext, torch.overrides.BaseTorchFunctionMode):
+        with mode():
+            for _ in range(2):
+                for factor, given in ((2.0, (two, lambda x: static(x, 2.0), outside)), (3.0, (three, lambda x: static(x, 3.0), outside))):
+                    for f in given:
+                        y = f(x)
+                        (slope,) = torch.autograd.grad(y.sum(), x)
+                        assert y.tolist() == slope.tolist() == [factor] * 2
 
 
 def test_what_is_refused() -> None:

@@ -93,7 +93,7 @@ VARIED: dict[str, list[dict[str, Any]]] = {
     "approximate": [{"approximate": "tanh"}, {"approximate": "none"}],
     "dim": [{"dim": 0}, {"dim": -1}],
     "p": [{"p": 1.0}],
-    "padding_idx": [{"padding_idx": 0}, {"padding_idx": -2}, {"padding_idx": None}],
+    "padding_idx": [{"padding_idx": 0}, {"padding_idx": -9}, {"padding_idx": -2}, {"padding_idx": None}],
     "max_norm": [{"max_norm": 0.5}],
     "norm_type": [{"max_norm": 0.5, "norm_type": 1.0}],
     "momentum": [{"momentum": 0.375}, {"momentum": None}],
@@ -273,7 +273,12 @@ def test_convert_alone() -> None:
     assert type(layer) is nn.Linear
     model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU())
     ht.convert(model, fuse=False)
-    assert [type(m) for m in model] == [nn.Linear, nn.ReLU]
+    assert [type(m) for m in (model, *model)] == [torch.nn.Sequential, nn.Linear, nn.ReLU]
+    ht.convert(model)
+    assert type(model) is nn.Sequential
+    placed = nn.Linear(3, 2, backend="cpu")
+    ht.revert(placed)
+    assert type(placed) is torch.nn.Linear and vars(placed).keys() == vars(layer).keys()
     with pytest.raises(TypeError, match=r"torch\.nn\.Module"):
         ht.convert(3)
 

@@ -517,11 +517,12 @@ if __name__ == "__main__":
 
 def test_keys_with_the_same_text(tmp_path: Path) -> None:
     one, two, three, four = (torch.full((2,), float(i)) for i in range(4))
-    training.save(tmp_path / "s", {"a": {"b": one}, "a.b": two, "c": {1: three, "1": four}})
+    training.save(tmp_path / "s", {"a": {"b": one}, "a.b'": three, "a.b": two, "c": {1: three, "1": four}})
     state = training.load(tmp_path / "s")
     for found, expected in (
         (state["a"]["b"], one),
         (state["a.b"], two),
+        (state["a.b'"], three),
         (state["c"][1], three),
         (state["c"]["1"], four),
     ):
