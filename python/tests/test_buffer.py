@@ -286,6 +286,29 @@ def test_strided_views_in_operations(ex: hg.Executor) -> None:
 # ---- zero copy
 
 
+@pytest.mark.parametrize("name", ["f32", "bf16", "bool"])
+@pytest.mark.parametrize("n", [0, 1, 6])
+def test_arrays_are_copies_where_they_are_asked_to_be(host: hg.Executor, name: str, n: int) -> None:
+    """numpy's protocol by itself: copy and dtype in all ways, also of no elements, and of what is gone."""
+    values = np.arange(6).reshape(2, 3)[:, :n].astype(dtype_of(name))
+    b = host.wrap(values)
+    other = np.dtype("f8")
+    for copy in (None, True, False):
+        for dtype in (None, values.dtype, other):
+            if dtype is other and copy is False:
+                with pytest.raises(ValueError, match="can't be seen as float64 without a copy"):
+                    b.__array__(dtype, copy)
+                continue
+            found = b.__array__(dtype, copy)
+            assert found.dtype == (dtype or values.dtype) and found.shape == values.shape
+            assert np.array_equal(found, values)
+            assert np.shares_memory(found, values) == (values.size > 0 and not copy and dtype is not other)
+    b.free()
+    for use in (b.__array__, b.memoryview, lambda: np.asarray(b), b.to_numpy, b.to_bytes, lambda: b.copy_from(b)):
+        with pytest.raises(RuntimeError, match="freed"):
+            use()
+
+
 def test_asarray_shares_memory(host: hg.Executor) -> None:
     b = host.allocate(4)
     x = np.asarray(b)

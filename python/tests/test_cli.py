@@ -273,9 +273,7 @@ def test_arrays_of_an_npz_file(scale: Path, members: dict[str, list[float]]) -> 
     assert np.load(kept)["c"].tolist() == [3, 6]
 
 
-def test_the_index_space_and_whole_numbers_in_all_spellings(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_index_space_and_whole_numbers_in_all_spellings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "p.atlas"
     path.write_text("program p\nslot c i32\nparam k i32\nldp.i32 v, k\nstg.i32 v, c[index]\nexit\n")
     for shape, wanted in (("2x3", (2, 3)), ("2,3", (2, 3)), ("1x2,3", (1, 2, 3)), ("6", (6,))):

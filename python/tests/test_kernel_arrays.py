@@ -132,7 +132,19 @@ def test_any_name_of_an_argument() -> None:
     from hologram._kernel.call import _RESERVED
 
     x = np.ones(2)
-    for name in (*sorted(_RESERVED), "a" * 199, "a" * 200, "a" * 201, "a" * 300, "éa", "out_", "out0", "exit", "u", "loop"):
+    for name in (
+        *sorted(_RESERVED),
+        "a" * 199,
+        "a" * 200,
+        "a" * 201,
+        "a" * 300,
+        "éa",
+        "out_",
+        "out0",
+        "exit",
+        "u",
+        "loop",
+    ):
         f = written(f"def f({name}, {name}_, other): return {name} + 2 * {name}_, {name} * other", f"<{name}>")
         first, second = hologram.kernel(f)(x, x * 3, 5)
         assert (first.tolist(), second.tolist()) == ([7, 7], [5, 5])
@@ -148,7 +160,10 @@ def test_what_is_known_of_a_call_stands_for_no_other(host: hg.Executor) -> None:
         return x * factor + y
 
     base = np.arange(6)
-    arrays = [base.reshape(2, 3).astype(d) for d in ("f4", "f8", "i2", "bool")] + [base[:3].astype("f4"), base[:1].astype("f8")]
+    arrays = [base.reshape(2, 3).astype(d) for d in ("f4", "f8", "i2", "bool")] + [
+        base[:3].astype("f4"),
+        base[:1].astype("f8"),
+    ]
     values: list[Any] = [*arrays, np.array(3.0), np.float32(2), np.int8(2), 2, 2.5, True, host.wrap(arrays[0])]
     kept = hologram.kernel(function)
     for second, name in itertools.product(values, (None, "f4", "f8", "i8", "wide", "buffer")):

@@ -290,7 +290,12 @@ def test_python_s_and_numpy_s_numbers_beside_arrays(dtype: str) -> None:
         few = y < 5
         return (
             *(x + 1, 0.5 * x, (x + 1) * y, (x * 0.5) * y, x * True, x + big, where(few, 1.5, 2) + x),
-            *(where(few, 2, 1.5) + x, x + where(few, 1, True), y * (where(few, 1, 1) * 0.5), -1.5 * y + where(few, 1, 2)),
+            *(
+                where(few, 2, 1.5) + x,
+                x + where(few, 1, True),
+                y * (where(few, 1, 1) * 0.5),
+                -1.5 * y + where(few, 1, 2),
+            ),
         )
 
     with np.errstate(all="ignore"):
@@ -336,7 +341,10 @@ def test_numpy_s_functions_in_kernels_are_numpy_s(dtype: str) -> None:
         try:
             found = hologram.kernel(lambda *values, function=function: function(*values), static="function")(*arguments)
         except (TypeError, ValueError) as error:
-            assert re.search("not there|exponent|is not there, as in numpy|difference|negative", str(error)), (name, error)
+            assert re.search("not there|exponent|is not there, as in numpy|difference|negative", str(error)), (
+                name,
+                error,
+            )
             continue
         for got, wanted in zip(found, expected) if function.nout > 1 else [(found, expected)]:
             assert got.dtype == wanted.dtype, name

@@ -88,7 +88,9 @@ def test_the_table_of_known_events() -> None:
     """By kind and total, with the columns that each kind has; names are cut at 40 letters."""
 
     def event(cat: str, name: str, dur: float = -1, **args: Any) -> dict[str, Any]:
-        return {"ph": "i" if dur < 0 else "X", "cat": cat, "name": name, "args": args} | ({"dur": dur} if dur >= 0 else {})
+        return {"ph": "i" if dur < 0 else "X", "cat": cat, "name": name, "args": args} | (
+            {"dur": dur} if dur >= 0 else {}
+        )
 
     p = hg.profile()
     p._pid, p._parsed = 1, {

@@ -112,7 +112,9 @@ def test_the_default_dtype_is_the_one_of_the_call() -> None:
     """What integers and numbers give follows torch's default dtype, whatever it was at calls before."""
     before = torch.get_default_dtype()
     cases: list[tuple[str, tuple[Any, ...]]] = [
-        (name, (x,)) for name in ("exp", "sqrt", "reciprocal", "sigmoid") for x in (torch.arange(1, 4), torch.tensor(True))
+        (name, (x,))
+        for name in ("exp", "sqrt", "reciprocal", "sigmoid")
+        for x in (torch.arange(1, 4), torch.tensor(True))
     ]
     x = torch.arange(1, 4)
     cases += [("div", (x, x)), ("div", (x, 2)), ("add", (x, 0.1)), ("mul", (0.1, torch.tensor(3))), ("pow", (x, 0.3))]

@@ -178,7 +178,10 @@ def test_kernels_of_one_name_are_apart() -> None:
     for mode in (contextlib.nullcontext, torch.overrides.BaseTorchFunctionMode):
         with mode():
             for _ in range(2):
-                for factor, given in ((2.0, (two, lambda x: static(x, 2.0), outside)), (3.0, (three, lambda x: static(x, 3.0), outside))):
+                for factor, given in (
+                    (2.0, (two, lambda x: static(x, 2.0), outside)),
+                    (3.0, (three, lambda x: static(x, 3.0), outside)),
+                ):
                     for f in given:
                         y = f(x)
                         (slope,) = torch.autograd.grad(y.sum(), x)

@@ -136,7 +136,9 @@ def test_what_layers_are_made_with(name: str) -> None:
             for found, expected in zip(*results):
                 assert (found is None) == (expected is None)
                 if found is not None:
-                    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5, msg=lambda m, g=given: f"{g}: {m}")
+                    torch.testing.assert_close(
+                        found, expected, rtol=1e-4, atol=1e-5, msg=lambda m, g=given: f"{g}: {m}"
+                    )
 
 
 @pytest.mark.filterwarnings("ignore:reduction")

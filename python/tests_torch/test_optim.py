@@ -120,7 +120,10 @@ def test_gradscaler() -> None:
 def test_what_is_refused() -> None:
     p = torch.nn.Parameter(torch.ones(3))
     p.grad = torch.ones(3)
-    for make in (lambda **asked: optim.SGD([p], lr=0.1, momentum=0.5, **asked), lambda **asked: optim.AdamW([p], **asked)):
+    for make in (
+        lambda **asked: optim.SGD([p], lr=0.1, momentum=0.5, **asked),
+        lambda **asked: optim.AdamW([p], **asked),
+    ):
         for name in ("fused", "capturable", "differentiable"):
             optimizer = make()
             optimizer.param_groups[0][name] = True  # torch refuses some of them where there is no GPU
