@@ -167,28 +167,28 @@ def test_what_is_known_of_a_call_stands_for_no_other(host: hg.Executor) -> None:
     values: list[Any] = [*arrays, np.array(3.0), np.float32(2), np.int8(2), 2, 2.5, True, host.wrap(arrays[0])]
     kept = hologram.kernel(function)
     for second, name in itertools.product(values, (None, "f4", "f8", "i8", "wide", "buffer")):
-        for factor in (2, 0.5):
-            for first in (arrays[0], values[-1], 3, arrays[4]):
-                results = []
-                for f in (kept, kept, hologram.kernel(function)):
-                    out: Any = None
-                    if name is not None:
-                        out = np.zeros((2, 2, 3) if name == "wide" else (2, 3), "f8" if len(name) > 2 else name)
-                        out = host.wrap(out) if name == "buffer" else out
-                    try:
-                        made = f(first, second, out=out)
-                    except (TypeError, ValueError) as error:
-                        made = re.sub(r"(?s)\n  at .*", "", str(error))
-                    if out is not None and not isinstance(made, str):
-                        assert made is out
-                    results.append(made)
-                kinds = [type(made) for made in results]
-                assert kinds[0] is kinds[1] is kinds[2], (first, second, name)
-                if kinds[0] is str:
-                    assert results[0] == results[1] == results[2]
-                else:
-                    for made in results[:2]:
-                        assert_same(made, results[2])
+        for outside, first in itertools.product((2, 0.5), (arrays[0], values[-1], 3, arrays[4])):
+            factor = outside
+            results = []
+            for f in (kept, kept, hologram.kernel(function)):
+                out: Any = None
+                if name is not None:
+                    out = np.zeros((2, 2, 3) if name == "wide" else (2, 3), "f8" if len(name) > 2 else name)
+                    out = host.wrap(out) if name == "buffer" else out
+                try:
+                    made = f(first, second, out=out)
+                except (TypeError, ValueError) as error:
+                    made = re.sub(r"(?s)\n  at .*", "", str(error))
+                if out is not None and not isinstance(made, str):
+                    assert made is out
+                results.append(made)
+            kinds = [type(made) for made in results]
+            assert kinds[0] is kinds[1] is kinds[2], (first, second, name)
+            if kinds[0] is str:
+                assert results[0] == results[1] == results[2]
+            else:
+                for made in results[:2]:
+                    assert_same(made, results[2])
 
 
 def test_several_outs_have_one_shape() -> None:

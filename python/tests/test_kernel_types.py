@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import re
 import operator
+import re
 import warnings
 from typing import Any, Callable
 

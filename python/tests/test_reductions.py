@@ -265,6 +265,78 @@ def test_strided_operands_as_one_row(host: hg.Executor) -> None:
         ops.softmax(host, x.reshape(6, 4).T, shaped[:, ::-1])
 
 
+AXES: list[Any] = [0, 1, 2, -1, (0, 1), (0, 2), (2, 1), (0, 1, 2)]
+
+
+@pytest.mark.parametrize("shape", [(4, 3, 5), (3, 33, 2), (2, 3, 4, 2)])
+@pytest.mark.parametrize("dtype", ["f32", "f16", "i32"])
+def test_dimensions_may_lie_in_any_order(ex: hg.Executor, shape: tuple[int, ...], dtype: str) -> None:
+    """Where elements lie, the result's too, changes no bit."""
+    rank, whole = len(shape), numbers(dtype, int(np.prod(shape)))
+    orders = list(itertools.permutations(range(rank)))
+    rows = [ops.cumsum] if dtype == "i32" else [ops.cumsum, ops.softmax, ops.log_softmax]
+    ends = [ops.reduce_sum, ops.reduce_max, ops.argmax]
+    for order, axis in itertools.product(orders, range(rank)):
+        x = whole.reshape([shape[d] for d in order]).transpose(np.argsort(order))
+        a, packed = ex.from_numpy(whole), ex.from_numpy(np.ascontiguousarray(x))
+        a = a.view(x.shape, strides=[s // x.itemsize for s in x.strides])
+        for operation in ends:
+            assert (
+                operation(ex, a, axis=axis).to_numpy().tobytes()
+                == operation(ex, packed, axis=axis).to_numpy().tobytes()
+            )
+        for operation in rows:
+            kind = operation(ex, packed, axis=axis)
+            expected = kind.to_numpy()
+            assert operation(ex, a, axis=axis).to_numpy().tobytes() == expected.tobytes()
+            for other in orders[:: 1 + (rank > 3)]:
+                strides = (
+                    np.empty(np.prod(shape)).reshape([shape[d] for d in other]).transpose(np.argsort(other)).strides
+                )
+                out = ex.allocate(int(np.prod(shape)), kind.dtype).view(shape, strides=[s // 8 for s in strides])
+                operation(ex, a, out, axis=axis)
+                assert out.to_numpy().tobytes() == expected.tobytes(), (operation.__name__, order, other, axis)
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 2), (3, 0, 2), (2, 3, 0), (0, 33, 64), (0, 0, 3)])
+@pytest.mark.parametrize("dtype", ["f32", "f16", "i16"])
+def test_rows_of_arrays_without_elements(ex: hg.Executor, shape: tuple[int, ...], dtype: str) -> None:
+    x = ex.wrap(np.empty(shape, dtype_of(dtype))) if ex.host_visible else ex.allocate(3, dtype).view((0,)).view(shape)
+    floats = dtype in FLOATS
+    for axis in range(3):
+        for operation in [ops.cumsum] + [ops.softmax, ops.log_softmax] * floats:
+            assert operation(ex, x, axis=axis).shape == shape
+        for operation in [ops.softmax_gradient, ops.log_softmax_gradient] * floats:
+            assert operation(ex, x, x, axis=axis).shape == shape
+        rest = shape[:axis] + shape[axis + 1 :]
+        assert ops.reduce_sum(ex, x, axis=axis).to_numpy().tolist() == np.zeros(rest).tolist()
+        if shape[axis]:
+            assert ops.argmax(ex, x, axis=axis).shape == ops.reduce_max(ex, x, axis=axis).shape == rest
+
+
+@pytest.mark.parametrize("axis", AXES)
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_reductions_over_axes(ex: hg.Executor, axis: Any, keepdims: bool) -> None:
+    for shape in ((5, 6, 7), (3, 200, 2)):
+        x = numbers("f32", int(np.prod(shape))).reshape(shape)
+        a, expected = ex.from_numpy(x), x.max(axis, keepdims=keepdims)
+        out = ex.allocate(expected.shape or (1,))
+        ops.reduce_max(ex, a, out, axis=axis, keepdims=keepdims)
+        assert np.array_equal(out.to_numpy().reshape(expected.shape), expected)
+        assert ops.reduce_sum(ex, a, out, axis=axis, keepdims=keepdims) is out
+        axes = [i % 3 for i in (axis if isinstance(axis, tuple) else [axis])]
+        rows = np.moveaxis(x, sorted(axes), range(-len(axes), 0)).reshape(expected.size, -1)
+        assert np.array_equal(out.to_numpy().ravel(), [ordered_sum(row) for row in rows])
+        if len(axes) == 1:
+            places = ex.allocate(expected.shape, "i64")
+            ops.argmin(ex, a, places, axis=axis, keepdims=keepdims)
+            assert np.array_equal(places.to_numpy().ravel(), x.argmin(axis).ravel())
+            soft = ex.allocate(shape)
+            ops.softmax(ex, a, soft, axis=axis)
+            got = np.moveaxis(soft.to_numpy(), axes[0], -1).reshape(rows.shape)
+            assert np.array_equal(got, [ordered_softmax(ex, row) for row in rows])
+
+
 SOME: list[Any] = [
     0,
     1,
