@@ -75,6 +75,68 @@ def test_info(capsys: pytest.CaptureFixture[str]) -> None:
     assert "hits" in out
 
 
+def test_info_in_full(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    class Fake:
+        backend = "cpu"
+        limit = 0
+
+        def __enter__(self) -> Fake:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def kernel_stats(self) -> dict[str, int]:
+            return {"entries": 3, "limit": 64, "hits": 5, "misses": 4}
+
+        def memory_stats(self) -> dict[str, int]:
+            return {"reserved": 4096, "limit": Fake.limit}
+
+    one = {"name": "interp", "available": True, "device": "a scalar loop", "threads": 1, "reason": ""}
+    two = {"name": "cpu", "available": True, "device": "a chip", "threads": 2, "reason": ""}
+    none = {
+        "name": "cuda",
+        "available": False,
+        "device": "",
+        "threads": 0,
+        "reason": "cuda is not available: no driver",
+    }
+    monkeypatch.setattr(hg.backend, "backends", lambda: [one, two, none])
+    monkeypatch.setattr(hg, "get_default_backend", lambda: "cpu")
+    monkeypatch.setattr(hg, "num_threads", lambda: 7)
+    monkeypatch.setattr(hg, "Executor", Fake)
+    for Fake.limit, limit in ((0, "no limit"), (8192, "limit 8192 bytes")):
+        assert cli.main(["info"]) == 0
+        assert capsys.readouterr().out.splitlines() == [
+            f"hologram {hg.__version__} (C ABI {hg.abi_version()}), numpy {np.__version__}",
+            f"python   {sys.version.split()[0]} on {sys.platform}",
+            "threads  7",
+            "backends",
+            "  interp   available: a scalar loop",
+            "  cpu      available: a chip, 2 threads (default)",
+            "  cuda     not available: no driver",
+            "caches   kernels of cpu: 3 of 64, in memory, 5 hits, 4 misses",
+            f"memory   4096 bytes reserved, {limit}",
+        ]
+
+
+def test_verify_in_full(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "all.atlas"
+    path.write_text(
+        "program all\nslot a f32\nslot b u8\nslot c f32\nslot unused i64\nparam k f32\nldg.f32 x, a[index]\n"
+        "ldg.f32 y, b[4]\nadd.f32 x, x, y\nldg.f32 z, c[index]\nadd.f32 x, x, z\nstg.f32 x, c[index]\nexit\n"
+    )
+    assert cli.main(["verify", str(path)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"{path}: ok: program all, 7 instructions",
+        "  slot  a            f32   in: [index]",
+        "  slot  b            u8    in: bytes",
+        "  slot  c            f32   in, out: [index]",
+        "  slot  unused       i64   not used",
+        "  param k            f32",
+        f"  hash  {hg.Program.from_file(path).hash}",
+    ]
+
+
 @pytest.mark.parametrize("module", ["hologram", "hologram.cli"])
 def test_the_command_is_installed(module: str) -> None:
     done = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True, timeout=60)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from hologram_torch import functional as F
+from hologram_torch import optim
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int8, torch.int64, torch.uint8, torch.bool]
 HALVES = (torch.float16, torch.bfloat16)
@@ -216,15 +217,18 @@ def test_norms_with_parameters_of_another_dtype(dtype: torch.dtype, given: Any) 
 def test_defaults_are_torchs() -> None:
     """Where torch's function says in its signature, or the first line of its documentation, what is left out."""
     compared = 0
-    for name in F.__all__:
-        theirs = getattr(torch.nn.functional, name, None) or getattr(torch, name)
+    pairs = [
+        (name, getattr(F, name), getattr(torch.nn.functional, name, None) or getattr(torch, name)) for name in F.__all__
+    ]
+    pairs.append(("clip_grad_norm_", optim.clip_grad_norm_, torch.nn.utils.clip_grad_norm_))
+    for name, ours, theirs in pairs:
         try:
             known = {p.name: p.default for p in inspect.signature(theirs).parameters.values()}
         except ValueError:  # a builtin
             lines = [line for line in (theirs.__doc__ or "").splitlines() if line.strip().startswith(f"{name}(")]
             texts = [re.findall(r"(\w+)=([\w.+-]+|'\w+'|\(\))", line) for line in lines]
             known = {key: ast.literal_eval(value) for each in texts for key, value in each}
-        for p in inspect.signature(getattr(F, name)).parameters.values():
+        for p in inspect.signature(ours).parameters.values():
             if p.name in known and p.name not in ("out", "dim") and known[p.name] is not inspect.Parameter.empty:
                 default = p.default
                 assert default == known[p.name] or (default, known[p.name]) in DIFFERENT, (name, p)
