@@ -174,6 +174,15 @@ def test_products_of_all_sizes_add_once() -> None:
         for x in (values(n, torch.float32), values(n * n, torch.float32).reshape(n, n), values(1, torch.float32)):
             for beta, alpha in ((1, 1), (0.5, 1), (1, 2), (0, 1), (2, -1)):
                 compare("addmm", torch.addmm, x, a, b, beta=beta, alpha=alpha)
+        for shape in ((n,), (1,), ()):
+            ways = []
+            for function in (F.linear, torch.nn.functional.linear):
+                leaf = values(n, torch.float32)[: 1 if shape != (n,) else n].reshape(shape).requires_grad_()
+                y = function(a, b.t(), leaf)
+                ways.append((y, *torch.autograd.grad(y.square().sum(), leaf)))
+            torch.testing.assert_close(*ways, rtol=1e-4, atol=1e-4)
+        with pytest.raises((RuntimeError, ValueError), match="bias"):
+            F.linear(a, b.t(), torch.zeros(n + 1))
 
 
 def test_sums_up_to_each_are_rounded_once() -> None:
