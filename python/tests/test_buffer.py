@@ -141,7 +141,7 @@ def test_the_ends_of_integers_are_taken_everywhere(ex: hg.Executor, name: str) -
         lambda b, value: b.fill(value),
         lambda b, value: ex.launch(store, c=b, k=value),
         lambda b, value: hg.ops.fill(ex, b, value),
-        lambda b, value: hg.ops.vector_add(ex, ex.allocate(2, name), value, b),
+        lambda b, value: hg.ops.vector_add(ex, ex.allocate(2, name), int(value), b),  # numpy's are arrays
     ]
     for way in ways:
         for end in (info.min, info.max):
