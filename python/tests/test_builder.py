@@ -74,6 +74,17 @@ def test_numbers_are_exact(ex: hg.Executor, value: Any) -> None:
     assert o.to_bytes() == np.float32(value).tobytes()
 
 
+def test_bools_of_python_and_numpy_are_predicates(ex: hg.Executor) -> None:
+    b = hg.ProgramBuilder("bools")
+    out = b.slot("out", "u8")
+    yes, no = b.mov(np.True_, type="pred"), b.mov(False, type="pred")
+    b.stg(b.sel(b.and_(yes, True), b.sel(b.or_(no, np.False_), 1, 2, type="u8"), 3), out[b.index])
+    b.exit()
+    o = ex.allocate(1, "u8")
+    ex.launch(b.build(), out=o)
+    assert o.to_numpy().tolist() == [2]
+
+
 def test_integers_are_exact(ex: hg.Executor) -> None:
     b = hg.ProgramBuilder("constant")
     out = b.slot("out", "u64")

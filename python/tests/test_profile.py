@@ -97,7 +97,7 @@ def test_the_table_of_known_events() -> None:
         "otherData": {"dropped": 2},
         "traceEvents": [
             *({"ph": "M", "name": "thread_name"}, event("memory", "grow", bytes=64), event("memory", "grow", bytes=64)),
-            *(event("cache", "miss"), event("compile", "prepare", 4.0), event("copy", "read", 2.0, bytes=1000)),
+            *(event("cache", "miss"), event("compile", "make", 4.0, bytes=8), event("copy", "read", 2.0, bytes=1000)),
             *(event("kernel", "k" * 40, 1.0, bytes=500), event("kernel", "k" * 41, 3.0, bytes=1500)),
             *(event("kernel", "k" * 41, 5.0, bytes=500), event("kernel", "queued", bytes=7), event("wait", "w", 0.0)),
             *(event("call", "b", 1.0, bytes=10), event("call", "a", 1.0), event("call", "c", 2.0)),
@@ -115,7 +115,7 @@ def test_the_table_of_known_events() -> None:
         "copy write 2 4.0 4.0 4.0 4.0 230 0.05 66.7%".split(),
         "copy read 1 2.0 2.0 2.0 2.0 1000 0.50 33.3%".split(),
         "wait w 1 0.0 0.0 0.0 0.0 - - -".split(),
-        "compile prepare 1 4.0 4.0 4.0 4.0 - - -".split(),
+        "compile make 1 4.0 4.0 4.0 4.0 8 - -".split(),
         "cache miss 1 - - - - - - -".split(),
         "memory grow 2 - - - - 128 - -".split(),
         "2 events after the first 262144 are not there; raise limit, or profile less".split(),
