@@ -133,6 +133,68 @@ def test_info(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
         )
 
 
+def test_info_in_full(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    class Fake:
+        backend = "cpu"
+        limit = 0
+
+        def __enter__(self) -> Fake:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def kernel_stats(self) -> dict[str, int]:
+            return {"entries": 3, "limit": 64, "hits": 5, "misses": 4}
+
+        def memory_stats(self) -> dict[str, int]:
+            return {"reserved": 4096, "limit": Fake.limit}
+
+    one = {"name": "interp", "available": True, "device": "a scalar loop", "threads": 1, "reason": ""}
+    two = {"name": "cpu", "available": True, "device": "a chip", "threads": 2, "reason": ""}
+    none = {
+        "name": "cuda",
+        "available": False,
+        "device": "",
+        "threads": 0,
+        "reason": "cuda is not available: no driver",
+    }
+    monkeypatch.setattr(hg.backend, "backends", lambda: [one, two, none])
+    monkeypatch.setattr(hg, "get_default_backend", lambda: "cpu")
+    monkeypatch.setattr(hg, "num_threads", lambda: 7)
+    monkeypatch.setattr(hg, "Executor", Fake)
+    for Fake.limit, limit in ((0, "no limit"), (8192, "limit 8192 bytes")):
+        assert cli.main(["info"]) == 0
+        assert capsys.readouterr().out.splitlines() == [
+            f"hologram {hg.__version__} (C ABI {hg.abi_version()}), numpy {np.__version__}",
+            f"python   {sys.version.split()[0]} on {sys.platform}",
+            "threads  7",
+            "backends",
+            "  interp   available: a scalar loop",
+            "  cpu      available: a chip, 2 threads (default)",
+            "  cuda     not available: no driver",
+            "caches   kernels of cpu: 3 of 64, in memory, 5 hits, 4 misses",
+            f"memory   4096 bytes reserved, {limit}",
+        ]
+
+
+def test_verify_in_full(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "all.atlas"
+    path.write_text(
+        "program all\nslot a f32\nslot b u8\nslot c f32\nslot unused i64\nparam k f32\nldg.f32 x, a[index]\n"
+        "ldg.f32 y, b[4]\nadd.f32 x, x, y\nldg.f32 z, c[index]\nadd.f32 x, x, z\nstg.f32 x, c[index]\nexit\n"
+    )
+    assert cli.main(["verify", str(path)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"{path}: ok: program all, 7 instructions",
+        "  slot  a            f32   in: [index]",
+        "  slot  b            u8    in: bytes",
+        "  slot  c            f32   in, out: [index]",
+        "  slot  unused       i64   not used",
+        "  param k            f32",
+        f"  hash  {hg.Program.from_file(path).hash}",
+    ]
+
+
 @pytest.mark.parametrize("module", ["hologram", "hologram.cli"])
 def test_the_command_is_installed(module: str) -> None:
     done = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True, timeout=60)
@@ -405,7 +467,10 @@ def test_a_fault_is_told_after_the_outputs_are_kept(tmp_path: Path, capsys: pyte
         (["run", "PROGRAM", "--in", "A", "--param", "k=1", "--backend", "tpu"], 1, "Invalid backend"),
         (["trace", "PROGRAM", "--in", "A", "--param", "k=1", "--lane", "9"], 1, "lane is 9"),
         (["verify", "nowhere.atlas"], 1, "nowhere.atlas"),
+        (["verify", "nowhere.atlas", "nor.here"], 1, "(?s)nowhere.atlas.*nor.here"),
         (["dis", "nowhere.atlas"], 1, "nowhere.atlas"),
+        (["run", "BOTH", "--n", "2"], 2, r"slot x \(i32\) needs an array: --in x=FILE.npy"),
+        (["run", "PROGRAM", "--in", "A", "--param", "k=1", "--shape", "2,3x"], 2, "'2,3x' is not a list of numbers"),
         (["run", "PROGRAM", "--in", "A", "--param", "k=1", "--in", "c=B"], 2, r"shapes .*: a \(5,\), c \(4,\)"),
         (["run", "PROGRAM", "--in", "PROGRAM", "--param", "k=1"], 1, r"slot a: .*scale.atlas is no .npy or .npz file"),
         (
@@ -419,6 +484,7 @@ def test_a_fault_is_told_after_the_outputs_are_kept(tmp_path: Path, capsys: pyte
         (["run", "PROGRAM", "--in", "TORN", "--param", "k=1"], 1, "torn.npz can't be read"),
         (["asm", "BINARY"], 2, r"asm would overwrite .*scale.atlb, the program"),
         (["asm", "PROGRAM", "-o", "PROGRAM"], 2, r"asm would overwrite .*scale.atlas, the program"),
+        (["asm", "PROGRAM", "-o", "LINK"], 2, r"asm would overwrite .*scale.atlas, the program"),
     ],
 )
 def test_what_goes_wrong(
@@ -432,7 +498,11 @@ def test_what_goes_wrong(
     np.savez(folder / "empty.npz")
     (folder / "torn.npz").write_bytes((folder / "two.npz").read_bytes()[:-40])
     (folder / "scale.atlb").write_bytes(hg.Program(SCALE).to_bytes())
+    (folder / "both.atlas").write_text(
+        "program both\nslot x i32\nldg.i32 v, x[index]\nadd.i32 v, v, 1\nstg.i32 v, x[index]\nexit\n"
+    )
     names: dict[str, Any] = {"PROGRAM": str(scale), "BINARY": str(folder / "scale.atlb")}
+    names |= {"BOTH": str(folder / "both.atlas"), "LINK": str(folder / "." / ".." / folder.name / "scale.atlas")}
     for path in (*folder.glob("*.npy"), *folder.glob("*.npz")):
         names[path.stem.upper()] = str(path)
     arguments = [re.sub(r"[A-Z]+$", lambda found: names[found[0]], a) for a in arguments]
@@ -452,6 +522,26 @@ def test_arrays_of_an_npz_file(scale: Path, members: dict[str, list[float]]) -> 
     np.savez(given, **{name: np.array(value, np.float32) for name, value in members.items()})
     assert cli.main(["run", str(scale), "--in", str(given), "--out", str(kept), "--param", "k=3"]) == 0
     assert np.load(kept)["c"].tolist() == [3, 6]
+
+
+def test_the_index_space_and_whole_numbers_in_all_spellings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "p.atlas"
+    path.write_text("program p\nslot c i32\nparam k i32\nldp.i32 v, k\nstg.i32 v, c[index]\nexit\n")
+    for shape, wanted in (("2x3", (2, 3)), ("2,3", (2, 3)), ("1x2,3", (1, 2, 3)), ("6", (6,))):
+        for k, value in (("12", 12), ("-0x1F", -31), ("0b101", 5), ("0o17", 15)):
+            words = ["--shape", shape, f"--param=k={k}", "--out", str(tmp_path / "c.npy"), "--block", "2x1x1"]
+            assert cli.main(["run", str(path), *words]) == 0
+            found = np.load(tmp_path / "c.npy")
+            assert found.shape == wanted and (found == value).all()
+
+
+def test_ctrl_c_has_a_status_of_its_own(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted() -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(hg, "num_threads", interrupted)
+    assert cli.main(["info"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
 
 
 def test_several_outputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -506,6 +596,8 @@ def test_standard_streams(scale: Path) -> None:
     assert done.returncode == 1
     assert b"neither UTF-8 text nor" in done.stderr
     assert b"<stdin>:1:" in command("dis", "-", stdin=b"foo\n").stderr
+    done = command("run", scale, "--in", "-", "--param", "k=2", stdin=b"foo\n")
+    assert done.stderr == b"error: slot a: standard input is no .npy or .npz file\n"
 
 
 @pytest.mark.parametrize(

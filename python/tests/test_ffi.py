@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import os
+import pickle
 import re
 import shutil
 import subprocess
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 import hologram as hg
-from hologram import _ffi
+from hologram import _ffi, errors
 
 HEADER = Path(hg.__file__).parent / "include" / "hologram.h"
 TEXT = re.sub(r"/\*.*?\*/", "", HEADER.read_text(), flags=re.DOTALL)
@@ -174,6 +175,33 @@ def test_constants_are_as_the_header_says() -> None:
     from hologram._dtypes import NAMES
 
     assert [constants[name.upper()] for name in NAMES] == list(range(1, 13))
+
+
+def test_each_status_has_its_exception() -> None:
+    """By the header's names; what none knows is a defect, and faults have all that is known of them."""
+    constants = {name: int(value) for name, value in re.findall(r"HOLOGRAM_(\w+) = (\d+)", TEXT)}
+    expected = {
+        "INVALID": (errors.InvalidArgumentError, ValueError),
+        "BAD_TYPE": (errors.DTypeError, TypeError),
+        "BAD_HANDLE": (errors.FreedError, RuntimeError),
+        "OUT_OF_MEMORY": (errors.OutOfMemoryError, MemoryError),
+        "SYNTAX": (errors.ProgramSyntaxError, ValueError),
+        "UNVERIFIED": (errors.ProgramVerifyError, ValueError),
+        "CANCELLED": (errors.LaunchCancelledError, RuntimeError),
+        "UNAVAILABLE": (errors.BackendError, RuntimeError),
+        "FORKED": (errors.ForkError, RuntimeError),
+        "INTERNAL": (errors.InternalError, RuntimeError),
+    }
+    for name, (kind, plain) in expected.items():
+        made = errors.of_status(constants[name], "said", 0, 0, 0, 0)
+        assert type(made) is kind and isinstance(made, plain) and str(made) == "said"
+    assert type(errors.of_status(99, "said", 0, 0, 0, 0)) is errors.InternalError
+    for kind in ("access", "divide", "fuel", "class", "handle"):
+        for line in (0, 7):
+            fault = errors.of_status(constants["FAULT"], "said", constants["FAULT_" + kind.upper()], 3, line, 5)
+            assert isinstance(fault, errors.ProgramFault) and str(fault) == "said"
+            for each in (fault, pickle.loads(pickle.dumps(fault))):
+                assert vars(each) == {"kind": kind, "instruction": 3, "line": line or None, "lane": 5}
 
 
 # ---- wrong handles

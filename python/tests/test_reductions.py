@@ -337,6 +337,44 @@ def test_reductions_over_axes(ex: hg.Executor, axis: Any, keepdims: bool) -> Non
             assert np.array_equal(got, [ordered_softmax(ex, row) for row in rows])
 
 
+SOME: list[Any] = [
+    0,
+    1,
+    -1,
+    -2,
+    -3,
+    2,
+    (0,),
+    (1, 2),
+    (-1, 0),
+    (0, 1, 2),
+    (),
+    [0],
+    [2, 0],
+    [-1],
+    np.int64(1),
+    (np.int8(2),),
+]
+NO_AXES: list[Any] = [3, -4, (0, 3), [0, 0], (1, -2), [-1, 2], 1.0, "0", (1.0,), [None], np.zeros(1)]
+
+
+@pytest.mark.parametrize("axis", SOME, ids=repr)
+def test_axes_are_numpy_s(ex: hg.Executor, axis: Any) -> None:
+    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    for keepdims in (False, True):
+        expected = x.sum(axis=tuple(axis) if isinstance(axis, list) else axis, keepdims=keepdims)
+        found = ops.reduce_sum(ex, ex.from_numpy(x), axis=axis, keepdims=keepdims)
+        assert found.shape == np.shape(expected) and np.array_equal(found.to_numpy(), expected)
+
+
+@pytest.mark.parametrize("axis", NO_AXES, ids=repr)
+def test_what_is_no_axis(ex: hg.Executor, axis: Any) -> None:
+    b = ex.allocate((2, 3, 4))
+    for name in ("reduce_sum", "softmax"):
+        with pytest.raises((ValueError, TypeError), match=f"{name}: axis"):
+            getattr(ops, name)(ex, b, axis=axis)
+
+
 def test_places(ex: hg.Executor) -> None:
     x = np.array([[3, 1, 1], [0, np.nan, -1], [-0.0, 0.0, 0.0]], np.float32)
     out, one = ex.allocate(3, "i64"), ex.allocate(1, "i64")
