@@ -1,0 +1,34 @@
+package gemm
+
+import (
+	"math"
+	"testing"
+
+	"github.com/hologram-project/hologram/isa"
+)
+
+// Numbers of 16 bits are widened and rounded as conversions are: all there are, and each
+// with what lies around it and in the middle to the next.
+func TestHalvesAreConverted(t *testing.T) {
+	for _, c := range []struct {
+		t    isa.Type
+		from func(uint16) float32
+		to   func(float32) uint16
+	}{{isa.F16, fromF16, toF16}, {isa.BF16, fromBF16, toBF16}} {
+		for x := range uint32(1 << 16) {
+			want := math.Float32frombits(uint32(isa.Convert(isa.F32, c.t, uint64(x))))
+			got := c.from(uint16(x))
+			if math.Float32bits(got) != math.Float32bits(want) && (want == want || got == got) {
+				t.Fatalf("%v %#x is %x, to be %x", c.t, x, got, want)
+			}
+			next := math.Float32frombits(uint32(isa.Convert(isa.F32, c.t, uint64(x+1&0xffff))))
+			middle := math.Float32bits(float32((float64(want) + float64(next)) / 2))
+			for _, bits := range []uint32{math.Float32bits(want), middle - 1, middle, middle + 1} {
+				f := math.Float32frombits(bits)
+				if want, got := isa.Convert(c.t, isa.F32, uint64(bits)), c.to(f); uint64(got) != want && (f == f || isa.Convert(isa.F32, c.t, uint64(got))&0x7fffffff <= 0x7f800000) {
+					t.Fatalf("%x as %v is %#x, to be %#x", f, c.t, got, want)
+				}
+			}
+		}
+	}
+}
