@@ -1,7 +1,6 @@
 package cpu_test
 
 import (
-	"errors"
 	"math/rand/v2"
 	"testing"
 
@@ -47,28 +46,8 @@ func compare(t *testing.T, tested backends.Backend) {
 					t.Errorf("%s, shape %d, fuel %d: %v", name, i, fuel, err)
 					break
 				}
-				checkFault(t, name, v, got, want)
 			}
 		}
-	}
-}
-
-// checkFault sees that a fault was reported with an instruction that can
-// raise it. Which lane's fault is reported is open.
-func checkFault(t *testing.T, name string, v *isa.Verified, got, want outcome) {
-	t.Helper()
-	var g, w *backends.ProgramFault
-	if !errors.As(got.err, &g) || !errors.As(want.err, &w) || g.Kind != w.Kind {
-		return
-	}
-	if got.inst < 0 || got.inst >= len(v.Program.Insts) {
-		t.Errorf("%s: %v leads to instruction %d", name, g, got.inst)
-		return
-	}
-	op := v.Program.Insts[got.inst].Op
-	row, _ := isa.Lookup(op)
-	if g.Kind != isa.FaultFuel && row.Effect&isa.MayFault == 0 {
-		t.Errorf("%s: %v in %v", name, g, op)
 	}
 }
 

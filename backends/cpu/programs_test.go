@@ -3,6 +3,16 @@ package cpu_test
 // programs are compared with the interpreter, each in several launches. The
 // slots of element programs hold random bytes.
 var programs = map[string]string{
+	"one element, after it was written by bytes": `
+program p
+slot a i32
+slot c i32
+  mov.i32 v, 17
+  stg.i32 v, a[0]
+  ldg.i32 x, a[index]
+  add.i32 x, x, 1
+  stg.i32 x, c[index]
+  exit`,
 	"if both sides": `
 program p
 slot a i32
