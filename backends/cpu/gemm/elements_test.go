@@ -21,9 +21,13 @@ func TestHalvesAreConverted(t *testing.T) {
 			if math.Float32bits(got) != math.Float32bits(want) && (want == want || got == got) {
 				t.Fatalf("%v %#x is %x, to be %x", c.t, x, got, want)
 			}
-			next := math.Float32frombits(uint32(isa.Convert(isa.F32, c.t, uint64(x+1&0xffff))))
-			middle := math.Float32bits(float32((float64(want) + float64(next)) / 2))
-			for _, bits := range []uint32{math.Float32bits(want), middle - 1, middle, middle + 1} {
+			tried := []uint32{math.Float32bits(want)}
+			for _, by := range []uint32{1, 0xffff} { // to the next one away from 0 there is as much as from the last, or twice that
+				beside := math.Float32frombits(uint32(isa.Convert(isa.F32, c.t, uint64(x+by&0xffff))))
+				middle := math.Float32bits(float32(float64(want) + math.Abs(float64(beside)-float64(want))*math.Copysign(0.5, float64(want))))
+				tried = append(tried, middle-1, middle, middle+1)
+			}
+			for _, bits := range tried {
 				f := math.Float32frombits(bits)
 				if want, got := isa.Convert(c.t, isa.F32, uint64(bits)), c.to(f); uint64(got) != want && (f == f || isa.Convert(isa.F32, c.t, uint64(got))&0x7fffffff <= 0x7f800000) {
 					t.Fatalf("%x as %v is %#x, to be %#x", f, c.t, got, want)
