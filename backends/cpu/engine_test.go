@@ -11,6 +11,7 @@ import (
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/cpu"
+	"github.com/hologram-project/hologram/backends/cpu/gemm"
 	"github.com/hologram-project/hologram/backends/cpu/jit"
 	"github.com/hologram-project/hologram/isa/ir"
 	"github.com/hologram-project/hologram/isa/work"
@@ -24,6 +25,15 @@ func TestEngineVariable(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "host, portable engine", infos[0].Name)
 	require.NotContains(t, infos[0].Codegen, "jit")
+
+	for _, l := range levels[1:3] {
+		on(t, l, 1)
+		t.Setenv(cpu.EngineVariable, l.String())
+		infos, err := cpu.New(1).Devices()
+		require.NoError(t, err)
+		require.Equal(t, "host, machine code for "+l.String(), infos[0].Name)
+		require.Contains(t, infos[0].Codegen, fmt.Sprintf("%s/%v", jit.Version, l))
+	}
 
 	t.Setenv(cpu.EngineVariable, "fastest")
 	_, err = cpu.New(1).Open(0)
@@ -39,12 +49,12 @@ func TestEngines(t *testing.T) {
 		b := on(t, l, 1)
 		infos, err := b.Devices()
 		require.NoError(t, err)
-		name := fmt.Sprintf("jit/6/%v", l)
+		name := fmt.Sprintf("%s/%v", jit.Version, l)
 		if l == jit.None {
 			require.Equal(t, runtime.GOARCH+" strips/1", infos[0].Codegen)
 			name = "strips/1"
 		} else {
-			require.Equal(t, fmt.Sprintf("%s gemm/1/%v %s strips/1", runtime.GOARCH, l, name), infos[0].Codegen)
+			require.Equal(t, fmt.Sprintf("%s %s/%v %s strips/1", runtime.GOARCH, gemm.Version, l, name), infos[0].Codegen)
 		}
 		d, err := b.Open(0)
 		require.NoError(t, err)
