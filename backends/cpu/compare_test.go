@@ -108,3 +108,90 @@ out:
 		}
 	}
 }
+
+// What stands for all lanes is computed once, but not before what writes it, and nothing
+// beside it is.
+func TestOneElementForAll(t *testing.T) {
+	v := verify(t, `
+program p
+slot a i32
+slot b u32
+slot c i32
+slot d i32
+  ldg.u32 o, b[index]
+  ldg.i32 y, d[index]
+  mul.i32 y, y, 3
+  stg.i32 y, a[o]
+  ldg.i32 x, a[index]
+  sreg g, global_lane
+  cvt.i32.u64 z, g
+  sub.i32 x, x, z
+  add.i32 x, x, y
+  stg.i32 x, c[index]
+  exit`)
+	few := verify(t, `
+program p
+slot a i32
+slot c i32
+  ldg.i32 x, a[index]
+  sreg g, global_lane
+  sreg q, lane.x
+  cvt.i32.u64 z, g
+  add.i32 x, x, z
+  cvt.i32.u32 z, q
+  mul.i32 x, x, z
+  stg.i32 x, c[index]
+  exit`)
+	const n = 200
+	contents := randomContents(rand.New(rand.NewPCG(7, 8)), v, n)
+	clear(contents[1])
+	for _, l := range levels {
+		for i, v := range []*isa.Verified{v, few} {
+			strides := map[int][]int64{0: {0}}
+			if i == 0 {
+				strides[3] = []int64{0}
+			}
+			in := [][]byte{contents[0], contents[2]}
+			if i == 0 {
+				in = contents
+			}
+			want := run(t, interp.New(), v, linear(n, 64), in, strides, nil)
+			got := run(t, on(t, l, 1), v, linear(n, 64), in, strides, nil)
+			if err := same(v, got, want); err != nil {
+				t.Errorf("%v, program %d: %v", l, i, err)
+			}
+		}
+	}
+}
+
+// Lanes that meet, in blocks that are rows of views and such that are not, whose elements
+// lie side by side, apart or on each other.
+func TestBlocksOfViews(t *testing.T) {
+	v := verify(t, `
+program p
+slot a f32
+slot c f32
+  ldg.f32 x, a[index]
+  block_reduce_max.f32 m, x
+  sub.f32 x, x, m
+  stg.f32 x, c[index]
+  exit`)
+	r := rand.New(rand.NewPCG(9, 10))
+	oracle := interp.New()
+	const rows, cols = 6, 100
+	for i, st := range []map[int][]int64{
+		{0: {107, 1}}, {0: {cols, 1}, 1: {130, 1}}, {0: {0, 1}}, {0: {220, 2}}, {0: {1, rows}, 1: {1, rows}}, {0: {1, 0}}, {0: {101, 1}, 1: {3 * cols, 3}},
+	} {
+		for _, block := range []int64{20, 64, 100, 200} {
+			sh := linear(rows*cols, block)
+			sh.dims = []int64{rows, cols}
+			contents := randomContents(r, v, 3*rows*cols)
+			want := run(t, oracle, v, sh, contents, st, nil)
+			for _, l := range levels {
+				if err := same(v, run(t, on(t, l, 2), v, sh, contents, st, nil), want); err != nil {
+					t.Errorf("%v, strides %d, blocks of %d: %v", l, i, block, err)
+				}
+			}
+		}
+	}
+}

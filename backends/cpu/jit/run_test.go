@@ -70,12 +70,13 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// Rows done side by side end when the launch is cancelled.
+// Rows done side by side end when the launch is cancelled, before or in its last call.
 func TestCancelRows(t *testing.T) {
 	k := kernel(t, square, jit.Detect())
+	endless := kernel(t, "program endless\nslot x f32\n  ldg.f32 v, x[index]\nagain:\n  add.f32 v, v, 0x1p+0\n  bra again", jit.Detect())
 	pool := workers.New(2)
 	defer pool.Close()
-	for _, dims := range [][2]int64{{300, 400}, {40, 400}} { // by several threads, and by one
+	for _, dims := range [][2]int64{{300, 400}, {40, 400}, {16, 200}} { // by several threads, by one, and in one piece
 		x, y := make([]float32, dims[0]*dims[1]), make([]float32, dims[0]*dims[1])
 		for i := range x {
 			x[i] = 1
@@ -93,6 +94,9 @@ func TestCancelRows(t *testing.T) {
 		l.Record.Stop()
 		require.ErrorIs(t, k.Run(l, pool), backends.ErrCancelled)
 		require.NotContains(t, y, float32(1))
+		l.Slots, l.Record = l.Slots[:1], new(backends.Record)
+		time.AfterFunc(5*time.Millisecond, l.Record.Stop)
+		require.ErrorIs(t, endless.Run(l, pool), backends.ErrCancelled)
 	}
 }
 
