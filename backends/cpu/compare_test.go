@@ -115,13 +115,11 @@ func TestOneElementForAll(t *testing.T) {
 	v := verify(t, `
 program p
 slot a i32
-slot b u32
 slot c i32
 slot d i32
-  ldg.u32 o, b[index]
   ldg.i32 y, d[index]
   mul.i32 y, y, 3
-  stg.i32 y, a[o]
+  stg.i32 y, a[0]
   ldg.i32 x, a[index]
   sreg g, global_lane
   cvt.i32.u64 z, g
@@ -142,23 +140,20 @@ slot c i32
   mul.i32 x, x, z
   stg.i32 x, c[index]
   exit`)
-	const n = 200
-	contents := randomContents(rand.New(rand.NewPCG(7, 8)), v, n)
-	clear(contents[1])
+	sh := linear(200, 64)
+	blocks := sh
+	blocks.block = [3]uint32{8, 8, 1}
+	r := rand.New(rand.NewPCG(7, 8))
 	for _, l := range levels {
 		for i, v := range []*isa.Verified{v, few} {
-			strides := map[int][]int64{0: {0}}
-			if i == 0 {
-				strides[3] = []int64{0}
-			}
-			in := [][]byte{contents[0], contents[2]}
-			if i == 0 {
-				in = contents
-			}
-			want := run(t, interp.New(), v, linear(n, 64), in, strides, nil)
-			got := run(t, on(t, l, 1), v, linear(n, 64), in, strides, nil)
-			if err := same(v, got, want); err != nil {
-				t.Errorf("%v, program %d: %v", l, i, err)
+			for _, sh := range []shape{sh, blocks} {
+				contents := randomContents(r, v, sh.n())
+				strides := map[int][]int64{0: {0}, 2: {0}}
+				want := run(t, interp.New(), v, sh, contents, strides, nil)
+				got := run(t, on(t, l, 1), v, sh, contents, strides, nil)
+				if err := same(v, got, want); err != nil {
+					t.Errorf("%v, program %d, blocks %v: %v", l, i, sh.block, err)
+				}
 			}
 		}
 	}

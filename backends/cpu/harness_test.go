@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 	"unsafe"
@@ -99,7 +100,9 @@ func runIn(t testing.TB, room func(n int) []byte, b backends.Backend, v *isa.Ver
 		w := backends.View{Addr: addr(m), Bytes: int64(len(m)), Type: v.Program.Slots[i].Type, Rank: l.Rank, Shape: l.Shape}
 		if st, ok := strides[i]; ok {
 			copy(w.Stride[:], st)
-			w.Bytes = 0
+			if w.Bytes = 0; !slices.ContainsFunc(st, func(n int64) bool { return n != 0 }) { // one element, as core says of [flat …]
+				w.Bytes = int64(w.Type.Size())
+			}
 		} else {
 			for k, n := l.Rank-1, int64(1); k >= 0; k-- {
 				w.Stride[k] = n

@@ -326,7 +326,7 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 						}
 						s := tile{t: p.t, rows: int(n), cols: int(width), along: plan.along}
 						if !converts && w.written == nil { // what is entered directly is short
-							here := spot{p0: p0, kc: kc, jc: jc, panels: end - 1 - q, panel: top + n}
+							here := spot{p0: p0, kc: kc, panels: end - 1 - q, panel: top + n}
 							if jc > jo || !plan.along {
 								here.packed = packA
 							}
