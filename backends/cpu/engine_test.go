@@ -27,7 +27,9 @@ func TestEngineVariable(t *testing.T) {
 	require.NotContains(t, infos[0].Codegen, "jit")
 
 	for _, l := range levels[1:3] {
-		on(t, l, 1)
+		if jit.Available(l) != nil {
+			continue
+		}
 		t.Setenv(cpu.EngineVariable, l.String())
 		infos, err := cpu.New(1).Devices()
 		require.NoError(t, err)
@@ -46,7 +48,10 @@ func TestEngines(t *testing.T) {
 	scan := "  block_scan_add.f32 x, x\n  loop 2, end\n  block_scan_add.f32 x, x\nend:\n"
 	programs := map[string]string{"jit": sum, "strips": strings.Replace(sum, "  add", scan+"  add", 1), "too large": strings.Replace(sum, "  stg", strings.Repeat("  mul.f32 x, x, y\n", 4200)+"  stg", 1)}
 	for _, l := range levels[:3] {
-		b := on(t, l, 1)
+		b, err := cpu.NewFor(1, l)
+		if err != nil {
+			continue
+		}
 		infos, err := b.Devices()
 		require.NoError(t, err)
 		name := fmt.Sprintf("%s/%v", jit.Version, l)
