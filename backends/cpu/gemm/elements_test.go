@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
 // Numbers of 16 bits are widened and rounded as conversions are: all there are, and each
@@ -15,7 +16,7 @@ func TestHalvesAreConverted(t *testing.T) {
 		from func(uint16) float32
 		to   func(float32) uint16
 	}{{isa.F16, fromF16, toF16}, {isa.BF16, fromBF16, toBF16}} {
-		for x := range uint32(1 << 16) {
+		for x := uint32(0); x < 1<<16; x += uint32(brief.Or(1, 7)) {
 			want := math.Float32frombits(uint32(isa.Convert(isa.F32, c.t, uint64(x))))
 			got := c.from(uint16(x))
 			if math.Float32bits(got) != math.Float32bits(want) && (want == want || got == got) {
