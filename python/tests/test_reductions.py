@@ -276,7 +276,7 @@ def test_dimensions_may_lie_in_any_order(ex: hg.Executor, shape: tuple[int, ...]
     orders = list(itertools.permutations(range(rank)))
     rows = [ops.cumsum] if dtype == "i32" else [ops.cumsum, ops.softmax, ops.log_softmax]
     ends = [ops.reduce_sum, ops.reduce_max, ops.argmax]
-    for order, axis in itertools.product(orders, range(rank)):
+    for turn, (order, axis) in enumerate(itertools.product(orders, range(rank))):
         x = whole.reshape([shape[d] for d in order]).transpose(np.argsort(order))
         a, packed = ex.from_numpy(whole), ex.from_numpy(np.ascontiguousarray(x))
         a = a.view(x.shape, strides=[s // x.itemsize for s in x.strides])
@@ -289,7 +289,7 @@ def test_dimensions_may_lie_in_any_order(ex: hg.Executor, shape: tuple[int, ...]
             kind = operation(ex, packed, axis=axis)
             expected = kind.to_numpy()
             assert operation(ex, a, axis=axis).to_numpy().tobytes() == expected.tobytes()
-            for other in orders[:: 1 + (rank > 3)]:
+            for other in orders[turn % 7 :: 7] if rank > 3 else orders:
                 strides = (
                     np.empty(np.prod(shape)).reshape([shape[d] for d in other]).transpose(np.argsort(other)).strides
                 )
