@@ -149,7 +149,7 @@ static bool run(const hologram_direct *d, const hologram_call_args *a) {
     s->code(s->frame);
     if (s->fault && *s->fault) return false;
   }
-  if (a->first) memcpy(a->first, a->operands[a->num_operands - 1].data, d->align[a->num_operands - 1]);
+  if (a->first) memcpy(a->first, a->operands[a->num_operands - 1].data, d->first);
   return true;
 }
 

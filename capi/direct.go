@@ -278,7 +278,7 @@ func newDirect(d *core.Direct, counts *C.hologram_direct, key *C.uint64_t) (*C.h
 	}
 	n.num_operands = C.int32_t(len(d.Operands))
 	for i, o := range d.Operands {
-		n.align[i] = C.uint8_t(o.Align)
+		n.align[i], n.first = C.uint8_t(o.Align), C.uint8_t(o.Size)
 	}
 	c := C.hologram_direct_new(&n, key, C.size_t(bytes))
 	if c == nil {

@@ -55,6 +55,7 @@ typedef struct hologram_direct {
   uint64_t hash, *key;
   int32_t num_words, num_steps, num_bases, num_params, num_resets, num_checks, num_operands;
   uint8_t align[16]; /* of operands, in bytes */
+  uint8_t first;     /* how many bytes an element of the last has */
   hologram_direct_step *steps;
   hologram_direct_base *bases;
   hologram_direct_param *params;

@@ -78,7 +78,7 @@ func (ex *Executor) Direct(c *Call, publish func(*Direct) (retire func())) (neve
 		return false
 	}
 	defer b.Release()
-	if ex.device.Info.Asynchronous && len(b.Memory()) > 0 {
+	if ex.device.Info.Asynchronous && (c.First != nil || len(b.Memory()) > 0) { // for which somebody has to wait, or note it
 		return true
 	}
 	return b.Direct(s.Target().Line, publish)

@@ -49,7 +49,8 @@ const OwnFrame = -2
 type DirectParam struct{ At, Scalar int }
 
 // DirectOperand is what an operand's address is to be: a multiple of Align, and not null.
-type DirectOperand struct{ Align uintptr }
+// Its elements have Size bytes.
+type DirectOperand struct{ Align, Size uintptr }
 
 // DirectCheck are two operands of which the one is written, and bytes from their
 // addresses that they reach: these must lie apart or, if Same, the other's address be
@@ -261,7 +262,7 @@ func (b *Bound) direct(line *memory.Line) (d *Direct, never bool) {
 		if use.number == 0 {
 			at = max(at, align)
 		}
-		made.Operands = append(made.Operands, DirectOperand{at})
+		made.Operands = append(made.Operands, DirectOperand{at, use.align})
 	}
 	for i := range p.scalars {
 		switch use := &p.scalars[i]; {
