@@ -200,15 +200,16 @@ func SetThreads(n int) error {
 	return nil
 }
 
-// setThreads chooses the number of threads. Go runs no more than GOMAXPROCS at
-// once, which is raised where more are asked for.
+// setThreads chooses the number of threads, by which kernels say what is entered directly.
+// Go runs no more than GOMAXPROCS at once, which is raised where more are asked for.
 func (d *Device) setThreads(n int) {
 	d.threads.Lock()
-	defer d.threads.Unlock()
 	d.workers.SetThreads(n)
 	if runtime.GOMAXPROCS(0) < n {
 		runtime.GOMAXPROCS(n)
 	}
+	d.threads.Unlock()
+	d.call.Unpublish()
 }
 
 // BackendNames lists the backends that have a name, available or not.

@@ -48,16 +48,16 @@ const (
 )
 
 // Direct is backends.Entered's, as CUDA has it: of kernels that tell nobody anything.
-func (k *kernel) Direct(l *backends.Launch, on backends.Stream) []backends.Direct {
+func (k *kernel) Direct(l *backends.Launch, on backends.Stream) (parts []backends.Direct, never bool) {
 	s, ok := on.(*stream)
 	if !ok || s.device != k.device || !k.device.backend.options.Enters || !k.variant.Proved || l.Fuel > 0 {
-		return nil
+		return nil, true
 	}
 	b := k.device.backend
 	b.mu.Lock()
 	defer b.unlock()
 	if k.gone || s.closed || s.capture != nil || s.joined {
-		return nil
+		return nil, false
 	}
 	e := &entry{stream: s, kernel: k, launch: *l}
 	e.launch.Record, e.launch.Slots, e.launch.Params = nil, slices.Clone(l.Slots), slices.Clone(l.Params)
@@ -67,12 +67,12 @@ func (k *kernel) Direct(l *backends.Launch, on backends.Stream) []backends.Direc
 	d := backends.Direct{Code: enterCode(), Frame: make([]byte, frameFirst), Nanoseconds: k.Cost(l), Bounded: !loops(k.ir.Body), Fault: frameRefused, Refuses: true}
 	binary.NativeEndian.PutUint64(d.Frame[frameEntry:], number)
 	for i := range l.Slots {
-		d.Slots = append(d.Slots, backends.SlotPlace{Place: backends.Place{Of: i, At: len(d.Frame)}})
+		d.Addresses = append(d.Addresses, backends.AddressPlace{Of: backends.Base(i), At: len(d.Frame)})
 		d.Frame = binary.NativeEndian.AppendUint64(d.Frame, 0)
 	}
 	for i, t := range k.ir.ParamTypes {
 		if t != isa.F16 && t != isa.BF16 {
-			d.Params = append(d.Params, backends.ParamPlace{Place: backends.Place{Of: i, At: len(d.Frame)}, Type: t})
+			d.Params = append(d.Params, backends.ParamPlace{Of: i, At: len(d.Frame), Type: t})
 		}
 		d.Frame = binary.NativeEndian.AppendUint64(d.Frame, l.Params[i])
 	}
@@ -83,7 +83,7 @@ func (k *kernel) Direct(l *backends.Launch, on backends.Stream) []backends.Direc
 			b.mu.Unlock()
 		}
 	}
-	return []backends.Direct{d}
+	return []backends.Direct{d}, false
 }
 
 func loops(r *ir.Region) bool {

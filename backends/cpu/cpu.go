@@ -176,8 +176,15 @@ func (b *Backend) info() backends.Info {
 	for _, e := range b.engines {
 		codegen += " " + e.name
 	}
-	return backends.Info{Name: "host, " + b.how, HostVisible: true, DLPackType: 1, Codegen: codegen, FewLanes: len(b.engines) > 1, Enters: len(b.engines) > 1}
+	info := backends.Info{Name: "host, " + b.how, HostVisible: true, DLPackType: 1, Codegen: codegen}
+	if len(b.engines) > 1 {
+		info.FewLanes, info.Enters = true, &enters
+	}
+	return info
 }
+
+// enters bounds what is entered; engines may want less.
+var enters = backends.EnterBounds{Bytes: 256 << 10, Nanoseconds: 30e3}
 
 // Open opens device 0.
 func (b *Backend) Open(i int) (backends.Device, error) {
@@ -267,13 +274,13 @@ func (k *kernel) Cost(l *backends.Launch) float64 {
 var _ backends.Entered = (*kernel)(nil)
 
 // Direct is backends.Entered's: machine code alone is entered.
-func (k *kernel) Direct(l *backends.Launch, _ backends.Stream) []backends.Direct {
+func (k *kernel) Direct(l *backends.Launch, _ backends.Stream) (parts []backends.Direct, never bool) {
 	if e, ok := k.program.(interface {
-		Direct(l *backends.Launch, threads int) []backends.Direct
+		Direct(l *backends.Launch, threads int, within float64) []backends.Direct
 	}); ok {
-		return e.Direct(l, k.device.backend.Threads())
+		parts = e.Direct(l, k.device.backend.Threads(), enters.Nanoseconds)
 	}
-	return nil
+	return parts, parts == nil
 }
 
 func (k *kernel) Workspace(*backends.Launch) int64 { return 0 }

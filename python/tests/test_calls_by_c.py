@@ -127,6 +127,16 @@ def test_addresses_are_looked_at_each_time(cpu: hg.Executor) -> None:
     assert (fixed == 0).all()
 
 
+def test_what_was_made_for_a_number_of_threads(cpu: hg.Executor) -> None:
+    """How long a call may be that C makes depends on it."""
+    x, y, out = add(cpu)
+    before = direct(cpu)
+    hg.set_num_threads(hg.num_threads())
+    ops.vector_add(cpu, x, y, out)
+    assert direct(cpu) == before
+    add(cpu)
+
+
 @pytest.mark.parametrize("rows", [2, 7, 64, 65])
 def test_rows(cpu: hg.Executor, rows: int) -> None:
     """What broadcasts or lies apart by rows is a call for each row, of which there may be 64."""
