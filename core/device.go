@@ -158,10 +158,10 @@ func newDevice(name string, b backends.Backend, dev backends.Device) (*Device, e
 	d.kernels = program.NewCache(dev)
 	d.call.Cache, d.call.Pool, d.call.Host = d.kernels, d.pool, d.host
 	d.calls = call.NewTable(&d.call, preparedOps)
-	if text := backends.Getenv("HOLOGRAM_NUM_THREADS"); text != "" {
+	if text := numThreads.Get(); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > backends.MaxThreads {
-			return nil, Errorf(Invalid, "HOLOGRAM_NUM_THREADS is %q; expected 1 … %d", text, backends.MaxThreads)
+			return nil, Errorf(Invalid, "%s is %q; expected 1 … %d", numThreads.Name, text, backends.MaxThreads)
 		}
 		if d.workers != nil {
 			d.setThreads(n)

@@ -105,23 +105,23 @@ type Backend struct {
 	refused error    // why it does not open
 }
 
-// EngineVariable names the variable of the environment that switches machine code
+// EngineVariable is the variable of the environment that switches machine code
 // off, or chooses what it is made for: "strips", "avx2" or "avx512".
-const EngineVariable = "HOLOGRAM_CPU_ENGINE"
+var EngineVariable = backends.NewVariable("HOLOGRAM_CPU_ENGINE")
 
 // New returns the backend, with launches on up to the given number of threads
 // (the caller's included); 0 takes as many as Go runs at once. Programs become
 // machine code where the machine, the system and EngineVariable allow it; where
 // that asks for what is not there, the device does not open.
 func New(threads int) *Backend {
-	if wanted := backends.Getenv(EngineVariable); wanted != "" {
+	if wanted := EngineVariable.Get(); wanted != "" {
 		l, ok := map[string]jit.Level{"strips": jit.None, jit.AVX2.String(): jit.AVX2, jit.AVX512.String(): jit.AVX512}[wanted]
 		if !ok {
-			return refused(threads, fmt.Errorf("%s is %q; expected strips, %v or %v", EngineVariable, wanted, jit.AVX2, jit.AVX512))
+			return refused(threads, fmt.Errorf("%s is %q; expected strips, %v or %v", EngineVariable.Name, wanted, jit.AVX2, jit.AVX512))
 		}
 		b, err := NewFor(threads, l)
 		if err != nil {
-			return refused(threads, fmt.Errorf("%s is %q: %w", EngineVariable, wanted, err))
+			return refused(threads, fmt.Errorf("%s is %q: %w", EngineVariable.Name, wanted, err))
 		}
 		return b
 	}
