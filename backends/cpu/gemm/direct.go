@@ -109,7 +109,7 @@ func (k *Kernel) Direct(l *backends.Launch, _ int, within float64) []backends.Di
 	defer k.spare.Store(r)
 	p := &r.first
 	ns := p.nanoseconds(r.part) * float64(r.batches*r.parts)
-	if !(ns <= within) || p.converts() || p.out.convert != nil || p.out.size != p.t.size() {
+	if !(ns <= within) || p.k == 0 || p.converts() || p.out.convert != nil || p.out.size != p.t.size() {
 		return nil
 	}
 	if k.is.Scaled { // by whatever numbers a call brings
