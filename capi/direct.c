@@ -135,20 +135,19 @@ static bool fits(const hologram_direct *d, const hologram_call_args *a) {
 
 /* Runs a call; false if nothing was changed that Go does not write anew. */
 static bool run(const hologram_direct *d, const hologram_call_args *a) {
-  char *memory = d->memory;
   for (int i = 0; i < d->num_params; i++) {
     const hologram_direct_param *p = &d->params[i];
-    if (!convert(&a->scalars[p->scalar], p->dtype, (uint64_t *)(memory + p->to))) return false;
+    if (!convert(&a->scalars[p->scalar], p->dtype, (uint64_t *)p->to)) return false;
   }
   for (int i = 0; i < d->num_bases; i++) {
     const hologram_direct_base *b = &d->bases[i];
-    *(uint64_t *)(memory + b->to) = (uint64_t)((uintptr_t)a->operands[b->operand].data + (uintptr_t)b->offset);
+    *(uint64_t *)b->to = (uint64_t)((uintptr_t)a->operands[b->operand].data + (uintptr_t)b->offset);
   }
-  for (int i = 0; i < d->num_resets; i++) *(uint64_t *)(memory + d->resets[i].to) = d->resets[i].value;
+  for (int i = 0; i < d->num_resets; i++) *(uint64_t *)d->resets[i].to = d->resets[i].value;
   for (int i = 0; i < d->num_steps; i++) {
     const hologram_direct_step *s = &d->steps[i];
-    s->code(memory + s->frame);
-    if (s->fault >= 0 && *(const uint32_t *)(memory + s->fault)) return false;
+    s->code((void *)s->frame);
+    if (s->faults && *(const uint32_t *)s->fault) return false;
   }
   if (a->first) memcpy(a->first, a->operands[a->num_operands - 1].data, d->first);
   return true;
@@ -244,6 +243,7 @@ hologram_direct *hologram_direct_new(const hologram_direct *c, size_t bytes) {
   size_t bases = (size_t)c->num_bases * sizeof *c->bases, resets = (size_t)c->num_resets * sizeof *c->resets;
   size_t checks = (size_t)c->num_checks * sizeof *c->checks, params = (size_t)c->num_params * sizeof *c->params;
   hologram_direct *d = calloc(1, sizeof *d + words + steps + bases + resets + checks + params + ALIGN + bytes);
+  uintptr_t memory;
   char *at;
   if (!d) return NULL;
   *d = *c;
@@ -253,11 +253,18 @@ hologram_direct *hologram_direct_new(const hologram_direct *c, size_t bytes) {
   d->bases = part(&at, c->bases, bases);
   d->resets = part(&at, c->resets, resets);
   d->checks = part(&at, c->checks, checks);
-  d->params = part(&at, c->params, params); /* last, which may end within a word */
+  d->params = part(&at, c->params, params);
   at += (ALIGN - (uintptr_t)at % ALIGN) % ALIGN;
-  d->memory = part(&at, c->memory, bytes);
+  memory = (uintptr_t)(d->memory = part(&at, c->memory, bytes));
+  for (int i = 0; i < d->num_steps; i++) {
+    d->steps[i].frame += memory;
+    d->steps[i].fault += memory;
+  }
+  for (int i = 0; i < d->num_bases; i++) d->bases[i].to += memory;
+  for (int i = 0; i < d->num_params; i++) d->params[i].to += memory;
   for (int i = 0; i < d->num_resets; i++) {
-    if (d->resets[i].own) d->resets[i].value += (uintptr_t)d->memory;
+    d->resets[i].to += memory;
+    if (d->resets[i].own) d->resets[i].value += memory;
   }
   return d;
 }

@@ -261,12 +261,12 @@ func (p *parts) room(bytes int) (at int) {
 func (p *parts) add(d *core.Direct, s *core.DirectStep) {
 	frame := p.room(len(s.Frame))
 	copy(p.memory[frame:], s.Frame)
-	step := C.hologram_direct_step{code: (*[0]byte)(*(*unsafe.Pointer)(unsafe.Pointer(&s.Code))), frame: C.uint32_t(frame), fault: -1}
+	step := C.hologram_direct_step{code: (*[0]byte)(*(*unsafe.Pointer)(unsafe.Pointer(&s.Code))), frame: C.uintptr_t(frame)}
 	if s.Fault >= 0 {
-		step.fault = C.int32_t(frame + s.Fault)
+		step.fault, step.faults = C.uintptr_t(frame+s.Fault), 1
 	}
 	p.steps = append(p.steps, step)
-	to := func(at int) C.uint32_t { return C.uint32_t(frame + at) }
+	to := func(at int) C.uintptr_t { return C.uintptr_t(frame + at) }
 	for _, b := range s.Bases {
 		switch {
 		case b.Of >= 0:

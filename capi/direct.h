@@ -20,32 +20,32 @@ enum { HOLOGRAM_DIRECT_COST = 64, HOLOGRAM_DIRECT_CREDIT = HOLOGRAM_DIRECT_COST 
 #define HOLOGRAM_MACHINE_CODE
 #endif
 
-/* What is told of frames counts bytes from a call's memory on. */
+/* Where something is in a call's memory Go counts from that memory on: hologram_direct_new makes addresses of it. */
 
 /* A launch. */
 typedef struct {
   void(HOLOGRAM_MACHINE_CODE *code)(void *frame);
-  uint32_t frame;
-  int32_t fault; /* where a u32 is that is not 0 after a launch that is to be made again by Go; -1: none is */
+  uintptr_t frame, fault; /* where a u32 is that is not 0 after a launch that is to be made again by Go */
+  int32_t faults;         /* whether one is */
 } hologram_direct_step;
 
 /* An operand's address and so many bytes are written there. */
 typedef struct {
+  uintptr_t to;
   int64_t offset;
-  uint32_t to;
   int32_t operand;
 } hologram_direct_base;
 
 /* A number, converted to a dtype, is written there. */
 typedef struct {
-  uint32_t to;
+  uintptr_t to;
   int32_t scalar, dtype;
 } hologram_direct_param;
 
-/* A value is written there: if own, that and the address of the call's memory. */
+/* A value is written there, which may itself be where something is in the call's own memory. */
 typedef struct {
+  uintptr_t to;
   uint64_t value;
-  uint32_t to;
   int32_t own;
 } hologram_direct_word;
 
