@@ -54,13 +54,14 @@ type Info struct {
 	Asynchronous bool      // what a Stream is given may be done after it returned
 	Codegen      string    // what changes the code made: generator version, architecture, features
 	RunsSource   bool      // compiles Unit.Source rather than Unit.IR, so kernels differ by source
-	Enters       bool      // kernels may be Entered
 	FewLanes     bool      // few lanes keep the device busy: products need not be split along k
 	Variants     Variant   // what Compile heeds; the rest of a Variant makes no other kernel
 	MemoryBytes  int64     // 0: not known
 	MaxGrid      [3]uint32 // the most blocks in x, y, z; 0: 2^32 − 1
 	DLPackType   int32     // DLPack's DLDeviceType: 1 CPU, 2 CUDA, 8 Metal; 0: memory is not shared by DLPack
 	DLPackID     int32     // DLPack's device_id
+
+	Enters *EnterBounds // of what may be entered of kernels that are Entered; nil: none is
 }
 
 // Device is an opened device. Its methods may be called from several goroutines.

@@ -1,18 +1,30 @@
 package backends
 
-import "github.com/hologram-project/hologram/isa"
+import (
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/kernels"
+)
 
-// Entered is a Kernel with launches that others may run without its stream, as
-// C code, while that stream has nothing else to do: short ones, for which the way
-// there would take longer than the work.
+// EnterBounds say what of a device's calls others may enter by themselves: its frames and
+// workspace have at most so many Bytes, and it takes at most so many Nanoseconds. Who
+// enters it may hold locks meanwhile, as Python's, which that leaves to a thread for 5 ms;
+// and nobody cancels it.
+type EnterBounds struct {
+	Bytes       int64
+	Nanoseconds float64
+}
+
+// Entered is a Kernel with launches that others may run without its stream, as C code, in
+// that stream's turn: short ones, for which the way there would take longer than the work
+// or, on a device that works by itself, than queueing it.
 type Entered interface {
 	Kernel
 	// Direct returns a launch on a stream as code to be entered, one after the other, or
-	// nil if it is to go by the stream. Of l's slots it looks at all but the addresses,
-	// which others take the place of: they are aligned as these are, to 64 bytes where
-	// the Kernel is a Specializer, else to their elements, and lie apart or on each other
-	// as these do.
-	Direct(l *Launch, on Stream) []Direct
+	// nil if it is to go by the stream: for now or, if never, as often as it comes. Of l's
+	// slots it looks at all but the addresses, which others take the place of: they are
+	// aligned as these are, to 64 bytes where the Kernel is a Specializer, else to their
+	// elements, and lie apart or on each other as these do.
+	Direct(l *Launch, on Stream) (parts []Direct, never bool)
 }
 
 // Shared is a Stream of a device that works by itself, on which code may be entered
@@ -27,7 +39,8 @@ type Shared interface {
 type Direct struct {
 	Code  uintptr // of a function by C's convention of one argument, the address of a frame
 	Frame []byte  // what a frame is before its first use; its address is a multiple of FrameAlign
-	Slots []SlotPlace
+	// Addresses go to a frame before each use: those of Launch.Slots, or its own.
+	Addresses []AddressPlace
 	// Params are where cells of Launch.Params go, those of signed integers extended by
 	// their signs and others by zeros to 64 bits. That of a 16-bit float has no place.
 	Params []ParamPlace
@@ -39,6 +52,8 @@ type Direct struct {
 	// the stream, because it faulted or, if Refuses, because nothing was done; -1: none is.
 	Fault   int
 	Refuses bool
+	// Bytes are what the device keeps for it until Release.
+	Bytes int64
 	// Release, if it is not nil, lets go of what the code has beside its Kernel, before
 	// that. Nobody enters it then, but what was entered may still be under way.
 	Release func()
@@ -47,23 +62,26 @@ type Direct struct {
 // FrameAlign is what frames' addresses are multiples of.
 const FrameAlign = 64
 
-// Place says which slot or parameter goes to which byte of a frame.
-type Place struct{ Of, At int }
+// Base says whose address is meant: by its number that of one of a launch's slots, of a
+// call's operands, or one of these.
+type Base int
 
-// SlotPlace is where the address of one of Launch.Slots, or of the frame itself, goes
-// before each use, 64 bits, with so many bytes added to it.
-type SlotPlace struct {
-	Place
+const (
+	Workspace Base = kernels.Workspace     // a call's workspace, of which launches know nothing
+	OwnFrame  Base = kernels.Workspace - 1 // the frame's own
+)
+
+// AddressPlace is where an address goes, 64 bits, with so many bytes added to it.
+type AddressPlace struct {
+	Of     Base
+	At     int // byte of a frame
 	Offset int64
 }
 
-// OwnFrame is the Of of a SlotPlace with the address of the frame itself.
-const OwnFrame = -1
-
-// ParamPlace is the place of a parameter of a type.
+// ParamPlace is where a parameter of a type goes.
 type ParamPlace struct {
-	Place
-	Type isa.Type
+	Of, At int
+	Type   isa.Type
 }
 
 // Word is 64 bits of a frame, from byte At on.

@@ -1,4 +1,5 @@
 #include "direct.h"
+#include "dlpack.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -7,7 +8,6 @@
 #include "_cgo_export.h"
 
 enum { OPEN = 0, TAKEN = 1, SHUT = 2 }; /* a gate's turn */
-enum { DL_CPU = 1 };
 
 uint64_t hologram_buffers_freed;
 
@@ -137,19 +137,19 @@ static bool fits(const hologram_direct *d, const hologram_call_args *a) {
 static bool run(const hologram_direct *d, const hologram_call_args *a) {
   for (int i = 0; i < d->num_params; i++) {
     const hologram_direct_param *p = &d->params[i];
-    if (!convert(&a->scalars[p->scalar], p->dtype, p->to)) return false;
+    if (!convert(&a->scalars[p->scalar], p->dtype, (uint64_t *)p->to)) return false;
   }
   for (int i = 0; i < d->num_bases; i++) {
     const hologram_direct_base *b = &d->bases[i];
-    *b->to = (uint64_t)((uintptr_t)a->operands[b->operand].data + (uintptr_t)b->offset);
+    *(uint64_t *)b->to = (uint64_t)((uintptr_t)a->operands[b->operand].data + (uintptr_t)b->offset);
   }
-  for (int i = 0; i < d->num_resets; i++) *d->resets[i].to = d->resets[i].value;
+  for (int i = 0; i < d->num_resets; i++) *(uint64_t *)d->resets[i].to = d->resets[i].value;
   for (int i = 0; i < d->num_steps; i++) {
     const hologram_direct_step *s = &d->steps[i];
-    s->code(s->frame);
-    if (s->fault && *s->fault) return false;
+    s->code((void *)s->frame);
+    if (s->faults && *(const uint32_t *)s->fault) return false;
   }
-  if (a->first) memcpy(a->first, a->operands[a->num_operands - 1].data, d->align[a->num_operands - 1]);
+  if (a->first) memcpy(a->first, a->operands[a->num_operands - 1].data, d->first);
   return true;
 }
 
@@ -221,35 +221,51 @@ uint64_t hologram_direct_count(const hologram_gate *g) { return g ? __atomic_loa
 
 void hologram_direct_offer(const hologram_gate *g, uint64_t executor, const hologram_call_args *args) {
   uint64_t key[HOLOGRAM_DIRECT_WORDS];
-  hologram_direct counts = {0};
-  if (!(counts.num_words = key_of(g, args, key))) return;
-  counts.hash = hash_of(key, counts.num_words);
-  direct_publish(executor, (hologram_call_args *)args, &counts, key);
+  hologram_direct call = {.key = key};
+  if (!(call.num_words = key_of(g, args, key))) return;
+  call.hash = hash_of(key, call.num_words);
+  direct_publish(executor, (hologram_call_args *)args, &call);
 }
 
 /* ---- for Go ---- */
 
-hologram_direct *hologram_direct_new(const hologram_direct *counts, const uint64_t *key, size_t bytes) {
-  const hologram_direct *c = counts;
-  size_t sizes[] = {(size_t)c->num_words * sizeof *c->key,      (size_t)c->num_steps * sizeof *c->steps,
-                    (size_t)c->num_bases * sizeof *c->bases,    (size_t)c->num_params * sizeof *c->params,
-                    (size_t)c->num_resets * sizeof *c->resets, (size_t)c->num_checks * sizeof *c->checks};
-  size_t all = sizeof *c + 64 + bytes;
-  hologram_direct *d;
+/* Copies an array to a place, which it moves behind it. */
+static void *part(char **at, const void *from, size_t bytes) {
+  void *to = *at;
+  if (bytes) memcpy(to, from, bytes);
+  *at += bytes;
+  return to;
+}
+
+hologram_direct *hologram_direct_new(const hologram_direct *c, size_t bytes) {
+  enum { ALIGN = 64 };
+  size_t words = (size_t)c->num_words * sizeof *c->key, steps = (size_t)c->num_steps * sizeof *c->steps;
+  size_t bases = (size_t)c->num_bases * sizeof *c->bases, resets = (size_t)c->num_resets * sizeof *c->resets;
+  size_t checks = (size_t)c->num_checks * sizeof *c->checks, params = (size_t)c->num_params * sizeof *c->params;
+  hologram_direct *d = calloc(1, sizeof *d + words + steps + bases + resets + checks + params + ALIGN + bytes);
+  uintptr_t memory;
   char *at;
-  for (int i = 0; i < 6; i++) all += sizes[i];
-  if (!(d = calloc(1, all))) return NULL;
+  if (!d) return NULL;
   *d = *c;
   at = (char *)(d + 1);
-  d->key = (uint64_t *)at;
-  d->steps = (hologram_direct_step *)(at += sizes[0]);
-  d->bases = (hologram_direct_base *)(at += sizes[1]);
-  d->params = (hologram_direct_param *)(at += sizes[2]);
-  d->resets = (hologram_direct_word *)(at += sizes[3]);
-  d->checks = (hologram_direct_check *)(at += sizes[4]);
-  at += sizes[5];
-  d->memory = at + (64 - (uintptr_t)at % 64) % 64;
-  memcpy(d->key, key, sizes[0]);
+  d->key = part(&at, c->key, words);
+  d->steps = part(&at, c->steps, steps);
+  d->bases = part(&at, c->bases, bases);
+  d->resets = part(&at, c->resets, resets);
+  d->checks = part(&at, c->checks, checks);
+  d->params = part(&at, c->params, params);
+  at += (ALIGN - (uintptr_t)at % ALIGN) % ALIGN;
+  memory = (uintptr_t)(d->memory = part(&at, c->memory, bytes));
+  for (int i = 0; i < d->num_steps; i++) {
+    d->steps[i].frame += memory;
+    d->steps[i].fault += memory;
+  }
+  for (int i = 0; i < d->num_bases; i++) d->bases[i].to += memory;
+  for (int i = 0; i < d->num_params; i++) d->params[i].to += memory;
+  for (int i = 0; i < d->num_resets; i++) {
+    d->resets[i].to += memory;
+    if (d->resets[i].own) d->resets[i].value += memory;
+  }
   return d;
 }
 

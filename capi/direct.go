@@ -28,17 +28,17 @@ type entrance struct {
 type gate struct {
 	c     *C.hologram_gate
 	calls map[*C.hologram_direct]*published // what is there
-	bytes int64                             // of their memory
+	bytes int64                             // that are kept for them
 }
 
 // published is a call in C's memory.
 type published struct {
 	c     *C.hologram_direct
-	bytes int64
-	d     *core.Direct // nil: it is one that C leaves to Go
+	bytes int64 // that are kept for it
+	d     *core.Direct
 }
 
-// maxGateBytes bounds the memory of one gate's calls, on whatever device.
+// maxGateBytes bounds what is kept for one gate's calls, on whatever device.
 const maxGateBytes = 32 << 20
 
 var gates struct {
@@ -125,13 +125,6 @@ func dropGate(at entrance) {
 	gates.free = append(gates.free, g)
 	gates.Unlock()
 	for _, x := range ended {
-		x.forget()
-	}
-}
-
-// forget tells core that the call is not entered any more.
-func (x *published) forget() {
-	if x.d != nil {
 		x.d.Forget()
 	}
 }
@@ -174,10 +167,10 @@ func (g *gate) retire(x *published) {
 }
 
 // direct_publish publishes a call like one that was just made, or that C need not ask
-// for it again.
+// for it again, under a key.
 //
 //export direct_publish
-func direct_publish(executor C.hologram_executor, args *C.hologram_call_args, counts *C.hologram_direct, key *C.uint64_t) {
+func direct_publish(executor C.hologram_executor, args *C.hologram_call_args, key *C.hologram_direct) {
 	var status C.int32_t
 	defer guard(&status)
 	ex, err := lookup(handle(executor), kindExecutor, "direct")
@@ -190,9 +183,9 @@ func direct_publish(executor C.hologram_executor, args *C.hologram_call_args, co
 		return
 	}
 	at := entrance{handle(executor), uint64(args.stream)}
-	never := ex.Direct(&f.call, func(d *core.Direct) func() {
+	ex.Direct(&f.call, func(d *core.Direct) func() {
 		x := &published{d: d}
-		if x.c, x.bytes = newDirect(d, counts, key); x.c == nil {
+		if x.c, x.bytes = newDirect(d, key); x.c == nil {
 			return nil
 		}
 		if g := admit(at, x); g != nil {
@@ -200,11 +193,6 @@ func direct_publish(executor C.hologram_executor, args *C.hologram_call_args, co
 		}
 		return nil
 	})
-	if never {
-		if c := C.hologram_direct_new(counts, key, 0); c != nil {
-			admit(at, &published{c: c})
-		}
-	}
 }
 
 // admit puts a call into the gate of an entrance, which it returns, in the place of others.
@@ -243,7 +231,7 @@ func admit(at entrance, x *published) *gate {
 	}
 	for _, other := range ended {
 		C.free(unsafe.Pointer(other.c))
-		other.forget()
+		other.d.Forget()
 	}
 	if !placed {
 		C.free(unsafe.Pointer(x.c))
@@ -252,86 +240,93 @@ func admit(at entrance, x *published) *gate {
 	return g
 }
 
-// newDirect puts a call into C's memory.
-func newDirect(d *core.Direct, counts *C.hologram_direct, key *C.uint64_t) (*C.hologram_direct, int64) {
-	up := func(n int) int { return (n + core.FrameAlign - 1) &^ (core.FrameAlign - 1) }
-	n, bytes := *counts, 0
-	if d.Space == 0 {
-		bytes = up(int(d.Workspace))
+// parts are those of a call that is on its way to C's memory.
+type parts struct {
+	steps  []C.hologram_direct_step
+	bases  []C.hologram_direct_base
+	params []C.hologram_direct_param
+	resets []C.hologram_direct_word
+	checks []C.hologram_direct_check
+	memory []byte // the workspace, if it is not elsewhere, and the frames
+}
+
+// room adds bytes to the memory, and returns where.
+func (p *parts) room(bytes int) (at int) {
+	at = len(p.memory)
+	p.memory = append(p.memory, make([]byte, (bytes+core.FrameAlign-1)&^(core.FrameAlign-1))...)
+	return at
+}
+
+// add adds a step of a call.
+func (p *parts) add(d *core.Direct, s *core.DirectStep) {
+	frame := p.room(len(s.Frame))
+	copy(p.memory[frame:], s.Frame)
+	step := C.hologram_direct_step{code: (*[0]byte)(*(*unsafe.Pointer)(unsafe.Pointer(&s.Code))), frame: C.uintptr_t(frame)}
+	if s.Fault >= 0 {
+		step.fault, step.faults = C.uintptr_t(frame+s.Fault), 1
 	}
-	n.num_steps, n.num_params, n.num_checks = C.int32_t(len(d.Steps)), 0, C.int32_t(len(d.Checks))
-	for i := range d.Steps {
-		s := &d.Steps[i]
-		bytes += up(len(s.Frame))
-		n.num_params += C.int32_t(len(s.Params))
-		n.num_resets += C.int32_t(len(s.Words))
-		for _, b := range s.Bases {
-			if b.Operand >= 0 {
-				n.num_bases++
-			} else {
-				n.num_resets++
-			}
+	p.steps = append(p.steps, step)
+	to := func(at int) C.uintptr_t { return C.uintptr_t(frame + at) }
+	for _, b := range s.Bases {
+		switch {
+		case b.Of >= 0:
+			p.bases = append(p.bases, C.hologram_direct_base{to: to(b.At), offset: C.int64_t(b.Offset), operand: C.int32_t(b.Of)})
+		case b.Of == core.OwnFrame:
+			p.resets = append(p.resets, C.hologram_direct_word{to: to(b.At), value: C.uint64_t(frame) + C.uint64_t(b.Offset), own: 1})
+		default: // at the memory's beginning
+			p.resets = append(p.resets, C.hologram_direct_word{to: to(b.At), value: C.uint64_t(d.Space) + C.uint64_t(b.Offset), own: flag(d.Space == 0)})
 		}
 	}
-	if len(d.Operands) > len(n.align) {
+	for _, x := range s.Params {
+		p.params = append(p.params, C.hologram_direct_param{to: to(x.At), scalar: C.int32_t(x.Scalar), dtype: C.int32_t(d.Scalars[x.Scalar])})
+	}
+	for _, w := range s.Words {
+		p.resets = append(p.resets, C.hologram_direct_word{to: to(w.At), value: C.uint64_t(w.Value)})
+	}
+}
+
+// newDirect puts a call with a key into C's memory, and tells what is kept for it.
+func newDirect(d *core.Direct, key *C.hologram_direct) (c *C.hologram_direct, bytes int64) {
+	call := *key
+	if len(d.Operands) > len(call.align) {
 		return nil, 0
 	}
-	n.num_operands = C.int32_t(len(d.Operands))
+	call.num_operands = C.int32_t(len(d.Operands))
 	for i, o := range d.Operands {
-		n.align[i] = C.uint8_t(o.Align)
+		call.align[i], call.first = C.uint8_t(o.Align), C.uint8_t(o.Size)
 	}
-	c := C.hologram_direct_new(&n, key, C.size_t(bytes))
-	if c == nil {
-		return nil, 0
-	}
-	steps, bases := unsafe.Slice(c.steps, n.num_steps), unsafe.Slice(c.bases, n.num_bases)
-	params, resets := unsafe.Slice(c.params, n.num_params), unsafe.Slice(c.resets, n.num_resets)
-	checks := unsafe.Slice(c.checks, n.num_checks)
-	at, workspace := unsafe.Pointer(c.memory), d.Space
-	if workspace == 0 {
-		workspace = uintptr(at)
-		at = unsafe.Add(at, up(int(d.Workspace)))
+	var p parts
+	if d.Space == 0 {
+		p.room(int(d.Workspace))
+	} else {
+		bytes = d.Workspace
 	}
 	for i := range d.Steps {
-		s := &d.Steps[i]
-		frame := at
-		at = unsafe.Add(at, up(len(s.Frame)))
-		copy(unsafe.Slice((*byte)(frame), len(s.Frame)), s.Frame)
-		cell := func(at int) *C.uint64_t { return (*C.uint64_t)(unsafe.Add(frame, at)) }
-		steps[i].code = (*[0]byte)(*(*unsafe.Pointer)(unsafe.Pointer(&s.Code)))
-		steps[i].frame = (*C.char)(frame)
-		if s.Fault >= 0 {
-			steps[i].fault = (*C.uint32_t)(unsafe.Add(frame, s.Fault))
-		}
-		for _, b := range s.Bases {
-			if b.Operand < 0 {
-				of := workspace
-				if b.Operand == core.OwnFrame {
-					of = uintptr(frame)
-				}
-				resets[0].to, resets[0].value = cell(b.At), C.uint64_t(of)+C.uint64_t(b.Offset)
-				resets = resets[1:]
-				continue
-			}
-			bases[0].to, bases[0].offset, bases[0].operand = cell(b.At), C.int64_t(b.Offset), C.int32_t(b.Operand)
-			bases = bases[1:]
-		}
-		for _, p := range s.Params {
-			params[0].to, params[0].scalar, params[0].dtype = cell(p.At), C.int32_t(p.Scalar), C.int32_t(d.Scalars[p.Scalar])
-			params = params[1:]
-		}
-		for _, w := range s.Words {
-			resets[0].to, resets[0].value = cell(w.At), C.uint64_t(w.Value)
-			resets = resets[1:]
-		}
+		p.add(d, &d.Steps[i])
+		bytes += d.Steps[i].Bytes
 	}
-	for i, x := range d.Checks {
-		checks[i] = C.hologram_direct_check{written: C.int32_t(x.Written), other: C.int32_t(x.Other), same: flag(x.Same),
+	for _, x := range d.Checks {
+		p.checks = append(p.checks, C.hologram_direct_check{written: C.int32_t(x.Written), other: C.int32_t(x.Other), same: flag(x.Same),
 			written_from: C.int64_t(x.WrittenFrom), written_to: C.int64_t(x.WrittenTo),
-			other_from: C.int64_t(x.OtherFrom), other_to: C.int64_t(x.OtherTo), gap: C.int64_t(x.Gap)}
+			other_from: C.int64_t(x.OtherFrom), other_to: C.int64_t(x.OtherTo), gap: C.int64_t(x.Gap)})
 	}
-	if d.Space != 0 {
-		bytes += int(d.Workspace)
+	var pins runtime.Pinner
+	defer pins.Unpin()
+	call.steps, call.num_steps = pinned(&pins, p.steps)
+	call.bases, call.num_bases = pinned(&pins, p.bases)
+	call.params, call.num_params = pinned(&pins, p.params)
+	call.resets, call.num_resets = pinned(&pins, p.resets)
+	call.checks, call.num_checks = pinned(&pins, p.checks)
+	memory, n := pinned(&pins, p.memory)
+	call.memory = (*C.char)(unsafe.Pointer(memory))
+	return C.hologram_direct_new(&call, C.size_t(n)), bytes + int64(n)
+}
+
+// pinned returns what C copies of a slice.
+func pinned[T any](pins *runtime.Pinner, s []T) (*T, C.int32_t) {
+	if len(s) == 0 {
+		return nil, 0
 	}
-	return c, int64(bytes)
+	pins.Pin(&s[0])
+	return &s[0], C.int32_t(len(s))
 }

@@ -20,28 +20,33 @@ enum { HOLOGRAM_DIRECT_COST = 64, HOLOGRAM_DIRECT_CREDIT = HOLOGRAM_DIRECT_COST 
 #define HOLOGRAM_MACHINE_CODE
 #endif
 
+/* Where something is in a call's memory Go counts from that memory on: hologram_direct_new makes addresses of it. */
+
 /* A launch. */
 typedef struct {
   void(HOLOGRAM_MACHINE_CODE *code)(void *frame);
-  char *frame;
-  uint32_t *fault; /* not 0 after a launch that is to be made again by Go; NULL: none is */
+  uintptr_t frame, fault; /* where a u32 is that is not 0 after a launch that is to be made again by Go */
+  int32_t faults;         /* whether one is */
 } hologram_direct_step;
 
-/* An operand's address and so many bytes are written here. */
+/* An operand's address and so many bytes are written there. */
 typedef struct {
-  uint64_t *to;
+  uintptr_t to;
   int64_t offset;
   int32_t operand;
 } hologram_direct_base;
 
-/* A number, converted to a dtype, is written here. */
+/* A number, converted to a dtype, is written there. */
 typedef struct {
-  uint64_t *to;
+  uintptr_t to;
   int32_t scalar, dtype;
 } hologram_direct_param;
 
+/* A value is written there, which may itself be where something is in the call's own memory. */
 typedef struct {
-  uint64_t *to, value;
+  uintptr_t to;
+  uint64_t value;
+  int32_t own;
 } hologram_direct_word;
 
 /* See core's DirectCheck. */
@@ -55,23 +60,24 @@ typedef struct hologram_direct {
   uint64_t hash, *key;
   int32_t num_words, num_steps, num_bases, num_params, num_resets, num_checks, num_operands;
   uint8_t align[16]; /* of operands, in bytes */
+  uint8_t first;     /* how many bytes an element of the last has */
+  uint8_t used;      /* since another wanted its place */
   hologram_direct_step *steps;
   hologram_direct_base *bases;
   hologram_direct_param *params;
   hologram_direct_word *resets;
   hologram_direct_check *checks;
   char *memory; /* of the frames and the workspace, at a multiple of 64 */
-  uint8_t used; /* since another wanted its place */
 } hologram_direct;
 
 /* Of an executor's stream. All but turn and calls is for who has the turn. */
 typedef struct hologram_gate {
-  uint32_t turn; /* atomic: core's GateOpen, GateTaken, GateShut, GateWanted */
-  uint64_t executor, stream;         /* which others own; 0: the executor's */
-  int32_t device_type, device_id;    /* of operands */
-  uint64_t done; /* calls that C made; atomic */
+  uint32_t turn;                  /* atomic: core's GateOpen, GateTaken, GateShut, GateWanted */
+  uint64_t executor, stream;      /* which others own; 0: the executor's */
+  int32_t device_type, device_id; /* of operands */
+  uint64_t done;                  /* calls that C made; atomic */
   hologram_direct *calls[HOLOGRAM_DIRECT_CALLS]; /* atomic; WAYS of each hash */
-  uint32_t seen[HOLOGRAM_DIRECT_CALLS]; /* hashes of calls that Go was left */
+  uint32_t seen[HOLOGRAM_DIRECT_CALLS];          /* hashes of calls that Go was left */
   int32_t credit;
 } hologram_gate;
 
@@ -98,9 +104,8 @@ void hologram_direct_offer(const hologram_gate *gate, uint64_t executor, const h
 
 /* ---- for Go ---- */
 
-/* One with room for all that is counted and so many bytes of memory, to be freed by free; NULL if there is none. The key's
-   words are copied. */
-hologram_direct *hologram_direct_new(const hologram_direct *counts, const uint64_t *key, size_t bytes);
+/* A copy of a call and its memory, which has so many bytes, to be freed by free; NULL if there is no room. */
+hologram_direct *hologram_direct_new(const hologram_direct *call, size_t bytes);
 
 /* Puts a call where it is found, if there is a place that is free or of one that was not used since this was asked last.
    Gives what was there before, which may still be in use: itself if there is no place. */

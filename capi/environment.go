@@ -1,22 +1,12 @@
-//go:build !windows
-
 package main
 
-// #include <stdlib.h>
 import "C"
 
-import (
-	"unsafe"
+import "github.com/hologram-project/hologram/core"
 
-	"github.com/hologram-project/hologram/core"
-)
-
-// C's environment is what a program that loads the library has changed, as Python does by
-// os.environ. It is read when a device opens, on the thread of a call.
-func init() {
-	core.Environment(func(name string) string {
-		at := C.CString(name)
-		defer C.free(unsafe.Pointer(at))
-		return C.GoString(C.getenv(at)) // of NULL: ""
-	})
-}
+// environment_hold reads the environment for devices that open hereafter. A thread that has
+// Python's lock calls it, without which another may change the environment meanwhile; for
+// callers that have no such lock it is read when a device opens.
+//
+//export environment_hold
+func environment_hold() { core.HoldEnvironment() }

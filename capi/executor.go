@@ -38,6 +38,7 @@ func executorOf(h C.hologram_executor, what string) (*core.Executor, error) {
 // "metal", or "auto" for the first of metal, cuda and cpu that is there. Without
 // one, executor 0, a default that is made on "auto" at first use, does too.
 //
+//hologram:opens
 //export go_executor_new
 func go_executor_new(backend *C.char, executor_out *C.hologram_executor) (status C.int32_t) {
 	defer guard(&status)

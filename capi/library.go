@@ -25,6 +25,7 @@ func go_version() *C.char { return versionText }
 // go_set_num_threads chooses the number of threads that work on a launch on the
 // CPU, the caller's included.
 //
+//hologram:opens
 //export go_set_num_threads
 func go_set_num_threads(threads C.int32_t) (status C.int32_t) {
 	defer guard(&status)
@@ -33,6 +34,7 @@ func go_set_num_threads(threads C.int32_t) (status C.int32_t) {
 
 // go_num_threads tells how many threads work on a launch on the CPU.
 //
+//hologram:opens
 //export go_num_threads
 func go_num_threads(threads_out *C.int32_t) (status C.int32_t) {
 	defer guard(&status)
@@ -49,6 +51,7 @@ func go_num_threads(threads_out *C.int32_t) (status C.int32_t) {
 
 // go_backend describes backend number index; HOLOGRAM_INVALID past the last.
 //
+//hologram:opens
 //export go_backend
 func go_backend(index C.int32_t, info_out *C.hologram_backend_info) (status C.int32_t) {
 	defer guard(&status)

@@ -231,6 +231,9 @@ static inline void hologram_drain(void) {
   if (atomic_load_explicit(&hologram_orphans, memory_order_relaxed)) hologram_drop_orphans();
 }
 
+/* Reads the environment, which Python's other threads change with the GIL, for devices that open hereafter. */
+void hologram_hold_environment(void);
+
 /* A reference that the library's deleter drops, from any thread and without the GIL. NULL with an exception. */
 struct hologram_owner *hologram_own(py_object *object);
 void hologram_disown(void *owner); /* the deleter */

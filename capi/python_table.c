@@ -21,6 +21,7 @@ static py_object *py_set_num_threads(py_object *self, py_object *const *args, pt
   (void)self, (void)args;
   if (!native_count(&c, n, 1) || !native_i32(&c, args[0], "threads", &threads)) return native_refused(&c);
   hologram_drain();
+  hologram_hold_environment();
   if (!work_begin(&c.work)) return native_refused(&c);
   status = hologram_set_num_threads(threads);
   if (!native_end(&c, status, false)) return NULL;
@@ -34,6 +35,7 @@ static py_object *py_num_threads(py_object *self, py_object *const *args, ptrdif
   (void)self, (void)args;
   if (!native_count(&c, n, 0)) return native_refused(&c);
   hologram_drain();
+  hologram_hold_environment();
   if (!work_begin(&c.work)) return native_refused(&c);
   status = hologram_num_threads(&threads_out);
   if (!native_end(&c, status, false)) return NULL;
@@ -48,6 +50,7 @@ static py_object *py_backend(py_object *self, py_object *const *args, ptrdiff_t 
   (void)self, (void)args;
   if (!native_count(&c, n, 2) || !native_i32(&c, args[0], "index", &index) || !native_memory(&c, args[1], "info_out", true, &info_out)) return native_refused(&c);
   hologram_drain();
+  hologram_hold_environment();
   if (!work_begin(&c.work)) return native_refused(&c);
   status = hologram_backend(index, info_out);
   if (!native_end(&c, status, false)) return NULL;
@@ -87,6 +90,7 @@ static py_object *py_executor_new(py_object *self, py_object *const *args, ptrdi
   (void)self, (void)args;
   if (!native_count(&c, n, 1) || !native_text(&c, args[0], "backend", &backend)) return native_refused(&c);
   hologram_drain();
+  hologram_hold_environment();
   if (!work_begin(&c.work)) return native_refused(&c);
   status = hologram_executor_new(backend, &executor_out);
   if (!native_end(&c, status, false)) return NULL;

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "_cgo_export.h"
+
 #ifdef _WIN32
 #include <windows.h>
 static void nap(int milliseconds) { Sleep((DWORD)milliseconds); }
@@ -217,6 +219,10 @@ bool work_check(int32_t status) {
   if (status == HOLOGRAM_OK) return true;
   hologram_raise(status);
   return false;
+}
+
+void hologram_hold_environment(void) {
+  if (!hologram_support_forked()) environment_hold();
 }
 
 /* waiting(): how many calls go on without the GIL and have an event. */

@@ -260,22 +260,17 @@ func TestForeignStreams(t *testing.T) {
 // TestMemoryInAStreamsOrder works on memory of others that its owner uses in the order
 // of the stream: nobody waits and nobody is told.
 func TestMemoryInAStreamsOrder(t *testing.T) {
-	b := asynctest.New(asynctest.Options{Delay: time.Millisecond, DLPackType: 2})
-	d := openAsync(t, b, 0)
-	theirs := b.NewForeign(0)
-	t.Cleanup(theirs.Close)
-	memory, err := b.NewForeignMemory(0, 64)
-	require.NoError(t, err)
-	view := backends.View{Addr: memory.Addr, Type: isa.F32, Rank: 1}
-	view.Shape[0], view.Stride[0] = 4, 1
-	operand := Operand{View: view, DeviceType: 2}
-	for _, told := range []bool{true, false} { // whether the device is told of memory of others
-		require.True(t, d.imports())
-		if !told {
-			require.NoError(t, d.dev.(backends.Importer).Import(memory.Addr, memory.Bytes)) // once for all
-			d.dev = struct{ backends.Device }{d.dev}
-			require.False(t, d.imports())
-		}
+	for _, unified := range []bool{false, true} { // else the device is told of memory of others
+		b := asynctest.New(asynctest.Options{Delay: time.Millisecond, DLPackType: 2, Unified: unified})
+		d := openAsync(t, b, 0)
+		require.Equal(t, !unified, d.imports())
+		theirs := b.NewForeign(0)
+		t.Cleanup(theirs.Close)
+		memory, err := b.NewForeignMemory(0, 64)
+		require.NoError(t, err)
+		view := backends.View{Addr: memory.Addr, Type: isa.F32, Rank: 1}
+		view.Shape[0], view.Stride[0] = 4, 1
+		operand := Operand{View: view, DeviceType: 2}
 		ex := executorOn(t, d)
 		out := floats(t, ex, 0, 0, 0, 0)
 		call := func(c Call) error {

@@ -158,10 +158,10 @@ func newDevice(name string, b backends.Backend, dev backends.Device) (*Device, e
 	d.kernels = program.NewCache(dev)
 	d.call.Cache, d.call.Pool, d.call.Host = d.kernels, d.pool, d.host
 	d.calls = call.NewTable(&d.call, preparedOps)
-	if text := backends.Getenv("HOLOGRAM_NUM_THREADS"); text != "" {
+	if text := numThreads.Get(); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > backends.MaxThreads {
-			return nil, Errorf(Invalid, "HOLOGRAM_NUM_THREADS is %q; expected 1 … %d", text, backends.MaxThreads)
+			return nil, Errorf(Invalid, "%s is %q; expected 1 … %d", numThreads.Name, text, backends.MaxThreads)
 		}
 		if d.workers != nil {
 			d.setThreads(n)
@@ -200,15 +200,16 @@ func SetThreads(n int) error {
 	return nil
 }
 
-// setThreads chooses the number of threads. Go runs no more than GOMAXPROCS at
-// once, which is raised where more are asked for.
+// setThreads chooses the number of threads, by which kernels say what is entered directly.
+// Go runs no more than GOMAXPROCS at once, which is raised where more are asked for.
 func (d *Device) setThreads(n int) {
 	d.threads.Lock()
-	defer d.threads.Unlock()
 	d.workers.SetThreads(n)
 	if runtime.GOMAXPROCS(0) < n {
 		runtime.GOMAXPROCS(n)
 	}
+	d.threads.Unlock()
+	d.call.Unpublish()
 }
 
 // BackendNames lists the backends that have a name, available or not.

@@ -7,11 +7,16 @@ import (
 	"github.com/hologram-project/hologram/core/queue"
 )
 
-// Direct is a call that others run by themselves, in the turn of the executor's stream.
-type Direct = call.Direct
+// Direct is a call that others run by themselves, in the turn of the executor's stream,
+// and DirectStep a launch of it.
+type (
+	Direct     = call.Direct
+	DirectStep = call.DirectStep
+)
 
-// OwnFrame is the Operand of a DirectBase that is the frame itself.
-const OwnFrame = call.OwnFrame
+// OwnFrame is whose address a frame gets that gets its own; others that are less than 0
+// are the workspace's.
+const OwnFrame = backends.OwnFrame
 
 // FrameAlign is what the addresses of a Direct's frames are multiples of.
 const FrameAlign = backends.FrameAlign
@@ -29,7 +34,7 @@ const (
 // from now on the executor's; from Close on it stays so. It reports whether calls on the
 // stream can be Direct.
 func (ex *Executor) Gate(stream uintptr, word *uint32) bool {
-	if !ex.device.Info.Enters {
+	if ex.device.Info.Enters == nil {
 		return false
 	}
 	s, done, err := ex.gated(stream)
@@ -57,16 +62,13 @@ func (ex *Executor) gated(stream uintptr) (s queue.Stream, done func(), err erro
 }
 
 // Direct publishes a call, which was made before and would be made again like that, as
-// code that others may enter in the turn of its stream. What publish returns is called once when that ends,
-// unless it is forgotten: thereafter nobody may enter it. never reports that there is no
-// such code, nor will be.
-func (ex *Executor) Direct(c *Call, publish func(*Direct) (retire func())) (never bool) {
-	if c.Deleter != nil || c.Residue != nil || c.Fuel != 0 || c.Ordered != (c.Stream != 0) {
-		return true
-	}
+// code that others may enter in the turn of its stream or, without steps, as one that
+// they need not ask for. What publish returns is called once when that ends, unless it is
+// forgotten: thereafter nobody may enter it.
+func (ex *Executor) Direct(c *Call, publish func(*Direct) (retire func())) {
 	s, done, err := ex.gated(c.Stream)
 	if err != nil {
-		return false
+		return
 	}
 	defer done()
 	d := drafts.Get().(*draft)
@@ -75,13 +77,14 @@ func (ex *Executor) Direct(c *Call, publish func(*Direct) (retire func())) (neve
 	try.Try = true
 	b, _, err := ex.bind(d, &try, nil)
 	if err != nil {
-		return false
+		return
 	}
 	defer b.Release()
-	if ex.device.Info.Asynchronous && len(b.Memory()) > 0 {
-		return true
+	enters := c.Deleter == nil && c.Residue == nil && c.Fuel == 0 && c.Ordered == (c.Stream != 0)
+	if ex.device.Info.Asynchronous && (c.First != nil || len(b.Memory()) > 0) { // for which somebody has to wait, or note it
+		enters = false
 	}
-	return b.Direct(s.Target().Line, publish)
+	b.Direct(s.Target().Line, enters, publish)
 }
 
 // WatchProfiles has f told whether anybody profiles from now on, and so wants to be told

@@ -8,8 +8,8 @@ import (
 	"github.com/hologram-project/hologram/isa"
 )
 
-// TestWhatIsPublishedEnds once: with its prepared call, which gives way to others, and not
-// if it was forgotten before.
+// TestWhatIsPublishedEnds once: with its prepared call, which gives way to others, or when
+// the number of threads is chosen, and not if it was forgotten before.
 func TestWhatIsPublishedEnds(t *testing.T) {
 	ex, err := NewExecutor("cpu")
 	require.NoError(t, err)
@@ -28,23 +28,28 @@ func TestWhatIsPublishedEnds(t *testing.T) {
 	_, err = ex.Call(made)
 	require.NoError(t, err)
 	var published []*Direct
-	ended := make([]int, 2)
-	for i := range ended {
+	ended := make([]int, 3)
+	publish := func(i int) {
 		ex.Direct(made, func(d *Direct) func() {
+			require.Len(t, published, i)
 			published = append(published, d)
 			return func() { ended[i]++ }
 		})
 	}
-	if len(published) == 0 {
+	publish(0)
+	if len(published) == 0 || len(published[0].Steps) == 0 {
 		t.Skip("there is no machine code on " + ex.Device().Info.Name)
 	}
-	require.Len(t, published, 2)
+	publish(1)
 	published[1].Forget()
-	for n := int64(6); n < 6+4*preparedOps && ended[0] == 0; n++ {
+	require.NoError(t, SetThreads(ex.Device().Threads())) // by which it was made
+	require.Equal(t, []int{1, 0, 0}, ended)
+	publish(2)
+	for n := int64(6); n < 6+4*preparedOps && ended[2] == 0; n++ {
 		_, err := ex.Call(call(n))
 		require.NoError(t, err)
 	}
-	require.Equal(t, []int{1, 0}, ended)
+	require.Equal(t, []int{1, 0, 1}, ended)
 }
 
 // TestWhatIsNotPublished: calls that others are to be told of, wait for, or count.
@@ -71,8 +76,8 @@ func TestWhatIsNotPublished(t *testing.T) {
 		_, err := ex.Call(c)
 		require.NoError(t, err)
 		change(c)
-		ex.Direct(c, func(*Direct) func() {
-			t.Error(name)
+		ex.Direct(c, func(d *Direct) func() {
+			require.Empty(t, d.Steps, name)
 			return nil
 		})
 	}

@@ -20,6 +20,7 @@
 //	capture.go    capture and replay
 //	foreign.go    queues and memory that others own
 //	import.go     what work may use of it
+//	entered.go    launches that others queue
 //	plan.go       a plan of the device's own
 //
 // A queue is CUDA's CUstream or Metal's MTLCommandQueue. A ticket is what CUDA
@@ -71,6 +72,10 @@ type Options struct {
 	Workspace int64
 	// Plans lets the devices have a plan of their own for softmax.
 	Plans bool
+	// Unified is CUDA's shape: what others have on a device is reached without an Import.
+	Unified bool
+	// Enters lets others queue launches that are proved not to fault; see backends.Entered.
+	Enters bool
 
 	// Memory and HostMemory are how many bytes of each device may be allocated
 	// at a time by Alloc and by AllocHost; 0: no limit.
@@ -118,11 +123,13 @@ type Backend struct {
 type Counts struct {
 	// Devices, Streams (wrapped ones among them), Kernels, Graphs, Blocks
 	// and HostBlocks are those alive, and Timings those not released.
-	Devices, Streams, Kernels, Graphs, Blocks, HostBlocks, Timings int
+	// Entries are launches that others may queue.
+	Devices, Streams, Kernels, Graphs, Blocks, HostBlocks, Timings, Entries int
 	// Injected are the failures that Options asked for and that came about.
 	Injected int
-	// The others count calls. Captured work counts when it is captured.
-	Opens, Allocs, Frees, Imports, Forgets, Compiles, Specials, Launches, Copies, Fills, Awaits, Captures, Replays, Plans int
+	// The others count calls. Captured work counts when it is captured, and Entered
+	// are the Launches that others queued.
+	Entered, Opens, Allocs, Frees, Imports, Forgets, Compiles, Specials, Launches, Copies, Fills, Awaits, Captures, Replays, Plans int
 }
 
 // New returns a backend that behaves as o says.
@@ -164,6 +171,9 @@ func (b *Backend) info(i int) backends.Info {
 	o := &b.options
 	info := backends.Info{Name: "asynctest", HostVisible: o.HostVisible, Asynchronous: true, Codegen: "asynctest/2", Variants: o.Variants,
 		MemoryBytes: o.Memory, MaxGrid: o.MaxGrid, DLPackType: o.DLPackType, DLPackID: int32(i)}
+	if o.Enters {
+		info.Enters = &backends.EnterBounds{Bytes: 4 << 20, Nanoseconds: 10e6}
+	}
 	if o.Devices > 1 {
 		info.Name = fmt.Sprintf("asynctest %d", i)
 	}
@@ -179,7 +189,11 @@ func (b *Backend) Open(i int) (backends.Device, error) {
 	defer b.mu.Unlock()
 	b.counts.Opens++
 	b.counts.Devices++
-	return newDevice(b, i), nil
+	d := newDevice(b, i)
+	if b.options.Unified {
+		return unified{d, d}, nil
+	}
+	return d, nil
 }
 
 // breach notes a breach of the contract for unlock to report, and returns it

@@ -145,8 +145,10 @@ func (d *device) find(addr uintptr, n int64) (*block, error) {
 	if b := d.blocks.find(addr, n); b != nil {
 		return b, nil
 	}
-	if d.imported(addr, n) {
-		return d.ofOthers(addr, n), nil
+	if d.backend.options.Unified || d.imported(addr, n) {
+		if b := d.ofOthers(addr, n); b != nil {
+			return b, nil
+		}
 	}
 	return nil, fmt.Errorf("%d bytes at %#x are in no memory that the device reaches", n, addr)
 }

@@ -22,8 +22,20 @@ func (b *Backend) NewForeign(device int) *Foreign {
 	b.mu.Lock()
 	defer b.unlock()
 	b.natives++
-	f := &Foreign{b, device, 0xf000 + b.natives, newQueue(b)}
-	b.foreign[f.native] = f
+	return b.newForeign(device, 0xf000+b.natives)
+}
+
+// NewDefault makes the queue that is number 1, as DLPack has it of CUDA's default
+// stream, on the device of the given number.
+func (b *Backend) NewDefault(device int) *Foreign {
+	b.mu.Lock()
+	defer b.unlock()
+	return b.newForeign(device, 1)
+}
+
+func (b *Backend) newForeign(device int, native uintptr) *Foreign {
+	f := &Foreign{b, device, native, newQueue(b)}
+	b.foreign[native] = f
 	return f
 }
 

@@ -3,7 +3,15 @@ package asynctest
 import (
 	"fmt"
 	"slices"
+
+	"github.com/hologram-project/hologram/backends"
 )
+
+// unified is a device that is no Importer.
+type unified struct {
+	backends.Device
+	backends.Planner
+}
 
 // imported is memory of others that work may use. The same may be imported
 // several times, and imports may overlap.

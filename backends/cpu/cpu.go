@@ -103,23 +103,23 @@ type Backend struct {
 	refused error    // why it does not open
 }
 
-// EngineVariable names the variable of the environment that switches machine code
+// EngineVariable is the variable of the environment that switches machine code
 // off, or chooses what it is made for: "strips", "avx2" or "avx512".
-const EngineVariable = "HOLOGRAM_CPU_ENGINE"
+var EngineVariable = backends.NewVariable("HOLOGRAM_CPU_ENGINE")
 
 // New returns the backend, with launches on up to the given number of threads
 // (the caller's included); 0 takes as many as Go runs at once. Programs become
 // machine code where the machine, the system and EngineVariable allow it; where
 // that asks for what is not there, the device does not open.
 func New(threads int) *Backend {
-	if wanted := backends.Getenv(EngineVariable); wanted != "" {
+	if wanted := EngineVariable.Get(); wanted != "" {
 		l, ok := map[string]jit.Level{"strips": jit.None, jit.AVX2.String(): jit.AVX2, jit.AVX512.String(): jit.AVX512}[wanted]
 		if !ok {
-			return refused(threads, fmt.Errorf("%s is %q; expected strips, %v or %v", EngineVariable, wanted, jit.AVX2, jit.AVX512))
+			return refused(threads, fmt.Errorf("%s is %q; expected strips, %v or %v", EngineVariable.Name, wanted, jit.AVX2, jit.AVX512))
 		}
 		b, err := NewFor(threads, l)
 		if err != nil {
-			return refused(threads, fmt.Errorf("%s is %q: %w", EngineVariable, wanted, err))
+			return refused(threads, fmt.Errorf("%s is %q: %w", EngineVariable.Name, wanted, err))
 		}
 		return b
 	}
@@ -174,8 +174,15 @@ func (b *Backend) info() backends.Info {
 	for _, e := range b.engines {
 		codegen += " " + e.name
 	}
-	return backends.Info{Name: "host, " + b.how, HostVisible: true, DLPackType: 1, Codegen: codegen, FewLanes: len(b.engines) > 1, Enters: len(b.engines) > 1}
+	info := backends.Info{Name: "host, " + b.how, HostVisible: true, DLPackType: 1, Codegen: codegen}
+	if len(b.engines) > 1 {
+		info.FewLanes, info.Enters = true, &enters
+	}
+	return info
 }
+
+// enters bounds what is entered; engines may want less.
+var enters = backends.EnterBounds{Bytes: 256 << 10, Nanoseconds: 30e3}
 
 // Open opens device 0.
 func (b *Backend) Open(i int) (backends.Device, error) {
@@ -264,13 +271,13 @@ func (k *kernel) Cost(l *backends.Launch) float64 {
 var _ backends.Entered = (*kernel)(nil)
 
 // Direct is backends.Entered's: machine code alone is entered.
-func (k *kernel) Direct(l *backends.Launch, _ backends.Stream) []backends.Direct {
+func (k *kernel) Direct(l *backends.Launch, _ backends.Stream) (parts []backends.Direct, never bool) {
 	if e, ok := k.program.(interface {
-		Direct(l *backends.Launch, threads int) []backends.Direct
+		Direct(l *backends.Launch, threads int, within float64) []backends.Direct
 	}); ok {
-		return e.Direct(l, k.device.backend.Threads())
+		parts = e.Direct(l, k.device.backend.Threads(), enters.Nanoseconds)
 	}
-	return nil
+	return parts, parts == nil
 }
 
 func (k *kernel) Workspace(*backends.Launch) int64 { return 0 }

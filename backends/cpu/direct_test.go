@@ -59,7 +59,10 @@ func enter(k backends.Kernel, l *backends.Launch) bool {
 	for i := range other.Slots {
 		other.Slots[i].Addr += 1 << 30
 	}
-	find := func() []backends.Direct { return k.(backends.Entered).Direct(&other, nil) }
+	find := func() []backends.Direct {
+		parts, _ := k.(backends.Entered).Direct(&other, nil)
+		return parts
+	}
 	parts := find()
 	if parts == nil {
 		return false
@@ -102,7 +105,7 @@ func enter(k backends.Kernel, l *backends.Launch) bool {
 // enterPart enters a part of a launch, and reports whether it faults.
 func enterPart(d *backends.Direct, frame unsafe.Pointer, l *backends.Launch) bool {
 	cell := func(i int) *uint64 { return (*uint64)(unsafe.Add(frame, i)) }
-	for _, p := range d.Slots {
+	for _, p := range d.Addresses {
 		of := uint64(uintptr(frame))
 		if p.Of != backends.OwnFrame {
 			of = uint64(l.Slots[p.Of].Addr)

@@ -20,7 +20,7 @@ import (
 // TestEngineVariable: who debugs switches machine code off, and a name that is
 // none is told, not passed over.
 func TestEngineVariable(t *testing.T) {
-	t.Setenv(cpu.EngineVariable, "strips")
+	t.Setenv(cpu.EngineVariable.Name, "strips")
 	infos, err := cpu.New(1).Devices()
 	require.NoError(t, err)
 	require.Equal(t, "host, portable engine", infos[0].Name)
@@ -30,14 +30,14 @@ func TestEngineVariable(t *testing.T) {
 		if jit.Available(l) != nil {
 			continue
 		}
-		t.Setenv(cpu.EngineVariable, l.String())
+		t.Setenv(cpu.EngineVariable.Name, l.String())
 		infos, err := cpu.New(1).Devices()
 		require.NoError(t, err)
 		require.Equal(t, "host, machine code for "+l.String(), infos[0].Name)
 		require.Contains(t, infos[0].Codegen, fmt.Sprintf("%s/%v", jit.Version, l))
 	}
 
-	t.Setenv(cpu.EngineVariable, "fastest")
+	t.Setenv(cpu.EngineVariable.Name, "fastest")
 	_, err = cpu.New(1).Open(0)
 	require.ErrorContains(t, err, `HOLOGRAM_CPU_ENGINE is "fastest"; expected strips, avx2 or avx512`)
 }

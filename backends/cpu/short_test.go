@@ -50,6 +50,14 @@ func launchOf(slots int, gap int64, params []uint64, dims ...int64) *backends.La
 	return l
 }
 
+// enteredOf is a launch as code; nil: there never is any.
+func enteredOf(t *testing.T, k backends.Entered, l *backends.Launch) []backends.Direct {
+	t.Helper()
+	parts, never := k.Direct(l, nil)
+	require.Equal(t, parts == nil, never)
+	return parts
+}
+
 const sum = "program sum\nslot x f32\nslot y f32\nslot z f32\n  ldg.f32 x, x[index]\n  ldg.f32 y, y[index]\n  add.f32 x, x, y\n  stg.f32 x, z[index]\n  exit\n"
 
 // What is entered takes 10 µs, or 20 where no thread would share it, and says how long it
@@ -61,14 +69,14 @@ func TestWhatIsEnteredIsShort(t *testing.T) {
 			l := launchOf(3, 0, nil, n)
 			cost := k.Cost(l)
 			require.Greater(t, cost, float64(n)*0.1)
-			parts := k.Direct(l, nil)
+			parts := enteredOf(t, k, l)
 			require.Equal(t, cost <= most, len(parts) == 1, "%d threads, %d elements, %v ns", threads, n, cost)
 			if parts != nil {
 				require.InEpsilon(t, cost, parts[0].Nanoseconds, 1e-6)
 			}
 		}
 		for _, rows := range []int64{1, 2, 64, 65} {
-			parts := k.Direct(launchOf(3, 3, nil, rows, 20), nil)
+			parts := enteredOf(t, k, launchOf(3, 3, nil, rows, 20))
 			require.Len(t, parts, map[bool]int{true: int(rows)}[rows <= 64])
 			took := 0.0
 			for i := range parts {
@@ -78,7 +86,7 @@ func TestWhatIsEnteredIsShort(t *testing.T) {
 				require.InEpsilon(t, k.Cost(launchOf(3, 0, nil, rows*20)), took, 1e-6)
 			}
 		}
-		require.Nil(t, k.Direct(launchOf(3, 0, nil, 0), nil))
+		require.Nil(t, enteredOf(t, k, launchOf(3, 0, nil, 0)))
 	}
 }
 
@@ -89,22 +97,22 @@ func TestWhatParametersBound(t *testing.T) {
 	few, many := launchOf(1, 0, []uint64{3}, 100), launchOf(1, 0, []uint64{1 << 30}, 100)
 	require.Less(t, loop.Cost(few), 1e3)
 	require.Greater(t, loop.Cost(many), 1e9)
-	require.Nil(t, loop.Direct(many, nil))
-	require.False(t, loop.Direct(few, nil)[0].Bounded)
-	require.True(t, compiled(t, b, sum).Direct(launchOf(3, 0, nil, 100), nil)[0].Bounded)
+	require.Nil(t, enteredOf(t, loop, many))
+	require.False(t, enteredOf(t, loop, few)[0].Bounded)
+	require.True(t, enteredOf(t, compiled(t, b, sum), launchOf(3, 0, nil, 100))[0].Bounded)
 	endless := compiled(t, b, "program p\nslot x f32\n  ldg.f32 v, x[index]\nagain:\n  add.f32 v, v, v\n  bra again\n")
 	require.Equal(t, true, endless.Cost(launchOf(1, 0, nil, 1)) > 1e300)
-	require.Nil(t, endless.Direct(launchOf(1, 0, nil, 1), nil))
+	require.Nil(t, enteredOf(t, endless, launchOf(1, 0, nil, 1)))
 }
 
 // What strips run is never entered, nor does the device say so.
 func TestStripsAreNotEntered(t *testing.T) {
 	b := on(t, jit.None, 1)
-	require.Nil(t, compiled(t, b, sum).Direct(launchOf(3, 0, nil, 10), nil))
+	require.Nil(t, enteredOf(t, compiled(t, b, sum), launchOf(3, 0, nil, 10)))
 	for _, l := range levels[:2] {
 		infos, err := on(t, l, 1).Devices()
 		require.NoError(t, err)
-		require.Equal(t, []bool{l != jit.None, l != jit.None}, []bool{infos[0].Enters, infos[0].FewLanes})
+		require.Equal(t, []bool{l != jit.None, l != jit.None}, []bool{infos[0].Enters != nil, infos[0].FewLanes})
 	}
 }
 
@@ -140,7 +148,7 @@ func TestEnteredProductsAreShort(t *testing.T) {
 		square := func(n int64) []backends.Direct {
 			x := kernels.Packed(isa.F32, n, n)
 			k, l := stepOf(t, b, x, x, x)
-			return k.Direct(l, nil)
+			return enteredOf(t, k, l)
 		}
 		last := 0.0
 		for n := int64(8); n <= 256; n += 8 {
@@ -159,14 +167,14 @@ func TestEnteredProductsAreShort(t *testing.T) {
 		for batch, entered := range map[int64]bool{100: true, 256: true, 257: false, 1000: false} {
 			x := kernels.Packed(isa.F32, batch, 1, 1)
 			k, l := stepOf(t, b, x, x, x)
-			require.Equal(t, entered, k.Direct(l, nil) != nil, batch)
+			require.Equal(t, entered, enteredOf(t, k, l) != nil, batch)
 		}
 		// Of nothing, with rows anywhere.
 		empty := kernels.Layout{Type: isa.F32, Shape: []int64{40, 0}, Stride: []int64{1 << 42, 1}}
 		k, l := stepOf(t, b, empty, kernels.Packed(isa.F32, 0, 20), kernels.Packed(isa.F32, 40, 20))
-		for _, d := range k.Direct(l, nil) {
-			for _, p := range d.Slots {
-				require.Less(t, p.Of, len(l.Slots))
+		for _, d := range enteredOf(t, k, l) {
+			for _, p := range d.Addresses {
+				require.Less(t, int(p.Of), len(l.Slots))
 			}
 		}
 	})
@@ -186,7 +194,7 @@ func TestFramesForgetFaults(t *testing.T) {
 				for i, m := range [][]byte{in, out} {
 					at.Slots[i].Type, at.Slots[i].Addr, at.Slots[i].Bytes = isa.U32, addr(m), int64(len(m))
 				}
-				parts := k.Direct(at, nil)
+				parts := enteredOf(t, k, at)
 				require.Len(t, parts, 1)
 				d := &parts[0]
 				memory := h.block(len(d.Frame) + backends.FrameAlign)

@@ -147,9 +147,9 @@ func TestNoFolder(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	for _, dir := range []string{"off", file, filepath.Join(file, "below")} {
-		t.Setenv(cubins.Variable, dir)
+		t.Setenv(cubins.Variable.Name, dir)
 		require.Nil(t, openCubins())
 	}
-	t.Setenv(cubins.Variable, filepath.Join(t.TempDir(), "new"))
+	t.Setenv(cubins.Variable.Name, filepath.Join(t.TempDir(), "new"))
 	require.NotNil(t, openCubins())
 }

@@ -101,8 +101,11 @@ func describe(api *driver.API, i int) (*device, error) {
 	d.compute = int(10*major + minor)
 	d.info = backends.Info{
 		Name: string(name[:n]), Asynchronous: true, MemoryBytes: int64(bytes), DLPackType: dlpackCUDA, DLPackID: int32(i),
-		Variants: backends.Variant{Proved: true}, Enters: api.Enters(),
-		Codegen: fmt.Sprintf("%s %s sm_%d cuda_%d", ptx.Version, product.Version, d.compute, api.Version),
+		Variants: backends.Variant{Proved: true},
+		Codegen:  fmt.Sprintf("%s %s sm_%d cuda_%d", ptx.Version, product.Version, d.compute, api.Version),
+	}
+	if api.Enters() {
+		d.info.Enters = &enters
 	}
 	return d, nil
 }

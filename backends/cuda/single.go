@@ -27,11 +27,12 @@ type launched struct {
 	shared      uint32
 }
 
-// A stream has so many places for graphs, each of which takes 0.1 MB of the device's
+// A stream has so many places for graphs, each of which takes singleBytes of the device's
 // memory and as long to make as some launches: it is made for what is repeated more
 // often than singleAfter.
 const (
 	singles     = 64
+	singleBytes = 100 << 10
 	singleAfter = 8
 	often       = 2 * singleAfter
 )
@@ -78,6 +79,14 @@ func (g *single) make(d *device, k *driver.KernelNode) error {
 		err = errors.Join(err, g.free(d))
 	}
 	return err
+}
+
+// bytes are what the graph takes of the device's memory.
+func (g *single) bytes() int64 {
+	if g.exec == 0 {
+		return 0
+	}
+	return singleBytes
 }
 
 // free ends the graph. What is queued of it goes on.

@@ -1,7 +1,9 @@
 // Command genheader writes hologram.h, exports.c and python_table.c from the
 // functions that the Go files of package capi export: run "go generate ./capi"
 // after changing one. A line //hologram:quick in a function's comment says that
-// it waits for nothing, so that Python's builtin keeps the interpreter's lock.
+// it waits for nothing, so that Python's builtin keeps the interpreter's lock; a line
+// //hologram:opens that it may open a device, so that the builtin has the environment
+// read before it gives that lock back.
 package main
 
 import (
@@ -30,6 +32,7 @@ type function struct {
 	result string // C type
 	file   string
 	quick  bool // its builtin keeps Python's lock: it does not wait
+	opens  bool // it may open a device, for which its builtin has the environment read
 }
 
 type param struct{ ctype, name string }
@@ -118,6 +121,7 @@ func convert(fn *ast.FuncDecl) (function, error) {
 		return f, fmt.Errorf("the comment of %s must start with its name", fn.Name.Name)
 	}
 	f.quick = strings.Contains(docLines(fn), "//hologram:quick")
+	f.opens = strings.Contains(docLines(fn), "//hologram:opens")
 	for _, field := range fn.Type.Params.List {
 		for _, name := range field.Names {
 			t, err := ctype(field.Type, name.Name)

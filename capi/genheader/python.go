@@ -116,6 +116,9 @@ func (b *builtin) function(f *function) string {
 	line("if (!%s) return native_refused(&c);", strings.Join(checks, " || !"))
 	line("hologram_drain();")
 	call := fmt.Sprintf("status = %s%s(%s);", cPrefix, f.name, strings.Join(b.args, ", "))
+	if f.opens {
+		line("hologram_hold_environment();")
+	}
 	if !f.quick {
 		line("if (!work_begin(&c.work)) return native_refused(&c);")
 	}

@@ -549,7 +549,7 @@ func (p *Prepared) kept() *Bound {
 	b := p.more[n-1]
 	p.more[n-1] = nil
 	p.more = p.more[:n-1]
-	p.keptAll.Add(-1)
+	p.device.kept.Add(-1)
 	return b
 }
 
@@ -559,10 +559,10 @@ func (p *Prepared) keep(b *Bound) {
 		return
 	}
 	p.mu.Lock()
-	kept := len(p.more) < maxKept && p.keptAll.Load() < maxKeptAll
+	kept := len(p.more) < maxKept && p.device.kept.Load() < maxKeptAll
 	if kept {
 		p.more = append(p.more, b)
-		p.keptAll.Add(1)
+		p.device.kept.Add(1)
 	}
 	p.mu.Unlock()
 	if !kept {

@@ -1,7 +1,6 @@
 package call
 
 import (
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,8 +13,9 @@ import (
 // As many Bounds are kept as a stream has in flight, and more on a device only up
 // to its bound; who is not kept is freed, and all are counted.
 func TestBoundsAreKept(t *testing.T) {
-	var all atomic.Int64
-	p := &Prepared{keptAll: &all}
+	d := &Device{}
+	all := &d.kept
+	p := &Prepared{device: d}
 	const flight = queue.MaxFlight
 	list := make([]*Bound, flight)
 	for i := range list {
@@ -37,7 +37,7 @@ func TestBoundsAreKept(t *testing.T) {
 	}
 	require.Equal(t, int64(maxKept), all.Load())
 	all.Store(maxKeptAll)
-	other := &Prepared{keptAll: &all}
+	other := &Prepared{device: d}
 	other.keep(&Bound{p: other})
 	other.keep(&Bound{p: other})
 	require.Empty(t, other.more)

@@ -4,8 +4,8 @@
 //
 // layout.go knows strides, space.go index spaces and grids, prepare.go and step.go make
 // prepared calls of operations and launches, overlap.go says which operands may
-// share memory, table.go finds prepared calls, bound.go is one call, and direct.go
-// one that its caller runs without coming here. So what
+// share memory, table.go finds prepared calls, bound.go is one call, direct.go one
+// that its caller runs without coming here, and published.go knows of those. So what
 // a layout decides is checked when a call is prepared, addresses and numbers in bound.go.
 package call
 
@@ -114,18 +114,16 @@ type Prepared struct {
 	special   bool // code depends on how addresses are aligned
 	sources   bool // fault sites are instructions
 	residue   bool
-	async     bool         // the device works by itself
-	phase     bool         // a launch reads or changes the phase
-	host      *memory.Pool // of Records
+	async     bool // the device works by itself
+	phase     bool // a launch reads or changes the phase
+	device    *Device
 	stop      program.Stop // while it is prepared
 
 	// spare is what the next call takes, and more what those beside it do.
-	spare   atomic.Pointer[Bound]
-	mu      lock.Mutex[lock.Last]
-	more    []*Bound
-	keptAll *atomic.Int64        // the device's count of those
-	directs map[*Direct]struct{} // that are published
-	lines   []*memory.Line       // on which they were entered, of a device that works by itself
+	spare atomic.Pointer[Bound]
+	mu    lock.Mutex[lock.Last]
+	more  []*Bound
+	lines []*memory.Line // on which the call was published
 }
 
 // operandUse is what a call does with an operand.
@@ -206,11 +204,13 @@ type Device struct {
 	Pool *memory.Pool // of workspaces
 	Host *memory.Pool // of Records
 	kept atomic.Int64 // Bounds, beside each prepared call's one
+
+	published published
 }
 
 // Prepare makes a call ready. Its counts have been checked.
 func Prepare(d *Device, r *Request) (*Prepared, error) {
-	p := &Prepared{what: r.What(), sources: d.Info.RunsSource, async: d.Info.Asynchronous, host: d.Host, stop: r.Stop, keptAll: &d.kept}
+	p := &Prepared{what: r.What(), sources: d.Info.RunsSource, async: d.Info.Asynchronous, device: d, stop: r.Stop}
 	p.Start(1)
 	var err error
 	switch {
@@ -247,7 +247,7 @@ func (p *Prepared) free() {
 	for _, b := range p.more {
 		b.free()
 	}
-	p.keptAll.Add(-int64(len(p.more)))
+	p.device.kept.Add(-int64(len(p.more)))
 	for i := range p.steps {
 		if k := p.steps[i].kernel; k != nil {
 			k.Release()

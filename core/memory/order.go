@@ -38,12 +38,15 @@ func (l *Line) Passed(t backends.Ticket) bool {
 	return l.passed(t)
 }
 
-// Given is the last ticket that the stream gave, of those on which code is entered;
-// else 0, and so once it is closed.
+// Closed reports whether the stream is.
+func (l *Line) Closed() bool { return l.known(gone) }
+
+// Given is the last ticket that the stream gave, of those on which code is entered
+// by others: 0, which has passed, of others and of one that is closed.
 func (l *Line) Given() backends.Ticket {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	if s, ok := l.Stream.(backends.Shared); ok && !l.known(gone) {
+	if s, ok := l.Stream.(backends.Shared); ok && !l.Closed() {
 		return s.Given()
 	}
 	return 0
@@ -62,7 +65,7 @@ func (l *Line) passed(t backends.Ticket) bool {
 
 // look asks the device what has passed. The caller holds the lock.
 func (l *Line) look() {
-	if !l.known(gone) {
+	if !l.Closed() {
 		l.seen.Store(uint64(l.Stream.Passed()))
 	}
 }

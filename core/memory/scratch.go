@@ -5,7 +5,8 @@ import (
 	"github.com/hologram-project/hologram/core/status"
 )
 
-// Scratch is a block that is held for one call: memory without a count.
+// Scratch is a block that is held for one call, or for all that is made of one that is
+// published: memory without a count.
 type Scratch struct{ m *Memory }
 
 // Scratch takes a block of at least the given size, for work on l, whose turn the

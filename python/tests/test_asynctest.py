@@ -22,8 +22,14 @@ SUITES = {
         "program reductions results signals"
     ).split(),
     "asynctest-visible": ["buffer", "dlpack", "executor", "lifetimes", "visible"],
+    "asynctest-enters": [],
+    "asynctest-enters-visible": ["visible"],
 }
-ONLY = {"asynctest": ["loading", "streams"]}  # what others have not
+ONLY = {  # what others have not
+    "asynctest": ["loading", "streams"],
+    "asynctest-enters": ["entered"],
+    "asynctest-enters-visible": ["entered"],
+}
 
 
 @pytest.fixture(scope="module")

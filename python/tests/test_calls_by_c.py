@@ -127,6 +127,16 @@ def test_addresses_are_looked_at_each_time(cpu: hg.Executor) -> None:
     assert (fixed == 0).all()
 
 
+def test_what_was_made_for_a_number_of_threads(cpu: hg.Executor) -> None:
+    """How long a call may be that C makes depends on it."""
+    x, y, out = add(cpu)
+    before = direct(cpu)
+    hg.set_num_threads(hg.num_threads())
+    ops.vector_add(cpu, x, y, out)
+    assert direct(cpu) == before
+    add(cpu)
+
+
 @pytest.mark.parametrize("rows", [2, 7, 64, 65])
 def test_rows(cpu: hg.Executor, rows: int) -> None:
     """What broadcasts or lies apart by rows is a call for each row, of which there may be 64."""
@@ -505,6 +515,7 @@ def test_many_layouts_take_each_other_s_places(cpu: hg.Executor) -> None:
 
 def test_threads(cpu: hg.Executor) -> None:
     """Calls of many threads, while executors come and go, and layouts take each other's places."""
+    x = np.ones(5, np.float32)
 
     def calls(rng: random.Random) -> None:
         value = rng.randrange(1, 4)
@@ -516,7 +527,9 @@ def test_threads(cpu: hg.Executor) -> None:
 
     def executors(rng: random.Random) -> None:
         with hg.Executor("cpu") as other:
-            add(other, n=5, times=2)
+            for _ in range(TIMES):
+                ops.vector_add(other, x, x, np.empty_like(x))
+        hg.set_num_threads(hg.num_threads())  # which ends what is published
 
     by_threads([calls, calls, calls, executors], 0.7)
 

@@ -15,12 +15,8 @@ import (
 // of calls of machine code, which sizes and layouts decide: a worker goes through the
 // product as ever, but writes the calls down, and the code of a sequence makes them.
 
-// directNanoseconds is how much work is entered directly, and directCalls in how many
-// calls: as in core, whose callers may hold locks of their own meanwhile.
-const (
-	directNanoseconds = 30e3
-	directCalls       = 256
-)
+// directCalls is in how many calls work is entered directly.
+const directCalls = 256
 
 // A frame: alpha, beta, how many calls there are, the calls, then what was asked for as
 // rooms.
@@ -97,8 +93,9 @@ func (w *worker) byHand() bool {
 	return w.written != nil
 }
 
-// Direct is backends.Entered's, of a launch that as many threads as there are would not share.
-func (k *Kernel) Direct(l *backends.Launch, _ int) []backends.Direct {
+// Direct is backends.Entered's, of a launch within a bound in nanoseconds, which as many
+// threads as there are would not share. Nil: it never is.
+func (k *Kernel) Direct(l *backends.Launch, _ int, within float64) []backends.Direct {
 	alone := *l
 	alone.Record = nil // nobody cancels it
 	alone.Slots = slices.Clone(l.Slots)
@@ -112,7 +109,7 @@ func (k *Kernel) Direct(l *backends.Launch, _ int) []backends.Direct {
 	defer k.spare.Store(r)
 	p := &r.first
 	ns := p.nanoseconds(r.part) * float64(r.batches*r.parts)
-	if !(ns <= directNanoseconds) || p.k == 0 || p.converts() || p.out.convert != nil || p.out.size != p.t.size() {
+	if !(ns <= within) || p.k == 0 || p.converts() || p.out.convert != nil || p.out.size != p.t.size() {
 		return nil
 	}
 	if k.is.Scaled { // by whatever numbers a call brings
@@ -137,8 +134,8 @@ func (k *Kernel) Direct(l *backends.Launch, _ int) []backends.Direct {
 	if k.is.Scaled {
 		t := k.is.Acc
 		d.Params = []backends.ParamPlace{
-			{Place: backends.Place{Of: k.params.alpha, At: frameAlpha}, Type: t},
-			{Place: backends.Place{Of: k.params.beta, At: frameBeta}, Type: t},
+			{Of: k.params.alpha, At: frameAlpha, Type: t},
+			{Of: k.params.beta, At: frameBeta, Type: t},
 		}
 	}
 	for i := range s.calls {
@@ -147,12 +144,12 @@ func (k *Kernel) Direct(l *backends.Launch, _ int) []backends.Direct {
 		*cell(at + callCode), *cell(at + callFlags) = uint64(c.code.Entry), c.args.flags
 		*(*args)(unsafe.Pointer(&d.Frame[at+callArgs])) = c.args
 		for _, field := range c.addresses() {
-			base := backends.SlotPlace{Place: backends.Place{At: at + callArgs + int(field)}}
-			v := uintptr(*cell(base.At))
-			if base.Of, base.Offset = int(v/spaceBytes)-1, int64(v%spaceBytes); v >= roomsAt {
-				base.Of, base.Offset = backends.OwnFrame, int64(v-roomsAt)+int64(rooms)
+			place := backends.AddressPlace{At: at + callArgs + int(field)}
+			v := uintptr(*cell(place.At))
+			if place.Of, place.Offset = backends.Base(v/spaceBytes)-1, int64(v%spaceBytes); v >= roomsAt {
+				place.Of, place.Offset = backends.OwnFrame, int64(v-roomsAt)+int64(rooms)
 			}
-			d.Slots = append(d.Slots, base)
+			d.Addresses = append(d.Addresses, place)
 		}
 		if c.kind == multiplies || c.kind == rowwise { // which count down
 			d.Words = append(d.Words, backends.Word{At: at + callArgs + int(unsafe.Offsetof(c.args.tiles)), Value: uint64(c.args.tiles)})

@@ -8,20 +8,21 @@ import (
 	"github.com/hologram-project/hologram/isa"
 )
 
-// How much work is entered directly: its caller may hold locks of its own meanwhile, and
-// nobody can stop it. Where there are threads to share it with, it is less than is shared
-// once they are awake. Rows that have to be calls of their own may be as many as directRows.
+// How much work is entered directly, since nobody can stop it. Where there are threads to
+// share it with, it is less than is shared once they are awake. Rows that have to be calls
+// of their own may be as many as directRows.
 const (
 	directNanoseconds      = 10e3
 	directNanosecondsAlone = 20e3
 	directRows             = 64
 )
 
-// Direct is backends.Entered's, for as many threads as launches have.
-func (k *Kernel) Direct(l *backends.Launch, threads int) []backends.Direct {
-	limit := directNanoseconds
+// Direct is backends.Entered's, of launches within a bound in nanoseconds for as many
+// threads as they have. Nil: it never is.
+func (k *Kernel) Direct(l *backends.Launch, threads int, within float64) []backends.Direct {
+	limit := min(within, directNanoseconds)
 	if threads == 1 {
-		limit = directNanosecondsAlone
+		limit = min(within, directNanosecondsAlone)
 	}
 	alone := *l
 	alone.Record = nil // nobody cancels it
@@ -59,15 +60,15 @@ func (f *frame) direct(ns float64) backends.Direct {
 		at := int(r.v.lay.slots) + slotBytes*i
 		if (k.p.reads|k.p.writes)>>i&1 != 0 {
 			offset := int64(*f.u64(int32(at + slotIndex))) - int64(l.Slots[i].Addr)
-			d.Slots = append(d.Slots, backends.SlotPlace{Place: backends.Place{Of: i, At: at + slotIndex}, Offset: offset})
+			d.Addresses = append(d.Addresses, backends.AddressPlace{Of: backends.Base(i), At: at + slotIndex, Offset: offset})
 		}
 		if k.p.bytes {
-			d.Slots = append(d.Slots, backends.SlotPlace{Place: backends.Place{Of: i, At: at + slotBase}})
+			d.Addresses = append(d.Addresses, backends.AddressPlace{Of: backends.Base(i), At: at + slotBase})
 		}
 	}
 	for i := range l.Params {
 		if t := k.p.fn.ParamTypes[i]; t != isa.F16 && t != isa.BF16 {
-			d.Params = append(d.Params, backends.ParamPlace{Place: backends.Place{Of: i, At: int(r.v.lay.params) + 8*i}, Type: t})
+			d.Params = append(d.Params, backends.ParamPlace{Of: i, At: int(r.v.lay.params) + 8*i, Type: t})
 		}
 	}
 	again := []int32{argEnded} // and argKind beside it

@@ -27,8 +27,8 @@ import (
 	"github.com/hologram-project/hologram/backends"
 )
 
-// Variable names the environment variable with the folder; "off": none is used.
-const Variable = "HOLOGRAM_CACHE_DIR"
+// Variable is the environment's with the folder; "off": none is used.
+var Variable = backends.NewVariable("HOLOGRAM_CACHE_DIR")
 
 // DefaultLimit is how many bytes the files of a folder may have.
 const DefaultLimit = 256 << 20
@@ -63,7 +63,7 @@ func KeyOf(parts ...string) (k Key) {
 
 // Folder is where machine code is kept, or "" where it is not to be.
 func Folder() (string, error) {
-	switch dir := backends.Getenv(Variable); dir {
+	switch dir := Variable.Get(); dir {
 	case "":
 	case "off":
 		return "", nil

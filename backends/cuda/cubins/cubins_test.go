@@ -199,15 +199,15 @@ func TestManyAtOnce(t *testing.T) {
 
 // The folder comes from the environment, which may also say that there is none.
 func TestFolder(t *testing.T) {
-	t.Setenv(cubins.Variable, "/some/where")
+	t.Setenv(cubins.Variable.Name, "/some/where")
 	dir, err := cubins.Folder()
 	require.NoError(t, err)
 	require.Equal(t, "/some/where", dir)
-	t.Setenv(cubins.Variable, "off")
+	t.Setenv(cubins.Variable.Name, "off")
 	dir, err = cubins.Folder()
 	require.NoError(t, err)
 	require.Empty(t, dir)
-	t.Setenv(cubins.Variable, "")
+	t.Setenv(cubins.Variable.Name, "")
 	if runtime.GOOS == "linux" {
 		t.Setenv("XDG_CACHE_HOME", "/x")
 		dir, err = cubins.Folder()

@@ -1,0 +1,105 @@
+"""Calls on tensors that C queues by itself, without a GPU. For test_asynctest.py, which has a device for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from exchange import Exchange
+from test_calls_by_c import direct
+
+import hologram as hg
+from hologram import ops
+
+TIMES = 5  # the first is prepared, after which there is a gate; the third is published
+N = 64
+
+
+class Tensors:
+    """Tensors on memory of buffers, which their owner uses on the default stream."""
+
+    def __init__(self, ex: hg.Executor, borrow: bool) -> None:
+        self.ex = ex
+        self.exchange = Exchange(borrow=borrow)
+        self.buffers: list[hg.Buffer] = []
+
+    def __call__(self, values: Any, start: int = 0, n: int = N) -> Any:
+        """One of n elements from the one of number start on, of as many more."""
+        b = self.ex.from_numpy(np.resize(np.asarray(values, np.float32), 2 * N))
+        self.ex.synchronize()  # nothing orders the owner's stream behind this
+        self.buffers.append(b)
+        return self.part(b, start, n)
+
+    def part(self, b: hg.Buffer, start: int, n: int) -> Any:
+        data = b._describe().data + 4 * start
+        made = self.exchange.type(np.empty(n, np.float32), device_type=self.ex._device_type, data=data)
+        made.buffer, made.start = b, start
+        return made
+
+    def values(self, x: Any) -> list[float]:
+        self.ex.synchronize()
+        return [float(v) for v in x.buffer.to_numpy()[x.start :][: x.array.size]]
+
+
+@pytest.fixture(params=[True, False], ids=["borrowed", "owned"])
+def tensors(request: pytest.FixtureRequest, ex: hg.Executor) -> Iterator[Tensors]:
+    made = Tensors(ex, request.param)
+    yield made
+    ex.synchronize()
+
+
+def test_calls_in_the_stream_s_order(ex: hg.Executor, tensors: Tensors) -> None:
+    a, b, c = tensors(1), tensors(2), tensors(0)
+    for _ in range(TIMES):
+        ops.vector_add(ex, a, b, c)
+    before = direct(ex)
+    assert before > 0
+    for _ in range(20):
+        ops.vector_add(ex, a, b, a)  # its own layout's code, whatever lies where
+        ops.vector_add(ex, a, c, c)
+    assert direct(ex) == before + 40
+    assert tensors.values(a) == [41.0] * N
+    assert tensors.values(c) == [3.0 + sum(range(3, 42, 2))] * N
+
+
+def test_addresses_and_numbers(ex: hg.Executor, tensors: Tensors) -> None:
+    x, out = tensors(np.arange(N)), tensors(0)
+    for value in [1.0, 2.5, -0.0, 7, 3.0]:
+        for _ in range(TIMES):
+            ops.scalar_mul(ex, x, out, scalar=value)
+        assert tensors.values(out) == [i * value for i in range(N)]
+    done = direct(ex)
+    assert done > 2 * TIMES
+    for start in (1, 16):  # what is not aligned as the others, and what is
+        ops.scalar_mul(ex, x, tensors.part(out.buffer, start, N), scalar=2.0)
+        assert tensors.values(tensors.part(out.buffer, start, N)) == [2.0 * i for i in range(N)]
+    assert direct(ex) == done + 1
+    with pytest.raises(ValueError, match="out of range of f32"):
+        ops.scalar_mul(ex, x, out, scalar=1e39)
+    with pytest.raises(ValueError, match="overlaps"):
+        ops.scalar_mul(ex, x, tensors.part(x.buffer, 4, N), scalar=2.0)
+
+
+def test_the_first_element_is_that_of_the_call(ex: hg.Executor, tensors: Tensors) -> None:
+    x = tensors(1)
+    out = tensors(0, n=3) if ex.host_visible else ex.allocate(3)
+    for i in range(2 * TIMES):
+        ops.fill(ex, x, float(i))
+        assert ops.reduce_sum(ex, x, out) == i * N
+
+
+def test_what_is_queued_outlives_its_executor_s_use(ex: hg.Executor, tensors: Tensors) -> None:
+    x, out = tensors(1), tensors(0)
+    for _ in range(2):
+        with hg.Executor(ex.backend) as other:
+            for _ in range(TIMES):
+                ops.vector_add(other, x, x, out)
+            before = direct(other)
+            for _ in range(TIMES):
+                ops.vector_add(other, x, out, out)
+            assert direct(other) == before + TIMES
+        assert tensors.values(out) == [2.0 + TIMES] * N
+        with pytest.raises(RuntimeError, match="freed"):
+            ops.vector_add(other, x, x, out)
