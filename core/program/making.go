@@ -57,7 +57,17 @@ func begin[T any](stage, what string, f func(m *work.Meter) (T, error)) *making[
 			}
 		}()
 		defer fpenv.Leave(fpenv.Enter()) // immediates are rounded, and constants folded
+		large := false
+		defer func() {
+			if large {
+				endLean()
+			}
+		}()
 		g.value, g.err = f(work.New(func() error {
+			if !large { // most are made before they are asked
+				large = true
+				beLean()
+			}
 			if g.left.Load() {
 				return errLeft
 			}

@@ -2,6 +2,7 @@ package program
 
 import (
 	"errors"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -224,4 +225,48 @@ func TestAPanicIsAnError(t *testing.T) {
 	require.Equal(t, status.Internal, status.CodeOf(err))
 	require.ErrorContains(t, err, `assemble "x": the compiler ended before its time: oh`)
 	require.ErrorContains(t, err, "making_test.go")
+}
+
+// While large programs are made the heap grows by less, and as before once they are, or were
+// left, or panicked.
+func TestTheHeapGrowsAsBeforeOnceALargeProgramIsMade(t *testing.T) {
+	percent := func() int {
+		now := debug.SetGCPercent(50)
+		debug.SetGCPercent(now)
+		return now
+	}
+	before := percent()
+	for name, end := range map[string]func(){"made": func() {}, "panicked": func() { panic("oh") }} {
+		t.Run(name, func(t *testing.T) {
+			first, second := make(chan struct{}), make(chan struct{})
+			large := func(on <-chan struct{}) *making[int] {
+				begun := make(chan struct{})
+				g := begin("make", "it", func(m *work.Meter) (int, error) {
+					m.Step(10_000)
+					close(begun)
+					<-on
+					end()
+					return 1, nil
+				})
+				<-begun
+				return g
+			}
+			a := large(first)
+			b := large(second)
+			require.Equal(t, leanPercent, percent())
+			close(first)
+			<-a.done
+			require.Equal(t, leanPercent, percent(), "one is still being made")
+			close(second)
+			<-b.done
+			require.Equal(t, before, percent())
+		})
+	}
+	_, err := alone("make", "it", stopAtOnce, func(m *work.Meter) (int, error) {
+		for {
+			m.Step(10_000)
+		}
+	})
+	require.Error(t, err)
+	require.Eventually(t, func() bool { return percent() == before }, 10*time.Second, time.Millisecond)
 }
