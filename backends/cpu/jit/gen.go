@@ -31,7 +31,7 @@ type program struct {
 	blocks   *blocks            // how it runs by blocks; nil: it does not
 	meets    bool               // lanes of a block meet, so it runs by blocks alone
 	packing  packing            // where it is not run by blocks
-	divisors map[*ir.Value]bool // what floats are divided by
+	divisors map[*ir.Value]bool // what is divided by
 	// writes has a bit for each slot stored to by index, masked for each of
 	// those to which not all lanes may store; reads for those loaded.
 	writes, masked, reads uint64
