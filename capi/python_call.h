@@ -52,6 +52,7 @@ typedef struct {
   int device_type, device_id; /* the executor's, on which tensors must be */
   bool changed; /* the work began, so written operands may have changed */
   int32_t ordered; /* HOLOGRAM_ORDERED, or 0: a flag of the call */
+  uint32_t transposed; /* bit i: operand i's last two dimensions change places */
   uint32_t numbers; /* bit i: operand i is one of Python's, */
   uint64_t cells[MAX_OPERANDS]; /* and room for it */
   uint64_t cell; /* room for a result that is a number */
@@ -99,6 +100,9 @@ outcome request_dim(request *r, int64_t size);
 
 /* The number of dimensions of operand i, which is taken and borrowed, and no number. */
 int request_rank(const request *r, int i);
+
+/* Lets the last two dimensions of operand i, which is taken, change places. */
+void request_transpose(request *r, int i);
 
 /* Broadcasts a shape with another one, as numpy does; false if they don't. */
 bool result_join(int64_t *shape, int *rank, const int64_t *other, int other_rank);

@@ -132,7 +132,7 @@ static outcome describe(const request *r, hologram_operand *to, const dl_tensor 
   if (r->executor && (t->device.type != r->device_type || (t->device.type != DL_CPU && t->device.id != r->device_id))) {
     return SURPRISE;
   }
-  to->flags = flags & DL_READ_ONLY ? HOLOGRAM_READ_ONLY : 0;
+  to->flags = (flags & DL_READ_ONLY ? HOLOGRAM_READ_ONLY : 0) | (r->transposed >> (to - r->operands) & 1 ? HOLOGRAM_TRANSPOSED : 0);
   switch (t->dtype.code) {
     case DL_INT:
       to->dtype = HOLOGRAM_I8 + steps;
@@ -249,7 +249,7 @@ outcome request_begin(request *r, py_object *executor) {
   r->args.context = NULL;
   r->args.first = NULL;
   r->num_borrowed = r->num_torch = r->num_versions = 0;
-  r->numbers = 0;
+  r->numbers = r->transposed = 0;
   r->changed = false;
   r->ordered = 0;
   r->executor = NULL;
@@ -383,6 +383,11 @@ outcome request_borrow(request *r) {
     if (r->taken[i].api) return on_default(r, r->operands[i].device_type, r->operands[i].device_id);
   }
   return r->device_type != DL_CPU ? find_stream(r) : DONE;
+}
+
+void request_transpose(request *r, int i) {
+  r->transposed |= 1u << i; /* for tensors, which are described when they are borrowed */
+  r->operands[i].flags |= HOLOGRAM_TRANSPOSED;
 }
 
 int64_t request_size(const request *r, int i) {

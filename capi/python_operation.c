@@ -218,7 +218,7 @@ static outcome prepare(operation *o, request *r) {
   const signature *s = o->s;
   py_object *executor = given(o->values[0]);
   outcome found = request_begin(r, executor ? executor : buffer_s_executor(o));
-  int missing = 0, sized = 0;
+  int missing = 0, sized = 0, turned = 0;
   int64_t size;
   r->args.op = s->op;
   for (int i = 1; found == DONE && i < s->num_params; i++) {
@@ -258,7 +258,8 @@ static outcome prepare(operation *o, request *r) {
         break;
       case 'f':
         if (given_value && given_value->type != py.PyBool_Type) return SURPRISE;
-        if (missing && value == py._Py_TrueStruct) return SURPRISE;
+        if (missing && value == py._Py_TrueStruct) request_transpose(r, turned);
+        turned++; /* these flags are of the first operands, in order */
         found = request_dim(r, value == py._Py_TrueStruct);
         break;
       default:

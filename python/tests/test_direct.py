@@ -266,6 +266,24 @@ def test_products_of_vectors(host: hg.Executor, kind: str) -> None:
     same(out, np.array([v @ v]), "one number, in an array of one dimension")
 
 
+@pytest.mark.usefixtures("alone")
+def test_transposed_matrices(host: hg.Executor) -> None:
+    """Matrices and stacks of them that are stored transposed, of sizes that their shapes say."""
+    a, b = np.arange(24, dtype=F32).reshape(2, 3, 4) % 7, np.arange(20, dtype=F32).reshape(5, 4) % 5
+    for kind, of in kinds(host).items():
+        for left, right, flags, want in (
+            (a, b, {"trans_b": True}, a @ b.T),
+            (a.transpose(0, 2, 1), b, {"trans_a": True, "trans_b": True}, a @ b.T),
+            (a.transpose(0, 2, 1), b.T, {"trans_a": True, "trans_b": False}, a @ b.T),
+        ):
+            for _ in range(3):  # planned, and then repeated
+                same(ops.gemm(of(left), of(right), **flags), want, (kind, flags))
+            out = np.ones_like(want)
+            ops.gemm(host, of(left), of(right), of(out), alpha=2, beta=-1, **flags)
+            same(out, 2 * want - 1, (kind, flags))
+        same(ops.matvec(of(b), of(b[:, 0]), trans_a=True), b.T @ b[:, 0], kind)
+
+
 def test_transposed_vectors(host: hg.Executor) -> None:
     a = np.arange(12, dtype=F32).reshape(3, 4)
     same(ops.gemm(host, a[0], a, trans_b=True), a[0] @ a.T, "b")
