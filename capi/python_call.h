@@ -83,6 +83,12 @@ outcome request_result(request *r, int elements, int first, int like, bool row, 
    Buffer; it may run Python then, so tensors are to be borrowed anew. */
 outcome request_cell(request *r, py_object **made);
 
+/* A number of Python's for one of numpy's, which has memory; NULL, with an exception or without, for what else there is. */
+py_object *scalar_number(py_object *o);
+
+/* A number of Python's of an element's bytes. */
+py_object *hologram_number_of(int32_t dtype, const void *at);
+
 /* Takes the next number. */
 outcome request_scalar(request *r, py_object *o);
 

@@ -8,7 +8,7 @@
 
 /* ---- kinds of objects ---- */
 
-typedef enum { UNKNOWN, EXPORTER, EXCHANGER, TORCH, OTHER, NUMPY } kind;
+typedef enum { UNKNOWN, EXPORTER, EXCHANGER, TORCH, OTHER, NUMPY, SCALAR } kind;
 
 /* What is known of a type. It is kept alive, so that its address stays its own. */
 static struct known {
@@ -119,6 +119,22 @@ static outcome take_export(hologram_operand *to, py_object *o, py_buffer *view, 
     if (to->strides[i] * view->itemsize != stride) return SURPRISE;
   }
   return (uintptr_t)view->data % (size_t)view->itemsize ? SURPRISE : DONE;
+}
+
+py_object *scalar_number(py_object *o) {
+  struct known unseen, *k = slot_of(o->type);
+  py_buffer view;
+  py_object *number = NULL;
+  int32_t dtype;
+  bool boolean;
+  if (!k || !k->type) {
+    k = &unseen;
+    if (probe(o->type, &unseen) != DONE) return NULL;
+  }
+  if (k->kind != SCALAR || py.PyObject_GetBuffer(o, &view, PY_BUFFER_STRIDES | PY_BUFFER_FORMAT)) return NULL;
+  if ((dtype = dtype_of(view.format, view.itemsize, &boolean))) number = hologram_number_of(dtype, view.data);
+  py.PyBuffer_Release(&view);
+  return number;
 }
 
 /* ---- tensors ---- */
@@ -310,6 +326,7 @@ outcome request_take(request *r, py_object *o, use u) {
   }
   switch (k->kind) {
     case NUMPY:
+    case SCALAR:
     case EXPORTER:
       if (!r->executor) {
         outcome found = on_default(r, DL_CPU, 0);

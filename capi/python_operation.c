@@ -18,8 +18,7 @@ static double half(uint16_t bits) {
   return bits >> 15 ? -value : value;
 }
 
-/* A number of Python's of an element's bytes. */
-static py_object *number_of(int32_t dtype, const void *at) {
+py_object *hologram_number_of(int32_t dtype, const void *at) {
   union {
     int8_t i8;
     int16_t i16;
@@ -75,7 +74,7 @@ static py_object *first_of(request *r, int i) {
     if (!work_end(&w, status)) return NULL;
   }
   if (o->flags & HOLOGRAM_BOOL) return py.PyBool_FromLong(*(const uint8_t *)&r->cell != 0);
-  return number_of(o->dtype, &r->cell);
+  return hologram_number_of(o->dtype, &r->cell);
 }
 
 /* ---- operations ---- */

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 # The enumeration of capi/python_operand.c.
-EXPORTER, EXCHANGER, TORCH, OTHER, NUMPY = 1, 2, 3, 4, 5
+EXPORTER, EXCHANGER, TORCH, OTHER, NUMPY, SCALAR = 1, 2, 3, 4, 5, 6
 
 _BOOLEAN = 4  # HOLOGRAM_BOOL
 
@@ -37,6 +37,8 @@ def probe(kind: type) -> tuple[object, ...]:
         return (NUMPY if verify_numpy() else EXPORTER), None
     if kind in (memoryview, bytearray) or (kind.__module__, kind.__name__) == ("array", "array"):
         return EXPORTER, None
+    if kind.__module__ == "numpy" and issubclass(kind, (np.number, np.bool_)):
+        return SCALAR, None  # its memory lasts as long as it does
     torch = sys.modules.get("torch")
     tensor = getattr(torch, "Tensor", None)
     if torch is not None and tensor is not None and kind in (tensor, torch.nn.Parameter):

@@ -267,6 +267,26 @@ def test_products_of_vectors(host: hg.Executor, kind: str) -> None:
 
 
 @pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize("kind", ["b1", "i1", "i4", "i8", "u1", "u8", "f2", "f4", "f8"])
+def test_numpy_s_numbers(host: hg.Executor, kind: str) -> None:
+    """They are arrays of no dimension, with a dtype, and numbers where such are asked for."""
+    dtype = np.dtype(kind)
+    x, two = np.array([0, 1, 5]).astype(dtype), dtype.type(2)
+    mask = np.array([True, False, True])
+    for kind, of in kinds(host).items():
+        same(ops.where(of(mask), of(x), two), np.where(mask, x, two), kind)
+        same(ops.vector_less(two, of(x)), two < x, kind)
+        if dtype == bool:
+            continue
+        for value in (two, two + dtype.type(1)):
+            same(ops.vector_add(of(x), value), x + value, kind)
+            same(ops.vector_sub(host, value, of(x)), value - x, kind)
+            same(ops.scalar_mul(of(x), scalar=value), x * value, kind)
+    with pytest.raises(hg.errors.DTypeError, match="b has dtype f64, and a has i16"):
+        ops.vector_add(x.astype(np.int16), np.float64(2))
+
+
+@pytest.mark.usefixtures("alone")
 def test_transposed_matrices(host: hg.Executor) -> None:
     """Matrices and stacks of them that are stored transposed, of sizes that their shapes say."""
     a, b = np.arange(24, dtype=F32).reshape(2, 3, 4) % 7, np.arange(20, dtype=F32).reshape(5, 4) % 5

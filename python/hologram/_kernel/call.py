@@ -397,7 +397,8 @@ class Kernel:
         compiled = self._compiled(names, given, outs)
         arrays = [v for n, v in zip(names, given) if n not in self._static and is_array(v)]
         places = [i for i, value in enumerate(values) if type(value) in ARRAYS]
-        plain = all(type(value) in ARRAYS or type(value) in _PYTHON for value in values)
+        HOST.update({type(value) for value in values if isinstance(value, np.generic)})
+        plain = all(type(value) in ARRAYS or type(value) in HOST for value in values)
         if (
             key is not None
             and len(values) == len(arguments)
