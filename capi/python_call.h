@@ -26,8 +26,9 @@ typedef struct {
 /* An array of numpy's as an operand; see python_numpy.c. SURPRISE if it is to be taken as other exporters are. */
 outcome numpy_take(hologram_operand *to, py_object *array);
 
-/* An array of numpy's of a shape and a dtype, 0 for bools; NULL if it can't be made, with an exception or without. */
-py_object *numpy_empty(const int64_t *shape, int rank, int32_t dtype);
+/* An array of numpy's of a shape and a dtype, 0 for bools; NULL if it can't be made, with an exception or without. strides, in
+   elements, are those of dense memory; NULL: row-major. */
+py_object *numpy_empty(const int64_t *shape, int rank, int32_t dtype, const int64_t *strides);
 
 /* How torch is asked about its tensors, see python_torch.c. */
 typedef struct {
@@ -112,6 +113,9 @@ void request_transpose(request *r, int i);
 
 /* Broadcasts a shape with another one, as numpy does; false if they don't. */
 bool result_join(int64_t *shape, int *rank, const int64_t *other, int other_rank);
+
+/* Whether an array's elements fill its memory, in whatever order of its dimensions. */
+bool result_dense(const hologram_operand *o);
 
 /* A shape as a tuple; NULL with an exception. */
 py_object *result_shape(const int64_t *shape, int rank);

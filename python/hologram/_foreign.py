@@ -134,6 +134,7 @@ def verify_numpy() -> bool:
     samples = [
         plain,
         plain.T[1:, :, ::-2],
+        plain.transpose(1, 2, 0),
         plain[1, 2, 3, ...],
         plain[:, :0],
         np.broadcast_to(plain, (2, 2, 3, 4)),
@@ -150,10 +151,11 @@ def verify_numpy() -> bool:
             return False
         made = native.numpy_empty(x)
         if made is not None:
+            kept = "K" if x.size and np.empty_like(x).strides == x.strides else "C"
             sizes = (made.shape, made.strides, made.dtype, made.flags.writeable, made.flags.owndata, made.base)
             if type(made) is not np.ndarray or sizes != (
                 x.shape,
-                np.empty_like(x, order="C").strides,
+                np.empty_like(x, order=kept).strides,
                 x.dtype,
                 True,
                 True,

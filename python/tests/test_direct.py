@@ -287,6 +287,25 @@ def test_numpy_s_numbers(host: hg.Executor, code: str) -> None:
 
 
 @pytest.mark.usefixtures("alone")
+def test_results_keep_the_order_of_numpy_s_arrays(host: hg.Executor) -> None:
+    """Of what lies in one order, without gaps, the result does too; else it is row-major. Kernels' results likewise."""
+    a = np.arange(24, dtype=F32).reshape(2, 3, 4)
+    add = hg.kernel(lambda x, y: x + y)
+    for order in itertools.permutations(range(3)):
+        x, row = a.transpose(order), a.transpose(order)[0]
+        for y in (x, 2.0, F32(2), row, row[:, :1]):
+            want = x + y
+            for got in (ops.vector_add(host, x, y), add(x, y)):
+                same(got, want, order)
+                assert got.strides == want.strides, order
+        assert ops.vector_less(x, x + 1).strides == (x < x).strides
+    for x, y in ((a.T, a.T.copy()), (a.T[::2], a.T[::2]), (a[:, :, ::2], a[:, :, ::2])):
+        for got in (ops.vector_add(x, y), add(x, y)):
+            same(got, x + y, "others")
+            assert got.flags.c_contiguous
+
+
+@pytest.mark.usefixtures("alone")
 def test_transposed_matrices(host: hg.Executor) -> None:
     """Matrices and stacks of them that are stored transposed, of sizes that their shapes say."""
     a, b = np.arange(24, dtype=F32).reshape(2, 3, 4) % 7, np.arange(20, dtype=F32).reshape(5, 4) % 5

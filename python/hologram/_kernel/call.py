@@ -426,7 +426,7 @@ class Kernel:
             raise DTypeError(
                 f"{self._name}: executor is {executor!r}; expected an Executor, such as hologram.Executor('cpu')"
             )
-        results = outs or tuple([allocate(like, shape, dtype, executor) for _, dtype in compiled.outputs])
+        results = outs or tuple([allocate(like, shape, dtype, executor, values) for _, dtype in compiled.outputs])
         if 0 not in shape:
             bindings = dict(zip(compiled.names, [*[values[i] for i in compiled.places], *results]))
             try:
