@@ -45,13 +45,13 @@ TEXT
 # The steps of ./build.sh test, one a line: its name, then the command. Those that take long stand first; two run
 # at a time. To add a check, add a line.
 TEST_STEPS='
-race           env HOLOGRAM_PTXAS= go test -race -timeout 30m ./...
+race           env HOLOGRAM_PTXAS= go test -race -vet=off -timeout 30m ./...
 pytest         '$PY' -m pytest
 go-test        cover
 pytest-torch   test_torch
 random         random_programs
 fuzz           fuzz_each
-lock-order     go test -tags lockorder ./core/... ./capi
+lock-order     go test -vet=off -tags lockorder ./core/... ./capi
 staticcheck    go tool staticcheck ./...
 mypy           '$PY' -m mypy
 go-vet         go vet ./...
@@ -223,12 +223,12 @@ random_programs() {
 }
 
 fuzz_each() {
-  local package target
-  go list ./... | while read -r package; do
-    go test -list '^Fuzz' "$package" | { grep '^Fuzz' || true; } | while read -r target; do
-      echo "$package $target"
-      go test -run '^$' -fuzz "^$target\$" -fuzztime "$FUZZTIME" -fuzzminimizetime 1s "$package"
-    done
+  local file target
+  # By the text: go test -list would link every package's tests.
+  grep -rE --include='*_test.go' -o '^func Fuzz[A-Za-z0-9_]+' . | while IFS=: read -r file target; do
+    target=${target#func }
+    echo "${file%/*} $target"
+    go test -run '^$' -fuzz "^$target\$" -fuzztime "$FUZZTIME" -fuzzminimizetime 1s "${file%/*}"
   done
 }
 
@@ -344,8 +344,8 @@ pgo() {
 # Coverage of isa, core and backends by the tests of all packages, statement by statement.
 cover() {
   heading "coverage"
-  # -v for the tests that are skipped and why, which go test else keeps to itself.
-  go test -v -timeout 30m -coverpkg=./isa/...,./core/...,./backends/... -coverprofile=cover.out ./... 2>&1 |
+  # -v for the tests that are skipped and why, which go test else keeps to itself; go-vet is a step of its own.
+  go test -v -vet=off -timeout 30m -coverpkg=./isa/...,./core/...,./backends/... -coverprofile=cover.out ./... 2>&1 |
     grep -avE '^=== |^ *--- PASS|^PASS$'
   awk -v module="$(go list -m)" '
     NR > 1 {

@@ -282,8 +282,8 @@ var opsText = sync.OnceValues(func() (string, error) {
 // says that a row lies along dimension i of the first operand, and
 // HOLOGRAM_KEEP_DIMS that what is reduced keeps these, as 1; reduces, whether
 // without that it makes one number; scalar_result, whether element 0 of the last operand is that;
-// and bools, whether it makes bools of bools. Numbers stay the same in all
-// versions. size_out receives the text's size in bytes, of which at most capacity
+// and bools, whether it makes bools of bools. Numbers and operands stay the same
+// from 1.0 on. size_out receives the text's size in bytes, of which at most capacity
 // are written to text_out; no NUL is added.
 //
 //export go_ops

@@ -62,6 +62,8 @@ func TestHandles(t *testing.T) {
 	if got, err := unregister(other, thingOther, "f"); err != nil || got.n != 2 {
 		t.Errorf("got %v, %v", got, err)
 	}
+	_, err = lookup(other, thingBuffer, "f")
+	require.ErrorContains(t, err, "is of a program that is freed; expected a buffer")
 }
 
 func TestHandlesInManyGoroutines(t *testing.T) {

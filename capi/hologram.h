@@ -484,8 +484,8 @@ HOLOGRAM_API int32_t hologram_result(const hologram_call_args *args, hologram_op
    begin with trans_; types; elementwise; axes, whether it takes one number in place of dims, in which bit i says
    that a row lies along dimension i of the first operand, and HOLOGRAM_KEEP_DIMS that what is reduced keeps these,
    as 1; reduces, whether without that it makes one number; scalar_result, whether element 0 of the last operand is
-   that; and bools, whether it makes bools of bools. Numbers stay the same in all versions. size_out receives the
-   text's size in bytes, of which at most capacity are written to text_out; no NUL is added. */
+   that; and bools, whether it makes bools of bools. Numbers and operands stay the same from 1.0 on. size_out receives
+   the text's size in bytes, of which at most capacity are written to text_out; no NUL is added. */
 HOLOGRAM_API int32_t hologram_ops(char *text_out, size_t capacity, size_t *size_out);
 
 /* hologram_trace makes a launch on the interpreter, in memory that must be the host's, and calls line with context

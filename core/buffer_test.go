@@ -189,6 +189,9 @@ func TestWrap(t *testing.T) {
 		_, err := ex.Wrap(c.addr, c.t, c.shape, c.stride, false, func() { deleted++ })
 		wants(t, err, c.code, c.text)
 	}
+	none, err := ex.Wrap(0, isa.F32, []int64{0}, nil, false, nil) // as what is empty may be
+	require.NoError(t, err)
+	none.Free()
 	b, err := ex.Wrap(addr, isa.F32, []int64{2, 3}, nil, false, func() { deleted++ })
 	require.NoError(t, err)
 	require.NoError(t, wait(b.Fill(Float(1))))

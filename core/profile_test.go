@@ -557,3 +557,43 @@ func TestNobodyProfiles(t *testing.T) {
 	require.Len(t, of(events, "call", ""), 1)
 	require.Zero(t, testing.AllocsPerRun(200, call))
 }
+
+// TestLimitsOfProfiles: the last number of events that may be kept, and the next.
+func TestLimitsOfProfiles(t *testing.T) {
+	for limit, ok := range map[int64]bool{-1: false, 0: true, 1: true, 1 << 26: true, 1<<26 + 1: false} {
+		p, err := NewProfile(limit)
+		if !ok {
+			wants(t, err, Invalid, fmt.Sprintf("profile: limit is %d events; expected 1 … 67108864, or 0 for 262144", limit))
+			continue
+		}
+		require.NoError(t, err)
+		p.Close()
+	}
+}
+
+// TestNobodyWaitsForWhatIsDone, as a profile sees it.
+func TestNobodyWaitsForWhatIsDone(t *testing.T) {
+	d := asyncDevice(t, asynctest.Options{})
+	ex := executorOn(t, d)
+	events, _ := profiled(t, 0, func() {
+		ev, err := ex.Synchronize()
+		require.NoError(t, wait(ev, err))
+		require.NoError(t, Wait(ev, time.Minute))
+	})
+	require.Empty(t, of(events, "wait", ""))
+}
+
+// TestProfileOfABusyCall: what was refused comes again, and counts once.
+func TestProfileOfABusyCall(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		x, y := floats(t, ex, make([]float32, 77)...), floats(t, ex, make([]float32, 77)...)
+		c := &Call{Op: kernels.VectorNeg, Operands: []Operand{{Buffer: x}, {Buffer: y}}, Try: true}
+		events, _ := profiled(t, 0, func() {
+			_, err := ex.Call(c)
+			wants(t, err, Busy, "would have to wait")
+			c.Try = false
+			require.NoError(t, wait(ex.Call(c)))
+		})
+		require.Len(t, of(events, "call", "vector_neg"), 1)
+	})
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hologram-project/hologram/backends/asynctest"
+	"github.com/hologram-project/hologram/isa"
 )
 
 func TestProgramsFromTextAndBytes(t *testing.T) {
@@ -43,8 +44,10 @@ func TestBackends(t *testing.T) {
 	wants(t, err, Invalid, `Invalid backend "tpu"; expected auto or one of cpu, interp`)
 	_, err = DeviceFor("cpu:1")
 	wants(t, err, Invalid, `Invalid backend "cpu:1"; cpu has 1 devices, numbered from 0`)
-	_, err = DeviceFor("cpu:x")
-	wants(t, err, Invalid, "after the colon stands the number of a device")
+	for _, name := range []string{"cpu:x", "cpu:", "cpu:-1", "cpu:+0", "cpu:00", "cpu: 0", "cpu:0:0"} {
+		_, err = DeviceFor(name)
+		wants(t, err, Invalid, "after the colon stands the number of a device")
+	}
 	d, err := DeviceFor("AUTO")
 	require.NoError(t, err)
 	if again, _ := DeviceFor(d.Name + ":0"); again != d {
@@ -109,6 +112,18 @@ func TestTrace(t *testing.T) {
 	}
 	_, err := ex.Trace((&LaunchArgs{Slots: []*Buffer{a, c}}).call(p), 2, nil)
 	wants(t, err, Invalid, "lane is 2; the launch has 2 lanes")
+	require.EqualValues(t, 1, a.mem.Users())
+	for _, c := range []struct {
+		t    isa.Type
+		bits uint64
+		want string
+	}{
+		{isa.Pred, 1, "true"}, {isa.Pred, 0, "false"}, {isa.I8, 0xff, "-1"}, {isa.I64, 1 << 63, "-9223372036854775808"}, {isa.U8, 0xff, "255"},
+		{isa.U64, 1 << 63, "9223372036854775808"}, {isa.F16, 0xbe00, "-1.5"}, {isa.BF16, 0x3fc0, "1.5"}, {isa.F32, 0x3fc00000, "1.5"},
+		{isa.F64, 0x8000000000000000, "-0"}, {isa.NoType, 255, "0xff"},
+	} {
+		require.Equal(t, c.want, cellText(c.t, c.bits))
+	}
 	_, err = ex.Trace(&Call{Program: p, Operands: []Operand{{Buffer: a}, {View: c.Layout()}, {}}}, 0, nil)
 	wants(t, err, Invalid, `launch "double": slot c: a trace takes buffers; wrap the memory of others`)
 	_, err = ex.Trace(&Call{Program: p, Operands: []Operand{{Buffer: a}, {Buffer: c}, {}}}, 0, nil)

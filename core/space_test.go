@@ -160,6 +160,13 @@ func TestAtlasState(t *testing.T) {
 		}
 		_, err = ex.Launch(p, &LaunchArgs{Slots: []*Buffer{c, c}})
 		wants(t, err, Invalid, "slot boundary has 1 bytes; a boundary pool has 1179648")
+		for n := int64(isa.BoundaryBytes - 1); n <= isa.BoundaryBytes+1; n++ {
+			own, err := ex.Allocate(n, isa.U8, true)
+			require.NoError(t, err)
+			err = wait(ex.Launch(p, &LaunchArgs{Slots: []*Buffer{c, own}}))
+			require.Equal(t, n == isa.BoundaryBytes, err == nil, n)
+			own.Free()
+		}
 	})
 }
 

@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/hologram-project/hologram/isa"
 )
@@ -22,11 +23,11 @@ func rowPlace(name, doc, combine string) *Op {
 			text := fmt.Sprintf(`mul.u64 mo, row, %[1]d
     ldg.%[2]v m, m[mo]
     ldg.%[2]v x, a[off]
-    cvt.u32.u64 w, at
+    cvt.%[4]v.u64 w, at
     set.eq.%[2]v p, x, m
-    sel.u32 z, p, w, %[3]s`, f.T.Size(), f.T, f.Identity)
+    sel.%[4]v z, p, w, %[3]s`, f.T.Size(), f.T, f.Identity, f.A)
 			if f.T.Float() { // where m is NaN nothing equals it
-				text += fmt.Sprintf("\n    set.ne.%v p, x, x\n    sel.u32 z, p, w, z", f.T)
+				text += fmt.Sprintf("\n    set.ne.%v p, x, x\n    sel.%v z, p, w, z", f.T, f.A)
 			}
 			return text
 		},
@@ -41,12 +42,16 @@ func rowPlace(name, doc, combine string) *Op {
 		}
 		t := l[0].Type
 		in := []array{operand(0, l[0])}
+		number := isa.U32 // of a place, and what no place has
+		if row := l[0].part(lead, len(l[0].Shape)); row.Elements() > math.MaxUint32 {
+			number = isa.U64
+		}
 		return op.reduced(l[1], func(p *Plan, out array) error {
 			m := p.room(t, l[0].Shape[:lead]...)
 			if err := value.reduce(p, Accumulator(t), in, lead, nil, m, 0); err != nil {
 				return err
 			}
-			return place.reduce(p, isa.U32, in, lead, []Binding{m.bytes()}, out, 0)
+			return place.reduce(p, number, in, lead, []Binding{m.bytes()}, out, 0)
 		})
 	}
 	return op

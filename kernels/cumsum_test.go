@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 	"github.com/hologram-project/hologram/kernels"
 )
 
@@ -74,7 +75,7 @@ func TestCumsumAndProdBitForBit(t *testing.T) {
 	for _, shape := range [][2]int{{1, 1}, {3, 5}, {2, 255}, {2, 256}, {2, 257}, {70, 3}, {2, 700}, {0, 4}, {3, 0}, {1, 256*256 + 3}} {
 		rows, cols := shape[0], shape[1]
 		for _, typ := range append([]isa.Type{isa.I8, isa.U32}, floats...) {
-			if cols > 1000 && typ != isa.F32 {
+			if cols > 1000 && (typ != isa.F32 || brief.On()) {
 				continue
 			}
 			dims := []int64{int64(rows), int64(cols)}

@@ -188,7 +188,13 @@ func TestNumbersStay(t *testing.T) {
 	names := strings.Fields(`vector_add vector_sub vector_mul vector_div vector_min vector_max vector_abs vector_neg
 		vector_relu vector_clip scalar_add scalar_mul sigmoid tanh gelu softmax reduce_sum reduce_min reduce_max mse_loss
 		cross_entropy_loss binary_cross_entropy_loss gemm matvec vector_mad vector_sqrt vector_exp vector_log fill copy
-		argmin argmax`)
+		argmin argmax reduce_prod cumsum vector_equal vector_not_equal vector_less vector_less_equal vector_greater
+		vector_greater_equal where log_softmax log_softmax_gradient softmax_gradient layer_norm layer_norm_gradient rms_norm
+		rms_norm_gradient nll nll_gradient embedding embedding_gradient layer_norm_input_gradient
+		layer_norm_parameter_gradients cross_entropy_gradient log_sum_exp cross_entropy`)
+	if len(names) != len(All) {
+		t.Errorf("%d operations, of which %d are listed here", len(All), len(names))
+	}
 	for i, name := range names {
 		if All[i].Name != name || All[i].Number() != i {
 			t.Errorf("operation %d is %s, number %d; it was %s", i, All[i].Name, All[i].Number(), name)

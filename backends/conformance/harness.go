@@ -68,13 +68,14 @@ func (r *rig) close() {
 	}
 }
 
-// unit brings v into canonical form with some passes off.
-func unit(v *isa.Verified, opts ...ir.Option) (*backends.Unit, error) {
-	f, _, err := ir.Canonical(v, opts...)
+// unit brings v into canonical form with some passes off, and tells which
+// instructions its sites are.
+func unit(v *isa.Verified, opts ...ir.Option) (*backends.Unit, ir.Srcs, error) {
+	f, srcs, err := ir.Canonical(v, opts...)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return &backends.Unit{Source: v, IR: f, Hash: f.Hash()}, nil
+	return &backends.Unit{Source: v, IR: f, Hash: f.Hash()}, srcs, nil
 }
 
 // kernel compiles v once. A nil kernel without error means that the backend
@@ -83,7 +84,7 @@ func (r *rig) kernel(v *isa.Verified) (backends.Kernel, error) {
 	if k, ok := r.kernels[v]; ok {
 		return k, nil
 	}
-	u, err := unit(v)
+	u, _, err := unit(v)
 	if err != nil {
 		return nil, err
 	}

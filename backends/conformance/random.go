@@ -24,8 +24,9 @@ var (
 )
 
 // runRandom compares random ordered programs with the interpreter, bit for
-// bit: memory, residues, phase and whether there was a fault. Half of them are
-// compiled with a random set of passes off.
+// bit: memory, residues, phase and whether there was a fault, which must be one
+// that the interpreter has seen. Half of them are compiled with a random set of
+// passes off.
 func runRandom(t *testing.T, b backends.Backend) {
 	r, oracle := newRig(t, b), newRig(t, interp.New())
 	defer r.close()
@@ -48,10 +49,12 @@ func runRandom(t *testing.T, b backends.Backend) {
 	}
 	for i := 0; i < count/5 && failed < 5; i++ { // a compilation each, and little else
 		s := isatest.FromSeed(*firstSeed + uint64(i))
-		c := accesses(t, s)
-		if err := r.check(oracle, c, nil, 0); err != nil {
-			failed++
-			t.Errorf("accesses %d: %v\n%s", i, err, isa.Disassemble(c.Program))
+		for _, c := range []*progen.Case{accesses(t, s), faulty(t, s)} {
+			err := r.check(oracle, c, nil, 0)
+			if no := (*backends.Unsupported)(nil); err != nil && !errors.As(err, &no) {
+				failed++
+				t.Errorf("%s %d: %v\n%s", c.Program.Name, i, err, isa.Disassemble(c.Program))
+			}
 		}
 	}
 	if failed == 0 {
@@ -140,19 +143,26 @@ func (r *rig) check(oracle *rig, c *progen.Case, off []string, seed uint64) erro
 	if err != nil {
 		return err
 	}
-	want, err := oracle.outcomeOf(v, c, nil, seed)
+	var faults []backends.ProgramFault
+	want, err := oracle.outcomeOf(v, c, nil, seed, &faults)
 	if err != nil {
 		return err
 	}
 	opts := []ir.Option{ir.Without(off...)}
-	if packedFlats(seed) && !want.fault { // so the views have all elements that lanes ask for
+	if packedFlats(seed) && want.fault == nil { // so the views have all elements that lanes ask for
 		opts = append(opts, ir.Packed())
 	}
-	got, err := r.outcomeOf(v, c, opts, seed)
+	got, err := r.outcomeOf(v, c, opts, seed, nil)
 	if err != nil {
 		return err
 	}
-	return got.differs(want, c)
+	if err := got.differs(want, c); err != nil || got.fault == nil {
+		return err
+	}
+	if !slices.ContainsFunc(faults, func(f backends.ProgramFault) bool { return alike(f, *got.fault) }) {
+		return differ("%v, which asked for %+v: no such fault is among interp's %d", got.fault, got.fault.Asked, len(faults))
+	}
+	return nil
 }
 
 // shrink leaves out instructions as long as a difference remains.
@@ -205,15 +215,24 @@ type result struct {
 	arrays  []*operand
 	residue [isa.NumClasses]uint64
 	phase   uint32
-	fault   bool
+	fault   *backends.ProgramFault // its site is an instruction of the program
+}
+
+// alike reports whether two faults are the same, as far as is known of both.
+func alike(f, g backends.ProgramFault) bool {
+	if f.Asked.Known == 0 || g.Asked.Known == 0 {
+		f.Asked, g.Asked = backends.Asked{}, backends.Asked{}
+	}
+	return f == g
 }
 
 // packedFlats reports whether the views of slots accessed as slot[flat i] are packed.
 func packedFlats(seed uint64) bool { return seed%2 == 0 }
 
-// outcomeOf runs one case. The layouts of its slots follow from the seed.
-func (r *rig) outcomeOf(v *isa.Verified, c *progen.Case, opts []ir.Option, seed uint64) (*result, error) {
-	u, err := unit(v, opts...)
+// outcomeOf runs one case. The layouts of its slots follow from the seed. With
+// faults it is the interpreter that runs it, and lists all there are.
+func (r *rig) outcomeOf(v *isa.Verified, c *progen.Case, opts []ir.Option, seed uint64, faults *[]backends.ProgramFault) (*result, error) {
+	u, srcs, err := unit(v, opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -266,10 +285,22 @@ func (r *rig) outcomeOf(v *isa.Verified, c *progen.Case, opts []ir.Option, seed 
 		}
 	}
 	l.Give(u.IR)
-	err = r.launch(k, l)
+	if faults != nil {
+		err = interp.Faults(u, l, func(f backends.ProgramFault) { *faults = append(*faults, f) })
+	} else {
+		err = r.launch(k, l)
+	}
 	res.residue, res.phase = l.Record.Residue, *l.Phase
-	var f *backends.ProgramFault
-	if res.fault = errors.As(err, &f); err != nil && !res.fault {
+	if found := (*backends.ProgramFault)(nil); errors.As(err, &found) {
+		f := *found
+		if !r.info.RunsSource {
+			if f.Site < 0 || f.Site >= len(srcs) {
+				return nil, differ("%v; there are %d sites", found, len(srcs))
+			}
+			f.Site = srcs[f.Site]
+		}
+		res.fault = &f
+	} else if err != nil {
 		return nil, err
 	}
 	for _, o := range res.arrays {
@@ -320,7 +351,7 @@ func (got *result) differs(want *result, c *progen.Case) error {
 		}
 	}
 	switch {
-	case got.fault != want.fault:
+	case (got.fault == nil) != (want.fault == nil):
 		return differ("fault: %v, interp: %v", got.fault, want.fault)
 	case got.phase != want.phase:
 		return differ("phase %d, interp has %d", got.phase, want.phase)

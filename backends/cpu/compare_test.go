@@ -1,7 +1,6 @@
 package cpu_test
 
 import (
-	"errors"
 	"math/rand/v2"
 	"testing"
 
@@ -47,28 +46,8 @@ func compare(t *testing.T, tested backends.Backend) {
 					t.Errorf("%s, shape %d, fuel %d: %v", name, i, fuel, err)
 					break
 				}
-				checkFault(t, name, v, got, want)
 			}
 		}
-	}
-}
-
-// checkFault sees that a fault was reported with an instruction that can
-// raise it. Which lane's fault is reported is open.
-func checkFault(t *testing.T, name string, v *isa.Verified, got, want outcome) {
-	t.Helper()
-	var g, w *backends.ProgramFault
-	if !errors.As(got.err, &g) || !errors.As(want.err, &w) || g.Kind != w.Kind {
-		return
-	}
-	if got.inst < 0 || got.inst >= len(v.Program.Insts) {
-		t.Errorf("%s: %v leads to instruction %d", name, g, got.inst)
-		return
-	}
-	op := v.Program.Insts[got.inst].Op
-	row, _ := isa.Lookup(op)
-	if g.Kind != isa.FaultFuel && row.Effect&isa.MayFault == 0 {
-		t.Errorf("%s: %v in %v", name, g, op)
 	}
 }
 
@@ -125,6 +104,91 @@ out:
 			got := run(t, tested, v, sh, contents, st, nil)
 			if err := same(v, got, want); err != nil {
 				t.Errorf("dims %d, strides %d: %v", i, j, err)
+			}
+		}
+	}
+}
+
+// What stands for all lanes is computed once, but not before what writes it, and nothing
+// beside it is.
+func TestOneElementForAll(t *testing.T) {
+	v := verify(t, `
+program p
+slot a i32
+slot c i32
+slot d i32
+  ldg.i32 y, d[index]
+  mul.i32 y, y, 3
+  stg.i32 y, a[0]
+  ldg.i32 x, a[index]
+  sreg g, global_lane
+  cvt.i32.u64 z, g
+  sub.i32 x, x, z
+  add.i32 x, x, y
+  stg.i32 x, c[index]
+  exit`)
+	few := verify(t, `
+program p
+slot a i32
+slot c i32
+  ldg.i32 x, a[index]
+  sreg g, global_lane
+  sreg q, lane.x
+  cvt.i32.u64 z, g
+  add.i32 x, x, z
+  cvt.i32.u32 z, q
+  mul.i32 x, x, z
+  stg.i32 x, c[index]
+  exit`)
+	sh := linear(200, 64)
+	blocks := sh
+	blocks.block = [3]uint32{8, 8, 1}
+	r := rand.New(rand.NewPCG(7, 8))
+	for _, l := range levels {
+		for i, v := range []*isa.Verified{v, few} {
+			for _, sh := range []shape{sh, blocks} {
+				contents := randomContents(r, v, sh.n())
+				strides := map[int][]int64{0: {0}, 2: {0}}
+				want := run(t, interp.New(), v, sh, contents, strides, nil)
+				got := run(t, on(t, l, 1), v, sh, contents, strides, nil)
+				if err := same(v, got, want); err != nil {
+					t.Errorf("%v, program %d, blocks %v: %v", l, i, sh.block, err)
+				}
+			}
+		}
+	}
+}
+
+// Lanes that meet, in blocks that are rows of views and such that are not, whose elements
+// lie side by side, apart or on each other.
+func TestBlocksOfViews(t *testing.T) {
+	v := verify(t, `
+program p
+slot a f32
+slot c f32
+  ldg.f32 x, a[index]
+  block_reduce_max.f32 m, x
+  sub.f32 x, x, m
+  stg.f32 x, c[index]
+  exit`)
+	r := rand.New(rand.NewPCG(9, 10))
+	oracle := interp.New()
+	const rows, cols = 6, 100
+	for i, st := range []map[int][]int64{
+		{0: {107, 1}}, {0: {cols, 1}, 1: {130, 1}}, {0: {0, 1}}, {0: {220, 2}}, {0: {1, rows}, 1: {1, rows}}, {0: {1, 0}}, {0: {101, 1}, 1: {3 * cols, 3}},
+	} {
+		if brief.Skips(i, 3) {
+			continue
+		}
+		for _, block := range []int64{20, 64, 100, 200} {
+			sh := linear(rows*cols, block)
+			sh.dims = []int64{rows, cols}
+			contents := randomContents(r, v, 3*rows*cols)
+			want := run(t, oracle, v, sh, contents, st, nil)
+			for _, l := range levels {
+				if err := same(v, run(t, on(t, l, 2), v, sh, contents, st, nil), want); err != nil {
+					t.Errorf("%v, strides %d, blocks of %d: %v", l, i, block, err)
+				}
 			}
 		}
 	}

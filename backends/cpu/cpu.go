@@ -36,10 +36,8 @@ type engine struct {
 type program interface {
 	// Run runs a launch to its end and returns its outcome.
 	Run(*backends.Launch, *workers.Pool) error
-	// Step is about what an instruction of a lane takes, in nanoseconds.
-	Step() float64
-	// Lane is about what a lane takes beside that.
-	Lane() float64
+	// Estimate is about what so many lanes and instructions of lanes take, in nanoseconds.
+	Estimate(lanes uint64, steps float64) float64
 	// Release frees what the program keeps between launches.
 	Release()
 }
@@ -213,7 +211,7 @@ func (d *device) Compile(u *backends.Unit, _ backends.Variant) (backends.Kernel,
 	for _, e := range d.backend.engines {
 		p, err := e.compile(u.Work, u.Source, u.IR)
 		if err == nil {
-			return &kernel{d, p, e.name, analysis.NewCost(u.IR), p.Step(), p.Lane(), len(u.IR.Slots), len(u.IR.ParamTypes)}, nil
+			return &kernel{d, p, e.name, analysis.NewCost(u.IR), len(u.IR.Slots), len(u.IR.ParamTypes)}, nil
 		}
 		if why = err; !errors.As(err, new(*backends.Unsupported)) {
 			break
@@ -252,7 +250,6 @@ type kernel struct {
 	program       program
 	engine        string // its name
 	cost          *analysis.Cost
-	step, lane    float64
 	slots, params int
 }
 
@@ -261,7 +258,7 @@ func (k *kernel) Cost(l *backends.Launch) float64 {
 	if !bounded {
 		return math.Inf(1)
 	}
-	return steps*k.step + float64(l.N)*k.lane
+	return k.program.Estimate(l.N, steps)
 }
 
 var _ backends.Entered = (*kernel)(nil)

@@ -74,7 +74,16 @@ func TestRefused(t *testing.T) {
 		t.Error("a kernel ran on another device")
 	}
 	s, _ = d.NewStream()
-	if _, err := s.Launch(k, &backends.Launch{}); err == nil {
-		t.Error("a launch without slots ran")
+	whole := backends.Launch{Slots: make([]backends.View, 2)}
+	for what, l := range map[string]*backends.Launch{
+		"without slots": {}, "of too few slots": {Slots: whole.Slots[:1]}, "of too many": {Slots: make([]backends.View, 3)},
+		"with a parameter": {Slots: whole.Slots, Params: []uint64{1}},
+	} {
+		if _, err := s.Launch(k, l); err == nil {
+			t.Errorf("a launch %s ran", what)
+		}
+	}
+	if _, err := s.Launch(k, &whole); err != nil { // of no lanes
+		t.Error(err)
 	}
 }

@@ -1,7 +1,6 @@
 package cpu_test
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -63,12 +62,7 @@ func TestLaunchesForgetThoseBefore(t *testing.T) {
 						continue
 					}
 					want := run(t, b, v, sh, contents, nil, params)
-					var g, w *backends.ProgramFault
 					require.NoError(t, same(v, got, want), "launch %d, way %d, %d lanes", i, ways, n)
-					require.Equal(t, errors.As(want.err, &w), errors.As(got.err, &g), "launch %d: %v, to be %v", i, got.err, want.err)
-					if w != nil {
-						require.Equal(t, w.Kind, g.Kind, "launch %d", i) // which lane, and so which instruction, is open
-					}
 				}
 			})
 		}

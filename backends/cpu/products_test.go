@@ -479,6 +479,7 @@ func TestProductsOfPages(t *testing.T) {
 			productCase{t: isa.F64, m: 512, n: 100, k: 40, howA: how & 1, howB: how >> 1, alpha: 1}.check(t, r, oracle, b)
 			productCase{t: isa.F32, m: 40, n: 140, k: 1024, howA: how & 1, howB: how >> 1, alpha: 1, beta: 1}.check(t, r, oracle, b)
 			productCase{t: isa.F32, m: 50, n: 1024, k: 70, howA: how & 1, howB: how >> 1, alpha: 1}.check(t, r, oracle, b)
+			productCase{t: isa.F32, m: 11, n: 70, k: 1024, howA: how & 1, howB: how >> 1, alpha: 1}.check(t, r, oracle, b) // of which some are entered
 		}
 	})
 }
@@ -553,6 +554,9 @@ func TestProductsOfOthersParameters(t *testing.T) {
 				}
 			}
 			sh := spaceOf(st)
+			if r.IntN(6) == 0 { // less than it takes, or more
+				sh.fuel = 1 + r.Uint64N(24)
+			}
 			if r.IntN(4) == 0 { // the last lanes of the grid do not run
 				sh.dims = []int64{1 + r.Int64N(sh.n())}
 			}
@@ -576,6 +580,24 @@ func TestProductIsCancelled(t *testing.T) {
 		memory := h.block(4 * n * n)
 		b.stopAfter = 20 * time.Millisecond
 		require.ErrorIs(t, b.launch(plan, [][]byte{memory, memory, h.block(4 * n * n)}, []uint64{scalarCell(isa.F32, 1), 0}), backends.ErrCancelled)
+	})
+}
+
+// TestEachWayIsCancelled: however a product is done, it does not begin once it is cancelled.
+func TestEachWayIsCancelled(t *testing.T) {
+	eachWidth(t, 1, func(t *testing.T, _, b *bench) {
+		for name, s := range map[string][3]int64{"rows": {64, 1, 600}, "sums": {1, 1, 4096}, "stream": {1, 1024, 600}, "blocks": {40, 40, 40}} {
+			x, y := kernels.Packed(isa.F32, s[0], s[2]), kernels.Packed(isa.F32, s[2], s[1])
+			if s[1] == 1 { // a column of B lies side by side
+				y.Stride[0] = 1
+			}
+			plan, err := kernels.Gemm.Whole([]kernels.Layout{x, y, kernels.Packed(isa.F32, s[0], s[1])})
+			require.NoError(t, err)
+			var h host
+			c := h.block(int(4 * s[0] * s[1]))
+			b.stopped = true
+			require.ErrorIs(t, b.launch(plan, [][]byte{h.block(int(4 * s[0] * s[2])), h.block(int(4 * s[2] * s[1])), c}, []uint64{scalarCell(isa.F32, 1), 0}), backends.ErrCancelled, name)
+		}
 	})
 }
 

@@ -3,6 +3,25 @@ package cpu_test
 // programs are compared with the interpreter, each in several launches. The
 // slots of element programs hold random bytes.
 var programs = map[string]string{
+	"tables' elements that are not there": `
+program p
+slot a i32
+slot c i32
+data t i32 { 3, 4, 5 }
+  ldg.i32 x, a[index]
+  ldc.i32 y, t[x]
+  stg.i32 y, c[index]
+  exit`,
+	"and by more bits": `
+program p
+slot a i64
+slot c i32
+data t i32 { 3, 4, 5 }
+  ldg.i64 x, a[index]
+  shr.i64 x, x, 1
+  ldc.i32 y, t[x]
+  stg.i32 y, c[index]
+  exit`,
 	"if both sides": `
 program p
 slot a i32

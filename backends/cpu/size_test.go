@@ -36,3 +36,17 @@ func TestCompileRefusesTooMuch(t *testing.T) {
 		t.Errorf("compile: %v", err)
 	}
 }
+
+// The size of a program is of its nodes, what they give, and what branches and loops carry,
+// in all that is nested, as far as it matters.
+func TestSizeOf(t *testing.T) {
+	values := func(n int) []*ir.Value { return make([]*ir.Value, n) }
+	inner := &ir.Region{Params: values(2), Nodes: []*ir.Node{{Op: ir.Br, Args: values(3)}, {Op: ir.Op(isa.ADD), Args: values(2), Results: values(1)}}}
+	outer := &ir.Region{Nodes: []*ir.Node{{Op: ir.Loop, Args: values(4), Results: values(2), Regions: []*ir.Region{inner, inner}}, {Op: ir.Const, Results: values(1)}}}
+	const one = 2 + (1 + 3) + (1 + 1)
+	for n, want := range map[int]int{0: 3 + 2*one + 2, maxMachineCode - 3: maxMachineCode + one + 2, maxMachineCode: maxMachineCode + 3 + 2} {
+		if got := sizeOf(outer, n); got != want {
+			t.Errorf("from %d: %d, expected %d", n, got, want)
+		}
+	}
+}

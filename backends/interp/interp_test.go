@@ -192,53 +192,6 @@ func TestCancelAfterTheEnd(t *testing.T) {
 	}
 }
 
-func TestFaults(t *testing.T) {
-	const head = "slot a u32\nslot out u32\nshared 16\ndata d u32 { 5, 6, 7 }\n mov.u32 x, 9\n"
-	for _, c := range []struct {
-		name, body string
-		kind       isa.FaultKind
-		site       int
-		x          uint32
-	}{
-		{"load after the end", " ldg.u32 x, a[13]", isa.FaultAccess, 1, 0},
-		{"load before the start", " ldg.u32 x, a[-1]", isa.FaultAccess, 1, 0},
-		{"store after the end", " stg.u32 x, a[16]", isa.FaultAccess, 1, 9},
-		{"offset wraps", " mov.i64 o, 0x7fffffffffffffff\n ldg.u32 x, a[o + 9]", isa.FaultAccess, 2, 0},
-		{"offset wraps below", " mov.i64 o, -9223372036854775808\n ldg.u32 x, a[o - 9223372036854775808]", isa.FaultAccess, 2, 0},
-		{"huge unsigned offset", " mov.u64 o, 0xfffffffffffffffc\n ldg.u32 x, a[o + 4]", isa.FaultAccess, 2, 0},
-		{"negative offset", " mov.i32 o, -4\n ldg.u32 x, a[o]", isa.FaultAccess, 2, 0},
-		{"shared", " mov.u32 o, 13\n lds.u32 x, shared[o]", isa.FaultAccess, 2, 0},
-		{"shared store", " mov.u32 o, 13\n sts.u32 x, shared[o]", isa.FaultAccess, 2, 9},
-		{"atomic", " mov.u32 o, 13\n atom_add.u32 x, shared[o], 1", isa.FaultAccess, 2, 0},
-		{"table", " ldc.u32 x, d[3]", isa.FaultAccess, 1, 0},
-		{"table below", " mov.i32 i, -1\n ldc.u32 x, d[i]", isa.FaultAccess, 2, 0},
-		{"division", " div.u32 x, x, 0", isa.FaultDivide, 1, 0},
-		{"remainder", " mov.u32 z, 0\n rem.u32 x, x, z", isa.FaultDivide, 2, 0},
-		{"slot number", " mov.u32 h, 2\n ldg.u32 x, @h[0]", isa.FaultHandle, 2, 0},
-		{"negative slot number", " mov.i64 h, -1\n stg.u32 x, @h[0]", isa.FaultHandle, 2, 9},
-		{"no handle", " mov.u64 h, 0\n pool_load.u32 x, h, 0", isa.FaultHandle, 2, 0},
-		{"freed handle", " pool_alloc h, 8\n pool_free h\n pool_store.u32 x, h, 0", isa.FaultHandle, 3, 9},
-		{"freed twice", " pool_alloc h, 8\n pool_free h\n pool_free h", isa.FaultHandle, 3, 9},
-		{"pool offset", " pool_alloc h, 8\n pool_load.u32 x, h, 5", isa.FaultAccess, 2, 0},
-		{"huge pool offset", " pool_alloc h, 8\n pool_load.u32 x, h, 0xffffffffffffffff", isa.FaultAccess, 2, 0},
-		{"class", " mov.u8 c, 96\n mirror c, c\n cvt.u32.u8 x, c", isa.FaultClass, 2, 0},
-		{"page", " bound_map o, 1, 48, 0\n cvt.u32.u64 x, o", isa.FaultClass, 1, 0},
-		{"first of two", " div.u32 x, x, 0\n ldg.u32 x, a[-9]", isa.FaultDivide, 1, 0},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			r := setup(t, head+c.body+"\n stg.u32 x, out[index]\n exit", 4, 3)
-			r.setU32(0, 1, 2, 3, 4)
-			r.fails(c.kind, c.site, 0)
-			check(t, "a", r.u32(0), 1, 2, 3, 4)
-			check(t, "out", r.u32(1), c.x, c.x, c.x, c.x)
-		})
-	}
-	r := setup(t, "slot a u32\nslot out u32\n mul.u64 o, r255, 4\n ldg.u32 x, a[o]\n stg.u32 x, out[index]\n exit", 4, 4, 2)
-	r.setU32(0, 11, 22)
-	r.fails(isa.FaultAccess, 1, 2)
-	check(t, "out", r.u32(1), 11, 22, 0, 0)
-}
-
 func TestAddresses(t *testing.T) {
 	r := setup(t, `
 slot a u8

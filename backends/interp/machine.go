@@ -212,11 +212,18 @@ func inSpace(space []int64, number uint64, s isa.Special) uint64 {
 
 // report notes a fault; a launch reports that of its lowest lane.
 func (m *machine) report(kind isa.FaultKind, site int, l *lane) {
-	if kind != isa.NoFault && (m.fault == nil || l.global < m.fault.Lane) {
-		m.fault = &backends.ProgramFault{Kind: kind, Site: site, Lane: l.global}
-		if kind == isa.FaultAccess {
-			m.fault.Asked = m.asked
-		}
+	if kind == isa.NoFault {
+		return
+	}
+	f := backends.ProgramFault{Kind: kind, Site: site, Lane: l.global}
+	if kind == isa.FaultAccess {
+		f.Asked = m.asked
+	}
+	if m.fault == nil || f.Lane < m.fault.Lane {
+		m.fault = &f
+	}
+	if m.watch != nil && m.watch.fault != nil {
+		m.watch.fault(f)
 	}
 }
 

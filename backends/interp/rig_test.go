@@ -134,14 +134,14 @@ func (r *rig) ok() *rig {
 	return r
 }
 
-// fails demands a fault.
-func (r *rig) fails(kind isa.FaultKind, site int, lane uint64) *rig {
+// fails demands a fault, and returns it.
+func (r *rig) fails(kind isa.FaultKind, site int, lane uint64) *backends.ProgramFault {
 	r.t.Helper()
 	var f *backends.ProgramFault
 	if err := r.run(); !errors.As(err, &f) || f.Kind != kind || f.Site != site || f.Lane != lane {
 		r.t.Fatalf("got %v, want %v at site %d in lane %d", err, kind, site, lane)
 	}
-	return r
+	return f
 }
 
 func check[T comparable](t testing.TB, what string, got []T, want ...T) {

@@ -33,18 +33,31 @@ func Trace(u *backends.Unit, l *backends.Launch, lane uint64, step func(Step)) e
 	if err != nil {
 		return err
 	}
-	return launch(c, l, &watch{lane, step})
+	return launch(c, l, &watch{lane: lane, tell: step})
 }
 
-// watch is whom to tell of a lane's steps; a nil one tells nobody.
+// Faults runs a launch as the backend does and tells of each fault of each lane,
+// of which the launch's error, which it returns, is one. A launch that other
+// engines run may report any of them.
+func Faults(u *backends.Unit, l *backends.Launch, tell func(backends.ProgramFault)) error {
+	c, err := compile(u.Source)
+	if err != nil {
+		return err
+	}
+	return launch(c, l, &watch{fault: tell})
+}
+
+// watch is whom to tell of a lane's steps, or of all lanes' faults; a nil one
+// tells nobody.
 type watch struct {
-	lane uint64
-	tell func(Step)
+	lane  uint64
+	tell  func(Step)
+	fault func(backends.ProgramFault)
 }
 
 // before records the sources of the instruction that l is about to run.
 func (w *watch) before(m *machine, l *lane, in *isa.Inst) {
-	if w == nil || w.lane != l.global {
+	if w == nil || w.tell == nil || w.lane != l.global {
 		return
 	}
 	l.step = &Step{Inst: l.pc}

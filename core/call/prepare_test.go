@@ -1,6 +1,7 @@
 package call
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -8,6 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/core/lock"
+	"github.com/hologram-project/hologram/core/memory"
+	"github.com/hologram-project/hologram/core/queue"
 	"github.com/hologram-project/hologram/core/status"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/kernels"
@@ -126,4 +130,147 @@ func TestWhoMakesBools(t *testing.T) {
 	}
 	require.Greater(t, refused, 20)
 	require.Greater(t, taken, 20)
+}
+
+// TestAddressesOfElements: every address of a type that is no multiple of its size is refused,
+// wherever the operand stands, and none that is one.
+func TestAddressesOfElements(t *testing.T) {
+	_, d := newSlow(t)
+	table := NewTable(d, 64)
+	for _, typ := range isa.NumericTypes {
+		for off := range uintptr(2 * typ.Size()) {
+			for i := range 2 {
+				operands := []Operand{vector(1<<12, typ, 9), vector(1<<13, typ, 9)}
+				operands[i].View.Addr += off
+				err := bound(d, table, &Request{Op: kernels.Copy, Operands: operands})
+				if off%uintptr(typ.Size()) == 0 {
+					require.NoError(t, err, "%v %d", typ, off)
+					continue
+				}
+				require.Equal(t, status.Invalid, status.CodeOf(err), "%v %d", typ, off)
+				require.ErrorContains(t, err, fmt.Sprintf("copy: %s: address 0x%x is not a multiple of %d", kernels.Copy.Operands[i].Name, operands[i].View.Addr, typ.Size()))
+			}
+		}
+	}
+}
+
+// TestOutputsOverThemselves: what is not made element by element may not be written to elements
+// that share memory either, whatever its steps do; one element shares none.
+func TestOutputsOverThemselves(t *testing.T) {
+	_, d := newSlow(t)
+	table := NewTable(d, 64)
+	view := func(typ isa.Type, shape, stride []int64) Operand {
+		o := Operand{View: backends.View{Addr: 1 << 20, Type: typ, Rank: len(shape)}}
+		copy(o.View.Shape[:], shape)
+		copy(o.View.Stride[:], stride)
+		return o
+	}
+	in := view(isa.F32, []int64{3, 4}, []int64{4, 1})
+	in.View.Addr = 1 << 12
+	for name, c := range map[string]struct {
+		typ   isa.Type
+		shape []int64
+		axes  int64
+	}{
+		"reduce_sum": {isa.F32, []int64{3}, 2},
+		"argmax":     {isa.I64, []int64{4}, 1},
+		"cumsum":     {isa.F32, []int64{3, 4}, 2},
+		"softmax":    {isa.F32, []int64{3, 4}, 2},
+		"gemm":       {isa.F32, []int64{3, 3}, 0},
+	} {
+		op, ok := kernels.Lookup(name)
+		require.True(t, ok)
+		operands, scalars := []Operand{in}, []Scalar(nil)
+		var dims []int64
+		if name == "gemm" {
+			b := view(isa.F32, []int64{4, 3}, []int64{3, 1})
+			b.View.Addr = 1 << 13
+			operands, scalars = append(operands, b), []Scalar{Float(1), Float(0)}
+		} else {
+			dims = []int64{c.axes}
+		}
+		packed := view(c.typ, c.shape, nil)
+		Pack(&packed.View)
+		require.NoError(t, bound(d, table, &Request{Op: op, Operands: append(operands, packed), Dims: dims}, scalars...), name)
+		for k := range c.shape {
+			out := packed
+			out.View.Stride[k] = 0
+			err := bound(d, table, &Request{Op: op, Operands: append(operands, out), Dims: dims}, scalars...)
+			require.Equal(t, status.Invalid, status.CodeOf(err), "%s %d", name, k)
+			require.ErrorContains(t, err, "share memory", "%s %d", name, k)
+		}
+	}
+}
+
+// TestWhatAPreparedCallKeeps goes with it: all that calls side by side left.
+func TestWhatAPreparedCallKeeps(t *testing.T) {
+	_, d := newSlow(t)
+	none := d.Host.Stats().InUse
+	r := &Request{Op: kernels.VectorAbs, Operands: []Operand{vector(64, isa.F32, 9), vector(128, isa.F32, 9)}}
+	p, err := Prepare(d, r)
+	require.NoError(t, err)
+	var side []*Bound
+	for range 5 {
+		require.True(t, p.Acquire())
+		b, err := p.Bind(d, r.Operands, nil, false, r)
+		require.NoError(t, err)
+		side = append(side, b)
+	}
+	for _, b := range side {
+		b.Release()
+	}
+	require.Greater(t, d.Host.Stats().InUse, none)
+	require.EqualValues(t, 4, d.kept.Load())
+	p.Release()
+	require.Equal(t, none, d.Host.Stats().InUse)
+	require.Zero(t, d.kept.Load())
+}
+
+// ticking is a stream that gives tickets.
+type ticking struct {
+	backends.Stream
+	given backends.Ticket
+}
+
+func (s *ticking) Launch(backends.Kernel, *backends.Launch) (backends.Ticket, error) {
+	s.given++
+	return s.given, nil
+}
+
+func (s *ticking) Passed() backends.Ticket { return s.given }
+
+// TestStepsOfNoLanes: a launch of no lanes has the ticket of the one before it, and the call
+// that of its last launch, whichever of its steps have none.
+func TestStepsOfNoLanes(t *testing.T) {
+	_, d := newSlow(t)
+	r := &Request{Op: kernels.Softmax, Operands: []Operand{vector(1<<12, isa.F32, 30000), vector(1<<20, isa.F32, 30000)}, Dims: []int64{2, 15000}}
+	p, err := Prepare(d, r)
+	require.NoError(t, err)
+	defer p.Release()
+	n := len(p.steps)
+	require.Greater(t, n, 2)
+	for empty := range 1 << n {
+		require.True(t, p.Acquire())
+		b, err := p.Bind(d, r.Operands, nil, false, r)
+		require.NoError(t, err)
+		lanes := make([]uint64, n)
+		for i := range n {
+			if lanes[i] = b.launches[i].N; empty>>i&1 != 0 {
+				b.launches[i].N = 0
+			}
+		}
+		s := &ticking{}
+		last, err := b.Run(&queue.Target{Line: &memory.Line{Stream: s}, Async: true, Order: new(lock.Mutex[lock.Order])})
+		require.NoError(t, err)
+		require.Equal(t, s.given, last, "%b", empty)
+		want := backends.Ticket(0)
+		for i := range n {
+			if empty>>i&1 == 0 {
+				want++
+			}
+			require.Equal(t, want, b.tickets[i], "%b", empty)
+			b.launches[i].N = lanes[i]
+		}
+		b.Release()
+	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hologram-project/hologram/core/status"
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/kernels"
 )
 
 func TestCells(t *testing.T) {
@@ -21,7 +22,7 @@ func TestCells(t *testing.T) {
 		{Scalar{isa.U64, 1 << 63}, isa.I64, 0, status.Invalid}, {Scalar{isa.U64, 1 << 63}, isa.U64, 1 << 63, status.OK},
 		{Int(math.MinInt64), isa.I64, 1 << 63, status.OK}, {Int(math.MinInt64), isa.I32, 0, status.Invalid},
 		{Float(1.5), isa.I32, 0, status.BadType}, {Float(-2), isa.I32, 0xfffffffe, status.OK}, {Float(math.NaN()), isa.I32, 0, status.BadType},
-		{Float(math.Inf(1)), isa.I32, 0, status.Invalid}, {Float(1 << 63), isa.U64, 1 << 63, status.OK}, {Float(1 << 63), isa.I64, 0, status.Invalid},
+		{Float(math.Inf(1)), isa.I32, 0, status.Invalid}, {Float(1 << 63), isa.U64, 1 << 63, status.OK}, {Float(3 << 62), isa.U64, 3 << 62, status.OK}, {Float(1 << 63), isa.I64, 0, status.Invalid},
 		{Float(-1), isa.U64, 0, status.Invalid}, {Float(1 << 64), isa.U64, 0, status.Invalid},
 		{Float(1.5), isa.F32, 0x3fc00000, status.OK}, {Float(0.1), isa.F32, 0x3dcccccd, status.OK}, {Float(1e39), isa.F32, 0, status.Invalid},
 		{Float(math.Inf(-1)), isa.F32, 0xff800000, status.OK}, {Float(65520), isa.F16, 0, status.Invalid}, {Float(65504), isa.F16, 0x7bff, status.OK},
@@ -77,6 +78,19 @@ func TestBoundsOfCells(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// TestNamesOfPlaces counts an operand's elements in row-major order.
+func TestNamesOfPlaces(t *testing.T) {
+	for want, c := range map[string]struct {
+		shape []int64
+		i     int64
+	}{"index": {nil, 0}, "index[4]": {[]int64{5}, 4}, "index[1, 2]": {[]int64{2, 3}, 5}, "index[1, 0]": {[]int64{2, 3}, 3}, "index[0, 2, 1]": {[]int64{2, 3, 4}, 9}} {
+		s := &step{places: &kernels.Places{Name: "index", Shape: c.shape}}
+		if got := s.named(c.i); got != want {
+			t.Errorf("%s; expected %s", got, want)
 		}
 	}
 }

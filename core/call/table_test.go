@@ -2,7 +2,9 @@ package call
 
 import (
 	"fmt"
+	"reflect"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 	"unsafe"
@@ -133,58 +135,94 @@ func TestTheStepThatFaults(t *testing.T) {
 	require.Positive(t, later)
 }
 
-// TestKeys changes whatever a call may be prepared by: each is another signature,
-// and an address is not.
+// TestKeys changes, one by one, all that a Request has: each is another signature, but
+// what is named here, at which Prepare does not look.
 func TestKeys(t *testing.T) {
 	text := "program p\nslot a f32\nslot c f32\nldg.f32 x, a[index]\nstg.f32 x, c[index]\nexit"
 	p, err := program.Assemble("test", text, nil)
 	require.NoError(t, err)
-	matrix := func() Operand {
-		o := Operand{View: backends.View{Addr: 64, Type: isa.F32, Rank: 2}}
-		o.View.Shape, o.View.Stride = [isa.MaxRank]int64{3, 4}, [isa.MaxRank]int64{8, 1}
+	view := func() Operand {
+		o := Operand{View: backends.View{Addr: 64, Type: isa.F32, Rank: isa.MaxRank}}
+		for i := range isa.MaxRank {
+			o.View.Shape[i], o.View.Stride[i] = int64(3+i), int64(20+i)
+		}
 		return o
 	}
 	base := func() *Request {
-		return &Request{Program: p, Operands: []Operand{matrix(), matrix()}, Dims: []int64{3, 4}, Grid: [3]uint32{5, 6, 7}, Block: [3]uint32{8, 9, 10}}
+		return &Request{Program: p, Operands: []Operand{view(), view()}, Dims: []int64{3, 4}, Grid: [3]uint32{5, 6, 7}, Block: [3]uint32{8, 9, 10}}
 	}
-	changes := map[string]func(r *Request){
-		"nothing":     func(*Request) {},
-		"operation":   func(r *Request) { r.Op, r.Program = kernels.VectorAbs, nil },
-		"another":     func(r *Request) { r.Op, r.Program = kernels.VectorNeg, nil },
-		"type":        func(r *Request) { r.Operands[1].View.Type = isa.I32 },
-		"rank":        func(r *Request) { r.Operands[1].View.Rank = 1 },
-		"rows":        func(r *Request) { r.Operands[1].View.Shape[0] = 2 },
-		"columns":     func(r *Request) { r.Operands[1].View.Shape[1] = 2 },
-		"swapped":     func(r *Request) { r.Operands[1].View.Shape = [isa.MaxRank]int64{4, 3} },
-		"row stride":  func(r *Request) { r.Operands[1].View.Stride[0] = 4 },
-		"step":        func(r *Request) { r.Operands[1].View.Stride[1] = 2 },
-		"backward":    func(r *Request) { r.Operands[1].View.Stride[1] = -1 },
-		"first":       func(r *Request) { r.Operands[0].View.Stride[1] = 2 },
-		"packed":      func(r *Request) { r.Operands[1].Packed = true },
-		"read-only":   func(r *Request) { r.Operands[1].ReadOnly = true },
-		"bool":        func(r *Request) { r.Operands[1].Bool = true },
-		"space":       func(r *Request) { r.Dims[1] = 3 },
-		"flat":        func(r *Request) { r.Dims = []int64{12} },
-		"scalar":      func(r *Request) { r.Dims = []int64{} },
-		"none":        func(r *Request) { r.Dims = nil },
-		"fuel":        func(r *Request) { r.Fuel = true },
-		"one operand": func(r *Request) { r.Operands = r.Operands[:1] },
-	}
-	for i := range 3 {
-		changes["grid "+string(rune('x'+i))] = func(r *Request) { r.Grid[i]++ }
-		changes["block "+string(rune('x'+i))] = func(r *Request) { r.Block[i]++ }
-	}
-	seen := map[string]string{}
-	for name, change := range changes {
-		r := base()
-		change(r)
+	seen := map[string]string{fmt.Sprint(base().key(nil)): "nothing"}
+	changed := func(name string, r *Request) {
 		key := fmt.Sprint(r.key(nil))
 		require.Empty(t, seen[key], name)
 		seen[key] = name
 	}
-	r := base()
-	r.Operands[0].View.Addr = 128
-	require.Equal(t, base().key(nil), r.key(nil))
+	apart := []string{"Addr", "Bytes", "Mem", "Stop", "May", "Program", "Op"}
+	var walk func(v reflect.Value, name string, of func(*Request) reflect.Value)
+	walk = func(v reflect.Value, name string, of func(*Request) reflect.Value) {
+		switch v.Kind() {
+		case reflect.Struct:
+			for i := range v.NumField() {
+				walk(v.Field(i), v.Type().Field(i).Name, func(r *Request) reflect.Value { return of(r).Field(i) })
+			}
+			return
+		case reflect.Slice, reflect.Array:
+			for i := range v.Len() {
+				walk(v.Index(i), fmt.Sprint(name, i), func(r *Request) reflect.Value { return of(r).Index(i) })
+			}
+			return
+		}
+		r := base()
+		switch at := of(r); v.Kind() {
+		case reflect.Bool:
+			at.SetBool(!v.Bool())
+		case reflect.Int, reflect.Int64:
+			at.SetInt(v.Int() - 1)
+		case reflect.Uint8, reflect.Uint32, reflect.Uintptr:
+			at.SetUint(v.Uint() - 1)
+		default:
+			require.Contains(t, apart, name)
+			return
+		}
+		if slices.Contains(apart, name) {
+			require.Equal(t, base().key(nil), r.key(nil), name)
+		} else {
+			changed(name, r)
+		}
+	}
+	walk(reflect.ValueOf(base()).Elem(), "", func(r *Request) reflect.Value { return reflect.ValueOf(r).Elem() })
+	for name, change := range map[string]func(r *Request){
+		"operation":   func(r *Request) { r.Op, r.Program = kernels.VectorAbs, nil },
+		"another":     func(r *Request) { r.Op, r.Program = kernels.VectorNeg, nil },
+		"a scalar":    func(r *Request) { r.Operands[1].View.Rank = 0 },
+		"swapped":     func(r *Request) { r.Dims = []int64{4, 3} },
+		"flat":        func(r *Request) { r.Dims = []int64{12} },
+		"one lane":    func(r *Request) { r.Dims = []int64{} },
+		"none":        func(r *Request) { r.Dims = nil },
+		"one operand": func(r *Request) { r.Operands = r.Operands[:1] },
+	} {
+		r := base()
+		change(r)
+		changed(name, r)
+	}
+}
+
+// TestKeysThatHashAlike: a call is found by its whole signature.
+func TestKeysThatHashAlike(t *testing.T) {
+	_, d := newSlow(t)
+	table := NewTable(d, 16)
+	short := &Request{Op: kernels.VectorAbs, Operands: []Operand{vector(64, isa.F32, 9), vector(128, isa.F32, 9)}}
+	long := &Request{Op: kernels.VectorAbs, Operands: []Operand{vector(64, isa.F32, 10), vector(128, isa.F32, 10)}}
+	p, err := Prepare(d, short)
+	require.NoError(t, err)
+	p.key, p.hash = short.key(nil), hashOf(long.key(nil))
+	table.sets[p.hash%uint64(len(table.sets))].ways[0].Store(p)
+	found, err := table.Get(long, false)
+	require.NoError(t, err)
+	require.NotSame(t, p, found)
+	found.Release()
+	table.Close()
+	require.Zero(t, p.Users())
 }
 
 // TestACapturedTry captures a call that was made to try: what it needs when it is

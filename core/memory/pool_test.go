@@ -68,6 +68,35 @@ func TestPoolAccounting(t *testing.T) {
 	}
 }
 
+// TestStatistics after each step: the peak stays, and all blocks are counted.
+func TestStatistics(t *testing.T) {
+	p := NewPool(host(t), 0)
+	const size = largeBlock
+	step := func(want Stats) {
+		t.Helper()
+		require.Equal(t, want, p.Stats())
+	}
+	take := func() *Memory {
+		m, _, err := p.Take(nil, size, nil)
+		require.NoError(t, err)
+		return m
+	}
+	step(Stats{})
+	a, b := take(), take()
+	step(Stats{InUse: 2 * size, Reserved: 2 * size, Peak: 2 * size, Allocations: 2})
+	a.Release()
+	step(Stats{InUse: size, Cached: size, Reserved: 2 * size, Peak: 2 * size, Allocations: 2})
+	b.Release()
+	a = take()
+	step(Stats{InUse: size, Cached: size, Reserved: 2 * size, Peak: 2 * size, Allocations: 3, Reused: 1})
+	require.EqualValues(t, size, p.Trim())
+	step(Stats{InUse: size, Reserved: size, Peak: 2 * size, Allocations: 3, Reused: 1})
+	require.NoError(t, p.SetLimit(size))
+	require.Error(t, p.SetLimit(size-1))
+	step(Stats{InUse: size, Reserved: size, Peak: 2 * size, Limit: size, Allocations: 3, Reused: 1})
+	a.Release()
+}
+
 // stubborn is a device's memory that is only counted, and not always taken back.
 type stubborn struct {
 	next, bytes int64

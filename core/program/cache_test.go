@@ -88,6 +88,15 @@ func TestTheCacheIsBoundedAndCounts(t *testing.T) {
 		}
 		require.Equal(t, want, k.Users(), i)
 	}
+	require.Equal(t, Stats{Entries: 4, Limit: 4, Hits: 1, Misses: 10, Evictions: 6}, c.Stats())
+	// What was used last stays longest.
+	for _, i := range []int{6, 10, 6, 11, 6} {
+		k, err := number(t, "p", i).Kernel(c, backends.Variant{}, nil)
+		require.NoError(t, err)
+		k.Release()
+	}
+	require.Equal(t, Stats{Entries: 4, Limit: 4, Hits: 4, Misses: 12, Evictions: 8}, c.Stats())
+	require.EqualValues(t, 12, d.compiled.Load())
 	c.Clear()
 	require.Zero(t, c.Stats().Entries)
 	require.EqualValues(t, 2, k.Users())

@@ -40,6 +40,11 @@ func TestAGateIsOpenWhileThereIsNothingToDo(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, GateOpen, says())
 
+	atomic.StoreUint32(word, GateTaken)
+	require.True(t, s.Gate(word), "it is the stream's already")
+	require.EqualValues(t, GateTaken, says(), "whoever has the turn keeps it")
+	giveBack(word)
+
 	start := make(chan struct{})
 	long := &work{run: func(*Target) (backends.Ticket, error) { <-start; return 0, nil }}
 	ev, err := s.Submit(long, How{Long: true})

@@ -28,3 +28,21 @@ func TestJoin(t *testing.T) {
 	require.ErrorAs(t, all, &e)
 	require.Same(t, fault, e.Fault)
 }
+
+// TestWithin puts words before an error's, and leaves all else of it.
+func TestWithin(t *testing.T) {
+	e := &Error{Code: Faulted, Msg: "it", Fault: &Fault{Line: 3}, Cause: errors.New("cause")}
+	require.Equal(t, &Error{Code: Faulted, Msg: "before: it", Fault: e.Fault, Cause: e.Cause}, Within("before", e))
+	require.Equal(t, "it", e.Msg, "the other stays as it is")
+	require.Equal(t, e.Cause, Within("before", e.Cause))
+	require.NoError(t, Within("before", nil))
+}
+
+func TestSizes(t *testing.T) {
+	for n, want := range map[int64]string{
+		0: "0 bytes", 1: "1 bytes", 1023: "1023 bytes", 1024: "1 KiB", 1536: "1.5 KiB", 1<<20 - 1: "1024 KiB", 1 << 20: "1 MiB", 1 << 30: "1 GiB",
+		1 << 40: "1 TiB", 1 << 50: "1 PiB", 1 << 60: "1 EiB", 1<<63 - 1: "8 EiB",
+	} {
+		require.Equal(t, want, Size(n))
+	}
+}

@@ -83,8 +83,9 @@ class UnlikeArrays:
 
 
 def _reflects(kind: type, method: str) -> bool:
-    """Whether a type has a method of its own; all have comparisons, most of object."""
-    return getattr(kind, method, None) is not getattr(object, method, None)
+    """Whether a type has a method of its own; all have comparisons, most of object, and type's are not its own."""
+    found = next((vars(base)[method] for base in kind.__mro__ if method in vars(base)), None)
+    return found is not None and found is not vars(object).get(method)
 
 
 def _refusal(sign: str, name: str, reflected: str) -> Callable[..., Any]:

@@ -174,8 +174,9 @@ class ProgramBuilder:
 
     def data(self, name: str, type: str, values: Sequence[float]) -> Data:
         """Declare a constant table."""
-        line = self._declare("data", name, type)
+        self._type(f"data {name}", type)
         numbers = [number(f"data {name}[{i}]", value, type) for i, value in enumerate(values)]
+        line = self._declare("data", name, type)  # once nothing is refused any more
         self._declare_line(f"{line} {{ {', '.join(numbers)} }}")
         return Data(self, name, type)
 

@@ -107,7 +107,7 @@ def tensors(what: str, *values: Any) -> list[Tensor]:
         value = number(value)
         if like is not None and isinstance(value, (bool, int, float)):
             dtype = dtype_beside(value, like.dtype)
-            if like.ndim and dtype in (torch.float16, torch.bfloat16):
+            if like.ndim and like.dtype in (torch.float16, torch.bfloat16):
                 dtype = torch.float32  # not rounded before it is used
             if not dtype.is_floating_point and dtype != torch.bool:
                 value = _wrapped(value, dtype)

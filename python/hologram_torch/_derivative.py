@@ -328,6 +328,8 @@ def _forward(listing: Listing, wrt: Sequence[str], outputs: Mapping[str, str]) -
     registers: dict[str, int] = {}
     tangents: dict[tuple[str, str], int] = {}
     active = _active(listing, wrt)
+    # What does not depend on an input has no tangent by it: one of 0 times an infinite slope would be NaN.
+    depending = {name: _active(listing, [name]) for name in wrt}
     found: dict[str, tuple[str, Optional[Number]]] = {name: (listing.inputs[name], None) for name in wrt}
     for line in listing.lines:
         if line.operation == "stg":
@@ -335,8 +337,9 @@ def _forward(listing: Listing, wrt: Sequence[str], outputs: Mapping[str, str]) -
                 e = _Arithmetic(builder, line.type)
                 seed = builder.emit(f"ldg.{line.type}", line.type, f"{outputs[line.named]}[index]")
                 for name in wrt:
-                    change = e.mul(seed, tangents[line.sources[0], name])
-                    found[name] = found[name][0], e.add(found[name][1], change)
+                    if line.sources[0] in depending[name]:
+                        change = e.mul(seed, tangents[line.sources[0], name])
+                        found[name] = found[name][0], e.add(found[name][1], change)
             continue
         if line.result not in active or line.type not in FLOATS or line.operation == "set":
             builder.copy(line, registers)
@@ -348,23 +351,25 @@ def _forward(listing: Listing, wrt: Sequence[str], outputs: Mapping[str, str]) -
         sources = _sources(builder, line, registers)
         result = builder.emit(line.mnemonic, line.type, *sources)
         e = _Arithmetic(builder, line.type)
-        changes: list[Number] = []
+        changes: dict[str, Number] = {}
         for name in wrt:
+            if line.result not in depending[name]:
+                continue
             total: Optional[Number] = 1.0 if line.operation == "ldg" and line.named == name else None
             for at, word in enumerate(line.sources):
-                if moves[at] and line.operation not in _FLAT:
+                if moves[at] and word in depending[name] and line.operation not in _FLAT:
                     if line.operation == "cvt":
                         to, of = line.mnemonic.split(".")[1:]
                         if of in FLOATS:
                             total = builder.emit(line.mnemonic, to, tangents[word, name])
                     else:
                         total = e.add(total, _pulled(e, line, at, tangents[word, name], sources, result))
-            changes.append(0.0 if total is None else total)
+            changes[name] = 0.0 if total is None else total
         kept = registers.get(line.result)
         if kept is None:
             kept = registers[line.result] = builder.register("f32")
         builder.write(kept, f"mov.{line.type}", result)
-        for name, moved in zip(wrt, changes):
+        for name, moved in changes.items():
             to_ = tangents.get((line.result, name))
             if to_ is None:
                 to_ = tangents[line.result, name] = builder.register("f32")

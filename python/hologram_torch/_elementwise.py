@@ -134,6 +134,8 @@ class Elementwise:
         key: Any = dtypes
         if any(dtype is not dtypes[0] for dtype in dtypes):
             key = dtypes, tuple([not t.ndim for t in inputs])  # numbers of no dimension give way to others
+        if not any(dtype.is_floating_point for dtype in dtypes):
+            key = key, torch.get_default_dtype()  # which floats made of integers have
         found = self._plans.get(key)
         if found is None:
             for i, dtype in enumerate(dtypes):

@@ -117,8 +117,8 @@ def pow(input: Union[Tensor, Number], exponent: Union[Tensor, Number], *, out: O
         known = {2: "square", 0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}.get(exponent)
         if known is not None:
             return called(known, (input,), out=out)
-        if exponent == 3 and out is None:
-            return mul(mul(input, input), input)
+        if exponent == 3:
+            return mul(mul(input, input), input, out=out)
     return called("pow", (input, exponent), out=out)
 
 

@@ -49,7 +49,15 @@ def test_integers_do_not_wrap(ex: hg.Executor, place: str, value: int) -> None:
     assert hg.num_threads() == threads
 
 
-@pytest.mark.parametrize("value", ["yes", 2, 1.0, np.ones(2), None])
+def test_the_least_integer_has_64_bits(ex: hg.Executor) -> None:
+    b = ex.allocate(8)
+    for value, wide in ((-(2**63), False), (-(2**63) - 1, True)):
+        with pytest.raises(ValueError, match=f"vector_add: n is {value}") as caught:
+            hg.ops.vector_add(ex, b, b, b, n=value)
+        assert ("more than 64 bits" in str(caught.value)) == wide
+
+
+@pytest.mark.parametrize("value", ["yes", 2, -1, 1.0, np.ones(2), None])
 def test_a_flag_is_true_or_false(ex: hg.Executor, value: Any) -> None:
     a, c = ex.allocate(6), ex.allocate(4)
     for flag in (True, False, 1, 0, np.True_):

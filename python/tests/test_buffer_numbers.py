@@ -146,8 +146,14 @@ def test_unary_operators_say_what_to_use(ex: hg.Executor, function: Callable[[An
         (lambda b: b / 2, "hologram.ops.vector_div"),
         (lambda b: b @ b, "hologram.ops.gemm"),
         (lambda b: b**2, "hologram.pow"),
+        (lambda b: 2 / b, "hologram.ops.vector_div"),
+        (lambda b: 2 * b, "hologram.ops.vector_mul"),
         (lambda b: b < 2, "hologram.ops.vector_less"),
+        (lambda b: b <= 2, "hologram.ops.vector_less_equal"),
+        (lambda b: b > 2, "hologram.ops.vector_greater"),
+        (lambda b: b >= 2, "hologram.ops.vector_greater_equal"),
         (lambda b: b < None, "hologram.ops.vector_less"),
+        (lambda b: b + "text", "hologram.ops.vector_add"),
         (lambda b: -b, "hologram.ops.vector_neg"),
         (lambda b: abs(b), "hologram.ops.vector_abs"),
     ],
@@ -168,16 +174,21 @@ def test_numpy_answers_with_reflected_operators(host: hg.Executor, name: str) ->
     np.testing.assert_array_equal(b == x, [True] * 3)
 
 
-def test_others_may_reflect(ex: hg.Executor) -> None:
-    class Other:
-        def __radd__(self, other: object) -> str:
-            return "radd"
-
+@pytest.mark.parametrize("name", [*BINARY, "divmod"])
+def test_others_may_reflect(ex: hg.Executor, name: str) -> None:
+    """Each by the one method that Python asks for it, and no other."""
+    mirror = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+    plain = name.rstrip("_")
+    method = f"__{mirror.get(plain, 'r' + plain)}__"
+    function = divmod if name == "divmod" else getattr(operator, name)
+    other = type("Other", (), {method: lambda self, other: "reflected"})()
     b: Any = ex.allocate(3)
-    assert b + Other() == "radd"
-    for function in (lambda: b - Other(), lambda: Other() + b, lambda: b + "text"):
+    assert function(b, other) == "reflected"
+    others = type("Others", (), {f"__r{n.rstrip('_')}__": lambda self, o: 0 for n in BINARY if n.rstrip("_") != plain})
+    wrong_ones: list[Any] = [object(), others(), *(["text"] if name in ("and_", "or_", "xor", "lshift") else [])]
+    for wrong in wrong_ones:
         with pytest.raises(TypeError, match="a Buffer has no operator"):
-            function()
+            function(b, wrong)
 
 
 ATTRIBUTES = [name for name in dir(np.ndarray) if not name.startswith("_") and not hasattr(hg.Buffer, name)]

@@ -10,6 +10,7 @@ from support import buffer
 
 import hologram as hg
 from hologram import _isa
+from hologram._dtypes import dtype_of
 
 
 def test_a_program_built_is_the_program_written(ex: hg.Executor) -> None:
@@ -45,17 +46,19 @@ def test_control_data_and_memory(ex: hg.Executor) -> None:
     at = b.mul(lane, 4)
     b.sts(total, b.shared[at + 16])
     b.bar_sync(0)
+    before = b.add(at, 16)
     odd = b.set("eq", b.and_(lane, 1), 1)
     with b.if_(odd):
-        b.add(b.lds(b.shared[at + 12], type="u32"), 100, dst=total)
+        b.add(b.lds(b.shared[before - 4], type="u32"), 100, dst=total)
     end = b.label("end")
     b.bra(end, ~odd)
     b.place(end)
     b.stg(total, out[b.index])
+    b.stg(b.ldg(out.flat[0], type="u32"), out.flat[4])
     b.exit()
-    o = ex.allocate(4, "u32")
-    ex.launch(b.build(), out=o, k=5)
-    assert o.to_numpy().tolist() == [14, 114, 14, 114]
+    o = ex.allocate(5, "u32")
+    ex.launch(b.build(), out=o, k=5, n=4)
+    assert o.to_numpy()[:4].tolist() == [14, 114, 14, 114]
 
 
 @pytest.mark.parametrize(
@@ -69,6 +72,17 @@ def test_numbers_are_exact(ex: hg.Executor, value: Any) -> None:
     o = buffer(ex, [7.0])
     ex.launch(b.build(), out=o)
     assert o.to_bytes() == np.float32(value).tobytes()
+
+
+def test_bools_of_python_and_numpy_are_predicates(ex: hg.Executor) -> None:
+    b = hg.ProgramBuilder("bools")
+    out = b.slot("out", "u8")
+    yes, no = b.mov(np.True_, type="pred"), b.mov(False, type="pred")
+    b.stg(b.sel(b.and_(yes, True), b.sel(b.or_(no, np.False_), 1, 2, type="u8"), 3), out[b.index])
+    b.exit()
+    o = ex.allocate(1, "u8")
+    ex.launch(b.build(), out=o)
+    assert o.to_numpy().tolist() == [2]
 
 
 def test_integers_are_exact(ex: hg.Executor) -> None:
@@ -171,6 +185,8 @@ OTHER = hg.ProgramBuilder("other")
         (lambda b: b.ldg(b.slot("x", "f32")), r"addr is <Slot x: f32>; expected an address in a slot, such as x\["),
         (lambda b: b.ldg(b.slot("x", "f32")[b.index], type="f64"), r"addr is <Address x\[index\]: f32>; expected f64"),
         (lambda b: b.stg(b.reg("f64"), b.slot("x", "f32")[0]), r"addr is <Address x\[0\]: f32>; expected f64"),
+        (lambda b: b.ldg(b.slot("x", "u8")[b.index], type="f32"), r"addr is <Address x\[index\]: u8>; expected f32"),
+        (lambda b: b.ldg(b.slot("x", "u8")[8]), "no operand has a type; say it with type="),
         (lambda b: b.ldg(b.shared[0], type="f32"), "expected an address in a slot"),
         (lambda b: b.lds(b.slot("x", "f32")[0]), "expected an address in shared memory"),
         (lambda b: b.slot("x", "f32")[b.reg("f32")], "is no address; expected one of i32"),
@@ -180,6 +196,9 @@ OTHER = hg.ProgramBuilder("other")
             r"t\[…\]: an address is .*expected a register or a number",
         ),
         (lambda b: b.data("t", "f32", [1])[b.index], "expected a register or a number"),
+        (lambda b: b.slot("x", "f32").flat[-1], r"x.flat\[-1\]: elements are counted from 0, never from the end"),
+        (lambda b: b.slot("x", "f32").flat[b.index], "an address is .*expected a register, register"),
+        (lambda b: b.slot("x", "f32").flat[OTHER.reg("u32")], "another builder's"),
         # one builder's values are not another's
         (lambda b: b.add(b.reg("f32"), OTHER.reg("f32")), "b is <Reg v_.*>, which is another builder's"),
         (lambda b: b.add(b.reg("f32"), 1.0, dst=OTHER.reg("f32")), "dst is .* another builder's"),
@@ -224,6 +243,24 @@ def test_the_largest_numbers_are_in_range(ex: hg.Executor, type: str, digits: in
     for value in (beyond, -beyond):
         with pytest.raises(ValueError, match=f"{type} goes from -"):
             b.mov(value, type=type)
+
+
+@pytest.mark.parametrize("type", [type for type in _isa.TYPE_SIZES if type[0] in "iu"])
+def test_the_ends_of_integers_are_in_range(ex: hg.Executor, type: str) -> None:
+    info = np.iinfo(dtype_of(type))
+    b = hg.ProgramBuilder("ends")
+    table = b.data("t", type, [info.min, np.array(info.max, info.dtype)[()], True, np.False_, 0, 0])
+    out, parts = b.slot("out", type), [b.mov(value, type=type) for value in (info.min, info.max)]
+    lane = b.sreg("global_lane")
+    b.stg(b.sel(b.set("lt", lane, 4), b.ldc(table[lane]), b.sel(b.set("eq", lane, 4), *parts)), out[b.index])
+    b.exit()
+    o = ex.allocate(6, type)
+    ex.launch(b.build(), out=o)
+    assert o.to_numpy().tolist() == [info.min, info.max, 1, 0, info.min, info.max]
+    for value in (info.min - 1, info.max + 1):
+        for use in (lambda v: b.mov(v, type=type), lambda v: b.data("u", type, [v])):
+            with pytest.raises(ValueError, match=rf"is {value}; {type} goes from {info.min} to {info.max}$"):
+                use(value)
 
 
 def test_the_last_byte_of_the_boundary_pool(ex: hg.Executor) -> None:
@@ -300,10 +337,14 @@ def test_the_verifier_points_at_the_line_built() -> None:
     b = hg.ProgramBuilder("p")
     b.slot("x", "f32")
     b.mov(1.0, type="f32")
+    with b.if_(b.set("lt", b.sreg("global_lane"), 4)):
+        b.mov(2.0, type="f32")
+    with b.else_(), b.loop(3):
+        b.mov(3.0, type="f32")
     b.add(b.reg("f32", "never_set"), 1.0)  # the line that errors are to name
     b.exit()
-    line = test_the_verifier_points_at_the_line_built.__code__.co_firstlineno + 4
-    with pytest.raises(ValueError, match=r"<built p>:4.*never_set") as caught:
+    line = test_the_verifier_points_at_the_line_built.__code__.co_firstlineno + 8
+    with pytest.raises(ValueError, match=r"<built p>:\d+.*never_set") as caught:
         b.build()
     assert f'made at {__file__}:{line}: b.add(b.reg("f32", "never_set"), 1.0)' in str(caught.value)
     b = hg.ProgramBuilder("p")

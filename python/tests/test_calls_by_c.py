@@ -174,6 +174,73 @@ def test_numbers_are_those_of_each_call(cpu: hg.Executor) -> None:
         ops.scalar_mul(cpu, x, out, scalar=1e39)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_numbers_are_those_of_go(cpu: hg.Executor, dtype: str) -> None:
+    """NaNs of whatever sign and digits, and integers that are rounded once."""
+    to = np.empty(8, dtype)
+    nans = (0x7FF8 << 48, 0xFFF8 << 48, 0x7FFC << 48, 0xFFF8000000000001, 0x7FF0000000000001, 0x7FF4 << 48)
+    values = [np.array(bits, np.uint64).view(np.float64).item() for bits in nans]
+    values += [s * ((1 << 60) + k * (1 << 36) + d) for s in (1, -1) for k in (1, 3) for d in (1, -1)]
+    for value in values:
+        with by_go():
+            ops.fill(cpu, to, value)
+        expected = to.tobytes()
+        for _ in range(TIMES):
+            ops.fill(cpu, to, 1.0)
+            ops.fill(cpu, to, value)
+            assert to.tobytes() == expected, value
+
+
+def test_fuel_is_heeded(cpu: hg.Executor) -> None:
+    """Also by a launch like one that C makes without."""
+    loop = "mov.u32 k, 100\nmov.u32 x, 0\nloop k, end\nadd.u32 x, x, 1\nend:\n"
+    program, c = hg.Program(f"program p\nslot c u32\n{loop}stg.u32 x, c[index]\nexit"), np.zeros(4, np.uint32)
+    before = direct(cpu)
+    for _ in range(TIMES):
+        cpu.launch(program, c=c)
+    assert direct(cpu) > before or not machine_code(cpu)
+    with pytest.raises(hg.ProgramFault, match="fuel"):
+        cpu.launch(program, c=c, fuel=10)
+    cpu.launch(program, c=c, fuel=1000)
+
+
+def test_the_phase_goes_on(cpu: hg.Executor) -> None:
+    program, c = hg.Program("program p\nslot c u32\nphase_adv 5\nstg.u32 1, c[index]\nexit"), np.zeros(4, np.uint32)
+    for i in range(2 * TIMES):
+        cpu.launch(program, c=c)
+        assert cpu.phase == 5 * (i + 1)
+
+
+@pytest.mark.parametrize("of", ["x", "y"])
+def test_outputs_at_all_distances(cpu: hg.Executor, of: str) -> None:
+    """What shares an element with an input is refused, what lies beside it, or on it, is made by C."""
+    add(cpu)
+    memory, far = np.zeros(64, np.float32), np.ones(8, np.float32)
+    for shift in range(-10, 11):
+        memory[:] = range(64)
+        near, out = memory[24:32], memory[24 + shift : 32 + shift]
+        given, expected = (near, far) if of == "x" else (far, near), near + far
+        before = direct(cpu)
+        if shift and abs(shift) < 8:
+            with pytest.raises(ValueError, match="overlaps"):
+                ops.vector_add(cpu, *given, out)
+            assert (memory == np.arange(64)).all()
+            continue
+        ops.vector_add(cpu, *given, out)
+        assert (out == expected).all()
+        if machine_code(cpu):
+            assert direct(cpu) == before + 1, shift
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_element_0_beside_the_output(cpu: hg.Executor, dtype: str) -> None:
+    y, out = np.zeros(9, dtype), np.zeros(3, dtype)
+    for i in range(2 * TIMES):
+        x = np.full(9, 0.1 + i, dtype)
+        found = ops.mse_loss(cpu, x, y, out)
+        assert np.array(found, dtype).tobytes() == out[0].tobytes() and abs(found - (0.1 + i) ** 2) < 0.1
+
+
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"])
 def test_integers_are_those_of_each_call(cpu: hg.Executor, dtype: str) -> None:
     info = np.iinfo(dtype)
@@ -205,18 +272,33 @@ def test_faults_are_told(cpu: hg.Executor) -> None:
             ops.embedding(cpu, table, np.array(index), output=out)
     ops.embedding(cpu, table, np.array([3, 2, 1, 0]), output=out)
     np.testing.assert_array_equal(out, table[[3, 2, 1, 0]])
-    x, y, to = np.arange(8), np.ones(8, np.int64), np.empty(8, np.int64)
+    x, y, to = np.arange(80, 88), np.full(8, 2), np.empty(8, np.int64)
     for _ in range(TIMES):
         ops.vector_div(cpu, x, y, to)
-    before = x.copy()
+    expected = x.copy()
     y[5] = 0
     told = []
     for _ in range(2):
         with pytest.raises(hg.ProgramFault) as error:
             ops.vector_div(cpu, x, y, x)  # once, whoever makes it
         told.append(str(error.value))
-        assert (x[:5] == before[:5]).all() and (x[6:] == before[6:]).all()
+        expected //= 2
+        expected[5] = 0
+        assert (x == expected).all()
     assert told[0] == told[1]
+    loads, stores = (
+        "ldg.i64 v, a[index]\nldg.i64 d, b[index]\ndiv.i64 v, v, d\n",
+        "add.i64 v, v, 1\nstg.i64 v, a[index]\n",
+    )
+    program = hg.Program(f"program p\nslot a i64\nslot b i64\n{loads}{stores}exit")
+    a, b = np.full(8, 100), np.ones(8, np.int64)
+    for i in range(TIMES):
+        cpu.launch(program, a=a, b=b)
+        assert (a == 101 + i).all()
+    b[3] = 0
+    with pytest.raises(hg.ProgramFault):
+        cpu.launch(program, a=a, b=b)
+    assert (np.delete(a, 3) == 101 + TIMES).all() and a[3] == 1
 
 
 def test_programs(cpu: hg.Executor) -> None:
@@ -264,7 +346,8 @@ def test_where_a_launch_stands(cpu: hg.Executor) -> None:
         programs.append(hg.Program(text + "  add.u64 u, u, v\n  stg.u64 u, out[index]\n  exit\n"))
     x = np.arange(48, dtype=np.uint64)
     launches: list[dict[str, Any]] = [
-        {"block": 16}, {"block": 24}, {"block": (4, 2, 2)}, {"block": (2, 4, 2)}, {"block": 16, "grid": (1, 3)},
+        {"block": 16}, {"block": 24}, {"block": (4, 2, 2)}, {"block": (4, 4)}, {"block": (4, 1, 4)},
+        {"block": 16, "grid": (1, 3)},
         {"block": 16, "grid": (1, 1, 3)}, {"block": 16, "grid": (1, 4)}, {"n": 40}, {"n": 41}, {"n": 40, "block": 8},
         {"shape": (6, 8)}, {"shape": (8, 6)}, {"shape": (2, 3, 8)}, {},
     ]  # fmt: skip

@@ -49,30 +49,150 @@ def test_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     assert "nothing" in capsys.readouterr().out
     folder.mkdir(parents=True)
     kept = [folder / ("ab" * 32 + ".cubin"), folder / ("01" * 8 + ".tmp-123")]
+    (folder / ("cd" * 32 + ".cubin")).mkdir()
     for file in kept:
         file.write_bytes(bytes(100))
-    others = [folder / "notes.txt", folder / "x.cubin"]
+    others = [folder / name for name in ("notes.txt", "x.cubin", "ab" * 33 + ".cubin", "01" * 8 + ".tmp-1.txt")]
     for file in others:
         file.write_bytes(b"mine")
+    others.append(folder / ("cd" * 32 + ".cubin"))
     assert cli.main(["cache", "info"]) == 0
     assert capsys.readouterr().out == f"{folder}: 2 files, 200 bytes\n"
     assert cli.main(["cache", "clear"]) == 0
-    assert sorted(folder.iterdir()) == others
+    assert capsys.readouterr().out == f"{folder}: removed 2 files, 200 bytes\n"
+    assert set(folder.iterdir()) == set(others)
     with pytest.raises(SystemExit):
         cli.main(["cache", "rm"])
 
 
-def test_info(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["info"]) == 0
+@pytest.mark.parametrize("platform", ["linux", "darwin", "win32"])
+def test_folder_of_the_cache(
+    platform: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is named wins, then the platform's folder for caches; without any nothing is kept."""
+    monkeypatch.setattr(sys, "platform", platform)
+    places = {
+        "linux": [("XDG_CACHE_HOME", ""), ("HOME", ".cache")],
+        "darwin": [("HOME", "Library/Caches")],
+        "win32": [("LocalAppData", "")],
+    }[platform]
+    for name in ("HOLOGRAM_CACHE_DIR", *(name for name, _ in places)):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    for name, below in [("HOLOGRAM_CACHE_DIR", None), *places]:
+        folder = tmp_path / name if below is None else tmp_path / name / below / "hologram" / "cuda"
+        assert cli.main(["cache", "info"]) == 0
+        assert capsys.readouterr().out == f"{folder}: nothing is kept there yet\n"
+        monkeypatch.delenv(name)
+    assert cli.main(["cache", "clear"]) == 0
+    assert "not kept" in capsys.readouterr().out
+
+
+def test_info(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    found = [
+        {"name": "cpu", "available": True, "reason": "", "device": "host", "threads": 3},
+        {"name": "interp", "available": True, "reason": "", "device": "interpreter", "threads": 1},
+        {"name": "cuda", "available": False, "reason": "backend cuda is not available: no driver", "device": ""},
+    ]
+
+    class Executor:
+        backend, limit = "cpu", 0
+
+        def __enter__(self) -> Executor:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def kernel_stats(self) -> dict[str, int]:
+            return {"entries": 4, "limit": 5, "hits": 6, "misses": 7, "evictions": 8}
+
+        def memory_stats(self) -> dict[str, int]:
+            return {"reserved": 9, "limit": self.limit, "in_use": 1, "cached": 2, "executor_limit": 3}
+
+    assert cli.main(["info"]) == 0  # what there is
     out = capsys.readouterr().out
-    assert out.startswith(f"hologram {hg.__version__}")
-    assert re.search(r"threads +\d", out)
-    assert re.search(r"cpu +available", out)
-    for backend in hg.backend.backends():
-        if not backend["available"]:
-            assert re.search(rf"{backend['name']} +not available: .", out)
-    assert "caches" in out
-    assert "hits" in out
+    assert re.search(r"^threads  \d+$", out, re.MULTILINE)
+    assert re.search(r"^  cpu      available: host.*$", out, re.MULTILINE)
+    monkeypatch.setattr(hg, "Executor", Executor)
+    monkeypatch.setattr(hg, "num_threads", lambda: 2)
+    monkeypatch.setattr(hg, "get_default_backend", lambda: "interp")
+    monkeypatch.setattr(hg.backend, "backends", lambda: found)
+    for limit, text in ((0, "no limit"), (1, "limit 1 bytes")):
+        Executor.limit = limit
+        assert cli.main(["info"]) == 0
+        assert capsys.readouterr().out == (
+            f"hologram {hg.__version__} (C ABI {hg.abi_version()}), numpy {np.__version__}\n"
+            f"python   {sys.version.split()[0]} on {sys.platform}\n"
+            "threads  2\n"
+            "backends\n"
+            "  cpu      available: host, 3 threads\n"
+            "  interp   available: interpreter (default)\n"
+            "  cuda     not available: no driver\n"
+            "caches   kernels of cpu: 4 of 5, in memory, 6 hits, 7 misses\n"
+            f"memory   9 bytes reserved, {text}\n"
+        )
+
+
+def test_info_in_full(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    class Fake:
+        backend = "cpu"
+        limit = 0
+
+        def __enter__(self) -> Fake:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def kernel_stats(self) -> dict[str, int]:
+            return {"entries": 3, "limit": 64, "hits": 5, "misses": 4}
+
+        def memory_stats(self) -> dict[str, int]:
+            return {"reserved": 4096, "limit": Fake.limit}
+
+    one = {"name": "interp", "available": True, "device": "a scalar loop", "threads": 1, "reason": ""}
+    two = {"name": "cpu", "available": True, "device": "a chip", "threads": 2, "reason": ""}
+    none = {
+        "name": "cuda",
+        "available": False,
+        "device": "",
+        "threads": 0,
+        "reason": "cuda is not available: no driver",
+    }
+    monkeypatch.setattr(hg.backend, "backends", lambda: [one, two, none])
+    monkeypatch.setattr(hg, "get_default_backend", lambda: "cpu")
+    monkeypatch.setattr(hg, "num_threads", lambda: 7)
+    monkeypatch.setattr(hg, "Executor", Fake)
+    for Fake.limit, limit in ((0, "no limit"), (8192, "limit 8192 bytes")):
+        assert cli.main(["info"]) == 0
+        assert capsys.readouterr().out.splitlines() == [
+            f"hologram {hg.__version__} (C ABI {hg.abi_version()}), numpy {np.__version__}",
+            f"python   {sys.version.split()[0]} on {sys.platform}",
+            "threads  7",
+            "backends",
+            "  interp   available: a scalar loop",
+            "  cpu      available: a chip, 2 threads (default)",
+            "  cuda     not available: no driver",
+            "caches   kernels of cpu: 3 of 64, in memory, 5 hits, 4 misses",
+            f"memory   4096 bytes reserved, {limit}",
+        ]
+
+
+def test_verify_in_full(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "all.atlas"
+    path.write_text(
+        "program all\nslot a f32\nslot b u8\nslot c f32\nslot unused i64\nparam k f32\nldg.f32 x, a[index]\n"
+        "ldg.f32 y, b[4]\nadd.f32 x, x, y\nldg.f32 z, c[index]\nadd.f32 x, x, z\nstg.f32 x, c[index]\nexit\n"
+    )
+    assert cli.main(["verify", str(path)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"{path}: ok: program all, 7 instructions",
+        "  slot  a            f32   in: [index]",
+        "  slot  b            u8    in: bytes",
+        "  slot  c            f32   in, out: [index]",
+        "  slot  unused       i64   not used",
+        "  param k            f32",
+        f"  hash  {hg.Program.from_file(path).hash}",
+    ]
 
 
 @pytest.mark.parametrize("module", ["hologram", "hologram.cli"])
@@ -106,13 +226,25 @@ def test_asm_and_dis(scale: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert scale.with_name("b").exists()
 
 
-def test_verify(scale: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["verify", str(scale)]) == 0
-    out = capsys.readouterr().out
-    assert "ok: program scale, 5 instructions" in out
-    assert re.search(r"slot +a +f32 +in: \[index\]", out)
-    assert re.search(r"slot +c +f32 +out: \[index\]", out)
-    assert re.search(r"param +k +f32", out)
+def test_verify(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "uses.atlas"
+    path.write_text(
+        "program uses\nslot a f32\nslot b f64\nslot c i16\nslot d u8\nslot e f32\nslot g f32\nparam k f32\n"
+        "  ldg.f32 x, a[index]\n  ldg.f64 y, b[8]\n  stg.f64 y, b[index]\n  stg.i16 7, c[0]\n"
+        "  ldg.f32 x, g[flat 1]\n  stg.f32 x, e[index]\n  exit\n"
+    )
+    assert cli.main(["verify", str(path)]) == 0
+    assert capsys.readouterr().out == (
+        f"{path}: ok: program uses, 7 instructions\n"
+        "  slot  a            f32   in: [index]\n"
+        "  slot  b            f64   in, out: [index], bytes\n"
+        "  slot  c            i16   out: bytes\n"
+        "  slot  d            u8    not used\n"
+        "  slot  e            f32   out: [index]\n"
+        "  slot  g            f32   in\n"
+        "  param k            f32\n"
+        f"  hash  {hg.Program.from_file(path).hash}\n"
+    )
 
 
 def test_errors_point_at_the_place(scale: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -181,10 +313,129 @@ def test_run_tells_what_the_caches_did(scale: Path, capsys: pytest.CaptureFixtur
     assert counts[1] == (counts[0][0] + 1, counts[0][1])
 
 
+SPACE = """program space
+slot a u32
+slot b u32
+slot c u32
+param k i32
+param f f64
+  sreg x, block_dim.x
+  sreg y, grid_dim.y
+  sreg l, block_dim.y
+  sreg z, columns
+  cvt.u32.u64 z, z
+  stg.u32 x, a[index]
+  mad.u32 y, y, 16, l
+  stg.u32 y, b[index]
+  ldp.i32 i, k
+  cvt.u32.i32 i, i
+  ldp.f64 g, f
+  cvt.u32.f64 j, g
+  mad.u32 i, i, 256, j
+  mad.u32 i, i, 16, z
+  stg.u32 i, c[index]
+  exit
+"""
+
+
+@pytest.mark.parametrize("action", ["run", "trace"])
+def test_sizes_and_numbers_of_a_launch(tmp_path: Path, action: str) -> None:
+    path, out = tmp_path / "space.atlas", tmp_path / "out.npz"
+    path.write_text(SPACE)
+    given = [action, str(path), *(f"--out={slot}={out}" for slot in "abc"), "--shape", "2,3"]
+    given += ["--grid", "1x3", "--block=4,2", "--param", "k=0x10"]
+    for text, number in (("2.5", 2), ("0x1.8p1", 3), ("1e1", 10), ("-1", 0), ("inf", 2**32 - 1)):
+        assert cli.main([*given, "--param", f"f={text}"]) == 0
+        found = np.load(out)
+        assert {name: (array.dtype, array.shape) for name, array in found.items()} == dict.fromkeys(
+            "abc", (np.dtype(np.uint32), (2, 3))
+        )
+        assert np.unique(found["a"]).tolist() == [4]
+        assert np.unique(found["b"]).tolist() == [3 * 16 + 2]
+        assert np.unique(found["c"]).tolist() == [((16 * 256 + number) * 16 + 3) % 2**32]
+
+
+def test_which_slots_files_go_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Files without names are for the slots that are left, in the program's order."""
+    path = tmp_path / "p.atlas"
+    path.write_text(
+        "program p\nslot a u32\nslot o u32\nslot b u32\nslot c u32\nslot q u32\nslot boundary u8\n"
+        "ldg.u32 x, a[index]\nldg.u32 y, b[index]\nldg.u32 z, c[index]\n"
+        "mad.u32 x, x, 10, y\nmad.u32 x, x, 10, z\nstg.u32 x, o[index]\nadd.u32 x, x, 1\nstg.u32 x, q[index]\n"
+        "stg.u8 1, phi(0, 0, 0)\nexit\n"
+    )
+    for number in (1, 2, 3):
+        np.save(tmp_path / f"{number}.npy", np.array([number], np.uint32))
+    files = [str(tmp_path / f"{number}.npy") for number in (1, 2, 3)]
+    one, two = str(tmp_path / "one.npy"), str(tmp_path / "two.npy")
+    given = ["run", str(path), "--in", files[0], "--in", f"b={files[1]}", "--in", files[2], "--out", one]
+    assert cli.main([*given, "--out", two]) == 0
+    assert (np.load(one).tolist(), np.load(two).tolist()) == ([123], [124])
+    assert cli.main([*given, "--out", f"o={two}"]) == 0
+    assert (np.load(one).tolist(), np.load(two).tolist()) == ([124], [123])
+    np.save(tmp_path / "o.npy", np.array([7, 7], np.uint32)[:1])
+    capsys.readouterr()
+    assert cli.main([*given[:-2], "--in", f"o={tmp_path / 'o.npy'}"]) == 0  # an output may be given too
+    shown = capsys.readouterr().out
+    assert sorted(re.findall(r"^(\w+) = (.*)$", shown, re.MULTILINE)) == [
+        ("a", "[1]"),
+        ("b", "[2]"),
+        ("c", "[3]"),
+        ("o", "[123]"),
+        ("q", "[124]"),
+    ]
+
+
+def test_long_arrays_are_shown_in_part(scale: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for n in (20, 21):
+        np.save(scale.with_name("a.npy"), np.arange(n, dtype=np.float32))
+        assert cli.main(["run", str(scale), "--in", str(scale.with_name("a.npy")), "--param", "k=1"]) == 0
+        assert ("..." in capsys.readouterr().out) == (n > 20)
+
+
+def test_residues_and_fuel(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "p.atlas"
+    path.write_text(
+        "program p\nslot c u32\nres_accum 3, 5\nmov.u32 n, 9\nloop n, end\nend:\nstg.u32 n, c[index]\nexit\n"
+    )
+    assert cli.main(["run", str(path), "--n", "2", "--fuel", "9"]) == 0
+    out = capsys.readouterr().out
+    assert "residue = [ 0  0  0 10  0" in out
+    assert "c = [9 9]" in out
+    assert cli.main(["run", str(path), "--n", "2", "--fuel", "8"]) == 1
+    captured = capsys.readouterr()
+    assert "out of fuel" in captured.err
+    assert "residue" not in captured.out
+    assert "c = [0 0]" in captured.out
+
+
+@pytest.mark.parametrize(
+    ("raised", "status", "text"),
+    [
+        (KeyboardInterrupt(), 130, "interrupted\n"),
+        (MemoryError(), 1, "error: MemoryError\n"),
+        (ValueError("one\ntwo\n  three"), 1, "error: one\ntwo\n  three\n"),
+        (TypeError("no"), 1, "error: no\n"),
+        (OSError("no"), 1, "error: no\n"),
+        (hg.HologramError("no"), 1, "error: no\n"),
+    ],
+)
+def test_what_an_action_may_raise(
+    raised: BaseException, status: int, text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def action(_: object) -> int:
+        raise raised
+
+    monkeypatch.setattr(cli, "_info", action)
+    assert cli.main(["info"]) == status
+    assert capsys.readouterr() == ("", text)
+
+
 def test_trace(scale: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["trace", str(scale), "--in", str(scale.with_name("a.npy")), "--param", "k=3", "--lane", "4"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 5
+    assert sorted(scale.parent.iterdir()) == [scale.with_name("a.npy"), scale]
     assert re.search(r"mul\.f32 x, x, q +dst=12 +a=4 +b=3", lines[2])
 
 
@@ -216,7 +467,10 @@ def test_a_fault_is_told_after_the_outputs_are_kept(tmp_path: Path, capsys: pyte
         (["run", "PROGRAM", "--in", "A", "--param", "k=1", "--backend", "tpu"], 1, "Invalid backend"),
         (["trace", "PROGRAM", "--in", "A", "--param", "k=1", "--lane", "9"], 1, "lane is 9"),
         (["verify", "nowhere.atlas"], 1, "nowhere.atlas"),
+        (["verify", "nowhere.atlas", "nor.here"], 1, "(?s)nowhere.atlas.*nor.here"),
         (["dis", "nowhere.atlas"], 1, "nowhere.atlas"),
+        (["run", "BOTH", "--n", "2"], 2, r"slot x \(i32\) needs an array: --in x=FILE.npy"),
+        (["run", "PROGRAM", "--in", "A", "--param", "k=1", "--shape", "2,3x"], 2, "'2,3x' is not a list of numbers"),
         (["run", "PROGRAM", "--in", "A", "--param", "k=1", "--in", "c=B"], 2, r"shapes .*: a \(5,\), c \(4,\)"),
         (["run", "PROGRAM", "--in", "PROGRAM", "--param", "k=1"], 1, r"slot a: .*scale.atlas is no .npy or .npz file"),
         (
@@ -230,6 +484,7 @@ def test_a_fault_is_told_after_the_outputs_are_kept(tmp_path: Path, capsys: pyte
         (["run", "PROGRAM", "--in", "TORN", "--param", "k=1"], 1, "torn.npz can't be read"),
         (["asm", "BINARY"], 2, r"asm would overwrite .*scale.atlb, the program"),
         (["asm", "PROGRAM", "-o", "PROGRAM"], 2, r"asm would overwrite .*scale.atlas, the program"),
+        (["asm", "PROGRAM", "-o", "LINK"], 2, r"asm would overwrite .*scale.atlas, the program"),
     ],
 )
 def test_what_goes_wrong(
@@ -243,7 +498,11 @@ def test_what_goes_wrong(
     np.savez(folder / "empty.npz")
     (folder / "torn.npz").write_bytes((folder / "two.npz").read_bytes()[:-40])
     (folder / "scale.atlb").write_bytes(hg.Program(SCALE).to_bytes())
+    (folder / "both.atlas").write_text(
+        "program both\nslot x i32\nldg.i32 v, x[index]\nadd.i32 v, v, 1\nstg.i32 v, x[index]\nexit\n"
+    )
     names: dict[str, Any] = {"PROGRAM": str(scale), "BINARY": str(folder / "scale.atlb")}
+    names |= {"BOTH": str(folder / "both.atlas"), "LINK": str(folder / "." / ".." / folder.name / "scale.atlas")}
     for path in (*folder.glob("*.npy"), *folder.glob("*.npz")):
         names[path.stem.upper()] = str(path)
     arguments = [re.sub(r"[A-Z]+$", lambda found: names[found[0]], a) for a in arguments]
@@ -263,6 +522,26 @@ def test_arrays_of_an_npz_file(scale: Path, members: dict[str, list[float]]) -> 
     np.savez(given, **{name: np.array(value, np.float32) for name, value in members.items()})
     assert cli.main(["run", str(scale), "--in", str(given), "--out", str(kept), "--param", "k=3"]) == 0
     assert np.load(kept)["c"].tolist() == [3, 6]
+
+
+def test_the_index_space_and_whole_numbers_in_all_spellings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "p.atlas"
+    path.write_text("program p\nslot c i32\nparam k i32\nldp.i32 v, k\nstg.i32 v, c[index]\nexit\n")
+    for shape, wanted in (("2x3", (2, 3)), ("2,3", (2, 3)), ("1x2,3", (1, 2, 3)), ("6", (6,))):
+        for k, value in (("12", 12), ("-0x1F", -31), ("0b101", 5), ("0o17", 15)):
+            words = ["--shape", shape, f"--param=k={k}", "--out", str(tmp_path / "c.npy"), "--block", "2x1x1"]
+            assert cli.main(["run", str(path), *words]) == 0
+            found = np.load(tmp_path / "c.npy")
+            assert found.shape == wanted and (found == value).all()
+
+
+def test_ctrl_c_has_a_status_of_its_own(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted() -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(hg, "num_threads", interrupted)
+    assert cli.main(["info"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
 
 
 def test_several_outputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -317,6 +596,8 @@ def test_standard_streams(scale: Path) -> None:
     assert done.returncode == 1
     assert b"neither UTF-8 text nor" in done.stderr
     assert b"<stdin>:1:" in command("dis", "-", stdin=b"foo\n").stderr
+    done = command("run", scale, "--in", "-", "--param", "k=2", stdin=b"foo\n")
+    assert done.stderr == b"error: slot a: standard input is no .npy or .npz file\n"
 
 
 @pytest.mark.parametrize(

@@ -208,8 +208,17 @@ def test_the_data_may_begin_behind_its_address(host: hg.Executor, versioned: boo
     assert cells.tolist() == [0, 1, 7, 7, 7, 7]
 
 
-@pytest.mark.parametrize("bits", [1, 16, 32, 64])
-def test_a_bool_has_8_bits(host: hg.Executor, bits: int) -> None:
+TYPES = {
+    **{(code, bits): f"{name}{bits}" for code, name in ((0, "int"), (1, "uint")) for bits in (8, 16, 32, 64)},
+    **{(2, bits): f"float{bits}" for bits in (16, 32, 64)},
+    (6, 8): "bool",
+}
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 3, 5, 6, 7])
+def test_types(host: hg.Executor, code: int) -> None:
+    """Of each code, with so many bits and lanes: its dtype, or what it is that there is none for."""
+
     class Odd:
         def __dlpack_device__(self) -> tuple[int, int]:
             return (1, 0)
@@ -217,13 +226,21 @@ def test_a_bool_has_8_bits(host: hg.Executor, bits: int) -> None:
         def __dlpack__(self, **_: Any) -> Any:
             return capsule
 
-    cells = np.zeros(4, np.uint64)
-    managed = Managed(major=1)
-    Standin(cells, code=6, bits=bits).fill(managed.tensor)
     new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-    capsule = new(("PyCapsule_New", ctypes.pythonapi))(ctypes.addressof(managed), b"dltensor_versioned", None)
-    with pytest.raises(TypeError, match=f"dtype code 6 with {bits} bits"):
-        host.wrap(Odd())
+    for bits in (1, 8, 16, 32, 64, 128):
+        for lanes in (1, 2):
+            cells = np.zeros(16, np.uint64)
+            managed = Managed(major=1)
+            standin = Standin(cells[:2], code=code, bits=bits, lanes=lanes)
+            standin.fill(managed.tensor)
+            capsule = new(("PyCapsule_New", ctypes.pythonapi))(ctypes.addressof(managed), b"dltensor_versioned", None)
+            if lanes == 1 and (code, bits) in TYPES:
+                with host.wrap(Odd()) as b:
+                    assert b.dtype == TYPES[code, bits]
+                continue
+            text = f"complex{bits}, " if code == 5 else f"dtype code {code} with {bits} bits and {lanes} lanes is not"
+            with pytest.raises(TypeError, match=text):
+                host.wrap(Odd())
 
 
 @pytest.mark.parametrize("made", ["allocated", "wrapped"])

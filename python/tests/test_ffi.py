@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import os
+import pickle
 import re
 import shutil
 import subprocess
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 import hologram as hg
-from hologram import _ffi
+from hologram import _ffi, errors
 
 HEADER = Path(hg.__file__).parent / "include" / "hologram.h"
 TEXT = re.sub(r"/\*.*?\*/", "", HEADER.read_text(), flags=re.DOTALL)
@@ -174,6 +175,33 @@ def test_constants_are_as_the_header_says() -> None:
     from hologram._dtypes import NAMES
 
     assert [constants[name.upper()] for name in NAMES] == list(range(1, 13))
+
+
+def test_each_status_has_its_exception() -> None:
+    """By the header's names; what none knows is a defect, and faults have all that is known of them."""
+    constants = {name: int(value) for name, value in re.findall(r"HOLOGRAM_(\w+) = (\d+)", TEXT)}
+    expected = {
+        "INVALID": (errors.InvalidArgumentError, ValueError),
+        "BAD_TYPE": (errors.DTypeError, TypeError),
+        "BAD_HANDLE": (errors.FreedError, RuntimeError),
+        "OUT_OF_MEMORY": (errors.OutOfMemoryError, MemoryError),
+        "SYNTAX": (errors.ProgramSyntaxError, ValueError),
+        "UNVERIFIED": (errors.ProgramVerifyError, ValueError),
+        "CANCELLED": (errors.LaunchCancelledError, RuntimeError),
+        "UNAVAILABLE": (errors.BackendError, RuntimeError),
+        "FORKED": (errors.ForkError, RuntimeError),
+        "INTERNAL": (errors.InternalError, RuntimeError),
+    }
+    for name, (kind, plain) in expected.items():
+        made = errors.of_status(constants[name], "said", 0, 0, 0, 0)
+        assert type(made) is kind and isinstance(made, plain) and str(made) == "said"
+    assert type(errors.of_status(99, "said", 0, 0, 0, 0)) is errors.InternalError
+    for kind in ("access", "divide", "fuel", "class", "handle"):
+        for line in (0, 7):
+            fault = errors.of_status(constants["FAULT"], "said", constants["FAULT_" + kind.upper()], 3, line, 5)
+            assert isinstance(fault, errors.ProgramFault) and str(fault) == "said"
+            for each in (fault, pickle.loads(pickle.dumps(fault))):
+                assert vars(each) == {"kind": kind, "instruction": 3, "line": line or None, "lane": 5}
 
 
 # ---- wrong handles
@@ -431,6 +459,56 @@ def test_buffers_in_c(host: hg.Executor) -> None:
         done(LIBRARY.hologram_buffer_free(handle))
     done(LIBRARY.hologram_object_count(ctypes.byref(after)))
     assert count.value - after.value == 4
+
+
+def test_flags_that_mean_nothing_are_refused(host: hg.Executor) -> None:
+    """A later library may give them a meaning."""
+    event, out, cells = ctypes.c_uint64(), ctypes.c_uint64(), (ctypes.c_float * 4)()
+    shape = (ctypes.c_int64 * 1)(4)
+    args = CallArgs(size=ctypes.sizeof(CallArgs), op=0, num_dims=-1)
+    for bit in range(32):
+        flags = ctypes.c_int32((1 << bit) - (1 << 32) * (bit == 31))
+        args.flags = flags.value
+        wrapped = (host.handle, cells, 11, 1, shape, None, flags, None, None, out)
+        for meant, function, arguments in (
+            ((0, 3), LIBRARY.hologram_buffer_allocate, (host.handle, 4, 11, flags, out)),
+            ((1,), LIBRARY.hologram_buffer_wrap, wrapped),
+            ((3, 5), LIBRARY.hologram_call, (host.handle, ctypes.byref(args), event)),
+        ):
+            function(*arguments)
+            assert ("flags is" in last_error()) == (bit not in meant), (bit, meant)
+            LIBRARY.hologram_buffer_free(out.value)
+
+
+def test_a_trace_tells_no_owner(host: hg.Executor) -> None:
+    args = CallArgs(size=ctypes.sizeof(CallArgs), op=-1, num_dims=-1, program=handles_of(host)["program"][0])
+    told: list[int] = []
+    deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: told.append(1))
+    args.deleter = ctypes.cast(deleter, ctypes.c_void_p)
+    line, event = Line(lambda *_: None), ctypes.c_uint64()
+    assert LIBRARY.hologram_trace(host.handle, ctypes.byref(args), 0, line, None, ctypes.byref(event)) == 2
+    assert "args->deleter is given; a trace takes buffers alone" in last_error() and not told
+
+
+def test_what_is_described(host: hg.Executor) -> None:
+    """Results have the strides of row-major memory; a buffer is freed with its executor; names come whole."""
+    operand, found = Operand(dtype=11, rank=3, device_type=1), Operand()
+    operand.shape[:3], operand.strides[:3] = (2, 3, 4), (100, 30, 7)
+    args = CallArgs(size=ctypes.sizeof(CallArgs), op=hg.ops._by_name["vector_neg"].number, num_dims=-1)
+    args.operands, args.num_operands = ctypes.pointer(operand), 1
+    done(LIBRARY.hologram_result(ctypes.byref(args), ctypes.byref(found)))
+    assert (found.dtype, found.rank, found.flags, found.device_type) == (11, 3, 0, 1)
+    assert (list(found.shape)[:3], list(found.strides)[:3]) == ([2, 3, 4], [12, 4, 1])
+    other, buffer = hg.Executor("cpu"), ctypes.c_uint64()
+    done(LIBRARY.hologram_buffer_allocate(other.handle, 4, 11, 0, buffer))
+    for freed in (0, 1):
+        info = _ffi.BufferInfo(size=ctypes.sizeof(_ffi.BufferInfo))
+        done(LIBRARY.hologram_buffer_describe(buffer, ctypes.byref(info)))
+        assert info.freed == freed
+        other.cleanup()
+    done(LIBRARY.hologram_buffer_free(buffer))
+    name = "n" * 255
+    assert hg.Program(f"program p\nslot {name} f32\nstg.f32 1.0, {name}[index]\nexit").slots[0].name == name
 
 
 def test_the_last_error_has_a_size(host: hg.Executor) -> None:

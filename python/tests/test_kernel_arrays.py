@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Any
 
 import numpy as np
 import pytest
-from kernels import assert_same, branching
+from kernels import assert_same, branching, written
 
 import hologram
 import hologram as hg
@@ -126,6 +127,82 @@ def test_names_that_programs_reserve() -> None:
         many(*[x] * 64)
 
 
+def test_any_name_of_an_argument() -> None:
+    """Those that programs reserve, long ones, and those that results have."""
+    from hologram._kernel.call import _RESERVED
+
+    x = np.ones(2)
+    for name in (
+        *sorted(_RESERVED),
+        "a" * 199,
+        "a" * 200,
+        "a" * 201,
+        "a" * 300,
+        "éa",
+        "out_",
+        "out0",
+        "exit",
+        "u",
+        "loop",
+    ):
+        f = written(f"def f({name}, {name}_, other): return {name} + 2 * {name}_, {name} * other", f"<{name}>")
+        first, second = hologram.kernel(f)(x, x * 3, 5)
+        assert (first.tolist(), second.tolist()) == ([7, 7], [5, 5])
+    both = written("def f(out_, out0, out1, out0_): return out_ + out0, out1 - out0_", "<outs>")
+    assert [r.tolist() for r in hologram.kernel(both)(x, x, x * 9, x * 2)] == [[2, 2], [7, 7]]
+
+
+def test_what_is_known_of_a_call_stands_for_no_other(host: hg.Executor) -> None:
+    """One kernel, called in all ways by turns, gives what a new one gives for each."""
+    factor: Any = 2
+
+    def function(x: Any, y: Any) -> Any:
+        return x * factor + y
+
+    base = np.arange(6)
+    arrays = [base.reshape(2, 3).astype(d) for d in ("f4", "f8", "i2", "bool")] + [
+        base[:3].astype("f4"),
+        base[:1].astype("f8"),
+    ]
+    values: list[Any] = [*arrays, np.array(3.0), np.float32(2), np.int8(2), 2, 2.5, True, host.wrap(arrays[0])]
+    kept = hologram.kernel(function)
+    for second, name in itertools.product(values, (None, "f4", "f8", "i8", "wide", "buffer")):
+        for outside, first in itertools.product((2, 0.5), (arrays[0], values[-1], 3, arrays[4])):
+            factor = outside
+            results = []
+            for f in (kept, kept, hologram.kernel(function)):
+                out: Any = None
+                if name is not None:
+                    out = np.zeros((2, 2, 3) if name == "wide" else (2, 3), "f8" if len(name) > 2 else name)
+                    out = host.wrap(out) if name == "buffer" else out
+                try:
+                    made = f(first, second, out=out)
+                except (TypeError, ValueError) as error:
+                    made = re.sub(r"(?s)\n  at .*", "", str(error))
+                if out is not None and not isinstance(made, str):
+                    assert made is out
+                results.append(made)
+            kinds = [type(made) for made in results]
+            assert kinds[0] is kinds[1] is kinds[2], (first, second, name)
+            if kinds[0] is str:
+                assert results[0] == results[1] == results[2]
+            else:
+                for made in results[:2]:
+                    assert_same(made, results[2])
+
+
+def test_several_outs_have_one_shape() -> None:
+    f, x = hologram.kernel(lambda x: (x + 1, x * 2)), np.ones(3)
+    for shapes in (((3,), (2, 3)), ((2, 3), (3,)), ((3,), (1, 3)), ((3,), (4,))):
+        outs = tuple(np.zeros(shape) for shape in shapes)
+        with pytest.raises(ValueError, match=r"out has shape \("):
+            f(x, out=outs)
+        assert not any(out.any() for out in outs)
+    for given in ((np.zeros(3),), (np.zeros(3),) * 3):
+        with pytest.raises(ValueError, match=f"out has {len(given)} arrays for 2 results"):
+            f(x, out=given)
+
+
 def test_pickling_is_by_name() -> None:
     import pickle
 
@@ -174,6 +251,10 @@ def test_out_of_another_type() -> None:
     line = test_out_of_another_type.__code__.co_firstlineno + 1
     with pytest.raises(TypeError, match=rf"at {re.escape(__file__)}:{line}: f = hologram.kernel"):
         f(x, 2, out=np.empty(2, np.int32))
+    for value in (3, -3):  # of no signed type of its own
+        bits = np.zeros(2, np.uint32)
+        hologram.kernel(lambda x: x * 2)(value, out=bits)
+        assert bits.tolist() == [value * 2 % (1 << 32)] * 2
     wide = np.empty(2, np.int64)
     f(np.array([100, 7], np.int8), np.int8(2), out=wide)
     assert wide.tolist() == [-56, 14]  # computed as the arguments are

@@ -342,6 +342,19 @@ def recurs(x: Any) -> Any:
     return x * recurs(x - 1)
 
 
+def test_kernels_call_each_other_as_deep_as_32() -> None:
+    def deeper(count: int) -> Any:
+        made = hologram.kernel(lambda x: x + 1)
+        for _ in range(count):
+            made = hologram.kernel(lambda x, inner=made: inner(x) * 1, static="inner")
+        return made
+
+    x = np.zeros(2)
+    assert deeper(32)(x).tolist() == [1, 1]
+    with pytest.raises(ValueError, match="more than 32 deep"):
+        deeper(33)(x)
+
+
 def test_mistakes_of_calls() -> None:
     f = hologram.kernel(lambda x, y: x + y)
     x = np.ones(3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+import re
 import warnings
 from typing import Any, Callable
 
@@ -276,3 +277,94 @@ def test_the_rest_of_the_table() -> None:
     ones = np.ones(1, np.float32)
     assert hologram.kernel(lambda o: hologram.fma(o * a, a, b))(ones)[0] == 2**-11 + 2**-24
     assert hologram.kernel(lambda o: (o * a) * a + b)(ones)[0] == 2**-11
+
+
+@numpy_2
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_python_s_and_numpy_s_numbers_beside_arrays(dtype: str) -> None:
+    """In whichever order, also where the numbers meet each other first: numpy says dtypes and values."""
+    x, big = numbers(dtype, 11, 60), np.int64((1 << 62) + 1)
+    other = np.linspace(-2, 2, 60).astype("f4")
+
+    def both(x: Any, y: Any, where: Any) -> Any:
+        few = y < 5
+        return (
+            *(x + 1, 0.5 * x, (x + 1) * y, (x * 0.5) * y, x * True, x + big, where(few, 1.5, 2) + x),
+            *(
+                where(few, 2, 1.5) + x,
+                x + where(few, 1, True),
+                y * (where(few, 1, 1) * 0.5),
+                -1.5 * y + where(few, 1, 2),
+            ),
+        )
+
+    with np.errstate(all="ignore"):
+        found = hologram.kernel(both, static="where")(x, other, hologram.where)
+        expected = both(x, other, weakly)
+    for i, (got, wanted) in enumerate(zip(found, expected)):
+        assert_same(got, wanted, (i, dtype))
+
+
+def weakly(condition: Any, a: Any, b: Any) -> Any:
+    """Return a, which holds everywhere, as a number of Python's of the higher kind."""
+    assert condition.all()
+    return type(a + b)(a)
+
+
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if d != "bool" and d[0] != "f"])
+def test_shifts_are_less_than_the_width(dtype: str) -> None:
+    x, width = np.array([1, 2, 3]).astype(dtype), 8 * np.dtype(dtype).itemsize
+    for by in (0, width - 1):
+        left, right = hologram.kernel(lambda x, by=by: (x << by, x >> by), static="by")(x)
+        assert_same(left, x << by)
+        assert_same(right, x >> by)
+    for by in (-1, width, width + 1):
+        for shift in (lambda x, by: x << by, lambda x, by: x >> by):
+            with pytest.raises(ValueError, match=f"by {by}; expected 0 … {width - 1}"):
+                hologram.kernel(shift, static="by")(x, by)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_numpy_s_functions_in_kernels_are_numpy_s(dtype: str) -> None:
+    """Each that is there: its dtype, and what it makes of numbers that no rounding has a part in."""
+    from hologram._kernel import functions
+
+    x, y = np.array([0, 1, 4, 1, 16]).astype(dtype), np.array([1, 1, 2, 1, 4]).astype(dtype)
+    for name in functions.UFUNCS:
+        function = getattr(np, name)
+        arguments = (x, y)[: function.nin]
+        try:
+            with np.errstate(all="ignore"):
+                expected = function(*arguments)
+        except TypeError:
+            continue
+        try:
+            found = hologram.kernel(lambda *values, function=function: function(*values), static="function")(*arguments)
+        except (TypeError, ValueError) as error:
+            assert re.search("not there|exponent|is not there, as in numpy|difference|negative", str(error)), (
+                name,
+                error,
+            )
+            continue
+        for got, wanted in zip(found, expected) if function.nout > 1 else [(found, expected)]:
+            assert got.dtype == wanted.dtype, name
+            np.testing.assert_allclose(got.astype("f8"), wanted.astype("f8"), rtol=3e-3, err_msg=name)
+
+
+def test_decisions_give_what_python_gives() -> None:
+    """Of operands of all kinds, in each lane: `and` and `or` give one of them, `not` and chains a bool."""
+
+    def decided(x: Any, y: Any, k: Any) -> Any:
+        return (
+            *((x > 0) and y, (x > 0) or y, x and y, x or y, k and x, k or x, x and k, x or k),
+            *(not x, not (x > 0), x < y < 2, 0 < x <= y != 1, (x < y) and (y < 2) and k, not k, x if k else y),
+        )
+
+    values = np.array([-1.0, 0.0, 0.5, 1.0, 2.0, 3.0])
+    x, y = (a.ravel() for a in np.meshgrid(values, values))
+    for k in (0, 2, 0.0, 1.5, True, False):
+        found = hologram.kernel(decided, static="k")(x, y, k)
+        expected = [decided(float(a), float(b), k) for a, b in zip(x, y)]
+        assert [[float(v) for v in row] for row in zip(*(np.asarray(f).tolist() for f in found))] == [
+            [float(v) for v in row] for row in expected
+        ]

@@ -608,7 +608,7 @@ def work():
         before = c.copy()
         time.sleep(0.05)
         told.append((error, (before == c).all()))
-for turn in range(5):
+for turn in range(5 if hg.Executor(DEVICE).host_visible else 1):  # a device's own launches have 5 s to end
     count = hg.Program({COUNT!r}.replace("add.u32", "stg.u32 s, c[index]\\nadd.u32"))
     threads = [threading.Thread(target=work) for _ in range(3)]
     for t in threads:

@@ -84,6 +84,44 @@ def test_a_profile_writes_a_trace_and_prints_a_table(
     assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
 
 
+def test_the_table_of_known_events() -> None:
+    """By kind and total, with the columns that each kind has; names are cut at 40 letters."""
+
+    def event(cat: str, name: str, dur: float = -1, **args: Any) -> dict[str, Any]:
+        return {"ph": "i" if dur < 0 else "X", "cat": cat, "name": name, "args": args} | (
+            {"dur": dur} if dur >= 0 else {}
+        )
+
+    p = hg.profile()
+    p._pid, p._parsed = 1, {
+        "otherData": {"dropped": 2},
+        "traceEvents": [
+            *({"ph": "M", "name": "thread_name"}, event("memory", "grow", bytes=64), event("memory", "grow", bytes=64)),
+            *(event("cache", "miss"), event("compile", "make", 4.0, bytes=8), event("copy", "read", 2.0, bytes=1000)),
+            *(event("kernel", "k" * 40, 1.0, bytes=500), event("kernel", "k" * 41, 3.0, bytes=1500)),
+            *(event("kernel", "k" * 41, 5.0, bytes=500), event("kernel", "queued", bytes=7), event("wait", "w", 0.0)),
+            *(event("call", "b", 1.0, bytes=10), event("call", "a", 1.0), event("call", "c", 2.0)),
+            *(event("copy", "write", bytes=30), event("copy", "write", 4.0, bytes=200)),
+        ],
+    }  # fmt: skip
+    assert [line.split() for line in p.table().splitlines()] == [
+        "kind name calls total µs mean min max bytes GB/s share".split(),
+        "call c 1 2.0 2.0 2.0 2.0 - - 50.0%".split(),
+        "call a 1 1.0 1.0 1.0 1.0 - - 25.0%".split(),
+        "call b 1 1.0 1.0 1.0 1.0 10 - 25.0%".split(),
+        ["kernel", "k" * 39 + "…", *"2 8.0 4.0 3.0 5.0 2000 0.25 88.9%".split()],
+        ["kernel", "k" * 40, *"1 1.0 1.0 1.0 1.0 500 0.50 11.1%".split()],
+        "kernel queued 1 - - - - 7 - -".split(),
+        "copy write 2 4.0 4.0 4.0 4.0 230 0.05 66.7%".split(),
+        "copy read 1 2.0 2.0 2.0 2.0 1000 0.50 33.3%".split(),
+        "wait w 1 0.0 0.0 0.0 0.0 - - -".split(),
+        "compile make 1 4.0 4.0 4.0 4.0 8 - -".split(),
+        "cache miss 1 - - - - - - -".split(),
+        "memory grow 2 - - - - 128 - -".split(),
+        "2 events after the first 262144 are not there; raise limit, or profile less".split(),
+    ]
+
+
 def test_kernels_take_time_within_the_block(ex: hg.Executor) -> None:
     """One after the other, no longer than the block, and on a GPU no faster or slower than any memory is."""
     n = 1 << 24 if DEVICE == "cuda" else 1 << 12
@@ -165,7 +203,7 @@ def test_a_profile_is_used_once_and_many_at_a_time(ex: hg.Executor) -> None:
             pass
     assert names(outer.events, "call").count("vector_add") == 2
     assert names(inner.events, "call").count("vector_add") == 1
-    for use in (lambda p: p.events, lambda p: p.table(), lambda p: p.dropped):
+    for use in (lambda p: p.events, lambda p: p.table(), lambda p: p.dropped, lambda p: p.save("never")):
         with pytest.raises(RuntimeError, match="not begun"):
             use(hg.profile())
 

@@ -206,6 +206,8 @@ def test_index_space(ex: hg.Executor) -> None:
     assert y.to_numpy().tolist() == list(range(12))
     ex.launch(p, x=x, y=y, alpha=1, n=0)
     assert y.to_numpy().tolist() == list(range(12))
+    ex.launch(p, x=y, y=x, alpha=1, shape=())  # one lane
+    assert x.to_numpy().tolist() == list(range(12))
 
 
 @pytest.mark.parametrize(
@@ -221,6 +223,7 @@ def test_index_space(ex: hg.Executor) -> None:
         ({"n": -1}, ValueError, r"n is -1"),
         ({"n": 1.5}, TypeError, r"n is 1.5; expected an integer"),
         ({"n": 1, "shape": (1,)}, ValueError, r"n or shape, not both"),
+        ({"n": 0, "shape": ()}, ValueError, r"n or shape, not both"),
         ({"shape": (7, 9)}, ValueError, r"slot x: shape \(100,\) does not broadcast to the index space \(7, 9\)"),
         ({"shape": (1,) * 9}, ValueError, r"more than 8 dimensions"),
         ({"block": 2048}, ValueError, r"block \(2048, 1, 1\); expected 1 … 1024 lanes"),

@@ -177,6 +177,24 @@ def test_gradients_are_refused(ex: hg.Executor) -> None:
         ops.vector_add(ex, x, y, out)
 
 
+def test_the_caller_s_arithmetic_stays() -> None:
+    """Programs keep subnormals, whatever the caller has set, who finds that as it was."""
+    with hg.Executor("cpu") as ex:
+        x, y, out = add(ex, 8)
+        x.fill_(1e-40)
+        y.fill_(0)
+        if not torch.set_flush_denormal(True):
+            pytest.skip("this processor cannot flush them")
+        try:
+            before = direct(ex)
+            ops.vector_add(ex, x, y, out)
+            assert direct(ex) == before + machine_code(ex)
+            assert (torch.full((8,), 2e-38) * 0.25 == 0).all()
+        finally:
+            torch.set_flush_denormal(False)
+        assert torch.equal(out, x)
+
+
 def test_a_closed_executor_makes_none(ex: hg.Executor) -> None:
     with hg.Executor(ex.backend) as other:
         x, y, out = add(other)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import re
 import warnings
 from collections.abc import Iterator
 from typing import Any, Callable
@@ -12,6 +14,7 @@ import torch
 from torch import Tensor
 
 from hologram_torch import functional as F
+from hologram_torch import optim
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int8, torch.int64, torch.uint8, torch.bool]
 HALVES = (torch.float16, torch.bfloat16)
@@ -89,7 +92,7 @@ def test_element_by_element(name: str) -> None:
 
     def others(x: Tensor) -> Iterator[tuple[Any, ...]]:
         yield x, x.flip(0) if x.ndim else x
-        for number in (2, 0.5, -1, -300, True):
+        for number in (2, 3, 0, 0.5, -0.5, -1, -2, -300, True):
             yield x, number
             yield number, x
         for dtype in DTYPES:
@@ -104,6 +107,26 @@ def test_element_by_element(name: str) -> None:
             elif kind in ("no dimensions", "no elements in a stack", "transposed"):
                 for given in others(x):
                     compare(name, theirs, *given)
+
+
+def test_the_default_dtype_is_the_one_of_the_call() -> None:
+    """What integers and numbers give follows torch's default dtype, whatever it was at calls before."""
+    before = torch.get_default_dtype()
+    cases: list[tuple[str, tuple[Any, ...]]] = [
+        (name, (x,))
+        for name in ("exp", "sqrt", "reciprocal", "sigmoid")
+        for x in (torch.arange(1, 4), torch.tensor(True))
+    ]
+    x = torch.arange(1, 4)
+    cases += [("div", (x, x)), ("div", (x, 2)), ("add", (x, 0.1)), ("mul", (0.1, torch.tensor(3))), ("pow", (x, 0.3))]
+    cases += [("where", (x > 1, 0.1, 2)), ("where", (x > 1, x, 0.1)), ("maximum", (x, torch.tensor(0.1)))]
+    try:
+        for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float32):
+            torch.set_default_dtype(dtype)
+            for name, given in cases:
+                compare(name, getattr(torch, name), *given)
+    finally:
+        torch.set_default_dtype(before)
 
 
 @pytest.mark.parametrize("name", ["relu", "elu", "gelu", "leaky_relu", "selu", "silu", "softplus", "logsigmoid"])
@@ -124,6 +147,53 @@ def test_over_dimensions(name: str) -> None:
         for x in operands(dtype).values():
             for way in ways:
                 compare(name, getattr(torch, name), x, **way)
+
+
+@pytest.mark.parametrize("name", ["var", "std"])
+def test_degrees_of_freedom(name: str) -> None:
+    """By either name, by position too; where torch takes none of a call neither need these."""
+    x = values(24, torch.float64).reshape(2, 3, 4)
+    function, theirs = getattr(F, name), getattr(torch, name)
+    for dim in (None, 0, -1, (0, 2)):
+        for keepdim in (False, True):
+            for correction in (0, 1, 2, 0.5, 3, 30):
+                compare(name, theirs, x, dim, correction=correction, keepdim=keepdim)
+            for unbiased in (False, True):
+                if dim is not None:
+                    compare(name, theirs, x, dim, unbiased, keepdim)
+                    torch.testing.assert_close(function(x, dim, unbiased=unbiased), theirs(x, dim, unbiased=unbiased))
+    for unbiased in (False, True):
+        torch.testing.assert_close(function(x, unbiased), theirs(x, unbiased))
+        torch.testing.assert_close(function(x, unbiased=unbiased), theirs(x, unbiased=unbiased))
+
+
+def test_products_of_all_sizes_add_once() -> None:
+    """What is added before a product, and what after one that is large, by any factors."""
+    for n in (3, 181, 182):  # below, and from 2^15 elements on
+        a, b = values(n * 2, torch.float32).reshape(n, 2), values(2 * n, torch.float32).reshape(2, n)
+        for x in (values(n, torch.float32), values(n * n, torch.float32).reshape(n, n), values(1, torch.float32)):
+            for beta, alpha in ((1, 1), (0.5, 1), (1, 2), (0, 1), (2, -1)):
+                compare("addmm", torch.addmm, x, a, b, beta=beta, alpha=alpha)
+        for shape in ((n,), (1,), ()):
+            ways = []
+            for function in (F.linear, torch.nn.functional.linear):
+                leaf = values(n, torch.float32)[: 1 if shape != (n,) else n].reshape(shape).requires_grad_()
+                y = function(a, b.t(), leaf)
+                ways.append((y, *torch.autograd.grad(y.square().sum(), leaf)))
+            torch.testing.assert_close(*ways, rtol=1e-4, atol=1e-4)
+        with pytest.raises((RuntimeError, ValueError), match="bias"):
+            F.linear(a, b.t(), torch.zeros(n + 1))
+
+
+def test_sums_up_to_each_are_rounded_once() -> None:
+    x = torch.rand(5000, generator=torch.Generator().manual_seed(1)) - 0.25
+    assert torch.equal(F.cumsum(x, 0), x.double().cumsum(0).float())
+
+
+def test_the_least_that_a_norm_adds_is_its_dtype_s() -> None:
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        x = values(12, dtype).reshape(3, 4) * (1e-4 if dtype != torch.float64 else 1e-9)
+        compare("rms_norm", torch.nn.functional.rms_norm, x, (4,))
 
 
 LOSSES = ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div", "binary_cross_entropy"]
@@ -151,6 +221,32 @@ def test_norms_with_parameters_of_another_dtype(dtype: torch.dtype, given: Any) 
         theirs = getattr(torch.nn.functional, name)(x.float(), (4,), *wide[: len(arguments)]).to(dtype)
         found = getattr(F, name)(x, (4,), *arguments)
         torch.testing.assert_close(found, theirs, rtol=1e-2 if dtype in HALVES else 1e-5, atol=1e-3)
+
+
+def test_defaults_are_torchs() -> None:
+    """Where torch's function says in its signature, or the first line of its documentation, what is left out."""
+    compared = 0
+    pairs = [
+        (name, getattr(F, name), getattr(torch.nn.functional, name, None) or getattr(torch, name)) for name in F.__all__
+    ]
+    pairs.append(("clip_grad_norm_", optim.clip_grad_norm_, torch.nn.utils.clip_grad_norm_))
+    for name, ours, theirs in pairs:
+        try:
+            known = {p.name: p.default for p in inspect.signature(theirs).parameters.values()}
+        except ValueError:  # a builtin
+            lines = [line for line in (theirs.__doc__ or "").splitlines() if line.strip().startswith(f"{name}(")]
+            texts = [re.findall(r"(\w+)=([\w.+-]+|'\w+'|\(\))", line) for line in lines]
+            known = {key: ast.literal_eval(value) for each in texts for key, value in each}
+        for p in inspect.signature(ours).parameters.values():
+            if p.name in known and p.name not in ("out", "dim") and known[p.name] is not inspect.Parameter.empty:
+                default = p.default
+                assert default == known[p.name] or (default, known[p.name]) in DIFFERENT, (name, p)
+                compared += 1
+    assert compared > 50
+
+
+DIFFERENT = [(None, 1), (None, True)]  # of a variance, whose correction may be given by two names
+"""Defaults that mean the same."""
 
 
 def test_what_has_no_root_or_mean_is_refused() -> None:

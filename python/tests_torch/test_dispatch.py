@@ -150,28 +150,28 @@ LOWER = torch.bfloat16
 CALLS: dict[str, Callable[[Any, Tensor, Tensor], Tensor]] = {
     "linear": lambda f, x, y: f.linear(x, y),
     "relu": lambda f, x, y: f.relu(x),
-    "softmax": lambda f, x, y: f.softmax(x.to(LOWER), -1),
-    "log_softmax": lambda f, x, y: f.log_softmax(x.to(LOWER), -1),
-    "gelu": lambda f, x, y: f.gelu(x.to(LOWER)),
-    "layer_norm": lambda f, x, y: f.layer_norm(x.to(LOWER), (8,)),
-    "batch_norm": lambda f, x, y: f.batch_norm(x.to(LOWER), None, None, training=True),
-    "mse_loss": lambda f, x, y: f.mse_loss(x.to(LOWER), y.to(LOWER)),
-    "l1_loss": lambda f, x, y: f.l1_loss(x.to(LOWER), y.to(LOWER)),
-    "huber_loss": lambda f, x, y: f.huber_loss(x.to(LOWER), y.to(LOWER)),
-    "smooth_l1_loss": lambda f, x, y: f.smooth_l1_loss(x.to(LOWER), y.to(LOWER)),
-    "kl_div": lambda f, x, y: f.kl_div(x.to(LOWER), y.to(LOWER), reduction="sum"),
-    "nll_loss": lambda f, x, y: f.nll_loss(x.to(LOWER), torch.arange(4)),
-    "cross_entropy": lambda f, x, y: f.cross_entropy(x.to(LOWER), torch.arange(4)),
-    "logits": lambda f, x, y: f.binary_cross_entropy_with_logits(x.to(LOWER), y.to(LOWER)),
+    "softmax": lambda f, x, y: f.softmax(x, -1),
+    "log_softmax": lambda f, x, y: f.log_softmax(x, -1),
+    "gelu": lambda f, x, y: f.gelu(x),
+    "layer_norm": lambda f, x, y: f.layer_norm(x, (8,)),
+    "batch_norm": lambda f, x, y: f.batch_norm(x, None, None, training=True),
+    "mse_loss": lambda f, x, y: f.mse_loss(x, y),
+    "l1_loss": lambda f, x, y: f.l1_loss(x, y),
+    "huber_loss": lambda f, x, y: f.huber_loss(x, y),
+    "smooth_l1_loss": lambda f, x, y: f.smooth_l1_loss(x, y),
+    "kl_div": lambda f, x, y: f.kl_div(x, y, reduction="sum"),
+    "nll_loss": lambda f, x, y: f.nll_loss(x, torch.arange(4)),
+    "cross_entropy": lambda f, x, y: f.cross_entropy(x, torch.arange(4)),
+    "logits": lambda f, x, y: f.binary_cross_entropy_with_logits(x, y),
 }
 PLAIN_CALLS: dict[str, Callable[[Any, Tensor, Tensor], Tensor]] = {
     "add": lambda f, x, y: f.add(x.to(LOWER), y),
-    "exp": lambda f, x, y: f.exp(x.to(LOWER)),
+    "exp": lambda f, x, y: f.exp(x),
     "matmul": lambda f, x, y: f.matmul(x, y.t()),
     "bmm": lambda f, x, y: f.bmm(x[None], y.t()[None]),
     "addmm": lambda f, x, y: f.addmm(x[:, :4], x, y.t()),
-    "sum": lambda f, x, y: f.sum(x.to(LOWER)),
-    "mean": lambda f, x, y: f.mean(x.to(LOWER)),
+    "sum": lambda f, x, y: f.sum(x),
+    "mean": lambda f, x, y: f.mean(x),
 }
 
 
@@ -181,17 +181,21 @@ def test_autocast(name: str, way: str) -> None:
     """What torch computes in which dtype under autocast, this does too."""
     torch._dynamo.reset()
     call = {**CALLS, **PLAIN_CALLS}[name]
-    x, y = (torch.rand(4, 8).requires_grad_(way == "recorded") for _ in range(2))
     ours: Any = lambda x, y: call(F, x, y)  # noqa: E731
     if way == "compiled":
         ours = torch.compile(ours, fullgraph=True, backend="aot_eager")
-    with torch.autocast("cpu", dtype=LOWER):
-        found, expected = ours(x, y), call(torch.nn.functional if name in CALLS else torch, x, y)
-    assert found.dtype == expected.dtype
-    torch.testing.assert_close(found, expected, rtol=2e-2, atol=2e-2)
-    if way == "recorded":
-        for gradient in torch.autograd.grad(found.float().sum(), (x, y), materialize_grads=True):
-            assert gradient.dtype == torch.float32
+    dtypes = [torch.float32, torch.float64, torch.float16, LOWER]
+    if way == "compiled":  # what is narrowed, or else what may be widened
+        dtypes = [torch.float32 if name in ("linear", "relu", "add", "matmul", "bmm", "addmm") else LOWER]
+    for dtype in dtypes:
+        x, y = (torch.rand(4, 8).to(dtype).requires_grad_(way == "recorded") for _ in range(2))
+        with torch.autocast("cpu", dtype=LOWER):
+            found, expected = ours(x, y), call(torch.nn.functional if name in CALLS else torch, x, y)
+        assert found.dtype == expected.dtype, dtype
+        torch.testing.assert_close(found, expected, rtol=2e-2, atol=2e-2)
+        if way == "recorded":
+            for gradient in torch.autograd.grad(found.float().sum(), (x, y), materialize_grads=True):
+                assert gradient.dtype == dtype
 
 
 # ---- modes, transforms, subclasses

@@ -301,8 +301,7 @@ def test_out() -> None:
     x, y, out = torch.randn(8), torch.randn(8), torch.empty(8)
     at = out.data_ptr()
     assert F.add(x, y, out=out) is out
-    assert out.data_ptr() == at
-    assert torch.equal(out, x + y)
+    assert out.data_ptr() == at and torch.equal(out, x + y)
     assert F.mul(x, 2.0, out=x) is x  # element by element
     whole = torch.arange(9.0)
     F.add(whole[:-1], 1.0, out=whole[1:])  # overlaps otherwise
@@ -454,13 +453,14 @@ def test_embedding_refuses() -> None:
         F.embedding(torch.tensor([1.0]), weight)
     with pytest.raises(RuntimeError, match="2-D"):
         F.embedding(torch.tensor([1]), weight[0])
-    with pytest.raises(ValueError, match="padding_idx is 5"):
-        F.embedding(torch.tensor([1]), weight, padding_idx=5)
+    for padding in (5, -6):
+        with pytest.raises(ValueError, match=f"padding_idx is {padding}"):
+            F.embedding(torch.tensor([1]), weight, padding_idx=padding)
     with pytest.raises(ValueError, match="sparse"):
         F.embedding(torch.tensor([1]), weight, sparse=True)
 
 
-@pytest.mark.parametrize("padding", [None, 0, 2, -1])
+@pytest.mark.parametrize("padding", [None, 0, 2, 3, -1, -4])
 @pytest.mark.parametrize("share", [False, True])
 def test_second_derivatives_of_embeddings(padding: Any, share: bool) -> None:
     weight, v = torch.randn(4, 3, dtype=torch.float64, requires_grad=True), torch.arange(1.0, 13.0).double().view(4, 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 import operator
@@ -164,6 +165,29 @@ def test_static_and_outside() -> None:
     assert [times(ones, (by,)).dtype for by in (1, 1.0, True)] == [torch.int32, torch.float64, torch.int32]
 
 
+def test_kernels_of_one_name_are_apart() -> None:
+    """Also where torch's dispatcher calls them by their names, and for other statics or numbers outside."""
+
+    def make(k: float) -> Any:
+        return ht.kernel(lambda x: x * k)
+
+    factor = 2.0
+    static, outside = ht.kernel(lambda x, k: x * k, static="k"), ht.kernel(lambda x: x * factor)
+    two, three = make(2.0), make(3.0)
+    x = torch.ones(2, requires_grad=True)
+    for mode in (contextlib.nullcontext, torch.overrides.BaseTorchFunctionMode):
+        with mode():
+            for _ in range(2):
+                for factor, given in (
+                    (2.0, (two, lambda x: static(x, 2.0), outside)),
+                    (3.0, (three, lambda x: static(x, 3.0), outside)),
+                ):
+                    for f in given:
+                        y = f(x)
+                        (slope,) = torch.autograd.grad(y.sum(), x)
+                        assert y.tolist() == slope.tolist() == [factor] * 2
+
+
 def test_what_is_refused() -> None:
     x = torch.ones(3, requires_grad=True)
     with pytest.raises(TypeError, match=r"expected a torch\.Tensor or a number"):
@@ -223,16 +247,57 @@ def test_gradients_behind_a_branch_are_those_without(function: Any) -> None:
         torch.testing.assert_close(*found)
 
 
-def test_corners_are_torchs() -> None:
-    x = torch.tensor([-1.0, 0.0, 2.0, torch.nan], requires_grad=True)
+UNARY = "relu abs exp exp2 expm1 log log2 log10 log1p sin cos tan tanh sigmoid erf sqrt rsqrt floor ceil trunc".split()
+CORNERS: dict[str, tuple[Any, Any]] = {
+    **{name: (getattr(hg, name), getattr(torch, name)) for name in (*UNARY, "maximum", "minimum", "pow")},
+    **{f.__name__: (f, f) for f in (operator.add, operator.sub, operator.mul, operator.truediv, operator.neg)},
+    "rem": (hg.rem, torch.fmod),
+    "where": (hg.where, None),
+    "both": (lambda x: hg.maximum(x, x), lambda x: torch.maximum(x, x)),
+    **{f"** {p}": (lambda x, p=p: x**p, lambda x, p=p: x**p) for p in (-1, 0, 0.5, 1, 2, 3, 4, 2.5, -2)},
+    **{f"{b} **": (lambda x, b=b: b**x, lambda x, b=b: b**x) for b in (2.0, 0.0, 1.0)},
+    "max 0": (lambda x: hg.maximum(x, 0.0), torch.relu),
+    "max 1": (lambda x: hg.maximum(x, 1.0), lambda x: torch.maximum(x, torch.ones(()).double())),
+    "min 1": (lambda x: hg.minimum(1.0, x), lambda x: torch.minimum(torch.ones(()).double(), x)),
+    "* number": (lambda x: -1.0 * x * 3.0, lambda x: -3.0 * x),
+    "number -": (lambda x: 2.0 - x, lambda x: 2.0 - x),
+    "number /": (lambda x: 2.0 / x, lambda x: 2.0 / x),
+}
 
-    @ht.kernel
-    def corners(x):
-        return hg.relu(x) + abs(x) + hg.maximum(x, x)
 
-    (found,) = torch.autograd.grad(corners(x).sum(), x)
-    (expected,) = torch.autograd.grad((torch.relu(x) + x.abs() + torch.maximum(x, x)).sum(), x)
-    assert torch.equal(found.nan_to_num(9), expected.nan_to_num(9))
+@pytest.mark.parametrize("branched", [False, True])
+@pytest.mark.parametrize("name", CORNERS)
+def test_corners_are_torchs(name: str, branched: bool) -> None:
+    """Slopes where functions bend, jump or end, by both ways to differentiate."""
+    ours, theirs = CORNERS[name]
+    values = torch.tensor([-2.0, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 2.0, 3.0, torch.nan], dtype=torch.float64)
+    count = 1 if name not in ("maximum", "minimum", "pow", "add", "sub", "mul", "truediv", "rem") else 2
+    given = [t.flatten() for t in torch.meshgrid(*[values] * count, indexing="ij")]
+    if name == "where":
+        ours, theirs = lambda x: hg.where(x > 0.5, x * 2.0, 3.0 - x), lambda x: torch.where(x > 0.5, x * 2.0, 3.0 - x)
+
+    def straight(*x):
+        return ours(*x) * 1.0
+
+    def with_branch(*x):
+        y = x[0] * 0.0
+        if x[0] == x[0]:
+            y = ours(*x) * 1.0
+        else:
+            y = ours(*x) * 1.0
+        return y
+
+    found = []
+    for function in (ht.kernel(with_branch if branched else straight), theirs):
+        leaves = [t.clone().requires_grad_() for t in given]
+        y = function(*leaves)
+        weights = torch.linspace(0.5, 2, y.numel(), dtype=torch.float64)
+        found.append([y.detach(), *torch.autograd.grad((y * weights).sum(), leaves, materialize_grads=True)])
+    # Behind branches a tangent of 0 of one operand may meet an infinite slope of the other.
+    finite = torch.stack([*given, found[1][0]]).isfinite().all(0) & ~torch.stack(found[1]).isinf().any(0)
+    of = finite if branched else slice(None)
+    for one, other in zip(*found):
+        torch.testing.assert_close(one[of], other[of], rtol=1e-12, atol=1e-12, equal_nan=True)
 
 
 @pytest.mark.parametrize("name", ["swish", "loop", "branches", "several"])

@@ -41,6 +41,18 @@ def test_losses_refuse() -> None:
             F.binary_cross_entropy(torch.tensor([0.5, wrong, 0.25]), torch.zeros(3))
     with pytest.raises(ValueError, match="reduction"):
         F.l1_loss(x, x, reduction="all")
+    for delta in (0.0, -1.0):
+        with pytest.raises(RuntimeError, match="non-positive values for delta"):
+            F.huber_loss(x, x, delta=delta)
+    with pytest.raises(RuntimeError, match="negative values for beta"):
+        F.smooth_l1_loss(x, x, beta=-0.5)
+    for loss in (F.nll_loss, F.cross_entropy):
+        for dtype in (torch.int32, torch.bool, torch.float32, torch.int8):
+            with pytest.raises(TypeError, match=f"target has dtype {dtype}"):
+                loss(x, torch.ones(3, dtype=dtype))
+        small = torch.tensor([0, 3, 1], dtype=torch.uint8)
+        assert torch.equal(loss(x, small), loss(x, small.long()))
+    assert torch.equal(F.smooth_l1_loss(x, x + 1, beta=0.0), F.l1_loss(x, x + 1))
 
 
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])

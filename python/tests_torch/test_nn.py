@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import io
 import pickle
 from pathlib import Path
@@ -81,6 +82,63 @@ def test_answers(name: str) -> None:
     for found, expected in zip(ours.state_dict().values(), theirs.state_dict().values()):
         torch.testing.assert_close(found, expected)
     torch.testing.assert_close(ours.eval()(*inputs), theirs.eval()(*inputs), rtol=1e-4, atol=1e-5)
+
+
+VARIED: dict[str, list[dict[str, Any]]] = {
+    **{name: [{name: True}] for name in ("inplace", "scale_grad_by_freq", "log_target")},
+    **{name: [{name: False}] for name in ("bias", "elementwise_affine", "affine", "track_running_stats")},
+    **{name: [{name: value}] for name, value in (("eps", 0.3), ("delta", 0.3), ("alpha", 1.75), ("beta", 0.25))},
+    "negative_slope": [{"negative_slope": 0.375}],
+    "threshold": [{"threshold": 0.5}],
+    "approximate": [{"approximate": "tanh"}, {"approximate": "none"}],
+    "dim": [{"dim": 0}, {"dim": -1}],
+    "p": [{"p": 1.0}],
+    "padding_idx": [{"padding_idx": 0}, {"padding_idx": -9}, {"padding_idx": -2}, {"padding_idx": None}],
+    "max_norm": [{"max_norm": 0.5}],
+    "norm_type": [{"max_norm": 0.5, "norm_type": 1.0}],
+    "momentum": [{"momentum": 0.375}, {"momentum": None}],
+    "normalized_shape": [{"normalized_shape": (4, 6)}],
+    "ignore_index": [{"ignore_index": 3}],
+    "label_smoothing": [{"label_smoothing": 0.25}],
+    "weight": [{"weight": torch.linspace(0.5, 2, 6)}],
+    "pos_weight": [{"pos_weight": torch.linspace(0.5, 2, 6)}],
+    "reduction": [{"reduction": "none"}, {"reduction": "mean"}, {"reduction": "sum"}],
+}
+"""What layers are made with, each beside the others' defaults."""
+
+OF_SIZES = {"in_features", "out_features", "num_embeddings", "embedding_dim", "num_features"}
+OTHER = {"self", "args", "kwargs", "device", "dtype", "size_average", "reduce", "sparse", "_weight", "_freeze"}
+ALWAYS = {"Softmax": {"dim": 1}, "LogSoftmax": {"dim": 1}, "Dropout": {"p": 1.0}}
+
+
+@pytest.mark.filterwarnings("ignore:reduction")
+@pytest.mark.parametrize("name", LAYERS)
+def test_what_layers_are_made_with(name: str) -> None:
+    """Each argument of torch's constructor does what it does there: results, gradients, what is left in the layer."""
+    taken = inspect.signature(getattr(torch.nn, name).__init__).parameters.keys() - OF_SIZES - OTHER
+    assert taken <= VARIED.keys()
+    of_sizes = inspect.signature(getattr(torch.nn, name).__init__).parameters.keys() & OF_SIZES
+    for given in [{}] + [option for argument in sorted(taken) for option in VARIED[argument]]:
+        positional = LAYERS[name][0][: max(len(of_sizes), "Norm" in name and "normalized_shape" not in given)]
+        for training in (True, False):
+            results = []
+            for kind in (nn, torch.nn):
+                torch.manual_seed(0)
+                layer = getattr(kind, name)(*positional, **{**ALWAYS.get(name, {}), **given}).train(training)
+                x, *others = pair(name)[2]
+                made = []
+                for _ in range(2):
+                    leaf = x.clone().requires_grad_(x.is_floating_point())
+                    result = layer(leaf * 2 - 1 if not others and leaf.requires_grad else leaf, *others)
+                    result.square().sum().backward()
+                    made += [result, leaf.grad, *(p.grad.clone() for p in layer.parameters())]
+                results.append([*made, *layer.state_dict().values()])
+            for found, expected in zip(*results):
+                assert (found is None) == (expected is None)
+                if found is not None:
+                    torch.testing.assert_close(
+                        found, expected, rtol=1e-4, atol=1e-5, msg=lambda m, g=given: f"{g}: {m}"
+                    )
 
 
 @pytest.mark.filterwarnings("ignore:reduction")
@@ -217,7 +275,12 @@ def test_convert_alone() -> None:
     assert type(layer) is nn.Linear
     model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU())
     ht.convert(model, fuse=False)
-    assert [type(m) for m in model] == [nn.Linear, nn.ReLU]
+    assert [type(m) for m in (model, *model)] == [torch.nn.Sequential, nn.Linear, nn.ReLU]
+    ht.convert(model)
+    assert type(model) is nn.Sequential
+    placed = nn.Linear(3, 2, backend="cpu")
+    ht.revert(placed)
+    assert type(placed) is torch.nn.Linear and vars(placed).keys() == vars(layer).keys()
     with pytest.raises(TypeError, match=r"torch\.nn\.Module"):
         ht.convert(3)
 
@@ -326,3 +389,32 @@ def test_sequences_are_their_layers() -> None:
                 torch.testing.assert_close(
                     model(x), expected, rtol=0, atol=0, msg=lambda m, model=model: f"{model}: {m}"
                 )
+
+
+def test_layers_with_executors_are_asked_themselves() -> None:
+    """What a Sequential would do with one of them runs on its executor: one that is closed says so."""
+    with hg.Executor("cpu") as gone:
+        models = [
+            nn.Sequential(nn.Linear(gone, 3, 3), nn.ReLU()),
+            nn.Sequential(nn.Linear(3, 3), nn.ReLU(gone)),
+            nn.Sequential(nn.Linear(3, 3), nn.GELU(gone, "none")),
+        ]
+        for model in models:
+            model(torch.ones(2, 3))
+    for model in models:
+        with pytest.raises(RuntimeError, match="freed"):
+            model(torch.ones(2, 3))
+
+
+def test_statistics_that_are_no_longer_tracked() -> None:
+    """By an attribute, as torch's layers take it, in training and in evaluation."""
+    for training in (True, False):
+        kept = []
+        for kind in (nn, torch.nn):
+            layer = kind.BatchNorm1d(3).train(training)
+            layer.running_mean.fill_(0.5)
+            layer.track_running_stats = False
+            torch.manual_seed(0)
+            kept.append([layer(torch.randn(4, 3)), *layer.buffers()])
+        for found, expected in zip(*kept):
+            torch.testing.assert_close(found, expected)

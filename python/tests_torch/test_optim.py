@@ -21,6 +21,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "Adam": ("Adam", {}),
     "Adam decay": ("Adam", {"lr": 0.02, "weight_decay": 0.1, "betas": (0.8, 0.9), "eps": 1e-6}),
     "Adam amsgrad": ("Adam", {"amsgrad": True, "lr": torch.tensor(0.01, dtype=torch.float64)}),
+    "Adam decay apart": ("Adam", {"lr": 0.02, "weight_decay": 0.1, "decoupled_weight_decay": True}),
     "AdamW": ("AdamW", {"lr": 0.01, "weight_decay": 0.1}),
     "AdamW amsgrad": ("AdamW", {"amsgrad": True, "maximize": True}),
 }
@@ -36,8 +37,10 @@ def parameters(dtype: torch.dtype = torch.float32) -> list[torch.nn.Parameter]:
 
 def step(optimizer: Any, params: list[torch.nn.Parameter], round: int) -> None:
     generator = torch.Generator().manual_seed(round)
-    for p in params[:-1]:
+    for i, p in enumerate(params[:-1]):
         p.grad = torch.randn(p.shape, generator=generator).to(p.dtype)
+        if i == 1 and round in (0, 3, 7):  # whose steps are then fewer than the others'
+            p.grad = None
     optimizer.step()
 
 
@@ -117,8 +120,16 @@ def test_gradscaler() -> None:
 def test_what_is_refused() -> None:
     p = torch.nn.Parameter(torch.ones(3))
     p.grad = torch.ones(3)
-    with pytest.raises(ValueError, match="differentiable is True"):
-        optim.SGD([p], lr=0.1, differentiable=True).step()
+    for make in (
+        lambda **asked: optim.SGD([p], lr=0.1, momentum=0.5, **asked),
+        lambda **asked: optim.AdamW([p], **asked),
+    ):
+        for name in ("fused", "capturable", "differentiable"):
+            optimizer = make()
+            optimizer.param_groups[0][name] = True  # torch refuses some of them where there is no GPU
+            with pytest.raises(ValueError, match=f"{name} is True; this optimiser has it not"):
+                optimizer.step()
+            assert (p == 1).all() and not optimizer.state
     p.grad = torch.ones(3).to_sparse()
     with pytest.raises(TypeError, match="sparse"):
         optim.Adam([p]).step()
@@ -162,4 +173,11 @@ def test_clip_of_what_is_not_finite() -> None:
     p.grad = torch.tensor([1.0, torch.inf])
     with pytest.raises(RuntimeError, match="non-finite"):
         optim.clip_grad_norm_(p, 1.0, error_if_nonfinite=True)
-    assert optim.clip_grad_norm_([torch.nn.Parameter(torch.ones(2))], 1.0) == 0
+    assert optim.clip_grad_norm_(iter([torch.nn.Parameter(torch.ones(2))]), 1.0) == 0
+    for norm in (2.0, 1.0, float("inf")):
+        for worst in (torch.inf, torch.nan):
+            found = []
+            for clip in (optim.clip_grad_norm_, torch.nn.utils.clip_grad_norm_):
+                p.grad = torch.tensor([1.0, worst])
+                found += [clip([p], 1.0, norm), p.grad]
+            torch.testing.assert_close(found[:2], found[2:], equal_nan=True)

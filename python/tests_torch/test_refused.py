@@ -162,3 +162,13 @@ def test_what_is_refused_has_changed_nothing(name: str) -> None:
     gc.collect()
     assert native.kept() == 0
     assert refused >= 10
+
+
+def test_an_out_that_requires_grad_is_written_where_nothing_is_recorded() -> None:
+    x, leaf = torch.randn(8), torch.zeros(8, requires_grad=True)
+    with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+        F.add(x, x, out=leaf)
+    assert not leaf.any() and leaf._version == 0
+    with torch.no_grad():
+        assert F.add(x, x, out=leaf) is leaf
+    assert torch.equal(leaf, x + x)

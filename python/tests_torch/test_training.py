@@ -8,6 +8,7 @@ import math
 import os
 import subprocess
 import sys
+import types
 from pathlib import Path
 from typing import Any, Callable, Optional
 
@@ -175,6 +176,101 @@ def test_numbers_of_numpy_train_as_those_of_python(tmp_path: Path) -> None:
     found = losses(paths[0], np.int64(2), np.uint8(2), np.uint8(3), np.float32(0.5))
     assert found == losses(paths[1], 2, 2, 3, 0.5)
     assert paths[0].read_text() == paths[1].read_text()
+
+
+@pytest.mark.parametrize("without", [None, "scaler", "autocast", "clip", "scheduler", "validate"])
+def test_a_run_is_the_loop_that_torch_shows(without: Optional[str]) -> None:
+    """With all that it can do around a step, and with all but one."""
+    found: list[Any] = []
+    for own in (True, False):
+        model = network()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+        schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+        scaler = torch.amp.GradScaler("cpu", init_scale=64.0, growth_interval=2)
+        given = {
+            "scaler": scaler,
+            "autocast": torch.bfloat16,
+            "clip": 0.25,
+            "scheduler": schedule,
+            "validate": lambda model: loss(model, next(iter(batches()))) + (10 if torch.is_grad_enabled() else 0),
+        }
+        asked = {name: value for name, value in given.items() if name != without}
+        torch.manual_seed(3)
+        if own:
+            outcome = training.fit(model, optimizer, loss, batches(), epochs=3, progress=False, **asked)
+            losses, validation = outcome.losses, outcome.validation
+        else:
+            losses, validation = [], []
+            for _ in range(3):
+                model.train()
+                each = []
+                for batch in batches():
+                    optimizer.zero_grad()
+                    with torch.autocast("cpu", torch.bfloat16, enabled="autocast" in asked):
+                        value = loss(model, batch)
+                    (scaler.scale(value) if "scaler" in asked else value).backward()
+                    if "clip" in asked:
+                        if "scaler" in asked:
+                            scaler.unscale_(optimizer)
+                        optim.clip_grad_norm_(model.parameters(), 0.25)
+                    if "scaler" in asked:
+                        scaler.step(optimizer)
+                        scaler.update()
+                    else:
+                        optimizer.step()
+                    each.append(value.item())
+                losses.append(sum(each) / len(each))
+                if "validate" in asked:
+                    model.eval()
+                    with torch.no_grad():
+                        validation.append(float(asked["validate"](model)))
+                if "scheduler" in asked:
+                    schedule.step()
+        found.append((losses, validation, optimizer.param_groups[0]["lr"], [p.tolist() for p in model.parameters()]))
+    assert found[0] == found[1]
+
+
+def test_logs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What is told, and when, of a run that broke off too: each log begins at the step that is done."""
+    told: list[Any] = []
+
+    class Writer:
+        def __init__(self, folder: str, purge_step: Optional[int]) -> None:
+            told.append(("begin", folder, purge_step))
+
+        def add_scalar(self, name: str, value: float, step: int) -> None:
+            told.append((name, value, step))
+
+        def close(self) -> None:
+            told.append("close")
+
+    module = types.ModuleType("torch.utils.tensorboard")
+    module.SummaryWriter = Writer  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+
+    def values(model: torch.nn.Module, batch: Tensor) -> Tensor:
+        return model(batch).sum() * 0 + batch.sum()
+
+    def run(epochs: int) -> None:
+        model = torch.nn.Linear(1, 1)
+        given = [torch.full((1, 1), float(i)) for i in (1, 2, 6)]
+        training.fit(
+            model, torch.optim.SGD(model.parameters()), values, given, epochs=epochs, progress=False, log_every=2,
+            log=[training.TensorBoardLog(tmp_path), training.CSVLog(tmp_path / "a.csv")], checkpoint=tmp_path / "run",
+        )  # fmt: skip
+
+    run(1)
+    run(2)
+    folder = str(tmp_path)
+    assert told == [
+        *(("begin", folder, None), ("loss", 2.0, 2), ("mean loss", 3.0, 3), "close"),
+        *(("begin", folder, 4), ("loss", 1.0, 4), ("loss", 6.0, 6), ("mean loss", 3.0, 6), "close"),
+    ]
+    rows = [row.split(",") for row in (tmp_path / "a.csv").read_text().splitlines()]
+    assert rows == [
+        ["step", "name", "value"],
+        *([str(each[2]), each[0], str(each[1])] for each in told if each[0] in ("loss", "mean loss")),
+    ]
 
 
 def test_early_stopping() -> None:
@@ -421,11 +517,12 @@ if __name__ == "__main__":
 
 def test_keys_with_the_same_text(tmp_path: Path) -> None:
     one, two, three, four = (torch.full((2,), float(i)) for i in range(4))
-    training.save(tmp_path / "s", {"a": {"b": one}, "a.b": two, "c": {1: three, "1": four}})
+    training.save(tmp_path / "s", {"a": {"b": one}, "a.b'": three, "a.b": two, "c": {1: three, "1": four}})
     state = training.load(tmp_path / "s")
     for found, expected in (
         (state["a"]["b"], one),
         (state["a.b"], two),
+        (state["a.b'"], three),
         (state["c"][1], three),
         (state["c"]["1"], four),
     ):

@@ -8,13 +8,13 @@ package gemm
 // line, step bytes on from that before; the next tile begins so many on.
 type ahead struct{ at, step, tile uintptr }
 
-// spot is where a call is: the chunk of k and the columns it does, how many panels follow
-// with these, the next of which begins at a row, or is packed, and which chunk and columns
+// spot is where a call is: the chunk of k that it does, how many panels follow with its
+// columns, the next of which begins at a row, or is packed, and which chunk and columns
 // follow then.
 type spot struct {
-	p0, kc, jc, panels, panel int64
-	packed                    bool
-	pNext, jNext              int64
+	p0, kc, panels, panel int64
+	packed                bool
+	pNext, jNext          int64
 }
 
 // aheadOf has a call of so many tiles fetch the next panel of A and, if that is to be

@@ -326,7 +326,7 @@ func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
 						}
 						s := tile{t: p.t, rows: int(n), cols: int(width), along: plan.along}
 						if !converts && w.written == nil { // what is entered directly is short
-							here := spot{p0: p0, kc: kc, jc: jc, panels: end - 1 - q, panel: top + n}
+							here := spot{p0: p0, kc: kc, panels: end - 1 - q, panel: top + n}
 							if jc > jo || !plan.along {
 								here.packed = packA
 							}
@@ -500,14 +500,11 @@ func (w *worker) packA(dst uintptr, step, top, n, p0, kc int64) {
 // whose rows rowStep bytes apart in src, in dst as rows that lie step apart.
 func (w *worker) transpose(dst uintptr, step int64, src uintptr, colStep, rowStep, cols, rows int64) {
 	p := w.p
-	size := p.t.size()
 	if p.in.convert != nil {
 		p.in.convert(dst, step, src, colStep, rowStep, cols, rows)
 		return
 	}
-	if rowStep != size || !w.squares(dst, step, src, colStep, cols, rows) {
-		w.move(dst, step, size, src, colStep, rowStep, 0, cols, 0, rows)
-	}
+	w.move(dst, step, p.t.size(), src, colStep, rowStep, cols, rows)
 }
 
 // squares transposes rows × cols elements of src to cols × rows of dst in squares, the
@@ -543,17 +540,22 @@ func (w *worker) squares(dst uintptr, dstStep int64, src uintptr, srcStep, rows,
 // movedAtOnce is how many elements a call moves, in some tens of microseconds.
 const movedAtOnce = 1 << 14
 
-// move copies the columns c0 … c1 of rows r0 … r1 between matrices of any strides.
-func (w *worker) move(dst uintptr, dstRow, dstCol int64, src uintptr, srcCol, srcRow, c0, c1, r0, r1 int64) {
-	if c0 == c1 {
+// move copies columns of so many rows between matrices of any strides: in squares,
+// where one lies as rows do and the other as columns.
+func (w *worker) move(dst uintptr, dstRow, dstCol int64, src uintptr, srcCol, srcRow, cols, rows int64) {
+	switch size := w.p.t.size(); {
+	case cols == 0:
+		return
+	case dstCol == size && srcRow == size && w.squares(dst, dstRow, src, srcCol, cols, rows),
+		dstRow == size && srcCol == size && w.squares(dst, dstCol, src, srcRow, rows, cols):
 		return
 	}
 	w.srcStep, w.srcNext, w.dstStep, w.bNext = uintptr(srcRow), uintptr(srcCol), uintptr(dstRow), uintptr(dstCol)
-	wide, high := min(c1-c0, movedAtOnce), max(1, movedAtOnce/(c1-c0))
-	for r := r0; r < r1; r += high {
-		for c := c0; c < c1; c += wide {
+	wide, high := min(cols, movedAtOnce), max(1, movedAtOnce/cols)
+	for r := int64(0); r < rows; r += high {
+		for c := int64(0); c < cols; c += wide {
 			w.src, w.dst = src+uintptr(r*srcRow+c*srcCol), dst+uintptr(r*dstRow+c*dstCol)
-			w.tiles, w.count = min(wide, c1-c), uintptr(min(high, r1-r))
+			w.tiles, w.count = min(wide, cols-c), uintptr(min(high, rows-r))
 			w.call(moves, tile{t: w.p.t})
 		}
 	}
@@ -563,22 +565,11 @@ func (w *worker) move(dst uintptr, dstRow, dstCol int64, src uintptr, srcCol, sr
 func (w *worker) deliver(i0, i1, j0, j1, step int64) {
 	p := w.p
 	src, dst := w.rooms[roomSum].Addr, p.c+uintptr(i0*p.crs+j0*p.ccs)
-	switch {
-	case p.out.store != nil:
+	if p.out.store != nil {
 		p.out.store(dst, p.crs, p.ccs, src, step, i1-i0, j1-j0)
-	case p.crs == p.out.size:
-		w.backTransposed(dst, src, step, i1-i0, j1-j0)
-	default:
-		w.move(dst, p.crs, p.ccs, src, p.t.size(), step, 0, j1-j0, 0, i1-i0)
+		return
 	}
-}
-
-// backTransposed writes rows × cols sums to the columns of the result.
-func (w *worker) backTransposed(dst, src uintptr, step, rows, cols int64) {
-	p := w.p
-	if size := p.t.size(); !w.squares(dst, p.ccs, src, step, rows, cols) {
-		w.move(dst, size, p.ccs, src, size, step, 0, cols, 0, rows)
-	}
+	w.move(dst, p.crs, p.ccs, src, p.t.size(), step, j1-j0, i1-i0)
 }
 
 // fetch gets C as it was, in the order of sums.
@@ -589,6 +580,5 @@ func (w *worker) fetch(i0, i1, j0, j1, step int64) {
 		p.out.convert(dst, step, src, p.ccs, p.crs, j1-j0, i1-i0)
 		return
 	}
-	size := p.t.size()
-	w.move(dst, step, size, src, p.ccs, p.crs, 0, j1-j0, 0, i1-i0)
+	w.move(dst, step, p.t.size(), src, p.ccs, p.crs, j1-j0, i1-i0)
 }

@@ -112,7 +112,7 @@ func (k *Kernel) Direct(l *backends.Launch, _ int) []backends.Direct {
 	defer k.spare.Store(r)
 	p := &r.first
 	ns := p.nanoseconds(r.part) * float64(r.batches*r.parts)
-	if !(ns <= directNanoseconds) || p.converts() || p.out.convert != nil || p.out.size != p.t.size() {
+	if !(ns <= directNanoseconds) || p.k == 0 || p.converts() || p.out.convert != nil || p.out.size != p.t.size() {
 		return nil
 	}
 	if k.is.Scaled { // by whatever numbers a call brings

@@ -24,12 +24,10 @@ const (
 func chunkSums(m machine, s tile) ([]byte, error) {
 	g := newMaker(rowsMachine(m), s)
 	g.begin()
-	const step, three, five, seven = x86.R9, x86.RBX, x86.RBP, x86.R12
+	const step = x86.R9
 	size, side := int(s.t.size()), int(square(s.t))
 	g.MovImm(step, uint64(chunk*size))
-	g.Lea(three, x86.Mem{Base: step, Index: step, Scale: 2})
-	g.Lea(five, x86.Mem{Base: step, Index: step, Scale: 4})
-	g.Lea(seven, x86.Mem{Base: three, Index: step, Scale: 4})
+	rows := g.multiplesOf(step, x86.RBX, x86.RBP, x86.R12)
 	a, b := [dotGroups]x86.Reg{x86.R8, x86.R10}, [dotGroups]x86.Reg{x86.RSI, x86.R11}
 	g.Load(x86.W64, a[0], argA)
 	g.Load(x86.W64, b[0], argB)
@@ -38,10 +36,7 @@ func chunkSums(m machine, s tile) ([]byte, error) {
 		g.Lea(b[i], x86.Mem{Base: b[i-1], Index: step, Scale: uint8(side)})
 	}
 	row := func(base x86.Reg, disp int) func(i int) x86.Mem {
-		return func(i int) x86.Mem {
-			x := multiplesOf(step, three, five, seven)[min(i, s.rows-1)]
-			return x86.Mem{Base: base, Index: x.index, Scale: x.scale, Disp: int32(disp)}
-		}
+		return func(i int) x86.Mem { return rows[min(i, s.rows-1)].of(base, disp) }
 	}
 	sum := func(i int) x86.Reg { return dotSum + x86.Reg(i) }
 	for i := range s.cols {

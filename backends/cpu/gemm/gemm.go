@@ -68,11 +68,8 @@ func Compile(v *isa.Verified, l jit.Level, other func() (jit.Program, error)) (*
 	return k, nil
 }
 
-// Step is about what an instruction of a lane takes, in nanoseconds.
-func (*Kernel) Step() float64 { return 0.0015 }
-
-// Lane is 0: Step has it all.
-func (*Kernel) Lane() float64 { return 0 }
+// Estimate is about what so many instructions of lanes take, in nanoseconds.
+func (*Kernel) Estimate(_ uint64, steps float64) float64 { return 0.0015 * steps }
 
 // Release frees what runs declined launches.
 func (k *Kernel) Release() { k.other.Release() }

@@ -37,8 +37,19 @@ type multiple struct {
 	scale uint8
 }
 
-// multiplesOf has 0 … 7 times the step, given what holds it three, five and seven times.
-func multiplesOf(step, three, five, seven x86.Reg) [8]multiple {
+// of is what lies so many steps behind a base, and so many bytes.
+func (x multiple) of(base x86.Reg, disp int) x86.Mem {
+	return x86.Mem{Base: base, Index: x.index, Scale: x.scale, Disp: int32(disp)}
+}
+
+// multiplesOf has 0 … 7 times the step, for which it makes three, five and seven times
+// that; with none of the last two 0 … 4 times.
+func (g *maker) multiplesOf(step, three, five, seven x86.Reg) [8]multiple {
+	g.Lea(three, x86.Mem{Base: step, Index: step, Scale: 2})
+	if five != x86.None {
+		g.Lea(five, x86.Mem{Base: step, Index: step, Scale: 4})
+		g.Lea(seven, x86.Mem{Base: three, Index: step, Scale: 4})
+	}
 	return [...]multiple{{x86.None, 1}, {step, 1}, {step, 2}, {three, 1}, {step, 4}, {five, 1}, {three, 2}, {seven, 1}}
 }
 
@@ -83,27 +94,16 @@ func byRows(m machine, s tile) ([]byte, error) {
 	g := newMaker(rowsMachine(m), s)
 	g.first, g.free = rowSumReg, [2]x86.Reg{0, 1}
 	g.begin()
-	const step, three, five, seven = x86.R9, x86.RBX, x86.RBP, x86.R12
-	const colStep, threeCols = x86.R14, x86.R15
+	const step, colStep = x86.R9, x86.R14
 	g.Load(x86.W64, step, argAStep)
-	g.Lea(three, x86.Mem{Base: step, Index: step, Scale: 2})
-	g.Lea(five, x86.Mem{Base: step, Index: step, Scale: 4})
-	g.Lea(seven, x86.Mem{Base: three, Index: step, Scale: 4})
 	g.Load(x86.W64, colStep, argBStep)
-	g.Lea(threeCols, x86.Mem{Base: colStep, Index: colStep, Scale: 2})
+	rows, cols := g.multiplesOf(step, x86.RBX, x86.RBP, x86.R12), g.multiplesOf(colStep, x86.R15, x86.None, x86.None)
 	size, side := int(s.t.size()), int(square(s.t))
-	row := func(group, i, disp int) x86.Mem {
-		x := multiplesOf(step, three, five, seven)[i]
-		return x86.Mem{Base: groupBases[group], Index: x.index, Scale: x.scale, Disp: int32(disp)}
-	}
-	factor := func(col, disp int) x86.Mem {
-		x := multiplesOf(colStep, threeCols, x86.None, x86.None)[col]
-		return x86.Mem{Base: regB, Index: x.index, Scale: x.scale, Disp: int32(disp)}
-	}
+	row := func(group, i, disp int) x86.Mem { return rows[i].of(groupBases[group], disp) }
 	// column adds the products of column p of a square.
 	column := func(group, p, disp int, from x86.Reg) {
 		for c := range s.rows {
-			x := factor(c, disp+p*size)
+			x := cols[c].of(regB, disp+p*size)
 			if m.evex {
 				g.Emit(g.f.fma, x86.Inst{VL: 32, D: g.sum(c, group), A: from, IsMem: true, Mem: x, Broadcast: true})
 				continue
@@ -274,7 +274,7 @@ func (w *worker) rowsOf(p *product, i0, i1 int64) {
 				at = place{sums, step}
 			}
 			if via && p.reads {
-				w.exchange(before+uintptr(again*size), step, size, c, p.ccs, p.crs, int64(s.rows), rows)
+				w.move(before+uintptr(again*size), size, step, c, p.ccs, p.crs, int64(s.rows), rows)
 			}
 			for pc := range chunks {
 				if w.err != nil || w.stopped {
@@ -294,16 +294,11 @@ func (w *worker) rowsOf(p *product, i0, i1 int64) {
 				w.call(rowwise, s)
 			}
 			if via {
-				w.exchange(c, p.ccs, p.crs, sums+uintptr(again*size), step, size, int64(s.rows), rows)
+				w.move(c, p.crs, p.ccs, sums+uintptr(again*size), step, size, int64(s.rows), rows)
 			}
 		}
 		i0 += rows
 	}
-}
-
-// exchange copies columns of so many rows between matrices of any strides.
-func (w *worker) exchange(dst uintptr, dstCol, dstRow int64, src uintptr, srcCol, srcRow, cols, rows int64) {
-	w.move(dst, dstRow, dstCol, src, srcCol, srcRow, 0, cols, 0, rows)
 }
 
 // restMask sets the masks of a square's halves for so many columns.

@@ -27,7 +27,7 @@ func (k *Kernel) Direct(l *backends.Launch, threads int) []backends.Direct {
 	alone.Record = nil // nobody cancels it
 	r := k.takeRun()
 	defer k.giveBack(r)
-	if l.Fuel > 0 || !r.prepare(&alone, 1) || r.lanes == 0 || r.staging || r.row > 0 && r.lanes > r.row*directRows {
+	if !r.prepare(&alone, 1) || r.lanes == 0 || r.staging || r.row > 0 && r.lanes > r.row*directRows {
 		return nil
 	}
 	ns := r.estimate() * float64(r.lanes)

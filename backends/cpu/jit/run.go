@@ -115,25 +115,25 @@ func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 	return nil
 }
 
-// Step estimates what an instruction of a lane takes, in nanoseconds.
-func (k *Kernel) Step() float64 {
-	ns := groupNanoseconds / float64(k.lanes())
-	if k.p.bytes && k.p.blocks == nil {
-		ns *= slowFactor
-	}
-	return ns
-}
-
-// Lane estimates what a lane takes beside its instructions: the elements that it goes to
-// by index, if caches have them.
-func (k *Kernel) Lane() float64 {
-	bytes := 0
+// Estimate is about what so many lanes and instructions of lanes take, in nanoseconds, if
+// caches have the elements that lanes go to by index.
+func (k *Kernel) Estimate(lanes uint64, steps float64) float64 {
+	ns, bytes := k.stepNanoseconds(k.p.blocks != nil), 0
 	for i, t := range k.p.fn.SlotTypes {
 		if (k.p.reads|k.p.writes)>>i&1 != 0 {
 			bytes += t.Size()
 		}
 	}
-	return nearNanoseconds * float64(bytes)
+	return ns*steps + nearNanoseconds*float64(bytes)*float64(lanes)
+}
+
+// stepNanoseconds is what an instruction of a lane takes, by blocks or not.
+func (k *Kernel) stepNanoseconds(blocks bool) float64 {
+	ns := groupNanoseconds / float64(k.lanes())
+	if k.p.bytes && !blocks {
+		ns *= slowFactor
+	}
+	return ns
 }
 
 func (k *Kernel) lanes() int {
@@ -171,10 +171,7 @@ func (r *run) estimate() float64 {
 		}
 		bytes += each
 	}
-	ns := steps / float64(r.lanes) * groupNanoseconds / float64(r.k.lanes())
-	if r.k.p.bytes && r.width == 0 {
-		ns *= slowFactor
-	}
+	ns := steps / float64(r.lanes) * r.k.stepNanoseconds(r.width > 0)
 	if bytes*float64(r.lanes) > farBytes {
 		return ns + farNanoseconds*bytes
 	}

@@ -50,23 +50,53 @@ func TestLarge(t *testing.T) {
 	}
 }
 
-// A loop that nothing bounds ends soon after it is cancelled.
+// A loop that nothing bounds ends soon after it is cancelled, and so do loops whose rounds
+// are known to be many.
 func TestCancel(t *testing.T) {
 	for _, l := range []jit.Level{jit.AVX2, jit.AVX512} {
-		k := kernel(t, `
-program forever
-slot x f32
-  ldg.f32 v, x[index]
-again:
-  add.f32 v, v, 0x1p+0
-  bra again`, l)
-		pool := workers.New(2)
-		for _, n := range []int{1, 100000} {
-			at := launch(n, nil, flat(t, isa.F32, make([]float32, n)))
-			time.AfterFunc(20*time.Millisecond, at.Record.Stop)
-			require.ErrorIs(t, k.Run(at, pool), backends.ErrCancelled)
+		for _, loop := range []string{
+			"again:\n  add.f32 v, v, 0x1p+0\n  bra again",
+			"  loop 300000000, end\n  add.f32 v, v, 0x1p+0\nend:\n  stg.f32 v, x[index]\n  exit",
+		} {
+			k := kernel(t, "program forever\nslot x f32\n  ldg.f32 v, x[index]\n"+loop, l)
+			pool := workers.New(2)
+			for _, n := range []int{1, 100000} {
+				at := launch(n, nil, flat(t, isa.F32, make([]float32, n)))
+				time.AfterFunc(10*time.Millisecond, at.Record.Stop)
+				require.ErrorIs(t, k.Run(at, pool), backends.ErrCancelled)
+			}
+			pool.Close()
 		}
-		pool.Close()
+	}
+}
+
+// Rows done side by side end when the launch is cancelled, before or in its last call.
+func TestCancelRows(t *testing.T) {
+	k := kernel(t, square, jit.Detect())
+	endless := kernel(t, "program endless\nslot x f32\nslot y f32\n  ldg.f32 v, x[index]\nagain:\n  add.f32 v, v, 0x1p+0\n  set.gt.f32 p, v, 0x0p+0\n  bra again, p\n  stg.f32 v, y[index]\n  exit", jit.Detect())
+	pool := workers.New(2)
+	defer pool.Close()
+	for _, dims := range [][2]int64{{300, 400}, {40, 400}, {16, 200}} { // by several threads, by one, and in one piece
+		x, y := make([]float32, dims[0]*dims[1]), make([]float32, dims[0]*dims[1])
+		for i := range x {
+			x[i] = 1
+		}
+		l := launch(len(x), nil, flat(t, isa.F32, x), flat(t, isa.F32, y))
+		l.Rank = 2
+		l.Shape[0], l.Shape[1] = dims[0], dims[1]
+		for i := range l.Slots {
+			v := &l.Slots[i]
+			v.Rank, v.Shape = 2, l.Shape
+			v.Stride[0], v.Stride[1] = dims[1], 1
+		}
+		v := &l.Slots[0]
+		v.Stride[0], v.Stride[1] = 1, dims[0] // a column of memory
+		l.Record.Stop()
+		require.ErrorIs(t, k.Run(l, pool), backends.ErrCancelled)
+		require.NotContains(t, y, float32(1))
+		l.Record = new(backends.Record)
+		time.AfterFunc(5*time.Millisecond, l.Record.Stop)
+		require.ErrorIs(t, endless.Run(l, pool), backends.ErrCancelled)
 	}
 }
 

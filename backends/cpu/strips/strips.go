@@ -155,8 +155,5 @@ const (
 	chunksPerThread  = 8
 )
 
-// Step estimates what an instruction of a lane takes, in nanoseconds.
-func (*Kernel) Step() float64 { return stepNanoseconds }
-
-// Lane is 0: Step has it all.
-func (*Kernel) Lane() float64 { return 0 }
+// Estimate is about what so many instructions of lanes take, in nanoseconds.
+func (*Kernel) Estimate(_ uint64, steps float64) float64 { return steps * stepNanoseconds }

@@ -204,6 +204,53 @@ func TestPanics(t *testing.T) {
 	}
 }
 
+// TestPanicsEndTheJob: after a panic chunks that were not begun are left out, by all
+// threads, whoever panics; of several panics of workers the caller gets the first.
+func TestPanicsEndTheJob(t *testing.T) {
+	p := New(3)
+	defer p.Close()
+	for _, onCaller := range []bool{true, false} {
+		me := goroutine()
+		var begun atomic.Int32
+		all, told := make(chan struct{}), make(chan struct{})
+		c := newCounter(3000)
+		c.work = func(int) {
+			switch n := begun.Add(1); {
+			case n > 3:
+				return
+			case n == 3:
+				close(all)
+			}
+			<-all // each of the threads has one
+			if mine := goroutine() == me; mine == onCaller && begun.CompareAndSwap(3, 4) {
+				defer close(told)
+				panic("first")
+			} else {
+				<-told
+				time.Sleep(5 * time.Millisecond)
+				if !mine && !onCaller {
+					panic("second")
+				}
+			}
+		}
+		func() {
+			defer func() {
+				r := recover()
+				if worker, ok := r.(*Panic); onCaller && r != "first" || !onCaller && (!ok || worker.Value != "first" || len(worker.Stack) == 0) {
+					t.Errorf("Run panics with %v", r)
+				}
+			}()
+			p.Run(3000, c)
+		}()
+		if n := c.threads.Load(); n != 3 {
+			t.Errorf("%d threads took part", n)
+		}
+		if n := begun.Load(); n != 4 {
+			t.Errorf("%d chunks were begun after the panic", n-4)
+		}
+	}
+}
+
 // goroutine tells goroutines apart.
 func goroutine() string {
 	text := make([]byte, 64)
