@@ -151,11 +151,11 @@ def verify_numpy() -> bool:
             return False
         made = native.numpy_empty(x)
         if made is not None:
-            kept = "K" if x.size and np.empty_like(x).strides == x.strides else "C"
+            kept = x.size > 0 and np.empty_like(x).strides == x.strides
             sizes = (made.shape, made.strides, made.dtype, made.flags.writeable, made.flags.owndata, made.base)
             if type(made) is not np.ndarray or sizes != (
                 x.shape,
-                np.empty_like(x, order=kept).strides,
+                x.strides if kept else np.empty_like(x, order="C").strides,
                 x.dtype,
                 True,
                 True,
