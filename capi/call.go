@@ -132,7 +132,7 @@ func (f *frame) read(what string, args *C.hologram_call_args) error {
 
 func (f *frame) readOperand(from *C.hologram_operand, i int) error {
 	o := &f.operands[i]
-	o.Bool = from.flags&C.HOLOGRAM_BOOL != 0
+	o.Bool, o.Transposed = from.flags&C.HOLOGRAM_BOOL != 0, from.flags&C.HOLOGRAM_TRANSPOSED != 0
 	if from.buffer != 0 {
 		if o.Buffer = find(handle(from.buffer), kindBuffer); o.Buffer == nil {
 			return badHandle(handle(from.buffer), anyKind(kindBuffer), f.operand(i))

@@ -80,7 +80,8 @@ enum {
   HOLOGRAM_BOOL = 4,          /* operand: its u8 are bools, of which an operation must make no others than 0 and 1 */
   HOLOGRAM_TRY = 8,           /* call, buffer_allocate: return HOLOGRAM_BUSY rather than wait for anything */
   HOLOGRAM_NUMBER = 16,       /* operand: a number, for all elements of a shape, that the call copies from the host */
-  HOLOGRAM_ORDERED = 32       /* call: who owns the memory of others uses and frees it in the order of stream */
+  HOLOGRAM_ORDERED = 32,      /* call: who owns the memory of others uses and frees it in the order of stream */
+  HOLOGRAM_TRANSPOSED = 64    /* operand: a matrix or stack of them, whose last two dimensions change places */
 };
 
 /* In the number of dims that stands for axes, beside a bit for each. */
@@ -223,8 +224,8 @@ typedef struct hologram_operand_info {
   int32_t bytes;
 } hologram_operand_info;
 
-/* An array of a call: a buffer of ours, whose other fields but HOLOGRAM_BOOL are then not looked at, or memory of
-   others: data is the address of element 0, strides are in elements, and device_type and device_id are DLPack's:
+/* An array of a call: a buffer of ours, whose other fields but HOLOGRAM_BOOL and
+   HOLOGRAM_TRANSPOSED are then not looked at, or memory of others: data is the address of element 0, strides are in elements, and device_type and device_id are DLPack's:
    the executor's, or (1, 0), the host's, where its device sees that. With HOLOGRAM_NUMBER, data is the address of one
    element in the host's memory, which is read before the call returns, whatever the device sees; strides are 0 then, and
    nothing may write it. Neither, which is buffer 0 and rank -1, stands for a boundary slot that is not bound. */

@@ -11,8 +11,10 @@
 
 outcome request_scalar(request *r, py_object *o) {
   hologram_scalar *to = &r->scalars[r->args.num_scalars];
+  py_object *number;
   int64_t whole;
   double value;
+  outcome found;
   if (r->args.num_scalars++ == MAX_SCALARS) return SURPRISE;
   if (o->type == py.PyFloat_Type) {
     to->dtype = HOLOGRAM_F64;
@@ -21,8 +23,13 @@ outcome request_scalar(request *r, py_object *o) {
   } else if (hologram_exact(o, &whole)) {
     to->dtype = HOLOGRAM_I64;
     to->bits = (uint64_t)whole;
+  } else if (number_is(o) || !(number = scalar_number(o))) {
+    return operand_refused();
   } else {
-    return SURPRISE;
+    r->args.num_scalars--;
+    found = request_scalar(r, number);
+    py.Py_DecRef(number);
+    return found;
   }
   return DONE;
 }

@@ -26,8 +26,9 @@ typedef struct {
 /* An array of numpy's as an operand; see python_numpy.c. SURPRISE if it is to be taken as other exporters are. */
 outcome numpy_take(hologram_operand *to, py_object *array);
 
-/* An array of numpy's of a shape and a dtype, 0 for bools; NULL if it can't be made, with an exception or without. */
-py_object *numpy_empty(const int64_t *shape, int rank, int32_t dtype);
+/* An array of numpy's of a shape and a dtype, 0 for bools; NULL if it can't be made, with an exception or without. strides, in
+   elements, are those of dense memory; NULL: row-major. */
+py_object *numpy_empty(const int64_t *shape, int rank, int32_t dtype, const int64_t *strides);
 
 /* How torch is asked about its tensors, see python_torch.c. */
 typedef struct {
@@ -52,6 +53,7 @@ typedef struct {
   int device_type, device_id; /* the executor's, on which tensors must be */
   bool changed; /* the work began, so written operands may have changed */
   int32_t ordered; /* HOLOGRAM_ORDERED, or 0: a flag of the call */
+  uint32_t transposed; /* bit i: operand i's last two dimensions change places */
   uint32_t numbers; /* bit i: operand i is one of Python's, */
   uint64_t cells[MAX_OPERANDS]; /* and room for it */
   uint64_t cell; /* room for a result that is a number */
@@ -82,6 +84,12 @@ outcome request_result(request *r, int elements, int first, int like, bool row, 
    Buffer; it may run Python then, so tensors are to be borrowed anew. */
 outcome request_cell(request *r, py_object **made);
 
+/* A number of Python's for one of numpy's, which has memory; NULL, with an exception or without, for what else there is. */
+py_object *scalar_number(py_object *o);
+
+/* A number of Python's of an element's bytes. */
+py_object *hologram_number_of(int32_t dtype, const void *at);
+
 /* Takes the next number. */
 outcome request_scalar(request *r, py_object *o);
 
@@ -100,8 +108,14 @@ outcome request_dim(request *r, int64_t size);
 /* The number of dimensions of operand i, which is taken and borrowed, and no number. */
 int request_rank(const request *r, int i);
 
+/* Lets the last two dimensions of operand i, which is taken, change places. */
+void request_transpose(request *r, int i);
+
 /* Broadcasts a shape with another one, as numpy does; false if they don't. */
 bool result_join(int64_t *shape, int *rank, const int64_t *other, int other_rank);
+
+/* Whether an array's elements fill its memory, in whatever order of its dimensions. */
+bool result_dense(const hologram_operand *o);
 
 /* A shape as a tuple; NULL with an exception. */
 py_object *result_shape(const int64_t *shape, int rank);

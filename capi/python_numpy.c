@@ -36,8 +36,9 @@ static bool find(void) {
   return true;
 }
 
+static const uint8_t shifts[] = {0, 0, 1, 2, 3, 0, 1, 2, 3, 1, 1, 2, 3}; /* binary logarithms of the items' sizes */
+
 outcome numpy_take(hologram_operand *to, py_object *array) {
-  static const uint8_t shifts[] = {0, 0, 1, 2, 3, 0, 1, 2, 3, 1, 1, 2, 3}; /* binary logarithms of the items' sizes */
   const np_array *a = (np_array *)array;
   int code = HOLOGRAM_F32;
   uintptr_t places;
@@ -62,12 +63,15 @@ outcome numpy_take(hologram_operand *to, py_object *array) {
   return places & ((1u << shifts[code]) - 1) ? SURPRISE : DONE;
 }
 
-py_object *numpy_empty(const int64_t *shape, int rank, int32_t dtype) {
-  ptrdiff_t dims[HOLOGRAM_MAX_RANK];
+py_object *numpy_empty(const int64_t *shape, int rank, int32_t dtype, const int64_t *strides) {
+  ptrdiff_t dims[HOLOGRAM_MAX_RANK], steps[HOLOGRAM_MAX_RANK];
   if (!find() || !make || dtypes[dtype] == py._Py_NoneStruct) return NULL;
-  for (int i = 0; i < rank; i++) dims[i] = (ptrdiff_t)shape[i];
+  for (int i = 0; i < rank; i++) {
+    dims[i] = (ptrdiff_t)shape[i];
+    if (strides) steps[i] = (ptrdiff_t)strides[i] << shifts[dtype];
+  }
   py.Py_IncRef(dtypes[dtype]);
-  return make(type, dtypes[dtype], rank, dims, NULL, NULL, 0, NULL);
+  return make(type, dtypes[dtype], rank, dims, strides ? steps : NULL, NULL, 0, NULL);
 }
 
 /* numpy_seen(array): what the fields say: the data's address, shape, strides in elements, code and flags; None of what is
@@ -95,14 +99,14 @@ static py_object *seen(py_object *self, py_object *const *args, ptrdiff_t n) {
   return all;
 }
 
-/* numpy_empty(array): another of its shape and dtype; None if it is left to Python. */
+/* numpy_empty(array): another of its shape, order and dtype; None if it is left to Python. */
 static py_object *empty(py_object *self, py_object *const *args, ptrdiff_t n) {
   native c = {.name = "numpy_empty"};
   hologram_operand o;
   py_object *made;
   (void)self;
   if (!native_count(&c, n, 1)) return NULL;
-  made = numpy_take(&o, args[0]) == DONE && !(o.flags & HOLOGRAM_BOOL) ? numpy_empty(o.shape, o.rank, o.dtype) : NULL;
+  made = numpy_take(&o, args[0]) == DONE && !(o.flags & HOLOGRAM_BOOL) ? numpy_empty(o.shape, o.rank, o.dtype, result_dense(&o) ? o.strides : NULL) : NULL;
   return made || py.PyErr_Occurred() ? made : py_none();
 }
 

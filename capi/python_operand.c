@@ -8,7 +8,7 @@
 
 /* ---- kinds of objects ---- */
 
-typedef enum { UNKNOWN, EXPORTER, EXCHANGER, TORCH, OTHER, NUMPY } kind;
+typedef enum { UNKNOWN, EXPORTER, EXCHANGER, TORCH, OTHER, NUMPY, SCALAR } kind;
 
 /* What is known of a type. It is kept alive, so that its address stays its own. */
 static struct known {
@@ -121,6 +121,22 @@ static outcome take_export(hologram_operand *to, py_object *o, py_buffer *view, 
   return (uintptr_t)view->data % (size_t)view->itemsize ? SURPRISE : DONE;
 }
 
+py_object *scalar_number(py_object *o) {
+  struct known unseen, *k = slot_of(o->type);
+  py_buffer view;
+  py_object *number = NULL;
+  int32_t dtype;
+  bool boolean;
+  if (!k || !k->type) {
+    k = &unseen;
+    if (probe(o->type, &unseen) != DONE) return NULL;
+  }
+  if (k->kind != SCALAR || py.PyObject_GetBuffer(o, &view, PY_BUFFER_STRIDES | PY_BUFFER_FORMAT)) return NULL;
+  if ((dtype = dtype_of(view.format, view.itemsize, &boolean))) number = hologram_number_of(dtype, view.data);
+  py.PyBuffer_Release(&view);
+  return number;
+}
+
 /* ---- tensors ---- */
 
 /* A tensor as an operand, if it is where the executor works, and has memory: the wrappers and zeros of torch's that have
@@ -132,7 +148,7 @@ static outcome describe(const request *r, hologram_operand *to, const dl_tensor 
   if (r->executor && (t->device.type != r->device_type || (t->device.type != DL_CPU && t->device.id != r->device_id))) {
     return SURPRISE;
   }
-  to->flags = flags & DL_READ_ONLY ? HOLOGRAM_READ_ONLY : 0;
+  to->flags = (flags & DL_READ_ONLY ? HOLOGRAM_READ_ONLY : 0) | (r->transposed >> (to - r->operands) & 1 ? HOLOGRAM_TRANSPOSED : 0);
   switch (t->dtype.code) {
     case DL_INT:
       to->dtype = HOLOGRAM_I8 + steps;
@@ -249,7 +265,7 @@ outcome request_begin(request *r, py_object *executor) {
   r->args.context = NULL;
   r->args.first = NULL;
   r->num_borrowed = r->num_torch = r->num_versions = 0;
-  r->numbers = 0;
+  r->numbers = r->transposed = 0;
   r->changed = false;
   r->ordered = 0;
   r->executor = NULL;
@@ -310,6 +326,7 @@ outcome request_take(request *r, py_object *o, use u) {
   }
   switch (k->kind) {
     case NUMPY:
+    case SCALAR:
     case EXPORTER:
       if (!r->executor) {
         outcome found = on_default(r, DL_CPU, 0);
@@ -383,6 +400,11 @@ outcome request_borrow(request *r) {
     if (r->taken[i].api) return on_default(r, r->operands[i].device_type, r->operands[i].device_id);
   }
   return r->device_type != DL_CPU ? find_stream(r) : DONE;
+}
+
+void request_transpose(request *r, int i) {
+  r->transposed |= 1u << i; /* for tensors, which are described when they are borrowed */
+  r->operands[i].flags |= HOLOGRAM_TRANSPOSED;
 }
 
 int64_t request_size(const request *r, int i) {

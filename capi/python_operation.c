@@ -18,8 +18,7 @@ static double half(uint16_t bits) {
   return bits >> 15 ? -value : value;
 }
 
-/* A number of Python's of an element's bytes. */
-static py_object *number_of(int32_t dtype, const void *at) {
+py_object *hologram_number_of(int32_t dtype, const void *at) {
   union {
     int8_t i8;
     int16_t i16;
@@ -75,7 +74,7 @@ static py_object *first_of(request *r, int i) {
     if (!work_end(&w, status)) return NULL;
   }
   if (o->flags & HOLOGRAM_BOOL) return py.PyBool_FromLong(*(const uint8_t *)&r->cell != 0);
-  return number_of(o->dtype, &r->cell);
+  return hologram_number_of(o->dtype, &r->cell);
 }
 
 /* ---- operations ---- */
@@ -218,7 +217,7 @@ static outcome prepare(operation *o, request *r) {
   const signature *s = o->s;
   py_object *executor = given(o->values[0]);
   outcome found = request_begin(r, executor ? executor : buffer_s_executor(o));
-  int missing = 0, sized = 0;
+  int missing = 0, sized = 0, turned = 0;
   int64_t size;
   r->args.op = s->op;
   for (int i = 1; found == DONE && i < s->num_params; i++) {
@@ -258,7 +257,8 @@ static outcome prepare(operation *o, request *r) {
         break;
       case 'f':
         if (given_value && given_value->type != py.PyBool_Type) return SURPRISE;
-        if (missing && value == py._Py_TrueStruct) return SURPRISE;
+        if (missing && value == py._Py_TrueStruct) request_transpose(r, turned);
+        turned++; /* these flags are of the first operands, in order */
         found = request_dim(r, value == py._Py_TrueStruct);
         break;
       default:

@@ -116,14 +116,47 @@ static py_object *buffer_like(const request *r, const py_array *like, int32_t dt
   return made;
 }
 
+bool result_dense(const hologram_operand *o) {
+  int64_t step = 1;
+  unsigned left = (1u << o->rank) - 1;
+  for (int k = 0; k < o->rank; k++) {
+    if (!o->shape[k]) return false;
+    if (o->shape[k] == 1) left &= ~(1u << k);
+  }
+  while (left) {
+    int k = 0;
+    while (k < o->rank && !(left >> k & 1 && o->strides[k] == step)) k++;
+    if (k == o->rank) return false;
+    left &= ~(1u << k);
+    step *= o->shape[k];
+  }
+  return true;
+}
+
+/* The order in which the operands of a result's shape all lie, as numpy keeps it, and none with gaps; NULL: row-major. What
+   is broadcast has no say. */
+static const int64_t *kept_order(const request *r, const hologram_operand *result) {
+  const hologram_operand *like = NULL;
+  for (int i = 0; i < r->args.num_operands; i++) {
+    const hologram_operand *o = &r->operands[i];
+    if (r->numbers >> i & 1) continue;
+    if (o->buffer) return NULL;
+    if (o->rank != result->rank || memcmp(o->shape, result->shape, (size_t)o->rank * sizeof *o->shape) != 0) continue;
+    if (like && memcmp(like->strides, o->strides, (size_t)o->rank * sizeof *o->strides) != 0) return NULL;
+    like = o;
+  }
+  return like && like->rank > 1 && result_dense(like) ? like->strides : NULL;
+}
+
 outcome request_result(request *r, int elements, int first, int like, bool row, py_object **made) {
   hologram_operand result;
   const hologram_operand *of = &r->operands[first];
-  const int64_t *shape = result.shape;
+  const int64_t *shape = result.shape, *strides = NULL;
   int rank;
   int32_t dtype;
   if (elements != ASKED && r->args.num_dims < 0 && like >= 0 && !(r->operands[like].flags & HOLOGRAM_BOOL)) {
     if (broadcast(r, like, elements == BOOLS, &result) != DONE) return SURPRISE;
+    strides = kept_order(r, &result);
   } else if (hologram_result(&r->args, &result) != HOLOGRAM_OK) {
     return SURPRISE;
   }
@@ -138,7 +171,7 @@ outcome request_result(request *r, int elements, int first, int like, bool row, 
   } else if (of->buffer) {
     *made = buffer_like(r, (py_array *)r->taken[first].object, dtype, shape, rank);
   } else {
-    *made = numpy_empty(shape, rank, dtype);
+    *made = numpy_empty(shape, rank, dtype, strides);
   }
   return *made ? DONE : operand_refused();
 }

@@ -26,7 +26,10 @@ func (ex *Executor) borrow(to *call.Operand, o *Operand, r *call.Request, i int,
 	}
 	to.View, to.ReadOnly, to.Bool = *v, o.ReadOnly, o.Bool
 	to.View.Bytes = 0
-	if to.Packed = call.Contiguous(v); to.Packed {
+	if o.Transposed {
+		transpose(&to.View)
+	}
+	if to.Packed = call.Contiguous(&to.View); to.Packed {
 		call.Pack(&to.View)
 	}
 	if owner == nil && (!info.Asynchronous || ordered && !ex.device.imports()) {

@@ -25,6 +25,8 @@ type Operand struct {
 	Number bool
 	// Unbound stands for the boundary slot of a program: the executor's own pool.
 	Unbound bool
+	// Transposed says that the last two dimensions change places, if there are two.
+	Transposed bool
 }
 
 // Call is a call of an operation, or a launch of a program.
@@ -287,7 +289,11 @@ func (ex *Executor) lookUp(to *call.Operand, o *Operand, r *call.Request, i int,
 			return false, Errorf(Invalid, "%s: %s: the buffer is on %s, the executor on %s", r.What(), r.Name(i), b.ex.device.Name, ex.device.Name)
 		}
 		b.layout(&to.View)
-		to.Packed, to.ReadOnly, to.Bool, to.Mem = b.packed, b.readOnly, o.Bool, b.mem
+		if to.Packed = b.packed; o.Transposed {
+			transpose(&to.View)
+			to.Packed = call.Contiguous(&to.View)
+		}
+		to.ReadOnly, to.Bool, to.Mem = b.readOnly, o.Bool, b.mem
 		return false, nil
 	case o.Unbound:
 		if r.Op != nil || i != r.Program.Boundary {
@@ -307,6 +313,14 @@ func (ex *Executor) lookUp(to *call.Operand, o *Operand, r *call.Request, i int,
 		return false, takeNumber(to, o, r, i)
 	}
 	return true, ex.borrow(to, o, r, i, owner, c.Ordered)
+}
+
+// transpose swaps the last two dimensions of a view.
+func transpose(v *backends.View) {
+	if n := v.Rank; n >= 2 {
+		v.Shape[n-2], v.Shape[n-1] = v.Shape[n-1], v.Shape[n-2]
+		v.Stride[n-2], v.Stride[n-1] = v.Stride[n-1], v.Stride[n-2]
+	}
 }
 
 func typeText(r *call.Request, i int) string {

@@ -15,23 +15,25 @@ func TestPlacesThatAreNoneAreNamed(t *testing.T) {
 	onEach(t, func(t *testing.T, ex *Executor) {
 		for _, c := range []struct {
 			op      *kernels.Op
+			cols    int64
 			indices []uint32 // halves of i64
 			want    string
 		}{
-			{kernels.NLL, []uint32{0, 0, 3, 0, 4, 0}, "nll: target[2] is 4; expected 0 to 3: stray access in lane 2 "},
-			{kernels.NLL, []uint32{0, 0, 0xffffffff, 0xffffffff, 9, 0}, "nll: target[1] is -1; expected 0 to 3: stray access in lane 1 "},
-			{kernels.CrossEntropy, []uint32{0, 0, 3, 0, 4, 0}, "cross_entropy: target[2] is 4; expected 0 to 3: stray access in lane 2 "},
-			{kernels.NLLGradient, []uint32{0, 0, 3, 0, 0, 1}, "nll_gradient: target[2] is 4294967296; expected 0 to 3: stray access in lane 2 "},
-			{kernels.CrossEntropyGradient, []uint32{7, 0, 3, 0, 3, 0}, "cross_entropy_gradient: target[0] is 7; expected 0 to 3: stray access in lane 0 "},
-			{kernels.Embedding, []uint32{0, 0, 2, 0, 3, 0}, "embedding: index[2] is 3; expected 0 to 2: stray access in lane 8 "},
+			{kernels.NLL, 4, []uint32{0, 0, 3, 0, 4, 0}, "nll: target[2] is 4; expected 0 to 3: stray access in lane 2 "},
+			{kernels.NLL, 4, []uint32{0, 0, 0xffffffff, 0xffffffff, 9, 0}, "nll: target[1] is -1; expected 0 to 3: stray access in lane 1 "},
+			{kernels.CrossEntropy, 4, []uint32{0, 0, 3, 0, 4, 0}, "cross_entropy: target[2] is 4; expected 0 to 3: stray access in lane 2 "},
+			{kernels.NLLGradient, 4, []uint32{0, 0, 3, 0, 0, 1}, "nll_gradient: target[2] is 4294967296; expected 0 to 3: stray access in lane 2 "},
+			{kernels.CrossEntropyGradient, 4, []uint32{7, 0, 3, 0, 3, 0}, "cross_entropy_gradient: target[0] is 7; expected 0 to 3: stray access in lane 0 "},
+			{kernels.Embedding, 4, []uint32{0, 0, 2, 0, 3, 0}, "embedding: index[2] is 3; expected 0 to 2: stray access in lane 8 "},
+			{kernels.Embedding, 40, []uint32{0, 0, 2, 0, 3, 0}, "embedding: index[2] is 3; expected 0 to 2: stray access in lane 80 "}, // a block's on the CPU
 		} {
-			call := &Call{Op: c.op, Dims: []int64{3, 4}}
+			call := &Call{Op: c.op, Dims: []int64{3, c.cols}}
 			for _, o := range c.op.Operands {
 				typ := isa.F32
 				if o.Kind == kernels.Index {
 					typ = isa.I64
 				}
-				n, err := ex.Allocate(12, typ, true)
+				n, err := ex.Allocate(3*c.cols, typ, true)
 				require.NoError(t, err)
 				if o.Kind == kernels.Index {
 					n, err = ex.Allocate(3, typ, true)

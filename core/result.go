@@ -36,6 +36,11 @@ func ResultOf(c *Call) (*Result, error) {
 			own := b.Layout()
 			v = &own
 		}
+		if o.Transposed {
+			turned := *v
+			transpose(&turned)
+			v = &turned
+		}
 		types[i], bools[i] = v.Type, o.Bool
 		layouts[i] = kernels.Layout{Type: v.Type, Shape: v.Shape[:v.Rank], Stride: v.Stride[:v.Rank]}
 	}

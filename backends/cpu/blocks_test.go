@@ -71,6 +71,16 @@ func (w *writer) meeting() {
 		w.line("cvt.u64.u32 at, block\n  mul.u64 at, at, %d", size*(1+w.r.IntN(40)))
 		w.line("ldg.%s z, b%s[at + %d]", t, t, (w.r.IntN(60)-2)*size)
 		fold()
+		if size >= 4 && t[0] != 'f' && w.r.IntN(2) == 0 { // which says where the row begins that the lanes go along
+			if t != "u64" {
+				w.line("cvt.u64.%s at, z", t)
+			} else {
+				w.line("mov.u64 at, z")
+			}
+			w.line("min.u64 at, at, %d\n  mul.u64 at, at, %d\n  cvt.u64.u32 b64, lane\n  mul.u64 b64, b64, %[2]d\n  add.u64 at, at, b64", w.r.IntN(99), size)
+			w.line("ldg.%s z, b%[1]s[at]", t)
+			fold()
+		}
 	case 7: // a store to the lane's own place, some beyond the end
 		if w.stores[t] {
 			return

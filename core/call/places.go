@@ -19,16 +19,21 @@ func (s *step) stray(err error, l *backends.Launch) string {
 	if s.places == nil || !errors.As(err, &f) || f.Kind != isa.FaultAccess || f.Lane >= l.N {
 		return ""
 	}
-	v, at, lane := &l.Slots[s.places.Slot], int64(0), int64(f.Lane)
-	for k := l.Rank - 1; k >= 0; k-- {
-		at += lane % l.Shape[k] * v.Stride[k]
-		lane /= l.Shape[k]
+	v, lane := &l.Slots[s.places.Slot], int64(f.Lane)
+	place := lane / (int64(l.N) / elements(s.places.Shape))
+	at := place // of what is addressed by bytes, which has no gaps
+	if s.program.Verified.Slots[s.places.Slot].Indexed {
+		at = 0
+		for k := l.Rank - 1; k >= 0; k-- {
+			at += lane % l.Shape[k] * v.Stride[k]
+			lane /= l.Shape[k]
+		}
 	}
 	x := int64(binary.NativeEndian.Uint64(hostmem.Bytes(v.Addr+uintptr(8*at), 8)))
 	if 0 <= x && x < s.places.Count {
 		return ""
 	}
-	return ": " + s.named(int64(f.Lane)/(int64(l.N)/elements(s.places.Shape))) + fmt.Sprintf(" is %d; expected 0 to %d", x, s.places.Count-1)
+	return ": " + s.named(place) + fmt.Sprintf(" is %d; expected 0 to %d", x, s.places.Count-1)
 }
 
 // named is element i, counted in row-major order, of the operand with the places.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 # The enumeration of capi/python_operand.c.
-EXPORTER, EXCHANGER, TORCH, OTHER, NUMPY = 1, 2, 3, 4, 5
+EXPORTER, EXCHANGER, TORCH, OTHER, NUMPY, SCALAR = 1, 2, 3, 4, 5, 6
 
 _BOOLEAN = 4  # HOLOGRAM_BOOL
 
@@ -37,6 +37,8 @@ def probe(kind: type) -> tuple[object, ...]:
         return (NUMPY if verify_numpy() else EXPORTER), None
     if kind in (memoryview, bytearray) or (kind.__module__, kind.__name__) == ("array", "array"):
         return EXPORTER, None
+    if kind.__module__ == "numpy" and issubclass(kind, (np.number, np.bool_)):
+        return SCALAR, None  # its memory lasts as long as it does
     torch = sys.modules.get("torch")
     tensor = getattr(torch, "Tensor", None)
     if torch is not None and tensor is not None and kind in (tensor, torch.nn.Parameter):
@@ -132,6 +134,7 @@ def verify_numpy() -> bool:
     samples = [
         plain,
         plain.T[1:, :, ::-2],
+        plain.transpose(1, 2, 0),
         plain[1, 2, 3, ...],
         plain[:, :0],
         np.broadcast_to(plain, (2, 2, 3, 4)),
@@ -148,10 +151,11 @@ def verify_numpy() -> bool:
             return False
         made = native.numpy_empty(x)
         if made is not None:
+            kept = x.size > 0 and np.empty_like(x).strides == x.strides
             sizes = (made.shape, made.strides, made.dtype, made.flags.writeable, made.flags.owndata, made.base)
             if type(made) is not np.ndarray or sizes != (
                 x.shape,
-                np.empty_like(x, order="C").strides,
+                x.strides if kept else np.empty_like(x, order="C").strides,
                 x.dtype,
                 True,
                 True,

@@ -15,7 +15,7 @@ from hologram.errors import BackendError
 from hologram.executor import Executor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 __all__ = ["allocate", "default_executor", "dtype_of_tensor", "executor_of"]
 
@@ -68,8 +68,19 @@ def dtype_of_tensor(value: Any) -> Optional[np.dtype[Any]]:
     return found
 
 
-def allocate(like: Any, shape: tuple[int, ...], dtype: np.dtype[Any], executor: Executor) -> Any:
-    """Return a new array of the kind of one that there is: a Buffer, a torch tensor, or an array of numpy's."""
+def allocate(
+    like: Any, shape: tuple[int, ...], dtype: np.dtype[Any], executor: Executor, arrays: Sequence[Any] = ()
+) -> Any:
+    """Return a new array of the kind of one that there is: a Buffer, a torch tensor, or an array of numpy's.
+
+    Args:
+        like: The one that there is.
+        shape: Its shape.
+        dtype: Its dtype.
+        executor: Where a Buffer is made.
+        arrays: What it is made of element by element: it is in the order of those of numpy's that have its shape, if
+            that is one, without gaps. Others don't matter.
+    """
     if isinstance(like, Buffer):
         if 0 in shape:
             with executor.allocate(1, dtype, zero=False) as one:  # a device may not see numpy's memory
@@ -78,6 +89,11 @@ def allocate(like: Any, shape: tuple[int, ...], dtype: np.dtype[Any], executor: 
     if _foreign.is_tensor(like):
         torch: Any = sys.modules["torch"]
         return torch.empty(shape, dtype=getattr(torch, dtype.name), device=like.device)
+    if type(like) is np.ndarray and not like.flags.c_contiguous and like.size:
+        whole = [array for array in arrays if type(array) is np.ndarray and array.shape == shape]
+        first = whole[0].strides if whole else ()
+        if whole and all(array.strides == first for array in whole) and np.empty_like(whole[0]).strides == first:
+            return np.empty_like(whole[0], dtype)
     return np.empty(shape, dtype)
 
 

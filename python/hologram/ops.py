@@ -261,11 +261,17 @@ def __getattr__(name: str) -> Any:
     """Say what there is instead of what is not."""
     import difflib
 
+    from hologram._kernel.functions import PUBLIC
+
     if name.rpartition("_")[2] in ("mean", "average"):
         raise AttributeError(
             f"module {__name__!r} has no operation {name!r}; divide reduce_sum by the number of elements"
         )
-    near = [called(name)] if called(name) else difflib.get_close_matches(name, __all__, 1)
+    base = name.partition("_")[2] if name.startswith(("vector_", "scalar_", "reduce_")) else name
+    meant = called(name) or called(base)
+    if meant is None and base in PUBLIC:
+        raise AttributeError(f"module {__name__!r} has no operation {name!r}; hologram.{base} takes arrays too")
+    near = [meant] if meant else difflib.get_close_matches(name, __all__, 1)
     hint = f"; did you mean {near[0]}?" if near else "; dir(hologram.ops) lists what there is"
     raise AttributeError(f"module {__name__!r} has no operation {name!r}{hint}")
 

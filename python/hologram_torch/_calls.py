@@ -29,6 +29,7 @@ __all__ = [
     "binary_form",
     "called",
     "check_written",
+    "dtype_beside",
     "executor_form",
     "here",
     "in_place",
@@ -47,7 +48,7 @@ def number(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _dtype_of(number: Number, dtype: torch.dtype) -> torch.dtype:
+def dtype_beside(number: Number, dtype: torch.dtype) -> torch.dtype:
     """Return what torch.result_type does for a number beside a tensor, which dynamo can't trace."""
     if isinstance(number, float) and not dtype.is_floating_point:
         return torch.get_default_dtype()
@@ -105,7 +106,7 @@ def tensors(what: str, *values: Any) -> list[Tensor]:
             continue
         value = number(value)
         if like is not None and isinstance(value, (bool, int, float)):
-            dtype = _dtype_of(value, like.dtype)
+            dtype = dtype_beside(value, like.dtype)
             if like.ndim and like.dtype in (torch.float16, torch.bfloat16):
                 dtype = torch.float32  # not rounded before it is used
             if not dtype.is_floating_point and dtype != torch.bool:

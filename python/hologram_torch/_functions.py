@@ -18,6 +18,7 @@ from hologram_torch._calls import (
     binary_form,
     called,
     check_written,
+    dtype_beside,
     executor_form,
     here,
     in_place,
@@ -126,7 +127,7 @@ def _whole_power(x: Tensor, exponent: int, out: Optional[Tensor]) -> Tensor:
     if exponent < 0:
         raise RuntimeError("Integers to negative integer powers are not allowed.")
     (x,) = tensors("pow", x)
-    found = torch.ones((), dtype=torch.result_type(x, exponent), device=x.device)
+    found = torch.ones((), dtype=dtype_beside(exponent, x.dtype), device=x.device)
     x = mul(x, found)
     while exponent > 1:
         if exponent % 2:
@@ -150,7 +151,9 @@ def where(condition: Tensor, input: Union[Tensor, Number], other: Union[Tensor, 
     elif isinstance(input, Tensor) or isinstance(other, Tensor):
         x, y = tensors("where", input, other)
     else:
-        dtype = torch.result_type(input, other)
+        dtype = torch.bool
+        for value in (input, other):
+            dtype = dtype_beside(number(value), dtype)
         x, y = (torch.full((), value, dtype=dtype, device=condition.device) for value in (input, other))
     return called("where", (condition, x, y))
 

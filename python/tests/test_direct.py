@@ -266,6 +266,63 @@ def test_products_of_vectors(host: hg.Executor, kind: str) -> None:
     same(out, np.array([v @ v]), "one number, in an array of one dimension")
 
 
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize("code", ["b1", "i1", "i4", "i8", "u1", "u8", "f2", "f4", "f8"])
+def test_numpy_s_numbers(host: hg.Executor, code: str) -> None:
+    """They are arrays of no dimension, with a dtype, and numbers where such are asked for."""
+    dtype = np.dtype(code)
+    x, two = np.array([0, 1, 5]).astype(dtype), dtype.type(2)
+    mask = np.array([True, False, True])
+    for kind, of in kinds(host).items():
+        same(ops.where(of(mask), of(x), two), np.where(mask, x, two), kind)
+        same(ops.vector_less(two, of(x)), two < x, kind)
+        if code == "b1":
+            continue
+        for value in (two, two + dtype.type(1)):
+            same(ops.vector_add(of(x), value), x + value, kind)
+            same(ops.vector_sub(host, value, of(x)), value - x, kind)
+            same(ops.scalar_mul(of(x), scalar=value), x * value, kind)
+    with pytest.raises(hg.errors.DTypeError, match="b has dtype f64, and a has i16"):
+        ops.vector_add(x.astype(np.int16), np.float64(2))
+
+
+@pytest.mark.usefixtures("alone")
+def test_results_keep_the_order_of_numpy_s_arrays(host: hg.Executor) -> None:
+    """Of what lies in one order, without gaps, the result does too; else it is row-major. Kernels' results likewise."""
+    a = np.arange(24, dtype=F32).reshape(2, 3, 4)
+    add = hg.kernel(lambda x, y: x + y)
+    for order in itertools.permutations(range(3)):
+        x, row = a.transpose(order), a.transpose(order)[0]
+        for y in (x, 2.0, F32(2), row, row[:, :1]):
+            want = x + y
+            for got in (ops.vector_add(host, x, y), add(x, y)):
+                same(got, want, order)
+                assert got.strides == want.strides, order
+        assert ops.vector_less(x, x + 1).strides == (x < x).strides
+    for x, y in ((a.T, a.T.copy()), (a.T[::2], a.T[::2]), (a[:, :, ::2], a[:, :, ::2])):
+        for got in (ops.vector_add(x, y), add(x, y)):
+            same(got, x + y, "others")
+            assert got.flags.c_contiguous
+
+
+@pytest.mark.usefixtures("alone")
+def test_transposed_matrices(host: hg.Executor) -> None:
+    """Matrices and stacks of them that are stored transposed, of sizes that their shapes say."""
+    a, b = np.arange(24, dtype=F32).reshape(2, 3, 4) % 7, np.arange(20, dtype=F32).reshape(5, 4) % 5
+    for kind, of in kinds(host).items():
+        for left, right, flags, want in (
+            (a, b, {"trans_b": True}, a @ b.T),
+            (a.transpose(0, 2, 1), b, {"trans_a": True, "trans_b": True}, a @ b.T),
+            (a.transpose(0, 2, 1), b.T, {"trans_a": True, "trans_b": False}, a @ b.T),
+        ):
+            for _ in range(3):  # planned, and then repeated
+                same(ops.gemm(of(left), of(right), **flags), want, (kind, flags))
+            out = np.ones_like(want)
+            ops.gemm(host, of(left), of(right), of(out), alpha=2, beta=-1, **flags)
+            same(out, 2 * want - 1, (kind, flags))
+        same(ops.matvec(of(b), of(b[:, 0]), trans_a=True), b.T @ b[:, 0], kind)
+
+
 def test_transposed_vectors(host: hg.Executor) -> None:
     a = np.arange(12, dtype=F32).reshape(3, 4)
     same(ops.gemm(host, a[0], a, trans_b=True), a[0] @ a.T, "b")

@@ -220,6 +220,15 @@ def test_pickling_is_by_name() -> None:
         del sys.modules[module.__name__]
 
 
+def test_numpy_s_numbers_keep_their_dtype() -> None:
+    f = hologram.kernel(lambda x, y: x * y)
+    x = np.arange(3, dtype=np.float32)
+    for _ in range(3):  # the first call of a kind of arguments, and later ones
+        for number in (np.float32(2), 2, np.float64(2), np.int64(2), 2.5, np.float16(2), np.int8(3), np.True_):
+            got, want = f(x, number), x * number
+            assert (got.dtype, got.tolist()) == (want.dtype, want.tolist())
+
+
 def test_numbers_alone_give_a_number() -> None:
     f = hologram.kernel(lambda x, y: x / y)
     assert f(1, 4) == 0.25

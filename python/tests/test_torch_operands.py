@@ -556,6 +556,7 @@ def test_results_of_other_types(host: hg.Executor, monkeypatch: pytest.MonkeyPat
             assert (type(got), got.dtype, got.shape) == (torch.Tensor, want.dtype, want.shape)
             assert torch.equal(got, want)
     assert ops.vector_sub(host, 2, torch.tensor(3.0)).shape == ()
+    assert torch.equal(ops.gemm(host, x, x[0], trans_b=True), x @ x[0].T)
 
 
 @pytest.mark.parametrize("value", [2, 0.1, True])

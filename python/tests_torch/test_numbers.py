@@ -134,6 +134,17 @@ def test_clamp_names_itself() -> None:
             F.clamp(3, *bounds)
 
 
+def test_numbers_alone_are_compiled() -> None:
+    """torch.result_type can't be traced."""
+    x = torch.arange(4)
+    for a, b in ((1.0, 2), (1, 2), (True, False), (2, 0.5), (True, 3)):
+        expected = torch.where(x > 1, a, b)
+        for made in (F.where(x > 1, a, b), torch.compile(F.where, backend="eager", fullgraph=True)(x > 1, a, b)):
+            torch.testing.assert_close(made, expected)
+    torch.testing.assert_close(F.where(x > 1, np.float32(0.5), 2), torch.where(x > 1, 0.5, 2))
+    torch.testing.assert_close(torch.compile(F.pow, backend="eager", fullgraph=True)(x, 5), x**5)
+
+
 @pytest.mark.parametrize("alpha", [2, 1.0, -0.5], ids=str)
 def test_alpha_is_compiled(alpha: float) -> None:
     x, i = torch.randn(3, 4), torch.arange(4)

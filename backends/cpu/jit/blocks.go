@@ -336,12 +336,14 @@ func (g *gen) segment(i int) {
 	}
 }
 
-// headsOf computes the heads of a segment that nothing in it has to come before.
+// headsOf computes the heads of a segment that nothing in it has to come before: of a
+// lane's faults the first counts.
 func (g *gen) headsOf(s *segment) {
-	late := map[*ir.Value]bool{}
+	late, faulted := map[*ir.Value]bool{}, false
 	for _, n := range s.nodes {
 		h := g.headOf(n)
 		if h == nil {
+			faulted = faulted || n.Op != ir.Const && (!n.Op.IsInst() || n.CanFault())
 			for _, v := range n.Results {
 				late[v] = true
 			}
@@ -350,6 +352,7 @@ func (g *gen) headsOf(s *segment) {
 		if g.early[n] {
 			continue
 		}
+		late[n.Result()] = faulted && n.CanFault()
 		for _, a := range n.Args {
 			if late[a] {
 				late[n.Result()] = true

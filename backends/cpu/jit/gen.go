@@ -31,10 +31,11 @@ type program struct {
 	blocks   *blocks            // how it runs by blocks; nil: it does not
 	meets    bool               // lanes of a block meet, so it runs by blocks alone
 	packing  packing            // where it is not run by blocks
-	divisors map[*ir.Value]bool // what floats are divided by
+	divisors map[*ir.Value]bool // what is divided by
 	// writes has a bit for each slot stored to by index, masked for each of
 	// those to which not all lanes may store; reads for those loaded.
 	writes, masked, reads uint64
+	stored                uint64 // to, in any way
 }
 
 // shape is the variant of a program that code is made for: which of the slots
@@ -144,6 +145,9 @@ func (p *program) scan(r *ir.Region) error {
 		return unsupported("a program of this size", fmt.Sprintf("it has more than %d operations", maxNodes))
 	}
 	for _, n := range r.Nodes {
+		if n.Op == ir.Op(isa.STG) {
+			p.stored |= 1 << n.Mem.Slot
+		}
 		for _, v := range n.Results {
 			p.wide = p.wide || v.Type.Numeric() && v.Type.Size() == 8
 		}

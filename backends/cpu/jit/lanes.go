@@ -19,28 +19,40 @@ func lane(i, size int) x86.Mem {
 // lanewise computes fn for each lane of a and, if sizeB is not 0, b.
 func (g *gen) lanewise(sizeA int, a vreg, sizeB int, b vreg, size int, fn func(e *encoder)) vreg {
 	d := g.newReg(classVec)
-	lanes, vl := g.lanes, [...]int{g.vl(sizeA), g.vl(max(sizeB, 4)), g.vl(size)}
-	g.pure(d, a, b, 0, func(e *encoder, in *inst) {
-		e.spread(in.a, 0, vl[0])
-		if sizeB != 0 {
-			e.spread(in.b, 1, vl[1])
-		}
-		e.MovImm(x86.RCX, uint64(lanes-1))
-		again := e.NewLabel()
-		e.Bind(again)
-		e.Load(x86.Width(sizeA), x86.RAX, lane(0, sizeA))
-		if sizeB != 0 {
-			e.Load(x86.Width(sizeB), regT, lane(1, sizeB))
-		}
-		fn(e)
-		e.Store(x86.Width(size), lane(2, size), x86.RAX)
-		e.OpImm(x86.SUB, x86.W32, x86.RCX, 1)
-		e.Jcc(x86.NS, again)
-		r := e.out(in.d, 0)
-		e.Emit(x86.MovUPS, x86.Inst{VL: vl[2], D: r, IsMem: true, Mem: x86.At(regArgs, scratch(2))})
-		e.done(in.d, r)
-	})
+	g.pure(d, a, b, 0, func(e *encoder, in *inst) { g.eachOf(e, in, sizeA, sizeB, size, fn) })
 	return d
+}
+
+// lanewiseWhere computes 64-bit elements d anew of those of a and b, all lanes', if m has one.
+func (g *gen) lanewiseWhere(m, d, a, b vreg, fn func(e *encoder)) {
+	g.add(inst{d: d, merge: true, a: a, b: b, k: m, inner: true, pure: true, emit: func(e *encoder, in *inst) {
+		over := e.NewLabel()
+		e.testAny(in.k)
+		e.Jcc(x86.E, over)
+		g.eachOf(e, in, 8, 8, 8, fn)
+		e.Bind(over)
+	}})
+}
+
+func (g *gen) eachOf(e *encoder, in *inst, sizeA, sizeB, size int, fn func(e *encoder)) {
+	e.spread(in.a, 0, g.vl(sizeA))
+	if sizeB != 0 {
+		e.spread(in.b, 1, g.vl(sizeB))
+	}
+	e.MovImm(x86.RCX, uint64(g.lanes-1))
+	again := e.NewLabel()
+	e.Bind(again)
+	e.Load(x86.Width(sizeA), x86.RAX, lane(0, sizeA))
+	if sizeB != 0 {
+		e.Load(x86.Width(sizeB), regT, lane(1, sizeB))
+	}
+	fn(e)
+	e.Store(x86.Width(size), lane(2, size), x86.RAX)
+	e.OpImm(x86.SUB, x86.W32, x86.RCX, 1)
+	e.Jcc(x86.NS, again)
+	r := e.out(in.d, 0)
+	e.Emit(x86.MovUPS, x86.Inst{VL: g.vl(size), D: r, IsMem: true, Mem: x86.At(regArgs, scratch(2))})
+	e.done(in.d, r)
 }
 
 // spread stores a vector to the lanes' memory.

@@ -32,7 +32,7 @@ func (p *program) linears() []linear {
 		if p.escapes[n] {
 			break
 		}
-		l.here[n] = n.Op == ir.Op(isa.DIV) || n.Op == ir.Op(isa.REM)
+		l.here[n] = n.Op.IsInst()
 	}
 	// Parameters of loops are taken to step as they start, until what comes back
 	// says otherwise.
@@ -48,7 +48,7 @@ func (p *program) linears() []linear {
 type linearizer struct {
 	p             *program
 	out           []linear
-	here          map[*ir.Node]bool  // divisions that all lanes of a block do, if one does
+	here          map[*ir.Node]bool  // instructions that all lanes of a block do, if one does
 	bad           map[*ir.Value]bool // parameters that are not linear
 	used          []bool
 	again, strict bool
@@ -208,6 +208,10 @@ func (l *linearizer) inst(n *ir.Node) linear {
 		}
 	case isa.AND, isa.OR, isa.XOR:
 		return linear{known: even, max: full}
+	case isa.LDG: // of what the program does not change meanwhile, as a row's number
+		if n.Mem.Mode == isa.AddrByte && l.here[n] && l.p.stored>>n.Mem.Slot&1 == 0 && l.p.linearAccess(l.out, n) {
+			return linear{known: even, max: full}
+		}
 	}
 	return none
 }

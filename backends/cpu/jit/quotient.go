@@ -20,8 +20,9 @@ import (
 
 // divisor is what is computed once of a divisor.
 type divisor struct {
-	high, low vreg // the reciprocal, in two parts
-	span      vreg // what |x| is above the least by, less one, in bits; 0: divide always
+	high, low vreg  // the reciprocal, in two parts
+	span      vreg  // what |x| is above the least by, less one, in bits; 0: divide always
+	whole     whole // of integers, all there is
 }
 
 // bounds are the exponents of what is multiplied: of dividends, and of divisors.
@@ -40,10 +41,10 @@ func power(size, e int) uint64 {
 	return uint64(math.Float32bits(float32(math.Ldexp(1, e))))
 }
 
-// findDivisors finds the values that floats are divided by and that all lanes share.
+// findDivisors finds the values that something is divided by.
 func (p *program) findDivisors(r *ir.Region) {
 	for _, n := range r.Nodes {
-		if n.Op == ir.Op(isa.DIV) && n.Type.Float() {
+		if n.Op == ir.Op(isa.DIV) || n.Op == ir.Op(isa.REM) {
 			if _, constant := n.Args[1].Const(); !constant {
 				p.divisors[n.Args[1]] = true
 			}
@@ -81,6 +82,10 @@ func (g *gen) prepareDivisor(v *ir.Value) {
 		g.divisors[divided{v, u}] = g.divisors[divided{v, g.lo}]
 		return
 	}
+	if v.Type.Integer() {
+		g.divisors[divided{v, u}] = g.prepareWhole(v.Type, g.val(v))
+		return
+	}
 	size, y := g.regSize(v.Type), g.val(v)
 	x, b := bounds(size)
 	one := g.float(size, 1)
@@ -98,13 +103,18 @@ func (g *gen) negatedFMA(size int, a, b, c vreg) vreg {
 	return d
 }
 
+// divisorOf is what was prepared of v for the group at hand.
+func (g *gen) divisorOf(v *ir.Value) divisor {
+	if g.shared[v.ID] != 0 {
+		return g.divisors[divided{v, -1}]
+	}
+	return g.divisors[divided{v, g.u}]
+}
+
 // quotient divides the group's x by v: by products, if v was prepared.
 func (g *gen) quotient(x vreg, v *ir.Value) vreg {
 	size, y := g.regSize(v.Type), g.val(v)
-	d := g.divisors[divided{v, g.u}]
-	if g.shared[v.ID] != 0 {
-		d = g.divisors[divided{v, -1}]
-	}
+	d := g.divisorOf(v)
 	if d.high == 0 {
 		return g.op2(divF.of(size), size, x, y)
 	}

@@ -309,15 +309,11 @@ func (g *gen) fma(size int, a, b, c vreg) vreg {
 
 func absolute(g *gen, n *ir.Node) {
 	x, size := g.val(n.Args[0]), g.regSize(n.Type)
-	switch {
-	case n.Type.Float():
+	if n.Type.Float() {
 		g.set(n.Result(), g.andNot(size, g.signBit(size), x))
-	case size <= 4 || g.t.evex:
-		g.result(n, g.op1(absI.of(size), size, x))
-	default:
-		s := g.op2(x86.CmpGtQ, 8, g.number(8, 0), x)
-		g.result(n, g.op2(x86.SubQ, 8, g.xor(8, x, s), s))
+		return
 	}
+	g.result(n, g.magnitude(size, x))
 }
 
 func negate(g *gen, n *ir.Node) {
@@ -445,46 +441,11 @@ func count(g *gen, n *ir.Node) {
 
 // divide is DIV and REM; of floats DIV alone, since REM comes expanded.
 func divide(g *gen, n *ir.Node) {
-	a, size, t := g.args(n), g.regSize(n.Type), n.Type
-	if t.Float() {
-		g.result(n, g.quotient(a[0], n.Args[1]))
+	if n.Type.Float() {
+		g.result(n, g.quotient(g.val(n.Args[0]), n.Args[1]))
 		return
 	}
-	if n.CanFault() {
-		g.fault(n, isa.FaultDivide, g.equal(size, a[1], g.number(size, 0)), 0, t)
-	}
-	rem := n.Op == ir.Op(isa.REM)
-	w := x86.Width(size)
-	r := g.lanewise(size, a[0], size, a[1], size, func(e *encoder) {
-		done, one := e.NewLabel(), e.NewLabel()
-		if t.Signed() { // MIN / −1 would trap
-			e.OpImm(x86.CMP, w, regT, -1)
-			e.Jcc(x86.E, one)
-		}
-		zero := e.NewLabel()
-		e.Test(w, regT, regT)
-		e.Jcc(x86.E, zero)
-		if t.Signed() {
-			e.SignRAX(w)
-			e.Un(x86.IDIV, w, regT)
-		} else {
-			e.Op(x86.XOR, x86.W32, x86.RDX, x86.RDX)
-			e.Un(x86.DIV, w, regT)
-		}
-		if rem {
-			e.Mov(w, x86.RAX, x86.RDX)
-		}
-		e.Jmp(done)
-		e.Bind(one)
-		if t.Signed() && !rem {
-			e.Un(x86.NEG, w, x86.RAX)
-			e.Jmp(done)
-		}
-		e.Bind(zero)
-		e.Op(x86.XOR, x86.W32, x86.RAX, x86.RAX)
-		e.Bind(done)
-	})
-	g.result(n, r)
+	g.divideWhole(n)
 }
 
 // fence: code keeps accesses in the order of the program, and so does the processor.

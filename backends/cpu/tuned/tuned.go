@@ -15,6 +15,13 @@ import (
 
 // Plan returns a plan for an operation, or nil where the library's own is as good.
 func Plan(op *kernels.Op, t isa.Type, dims []int64) (*kernels.Plan, error) {
+	if op == kernels.Embedding {
+		l, _, err := op.Layouts(t, dims)
+		if err != nil {
+			return nil, nil
+		}
+		return embedding(l)
+	}
 	if !op.Axes {
 		return nil, nil
 	}
@@ -53,6 +60,9 @@ func along(op *kernels.Op, t, out isa.Type, rows, cols int64) (*kernels.Plan, er
 // PlanShapes returns a plan for operands with shapes, the rows of which are the last
 // axes dimensions of the first, below 0 all, or nil where the library's own is as good.
 func PlanShapes(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan, error) {
+	if op == kernels.Embedding {
+		return embedding(l)
+	}
 	if !op.Axes || len(l) != 2 && op.Rowwise() == nil || l[0].Elements() == 0 {
 		return nil, nil
 	}

@@ -31,8 +31,8 @@ __all__ = [
 ARRAYS: set[type] = {np.ndarray, Buffer}
 """The types of arrays that have a dtype and a shape at once; torch's tensors join them when one is met."""
 
-HOST = {np.ndarray, bool, int, float, type(None)}
-"""The types of arguments that say nothing of a device."""
+HOST: set[type] = {np.ndarray, bool, int, float, type(None)}
+"""The types of arguments that say nothing of a device; those of numpy's numbers join them when one is met."""
 
 
 def dtype_of_tensor(value: Any) -> Optional[np.dtype[Any]]:

@@ -397,7 +397,8 @@ class Kernel:
         compiled = self._compiled(names, given, outs)
         arrays = [v for n, v in zip(names, given) if n not in self._static and is_array(v)]
         places = [i for i, value in enumerate(values) if type(value) in ARRAYS]
-        plain = all(type(value) in ARRAYS or type(value) in _PYTHON for value in values)
+        HOST.update({type(value) for value in values if isinstance(value, np.generic)})
+        plain = all(type(value) in ARRAYS or type(value) in HOST for value in values)
         if (
             key is not None
             and len(values) == len(arguments)
@@ -425,7 +426,7 @@ class Kernel:
             raise DTypeError(
                 f"{self._name}: executor is {executor!r}; expected an Executor, such as hologram.Executor('cpu')"
             )
-        results = outs or tuple([allocate(like, shape, dtype, executor) for _, dtype in compiled.outputs])
+        results = outs or tuple([allocate(like, shape, dtype, executor, values) for _, dtype in compiled.outputs])
         if 0 not in shape:
             bindings = dict(zip(compiled.names, [*[values[i] for i in compiled.places], *results]))
             try:

@@ -1,0 +1,59 @@
+package tuned_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/backends/cpu"
+	"github.com/hologram-project/hologram/backends/cpu/tuned"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/kernels"
+)
+
+// Rows of a table come bit for bit, NaNs of any kind among them: rows that a block's lanes
+// have once, and that they go along, by sizes and by shapes.
+func TestEmbedding(t *testing.T) {
+	r := rand.New(rand.NewPCG(21, 22))
+	device := cpu.New(2)
+	const rows, n = 11, 30
+	for _, ty := range []isa.Type{isa.F32, isa.BF16, isa.F16, isa.F64} {
+		for _, cols := range []int64{8, 70, 1024, 2500} {
+			t.Run(fmt.Sprintf("%v/%d", ty, cols), func(t *testing.T) {
+				size := int64(ty.Size())
+				table, index := words(rows*cols*size), words(8*n)
+				for i := range table {
+					table[i] = r.Uint64() | uint64(r.IntN(2))*0x7ff07f807c007c00
+				}
+				for i := range n {
+					index[i] = uint64(r.IntN(rows))
+				}
+				shaped := []kernels.Layout{kernels.Packed(ty, rows, cols), kernels.Packed(isa.I64, 5, 2, n/10), kernels.Packed(ty, 5, 2, n/10, cols)}
+				plan, err := tuned.PlanShapes(kernels.Embedding, shaped, -1)
+				require.NoError(t, err)
+				require.NotNil(t, plan)
+				got := words(n * cols * size)
+				execute(t, device, plan, [][]uint64{table, index, got}, rows*cols, n, n*cols)
+				for i := range n {
+					for j := range cols {
+						if want := cell(table, ty, int64(index[i])*cols+j); cell(got, ty, int64(i)*cols+j) != want {
+							t.Fatalf("row %d, column %d: %#x, to be %#x", i, j, cell(got, ty, int64(i)*cols+j), want)
+						}
+					}
+				}
+			})
+		}
+	}
+	for what, l := range map[string][]kernels.Layout{
+		"a table's columns":   {{Type: isa.F32, Shape: []int64{rows, 64}, Stride: []int64{1, rows}}, kernels.Packed(isa.I64, n), kernels.Packed(isa.F32, n, 64)},
+		"numbers that repeat": {kernels.Packed(isa.F32, rows, 64), {Type: isa.I64, Shape: []int64{n}, Stride: []int64{0}}, kernels.Packed(isa.F32, n, 64)},
+		"short rows":          {kernels.Packed(isa.F32, rows, 3), kernels.Packed(isa.I64, n), kernels.Packed(isa.F32, n, 3)},
+		"another output":      {kernels.Packed(isa.F32, rows, 64), kernels.Packed(isa.I64, n), kernels.Packed(isa.F32, n, 63)},
+	} {
+		plan, err := tuned.PlanShapes(kernels.Embedding, l, -1)
+		require.NoError(t, err, what)
+		require.Nil(t, plan, what)
+	}
+}
