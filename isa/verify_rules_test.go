@@ -439,6 +439,7 @@ var ruleTests = []struct {
 			"no round":    text("loop 1, end\nmov.f32 x, 1\nend: add.f32 y, x, 1\nexit"),
 			"next round":  text("loop 2, end\nadd.f32 y, x, 1\nmov.f32 x, 1\nend: exit"),
 			"predicate":   text("bra a, p\na: mem_fence block\nbra b, q\nb: exit"),
+			"one way":     text("mov.pred p, true\nbra a, p\nmov.pred q, true\na: bra b, q\nb: exit"),
 			"sel":         text("sel.f32 x, p, 0, 1\nexit"),
 			"count":       text("loop n, end\nend: mem_fence block\nexit"),
 			"address":     text("slot a f32\nldg.f32 x, a[r]\nexit"),

@@ -1,6 +1,8 @@
 package analysis_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/hologram-project/hologram/isa"
@@ -196,6 +198,33 @@ func requireReduction(t *testing.T, a *analysis.Analysis) {
 }
 
 // TestClassesOfPrograms classifies what users may write.
+// A loop adds something up where an operation of one order takes what the last round left,
+// and an FMA where that is added: any other place of it, or operation, makes something else.
+func TestWhatAccumulates(t *testing.T) {
+	for op, places := range map[string]string{
+		"add": "yy", "mul": "yy", "min": "yy", "max": "yy", "and": "yy", "or": "yy", "xor": "yy", "fma": "nny",
+		"sub": "nn", "div": "nn", "rem": "nn", "shl": "nn", "shr": "nn", "pow": "nn",
+	} {
+		typ := "f32"
+		if strings.Contains("and or xor rem shl shr", op) {
+			typ = "u32"
+		}
+		for at, is := range places {
+			t.Run(fmt.Sprintf("%s %d", op, at), func(t *testing.T) {
+				args := []string{"x", "z", "x"}[:len(places)]
+				args[at] = "y"
+				a := analyseText(t, strings.ReplaceAll("slot a T\nslot b T\nslot c T\nldg.T x, a[index]\nldg.T z, b[index]\nmov.T y, 1\nloop 100, e\n"+
+					op+".T y, "+strings.Join(args, ", ")+"\ne:\nstg.T y, c[index]\nexit", "T", typ))
+				sums := 0
+				if is == 'y' {
+					sums = 1
+				}
+				require.Len(t, a.Class.Sums, sums)
+			})
+		}
+	}
+}
+
 func TestClassesOfPrograms(t *testing.T) {
 	const product = "slot a f32\nslot b f32\nslot c f32\nslot bias f32\nparam n u32\nparam k u32\nblock 64\n" +
 		"sreg i, block.x\nsreg j, lane.x\ncvt.u64.u32 i, i\ncvt.u64.u32 j, j\nldp.u32 k, k\nldp.u32 n, n\ncvt.u64.u32 kk, k\ncvt.u64.u32 nn, n\n" +
