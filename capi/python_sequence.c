@@ -1,7 +1,7 @@
 /* Sequences: the calls that a function of torch's tensors was seen to make, which are made again for other tensors of the
    same types, shapes and strides without any Python between them. What a function does must follow from these alone, and
-   be calls of this library, views of tensors and fresh tensors: what else a recording met spoils it. Inputs may be written,
-   in the places where the recorded calls wrote theirs. */
+   be calls of this library, views of tensors and fresh tensors: what else a recording met spoils it. Inputs may be written
+   that the function says it writes, in the places where the recorded calls wrote theirs. */
 #include "python_sequence.h"
 
 #include <stdlib.h>
@@ -31,10 +31,10 @@ typedef struct {
 
 /* A sequence for inputs of some types, shapes and strides. */
 typedef struct {
-  int count;    /* of those who use it */
+  int count; /* of those who use it */
   uint64_t used; /* the table's tick when a call last led to it */
   struct {
-    bool given, recorded;
+    bool given, recorded, written;
     int32_t type; /* torch's */
     layout is;
   } inputs[MAX_TENSORS];
@@ -113,6 +113,7 @@ static bool resolve(entry *e, const recording *seen, const base *inputs, int num
         continue;
       }
       if ((at = bases_find(inputs, num_inputs, o->storage)) >= 0) {
+        if (o->written && !e->inputs[at].written) return false;
         p->of = at;
         p->offset = (char *)o->view.data - inputs[at].data;
         if (p->offset < 0 || view_extent(&o->view) < 0 || p->offset + view_extent(&o->view) > inputs[at].bytes) return false;
@@ -186,10 +187,10 @@ static entry *put(table *t, entry *e) {
   return gone;
 }
 
-/* torch_sequence_add(table, inputs, recorded, answer, begin, end, results): makes what a table is called with lead from inputs
-   such as these, of which those recorded need gradients, to the answer or, if that is None, to results such as these by
-   the recorded calls from begin to end. A full table gives up the entry that was not used for longest. False if that can't
-   be. */
+/* torch_sequence_add(table, inputs, recorded, written, answer, begin, end, results): makes what a table is called with lead
+   from inputs such as these, of which those recorded need gradients, to the answer or, if that is None, to results such
+   as these by the recorded calls from begin to end, which may write the inputs that are written. A full table gives up the
+   entry that was not used for longest. False if that can't be. */
 static py_object *add(py_object *self, py_object *const *args, ptrdiff_t n) {
   native c = {.name = "torch_sequence_add"};
   base inputs[MAX_TENSORS], results[MAX_TENSORS];
@@ -201,23 +202,25 @@ static py_object *add(py_object *self, py_object *const *args, ptrdiff_t n) {
   table *t;
   entry *e;
   (void)self;
-  if (!native_count(&c, n, 7)) return NULL;
+  if (!native_count(&c, n, 8)) return NULL;
   t = (table *)args[0];
-  num_results = args[6]->type == py.PyTuple_Type ? py.PyTuple_Size(args[6]) : -1;
+  num_results = args[7]->type == py.PyTuple_Type ? py.PyTuple_Size(args[7]) : -1;
   if (t->head.type != table_type || args[1]->type != py.PyTuple_Type || py.PyTuple_Size(args[1]) != t->num_inputs ||
-      args[2]->type != py.PyTuple_Type || py.PyTuple_Size(args[2]) != t->num_inputs || num_results < 0) {
+      args[2]->type != py.PyTuple_Type || py.PyTuple_Size(args[2]) != t->num_inputs ||
+      args[3]->type != py.PyTuple_Type || py.PyTuple_Size(args[3]) != t->num_inputs || num_results < 0) {
     py.PyErr_SetString(py.PyExc_TypeError, "torch_sequence_add: expected a table, tuples for its inputs, and of results");
     return NULL;
   }
-  if (!(seen = recording_range(&c, args[4], args[5], &begin, &end))) return NULL;
+  if (!(seen = recording_range(&c, args[5], args[6], &begin, &end))) return NULL;
   if (seen->spoiled || num_results > MAX_TENSORS || !torch_usual(true)) return py.PyBool_FromLong(0);
-  if (!bases_look(inputs, args[1], t->num_inputs) || !bases_look(results, args[6], (int)num_results)) return py.PyBool_FromLong(0);
+  if (!bases_look(inputs, args[1], t->num_inputs) || !bases_look(results, args[7], (int)num_results)) return py.PyBool_FromLong(0);
   if (!(e = calloc(1, sizeof *e + (size_t)(end - begin) * sizeof *e->steps))) return py.PyErr_NoMemory();
   e->count = 1;
   for (int i = 0; i < t->num_inputs; i++) {
     const base *b = &inputs[i];
     e->inputs[i].given = b->object;
     e->inputs[i].recorded = py.PyTuple_GetItem(args[2], i) == py._Py_TrueStruct;
+    e->inputs[i].written = py.PyTuple_GetItem(args[3], i) == py._Py_TrueStruct;
     if (!b->object) continue;
     e->inputs[i].type = b->look.type;
     e->inputs[i].is.dtype = b->dtype;
@@ -225,8 +228,8 @@ static py_object *add(py_object *self, py_object *const *args, ptrdiff_t n) {
     memcpy(e->inputs[i].is.shape, b->look.shape, (size_t)b->look.rank * sizeof *b->look.shape);
     memcpy(e->inputs[i].is.strides, b->strides, sizeof b->strides);
   }
-  if (args[3] != py._Py_NoneStruct) {
-    py.Py_IncRef(e->answer = args[3]);
+  if (args[4] != py._Py_NoneStruct) {
+    py.Py_IncRef(e->answer = args[4]);
     fine = true;
   } else {
     fine = resolve(e, seen, inputs, t->num_inputs, begin, end, made) && find_results(e, results, (int)num_results, made);
