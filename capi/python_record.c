@@ -9,24 +9,48 @@ const uint8_t sequence_sizes[] = {0, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8};
 
 static _Thread_local recording *recorder;
 
-static void free_steps(step *steps, int n) {
-  for (int i = 0; i < n; i++) {
-    for (int k = 0; steps[i].operands && k < steps[i].args.num_operands; k++) {
-      if (steps[i].operands[k].object) py.Py_DecRef(steps[i].operands[k].object);
+/* Lets the tensors of a recording go, which may run Python. */
+static void let_go(recording *r) {
+  for (int i = 0; i < r->num_steps; i++) {
+    for (int k = 0; k < r->steps[i].args.num_operands; k++) {
+      py_object *o = r->steps[i].operands[k].object;
+      r->steps[i].operands[k].object = NULL;
+      if (o) py.Py_DecRef(o);
     }
-    free(steps[i].operands);
   }
 }
 
+static void forget(recording *r) {
+  if (!r) return;
+  forget(r->before);
+  let_go(r);
+  for (int i = 0; i < r->num_steps; i++) free(r->steps[i].operands);
+  free(r);
+}
+
 void sequence_spoil(void) {
-  if (recorder) recorder->spoiled = true;
+  if (recorder && !recorder->done) recorder->spoiled = true;
+}
+
+/* The number of a storage in the recording: another one if it is new there. */
+static int number_of(const recording *r, const char *storage) {
+  int next = 0;
+  for (int i = 0; i <= r->num_steps; i++) {
+    for (int k = 0; k < r->steps[i].args.num_operands; k++) {
+      const operand *o = &r->steps[i].operands[k];
+      if (!o->storage) continue;
+      if (o->storage == storage) return o->number;
+      if (o->number >= next) next = o->number + 1;
+    }
+  }
+  return next;
 }
 
 void sequence_note(const request *r) {
   recording *to = recorder;
   int n = r->args.num_operands;
   step *s;
-  if (!to || to->spoiled) return;
+  if (!to || to->spoiled || to->done) return;
   to->spoiled = to->num_steps == MAX_STEPS || r->args.first || r->args.residue;
   for (int i = 0; i < n; i++) {
     const taken *t = &r->taken[i];
@@ -49,6 +73,7 @@ void sequence_note(const request *r) {
     if (r->numbers >> i & 1) o->cell = r->cells[i];
     if (r->numbers >> i & 1 || o->view.rank < 0) continue;
     py.Py_IncRef(o->object = r->taken[i].object);
+    o->number = number_of(to, (char *)o->view.data - r->taken[i].offset * sequence_sizes[o->view.dtype]);
     o->storage = (char *)o->view.data - r->taken[i].offset * sequence_sizes[o->view.dtype];
     o->written = r->taken[i].written;
     o->versioned = r->taken[i].version;
@@ -56,17 +81,67 @@ void sequence_note(const request *r) {
   to->num_steps++;
 }
 
-/* torch_record(on): begins to record this thread's calls, or forgets what was recorded. */
+/* torch_record(on): begins to record this thread's calls, and keeps what was recorded last to be compared with; or forgets
+   all that was recorded. */
 static py_object *record(py_object *self, py_object *const *args, ptrdiff_t n) {
   native c = {.name = "torch_record"};
-  recording *old = recorder;
+  recording *old = recorder, *next = NULL, *older;
   (void)self;
   if (!native_count(&c, n, 1)) return NULL;
-  recorder = NULL;
-  if (old) free_steps(old->steps, old->num_steps);
-  free(old);
-  if (args[0] == py._Py_TrueStruct && !(recorder = calloc(1, sizeof *recorder))) return py.PyErr_NoMemory();
+  if (args[0] == py._Py_TrueStruct && !(next = calloc(1, sizeof *next))) return py.PyErr_NoMemory();
+  recorder = NULL; /* what is let go may run Python, which is not to be noted, but may record */
+  if (next && old) {
+    older = old->before;
+    old->before = NULL;
+    forget(older);
+    let_go(old);
+    next->before = old;
+  } else {
+    forget(old);
+  }
+  older = recorder;
+  recorder = next;
+  forget(older);
   return py_none();
+}
+
+static bool same_operand(const operand *a, const operand *b) {
+  const hologram_operand *v = &a->view, *w = &b->view;
+  size_t size;
+  if (!a->storage != !b->storage || v->rank != w->rank) return false;
+  if (v->rank < 0) return true;
+  size = (size_t)v->rank * sizeof *v->shape;
+  if (v->dtype != w->dtype || v->flags != w->flags || memcmp(v->shape, w->shape, size)) return false;
+  if (!a->storage) return !memcmp(&a->cell, &b->cell, sequence_sizes[v->dtype]);
+  if (a->number != b->number || a->written != b->written || a->versioned != b->versioned) return false;
+  return (char *)v->data - a->storage == (char *)w->data - b->storage && !memcmp(v->strides, w->strides, size);
+}
+
+static bool same_step(const step *a, const step *b) {
+  const hologram_call_args *x = &a->args, *y = &b->args;
+  if (x->op != y->op || x->program != y->program || x->fuel != y->fuel || x->num_operands != y->num_operands) return false;
+  if (x->num_scalars != y->num_scalars || x->num_dims != y->num_dims) return false;
+  if (memcmp(x->grid, y->grid, sizeof x->grid) || memcmp(x->block, y->block, sizeof x->block)) return false;
+  for (int i = 0; i < x->num_scalars; i++) {
+    if (a->scalars[i].dtype != b->scalars[i].dtype || a->scalars[i].bits != b->scalars[i].bits) return false;
+  }
+  for (int i = 0; i < x->num_dims; i++) {
+    if (a->dims[i] != b->dims[i]) return false;
+  }
+  for (int i = 0; i < x->num_operands; i++) {
+    if (!same_operand(&a->operands[i], &b->operands[i])) return false;
+  }
+  return true;
+}
+
+/* torch_agreed(): ends the recording; whether it has the same calls as the one before. */
+static py_object *agreed(py_object *self, py_object *const *args, ptrdiff_t n) {
+  recording *r = recorder;
+  bool same = r && r->before && !r->spoiled && !r->before->spoiled && r->num_steps == r->before->num_steps;
+  (void)self, (void)args, (void)n;
+  if (r) r->done = true;
+  for (int i = 0; same && i < r->num_steps; i++) same = same_step(&r->steps[i], &r->before->steps[i]);
+  return py.PyBool_FromLong(same);
 }
 
 /* torch_recorded(): how many calls were recorded; negative if what was done can't be. */
@@ -178,7 +253,7 @@ static const operand *writer_of(const char *storage) {
 const recording *recording_range(native *c, py_object *from, py_object *to, int32_t *begin, int32_t *end) {
   if (!native_i32(c, from, "begin", begin) || !native_i32(c, to, "end", end)) return NULL;
   if (recorder && *begin >= 0 && *begin <= *end && *end <= recorder->num_steps) return recorder;
-  py.PyErr_SetString(py.PyExc_ValueError, "there is no such range of recorded calls");
+  py.PyErr_SetString(py.PyExc_RuntimeError, "there is no such range of recorded calls");
   return NULL;
 }
 
@@ -242,6 +317,7 @@ static py_object *uses(py_object *self, py_object *const *args, ptrdiff_t n) {
 }
 static py_method methods[] = {
     {"torch_record", (void *)record, PY_FASTCALL, NULL},
+    {"torch_agreed", (void *)agreed, PY_FASTCALL, NULL},
     {"torch_recorded", (void *)recorded, PY_FASTCALL, NULL},
     {"torch_written", (void *)written, PY_FASTCALL, NULL},
     {"torch_uses", (void *)uses, PY_FASTCALL, NULL},

@@ -1,7 +1,7 @@
 /* Sequences: the calls that a function of torch's tensors was seen to make, which are made again for other tensors of the
    same types, shapes and strides without any Python between them. What a function does must follow from these alone, and
-   be calls of this library, views of tensors and fresh tensors: what else a recording met spoils it. Inputs may be written,
-   in the places where the recorded calls wrote theirs. */
+   be calls of this library, views of tensors and fresh tensors: what else a recording met spoils it. Inputs may be written
+   that the function says it writes, in the places where the recorded calls wrote theirs. */
 #include "python_sequence.h"
 
 #include <stdlib.h>
@@ -22,22 +22,25 @@ typedef struct {
   uint64_t cell;
 } part;
 
+/* What must hold of a tensor for views of it to lie in its memory. */
+typedef struct {
+  int32_t dtype; /* ours; 0 for bools */
+  int rank;
+  int64_t shape[HOLOGRAM_MAX_RANK], strides[HOLOGRAM_MAX_RANK];
+} layout;
+
 /* A sequence for inputs of some types, shapes and strides. */
 typedef struct {
-  int count;    /* of those who use it */
+  int count; /* of those who use it */
   uint64_t used; /* the table's tick when a call last led to it */
   struct {
-    bool given, recorded;
-    glance look;
-    int64_t shape[HOLOGRAM_MAX_RANK], strides[HOLOGRAM_MAX_RANK];
+    bool given, recorded, written;
+    int32_t type; /* torch's */
+    layout is;
   } inputs[MAX_TENSORS];
   py_object *answer; /* what a call is answered with, instead of a sequence */
   int num_made, num_results, num_steps;
-  struct {
-    int32_t dtype;
-    int rank;
-    int64_t shape[HOLOGRAM_MAX_RANK];
-  } made[MAX_BASES];
+  layout made[MAX_BASES];
   int results[MAX_TENSORS]; /* numbers of what is made, or NOTHING */
   struct {
     step call;
@@ -110,6 +113,7 @@ static bool resolve(entry *e, const recording *seen, const base *inputs, int num
         continue;
       }
       if ((at = bases_find(inputs, num_inputs, o->storage)) >= 0) {
+        if (o->written && !e->inputs[at].written) return false;
         p->of = at;
         p->offset = (char *)o->view.data - inputs[at].data;
         if (p->offset < 0 || view_extent(&o->view) < 0 || p->offset + view_extent(&o->view) > inputs[at].bytes) return false;
@@ -156,6 +160,13 @@ static bool find_results(entry *e, const base *results, int n, const fresh *made
     e->made[at].rank = (int)b->look.rank;
     memcpy(e->made[at].shape, b->look.shape, (size_t)b->look.rank * sizeof *b->look.shape);
   }
+  for (int i = 0; i < e->num_made; i++) {
+    int64_t stride = 1;
+    for (int k = e->made[i].rank - 1; k >= 0; k--) {
+      e->made[i].strides[k] = stride;
+      stride *= e->made[i].shape[k];
+    }
+  }
   return true;
 }
 
@@ -176,10 +187,10 @@ static entry *put(table *t, entry *e) {
   return gone;
 }
 
-/* torch_sequence_add(table, inputs, recorded, answer, begin, end, results): makes what a table is called with lead from inputs
-   such as these, of which those recorded need gradients, to the answer or, if that is None, to results such as these by
-   the recorded calls from begin to end. A full table gives up the entry that was not used for longest. False if that can't
-   be. */
+/* torch_sequence_add(table, inputs, recorded, written, answer, begin, end, results): makes what a table is called with lead
+   from inputs such as these, of which those recorded need gradients, to the answer or, if that is None, to results such
+   as these by the recorded calls from begin to end, which may write the inputs that are written. A full table gives up the
+   entry that was not used for longest. False if that can't be. */
 static py_object *add(py_object *self, py_object *const *args, ptrdiff_t n) {
   native c = {.name = "torch_sequence_add"};
   base inputs[MAX_TENSORS], results[MAX_TENSORS];
@@ -191,30 +202,34 @@ static py_object *add(py_object *self, py_object *const *args, ptrdiff_t n) {
   table *t;
   entry *e;
   (void)self;
-  if (!native_count(&c, n, 7)) return NULL;
+  if (!native_count(&c, n, 8)) return NULL;
   t = (table *)args[0];
-  num_results = args[6]->type == py.PyTuple_Type ? py.PyTuple_Size(args[6]) : -1;
+  num_results = args[7]->type == py.PyTuple_Type ? py.PyTuple_Size(args[7]) : -1;
   if (t->head.type != table_type || args[1]->type != py.PyTuple_Type || py.PyTuple_Size(args[1]) != t->num_inputs ||
-      args[2]->type != py.PyTuple_Type || py.PyTuple_Size(args[2]) != t->num_inputs || num_results < 0) {
+      args[2]->type != py.PyTuple_Type || py.PyTuple_Size(args[2]) != t->num_inputs ||
+      args[3]->type != py.PyTuple_Type || py.PyTuple_Size(args[3]) != t->num_inputs || num_results < 0) {
     py.PyErr_SetString(py.PyExc_TypeError, "torch_sequence_add: expected a table, tuples for its inputs, and of results");
     return NULL;
   }
-  if (!(seen = recording_range(&c, args[4], args[5], &begin, &end))) return NULL;
+  if (!(seen = recording_range(&c, args[5], args[6], &begin, &end))) return NULL;
   if (seen->spoiled || num_results > MAX_TENSORS || !torch_usual(true)) return py.PyBool_FromLong(0);
-  if (!bases_look(inputs, args[1], t->num_inputs) || !bases_look(results, args[6], (int)num_results)) return py.PyBool_FromLong(0);
+  if (!bases_look(inputs, args[1], t->num_inputs) || !bases_look(results, args[7], (int)num_results)) return py.PyBool_FromLong(0);
   if (!(e = calloc(1, sizeof *e + (size_t)(end - begin) * sizeof *e->steps))) return py.PyErr_NoMemory();
   e->count = 1;
   for (int i = 0; i < t->num_inputs; i++) {
     const base *b = &inputs[i];
     e->inputs[i].given = b->object;
     e->inputs[i].recorded = py.PyTuple_GetItem(args[2], i) == py._Py_TrueStruct;
+    e->inputs[i].written = py.PyTuple_GetItem(args[3], i) == py._Py_TrueStruct;
     if (!b->object) continue;
-    e->inputs[i].look = b->look;
-    memcpy(e->inputs[i].shape, b->look.shape, (size_t)b->look.rank * sizeof *b->look.shape);
-    memcpy(e->inputs[i].strides, b->strides, sizeof b->strides);
+    e->inputs[i].type = b->look.type;
+    e->inputs[i].is.dtype = b->dtype;
+    e->inputs[i].is.rank = (int)b->look.rank;
+    memcpy(e->inputs[i].is.shape, b->look.shape, (size_t)b->look.rank * sizeof *b->look.shape);
+    memcpy(e->inputs[i].is.strides, b->strides, sizeof b->strides);
   }
-  if (args[3] != py._Py_NoneStruct) {
-    py.Py_IncRef(e->answer = args[3]);
+  if (args[4] != py._Py_NoneStruct) {
+    py.Py_IncRef(e->answer = args[4]);
     fine = true;
   } else {
     fine = resolve(e, seen, inputs, t->num_inputs, begin, end, made) && find_results(e, results, (int)num_results, made);
@@ -226,15 +241,24 @@ static py_object *add(py_object *self, py_object *const *args, ptrdiff_t n) {
 
 /* ---- calls ---- */
 
+static bool lies(const layout *is, int64_t rank, const int64_t *shape, const int64_t *strides) {
+  if (rank != is->rank) return false;
+  for (int k = 0; k < rank; k++) {
+    if (shape[k] != is->shape[k] || (shape[k] != 1 && strides[k] != is->strides[k])) return false;
+  }
+  return true;
+}
+
 static bool fits(const entry *e, int i, py_object *o, const glance *look) {
   if (e->inputs[i].given != (o != py._Py_NoneStruct)) return false;
   if (!e->inputs[i].given) return true;
-  if (look->type != e->inputs[i].look.type || look->rank != e->inputs[i].look.rank) return false;
-  for (int k = 0; k < look->rank; k++) {
-    if (look->shape[k] != e->inputs[i].shape[k]) return false;
-    if (look->shape[k] != 1 && look->strides[k] != e->inputs[i].strides[k]) return false;
-  }
-  return true;
+  return look->type == e->inputs[i].type && lies(&e->inputs[i].is, look->rank, look->shape, look->strides);
+}
+
+/* Whether a tensor that was borrowed still is what the entry was found by: finalizers, which run where anything is made,
+   may have given it other memory. */
+static bool still(const layout *is, const hologram_operand *o) {
+  return is->dtype == (o->flags & HOLOGRAM_BOOL ? 0 : o->dtype) && lies(is, o->rank, o->shape, o->strides);
 }
 
 /* The entry for some inputs; NULL if there is none. */
@@ -286,6 +310,10 @@ static outcome run_step(const entry *e, int number, py_object *executor, py_obje
     hologram_operand *to = &r.operands[k];
     void *data = p->of == A_NUMBER ? (void *)&r.cells[k] : (char *)to->data + p->offset;
     if (p->of == NOTHING) continue;
+    if (p->of >= 0 && !still(p->of < num_inputs ? &e->inputs[p->of].is : &e->made[p->of - num_inputs], to)) {
+      found = SURPRISE;
+      break;
+    }
     r.cells[k] = p->cell;
     r.taken[k].view = true;
     /* The device is where the tensor is. */
@@ -316,8 +344,9 @@ static outcome run_step(const entry *e, int number, py_object *executor, py_obje
   return request_end(&r, fine) ? found : FAILED;
 }
 
-/* Whether all inputs are torch's own tensors, and with lent such as the executor's device works on. */
-static outcome check(py_object *executor, py_object *const *inputs, int n, bool lent) {
+/* Whether all inputs are torch's own tensors and, with an entry, such as the executor's device works on and it was found
+   by. */
+static outcome check(py_object *executor, py_object *const *inputs, int n, const entry *e) {
   request r;
   outcome found = request_begin(&r, executor);
   for (int i = 0; i < n && found == DONE; i++) {
@@ -325,7 +354,10 @@ static outcome check(py_object *executor, py_object *const *inputs, int n, bool 
     found = request_take(&r, inputs[i], READ);
     if (found == DONE && !r.taken[r.args.num_operands - 1].torch) found = SURPRISE;
   }
-  if (lent && found == DONE) found = request_borrow(&r);
+  if (e && found == DONE) found = request_borrow(&r);
+  for (int i = 0, k = 0; e && i < n && found == DONE; i++) {
+    if (inputs[i] != py._Py_NoneStruct && !still(&e->inputs[i].is, &r.operands[k++])) found = SURPRISE;
+  }
   return request_end(&r, found != FAILED) ? found : FAILED;
 }
 
@@ -350,7 +382,7 @@ static py_object *call(py_object *self, py_object *const *args, ptrdiff_t n) {
   bool changed = false;
   entry *e;
   if (n != 1 + t->num_inputs || !hologram_is_executor(args[0])) return py_none();
-  found = check(args[0], inputs, t->num_inputs, false);
+  found = check(args[0], inputs, t->num_inputs, NULL);
   if (found != DONE) return found == FAILED ? NULL : py_none();
   if (!torch_usual(true) || !(e = find_entry(t, inputs))) return py_none();
   if (e->answer) {
@@ -358,11 +390,11 @@ static py_object *call(py_object *self, py_object *const *args, ptrdiff_t n) {
     return e->answer;
   }
   e->count++; /* what follows may let others change the table */
-  if (writes_early(e, t->num_inputs)) found = check(args[0], inputs, t->num_inputs, true);
   for (int i = 0; !like && i < t->num_inputs; i++) like = inputs[i] == py._Py_NoneStruct ? NULL : inputs[i];
   for (int i = 0; i < e->num_made && found == DONE; i++) {
     if (!(made[i] = torch_asked()->empty(like, e->made[i].dtype, e->made[i].shape, e->made[i].rank))) found = operand_refused();
   }
+  if (found == DONE && writes_early(e, t->num_inputs)) found = check(args[0], inputs, t->num_inputs, e);
   for (int i = 0; i < e->num_steps && found == DONE; i++) found = run_step(e, i, args[0], inputs, t->num_inputs, made, &changed);
   if (found == SURPRISE && changed) { /* from the beginning it would be done twice */
     py.PyErr_SetString(py.PyExc_RuntimeError, "hologram: a call could not be finished after it had changed its arguments");

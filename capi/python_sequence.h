@@ -14,6 +14,7 @@ extern const uint8_t sequence_sizes[];
 typedef struct {
   py_object *object; /* the tensor, counted, so that no other storage gets its address; NULL: a number, or nothing */
   char *storage;     /* where the tensor's begins */
+  int number;        /* of the storage, in the order in which the recording met them */
   bool written, versioned; /* and its version was raised */
   hologram_operand view;
   uint64_t cell; /* of a number */
@@ -27,10 +28,12 @@ typedef struct {
   int64_t dims[HOLOGRAM_MAX_RANK];
 } step;
 
-/* What a thread's calls are recorded in; spoiled by what can't be made again. */
-typedef struct {
+/* What a thread's calls are recorded in; spoiled by what can't be made again. Those of signal handlers and finalizers are
+   among them. */
+typedef struct recording {
+  struct recording *before; /* of the same function, to be compared: the tensors are gone */
   int num_steps;
-  bool spoiled;
+  bool spoiled, done;
   step steps[MAX_STEPS];
 } recording;
 

@@ -1,11 +1,12 @@
 """Functions made of several operations, as one node of autograd and one call into the library each way.
 
 The second call with tensors of some dtypes, shapes and strides is recorded, with its gradient: what the operations
-asked of the library, on which views of the inputs and of fresh tensors. From then on such calls repeat that in C
-(capi/python_sequence.c), without the Python between and with the same bits. So a function may do nothing by what
-tensors hold, and nothing with torch but views and fresh tensors; inputs it may change where it says so. A recording
-that meets anything else is given up, and the function called as ever; so it is where torch redirects functions,
-autocast is on, or hooks see saved tensors.
+asked of the library, on which views of the inputs and of fresh tensors. It is so until two recordings agree, since
+signal handlers and finalizers may ask for more meanwhile; where none do, a later call is recorded. From then on such
+calls repeat that in C (capi/python_sequence.c), without the Python between and with the same bits. So a function may
+do nothing by what tensors hold, and nothing with torch but views and fresh tensors; inputs it may change where it
+says so. A recording that meets anything else is given up, and the function called as ever; so it is where torch
+redirects functions, autocast is on, or hooks see saved tensors.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ _MOST_FORMS = 64
 
 _MOST_INPUTS = 16
 """How many tensors a sequence takes and gives (capi/python_sequence.h)."""
+
+_MOST_RECORDED = 3
+"""How often a call is recorded until two in a row agree: what an operation does first of all may ask in other ways."""
 
 _HELD_BYTES = 1 << 20
 """How large an input may be that a node keeps for the gradient of the gradient alone."""
@@ -102,14 +106,13 @@ class _Seen:
 
     Attributes:
         calls: How many calls with it were computed since it was last recorded.
-        times: How often it was recorded: again where a full table gave it up.
-        failed: Whether it can't be.
+        times: How often it was recorded: again where a full table gave it up, or it could not be.
     """
 
-    __slots__ = ("calls", "failed", "times")
+    __slots__ = ("calls", "times")
 
     def __init__(self) -> None:
-        self.calls, self.times, self.failed = 0, 0, False
+        self.calls, self.times = 0, 0
 
 
 class _Form:
@@ -117,6 +120,7 @@ class _Form:
 
     Attributes:
         known: The table of what calls lead to: a result, or a node that records.
+        written: Of each input whether the function changes it.
     """
 
     def __init__(self, fused: Fused, options: tuple[Any, ...]) -> None:
@@ -124,6 +128,7 @@ class _Form:
         self._options = options
         self._seen: dict[tuple[Any, ...], _Seen] = {}
         self.known = native.torch_sequences(fused.name, fused.inputs)
+        self.written = tuple([i in fused.written for i in range(fused.inputs)])
 
     def compose(self, inputs: Sequence[Optional[Tensor]]) -> Tensor:
         """Call the function itself."""
@@ -152,36 +157,50 @@ class _Form:
                 self._seen.clear()
             seen = self._seen[key] = _Seen()
         seen.calls += 1
-        # The second call, and what drives others out of a table ever more seldom; but of inputs in one storage nobody
-        # can tell which of them a call was made with.
-        if not seen.failed and seen.calls >= 2 ** max(seen.times, 1) and _apart(inputs):
+        # The second call, and what drives others out of a table or fails ever more seldom; but of inputs in one storage
+        # nobody can tell which of them a call was made with.
+        if seen.calls >= 2 ** max(seen.times, 1) and _apart(inputs):
             seen.calls, seen.times = 0, seen.times + 1
-            seen.failed = not self._learnt(inputs)
+            self._learn(inputs)
         return self.compose(inputs)
 
-    def _learnt(self, inputs: _Inputs) -> bool:
-        """Record a call with inputs, and its gradient if they need one; False if it can't be."""
+    def _learn(self, inputs: _Inputs) -> None:
+        """Record calls with inputs, and their gradients if they need some, and know what two in a row did alike."""
         wanted = tuple([t is not None and is_grad_enabled() and t.requires_grad for t in inputs])
         if any(wanted[i] for i in self._fused.written):
-            return False
-        leaves = _detached(self.spared(inputs), wanted)
-        changed = [(t, t._version) for i, t in enumerate(leaves) if i in self._fused.written and t is not None]
-        native.torch_record(True)
+            return
         try:
+            agreed, between = False, -1
             with torch.autograd.set_multithreading_enabled(False), torch.set_grad_enabled(True in wanted):
-                result = self.compose(leaves)
-                between = native.torch_recorded()
-                if not _all_seen(changed):
-                    return False
-                if True not in wanted:
-                    return _is_whole() and _add(self.known, leaves, wanted, None, 0, between, (result,))
-                given = torch.ones_like(result)
-                grads = torch.autograd.grad(result, [t for t in leaves if t is not None and t.requires_grad], given)
+                for _ in range(_MOST_RECORDED):
+                    leaves = _detached(self.spared(inputs), wanted)
+                    native.torch_record(True)
+                    changed = [
+                        (t, t._version) for i, t in enumerate(leaves) if i in self._fused.written and t is not None
+                    ]
+                    result = self.compose(leaves)
+                    before, between = between, native.torch_recorded()
+                    if not _all_seen(changed):
+                        return
+                    if True in wanted:
+                        given = torch.ones_like(result)
+                        grads = torch.autograd.grad(
+                            result, [t for t in leaves if t is not None and t.requires_grad], given
+                        )
+                    agreed = native.torch_agreed() and before == between
+                    if agreed:
+                        break
+            if not agreed or not _is_whole():
+                return
+            if True not in wanted:
+                _add(self.known, leaves, wanted, self.written, None, 0, between, (result,))
+                return
             leaves = _detached(leaves, (False,) * len(leaves))
             node = _node_of(self, leaves, wanted, result.detach(), given, grads, between)
-            return node is not None and _add(self.known, leaves, wanted, node, 0, 0, ())
+            if node is not None:
+                _add(self.known, leaves, wanted, self.written, node, 0, 0, ())
         except RuntimeError:  # a function that has no gradient
-            return False
+            return
         finally:
             native.torch_record(False)
 
@@ -270,8 +289,6 @@ def _node_of(
 ) -> Optional[_Node]:
     """Return a node of what was recorded, the forward pass up to between; None if it can't be."""
     end = native.torch_recorded()
-    if end < 0 or not _is_whole():
-        return None
     before, after = native.torch_uses(inputs, 0, between), native.torch_uses((given, *inputs), between, end)
     if before is None or before[1] or after is None:
         return None
@@ -288,9 +305,10 @@ def _node_of(
         return None
     name = form.known.__name__
     forward, backward = native.torch_sequences(name, len(inputs)), native.torch_sequences(f"{name}'", len(reads))
-    if not _add(forward, inputs, (False,) * len(inputs), None, 0, between, (result, *extra)):
+    untouched = (False,) * len(reads)
+    if not _add(forward, inputs, (False,) * len(inputs), form.written, None, 0, between, (result, *extra)):
         return None
-    if not _add(backward, reads, (False,) * len(reads), None, between, end, tuple(grads)):
+    if not _add(backward, reads, untouched, untouched, None, between, end, tuple(grads)):
         return None
     return _Node(form, wanted, kept, held, large, shared, forward, backward)
 

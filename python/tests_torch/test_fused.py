@@ -152,7 +152,7 @@ def is_node(y: Tensor) -> bool:
 def test_the_same_bits(case: str) -> None:
     """Of a call that is repeated as of the function itself, its gradients included, and as one node."""
     shared, options, make = CASES[case]
-    fused = Fused(shared.name, shared.function, shared.inputs)  # whatever other tests called
+    fused = Fused(shared.name, shared.function, shared.inputs, shared.written)  # whatever other tests called
     for _ in range(2):
         fused(make(), options)
     for _ in range(2):
