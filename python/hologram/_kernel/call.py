@@ -260,8 +260,9 @@ class Kernel:
         while True:
             trace = Trace(plan)
             atlas = _atlas_names(names)
-            outer, current.trace, current.place = (current.trace, current.place), trace, None
+            outer = current.trace, current.place
             try:
+                current.trace, current.place = trace, None
                 arguments = [_argument(trace, *each) for each in zip(atlas, kinds, values)]
                 result = self._call(trace, names, arguments)
                 several, outputs = self._outputs(trace, result, wanted, atlas)
