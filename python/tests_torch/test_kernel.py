@@ -61,6 +61,24 @@ def newton(a):
 
 
 @ht.kernel
+def doubled(x, y):
+    """A loop with rounds that end early, in branches too: branches back that go by a condition."""
+    n = 0
+    while x < 5:
+        x = x * 2 * y + 0.5
+        n += 1
+        if x < 1:
+            continue
+        if y > 0.5:
+            if n > 3:
+                break
+            y = y * 0.9
+            continue
+        x += 1 + y
+    return x * y
+
+
+@ht.kernel
 def polar(x, y):
     return hg.sqrt(x * x + y * y), y > x, hg.tanh(y) * x
 
@@ -85,6 +103,7 @@ CASES: dict[str, Any] = {
     "loop of no rounds": (horner, lambda: (numbers(3), numbers(3), 0)),
     "branches": (bent, lambda: (numbers(40), numbers(40))),
     "while": (newton, lambda: (numbers(7),)),
+    "while with continue": (doubled, lambda: (numbers(7), numbers(7) + 1)),
     "several": (lambda x, y: (polar(x, y)[0], polar(x, y)[2]), lambda: (numbers(5), numbers(5))),
     "every": (every, lambda: (numbers(30), numbers(30))),
 }
@@ -106,6 +125,9 @@ def test_values() -> None:
     assert torch.equal(above, y > x)
     torch.testing.assert_close(rest, torch.tanh(y) * x)
     torch.testing.assert_close(newton(x.double()), x.double().sqrt())
+    pairs = [(0.1, 0.7), (0.2, 0.4), (6.0, 1.0), (0.05, 2.0)]
+    one, other = (torch.tensor(each, dtype=torch.float64) for each in zip(*pairs))
+    assert doubled(one, other).tolist() == [doubled._kernel._function(*pair) for pair in pairs]
     assert torch.equal(swish(x, beta=2.0), swish(x, 2.0))
 
 
