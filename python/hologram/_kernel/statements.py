@@ -415,6 +415,8 @@ class _Frame:
         counter = code.register(type)
         code.write(counter, f"mov.{type}", first)
         names = [name for name in _assigned(node.body) if name != node.target.id]
+        if _is_scalar(self.names.get(node.target.id)):  # which it is still after no rounds
+            names.append(node.target.id)
         names_held = [name for name in names if name in self.names]
         new = self.hold(node, names, False)
         loop = _Loop(self.depth, code.label("leave"), code.label("next"), [])
@@ -435,7 +437,7 @@ class _Frame:
             code.nothing()
         if loop.left:
             code.place(loop.leave)
-        self.after([*names, node.target.id], names_held, new)
+        self.after(list(dict.fromkeys([*names, node.target.id])), names_held, new)
         return _FALLS
 
     def count(self, step: int, type: str, start: Value, stop: Value) -> tuple[Any, Any]:
