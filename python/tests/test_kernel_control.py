@@ -346,7 +346,7 @@ def test_remainders_in_loops_that_lanes_leave_one_by_one(n: int) -> None:
 
 def counters_with_a_value_before(x: Any) -> Any:
     i = j = k = -1
-    for i in hologram.range(x):
+    for i in hologram.range(x):  # noqa: B007 (its value is the loop's result)
         pass
     for j in hologram.range(3):
         for k in hologram.range(j, x):
