@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import inspect
+import itertools
 import operator
 import os
 import subprocess
@@ -12,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -408,3 +410,33 @@ def test_types_follow_numpy() -> None:
     torch.testing.assert_close(a_tenth(x), torch.from_numpy(x.numpy() * 0.1))
     torch.testing.assert_close(a_tenth_in_f32(x), x * 0.1)
     torch.testing.assert_close(ht.functional.mul(x, 0.1), x * 0.1)
+
+
+def test_numbers_of_numpy_have_dtypes() -> None:
+    """As in hologram.kernel, which says what comes out; where an annotation says the type of a number it is that."""
+
+    @ht.kernel
+    def f(x, y):
+        return x * y, y
+
+    @ht.kernel
+    def annotated(x, y: float):
+        return x * y
+
+    kernel = f._kernel
+    numbers = [kind(2) for kind in (np.bool_, np.int8, np.uint8, np.int64, np.float16, np.float32, np.float64)]
+    for dtype, number in itertools.product((torch.int16, torch.float16, torch.float32), numbers):
+        x = torch.arange(3).to(dtype)
+        for arguments in ((x, number), (number, x)):
+            expected = kernel(*(a.numpy() if a is x else a for a in arguments))
+            for found, wanted in zip(f(*arguments), expected):
+                assert torch.equal(found, torch.from_numpy(wanted))
+                assert found.dtype == torch.from_numpy(wanted).dtype
+        if dtype.is_floating_point:
+            assert torch.equal(annotated(x, number), x * number.item())
+            assert annotated(x, number).dtype == dtype
+    x = torch.ones(3, requires_grad=True)
+    (slope,) = torch.autograd.grad(f(x, np.float32(2))[0].sum(), x)
+    assert slope.tolist() == [2.0] * 3
+    with pytest.raises(TypeError, match="complex"):
+        f(x, np.complex64(1))
