@@ -258,8 +258,7 @@ class Kernel:
         """Trace the function until the types of its variables are settled."""
         plan: dict[int, tuple[str, bool]] = {}
         while True:
-            trace = Trace(plan)
-            atlas = _atlas_names(names)
+            trace, atlas = Trace(plan), _atlas_names(names)
             outer = current.trace, current.place
             try:
                 current.trace, current.place = trace, None
