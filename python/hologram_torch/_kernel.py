@@ -10,8 +10,10 @@ import torch
 from torch import Tensor
 
 import hologram
+from hologram._built import is_number
 from hologram._kernel.call import Kernel as HologramKernel
 from hologram._kernel.call import exact
+from hologram._kernel.values import PRED
 from hologram.errors import DTypeError, InvalidArgumentError
 from hologram_torch._elementwise import ATLAS, GENERIC, MAKERS, Elementwise, traced
 from hologram_torch._executors import using
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Kernel", "kernel"]
 
-_TORCH = {**{kind: dtype for dtype, kind in ATLAS.items() if dtype != torch.bool}, "bool": torch.bool}
+_TORCH = {**{kind: dtype for dtype, kind in ATLAS.items() if dtype != torch.bool}, "bool": torch.bool, PRED: torch.bool}
 _KERNELS: dict[str, Kernel] = {}
 
 
@@ -100,7 +102,7 @@ class Kernel:
         """Run the kernel.
 
         Args:
-            arguments: Tensors, which are broadcast together, and numbers.
+            arguments: Tensors, which are broadcast together, and numbers: Python's, or numpy's, which have their dtype.
             executor: Where to run, if not where the tensors are.
             named: Arguments by name.
 
@@ -114,8 +116,13 @@ class Kernel:
         if is_dynamo_compiling():
             return self._operator(arguments, named)
         names, values = self._kernel._flat(arguments, named)
-        if not any(isinstance(value, Tensor) for value in values):
+        device = next((value.device for value in values if isinstance(value, Tensor)), None)
+        if device is None:
             return self._kernel(*arguments, executor=executor, **named)
+        values = [
+            self._of_numpy(name, value, device) if isinstance(value, np.generic) else value
+            for name, value in zip(names, values)
+        ]
         function, inputs, scalars = self._sorted(names, values)
         if executor is None:
             results = function.call(inputs, scalars)
@@ -123,6 +130,15 @@ class Kernel:
             with using(executor):
                 results = function.call(inputs, scalars)
         return tuple(results) if function.several else results[0]
+
+    def _of_numpy(self, name: str, value: Any, device: torch.device) -> Any:
+        """Return a number of numpy's as a tensor of its dtype, or as Python's where an annotation says more."""
+        if name in self._kernel._static or not is_number(value):
+            return value
+        number = value.item() if isinstance(value, (np.bool_, np.integer)) else float(value)
+        if name in self._kernel._annotated:
+            return number
+        return torch.tensor(number, dtype=_TORCH[self._kernel._kind(name, value).type], device=device)
 
     def _sorted(self, names: list[str], values: list[Any]) -> tuple[_Function, list[Tensor], list[float]]:
         signature: list[str] = []

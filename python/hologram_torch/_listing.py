@@ -130,9 +130,7 @@ class Builder(Code):
         if operation == "loop":
             self.loop(sources[0], str(sources[1]))
         elif operation == "bra" and any(each.mnemonic == f"{sources[0]}:" for each in self.body):
-            if len(sources) > 1:
-                raise NotImplementedError("a conditional branch backwards")
-            self.loop_back(str(sources[0]))
+            self.loop_back(str(sources[0]), *sources[1:])
         elif not line.result:
             self.act(line.mnemonic, *sources)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import threading
 from typing import Any
 
@@ -173,6 +174,54 @@ def test_threads() -> None:
         thread.join()
     assert not failures
     assert (len(runs), counted(f)) == (3, 3)
+
+
+def test_an_interrupt_anywhere_leaves_a_kernel_usable() -> None:
+    """Ctrl-C strikes between any two lines of what makes a program."""
+    import os
+    import sys
+    from types import FrameType
+
+    from hologram._kernel import call
+    from hologram._kernel.values import current
+
+    folder = os.path.join(os.path.dirname(hologram.__file__), "_kernel")
+    files = {os.path.join(folder, name) for name in ("source.py", "statements.py")}
+    seen: set[tuple[str, int]] = set()
+    compiling = call.Kernel._compile.__code__
+    x = np.arange(3.0)
+
+    @hologram.kernel
+    def f(x: Any) -> Any:
+        n = (k := 2) + 1
+        for i in hologram.range(2):
+            if x > 1:
+                x = x * n + i
+        return x - k
+
+    def strike(frame: FrameType, event: str, argument: object) -> Any:
+        if frame.f_code.co_filename not in files and frame.f_code is not compiling:
+            return None
+        place = frame.f_code.co_filename, frame.f_lineno
+        # What restores is the one thing that nothing could restore.
+        if event == "line" and place not in seen and "outer" not in linecache.getline(*place):
+            seen.add(place)
+            raise KeyboardInterrupt
+        return strike
+
+    done = False
+    tracer = sys.gettrace()
+    while not done:
+        sys.settrace(strike)
+        try:
+            assert_same(f(x), np.array([-2.0, -1.0, 17.0]))
+            done = True
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(tracer)
+        assert current.trace is None
+    assert len(seen) > 100
 
 
 def test_importing_hologram_does_not_import_kernels() -> None:

@@ -220,7 +220,7 @@ def program(seed: int) -> str:
                 if r.random() < 0.5:
                     lines += [f"{pad}else:", *block(indent + 1, depth - 1, loop)]
             elif kind == 8:
-                i = f"i{next(fresh)}"
+                i = r.choice([f"i{next(fresh)}", *names[2:]])
                 bounds = r.choice([f"{expression(1)} % 5", f"-2, {number()} % 4", "7, 0, -3", f"{number()} % 3, 9, 2"])
                 lines += [f"{pad}for {i} in hologram.range({bounds}):", *block(indent + 1, depth - 1, True)]
                 lines.append(f"{pad}    {r.choice(names[2:])} = ({i} * 3 + {number()}) % 1009")
@@ -342,6 +342,29 @@ def test_remainders_in_loops_that_lanes_leave_one_by_one(n: int) -> None:
     while (expected > 1).any():
         expected = np.where(expected > 1, expected % 3 - 1, expected)
     assert np.array_equal(reduce(x), expected)
+
+
+def counters_with_a_value_before(x: Any) -> Any:
+    i = j = k = -1
+    for i in hologram.range(x):  # noqa: B007 (its value is the loop's result)
+        pass
+    for j in hologram.range(3):
+        for k in hologram.range(j, x):
+            k = k * 10
+            if k > 20:
+                break
+    last = None
+    for last in hologram.range(2):
+        j += last
+    for j in hologram.range(x, 3, 2):
+        x += j
+    return x + 3 * i + 100 * j + 10000 * k
+
+
+def test_a_counter_with_a_value_before_keeps_it_after_no_rounds() -> None:
+    x = np.arange(-2, 6)
+    f = counters_with_a_value_before
+    assert hologram.kernel(f)(x).tolist() == [f(int(v)) for v in x]
 
 
 def loops_with_ends(x: Any) -> Any:

@@ -62,6 +62,22 @@ def test_operators_of_an_array_and_a_number(name: str) -> None:
 
 
 @numpy_2
+@pytest.mark.parametrize("name", ["lshift", "rshift", "pow"])
+def test_shifts_and_powers_by_a_number(name: str) -> None:
+    function = getattr(operator, name)
+    given = hologram.kernel(function)
+    for dtype, number in itertools.product(DTYPES, [1, 2, 3, True, np.int8(2), np.uint16(7), 2.0]):
+        x = numbers(dtype, 3)
+        if name == "pow":  # by a number of the source alone, and of integers: of floats in test_powers
+            if np.result_type(x, number).kind == "f":
+                continue
+        else:
+            compare_with_numpy(function, x, number, kernel=given)
+        written = hologram.kernel(lambda x, number=number: function(x, number), static="number")
+        compare_with_numpy(lambda x, number=number: function(x, number), x, kernel=written)
+
+
+@numpy_2
 def test_what_a_number_made_has_a_type_of_its_own() -> None:
     """An array's with a number is an array's: only numbers alone take the type of what they meet."""
 

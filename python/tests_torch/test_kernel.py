@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import inspect
+import itertools
 import operator
 import os
 import subprocess
@@ -12,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -61,6 +63,24 @@ def newton(a):
 
 
 @ht.kernel
+def doubled(x, y):
+    """A loop with rounds that end early, in branches too: branches back that go by a condition."""
+    n = 0
+    while x < 5:
+        x = x * 2 * y + 0.5
+        n += 1
+        if x < 1:
+            continue
+        if y > 0.5:
+            if n > 3:
+                break
+            y = y * 0.9
+            continue
+        x += 1 + y
+    return x * y
+
+
+@ht.kernel
 def polar(x, y):
     return hg.sqrt(x * x + y * y), y > x, hg.tanh(y) * x
 
@@ -85,6 +105,7 @@ CASES: dict[str, Any] = {
     "loop of no rounds": (horner, lambda: (numbers(3), numbers(3), 0)),
     "branches": (bent, lambda: (numbers(40), numbers(40))),
     "while": (newton, lambda: (numbers(7),)),
+    "while with continue": (doubled, lambda: (numbers(7), numbers(7) + 1)),
     "several": (lambda x, y: (polar(x, y)[0], polar(x, y)[2]), lambda: (numbers(5), numbers(5))),
     "every": (every, lambda: (numbers(30), numbers(30))),
 }
@@ -106,6 +127,9 @@ def test_values() -> None:
     assert torch.equal(above, y > x)
     torch.testing.assert_close(rest, torch.tanh(y) * x)
     torch.testing.assert_close(newton(x.double()), x.double().sqrt())
+    pairs = [(0.1, 0.7), (0.2, 0.4), (6.0, 1.0), (0.05, 2.0)]
+    one, other = (torch.tensor(each, dtype=torch.float64) for each in zip(*pairs))
+    assert doubled(one, other).tolist() == [doubled._kernel._function(*pair) for pair in pairs]
     assert torch.equal(swish(x, beta=2.0), swish(x, 2.0))
 
 
@@ -386,3 +410,33 @@ def test_types_follow_numpy() -> None:
     torch.testing.assert_close(a_tenth(x), torch.from_numpy(x.numpy() * 0.1))
     torch.testing.assert_close(a_tenth_in_f32(x), x * 0.1)
     torch.testing.assert_close(ht.functional.mul(x, 0.1), x * 0.1)
+
+
+def test_numbers_of_numpy_have_dtypes() -> None:
+    """As in hologram.kernel, which says what comes out; where an annotation says the type of a number it is that."""
+
+    @ht.kernel
+    def f(x, y):
+        return x * y, y
+
+    @ht.kernel
+    def annotated(x, y: float):
+        return x * y
+
+    kernel = f._kernel
+    numbers = [kind(2) for kind in (np.bool_, np.int8, np.uint8, np.int64, np.float16, np.float32, np.float64)]
+    for dtype, number in itertools.product((torch.int16, torch.float16, torch.float32), numbers):
+        x = torch.arange(3).to(dtype)
+        for arguments in ((x, number), (number, x)):
+            expected = kernel(*(a.numpy() if a is x else a for a in arguments))
+            for found, wanted in zip(f(*arguments), expected):
+                assert torch.equal(found, torch.from_numpy(wanted))
+                assert found.dtype == torch.from_numpy(wanted).dtype
+        if dtype.is_floating_point:
+            assert torch.equal(annotated(x, number), x * number.item())
+            assert annotated(x, number).dtype == dtype
+    x = torch.ones(3, requires_grad=True)
+    (slope,) = torch.autograd.grad(f(x, np.float32(2))[0].sum(), x)
+    assert slope.tolist() == [2.0] * 3
+    with pytest.raises(TypeError, match="complex"):
+        f(x, np.complex64(1))

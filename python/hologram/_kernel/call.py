@@ -258,10 +258,10 @@ class Kernel:
         """Trace the function until the types of its variables are settled."""
         plan: dict[int, tuple[str, bool]] = {}
         while True:
-            trace = Trace(plan)
-            atlas = _atlas_names(names)
-            outer, current.trace, current.place = (current.trace, current.place), trace, None
+            trace, atlas = Trace(plan), _atlas_names(names)
+            outer = current.trace, current.place
             try:
+                current.trace, current.place = trace, None
                 arguments = [_argument(trace, *each) for each in zip(atlas, kinds, values)]
                 result = self._call(trace, names, arguments)
                 several, outputs = self._outputs(trace, result, wanted, atlas)

@@ -218,6 +218,8 @@ def _pow(trace: Trace, a: Value, b: Value) -> Value:
         )
     if exponent < 0:
         fail(InvalidArgumentError, f"integers to the negative power {exponent} are not there; convert to a float type")
+    if exponent == 2 and b.weak and not a.weak:
+        return _mul(trace, *_together(trace, a) * 2)  # as numpy squares bools: in i8
     base, _ = _together(trace, a, b)
     result = _number(trace, 1, base)
     left = int(exponent)
@@ -254,10 +256,15 @@ def _bits(mnemonic: str) -> Callable[..., Value]:
 
 def _shift(mnemonic: str) -> Callable[..., Value]:
     def shift(trace: Trace, a: Value, b: Value) -> Value:
-        a, b = _together(trace, a, b) if b.constant is None else (*_together(trace, a), b)
-        width = 8 * _isa.TYPE_SIZES[a.type]
-        if b.constant is not None and not 0 <= b.constant < width:
-            fail(InvalidArgumentError, f"a shift of {a.type} by {b.constant}; expected 0 … {width - 1}")
+        type, weak = common(a, b)
+        type = "i8" if type == PRED else type
+        if b.constant is not None and kind_of(type) < 2:  # stays a number in the instruction
+            width = 8 * _isa.TYPE_SIZES[type]
+            if not 0 <= b.constant < width:
+                fail(InvalidArgumentError, f"a shift of {type} by {b.constant}; expected 0 … {width - 1}")
+            a, b = _to(trace, a, type, weak), Value(trace, type, weak, constant=int(b.constant))
+        else:
+            a, b = _together(trace, a, b)
         return _same(trace, a, _apply(trace, mnemonic, a, b, type=a.type).register)
 
     shift.__doc__ = "Shift by the low bits of b, as the ISA does."

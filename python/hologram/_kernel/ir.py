@@ -101,9 +101,9 @@ class Code:
         self.act("loop", count, end)
         self._loops.add(("loop", end))
 
-    def loop_back(self, head: str) -> None:
-        """Branch to a label that is placed already."""
-        self.act("bra", head)
+    def loop_back(self, head: str, *condition: Source) -> None:
+        """Branch to a label that is placed already, where a predicate holds if one is given."""
+        self.act("bra", head, *condition)
         self._loops.add(("bra", head))
 
     def text(self, name: str, declarations: list[str]) -> tuple[str, dict[int, Place]]:
@@ -138,9 +138,9 @@ class Code:
         places = {line.mnemonic[:-1]: at for at, line in enumerate(code) if line.mnemonic.endswith(":")}
         spans = []
         for at, line in enumerate(code):
-            key = (line.mnemonic, line.sources[-1] if line.sources else "")
-            if key in self._loops:
-                other = places[str(key[1])]
+            label = line.sources[0 if line.mnemonic == "bra" else -1] if line.sources else ""
+            if (line.mnemonic, label) in self._loops:
+                other = places[str(label)]
                 spans.append((min(at, other), max(at, other)))
         return spans
 

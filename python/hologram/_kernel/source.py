@@ -16,7 +16,7 @@ from hologram._kernel.functions import where
 from hologram._kernel.values import PRED, Value, value_of
 from hologram.errors import InvalidArgumentError
 
-__all__ = ["DECISIONS", "Body", "body_of", "defined"]
+__all__ = ["DECISIONS", "Body", "Expression", "body_of", "defined", "expression_of"]
 
 
 class Body(NamedTuple):
@@ -45,6 +45,29 @@ def body_of(function: types.FunctionType) -> Optional[Body]:
         )
     statements = [ast.fix_missing_locations(_Rewriter().visit(node)) for node in copy.deepcopy(found[0])]
     return Body(code.co_name, code.co_filename, statements, frozenset((*code.co_varnames, *code.co_cellvars)))
+
+
+class Expression(NamedTuple):
+    """What evaluating an expression takes."""
+
+    code: types.CodeType
+    loads: frozenset[str]  # the names that it reads
+    binds: tuple[str, ...]  # those that a := in it sets
+
+
+def expression_of(node: ast.expr, file: str) -> Expression:
+    """Return what evaluating an expression of a file takes, which the node keeps."""
+    found: Optional[Expression] = getattr(node, "expression", None)
+    if found is None:
+        inside = list(ast.walk(node))
+        found = Expression(
+            compile(ast.Expression(node), file, "eval"),
+            frozenset(each.id for each in inside if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)),
+            tuple(each.target.id for each in inside if isinstance(each, ast.NamedExpr)),
+        )
+        # All at once: kernels that call one kernel share its nodes, in several threads, and Ctrl-C may strike between.
+        node.expression = found  # type: ignore[attr-defined]
+    return found
 
 
 class _Defined(threading.local):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, NoReturn, Optional
 
 from hologram._built import is_number
 from hologram._kernel.ir import Negated, Place
-from hologram._kernel.source import DECISIONS, Body, defined
+from hologram._kernel.source import DECISIONS, Body, defined, expression_of
 from hologram._kernel.values import PRED, TRACING, Trace, Value, common, current, fail, kind_of, trace_of, value_of
 from hologram.errors import DTypeError, InvalidArgumentError
 
@@ -134,18 +134,12 @@ class _Frame:
 
     def evaluate(self, node: ast.expr) -> Any:
         """Have Python evaluate an expression."""
-        cache = node.__dict__
-        if "compiled" not in cache:
-            cache["compiled"] = compile(ast.Expression(node), self.body.file, "eval")
-            cache["loads"] = frozenset(
-                inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Load)
-            )
-            cache["binds"] = [inner.target.id for inner in ast.walk(node) if isinstance(inner, ast.NamedExpr)]
+        found = expression_of(node, self.body.file)
         if self.lost:
-            for name in cache["loads"] & self.lost.keys():
+            for name in found.loads & self.lost.keys():
                 self.fail(node, f"{name} {self.lost[name]}")
-        value = eval(cache["compiled"], self.names)
-        for name in cache["binds"]:
+        value = eval(found.code, self.names)
+        for name in found.binds:
             if name in self.names:
                 self.assign(name, self.names[name])
         return value
@@ -421,6 +415,8 @@ class _Frame:
         counter = code.register(type)
         code.write(counter, f"mov.{type}", first)
         names = [name for name in _assigned(node.body) if name != node.target.id]
+        if _is_scalar(self.names.get(node.target.id)):  # which it is still after no rounds
+            names.append(node.target.id)
         names_held = [name for name in names if name in self.names]
         new = self.hold(node, names, False)
         loop = _Loop(self.depth, code.label("leave"), code.label("next"), [])
@@ -441,7 +437,7 @@ class _Frame:
             code.nothing()
         if loop.left:
             code.place(loop.leave)
-        self.after([*names, node.target.id], names_held, new)
+        self.after(list(dict.fromkeys([*names, node.target.id])), names_held, new)
         return _FALLS
 
     def count(self, step: int, type: str, start: Value, stop: Value) -> tuple[Any, Any]:
