@@ -498,6 +498,8 @@ def _epoch(
             optimizer.zero_grad()
             with torch.autocast(device, autocast) if autocast is not None else contextlib.nullcontext():
                 found = loss(model, batch)
+            if not isinstance(found, Tensor):
+                raise TypeError(f"fit: loss returned a {type(found).__name__}; expected a torch.Tensor")
             (found if scaler is None else scaler.scale(found)).backward()
             if clip is not None:
                 if scaler is not None:

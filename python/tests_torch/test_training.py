@@ -165,6 +165,11 @@ def test_arguments_are_looked_at_first(name: str, value: Any) -> None:
         trained(batches(), **{"loss": never, name: value})
 
 
+def test_a_loss_that_is_no_tensor() -> None:
+    with pytest.raises(TypeError, match=r"^fit: loss returned a float; expected a torch\.Tensor"):
+        trained(batches(), loss=lambda model, batch: 0.5)
+
+
 def test_numbers_of_numpy_train_as_those_of_python(tmp_path: Path) -> None:
     given = list(itertools.islice(batches(), 3)) * 50  # more steps than uint8 counts
     paths = tmp_path / "a.csv", tmp_path / "b.csv"
