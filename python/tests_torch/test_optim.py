@@ -198,7 +198,7 @@ def test_a_step_that_is_refused_changes_nothing(kind: str, bad: str) -> None:
         last.grad = torch.ones(3, dtype=torch.complex64)
     elif bad == "sparse":
         last.grad = torch.ones(3).to_sparse()
-    with pytest.raises(ValueError if bad == "expanded" else TypeError, match="share|complex64|sparse"):
+    with pytest.raises(ValueError if bad == "expanded" else TypeError, match=r"share|complex64|sparse"):
         optimizer.step()
     assert (first == 1).all() and (before == 1).all() and (last == 1).all()
     assert not optimizer.state
