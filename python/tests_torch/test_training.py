@@ -378,7 +378,6 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         (3, "it holds a int"),
         ({"tensor": "q", "device": "cpu"}, "it holds a Tensor"),
     ],
-    ids=str,
 )
 def test_files_that_are_damaged(tmp_path: Path, state: Any, said: str) -> None:
     from safetensors.torch import save_file
