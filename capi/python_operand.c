@@ -127,6 +127,7 @@ py_object *scalar_number(py_object *o) {
   py_object *number = NULL;
   int32_t dtype;
   bool boolean;
+  if (hologram_is_buffer(o)) return NULL; /* whose type stays unknown: request_take looks for it so */
   if (!k || !k->type) {
     k = &unseen;
     if (probe(o->type, &unseen) != DONE) return NULL;

@@ -27,8 +27,9 @@ computed is in [REDUCTIONS.md](REDUCTIONS.md), what functions err by here and in
 
 *floats* are f16, bf16, f32 and f64, *signed* those and i8, i16, i32 and i64, *all* u8, u16, u32 and u64 too. A bool
 array counts as u8, and is called so in messages; what makes bools of bools says so. Operands have one type, but for
-masks (bool or u8) and indices (i64), and for results that are wider: integers' sums, products and cumulative sums come
-out in 64 bits, i64 or u64, unless an output of their own type is given; places, as argmax makes them, are i64.
+masks (bool or u8) and indices (i64), and for results that are wider: what reduce_sum, reduce_prod and cumsum make of
+integers comes out in 64 bits, i64 or u64, unless an output of their own type is given; places, as argmax makes them,
+are i64.
 
 What holds of every row of the table, where it does not say otherwise:
 

@@ -10,8 +10,9 @@ The executor may be left out: then a call runs on that of its first Buffer, or o
 memory of its first array, the CPU's or that GPU's.
 
 The output may be left out, or None where numbers or sizes follow it: then a call returns a new array of the kind of
-the first one: a Buffer, a torch tensor on its device, or else an array of numpy's. It is row-major, of the inputs'
-dtype, but that sums of integers are kept in 64 bits. With an output a call returns None, a reduction with axes the
+the first one: a Buffer, a torch tensor on its device, or else an array of numpy's. It is row-major, but
+numpy's arrays element by element keep the order in which all of these lie; and of the inputs' dtype, but that sums of
+integers are kept in 64 bits. With an output a call returns None, a reduction with axes the
 output.
 
 Elementwise operations take arrays of any strides, and numbers for some of them. They work on the shape of the output,

@@ -576,3 +576,9 @@ def test_a_strided_read_only_array_is_read_and_not_written(host: hg.Executor) ->
     assert b.to_numpy().tolist() == [7, 5, 3, 1]
     with pytest.raises(ValueError, match="read-only"):
         b.from_numpy(np.zeros(4))
+
+
+def test_copies_are_made_in_pieces(ex: hg.Executor) -> None:
+    """A copy is queued 64 MiB at a time."""
+    a = np.arange((1 << 24) + 3, dtype=np.uint32)
+    assert (ex.from_numpy(a).to_numpy() == a).all()

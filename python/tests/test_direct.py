@@ -104,6 +104,14 @@ def test_axes(host: hg.Executor, layout: str, kind: str) -> None:
         same(ops.softmax(host, given, axis=axis), np.ascontiguousarray(np.moveaxis(by_rows, -1, axis)), axis)
 
 
+def test_a_buffer_that_stood_for_a_scalar(host: hg.Executor, request: pytest.FixtureRequest) -> None:
+    """C knows Buffers by their type still."""
+    out = host.wrap(np.zeros(3, F32))
+    ops.fill(host, out, host.wrap(np.full(1, 2, F32)))
+    request.getfixturevalue("alone")
+    assert ops.vector_add(host, out, out).to_numpy().tolist() == [4, 4, 4]
+
+
 def test_axes_that_python_reads(host: hg.Executor) -> None:
     a = layouts()["transposed"]
     for axis, plain in (([0, 2], (0, 2)), (np.int64(1), 1), ((np.int8(-1), 0), (-1, 0)), ([], ())):

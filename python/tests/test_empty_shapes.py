@@ -61,7 +61,9 @@ def test_what_keeps_the_shape(host: hg.Executor, op: str, shape: tuple[int, ...]
                 given: dict[str, Any] = {key: value for key, value in OTHERS.items() if key in names}
                 given.update((key, x) for key in ("result",) if key in names)
                 wide = np.zeros(shape, "f8" if name == "f64" else "f4")  # in which rows are summed
-                given.update((key, np.sum(wide, axis=axis)) for key in ("mean", "variance", "squares") if key in names)
+                given.update(
+                    (key, np.array(np.sum(wide, axis=axis))) for key in ("mean", "variance", "squares") if key in names
+                )
                 found = function(x, axis=axis, ex=host, **given)
                 expected = (0,) if op == "cumsum" and axis is None else shape
                 assert found.shape == expected, (name, axis)

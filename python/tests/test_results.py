@@ -110,7 +110,10 @@ def test_layouts(host: hg.Executor) -> None:
         for given in (view, host.wrap(view)):
             made = ops.vector_neg(given)
             assert np.array_equal(np.asarray(made), -view)
-            assert np.asarray(made).flags.c_contiguous and np.asarray(made).flags.writeable
+            flags = np.asarray(made).flags
+            assert flags.writeable
+            kept = given is view and view.flags.f_contiguous  # the order, as numpy does; Buffers are row-major
+            assert flags.f_contiguous if kept else flags.c_contiguous
     rank8 = np.ones((1, 2) * 4, F32)
     assert ops.vector_add(rank8, rank8).shape == rank8.shape
 
@@ -384,8 +387,13 @@ child(later)
 def test_this_numpy_s_arrays_are_read_in_place() -> None:
     """Else something changed in numpy: arrays work, but a call takes some 0.3 µs more."""
     assert _foreign.verify_numpy()
-    made = native.numpy_empty(np.zeros((2, 3), "i2").T)
-    assert made.shape == (3, 2) and made.dtype == np.int16 and made.flags.c_contiguous
+    for like, order in ((np.zeros((2, 3), "i2").T, "F"), (np.zeros((6, 2), "i2")[::2].T[::-1], "C")):
+        made = native.numpy_empty(like)
+        assert (
+            made.shape == like.shape
+            and made.dtype == np.int16
+            and made.strides == np.empty_like(like, order=order).strides
+        )
 
 
 @pytest.mark.parametrize(

@@ -168,6 +168,15 @@ def test_clip_in_the_gradients_own_digits_and_range(norm: float) -> None:
                 torch.testing.assert_close(p.grad, q.grad, **close)
 
 
+def test_clip_of_what_16_bits_do_not_hold_squared() -> None:
+    p = torch.nn.Parameter(torch.zeros(4, dtype=torch.float16))
+    for norm, whole in ((2.0, 600.0), (3.0, 300 * 4 ** (1 / 3)), (1.0, 1200.0)):
+        p.grad = torch.full((4,), 300.0, dtype=torch.float16)
+        found = optim.clip_grad_norm_([p], 1.0, norm)
+        torch.testing.assert_close(found.double(), torch.tensor(whole).double(), rtol=1e-3, atol=0)
+        torch.testing.assert_close(p.grad.double(), torch.full((4,), 300 / whole).double(), rtol=2e-3, atol=0)
+
+
 def test_clip_of_what_is_not_finite() -> None:
     p = torch.nn.Parameter(torch.ones(2))
     p.grad = torch.tensor([1.0, torch.inf])
