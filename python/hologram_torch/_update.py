@@ -56,17 +56,22 @@ class Update:
             TypeError: A tensor has no float dtype.
             ValueError: The shapes of a list's tensors differ, or elements of one that is written share memory.
         """
+        seen = set()
         for tensors in given:
             first = tensors[0]
-            if not first.numel():
+            shape, device = first.shape, first.device
+            if 0 in shape:
                 continue
-            missing = self._inputs - len(tensors)
-            dtypes = [t.dtype for t in tensors] + [first.dtype] * missing
-            # The outputs are the first input and those from the third on.
-            dtypes += [first.dtype, *dtypes[2:]]
-            self._plan(tuple(dtypes), numbers)
+            key = (device, *[t.dtype for t in tensors])
+            if key not in seen:
+                missing = self._inputs - len(tensors)
+                dtypes = [t.dtype for t in tensors] + [first.dtype] * missing
+                # The outputs are the first input and those from the third on.
+                self._plan((*dtypes, first.dtype, *dtypes[2:]), numbers)
+                executor_for(device)
+                seen.add(key)
             for i, t in enumerate(tensors):
-                if t.shape != first.shape or t.device != first.device:
+                if t is not first and (t.shape != shape or t.device != device):
                     raise InvalidArgumentError(
                         f"{self._name}: tensors have shapes {tuple(first.shape)} on {first.device} and "
                         f"{tuple(t.shape)} on {t.device}; expected the same"
@@ -76,7 +81,6 @@ class Update:
                         f"{self._name}: elements of a tensor of shape {tuple(t.shape)} and strides {t.stride()} share "
                         "memory; it is written"
                     )
-            executor_for(first.device)
 
     def __call__(self, given: Sequence[Sequence[Tensor]], numbers: Sequence[float]) -> None:
         """Compute the function of each of several lists of tensors, where gradients are not recorded.
