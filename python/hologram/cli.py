@@ -7,7 +7,6 @@ import io
 import os
 import re
 import sys
-import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Optional
 
@@ -261,8 +260,8 @@ def _load(slot: str, path: str, stdin: _Input) -> Any:
     """Read an array from a .npy file, or from a .npz file the one called like the slot, or its only one.
 
     Raises:
-        ValueError: The file is none of these.
-        OSError: It can't be read.
+        ValueError: The file is none of these, or damaged.
+        OSError: It can't be opened.
     """
     numpy = _numpy()
     name = "standard input" if path == _STREAM else path
@@ -283,8 +282,10 @@ def _load(slot: str, path: str, stdin: _Input) -> Any:
             if not isinstance(array, numpy.ndarray):
                 raise ValueError(f"{members[0]} is no array")
             return array
-        # zipfile raises NotImplementedError for a compression that it does not know.
-        except (ValueError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
+        except _Usage:
+            raise
+        # What reads headers and members (ast, tokenize, zipfile and what unpacks) raises whatever it comes upon.
+        except Exception as error:
             text = "it holds Python objects, not numbers" if "allow_pickle" in str(error) else str(error)
             raise ValueError(f"slot {slot}: {name} can't be read: {text}") from None
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 
 from hologram_torch import nn
+from hologram_torch._elementwise import ATLAS
 
 __all__ = ["Conversion", "Report", "convert", "revert"]
 
@@ -65,10 +66,20 @@ def _called(kind: type) -> str:
     return f"torch.nn.{kind.__name__}" if kind.__module__.startswith("torch.nn.") else kind.__qualname__
 
 
+def _missing(module: torch.nn.Module) -> str:
+    """Return why a layer of torch's stays one, if it asks for what Hologram's has not."""
+    if getattr(module, "sparse", False):
+        return "left: sparse gradients are not there"
+    tensors = (*module.parameters(recurse=False), *module.buffers(recurse=False))
+    strange = next((str(t.dtype) for t in tensors if t.dtype not in ATLAS), "")
+    return f"left: {strange} is not there" if strange else ""
+
+
 def convert(model: torch.nn.Module, *, fuse: bool = True) -> Report:
     """Make Hologram's layers of the torch layers in a model that it knows; leave the rest.
 
-    Subclasses of torch's layers are left, since their ``forward`` may do more. Layers run where their inputs are.
+    Subclasses of torch's layers are left, since their ``forward`` may do more, and so are layers with parameters of a
+    complex dtype and an Embedding with sparse gradients. Layers run where their inputs are.
 
     Args:
         model: The model, which is changed in place.
@@ -93,8 +104,10 @@ def convert(model: torch.nn.Module, *, fuse: bool = True) -> Report:
                 module.__class__ = nn.Sequential
             continue
         if before in _CLASSES:
+            note = _missing(module)
+        if before in _CLASSES and not note:
             module.__class__ = _CLASSES[before]
-        elif before not in _BACK:
+        elif before not in _BACK and not note:
             note = "left: a class of its own" if issubclass(before, tuple(_CLASSES)) else "left: not there"
         report += [Conversion(name, _called(before), _called(type(module)), note) for name in names]
     return report

@@ -20,7 +20,7 @@ from hologram._dtypes import NAMES, code_of
 from hologram._ffi import native
 from hologram._kernel.arrays import stand_in
 from hologram._kernel.call import Kernel
-from hologram.errors import DTypeError
+from hologram.errors import DTypeError, InvalidArgumentError
 from hologram_torch._derivative import gradient
 from hologram_torch._executors import executor_for, executor_of
 from hologram_torch._listing import FLOATS, Listing, narrowed, numbered, parse, reduced
@@ -35,7 +35,7 @@ from hologram_torch._operation import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["ATLAS", "Elementwise", "find", "opmath"]
+__all__ = ["ATLAS", "Elementwise", "doubles", "find", "opmath"]
 
 ATLAS: dict[torch.dtype, str] = {
     torch.bool: "u8",
@@ -243,11 +243,27 @@ class Elementwise:
     def call(self, inputs: Sequence[Tensor], scalars: Sequence[float] = ()) -> list[Tensor]:
         """Compute the results, recorded where autograd records."""
         if is_dynamo_compiling() or unusual() or any(type(t) not in PLAIN for t in inputs):
-            return list(GENERIC(self.name, list(inputs), [float(s) for s in scalars]))
+            return list(GENERIC(self.name, list(inputs), doubles(self.name, scalars)))
         if is_grad_enabled() and any(t.requires_grad for t in inputs):
             found = _Recorded.apply(self, tuple(scalars), *inputs)
             return list(found)
         return self.run(inputs, scalars)
+
+
+def doubles(what: str, numbers: Sequence[float]) -> list[float]:
+    """Return numbers as operators take them.
+
+    Raises:
+        ValueError: A double does not hold one exactly.
+    """
+    for number in numbers:  # up to 2⁵³ nothing more is asked, which a symbol would have to answer
+        if isinstance(number, int) and not -(2**53) <= number <= 2**53:
+            if abs(number) >= 2**64 or float(number) != number:
+                raise InvalidArgumentError(
+                    f"{what}: {number} is not a number that a double holds exactly; under torch.compile, modes and "
+                    "transforms and with subclasses of tensors numbers are passed as doubles: give a tensor instead"
+                )
+    return [float(number) for number in numbers]
 
 
 def broadcast(what: str, tensors: Sequence[Tensor]) -> torch.Size:

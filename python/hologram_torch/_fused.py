@@ -43,6 +43,7 @@ _MOST_RECORDED = 3
 _HELD_BYTES = 1 << 20
 """How large an input may be that a node keeps for the gradient of the gradient alone."""
 
+_set_grad_enabled = torch._C._set_grad_enabled
 _saved_tensors_hooks = torch._C._autograd._top_saved_tensors_default_hooks
 
 _Inputs = tuple[Optional[Tensor], ...]
@@ -263,11 +264,11 @@ class _Node:
         inputs: list[Optional[Tensor]] = [None] * len(self.wanted)
         for i, t in zip(self.kept, ctx.saved_tensors):
             inputs[i] = t
-        for i, (t, version) in zip(self.held, ctx.held):
-            if t._version != version and i not in self.form._fused.written:
+        for i, (t, seen, version) in zip(self.held, ctx.held):
+            if seen._version != version and i not in self.form._fused.written:
                 raise RuntimeError(
                     f"{self.form.known.__name__}: one of the variables needed for the gradient of the gradient has "
-                    f"been modified by an inplace operation: input {i + 1} is at version {t._version}; expected "
+                    f"been modified by an inplace operation: input {i + 1} is at version {seen._version}; expected "
                     f"version {version}"
                 )
             inputs[i] = t
@@ -313,6 +314,25 @@ def _node_of(
     return _Node(form, wanted, kept, held, large, shared, forward, backward)
 
 
+def _aside(t: Tensor, wanted: bool) -> tuple[Tensor, Tensor]:
+    """Return what stands for an input that a node holds, and what has its version.
+
+    Not the input itself: if it is changed in place by what depends on the node, it holds the node, and neither goes.
+    A leaf that needs a gradient is none that autograd lets change so.
+    """
+    if not wanted:
+        seen = t.detach()
+        return seen, seen
+    if t.grad_fn is None:
+        return t, t
+    _set_grad_enabled(True)
+    try:  # with the gradient that it has now, and no view, which would hold it
+        other = torch.unsafe_chunk(t, 1)[0] if t.ndim else t.clone()
+    finally:
+        _set_grad_enabled(False)
+    return other, t.detach()
+
+
 class _Recorded(torch.autograd.Function):
     """A call that autograd records."""
 
@@ -330,7 +350,7 @@ class _Recorded(torch.autograd.Function):
             extra.insert(node.shared, result)
         ctx.save_for_backward(*[inputs[i] for i in node.kept], *extra)
         held: list[Any] = [inputs[i] for i in node.held]
-        ctx.held = [(t, t._version) for t in held]
+        ctx.held = [(*_aside(t, node.wanted[i]), t._version) for i, t in zip(node.held, held)]
         return result
 
     @staticmethod

@@ -15,7 +15,7 @@ from hologram._kernel.call import Kernel as HologramKernel
 from hologram._kernel.call import exact
 from hologram._kernel.values import PRED
 from hologram.errors import DTypeError, InvalidArgumentError
-from hologram_torch._elementwise import ATLAS, GENERIC, MAKERS, Elementwise, traced
+from hologram_torch._elementwise import ATLAS, GENERIC, MAKERS, Elementwise, doubles, traced
 from hologram_torch._executors import using
 from hologram_torch._operation import is_dynamo_compiling
 
@@ -112,6 +112,8 @@ class Kernel:
 
         Raises:
             NotImplementedError: A gradient is needed, and the program has an instruction without derivative.
+            ValueError: An integer that no double holds exactly is given where torch's dispatcher passes it on: with
+                modes, transforms and subclasses of tensors.
         """
         if is_dynamo_compiling():
             return self._operator(arguments, named)
@@ -185,7 +187,7 @@ class Kernel:
                 f"{self._kernel._name}: under torch.compile give all arguments by position; none may be static"
             )
         inputs = [value for value in arguments if isinstance(value, Tensor)]
-        scalars = [float(value) for value in arguments if not isinstance(value, Tensor)]
+        scalars = doubles(self._name, [value for value in arguments if not isinstance(value, Tensor)])
         words = [
             str(value.dtype)
             if isinstance(value, Tensor)

@@ -11,7 +11,7 @@ from torch import Tensor
 from hologram import Program
 from hologram._ffi import native
 from hologram._kernel.call import Kernel
-from hologram.errors import DTypeError
+from hologram.errors import DTypeError, InvalidArgumentError
 from hologram_torch._elementwise import ATLAS, opmath, traced
 from hologram_torch._executors import executor_for
 from hologram_torch._listing import narrowed
@@ -45,6 +45,43 @@ class Update:
         self._inputs = inputs
         self._plans: dict[tuple[torch.dtype, ...], _Plan] = {}
 
+    def check(self, given: Sequence[Sequence[Tensor]], numbers: int) -> None:
+        """Refuse what a call would, before anything is changed.
+
+        Args:
+            given: Lists of the inputs, of which those at the end may be missing: they are such as the first.
+            numbers: How many numbers the call has.
+
+        Raises:
+            TypeError: A tensor has no float dtype.
+            ValueError: The shapes of a list's tensors differ, or elements of one that is written share memory.
+        """
+        seen = set()
+        for tensors in given:
+            first = tensors[0]
+            shape, device = first.shape, first.device
+            if 0 in shape:
+                continue
+            key = (device, *[t.dtype for t in tensors])
+            if key not in seen:
+                missing = self._inputs - len(tensors)
+                dtypes = [t.dtype for t in tensors] + [first.dtype] * missing
+                # The outputs are the first input and those from the third on.
+                self._plan((*dtypes, first.dtype, *dtypes[2:]), numbers)
+                executor_for(device)
+                seen.add(key)
+            for i, t in enumerate(tensors):
+                if t is not first and (t.shape != shape or t.device != device):
+                    raise InvalidArgumentError(
+                        f"{self._name}: tensors have shapes {tuple(first.shape)} on {first.device} and "
+                        f"{tuple(t.shape)} on {t.device}; expected the same"
+                    )
+                if i != 1 and not t.is_contiguous() and torch._debug_has_internal_overlap(t) == 1:
+                    raise InvalidArgumentError(
+                        f"{self._name}: elements of a tensor of shape {tuple(t.shape)} and strides {t.stride()} share "
+                        "memory; it is written"
+                    )
+
     def __call__(self, given: Sequence[Sequence[Tensor]], numbers: Sequence[float]) -> None:
         """Compute the function of each of several lists of tensors, where gradients are not recorded.
 
@@ -62,9 +99,7 @@ class Update:
                 kinds.setdefault((tensors[0].device, *[t.dtype for t in tensors]), []).append(tensors)
         for (device, *types), lists in kinds.items():
             dtypes = tuple(types)
-            plan = self._plans.get(dtypes)
-            if plan is None:
-                plan = self._plans[dtypes] = self._made(dtypes, len(numbers))
+            plan = self._plan(dtypes, len(numbers))
             executor, slots = executor_for(device), plan.slots
             arrays = tuple([tensors[i] for tensors in lists for i in slots])
             passed = tuple([numbers[i] for i in plan.numbers])
@@ -75,6 +110,12 @@ class Update:
                     bound = dict(zip(plan.program._names, (*arrays[done : done + len(slots)], *passed)))
                     executor.launch(plan.program, bound)
                     done += len(slots)
+
+    def _plan(self, dtypes: tuple[torch.dtype, ...], numbers: int) -> _Plan:
+        plan = self._plans.get(dtypes)
+        if plan is None:
+            plan = self._plans[dtypes] = self._made(dtypes, numbers)
+        return plan
 
     def _made(self, dtypes: tuple[torch.dtype, ...], numbers: int) -> _Plan:
         for dtype in dtypes:

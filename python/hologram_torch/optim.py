@@ -75,6 +75,26 @@ def _refuse(what: str, group: dict[str, Any]) -> None:
             raise InvalidArgumentError(f"{what}: {name} is {group[name]!r}; this optimiser has it not")
 
 
+def _checked(
+    optimizer: torch.optim.Optimizer, update: Callable[[dict[str, Any]], tuple[Update, int, tuple[str, ...]]]
+) -> list[tuple[dict[str, Any], list[tuple[Tensor, Tensor]]]]:
+    """Return each group with its parameters that have a gradient, and that; nothing is changed if one is refused.
+
+    Args:
+        optimizer: The optimiser.
+        update: What a group is changed by, how many numbers that takes, and the names of the states that it reads.
+    """
+    groups = [(group, _gradients(type(optimizer).__name__, group)) for group in optimizer.param_groups]
+    for group, found in groups:
+        program, numbers, kept = update(group)
+        lists = []
+        for p, g in found:
+            states = map(optimizer.state.get(p, {}).get, kept)  # get makes none
+            lists.append((p, g, *[state for state in states if state is not None]))
+        program.check(lists, numbers)
+    return groups
+
+
 def _gradients(what: str, group: dict[str, Any]) -> list[tuple[Tensor, Tensor]]:
     """Return the parameters that have a gradient, and that; negated if the group maximises."""
     _refuse(what, group)
@@ -90,17 +110,23 @@ def _gradients(what: str, group: dict[str, Any]) -> list[tuple[Tensor, Tensor]]:
 class SGD(torch.optim.SGD):
     """Gradient descent with momentum, Nesterov's or not, and weight decay; see torch.optim.SGD.
 
+    A step that is refused changes no parameter and no state.
+
     Raises:
-        ValueError: At a step: fused, capturable or differentiable is asked for.
+        TypeError: At a step: a parameter or gradient has no float dtype, or is sparse.
+        ValueError: At a step: fused, capturable or differentiable is asked for, or a parameter's elements share memory.
     """
+
+    @staticmethod
+    def _update(group: dict[str, Any]) -> tuple[Update, int, tuple[str, ...]]:
+        return (_SGD_MOMENTUM, 5, ("momentum_buffer",)) if group["momentum"] else (_SGD, 2, ())
 
     @torch.no_grad()
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """Do a step; closure computes the loss anew."""
         loss = _closed(closure)
-        for group in self.param_groups:
+        for group, found in _checked(self, self._update):
             lr, decay, momentum = (float(group[name]) for name in ("lr", "weight_decay", "momentum"))
-            found = _gradients("SGD", group)
             if not momentum:
                 _SGD([(p, g, p) for p, g in found], [lr, decay])
                 continue
@@ -122,22 +148,29 @@ class SGD(torch.optim.SGD):
 class Adam(torch.optim.Adam):
     """Adam of Kingma and Ba, with weight decay in the gradient and AMSGrad; see torch.optim.Adam.
 
+    A step that is refused changes no parameter and no state.
+
     Raises:
-        ValueError: At a step: fused, capturable or differentiable is asked for.
+        TypeError: At a step: a parameter or gradient has no float dtype, or is sparse.
+        ValueError: At a step: fused, capturable or differentiable is asked for, or a parameter's elements share memory.
     """
 
     _decoupled = False
+
+    @staticmethod
+    def _update(group: dict[str, Any]) -> tuple[Update, int, tuple[str, ...]]:
+        kept = ("exp_avg", "exp_avg_sq")
+        return (_AMSGRAD, 8, (*kept, "max_exp_avg_sq")) if group["amsgrad"] else (_ADAM, 8, kept)
 
     @torch.no_grad()
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """Do a step; closure computes the loss anew."""
         loss = _closed(closure)
-        for group in self.param_groups:
+        for group, found in _checked(self, self._update):
             lr, decay, eps = (float(group[name]) for name in ("lr", "weight_decay", "eps"))
             b1, b2 = (float(beta) for beta in group["betas"])
             decoupled = group.get("decoupled_weight_decay", self._decoupled)
-            kept = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
-            found = _gradients(type(self).__name__, group)
+            update, _, kept = self._update(group)
             for p, _ in found:
                 state = self.state[p]
                 if not state:
@@ -155,7 +188,7 @@ class Adam(torch.optim.Adam):
                 # Each is rounded to f32 once: 1 − b2 of a rounded b2 has few digits.
                 numbers = [1 - lr * decay if decoupled else 1.0, 0.0 if decoupled else decay, 1 - b1, b2, 1 - b2]
                 numbers += [lr / (1 - b1**count), math.sqrt(1 - b2**count), eps]
-                (_AMSGRAD if group["amsgrad"] else _ADAM)(lists, numbers)
+                update(lists, numbers)
         return loss
 
 
@@ -169,7 +202,7 @@ class AdamW(Adam, torch.optim.AdamW):
 def clip_grad_norm_(
     parameters: Union[Tensor, Iterable[Tensor]],
     max_norm: float,
-    norm_type: float = 2.0,
+    norm_type: Union[float, str] = 2.0,
     error_if_nonfinite: bool = False,
 ) -> Tensor:
     """Scale the gradients in place so that their norm, all of them taken as one vector, is at most max_norm.
@@ -177,7 +210,8 @@ def clip_grad_norm_(
     Args:
         parameters: The parameters whose gradients are meant; those without are left out.
         max_norm: The largest norm.
-        norm_type: 2 for the Euclidean norm, inf for the largest absolute value, p for (Σ|g|^p)^(1/p).
+        norm_type: 2 for the Euclidean norm, inf for the largest absolute value, -inf for the smallest, p for
+            (Σ|g|^p)^(1/p), and 0 for the number of gradients that are not 0 everywhere; "inf" is taken too.
         error_if_nonfinite: Whether a norm that is infinite or NaN is refused.
 
     Returns:
@@ -196,8 +230,12 @@ def clip_grad_norm_(
         return torch.stack([number.to(device, opmath(dtype)) for number in numbers])
 
     wide = [g.to(opmath(g.dtype)) for g in grads]
+    norm_type = float(norm_type)  # torch takes "inf"
     if math.isinf(norm_type):
-        norm = F.amax(together(F.amax(F.abs(g)) for g in wide))
+        most = F.amax if norm_type > 0 else F.amin
+        norm = most(together(most(F.abs(g)) for g in wide))
+    elif norm_type == 0:
+        norm = torch.count_nonzero(together(torch.count_nonzero(g) for g in wide))
     elif norm_type == 2:
         norm = F.sqrt(F.sum(together(F.sum(F.square(g)) for g in wide)))
     else:

@@ -117,7 +117,7 @@ def load(path: Union[str, os.PathLike[str]]) -> dict[str, Any]:
 
     Raises:
         ImportError: safetensors is not installed.
-        ValueError: It is no such file.
+        ValueError: It is no such file, or damaged, or names a device that is not there.
         FileNotFoundError: There is none.
     """
     safetensors = _safetensors()
@@ -129,7 +129,15 @@ def load(path: Union[str, os.PathLike[str]]) -> dict[str, Any]:
         raise InvalidArgumentError(f"load: {os.fspath(path)} is no safetensors file, or not whole: {error}") from None
     if described.get("format") != _FORMAT:
         raise InvalidArgumentError(f"load: {os.fspath(path)} was not written by hologram_torch.training.save")
-    found: dict[str, Any] = _deep(json.loads(described["state"]), tensors)
+    try:
+        found = _deep(json.loads(described["state"]), tensors)
+    # A tree that save did not write may lack anything, be too deep, or name devices that are not there.
+    # AssertionError is what torch raises for devices that it was built without.
+    except (KeyError, TypeError, ValueError, RuntimeError, AssertionError) as error:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise InvalidArgumentError(f"load: {os.fspath(path)} is damaged, or not for this machine: {reason}") from None
+    if not isinstance(found, dict):
+        raise InvalidArgumentError(f"load: {os.fspath(path)} is damaged: it holds a {type(found).__name__}")
     return found
 
 
@@ -498,6 +506,8 @@ def _epoch(
             optimizer.zero_grad()
             with torch.autocast(device, autocast) if autocast is not None else contextlib.nullcontext():
                 found = loss(model, batch)
+            if not isinstance(found, Tensor):
+                raise TypeError(f"fit: loss returned a {type(found).__name__}; expected a torch.Tensor")
             (found if scaler is None else scaler.scale(found)).backward()
             if clip is not None:
                 if scaler is not None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import re
+import struct
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -447,6 +449,29 @@ def test_a_fault_is_told_after_the_outputs_are_kept(tmp_path: Path, capsys: pyte
     assert np.load(c).tolist() == [7, 7]
 
 
+def _damaged(folder: Path) -> None:
+    """Write files with headers that no parser likes, and archives whose members don't unpack."""
+    headers = {
+        "token": "{'descr': '<f4', 'shape': ((((",
+        "deep": "-" * 3000 + "1",
+        "huge": "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999999,), }",
+    }
+    for name, header in headers.items():
+        text = header.encode() + b"\n"
+        (folder / f"{name}.npy").write_bytes(b"\x93NUMPY\1\0" + struct.pack("<H", len(text)) + text + bytes(64))
+    methods = {"deflated": zipfile.ZIP_DEFLATED, "lzma": zipfile.ZIP_LZMA, "bzip": zipfile.ZIP_BZIP2, "encrypted": 0}
+    for name, method in methods.items():
+        with zipfile.ZipFile(folder / f"{name}.npz", "w", method) as file:
+            file.writestr("a.npy", (folder / "b.npy").read_bytes())
+        found = bytearray((folder / f"{name}.npz").read_bytes())
+        if name == "encrypted":
+            found[6] |= 1
+            found[found.find(b"PK\1\2") + 8] |= 1
+        else:
+            found[44:60] = b"\xff" * 16
+        (folder / f"{name}.npz").write_bytes(found)
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "text"),
     [
@@ -482,6 +507,14 @@ def test_a_fault_is_told_after_the_outputs_are_kept(tmp_path: Path, capsys: pyte
         (["run", "PROGRAM", "--in", "TWO", "--param", "k=1"], 2, "slot a: .*two.npz holds no array a; it has b, d"),
         (["run", "PROGRAM", "--in", "EMPTY", "--param", "k=1"], 2, "empty.npz holds no array a; it has none"),
         (["run", "PROGRAM", "--in", "TORN", "--param", "k=1"], 1, "torn.npz can't be read"),
+        *(
+            (
+                ["run", "PROGRAM", "--in", name, "--param", "k=1"],
+                1,
+                rf"slot a: .*{name.lower()}.np[yz] can't be read: .",
+            )
+            for name in ("TOKEN", "DEEP", "HUGE", "DEFLATED", "ENCRYPTED", "LZMA", "BZIP")
+        ),
         (["asm", "BINARY"], 2, r"asm would overwrite .*scale.atlb, the program"),
         (["asm", "PROGRAM", "-o", "PROGRAM"], 2, r"asm would overwrite .*scale.atlas, the program"),
         (["asm", "PROGRAM", "-o", "LINK"], 2, r"asm would overwrite .*scale.atlas, the program"),
@@ -497,6 +530,7 @@ def test_what_goes_wrong(
     np.savez(folder / "two.npz", b=np.zeros(5), d=np.zeros(5))
     np.savez(folder / "empty.npz")
     (folder / "torn.npz").write_bytes((folder / "two.npz").read_bytes()[:-40])
+    _damaged(folder)
     (folder / "scale.atlb").write_bytes(hg.Program(SCALE).to_bytes())
     (folder / "both.atlas").write_text(
         "program both\nslot x i32\nldg.i32 v, x[index]\nadd.i32 v, v, 1\nstg.i32 v, x[index]\nexit\n"

@@ -18,6 +18,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import hologram as hg
 import hologram_torch as ht
@@ -159,6 +160,29 @@ def test_layouts_and_empty() -> None:
     assert torch.equal(swish(x.t(), 1.0), swish(x, 1.0).t())
     assert swish(torch.ones(0, 3), 1.0).shape == (0, 3)
     assert swish(torch.ones(()), 1.0).shape == ()
+
+
+def test_integers_are_passed_exactly_or_refused() -> None:
+    """As everywhere in Python; torch's operators, which modes see, take doubles."""
+
+    @ht.kernel
+    def add(x, n):
+        return x + n
+
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(self, call, types, args=(), kwargs=None):
+            return call(*args, **(kwargs or {}))
+
+    x = torch.zeros(1, dtype=torch.int64)
+    for n in (2**53 - 1, -(2**53), 2**60, 2**53 + 1, -(2**60) - 1, 2**63 - 1):
+        assert add(x, n).tolist() == [n]
+        for call in (add, lambda *arguments: add._operator(arguments, {})):  # which torch.compile traces
+            with Mode():
+                if int(float(n)) == n:
+                    assert call(x, n).tolist() == [n]
+                    continue
+                with pytest.raises(ValueError, match=f"{n} is not a number that a double holds"):
+                    call(x, n)
 
 
 def test_static_and_outside() -> None:

@@ -65,6 +65,29 @@ def test_tensors_are_let_go() -> None:
     assert kept() is None
 
 
+@pytest.mark.parametrize("backward", [True, False])
+@pytest.mark.parametrize("recorded", [True, False])
+def test_inputs_that_then_depend_on_the_result_are_let_go(backward: bool, recorded: bool) -> None:
+    """A node that held the input itself would be held by it."""
+    w, x = torch.randn(3, 5, requires_grad=True), torch.randn(4, 5)
+
+    class Tag:
+        pass
+
+    gone = []
+    for _ in range(5):  # the third is the first that is known
+        b = torch.randn(3, requires_grad=recorded) * 1
+        y = F.linear(x, w, b)
+        b.add_(y.sum(0))
+        if backward:
+            b.sum().backward()
+        b.tag = Tag()
+        gone.append(weakref.ref(b.tag))
+        del b, y
+    gc.collect()
+    assert [tag() for tag in gone] == [None] * 5
+
+
 def test_results_are_torchs_own_memory() -> None:
     """A view of an argument is read, and a result written, where it lies."""
     whole = torch.randn(64)

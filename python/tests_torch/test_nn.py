@@ -269,6 +269,20 @@ def test_revert_leaves_what_torch_has_not() -> None:
     torch.testing.assert_close(model(x), expected)
 
 
+def test_convert_leaves_what_cannot_run() -> None:
+    model = torch.nn.Sequential(
+        torch.nn.Embedding(4, 3, sparse=True),
+        torch.nn.Linear(3, 2, dtype=torch.complex64),
+        torch.nn.LayerNorm(2, dtype=torch.complex128),
+        torch.nn.Embedding(4, 3),
+    )
+    report = ht.convert(model)
+    notes = ["sparse gradients are", "torch.complex64 is", "torch.complex128 is"]
+    assert [row.note for row in report] == [*(f"left: {note} not there" for note in notes), ""]
+    assert [type(m).__module__ == nn.__name__ for m in model] == [False, False, False, True]
+    assert model[1](torch.ones(1, 3, dtype=torch.complex64)).shape == (1, 2)
+
+
 def test_convert_alone() -> None:
     layer = torch.nn.Linear(3, 2)
     assert len(ht.convert(layer)) == 1

@@ -135,9 +135,9 @@ def test_what_is_refused() -> None:
         optim.Adam([p]).step()
 
 
-@pytest.mark.parametrize("norm", [2.0, 1.0, 3.0, float("inf")])
+@pytest.mark.parametrize("norm", [2.0, 1.0, 3.0, -1.0, 0, "inf", float("inf"), float("-inf")])
 @pytest.mark.parametrize("most", [0.5, 1000.0])
-def test_clip(norm: float, most: float) -> None:
+def test_clip(norm: Any, most: float) -> None:
     ours, theirs = parameters(), parameters()
     for params in (ours, theirs):
         step(optim.SGD(params, lr=0.0), params, 0)
@@ -190,3 +190,32 @@ def test_clip_of_what_is_not_finite() -> None:
                 p.grad = torch.tensor([1.0, worst])
                 found += [clip([p], 1.0, norm), p.grad]
             torch.testing.assert_close(found[:2], found[2:], equal_nan=True)
+
+
+@pytest.mark.parametrize("kind", ["SGD", "SGD momentum", "Adam", "AdamW amsgrad"])
+@pytest.mark.parametrize("bad", ["complex", "expanded", "sparse"])
+def test_a_step_that_is_refused_changes_nothing(kind: str, bad: str) -> None:
+    """Not even what comes before it, in its group or in others."""
+    name, options = KINDS[kind]
+    first, before = (torch.nn.Parameter(torch.ones(3)) for _ in range(2))
+    last = torch.nn.Parameter(torch.ones(1).expand(3) if bad == "expanded" else torch.ones(3))
+    optimizer = getattr(optim, name)([{"params": [first]}, {"params": [before, last]}], **options)
+    for p in (first, before, last):
+        p.grad = torch.ones(3)
+    if bad == "complex":
+        last.data, last.grad = torch.ones(3, dtype=torch.complex64), None
+        last.grad = torch.ones(3, dtype=torch.complex64)
+    elif bad == "sparse":
+        last.grad = torch.ones(3).to_sparse()
+    with pytest.raises(ValueError if bad == "expanded" else TypeError, match=r"share|complex64|sparse"):
+        optimizer.step()
+    assert (first == 1).all() and (before == 1).all() and (last == 1).all()
+    assert not optimizer.state
+    last.grad = None
+    optimizer.step()
+    assert (first != 1).all()
+    kept = copy.deepcopy(optimizer.state_dict()["state"])
+    before.grad = torch.ones(3).to_sparse()
+    with pytest.raises(TypeError, match="sparse"):
+        optimizer.step()
+    torch.testing.assert_close(optimizer.state_dict()["state"], kept, rtol=0, atol=0)
