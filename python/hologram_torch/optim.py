@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 import torch
@@ -85,6 +86,15 @@ def _checked(
         update: What a group is changed by, how many numbers that takes, and the names of the states that it reads.
     """
     groups = [(group, _gradients(type(optimizer).__name__, group)) for group in optimizer.param_groups]
+    seen: list[Any] = []  # what is checked, but what torch holds gradients to: their parameters' shapes and devices
+    for group, found in groups:
+        program, _, kept = update(group)
+        for p, g in found:
+            state = optimizer.state.get(p)
+            seen += (program, p, p.dtype, p.is_contiguous(), g.dtype, *(map(state.get, kept) if state else ()))
+    before = vars(optimizer).get("_hologram_checked", ())
+    if len(before) == len(seen) and all(map(operator.is_, before, seen)):
+        return groups
     for group, found in groups:
         program, numbers, kept = update(group)
         lists = []
@@ -92,6 +102,7 @@ def _checked(
             states = map(optimizer.state.get(p, {}).get, kept)  # get makes none
             lists.append((p, g, *[state for state in states if state is not None]))
         program.check(lists, numbers)
+    vars(optimizer)["_hologram_checked"] = seen
     return groups
 
 
