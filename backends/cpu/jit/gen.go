@@ -35,7 +35,6 @@ type program struct {
 	// writes has a bit for each slot stored to by index, masked for each of
 	// those to which not all lanes may store; reads for those loaded.
 	writes, masked, reads uint64
-	stored                uint64 // to, in any way
 }
 
 // shape is the variant of a program that code is made for: which of the slots
@@ -145,9 +144,6 @@ func (p *program) scan(r *ir.Region) error {
 		return unsupported("a program of this size", fmt.Sprintf("it has more than %d operations", maxNodes))
 	}
 	for _, n := range r.Nodes {
-		if n.Op == ir.Op(isa.STG) {
-			p.stored |= 1 << n.Mem.Slot
-		}
 		for _, v := range n.Results {
 			p.wide = p.wide || v.Type.Numeric() && v.Type.Size() == 8
 		}

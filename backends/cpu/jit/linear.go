@@ -208,10 +208,6 @@ func (l *linearizer) inst(n *ir.Node) linear {
 		}
 	case isa.AND, isa.OR, isa.XOR:
 		return linear{known: even, max: full}
-	case isa.LDG: // of what the program does not change meanwhile, as a row's number
-		if n.Mem.Mode == isa.AddrByte && l.here[n] && l.p.stored>>n.Mem.Slot&1 == 0 && l.p.linearAccess(l.out, n) {
-			return linear{known: even, max: full}
-		}
 	}
 	return none
 }
