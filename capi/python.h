@@ -90,6 +90,7 @@ typedef int (*py_visit)(py_object *, void *);
   X(int, PyObject_GetBuffer, (py_object *, py_buffer *, int))                               \
   X(void, PyBuffer_Release, (py_buffer *))                                                  \
   X(py_object *, PyObject_GetAttr, (py_object *, py_object *))                              \
+  X(int, PyObject_SetAttr, (py_object *, py_object *, py_object *))                         \
   X(py_object *, PyObject_CallObject, (py_object *, py_object *))                           \
   X(py_object *, PyObject_CallFunctionObjArgs, (py_object *, ...))                          \
   X(py_object *, PyObject_VectorcallDict, (py_object *, py_object *const *, size_t, py_object *)) \
@@ -338,7 +339,9 @@ int hologram_dlpack(py_object *into);
 int hologram_torch(py_object *into);
 int hologram_numpy(py_object *into);
 int hologram_maps(py_object *into);
+int hologram_updates(py_object *into);
 int hologram_recordings(py_object *into);
 int hologram_sequences(py_object *into);
+int hologram_nodes(py_object *into);
 
 #endif

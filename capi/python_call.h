@@ -147,12 +147,27 @@ typedef struct {
 /* Looks at a tensor of torch's while torch_usual holds; false of what has no sizes and strides. */
 bool torch_glance(py_object *tensor, glance *to);
 
+/* DONE of a tensor of torch's own, SURPRISE of what else there is; asking about a type that is new runs Python. */
+outcome torch_is(py_object *o);
+
+/* The same of a dense tensor that is no negative view, and torch's numbers of its device; false of others. */
+bool torch_look(py_object *tensor, glance *to, int32_t *device, int32_t *index);
+
+/* The f32 that a tensor of torch's is, of no dimensions, on the host, with a version and without a gradient; NULL of others. */
+float *torch_number(py_object *tensor);
+
 /* Whether a call with a tensor of torch's, of which torch_usual holds, is to be recorded for autograd. */
 bool torch_recorded(py_object *tensor);
 
 /* Keeps what "probe" answered of a type of torch's, with its exchange API, and verifies the ways to ask when called first;
    usable is set if its tensors can be asked at all. */
 outcome torch_found(py_object *answer, const dl_exchange *api, bool *usable);
+
+/* Whether torch records gradients in this thread, or does not say. */
+bool torch_recording(void);
+
+/* Whether a tensor of torch's has memory: what a transform that has ended left has not. */
+bool torch_has_memory(py_object *tensor);
 
 /* The number of elements of operand i. */
 int64_t request_size(const request *r, int i);
@@ -192,9 +207,10 @@ typedef struct {
 enum { GIVEN = 0, COUNT = 1, ONE_ROW = 2 };
 
 /* Puts arguments where their parameters are, NULL for those not given; false with a TypeError. An executor may be left out
-   where others begin. Positional receives how many, the executor counted, are by position. */
+   where others begin. Positional receives how many, the executor counted, are by position, and out what is given for the
+   array that is written as "out", as numpy calls it: who calls gets it back; else NULL. */
 bool signature_bind(const signature *s, py_object *const *args, ptrdiff_t n, py_object *keywords, py_object **values,
-                    ptrdiff_t *positional);
+                    ptrdiff_t *positional, py_object **out);
 
 /* The builtin of an operation, whose self is its signature. */
 py_object *hologram_operation(py_object *self, py_object *const *args, ptrdiff_t n, py_object *keywords);

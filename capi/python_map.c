@@ -1,6 +1,5 @@
 /* Maps: functions of torch's tensors, element by element, as builtins that look at the tensors, make the results and launch
-   the program for their types. They do what most calls come down to, and tell by their answer what is left to Python.
-   Updates, of many tensors in place, are launches of a program on one after the other. */
+   the program for their types. They do what most calls come down to, and tell by their answer what is left to Python. */
 #include "python_call.h"
 
 #include <stdlib.h>
@@ -57,7 +56,8 @@ static outcome number_beside(const glance *like, glance *to) {
 /* Takes all arguments, and makes the results. recorded is set where all is as it should be but that autograd is to record
    the call. */
 static outcome prepare(const map *m, request *r, py_object *const *args, py_object **made, int *num_made, bool *recorded) {
-  const struct form *form = NULL;
+  const struct form *known = NULL;
+  struct form form;
   glance inputs[MAX_INPUTS];
   int64_t shape[HOLOGRAM_MAX_RANK], size = 1;
   int rank = 0, like = -1;
@@ -88,17 +88,20 @@ static outcome prepare(const map *m, request *r, py_object *const *args, py_obje
   }
   if (*recorded) return SURPRISE;
   key = key_of(inputs, m->inputs);
-  for (int i = 0; i < m->num_forms && !form; i++) {
-    if (m->forms[i].key == key) form = &m->forms[i];
+  for (int i = 0; i < m->num_forms && !known; i++) {
+    if (m->forms[i].key == key) known = &m->forms[i];
   }
-  if (!form || ((py_handle *)form->program)->freed) return SURPRISE;
+  if (!known || ((py_handle *)known->program)->freed) return SURPRISE;
+  form = *known; /* what makes results may run Python, which may change the map */
+  r->args.op = -1;
+  r->args.program = ((py_handle *)form.program)->handle;
   for (int k = 0; k < rank; k++) size *= shape[k];
   if (!size) return SURPRISE;
   for (int i = 0; i < m->scalars; i++) {
     if ((found = request_scalar(r, args[1 + m->inputs + i])) != DONE) return found;
   }
   for (int i = 0; i < m->outputs; i++) {
-    int of = form->like[i];
+    int of = form.like[i];
     if (r->numbers >> of & 1) {
       if (inputs[of].type != inputs[like].type) return SURPRISE;
       of = like;
@@ -107,8 +110,6 @@ static outcome prepare(const map *m, request *r, py_object *const *args, py_obje
     ++*num_made;
     if ((found = request_take(r, made[i], FRESH)) != DONE) return found;
   }
-  r->args.op = -1;
-  r->args.program = ((py_handle *)form->program)->handle;
   found = request_borrow(r);
   if (found != DONE || !r->numbers) return found;
   return request_numbers(r, r->operands[like].dtype == HOLOGRAM_F64 ? HOLOGRAM_F64 : HOLOGRAM_F32, -1);
@@ -220,62 +221,7 @@ static py_object *add(py_object *self, py_object *const *args, ptrdiff_t n) {
   return py_none();
 }
 
-/* ---- updates ---- */
-
-/* Takes the arrays of one launch, from args on, and its numbers. */
-static outcome prepare_update(request *r, const signature *s, uint64_t program, py_object *executor, py_object *arrays,
-                              ptrdiff_t from, py_object *numbers) {
-  outcome found = request_begin(r, executor);
-  ptrdiff_t number = 0;
-  for (int i = 0; i < s->num_params && found == DONE; i++) {
-    if (s->params[i].kind == 's') {
-      found = request_scalar(r, py.PyTuple_GetItem(numbers, number++));
-    } else {
-      found = request_take(r, py.PyTuple_GetItem(arrays, from++), s->params[i].kind == 'w' ? WRITTEN : READ);
-    }
-  }
-  r->args.op = -1;
-  r->args.program = program;
-  return found == DONE ? request_borrow(r) : found;
-}
-
-/* launch_each(executor, program, arrays, numbers): launches a program with the numbers on each so many of the arrays as it
-   has slots, in its own order. Returns how many of the arrays have had theirs; the next one is left to Python. */
-static py_object *launch_each(py_object *self, py_object *const *args, ptrdiff_t n) {
-  native c = {.name = "launch_each"};
-  const signature *s;
-  py_handle *program;
-  ptrdiff_t all, slots = 0, done = 0;
-  (void)self;
-  if (!native_count(&c, n, 4)) return NULL;
-  program = (py_handle *)args[1];
-  if (!hologram_is_program(args[1]) || args[2]->type != py.PyTuple_Type || args[3]->type != py.PyTuple_Type) {
-    py.PyErr_SetString(py.PyExc_TypeError, "launch_each: expected an executor, a program, and tuples of arrays and numbers");
-    return NULL;
-  }
-  all = py.PyTuple_Size(args[2]);
-  s = (const signature *)program->plan;
-  if (!hologram_is_executor(args[0]) || program->freed || !s || s->careful || s->boundary >= 0) return py.PyLong_FromLongLong(0);
-  for (int i = 0; i < s->num_params; i++) slots += s->params[i].kind != 's';
-  if (!slots || all % slots || py.PyTuple_Size(args[3]) != s->num_params - slots) {
-    py.PyErr_SetString(py.PyExc_ValueError, "launch_each: the program has other numbers of slots or parameters");
-    return NULL;
-  }
-  for (; done < all; done += slots) {
-    request r;
-    outcome found;
-    bool fine;
-    r.args.num_operands = 0;
-    found = prepare_update(&r, s, program->handle, args[0], args[2], done, args[3]);
-    fine = request_end(&r, found == SURPRISE || (found == DONE && request_run(&r)));
-    if (!fine) return NULL;
-    if (found == SURPRISE) break;
-  }
-  return py.PyLong_FromLongLong(done);
-}
-
 static py_method methods[] = {
-    {"launch_each", (void *)launch_each, PY_FASTCALL, NULL},
     {"torch_map", (void *)make, PY_FASTCALL, NULL},
     {"torch_map_add", (void *)add, PY_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},

@@ -224,9 +224,10 @@ static struct {
 
 /* The shape of so many elements in a row. */
 static py_object *shape_of(py_object *object, int64_t size) {
-  py_object *shape, *former = last.shape;
+  py_object *shape, *former;
   if (last.object != object) {
     if (!(shape = py.PyTuple_New(1))) return NULL;
+    former = last.shape; /* not before: up to Python 3.11 making a tuple may run finalizers, which may come here */
     py.Py_IncRef(object);
     py.PyTuple_SetItem(shape, 0, object);
     last.object = object;

@@ -71,6 +71,16 @@ static outcome probe(py_object *type, struct known *found) {
   return DONE;
 }
 
+outcome torch_is(py_object *o) {
+  struct known unseen, *k = slot_of(o->type);
+  if (!k || !k->type) {
+    outcome found = hologram_is_buffer(o) ? SURPRISE : probe(o->type, &unseen);
+    if (found != DONE) return found;
+    k = &unseen;
+  }
+  return k->kind == TORCH ? DONE : SURPRISE;
+}
+
 /* ---- exporters ---- */
 
 /* The dtype of an element's format, 0 for none of ours. boolean is set for '?'. */

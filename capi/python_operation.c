@@ -81,7 +81,7 @@ static py_object *first_of(request *r, int i) {
 
 /* What becomes of an operation's result. */
 typedef enum {
-  NOTHING, /* it is where the caller said */
+  NOTHING, /* it is where the caller said, who gets the array back that was given as out */
   GIVEN_BACK, /* so it is, and the caller gets that array back */
   MADE,
   NUMBER,
@@ -95,6 +95,7 @@ typedef struct {
   py_object *n, *axis; /* NULL: not given, or None */
   bool axes, keepdims; /* axes are given, or kept, which is as if all were given */
   product product;
+  py_object *out;    /* what is given by that name, and so is the result; NULL: nothing */
   py_object *output; /* the array for the result, counted if it is made */
 } operation;
 
@@ -274,42 +275,56 @@ static outcome prepare(operation *o, request *r) {
   return found == DONE ? prepare_result(o, r) : found;
 }
 
-/* Leaves a call to Python: the hook gets the name, whether element 0 of the output is returned, and the values, None for
-   those not given. */
+/* Leaves a call to Python: the hook gets the name, whether element 0 of the output is returned, whether the output is, and
+   the values, None for those not given. */
 static py_object *leave_to_python(const operation *o) {
   const signature *s = o->s;
-  py_object *all = py.PyTuple_New(s->num_params + 2);
+  py_object *all = py.PyTuple_New(s->num_params + 3);
   if (!all) return NULL;
   py.PyTuple_SetItem(all, 0, py.PyUnicode_FromString(s->method.name));
   py.PyTuple_SetItem(all, 1, py.PyBool_FromLong(o->product == FIRST));
+  py.PyTuple_SetItem(all, 2, py.PyBool_FromLong(o->out != NULL));
   for (int i = 0; i < s->num_params; i++) {
     py_object *value = o->values[i] ? o->values[i] : py._Py_NoneStruct;
     py.Py_IncRef(value);
-    py.PyTuple_SetItem(all, i + 2, value);
+    py.PyTuple_SetItem(all, i + 3, value);
   }
   return hologram_hook(HOOK_operation, all);
 }
 
 /* Lets the exception that is set speak of the function that was called, where the library's operation has another name, and
-   of bools, which are bytes to the library: the hook gets the names of the operands that are. */
+   of bools, which are bytes to the library, and say what to write instead: the hook gets the names of the operands that are
+   bools, and what was given for operands by their names. */
 static void rename_error(const operation *o, const request *r) {
   const signature *s = o->s;
-  py_object *type, *value, *traceback, *arguments, *bools, *done;
+  py_object *type, *value, *traceback, *arguments, *bools, *values, *done;
+  int n = 0;
   py.PyErr_Fetch(&type, &value, &traceback);
-  if (value && (arguments = py.PyTuple_New(3)) && (bools = py.PyTuple_New(r->args.num_operands))) {
-    for (int i = 1, k = 0; i < s->num_params && k < r->args.num_operands; i++) {
-      if (!s->params[i].operand) continue;
-      py_object *name = r->operands[k].flags & HOLOGRAM_BOOL ? s->params[i].name : py._Py_NoneStruct;
+  arguments = py.PyTuple_New(4);
+  bools = py.PyTuple_New(r->args.num_operands);
+  values = py.PyDict_New();
+  for (int i = 1; bools && values && i < s->num_params; i++) {
+    if (!s->params[i].operand) continue;
+    if (n < r->args.num_operands) {
+      py_object *name = r->operands[n].flags & HOLOGRAM_BOOL ? s->params[i].name : py._Py_NoneStruct;
       py.Py_IncRef(name);
-      py.PyTuple_SetItem(bools, k++, name);
+      py.PyTuple_SetItem(bools, n++, name);
     }
+    if (o->values[i]) py.PyDict_SetItem(values, s->params[i].name, o->values[i]);
+  }
+  if (value && arguments && bools && values) {
     py.Py_IncRef(value);
     py.PyTuple_SetItem(arguments, 0, py.PyUnicode_FromString(s->method.name));
     py.PyTuple_SetItem(arguments, 1, value);
     py.PyTuple_SetItem(arguments, 2, bools);
+    py.PyTuple_SetItem(arguments, 3, values);
     if ((done = hologram_hook(HOOK_renamed, arguments))) py.Py_DecRef(done);
-    py.PyErr_Clear();
+  } else {
+    if (arguments) py.Py_DecRef(arguments);
+    if (bools) py.Py_DecRef(bools);
+    if (values) py.Py_DecRef(values);
   }
+  py.PyErr_Clear();
   py.PyErr_Restore(type, value, traceback);
 }
 
@@ -321,7 +336,8 @@ py_object *hologram_operation(py_object *self, py_object *const *args, ptrdiff_t
   outcome found;
   bool fine;
   o.s = (signature *)self;
-  if (!signature_bind(o.s, args, n, keywords, o.values, &positional)) return NULL;
+  if (!signature_bind(o.s, args, n, keywords, o.values, &positional, &o.out)) return NULL;
+  o.out = o.out ? given(o.out) : NULL;
   look(&o, positional);
   r.args.num_operands = 0;
   found = prepare(&o, &r);
@@ -337,6 +353,7 @@ py_object *hologram_operation(py_object *self, py_object *const *args, ptrdiff_t
   if (made(&o) && !(fine && o.product == MADE)) py.Py_DecRef(o.output);
   if (!fine && number) py.Py_DecRef(number);
   if (!fine) return NULL;
-  if (o.product == GIVEN_BACK) py.Py_IncRef(o.output);
-  return number ? number : o.product == NOTHING ? py_none() : o.output;
+  if (o.product == NOTHING && !(o.output = o.out)) return py_none();
+  if (o.product == NOTHING || o.product == GIVEN_BACK) py.Py_IncRef(o.output);
+  return number ? number : o.output;
 }

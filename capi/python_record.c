@@ -150,9 +150,16 @@ static py_object *recorded(py_object *self, py_object *const *args, ptrdiff_t n)
   return py.PyLong_FromLongLong(recorder && !recorder->spoiled ? recorder->num_steps : -1);
 }
 
+/* Counts tensors of the recording. Up to Python 3.11 whatever makes a tuple may run the collector, and so finalizers, which
+   may end the recording or begin another: nothing of it is looked at afterwards. */
+static void hold(py_object **tensors, int n) {
+  for (int i = 0; i < n; i++) py.Py_IncRef(tensors[i]);
+}
+
 /* torch_written(): a tensor of each storage that recorded calls wrote, with how often they raised its version. */
 static py_object *written(py_object *self, py_object *const *args, ptrdiff_t n) {
-  const operand *all[MAX_BASES];
+  const char *storages[MAX_BASES];
+  py_object *tensors[MAX_BASES];
   long long counts[MAX_BASES];
   int num = 0;
   py_object *found;
@@ -162,27 +169,30 @@ static py_object *written(py_object *self, py_object *const *args, ptrdiff_t n) 
       const operand *o = &recorder->steps[i].operands[k];
       int at = 0;
       if (!o->written) continue;
-      while (at < num && all[at]->storage != o->storage) at++;
+      while (at < num && storages[at] != o->storage) at++;
       if (at == MAX_BASES) {
         recorder->spoiled = true;
         return py.PyTuple_New(0);
       }
       if (at == num) {
-        all[num] = o;
+        storages[num] = o->storage;
+        tensors[num] = o->object;
         counts[num++] = 0;
       }
       counts[at] += o->versioned;
     }
   }
-  if (!(found = py.PyTuple_New(num))) return NULL;
+  hold(tensors, num);
+  found = py.PyTuple_New(num);
   for (int i = 0; i < num; i++) {
-    py_object *both = py.PyTuple_New(2);
+    py_object *both = found ? py.PyTuple_New(2) : NULL;
     if (!both) {
-      py.Py_DecRef(found);
-      return NULL;
+      py.Py_DecRef(tensors[i]);
+      if (found) py.Py_DecRef(found);
+      found = NULL;
+      continue;
     }
-    py.Py_IncRef(all[i]->object);
-    py.PyTuple_SetItem(both, 0, all[i]->object);
+    py.PyTuple_SetItem(both, 0, tensors[i]);
     py.PyTuple_SetItem(both, 1, py.PyLong_FromLongLong(counts[i]));
     py.PyTuple_SetItem(found, i, both);
   }
@@ -221,6 +231,8 @@ bool bases_look(base *all, py_object *tensors, int n) {
       b->bytes = view_extent(&r.operands[0]);
       b->dtype = r.operands[0].flags & HOLOGRAM_BOOL ? 0 : r.operands[0].dtype;
       memcpy(b->strides, r.operands[0].strides, sizeof b->strides);
+      memcpy(b->shape, b->look.shape, (size_t)b->look.rank * sizeof *b->shape);
+      b->look.shape = b->look.strides = NULL; /* the tensor's, which may be given others */
     }
     request_end(&r, true);
     if (found == FAILED) py.PyErr_Clear();
@@ -270,8 +282,8 @@ static py_object *uses(py_object *self, py_object *const *args, ptrdiff_t n) {
   ptrdiff_t count;
   (void)self;
   if (!native_count(&c, n, 3) || (count = py.PyTuple_Size(args[0])) < 0) return NULL;
-  if (!recording_range(&c, args[1], args[2], &begin, &end)) return NULL;
   if (count > MAX_TENSORS || !bases_look(inputs, args[0], (int)count)) return py_none();
+  if (!recording_range(&c, args[1], args[2], &begin, &end)) return NULL; /* last, since looking may run Python */
   for (int i = begin; i < end; i++) {
     for (int pass = 0; pass < 2; pass++) { /* what is read, then what is written */
       for (int k = 0; k < recorder->steps[i].args.num_operands; k++) {
@@ -297,20 +309,19 @@ static py_object *uses(py_object *self, py_object *const *args, ptrdiff_t n) {
       }
     }
   }
+  hold(found, num_asked);
   all = py.PyTuple_New(2);
   used = py.PyTuple_New(count);
   others = py.PyTuple_New(num_asked);
   if (!all || !used || !others) {
+    for (int i = 0; i < num_asked; i++) py.Py_DecRef(found[i]);
     if (all) py.Py_DecRef(all);
     if (used) py.Py_DecRef(used);
     if (others) py.Py_DecRef(others);
     return NULL;
   }
   for (int i = 0; i < count; i++) py.PyTuple_SetItem(used, i, py.PyBool_FromLong(touched[i]));
-  for (int i = 0; i < num_asked; i++) {
-    py.Py_IncRef(found[i]);
-    py.PyTuple_SetItem(others, i, found[i]);
-  }
+  for (int i = 0; i < num_asked; i++) py.PyTuple_SetItem(others, i, found[i]);
   py.PyTuple_SetItem(all, 0, used);
   py.PyTuple_SetItem(all, 1, others);
   return all;

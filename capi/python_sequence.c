@@ -158,7 +158,7 @@ static bool find_results(entry *e, const base *results, int n, const fresh *made
     if (b->bytes != e->made[at].shape[0] * sequence_sizes[made[at].writer->view.dtype]) return false;
     e->results[i] = at;
     e->made[at].rank = (int)b->look.rank;
-    memcpy(e->made[at].shape, b->look.shape, (size_t)b->look.rank * sizeof *b->look.shape);
+    memcpy(e->made[at].shape, b->shape, sizeof b->shape);
   }
   for (int i = 0; i < e->num_made; i++) {
     int64_t stride = 1;
@@ -211,9 +211,11 @@ static py_object *add(py_object *self, py_object *const *args, ptrdiff_t n) {
     py.PyErr_SetString(py.PyExc_TypeError, "torch_sequence_add: expected a table, tuples for its inputs, and of results");
     return NULL;
   }
-  if (!(seen = recording_range(&c, args[5], args[6], &begin, &end))) return NULL;
-  if (seen->spoiled || num_results > MAX_TENSORS || !torch_usual(true)) return py.PyBool_FromLong(0);
+  if (num_results > MAX_TENSORS || !torch_usual(true)) return py.PyBool_FromLong(0);
   if (!bases_look(inputs, args[1], t->num_inputs) || !bases_look(results, args[7], (int)num_results)) return py.PyBool_FromLong(0);
+  /* Last, since looking may run Python, which may begin another recording. */
+  if (!(seen = recording_range(&c, args[5], args[6], &begin, &end))) return NULL;
+  if (seen->spoiled) return py.PyBool_FromLong(0);
   if (!(e = calloc(1, sizeof *e + (size_t)(end - begin) * sizeof *e->steps))) return py.PyErr_NoMemory();
   e->count = 1;
   for (int i = 0; i < t->num_inputs; i++) {
@@ -225,7 +227,7 @@ static py_object *add(py_object *self, py_object *const *args, ptrdiff_t n) {
     e->inputs[i].type = b->look.type;
     e->inputs[i].is.dtype = b->dtype;
     e->inputs[i].is.rank = (int)b->look.rank;
-    memcpy(e->inputs[i].is.shape, b->look.shape, (size_t)b->look.rank * sizeof *b->look.shape);
+    memcpy(e->inputs[i].is.shape, b->shape, sizeof b->shape);
     memcpy(e->inputs[i].is.strides, b->strides, sizeof b->strides);
   }
   if (args[4] != py._Py_NoneStruct) {
@@ -372,9 +374,9 @@ static bool writes_early(const entry *e, int num_inputs) {
   return false;
 }
 
-/* A table: (executor, inputs…) to an entry's answer, or the result of its sequence, a tuple of several; None of inputs that
-   there is no entry for, or where anything redirects torch's functions. */
-static py_object *call(py_object *self, py_object *const *args, ptrdiff_t n) {
+/* A table: (executor, inputs…) to an entry's answer, the result of a node that is one, or the result of its sequence, a
+   tuple of several; None of inputs that there is no entry for, or where anything redirects torch's functions. */
+py_object *sequence_call(py_object *self, py_object *const *args, ptrdiff_t n) {
   table *t = (table *)self;
   py_object *const *inputs = args + 1;
   py_object *made[MAX_BASES] = {NULL}, *like = NULL, *answer = NULL;
@@ -386,8 +388,10 @@ static py_object *call(py_object *self, py_object *const *args, ptrdiff_t n) {
   if (found != DONE) return found == FAILED ? NULL : py_none();
   if (!torch_usual(true) || !(e = find_entry(t, inputs))) return py_none();
   if (e->answer) {
-    py.Py_IncRef(e->answer);
-    return e->answer;
+    py.Py_IncRef(like = e->answer); /* what follows may let others change the table */
+    if (!(answer = node_record(like, inputs, t->num_inputs)) && !py.PyErr_Occurred()) return like;
+    py.Py_DecRef(like);
+    return answer;
   }
   e->count++; /* what follows may let others change the table */
   for (int i = 0; !like && i < t->num_inputs; i++) like = inputs[i] == py._Py_NoneStruct ? NULL : inputs[i];
@@ -416,6 +420,8 @@ static py_object *call(py_object *self, py_object *const *args, ptrdiff_t n) {
   return found == SURPRISE ? py_none() : answer;
 }
 
+bool sequence_is(py_object *o) { return o->type == table_type; }
+
 /* torch_sequences(name, inputs): a table without entries. */
 static py_object *make(py_object *self, py_object *const *args, ptrdiff_t n) {
   native c = {.name = "torch_sequences"};
@@ -431,7 +437,7 @@ static py_object *make(py_object *self, py_object *const *args, ptrdiff_t n) {
       py.PyErr_SetString(py.PyExc_ValueError, "torch_sequences: expected 1 to 16 inputs");
     } else if ((t->method.name = malloc(size))) {
       memcpy((char *)t->method.name, name, size);
-      t->method.function = (void *)call;
+      t->method.function = (void *)sequence_call;
       t->method.flags = PY_FASTCALL;
       f = py.PyCFunction_NewEx(&t->method, &t->head, NULL);
     } else {

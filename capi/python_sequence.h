@@ -46,8 +46,8 @@ typedef struct {
   char *storage, *data;
   int64_t bytes; /* from data on, that its elements take up */
   int32_t dtype; /* ours; 0 for bools */
-  glance look;
-  int64_t strides[HOLOGRAM_MAX_RANK];
+  glance look; /* without shape and strides */
+  int64_t shape[HOLOGRAM_MAX_RANK], strides[HOLOGRAM_MAX_RANK];
 } base;
 
 /* Looks at some tensors, None among them; false if they can't be told apart, or are no such memory. */
@@ -58,5 +58,13 @@ int bases_find(const base *all, int n, const char *storage);
 
 /* How many bytes the elements of a view take up from its first, or -1 if one lies before that. */
 int64_t view_extent(const hologram_operand *o);
+
+/* Whether an object is a table of sequences; and a call of one: (executor, inputs…). */
+bool sequence_is(py_object *o);
+py_object *sequence_call(py_object *table, py_object *const *args, ptrdiff_t n);
+
+/* What a node that a call with n inputs leads to makes of it; NULL, with an exception or without, of what is left to
+   Python. */
+py_object *node_record(py_object *answer, py_object *const *inputs, int n);
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static py_object *signature_type;
+static py_object *signature_type, *name_out;
 
 static void signature_dealloc(py_object *self) {
   signature *s = (signature *)self;
@@ -115,6 +115,14 @@ static int index_of(const signature *s, py_object *name) {
   return -1;
 }
 
+/* Where the array that is written, the last one, stands, for who calls it "out" as numpy does. */
+static int output_of(const signature *s, py_object *name) {
+  int at = s->num_params;
+  if (py.PyUnicode_Compare(name, name_out)) return -1;
+  while (--at >= 0 && !s->params[at].operand) continue;
+  return at;
+}
+
 static const char *text_of(py_object *name) {
   ptrdiff_t size;
   const char *text = py.PyUnicode_AsUTF8AndSize(name, &size);
@@ -134,7 +142,7 @@ static void unexpected(const signature *s, const char *keyword) {
 }
 
 bool signature_bind(const signature *s, py_object *const *args, ptrdiff_t n, py_object *keywords, py_object **values,
-                    ptrdiff_t *positional) {
+                    ptrdiff_t *positional, py_object **out) {
   ptrdiff_t named = keywords ? py.PyTuple_Size(keywords) : 0;
   int first = n && s->params[0].kind == 'x' && !hologram_is_executor(args[0]);
   if (n + first > s->positional) {
@@ -143,10 +151,12 @@ bool signature_bind(const signature *s, py_object *const *args, ptrdiff_t n, py_
     return false;
   }
   *positional = n + first;
+  *out = NULL;
   for (int i = 0; i < s->num_params; i++) values[i] = i >= first && i - first < n ? args[i - first] : NULL;
   for (ptrdiff_t k = 0; k < named; k++) {
     py_object *name = py.PyTuple_GetItem(keywords, k);
     int at = index_of(s, name);
+    if (at < 0 && (at = output_of(s, name)) >= 0) *out = args[n + k];
     if (at < 0 || values[at]) {
       if (at < 0) {
         unexpected(s, text_of(name));
@@ -160,7 +170,7 @@ bool signature_bind(const signature *s, py_object *const *args, ptrdiff_t n, py_
   for (int i = 0; i < s->num_params; i++) {
     if (!values[i] && !s->params[i].optional) {
       const char *name = text_of(s->params[i].name);
-      bool number = s->params[i].kind == 's';
+      bool number = s->params[i].kind == 's' && s->at_output;
       py.PyErr_Format(py.PyExc_TypeError, "%s() missing required argument: '%s'%s%s%s", s->method.name, name,
                       number ? "; without the output numbers are given by name: " : "", number ? name : "", number ? "=..." : "");
       return false;
@@ -178,6 +188,6 @@ static py_method methods[] = {
 int hologram_signatures(py_object *into) {
   static py_slot slots[] = {{PY_SLOT_DEALLOC, (void *)signature_dealloc}, {0, NULL}};
   static py_spec spec = {"hologram._native.Signature", sizeof(signature), 0, PY_TYPE_DEFAULT, slots};
-  if (!(signature_type = py.PyType_FromSpec(&spec))) return -1;
+  if (!(signature_type = py.PyType_FromSpec(&spec)) || !(name_out = py.PyUnicode_InternFromString("out"))) return -1;
   return hologram_builtins(into, methods);
 }

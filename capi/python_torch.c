@@ -301,9 +301,36 @@ bool torch_glance(py_object *tensor, glance *to) {
   return true;
 }
 
+bool torch_look(py_object *tensor, glance *to, int32_t *device, int32_t *index) {
+  cpp_tensor x;
+  int32_t layout;
+  if (!find(tensor, &x) || libtorch.get_layout(&x, &layout) || layout != libtorch.strided() || libtorch.is_neg(&x)) return false;
+  if (libtorch.get_device_type(&x, device) || libtorch.get_device_index(&x, index)) return false;
+  return torch_glance(tensor, to);
+}
+
+float *torch_number(py_object *tensor) {
+  enum { F32 = 6, HOST = 0 }; /* torch's ScalarType and DeviceType */
+  glance look;
+  int32_t device, index;
+  void *data;
+  cpp_tensor x;
+  if (!torch_look(tensor, &look, &device, &index) || look.type != F32 || look.rank || device != HOST || !find(tensor, &x)) return NULL;
+  if (libtorch.requires_grad(x.implementation) || !*libtorch.version_counter(&x)) return NULL;
+  return libtorch.get_data(&x, &data) ? NULL : data;
+}
+
 bool torch_recorded(py_object *tensor) {
   cpp_tensor x;
   return find(tensor, &x) && libtorch.requires_grad(x.implementation) && libtorch.recording();
+}
+
+bool torch_recording(void) { return !verified || !wanted || libtorch.recording(); }
+
+bool torch_has_memory(py_object *tensor) {
+  cpp_tensor x;
+  void *data;
+  return find(tensor, &x) && !libtorch.get_data(&x, &data) && data;
 }
 
 /* ---- verification ---- */
@@ -315,6 +342,7 @@ static py_object *seen(py_object *self, py_object *const *args, ptrdiff_t n) {
   taken t = {.api = lender};
   cpp_tensor x;
   dl_tensor d;
+  int64_t sizes[HOLOGRAM_MAX_RANK], steps[HOLOGRAM_MAX_RANK];
   py_object *all, *shape, *strides;
   outcome found;
   (void)self;
@@ -322,18 +350,16 @@ static py_object *seen(py_object *self, py_object *const *args, ptrdiff_t n) {
   t.object = args[0];
   if (!libtorch.get_dtype || !find(args[0], &x)) return py_none();
   if ((found = describe(&t, &x, &d)) != DONE) return found == FAILED ? NULL : py_none();
+  memcpy(sizes, d.shape, (size_t)d.ndim * sizeof *sizes); /* the tensor's, which finalizers may give others */
+  memcpy(steps, d.strides, (size_t)d.ndim * sizeof *steps);
   all = py.PyTuple_New(8);
-  shape = py.PyTuple_New(d.ndim);
-  strides = py.PyTuple_New(d.ndim);
+  shape = result_shape(sizes, d.ndim);
+  strides = result_shape(steps, d.ndim);
   if (!all || !shape || !strides) {
     if (all) py.Py_DecRef(all);
     if (shape) py.Py_DecRef(shape);
     if (strides) py.Py_DecRef(strides);
     return NULL;
-  }
-  for (int i = 0; i < d.ndim; i++) {
-    py.PyTuple_SetItem(shape, i, py.PyLong_FromLongLong(d.shape[i]));
-    py.PyTuple_SetItem(strides, i, py.PyLong_FromLongLong(d.strides[i]));
   }
   py.PyTuple_SetItem(all, 0, py.PyBool_FromLong(libtorch.requires_grad(x.implementation)));
   py.PyTuple_SetItem(all, 1, py.PyBool_FromLong(libtorch.is_neg(&x)));

@@ -99,7 +99,7 @@ func (t *trace) Run(target *queue.Target) (backends.Ticket, error) {
 func (t *trace) Outcome(err error) error {
 	what, l := t.What(), t.Launch()
 	_ = t.Bound.Outcome(nil)
-	return t.program.p.Outcome(what, err, true, l)
+	return t.program.p.Outcome(what, "", err, true, l)
 }
 
 // setPhase sets the executor's phase, in order with launches. If the executor is

@@ -71,6 +71,7 @@ func (a *assembler) reserve(text string) {
 	n := min(len(text)/shortest, MaxInsts, strings.Count(read, "\n")+1-strings.Count(read, ":\n"))
 	a.p.Insts = make([]Inst, 0, n)
 	a.p.Debug.Lines, a.p.Debug.Cols = make([]int32, 0, n), make([]int32, 0, n)
+	a.opened = make([]unnumbered, 0, n)
 }
 
 // assembler is the state of one Assemble.
@@ -85,7 +86,9 @@ type assembler struct {
 	labels      map[string]int
 	labelUses   []labelUse
 	regs, preds registerNames
-	firstInst   int // line of the first instruction or label; 0: none yet
+	open        unnumbered   // of the instruction at hand
+	opened      []unnumbered // of those before
+	firstInst   int          // line of the first instruction or label; 0: none yet
 	declared    struct{ shared, block int }
 	anything    bool            // a statement was read
 	reported    map[string]bool // undefined names that were reported
@@ -262,6 +265,7 @@ func (a *assembler) instruction(m token) *failure {
 		return tooMany(m, MaxInsts, "instructions")
 	}
 	count := 0
+	a.open = 0
 	for i, o := range row.Operands {
 		ended := a.tok.kind == tokNewline || a.tok.kind == tokEnd
 		if ended && o.Optional {
@@ -289,6 +293,7 @@ func (a *assembler) instruction(m token) *failure {
 		return fail(a.tok, "it is written "+row.Signature(), "%s takes %s", m.text, countOperands(count))
 	}
 	a.p.Insts = append(a.p.Insts, in)
+	a.opened = append(a.opened, a.open)
 	a.p.Debug.Lines = append(a.p.Debug.Lines, int32(m.line))
 	a.p.Debug.Cols = append(a.p.Debug.Cols, int32(utf8.RuneCountInString(a.at(m.line)[:m.col])+1))
 	return nil

@@ -54,7 +54,7 @@ func (a *assembler) register(row *Row, o Operand, f Form, i int) (Arg, *failure)
 		return Arg{}, fail(name, a.accessed(name.text, o, f), "operand %s of %s is a register%s, found the address %s[…]",
 			o.Name, row.Typed(f), orImmediate(o), name.text)
 	}
-	reg, err := a.regs.use(name, a.argument(i, placeReg))
+	reg, err := a.regs.use(name, &a.open, 1<<i)
 	return Arg{Kind: ArgReg, Reg: reg}, err
 }
 
@@ -93,14 +93,9 @@ func (a *assembler) predicate(row *Row, o Operand, i int) (Arg, *failure) {
 		return Arg{}, fail(a.tok, "it is written "+row.Signature(), "operand %s of %s is a predicate, found %s",
 			o.Name, row.Mnemonic(), a.tok.describe())
 	}
-	reg, err := a.preds.use(a.tok, a.argument(i, placeReg))
+	reg, err := a.preds.use(a.tok, &a.open, 1<<i)
 	a.advance()
 	return Arg{Kind: ArgPred, Not: not, Reg: reg}, err
-}
-
-// argument is the place of a register in argument i of the instruction being read.
-func (a *assembler) argument(i int, field registerField) registerPlace {
-	return registerPlace{int32(len(a.p.Insts)), uint8(i), field}
 }
 
 // atImmediate reports whether an immediate of type t begins here.
@@ -207,38 +202,38 @@ func (a *assembler) address(row *Row, o Operand, i int) (Arg, *failure) {
 	switch {
 	case a.accept('@'):
 		var h token
-		arg.Addr.Mode = AddrIndirect
+		arg.Mode = AddrIndirect
 		h, err = a.expect(tokName, "the register that holds the slot's number", "an indirect address is written @handle[offset]")
 		if err == nil {
-			arg.Addr.Handle, err = a.regs.use(h, a.argument(i, placeHandle))
+			arg.Handle, err = a.regs.use(h, &a.open, handleBit)
 		}
 	case first.kind != tokName:
 		return arg, fail(first, "addresses are written "+addressForms(o), "operand %s of %s is an address, found %s", o.Name, row.Mnemonic(), first.describe())
 	case first.text == "phi":
-		arg.Addr.Mode = AddrPhi
-		err = a.phi(&arg.Addr)
+		arg.Mode = AddrPhi
+		err = a.phi(&arg)
 	case first.text == "shared":
 		a.advance()
-		arg.Addr.Mode = AddrShared
+		arg.Mode = AddrShared
 	default:
 		var slot int
-		arg.Addr.Mode = AddrByte
+		arg.Mode = AddrByte
 		slot, err = a.globalUse("slot")
-		arg.Addr.Slot = uint16(slot)
+		arg.Slot = uint16(slot)
 	}
 	if err != nil {
 		return arg, err
 	}
-	if !o.AcceptsMode(arg.Addr.Mode) {
+	if !o.AcceptsMode(arg.Mode) {
 		return arg, fail(first, "addresses are written "+addressForms(o), "%s cannot access %s", row.Mnemonic(), first.describe())
 	}
-	if arg.Addr.Mode == AddrPhi {
+	if arg.Mode == AddrPhi {
 		return arg, nil
 	}
 	if !a.accept('[') {
 		return arg, fail(a.tok, "addresses are written "+addressForms(o), "expected [, found %s", a.tok.describe())
 	}
-	if err = a.inBrackets(&arg.Addr, i); err != nil {
+	if err = a.inBrackets(&arg, i); err != nil {
 		return arg, err
 	}
 	if !a.accept(']') {
@@ -264,7 +259,7 @@ func addressForms(o Operand) string {
 const flatWord = "flat"
 
 // inBrackets reads what stands in an address' brackets.
-func (a *assembler) inBrackets(addr *Addr, i int) *failure {
+func (a *assembler) inBrackets(addr *Arg, i int) *failure {
 	if a.tok.kind != tokName {
 		return a.constant(addr)
 	}
@@ -291,8 +286,8 @@ func (a *assembler) inBrackets(addr *Addr, i int) *failure {
 const offsetForms = "an offset in bytes is written reg, 16, reg + 16 or reg - 16; elements are counted by slot[flat reg + 1]"
 
 // offset reads "reg", "reg + number" or "reg - number", of which reg is read.
-func (a *assembler) offset(name token, addr *Addr, i int) *failure {
-	reg, err := a.regs.use(name, a.argument(i, placeReg))
+func (a *assembler) offset(name token, addr *Arg, i int) *failure {
+	reg, err := a.regs.use(name, &a.open, 1<<i)
 	if err != nil {
 		return err
 	}
@@ -308,7 +303,7 @@ func (a *assembler) offset(name token, addr *Addr, i int) *failure {
 }
 
 // constant reads the number of an offset.
-func (a *assembler) constant(addr *Addr) *failure {
+func (a *assembler) constant(addr *Arg) *failure {
 	if a.tok.kind != tokNumber && a.tok.kind != '-' {
 		what := "an offset in bytes"
 		if addr.Mode == AddrFlat {
@@ -317,12 +312,12 @@ func (a *assembler) constant(addr *Addr) *failure {
 		return fail(a.tok, offsetForms, "expected %s, found %s", what, a.tok.describe())
 	}
 	offset, err := a.immediate(I64)
-	addr.Offset = int64(offset)
+	addr.Bits = offset
 	return err
 }
 
 // phi reads phi(class, page, byte).
-func (a *assembler) phi(addr *Addr) *failure {
+func (a *assembler) phi(addr *Arg) *failure {
 	at := a.tok
 	a.advance()
 	for i, part := range []struct {
@@ -345,7 +340,7 @@ func (a *assembler) phi(addr *Addr) *failure {
 		if bad != nil || v >= part.limit {
 			return fail(t, fmt.Sprintf("the %s goes from 0 to %d", part.name, part.limit-1), "%s %s is out of range", part.name, t.describe())
 		}
-		addr.Offset += int64(v * part.scale)
+		addr.Bits += v * part.scale
 	}
 	if _, err := a.expect(')', ")", ""); err != nil {
 		return err

@@ -2,20 +2,12 @@ package isa
 
 import "fmt"
 
-// registerField is the field of an argument that holds a register's number.
-type registerField uint8
+// unnumbered says which of an instruction's arguments hold, in place of a
+// register's number, that of a name which has none yet: bit i is for Args[i].Reg,
+// handleBit for the Handle that there is.
+type unnumbered uint8
 
-const (
-	placeReg    registerField = iota // Arg.Reg, or Addr.Reg of an address
-	placeHandle                      // Addr.Handle
-)
-
-// registerPlace is where an instruction names a register.
-type registerPlace struct {
-	inst  int32
-	arg   uint8
-	field registerField
-}
+const handleBit = unnumbered(1) << MaxOperands
 
 // registerNames gives numbers to the named registers, or predicates, of a program.
 type registerNames struct {
@@ -26,7 +18,6 @@ type registerNames struct {
 	taken  []bool         // by a number in the text, a directive or a name
 	names  map[string]int // index in named
 	named  []namedRegister
-	uses   []namedUse // of names without directive
 }
 
 // namedRegister is a name, where it stands first, and its number: -1 as long
@@ -34,11 +25,6 @@ type registerNames struct {
 type namedRegister struct {
 	first  token
 	number int
-}
-
-type namedUse struct {
-	named int32
-	place registerPlace
 }
 
 func (r *registerNames) init(kind string, prefix byte, limit, free int) {
@@ -65,9 +51,10 @@ func (r *registerNames) number(t token) (int, *failure) {
 	return -1, checkNameLength(t)
 }
 
-// use returns the number of the register that the token names. For a name
-// whose number is not known yet it is 0, and the place is filled in later.
-func (r *registerNames) use(t token, place registerPlace) (uint8, *failure) {
+// use returns the number of the register that the token names. For a name that
+// has none yet it is the name's own, and bit is set in open. (What a uint8 does
+// not hold is more names than there are registers, which resolve refuses.)
+func (r *registerNames) use(t token, open *unnumbered, bit unnumbered) (uint8, *failure) {
 	n, err := r.number(t)
 	if err != nil {
 		return 0, err
@@ -83,8 +70,8 @@ func (r *registerNames) use(t token, place registerPlace) (uint8, *failure) {
 	if n := r.named[i].number; n >= 0 {
 		return uint8(n), nil
 	}
-	r.uses = append(r.uses, namedUse{int32(i), place})
-	return 0, nil
+	*open |= bit
+	return uint8(i), nil
 }
 
 func (r *registerNames) add(t token, number int) int {
@@ -150,30 +137,35 @@ func (r *registerNames) resolve() *failure {
 	return nil
 }
 
+// numberOf is the number that name i has come to have.
+func (r *registerNames) numberOf(i uint8) uint8 { return uint8(r.named[i].number) }
+
 // resolveRegisters numbers the named registers and predicates, writes the
 // numbers into the instructions and the names into the program.
 func (a *assembler) resolveRegisters() {
 	for _, r := range []*registerNames{&a.regs, &a.preds} {
 		if err := r.resolve(); err != nil {
 			a.report(err)
-			continue
 		}
-		for _, u := range r.uses {
-			if int(u.place.inst) >= len(a.p.Insts) {
-				continue // its instruction had an error
+	}
+	if len(a.errs) > 0 {
+		return
+	}
+	for i, open := range a.opened {
+		for k := 0; open != 0 && k < MaxOperands; k++ {
+			arg, named := &a.p.Insts[i].Args[k], open>>k&1 != 0
+			if arg.Kind == ArgAddr && open&handleBit != 0 {
+				arg.Handle = a.regs.numberOf(arg.Handle)
 			}
-			arg := &a.p.Insts[u.place.inst].Args[u.place.arg]
-			n := uint8(r.named[u.named].number)
 			switch {
-			case u.place.field == placeHandle:
-				arg.Addr.Handle = n
-			case arg.Kind == ArgAddr:
-				arg.Addr.Reg = n
-			default:
-				arg.Reg = n
+			case named && arg.Kind == ArgPred:
+				arg.Reg = a.preds.numberOf(arg.Reg)
+			case named:
+				arg.Reg = a.regs.numberOf(arg.Reg)
 			}
 		}
 	}
+	a.opened = nil
 	for _, n := range a.regs.named {
 		if n.number >= 0 {
 			a.p.Debug.Regs[n.number] = n.first.text

@@ -20,7 +20,16 @@ func TestAssembleOperands(t *testing.T) {
 	pred := func(n uint8, not bool) isa.Arg { return isa.Arg{Kind: isa.ArgPred, Reg: n, Not: not} }
 	imm := func(v uint64) isa.Arg { return isa.Arg{Kind: isa.ArgImm, Bits: v} }
 	ref := func(k isa.ArgKind, n uint64) isa.Arg { return isa.Arg{Kind: k, Bits: n} }
-	addr := func(a isa.Addr) isa.Arg { return isa.Arg{Kind: isa.ArgAddr, Addr: a} }
+	type address struct {
+		Mode        isa.AddrMode
+		HasReg      bool
+		Reg, Handle uint8
+		Slot        uint16
+		Offset      int64
+	}
+	addr := func(a address) isa.Arg {
+		return isa.Arg{Kind: isa.ArgAddr, Mode: a.Mode, HasReg: a.HasReg, Reg: a.Reg, Handle: a.Handle, Slot: a.Slot, Bits: uint64(a.Offset)}
+	}
 	form := func(t, from isa.Type, c isa.Cond) isa.Form { return isa.Form{Type: t, From: from, Cond: c} }
 	f32 := form(isa.F32, isa.NoType, isa.NoCond)
 	none := isa.Form{}
@@ -58,28 +67,28 @@ func TestAssembleOperands(t *testing.T) {
 		{"loop 10, l", isa.LOOP, none, []isa.Arg{imm(10), ref(isa.ArgLabel, 0)}},
 		{"reduce_add.f32 r1, r4, 8", isa.REDUCE_ADD, f32, []isa.Arg{reg(1), reg(4), imm(8)}},
 		{"unity_test p0, 0.5", isa.UNITY_TEST, none, []isa.Arg{pred(0, false), imm(0x3fe0000000000000)}},
-		{"ldg.f32 r1, a[index]", isa.LDG, f32, []isa.Arg{reg(1), addr(isa.Addr{Mode: isa.AddrIndex})}},
-		{"ldg.u8 r1, raw[16]", isa.LDG, form(isa.U8, 0, 0), []isa.Arg{reg(1), addr(isa.Addr{Mode: isa.AddrByte, Slot: 1, Offset: 16})}},
-		{"ldg.u8 r1, raw[r2]", isa.LDG, form(isa.U8, 0, 0), []isa.Arg{reg(1), addr(isa.Addr{Mode: isa.AddrByte, Slot: 1, HasReg: true, Reg: 2})}},
-		{"ldg.u8 r1, raw[x - 0x10]", isa.LDG, form(isa.U8, 0, 0), []isa.Arg{reg(1), addr(isa.Addr{Mode: isa.AddrByte, Slot: 1, HasReg: true, Offset: -16})}},
-		{"ldg.f32 r1, a[flat r2]", isa.LDG, f32, []isa.Arg{reg(1), addr(isa.Addr{Mode: isa.AddrFlat, HasReg: true, Reg: 2})}},
-		{"ldg.f32 r1, a[flat 7]", isa.LDG, f32, []isa.Arg{reg(1), addr(isa.Addr{Mode: isa.AddrFlat, Offset: 7})}},
-		{"stg.f32 1, a[flat i + 2]", isa.STG, f32, []isa.Arg{imm(0x3f800000), addr(isa.Addr{Mode: isa.AddrFlat, HasReg: true, Offset: 2})}},
-		{"stg.f32 1, a[ flat r9-2 ]", isa.STG, f32, []isa.Arg{imm(0x3f800000), addr(isa.Addr{Mode: isa.AddrFlat, HasReg: true, Reg: 9, Offset: -2})}},
-		{"ldg.f32 r1, a[flat flat]", isa.LDG, f32, []isa.Arg{reg(1), addr(isa.Addr{Mode: isa.AddrFlat, HasReg: true})}},
-		{"ldg.f32 r1, a[flat flat - 3]", isa.LDG, f32, []isa.Arg{reg(1), addr(isa.Addr{Mode: isa.AddrFlat, HasReg: true, Offset: -3})}},
+		{"ldg.f32 r1, a[index]", isa.LDG, f32, []isa.Arg{reg(1), addr(address{Mode: isa.AddrIndex})}},
+		{"ldg.u8 r1, raw[16]", isa.LDG, form(isa.U8, 0, 0), []isa.Arg{reg(1), addr(address{Mode: isa.AddrByte, Slot: 1, Offset: 16})}},
+		{"ldg.u8 r1, raw[r2]", isa.LDG, form(isa.U8, 0, 0), []isa.Arg{reg(1), addr(address{Mode: isa.AddrByte, Slot: 1, HasReg: true, Reg: 2})}},
+		{"ldg.u8 r1, raw[x - 0x10]", isa.LDG, form(isa.U8, 0, 0), []isa.Arg{reg(1), addr(address{Mode: isa.AddrByte, Slot: 1, HasReg: true, Offset: -16})}},
+		{"ldg.f32 r1, a[flat r2]", isa.LDG, f32, []isa.Arg{reg(1), addr(address{Mode: isa.AddrFlat, HasReg: true, Reg: 2})}},
+		{"ldg.f32 r1, a[flat 7]", isa.LDG, f32, []isa.Arg{reg(1), addr(address{Mode: isa.AddrFlat, Offset: 7})}},
+		{"stg.f32 1, a[flat i + 2]", isa.STG, f32, []isa.Arg{imm(0x3f800000), addr(address{Mode: isa.AddrFlat, HasReg: true, Offset: 2})}},
+		{"stg.f32 1, a[ flat r9-2 ]", isa.STG, f32, []isa.Arg{imm(0x3f800000), addr(address{Mode: isa.AddrFlat, HasReg: true, Reg: 9, Offset: -2})}},
+		{"ldg.f32 r1, a[flat flat]", isa.LDG, f32, []isa.Arg{reg(1), addr(address{Mode: isa.AddrFlat, HasReg: true})}},
+		{"ldg.f32 r1, a[flat flat - 3]", isa.LDG, f32, []isa.Arg{reg(1), addr(address{Mode: isa.AddrFlat, HasReg: true, Offset: -3})}},
 		// a register of that name counts bytes, as it always did
-		{"ldg.f32 r1, a[flat]", isa.LDG, f32, []isa.Arg{reg(1), addr(isa.Addr{Mode: isa.AddrByte, HasReg: true})}},
-		{"ldg.f32 r1, a[flat + 4]", isa.LDG, f32, []isa.Arg{reg(1), addr(isa.Addr{Mode: isa.AddrByte, HasReg: true, Offset: 4})}},
-		{"ldg.f32 r1, a[flat - 4]", isa.LDG, f32, []isa.Arg{reg(1), addr(isa.Addr{Mode: isa.AddrByte, HasReg: true, Offset: -4})}},
-		{"ldg.f32 r1, @h[flat]", isa.LDG, f32, []isa.Arg{reg(1), addr(isa.Addr{Mode: isa.AddrIndirect, HasReg: true, Reg: 2})}},
-		{"ldg.f32 r1, @h[r9+4]", isa.LDG, f32, []isa.Arg{reg(1), addr(isa.Addr{Mode: isa.AddrIndirect, HasReg: true, Reg: 9, Offset: 4})}},
-		{"ldg.f32 r1, @r7[-4]", isa.LDG, f32, []isa.Arg{reg(1), addr(isa.Addr{Mode: isa.AddrIndirect, Handle: 7, Offset: -4})}},
-		{"ldg.f32 r1, phi(5, 3, 16)", isa.LDG, f32, []isa.Arg{reg(1), addr(isa.Addr{Mode: isa.AddrPhi, Slot: 2, Offset: 5*12288 + 3*256 + 16})}},
-		{"sts.f32 1, shared[r1 + 4]", isa.STS, f32, []isa.Arg{imm(0x3f800000), addr(isa.Addr{Mode: isa.AddrShared, HasReg: true, Reg: 1, Offset: 4})}},
-		{"atom_cas.u32 r1, shared[0], r2, 3", isa.ATOM_CAS, form(isa.U32, 0, 0), []isa.Arg{reg(1), addr(isa.Addr{Mode: isa.AddrShared}), reg(2), imm(3)}},
+		{"ldg.f32 r1, a[flat]", isa.LDG, f32, []isa.Arg{reg(1), addr(address{Mode: isa.AddrByte, HasReg: true})}},
+		{"ldg.f32 r1, a[flat + 4]", isa.LDG, f32, []isa.Arg{reg(1), addr(address{Mode: isa.AddrByte, HasReg: true, Offset: 4})}},
+		{"ldg.f32 r1, a[flat - 4]", isa.LDG, f32, []isa.Arg{reg(1), addr(address{Mode: isa.AddrByte, HasReg: true, Offset: -4})}},
+		{"ldg.f32 r1, @h[flat]", isa.LDG, f32, []isa.Arg{reg(1), addr(address{Mode: isa.AddrIndirect, HasReg: true, Reg: 2})}},
+		{"ldg.f32 r1, @h[r9+4]", isa.LDG, f32, []isa.Arg{reg(1), addr(address{Mode: isa.AddrIndirect, HasReg: true, Reg: 9, Offset: 4})}},
+		{"ldg.f32 r1, @r7[-4]", isa.LDG, f32, []isa.Arg{reg(1), addr(address{Mode: isa.AddrIndirect, Handle: 7, Offset: -4})}},
+		{"ldg.f32 r1, phi(5, 3, 16)", isa.LDG, f32, []isa.Arg{reg(1), addr(address{Mode: isa.AddrPhi, Slot: 2, Offset: 5*12288 + 3*256 + 16})}},
+		{"sts.f32 1, shared[r1 + 4]", isa.STS, f32, []isa.Arg{imm(0x3f800000), addr(address{Mode: isa.AddrShared, HasReg: true, Reg: 1, Offset: 4})}},
+		{"atom_cas.u32 r1, shared[0], r2, 3", isa.ATOM_CAS, form(isa.U32, 0, 0), []isa.Arg{reg(1), addr(address{Mode: isa.AddrShared}), reg(2), imm(3)}},
 		{"pool_store.f32 r1, r2, 8", isa.POOL_STORE, f32, []isa.Arg{reg(1), reg(2), imm(8)}},
-		{"stg.f32 1, a[r1 - 9223372036854775808]", isa.STG, f32, []isa.Arg{imm(0x3f800000), addr(isa.Addr{Mode: isa.AddrByte, HasReg: true, Reg: 1, Offset: -1 << 63})}},
+		{"stg.f32 1, a[r1 - 9223372036854775808]", isa.STG, f32, []isa.Arg{imm(0x3f800000), addr(address{Mode: isa.AddrByte, HasReg: true, Reg: 1, Offset: -1 << 63})}},
 		{"exit", isa.EXIT, none, nil},
 	} {
 		p, err := isa.Assemble("f", preamble+c.text)

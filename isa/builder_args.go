@@ -191,7 +191,7 @@ type SlotHandle struct {
 // Address is a place in memory.
 type Address struct {
 	b    *Builder // of what it is made of, nil for a constant address
-	addr Addr
+	addr Arg
 	why  string // what is wrong with it
 }
 
@@ -207,7 +207,7 @@ func (a Address) argument(b *Builder, o Operand, _ Form) (Arg, string) {
 	if a.addr.Mode == AddrPhi {
 		a.addr.Slot = uint16(b.boundarySlot())
 	}
-	return Arg{Kind: ArgAddr, Addr: a.addr}, ""
+	return a.addr, ""
 }
 
 // boundarySlot returns the number of the slot that Φ-addresses refer to.
@@ -221,29 +221,29 @@ func (b *Builder) boundarySlot() int {
 }
 
 // Index is the lane's element of the slot: slot[index].
-func (s SlotHandle) Index() Address { return s.address(Addr{Mode: AddrIndex}) }
+func (s SlotHandle) Index() Address { return s.address(Arg{Kind: ArgAddr, Mode: AddrIndex}) }
 
 // Byte is the address offset bytes from the slot's start.
 func (s SlotHandle) Byte(offset int64) Address {
-	return s.address(Addr{Mode: AddrByte, Offset: offset})
+	return s.address(Arg{Kind: ArgAddr, Mode: AddrByte, Bits: uint64(offset)})
 }
 
 // ByteReg is the address r + offset bytes from the slot's start.
 func (s SlotHandle) ByteReg(r Register, offset int64) Address {
-	return s.address(Addr{Mode: AddrByte, Offset: offset}).plus(r)
+	return s.address(Arg{Kind: ArgAddr, Mode: AddrByte, Bits: uint64(offset)}).plus(r)
 }
 
 // Flat is element i of the slot's view, row-major: slot[flat 3].
 func (s SlotHandle) Flat(i int64) Address {
-	return s.address(Addr{Mode: AddrFlat, Offset: i})
+	return s.address(Arg{Kind: ArgAddr, Mode: AddrFlat, Bits: uint64(i)})
 }
 
 // FlatReg is element r + offset of the slot's view: slot[flat r + 1].
 func (s SlotHandle) FlatReg(r Register, offset int64) Address {
-	return s.address(Addr{Mode: AddrFlat, Offset: offset}).plus(r)
+	return s.address(Arg{Kind: ArgAddr, Mode: AddrFlat, Bits: uint64(offset)}).plus(r)
 }
 
-func (s SlotHandle) address(a Addr) Address {
+func (s SlotHandle) address(a Arg) Address {
 	if s.n >= MaxSlots {
 		return Address{b: s.b, why: fmt.Sprintf("an address in slot number %d of %d", s.n, MaxSlots)}
 	}
@@ -262,7 +262,7 @@ func (a Address) plus(r Register) Address {
 // Indirect is the address offset bytes from the start of the slot whose number
 // the register handle holds.
 func Indirect(handle Register, offset int64) Address {
-	return Address{b: handle.b, addr: Addr{Mode: AddrIndirect, Handle: handle.n, Offset: offset}}
+	return Address{b: handle.b, addr: Arg{Kind: ArgAddr, Mode: AddrIndirect, Handle: handle.n, Bits: uint64(offset)}}
 }
 
 // IndirectReg is the address r + offset bytes from the start of that slot.
@@ -272,7 +272,7 @@ func IndirectReg(handle, r Register, offset int64) Address {
 
 // SharedByte is an address in the block's shared memory.
 func SharedByte(offset int64) Address {
-	return Address{addr: Addr{Mode: AddrShared, Offset: offset}}
+	return Address{addr: Arg{Kind: ArgAddr, Mode: AddrShared, Bits: uint64(offset)}}
 }
 
 // SharedReg is the address r + offset in the block's shared memory.
@@ -280,7 +280,7 @@ func SharedReg(r Register, offset int64) Address { return SharedByte(offset).plu
 
 // Phi is a Φ-address in the boundary pool.
 func Phi(class, page, byte_ int) Address {
-	a := Address{addr: Addr{Mode: AddrPhi, Offset: int64(class)*ClassBytes + int64(page)*PageBytes + int64(byte_)}}
+	a := Address{addr: Arg{Kind: ArgAddr, Mode: AddrPhi, Bits: uint64(int64(class)*ClassBytes + int64(page)*PageBytes + int64(byte_))}}
 	if class < 0 || class >= NumClasses || page < 0 || page >= PagesPerClass || byte_ < 0 || byte_ >= PageBytes {
 		a.why = fmt.Sprintf("phi(%d, %d, %d), where class < %d, page < %d, byte < %d", class, page, byte_, NumClasses, PagesPerClass, PageBytes)
 	}

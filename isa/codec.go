@@ -145,30 +145,30 @@ func (e *encoder) inst(in *Inst) {
 		n--
 	}
 	e.byte(byte(n))
-	for _, a := range in.Args[:n] {
-		e.arg(a)
+	for k := range in.Args[:n] {
+		e.arg(&in.Args[k])
 	}
 }
 
-func (e *encoder) arg(a Arg) {
+func (e *encoder) arg(a *Arg) {
 	e.byte(flagged(byte(a.Kind), a.Kind == ArgPred && a.Not))
 	switch a.Kind {
 	case ArgNone:
 	case ArgReg, ArgPred:
 		e.byte(a.Reg)
 	case ArgAddr:
-		e.byte(flagged(byte(a.Addr.Mode), a.Addr.hasOffset() && a.Addr.HasReg))
-		if a.Addr.hasSlot() {
-			e.num(uint64(a.Addr.Slot))
+		e.byte(flagged(byte(a.Mode), a.hasOffset() && a.HasReg))
+		if a.hasSlot() {
+			e.num(uint64(a.Slot))
 		}
-		if a.Addr.Mode == AddrIndirect {
-			e.byte(a.Addr.Handle)
+		if a.Mode == AddrIndirect {
+			e.byte(a.Handle)
 		}
-		if a.Addr.hasOffset() && a.Addr.HasReg {
-			e.byte(a.Addr.Reg)
+		if a.hasOffset() && a.HasReg {
+			e.byte(a.Reg)
 		}
-		if a.Addr.Mode != AddrIndex {
-			e.out = encoding.AppendVarint(e.out, a.Addr.Offset)
+		if a.Mode != AddrIndex {
+			e.out = encoding.AppendVarint(e.out, a.Offset())
 		}
 	default:
 		e.num(a.Bits)
@@ -176,7 +176,7 @@ func (e *encoder) arg(a Arg) {
 }
 
 // hasSlot reports whether the address names a slot.
-func (a Addr) hasSlot() bool {
+func (a *Arg) hasSlot() bool {
 	return a.Mode == AddrIndex || a.Mode == AddrByte || a.Mode == AddrPhi || a.Mode == AddrFlat
 }
 
@@ -381,20 +381,20 @@ func (d *decoder) arg() Arg {
 	case ArgImm, ArgLabel, ArgParam, ArgData, ArgName:
 		a.Bits = d.num("an operand", ^uint64(0))
 	case ArgAddr:
-		a.Addr = d.addr()
+		d.addr(&a)
 	default:
 		d.fail(at, "there is no kind of operand %d", a.Kind)
 	}
 	return a
 }
 
-func (d *decoder) addr() Addr {
+func (d *decoder) addr(a *Arg) {
 	at := d.pos
 	mode := d.byte()
-	a := Addr{Mode: AddrMode(mode &^ flagBit), HasReg: mode&flagBit != 0}
+	a.Mode, a.HasReg = AddrMode(mode&^flagBit), mode&flagBit != 0
 	if a.Mode < AddrIndex || a.Mode > AddrFlat {
 		d.fail(at, "there is no address mode %d", a.Mode)
-		return a
+		return
 	}
 	if a.hasSlot() {
 		a.Slot = uint16(d.num("the number of a slot", MaxSlots-1))
@@ -409,12 +409,11 @@ func (d *decoder) addr() Addr {
 		v, n := encoding.Varint(d.data[d.pos:])
 		if n <= 0 {
 			d.fail(d.pos, "an offset does not end or has more than 64 bits")
-			return a
+			return
 		}
-		a.Offset = v
+		a.Bits = uint64(v)
 		d.pos += n
 	}
-	return a
 }
 
 func (d *decoder) names(what string, names []string) {

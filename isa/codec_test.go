@@ -8,6 +8,9 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/hologram-project/hologram/isa"
 )
@@ -153,7 +156,7 @@ func TestLabelsInAnyOrder(t *testing.T) {
 // Encode, Disassemble and Check take whatever a Program can hold.
 func TestMalformedProgramsAreWritten(t *testing.T) {
 	arg := func(k isa.ArgKind) isa.Arg {
-		return isa.Arg{Kind: k, Reg: 255, Bits: 1 << 40, Addr: isa.Addr{Mode: isa.AddrMode(k), Slot: 999, HasReg: true}}
+		return isa.Arg{Kind: k, Reg: 255, Bits: 1 << 40, Mode: isa.AddrMode(k), Slot: 999, HasReg: true}
 	}
 	p := &isa.Program{Name: "no name", Slots: []isa.Slot{{Name: "", Type: 200}}, Data: []isa.Data{{Name: "d", Type: 99, Values: []uint64{1}}},
 		Labels: []isa.Label{{Name: "far", At: 1 << 40}, {Name: "l", At: -1}}, Block: [3]uint32{0, 1, 1 << 31}}
@@ -172,4 +175,9 @@ func TestMalformedProgramsAreWritten(t *testing.T) {
 	if _, err := isa.Decode(isa.Encode(p)); err == nil {
 		t.Error("it decodes")
 	}
+}
+
+// A large program is mostly instructions.
+func TestInstructionsAreSmall(t *testing.T) {
+	require.LessOrEqual(t, unsafe.Sizeof(isa.Inst{}), uintptr(88))
 }

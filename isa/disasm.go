@@ -94,11 +94,11 @@ func (p *Program) eachRegister(reg, pred func(n uint8)) {
 			case ArgPred:
 				pred(arg.Reg)
 			case ArgAddr:
-				if arg.Addr.Mode == AddrIndirect {
-					reg(arg.Addr.Handle)
+				if arg.Mode == AddrIndirect {
+					reg(arg.Handle)
 				}
-				if arg.Addr.hasOffset() && arg.Addr.HasReg {
-					reg(arg.Addr.Reg)
+				if arg.hasOffset() && arg.HasReg {
+					reg(arg.Reg)
 				}
 			}
 		}
@@ -106,7 +106,7 @@ func (p *Program) eachRegister(reg, pred func(n uint8)) {
 }
 
 // hasOffset reports whether the address has an offset, and perhaps a register for it.
-func (a Addr) hasOffset() bool {
+func (a *Arg) hasOffset() bool {
 	return a.Mode == AddrByte || a.Mode == AddrIndirect || a.Mode == AddrShared || a.Mode == AddrFlat
 }
 
@@ -231,7 +231,7 @@ func (p *Program) argText(o Operand, f Form, arg Arg) string {
 			return names[arg.Bits]
 		}
 	case ArgAddr:
-		return p.addrText(arg.Addr)
+		return p.addrText(&arg)
 	}
 	return fmt.Sprintf("<invalid %d>", arg.Bits)
 }
@@ -252,7 +252,7 @@ func (p *Program) PredName(n uint8) string {
 	return fmt.Sprintf("p%d", n)
 }
 
-func (p *Program) addrText(a Addr) string {
+func (p *Program) addrText(a *Arg) string {
 	base := ""
 	switch a.Mode {
 	case AddrIndex, AddrByte, AddrFlat:
@@ -278,11 +278,11 @@ func (p *Program) addrText(a Addr) string {
 	case a.Mode == AddrIndex:
 		return base + "[index]"
 	case !a.HasReg:
-		return fmt.Sprintf("%s[%s%d]", base, word, a.Offset)
-	case a.Offset > 0:
-		return fmt.Sprintf("%s[%s%s + %d]", base, word, p.RegName(a.Reg), a.Offset)
-	case a.Offset < 0:
-		return fmt.Sprintf("%s[%s%s - %d]", base, word, p.RegName(a.Reg), -uint64(a.Offset))
+		return fmt.Sprintf("%s[%s%d]", base, word, a.Offset())
+	case a.Offset() > 0:
+		return fmt.Sprintf("%s[%s%s + %d]", base, word, p.RegName(a.Reg), a.Offset())
+	case a.Offset() < 0:
+		return fmt.Sprintf("%s[%s%s - %d]", base, word, p.RegName(a.Reg), -uint64(a.Offset()))
 	}
 	return fmt.Sprintf("%s[%s%s]", base, word, p.RegName(a.Reg))
 }

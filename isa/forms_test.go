@@ -142,9 +142,9 @@ func TestEqualSeesEveryPart(t *testing.T) {
 		"register":       func(p *isa.Program) { p.Insts[1].Args[0].Reg = 9 },
 		"immediate":      func(p *isa.Program) { p.Insts[1].Args[2].Bits++ },
 		"negation":       func(p *isa.Program) { p.Insts[3].Args[1].Not = false },
-		"address mode":   func(p *isa.Program) { p.Insts[0].Args[1].Addr.Mode = isa.AddrShared },
-		"no register":    func(p *isa.Program) { p.Insts[0].Args[1].Addr.HasReg = false },
-		"offset":         func(p *isa.Program) { p.Insts[0].Args[1].Addr.Offset = -4 },
+		"address mode":   func(p *isa.Program) { p.Insts[0].Args[1].Mode = isa.AddrShared },
+		"no register":    func(p *isa.Program) { p.Insts[0].Args[1].HasReg = false },
+		"offset":         func(p *isa.Program) { p.Insts[0].Args[1].Bits = ^uint64(3) },
 		"one less":       func(p *isa.Program) { p.Insts = p.Insts[:4] },
 	} {
 		other := assemble()

@@ -130,17 +130,27 @@ const (
 	ArgParam         // Params[Bits]
 	ArgData          // Data[Bits]
 	ArgName          // a Special or Scope, by number in Bits
-	ArgAddr          // Addr
+	ArgAddr          // an address, see Arg
 )
 
-// Arg is one operand.
+// Arg is one operand. Of an address Mode says what else there is: Reg, which it
+// has if HasReg and which may have any integer type of 32 or 64 bits, as may
+// register Handle; Slot's number; and Bits, an offset. The byte address, or of
+// AddrFlat the element's number, is the mathematical sum of Reg's value and the
+// offset.
 type Arg struct {
-	Kind ArgKind
-	Not  bool
-	Reg  uint8
-	Bits uint64
-	Addr Addr
+	Kind   ArgKind
+	Not    bool
+	Reg    uint8
+	Mode   AddrMode
+	HasReg bool
+	Handle uint8
+	Slot   uint16
+	Bits   uint64
 }
+
+// Offset returns the constant of an address.
+func (a *Arg) Offset() int64 { return int64(a.Bits) }
 
 // AddrMode says how an address is made.
 type AddrMode uint8
@@ -155,22 +165,9 @@ const (
 	AddrFlat                         // slot[flat reg + offset]: element reg + offset of the view, row-major; reg optional
 )
 
-// Addr is an address operand. Reg and Handle are register numbers; Reg is
-// present if HasReg and may have any integer type of 32 or 64 bits, as may
-// Handle. The byte address, or of AddrFlat the element's number, is the
-// mathematical sum of Reg's value and Offset.
-type Addr struct {
-	Mode   AddrMode
-	HasReg bool
-	Reg    uint8
-	Handle uint8
-	Slot   uint16
-	Offset int64
-}
-
 // Phi returns class, page and byte of an AddrPhi offset.
-func (a Addr) Phi() (class, page, byte_ int64) {
-	return a.Offset / ClassBytes, a.Offset % ClassBytes / PageBytes, a.Offset % PageBytes
+func (a *Arg) Phi() (class, page, byte_ int64) {
+	return a.Offset() / ClassBytes, a.Offset() % ClassBytes / PageBytes, a.Offset() % PageBytes
 }
 
 // FaultKind is what went wrong in a lane that a launch reports after it

@@ -47,11 +47,11 @@ func uses(in *Inst, use func(operand, reg int, t Type)) {
 				}
 			}
 		case Mem, SharedMem, AnyMem:
-			if a.Addr.Mode == AddrIndirect {
-				use(k, int(a.Addr.Handle), TypeAnyInt)
+			if a.Mode == AddrIndirect {
+				use(k, int(a.Handle), TypeAnyInt)
 			}
-			if a.Addr.HasReg && a.Addr.hasOffset() {
-				use(k, int(a.Addr.Reg), TypeAnyInt)
+			if a.HasReg && a.hasOffset() {
+				use(k, int(a.Reg), TypeAnyInt)
 			}
 		}
 	}
@@ -296,7 +296,7 @@ func (v *verifier) meant(inst, reg int) string {
 		return fmt.Sprintf("sreg %[1]s, %[1]s reads that value into a register of that name", name)
 	}
 	for _, a := range v.p.Insts[inst].Args {
-		if a.Kind == ArgAddr && a.Addr.Mode == AddrByte && a.Addr.HasReg && int(a.Addr.Reg) == reg {
+		if a.Kind == ArgAddr && a.Mode == AddrByte && a.HasReg && int(a.Reg) == reg {
 			return "[index] is the lane's element, [flat i] element i; an offset in a register counts bytes"
 		}
 	}

@@ -93,13 +93,13 @@ func mutateWildly(s isatest.Source, p *isa.Program) {
 	case 7, 8, 9:
 		a.Bits = w
 	case 10:
-		a.Addr.Mode = isa.AddrMode(s.Intn(7))
+		a.Mode = isa.AddrMode(s.Intn(7))
 	case 11:
-		a.Addr.HasReg = !a.Addr.HasReg
+		a.HasReg = !a.HasReg
 	case 12:
-		a.Addr.Slot, a.Addr.Handle, a.Addr.Reg = uint16(w), uint8(wild(s)), uint8(wild(s))
+		a.Slot, a.Handle, a.Reg = uint16(w), uint8(wild(s)), uint8(wild(s))
 	case 13:
-		a.Addr.Offset = int64(w)
+		a.Bits = w
 	case 14:
 		p.Insts = slices.Insert(p.Insts, s.Intn(len(p.Insts)), p.Insts[s.Intn(len(p.Insts))])
 	case 15:

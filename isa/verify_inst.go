@@ -113,12 +113,12 @@ func (v *verifier) checkOperand(i int, in *Inst, row *Row, k int) error {
 
 // checkAddr checks operand k, an address.
 func (v *verifier) checkAddr(i int, in *Inst, row *Row, k int) error {
-	o, a := &row.Operands[k], &in.Args[k].Addr
+	o, a := &row.Operands[k], &in.Args[k]
 	if !o.AcceptsMode(a.Mode) {
 		hint := "ldg and stg access slots, lds and sts shared memory"
 		return v.fail("operand", i, fmt.Sprintf("operand %s is an address of mode %d", o.Name, a.Mode), hint)
 	}
-	if fixed := a.Mode == AddrIndex || a.Mode == AddrPhi; fixed && a.HasReg || a.Mode == AddrIndex && a.Offset != 0 {
+	if fixed := a.Mode == AddrIndex || a.Mode == AddrPhi; fixed && a.HasReg || a.Mode == AddrIndex && a.Offset() != 0 {
 		return v.failf("operand", i, "operand %s is an address by index or phi, to which nothing is added", o.Name)
 	}
 	size := int64(in.Type.Size())
@@ -136,7 +136,7 @@ func (v *verifier) checkAddr(i int, in *Inst, row *Row, k int) error {
 	}
 	s := &v.p.Slots[a.Slot]
 	if a.Mode == AddrPhi {
-		if a.Offset < 0 || a.Offset > BoundaryBytes-size || s.Name != BoundarySlot {
+		if a.Offset() < 0 || a.Offset() > BoundaryBytes-size || s.Name != BoundarySlot {
 			class, page, b := a.Phi()
 			return v.fail("phi", i, fmt.Sprintf("phi(%d, %d, %d) of %d bytes in slot %s: it must lie in the %d bytes of slot %s",
 				class, page, b, size, s.Name, BoundaryBytes, BoundarySlot), "class < 96, page < 48, byte < 256")
@@ -144,11 +144,11 @@ func (v *verifier) checkAddr(i int, in *Inst, row *Row, k int) error {
 		return nil
 	}
 	if a.Mode == AddrFlat {
-		if low := int64(-MaxFlatOffset); a.Offset > MaxFlatOffset || a.Offset < low {
-			return v.failf("imm", i, "operand %s counts from %d on, it must be within %d", o.Name, a.Offset, int64(MaxFlatOffset))
+		if low := int64(-MaxFlatOffset); a.Offset() > MaxFlatOffset || a.Offset() < low {
+			return v.failf("imm", i, "operand %s counts from %d on, it must be within %d", o.Name, a.Offset(), int64(MaxFlatOffset))
 		}
-		if !a.HasReg && a.Offset < 0 {
-			return v.fail("imm", i, fmt.Sprintf("operand %s is element %d, elements are counted from 0", o.Name, a.Offset), "size.0 tells how many an axis has")
+		if !a.HasReg && a.Offset() < 0 {
+			return v.fail("imm", i, fmt.Sprintf("operand %s is element %d, elements are counted from 0", o.Name, a.Offset()), "size.0 tells how many an axis has")
 		}
 	}
 	if s.Type == in.Type || a.Mode == AddrByte && s.Type == U8 {
@@ -161,14 +161,14 @@ func (v *verifier) checkAddr(i int, in *Inst, row *Row, k int) error {
 	return v.fail("access", i, fmt.Sprintf("slot %s is %v, it is accessed as %v", s.Name, s.Type, in.Type), hint)
 }
 
-func (v *verifier) checkShared(i int, a *Addr, size int64) error {
+func (v *verifier) checkShared(i int, a *Arg, size int64) error {
 	room := int64(v.p.Shared) - size
 	if room < 0 {
 		return v.fail("shared", i, fmt.Sprintf("an access of %d bytes to %d bytes of shared memory", size, v.p.Shared),
 			"declare its size with shared BYTES")
 	}
-	if !a.HasReg && (a.Offset < 0 || a.Offset > room) {
-		return v.failf("shared", i, "shared[%d] of %d bytes lies outside the %d bytes of shared memory", a.Offset, size, v.p.Shared)
+	if !a.HasReg && (a.Offset() < 0 || a.Offset() > room) {
+		return v.failf("shared", i, "shared[%d] of %d bytes lies outside the %d bytes of shared memory", a.Offset(), size, v.p.Shared)
 	}
 	return nil
 }

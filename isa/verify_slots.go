@@ -23,12 +23,12 @@ func (v *verifier) checkPools() error {
 
 // access calls slot for each slot that in may access in memory, with the
 // address operand.
-func access(in *Inst, slots int, slot func(s int, a *Addr)) {
+func access(in *Inst, slots int, slot func(s int, a *Arg)) {
 	row, _ := Lookup(in.Op)
 	for k := range row.Operands {
 		switch row.Operands[k].Kind {
 		case Mem, AnyMem:
-			switch a := &in.Args[k].Addr; a.Mode {
+			switch a := &in.Args[k]; a.Mode {
 			case AddrShared:
 			case AddrIndirect:
 				for s := range slots {
@@ -60,7 +60,7 @@ func (v *verifier) findSlotUse() {
 				continue
 			}
 			var stores uint64
-			access(in, n, func(s int, a *Addr) {
+			access(in, n, func(s int, a *Arg) {
 				u := &use[s]
 				u.Indexed = u.Indexed || a.Mode == AddrIndex
 				u.Flat = u.Flat || a.Mode == AddrFlat

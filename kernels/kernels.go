@@ -46,6 +46,10 @@ type Op struct {
 	// last, and take how many they are.
 	Axes bool
 
+	// exact reductions are of types and ways to combine that give the same bits in
+	// any order: a row's dimensions may be taken in the order that memory has.
+	exact func(t isa.Type) bool
+
 	number  int
 	program func(t isa.Type) (*isa.Verified, error) // of an elementwise operation
 	extent  func(dims []int64) []int64              // the elements each operand needs

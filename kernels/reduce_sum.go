@@ -19,6 +19,9 @@ func rowReduction(name, doc, combine string, empty bool) *Op {
 	op := rowOperation(name, doc)
 	if combine == "add" || combine == "mul" {
 		op.Operands[1].Kind = Sum
+		op.exact = isa.Type.Integer
+	} else {
+		op.exact = func(isa.Type) bool { return true }
 	}
 	op.shapes = func(l []Layout, axes int) (*Plan, error) {
 		lead, err := resultShape(op, l, axes, empty)
@@ -50,6 +53,10 @@ func rowOperation(name, doc string) *Op {
 	}
 	return op
 }
+
+// Unordered reports whether rows of elements of type t give the same bits in
+// whatever order their elements are taken.
+func (op *Op) Unordered(t isa.Type) bool { return op.exact != nil && op.exact(t) }
 
 // resultShape checks the shape of a reduction's output, which may have the
 // dimensions that are reduced as 1, or one of 1 if no other is left, and returns

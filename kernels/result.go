@@ -121,7 +121,11 @@ func (op *Op) broadcast(l []Layout) ([]int64, error) {
 	}
 	shape, ok := joined(shapes...)
 	if !ok {
-		return nil, fmt.Errorf("%s: the shapes do not broadcast together: %s; n takes the first elements of each", op.Name, strings.Join(names, ", "))
+		hint := "; n takes the first elements of each"
+		if slices.ContainsFunc(l, func(l Layout) bool { return len(l.Shape) > 1 }) {
+			hint = "" // of rows and columns nobody wants the first elements
+		}
+		return nil, fmt.Errorf("%s: the shapes do not broadcast together: %s%s", op.Name, strings.Join(names, ", "), hint)
 	}
 	return shape, nil
 }

@@ -12,11 +12,11 @@ import (
 
 func TestCompare(t *testing.T) {
 	for _, l := range levels {
-		t.Run(l.String(), func(t *testing.T) { compare(t, on(t, l, 2)) })
+		t.Run(l.String(), func(t *testing.T) { compare(t, on(t, l, 2), programs) })
 	}
 }
 
-func compare(t *testing.T, tested backends.Backend) {
+func compare(t *testing.T, tested backends.Backend, programs map[string]string) {
 	oracle := interp.New()
 	for name, text := range programs {
 		v := verify(t, text)

@@ -145,9 +145,10 @@ func nodes(r *ir.Region) int {
 // processorTime is what this process has used; 0 where nobody says.
 var processorTime = func() time.Duration { return 0 }
 
-// A program takes at most 50 times its size of memory at once while it is made,
-// with calls and functions written out, or is refused by a limit.
-func TestMakingTakesFiftyTimesTheProgram(t *testing.T) {
+// A program takes at most 40 times its size of memory at once while it is made,
+// with calls and functions written out, or is refused by a limit: with what is not
+// collected yet, and the texts that a caller has, 50 times.
+func TestMakingTakesFortyTimesTheProgram(t *testing.T) {
 	if brief.On() {
 		t.Skip("the race detector's own memory cannot be told apart, and small programs' share of what is there at once tells nothing")
 	}
@@ -156,7 +157,7 @@ func TestMakingTakesFiftyTimesTheProgram(t *testing.T) {
 		m, err := measure(g.Text(n), true)
 		require.NoError(t, err, g.Name)
 		t.Logf("%s: %.1f times", g.Name, float64(m.live)/float64(m.size))
-		require.LessOrEqual(t, m.live, 50*uint64(m.size), "%s: %d bytes of text, %d written out, %d live, refused: %v", g.Name, m.text, m.size, m.live, m.refused)
+		require.LessOrEqual(t, m.live, 40*uint64(m.size), "%s: %d bytes of text, %d written out, %d live, refused: %v", g.Name, m.text, m.size, m.live, m.refused)
 	}
 }
 

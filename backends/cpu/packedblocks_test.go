@@ -70,17 +70,15 @@ func TestPackedBlocks(t *testing.T) {
 	}
 }
 
-// Lanes that a number tells from the others, by any comparison, in either order.
+// Lanes that a number tells from the others, by any comparison, in either order, also where
+// what counts them wraps among them.
 func TestEdges(t *testing.T) {
 	oracle := interp.New()
-	for _, wide := range []string{"u32", "u64"} {
+	for _, count := range []string{"add.u32 c, q, 5", "sub.u32 c, q, 5", "cvt.u64.u32 c, q"} {
+		wide := strings.Split(count, ".")[1][:3]
 		var b strings.Builder
 		fmt.Fprintf(&b, "program p\nslot out u32\nparam limit %[1]s\n  sreg q, lane.x\n  sreg g, global_lane\n  ldp.%[1]s k, limit\n  mov.u32 s, 0\n", wide)
-		if wide == "u64" {
-			b.WriteString("  cvt.u64.u32 c, q\n")
-		} else {
-			b.WriteString("  add.u32 c, q, 5\n")
-		}
+		fmt.Fprintf(&b, "  %s\n", count)
 		for i, cond := range []string{"eq", "ne", "lt", "le", "gt", "ge"} {
 			fmt.Fprintf(&b, "  set.%s.%s p, c, k\n  sel.u32 m, p, %d, 0\n  or.u32 s, s, m\n", cond, wide, 1<<i)
 			fmt.Fprintf(&b, "  set.%s.%s p, k, c\n  sel.u32 m, p, %d, 0\n  or.u32 s, s, m\n", cond, wide, 64<<i)
@@ -98,7 +96,7 @@ func TestEdges(t *testing.T) {
 				for _, l := range levels {
 					got := run(t, on(t, l, 1), v, linear(2*block, block), contents, nil, params)
 					if err := same(v, got, want); err != nil {
-						t.Fatalf("%s, %v, blocks of %d, limit %#x: %v", wide, l, block, limit, err)
+						t.Fatalf("%s, %v, blocks of %d, limit %#x: %v", count, l, block, limit, err)
 					}
 				}
 			}

@@ -497,6 +497,10 @@ func TestProductsOfOtherTypes(t *testing.T) {
 				}
 				c.check(t, r, oracle, b)
 			}
+			for how := range 2 { // rows, and columns, that vectors of are widened
+				productCase{t: typ, m: 20, n: 1, k: 530, howA: how, alpha: 1}.check(t, r, oracle, b)
+				productCase{t: typ, m: 3, n: 37, k: 70, howB: how, alpha: 1}.check(t, r, oracle, b)
+			}
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hologram-project/hologram/backends/interp"
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
 // float is a cell of a float type with an exponent and random digits.
@@ -118,6 +119,53 @@ end:
 			got := run(t, on(t, l, 1), v, linear(n, 256), contents, nil, []uint64{3})
 			if err := same(v, got, want); err != nil {
 				t.Errorf("%v, exponents to %d: %v", l, spread, err)
+			}
+		}
+	}
+}
+
+// Quotients and remainders by constants have the oracle's bits: of numbers beside their
+// multiples, and at the ends of a type.
+func TestQuotientsByConstants(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	oracle := interp.New()
+	const n = 300
+	for _, ty := range []isa.Type{isa.I8, isa.U8, isa.I16, isa.U16, isa.I32, isa.U32, isa.I64, isa.U64} {
+		most := ty.Mask()
+		if ty.Signed() {
+			most >>= 1
+		}
+		divisors := []uint64{1, 2, 3, 5, 7, 10, 16, 100, 127, most, most - 1, most/2 + 1, most / 3}
+		for range brief.Or(4, 1) {
+			divisors = append(divisors, 1+r.Uint64N(most), 1+r.Uint64()%most>>r.IntN(ty.Bits()-1))
+		}
+		for _, d := range divisors {
+			signs := []string{""}
+			if d = max(1, d); ty.Signed() {
+				signs = append(signs, "-")
+			}
+			var cells []byte
+			for i := range n {
+				cell := d*(r.Uint64()%(most/d)+uint64(r.IntN(2))) + uint64(r.IntN(3)) - 1
+				switch {
+				case i < 8:
+					cell = most + uint64(i) - 4
+				case i%5 == 0:
+					cell = r.Uint64()
+				case ty.Signed() && i%2 == 0:
+					cell = -cell
+				}
+				cells = append(cells, binary.LittleEndian.AppendUint64(nil, cell)[:ty.Size()]...)
+			}
+			for _, sign := range signs {
+				v := verify(t, fmt.Sprintf("program p\nslot x %v\nslot q %[1]v\nslot m %[1]v\n  ldg.%[1]v x, x[index]\n  div.%[1]v y, x, %s%d\n  stg.%[1]v y, q[index]\n  rem.%[1]v y, x, %[2]s%[3]d\n  stg.%[1]v y, m[index]\n  exit", ty, sign, d))
+				contents := [][]byte{cells, make([]byte, len(cells)), make([]byte, len(cells))}
+				want := run(t, oracle, v, linear(n, 100), contents, nil, nil)
+				for _, l := range levels {
+					if err := same(v, run(t, on(t, l, 1), v, linear(n, 100), contents, nil, nil), want); err != nil {
+						t.Errorf("%v, %v by %s%d: %v", l, ty, sign, d, err)
+					}
+				}
 			}
 		}
 	}

@@ -161,6 +161,8 @@ type device struct {
 	zero        driver.Stream // where new memory is cleared
 	cubins      *cubins.Cache // nil: code is not kept
 	lost        atomic.Bool   // found out by some call
+	asked       sync.Once     // for large
+	large       int64         // see most
 
 	mu     sync.Mutex
 	closed bool
@@ -184,20 +186,55 @@ func (d *device) PlanShapes(op *kernels.Op, l []kernels.Layout, axes int) (*kern
 
 // shape is what plans depend on.
 func (d *device) shape() tuned.Device {
-	return tuned.Device{Processors: int64(d.processors), Meet: d.meets()}
+	return tuned.Device{Processors: int64(d.processors), Meet: d.meets(), Most: d.most}
 }
 
 // meets is how many blocks can meet, 0 if none: in clusters, of as many as is promised for
-// devices that are not a small part of one, and twice as many on whole ones of those
-// whose groups of processors are large enough, if the driver is asked.
+// devices that are not a small part of one.
 func (d *device) meets() int64 {
-	switch large := d.compute/10 == 9 || d.compute/10 == 10; {
-	case d.compute < 90 || d.processors < 64 || d.api.Version < 12000:
+	if d.compute < 90 || d.processors < 64 || d.api.Version < 12000 {
 		return 0
-	case large && d.processors >= 128:
-		return 2 * promised
 	}
 	return promised
+}
+
+// most is how many blocks can meet at most: twice as many as is promised on whole devices
+// whose groups of processors are large enough, where the driver says that such a cluster
+// has room. It is asked once, when rows are so long: that takes a kernel.
+func (d *device) most() int64 {
+	d.asked.Do(func() {
+		d.large = d.meets()
+		if large := d.compute/10 == 9 || d.compute/10 == 10; large && d.processors >= 128 && d.large > 0 && d.api.ActiveClusters != nil && d.places(2*promised) {
+			d.large = 2 * promised
+		}
+	})
+	return d.large
+}
+
+// places reports whether the device has room for a cluster of so many blocks that need
+// a multiprocessor each: all its shared memory, and most of its registers.
+func (d *device) places(blocks uint32) bool {
+	v, err := d.load(ptx.Probe(), "probe")
+	if err != nil {
+		return false
+	}
+	type asked struct {
+		n       int32
+		config  driver.LaunchConfig
+		cluster driver.LaunchAttribute
+	}
+	a := &asked{config: driver.LaunchConfig{Grid: [3]uint32{blocks, 1, 1}, Block: [3]uint32{ptx.ProbeLanes, 1, 1}, Shared: uint32(d.sharedBytes), Count: 1}}
+	a.cluster = driver.LaunchAttribute{ID: driver.ClusterDimension, Value: [16]uint32{blocks, 1, 1}}
+	a.config.Attributes = &a.cluster
+	err = d.do(
+		call{"cuFuncSetAttribute", func() driver.Result { return d.api.FuncSetAttribute(v.fn, driver.FuncLargeClusters, 1) }},
+		call{"cuFuncSetAttribute", func() driver.Result {
+			return d.api.FuncSetAttribute(v.fn, driver.FuncMaxShared, d.sharedBytes)
+		}},
+		call{"cuOccupancyMaxActiveClusters", func() driver.Result { return d.api.ActiveClusters(&a.n, v.fn, &a.config) }},
+	)
+	_ = d.do(call{"cuModuleUnload", func() driver.Result { return d.api.ModuleUnload(v.module) }})
+	return err == nil && a.n > 0
 }
 
 // promised is how many blocks a cluster has at most where nothing else is asked for.

@@ -49,6 +49,8 @@ type fake struct {
 	unfit   driver.Func              // that no graph takes
 	stale   int                      // calls on graphs of functions that are unloaded, or other ones
 	api     *driver.API
+	// together is how large clusters may be that the device has room for.
+	together uint32
 }
 
 type fakeQueue struct {
@@ -429,6 +431,15 @@ func newFake() *fake {
 			return f.count("registers")
 		},
 		FuncSetAttribute: func(driver.Func, int32, int32) driver.Result { return f.count("attribute") },
+		ActiveClusters: func(n *int32, fn driver.Func, c *driver.LaunchConfig) driver.Result {
+			if !f.loaded(fn) || c.Count != 1 || c.Attributes.ID != driver.ClusterDimension || c.Grid[0] != c.Attributes.Value[0] {
+				return invalidValue
+			}
+			if *n = 0; c.Grid[0] <= f.together {
+				*n = 1
+			}
+			return f.count("clusters")
+		},
 	}
 	f.api.Launch = func(_ driver.Func, gx, gy, gz, bx, by, bz, shared uint32, s driver.Stream, params, _ *unsafe.Pointer) driver.Result {
 		return f.queue("launch", s, ran)

@@ -73,7 +73,7 @@ func (d *device) Compile(u *backends.Unit, v backends.Variant) (backends.Kernel,
 	if d.modern() {
 		k.sums = kernels.ProductOf(u.Source)
 	}
-	if n, told := tuned.Meeting(u.Hash); int64(n) <= d.meets() {
+	if n, told := tuned.Meeting(u.Hash); int64(n) <= d.meets() || n > promised && int64(n) <= d.most() {
 		k.meeting, k.told = n, told
 	}
 	if p.Residue {
@@ -144,8 +144,8 @@ func (k *kernel) vectors(o *ptx.Options, l *backends.Launch, space *ptx.Space) {
 	if !k.device.eager && ptx.Lanes(l) < fewestBlocks*uint64(k.device.processors)*uint64(ptx.VectorLanes*p.Vector*p.Groups) {
 		return
 	}
-	if single, ok := p.Vectors(space, l); ok {
-		o.Lanes, o.Vector, o.Groups, o.Single = ptx.VectorLanes, p.Vector, p.Groups, single
+	if single, odd, ok := p.Vectors(space, l); ok {
+		o.Lanes, o.Vector, o.Groups, o.Single, o.Odd = ptx.VectorLanes, p.Vector, p.Groups, single, odd
 	}
 }
 

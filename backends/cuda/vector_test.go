@@ -70,7 +70,7 @@ func mapped(t testing.TB, v *isa.Verified, seed uint64, single bool) *run {
 // at once, from which some slots stand for one element of each, and others for a row.
 func (r *run) inRows(v *isa.Verified, seed uint64) *run {
 	random := rand.New(rand.NewPCG(seed, 8))
-	r.shape = [][]int64{{7, 1816}, {3, 8, 520}, {24, 522}, {2, 1021, 6}}[random.IntN(4)]
+	r.shape = [][]int64{{7, 1816}, {3, 8, 520}, {24, 522}, {2, 1021, 6}, {5, 2503}}[random.IntN(5)]
 	n, last := int64(1), len(r.shape)-1
 	for _, d := range r.shape {
 		n *= d
@@ -87,7 +87,9 @@ func (r *run) inRows(v *isa.Verified, seed uint64) *run {
 		}
 		switch random.IntN(4) {
 		case 0:
-			strides[last] = 0
+			if strides[last] = 0; random.IntN(2) == 0 {
+				strides[0] = 1
+			}
 		case 1:
 			clear(strides[:last])
 		case 2:

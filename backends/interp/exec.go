@@ -136,14 +136,14 @@ func (m *machine) execute(l *lane, in *isa.Inst) (uint64, isa.FaultKind) {
 	a := &in.Args
 	switch in.Op {
 	case isa.LDG, isa.LDS:
-		p, fault := m.locate(l, &a[1].Addr, in.Type)
+		p, fault := m.locate(l, &a[1], in.Type)
 		return p.load(), fault
 	case isa.STG, isa.STS:
-		p, fault := m.locate(l, &a[1].Addr, in.Type)
+		p, fault := m.locate(l, &a[1], in.Type)
 		p.store(l.read(&a[0]))
 		return 0, fault
 	case isa.ATOM_ADD, isa.ATOM_MIN, isa.ATOM_MAX, isa.ATOM_AND, isa.ATOM_OR, isa.ATOM_XOR, isa.ATOM_EXCH, isa.ATOM_CAS:
-		p, fault := m.locate(l, &a[1].Addr, in.Type)
+		p, fault := m.locate(l, &a[1], in.Type)
 		old, v := p.load(), l.read(&a[2])
 		switch {
 		case in.Op == isa.ATOM_EXCH:

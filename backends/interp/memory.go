@@ -70,7 +70,7 @@ func within(mem []byte, off int64, t isa.Type) (place, isa.FaultKind) {
 }
 
 // locate returns the place that an address means to a lane.
-func (m *machine) locate(l *lane, a *isa.Addr, t isa.Type) (place, isa.FaultKind) {
+func (m *machine) locate(l *lane, a *isa.Arg, t isa.Type) (place, isa.FaultKind) {
 	number := uint64(a.Slot)
 	switch a.Mode {
 	case isa.AddrIndex:
@@ -100,7 +100,7 @@ func (m *machine) locate(l *lane, a *isa.Addr, t isa.Type) (place, isa.FaultKind
 }
 
 // flat returns the place of slot[flat i].
-func (m *machine) flat(l *lane, a *isa.Addr, t isa.Type) (place, isa.FaultKind) {
+func (m *machine) flat(l *lane, a *isa.Arg, t isa.Type) (place, isa.FaultKind) {
 	f, s := &m.launch.Flats[a.Slot], &m.slots[a.Slot]
 	i, ok := l.offset(a)
 	if !ok || i < 0 || i >= f.Count {
@@ -115,17 +115,17 @@ func (m *machine) flat(l *lane, a *isa.Addr, t isa.Type) (place, isa.FaultKind) 
 
 // offset returns the sum of an address' register and constant; false if it is
 // none that memory has.
-func (l *lane) offset(a *isa.Addr) (int64, bool) {
+func (l *lane) offset(a *isa.Arg) (int64, bool) {
 	if !a.HasReg {
-		return a.Offset, true
+		return a.Offset(), true
 	}
 	v, ok := l.integer(&isa.Arg{Kind: isa.ArgReg, Reg: a.Reg})
-	if !ok && a.Offset < 0 { // from 2^63 on: the constant may lead back
-		d := uint64(v) - uint64(-a.Offset)
+	if !ok && a.Offset() < 0 { // from 2^63 on: the constant may lead back
+		d := uint64(v) - uint64(-a.Offset())
 		return int64(d), d < 1<<63
 	}
-	sum := v + a.Offset
-	wrapped := (v < 0) == (a.Offset < 0) && (sum < 0) != (v < 0)
+	sum := v + a.Offset()
+	wrapped := (v < 0) == (a.Offset() < 0) && (sum < 0) != (v < 0)
 	return sum, ok && !wrapped
 }
 

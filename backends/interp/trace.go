@@ -74,7 +74,7 @@ func (w *watch) before(m *machine, l *lane, in *isa.Inst) {
 				v.Type = isa.I64
 			}
 		case isa.ArgAddr:
-			v.Type, v.Bits = isa.I64, uint64(m.distance(l, &a.Addr, in.Type))
+			v.Type, v.Bits = isa.I64, uint64(m.distance(l, a, in.Type))
 		default:
 			continue
 		}
@@ -83,7 +83,7 @@ func (w *watch) before(m *machine, l *lane, in *isa.Inst) {
 }
 
 // distance returns the byte offset that an address means.
-func (m *machine) distance(l *lane, a *isa.Addr, t isa.Type) int64 {
+func (m *machine) distance(l *lane, a *isa.Arg, t isa.Type) int64 {
 	if a.Mode != isa.AddrIndex {
 		off, _ := l.offset(a)
 		return off

@@ -81,3 +81,14 @@ func (a Axes) last(v *backends.View) {
 		*to++
 	}
 }
+
+// descend puts the dimensions of v from first on in the order of memory, those of
+// the largest strides first.
+func descend(v *backends.View, first int) {
+	for i := first + 1; i < v.Rank; i++ {
+		for k := i; k > first && max(v.Stride[k], -v.Stride[k]) > max(v.Stride[k-1], -v.Stride[k-1]); k-- {
+			v.Shape[k], v.Shape[k-1] = v.Shape[k-1], v.Shape[k]
+			v.Stride[k], v.Stride[k-1] = v.Stride[k-1], v.Stride[k]
+		}
+	}
+}

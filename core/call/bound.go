@@ -457,11 +457,11 @@ func (b *Bound) Outcome(err error) error {
 	if at < 0 {
 		return status.FromBackend(b.p.what, err)
 	}
-	what := b.p.what
+	wrong := ""
 	if !b.p.async { // the host sees the numbers
-		what += b.p.steps[at].stray(err, &b.launches[at])
+		wrong = b.p.steps[at].stray(err, &b.launches[at])
 	}
-	return b.p.steps[at].program.Outcome(what, err, b.p.sources, &b.launches[at])
+	return b.p.steps[at].program.Outcome(b.p.what, wrong, err, b.p.sources, &b.launches[at])
 }
 
 // Cancel is queue.Work's. The call's memory may be in use until it is over.

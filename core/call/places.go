@@ -33,7 +33,7 @@ func (s *step) stray(err error, l *backends.Launch) string {
 	if 0 <= x && x < s.places.Count {
 		return ""
 	}
-	return ": " + s.named(place) + fmt.Sprintf(" is %d; expected 0 to %d", x, s.places.Count-1)
+	return s.named(place) + fmt.Sprintf(" is %d; expected 0 to %d", x, s.places.Count-1)
 }
 
 // named is element i, counted in row-major order, of the operand with the places.

@@ -11,21 +11,23 @@ import (
 	"github.com/hologram-project/hologram/isa"
 )
 
-// Outcome turns the outcome of a launch that what names into an Error. sources
-// says that fault sites are instructions (backends.Info.RunsSource).
-func (p *Program) Outcome(what string, err error, sources bool, l *backends.Launch) error {
+// Outcome turns the outcome of a launch that what names into an Error. wrong says
+// of the library's own program which of the caller's numbers did it, if one is
+// known: then the instruction is nobody's concern. sources says that fault sites
+// are instructions (backends.Info.RunsSource).
+func (p *Program) Outcome(what, wrong string, err error, sources bool, l *backends.Launch) error {
 	if err == nil {
 		return nil
 	}
 	var f *backends.ProgramFault
 	if errors.As(err, &f) {
-		return p.fault(what, f, sources, l)
+		return p.fault(what, wrong, f, sources, l)
 	}
 	return status.FromBackend(what, err)
 }
 
 // fault turns what a backend reports into the instruction as written.
-func (p *Program) fault(what string, f *backends.ProgramFault, sources bool, l *backends.Launch) error {
+func (p *Program) fault(what, wrong string, f *backends.ProgramFault, sources bool, l *backends.Launch) error {
 	inst := f.Site
 	if !sources {
 		u, err := p.unit(nil) // it is there
@@ -44,8 +46,10 @@ func (p *Program) fault(what string, f *backends.ProgramFault, sources bool, l *
 			place += " (" + strings.TrimSpace(line) + ")"
 		}
 	}
-	e := status.Errorf(status.Faulted, "%s: %v in lane %d at %s%s; the launch ran to its end, and outputs keep what was written",
-		what, f.Kind, f.Lane, place, p.asked(inst, f, l))
+	if wrong == "" {
+		wrong = fmt.Sprintf("%v in lane %d at %s%s", f.Kind, f.Lane, place, p.asked(inst, f, l))
+	}
+	e := status.Errorf(status.Faulted, "%s: %s; the launch ran to its end, and outputs keep what was written", what, wrong)
 	e.Fault, e.Cause = fault, f
 	return e
 }
@@ -68,22 +72,22 @@ func (p *Program) asked(at int, f *backends.ProgramFault, l *backends.Launch) st
 			return fmt.Sprintf(": element %d of table %s, which has %d", f.Asked.At, table.Name, len(table.Values))
 		case a.Kind != isa.ArgAddr:
 			continue
-		case a.Addr.Mode == isa.AddrShared:
+		case a.Mode == isa.AddrShared:
 			return asked(f, in.Type, "shared memory", int64(src.Shared))
-		case a.Addr.Mode == isa.AddrIndirect && f.Asked.Known == 0:
+		case a.Mode == isa.AddrIndirect && f.Asked.Known == 0:
 			return ""
 		}
-		slot := int(a.Addr.Slot)
-		if a.Addr.Mode == isa.AddrIndirect {
+		slot := int(a.Slot)
+		if a.Mode == isa.AddrIndirect {
 			slot = int(f.Asked.Slot)
 		}
 		switch {
 		case slot >= len(l.Slots) || slot >= len(src.Slots):
-		case a.Addr.Mode == isa.AddrFlat:
+		case a.Mode == isa.AddrFlat:
 			return askedElement(f, in.Type, "slot "+src.Slots[slot].Name, &l.Flats[slot])
 		default:
 			text := asked(f, in.Type, "slot "+src.Slots[slot].Name, l.Slots[slot].Bytes)
-			if a.Addr.Mode == isa.AddrByte && f.Asked.Known != 0 && f.Asked.At%int64(in.Type.Size()) != 0 {
+			if a.Mode == isa.AddrByte && f.Asked.Known != 0 && f.Asked.At%int64(in.Type.Size()) != 0 {
 				text += "; addresses count bytes, [flat …] counts elements"
 			}
 			return text

@@ -7,9 +7,9 @@ import (
 )
 
 // leanPercent is by how much the heap may grow beyond what is in use while a large program
-// is made. With Go's own 100 a text of 60,000 instructions takes 70 to 78 times its size up
-// to its machine code, so 55 to 60, and a quarter more time.
-const leanPercent = 20
+// is made: of a text of 60,000 instructions some 25 times its size is live, and the process
+// then takes 42 times it, with the caller's texts. (./build.sh bench making)
+const leanPercent = 10
 
 // lean is how many large programs are being made, and what Go's collector was told before.
 var lean struct {

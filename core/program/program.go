@@ -165,7 +165,11 @@ func (p *Program) Analysis(stop Stop, engine func(*work.Meter, *ir.Func) (string
 }
 
 func (p *Program) analysed(u *unit, stop Stop) (*analysis.Analysis, error) {
-	return p.analysis.get("analyse", p.what(), stop, func(*work.Meter) (*analysis.Analysis, error) { return analysis.New(u.IR), nil })
+	return p.analysis.get("analyse", p.what(), stop, func(m *work.Meter) (a *analysis.Analysis, err error) {
+		defer work.Catch(&err)
+		m.Step(u.IR.NumValues) // it counts none itself
+		return analysis.New(u.IR), nil
+	})
 }
 
 // Proved reports whether every access of a launch lies within its slot, and
@@ -201,7 +205,7 @@ func (p *Program) Packed(l *analysis.Launch, stop Stop) (*Program, error) {
 	for i, inst := range u.srcs {
 		in := &p.Source().Insts[inst]
 		for k := range in.Args {
-			if in.Args[k].Kind == isa.ArgAddr && in.Args[k].Addr.Mode == isa.AddrFlat && !proof.Site(i) {
+			if in.Args[k].Kind == isa.ArgAddr && in.Args[k].Mode == isa.AddrFlat && !proof.Site(i) {
 				return p, nil
 			}
 		}

@@ -200,7 +200,7 @@ func normal(a Affine) Affine {
 
 // sum returns a + k·b; false if it has too many terms.
 func sum(a Affine, k int64, b Affine) (Affine, bool) {
-	out := slices.Clone(a)
+	out := append(make(Affine, 0, len(a)+len(b)), a...) // kept for each value: with no room to spare
 	for _, t := range b {
 		out = append(out, Term{k * t.Coef, t.Symbols})
 	}

@@ -328,7 +328,7 @@ func (c *classifier) passes(n *ir.Node, i int, v *ir.Value, op isa.Op) (uses int
 		case y.Node != nil && y.Node.Op.IsInst() && y.Node.Op.Inst() == op && c.uses[y.ID] == 1 && (y.Node.Args[0] == v) != (y.Node.Args[1] == v):
 			uses++
 		case y.Node != nil && y.Node.Op == ir.If && c.uses[y.ID] == 1:
-			inner, ok := c.passes(y.Node, y.Index, v, op)
+			inner, ok := c.passes(y.Node, int(y.Index), v, op)
 			if !ok {
 				return 0, false
 			}

@@ -61,7 +61,7 @@ func judged(t *testing.T, v *isa.Verified, l *analysis.Launch, lane uint64, fill
 		proved++
 		row, _ := isa.Lookup(in.Op)
 		for _, x := range s.Values {
-			addr := &in.Args[x.Operand].Addr
+			addr := &in.Args[x.Operand]
 			if k := row.Operands[x.Operand].Kind; k != isa.Mem && k != isa.SharedMem && k != isa.AnyMem {
 				continue
 			}

@@ -213,8 +213,8 @@ func (b *builder) close() {
 			if n.Counted {
 				b.need(n.Args[0])
 			}
-			b.needBack(n, v.Param, v.Index)
-			b.need(n.Args[v.Index+inits(n)])
+			b.needBack(n, v.Param, int(v.Index))
+			b.need(n.Args[int(v.Index)+inits(n)])
 		case v.Node.Op == ir.If:
 			for _, r := range v.Node.Regions {
 				if !r.Ends() {
@@ -222,7 +222,7 @@ func (b *builder) close() {
 				}
 			}
 		case v.Node.Op == ir.Block:
-			b.needBack(v.Node, v.Node.Regions[0], v.Index)
+			b.needBack(v.Node, v.Node.Regions[0], int(v.Index))
 		case v.Node.Op == ir.Loop:
 			b.need(v.Node.Regions[0].Params[v.Index])
 			b.need(v.Node.Args[0])

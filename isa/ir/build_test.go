@@ -117,6 +117,6 @@ func TestBuildMeansTheSame(t *testing.T) {
 // A large program's memory is mostly that of its nodes, and of the values in
 // them: a field more costs every program.
 func TestNodesAreSmall(t *testing.T) {
-	require.LessOrEqual(t, unsafe.Sizeof(Node{}), uintptr(240))
-	require.LessOrEqual(t, unsafe.Sizeof(Value{}), uintptr(56))
+	require.LessOrEqual(t, unsafe.Sizeof(Node{}), uintptr(208))
+	require.LessOrEqual(t, unsafe.Sizeof(Value{}), uintptr(40))
 }

@@ -66,8 +66,8 @@ func mutate(s isatest.Source, p *isa.Program) bool {
 			t := operandType(row.Operands[i].Type, in)
 			a.Bits = (a.Bits + 1 + s.Uint64()%3) & t.Mask()
 			return true
-		case a.Kind == isa.ArgAddr && a.Addr.Mode == isa.AddrByte && s.Intn(2) == 0:
-			a.Addr.Offset++
+		case a.Kind == isa.ArgAddr && a.Mode == isa.AddrByte && s.Intn(2) == 0:
+			a.Bits++
 			return true
 		}
 	}

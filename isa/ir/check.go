@@ -34,7 +34,7 @@ func (c *checker) define(list []*Value, node *Node, param *Region) error {
 			return fmt.Errorf("ir: result or parameter %d of %v is nil", i, opName(node))
 		case c.defined[v]:
 			return fmt.Errorf("ir: %%%d is defined twice", v.ID)
-		case v.Node != node || v.Param != param || v.Index != i:
+		case v.Node != node || v.Param != param || int(v.Index) != i:
 			return fmt.Errorf("ir: value %d of %v does not point back to it", i, opName(node))
 		case !v.Type.Valid():
 			return fmt.Errorf("ir: value %d of %v has no type", i, opName(node))

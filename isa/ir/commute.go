@@ -33,5 +33,5 @@ func before(a, b *Value) bool {
 	if ac != bc {
 		return bc
 	}
-	return a.hash < b.hash
+	return a.hash() < b.hash()
 }

@@ -64,7 +64,7 @@ func (c *proof) equal(x, y *Value) bool {
 		return false
 	}
 	if n := x.Node; n != nil && n == y.Node && (n.Op == If || n.Op == Block) {
-		return c.results(n, x.Index, y.Index)
+		return c.results(n, int(x.Index), int(y.Index))
 	}
 	if !x.computes() || !y.computes() {
 		return false

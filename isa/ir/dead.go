@@ -90,13 +90,13 @@ func (d *dropper) keep(n *Node) {
 // trace marks what v is made from.
 func (d *dropper) trace(v *Value) {
 	if r := v.Param; r != nil {
-		d.carried(r.loop, v.Index)
+		d.carried(r.loop, int(v.Index))
 		return
 	}
 	n := v.Node
 	d.keep(n)
 	if len(n.Regions) > 0 {
-		d.carried(n, v.Index)
+		d.carried(n, int(v.Index))
 	}
 }
 

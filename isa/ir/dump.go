@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unsafe"
 
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/work"
@@ -34,7 +35,17 @@ func (f *Func) String() string {
 // Text is String, counted and stopped by m; the error is then m's.
 func (f *Func) Text(m *work.Meter) (text string, err error) {
 	defer work.Catch(&err)
-	d := &dumper{f: f, work: m, labels: map[*Node]int{}}
+	d := &dumper{f: f, work: m, counting: true}
+	d.all()
+	d.counting, d.b = false, make([]byte, 0, d.size)
+	d.all()
+	return unsafe.String(unsafe.SliceData(d.b), len(d.b)), nil // nobody else has it
+}
+
+// all writes the text.
+func (d *dumper) all() {
+	f := d.f
+	d.labels = map[*Node]int{}
 	for i, t := range f.SlotTypes {
 		d.line("slot s%d %v%s", i, t, slotNote(f.Slots, i))
 	}
@@ -56,7 +67,6 @@ func (f *Func) Text(m *work.Meter) (text string, err error) {
 		d.line("block %d %d %d", f.Block[0], f.Block[1], f.Block[2])
 	}
 	d.region(f.Body)
-	return d.b.String(), nil
 }
 
 func slotNote(slots []isa.SlotUse, i int) string {
@@ -73,13 +83,16 @@ func slotNote(slots []isa.SlotUse, i int) string {
 	return s
 }
 
+// dumper writes a Func's text twice: first to know its size, of which large
+// programs have several times their own, then for good.
 type dumper struct {
-	f      *Func
-	work   *work.Meter
-	b      strings.Builder
-	list   []byte // room for one
-	indent int
-	labels map[*Node]int
+	f        *Func
+	work     *work.Meter
+	b        []byte
+	counting bool // what is in b is counted in size, a line at a time
+	size     int
+	indent   int
+	labels   map[*Node]int
 }
 
 // indents holds the indentation of a line. What nests deeper than it has room
@@ -87,11 +100,25 @@ type dumper struct {
 // of the program.
 const indents = "                                                                "
 
-func (d *dumper) line(format string, args ...any) {
+func (d *dumper) begin() {
 	d.work.Step(1)
-	d.b.WriteString(indents[:min(2*d.indent, len(indents))])
-	fmt.Fprintf(&d.b, format, args...)
-	d.b.WriteByte('\n')
+	d.b = append(d.b, indents[:min(2*d.indent, len(indents))]...)
+}
+
+func (d *dumper) put(s string) { d.b = append(d.b, s...) }
+
+func (d *dumper) end() {
+	d.b = append(d.b, '\n')
+	if d.counting {
+		d.size += len(d.b)
+		d.b = d.b[:0]
+	}
+}
+
+func (d *dumper) line(format string, args ...any) {
+	d.begin()
+	d.b = fmt.Appendf(d.b, format, args...)
+	d.end()
 }
 
 // formatCell writes a constant of type t: integers in decimal, floats in hex.
@@ -125,48 +152,50 @@ func formatFloat(x float64, cell uint64) string {
 	return strconv.FormatFloat(x, 'x', -1, 64)
 }
 
-func (d *dumper) value(v *Value) string {
+func (d *dumper) value(v *Value) {
 	if c, ok := v.Const(); ok {
-		return formatCell(v.Type, c)
+		d.put(formatCell(v.Type, c))
+		return
 	}
-	return "%" + strconv.Itoa(v.ID)
+	d.number("%", int64(v.ID))
 }
 
-func (d *dumper) values(list []*Value) string {
-	return d.join(list, func(b []byte, v *Value) []byte { return append(b, d.value(v)...) })
+// number writes what stands before a number, and the number.
+func (d *dumper) number(before string, n int64) {
+	d.b = strconv.AppendInt(append(d.b, before...), n, 10)
 }
 
-func (d *dumper) defs(list []*Value) string {
-	return d.join(list, appendDef)
+func (d *dumper) values(list []*Value) {
+	d.join(list, d.value)
 }
 
-// appendDef writes where a value is defined.
-func appendDef(b []byte, v *Value) []byte {
-	b = strconv.AppendInt(append(b, '%'), int64(v.ID), 10)
-	return append(append(b, ':'), v.Type.String()...)
+// def writes where a value is defined.
+func (d *dumper) def(v *Value) {
+	d.number("%", int64(v.ID))
+	d.put(":")
+	d.put(v.Type.String())
 }
 
 // join writes values one after the other.
-func (d *dumper) join(list []*Value, write func([]byte, *Value) []byte) string {
+func (d *dumper) join(list []*Value, write func(*Value)) {
 	d.work.Step(len(list))
-	d.list = d.list[:0]
 	for i, v := range list {
 		if i > 0 {
-			d.list = append(d.list, ", "...)
+			d.put(", ")
 		}
-		d.list = write(d.list, v)
+		write(v)
 	}
-	return string(d.list)
 }
 
-func (d *dumper) label(n *Node) string {
+func (d *dumper) label(n *Node) {
 	if n == nil {
-		return "end"
+		d.put("end")
+		return
 	}
 	if _, ok := d.labels[n]; !ok {
 		d.labels[n] = len(d.labels)
 	}
-	return fmt.Sprintf("L%d", d.labels[n])
+	d.number("L", int64(d.labels[n]))
 }
 
 func (d *dumper) region(r *Region) {
@@ -177,107 +206,158 @@ func (d *dumper) region(r *Region) {
 		}
 	}
 	if len(r.Yield) > 0 {
-		d.line("yield %s", d.values(r.Yield))
+		d.begin()
+		d.put("yield ")
+		d.values(r.Yield)
+		d.end()
 	}
 	d.indent--
 }
 
 func (d *dumper) node(n *Node) {
-	lhs := ""
+	d.begin()
 	if len(n.Results) > 0 {
-		lhs = d.defs(n.Results) + " = "
+		d.join(n.Results, d.def)
+		d.put(" = ")
 	}
 	switch n.Op {
 	case If:
-		d.line("%sif %s {", lhs, d.value(n.Args[0]))
-		d.region(n.Regions[0])
+		d.put("if ")
+		d.value(n.Args[0])
+		d.open(n.Regions[0])
 		if e := n.Regions[1]; len(e.Nodes) > 0 || len(e.Yield) > 0 {
-			d.line("} else {")
-			d.region(e)
+			d.begin()
+			d.put("} else")
+			d.open(e)
 		}
 		d.line("}")
 	case Block:
-		d.line("%sblock %s {", lhs, d.label(n))
-		d.region(n.Regions[0])
+		d.put("block ")
+		d.label(n)
+		d.open(n.Regions[0])
 		d.line("}")
 	case Loop:
-		inits, count := n.Args, ""
+		d.put("loop ")
+		d.label(n)
+		inits := n.Args
 		if n.Counted {
-			count = " " + d.value(n.Args[0]) + " times"
+			d.put(" ")
+			d.value(n.Args[0])
+			d.put(" times")
 			inits = inits[1:]
 		}
-		ps := d.join(n.Regions[0].Params, func(b []byte, p *Value) []byte {
-			return append(append(appendDef(b, p), " = "...), d.value(inits[p.Index])...)
+		d.put(" (")
+		d.join(n.Regions[0].Params, func(p *Value) {
+			d.def(p)
+			d.put(" = ")
+			d.value(inits[p.Index])
 		})
-		d.line("%sloop %s%s (%s) {%s", lhs, d.label(n), count, ps, d.site(n))
+		d.put(") {")
+		d.site(n)
+		d.end()
 		d.region(n.Regions[0])
 		d.line("}")
 	case Br:
-		d.line("br %s(%s)", d.label(n.Target), d.values(n.Args))
+		d.put("br ")
+		d.label(n.Target)
+		d.put("(")
+		d.values(n.Args)
+		d.put(")")
+		d.end()
 	default:
-		d.line("%s%s", lhs, d.inst(n))
+		d.inst(n)
+		d.site(n)
+		d.end()
 	}
 }
 
-func (d *dumper) inst(n *Node) string {
-	s := strings.ToLower(n.Op.String())
+// open ends a line with a brace and writes a region's.
+func (d *dumper) open(r *Region) {
+	d.put(" {")
+	d.end()
+	d.region(r)
+}
+
+func (d *dumper) inst(n *Node) {
+	row, _ := isa.Lookup(n.Op.Inst())
+	for _, c := range []byte(row.Name) {
+		if c >= 'A' && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		d.b = append(d.b, c)
+	}
 	if n.Cond != isa.NoCond {
-		s += "." + n.Cond.String()
+		d.put(".")
+		d.put(n.Cond.String())
 	}
 	if n.Type != isa.NoType {
-		s += "." + n.Type.String()
+		d.put(".")
+		d.put(n.Type.String())
 	}
 	if n.From != isa.NoType {
-		s += "." + n.From.String()
+		d.put(".")
+		d.put(n.From.String())
 	}
-	row, _ := isa.Lookup(n.Op.Inst())
-	var ops []string
 	args := n.Args[n.AddrArgs():]
-	for _, o := range row.Operands {
+	before := " "
+	for i := range row.Operands {
+		o := &row.Operands[i]
+		switch o.Kind {
+		case isa.Src, isa.SrcReg, isa.PredSrc, isa.Mem, isa.SharedMem, isa.AnyMem, isa.ParamRef, isa.DataRef, isa.SpecialRef, isa.ScopeRef, isa.Imm:
+			d.put(before)
+			before = ", "
+		}
 		switch o.Kind {
 		case isa.Src, isa.SrcReg, isa.PredSrc:
-			ops = append(ops, d.value(args[0]))
+			d.value(args[0])
 			args = args[1:]
 		case isa.Mem, isa.SharedMem, isa.AnyMem:
-			ops = append(ops, d.mem(n))
+			d.mem(n)
 		case isa.ParamRef:
-			ops = append(ops, fmt.Sprintf("p%d", n.Imm))
+			d.number("p", int64(n.Imm))
 		case isa.DataRef:
-			ops = append(ops, fmt.Sprintf("d%d", n.Imm))
+			d.number("d", int64(n.Imm))
 		case isa.SpecialRef:
-			ops = append(ops, isa.Special(n.Imm).String())
+			d.put(isa.Special(n.Imm).String())
 		case isa.ScopeRef:
-			ops = append(ops, isa.Scope(n.Imm).String())
+			d.put(isa.Scope(n.Imm).String())
 		case isa.Imm:
-			ops = append(ops, formatCell(operandType(o.Type, &isa.Inst{Form: n.Form}), n.Imm))
+			d.put(formatCell(operandType(o.Type, &isa.Inst{Form: n.Form}), n.Imm))
 		}
 	}
-	if len(ops) > 0 {
-		s += " " + strings.Join(ops, ", ")
-	}
-	return s + d.site(n)
 }
 
-func (d *dumper) mem(n *Node) string {
-	base, args := fmt.Sprintf("s%d", n.Mem.Slot), n.Args
+func (d *dumper) mem(n *Node) {
+	args := n.Args
 	switch n.Mem.Mode {
-	case isa.AddrIndex:
-		return base + "[index]"
 	case isa.AddrShared:
-		base = "shared"
+		d.put("shared")
 	case isa.AddrIndirect:
-		base = "@" + d.value(args[0])
+		d.put("@")
+		d.value(args[0])
 		args = args[1:]
+	default:
+		d.number("s", int64(n.Mem.Slot))
 	}
-	if !n.Mem.HasOff {
-		return fmt.Sprintf("%s[%d]", base, n.Mem.Offset)
+	switch {
+	case n.Mem.Mode == isa.AddrIndex:
+		d.put("[index]")
+		return
+	case n.Mem.HasOff:
+		d.put("[")
+		d.value(args[0])
+		if n.Mem.Offset >= 0 {
+			d.put("+")
+		}
+		d.number("", n.Mem.Offset)
+	default:
+		d.number("[", n.Mem.Offset)
 	}
-	return fmt.Sprintf("%s[%s%+d]", base, d.value(args[0]), n.Mem.Offset)
+	d.put("]")
 }
 
-func (d *dumper) site(n *Node) string {
-	if n.Site < 0 {
-		return ""
+func (d *dumper) site(n *Node) {
+	if n.Site >= 0 {
+		d.number("  ; site ", int64(n.Site))
 	}
-	return fmt.Sprintf("  ; site %d", n.Site)
 }

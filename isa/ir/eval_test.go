@@ -383,15 +383,15 @@ func (m *machine) walkInst(in *isa.Located, regs *[numVars]uint64, types *[numVa
 	var result isa.Type
 	for i := range row.Operands {
 		if a := &in.Args[i]; a.Kind == isa.ArgAddr {
-			mem = Mem{Mode: a.Addr.Mode, Slot: int(a.Addr.Slot), Offset: a.Addr.Offset, HasOff: a.Addr.HasReg}
+			mem = Mem{Mode: a.Mode, Slot: int(a.Slot), Offset: a.Offset(), HasOff: a.HasReg}
 			if mem.Mode == isa.AddrPhi {
 				mem.Mode = isa.AddrByte
 			}
 			if mem.Mode == isa.AddrIndirect {
-				args = append(args, signed(a.Addr.Handle))
+				args = append(args, signed(a.Handle))
 			}
-			if a.Addr.HasReg {
-				args = append(args, signed(a.Addr.Reg))
+			if a.HasReg {
+				args = append(args, signed(a.Reg))
 			}
 		}
 	}

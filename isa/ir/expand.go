@@ -158,13 +158,13 @@ func (c *cloner) appendNodes(out, nodes []*Node) []*Node {
 }
 
 func (c *cloner) node(n *Node) *Node {
-	m := &Node{Op: n.Op, Form: n.Form, Imm: n.Imm, Mem: n.Mem, Counted: n.Counted, Free: n.Free, Src: n.Src, Site: -1}
-	if m.Args = m.args[:0]; len(n.Args) > len(m.args) {
-		m.Args = nil
+	m := &Node{Op: n.Op, Form: n.Form, Imm: n.Imm, Mem: n.Mem, Counted: n.Counted, Free: n.Free, Src: n.Src, Site: n.Site}
+	if m.Args = m.room[:0:roomForArgs]; len(n.Args) > roomForArgs {
+		m.Args = make([]*Value, 0, len(n.Args))
 	}
 	m.Args = c.appendTo(m.Args, n.Args)
 	if c.in != nil {
-		m.Src = c.src
+		m.Src, m.Site = c.src, -1
 		m.Free = m.Free || n.Op == Loop || n.effect()&isa.MayFault != 0
 		if n.Op == Op(isa.LDC) {
 			m.Imm += c.tables[c.in]

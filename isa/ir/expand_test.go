@@ -50,14 +50,7 @@ data mine u8 { 1, 2 }
 				if string(f.Bytes()) != before {
 					t.Fatal("Expand changed its argument")
 				}
-				if len(g.Sites) != len(f.Sites) {
-					t.Fatalf("%d sites became %d", len(f.Sites), len(g.Sites))
-				}
-				for i := range g.Sites {
-					if g.Sites[i].Op != f.Sites[i].Op || g.Sites[i].Src != f.Sites[i].Src {
-						t.Errorf("site %d was %v, is %v", i, f.Sites[i].Op, g.Sites[i].Op)
-					}
-				}
+				sameSites(t, f, g)
 				def, _ := math.Expansion(op, ty)
 				for at := range 64 {
 					slots := samples(v.Program, ty)
@@ -82,6 +75,56 @@ data mine u8 { 1, 2 }
 	}
 	if count == 0 {
 		t.Fatal("no row expands")
+	}
+}
+
+// sameSites fails the test if g's sites are not f's, number by number.
+func sameSites(t *testing.T, f, g *Func) {
+	t.Helper()
+	if len(g.Sites) != len(f.Sites) {
+		t.Fatalf("%d sites became %d", len(f.Sites), len(g.Sites))
+	}
+	for i, n := range g.Sites {
+		if was := f.Sites[i]; n.Op != was.Op || n.Src != was.Src || n.Site != i {
+			t.Errorf("site %d was %v of instruction %d, is %v of %d and numbered %d", i, was.Op, was.Src, n.Op, n.Src, n.Site)
+		}
+	}
+}
+
+// Sites stay what they are where the expansion makes two of them equal, and where no
+// pass made those one that were.
+func TestExpandKeepsSites(t *testing.T) {
+	v := verified(t, `program p
+slot x f32
+slot y u8
+slot z u8
+slot out u8
+  ldg.f32 x, x[index]
+  rsqrt.f32 short, x
+  sqrt.f32 long, x
+  div.f32 long, 0x1p+0, long
+  cvt.u64.f32 at, short
+  cvt.u64.f32 from, long
+  ldg.u8 a, y[at]
+  ldg.u8 b, y[from]
+  ldg.u8 c, y[from]
+  add.u8 a, a, b
+  add.u8 a, a, c
+  cvt.u64.u8 at, a
+  ldg.u8 c, z[at]
+  stg.u8 c, out[index]
+  exit
+`)
+	for sites, off := range map[int][]string{3: nil, 4: {"number"}} {
+		f := canonical(t, v, Without(off...))
+		g, err := Expand(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(f.Sites) != sites {
+			t.Errorf("without %v: %d sites, expected %d\n%v", off, len(f.Sites), sites, f)
+		}
+		sameSites(t, f, g)
 	}
 }
 

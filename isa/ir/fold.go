@@ -66,7 +66,8 @@ func (w *rewriter) region(r *Region) {
 	nodes := r.Nodes
 	out := make([]*Node, 0, len(nodes))
 	w.f.work.Step(1 + len(nodes))
-	for _, n := range nodes {
+	for i, n := range nodes {
+		nodes[i] = nil // what is replaced need not last until all are
 		resolve(n.Args)
 		for _, s := range n.Regions {
 			w.region(s)

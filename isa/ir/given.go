@@ -136,12 +136,12 @@ func (b *builder) rest(x, y *Value, src int) *Value {
 // is brought within the limit first, either way, so that nothing wraps. Where the
 // view has no element i there is no byte of its memory, from its lowest element to
 // its highest: the engines' check of the byte address is that of i.
-func (b *builder) flat(n *Node, a *isa.Addr, src int) {
+func (b *builder) flat(n *Node, a *isa.Arg, src int) {
 	size := int64(n.Type.Size())
 	n.Mem = Mem{Mode: isa.AddrByte, HasOff: true, Slot: int(a.Slot)}
 	v := b.flatRegister(a)
 	if b.packed {
-		n.Mem.Offset = a.Offset * size
+		n.Mem.Offset = a.Offset() * size
 		if n.Mem.HasOff = v != nil; v != nil {
 			n.Args = append(n.Args, b.op2(isa.MUL, isa.I64, b.wide(v, src), b.f.Const(isa.I64, uint64(size)), src))
 		}
@@ -149,11 +149,11 @@ func (b *builder) flat(n *Node, a *isa.Addr, src int) {
 	}
 	limit := b.given(GivenLimit, n.Mem.Slot)
 	var i *Value
-	if v != nil && v.Type == isa.U64 && a.Offset == 0 {
+	if v != nil && v.Type == isa.U64 && a.Offset() == 0 {
 		i = b.wide(b.op2(isa.MIN, isa.U64, v, b.convert(isa.U64, limit, src), src), src)
 	} else {
-		i = b.op2(isa.MIN, isa.I64, b.element(v, a.Offset, src), limit, src)
-		if v != nil && (v.Type.Signed() || a.Offset < 0) {
+		i = b.op2(isa.MIN, isa.I64, b.element(v, a.Offset(), src), limit, src)
+		if v != nil && (v.Type.Signed() || a.Offset() < 0) {
 			n := b.node(Op(isa.NEG), src)
 			n.Type = isa.I64
 			n.Args = append(n.Args, limit)
@@ -165,7 +165,7 @@ func (b *builder) flat(n *Node, a *isa.Addr, src int) {
 }
 
 // flatRegister returns the value of an address' register, nil if it has none.
-func (b *builder) flatRegister(a *isa.Addr) *Value {
+func (b *builder) flatRegister(a *isa.Arg) *Value {
 	if !a.HasReg {
 		return nil
 	}

@@ -26,7 +26,7 @@ func hashAll(f *Func) {
 	linkBrs(f.Body)
 	for _, v := range f.leaves.list {
 		n := v.Node
-		v.hash = mix(mix(formHash(n), n.Imm), uint64(v.Type))
+		v.setHash(mix(mix(formHash(n), n.Imm), uint64(v.Type)))
 	}
 	h := &hasher{f: f}
 	classes := 0
@@ -129,16 +129,16 @@ func (h *hasher) inst(n *Node) {
 	x = mix(x, h.memory.of(n))
 	args := n.Args
 	if n.Op.IsInst() && n.commutes() {
-		a, b := args[0].hash, args[1].hash
+		a, b := args[0].hash(), args[1].hash()
 		x = mix(mix(x, min(a, b)), max(a, b))
 		args = args[2:]
 	}
 	for _, a := range args {
-		x = mix(x, a.hash)
+		x = mix(x, a.hash())
 	}
-	n.hash = x
+	n.setHash(x)
 	for _, v := range n.Results {
-		v.hash = x
+		v.setHash(x)
 	}
 	h.memory.write(n.effects().writes)
 }
@@ -148,7 +148,7 @@ func within(r *Region) uint64 {
 	x := uint64(0)
 	for _, n := range r.Nodes {
 		if n.effects().rooted() {
-			x += mix(n.hash, 1)
+			x += mix(n.hash(), 1)
 		}
 	}
 	return x
@@ -157,14 +157,14 @@ func within(r *Region) uint64 {
 func (h *hasher) construct(n *Node, depth uint64) {
 	x := uint64(n.Op)
 	if n.Op == If {
-		x = mix(x, n.Args[0].hash)
+		x = mix(x, n.Args[0].hash())
 	}
 	effect := x
 	for _, s := range n.Regions {
 		h.region(s, depth+1)
 		effect = mix(effect, within(s))
 	}
-	n.hash = effect
+	n.setHash(effect)
 	h.f.work.Step(len(n.Results) * (2 + len(n.brs)))
 	for i, v := range n.Results {
 		y := x
@@ -172,13 +172,13 @@ func (h *hasher) construct(n *Node, depth uint64) {
 			if s.Ends() {
 				y = mix(y, 0)
 			} else {
-				y = mix(y, s.Yield[i].hash)
+				y = mix(y, s.Yield[i].hash())
 			}
 		}
 		for _, br := range n.brs {
-			y = mix(y, br.Args[i].hash)
+			y = mix(y, br.Args[i].hash())
 		}
-		v.hash = y
+		v.setHash(y)
 	}
 	h.memory.write(n.effects().writes)
 }
@@ -189,34 +189,34 @@ func (h *hasher) loop(n *Node, depth uint64) {
 	inits := n.Args[len(n.Args)-len(body.Params):]
 	x := mix(uint64(n.Op), depth)
 	if n.Counted {
-		x = mix(x, n.Args[0].hash)
+		x = mix(x, n.Args[0].hash())
 	}
 	if !h.refine {
 		n.back = make([]uint64, len(body.Params))
 	}
 	for i, p := range body.Params {
-		y := mix(x, inits[i].hash)
+		y := mix(x, inits[i].hash())
 		if h.refine {
 			y = mix(y, n.back[i])
 		}
-		p.hash = y
+		p.setHash(y)
 		h.seen[y] = true
 	}
 	h.region(body, depth+1)
 	h.f.work.Step(len(body.Params) * (1 + len(n.brs)))
 	for i, p := range body.Params {
-		y := p.hash
+		y := p.hash()
 		if !body.Ends() {
-			y = mix(y, body.Yield[i].hash)
+			y = mix(y, body.Yield[i].hash())
 		}
 		for _, br := range n.brs {
-			y = mix(y, br.Args[i].hash)
+			y = mix(y, br.Args[i].hash())
 		}
 		n.back[i] = y
 		if n.Counted {
-			n.Results[i].hash = mix(y, 1)
+			n.Results[i].setHash(mix(y, 1))
 		}
 	}
-	n.hash = mix(x, within(body))
+	n.setHash(mix(x, within(body)))
 	h.memory.write(n.effects().writes)
 }

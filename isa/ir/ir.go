@@ -67,19 +67,22 @@ func (op Op) IsInst() bool { return op < Const }
 // Inst returns the instruction op stands for.
 func (op Op) Inst() isa.Op { return isa.Op(op) }
 
-// Value is an SSA value. ID is dense within a Func after Renumber: 0 … NumValues-1
-// in order of definition.
+// Value is an SSA value. ID is dense within a finished Func: 0 … NumValues-1 in
+// order of definition. (While passes run it is a hash, set by hashAll.)
 type Value struct {
 	ID    int
 	Node  *Node   // the node that defines it, or nil
 	Param *Region // the region whose parameter it is, or nil
-	Index int     // among the results of Node or parameters of Param
-	Type  isa.Type
 
-	mark int32  // scratch of passes
 	repl *Value // scratch of passes: the value that took this one's place
-	hash uint64 // set by hashAll
+	mark int32  // scratch of passes
+
+	Index uint16 // among the results of Node or parameters of Param: as many as there are registers, at most
+	Type  isa.Type
 }
+
+func (v *Value) hash() uint64     { return uint64(v.ID) }
+func (v *Value) setHash(x uint64) { v.ID = int(x) }
 
 // Node is an instruction or a construct.
 type Node struct {
@@ -107,14 +110,32 @@ type Node struct {
 	mark int32 // scratch of passes
 	Site int
 
-	*links        // scratch of passes, of constructs
-	hash   uint64 // set by hashAll
+	*links // scratch of passes, of constructs
 
-	// Room for what most nodes have, so that a node is one allocation. A large
-	// program is mostly nodes: TestNodesAreSmall.
-	result  Value
-	results [1]*Value
-	args    [3]*Value
+	// Room for what most nodes have, so that a node is one allocation: the first
+	// result, two arguments and the list of results. A large program is mostly
+	// nodes: TestNodesAreSmall.
+	result Value
+	room   [3]*Value
+}
+
+const roomForArgs = 2
+
+// hash is what hashAll has set: an instruction's that of its result, be it used
+// or not.
+func (n *Node) hash() uint64 {
+	if n.links != nil {
+		return n.links.hash
+	}
+	return n.result.hash()
+}
+
+func (n *Node) setHash(x uint64) {
+	if n.links != nil {
+		n.links.hash = x
+	} else {
+		n.result.setHash(x)
+	}
 }
 
 // links is what passes find out about a construct.
@@ -123,6 +144,7 @@ type links struct {
 	deps []*Value // what its regions take from the region that it is in; set by order
 	sum  effects  // its and its regions' effects; set by summarize
 	back []uint64 // of a Loop, by parameter: what comes back to it; set by hashAll
+	hash uint64   // set by hashAll
 }
 
 // Mem is the static part of an address. Mode is AddrIndex, AddrByte,
@@ -270,16 +292,16 @@ func (n *Node) addResult(t isa.Type) *Value {
 	if v.Node != nil {
 		v = new(Value)
 	}
-	*v = Value{Type: t, Node: n, Index: len(n.Results)}
-	if len(n.Results) == 0 && n.results[0] == nil {
-		n.Results = n.results[:0]
+	*v = Value{Type: t, Node: n, Index: uint16(len(n.Results))}
+	if len(n.Results) == 0 && n.room[roomForArgs] == nil {
+		n.Results = n.room[roomForArgs:roomForArgs]
 	}
 	n.Results = append(n.Results, v)
 	return v
 }
 
 func (r *Region) addParam(t isa.Type) *Value {
-	v := &Value{Type: t, Param: r, Index: len(r.Params)}
+	v := &Value{Type: t, Param: r, Index: uint16(len(r.Params))}
 	r.Params = append(r.Params, v)
 	return v
 }

@@ -61,11 +61,11 @@ func operands(in *isa.Inst, use, def func(v int)) {
 		case isa.ArgPred:
 			v = predVar(a.Reg)
 		case isa.ArgAddr:
-			if a.Addr.Mode == isa.AddrIndirect {
-				use(int(a.Addr.Handle))
+			if a.Mode == isa.AddrIndirect {
+				use(int(a.Handle))
 			}
-			if a.Addr.HasReg {
-				use(int(a.Addr.Reg))
+			if a.HasReg {
+				use(int(a.Reg))
 			}
 		}
 		switch k := row.Operands[i].Kind; {
@@ -212,7 +212,7 @@ func removable(in *isa.Inst) bool {
 	}
 	for i := range row.Operands {
 		if a := &in.Args[i]; a.Kind == isa.ArgAddr {
-			return a.Addr.Mode == isa.AddrIndex
+			return a.Mode == isa.AddrIndex
 		}
 	}
 	return (in.Op == isa.DIV || in.Op == isa.REM) && in.Type.Float()

@@ -9,7 +9,9 @@ import (
 // number gives equal computations one value: a pure instruction or a load is
 // replaced by an earlier equal one whose value is in scope. A load is equal
 // only if nothing that it may see was written in between; that the slots of a
-// launch do not overlap lets a store leave other slots' loads alone.
+// launch do not overlap lets a store leave other slots' loads alone. What has a
+// site keeps it: an expanded program's equal operations may have become equal
+// with the expansions, and sites are counted.
 func number(f *Func) bool {
 	summarize(f)
 	n := &numberer{f: f, clock: 1}
@@ -36,13 +38,14 @@ type numberEntry struct {
 	next int32  // the entry before with the same head, plus one
 }
 
-// init makes room for about n entries.
+// init makes room for n entries, about.
 func (t *numberTable) init(n int) {
 	size := 64
 	for size < n {
 		size *= 2
 	}
 	t.heads = make([]int32, size)
+	t.entries = make([]numberEntry, 0, n)
 }
 
 // find returns an entry's node that computes what nd does, or nil.
@@ -210,9 +213,9 @@ func (n *numberer) construct(nd *Node) {
 }
 
 // numberable reports whether n's result is a function of its operands and the
-// memory it reads.
+// memory it reads, and n not one of the sites that are numbered already.
 func (n *Node) numberable() bool {
-	return n.Op.IsInst() && n.effect()&^(isa.Pure|isa.Reads|isa.MayFault) == 0 && len(n.Results) == 1
+	return n.Site < 0 && n.Op.IsInst() && n.effect()&^(isa.Pure|isa.Reads|isa.MayFault) == 0 && len(n.Results) == 1
 }
 
 // commutes reports whether an instruction's first two sources may be exchanged.

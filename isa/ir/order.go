@@ -47,7 +47,7 @@ func (o *orderer) carried(r *Region) {
 		for i := range perm {
 			perm[i] = i
 		}
-		slices.SortStableFunc(perm, func(i, j int) int { return cmp.Compare(list[i].hash, list[j].hash) })
+		slices.SortStableFunc(perm, func(i, j int) int { return cmp.Compare(list[i].hash(), list[j].hash()) })
 		if slices.IsSorted(perm) {
 			continue
 		}
@@ -134,7 +134,8 @@ type schedule struct {
 	nodes    []*Node
 	pool     []int32    // what each node comes after, back to back
 	span     [][2]int32 // its part of pool
-	succ     [][]int32  // the reverse
+	succ     []int32    // the reverse, back to back
+	succEnd  []int32    // where each one's part of succ ends, which begins where the one before ends
 	wait     []int32    // how many of what it comes after are not ready
 	done     []bool     // emitted
 	out      []*Node
@@ -142,11 +143,15 @@ type schedule struct {
 	quiet    []int32 // others that have become ready and were not looked at
 	loads    []int32 // loads by index since the last joint
 	compared int
-	joint    int32   // the last joint, or −1
+	joint    int32 // the last joint, or −1
+	stack    []emitted
 	follows  []int32 // by node: the last one found to come after it because of effects, plus one
 	writer   [maxPlaces]int32
 	reader   [maxPlaces][]int32
 }
+
+// emitted is a node on the way of emit, and where it is in the node's part of pool.
+type emitted struct{ node, next int32 }
 
 // The places of a schedule: the slots, and the bits of places.other.
 const maxPlaces = 64 + 8
@@ -224,7 +229,7 @@ func (s *schedule) connect(body int) {
 		n.mark = int32(i)
 	}
 	s.span = make([][2]int32, len(s.nodes), len(s.nodes)+8)
-	s.pool = make([]int32, 0, 4*body)
+	s.pool = make([]int32, 0, 2*body)
 	s.follows = make([]int32, len(s.nodes))
 	s.joint = -1
 	for i := range s.writer {
@@ -265,23 +270,32 @@ func (s *schedule) connect(body int) {
 		s.span[i] = [2]int32{from, int32(len(s.pool))}
 	}
 	m := len(s.span)
-	s.succ = make([][]int32, m)
+	s.follows = nil
+	s.succ, s.succEnd = make([]int32, len(s.pool)), make([]int32, m+1)
 	s.wait = make([]int32, m)
 	s.done = make([]bool, m)
-	count := make([]int32, m)
 	for _, j := range s.pool {
-		count[j]++
+		s.succEnd[j+1]++
 	}
-	back := make([]int32, len(s.pool))
-	for j := range s.succ {
-		s.succ[j], back = back[:0:count[j]], back[count[j]:]
+	for j := range m {
+		s.succEnd[j+1] += s.succEnd[j]
 	}
-	for i := range s.span {
+	for i := range s.span { // each end grows from the beginning to its place
 		s.wait[i] = s.span[i][1] - s.span[i][0]
 		for _, j := range s.after(int32(i)) {
-			s.succ[j] = append(s.succ[j], int32(i))
+			s.succ[s.succEnd[j]] = int32(i)
+			s.succEnd[j]++
 		}
 	}
+}
+
+// before returns what comes after node i.
+func (s *schedule) before(i int32) []int32 {
+	from := int32(0)
+	if i > 0 {
+		from = s.succEnd[i-1]
+	}
+	return s.succ[from:s.succEnd[i]]
 }
 
 func (s *schedule) after(i int32) []int32 { return s.pool[s.span[i][0]:s.span[i][1]] }
@@ -330,7 +344,7 @@ func (s *schedule) compare(i, j int32) int {
 		if c := cmp.Compare(a.rank(), b.rank()); c != 0 {
 			return c
 		}
-		if c := cmp.Compare(a.hash, b.hash); c != 0 {
+		if c := cmp.Compare(a.hash(), b.hash()); c != 0 {
 			return c
 		}
 	}
@@ -351,7 +365,7 @@ func (s *schedule) ready(i int32) {
 
 // release counts node i as out of the way of what comes after it.
 func (s *schedule) release(i int32) {
-	for _, j := range s.succ[i] {
+	for _, j := range s.before(i) {
 		if s.wait[j]--; s.wait[j] == 0 {
 			s.ready(j)
 		}
@@ -369,12 +383,11 @@ func (s *schedule) settle() {
 
 // emit appends node i after what it needs, in post-order.
 func (s *schedule) emit(i int32) {
-	type frame struct{ node, next int32 }
 	if s.done[i] {
 		return
 	}
 	s.done[i] = true
-	stack := append(make([]frame, 0, 16), frame{i, s.span[i][0]})
+	stack := append(s.stack[:0], emitted{i, s.span[i][0]})
 	for len(stack) > 0 {
 		t := &stack[len(stack)-1]
 		if t.next < s.span[t.node][1] {
@@ -382,7 +395,7 @@ func (s *schedule) emit(i int32) {
 			t.next++
 			if !s.done[j] {
 				s.done[j] = true
-				stack = append(stack, frame{j, s.span[j][0]})
+				stack = append(stack, emitted{j, s.span[j][0]})
 			}
 			continue
 		}
@@ -391,6 +404,7 @@ func (s *schedule) emit(i int32) {
 		}
 		stack = stack[:len(stack)-1]
 	}
+	s.stack = stack
 }
 
 func (s *schedule) push(i int32) {

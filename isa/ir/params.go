@@ -217,7 +217,7 @@ func dropCarried(n *Node, drop []bool) bool {
 
 func reindex(list []*Value) {
 	for i, v := range list {
-		v.Index = i
+		v.Index = uint16(i)
 	}
 }
 

@@ -64,7 +64,7 @@ func (r *renumberer) leaves(reg *Region) {
 
 func (r *renumberer) number(list []*Value) {
 	for i, v := range list {
-		v.ID, v.Index = r.next, i
+		v.ID, v.Index = r.next, uint16(i)
 		r.next++
 	}
 }

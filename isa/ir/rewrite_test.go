@@ -104,11 +104,11 @@ func renameRegisters(s isatest.Source, t *text) {
 			case isa.ArgPred:
 				a.Reg = preds[a.Reg]
 			case isa.ArgAddr:
-				if a.Addr.HasReg {
-					a.Addr.Reg = regs[a.Addr.Reg]
+				if a.HasReg {
+					a.Reg = regs[a.Reg]
 				}
-				if a.Addr.Mode == isa.AddrIndirect {
-					a.Addr.Handle = regs[a.Addr.Handle]
+				if a.Mode == isa.AddrIndirect {
+					a.Handle = regs[a.Handle]
 				}
 			}
 		}
@@ -145,14 +145,14 @@ func independent(a, b *isa.Inst) bool {
 				continue
 			}
 			x.write = row.Effect&isa.Writes != 0
-			x.index = arg.Addr.Mode == isa.AddrIndex
-			switch arg.Addr.Mode {
+			x.index = arg.Mode == isa.AddrIndex
+			switch arg.Mode {
 			case isa.AddrShared:
 				x.place = "shared"
 			case isa.AddrIndirect:
 				x.place = "all"
 			default:
-				x.place = fmt.Sprint(arg.Addr.Slot)
+				x.place = fmt.Sprint(arg.Slot)
 			}
 		}
 		return x
@@ -233,7 +233,7 @@ func addDead(s isatest.Source, t *text) {
 		if !ok {
 			continue
 		}
-		byIndex := in.Op == isa.LDG && in.Args[1].Addr.Mode == isa.AddrIndex
+		byIndex := in.Op == isa.LDG && in.Args[1].Mode == isa.AddrIndex
 		if row.Effect != isa.Pure && !byIndex || len(row.Operands) == 0 {
 			// Something that uses a preset register instead.
 			in = isa.Inst{Op: isa.MUL, Form: isa.Form{Type: isa.U32}}

@@ -56,7 +56,8 @@ func (n *Node) count() (uint64, bool) {
 
 // emit appends a new instruction that takes its place in the source from n.
 func (s *simplifier) emit(n *Node, op isa.Op, form isa.Form, t isa.Type, args ...*Value) *Value {
-	m := &Node{Op: Op(op), Form: form, Args: args, Src: n.Src, Site: -1, Free: n.Free}
+	m := &Node{Op: Op(op), Form: form, Src: n.Src, Site: -1, Free: n.Free}
+	m.Args = append(m.room[:0:roomForArgs], args...)
 	s.out = append(s.out, m)
 	return m.addResult(t)
 }
@@ -327,7 +328,9 @@ func (s *simplifier) withConst(n *Node, a *Value, c uint64) *Value {
 		if !integer {
 			neg = c ^ minusZero(t)
 		}
-		return s.emit(n, isa.ADD, n.Form, t, a, s.f.Const(t, neg))
+		n.Op, n.Args[1] = Op(isa.ADD), s.f.Const(t, neg)
+		s.changed = true
+		return nil
 	case isa.MUL:
 		if c == one(t) {
 			return a
@@ -377,7 +380,7 @@ func (s *simplifier) withConst(n *Node, a *Value, c uint64) *Value {
 	return s.regroup(n, a, c)
 }
 
-// regroup turns (x op d) op c into x op (d op c), for integers where op is
+// regroup turns n = (x op d) op c into x op (d op c), for integers where op is
 // associative.
 func (s *simplifier) regroup(n *Node, a *Value, c uint64) *Value {
 	op := n.Op.Inst()
@@ -394,5 +397,7 @@ func (s *simplifier) regroup(n *Node, a *Value, c uint64) *Value {
 	}
 	row, _ := isa.Lookup(op)
 	e, _ := row.Eval(n.Form, d, c, 0)
-	return s.emit(n, op, n.Form, n.Type, m.Args[0], s.f.Const(n.Type, e))
+	n.Args[0], n.Args[1] = m.Args[0], s.f.Const(n.Type, e)
+	s.changed = true
+	return nil
 }

@@ -168,5 +168,5 @@ func count(r *Region) int {
 func reg(r uint8) isa.Arg  { return isa.Arg{Kind: isa.ArgReg, Reg: r} }
 func imm(c uint64) isa.Arg { return isa.Arg{Kind: isa.ArgImm, Bits: c} }
 func element(s int) isa.Arg {
-	return isa.Arg{Kind: isa.ArgAddr, Addr: isa.Addr{Mode: isa.AddrIndex, Slot: uint16(s)}}
+	return isa.Arg{Kind: isa.ArgAddr, Mode: isa.AddrIndex, Slot: uint16(s)}
 }

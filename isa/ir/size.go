@@ -99,6 +99,20 @@ func (s *sizes) check() error {
 	return e
 }
 
+// checkLoops refuses what has too many counted loops, each of which becomes a
+// construct, before more is made of it.
+func checkLoops(g *isa.Graph) error {
+	left := MaxConstructs
+	for i := range g.Blocks {
+		if t := &g.Blocks[i].Term; t.Kind == isa.TermLoop {
+			if left--; left < 0 {
+				return &SizeError{Inst: t.Src, Constructs: true}
+			}
+		}
+	}
+	return nil
+}
+
 func expansionName(op isa.Op, t isa.Type) string {
 	return strings.ToLower(op.String()) + "." + t.String()
 }

@@ -2,6 +2,7 @@ package ir
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/work"
@@ -20,6 +21,9 @@ func Build(v *isa.Verified) (*Func, error) {
 }
 
 func build(m *work.Meter, v *isa.Verified, packed bool) (*Func, error) {
+	if err := checkLoops(&v.Graph); err != nil {
+		return nil, err
+	}
 	lv := live(m, &v.Graph)
 	fl, err := analyse(m, &v.Graph, lv)
 	if err != nil {
@@ -63,6 +67,7 @@ type builder struct {
 	live    *liveness
 	env     [numVars]*Value
 	undo    []change
+	depth   int            // of the regions around the one at hand
 	allocs  map[int]uint64 // POOL_ALLOC's ordinal, by instruction
 	packed  bool           // see Packed
 	tables  []uint64       // the number in f.Data of each of the program's tables
@@ -78,7 +83,9 @@ type change struct {
 }
 
 func (b *builder) set(reg int, v *Value) {
-	b.undo = append(b.undo, change{reg, b.env[reg]})
+	if b.depth > 0 { // else nothing undoes it
+		b.undo = append(b.undo, change{reg, b.env[reg]})
+	}
 	b.env[reg] = v
 }
 
@@ -118,7 +125,9 @@ func (b *builder) changes(list []*stmt) regset {
 // nested fills r from list and then takes back its changes to the registers.
 func (b *builder) nested(list []*stmt, r *Region) {
 	mark, outside := len(b.undo), b.region
+	b.depth++
 	b.list(list, r)
+	b.depth--
 	for len(b.undo) > mark {
 		c := b.undo[len(b.undo)-1]
 		b.undo = b.undo[:len(b.undo)-1]
@@ -136,6 +145,7 @@ func (b *builder) list(list []*stmt, r *Region) {
 		switch s.kind {
 		case stmtCode:
 			code := b.flow.code[s.at]
+			r.Nodes = slices.Grow(r.Nodes, len(code))
 			for i := range code {
 				if b.nodes > MaxNodes && b.err == nil {
 					b.err = &SizeError{Inst: code[i].Src}
@@ -204,10 +214,12 @@ func (b *builder) loop(s *stmt) {
 	}
 	b.push(n)
 	mark := len(b.undo)
+	b.depth++
 	for i, reg := range s.regs {
 		b.set(int(reg), r.Params[i])
 	}
 	b.nested(s.body, r)
+	b.depth--
 	for len(b.undo) > mark {
 		c := b.undo[len(b.undo)-1]
 		b.undo = b.undo[:len(b.undo)-1]
@@ -251,7 +263,7 @@ func (b *builder) carry(count, src int) {
 
 func (b *builder) node(op Op, src int) *Node {
 	n := &Node{Op: op, Src: int32(src), Site: -1}
-	n.Args = n.args[:0]
+	n.Args = n.room[:0:roomForArgs]
 	return n
 }
 
@@ -316,13 +328,16 @@ func (b *builder) inst(in *isa.Inst, src int) {
 func (b *builder) plain(in *isa.Inst, src int) {
 	row, _ := isa.Lookup(in.Op)
 	n := b.node(Op(in.Op), src)
+	if k := len(row.Operands) - 1; k > roomForArgs {
+		n.Args = make([]*Value, 0, k)
+	}
 	n.Form = in.Form
 	n.Cond = in.Cond.Signed()
 	var result isa.Type
 	var dst int
 	for i := range row.Operands {
 		if a := &in.Args[i]; a.Kind == isa.ArgAddr {
-			b.address(n, &a.Addr, src)
+			b.address(n, a, src)
 		}
 	}
 	for i := range row.Operands {
@@ -439,8 +454,8 @@ func (b *builder) convert(to isa.Type, v *Value, src int) *Value {
 }
 
 // address makes the static and the value part of n's address.
-func (b *builder) address(n *Node, a *isa.Addr, src int) {
-	n.Mem = Mem{Mode: a.Mode, Slot: int(a.Slot), Offset: a.Offset}
+func (b *builder) address(n *Node, a *isa.Arg, src int) {
+	n.Mem = Mem{Mode: a.Mode, Slot: int(a.Slot), Offset: a.Offset()}
 	switch a.Mode {
 	case isa.AddrPhi:
 		n.Mem.Mode = isa.AddrByte
@@ -460,12 +475,12 @@ func (b *builder) address(n *Node, a *isa.Addr, src int) {
 		v := b.get(int(a.Reg))
 		switch {
 		case v.Type != isa.U64:
-		case a.Offset > 0:
+		case a.Offset() > 0:
 			v = b.clamp(v, src)
-		case a.Offset < -1<<62:
+		case a.Offset() < -1<<62:
 			// It may lead back from 2^63 and beyond into a slot. What goes
 			// below 0 comes out above 2^63, and is stray as it was.
-			v = b.op2(isa.SUB, isa.U64, v, b.f.Const(isa.U64, uint64(-a.Offset)), src)
+			v = b.op2(isa.SUB, isa.U64, v, b.f.Const(isa.U64, uint64(-a.Offset())), src)
 			n.Mem.Offset = 0
 		}
 		n.Mem.HasOff = true

@@ -38,7 +38,11 @@ func (t *tailer) count(r *Region) {
 // region works on r. If leads, its end leads to target with what it yields.
 func (t *tailer) region(r *Region, target *Node, leads bool) {
 	nodes := r.Nodes
-	out := make([]*Node, 0, min(len(nodes), 16)) // the rest may move into an If
+	plain := 0 // instructions at the front stay where they are
+	for plain < len(nodes) && nodes[plain].Op.IsInst() {
+		plain++
+	}
+	out := nodes[:0:plain] // the rest may move into an If
 	for i, n := range nodes {
 		t.f.work.Step(1)
 		resolve(n.Args)

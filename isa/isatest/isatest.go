@@ -194,7 +194,7 @@ func Arg(s Source, p *isa.Program, o isa.Operand, f isa.Form, shape Shape) isa.A
 	case isa.ArgName:
 		a.Bits = uint64(s.Intn(len(o.Names())))
 	case isa.ArgAddr:
-		a.Addr = address(s, p, t, shape)
+		a = address(s, p, t, shape)
 	}
 	return a
 }
@@ -209,8 +209,8 @@ func ofType[T any](s Source, list []T, typ func(T) isa.Type, t isa.Type) uint64 
 	return pick(s, fit)
 }
 
-func address(s Source, p *isa.Program, t isa.Type, shape Shape) isa.Addr {
-	a := isa.Addr{Mode: shape.Mode, HasReg: shape.Reg}
+func address(s Source, p *isa.Program, t isa.Type, shape Shape) isa.Arg {
+	a := isa.Arg{Kind: isa.ArgAddr, Mode: shape.Mode, HasReg: shape.Reg}
 	if shape.Reg {
 		a.Reg = uint8(s.Intn(isa.NumRegisters))
 	}
@@ -225,16 +225,16 @@ func address(s Source, p *isa.Program, t isa.Type, shape Shape) isa.Addr {
 	case shape.Mode == isa.AddrIndex:
 	case shape.Mode == isa.AddrPhi:
 		a.Slot = uint16(len(p.Slots) - 1)
-		a.Offset = int64(s.Intn(isa.BoundaryBytes - size + 1))
+		a.Bits = uint64(s.Intn(isa.BoundaryBytes - size + 1))
 	case shape.Mode == isa.AddrShared && !shape.Reg:
-		a.Offset = int64(s.Intn(int(p.Shared) - size + 1))
+		a.Bits = uint64(s.Intn(int(p.Shared) - size + 1))
 	case shape.Mode == isa.AddrFlat:
-		a.Offset = pick(s, []int64{0, 1, -1, 16, isa.MaxFlatOffset, -isa.MaxFlatOffset, int64(s.Uint64()) >> 16})
+		a.Bits = uint64(pick(s, []int64{0, 1, -1, 16, isa.MaxFlatOffset, -isa.MaxFlatOffset, int64(s.Uint64()) >> 16}))
 		if !shape.Reg {
-			a.Offset = max(a.Offset, 0)
+			a.Bits = uint64(max(a.Offset(), 0))
 		}
 	default:
-		a.Offset = pick(s, []int64{0, 1, -1, 16, math.MaxInt64, math.MinInt64, int64(s.Uint64())})
+		a.Bits = uint64(pick(s, []int64{0, 1, -1, 16, math.MaxInt64, math.MinInt64, int64(s.Uint64())}))
 	}
 	return a
 }

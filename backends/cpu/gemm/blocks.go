@@ -97,7 +97,7 @@ type worker struct {
 	record  *backends.Record
 	err     error
 	stopped bool
-	rooms   [4]backends.Memory // packed A and B, sums, and C as it was
+	rooms   [5]backends.Memory // packed A and B, sums, C as it was, and what is widened
 	written *sequenceOf        // not nil: what is to be done is written down, not done
 }
 
@@ -107,6 +107,7 @@ const (
 	roomB
 	roomSum
 	roomC
+	roomWide
 )
 
 // room returns memory of at least so many bytes.
@@ -501,7 +502,7 @@ func (w *worker) packA(dst uintptr, step, top, n, p0, kc int64) {
 func (w *worker) transpose(dst uintptr, step int64, src uintptr, colStep, rowStep, cols, rows int64) {
 	p := w.p
 	if p.in.convert != nil {
-		p.in.convert(dst, step, src, colStep, rowStep, cols, rows)
+		w.widen(dst, step, src, colStep, rowStep, cols, rows)
 		return
 	}
 	w.move(dst, step, p.t.size(), src, colStep, rowStep, cols, rows)

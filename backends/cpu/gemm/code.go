@@ -27,6 +27,7 @@ const (
 	sequences
 	rowwise
 	dotwise
+	widens
 	codeKinds
 )
 
@@ -73,6 +74,8 @@ func (l *library) get(kind codeKind, s tile) (*mem.Code, error) {
 		code, err = byRows(l.m, s)
 	case dotwise:
 		code, err = chunkSums(l.m, s)
+	case widens:
+		code, err = widener(l.m, s)
 	}
 	if err != nil {
 		return nil, err

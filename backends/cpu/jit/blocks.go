@@ -341,9 +341,12 @@ func (g *gen) segment(i int) {
 func (g *gen) headsOf(s *segment) {
 	late, faulted := map[*ir.Value]bool{}, false
 	for _, n := range s.nodes {
+		if n.Op == ir.Const {
+			continue
+		}
 		h := g.headOf(n)
 		if h == nil {
-			faulted = faulted || n.Op != ir.Const && (!n.Op.IsInst() || n.CanFault())
+			faulted = faulted || !n.Op.IsInst() || n.CanFault()
 			for _, v := range n.Results {
 				late[v] = true
 			}
@@ -401,12 +404,14 @@ func (g *gen) blockGroups(unroll int, body func(groups int, m vreg)) {
 }
 
 // unrollingOf is how many groups of a segment are done together: what loops carry
-// stays in registers, and short stretches overlap.
+// stays in registers, and short stretches overlap. Loops are best done by all groups of
+// a usual block together, so that they go through memory in its own order: what does not
+// fit the caches came at half the speed, or less, by stretches of some groups.
 func (g *gen) unrollingOf(s *segment) int {
 	if s.escapes || g.alive != 0 {
 		return 1
 	}
-	insts, kept := 0, 0
+	insts, kept, loops := 0, 0, false
 	var look func(nodes []*ir.Node) int
 	look = func(nodes []*ir.Node) (count int) {
 		for _, n := range nodes {
@@ -418,6 +423,7 @@ func (g *gen) unrollingOf(s *segment) int {
 				inside += look(r.Nodes)
 			}
 			if n.Op == ir.Loop {
+				loops = true
 				kept = max(kept, len(g.carried(n).params))
 				insts = max(insts, inside)
 			}
@@ -429,15 +435,14 @@ func (g *gen) unrollingOf(s *segment) int {
 	if insts == 0 {
 		insts = total
 	}
+	registers := len(g.t.files[classVec])
 	most := 1
-	switch {
-	case insts <= 4:
+	switch many := registers >= manyVectors; {
+	case insts <= 4, loops && insts <= 12, loops && insts <= 60 && many:
 		most = 16
 	case insts <= 12:
 		most = 8
-	case insts <= 24:
-		most = 4
-	case insts <= 60 && len(g.t.files[classVec]) >= manyVectors:
+	case insts <= 24, insts <= 60 && many:
 		most = 4
 	case insts <= 60:
 		most = 2
@@ -445,7 +450,7 @@ func (g *gen) unrollingOf(s *segment) int {
 	if total > 160 {
 		most = min(most, 4)
 	}
-	for most > 1 && most*(kept+insts/12) > len(g.t.files[classVec])*2/3 {
+	for most > 1 && most*kept > registers*2/3 {
 		most /= 2
 	}
 	return most

@@ -64,6 +64,8 @@ func (g *gen) packWords(x vreg) vreg {
 func bitcast(g *gen, n *ir.Node) {
 	x, to, from := g.val(n.Args[0]), n.Type, n.From
 	switch {
+	case g.packed: // bits are all there is
+		g.set(n.Result(), x)
 	case from == isa.F16 && to != isa.F16:
 		d := g.newReg(classVec)
 		g.add(inst{f: x86.ZxWD, vl: g.vl(4), d: d, b: g.toF16(x)})

@@ -43,7 +43,7 @@ func (k *Kernel) Direct(l *backends.Launch, threads int, within float64) []backe
 	}
 	var all []backends.Direct
 	for g := uint64(0); g < r.lanes; g += row {
-		f.aim(g, min(row, r.lanes-g))
+		f.aim(g, min(row, r.lanes-g), 1)
 		all = append(all, f.direct(ns/float64(r.lanes)*float64(row)))
 	}
 	f.r = nil

@@ -12,7 +12,7 @@
 //
 //	gen.go      looks the program over; lays out the loops over groups
 //	rules.go    what each instruction becomes; convert.go, memory.go, bytes.go,
-//	            lanes.go (a lane at a time), masks.go, quotient.go, whole.go and root.go have those of a kind
+//	            lanes.go (a lane at a time), masks.go, quotient.go, whole.go, root.go and special.go have those of a kind
 //	packed.go   integers of 8 and 16 bits that take no more in registers
 //	control.go  branches and loops, by masks; joint.go: by all groups together
 //	linear.go   finds integers that step evenly along lanes; heads.go computes them
@@ -57,7 +57,8 @@
 //
 // Indices, addresses and counts are heads: one number in a general register, that of
 // the block's first lane, with the step from lane to lane known beforehand. They are
-// computed once a block, or once a round of a loop, and become vectors only where
+// computed once a block, or once a round of a loop (also what all lanes load from a slot
+// that nothing writes, as a row's number), and become vectors only where
 // something asks for one. So 64-bit addresses don't make f32 programs narrow, and an
 // access whose step is its element's size is a vector load or store, after one check
 // for all groups that are done together. The check takes no proof: what would stray,
@@ -84,8 +85,9 @@
 //
 // A variant is made for a shape: which of the slots accessed by index stand for
 // one element, and whether results go past the caches. All others are
-// contiguous. Rows of strided views are launches of their own; what is strided
-// within a row goes through memory in which it is contiguous.
+// contiguous. Rows of strided views are done one after the other, in one call as far as
+// they lie evenly in all views; what is strided within a row goes through memory in
+// which it is contiguous.
 //
 // # Calls
 //

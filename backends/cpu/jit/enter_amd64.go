@@ -1,6 +1,10 @@
 package jit
 
-import "golang.org/x/sys/cpu"
+import (
+	"encoding/binary"
+
+	"golang.org/x/sys/cpu"
+)
 
 // enter runs machine code on the goroutine's own stack. Until it is back the
 // goroutine cannot be stopped, so it is for short work; see run.go.
@@ -17,3 +21,18 @@ func Detect() Level {
 	}
 	return AVX2
 }
+
+// maker is who made the processor, in the twelve letters that CPUID has for it.
+func maker() (ebx, edx, ecx uint32)
+
+// fetchesStores reports whether the processor fetches by itself what stores will come
+// to, as it does what is loaded. No bit of CPUID tells, so makers do: AMD's and Hygon's
+// train on stores, Intel's nearest cache on loads alone.
+var fetchesStores = func() bool {
+	var name []byte
+	b, d, c := maker()
+	for _, x := range [...]uint32{b, d, c} {
+		name = binary.LittleEndian.AppendUint32(name, x)
+	}
+	return string(name) == "AuthenticAMD" || string(name) == "HygonGenuine"
+}()

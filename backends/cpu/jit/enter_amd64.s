@@ -9,3 +9,13 @@ TEXT ·enter(SB), 0, $16-16
 	MOVQ args+8(FP), DI
 	CALL AX
 	RET
+
+// func maker() (ebx, edx, ecx uint32)
+TEXT ·maker(SB), NOSPLIT, $0-12
+	XORL AX, AX
+	XORL CX, CX
+	CPUID
+	MOVL BX, ebx+0(FP)
+	MOVL DX, edx+4(FP)
+	MOVL CX, ecx+8(FP)
+	RET

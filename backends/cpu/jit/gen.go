@@ -24,14 +24,15 @@ type program struct {
 	escapes  map[*ir.Node]bool // constructs that a Br inside leaves, for farther out than their end
 	rounds   map[*ir.Node]bool // loops to which a Br goes
 	insts    int
-	bytes    bool               // byte addresses occur
-	places   bool               // special values do
-	anyOrder bool               // elements may be done in any order: nothing tells which comes when
-	shortcut map[*ir.Node]bool  // see findShortcuts
-	blocks   *blocks            // how it runs by blocks; nil: it does not
-	meets    bool               // lanes of a block meet, so it runs by blocks alone
-	packing  packing            // where it is not run by blocks
-	divisors map[*ir.Value]bool // what is divided by
+	bytes    bool                  // byte addresses occur
+	places   bool                  // special values do
+	anyOrder bool                  // elements may be done in any order: nothing tells which comes when
+	shortcut map[*ir.Node]bool     // see findShortcuts
+	specials map[*ir.Node]*special // see findSpecials; nil: what stands within one
+	blocks   *blocks               // how it runs by blocks; nil: it does not
+	meets    bool                  // lanes of a block meet, so it runs by blocks alone
+	packing  packing               // where it is not run by blocks
+	divisors map[*ir.Value]bool    // what is divided by
 	// writes has a bit for each slot stored to by index, masked for each of
 	// those to which not all lanes may store; reads for those loaded.
 	writes, masked, reads uint64
@@ -54,14 +55,15 @@ const maxNodes = 1 << 14
 // gen makes the code of one variant.
 type gen struct {
 	*unit
-	work   *work.Meter
-	p      *program
-	t      *target
-	shape  shape
-	asm    *encoder // for labels
-	lanes  int      // of a group
-	packed bool     // narrow integers are
-	pro    []inst   // what runs once
+	work    *work.Meter
+	p       *program
+	t       *target
+	shape   shape
+	asm     *encoder // for labels
+	lanes   int      // of a group
+	packed  bool     // narrow integers are
+	packing packing
+	pro     []inst // what runs once
 
 	shared []vreg   // by value ID: what is the same in all groups
 	vals   [][]vreg // by unrolled group, then value ID
@@ -113,6 +115,7 @@ func prepare(m *work.Meter, f *ir.Func) (*program, error) {
 	}
 	p.leaving(x.Body, nil)
 	p.findShortcuts()
+	p.findSpecials()
 	if !p.straight { // lanes may have left before
 		p.masked = p.writes
 	}
@@ -202,7 +205,7 @@ func (g *gen) fail(n *ir.Node, why string) {
 func (p *program) generate(m *work.Meter, t *target, s shape) (code []byte, lay layout, err error) {
 	lay = p.lay
 	e := &encoder{unit: &unit{info: make([]vinfo, 1)}, t: t, lay: &lay, pool: map[poolKey]x86.Label{}}
-	g := &gen{unit: e.unit, work: m, p: p, t: t, shape: s, asm: e, lanes: p.groupLanes(t, s), packed: t.packs(p.packingOf(s)),
+	g := &gen{unit: e.unit, work: m, p: p, t: t, shape: s, asm: e, lanes: p.groupLanes(t, s), packed: t.packs(p.packingOf(s)), packing: p.packingOf(s),
 		shared: make([]vreg, p.fn.NumValues), consts: map[poolKey]vreg{}, divisors: map[divided]divisor{}, iota: map[int]x86.Label{}, data: map[uint64]x86.Label{}}
 	if s.block > 0 {
 		g.forBlocks()
@@ -222,8 +225,13 @@ func (p *program) generate(m *work.Meter, t *target, s shape) (code []byte, lay 
 	places := g.allocate(&t.files)
 	lay.bytes = lay.spill + 64*places
 	pushed := e.enter()
+	row := e.NewLabel()
+	e.Bind(row)
 	for i := range e.code {
 		e.inst(&e.code[i])
+	}
+	if s.block == 0 {
+		e.nextRow(p, row)
 	}
 	e.leave(pushed)
 	code, err = e.finish()
@@ -245,6 +253,30 @@ func (e *encoder) enter() (pushed []x86.Reg) {
 		}
 	}
 	return pushed
+}
+
+// nextRow goes back for the next row, of a call with several: whatever is the same in a
+// row, as numbers that broadcast are, is found again, and no register holds anything.
+func (e *encoder) nextRow(p *program, row x86.Label) {
+	done := e.NewLabel()
+	e.Load(x86.W64, x86.RCX, x86.At(regArgs, argRows))
+	e.OpImm(x86.SUB, x86.W64, x86.RCX, 1)
+	e.Jcc(x86.BE, done)
+	e.Load(x86.W32, x86.RAX, x86.At(regArgs, argEnded))
+	e.Test(x86.W32, x86.RAX, x86.RAX)
+	e.Jcc(x86.NE, done)
+	e.Store(x86.W64, x86.At(regArgs, argRows), x86.RCX)
+	e.Load(x86.W64, x86.RAX, x86.At(regArgs, argCount))
+	e.OpTo(x86.ADD, x86.W64, x86.At(regArgs, argFirst), x86.RAX)
+	for i := range p.fn.Slots {
+		if p.fn.Slots[i].Indexed {
+			at := p.lay.slots + int32(slotBytes*i)
+			e.Load(x86.W64, x86.RAX, x86.At(regArgs, at+slotStep))
+			e.OpTo(x86.ADD, x86.W64, x86.At(regArgs, at+slotIndex), x86.RAX)
+		}
+	}
+	e.Jmp(row)
+	e.Bind(done)
 }
 
 func (e *encoder) leave(pushed []x86.Reg) {
@@ -421,6 +453,11 @@ func (g *gen) hoist(n *ir.Node) {
 		return
 	}
 	if h := g.headOf(n); h != nil {
+		for _, a := range n.Args { // what may fault waits for its block, and what is made of it
+			if _, ok := a.Const(); !ok && !g.early[a.Node] {
+				return
+			}
+		}
 		g.headNode(n)
 		g.early[n] = true
 		if h.vec {
@@ -497,7 +534,7 @@ func (g *gen) constant(t isa.Type, cell uint64) vreg {
 		}
 		return g.noLanes()
 	}
-	return g.number(g.regSize(t), registerForm(t, cell))
+	return g.number(g.regSize(t), g.registerForm(t, cell))
 }
 
 // number is a register with the same number in all lanes.

@@ -140,6 +140,9 @@ func (g *gen) headNode(n *ir.Node) {
 	case isa.SREG:
 		g.scalarOp(d, operand{}, operand{}, func(e *encoder) { e.placeHead(isa.Special(n.Imm)) })
 		return
+	case isa.LDG:
+		g.loadHead(n, d)
+		return
 	}
 	var a [2]operand
 	for i, v := range n.Args {
@@ -227,6 +230,31 @@ func (g *gen) headNode(n *ir.Node) {
 		}
 	}
 	g.scalarOp(d, a[0], a[1], fn)
+}
+
+// loadHead loads what is the same for all lanes of a block; what strays is noted of the
+// first, which does it if one does.
+func (g *gen) loadHead(n *ir.Node, d vreg) {
+	head, _ := g.stepOf(n)
+	p := g.p
+	g.inner(d, head.reg, 0, 0, func(e *encoder, in *inst) {
+		stray, done := e.NewLabel(), e.NewLabel()
+		e.headOrZero(x86.RAX, head)
+		e.checked(n, p, stray)
+		e.Load(x86.Width(n.Type.Size()), x86.RAX, x86.At(x86.RAX, 0))
+		e.Jmp(done)
+		e.Bind(stray)
+		e.Mov(x86.W64, regT, x86.RAX)
+		e.Load(x86.W64, x86.RAX, x86.At(regArgs, argFirst))
+		e.noteLane(n, isa.FaultAccess, true)
+		e.Op(x86.XOR, x86.W32, x86.RAX, x86.RAX)
+		e.Bind(done)
+		if r := e.info[in.d].reg; r != x86.None {
+			e.Mov(x86.W64, r, x86.RAX)
+		} else {
+			e.doneGPR(in.d, x86.RAX)
+		}
+	})
 }
 
 // Conditions of jumps for those of comparisons, of signed numbers and others.

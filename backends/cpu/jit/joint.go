@@ -29,9 +29,11 @@ func (g *gen) straight(nodes []*ir.Node) (count int) {
 	}
 	nodes = nodes[:count]
 	if count > longStretch && len(g.t.files[classVec]) >= manyVectors {
-		for _, n := range nodes {
-			for g.u = g.lo; g.u < g.hi; g.u++ {
-				g.straightNode(n)
+		for from := g.lo; from < g.hi; from += interleaved {
+			for _, n := range nodes {
+				for g.u = from; g.u < min(from+interleaved, g.hi); g.u++ {
+					g.straightNode(n)
+				}
 			}
 		}
 	} else {
@@ -47,6 +49,9 @@ func (g *gen) straight(nodes []*ir.Node) (count int) {
 
 // longStretch is how many instructions of a group a processor still looks beyond.
 const longStretch = 20
+
+// interleaved is how many groups of long stretches registers have room for at a time.
+const interleaved = 4
 
 // straightNode writes an instruction for the group at hand.
 func (g *gen) straightNode(n *ir.Node) {

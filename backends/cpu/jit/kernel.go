@@ -2,6 +2,7 @@ package jit
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,7 +14,7 @@ import (
 )
 
 // Version is the code generator's, a part of cache keys.
-const Version = "jit/6"
+const Version = "jit/8"
 
 // Kernel is a program as machine code, in those variants that launches have
 // asked for.
@@ -47,7 +48,11 @@ var theArena = sync.OnceValues(func() (*mem.Arena, error) { return mem.New(arena
 // Available returns why no machine code can be made for a level here; nil if it can.
 func Available(l Level) error {
 	if l&^Few == None || l&^Few > Detect() {
-		return unsupported("machine code", "the processor has no AVX2 with FMA, F16C and BMI, or what was asked for beyond")
+		why := "the processor has no AVX2 with FMA, F16C and BMI"
+		if l&^Few != None {
+			why = fmt.Sprintf("the processor has no %v; what it has: %v", l, Detect())
+		}
+		return unsupported("machine code", why)
 	}
 	if _, err := theArena(); err != nil {
 		return unsupported("machine code", err.Error())

@@ -21,6 +21,7 @@ const (
 	argWidth   = 192 // u64: lanes of a block, where code is for blocks
 	argLeft    = 200 // u64: lanes that are not done, those of the block at hand included
 	argBlockNo = 208 // u64: number of the block at hand in the grid
+	argRows    = 216 // u64: rows of so many lanes each that are done one after the other, where code is not for blocks
 	argLanes   = 256
 	headBytes  = argLanes + 4*64
 )
@@ -30,7 +31,7 @@ const (
 	slotIndex = 0  // address of the element of lane 0
 	slotBase  = 8  // address that byte addresses count from
 	slotReach = 16 // bytes that they may reach
-	slotStep  = 24 // bytes from a block's first element to the next one's
+	slotStep  = 24 // bytes from a block's, or row's, first element to the next one's
 	slotBytes = 32
 )
 

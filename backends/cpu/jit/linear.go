@@ -28,12 +28,7 @@ func headed(t isa.Type) bool { return t.Integer() && t.Size() >= 4 }
 func (p *program) linears() []linear {
 	l := &linearizer{p: p, out: make([]linear, p.fn.NumValues), bad: map[*ir.Value]bool{}, here: map[*ir.Node]bool{}, used: make([]bool, p.fn.NumValues)}
 	l.uses(p.fn.Body)
-	for _, n := range p.fn.Body.Nodes {
-		if p.escapes[n] {
-			break
-		}
-		l.here[n] = n.Op.IsInst()
-	}
+	l.common(p.fn.Body)
 	// Parameters of loops are taken to step as they start, until what comes back
 	// says otherwise.
 	for again, pass := true, 0; again; pass++ {
@@ -52,6 +47,19 @@ type linearizer struct {
 	bad           map[*ir.Value]bool // parameters that are not linear
 	used          []bool
 	again, strict bool
+}
+
+// common fills here: what stands before lanes leave, and in rounds that they all do.
+func (l *linearizer) common(r *ir.Region) {
+	for _, n := range r.Nodes {
+		if l.p.escapes[n] {
+			return
+		}
+		l.here[n] = n.Op.IsInst()
+		if n.Op == ir.Loop && n.Counted && !l.p.rounds[n] && l.p.a.Vary(n.Args[0]) != analysis.PerLane {
+			l.common(n.Regions[0])
+		}
+	}
 }
 
 func (l *linearizer) uses(r *ir.Region) {
@@ -208,6 +216,12 @@ func (l *linearizer) inst(n *ir.Node) linear {
 		}
 	case isa.AND, isa.OR, isa.XOR:
 		return linear{known: even, max: full}
+	case isa.LDG:
+		// A row's number, say. All lanes of a block load the same and find the same, since
+		// nothing writes the slot meanwhile, nor another that overlaps it.
+		if l.here[n] && even && l.p.linearAccess(l.out, n) && !l.p.fn.Slots[n.Mem.Slot].Writes {
+			return linear{known: true, max: full}
+		}
 	}
 	return none
 }
@@ -276,7 +290,7 @@ func (p *program) edge(lin []linear, n *ir.Node) bool {
 			continue
 		}
 		switch x := lin[v.ID]; {
-		case x.known && x.step == 1 && x.max < mostCount:
+		case x.known && x.step == 1 && x.max < min(mostCount, v.Type.Mask()):
 			counts++
 		case !x.known || x.step != 0:
 			return false
@@ -285,7 +299,8 @@ func (p *program) edge(lin []linear, n *ir.Node) bool {
 	return counts == 1
 }
 
-// mostCount bounds what counts lanes, so that those of a group don't wrap.
+// mostCount bounds what counts lanes, so that those of a group don't wrap. What may be
+// all ones of a narrower type may have wrapped already: index − 2, of 32 bits.
 const mostCount = 1 << 62
 
 // scalar reports whether a node compares heads as numbers.

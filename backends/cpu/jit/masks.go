@@ -311,6 +311,14 @@ func (g *gen) equal(size int, a, b vreg) vreg {
 }
 
 func choose(g *gen, n *ir.Node) {
+	if g.t.evex && g.shape.block == 0 {
+		if s, ok := g.p.specials[n]; ok {
+			if s != nil {
+				g.set(n.Result(), g.specials(n, s))
+			}
+			return
+		}
+	}
 	a := g.args(n)
 	g.set(n.Result(), g.sel(g.regSize(n.Type), a[0], a[1], a[2]))
 }

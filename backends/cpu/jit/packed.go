@@ -14,9 +14,14 @@ import (
 // 64 lanes are a group then, nothing is extended at a load, and what leaves the range
 // wraps by itself.
 
+//
+// So are numbers of f16 and bf16 where nothing is done with them but what their bits tell:
+// where they are moved, chosen, or given another sign.
+
 // packing is whether and how a program's narrow integers are packed.
 type packing struct {
 	possible bool
+	halves   bool // floats of 16 bits are, as their bits
 	uniform  bool // all numbers have one size, as masks of AVX2 want it
 	widest   int  // bytes of the widest
 }
@@ -36,12 +41,27 @@ func (p *program) packs() packing {
 		return packing{}
 	}
 	s := newPacker()
+	s.halves = !slices.ContainsFunc(p.fn.Body.Nodes, computesHalves)
 	for _, n := range p.fn.Body.Nodes {
 		if n.Op.IsInst() {
 			s.inst(n, append(slices.Clip(n.Args), n.Results...))
 		}
 	}
 	return s.done()
+}
+
+// half reports whether a type is a float of 16 bits.
+func half(t isa.Type) bool { return t == isa.F16 || t == isa.BF16 }
+
+// ofBits are the instructions that say what bits a float has, of what bits others have.
+var ofBits = map[isa.Op]bool{
+	isa.LDG: true, isa.STG: true, isa.LDP: true, isa.SEL: true, isa.ABS: true, isa.NEG: true, isa.BITCAST: true,
+}
+
+// computesHalves reports whether a node does more with floats of 16 bits.
+func computesHalves(n *ir.Node) bool {
+	of := func(v *ir.Value) bool { return half(v.Type) }
+	return n.Op.IsInst() && !ofBits[n.Op.Inst()] && (slices.ContainsFunc(n.Args, of) || slices.ContainsFunc(n.Results, of))
 }
 
 // packs looks at a program that is run by blocks. Heads take no vectors, nor does what
@@ -152,11 +172,11 @@ func (s *packer) sizes(values []*ir.Value) (narrow bool) {
 			continue
 		}
 		size := regSize(v.Type)
-		if v.Type.Integer() {
+		if s.packs(v.Type) {
 			size = v.Type.Size()
 		}
 		narrow = narrow || size < 4
-		s.uniform = s.uniform && v.Type.Integer()
+		s.uniform = s.uniform && s.packs(v.Type)
 		s.least, s.widest = min(s.least, size), max(s.widest, size)
 	}
 	return narrow
@@ -168,7 +188,7 @@ func (s *packer) inst(n *ir.Node, values []*ir.Value) {
 		return
 	}
 	op, converts := n.Op.Inst(), n.From != isa.NoType
-	if !packable[op] || converts && !(n.From.Integer() && n.Type.Integer() && n.From.Size() == n.Type.Size()) {
+	if !packable[op] || converts && !(s.packs(n.From) && s.packs(n.Type) && n.From.Size() == n.Type.Size()) {
 		s.fails = true
 	}
 }
@@ -182,15 +202,26 @@ func (s *packer) done() packing {
 	return s.packing
 }
 
+// packs reports whether numbers of a type take as many bytes in packed registers as in memory.
+func (k packing) packs(t isa.Type) bool { return t.Integer() || k.halves && half(t) }
+
 // packs reports whether code for t has narrow integers packed.
 func (t *target) packs(k packing) bool { return k.possible && (t.evex || k.uniform) }
 
 // regSize is the bytes that an element of a type takes in the code's registers.
 func (g *gen) regSize(t isa.Type) int {
-	if g.packed && t.Integer() {
+	if g.packing.packs(t) && g.packed {
 		return t.Size()
 	}
 	return regSize(t)
+}
+
+// registerForm is how a cell is kept in the code's registers.
+func (g *gen) registerForm(t isa.Type, cell uint64) uint64 {
+	if g.packed && g.packing.halves && half(t) {
+		return cell
+	}
+	return registerForm(t, cell)
 }
 
 // forms is an instruction for elements of 1, 2, 4 and 8 bytes.

@@ -1,6 +1,7 @@
 package jit
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -22,7 +23,8 @@ func TestLibraryIsPacked(t *testing.T) {
 	}{
 		{kernels.VectorAdd, isa.I8, 64, 32}, {kernels.VectorMul, isa.U8, 64, 32}, {kernels.VectorMad, isa.I16, 32, 16},
 		{kernels.VectorAbs, isa.I8, 64, 32}, {kernels.VectorClip, isa.U16, 32, 16}, {kernels.ScalarAdd, isa.I8, 64, 32},
-		{kernels.Fill, isa.I8, 64, 32}, {kernels.Copy, isa.BF16, 32, 16}, {kernels.Where, isa.I8, 64, 32},
+		{kernels.Fill, isa.I8, 64, 32}, {kernels.Copy, isa.BF16, 32, 16}, {kernels.VectorAbs, isa.BF16, 32, 16},
+		{kernels.VectorNeg, isa.F16, 32, 16}, {kernels.Fill, isa.F16, 32, 16}, {kernels.Fill, isa.BF16, 32, 16}, {kernels.Where, isa.BF16, 32, 8}, {kernels.Where, isa.I8, 64, 32},
 		{kernels.VectorEqual, isa.I8, 64, 32}, {kernels.VectorLess, isa.I16, 32, 8}, {kernels.VectorLess, isa.F32, 16, 8},
 		{kernels.VectorLess, isa.F64, 8, 4}, {kernels.VectorAdd, isa.BF16, 16, 8}, {kernels.VectorAdd, isa.I32, 16, 8},
 	} {
@@ -68,5 +70,51 @@ func TestPlansArePacked(t *testing.T) {
 			s := shape{block: 1}
 			require.Equal(t, [2]int{c.in512, c.in256}, [2]int{p.groupLanes(targetOf(AVX512), s), p.groupLanes(targetOf(AVX2), s)}, "%s %v: %s", c.op.Name, c.t, plan.Steps[0].Program.Program.Name)
 		}
+	}
+}
+
+// What a logarithm gives for special arguments is chosen at once.
+func TestLibraryChoosesAtOnce(t *testing.T) {
+	for _, ty := range []isa.Type{isa.F32, isa.F64} {
+		v, err := kernels.VectorLog.Program(ty)
+		require.NoError(t, err)
+		fn, _, err := ir.Canonical(v)
+		require.NoError(t, err)
+		p, err := prepare(nil, fn)
+		require.NoError(t, err)
+		require.Len(t, p.specials, 3, "%v", ty)
+	}
+}
+
+// An argument that is a constant is compared with others too, so that which of both is the
+// argument can't be told: with passes off nothing folds it before.
+func TestConstantArgumentsAreChosenAsWritten(t *testing.T) {
+	asm, err := isa.Assemble("log", "program p\nslot b f32\nlog.f32 z, inf\nstg.f32 z, b[index]\nexit\n")
+	require.NoError(t, err)
+	v, err := isa.Verify(asm)
+	require.NoError(t, err)
+	fn, _, err := ir.Canonical(v, ir.Without("tail", "fold", "number", "commute"))
+	require.NoError(t, err)
+	p, err := prepare(nil, fn)
+	require.NoError(t, err)
+	for _, s := range p.specials {
+		require.Nil(t, s)
+	}
+}
+
+// What stores will come to is fetched where the processor does not do it, and only there.
+func TestStoresAreFetchedOnce(t *testing.T) {
+	v, err := kernels.VectorAbs.Program(isa.F32)
+	require.NoError(t, err)
+	fn, _, err := ir.Canonical(v)
+	require.NoError(t, err)
+	p, err := prepare(nil, fn)
+	require.NoError(t, err)
+	for _, byItself := range []bool{false, true} {
+		m := targetOf(AVX512)
+		m.stores = byItself
+		code, _, err := p.generate(nil, m, shape{})
+		require.NoError(t, err)
+		require.Equal(t, !byItself, bytes.Contains(code, []byte{0x0f, 0x18}))
 	}
 }

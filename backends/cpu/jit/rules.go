@@ -220,10 +220,15 @@ func multiplyHigh(g *gen, n *ir.Node) {
 	if n.Type.Signed() {
 		f = x86.MulDQ
 	}
-	even := g.op1Imm(x86.SrlQ, 4, g.op2(f, 4, a[0], a[1]), 32)
-	odd := g.op2(f, 4, g.op1Imm(x86.SrlQ, 4, a[0], 32), g.op1Imm(x86.SrlQ, 4, a[1], 32))
-	high := g.op2(g.logic(x86.And, x86.AndQ, x86.AndQ, 8), 4, odd, g.number(8, 0xffffffff<<32))
-	g.result(n, g.or(4, even, high))
+	g.result(n, g.highHalves(f, a[0], a[1], g.op1Imm(x86.SrlQ, 4, a[1], 32)))
+}
+
+// highHalves multiplies 32-bit elements, of b the even ones and the odd ones in their
+// places, and gives the high halves.
+func (g *gen) highHalves(f *x86.Form, a, even, odd vreg) vreg {
+	low := g.op1Imm(x86.SrlQ, 4, g.op2(f, 4, a, even), 32)
+	high := g.op2(f, 4, g.op1Imm(x86.SrlQ, 4, a, 32), odd)
+	return g.or(4, low, g.op2(g.logic(x86.And, x86.AndQ, x86.AndQ, 8), 4, high, g.number(8, 0xffffffff<<32)))
 }
 
 // findShortcuts finds values that are not computed as they stand: NEGs whose

@@ -370,7 +370,11 @@ func (f *frame) enter(r *run) {
 	*(*uintptr)(f.at(argCancel)) = uintptr(unsafe.Pointer(cancel))
 	*f.u32(argEnded), *f.u32(argKind), *f.u64(argLane) = 0, 0, math.MaxUint64
 	for i := range l.Params {
-		*f.u64(r.v.lay.params + int32(8*i)) = registerForm(p.fn.ParamTypes[i], l.Params[i])
+		cell := l.Params[i]
+		if t := p.fn.ParamTypes[i]; !half(t) || !p.packing.halves || !r.k.t.packs(p.packing) {
+			cell = registerForm(t, cell)
+		}
+		*f.u64(r.v.lay.params + int32(8*i)) = cell
 	}
 	if p.bytes {
 		for i := range l.Slots {
@@ -453,17 +457,33 @@ func (f *frame) lanes(g, end uint64) {
 			r.stopped.Store(true)
 			return
 		}
-		n := min(end-g, r.piece)
+		n, rows := min(end-g, r.piece), uint64(1)
 		if r.row > 0 {
-			n = min(n, r.row-g%r.row)
+			if at := g % r.row; at > 0 || n < r.row || r.staging {
+				n = min(n, r.row-at)
+			} else {
+				rows, n = r.rows(g, n/r.row), r.row
+			}
 		}
-		f.call(g, n)
+		f.call(g, n, rows)
 		if *f.u32(argEnded) != 0 {
 			r.stopped.Store(true)
 			return
 		}
-		g += n
+		g += n * rows
 	}
+}
+
+// rows is how many rows, up to most of them, lie evenly in all views from lane g on.
+func (r *run) rows(g, most uint64) uint64 {
+	indexed := r.k.p.reads | r.k.p.writes
+	for i := range r.views {
+		if indexed>>i&1 != 0 {
+			count, _ := r.views[i].rows(g, r.row)
+			most = min(most, count)
+		}
+	}
+	return most
 }
 
 // tiles runs whole rows, from lane g to end, some of them side by side.
@@ -477,7 +497,7 @@ func (f *frame) tiles(g, end uint64) {
 				return
 			}
 			for row := g; row < below; row += r.row {
-				f.call(row+at, min(r.piece, r.row-at))
+				f.call(row+at, min(r.piece, r.row-at), 1)
 				if *f.u32(argEnded) != 0 {
 					r.stopped.Store(true)
 					return
@@ -503,8 +523,9 @@ func (f *frame) stage(i int, g uint64, n int) {
 	w.stage(f.stages[i], g, n, false)
 }
 
-// aim puts where n lanes from g on are, and how many, into the frame.
-func (f *frame) aim(g, n uint64) {
+// aim puts where n lanes from g on are, and how many, into the frame; of several rows of
+// so many the first.
+func (f *frame) aim(g, n, rows uint64) {
 	r := f.r
 	p := r.k.p
 	indexed := p.reads | p.writes
@@ -528,20 +549,24 @@ func (f *frame) aim(g, n uint64) {
 		at := r.v.lay.slots + int32(slotBytes*i)
 		*f.u64(at + slotIndex) = uint64(addr)
 		*f.u64(at + slotStep) = uint64(w.size) * r.width
-		if w.access == spacedBlocks {
+		switch {
+		case w.access == spacedBlocks:
 			*f.u64(at + slotStep) = uint64(w.stride[0])
+		case rows > 1:
+			_, step := w.rows(g, n)
+			*f.u64(at + slotStep) = uint64(step)
 		}
 	}
-	*f.u64(argFirst), *f.u64(argCount) = g, n
+	*f.u64(argFirst), *f.u64(argCount), *f.u64(argRows) = g, n, rows
 	if r.width > 0 {
 		*f.u64(argWidth), *f.u64(argBlockNo) = r.width, g/r.width
 	}
 }
 
-// call runs n lanes from g on.
-func (f *frame) call(g, n uint64) {
+// call runs n lanes from g on, or several rows of so many.
+func (f *frame) call(g, n, rows uint64) {
 	r := f.r
-	f.aim(g, n)
+	f.aim(g, n, rows)
 	if r.long {
 		purego.SyscallN(r.v.code.Entry, uintptr(f.args))
 	} else {

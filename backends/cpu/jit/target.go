@@ -1,13 +1,18 @@
 package jit
 
-import "github.com/hologram-project/hologram/backends/cpu/jit/x86"
+import (
+	"fmt"
+
+	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
+)
 
 // target is a machine to make code for: its vectors and registers.
 type target struct {
-	evex  bool // AVX-512: masks, 32 registers
-	bytes int  // of a vector
-	temps [2]x86.Reg
-	files files
+	evex   bool // AVX-512: masks, 32 registers
+	bytes  int  // of a vector
+	stores bool // what stores will come to is fetched by itself
+	temps  [2]x86.Reg
+	files  files
 }
 
 // Level is a set of instructions that code is made for.
@@ -26,7 +31,11 @@ const (
 
 // String returns the level's name.
 func (l Level) String() string {
-	name := [...]string{"none", "avx2", "avx512"}[l&^Few]
+	names := [...]string{"none", "avx2", "avx512"}
+	name := fmt.Sprintf("level %d", int(l&^Few))
+	if int(l&^Few) < len(names) {
+		name = names[l&^Few]
+	}
 	if l&Few != 0 {
 		name += "-few"
 	}
@@ -48,6 +57,7 @@ func targetOf(l Level) *target {
 		t = &target{evex: true, bytes: 64, temps: [2]x86.Reg{30, 31},
 			files: files{classVec: vectors(30), classMask: []x86.Reg{1, 2, 3, 4, 5}, classGPR: general}}
 	}
+	t.stores = fetchesStores
 	if l&Few != 0 {
 		for c := range t.files {
 			t.files[c] = t.files[c][:min(len(t.files[c]), 3-c)]

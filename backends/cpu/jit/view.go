@@ -87,6 +87,18 @@ func (w *view) offset(g uint64) (off int64) {
 	return off
 }
 
+// rows tells how many rows of n elements, from the one that begins with element g on,
+// lie evenly in the view, and how many bytes apart.
+func (w *view) rows(g, n uint64) (count uint64, step int64) {
+	in := w.rank - 1
+	inner := uint64(w.shape[in])
+	if in == 0 || inner > n {
+		return (inner - g%inner) / n, int64(n) * w.stride[in]
+	}
+	around := uint64(w.shape[in-1])
+	return around - g/n%around, w.stride[in-1]
+}
+
 // pointer turns an address into a pointer; the memory is not Go's.
 func pointer(addr uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&addr)) }
 

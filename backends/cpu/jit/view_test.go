@@ -49,10 +49,14 @@ func TestStage(t *testing.T) {
 
 // adder is c = a + b, element by element.
 func adder(t *testing.T) *Kernel {
+	return kernelOf(t, "program add\nslot a i32\nslot b i32\nslot c i32\nldg.i32 x, a[index]\nldg.i32 y, b[index]\nadd.i32 x, x, y\nstg.i32 x, c[index]\nexit\n")
+}
+
+func kernelOf(t *testing.T, text string) *Kernel {
 	if err := Available(Detect()); err != nil {
 		t.Skipf("%v", err)
 	}
-	p, err := isa.Assemble("add", "program add\nslot a i32\nslot b i32\nslot c i32\nldg.i32 x, a[index]\nldg.i32 y, b[index]\nadd.i32 x, x, y\nstg.i32 x, c[index]\nexit\n")
+	p, err := isa.Assemble("kernel", text)
 	require.NoError(t, err)
 	v, err := isa.Verify(p)
 	require.NoError(t, err)
@@ -115,6 +119,39 @@ func TestOrders(t *testing.T) {
 		require.Equal(t, want, memory[2], "shape %v, strides %v %v %v", l.Shape, l.Slots[0].Stride, l.Slots[1].Stride, l.Slots[2].Stride)
 		pool.Close()
 	}
+}
+
+// Rows that are done in one call have the lanes' numbers and the numbers of their own
+// that calls of their own would have: rows of channels, of images with gaps.
+func TestRowsOfACall(t *testing.T) {
+	const images, channels, row, gap = 3, 5, 70, 7
+	k := kernelOf(t, "program rows\nslot a i32\nslot b i32\nslot c i32\nsreg g, global_lane\ncvt.i32.u64 g, g\nldg.i32 x, a[index]\nldg.i32 y, b[index]\nadd.i32 x, x, y\nadd.i32 x, x, g\nstg.i32 x, c[index]\nexit\n")
+	a, b, c := make([]int32, images*(channels*row+gap)), make([]int32, channels), make([]int32, images*channels*row)
+	for i := range a {
+		a[i] = int32(i) << 8
+	}
+	for i := range b {
+		b[i] = int32(i) << 24
+	}
+	l := &backends.Launch{Grid: [3]uint32{images * channels, 1, 1}, Block: [3]uint32{row, 1, 1}, Rank: 3, N: images * channels * row}
+	l.Shape = [isa.MaxRank]int64{images, channels, row}
+	for i, x := range [][]int32{a, b, c} {
+		w := backends.View{Addr: uintptr(unsafe.Pointer(&x[0])), Type: isa.I32, Rank: 3, Shape: l.Shape}
+		w.Stride = [3][isa.MaxRank]int64{{channels*row + gap, row, 1}, {0, 1, 0}, {channels * row, row, 1}}[i]
+		l.Slots = append(l.Slots, w)
+	}
+	pool := workers.New(1)
+	defer pool.Close()
+	for range 2 {
+		clear(c)
+		require.NoError(t, k.Run(l, pool))
+		for i, x := range c {
+			image, channel := i/(channels*row), i/row%channels
+			require.Equal(t, int32(i+image*gap)<<8+int32(channel)<<24+int32(i), x, "element %d", i)
+		}
+	}
+	runtime.KeepAlive(a)
+	runtime.KeepAlive(b)
 }
 
 // A short row that is broadcast over many is staged once, where its period

@@ -19,7 +19,7 @@ func runAtomic(f *frame, s *step) {
 	if s.d >= 0 {
 		d = f.regs[s.d].setVec()
 	}
-	op := isa.Op(s.imm)
+	op := s.op
 	for i := range f.n {
 		var old uint64
 		if f.m.has(i) {
@@ -27,7 +27,7 @@ func runAtomic(f *frame, s *step) {
 				v := f.regs[s.b].at(i)
 				var desired uint64
 				if op == isa.ATOM_CAS {
-					desired = f.regs[s.e].at(i)
+					desired = f.regs[s.c].at(i)
 				}
 				switch {
 				case uintptr(p)%uintptr(size) != 0:

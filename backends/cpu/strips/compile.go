@@ -14,16 +14,23 @@ import (
 // many, constants are set again in each strip.
 const maxLasting = 64
 
-// regInfo is what the compiler knows about a register: the size of a value,
-// where its lanes stand in a frame, and the span of the program during which
-// they are needed.
+// regInfo is what the compiler knows about a register: the size of a value, and
+// the span of the program during which its lanes are needed. There is one for
+// each value; those that are not needed at the same time share one of frames, of
+// which it is the number.
 type regInfo struct {
-	bits       uint64 // of a constant
-	place      int32  // in bytes a lane
 	start, end int32
+	number     int32
+	spot       int32
 	size       uint8
 	lasting    bool
-	constant   bool
+	foreign    bool // it may hold memory of slots
+}
+
+// constantReg is a register that holds a constant.
+type constantReg struct {
+	reg  int32
+	bits uint64
 }
 
 type paramReg struct{ reg, param int32 }
@@ -41,13 +48,14 @@ type compiler struct {
 	k      *Kernel
 	fn     *ir.Func
 	work   *work.Meter
-	regs   []int32 // by a value's ID: its register, plus one; 0: none yet
-	uses   []int32 // by a value's ID
+	infos  []regInfo // by register
+	regs   []int32   // by a value's ID: its register, plus one; 0: none yet
+	uses   []int32   // by a value's ID
 	exits  map[*ir.Node]target
 	consts map[constKey]int32
 	// What steps share.
 	primitives map[primitiveKey]*step
-	tables     map[uint64]*lookup
+	tables     map[uint64]*rest
 	pools      map[uint32]int // by ordinal: index in k.areas
 	seen       []int32        // by register: the last call of pairs in which it was a destination
 	calls      int32          // of pairs
@@ -101,11 +109,11 @@ func CompileMetered(m *work.Meter, fn *ir.Func) (k *Kernel, err error) {
 	if err != nil {
 		return nil, err
 	}
-	k = &Kernel{shared: fn.Shared, use: fn.Slots, regs: make([]regInfo, 0, fn.NumValues+fn.NumValues/8)}
+	k = &Kernel{shared: fn.Shared, use: fn.Slots}
 	c := &compiler{
-		k: k, fn: fn, work: m, weight: 1,
+		k: k, fn: fn, work: m, weight: 1, infos: make([]regInfo, 0, fn.NumValues+fn.NumValues/8),
 		regs: make([]int32, fn.NumValues), uses: make([]int32, fn.NumValues),
-		exits: map[*ir.Node]target{}, consts: map[constKey]int32{}, pools: map[uint32]int{}, primitives: map[primitiveKey]*step{}, tables: map[uint64]*lookup{},
+		exits: map[*ir.Node]target{}, consts: map[constKey]int32{}, pools: map[uint32]int{}, primitives: map[primitiveKey]*step{}, tables: map[uint64]*rest{},
 	}
 	c.count(fn.Body)
 	c.findPools(fn.Body)
@@ -119,6 +127,7 @@ func CompileMetered(m *work.Meter, fn *ir.Func) (k *Kernel, err error) {
 	k.body = body
 	k.cost = c.cost
 	c.allocate()
+	c.renumber()
 	return k, nil
 }
 
@@ -178,8 +187,8 @@ func sizeOf(t isa.Type) uint8 {
 
 // newReg makes a register that is first written at time start.
 func (c *compiler) newReg(size uint8, start int) int32 {
-	c.k.regs = append(c.k.regs, regInfo{size: size, start: int32(start), end: int32(start)})
-	return int32(len(c.k.regs) - 1)
+	c.infos = append(c.infos, regInfo{size: size, start: int32(start), end: int32(start)})
+	return int32(len(c.infos) - 1)
 }
 
 // define gives a value a register.
@@ -191,7 +200,7 @@ func (c *compiler) define(v *ir.Value, start int) int32 {
 
 // keep makes a register last to the given time at least.
 func (c *compiler) keep(r int32, until int) {
-	c.k.regs[r].end = max(c.k.regs[r].end, int32(until))
+	c.infos[r].end = max(c.infos[r].end, int32(until))
 }
 
 // reg returns a value's register, or -1.
@@ -206,7 +215,7 @@ func (c *compiler) use(v *ir.Value) int32 {
 	}
 	c.keep(r, 2*c.pos)
 	for i := range c.loops {
-		if l := &c.loops[i]; int(c.k.regs[r].start) < l.start {
+		if l := &c.loops[i]; int(c.infos[r].start) < l.start {
 			l.outer = append(l.outer, r)
 			break
 		}
@@ -242,9 +251,14 @@ func (c *compiler) region(r *ir.Region, results []int32) (*region, error) {
 		c.pos++
 		c.work.Step(1)
 		at := len(out.steps)
-		s, err := c.node(n)
+		out.steps = append(out.steps, step{})
+		s := &out.steps[at]
+		some, err := c.node(n, s)
 		if err != nil {
 			return nil, err
+		}
+		if !some {
+			out.steps = out.steps[:at]
 		}
 		switch {
 		case n.Op == ir.Op(isa.STG) && n.Mem.Mode == isa.AddrIndex:
@@ -259,15 +273,14 @@ func (c *compiler) region(r *ir.Region, results []int32) (*region, error) {
 			note(&stored, n.Mem.Slot, at)
 		case !n.Op.IsInst():
 			changed = at
-		case s == nil || s.elementwise:
+		case !some || s.elementwise:
 		case n.Op == ir.Op(isa.LDG) && n.Mem.Mode == isa.AddrIndex:
 			read = at
 			note(&loaded, n.Mem.Slot, at)
 		case n.Op != ir.Op(isa.LDC) && n.Op != ir.Op(isa.SREG) && n.Op != ir.Op(isa.LDP):
 			changed = at
 		}
-		if s != nil {
-			out.steps = append(out.steps, *s)
+		if some {
 			c.cost += c.weight
 		}
 	}
@@ -286,7 +299,7 @@ func (c *compiler) region(r *ir.Region, results []int32) (*region, error) {
 
 // steps returns how many steps a region's nodes become, at most.
 func steps(nodes []*ir.Node) int {
-	n := 0
+	n := 1 // room for one that comes to nothing
 	for _, nd := range nodes {
 		if nd.Op != ir.Const {
 			n++
@@ -306,9 +319,9 @@ func (c *compiler) makeDirect(out *region, n *ir.Node, changed, read int) {
 	r := c.reg(v)
 	for i := len(out.steps) - 1; i > changed; i-- {
 		if s := &out.steps[i]; s.d == r && s.elementwise {
-			s.direct = int32(n.Mem.Slot) + 1
+			s.direct = int8(n.Mem.Slot) + 1
 			s.directQuiet = read < i
-			c.k.foreign = append(c.k.foreign, r)
+			c.infos[r].foreign = true
 			return
 		}
 	}
@@ -322,7 +335,7 @@ func (c *compiler) pairs(values []*ir.Value, to []int32) []pair {
 	}
 	c.work.Step(len(values))
 	c.calls++
-	c.seen = append(c.seen, make([]int32, len(c.k.regs)-len(c.seen))...)
+	c.seen = append(c.seen, make([]int32, len(c.infos)-len(c.seen))...)
 	for _, d := range to {
 		c.seen[d] = c.calls
 	}
@@ -341,7 +354,7 @@ func (c *compiler) pairs(values []*ir.Value, to []int32) []pair {
 	}
 	moves := make([]pair, 2*len(p))
 	for i, m := range p {
-		t := c.newReg(c.k.regs[m.d].size, 2*c.pos)
+		t := c.newReg(c.infos[m.d].size, 2*c.pos)
 		moves[i] = pair{d: t, s: m.s, temp: true}
 		moves[len(p)+i] = pair{d: m.d, s: t}
 	}
@@ -371,39 +384,41 @@ func (c *compiler) lastingReg(n *ir.Node) (r int32, isNew bool) {
 		return -1, false
 	}
 	r = c.newReg(key.size, 0)
-	c.k.regs[r].lasting = true
+	c.infos[r].lasting = true
 	c.consts[key] = r
 	return r, true
 }
 
-// node compiles a node to a step, or to none.
-func (c *compiler) node(n *ir.Node) (*step, error) {
+// node compiles a node to a step, which it fills in, or to none.
+func (c *compiler) node(n *ir.Node, s *step) (some bool, err error) {
 	switch n.Op {
 	case ir.Const:
-		return c.constant(n), nil
+		return c.constant(n, s), nil
 	case ir.If:
-		return c.ifNode(n)
+		return true, c.ifNode(n, s)
 	case ir.Loop:
-		return c.loopNode(n)
+		return true, c.loopNode(n, s)
 	case ir.Block:
-		return c.blockNode(n)
+		return true, c.blockNode(n, s)
 	case ir.Br:
-		return c.brNode(n)
+		c.brNode(n, s)
+		return true, nil
 	}
-	return c.inst(n)
+	return c.inst(n, s)
 }
 
-func (c *compiler) constant(n *ir.Node) *step {
+func (c *compiler) constant(n *ir.Node, s *step) (some bool) {
 	v := n.Result()
 	r, isNew := c.lastingReg(n)
 	if r >= 0 {
 		c.regs[v.ID] = r + 1
 		if isNew {
-			c.k.regs[r].constant, c.k.regs[r].bits = true, n.Imm
+			c.k.constants = append(c.k.constants, constantReg{r, n.Imm})
 		}
-		return nil
+		return false
 	}
-	return &step{run: setConst, imm: n.Imm, d: c.define(v, 2*c.pos)}
+	*s = step{run: setConst, imm: n.Imm, d: c.define(v, 2*c.pos)}
+	return true
 }
 
 func setConst(f *frame, s *step) { f.regs[s.d].setUni(s.imm) }
@@ -412,8 +427,8 @@ func setParam(f *frame, s *step) { f.regs[s.d].setUni(f.l.Params[s.imm]) }
 
 func setSpecial(f *frame, s *step) { f.regs[s.d].setUni(f.r.special(isa.Special(s.imm))) }
 
-func (c *compiler) ifNode(n *ir.Node) (*step, error) {
-	s := &step{construct: &construct{}, run: runIf, site: int32(n.Site), d: -1}
+func (c *compiler) ifNode(n *ir.Node, s *step) error {
+	*s = step{rest: &rest{}, run: runIf, site: int32(n.Site), d: -1}
 	s.a = c.use(n.Args[0])
 	res := c.results(n)
 	s.m0, s.m1 = c.mask(), c.mask()
@@ -422,13 +437,13 @@ func (c *compiler) ifNode(n *ir.Node) (*step, error) {
 	for i, side := range n.Regions {
 		r, err := c.region(side, res)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		s.sides[i] = r
 	}
 	c.weight = w
 	c.keepAll(res)
-	return s, nil
+	return nil
 }
 
 func (c *compiler) keepAll(regs []int32) {
@@ -445,34 +460,33 @@ func (c *compiler) newExit(n *ir.Node, regs []int32) int32 {
 	return x
 }
 
-func (c *compiler) blockNode(n *ir.Node) (*step, error) {
+func (c *compiler) blockNode(n *ir.Node, s *step) error {
 	res := c.results(n)
-	s := &step{construct: &construct{}, run: runBlock, d: -1, exit: c.newExit(n, res)}
+	*s = step{rest: &rest{exit: c.newExit(n, res)}, run: runBlock, d: -1}
 	s.m0 = c.mask()
 	r, err := c.region(n.Regions[0], res)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	s.sides[0] = r
 	c.keepAll(res)
-	return s, nil
+	return nil
 }
 
-func (c *compiler) brNode(n *ir.Node) (*step, error) {
-	s := &step{construct: &construct{}, run: runBr, d: -1, exit: -1}
+func (c *compiler) brNode(n *ir.Node, s *step) {
+	*s = step{rest: &rest{exit: -1}, run: runBr, d: -1}
 	if n.Target == nil {
-		return s, nil
+		return
 	}
 	to := c.exits[n.Target]
 	s.exit, s.toLoop = to.exit, n.Target.Op == ir.Loop
 	s.leave = c.pairs(n.Args, to.regs)
-	return s, nil
 }
 
 // loopNode compiles a loop. Its results are its parameters' last values, so
 // they share registers.
-func (c *compiler) loopNode(n *ir.Node) (*step, error) {
-	s := &step{construct: &construct{}, run: runLoop, d: -1, site: int32(n.Site), counted: n.Counted, free: n.Free}
+func (c *compiler) loopNode(n *ir.Node, s *step) error {
+	*s = step{rest: &rest{counted: n.Counted, free: n.Free}, run: runLoop, d: -1, site: int32(n.Site)}
 	inits, rounds := n.Args, 64.0
 	if n.Counted {
 		s.a = c.use(n.Args[0])
@@ -500,7 +514,7 @@ func (c *compiler) loopNode(n *ir.Node) (*step, error) {
 	c.weight *= rounds
 	r, err := c.region(body, params)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	c.weight = w
 	s.sides[0] = r
@@ -512,5 +526,5 @@ func (c *compiler) loopNode(n *ir.Node) (*step, error) {
 	if n.Counted {
 		c.keep(s.a, 2*c.pos)
 	}
-	return s, nil
+	return nil
 }

@@ -75,9 +75,9 @@ func newFrame(k *Kernel, width int) *frame {
 		r.own = unsafe.Add(base, int(ri.place)*width)
 		r.size, r.lasting = ri.size, ri.lasting
 		r.p = r.own
-		if ri.constant {
-			r.setUni(ri.bits)
-		}
+	}
+	for _, c := range k.constants {
+		f.regs[c.reg].setUni(c.bits)
 	}
 	// No pointer may lead past the store, not even one that nobody uses.
 	for i := 0; k.halves && i < len(f.wide); i++ {

@@ -30,7 +30,7 @@ func newTree(slots ...isa.Type) *tree {
 
 func (t *tree) node(n *ir.Node, results ...isa.Type) *ir.Value {
 	for i, rt := range results {
-		n.Results = append(n.Results, &ir.Value{ID: t.f.NumValues, Type: rt, Node: n, Index: i})
+		n.Results = append(n.Results, &ir.Value{ID: t.f.NumValues, Type: rt, Node: n, Index: uint16(i)})
 		t.f.NumValues++
 	}
 	if !n.Op.IsInst() && n.Op != ir.Loop {

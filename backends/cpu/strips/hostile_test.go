@@ -21,7 +21,7 @@ import (
 func loopBody(t *testing.T, k *Kernel) *region {
 	t.Helper()
 	for i := range k.body.steps {
-		if s := &k.body.steps[i]; s.counted {
+		if s := &k.body.steps[i]; s.rest != nil && s.counted {
 			return s.sides[0]
 		}
 	}
@@ -163,7 +163,7 @@ func TestLinearAddressesAtTheEnds(t *testing.T) {
 // checkLinear runs a load and a store of 4 bytes at l+offset in memory of 4·room bytes.
 func checkLinear(t *testing.T, n, room int, l lin, offset int64, masked bool) {
 	const guard = 64
-	k := &Kernel{use: make([]isa.SlotUse, 1), regs: []regInfo{{size: 8}, {size: 4, place: 8}, {size: 4, place: 12}, {size: 1, place: 16}}, laneBytes: 17}
+	k := &Kernel{use: make([]isa.SlotUse, 1), regs: []regPlace{{size: 8}, {size: 4, place: 8}, {size: 4, place: 12}, {size: 1, place: 16}}, laneBytes: 17}
 	f := newFrame(k, 64)
 	memory := make([]uint32, room+2*guard)
 	for i := range memory {
@@ -194,7 +194,7 @@ func checkLinear(t *testing.T, n, room int, l lin, offset int64, masked bool) {
 	}
 	// As the register holds it: linear, or lane by lane where it can't.
 	set := func() { f.regs[0].setLin(l) }
-	s := &step{a: 0, b: 2, d: 1, h: -1, typ: isa.U32, hasOff: true, offset: offset}
+	s := &step{a: 0, b: 2, d: 1, h: -1, typ: isa.U32, hasOff: true, imm: uint64(offset)}
 
 	set()
 	load(f, s)

@@ -8,18 +8,17 @@ import (
 	"github.com/hologram-project/hologram/isa/ir"
 )
 
-// inst compiles an instruction.
-func (c *compiler) inst(n *ir.Node) (*step, error) {
+// inst compiles an instruction to s, or to no step.
+func (c *compiler) inst(n *ir.Node, s *step) (some bool, err error) {
 	op := n.Op.Inst()
 	if sameBits(op, n.Form) {
 		// The result is another name of the operand's register, which lasts
 		// as long as either is read.
 		c.regs[n.Result().ID] = c.use(n.Args[0]) + 1
-		return nil, nil
+		return false, nil
 	}
-	s, err := c.instStep(op, n)
-	if s == nil || err != nil {
-		return s, err
+	if some, err := c.instStep(op, n, s); !some || err != nil {
+		return false, err
 	}
 	s.site = int32(n.Site)
 	// operands, but for those of addresses, are in place
@@ -30,8 +29,9 @@ func (c *compiler) inst(n *ir.Node) (*step, error) {
 		s.d = c.define(v, 2*c.pos+1)
 	} else {
 		s.d = c.define(v, 2*c.pos)
+		c.infos[s.d].foreign = op == isa.LDG || op == isa.LDS
 	}
-	return s, nil
+	return true, nil
 }
 
 // operands reads the node's arguments from number i on into a, b, c.
@@ -45,10 +45,10 @@ func (c *compiler) operands(s *step, n *ir.Node, i int) {
 }
 
 // address reads the operands of n's address, and puts its value, if it has
-// one, into b, and a second one into e.
+// one, into b, and a second one into c.
 func (c *compiler) address(s *step, n *ir.Node) {
 	m := &n.Mem
-	s.slot, s.offset, s.hasOff = int32(m.Slot), m.Offset, m.HasOff
+	s.slot, s.imm, s.hasOff = int8(m.Slot), uint64(m.Offset), m.HasOff
 	s.index = m.Mode == isa.AddrIndex
 	if m.Mode == isa.AddrShared {
 		s.slot = -1
@@ -67,13 +67,15 @@ func (c *compiler) address(s *step, n *ir.Node) {
 		s.b = c.use(n.Args[i])
 	}
 	if i+1 < len(n.Args) {
-		s.e = c.use(n.Args[i+1])
+		s.c = c.use(n.Args[i+1])
 	}
 }
 
-func (c *compiler) instStep(op isa.Op, n *ir.Node) (*step, error) {
+// instStep fills in all of an instruction's step but for its result, or reports
+// that it needs none.
+func (c *compiler) instStep(op isa.Op, n *ir.Node, s *step) (some bool, err error) {
 	k := c.k
-	s := &step{typ: n.Type}
+	s.typ = n.Type
 	switch op {
 	case isa.LDP:
 		if r, isNew := c.lastingReg(n); r >= 0 {
@@ -81,10 +83,10 @@ func (c *compiler) instStep(op isa.Op, n *ir.Node) (*step, error) {
 			if isNew {
 				k.params = append(k.params, paramReg{r, int32(n.Imm)})
 			}
-			return nil, nil
+			return false, nil
 		}
 		s.run, s.imm = setParam, n.Imm
-		return s, nil
+		return true, nil
 	case isa.SREG:
 		return c.special(s, n), nil
 	case isa.LDG, isa.LDS:
@@ -96,8 +98,7 @@ func (c *compiler) instStep(op isa.Op, n *ir.Node) (*step, error) {
 		if op == isa.LDS {
 			k.blocks = true
 		}
-		k.foreign = append(k.foreign, int32(len(k.regs))) // the result's, defined next
-		return s, nil
+		return true, nil
 	case isa.STG, isa.STS:
 		s.run = store
 		c.address(s, n)
@@ -107,57 +108,57 @@ func (c *compiler) instStep(op isa.Op, n *ir.Node) (*step, error) {
 		if op == isa.STS {
 			k.blocks = true
 		}
-		return s, nil
+		return true, nil
 	case isa.ATOM_ADD, isa.ATOM_MIN, isa.ATOM_MAX, isa.ATOM_AND, isa.ATOM_OR, isa.ATOM_XOR, isa.ATOM_EXCH, isa.ATOM_CAS:
-		s.run, s.imm = runAtomic, uint64(op)
+		s.run, s.op = runAtomic, op
 		c.address(s, n)
 		k.blocks = k.blocks || s.slot < 0
-		return s, nil
+		return true, nil
 	case isa.LDC:
 		s.run, s.from = loadTable, n.Args[0].Type
 		c.operands(s, n, 0)
-		s.lookup = c.table(n.Imm)
-		return s, nil
+		s.rest = c.table(n.Imm)
+		return true, nil
 	case isa.BAR_SYNC:
 		s.run, k.blocks = barrier, true
-		return s, nil
+		return true, nil
 	case isa.MEM_FENCE:
 		s.run = fence
-		return s, nil
+		return true, nil
 	case isa.CLS_GET:
-		s.run, s.lookup, k.places = blockClass, &lookup{table: identityTable()}, true
-		return s, nil
+		s.run, s.rest, k.places = blockClass, &rest{table: identityTable()}, true
+		return true, nil
 	case isa.UNITY_TEST:
-		s.run, s.lookup, k.places = blockClass, &lookup{table: unityTable(math.Float64frombits(n.Imm))}, true
-		return s, nil
+		s.run, s.rest, k.places = blockClass, &rest{table: unityTable(math.Float64frombits(n.Imm))}, true
+		return true, nil
 	case isa.RES_ACCUM:
 		s.run, k.residue = accumulate, true
 		c.operands(s, n, 0)
-		return s, nil
+		return true, nil
 	case isa.PHASE_GET, isa.PHASE_ADV:
 		s.run, s.imm, k.phase = phaseGet, n.Imm, true
 		if op == isa.PHASE_ADV {
 			s.run = phaseAdv
 		}
-		return s, nil
+		return true, nil
 	case isa.POOL_ALLOC:
 		s.run, s.imm = poolAlloc, uint64(c.pools[uint32(n.Imm>>32)])
-		return s, nil
+		return true, nil
 	case isa.POOL_FREE:
 		s.run = poolFree
 		c.operands(s, n, 0)
-		return s, nil
+		return true, nil
 	case isa.POOL_LOAD:
 		s.run = poolLoad
 		c.operands(s, n, 0)
-		return s, nil
+		return true, nil
 	case isa.POOL_STORE:
 		s.run = poolStore
 		c.operands(s, n, 0)
-		return s, nil
+		return true, nil
 	}
 	if prim, ok := collectives[op]; ok {
-		return c.collective(op, prim, n)
+		return c.collective(op, prim, n, s)
 	}
 	key := primitiveKey{op, n.Form}
 	known, ok := c.primitives[key]
@@ -166,39 +167,38 @@ func (c *compiler) instStep(op isa.Op, n *ir.Node) (*step, error) {
 		c.primitives[key] = known
 	}
 	if known == nil {
-		return nil, unsupported(n, "there is no rule for it")
+		return false, unsupported(n, "there is no rule for it")
 	}
 	if known.run == nil {
-		return nil, unsupported(n, "its rule is empty")
+		return false, unsupported(n, "its rule is empty")
 	}
-	p := new(step)
-	*p = *known
+	*s = *known
 	if op == isa.MIRROR || op == isa.NBR_COUNT || op == isa.NBR_GET {
-		p.lookup = &lookup{table: classTable(op, n.Imm)}
+		s.rest = &rest{table: classTable(op, n.Imm)}
 	}
-	k.halves = k.halves || p.widen != nil
-	c.operands(p, n, 0)
-	return p, nil
+	k.halves = k.halves || s.widen != nil
+	c.operands(s, n, 0)
+	return true, nil
 }
 
-func (c *compiler) collective(op, prim isa.Op, n *ir.Node) (*step, error) {
-	s := &step{loops: &loops{}, typ: n.Type, run: reduce, imm: identity(prim, n.Type)}
+func (c *compiler) collective(op, prim isa.Op, n *ir.Node, s *step) (some bool, err error) {
+	*s = step{loops: &loops{}, typ: n.Type, run: reduce, imm: identity(prim, n.Type)}
 	if op >= isa.BLOCK_SCAN_ADD {
 		s.run = scan
 	}
 	h := halves[n.Type]
 	s.widen, s.narrow, s.l2 = h.widen, h.narrow, binaries[prim][n.Type]
 	if s.l2 == nil {
-		return nil, unsupported(n, "there is no rule for it")
+		return false, unsupported(n, "there is no rule for it")
 	}
 	c.k.blocks, c.k.collectives = true, true
 	c.operands(s, n, 0)
-	return s, nil
+	return true, nil
 }
 
 // special compiles SREG. What is the same in all lanes of a launch gets a
 // lasting register.
-func (c *compiler) special(s *step, n *ir.Node) *step {
+func (c *compiler) special(s *step, n *ir.Node) (some bool) {
 	sp := isa.Special(n.Imm)
 	s.imm = n.Imm
 	switch {
@@ -211,21 +211,21 @@ func (c *compiler) special(s *step, n *ir.Node) *step {
 			if isNew {
 				c.k.specials = append(c.k.specials, specialReg{r, sp})
 			}
-			return nil
+			return false
 		}
 		s.run = setSpecial
-		return s
+		return true
 	}
 	s.run = readSpecial
-	return s
+	return true
 }
 
 // table returns the constant table with the given number; LDCs share it.
-func (c *compiler) table(number uint64) *lookup {
+func (c *compiler) table(number uint64) *rest {
 	t := c.tables[number]
 	if t == nil {
 		d := &c.fn.Data[number]
-		t = &lookup{tableBytes(d), len(d.Values)}
+		t = &rest{table: tableBytes(d), elements: len(d.Values)}
 		c.tables[number] = t
 	}
 	return t

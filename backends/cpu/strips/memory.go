@@ -22,7 +22,7 @@ type area struct {
 // area returns the step's memory, or false if its slot differs between lanes
 // or doesn't exist.
 func (f *frame) area(s *step) (area, bool) {
-	n := s.slot
+	n := int32(s.slot)
 	if s.indirect {
 		h := &f.regs[s.h]
 		if h.kind != uni || h.bits >= uint64(len(f.slots)) {
@@ -55,13 +55,13 @@ func window(offset, bytes int64, size int) (lo, hi int64) {
 // overflow.
 func (f *frame) offsets(s *step) (lin, bool) {
 	if !s.hasOff {
-		return lin{base: s.offset}, true
+		return lin{base: s.offset()}, true
 	}
 	l, ok := f.regs[s.a].linear(isa.I64, f.n)
-	if !ok || s.offset > 1<<60 || s.offset < -1<<60 {
+	if !ok || s.offset() > 1<<60 || s.offset() < -1<<60 {
 		return lin{}, false
 	}
-	l.base += s.offset
+	l.base += s.offset()
 	return l, true
 }
 
@@ -129,8 +129,8 @@ func loadLanes[T unsigned](f *frame, s *step, ar area) {
 	offs := lanes[int64](f.regs[s.a].lanes(f), f.n)
 	x := lanes[T](f.regs[s.d].setVec(), f.n)
 	var size T
-	lo, hi := window(s.offset, ar.bytes, int(unsafe.Sizeof(size)))
-	base, offset, m := ar.base, s.offset, f.m
+	lo, hi := window(s.offset(), ar.bytes, int(unsafe.Sizeof(size)))
+	base, offset, m := ar.base, s.offset(), f.m
 	stray, at := -1, int64(0)
 	if m.count == f.n {
 		for i, o := range offs {
@@ -211,8 +211,8 @@ func storeLanes[T unsigned](f *frame, s *step, ar area) {
 	offs := lanes[int64](f.regs[s.a].lanes(f), f.n)
 	y := lanes[T](f.regs[s.b].lanes(f), f.n)
 	var size T
-	lo, hi := window(s.offset, ar.bytes, int(unsafe.Sizeof(size)))
-	base, offset, m := ar.base, s.offset, f.m
+	lo, hi := window(s.offset(), ar.bytes, int(unsafe.Sizeof(size)))
+	base, offset, m := ar.base, s.offset(), f.m
 	stray, at := -1, int64(0)
 	for i, o := range offs {
 		if m.has(i) {
@@ -262,12 +262,12 @@ func (f *frame) address(s *step, i int) unsafe.Pointer {
 	if s.hasOff {
 		o = int64(f.regs[s.a].at(i))
 	}
-	lo, hi := window(s.offset, ar.bytes, s.typ.Size())
+	lo, hi := window(s.offset(), ar.bytes, s.typ.Size())
 	if o < lo || o > hi {
-		f.stray(s, i, ar.slot, asked(o, s.offset))
+		f.stray(s, i, ar.slot, asked(o, s.offset()))
 		return nil
 	}
-	return unsafe.Add(ar.base, o+s.offset)
+	return unsafe.Add(ar.base, o+s.offset())
 }
 
 // loadEach and storeEach are for lanes that access different slots.

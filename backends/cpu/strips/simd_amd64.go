@@ -1,13 +1,14 @@
 package strips
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"golang.org/x/sys/cpu"
+)
 
 // Hand-written loops for the hottest primitives of f32, and FMA, which Go has
 // no fast form of for it. Each has its twin in pure Go, which also takes the
 // lanes beyond the last multiple of 8.
-
-func cpuid(leaf, sub uint32) (eax, ebx, ecx, edx uint32)
-func xgetbv() uint32
 
 //go:noescape
 func addAVX(d, a, b unsafe.Pointer, n int)
@@ -39,20 +40,9 @@ func fmaAVXc(d, a, b, c unsafe.Pointer, n int)
 //go:noescape
 func fmaAVX64(d, a, b, c unsafe.Pointer, n int)
 
-// hasAVX2 reports whether the processor has AVX2 and FMA and the system keeps
-// the registers (Intel SDM, vol. 1, 14.5.3 and 14.7.1).
-var hasAVX2 = func() bool {
-	const fma, osxsave, avx, avx2 = 1 << 12, 1 << 27, 1 << 28, 1 << 5
-	if most, _, _, _ := cpuid(0, 0); most < 7 {
-		return false
-	}
-	_, _, c, _ := cpuid(1, 0)
-	if c&fma == 0 || c&osxsave == 0 || c&avx == 0 || xgetbv()&6 != 6 {
-		return false
-	}
-	_, b, _, _ := cpuid(7, 0)
-	return b&avx2 != 0
-}()
+// hasAVX2 reports whether the processor has AVX2 and FMA and the system keeps the
+// registers.
+var hasAVX2 = cpu.X86.HasAVX2 && cpu.X86.HasFMA
 
 // vector2 makes a loop of a vector routine for multiples of 8 lanes of 4
 // bytes and its twin.

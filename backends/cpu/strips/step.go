@@ -10,24 +10,21 @@ import (
 // It is immutable once compiled, and shared by all workers. What only some
 // steps have stands apart: large programs are made of many small ones.
 type step struct {
-	run        func(f *frame, s *step)
-	*loops     // of a primitive
-	*construct // of control flow
-	*lookup    // LDC, and what looks classes up
-	imm        uint64
-	offset     int64
-	d          int32 // result register, -1 for none
-	a, b, c    int32 // operand registers
-	h          int32 // register of the slot number of an indirect address
-	e          int32 // fourth operand: ATOM_CAS, the value desired
-	slot       int32 // memory: slot number, or -1 for shared memory
-	site       int32
-	exit       int32 // of Block and Loop, and of Br its target's: index of its exits; -1: the lane ends
+	run     func(f *frame, s *step)
+	*loops         // of a primitive
+	*rest          // of control flow, and of what looks something up
+	imm     uint64 // static operand; of an access the constant part of its address, an int64
+	d       int32  // result register, -1 for none
+	a, b, c int32  // operand registers; of an access a is the address's, b and c (ATOM_CAS, the value desired) the values'
+	h       int32  // register of the slot number of an indirect address
+	site    int32
+	slot    int8 // memory: slot number, or -1 for shared memory
 	// direct is one more than the number of a slot: the result is only stored
 	// to slot[index], and may be computed right there. directQuiet: no load
 	// stands between, so even an out slot that is an in slot too may be.
-	direct      int32
+	direct      int8
 	directQuiet bool
+	op          isa.Op   // of ATOM_…
 	typ         isa.Type // operated on
 	from        isa.Type // CVT: of the source; LDC: of the index
 	cond        isa.Cond // SET
@@ -39,10 +36,10 @@ type step struct {
 	indirect    bool
 	hasOff      bool
 	index       bool // slot[index]
-	toLoop      bool // of Br
-	counted     bool
-	free        bool
 }
+
+// offset is the constant part of an access's address.
+func (s *step) offset() int64 { return int64(s.imm) }
 
 // loops are what a primitive does to arrays. Steps of one primitive share them.
 type loops struct {
@@ -57,16 +54,17 @@ type loops struct {
 	lin      linRule
 }
 
-// construct is what a step of control flow has.
-type construct struct {
+// rest is what few steps have.
+type rest struct {
 	sides      [2]*region
 	init       []pair // of Loop: parameters from inits
 	leave      []pair // of Br: the target's results or parameters
 	m0, m1, m2 int32  // registers for masks
-}
-
-// lookup is a table: its bytes, and for LDC the number of its elements.
-type lookup struct {
+	exit       int32  // of Block and Loop, and of Br its target's: index of its exits; -1: the lane ends
+	toLoop     bool   // of Br
+	counted    bool
+	free       bool
+	// A table: its bytes, and for LDC the number of its elements.
 	table    []byte
 	elements int
 }

@@ -21,10 +21,11 @@ import (
 // Kernel is a compiled program.
 type Kernel struct {
 	body      *region
-	regs      []regInfo
+	regs      []regPlace
 	laneBytes int // of the registers
 	exits     int
 	use       []isa.SlotUse
+	constants []constantReg
 	params    []paramReg
 	specials  []specialReg
 	foreign   []int32 // registers that may hold memory of slots

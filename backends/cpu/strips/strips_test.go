@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -203,16 +204,33 @@ func TestWindow(t *testing.T) {
 // TestPlaces sees that registers that are needed at the same time, or one in
 // a loop and another before it, have places of their own.
 func TestPlaces(t *testing.T) {
-	c := &compiler{k: &Kernel{regs: []regInfo{
+	c := &compiler{k: &Kernel{}, infos: []regInfo{
 		{size: 4, start: 0, end: 10}, {size: 4, start: 1, end: 4}, {size: 4, start: 5, end: 6},
 		{size: 8, start: 2, end: 3}, {size: 4, start: 4, end: 9, lasting: true}, {size: 4, start: 11, end: 12},
-	}}}
+		{size: 4, start: 7, end: 7}, {size: 4, start: 8, end: 8, foreign: true}, {size: 4, start: 9, end: 9}, {size: 4, start: 10, end: 10, foreign: true},
+	}}
 	c.allocate()
-	var all []int32
-	for _, r := range c.k.regs {
-		all = append(all, r.place)
+	var all, numbers []int32
+	for _, r := range c.infos {
+		all, numbers = append(all, c.k.regs[r.number].place), append(numbers, r.number)
 	}
 	if c.k.laneBytes != 4+4+8+4 || all[2] != all[1] || all[5] == all[4] || slices.Index(all, all[0]) != 0 {
 		t.Errorf("places %v, %d bytes", all, c.k.laneBytes)
 	}
+	// Two in turn have numbers of their own, and so have those that may hold memory of slots.
+	require.Equal(t, all[1], all[9])
+	require.Equal(t, numbers[1], numbers[6])
+	require.Equal(t, numbers[1], numbers[8])
+	require.Equal(t, numbers[7], numbers[9])
+	require.Len(t, c.k.foreign, 1)
+	require.Equal(t, numbers[7], c.k.foreign[0])
+	require.NotEqual(t, numbers[1], numbers[2])
+	require.NotEqual(t, numbers[1], numbers[7])
+	require.NotEqual(t, numbers[2], numbers[7])
+}
+
+// A large program is mostly steps, as it is mostly nodes and instructions.
+func TestStepsAreSmall(t *testing.T) {
+	require.LessOrEqual(t, unsafe.Sizeof(step{}), uintptr(72))
+	require.LessOrEqual(t, unsafe.Sizeof(regInfo{}), uintptr(20))
 }

@@ -3,12 +3,15 @@ package tuned_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/cpu"
 	"github.com/hologram-project/hologram/backends/cpu/tuned"
+	"github.com/hologram-project/hologram/backends/interp"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/kernels"
 )
@@ -56,4 +59,52 @@ func TestEmbedding(t *testing.T) {
 		require.NoError(t, err, what)
 		require.Nil(t, plan, what)
 	}
+}
+
+// Sums of an embedding's gradient have the library's bits: by sizes of rows, in one part
+// and in several, with rows that nothing names, ends before starts, padding and shares.
+func TestEmbeddingGradient(t *testing.T) {
+	r := rand.New(rand.NewPCG(23, 24))
+	const rows, n = 9, 40
+	for _, ty := range []isa.Type{isa.F32, isa.BF16, isa.F16, isa.F64} {
+		for _, cols := range []int64{8, 70, 1032} {
+			for padding, share := range map[int64]uint64{-1: 0, 3: 1} {
+				given, order, starts, ends := words(n*cols*int64(ty.Size())), words(8*n), words(8*rows), words(8*rows)
+				for i := range given { // halves from -2 to 2 and others, with signs
+					given[i] = r.Uint64() & 0xbfffbfffbfffbfff
+				}
+				for i, k := range r.Perm(n) {
+					order[i] = uint64(k)
+				}
+				for i := range rows {
+					starts[i], ends[i] = uint64(r.IntN(n)), uint64(r.IntN(n+1))
+				}
+				l := []kernels.Layout{kernels.Packed(ty, n, cols), kernels.Packed(isa.I64, n), kernels.Packed(isa.I64, rows), kernels.Packed(isa.I64, rows), kernels.Packed(ty, rows, cols)}
+				run := func(b backends.Backend, p *kernels.Plan, err error) []uint64 {
+					require.NoError(t, err)
+					require.NotNil(t, p)
+					out := words(rows * cols * int64(ty.Size()))
+					params := slices.Clone(p.Steps[0].Params)
+					params[len(params)-2], params[len(params)-1] = kernels.Param{Value: uint64(padding)}, kernels.Param{Value: share}
+					execute(t, b, &kernels.Plan{Steps: []kernels.Step{withParams(p.Steps[0], params)}}, [][]uint64{given, order, starts, ends, out}, n*cols, n, rows, rows, rows*cols)
+					return out
+				}
+				plan, err := tuned.PlanShapes(kernels.EmbeddingGradient, l, -1)
+				got := run(cpu.New(2), plan, err)
+				plan, err = kernels.EmbeddingGradient.PlanShapes(l, -1)
+				require.Equal(t, run(interp.New(), plan, err), got, "%v, %d columns, padding %d, share %d", ty, cols, padding, share)
+			}
+		}
+	}
+	for _, cols := range []int64{7, 1031} { // a short row, and one that is in no parts
+		l := []kernels.Layout{kernels.Packed(isa.F32, n, cols), kernels.Packed(isa.I64, n), kernels.Packed(isa.I64, rows), kernels.Packed(isa.I64, rows), kernels.Packed(isa.F32, rows, cols)}
+		plan, err := tuned.PlanShapes(kernels.EmbeddingGradient, l, -1)
+		require.NoError(t, err)
+		require.Nil(t, plan)
+	}
+}
+
+func withParams(s kernels.Step, params []kernels.Param) kernels.Step {
+	s.Params = params
+	return s
 }

@@ -3,6 +3,7 @@ package tuned
 import (
 	"fmt"
 
+	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/kernels"
 )
 
@@ -36,16 +37,8 @@ func rowwiseColumns(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan
 		return nil, nil
 	}
 	p, slots := &plan{}, c.Slots
-	// Lanes see how numbers lie that a row has one of where the program says it.
-	same := map[int]bool{}
-	form := c.Form()
-	for i, share := range op.Rowwise().Shares {
-		if share == kernels.Column && !c.Along[i] {
-			same[i] = c.Steps[len(same)].Value == 0
-			form += fmt.Sprint(same[i])
-		}
-	}
-	r := columnText{same: same, rowText: rowText{op: op, r: op.Rowwise(), along: c.Along, chunks: int((c.Cols + chunk - 1) / chunk)}}
+	same, form := sameForAll(op, c)
+	r := columnText{t: t, same: same, rowText: rowText{op: op, r: op.Rowwise(), along: c.Along, chunks: int((c.Cols + chunk - 1) / chunk)}}
 	if c.Cols <= keptRows {
 		r.few = int(c.Cols)
 	} else {
@@ -62,9 +55,23 @@ func rowwiseColumns(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan
 	return p.done()
 }
 
+// sameForAll says of what a row has one number of whether all have the same: lanes see
+// how numbers lie where the program says it. form tells such programs apart.
+func sameForAll(op *kernels.Op, c *kernels.RowCall) (same map[int]bool, form string) {
+	same, form = map[int]bool{}, c.Form()
+	for i, share := range op.Rowwise().Shares {
+		if share == kernels.Column && !c.Along[i] {
+			same[i] = c.Steps[len(same)].Value == 0
+			form += fmt.Sprint(same[i])
+		}
+	}
+	return same, form
+}
+
 // columnText writes the program.
 type columnText struct {
 	rowText
+	t      isa.Type
 	same   map[int]bool // which operands have one number for all rows
 	few    int          // elements of a row that has no more than are kept
 	rounds bool         // the last chunk has elements for all partials,
@@ -82,7 +89,7 @@ func (r *columnText) text(w *writer) {
 	})
 	size := w.t.Size()
 	w.line("  ldp.u64 many, many\n  mul.u64 many, many, %d\n  mul.u64 at, at, %d\n  mul.u64 down, cols, %[2]d", w.acc.Size(), size)
-	r.given(w, "of", func(i int) string { return map[bool]string{true: "0", false: fmt.Sprint(size)}[r.same[i]] })
+	r.given(w, "of", r.step)
 	if r.few == 0 {
 		w.line("  mul.u64 keep, of, %d\n  mul.u64 round, down, %d", w.acc.Size(), lanes)
 		for j := range each {
@@ -113,6 +120,14 @@ func (r *columnText) text(w *writer) {
 		}
 	}
 	w.line("  exit")
+}
+
+// step is how many bytes lie between the numbers of two rows.
+func (r *columnText) step(i int) string {
+	if r.same[i] {
+		return "0"
+	}
+	return fmt.Sprint(r.op.TypeOf(i, r.t).Size())
 }
 
 // chunk leaves in z0 what the elements of the chunk that begins at from become.

@@ -11,7 +11,7 @@ import (
 // the other, and then makes its elements.
 func rowwise(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan, error) {
 	if !op.MakesElements() && op.Broadcasts() {
-		return nil, nil
+		return columnStats(op, l, axes)
 	}
 	c := op.RowCall(l, axes)
 	if c == nil {

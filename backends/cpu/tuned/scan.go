@@ -16,17 +16,17 @@ const (
 
 // cumsum has the library's steps, in blocks no larger than a row needs; sums in a
 // chunk go where those in the row will be, if that keeps them as they are.
-func cumsum(t isa.Type, rows, cols int64) (*kernels.Plan, error) {
+func cumsum(t, out isa.Type, rows, cols int64) (*kernels.Plan, error) {
 	chunks := (cols + kernels.ScanChunk - 1) / kernels.ScanChunk
 	if rows < 1 || cols < 1 || rows*chunks >= 1<<31 {
 		return nil, nil
 	}
 	p := &plan{}
-	x, y := operand(0, t), operand(1, t)
-	if cols <= laneRow && rows >= manyRows {
+	x, y := operand(0, t), operand(1, out)
+	if cols <= laneRow && rows >= manyRows && t == out {
 		p.step(key{what: "short scan", t: t, n: cols}, func(w *writer) { w.shortScan(cols) }, rows, manyLanes, []kernels.Binding{x, y})
 	} else {
-		p.scan(x, y, kernels.Accumulator(t), rows, cols, 0)
+		p.scan(x, y, kernels.Accumulator(out), rows, cols, 0)
 	}
 	return p.done()
 }
@@ -105,6 +105,7 @@ func (w *writer) inside(lanes int64, body func()) {
 // scan finds the sums in a chunk of a row; of totals, if x has the chunks they are of;
 // shifted, for the chunks that come after them.
 func (w *writer) scan(out isa.Type, lanes int64, totals, shifted bool) {
+	w.acc = kernels.Accumulator(out)
 	w.line("program scan\nslot x %v\nslot y %v\nblock %d", w.t, out, lanes)
 	w.chunkPlace()
 	if totals {

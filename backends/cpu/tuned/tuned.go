@@ -15,12 +15,12 @@ import (
 
 // Plan returns a plan for an operation, or nil where the library's own is as good.
 func Plan(op *kernels.Op, t isa.Type, dims []int64) (*kernels.Plan, error) {
-	if op == kernels.Embedding {
+	if gathers[op] != nil {
 		l, _, err := op.Layouts(t, dims)
 		if err != nil {
 			return nil, nil
 		}
-		return embedding(l)
+		return gathering(op, l)
 	}
 	if !op.Axes {
 		return nil, nil
@@ -48,7 +48,7 @@ func along(op *kernels.Op, t, out isa.Type, rows, cols int64) (*kernels.Plan, er
 	case op == kernels.Softmax:
 		return softmax(t, rows, cols)
 	case op == kernels.Cumsum:
-		return cumsum(t, rows, cols)
+		return cumsum(t, out, rows, cols)
 	case places[op] != "":
 		return place(places[op], t, out, rows, cols)
 	case combines[op] != "":
@@ -60,8 +60,8 @@ func along(op *kernels.Op, t, out isa.Type, rows, cols int64) (*kernels.Plan, er
 // PlanShapes returns a plan for operands with shapes, the rows of which are the last
 // axes dimensions of the first, below 0 all, or nil where the library's own is as good.
 func PlanShapes(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan, error) {
-	if op == kernels.Embedding {
-		return embedding(l)
+	if gathers[op] != nil {
+		return gathering(op, l)
 	}
 	if !op.Axes || len(l) != 2 && op.Rowwise() == nil || l[0].Elements() == 0 {
 		return nil, nil
@@ -85,7 +85,7 @@ func PlanShapes(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan, er
 			return columnSoftmax(l[0].Type, m, rows, cols)
 		}
 	}
-	if !op.Reduces || !l[1].Packed() {
+	if !op.Reduces && op != kernels.Cumsum || !l[1].Packed() {
 		return nil, nil
 	}
 	if l[0].Packed() {

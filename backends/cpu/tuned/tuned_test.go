@@ -362,3 +362,34 @@ func TestColumnSums(t *testing.T) {
 		})
 	}
 }
+
+// TestSumsKeptInWiderTypes: sums along packed rows go to outputs of wider types by
+// plans of the CPU's own, with the library's bits.
+func TestSumsKeptInWiderTypes(t *testing.T) {
+	r := rand.New(rand.NewPCG(13, 14))
+	for _, c := range []struct {
+		in, out    isa.Type
+		rows, cols int64
+	}{
+		{isa.F32, isa.F64, 1, 1},
+		{isa.F32, isa.F64, 70, 9},
+		{isa.F32, isa.F64, 3, 256},
+		{isa.F32, isa.F64, 2, 700},
+		{isa.F16, isa.F32, 2, 300},
+		{isa.BF16, isa.F64, 1, 513},
+		{isa.I8, isa.I64, 3, 600},
+		{isa.U16, isa.U64, 1, 257},
+		{isa.F32, isa.F64, 1, 66_049},
+	} {
+		t.Run(fmt.Sprintf("%v %v/%d×%d", c.in, c.out, c.rows, c.cols), func(t *testing.T) {
+			l := []kernels.Layout{kernels.Packed(c.in, c.rows, c.cols), kernels.Packed(c.out, c.rows, c.cols)}
+			own, err := tuned.PlanShapes(kernels.Cumsum, l, 1)
+			require.NoError(t, err)
+			require.NotNil(t, own)
+			theirs, err := kernels.Cumsum.PlanShapes(l, 1)
+			require.NoError(t, err)
+			n := c.rows * c.cols
+			agree(t, own, theirs, columns(r, c.in, 1, c.rows, c.cols), c.out, n, n, false)
+		})
+	}
+}

@@ -100,6 +100,9 @@ type API struct {
 	FuncSetAttribute func(f Func, attribute, value int32) Result                                                         `sym:"cuFuncSetAttribute"`
 	Launch           func(f Func, gx, gy, gz, bx, by, bz, shared uint32, s Stream, params, extra *unsafe.Pointer) Result `sym:"cuLaunchKernel"`
 
+	// ActiveClusters is nil where the driver has none: before CUDA 11.8.
+	ActiveClusters func(n *int32, f Func, c *LaunchConfig) Result `sym:"cuOccupancyMaxActiveClusters" optional:"true"`
+
 	// Version is the newest CUDA that the driver knows: 1000·major + 10·minor.
 	Version int
 
@@ -133,6 +136,25 @@ const (
 	FuncLargeClusters = 14
 	LinkPTX           = 1 // text with a NUL at its end
 )
+
+// LaunchConfig is a launch that the driver is asked about.
+type LaunchConfig struct {
+	Grid, Block [3]uint32
+	Shared      uint32
+	Stream      Stream
+	Attributes  *LaunchAttribute
+	Count       uint32 // of attributes
+}
+
+// LaunchAttribute is one of a launch: ClusterDimension has three numbers.
+type LaunchAttribute struct {
+	ID    int32
+	_     [4]byte
+	Value [16]uint32
+}
+
+// ClusterDimension is how many blocks a cluster has along each dimension.
+const ClusterDimension = 4
 
 // Results that callers tell apart.
 const (
@@ -226,6 +248,9 @@ func bind(name string) (*API, error) {
 			continue
 		}
 		at, err := find(lib, symbol)
+		if err != nil && v.Type().Field(i).Tag.Get("optional") != "" {
+			continue
+		}
 		if err != nil {
 			return nil, &Unavailable{fmt.Sprintf("%s has no %s, which drivers have from CUDA %d.%d on: %v",
 				name, symbol, oldest/1000, oldest%1000/10, err)}

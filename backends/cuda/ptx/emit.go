@@ -27,6 +27,7 @@ type emitter struct {
 	names  []map[*ir.Value]string  // by element
 	many   bool                    // written are a lane's elements …
 	el     int                     // … of which this one is at hand
+	left   []string                // by run, how many of its elements lie in its first row, where that ends within
 	parts  map[string]part         // by register, of what was loaded together
 	joins  map[*ir.Node][]*ir.Node // of a store, those that it is written with; nil: written with another
 	loops  map[*ir.Node]int

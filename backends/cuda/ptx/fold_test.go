@@ -3,6 +3,8 @@ package ptx
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/hologram-project/hologram/backends/cuda/ptxas"
 )
 
@@ -14,4 +16,10 @@ func TestFoldAssembles(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// So is the one that the driver is asked about, where blocks can meet.
+func TestProbeAssembles(t *testing.T) {
+	_, err := ptxas.Assemble(t, ptxas.Tool(t), "sm_90a", Probe())
+	require.NoError(t, err)
 }

@@ -29,6 +29,9 @@ func (e *emitter) fixed(b *strings.Builder) {
 		}
 		for g := 0; e.runsApart() && s.Indexed && g < e.opt.Groups; g++ {
 			fmt.Fprintf(b, "\t.reg .b64 %%at%d_%d;\n", i, g)
+			if e.opt.Odd && e.opt.single(i) {
+				fmt.Fprintf(b, "\t.reg .b64 %%at%d_%d_last;\n", i, g)
+			}
 		}
 	}
 	if e.p.pool > 0 {
@@ -203,8 +206,8 @@ func (e *emitter) slots() {
 }
 
 // coordinates adds to each slot's address the distance of an element, by its number,
-// along each dimension, the innermost first.
-func (e *emitter) coordinates(indexed []int, number string) {
+// along each dimension, the innermost first, of which it returns the coordinate.
+func (e *emitter) coordinates(indexed []int, number string) (innermost string) {
 	for _, i := range indexed {
 		e.line("mov.b64 %s, %%base%d;", e.element(i), i)
 	}
@@ -230,6 +233,9 @@ func (e *emitter) coordinates(indexed []int, number string) {
 			rest = quotient
 		}
 		e.advance(indexed, k, c)
+		if k == 0 {
+			innermost = c
+		}
 	}
 	if !e.opt.Wide {
 		c := e.temp(bankRD)
@@ -237,6 +243,7 @@ func (e *emitter) coordinates(indexed []int, number string) {
 		rest = c
 	}
 	e.advance(indexed, e.opt.Rank-1, rest)
+	return innermost
 }
 
 func (e *emitter) advance(indexed []int, k int, coordinate string) {
@@ -246,8 +253,12 @@ func (e *emitter) advance(indexed []int, k int, coordinate string) {
 }
 
 // element is the register with the address of the lane's element of a slot, or of the
-// first of the run at hand.
+// first of the run at hand; of a slot with one for each row, which may be two, that of
+// the run's last element.
 func (e *emitter) element(slot int) string {
+	if e.many && e.opt.Odd && e.opt.single(slot) && e.el%e.opt.Vector == e.opt.Vector-1 {
+		return fmt.Sprintf("%%at%d_%d_last", slot, e.el/e.opt.Vector)
+	}
 	if e.many && e.runsApart() {
 		return fmt.Sprintf("%%at%d_%d", slot, e.el/e.opt.Vector)
 	}

@@ -28,7 +28,7 @@ import (
 
 // Version is the code generator's, a part of cache keys: it changes with the
 // text made of any program.
-const Version = "ptx/13"
+const Version = "ptx/14"
 
 // The lowest target that has what is used here: independent threads, whose
 // barriers wait for those that have not exited, came with sm_70; sm_75 is the
@@ -80,6 +80,9 @@ type Options struct {
 	Vector, Groups int
 	// Single has a bit for each slot that stands for one element, or one for each row.
 	Single uint64
+	// Odd: rows are no multiple of Vector, in a space of two dimensions. They lie one behind
+	// the other, but in Single.
+	Odd bool
 	// Proved: accesses by bytes are in their slots, so nothing is checked.
 	Proved bool
 	// Modern: for devices from compute capability 8.0 on.
@@ -106,7 +109,7 @@ type Program struct {
 	// Vector and Groups are what Options may have; 0: a lane does one element.
 	Vector, Groups int
 
-	writes uint64 // slots written by index, a bit each
+	writes, within uint64 // slots written by index, and those loaded so within constructs, a bit each
 
 	fn       *ir.Func
 	shared   int               // bytes of the program's own shared memory, rounded up
@@ -199,6 +202,22 @@ func Fold() string {
 	ret;
 }
 `, isa.NumClasses, recResidue, recResidue)
+}
+
+// ProbeLanes is how many lanes a block of Probe has.
+const ProbeLanes = 256
+
+// Probe is a module whose entry "probe" does nothing: the driver is asked how many
+// blocks of such could run together.
+func Probe() string {
+	return Header(false, true, true) + fmt.Sprintf(`
+.extern .shared .align 16 .b8 room[];
+.visible .entry probe()
+.maxntid %d, 1, 1
+{
+	ret;
+}
+`, ProbeLanes)
 }
 
 // Header is what a module begins with; Body drops it, so that several programs

@@ -231,7 +231,7 @@ func TestCorpusAssembles(t *testing.T) {
 			o = o[k%2:][:1]
 		}
 		if p.Vector > 0 {
-			o = append(o, Options{Rank: k % 4, Wide: k%8 == 7, Vector: p.Vector, Groups: p.Groups, Lanes: VectorLanes, Single: uint64(k) &^ p.writes, Proved: k%2 == 0, Modern: k%3 == 0})
+			o = append(o, Options{Rank: k % 4, Wide: k%8 == 7, Vector: p.Vector, Groups: p.Groups, Lanes: VectorLanes, Single: uint64(k) &^ p.writes, Odd: k%4 == 2 && k%8 != 2, Proved: k%2 == 0, Modern: k%3 == 0})
 		}
 		if p.Collective && p.fn.Block[0] == 0 {
 			o = append(o, Options{Block: []int{1, 7, 32, 64, 1024}[k%5], Proved: k%2 == 0, Modern: k%3 == 0})

@@ -18,7 +18,7 @@ type tree struct{ f *ir.Func }
 
 func (t *tree) node(n *ir.Node, results ...isa.Type) *ir.Value {
 	for i, rt := range results {
-		n.Results = append(n.Results, &ir.Value{ID: t.f.NumValues, Type: rt, Node: n, Index: i})
+		n.Results = append(n.Results, &ir.Value{ID: t.f.NumValues, Type: rt, Node: n, Index: uint16(i)})
 		t.f.NumValues++
 	}
 	n.Site = -1

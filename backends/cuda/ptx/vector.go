@@ -18,8 +18,10 @@ import (
 //	Groups runs of VectorLanes · Vector elements; in each run a lane has Vector
 //	neighbours
 //
-// Of a space with several dimensions, the neighbours lie in one row of the innermost,
-// and each run has an address of its own in every slot.
+// Of a space with several dimensions, each run has an address of its own in every
+// slot, and the neighbours lie in one row of the innermost. Where rows are no multiple
+// of a run (Options.Odd), they may lie in two: then slots have the rows one behind the
+// other, or one element of each, of which the second row's is loaded too.
 //
 // The body is written node by node where memory is accessed by index, for all
 // elements together, and element by element in between, so each element sees the
@@ -62,7 +64,7 @@ func (p *Program) vectors() {
 			largest = max(largest, p.fn.SlotTypes[i].Size())
 		}
 	}
-	p.writes = a.Class.Writes
+	p.writes, p.within = a.Class.Writes, loadedWithin(p.fn.Body)
 	p.Vector = min(16/largest, maxVector)
 	p.Groups = groups
 	if largest == 2 && nodes > manyNodes {
@@ -84,6 +86,21 @@ func (p *Program) vectors() {
 	if p.Vector == 1 {
 		p.Vector, p.Groups = 0, 0
 	}
+}
+
+// loadedWithin has a bit for each slot that a construct in r loads from by index.
+func loadedWithin(r *ir.Region) (slots uint64) {
+	for _, n := range r.Nodes {
+		for _, s := range n.Regions {
+			slots |= loadedWithin(s)
+			for _, m := range s.Nodes {
+				if m.Op == ir.Op(isa.LDG) && m.Mem.Mode == isa.AddrIndex {
+					slots |= 1 << m.Mem.Slot
+				}
+			}
+		}
+	}
+	return slots
 }
 
 // leaves reports whether a lane may end before the end of r.
@@ -117,12 +134,13 @@ func (o *Options) Elements() int { return VectorLanes * o.Vector * o.Groups }
 
 // Vectors says how slots lie for a launch of several elements a lane: one bit
 // for each that stands for a single element, of all or of each row of the innermost
-// dimension. It fails where rows are no multiple of a lane's run, a slot is neither
-// single nor contiguous along them, or lies at an address, or has rows that lie apart,
-// by what is no multiple of a lane's access, or lanes write one element.
-func (p *Program) Vectors(s *Space, l *backends.Launch) (single uint64, ok bool) {
-	if s.Rank > 1 && s.shape[0]%int64(p.Vector) != 0 {
-		return 0, false
+// dimension, and whether rows are no multiple of a lane's run. It fails where a slot is
+// neither single nor contiguous along rows, or lies at an address, or has rows that lie
+// apart, by what is no multiple of a lane's access, or lanes write one element, or a
+// construct, which is written element by element, loads what odd rows have one of.
+func (p *Program) Vectors(s *Space, l *backends.Launch) (single uint64, odd, ok bool) {
+	if odd = s.Rank > 1 && s.shape[0]%int64(p.Vector) != 0; odd && (s.Rank != 2 || s.shape[0] < int64(p.Vector)) {
+		return 0, false, false
 	}
 	for i, at := range p.Layout.strides {
 		if at == 0 {
@@ -131,19 +149,25 @@ func (p *Program) Vectors(s *Space, l *backends.Launch) (single uint64, ok bool)
 		size := p.fn.SlotTypes[i].Size()
 		switch stride := s.strides[i][0]; {
 		case stride == 0 && p.writes>>i&1 == 0:
+			if odd && p.within>>i&1 != 0 {
+				return 0, false, false
+			}
 			single |= 1 << i
 			continue
 		case stride != int64(size) || l.Slots[i].Addr%uintptr(size*p.Vector) != 0:
-			return 0, false
+			return 0, false, false
+		}
+		if odd && s.strides[i][1] == s.shape[0]*int64(size) {
+			continue
 		}
 		for k := 1; k < s.Rank; k++ {
 			stride := s.strides[i][k]
-			if stride%int64(size*p.Vector) != 0 || stride == 0 && p.writes>>i&1 != 0 {
-				return 0, false
+			if odd || stride%int64(size*p.Vector) != 0 || stride == 0 && p.writes>>i&1 != 0 {
+				return 0, false, false
 			}
 		}
 	}
-	return single, true
+	return single, odd, true
 }
 
 func (o *Options) single(slot int) bool { return o.Single>>slot&1 != 0 }
@@ -191,7 +215,10 @@ func (e *emitter) manyElements() {
 		e.el = g * e.opt.Vector
 		number := e.temp(bankRD)
 		e.line("add.u64 %s, %%global, %d;", number, e.offset())
-		e.coordinates(e.indexed(), number)
+		column := e.coordinates(e.indexed(), number)
+		if e.opt.Odd {
+			e.secondRow(column)
+		}
 	}
 	e.el = 0
 	e.together(e.fn.Body)
@@ -217,6 +244,46 @@ func (e *emitter) manyElements() {
 	e.line("bra tail_next;")
 	e.label("tail_end")
 	e.finish()
+}
+
+// secondRow finds where slots with one element a row have that of the row in which the
+// run at hand ends, and how many of its elements lie in the first row.
+func (e *emitter) secondRow(column string) {
+	left, second := e.temp(bankRD), e.temp(bankP)
+	e.line("sub.u64 %s, %s, %s;", left, e.u64(atShape), column)
+	e.line("setp.lt.u64 %s, %s, %d;", second, left, e.opt.Vector)
+	e.left = append(e.left, left)
+	for _, i := range e.indexed() {
+		if e.opt.single(i) {
+			first := e.element(i)
+			e.el += e.opt.Vector - 1
+			e.line("mov.b64 %s, %s;", e.element(i), first)
+			e.line("@%s add.s64 %s, %[2]s, %s;", second, e.element(i), e.u64(e.p.Layout.strides[i]+8))
+			e.el -= e.opt.Vector - 1
+		}
+	}
+}
+
+// loadRows loads what a slot has one of for each row: for each run that of its first and
+// its last element's row, of which the elements between have one or the other.
+func (e *emitter) loadRows(n *ir.Node) {
+	v, last := n.Result(), e.opt.Vector-1
+	for g := range e.opt.Groups {
+		from := g * e.opt.Vector
+		e.el = from
+		e.load(n)
+		first := e.name(v)
+		e.el = from + last
+		e.load(n)
+		second := e.name(v)
+		for k := 1; k < last; k++ {
+			e.el = from + k
+			p := e.temp(bankP)
+			e.line("setp.gt.u64 %s, %s, %d;", p, e.left[g], k)
+			e.line("selp.%s %s, %s, %s, %s;", banks[bankOf(n.Type)].typ, e.name(v), first, second, p)
+		}
+	}
+	e.el = 0
 }
 
 // firstOf finds the lane's first element.
@@ -292,6 +359,10 @@ func (e *emitter) share(v *ir.Value, from int) {
 // loadMany loads an element of each, by accesses that are as wide as they go.
 func (e *emitter) loadMany(n *ir.Node) {
 	v, slot, t := n.Result(), n.Mem.Slot, n.Type
+	if e.opt.single(slot) && e.opt.Odd {
+		e.loadRows(n)
+		return
+	}
 	if e.opt.single(slot) {
 		from := 0
 		for e.el = range e.opt.Vector * e.opt.Groups {

@@ -2,6 +2,7 @@ package ptx
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -75,22 +76,28 @@ func TestWideAccessesInRows(t *testing.T) {
 		name   string
 		l      *backends.Launch
 		single uint64
+		odd    bool
 		ok     bool
 	}{
-		{"rows", launch(100, 48, [2]int64{48, 1}, [2]int64{1, 0}, [2]int64{0, 1}, [2]int64{48, 1}), 1 << 1, true},
-		{"spaced rows", launch(100, 48, [2]int64{64, 1}, [2]int64{3, 0}, [2]int64{0, 1}, [2]int64{52, 1}), 1 << 1, true},
-		{"short rows", launch(100, 50, [2]int64{50, 1}, [2]int64{1, 0}, [2]int64{0, 1}, [2]int64{50, 1}), 0, false},
-		{"rows an odd way apart", launch(100, 48, [2]int64{50, 1}, [2]int64{1, 0}, [2]int64{0, 1}, [2]int64{48, 1}), 0, false},
-		{"columns", launch(100, 48, [2]int64{1, 100}, [2]int64{1, 0}, [2]int64{0, 1}, [2]int64{48, 1}), 0, false},
-		{"all lanes of a row write one", launch(100, 48, [2]int64{48, 1}, [2]int64{1, 0}, [2]int64{0, 1}, [2]int64{1, 0}), 0, false},
-		{"all rows write one", launch(100, 48, [2]int64{48, 1}, [2]int64{1, 0}, [2]int64{0, 1}, [2]int64{0, 1}), 0, false},
+		{"rows", launch(100, 48, [2]int64{48, 1}, [2]int64{1, 0}, [2]int64{0, 1}, [2]int64{48, 1}), 1 << 1, false, true},
+		{"spaced rows", launch(100, 48, [2]int64{64, 1}, [2]int64{3, 0}, [2]int64{0, 1}, [2]int64{52, 1}), 1 << 1, false, true},
+		{"odd rows", launch(100, 51, [2]int64{51, 1}, [2]int64{1, 0}, [2]int64{3, 0}, [2]int64{51, 1}), 1<<1 | 1<<2, true, true},
+		{"one for all odd rows", launch(100, 51, [2]int64{51, 1}, [2]int64{1, 0}, [2]int64{0, 0}, [2]int64{51, 1}), 1<<1 | 1<<2, true, true},
+		{"odd rows with gaps", launch(100, 51, [2]int64{51, 1}, [2]int64{1, 0}, [2]int64{1, 0}, [2]int64{52, 1}), 0, false, false},
+		{"odd rows and one along them", launch(100, 50, [2]int64{50, 1}, [2]int64{1, 0}, [2]int64{0, 1}, [2]int64{50, 1}), 0, false, false},
+		{"rows shorter than a run", launch(100, 3, [2]int64{3, 1}, [2]int64{1, 0}, [2]int64{1, 0}, [2]int64{3, 1}), 0, false, false},
+		{"rows an odd way apart", launch(100, 48, [2]int64{50, 1}, [2]int64{1, 0}, [2]int64{0, 1}, [2]int64{48, 1}), 0, false, false},
+		{"columns", launch(100, 48, [2]int64{1, 100}, [2]int64{1, 0}, [2]int64{0, 1}, [2]int64{48, 1}), 0, false, false},
+		{"all lanes of a row write one", launch(100, 48, [2]int64{48, 1}, [2]int64{1, 0}, [2]int64{0, 1}, [2]int64{1, 0}), 0, false, false},
+		{"all rows write one", launch(100, 48, [2]int64{48, 1}, [2]int64{1, 0}, [2]int64{0, 1}, [2]int64{0, 1}), 0, false, false},
 	} {
 		var space Space
 		p.Layout.Fuse(c.l, &space)
-		single, ok := p.Vectors(&space, c.l)
+		single, odd, ok := p.Vectors(&space, c.l)
 		require.Equal(t, c.ok, ok, c.name)
 		if ok {
 			require.Equal(t, c.single, single, c.name)
+			require.Equal(t, c.odd, odd, c.name)
 		}
 	}
 	text, err := p.Text(Options{Rank: 2, Lanes: VectorLanes, Vector: p.Vector, Groups: 2, Single: 1 << 1})
@@ -106,6 +113,41 @@ func TestWideAccessesInRows(t *testing.T) {
 	require.Equal(t, 2, strings.Count(body, "st.global.v4.f32 [%at3_"))
 	require.NotContains(t, tail, ".v4")
 	require.Equal(t, 3, strings.Count(text, "div.u32"), "one for each run, and one for an element of the tail")
+}
+
+// Where a row ends within a lane's run, what each row has one of is loaded for both, and
+// each element has its row's.
+func TestWideAccessesInOddRows(t *testing.T) {
+	p := fromText(t, "slot a f32\nslot s f32\nslot c f32\n ldg.f32 x, a[index]\n ldg.f32 y, s[index]\n mul.f32 x, x, y\n stg.f32 x, c[index]\n exit")
+	text, err := p.Text(Options{Rank: 2, Lanes: VectorLanes, Vector: p.Vector, Groups: 2, Single: 1 << 1, Odd: true})
+	require.NoError(t, err)
+	body, tail, _ := strings.Cut(text, "tail:")
+	for run := range 2 {
+		for slot, access := range map[int]string{0: "ld.global.v4.f32 {", 2: "st.global.v4.f32 ["} {
+			require.Regexp(t, regexp.QuoteMeta(access)+fmt.Sprintf(`.*%%at%d_%d\]`, slot, run), body)
+		}
+		require.Equal(t, 1, strings.Count(body, fmt.Sprintf("[%%at1_%d];", run)))
+		require.Equal(t, 1, strings.Count(body, fmt.Sprintf("[%%at1_%d_last];", run)))
+	}
+	require.Equal(t, 4, strings.Count(body, "selp.f32"), "for the two elements between of each run")
+	require.NotContains(t, tail, "_last")
+	require.Equal(t, 3, strings.Count(text, "div.u32"), "one for each run, and one for an element of the tail")
+}
+
+// Within constructs elements are loaded one by one, where a run has no two rows.
+func TestOddRowsWithinConstructs(t *testing.T) {
+	p := fromText(t, "slot a f32\nslot s f32\nslot c f32\n ldg.f32 x, a[index]\n loop 3, L0\n ldg.f32 y, s[index]\n mul.f32 x, x, y\nL0:\n stg.f32 x, c[index]\n exit")
+	require.NotZero(t, p.Vector)
+	for cols, ok := range map[int64]bool{48: true, 51: false} {
+		l := &backends.Launch{Rank: 2, N: uint64(100 * cols), Shape: [isa.MaxRank]int64{100, cols}}
+		for _, s := range [][2]int64{{cols, 1}, {1, 0}, {cols, 1}} {
+			l.Slots = append(l.Slots, backends.View{Addr: 1 << 20, Type: isa.F32, Rank: 2, Shape: l.Shape, Stride: [isa.MaxRank]int64{s[0], s[1]}})
+		}
+		var space Space
+		p.Layout.Fuse(l, &space)
+		_, _, vectors := p.Vectors(&space, l)
+		require.Equal(t, ok, vectors, cols)
+	}
 }
 
 // What is proved is not checked; shared memory and slots by number are.

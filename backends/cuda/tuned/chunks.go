@@ -48,6 +48,13 @@ func (w *writer) beginSome(chunks, each int64, whole bool) {
 // place is the offset of what lies so many elements behind the lane's first.
 func (w *writer) place(behind int64) string { return fmt.Sprintf("at + %d", behind*int64(w.t.Size())) }
 
+// within finds, in a register, the offset of what lies k elements behind the block's first:
+// of the block's last where that is less, so that the sizes alone prove an access.
+func (w *writer) within(at string) string {
+	w.line("  min.u32 k, k, last\n  cvt.u64.u32 %s, k\n  mul.u64 %[1]s, %[1]s, %d\n  add.u64 %[1]s, %[1]s, base", at, w.t.Size())
+	return at
+}
+
 // besideCombine combines the elements of a chunk that is whole, sums in the written
 // order, to z in all lanes, of which each has w.beside partials.
 func (w *writer) besideCombine(combine string) {
@@ -87,9 +94,8 @@ func (w *writer) chunkLoads(behind int64, whole bool) (x []string) {
 		x = append(x, name("x", behind/chunk, u))
 		place := w.place(behind + u*partials)
 		if !whole {
-			place = fmt.Sprintf("at%d", u)
-			w.line("  add.u32 k, q, %d\n  min.u32 k, k, last\n  cvt.u64.u32 %s, k\n  mul.u64 %[2]s, %[2]s, %d\n  add.u64 %[2]s, %[2]s, base",
-				behind+u*partials, place, w.t.Size())
+			w.line("  add.u32 k, q, %d", behind+u*partials)
+			place = w.within(fmt.Sprintf("at%d", u))
 		}
 		w.load(x[u], "x["+place+"]")
 	}

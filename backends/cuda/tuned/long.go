@@ -56,10 +56,11 @@ const mostEach = 8
 // power of two, so that the written order combines a block's chunks first.
 func meetingBlocks(cols int64, acc isa.Type, d Device) (blocks, each int64, ok bool) {
 	blocks, each = ceil(cols, chunk), 1
-	for blocks > d.Meet && each*int64(acc.Size()) < mostEach {
-		blocks, each = d.Meet, 2*each
+	meet := d.meet(blocks)
+	for blocks > meet && each*int64(acc.Size()) < mostEach {
+		blocks, each = meet, 2*each
 	}
-	return blocks, each, 0 < blocks && blocks <= d.Meet && blocks*each*chunk >= cols
+	return blocks, each, 0 < blocks && blocks <= meet && blocks*each*chunk >= cols
 }
 
 // meetingSoftmax is softmax of rows whose chunks' blocks meet; ok is false if there
@@ -118,12 +119,17 @@ func meetingSoftmax(t isa.Type, rows, cols int64, d Device) (p *kernels.Plan, ok
 func (w *writer) quotients(x []string, apart int64, whole bool) {
 	w.reciprocal("sum")
 	w.divide(x, "sum", "")
+	if !whole { // the same as q, which the compiler does not see: see rowText.places
+		w.line("  set.eq.u64 none, pitch, 0\n  sel.u32 again, none, last, q")
+	}
 	for i, x := range x {
 		from, u := int64(i)/perLane*apart*chunk, int64(i)%perLane
+		place := w.place(from + u*partials)
 		if !whole {
-			w.line("  add.u32 k, q, %d\n  set.ge.u32 beyond, k, left\n  bra end, beyond", from+u*partials)
+			w.line("  add.u32 k, again, %d\n  set.gt.u32 beyond, k, last\n  bra end, beyond", from+u*partials)
+			place = w.within("spot")
 		}
-		w.store(w.t, x, "y["+w.place(from+u*partials)+"]")
+		w.store(w.t, x, "y["+place+"]")
 	}
 	w.line("end:\n  exit")
 }

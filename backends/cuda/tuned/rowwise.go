@@ -212,7 +212,7 @@ func (r *rowText) text(w *writer) {
 		}, func(u, v int64) {
 			for i, o := range r.op.Operands {
 				if o.Writes && r.r.Shares[i] == kernels.Whole {
-					w.store(r.op.TypeOf(i, w.t), o.Name, o.Name+"["+r.place(w, i, u, v)+"]")
+					w.store(r.op.TypeOf(i, w.t), o.Name, o.Name+"["+r.place(w, i, u, v, "again")+"]")
 				}
 			}
 		})
@@ -220,19 +220,15 @@ func (r *rowText) text(w *writer) {
 	w.line("end:\n  exit")
 }
 
-// loadRun loads a run of operand i.
+// loadRun loads a run of operand i: where the row has ended, what stands at its end.
 func (r *rowText) loadRun(w *writer, i int, u int64) {
-	of := r.op.TypeOf(i, w.t)
-	if r.ragged(u) {
-		for v := range r.beside {
-			w.line("  mov.%v %s, 0.0", of, r.register(i, u, v))
-		}
+	of, first := r.op.TypeOf(i, w.t), "first"
+	if r.c.Along[i] {
+		first = "again" + r.stage
 	}
-	r.there(w, u, func() {
-		for v := range r.beside {
-			w.line("  ldg.%v %s, %s[%s]", of, r.register(i, u, v), r.op.Operands[i].Name, r.place(w, i, u, v))
-		}
-	})
+	for v := range r.beside {
+		w.line("  ldg.%v %s, %s[%s]", of, r.register(i, u, v), r.op.Operands[i].Name, r.place(w, i, u, v, first))
+	}
 }
 
 // register has the element at v of run u of operand i; of what lies along a row, those
@@ -261,42 +257,32 @@ func (r *rowText) ragged(u int64) bool { return !r.exact && (r.blocks > 1 || u =
 
 // beyond finds whether the row has ended before the lane's run u.
 func (r *rowText) beyond(w *writer, u int64) {
-	if r.blocks > 1 {
-		w.line("  set.le.u32 beyond, rest, %d", r.at(u))
-		return
-	}
-	w.line("  add.u32 k, first, %d\n  set.ge.u32 beyond, k, left", r.at(u))
-}
-
-// there does something where the row has a run u.
-func (r *rowText) there(w *writer, u int64, do func()) {
-	if !r.ragged(u) {
-		do()
-		return
-	}
-	r.beyond(w, u)
-	r.over++
-	over := r.over
-	w.line("  bra over%d, beyond", over)
-	do()
-	w.line("over%d:", over)
+	w.line("  set.le.u32 beyond, rest, %d", r.at(u))
 }
 
 // places finds where the lane's first element is, as bytes, of arrays by their
-// elements' size: at_<size> in the array, side_<size> in the row.
+// elements' size: at_<size> in the array, side_<size> in the row, which begins at
+// start_<size>. Of rows that end within a run, last is where their last is, and rest how
+// many elements there are from the lane's first on.
 func (r *rowText) places(w *writer) {
-	w.line("  mul.u32 first, q, %d\n  cvt.u64.u32 lane, q\n  mul.u64 lane, lane, %[1]d\n  cvt.u64.u32 start, row\n  cvt.u64.u32 side, part\n  mul.u64 side, side, %[2]d", r.beside, chunk)
-	w.line("  ldp.u64 cols, cols\n  set.eq.u64 none, cols, 0")
+	w.line("  ldp.u64 cols, cols\n  set.eq.u64 none, cols, 0\n  cvt.u64.u32 start, row")
+	w.line("  cvt.u64.u32 k, q\n  mul.u64 k, k, %d\n  cvt.u64.u32 side, part\n  mul.u64 side, side, %d\n  add.u64 side, side, k", r.beside, chunk)
 	if r.exact { // all have as much, so that offsets are known to be multiples
 		w.line("  mul.u64 start, start, %d", r.blocks*r.runs*r.run())
 	} else {
-		w.line("  div.u64 pitch, cols, %d\n  mul.u64 pitch, pitch, %[1]d\n  mul.u64 start, start, pitch", r.beside)
-		w.line("  sub.u64 most, cols, side\n  min.u64 most, most, %d\n  cvt.u32.u64 left, most", r.at(r.runs-1)+r.run())
-		w.line("  max.u32 rest, left, first\n  sub.u32 rest, rest, first")
+		w.line("  mul.u32 first, q, %d\n  mul.u32 k, part, %d\n  add.u32 first, first, k", r.beside, chunk)
+		w.line("  div.u64 spot, cols, %d\n  cvt.u32.u64 last, spot\n  sub.u32 last, last, 1\n  mul.u32 last, last, %[1]d", r.beside)
+		w.line("  mul.u64 spot, spot, %d\n  mul.u64 start, start, spot", r.beside)
+		w.line("  add.u32 rest, last, %d\n  max.u32 rest, rest, first\n  sub.u32 rest, rest, first", r.beside)
+		// What is as much, unless there is none, is found anew from there in each part: else
+		// the compiler keeps where each element was, beside the elements.
+		w.line("  sel.u32 again, none, last, first\n  sel.u32 again_of, none, rest, first")
 	}
-	w.line("  add.u64 side, side, lane")
 	for _, size := range r.sizes(w) {
-		w.line("  mul.u64 start_%d, start, %[1]d\n  mul.u64 side_%[1]d, side, %[1]d\n  add.u64 at_%[1]d, start_%[1]d, side_%[1]d", size)
+		w.line("  mul.u64 start_%d, start, %[1]d", size)
+		if !r.ragged(0) {
+			w.line("  mul.u64 side_%d, side, %[1]d\n  add.u64 at_%[1]d, start_%[1]d, side_%[1]d", size)
+		}
 	}
 }
 
@@ -308,13 +294,22 @@ func (r *rowText) sizes(w *writer) []int {
 	return []int{w.t.Size(), w.acc.Size()}
 }
 
-// place is where the element at v of run u of operand i is.
-func (r *rowText) place(w *writer, i int, u, v int64) string {
-	from, size := "at", r.op.TypeOf(i, w.t).Size()
+// place is where the element at v of run u of operand i is, the lane's first being at first
+// or again. If not all lanes may have the run, it is the row's last one where the row has
+// ended: so no access leaves the array, as the sizes alone prove, and none waits for a branch.
+func (r *rowText) place(w *writer, i int, u, v int64, first string) string {
+	from, size := "at", int64(r.op.TypeOf(i, w.t).Size())
 	if r.c.Along[i] {
 		from = "side"
 	}
-	return fmt.Sprintf("%s_%d + %d", from, size, (r.at(u)+v)*int64(size))
+	if !r.ragged(u) {
+		return fmt.Sprintf("%s_%d + %d", from, size, (r.at(u)+v)*size)
+	}
+	w.line("  add.u32 k, %s, %d\n  min.u32 k, k, last\n  cvt.u64.u32 spot, k\n  mul.u64 spot, spot, %d", first, r.at(u), size)
+	if !r.c.Along[i] {
+		w.line("  add.u64 spot, spot, start_%d", size)
+	}
+	return fmt.Sprintf("spot + %d", v*size)
 }
 
 // arguments loads the scalars, and what a row has one of.

@@ -21,6 +21,17 @@ import (
 type Device struct {
 	Processors int64 // multiprocessors
 	Meet       int64 // how many blocks can meet, a power of two, or 0: see Meeting
+	// Most says how many can at most; nil: Meet. It is asked where more would have to, as
+	// finding it takes longer.
+	Most func() int64
+}
+
+// meet is how many of blocks can meet.
+func (d Device) meet(blocks int64) int64 {
+	if blocks <= d.Meet || d.Meet == 0 || d.Most == nil {
+		return d.Meet
+	}
+	return d.Most()
 }
 
 // Plan returns a plan for an operation on a device, or nil where the library's own

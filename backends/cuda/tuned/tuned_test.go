@@ -218,7 +218,7 @@ func TestPlansHaveTheLibrarysBits(t *testing.T) {
 							out *= d[1]
 						}
 						want := oneNaN(r.run(library, input, out, false, false), typ)
-						// Where chunks are uneven each lane's own end decides, which no proof sees.
+						// Where chunks are uneven each lane's own end decides, which no proof sees in all of them.
 						proved := len(plan.Steps) == 1 || d[1]%kernels.ChunkElements == 0
 						first, _, err := ir.Canonical(plan.Steps[0].Program)
 						require.NoError(t, err)

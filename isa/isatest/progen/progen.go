@@ -415,19 +415,19 @@ func (g *generator) output(t isa.Type) int {
 }
 
 func (g *generator) element(slot int) isa.Arg {
-	return isa.Arg{Kind: isa.ArgAddr, Addr: isa.Addr{Mode: isa.AddrIndex, Slot: uint16(slot)}}
+	return isa.Arg{Kind: isa.ArgAddr, Mode: isa.AddrIndex, Slot: uint16(slot)}
 }
 
 func byteAddr(slot int, r uint8, off int64) isa.Arg {
-	return isa.Arg{Kind: isa.ArgAddr, Addr: isa.Addr{Mode: isa.AddrByte, Slot: uint16(slot), HasReg: true, Reg: r, Offset: off}}
+	return isa.Arg{Kind: isa.ArgAddr, Mode: isa.AddrByte, Slot: uint16(slot), HasReg: true, Reg: r, Bits: uint64(off)}
 }
 
 func flatAddr(slot int, r uint8, off int64) isa.Arg {
-	return isa.Arg{Kind: isa.ArgAddr, Addr: isa.Addr{Mode: isa.AddrFlat, Slot: uint16(slot), HasReg: true, Reg: r, Offset: off}}
+	return isa.Arg{Kind: isa.ArgAddr, Mode: isa.AddrFlat, Slot: uint16(slot), HasReg: true, Reg: r, Bits: uint64(off)}
 }
 
 func sharedAddr(r uint8, off int64) isa.Arg {
-	return isa.Arg{Kind: isa.ArgAddr, Addr: isa.Addr{Mode: isa.AddrShared, HasReg: true, Reg: r, Offset: off}}
+	return isa.Arg{Kind: isa.ArgAddr, Mode: isa.AddrShared, HasReg: true, Reg: r, Bits: uint64(off)}
 }
 
 // param returns a parameter of type t.

@@ -62,6 +62,15 @@ var All = []Shape{
 		}
 		return w.end()
 	}},
+	{"multiplications and additions", func(n int) string {
+		w := &writer{}
+		w.line("program p\nslot x f32\nldg.f32 v, x[index]\nmov.f32 acc, v")
+		for range n {
+			w.line("mad.f32 acc, acc, v, v")
+		}
+		w.line("stg.f32 acc, x[index]\nexit")
+		return w.String()
+	}},
 	{"mixed chain", func(n int) string {
 		w := start()
 		for i := range n {

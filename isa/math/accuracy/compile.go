@@ -144,7 +144,7 @@ func (c *compiler) instruction(b *body, in *isa.Inst) (step, error) {
 	}
 	switch in.Op {
 	case isa.LDG:
-		return move(in.Type, args[0], c.e.in[in.Args[1].Addr.Slot]), nil
+		return move(in.Type, args[0], c.e.in[in.Args[1].Slot]), nil
 	case isa.STG:
 		return move(in.Type, c.e.out, args[0]), nil
 	case isa.LDC:

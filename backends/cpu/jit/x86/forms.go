@@ -177,6 +177,8 @@ var (
 
 	RoundPS    = form("vroundps", VEX, p66, M0F3A, 0x08, RM, "vv", imm)
 	RoundPD    = form("vroundpd", VEX, p66, M0F3A, 0x09, RM, "vv", imm)
+	FixUpPS    = form("vfixupimmps", EVEX, p66, M0F3A, 0x54, RVM, "vvv", imm, b4)
+	FixUpPD    = form("vfixupimmpd", EVEX, p66, M0F3A, 0x54, RVM, "vvv", imm, b8, w1)
 	RndScalePS = form("vrndscaleps", EVEX, p66, M0F3A, 0x08, RM, "vv", imm, b4)
 	RndScalePD = form("vrndscalepd", EVEX, p66, M0F3A, 0x09, RM, "vv", imm, b8, w1)
 	RangePS    = form("vrangeps", EVEX, p66, M0F3A, 0x50, RVM, "vvv", imm, b4)
