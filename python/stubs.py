@@ -35,6 +35,7 @@ What holds of every row of the table, where it does not say otherwise:
 
 - Without the output the result is returned, and is what the first array is, of bools where it is a mask. Where numbers
   that have no default follow the output, it is None then, or they are given by name.
+- `out=` names the array that is written, the last one, in any function, and is returned, as numpy does it.
 - Arrays may be strided. What is the same for all elements or rows may be a number.
 - `n` is how many elements are worked on, the first of each array, which is contiguous then, has one dimension or is
   taken whole; without it all are. Reductions, softmax and cumsum take them as one row.

@@ -33,11 +33,14 @@ _OTHERS = (BufferError, RuntimeError, TypeError, ValueError)
 
 @contextlib.contextmanager
 def naming(what: str) -> Iterator[None]:
-    """Let errors begin with what they are about: ours, and the plain ones that an array raises of itself."""
+    """Let errors begin with what they are about: ours, and the plain ones that an array raises of itself.
+
+    That an array was wrapped on the way is nothing that the caller did.
+    """
     try:
         yield
     except HologramError as error:
-        raise type(error)(f"{what}: {error}") from None
+        raise type(error)(f"{what}: {str(error).removeprefix('wrap: ')}") from None
     except _OTHERS as error:
         if type(error) not in _OTHERS:  # may want other arguments
             raise

@@ -126,7 +126,7 @@ class Operands:
         try:
             code, boolean, shape = native.result(f.number, tuple(arrays), dims)
         except HologramError as error:
-            hooks["renamed"](self._what, error, self.bools())
+            hooks["renamed"](self._what, error, self.bools(), {name: value for name, value, _ in self._given})
             raise
         return Result(shape, _BOOL if boolean else dtype_of_code(code))
 

@@ -102,6 +102,7 @@ class Function(NamedTuple):
             forms += [({**left, "r": "Array"}, "Array")]
             if self.numbers and sum(p.kind == "r" for p in self.parameters) > 1:
                 forms += [({**left, "r": "Union[Operand, float]"}, "Any")]
+        forms += [({"out": "Array"}, "Array")]  # the output by this name, which is returned
         texts = []
         for types, result in forms:
             for executor in (True, False):
@@ -114,8 +115,13 @@ class Function(NamedTuple):
         known.update(m="Optional[int]", a="Union[None, int, tuple[int, ...]]", k="bool")
         known["r"] = "Union[Operand, float]" if self.numbers else "Operand"
         texts, named = [], False
+        last = [p.name for p in self.parameters if p.kind in "wo"][-1]
         for i, p in enumerate(self.parameters):
             if p.kind == "x" and not executor:
+                continue
+            if p.name == last and "out" in types:
+                texts += ([] if named else ["*"]) + [f"out: {types['out']}"]
+                named = True
                 continue
             if i == self.positional and not named:
                 texts.append("*")

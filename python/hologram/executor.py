@@ -207,8 +207,9 @@ class Executor(ExecutorBase):
             try:
                 array = np.asarray(memoryview(array))
             except TypeError:
+                hint = "; np.array makes one of it" if isinstance(array, (list, tuple)) else ""
                 raise TypeError(
-                    f"expected a Buffer, a numpy array or an object with DLPack, got {type(array).__name__}"
+                    f"expected a Buffer, a numpy array or an object with DLPack, got {type(array).__name__}{hint}"
                 ) from None
         if type(array) is not np.ndarray:
             refuse_mask("wrap", array)

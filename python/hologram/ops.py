@@ -12,8 +12,8 @@ memory of its first array, the CPU's or that GPU's.
 The output may be left out, or None where numbers or sizes follow it: then a call returns a new array of the kind of
 the first one: a Buffer, a torch tensor on its device, or else an array of numpy's. It is row-major, but
 numpy's arrays element by element keep the order in which all of these lie; and of the inputs' dtype, but that sums of
-integers are kept in 64 bits. With an output a call returns None, a reduction with axes the
-output.
+integers are kept in 64 bits. With an output a call returns None, a reduction with axes the output. ``out=`` names the
+output of any operation, and is returned, as numpy does it: ``vector_add(x, y, out=z)``.
 
 Elementwise operations take arrays of any strides, and numbers for some of them. They work on the shape of the output,
 to which the inputs broadcast as numpy's do; with ``n`` on the first n elements of each, row by row, whatever the
@@ -57,7 +57,7 @@ from hologram.errors import DTypeError, HologramError, InvalidArgumentError
 from hologram.executor import check_executor
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 _functions = functions(json.loads(native.ops()))
 _by_name = {f.name: f for f in _functions}
@@ -73,12 +73,13 @@ def _builtin(f: Function) -> Any:
     return native.operation(f.name, f.number, parameters, f.positional, f.form, traits, doc)
 
 
-def _careful(name: str, beside: bool, *values: Any) -> Any:
+def _careful(name: str, beside: bool, back: bool, *values: Any) -> Any:
     """Make a call that C left to Python: say what is wrong with its arguments, or run it on buffers made of them.
 
     Args:
         name: The function's.
         beside: Whether element 0 of the output is returned.
+        back: Whether the output is, which was given as ``out``.
         values: Those of its parameters, None for what is not given.
     """
     f = _by_name[name]
@@ -91,7 +92,10 @@ def _careful(name: str, beside: bool, *values: Any) -> Any:
     last = names[-1]
     if ex is None:
         for p in f.parameters:
-            if p.kind in "sdfn" and _is_array(given[p.name]):  # by one place too far: what was the first?
+            if p.kind in "sdfn" and _is_array(given[p.name]):
+                if p.kind == "s" and given.get("n") is None:
+                    raise DTypeError(f"{what}: {p.name} is a {type(given[p.name]).__name__}; {_numbers(what)}")
+                # By one place too far: what was the first?
                 raise DTypeError(
                     f"{what}: ex: expected an Executor, got {type(values[1]).__name__}; or it is left out, and "
                     f"{p.name} is a {type(given[p.name]).__name__}"
@@ -142,13 +146,14 @@ def _careful(name: str, beside: bool, *values: Any) -> Any:
             counts.clear()
             dims.append(views.axes(operands.buffers[0], what, axis, keepdims))
         elif len({*counts.values()}) > 1:
-            sizes = ", ".join(f"{name} {count}" for name, count in counts.items())
-            hint = "n takes the first of each"
+            from hologram._advice import one_shape
+
+            shapes = {name: b.shape for name, b in zip(names, operands.buffers) if name in counts}
+            sizes = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+            hint = one_shape(shapes)
             if f.name == "cross_entropy_loss" and operands.buffers[0].ndim > operands.buffers[1].ndim:
-                hint = (
-                    "target holds probabilities, in pred's shape; of classes nll is the loss, by log_softmax of scores"
-                )
-            raise InvalidArgumentError(f"{what}: the numbers of elements differ: {sizes}; {hint}")
+                hint = "; target holds probabilities, in pred's shape; of classes nll is the loss, by log_softmax"
+            raise InvalidArgumentError(f"{what}: the numbers of elements differ: {sizes}{hint}")
         elif f.form != GIVEN and (n is not None or not (left or (f.reduces and not beside))):
             dims += [1] * (f.form == ONE_ROW) + [min(counts.values())]
         elif f.form == GIVEN and n is not None:
@@ -177,13 +182,23 @@ def _careful(name: str, beside: bool, *values: Any) -> Any:
         try:
             operands.call(f.number, None, tuple(operands.buffers), cells, space, None, None, 0, None, None)
         except HologramError as error:
-            _renamed(name, error, operands.bools())
+            _renamed(name, error, operands.bools(), given)
             raise
         if axes or not (beside or (left and f.reduces)):
-            return result if left or f.reduces else None
+            return result if left or f.reduces or back else None
         first = np.empty(1, output.dtype)
         native.buffer_read(output, 0, first.nbytes, first.view(np.uint8))
         return first[0].item()
+
+
+def _numbers(what: str) -> str:
+    """Say that an operation's numbers are no arrays, and what takes such."""
+    from hologram._kernel.functions import PUBLIC
+
+    base = what.partition("_")[2]
+    base = {"mul": "vector_mul", "add": "vector_add"}.get(base, base)
+    near = f"hologram.{base}" if base in PUBLIC else f"hologram.ops.{base}" if base in _by_name else None
+    return "expected a number" + (f"; {near}(…) takes arrays" if near else "")
 
 
 def _is_array(value: Any) -> bool:
@@ -192,13 +207,16 @@ def _is_array(value: Any) -> bool:
     return hasattr(value, "__dlpack__") and getattr(value, "ndim", 1) > 0 and len(value) != 1
 
 
-def _renamed(name: str, error: BaseException, bools: Sequence[Optional[str]]) -> None:
+def _renamed(name: str, error: BaseException, bools: Sequence[Optional[str]], values: Mapping[str, Any]) -> None:
     """Let an error of the library, which knows operations and bytes, speak of the function called and of bools.
+
+    It says what to write instead of operands of several dtypes, too.
 
     Args:
         name: The function's.
         error: Its text is changed.
         bools: The names of the operands that are bools; None stands for others.
+        values: What operands were given, by name.
     """
     operation = _by_name[name].operation
     text = error.args[0] if error.args else None
@@ -211,6 +229,10 @@ def _renamed(name: str, error: BaseException, bools: Sequence[Optional[str]]) ->
             text = text.replace(f" {each} has dtype u8,", f" {each} has dtype bool,")
             text = text.replace(": dtype u8 is not supported", ": dtype bool is not supported")
             text = text.replace(f" and {each} has u8:", f" and {each} has bool:")
+    if isinstance(error, DTypeError):
+        from hologram._advice import conversion
+
+        text = conversion(_by_name[name], text, values)
     error.args = (text, *error.args[1:])
 
 
@@ -232,8 +254,11 @@ __all__ = sorted(_by_name)
 # What others call operations whose names here do not hold the word.
 _ELSEWHERE = {
     "absolute": "vector_abs",
+    "bce": "binary_cross_entropy_loss",
+    "bce_loss": "binary_cross_entropy_loss",
     "dot": "gemm",
     "divide": "vector_div",
+    "embed": "embedding",
     "eq": "vector_equal",
     "ge": "vector_greater_equal",
     "gt": "vector_greater",
@@ -245,8 +270,25 @@ _ELSEWHERE = {
     "multiply": "vector_mul",
     "ne": "vector_not_equal",
     "negative": "vector_neg",
+    "product": "reduce_prod",
+    "reduce_mul": "reduce_prod",
+    "sub": "vector_sub",
     "subtract": "vector_sub",
+    "take": "embedding",
     "true_divide": "vector_div",
+}
+
+# What to write for what is no operation.
+_INSTEAD = {
+    "all": "reduce_min of bools says whether all are true",
+    "any": "reduce_max of bools says whether one is true",
+    "average": "divide reduce_sum by the number of elements",
+    "mean": "divide reduce_sum by the number of elements",
+    "power": "hologram.pow takes arrays too",
+    "reciprocal": "write vector_div(1, x)",
+    "reshape": "views of arrays are taken as they are, such as x.reshape(…)",
+    "square": "write vector_mul(x, x)",
+    "transpose": "views of arrays are taken as they are, such as x.T",
 }
 
 
@@ -264,17 +306,21 @@ def __getattr__(name: str) -> Any:
 
     from hologram._kernel.functions import PUBLIC
 
-    if name.rpartition("_")[2] in ("mean", "average"):
-        raise AttributeError(
-            f"module {__name__!r} has no operation {name!r}; divide reduce_sum by the number of elements"
-        )
     base = name.partition("_")[2] if name.startswith(("vector_", "scalar_", "reduce_")) else name
     meant = called(name) or called(base)
-    if meant is None and base in PUBLIC:
-        raise AttributeError(f"module {__name__!r} has no operation {name!r}; hologram.{base} takes arrays too")
-    near = [meant] if meant else difflib.get_close_matches(name, __all__, 1)
-    hint = f"; did you mean {near[0]}?" if near else "; dir(hologram.ops) lists what there is"
-    raise AttributeError(f"module {__name__!r} has no operation {name!r}{hint}")
+    if meant is None:  # names are alike in what is their own
+        bases = {each.removeprefix("vector_").removeprefix("reduce_"): each for each in __all__}
+        near = difflib.get_close_matches(base, [*bases, *__all__], 1, 0.8)
+        meant = bases.get(near[0], near[0]) if near else None
+    if base in _INSTEAD or name in _INSTEAD:
+        hint = _INSTEAD.get(name) or _INSTEAD[base]
+    elif base in PUBLIC and called(base) is None:
+        hint = f"hologram.{base} takes arrays too"
+    elif meant:
+        hint = f"did you mean {meant}?"
+    else:
+        hint = "dir(hologram.ops) lists what there is, and hologram.kernel makes more of functions of numbers"
+    raise AttributeError(f"module {__name__!r} has no operation {name!r}; {hint}")
 
 
 def __dir__() -> list[str]:

@@ -258,7 +258,10 @@ def doubles(what: str, numbers: Sequence[float]) -> list[float]:
     """
     for number in numbers:  # up to 2⁵³ nothing more is asked, which a symbol would have to answer
         if isinstance(number, int) and not -(2**53) <= number <= 2**53:
-            if abs(number) >= 2**64 or float(number) != number:
+            odd = abs(number)  # a symbol's float is taken for equal to it, so integers say what is lost
+            while 2**53 < odd < 2**64 and odd % 2 == 0:
+                odd //= 2
+            if odd > 2**53:
                 raise InvalidArgumentError(
                     f"{what}: {number} is not a number that a double holds exactly; under torch.compile, modes and "
                     "transforms and with subclasses of tensors numbers are passed as doubles: give a tensor instead"

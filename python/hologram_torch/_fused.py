@@ -21,6 +21,7 @@ from torch import Tensor
 from hologram._ffi import native
 from hologram.errors import ProgramFault
 from hologram_torch._executors import executor_of
+from hologram_torch._executors import here as threads
 from hologram_torch._operation import PLAIN, applied, is_dynamo_compiling, is_grad_enabled, unusual
 
 if TYPE_CHECKING:
@@ -70,11 +71,19 @@ class Fused:
 
     def __call__(self, inputs: _Inputs, options: tuple[Any, ...] = ()) -> Tensor:
         """Compute the result; options must be hashable."""
-        if is_dynamo_compiling() or type(inputs[0]) not in PLAIN:
-            if not is_dynamo_compiling():
-                self.check(inputs, options)
+        if is_dynamo_compiling():
             return self.function(*inputs, *options)
         form = self._forms.get(options)
+        if form is not None:
+            try:  # what most calls come down to
+                found = form.known(threads.now, *inputs)
+            except ProgramFault:
+                return self.function(*inputs, *options)  # what the function makes of it
+            if found is not None and type(found) is not _Node:
+                return found
+        if type(inputs[0]) not in PLAIN:
+            self.check(inputs, options)
+            return self.function(*inputs, *options)
         if form is None:
             if len(self._forms) >= _MOST_FORMS:
                 self._forms.pop(next(iter(self._forms)), None)
@@ -87,9 +96,9 @@ class Fused:
             if type(found) is not _Node:
                 return found
             if _saved_tensors_hooks(True) is None and not (found.large and found.keeps(inputs)):
-                return _apply(found, *inputs)
+                return _apply(found, *inputs)  # what C left
         except ProgramFault:
-            pass  # what the function makes of it
+            pass
         return self.function(*inputs, *options)
 
     def check(self, inputs: _Inputs, options: tuple[Any, ...]) -> None:
@@ -116,38 +125,52 @@ class _Seen:
         self.calls, self.times = 0, 0
 
 
-class _Form:
-    """A function with its options.
+class _Composed:
+    """A function with its options, as its nodes have it.
+
+    They have not what is known of it: that leads to them, by ways that Python's collector does not see.
 
     Attributes:
-        known: The table of what calls lead to: a result, or a node that records.
+        name: The function's name.
         written: Of each input whether the function changes it.
     """
 
     def __init__(self, fused: Fused, options: tuple[Any, ...]) -> None:
-        self._fused = fused
+        self.name = fused.name
+        self._function = fused.function
         self._options = options
-        self._seen: dict[tuple[Any, ...], _Seen] = {}
-        self.known = native.torch_sequences(fused.name, fused.inputs)
         self.written = tuple([i in fused.written for i in range(fused.inputs)])
 
     def compose(self, inputs: Sequence[Optional[Tensor]]) -> Tensor:
         """Call the function itself."""
-        return self._fused.function(*inputs, *self._options)
+        return self._function(*inputs, *self._options)
 
     def spared(self, inputs: Sequence[Optional[Tensor]]) -> _Inputs:
         """Return inputs with copies of those that the function changes, for calls that are to leave no trace."""
-        written = self._fused.written
-        return tuple([t if t is None or i not in written else t.clone() for i, t in enumerate(inputs)])
+        return tuple([t.clone() if t is not None and changed else t for t, changed in zip(inputs, self.written)])
+
+
+class _Form:
+    """A function with its options, and what is known of it.
+
+    Attributes:
+        known: The table of what calls lead to: a result, or a node that records.
+        composed: The function.
+    """
+
+    def __init__(self, fused: Fused, options: tuple[Any, ...]) -> None:
+        self._seen: dict[tuple[Any, ...], _Seen] = {}
+        self.known = native.torch_sequences(fused.name, fused.inputs)
+        self.composed = _Composed(fused, options)
 
     def first(self, inputs: _Inputs) -> Tensor:
         """Compute what is not known, and find out whether it can be."""
         if unusual() or any(t is not None and type(t) not in PLAIN for t in inputs):
-            return self.compose(inputs)
+            return self.composed.compose(inputs)
         if torch._C._is_any_autocast_enabled() or torch.is_inference_mode_enabled():
-            return self.compose(inputs)
+            return self.composed.compose(inputs)
         if _saved_tensors_hooks(True) is not None or any(t is not None and t.layout != torch.strided for t in inputs):
-            return self.compose(inputs)
+            return self.composed.compose(inputs)
         recorded = is_grad_enabled()
         key = tuple(
             [None if t is None else (t.dtype, t.shape, t.stride(), recorded and t.requires_grad) for t in inputs]
@@ -163,23 +186,21 @@ class _Form:
         if seen.calls >= 2 ** max(seen.times, 1) and _apart(inputs):
             seen.calls, seen.times = 0, seen.times + 1
             self._learn(inputs)
-        return self.compose(inputs)
+        return self.composed.compose(inputs)
 
     def _learn(self, inputs: _Inputs) -> None:
         """Record calls with inputs, and their gradients if they need some, and know what two in a row did alike."""
         wanted = tuple([t is not None and is_grad_enabled() and t.requires_grad for t in inputs])
-        if any(wanted[i] for i in self._fused.written):
+        if any(w and changed for w, changed in zip(wanted, self.composed.written)):
             return
         try:
             agreed, between = False, -1
             with torch.autograd.set_multithreading_enabled(False), torch.set_grad_enabled(True in wanted):
                 for _ in range(_MOST_RECORDED):
-                    leaves = _detached(self.spared(inputs), wanted)
+                    leaves = _detached(self.composed.spared(inputs), wanted)
                     native.torch_record(True)
-                    changed = [
-                        (t, t._version) for i, t in enumerate(leaves) if i in self._fused.written and t is not None
-                    ]
-                    result = self.compose(leaves)
+                    changed = [(t, t._version) for t, w in zip(leaves, self.composed.written) if w and t is not None]
+                    result = self.composed.compose(leaves)
                     before, between = between, native.torch_recorded()
                     if not _all_seen(changed):
                         return
@@ -194,12 +215,12 @@ class _Form:
             if not agreed or not _is_whole():
                 return
             if True not in wanted:
-                _add(self.known, leaves, wanted, self.written, None, 0, between, (result,))
+                _add(self.known, leaves, wanted, self.composed.written, None, 0, between, (result,))
                 return
             leaves = _detached(leaves, (False,) * len(leaves))
-            node = _node_of(self, leaves, wanted, result.detach(), given, grads, between)
+            node = _node_of(self.composed, leaves, wanted, result.detach(), given, grads, between)
             if node is not None:
-                _add(self.known, leaves, wanted, self.written, node, 0, 0, ())
+                _add(self.known, leaves, wanted, self.composed.written, node, 0, 0, ())
         except RuntimeError:  # a function that has no gradient
             return
         finally:
@@ -232,26 +253,28 @@ def _is_whole() -> bool:
 
 
 @dataclasses.dataclass(eq=False)
-class _Node:
-    """How calls with some signature are recorded by autograd.
+class _Node(native.NodeBase):  # type: ignore[misc]
+    """How calls with some signature are recorded by autograd, which C does (capi/python_node.c) where large is empty.
 
     Attributes:
-        form: What is called.
+        composed: What is called.
         wanted: Which inputs get gradients.
         kept: The numbers of the inputs that the gradient reads.
         held: Those of the others, which only the gradient of the gradient does.
         large: Those of these that are large: a result of other functions among them would be kept for nothing.
-        shared: The place of the result among what is saved, or -1.
+        shared: The place of the result among what is saved beside the inputs kept, or -1.
+        saved: How much that is.
         forward: The table with the one sequence that leads to the result and what is to be saved.
         backward: The one that leads from the gradient by the result, the inputs kept, and what was saved.
     """
 
-    form: _Form
+    composed: _Composed
     wanted: tuple[bool, ...]
     kept: list[int]
     held: list[int]
     large: list[int]
     shared: int
+    saved: int
     forward: Any
     backward: Any
 
@@ -265,22 +288,22 @@ class _Node:
         for i, t in zip(self.kept, ctx.saved_tensors):
             inputs[i] = t
         for i, (t, seen, version) in zip(self.held, ctx.held):
-            if seen._version != version and i not in self.form._fused.written:
+            if seen._version != version and not self.composed.written[i]:
                 raise RuntimeError(
-                    f"{self.form.known.__name__}: one of the variables needed for the gradient of the gradient has "
+                    f"{self.composed.name}: one of the variables needed for the gradient of the gradient has "
                     f"been modified by an inplace operation: input {i + 1} is at version {seen._version}; expected "
                     f"version {version}"
                 )
             inputs[i] = t
         with torch.enable_grad():
-            taken = self.form.spared(inputs if recorded else _detached(inputs, self.wanted))
+            taken = self.composed.spared(inputs if recorded else _detached(inputs, self.wanted))
             of = [t for t, wanted in zip(taken, self.wanted) if wanted and t is not None]
-            result = self.form.compose(taken)
+            result = self.composed.compose(taken)
             return list(torch.autograd.grad(result, of, given, create_graph=recorded, allow_unused=True))
 
 
 def _node_of(
-    form: _Form,
+    composed: _Composed,
     inputs: _Inputs,
     wanted: tuple[bool, ...],
     result: Tensor,
@@ -304,14 +327,18 @@ def _node_of(
     reads = (given, *[inputs[i] for i in kept], *saved)
     if len(reads) > _MOST_INPUTS or 1 + len(extra) > _MOST_INPUTS:
         return None
-    name = form.known.__name__
+    name = composed.name
     forward, backward = native.torch_sequences(name, len(inputs)), native.torch_sequences(f"{name}'", len(reads))
     untouched = (False,) * len(reads)
-    if not _add(forward, inputs, (False,) * len(inputs), form.written, None, 0, between, (result, *extra)):
+    if not _add(forward, inputs, (False,) * len(inputs), composed.written, None, 0, between, (result, *extra)):
         return None
     if not _add(backward, reads, untouched, untouched, None, between, end, tuple(grads)):
         return None
-    return _Node(form, wanted, kept, held, large, shared, forward, backward)
+    node = _Node(composed, wanted, kept, held, large, shared, len(saved), forward, backward)
+    if not large:
+        tables = forward.__self__, backward.__self__
+        native.torch_node(node, *tables, wanted, tuple(kept), tuple(held), shared, len(saved))
+    return node
 
 
 def _aside(t: Tensor, wanted: bool) -> tuple[Tensor, Tensor]:
@@ -334,32 +361,32 @@ def _aside(t: Tensor, wanted: bool) -> tuple[Tensor, Tensor]:
 
 
 class _Recorded(torch.autograd.Function):
-    """A call that autograd records."""
+    """A call that autograd records: as C does it, and for what that leaves to Python."""
 
     @staticmethod
     def forward(ctx: Any, node: _Node, *inputs: Optional[Tensor]) -> Tensor:
         found = node.forward(executor_of(inputs[0]), *inputs)
-        ctx.node, ctx.whole = node, found is not None
+        ctx.node, whole = node, found is not None
         if found is None:  # as where memory was short
-            result, extra = node.form.compose(inputs), []
+            result, extra = node.composed.compose(inputs), []
         elif type(found) is tuple:
             result, *extra = found
         else:
             result, extra = found, []
-        if node.shared >= 0 and ctx.whole:
+        if node.shared >= 0 and whole:
             extra.insert(node.shared, result)
         ctx.save_for_backward(*[inputs[i] for i in node.kept], *extra)
         held: list[Any] = [inputs[i] for i in node.held]
-        ctx.held = [(*_aside(t, node.wanted[i]), t._version) for i, t in zip(node.held, held)]
+        ctx.held = tuple([(*_aside(t, node.wanted[i]), t._version) for i, t in zip(node.held, held)])
         return result
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         node, (given,) = ctx.node, gradients
-        grads = None
-        if ctx.whole and not is_grad_enabled():
+        grads, saved = None, ctx.saved_tensors
+        if len(saved) == len(node.kept) + node.saved and not is_grad_enabled():
             given = given if given.is_contiguous() else given.contiguous()
-            found = node.backward(executor_of(given), given, *ctx.saved_tensors)
+            found = node.backward(executor_of(given), given, *saved)
             if found is not None:
                 grads = list(found) if type(found) is tuple else [found]
         if grads is None:
@@ -369,3 +396,14 @@ class _Recorded(torch.autograd.Function):
 
 
 _apply = applied(_Recorded)
+
+
+def _by_c() -> None:
+    """Let C record calls, and compute their gradients."""
+    recorded: Any = _Recorded
+    given = (_saved_tensors_hooks, executor_of, _aside, recorded.forward, recorded.backward)
+    apply = super(torch.autograd.Function, recorded).apply
+    recorded.forward, recorded._backward_cls.apply = native.torch_nodes(recorded._backward_cls, apply, *given)
+
+
+_by_c()

@@ -81,7 +81,7 @@ class _EmbeddingGradient(Operation):
             return made
         named, order = torch.sort(index.reshape(-1).to(torch.int64), stable=True)
         bounds = torch.searchsorted(named, torch.arange(rows + 1, device=index.device))
-        given = g.reshape(-1, g.shape[-1])
+        given = g.reshape(-1, g.shape[-1]).contiguous()
         executor = executor_for(g.device)
         ops.embedding_gradient(executor, given, order, bounds[:-1], bounds[1:], made, padding, int(share))
         return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union, overload
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch import Tensor
 import hologram
 from hologram._built import is_number
 from hologram._kernel.call import Kernel as HologramKernel
-from hologram._kernel.call import exact
+from hologram._kernel.outside import exact
 from hologram._kernel.values import PRED
 from hologram.errors import DTypeError, InvalidArgumentError
 from hologram_torch._elementwise import ATLAS, GENERIC, MAKERS, Elementwise, doubles, traced
@@ -85,10 +86,10 @@ class Kernel:
         self._kernel = function if isinstance(function, HologramKernel) else hologram.kernel(function, static=static)
         functools.update_wrapper(self, self._kernel, updated=())
         self._name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', 'kernel')}"
-        while self._name in _KERNELS:  # another of this name, such as a function's made anew
+        while _KERNELS.setdefault(self._name, self) is not self:  # another has it, such as a function's made anew
             self._name += "_"
-        _KERNELS[self._name] = self
         self._functions: dict[Any, _Function] = {}
+        self._lock = threading.RLock()  # an interrupted call's handler may call again
 
     def __repr__(self) -> str:
         """Describe the kernel in one line."""
@@ -169,14 +170,16 @@ class Kernel:
         key = signature, exact(statics), self._kernel._numbers_outside()
         found = self._functions.get(key)
         if found is None:
-            self._kernel._watch()
-            key = signature, exact(statics), self._kernel._numbers_outside()
-            found = self._functions.get(key)
-        if found is None:
-            name = f"{self._name}({','.join(signature)})"
-            if name in (known.name for known in self._functions.values()):
-                name += f"#{len(self._functions)}"  # of other statics or numbers outside: this process alone knows it
-            found = self._functions[key] = _Function(name, self._kernel, signature, statics)
+            with self._lock:
+                self._kernel._watch()
+                key = signature, exact(statics), self._kernel._numbers_outside()
+                found = self._functions.get(key)
+                if found is None:
+                    name = f"{self._name}({','.join(signature)})"
+                    if name in (known.name for known in self._functions.values()):
+                        # Of other statics or numbers outside: this process alone knows it.
+                        name += f"#{len(self._functions)}"
+                    found = self._functions[key] = _Function(name, self._kernel, signature, statics)
         return found
 
     def _operator(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:

@@ -130,8 +130,11 @@ class _Norm(Operation):
     def backward(self, ctx: Any, *gradients: Any) -> Any:
         (x, weight, *numbers), g = ctx.saved_tensors, gradients[0]
         by_x, by_weight, by_bias = None, None, []
-        if g is not None and all(ctx.needs_input_grad[:2]) and _by_columns(x, weight, ctx):
-            by_x, *both = GRADIENTS(g, x, weight, *numbers, ctx.dim, ctx.eps)
+        together = None
+        if g is not None and all(ctx.needs_input_grad[:2]):
+            together = GRADIENTS if _by_columns(x, weight, ctx) else BY_ROWS if _by_rows(x, weight, ctx) else None
+        if together is not None:
+            by_x, *both = together(g, x, weight, *numbers, ctx.dim, ctx.eps)
             asked = (True, ctx.bias is not None and ctx.needs_input_grad[2])
             return (by_x, *(converted(t, x.dtype) if a else None for t, a in zip(both, asked)), None, None)
         if g is not None and (ctx.needs_input_grad[0] or ctx.needs_input_grad[1]):
@@ -145,14 +148,23 @@ class _Norm(Operation):
 
 
 def _by_columns(x: Tensor, weight: Optional[Tensor], ctx: Any) -> bool:
-    """Whether the gradients by weight and bias are sums of columns that a GPU finds in one pass over both arrays."""
-    if x.is_cpu or weight is None or ctx.bias not in (None, weight.shape) or len(ctx.needs_input_grad) != 5:
+    """Whether the gradients by weight and bias are sums of columns that a device finds in one pass over both arrays."""
+    if weight is None or ctx.bias not in (None, weight.shape) or len(ctx.needs_input_grad) != 5:
         return False
     rows = x.numel() // max(weight.numel(), 1)
-    if not x.is_contiguous() or not weight.is_contiguous() or not 32 < rows <= 1 << 16:
+    if not x.is_contiguous() or not weight.is_contiguous() or rows <= 32:
+        return False
+    if weight.numel() < 8 if x.is_cpu else rows > 1 << 16:
         return False
     lead = x.ndim - weight.ndim
     return list(ctx.dim) == list(range(lead, x.ndim)) and weight.shape == x.shape[lead:]
+
+
+def _by_rows(x: Tensor, weight: Optional[Tensor], ctx: Any) -> bool:
+    """Whether weight and bias have a number for each row, as in batch norms: the gradients by them are all it takes."""
+    if weight is None or ctx.bias not in (None, weight.shape) or len(ctx.needs_input_grad) != 5 or not x.numel():
+        return False
+    return list(weight.shape) == [1 if i in ctx.dim else n for i, n in enumerate(x.shape)]
 
 
 class _NormGradient(Operation):
@@ -218,11 +230,11 @@ class _LayerNormGradients(_NormGradient):
     Those by weight and bias are left in the type that they are added up in.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
         self.composed = _centred
         tensors = "Tensor gradient, Tensor input, Tensor weight, Tensor mean, Tensor variance"
         schema = f"({tensors}, int[] dim, float eps) -> (Tensor, Tensor, Tensor)"
-        Operation.__init__(self, "layer_norm_gradients", schema)
+        Operation.__init__(self, name, schema)
 
     def others(self, g: Tensor, product: Tensor, weight: Sequence[Tensor]) -> tuple[Tensor, ...]:
         return sum_to(product, weight[0].shape), sum_to(g, weight[0].shape)
@@ -244,6 +256,26 @@ class _LayerNormGradients(_NormGradient):
         return results
 
 
+class _BatchNormGradients(_LayerNormGradients):
+    """The same where weight and bias have a number for each row.
+
+    The sums over a row that the gradient by the input takes are then those of weight and bias: with s = 1/√(var + eps),
+    p = Σ g (x − mean) s and q = Σ g it is (g − q/n − (x − mean) s p/n) · weight · s.
+    """
+
+    def forward(self, *arguments: Any) -> tuple[Tensor, ...]:
+        g, x, weight, mean, variance, dim, eps = arguments
+        _, *both = self.fake(*arguments)
+        g = contiguous(g) if x.is_contiguous() else g
+        scale = OPERATIONS["inverse_deviation"](variance, eps)
+        rows = [n for i, n in enumerate(x.shape) if i not in dim]
+        of_rows = [t.view(rows) for t in both]
+        ops.layer_norm_parameter_gradients(executor_for(x.device), g, x, mean, scale, *of_rows, axis=tuple(dim))
+        count = float(x.numel() // weight.numel())
+        made = OPERATIONS["batch_norm_slope"](g, x, mean, scale, weight, *both, count)
+        return converted(made, x.dtype), *both
+
+
 def _centred(x: Tensor, dim: Sequence[int], eps: float) -> Tensor:
     middle = MEAN(x, dim, True)
     spread = MEAN(OPERATIONS["mse"](x, middle), dim, True)
@@ -258,6 +290,7 @@ def _scaled(x: Tensor, dim: Sequence[int], eps: float) -> Tensor:
 
 SOFTMAX = _Softmax("softmax", _SoftmaxGradient("softmax_gradient"))
 LOG_SOFTMAX = _Softmax("log_softmax", _SoftmaxGradient("log_softmax_gradient"))
-GRADIENTS = _LayerNormGradients()
+GRADIENTS = _LayerNormGradients("layer_norm_gradients")
+BY_ROWS = _BatchNormGradients("batch_norm_gradients")
 LAYER_NORM = _Norm("layer_norm", 2, ("weight", "bias"), _centred)
 RMS_NORM = _Norm("rms_norm", 1, ("weight",), _scaled)

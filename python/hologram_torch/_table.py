@@ -316,6 +316,11 @@ ROWS: list[Row] = [
         "standardized", lambda x, m, v, w, b, eps: (x - m) * h.rsqrt(v + eps) * w + b,
         "(x − mean) / √(variance + eps) · weight + bias", ("input", "mean", "variance", "weight", "bias"), "floating",
     ),
+    Row(
+        "batch_norm_slope", lambda g, x, m, s, w, p, q, n: (g - q / n - (x - m) * (s * p / n)) * (w * s),
+        "(gradient − by_bias / n − (x − mean) · scale · by_weight / n) · weight · scale",
+        ("gradient", "input", "mean", "scale", "weight", "by_weight", "by_bias"), "floating",
+    ),
     Row("inverse_deviation", lambda v, eps: h.rsqrt(v + eps), "1 / √(v + eps)", ("variance",), "floating"),
 ]  # fmt: skip
 """All element-wise operations."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
 
 import numpy as np
 import torch
@@ -19,7 +19,10 @@ from hologram_torch._listing import narrowed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Update"]
+__all__ = ["Ready", "Update"]
+
+_MOST_READY = 16
+"""How many different lists are remembered; beyond that it begins anew."""
 
 
 class _Plan(NamedTuple):
@@ -28,6 +31,21 @@ class _Plan(NamedTuple):
     program: Program
     slots: list[int]
     numbers: list[int]
+
+
+class _Part(NamedTuple):
+    """Lists of tensors that one program is for: where among all tensors those are that it takes; None: all in order."""
+
+    device: torch.device
+    plan: _Plan
+    places: Optional[list[int]]
+
+
+class Ready(NamedTuple):
+    """Tensors that nothing refuses."""
+
+    arrays: tuple[Tensor, ...]
+    parts: list[_Part]
 
 
 class Update:
@@ -44,72 +62,86 @@ class Update:
         self._kernel = Kernel(function)
         self._inputs = inputs
         self._plans: dict[tuple[torch.dtype, ...], _Plan] = {}
+        self._ready: dict[bytes, list[_Part]] = {}  # by all that decides about them
 
-    def check(self, given: Sequence[Sequence[Tensor]], numbers: int) -> None:
-        """Refuse what a call would, before anything is changed.
+    def ready(self, given: Sequence[Sequence[Tensor]], numbers: int) -> Ready:
+        """Find out how lists of tensors are computed with, before anything is changed.
 
         Args:
-            given: Lists of the inputs, of which those at the end may be missing: they are such as the first.
-            numbers: How many numbers the call has.
+            given: Lists of the inputs and then the outputs, which may be inputs; input 1 alone is none.
+            numbers: How many numbers the function takes.
 
         Raises:
-            TypeError: A tensor has no float dtype.
-            ValueError: The shapes of a list's tensors differ, or elements of one that is written share memory.
+            TypeError: A tensor has no float dtype, or is sparse.
+            ValueError: The shapes of a list's tensors differ, elements of one that is written share memory, or it is
+                a negative view.
         """
-        seen = set()
-        for tensors in given:
+        arrays = tuple([t for tensors in given for t in tensors])
+        looks = native.torch_looks(arrays)
+        if looks is None:
+            given = [(tensors[0], tensors[1].resolve_neg(), *tensors[2:]) for tensors in given]
+            arrays = tuple([t for tensors in given for t in tensors])
+        parts = None if looks is None else self._ready.get(looks)
+        if parts is None:
+            parts = self._sorted(given, numbers)
+            if looks is not None:
+                if len(self._ready) >= _MOST_READY:
+                    self._ready.clear()
+                self._ready[looks] = parts
+        return Ready(arrays, parts)
+
+    def _sorted(self, given: Sequence[Sequence[Tensor]], numbers: int) -> list[_Part]:
+        kinds: dict[tuple[Any, ...], list[int]] = {}
+        for at, tensors in enumerate(given):
             first = tensors[0]
             shape, device = first.shape, first.device
-            if 0 in shape:
-                continue
-            key = (device, *[t.dtype for t in tensors])
-            if key not in seen:
-                missing = self._inputs - len(tensors)
-                dtypes = [t.dtype for t in tensors] + [first.dtype] * missing
-                # The outputs are the first input and those from the third on.
-                self._plan((*dtypes, first.dtype, *dtypes[2:]), numbers)
-                executor_for(device)
-                seen.add(key)
             for i, t in enumerate(tensors):
+                if t.layout != torch.strided:
+                    raise DTypeError(f"{self._name}: a tensor has layout {t.layout}; expected dense ones")
                 if t is not first and (t.shape != shape or t.device != device):
                     raise InvalidArgumentError(
-                        f"{self._name}: tensors have shapes {tuple(first.shape)} on {first.device} and "
-                        f"{tuple(t.shape)} on {t.device}; expected the same"
+                        f"{self._name}: tensors have shapes {tuple(shape)} on {device} and {tuple(t.shape)} on "
+                        f"{t.device}; expected the same"
+                    )
+                if i != 1 and t.is_neg():
+                    raise InvalidArgumentError(
+                        f"{self._name}: a tensor is a negative view, whose memory has the other signs; it is written"
                     )
                 if i != 1 and not t.is_contiguous() and torch._debug_has_internal_overlap(t) == 1:
                     raise InvalidArgumentError(
                         f"{self._name}: elements of a tensor of shape {tuple(t.shape)} and strides {t.stride()} share "
                         "memory; it is written"
                     )
+            if 0 not in shape:
+                kinds.setdefault((device, *[t.dtype for t in tensors]), []).append(at)
+        parts = []
+        for (device, *types), lists in kinds.items():
+            plan = self._plan(tuple(types), numbers)
+            executor_for(device)  # which there may be none for
+            places = [at * len(types) + i for at in lists for i in plan.slots]
+            whole = places == list(range(len(given) * len(types)))
+            parts.append(_Part(device, plan, None if whole else places))
+        return parts
 
-    def __call__(self, given: Sequence[Sequence[Tensor]], numbers: Sequence[float]) -> None:
+    def __call__(self, ready: Ready, numbers: Sequence[float]) -> None:
         """Compute the function of each of several lists of tensors, where gradients are not recorded.
 
         Args:
-            given: Lists of the inputs and then the outputs, which may be inputs.
+            ready: The lists.
             numbers: The numbers, the same for all.
-
-        Raises:
-            TypeError: A tensor has no float dtype.
-            ValueError: The shapes of a list's tensors differ.
         """
-        kinds: dict[tuple[Any, ...], list[Sequence[Tensor]]] = {}
-        for tensors in given:
-            if tensors[0].numel():
-                kinds.setdefault((tensors[0].device, *[t.dtype for t in tensors]), []).append(tensors)
-        for (device, *types), lists in kinds.items():
-            dtypes = tuple(types)
-            plan = self._plan(dtypes, len(numbers))
-            executor, slots = executor_for(device), plan.slots
-            arrays = tuple([tensors[i] for tensors in lists for i in slots])
+        for device, plan, places in ready.parts:
+            executor = executor_for(device)
+            arrays = ready.arrays if places is None else tuple([ready.arrays[i] for i in places])
             passed = tuple([numbers[i] for i in plan.numbers])
             done = 0
             while done < len(arrays):
                 done += native.launch_each(executor, plan.program, arrays[done:], passed)
                 if done < len(arrays):  # something that is taken in Python, or refused
-                    bound = dict(zip(plan.program._names, (*arrays[done : done + len(slots)], *passed)))
+                    slots = len(plan.slots)
+                    bound = dict(zip(plan.program._names, (*arrays[done : done + slots], *passed)))
                     executor.launch(plan.program, bound)
-                    done += len(slots)
+                    done += slots
 
     def _plan(self, dtypes: tuple[torch.dtype, ...], numbers: int) -> _Plan:
         plan = self._plans.get(dtypes)

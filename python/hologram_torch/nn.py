@@ -248,6 +248,8 @@ class Linear(_Layer, torch.nn.Linear):
 
 
 _FUSED: dict[type, str] = {ReLU: "relu", SiLU: "silu", Tanh: "tanh", Sigmoid: "sigmoid", GELU: "gelu"}
+_LINEAR_PARAMETERS = {"weight", "bias"}
+_CALL = torch.nn.Module.__call__  # which torch.fx replaces while it traces
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
@@ -256,7 +258,8 @@ def _plain(layer: torch.nn.Module) -> bool:
     state = layer.__dict__
     if state.get("backend") is not None or "forward" in state or state.get("_compiled_call_impl") is not None:
         return False
-    return not any(state[hooks] for hooks in _HOOKS)
+    forward, before, backward, after = _HOOKS
+    return not (state[forward] or state[before] or state[backward] or state[after])
 
 
 class Sequential(torch.nn.Sequential):
@@ -267,21 +270,26 @@ class Sequential(torch.nn.Sequential):
 
     def forward(self, input: Any) -> Any:
         layers = list(self._modules.values())
-        hooked = torch.nn.modules.module._has_any_global_hook()
+        hooked = torch.nn.modules.module._has_any_global_hook() or torch.nn.Module.__call__ is not _CALL
         i = 0
         while i < len(layers):
             layer: Any = layers[i]
             i += 1
+            if (
+                type(layer) is not Linear
+                or hooked
+                or not _plain(layer)
+                or layer.activation is not None
+                or not (parameters := layer.__dict__["_parameters"]).keys() >= _LINEAR_PARAMETERS
+            ):
+                input = layer(input)
+                continue
             after: Any = layers[i] if i < len(layers) else None
-            name = _FUSED.get(type(after)) if type(layer) is Linear and not hooked else None
-            if name is None or not (_plain(layer) and _plain(after)) or layer.activation is not None:
-                input = layer(input)
-                continue
-            if name == "gelu" and after.approximate != "none":
-                input = layer(input)
-                continue
-            input = F.linear(input, layer.weight, layer.bias, activation=name)
-            i += 1
+            name = _FUSED.get(type(after))
+            if name is not None and (not _plain(after) or (name == "gelu" and after.approximate != "none")):
+                name = None
+            i += name is not None
+            input = F.linear(input, parameters["weight"], parameters["bias"], activation=name)
         return input
 
 

@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import functools
 import math
-import operator
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 import torch
+import torch.optim.optimizer as torch_optimizer
 from torch import Tensor
+from torch.autograd import profiler
 
 import hologram as h
-from hologram.errors import DTypeError, InvalidArgumentError
+from hologram._ffi import native
+from hologram.errors import InvalidArgumentError
 from hologram_torch import functional as F
 from hologram_torch._elementwise import opmath
-from hologram_torch._update import Update
+from hologram_torch._operation import is_dynamo_compiling, is_grad_enabled
+from hologram_torch._update import Ready, Update
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,6 +31,8 @@ __all__ = ["SGD", "Adam", "AdamW", "clip_grad_norm_"]
 
 
 _V = Any  # an element, or a number
+
+_set_grad_enabled = torch._C._set_grad_enabled
 
 
 def _sgd(p: Any, g: Any, lr: Any, decay: Any) -> Any:
@@ -63,62 +68,84 @@ _SGD, _SGD_MOMENTUM = Update("sgd", _sgd, 2), Update("sgd_momentum", _sgd_moment
 _ADAM, _AMSGRAD = Update("adam", _adam, 4), Update("amsgrad", _amsgrad, 5)
 
 
-def _closed(closure: Optional[Callable[[], Any]]) -> Any:
-    if closure is None:
-        return None
-    with torch.enable_grad():
-        return closure()
-
-
 def _refuse(what: str, group: dict[str, Any]) -> None:
     for name in ("fused", "capturable", "differentiable"):
         if group.get(name):
             raise InvalidArgumentError(f"{what}: {name} is {group[name]!r}; this optimiser has it not")
 
 
-def _checked(
-    optimizer: torch.optim.Optimizer, update: Callable[[dict[str, Any]], tuple[Update, int, tuple[str, ...]]]
-) -> list[tuple[dict[str, Any], list[tuple[Tensor, Tensor]]]]:
-    """Return each group with its parameters that have a gradient, and that; nothing is changed if one is refused.
+def _gradients(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> list[tuple[Tensor, Tensor]]:
+    """Return a group's parameters that have a gradient, and that; negated if the group maximises."""
+    _refuse(type(optimizer).__name__, group)
+    found = [(p, g) for p in group["params"] if (g := p.grad) is not None]
+    return [(p, F.neg(g.resolve_neg())) for p, g in found] if group.get("maximize") else found
 
-    Args:
-        optimizer: The optimiser.
-        update: What a group is changed by, how many numbers that takes, and the names of the states that it reads.
+
+def _watched(optimizer: Any) -> bool:
+    """Whether somebody is told of an optimiser's steps."""
+    if is_dynamo_compiling() or profiler._is_profiler_enabled:
+        return True
+    return bool(
+        optimizer._optimizer_step_pre_hooks
+        or optimizer._optimizer_step_post_hooks
+        or torch_optimizer._global_optimizer_pre_hooks
+        or torch_optimizer._global_optimizer_post_hooks
+    )
+
+
+def _step(compute: Callable[[Any], None]) -> Callable[..., Any]:
+    """Make the method step, of what computes one.
+
+    What torch has around a step, hooks and a mark for profilers, takes longer than a small one: it is there if somebody
+    is told of them.
     """
-    groups = [(group, _gradients(type(optimizer).__name__, group)) for group in optimizer.param_groups]
-    seen: list[Any] = []  # what is checked, but what torch holds gradients to: their parameters' shapes and devices
-    for group, found in groups:
-        program, _, kept = update(group)
-        for p, g in found:
-            state = optimizer.state.get(p)
-            seen += (program, p, p.dtype, p.is_contiguous(), g.dtype, *(map(state.get, kept) if state else ()))
-    before = vars(optimizer).get("_hologram_checked", ())
-    if len(before) == len(seen) and all(map(operator.is_, before, seen)):
-        return groups
-    for group, found in groups:
-        program, numbers, kept = update(group)
-        lists = []
-        for p, g in found:
-            states = map(optimizer.state.get(p, {}).get, kept)  # get makes none
-            lists.append((p, g, *[state for state in states if state is not None]))
-        program.check(lists, numbers)
-    vars(optimizer)["_hologram_checked"] = seen
-    return groups
+
+    @functools.wraps(compute)
+    def whole(self: Any, closure: Optional[Callable[[], Any]] = None) -> Any:
+        loss, recorded = None, is_grad_enabled()
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        _set_grad_enabled(False)
+        try:
+            compute(self)
+        finally:
+            _set_grad_enabled(recorded)
+        return loss
+
+    around: Any = torch.optim.Optimizer.profile_hook_step(whole)
+
+    @functools.wraps(compute)
+    def step(self: Any, closure: Optional[Callable[[], Any]] = None) -> Any:
+        # A class that has a step of its own, which calls this one, has them around that.
+        if _watched(self) and getattr(type(self).step, "computed", None) is compute:
+            return around(self, closure)
+        return whole(self, closure)
+
+    step.computed = compute  # type: ignore[attr-defined]
+    step.hooked = True  # type: ignore[attr-defined]  # so torch leaves it as it is
+    return step
 
 
-def _gradients(what: str, group: dict[str, Any]) -> list[tuple[Tensor, Tensor]]:
-    """Return the parameters that have a gradient, and that; negated if the group maximises."""
-    _refuse(what, group)
-    found = []
-    for p in group["params"]:
-        if p.grad is not None:
-            if p.grad.layout != torch.strided:
-                raise DTypeError(f"{what}: a gradient has layout {p.grad.layout}; expected dense ones")
-            found.append((p, F.neg(p.grad) if group.get("maximize") else p.grad))
-    return found
+class _Optimizer:
+    """What the optimisers share."""
+
+    param_groups: list[dict[str, Any]]
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Let gradients go or, if asked, set them to zero; see torch.optim.Optimizer.zero_grad."""
+        params = [p for group in self.param_groups for p in group["params"]]
+        grads = [] if set_to_none else [g for p in params if (g := p.grad) is not None]
+        if _watched(self) or any(type(g) is not Tensor or g.requires_grad or g.layout != torch.strided for g in grads):
+            super().zero_grad(set_to_none)  # type: ignore[misc]
+        elif grads:
+            torch._foreach_zero_(grads)
+        elif set_to_none:
+            for p in params:
+                p.grad = None
 
 
-class SGD(torch.optim.SGD):
+class SGD(_Optimizer, torch.optim.SGD):
     """Gradient descent with momentum, Nesterov's or not, and weight decay; see torch.optim.SGD.
 
     A step that is refused changes no parameter and no state.
@@ -128,35 +155,36 @@ class SGD(torch.optim.SGD):
         ValueError: At a step: fused, capturable or differentiable is asked for, or a parameter's elements share memory.
     """
 
-    @staticmethod
-    def _update(group: dict[str, Any]) -> tuple[Update, int, tuple[str, ...]]:
-        return (_SGD_MOMENTUM, 5, ("momentum_buffer",)) if group["momentum"] else (_SGD, 2, ())
-
-    @torch.no_grad()
-    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
-        """Do a step; closure computes the loss anew."""
-        loss = _closed(closure)
-        for group, found in _checked(self, self._update):
-            lr, decay, momentum = (float(group[name]) for name in ("lr", "weight_decay", "momentum"))
+    @_step
+    def step(self) -> None:
+        """Do a step; a closure that is given computes the loss anew, which is returned."""
+        made: dict[Tensor, Tensor] = {}  # first momenta
+        work: list[tuple[Update, Ready, list[float]]] = []
+        for group in self.param_groups:
+            found = _gradients(self, group)
+            lr, decay, momentum = float(group["lr"]), float(group["weight_decay"]), float(group["momentum"])
             if not momentum:
-                _SGD([(p, g, p) for p, g in found], [lr, decay])
+                work.append((_SGD, _SGD.ready([(p, g, p) for p, g in found], 2), [lr, decay]))
                 continue
             first: list[tuple[Tensor, ...]] = []
             later: list[tuple[Tensor, ...]] = []
             for p, g in found:
-                state = self.state[p]
-                b = state.get("momentum_buffer")
-                fresh = b is None
+                b = self.state[p].get("momentum_buffer") if p in self.state else made.get(p)
                 if b is None:
-                    b = state["momentum_buffer"] = torch.zeros_like(p)
-                (first if fresh else later).append((p, g, b, p, b))
+                    b = made[p] = torch.zeros_like(p)
+                    first.append((p, g, b, p, b))
+                else:
+                    later.append((p, g, b, p, b))
             nesterov = float(group["nesterov"])
-            _SGD_MOMENTUM(first, [lr, decay, momentum, 1.0, nesterov])
-            _SGD_MOMENTUM(later, [lr, decay, momentum, 1.0 - group["dampening"], nesterov])
-        return loss
+            for lists, keep in ((first, 1.0), (later, 1.0 - group["dampening"])):
+                work.append((_SGD_MOMENTUM, _SGD_MOMENTUM.ready(lists, 5), [lr, decay, momentum, keep, nesterov]))
+        for p, b in made.items():
+            self.state[p]["momentum_buffer"] = b
+        for update, ready, numbers in work:
+            update(ready, numbers)
 
 
-class Adam(torch.optim.Adam):
+class Adam(_Optimizer, torch.optim.Adam):
     """Adam of Kingma and Ba, with weight decay in the gradient and AMSGrad; see torch.optim.Adam.
 
     A step that is refused changes no parameter and no state.
@@ -168,39 +196,48 @@ class Adam(torch.optim.Adam):
 
     _decoupled = False
 
-    @staticmethod
-    def _update(group: dict[str, Any]) -> tuple[Update, int, tuple[str, ...]]:
-        kept = ("exp_avg", "exp_avg_sq")
-        return (_AMSGRAD, 8, (*kept, "max_exp_avg_sq")) if group["amsgrad"] else (_ADAM, 8, kept)
-
-    @torch.no_grad()
-    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
-        """Do a step; closure computes the loss anew."""
-        loss = _closed(closure)
-        for group, found in _checked(self, self._update):
-            lr, decay, eps = (float(group[name]) for name in ("lr", "weight_decay", "eps"))
-            b1, b2 = (float(beta) for beta in group["betas"])
-            decoupled = group.get("decoupled_weight_decay", self._decoupled)
-            update, _, kept = self._update(group)
-            for p, _ in found:
-                state = self.state[p]
-                if not state:
-                    state["step"] = torch.zeros((), dtype=torch.float32)
-                    state.update((name, torch.zeros_like(p)) for name in kept)
-            if not found:
-                continue
-            torch._foreach_add_([self.state[p]["step"] for p, _ in found], 1.0)
-            steps: dict[float, list[tuple[Tensor, ...]]] = {}  # which differ where parameters had no gradient
+    @_step
+    def step(self) -> None:
+        """Do a step; a closure that is given computes the loss anew, which is returned."""
+        made: dict[Tensor, dict[str, Tensor]] = {}  # first states
+        work: list[tuple[dict[str, Any], Update, list[tuple[Tensor, ...]], Ready]] = []
+        steps: list[Tensor] = []
+        for group in self.param_groups:
+            found = _gradients(self, group)
+            kept = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
+            lists: list[tuple[Tensor, ...]] = []
             for p, g in found:
-                state = self.state[p]
+                state = self.state[p] if p in self.state else made.get(p)
+                if not state:
+                    state = made[p] = {"step": torch.zeros((), dtype=torch.float32)}
+                    state.update((name, torch.zeros_like(p)) for name in kept)
                 states = [state[name] for name in kept]
-                steps.setdefault(state["step"].item(), []).append((p, g, *states, p, *states))
-            for count, lists in steps.items():
-                # Each is rounded to f32 once: 1 − b2 of a rounded b2 has few digits.
-                numbers = [1 - lr * decay if decoupled else 1.0, 0.0 if decoupled else decay, 1 - b1, b2, 1 - b2]
-                numbers += [lr / (1 - b1**count), math.sqrt(1 - b2**count), eps]
-                update(lists, numbers)
-        return loss
+                steps.append(state["step"])
+                lists.append((p, g, *states, p, *states))
+            update = _AMSGRAD if group["amsgrad"] else _ADAM
+            work.append((group, update, lists, update.ready(lists, 8)))
+        for p, state in made.items():
+            self.state[p].update(state)
+        counts = native.torch_counts(tuple(steps), True) if steps else []
+        if counts is None:
+            torch._foreach_add_(steps, 1)  # integers too
+            counts = [step.item() for step in steps]
+        at = 0
+        for group, update, lists, ready in work:
+            own = counts[at : at + len(lists)]
+            at += len(lists)
+            for count in dict.fromkeys(own):  # which differ where parameters had no gradient
+                if len(set(own)) > 1:
+                    ready = update.ready([tensors for tensors, n in zip(lists, own) if n == count], 8)
+                update(ready, self._numbers(group, count))
+
+    def _numbers(self, group: dict[str, Any], count: float) -> list[float]:
+        lr, decay, eps = float(group["lr"]), float(group["weight_decay"]), float(group["eps"])
+        b1, b2 = (float(beta) for beta in group["betas"])
+        decoupled = group.get("decoupled_weight_decay", self._decoupled)
+        # Each is rounded to f32 once: 1 − b2 of a rounded b2 has few digits.
+        numbers = [1 - lr * decay if decoupled else 1.0, 0.0 if decoupled else decay, 1 - b1, b2, 1 - b2]
+        return [*numbers, lr / (1 - b1**count), math.sqrt(1 - b2**count), eps]
 
 
 class AdamW(Adam, torch.optim.AdamW):

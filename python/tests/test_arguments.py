@@ -420,10 +420,57 @@ assert asked.count(memoryview) == 1
         ),
         (
             lambda x, m: hg.ops.cross_entropy_loss(m, np.array([0, 1, 2])),
-            "pred 12, target 3; target holds probabilities, in pred's shape; of classes nll is the loss",
+            "target .3,.; target holds probabilities, in pred's shape; of classes nll is the loss",
         ),
-        (lambda x, m: hg.ops.mse_loss(m, x), "pred 12, target 3; n takes the first of each"),
+        (lambda x, m: hg.ops.mse_loss(m, x), r"the numbers of elements differ: pred \(3, 4\), target \(3,\)$"),
+        (lambda x, m: hg.ops.vector_add(m, x), r"not broadcast together: a \(3, 4\), b \(3,\)$"),
+        (lambda x, m: hg.ops.fill(x), r"missing required argument: 'value'$"),
+        (
+            lambda x, m: hg.ops.where(x, x, x),
+            r"mask has dtype f32; expected bool, or u8; write mask.astype\(bool\)$",
+        ),
+        (lambda x, m: hg.ops.embedding(m, np.int32([1])), r"index has dtype i32; .*; write index.astype\(np.int64\)$"),
+        (
+            lambda x, m: hg.kernel(lambda a: np.sum(a))(x),
+            "numpy.sum is not there in kernels; a kernel sees one",
+        ),
+        (lambda x, m: hg.kernel(lambda a: a)(x, x), r"too many positional arguments; it is called as lambda\(a\)$"),
+        (lambda x, m: hg.kernel(lambda a: a)([1]), "a is a list; .*; np.array makes one of it$"),
+        (lambda x, m: hg.ops.mse_loss(m[0], x), r"pred \(4,\), target \(3,\); n takes the first of each"),
+        (lambda x, m: hg.ops.mse_loss(m.T, x), r"not broadcast: write np.broadcast_to\(target, pred.shape\)"),
+        (
+            lambda x, m: hg.ops.vector_clip(x, min_val=x, max_val=1),
+            r"min_val is a ndarray; .*number; hologram.clip\(…\)",
+        ),
+        (
+            lambda x, m: hg.ops.scalar_mul(x, scalar=x),
+            r"scalar is a ndarray; expected a number; hologram.ops.vector_mul",
+        ),
+        (lambda x, m: hg.ops.vector_add(x, [1, 2, 3]), "b: expected a Buffer.*, got list; np.array makes one of it"),
+        (
+            lambda x, m: hg.ops.vector_add(x, x.astype("f8")),
+            r"b has dtype f64, and a has f32.*; write a.astype\(np.float64\), or b.astype\(np.float32\)$",
+        ),
+        (
+            lambda x, m: hg.ops.vector_mul(x.astype("i4"), x),
+            r"b has dtype f32, and a has i32.*; write a.astype\(np.float64\) and b.astype\(np.float64\)$",
+        ),
+        (lambda x, m: hg.ops.vector_mul(x, x > 0), r"b has dtype bool, and a has f32.*; write b.astype\(np.float32\)$"),
+        (lambda x, m: hg.ops.vector_mul(x, 1, x.astype("f8")), "c has dtype f64.*; give c as an array of float32$"),
+        (
+            lambda x, m: hg.ops.sigmoid(x.astype("i4")),
+            r"dtype i32 is not supported; .*; write input.astype\(np.float64\)",
+        ),
+        (
+            lambda x, m: hg.ops.embedding(np.arange(2), m),
+            r"; write table.astype.*, or is the order another\? It is table, i",
+        ),
         (lambda x, m: hg.ops.vector_exp(x > 0), "dtype bool is not supported"),
+        (lambda x, m: hg.ops.vector_add(x, np.zeros(3, "u1, f4")["f1"]), "^vector_add: b: strides .* make a copy"),
+        (
+            lambda x, m: hg.ops.vector_add(x, np.zeros(13, "u1")[1:].view("f4")),
+            "^vector_add: b: address .* aligned copy",
+        ),
         (lambda x, m: hg.ops.reduce_mean(x), "reduce_mean'; divide reduce_sum by the number of elements"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import signal
 import threading
 from typing import Any
 
@@ -236,3 +237,26 @@ def test_importing_hologram_does_not_import_kernels() -> None:
         "assert hologram._KERNELS == set(hologram._kernel.__all__)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_a_handler_that_runs_while_a_kernel_is_traced_computes_with_numbers() -> None:
+    seen: list[Any] = []
+
+    def handler(*_: object) -> None:
+        seen.append([hologram.sqrt(4.0), hologram.maximum(1, 3), divmod(7, 2), list(hologram.range(3))])
+        seen.append(hologram.sqrt(np.float32([4.0])))
+
+    def interrupted() -> float:
+        signal.raise_signal(signal.SIGINT)
+        return float("inf")
+
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        f = hologram.kernel(lambda x: hologram.minimum(x * hologram.sqrt(2.0), interrupted()))
+        assert_same(f(x := np.float32([1, 3])), x * np.float32(2**0.5))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert seen[0] == [2.0, 3, (3, 1), [0, 1, 2]]
+    assert [type(value) for value in seen[0]] == [float, int, tuple, list]
+    assert_same(seen[1], np.float32([2.0]))
+    assert f.atlas.count("sqrt") == 0

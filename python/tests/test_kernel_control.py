@@ -165,7 +165,10 @@ def test_more_rounds_than_a_loop_has_are_a_fault(monkeypatch: pytest.MonkeyPatch
     n = np.array([7, 8, 2**63 - 1, -(2**63)]) if not constant else np.full(4, 8)
     assert f(n, 6, **fixed).tolist() == ([6, 6, 6, 0] if not constant else [6] * 4)
     assert f(n[:1], 8, **{"fixed": 7} if constant else {}).tolist() == [7]
-    with pytest.raises(hologram.ProgramFault, match=r"a loop has more than 7 rounds, .* lane (?s:.)*for _ in") as e:
+    with pytest.raises(
+        hologram.ProgramFault,
+        match=r"a loop has more than 7 rounds, .* at element \[[0-3]\] of the shape \(4,\)\n(?s:.)*for _ in",
+    ) as e:
         f(n, 8, **fixed)
     assert e.value.lane == (0 if constant else 1)
 

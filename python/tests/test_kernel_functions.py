@@ -82,6 +82,36 @@ def test_zeros_of_both_signs_make_programs_of_their_own(kind: Any) -> None:
             assert_same(made, x * k)
 
 
+def test_helpers_and_what_they_name_are_those_of_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.ones(1, np.float32)
+    kernels = [hologram.kernel(lambda x: scaled(x)), hologram.kernel(lambda x: by_kernel(x) + 0)]
+    for f in kernels:
+        assert f(x).tolist() == [FACTOR + 1]
+        with monkeypatch.context() as m:
+            m.setitem(globals(), "FACTOR", 5)
+            assert f(x).tolist() == [6]
+            m.setitem(globals(), "plus_one", lambda x: x - 1)
+            assert f(x).tolist() == [4]
+        assert f(x).tolist() == [FACTOR + 1]
+        assert len(f._cache) == 3
+
+
+FACTOR = 2
+
+
+def plus_one(x: Any) -> Any:
+    return x + 1 if FACTOR else scaled(x)
+
+
+def scaled(x: Any) -> Any:
+    return plus_one(x * FACTOR)
+
+
+@hologram.kernel
+def by_kernel(x: Any) -> Any:
+    return scaled(x)
+
+
 def test_numbers_from_outside_may_be_named_inside_or_come_late(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.ones(2)
     inside = [

@@ -183,6 +183,23 @@ def test_shifts_remainders_and_extremes() -> None:
 
 
 @numpy_2
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if d[0] in "iu"])
+def test_quotients_by_numbers_are_rounded_down(dtype: str) -> None:
+    """By positive and negative ones, of all that lies beside their multiples and at the ends of the type."""
+    ends = np.iinfo(dtype)
+    for number in (1, 2, 7, 100, ends.max, -1, -7, ends.min):
+        if (number < 0 and dtype[0] == "u") or number == 0:
+            continue
+        multiples = [number * k + rest for k in range(-3, 4) for rest in (-1, 0, 1)]
+        values = [x for x in (*multiples, ends.min, ends.min + 1, ends.max - 1, ends.max) if ends.min <= x <= ends.max]
+        if number == -1:  # the quotient of the least wraps, of which numpy warns
+            values = [x for x in values if x != ends.min]
+        x = np.array(values, dtype)
+        for got, expected in zip(hologram.kernel(floor_and_rest, static="y")(x, y=number), (x // number, x % number)):
+            assert got.dtype == expected.dtype
+            np.testing.assert_array_equal(got, expected)
+
+
 def test_numbers_stay_weak() -> None:
     """What is computed of Python numbers alone takes the type of what it meets, comparisons and loops included."""
 

@@ -66,6 +66,6 @@ def test_what_is_no_place_is_named(call: str, layout: str, backend: str) -> None
                 CALLS[call](ex, index)
                 index[(end,) * index.ndim] = wrong
                 at = [end % n for n in index.shape]
-                said = f"{name}{at} is {wrong}; expected 0 to 3: stray access in lane "
+                said = f"{name}{at} is {wrong}; expected 0 to 3; the launch ran to its end"
                 with pytest.raises(hg.ProgramFault, match="^" + re.escape(said)):
                     CALLS[call](ex, index)

@@ -48,6 +48,30 @@ def inputs(name: str, count: int, shape: tuple[int, ...]) -> list[np.ndarray[Any
     return [rng.integers(1, 50, shape).astype(dtype_of(name)) for _ in range(count)]
 
 
+@pytest.mark.parametrize("left_to", ["C", "Python"])
+def test_out_names_the_array_that_is_written_and_is_returned(host: hg.Executor, left_to: str) -> None:
+    """As numpy's functions have it; what is written under its own name is not returned but by reductions."""
+    x, z = np.array([1, 2, 3], F32), np.empty(3, F32)
+    if left_to == "Python":
+        x = x.view(type("Derived", (np.ndarray,), {}))
+    assert ops.vector_add(x, x, out=z) is z and z.tolist() == [2, 4, 6]
+    assert ops.vector_add(host, x, 1, out=z) is z and z.tolist() == [2, 3, 4]
+    assert ops.vector_add(x, 1, c=z) is None
+    assert ops.vector_clip(x, out=z, min_val=2, max_val=9) is z and z.tolist() == [2, 2, 3]
+    assert ops.softmax(x, out=z) is z and z.sum() == pytest.approx(1)
+    one = np.empty(1, F32)
+    assert ops.reduce_sum(x, out=one) is one and one[0] == 6
+    assert ops.fill(host, out=z, value=7) is z and z.tolist() == [7, 7, 7]
+    product = np.empty((3, 3), F32)
+    assert ops.gemm(x[:, None], x[None], out=product) is product and product[2, 2] == 9
+    buffer = host.allocate(3)
+    assert ops.copy(x, out=buffer) is buffer and buffer.to_numpy().tolist() == [1, 2, 3]
+    del buffer
+    assert ops.vector_add(x, x, out=None).tolist() == [2, 4, 6]
+    with pytest.raises(TypeError, match="multiple values for argument 'out'"):
+        ops.vector_add(x, x, z, out=z)  # type: ignore[call-overload]
+
+
 @pytest.mark.parametrize("op", CLASS)
 def test_every_operation_of_the_class(ex: hg.Executor, host: hg.Executor, op: str) -> None:
     count, numbers, types = CLASS[op]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+import sys
 import threading
 import time
 import weakref
@@ -237,3 +238,33 @@ def test_what_owns_a_handle_is_not_copied(ex: hg.Executor, copies: Callable[[obj
     gc.collect()
     buffer.fill(2)
     assert buffer.to_numpy().tolist() == [2, 2, 2]
+
+
+def test_a_finalizer_that_allocates_while_another_allocation_makes_its_shape() -> None:
+    """Up to Python 3.11 a tuple that is made may run it."""
+    with hg.Executor("cpu") as ex:
+        for after in range(4):
+            first = ex.allocate(1000)
+            count = sys.getrefcount(first.shape)
+
+            class Cycle:
+                def __init__(self) -> None:
+                    self.me = self
+
+                def __del__(self) -> None:
+                    ex.allocate(3000)
+
+            thresholds = gc.get_threshold()
+            gc.collect()
+            Cycle()
+            # Else a tuple that is at hand is used again, such as a call's of one argument.
+            kept = [(i,) for i in range(50)]
+            gc.set_threshold(gc.get_count()[0] + after, 10)
+            try:
+                assert ex.allocate(2000).shape == (2000,)
+            finally:
+                gc.set_threshold(*thresholds)
+            gc.collect()
+            now = sys.getrefcount(first.shape)
+            assert now == count - 1  # that of the last size asked for, once
+            del kept

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -105,3 +107,31 @@ def test_inputs_that_are_written_are_said_to_be() -> None:
             assert torch.equal(fused((x,)), OPERATIONS["exp"](x))
             assert x[0] == 2 or not written
             assert (fused._forms[()].known(executor_of(x), torch.ones(4)) is not None) == (written == (0,) and i > 0)
+
+
+@pytest.fixture
+def overwritten() -> Iterator[None]:
+    """Have the C library overwrite what is freed, where it can."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    perturb = -6
+    if mallopt:
+        mallopt(perturb, 165)
+    yield
+    if mallopt:
+        mallopt(perturb, 0)
+
+
+@pytest.mark.usefixtures("overwritten")
+@pytest.mark.parametrize("after", range(1, 8))
+def test_recordings_that_finalizers_end_while_they_are_asked_about(after: int) -> None:
+    """Up to Python 3.11 making the answer may run them."""
+    x = torch.ones(4)
+    for ask in (native.torch_written, lambda: native.torch_uses((x,), 0, 2)[1]):
+        native.torch_record(True)
+        F.mul(torch.ones(4), F.add(x, 1.0))
+        answer: tuple[Any, ...] = ()
+        with finalized(after, lambda: native.torch_record(False)), contextlib.suppress(RuntimeError):
+            answer = ask()  # refused if it was forgotten before
+        native.torch_record(False)
+        for tensor in answer:
+            assert (tensor[0] if ask is native.torch_written else tensor).shape == (4,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import weakref
 from collections.abc import Callable
@@ -497,6 +498,22 @@ def test_more_signatures_than_are_remembered() -> None:
         for k in (float(i), 0.5):
             assert torch.equal(scaled((torch.ones(5),), (k,)), torch.full((5,), k))
     assert len(scaled._forms) <= 64
+
+
+def test_options_that_are_given_up_leave_nothing() -> None:
+    """Neither their nodes, which autograd may still have, nor what was known of them."""
+    scaled = Fused("given up", lambda x, k: OPERATIONS["scaled"](x, k), 1)
+    x, kept, gone = torch.ones(5, requires_grad=True), [], []
+    for i in range(130):
+        y = known((x,), scaled, (float(i),))
+        gone.append(weakref.ref(y.grad_fn.node))  # type: ignore[union-attr]
+        kept += [y] if i % 10 == 0 else []
+    del y
+    gc.collect()
+    assert sum(node() is not None for node in gone) == 64 + 7
+    for i, y in enumerate(kept):  # whose options' forms are gone
+        (found,) = torch.autograd.grad(y, x, torch.ones(5))
+        assert torch.equal(found, torch.full((5,), 10.0 * i))
 
 
 def test_large_inputs_are_let_go() -> None:

@@ -10,6 +10,7 @@ import operator
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import hologram as hg
 import hologram_torch as ht
 from hologram._kernel.functions import PUBLIC
+from hologram_torch import _kernel
 
 
 @ht.kernel
@@ -183,6 +185,46 @@ def test_integers_are_passed_exactly_or_refused() -> None:
                     continue
                 with pytest.raises(ValueError, match=f"{n} is not a number that a double holds"):
                     call(x, n)
+
+
+def test_symbols_of_integers_are_passed_exactly_or_refused() -> None:
+    """With dynamic=True numbers are symbols, for whose doubles torch's reasoning has every integer equal."""
+
+    @ht.kernel
+    def add(x, n):
+        return x + n
+
+    compiled = torch.compile(lambda x, n: add(x, n), dynamic=True, fullgraph=True, backend="eager")
+    x = torch.zeros(1, dtype=torch.int64)
+    for n in (5, 2**53 + 2, -(2**60)):
+        assert compiled(x, n).tolist() == [n]
+    for n in (2**53 + 1, -(2**60) - 1):
+        with pytest.raises(torch._dynamo.exc.Unsupported):
+            compiled(x, n)
+
+
+def test_a_kernel_for_some_types_is_made_once_by_several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    second = threading.Event()
+
+    class Slow(_kernel._Function):
+        def __init__(self, *arguments: Any) -> None:
+            made.append(arguments)
+            if len(made) > 1:
+                second.set()
+            second.wait(0.1)
+            super().__init__(*arguments)
+
+    monkeypatch.setattr(_kernel, "_Function", Slow)
+    double = ht.kernel(lambda x: x * 2)
+    results: list[Any] = []
+    threads = [threading.Thread(target=lambda: results.append(double(torch.ones(2)).tolist())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [[2, 2]] * 4
+    assert len(made) == 1
 
 
 def test_static_and_outside() -> None:

@@ -81,6 +81,9 @@ ARGUMENTS: dict[str, Callable[[], list[Any]]] = {
     "layer_norm_gradients": lambda: of_rows(
         "layer_norm_gradients", numbers(3, 4, 2), numbers(3, 4, 2), numbers(4, 2), [1, 2]
     ),
+    "batch_norm_gradients": lambda: of_rows(
+        "batch_norm_gradients", numbers(3, 4, 2), numbers(3, 4, 2), numbers(1, 4, 1), [0, 2]
+    ),
     "rms_norm": lambda: [numbers(3, 4, 2), numbers(3, 1, 1), [1, 2], 0.1],
     "rms_norm_gradient": lambda: of_rows("rms_norm_gradient", numbers(3, 4), numbers(3, 4), None, [1]),
     "mm": lambda: [numbers(3, 4), numbers(5, 4).mT],

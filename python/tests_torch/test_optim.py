@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import copy
+import functools
+import pickle
+import warnings
 from typing import Any
 
 import pytest
 import torch
+import torch.optim.optimizer as torch_optimizer
 
 from hologram_torch import functional as F
 from hologram_torch import optim
@@ -193,7 +197,7 @@ def test_clip_of_what_is_not_finite() -> None:
 
 
 @pytest.mark.parametrize("kind", ["SGD", "SGD momentum", "Adam", "AdamW amsgrad"])
-@pytest.mark.parametrize("bad", ["complex", "expanded", "sparse"])
+@pytest.mark.parametrize("bad", ["complex", "expanded", "sparse", "negative"])
 @pytest.mark.parametrize("later", [False, True], ids=["first", "later"])
 def test_a_step_that_is_refused_changes_nothing(kind: str, bad: str, later: bool) -> None:
     """Not even what comes before it, in its group or in others."""
@@ -212,8 +216,11 @@ def test_a_step_that_is_refused_changes_nothing(kind: str, bad: str, later: bool
         last.grad = torch.ones(3, dtype=torch.complex64)
     elif bad == "sparse":
         last.grad = torch.ones(3).to_sparse()
+    elif bad == "negative":
+        last.data = torch._neg_view(torch.ones(3))
     kept = copy.deepcopy((optimizer.state_dict()["state"], first.data, before.data, last.data))
-    with pytest.raises(ValueError if bad == "expanded" else TypeError, match=r"share|complex64|sparse"):
+    refused = ValueError if bad in ("expanded", "negative") else TypeError
+    with pytest.raises(refused, match=r"share|complex64|sparse|negative"):
         optimizer.step()
     found = (optimizer.state_dict()["state"], first.data, before.data, last.data)
     torch.testing.assert_close(found, kept, rtol=0, atol=0)
@@ -226,3 +233,202 @@ def test_a_step_that_is_refused_changes_nothing(kind: str, bad: str, later: bool
     with pytest.raises(TypeError, match="sparse"):
         optimizer.step()
     torch.testing.assert_close(optimizer.state_dict()["state"], kept, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("kind", ["SGD", "SGD momentum", "Adam", "AdamW amsgrad"])
+def test_gradients_that_are_negative_views(kind: str) -> None:
+    """As torch takes them, beside others."""
+    name, options = KINDS[kind]
+    found = []
+    for module in (optim, torch.optim):
+        params = [torch.nn.Parameter(torch.ones(3)) for _ in range(2)]
+        optimizer = getattr(module, name)(params, **options)
+        for view in (False, True, False):
+            for p in params:
+                p.grad = torch.full((3,), 2.0)
+            if view:
+                params[1].grad = torch._neg_view(torch.full((3,), 2.0))
+            optimizer.step()
+        found.append([p.detach() for p in params])
+    torch.testing.assert_close(*found)
+
+
+COUNTS = [torch.tensor(3), torch.tensor([3.0]), torch.tensor(3.0, dtype=torch.float64)]
+
+
+@pytest.mark.parametrize("count", COUNTS, ids=str)
+def test_counts_of_steps_of_other_kinds(count: torch.Tensor) -> None:
+    """A state's number of steps may be any tensor of one number, an integer too."""
+    found = []
+    for module in (optim, torch.optim):
+        p = torch.nn.Parameter(torch.ones(3))
+        optimizer = module.Adam([p], lr=0.1)
+        for i in range(3):
+            p.grad = torch.full((3,), 2.0 - i)
+            optimizer.step()
+            if not i:
+                optimizer.state[p]["step"] = count.clone()
+        found.append([p.detach(), optimizer.state[p]["step"]])
+    torch.testing.assert_close(*found)
+
+
+class Own(optim.SGD):
+    def step(self, closure: Any = None) -> Any:
+        return super().step(closure)
+
+
+class Copied(optim.Adam):
+    @functools.wraps(optim.Adam.step)
+    def step(self, closure: Any = None) -> Any:
+        return optim.Adam.step(self, closure)
+
+
+def optimisers(params: Any) -> list[Any]:
+    return [kind(params, lr=0.1) for kind in (optim.SGD, optim.Adam, optim.AdamW, Own, Copied)]
+
+
+def test_who_is_told_of_steps() -> None:
+    """Hooks, an optimiser's and all's, once each, before and after; a profiler; none of them when it is gone."""
+    for optimizer in optimisers([torch.nn.Parameter(torch.ones(3))]):
+        (p,) = optimizer.param_groups[0]["params"]
+        p.grad = torch.ones(3)
+        told: list[Any] = []
+
+        def hook(what: str, told: list[Any] = told) -> Any:
+            return lambda o, a, k: told.append((what, o, o.param_groups[0]["params"][0][0].item()))
+
+        def closure() -> float:
+            return 7.0
+
+        name = f"Optimizer.step#{type(optimizer).__name__}.step"
+        for _ in range(2):
+            hooks = {
+                "before all": torch_optimizer.register_optimizer_step_pre_hook(hook("before all")),
+                "before": optimizer.register_step_pre_hook(hook("before")),
+                "after": optimizer.register_step_post_hook(hook("after")),
+                "after all": torch_optimizer.register_optimizer_step_post_hook(hook("after all")),
+            }
+            while True:
+                told.clear()
+                at = p[0].item()
+                assert optimizer.step(closure) == 7.0
+                assert told == [(what, optimizer, at if "before" in what else p[0].item()) for what in hooks]
+                if not hooks:
+                    break
+                hooks.pop(next(iter(hooks))).remove()  # so each is the only one some time or other
+            optimizer = copy.deepcopy(optimizer)
+            (p,) = optimizer.param_groups[0]["params"]
+            p.grad = torch.ones(3)
+        changed = optimizer.register_step_pre_hook(lambda o, a, k: (a[:1], {"closure": lambda: 8.0}))
+        assert optimizer.step(closure) == 8.0
+        changed.remove()
+        with torch.profiler.profile() as seen:
+            optimizer.step()
+            optimizer.zero_grad()
+        names = [event.name for event in seen.events()]
+        assert names.count(name) == 1
+        assert names.count(f"Optimizer.zero_grad#{type(optimizer).__name__}.zero_grad") == 1
+
+
+def test_schedulers_see_steps() -> None:
+    """They replace the method by one that counts, and warn if it is not called first."""
+    for at in range(5):
+        rates = []
+        for make in (optimisers, lambda params: [torch.optim.SGD(params, lr=0.1)] * 5):
+            p = torch.nn.Parameter(torch.ones(3))
+            optimizer = make([p])[at]
+            schedules = [
+                torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.5, total_steps=9, cycle_momentum=False),
+                torch.optim.lr_scheduler.StepLR(optimizer, 2),
+            ]
+            told: list[int] = []
+            optimizer.register_step_post_hook(lambda *_, told=told: told.append(1))
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                for _ in range(4):
+                    p.grad = torch.ones(3)
+                    optimizer.step()
+                    for schedule in schedules:
+                        schedule.step()
+            rates.append(optimizer.param_groups[0]["lr"])
+            assert len(told) == 4 and (p != 1).all()
+            again = pickle.loads(pickle.dumps(optimizer))
+            again.param_groups[0]["params"][0].grad = torch.ones(3)
+            again.step()
+        assert rates[0] == rates[1]
+        with pytest.warns(UserWarning, match=r"before `optimizer\.step\(\)`"):
+            torch.optim.lr_scheduler.StepLR(optimisers([p])[at], 1).step()
+
+
+def test_a_step_records_no_gradients_and_leaves_the_mode() -> None:
+    for optimizer in optimisers([torch.nn.Parameter(torch.ones(3))]):
+        (p,) = optimizer.param_groups[0]["params"]
+        for recorded in (True, False):
+            p.grad = torch.ones(3, requires_grad=True)
+            with torch.set_grad_enabled(recorded):
+                optimizer.step(lambda: [torch.is_grad_enabled()])
+                assert torch.is_grad_enabled() == recorded
+                p.grad = p.grad.to_sparse().detach()
+                with pytest.raises(TypeError, match="sparse"):
+                    optimizer.step()
+                assert torch.is_grad_enabled() == recorded
+            assert p.grad_fn is None and all(not value.requires_grad for value in optimizer.state[p].values())
+
+
+@pytest.mark.parametrize("kind", ["Adam", "Adam amsgrad"])
+def test_counts_of_steps(kind: str) -> None:
+    """As torch has them, whatever tensors they are in: those that C reads, and others."""
+    given: dict[str, Any] = {
+        "as ever": torch.tensor(2.0),
+        "f64": torch.tensor(2.0, dtype=torch.float64),
+        "f16": torch.tensor(2.0, dtype=torch.float16),
+        "int64": torch.tensor(2),
+        "one dimension": torch.tensor([2.0]),
+        "with a gradient": torch.tensor(2.0, requires_grad=True),
+        "a view": torch.arange(4.0)[2],
+        "negated": torch._neg_view(torch.tensor(-2.0)),
+        "a parameter": torch.nn.Parameter(torch.tensor(2.0)),
+    }
+    for what, count in given.items():
+        results = []
+        for module in (optim, torch.optim):
+            params = [torch.nn.Parameter(torch.ones(3)) for _ in range(3)]
+            optimizer = module.Adam(params, **{**KINDS[kind][1], "foreach": False})
+            for round in range(3):
+                for p in params[round % 2 :]:  # so steps differ
+                    p.grad = torch.full((3,), 1.0 + round)
+                optimizer.step()
+                if round == 0:
+                    copied = copy.deepcopy(count)
+                    optimizer.state[params[1]]["step"] = copied
+                    version = copied._version
+            assert copied._version == version + 2, what
+            results.append([*params, *[optimizer.state[p]["step"].double().view(()) for p in params]])
+        torch.testing.assert_close(results[0], results[1], msg=lambda m, what=what: f"{what}: {m}")
+
+
+@pytest.mark.parametrize("to_none", [False, True])
+def test_zero_grad(to_none: bool) -> None:
+    """Torch's: gradients that have gradients lose them, and other kinds of tensors are zeros of their kind."""
+
+    class Other(torch.Tensor):
+        pass
+
+    def grads() -> list[Any]:
+        leaf = torch.ones(3, requires_grad=True)
+        of = [torch.ones(3), leaf, leaf * 2, torch.ones(3).to_sparse(), torch.ones(3).as_subclass(Other), None]
+        return [*of, torch.ones(1).expand(3).clone()]
+
+    for kept in (grads(), grads()[:1]):
+        results = []
+        for kind in (optim.SGD, torch.optim.SGD):
+            params = [torch.nn.Parameter(torch.ones(3)) for _ in kept]
+            for p, g in zip(params, kept):
+                p.grad = (
+                    None if g is None else g.clone() if not g.requires_grad else g.detach().clone().requires_grad_()
+                )
+            before = [p.grad for p in params]
+            kind([{"params": params[:1]}, {"params": params[1:]}] if kept[1:] else params, lr=0.1).zero_grad(to_none)
+            results.append([(None if p.grad is None else (p.grad.to_dense(), p.grad.requires_grad)) for p in params])
+            assert to_none or all(p.grad is g for p, g in zip(params, before))
+        torch.testing.assert_close(results[0], results[1])

@@ -1,7 +1,7 @@
 """hologram.kernel: Python functions of numbers become programs.
 
 ``call`` has what people call, ``arrays`` knows the arrays that they give it and ``annotations`` what parameters are
-annotated with, ``source`` finds a function's source,
+annotated with, ``outside`` what programs depend on beside them, ``source`` finds a function's source,
 ``statements`` runs it on the values of ``values``, which ``functions`` computes with, and ``ir`` makes the program's
 text of what they did. What is here is what hologram offers of it.
 """

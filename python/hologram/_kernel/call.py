@@ -26,6 +26,7 @@ from hologram._kernel.arrays import (
     usable,
 )
 from hologram._kernel.ir import Place
+from hologram._kernel.outside import exact, look, outside
 from hologram._kernel.source import Body, body_of
 from hologram._kernel.statements import run
 from hologram._kernel.values import PRED, TRACING, Trace, Value, at, current, fail, kind_of, value_of
@@ -47,7 +48,6 @@ _DEEPEST = 32
 
 _RESERVED = {"boundary", "false", "inf", "index", "nan", "phi", "shared", "true"}  # what Atlas can't name a slot
 _PYTHON = {bool: PRED, int: "i64", float: "f64"}
-_NUMBERS = (bool, int, float, np.generic)
 _BOOL = np.dtype(bool)
 
 
@@ -159,7 +159,7 @@ class Kernel:
             raise DTypeError(f"{self._name}: {name}: {error}") from None
         raise DTypeError(
             f"{self._name}: {name} is a {type(value).__name__}; expected a Buffer, a numpy array, an object with "
-            "DLPack, or a number"
+            "DLPack, or a number" + ("; np.array makes one of it" if isinstance(value, (list, tuple)) else "")
         )
 
     def _annotated_kind(self, name: str, annotated: str, value: Any) -> _Kind:
@@ -180,25 +180,18 @@ class Kernel:
         return _Kind("number", (PRED, "i64", "f64")[kind])
 
     def _numbers_outside(self) -> tuple[object, ...]:
-        """Return the numbers of globals and closures that the function names: they are part of its program."""
+        """Return the numbers and functions outside that the function names: they are part of its program."""
         looks = (self._watch() if self._watched is None else self._watched).values()
-        return tuple([exact(value) if isinstance(value, _NUMBERS) else None for value in [look() for look in looks]])
+        return tuple([outside(value()) for value in looks])
 
     def _watch(self) -> dict[object, Callable[[], object]]:
-        """Look for names of numbers outside, before each program is made: there may be more than at the last.
+        """Look for names of numbers and functions outside, before each program is made: there may be more than before.
 
-        Names of modules, functions and classes are left out. What was found once stays.
+        Those that the functions name are among them, names of modules and classes not. What was found once stays.
         """
         found = dict(self._watched or {})
         if isinstance(self._function, types.FunctionType):
-            space = self._function.__globals__
-            looks: dict[object, Callable[[], object]] = {
-                name: functools.partial(space.get, name) for name in _names(self._function.__code__) if name in space
-            }
-            looks.update(
-                (i, functools.partial(_content, cell)) for i, cell in enumerate(self._function.__closure__ or ())
-            )
-            found.update((key, look) for key, look in looks.items() if key not in found and _may_change(look()))
+            look(self._function, found, set())
         self._watched = found
         return found
 
@@ -217,7 +210,7 @@ class Kernel:
         except TypeError as error:
             method = next(iter(parameters), "") in ("self", "cls")
             hint = "; a kernel isn't bound to an object: make it a staticmethod, without self" if method else ""
-            raise DTypeError(f"{self._name}: {error}{hint}") from None
+            raise DTypeError(f"{self._name}: {error}; it is called as {self._name}{self._signature}{hint}") from None
         bound.apply_defaults()
         names: list[str] = []
         values: list[Any] = []
@@ -434,8 +427,10 @@ class Kernel:
             except ProgramFault as fault:
                 place = compiled.lines.get(fault.line or 0)
                 if place is not None:
-                    what = f"{self._name}: {place.why} in lane {fault.lane}" if place.why else str(fault)
-                    fault.args = (what + at(place.file, place.line),)
+                    why = place.why or {"divide": "integer division by zero"}.get(fault.kind, fault.kind)
+                    where = [int(i) for i in np.unravel_index(fault.lane, shape)] if shape else []
+                    of = f" at element {where} of the shape {shape}" if where else ""
+                    fault.args = (f"{self._name}: {why}{of}{at(place.file, place.line)}",)
                 raise
         if outs is not None:
             return out
@@ -505,30 +500,6 @@ class Kernel:
 
 
 TRACING.add(Kernel._compile.__code__)
-
-
-def _may_change(value: object) -> bool:
-    return not callable(value) and not isinstance(value, types.ModuleType)
-
-
-def _names(code: types.CodeType) -> set[str]:
-    """Return the names of globals in a function's code, that of functions and comprehensions inside it included."""
-    inside = [_names(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
-    return set(code.co_names).union(*inside)
-
-
-def _content(cell: types.CellType) -> object:
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return None  # not set yet
-
-
-def exact(value: object) -> object:
-    """Return a key that tells apart what == does not: 1 and True, 0.0 and -0.0."""
-    if isinstance(value, tuple):
-        return type(value), tuple(exact(item) for item in value)
-    return type(value), repr(value) if isinstance(value, (float, np.floating)) and not value else value
 
 
 def _argument(trace: Trace, name: str, kind: _Kind, value: object) -> Any:

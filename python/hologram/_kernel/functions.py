@@ -6,6 +6,8 @@ import functools
 import inspect
 from typing import TYPE_CHECKING, Any, Callable, cast
 
+import numpy as np
+
 from hologram import _isa
 from hologram._kernel.values import (
     PRED,
@@ -38,7 +40,8 @@ _OF_INTEGERS = {PRED: "f16", "i8": "f16", "u8": "f16", "i16": "f32", "u16": "f32
 def _function(implementation: _Function, name: str = "") -> _Function:
     """Make a function of values, numbers and arrays out of one of a trace and its values.
 
-    Without a trace it is a kernel of one function, and so works on arrays.
+    Without a value it is a kernel of one function, and so works on arrays and numbers, also while a kernel is traced:
+    who calls may be a signal's handler. Python's numbers give Python's, which take the type of what they meet.
     """
     parameters = list(inspect.signature(implementation).parameters.values())[1:]
     names = [parameter.name for parameter in parameters]
@@ -49,7 +52,8 @@ def _function(implementation: _Function, name: str = "") -> _Function:
     def function(*arguments: Any) -> Any:
         trace = trace_of(*arguments)
         if trace is None:
-            return _eager(function)(*arguments)
+            result = _eager(function)(*arguments)
+            return _weak(result) if all(type(value) in _PYTHON for value in arguments) else result
         if len(arguments) != len(names):
             fail(DTypeError, f"{name} takes {len(names)} arguments ({', '.join(names)}), got {len(arguments)}")
         values = [value_of(trace, thing, label) for thing, label in zip(arguments, labels)]
@@ -59,6 +63,13 @@ def _function(implementation: _Function, name: str = "") -> _Function:
     function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     function.__module__ = "hologram"
     return function
+
+
+_PYTHON = (bool, int, float)
+
+
+def _weak(result: Any) -> Any:
+    return tuple(map(_weak, result)) if isinstance(result, tuple) else result.item()
 
 
 @functools.cache
@@ -149,7 +160,13 @@ def _mod(trace: Trace, a: Value, b: Value) -> Value:
 
 def _divmod(trace: Trace, a: Value, b: Value) -> tuple[Value, Value]:
     """Return a // b and a % b as numpy does."""
+    positive = type(b.constant) is int and b.constant > 0
     a, b = _together(trace, a, b)
+    if kind_of(a.type) == 1 and positive and not a.type.startswith("u"):
+        # Of x < 0 the quotient is ~(~x / b), with ones for x's sign that of neither below 0.
+        ones = _apply(trace, "shr", a, _number(trace, int(a.type[1:]) - 1, a))
+        quotient = _apply(trace, "xor", _apply(trace, "div", _apply(trace, "xor", a, ones), b), ones)
+        return quotient, _apply(trace, "sub", a, _apply(trace, "mul", quotient, b))
     if kind_of(a.type) == 1:
         quotient, rest = _apply(trace, "div", a, b), _apply(trace, "rem", a, b)
         if a.type.startswith("u"):
@@ -483,6 +500,7 @@ def bitcast(x: Any, dtype: Any) -> Any:
 def _converted(x: Any, dtype: Any, name: str) -> Any:
     trace = trace_of(x)
     if trace is None:
+        x = np.float64(x) if isinstance(x, float) else x  # rounded: it need not be in the range of the dtype
         return _eager(_conversion(name, str(type_of(dtype))))(x)
     value = value_of(trace, x, f"{name}: x")
     if name == "cast":

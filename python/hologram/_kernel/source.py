@@ -16,7 +16,7 @@ from hologram._kernel.functions import where
 from hologram._kernel.values import PRED, Value, value_of
 from hologram.errors import InvalidArgumentError
 
-__all__ = ["DECISIONS", "Body", "Expression", "body_of", "defined", "expression_of"]
+__all__ = ["DECISIONS", "Body", "Expression", "assigned", "body_of", "defined", "expression_of"]
 
 
 class Body(NamedTuple):
@@ -233,3 +233,25 @@ DECISIONS = {
     "<if>": _choose,
     "<chain>": _chain,
 }
+
+
+def assigned(statements: list[ast.stmt]) -> list[str]:
+    """Return the names that statements assign, not those of functions inside them."""
+    found: dict[str, None] = {}
+
+    def walk(node: ast.AST) -> None:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found[node.id] = None
+        elif isinstance(node, ast.FunctionDef):
+            found[node.name] = None
+            return
+        elif isinstance(node, ast.NamedExpr):
+            found[node.target.id] = None
+        elif isinstance(node, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+            return
+        for child in ast.iter_child_nodes(node):
+            walk(child)
+
+    for statement in statements:
+        walk(statement)
+    return list(found)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import ast
 import builtins
+import sys
 import types
 from typing import Any, NamedTuple, NoReturn, Optional
 
 from hologram._built import is_number
 from hologram._kernel.ir import Negated, Place
-from hologram._kernel.source import DECISIONS, Body, defined, expression_of
+from hologram._kernel.source import DECISIONS, Body, assigned, defined, expression_of
 from hologram._kernel.values import PRED, TRACING, Trace, Value, common, current, fail, kind_of, trace_of, value_of
 from hologram.errors import DTypeError, InvalidArgumentError
 
@@ -45,9 +46,13 @@ def range_(start: Any, stop: Any = None, step: int = 1) -> Any:
     """Count as Python's range does, in a loop that stays a loop in the program.
 
     The bounds may be values of the kernel, and ``break`` and ``continue`` end a lane's loop or round. Outside of a
-    kernel it is Python's range.
+    kernel, in functions that one calls and in handlers of signals it is Python's range.
     """
     trace = trace_of(start, stop)
+    if trace is None and current.trace is not None:
+        # Its own code, which has these names alone, is told from other code that runs meanwhile.
+        own = DECISIONS.keys() <= sys._getframe(1).f_globals.keys()
+        trace = current.trace if own or current.trace.unread else None
     if stop is None:
         start, stop = 0, start
     if trace is None:
@@ -329,7 +334,7 @@ class _Frame:
             self.jump(jump, test.held(PRED))
             self.depth -= 1
             return _FALLS
-        names = _assigned([*node.body, *node.orelse])
+        names = assigned([*node.body, *node.orelse])
         new = self.hold(node, names, True)
         before = {name: (self.names.get(name, _ABSENT), self.lost.get(name)) for name in names}
         otherwise, end = self.code.label("else"), self.code.label("end")
@@ -414,7 +419,7 @@ class _Frame:
         rounds, rest = self.count(items.step, type, start, stop)
         counter = code.register(type)
         code.write(counter, f"mov.{type}", first)
-        names = [name for name in _assigned(node.body) if name != node.target.id]
+        names = [name for name in assigned(node.body) if name != node.target.id]
         if _is_scalar(self.names.get(node.target.id)):  # which it is still after no rounds
             names.append(node.target.id)
         names_held = [name for name in names if name in self.names]
@@ -503,7 +508,7 @@ class _Frame:
             self.fail(node, "`else` of a loop that lanes leave one by one is not there")
         code = self.code
         binds = [inner.target.id for inner in ast.walk(node.test) if isinstance(inner, ast.NamedExpr)]
-        names = list(dict.fromkeys([*_assigned(node.body), *binds]))
+        names = list(dict.fromkeys([*assigned(node.body), *binds]))
         held = [name for name in names if name in self.names]
         new = self.hold(node, names, False)
         loop = _Loop(self.depth, code.label("leave"), code.label("next"), [])
@@ -567,28 +572,6 @@ def _wrapped(value: int, type: str) -> str:
     bits = int(type[1:])
     least = 0 if type[0] == "u" else -(1 << (bits - 1))
     return str((value - least) % (1 << bits) + least)
-
-
-def _assigned(statements: list[ast.stmt]) -> list[str]:
-    """Return the names that statements assign, not those of functions inside them."""
-    found: dict[str, None] = {}
-
-    def walk(node: ast.AST) -> None:
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            found[node.id] = None
-        elif isinstance(node, ast.FunctionDef):
-            found[node.name] = None
-            return
-        elif isinstance(node, ast.NamedExpr):
-            found[node.target.id] = None
-        elif isinstance(node, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
-            return
-        for child in ast.iter_child_nodes(node):
-            walk(child)
-
-    for statement in statements:
-        walk(statement)
-    return list(found)
 
 
 def run(trace: Trace, function: types.FunctionType, body: Body, arguments: dict[str, Any]) -> Any:

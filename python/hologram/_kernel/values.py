@@ -357,7 +357,8 @@ class Value:
 
         found = functions.FUNCTIONS.get(function.__name__)
         if found is None or keywords:
-            fail(DTypeError, f"numpy.{function.__name__} is not there in kernels; see hologram's functions")
+            hint = f"{_ONE}; reduce the result" if function.__name__ in _REDUCTIONS else "see hologram's functions"
+            fail(DTypeError, f"numpy.{function.__name__} is not there in kernels; {hint}")
         return found(*arguments)
 
 
@@ -459,5 +460,8 @@ current = _Current()
 
 
 def trace_of(*things: object) -> Optional[Trace]:
-    """Return the trace that a function of these arguments belongs to: that of a value, or the one that runs."""
-    return next((thing.trace for thing in things if isinstance(thing, Value)), current.trace)
+    """Return the trace that a function of these arguments belongs to: that of a value, or None.
+
+    The trace that runs is no answer: a signal's handler may call while it does.
+    """
+    return next((thing.trace for thing in things if isinstance(thing, Value)), None)

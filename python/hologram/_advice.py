@@ -1,0 +1,98 @@
+"""What to write instead, for errors of operations: conversions to one dtype, and broadcasting where none is done."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Optional
+
+import numpy as np
+
+from hologram import _results
+from hologram._dtypes import NAMES, dtype_of_code
+from hologram.buffer import Buffer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hologram._signatures import Function
+
+__all__ = ["conversion", "one_shape"]
+
+_APART = re.compile(r": (\w+) has dtype (\w+), and (\w+) has (\w+): all operands must have the same$")
+_KIND = re.compile(r": (\w+) has dtype \w+; expected (i64|bool, or u8)$")
+_UNSUPPORTED = re.compile(r": dtype (\w+) is not supported; supported: ([\w ]+)$")
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    return np.dtype(bool) if name == "bool" else dtype_of_code(NAMES.index(name) + 1)
+
+
+def _converted(name: str, value: Any, dtype: np.dtype[Any]) -> str:
+    """Return what converts an argument: its own method, or hologram's function where it has none."""
+    if _results.dtype_of_tensor(value) is not None:
+        return f"{name}.to(torch.{dtype.name})"
+    written = f"np.{dtype.name}" if hasattr(np, dtype.name) else repr(dtype.name)
+    written = "bool" if dtype.kind == "b" else written
+    return f"hologram.cast({name}, {written})" if isinstance(value, Buffer) else f"{name}.astype({written})"
+
+
+def _promoted(a: str, b: str) -> Optional[np.dtype[Any]]:
+    try:
+        return np.promote_types(_dtype(a), _dtype(b))
+    except TypeError:  # bf16 and f16 have no common type
+        return None
+
+
+def conversion(f: Function, text: str, values: Mapping[str, Any]) -> str:
+    """Return an error's text with what converts operands of several dtypes, or of one that the operation has not.
+
+    The types are those that numpy would compute in, and the shorter one of two of a kind.
+
+    Args:
+        f: The function that was called.
+        text: What the library says.
+        values: What its operands were given, by name.
+    """
+    found = _APART.search(text)
+    if found:
+        name, of, other, wanted = found.groups()
+        if name == f.parameters[-1].name or name in [p.name for p in f.parameters if p.kind in "wo"]:
+            return f"{text}; give {name} as an array of {_dtype(wanted).name}"
+        both = _promoted(of, wanted)
+        ways = []
+        if both is not None:
+            ways.append(
+                [_converted(n, values.get(n), both) for n, d in ((other, wanted), (name, of)) if _dtype(d) != both]
+            )
+        for n, d, to in ((name, of, wanted), (other, wanted, of)):
+            if _dtype(d).kind == _dtype(to).kind == "f" and _dtype(d).itemsize > _dtype(to).itemsize:
+                ways.append([_converted(n, values.get(n), _dtype(to))])
+        return text + "".join(f"{', or' if i else '; write'} {' and '.join(way)}" for i, way in enumerate(ways))
+    found = _KIND.search(text)
+    if found and found[1] != f.parameters[-1].name:
+        wanted = np.dtype(np.int64 if found[2] == "i64" else bool)
+        return f"{text}; write {_converted(found[1], values.get(found[1]), wanted)}"
+    found = _UNSUPPORTED.search(text)
+    if found and "f16" in found[2].split():
+        reads = [p.name for p in f.parameters if p.kind == "r" and p.name not in f.masks | f.indices]
+        both = _promoted(found[1], "f16")
+        if reads and both is not None:
+            text += f"; write {_converted(reads[0], values.get(reads[0]), both)}"
+            if f.indices:
+                inputs = [p.name for p in f.parameters if p.kind == "r"]
+                text += f", or is the order another? It is {', '.join(inputs)}"
+    return text
+
+
+def one_shape(shapes: Mapping[str, tuple[int, ...]]) -> str:
+    """Return what an error of arrays that have too few elements says to write, if it is known."""
+    try:
+        full = np.broadcast_shapes(*shapes.values())
+    except ValueError:
+        full = None
+    whole = next((name for name, shape in shapes.items() if shape == full), None)
+    if whole is not None:
+        others = [name for name, shape in shapes.items() if shape != full]
+        ways = " and ".join(f"np.broadcast_to({name}, {whole}.shape)" for name in others)
+        return f"; what is summed up is not broadcast: write {ways}"
+    return "; n takes the first of each" if all(len(shape) == 1 for shape in shapes.values()) else ""
