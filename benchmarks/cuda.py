@@ -6,12 +6,16 @@ It first runs every operation of the library on every dtype on both devices: wha
 it times calls, by turns with torch: what a call on 1,024 elements costs the host, which goes on while the GPU works,
 and how many bytes a second a call on arrays of 512 MB moves. Last comes what the first executor of a process costs.
 Where there is a built package but no Go, run it as "python benchmarks/cuda.py".
+
+All that is done in pieces, and each is kept in cuda.part.json when it is done. A run ends when its --seconds are over,
+with status 3; called again, it goes on. When all pieces are there, the record is written, and cuda.part.json removed.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
+import hashlib
 import itertools
 import json
 import re
@@ -23,111 +27,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import bits
 import creation
 import numpy as np
 import torch
+from pieces import Kept, Piece, go_on
 
 import hologram as hg
-from hologram._ffi import native
+from hologram import _ffi
 
 RESULTS = Path(__file__).parent / "results"
 Call = Callable[[], Any]
-
-SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, 1.0, -1.0)
-
-
-def numbers(dtype: str, n: int, seed: int, tame: bool) -> np.ndarray[Any, Any]:
-    """Random elements over the dtype's range, floats with special values among them unless they are to be tame."""
-    rng = np.random.default_rng(seed)
-    kind = hg.Executor("cpu").allocate(1, dtype).dtype
-    if dtype[0] in "fb":
-        x = rng.standard_normal(n)
-        if not tame:
-            x *= np.exp(rng.uniform(-8, 8, n))
-            x[: len(SPECIAL)] = SPECIAL[:n]
-        with np.errstate(over="ignore"):
-            return x.astype(kind)
-    info = np.iinfo(kind)
-    return rng.integers(info.min, info.max, n, dtype=kind, endpoint=True)
-
-
-def same(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
-    """Whether the bits are equal; all NaNs count as one."""
-    if a.dtype.kind in "iu":
-        return a.tobytes() == b.tobytes()
-    nan, other = (np.isnan(x.astype(np.float64)) for x in (a, b))
-    return bool(np.array_equal(nan, other) and a[~nan].tobytes() == b[~nan].tobytes())
-
-
-# The sizes of an operation, by its dims: of one step and of several, even and odd.
-SIZES: dict[tuple[str, ...], list[tuple[int, ...]]] = {
-    (): [()],
-    ("n",): [(1,), (255,), (20_000,)],
-    ("rows", "cols"): [
-        (1, 1),
-        (7, 100),
-        (256, 64),
-        (150, 257),
-        (133, 256),
-        (39, 1025),
-        (5, 1000),
-        (4, 8192),
-        (2, 16_384),
-        (2, 16_385),
-        (1, 40_000),
-        (1, 98_304),
-        (1, 180_001),
-        (2, 262_144),
-    ],
-    ("m", "n", "k", "trans_a", "trans_b"): [
-        (1, 1, 1, 0, 0),
-        (17, 33, 65, 0, 0),
-        (40, 24, 600, 1, 0),
-        (24, 40, 100, 0, 1),
-        (190, 200, 100, 0, 0),
-        (140, 136, 285, 1, 1),
-        (33, 40, 1000, 0, 1),
-        (8, 8, 2049, 1, 0),
-    ],
-    ("m", "n", "trans_a"): [(100, 77, 0), (77, 100, 1)],
-}
-
-
-def run(ex: hg.Executor, op: dict[str, Any], dtype: str, dims: tuple[int, ...]) -> list[Any]:
-    """Run an operation on 40,000 elements or more for each operand; return what is written, or the fault."""
-    tame = not op["elementwise"]
-    n = max(40_000, dims[0] * dims[1] if op["dims"] == ["rows", "cols"] else 0)
-    sums = [o for o in op["operands"] if o["kind"] == "sum"]
-    # The one result of a sum may be of the elements' type; numbers of rows, in which these are summed, are wider.
-    wide = "f32" if dtype in ("f16", "bf16") and sums != op["operands"][-1:] else dtype
-    kinds = [{"index": "i64", "mask": "u8", "sum": wide}.get(o["kind"], dtype) for o in op["operands"]]
-    buffers = [ex.from_numpy(numbers(kind, n, 10 * i + 1, tame)) for i, kind in enumerate(kinds)]
-    scalars = tuple(hg._dtypes.scalar_bits(0.5 if dtype[0] in "fb" else 3, s["name"]) for s in op["scalars"])
-    fault = None
-    try:
-        handles = tuple(b.handle for b in buffers)
-        native.call(ex, op["number"], None, handles, scalars, dims or None, None, None, 0, None, None, None)
-        ex.synchronize()
-    except hg.ProgramFault as error:
-        fault = error.kind
-    return [fault, *(b.to_numpy() for b, o in zip(buffers, op["operands"]) if o["writes"])]
-
-
-def bits(gpu: hg.Executor, cpu: hg.Executor) -> int:
-    """Run every operation on every dtype on both; return how many cases have the same bits."""
-    cases, wrong = 0, []
-    for op in json.loads(native.ops()):
-        if any(o["kind"] == "index" and not o["writes"] for o in op["operands"]):
-            continue  # random numbers are no indices; test_reductions.py has these operations
-        for dtype in op["types"]:
-            for dims in SIZES[tuple(op["dims"])]:
-                here, there = run(cpu, op, dtype, dims), run(gpu, op, dtype, dims)
-                cases += 1
-                if here[0] != there[0] or not all(same(a, b) for a, b in zip(here[1:], there[1:])):
-                    wrong.append(f"{op['name']} {dtype} {dims}")
-    if wrong:
-        sys.exit(f"{len(wrong)} of {cases} cases differ between {gpu.device} and the CPU: " + "; ".join(wrong[:20]))
-    return cases
 
 
 def measure(calls: dict[str, Call], wait: Call, count: int, rounds: int) -> dict[str, float]:
@@ -171,7 +81,7 @@ class Workload(NamedTuple):
 TORCH = {"f32": torch.float32, "bf16": torch.bfloat16, "f64": torch.float64}
 
 
-def small(gpu: hg.Executor) -> Iterator[Workload]:
+def calls(gpu: hg.Executor) -> Iterator[Workload]:
     """Calls on 1,024 f32, of which the host's time counts."""
     f, n = hg.ops, 1 << 10
     hx, hy, hc = (gpu.allocate(n) for _ in range(3))
@@ -254,31 +164,83 @@ TABLE = "| workload | dtype | n | library | host time of a call, µs | TB/s; TFL
 PRODUCTS = [(n, n, n) for n in (1024, 2048, 4096, 8192)] + [(100, 100, 100), (4096, 4096, 64), (64, 4096, 4096)]
 
 
-def products(gpu: hg.Executor, cpu: hg.Executor, dtype: str) -> Iterator[Workload]:
-    """Matrix products in all four layouts, of which some rows are compared with the CPU's."""
+def products(gpu: hg.Executor, cpu: hg.Executor, dtype: str, m: int, n: int, k: int) -> Iterator[Workload]:
+    """A matrix product in all four layouts, of which some rows are compared with the CPU's."""
     torch.backends.cuda.matmul.allow_tf32 = False
     rng = np.random.default_rng(0)
-    for m, n, k in PRODUCTS if dtype == "f32" else PRODUCTS[1:3]:
-        a, b = (rng.standard_normal(shape).astype(np.dtype(dtype.replace("f", "float"))) for shape in ((m, k), (k, n)))
-        some = np.unique(rng.integers(0, m, 4))
-        want = np.empty((len(some), n), a.dtype)
-        hg.ops.gemm(cpu, np.ascontiguousarray(a[some]), b, want, len(some), n, k)
-        theirs = torch.empty(m, n, device="cuda", dtype=TORCH[dtype])
-        for trans_a, trans_b in itertools.product((False, True), repeat=2):
-            x, y = (torch.from_numpy(v).cuda() for v in (a, b))
-            hx, hy = x.T.contiguous() if trans_a else x, y.T.contiguous() if trans_b else y
-            tx, ty = hx.T if trans_a else hx, hy.T if trans_b else hy
-            hx, hy, hc = gpu.from_numpy(hx.cpu().numpy()), gpu.from_numpy(hy.cpu().numpy()), gpu.allocate(m * n, dtype)
+    a, b = (rng.standard_normal(shape, np.dtype(dtype.replace("f", "float"))) for shape in ((m, k), (k, n)))
+    some = np.unique(rng.integers(0, m, 4))
+    want = np.empty((len(some), n), a.dtype)
+    hg.ops.gemm(cpu, np.ascontiguousarray(a[some]), b, want, len(some), n, k)
+    theirs = torch.empty(m, n, device="cuda", dtype=TORCH[dtype])
+    x, y = (torch.from_numpy(v).cuda() for v in (a, b))
+    for trans_a, trans_b in itertools.product((False, True), repeat=2):
+        sx, sy = x.T.contiguous() if trans_a else x, y.T.contiguous() if trans_b else y  # as they are stored
+        tx, ty = sx.T if trans_a else sx, sy.T if trans_b else sy
+        hx, hy, hc = (gpu.allocate(size, dtype, zero=False) for size in (m * k, k * n, m * n))
+        hg.ops.copy(gpu, sx.view(-1), hx)
+        hg.ops.copy(gpu, sy.view(-1), hy)
+        ours = functools.partial(hg.ops.gemm, gpu, hx, hy, hc, m, n, k, trans_a=trans_a, trans_b=trans_b)
+        layout = f"{'t' if trans_a else 'n'}{'t' if trans_b else 'n'}"
+        ours()
+        if not bits.same(hc.to_numpy().reshape(m, n)[some], want):
+            sys.exit(f"product {dtype} {m}×{n}×{k} {layout}: rows differ between {gpu.device} and the CPU")
+        both: dict[str, Call] = {"torch": functools.partial(torch.mm, tx, ty, out=theirs), "hologram": ours}
+        yield Workload(f"product {m}×{n}×{k} {layout}", dtype, m * n, 1, both, 2 * m * n * k)
+        for buffer in (hx, hy, hc):
+            buffer.free()
 
-            ours = functools.partial(hg.ops.gemm, gpu, hx, hy, hc, m, n, k, trans_a=trans_a, trans_b=trans_b)
-            layout = f"{'t' if trans_a else 'n'}{'t' if trans_b else 'n'}"
-            ours()
-            if not same(hc.to_numpy().reshape(m, n)[some], want):
-                sys.exit(f"product {dtype} {m}×{n}×{k} {layout}: rows differ between {gpu.device} and the CPU")
-            calls: dict[str, Call] = {"torch": functools.partial(torch.mm, tx, ty, out=theirs), "hologram": ours}
-            yield Workload(f"product {m}×{n}×{k} {layout}", dtype, m * n, 1, calls, 2 * m * n * k)
-            for buffer in (hx, hy, hc):
-                buffer.free()
+
+STAGES = ("bits", "products", "calls", "elementwise", "rows", "creation")
+PROCESSES = 7  # of each kind, for what the first executor costs
+
+
+class Benchmark:
+    """All that is measured, as pieces."""
+
+    def __init__(self, rounds: int, only: str | None = None) -> None:
+        self.gpu, self.cpu = hg.Executor("cuda"), hg.Executor("cpu")
+        self.rounds, self.only = rounds, only
+
+    def timed(self, workloads: Callable[..., Iterator[Workload]], *args: Any) -> list[dict[str, Any]]:
+        """Time workloads, or those of them that are asked for."""
+        rows = []
+        for workload in workloads(self.gpu, *args):
+            name, dtype, n, moved, calls, work = workload
+            if self.only and not re.search(self.only, f"{name} {dtype}"):
+                continue
+            seconds = measure(calls, self.gpu.synchronize, 10 if moved else 150, self.rounds)
+            rows.append({"workload": name, "dtype": dtype, "n": n, "moved": moved, "work": work, "seconds": seconds})
+        return rows
+
+    def pieces(self) -> list[Piece]:
+        """The pieces of all stages, in their order."""
+        every: list[Piece] = []
+
+        def rows(stage: str, name: str, *args: Any) -> None:
+            every.append(Piece(stage, f"{stage} {name}".strip(), functools.partial(self.timed, *args)))
+
+        compare = bits.Compare("cuda")
+        for op in json.loads(_ffi.native.ops()):
+            every.append(Piece("bits", f"bits {op['name']}", functools.partial(compared, compare, op), timed=False))
+        for dtype, sizes in (("f32", PRODUCTS), ("f64", PRODUCTS[1:3])):
+            for m, n, k in sizes:
+                rows("products", f"{dtype} {m}×{n}×{k}", products, self.cpu, dtype, m, n, k)
+        rows("calls", "", calls)
+        for dtype in TORCH:
+            rows("elementwise", dtype, elementwise, dtype)
+        for dtype in ("f32", "bf16"):
+            rows("rows", dtype, by_rows, dtype)
+        every.append(Piece("creation", "creation", functools.partial(creation.measured, "cuda", PROCESSES)))
+        return every
+
+
+def compared(compare: bits.Compare, op: dict[str, Any]) -> int:
+    """Compare an operation's bits; return how many cases it has."""
+    count, wrong = len(list(bits.cases(op))), compare(op)
+    if wrong:
+        raise ArithmeticError(f"{len(wrong)} of {count} cases differ from the CPU's: " + "; ".join(wrong[:20]))
+    return count
 
 
 def commit() -> str:
@@ -292,55 +254,20 @@ def commit() -> str:
     return found.stdout.strip()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description="Compare Hologram on an NVIDIA GPU with the CPU's bits and with torch."
-    )
-    parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument(
-        "--only", help="time those workloads alone whose name and dtype this expression matches; no record"
-    )
-    parser.add_argument("--commit", help="what the package was built from; git's HEAD where there is one")
-    args = parser.parse_args()
-    gpu, cpu = hg.Executor("cuda"), hg.Executor("cpu")
-    cases = 0
-    if not args.only:
-        cases = bits(gpu, cpu)
-        print(f"{cases} cases have the same bits on {gpu.device} and on the CPU", file=sys.stderr)
-    rows: list[dict[str, Any]] = []
-    for workload in itertools.chain(
-        *(products(gpu, cpu, dtype) for dtype in ("f32", "f64") if "product" in (args.only or "product")),
-        small(gpu),
-        *(f(gpu, dtype) for dtype in TORCH for f in (elementwise, by_rows) if f is elementwise or dtype != "f64"),
-    ):
-        if args.only and not re.search(args.only, f"{workload.name} {workload.dtype}"):
-            continue
-        seconds = measure(workload.calls, gpu.synchronize, 10 if workload.moved else 150, args.rounds)
-        name, dtype, n, moved, _, work = workload
-        rows.append({"workload": name, "dtype": dtype, "n": n, "moved": moved, "work": work, "seconds": seconds})
-    about = {
+def about(gpu: hg.Executor, of: str | None) -> dict[str, str]:
+    """What is measured."""
+    return {
         "device": gpu.device,
         "hologram": hg.__version__,
+        "library": hashlib.sha256(Path(_ffi.path).read_bytes()).hexdigest(),
         "torch": torch.__version__,
-        "date": time.strftime("%Y-%m-%d"),
-        "commit": args.commit or commit(),
-        "cases": cases,
+        "commit": of or commit(),
     }
-    lines = [
-        "# Hologram on an NVIDIA GPU",
-        "",
-        f"{about['device']}, hologram {about['hologram']}, torch {about['torch']}, {about['date']}, commit "
-        f"{about['commit'][:12]}. Written by `./build.sh bench cuda`.",
-        "",
-        f"The operations of the library gave the CPU's bits in all of {cases} cases (operation × dtype × sizes).",
-        "",
-        "TB/s count each input and output once. Ratios are of times: below 1 Hologram is the faster. Of products, of",
-        "which some rows are compared with the CPU's too, the letters say which factor is stored transposed; torch's",
-        "are cuBLAS's with TF32 off.",
-        "",
-        TABLE,
-        "|---|---|---|---|---|---|---|",
-    ]
+
+
+def table(rows: list[dict[str, Any]]) -> list[str]:
+    """A line for each library of each workload."""
+    lines = [TABLE, "|---|---|---|---|---|---|---|"]
     for row in rows:
         for library, seconds in row["seconds"].items():
             host = "" if row["moved"] else f"{seconds * 1e6:.2f}"
@@ -348,23 +275,80 @@ def main() -> None:
             ratio = seconds / row["seconds"]["torch"]
             cells = (str(row["workload"]), str(row["dtype"]), f"{row['n']:,}", library, host, speed, f"{ratio:.2f}")
             lines.append("| " + " | ".join(cells) + " |")
-    if args.only:
-        print("\n".join(lines[lines.index(TABLE) :]))
-        return
-    processes = 7
-    lines += [
+    return lines
+
+
+def timed_rows(kept: Kept, pieces: list[Piece]) -> list[dict[str, Any]]:
+    """The rows that those of some pieces have that are done."""
+    return [row for p in pieces if p.stage not in ("bits", "creation") for row in kept.results.get(p.name, ())]
+
+
+def write(to: Path, kept: Kept, pieces: list[Piece]) -> None:
+    """Write the record of all pieces."""
+    machine = {**kept.about, "date": time.strftime("%Y-%m-%d")}
+    cases = sum(kept.results[p.name] for p in pieces if p.stage == "bits")
+    rows = timed_rows(kept, pieces)
+    lines = [
+        "# Hologram on an NVIDIA GPU",
+        "",
+        f"{machine['device']}, hologram {machine['hologram']}, torch {machine['torch']}, {machine['date']}, commit "
+        f"{machine['commit'][:12]}. Written by `./build.sh bench cuda`.",
+        "",
+        f"The operations of the library gave the CPU's bits in all of {cases} cases (operation × dtype × sizes).",
+        "",
+        "TB/s count each input and output once. Ratios are of times: below 1 Hologram is the faster. Of products, of",
+        "which some rows are compared with the CPU's too, the letters say which factor is stored transposed; torch's",
+        "are cuBLAS's with TF32 off.",
+        "",
+        *table(rows),
         "",
         "## The first executor of a process",
         "",
-        f"Of {processes} processes, as `./build.sh bench creation` measures it. What the driver needs is above",
+        f"Of {PROCESSES} processes, as `./build.sh bench creation` measures it. What the driver needs is above",
         "the executor's row in the first table.",
-        *creation.measured("cuda", processes),
+        *kept.results["creation"],
     ]
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "cuda.json").write_text(json.dumps({"machine": about, "rows": rows}, indent=1) + "\n")
-    (RESULTS / "cuda.md").write_text("\n".join(lines) + "\n")
+    (to / "cuda.json").write_text(json.dumps({"machine": {**machine, "cases": cases}, "rows": rows}, indent=1) + "\n")
+    (to / "cuda.md").write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
 
 
+def main() -> int:
+    """Do what the command line says; return the exit status."""
+    parser = argparse.ArgumentParser(
+        description="Compare Hologram on an NVIDIA GPU with the CPU's bits and with torch."
+    )
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--stage", action="append", choices=STAGES, help="do this one alone, or these (all)")
+    parser.add_argument("--seconds", type=float, default=480, help="begin no piece after so many (480)")
+    parser.add_argument(
+        "--to", type=Path, default=RESULTS, help="where the record goes, and what there is of it so far"
+    )
+    parser.add_argument(
+        "--only", help="time those workloads alone whose name and dtype this expression matches; nothing is kept"
+    )
+    parser.add_argument("--commit", help="what the package was built from; git's HEAD where there is one")
+    args = parser.parse_args()
+    benchmark = Benchmark(args.rounds, args.only)
+    every = benchmark.pieces()
+    chosen = [p for p in every if p.stage in (args.stage or STAGES)]
+    if args.only:
+        if not args.stage and "product" not in args.only:  # whose operands take long to make
+            chosen = [p for p in chosen if p.stage != "products"]
+        rows = [row for p in chosen if p.stage not in ("bits", "creation") for row in p.work()]
+        print("\n".join(table(rows)))
+        return 0
+    args.to.mkdir(parents=True, exist_ok=True)
+    kept = Kept(args.to / "cuda.part.json", about(benchmark.gpu, args.commit))
+    go_on(kept, chosen, args.seconds)
+    if missing := kept.missing(every):
+        print("\n".join(table(timed_rows(kept, chosen))))
+        print(f"{len(missing)} of {len(every)} pieces are missing: {missing[0].name} … Run again", file=sys.stderr)
+        return 3
+    write(args.to, kept, every)
+    kept.file.unlink()
+    return 0
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
