@@ -27,6 +27,7 @@ usage: ./build.sh COMMAND
   bench products   compare the CPU's matrix products with torch's and numpy's (benchmarks/products.py)
   bench cuda       compare an NVIDIA GPU with the CPU's bits, and with torch (benchmarks/cuda.py)
   bench creation   what the first executor of a process costs (benchmarks/creation.py); of the CPU: creation cpu
+  bench making     what making a large program costs, in time and memory (benchmarks/making.py)
   bench torch      what hologram_torch's calls and steps cost beside torch's (benchmarks/torch_calls.py)
   bench torch-cuda what hologram_torch's calls and steps cost on an NVIDIA GPU (benchmarks/torch_cuda.py)
   bench --against REV
@@ -371,11 +372,11 @@ cover() {
 bench() {
   local name=${1:-}
   case "$name" in
-    cpu | creation | cuda | operations | products) install_packages bench --group bench ;;
+    cpu | creation | cuda | making | operations | products) install_packages bench --group bench ;;
     torch) name=torch_calls && install_packages bench --group bench ;;
     torch-cuda) name=torch_cuda && install_packages bench --group bench ;;
     --against) name=against ;;
-    *) fail "bench takes the name of a benchmark, cpu, creation, cuda, operations, products, torch or torch-cuda, or --against and a revision" ;;
+    *) fail "bench takes the name of a benchmark, cpu, creation, cuda, making, operations, products, torch or torch-cuda, or --against and a revision" ;;
   esac
   shift
   "$PY" "benchmarks/$name.py" "$@"
