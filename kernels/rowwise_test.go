@@ -140,7 +140,7 @@ func TestRowsBitForBit(t *testing.T) {
 		} {
 			for _, typ := range []isa.Type{isa.F32, isa.BF16, isa.F64} {
 				for form := range 4 {
-					if n++; brief.Skips(n, 5) { // other ones of each operation
+					if n++; brief.Skips(n, 11) { // other ones of each operation
 						continue
 					}
 					rowsAgree(t, r, op, typ, c.shape, c.axes, form)

@@ -33,7 +33,7 @@ func runRandom(t *testing.T, b backends.Backend) {
 	defer oracle.close()
 	count := *programs
 	if count == 0 {
-		count = brief.Or(1000, 150)
+		count = brief.Or(1000, 60)
 	}
 	unsupported, failed := 0, 0
 	for i := 0; i < count && failed < 5; i++ {

@@ -11,6 +11,7 @@ import (
 	"github.com/hologram-project/hologram/backends/cpu/jit"
 	"github.com/hologram-project/hologram/backends/cpu/workers"
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
 // Roots are those of IEEE 754: of every significand and both parities of the exponent,
@@ -20,7 +21,7 @@ func TestRoots(t *testing.T) {
 	pool := workers.New(1)
 	defer pool.Close()
 	var x []float32
-	for bits := math.Float32bits(1); bits < math.Float32bits(4); bits++ {
+	for bits := math.Float32bits(1); bits < math.Float32bits(4); bits += uint32(brief.Or(1, 17)) {
 		x = append(x, math.Float32frombits(bits))
 	}
 	for e := -149; e < 128; e++ { // neighbours of powers of two, among numbers of other groups and of their own

@@ -198,7 +198,7 @@ func TestPlansHaveTheLibrarysBits(t *testing.T) {
 				sizes = append(sizes, []int64{1, 65536})
 			}
 			for _, d := range sizes {
-				if brief.On() && (typ.Size() > 4 || d[0]*d[1] > 9_000) {
+				if brief.On() && (typ.Size() > 4 || d[0]*d[1] > 2_500) {
 					continue
 				}
 				for _, device := range []tuned.Device{{Processors: 1}, {Processors: 132}, {Processors: 132, Meet: 8}, {Processors: 132, Meet: 2}} {
