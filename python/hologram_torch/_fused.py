@@ -231,6 +231,11 @@ def _detached(inputs: Sequence[Optional[Tensor]], wanted: Sequence[bool]) -> _In
     return tuple([None if t is None else t.detach().requires_grad_(w) for t, w in zip(inputs, wanted)])
 
 
+def _viewed(inputs: Sequence[Optional[Tensor]], wanted: Sequence[bool]) -> _Inputs:
+    """Return inputs with their history, of which none is another or depends on another of these."""
+    return tuple([t.view_as(t) if w and t is not None else t for t, w in zip(inputs, wanted)])
+
+
 def _apart(inputs: Sequence[Optional[Tensor]]) -> bool:
     """Whether all inputs have storages of their own."""
     storages = [t.untyped_storage().data_ptr() for t in inputs if t is not None]
@@ -296,7 +301,7 @@ class _Node(native.NodeBase):  # type: ignore[misc]
                 )
             inputs[i] = t
         with torch.enable_grad():
-            taken = self.composed.spared(inputs if recorded else _detached(inputs, self.wanted))
+            taken = self.composed.spared(_viewed(inputs, self.wanted) if recorded else _detached(inputs, self.wanted))
             of = [t for t, wanted in zip(taken, self.wanted) if wanted and t is not None]
             result = self.composed.compose(taken)
             return list(torch.autograd.grad(result, of, given, create_graph=recorded, allow_unused=True))

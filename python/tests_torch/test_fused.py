@@ -322,6 +322,32 @@ def test_kinds_of_gradients() -> None:
         torch.autograd.grad(y, [w], g)  # type: ignore[arg-type]
 
 
+def _tied(w: torch.Tensor) -> torch.Tensor:
+    return F.linear(F.linear(torch.linspace(-1, 1, 20, dtype=w.dtype).reshape(4, 5), w), w)
+
+
+@pytest.mark.parametrize(
+    "function, torchs",
+    [
+        (lambda w: F.mm(w, w), lambda w: torch.mm(w, w)),
+        (lambda w: F.mm(w, torch.relu(w)), lambda w: torch.mm(w, torch.relu(w))),
+        (lambda w: F.mse_loss(w, torch.sin(w)), lambda w: torch.nn.functional.mse_loss(w, torch.sin(w))),
+        (lambda w: F.layer_norm(w, (5,), w[0], w[1]), lambda w: torch.nn.functional.layer_norm(w, (5,), w[0], w[1])),
+        (_tied, lambda w: torch.linspace(-1, 1, 20, dtype=w.dtype).reshape(4, 5) @ w.T @ w.T),
+    ],
+    ids=["itself", "depends", "loss", "parts", "tied"],
+)
+def test_inputs_that_depend_on_one_another(function: Any, torchs: Any) -> None:
+    """A gradient that is differentiable counts each path once, however often the call was made before."""
+    w = torch.linspace(-1, 2, 25, dtype=torch.float64).reshape(5, 5).requires_grad_()
+    (want,) = torch.autograd.grad(torchs(w).square().sum(), w, create_graph=True)
+    (second,) = torch.autograd.grad(want.square().sum(), w)
+    for _ in range(6):
+        (found,) = torch.autograd.grad(function(w).square().sum(), w, create_graph=True)
+        torch.testing.assert_close(found, want)
+        torch.testing.assert_close(torch.autograd.grad(found.square().sum(), w)[0], second)
+
+
 def test_tensors_that_change() -> None:
     """Saved ones must not, others may: but for the gradient of the gradient."""
     x, w, b = linear()()
