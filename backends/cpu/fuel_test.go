@@ -131,3 +131,52 @@ out:
 		})
 	}
 }
+
+// TestFuelThatIsJustEnough: a lane whose last round takes its last fuel goes on, beside
+// lanes that have ended and under branches that leave no mark on those that run.
+func TestFuelThatIsJustEnough(t *testing.T) {
+	v := verify(t, `
+program p
+slot x u32
+slot c u32
+  cvt.u32.u64 lane, r255
+  and.u32 m, lane, 7
+  mov.u32 y, 2
+  loop m, first
+  ldg.u32 y, x[index]
+first:
+  loop m, second
+second:
+  loop 5, third
+third:
+  set.ne.u32 p, y, 3
+  bra fourth, !p
+  loop 1, fourth
+fourth:
+  set.ne.u32 p, y, 77
+  bra last, p
+  stg.u32 lane, x[index]
+last:
+  mov.u64 zero, 0
+  atom_add.u32 old, c[zero], 1
+  exit`)
+	const lanes = 35
+	for fuel := range uint64(24) {
+		sh := linear(lanes, 32)
+		sh.fuel = fuel
+		contents := [][]byte{make([]byte, 4*lanes), make([]byte, 4*lanes)}
+		want := run(t, interp.New(), v, sh, contents, nil, nil)
+		if err := same(v, run(t, cpu.New(1), v, sh, contents, nil, nil), want); err != nil {
+			t.Errorf("fuel %d: %v", fuel, err)
+		}
+		ended := uint64(0)
+		for lane := range uint64(lanes) {
+			if fuel == 0 || fuel >= 2*(lane&7)+6 {
+				ended++
+			}
+		}
+		if n := cellAt(isa.U32, want.slots[1]); n != ended {
+			t.Fatalf("fuel %d: %d lanes came to the end, want %d", fuel, n, ended)
+		}
+	}
+}

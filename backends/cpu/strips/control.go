@@ -24,6 +24,8 @@ func runIf(f *frame, s *step) {
 		if f.m.count < in.count {
 			// The mask is one of the region's, which does not last.
 			f.m = maskCopy(then, f.m, f.n)
+		} else {
+			f.m = in
 		}
 		return
 	}

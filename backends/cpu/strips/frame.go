@@ -243,5 +243,8 @@ func (f *frame) charge(s *step, act mask, d unsafe.Pointer) mask {
 		}
 		keep[i] = k
 	}
+	if left == act.count {
+		return act // d lasts no longer than the loop
+	}
 	return mask{d, left}
 }
