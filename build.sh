@@ -244,7 +244,7 @@ stop_steps() {
 
 # run_steps NAME...: run those steps, two at a time; print what each says when it ends; stop at the first that fails.
 run_steps() {
-  local name command started=0 finished=0 total=$# now
+  local name command started=0 finished=0 total=$# now took
   LOGS=$(mktemp -d)
   trap stop_steps EXIT
   trap 'exit 130' INT TERM
@@ -261,11 +261,16 @@ run_steps() {
       mkdir "$LOGS/$name.tmp"
       (
         set +e
-        (
-          set -e
-          STEP_TMP=$LOGS/$name.tmp # for the step's own files
-          eval "$command"
-        ) >"$LOGS/$name.log" 2>&1 </dev/null
+        TIMEFORMAT='%0U %0S'
+        {
+          time {
+            (
+              set -e
+              STEP_TMP=$LOGS/$name.tmp # for the step's own files
+              eval "$command"
+            ) >"$LOGS/$name.log" 2>&1 </dev/null
+          }
+        } 2>"$LOGS/$name.processor"
         echo $? >"$LOGS/$name.rc.new"
         mv "$LOGS/$name.rc.new" "$LOGS/$name.rc"
       ) &
@@ -280,7 +285,8 @@ run_steps() {
       fi
       finished=$((finished + 1))
       now=$(date +%s)
-      heading "$name: $(step_command "$name") ($((now - $(cat "$LOGS/$name.start"))) s)"
+      took="$((now - $(cat "$LOGS/$name.start"))) s, $(awk '{ print $1 + $2 }' "$LOGS/$name.processor") s of processors"
+      heading "$name: $(step_command "$name") ($took)"
       cat "$LOGS/$name.log"
       [ "$(cat "$LOGS/$name.rc")" = 0 ] || fail "step $name failed; run it alone with: ./build.sh test $name"
     done

@@ -274,6 +274,7 @@ def test_dimensions_may_lie_in_any_order(ex: hg.Executor, shape: tuple[int, ...]
     """Where elements lie, the result's too, changes no bit."""
     rank, whole = len(shape), numbers(dtype, int(np.prod(shape)))
     orders = list(itertools.permutations(range(rank)))
+    some = 7 if rank > 3 else 1 if ex.host_visible else 3  # of the results' orders: each calls the device
     rows = [ops.cumsum] if dtype == "i32" else [ops.cumsum, ops.softmax, ops.log_softmax]
     ends = [ops.reduce_sum, ops.reduce_max, ops.argmax]
     for turn, (order, axis) in enumerate(itertools.product(orders, range(rank))):
@@ -289,7 +290,7 @@ def test_dimensions_may_lie_in_any_order(ex: hg.Executor, shape: tuple[int, ...]
             kind = operation(ex, packed, axis=axis)
             expected = kind.to_numpy()
             assert operation(ex, a, axis=axis).to_numpy().tobytes() == expected.tobytes()
-            for other in orders[turn % 7 :: 7] if rank > 3 else orders:
+            for other in orders[turn % some :: some]:
                 strides = (
                     np.empty(np.prod(shape)).reshape([shape[d] for d in other]).transpose(np.argsort(other)).strides
                 )
