@@ -58,7 +58,13 @@ def dtype_beside(number: Number, dtype: torch.dtype) -> torch.dtype:
 
 
 def _wrapped(number: Number, dtype: torch.dtype) -> int:
-    """Return an integer with the bits that a dtype has, as torch takes numbers beside integers."""
+    """Return an integer with the bits that a dtype has, as torch takes numbers beside integers.
+
+    Raises:
+        OverflowError: It has more than 64 bits.
+    """
+    if not -(2**63) <= number < 2**64:
+        raise OverflowError(f"the number {number} beside a tensor of {dtype} is too large: int too big to convert")
     info = torch.iinfo(dtype)
     return int(number) if info.min <= number <= info.max else (int(number) - info.min) % (1 << info.bits) + info.min
 
@@ -109,7 +115,9 @@ def tensors(what: str, *values: Any) -> list[Tensor]:
             dtype = dtype_beside(value, like.dtype)
             if like.ndim and like.dtype in (torch.float16, torch.bfloat16):
                 dtype = torch.float32  # not rounded before it is used
-            if not dtype.is_floating_point and dtype != torch.bool:
+            if (
+                not dtype.is_floating_point and dtype != torch.bool and what != "where"
+            ):  # torch.full refuses, as where does
                 value = _wrapped(value, dtype)
             found.append(torch.full((), value, dtype=dtype, device=like.device))
         else:
