@@ -46,6 +46,18 @@ func rowsOf(l Layout, lead int) (g geometry, ok bool) {
 	return g, true
 }
 
+// Rows tells whether the rows of a layout, its dimensions from lead on, are packed
+// and begin so many elements apart, one after the other.
+func (l *Layout) Rows(lead int) (rows, cols, pitch int64, ok bool) {
+	g, ok := rowsOf(*l, lead)
+	rows, cols, pitch = g.n0, g.cols, g.s0
+	if rows == 1 {
+		pitch = cols
+	}
+	ok = ok && g.n1 == 1 && (g.step == 1 || cols <= 1)
+	return rows, cols, pitch, ok
+}
+
 // Columns tells whether the rows of a layout, its dimensions from lead on, are the
 // columns of packed rows × cols matrices, one behind the other.
 func (l *Layout) Columns(lead int) (matrices, rows, cols int64, ok bool) {

@@ -299,6 +299,33 @@ def test_dimensions_may_lie_in_any_order(ex: hg.Executor, shape: tuple[int, ...]
                 assert out.to_numpy().tobytes() == expected.tobytes(), (operation.__name__, order, other, axis)
 
 
+@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16", "i8"])
+def test_parts_of_rows(ex: hg.Executor, dtype: str) -> None:
+    """Rows of a larger array, all or some of them, have the bits that a copy has."""
+    whole = ex.from_numpy(numbers(dtype, 6 * 5 * 300))
+    operations = [ops.reduce_sum, ops.reduce_min, ops.argmax] + [ops.softmax] * (dtype in FLOATS)
+    for shape, strides, first in [
+        ((5, 290), (300, 1), 3),
+        ((15, 260), (600, 1), 0),
+        ((3, 5, 270), (3000, 300, 1), 7),
+        ((3, 5, 270), (3000, 600, 1), 7),
+        ((4, 100), (0, 1), 5),
+        ((4, 280), (1, 1), 5),
+        ((4, 280), (300, 2), 1),
+        ((30, 40), (300, 1), 11),
+    ]:
+        a = whole.view(strides=strides, shape=shape, offset=first)
+        packed = ex.from_numpy(np.ascontiguousarray(a.to_numpy()))
+        for operation in operations:
+            for axis in (-1, (0, 1), None):
+                if axis != -1 and operation in (ops.softmax, ops.argmax) and axis is not None:
+                    continue
+                if operation is ops.softmax and axis is None:
+                    continue
+                found, want = operation(ex, a, axis=axis), operation(ex, packed, axis=axis)
+                assert np.asarray(found).tobytes() == np.asarray(want).tobytes(), (operation.__name__, shape, strides)
+
+
 @pytest.mark.parametrize("shape", [(0, 3, 2), (3, 0, 2), (2, 3, 0), (0, 33, 64), (0, 0, 3)])
 @pytest.mark.parametrize("dtype", ["f32", "f16", "i16"])
 def test_rows_of_arrays_without_elements(ex: hg.Executor, shape: tuple[int, ...], dtype: str) -> None:

@@ -14,37 +14,37 @@ const (
 	placeBlock = 4 * chunk // elements of a row in which a block looks for a place
 )
 
-// reduction reduces each row to one element of type out.
-func reduction(combine string, t, out isa.Type, rows, cols int64) (*kernels.Plan, error) {
-	short := cols <= laneRow && rows >= manyRows
+// reduction reduces each row to one element of type out. Rows begin pitch elements apart.
+func reduction(combine string, t, out isa.Type, rows, cols, pitch int64) (*kernels.Plan, error) {
+	short := cols <= laneRow && rows >= manyRows && pitch == cols
 	if rows < 1 || cols < 1 || rows*(cols/chunk+1) >= 1<<31 || !short && cols <= veryShort && rows >= manyRows {
 		return nil, nil
 	}
 	x, y := operand(0, t), operand(1, out)
-	x.Shape, x.Stride = []int64{rows * cols}, []int64{1}
+	x.Shape, x.Stride = []int64{(rows-1)*pitch + cols}, []int64{1}
 	y.Shape, y.Stride = []int64{rows}, []int64{1}
 	p, acc := &plan{}, kernels.Accumulator(out)
 	if short {
 		p.step(key{what: "lane's row " + combine + acc.String(), t: t, out: out, n: cols}, func(w *writer) { w.acc = acc; w.laneRow(combine, out, cols) },
 			rows, manyLanes, []kernels.Binding{x, y})
 	} else {
-		p.rows(combine, x, y, acc, rows, cols)
+		p.rows(combine, x, y, acc, rows, cols, pitch)
 	}
 	return p.done()
 }
 
 // rows appends the steps that reduce each row of x to an element of y: a block has a
 // row, or some chunks of one, whose results are rows again.
-func (p *plan) rows(combine string, x, y kernels.Binding, acc isa.Type, rows, cols int64) {
+func (p *plan) rows(combine string, x, y kernels.Binding, acc isa.Type, rows, cols, pitch int64) {
 	k := key{what: "row " + combine + acc.String(), t: x.Type, out: y.Type}
 	slots := []kernels.Binding{x, y}
 	if cols <= lanes {
-		p.step(k, func(w *writer) { w.acc = acc; w.shortRow(combine, y.Type) }, rows*cols, cols, slots)
+		p.shortRows(k, func(w *writer, address string) { w.acc = acc; w.shortRow(combine, y.Type, address) }, rows, cols, pitch, slots)
 		return
 	}
 	if cols <= longest {
 		k.n = (cols + chunk - 1) / chunk
-		p.step(k, func(w *writer) { w.acc = acc; w.row(combine, y.Type, int(k.n)) }, rows*lanes, lanes, slots, uint64(cols))
+		p.step(k, func(w *writer) { w.acc = acc; w.row(combine, y.Type, int(k.n)) }, rows*lanes, lanes, slots, uint64(cols), uint64(pitch))
 		return
 	}
 	chunks := (cols + chunk - 1) / chunk
@@ -52,14 +52,36 @@ func (p *plan) rows(combine string, x, y kernels.Binding, acc isa.Type, rows, co
 	part := func(first, parts, n int64) {
 		k := key{what: "part " + combine + acc.String(), t: x.Type, out: acc, n: n}
 		p.step(k, func(w *writer) { w.acc = acc; w.part(combine, int(n)) }, rows*parts*lanes, lanes, []kernels.Binding{x, between},
-			uint64(cols), uint64(first), uint64(parts), uint64(chunks))
+			uint64(cols), uint64(pitch), uint64(first), uint64(parts), uint64(chunks))
 	}
 	whole := cols / longest
 	part(0, whole, longest/chunk)
 	if rest := cols % longest; rest > 0 {
 		part(whole*longest, 1, (rest+chunk-1)/chunk)
 	}
-	p.rows(combine, between, y, acc, rows, chunks)
+	p.rows(combine, between, y, acc, rows, chunks, chunks)
+}
+
+// shortRows appends a step in which each lane has an element of a row, at an address.
+// Rows that lie one behind the other are walked through by index.
+func (p *plan) shortRows(k key, write func(w *writer, address string), rows, cols, pitch int64, slots []kernels.Binding) {
+	if pitch == cols {
+		p.step(k, func(w *writer) { write(w, "index") }, rows*cols, cols, slots)
+		return
+	}
+	k.shifted = true
+	p.step(k, func(w *writer) { write(w, "at") }, rows*cols, cols, slots, uint64(pitch))
+}
+
+// shortPlace finds where a lane's element is in a row of which each lane has one, for
+// its address, if that isn't the index.
+func (w *writer) shortPlace(address string) {
+	if address == "index" {
+		w.line("  sreg q, lane.x\n  sreg row, block.x")
+		return
+	}
+	w.line("param pitch u64\n  sreg q, lane.x\n  sreg row, block.x\n  ldp.u64 pitch, pitch")
+	w.line("  cvt.u64.u32 at, row\n  mul.u64 at, at, pitch\n  cvt.u64.u32 lane, q\n  add.u64 at, at, lane\n  mul.u64 at, at, %d", w.t.Size())
 }
 
 // laneRow reduces the n elements of a lane's row, as a block would.
@@ -86,8 +108,10 @@ func (w *writer) laneElements(n int64, do func(i int64, address string)) {
 }
 
 // shortRow reduces a row of which each lane has an element.
-func (w *writer) shortRow(combine string, out isa.Type) {
-	w.line("program reduce_%s_short\nslot x %v\nslot y %v\n  sreg q, lane.x\n  sreg row, block.x\n  ldg.%[2]v z, x[index]", combine, w.t, out)
+func (w *writer) shortRow(combine string, out isa.Type, address string) {
+	w.line("program reduce_%s_short\nslot x %v\nslot y %v", combine, w.t, out)
+	w.shortPlace(address)
+	w.line("  ldg.%v z, x[%s]", w.t, address)
 	w.widen("z")
 	w.line("  block_reduce_%s.%v z, z", combine, w.acc)
 	w.first("row", out)
@@ -95,8 +119,9 @@ func (w *writer) shortRow(combine string, out isa.Type) {
 
 // row reduces a row of so many chunks.
 func (w *writer) row(combine string, out isa.Type, chunks int) {
-	w.line("program reduce_%s_row\nslot x %v\nslot y %v\nparam cols u64\nblock %d", combine, w.t, out, lanes)
-	w.rowPlace(chunks)
+	w.line("program reduce_%s_row\nslot x %v\nslot y %v\nparam cols u64\nparam pitch u64\nblock %d", combine, w.t, out, lanes)
+	w.line("  ldp.u64 pitch, pitch")
+	w.rowPlace(chunks, "pitch")
 	w.line("  mov.u64 at, base")
 	sums := w.chunks(combine, chunks, func() { w.load("x") })
 	w.tree(combine, sums)
@@ -107,11 +132,11 @@ func (w *writer) row(combine string, out isa.Type, chunks int) {
 // part reduces so many chunks of a row, from element first on, to an element each; a
 // row has several such parts, and chunks in all.
 func (w *writer) part(combine string, n int) {
-	w.line("program reduce_%s_part\nslot x %v\nslot y %v\nparam cols u64\nparam first u64\nparam parts u32\nparam chunks u64\nblock %d", combine, w.t, w.acc, lanes)
-	w.line("  sreg q, lane.x\n  sreg b, block.x\n  ldp.u64 cols, cols\n  ldp.u64 first, first\n  ldp.u32 parts, parts\n  ldp.u64 chunks, chunks")
+	w.line("program reduce_%s_part\nslot x %v\nslot y %v\nparam cols u64\nparam pitch u64\nparam first u64\nparam parts u32\nparam chunks u64\nblock %d", combine, w.t, w.acc, lanes)
+	w.line("  sreg q, lane.x\n  sreg b, block.x\n  ldp.u64 cols, cols\n  ldp.u64 pitch, pitch\n  ldp.u64 first, first\n  ldp.u32 parts, parts\n  ldp.u64 chunks, chunks")
 	w.line("  div.u32 r, b, parts\n  rem.u32 part, b, parts\n  cvt.u64.u32 row, r\n  cvt.u64.u32 start, part\n  mul.u64 start, start, %d\n  add.u64 start, start, first", longest)
 	w.line("  mul.u64 to, row, chunks\n  shr.u64 of, start, %d\n  add.u64 to, to, of\n  mul.u64 to, to, %d", bits.Len(chunk)-1, w.acc.Size())
-	w.line("  sub.u64 len, cols, start\n  min.u64 len, len, %d\n  mul.u64 at, row, cols\n  add.u64 at, at, start\n  cvt.u64.u32 lane, q\n  add.u64 at, at, lane\n  mul.u64 at, at, %d", longest, w.t.Size())
+	w.line("  sub.u64 len, cols, start\n  min.u64 len, len, %d\n  mul.u64 at, row, pitch\n  add.u64 at, at, start\n  cvt.u64.u32 lane, q\n  add.u64 at, at, lane\n  mul.u64 at, at, %d", longest, w.t.Size())
 	w.line("  cvt.u32.u64 n, len")
 	w.counts(n)
 	sums := w.chunks(combine, n, func() { w.load("x") })
@@ -128,10 +153,11 @@ func (w *writer) counts(chunks int) {
 	w.line("  shr.u32 rounds, n, 8\n  and.u32 left, n, 255\n  sub.u32 last, rounds, %d", (chunks-1)*chunk/lanes)
 }
 
-// rowPlace finds where the block's row begins for each lane, and its counts.
-func (w *writer) rowPlace(chunks int) {
+// rowPlace finds where the block's row begins for each lane, and its counts. How many
+// elements there are from row to row is in a register.
+func (w *writer) rowPlace(chunks int, pitch string) {
 	w.line("  sreg q, lane.x\n  sreg row, block.x\n  ldp.u64 cols, cols")
-	w.line("  cvt.u64.u32 base, row\n  mul.u64 base, base, cols\n  cvt.u64.u32 lane, q\n  add.u64 base, base, lane\n  mul.u64 base, base, %d", w.t.Size())
+	w.line("  cvt.u64.u32 base, row\n  mul.u64 base, base, %s\n  cvt.u64.u32 lane, q\n  add.u64 base, base, lane\n  mul.u64 base, base, %d", pitch, w.t.Size())
 	w.line("  cvt.u32.u64 n, cols")
 	w.counts(chunks)
 }
@@ -166,10 +192,10 @@ func (w *writer) first(index string, out isa.Type) {
 // place finds the place of each row's extreme element in one pass: a lane keeps the
 // extreme of its own elements, the first of equal ones or the first NaN, and in
 // which round it was. A long row is a block's by parts, of which a second step does
-// the same.
-func place(combine string, t, out isa.Type, rows, cols int64) (*kernels.Plan, error) {
+// the same. Rows begin pitch elements apart.
+func place(combine string, t, out isa.Type, rows, cols, pitch int64) (*kernels.Plan, error) {
 	parts := (cols + placeBlock - 1) / placeBlock
-	short := cols <= laneRow && rows >= manyRows
+	short := cols <= laneRow && rows >= manyRows && pitch == cols
 	if rows < 1 || cols < 1 || rows*parts >= 1<<31 || cols >= 1<<31 || !short && cols <= veryShort && rows >= manyRows || out.Size() < 4 {
 		return nil, nil
 	}
@@ -179,12 +205,12 @@ func place(combine string, t, out isa.Type, rows, cols int64) (*kernels.Plan, er
 	p := &plan{}
 	// Places are below 2^32. As two halves they keep the program to 32 bits.
 	x, y := operand(0, t), operand(1, isa.U32)
-	x.Shape, x.Stride = []int64{rows * cols}, []int64{1}
+	x.Shape, x.Stride = []int64{(rows-1)*pitch + cols}, []int64{1}
 	y.Shape, y.Stride = []int64{rows * int64(out.Size()) / 4}, []int64{1}
-	step := func(k key, n int64, write func(w *writer), slots ...kernels.Binding) {
+	step := func(k key, n, pitch int64, write func(w *writer), slots ...kernels.Binding) {
 		k.what = "place of " + combine
 		block := placeLanes(t)
-		p.step(k, write, n*block, block, slots, uint64(cols), uint64(parts))
+		p.step(k, write, n*block, block, slots, uint64(cols), uint64(parts), uint64(pitch))
 	}
 	if short {
 		p.step(key{what: "lane's place of " + combine, t: t, out: out, n: cols}, func(w *writer) { w.lanePlace(combine, out, cols) },
@@ -192,17 +218,17 @@ func place(combine string, t, out isa.Type, rows, cols int64) (*kernels.Plan, er
 		return p.done()
 	}
 	if cols <= lanes {
-		p.step(key{what: "short place of " + combine, t: t, out: out}, func(w *writer) { w.shortPlace(combine, out) },
-			rows*cols, cols, []kernels.Binding{x, y})
+		p.shortRows(key{what: "short place of " + combine, t: t, out: out}, func(w *writer, address string) { w.placeInShort(combine, out, address) },
+			rows, cols, pitch, []kernels.Binding{x, y})
 		return p.done()
 	}
 	if parts == 1 {
-		step(key{t: t, out: out}, rows, func(w *writer) { w.place(combine, out, false, false) }, x, y)
+		step(key{t: t, out: out}, rows, pitch, func(w *writer) { w.place(combine, out, false, false) }, x, y)
 		return p.done()
 	}
 	values, found := p.room(t, rows*parts), p.room(isa.U32, rows*parts)
-	step(key{t: t, out: isa.U32, n: 1}, rows*parts, func(w *writer) { w.place(combine, isa.U32, true, false) }, x, found, values)
-	step(key{t: t, out: out, n: 2}, rows, func(w *writer) { w.place(combine, out, false, true) }, values, y, found)
+	step(key{t: t, out: isa.U32, n: 1}, rows*parts, pitch, func(w *writer) { w.place(combine, isa.U32, true, false) }, x, found, values)
+	step(key{t: t, out: out, n: 2}, rows, parts, func(w *writer) { w.place(combine, out, false, true) }, values, y, found)
 	return p.done()
 }
 
@@ -232,10 +258,12 @@ func (w *writer) lanePlace(combine string, out isa.Type, n int64) {
 	w.line("  exit")
 }
 
-// shortPlace is for rows of which each lane has an element.
-func (w *writer) shortPlace(combine string, out isa.Type) {
+// placeInShort is for rows of which each lane has an element.
+func (w *writer) placeInShort(combine string, out isa.Type, address string) {
 	w.acc = w.t
-	w.line("program short_place_of_%s\nslot x %v\nslot y u32\n  sreg q, lane.x\n  sreg row, block.x\n  ldg.%[2]v m, x[index]", combine, w.t)
+	w.line("program short_place_of_%s\nslot x %v\nslot y u32", combine, w.t)
+	w.shortPlace(address)
+	w.line("  ldg.%v m, x[%s]", w.t, address)
 	w.extreme(combine)
 	w.least("w", w.counted("q"))
 	w.line("  set.ne.u32 other, q, 0\n  bra end, other")
@@ -314,7 +342,7 @@ func (w *writer) place(combine string, out isa.Type, parts, joins bool) {
 	if parts || joins {
 		w.line("slot more %v", map[bool]isa.Type{true: w.t, false: isa.U32}[parts])
 	}
-	w.line("param cols u64\nparam parts u32\nblock %d\n  sreg q, lane.x\n  sreg b, block.x\n  ldp.u64 cols, cols\n  ldp.u32 parts, parts", w.block)
+	w.line("param cols u64\nparam parts u32\nparam pitch u64\nblock %d\n  sreg q, lane.x\n  sreg b, block.x\n  ldp.u64 cols, cols\n  ldp.u32 parts, parts\n  ldp.u64 pitch, pitch", w.block)
 	w.line("  cvt.u64.u32 lane, q\n  cvt.u64.u32 row, b\n  mov.u64 first, 0\n  mov.u64 len, cols")
 	switch {
 	case parts:
@@ -323,7 +351,7 @@ func (w *writer) place(combine string, out isa.Type, parts, joins bool) {
 	case joins:
 		w.line("  cvt.u64.u32 cols, parts\n  mov.u64 len, cols")
 	}
-	w.line("  mul.u64 at, row, cols\n  add.u64 at, at, first\n  add.u64 at, at, lane\n  mul.u64 at, at, %d", w.t.Size())
+	w.line("  mul.u64 at, row, pitch\n  add.u64 at, at, first\n  add.u64 at, at, lane\n  mul.u64 at, at, %d", w.t.Size())
 	c := w.countType()
 	w.line("  cvt.u32.u64 n, len\n  shr.u32 rounds, n, %d\n  and.u32 left, n, %d\n  cvt.u32.u64 start, first", bits.TrailingZeros64(uint64(w.block)), w.block-1)
 	w.line("  mov.%v m, %s\n  mov.%v w, 0\n  mov.%[3]v round, 0", w.t, kernels.Identity(combine, w.t), c)

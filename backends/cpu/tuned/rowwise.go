@@ -105,7 +105,7 @@ func (r *rowText) text(w *writer) {
 		}
 	})
 	w.line("block %d", lanes)
-	w.rowPlace(r.chunks)
+	w.rowPlace(r.chunks, "cols")
 	w.line("  mul.u64 side, lane, %d\n  cvt.u64.u32 number, row", w.t.Size())
 	r.given(w, "number", func(i int) string {
 		w.line("  ldp.u64 step, %sstep", r.op.Operands[i].Name)

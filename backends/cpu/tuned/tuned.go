@@ -33,26 +33,29 @@ func Plan(op *kernels.Op, t isa.Type, dims []int64) (*kernels.Plan, error) {
 	if places[op] != "" {
 		out = isa.I64
 	}
-	return along(op, t, out, dims[0], dims[1])
+	return along(op, t, out, dims[0], dims[1], dims[1])
 }
 
-// along returns a plan for an operation on packed rows.
-func along(op *kernels.Op, t, out isa.Type, rows, cols int64) (*kernels.Plan, error) {
+// along returns a plan for an operation on packed rows, which begin pitch elements
+// apart.
+func along(op *kernels.Op, t, out isa.Type, rows, cols, pitch int64) (*kernels.Plan, error) {
 	switch {
+	case places[op] != "":
+		return place(places[op], t, out, rows, cols, pitch)
+	case combines[op] != "":
+		return reduction(combines[op], t, out, rows, cols, pitch)
+	case op == kernels.Softmax && pitch >= cols:
+		return softmax(t, rows, cols, pitch)
+	case pitch != cols:
+		return nil, nil
 	case op.Rowwise() != nil:
 		l, axes, err := op.Layouts(t, []int64{rows, cols})
 		if err != nil {
 			return nil, nil
 		}
 		return rowwise(op, l, axes)
-	case op == kernels.Softmax:
-		return softmax(t, rows, cols)
 	case op == kernels.Cumsum:
 		return cumsum(t, out, rows, cols)
-	case places[op] != "":
-		return place(places[op], t, out, rows, cols)
-	case combines[op] != "":
-		return reduction(combines[op], t, out, rows, cols)
 	}
 	return nil, nil
 }
@@ -85,19 +88,11 @@ func PlanShapes(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan, er
 			return columnSoftmax(l[0].Type, m, rows, cols)
 		}
 	}
-	if !op.Reduces && op != kernels.Cumsum || !l[1].Packed() {
+	if !op.Reduces && op != kernels.Cumsum && op != kernels.Softmax || !l[1].Packed() {
 		return nil, nil
 	}
-	if l[0].Packed() {
-		rows, cols := int64(1), int64(1)
-		for i, n := range l[0].Shape {
-			if i < lead {
-				rows *= n
-			} else {
-				cols *= n
-			}
-		}
-		return along(op, l[0].Type, l[1].Type, rows, cols)
+	if rows, cols, pitch, ok := l[0].Rows(lead); ok {
+		return along(op, l[0].Type, l[1].Type, rows, cols, pitch)
 	}
 	if m, rows, cols, ok := l[0].Columns(lead); ok && combines[op] != "" {
 		return columns(combines[op], l[0].Type, l[1].Type, m, rows, cols)
@@ -131,9 +126,14 @@ var keptElements = int64(1 << 19)
 // softmax keeps a row by itself: its largest element, then the exponentials, which
 // are stored and summed in the written order, then the quotients. An output of 16-bit
 // floats cannot keep the exponentials, which have room of their own: for so many rows
-// as nearer caches hold, but for a bounded number of launches.
-func softmax(t isa.Type, rows, cols int64) (*kernels.Plan, error) {
-	if !keeps(rows, cols) {
+// as nearer caches hold, but for a bounded number of launches. Rows of the input begin
+// pitch elements apart.
+func softmax(t isa.Type, rows, cols, pitch int64) (*kernels.Plan, error) {
+	switch {
+	case keeps(rows, cols):
+	case pitch != cols:
+		return nil, nil
+	default:
 		l, axes, err := kernels.Softmax.Layouts(t, []int64{rows, cols})
 		if err != nil {
 			return nil, nil
@@ -142,14 +142,18 @@ func softmax(t isa.Type, rows, cols int64) (*kernels.Plan, error) {
 	}
 	chunks := (cols + chunk - 1) / chunk
 	p := &plan{}
-	slots, together := []kernels.Binding{operand(0, t), operand(1, t)}, rows
+	x, y := operand(0, t), operand(1, t)
+	x.Shape, x.Stride = []int64{(rows-1)*pitch + cols}, []int64{1}
+	y.Shape, y.Stride = []int64{rows * cols}, []int64{1}
+	slots, together := []kernels.Binding{x, y}, rows
 	if acc := kernels.Accumulator(t); acc != t {
 		together = min(rows, max(keptElements/cols, (rows+mostParts-1)/mostParts))
 		slots = append(slots, p.room(acc, together*cols))
 	}
 	for first := int64(0); first < rows; first += together {
-		p.step(key{what: "softmax", t: t, n: chunks}, func(w *writer) { w.softmax(int(chunks)) },
-			min(together, rows-first)*lanes, lanes, slots, uint64(cols), uint64(first))
+		k := key{what: "softmax", t: t, n: chunks, shifted: pitch != cols}
+		p.step(k, func(w *writer) { w.softmax(int(chunks), k.shifted) },
+			min(together, rows-first)*lanes, lanes, slots, uint64(cols), uint64(first), uint64(pitch-cols))
 	}
 	return p.done()
 }
@@ -204,7 +208,9 @@ func (w *writer) storeAs(t isa.Type, r, to string) {
 	w.line("  stg.%v %s, %s", t, r, to)
 }
 
-func (w *writer) softmax(chunks int) {
+// softmax writes the program; in one that is shifted there are more elements between
+// the input's rows than between the output's.
+func (w *writer) softmax(chunks int, shifted bool) {
 	kept, ratio := "y[at]", 1 // where exponentials are, and how much wider they are
 	w.line("program softmax_row\nslot x %v\nslot y %[1]v", w.t)
 	if w.t != w.acc {
@@ -216,18 +222,26 @@ func (w *writer) softmax(chunks int) {
 			w.line("  sub.u64 wide, at, before\n  mul.u64 wide, wide, %d", ratio)
 		}
 	}
-	w.line("param cols u64\nparam first u64     ; row\nblock %d", lanes)
-	w.rowPlace(chunks)
+	w.line("param cols u64\nparam first u64     ; row\nparam more u64      ; elements between rows of x\nblock %d", lanes)
+	w.rowPlace(chunks, "cols")
+	load := func() { w.load("x") }
+	if shifted {
+		w.line("  ldp.u64 number, first\n  ldp.u64 more, more\n  cvt.u64.u32 shift, row\n  add.u64 shift, shift, number\n  mul.u64 shift, shift, more\n  mul.u64 shift, shift, %d", w.t.Size())
+		load = func() {
+			w.line("  add.u64 from, at, shift\n  ldg.%v z, x[from]", w.t)
+			w.widen("z")
+		}
+	}
 	w.line("  ldp.u64 first, first\n  mul.u64 before, first, cols\n  mul.u64 before, before, %d\n  add.u64 base, base, before", w.t.Size())
 	w.line("  mov.u64 at, base\n  mov.%v m, -inf", w.acc)
 	w.each("rounds", "left", func() {
-		w.load("x")
+		load()
 		w.line("  max.%v m, m, z", w.acc)
 	})
 	w.line("  block_reduce_max.%v m, m\n  mov.u64 at, base", w.acc)
 
 	sums := w.chunks("add", chunks, func() {
-		w.load("x")
+		load()
 		place()
 		w.line("  sub.%v z, z, m\n  exp.%[1]v z, z\n  stg.%[1]v z, %s", w.acc, kept)
 	})

@@ -230,6 +230,57 @@ func TestPlans(t *testing.T) {
 	}
 }
 
+// Rows that are parts of longer ones, every other row, or the same row again have plans
+// too, with the library's bits.
+func TestRowsApart(t *testing.T) {
+	r := rand.New(rand.NewPCG(15, 16))
+	sums := []*kernels.Op{kernels.ReduceSum, kernels.ReduceProd, kernels.ReduceMin, kernels.ReduceMax}
+	places := []*kernels.Op{kernels.Argmin, kernels.Argmax}
+	number := 0
+	for _, c := range []struct {
+		ops               []*kernels.Op
+		rows, cols, pitch int64
+	}{
+		{append(sums, places...), 5, 257, 300},
+		{append(sums, places...), 3, 100, 101},
+		{append(sums, places...), 70, 40, 80},
+		{append(sums, places...), 6, 1000, 0},
+		{append(sums, places...), 4, 600, 599},
+		{sums[:1], 3, 40_000, 40_007},
+		{sums[2:3], 2, 33_000, 70_000},
+		{places, 2, 70_000, 70_100},
+		{[]*kernels.Op{kernels.Softmax}, 5, 257, 300},
+		{[]*kernels.Op{kernels.Softmax}, 4, 1000, 2000},
+		{[]*kernels.Op{kernels.Softmax}, 6, 8192, 8193},
+	} {
+		for _, op := range c.ops {
+			for _, ty := range []isa.Type{isa.F32, isa.BF16, isa.F64, isa.I8} {
+				if number++; !op.Types.Has(ty) || brief.Skips(number, 7) {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s/%v/%d×%d of %d", op.Name, ty, c.rows, c.cols, c.pitch), func(t *testing.T) {
+					x := kernels.Layout{Type: ty, Shape: []int64{c.rows, c.cols}, Stride: []int64{c.pitch, 1}}
+					y := kernels.Packed(ty, c.rows)
+					switch {
+					case op == kernels.Softmax:
+						y = kernels.Packed(ty, c.rows, c.cols)
+					case op.Operands[1].Kind == kernels.Index:
+						y = kernels.Packed(isa.I64, c.rows)
+					}
+					l := []kernels.Layout{x, y}
+					own, err := tuned.PlanShapes(op, l, 1)
+					require.NoError(t, err)
+					require.NotNil(t, own)
+					theirs, err := op.PlanShapes(l, 1)
+					require.NoError(t, err)
+					n := (c.rows-1)*c.pitch + c.cols
+					agree(t, own, theirs, matrix(r, ty, 1, n), y.Type, n, y.Elements(), false)
+				})
+			}
+		}
+	}
+}
+
 // Exponentials of 16-bit floats are kept for some rows at a time.
 func TestSoftmaxInParts(t *testing.T) {
 	r := rand.New(rand.NewPCG(13, 14))
