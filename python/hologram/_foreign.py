@@ -24,6 +24,12 @@ EXPORTER, EXCHANGER, TORCH, OTHER, NUMPY, SCALAR = 1, 2, 3, 4, 5, 6
 
 _BOOLEAN = 4  # HOLOGRAM_BOOL
 
+NO_VMAP = (
+    "vmap is not there: go through the elements in a loop; jacrev takes chunk_size=1, torch.autograd.functional "
+    "vectorize=False, and torch.autograd.grad one gradient at a time for is_grads_batched=True"
+)
+"""What is said of torch.vmap's tensors, by its name and by those of what asks for it."""
+
 _EXCHANGE = "__dlpack_c_exchange_api__"
 
 
@@ -113,8 +119,19 @@ def plain_tensor(array: Any) -> Any:
             )
         array = array.detach()
     if array.layout == torch.strided and array.numel() and not _has_memory(array):
-        raise InvalidArgumentError("the tensor has no memory: it is fake, functional or a zero tensor")
+        raise InvalidArgumentError(_why_none(array))
     return array
+
+
+def _why_none(tensor: Any) -> str:
+    """Return why a tensor has no memory of its own."""
+    torch: Any = sys.modules["torch"]
+    # The former vmap is what batched gradients still come from.
+    if "Batched" in str(torch._C._dispatch_keys(tensor)):
+        return NO_VMAP
+    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        return "the tensor is one that a transform of torch.func has made, which sees nothing of what is done here"
+    return "the tensor has no memory: it is fake, functional or a zero tensor"
 
 
 def _has_memory(tensor: Any) -> bool:

@@ -23,6 +23,8 @@ from torch import Tensor
 from torch._functorch import autograd_function
 from torch.autograd import forward_ad
 
+from hologram._foreign import NO_VMAP
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -46,6 +48,8 @@ _tracing = torch._C._get_tracing_state
 
 AUTOCAST_DEVICES = ("cpu", "cuda")
 
+_NO_TANGENTS = "forward-mode derivatives are not there; torch.func.grad and autograd are"
+
 BUILT_IN = isinstance(torch.autograd.Function.apply, types.BuiltinMethodType)
 """Whether torch records calls in C alone. Before, it was left to Python to see what transforms have left and do."""
 
@@ -64,9 +68,7 @@ def _refuse_tangents(name: str, arguments: Sequence[Any]) -> None:
         if isinstance(value, (list, tuple)):
             _refuse_tangents(name, value)
         elif isinstance(value, Tensor) and forward_ad.unpack_dual(value).tangent is not None:
-            raise NotImplementedError(
-                f"{name}: forward-mode derivatives are not there; torch.func.grad and autograd are"
-            )
+            raise NotImplementedError(f"{name}: {_NO_TANGENTS}")
 
 
 def _cast(rule: str, device: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -273,6 +275,14 @@ class Operation:
                 @staticmethod
                 def backward(ctx: Any, *gradients: Any) -> Any:
                     return operation._pulled(ctx, gradients)
+
+                @staticmethod
+                def vmap(*_: Any) -> Any:
+                    raise NotImplementedError(f"{operation.name}: {NO_VMAP}")
+
+                @staticmethod
+                def jvp(*_: Any) -> Any:
+                    raise NotImplementedError(f"{operation.name}: {_NO_TANGENTS}")
 
             Transformed.__name__ = Transformed.__qualname__ = f"Hologram_{self.name}"
             self._transformed = Transformed

@@ -230,6 +230,26 @@ def test_what_is_not_there_is_refused(transform: str, function: str) -> None:
         REFUSED[transform](FUNCTIONS[function][0], numbers(3, 4).detach())
 
 
+BATCHED: dict[str, Callable[[Function, Tensor], Any]] = {
+    "vmap": lambda f, x: torch.func.vmap(f)(x),
+    "jacrev": lambda f, x: torch.func.jacrev(f)(x),
+    "is_grads_batched": lambda f, x: torch.autograd.grad(
+        f(leaf := x.clone().requires_grad_()), leaf, torch.ones(2, 3, 4, dtype=x.dtype), is_grads_batched=True
+    ),
+    "vectorize": lambda f, x: torch.autograd.functional.jacobian(f, x, vectorize=True),
+}
+
+
+@pytest.mark.parametrize("function", ["kernel", "function", "of rows", "layer"])
+@pytest.mark.parametrize("way", BATCHED)
+def test_vmap_is_refused_by_its_name(way: str, function: str) -> None:
+    """Whatever asks for it, it is said that there is none and what to do instead."""
+    called = ht.nn.Linear(4, 4, dtype=torch.float64) if function == "layer" else FUNCTIONS[function][0]
+    for _ in range(4):  # the first calls of some functions go another way than later ones
+        with pytest.raises((NotImplementedError, ValueError), match=r"vmap is not there: .* vectorize=False"):
+            BATCHED[way](called, numbers(3, 4).detach())
+
+
 class Derived(Tensor):
     pass
 
