@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
 
 import numpy as np
@@ -53,6 +54,8 @@ ATLAS: dict[torch.dtype, str] = {
     },
 }  # fmt: skip
 """The types of the ISA, by torch's dtypes."""
+
+_SLOT = re.compile(r'^launch "[^"]*": slot i(\d+): ')
 
 _NAMES: dict[str, Elementwise] = {}
 MAKERS: list[Callable[[str], Optional[Elementwise]]] = []
@@ -181,6 +184,8 @@ class Elementwise:
                 executor_for(outs[0].device).launch(plan.program, bound)
             except BufferError as error:  # torch's, for what is not strided memory
                 raise DTypeError(f"{self.name}: {error}") from None
+            except InvalidArgumentError as error:
+                raise InvalidArgumentError(_named(self.name, str(error))) from None
         return outs
 
     def made(self, inputs: Sequence[Tensor], dtypes: Sequence[torch.dtype]) -> list[Tensor]:
@@ -248,6 +253,13 @@ class Elementwise:
             found = _Recorded.apply(self, tuple(scalars), *inputs)
             return list(found)
         return self.run(inputs, scalars)
+
+
+def _named(name: str, message: str) -> str:
+    """Return what a launch says of a slot as it is said of an input of a function, or of its gradient."""
+    of, mark, _ = name.rpartition("'")
+    what = f"the gradient of {of}" if mark else name
+    return _SLOT.sub(lambda slot: f"{what}: input {int(slot[1]) + 1}: ", message)
 
 
 def doubles(what: str, numbers: Sequence[float]) -> list[float]:

@@ -172,3 +172,24 @@ def test_an_out_that_requires_grad_is_written_where_nothing_is_recorded() -> Non
     with torch.no_grad():
         assert F.add(x, x, out=leaf) is leaf
     assert torch.equal(leaf, x + x)
+
+
+@pytest.mark.parametrize(
+    ("called", "what"),
+    [
+        (lambda x, y: F.exp(x), "exp: input 1"),
+        (lambda x, y: F.mul(y, x), "mul: input 2"),
+        (lambda x, y: F.softmax(x, 0), "softmax: input"),
+    ],
+    ids=["one", "two", "rows"],
+)
+@pytest.mark.parametrize("kind", ["dimensions", "negative"])
+def test_it_is_said_of_which_function_which_argument_is_refused(
+    called: Callable[..., Any], what: str, kind: str
+) -> None:
+    if kind == "dimensions":
+        x, y, why = torch.ones([2] * 10).transpose(0, 1), torch.ones(2), "shape .* dimensions; at most 8"
+    else:
+        x, y, why = torch._neg_view(torch.ones(3, 3)), torch.ones(3, 3), "the tensor is a negative view"
+    with pytest.raises(ValueError, match=f"^{what}: {why}"):
+        called(x, y)
