@@ -6,7 +6,7 @@ references and ``state_dict`` go on as before.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import torch
 
@@ -36,13 +36,24 @@ class Conversion(NamedTuple):
 
 
 class Report(list[Conversion]):
-    """What became of a model's layers, as a list that prints as a table.
+    """What became of a model's layers, as a list that prints as a table. It is not the model, which changed in place.
 
     Attributes:
         done: What was done to the layers that changed.
     """
 
     done = "converted"
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        """Refuse to be called in the place of the model.
+
+        Raises:
+            TypeError: Always.
+        """
+        raise TypeError(
+            f"this is the report of the layers {self.done}, not a model: convert and revert change the model that they "
+            "are given; go on with that one"
+        )
 
     def __str__(self) -> str:
         """Return a table."""
@@ -87,7 +98,7 @@ def convert(model: torch.nn.Module, *, fuse: bool = True) -> Report:
             they are, by themselves and wherever else they are called.
 
     Returns:
-        What became of each layer without layers of its own.
+        What became of each layer without layers of its own: a report, not the model, which is the one that was given.
 
     Raises:
         TypeError: It is no module.
@@ -114,7 +125,7 @@ def convert(model: torch.nn.Module, *, fuse: bool = True) -> Report:
 
 
 def revert(model: torch.nn.Module) -> Report:
-    """Make torch's layers of Hologram's in a model; see ``convert``. Layers with an executor of their own lose it."""
+    """Make torch's layers of Hologram's in a model, in place; see ``convert``. Layers with an executor lose it."""
     model = _check("revert", model)
     report = Report()
     report.done = "reverted"

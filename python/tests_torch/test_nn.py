@@ -263,6 +263,14 @@ def test_convert_and_revert(capsys: pytest.CaptureFixture[str]) -> None:
     assert torch.equal(net(x), expected)
 
 
+def test_the_report_is_no_model() -> None:
+    """Who takes what convert returns for the model learns at the first call that it is not."""
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2))
+    for report, done in ((ht.convert(model), "converted"), (ht.revert(model), "reverted")):
+        with pytest.raises(TypeError, match=f"report of the layers {done}, not a model: .* change the model"):
+            report(torch.ones(1, 2))
+
+
 def test_revert_leaves_what_torch_has_not() -> None:
     model, x = torch.nn.Sequential(nn.Linear(3, 2, activation="relu"), nn.Tanh()), torch.randn(4, 3)
     expected = model(x)
