@@ -412,7 +412,9 @@ def fit(
 
     Raises:
         TypeError: An argument is not what fit takes there.
-        ValueError: A number makes no sense, an epoch has no batches, or the checkpoint is of another kind of run.
+        ValueError: A number makes no sense, an epoch has no batches, loss returned more than one element or none, or
+            the checkpoint is of another kind of run.
+        OSError: The checkpoint is a folder, or in one that is not there.
         ImportError: What is asked for needs a package that is not installed.
     """
     for name, needed in (("model", model), ("optimizer", optimizer), ("loss", loss)):
@@ -439,6 +441,10 @@ def fit(
     if checkpoint is not None:
         if not isinstance(checkpoint, (str, os.PathLike)):
             raise TypeError(f"fit: checkpoint is a {type(checkpoint).__name__}; expected the path of a file")
+        if Path(checkpoint).is_dir():
+            raise IsADirectoryError(
+                f"fit: checkpoint is {os.fspath(checkpoint)}, a folder; expected the path of a file"
+            )
         if not Path(checkpoint).parent.is_dir():
             raise FileNotFoundError(
                 f"fit: checkpoint is {os.fspath(checkpoint)}; there is no folder {Path(checkpoint).parent}"
@@ -508,6 +514,9 @@ def _epoch(
                 found = loss(model, batch)
             if not isinstance(found, Tensor):
                 raise TypeError(f"fit: loss returned a {type(found).__name__}; expected a torch.Tensor")
+            if found.numel() != 1:
+                shape = tuple(found.shape)
+                raise InvalidArgumentError(f"fit: loss returned a tensor of shape {shape}; expected one of one element")
             (found if scaler is None else scaler.scale(found)).backward()
             if clip is not None:
                 if scaler is not None:

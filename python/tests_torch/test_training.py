@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import types
@@ -169,6 +170,12 @@ def test_arguments_are_looked_at_first(name: str, value: Any) -> None:
 def test_a_loss_that_is_no_tensor() -> None:
     with pytest.raises(TypeError, match=r"^fit: loss returned a float; expected a torch\.Tensor"):
         trained(batches(), loss=lambda model, batch: 0.5)
+
+
+def test_a_loss_that_is_not_one_number() -> None:
+    for shape in ((5, 2), (0,)):
+        with pytest.raises(ValueError, match=rf"^fit: loss returned a tensor of shape {re.escape(str(shape))}; "):
+            trained(batches(), loss=lambda model, batch, shape=shape: torch.ones(shape, requires_grad=True))
 
 
 def test_numbers_of_numpy_train_as_those_of_python(tmp_path: Path) -> None:
@@ -585,6 +592,7 @@ def test_what_fit_refuses_changes_nothing(tmp_path: Path) -> None:
         ({"clip": 0}, ValueError, "expected a norm above 0"),
         ({"clip": float("nan")}, ValueError, "clip is nan"),
         ({"checkpoint": tmp_path / "none" / "run"}, FileNotFoundError, "there is no folder"),
+        ({"checkpoint": tmp_path}, IsADirectoryError, "checkpoint is .*, a folder"),
         ({"checkpoint": 3}, TypeError, "checkpoint is a int"),
     ]
     for given, error, text in cases:
