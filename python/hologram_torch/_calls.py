@@ -89,6 +89,10 @@ def _category(dtype: torch.dtype) -> int:
     return 2 if dtype.is_floating_point else int(dtype != torch.bool)
 
 
+_EXACT = frozenset(["where", "clamp", "clamp_min", "clamp_max"])
+"""The functions of which torch refuses numbers that the dtype has not."""
+
+
 def tensors(what: str, *values: Any) -> list[Tensor]:
     """Return tensors, numbers among them as such of no dimension.
 
@@ -119,7 +123,11 @@ def tensors(what: str, *values: Any) -> list[Tensor]:
                 not dtype.is_floating_point and dtype != torch.bool and what != "where"
             ):  # torch.full refuses, as where does
                 value = _wrapped(value, dtype)
-            found.append(torch.full((), value, dtype=dtype, device=like.device))
+            if dtype.is_floating_point and what not in _EXACT and abs(value) > torch.finfo(dtype).max:
+                # Rounded, to ±inf as a rule, as torch does and torch.full does not.
+                found.append(torch.full((), float(value), dtype=torch.float64, device=like.device).to(dtype))
+            else:
+                found.append(torch.full((), value, dtype=dtype, device=like.device))
         else:
             raise TypeError(f"{what}: argument {i + 1} is a {type(value).__name__}; expected a torch.Tensor")
     return found

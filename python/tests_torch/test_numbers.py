@@ -152,3 +152,19 @@ def test_alpha_is_compiled(alpha: float) -> None:
     torch.testing.assert_close(compiled(x, i), torch.sub(x, i, alpha=alpha))
     if isinstance(alpha, int):
         torch.testing.assert_close(compiled(i, i), torch.sub(i, i, alpha=alpha))
+
+
+@pytest.mark.parametrize("number", [1e300, -1e300, 3.4028235e38, 3.40282351e38, 3.5e38, float("inf"), -1e39], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int64], ids=str)
+def test_numbers_too_large_for_the_dtype_are_infinite(dtype: torch.dtype, number: float) -> None:
+    x = torch.tensor([1, 2, 0]).to(dtype)
+    for name in ("add", "sub", "mul", "div", "pow"):
+        if name == "pow" and dtype in (torch.float16, torch.bfloat16):
+            continue  # torch refuses these numbers there
+        for _ in range(3):
+            found, expected = getattr(F, name)(x, number), getattr(torch, name)(x, number)
+            torch.testing.assert_close(found, expected, equal_nan=True, msg=name)
+    for refused in (F.clamp, torch.clamp):
+        if dtype == torch.float32 and abs(number) == 1e300:
+            with pytest.raises(RuntimeError, match="overflow"):
+                refused(x, number)
