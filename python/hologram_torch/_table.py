@@ -103,7 +103,7 @@ def _bce(x: Any, t: Any) -> Any:
 
 def _bce_slopes(g: Any, x: Any, t: Any) -> Any:
     slope = g * (x - t) / h.maximum((1 - x) * x, 1e-12)
-    return slope, g * (h.maximum(h.log1p(-x), -100.0) - h.maximum(h.log(x), -100.0))
+    return slope, g * (h.log1p(-x) - h.log(x))  # without bounds, as torch has it
 
 
 def _bce_logits(x: Any, t: Any, w: Any) -> Any:

@@ -136,3 +136,15 @@ def test_cross_entropy_has_a_dimension_of_classes() -> None:
     for target in (torch.tensor(1.0), torch.tensor(0)):
         with pytest.raises(ValueError, match="cross_entropy: input has no dimensions; expected at least 1"):
             F.cross_entropy(torch.tensor(1.0), target)
+
+
+def test_the_gradient_of_binary_cross_entropy_by_its_target_is_not_bounded() -> None:
+    """At probabilities of 0 and 1, where the loss itself is."""
+    x = torch.tensor([0.0, 1.0, 0.5, 0.25, 1e-40], dtype=torch.float64)
+    grads = []
+    for function in (F.binary_cross_entropy, torch.nn.functional.binary_cross_entropy):
+        for target in (torch.full((5,), 0.5, dtype=x.dtype), torch.tensor([0, 1, 0, 1, 0.5], dtype=x.dtype)):
+            leaf = target.requires_grad_()
+            function(x, leaf, reduction="sum").backward()
+            grads.append(leaf.grad)
+    torch.testing.assert_close(grads[:2], grads[2:])
