@@ -304,3 +304,31 @@ torch.autograd.grad = torch.autograd.backward = torch.autograd.graph._engine_run
 import hologram_torch.nn, hologram_torch.optim, hologram_torch.training
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+GRAPHS: dict[str, Callable[[torch.nn.Module, torch.Tensor], Callable[[torch.Tensor], torch.Tensor]]] = {
+    "export": lambda model, x: torch.export.export(model, (x,)).module(),
+    "compile": lambda model, x: torch.compile(model, fullgraph=True, backend="aot_eager"),
+    "trace": torch.jit.trace,
+    "fx, converted after it": lambda model, x: traced_first(model),
+}
+
+
+def traced_first(model: torch.nn.Module) -> torch.nn.Module:
+    ht.revert(model)
+    graph = torch.fx.symbolic_trace(model)
+    ht.convert(graph)
+    assert any(type(layer) is ht.nn.Linear for layer in graph.modules())
+    return graph
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit", "ignore:Converting a tensor to a Python:torch.jit.TracerWarning")
+@pytest.mark.parametrize("way", GRAPHS)
+def test_graphs_of_converted_models(way: str) -> None:
+    """What docs/TORCH.md says of them."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.LayerNorm(4), torch.nn.Flatten())
+    x = torch.randn(3, 4)
+    expected = model(x)
+    ht.convert(model)
+    torch.testing.assert_close(GRAPHS[way](model, x)(x), expected)

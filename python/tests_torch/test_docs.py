@@ -1,13 +1,18 @@
-"""docs/TORCH.md is true: its examples run, and its table is the operations'."""
+"""docs/TORCH.md is true: its examples run, its table is the operations', and its lists are what there is."""
 
 from __future__ import annotations
 
+import inspect
 import linecache
 import re
+import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from hologram_torch import functional as F
+from hologram_torch import nn
 from hologram_torch._table import ROWS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,13 +27,35 @@ def written() -> str:
     return "\n".join(f"| `{row.name}` | {f} | {g} |" for row, f, g in zip(ROWS, formulas, gradients))
 
 
-MARKED = re.compile(r"(<!-- operations: begin .*?-->\n)(.*?)(<!-- operations: end -->)", re.DOTALL)
+def with_out() -> str:
+    """The functions that take out=."""
+    found = [name for name in F.__all__ if "out" in inspect.signature(getattr(F, name)).parameters]
+    return listed("`out=` is taken by ", found, ", and not by the others.")
 
 
-def test_table() -> None:
-    found = MARKED.search(TEXT)
+def layers() -> str:
+    return listed("There are ", nn.__all__, ".")
+
+
+def listed(before: str, names: Sequence[str], after: str) -> str:
+    """A sentence with a list of names in order."""
+    *most, last = [f"`{name}`" for name in sorted(names, key=str.lower)]
+    return textwrap.fill(f"{before}{', '.join(most)} and {last}{after}", 119, break_on_hyphens=False)
+
+
+MADE = {"operations": written, "out": with_out, "layers": layers}
+"""What makes the parts of the page that are marked with a name."""
+
+
+def marked(name: str) -> re.Pattern[str]:
+    return re.compile(rf"(<!-- {name}: begin .*?-->\n)(.*?)(<!-- {name}: end -->)", re.DOTALL)
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_what_is_made_is_up_to_date(name: str) -> None:
+    found = marked(name).search(TEXT)
     assert found is not None
-    assert found[2].strip() == written()
+    assert found[2].strip() == MADE[name]()
 
 
 def test_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
@@ -43,5 +70,8 @@ def test_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
             assert capsys.readouterr().out.splitlines() == expected
 
 
-if __name__ == "__main__":  # make the table anew
-    PAGE.write_text(MARKED.sub(lambda found: f"{found[1]}{written()}\n{found[3]}", TEXT), encoding="utf-8")
+if __name__ == "__main__":  # make what is marked anew
+    for part, make in MADE.items():
+        before, begin, _, end, after = marked(part).split(TEXT)
+        TEXT = f"{before}{begin}{make()}\n{end}{after}"
+    PAGE.write_text(TEXT, encoding="utf-8")
