@@ -88,14 +88,35 @@ def _cast(rule: str, device: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]
     return tuple(cast(value) for value in arguments)
 
 
+def _unwrapped_if_dead(value: Any) -> Any:
+    """Return what is in a tensor that a transform which has ended has left; all else as it is."""
+    return torch._C._functorch.unwrap_if_dead(value) if isinstance(value, Tensor) else value
+
+
 def _unwrapped(apply: Callable[..., Any]) -> Callable[..., Any]:
     """Make a function that gives another one what is in the tensors that a transform which has ended has left."""
-    unwrap = torch._C._functorch.unwrap_if_dead
 
     def unwrapped(*arguments: Any) -> Any:
-        return apply(*[unwrap(value) if isinstance(value, Tensor) else value for value in arguments])
+        return apply(*[_unwrapped_if_dead(value) for value in arguments])
 
     return unwrapped
+
+
+class _Outlived:
+    """A ctx as backward reads it, which may be after the end of the transform that saved: as vjp's function is called.
+
+    Then saved tensors are still wrapped, as torch's own functions know and look through.
+    """
+
+    def __init__(self, ctx: Any) -> None:
+        self._ctx = ctx
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        return tuple([_unwrapped_if_dead(value) for value in self._ctx.saved_tensors])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
 
 
 def applied(function: Any) -> Callable[..., Any]:
@@ -274,7 +295,7 @@ class Operation:
 
                 @staticmethod
                 def backward(ctx: Any, *gradients: Any) -> Any:
-                    return operation._pulled(ctx, gradients)
+                    return operation._pulled(_Outlived(ctx), tuple([_unwrapped_if_dead(g) for g in gradients]))
 
                 @staticmethod
                 def vmap(*_: Any) -> Any:

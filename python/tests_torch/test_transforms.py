@@ -177,10 +177,17 @@ TRANSFORMS: dict[str, Callable[[Function, Tensor], Any]] = {
     "vjp of what autograd records": lambda f, x: torch.autograd.grad(
         torch.func.vjp(f, leaf := x.clone().requires_grad_())[1](leaf * 2)[0].sum(), leaf
     ),
+    "vjp, called twice": lambda f, x: (lambda y, back: back(back(y)[0])[0])(*torch.func.vjp(f, x)),
+    "vjp in grad": lambda f, x: torch.func.grad(lambda x: torch.func.vjp(f, x)[1](x * 2)[0].sum())(x),
+    "vjp of vjp": lambda f, x: torch.func.vjp(lambda x: torch.func.vjp(f, x)[1](x + 1)[0], x)[1](x),
+    "jacrev of grad": lambda f, x: torch.func.jacrev(torch.func.grad(lambda x: f(x).pow(3).sum()), chunk_size=1)(x),
+    "grad of jacrev": lambda f, x: torch.func.grad(lambda x: torch.func.jacrev(f, chunk_size=1)(x).pow(2).sum())(x),
     "functional_call": lambda f, x: torch.func.grad(lambda p: f(torch.func.functional_call(LAYER, p, (x,))).sum())(
         {"weight": torch.eye(4, dtype=x.dtype), "bias": x.new_full((4,), 0.5)}
     ),
 }
+ROW = torch.tensor([0.5, 1.5, -1.0, 2.0], dtype=torch.float64)
+MATRIX = torch.linspace(-1, 1, 16, dtype=torch.float64).reshape(4, 4).cos()
 FUNCTIONS: dict[str, tuple[Function, Function]] = {
     "kernel": (cubed, lambda x: x**3),
     "loop": (cube_root, torchs_cube_root),
@@ -191,6 +198,25 @@ FUNCTIONS: dict[str, tuple[Function, Function]] = {
     "loss": (
         lambda x: F.cross_entropy(x, torch.arange(3)) * x,
         lambda x: torch.nn.functional.cross_entropy(x, torch.arange(3)) * x,
+    ),
+    "kernel of a constant": (lambda x: scaled(x, ROW, 1.5), lambda x: 1.5 * x * x * ROW),
+    "of constants": (
+        lambda x: F.linear(F.mul(F.addmm(ROW, x, MATRIX), ROW), MATRIX, ROW),
+        lambda x: torch.nn.functional.linear(torch.addmm(ROW, x, MATRIX) * ROW, MATRIX, ROW),
+    ),
+    "norms": (
+        lambda x: F.batch_norm(F.rms_norm(F.layer_norm(x, (4,), ROW, ROW), (4,), ROW), None, None, ROW, ROW, True),
+        lambda x: torch.batch_norm(
+            torch.rms_norm(torch.layer_norm(x, (4,), ROW, ROW), (4,), ROW), ROW, ROW, None, None, True, 0.1, 1e-5, False
+        ),
+    ),
+    "of each row": (
+        lambda x: F.cross_entropy(x, torch.arange(3), reduction="none")[:, None] + F.amax(x, 1, True) * F.prod(x) + x,
+        lambda x: (
+            torch.nn.functional.cross_entropy(x, torch.arange(3), reduction="none")[:, None]
+            + torch.amax(x, 1, True) * torch.prod(x)
+            + x
+        ),
     ),
 }
 """Functions and torch's; their results have the argument's shape."""
