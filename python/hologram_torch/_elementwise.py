@@ -30,6 +30,7 @@ from hologram_torch._operation import (
     Operation,
     is_dynamo_compiling,
     is_grad_enabled,
+    titled,
     unusual,
 )
 
@@ -109,6 +110,7 @@ class Elementwise:
         self.outputs = outputs
         self._plans: dict[Any, _Plan] = {}
         self.quick = native.torch_map(name, len(self.kinds), len(self.scalars), outputs, autocast)
+        self._apply: Optional[Callable[..., Any]] = None
         self._gradients: dict[tuple[bool, ...], _Gradient] = {}
         self._kept: dict[tuple[bool, ...], tuple[Source, ...]] = {}
         _NAMES[name] = self
@@ -250,8 +252,9 @@ class Elementwise:
         if is_dynamo_compiling() or unusual() or any(type(t) not in PLAIN for t in inputs):
             return list(GENERIC(self.name, list(inputs), doubles(self.name, scalars)))
         if is_grad_enabled() and any(t.requires_grad for t in inputs):
-            found = _Recorded.apply(self, tuple(scalars), *inputs)
-            return list(found)
+            if self._apply is None:
+                self._apply = titled(type("Recorded", (_Recorded,), {}), self.name).apply
+            return list(self._apply(self, tuple(scalars), *inputs))
         return self.run(inputs, scalars)
 
 

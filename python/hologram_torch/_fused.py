@@ -22,7 +22,7 @@ from hologram._ffi import native
 from hologram.errors import ProgramFault
 from hologram_torch._executors import executor_of
 from hologram_torch._executors import here as threads
-from hologram_torch._operation import PLAIN, applied, is_dynamo_compiling, is_grad_enabled, unusual
+from hologram_torch._operation import PLAIN, applied, is_dynamo_compiling, is_grad_enabled, titled, unusual
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -400,7 +400,7 @@ class _Recorded(torch.autograd.Function):
         return (None, *[next(rest) if wanted else None for wanted in node.wanted])
 
 
-_apply = applied(_Recorded)
+_apply = applied(titled(_Recorded, "sequence"))
 
 
 def _by_c() -> None:

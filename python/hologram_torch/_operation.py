@@ -28,7 +28,7 @@ from hologram._foreign import NO_VMAP
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["LIBRARY", "NAMESPACE", "OPERATIONS", "PLAIN", "Operation", "pullback", "unusual"]
+__all__ = ["LIBRARY", "NAMESPACE", "OPERATIONS", "PLAIN", "Operation", "pullback", "titled", "unusual"]
 
 NAMESPACE = "hologram"
 LIBRARY = torch.library.Library(NAMESPACE, "DEF")
@@ -123,6 +123,13 @@ def applied(function: Any) -> Callable[..., Any]:
     """Return what records a call of an autograd.Function; transforms aren't looked for, which callers have done."""
     apply: Callable[..., Any] = super(torch.autograd.Function, function).apply
     return apply if BUILT_IN else _unwrapped(apply)
+
+
+def titled(function: Any, name: str) -> Any:
+    """Name an autograd.Function after an operation, and the nodes of its calls, which autograd's messages name."""
+    for kind, of in ((function, ""), (function._backward_cls, "Backward")):
+        kind.__name__ = kind.__qualname__ = f"Hologram_{name}{of}"
+    return function
 
 
 def pullback(
@@ -276,8 +283,7 @@ class Operation:
             def backward(ctx: Any, *gradients: Any) -> Any:
                 return operation._pulled(ctx, gradients)
 
-        Recorded.__name__ = Recorded.__qualname__ = f"Hologram_{self.name}"
-        return Recorded
+        return titled(Recorded, self.name)
 
     def _transform(self, arguments: tuple[Any, ...]) -> Any:
         """Go one level down through torch.func's transforms, of which vmap is not there."""
@@ -305,8 +311,7 @@ class Operation:
                 def jvp(*_: Any) -> Any:
                     raise NotImplementedError(f"{operation.name}: {_NO_TANGENTS}")
 
-            Transformed.__name__ = Transformed.__qualname__ = f"Hologram_{self.name}"
-            self._transformed = Transformed
+            self._transformed = titled(Transformed, self.name)
         return self._transformed.apply(*self._flat(arguments))
 
     def _recording(self) -> Callable[..., Any]:
@@ -330,8 +335,7 @@ class Operation:
                 found = operation._pulled(ctx, gradients)
                 return (None, *found) if isinstance(found, tuple) else (None, found)
 
-        Dispatched.__name__ = Dispatched.__qualname__ = f"Hologram_{self.name}"
-        apply = applied(Dispatched)
+        apply = applied(titled(Dispatched, self.name))
 
         def record(keys: Any, *arguments: Any) -> Any:
             if is_grad_enabled() and torch._C._any_requires_grad(*arguments):

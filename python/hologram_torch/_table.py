@@ -17,7 +17,7 @@ import hologram as h
 from hologram_torch import _elementwise
 from hologram_torch._elementwise import Scalar
 from hologram_torch._executors import here
-from hologram_torch._operation import Operation, is_dynamo_compiling
+from hologram_torch._operation import Operation, is_dynamo_compiling, titled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -383,8 +383,7 @@ class Named(Operation):
                 found = _elementwise.pulled(ctx, function, gradients, ())
                 return found[0] if single else tuple(found)
 
-        Recorded.__name__ = Recorded.__qualname__ = f"Hologram_{self.name}"
-        return Recorded
+        return titled(Recorded, self.name)
 
     def save(self, ctx: Any, arguments: tuple[Any, ...], result: Tensor) -> None:
         count = self._count

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import subprocess
 import sys
 import threading
@@ -332,3 +333,44 @@ def test_graphs_of_converted_models(way: str) -> None:
     expected = model(x)
     ht.convert(model)
     torch.testing.assert_close(GRAPHS[way](model, x)(x), expected)
+
+
+@ht.kernel
+def halved(x):
+    return x / 2
+
+
+NODES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "exp": F.exp,
+    "mul": lambda x: F.mul(x, 2.0),
+    "leaky_relu": F.leaky_relu,
+    "cumsum": lambda x: F.cumsum(x, 0),
+    "mm": lambda x: F.mm(x, x),
+    "halved": halved,
+    "sequence": lambda x: F.linear(x, torch.eye(3), activation="relu"),
+}
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_nodes_have_their_operations_names(name: str) -> None:
+    """What autograd's messages speak of: anomaly mode's, and those of tensors changed in place."""
+    x = torch.ones(3, 3, requires_grad=True)
+    for _ in range(4):
+        node = NODES[name](x).grad_fn
+    assert node is not None
+    assert re.fullmatch(rf"Hologram_(.*\.)?{name}(\(.*\))?Backward", node.name())
+
+
+def test_messages_of_autograd_name_the_operation() -> None:
+    x = torch.zeros(2, requires_grad=True)
+    y = F.exp(x)
+    y.detach().add_(1)
+    with pytest.raises(RuntimeError, match="is output 0 of Hologram_exp, is at version 1"):
+        y.sum().backward()
+    with pytest.warns(UserWarning, match="Anomaly"), torch.autograd.detect_anomaly(check_nan=True):
+        loss = F.mul(F.sqrt(x), 0.0).sum()
+        with (
+            pytest.warns(UserWarning),
+            pytest.raises(RuntimeError, match="Function 'Hologram_sqrtBackward' returned nan"),
+        ):
+            loss.backward()

@@ -146,7 +146,7 @@ def gradients(y: Tensor, inputs: Inputs) -> list[Optional[Tensor]]:
 
 
 def is_node(y: Tensor) -> bool:
-    return y.grad_fn is not None and y.grad_fn.name() == "_RecordedBackward"
+    return y.grad_fn is not None and y.grad_fn.name() == "Hologram_sequenceBackward"
 
 
 @pytest.mark.parametrize("case", CASES)
