@@ -123,9 +123,9 @@ def tensors(what: str, *values: Any) -> list[Tensor]:
                 not dtype.is_floating_point and dtype != torch.bool and what != "where"
             ):  # torch.full refuses, as where does
                 value = _wrapped(value, dtype)
-            if dtype.is_floating_point and what not in _EXACT and abs(value) > torch.finfo(dtype).max:
+            if isinstance(value, float) and what not in _EXACT and abs(value) > torch.finfo(dtype).max:
                 # Rounded, to ±inf as a rule, as torch does and torch.full does not.
-                found.append(torch.full((), float(value), dtype=torch.float64, device=like.device).to(dtype))
+                found.append(torch.full((), value, dtype=torch.float64, device=like.device).to(dtype))
             else:
                 found.append(torch.full((), value, dtype=dtype, device=like.device))
         else:

@@ -168,3 +168,11 @@ def test_numbers_too_large_for_the_dtype_are_infinite(dtype: torch.dtype, number
         if dtype == torch.float32 and abs(number) == 1e300:
             with pytest.raises(RuntimeError, match="overflow"):
                 refused(x, number)
+
+
+def test_integers_of_more_than_64_bits_are_no_infinities() -> None:
+    for dtype in (torch.float16, torch.float32, torch.float64):
+        for name in ("add", "sub", "mul", "pow"):
+            for functions in (F, torch):
+                with pytest.raises(OverflowError, match="too big"):
+                    getattr(functions, name)(torch.ones(2, dtype=dtype), 2**200)
