@@ -338,9 +338,9 @@ func (op *Op) RowCallApart(l []Layout, axes int) *RowCall {
 		if a.Packed() {
 			return true
 		}
-		_, cols, pitch, ok := a.Rows(lead)
+		_, cols, pitch, step, ok := a.Rows(lead)
 		apart[i] = pitch - cols
-		return ok && pitch > cols && !op.Operands[i].Writes
+		return ok && step == 1 && pitch > cols && !op.Operands[i].Writes
 	})
 	if c == nil {
 		return nil
