@@ -126,6 +126,7 @@ func CompileMetered(m *work.Meter, fn *ir.Func) (k *Kernel, err error) {
 	}
 	k.body = body
 	k.cost = c.cost
+	c.regs, c.uses, c.seen = nil, nil, nil // not there together with what follows
 	c.allocate()
 	c.renumber()
 	return k, nil
@@ -246,7 +247,7 @@ func (c *compiler) region(r *ir.Region, results []int32) (*region, error) {
 		}
 		(*m)[slot] = at
 	}
-	out.steps = make([]step, 0, steps(r.Nodes))
+	out.steps = make([]step, 0, c.steps(r.Nodes))
 	for _, n := range r.Nodes {
 		c.pos++
 		c.work.Step(1)
@@ -297,15 +298,16 @@ func (c *compiler) region(r *ir.Region, results []int32) (*region, error) {
 	return out, nil
 }
 
-// steps returns how many steps a region's nodes become, at most.
-func steps(nodes []*ir.Node) int {
-	n := 1 // room for one that comes to nothing
-	for _, nd := range nodes {
-		if nd.Op != ir.Const {
-			n++
+// steps returns how many steps a region's nodes become, at most: where a register
+// that lasts is left for a constant, that becomes none, or what took it instead.
+func (c *compiler) steps(nodes []*ir.Node) int {
+	constants := 0
+	for _, n := range nodes {
+		if n.Op == ir.Const {
+			constants++
 		}
 	}
-	return n
+	return len(nodes) - min(constants, maxLasting-len(c.consts)) + 1 // room for one that comes to nothing
 }
 
 // makeDirect lets the step that computes what n stores put it right into
