@@ -49,7 +49,7 @@ type compiler struct {
 	fn     *ir.Func
 	work   *work.Meter
 	infos  []regInfo // by register
-	regs   []int32   // by a value's ID: its register, plus one; 0: none yet
+	regs   []int32   // by a value's ID: its register, plus one; 0: none yet; late
 	uses   []int32   // by a value's ID
 	exits  map[*ir.Node]target
 	consts map[constKey]int32
@@ -117,6 +117,7 @@ func CompileMetered(m *work.Meter, fn *ir.Func) (k *Kernel, err error) {
 	}
 	c.count(fn.Body)
 	c.findPools(fn.Body)
+	c.findLate(fn.Body)
 	body, err := c.region(fn.Body, nil)
 	if err != nil {
 		return nil, err
@@ -159,6 +160,33 @@ func (c *compiler) count(r *ir.Region) {
 	}
 }
 
+// late stands in place of the register of a constant that is set where it is used.
+const late = -1
+
+// findLate finds the constants that the body itself uses once: without a register
+// that lasts they are set there, for many that are all set first take the room of
+// many registers.
+func (c *compiler) findLate(body *ir.Region) {
+	for _, n := range body.Nodes {
+		for _, a := range n.Args {
+			if a.Node != nil && a.Node.Op == ir.Const && c.uses[a.ID] == 1 {
+				c.regs[a.ID] = late
+			}
+		}
+	}
+}
+
+// setLate adds the steps that set what n uses and was left for late.
+func (c *compiler) setLate(out *region, n *ir.Node) {
+	for _, a := range n.Args {
+		if c.regs[a.ID] == late {
+			out.steps = append(out.steps, step{})
+			c.set(a, &out.steps[len(out.steps)-1])
+			c.cost += c.weight
+		}
+	}
+}
+
 // findPools lays out a lane's scratch.
 func (c *compiler) findPools(r *ir.Region) {
 	for _, n := range r.Nodes {
@@ -186,7 +214,8 @@ func sizeOf(t isa.Type) uint8 {
 	return uint8(t.Size())
 }
 
-// newReg makes a register that is first written at time start.
+// newReg makes a register that is first written at time start, no earlier than
+// those made before: allocate counts on it.
 func (c *compiler) newReg(size uint8, start int) int32 {
 	c.infos = append(c.infos, regInfo{size: size, start: int32(start), end: int32(start)})
 	return int32(len(c.infos) - 1)
@@ -214,10 +243,13 @@ func (c *compiler) use(v *ir.Value) int32 {
 		c.err = fmt.Errorf("strips: compile: value %d is used before it is defined", v.ID)
 		return 0
 	}
+	before := int(c.infos[r].end) // the last use so far
 	c.keep(r, 2*c.pos)
 	for i := range c.loops {
 		if l := &c.loops[i]; int(c.infos[r].start) < l.start {
-			l.outer = append(l.outer, r)
+			if before <= l.start { // else it is there
+				l.outer = append(l.outer, r)
+			}
 			break
 		}
 	}
@@ -251,6 +283,7 @@ func (c *compiler) region(r *ir.Region, results []int32) (*region, error) {
 	for _, n := range r.Nodes {
 		c.pos++
 		c.work.Step(1)
+		c.setLate(out, n)
 		at := len(out.steps)
 		out.steps = append(out.steps, step{})
 		s := &out.steps[at]
@@ -419,8 +452,16 @@ func (c *compiler) constant(n *ir.Node, s *step) (some bool) {
 		}
 		return false
 	}
-	*s = step{run: setConst, imm: n.Imm, d: c.define(v, 2*c.pos)}
+	if c.regs[v.ID] == late {
+		return false
+	}
+	c.set(v, s)
 	return true
+}
+
+// set makes s the step that sets a constant.
+func (c *compiler) set(v *ir.Value, s *step) {
+	*s = step{run: setConst, imm: v.Node.Imm, d: c.define(v, 2*c.pos)}
 }
 
 func setConst(f *frame, s *step) { f.regs[s.d].setUni(s.imm) }

@@ -19,18 +19,16 @@ type spot struct {
 
 // allocate gives every register a place in the frame, and a number there:
 // registers of one size that are not needed at the same time share. It goes
-// through the registers in the order of their starts and takes the place, if
-// any, that was freed last, which is the likeliest to be in the cache.
+// through the registers in the order of their starts, which is that of their
+// numbers but for those that last, and takes the place, if any, that was freed
+// last, which is the likeliest to be in the cache.
 func (c *compiler) allocate() {
 	regs := c.infos
 	times := int32(0)
 	for i := range regs {
 		times = max(times, regs[i].start+1, regs[i].end+1)
 	}
-	starts, ends := newAgenda(times, len(regs)), newAgenda(times, len(regs))
-	for i := len(regs) - 1; i >= 0; i-- {
-		starts.add(regs[i].start, int32(i))
-	}
+	ends := newAgenda(times, len(regs))
 	var spots []spot
 	var free [9][]int32 // spots by size
 	add := func(place int32, r *regInfo) int32 {
@@ -40,13 +38,18 @@ func (c *compiler) allocate() {
 		}
 		return int32(len(c.k.regs) - 1)
 	}
+	for i := range regs {
+		if r := &regs[i]; r.lasting {
+			r.number = add(int32(c.k.laneBytes), r)
+			c.k.laneBytes += int(r.size)
+		}
+	}
+	next := int32(0)
 	for now := range times {
 		c.work.Step(1)
-		for i := starts.first(now); i >= 0; i = starts.next[i] {
-			r := &regs[i]
+		for ; next < int32(len(regs)) && (regs[next].lasting || regs[next].start == now); next++ {
+			r := &regs[next]
 			if r.lasting {
-				r.number = add(int32(c.k.laneBytes), r)
-				c.k.laneBytes += int(r.size)
 				continue
 			}
 			at := int32(len(spots))
@@ -64,7 +67,7 @@ func (c *compiler) allocate() {
 				*number = add(s.place, r) + 1
 			}
 			r.number, r.spot = *number-1, at
-			ends.add(r.end, i)
+			ends.add(r.end, next)
 		}
 		// What is needed up to now is free for what starts later.
 		for i := ends.first(now); i >= 0; i = ends.next[i] {
