@@ -1,7 +1,9 @@
 package program
 
 import (
+	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 
 	"github.com/hologram-project/hologram/core/lock"
 )
@@ -17,12 +19,22 @@ var lean struct {
 	users, before int
 }
 
-// beLean has Go's collector leave less unused until endLean is called as often.
+// beLean has Go's collector leave less unused until endLean is called as often. What is
+// there beyond that is collected before more is asked for: large pieces come at once.
 func beLean() {
 	lean.Lock()
-	defer lean.Unlock()
-	if lean.users++; lean.users == 1 {
+	lean.users++
+	first := lean.users == 1
+	if first {
 		lean.before = debug.SetGCPercent(leanPercent)
+	}
+	lean.Unlock()
+	if !first {
+		return
+	}
+	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/gc/heap/goal:bytes"}}
+	if metrics.Read(heap); heap[0].Value.Uint64() > heap[1].Value.Uint64() {
+		runtime.GC()
 	}
 }
 

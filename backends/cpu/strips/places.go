@@ -24,11 +24,7 @@ type spot struct {
 // last, which is the likeliest to be in the cache.
 func (c *compiler) allocate() {
 	regs := c.infos
-	times := int32(0)
-	for i := range regs {
-		times = max(times, regs[i].start+1, regs[i].end+1)
-	}
-	ends := newAgenda(times, len(regs))
+	used := queue{regs: regs}
 	var spots []spot
 	var free [9][]int32 // spots by size
 	add := func(place int32, r *regInfo) int32 {
@@ -44,35 +40,32 @@ func (c *compiler) allocate() {
 			c.k.laneBytes += int(r.size)
 		}
 	}
-	next := int32(0)
-	for now := range times {
+	for i := range regs {
 		c.work.Step(1)
-		for ; next < int32(len(regs)) && (regs[next].lasting || regs[next].start == now); next++ {
-			r := &regs[next]
-			if r.lasting {
-				continue
-			}
-			at := int32(len(spots))
-			if l := free[r.size]; len(l) > 0 {
-				at = l[len(l)-1]
-				free[r.size] = l[:len(l)-1]
-			} else {
-				spots = append(spots, spot{place: int32(c.k.laneBytes)})
-				c.k.laneBytes += int(r.size)
-			}
-			s := &spots[at]
-			s.turn ^= 1
-			number := &s.numbers[b2u(r.foreign)][s.turn]
-			if *number == 0 {
-				*number = add(s.place, r) + 1
-			}
-			r.number, r.spot = *number-1, at
-			ends.add(r.end, next)
+		r := &regs[i]
+		if r.lasting {
+			continue
 		}
-		// What is needed up to now is free for what starts later.
-		for i := ends.first(now); i >= 0; i = ends.next[i] {
-			free[regs[i].size] = append(free[regs[i].size], regs[i].spot)
+		for used.ended(r.start) {
+			old := &regs[used.take()]
+			free[old.size] = append(free[old.size], old.spot)
 		}
+		at := int32(len(spots))
+		if l := free[r.size]; len(l) > 0 {
+			at = l[len(l)-1]
+			free[r.size] = l[:len(l)-1]
+		} else {
+			spots = append(spots, spot{place: int32(c.k.laneBytes)})
+			c.k.laneBytes += int(r.size)
+		}
+		s := &spots[at]
+		s.turn ^= 1
+		number := &s.numbers[b2u(r.foreign)][s.turn]
+		if *number == 0 {
+			*number = add(s.place, r) + 1
+		}
+		r.number, r.spot = *number-1, at
+		used.add(int32(i))
 	}
 }
 
@@ -128,18 +121,47 @@ func (c *compiler) rename(regs ...*int32) {
 	}
 }
 
-// agenda lists registers by a time.
-type agenda struct{ at, next []int32 }
-
-func newAgenda(times int32, regs int) agenda {
-	a := agenda{make([]int32, times), make([]int32, regs)}
-	for i := range a.at {
-		a.at[i] = -1
-	}
-	return a
+// queue is a heap of registers, of which that is taken first that ends first, or, of
+// those that end together, that was made last.
+type queue struct {
+	regs []regInfo
+	heap []int32
 }
 
-// add puts register i in front of the others of its time.
-func (a *agenda) add(time, i int32) { a.next[i], a.at[time] = a.at[time], i }
+func (q *queue) before(i, j int32) bool {
+	x, y := q.regs[i].end, q.regs[j].end
+	return x < y || x == y && i > j
+}
 
-func (a *agenda) first(time int32) int32 { return a.at[time] }
+// ended reports whether there is one that ends before a time.
+func (q *queue) ended(time int32) bool { return len(q.heap) > 0 && q.regs[q.heap[0]].end < time }
+
+func (q *queue) add(i int32) {
+	q.heap = append(q.heap, i)
+	h, k := q.heap, len(q.heap)-1
+	for ; k > 0 && q.before(i, h[(k-1)/2]); k = (k - 1) / 2 {
+		h[k] = h[(k-1)/2]
+	}
+	h[k] = i
+}
+
+func (q *queue) take() int32 {
+	last := len(q.heap) - 1
+	first, i := q.heap[0], q.heap[last]
+	q.heap = q.heap[:last]
+	h, k := q.heap, 0
+	for 2*k+1 < last {
+		child := 2*k + 1
+		if child+1 < last && q.before(h[child+1], h[child]) {
+			child++
+		}
+		if !q.before(h[child], i) {
+			break
+		}
+		h[k], k = h[child], child
+	}
+	if last > 0 {
+		h[k] = i
+	}
+	return first
+}
