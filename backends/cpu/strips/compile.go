@@ -177,11 +177,10 @@ func (c *compiler) findLate(body *ir.Region) {
 }
 
 // setLate adds the steps that set what n uses and was left for late.
-func (c *compiler) setLate(out *region, n *ir.Node) {
+func (c *compiler) setLate(out *region, n *ir.Node, most int) {
 	for _, a := range n.Args {
 		if c.regs[a.ID] == late {
-			out.steps = append(out.steps, step{})
-			c.set(a, &out.steps[len(out.steps)-1])
+			c.set(a, out.steps.add(most))
 			c.cost += c.weight
 		}
 	}
@@ -279,20 +278,19 @@ func (c *compiler) region(r *ir.Region, results []int32) (*region, error) {
 		}
 		(*m)[slot] = at
 	}
-	out.steps = make([]step, 0, c.steps(r.Nodes))
+	most := c.steps(r.Nodes)
 	for _, n := range r.Nodes {
 		c.pos++
 		c.work.Step(1)
-		c.setLate(out, n)
-		at := len(out.steps)
-		out.steps = append(out.steps, step{})
-		s := &out.steps[at]
+		c.setLate(out, n, most)
+		at := out.steps.len()
+		s := out.steps.add(most)
 		some, err := c.node(n, s)
 		if err != nil {
 			return nil, err
 		}
 		if !some {
-			out.steps = out.steps[:at]
+			out.steps.drop()
 		}
 		switch {
 		case n.Op == ir.Op(isa.STG) && n.Mem.Mode == isa.AddrIndex:
@@ -352,8 +350,8 @@ func (c *compiler) makeDirect(out *region, n *ir.Node, changed, read int) {
 		return
 	}
 	r := c.reg(v)
-	for i := len(out.steps) - 1; i > changed; i-- {
-		if s := &out.steps[i]; s.d == r && s.elementwise {
+	for i := out.steps.len() - 1; i > changed; i-- {
+		if s := out.steps.at(i); s.d == r && s.elementwise {
 			s.direct = int8(n.Mem.Slot) + 1
 			s.directQuiet = read < i
 			c.infos[r].foreign = true

@@ -87,9 +87,9 @@ func (c *compiler) renumber() {
 }
 
 func (c *compiler) renameIn(r *region) {
-	c.work.Step(len(r.steps))
-	for i := range r.steps {
-		s := &r.steps[i]
+	c.work.Step(r.steps.len())
+	for k := range r.steps.len() {
+		s := r.steps.at(k)
 		c.rename(&s.d, &s.a, &s.b, &s.c, &s.h)
 		if s.rest == nil || s.table != nil {
 			continue

@@ -71,10 +71,44 @@ type rest struct {
 
 // region is the steps of an ir.Region and what they yield at its end.
 type region struct {
-	steps []step
+	steps stepList
 	yield []pair
 	// ends: the region's end is never reached.
 	ends bool
+}
+
+// stepList is a list of steps in pieces, all but the last of the same length: a large
+// program's would find no room, in one piece, among what was freed before.
+type stepList struct{ pieces [][]step }
+
+// pieceSteps is how long a piece is.
+const pieceSteps = 512
+
+func (l *stepList) len() int {
+	last := len(l.pieces) - 1
+	if last < 0 {
+		return 0
+	}
+	return last*pieceSteps + len(l.pieces[last])
+}
+
+func (l *stepList) at(i int) *step { return &l.pieces[i/pieceSteps][i%pieceSteps] }
+
+// add adds a step, to a list of so many at most, as far as one knows.
+func (l *stepList) add(most int) *step {
+	last := len(l.pieces) - 1
+	if last < 0 || len(l.pieces[last]) == pieceSteps {
+		last++
+		l.pieces = append(l.pieces, make([]step, 0, max(1, min(pieceSteps, most-last*pieceSteps))))
+	}
+	l.pieces[last] = append(l.pieces[last], step{})
+	return l.at(l.len() - 1)
+}
+
+// drop takes the last step away, which was added last.
+func (l *stepList) drop() {
+	last := &l.pieces[len(l.pieces)-1]
+	*last = (*last)[:len(*last)-1]
 }
 
 // pair says that register d takes the value of register s. temp marks the
