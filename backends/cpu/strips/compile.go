@@ -21,7 +21,6 @@ const maxLasting = 64
 type regInfo struct {
 	start, end int32
 	number     int32
-	spot       int32
 	size       uint8
 	lasting    bool
 	foreign    bool // it may hold memory of slots
@@ -372,7 +371,13 @@ func (c *compiler) pairs(values []*ir.Value, to []int32) []pair {
 	for _, d := range to {
 		c.seen[d] = c.calls
 	}
-	p := make([]pair, 0, len(values))
+	moved := 0
+	for i, v := range values {
+		if c.reg(v) != to[i] {
+			moved++
+		}
+	}
+	p := make([]pair, 0, moved)
 	swap := false
 	for i, v := range values {
 		s := c.use(v)
@@ -388,7 +393,7 @@ func (c *compiler) pairs(values []*ir.Value, to []int32) []pair {
 	moves := make([]pair, 2*len(p))
 	for i, m := range p {
 		t := c.newReg(c.infos[m.d].size, 2*c.pos)
-		moves[i] = pair{d: t, s: m.s, temp: true}
+		moves[i] = pair{d: ^t, s: m.s}
 		moves[len(p)+i] = pair{d: m.d, s: t}
 	}
 	return moves

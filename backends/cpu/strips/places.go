@@ -26,6 +26,7 @@ func (c *compiler) allocate() {
 	regs := c.infos
 	used := queue{regs: regs}
 	var spots []spot
+	var spotOf []int32  // by number
 	var free [9][]int32 // spots by size
 	add := func(place int32, r *regInfo) int32 {
 		c.k.regs = append(c.k.regs, regPlace{place, r.size, r.lasting})
@@ -48,7 +49,7 @@ func (c *compiler) allocate() {
 		}
 		for used.ended(r.start) {
 			old := &regs[used.take()]
-			free[old.size] = append(free[old.size], old.spot)
+			free[old.size] = append(free[old.size], spotOf[old.number])
 		}
 		at := int32(len(spots))
 		if l := free[r.size]; len(l) > 0 {
@@ -63,8 +64,10 @@ func (c *compiler) allocate() {
 		number := &s.numbers[b2u(r.foreign)][s.turn]
 		if *number == 0 {
 			*number = add(s.place, r) + 1
+			spotOf = append(spotOf, make([]int32, len(c.k.regs)-len(spotOf))...)
+			spotOf[*number-1] = at
 		}
-		r.number, r.spot = *number-1, at
+		r.number = *number - 1
 		used.add(int32(i))
 	}
 }
@@ -108,7 +111,12 @@ func (c *compiler) renameIn(r *region) {
 
 func (c *compiler) renamePairs(list []pair) {
 	for i := range list {
-		c.rename(&list[i].d, &list[i].s)
+		p := &list[i]
+		temp, d := p.temp(), p.to()
+		if c.rename(&d, &p.s); temp {
+			d = ^d
+		}
+		p.d = d
 	}
 }
 

@@ -111,12 +111,14 @@ func (l *stepList) drop() {
 	*last = (*last)[:len(*last)-1]
 }
 
-// pair says that register d takes the value of register s. temp marks the
-// first half of a move by way of a temporary.
-type pair struct {
-	d, s int32
-	temp bool
-}
+// pair says that register d takes the value of register s; that ^d does, as the
+// first half of a move by way of a temporary, where d is negative.
+type pair struct{ d, s int32 }
+
+func (p pair) temp() bool { return p.d < 0 }
+
+// to is the register that takes the value.
+func (p pair) to() int32 { return p.d ^ p.d>>31 }
 
 // out returns where an elementwise step puts its lanes, and makes the result
 // register hold them.

@@ -245,5 +245,5 @@ func TestConstantsTakeLittleRoom(t *testing.T) {
 // A large program is mostly steps, as it is mostly nodes and instructions.
 func TestStepsAreSmall(t *testing.T) {
 	require.LessOrEqual(t, unsafe.Sizeof(step{}), uintptr(72))
-	require.LessOrEqual(t, unsafe.Sizeof(regInfo{}), uintptr(20))
+	require.LessOrEqual(t, unsafe.Sizeof(regInfo{}), uintptr(16))
 }
