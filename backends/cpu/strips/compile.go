@@ -49,7 +49,8 @@ type compiler struct {
 	work   *work.Meter
 	infos  []regInfo // by register
 	regs   []int32   // by a value's ID: its register, plus one; 0: none yet; late
-	uses   []int32   // by a value's ID
+	uses   []uint8   // by a value's ID: none, one, or 2 for more
+	values int       // that are given registers, at most
 	exits  map[*ir.Node]target
 	consts map[constKey]int32
 	// What steps share.
@@ -110,11 +111,11 @@ func CompileMetered(m *work.Meter, fn *ir.Func) (k *Kernel, err error) {
 	}
 	k = &Kernel{shared: fn.Shared, use: fn.Slots}
 	c := &compiler{
-		k: k, fn: fn, work: m, weight: 1, infos: make([]regInfo, 0, fn.NumValues+fn.NumValues/8),
-		regs: make([]int32, fn.NumValues), uses: make([]int32, fn.NumValues),
+		k: k, fn: fn, work: m, weight: 1, regs: make([]int32, fn.NumValues), uses: make([]uint8, fn.NumValues),
 		exits: map[*ir.Node]target{}, consts: map[constKey]int32{}, pools: map[uint32]int{}, primitives: map[primitiveKey]*step{}, tables: map[uint64]*rest{},
 	}
 	c.count(fn.Body)
+	c.infos = make([]regInfo, 0, c.values+c.values/8)
 	c.findPools(fn.Body)
 	c.findLate(fn.Body)
 	body, err := c.region(fn.Body, nil)
@@ -143,21 +144,28 @@ func unsupported(n *ir.Node, why string) error {
 	return &backends.Unsupported{Backend: "cpu", What: what, Why: why}
 }
 
-// count counts the uses of every value.
+// count counts the uses of every value, and the values: a loop's results are its
+// parameters.
 func (c *compiler) count(r *ir.Region) {
 	c.work.Step(len(r.Nodes))
+	c.values += len(r.Params)
 	for _, n := range r.Nodes {
+		if n.Op != ir.Loop {
+			c.values += len(n.Results)
+		}
 		for _, a := range n.Args {
-			c.uses[a.ID]++
+			c.used(a)
 		}
 		for _, s := range n.Regions {
 			c.count(s)
 		}
 	}
 	for _, y := range r.Yield {
-		c.uses[y.ID]++
+		c.used(y)
 	}
 }
+
+func (c *compiler) used(v *ir.Value) { c.uses[v.ID] = min(2, c.uses[v.ID]+1) }
 
 // late stands in place of the register of a constant that is set where it is used.
 const late = -1
@@ -515,6 +523,7 @@ func (c *compiler) blockNode(n *ir.Node, s *step) error {
 		return err
 	}
 	s.sides[0] = r
+	delete(c.exits, n)
 	c.keepAll(res)
 	return nil
 }
@@ -542,7 +551,7 @@ func (c *compiler) loopNode(n *ir.Node, s *step) error {
 		}
 	}
 	body := n.Regions[0]
-	var params []int32
+	params := make([]int32, 0, len(body.Params))
 	for _, v := range body.Params {
 		params = append(params, c.define(v, 2*c.pos))
 	}
@@ -564,6 +573,7 @@ func (c *compiler) loopNode(n *ir.Node, s *step) error {
 	}
 	c.weight = w
 	s.sides[0] = r
+	delete(c.exits, n)
 	l := c.loops[len(c.loops)-1]
 	c.loops = c.loops[:len(c.loops)-1]
 	c.keepAll(l.outer)
