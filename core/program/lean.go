@@ -1,9 +1,7 @@
 package program
 
 import (
-	"runtime"
 	"runtime/debug"
-	"runtime/metrics"
 
 	"github.com/hologram-project/hologram/core/lock"
 )
@@ -19,22 +17,12 @@ var lean struct {
 	users, before int
 }
 
-// beLean has Go's collector leave less unused until endLean is called as often. What is
-// there beyond that is collected before more is asked for: large pieces come at once.
+// beLean has Go's collector leave less unused until endLean is called as often.
 func beLean() {
 	lean.Lock()
-	lean.users++
-	first := lean.users == 1
-	if first {
+	defer lean.Unlock()
+	if lean.users++; lean.users == 1 {
 		lean.before = debug.SetGCPercent(leanPercent)
-	}
-	lean.Unlock()
-	if !first {
-		return
-	}
-	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/gc/heap/goal:bytes"}}
-	if metrics.Read(heap); heap[0].Value.Uint64() > heap[1].Value.Uint64() {
-		runtime.GC()
 	}
 }
 
