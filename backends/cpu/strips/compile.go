@@ -312,7 +312,7 @@ func (c *compiler) region(r *ir.Region, results []int32) (*region, error) {
 			note(&stored, n.Mem.Slot, at)
 		case !n.Op.IsInst():
 			changed = at
-		case !some || s.elementwise:
+		case !some || s.elementwise():
 		case n.Op == ir.Op(isa.LDG) && n.Mem.Mode == isa.AddrIndex:
 			read = at
 			note(&loaded, n.Mem.Slot, at)
@@ -358,9 +358,11 @@ func (c *compiler) makeDirect(out *region, n *ir.Node, changed, read int) {
 	}
 	r := c.reg(v)
 	for i := out.steps.len() - 1; i > changed; i-- {
-		if s := out.steps.at(i); s.d == r && s.elementwise {
-			s.direct = int8(n.Mem.Slot) + 1
-			s.directQuiet = read < i
+		if s := out.steps.at(i); s.d == r && s.elementwise() {
+			s.slot, s.direct = int8(n.Mem.Slot), direct
+			if read < i {
+				s.direct = quiet
+			}
 			c.infos[r].foreign = true
 			return
 		}

@@ -194,7 +194,7 @@ func checkLinear(t *testing.T, n, room int, l lin, offset int64, masked bool) {
 	}
 	// As the register holds it: linear, or lane by lane where it can't.
 	set := func() { f.regs[0].setLin(l) }
-	s := &step{a: 0, b: 2, d: 1, h: -1, typ: isa.U32, hasOff: true, imm: uint64(offset)}
+	s := &step{a: 0, b: 2, d: 1, h: -1, typ: isa.U32, imm: uint64(offset)}
 
 	set()
 	load(f, s)

@@ -244,6 +244,6 @@ func TestConstantsTakeLittleRoom(t *testing.T) {
 
 // A large program is mostly steps, as it is mostly nodes and instructions.
 func TestStepsAreSmall(t *testing.T) {
-	require.LessOrEqual(t, unsafe.Sizeof(step{}), uintptr(72))
+	require.LessOrEqual(t, unsafe.Sizeof(step{}), uintptr(64))
 	require.LessOrEqual(t, unsafe.Sizeof(regInfo{}), uintptr(16))
 }
