@@ -122,7 +122,9 @@ func prepare(m *work.Meter, f *ir.Func) (*program, error) {
 	p.packing = p.packs()
 	p.findDivisors(x.Body)
 	p.anyOrder = !p.places && !p.bytes && !p.meets && !faults(x.Body)
-	p.a = analysis.New(x)
+	if p.a, err = analysis.NewMetered(m, x); err != nil {
+		return nil, err
+	}
 	if err := p.byBlocks(); err != nil {
 		return nil, err
 	}
