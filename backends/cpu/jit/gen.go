@@ -115,7 +115,7 @@ func prepare(m *work.Meter, f *ir.Func) (*program, error) {
 	}
 	p.leaving(x.Body, nil)
 	p.findShortcuts()
-	p.findSpecials()
+	p.findSpecials(m)
 	if !p.straight { // lanes may have left before
 		p.masked = p.writes
 	}
