@@ -10,6 +10,7 @@ import (
 const (
 	placeRows = 1 << 12 // of a part of a column in which a lane looks for a place
 	mostKept  = 1 << 24 // exponentials that have room of their own
+	shortRows = 64      // of columns that a lane goes down three times for softmax
 )
 
 // aside appends launches on tiles of columns, of which each lane has so many rows.
@@ -67,18 +68,18 @@ func (w *writer) down(n string, body func(), offsets map[string]isa.Type) {
 // output, or beside it where that is narrower, their sums, quotients.
 func columnSoftmax(t isa.Type, matrices, rows, cols int64) (*kernels.Plan, error) {
 	elements, acc := matrices*rows*cols, kernels.Accumulator(t)
-	if rows > fewRows || matrices*(cols/16+1) >= 1<<31 || cols >= maxWide || acc != t && elements > mostKept {
+	if rows > shortRows || matrices*(cols/16+1) >= 1<<31 || cols >= maxWide || acc != t && elements > mostKept {
 		return nil, nil
 	}
 	p := &plan{}
-	slots, tile := []kernels.Binding{operand(0, t), operand(1, t)}, int64(tileBytes/2/acc.Size())
+	slots, tile := []kernels.Binding{operand(0, t), operand(1, t)}, int64(columnTile/2/acc.Size())
 	for i := range slots {
 		slots[i].Shape, slots[i].Stride = []int64{elements}, []int64{1}
 	}
 	if acc != t {
 		slots = append(slots, p.room(acc, elements))
 	}
-	p.aside(key{what: "softmax of columns", n: rows}, func(w *writer) { w.columnSoftmax(rows) }, tile, matrices, rows, cols, fewRows, slots...)
+	p.aside(key{what: "softmax of columns", n: rows}, func(w *writer) { w.columnSoftmax(rows) }, tile, matrices, rows, cols, shortRows, slots...)
 	return p.done()
 }
 
@@ -95,7 +96,7 @@ func (w *writer) kept() string {
 func (w *writer) columnSoftmax(n int64) {
 	w.line("program softmax_columns\nslot x %v\nslot y %[1]v", w.t)
 	slot := w.kept()
-	w.asidePlace(fewRows)
+	w.asidePlace(shortRows)
 	w.line("  mov.%v m, -inf", w.acc)
 	w.down("n", func() {
 		w.line("  ldg.%v z, x[xat]", w.t)
@@ -107,9 +108,9 @@ func (w *writer) columnSoftmax(n int64) {
 		w.widen("z")
 		w.line("  sub.%v z, z, m\n  exp.%[1]v z, z\n  stg.%[1]v z, %s[eat]", w.acc, slot)
 	}, map[string]isa.Type{"xat": w.t, "eat": w.acc})
-	c := columnLevel{combine: "add", x: w.acc, acc: w.acc, rows: n, slot: slot}
+	c := columnLevel{combine: "add", x: w.acc, acc: w.acc, straight: true, more: n, slot: slot}
 	w.line("  mul.u64 jump, cols, %d\n  mul.u64 eat, at, %[1]d\n  mov.u64 start, at\n  mov.u64 at, eat", w.acc.Size())
-	w.halve(c.combine, n, 1, 0, func(i int64) { c.partial(w, i) })
+	c.reduce(w)
 	w.line("  mov.%v s, z0\n  mov.u64 at, start", w.acc)
 	w.down("n", func() {
 		w.line("  ldg.%v z, %s[eat]\n  div.%[1]v z, z, s", w.acc, slot)
@@ -135,7 +136,7 @@ func columnPlaces(combine string, t, out isa.Type, matrices, rows, cols int64) (
 		places = p.room(isa.U32, matrices*parts*cols)
 		slots = []kernels.Binding{x, places, p.room(t, matrices*parts*cols)}
 	}
-	tile := int64(tileBytes / 4)
+	tile := int64(columnTile / 4)
 	p.aside(key{what: "places in columns " + combine, exact: parts > 1}, func(w *writer) { w.columnPlaces(combine, parts > 1, false) },
 		tile, matrices, rows, cols, placeRows, slots...)
 	if parts > 1 {
