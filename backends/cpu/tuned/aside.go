@@ -126,6 +126,9 @@ func columnPlaces(combine string, t, out isa.Type, matrices, rows, cols int64) (
 		return nil, nil
 	}
 	p := &plan{}
+	if p.narrowPlaces(combine, t, out, matrices, rows, cols) {
+		return p.done()
+	}
 	x, y := operand(0, t), operand(1, out)
 	x.Shape, x.Stride = []int64{matrices * rows * cols}, []int64{1}
 	y.Shape, y.Stride = []int64{matrices * cols}, []int64{1}
