@@ -26,6 +26,8 @@ func TestAlongColumns(t *testing.T) {
 		{kernels.Softmax, isa.BF16, 1, 64, 20},
 		{kernels.Softmax, isa.F64, 1, 5, 129},
 		{kernels.Softmax, isa.F16, 2, 63, 64},
+		{kernels.Softmax, isa.F32, 2, 300, 7},
+		{kernels.Softmax, isa.BF16, 1, 8193, 3},
 		{kernels.Argmax, isa.F32, 1, 2, 3},
 		{kernels.Argmax, isa.F32, 3, 64, 150},
 		{kernels.Argmin, isa.I8, 1, 70, 130},

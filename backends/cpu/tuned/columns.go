@@ -1,7 +1,6 @@
 package tuned
 
 import (
-	"cmp"
 	"math/bits"
 
 	"github.com/hologram-project/hologram/isa"
@@ -28,7 +27,7 @@ const (
 
 // columns reduces the columns of rows × cols matrices of type t to type out.
 func columns(combine string, t, out isa.Type, matrices, rows, cols int64) (*kernels.Plan, error) {
-	if blocks := matrices * (rows/chunk + 1) * (cols + 1); cols >= maxWide || blocks >= 1<<31 {
+	if !columnsFit(matrices, rows, cols) {
 		return nil, nil
 	}
 	p := &plan{}
@@ -37,6 +36,11 @@ func columns(combine string, t, out isa.Type, matrices, rows, cols int64) (*kern
 	y.Shape, y.Stride = []int64{matrices * cols}, []int64{1}
 	p.columns(combine, x, y, kernels.Accumulator(out), matrices, rows, cols)
 	return p.done()
+}
+
+// columnsFit reports whether what is counted of them has room.
+func columnsFit(matrices, rows, cols int64) bool {
+	return cols < maxWide && matrices*(rows/chunk+1)*(cols+1) < 1<<31
 }
 
 func (p *plan) columns(combine string, x, y kernels.Binding, acc isa.Type, matrices, rows, cols int64) {
@@ -112,13 +116,12 @@ func (p *plan) columnStep(w columnLevel, x, y kernels.Binding, l columnLanes) {
 type columnLevel struct {
 	combine     string
 	x, out, acc isa.Type
-	slot        string // of the elements; "": x
-	partials    int64  // a chunk has so many partials,
-	each        int64  // and a lane of them
-	straight    bool   // without loops:
-	rounds      int64  // each has so many elements,
-	more        int64  // and the first ones have one more
-	exact       bool   // none has
+	partials    int64 // a chunk has so many partials,
+	each        int64 // and a lane of them
+	straight    bool  // without loops:
+	rounds      int64 // each has so many elements,
+	more        int64 // and the first ones have one more
+	exact       bool  // none has
 }
 
 func (c columnLevel) text(w *writer) {
@@ -132,23 +135,17 @@ func (c columnLevel) text(w *writer) {
 	w.line("  cvt.u64.u32 start, chunk\n  mul.u64 start, start, %d\n  cvt.u64.u32 m, matrix\n  mad.u64 at, m, rows, start\n  mul.u64 at, at, cols\n  add.u64 at, at, f\n  mul.u64 at, at, %d\n  mul.u64 jump, wide, %[2]d", chunk, size)
 	w.line("  mad.u32 block, matrix, all, chunk\n  cvt.u64.u32 to, block\n  mad.u64 to, to, wide, f\n  mul.u64 to, to, %d", c.out.Size())
 	w.line("  ldp.u32 rounds, rounds\n  ldp.u32 more, more\n  mul.u64 round, cols, %d", c.partials*int64(size))
-	c.reduce(w)
-	w.storeAs(c.out, "z0", "y[to]")
-	w.line("  exit")
-}
-
-// reduce leaves in z0 what becomes of a lane's partials: of those that have elements, or
-// the identity.
-func (c columnLevel) reduce(w *writer) {
 	n := c.each
-	if c.straight && c.rounds == 0 {
+	if c.straight && c.rounds == 0 { // of partials that have elements
 		n = c.more
 	}
-	if n == 0 {
+	if n > 0 {
+		w.halve(c.combine, n, 1, 0, func(i int64) { c.partial(w, i) })
+	} else {
 		w.line("  mov.%v z0, %s", w.acc, kernels.Identity(c.combine, w.acc))
-		return
 	}
-	w.halve(c.combine, n, 1, 0, func(i int64) { c.partial(w, i) })
+	w.storeAs(c.out, "z0", "y[to]")
+	w.line("  exit")
 }
 
 // halve leaves in zi what is in partial i when width partials are left of n: of those
@@ -169,7 +166,7 @@ func (w *writer) halve(combine string, n, width, i int64, partial func(i int64))
 // partial reduces the elements of a lane's partial number i.
 func (c columnLevel) partial(w *writer, i int64) {
 	load := func() {
-		w.line("  ldg.%v z, %s[off]", c.x, cmp.Or(c.slot, "x"))
+		w.line("  ldg.%v z, x[off]", c.x)
 		if c.x != w.acc {
 			w.line("  cvt.%v.%v z, z", w.acc, c.x)
 		}
