@@ -10,10 +10,7 @@ import (
 // Rowwise that makes no elements, and whose rows are the columns of packed matrices.
 // Columns are cut as columns.go does, but a block has lanes of one row of a matrix, so
 // that what a row of it has one of is one number for the block.
-const (
-	fewStats  = 64 // rows, which are a lane's at once
-	statsEach = 4  // partials of a lane where there are more
-)
+const statsEach = 4 // partials of a lane where there are more than fewRows rows
 
 // columnStats plans it, or leaves it to the library.
 func columnStats(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan, error) {
@@ -23,7 +20,7 @@ func columnStats(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan, e
 	}
 	t, acc, cols := l[0].Type, kernels.Accumulator(l[0].Type), c.Rows/c.Matrices
 	s := columnStat{columnText: columnText{t: t, rowText: rowText{op: op, r: op.Rowwise(), along: c.Along}}, rows: c.Cols, partials: c.Cols, each: c.Cols, once: true, exact: true}
-	if c.Cols > fewStats {
+	if c.Cols > fewRows {
 		s.rows, s.partials, s.each = 0, min(int64(1)<<bits.Len64(uint64(c.Cols-1)), lanes), statsEach
 		s.exact, s.once = c.Cols%s.partials == 0, c.Cols == s.partials
 	}
