@@ -126,6 +126,10 @@ func (p *program) byBlocks() error {
 	if b.scans > maxScans {
 		return unsupported("a program of this size", fmt.Sprintf("it has more than %d scans", maxScans))
 	}
+	uses := countUses(p.fn.Body, map[*ir.Value]int{})
+	for i := range b.segments {
+		b.segments[i].nodes = soon(b.segments[i].nodes, uses)
+	}
 	s := &b.segments[len(b.segments)-1]
 	s.first = s.firstOnly(b.lin)
 	b.wide, b.packing = b.widest(p.fn.Body), b.packs(p)

@@ -19,12 +19,9 @@ const maxStretch = 1024
 
 // schedule orders each stretch. Loops count instructions, so that these stay in it.
 func (u *unit) schedule(t *target) {
-	s := &scheduler{unit: u, t: t, uses: make([]int32, len(u.info)), seen: make([]int32, len(u.info)),
+	s := &scheduler{unit: u, t: t, seen: make([]int32, len(u.info)),
 		writer: make([]int32, len(u.info)), readers: make([][]int32, len(u.info))}
 	u.intervals()
-	for i := range u.code {
-		u.code[i].visit(func(v vreg, _ bool) { s.uses[v]++ })
-	}
 	for first := 0; first < len(u.code); {
 		last := first
 		for last < len(u.code) && last-first < maxStretch && !u.code[last].apart() {
@@ -50,14 +47,16 @@ func (in *inst) apart() bool { return in.label != 0 || in.emit != nil && !in.inn
 type scheduler struct {
 	*unit
 	t       *target
-	uses    []int32 // in the whole code
 	seen    []int32 // in the stretch
 	writer  []int32 // of what is there, or -1
 	readers [][]int32
 
 	code  []inst
 	nodes []node
-	room  [numClasses]int // registers that values of the stretch may take
+	room  [numClasses]int // registers that values of the stretch may take,
+	held  [numClasses]int // among them those that are there before and end in it
+	last  int32           // instruction of the stretch
+	first int32
 }
 
 // node is an instruction of the stretch.
@@ -72,7 +71,7 @@ type node struct {
 
 type edge struct{ to, cycles int32 }
 
-// use is how often an instruction has to do with a vreg that is local.
+// use is how often an instruction has to do with a vreg that begins or ends in the stretch.
 type use struct {
 	v     vreg
 	times int32
@@ -155,30 +154,37 @@ func (s *scheduler) relate() {
 
 // measure finds out how many registers there are beside those that others hold meanwhile.
 func (s *scheduler) measure(first int32) {
+	s.first, s.last, s.held = first, first+int32(len(s.code))-1, [numClasses]int{}
 	for c := range s.room {
 		s.room[c] = len(s.t.files[c])
 	}
-	last := first + int32(len(s.code)) - 1
 	for v := 1; v < len(s.info); v++ {
 		x := &s.info[v]
-		if x.end >= 2*first && x.start <= 2*last+1 && !s.local(vreg(v)) && !x.constant {
+		if x.end < 2*s.first || x.start > 2*s.last+1 || x.constant {
+			continue
+		}
+		switch begins, ends := s.within(vreg(v)); {
+		case !begins && !ends:
 			s.room[x.class]--
+		case !begins:
+			s.held[x.class]++
 		}
 	}
 }
 
-// local reports whether a vreg is used nowhere but in the stretch.
-func (s *scheduler) local(v vreg) bool {
+// within reports whether the life of a vreg begins in the stretch, and whether it ends there.
+func (s *scheduler) within(v vreg) (begins, ends bool) {
 	x := &s.info[v]
-	return s.uses[v] == s.seen[v] && s.writer[v] >= 0 && !x.constant
+	return x.start >= 2*s.first, x.end <= 2*s.last+1
 }
 
-// values notes which local vregs each instruction has to do with, and how often.
+// values notes which vregs begin or end with each instruction, or may, and how often they
+// are used there.
 func (s *scheduler) values() {
 	for i := range s.code {
 		n := &s.nodes[i]
 		s.code[i].visit(func(v vreg, _ bool) {
-			if !s.local(v) {
+			if begins, ends := s.within(v); !begins && !ends || s.info[v].constant {
 				return
 			}
 			for k := range n.values {
@@ -194,20 +200,21 @@ func (s *scheduler) values() {
 
 // walk counts registers while instructions are taken in some order.
 type walk struct {
-	left []int32 // by vreg: how often a local one is yet to come
+	left []int32 // by vreg: how often one of the stretch is yet to come
 	live [numClasses]int
 }
 
-func (s *scheduler) walk() *walk { return &walk{left: slices.Clone(s.seen)} }
+func (s *scheduler) walk() *walk { return &walk{left: slices.Clone(s.seen), live: s.held} }
 
 // change is by how many registers more an instruction leaves in use.
 func (s *scheduler) change(w *walk, n *node) (more [numClasses]int) {
 	for _, x := range n.values {
 		c := s.info[x.v].class
-		if w.left[x.v] == s.seen[x.v] {
+		begins, ends := s.within(x.v)
+		if begins && w.left[x.v] == s.seen[x.v] {
 			more[c]++
 		}
-		if w.left[x.v] == x.times {
+		if ends && w.left[x.v] == x.times {
 			more[c]--
 		}
 	}

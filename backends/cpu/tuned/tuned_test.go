@@ -351,6 +351,11 @@ func TestColumns(t *testing.T) {
 		{all, isa.I64, isa.I64, 2, 100, 50},
 		{all[:1], isa.F32, isa.F32, 2, 8193, 5},
 		{all[:1], isa.F32, isa.F32, 1, 16385, 18},
+		{all[:1], isa.F32, isa.F32, 3, 8250, 6},
+		{all[:1], isa.F32, isa.F32, 1, 16, 1100},
+		{all[:1], isa.F32, isa.F32, 1, 17, 50},
+		{all[:2], isa.F32, isa.F32, 1, 1000, 330},
+		{all[:1], isa.BF16, isa.BF16, 2, 780, 40},
 	} {
 		for _, op := range c.ops {
 			if number++; brief.Skips(number, 3) {
