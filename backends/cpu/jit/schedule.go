@@ -20,8 +20,9 @@ const maxStretch = 1024
 // schedule orders each stretch. Loops count instructions, so that these stay in it.
 func (u *unit) schedule(t *target) {
 	s := &scheduler{unit: u, t: t, seen: make([]int32, len(u.info)),
-		writer: make([]int32, len(u.info)), readers: make([][]int32, len(u.info))}
+		writer: make([]int32, len(u.info)), readers: make([][]int32, len(u.info)), left: make([]int32, len(u.info))}
 	u.intervals()
+	s.lives()
 	for first := 0; first < len(u.code); {
 		last := first
 		for last < len(u.code) && last-first < maxStretch && !u.code[last].apart() {
@@ -50,6 +51,10 @@ type scheduler struct {
 	seen    []int32 // in the stretch
 	writer  []int32 // of what is there, or -1
 	readers [][]int32
+	left    []int32 // of seen, what is yet to come in the walk
+
+	ends  []vreg              // in the order in which they end
+	there [][numClasses]int32 // by instruction: how many begin before it and end in it or later
 
 	code  []inst
 	nodes []node
@@ -152,23 +157,38 @@ func (s *scheduler) relate() {
 	}
 }
 
+// lives counts the vregs that are there where an instruction begins.
+func (s *scheduler) lives() {
+	s.there = make([][numClasses]int32, len(s.unit.code)+1)
+	for v := 1; v < len(s.info); v++ {
+		x := &s.info[v]
+		if x.end < 0 || x.constant {
+			continue
+		}
+		s.ends = append(s.ends, vreg(v))
+		if first, last := x.start/2+1, x.end/2; first <= last {
+			s.there[first][x.class]++
+			s.there[last+1][x.class]--
+		}
+	}
+	for i := 1; i < len(s.there); i++ {
+		for c := range s.there[i] {
+			s.there[i][c] += s.there[i-1][c]
+		}
+	}
+	slices.SortFunc(s.ends, func(v, w vreg) int { return int(s.info[v].end - s.info[w].end) })
+}
+
 // measure finds out how many registers there are beside those that others hold meanwhile.
 func (s *scheduler) measure(first int32) {
 	s.first, s.last, s.held = first, first+int32(len(s.code))-1, [numClasses]int{}
-	for c := range s.room {
-		s.room[c] = len(s.t.files[c])
+	for ; len(s.ends) > 0 && s.info[s.ends[0]].end <= 2*s.last+1; s.ends = s.ends[1:] {
+		if begins, ends := s.within(s.ends[0]); !begins && ends && s.info[s.ends[0]].end >= 2*s.first {
+			s.held[s.info[s.ends[0]].class]++
+		}
 	}
-	for v := 1; v < len(s.info); v++ {
-		x := &s.info[v]
-		if x.end < 2*s.first || x.start > 2*s.last+1 || x.constant {
-			continue
-		}
-		switch begins, ends := s.within(vreg(v)); {
-		case !begins && !ends:
-			s.room[x.class]--
-		case !begins:
-			s.held[x.class]++
-		}
+	for c := range s.room { // what is there before and stays
+		s.room[c] = len(s.t.files[c]) - int(s.there[first][c]) + s.held[c]
 	}
 }
 
@@ -204,7 +224,15 @@ type walk struct {
 	live [numClasses]int
 }
 
-func (s *scheduler) walk() *walk { return &walk{left: slices.Clone(s.seen), live: s.held} }
+// walk begins one, which ends where the next begins.
+func (s *scheduler) walk() *walk {
+	for i := range s.nodes {
+		for _, x := range s.nodes[i].values {
+			s.left[x.v] = s.seen[x.v]
+		}
+	}
+	return &walk{left: s.left, live: s.held}
+}
 
 // change is by how many registers more an instruction leaves in use.
 func (s *scheduler) change(w *walk, n *node) (more [numClasses]int) {
