@@ -154,7 +154,7 @@ outcome torch_is(py_object *o);
 bool torch_look(py_object *tensor, glance *to, int32_t *device, int32_t *index);
 
 /* The addresses that a tensor's elements take up, from one on to another; false if they are no multiples of an element's size,
-   or this is not known yet. */
+   this is not known yet, or there is no memory. */
 bool torch_range(py_object *tensor, const glance *look, uintptr_t *from, uintptr_t *to);
 
 /* The f32 that a tensor of torch's is, of no dimensions, on the host, with a version and without a gradient; NULL of others. */

@@ -322,7 +322,7 @@ bool torch_range(py_object *tensor, const glance *look, uintptr_t *from, uintptr
     last += (uintptr_t)(look->shape[k] - 1) * (uintptr_t)look->strides[k];
   }
   *to += (last + 1) * size;
-  return true;
+  return data;
 }
 
 float *torch_number(py_object *tensor) {

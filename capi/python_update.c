@@ -74,6 +74,7 @@ static py_object *looks(py_object *self, py_object *const *args, ptrdiff_t n) {
   int num = 0;
   (void)self;
   if (!native_count(&c, n, 3) || (all = py.PyTuple_Size(args[0])) < 0) return NULL;
+  if (hologram_support_forked() && !native_end(&c, HOLOGRAM_FORKED, true)) return NULL; /* before anything is changed */
   if (!native_i32(&c, args[1], "each", &each) || !native_i32(&c, args[2], "inputs", &inputs)) return NULL;
   if (each < 1 || each > MOST || inputs < 2 || all % each) {
     py.PyErr_SetString(py.PyExc_ValueError, "torch_looks: expected lists of up to 16 tensors");

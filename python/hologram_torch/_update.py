@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hologram import Program
+from hologram import Executor, Program
 from hologram._ffi import MAX_RANK, native
 from hologram._kernel.call import Kernel
 from hologram.errors import DTypeError, InvalidArgumentError
@@ -42,10 +42,11 @@ class _Part(NamedTuple):
 
 
 class Ready(NamedTuple):
-    """Tensors that nothing refuses."""
+    """Tensors that nothing refuses, and the executor of each part."""
 
     arrays: tuple[Tensor, ...]
     parts: list[_Part]
+    executors: list[Executor]
 
 
 class Update:
@@ -74,10 +75,12 @@ class Update:
         Raises:
             TypeError: A tensor has no float dtype, or is sparse.
             ValueError: The shapes of a list's tensors differ, or have more than 8 dimensions; one that is written is a
-                negative view, has elements that share memory or are not aligned, or lies where another does.
+                negative view, has elements that share memory or are not aligned, or lies where another does; or a
+                tensor has no memory.
+            RuntimeError: Nothing works on the tensors' device, in this process or any more.
         """
         if not given:
-            return Ready((), [])
+            return Ready((), [], [])
         arrays = tuple([t for tensors in given for t in tensors])
         looks = native.torch_looks(arrays, len(given[0]), self._inputs)
         parts = None if looks is None else self._ready.get(looks)
@@ -89,7 +92,10 @@ class Update:
                 if len(self._ready) >= _MOST_READY:
                     self._ready.clear()
                 self._ready[looks] = parts
-        return Ready(arrays, parts)
+        executors = [executor_for(part.device) for part in parts]
+        for executor in executors:
+            executor._check()
+        return Ready(arrays, parts, executors)
 
     def _sorted(self, given: Sequence[Sequence[Tensor]], numbers: int) -> list[_Part]:
         kinds: dict[tuple[Any, ...], list[int]] = {}
@@ -122,7 +128,6 @@ class Update:
         parts = []
         for (device, *types), lists in kinds.items():
             plan = self._plan(tuple(types), numbers)
-            executor_for(device)  # which there may be none for
             places = [at * len(types) + i for at in lists for i in plan.slots]
             whole = places == list(range(len(given) * len(types)))
             parts.append(_Part(device, plan, None if whole else places))
@@ -135,7 +140,7 @@ class Update:
         given, written = tensors[1].resolve_neg(), tensors[self._inputs :]
         taken: list[tuple[int, int]] = []
         for t in written:
-            begin, end = _range(t)
+            begin, end = _range(self._name, t)
             if begin % t.element_size():
                 raise InvalidArgumentError(
                     f"{self._name}: a tensor's address is no multiple of {t.element_size()}, the size of an element; "
@@ -147,7 +152,7 @@ class Update:
                     "which they may share"
                 )
             taken.append((begin, end))
-        begin, end = _range(given)
+        begin, end = _range(self._name, given)
         if begin % given.element_size() or any(begin < other_end and other < end for other, other_end in taken):
             given = given.clone()
         return (tensors[0], given, *tensors[2:])
@@ -159,8 +164,7 @@ class Update:
             ready: The lists.
             numbers: The numbers, the same for all.
         """
-        for device, plan, places in ready.parts:
-            executor = executor_for(device)
+        for executor, (_, plan, places) in zip(ready.executors, ready.parts):
             arrays = ready.arrays if places is None else tuple([ready.arrays[i] for i in places])
             passed = tuple([numbers[i] for i in plan.numbers])
             done = 0
@@ -203,7 +207,13 @@ def _shares(t: Tensor) -> bool:
     return False
 
 
-def _range(t: Tensor) -> tuple[int, int]:
-    """Return the addresses that a tensor's elements take up, from one on to another; it has elements."""
+def _range(name: str, t: Tensor) -> tuple[int, int]:
+    """Return the addresses that a tensor's elements take up, from one on to another; it has elements.
+
+    Raises:
+        ValueError: It has no memory.
+    """
+    if not t.data_ptr():
+        raise InvalidArgumentError(f"{name}: a tensor of shape {tuple(t.shape)} has no memory")
     begin, last = t.data_ptr(), sum((size - 1) * stride for size, stride in zip(t.shape, t.stride()))
     return begin, begin + (last + 1) * t.element_size()

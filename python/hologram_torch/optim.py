@@ -106,8 +106,8 @@ def _step(compute: Callable[[Any], None]) -> Callable[..., Any]:
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        _set_grad_enabled(False)
         try:
+            _set_grad_enabled(False)
             compute(self)
         finally:
             _set_grad_enabled(recorded)

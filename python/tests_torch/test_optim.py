@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import copy
 import functools
+import os
 import pickle
+import subprocess
+import sys
+import threading
 import warnings
 from typing import Any
 
@@ -14,6 +18,7 @@ import torch.optim.optimizer as torch_optimizer
 
 from hologram_torch import functional as F
 from hologram_torch import optim
+from hologram_torch._executors import executor_for
 
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "SGD": ("SGD", {"lr": 0.1}),
@@ -197,7 +202,9 @@ def test_clip_of_what_is_not_finite() -> None:
 
 
 @pytest.mark.parametrize("kind", ["SGD", "SGD momentum", "Adam", "AdamW amsgrad"])
-@pytest.mark.parametrize("bad", ["complex", "expanded", "sparse", "negative", "windows", "9 dimensions", "not aligned"])
+@pytest.mark.parametrize(
+    "bad", ["complex", "expanded", "sparse", "negative", "windows", "9 dimensions", "not aligned", "no memory"]
+)
 @pytest.mark.parametrize("later", [False, True], ids=["first", "later"])
 def test_a_step_that_is_refused_changes_nothing(kind: str, bad: str, later: bool) -> None:
     """Not even what comes before it, in its group or in others."""
@@ -223,12 +230,14 @@ def test_a_step_that_is_refused_changes_nothing(kind: str, bad: str, later: bool
         last.data, last.grad = torch.ones((3,) + (1,) * 8), None
     elif bad == "not aligned":
         last.data = torch.frombuffer(bytearray(13), dtype=torch.float32, offset=1)
+    elif bad == "no memory":
+        last.grad.untyped_storage().resize_(0)
     if last.grad is None:
         last.grad = torch.ones(last.shape, dtype=last.dtype)
         optimizer.state.pop(last, None)
     kept = copy.deepcopy((optimizer.state_dict()["state"], first.data, before.data, last.data))
     refused = TypeError if bad in ("complex", "sparse") else ValueError
-    with pytest.raises(refused, match=r"share|complex64|sparse|negative|9 dimensions|address"):
+    with pytest.raises(refused, match=r"share|complex64|sparse|negative|9 dimensions|address|no memory"):
         optimizer.step()
     found = (optimizer.state_dict()["state"], first.data, before.data, last.data)
     torch.testing.assert_close(found, kept, rtol=0, atol=0)
@@ -276,6 +285,51 @@ def test_states_in_the_parameter_s_memory(kind: str) -> None:
     with pytest.raises(ValueError, match="may share"):
         optimizer.step()
     torch.testing.assert_close((optimizer.state_dict()["state"], before.data, memory), kept, rtol=0, atol=0)
+
+
+def counted() -> tuple[Any, torch.nn.Parameter]:
+    """An optimiser that did a step, and a parameter of it."""
+    p = torch.nn.Parameter(torch.ones(3))
+    p.grad = torch.ones(3)
+    optimizer = optim.Adam([p])
+    optimizer.step()
+    return optimizer, p
+
+
+def test_a_step_on_an_executor_that_is_freed_changes_nothing() -> None:
+    def work() -> None:
+        optimizer, p = counted()
+        kept = copy.deepcopy((optimizer.state_dict()["state"], p.data))
+        executor_for(p.device).cleanup()
+        with pytest.raises(RuntimeError, match="freed"):
+            optimizer.step()
+        torch.testing.assert_close((optimizer.state_dict()["state"], p.data), kept, rtol=0, atol=0)
+        done.append(True)
+
+    done: list[bool] = []
+    thread = threading.Thread(target=work)  # which has executors of its own
+    thread.start()
+    thread.join()
+    assert done
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_step_in_a_fork_s_child_changes_nothing() -> None:
+    code = """
+import os, torch
+from test_optim import counted
+optimizer, p = counted()
+before, count = p.data.clone(), float(optimizer.state[p]["step"])
+if os.fork() == 0:
+    try:
+        optimizer.step()
+    except RuntimeError as error:
+        same = torch.equal(before, p.data) and float(optimizer.state[p]["step"]) == count
+        os._exit(0 if same and type(error).__name__ == "ForkError" else 1)
+    os._exit(2)
+assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=os.path.dirname(__file__), timeout=120)
 
 
 def within(memory: torch.Tensor) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
