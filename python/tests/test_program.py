@@ -96,6 +96,17 @@ def test_from_file(tmp_path: Path) -> None:
         hg.Program.from_file(junk)
     with pytest.raises(OSError, match="nowhere"):
         hg.Program.from_file(tmp_path / "nowhere")
+    for name, data in {
+        "empty.atlas": b"",
+        "wrong.atlas": b"program p\nfrobnicate",
+        "short.atlb": p.to_bytes()[:-9],
+        "other.atlb": p.to_bytes()[:-1] + b"?",
+    }.items():
+        path = tmp_path / name
+        path.write_bytes(data)
+        with pytest.raises(ValueError) as error:
+            hg.Program.from_file(path)
+        assert str(error.value).startswith(f"{path}:") and str(error.value).count(name) == 1
 
 
 @pytest.mark.parametrize(
