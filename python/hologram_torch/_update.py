@@ -41,12 +41,8 @@ class _Part(NamedTuple):
     places: Optional[list[int]]
 
 
-class Ready(NamedTuple):
-    """Tensors that nothing refuses, and the executor of each part."""
-
-    arrays: tuple[Tensor, ...]
-    parts: list[_Part]
-    executors: list[Executor]
+Ready = list[tuple[Executor, _Plan, tuple[Tensor, ...]]]
+"""What nothing refuses: executors, programs, and the tensors that these are launched on."""
 
 
 class Update:
@@ -80,7 +76,7 @@ class Update:
             RuntimeError: Nothing works on the tensors' device, in this process or any more.
         """
         if not given:
-            return Ready((), [], [])
+            return []
         arrays = tuple([t for tensors in given for t in tensors])
         looks = native.torch_looks(arrays, len(given[0]), self._inputs)
         parts = None if looks is None else self._ready.get(looks)
@@ -92,10 +88,13 @@ class Update:
                 if len(self._ready) >= _MOST_READY:
                     self._ready.clear()
                 self._ready[looks] = parts
-        executors = [executor_for(part.device) for part in parts]
-        for executor in executors:
-            executor._check()
-        return Ready(arrays, parts, executors)
+        found: Ready = []
+        for device, plan, places in parts:
+            executor = executor_for(device)
+            if executor._freed:
+                executor._check()
+            found.append((executor, plan, arrays if places is None else tuple([arrays[i] for i in places])))
+        return found
 
     def _sorted(self, given: Sequence[Sequence[Tensor]], numbers: int) -> list[_Part]:
         kinds: dict[tuple[Any, ...], list[int]] = {}
@@ -164,8 +163,7 @@ class Update:
             ready: The lists.
             numbers: The numbers, the same for all.
         """
-        for executor, (_, plan, places) in zip(ready.executors, ready.parts):
-            arrays = ready.arrays if places is None else tuple([ready.arrays[i] for i in places])
+        for executor, plan, arrays in ready:
             passed = tuple([numbers[i] for i in plan.numbers])
             done = 0
             while done < len(arrays):
