@@ -58,6 +58,9 @@ func go_program_free(program C.hologram_program) (status C.int32_t) {
 	if err != nil {
 		return fail(err)
 	}
+	if last := lastText.Load(); last != nil && last.program == program {
+		lastText.CompareAndSwap(last, nil)
+	}
 	p.Close()
 	return C.HOLOGRAM_OK
 }
@@ -178,7 +181,11 @@ func go_program_text(program C.hologram_program, which C.int32_t, text_out *C.ch
 		return fail(err)
 	}
 	if uint64(len(text)) > uint64(capacity) {
-		lastText.Store(&askedText{program, which, text})
+		asked := &askedText{program, which, text}
+		lastText.Store(asked)
+		if _, err := lookup(handle(program), kindProgram, what); err != nil { // freed meanwhile: nobody asks again
+			lastText.CompareAndSwap(asked, nil)
+		}
 	}
 	return give(text, text_out, capacity, size_out)
 }
@@ -191,5 +198,6 @@ type askedText struct {
 }
 
 // lastText is the text that was given last to somebody who had no room for all
-// of it, and so asks again. A canonical form is several times the program.
+// of it, and so asks again, until the program is freed. A canonical form is several
+// times the program.
 var lastText atomic.Pointer[askedText]

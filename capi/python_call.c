@@ -217,6 +217,7 @@ static outcome prepare_launch(request *r, py_object *executor, const launch_args
   py_handle *program = (py_handle *)a->program;
   ptrdiff_t used = 0, all = a->bindings ? py.PyDict_Size(a->bindings) : 0;
   int64_t size;
+  bool counts = false;
   outcome found = request_begin(r, executor);
   if (found != DONE) return found;
   if (!hologram_is_program(a->program) || program->freed || !program->plan) return SURPRISE;
@@ -251,12 +252,18 @@ static outcome prepare_launch(request *r, py_object *executor, const launch_args
       if (!hologram_exact(py.PyTuple_GetItem(a->shape, i), &size) || size < 0) return SURPRISE;
       request_dim(r, size);
     }
+    counts = rank == 1;
   }
   if (a->fuel) {
     if (!hologram_exact(a->fuel, &size) || size <= 0) return SURPRISE;
     r->args.fuel = (uint64_t)size;
   }
-  return request_borrow(r);
+  found = request_borrow(r);
+  /* To the library a shape of one number is n, which takes the first elements; Python looks whether that is one. */
+  for (int i = 0; i < r->args.num_operands && counts && found == DONE; i++) {
+    if ((r->operands[i].buffer || r->operands[i].rank >= 0) && request_size(r, i) > r->dims[0]) found = SURPRISE;
+  }
+  return found;
 }
 
 /* Executor.launch. */

@@ -153,6 +153,10 @@ outcome torch_is(py_object *o);
 /* The same of a dense tensor that is no negative view, and torch's numbers of its device; false of others. */
 bool torch_look(py_object *tensor, glance *to, int32_t *device, int32_t *index);
 
+/* The addresses that a tensor's elements take up, from one on to another; false if they are no multiples of an element's size,
+   this is not known yet, or there is no memory. */
+bool torch_range(py_object *tensor, const glance *look, uintptr_t *from, uintptr_t *to);
+
 /* The f32 that a tensor of torch's is, of no dimensions, on the host, with a version and without a gradient; NULL of others. */
 float *torch_number(py_object *tensor);
 

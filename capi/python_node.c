@@ -187,13 +187,13 @@ end:
 
 /* ---- Python's ---- */
 
-/* Numbers of inputs, from a list. */
-static bool numbers_of(native *c, py_object *list, int8_t *to, int *n) {
+/* Numbers of a node's inputs, from a list. */
+static bool numbers_of(native *c, py_object *list, ptrdiff_t inputs, int8_t *to, int *n) {
   ptrdiff_t count = py.PyTuple_Size(list);
   int64_t number;
   if (count < 0 || count > MAX_TENSORS) return false;
   for (ptrdiff_t i = 0; i < count; i++) {
-    if (!native_i64(c, py.PyTuple_GetItem(list, i), "input", &number) || number < 0 || number >= MAX_TENSORS) return false;
+    if (!native_i64(c, py.PyTuple_GetItem(list, i), "input", &number) || number < 0 || number >= inputs) return false;
     to[i] = (int8_t)number;
   }
   *n = (int)count;
@@ -201,11 +201,12 @@ static bool numbers_of(native *c, py_object *list, int8_t *to, int *n) {
 }
 
 /* torch_node(node, forward, backward, wanted, kept, held, shared, saved): what a node is; forward and backward are tables, wanted,
-   kept and held tuples. */
+   kept and held tuples. Calls look at no number of these again, so they are held against each other here. */
 static py_object *describe(py_object *self, py_object *const *args, ptrdiff_t n) {
   native c = {.name = "torch_node"};
   int32_t shared, saved;
   ptrdiff_t inputs;
+  int wanted = 0;
   node *k;
   (void)self;
   if (!native_count(&c, n, 8)) return NULL;
@@ -217,7 +218,7 @@ static py_object *describe(py_object *self, py_object *const *args, ptrdiff_t n)
     return NULL;
   }
   if (!native_i32(&c, args[6], "shared", &shared) || !native_i32(&c, args[7], "saved", &saved)) return NULL;
-  if (!numbers_of(&c, args[4], k->kept, &k->num_kept) || !numbers_of(&c, args[5], k->held, &k->num_held)) {
+  if (!numbers_of(&c, args[4], inputs, k->kept, &k->num_kept) || !numbers_of(&c, args[5], inputs, k->held, &k->num_held)) {
     if (!py.PyErr_Occurred()) py.PyErr_SetString(py.PyExc_ValueError, "torch_node: there is no such input");
     return NULL;
   }
@@ -225,8 +226,17 @@ static py_object *describe(py_object *self, py_object *const *args, ptrdiff_t n)
     py.PyErr_SetString(py.PyExc_ValueError, "torch_node: too much is saved");
     return NULL;
   }
+  if (shared < -1 || shared >= saved) {
+    py.PyErr_SetString(py.PyExc_ValueError, "torch_node: the result's place is none of what is saved");
+    return NULL;
+  }
+  for (ptrdiff_t i = 0; i < inputs; i++) wanted += k->wanted[i] = py.PyTuple_GetItem(args[3], i) == py._Py_TrueStruct;
+  /* Forward gives the result and what is saved beside it, backward the gradients. */
+  if (!sequence_promise(args[1], (int)inputs, 1 + saved - (shared >= 0)) || !sequence_promise(args[2], 1 + k->num_kept + saved, wanted)) {
+    py.PyErr_SetString(py.PyExc_ValueError, "torch_node: the tables have other numbers of inputs or results");
+    return NULL;
+  }
   k->num_inputs = (int)inputs;
-  for (ptrdiff_t i = 0; i < inputs; i++) k->wanted[i] = py.PyTuple_GetItem(args[3], i) == py._Py_TrueStruct;
   k->shared = shared;
   k->saved = saved;
   py.Py_IncRef(k->backward = args[2]);

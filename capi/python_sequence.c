@@ -53,6 +53,7 @@ typedef struct {
   py_object head;
   py_method method;
   int32_t num_inputs;
+  int promised; /* how many results each entry has, and 1; 0: not said */
   int num_entries;
   uint64_t tick;
   entry *entries[MAX_ENTRIES];
@@ -209,6 +210,10 @@ static py_object *add(py_object *self, py_object *const *args, ptrdiff_t n) {
       args[2]->type != py.PyTuple_Type || py.PyTuple_Size(args[2]) != t->num_inputs ||
       args[3]->type != py.PyTuple_Type || py.PyTuple_Size(args[3]) != t->num_inputs || num_results < 0) {
     py.PyErr_SetString(py.PyExc_TypeError, "torch_sequence_add: expected a table, tuples for its inputs, and of results");
+    return NULL;
+  }
+  if (t->promised && num_results != t->promised - 1) {
+    py.PyErr_SetString(py.PyExc_ValueError, "torch_sequence_add: the table is a node's, which counts on as many results as before");
     return NULL;
   }
   if (num_results > MAX_TENSORS || !torch_usual(true)) return py.PyBool_FromLong(0);
@@ -421,6 +426,16 @@ py_object *sequence_call(py_object *self, py_object *const *args, ptrdiff_t n) {
 }
 
 bool sequence_is(py_object *o) { return o->type == table_type; }
+
+bool sequence_promise(py_object *o, int inputs, int results) {
+  table *t = (table *)o;
+  if (t->num_inputs != inputs) return false;
+  for (int i = 0; i < t->num_entries; i++) {
+    if (t->entries[i]->num_results != results) return false;
+  }
+  t->promised = results + 1;
+  return true;
+}
 
 /* torch_sequences(name, inputs): a table without entries. */
 static py_object *make(py_object *self, py_object *const *args, ptrdiff_t n) {

@@ -63,6 +63,9 @@ int64_t view_extent(const hologram_operand *o);
 bool sequence_is(py_object *o);
 py_object *sequence_call(py_object *table, py_object *const *args, ptrdiff_t n);
 
+/* Holds a table to taking so many inputs and giving so many results; false if it has others. */
+bool sequence_promise(py_object *table, int inputs, int results);
+
 /* What a node that a call with n inputs leads to makes of it; NULL, with an exception or without, of what is left to
    Python. */
 py_object *node_record(py_object *answer, py_object *const *inputs, int n);

@@ -309,6 +309,22 @@ bool torch_look(py_object *tensor, glance *to, int32_t *device, int32_t *index) 
   return torch_glance(tensor, to);
 }
 
+bool torch_range(py_object *tensor, const glance *look, uintptr_t *from, uintptr_t *to) {
+  cpp_tensor x;
+  void *data;
+  uintptr_t size, last = 0;
+  if (look->type < 0 || look->type >= 128 || !dtypes[look->type].known || !find(tensor, &x) || libtorch.get_data(&x, &data)) return false;
+  size = dtypes[look->type].dtype.bits / 8;
+  if (!size || (uintptr_t)data % size) return false;
+  *from = *to = (uintptr_t)data;
+  for (int64_t k = 0; k < look->rank; k++) {
+    if (!look->shape[k]) return true;
+    last += (uintptr_t)(look->shape[k] - 1) * (uintptr_t)look->strides[k];
+  }
+  *to += (last + 1) * size;
+  return data;
+}
+
 float *torch_number(py_object *tensor) {
   enum { F32 = 6, HOST = 0 }; /* torch's ScalarType and DeviceType */
   glance look;

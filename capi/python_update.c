@@ -56,26 +56,45 @@ static py_object *launch_each(py_object *self, py_object *const *args, ptrdiff_t
   return py.PyLong_FromLongLong(done);
 }
 
-/* torch_looks(tensors): all of some tensors that decides whether a program takes them, and how: dtypes, devices, shapes and
-   strides, as bytes; None of what is no dense tensor of torch's own, or a negative view, or where anything redirects
-   torch's functions. */
+/* torch_looks(tensors, each, inputs): all of some tensors that decides whether a program takes them, and how: dtypes, devices,
+   shapes and strides, as bytes. Of lists of so many tensors each, the program writes all from inputs on, and tensor 1 is none
+   of these. None of what is no dense tensor of torch's own, or a negative view, where anything redirects torch's functions,
+   and where the memory of what a list's program writes may be another's in it, or is not aligned: that decides too. */
 static py_object *looks(py_object *self, py_object *const *args, ptrdiff_t n) {
-  enum { WORDS = 2 + 2 * HOLOGRAM_MAX_RANK };
+  enum { WORDS = 2 + 2 * HOLOGRAM_MAX_RANK, MOST = 16 };
   native c = {.name = "torch_looks"};
+  struct {
+    uintptr_t from, to;
+  } taken[MOST]; /* by the gradient, and what is written */
   py_object *found;
   int64_t *words;
   size_t used = 0;
   ptrdiff_t all;
+  int32_t each, inputs;
+  int num = 0;
   (void)self;
-  if (!native_count(&c, n, 1) || (all = py.PyTuple_Size(args[0])) < 0) return NULL;
+  if (!native_count(&c, n, 3) || (all = py.PyTuple_Size(args[0])) < 0) return NULL;
+  if (hologram_support_forked() && !native_end(&c, HOLOGRAM_FORKED, true)) return NULL; /* before anything is changed */
+  if (!native_i32(&c, args[1], "each", &each) || !native_i32(&c, args[2], "inputs", &inputs)) return NULL;
+  if (each < 1 || each > MOST || inputs < 2 || all % each) {
+    py.PyErr_SetString(py.PyExc_ValueError, "torch_looks: expected lists of up to 16 tensors");
+    return NULL;
+  }
   if (!torch_usual(false)) return py_none();
   if (!(words = malloc(((size_t)all * WORDS + 1) * sizeof *words))) return py.PyErr_NoMemory();
   for (ptrdiff_t i = 0; i < all; i++) {
     py_object *o = py.PyTuple_GetItem(args[0], i);
+    int32_t at = (int32_t)(i % each), device, index;
     glance g;
-    int32_t device, index;
     outcome mine = torch_is(o);
-    if (mine != DONE || !torch_look(o, &g, &device, &index)) {
+    bool fine = mine == DONE && torch_look(o, &g, &device, &index);
+    if (!at) num = 0;
+    if (fine && (at == 1 || at >= inputs)) {
+      fine = torch_range(o, &g, &taken[num].from, &taken[num].to);
+      for (int k = 0; k < num && fine && at >= inputs; k++) fine = taken[num].to <= taken[k].from || taken[k].to <= taken[num].from;
+      num++;
+    }
+    if (!fine) {
       free(words);
       return mine == FAILED ? NULL : py_none();
     }

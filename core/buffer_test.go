@@ -68,6 +68,18 @@ func TestBoundaryBuffers(t *testing.T) {
 		if !slices.Equal(first, []byte{0, 0, 0x80, 0x3f}) {
 			t.Errorf("got %v", first)
 		}
+		// What sees a class keeps to it, however it came about.
+		b, err := ex.AllocateBoundary(7, 2, 2, isa.F32)
+		require.NoError(t, err)
+		for range 2 {
+			for _, offset := range []int64{-1, isa.ClassBytes / 4} {
+				_, err = b.View(offset, []int64{1}, nil)
+				wants(t, err, Invalid, "reach outside the buffer's 12288 bytes")
+			}
+			b, err = b.View(0, []int64{3}, nil)
+			require.NoError(t, err)
+			require.Equal(t, 7, b.Class())
+		}
 	})
 }
 

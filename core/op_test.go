@@ -43,6 +43,48 @@ func TestOpsOfSeveralSteps(t *testing.T) {
 	})
 }
 
+// TestFuelOfOperations is a budget for each lane of each of their launches, of
+// which there may be none.
+func TestFuelOfOperations(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		n := int64(3 * kernels.ChunkElements)
+		a, err := ex.Allocate(n, isa.F32, true)
+		require.NoError(t, err)
+		require.NoError(t, wait(a.Fill(Float(1))))
+		out, square := floats(t, ex, 7, 7, 7), floats(t, ex, 1, 2, 3, 4)
+		one := []Scalar{Float(1), Float(0)}
+		for _, x := range []struct {
+			op       string
+			operands []*Buffer
+			scalars  []Scalar
+			dims     []int64
+			fuel     uint64
+			code     Code
+		}{
+			{"reduce_sum", []*Buffer{a, out}, nil, []int64{0, 3}, 1, OK},
+			{"reduce_sum", []*Buffer{a, out}, nil, []int64{1, 0}, 1, OK},
+			{"softmax", []*Buffer{a, out}, nil, []int64{0, 4}, 1, OK},
+			{"vector_add", []*Buffer{a, a, out}, nil, []int64{0}, 1, OK},
+			{"gemm", []*Buffer{square, square, out}, one, []int64{0, 2, 2, 0, 0}, 1, OK},
+			{"vector_add", []*Buffer{a, a, out}, nil, []int64{3}, 1, OK},
+			{"reduce_sum", []*Buffer{a, out}, nil, []int64{1, n}, 1, Faulted},
+			{"reduce_sum", []*Buffer{a, out}, nil, []int64{1, n}, 1 << 40, OK},
+			{"softmax", []*Buffer{a, a}, nil, []int64{1, n}, 1, Faulted},
+			{"gemm", []*Buffer{a, a, square}, one, []int64{2, 2, 1000, 0, 0}, 1, Faulted},
+			{"gemm", []*Buffer{a, a, square}, one, []int64{2, 2, 1000, 0, 0}, 1 << 40, OK},
+		} {
+			op, ok := kernels.Lookup(x.op)
+			require.True(t, ok)
+			c := &Call{Op: op, Scalars: x.scalars, Dims: x.dims, Fuel: x.fuel}
+			for _, b := range x.operands {
+				c.Operands = append(c.Operands, Operand{Buffer: b})
+			}
+			_, err = ex.Call(c)
+			require.Equal(t, x.code, CodeOf(wait(settledAfter(ex, err))), "%s %v, fuel %d", x.op, x.dims, x.fuel)
+		}
+	})
+}
+
 func TestOpsRefuse(t *testing.T) {
 	onEach(t, func(t *testing.T, ex *Executor) {
 		a, c := floats(t, ex, 1, 2, 3, 4), floats(t, ex, 7, 7, 7, 7)

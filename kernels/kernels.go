@@ -312,8 +312,14 @@ func (op *Op) Sizes(l []Layout, axes int) []int64 {
 			axes = len(first)
 		}
 		rows, row := l[0].part(0, len(first)-axes), l[0].part(len(first)-axes, len(first))
+		if max(rows.Elements(), row.Elements()) > maxDim {
+			return nil // several dimensions may have more elements than one
+		}
 		return []int64{rows.Elements(), row.Elements()}
 	case len(op.Dims) == 1:
+		if l[0].Elements() > maxDim {
+			return nil
+		}
 		return []int64{l[0].Elements()}
 	case len(first) != 2 || len(l[2].Shape) != len(l[1].Shape):
 		return nil // a stack

@@ -47,17 +47,27 @@ func matvecOf(l []Layout, few int64) (*Plan, error) {
 	return planProduct("matvec", l, few)
 }
 
-// columns makes the vectors of a product matrices of one column.
+// columns makes the vectors of a product matrices of one column. Errors of sizes
+// that it has not speak of vectors, so those are found before.
 func columns(l []Layout) ([]Layout, error) {
 	l = slices.Clone(l)
 	for i := range l {
 		if least := []int{2, 1, 1}[i]; len(l[i].Shape) < least {
 			return nil, fmt.Errorf("matvec: %s has shape %s; expected %d dimensions or more", []string{"a", "x", "y"}[i], shapeText(l[i].Shape), least)
 		}
-		if i > 0 {
-			l[i].Shape = append(slices.Clone(l[i].Shape), 1)
-			l[i].Stride = append(slices.Clone(l[i].Stride), 1)
+	}
+	a, x := l[0].Shape, l[1].Shape
+	if a[len(a)-1] != x[len(x)-1] {
+		return nil, fmt.Errorf("matvec: there is no product of %s and %s", shapeText(a), shapeText(x))
+	}
+	if len(l) > 2 {
+		if y := l[2].Shape; a[len(a)-2] != y[len(y)-1] {
+			return nil, fmt.Errorf("matvec: a product of %s and %s is no %s", shapeText(a), shapeText(x), shapeText(y))
 		}
+	}
+	for i := 1; i < len(l); i++ {
+		l[i].Shape = append(slices.Clone(l[i].Shape), 1)
+		l[i].Stride = append(slices.Clone(l[i].Stride), 1)
 	}
 	return l, nil
 }

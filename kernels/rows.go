@@ -46,16 +46,18 @@ func rowsOf(l Layout, lead int) (g geometry, ok bool) {
 	return g, true
 }
 
-// Rows tells whether the rows of a layout, its dimensions from lead on, are packed
-// and begin so many elements apart, one after the other.
-func (l *Layout) Rows(lead int) (rows, cols, pitch int64, ok bool) {
+// Rows tells whether the rows of a layout, its dimensions from lead on, begin pitch
+// elements apart, one after the other, with an element each step.
+func (l *Layout) Rows(lead int) (rows, cols, pitch, step int64, ok bool) {
 	g, ok := rowsOf(*l, lead)
-	rows, cols, pitch = g.n0, g.cols, g.s0
-	if rows == 1 {
-		pitch = cols
+	rows, cols, pitch, step = g.n0, g.cols, g.s0, g.step
+	if cols <= 1 {
+		step = 1
 	}
-	ok = ok && g.n1 == 1 && (g.step == 1 || cols <= 1)
-	return rows, cols, pitch, ok
+	if rows == 1 {
+		pitch = cols * step
+	}
+	return rows, cols, pitch, step, ok && g.n1 == 1
 }
 
 // Columns tells whether the rows of a layout, its dimensions from lead on, are the

@@ -321,11 +321,35 @@ type RowCall struct {
 	// Steps are, for each operand that is read and broadcast to a row, how many bytes
 	// lie between the numbers of two rows.
 	Steps []Param
+	// Apart says, of operands whose rows don't lie back to back, how many elements there
+	// are between them.
+	Apart []int64
 }
 
 // RowCall is the call's form with packed rows, or nil where an operand does not lie so.
 func (op *Op) RowCall(l []Layout, axes int) *RowCall {
-	return op.rowCall(l, axes, func(a *Layout, lead int) bool { return a.Packed() })
+	return op.rowCall(l, axes, func(i int, a *Layout, lead int) bool { return a.Packed() })
+}
+
+// RowCallApart is RowCall where rows that are read may have others' elements between them.
+func (op *Op) RowCallApart(l []Layout, axes int) *RowCall {
+	apart := make([]int64, len(l))
+	c := op.rowCall(l, axes, func(i int, a *Layout, lead int) bool {
+		if a.Packed() {
+			return true
+		}
+		_, cols, pitch, step, ok := a.Rows(lead)
+		apart[i] = pitch - cols
+		return ok && step == 1 && pitch > cols && !op.Operands[i].Writes
+	})
+	if c == nil {
+		return nil
+	}
+	c.Apart = apart
+	for i, more := range apart {
+		c.Slots[i].Shape[0] += max(c.Rows-1, 0) * more
+	}
+	return c
 }
 
 // Alone reports whether all numbers of rows are found of one array that has an element
@@ -345,7 +369,7 @@ func (op *Op) ColumnCall(l []Layout, axes int) *RowCall {
 	if !ok {
 		return nil
 	}
-	c := op.rowCall(l, axes, func(a *Layout, lead int) bool {
+	c := op.rowCall(l, axes, func(i int, a *Layout, lead int) bool {
 		m, _, _, ok := a.Columns(lead)
 		return ok && m == matrices
 	})
@@ -356,7 +380,7 @@ func (op *Op) ColumnCall(l []Layout, axes int) *RowCall {
 }
 
 // rowCall has the arrays with an element for each of the rows' lie as is asked.
-func (op *Op) rowCall(l []Layout, axes int, lies func(a *Layout, lead int) bool) *RowCall {
+func (op *Op) rowCall(l []Layout, axes int, lies func(i int, a *Layout, lead int) bool) *RowCall {
 	lead := len(l[0].Shape) - axes
 	arrays, err := op.RowArrays(l, axes)
 	if err != nil {
@@ -385,7 +409,7 @@ func (op *Op) rowCall(l []Layout, axes int, lies func(a *Layout, lead int) bool)
 				return nil
 			}
 		}
-		if whole := op.rowwise.Shares[i] == Whole; whole && !lies(&a, lead) || !whole && !a.Packed() {
+		if whole := op.rowwise.Shares[i] == Whole; whole && !lies(i, &a, lead) || !whole && !a.Packed() {
 			return nil
 		}
 		c.Slots[i] = Binding{Operand: i, Type: a.Type, Shape: []int64{a.Elements()}, Stride: []int64{1}}
@@ -398,6 +422,11 @@ func (c *RowCall) Form() string {
 	var b strings.Builder
 	for _, along := range c.Along {
 		b.WriteByte(map[bool]byte{true: 'a', false: 'o'}[along])
+	}
+	for i, more := range c.Apart {
+		if more != 0 {
+			fmt.Fprintf(&b, " %d apart", i)
+		}
 	}
 	return b.String()
 }

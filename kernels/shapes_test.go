@@ -339,6 +339,10 @@ func TestShapesAreRefused(t *testing.T) {
 		{kernels.Gemm, []kernels.Layout{f(2, 3, 4), f(3, 4, 5), f(2, 3, 5)}, 0, "(2,) and (3,) do not broadcast"},
 		{kernels.Gemm, []kernels.Layout{f(2, 3, 4), f(4, 5), f(3, 5)}, 0, "the result is a stack of shape (2,)"},
 		{kernels.Matvec, []kernels.Layout{f(4), f(4), f(1)}, 0, "a has shape (4,); expected 2 dimensions"},
+		{kernels.Matvec, []kernels.Layout{f(2, 3), f(2), f(2)}, 0, "there is no product of (2, 3) and (2,)"},
+		{kernels.Matvec, []kernels.Layout{f(2, 3), f(3), f(4)}, 0, "a product of (2, 3) and (3,) is no (4,)"},
+		{kernels.Matvec, []kernels.Layout{f(2, 3), f(3, 1), f(3, 2)}, 0, "there is no product of (2, 3) and (3, 1)"},
+		{kernels.Matvec, []kernels.Layout{f(5, 2, 3), f(4, 3), f(4, 2)}, 0, "stacks of shapes (5,) and (4,) do not broadcast"},
 	} {
 		_, err := c.op.PlanShapes(c.l, c.axes)
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), c.op.Name+": ") && !strings.HasPrefix(err.Error(), c.op.Name+" ") {

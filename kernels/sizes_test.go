@@ -277,6 +277,37 @@ func TestSizesPlanAsShapesDo(t *testing.T) {
 	}
 }
 
+// TestSizesAreWhatPlanTakes: several dimensions together may have more elements
+// than one, and are planned by their shapes.
+func TestSizesAreWhatPlanTakes(t *testing.T) {
+	const most = 1 << 31
+	for _, c := range []struct {
+		op    *Op
+		shape []int64
+		axes  int
+		want  []int64
+	}{
+		{ReduceMax, []int64{2, most / 2}, -1, []int64{1, most}},
+		{ReduceMax, []int64{5, most / 2}, -1, nil},
+		{ReduceSum, []int64{5, most / 2}, 1, []int64{5, most / 2}},
+		{ReduceMin, []int64{5, most / 2, 3}, 1, nil},
+		{MSELoss, []int64{5, most / 2}, -1, nil},
+	} {
+		l := []Layout{Packed(isa.F32, c.shape...)}
+		if c.op == MSELoss {
+			l = append(l, l[0])
+		}
+		rows := c.shape[:0]
+		if c.axes > 0 {
+			rows = c.shape[:len(c.shape)-c.axes]
+		}
+		l = append(l, Packed(isa.F32, rows...))
+		_, err := c.op.PlanShapes(l, c.axes)
+		require.NoError(t, err, "%s of %v", c.op.Name, c.shape)
+		require.Equal(t, c.want, c.op.Sizes(l, c.axes), "%s of %v", c.op.Name, c.shape)
+	}
+}
+
 // TestBoundsOfSizes goes one past the most that dimensions, elements and launches have.
 func TestBoundsOfSizes(t *testing.T) {
 	const dim, all = int64(1) << 31, int64(1) << 40

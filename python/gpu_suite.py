@@ -65,6 +65,7 @@ def jobs(seed: int, programs: int) -> list[Job]:
     all_jobs = [
         conformance("corpus", "corpus|edges|cancellation|timings|caller", 4, 500),
         conformance("corpus, not optimised", "corpus|edges", 0, 500),
+        conformance("affine", "affine", 4, 240),
         Job("vectors and products", ["./cuda.test", "-test.v", "-test.run", "Vectors|Products"], 500),
         Job("device", ["./cuda.test", "-test.v", "-test.skip", "Conformance|Vectors|Products"], 500),
         Job("driver", ["./driver.test", "-test.v"], 60),

@@ -3,8 +3,9 @@
 //
 // It has four parts: the corpus, programs with expected results from outside
 // our evaluators; edges, cases whose results follow from the definition; random
-// ordered programs, compared bit for bit with interp; and the safety and state
-// rules (stray accesses, fuel, cancellation, timings, the caller's floating-point modes).
+// ordered programs, some of them of little but numbers that step along the lanes,
+// compared bit for bit with interp; and the safety and state rules (stray accesses,
+// fuel, cancellation, timings, the caller's floating-point modes).
 // Guards around every array show writes that went astray.
 package conformance
 
@@ -20,6 +21,7 @@ func Run(t *testing.T, open func() backends.Backend) {
 	t.Run("corpus", func(t *testing.T) { runCorpus(t, open()) })
 	t.Run("edges", func(t *testing.T) { runEdges(t, open()) })
 	t.Run("random", func(t *testing.T) { runRandom(t, open()) })
+	t.Run("affine", func(t *testing.T) { runAffine(t, open()) })
 	t.Run("cancellation", func(t *testing.T) { runCancellation(t, open()) })
 	t.Run("timings", func(t *testing.T) { runTimings(t, open()) })
 	t.Run("caller states", func(t *testing.T) { runCallerStates(t, open()) })

@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	programs  = flag.Int("programs", 0, "how many random programs conformance runs; 0 is 1,000, or 150 if tests are to be short")
+	programs  = flag.Int("programs", 0, "how many random programs conformance runs of each sort; 0 is some hundreds, or fewer if tests are to be short")
 	firstSeed = flag.Uint64("seed", 1, "the first random program's seed")
 )
 
@@ -81,14 +81,7 @@ func RandomCase(seed uint64) (*progen.Case, isatest.Source) {
 // so little fuel that some lanes end and others don't.
 func (r *rig) compare(oracle *rig, seed uint64) (ran bool, err error) {
 	c, s := RandomCase(seed)
-	var off []string
-	if s.Intn(2) == 0 {
-		for _, p := range ir.Passes {
-			if s.Intn(2) == 0 {
-				off = append(off, p.Name)
-			}
-		}
-	}
+	off := passesOff(s)
 	if s.Intn(4) == 0 {
 		defer r.fuelled(oracle, 1+uint64(s.Intn(24)))()
 	}
@@ -139,6 +132,40 @@ func accesses(t testing.TB, s isatest.Source) *progen.Case {
 	b.WriteString("exit\n")
 	c.Program = assemble(t, b.String()).Program
 	return c
+}
+
+// runAffine compares programs of numbers that step along the lanes, one of two with
+// some passes off.
+func runAffine(t *testing.T, b backends.Backend) {
+	r, oracle := newRig(t, b), newRig(t, interp.New())
+	defer r.close()
+	defer oracle.close()
+	count, failed := *programs, 0
+	if count == 0 {
+		count = brief.Or(400, 40)
+	}
+	for i := 0; i < count && failed < 5; i++ {
+		seed := *firstSeed + uint64(i)
+		s := isatest.FromSeed(seed)
+		c := progen.New(s, progen.Config{Size: 2 + s.Intn(10), Lanes: true, Affine: true, Common: s.Intn(4) > 0})
+		err := r.check(oracle, c, passesOff(s), seed)
+		if no := (*backends.Unsupported)(nil); err != nil && !errors.As(err, &no) {
+			failed++
+			t.Errorf("seed %d (repeat with -args -seed %d -programs 1): %v\ngrid %v, block %v, n %d:\n%s", seed, seed, err, c.Grid, c.Block, c.N, isa.Disassemble(c.Program))
+		}
+	}
+}
+
+// passesOff are, of one program of two, the names of random passes to leave out.
+func passesOff(s isatest.Source) (off []string) {
+	if s.Intn(2) == 0 {
+		for _, p := range ir.Passes {
+			if s.Intn(2) == 0 {
+				off = append(off, p.Name)
+			}
+		}
+	}
+	return off
 }
 
 // check runs c on r and on the oracle and returns the difference.

@@ -218,7 +218,12 @@ func (d *device) Compile(u *backends.Unit, _ backends.Variant) (backends.Kernel,
 	for _, e := range d.backend.engines {
 		p, err := e.compile(u.Work, u.Source, u.IR)
 		if err == nil {
-			return &kernel{d, p, e.name, analysis.NewCost(u.IR), len(u.IR.Slots), len(u.IR.ParamTypes)}, nil
+			cost, err := analysis.NewCostMetered(u.Work, u.IR)
+			if err != nil {
+				p.Release()
+				return nil, err
+			}
+			return &kernel{d, p, e.name, cost, len(u.IR.Slots), len(u.IR.ParamTypes)}, nil
 		}
 		if why = err; !errors.As(err, new(*backends.Unsupported)) {
 			break

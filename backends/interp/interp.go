@@ -48,7 +48,9 @@ func (d *device) Compile(u *backends.Unit, _ backends.Variant) (backends.Kernel,
 	}
 	k := &kernel{device: d, code: c}
 	if u.IR != nil {
-		k.cost = analysis.NewCost(u.IR)
+		if k.cost, err = analysis.NewCostMetered(u.Work, u.IR); err != nil {
+			return nil, err
+		}
 	}
 	return k, nil
 }

@@ -200,9 +200,13 @@ func (b *Bound) Bytes() int64 {
 	return moved
 }
 
-// SetFuel gives the launch of a program that was prepared for it a budget of
-// steps a lane.
-func (b *Bound) SetFuel(steps uint64) { b.launches[0].Fuel = steps }
+// SetFuel gives the launches of a call that was prepared for it a budget of steps
+// a lane. There may be none.
+func (b *Bound) SetFuel(steps uint64) {
+	for i := range b.launches {
+		b.launches[i].Fuel = steps
+	}
+}
 
 // SetResidue says where RES_ACCUM's sums go when the call is over; the program
 // may have none. It reports whether there will be any.

@@ -44,7 +44,7 @@ type Request struct {
 	Operands    []Operand
 	Dims        []int64 // an operation's sizes, a launch's index space; nil: none given
 	Grid, Block [3]uint32
-	Fuel        bool // whether the launch has a budget
+	Fuel        bool // whether the launches have a budget
 	Stop        program.Stop
 	// May is asked before a call is prepared or code is made for it; an error is
 	// returned instead. Nil: it may be.
@@ -335,7 +335,7 @@ func (p *Prepared) elementwise(d *Device, r *Request) error {
 		s.l.Params = append(s.l.Params, 0)
 		s.params = append(s.params, stepParam{i, i})
 	}
-	return p.add(d, s, shape, [3]uint32{}, [3]uint32{}, true)
+	return p.add(d, s, shape, [3]uint32{}, [3]uint32{}, !r.Fuel)
 }
 
 // opShape chooses the index space of an elementwise operation.
@@ -401,7 +401,7 @@ func (p *Prepared) planned(d *Device, r *Request) error {
 			}
 			s.l.Params = append(s.l.Params, param.Value)
 		}
-		if err := p.add(d, s, from.Shape, from.Grid, from.Block, true); err != nil {
+		if err := p.add(d, s, from.Shape, from.Grid, from.Block, !r.Fuel); err != nil {
 			return err
 		}
 	}

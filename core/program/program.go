@@ -165,10 +165,8 @@ func (p *Program) Analysis(stop Stop, engine func(*work.Meter, *ir.Func) (string
 }
 
 func (p *Program) analysed(u *unit, stop Stop) (*analysis.Analysis, error) {
-	return p.analysis.get("analyse", p.what(), stop, func(m *work.Meter) (a *analysis.Analysis, err error) {
-		defer work.Catch(&err)
-		m.Step(u.IR.NumValues) // it counts none itself
-		return analysis.New(u.IR), nil
+	return p.analysis.get("analyse", p.what(), stop, func(m *work.Meter) (*analysis.Analysis, error) {
+		return analysis.NewMetered(m, u.IR)
 	})
 }
 

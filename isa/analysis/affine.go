@@ -8,6 +8,7 @@ import (
 
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
+	"github.com/hologram-project/hologram/isa/work"
 )
 
 // Symbol is a number that forms are made of.
@@ -230,32 +231,116 @@ func product(a, b Affine) (Affine, bool) {
 // symbolic finds the Affine of every value on a tape: the second reading of
 // the steps that a state runs with numbers. Where a step's value is made of
 // its operands' forms, the step is marked merged, so that a state can tell
-// whether that holds in a launch: whether nothing wrapped.
+// whether that holds in a launch: whether nothing wrapped. A form is let go
+// once no later step is made of it; those of accesses' offsets are kept.
 type symbolic struct {
 	t       *tape
 	vary    []Vary
 	forms   []Affine
+	last    []int32 // by value: the last step that its form is for; never: none
+	at      int32   // the step at hand
+	found   affines
 	special [isa.NumSpecials]*Symbol
 	params  map[int]*Symbol
 	count   int
 }
 
-func newSymbolic(t *tape, vary []Vary) *symbolic {
-	s := &symbolic{t: t, vary: vary, forms: make([]Affine, len(t.values)), params: map[int]*Symbol{}}
-	for i := range t.steps {
-		st := &t.steps[i]
-		switch st.kind {
-		case stepValue:
-			s.value(st)
-		case stepLoop:
-			s.loop(st)
-		case stepMerge:
-			s.opaque(st.dst)
-		case stepEnd:
-			s.results(t.loops[st.loop])
+const never = -1
+
+// affines are the forms that an Analysis has.
+type affines struct {
+	loops   []Loop   // with Count and Inductions
+	offsets []Affine // of the accesses that are checked and have a register part of the offset: of that part
+}
+
+// findAffines reads a tape, counted by m.
+func findAffines(m *work.Meter, t *tape, vary []Vary) affines {
+	s := &symbolic{t: t, vary: vary, forms: make([]Affine, len(t.values)), last: make([]int32, len(t.values)),
+		found: affines{loops: make([]Loop, len(t.loops))}, params: map[int]*Symbol{}}
+	s.findLast()
+	for _, piece := range t.steps.pieces {
+		m.Step(len(piece))
+		for i := range piece {
+			st := &piece[i]
+			switch st.kind {
+			case stepValue:
+				if s.value(st); s.last[st.dst] == never {
+					s.forms[st.dst] = nil
+				}
+			case stepLoop:
+				s.loop(st)
+			case stepMerge:
+				s.opaque(st.dst)
+			case stepEnd:
+				s.results(t.loops[st.loop])
+			case stepCheck:
+				if st.node.Mem.HasOff {
+					s.found.offsets = append(s.found.offsets, s.forms[offset(st)])
+				}
+			}
+			s.uses(st, s.done)
+			s.at++
 		}
 	}
-	return s
+	return s.found
+}
+
+// findLast finds out how long forms are needed.
+func (s *symbolic) findLast() {
+	for i := range s.last {
+		s.last[i] = never
+	}
+	at := int32(0)
+	use := func(i int32) { s.last[i] = max(s.last[i], at) }
+	for _, piece := range s.t.steps.pieces {
+		for i := range piece {
+			s.uses(&piece[i], use)
+			at++
+		}
+	}
+}
+
+// uses calls f for the values whose forms a step reads.
+func (s *symbolic) uses(st *step, f func(i int32)) {
+	switch st.kind {
+	case stepValue:
+		for _, i := range [...]int32{st.a, st.b, st.c} {
+			if i >= 0 {
+				f(i)
+			}
+		}
+	case stepLoop:
+		l := s.t.loops[st.loop]
+		if l.count >= 0 {
+			f(l.count)
+		}
+		for k := range l.params {
+			p := &l.params[k]
+			f(p.init)
+			if p.step >= 0 {
+				f(p.step)
+			}
+		}
+	case stepCheck:
+		if st.node.Mem.HasOff {
+			f(offset(st))
+		}
+	}
+}
+
+// offset is the value that is the register part of an access's offset.
+func offset(check *step) int32 {
+	if check.node.Mem.Mode == isa.AddrIndirect {
+		return check.b
+	}
+	return check.a
+}
+
+// done lets a form go after its last use.
+func (s *symbolic) done(i int32) {
+	if s.last[i] == s.at {
+		s.forms[i] = nil
+	}
 }
 
 func (s *symbolic) symbol(y Symbol) *Symbol {
@@ -274,6 +359,10 @@ func number(c int64) Affine {
 }
 
 func (s *symbolic) opaque(i int32) {
+	if s.last[i] == never {
+		s.count++ // as if: numbers only tell which comes first
+		return
+	}
 	v := s.t.values[i]
 	s.forms[i] = one(s.symbol(Symbol{Kind: SymValue, Value: v, Vary: s.vary[v.ID]}))
 }
@@ -338,8 +427,8 @@ func (s *symbolic) follow(st *step) (Affine, bool) {
 	}
 	switch n.Op.Inst() {
 	case isa.ADD:
-		if st.back != 0 {
-			b = number(st.back)
+		if st.b == wraps {
+			b = number(st.back())
 		}
 		return sum(a, 1, b)
 	case isa.MIN: // that keeps addresses from wrapping; see ir's builder
@@ -367,6 +456,10 @@ func (s *symbolic) follow(st *step) (Affine, bool) {
 // loop gives parameters that grow by the same in each round their form.
 func (s *symbolic) loop(st *step) {
 	l := s.t.loops[st.loop]
+	out := &s.found.loops[st.loop]
+	if l.count >= 0 {
+		out.Count = s.forms[l.count]
+	}
 	vary := PerLaunch
 	var round *Symbol
 	for k := range l.params {
@@ -382,6 +475,11 @@ func (s *symbolic) loop(st *step) {
 				}
 				if f, ok := sum(s.forms[p.init], sign, by); ok {
 					s.forms[p.value], p.merged = f, true
+					step := s.step(p)
+					if p.minus {
+						step, _ = sum(nil, -1, step)
+					}
+					out.Inductions = append(out.Inductions, Induction{int(p.index), s.forms[p.init], step})
 					continue
 				}
 			}

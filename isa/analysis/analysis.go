@@ -6,6 +6,7 @@ import (
 
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
+	"github.com/hologram-project/hologram/isa/work"
 )
 
 // Analysis is what is known of a Func before any launch. It is immutable and
@@ -66,19 +67,29 @@ func (l *Loop) Short(insts float64) bool {
 
 // New analyses f, in time near-linear in its nodes. f may be expanded or not.
 func New(f *ir.Func) *Analysis {
-	a := &Analysis{Func: f, vary: varies(f), tape: newTape(f, questions{loops: true, checks: true, inductions: true})}
-	sym := newSymbolic(a.tape, a.vary)
+	a, _ := NewMetered(nil, f)
+	return a
+}
+
+// NewMetered is New, counted and stopped by m; the error is then m's.
+func NewMetered(m *work.Meter, f *ir.Func) (a *Analysis, err error) {
+	defer work.Catch(&err)
+	a = &Analysis{Func: f, vary: varies(m, f), tape: newTape(m, f, questions{loops: true, checks: true, inductions: true})}
+	found := findAffines(m, a.tape, a.vary)
 	s := newState(a.tape)
-	s.in = anyLaunch(f)
+	s.in, s.work = anyLaunch(f), m
 	s.run()
-	w := walker{a: a, s: s, sym: sym, number: map[*ir.Node]int{}}
+	w := walker{a: a, s: s, offsets: found.offsets, work: m, number: map[*ir.Node]int{}}
+	a.Loops = found.loops
 	for i, l := range a.tape.loops {
 		w.number[l.node] = i
-		a.Loops = append(a.Loops, w.loop(i, l))
+		w.loop(i, l)
 	}
 	w.region(f.Body, -1)
-	a.classify()
-	return a
+	a.classify(m)
+	s.in, s.work = launch{}, nil
+	a.free.Put(s) // whoever analyses a program proves something next
+	return a, nil
 }
 
 // Vary says between which lanes a value of the Func may differ.
@@ -86,34 +97,25 @@ func (a *Analysis) Vary(v *ir.Value) Vary { return a.vary[v.ID] }
 
 // walker fills an Analysis from the tape's state in any launch.
 type walker struct {
-	a      *Analysis
-	s      *state
-	sym    *symbolic
-	number map[*ir.Node]int
+	a       *Analysis
+	s       *state
+	offsets []Affine // of the accesses to come
+	work    *work.Meter
+	number  map[*ir.Node]int
 }
 
-func (w *walker) loop(i int, l *tapeLoop) Loop {
-	out := Loop{Node: l.node, Parent: -1, Rounds: -1}
+// loop completes what the forms have told of a loop.
+func (w *walker) loop(i int, l *tapeLoop) {
+	out := &w.a.Loops[i]
+	out.Node, out.Parent, out.Rounds = l.node, -1, -1
 	if n, known := mostRounds(w.s.rounds[i]); known {
 		out.Rounds = int64(n)
 	}
-	if l.count >= 0 {
-		out.Count = w.sym.forms[l.count]
-	}
-	for k := range l.params {
-		if p := &l.params[k]; p.merged {
-			step := w.sym.step(p)
-			if p.minus {
-				step, _ = sum(nil, -1, step)
-			}
-			out.Inductions = append(out.Inductions, Induction{p.index, w.sym.forms[p.init], step})
-		}
-	}
-	return out
 }
 
 // region lists accesses and returns the instructions that a run through r takes.
 func (w *walker) region(r *ir.Region, loop int) (insts float64) {
+	w.work.Step(len(r.Nodes))
 	for _, n := range r.Nodes {
 		inner := loop
 		switch n.Op {
@@ -151,7 +153,8 @@ func (w *walker) access(n *ir.Node, loop int) {
 		acc.Offset = number(n.Mem.Offset)
 		if n.Mem.HasOff {
 			acc.offset = w.s.place(n.Args[n.AddrArgs()-1])
-			acc.Offset, _ = sum(w.sym.forms[acc.offset], 1, acc.Offset)
+			acc.Offset, _ = sum(w.offsets[0], 1, acc.Offset)
+			w.offsets = w.offsets[1:]
 			acc.Always = w.s.values[acc.offset].mod
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
+	"github.com/hologram-project/hologram/isa/work"
 )
 
 // Class says what kind of program it is, for backends that have a better way
@@ -75,21 +76,24 @@ func (s *Accumulation) IsProduct() bool { return s.Factors[0] >= 0 }
 // classifier looks at all of a Func once.
 type classifier struct {
 	a      *Analysis
-	uses   []int32      // of values, by ID
-	users  []*ir.Node   // the last node that uses a value, by ID
-	home   []*ir.Region // where a value is defined, by ID
-	access map[*ir.Node]int
+	work   *work.Meter
+	uses   []int32          // of values, by ID
+	users  []*ir.Node       // the last node that uses a value, by ID
+	home   []*ir.Region     // where a value is defined, by ID
+	access map[*ir.Node]int // of loads
 	number map[*ir.Node]int // of loops
 	other  string           // the first that keeps it from being a map
 	blocks bool             // has a collective that reduces
 }
 
-func (a *Analysis) classify() {
+func (a *Analysis) classify(m *work.Meter) {
 	f := a.Func
-	c := &classifier{a: a, uses: make([]int32, f.NumValues), users: make([]*ir.Node, f.NumValues), home: make([]*ir.Region, f.NumValues),
-		access: make(map[*ir.Node]int, len(a.Accesses)), number: make(map[*ir.Node]int, len(a.Loops))}
+	c := &classifier{a: a, work: m, uses: make([]int32, f.NumValues), users: make([]*ir.Node, f.NumValues), home: make([]*ir.Region, f.NumValues),
+		access: map[*ir.Node]int{}, number: make(map[*ir.Node]int, len(a.Loops))}
 	for i := range a.Accesses {
-		c.access[a.Accesses[i].Node] = i
+		if n := a.Accesses[i].Node; isLoad(n) {
+			c.access[n] = i
+		}
 	}
 	for i := range a.Loops {
 		c.number[a.Loops[i].Node] = i
@@ -126,6 +130,7 @@ func (c *classifier) use(v *ir.Value, by *ir.Node) {
 }
 
 func (c *classifier) region(r *ir.Region) {
+	c.work.Step(len(r.Nodes))
 	for _, n := range r.Nodes {
 		for _, v := range n.Args {
 			c.use(v, n)
@@ -272,7 +277,7 @@ func (c *classifier) steps(v *ir.Value, loop int) (access int, ok bool) {
 	if n != nil && n.Op == ir.Op(isa.CVT) {
 		n = n.Args[0].Node
 	}
-	if n == nil || n.Op != ir.Op(isa.LDG) || n.Mem.Mode != isa.AddrByte {
+	if n == nil || !isLoad(n) {
 		return -1, false
 	}
 	i := c.access[n]
@@ -283,6 +288,9 @@ func (c *classifier) steps(v *ir.Value, loop int) (access int, ok bool) {
 	step, ok := a.Offset.AlongRound(loop)
 	return i, ok && len(step) > 0 && step.Vary() == PerLaunch && !c.inside(a.Offset, loop)
 }
+
+// isLoad reports whether n loads from a byte address in a slot.
+func isLoad(n *ir.Node) bool { return n.Op == ir.Op(isa.LDG) && n.Mem.Mode == isa.AddrByte }
 
 // inside reports whether an offset has symbols that are made in the loop, of
 // which one cannot tell how they grow.

@@ -108,8 +108,8 @@ func (s *state) follow(i int32, st *step) {
 		if op == isa.SUB {
 			k = -1
 		}
-		if st.back != 0 {
-			if f.plus(&x, 1, &form{c: st.back}) && s.try(i, &f) {
+		if st.b == wraps {
+			if f.plus(&x, 1, &form{c: st.back()}) && s.try(i, &f) {
 				return
 			}
 			defer func() { s.values[i].exact = false }()

@@ -8,6 +8,7 @@ import (
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
 	atlas "github.com/hologram-project/hologram/isa/math"
+	"github.com/hologram-project/hologram/isa/work"
 )
 
 // Cost estimates how many instructions a lane runs. It is an upper estimate:
@@ -46,9 +47,16 @@ type costNode struct {
 // NewCost estimates f, in time near-linear in its nodes. f may be expanded or
 // not.
 func NewCost(f *ir.Func) *Cost {
-	c := &Cost{}
-	b := costBuilder{c: c, unknown: newState(newTape(f, questions{loops: true}))}
-	b.unknown.in = anyLaunch(f)
+	c, _ := NewCostMetered(nil, f)
+	return c
+}
+
+// NewCostMetered is NewCost, counted and stopped by m; the error is then m's.
+func NewCostMetered(m *work.Meter, f *ir.Func) (c *Cost, err error) {
+	defer work.Catch(&err)
+	c = &Cost{}
+	b := costBuilder{c: c, work: m, unknown: newState(newTape(m, f, questions{loops: true}))}
+	b.unknown.in, b.unknown.work = anyLaunch(f), m
 	b.unknown.run()
 	b.loops = map[*ir.Node]int32{}
 	for i, l := range b.unknown.t.loops {
@@ -57,8 +65,10 @@ func NewCost(f *ir.Func) *Cost {
 	b.region(&c.body, f.Body)
 	if b.open {
 		c.t = b.unknown.t
+		b.unknown.work = nil
+		c.free.Put(&costState{state: *b.unknown}) // for the first launch
 	}
-	return c
+	return c, nil
 }
 
 // Of estimates the instructions that all lanes of a launch run together. n is
@@ -126,12 +136,14 @@ func anyLaunch(f *ir.Func) launch {
 
 type costBuilder struct {
 	c       *Cost
+	work    *work.Meter
 	unknown *state
 	loops   map[*ir.Node]int32
 	open    bool // a loop's rounds depend on the launch
 }
 
 func (b *costBuilder) region(to *costNode, r *ir.Region) {
+	b.work.Step(len(r.Nodes))
 	for _, n := range r.Nodes {
 		switch n.Op {
 		case ir.Const, ir.Block:

@@ -139,7 +139,7 @@ func TestCostTime(t *testing.T) {
 				s.in = anyLaunch(f)
 				s.run()
 				require.GreaterOrEqual(t, s.effort, 0)
-				return len(cost.t.steps) + len(s.terms) + len(s.atoms) + totalEffort - s.effort
+				return cost.t.steps.len() + len(s.terms) + len(s.atoms) + totalEffort - s.effort
 			}
 			small, large := work(c.small), work(c.large)
 			t.Logf("%d → %d for 16 times the program", small, large)
@@ -154,7 +154,7 @@ func TestCostTime(t *testing.T) {
 func TestStateKeepsItsMemory(t *testing.T) {
 	f := canonical(t, "program p\nslot a u8\nparam k u32\nldp.u32 n, k\nmov.u32 i, n\nloop n, e\nldg.u8 v, a[i]\nshr.u32 i, i, 1\ne:\nexit")
 	for _, ask := range []questions{{loops: true}, {loops: true, checks: true, inductions: true}} {
-		s := newState(newTape(f, ask))
+		s := newState(newTape(nil, f, ask))
 		s.in.of(f, &Launch{N: 5, Params: []uint64{7}, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{5, 1, 1}, SlotBytes: []int64{8}})
 		s.run()
 		for i, n := range f.Sites {

@@ -103,7 +103,7 @@ func TestNearLinear(t *testing.T) {
 				for i := range a.Accesses {
 					terms += len(a.Accesses[i].Offset)
 				}
-				steps = len(a.tape.steps) + len(s.terms) + len(s.atoms) + terms + len(newVaryGraph(f).edges) + totalEffort - s.effort
+				steps = a.tape.steps.len() + len(s.terms) + len(s.atoms) + terms + len(newVaryGraph(nil, f).to) + totalEffort - s.effort
 				t.Logf("%d instructions: %d steps, %v", n, steps, took)
 				return steps
 			}

@@ -3,6 +3,7 @@ package analysis
 import (
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
+	"github.com/hologram-project/hologram/isa/work"
 )
 
 // A state runs a tape for one launch. It keeps its memory for the next.
@@ -13,13 +14,14 @@ type state struct {
 	terms  []term // of the values' forms and of facts
 	atoms  []atom
 	facts  []fact
-	open   []int32 // for each open scope, how many facts there were
-	merged []interval
+	open   []int32    // for each open scope, how many facts there were
+	back   []interval // by parameter of a loop (tapeParam.carry): what comes back to it
 	carry  []carried
 	rounds []interval // by loop
 	proved bitset     // sites that cannot fault
 	effort int        // visits left to searches
 	again  bool
+	work   *work.Meter // counts steps; nil in launches
 	// While a pass rests on guesses: whether one proved wrong. See guess.
 	guessing, wrong bool
 	saved           bitset
@@ -80,8 +82,11 @@ const (
 )
 
 func newState(t *tape) *state {
-	return &state{t: t, values: make([]value, len(t.values)), merged: make([]interval, len(t.values)),
-		carry: make([]carried, t.carry), rounds: make([]interval, len(t.loops))}
+	// Most values have one term, and each may be an atom, as a loop's round is; slices
+	// that grow would take twice that.
+	return &state{t: t, values: make([]value, len(t.values)),
+		terms: make([]term, 0, len(t.values)+3*len(t.loops)), atoms: make([]atom, 0, isa.NumSpecials+len(t.values)+len(t.loops)),
+		back: make([]interval, t.carry), carry: make([]carried, t.carry), rounds: make([]interval, len(t.loops))}
 }
 
 // run runs the tape. What holds after a pass holds; a further pass may find
@@ -137,12 +142,23 @@ func (s *state) guess() {
 
 func (s *state) pass() {
 	s.terms, s.atoms, s.facts, s.open = s.terms[:0], s.atoms[:0], s.facts[:0], s.open[:0]
-	for i := range s.merged {
-		s.merged[i] = interval{1, 0}
+	for i := range s.values { // what joins a result before it has its value
+		s.values[i].interval = interval{1, 0}
+	}
+	for i := range s.back {
+		s.back[i] = interval{1, 0}
 	}
 	s.specials()
-	for i := range s.t.steps {
-		st := &s.t.steps[i]
+	for _, piece := range s.t.steps.pieces {
+		s.work.Step(len(piece))
+		s.read(piece)
+	}
+}
+
+// read does steps of a pass.
+func (s *state) read(piece []step) {
+	for i := range piece {
+		st := &piece[i]
 		switch st.kind {
 		case stepValue:
 			s.compute(st)
@@ -160,9 +176,9 @@ func (s *state) pass() {
 		case stepEnd:
 			s.leave(st)
 		case stepJoin:
-			s.merged[st.dst] = s.merged[st.dst].hull(s.interval(st.a))
+			s.values[st.dst].interval = s.values[st.dst].hull(s.interval(st.a))
 		case stepMerge:
-			s.opaque(st.dst, s.typed(st.dst, s.merged[st.dst]))
+			s.opaque(st.dst, s.typed(st.dst, s.values[st.dst].interval))
 			s.values[st.dst].whole, s.values[st.dst].mod = true, true
 		case stepCheck:
 			if !s.proved.has(st.node.Site) && s.safe(st) {
@@ -557,7 +573,7 @@ func (s *state) roundsOf(l *tapeLoop) interval {
 // next notes what comes back to a parameter.
 func (s *state) next(st *step) {
 	p := &s.t.loops[st.loop].params[st.dst]
-	s.merged[p.value] = s.merged[p.value].hull(s.interval(st.a))
+	s.back[p.carry] = s.back[p.carry].hull(s.interval(st.a))
 }
 
 // leave gives a loop's results their values, and keeps what came back for the
@@ -566,7 +582,7 @@ func (s *state) leave(st *step) {
 	l := s.t.loops[st.loop]
 	for k := range l.params {
 		p := &l.params[k]
-		back := s.merged[p.value]
+		back := s.back[p.carry]
 		s.carryOver(p, back, l.count < 0)
 		if p.result < 0 {
 			continue

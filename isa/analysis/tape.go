@@ -3,6 +3,7 @@ package analysis
 import (
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
+	"github.com/hologram-project/hologram/isa/work"
 )
 
 // A tape is what of a Func matters to the questions asked of it (how often
@@ -11,7 +12,7 @@ import (
 // program order. It is made once; a launch runs it through a state.
 type tape struct {
 	f      *ir.Func
-	steps  []step
+	steps  stepList
 	values []*ir.Value
 	index  []int32 // by Value.ID: its place in values, or negative
 	loops  []*tapeLoop
@@ -37,16 +38,59 @@ type step struct {
 	kind stepKind
 	cond isa.Cond
 	typ  isa.Type // compared
-	dst  int32
-	a, b int32 // values, −1: none
-	c    int32
-	loop int32
-	node *ir.Node
-	// back is, of an ADD of a constant that wraps back, what that subtracts
-	// (as a negative number), b being −1; else 0. See wrapsBack.
-	back int64
 	// merged: the value's Affine is made of its operands'; see symbolic.
 	merged bool
+	dst    int32
+	a, b   int32 // values, −1: none; b may be wraps
+	c      int32
+	loop   int32
+	node   *ir.Node
+}
+
+// wraps is, of an ADD, in place of the second operand: that is a constant which
+// wraps back. See wrapsBack.
+const wraps = -2
+
+// back is what such an ADD subtracts, as a negative number.
+func (st *step) back() int64 {
+	back, _ := wrapsBack(st.node.Args[1])
+	return back
+}
+
+// stepList is a list of steps in pieces, all but the last of the same length, so
+// that a long one grows without being copied: large programs have many steps.
+type stepList struct{ pieces [][]step }
+
+// pieceSteps is how long a piece is.
+const pieceSteps = 512
+
+func (l *stepList) len() int {
+	if len(l.pieces) == 0 {
+		return 0
+	}
+	last := len(l.pieces) - 1
+	return last*pieceSteps + len(l.pieces[last])
+}
+
+func (l *stepList) put(s step) {
+	last := len(l.pieces) - 1
+	if last < 0 || len(l.pieces[last]) == pieceSteps {
+		var piece []step // the first grows: most lists are short
+		if last++; last > 0 {
+			piece = make([]step, 0, pieceSteps)
+		}
+		l.pieces = append(l.pieces, piece)
+	}
+	l.pieces[last] = append(l.pieces[last], s)
+}
+
+// cut leaves the first n steps.
+func (l *stepList) cut(n int) {
+	k := (n + pieceSteps - 1) / pieceSteps
+	clear(l.pieces[k:])
+	if l.pieces = l.pieces[:k]; k > 0 {
+		l.pieces[k-1] = l.pieces[k-1][:n-(k-1)*pieceSteps]
+	}
 }
 
 // tapeLoop is a loop of the Func. All loops that stand on the tape at all are
@@ -59,7 +103,7 @@ type tapeLoop struct {
 
 // tapeParam is a loop's parameter that is on the tape.
 type tapeParam struct {
-	index  int // among the region's parameters
+	index  int32 // among the region's parameters
 	value  int32
 	init   int32
 	result int32 // the loop's, −1: none on the tape
@@ -68,10 +112,10 @@ type tapeParam struct {
 	// brings the same sum of the parameter and a value from outside the loop;
 	// −1 if it is not so. next is that sum.
 	step   int32
-	minus  bool
 	next   int32
-	back   int64 // as a step's; step is −1 then
+	minus  bool
 	merged bool  // as a step's
+	back   int64 // of a step that is a constant which wraps back, what that subtracts; step is −1 then
 }
 
 // questions say what a tape is made for.
@@ -86,6 +130,8 @@ type questions struct {
 type builder struct {
 	t     *tape
 	ask   questions
+	meter *work.Meter
+	needs int     // how many values are needed
 	index []int32 // by Value.ID: −1 not needed, else place in t.values once emitted
 	work  []*ir.Value
 	// guards leads from a value to the comparisons with it that guard regions.
@@ -103,8 +149,9 @@ const (
 	needed   = -2 // and not yet emitted
 )
 
-func newTape(f *ir.Func, ask questions) *tape {
-	b := &builder{t: &tape{f: f}, ask: ask, index: make([]int32, f.NumValues),
+// newTape makes a tape, counted by m.
+func newTape(m *work.Meter, f *ir.Func, ask questions) *tape {
+	b := &builder{t: &tape{f: f}, ask: ask, meter: m, index: make([]int32, f.NumValues),
 		guards: map[*ir.Value][]*ir.Node{}, backs: map[*ir.Node][]*ir.Node{}, loopOf: map[*ir.Region]*ir.Node{}, number: map[*ir.Node]int32{}}
 	for i := range b.index {
 		b.index[i] = unneeded
@@ -120,6 +167,8 @@ func newTape(f *ir.Func, ask questions) *tape {
 		}
 	}
 	b.close()
+	b.guards, b.work = nil, nil
+	b.t.values = make([]*ir.Value, 0, b.needs)
 	b.emit(f.Body)
 	b.t.index = b.index
 	return b.t
@@ -127,6 +176,7 @@ func newTape(f *ir.Func, ask questions) *tape {
 
 // survey finds guards and ways back, and marks what the questions ask of.
 func (b *builder) survey(r *ir.Region, loop *ir.Node) {
+	b.meter.Step(len(r.Nodes))
 	for _, n := range r.Nodes {
 		switch n.Op {
 		case ir.Br:
@@ -193,6 +243,7 @@ func eachConjunct(p *ir.Value, not bool, depth int, f func(c *ir.Node, not bool)
 func (b *builder) need(v *ir.Value) {
 	if b.index[v.ID] == unneeded {
 		b.index[v.ID] = needed
+		b.needs++
 		b.work = append(b.work, v)
 	}
 }
@@ -201,6 +252,7 @@ func (b *builder) need(v *ir.Value) {
 // compared with.
 func (b *builder) close() {
 	for len(b.work) > 0 {
+		b.meter.Step(1)
 		v := b.work[len(b.work)-1]
 		b.work = b.work[:len(b.work)-1]
 		for _, c := range b.guards[v] {
@@ -295,13 +347,14 @@ func (b *builder) place(v *ir.Value) int32 {
 }
 
 func (b *builder) put(s step) {
-	b.t.steps = append(b.t.steps, s)
+	b.t.steps.put(s)
 	if s.kind != stepOpen && s.kind != stepClose && s.kind != stepFact {
-		b.used = len(b.t.steps)
+		b.used = b.t.steps.len()
 	}
 }
 
 func (b *builder) emit(r *ir.Region) {
+	b.meter.Step(len(r.Nodes))
 	for _, n := range r.Nodes {
 		switch n.Op {
 		case ir.If:
@@ -325,11 +378,11 @@ func (b *builder) emit(r *ir.Region) {
 // scope writes a scope, but for one in which nothing is told but facts, which
 // end with it: most regions of a large program are such.
 func (b *builder) scope(f func()) {
-	at := len(b.t.steps)
+	at := b.t.steps.len()
 	b.put(step{kind: stepOpen})
 	f()
 	if b.used <= at {
-		b.t.steps = b.t.steps[:at]
+		b.t.steps.cut(at)
 		return
 	}
 	b.put(step{kind: stepClose})
@@ -346,8 +399,8 @@ func (b *builder) emitInst(n *ir.Node) {
 		if follows(n) {
 			b.operands(&s, n.Args)
 			if n.Op == ir.Op(isa.ADD) {
-				if back, ok := wrapsBack(n.Args[1]); ok {
-					s.b, s.back = -1, back
+				if _, ok := wrapsBack(n.Args[1]); ok {
+					s.b = wraps
 				}
 			}
 		}
@@ -441,11 +494,18 @@ func (b *builder) emitLoop(n *ir.Node) {
 		l.count = b.at(n.Args[0])
 	}
 	region := n.Regions[0]
+	count := 0
+	for _, p := range region.Params {
+		if b.index[p.ID] != unneeded {
+			count++
+		}
+	}
+	l.params = make([]tapeParam, 0, count)
 	for i, p := range region.Params {
 		if b.index[p.ID] == unneeded {
 			continue
 		}
-		tp := tapeParam{index: i, init: b.at(n.Args[i+inits(n)]), result: -1, step: -1, next: -1, carry: int32(b.t.carry)}
+		tp := tapeParam{index: int32(i), init: b.at(n.Args[i+inits(n)]), result: -1, step: -1, next: -1, carry: int32(b.t.carry)}
 		b.t.carry++
 		if by, minus := increment(b.comesBack(n, i), p); by != nil {
 			if back, ok := wrapsBack(by); ok && !minus {
@@ -467,7 +527,7 @@ func (b *builder) emitLoop(n *ir.Node) {
 	for i := range l.params {
 		p := &l.params[i]
 		if p.step >= 0 || p.back != 0 {
-			p.next = b.at(b.comesBack(n, p.index))
+			p.next = b.at(b.comesBack(n, int(p.index)))
 		}
 		if n.Counted && b.index[n.Results[p.index].ID] != unneeded {
 			p.result = b.place(n.Results[p.index])

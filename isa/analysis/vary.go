@@ -3,6 +3,7 @@ package analysis
 import (
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
+	"github.com/hologram-project/hologram/isa/work"
 )
 
 // Vary says between which lanes a value may differ. It compares lanes that are
@@ -31,25 +32,48 @@ func (v Vary) String() string { return varyNames[v] }
 // differs, and PerLane, then PerBlock, spread along them. A construct has a
 // vertex for "which way lanes come to its results differs", a loop another for
 // "which way they come to a further round, or whether they do".
-func varies(f *ir.Func) []Vary {
-	g := newVaryGraph(f)
+func varies(m *work.Meter, f *ir.Func) []Vary {
+	g := newVaryGraph(m, f)
 	g.spread()
 	return g.level[:f.NumValues]
 }
 
-func newVaryGraph(f *ir.Func) *varyGraph {
-	g := &varyGraph{f: f, level: make([]Vary, f.NumValues), meet: map[varyKey]int32{}}
-	g.stored = storedSlots(f.Body)
-	g.region(f.Body)
+// newVaryGraph walks f twice: to count the edges from each vertex, and to put
+// down where they lead.
+func newVaryGraph(m *work.Meter, f *ir.Func) *varyGraph {
+	g := &varyGraph{f: f, work: m, stored: storedSlots(f.Body), first: make([]int32, f.NumValues, f.NumValues+1)}
+	g.walk()
+	g.level = make([]Vary, len(g.first))
+	sum := int32(0)
+	for i, n := range g.first {
+		sum += n
+		g.first[i] = sum
+	}
+	g.first = append(g.first, sum)
+	g.to = make([]int32, sum)
+	g.walk()
+	g.meet = nil
 	return g
 }
 
-// varyGraph is built in one walk. Vertices are values, by ID, then constructs.
+// walk goes through the Func, in the same way each time.
+func (g *varyGraph) walk() {
+	g.vertices, g.meet, g.seeds = int32(g.f.NumValues), map[varyKey]int32{}, [2][]int32{}
+	g.region(g.f.Body)
+}
+
+// varyGraph is made of vertices, which are values, by ID, then constructs.
 type varyGraph struct {
-	f      *ir.Func
-	stored uint64 // slots that are written
-	level  []Vary
-	edges  []varyEdge
+	f        *ir.Func
+	work     *work.Meter
+	stored   uint64 // slots that are written
+	level    []Vary
+	vertices int32 // that were met
+	// first is, while edges are counted, how many lead from each vertex. Then
+	// those of vertex i are put in to from the end, so that they stand from
+	// first[i] up to first[i+1].
+	first  []int32
+	to     []int32
 	meet   map[varyKey]int32
 	around []*ir.Node // the constructs around the node at hand
 	seeds  [2][]int32 // vertices that differ per lane, per block
@@ -60,9 +84,14 @@ type varyKey struct {
 	again bool
 }
 
-type varyEdge struct{ from, to int32 }
-
-func (g *varyGraph) edge(from, to int32) { g.edges = append(g.edges, varyEdge{from, to}) }
+func (g *varyGraph) edge(from, to int32) {
+	if g.to == nil {
+		g.first[from]++
+		return
+	}
+	g.first[from]--
+	g.to[g.first[from]] = to
+}
 
 func (g *varyGraph) value(from *ir.Value, to *ir.Value) { g.edge(int32(from.ID), int32(to.ID)) }
 
@@ -81,8 +110,10 @@ func (g *varyGraph) vertex(n *ir.Node, again bool) int32 {
 	key := varyKey{n, again}
 	v, ok := g.meet[key]
 	if !ok {
-		v = int32(len(g.level))
-		g.level = append(g.level, PerLaunch)
+		v = g.vertices
+		if g.vertices++; g.to == nil {
+			g.first = append(g.first, 0)
+		}
 		g.meet[key] = v
 		to := n.Results
 		if again {
@@ -96,6 +127,7 @@ func (g *varyGraph) vertex(n *ir.Node, again bool) int32 {
 }
 
 func (g *varyGraph) region(r *ir.Region) {
+	g.work.Step(len(r.Nodes))
 	for _, n := range r.Nodes {
 		switch n.Op {
 		case ir.Const:
@@ -259,30 +291,18 @@ func storedSlots(r *ir.Region) (slots uint64) {
 
 // spread sets the levels.
 func (g *varyGraph) spread() {
-	first := make([]int32, len(g.level)+1)
-	for _, e := range g.edges {
-		first[e.from+1]++
-	}
-	for i := range g.level {
-		first[i+1] += first[i]
-	}
-	to := make([]int32, len(g.edges))
-	at := append([]int32(nil), first...)
-	for _, e := range g.edges {
-		to[at[e.from]] = e.to
-		at[e.from]++
-	}
-	var work []int32
+	var list []int32
 	for k, v := range []Vary{PerLane, PerBlock} {
-		work = append(work[:0], g.seeds[k]...)
-		for len(work) > 0 {
-			i := work[len(work)-1]
-			work = work[:len(work)-1]
+		list = append(list[:0], g.seeds[k]...)
+		for len(list) > 0 {
+			g.work.Step(1)
+			i := list[len(list)-1]
+			list = list[:len(list)-1]
 			if g.level[i] >= v {
 				continue
 			}
 			g.level[i] = v
-			work = append(work, to[first[i]:first[i+1]]...)
+			list = append(list, g.to[g.first[i]:g.first[i+1]]...)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package ir
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"hash"
 )
 
 // bytesVersion begins the canonical bytes; it rises when their layout or the
@@ -14,6 +15,21 @@ const bytesVersion = "hologram ir 3\n"
 // what follows from the rest: Slots, PoolBytes and the numbers of values.
 func (f *Func) Bytes() []byte {
 	e := &encoder{b: make([]byte, 0, 256), depth: map[*Node]int{}}
+	e.all(f)
+	return e.b
+}
+
+// Hash names what f computes: the SHA-256 of its canonical bytes.
+func (f *Func) Hash() (sum [32]byte) {
+	h := sha256.New()
+	e := &encoder{b: make([]byte, 0, 2*piece), depth: map[*Node]int{}, to: h}
+	e.all(f)
+	_, _ = h.Write(e.b) // it never fails
+	h.Sum(sum[:0])
+	return sum
+}
+
+func (e *encoder) all(f *Func) {
 	e.b = append(e.b, bytesVersion...)
 	e.num(uint64(len(f.SlotTypes)))
 	for _, t := range f.SlotTypes {
@@ -33,6 +49,7 @@ func (f *Func) Bytes() []byte {
 		e.num(uint64(len(d.Values)))
 		for _, v := range d.Values {
 			e.num(v)
+			e.pass()
 		}
 	}
 	e.num(uint64(f.Shared))
@@ -40,17 +57,25 @@ func (f *Func) Bytes() []byte {
 		e.num(uint64(x))
 	}
 	e.region(f.Body, 1)
-	return e.b
 }
-
-// Hash names what f computes: the SHA-256 of its canonical bytes.
-func (f *Func) Hash() [32]byte { return sha256.Sum256(f.Bytes()) }
 
 // encoder writes numbers as varints and lists with their length in front, so
 // that no two Funcs share an encoding.
 type encoder struct {
 	b     []byte
 	depth map[*Node]int // of the constructs around the region at hand
+	to    hash.Hash     // gets the bytes in pieces, which are many of a large program; nil: they stay in b
+}
+
+// piece is how many bytes are passed on together, at least.
+const piece = 1 << 12
+
+// pass passes on what there is, if that is much.
+func (e *encoder) pass() {
+	if e.to != nil && len(e.b) >= piece {
+		_, _ = e.to.Write(e.b)
+		e.b = e.b[:0]
+	}
 }
 
 func (e *encoder) num(x uint64) { e.b = binary.AppendUvarint(e.b, x) }
@@ -80,6 +105,7 @@ func (e *encoder) region(r *Region, depth int) {
 }
 
 func (e *encoder) node(n *Node, depth int) {
+	e.pass()
 	e.num(uint64(n.Op))
 	flags := byte(0)
 	for i, set := range []bool{n.Counted, n.Free, n.Mem.HasOff} {

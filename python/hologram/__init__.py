@@ -151,7 +151,8 @@ def _hint(name: str) -> str:
         return f"; for arrays there is hologram.ops.{operation}"
     import difflib
 
-    near = difflib.get_close_matches(name, __dir__(), 1)
+    names = __dir__()
+    near = [each for each in names if name == f"get_{each}"] or difflib.get_close_matches(name, names, 1)
     return f"; did you mean {near[0]}?" if near else ""
 
 

@@ -43,6 +43,19 @@ def _promoted(a: str, b: str) -> Optional[np.dtype[Any]]:
         return None
 
 
+def _plain(name: str, number: Any, array: str, values: Mapping[str, Any], dtype: np.dtype[Any]) -> str:
+    """Return what makes a number of numpy's one of Python's, which has the dtype of the array beside it.
+
+    An array of integers takes no floats: it is converted, as numpy does it.
+    """
+    order = {"b": 0, "i": 1, "u": 1}  # else it is a float, which numpy need not know
+    kind = order.get(number.dtype.kind, 2)
+    written = f"{('bool', 'int', 'float')[kind]}({name})"
+    if order.get(dtype.kind, 2) < kind:
+        written = f"{_converted(array, values.get(array), np.promote_types(dtype, number.dtype))} and {written}"
+    return written
+
+
 def conversion(f: Function, text: str, values: Mapping[str, Any]) -> str:
     """Return an error's text with what converts operands of several dtypes, or of one that the operation has not.
 
@@ -59,6 +72,10 @@ def conversion(f: Function, text: str, values: Mapping[str, Any]) -> str:
         if name == f.parameters[-1].name or name in [p.name for p in f.parameters if p.kind in "wo"]:
             return f"{text}; give {name} as an array of {_dtype(wanted).name}"
         both = _promoted(of, wanted)
+        number = next(((n, d) for n, d in ((name, wanted), (other, of)) if isinstance(values.get(n), np.generic)), None)
+        if number is not None and f.numbers and both is not None:
+            n, beside = number[0], _dtype(number[1])
+            return f"{text}; write {_plain(n, values[n], name if n == other else other, values, beside)}"
         ways = []
         if both is not None:
             ways.append(

@@ -30,6 +30,8 @@ NO_VMAP = (
 )
 """What is said of torch.vmap's tensors, by its name and by those of what asks for it."""
 
+_PINNED = (3, 11)  # DLPack's kDLCUDAHost and kDLROCMHost
+
 _EXCHANGE = "__dlpack_c_exchange_api__"
 
 
@@ -86,16 +88,19 @@ def is_tensor(array: Any) -> bool:
 def device_of(array: Any) -> tuple[int, int]:
     """Return the DLPack device of an array that has one: its type and its number.
 
+    Memory of the host that is pinned for a device, as torch says of such tensors, is the host's.
+
     Raises:
         DTypeError: It says something else.
     """
     given = array.__dlpack_device__()
     try:
         kind, number = given
-        return operator.index(kind), operator.index(number)
+        device = operator.index(kind), operator.index(number)
     except (TypeError, ValueError):
         name = type(array).__name__
         raise DTypeError(f"{name}.__dlpack_device__() is {shown(given)}; expected two integers") from None
+    return (1, 0) if device[0] in _PINNED else device
 
 
 def plain_tensor(array: Any) -> Any:

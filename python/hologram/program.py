@@ -9,7 +9,13 @@ from hologram import _ffi, _log
 from hologram._arguments import shown
 from hologram._dtypes import NAMES
 from hologram._ffi import ProgramBase, described, native
-from hologram.errors import HologramError, InvalidArgumentError, ProgramFreedError
+from hologram.errors import (
+    HologramError,
+    InvalidArgumentError,
+    ProgramFreedError,
+    ProgramSyntaxError,
+    ProgramVerifyError,
+)
 
 __all__ = ["Param", "Program", "Slot"]
 
@@ -125,12 +131,15 @@ class Program(ProgramBase):
         """
         with open(path, "rb") as file:
             data = file.read()
-        if data.startswith(b"ATLAS"):
-            return cls(data)
+        name = os.fspath(path)
         try:
-            return cls(data.decode(), file=os.fspath(path))
+            return cls(data) if data.startswith(b"ATLAS") else cls(data.decode(), file=name)
         except UnicodeDecodeError as error:
-            raise ValueError(f"{os.fspath(path)} is neither UTF-8 text nor a binary program: {error}") from None
+            raise ValueError(f"{name} is neither UTF-8 text nor a binary program: {error}") from None
+        except (ProgramSyntaxError, ProgramVerifyError) as error:
+            if str(error).startswith(f"{name}:"):  # and the line
+                raise
+            raise type(error)(f"{name}: {error}") from None
 
     def _operand(self, function: Any, index: int) -> tuple[str, str, _ffi.OperandInfo]:
         info = described(_ffi.OperandInfo, function, self, index)

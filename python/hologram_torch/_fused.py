@@ -357,8 +357,9 @@ def _aside(t: Tensor, wanted: bool) -> tuple[Tensor, Tensor]:
         return seen, seen
     if t.grad_fn is None:
         return t, t
-    _set_grad_enabled(True)
-    try:  # with the gradient that it has now, and no view, which would hold it
+    try:
+        _set_grad_enabled(True)
+        # With the gradient that it has now, and no view, which would hold it.
         other = torch.unsafe_chunk(t, 1)[0] if t.ndim else t.clone()
     finally:
         _set_grad_enabled(False)

@@ -164,7 +164,7 @@ class _Reduction(Operation):
         made = torch.empty(reduced_shape(x, dim, keepdim), dtype=x.dtype, device=x.device)
         if made.numel():
             executor = executor_for(x.device)
-            if dim and x.is_contiguous():
+            if dim:
                 function(executor, x, made, axis=tuple(dim), keepdims=keepdim)
             else:
                 matrix, rows, cols = _rows(x, dim)

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hologram import Program
-from hologram._ffi import native
+from hologram import Executor, Program
+from hologram._ffi import MAX_RANK, native
 from hologram._kernel.call import Kernel
 from hologram.errors import DTypeError, InvalidArgumentError
 from hologram_torch._elementwise import ATLAS, opmath, traced
@@ -41,11 +41,8 @@ class _Part(NamedTuple):
     places: Optional[list[int]]
 
 
-class Ready(NamedTuple):
-    """Tensors that nothing refuses."""
-
-    arrays: tuple[Tensor, ...]
-    parts: list[_Part]
+Ready = list[tuple[Executor, _Plan, tuple[Tensor, ...]]]
+"""What nothing refuses: executors, programs, and the tensors that these are launched on."""
 
 
 class Update:
@@ -68,27 +65,36 @@ class Update:
         """Find out how lists of tensors are computed with, before anything is changed.
 
         Args:
-            given: Lists of the inputs and then the outputs, which may be inputs; input 1 alone is none.
+            given: Lists of one length, the inputs and then the outputs, which may be inputs; input 1 alone is none.
             numbers: How many numbers the function takes.
 
         Raises:
             TypeError: A tensor has no float dtype, or is sparse.
-            ValueError: The shapes of a list's tensors differ, elements of one that is written share memory, or it is
-                a negative view.
+            ValueError: The shapes of a list's tensors differ, or have more than 8 dimensions; one that is written is a
+                negative view, has elements that share memory or are not aligned, or lies where another does; or a
+                tensor has no memory.
+            RuntimeError: Nothing works on the tensors' device, in this process or any more.
         """
+        if not given:
+            return []
         arrays = tuple([t for tensors in given for t in tensors])
-        looks = native.torch_looks(arrays)
-        if looks is None:
-            given = [(tensors[0], tensors[1].resolve_neg(), *tensors[2:]) for tensors in given]
-            arrays = tuple([t for tensors in given for t in tensors])
+        looks = native.torch_looks(arrays, len(given[0]), self._inputs)
         parts = None if looks is None else self._ready.get(looks)
         if parts is None:
             parts = self._sorted(given, numbers)
-            if looks is not None:
+            if looks is None:
+                arrays = tuple([t for tensors in given for t in self._apart(tensors)])
+            else:
                 if len(self._ready) >= _MOST_READY:
                     self._ready.clear()
                 self._ready[looks] = parts
-        return Ready(arrays, parts)
+        found: Ready = []
+        for device, plan, places in parts:
+            executor = executor_for(device)
+            if executor._freed:
+                executor._check()
+            found.append((executor, plan, arrays if places is None else tuple([arrays[i] for i in places])))
+        return found
 
     def _sorted(self, given: Sequence[Sequence[Tensor]], numbers: int) -> list[_Part]:
         kinds: dict[tuple[Any, ...], list[int]] = {}
@@ -107,21 +113,48 @@ class Update:
                     raise InvalidArgumentError(
                         f"{self._name}: a tensor is a negative view, whose memory has the other signs; it is written"
                     )
-                if i != 1 and not t.is_contiguous() and torch._debug_has_internal_overlap(t) == 1:
+                if i != 1 and not t.is_contiguous() and _shares(t):
                     raise InvalidArgumentError(
                         f"{self._name}: elements of a tensor of shape {tuple(t.shape)} and strides {t.stride()} share "
                         "memory; it is written"
                     )
+            if len(shape) > MAX_RANK:
+                raise InvalidArgumentError(
+                    f"{self._name}: a tensor has {len(shape)} dimensions; expected at most {MAX_RANK}"
+                )
             if 0 not in shape:
                 kinds.setdefault((device, *[t.dtype for t in tensors]), []).append(at)
         parts = []
         for (device, *types), lists in kinds.items():
             plan = self._plan(tuple(types), numbers)
-            executor_for(device)  # which there may be none for
             places = [at * len(types) + i for at in lists for i in plan.slots]
             whole = places == list(range(len(given) * len(types)))
             parts.append(_Part(device, plan, None if whole else places))
         return parts
+
+    def _apart(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Return a list with a copy of input 1 if memory that is written may be its own."""
+        if not tensors[0].numel():
+            return tensors
+        given, written = tensors[1].resolve_neg(), tensors[self._inputs :]
+        taken: list[tuple[int, int]] = []
+        for t in written:
+            begin, end = _range(self._name, t)
+            if begin % t.element_size():
+                raise InvalidArgumentError(
+                    f"{self._name}: a tensor's address is no multiple of {t.element_size()}, the size of an element; "
+                    "it is written"
+                )
+            if any(begin < other_end and other < end for other, other_end in taken):
+                raise InvalidArgumentError(
+                    f"{self._name}: tensors of shape {tuple(t.shape)} that are written lie in one piece of memory, "
+                    "which they may share"
+                )
+            taken.append((begin, end))
+        begin, end = _range(self._name, given)
+        if begin % given.element_size() or any(begin < other_end and other < end for other, other_end in taken):
+            given = given.clone()
+        return (tensors[0], given, *tensors[2:])
 
     def __call__(self, ready: Ready, numbers: Sequence[float]) -> None:
         """Compute the function of each of several lists of tensors, where gradients are not recorded.
@@ -130,9 +163,7 @@ class Update:
             ready: The lists.
             numbers: The numbers, the same for all.
         """
-        for device, plan, places in ready.parts:
-            executor = executor_for(device)
-            arrays = ready.arrays if places is None else tuple([ready.arrays[i] for i in places])
+        for executor, plan, arrays in ready:
             passed = tuple([numbers[i] for i in plan.numbers])
             done = 0
             while done < len(arrays):
@@ -162,3 +193,25 @@ class Update:
         program = Program(narrowed(listing, types, {}).text, file=f"<hologram_torch {self._name}>")
         slots = [names.index(name) for name in program._names if name[0] != "s"]
         return _Plan(program, slots, [int(name[1:]) for name in program._names if name[0] == "s"])
+
+
+def _shares(t: Tensor) -> bool:
+    """Whether elements of a tensor may share memory, as the library sees it: by its rows' reach, to the safe side."""
+    reach = 0
+    for stride, size in sorted((stride, size) for stride, size in zip(t.stride(), t.shape) if size > 1):
+        if stride <= reach:
+            return 0 not in t.shape
+        reach += stride * (size - 1)
+    return False
+
+
+def _range(name: str, t: Tensor) -> tuple[int, int]:
+    """Return the addresses that a tensor's elements take up, from one on to another; it has elements.
+
+    Raises:
+        ValueError: It has no memory.
+    """
+    if not t.data_ptr():
+        raise InvalidArgumentError(f"{name}: a tensor of shape {tuple(t.shape)} has no memory")
+    begin, last = t.data_ptr(), sum((size - 1) * stride for size, stride in zip(t.shape, t.stride()))
+    return begin, begin + (last + 1) * t.element_size()

@@ -106,8 +106,8 @@ def _step(compute: Callable[[Any], None]) -> Callable[..., Any]:
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        _set_grad_enabled(False)
         try:
+            _set_grad_enabled(False)
             compute(self)
         finally:
             _set_grad_enabled(recorded)
@@ -152,7 +152,8 @@ class SGD(_Optimizer, torch.optim.SGD):
 
     Raises:
         TypeError: At a step: a parameter or gradient has no float dtype, or is sparse.
-        ValueError: At a step: fused, capturable or differentiable is asked for, or a parameter's elements share memory.
+        ValueError: At a step: fused, capturable or differentiable is asked for, a parameter has more than 8 dimensions,
+            its elements share memory, or it lies in one piece of memory with its own state.
     """
 
     @_step
@@ -191,7 +192,8 @@ class Adam(_Optimizer, torch.optim.Adam):
 
     Raises:
         TypeError: At a step: a parameter or gradient has no float dtype, or is sparse.
-        ValueError: At a step: fused, capturable or differentiable is asked for, or a parameter's elements share memory.
+        ValueError: At a step: fused, capturable or differentiable is asked for, a parameter has more than 8 dimensions,
+            its elements share memory, or it lies in one piece of memory with its own state.
     """
 
     _decoupled = False

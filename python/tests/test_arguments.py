@@ -455,6 +455,14 @@ assert asked.count(memoryview) == 1
             lambda x, m: hg.ops.vector_mul(x.astype("i4"), x),
             r"b has dtype f32, and a has i32.*; write a.astype\(np.float64\) and b.astype\(np.float64\)$",
         ),
+        (lambda x, m: hg.ops.vector_mul(x, np.float64(2)), r"b has dtype f64, and a has f32.*; write float\(b\)$"),
+        (lambda x, m: hg.ops.vector_mul(np.int64(2), x), r"b has dtype f32, and a has i64.*; write int\(a\)$"),
+        (lambda x, m: hg.ops.vector_add(x.astype("i4"), np.int8(2)), r"b has dtype i8, .*; write int\(b\)$"),
+        (
+            lambda x, m: hg.ops.vector_add(x.astype("i4"), np.float64(2.5)),
+            r"b has dtype f64, and a has i32.*; write a.astype\(np.float64\) and float\(b\)$",
+        ),
+        (lambda x, m: hg.get_num_threads(), r"'get_num_threads'; did you mean num_threads\?$"),
         (lambda x, m: hg.ops.vector_mul(x, x > 0), r"b has dtype bool, and a has f32.*; write b.astype\(np.float32\)$"),
         (lambda x, m: hg.ops.vector_mul(x, 1, x.astype("f8")), "c has dtype f64.*; give c as an array of float32$"),
         (
@@ -485,8 +493,24 @@ def test_n_takes_the_first_of_strided_vectors() -> None:
     assert hg.ops.vector_neg(x[::2], n=3).tolist() == [0, -2, -4]
 
 
+def test_what_an_error_says_of_numpy_s_numbers_is_true() -> None:
+    for value in (np.float64(2), np.int64(2), np.bool_(True), np.float16(2)):
+        for x in (np.ones(3, np.float32), np.ones(3, np.int32)):
+            with pytest.raises(TypeError) as error:
+                hg.ops.vector_add(x, value)
+            written = str(error.value).partition("; write ")[2].split(" and ")
+            names = {"a": x, "b": value, "np": np}
+            for each in written:
+                names["b" if "(b)" in each else "a"] = eval(each, names)
+            assert (hg.ops.vector_add(names["a"], names["b"]) == 1 + value).all()
+
+
 def test_scalars_of_dtypes_that_numpy_has_not_are_numbers() -> None:
     bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
     x = np.ones(3, bfloat16)
+    with pytest.raises(TypeError, match=r"write float\(b\)$"):
+        hg.ops.vector_add(x, np.float32(2))
+    with pytest.raises(TypeError, match=r"write float\(b\)$"):
+        hg.ops.vector_add(np.ones(3, np.float32), bfloat16(2))
     assert hg.ops.vector_add(x, bfloat16(1)).tolist() == [2, 2, 2]
     assert hg.ops.vector_add(x, np.array(1, bfloat16)).tolist() == [2, 2, 2]

@@ -61,6 +61,66 @@ def test_other_memory_and_dlpack(host: hg.Executor) -> None:
     assert f(memoryview(np.arange(3, dtype=np.int16))).tolist() == [1, 2, 3]
 
 
+class Elsewhere(np.ndarray[Any, Any]):
+    """An array that says where it is."""
+
+    device = (2, 1)
+
+    def __dlpack_device__(self) -> Any:
+        return self.device
+
+
+class Proxy:
+    """Something that only says where it is."""
+
+    device = (2, 1)
+
+    def __dlpack_device__(self) -> Any:
+        return self.device
+
+    def __dlpack__(self, **keywords: Any) -> Any:
+        return np.ones(3).__dlpack__()
+
+
+@pytest.mark.parametrize("kind", [Elsewhere, Proxy])
+@pytest.mark.parametrize("device, expected", [((2, 1), (2, 1)), ((2, 0), (2, 0)), ((3, 0), (1, 0)), ((11, 1), (1, 0))])
+def test_kernels_run_where_the_first_array_is(
+    monkeypatch: pytest.MonkeyPatch, kind: Any, device: Any, expected: Any
+) -> None:
+    """On the device of its number, as operations do; what is pinned for a device is the host's."""
+    from hologram import _results
+
+    class Choice:
+        """The executor for a device that there need not be."""
+
+        def __init__(self, *device: int) -> None:
+            chosen.append(device)
+
+        def wrap(self, array: Any) -> Any:
+            return np.ones(3)
+
+        def launch(self, *arguments: Any) -> None:
+            launched.append(self)
+
+    chosen: list[tuple[int, ...]] = []
+    launched: list[Any] = []
+    monkeypatch.setattr(_results, "default_executor", Choice)
+    x: Any = np.ones(3).view(Elsewhere) if kind is Elsewhere else Proxy()
+    x.device = device
+    hologram.kernel(lambda x, y: x + y)(x, np.ones(3), out=np.zeros(3))
+    assert chosen[0] == expected and len(launched) == 1
+
+
+def test_kernels_outlive_the_executor_that_they_ran_on() -> None:
+    from hologram import _results
+
+    f, x = hologram.kernel(lambda x: x + 1), np.ones(3)
+    for _ in range(2):
+        f(x)  # the way of a first call, and of others
+        _results.default_executor(1).cleanup()
+        assert f(x).tolist() == [2, 2, 2]
+
+
 def test_bfloat16(host: hg.Executor) -> None:
     ml_dtypes = pytest.importorskip("ml_dtypes")
     x = np.arange(5).astype(ml_dtypes.bfloat16)

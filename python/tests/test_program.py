@@ -96,6 +96,17 @@ def test_from_file(tmp_path: Path) -> None:
         hg.Program.from_file(junk)
     with pytest.raises(OSError, match="nowhere"):
         hg.Program.from_file(tmp_path / "nowhere")
+    for name, data in {
+        "empty.atlas": b"",
+        "wrong.atlas": b"program p\nfrobnicate",
+        "short.atlb": p.to_bytes()[:-9],
+        "other.atlb": p.to_bytes()[:-1] + b"?",
+    }.items():
+        path = tmp_path / name
+        path.write_bytes(data)
+        with pytest.raises(ValueError) as error:
+            hg.Program.from_file(path)
+        assert str(error.value).startswith(f"{path}:") and str(error.value).count(name) == 1
 
 
 @pytest.mark.parametrize(
@@ -208,6 +219,16 @@ def test_index_space(ex: hg.Executor) -> None:
     assert y.to_numpy().tolist() == list(range(12))
     ex.launch(p, x=y, y=x, alpha=1, shape=())  # one lane
     assert x.to_numpy().tolist() == list(range(12))
+    for arrays in ((x, y), (x.view([3, 4]), y.view([3, 4]))):
+        for shape in ((4,), [4], (11,)):
+            with pytest.raises(
+                ValueError, match=rf"shape is \({shape[0]},\), and slot x has shape .*; n={shape[0]} takes"
+            ):
+                ex.launch(p, x=arrays[0], y=arrays[1], alpha=1, shape=shape)
+        ex.launch(p, x=arrays[0], y=arrays[1], alpha=0, shape=(12,))
+    table = hg.Program("program t\nslot x f32\nslot y f32\nldg.f32 a, x[flat 5]\nstg.f32 a, y[index]\nexit")
+    ex.launch(table, x=x, y=y.view([4]), shape=(4,))  # of which x has no part
+    assert y.to_numpy().tolist()[:4] == [5] * 4
 
 
 @pytest.mark.parametrize(

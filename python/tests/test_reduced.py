@@ -162,7 +162,7 @@ def test_products_that_are_none() -> None:
     x = np.ones((2, 3), F32)
     for call, text in (
         (lambda: ops.gemm(x, x), r"gemm: there is no product of \(2, 3\) and \(2, 3\)"),
-        (lambda: ops.matvec(x, np.ones(2, F32)), r"matvec: there is no product of \(2, 3\) and \(2, 1\)"),
+        (lambda: ops.matvec(x, np.ones(2, F32)), r"matvec: there is no product of \(2, 3\) and \(2,\)"),
         (lambda: ops.gemm(x, x.T, beta=1), "gemm: beta scales what c holds; give c too"),
         (lambda: ops.matvec(x, x[0], beta=0), "matvec: beta scales what y holds; give y too"),
         (lambda: ops.gemm(x, x[:, 0]), r"gemm: there is no product of \(2, 3\) and \(2,\)"),

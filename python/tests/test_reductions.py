@@ -312,6 +312,9 @@ def test_parts_of_rows(ex: hg.Executor, dtype: str) -> None:
         ((4, 100), (0, 1), 5),
         ((4, 280), (1, 1), 5),
         ((4, 280), (300, 2), 1),
+        ((4, 100), (300, 2), 1),
+        ((4, 140), (300, 0), 1),
+        ((1, 700), (0, 2), 1),
         ((30, 40), (300, 1), 11),
     ]:
         a = whole.view(strides=strides, shape=shape, offset=first)

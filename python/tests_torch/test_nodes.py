@@ -210,3 +210,53 @@ def test_calls_leave_no_objects() -> None:
         gc.collect()
         counts.append(len(gc.get_objects()))
     assert counts[2] - counts[1] < 20
+
+
+def node() -> Any:
+    """A node of the function: its gradient reads two inputs and the result."""
+    repeated()
+    recorded: Any = ours(*leaves()).grad_fn
+    return recorded.node
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"kept": (3,)},
+        {"kept": (-1,)},
+        {"held": (0, 3)},
+        {"kept": (0,) * 17},
+        {"wanted": (True, True)},
+        {"wanted": (True, False, False)},
+        {"saved": 0, "shared": -1},
+        {"saved": 2},
+        {"saved": 16},
+        {"shared": 1},
+        {"shared": -2},
+        {"shared": -1},
+        {"kept": ()},
+    ],
+    ids=str,
+)
+def test_nodes_are_held_against_their_tables(wrong: dict[str, Any]) -> None:
+    """Calls read inputs and results by these numbers."""
+    of = node()
+    right = {"wanted": of.wanted, "kept": (*of.kept,), "held": (*of.held,)}
+    right |= {"shared": of.shared, "saved": of.saved}
+    assert (right["shared"], right["saved"], len(right["kept"])) == (0, 1, 2)
+
+    class New(native.NodeBase):  # type: ignore[misc]
+        pass
+
+    tables = of.forward.__self__, of.backward.__self__
+    with pytest.raises(ValueError, match="torch_node: "):
+        native.torch_node(New(), *tables, *(right | wrong).values())
+    native.torch_node(New(), *tables, *right.values())
+
+
+def test_a_node_s_tables_keep_their_numbers_of_results() -> None:
+    of = node()
+    x, w, b = leaves()
+    no = (False,) * 3
+    with pytest.raises(ValueError, match="as many results as before"):
+        native.torch_sequence_add(of.forward.__self__, (x, w, b), no, no, None, 0, 0, (x, w, b))

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import copy
 import functools
+import os
 import pickle
+import subprocess
+import sys
+import threading
 import warnings
 from typing import Any
 
@@ -14,6 +18,7 @@ import torch.optim.optimizer as torch_optimizer
 
 from hologram_torch import functional as F
 from hologram_torch import optim
+from hologram_torch._executors import executor_for
 
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "SGD": ("SGD", {"lr": 0.1}),
@@ -197,7 +202,9 @@ def test_clip_of_what_is_not_finite() -> None:
 
 
 @pytest.mark.parametrize("kind", ["SGD", "SGD momentum", "Adam", "AdamW amsgrad"])
-@pytest.mark.parametrize("bad", ["complex", "expanded", "sparse", "negative"])
+@pytest.mark.parametrize(
+    "bad", ["complex", "expanded", "sparse", "negative", "windows", "9 dimensions", "not aligned", "no memory"]
+)
 @pytest.mark.parametrize("later", [False, True], ids=["first", "later"])
 def test_a_step_that_is_refused_changes_nothing(kind: str, bad: str, later: bool) -> None:
     """Not even what comes before it, in its group or in others."""
@@ -213,14 +220,24 @@ def test_a_step_that_is_refused_changes_nothing(kind: str, bad: str, later: bool
         last.data = torch.ones(1).expand(3)
     elif bad == "complex":
         last.data, last.grad = torch.ones(3, dtype=torch.complex64), None
-        last.grad = torch.ones(3, dtype=torch.complex64)
     elif bad == "sparse":
         last.grad = torch.ones(3).to_sparse()
     elif bad == "negative":
         last.data = torch._neg_view(torch.ones(3))
+    elif bad == "windows":
+        last.data, last.grad = torch.ones(5).as_strided((3, 3), (1, 1)), None
+    elif bad == "9 dimensions":
+        last.data, last.grad = torch.ones((3,) + (1,) * 8), None
+    elif bad == "not aligned":
+        last.data = torch.frombuffer(bytearray(13), dtype=torch.float32, offset=1)
+    elif bad == "no memory":
+        last.grad.untyped_storage().resize_(0)
+    if last.grad is None:
+        last.grad = torch.ones(last.shape, dtype=last.dtype)
+        optimizer.state.pop(last, None)
     kept = copy.deepcopy((optimizer.state_dict()["state"], first.data, before.data, last.data))
-    refused = ValueError if bad in ("expanded", "negative") else TypeError
-    with pytest.raises(refused, match=r"share|complex64|sparse|negative"):
+    refused = TypeError if bad in ("complex", "sparse") else ValueError
+    with pytest.raises(refused, match=r"share|complex64|sparse|negative|9 dimensions|address|no memory"):
         optimizer.step()
     found = (optimizer.state_dict()["state"], first.data, before.data, last.data)
     torch.testing.assert_close(found, kept, rtol=0, atol=0)
@@ -251,6 +268,112 @@ def test_gradients_that_are_negative_views(kind: str) -> None:
             optimizer.step()
         found.append([p.detach() for p in params])
     torch.testing.assert_close(*found)
+
+
+@pytest.mark.parametrize("kind", ["SGD momentum", "Adam", "AdamW amsgrad"])
+def test_states_in_the_parameter_s_memory(kind: str) -> None:
+    """Are refused before anything is changed."""
+    name, options = KINDS[kind]
+    before, last = (torch.nn.Parameter(torch.ones(3)) for _ in range(2))
+    optimizer = getattr(optim, name)([before, last], **options)
+    for p in (before, last):
+        p.grad = torch.ones(3)
+    optimizer.step()
+    memory = torch.ones(5)
+    last.data, optimizer.state[last][[*optimizer.state[last]][-1]] = memory[:3], memory[2:]
+    kept = copy.deepcopy((optimizer.state_dict()["state"], before.data, memory))
+    with pytest.raises(ValueError, match="may share"):
+        optimizer.step()
+    torch.testing.assert_close((optimizer.state_dict()["state"], before.data, memory), kept, rtol=0, atol=0)
+
+
+def counted() -> tuple[Any, torch.nn.Parameter]:
+    """An optimiser that did a step, and a parameter of it."""
+    p = torch.nn.Parameter(torch.ones(3))
+    p.grad = torch.ones(3)
+    optimizer = optim.Adam([p])
+    optimizer.step()
+    return optimizer, p
+
+
+def test_a_step_on_an_executor_that_is_freed_changes_nothing() -> None:
+    def work() -> None:
+        optimizer, p = counted()
+        kept = copy.deepcopy((optimizer.state_dict()["state"], p.data))
+        executor_for(p.device).cleanup()
+        with pytest.raises(RuntimeError, match="freed"):
+            optimizer.step()
+        torch.testing.assert_close((optimizer.state_dict()["state"], p.data), kept, rtol=0, atol=0)
+        done.append(True)
+
+    done: list[bool] = []
+    thread = threading.Thread(target=work)  # which has executors of its own
+    thread.start()
+    thread.join()
+    assert done
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_step_in_a_fork_s_child_changes_nothing() -> None:
+    code = """
+import os, torch
+from test_optim import counted
+optimizer, p = counted()
+before, count = p.data.clone(), float(optimizer.state[p]["step"])
+if os.fork() == 0:
+    try:
+        optimizer.step()
+    except RuntimeError as error:
+        same = torch.equal(before, p.data) and float(optimizer.state[p]["step"]) == count
+        os._exit(0 if same and type(error).__name__ == "ForkError" else 1)
+    os._exit(2)
+assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=os.path.dirname(__file__), timeout=120)
+
+
+def within(memory: torch.Tensor) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
+    """A parameter and its gradient, in one piece of memory."""
+    rows = memory[:24].view(4, 6)
+    return {
+        "shifted": (memory[:12], memory[2:14]),
+        "shifted back": (memory[2:14], memory[:12]),
+        "the same": (memory[:12], memory[:12]),
+        "between": (memory[:24:2], memory[1:24:2]),
+        "columns": (rows[:, :3], rows[:, 2:5]),
+        "transposed": (rows[:3, :3], rows[:3, :3].t()),
+        "beside": (memory[:12], memory[12:24]),
+    }
+
+
+@pytest.mark.parametrize("asked", ["C", "Python"])
+@pytest.mark.parametrize("case", within(torch.zeros(24)))
+@pytest.mark.parametrize("kind", ["SGD", "SGD momentum", "Adam", "AdamW amsgrad"])
+def test_gradients_in_the_parameter_s_memory(kind: str, case: str, asked: str) -> None:
+    """A step computes with the gradient that there was before, whoever looks where it is."""
+    name, options = KINDS[kind]
+    found = []
+    for shared in (False, True):
+        p, g = within(torch.arange(1.0, 25.0))[case]
+        other = torch.nn.Parameter(torch.ones(3))
+        param = torch.nn.Parameter(p.clone(memory_format=torch.preserve_format))
+        optimizer = getattr(optim, name)([other, param], **options)
+        other.grad, param.grad = torch.ones(3), torch.ones(p.shape)
+        optimizer.step()
+        param.data, param.grad = (p, g) if shared else (p.clone(), g.clone())
+        if asked == "Python":
+            other.grad = torch._neg_view(torch.full((3,), -1.0))
+        optimizer.step()
+        assert param.data.data_ptr() == p.data_ptr() or not shared
+        found.append((other, param, [*optimizer.state.values()]))
+    torch.testing.assert_close(*found, rtol=0, atol=0)
+
+
+def test_gradients_that_are_not_aligned() -> None:
+    p = torch.nn.Parameter(torch.ones(3))
+    p.grad = torch.frombuffer(bytearray(b"_" + b"\0\0\x80?" * 3), dtype=torch.float32, offset=1)
+    optim.SGD([p], lr=0.5).step()
+    assert p.tolist() == [0.5] * 3
 
 
 COUNTS = [torch.tensor(3), torch.tensor([3.0]), torch.tensor(3.0, dtype=torch.float64)]

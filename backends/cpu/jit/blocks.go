@@ -2,6 +2,7 @@ package jit
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
 	"github.com/hologram-project/hologram/isa"
@@ -27,6 +28,7 @@ var meets = map[isa.Op]bool{
 type blocks struct {
 	lin      []linear
 	segments []segment
+	last     []int // by value: the last of later segments that use it, or 0
 	scans    int
 	wide     bool
 	packing  packing
@@ -37,6 +39,7 @@ type segment struct {
 	nodes   []*ir.Node
 	meet    *ir.Node
 	uses    map[*ir.Value]bool // of the body's, that nodes and meet use
+	inputs  []*ir.Value        // those of earlier segments, in order
 	escapes bool               // lanes may leave in it
 	first   bool               // only lane 0 does anything
 }
@@ -126,11 +129,41 @@ func (p *program) byBlocks() error {
 	if b.scans > maxScans {
 		return unsupported("a program of this size", fmt.Sprintf("it has more than %d scans", maxScans))
 	}
+	uses := countUses(p.fn.Body, map[*ir.Value]int{})
+	for i := range b.segments {
+		b.segments[i].nodes = soon(b.segments[i].nodes, uses)
+	}
 	s := &b.segments[len(b.segments)-1]
 	s.first = s.firstOnly(b.lin)
+	b.cross(p.fn.NumValues)
 	b.wide, b.packing = b.widest(p.fn.Body), b.packs(p)
 	p.blocks = b
 	return nil
+}
+
+// cross notes what each segment uses of earlier ones.
+func (b *blocks) cross(values int) {
+	made := make([]int, values) // in which order, from 1 on
+	b.last = make([]int, values)
+	number := 0
+	for i := range b.segments {
+		s := &b.segments[i]
+		for v := range s.uses {
+			if _, constant := v.Const(); made[v.ID] > 0 && !constant {
+				s.inputs = append(s.inputs, v)
+				b.last[v.ID] = i
+			}
+		}
+		slices.SortFunc(s.inputs, func(v, w *ir.Value) int { return made[v.ID] - made[w.ID] })
+		for _, n := range append(slices.Clip(s.nodes), s.meet) {
+			if n != nil {
+				for _, v := range n.Results {
+					number++
+					made[v.ID] = number
+				}
+			}
+		}
+	}
 }
 
 func (s *segment) use(n *ir.Node) {
@@ -461,18 +494,17 @@ func (g *gen) unrollingOf(s *segment) int {
 func (g *gen) segmentGroups(i int, c *collective, alive int32, groups int, m vreg) {
 	b := g.p.blocks
 	s := &b.segments[i]
-	g.vals = g.vals[:0]
-	for range groups {
-		g.vals = append(g.vals, make([]vreg, g.p.fn.NumValues))
-	}
-	g.exits = map[*ir.Node]*exit{}
+	g.begin(groups)
 	g.lo, g.hi, g.u, g.m = 0, groups, 0, m
 	end := g.asm.NewLabel()
 	if alive != 0 {
 		g.m = g.loadMask(alive)
 	}
 	for g.u = range groups {
-		for _, v := range g.inputs(i) {
+		for _, v := range s.inputs {
+			if g.shared[v.ID] != 0 {
+				continue
+			}
 			if g.linear(v) == nil {
 				g.set(v, g.loadArray(v))
 			} else if g.lin[v.ID].vec {
@@ -502,7 +534,7 @@ func (g *gen) segmentGroups(i int, c *collective, alive int32, groups int, m vre
 	for g.u = range groups {
 		for _, n := range s.nodes {
 			for _, v := range n.Results {
-				if g.linear(v) == nil && g.shared[v.ID] == 0 && g.usedLater(i, v) {
+				if g.linear(v) == nil && g.shared[v.ID] == 0 && b.last[v.ID] > i {
 					g.storeArray(v, g.vals[g.u][v.ID])
 				}
 			}
@@ -512,39 +544,4 @@ func (g *gen) segmentGroups(i int, c *collective, alive int32, groups int, m vre
 		}
 	}
 	g.u = 0
-}
-
-// inputs are the values of earlier segments that a segment uses, in order.
-func (g *gen) inputs(i int) (list []*ir.Value) {
-	b := g.p.blocks
-	look := func(n *ir.Node) {
-		for _, v := range n.Results {
-			if b.segments[i].uses[v] && g.shared[v.ID] == 0 {
-				if _, constant := v.Const(); !constant {
-					list = append(list, v)
-				}
-			}
-		}
-	}
-	for k := range i {
-		for _, n := range b.segments[k].nodes {
-			look(n)
-		}
-		if n := b.segments[k].meet; n != nil {
-			look(n)
-		}
-	}
-	return list
-}
-
-func (g *gen) usedLater(i int, v *ir.Value) bool {
-	if _, constant := v.Const(); constant {
-		return false
-	}
-	for k := i + 1; k < len(g.p.blocks.segments); k++ {
-		if g.p.blocks.segments[k].uses[v] {
-			return true
-		}
-	}
-	return false
 }

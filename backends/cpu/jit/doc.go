@@ -18,6 +18,7 @@
 //	linear.go   finds integers that step evenly along lanes; heads.go computes them
 //	blocks.go   programs that run block after block; access.go: their memory; spaced.go:
 //	            that which lies apart
+//	soon.go     puts what adds up what loops leave right behind them
 //	collective.go  what the lanes of a block come to together
 //	lir.go      instructions on virtual registers, which those write
 //	tidy.go     joins copies with what they copy, and leaves out what nothing reads

@@ -115,14 +115,16 @@ func prepare(m *work.Meter, f *ir.Func) (*program, error) {
 	}
 	p.leaving(x.Body, nil)
 	p.findShortcuts()
-	p.findSpecials()
+	p.findSpecials(m)
 	if !p.straight { // lanes may have left before
 		p.masked = p.writes
 	}
 	p.packing = p.packs()
 	p.findDivisors(x.Body)
 	p.anyOrder = !p.places && !p.bytes && !p.meets && !faults(x.Body)
-	p.a = analysis.New(x)
+	if p.a, err = analysis.NewMetered(m, x); err != nil {
+		return nil, err
+	}
 	if err := p.byBlocks(); err != nil {
 		return nil, err
 	}
@@ -430,13 +432,20 @@ const shortProgram = 12
 // manyVectors are registers enough for four groups and the constants of a function.
 const manyVectors = 24
 
-// body writes the program for some groups of lanes; m masks those that run.
-func (g *gen) body(groups int, m vreg) {
-	g.vals = g.vals[:0]
-	for range groups {
+// begin forgets the values of all groups that were written before.
+func (g *gen) begin(groups int) {
+	for len(g.vals) < groups {
 		g.vals = append(g.vals, make([]vreg, g.p.fn.NumValues))
 	}
+	for _, values := range g.vals[:groups] {
+		clear(values)
+	}
 	g.exits = map[*ir.Node]*exit{}
+}
+
+// body writes the program for some groups of lanes; m masks those that run.
+func (g *gen) body(groups int, m vreg) {
+	g.begin(groups)
 	g.m, g.lo, g.hi = m, 0, groups
 	end := g.asm.NewLabel()
 	g.region(g.p.fn.Body, end)

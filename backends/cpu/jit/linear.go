@@ -13,12 +13,18 @@ import (
 // the head. Blocks are rows of lanes here; see blocks.go.
 
 // linear is what is known of a value: if known, lane l has head + step·l,
-// modulo the size of its type.
+// modulo the size of its type, of which step may exceed the range.
+//
+// Of its bits as a number without sign, also where the type has one, max says more if it
+// is below all ones of the type. Then no lane has more than max; head + step·l is what
+// lane l has as a sum of integers, which did not wrap; and lanes that step do so upwards,
+// step·(isa.MaxBlockLanes − 1) ≤ max, so that step is what it is in wider types too. All
+// ones say nothing, as of what may be negative. Each rule of inst keeps all three.
 type linear struct {
 	known bool
 	step  int64
-	max   uint64 // no lane has more; all ones of the type: it may have wrapped
-	vec   bool   // something wants it as a vector
+	max   uint64
+	vec   bool // something wants it as a vector
 }
 
 // headed reports whether values of a type may be kept so.
@@ -147,6 +153,8 @@ func (l *linearizer) inst(n *ir.Node) linear {
 		}
 		even = even && a[i].step == 0
 	}
+	// fits is the max of a sum or product of numbers that have no more, or all ones where
+	// that may wrap. All ones of an operand come out as all ones, but for a product with 0.
 	fits := func(high, low uint64) uint64 {
 		if high != 0 || low > full {
 			return full
@@ -170,12 +178,15 @@ func (l *linearizer) inst(n *ir.Node) linear {
 		default:
 			return linear{known: true, max: full}
 		}
-	case isa.ADD:
+	case isa.ADD: // of what did not wrap, the sums of heads and of steps, if that fits
 		low, high := bits.Add64(a[0].max, a[1].max, 0)
 		return linear{known: true, step: a[0].step + a[1].step, max: fits(high, low)}
-	case isa.SUB:
+	case isa.SUB: // may be negative, or step downwards
 		return linear{known: true, step: a[0].step - a[1].step, max: full}
 	case isa.MUL:
+		// Steps are modulo the type's size, whatever the constant's sign. One that is
+		// negative has a large number's bits: times what steps, and so reaches 1023, that
+		// does not fit.
 		high, low := bits.Mul64(a[0].max, a[1].max)
 		for i, v := range n.Args {
 			if c, ok := v.Const(); ok {
@@ -183,7 +194,7 @@ func (l *linearizer) inst(n *ir.Node) linear {
 			}
 		}
 		return linear{known: even, max: fits(high, low)}
-	case isa.SHL:
+	case isa.SHL: // a product with a power of two, by the count modulo the type's bits
 		if c, ok := n.Args[1].Const(); ok {
 			k := c % uint64(n.Type.Bits())
 			high, low := bits.Mul64(a[0].max, 1<<k)
@@ -194,14 +205,29 @@ func (l *linearizer) inst(n *ir.Node) linear {
 		if !headed(from) {
 			return none
 		}
-		safe := from.Mask() // below, nothing wrapped
+		if to.Size() <= from.Size() {
+			// The low bits: what steps goes on to, modulo fewer. What fits them, and so
+			// did not wrap before, is the same number.
+			return linear{known: true, step: a[0].step, max: min(full, a[0].max)}
+		}
+		// What may have wrapped in some lanes, or be negative in some, steps evenly no more.
+		// A negative number that all lanes have goes on as one: its sign fills the upper
+		// bits, of which max says nothing.
+		limit := from.Mask() - 1
 		if from.Signed() {
-			safe >>= 1
+			limit = from.Mask() >> 1
 		}
-		if to.Size() > from.Size() && a[0].step != 0 && (a[0].max > safe || a[0].max == from.Mask()) {
+		switch {
+		case a[0].max <= limit:
+			return linear{known: true, step: a[0].step, max: a[0].max}
+		case a[0].step != 0:
 			return none
+		case from.Signed():
+			return linear{known: true, max: full}
 		}
-		return linear{known: true, step: a[0].step, max: min(full, a[0].max)}
+		return linear{known: true, max: a[0].max}
+	// What follows makes the same of what is the same in all lanes, and nothing even of
+	// what steps. headNode has it for numbers without sign alone.
 	case isa.SHR:
 		if _, ok := n.Args[1].Const(); ok && n.Type.Unsigned() {
 			return linear{known: even, max: full}
@@ -291,7 +317,7 @@ func (p *program) edge(lin []linear, n *ir.Node) bool {
 		}
 		switch x := lin[v.ID]; {
 		case x.known && x.step == 1 && x.max < min(mostCount, v.Type.Mask()):
-			counts++
+			counts++ // as integers, in 64 bits too
 		case !x.known || x.step != 0:
 			return false
 		}

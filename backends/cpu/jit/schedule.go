@@ -19,12 +19,10 @@ const maxStretch = 1024
 
 // schedule orders each stretch. Loops count instructions, so that these stay in it.
 func (u *unit) schedule(t *target) {
-	s := &scheduler{unit: u, t: t, uses: make([]int32, len(u.info)), seen: make([]int32, len(u.info)),
-		writer: make([]int32, len(u.info)), readers: make([][]int32, len(u.info))}
+	s := &scheduler{unit: u, t: t, seen: make([]int32, len(u.info)),
+		writer: make([]int32, len(u.info)), readers: make([][]int32, len(u.info)), left: make([]int32, len(u.info))}
 	u.intervals()
-	for i := range u.code {
-		u.code[i].visit(func(v vreg, _ bool) { s.uses[v]++ })
-	}
+	s.lives()
 	for first := 0; first < len(u.code); {
 		last := first
 		for last < len(u.code) && last-first < maxStretch && !u.code[last].apart() {
@@ -50,14 +48,20 @@ func (in *inst) apart() bool { return in.label != 0 || in.emit != nil && !in.inn
 type scheduler struct {
 	*unit
 	t       *target
-	uses    []int32 // in the whole code
 	seen    []int32 // in the stretch
 	writer  []int32 // of what is there, or -1
 	readers [][]int32
+	left    []int32 // of seen, what is yet to come in the walk
+
+	ends  []vreg              // in the order in which they end
+	there [][numClasses]int32 // by instruction: how many begin before it and end in it or later
 
 	code  []inst
 	nodes []node
-	room  [numClasses]int // registers that values of the stretch may take
+	room  [numClasses]int // registers that values of the stretch may take,
+	held  [numClasses]int // among them those that are there before and end in it
+	last  int32           // instruction of the stretch
+	first int32
 }
 
 // node is an instruction of the stretch.
@@ -72,7 +76,7 @@ type node struct {
 
 type edge struct{ to, cycles int32 }
 
-// use is how often an instruction has to do with a vreg that is local.
+// use is how often an instruction has to do with a vreg that begins or ends in the stretch.
 type use struct {
 	v     vreg
 	times int32
@@ -153,32 +157,54 @@ func (s *scheduler) relate() {
 	}
 }
 
-// measure finds out how many registers there are beside those that others hold meanwhile.
-func (s *scheduler) measure(first int32) {
-	for c := range s.room {
-		s.room[c] = len(s.t.files[c])
-	}
-	last := first + int32(len(s.code)) - 1
+// lives counts the vregs that are there where an instruction begins.
+func (s *scheduler) lives() {
+	s.there = make([][numClasses]int32, len(s.unit.code)+1)
 	for v := 1; v < len(s.info); v++ {
 		x := &s.info[v]
-		if x.end >= 2*first && x.start <= 2*last+1 && !s.local(vreg(v)) && !x.constant {
-			s.room[x.class]--
+		if x.end < 0 || x.constant {
+			continue
 		}
+		s.ends = append(s.ends, vreg(v))
+		if first, last := x.start/2+1, x.end/2; first <= last {
+			s.there[first][x.class]++
+			s.there[last+1][x.class]--
+		}
+	}
+	for i := 1; i < len(s.there); i++ {
+		for c := range s.there[i] {
+			s.there[i][c] += s.there[i-1][c]
+		}
+	}
+	slices.SortFunc(s.ends, func(v, w vreg) int { return int(s.info[v].end - s.info[w].end) })
+}
+
+// measure finds out how many registers there are beside those that others hold meanwhile.
+func (s *scheduler) measure(first int32) {
+	s.first, s.last, s.held = first, first+int32(len(s.code))-1, [numClasses]int{}
+	for ; len(s.ends) > 0 && s.info[s.ends[0]].end <= 2*s.last+1; s.ends = s.ends[1:] {
+		if begins, ends := s.within(s.ends[0]); !begins && ends && s.info[s.ends[0]].end >= 2*s.first {
+			s.held[s.info[s.ends[0]].class]++
+		}
+	}
+	for c := range s.room { // what is there before and stays
+		s.room[c] = len(s.t.files[c]) - int(s.there[first][c]) + s.held[c]
 	}
 }
 
-// local reports whether a vreg is used nowhere but in the stretch.
-func (s *scheduler) local(v vreg) bool {
+// within reports whether the life of a vreg begins in the stretch, and whether it ends there.
+func (s *scheduler) within(v vreg) (begins, ends bool) {
 	x := &s.info[v]
-	return s.uses[v] == s.seen[v] && s.writer[v] >= 0 && !x.constant
+	return x.start >= 2*s.first, x.end <= 2*s.last+1
 }
 
-// values notes which local vregs each instruction has to do with, and how often.
+// values notes which vregs begin or end with each instruction, or may, and how often they
+// are used there.
 func (s *scheduler) values() {
 	for i := range s.code {
 		n := &s.nodes[i]
 		s.code[i].visit(func(v vreg, _ bool) {
-			if !s.local(v) {
+			if begins, ends := s.within(v); !begins && !ends || s.info[v].constant {
 				return
 			}
 			for k := range n.values {
@@ -194,20 +220,29 @@ func (s *scheduler) values() {
 
 // walk counts registers while instructions are taken in some order.
 type walk struct {
-	left []int32 // by vreg: how often a local one is yet to come
+	left []int32 // by vreg: how often one of the stretch is yet to come
 	live [numClasses]int
 }
 
-func (s *scheduler) walk() *walk { return &walk{left: slices.Clone(s.seen)} }
+// walk begins one, which ends where the next begins.
+func (s *scheduler) walk() *walk {
+	for i := range s.nodes {
+		for _, x := range s.nodes[i].values {
+			s.left[x.v] = s.seen[x.v]
+		}
+	}
+	return &walk{left: s.left, live: s.held}
+}
 
 // change is by how many registers more an instruction leaves in use.
 func (s *scheduler) change(w *walk, n *node) (more [numClasses]int) {
 	for _, x := range n.values {
 		c := s.info[x.v].class
-		if w.left[x.v] == s.seen[x.v] {
+		begins, ends := s.within(x.v)
+		if begins && w.left[x.v] == s.seen[x.v] {
 			more[c]++
 		}
-		if w.left[x.v] == x.times {
+		if ends && w.left[x.v] == x.times {
 			more[c]--
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
+	"github.com/hologram-project/hologram/isa/work"
 )
 
 // A function ends with what it gives for special arguments: choices, one after the other,
@@ -40,80 +41,105 @@ var becomes = map[uint64]uint64{
 }
 
 // findSpecials finds chains of two choices and more, all but the last of which nothing else
-// uses.
-func (p *program) findSpecials() {
+// uses. It looks at each choice a bounded number of times: one that a chain cannot go on
+// with begins the next.
+func (p *program) findSpecials(m *work.Meter) {
+	f := &chains{p: p, m: m, uses: make([]int32, p.fn.NumValues), home: map[*ir.Node]*ir.Region{}}
 	p.specials = map[*ir.Node]*special{}
-	uses := map[*ir.Value]int{}
-	var count func(r *ir.Region)
-	count = func(r *ir.Region) {
-		for _, n := range r.Nodes {
-			for _, a := range n.Args {
-				uses[a]++
-			}
-			for _, s := range n.Regions {
-				count(s)
-			}
-		}
-		for _, y := range r.Yield {
-			uses[y]++
-		}
-	}
-	count(p.fn.Body)
-	var walk func(r *ir.Region)
-	walk = func(r *ir.Region) {
-		for _, n := range slices.Backward(r.Nodes) {
-			if _, within := p.specials[n]; !within {
-				p.findSpecial(r, n, uses)
-			}
-			for _, s := range n.Regions {
-				walk(s)
-			}
-		}
-	}
-	walk(p.fn.Body)
+	f.look(p.fn.Body)
+	f.find(p.fn.Body)
 }
 
-// findSpecial finds a chain that ends with n.
-func (p *program) findSpecial(r *ir.Region, n *ir.Node, uses map[*ir.Value]int) {
-	var s special
-	var chain []*ir.Node
-	for at := n; ; {
-		x := argument(at)
-		if x == nil || s.x != nil && x != s.x || at.Type != n.Type {
-			break
+// chains finds them.
+type chains struct {
+	p    *program
+	m    *work.Meter
+	uses []int32                 // by value ID
+	home map[*ir.Node]*ir.Region // of choices
+}
+
+// look counts uses, and notes where choices stand.
+func (f *chains) look(r *ir.Region) {
+	f.m.Step(len(r.Nodes))
+	for _, n := range r.Nodes {
+		for _, a := range n.Args {
+			f.uses[a.ID]++
 		}
-		s.x, s.other = x, nil
-		chain = append(chain, at)
-		for _, v := range at.Args[1:] {
-			if _, constant := v.Const(); constant || v == x {
-				continue
-			}
-			if s.other != nil {
-				return
-			}
-			s.other = v
+		if n.Op == ir.Op(isa.SEL) {
+			f.home[n] = r
 		}
-		if s.other == nil {
-			return
-		}
-		if at = s.other.Node; at == nil || uses[s.other] != 1 || !slices.Contains(r.Nodes, at) {
-			break
+		for _, s := range n.Regions {
+			f.look(s)
 		}
 	}
-	if len(chain) < 2 {
+	for _, y := range r.Yield {
+		f.uses[y.ID]++
+	}
+}
+
+func (f *chains) find(r *ir.Region) {
+	for _, n := range slices.Backward(r.Nodes) {
+		if _, within := f.p.specials[n]; !within {
+			f.chain(r, n)
+		}
+		for _, s := range n.Regions {
+			f.find(s)
+		}
+	}
+}
+
+// chain finds the longest chain that ends with n.
+func (f *chains) chain(r *ir.Region, n *ir.Node) {
+	var s special
+	var choices []*ir.Node
+	for at := n; f.home[at] == r && at.Type == n.Type; at = s.other.Node {
+		f.m.Step(1)
+		if len(choices) > 0 && f.uses[s.other.ID] != 1 {
+			break
+		}
+		x := argument(at)
+		if x == nil || s.x != nil && x != s.x {
+			break
+		}
+		other := otherwise(at, x)
+		if other == nil {
+			break
+		}
+		s.x, s.other = x, other
+		choices = append(choices, at)
+	}
+	if len(choices) < 2 {
 		return
 	}
+	f.m.Step(len(kinds) * len(choices))
 	for i := range kinds {
-		what, ok := s.gives(n, len(chain), i)
-		if !ok {
-			return
+		s.table |= s.gives(n, len(choices), i) << (4 * i)
+	}
+	for _, within := range choices[1:] {
+		f.p.specials[within] = nil
+	}
+	f.p.specials[n] = &s
+}
+
+// otherwise is what a choice leaves in its place where it does not put what the table has,
+// the argument x or one of the numbers; nil: it is none of a chain.
+func otherwise(n *ir.Node, x *ir.Value) (other *ir.Value) {
+	for _, v := range n.Args[1:] {
+		if c, constant := number(n.Type, v); constant {
+			if _, ok := becomes[math.Float64bits(c)]; !ok && !math.IsNaN(c) {
+				return nil
+			}
+			continue
 		}
-		s.table |= what << (4 * i)
+		if v == x {
+			continue
+		}
+		if other != nil {
+			return nil
+		}
+		other = v
 	}
-	for _, within := range chain[1:] {
-		p.specials[within] = nil
-	}
-	p.specials[n] = &s
+	return other
 }
 
 // argument is what a choice between floats compares with 0 or an infinity; nil: it does not,
@@ -146,7 +172,7 @@ func number(t isa.Type, v *ir.Value) (x float64, ok bool) {
 
 // gives is what a chain of so many choices that ends with n puts in the place of a kind of
 // argument's result.
-func (s *special) gives(n *ir.Node, choices, kind int) (what uint64, ok bool) {
+func (s *special) gives(n *ir.Node, choices, kind int) uint64 {
 	var v *ir.Value
 	for at := n; choices > 0; choices-- {
 		c := at.Args[0].Node
@@ -164,20 +190,17 @@ func (s *special) gives(n *ir.Node, choices, kind int) (what uint64, ok bool) {
 		}
 		at = v.Node
 	}
-	if x, constant := number(n.Type, v); constant {
-		if math.IsNaN(x) {
-			return becomesNaN, true
-		}
-		what, ok = becomes[math.Float64bits(x)]
-		return what, ok
-	}
-	switch {
+	switch x, constant := number(n.Type, v); {
+	case constant && math.IsNaN(x):
+		return becomesNaN
+	case constant:
+		return becomes[math.Float64bits(x)]
 	case v == s.other:
-		return staysResult, true
-	case v == s.x && math.IsNaN(kinds[kind]):
-		return staysNaN, true
+		return staysResult
+	case math.IsNaN(kinds[kind]):
+		return staysNaN
 	}
-	return staysArgument, v == s.x
+	return staysArgument
 }
 
 // holds compares floats.

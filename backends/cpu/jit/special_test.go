@@ -27,6 +27,7 @@ func TestSpecialArguments(t *testing.T) {
 		"set.le.T c, x, 0\nsel.T z, c, x, z\nset.ne.T c, x, inf\nsel.T z, c, z, 0",
 		"set.lt.T c, x, 0\nsel.T z, c, 3, z\nset.eq.T c, x, inf\nsel.T z, c, 1, z",
 		"set.lt.T c, x, 1\nsel.T z, c, 1, z\nset.eq.T c, x, inf\nsel.T z, c, 1, z",
+		"set.lt.T c, x, 0\nsel.T z, c, nan, z\nset.eq.T c, x, inf\nsel.T z, c, 3, z\nset.eq.T c, x, 0\nsel.T z, c, 1, z\nset.eq.T c, x, -inf\nsel.T z, c, 0, z",
 		"set.lt.T c, x, 0\nsel.T w, c, 1, z\nset.eq.T c, x, inf\nsel.T z, c, -1, w\nadd.T z, z, w",
 	}
 	tiny := map[isa.Type]float64{isa.F32: math.SmallestNonzeroFloat32, isa.F64: math.SmallestNonzeroFloat64}

@@ -21,7 +21,6 @@ const maxLasting = 64
 type regInfo struct {
 	start, end int32
 	number     int32
-	spot       int32
 	size       uint8
 	lasting    bool
 	foreign    bool // it may hold memory of slots
@@ -49,8 +48,9 @@ type compiler struct {
 	fn     *ir.Func
 	work   *work.Meter
 	infos  []regInfo // by register
-	regs   []int32   // by a value's ID: its register, plus one; 0: none yet
-	uses   []int32   // by a value's ID
+	regs   []int32   // by a value's ID: its register, plus one; 0: none yet; late
+	uses   []uint8   // by a value's ID: none, one, or 2 for more
+	values int       // that are given registers, at most
 	exits  map[*ir.Node]target
 	consts map[constKey]int32
 	// What steps share.
@@ -111,12 +111,13 @@ func CompileMetered(m *work.Meter, fn *ir.Func) (k *Kernel, err error) {
 	}
 	k = &Kernel{shared: fn.Shared, use: fn.Slots}
 	c := &compiler{
-		k: k, fn: fn, work: m, weight: 1, infos: make([]regInfo, 0, fn.NumValues+fn.NumValues/8),
-		regs: make([]int32, fn.NumValues), uses: make([]int32, fn.NumValues),
+		k: k, fn: fn, work: m, weight: 1, regs: make([]int32, fn.NumValues), uses: make([]uint8, fn.NumValues),
 		exits: map[*ir.Node]target{}, consts: map[constKey]int32{}, pools: map[uint32]int{}, primitives: map[primitiveKey]*step{}, tables: map[uint64]*rest{},
 	}
 	c.count(fn.Body)
+	c.infos = make([]regInfo, 0, c.values+c.values/8)
 	c.findPools(fn.Body)
+	c.findLate(fn.Body)
 	body, err := c.region(fn.Body, nil)
 	if err != nil {
 		return nil, err
@@ -126,6 +127,7 @@ func CompileMetered(m *work.Meter, fn *ir.Func) (k *Kernel, err error) {
 	}
 	k.body = body
 	k.cost = c.cost
+	c.regs, c.uses, c.seen = nil, nil, nil // not there together with what follows
 	c.allocate()
 	c.renumber()
 	return k, nil
@@ -142,19 +144,52 @@ func unsupported(n *ir.Node, why string) error {
 	return &backends.Unsupported{Backend: "cpu", What: what, Why: why}
 }
 
-// count counts the uses of every value.
+// count counts the uses of every value, and the values: a loop's results are its
+// parameters.
 func (c *compiler) count(r *ir.Region) {
 	c.work.Step(len(r.Nodes))
+	c.values += len(r.Params)
 	for _, n := range r.Nodes {
+		if n.Op != ir.Loop {
+			c.values += len(n.Results)
+		}
 		for _, a := range n.Args {
-			c.uses[a.ID]++
+			c.used(a)
 		}
 		for _, s := range n.Regions {
 			c.count(s)
 		}
 	}
 	for _, y := range r.Yield {
-		c.uses[y.ID]++
+		c.used(y)
+	}
+}
+
+func (c *compiler) used(v *ir.Value) { c.uses[v.ID] = min(2, c.uses[v.ID]+1) }
+
+// late stands in place of the register of a constant that is set where it is used.
+const late = -1
+
+// findLate finds the constants that the body itself uses once: without a register
+// that lasts they are set there, for many that are all set first take the room of
+// many registers.
+func (c *compiler) findLate(body *ir.Region) {
+	for _, n := range body.Nodes {
+		for _, a := range n.Args {
+			if a.Node != nil && a.Node.Op == ir.Const && c.uses[a.ID] == 1 {
+				c.regs[a.ID] = late
+			}
+		}
+	}
+}
+
+// setLate adds the steps that set what n uses and was left for late.
+func (c *compiler) setLate(out *region, n *ir.Node, most int) {
+	for _, a := range n.Args {
+		if c.regs[a.ID] == late {
+			c.set(a, out.steps.add(most))
+			c.cost += c.weight
+		}
 	}
 }
 
@@ -185,7 +220,8 @@ func sizeOf(t isa.Type) uint8 {
 	return uint8(t.Size())
 }
 
-// newReg makes a register that is first written at time start.
+// newReg makes a register that is first written at time start, no earlier than
+// those made before: allocate counts on it.
 func (c *compiler) newReg(size uint8, start int) int32 {
 	c.infos = append(c.infos, regInfo{size: size, start: int32(start), end: int32(start)})
 	return int32(len(c.infos) - 1)
@@ -213,10 +249,13 @@ func (c *compiler) use(v *ir.Value) int32 {
 		c.err = fmt.Errorf("strips: compile: value %d is used before it is defined", v.ID)
 		return 0
 	}
+	before := int(c.infos[r].end) // the last use so far
 	c.keep(r, 2*c.pos)
 	for i := range c.loops {
 		if l := &c.loops[i]; int(c.infos[r].start) < l.start {
-			l.outer = append(l.outer, r)
+			if before <= l.start { // else it is there
+				l.outer = append(l.outer, r)
+			}
 			break
 		}
 	}
@@ -246,19 +285,19 @@ func (c *compiler) region(r *ir.Region, results []int32) (*region, error) {
 		}
 		(*m)[slot] = at
 	}
-	out.steps = make([]step, 0, steps(r.Nodes))
+	most := c.steps(r.Nodes)
 	for _, n := range r.Nodes {
 		c.pos++
 		c.work.Step(1)
-		at := len(out.steps)
-		out.steps = append(out.steps, step{})
-		s := &out.steps[at]
+		c.setLate(out, n, most)
+		at := out.steps.len()
+		s := out.steps.add(most)
 		some, err := c.node(n, s)
 		if err != nil {
 			return nil, err
 		}
 		if !some {
-			out.steps = out.steps[:at]
+			out.steps.drop()
 		}
 		switch {
 		case n.Op == ir.Op(isa.STG) && n.Mem.Mode == isa.AddrIndex:
@@ -273,7 +312,7 @@ func (c *compiler) region(r *ir.Region, results []int32) (*region, error) {
 			note(&stored, n.Mem.Slot, at)
 		case !n.Op.IsInst():
 			changed = at
-		case !some || s.elementwise:
+		case !some || s.elementwise():
 		case n.Op == ir.Op(isa.LDG) && n.Mem.Mode == isa.AddrIndex:
 			read = at
 			note(&loaded, n.Mem.Slot, at)
@@ -297,15 +336,16 @@ func (c *compiler) region(r *ir.Region, results []int32) (*region, error) {
 	return out, nil
 }
 
-// steps returns how many steps a region's nodes become, at most.
-func steps(nodes []*ir.Node) int {
-	n := 1 // room for one that comes to nothing
-	for _, nd := range nodes {
-		if nd.Op != ir.Const {
-			n++
+// steps returns how many steps a region's nodes become, at most: where a register
+// that lasts is left for a constant, that becomes none, or what took it instead.
+func (c *compiler) steps(nodes []*ir.Node) int {
+	constants := 0
+	for _, n := range nodes {
+		if n.Op == ir.Const {
+			constants++
 		}
 	}
-	return n
+	return len(nodes) - min(constants, maxLasting-len(c.consts)) + 1 // room for one that comes to nothing
 }
 
 // makeDirect lets the step that computes what n stores put it right into
@@ -317,10 +357,12 @@ func (c *compiler) makeDirect(out *region, n *ir.Node, changed, read int) {
 		return
 	}
 	r := c.reg(v)
-	for i := len(out.steps) - 1; i > changed; i-- {
-		if s := &out.steps[i]; s.d == r && s.elementwise {
-			s.direct = int8(n.Mem.Slot) + 1
-			s.directQuiet = read < i
+	for i := out.steps.len() - 1; i > changed; i-- {
+		if s := out.steps.at(i); s.d == r && s.elementwise() {
+			s.slot, s.direct = int8(n.Mem.Slot), direct
+			if read < i {
+				s.direct = quiet
+			}
 			c.infos[r].foreign = true
 			return
 		}
@@ -339,7 +381,13 @@ func (c *compiler) pairs(values []*ir.Value, to []int32) []pair {
 	for _, d := range to {
 		c.seen[d] = c.calls
 	}
-	p := make([]pair, 0, len(values))
+	moved := 0
+	for i, v := range values {
+		if c.reg(v) != to[i] {
+			moved++
+		}
+	}
+	p := make([]pair, 0, moved)
 	swap := false
 	for i, v := range values {
 		s := c.use(v)
@@ -355,7 +403,7 @@ func (c *compiler) pairs(values []*ir.Value, to []int32) []pair {
 	moves := make([]pair, 2*len(p))
 	for i, m := range p {
 		t := c.newReg(c.infos[m.d].size, 2*c.pos)
-		moves[i] = pair{d: t, s: m.s, temp: true}
+		moves[i] = pair{d: ^t, s: m.s}
 		moves[len(p)+i] = pair{d: m.d, s: t}
 	}
 	return moves
@@ -417,8 +465,16 @@ func (c *compiler) constant(n *ir.Node, s *step) (some bool) {
 		}
 		return false
 	}
-	*s = step{run: setConst, imm: n.Imm, d: c.define(v, 2*c.pos)}
+	if c.regs[v.ID] == late {
+		return false
+	}
+	c.set(v, s)
 	return true
+}
+
+// set makes s the step that sets a constant.
+func (c *compiler) set(v *ir.Value, s *step) {
+	*s = step{run: setConst, imm: v.Node.Imm, d: c.define(v, 2*c.pos)}
 }
 
 func setConst(f *frame, s *step) { f.regs[s.d].setUni(s.imm) }
@@ -469,6 +525,7 @@ func (c *compiler) blockNode(n *ir.Node, s *step) error {
 		return err
 	}
 	s.sides[0] = r
+	delete(c.exits, n)
 	c.keepAll(res)
 	return nil
 }
@@ -496,7 +553,7 @@ func (c *compiler) loopNode(n *ir.Node, s *step) error {
 		}
 	}
 	body := n.Regions[0]
-	var params []int32
+	params := make([]int32, 0, len(body.Params))
 	for _, v := range body.Params {
 		params = append(params, c.define(v, 2*c.pos))
 	}
@@ -518,6 +575,7 @@ func (c *compiler) loopNode(n *ir.Node, s *step) error {
 	}
 	c.weight = w
 	s.sides[0] = r
+	delete(c.exits, n)
 	l := c.loops[len(c.loops)-1]
 	c.loops = c.loops[:len(c.loops)-1]
 	c.keepAll(l.outer)

@@ -75,9 +75,9 @@ func runBlock(f *frame, s *step) {
 func (f *frame) arrive(x *exit, values []pair) {
 	for _, y := range values {
 		if x.m.count == 0 {
-			f.assign(&f.regs[y.d], &f.regs[y.s])
+			f.assign(&f.regs[y.to()], &f.regs[y.s])
 		} else {
-			f.merge(&f.regs[y.d], &f.regs[y.s], f.m)
+			f.merge(&f.regs[y.to()], &f.regs[y.s], f.m)
 		}
 	}
 	x.add(f.m, f.n)
@@ -110,8 +110,8 @@ func runBr(f *frame, s *step) {
 // lanes, or to those of m alone.
 func (f *frame) next(values []pair, m mask, all bool) {
 	for _, y := range values {
-		if all || y.temp {
-			f.assign(&f.regs[y.d], &f.regs[y.s])
+		if all || y.temp() {
+			f.assign(&f.regs[y.to()], &f.regs[y.s])
 		} else {
 			f.merge(&f.regs[y.d], &f.regs[y.s], m)
 		}
@@ -124,7 +124,7 @@ func (f *frame) next(values []pair, m mask, all bool) {
 func runLoop(f *frame, s *step) {
 	in := f.m
 	for _, y := range s.init {
-		f.assign(&f.regs[y.d], &f.regs[y.s])
+		f.assign(&f.regs[y.to()], &f.regs[y.s])
 	}
 	body, x := s.sides[0], &f.exits[s.exit]
 	act, done := in, mask{}

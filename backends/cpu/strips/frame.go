@@ -146,11 +146,13 @@ func (f *frame) strip(g uint64, n int) {
 // region runs a region's steps for the lanes of f.m, and leaves in f.m those
 // that reach its end.
 func (f *frame) region(r *region) {
-	for i := range r.steps {
-		s := &r.steps[i]
-		s.run(f, s)
-		if f.m.count == 0 {
-			return
+	for _, piece := range r.steps.pieces {
+		for i := range piece {
+			s := &piece[i]
+			s.run(f, s)
+			if f.m.count == 0 {
+				return
+			}
 		}
 	}
 }

@@ -20,8 +20,8 @@ import (
 // loopBody returns the body of the kernel's outermost loop.
 func loopBody(t *testing.T, k *Kernel) *region {
 	t.Helper()
-	for i := range k.body.steps {
-		if s := &k.body.steps[i]; s.rest != nil && s.counted {
+	for i := range k.body.steps.len() {
+		if s := k.body.steps.at(i); s.rest != nil && s.counted {
 			return s.sides[0]
 		}
 	}
@@ -31,7 +31,7 @@ func loopBody(t *testing.T, k *Kernel) *region {
 
 // insert puts a step in front of a region's others.
 func insert(r *region, run func(*frame, *step)) {
-	r.steps = slices.Insert(r.steps, 0, step{run: run, d: -1})
+	r.steps.pieces = slices.Insert(r.steps.pieces, 0, []step{{run: run, d: -1}})
 }
 
 // A loop's counts are what they were when it started, whoever writes to the
@@ -129,11 +129,11 @@ func TestCancelAfterTheEnd(t *testing.T) {
 		l.Record = new(backends.Record)
 		var left atomic.Int64
 		left.Store(int64(n))
-		k.body.steps = append(k.body.steps, step{d: -1, run: func(f *frame, _ *step) {
+		*k.body.steps.add(1) = step{d: -1, run: func(f *frame, _ *step) {
 			if left.Add(-int64(f.n)) == 0 {
 				l.Record.Stop()
 			}
-		}})
+		}}
 		pool := workers.New(2)
 		require.NoError(t, k.Run(l, pool), "%d lanes", n)
 		for i := range z {
@@ -194,7 +194,7 @@ func checkLinear(t *testing.T, n, room int, l lin, offset int64, masked bool) {
 	}
 	// As the register holds it: linear, or lane by lane where it can't.
 	set := func() { f.regs[0].setLin(l) }
-	s := &step{a: 0, b: 2, d: 1, h: -1, typ: isa.U32, hasOff: true, imm: uint64(offset)}
+	s := &step{a: 0, b: 2, d: 1, h: -1, typ: isa.U32, imm: uint64(offset)}
 
 	set()
 	load(f, s)

@@ -25,7 +25,7 @@ func (c *compiler) inst(n *ir.Node, s *step) (some bool, err error) {
 	v := n.Result()
 	if v == nil || op >= isa.ATOM_ADD && op <= isa.ATOM_CAS && c.uses[v.ID] == 0 {
 		s.d = -1
-	} else if s.elementwise {
+	} else if s.elementwise() {
 		s.d = c.define(v, 2*c.pos+1)
 	} else {
 		s.d = c.define(v, 2*c.pos)
@@ -48,14 +48,12 @@ func (c *compiler) operands(s *step, n *ir.Node, i int) {
 // one, into b, and a second one into c.
 func (c *compiler) address(s *step, n *ir.Node) {
 	m := &n.Mem
-	s.slot, s.imm, s.hasOff = int8(m.Slot), uint64(m.Offset), m.HasOff
-	s.index = m.Mode == isa.AddrIndex
+	s.slot, s.imm, s.mode, s.a = int8(m.Slot), uint64(m.Offset), m.Mode, -1
 	if m.Mode == isa.AddrShared {
 		s.slot = -1
 	}
 	i := 0
 	if m.Mode == isa.AddrIndirect {
-		s.indirect = true
 		s.h = c.use(n.Args[0])
 		i++
 	}
@@ -92,7 +90,7 @@ func (c *compiler) instStep(op isa.Op, n *ir.Node, s *step) (some bool, err erro
 	case isa.LDG, isa.LDS:
 		s.run = load
 		c.address(s, n)
-		if s.index {
+		if s.mode == isa.AddrIndex {
 			s.run = loadIndex
 		}
 		if op == isa.LDS {
@@ -102,7 +100,7 @@ func (c *compiler) instStep(op isa.Op, n *ir.Node, s *step) (some bool, err erro
 	case isa.STG, isa.STS:
 		s.run = store
 		c.address(s, n)
-		if s.index {
+		if s.mode == isa.AddrIndex {
 			s.run = storeIndex
 		}
 		if op == isa.STS {

@@ -23,7 +23,7 @@ type area struct {
 // or doesn't exist.
 func (f *frame) area(s *step) (area, bool) {
 	n := int32(s.slot)
-	if s.indirect {
+	if s.mode == isa.AddrIndirect {
 		h := &f.regs[s.h]
 		if h.kind != uni || h.bits >= uint64(len(f.slots)) {
 			return area{}, false
@@ -54,7 +54,7 @@ func window(offset, bytes int64, size int) (lo, hi int64) {
 // offsets returns the byte addresses as a lin, if they are one and can't
 // overflow.
 func (f *frame) offsets(s *step) (lin, bool) {
-	if !s.hasOff {
+	if s.a < 0 {
 		return lin{base: s.offset()}, true
 	}
 	l, ok := f.regs[s.a].linear(isa.I64, f.n)
@@ -243,12 +243,12 @@ func (r *reg) at(i int) uint64 {
 // address returns where lane i accesses memory, or nil after reporting that
 // it is nowhere. It handles every mode, a lane at a time.
 func (f *frame) address(s *step, i int) unsafe.Pointer {
-	if s.index {
+	if s.mode == isa.AddrIndex {
 		return f.slots[s.slot].element(f.g0 + uint64(i))
 	}
 	ar := area{f.shared, int64(f.k.shared), false, -1}
 	n := uint64(int64(s.slot))
-	if s.indirect {
+	if s.mode == isa.AddrIndirect {
 		n = f.regs[s.h].at(i)
 		if n >= uint64(len(f.slots)) {
 			f.fault(s, isa.FaultHandle, i)
@@ -259,7 +259,7 @@ func (f *frame) address(s *step, i int) unsafe.Pointer {
 		ar.base, ar.bytes, ar.slot = f.slots[n].base, f.slots[n].bytes, int32(n)
 	}
 	var o int64
-	if s.hasOff {
+	if s.a >= 0 {
 		o = int64(f.regs[s.a].at(i))
 	}
 	lo, hi := window(s.offset(), ar.bytes, s.typ.Size())

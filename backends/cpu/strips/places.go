@@ -19,19 +19,14 @@ type spot struct {
 
 // allocate gives every register a place in the frame, and a number there:
 // registers of one size that are not needed at the same time share. It goes
-// through the registers in the order of their starts and takes the place, if
-// any, that was freed last, which is the likeliest to be in the cache.
+// through the registers in the order of their starts, which is that of their
+// numbers but for those that last, and takes the place, if any, that was freed
+// last, which is the likeliest to be in the cache.
 func (c *compiler) allocate() {
 	regs := c.infos
-	times := int32(0)
-	for i := range regs {
-		times = max(times, regs[i].start+1, regs[i].end+1)
-	}
-	starts, ends := newAgenda(times, len(regs)), newAgenda(times, len(regs))
-	for i := len(regs) - 1; i >= 0; i-- {
-		starts.add(regs[i].start, int32(i))
-	}
+	used := queue{regs: regs}
 	var spots []spot
+	var spotOf []int32  // by number
 	var free [9][]int32 // spots by size
 	add := func(place int32, r *regInfo) int32 {
 		c.k.regs = append(c.k.regs, regPlace{place, r.size, r.lasting})
@@ -40,36 +35,40 @@ func (c *compiler) allocate() {
 		}
 		return int32(len(c.k.regs) - 1)
 	}
-	for now := range times {
+	for i := range regs {
+		if r := &regs[i]; r.lasting {
+			r.number = add(int32(c.k.laneBytes), r)
+			c.k.laneBytes += int(r.size)
+		}
+	}
+	for i := range regs {
 		c.work.Step(1)
-		for i := starts.first(now); i >= 0; i = starts.next[i] {
-			r := &regs[i]
-			if r.lasting {
-				r.number = add(int32(c.k.laneBytes), r)
-				c.k.laneBytes += int(r.size)
-				continue
-			}
-			at := int32(len(spots))
-			if l := free[r.size]; len(l) > 0 {
-				at = l[len(l)-1]
-				free[r.size] = l[:len(l)-1]
-			} else {
-				spots = append(spots, spot{place: int32(c.k.laneBytes)})
-				c.k.laneBytes += int(r.size)
-			}
-			s := &spots[at]
-			s.turn ^= 1
-			number := &s.numbers[b2u(r.foreign)][s.turn]
-			if *number == 0 {
-				*number = add(s.place, r) + 1
-			}
-			r.number, r.spot = *number-1, at
-			ends.add(r.end, i)
+		r := &regs[i]
+		if r.lasting {
+			continue
 		}
-		// What is needed up to now is free for what starts later.
-		for i := ends.first(now); i >= 0; i = ends.next[i] {
-			free[regs[i].size] = append(free[regs[i].size], regs[i].spot)
+		for used.ended(r.start) {
+			old := &regs[used.take()]
+			free[old.size] = append(free[old.size], spotOf[old.number])
 		}
+		at := int32(len(spots))
+		if l := free[r.size]; len(l) > 0 {
+			at = l[len(l)-1]
+			free[r.size] = l[:len(l)-1]
+		} else {
+			spots = append(spots, spot{place: int32(c.k.laneBytes)})
+			c.k.laneBytes += int(r.size)
+		}
+		s := &spots[at]
+		s.turn ^= 1
+		number := &s.numbers[b2u(r.foreign)][s.turn]
+		if *number == 0 {
+			*number = add(s.place, r) + 1
+			spotOf = append(spotOf, make([]int32, len(c.k.regs)-len(spotOf))...)
+			spotOf[*number-1] = at
+		}
+		r.number = *number - 1
+		used.add(int32(i))
 	}
 }
 
@@ -91,9 +90,9 @@ func (c *compiler) renumber() {
 }
 
 func (c *compiler) renameIn(r *region) {
-	c.work.Step(len(r.steps))
-	for i := range r.steps {
-		s := &r.steps[i]
+	c.work.Step(r.steps.len())
+	for k := range r.steps.len() {
+		s := r.steps.at(k)
 		c.rename(&s.d, &s.a, &s.b, &s.c, &s.h)
 		if s.rest == nil || s.table != nil {
 			continue
@@ -112,7 +111,12 @@ func (c *compiler) renameIn(r *region) {
 
 func (c *compiler) renamePairs(list []pair) {
 	for i := range list {
-		c.rename(&list[i].d, &list[i].s)
+		p := &list[i]
+		temp, d := p.temp(), p.to()
+		if c.rename(&d, &p.s); temp {
+			d = ^d
+		}
+		p.d = d
 	}
 }
 
@@ -125,18 +129,47 @@ func (c *compiler) rename(regs ...*int32) {
 	}
 }
 
-// agenda lists registers by a time.
-type agenda struct{ at, next []int32 }
-
-func newAgenda(times int32, regs int) agenda {
-	a := agenda{make([]int32, times), make([]int32, regs)}
-	for i := range a.at {
-		a.at[i] = -1
-	}
-	return a
+// queue is a heap of registers, of which that is taken first that ends first, or, of
+// those that end together, that was made last.
+type queue struct {
+	regs []regInfo
+	heap []int32
 }
 
-// add puts register i in front of the others of its time.
-func (a *agenda) add(time, i int32) { a.next[i], a.at[time] = a.at[time], i }
+func (q *queue) before(i, j int32) bool {
+	x, y := q.regs[i].end, q.regs[j].end
+	return x < y || x == y && i > j
+}
 
-func (a *agenda) first(time int32) int32 { return a.at[time] }
+// ended reports whether there is one that ends before a time.
+func (q *queue) ended(time int32) bool { return len(q.heap) > 0 && q.regs[q.heap[0]].end < time }
+
+func (q *queue) add(i int32) {
+	q.heap = append(q.heap, i)
+	h, k := q.heap, len(q.heap)-1
+	for ; k > 0 && q.before(i, h[(k-1)/2]); k = (k - 1) / 2 {
+		h[k] = h[(k-1)/2]
+	}
+	h[k] = i
+}
+
+func (q *queue) take() int32 {
+	last := len(q.heap) - 1
+	first, i := q.heap[0], q.heap[last]
+	q.heap = q.heap[:last]
+	h, k := q.heap, 0
+	for 2*k+1 < last {
+		child := 2*k + 1
+		if child+1 < last && q.before(h[child+1], h[child]) {
+			child++
+		}
+		if !q.before(h[child], i) {
+			break
+		}
+		h[k], k = h[child], child
+	}
+	if last > 0 {
+		h[k] = i
+	}
+	return first
+}

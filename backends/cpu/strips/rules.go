@@ -116,7 +116,7 @@ var halves = map[isa.Type]half{
 // the node's, in order.
 func primitive(op isa.Op, form isa.Form) *step {
 	t := form.Type
-	s := &step{typ: t, elementwise: true, loops: &loops{}}
+	s := &step{typ: t, loops: &loops{each: true}}
 	h := halves[t]
 	s.widen, s.narrow = h.widen, h.narrow
 	isHalf := h.widen != nil

@@ -55,7 +55,10 @@ func (r *run) prepare(l *backends.Launch) {
 	case r.k.blocks:
 		r.width = int(block)
 	case r.lanes < uint64(r.width):
-		// One strip, as wide as a frame made for more.
+		// One strip, as wide as a frame made for more, unless that is large.
+		if (r.k.laneBytes+r.k.poolBytes)*r.width > scratchBytes {
+			r.width = max(1, int(r.lanes))
+		}
 	case r.k.places && l.Block[0] >= minBlockRow:
 		r.cut(uint64(l.Block[0]))
 	default:

@@ -15,28 +15,29 @@ type step struct {
 	*rest          // of control flow, and of what looks something up
 	imm     uint64 // static operand; of an access the constant part of its address, an int64
 	d       int32  // result register, -1 for none
-	a, b, c int32  // operand registers; of an access a is the address's, b and c (ATOM_CAS, the value desired) the values'
+	a, b, c int32  // operand registers; of an access a is the address's, -1 for none, b and c (ATOM_CAS, the value desired) the values'
 	h       int32  // register of the slot number of an indirect address
 	site    int32
-	slot    int8 // memory: slot number, or -1 for shared memory
-	// direct is one more than the number of a slot: the result is only stored
-	// to slot[index], and may be computed right there. directQuiet: no load
-	// stands between, so even an out slot that is an in slot too may be.
-	direct      int8
-	directQuiet bool
-	op          isa.Op   // of ATOM_…
-	typ         isa.Type // operated on
-	from        isa.Type // CVT: of the source; LDC: of the index
-	cond        isa.Cond // SET
-	// exchange: SET has its operands the other way round.
-	exchange bool
-	// elementwise: lane i of the result depends on lane i of the operands
-	// alone and is written after these are read, so registers may be shared.
-	elementwise bool
-	indirect    bool
-	hasOff      bool
-	index       bool // slot[index]
+	slot    int8 // memory: slot number, or -1 for shared memory; see direct
+	direct  directness
+	op      isa.Op   // of ATOM_…
+	typ     isa.Type // operated on
+	from    isa.Type // CVT: of the source; LDC: of the index
+	mode    isa.AddrMode
 }
+
+// directness says whether the result of a primitive is only stored to slot[index],
+// the slot being the step's, and may be computed right there.
+type directness uint8
+
+const (
+	direct directness = iota + 1 // it may
+	quiet                        // and no load stands between, so that even an out slot that is an in slot too may be used
+)
+
+// elementwise reports whether lane i of the result depends on lane i of the operands
+// alone and is written after these are read, so that registers may be shared.
+func (s *step) elementwise() bool { return s.loops != nil && s.each }
 
 // offset is the constant part of an access's address.
 func (s *step) offset() int64 { return int64(s.imm) }
@@ -52,6 +53,9 @@ type loops struct {
 	widen    loop1 // of a 16-bit float
 	narrow   loop1 // likewise; nil if the result is not one
 	lin      linRule
+	cond     isa.Cond // SET
+	exchange bool     // SET has its operands the other way round
+	each     bool     // see elementwise
 }
 
 // rest is what few steps have.
@@ -71,26 +75,62 @@ type rest struct {
 
 // region is the steps of an ir.Region and what they yield at its end.
 type region struct {
-	steps []step
+	steps stepList
 	yield []pair
 	// ends: the region's end is never reached.
 	ends bool
 }
 
-// pair says that register d takes the value of register s. temp marks the
-// first half of a move by way of a temporary.
-type pair struct {
-	d, s int32
-	temp bool
+// stepList is a list of steps in pieces, all but the last of the same length: a large
+// program's would find no room, in one piece, among what was freed before.
+type stepList struct{ pieces [][]step }
+
+// pieceSteps is how long a piece is.
+const pieceSteps = 512
+
+func (l *stepList) len() int {
+	last := len(l.pieces) - 1
+	if last < 0 {
+		return 0
+	}
+	return last*pieceSteps + len(l.pieces[last])
 }
+
+func (l *stepList) at(i int) *step { return &l.pieces[i/pieceSteps][i%pieceSteps] }
+
+// add adds a step, to a list of so many at most, as far as one knows.
+func (l *stepList) add(most int) *step {
+	last := len(l.pieces) - 1
+	if last < 0 || len(l.pieces[last]) == pieceSteps {
+		last++
+		l.pieces = append(l.pieces, make([]step, 0, max(1, min(pieceSteps, most-last*pieceSteps))))
+	}
+	l.pieces[last] = append(l.pieces[last], step{})
+	return l.at(l.len() - 1)
+}
+
+// drop takes the last step away, which was added last.
+func (l *stepList) drop() {
+	last := &l.pieces[len(l.pieces)-1]
+	*last = (*last)[:len(*last)-1]
+}
+
+// pair says that register d takes the value of register s; that ^d does, as the
+// first half of a move by way of a temporary, where d is negative.
+type pair struct{ d, s int32 }
+
+func (p pair) temp() bool { return p.d < 0 }
+
+// to is the register that takes the value.
+func (p pair) to() int32 { return p.d ^ p.d>>31 }
 
 // out returns where an elementwise step puts its lanes, and makes the result
 // register hold them.
 func (f *frame) out(s *step) unsafe.Pointer {
 	d := &f.regs[s.d]
 	if s.direct > 0 && f.m.count == f.n {
-		sl := &f.slots[s.direct-1]
-		if sl.layout == linear && (sl.alone || s.directQuiet) {
+		sl := &f.slots[s.slot]
+		if sl.layout == linear && (sl.alone || s.direct == quiet) {
 			d.kind = vec
 			d.p = unsafe.Add(sl.base, int64(f.g0)*int64(sl.size))
 			return d.p

@@ -5,12 +5,9 @@ import (
 	"github.com/hologram-project/hologram/kernels"
 )
 
-// Softmax and places (argmin, argmax) along the columns of packed matrices: lanes lie along memory, and
+// Places (argmin, argmax) along the columns of packed matrices: lanes lie along memory, and
 // each goes down a column, or a part of one.
-const (
-	placeRows = 1 << 12 // of a part of a column in which a lane looks for a place
-	mostKept  = 1 << 24 // exponentials that have room of their own
-)
+const placeRows = 1 << 12 // of a part of a column in which a lane looks for a place
 
 // aside appends launches on tiles of columns, of which each lane has so many rows.
 func (p *plan) aside(k key, write func(w *writer), tile, matrices, rows, cols, many int64, slots ...kernels.Binding) {
@@ -47,75 +44,19 @@ func (w *writer) asidePlace(many int64, params ...func()) {
 func (w *writer) down(n string, body func(), offsets map[string]isa.Type) {
 	w.labels++
 	label := w.labels
-	for _, name := range []string{"xat", "yat", "eat"} {
+	for _, name := range []string{"xat", "eat"} {
 		if t := offsets[name]; t != isa.NoType {
 			w.line("  mul.u64 %s, at, %d\n  mul.u64 %[1]sdown, cols, %[2]d", name, t.Size())
 		}
 	}
 	w.line("  loop %s, down%d", n, label)
 	body()
-	for _, name := range []string{"xat", "yat", "eat"} {
+	for _, name := range []string{"xat", "eat"} {
 		if offsets[name] != isa.NoType {
 			w.line("  add.u64 %s, %[1]s, %[1]sdown", name)
 		}
 	}
 	w.line("down%d:", label)
-}
-
-// columnSoftmax has softmax along columns of a few rows, which a tile of columns keeps
-// in the nearest cache: the largest elements, the exponentials, which are kept in the
-// output, or beside it where that is narrower, their sums, quotients.
-func columnSoftmax(t isa.Type, matrices, rows, cols int64) (*kernels.Plan, error) {
-	elements, acc := matrices*rows*cols, kernels.Accumulator(t)
-	if rows > fewRows || matrices*(cols/16+1) >= 1<<31 || cols >= maxWide || acc != t && elements > mostKept {
-		return nil, nil
-	}
-	p := &plan{}
-	slots, tile := []kernels.Binding{operand(0, t), operand(1, t)}, int64(tileBytes/2/acc.Size())
-	for i := range slots {
-		slots[i].Shape, slots[i].Stride = []int64{elements}, []int64{1}
-	}
-	if acc != t {
-		slots = append(slots, p.room(acc, elements))
-	}
-	p.aside(key{what: "softmax of columns", n: rows}, func(w *writer) { w.columnSoftmax(rows) }, tile, matrices, rows, cols, fewRows, slots...)
-	return p.done()
-}
-
-// kept is the slot of exponentials, which it declares if it is not the output.
-func (w *writer) kept() string {
-	if w.t == w.acc {
-		return "y"
-	}
-	w.line("slot e %v", w.acc)
-	return "e"
-}
-
-// columnSoftmax does whole columns of n rows.
-func (w *writer) columnSoftmax(n int64) {
-	w.line("program softmax_columns\nslot x %v\nslot y %[1]v", w.t)
-	slot := w.kept()
-	w.asidePlace(fewRows)
-	w.line("  mov.%v m, -inf", w.acc)
-	w.down("n", func() {
-		w.line("  ldg.%v z, x[xat]", w.t)
-		w.widen("z")
-		w.line("  max.%v m, m, z", w.acc)
-	}, map[string]isa.Type{"xat": w.t})
-	w.down("n", func() {
-		w.line("  ldg.%v z, x[xat]", w.t)
-		w.widen("z")
-		w.line("  sub.%v z, z, m\n  exp.%[1]v z, z\n  stg.%[1]v z, %s[eat]", w.acc, slot)
-	}, map[string]isa.Type{"xat": w.t, "eat": w.acc})
-	c := columnLevel{combine: "add", x: w.acc, acc: w.acc, rows: n, slot: slot}
-	w.line("  mul.u64 jump, cols, %d\n  mul.u64 eat, at, %[1]d\n  mov.u64 start, at\n  mov.u64 at, eat", w.acc.Size())
-	w.halve(c.combine, n, 1, 0, func(i int64) { c.partial(w, i) })
-	w.line("  mov.%v s, z0\n  mov.u64 at, start", w.acc)
-	w.down("n", func() {
-		w.line("  ldg.%v z, %s[eat]\n  div.%[1]v z, z, s", w.acc, slot)
-		w.storeAs(w.t, "z", "y[yat]")
-	}, map[string]isa.Type{"yat": w.t, "eat": w.acc})
-	w.line("  exit")
 }
 
 // columnPlaces finds the place of each column's extreme element.
@@ -125,6 +66,9 @@ func columnPlaces(combine string, t, out isa.Type, matrices, rows, cols int64) (
 		return nil, nil
 	}
 	p := &plan{}
+	if p.narrowPlaces(combine, t, out, matrices, rows, cols) {
+		return p.done()
+	}
 	x, y := operand(0, t), operand(1, out)
 	x.Shape, x.Stride = []int64{matrices * rows * cols}, []int64{1}
 	y.Shape, y.Stride = []int64{matrices * cols}, []int64{1}
@@ -135,7 +79,7 @@ func columnPlaces(combine string, t, out isa.Type, matrices, rows, cols int64) (
 		places = p.room(isa.U32, matrices*parts*cols)
 		slots = []kernels.Binding{x, places, p.room(t, matrices*parts*cols)}
 	}
-	tile := int64(tileBytes / 4)
+	tile := int64(columnTile / 4)
 	p.aside(key{what: "places in columns " + combine, exact: parts > 1}, func(w *writer) { w.columnPlaces(combine, parts > 1, false) },
 		tile, matrices, rows, cols, placeRows, slots...)
 	if parts > 1 {

@@ -26,6 +26,8 @@ func TestAlongColumns(t *testing.T) {
 		{kernels.Softmax, isa.BF16, 1, 64, 20},
 		{kernels.Softmax, isa.F64, 1, 5, 129},
 		{kernels.Softmax, isa.F16, 2, 63, 64},
+		{kernels.Softmax, isa.F32, 2, 300, 7},
+		{kernels.Softmax, isa.BF16, 1, 8193, 3},
 		{kernels.Argmax, isa.F32, 1, 2, 3},
 		{kernels.Argmax, isa.F32, 3, 64, 150},
 		{kernels.Argmin, isa.I8, 1, 70, 130},
@@ -33,6 +35,9 @@ func TestAlongColumns(t *testing.T) {
 		{kernels.Argmax, isa.U64, 1, 50, 20},
 		{kernels.Argmax, isa.F32, 2, 4097, 3},
 		{kernels.Argmin, isa.I16, 1, 9000, 5},
+		{kernels.Argmax, isa.F32, 1, 40_001, 4},
+		{kernels.Argmin, isa.F64, 3, 1100, 9},
+		{kernels.Argmax, isa.BF16, 2, 3001, 13},
 	} {
 		t.Run(fmt.Sprintf("%s/%v/%d×%d×%d", c.op.Name, c.t, c.matrices, c.rows, c.cols), func(t *testing.T) {
 			in := kernels.Layout{Type: c.t, Shape: []int64{c.matrices, c.cols, c.rows}, Stride: []int64{c.rows * c.cols, 1, c.cols}}

@@ -1,7 +1,6 @@
 package tuned
 
 import (
-	"cmp"
 	"math/bits"
 
 	"github.com/hologram-project/hologram/isa"
@@ -13,19 +12,22 @@ import (
 // halvings of the written order that concern them alone; the rest, groups of them,
 // is a shorter matrix. Since the matrix is packed, its columns and those groups are
 // one run of lanes: lane f has partials f / cols + k·groups of column f mod cols,
-// and their elements lie k·groups·cols behind its own.
+// and their elements lie k·groups·cols behind its own. Where a chunk's rows are no
+// multiple of its partials, some of these have one element more: lanes that have as
+// many of those are launched together, so that all lanes of a block do the same.
 const (
-	fewRows    = 64      // at most so many are a lane's at once
-	columnEach = 4       // partials of a lane where there are more: 16 stretches of memory in a chunk of 1024 rows; and
-	narrowEach = 8       // of narrow elements in matrices of as many columns as
-	narrow     = 16      // this, which have lanes enough
-	tileBytes  = 512     // of a row's stretch that the lanes of a block do together
-	maxWide    = 1 << 23 // columns: lanes of a level, and elements that are left, are counted in 32 bits
+	fewRows     = 16      // at most so many are a lane's at once
+	columnEach  = 8       // partials of a lane where there are more: 32 stretches of memory in a chunk of 1024 rows; and
+	leastEach   = 4       // of columns that leave fewer lanes than
+	columnBytes = 512     // fill these
+	fewRounds   = 2       // elements of each partial, at most, that take no loop
+	tileBytes   = 4096    // of a row's stretch that the lanes of a block do, at most
+	maxWide     = 1 << 23 // columns: lanes of a level, and elements that are left, are counted in 32 bits
 )
 
 // columns reduces the columns of rows × cols matrices of type t to type out.
 func columns(combine string, t, out isa.Type, matrices, rows, cols int64) (*kernels.Plan, error) {
-	if blocks := matrices * (rows/chunk + 1) * (cols/columnEach*2 + 1); cols >= maxWide || blocks >= 1<<31 {
+	if !columnsFit(matrices, rows, cols) {
 		return nil, nil
 	}
 	p := &plan{}
@@ -36,23 +38,41 @@ func columns(combine string, t, out isa.Type, matrices, rows, cols int64) (*kern
 	return p.done()
 }
 
+// columnsFit reports whether what is counted of them has room.
+func columnsFit(matrices, rows, cols int64) bool {
+	return cols < maxWide && matrices*(rows/chunk+1)*(cols+1) < 1<<31
+}
+
 func (p *plan) columns(combine string, x, y kernels.Binding, acc isa.Type, matrices, rows, cols int64) {
-	w := columnLevel{combine: combine, x: x.Type, out: y.Type, acc: acc, rows: rows}
+	w := columnLevel{combine: combine, x: x.Type, out: y.Type, acc: acc}
+	l := columnLanes{matrices: matrices, rows: rows, cols: cols, wide: cols, lanes: cols, chunks: 1, all: 1}
 	if rows <= fewRows {
-		p.columnStep(w, x, y, matrices, 1, 1, cols)
+		w.straight, w.more = true, rows
+		p.columnStep(w, x, y, l)
 		return
 	}
-	w.rows, w.each = 0, columnEach
-	if cols >= narrow && x.Type.Size() < 4 {
-		w.each = narrowEach
+	w.partials, w.each = min(int64(1)<<bits.Len64(uint64(rows-1)), lanes), columnEach
+	if w.partials/columnEach*cols*int64(x.Type.Size()) < columnBytes {
+		w.each = leastEach
 	}
-	chunks := (rows + chunk - 1) / chunk
-	w.partials = min(int64(1)<<bits.Len64(uint64(rows-1)), lanes)
-	w.exact, w.once = rows%w.partials == 0, rows == w.partials
-	groups := w.partials / w.each
-	w.out = acc
+	chunks, groups := (rows+chunk-1)/chunk, w.partials/w.each
+	w.out, l.wide, l.all = acc, groups*cols, chunks
 	parts := p.room(acc, matrices*chunks*groups*cols)
-	p.columnStep(w, x, parts, matrices, chunks, groups, cols, uint64(rows))
+	part := func(first, chunks, length int64) {
+		l, left := l, length%w.partials
+		l.chunk, l.chunks, w.rounds = first, chunks, length/w.partials
+		w.straight = w.rounds <= fewRounds
+		w.more, l.first, l.lanes = left/groups+1, 0, left%groups*cols
+		p.columnStep(w, x, parts, l)
+		w.more, l.first, l.lanes = left/groups, l.lanes, l.wide-l.lanes
+		p.columnStep(w, x, parts, l)
+	}
+	if rows >= chunk {
+		part(0, rows/chunk, chunk)
+	}
+	if rows%chunk > 0 {
+		part(rows/chunk, 1, rows%chunk)
+	}
 	if chunks == 1 {
 		p.columns(combine, parts, y, acc, matrices, groups, cols)
 		return
@@ -62,19 +82,33 @@ func (p *plan) columns(combine string, x, y kernels.Binding, acc isa.Type, matri
 	p.columns(combine, sums, y, acc, matrices, chunks, cols)
 }
 
-// columnStep appends the launches of a level: of whole tiles, and of what is left.
-func (p *plan) columnStep(w columnLevel, x, y kernels.Binding, matrices, chunks, groups, cols int64, rows ...uint64) {
-	k := key{what: "columns " + w.combine + w.acc.String(), t: w.x, out: w.out, n: w.rows<<32 | w.partials<<16 | w.each, exact: w.exact, once: w.once}
+// columnLanes are lanes that do the same.
+type columnLanes struct {
+	matrices, rows, cols int64
+	wide                 int64 // lanes that a chunk has, and of these
+	first, lanes         int64
+	chunk, chunks        int64 // the chunks that are done, of
+	all                  int64 // in a matrix
+}
+
+// columnStep appends the launches of lanes: of whole tiles, and of what is left.
+func (p *plan) columnStep(w columnLevel, x, y kernels.Binding, l columnLanes) {
+	rounds, more := uint64(w.rounds), uint64(w.more)
+	if w.exact = w.more == 0; !w.straight { // the program's parameters
+		w.rounds, w.more = 0, 0
+	}
+	k := key{what: "columns " + w.combine + w.acc.String(), t: w.x, out: w.out,
+		n: w.rounds<<48 | w.more<<32 | w.partials<<16 | w.each, exact: w.exact, once: w.straight}
 	step := func(first, tiles, lanes int64) {
-		params := append([]uint64{uint64(cols), uint64(groups * cols), uint64(first), uint64(tiles), uint64(chunks)}, rows...)
-		p.step(k, w.text, matrices*chunks*tiles*lanes, lanes, []kernels.Binding{x, y}, params...)
+		params := []uint64{uint64(l.cols), uint64(l.rows), uint64(l.wide), uint64(first), uint64(tiles), uint64(l.chunk), uint64(l.chunks), uint64(l.all), rounds, more}
+		p.step(k, w.text, l.matrices*l.chunks*tiles*lanes, lanes, []kernels.Binding{x, y}, params...)
 	}
-	wide, tile := groups*cols, tileBytes/int64(w.x.Size())
-	if wide >= tile {
-		step(0, wide/tile, tile)
+	tile := min(tileBytes/int64(w.x.Size()), isa.MaxBlockLanes)
+	if l.lanes >= tile {
+		step(l.first, l.lanes/tile, tile)
 	}
-	if wide%tile > 0 {
-		step(wide/tile*tile, 1, wide%tile)
+	if rest := l.lanes % tile; rest > 0 {
+		step(l.first+l.lanes-rest, 1, rest)
 	}
 }
 
@@ -82,40 +116,34 @@ func (p *plan) columnStep(w columnLevel, x, y kernels.Binding, matrices, chunks,
 type columnLevel struct {
 	combine     string
 	x, out, acc isa.Type
-	rows        int64  // of few; 0: there are more, and
-	partials    int64  // a chunk has so many partials,
-	each        int64  // and a lane of them
-	slot        string // of the elements; "": x
-	exact, once bool   // each partial gets as many elements, or just one
+	partials    int64 // a chunk has so many partials,
+	each        int64 // and a lane of them
+	straight    bool  // without loops:
+	rounds      int64 // each has so many elements,
+	more        int64 // and the first ones have one more
+	exact       bool  // none has
 }
 
 func (c columnLevel) text(w *writer) {
-	few, size := c.rows > 0, c.x.Size()
+	size := c.x.Size()
 	w.acc = c.acc
 	w.line("program reduce_%s_columns\nslot x %v\nslot y %v", c.combine, c.x, c.out)
-	w.line("param cols u64\nparam wide u64    ; lanes that a chunk needs\nparam first u32   ; lane\nparam tiles u32\nparam chunks u32")
-	if !few {
-		w.line("param rows u64")
+	w.line("param cols u64\nparam rows u64\nparam wide u64    ; lanes that a chunk needs\nparam first u32   ; lane\nparam tiles u32\nparam from u32    ; chunk\nparam chunks u32\nparam all u32     ; in a matrix\nparam rounds u32\nparam more u32    ; partials with one element more")
+	w.line("  sreg q, lane.x\n  sreg b, block.x\n  sreg dx, block_dim.x\n  ldp.u64 cols, cols\n  ldp.u64 rows, rows\n  ldp.u64 wide, wide\n  ldp.u32 first, first\n  ldp.u32 tiles, tiles\n  ldp.u32 from, from\n  ldp.u32 chunks, chunks\n  ldp.u32 all, all")
+	w.line("  rem.u32 tile, b, tiles\n  div.u32 b, b, tiles\n  rem.u32 chunk, b, chunks\n  div.u32 matrix, b, chunks\n  add.u32 chunk, chunk, from")
+	w.line("  mad.u32 f, tile, dx, first\n  cvt.u64.u32 f, f\n  cvt.u64.u32 lane, q\n  add.u64 f, f, lane")
+	w.line("  cvt.u64.u32 start, chunk\n  mul.u64 start, start, %d\n  cvt.u64.u32 m, matrix\n  mad.u64 at, m, rows, start\n  mul.u64 at, at, cols\n  add.u64 at, at, f\n  mul.u64 at, at, %d\n  mul.u64 jump, wide, %[2]d", chunk, size)
+	w.line("  mad.u32 block, matrix, all, chunk\n  cvt.u64.u32 to, block\n  mad.u64 to, to, wide, f\n  mul.u64 to, to, %d", c.out.Size())
+	w.line("  ldp.u32 rounds, rounds\n  ldp.u32 more, more\n  mul.u64 round, cols, %d", c.partials*int64(size))
+	n := c.each
+	if c.straight && c.rounds == 0 { // of partials that have elements
+		n = c.more
 	}
-	w.line("  sreg q, lane.x\n  sreg b, block.x\n  sreg dx, block_dim.x\n  ldp.u64 cols, cols\n  ldp.u64 wide, wide\n  ldp.u32 first, first\n  ldp.u32 tiles, tiles\n  ldp.u32 chunks, chunks")
-	w.line("  rem.u32 tile, b, tiles\n  div.u32 b, b, tiles\n  cvt.u64.u32 block, b\n  mad.u32 f, tile, dx, first\n  cvt.u64.u32 f64, f\n  cvt.u64.u32 lane, q\n  add.u64 f64, f64, lane")
-	if few {
-		w.line("  mul.u64 at, block, cols\n  mul.u64 at, at, %d\n  add.u64 at, at, f64", c.rows)
+	if n > 0 {
+		w.halve(c.combine, n, 1, 0, func(i int64) { c.partial(w, i) })
 	} else {
-		w.line("  ldp.u64 rows, rows\n  rem.u32 chunk, b, chunks\n  div.u32 matrix, b, chunks\n  cvt.u64.u32 start, chunk\n  mul.u64 start, start, %d", chunk)
-		w.line("  sub.u64 len, rows, start\n  min.u64 len, len, %d\n  cvt.u64.u32 m, matrix\n  mul.u64 m, m, rows\n  add.u64 m, m, start\n  mul.u64 at, m, cols\n  add.u64 at, at, f64", chunk)
-		w.line("  shr.u64 full, len, %d\n  cvt.u32.u64 rounds, full\n  mul.u64 full, full, %d\n  sub.u64 left, len, full\n  mul.u64 left, left, cols\n  cvt.u32.u64 left, left",
-			bits.Len64(uint64(c.partials))-1, c.partials)
-		w.line("  set.eq.u32 none, left, 0\n  mul.u64 round, cols, %d", c.partials*int64(size))
-		w.line("  cvt.u32.u64 wide32, wide")
+		w.line("  mov.%v z0, %s", w.acc, kernels.Identity(c.combine, w.acc))
 	}
-	w.line("  mul.u64 at, at, %d\n  mul.u64 jump, wide, %[1]d", size)
-	n := c.rows
-	if !few {
-		n = c.each
-	}
-	w.halve(c.combine, n, 1, 0, func(i int64) { c.partial(w, i) })
-	w.line("  mul.u64 to, block, wide\n  add.u64 to, to, f64\n  mul.u64 to, to, %d", c.out.Size())
 	w.storeAs(c.out, "z0", "y[to]")
 	w.line("  exit")
 }
@@ -138,15 +166,20 @@ func (w *writer) halve(combine string, n, width, i int64, partial func(i int64))
 // partial reduces the elements of a lane's partial number i.
 func (c columnLevel) partial(w *writer, i int64) {
 	load := func() {
-		w.line("  ldg.%v z, %s[off]", c.x, cmp.Or(c.slot, "x"))
+		w.line("  ldg.%v z, x[off]", c.x)
 		if c.x != w.acc {
 			w.line("  cvt.%v.%v z, z", w.acc, c.x)
 		}
 	}
 	w.line("  mul.u64 off, jump, %d\n  add.u64 off, off, at", i)
-	if c.rows > 0 || c.once {
+	if c.straight {
 		load()
 		w.line("  mov.%v z%d, z", w.acc, i)
+		for k := int64(1); k < c.rounds || k == c.rounds && i < c.more; k++ {
+			w.line("  add.u64 off, off, round")
+			load()
+			w.line("  %s.%v z%d, z%[3]d, z", c.combine, w.acc, i)
+		}
 		return
 	}
 	w.labels++
@@ -157,8 +190,7 @@ func (c columnLevel) partial(w *writer, i int64) {
 	if c.exact {
 		return
 	}
-	// Those of the block's lanes that are left, of which each knows by its number.
-	w.line("  bra over%d, none\n  mad.u32 g, wide32, %d, f\n  max.u32 more, left, g\n  sub.u32 more, more, g\n  set.ge.u32 p, q, more\n  bra over%[1]d, p", n, i)
+	w.line("  set.le.u32 p, more, %d\n  bra over%d, p", i, n)
 	load()
 	w.line("  %s.%v z%d, z%[3]d, z\nover%d:", c.combine, w.acc, i, n)
 }

@@ -10,6 +10,7 @@ import (
 // Rowwise that makes no elements, and whose rows are the columns of packed matrices.
 // Columns are cut as columns.go does, but a block has lanes of one row of a matrix, so
 // that what a row of it has one of is one number for the block.
+const statsEach = 4 // partials of a lane where there are more than fewRows rows
 
 // columnStats plans it, or leaves it to the library.
 func columnStats(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan, error) {
@@ -20,10 +21,10 @@ func columnStats(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan, e
 	t, acc, cols := l[0].Type, kernels.Accumulator(l[0].Type), c.Rows/c.Matrices
 	s := columnStat{columnText: columnText{t: t, rowText: rowText{op: op, r: op.Rowwise(), along: c.Along}}, rows: c.Cols, partials: c.Cols, each: c.Cols, once: true, exact: true}
 	if c.Cols > fewRows {
-		s.rows, s.partials, s.each = 0, min(int64(1)<<bits.Len64(uint64(c.Cols-1)), lanes), columnEach
+		s.rows, s.partials, s.each = 0, min(int64(1)<<bits.Len64(uint64(c.Cols-1)), lanes), statsEach
 		s.exact, s.once = c.Cols%s.partials == 0, c.Cols == s.partials
 	}
-	chunks, groups, tile := (c.Cols+chunk-1)/chunk, s.partials/s.each, int64(tileBytes/acc.Size())
+	chunks, groups, tile := (c.Cols+chunk-1)/chunk, s.partials/s.each, int64(columnTile/acc.Size())
 	if cols < fewColumns || cols >= maxWide || c.Matrices*chunks*groups*(cols/tile+1) >= 1<<31 {
 		return nil, nil
 	}

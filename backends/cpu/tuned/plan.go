@@ -66,6 +66,7 @@ type key struct {
 	what   string
 	t, out isa.Type
 	n      int64
+	step   int64 // elements between those of a row that are read; 0: they are neighbours
 
 	shifted, exact, once bool
 }
@@ -77,7 +78,7 @@ func program(k key, write func(w *writer)) (*isa.Verified, error) {
 	if v, ok := programs.Load(k); ok {
 		return v.(*isa.Verified), nil
 	}
-	w := &writer{t: k.t, acc: kernels.Accumulator(k.t), block: lanes}
+	w := &writer{t: k.t, acc: kernels.Accumulator(k.t), block: lanes, step: max(k.step, 1)}
 	write(w)
 	p, err := isa.Assemble("tuned", w.String())
 	if err != nil {

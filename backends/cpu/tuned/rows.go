@@ -14,63 +14,77 @@ const (
 	placeBlock = 4 * chunk // elements of a row in which a block looks for a place
 )
 
-// reduction reduces each row to one element of type out. Rows begin pitch elements apart.
-func reduction(combine string, t, out isa.Type, rows, cols, pitch int64) (*kernels.Plan, error) {
-	short := cols <= laneRow && rows >= manyRows && pitch == cols
+// walk is how rows lie: so many, of so many elements, which are step apart. Rows begin
+// pitch elements apart.
+type walk struct{ rows, cols, pitch, step int64 }
+
+func (r walk) packed() bool { return r.pitch == r.cols && r.step == 1 }
+
+// operand is a call's input, from its first element to its last.
+func (r walk) operand(t isa.Type) kernels.Binding {
+	x := operand(0, t)
+	x.Shape, x.Stride = []int64{(r.rows-1)*r.pitch + (r.cols-1)*r.step + 1}, []int64{1}
+	return x
+}
+
+// reduction reduces each row to one element of type out.
+func reduction(combine string, t, out isa.Type, r walk) (*kernels.Plan, error) {
+	rows, cols := r.rows, r.cols
+	short := cols <= laneRow && rows >= manyRows && r.packed()
 	if rows < 1 || cols < 1 || rows*(cols/chunk+1) >= 1<<31 || !short && cols <= veryShort && rows >= manyRows {
 		return nil, nil
 	}
-	x, y := operand(0, t), operand(1, out)
-	x.Shape, x.Stride = []int64{(rows-1)*pitch + cols}, []int64{1}
+	x, y := r.operand(t), operand(1, out)
 	y.Shape, y.Stride = []int64{rows}, []int64{1}
 	p, acc := &plan{}, kernels.Accumulator(out)
 	if short {
 		p.step(key{what: "lane's row " + combine + acc.String(), t: t, out: out, n: cols}, func(w *writer) { w.acc = acc; w.laneRow(combine, out, cols) },
 			rows, manyLanes, []kernels.Binding{x, y})
 	} else {
-		p.rows(combine, x, y, acc, rows, cols, pitch)
+		p.rows(combine, x, y, acc, r)
 	}
 	return p.done()
 }
 
 // rows appends the steps that reduce each row of x to an element of y: a block has a
 // row, or some chunks of one, whose results are rows again.
-func (p *plan) rows(combine string, x, y kernels.Binding, acc isa.Type, rows, cols, pitch int64) {
-	k := key{what: "row " + combine + acc.String(), t: x.Type, out: y.Type}
+func (p *plan) rows(combine string, x, y kernels.Binding, acc isa.Type, r walk) {
+	rows, cols := r.rows, r.cols
+	k := key{what: "row " + combine + acc.String(), t: x.Type, out: y.Type, step: r.step}
 	slots := []kernels.Binding{x, y}
 	if cols <= lanes {
-		p.shortRows(k, func(w *writer, address string) { w.acc = acc; w.shortRow(combine, y.Type, address) }, rows, cols, pitch, slots)
+		p.shortRows(k, func(w *writer, address string) { w.acc = acc; w.shortRow(combine, y.Type, address) }, r, slots)
 		return
 	}
 	if cols <= longest {
 		k.n = (cols + chunk - 1) / chunk
-		p.step(k, func(w *writer) { w.acc = acc; w.row(combine, y.Type, int(k.n)) }, rows*lanes, lanes, slots, uint64(cols), uint64(pitch))
+		p.step(k, func(w *writer) { w.acc = acc; w.row(combine, y.Type, int(k.n)) }, rows*lanes, lanes, slots, uint64(cols), uint64(r.pitch))
 		return
 	}
 	chunks := (cols + chunk - 1) / chunk
 	between := p.room(acc, rows*chunks)
 	part := func(first, parts, n int64) {
-		k := key{what: "part " + combine + acc.String(), t: x.Type, out: acc, n: n}
+		k := key{what: "part " + combine + acc.String(), t: x.Type, out: acc, n: n, step: r.step}
 		p.step(k, func(w *writer) { w.acc = acc; w.part(combine, int(n)) }, rows*parts*lanes, lanes, []kernels.Binding{x, between},
-			uint64(cols), uint64(pitch), uint64(first), uint64(parts), uint64(chunks))
+			uint64(cols), uint64(r.pitch), uint64(first), uint64(parts), uint64(chunks))
 	}
 	whole := cols / longest
 	part(0, whole, longest/chunk)
 	if rest := cols % longest; rest > 0 {
 		part(whole*longest, 1, (rest+chunk-1)/chunk)
 	}
-	p.rows(combine, between, y, acc, rows, chunks, chunks)
+	p.rows(combine, between, y, acc, walk{rows, chunks, chunks, 1})
 }
 
 // shortRows appends a step in which each lane has an element of a row, at an address.
 // Rows that lie one behind the other are walked through by index.
-func (p *plan) shortRows(k key, write func(w *writer, address string), rows, cols, pitch int64, slots []kernels.Binding) {
-	if pitch == cols {
-		p.step(k, func(w *writer) { write(w, "index") }, rows*cols, cols, slots)
+func (p *plan) shortRows(k key, write func(w *writer, address string), r walk, slots []kernels.Binding) {
+	if r.packed() {
+		p.step(k, func(w *writer) { write(w, "index") }, r.rows*r.cols, r.cols, slots)
 		return
 	}
 	k.shifted = true
-	p.step(k, func(w *writer) { write(w, "at") }, rows*cols, cols, slots, uint64(pitch))
+	p.step(k, func(w *writer) { write(w, "at") }, r.rows*r.cols, r.cols, slots, uint64(r.pitch))
 }
 
 // shortPlace finds where a lane's element is in a row of which each lane has one, for
@@ -81,7 +95,7 @@ func (w *writer) shortPlace(address string) {
 		return
 	}
 	w.line("param pitch u64\n  sreg q, lane.x\n  sreg row, block.x\n  ldp.u64 pitch, pitch")
-	w.line("  cvt.u64.u32 at, row\n  mul.u64 at, at, pitch\n  cvt.u64.u32 lane, q\n  add.u64 at, at, lane\n  mul.u64 at, at, %d", w.t.Size())
+	w.line("  cvt.u64.u32 at, row\n  mul.u64 at, at, pitch\n  cvt.u64.u32 lane, q\n  mad.u64 at, lane, %d, at\n  mul.u64 at, at, %d", w.step, w.t.Size())
 }
 
 // laneRow reduces the n elements of a lane's row, as a block would.
@@ -136,7 +150,7 @@ func (w *writer) part(combine string, n int) {
 	w.line("  sreg q, lane.x\n  sreg b, block.x\n  ldp.u64 cols, cols\n  ldp.u64 pitch, pitch\n  ldp.u64 first, first\n  ldp.u32 parts, parts\n  ldp.u64 chunks, chunks")
 	w.line("  div.u32 r, b, parts\n  rem.u32 part, b, parts\n  cvt.u64.u32 row, r\n  cvt.u64.u32 start, part\n  mul.u64 start, start, %d\n  add.u64 start, start, first", longest)
 	w.line("  mul.u64 to, row, chunks\n  shr.u64 of, start, %d\n  add.u64 to, to, of\n  mul.u64 to, to, %d", bits.Len(chunk)-1, w.acc.Size())
-	w.line("  sub.u64 len, cols, start\n  min.u64 len, len, %d\n  mul.u64 at, row, pitch\n  add.u64 at, at, start\n  cvt.u64.u32 lane, q\n  add.u64 at, at, lane\n  mul.u64 at, at, %d", longest, w.t.Size())
+	w.line("  sub.u64 len, cols, start\n  min.u64 len, len, %d\n  mul.u64 at, row, pitch\n  cvt.u64.u32 lane, q\n  add.u64 lane, lane, start\n  mad.u64 at, lane, %d, at\n  mul.u64 at, at, %d", longest, w.step, w.t.Size())
 	w.line("  cvt.u32.u64 n, len")
 	w.counts(n)
 	sums := w.chunks(combine, n, func() { w.load("x") })
@@ -157,7 +171,7 @@ func (w *writer) counts(chunks int) {
 // elements there are from row to row is in a register.
 func (w *writer) rowPlace(chunks int, pitch string) {
 	w.line("  sreg q, lane.x\n  sreg row, block.x\n  ldp.u64 cols, cols")
-	w.line("  cvt.u64.u32 base, row\n  mul.u64 base, base, %s\n  cvt.u64.u32 lane, q\n  add.u64 base, base, lane\n  mul.u64 base, base, %d", pitch, w.t.Size())
+	w.line("  cvt.u64.u32 base, row\n  mul.u64 base, base, %s\n  cvt.u64.u32 lane, q\n  mad.u64 base, lane, %d, base\n  mul.u64 base, base, %d", pitch, w.step, w.t.Size())
 	w.line("  cvt.u32.u64 n, cols")
 	w.counts(chunks)
 }
@@ -192,10 +206,11 @@ func (w *writer) first(index string, out isa.Type) {
 // place finds the place of each row's extreme element in one pass: a lane keeps the
 // extreme of its own elements, the first of equal ones or the first NaN, and in
 // which round it was. A long row is a block's by parts, of which a second step does
-// the same. Rows begin pitch elements apart.
-func place(combine string, t, out isa.Type, rows, cols, pitch int64) (*kernels.Plan, error) {
+// the same.
+func place(combine string, t, out isa.Type, r walk) (*kernels.Plan, error) {
+	rows, cols := r.rows, r.cols
 	parts := (cols + placeBlock - 1) / placeBlock
-	short := cols <= laneRow && rows >= manyRows && pitch == cols
+	short := cols <= laneRow && rows >= manyRows && r.packed()
 	if rows < 1 || cols < 1 || rows*parts >= 1<<31 || cols >= 1<<31 || !short && cols <= veryShort && rows >= manyRows || out.Size() < 4 {
 		return nil, nil
 	}
@@ -204,8 +219,7 @@ func place(combine string, t, out isa.Type, rows, cols, pitch int64) (*kernels.P
 	}
 	p := &plan{}
 	// Places are below 2^32. As two halves they keep the program to 32 bits.
-	x, y := operand(0, t), operand(1, isa.U32)
-	x.Shape, x.Stride = []int64{(rows-1)*pitch + cols}, []int64{1}
+	x, y := r.operand(t), operand(1, isa.U32)
 	y.Shape, y.Stride = []int64{rows * int64(out.Size()) / 4}, []int64{1}
 	step := func(k key, n, pitch int64, write func(w *writer), slots ...kernels.Binding) {
 		k.what = "place of " + combine
@@ -218,16 +232,16 @@ func place(combine string, t, out isa.Type, rows, cols, pitch int64) (*kernels.P
 		return p.done()
 	}
 	if cols <= lanes {
-		p.shortRows(key{what: "short place of " + combine, t: t, out: out}, func(w *writer, address string) { w.placeInShort(combine, out, address) },
-			rows, cols, pitch, []kernels.Binding{x, y})
+		p.shortRows(key{what: "short place of " + combine, t: t, out: out, step: r.step}, func(w *writer, address string) { w.placeInShort(combine, out, address) },
+			r, []kernels.Binding{x, y})
 		return p.done()
 	}
 	if parts == 1 {
-		step(key{t: t, out: out}, rows, pitch, func(w *writer) { w.place(combine, out, false, false) }, x, y)
+		step(key{t: t, out: out, step: r.step}, rows, r.pitch, func(w *writer) { w.place(combine, out, false, false) }, x, y)
 		return p.done()
 	}
 	values, found := p.room(t, rows*parts), p.room(isa.U32, rows*parts)
-	step(key{t: t, out: isa.U32, n: 1}, rows*parts, pitch, func(w *writer) { w.place(combine, isa.U32, true, false) }, x, found, values)
+	step(key{t: t, out: isa.U32, n: 1, step: r.step}, rows*parts, r.pitch, func(w *writer) { w.place(combine, isa.U32, true, false) }, x, found, values)
 	step(key{t: t, out: out, n: 2}, rows, parts, func(w *writer) { w.place(combine, out, false, true) }, values, y, found)
 	return p.done()
 }
@@ -351,7 +365,7 @@ func (w *writer) place(combine string, out isa.Type, parts, joins bool) {
 	case joins:
 		w.line("  cvt.u64.u32 cols, parts\n  mov.u64 len, cols")
 	}
-	w.line("  mul.u64 at, row, pitch\n  add.u64 at, at, first\n  add.u64 at, at, lane\n  mul.u64 at, at, %d", w.t.Size())
+	w.line("  mul.u64 at, row, pitch\n  add.u64 lane, lane, first\n  mad.u64 at, lane, %d, at\n  mul.u64 at, at, %d", w.step, w.t.Size())
 	c := w.countType()
 	w.line("  cvt.u32.u64 n, len\n  shr.u32 rounds, n, %d\n  and.u32 left, n, %d\n  cvt.u32.u64 start, first", bits.TrailingZeros64(uint64(w.block)), w.block-1)
 	w.line("  mov.%v m, %s\n  mov.%v w, 0\n  mov.%[3]v round, 0", w.t, kernels.Identity(combine, w.t), c)

@@ -2,6 +2,7 @@ package tuned
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/kernels"
@@ -13,19 +14,24 @@ func rowwise(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan, error
 	if !op.MakesElements() && op.Broadcasts() {
 		return columnStats(op, l, axes)
 	}
-	c := op.RowCall(l, axes)
-	if c == nil {
+	c := op.RowCallApart(l, axes)
+	if c == nil || !keeps(c.Rows, c.Cols) && slices.Max(c.Apart) > 0 {
 		return rowwiseColumns(op, l, axes)
 	}
 	if !keeps(c.Rows, c.Cols) {
 		return blocks(op, l, axes, c.Rows, c.Cols)
 	}
-	r := rowText{op: op, r: op.Rowwise(), along: c.Along, chunks: int((c.Cols + chunk - 1) / chunk)}
+	r := rowText{op: op, r: op.Rowwise(), along: c.Along, apart: c.Apart, chunks: int((c.Cols + chunk - 1) / chunk)}
 	p := &plan{}
 	p.step(key{what: op.Name + " " + c.Form(), t: l[0].Type, n: int64(r.chunks)}, r.text, c.Rows*lanes, lanes, c.Slots, uint64(c.Cols))
 	p.given(op, l[0].Type, c)
 	for i := range p.Steps {
 		p.Steps[i].Params = append(p.Steps[i].Params, c.Steps...)
+		for _, more := range c.Apart {
+			if more != 0 {
+				p.Steps[i].Params = append(p.Steps[i].Params, kernels.Param{Value: uint64(more)})
+			}
+		}
 	}
 	return p.done()
 }
@@ -54,11 +60,12 @@ func keeps(rows, cols int64) bool {
 }
 
 // rowText writes the program of a Rowwise. along says which operands lie along a
-// row, and are the same for all.
+// row, and are the same for all, apart whose rows don't lie back to back.
 type rowText struct {
 	op     *kernels.Op
 	r      *kernels.Rowwise
 	along  []bool
+	apart  []int64
 	chunks int
 }
 
@@ -104,9 +111,13 @@ func (r *rowText) text(w *writer) {
 			w.line("param %sstep u64", name)
 		}
 	})
+	r.shifted(func(i int, name string) { w.line("param %smore u64", name) })
 	w.line("block %d", lanes)
 	w.rowPlace(r.chunks, "cols")
 	w.line("  mul.u64 side, lane, %d\n  cvt.u64.u32 number, row", w.t.Size())
+	r.shifted(func(i int, name string) {
+		w.line("  ldp.u64 more, %smore\n  mul.u64 %[1]sshift, number, more\n  mul.u64 %[1]sshift, %[1]sshift, %d", name, w.t.Size())
+	})
 	r.given(w, "number", func(i int) string {
 		w.line("  ldp.u64 step, %sstep", r.op.Operands[i].Name)
 		return "step"
@@ -162,6 +173,15 @@ func (r *rowText) alike(f func(i int, name string)) {
 	}
 }
 
+// shifted calls f for the operands whose rows don't lie back to back.
+func (r *rowText) shifted(f func(i int, name string)) {
+	for i, more := range r.apart {
+		if more != 0 {
+			f(i, r.op.Operands[i].Name)
+		}
+	}
+}
+
 // begin goes to the lane's first element.
 func (r *rowText) begin(w *writer) { w.line("  mov.u64 at, base\n  mov.u64 aside, side") }
 
@@ -180,7 +200,12 @@ func (r *rowText) element(w *writer, part string, do func()) {
 func (r *rowText) loads(w *writer, part, at, aside string) {
 	r.reads(part, func(i int) bool {
 		if r.r.Shares[i] == kernels.Whole {
-			r.load(w, i, at)
+			address := at
+			if r.apart != nil && r.apart[i] != 0 {
+				address = "from"
+				w.line("  add.u64 from, %s, %sshift", at, r.op.Operands[i].Name)
+			}
+			r.load(w, i, address)
 		} else if r.along[i] {
 			r.load(w, i, aside)
 		}

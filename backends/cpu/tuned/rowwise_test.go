@@ -63,8 +63,12 @@ func rowwiseBits(t *testing.T, r *rand.Rand, op *kernels.Op, l []kernels.Layout)
 	var n []int64
 	cols := l[0].Shape[len(l[0].Shape)-1]
 	for _, of := range l {
-		x := matrix(r, of.Type, of.Elements()/cols+1, cols)[:of.Elements()*int64(of.Type.Size())/8+8]
-		theirs, ours, n = append(theirs, x), append(ours, append([]uint64{}, x...)), append(n, of.Elements())
+		all := int64(1) // from the first to the last
+		for i, d := range of.Shape {
+			all += (d - 1) * of.Stride[i]
+		}
+		x := matrix(r, of.Type, all/cols+1, cols)[:all*int64(of.Type.Size())/8+8]
+		theirs, ours, n = append(theirs, x), append(ours, append([]uint64{}, x...)), append(n, all)
 	}
 	own, err := tuned.PlanShapes(op, l, 1)
 	require.NoError(t, err)
@@ -83,6 +87,46 @@ func rowwiseBits(t *testing.T, r *rand.Rand, op *kernels.Op, l []kernels.Layout)
 		}
 	}
 	return own
+}
+
+// So do rows with others' elements between them, in any of the arrays that are read.
+func TestRowwiseApart(t *testing.T) {
+	r := rand.New(rand.NewPCG(17, 18))
+	types := []isa.Type{isa.F32, isa.F16, isa.BF16, isa.F64}
+	number := 0
+	for _, op := range kernels.All {
+		if op.Rowwise() == nil || !op.MakesElements() && op.Broadcasts() { // the library's
+			continue
+		}
+		for which, o := range op.Operands {
+			if op.Rowwise().Shares[which] != kernels.Whole || !o.Reads || o.Writes {
+				continue
+			}
+			for _, c := range []struct{ rows, length, pitch int64 }{{5, 257, 300}, {4, 512, 1024}, {7, 1025, 1026}} {
+				if number++; brief.Skips(number, 5) {
+					continue
+				}
+				ty := types[number%4]
+				t.Run(fmt.Sprintf("%s/%s/%v/%v", op.Name, o.Name, ty, c), func(t *testing.T) {
+					var l []kernels.Layout
+					for i, share := range op.Rowwise().Shares {
+						of := op.TypeOf(i, ty)
+						switch share {
+						case kernels.Whole:
+							l = append(l, kernels.Packed(of, c.rows, c.length))
+						case kernels.Column:
+							l = append(l, kernels.Packed(of, c.length))
+						case kernels.Row:
+							l = append(l, kernels.Packed(of, c.rows))
+						}
+					}
+					l[which].Stride = []int64{c.pitch, 1}
+					rowwiseBits(t, r, op, l)
+				})
+			}
+		}
+	}
+	require.Greater(t, number, 20)
 }
 
 // So do rows that are the columns of matrices, of all lengths that are dealt out

@@ -33,20 +33,20 @@ func Plan(op *kernels.Op, t isa.Type, dims []int64) (*kernels.Plan, error) {
 	if places[op] != "" {
 		out = isa.I64
 	}
-	return along(op, t, out, dims[0], dims[1], dims[1])
+	return along(op, t, out, walk{dims[0], dims[1], dims[1], 1})
 }
 
-// along returns a plan for an operation on packed rows, which begin pitch elements
-// apart.
-func along(op *kernels.Op, t, out isa.Type, rows, cols, pitch int64) (*kernels.Plan, error) {
+// along returns a plan for an operation on rows.
+func along(op *kernels.Op, t, out isa.Type, r walk) (*kernels.Plan, error) {
+	rows, cols := r.rows, r.cols
 	switch {
 	case places[op] != "":
-		return place(places[op], t, out, rows, cols, pitch)
+		return place(places[op], t, out, r)
 	case combines[op] != "":
-		return reduction(combines[op], t, out, rows, cols, pitch)
-	case op == kernels.Softmax && pitch >= cols:
-		return softmax(t, rows, cols, pitch)
-	case pitch != cols:
+		return reduction(combines[op], t, out, r)
+	case op == kernels.Softmax && r.step == 1 && r.pitch >= cols:
+		return softmax(t, r)
+	case !r.packed():
 		return nil, nil
 	case op.Rowwise() != nil:
 		l, axes, err := op.Layouts(t, []int64{rows, cols})
@@ -91,8 +91,8 @@ func PlanShapes(op *kernels.Op, l []kernels.Layout, axes int) (*kernels.Plan, er
 	if !op.Reduces && op != kernels.Cumsum && op != kernels.Softmax || !l[1].Packed() {
 		return nil, nil
 	}
-	if rows, cols, pitch, ok := l[0].Rows(lead); ok {
-		return along(op, l[0].Type, l[1].Type, rows, cols, pitch)
+	if rows, cols, pitch, step, ok := l[0].Rows(lead); ok && step > 0 && (step == 1 || rows == 1 || step < pitch) {
+		return along(op, l[0].Type, l[1].Type, walk{rows, cols, pitch, step})
 	}
 	if m, rows, cols, ok := l[0].Columns(lead); ok && combines[op] != "" {
 		return columns(combines[op], l[0].Type, l[1].Type, m, rows, cols)
@@ -126,12 +126,12 @@ var keptElements = int64(1 << 19)
 // softmax keeps a row by itself: its largest element, then the exponentials, which
 // are stored and summed in the written order, then the quotients. An output of 16-bit
 // floats cannot keep the exponentials, which have room of their own: for so many rows
-// as nearer caches hold, but for a bounded number of launches. Rows of the input begin
-// pitch elements apart.
-func softmax(t isa.Type, rows, cols, pitch int64) (*kernels.Plan, error) {
+// as nearer caches hold, but for a bounded number of launches.
+func softmax(t isa.Type, r walk) (*kernels.Plan, error) {
+	rows, cols := r.rows, r.cols
 	switch {
 	case keeps(rows, cols):
-	case pitch != cols:
+	case !r.packed():
 		return nil, nil
 	default:
 		l, axes, err := kernels.Softmax.Layouts(t, []int64{rows, cols})
@@ -142,8 +142,7 @@ func softmax(t isa.Type, rows, cols, pitch int64) (*kernels.Plan, error) {
 	}
 	chunks := (cols + chunk - 1) / chunk
 	p := &plan{}
-	x, y := operand(0, t), operand(1, t)
-	x.Shape, x.Stride = []int64{(rows-1)*pitch + cols}, []int64{1}
+	x, y := r.operand(t), operand(1, t)
 	y.Shape, y.Stride = []int64{rows * cols}, []int64{1}
 	slots, together := []kernels.Binding{x, y}, rows
 	if acc := kernels.Accumulator(t); acc != t {
@@ -151,9 +150,9 @@ func softmax(t isa.Type, rows, cols, pitch int64) (*kernels.Plan, error) {
 		slots = append(slots, p.room(acc, together*cols))
 	}
 	for first := int64(0); first < rows; first += together {
-		k := key{what: "softmax", t: t, n: chunks, shifted: pitch != cols}
+		k := key{what: "softmax", t: t, n: chunks, shifted: !r.packed()}
 		p.step(k, func(w *writer) { w.softmax(int(chunks), k.shifted) },
-			min(together, rows-first)*lanes, lanes, slots, uint64(cols), uint64(first), uint64(pitch-cols))
+			min(together, rows-first)*lanes, lanes, slots, uint64(cols), uint64(first), uint64(r.pitch-cols))
 	}
 	return p.done()
 }
@@ -163,6 +162,7 @@ type writer struct {
 	strings.Builder
 	t, acc isa.Type
 	block  int64 // lanes to which a row is dealt out
+	step   int64 // elements between those of a row
 	labels int
 }
 
@@ -175,7 +175,7 @@ func (w *writer) each(rounds, left string, body func()) {
 	n := w.labels
 	w.line("  loop %s, done%d", rounds, n)
 	body()
-	w.line("  add.u64 at, at, %d\ndone%d:", w.block*int64(w.t.Size()), n)
+	w.line("  add.u64 at, at, %d\ndone%d:", w.block*w.step*int64(w.t.Size()), n)
 	if left == "" {
 		return
 	}

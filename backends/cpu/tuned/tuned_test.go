@@ -238,28 +238,34 @@ func TestRowsApart(t *testing.T) {
 	places := []*kernels.Op{kernels.Argmin, kernels.Argmax}
 	number := 0
 	for _, c := range []struct {
-		ops               []*kernels.Op
-		rows, cols, pitch int64
+		ops                     []*kernels.Op
+		rows, cols, pitch, step int64
 	}{
-		{append(sums, places...), 5, 257, 300},
-		{append(sums, places...), 3, 100, 101},
-		{append(sums, places...), 70, 40, 80},
-		{append(sums, places...), 6, 1000, 0},
-		{append(sums, places...), 4, 600, 599},
-		{sums[:1], 3, 40_000, 40_007},
-		{sums[2:3], 2, 33_000, 70_000},
-		{places, 2, 70_000, 70_100},
-		{[]*kernels.Op{kernels.Softmax}, 5, 257, 300},
-		{[]*kernels.Op{kernels.Softmax}, 4, 1000, 2000},
-		{[]*kernels.Op{kernels.Softmax}, 6, 8192, 8193},
+		{append(sums, places...), 5, 257, 300, 1},
+		{append(sums, places...), 3, 100, 101, 1},
+		{append(sums, places...), 70, 40, 80, 1},
+		{append(sums, places...), 6, 1000, 0, 1},
+		{append(sums, places...), 4, 600, 599, 1},
+		{append(sums, places...), 5, 300, 900, 3},
+		{append(sums, places...), 4, 500, 999, 2},
+		{append(sums, places...), 3, 90, 1000, 7},
+		{append(sums, places...), 1, 700, 1, 2},
+		{sums[:1], 3, 40_000, 40_007, 1},
+		{sums[:1], 1, 40_000, 1, 2},
+		{sums[2:3], 2, 33_000, 70_000, 1},
+		{places, 2, 70_000, 70_100, 1},
+		{places, 1, 70_000, 1, 2},
+		{[]*kernels.Op{kernels.Softmax}, 5, 257, 300, 1},
+		{[]*kernels.Op{kernels.Softmax}, 4, 1000, 2000, 1},
+		{[]*kernels.Op{kernels.Softmax}, 6, 8192, 8193, 1},
 	} {
 		for _, op := range c.ops {
 			for _, ty := range []isa.Type{isa.F32, isa.BF16, isa.F64, isa.I8} {
 				if number++; !op.Types.Has(ty) || brief.Skips(number, 7) {
 					continue
 				}
-				t.Run(fmt.Sprintf("%s/%v/%d×%d of %d", op.Name, ty, c.rows, c.cols, c.pitch), func(t *testing.T) {
-					x := kernels.Layout{Type: ty, Shape: []int64{c.rows, c.cols}, Stride: []int64{c.pitch, 1}}
+				t.Run(fmt.Sprintf("%s/%v/%d×%d of %d by %d", op.Name, ty, c.rows, c.cols, c.pitch, c.step), func(t *testing.T) {
+					x := kernels.Layout{Type: ty, Shape: []int64{c.rows, c.cols}, Stride: []int64{c.pitch, c.step}}
 					y := kernels.Packed(ty, c.rows)
 					switch {
 					case op == kernels.Softmax:
@@ -273,7 +279,7 @@ func TestRowsApart(t *testing.T) {
 					require.NotNil(t, own)
 					theirs, err := op.PlanShapes(l, 1)
 					require.NoError(t, err)
-					n := (c.rows-1)*c.pitch + c.cols
+					n := (c.rows-1)*c.pitch + (c.cols-1)*c.step + 1
 					agree(t, own, theirs, matrix(r, ty, 1, n), y.Type, n, y.Elements(), false)
 				})
 			}
@@ -345,6 +351,11 @@ func TestColumns(t *testing.T) {
 		{all, isa.I64, isa.I64, 2, 100, 50},
 		{all[:1], isa.F32, isa.F32, 2, 8193, 5},
 		{all[:1], isa.F32, isa.F32, 1, 16385, 18},
+		{all[:1], isa.F32, isa.F32, 3, 8250, 6},
+		{all[:1], isa.F32, isa.F32, 1, 16, 1100},
+		{all[:1], isa.F32, isa.F32, 1, 17, 50},
+		{all[:2], isa.F32, isa.F32, 1, 1000, 330},
+		{all[:1], isa.BF16, isa.BF16, 2, 780, 40},
 	} {
 		for _, op := range c.ops {
 			if number++; brief.Skips(number, 3) {

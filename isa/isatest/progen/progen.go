@@ -41,6 +41,9 @@ type Config struct {
 	// memory, the class graph, slots by number, and mostly all that is not addressed
 	// by [index]. It takes Atlas away.
 	Common bool
+	// Affine has most of a program compute with numbers that step along the lanes of
+	// blocks that are rows, as addresses do.
+	Affine bool
 	// Space lets in places in the index space and flat addresses: what launches
 	// give beside parameters.
 	Space bool
@@ -102,7 +105,11 @@ func (g *generator) launch() {
 	c := g.c
 	c.Block = [3]uint32{1, 1, 1}
 	if g.cfg.Lanes {
-		c.Block = pick(g.s, [][3]uint32{{1, 1, 1}, {4, 1, 1}, {32, 1, 1}, {33, 1, 1}, {5, 3, 1}, {2, 2, 3}, {64, 1, 1}})
+		shapes := [][3]uint32{{1, 1, 1}, {4, 1, 1}, {32, 1, 1}, {33, 1, 1}, {5, 3, 1}, {2, 2, 3}, {64, 1, 1}}
+		if g.cfg.Affine {
+			shapes = [][3]uint32{{7, 1, 1}, {20, 1, 1}, {32, 1, 1}, {33, 1, 1}, {45, 1, 1}, {64, 1, 1}}
+		}
+		c.Block = pick(g.s, shapes)
 	}
 	blocks := 1 + g.s.Intn(3)
 	c.Grid = [3]uint32{uint32(blocks), 1, 1}
@@ -166,7 +173,9 @@ type generator struct {
 	depth    int
 	loops    int
 	calls    int
-	chains   int // slots that narrow has stored to
+	chains   int           // slots that narrow has stored to
+	shifts   []int         // parameters of affine
+	shown    [isa.Pred]int // by type: what affine has stored
 	slot     map[string]int
 	lane     uint8 // u32 register: the lane's number in its block
 	area     uint8 // u64 register: where the lane's part of the scratch slot begins
@@ -441,9 +450,14 @@ func (g *generator) param(t isa.Type) int {
 	if len(l) > 0 && (len(l) > 2 || g.s.Intn(2) == 0) {
 		return pick(g.s, l)
 	}
+	return g.parameter(t, g.cell(t))
+}
+
+// parameter adds a parameter.
+func (g *generator) parameter(t isa.Type, cell uint64) int {
 	i := len(g.c.Program.Params)
 	g.c.Program.Params = append(g.c.Program.Params, isa.Param{Name: fmt.Sprintf("a%d", i), Type: t})
-	g.c.Params = append(g.c.Params, g.cell(t))
+	g.c.Params = append(g.c.Params, cell)
 	return i
 }
 
@@ -509,6 +523,12 @@ func (g *generator) results() {
 			return
 		}
 		v := pick(g.s, numbers)
+		if g.cfg.Affine { // by index it might be where machine code does not go
+			if v.t.Integer() {
+				g.show(v.t, v.reg)
+			}
+			continue
+		}
 		g.emit(isa.STG, of(v.t), reg(v.reg), g.element(g.output(v.t)))
 	}
 	if g.pool != 0 && g.s.Intn(2) == 0 {

@@ -17,6 +17,7 @@ func TestCasesAreWellFormed(t *testing.T) {
 		cfg.Lanes = seed%3 != 0
 		cfg.Faults = seed%2 != 0
 		cfg.Narrow = seed%5 == 0
+		cfg.Affine = seed%7 == 0
 		cfg.Size = int(seed % 80)
 		c := New(isatest.FromSeed(seed), cfg)
 		v, err := isa.Verify(c.Program)

@@ -17,6 +17,11 @@ const (
 func (g *generator) statement(left int) int {
 	held := len(g.held)
 	k := g.s.Intn(100)
+	if g.cfg.Affine && g.s.Intn(8) > 0 {
+		g.affine()
+		g.dropTemps(held)
+		return left - 1
+	}
 	if g.cfg.Narrow && g.s.Intn(2) == 0 {
 		g.narrow()
 		g.dropTemps(held)

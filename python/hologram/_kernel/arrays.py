@@ -1,32 +1,17 @@
-"""The arrays that kernels take and make: their dtypes, the executors that see their memory, and more of their kind."""
+"""The arrays that kernels take: their dtypes, and what stands for them."""
 
 from __future__ import annotations
 
-import threading
-from typing import TYPE_CHECKING, Any, Optional
+from typing import Any, Optional
 
 import numpy as np
 
 from hologram import _results
 from hologram._dtypes import dtype_of
-from hologram._results import allocate
+from hologram._foreign import device_of
 from hologram.buffer import Buffer
-from hologram.executor import Executor
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-__all__ = [
-    "ARRAYS",
-    "HOST",
-    "allocate",
-    "dtype_of_tensor",
-    "executor_of",
-    "executors",
-    "is_array",
-    "stand_in",
-    "usable",
-]
+__all__ = ["ARRAYS", "HOST", "dtype_of_tensor", "is_array", "stand_in", "usable"]
 
 ARRAYS: set[type] = {np.ndarray, Buffer}
 """The types of arrays that have a dtype and a shape at once; torch's tensors join them when one is met."""
@@ -53,12 +38,12 @@ def usable(value: Any) -> Any:
     if isinstance(value, (np.ndarray, Buffer, bool, int, float, np.generic)) or dtype_of_tensor(value) is not None:
         return value
     if hasattr(value, "__dlpack__"):
-        return default_executor(int(value.__dlpack_device__()[0])).wrap(value)
+        return _results.default_executor(*device_of(value)).wrap(value)
     try:
         view = memoryview(value)
     except TypeError:
         return value
-    return default_executor(1).wrap(np.asarray(view))
+    return _results.default_executor(1).wrap(np.asarray(view))
 
 
 def stand_in(value: Any) -> Any:
@@ -66,34 +51,3 @@ def stand_in(value: Any) -> Any:
     if isinstance(value, (str, np.dtype)) or (isinstance(value, type) and issubclass(value, np.generic)):
         return np.empty(0, dtype_of(value))
     return value
-
-
-class _Executors(threading.local):
-    """The executors that kernels run on in a thread, for lack of others."""
-
-    def __init__(self) -> None:
-        self.found: dict[str, Executor] = {}
-
-
-executors = _Executors()
-
-
-def default_executor(device: int) -> Executor:
-    """Return this thread's executor for memory of a DLPack device."""
-    backend = {1: "cpu", 2: "cuda", 8: "metal"}.get(device, "cpu")
-    found = executors.found.get(backend)
-    if found is None:
-        found = executors.found[backend] = Executor(backend)
-    return found
-
-
-def executor_of(values: Sequence[Any], outs: tuple[Any, ...]) -> Executor:
-    """Return the executor of the first Buffer, or this thread's for the kind of memory."""
-    device = 1
-    for value in (*values, *outs):
-        if type(value) is Buffer:
-            executor: Executor = value._executor
-            return executor
-        if type(value) not in HOST and hasattr(value, "__dlpack_device__"):
-            device = int(value.__dlpack_device__()[0])
-    return default_executor(device)

@@ -14,22 +14,13 @@ import numpy as np
 from hologram._built import is_number
 from hologram._dtypes import NAMES, code_of, dtype_of_code
 from hologram._kernel.annotations import number_type
-from hologram._kernel.arrays import (
-    ARRAYS,
-    HOST,
-    allocate,
-    dtype_of_tensor,
-    executor_of,
-    executors,
-    is_array,
-    stand_in,
-    usable,
-)
+from hologram._kernel.arrays import ARRAYS, HOST, dtype_of_tensor, is_array, stand_in, usable
 from hologram._kernel.ir import Place
 from hologram._kernel.outside import exact, look, outside
 from hologram._kernel.source import Body, body_of
 from hologram._kernel.statements import run
 from hologram._kernel.values import PRED, TRACING, Trace, Value, at, current, fail, kind_of, value_of
+from hologram._results import allocate, default_executor, executor_of
 from hologram.buffer import Buffer
 from hologram.errors import DTypeError, HologramError, InvalidArgumentError, ProgramFault
 from hologram.executor import Executor
@@ -373,7 +364,7 @@ class Kernel:
                 else:
                     if out is None or out.shape == shape:
                         if executor is None and type(out) in HOST and HOST.issuperset(map(type, arguments)):
-                            executor = executors.found.get("cpu")
+                            executor = default_executor(1)
                         outs = None if out is None else (out,)
                         return self._run(compiled, arguments, arguments[first], shape, out, outs, executor)
         names, values = self._flat(arguments, keywords)
@@ -414,7 +405,7 @@ class Kernel:
     ) -> Any:
         """Launch the program and return its results, arrays such as like where there is no out."""
         if executor is None:
-            executor = executor_of(values, outs or ())
+            executor = executor_of((*values, *(outs or ())))
         elif not isinstance(executor, Executor):
             raise DTypeError(
                 f"{self._name}: executor is {executor!r}; expected an Executor, such as hologram.Executor('cpu')"
