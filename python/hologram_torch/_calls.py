@@ -119,11 +119,10 @@ def tensors(what: str, *values: Any) -> list[Tensor]:
             dtype = dtype_beside(value, like.dtype)
             if like.ndim and like.dtype in (torch.float16, torch.bfloat16):
                 dtype = torch.float32  # not rounded before it is used
-            if (
-                not dtype.is_floating_point and dtype != torch.bool and what != "where"
-            ):  # torch.full refuses, as where does
+            exact = what in _EXACT  # torch.full refuses, as they do
+            if not dtype.is_floating_point and dtype != torch.bool and not exact:
                 value = _wrapped(value, dtype)
-            if isinstance(value, float) and what not in _EXACT and abs(value) > torch.finfo(dtype).max:
+            if isinstance(value, float) and not exact and abs(value) > torch.finfo(dtype).max:
                 # Rounded, to ±inf as a rule, as torch does and torch.full does not.
                 found.append(torch.full((), value, dtype=torch.float64, device=like.device).to(dtype))
             else:
