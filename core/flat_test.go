@@ -146,9 +146,10 @@ func TestFlatBeyondEveryNumber(t *testing.T) {
 						numbers = append(numbers, end-uint64(constant)+d, end+d, end-1-d)
 					}
 				}
-				for _, stride := range []int64{1, -2} {
-					b, out := integers(t, ex, 24), integers(t, ex, int64(len(numbers)))
-					x, err := b.View(12, []int64{n}, []int64{stride})
+				for _, stride := range []int64{1, -2, 1 << 14, -1 << 14} { // by the latter bytes wrap, far from the view
+					first := 12 - (n-1)*min(0, stride)
+					b, out := integers(t, ex, 24+(n-1)*max(stride, -stride)), integers(t, ex, int64(len(numbers)))
+					x, err := b.View(first, []int64{n}, []int64{stride})
 					require.NoError(t, err)
 					i, err := ex.Allocate(int64(len(numbers)), typ, true)
 					require.NoError(t, err)
@@ -161,7 +162,7 @@ func TestFlatBeyondEveryNumber(t *testing.T) {
 							at.SetInt64(int64(v))
 						}
 						if at.Add(at, big.NewInt(constant)); at.IsInt64() && at.Int64() >= 0 && at.Int64() < n {
-							want[k] = uint32(12 + at.Int64()*stride)
+							want[k] = uint32(first + at.Int64()*stride)
 						}
 					}
 					require.NoError(t, wait(i.Write(addressOf(data), 0, int64(len(data)))))

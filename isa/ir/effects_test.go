@@ -111,42 +111,50 @@ func TestTheOrderOfEffects(t *testing.T) {
 	}
 }
 
+// loadsLike counts the loads in f that are as a load is where nothing else is.
+func loadsLike(t *testing.T, f *Func, load touch) (found int) {
+	alone := canonical(t, verified(t, "program p\nslot m u8\nslot n u8\nslot a i32\nslot out i32\nparam k u32\nshared 64\nldp.u32 t, k\ncvt.u64.u32 h, t\n"+
+		with(load.code, "x")+"\nstg.i32 vx, out[index]\nexit\n"))
+	var is *Node
+	for _, n := range alone.Body.Nodes {
+		if n.Op == Op(isa.LDG) || n.Op == Op(isa.LDS) {
+			is = n
+		}
+	}
+	require.NotNil(t, is)
+	var look func(r *Region)
+	look = func(r *Region) {
+		for _, n := range r.Nodes {
+			if n.Op == is.Op && n.Mem.Mode == is.Mem.Mode && n.Mem.Offset == is.Mem.Offset {
+				found++
+			}
+			for _, s := range n.Regions {
+				look(s)
+			}
+		}
+	}
+	look(f.Body)
+	return found
+}
+
 // TestLoadsAreSharedUntilSomethingIsWritten loads from one place before and behind
-// each: there is one load left unless that may have written to the place.
+// each, and before a loop and in it, where each comes later in the round: there is one
+// load left unless that may have written to the place.
 func TestLoadsAreSharedUntilSomethingIsWritten(t *testing.T) {
 	for _, load := range touches[:5] {
 		for _, between := range touches {
 			if strings.HasSuffix(between.name, load.name) {
 				continue
 			}
-			f := touching(t, with(load.code, "x"), with(between.code, "w"), with(load.code, "y"))
-			first := canonical(t, verified(t, "program p\nslot m u8\nslot n u8\nslot a i32\nslot out i32\nparam k u32\nshared 64\nldp.u32 t, k\ncvt.u64.u32 h, t\n"+
-				with(load.code, "x")+"\nstg.i32 vx, out[index]\nexit\n"))
-			var is *Node
-			for _, n := range first.Body.Nodes {
-				if n.Op == Op(isa.LDG) || n.Op == Op(isa.LDS) {
-					is = n
-				}
-			}
-			require.NotNil(t, is)
-			found := 0
-			var look func(r *Region)
-			look = func(r *Region) {
-				for _, n := range r.Nodes {
-					if n.Op == is.Op && n.Mem.Mode == is.Mem.Mode && n.Mem.Offset == is.Mem.Offset {
-						found++
-					}
-					for _, s := range n.Regions {
-						look(s)
-					}
-				}
-			}
-			look(f.Body)
 			want := 1
 			if meet(between.writes, load.reads[:1]) {
 				want = 2
 			}
-			require.Equal(t, want, found, "%s before and behind %s\n%v", load.name, between.name, f)
+			x, w, y := with(load.code, "x"), with(between.code, "w"), with(load.code, "y")
+			f := touching(t, x, w, y)
+			require.Equal(t, want, loadsLike(t, f, load), "%s before and behind %s\n%v", load.name, between.name, f)
+			f = touching(t, x, "loop times, round", y, w, "round:")
+			require.Equal(t, want, loadsLike(t, f, load), "%s before a loop and in it, before %s\n%v", load.name, between.name, f)
 		}
 	}
 }

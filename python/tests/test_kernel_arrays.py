@@ -208,6 +208,8 @@ def test_any_name_of_an_argument() -> None:
         f = written(f"def f({name}, {name}_, other): return {name} + 2 * {name}_, {name} * other", f"<{name}>")
         first, second = hologram.kernel(f)(x, x * 3, 5)
         assert (first.tolist(), second.tolist()) == ([7, 7], [5, 5])
+        f = written(f"def f({name}__, {name}_, {name}): return {name} + 2 * {name}_ + 4 * {name}__", f"<{name}_>")
+        assert hologram.kernel(f)(x, x * 3, x * 5).tolist() == [15, 15]
     both = written("def f(out_, out0, out1, out0_): return out_ + out0, out1 - out0_", "<outs>")
     assert [r.tolist() for r in hologram.kernel(both)(x, x, x * 9, x * 2)] == [[2, 2], [7, 7]]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import gc
+import itertools
 import json
 import math
 import sys
@@ -140,6 +141,18 @@ def test_layouts(host: hg.Executor) -> None:
             assert flags.f_contiguous if kept else flags.c_contiguous
     rank8 = np.ones((1, 2) * 4, F32)
     assert ops.vector_add(rank8, rank8).shape == rank8.shape
+
+
+def test_operands_of_several_orders() -> None:
+    """The result keeps the order of those of its shape if they have one, as numpy's do, and else is row-major."""
+    x = np.arange(60, dtype=F32).reshape(3, 4, 5)
+    whole = [x, np.asfortranarray(x), np.ascontiguousarray(x.transpose(1, 0, 2)).transpose(1, 0, 2)]
+    for one, other in itertools.product(whole, [*whole, x[0], 2.0]):
+        for a, b in ((one, other), (other, one)):
+            made = ops.vector_sub(a, b)
+            assert np.array_equal(made, a - b)
+            orders = {each.strides for each in (a, b) if np.shape(each) == x.shape}
+            assert made.strides == (orders.pop() if len(orders) == 1 else x.strides)
 
 
 def test_what_is_no_array_of_numpy_s_gives_one(host: hg.Executor) -> None:
@@ -353,6 +366,17 @@ def test_a_result_is_the_caller_s_alone(host: hg.Executor) -> None:
         ops.vector_add(host.wrap(x), x)
     gc.collect()
     assert (sys.getrefcount(x), sys.getrefcount(f32), native.object_count()) == (before, types, objects)
+
+
+def test_numbers_are_let_go() -> None:
+    """Those of numpy, whose values C reads in place."""
+    x = np.ones(4, F32)
+    for number in (F32(2.5), np.float64(2.5), np.float16(2.5), np.int64(300), np.uint8(200)):
+        before = sys.getrefcount(number)
+        for _ in range(20):
+            ops.scalar_mul(x, scalar=number)
+            ops.fill(x, number)
+        assert sys.getrefcount(number) == before, repr(number)
 
 
 def test_threads_share_the_executor() -> None:

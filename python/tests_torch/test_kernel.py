@@ -89,6 +89,13 @@ def polar(x, y):
 
 
 @ht.kernel
+def again(x, y):
+    """Results that are one value, and one that is an argument."""
+    z = hg.sin(x) * y
+    return z, x, z
+
+
+@ht.kernel
 def every(x, y):
     """Each instruction that has a derivative, in one expression or another."""
     a = hg.exp(x) + hg.exp2(y) + hg.expm1(x * y) + hg.log(x) + hg.log2(y) + hg.log10(x) + hg.log1p(y)
@@ -110,6 +117,7 @@ CASES: dict[str, Any] = {
     "while": (newton, lambda: (numbers(7),)),
     "while with continue": (doubled, lambda: (numbers(7), numbers(7) + 1)),
     "several": (lambda x, y: (polar(x, y)[0], polar(x, y)[2]), lambda: (numbers(5), numbers(5))),
+    "one value twice": (again, lambda: (numbers(5), numbers(5))),
     "every": (every, lambda: (numbers(30), numbers(30))),
 }
 

@@ -80,6 +80,23 @@ def test_steps(kind: str, dtype: torch.dtype) -> None:
                 torch.testing.assert_close(found, expected, rtol=min(tolerance, 2e-6), atol=min(tolerance, 2e-7))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_state_that_was_looked_at_is_not_there_yet(kind: str) -> None:
+    """To look for one makes an empty one."""
+    name, options = KINDS[kind]
+    found = []
+    for module in (optim, torch.optim):
+        params = [torch.nn.Parameter(torch.ones(3)) for _ in range(2)]
+        optimizer = getattr(module, name)(params, **options)
+        assert not optimizer.state[params[0]]
+        for round in range(2):
+            for p in params:
+                p.grad = torch.full((3,), 1.0 + round)
+            optimizer.step()
+        found.append(params)
+    torch.testing.assert_close(found[0], found[1])
+
+
 def test_closures_schedulers_and_groups() -> None:
     ours, theirs = parameters(), parameters()
     losses = []
