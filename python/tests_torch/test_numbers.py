@@ -176,3 +176,23 @@ def test_integers_of_more_than_64_bits_are_no_infinities() -> None:
             for functions in (F, torch):
                 with pytest.raises(OverflowError, match="too big"):
                     getattr(functions, name)(torch.ones(2, dtype=dtype), 2**200)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64])
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "where"])
+def test_integers_that_a_dtype_has_not(name: str, dtype: torch.dtype) -> None:
+    """Numbers wrap beside integers where they do in torch, and are refused where torch refuses them."""
+    x = torch.arange(3).to(dtype)
+    front = (torch.tensor([True, False, True]),) if name == "where" else ()
+    for n in (127, 128, 255, 1000, -129, 2**31, 2**40 + 3, 2**63 - 1, -(2**63), 2**64, -(2**63) - 1, 2**70):
+        outcomes = []
+        for library in (torch, F):
+            try:
+                outcomes.append(getattr(library, name)(*front, x, n))
+            except (OverflowError, RuntimeError) as e:
+                outcomes.append(type(e))
+        want, found = outcomes
+        if isinstance(want, torch.Tensor):
+            assert isinstance(found, torch.Tensor) and torch.equal(found, want), n
+        else:
+            assert found is want, n

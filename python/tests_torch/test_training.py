@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import itertools
-import json
 import math
 import os
 import re
@@ -366,35 +365,6 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     for named in ({"epochs": 0}, {"epochs": 1, "every": 0}, {"epochs": 1, "log_every": -1}):
         with pytest.raises(ValueError, match="expected 1 or more"):
             training.fit(*arguments, **named)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("state", "said"),
-    [
-        (None, "'state' is missing"),
-        ("{", "Expecting property name"),
-        ("[" * 100000, "recursion"),
-        ({"tensor": "z", "device": "cpu"}, "'z' is missing"),
-        ({"tensor": "q"}, "'device' is missing"),
-        ({"tensor": "q", "device": "rubbish"}, "rubbish"),
-        ({"tensor": "q", "device": 1.5}, ""),
-        ({"tensor": ["q"], "device": "cpu"}, "unhashable"),
-        ({"items": [1]}, "cannot unpack"),
-        ({"items": [[[1], 2]]}, "unhashable"),
-        ({}, "'items' is missing"),
-        (3, "it holds a int"),
-        ({"tensor": "q", "device": "cpu"}, "it holds a Tensor"),
-    ],
-)
-def test_files_that_are_damaged(tmp_path: Path, state: Any, said: str) -> None:
-    from safetensors.torch import save_file
-
-    described = {"format": training._FORMAT}
-    if state is not None:
-        described["state"] = state if isinstance(state, str) else json.dumps(state)
-    save_file({"q": torch.ones(2)}, tmp_path / "bad", metadata=described)
-    with pytest.raises(ValueError, match=f"^load: .*bad is damaged.*{said}"):
-        training.load(tmp_path / "bad")
 
 
 def test_what_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
