@@ -37,7 +37,8 @@ func (r reduction) plan(t isa.Type, rows, cols, processors int64) (*kernels.Plan
 	p := &kernels.Plan{}
 	from, in, acc := kernels.Binding{Operand: 0, Type: t}, t, kernels.Accumulator(t)
 	for {
-		if s, ok := shapeFor(acc, rows, cols, processors, 32, mostRegisters); ok {
+		if s, ok := shapeFor(acc, rows, cols, processors, together, mostRegisters); ok {
+			s = s.words(in, rows, processors)
 			if ceil(rows, s.rows) > maxBlocks {
 				return nil, nil
 			}
@@ -61,6 +62,35 @@ func (r reduction) plan(t isa.Type, rows, cols, processors int64) (*kernels.Plan
 		p.Steps = append(p.Steps, step(v, rows*chunks, []kernels.Binding{from, to}, cols, chunks))
 		from, in, cols = to, acc, chunks
 	}
+}
+
+// together is how many elements a lane may hold of several rows.
+const together = 32
+
+// fewElements is how many elements of a row a lane has at least where it loads them by words: a
+// sum then combines lanes once for each element of a word.
+const fewElements = 8
+
+// words has lanes load elements of less than 32 bits by words where the shape is exact, and so
+// many more of them that as many bytes are under way as of wider ones: by fewer lanes where a
+// row has a partial each, of more rows where it has a warp.
+func (s shape) words(t isa.Type, rows, processors int64) shape {
+	beside := int64(4 / t.Size())
+	for s.lanes > warp && s.elements*beside > exactRegisters {
+		beside /= 2
+	}
+	if !s.exact || beside < 2 || s.lanes == warp && (s.elements < fewElements || s.elements%beside != 0) {
+		return s
+	}
+	s.beside = beside
+	if s.lanes > warp {
+		s.lanes, s.elements = s.lanes/beside, s.elements*beside
+		return s
+	}
+	for 2*s.rows*s.elements <= together*beside && rows%(2*s.rows) == 0 && rows >= 2*s.rows*fullBlocks*processors {
+		s.rows *= 2
+	}
+	return s
 }
 
 // tile reduces rows that a block holds.

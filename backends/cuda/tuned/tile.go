@@ -6,8 +6,10 @@ import (
 	"github.com/hologram-project/hologram/isa"
 )
 
-// A tile is what a block holds of a matrix: s.rows rows, whole. Element
-// lane + lanes·j of row r is register x<r>_<j>, and row<r> the row's number. Of a
+// A tile is what a block holds of a matrix: s.rows rows, whole. Register x<r>_<j> has
+// element j of the lane's in row r: that at lane + lanes·j, or, where a lane has s.beside
+// elements side by side, at v + beside·(lane + lanes·u), j being v + beside·u. row<r> is
+// the row's number. Of a
 // shape that is not exact, there stands the last column's element beyond the end of
 // a row, which notin says of a lane's last element, and the last row's beyond that.
 
@@ -19,7 +21,7 @@ func (w *writer) tile(s shape) {
 	size := int64(w.t.Size())
 	if s.exact {
 		w.line("block %d\n  sreg q, lane.x\n  sreg b, block.x\n  cvt.u64.u32 q, q\n  cvt.u64.u32 row0, b\n  mul.u64 row0, row0, %d", s.lanes, s.rows)
-		w.line("  mul.u64 at, row0, %d\n  add.u64 at, at, q\n  mul.u64 at, at, %d", s.lanes*s.elements, size)
+		w.line("  mul.u64 at, row0, %d\n  mul.u64 k, q, %d\n  add.u64 at, at, k\n  mul.u64 at, at, %d", s.lanes*s.elements, s.beside, size)
 		for r := int64(1); r < s.rows; r++ {
 			w.line("  add.u64 row%d, row0, %[1]d", r)
 		}
@@ -65,7 +67,8 @@ func (w *writer) each(r int64, s shape, f func(j int64, offset string)) {
 	size := int64(w.t.Size())
 	for j := range s.elements {
 		if s.exact {
-			f(j, fmt.Sprintf("at + %d", (r*s.elements+j)*s.lanes*size))
+			v := j % s.beside
+			f(j, fmt.Sprintf("at + %d", ((r*s.elements+j-v)*s.lanes+v)*size))
 		}
 	}
 	if s.exact {
@@ -107,19 +110,23 @@ func (w *writer) combineOf(combine string, s shape, to string, made func(j int64
 	each := chunk / s.lanes    // elements of a lane in a chunk
 	var chunks []string
 	for c := range ceil(s.elements, each) {
-		var parts []string
+		parts := make([][]string, s.beside) // by where they lie side by side
 		for j := c * each; j < min((c+1)*each, s.elements); j++ {
 			p := fmt.Sprintf("%s_%d_%d", to, c, j%side)
 			if k := j - c*each; k < side {
 				w.line("  mov.%v %s, %s", w.acc, p, made(j))
-				parts = append(parts, p)
+				parts[j%s.beside] = append(parts[j%s.beside], p)
 			} else {
 				w.line("  add.%v %s, %s, %s", w.acc, p, p, made(j))
 			}
 		}
-		p := w.tree("add", parts)
-		w.line("  block_reduce_add.%v %s, %s", w.acc, p, p)
-		chunks = append(chunks, p)
+		var z []string
+		for _, parts := range parts {
+			p := w.tree("add", parts)
+			w.line("  block_reduce_add.%v %s, %s", w.acc, p, p)
+			z = append(z, p)
+		}
+		chunks = append(chunks, w.tree("add", z))
 	}
 	w.line("  mov.%v %s, %s", w.acc, to, w.tree("add", chunks))
 }

@@ -108,9 +108,9 @@ type shape struct {
 // long, for exact registers if the shape is exact.
 func shapeFor(t isa.Type, rows, cols, processors, together, exact int64) (s shape, ok bool) {
 	size := ceil(int64(t.Size()), 4)
-	s = shape{lanes: warp, elements: ceil(cols, warp), rows: 1}
+	s = shape{lanes: warp, elements: ceil(cols, warp), rows: 1, beside: 1}
 	if s.elements*size > warpRegisters {
-		s = shape{lanes: partials, elements: ceil(cols, partials), rows: 1}
+		s = shape{lanes: partials, elements: ceil(cols, partials), rows: 1, beside: 1}
 	}
 	if n := s.elements * size; n > exact || n > mostRegisters && cols%partials != 0 {
 		return shape{}, false
