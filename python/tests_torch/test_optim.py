@@ -97,24 +97,6 @@ def test_a_state_that_was_looked_at_is_not_there_yet(kind: str) -> None:
     torch.testing.assert_close(found[0], found[1])
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if "Adam" in kind])
-def test_groups_whose_steps_differ(kind: str) -> None:
-    """Each group goes by the counts of its own parameters, as where one is added later."""
-    name, options = KINDS[kind]
-    results = []
-    for module in (optim, torch.optim):
-        params = [torch.nn.Parameter(torch.full((3,), 1.0 + i)) for i in range(4)]
-        optimizer = getattr(module, name)(params[:1], **options)
-        for round in range(6):
-            if round in (2, 3):
-                optimizer.add_param_group({"params": params[1:3] if round == 2 else params[3:]})
-            for p in params:
-                p.grad = torch.tensor([1.0, -2.0, 0.5]) * (1 + round)
-            optimizer.step()
-        results.append([*params, *[optimizer.state[p]["step"] for p in params]])
-    torch.testing.assert_close(results[0], results[1])
-
-
 def test_closures_schedulers_and_groups() -> None:
     ours, theirs = parameters(), parameters()
     losses = []
