@@ -39,21 +39,22 @@ var Gemm = &Op{
 		b, err := stored(t, "gemm: trans_b", d[2], d[1], d[4])
 		return []Layout{a, b, Packed(t, d[0], d[1])}, 0, err
 	},
-	shapes: func(l []Layout, _ int) (*Plan, error) { return gemmOf(l, fewLanes) },
-	whole:  func(l []Layout) (*Plan, error) { return gemmOf(l, 0) },
-	result: func(l []Layout, _ int) ([]int64, error) { return matmulShape(l) },
+	shapes:  func(l []Layout, _ int) (*Plan, error) { return gemmOf(l, fewLanes, ProductChunk) },
+	product: gemmOf,
+	result:  func(l []Layout, _ int) ([]int64, error) { return matmulShape(l) },
 }
 
-// PlanProduct is Gemm.PlanShapes for a device on which results of fewer than few
-// elements keep too little of it at work, so that k is split. The bits are the same.
-func PlanProduct(l []Layout, few int64) (*Plan, error) { return gemmOf(l, few) }
+// PlanProduct is PlanShapes of Gemm or Matvec for a device on which results of fewer
+// than few elements keep too little of it at work, so that k is split, into parts of a
+// multiple of ProductChunk. The bits are the same where part is ProductChunk.
+func PlanProduct(op *Op, l []Layout, few, part int64) (*Plan, error) { return op.product(l, few, part) }
 
-func gemmOf(l []Layout, few int64) (*Plan, error) {
+func gemmOf(l []Layout, few, part int64) (*Plan, error) {
 	l, err := matrices(l)
 	if err != nil {
 		return nil, err
 	}
-	return planProduct("gemm", l, few)
+	return planProduct("gemm", l, few, part)
 }
 
 // matrices makes the vectors of a product matrices, as numpy.matmul does: a of one
@@ -172,7 +173,7 @@ const maxBatches = 65535
 
 // planProduct plans the product of matrices in the last two dimensions of l.
 // Where the result has few elements, k is split into parts.
-func planProduct(op string, l []Layout, few int64) (*Plan, error) {
+func planProduct(op string, l []Layout, few, part int64) (*Plan, error) {
 	m, n, k, batches, err := productSizes(op, l)
 	if err != nil {
 		return nil, err
@@ -192,7 +193,7 @@ func planProduct(op string, l []Layout, few int64) (*Plan, error) {
 			return nil, err
 		}
 	}
-	if err := p.product(op, m, n, k, size, in, c, few); err != nil {
+	if err := p.product(op, m, n, k, size, in, c, few, part); err != nil {
 		return nil, err
 	}
 	if !final.Packed() {
@@ -285,12 +286,11 @@ func (p *Plan) factors(l []Layout, batches []int64) (in [2]factor, size int64, e
 }
 
 // product appends the steps of a stack of size products, of which few is the most
-// elements of the result that have k split.
-func (p *Plan) product(op string, m, n, k, size int64, in [2]factor, c array, few int64) error {
+// elements of the result that have k split, into such parts.
+func (p *Plan) product(op string, m, n, k, size int64, in [2]factor, c array, few, part int64) error {
 	t := c.Type
-	part := int64(maxPart)
-	if m*n*size < few && k <= maxParts*ProductChunk {
-		part = ProductChunk
+	if m*n*size >= few || k > maxParts*part {
+		part = maxPart
 	}
 	part = max(1, min(part, k))
 	parts := max(1, (k+part-1)/part)

@@ -57,8 +57,9 @@ type Op struct {
 	// shapes takes; shapes plans a call on operands with shapes.
 	layouts func(t isa.Type, dims []int64) ([]Layout, int, error)
 	shapes  func(l []Layout, axes int) (*Plan, error)
-	// whole, of products, is shapes without parts of k.
-	whole       func(l []Layout) (*Plan, error)
+	// product, of products, is shapes with k in parts of so many where the result has fewer
+	// than few elements.
+	product     func(l []Layout, few, part int64) (*Plan, error)
 	rowwise     *Rowwise
 	rowPrograms [2]*source                                  // of a Rowwise: of short rows, and of elements
 	result      func(l []Layout, axes int) ([]int64, error) // the last operand's shape, of the others'
@@ -236,13 +237,13 @@ func (op *Op) Program(t isa.Type) (*isa.Verified, error) {
 // that are added up, but where k is beyond all bounds. Nil: PlanShapes' serve as
 // well, and check the operands.
 func (op *Op) Whole(l []Layout) (*Plan, error) {
-	if op.whole == nil {
+	if op.product == nil {
 		return nil, nil
 	}
 	if _, err := op.checkShapes(l, -1); err != nil {
 		return nil, err
 	}
-	return op.whole(l)
+	return op.product(l, 0, ProductChunk)
 }
 
 // Plan returns the steps of a call on elements of type t. dims has the sizes

@@ -24,8 +24,8 @@ var Matvec = &Op{
 		a, err := stored(t, "matvec: trans_a", d[0], d[1], d[2])
 		return []Layout{a, Packed(t, d[1]), Packed(t, d[0])}, 0, err
 	},
-	shapes: func(l []Layout, _ int) (*Plan, error) { return matvecOf(l, fewLanes) },
-	whole:  func(l []Layout) (*Plan, error) { return matvecOf(l, 0) },
+	shapes:  func(l []Layout, _ int) (*Plan, error) { return matvecOf(l, fewLanes, ProductChunk) },
+	product: matvecOf,
 	result: func(l []Layout, _ int) ([]int64, error) {
 		l, err := columns(l)
 		if err != nil {
@@ -39,12 +39,12 @@ var Matvec = &Op{
 	},
 }
 
-func matvecOf(l []Layout, few int64) (*Plan, error) {
+func matvecOf(l []Layout, few, part int64) (*Plan, error) {
 	l, err := columns(l)
 	if err != nil {
 		return nil, err
 	}
-	return planProduct("matvec", l, few)
+	return planProduct("matvec", l, few, part)
 }
 
 // columns makes the vectors of a product matrices of one column. Errors of sizes

@@ -186,7 +186,7 @@ func (d *device) PlanShapes(op *kernels.Op, l []kernels.Layout, axes int) (*kern
 
 // shape is what plans depend on.
 func (d *device) shape() tuned.Device {
-	return tuned.Device{Processors: int64(d.processors), Meet: d.meets(), Most: d.most}
+	return tuned.Device{Processors: int64(d.processors), Units: d.modern(), Meet: d.meets(), Most: d.most}
 }
 
 // meets is how many blocks can meet, 0 if none: in clusters, of as many as is promised for

@@ -35,7 +35,7 @@ func TestProducts(t *testing.T) {
 							}
 							return l
 						}
-						plan, err := kernels.PlanProduct([]kernels.Layout{stored(d[0], d[2], flags&1), stored(d[2], d[1], flags>>1), stored(d[0], d[1], 0)}, few)
+						plan, err := kernels.PlanProduct(kernels.Gemm, []kernels.Layout{stored(d[0], d[2], flags&1), stored(d[2], d[1], flags>>1), stored(d[0], d[1], 0)}, few, kernels.ProductChunk)
 						require.NoError(t, err)
 						step := plan.Steps[0]
 						require.NotNil(t, kernels.ProductOf(step.Program))

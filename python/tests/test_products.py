@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from orders import fma, ordered_product
@@ -33,25 +35,64 @@ def test_gemm(ex: hg.Executor, shape: tuple[int, int, int], trans: tuple[bool, b
     assert out.to_numpy().tobytes() == fma(np.float32(0.7), c, t).tobytes()
 
 
+def within_bound(c: Any, a: Any, b: Any, before: Any = None, alpha: float = 1, beta: float = 0) -> bool:
+    """|c − exact| ≤ k·2⁻²³·Σ|ab| + 1 ULP of c; with alpha and beta, of what they make of it."""
+    x, y, found = a.astype(np.float64), b.astype(np.float64), c.astype(np.float64)
+    exact = alpha * (x @ y) + (0 if before is None else beta * before.astype(np.float64))
+    ulp = np.exp2(np.floor(np.log2(np.abs(found) + 1e-30)) - (10 if c.dtype == np.float16 else 7))
+    return bool((np.abs(found - exact) <= abs(alpha) * x.shape[1] * 2.0**-23 * (np.abs(x) @ np.abs(y)) + ulp).all())
+
+
 @pytest.mark.parametrize("name", ["f16", "bf16"])
-def test_16_bit_products_keep_their_bound(ex: hg.Executor, name: str) -> None:
-    """|c − exact| ≤ k·2⁻²³·Σ|ab| + 1 ULP of c."""
-    m, n, k = 3, 4, 1500
-    a, b = numbers(name, m * k, 1).reshape(m, k), numbers(name, k * n, 2).reshape(k, n)
+@pytest.mark.parametrize("trans", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize(
+    "shape",
+    [(3, 4, 1500), (1, 1, 1), (1, 64, 64), (8, 8, 16), (17, 33, 65), (64, 64, 513), (31, 200, 24), (130, 260, 1096)],
+)
+def test_16_bit_products_keep_their_bound(
+    ex: hg.Executor, name: str, trans: tuple[bool, bool], shape: tuple[int, int, int]
+) -> None:
+    m, n, k = shape
+    a, b, c = (numbers(name, r * s, i + 1).reshape(r, s) for i, (r, s) in enumerate(((m, k), (k, n), (m, n))))
+    left, right = (ex.from_numpy(np.ascontiguousarray(x.T if t else x)) for x, t in zip((a, b), trans))
     out = ex.allocate(m * n, name)
-    ops.gemm(ex, ex.from_numpy(a), ex.from_numpy(b), out, m, n, k)
-    x, y = a.astype(np.float64), b.astype(np.float64)
-    c = out.to_numpy().reshape(m, n).astype(np.float64)
-    ulp = np.exp2(np.floor(np.log2(np.abs(c))) - (10 if name == "f16" else 7))
-    assert (np.abs(c - x @ y) <= k * 2.0**-23 * (np.abs(x) @ np.abs(y)) + ulp).all()
+    ops.gemm(ex, left, right, out, m, n, k, trans_a=trans[0], trans_b=trans[1])
+    assert within_bound(out.to_numpy().reshape(m, n), a, b)
+    out = ex.from_numpy(c)
+    ops.gemm(ex, left, right, out, m, n, k, trans_a=trans[0], trans_b=trans[1], alpha=0.5, beta=-2)
+    assert within_bound(out.to_numpy().reshape(m, n), a, b, c, 0.5, -2)
 
 
-def test_a_row_is_the_same_in_every_batch(ex: hg.Executor) -> None:
+@pytest.mark.parametrize("name", ["f16", "bf16"])
+def test_16_bit_products_of_parts_of_arrays_and_stacks(ex: hg.Executor, name: str) -> None:
+    """Rows that are apart, begin at odd places, or lie backwards; stacks of matrices."""
+    a, b = numbers(name, 40 * 50, 1).reshape(40, 50), numbers(name, 50 * 44, 2).reshape(50, 44)
+
+    def part(x: Any, *slices: slice) -> Any:
+        """The part of a matrix as a view of a Buffer."""
+        y, size = x[slices], x.itemsize
+        offset = y.__array_interface__["data"][0] - x.__array_interface__["data"][0]
+        return ex.from_numpy(x.ravel()).view(y.shape, strides=[s // size for s in y.strides], offset=offset // size)
+
+    for rows, products, cols in (
+        (slice(1, 38), slice(3, 40), slice(0, 44)),
+        (slice(0, 40, 2), slice(0, 48), slice(8, 40)),
+        (slice(0, 33), slice(1, 49, 3), slice(1, 44, 2)),
+    ):
+        x, y = part(a, rows, products), part(b, products, cols)
+        assert within_bound(ops.gemm(x, y).to_numpy(), a[rows, products], b[products, cols])
+    stack, other = numbers(name, 3 * 20 * 24, 3).reshape(3, 20, 24), numbers(name, 3 * 24 * 17, 4).reshape(3, 24, 17)
+    c = ops.gemm(ex.from_numpy(stack), ex.from_numpy(other)).to_numpy()
+    assert all(within_bound(c[i], stack[i], other[i]) for i in range(3))
+
+
+@pytest.mark.parametrize("name", ["f32", "f16", "bf16"])
+def test_a_row_is_the_same_in_every_batch(ex: hg.Executor, name: str) -> None:
     k, n = 1100, 200
-    a, b = numbers("f32", 100 * k, 1).reshape(100, k), ex.from_numpy(numbers("f32", k * n, 2))
+    a, b = numbers(name, 1000 * k, 1).reshape(1000, k), ex.from_numpy(numbers(name, k * n, 2))
     rows = set()
-    for m in (1, 2, 7, 100):  # the last doesn't split k
-        c = ex.allocate(m * n)
+    for m in (1, 2, 7, 100, 1000):  # the last don't split k
+        c = ex.allocate(m * n, name)
         ops.gemm(ex, ex.from_numpy(a[:m]), b, c, m, n, k)
         rows.add(c.to_numpy()[:n].tobytes())
     assert len(rows) == 1

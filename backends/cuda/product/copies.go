@@ -180,9 +180,13 @@ func (x *text) turnsAt(turns []turn, p int) {
 	}
 }
 
-// piece copies the next pieces, if there are any, to the stage at %to, but for what
+// copyPiece copies the next pieces, if there are any, to the stage at %to, but for what
 // is to be turned later.
-func (x *text) piece(label string, later bool) {
+func (x *text) copyPiece(label string, later bool) {
+	if units(x.Type) {
+		x.unitPiece(label)
+		return
+	}
 	copies := func(f string, w walk, n, base int) {
 		if !later || w != turned {
 			x.copies(f, w, n, base, w != turned) // where rows may be beyond the matrix
@@ -229,7 +233,7 @@ func (x *text) fill() {
 	x.line("mov.b32 %%from, 0;")
 	x.line("mov.b32 %%rounds, %d;", x.stages-1)
 	x.label("fill")
-	x.piece("fill", false)
+	x.copyPiece("fill", false)
 	x.line("sub.u32 %%rounds, %%rounds, 1;")
 	x.line("setp.ne.u32 %%p, %%rounds, 0;")
 	x.line("@%%p bra fill;")

@@ -14,3 +14,6 @@ func PollAfter(chunks int) (restore func()) {
 	polled = chunks
 	return func() { polled = saved }
 }
+
+// HasRegisters reports whether a lane of the form has enough.
+func (f Form) HasRegisters() bool { return f.registers() }

@@ -101,7 +101,7 @@ func newMachine(text string) *machine {
 	return m
 }
 
-var sizes = map[string]int{"u32": 4, "s32": 4, "b32": 4, "f32": 4, "u64": 8, "s64": 8, "b64": 8, "f64": 8}
+var sizes = map[string]int{"b16": 2, "u16": 2, "f16": 2, "bf16": 2, "u32": 4, "s32": 4, "b32": 4, "f32": 4, "u64": 8, "s64": 8, "b64": 8, "f64": 8}
 
 func (m *machine) register(name string) int {
 	n, ok := m.names[name]
@@ -198,6 +198,10 @@ func (m *machine) block(at [3]uint32, threads, shared int) (err error) {
 		}
 		in := &m.code[pc]
 		next, jumps := pc+1, 0
+		if m.warps(all, in, touch) {
+			pc = next
+			continue
+		}
 		for i, t := range all {
 			if in.guard > 0 && t.get(in.guard) == 0 {
 				continue
@@ -278,13 +282,18 @@ func (t *thread) value(o *operand) uint64 {
 	return o.number
 }
 
-// memory is n bytes of global memory.
+// memory is n bytes of global memory, at a multiple of n.
 func (m *machine) memory(at uint64, n int) []byte {
+	if at%uint64(n) != 0 {
+		panic(fmt.Sprintf("address %#x is no multiple of %d", at, n))
+	}
+	return m.bytes(at, n)
+}
+
+// bytes is n bytes of global memory.
+func (m *machine) bytes(at uint64, n int) []byte {
 	for first, b := range m.global {
 		if at >= first && at+uint64(n) <= first+uint64(len(b)) {
-			if at%uint64(n) != 0 {
-				panic(fmt.Sprintf("address %#x is no multiple of %d", at, n))
-			}
 			return b[at-first:][:n]
 		}
 	}
@@ -313,7 +322,10 @@ func fma(t string, a, b, c uint64) uint64 {
 func (m *machine) do(i int, t *thread, in *instruction, touch func(t, from, n int, write bool)) {
 	parts, typ, size := in.parts, in.typ, in.size
 	cut := func(v uint64) uint64 {
-		if size == 4 {
+		switch size {
+		case 2:
+			return uint64(uint16(v))
+		case 4:
 			return uint64(uint32(v))
 		}
 		return v
@@ -329,6 +341,7 @@ func (m *machine) do(i int, t *thread, in *instruction, touch func(t, from, n in
 	f32 := func(v uint64) float32 { return math.Float32frombits(uint32(v)) }
 	f64 := math.Float64frombits
 	switch {
+	case m.halves(t, in):
 	case parts[0] == "mov":
 		set(get(1))
 	case parts[0] == "fma":
@@ -364,6 +377,10 @@ func (m *machine) do(i int, t *thread, in *instruction, touch func(t, from, n in
 		set(get(1) / get(2))
 	case parts[0] == "rem":
 		set(get(1) % get(2))
+	case in.op == "min.s32":
+		set(uint64(min(int32(get(1)), int32(get(2)))))
+	case in.op == "max.s32":
+		set(uint64(max(int32(get(1)), int32(get(2)))))
 	case parts[0] == "min":
 		set(min(get(1), get(2)))
 	case in.op == "and.pred":
@@ -374,6 +391,8 @@ func (m *machine) do(i int, t *thread, in *instruction, touch func(t, from, n in
 		set(get(1) ^ get(2))
 	case parts[0] == "shr":
 		set(get(1) >> get(2))
+	case parts[0] == "shl":
+		set(get(1) << get(2))
 	case parts[0] == "selp":
 		v := get(2)
 		if t.value(&in.args[3]) != 0 {
@@ -395,6 +414,8 @@ func (m *machine) do(i int, t *thread, in *instruction, touch func(t, from, n in
 		switch parts[1] {
 		case "lt":
 			holds = less
+		case "le":
+			holds = less || equal
 		case "eq":
 			holds = equal
 		case "ne":
@@ -423,11 +444,7 @@ func (m *machine) do(i int, t *thread, in *instruction, touch func(t, from, n in
 			b = m.memory(at, size*len(to))
 		}
 		for k, r := range to {
-			if size == 4 {
-				t.set(r, uint64(binary.LittleEndian.Uint32(b[4*k:])))
-			} else {
-				t.set(r, binary.LittleEndian.Uint64(b[8*k:]))
-			}
+			t.set(r, cellOf(b[size*k:][:size]))
 		}
 	case parts[0] == "st":
 		at, from := t.value(&in.args[0]), in.args[1].list
@@ -439,17 +456,23 @@ func (m *machine) do(i int, t *thread, in *instruction, touch func(t, from, n in
 			b = m.memory(at, size*len(from))
 		}
 		for k, r := range from {
-			if size == 4 {
-				binary.LittleEndian.PutUint32(b[4*k:], uint32(t.get(r)))
-			} else {
-				binary.LittleEndian.PutUint64(b[8*k:], t.get(r))
-			}
+			var c [8]byte
+			binary.LittleEndian.PutUint64(c[:], t.get(r))
+			copy(b[size*k:][:size], c[:])
 		}
 	case parts[0] == "cp":
 		n := int(in.args[2].number)
-		to, from := t.value(&in.args[0]), m.memory(t.value(&in.args[1]), n)
-		if to%uint64(n) != 0 {
+		real := n // of what is copied; the rest is 0
+		if len(in.args) > 3 {
+			real = int(uint32(t.value(&in.args[3])))
+		}
+		to, at := t.value(&in.args[0]), t.value(&in.args[1])
+		if to%uint64(n) != 0 || real > 0 && at%uint64(n) != 0 {
 			panic("misaligned")
+		}
+		from := make([]byte, n)
+		if real > 0 {
+			copy(from, m.bytes(at, real))
 		}
 		touch(i, int(to), n, true)
 		t.open = append(t.open, func() {

@@ -1,7 +1,8 @@
 // Package product has the matrix products of the library in PTX of our own, in
 // the written order, with tiles in shared memory that are copied while others are
 // multiplied. It stands in for launches of kernels.Gemm's programs: Match says
-// for which, and Text is the code.
+// for which, and Text is the code. Those of 16-bit floats are multiplied by matrix
+// units, whose order within sixteen products is their own; see units.go.
 //
 // A block makes a tile of C. Its warps stand WM × WN over the tile, the lanes of a
 // warp 4 × 8, and a lane has TM × TN elements, in groups of 16 bytes, so that
@@ -15,12 +16,13 @@ import (
 	"math/bits"
 
 	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/cuda/tuned"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/kernels"
 )
 
 // Version is the code's, a part of cache keys: it changes with Text.
-const Version = "product/4"
+const Version = "product/5"
 
 // tile is a shape of blocks. How fast each is was measured on an H200.
 type tile struct {
@@ -29,6 +31,8 @@ type tile struct {
 	worth, alone               float64 // its speed beside the fastest's, and a block's beside that when it is alone
 }
 
+// rows and cols are the tile's: of matrix units, which multiply 16 rows by 8 columns for
+// a warp, of whose results a lane has four, too.
 func (t *tile) rows() int    { return t.wm * 4 * t.tm }
 func (t *tile) cols() int    { return t.wn * 8 * t.tn }
 func (t *tile) threads() int { return 32 * t.wm * t.wn }
@@ -49,6 +53,8 @@ var tiles = map[isa.Type][]tile{
 		{2, 2, 8, 4, 8, 3, 3, 1, 0.75},
 		{2, 1, 4, 2, 16, 3, 8, 0.5, 0.7},
 	},
+	isa.F16:  unitTiles,
+	isa.BF16: unitTiles,
 }
 
 // time is how long a multiprocessor is at work on so many blocks, in FMAs.
@@ -58,7 +64,11 @@ func (t *tile) time(f Form, blocks uint64) float64 {
 		together := min(blocks, uint64(t.blocks))
 		speed *= t.alone + (1-t.alone)*float64(together-1)/float64(t.blocks-1)
 	}
-	work := float64(t.rows()*t.cols()) + turning[f.A]*float64(t.rows()) + turning[f.B]*float64(t.cols())
+	cost := &turning
+	if units(f.Type) {
+		cost = &gathering
+	}
+	work := float64(t.rows()*t.cols()) + cost[f.A]*float64(t.rows()) + cost[f.B]*float64(t.cols())
 	return float64(blocks) * work / speed
 }
 
@@ -137,13 +147,49 @@ func btoi(b bool) int {
 
 // turning is what it costs to turn an element of a row that lies along k, beside an
 // FMA.
-var turning = [...]float64{alongK: 7, turned: 4}
+var turning = [4]float64{alongK: 7, turned: 4}
 
-// fewest is how many rows and columns are worth a tile, and most how many there may be.
-const (
-	fewest = 8
-	most   = 1<<31 - 1
-)
+// most is how many rows and columns there may be.
+const most = 1<<31 - 1
+
+// fewest is how many rows and columns are worth a tile. Of a product by matrix units
+// all are: by the program an element would have other bits in a batch than alone.
+func (f Form) fewest() uint64 {
+	if units(f.Type) {
+		return 1
+	}
+	return 8
+}
+
+// acc is the type of sums, out that of results: of parts, sums.
+func (f Form) acc() isa.Type {
+	if units(f.Type) {
+		return isa.F32
+	}
+	return f.Type
+}
+
+func (f Form) out() isa.Type {
+	if f.Sums.Split {
+		return f.acc()
+	}
+	return f.Type
+}
+
+// registers reports whether a lane has enough: of matrix units' largest tiles none is
+// left for what gathers, nor for results that are stored one by one.
+func (f Form) registers() bool {
+	t := f.tile()
+	return !units(f.Type) || t.tm*t.tn < 128 || f.Wide && gathering[f.A]+gathering[f.B] == 0
+}
+
+// chunk is how many products are a chain.
+func (f Form) chunk() int {
+	if units(f.Type) {
+		return tuned.UnitChunk
+	}
+	return kernels.ProductChunk
+}
 
 // Match returns the code that a launch of one of the library's programs, p, needs
 // on a device; ok is false where it has to be the program itself: for few rows or columns, and for launches that the library does not make,
@@ -151,24 +197,25 @@ const (
 func Match(p kernels.Product, l *backends.Launch, d Device) (f Form, ok bool) {
 	t := p.T
 	list, known := tiles[t]
-	if !known || p.Acc != t || p.Out != t || p.Scaled == p.Split || len(l.Slots) != 3 || l.Fuel > 0 {
-		return f, false
+	f = Form{Type: t, Sums: p}
+	if !known || p.Acc != f.acc() || p.Out != f.out() || p.Scaled == p.Split || len(l.Slots) != 3 || l.Fuel > 0 {
+		return Form{}, false
 	}
 	s, ok := read(p, l.Params)
-	if !ok || min(s.m, s.n) < fewest || max(s.m, s.n) > most || s.k < 1 || !s.whole(p, l) || !s.within(l, uint64(t.Size())) {
-		return f, false
+	size, result := uint64(t.Size()), uint64(f.out().Size())
+	if !ok || min(s.m, s.n) < f.fewest() || max(s.m, s.n) > most || s.k < 1 || !s.whole(p, l) || !s.within(l, size, result) {
+		return Form{}, false
 	}
-	f = Form{Type: t, Sums: p, Totals: min(s.k, s.part) > kernels.ProductChunk}
-	size := uint64(t.Size())
+	f.Totals = min(s.k, s.part) > uint64(f.chunk())
 	part := s.part * size * uint64(btoi(p.Split)) // a part of k begins so many bytes after the last
-	f.Wide = l.Slots[2].Addr%16 == 0 && s.n%(16/size) == 0 && s.count*size%16 == 0
+	f.Wide = l.Slots[2].Addr%16 == 0 && s.n%(16/result) == 0 && s.count*result%16 == 0
 	found, least := false, 0.0
 	for i := range list {
 		x := f
 		x.Tile = i
-		x.A = list[i].walkOf(l.Slots[0].Addr, s.m, s.aRow, s.aCol, s.aBatch, part, size)
-		x.B = list[i].walkOf(l.Slots[1].Addr, s.n, s.bCol, s.bRow, s.bBatch, part, size)
-		if x.shared() > d.Shared {
+		x.A = list[i].walkOf(t, l.Slots[0].Addr, s.m, s.aRow, s.aCol, s.aBatch, part)
+		x.B = list[i].walkOf(t, l.Slots[1].Addr, s.n, s.bCol, s.bRow, s.bBatch, part)
+		if x.shared() > d.Shared || !x.registers() {
 			continue
 		}
 		g := s.grid(x, l)
@@ -194,7 +241,11 @@ func (f Form) Geometry(l *backends.Launch) Geometry {
 
 // walkOf chooses the walk through a factor of n rows, or columns, step bytes apart,
 // whose products are along bytes apart.
-func (t *tile) walkOf(addr uintptr, n, step, along, batch, part, size uint64) walk {
+func (t *tile) walkOf(typ isa.Type, addr uintptr, n, step, along, batch, part uint64) walk {
+	size := uint64(typ.Size())
+	if units(typ) {
+		return unitWalkOf(addr, n, step, along, batch, part)
+	}
 	switch v := 16 / size; {
 	case along == size && step != size:
 		// Blocks that share a multiprocessor were slower by 2 to 20 %.
@@ -226,15 +277,16 @@ func (s *sizes) whole(p kernels.Product, l *backends.Launch) bool {
 	return s.part > 0 && s.parts == ceil(s.k, s.part) && uint64(l.Grid[1])*bz >= s.parts && (p.Most > kernels.ProductChunk || s.part <= kernels.ProductChunk)
 }
 
-// within says that every access lies in its slot, and at a multiple of its size.
-func (s *sizes) within(l *backends.Launch, size uint64) bool {
+// within says that every access lies in its slot, and at a multiple of its size, which
+// results have of their own.
+func (s *sizes) within(l *backends.Launch, size, result uint64) bool {
 	for _, stride := range []uint64{s.aRow, s.aCol, s.bRow, s.bCol, s.aBatch, s.bBatch} {
 		if stride%size != 0 {
 			return false
 		}
 	}
 	last := s.batch + uint64(l.Grid[2]) - 1
-	in := func(slot int, products ...[2]uint64) bool {
+	in := func(slot int, size uint64, products ...[2]uint64) bool {
 		end := size
 		for _, x := range products {
 			high, low := bits.Mul64(x[0], x[1])
@@ -247,7 +299,7 @@ func (s *sizes) within(l *backends.Launch, size uint64) bool {
 		return l.Slots[slot].Bytes >= 0 && end <= uint64(l.Slots[slot].Bytes)
 	}
 	return s.m*s.n < 1<<56 && s.count < 1<<56 &&
-		in(0, [2]uint64{s.m - 1, s.aRow}, [2]uint64{s.k - 1, s.aCol}, [2]uint64{last, s.aBatch}) &&
-		in(1, [2]uint64{s.n - 1, s.bCol}, [2]uint64{s.k - 1, s.bRow}, [2]uint64{last, s.bBatch}) &&
-		in(2, [2]uint64{last, s.m * s.n * size}, [2]uint64{s.m*s.n - 1, size}, [2]uint64{s.parts - 1, s.count * size})
+		in(0, size, [2]uint64{s.m - 1, s.aRow}, [2]uint64{s.k - 1, s.aCol}, [2]uint64{last, s.aBatch}) &&
+		in(1, size, [2]uint64{s.n - 1, s.bCol}, [2]uint64{s.k - 1, s.bRow}, [2]uint64{last, s.bBatch}) &&
+		in(2, result, [2]uint64{last, s.m * s.n * result}, [2]uint64{s.m*s.n - 1, result}, [2]uint64{s.parts - 1, s.count * result})
 }

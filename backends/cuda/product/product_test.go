@@ -34,6 +34,14 @@ type shape struct {
 	alpha, beta    float64
 }
 
+// accumulator is the type of sums, alpha and beta.
+func accumulator(t isa.Type) isa.Type {
+	if t.Size() == 2 {
+		return isa.F32
+	}
+	return t
+}
+
 // launches returns the launches of a product by the library's plan, and the arrays
 // that they see.
 func launches(t testing.TB, typ isa.Type, s shape) (*kernels.Plan, []*backends.Launch, [][]byte) {
@@ -57,7 +65,7 @@ func launches(t testing.TB, typ isa.Type, s shape) (*kernels.Plan, []*backends.L
 	if s.split {
 		few = 1 << 40
 	}
-	plan, err := kernels.PlanProduct(layouts, few)
+	plan, err := kernels.PlanProduct(kernels.Gemm, layouts, few, kernels.ProductChunk)
 	require.NoError(t, err)
 	random := rand.New(rand.NewPCG(uint64(s.m), uint64(s.n+s.k)))
 	arrays := make([][]byte, 4)
@@ -101,7 +109,7 @@ func launches(t testing.TB, typ isa.Type, s shape) (*kernels.Plan, []*backends.L
 		for _, p := range step.Params {
 			v := p.Value
 			if p.Scalar {
-				v = isa.Convert(typ, isa.F64, math.Float64bits([]float64{s.alpha, s.beta}[v]))
+				v = isa.Convert(accumulator(typ), isa.F64, math.Float64bits([]float64{s.alpha, s.beta}[v]))
 			}
 			l.Params = append(l.Params, v)
 		}
@@ -112,7 +120,7 @@ func launches(t testing.TB, typ isa.Type, s shape) (*kernels.Plan, []*backends.L
 			}
 			addr := uintptr(unsafe.Pointer(unsafe.SliceData(array))) + uintptr(b.Offset)
 			n := b.Shape[0]
-			l.Slots = append(l.Slots, backends.View{Addr: addr, Bytes: n * size, Type: typ, Rank: 1, Shape: [isa.MaxRank]int64{n}, Stride: [isa.MaxRank]int64{1}})
+			l.Slots = append(l.Slots, backends.View{Addr: addr, Bytes: n * int64(b.Type.Size()), Type: b.Type, Rank: 1, Shape: [isa.MaxRank]int64{n}, Stride: [isa.MaxRank]int64{1}})
 		}
 		all = append(all, l)
 	}
@@ -283,7 +291,7 @@ func TestMatchLeavesTheRest(t *testing.T) {
 		_, ok := product.Match(p, &l, h200)
 		require.False(t, ok, name)
 	}
-	for _, typ := range []isa.Type{isa.I32, isa.BF16, isa.F64} {
+	for _, typ := range []isa.Type{isa.I32, isa.BF16, isa.F16, isa.F64} {
 		for _, change := range []func(p *kernels.Product){
 			func(p *kernels.Product) { p.T = typ }, func(p *kernels.Product) { p.Acc = typ }, func(p *kernels.Product) { p.Out = typ },
 		} {

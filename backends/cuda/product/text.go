@@ -6,7 +6,6 @@ import (
 
 	"github.com/hologram-project/hologram/backends/cuda/ptx"
 	"github.com/hologram-project/hologram/isa"
-	"github.com/hologram-project/hologram/kernels"
 )
 
 // How a block's shared memory is divided, in bytes: the stages, each with a piece
@@ -36,8 +35,16 @@ func (f Form) gap(w walk) int {
 	return f.size() * 32 / f.tile().lanes() // the rows that a warp turns together
 }
 
-func (f Form) pieceA() int { return f.row(f.A, f.tile().rows(), f.tile().bk) }
-func (f Form) stage() int  { return f.pieceA() + f.row(f.B, f.tile().cols(), f.tile().bk) }
+// piece is how long one of n rows is.
+func (f Form) piece(w walk, n int) int {
+	if units(f.Type) {
+		return n * f.tile().bk * f.size()
+	}
+	return f.row(w, n, f.tile().bk)
+}
+
+func (f Form) pieceA() int { return f.piece(f.A, f.tile().rows()) }
+func (f Form) stage() int  { return f.pieceA() + f.piece(f.B, f.tile().cols()) }
 func (f Form) totals() int { return f.tile().stages * f.stage() }
 
 func (f Form) shared() int {
@@ -45,15 +52,16 @@ func (f Form) shared() int {
 	if !f.Totals {
 		return f.totals()
 	}
-	return f.totals() + t.threads()*t.tm*t.tn*f.size() + 8
+	return f.totals() + t.threads()*t.tm*t.tn*f.acc().Size() + 8
 }
 
 // text writes code.
 type text struct {
 	Form
 	*tile
-	code strings.Builder
-	regs map[string][]string // names by type
+	code    strings.Builder
+	regs    map[string][]string // names by type
+	gathers bool                // has registers for it
 }
 
 func (x *text) line(format string, args ...any) { fmt.Fprintf(&x.code, "\t"+format+"\n", args...) }
@@ -69,25 +77,30 @@ func (x *text) reg(typ string, names ...string) {
 	}
 }
 
-// t is the suffix of the elements' type, b that of their bits.
-func (x *text) t() string { return x.Type.String() }
+// t is the suffix of the sums' type, of which accs are in 16 bytes.
+func (x *text) t() string { return x.acc().String() }
+func (x *text) accs() int { return 16 / x.acc().Size() }
 
 // Text returns the module of a form, with the entry "atlas". layout is that of the
 // program's launch block.
 func Text(f Form, layout *ptx.Layout) string {
 	x := &text{Form: f, tile: f.tile(), regs: map[string][]string{}}
 	x.prologue(layout)
-	x.start("a", f.A, x.rows(), "%m", "%tile_m", "%a_row", "%a_col")
-	x.start("b", f.B, x.cols(), "%n", "%tile_n", "%b_col", "%b_row")
+	start, chunks, results, align := x.start, x.chunks, x.results, 16
+	if units(f.Type) {
+		start, chunks, results, align = x.unitStart, x.unitChunks, x.unitResults, 128
+	}
+	start("a", f.A, x.rows(), "%m", "%tile_m", "%a_row", "%a_col")
+	start("b", f.B, x.cols(), "%n", "%tile_n", "%b_col", "%b_row")
 	x.fill()
-	x.chunks(layout)
-	x.epilogue(layout)
+	chunks()
+	x.epilogue(layout, results)
 
 	var b strings.Builder
 	b.WriteString(ptx.Header(false, true, false))
-	b.WriteString("\n.extern .shared .align 16 .b8 atlas_shared[];\n")
+	fmt.Fprintf(&b, "\n.extern .shared .align %d .b8 atlas_shared[];\n", align)
 	fmt.Fprintf(&b, ".visible .entry atlas(.param .align 8 .b8 atlas_launch[%d])\n.maxntid %d, 1, 1\n.minnctapersm %d\n{\n", layout.Bytes, x.threads(), x.blocks)
-	for _, typ := range []string{"pred", "b32", "b64", "f32", "f64"} {
+	for _, typ := range []string{"pred", "b16", "b32", "b64", "f32", "f64"} {
 		for names := x.regs[typ]; len(names) > 0; {
 			n := min(len(names), 12)
 			fmt.Fprintf(&b, "\t.reg .%s %s;\n", typ, strings.Join(names[:n], ", "))
@@ -229,7 +242,7 @@ func (x *text) total(v int) int { return x.totals() + v*x.threads()*16 }
 // chunks multiplies: a chain for each chunk of k, whose sums are added up in order.
 // Fragments are loaded a product before they are needed, those of the next piece
 // before the last product of a piece: bk is even.
-func (x *text) chunks(layout *ptx.Layout) {
+func (x *text) chunks() {
 	x.comment("the lane's place in the pieces")
 	x.reg("b32", "a_lane", "b_lane", "a_from", "b_from", "pieces", "mine")
 	for i := range x.tm * x.tn {
@@ -246,13 +259,7 @@ func (x *text) chunks(layout *ptx.Layout) {
 	x.line("mad.lo.u32 %%a_from, %%row, %d, %%shared;", x.size())
 	x.line("mad.lo.u32 %%b_from, %%col, %d, %%shared;", x.size())
 	x.line("add.u32 %%b_from, %%b_from, %d;", x.pieceA())
-	if x.Totals {
-		x.line("mad.lo.u32 %%mine, %%thread, 16, %%shared;")
-		x.line("mov.b32 %%count, 0;")
-		for e := range x.vector() {
-			x.reg(x.t(), fmt.Sprintf("t%d", e))
-		}
-	}
+	x.mine()
 
 	x.arrived()
 	x.stageAt()
@@ -269,15 +276,9 @@ func (x *text) chunks(layout *ptx.Layout) {
 		}
 	}
 
-	x.label("chunk")
-	if x.Totals {
-		x.line("mov.b32 %%pieces, %d;", kernels.ProductChunk/x.bk)
-	}
-	for i := range x.tm * x.tn {
-		x.line("mov.%s %%sum%d, %s;", x.t(), i, x.zero())
-	}
+	x.beginChunk()
 	x.label("piece")
-	x.piece("next", len(turns) > 0)
+	x.copyPiece("next", len(turns) > 0)
 	if len(turns) > 0 {
 		x.line("mov.b32 %%done, 0;")
 	}
@@ -296,15 +297,7 @@ func (x *text) chunks(layout *ptx.Layout) {
 	x.line("sub.u32 %%left, %%left, %d;", x.bk)
 	x.line("setp.eq.u32 %%p, %%left, 0;")
 	x.line("@%%p bra last;")
-	if x.Totals {
-		x.line("sub.u32 %%pieces, %%pieces, 1;")
-		x.line("setp.ne.u32 %%p, %%pieces, 0;")
-		x.line("@%%p bra piece;")
-		x.chunkEnd()
-		x.line("bra chunk;")
-	} else {
-		x.line("bra piece;")
-	}
+	x.pieceEnd()
 	x.label("few")
 	x.multiply(0)
 	x.line("add.u32 %%a_lane, %%a_lane, %d;", x.pitch(x.rows()))
@@ -321,11 +314,52 @@ func (x *text) chunks(layout *ptx.Layout) {
 	x.line("setp.ne.u32 %%p, %%left, 0;")
 	x.line("@%%p bra few;")
 	x.label("last")
+	x.lastChunk()
+}
+
+// lastChunk adds the last chunk's sums to the totals, if there are any.
+func (x *text) lastChunk() {
 	if x.Totals {
 		x.line("setp.eq.u32 %%p, %%count, 0;")
 		x.line("@%%p bra summed;")
 		x.addTotals(false)
 		x.label("summed")
+	}
+}
+
+// beginChunk begins a chunk.
+func (x *text) beginChunk() {
+	x.label("chunk")
+	if x.Totals {
+		x.line("mov.b32 %%pieces, %d;", x.chunk()/x.bk)
+	}
+	for i := range x.tm * x.tn {
+		x.line("mov.%s %%sum%d, %s;", x.t(), i, x.zero())
+	}
+}
+
+// pieceEnd goes on to the next piece, of this chunk or the next.
+func (x *text) pieceEnd() {
+	if !x.Totals {
+		x.line("bra piece;")
+		return
+	}
+	x.line("sub.u32 %%pieces, %%pieces, 1;")
+	x.line("setp.ne.u32 %%p, %%pieces, 0;")
+	x.line("@%%p bra piece;")
+	x.chunkEnd()
+	x.line("bra chunk;")
+}
+
+// mine is where the thread's totals are.
+func (x *text) mine() {
+	if !x.Totals {
+		return
+	}
+	x.line("mad.lo.u32 %%mine, %%thread, 16, %%shared;")
+	x.line("mov.b32 %%count, 0;")
+	for e := range x.accs() {
+		x.reg(x.t(), fmt.Sprintf("t%d", e))
 	}
 }
 
@@ -344,22 +378,26 @@ func (x *text) stageAt() {
 
 // place finds the lane's first row and column in the tile.
 func (x *text) place() {
+	across, v, w := 3, x.vector(), x.vector() // 8 lanes side by side, each with a vector
+	if units(x.Type) {
+		across, v, w = 2, 1, 2
+	}
 	x.line("mov.u32 %%x, %%tid.x;")
 	x.line("and.b32 %%y, %%x, 31;")
-	x.line("shr.u32 %%row, %%y, 3;")
-	x.line("and.b32 %%col, %%y, 7;")
+	x.line("shr.u32 %%row, %%y, %d;", across)
+	x.line("and.b32 %%col, %%y, %d;", 1<<across-1)
 	x.line("shr.u32 %%x, %%x, 5;")
 	x.line("rem.u32 %%y, %%x, %d;", x.wn)
 	x.line("div.u32 %%x, %%x, %d;", x.wn)
-	x.line("mul.lo.u32 %%row, %%row, %d;", x.vector())
-	x.line("mul.lo.u32 %%col, %%col, %d;", x.vector())
+	x.line("mul.lo.u32 %%row, %%row, %d;", v)
+	x.line("mul.lo.u32 %%col, %%col, %d;", w)
 	x.line("mad.lo.u32 %%row, %%x, %d, %%row;", 4*x.tm)
 	x.line("mad.lo.u32 %%col, %%y, %d, %%col;", 8*x.tn)
 }
 
 // zero is the literal that a chain starts from.
 func (x *text) zero() string {
-	if x.Type == isa.F64 {
+	if x.acc() == isa.F64 {
 		return "0d0000000000000000"
 	}
 	return "0f00000000"
@@ -367,7 +405,7 @@ func (x *text) zero() string {
 
 // addTotals adds the totals to the sums, and, if they are to be kept, stores them.
 func (x *text) addTotals(keep bool) {
-	v := x.vector()
+	v := x.accs()
 	for i := range x.tm * x.tn / v {
 		x.line("ld.shared.v%d.%s {%s}, [%%mine+%d];", v, x.t(), list("t", 0, v), x.total(i))
 		for e := range v {
@@ -387,7 +425,7 @@ var polled = 128
 // chunkEnd adds a chunk's sums to the totals, and ends the block if the launch is
 // cancelled.
 func (x *text) chunkEnd() {
-	v := x.vector()
+	v := x.accs()
 	x.comment("a chunk's end")
 	x.line("add.u32 %%count, %%count, 1;")
 	x.line("setp.ne.u32 %%p, %%count, 1;")
@@ -410,11 +448,7 @@ func (x *text) chunkEnd() {
 }
 
 // epilogue makes elements of C of the sums, and stores those that there are.
-func (x *text) epilogue(layout *ptx.Layout) {
-	v := 1
-	if x.Wide {
-		v = x.vector()
-	}
+func (x *text) epilogue(layout *ptx.Layout, results func()) {
 	x.comment("results")
 	x.reg("b64", "step", "at")
 	x.place()
@@ -423,25 +457,52 @@ func (x *text) epilogue(layout *ptx.Layout) {
 	x.line("ld.param.u32 %%m, [atlas_launch+%d];", layout.Param(0))
 	x.line("ld.param.u32 %%n, [atlas_launch+%d];", layout.Param(1))
 	x.line("ld.param.u64 %%c, [atlas_launch+%d];", layout.Base(2))
+	size := x.out().Size()
 	if x.Sums.Batched {
 		x.batch(layout, "u")
 		x.line("mul.wide.u32 %%v, %%m, %%n;")
 		x.line("mul.lo.u64 %%u, %%u, %%v;")
-		x.line("mad.lo.u64 %%c, %%u, %d, %%c;", x.size())
+		x.line("mad.lo.u64 %%c, %%u, %d, %%c;", size)
 	}
 	if x.Sums.Split { // the part's results
 		x.line("mov.u32 %%x, %%ctaid.y;")
 		x.line("cvt.u64.u32 %%u, %%x;")
 		x.line("ld.param.u64 %%v, [atlas_launch+%d];", layout.Param(8+3*btoi(x.Sums.Batched)+2))
 		x.line("mul.lo.u64 %%u, %%u, %%v;")
-		x.line("mad.lo.u64 %%c, %%u, %d, %%c;", x.size())
+		x.line("mad.lo.u64 %%c, %%u, %d, %%c;", size)
 	}
 	x.line("cvt.u64.u32 %%u, %%n;")
-	x.line("mul.lo.u64 %%step, %%u, %d;", x.size())
+	x.line("mul.lo.u64 %%step, %%u, %d;", size)
 	x.line("cvt.u64.u32 %%u, %%row;")
 	x.line("mad.lo.u64 %%c, %%u, %%step, %%c;")
 	x.line("cvt.u64.u32 %%u, %%col;")
-	x.line("mad.lo.u64 %%c, %%u, %d, %%c;", x.size())
+	x.line("mad.lo.u64 %%c, %%u, %d, %%c;", size)
+	if !x.Sums.Split {
+		x.reg(x.t(), "alpha", "beta")
+		cells := 8 + 3*btoi(x.Sums.Batched)
+		x.line("ld.param.%s %%alpha, [atlas_launch+%d];", x.t(), layout.Param(cells))
+		x.line("ld.param.%s %%beta, [atlas_launch+%d];", x.t(), layout.Param(cells+1))
+		for i := range x.tm * x.tn {
+			x.line("mul.rn.%s %%sum%d, %%alpha, %%sum%[2]d;", x.t(), i)
+		}
+	}
+	results()
+	x.line("ret;")
+	if x.Totals {
+		x.label("cancelled")
+		x.line("cp.async.wait_all;")
+		x.line("@%%first mov.b32 %%x, 1;")
+		x.line("@%%first st.volatile.global.u32 [%%record+%d], %%x;", ptx.RecordEnded)
+		x.line("ret;")
+	}
+}
+
+// results adds what beta takes of C, if it does, and stores the sums.
+func (x *text) results() {
+	v := 1
+	if x.Wide {
+		v = x.vector()
+	}
 	column := func(j int) int { // of the lane's element j of a row
 		return j/x.vector()*8*x.vector() + j%x.vector()
 	}
@@ -451,13 +512,6 @@ func (x *text) epilogue(layout *ptx.Layout) {
 		x.line("setp.lt.u32 %%in%d, %%x, %%n;", j)
 	}
 	if !x.Sums.Split {
-		x.reg(x.t(), "alpha", "beta")
-		cells := 8 + 3*btoi(x.Sums.Batched)
-		x.line("ld.param.%s %%alpha, [atlas_launch+%d];", x.t(), layout.Param(cells))
-		x.line("ld.param.%s %%beta, [atlas_launch+%d];", x.t(), layout.Param(cells+1))
-		for i := range x.tm * x.tn {
-			x.line("mul.rn.%s %%sum%d, %%alpha, %%sum%[2]d;", x.t(), i)
-		}
 		x.line("setp.eq.%s %%p, %%beta, %s;", x.t(), x.zero())
 		x.line("@%%p bra store;")
 		x.eachRow(func(i int) {
@@ -477,14 +531,6 @@ func (x *text) epilogue(layout *ptx.Layout) {
 			x.line("@%%p st.global%s.%s [%%at+%d], %s;", vectorOf(v), x.t(), column(j)*x.size(), braced("sum", i*x.tn+j, v))
 		}
 	})
-	x.line("ret;")
-	if x.Totals {
-		x.label("cancelled")
-		x.line("cp.async.wait_all;")
-		x.line("@%%first mov.b32 %%x, 1;")
-		x.line("@%%first st.volatile.global.u32 [%%record+%d], %%x;", ptx.RecordEnded)
-		x.line("ret;")
-	}
 }
 
 // eachRow calls f for a lane's rows, with %at at the row's first element, and %q

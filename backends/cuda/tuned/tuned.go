@@ -20,7 +20,10 @@ import (
 // Device is what a plan depends on.
 type Device struct {
 	Processors int64 // multiprocessors
-	Meet       int64 // how many blocks can meet, a power of two, or 0: see Meeting
+	// Units: it has matrix units, whose products of 16-bit floats have chains of
+	// UnitChunk.
+	Units bool
+	Meet  int64 // how many blocks can meet, a power of two, or 0: see Meeting
 	// Most says how many can at most; nil: Meet. It is asked where more would have to, as
 	// finding it takes longer.
 	Most func() int64
@@ -37,8 +40,8 @@ func (d Device) meet(blocks int64) int64 {
 // Plan returns a plan for an operation on a device, or nil where the library's own
 // is as good.
 func Plan(op *kernels.Op, t isa.Type, dims []int64, d Device) (*kernels.Plan, error) {
-	if op == kernels.Gemm {
-		return product(t, dims, d.Processors)
+	if op == kernels.Gemm || op == kernels.Matvec {
+		return productOf(op, t, dims, d)
 	}
 	r, ok := reductions[op]
 	if !ok && op != kernels.Softmax && op.Rowwise() == nil || len(dims) != 2 || dims[0] < 1 || dims[1] < 1 {
@@ -69,6 +72,9 @@ func PlanShapes(op *kernels.Op, l []kernels.Layout, axes int, d Device) (*kernel
 	}
 	if op.Rowwise() != nil {
 		return rowwise(op, l, axes, d)
+	}
+	if (op == kernels.Gemm || op == kernels.Matvec) && d.units(l[0].Type) {
+		return ofUnits(op, l, d)
 	}
 	if r, ok := reductions[op]; ok && l[1].Packed() {
 		if matrices, rows, cols, ok := l[0].Columns(len(l[0].Shape) - axes); ok {
