@@ -32,7 +32,7 @@ type fake struct {
 	held    bool                   // queued work waits
 	ran     int                    // kernels
 	linked  int32                  // registers that functions of linked code have; others 33
-	code    driver.Func            // from which on functions are of such code
+	code    driver.Module          // of such code, the last that was loaded
 	stray   int                    // waits for words that were freed
 	foreign map[driver.Stream]bool // captured by others
 	guests  []func()               // recorded in their graph
@@ -405,13 +405,15 @@ func newFake() *fake {
 			})
 		},
 		ModuleLoad: func(m *driver.Module, image *byte, _ uint32, _ *int32, _ *uintptr) driver.Result {
-			if b := unsafe.Slice(image, 4); string(b) == "code" {
-				f.calls["module of code"]++
-				f.code = driver.Func(f.next) // what follows is of code
-			} else if string(b[:2]) == "no" {
+			b := unsafe.Slice(image, 4)
+			if string(b[:2]) == "no" {
 				return invalidValue
 			}
 			*m = driver.Module(f.number())
+			if string(b) == "code" {
+				f.calls["module of code"]++
+				f.code = *m
+			}
 			f.modules[*m] = nil
 			return f.count("module")
 		},
@@ -440,8 +442,8 @@ func newFake() *fake {
 			return 0
 		},
 		FuncAttribute: func(value *int32, attribute int32, fn driver.Func) driver.Result {
-			if *value = f.linked; fn < f.code {
-				*value = 33
+			if *value = 33; slices.Contains(f.modules[f.code], fn) {
+				*value = f.linked
 			}
 			if attribute != driver.FuncRegisters {
 				return invalidValue
