@@ -95,10 +95,13 @@ def one(backend: str, ready: bool, number: int) -> None:
     print(json.dumps(TAKEN))
 
 
-def measured(backend: str, rounds: int) -> list[str]:
-    """Tables of what each phase takes, of so many processes of each kind."""
+Taken = dict[str, dict[str, list[float]]]  # by kind of process and phase, milliseconds of each process
+
+
+def taken(backend: str, rounds: int) -> Taken:
+    """What each phase takes, of so many processes of each kind."""
     kinds = ("plain",) if backend in ("cpu", "interp") else ("ready", "plain")
-    taken: dict[str, dict[str, list[float]]] = {kind: {} for kind in kinds}
+    found: Taken = {kind: {} for kind in kinds}
     with tempfile.TemporaryDirectory() as cache:
         env = {**os.environ, "HOLOGRAM_CACHE_DIR": cache, "CUDA_CACHE_DISABLE": "1"}
         for i, kind in itertools.product(range(rounds + 1), kinds):
@@ -109,12 +112,22 @@ def measured(backend: str, rounds: int) -> list[str]:
             if i == 0:  # files come from the disk, Python compiles its own, and operations are compiled
                 continue
             for name, ms in json.loads(ran.stdout).items():
-                taken[kind].setdefault(name, []).append(ms)
+                found[kind].setdefault(name, []).append(ms)
+    return found
+
+
+def medians(found: Taken) -> dict[str, float]:
+    """The median of each phase, of what it is alike in both kinds the first kind's."""
+    return {name: statistics.median(each) for kind in reversed(found) for name, each in found[kind].items()}
+
+
+def tables(found: Taken) -> list[str]:
+    """A table for each kind of process."""
     lines = []
-    for kind in kinds:
+    for kind, phases in found.items():
         lines += ["", f"| {'the driver first' if kind == 'ready' else 'as programs do'} | median, ms | least | most |"]
         lines.append("|---|---|---|---|")
-        for name, each in taken[kind].items():
+        for name, each in phases.items():
             lines.append(f"| {name} | {statistics.median(each):.2f} | {min(each):.2f} | {max(each):.2f} |")
     return lines
 
@@ -129,7 +142,7 @@ def main() -> None:
     if args.one:
         one(args.backend, args.one == "ready", args.number)
     else:
-        print("\n".join(measured(args.backend, args.rounds)))
+        print("\n".join(tables(taken(args.backend, args.rounds))))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
-"""Compare Hologram on an NVIDIA GPU with its own bits on the CPU, and with torch, all in one run.
+"""Compare Hologram on an NVIDIA GPU with its own bits on the CPU, and with torch and CuPy, all in one run.
 
     ./build.sh bench cuda            writes benchmarks/results/cuda.json and cuda.md
 
 It first runs every operation of the library on every dtype on both devices: what differs by a bit ends the run. Then
-it times calls, by turns with torch: what a call on 1,024 elements costs the host, which goes on while the GPU works,
-and how many bytes a second a call on arrays of 512 MB moves. Last comes what the first executor of a process costs.
-Where there is a built package but no Go, run it as "python benchmarks/cuda.py".
+it times calls, by turns with torch, torch.compile and CuPy (cuda_workloads.py): what a call on 1,024 elements costs the
+host, which goes on while the GPU works, how many bytes a second calls on arrays of 512 MB move, products, and copies.
+Last comes what the first executor of a process costs. The record ends with the bounds that the project set itself
+(cuda_bounds.py). Where there is a built package but no Go, run it as "python benchmarks/cuda.py".
 
 All that is done in pieces, and each is kept in cuda.part.json when it is done. A run ends when its --seconds are over,
 with status 3; called again, it goes on. When all pieces are there, the record is written, and cuda.part.json removed.
@@ -16,182 +17,30 @@ from __future__ import annotations
 import argparse
 import functools
 import hashlib
-import itertools
 import json
 import re
-import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import bits
 import creation
-import numpy as np
+import cuda_bounds
+import cuda_workloads as workloads
 import torch
+from cuda_workloads import Workload, measure
 from pieces import Kept, Piece, go_on
 
 import hologram as hg
 from hologram import _ffi
 
 RESULTS = Path(__file__).parent / "results"
-Call = Callable[[], Any]
+LIBRARIES = ("torch", "torch.compile", "cupy", "hologram", "hologram, tensors")
 
-
-def measure(calls: dict[str, Call], wait: Call, count: int, rounds: int) -> dict[str, float]:
-    """The seconds of a call, from rounds of count calls by turns.
-
-    Of many calls it is the time until they have returned, in the best round; of few until their work is done, in the
-    median one.
-    """
-    for call in calls.values():
-        call()
-    wait()
-    taken: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(rounds):
-        for name, call in calls.items():
-            torch.cuda.synchronize()
-            wait()
-            start = time.perf_counter()
-            for _ in range(count):
-                call()
-            if count < 100:
-                torch.cuda.synchronize()
-                wait()
-            taken[name].append((time.perf_counter() - start) / count)
-    return {name: min(t) if count >= 100 else statistics.median(t) for name, t in taken.items()}
-
-
-class Workload(NamedTuple):
-    """What is timed: by library a call, and how many bytes it has to move, each input and output once.
-
-    Of a product work is how many multiplications and additions it has.
-    """
-
-    name: str
-    dtype: str
-    n: int
-    moved: int
-    calls: dict[str, Call]
-    work: int = 0
-
-
-TORCH = {"f32": torch.float32, "bf16": torch.bfloat16, "f64": torch.float64}
-
-
-def calls(gpu: hg.Executor) -> Iterator[Workload]:
-    """Calls on 1,024 f32, of which the host's time counts."""
-    f, n = hg.ops, 1 << 10
-    hx, hy, hc = (gpu.allocate(n) for _ in range(3))
-    x, y, c = (torch.ones(n, device="cuda") for _ in range(3))
-    matrix = x.view(-1, 256)
-    for name, calls in {
-        "add": {
-            "torch": lambda: torch.add(x, y, out=c),
-            "hologram": lambda: f.vector_add(gpu, hx, hy, hc),
-            "hologram, tensors": lambda: f.vector_add(gpu, x, y, c),
-        },
-        "relu": {
-            "torch": lambda: torch.relu(x),
-            "hologram": lambda: f.vector_relu(gpu, hx, hc),
-            "hologram, tensors": lambda: f.vector_relu(gpu, x, c),
-        },
-        "exp": {
-            "torch": lambda: torch.exp(x, out=c),
-            "hologram": lambda: f.vector_exp(gpu, hx, hc),
-            "hologram, tensors": lambda: f.vector_exp(gpu, x, c),
-        },
-        "softmax, rows of 256": {
-            "torch": lambda: torch.softmax(matrix, 1),
-            "hologram": lambda: f.softmax_rows(gpu, hx, hc, n // 256, 256),
-            "hologram, tensors": lambda: f.softmax_rows(gpu, x, c, n // 256, 256),
-        },
-    }.items():
-        yield Workload(name, "f32", n, 0, calls)
-
-
-def elementwise(gpu: hg.Executor, dtype: str) -> Iterator[Workload]:
-    """Operations by element, and whole sums, on 512 MB an array."""
-    f, size = hg.ops, TORCH[dtype].itemsize
-    n = (1 << 29) // size
-    hx, hy, hc = (gpu.allocate(n, dtype, zero=False) for _ in range(3))
-    x, y = (torch.randn(n, device="cuda", dtype=TORCH[dtype]) for _ in range(2))
-    c = torch.empty_like(x)
-    f.copy(gpu, x, hx)
-    f.copy(gpu, y, hy)
-    both = {
-        "add": (lambda: torch.add(x, y, out=c), lambda: f.vector_add(gpu, hx, hy, hc), 3),
-        "copy": (lambda: c.copy_(x), lambda: f.copy(gpu, hx, hc), 2),
-        "exp": (lambda: torch.exp(x, out=c), lambda: f.vector_exp(gpu, hx, hc), 2),
-        "sigmoid": (lambda: torch.sigmoid(x, out=c), lambda: f.sigmoid(gpu, hx, hc), 2),
-        "tanh": (lambda: torch.tanh(x, out=c), lambda: f.tanh(gpu, hx, hc), 2),
-        "gelu": (lambda: torch.nn.functional.gelu(x, approximate="tanh"), lambda: f.gelu(gpu, hx, hc), 2),
-        "sum": (lambda: torch.sum(x), lambda: f.reduce_sum_rows(gpu, hx, hc, 1, n), 1),
-        "max": (lambda: torch.max(x), lambda: f.reduce_max_rows(gpu, hx, hc, 1, n), 1),
-    }
-    for name, (theirs, ours, arrays) in both.items():
-        yield Workload(name, dtype, n, arrays * n * size, {"torch": theirs, "hologram": ours})
-    for b in (hx, hy, hc):
-        b.free()
-
-
-def by_rows(gpu: hg.Executor, dtype: str) -> Iterator[Workload]:
-    """Softmax and sums of the rows of a matrix of 512 MB."""
-    f, size = hg.ops, TORCH[dtype].itemsize
-    n = (1 << 29) // size
-    hx, hc = (gpu.allocate(n, dtype, zero=False) for _ in range(2))
-    x = torch.randn(n, device="cuda", dtype=TORCH[dtype])
-    f.copy(gpu, x, hx)
-    for cols in (64, 256, 1024, 4096, 16384, 32768, 262144):
-        rows, m = n // cols, x.view(-1, cols)
-        calls = {
-            "torch": lambda m=m: torch.softmax(m, 1),
-            "hologram": lambda rows=rows, cols=cols: f.softmax_rows(gpu, hx, hc, rows, cols),
-        }
-        yield Workload(f"softmax, rows of {cols:,}", dtype, n, 2 * n * size, calls)
-        calls = {
-            "torch": lambda m=m: torch.sum(m, 1),
-            "hologram": lambda rows=rows, cols=cols: f.reduce_sum_rows(gpu, hx, hc, rows, cols),
-        }
-        yield Workload(f"sums of rows of {cols:,}", dtype, n, n * size, calls)
-    hx.free()
-    hc.free()
-
-
-TABLE = "| workload | dtype | n | library | host time of a call, µs | TB/s; TFLOP/s of products | to torch |"
-PRODUCTS = [(n, n, n) for n in (1024, 2048, 4096, 8192)] + [(100, 100, 100), (4096, 4096, 64), (64, 4096, 4096)]
-
-
-def products(gpu: hg.Executor, cpu: hg.Executor, dtype: str, m: int, n: int, k: int) -> Iterator[Workload]:
-    """A matrix product in all four layouts, of which some rows are compared with the CPU's."""
-    torch.backends.cuda.matmul.allow_tf32 = False
-    rng = np.random.default_rng(0)
-    a, b = (rng.standard_normal(shape, np.dtype(dtype.replace("f", "float"))) for shape in ((m, k), (k, n)))
-    some = np.unique(rng.integers(0, m, 4))
-    want = np.empty((len(some), n), a.dtype)
-    hg.ops.gemm(cpu, np.ascontiguousarray(a[some]), b, want, len(some), n, k)
-    theirs = torch.empty(m, n, device="cuda", dtype=TORCH[dtype])
-    x, y = (torch.from_numpy(v).cuda() for v in (a, b))
-    for trans_a, trans_b in itertools.product((False, True), repeat=2):
-        sx, sy = x.T.contiguous() if trans_a else x, y.T.contiguous() if trans_b else y  # as they are stored
-        tx, ty = sx.T if trans_a else sx, sy.T if trans_b else sy
-        hx, hy, hc = (gpu.allocate(size, dtype, zero=False) for size in (m * k, k * n, m * n))
-        hg.ops.copy(gpu, sx.view(-1), hx)
-        hg.ops.copy(gpu, sy.view(-1), hy)
-        ours = functools.partial(hg.ops.gemm, gpu, hx, hy, hc, m, n, k, trans_a=trans_a, trans_b=trans_b)
-        layout = f"{'t' if trans_a else 'n'}{'t' if trans_b else 'n'}"
-        ours()
-        if not bits.same(hc.to_numpy().reshape(m, n)[some], want):
-            sys.exit(f"product {dtype} {m}×{n}×{k} {layout}: rows differ between {gpu.device} and the CPU")
-        both: dict[str, Call] = {"torch": functools.partial(torch.mm, tx, ty, out=theirs), "hologram": ours}
-        yield Workload(f"product {m}×{n}×{k} {layout}", dtype, m * n, 1, both, 2 * m * n * k)
-        for buffer in (hx, hy, hc):
-            buffer.free()
-
-
-STAGES = ("bits", "products", "calls", "elementwise", "rows", "creation")
+STAGES = ("bits", "calls", "elementwise", "rows", "products", "copies", "creation")
 PROCESSES = 7  # of each kind, for what the first executor costs
 
 
@@ -206,10 +55,10 @@ class Benchmark:
         """Time workloads, or those of them that are asked for."""
         rows = []
         for workload in workloads(self.gpu, *args):
-            name, dtype, n, moved, calls, work = workload
+            name, dtype, n, calls, moved, work = workload
             if self.only and not re.search(self.only, f"{name} {dtype}"):
                 continue
-            seconds = measure(calls, self.gpu.synchronize, 10 if moved else 150, self.rounds)
+            seconds = measure(calls, self.gpu.synchronize, 10 if moved or work else 150, self.rounds)
             rows.append({"workload": name, "dtype": dtype, "n": n, "moved": moved, "work": work, "seconds": seconds})
         return rows
 
@@ -223,15 +72,17 @@ class Benchmark:
         compare = bits.Compare("cuda")
         for op in json.loads(_ffi.native.ops()):
             every.append(Piece("bits", f"bits {op['name']}", functools.partial(compared, compare, op), timed=False))
-        for dtype, sizes in (("f32", PRODUCTS), ("f64", PRODUCTS[1:3])):
-            for m, n, k in sizes:
-                rows("products", f"{dtype} {m}×{n}×{k}", products, self.cpu, dtype, m, n, k)
-        rows("calls", "", calls)
-        for dtype in TORCH:
-            rows("elementwise", dtype, elementwise, dtype)
+        rows("calls", "", workloads.small)
         for dtype in ("f32", "bf16"):
-            rows("rows", dtype, by_rows, dtype)
-        every.append(Piece("creation", "creation", functools.partial(creation.measured, "cuda", PROCESSES)))
+            rows("elementwise", dtype, workloads.elementwise, dtype)
+        for dtype in ("f32", "bf16"):
+            for r, c in workloads.SHAPES:
+                rows("rows", f"{dtype} {r}×{c}", workloads.by_rows, dtype, r, c)
+        for m, n, k in workloads.PRODUCTS:
+            rows("products", f"f32 {m}×{n}×{k}", workloads.products, self.cpu, m, n, k)
+        rows("products", "bf16", workloads.halves, 4096)
+        rows("copies", "", workloads.copies)
+        every.append(Piece("creation", "creation", functools.partial(creation.taken, "cuda", PROCESSES)))
         return every
 
 
@@ -266,15 +117,23 @@ def about(gpu: hg.Executor, of: str | None) -> dict[str, str]:
 
 
 def table(rows: list[dict[str, Any]]) -> list[str]:
-    """A line for each library of each workload."""
-    lines = [TABLE, "|---|---|---|---|---|---|---|"]
+    """A line for each workload: of calls on little microseconds, of large ones TB/s, of products TFLOP/s."""
+    copies = cuda_bounds.copied(rows)
+    lines = [
+        f"| workload | dtype | {' | '.join(LIBRARIES)} | | to torch | to the copy |",
+        "|---" * (5 + len(LIBRARIES)) + "|",
+    ]
     for row in rows:
-        for library, seconds in row["seconds"].items():
-            host = "" if row["moved"] else f"{seconds * 1e6:.2f}"
-            speed = f"{(row['work'] or row['moved']) / seconds / 1e12:.2f}" if row["moved"] else ""
-            ratio = seconds / row["seconds"]["torch"]
-            cells = (str(row["workload"]), str(row["dtype"]), f"{row['n']:,}", library, host, speed, f"{ratio:.2f}")
-            lines.append("| " + " | ".join(cells) + " |")
+        cells = [row["workload"], row["dtype"]]
+        amount = row["work"] or row["moved"]
+        for library in LIBRARIES:
+            seconds = row["seconds"].get(library)
+            cells.append("" if seconds is None else f"{amount / seconds / 1e12 if amount else seconds * 1e6:.2f}")
+        cells.append("TFLOP/s" if row["work"] else "TB/s" if amount else "µs")
+        cells.append(f"{cuda_bounds.to_torch(row):.2f}")
+        beside = row["moved"] and row["dtype"] in copies and "copy to" not in row["workload"]
+        cells.append(f"{cuda_bounds.to_copy(row, copies):.2f}" if beside else "")
+        lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 
@@ -283,11 +142,20 @@ def timed_rows(kept: Kept, pieces: list[Piece]) -> list[dict[str, Any]]:
     return [row for p in pieces if p.stage not in ("bits", "creation") for row in kept.results.get(p.name, ())]
 
 
+def so_far(kept: Kept, pieces: list[Piece]) -> list[tuple[str, list[cuda_bounds.Verdict]]]:
+    """The bounds of what is measured."""
+    taken = kept.results.get("creation")
+    found = cuda_bounds.verdicts(timed_rows(kept, pieces), creation.medians(taken) if taken else {})
+    return [(subject, each) for subject, each in found if each]
+
+
 def write(to: Path, kept: Kept, pieces: list[Piece]) -> None:
     """Write the record of all pieces."""
     machine = {**kept.about, "date": time.strftime("%Y-%m-%d")}
     cases = sum(kept.results[p.name] for p in pieces if p.stage == "bits")
     rows = timed_rows(kept, pieces)
+    taken = kept.results["creation"]
+    found = cuda_bounds.verdicts(rows, creation.medians(taken))
     lines = [
         "# Hologram on an NVIDIA GPU",
         "",
@@ -296,9 +164,11 @@ def write(to: Path, kept: Kept, pieces: list[Piece]) -> None:
         "",
         f"The operations of the library gave the CPU's bits in all of {cases} cases (operation × dtype × sizes).",
         "",
-        "TB/s count each input and output once. Ratios are of times: below 1 Hologram is the faster. Of products, of",
-        "which some rows are compared with the CPU's too, the letters say which factor is stored transposed; torch's",
-        "are cuBLAS's with TF32 off.",
+        "TB/s count each input and output once; µs are the host's of a call, which on buffers and on torch's tensors",
+        "differ. Ratios are the time of the better of torch and torch.compile in Hologram's (on buffers): above 1",
+        "Hologram is the faster. To the copy is of bytes a second, the fastest copy's of that dtype being 1. Letters",
+        "of products say which factor is stored transposed; torch's are cuBLAS's with TF32 off, and rows of ours are",
+        "compared with the CPU's, those of bf16 with the bound of their error.",
         "",
         *table(rows),
         "",
@@ -306,9 +176,16 @@ def write(to: Path, kept: Kept, pieces: list[Piece]) -> None:
         "",
         f"Of {PROCESSES} processes, as `./build.sh bench creation` measures it. What the driver needs is above",
         "the executor's row in the first table.",
-        *kept.results["creation"],
+        *creation.tables(taken),
+        "",
+        "## Bounds",
+        "",
+        "What the project set itself; only what misses is listed by itself.",
+        "",
+        *cuda_bounds.lines(found),
     ]
-    (to / "cuda.json").write_text(json.dumps({"machine": {**machine, "cases": cases}, "rows": rows}, indent=1) + "\n")
+    record = {"machine": {**machine, "cases": cases}, "rows": rows, "creation": taken}
+    (to / "cuda.json").write_text(json.dumps(record, indent=1) + "\n")
     (to / "cuda.md").write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
 
@@ -335,6 +212,8 @@ def main() -> int:
     if args.only:
         if not args.stage and "product" not in args.only:  # whose operands take long to make
             chosen = [p for p in chosen if p.stage != "products"]
+        if not args.stage and "copy" not in args.only:
+            chosen = [p for p in chosen if p.stage != "copies"]
         rows = [row for p in chosen if p.stage not in ("bits", "creation") for row in p.work()]
         print("\n".join(table(rows)))
         return 0
@@ -342,7 +221,7 @@ def main() -> int:
     kept = Kept(args.to / "cuda.part.json", about(benchmark.gpu, args.commit))
     go_on(kept, chosen, args.seconds)
     if missing := kept.missing(every):
-        print("\n".join(table(timed_rows(kept, chosen))))
+        print("\n".join([*table(timed_rows(kept, chosen)), *cuda_bounds.lines(so_far(kept, chosen))]))
         print(f"{len(missing)} of {len(every)} pieces are missing: {missing[0].name} … Run again", file=sys.stderr)
         return 3
     write(args.to, kept, every)

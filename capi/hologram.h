@@ -39,7 +39,8 @@ enum {
   HOLOGRAM_UNAVAILABLE = 10,  /* a backend is not there, or cannot do what was asked */
   HOLOGRAM_FORKED = 11,       /* this process is a fork's child: only an exec'd one can use the library */
   HOLOGRAM_INTERNAL = 12,     /* a defect of Hologram */
-  HOLOGRAM_BUSY = 13          /* with HOLOGRAM_TRY: the call would have to wait; nothing has happened; call without it */
+  HOLOGRAM_BUSY = 13,         /* with HOLOGRAM_TRY: the call would have to wait; nothing has happened; call without it */
+  HOLOGRAM_LOST = 14          /* the device is of no more use to this process: only a new one can use it again */
 };
 
 /* Element types. */
@@ -426,7 +427,8 @@ HOLOGRAM_API int32_t hologram_lease_free(hologram_lease lease);
 
 /* hologram_buffer_to_dlpack gives a DLManagedTensor, or if versioned is not 0 a DLManagedTensorVersioned, of a
    buffer's memory, which it keeps alive until its deleter is called. On an asynchronous device,
-   hologram_buffer_synchronize before. */
+   hologram_buffer_synchronize before. It is the host's memory, or CUDA's: that comes to be others' only once all
+   that is queued on the device when the deleter is called is done. */
 HOLOGRAM_API int32_t hologram_buffer_to_dlpack(hologram_buffer buffer, int32_t versioned, void **managed_out);
 
 /* hologram_buffer_from_dlpack makes a buffer of the memory that a DLManagedTensor, or if versioned is not 0 a

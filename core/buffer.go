@@ -1,7 +1,9 @@
 package core
 
 import (
+	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/core/call"
@@ -264,18 +266,41 @@ func (b *Buffer) ReadOnly() bool { return b.readOnly }
 func (b *Buffer) Class() int { return int(b.class) }
 
 // Lease keeps a buffer's memory alive for a view that others have of it.
-type Lease struct{ mem *memory.Memory }
+type Lease struct {
+	mem     *memory.Memory
+	settler backends.Settler // of memory that others use on streams of theirs
+}
 
 // Lease counts another user of the buffer's memory.
 func (b *Buffer) Lease() (*Lease, error) {
 	if err := b.pin("export"); err != nil {
 		return nil, err
 	}
-	return &Lease{b.mem}, nil
+	l := &Lease{mem: b.mem}
+	if d := b.ex.device; !d.Info.HostVisible {
+		l.settler, _ = d.dev.(backends.Settler)
+	}
+	return l, nil
 }
 
-// Release ends the lease. It is called once.
-func (l *Lease) Release() { l.mem.Release() }
+// Release ends the lease. It is called once. What others have queued on memory of a
+// device is done before it is anybody's again.
+func (l *Lease) Release() {
+	if l.settler == nil {
+		l.mem.Release()
+		return
+	}
+	go func() {
+		for err := l.settler.Settle(); err != nil && !errors.Is(err, backends.ErrLost); err = l.settler.Settle() {
+			time.Sleep(settlePause)
+		}
+		l.mem.Release()
+	}()
+}
+
+// settlePause is how long memory that others had stays theirs where it cannot be found
+// out whether they are done, before that is tried again.
+const settlePause = 50 * time.Millisecond
 
 // Device returns the device that the buffer's memory is on.
 func (b *Buffer) Device() *Device { return b.ex.device }
@@ -287,8 +312,9 @@ func (b *Buffer) Read(dst uintptr, offset, bytes int64) (*Event, error) {
 	if err := b.window("read", offset, bytes); err != nil {
 		return nil, err
 	}
-	return b.ex.stream.Submit(&transfer{ex: b.ex, mem: b.mem, at: b.addr + uintptr(offset), host: dst, bytes: bytes, toHost: true},
-		queue.How{Outcome: true, Long: bytes > copyPiece})
+	direct := b.ex.device.pinned(dst, bytes)
+	return b.ex.stream.Submit(&transfer{ex: b.ex, mem: b.mem, at: b.addr + uintptr(offset), host: dst, bytes: bytes, toHost: true, direct: direct},
+		queue.How{Outcome: true, Long: bytes > copyPiece || direct})
 }
 
 // Write copies bytes from the host to a contiguous buffer, from byte offset on.
@@ -300,8 +326,9 @@ func (b *Buffer) Write(src uintptr, offset, bytes int64) (*Event, error) {
 	if err := b.window("write", offset, bytes); err != nil {
 		return nil, err
 	}
-	return b.ex.stream.Submit(&transfer{ex: b.ex, mem: b.mem, at: b.addr + uintptr(offset), host: src, bytes: bytes},
-		queue.How{Long: bytes > copyPiece})
+	direct := b.ex.device.pinned(src, bytes)
+	return b.ex.stream.Submit(&transfer{ex: b.ex, mem: b.mem, at: b.addr + uintptr(offset), host: src, bytes: bytes, direct: direct},
+		queue.How{Long: bytes > copyPiece || direct})
 }
 
 // Synchronize waits for all work that uses the buffer's memory, on whichever stream,

@@ -28,8 +28,9 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent  # in the tree
 PACKAGES = {"cuda": "backends/cuda", "driver": "backends/cuda/driver"}
 PYTHON = (
-    "arguments buffer buffer_numbers builder dlpack empty_shapes exchange executor kernel ops process products profile "
-    "program reductions results safety signals tensor_calls_by_c threads torch_operands"
+    "arguments batches buffer buffer_numbers builder cuda_arrays dlpack empty_shapes exchange executor future kernel "
+    "lost ops process products profile program reductions results safety signals tensor_calls_by_c threads "
+    "torch_operands"
 ).split()
 # Those of hologram_torch, where there is torch, and which of their cases.
 TORCH = [
@@ -40,11 +41,30 @@ TORCH = [
     ("examples", ""),
 ]
 
+# What compute-sanitizer looks at: programs that reach every lowering rule, each once, in parts; then, in tests of
+# cuda.test, what vectors, fuel, misaligned and proved accesses, collectives and products are written as besides.
+PARTS = 8
+SANITIZED = (
+    "TestCollectivesWithout|TestMisaligned|TestHandles|TestShapesOf|TestFuel|TestProvedAccesses|TestNeighbours|"
+    "TestMostShared|TestVectors(OfUsers|Misaligned|TellTheLane)"
+)
+PRODUCTS = r"TestProducts/\[(33_40_17|65_130_513|40_36_1600)\]"
+# Each tool, what it says where there is nothing to tell, and what of a planted error.
+SANITIZERS = {
+    "memcheck": (r"ERROR SUMMARY: 0 errors", r"Invalid __global__ read"),
+    "racecheck": (r"RACECHECK SUMMARY: 0 hazards displayed", r"RACECHECK SUMMARY: [1-9]\d* hazards? displayed"),
+    "synccheck": (r"ERROR SUMMARY: 0 errors", r"Barrier error detected"),
+    "initcheck": (r"ERROR SUMMARY: 0 errors", r"Uninitialized __global__ memory read"),
+}
+
 # What the tests are of: code, not tests, of what runs on a GPU.
 COVERED = re.compile(
     r"(isa|kernels|core|capi|backends/(cuda|hostmem|conformance)|python/hologram)/.*|backends/[^/]*|go\.(mod|sum)"
 )
 NOT_COVERED = re.compile(r".*_test\.go|.*\.(md|so|h)|backends/cuda/ptxas/.*|capi/ctest/.*|.*/(testdata|isatest)/.*")
+
+
+EACH = 500  # random programs of one process
 
 
 class Job(NamedTuple):
@@ -55,7 +75,50 @@ class Job(NamedTuple):
     limit: int
 
 
-def jobs(seed: int, programs: int) -> list[Job]:
+def sanitized() -> list[Job]:
+    """What compute-sanitizer is to look at, and the errors that it is to find."""
+    go = ["./cuda.test", "-test.v", "-test.parallel", "1"]
+    python = [sys.executable, "python/tests/sanitized.py"]
+    found = []
+    for tool in SANITIZERS:
+
+        def job(name: str, command: list[str], tool: str = tool, planted: bool = False) -> Job:
+            how = ["--planted"] if planted else []
+            return Job(f"sanitizer {tool} {name}", [sys.executable, __file__, "sanitize", *how, tool, *command], 500)
+
+        found.append(job("planted", [*go, "-test.run", f"TestPlanted/{tool}$", "-planted"], planted=True))
+        found.append(job("clean", [*go, "-test.run", "TestPlanted/clean$", "-planted"]))
+        found += [job(f"corpus {i}", [*go, "-test.run", f"TestOnce/{i}$"]) for i in range(PARTS)]
+        found.append(job("forms", [*go, "-test.run", SANITIZED]))
+        found.append(job("products", [*go, "-test.run", PRODUCTS]))
+        found += [job(f"library, {rows} rows", [*python, rows]) for rows in ("short", "long")]
+    return found
+
+
+def sanitize(tool: str, command: list[str], planted: bool) -> int:
+    """Run a command under compute-sanitizer; return 0 if it ends well and the tool says in words that there is nothing.
+
+    Of a planted error: 0 if the tool finds that, whatever becomes of the command.
+    """
+    clean, found = SANITIZERS[tool]
+    options = ["--tool", tool, "--print-limit", "20"]
+    if tool == "racecheck":  # it loses track of launches that are under way at a time
+        options += ["--force-blocking-launches", "yes"]
+    ran = subprocess.run(
+        ["compute-sanitizer", *options, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace"
+    )
+    said = ran.stdout
+    if not planted:
+        print(said, flush=True)
+        return ran.returncode or (0 if re.search(clean, said) else 1)
+    if re.search(found, said):
+        print("\n".join(x for x in said.splitlines() if x.startswith("=")), "\n1 passed", flush=True)
+        return 0
+    print(said, flush=True)
+    return 1
+
+
+def jobs(seed: int, programs: int, unoptimised: int) -> list[Job]:
     """All jobs, those that take long first."""
 
     def conformance(name: str, rows: str, level: int, limit: int, *more: str) -> Job:
@@ -81,16 +144,16 @@ def jobs(seed: int, programs: int) -> list[Job]:
     for name in ("threads", "killed", "flat"):
         all_jobs.append(Job(f"endurance {name}", [sys.executable, "python/tests/endurance.py", name], 400))
     if shutil.which("compute-sanitizer"):
-        some = "TestCollectives|TestMisaligned|TestHandles|TestShapesOf|TestFuel|TestProvedAccesses|TestNeighbours"
-        for tool in ("memcheck", "synccheck", "initcheck"):  # racecheck loses track of launches here
-            check = ["compute-sanitizer", "--tool", tool, "--error-exitcode", "9"]
-            all_jobs.append(Job(f"sanitizer {tool}", [*check, "./cuda.test", "-test.v", "-test.run", some], 240))
-    each = 500
-    for i in range(-(-programs // each)):
-        # One in eight without the driver's optimiser, which takes longer over programs than it saves them.
-        level = 0 if i % 8 == 7 else 4
-        more = ("-programs", str(min(each, programs - i * each)), "-seed", str(seed + i * each))
-        all_jobs.append(conformance(f"random {i}", "random", level, 240, *more))
+        all_jobs += sanitized()
+    else:
+        all_jobs.append(
+            Job("sanitizer", [sys.executable, "-c", "print('no compute-sanitizer is here: 1 skipped')"], 60)
+        )
+    # The same programs, the first of them, without the driver's optimiser too: all as the interpreter has them.
+    for level, count, name in ((4, programs, "random"), (0, unoptimised, "random, not optimised")):
+        for i, first in enumerate(range(0, count, EACH)):
+            more = ("-programs", str(min(EACH, count - first)), "-seed", str(seed + first))
+            all_jobs.append(conformance(f"{name} {i}", "random", level, 240, *more))
     return all_jobs
 
 
@@ -268,7 +331,11 @@ def tell(job: Job, result: dict[str, Any]) -> None:
     print(f"{'FAIL' if result['rc'] else 'ok  '} {job.name}: {said} ({result['seconds']} s)", flush=True)
     if result["rc"]:
         lines = log_of(job).read_text(errors="replace").splitlines()
-        bad = [x for x in lines if re.search(r"--- FAIL|^FAILED|^ERROR|^E  +\S|^panic|^fatal|differs|lost", x)]
+        bad = [
+            x
+            for x in lines
+            if re.search(r"--- FAIL|^FAILED|SUMMARY: [1-9]|^ERROR|^E  +\S|^panic|^fatal|differs|lost", x)
+        ]
         print("\n".join(f"     {x[:200]}" for x in bad[:10] or lines[-5:]), flush=True)
 
 
@@ -283,7 +350,8 @@ def run(args: argparse.Namespace) -> int:
     (HERE / "logs").mkdir(exist_ok=True)
     state = HERE / "state.json"
     results: dict[str, dict[str, Any]] = json.loads(state.read_text()) if state.exists() else {}
-    todo = [j for j in jobs(args.seed, args.programs) if results.get(j.name, {}).get("rc") != 0]
+    every = jobs(args.seed, args.programs, args.unoptimised)
+    todo = [j for j in every if results.get(j.name, {}).get("rc") != 0]
     if args.only:
         todo = [j for j in todo if re.search(args.only, j.name)]
 
@@ -303,7 +371,7 @@ def run(args: argparse.Namespace) -> int:
         state.write_text(json.dumps(results, indent=1))
         tell(job, result)
     failed = [n for n, r in results.items() if r["rc"]]
-    missing = [j.name for j in jobs(args.seed, args.programs) if j.name not in results]
+    missing = [j.name for j in every if j.name not in results]
     about = json.loads((HERE / "pack.json").read_text())
     record = {"device": name, "driver": driver, "date": time.strftime("%Y-%m-%d"), **about, "jobs": results}
     to = HERE / ("partial.json" if failed or missing else "record.json")
@@ -322,12 +390,19 @@ def main() -> int:
     packing.add_argument("wheel", type=Path)
     running = commands.add_parser("run", help="run them, in pieces")
     running.add_argument("--seconds", type=int, default=530, help="of this piece (530)")
-    running.add_argument("--programs", type=int, default=16_000, help="how many random programs (16,000)")
+    running.add_argument("--programs", type=int, default=100_000, help="how many random programs (100,000)")
+    running.add_argument(
+        "--unoptimised", type=int, default=10_000, help="how many of these at the driver's level 0, too (10,000)"
+    )
     running.add_argument("--seed", type=int, default=1, help="the first one's seed")
     running.add_argument("--processes", type=int, help="at one time (as many as there are processors)")
     running.add_argument("--only", help="jobs whose names this expression matches")
     keeping = commands.add_parser("record", help="keep a run's record in the tree")
     keeping.add_argument("record", type=Path)
+    checking = commands.add_parser("sanitize", help="run a command under a tool of compute-sanitizer")
+    checking.add_argument("--planted", action="store_true", help="it has an error, which the tool is to find")
+    checking.add_argument("tool", choices=SANITIZERS)
+    checking.add_argument("rest", nargs=argparse.REMAINDER)
     commands.add_parser("check", help="warn if the sources have changed since the last record")
     commands.add_parser("sources", help="print the hash of the sources")
     args = parser.parse_args()
@@ -335,6 +410,8 @@ def main() -> int:
         pack(args.to, args.wheel)
     elif args.command == "run":
         return run(args)
+    elif args.command == "sanitize":
+        return sanitize(args.tool, args.rest, args.planted)
     elif args.command == "record":
         keep(args.record)
     elif args.command == "check":

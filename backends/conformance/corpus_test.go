@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/hologram-project/hologram/backends"
+	"github.com/hologram-project/hologram/backends/interp"
 	"github.com/hologram-project/hologram/isa"
 )
 
@@ -27,14 +29,14 @@ func TestCorpusHasEveryExpansion(t *testing.T) {
 	}
 }
 
-// Every row is in the corpus, in every type it has.
+// Every row is in the corpus, in every type it has, and so in what Once runs.
 func TestCorpusHasEveryRow(t *testing.T) {
 	cases, err := Corpus()
 	if err != nil {
 		t.Fatal(err)
 	}
 	has := map[isa.Op]isa.TypeSet{}
-	for _, c := range cases {
+	for _, c := range distinct(cases) {
 		for _, in := range c.Program.Program.Insts {
 			has[in.Op] |= 1 << in.Type
 		}
@@ -50,4 +52,9 @@ func TestCorpusHasEveryRow(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Once is right of what is right: on the interpreter.
+func TestOnce(t *testing.T) {
+	Once(t, func() backends.Backend { return interp.New() })
 }

@@ -28,9 +28,10 @@ type rig struct {
 	kernels map[*isa.Verified]backends.Kernel
 	units   map[*isa.Verified]*backends.Unit // of kernels
 	skipped map[string]bool
-	fuel    uint64          // for the launches of random programs
-	notes   backends.Memory // of AllocHost: a launch's Record, and behind it its phase
-	staging backends.Memory // of AllocHost: what is copied passes through it
+	fuel    uint64                      // for the launches of random programs
+	notes   backends.Memory             // of AllocHost: a launch's Record, and behind it its phase
+	staging backends.Memory             // of AllocHost: what is copied passes through it
+	spare   map[int64][]backends.Memory // that arrays had, by its size
 }
 
 // newRig opens device 0 of b. The caller closes it.
@@ -48,7 +49,7 @@ func newRig(t testing.TB, b backends.Backend) *rig {
 	if err != nil {
 		t.Fatalf("%s: %v", b.Name(), err)
 	}
-	r := &rig{t: t, info: d.Info(), device: d, stream: s, kernels: map[*isa.Verified]backends.Kernel{}, units: map[*isa.Verified]*backends.Unit{}, skipped: map[string]bool{}}
+	r := &rig{t: t, info: d.Info(), device: d, stream: s, kernels: map[*isa.Verified]backends.Kernel{}, units: map[*isa.Verified]*backends.Unit{}, skipped: map[string]bool{}, spare: map[int64][]backends.Memory{}}
 	if r.notes, err = d.AllocHost(int64(unsafe.Sizeof(backends.Record{})) + 8); err != nil {
 		t.Fatalf("%s: %v", b.Name(), err)
 	}
@@ -60,6 +61,11 @@ func (r *rig) close() {
 		k.Release()
 	}
 	err := r.device.FreeHost(r.notes)
+	for _, list := range r.spare {
+		for _, m := range list {
+			err = errors.Join(err, r.device.Free(m))
+		}
+	}
 	if r.staging.Bytes > 0 {
 		err = errors.Join(err, r.device.FreeHost(r.staging))
 	}
@@ -111,11 +117,25 @@ type array struct {
 	host []byte
 }
 
+// take returns memory for an array: a device's own may wait for all its work, and
+// for that of other processes, so what arrays had before is used again. give has it back.
+func (r *rig) take(n int64) (backends.Memory, error) {
+	const step = 256
+	n = (n + step - 1) / step * step
+	if list := r.spare[n]; len(list) > 0 {
+		r.spare[n] = list[:len(list)-1]
+		return list[len(list)-1], nil
+	}
+	return r.device.Alloc(n)
+}
+
+func (r *rig) give(m backends.Memory) { r.spare[m.Bytes] = append(r.spare[m.Bytes], m) }
+
 // newArray makes an array of n bytes that starts shift bytes after an aligned
 // place. Its host copy is filled with the guard pattern; upload copies it over.
 func (r *rig) newArray(n, shift int64) (*array, error) {
 	total := 2*guardBytes + n + shift
-	mem, err := r.device.Alloc(total)
+	mem, err := r.take(total)
 	if err != nil {
 		return nil, err
 	}

@@ -31,9 +31,10 @@ func runRandom(t *testing.T, b backends.Backend) {
 	r, oracle := newRig(t, b), newRig(t, interp.New())
 	defer r.close()
 	defer oracle.close()
-	count := *programs
+	count, beside := *programs, *programs/25
 	if count == 0 {
 		count = brief.Or(1000, 60)
+		beside = count / 5
 	}
 	unsupported, failed := 0, 0
 	for i := 0; i < count && failed < 5; i++ {
@@ -47,7 +48,7 @@ func runRandom(t *testing.T, b backends.Backend) {
 			unsupported++
 		}
 	}
-	for i := 0; i < count/5 && failed < 5; i++ { // a compilation each, and little else
+	for i := 0; i < beside && failed < 5; i++ { // a compilation each, and little else
 		s := isatest.FromSeed(*firstSeed + uint64(i))
 		for _, c := range []*progen.Case{accesses(t, s), faulty(t, s)} {
 			err := r.check(oracle, c, nil, 0)
@@ -303,7 +304,7 @@ func (r *rig) outcomeOf(v *isa.Verified, c *progen.Case, opts []ir.Option, seed 
 		if err != nil {
 			return nil, err
 		}
-		defer func() { _ = r.device.Free(o.mem) }()
+		defer r.give(o.mem)
 		data := array{host: s.Data}
 		for g := range shape[0] {
 			o.put(s.Type, o.element(shape, g), data.get(s.Type, g))

@@ -156,7 +156,7 @@ func (r *rig) elementwise(c *Case, shape []int64, l int, block uint32) error {
 		if err != nil {
 			return err
 		}
-		defer func() { _ = r.device.Free(o.mem) }()
+		defer r.give(o.mem)
 		for g := range total {
 			if isIn {
 				o.put(slot.Type, o.element(shape, g), in[lane(g)])
@@ -224,7 +224,7 @@ func (r *rig) explicit(c *Case) error {
 		if err != nil {
 			return err
 		}
-		defer func() { _ = r.device.Free(a.mem) }()
+		defer r.give(a.mem)
 		if isIn {
 			for i, cell := range in {
 				a.put(slot.Type, int64(i), cell)

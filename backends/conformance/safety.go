@@ -37,7 +37,7 @@ func runCancellation(t *testing.T, b backends.Backend) {
 		}
 		a, err := r.newArray(int64(lanes)*4, 0)
 		require.NoError(t, err)
-		defer func() { _ = r.device.Free(a.mem) }()
+		defer r.give(a.mem)
 		view := backends.View{Addr: a.addr(), Type: isa.U32, Rank: 1}
 		view.Shape[0], view.Stride[0] = int64(lanes), 1
 		l := &backends.Launch{Slots: []backends.View{view}, Grid: [3]uint32{(lanes + 255) / 256, 1, 1}, Block: [3]uint32{256, 1, 1},

@@ -49,41 +49,53 @@ func (d *device) load(text, name string) (*variant, error) {
 	if err != nil {
 		warn(fmt.Errorf("cuda: machine code is compiled anew: %w", err))
 	}
-	v, err := d.module(append([]byte(text), 0), name)
-	if err == nil {
-		if code, err := d.kept(text, name, v); err == nil {
-			_ = d.cubins.Put(key, code)
-		} // else the next process compiles it too
+	v, code, err := d.linked(text, name)
+	if err != nil {
+		return d.module(append([]byte(text), 0), name) // the next process compiles it too
 	}
-	return v, err
+	_ = d.cubins.Put(key, code)
+	return v, nil
 }
 
-// kept is machine code of a program that is loaded as v, to be kept. Such code comes
-// from the driver's linker alone, which deals out registers as if others might call
-// the function. Where far fewer lanes are at work for it, as of softmax of rows of
-// 16,384, which then takes 1.4 times as long on an H200, the code gets no more than
-// the driver gives the program by itself; elsewhere that would cost more than it brings,
-// but where blocks meet, of which each waits for others, and is idle for it.
-func (d *device) kept(text, name string, v *variant) ([]byte, error) {
-	code, err := d.compile(text)
-	if err != nil {
-		return nil, err
+// linked makes a module of PTX and machine code to be kept. Such code comes from the
+// driver's linker alone, which deals out registers as if others might call the
+// function. Where far fewer lanes are at work for it, as of softmax of rows of 16,384,
+// which then takes 1.4 times as long on an H200, the code gets no more than the driver
+// gives the program by itself; elsewhere that would cost more than it brings, but where
+// blocks meet, of which each waits for others, and is idle for it. What the driver gives
+// it is found out, by compiling once more, where the code does not leave room for all
+// lanes.
+func (d *device) linked(text, name string) (v *variant, code []byte, err error) {
+	if code, err = d.compile(text); err != nil {
+		return nil, nil, err
 	}
-	w, err := d.module(code, name)
-	if err != nil {
-		return nil, err
+	if v, err = d.module(code, name); err != nil {
+		return nil, nil, err
 	}
-	var own, linked int32
-	err = d.do(
-		call{"cuFuncGetAttribute", func() driver.Result { return d.api.FuncAttribute(&own, driver.FuncRegisters, v.fn) }},
-		call{"cuFuncGetAttribute", func() driver.Result { return d.api.FuncAttribute(&linked, driver.FuncRegisters, w.fn) }},
-		call{"cuModuleUnload", func() driver.Result { return d.api.ModuleUnload(w.module) }},
-	)
-	if err == nil && starved(text, own, linked) {
+	const fewest = 1 << 16 / 2048 // with so many registers all lanes that a multiprocessor takes have room
+	linked, err := d.registers(v)
+	if err != nil || !starved(text, fewest, linked) {
+		return v, code, nil
+	}
+	own, err := d.module(append([]byte(text), 0), name)
+	if err != nil {
+		return v, code, nil
+	}
+	d.unload(v)
+	if given, err := d.registers(own); err == nil && starved(text, given, linked) {
 		at := strings.Index(text, "\n.maxntid ")
-		return d.compile(fmt.Sprintf("%s\n.maxnreg %d%s", text[:at], dealt(own), text[at:]))
+		capped, err := d.compile(fmt.Sprintf("%s\n.maxnreg %d%s", text[:at], dealt(given), text[at:]))
+		if err == nil {
+			code = capped
+		}
 	}
-	return code, err
+	return own, code, nil
+}
+
+// registers is how many a lane of a function has.
+func (d *device) registers(v *variant) (n int32, err error) {
+	err = d.do(call{"cuFuncGetAttribute", func() driver.Result { return d.api.FuncAttribute(&n, driver.FuncRegisters, v.fn) }})
+	return n, err
 }
 
 // starved reports whether far fewer lanes are at work for a program with the linker's

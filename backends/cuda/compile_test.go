@@ -78,16 +78,18 @@ func TestCodeIsKept(t *testing.T) {
 }
 
 // Code for which far fewer lanes would be at work is compiled once more, with a cap.
+// What the driver gives a program by itself is found out where that may be so alone.
 func TestKeptCodeHasRoom(t *testing.T) {
 	for _, c := range []struct {
-		linked   int32
-		compiled int
-	}{{33, 1}, {40, 1}, {48, 1}, {72, 2}, {255, 2}} { // of 256 lanes: 6, 6, 5, 3 and 1 blocks
+		linked          int32
+		compiled, alone int
+	}{{33, 1, 0}, {40, 1, 0}, {48, 1, 1}, {72, 2, 1}, {255, 2, 1}} { // of 256 lanes: 6, 6, 5, 3 and 1 blocks
 		f := newFake()
 		f.linked = c.linked
 		compiled, _ := compileOn(t, f, t.TempDir(), fakeAdd, nil)
 		require.Equal(t, c.compiled, compiled, "%d registers", c.linked)
 		require.Equal(t, c.compiled-1, f.calls["capped"])
+		require.Equal(t, c.alone, f.calls["module"]-f.calls["module of code"])
 	}
 }
 

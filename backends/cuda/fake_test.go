@@ -32,7 +32,7 @@ type fake struct {
 	held    bool                   // queued work waits
 	ran     int                    // kernels
 	linked  int32                  // registers that functions of linked code have; others 33
-	code    driver.Func            // from which on functions are of such code
+	code    driver.Module          // of such code, the last that was loaded
 	stray   int                    // waits for words that were freed
 	foreign map[driver.Stream]bool // captured by others
 	guests  []func()               // recorded in their graph
@@ -193,6 +193,7 @@ func newFake() *fake {
 		CtxPush:         func(c driver.Context) driver.Result { f.calls["push"]++; f.current = c; return 0 },
 		CtxPop:          func(*driver.Context) driver.Result { f.calls["pop"]++; f.current = 0; return 0 },
 		CtxCurrent:      func(c *driver.Context) driver.Result { f.calls["current"]++; *c = f.current; return 0 },
+		CtxSync:         func() driver.Result { return f.count("settle") },
 		MemAlloc: func(p *driver.Pointer, n uint64) driver.Result {
 			a, r := alloc("alloc", n)
 			*p = driver.Pointer(a)
@@ -207,6 +208,23 @@ func newFake() *fake {
 			return r
 		},
 		MemFreeHost: func(p unsafe.Pointer) driver.Result { return free("host free", uintptr(p)) },
+		Pointers: func(n uint32, which *int32, values *unsafe.Pointer, p driver.Pointer) driver.Result {
+			for i, v := range unsafe.Slice(values, n) {
+				for at, size := range f.memory {
+					if at <= uintptr(p) && uintptr(p) < at+uintptr(size) {
+						switch unsafe.Slice(which, n)[i] {
+						case driver.PointerMemory:
+							*(*int32)(v) = driver.MemoryHost
+						case driver.PointerRangeStart:
+							*(*uint64)(v) = uint64(at)
+						case driver.PointerRangeSize:
+							*(*uint64)(v) = uint64(size)
+						}
+					}
+				}
+			}
+			return f.count("pointers")
+		},
 		Copy: func(dst, src driver.Pointer, n uint64, s driver.Stream) driver.Result {
 			return f.queue("copy", s, func() { copy(bytesAt(dst, n), bytesAt(src, n)); f.time++ })
 		},
@@ -387,13 +405,15 @@ func newFake() *fake {
 			})
 		},
 		ModuleLoad: func(m *driver.Module, image *byte, _ uint32, _ *int32, _ *uintptr) driver.Result {
-			if b := unsafe.Slice(image, 4); string(b) == "code" {
-				f.calls["module of code"]++
-				f.code = driver.Func(f.next) // what follows is of code
-			} else if string(b[:2]) == "no" {
+			b := unsafe.Slice(image, 4)
+			if string(b[:2]) == "no" {
 				return invalidValue
 			}
 			*m = driver.Module(f.number())
+			if string(b) == "code" {
+				f.calls["module of code"]++
+				f.code = *m
+			}
 			f.modules[*m] = nil
 			return f.count("module")
 		},
@@ -422,8 +442,8 @@ func newFake() *fake {
 			return 0
 		},
 		FuncAttribute: func(value *int32, attribute int32, fn driver.Func) driver.Result {
-			if *value = f.linked; fn < f.code {
-				*value = 33
+			if *value = 33; slices.Contains(f.modules[f.code], fn) {
+				*value = f.linked
 			}
 			if attribute != driver.FuncRegisters {
 				return invalidValue

@@ -654,13 +654,21 @@ func BenchmarkLaunch(b *testing.B) {
 	b.Run("current context", func(b *testing.B) { // as in a thread of PyTorch's
 		api, err := driver.Load()
 		require.NoError(b, err)
-		var c driver.Context
-		require.Zero(b, api.PrimaryRetain(&c, 0))
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		require.Zero(b, api.CtxPush(c))
+		entered(b, api)
 		measure(b)
-		require.Zero(b, api.CtxPop(&c))
-		require.Zero(b, api.PrimaryRelease(0))
+	})
+}
+
+// entered makes device 0's context current on this thread, until the test's end.
+func entered(t testing.TB, api *driver.API) {
+	t.Helper()
+	c := new(driver.Context)
+	require.Zero(t, api.PrimaryRetain(c, 0))
+	runtime.LockOSThread()
+	require.Zero(t, api.CtxPush(*c))
+	t.Cleanup(func() {
+		require.Zero(t, api.CtxPop(c))
+		runtime.UnlockOSThread()
+		require.Zero(t, api.PrimaryRelease(0))
 	})
 }

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 
 from hologram import errors
 from hologram._version import __version__
-from hologram.errors import HologramError, ProgramFault
+from hologram.errors import DeviceLostError, HologramError, OutOfMemoryError, ProgramFault
 
 if TYPE_CHECKING:
     from hologram import backend, ops
     from hologram._ffi import abi_version
+    from hologram._future import Future
     from hologram._kernel import *  # noqa: F403
     from hologram._profile import Profile, profile
     from hologram.backend import (
@@ -37,9 +38,12 @@ if TYPE_CHECKING:
 __all__ = [
     "BackendType",
     "Buffer",
+    "DeviceLostError",
     "Executor",
+    "Future",
     "HologramError",
     "Kernel",
+    "OutOfMemoryError",
     "Profile",
     "Program",
     "ProgramBuilder",
@@ -118,6 +122,7 @@ _MODULES = {
     "Program": "program",
 }
 _MORE = {
+    "Future": "_future",
     "Profile": "_profile",
     "ProgramBuilder": "builder",
     "profile": "_profile",

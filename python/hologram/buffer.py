@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any, NoReturn, Optional, Union
 
 import numpy as np
 
-from hologram._arguments import integer, integers
+from hologram._arguments import integer, integers, shown
 from hologram._dtypes import NAMES, code_of, refuse_mask, scalar_bits
 from hologram._ffi import BufferBase, BufferInfo, described, hooks, in_c, native
 from hologram._foreign import written
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, np.dtype[Any]]
 
 __all__ = ["Buffer"]
+
+_CUDA = 2  # DLPack's kDLCUDA
+
+_lent: weakref.WeakKeyDictionary[Buffer, _Lease] = weakref.WeakKeyDictionary()
+"""Of buffers whose memory others were told the address of: what keeps that from being used again too soon."""
 
 _View = memoryview  # the class below has a method of that name
 
@@ -46,7 +52,8 @@ class Buffer(BufferBase, UnlikeArrays):
 
     Executors make buffers: ``allocate``, ``allocate_boundary`` and ``wrap``. ``numpy.asarray(buffer)`` shares the
     memory, and keeps it alive even after ``free()``; so do ``memoryview(buffer)`` and DLPack consumers such as
-    ``torch.from_dlpack(buffer)``. They need memory that the host sees, which ``host_visible`` tells.
+    ``torch.from_dlpack(buffer)``. They need memory that the host sees, which ``host_visible`` tells; of a GPU of
+    NVIDIA's, ``torch.from_dlpack(buffer)`` and ``cupy.asarray(buffer)`` share it.
 
     A buffer of one element converts to a number, once the work that was queued before is done: by ``float``, ``int``,
     ``bool`` and ``item``, and with integers and no dimensions by ``operator.index``. ``len`` is the number of elements
@@ -230,20 +237,42 @@ class Buffer(BufferBase, UnlikeArrays):
             buffer._write(packed)
             self.copy_from(buffer)
 
-    def to_numpy(self) -> Array:
+    def to_numpy(self, *, out: Optional[Array] = None) -> Array:
         """Return a copy as an array of the buffer's shape, after the work that was queued before.
 
+        Args:
+            out: Where the copy goes: a C-contiguous array of the buffer's shape and dtype. Memory that is pinned for a
+                GPU, as that of ``tensor.pin_memory().numpy()`` is, the GPU writes itself, several times as fast.
+
         Raises:
+            TypeError: ``out`` is no numpy array.
+            ValueError: It is read-only, or of another shape, dtype or layout.
             ProgramFault: An earlier launch on an asynchronous device failed.
         """
         self._check()
+        if out is None:
+            out = np.empty(self.shape, self.dtype)
+        else:
+            self._check_out(out)
         if not self.contiguous:
             with self._executor.allocate(self.size, self.dtype, zero=False) as packed, packed.view(self.shape) as view:
                 view.copy_from(self)
-                return view.to_numpy()
-        out = np.empty(self.shape, self.dtype)
+                return view.to_numpy(out=out)
         self._executor._await(native.buffer_read, self, 0, out.nbytes, out.ctypes.data)
         return out
+
+    def _check_out(self, out: object) -> None:
+        what = "to_numpy: out"
+        if not isinstance(out, np.ndarray):
+            raise DTypeError(f"{what} is {shown(out)}; expected a numpy array")
+        refuse_mask(what, out)
+        if out.shape != self.shape or out.dtype != self.dtype:
+            raise InvalidArgumentError(
+                f"{what} has shape {out.shape} and dtype {out.dtype}; expected {self.shape} and {self.dtype}"
+            )
+        if not out.flags.c_contiguous or not out.flags.writeable:
+            how = "read-only" if not out.flags.writeable else "not C-contiguous"
+            raise InvalidArgumentError(f"{what} is {how}; expected an array as np.empty makes it")
 
     def from_bytes(self, data: Union[bytes, bytearray, _View]) -> None:
         """Copy bytes, as many as the buffer has, into the buffer.
@@ -387,8 +416,35 @@ class Buffer(BufferBase, UnlikeArrays):
             raise BufferError("the buffer protocol has no bfloat16; use buffer.memoryview() for its 16-bit patterns")
         return self.memoryview()
 
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The memory of a GPU of NVIDIA's for others to use in place, version 3, after the work that was queued before.
+
+        What they do to it is nothing that this executor waits for: they synchronise before its next work. The memory
+        stays theirs as long as the buffer is, and then until the device has done all that is queued on it.
+        """
+        executor = self._executor
+        typestr = self.dtype.str if self.dtype.name != "bfloat16" else "<V2"
+        if executor.host_visible or executor._device_type != _CUDA:
+            raise AttributeError(f"{type(self).__name__} on {executor.backend} has no __cuda_array_interface__")
+        self._check()
+        self._synchronize()
+        if self not in _lent:
+            _lent[self] = _Lease(native.buffer_lease(self), {})
+        info = self._describe()
+        return {
+            "version": 3,
+            "shape": self.shape,
+            "typestr": typestr,
+            "data": ((info.data or 0) if self.size else 0, bool(info.read_only)),
+            "strides": None if self.contiguous else self.strides,
+            "stream": None,
+        }
+
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return DLPack's (device type, device number)."""
+        if not self.host_visible and self._executor._device_type == _CUDA:
+            return (_CUDA, self._executor._device_id)
         if not self.host_visible:
             raise BackendError(f"{self!r}: its memory can't be shared; use to_numpy() for a copy")
         return (1, 0)
@@ -404,7 +460,8 @@ class Buffer(BufferBase, UnlikeArrays):
         """Return a DLPack capsule of the memory in place.
 
         Args:
-            stream: The consumer's stream; CPU memory knows none.
+            stream: The consumer's stream; CPU memory knows none. On a GPU all that was queued before is waited for,
+                whichever it is, but with -1 nothing; what the consumer does is nothing that this executor waits for.
             max_version: The newest version that the consumer reads. From 1.0 on read-only memory is marked so.
             dl_device: The device that the consumer wants: this buffer's.
             copy: True for a copy, False to demand none, None for none.
@@ -412,10 +469,16 @@ class Buffer(BufferBase, UnlikeArrays):
         Raises:
             BufferError: The memory is read-only and the consumer can't be told so, or the device is another.
         """
-        if stream is not None:
+        device = self.__dlpack_device__()
+        if stream is not None and device[0] != _CUDA:
             raise BufferError(f"__dlpack__: stream is {stream!r}; memory of the CPU has no streams, expected None")
-        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
-            raise BufferError(f"__dlpack__: dl_device is {dl_device}; the memory is on {self.__dlpack_device__()}")
+        if stream is not None and (not isinstance(stream, int) or stream < -1 or stream == 0):
+            raise BufferError(
+                f"__dlpack__: stream is {shown(stream)}; expected None, -1 for none, 1 or 2 for the default streams of "
+                "the process or the thread, or a stream's address"
+            )
+        if dl_device is not None and tuple(dl_device) != device:
+            raise BufferError(f"__dlpack__: dl_device is {dl_device}; the memory is on {device}")
         versioned = max_version is not None and max_version[0] >= 1
         if copy:
             fresh = self._executor.allocate(self.size, self.dtype) if self.size else self
@@ -427,7 +490,8 @@ class Buffer(BufferBase, UnlikeArrays):
         self._check()
         if self.read_only and not versioned:
             raise BufferError("__dlpack__: the memory is read-only, which DLPack before version 1.0 can't say; copy it")
-        self._synchronize()
+        if stream != -1:
+            self._synchronize()
         made: object = native.to_capsule(self, versioned, False)
         return made
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections.abc
 import math
+import sys
 from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional, Union
 
 import numpy as np
@@ -41,7 +42,14 @@ from hologram.program import Program
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from hologram._future import Future
+
 __all__ = ["Executor"]
+
+_CUDA = 2  # DLPack's kDLCUDA
+
+_told: list[str] = []
+"""What "auto" is, once that was logged."""
 
 
 class Executor(ExecutorBase):
@@ -87,6 +95,10 @@ class Executor(ExecutorBase):
         if memory_limit:
             native.executor_set_quota(self, memory_limit)
         _log.debug("executor 0x%x on %s (asked for %s)", self.handle, self.backend, backend)
+        if name == "auto" and not _told:
+            _told.append(self.backend)
+            absent = [f"{b['name']}: {b['reason']}" for b in backends() if not b["available"]]
+            _log.info("auto is %s here (%s)", self.backend, "; ".join(absent) or "all others are there, too")
 
     # ---- what it is
 
@@ -202,6 +214,8 @@ class Executor(ExecutorBase):
         if not isinstance(array, np.ndarray):
             if isinstance(array, Buffer):
                 return array.view(array.shape, strides=tuple(s // array.itemsize for s in array.strides))
+            if self._device_type == _CUDA and _foreign.has_cuda_interface(type(array)):
+                return self._wrap_cuda(array)
             if hasattr(array, "__dlpack__") and not isinstance(array, type):
                 return self._wrap_dlpack(_foreign.plain_tensor(array), array)
             try:
@@ -261,6 +275,30 @@ class Executor(ExecutorBase):
             raise
         tensor = given if _foreign.is_tensor(given) else None
         return self._buffer(handle, dtype, tuple(info.shape[: info.rank]), tensor)
+
+    def _wrap_cuda(self, array: Any) -> Buffer:
+        told = _foreign.cuda_interface(array)
+        if told.device != (self._device_type, self._device_id):
+            raise self._not_here(f"{type(array).__name__} on DLPack device {told.device}")
+        cupy = sys.modules.get("cupy")
+        if told.stream is not None and cupy is not None and isinstance(array, cupy.ndarray):
+            cupy.cuda.get_current_stream().synchronize()
+        elif told.stream is not None:
+            raise BackendError(
+                f"{type(array).__name__}: nobody here can wait for stream {told.stream} alone: give the array itself "
+                "to an operation or launch, with out= for its result, or wrap cupy.asarray(array)"
+            )
+        handle = native.buffer_wrap(
+            self,
+            told.address,
+            code_of(told.dtype),
+            len(told.shape),
+            told.shape,
+            told.strides,
+            READ_ONLY if told.read_only else 0,
+            array,
+        )
+        return self._buffer(handle, told.dtype, told.shape)
 
     def _not_here(self, what: str) -> BackendError:
         return BackendError(
@@ -387,6 +425,24 @@ class Executor(ExecutorBase):
         """
         self._check()
         self._await(native.executor_synchronize, self)
+
+    def future(self, then: Optional[Callable[[], Any]] = None) -> Future[Any]:
+        """Return the future of all work so far, which nobody waits for meanwhile.
+
+        ``ex.future(buffer.to_numpy)`` is that of a copy on the host; in a coroutine it may be awaited. It takes a
+        thread for as long as the work takes.
+
+        Args:
+            then: What is called on that thread once the work is done; the future's result is what it returns. Without
+                it that is None.
+
+        Raises:
+            HologramError: By ``result()``: what ``synchronize`` would raise, or what ``then`` does.
+        """
+        from hologram._future import begin
+
+        self._check()
+        return begin(self, then if then is not None else lambda: None)
 
     def cancel(self) -> None:
         """Ask all work of the executor to end soon; who waits for a launch learns that it was cancelled."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import os
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -30,7 +31,7 @@ def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-ARGS = argparse.Namespace(seconds=60, seed=1, programs=0, processes=2, only=None)
+ARGS = argparse.Namespace(seconds=60, seed=1, programs=0, unoptimised=0, processes=2, only=None)
 
 
 def say(suite: ModuleType, name: str, text: str, rc: int = 0, limit: int = 30) -> object:
@@ -41,12 +42,12 @@ def test_counts_and_goes_on(suite: ModuleType, tmp_path: Path, monkeypatch: pyte
     go = "=== RUN A\n--- PASS: A\n    --- PASS: A/b\n    --- SKIP: A/c\n"
     random = "  cuda: 500 random programs from seed 7, no difference; 3 not supported\n--- PASS: R\nPASS"
     first = [say(suite, "go", go), say(suite, "random 1", random), say(suite, "bad", "1 failed, 4 passed in 2 s", 1)]
-    monkeypatch.setattr(suite, "jobs", lambda seed, programs: first)
+    monkeypatch.setattr(suite, "jobs", lambda *given: first)
     assert suite.run(ARGS) == 1
     assert not (tmp_path / "record.json").exists()
     # What has passed is not run again.
     again = [say(suite, "go", "", 1), say(suite, "random 1", "", 1), say(suite, "bad", "2 skipped, 5 passed in 2 s")]
-    monkeypatch.setattr(suite, "jobs", lambda seed, programs: again)
+    monkeypatch.setattr(suite, "jobs", lambda *given: again)
     assert suite.run(ARGS) == 0
     record = json.loads((tmp_path / "record.json").read_text())
     assert (record["device"], record["driver"], record["sources"]) == ("a device", "1.2", "s")
@@ -55,7 +56,7 @@ def test_counts_and_goes_on(suite: ModuleType, tmp_path: Path, monkeypatch: pyte
 
 
 def test_without_time_there_is_more_to_do(suite: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(suite, "jobs", lambda seed, programs: [say(suite, "go", "PASS")])
+    monkeypatch.setattr(suite, "jobs", lambda *given: [say(suite, "go", "PASS")])
     assert suite.run(argparse.Namespace(**{**vars(ARGS), "seconds": 1})) == 3
 
 
@@ -84,3 +85,64 @@ def test_warns_of_changes(
     monkeypatch.setattr(suite, "sources", lambda: "others")
     suite.check()
     assert "WARNING: sources have changed" in capsys.readouterr().out
+
+
+def test_every_program_has_its_job_once(suite: ModuleType) -> None:
+    """Those at level 0 are the first of those at level 4, which shows that both have the same bits."""
+    found: dict[str, list[range]] = {}
+    names = []
+    for job in suite.jobs(7, 1200, 600):
+        names.append(job.name)
+        if "-programs" in job.command:
+            options = dict(zip(job.command[4::2], job.command[5::2]))
+            first = int(options["-seed"])
+            found.setdefault(options["-level"], []).append(range(first, first + int(options["-programs"])))
+    assert found == {"4": [range(7, 507), range(507, 1007), range(1007, 1207)], "0": [range(7, 507), range(507, 607)]}
+    assert len(set(names)) == len(names)
+    assert len({suite.log_of(job) for job in suite.jobs(7, 1200, 600)}) == len(names)
+
+
+TOOL = """#!/bin/sh
+case "$2" in synccheck) echo '========= Barrier error detected. Divergent thread(s) in block';; esac
+while [ "$1" != -- ]; do shift; done
+shift
+"$@"
+rc=$?
+echo "========= $SAYS"
+exit $rc
+"""
+
+
+@pytest.mark.parametrize(
+    ("tool", "planted", "says", "rc", "expected"),
+    [
+        ("memcheck", False, "ERROR SUMMARY: 0 errors", 0, 0),
+        ("memcheck", False, "ERROR SUMMARY: 0 errors", 2, 2),
+        ("memcheck", False, "ERROR SUMMARY: 1 error", 0, 1),
+        ("memcheck", False, "Target application terminated before first instrumented API call", 0, 1),
+        ("racecheck", False, "RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)", 0, 0),
+        ("racecheck", False, "RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)", 0, 1),
+        ("racecheck", True, "RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)", 1, 0),
+        ("racecheck", True, "RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)", 0, 1),
+        ("synccheck", True, "ERROR SUMMARY: 16 errors", 1, 0),
+        ("initcheck", True, "ERROR SUMMARY: 0 errors", 0, 1),
+    ],
+)
+@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in for the tool is a shell script")
+def test_what_sanitizers_say(
+    suite: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tool: str,
+    planted: bool,
+    says: str,
+    rc: int,
+    expected: int,
+) -> None:
+    """Nothing is taken for clean that the tool does not call so, and what is planted is to be found."""
+    stand_in = tmp_path / "compute-sanitizer"
+    stand_in.write_text(TOOL)
+    stand_in.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("SAYS", says)
+    assert suite.sanitize(tool, ["--", "sh", "-c", f"exit {rc}"], planted) == expected

@@ -18,6 +18,7 @@ type emitter struct {
 	opt Options
 	err error
 
+	scans  int // collectives that scan
 	code   strings.Builder
 	tables strings.Builder // module-level data
 	made   map[string]bool // tables by name
@@ -302,6 +303,10 @@ func (e *emitter) inst(n *ir.Node) {
 	}
 }
 
+// manyScans is how many collectives that scan a program has that keeps much in
+// registers between them.
+const manyScans = 8
+
 // module puts the parts together.
 func (e *emitter) module() string {
 	var b strings.Builder
@@ -331,9 +336,10 @@ func (e *emitter) module() string {
 		fmt.Fprintf(&b, ".explicitcluster\n.reqnctapercluster %d, 1, 1\n", e.opt.Meeting)
 	}
 	doubles := (e.opt.Block > 0 || e.opt.Vector == 0) && slices.Contains(e.fn.SlotTypes, isa.F64)
-	if tile := e.fn.Block[0] > 0 && e.fn.Shared > 0 && !e.p.Collective; doubles || tile {
+	tile := e.fn.Block[0] > 0 && e.fn.Shared > 0 && !e.p.Collective
+	if doubles || tile || e.scans >= manyScans {
 		// Else ptxas spills, or loads one after the other, to have more blocks on a
-		// processor: than it has f64 units for, or than tiles need that load much at once.
+		// processor: than it has f64 units for, or than tiles and scans need that load much at once.
 		b.WriteString(".minnctapersm 1\n")
 	}
 	b.WriteString("{\n")

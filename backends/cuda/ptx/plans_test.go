@@ -48,6 +48,17 @@ func TestPlansAssemble(t *testing.T) {
 			}
 		}
 	}
+	for _, typ := range kernels.Cumsum.Types.List() {
+		for _, cols := range []int64{512, 4096, 8192} {
+			plan, err := tuned.Plan(kernels.Cumsum, typ, []int64{8192, cols}, tuned.Device{Processors: 132})
+			require.NoError(t, err)
+			if plan == nil {
+				continue
+			}
+			x := compiled(t, fmt.Sprintf("cumsum %v of %d", typ, cols), plan.Steps[0].Program)
+			all, proved[x.p] = append(all, x), true
+		}
+	}
 	for _, d := range [][]int64{{8192, 4096}, {1000, 100}, {512, 1 << 18}} { // the sums of columns
 		for _, typ := range []isa.Type{isa.F32, isa.BF16, isa.F64} {
 			l := []kernels.Layout{{Type: typ, Shape: []int64{d[1], d[0]}, Stride: []int64{1, d[1]}}, kernels.Packed(typ, d[1])}

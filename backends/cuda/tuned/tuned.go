@@ -3,7 +3,7 @@
 // memory is under way at once. They run on any backend, with the library's bits.
 //
 // tile.go has rows that a block holds, chunks.go longer ones, a chunk a block or
-// some, long.go softmax of these, rowwise.go norms and gradients, columns.go columns
+// some, long.go softmax of these, scan.go cumulative sums, rowwise.go norms and gradients, columns.go columns
 // of a matrix.
 // Which serves a call depends on sizes.
 package tuned
@@ -43,6 +43,9 @@ func Plan(op *kernels.Op, t isa.Type, dims []int64, d Device) (*kernels.Plan, er
 	if op == kernels.Gemm || op == kernels.Matvec {
 		return productOf(op, t, dims, d)
 	}
+	if op == kernels.Cumsum && len(dims) == 2 {
+		return scan(t, dims[0], dims[1])
+	}
 	r, ok := reductions[op]
 	if !ok && op != kernels.Softmax && op.Rowwise() == nil || len(dims) != 2 || dims[0] < 1 || dims[1] < 1 {
 		return nil, nil
@@ -75,6 +78,9 @@ func PlanShapes(op *kernels.Op, l []kernels.Layout, axes int, d Device) (*kernel
 	}
 	if (op == kernels.Gemm || op == kernels.Matvec) && d.units(l[0].Type) {
 		return ofUnits(op, l, d)
+	}
+	if op == kernels.Cumsum {
+		return scanOf(l, axes)
 	}
 	if r, ok := reductions[op]; ok && l[1].Packed() {
 		if matrices, rows, cols, ok := l[0].Columns(len(l[0].Shape) - axes); ok {
