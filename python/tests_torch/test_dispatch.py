@@ -356,7 +356,8 @@ def test_nodes_have_their_operations_names(name: str) -> None:
     """What autograd's messages speak of: anomaly mode's, and those of tensors changed in place."""
     x = torch.ones(3, 3, requires_grad=True)
     for _ in range(4):
-        node = NODES[name](x).grad_fn
+        y = NODES[name](x)  # which former torchs' nodes need
+        node = y.grad_fn
     assert node is not None
     assert re.fullmatch(rf"Hologram_(.*\.)?{name}(\(.*\))?Backward", node.name())
 
@@ -365,7 +366,7 @@ def test_messages_of_autograd_name_the_operation() -> None:
     x = torch.zeros(2, requires_grad=True)
     y = F.exp(x)
     y.detach().add_(1)
-    with pytest.raises(RuntimeError, match="is output 0 of Hologram_exp, is at version 1"):
+    with pytest.raises(RuntimeError, match=r"is output 0 of Hologram_exp(Backward)?, is at version 1"):
         y.sum().backward()
     with pytest.warns(UserWarning, match="Anomaly"), torch.autograd.detect_anomaly(check_nan=True):
         loss = F.mul(F.sqrt(x), 0.0).sum()
