@@ -161,8 +161,8 @@ CALLS: dict[str, Callable[[Any, Tensor, Tensor], Tensor]] = {
     "huber_loss": lambda f, x, y: f.huber_loss(x, y),
     "smooth_l1_loss": lambda f, x, y: f.smooth_l1_loss(x, y),
     "kl_div": lambda f, x, y: f.kl_div(x, y, reduction="sum"),
-    "nll_loss": lambda f, x, y: f.nll_loss(x, torch.arange(4)),
-    "cross_entropy": lambda f, x, y: f.cross_entropy(x, torch.arange(4)),
+    "nll_loss": lambda f, x, y: f.nll_loss(x, torch.arange(4, device=x.device)),
+    "cross_entropy": lambda f, x, y: f.cross_entropy(x, torch.arange(4, device=x.device)),
     "logits": lambda f, x, y: f.binary_cross_entropy_with_logits(x, y),
 }
 PLAIN_CALLS: dict[str, Callable[[Any, Tensor, Tensor], Tensor]] = {
