@@ -395,6 +395,8 @@ def _prod(input: Tensor, dim: _Dim, keepdim: bool, dtype: Optional[torch.dtype])
     (input,) = tensors("prod", input)
     if dtype is None and not input.dtype.is_floating_point:
         dtype = torch.int64
+    if dtype == torch.bool:  # whether there is no 0
+        return _prod.function(input.to(torch.bool), dim, keepdim, torch.int64).to(torch.bool)
     found: Tensor = _reductions.PROD(_converted(input, dtype), dimensions(input, dim), keepdim)
     return found
 

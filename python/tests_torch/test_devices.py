@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import gc
 import os
+from functools import partial
 from typing import Any, Callable
 
 import pytest
 import torch
+from moving import moved, same
 from opinfo import CALLED, NAMES, samples
 from torch import Tensor
 from torch.utils._pytree import tree_map
@@ -27,15 +29,6 @@ on_gpu = pytest.mark.skipif(DEVICE != "cuda", reason="needs a CUDA device")
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 
 
-def moved(value: Any) -> Any:
-    """A tensor on the device, with the strides and the offset that it has."""
-    if not isinstance(value, Tensor):
-        return value
-    there = torch.empty(0, dtype=value.dtype, device=DEVICE)
-    there.set_(value.detach().untyped_storage().to(device=DEVICE), value.storage_offset(), value.shape, value.stride())
-    return there.requires_grad_(value.requires_grad)
-
-
 def outcome(function: Callable[..., Any], arguments: Any, keywords: Any) -> list[Tensor]:
     """A function's result, and the gradients of all arguments that need one."""
     result = function(*arguments, **keywords)
@@ -45,24 +38,6 @@ def outcome(function: Callable[..., Any], arguments: Any, keywords: Any) -> list
     weights = torch.linspace(0.5, 1.5, result.numel(), dtype=torch.float64).reshape(result.shape)
     found = torch.autograd.grad(result, leaves, weights.to(result.dtype).to(result.device), allow_unused=True)
     return [result.detach(), *(t for t in found if t is not None)]
-
-
-def same(a: list[Tensor], b: list[Tensor]) -> bool:
-    """Whether the bits are the same; all NaNs are one."""
-    if len(a) != len(b):
-        return False
-    for x, y in zip(a, b):
-        y = y.cpu()
-        if x.shape != y.shape or x.dtype != y.dtype:
-            return False
-        if x.dtype.is_floating_point:
-            nan = x.isnan()
-            if not torch.equal(nan, y.isnan()) or not torch.equal(torch.signbit(x)[~nan], torch.signbit(y)[~nan]):
-                return False
-            x, y = x[~nan], y[~nan]
-        if not torch.equal(x, y):
-            return False
-    return True
 
 
 @pytest.mark.filterwarnings("ignore:reduction")  # of torch's kl_div
@@ -76,7 +51,7 @@ def test_same_bits(name: str, dtype: torch.dtype) -> None:
         if sample.kwargs.get("max_norm") is not None:  # torch's own work
             continue
         arguments, keywords = (sample.input, *sample.args), sample.kwargs
-        there = tree_map(moved, (arguments, keywords))
+        there = tree_map(partial(moved, device=DEVICE), (arguments, keywords))
         expected, found = outcome(function, arguments, keywords), outcome(function, *there)
         assert same(expected, found), sample
         if DEVICE == "cuda" and name != "embedding":  # whose gradient's gradient counts on the host

@@ -123,9 +123,10 @@ CASES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_gradients(name: str) -> None:
+def test_gradients(name: str, device: str) -> None:
     function, arguments = CASES[name]
-    given = arguments()
+    with torch.device(device):
+        given = arguments()
     assert gradcheck(function, given)
     assert gradgradcheck(function, given)
 
@@ -399,10 +400,11 @@ def test_corners_are_torchs(name: str, branched: bool) -> None:
 
 
 @pytest.mark.parametrize("name", ["swish", "loop", "branches", "several"])
-def test_compile(name: str) -> None:
+def test_compile(name: str, device: str) -> None:
     torch._dynamo.reset()
     function, arguments = CASES[name]
-    given = arguments()
+    with torch.device(device):
+        given = arguments()
     compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
     tensors = [value for value in given if isinstance(value, Tensor)]
     results = []
