@@ -5,7 +5,6 @@ HOLOGRAM_TEST_DEVICE names the device (cuda); with cpu what needs no GPU is trie
 
 from __future__ import annotations
 
-import gc
 import os
 from functools import partial
 from typing import Any, Callable
@@ -218,109 +217,6 @@ def test_a_step_does_not_wait() -> None:
     finally:
         torch.cuda.set_sync_debug_mode("default")
     torch.cuda.synchronize()
-
-
-# ---- captured graphs
-
-
-def captured(step: Callable[[], Any]) -> tuple[torch.cuda.CUDAGraph, Any]:
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            step()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        result = step()
-    return graph, result
-
-
-@on_gpu
-@pytest.mark.parametrize("momentum", [0.0, 0.9])
-def test_captured_training(momentum: float) -> None:
-    """Replays with new data have the bits of steps that are not captured; embedding and softmax among them."""
-    results = []
-    for capture in (False, True):
-        torch.manual_seed(0)
-        model = torch.nn.Sequential(
-            nn.Embedding(50, 16), nn.LayerNorm(16), nn.Linear(16, 16), nn.GELU(), nn.Linear(16, 50)
-        )
-        model = model.to("cuda")
-        optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=momentum)
-        x, y = torch.zeros(24, dtype=torch.int64, device="cuda"), torch.zeros(24, dtype=torch.int64, device="cuda")
-
-        step = step_of(model, optimizer, x, y)
-        run: Callable[[], Any] = step
-        if capture:
-            graph, loss = captured(step)
-            run = graph.replay
-        else:
-            for _ in range(3):
-                step()
-        drawn = torch.Generator().manual_seed(1)
-        losses = []
-        for _ in range(20):
-            x.copy_(torch.randint(50, (24,), generator=drawn))
-            y.copy_(torch.randint(50, (24,), generator=drawn))
-            found = run()
-            losses.append((loss if capture else found).clone())
-        results.append([t.cpu() for t in (torch.stack(losses), *(p.detach() for p in model.parameters()))])
-    assert same(*results)
-
-
-@on_gpu
-def test_captured_memory_goes_back() -> None:
-    """What a graph keeps of ours is given back when it is gone."""
-    ex = hg.Executor("cuda")
-    x = torch.randn(512, 4096, device="cuda")
-
-    def step() -> Tensor:
-        return F.sum(F.softmax(x, 1) * 0.5, (0, 1))
-
-    sizes = []
-    for _ in range(4):
-        graph, _ = captured(step)
-        graph.replay()
-        torch.cuda.synchronize()
-        del graph
-        gc.collect()
-        torch.cuda.synchronize()
-        ex.synchronize()
-        sizes.append(ex.memory_stats()["in_use"])
-    assert sizes[1] == sizes[-1], sizes
-
-
-@on_gpu
-def test_what_is_not_captured() -> None:
-    """A call that was never made is refused before the stream is touched; the graph is whole all the same."""
-    x = torch.randn(33, device="cuda")
-    F.add(x, x)
-    graph = torch.cuda.CUDAGraph()
-    torch.cuda.synchronize()
-    with torch.cuda.graph(graph):
-        y = F.add(x, x)
-        with pytest.raises(RuntimeError, match="call it once before the capture"):
-            F.softplus(x, beta=1.25)
-    graph.replay()
-    assert torch.equal(y, x + x)
-
-
-@on_gpu
-def test_faults_of_replays_are_told() -> None:
-    weight = torch.randn(5, 3, device="cuda")
-    index = torch.zeros(4, dtype=torch.int64, device="cuda")
-    graph, _ = captured(lambda: F.embedding(index, weight))
-    ex = hg.Executor("cuda")
-    graph.replay()
-    torch.cuda.synchronize()
-    ex.synchronize()
-    index.fill_(7)
-    graph.replay()
-    torch.cuda.synchronize()
-    with pytest.raises(hg.ProgramFault):
-        ex.synchronize()
-    ex.synchronize()
 
 
 def test_all_layers_are_tried() -> None:

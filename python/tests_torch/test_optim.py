@@ -150,7 +150,7 @@ def test_what_is_refused() -> None:
         lambda **asked: optim.SGD([p], lr=0.1, momentum=0.5, **asked),
         lambda **asked: optim.AdamW([p], **asked),
     ):
-        for name in ("fused", "capturable", "differentiable"):
+        for name in ("fused", "differentiable"):
             optimizer = make()
             optimizer.param_groups[0][name] = True  # torch refuses some of them where there is no GPU
             with pytest.raises(ValueError, match=f"{name} is True; this optimiser has it not"):
