@@ -233,7 +233,7 @@ class Adam(_Optimizer, torch.optim.Adam):
             on_device = bool(group.get("capturable"))
             if not on_device and found and found[0][0].is_cuda and torch.cuda.is_current_stream_capturing():
                 raise RuntimeError(
-                    f"{type(self).__name__}: a graph captures the step, and its replays would all have this one's number; "
+                    f"{type(self).__name__}: a graph captures the step, whose replays would all have its number; "
                     "give capturable=True, which counts them on the device"
                 )
             kept = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
