@@ -1,4 +1,4 @@
-"""Tensors on another device, and whether results are the same there."""
+"""The devices of tests, tensors on another one, and whether results are the same there."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
+
+import hologram as hg
+
+
+def devices() -> list[str]:
+    """The devices that tests run on: CUDA too where torch and Hologram both have it."""
+    return ["cpu", *(["cuda"] if torch.cuda.is_available() and hg.is_cuda_available() else [])]
 
 
 def moved(value: Any, device: str) -> Any:
