@@ -31,7 +31,7 @@ from hologram_torch._calls import (
 from hologram_torch._executors import using
 from hologram_torch._fused import Fused
 from hologram_torch._gather import EMBEDDING
-from hologram_torch._operation import is_dynamo_compiling, is_grad_enabled
+from hologram_torch._operation import is_dynamo_compiling, is_grad_enabled, widened
 from hologram_torch._reductions import dimension, dimensions, index
 from hologram_torch._table import CLOSED, OPERATIONS
 
@@ -114,6 +114,7 @@ def pow(input: Union[Tensor, Number], exponent: Union[Tensor, Number], *, out: O
     if isinstance(exponent, int) and isinstance(input, Tensor) and not input.dtype.is_floating_point:
         return _whole_power(input, exponent, out)
     if isinstance(exponent, (int, float)) and isinstance(input, Tensor) and input.dtype.is_floating_point:
+        input = widened(input)  # which autocast does not for all of these
         known = {2: "square", 0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}.get(exponent)
         if known is not None:
             return called(known, (input,), out=out)
@@ -394,6 +395,8 @@ def _prod(input: Tensor, dim: _Dim, keepdim: bool, dtype: Optional[torch.dtype])
     (input,) = tensors("prod", input)
     if dtype is None and not input.dtype.is_floating_point:
         dtype = torch.int64
+    if dtype == torch.bool:  # whether there is no 0
+        return _prod.function(input.to(torch.bool), dim, keepdim, torch.int64).to(torch.bool)
     found: Tensor = _reductions.PROD(_converted(input, dtype), dimensions(input, dim), keepdim)
     return found
 

@@ -36,6 +36,12 @@ def _check(index: Tensor, weight: Tensor) -> None:
         raise RuntimeError(f"embedding: the tensors are on {index.device} and {weight.device}; expected one device")
 
 
+def _grouped(index: Tensor, rows: int) -> tuple[Tensor, Tensor]:
+    """Return the places in the order of the rows that they name, and where each row's begin, without a look at them."""
+    named, order = torch.sort(index.reshape(-1).to(torch.int64), stable=True)
+    return order, torch.searchsorted(named, torch.arange(rows + 1, device=index.device))
+
+
 class _Embedding(Operation):
     """The rows of weight that index names.
 
@@ -79,8 +85,7 @@ class _EmbeddingGradient(Operation):
         made = self.fake(g, index, rows, padding, share)
         if not made.numel():
             return made
-        named, order = torch.sort(index.reshape(-1).to(torch.int64), stable=True)
-        bounds = torch.searchsorted(named, torch.arange(rows + 1, device=index.device))
+        order, bounds = _grouped(index, rows)
         given = g.reshape(-1, g.shape[-1]).contiguous()
         executor = executor_for(g.device)
         ops.embedding_gradient(executor, given, order, bounds[:-1], bounds[1:], made, padding, int(share))
@@ -94,7 +99,8 @@ class _EmbeddingGradient(Operation):
         (index,) = ctx.saved_tensors
         found = EMBEDDING(gradients[0], index, -1, False)
         if ctx.share:
-            counts = torch.bincount(index.reshape(-1), minlength=ctx.rows)
+            bounds = _grouped(index, ctx.rows)[1]
+            counts = bounds[1:] - bounds[:-1]
             found = found / counts[index].to(found.dtype).unsqueeze(-1)
         if ctx.padding >= 0:
             found = found.masked_fill((index == ctx.padding).unsqueeze(-1), 0.0)

@@ -12,7 +12,7 @@ from hologram_torch._calls import called, tensors
 from hologram_torch._elementwise import ATLAS, opmath
 from hologram_torch._functions import wide
 from hologram_torch._fused import Fused
-from hologram_torch._operation import PLAIN, is_dynamo_compiling
+from hologram_torch._operation import PLAIN, is_dynamo_compiling, widened
 from hologram_torch._rows import LAYER_NORM, RMS_NORM
 from hologram_torch._table import OPERATIONS
 
@@ -28,13 +28,19 @@ _of_one_storage = _C._is_alias_of
 _FLOATS = [dtype for dtype in ATLAS if dtype.is_floating_point]
 
 
-def _norm_input(x: Tensor, *parameters: Optional[Tensor]) -> tuple[Tensor, torch.dtype]:
-    """Return x in the dtype to compute in, and the dtype of the result: on GPUs autocast leaves norms in f32."""
-    kept = not x.is_cpu and torch.is_autocast_enabled(x.device.type)
-    if not kept and all(t is None or t.dtype == x.dtype for t in parameters):
-        return x, x.dtype
-    computed = wide(x)
-    return computed, computed.dtype if kept else x.dtype
+_WIDE = {
+    name
+    for name in ("layer_norm", "rms_norm", "batch_norm")
+    if _C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "AutocastCUDA")
+}
+"""The norms whose results autocast leaves in f32 on GPUs, which not all torchs do with the same ones."""
+
+
+def _norm_input(what: str, x: Tensor, *parameters: Optional[Tensor]) -> tuple[Tensor, torch.dtype]:
+    """Return x in the dtype to compute in, and the dtype of the result."""
+    if what in _WIDE:
+        x = widened(x)
+    return (x if all(t is None or t.dtype == x.dtype for t in parameters) else wide(x)), x.dtype
 
 
 def _formatted(x: Tensor) -> Tensor:
@@ -61,7 +67,7 @@ def _layer_norm(
     input: Tensor, weight: Optional[Tensor], bias: Optional[Tensor], shape: Sequence[int], eps: float
 ) -> Tensor:
     over = _last("layer_norm", input, shape, weight, bias)
-    x, dtype = _norm_input(input.contiguous(), weight, bias)
+    x, dtype = _norm_input("layer_norm", input.contiguous(), weight, bias)
     return _given(LAYER_NORM(x, _like(x, weight), _like(x, bias), over, eps)[0], dtype)
 
 
@@ -81,7 +87,7 @@ def layer_norm(
 
 def _rms_norm(input: Tensor, weight: Optional[Tensor], shape: Sequence[int], eps: Optional[float]) -> Tensor:
     over = _last("rms_norm", input, shape, weight)
-    x, dtype = _norm_input(_formatted(input), weight)
+    x, dtype = _norm_input("rms_norm", _formatted(input), weight)
     if eps is None:
         eps = torch.finfo(opmath(x.dtype)).eps
     return _given(RMS_NORM(x, _like(x, weight), over, float(eps))[0], dtype)
@@ -188,7 +194,7 @@ def _batch_norm(
     count = math.prod([input.shape[i] for i in over])
     if input.shape[0] * math.prod(input.shape[2:]) == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
-    x, dtype = _norm_input(_formatted(input), weight, bias)
+    x, dtype = _norm_input("batch_norm", _formatted(input), weight, bias)
     found, middle, spread = LAYER_NORM(x, _like(x, weight, shape), _like(x, bias, shape), over, eps)
     with torch.no_grad():
         for running, now, factor in ((running_mean, middle, 1.0), (running_var, spread, count / max(count - 1, 1))):
@@ -244,7 +250,7 @@ def _standardized(
 ) -> Tensor:
     _, shape = _channels(input)
     _check_channels(input, running_mean=mean, running_var=variance, weight=weight, bias=bias)
-    x, dtype = _norm_input(_formatted(input), weight, bias)
+    x, dtype = _norm_input("batch_norm", _formatted(input), weight, bias)
     mean, variance = mean.reshape(shape), variance.reshape(shape)
     if weight is None and bias is None:
         return _given(OPERATIONS["normalized"](x, mean, variance, eps), dtype)

@@ -28,7 +28,7 @@ from hologram._foreign import NO_VMAP
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["LIBRARY", "NAMESPACE", "OPERATIONS", "PLAIN", "Operation", "pullback", "titled", "unusual"]
+__all__ = ["LIBRARY", "NAMESPACE", "OPERATIONS", "PLAIN", "Operation", "pullback", "titled", "unusual", "widened"]
 
 NAMESPACE = "hologram"
 LIBRARY = torch.library.Library(NAMESPACE, "DEF")
@@ -74,7 +74,8 @@ def _refuse_tangents(name: str, arguments: Sequence[Any]) -> None:
 def _cast(rule: str, device: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return arguments as autocast wants them on a device, as torch's own lists have it.
 
-    "lower" narrows to autocast's type; "loss" widens the 16-bit floats to f32, and "wide" does so on GPUs alone.
+    "lower" narrows to autocast's type; "loss" widens the 16-bit floats to f32, as for losses, and "wide" does so on
+    GPUs alone.
     """
     if rule == "wide" and device == "cpu":
         return arguments
@@ -86,6 +87,12 @@ def _cast(rule: str, device: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]
         return value
 
     return tuple(cast(value) for value in arguments)
+
+
+def widened(x: Tensor) -> Tensor:
+    """Return a tensor as autocast on GPUs gives it to functions that it computes in f32."""
+    device = x.device.type
+    return _cast("wide", device, (x,))[0] if device in AUTOCAST_DEVICES and torch.is_autocast_enabled(device) else x
 
 
 def _unwrapped_if_dead(value: Any) -> Any:

@@ -274,7 +274,7 @@ def sum_over(x: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
 
 SUM = _Sum("sum", "wide")
 MEAN = _Mean("mean")
-PROD = _Prod("prod", "wide")
+PROD = _Prod("prod", "loss")
 CUMSUM = _Cumsum("cumsum", "(Tensor input, int dim) -> Tensor", "wide")
 AMAX = _Extremum("amax")
 AMIN = _Extremum("amin")

@@ -231,7 +231,7 @@ ROWS: list[Row] = [
     Row("root", lambda x: h.sqrt(x), "√x, whose gradient is 0 where x is 0", promotion="floating", slopes=_root_slopes),
     *_of_floats("sin", "cos", "tan", "tanh", "sigmoid", "erf", autocast=_WIDE),
     Row("reciprocal", lambda x: 1 / x, "1 / x", promotion="float", autocast="wide"),
-    Row("square", lambda x: x * x, "x²", promotion="counting"),
+    Row("square", lambda x: x * x, "x²", promotion="counting", autocast="wide"),
     Row("scaled", lambda x, factor: x * factor, "x · factor", promotion="floating"),
     Row("quotient", lambda x, count: x / count, "x / count", promotion="floating"),
     Row("gelu", lambda x: x * 0.5 * (1 + h.erf(x * _SQRT1_2)), "x · Φ(x), Φ by erf", promotion="floating"),
@@ -250,7 +250,10 @@ ROWS: list[Row] = [
         slopes=lambda g, x, slope: h.where(x > 0, g, g * slope),
     ),
     Row("elu", _elu, "x if x > 0, else alpha · (e^x − 1)", promotion="floating", slopes=_elu_slopes),
-    Row("softplus", _softplus_row, "log(1 + e^(beta·x)) / beta; x where beta·x > threshold", promotion="floating"),
+    Row(
+        "softplus", _softplus_row, "log(1 + e^(beta·x)) / beta; x where beta·x > threshold", promotion="floating",
+        autocast="wide",
+    ),
     Row(
         "clamp_min", _at_least, "max(x, low)", ("input", "min"),
         slopes=lambda g, x, low: (h.where(x >= low if CLOSED else x > low, g, 0.0), h.where(x < low, g, 0.0)),

@@ -65,7 +65,7 @@ class Update:
         """Find out how lists of tensors are computed with, before anything is changed.
 
         Args:
-            given: Lists of one length, the inputs and then the outputs, which may be inputs; input 1 alone is none.
+            given: Lists of one length, the inputs and then the outputs, which may be inputs but input 1.
             numbers: How many numbers the function takes.
 
         Raises:
@@ -109,11 +109,11 @@ class Update:
                         f"{self._name}: tensors have shapes {tuple(shape)} on {device} and {tuple(t.shape)} on "
                         f"{t.device}; expected the same"
                     )
-                if i != 1 and t.is_neg():
+                if i >= self._inputs and t.is_neg():
                     raise InvalidArgumentError(
                         f"{self._name}: a tensor is a negative view, whose memory has the other signs; it is written"
                     )
-                if i != 1 and not t.is_contiguous() and _shares(t):
+                if i >= self._inputs and not t.is_contiguous() and _shares(t):
                     raise InvalidArgumentError(
                         f"{self._name}: elements of a tensor of shape {tuple(t.shape)} and strides {t.stride()} share "
                         "memory; it is written"

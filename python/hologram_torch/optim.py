@@ -21,11 +21,12 @@ from hologram._ffi import native
 from hologram.errors import InvalidArgumentError
 from hologram_torch import functional as F
 from hologram_torch._elementwise import opmath
+from hologram_torch._kernel import kernel
 from hologram_torch._operation import is_dynamo_compiling, is_grad_enabled
 from hologram_torch._update import Ready, Update
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 __all__ = ["SGD", "Adam", "AdamW", "clip_grad_norm_"]
 
@@ -64,12 +65,31 @@ def _amsgrad(
     return p - rate * (m / (h.sqrt(most) / root + eps)), m, v, most
 
 
+def _adam_captured(
+    p: _V, g: _V, m: _V, v: _V, shrink: _V, rate: _V, root: _V, decay: _V, n1: _V, b2: _V, n2: _V, eps: _V
+) -> _V:
+    return _adam(p, g, m, v, shrink, decay, n1, b2, n2, rate, root, eps)
+
+
+def _amsgrad_captured(
+    p: _V, g: _V, m: _V, v: _V, most: _V, shrink: _V, rate: _V, root: _V, decay: _V, n1: _V, b2: _V, n2: _V, eps: _V
+) -> _V:
+    return _amsgrad(p, g, m, v, most, shrink, decay, n1, b2, n2, rate, root, eps)
+
+
+@kernel
+def _corrections(n: _V, lr: _V, b1: _V, b2: _V, apart: _V) -> _V:
+    """What differs from step to step, of the count of the steps before: the factor of decay, the rate, the root."""
+    return 1 - lr * apart, lr / (1 - h.pow(b1, n + 1)), h.sqrt(1 - h.pow(b2, n + 1))
+
+
 _SGD, _SGD_MOMENTUM = Update("sgd", _sgd, 2), Update("sgd_momentum", _sgd_momentum, 3)
 _ADAM, _AMSGRAD = Update("adam", _adam, 4), Update("amsgrad", _amsgrad, 5)
+_ADAM_CAPTURED, _AMSGRAD_CAPTURED = Update("adam", _adam_captured, 7), Update("amsgrad", _amsgrad_captured, 8)
 
 
 def _refuse(what: str, group: dict[str, Any]) -> None:
-    for name in ("fused", "capturable", "differentiable"):
+    for name in ("fused", "differentiable"):
         if group.get(name):
             raise InvalidArgumentError(f"{what}: {name} is {group[name]!r}; this optimiser has it not")
 
@@ -152,8 +172,8 @@ class SGD(_Optimizer, torch.optim.SGD):
 
     Raises:
         TypeError: At a step: a parameter or gradient has no float dtype, or is sparse.
-        ValueError: At a step: fused, capturable or differentiable is asked for, a parameter has more than 8 dimensions,
-            its elements share memory, or it lies in one piece of memory with its own state.
+        ValueError: At a step: fused or differentiable is asked for, a parameter has more than 8 dimensions, its
+            elements share memory, or it lies in one piece of memory with its own state.
     """
 
     @_step
@@ -188,12 +208,14 @@ class SGD(_Optimizer, torch.optim.SGD):
 class Adam(_Optimizer, torch.optim.Adam):
     """Adam of Kingma and Ba, with weight decay in the gradient and AMSGrad; see torch.optim.Adam.
 
-    A step that is refused changes no parameter and no state.
+    With ``capturable`` steps are counted on the device, so that each replay of a captured one is the next, at the rate
+    that a tensor ``lr`` then has. A step that is refused changes no parameter and no state.
 
     Raises:
         TypeError: At a step: a parameter or gradient has no float dtype, or is sparse.
-        ValueError: At a step: fused, capturable or differentiable is asked for, a parameter has more than 8 dimensions,
-            its elements share memory, or it lies in one piece of memory with its own state.
+        ValueError: At a step: fused or differentiable is asked for, a parameter has more than 8 dimensions, its
+            elements share memory, or it lies in one piece of memory with its own state.
+        RuntimeError: At a step: a graph captures it, and it is not capturable.
     """
 
     _decoupled = False
@@ -204,22 +226,38 @@ class Adam(_Optimizer, torch.optim.Adam):
         made: dict[Tensor, dict[str, Tensor]] = {}  # first states
         work: list[tuple[dict[str, Any], Update, list[tuple[Tensor, ...]], Ready]] = []
         steps: list[Tensor] = []
+        captured: list[tuple[Update, Ready, list[float]]] = []
+        on_devices: list[Tensor] = []  # counts of steps there
         for group in self.param_groups:
             found = _gradients(self, group)
+            on_device = bool(group.get("capturable"))
+            if not on_device and found and found[0][0].is_cuda and torch.cuda.is_current_stream_capturing():
+                raise RuntimeError(
+                    f"{type(self).__name__}: a graph captures the step, whose replays would all have its number; "
+                    "give capturable=True, which counts them on the device"
+                )
             kept = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
             lists: list[tuple[Tensor, ...]] = []
             for p, g in found:
                 state = self.state[p] if p in self.state else made.get(p)
                 if not state:
-                    state = made[p] = {"step": torch.zeros((), dtype=torch.float32)}
+                    count = torch.zeros((), dtype=torch.float32, device=p.device if on_device else "cpu")
+                    state = made[p] = {"step": count}
                     state.update((name, torch.zeros_like(p)) for name in kept)
                 states = [state[name] for name in kept]
-                steps.append(state["step"])
+                (on_devices if on_device else steps).append(state["step"])
                 lists.append((p, g, *states, p, *states))
+            if on_device:
+                captured += self._captured(group, lists, on_devices[len(on_devices) - len(lists) :])
+                continue
             update = _AMSGRAD if group["amsgrad"] else _ADAM
             work.append((group, update, lists, update.ready(lists, 8)))
         for p, state in made.items():
             self.state[p].update(state)
+        if on_devices:
+            torch._foreach_add_(on_devices, 1)
+        for update, ready, numbers in captured:
+            update(ready, numbers)
         counts = native.torch_counts(tuple(steps), True) if steps else []
         if counts is None:
             torch._foreach_add_(steps, 1)  # integers too
@@ -232,6 +270,28 @@ class Adam(_Optimizer, torch.optim.Adam):
                 if len(set(own)) > 1:
                     ready = update.ready([tensors for tensors, n in zip(lists, own) if n == count], 8)
                 update(ready, self._numbers(group, count))
+
+    def _captured(
+        self, group: dict[str, Any], lists: Sequence[tuple[Tensor, ...]], steps: Sequence[Tensor]
+    ) -> list[tuple[Update, Ready, list[float]]]:
+        """Return a group's work where what differs from step to step is read on the device."""
+        decay, eps, lr = float(group["weight_decay"]), float(group["eps"]), group["lr"]
+        b1, b2 = (float(beta) for beta in group["betas"])
+        decoupled = group.get("decoupled_weight_decay", self._decoupled)
+        update, inputs = (_AMSGRAD_CAPTURED, 5) if group["amsgrad"] else (_ADAM_CAPTURED, 4)
+        by_kind: dict[tuple[torch.device, torch.dtype], list[int]] = {}
+        for at, (p, *_) in enumerate(lists):
+            by_kind.setdefault((p.device, opmath(p.dtype)), []).append(at)
+        given: list[tuple[Tensor, ...]] = []
+        for (device, dtype), places in by_kind.items():
+            rate = lr.to(device, torch.float64) if isinstance(lr, Tensor) and not lr.is_cpu else float(lr)
+            counts = torch.stack([steps[at].to(device) for at in places]).to(torch.float64)
+            found = _corrections(counts, rate, b1, b2, decay if decoupled else 0.0)
+            rows = [number.to(dtype).expand(len(places)).unbind() for number in found]
+            for at, *own in zip(places, *rows):
+                read, written = lists[at][:inputs], lists[at][inputs:]
+                given.append((*read, *[number.expand(read[0].shape) for number in own], *written))
+        return [(update, update.ready(given, 5), [0.0 if decoupled else decay, 1 - b1, b2, 1 - b2, eps])]
 
     def _numbers(self, group: dict[str, Any], count: float) -> list[float]:
         lr, decay, eps = float(group["lr"]), float(group["weight_decay"]), float(group["eps"])

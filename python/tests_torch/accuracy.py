@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Callable, NamedTuple, Optional
 
 import torch
+from moving import moved
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
@@ -43,7 +45,8 @@ def computed(function: Callable[..., Any], arguments: Any, keywords: Any, seed: 
     if not result.requires_grad:
         return [result]
     weights = torch.rand(result.shape, generator=torch.Generator().manual_seed(seed)) + 0.5
-    found = torch.autograd.grad(result, leaves, weights.to(torch.bfloat16).to(result.dtype), allow_unused=True)
+    weights = weights.to(torch.bfloat16).to(device=result.device, dtype=result.dtype)
+    found = torch.autograd.grad(result, leaves, weights, allow_unused=True)
     return [result.detach(), *(torch.zeros_like(leaf) if g is None else g for g, leaf in zip(found, leaves))]
 
 
@@ -81,11 +84,11 @@ class Case(NamedTuple):
     keywords: dict[str, Any]
 
 
-def compared(name: str, cases: Iterable[Case], least: float) -> tuple[float, float, Any, int]:
-    """Return the largest errors, ours and torch's, where ours was, and how many cases there were."""
+def compared(name: str, cases: Iterable[Case], least: float, device: str) -> tuple[float, float, Any, int]:
+    """Return the largest errors on a device, ours and torch's, where ours was, and how many cases there were."""
     ours, theirs, worst, count = 0.0, 0.0, None, 0
     for case in cases:
-        given = case.arguments, case.keywords
+        given = tree_map(partial(moved, device=device), (case.arguments, case.keywords))
         exact = computed(case.theirs, *tree_map(widened, given), count)
         torchs = computed(case.theirs, *given, count)
         found = computed(case.ours, *given, count)
@@ -101,12 +104,12 @@ def compared(name: str, cases: Iterable[Case], least: float) -> tuple[float, flo
     return ours, theirs, worst, count
 
 
-def check(name: str, cases: Iterable[Case], least: float = 0.0) -> int:
-    """Hold the errors of an operation's cases against torch's, and return how many there were.
+def check(name: str, cases: Iterable[Case], device: str, least: float = 0.0) -> int:
+    """Hold the errors of an operation's cases against torch's on a device, and return how many there were.
 
     Where all that comes of numbers cancels, least says how large these are.
     """
-    ours, theirs, worst, count = compared(name, cases, least)
+    ours, theirs, worst, count = compared(name, cases, least, device)
     assert count
     assert ours <= 2 * theirs + 1, worst
     return count

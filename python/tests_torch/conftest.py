@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from moving import devices
 
 import hologram as hg
 
@@ -23,11 +24,6 @@ def seeded() -> None:
 def ex() -> Iterator[hg.Executor]:
     with hg.Executor("cpu") as executor:
         yield executor
-
-
-def devices() -> list[str]:
-    """The devices that tests run on: CUDA too where torch and Hologram both have it."""
-    return ["cpu", *(["cuda"] if torch.cuda.is_available() and hg.is_cuda_available() else [])]
 
 
 @pytest.fixture(params=devices())

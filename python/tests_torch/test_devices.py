@@ -5,13 +5,16 @@ HOLOGRAM_TEST_DEVICE names the device (cuda); with cpu what needs no GPU is trie
 
 from __future__ import annotations
 
-import gc
 import os
+from functools import partial
 from typing import Any, Callable
 
 import pytest
 import torch
+from kernel_cases import CASES as KERNELS
+from moving import moved, same
 from opinfo import CALLED, NAMES, samples
+from test_shapes import cases
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
@@ -25,15 +28,7 @@ THERE = DEVICE == "cpu" or (torch.cuda.is_available() and hg.is_cuda_available()
 pytestmark = pytest.mark.skipif(not THERE, reason="needs a CUDA device")
 on_gpu = pytest.mark.skipif(DEVICE != "cuda", reason="needs a CUDA device")
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
-
-
-def moved(value: Any) -> Any:
-    """A tensor on the device, with the strides and the offset that it has."""
-    if not isinstance(value, Tensor):
-        return value
-    there = torch.empty(0, dtype=value.dtype, device=DEVICE)
-    there.set_(value.detach().untyped_storage().to(device=DEVICE), value.storage_offset(), value.shape, value.stride())
-    return there.requires_grad_(value.requires_grad)
+INTEGERS = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool]
 
 
 def outcome(function: Callable[..., Any], arguments: Any, keywords: Any) -> list[Tensor]:
@@ -47,26 +42,8 @@ def outcome(function: Callable[..., Any], arguments: Any, keywords: Any) -> list
     return [result.detach(), *(t for t in found if t is not None)]
 
 
-def same(a: list[Tensor], b: list[Tensor]) -> bool:
-    """Whether the bits are the same; all NaNs are one."""
-    if len(a) != len(b):
-        return False
-    for x, y in zip(a, b):
-        y = y.cpu()
-        if x.shape != y.shape or x.dtype != y.dtype:
-            return False
-        if x.dtype.is_floating_point:
-            nan = x.isnan()
-            if not torch.equal(nan, y.isnan()) or not torch.equal(torch.signbit(x)[~nan], torch.signbit(y)[~nan]):
-                return False
-            x, y = x[~nan], y[~nan]
-        if not torch.equal(x, y):
-            return False
-    return True
-
-
 @pytest.mark.filterwarnings("ignore:reduction")  # of torch's kl_div
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", [*DTYPES, *INTEGERS], ids=str)
 @pytest.mark.parametrize("name", NAMES)
 def test_same_bits(name: str, dtype: torch.dtype) -> None:
     """torch's samples: result and gradients; the second time without a synchronisation of torch's."""
@@ -76,7 +53,9 @@ def test_same_bits(name: str, dtype: torch.dtype) -> None:
         if sample.kwargs.get("max_norm") is not None:  # torch's own work
             continue
         arguments, keywords = (sample.input, *sample.args), sample.kwargs
-        there = tree_map(moved, (arguments, keywords))
+        if name == "pow" and dtype in INTEGERS:
+            continue  # of integers with a tensor, which is not there
+        there = tree_map(partial(moved, device=DEVICE), (arguments, keywords))
         expected, found = outcome(function, arguments, keywords), outcome(function, *there)
         assert same(expected, found), sample
         if DEVICE == "cuda" and name != "embedding":  # whose gradient's gradient counts on the host
@@ -86,7 +65,44 @@ def test_same_bits(name: str, dtype: torch.dtype) -> None:
             finally:
                 torch.cuda.set_sync_debug_mode("default")
         count += 1
-    assert count
+    assert count or dtype in INTEGERS
+
+
+@pytest.mark.filterwarnings("ignore")  # of degrees of freedom
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", NAMES)
+def test_same_bits_in_all_layouts(name: str, dtype: torch.dtype) -> None:
+    """Of no dimensions, no elements, odd sizes, transposed, expanded, along negative dimensions."""
+    for case in cases(name, dtype):
+        given = case.arguments, case.keywords
+        there = tree_map(partial(moved, device=DEVICE), given)
+        assert same(outcome(case.ours, *given), outcome(case.ours, *there)), given
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_same_bits_of_kernels(name: str) -> None:
+    function, arguments = KERNELS[name]
+    given = arguments()
+    there = tree_map(partial(moved, device=DEVICE), given)
+    for at in range(len(several(function(*given)))):
+        each = [outcome(lambda *a, at=at: several(function(*a))[at], values, {}) for values in (given, there)]
+        assert same(*each)
+
+
+def several(results: Any) -> tuple[Any, ...]:
+    return results if isinstance(results, tuple) else (results,)
+
+
+def test_numbers_of_the_host() -> None:
+    """Tensors of no dimension go where the others are; others are refused."""
+    x = torch.randn(2, 3)
+    there, number = x.to(DEVICE), torch.tensor(2.5)
+    for call in (F.add, F.mul, F.maximum, F.pow, lambda x, y: F.where(x > 0, x, y)):
+        assert same([call(x, number)], [call(there, number)])
+    if DEVICE != "cpu":
+        for call in (F.add, F.mse_loss, F.linear):
+            with pytest.raises((RuntimeError, ValueError), match=r"device|cuda"):
+                call(there, torch.ones(2, 3))
 
 
 @pytest.mark.parametrize("dtype", [*DTYPES, torch.int32, torch.int8, torch.uint8, torch.bool], ids=str)
@@ -243,109 +259,6 @@ def test_a_step_does_not_wait() -> None:
     finally:
         torch.cuda.set_sync_debug_mode("default")
     torch.cuda.synchronize()
-
-
-# ---- captured graphs
-
-
-def captured(step: Callable[[], Any]) -> tuple[torch.cuda.CUDAGraph, Any]:
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            step()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        result = step()
-    return graph, result
-
-
-@on_gpu
-@pytest.mark.parametrize("momentum", [0.0, 0.9])
-def test_captured_training(momentum: float) -> None:
-    """Replays with new data have the bits of steps that are not captured; embedding and softmax among them."""
-    results = []
-    for capture in (False, True):
-        torch.manual_seed(0)
-        model = torch.nn.Sequential(
-            nn.Embedding(50, 16), nn.LayerNorm(16), nn.Linear(16, 16), nn.GELU(), nn.Linear(16, 50)
-        )
-        model = model.to("cuda")
-        optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=momentum)
-        x, y = torch.zeros(24, dtype=torch.int64, device="cuda"), torch.zeros(24, dtype=torch.int64, device="cuda")
-
-        step = step_of(model, optimizer, x, y)
-        run: Callable[[], Any] = step
-        if capture:
-            graph, loss = captured(step)
-            run = graph.replay
-        else:
-            for _ in range(3):
-                step()
-        drawn = torch.Generator().manual_seed(1)
-        losses = []
-        for _ in range(20):
-            x.copy_(torch.randint(50, (24,), generator=drawn))
-            y.copy_(torch.randint(50, (24,), generator=drawn))
-            found = run()
-            losses.append((loss if capture else found).clone())
-        results.append([t.cpu() for t in (torch.stack(losses), *(p.detach() for p in model.parameters()))])
-    assert same(*results)
-
-
-@on_gpu
-def test_captured_memory_goes_back() -> None:
-    """What a graph keeps of ours is given back when it is gone."""
-    ex = hg.Executor("cuda")
-    x = torch.randn(512, 4096, device="cuda")
-
-    def step() -> Tensor:
-        return F.sum(F.softmax(x, 1) * 0.5, (0, 1))
-
-    sizes = []
-    for _ in range(4):
-        graph, _ = captured(step)
-        graph.replay()
-        torch.cuda.synchronize()
-        del graph
-        gc.collect()
-        torch.cuda.synchronize()
-        ex.synchronize()
-        sizes.append(ex.memory_stats()["in_use"])
-    assert sizes[1] == sizes[-1], sizes
-
-
-@on_gpu
-def test_what_is_not_captured() -> None:
-    """A call that was never made is refused before the stream is touched; the graph is whole all the same."""
-    x = torch.randn(33, device="cuda")
-    F.add(x, x)
-    graph = torch.cuda.CUDAGraph()
-    torch.cuda.synchronize()
-    with torch.cuda.graph(graph):
-        y = F.add(x, x)
-        with pytest.raises(RuntimeError, match="call it once before the capture"):
-            F.softplus(x, beta=1.25)
-    graph.replay()
-    assert torch.equal(y, x + x)
-
-
-@on_gpu
-def test_faults_of_replays_are_told() -> None:
-    weight = torch.randn(5, 3, device="cuda")
-    index = torch.zeros(4, dtype=torch.int64, device="cuda")
-    graph, _ = captured(lambda: F.embedding(index, weight))
-    ex = hg.Executor("cuda")
-    graph.replay()
-    torch.cuda.synchronize()
-    ex.synchronize()
-    index.fill_(7)
-    graph.replay()
-    torch.cuda.synchronize()
-    with pytest.raises(hg.ProgramFault):
-        ex.synchronize()
-    ex.synchronize()
 
 
 def test_all_layers_are_tried() -> None:

@@ -26,9 +26,9 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "reductions": lambda x: F.softmax(x, -1) * F.mean(x, 0, keepdim=True) + F.amax(x),
     "norms": lambda x: F.layer_norm(x, (x.shape[-1],)) + F.rms_norm(x, (x.shape[-1],)),
     "products": lambda x: F.matmul(F.linear(x, x), x),
-    "losses": lambda x: F.mse_loss(x, x * 2) + F.cross_entropy(x, torch.arange(x.shape[0])),
+    "losses": lambda x: F.mse_loss(x, x * 2) + F.cross_entropy(x, torch.arange(x.shape[0], device=x.device)),
     "in place": lambda x: F.relu(x * 2, inplace=True),
-    "out": lambda x: F.add(x.detach(), 1.0, out=torch.empty(x.shape)) + x,
+    "out": lambda x: F.add(x.detach(), 1.0, out=torch.empty_like(x)) + x,
     "clamp": lambda x: F.clamp(F.where(x > 0, x, 0.5), -1, 1),
 }
 
@@ -42,14 +42,14 @@ def outcome(function: Callable[[Tensor], Tensor], x: Tensor) -> tuple[Tensor, Te
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_compile(name: str) -> None:
+def test_compile(name: str, device: str) -> None:
     """One graph, and the bits of the eager call; static and dynamic shapes."""
     torch._dynamo.reset()
     function = FUNCTIONS[name]
     for dynamic in (False, True):
         compiled = torch.compile(function, fullgraph=True, backend="aot_eager", dynamic=dynamic)
         for shape in ((3, 5), (4, 5)):
-            x = torch.randn(shape)
+            x = torch.randn(shape, device=device)
             for found, expected in zip(outcome(compiled, x), outcome(function, x)):
                 torch.testing.assert_close(found, expected)
 
@@ -86,14 +86,14 @@ def test_every_layer_is_one_graph(name: str, training: bool) -> None:
         torch.testing.assert_close(found, expected)
 
 
-def test_inductor() -> None:
+def test_inductor(device: str) -> None:
     """Operators alone, for which torch's inductor writes no C++ and needs no compiler."""
     torch._dynamo.reset()
 
     def function(x: Tensor) -> Tensor:
         return F.mul(F.exp(x), F.sigmoid(x))
 
-    x = torch.randn(3, 5)
+    x = torch.randn(3, 5, device=device)
     with torch._inductor.config.patch(compile_threads=1):
         found = torch.compile(function, fullgraph=True)(x)
     torch.testing.assert_close(found, function(x))
@@ -109,16 +109,16 @@ class Net(torch.nn.Module):
 
 
 @pytest.mark.parametrize("strict", [True, False])
-def test_export(strict: bool) -> None:
-    net, x = Net().eval(), torch.randn(4, 8)
+def test_export(strict: bool, device: str) -> None:
+    net, x = Net().eval().to(device), torch.randn(4, 8, device=device)
     program = torch.export.export(net, (x,), strict=strict)
     assert "torch.ops.hologram.gelu" in program.graph_module.code
     torch.testing.assert_close(program.module()(x), net(x))
 
 
 @pytest.mark.parametrize("reentrant", [True, False])
-def test_checkpoint(reentrant: bool) -> None:
-    net, x = Net(), torch.randn(4, 8, requires_grad=True)
+def test_checkpoint(reentrant: bool, device: str) -> None:
+    net, x = Net().to(device), torch.randn(4, 8, requires_grad=True, device=device)
     net(x).sum().backward()
     expected = [p.grad.clone() for p in net.parameters() if p.grad is not None]
     net.zero_grad()
@@ -161,8 +161,8 @@ CALLS: dict[str, Callable[[Any, Tensor, Tensor], Tensor]] = {
     "huber_loss": lambda f, x, y: f.huber_loss(x, y),
     "smooth_l1_loss": lambda f, x, y: f.smooth_l1_loss(x, y),
     "kl_div": lambda f, x, y: f.kl_div(x, y, reduction="sum"),
-    "nll_loss": lambda f, x, y: f.nll_loss(x, torch.arange(4)),
-    "cross_entropy": lambda f, x, y: f.cross_entropy(x, torch.arange(4)),
+    "nll_loss": lambda f, x, y: f.nll_loss(x, torch.arange(4, device=x.device)),
+    "cross_entropy": lambda f, x, y: f.cross_entropy(x, torch.arange(4, device=x.device)),
     "logits": lambda f, x, y: f.binary_cross_entropy_with_logits(x, y),
 }
 PLAIN_CALLS: dict[str, Callable[[Any, Tensor, Tensor], Tensor]] = {
@@ -178,7 +178,7 @@ PLAIN_CALLS: dict[str, Callable[[Any, Tensor, Tensor], Tensor]] = {
 
 @pytest.mark.parametrize("way", ["eager", "compiled", "recorded"])
 @pytest.mark.parametrize("name", [*CALLS, *PLAIN_CALLS])
-def test_autocast(name: str, way: str) -> None:
+def test_autocast(name: str, way: str, device: str) -> None:
     """What torch computes in which dtype under autocast, this does too."""
     torch._dynamo.reset()
     call = {**CALLS, **PLAIN_CALLS}[name]
@@ -189,8 +189,8 @@ def test_autocast(name: str, way: str) -> None:
     if way == "compiled":  # what is narrowed, or else what may be widened
         dtypes = [torch.float32 if name in ("linear", "relu", "add", "matmul", "bmm", "addmm") else LOWER]
     for dtype in dtypes:
-        x, y = (torch.rand(4, 8).to(dtype).requires_grad_(way == "recorded") for _ in range(2))
-        with torch.autocast("cpu", dtype=LOWER):
+        x, y = (torch.rand(4, 8).to(device, dtype).requires_grad_(way == "recorded") for _ in range(2))
+        with torch.autocast(device, dtype=LOWER):
             found, expected = ours(x, y), call(torch.nn.functional if name in CALLS else torch, x, y)
         assert found.dtype == expected.dtype, dtype
         torch.testing.assert_close(found, expected, rtol=2e-2, atol=2e-2)
@@ -248,14 +248,14 @@ def test_deepcopy_of_results() -> None:
     assert torch.equal(copy.deepcopy(F.relu(torch.ones(3))), torch.ones(3))
 
 
-def test_threads() -> None:
+def test_threads(device: str) -> None:
     """Each thread has its executor; backward runs in whichever."""
     failures: list[BaseException] = []
 
     def work() -> None:
         try:
             for _ in range(20):
-                x = torch.randn(64, requires_grad=True)
+                x = torch.randn(64, requires_grad=True, device=device)
                 F.mul(F.exp(x), x).sum().backward()
                 torch.testing.assert_close(x.grad, (1 + x.detach()) * x.detach().exp())
         except BaseException as error:
@@ -325,11 +325,11 @@ def traced_first(model: torch.nn.Module) -> torch.nn.Module:
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit", "ignore:Converting a tensor to a Python:torch.jit.TracerWarning")
 @pytest.mark.parametrize("way", GRAPHS)
-def test_graphs_of_converted_models(way: str) -> None:
+def test_graphs_of_converted_models(way: str, device: str) -> None:
     """What docs/TORCH.md says of them."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.LayerNorm(4), torch.nn.Flatten())
-    x = torch.randn(3, 4)
+    model, x = model.to(device), torch.randn(3, 4, device=device)
     expected = model(x)
     ht.convert(model)
     torch.testing.assert_close(GRAPHS[way](model, x)(x), expected)
@@ -356,7 +356,8 @@ def test_nodes_have_their_operations_names(name: str) -> None:
     """What autograd's messages speak of: anomaly mode's, and those of tensors changed in place."""
     x = torch.ones(3, 3, requires_grad=True)
     for _ in range(4):
-        node = NODES[name](x).grad_fn
+        y = NODES[name](x)  # which former torchs' nodes need
+        node = y.grad_fn
     assert node is not None
     assert re.fullmatch(rf"Hologram_(.*\.)?{name}(\(.*\))?Backward", node.name())
 
@@ -365,7 +366,7 @@ def test_messages_of_autograd_name_the_operation() -> None:
     x = torch.zeros(2, requires_grad=True)
     y = F.exp(x)
     y.detach().add_(1)
-    with pytest.raises(RuntimeError, match="is output 0 of Hologram_exp, is at version 1"):
+    with pytest.raises(RuntimeError, match=r"is output 0 of Hologram_exp(Backward)?, is at version 1"):
         y.sum().backward()
     with pytest.warns(UserWarning, match="Anomaly"), torch.autograd.detect_anomaly(check_nan=True):
         loss = F.mul(F.sqrt(x), 0.0).sum()

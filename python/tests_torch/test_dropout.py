@@ -9,8 +9,8 @@ import hologram as hg
 from hologram_torch import functional as F
 
 
-def test_dropout() -> None:
-    x = torch.ones(200, 100, requires_grad=True)
+def test_dropout(device: str) -> None:
+    x = torch.ones(200, 100, requires_grad=True, device=device)
     y = F.dropout(x, 0.25)
     kept = y != 0
     assert abs(kept.float().mean() - 0.75) < 0.02
@@ -41,12 +41,12 @@ def test_dropout_repeats_by_its_seed(ex: hg.Executor) -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 1, -5, 2**62 + 3, -(2**63)])
-def test_dropout_draws_by_splitmix64(seed: int) -> None:
-    """The generator is part of what is promised: the same seed drops the same in every version."""
+def test_dropout_draws_by_splitmix64(seed: int, device: str) -> None:
+    """The generator is part of what is promised: the same seed drops the same in every version, on every device."""
     from hologram_torch._table import OPERATIONS
 
     n, p = 300, 0.375
-    found = OPERATIONS["dropout"](torch.ones(n), torch.tensor(seed), p, 2.0)
+    found = OPERATIONS["dropout"](torch.ones(n, device=device), torch.tensor(seed, device=device), p, 2.0)
     expected = []
     for lane in range(n):
         z = (seed + (lane + 1) * 0x9E3779B97F4A7C15) % 2**64
@@ -56,20 +56,20 @@ def test_dropout_draws_by_splitmix64(seed: int) -> None:
     assert found.tolist() == expected
 
 
-def test_dropout_in_checkpoints() -> None:
+def test_dropout_in_checkpoints(device: str) -> None:
     from torch.utils.checkpoint import checkpoint
 
-    x = torch.randn(50, requires_grad=True)
+    x = torch.randn(50, requires_grad=True, device=device)
     y = checkpoint(lambda x: F.mul(F.dropout(x), 3.0), x, use_reentrant=False)
     (gradient,) = torch.autograd.grad(y.sum(), x)
     torch.testing.assert_close(gradient * x.detach(), y.detach())
 
 
-def test_dropout_at_its_ends() -> None:
-    x = torch.randn(50)
+def test_dropout_at_its_ends(device: str) -> None:
+    x = torch.randn(50, device=device)
     assert F.dropout(x, 0.0) is x
     assert F.dropout(x, 0.5, training=False) is x
-    assert torch.equal(F.dropout(x, 1.0), torch.zeros(50))
+    assert torch.equal(F.dropout(x, 1.0), torch.zeros_like(x))
     y = x.clone()
     assert F.dropout(y, 0.5, inplace=True) is y
     assert (y == 0).any()

@@ -141,7 +141,7 @@ CASES: dict[str, tuple[Fused, tuple[Any, ...], Callable[[], Inputs]]] = {
 
 def gradients(y: Tensor, inputs: Inputs) -> list[Optional[Tensor]]:
     of = [t for t in inputs if t is not None and t.requires_grad]
-    g = torch.linspace(-1, 1, y.numel(), dtype=y.dtype).reshape(y.shape)
+    g = torch.linspace(-1, 1, y.numel(), dtype=y.dtype, device=y.device).reshape(y.shape)
     return [y, *torch.autograd.grad(y, of, g)]
 
 
@@ -150,9 +150,14 @@ def is_node(y: Tensor) -> bool:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_same_bits(case: str) -> None:
+def test_the_same_bits(case: str, device: str) -> None:
     """Of a call that is repeated as of the function itself, its gradients included, and as one node."""
-    shared, options, make = CASES[case]
+    shared, options, inputs_of = CASES[case]
+
+    def make() -> Inputs:
+        with torch.device(device):
+            return inputs_of()
+
     fused = Fused(shared.name, shared.function, shared.inputs, shared.written)  # whatever other tests called
     for _ in range(2):
         fused(make(), options)

@@ -37,9 +37,9 @@ STEPS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_memory_is_flat(name: str) -> None:
+def test_memory_is_flat(name: str, device: str) -> None:
     """Results, gradients and what is saved for them go when nobody has them."""
-    x, y = torch.randn(1 << 14, requires_grad=True), torch.randn(1 << 14, requires_grad=True)
+    x, y = (torch.randn(1 << 14, requires_grad=True, device=device) for _ in range(2))
 
     def run(rounds: int) -> None:
         for _ in range(rounds):
@@ -50,10 +50,12 @@ def test_memory_is_flat(name: str) -> None:
 
     run(20)
     gc.collect()
-    before = resident()
+    before, there = resident(), torch.cuda.memory_allocated() if device != "cpu" else 0
     run(500)  # of 64 KB and more each
     gc.collect()
     assert resident() - before < 20
+    if device != "cpu":
+        assert torch.cuda.memory_allocated() == there
 
 
 def test_tensors_are_let_go() -> None:

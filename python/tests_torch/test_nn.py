@@ -12,6 +12,7 @@ from typing import Any, Callable
 import pytest
 import torch
 import torch.nn.utils.prune
+from moving import devices
 from torch import Tensor
 
 import hologram as hg
@@ -47,7 +48,7 @@ LAYERS: dict[str, tuple[tuple[Any, ...], dict[str, Any], tuple[int, ...]]] = {
 }
 
 
-def pair(name: str) -> tuple[torch.nn.Module, torch.nn.Module, list[Tensor]]:
+def pair(name: str, device: str = "cpu") -> tuple[torch.nn.Module, torch.nn.Module, list[Tensor]]:
     arguments, named, shape = LAYERS[name]
     torch.manual_seed(0)
     ours = getattr(nn, name)(*arguments, **named)
@@ -58,7 +59,7 @@ def pair(name: str) -> tuple[torch.nn.Module, torch.nn.Module, list[Tensor]]:
         inputs.append(torch.tensor([0, 5, 3, 1]))
     elif name.endswith("Loss"):
         inputs.append(torch.rand(shape))
-    return ours, theirs, inputs
+    return ours.to(device), theirs.to(device), [t.to(device) for t in inputs]
 
 
 def test_all_are_here() -> None:
@@ -67,8 +68,8 @@ def test_all_are_here() -> None:
 
 @pytest.mark.filterwarnings("ignore:reduction")  # of torch's KLDivLoss
 @pytest.mark.parametrize("name", LAYERS)
-def test_answers(name: str) -> None:
-    ours, theirs, inputs = pair(name)
+def test_answers(name: str, device: str) -> None:
+    ours, theirs, inputs = pair(name, device)
     assert isinstance(ours, type(theirs))
     assert repr(ours) == repr(theirs)
     for _ in range(2):  # a second time with other running statistics
@@ -114,7 +115,7 @@ ALWAYS = {"Softmax": {"dim": 1}, "LogSoftmax": {"dim": 1}, "Dropout": {"p": 1.0}
 
 @pytest.mark.filterwarnings("ignore:reduction")
 @pytest.mark.parametrize("name", LAYERS)
-def test_what_layers_are_made_with(name: str) -> None:
+def test_what_layers_are_made_with(name: str, device: str) -> None:
     """Each argument of torch's constructor does what it does there: results, gradients, what is left in the layer."""
     taken = inspect.signature(getattr(torch.nn, name).__init__).parameters.keys() - OF_SIZES - OTHER
     assert taken <= VARIED.keys()
@@ -125,8 +126,8 @@ def test_what_layers_are_made_with(name: str) -> None:
             results = []
             for kind in (nn, torch.nn):
                 torch.manual_seed(0)
-                layer = getattr(kind, name)(*positional, **{**ALWAYS.get(name, {}), **given}).train(training)
-                x, *others = pair(name)[2]
+                layer = getattr(kind, name)(*positional, **{**ALWAYS.get(name, {}), **given}).train(training).to(device)
+                x, *others = pair(name, device)[2]
                 made = []
                 for _ in range(2):
                     leaf = x.clone().requires_grad_(x.is_floating_point())
@@ -144,8 +145,8 @@ def test_what_layers_are_made_with(name: str) -> None:
 
 @pytest.mark.filterwarnings("ignore:reduction")
 @pytest.mark.parametrize("name", LAYERS)
-def test_states_copies_and_files(name: str) -> None:
-    ours, theirs, inputs = pair(name)
+def test_states_copies_and_files(name: str, device: str) -> None:
+    ours, theirs, inputs = pair(name, device)
     assert ours.state_dict().keys() == theirs.state_dict().keys()
     ours.load_state_dict(theirs.state_dict())
     theirs.load_state_dict(ours.state_dict())
@@ -199,12 +200,40 @@ def test_reductions(name: str) -> None:
         getattr(nn, name)(reduction="median")
 
 
-def test_dtypes_and_moves() -> None:
-    layer = nn.Linear(4, 3).half()
-    assert layer(torch.ones(2, 4, dtype=torch.float16)).dtype == torch.float16
-    assert layer.to(torch.float64)(torch.ones(2, 4, dtype=torch.float64)).dtype == torch.float64
-    assert nn.Linear(4, 3).bfloat16()(torch.ones(2, 4, dtype=torch.bfloat16)).dtype == torch.bfloat16
+def test_dtypes_and_moves(device: str) -> None:
+    layer = nn.Linear(4, 3).half().to(device)
+    x = torch.ones(2, 4, device=device)
+    assert layer(x.half()).dtype == torch.float16
+    assert layer.to(torch.float64)(x.double()).dtype == torch.float64
+    assert nn.Linear(4, 3).to(device).bfloat16()(x.bfloat16()).dtype == torch.bfloat16
+    torch.testing.assert_close(layer.cpu()(x.cpu().double()), layer.to(device)(x.double()).cpu(), rtol=0, atol=0)
     assert nn.Linear(4, 3).to("meta").weight.is_meta
+
+
+@pytest.mark.skipif("cuda" not in devices(), reason="needs a CUDA device")
+def test_layers_of_gpus() -> None:
+    """The forms that name one: parameters go there, and what lies elsewhere is refused."""
+    x = torch.randn(3, 8)
+    layer = nn.Linear(8, 4, backend="cuda")
+    assert layer.weight.is_cuda and layer.backend == "cuda"
+    expected = torch.nn.functional.linear(x.cuda(), layer.weight, layer.bias)
+    torch.testing.assert_close(layer(x.cuda()), expected, rtol=1e-5, atol=1e-5)
+    with hg.Executor("cuda") as ex:
+        again = nn.Linear(ex, 8, 4, device="cuda")
+        again.load_state_dict(layer.state_dict())
+        assert again.executor is ex and torch.equal(again(x.cuda()), layer(x.cuda()))
+        assert torch.equal(ht.functional.add(ex, x.cuda(), x.cuda()), x.cuda() * 2)
+        with pytest.raises(ValueError, match="takes those"):
+            again(x)
+    with pytest.raises(ValueError, match="takes those on the CPU"), hg.Executor("cpu") as host:
+        ht.functional.add(host, x.cuda(), x.cuda())
+    for name, (arguments, named, _) in LAYERS.items():
+        ours, _, inputs = pair(name, "cuda")
+        made = getattr(nn, name)(*arguments, **named, backend="cuda").eval()
+        made.load_state_dict(ours.state_dict())
+        if name != "GELU":  # by tanh, with an executor
+            torch.testing.assert_close(made(*inputs), ours.eval()(*inputs), rtol=0, atol=0)
+        assert copy.deepcopy(made).backend == "cuda"
 
 
 # ---- conversion
@@ -381,9 +410,9 @@ def test_hooks_see_what_passes() -> None:
     torch.testing.assert_close(seen[0], torch.nn.functional.linear(x, model[0].weight, model[0].bias))
 
 
-def test_compile_and_export_of_a_converted_model(tmp_path: Path) -> None:
+def test_compile_and_export_of_a_converted_model(tmp_path: Path, device: str) -> None:
     torch._dynamo.reset()
-    net, x = Net(), torch.randn(5, 6)
+    net, x = Net().to(device), torch.randn(5, 6, device=device)
     expected = net(x)
     ht.convert(net)
     torch.testing.assert_close(torch.compile(net, fullgraph=True, backend="aot_eager")(x), expected)

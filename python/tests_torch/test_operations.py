@@ -6,6 +6,7 @@ from typing import Any, Callable, Optional
 
 import pytest
 import torch
+from moving import moved
 from torch import Tensor
 
 import hologram_torch  # noqa: F401 (registers the operators)
@@ -94,9 +95,10 @@ ARGUMENTS: dict[str, Callable[[], list[Any]]] = {
 }
 
 
-def arguments(name: str) -> list[Any]:
+def arguments(name: str, device: str) -> list[Any]:
     operation = OPERATIONS[name]
-    return of_table(operation) if isinstance(operation, Named) else ARGUMENTS[name]()
+    made = of_table(operation) if isinstance(operation, Named) else ARGUMENTS[name]()
+    return [[moved(t, device) for t in a] if isinstance(a, list) else moved(a, device) for a in made]
 
 
 def several(results: Any) -> tuple[Any, ...]:
@@ -108,8 +110,8 @@ def leaves(given: list[Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_gradients(name: str) -> None:
-    given = arguments(name)
+def test_gradients(name: str, device: str) -> None:
+    given = arguments(name, device)
     if name == "elementwise":
         what, inputs, scalars = given
         called: Callable[..., Any] = lambda *tensors: tuple(OPERATIONS[name].operator(what, list(tensors), scalars))  # noqa: E731
@@ -119,7 +121,8 @@ def test_gradients(name: str) -> None:
         called = lambda g, x, w: OPERATIONS[name](g, x, w, *numbers_of_rows(name, x, dim), dim, eps)  # noqa: E731
         given = given[:3]
     elif name == "cross_entropy_gradient":
-        called = lambda g, x: OPERATIONS[name](g, CLASSES, None, None, x, *numbers_of_scores(x), 1)  # noqa: E731
+        named = moved(CLASSES, device)
+        called = lambda g, x: OPERATIONS[name](g, named, None, None, x, *numbers_of_scores(x), 1)  # noqa: E731
         given = [given[0], given[4]]
     else:
         called = OPERATIONS[name]
@@ -128,8 +131,8 @@ def test_gradients(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_operator(name: str) -> None:
-    given = leaves(arguments(name))
+def test_operator(name: str, device: str) -> None:
+    given = leaves(arguments(name, device))
     if name == "elementwise":
         given[1] = leaves(given[1])
     found = torch.library.opcheck(OPERATIONS[name].operator, tuple(given))
@@ -137,9 +140,9 @@ def test_operator(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, o in OPERATIONS.items() if name != "elementwise"])
-def test_ways_agree(name: str) -> None:
+def test_ways_agree(name: str, device: str) -> None:
     """The short path, the recorded one and the dispatcher's give the same bits, and the same gradients."""
-    given = leaves(arguments(name))
+    given = leaves(arguments(name, device))
     operation = OPERATIONS[name]
     with torch.no_grad():
         short = several(operation(*given))
@@ -177,7 +180,7 @@ LAYOUTS = ["empty", "transposed", "expanded", "strided", "offset"]
         for kind in (*LAYOUTS, "scalar")
     ],
 )
-def test_layouts(name: str, kind: str) -> None:
+def test_layouts(name: str, kind: str, device: str) -> None:
     """Any layout gives what the same numbers in order give."""
     layouts: dict[str, Callable[[], Tensor]] = {
         "empty": lambda: torch.randn(0, 4),
@@ -187,9 +190,10 @@ def test_layouts(name: str, kind: str) -> None:
         "strided": lambda: torch.randn(6, 8)[::2, ::2],
         "offset": lambda: torch.randn(17)[5:].view(3, 4),
     }
-    x = layouts[kind]().requires_grad_()
-    rest = {"add": [torch.randn(4)], "sum": [[0] if x.ndim else [], False], "softmax": [0], "log_softmax": [0]}
-    rest |= {"mm": [torch.randn(4, 2)], "linear": [torch.randn(2, 4), torch.randn(2)]}
+    with torch.device(device):
+        x = layouts[kind]().requires_grad_()
+        rest = {"add": [torch.randn(4)], "sum": [[0] if x.ndim else [], False], "softmax": [0], "log_softmax": [0]}
+        rest |= {"mm": [torch.randn(4, 2)], "linear": [torch.randn(2, 4), torch.randn(2)]}
     same = x.detach().clone(memory_format=torch.contiguous_format).requires_grad_()
     results = []
     for value in (x, same):

@@ -8,14 +8,16 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
-from accuracy import DTYPES, Case, check
+from accuracy import DTYPES, Case, check, compared
+from moving import moved
 from opinfo import CALLED, NAMES, SAMPLES, info_name, samples
 from torch import Tensor
-from torch.utils._pytree import tree_flatten, tree_unflatten
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from hologram_torch import functional as F
 from hologram_torch import nn
@@ -28,6 +30,15 @@ counted: dict[str, int] = {}
 """How many samples a function or layer was tried with; conftest.py prints their number."""
 
 
+def count(name: str, more: int) -> None:
+    counted[name] = counted.get(name, 0) + more
+
+
+def cases_of_function(name: str, dtype: torch.dtype) -> list[Case]:
+    ours = CALLED.get(name, getattr(F, name))
+    return [Case(ours, op, (s.input, *s.args), s.kwargs) for op, s in samples(name, dtype)]
+
+
 def test_torch_has_samples_for_all() -> None:
     """But for what is by chance, which test_dropout.py has, and for what only holds layers."""
     assert sorted({*F.__all__} - {*NAMES}) == ["dropout"]
@@ -37,10 +48,40 @@ def test_torch_has_samples_for_all() -> None:
 @pytest.mark.filterwarnings("ignore:reduction")  # of torch's kl_div
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", NAMES)
-def test_errors(name: str, dtype: torch.dtype) -> None:
-    ours = CALLED.get(name, getattr(F, name))
-    cases = [Case(ours, op, (s.input, *s.args), s.kwargs) for op, s in samples(name, dtype)]
-    counted[name] = counted.get(name, 0) + check(name, cases)
+def test_errors(name: str, dtype: torch.dtype, device: str) -> None:
+    count(name, check(name, cases_of_function(name, dtype), device))
+
+
+@pytest.mark.filterwarnings("ignore:reduction")
+@pytest.mark.parametrize("name", NAMES)
+def test_doubles(name: str, device: str) -> None:
+    """There is nothing wider: the two may differ by both errors, if torch's is as many last places as in float32.
+
+    Those of the largest number of a call, or of 1: of what cancels torch's own has no exact digits to hold others to.
+    """
+    found, _, worst, number = compared("", cases_of_function(name, torch.float64), 1.0, device)
+    _, theirs, _, _ = compared("", cases_of_function(name, torch.float32), 1.0, device)
+    assert found <= 3 * theirs + 1, worst
+    count(name, number)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool], ids=str)
+def test_integers(dtype: torch.dtype, device: str) -> None:
+    """The same numbers, but those of floats that integers are made to first, which may be rounded otherwise."""
+    tried = 0
+    for name in NAMES:
+        ours = CALLED.get(name, getattr(F, name))
+        for op, sample in samples(name, dtype):
+            first, rest, named = tree_map(partial(moved, device=device), (sample.input, sample.args, sample.kwargs))
+            if name == "pow" and isinstance(rest[0], Tensor) and not rest[0].is_floating_point():
+                with pytest.raises(TypeError, match="pow"):
+                    ours(first, *rest, **named)
+                continue
+            expected, found = op(first, *rest, **named), ours(first, *rest, **named)
+            torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6, equal_nan=True)
+            count(name, 1)
+            tried += 1
+    assert tried > 100
 
 
 # ---- layers
@@ -53,7 +94,7 @@ LAYERS = {
 }
 
 
-def cases_of(name: str, dtype: torch.dtype, training: bool) -> Iterator[Case]:
+def cases_of(name: str, dtype: torch.dtype, training: bool, device: str) -> Iterator[Case]:
     """A layer's calls: each of fresh running statistics, its parameters among the arguments."""
     info = LAYERS[name]
     torch.manual_seed(1)
@@ -61,8 +102,8 @@ def cases_of(name: str, dtype: torch.dtype, training: bool) -> Iterator[Case]:
         made, taken = given.constructor_input, given.forward_input
         if made.kwargs.get("weight") is not None:  # sums of weights of both signs cancel
             made.kwargs["weight"] = made.kwargs["weight"].abs()
-        theirs = getattr(torch.nn, name)(*made.args, **made.kwargs).to(dtype).train(training)
-        ours = getattr(nn, name)(*made.args, **made.kwargs).to(dtype).train(training)
+        theirs = getattr(torch.nn, name)(*made.args, **made.kwargs).to(device, dtype).train(training)
+        ours = getattr(nn, name)(*made.args, **made.kwargs).to(device, dtype).train(training)
         ours.load_state_dict(theirs.state_dict())
         parameters = {key: p.detach().clone().requires_grad_() for key, p in theirs.named_parameters()}
 
@@ -83,8 +124,8 @@ def cases_of(name: str, dtype: torch.dtype, training: bool) -> Iterator[Case]:
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
 @pytest.mark.parametrize("name", LAYERS)
-def test_errors_of_layers(name: str, training: bool, dtype: torch.dtype) -> None:
-    counted[name] = counted.get(name, 0) + check(name, cases_of(name, dtype, training))
+def test_errors_of_layers(name: str, training: bool, dtype: torch.dtype, device: str) -> None:
+    count(name, check(name, cases_of(name, dtype, training, device), device))
 
 
 # ---- gradients
@@ -92,11 +133,12 @@ def test_errors_of_layers(name: str, training: bool, dtype: torch.dtype) -> None
 
 @pytest.mark.filterwarnings("ignore:reduction")
 @pytest.mark.parametrize("name", NAMES)
-def test_gradients_and_theirs(name: str) -> None:
+def test_gradients_and_theirs(name: str, device: str) -> None:
     """They are those of the function, and so are gradients of gradients, in float64."""
-    info, count = SAMPLES[info_name(name)][0], 0
+    info, tried = SAMPLES[info_name(name)][0], 0
     for _, sample in samples(name, torch.float64):
         flat, spec = tree_flatten((sample.input, sample.args, sample.kwargs))
+        flat = [moved(value, device) for value in flat]
         places = [i for i, value in enumerate(flat) if isinstance(value, Tensor) and value.requires_grad]
         if not places or not all(flat[i].numel() for i in places):
             continue
@@ -112,5 +154,5 @@ def test_gradients_and_theirs(name: str) -> None:
         assert torch.autograd.gradcheck(function, leaves, fast_mode=True)
         if info.supports_gradgrad:
             assert torch.autograd.gradgradcheck(function, leaves, fast_mode=True)
-        count += 1
-    assert count
+        tried += 1
+    assert tried

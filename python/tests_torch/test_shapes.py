@@ -180,14 +180,14 @@ def accepted(function: Callable[..., Any], x: Tensor, rest: tuple[Any, ...], nam
 @pytest.mark.filterwarnings("ignore")  # of degrees of freedom
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", NAMES)
-def test_errors(name: str, dtype: torch.dtype) -> None:
-    check(name, cases(name, dtype), LEAST)
+def test_errors(name: str, dtype: torch.dtype, device: str) -> None:
+    check(name, cases(name, dtype), device, LEAST)
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", NAMES)
-def test_doubles(name: str) -> None:
+def test_doubles(name: str, device: str) -> None:
     """There is nothing wider: the two may differ by both errors, if torch's is as many last places as in float32."""
-    found, _, worst, _ = compared(name, cases(name, torch.float64), LEAST)
-    _, theirs, _, _ = compared(name, cases(name, torch.float32), LEAST)
+    found, _, worst, _ = compared(name, cases(name, torch.float64), LEAST, device)
+    _, theirs, _, _ = compared(name, cases(name, torch.float32), LEAST, device)
     assert found <= 3 * theirs + 1, worst

@@ -7,6 +7,7 @@ import itertools
 import math
 import os
 import re
+import shutil
 import subprocess
 import sys
 import types
@@ -399,14 +400,16 @@ def test_tensorboard(tmp_path: Path) -> None:
 # ---- what torch puts around a step
 
 
-def steps(model: torch.nn.Module, forward: Callable[..., Tensor], device: str, count: int = 6) -> list[Tensor]:
+def steps(
+    model: torch.nn.Module, forward: Callable[..., Tensor], device: str, lower: torch.dtype, count: int = 6
+) -> list[Tensor]:
     """Train in mixed precision, and return the parameters."""
     optimizer = optim.Adam(model.parameters(), lr=0.01)
     scaler = torch.amp.GradScaler(device, init_scale=1024.0)
     torch.manual_seed(2)
     for batch in list(batches(device)) * (count // 4 + 1):
         optimizer.zero_grad()
-        with torch.autocast(device, torch.bfloat16):
+        with torch.autocast(device, lower):
             found = F.cross_entropy(forward(batch[0]), batch[1])
         scaler.scale(found).backward()
         scaler.unscale_(optimizer)
@@ -417,26 +420,30 @@ def steps(model: torch.nn.Module, forward: Callable[..., Tensor], device: str, c
     return [p.detach().clone() for p in model.parameters()]
 
 
-def test_autocast_scaler_and_checkpoints(device: str) -> None:
+@pytest.mark.parametrize("lower", [torch.bfloat16, torch.float16], ids=str)
+def test_autocast_scaler_and_checkpoints(lower: torch.dtype, device: str) -> None:
     """Checkpointing computes again what it dropped, dropout too: the same bits as without."""
     model = network(device)
-    plain = steps(model, model, device)
+    plain = steps(model, model, device, lower)
     model = network(device)
 
     def forward(x: Tensor) -> Tensor:
         return model[4](checkpoint(model[:4], x, use_reentrant=False))
 
-    for a, b in zip(plain, steps(model, forward, device)):
+    for a, b in zip(plain, steps(model, forward, device, lower)):
         assert torch.equal(a, b)
 
 
-def test_compiled_training(device: str) -> None:
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_compiled_training(backend: str, device: str) -> None:
     """A converted model whose forward and backward are one graph each."""
+    if backend == "inductor" and not (shutil.which("c++") or shutil.which("g++")):
+        pytest.skip("torch's inductor takes a C++ compiler")
     torch._dynamo.reset()
     torch.manual_seed(0)
     eager = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 3)).to(device)
     hologram_torch.convert(eager)
-    compiled = torch.compile(eager, fullgraph=True, backend="aot_eager")
+    compiled = torch.compile(eager, fullgraph=True, backend=backend)
     results = []
     for forward in (eager, compiled):
         eager.zero_grad()

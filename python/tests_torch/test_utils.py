@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from moving import devices
 
 import hologram as hg
 import hologram_torch as ht
@@ -89,3 +90,22 @@ def test_without_torch() -> None:
     assert done.returncode
     assert "hologram_torch needs PyTorch" in done.stderr
     assert "pip install '.[torch]'" in done.stderr
+
+
+@pytest.mark.skipif("cuda" not in devices(), reason="needs a CUDA device")
+def test_gpus() -> None:
+    """Tensors there are refused, and the executor is found that works on them; a buffer there holds a copy."""
+    x = torch.arange(6, dtype=torch.float32).reshape(2, 3)
+    assert ht.match_device(x.cuda()) == "cuda"
+    with pytest.raises(ValueError, match="CPU"):
+        ht.validate_tensor_compatible(x.cuda())
+    with ht.create_executor_for_tensor(x.cuda()) as executor:
+        assert executor.backend == "cuda"
+        buffer, flat = ht.tensor_to_buffer(executor, x)
+        x[0, 0] = 9
+        assert flat.data_ptr() == x.data_ptr() and buffer.to_numpy().tolist() == [0, 1, 2, 3, 4, 5]
+        ht.tensor_to_buffer(executor, x, buffer)
+        found = ht.buffer_to_tensor(buffer, (2, 3), device="cuda", requires_grad=True)
+        assert found.is_cuda and found.requires_grad and torch.equal(found.detach().cpu(), x)
+        with pytest.raises(ValueError, match="CPU"):
+            ht.tensor_to_buffer(executor, x.cuda())
