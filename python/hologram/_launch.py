@@ -69,14 +69,14 @@ def launch(
         if n is not None:
             space = (_number(what, "n", n),)
         elif shape is not None:
-            space = tuple(_number(what, "shape", value) for value in integers(f"{what}: shape", shape))
+            given_shape = tuple(_number(what, "shape", value) for value in integers(f"{what}: shape", shape))
+            space = given_shape or (1,)
             for slot, buffer in zip(program.slots, slots):
                 if buffer is not None and slot.indexed and len(space) == 1 and buffer.size > space[0]:
                     raise InvalidArgumentError(
-                        f"{what}: shape is {space}, and slot {slot.name} has shape {buffer.shape}; "
+                        f"{what}: shape is {given_shape}, and slot {slot.name} has shape {buffer.shape}; "
                         f"n={space[0]} takes the first elements"
                     )
-            space = space or (1,)
         sizes = [
             None if value is None else _dimensions(what, name, value)
             for name, value in (("grid", grid), ("block", block))

@@ -24,6 +24,7 @@ _BINARY = {
     "rshift": (">>", ""),
 }
 _ORDER = {"lt": ("<", "less"), "le": ("<=", "less_equal"), "gt": (">", "greater"), "ge": (">=", "greater_equal")}
+_EQUAL = {"eq": ("==", "equal"), "ne": ("!=", "not_equal")}
 _UNARY = {"neg": ("-", "negative"), "pos": ("+", ""), "abs": ("abs()", "absolute"), "invert": ("~", "")}
 
 _OWN = {"data": "memoryview()", "flatten": "to_numpy()", "reshape": "view(shape)", "tobytes": "to_bytes()"}
@@ -105,3 +106,24 @@ for _method, _what in {**_BINARY, **_ORDER, **_UNARY}.items():
     setattr(UnlikeArrays, f"__{_method}__", _refusal(*_what, _other))
     if _method in _BINARY:  # the other one was asked before
         setattr(UnlikeArrays, f"__r{_method}__", _refusal(*_what, ""))
+
+
+def _equality(method: str) -> Callable[..., Any]:
+    sign, name = _EQUAL[method]
+
+    def refuse(self: Any, other: Any) -> Any:
+        if other is self:  # as keys of weak dictionaries are asked
+            return method == "eq"
+        number = isinstance(other, (bool, int, float, complex)) and not isinstance(other, np.generic)
+        if number or isinstance(other, UnlikeArrays):
+            raise TypeError(
+                f"a Buffer has no operator {sign}; {_instead(self, name)}; `is` tells whether two are one buffer"
+            )
+        return NotImplemented
+
+    return refuse
+
+
+for _method in _EQUAL:
+    setattr(UnlikeArrays, f"__{_method}__", _equality(_method))
+UnlikeArrays.__hash__ = object.__hash__  # type: ignore[method-assign]

@@ -57,8 +57,8 @@ class Buffer(BufferBase, UnlikeArrays):
 
     A buffer of one element converts to a number, once the work that was queued before is done: by ``float``, ``int``,
     ``bool`` and ``item``, and with integers and no dimensions by ``operator.index``. ``len`` is the number of elements
-    whatever the shape, and ``==`` between buffers tells whether they are one object, so that they can be keys. It has
-    no items and no operators of its own: those are numpy's, of ``numpy.asarray(buffer)``, or in ``hologram.ops``.
+    whatever the shape. Buffers can be keys, each of itself. They have no items and no operators of their own, ``==``
+    included: those are numpy's, of ``numpy.asarray(buffer)``, or in ``hologram.ops``; ``is`` tells whether two are one.
 
     Attributes:
         size: The number of elements.

@@ -349,8 +349,8 @@ class Executor(ExecutorBase):
             block: Lanes of a block in x, y and z; without it the program's own, or 256.
             n: The number of elements to run on: the first n of contiguous arrays.
             shape: The index space, where n will not do: the shape of the arrays accessed as ``slot[index]``, or one to
-                which they broadcast. Without both it is the shape that these broadcast to, or, if there are none, the
-                lanes of the grid.
+                which they broadcast; one number may count the elements of an array of more dimensions. Without both it
+                is the shape that these broadcast to, or, if there are none, the lanes of the grid.
             fuel: Steps (rounds of loops, as docs/isa.md counts them) that a lane may take; no limit without it.
             slots_and_parameters: A value for each slot and parameter.
 

@@ -20,7 +20,7 @@ from hologram import Program
 from hologram._dtypes import NAMES, code_of
 from hologram._ffi import native
 from hologram._kernel.arrays import stand_in
-from hologram._kernel.call import Kernel
+from hologram._kernel.call import Compiled, Kernel
 from hologram.errors import DTypeError, InvalidArgumentError
 from hologram_torch._derivative import gradient
 from hologram_torch._executors import executor_for, executor_of
@@ -95,7 +95,8 @@ class Elementwise:
         name: Its name, by which ``find`` has it.
         kinds: For each input what it is: "number", or "mask" (bools) or "index" (int64), which say nothing of the
             result's dtype.
-        scalars: The names of its numbers.
+        scalars: The names of its program's numbers.
+        numbers: Makes them of the numbers of a call, where they are not the same.
         outputs: How many results it has.
         quick: The library's own call, (executor, inputs…, numbers…) to the result or a tuple of several: True of what
             autograd is to record, None of what it leaves to ``run``, autocast included where that changes the inputs.
@@ -108,6 +109,7 @@ class Elementwise:
         self.kinds = tuple(kinds)
         self.scalars = tuple(scalars)
         self.outputs = outputs
+        self.numbers: Optional[Callable[[Sequence[float]], list[Any]]] = None
         self._plans: dict[Any, _Plan] = {}
         self.quick = native.torch_map(name, len(self.kinds), len(self.scalars), outputs, autocast)
         self._apply: Optional[Callable[..., Any]] = None
@@ -170,6 +172,8 @@ class Elementwise:
         self, inputs: Sequence[Tensor], scalars: Sequence[float] = (), out: Optional[Tensor] = None
     ) -> list[Tensor]:
         """Compute the results; out is memory for the only one, of its dtype and shape."""
+        if self.numbers is not None:
+            scalars = self.numbers(scalars)
         if out is None:
             quick = self.quick(executor_of(inputs[0]), *inputs, *scalars)
             if quick is not None and quick is not True:
@@ -405,6 +409,7 @@ class _Gradient(Elementwise):
         kinds_of = [source.kind for source in self.sources]
         self.direct = "0" not in mask and kinds_of.count("g") == 1 and kinds_of[0] == "g"
         super().__init__(f"{function.name}'{mask}", kinds, function.scalars, len(self.computed))
+        self.numbers = function.numbers
 
     def fixed(self) -> Optional[dict[str, torch.dtype]]:
         if self._function.fixed() is None:
@@ -534,14 +539,24 @@ def traced(kernel: Kernel, arguments: Sequence[Any], inputs: Mapping[str, str]) 
         arguments: What it is compiled for.
         inputs: The names that slots get, by the numbers of their arguments; all others are numbers, s0, ….
     """
-    names, values = kernel._flat(arguments, {})
-    compiled = kernel._compiled(names, [stand_in(value) for value in values], None)
+    compiled = compiled_for(kernel, arguments)
     scalars = [str(i) for i in range(len(arguments)) if str(i) not in inputs]
     given = {**inputs, **{number: f"s{i}" for i, number in enumerate(scalars)}}
     renamed = {name: given[str(place)] for name, place in zip(compiled.names, compiled.places)}
-    renamed |= {name: f"o{i}" for i, (name, _) in enumerate(compiled.outputs)}
+    return (*listed(compiled, renamed), compiled.several)
+
+
+def compiled_for(kernel: Kernel, arguments: Sequence[Any]) -> Compiled:
+    """Return what a kernel is compiled to for arguments, dtypes in the place of arrays."""
+    names, values = kernel._flat(arguments, {})
+    return kernel._compiled(names, [stand_in(value) for value in values], None)
+
+
+def listed(compiled: Compiled, renamed: Mapping[str, str]) -> tuple[Listing, list[str]]:
+    """Return a kernel's program with slots and parameters renamed and results o0, …, and the results' types."""
+    renamed = {**renamed, **{name: f"o{i}" for i, (name, _) in enumerate(compiled.outputs)}}
     results = ["bool" if dtype == np.bool_ else NAMES[code_of(dtype) - 1] for _, dtype in compiled.outputs]
-    return narrowed(parse(compiled.text), {}, renamed), results, compiled.several
+    return narrowed(parse(compiled.text), {}, renamed), results
 
 
 def find(name: str) -> Elementwise:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import threading
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union, overload
 
@@ -13,11 +14,22 @@ from torch import Tensor
 import hologram
 from hologram._built import is_number
 from hologram._kernel.call import Kernel as HologramKernel
+from hologram._kernel.call import told
 from hologram._kernel.outside import exact
 from hologram._kernel.values import PRED
-from hologram.errors import DTypeError, InvalidArgumentError
-from hologram_torch._elementwise import ATLAS, GENERIC, MAKERS, Elementwise, doubles, traced
+from hologram.errors import DTypeError, InvalidArgumentError, ProgramFault
+from hologram_torch._elementwise import (
+    ATLAS,
+    GENERIC,
+    MAKERS,
+    Elementwise,
+    broadcast,
+    compiled_for,
+    doubles,
+    listed,
+)
 from hologram_torch._executors import using
+from hologram_torch._listing import narrowed
 from hologram_torch._operation import is_dynamo_compiling
 
 if TYPE_CHECKING:
@@ -37,7 +49,7 @@ class _Function(Elementwise):
 
     def __init__(self, name: str, kernel: HologramKernel, signature: Sequence[str], statics: Sequence[Any]) -> None:
         arguments: list[Any] = []
-        inputs: dict[str, str] = {}
+        inputs: dict[int, str] = {}
         values = iter(statics)
         for at, word in enumerate(signature):
             if word in _NUMBERS:
@@ -45,14 +57,55 @@ class _Function(Elementwise):
             elif word == "static":
                 arguments.append(next(values))
             else:
-                inputs[str(at)] = f"i{len(inputs)}"
+                inputs[at] = f"i{len(inputs)}"
                 arguments.append(np.bool_ if word == "bool" else word)
-        self._listing, results, self.several = traced(kernel, arguments, inputs)
+        names = kernel._flat(arguments, {})[0]
+        self._compiled = compiled = compiled_for(kernel, arguments)
+        # The program's numbers are s0, …: arguments as they are, some of them as several types, and computed ones.
+        direct = [place for place in compiled.places if place not in inputs]
+        count = len(compiled.names) - len(compiled.places) - len(compiled.outputs)
+        scalars = [f"s{i}" for i in range(len(direct) + count)]
+        slots = [inputs[place] for place in compiled.places if place in inputs]
+        self._listing, results = listed(compiled, dict(zip(compiled.names, [*slots, *scalars])))
+        self.several = compiled.several
         words = [word for word in signature if word not in _NUMBERS and word != "static"]
         self._inputs = [_TORCH[word] for word in words]
         self._results = tuple(_TORCH[name] for name in results)
-        scalars = [word for word in signature if word in _NUMBERS]
         super().__init__(name, ["mask" if word == "bool" else "number" for word in words], scalars, len(results))
+        self._given = {at: _KINDS[word] for at, word in enumerate(signature) if word in _NUMBERS}
+        self._direct = direct
+        self._names = names
+        self._kernel_name = kernel._name
+        if count or direct != list(self._given):
+            self.numbers = self._of_call
+
+    def _of_call(self, scalars: Sequence[float]) -> list[Any]:
+        """Return the program's numbers, given those of a call, which an operator has as floats."""
+        given: list[Any] = [None] * (max(self._given, default=-1) + 1)
+        for (at, kind), value in zip(self._given.items(), scalars):
+            given[at] = kind(value)
+        computed = self._compiled.numbers
+        return [*(given[at] for at in self._direct), *(computed(given) if computed is not None else ())]
+
+    def run(
+        self, inputs: Sequence[Tensor], scalars: Sequence[float] = (), out: Optional[Tensor] = None
+    ) -> list[Tensor]:
+        try:
+            return super().run(inputs, scalars, out)
+        except InvalidArgumentError as error:
+            found = _PARAMETER.match(str(error))
+            if found is None or int(found[1]) >= len(self._direct):
+                raise
+            name = self._names[self._direct[int(found[1])]]
+            raise InvalidArgumentError(f"{self._kernel_name}: {name}{found[2]}") from None
+        except ProgramFault as fault:
+            # The program that ran has the same instructions that may fault, in the same order.
+            ours, theirs = (_faulting(text) for text in (self._compiled.text, narrowed(self._listing, {}, {}).text))
+            if fault.line in theirs:
+                line = ours[theirs.index(fault.line)]
+                shape = tuple(broadcast(self.name, inputs))
+                told(fault, self._kernel_name, self._compiled.lines.get(line), shape)
+            raise
 
     def listing(self, dtype: torch.dtype) -> Listing:
         return self._listing
@@ -66,6 +119,17 @@ class _Function(Elementwise):
 
 _NUMBERS: dict[str, Any] = {"int": 1, "float": 0.5, "truth": True}
 """What a kernel is compiled for where a number stands: kinds of numbers, not values."""
+
+_PARAMETER = re.compile(r'launch "\w+": parameter s(\d+)(.*)', re.DOTALL)
+_FAULTING = re.compile(r" +(div|rem)\.[iu]")
+
+
+def _faulting(text: str) -> list[int]:
+    """Return the lines of a program whose instructions may fault."""
+    return [line for line, row in enumerate(text.splitlines(), 1) if _FAULTING.match(row)]
+
+
+_KINDS: dict[str, Callable[[Any], Any]] = {"int": int, "float": float, "truth": bool}
 
 
 def _by_name(name: str) -> Optional[_Function]:

@@ -138,8 +138,9 @@ class Builder(Code):
                 result = registers.get(line.result)
             if result is None:
                 result = self.register("pred" if line.result.startswith("p") else "f32")
-            # What parts two labels stays, though nobody reads it.
+            # What parts two labels stays, though nobody reads it, and what is there to fault.
             stays = line.mnemonic == "mov.u32" and bool(self.body) and self.body[-1].mnemonic.endswith(":")
+            stays = stays or (line.mnemonic == "div.u32" and line.sources == ("1", "0"))
             registers[line.result] = result
             self.body.append(Instruction(line.mnemonic, result, sources, stays))
 

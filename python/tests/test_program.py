@@ -217,7 +217,11 @@ def test_index_space(ex: hg.Executor) -> None:
     assert y.to_numpy().tolist() == list(range(12))
     ex.launch(p, x=x, y=y, alpha=1, n=0)
     assert y.to_numpy().tolist() == list(range(12))
-    ex.launch(p, x=y, y=x, alpha=1, shape=())  # one lane
+    one = buffer(ex, [5])
+    ex.launch(p, x=one.view(()), y=one.view(()), alpha=1, shape=())  # one lane
+    assert one.to_numpy().tolist() == [10]
+    with pytest.raises(ValueError, match=r"shape is \(\), and slot x has shape \(12,\); n=1 takes the first"):
+        ex.launch(p, x=y, y=x, alpha=1, shape=())
     assert x.to_numpy().tolist() == list(range(12))
     for arrays in ((x, y), (x.view([3, 4]), y.view([3, 4]))):
         for shape in ((4,), [4], (11,)):

@@ -422,3 +422,42 @@ def test_numbers_of_numpy_have_dtypes() -> None:
     assert slope.tolist() == [2.0] * 3
     with pytest.raises(TypeError, match="complex"):
         f(x, np.complex64(1))
+
+
+def test_ints_of_pythons_are_never_cut() -> None:
+    """Computed in Python where arguments alone decide them, as several types, recorded or not; else checked."""
+
+    def function(p: Any, x: Any, level: Any, margin: Any) -> Any:
+        return p > level + margin, x * level**3, p + margin, x + margin
+
+    kernel = ht.kernel(function)
+    p = torch.tensor([0, 100, 245], dtype=torch.uint8)
+    x = torch.ones(3, requires_grad=True)
+    above, cubed, sums, moved = kernel(p, x, 10**7, 10)
+    assert above.tolist() == [False] * 3
+    assert sums.tolist() == [10, 110, 255]
+    assert moved.tolist() == [11] * 3
+    np.testing.assert_allclose(cubed.tolist(), [1e21] * 3, rtol=1e-7)
+    cubed.sum().backward()
+    assert x.grad is not None
+    np.testing.assert_allclose(x.grad.tolist(), [1e21] * 3, rtol=1e-7)
+    with torch.no_grad():
+        assert kernel(p, x, -1, 0)[0].tolist() == [True] * 3
+        with pytest.raises(ValueError, match="function: margin: -1 is out of range of u8"):
+            kernel(p, x, 3, -1)
+    with pytest.raises(ValueError, match="level \\+ margin is 300, and meets u8 here, which goes from 0 to 255"):
+        ht.kernel(lambda p, level, margin: p + (level + margin))(p, 200, 100)
+
+    @ht.kernel
+    def counted(p: Any, x: Any, n: Any) -> Any:
+        c = 0
+        for _ in hg.range(n):
+            c += 100
+        return x * (p + c)
+
+    y = torch.ones(3, requires_grad=True)
+    counted(p, y, 0).sum().backward()
+    assert y.grad is not None
+    assert y.grad.tolist() == [0, 100, 245]
+    with pytest.raises(hg.ProgramFault, match=r"counted: an int of Python's leaves .* u8 .*\[0\](?s:.)*x \* \(p"):
+        counted(p, y, 3)

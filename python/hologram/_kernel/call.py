@@ -15,6 +15,7 @@ from hologram._built import is_number
 from hologram._dtypes import NAMES, code_of, dtype_of_code
 from hologram._kernel.annotations import number_type
 from hologram._kernel.arrays import ARRAYS, HOST, dtype_of_tensor, is_array, stand_in, usable
+from hologram._kernel.integers import Numbers
 from hologram._kernel.ir import Place
 from hologram._kernel.outside import exact, look, outside
 from hologram._kernel.source import Body, body_of
@@ -29,7 +30,7 @@ from hologram.program import Program
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["Kernel", "kernel"]
+__all__ = ["Compiled", "Kernel", "kernel"]
 
 _LIMIT = 256
 """The most programs that a kernel keeps; the oldest goes first."""
@@ -50,13 +51,14 @@ class _Kind(NamedTuple):
     value: object = None  # of a static argument
 
 
-class _Compiled(NamedTuple):
+class Compiled(NamedTuple):
     """A program and how to call it."""
 
     program: Program
     text: str
-    names: list[str]  # of slots and parameters, the outputs last
-    places: list[int]  # of their arguments
+    names: list[str]  # of slots, parameters that are arguments, those that are computed, and the outputs
+    places: list[int]  # of the arguments
+    numbers: Optional[Numbers]  # computes of the arguments what is computed
     outputs: list[tuple[str, np.dtype[Any]]]
     several: bool
     lines: dict[int, Place]  # of the Python code that the text's lines come of
@@ -99,9 +101,9 @@ class Kernel:
             p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in self._signature.parameters.values()
         )
         self._simple = self._positional and not self._static and not self._annotated
-        self._cache: dict[Any, _Compiled] = {}
-        self._ready: dict[Any, tuple[_Compiled, int, list[int]]] = {}  # by what is quick to find out
-        self._last: Optional[_Compiled] = None
+        self._cache: dict[Any, Compiled] = {}
+        self._ready: dict[Any, tuple[Compiled, int, list[int]]] = {}  # by what is quick to find out
+        self._last: Optional[Compiled] = None
         self._watched: Optional[dict[object, Callable[[], object]]] = None  # looks at the names outside, by these
         self._lock = threading.RLock()
         if isinstance(function, types.FunctionType):
@@ -216,7 +218,7 @@ class Kernel:
 
     # ---- compiling
 
-    def _compiled(self, names: list[str], values: list[Any], out: Optional[tuple[Any, ...]]) -> _Compiled:
+    def _compiled(self, names: list[str], values: list[Any], out: Optional[tuple[Any, ...]]) -> Compiled:
         kinds = tuple(self._kind(name, value) for name, value in zip(names, values))
         wanted = None if out is None else tuple(self._kind("out", value).type for value in out)
         key = (kinds, wanted, self._numbers_outside())
@@ -238,15 +240,16 @@ class Kernel:
 
     def _compile(
         self, names: list[str], values: list[Any], kinds: tuple[_Kind, ...], wanted: Optional[tuple[str, ...]]
-    ) -> _Compiled:
+    ) -> Compiled:
         """Trace the function until the types of its variables are settled."""
         plan: dict[int, tuple[str, bool]] = {}
+        wide: set[int] = set()
         while True:
-            trace, atlas = Trace(plan), _atlas_names(names)
+            trace, atlas = Trace(plan, wide), _atlas_names(names)
             outer = current.trace, current.place
             try:
                 current.trace, current.place = trace, None
-                arguments = [_argument(trace, *each) for each in zip(atlas, kinds, values)]
+                arguments = [_argument(trace, *each) for each in zip(atlas, kinds, values, range(len(values)))]
                 result = self._call(trace, names, arguments)
                 several, outputs = self._outputs(trace, result, wanted, atlas)
             finally:
@@ -255,17 +258,22 @@ class Kernel:
                 break
         lines = [f"slot {name} {type}" for name, type in trace.slots.items()]
         lines += [f"slot {name} {'u8' if type == PRED else type}" for name, type in outputs]
-        lines += [f"param {name} {type}" for name, (_, type) in trace.params.items()]
+        given = {name: param.place for name, param in trace.params.items() if param.place >= 0}
+        numbers = Numbers(self._name, trace)
+        for name, param in trace.params.items():
+            what = "" if name in given else f"  ; {trace.steps[param.step].text}"
+            lines.append(f"param {name} {param.type}{what}")
         try:
             text, written = trace.code.text(self._name, lines)
         except HologramError as error:
             raise type(error)(f"{self._name}: {error}") from None
         place = {name: i for i, name in enumerate(atlas)}
-        return _Compiled(
+        return Compiled(
             Program(text, file=f"<kernel {self._name}>"),
             text,
-            [*trace.slots, *trace.params, *(name for name, _ in outputs)],
-            [place[name] for name in (*trace.slots, *(argument for argument, _ in trace.params.values()))],
+            [*trace.slots, *given, *(p for p in trace.params if p not in given), *(name for name, _ in outputs)],
+            [*(place[name] for name in trace.slots), *given.values()],
+            numbers if len(numbers) else None,
             [(name, _BOOL if type == PRED else dtype_of_code(NAMES.index(type) + 1)) for name, type in outputs],
             several,
             written,
@@ -304,6 +312,7 @@ class Kernel:
         results = list(result) if several else [result]
         code = getattr(self._function, "__code__", None)
         where = None if code is None else (code.co_filename, code.co_firstlineno)
+        current.place = None if where is None else Place(*where)  # of what is found out while results are stored
         if not results or any(not isinstance(r, Value) and not is_number(r) for r in results):
             shown = "nothing" if result is None else f"a {type(result).__name__}"
             raise DTypeError(f"{self._name} returns {shown}; expected a number or a tuple of numbers")
@@ -395,7 +404,7 @@ class Kernel:
 
     def _run(
         self,
-        compiled: _Compiled,
+        compiled: Compiled,
         values: Sequence[Any],
         like: Any,
         shape: tuple[int, ...],
@@ -412,16 +421,14 @@ class Kernel:
             )
         results = outs or tuple([allocate(like, shape, dtype, executor, values) for _, dtype in compiled.outputs])
         if 0 not in shape:
-            bindings = dict(zip(compiled.names, [*[values[i] for i in compiled.places], *results]))
+            given = [values[i] for i in compiled.places]
+            if compiled.numbers is not None:
+                given += compiled.numbers(values)
+            bindings = dict(zip(compiled.names, [*given, *results]))
             try:
                 executor.launch(compiled.program, bindings)  # on the shape of the results
             except ProgramFault as fault:
-                place = compiled.lines.get(fault.line or 0)
-                if place is not None:
-                    why = place.why or {"divide": "integer division by zero"}.get(fault.kind, fault.kind)
-                    where = [int(i) for i in np.unravel_index(fault.lane, shape)] if shape else []
-                    of = f" at element {where} of the shape {shape}" if where else ""
-                    fault.args = (f"{self._name}: {why}{of}{at(place.file, place.line)}",)
+                told(fault, self._name, compiled.lines.get(fault.line or 0), shape)
                 raise
         if outs is not None:
             return out
@@ -493,12 +500,21 @@ class Kernel:
 TRACING.add(Kernel._compile.__code__)
 
 
-def _argument(trace: Trace, name: str, kind: _Kind, value: object) -> Any:
+def told(fault: ProgramFault, name: str, place: Optional[Place], shape: tuple[int, ...]) -> None:
+    """Have a fault tell the line of the kernel's function that it is of, and the element."""
+    if place is not None:
+        why = place.why or {"divide": "integer division by zero"}.get(fault.kind, fault.kind)
+        where = [int(i) for i in np.unravel_index(fault.lane, shape)] if shape else []
+        of = f" at element {where} of the shape {shape}" if where else ""
+        fault.args = (f"{name}: {why}{of}{at(place.file, place.line)}",)
+
+
+def _argument(trace: Trace, name: str, kind: _Kind, value: object, place: int) -> Any:
     if kind.role == "static":
         return value
     if kind.role == "array":
         return trace.slot(name, "u8" if kind.type == PRED else kind.type, kind.type == PRED)
-    return trace.param(name, kind.type, kind.role == "number")
+    return trace.param(name, kind.type, kind.role == "number", place)
 
 
 def _atlas_names(names: list[str]) -> list[str]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, NoReturn, Optional
 from hologram._built import is_number
 from hologram._kernel.ir import Negated, Place
 from hologram._kernel.source import DECISIONS, Body, assigned, defined, expression_of
-from hologram._kernel.values import PRED, TRACING, Trace, Value, common, current, fail, kind_of, trace_of, value_of
+from hologram._kernel.values import PRED, TRACING, Trace, Value, common, current, fail, trace_of, value_of
 from hologram.errors import DTypeError, InvalidArgumentError
 
 __all__ = ["Range", "range_", "run"]
@@ -83,6 +83,8 @@ class _Variable:
         self.register = -1
         self.type: tuple[str, bool] = ("", False)
         self.opaque = False  # given something else than a number
+        self.bounds: Optional[tuple[int, int]] = None  # of an int of Python's, as far as it is known
+        self.was_read = False
         trace.variables += 1
 
     def write(self, thing: Any) -> None:
@@ -100,13 +102,29 @@ class _Variable:
         if needed != plan[self.number]:
             plan[self.number] = needed
             self.trace.again = True
+        if needed == ("i64", True):
+            self.reach(value)
         type = self.type[0]
         self.trace.code.write(self.register, f"mov.{type}", value.source(type))
 
     def read(self) -> Value:
         """Return the value that the variable has now."""
         type, weak = self.type
-        return Value(self.trace, type, weak, self.trace.emit(f"mov.{type}", type, self.register))
+        value = Value(self.trace, type, weak, self.trace.emit(f"mov.{type}", type, self.register))
+        if self.type == ("i64", True) and self.bounds is not None and self.number not in self.trace.wide:
+            value.bounds = self.bounds
+            self.was_read = True
+        return value
+
+    def reach(self, value: Value) -> None:
+        """Note how far the int goes that is written; what was read before of a loop's variable must have known."""
+        if self.bounds is None:
+            self.bounds = value.bounds
+        elif not (self.bounds[0] <= value.bounds[0] and value.bounds[1] <= self.bounds[1]):
+            self.bounds = min(self.bounds[0], value.bounds[0]), max(self.bounds[1], value.bounds[1])
+            if self.was_read and self.number not in self.trace.wide:
+                self.trace.wide.add(self.number)
+                self.trace.again = True
 
 
 class _Loop(NamedTuple):
@@ -411,10 +429,16 @@ class _Frame:
             self.fail(node, "a loop over hologram.range counts one name")
         trace, code = self.trace, self.code
         start, stop = (value_of(trace, bound, "hologram.range") for bound in (items.start, items.stop))
-        type, weak = common(start, stop)
-        if kind_of(type) != kind_of("i64"):
-            both = f"{start.type} and {stop.type}"
-            fail(DTypeError, f"hologram.range: {both} have no common integer type; convert a bound with .astype(…)")
+        # It counts in ints, as Python's range does; of u64 in these.
+        strong = {bound.type for bound in (start, stop) if not bound.weak}
+        type = "u64" if "u64" in strong else "i64"
+        if type == "u64" and any(t[0] == "i" for t in strong):
+            fail(
+                DTypeError,
+                f"hologram.range: {start.type} and {stop.type} have no common integer type; convert a bound with "
+                ".astype(…)",
+            )
+        ends = start.bounds, stop.bounds
         first = start.source(type)
         rounds, rest = self.count(items.step, type, start, stop)
         counter = code.register(type)
@@ -428,7 +452,9 @@ class _Frame:
         code.loop(rounds, loop.again)
         outside = trace.enter()
         self.reread(names_held)
-        index = Value(trace, type, weak, trace.emit(f"mov.{type}", type, counter))
+        index = Value(trace, type, type == "i64", trace.emit(f"mov.{type}", type, counter))
+        if type == "i64":
+            index.bounds = (ends[0][0], ends[1][1] - 1) if items.step > 0 else (ends[1][0] + 1, ends[0][1])
         # The step may wrap, as the sum does: what comes of the last round's is not read.
         code.write(counter, f"add.{type}", counter, _wrapped(items.step, type))
         self.assign(node.target.id, index)

@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 import types
-from typing import TYPE_CHECKING, Any, NoReturn, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, NoReturn, Optional, Union
 
 import numpy as np
 
@@ -25,11 +25,13 @@ __all__ = [
     "FLOATS",
     "PRED",
     "Trace",
+    "Uniform",
     "Value",
     "common",
     "current",
     "fail",
     "kind_of",
+    "limits",
     "promote",
     "trace_of",
     "type_of",
@@ -48,6 +50,15 @@ _OURS = (_PACKAGE, os.path.dirname(np.__file__), "<__array_function__")
 def kind_of(type: str) -> int:
     """Return 0 for bools, 1 for integers, 2 for floats: a number of a higher kind holds those of lower ones."""
     return _BOOL if type == PRED else _FLOAT if type in FLOATS else _INT
+
+
+@functools.cache
+def limits(type: str) -> tuple[int, int]:
+    """Return the least and the largest number of an integer type, of bools too."""
+    if type == PRED:
+        return 0, 1
+    bits = int(type[1:])
+    return (0, (1 << bits) - 1) if type[0] == "u" else (-1 << bits - 1, (1 << bits - 1) - 1)
 
 
 TRACING: set[types.CodeType] = set()
@@ -88,17 +99,51 @@ def fail(kind: type[HologramError], message: str, place: Optional[tuple[str, int
     raise kind(message + at(*(place or user_line())[:2]))
 
 
+class Step(NamedTuple):
+    """How a number that all lanes have comes of others, in Python and exactly, when the kernel is called.
+
+    Attributes:
+        function: What computes it.
+        sources: Its operands: numbers of steps, or constants in a tuple of one.
+        text: How it is written.
+        place: The number of the argument that is the operand, where it is one, or −1.
+    """
+
+    function: Callable[..., Any]
+    sources: tuple[Union[int, tuple[int]], ...]
+    text: str
+    place: int = -1
+
+
+class Param(NamedTuple):
+    """What a parameter of the program is given.
+
+    Attributes:
+        type: Its type.
+        place: The number of the argument that is given as it is, or −1.
+        step: The number of the step that computes it otherwise, or −1.
+        line: Where it is first used.
+    """
+
+    type: str
+    place: int
+    step: int = -1
+    line: Optional[Place] = None
+
+
 class Trace:
     """One run of a function on values, and the program that comes of it.
 
     Args:
         plan: The types of variables that control flow makes, in the order in which they come up: what the runs before
             this one found out. A run that finds that one must hold more changes it, and sets ``again``.
+        wide: The variables that hold any integer of 64 bits, found out likewise.
     """
 
-    def __init__(self, plan: dict[int, tuple[str, bool]]) -> None:
+    def __init__(self, plan: dict[int, tuple[str, bool]], wide: set[int]) -> None:
         self.code = Code(traced_line)
         self.plan = plan
+        self.wide = wide
         self.again = False
         self.variables = 0
         self.inlined = 0  # how deep in calls of other kernels
@@ -107,8 +152,10 @@ class Trace:
         self.open = {0}  # those in which values were made that all lanes here have
         self._scopes = 0
         self.slots: dict[str, str] = {}  # the types of arguments that are used
-        self.params: dict[str, tuple[str, str]] = {}  # Atlas name: argument, type
-        self._loaded: dict[tuple[str, str], int] = {}
+        self.params: dict[str, Param] = {}  # by Atlas name
+        self.steps: list[Step] = []
+        self._known: dict[object, int] = {}  # steps by what they compute
+        self._loaded: dict[tuple[object, str], int] = {}
 
     def enter(self) -> tuple[int, set[int]]:
         """Begin a branch or a loop's body; return what ``leave`` goes back to."""
@@ -128,29 +175,51 @@ class Trace:
         """Return the lane's element of an array; it is loaded if it is used."""
         return Argument(self, PRED if boolean else type, False, name, type)
 
-    def param(self, name: str, type: str, weak: bool) -> Value:
+    def param(self, name: str, type: str, weak: bool, place: int) -> Value:
         """Return a number given at launch; weak ones are parameters of each type that they are used as."""
-        return Argument(self, type, weak, name, None)
+        if weak and type not in FLOATS:
+            return Uniform(
+                self, type, self.step(Step(bool if type == PRED else int, (), name, place), place), name, place
+            )
+        return Argument(self, type, weak, name, None, place)
 
-    def load(self, name: str, slot: Optional[str], type: str) -> int:
-        """Return the register of an argument: a slot of type slot, or a parameter, as type."""
-        key = (name, slot or type)
+    def step(self, step: Step, key: object) -> int:
+        """Return the number of a step that computes what key says, a new one if there is none."""
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = len(self.steps)
+            self.steps.append(step)
+        return found
+
+    def load(self, name: str, slot: str, type: str) -> int:
+        """Return the register of an element of an array, whose slot is of type slot, as type."""
+        key = (name, slot)
         if key not in self._loaded:
-            # Loads stand at the program's entry, wherever the first use is.
-            body, self.code.body = self.code.body, self.code.entry
-            if slot is not None:
-                self.slots[name] = slot
-                register = self.code.emit(f"ldg.{slot}", slot, f"{name}[index]")
-            else:
-                held = "u8" if type == PRED else type
-                atlas = name if name not in self.params else f"{name}.{held}"
-                self.params[atlas] = (name, held)
-                register = self.code.emit(f"ldp.{held}", held, atlas)
-            if type == PRED:
-                register = self.code.emit("set.ne.u8", PRED, register, "0")
-            self.code.body = body
-            self._loaded[key] = register
+            self.slots[name] = slot
+            self._loaded[key] = self._at_entry(f"ldg.{slot}", slot, f"{name}[index]", type)
         return self._loaded[key]
+
+    def given(self, name: str, place: int, step: int, type: str) -> int:
+        """Return the register of a parameter: an argument as it is, or what a step computes, as type."""
+        key = (place, step), type
+        if key not in self._loaded:
+            held = "u8" if type == PRED else type
+            if place < 0:
+                name = f"number.{len(self.params)}"
+            elif name in self.params:
+                name = f"{name}.{held}"
+            self.params[name] = Param(held, place, step, traced_line())
+            self._loaded[key] = self._at_entry(f"ldp.{held}", held, name, type)
+        return self._loaded[key]
+
+    def _at_entry(self, mnemonic: str, held: str, source: str, type: str) -> int:
+        # Loads stand at the program's entry, wherever the first use is.
+        body, self.code.body = self.code.body, self.code.entry
+        register = self.code.emit(mnemonic, held, source)
+        if type == PRED:
+            register = self.code.emit("set.ne.u8", PRED, register, "0")
+        self.code.body = body
+        return register
 
     def emit(self, mnemonic: str, type: str, *sources: Any) -> int:
         """Append an instruction; see Code.emit."""
@@ -185,9 +254,10 @@ class Value:
     Attributes:
         type: The Atlas type, "pred" for a bool.
         weak: Whether it came of Python numbers alone, and so takes the type of what it meets, as in numpy.
+        bounds: Of integers the least and the largest that it can be.
     """
 
-    __slots__ = ("constant", "register", "scope", "trace", "type", "weak")
+    __slots__ = ("bounds", "constant", "register", "scope", "trace", "type", "weak")
     __array_priority__ = 1000.0
 
     def __init__(
@@ -199,6 +269,8 @@ class Value:
         self.weak = weak
         self.register = register
         self.constant = constant
+        if kind_of(type) != _FLOAT:
+            self.bounds = limits(type) if constant is None else (int(constant), int(constant))
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -228,7 +300,36 @@ class Value:
                         self.trace.emit("mov.f64", "f64", number("", self.constant, "f64")), "f64", type
                     )
                 fail(error.__class__, str(error))
+        if self.weak and self.type == "i64" and kind_of(type) == _INT and not self.fits(type):
+            self._check(type)
         return self._convert(self.register, self.type, type)
+
+    def fits(self, type: str) -> bool:
+        """Whether an integer type holds whatever this integer can be."""
+        least, most = limits(type)
+        return least <= self.bounds[0] and self.bounds[1] <= most
+
+    def _check(self, type: str) -> None:
+        """Fault in lanes whose integer a type doesn't hold: an int of Python's is never cut."""
+        code, emit = self.trace.code, self.trace.emit
+        if type == "u64":
+            holds = emit("set.ge.i64", PRED, self.register, "0")
+        else:
+            cut = emit(f"cvt.{type}.i64", type, self.register)
+            holds = emit("set.eq.i64", PRED, emit(f"cvt.i64.{type}", "i64", cut), self.register)
+        label = code.label("held")
+        code.act("bra", label, holds)
+        least, most = limits(type)
+        file, line, _ = user_line()
+        code.fault(
+            Place(
+                file,
+                line,
+                f"an int of Python's leaves the type that it meets here: {type} goes from {least} to {most}; "
+                "convert one of the two with hologram.cast",
+            )
+        )
+        code.place(label)
 
     def held(self, type: str) -> int:
         """Return a register with this value as a type."""
@@ -251,6 +352,8 @@ class Value:
         value = value_of(self.trace, self, "astype: x")
         if isinstance(value.constant, float):  # which a cast rounds and saturates, where an operation refuses it
             value = Value(self.trace, "f64", False, constant=value.constant)
+        if value.register >= 0:
+            return Value(self.trace, type, False, value._convert(value.register, value.type, type))
         return Value(self.trace, type, False, value.held(type))
 
     # ---- what Python and numpy ask for
@@ -365,20 +468,46 @@ class Value:
 class Argument(Value):
     """An argument of the kernel, loaded where it is used."""
 
-    __slots__ = ("name", "slot")
+    __slots__ = ("name", "place", "slot")
 
-    def __init__(self, trace: Trace, type: str, weak: bool, name: str, slot: Optional[str]) -> None:
+    def __init__(self, trace: Trace, type: str, weak: bool, name: str, slot: Optional[str], place: int = -1) -> None:
         super().__init__(trace, type, weak)
         self.scope = 0
         self.name = name
         self.slot = slot
+        self.place = place
 
     def source(self, type: str) -> Union[int, str]:
         """Return the register of the argument as a type."""
+        if self.slot is not None:
+            return self._convert(self.trace.load(self.name, self.slot, self.type), self.type, type)
         # A weak number is given as what it is used as, so that it is rounded once, and in Python.
-        direct = self.weak and kind_of(type) >= kind_of(self.type) > _BOOL
-        held = type if direct else self.type
-        return self._convert(self.trace.load(self.name, self.slot, held), held, type)
+        held = type if self.weak and type in FLOATS else self.type
+        return self._convert(self.trace.given(self.name, self.place, -1, held), held, type)
+
+
+class Uniform(Value):
+    """An integer or bool of Python's that all lanes have: an argument, or what comes of such alone.
+
+    It is computed in Python when the kernel is called, so it is of any size until it meets a type, which must hold it.
+    """
+
+    __slots__ = ("place", "step", "text")
+
+    def __init__(self, trace: Trace, type: str, step: int, text: str, place: int = -1) -> None:
+        super().__init__(trace, type, True)
+        if type != PRED:
+            self.bounds = -(1 << 64), 1 << 64  # beyond all types
+        self.scope = 0
+        self.step = step
+        self.text = text
+        self.place = place
+
+    def source(self, type: str) -> Union[int, str]:
+        """Return the register of the number as a type."""
+        held = type if kind_of(type) >= kind_of(self.type) > _BOOL else self.type
+        step = self.step if self.place < 0 else -1
+        return self._convert(self.trace.given(self.text, self.place, step, held), held, type)
 
 
 def type_of(dtype: Any) -> str:
