@@ -26,6 +26,7 @@
 //	alloc.go    registers, by linear scan
 //	encode.go   machine code, by package x86
 //	kernel.go   variants, which launches ask for
+//	dump.go     the stages as text
 //	decline.go  what runs the launches that a kernel declines
 //	view.go     how slots lie in memory
 //	run.go      launches, in chunks and calls

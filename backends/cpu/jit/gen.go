@@ -83,6 +83,7 @@ type gen struct {
 	m      vreg  // mask of the lanes that run; 0: all
 	full   vreg  // mask of all lanes
 	once   bool  // instructions go to pro
+	src    int32 // of what is added, see inst
 	consts map[poolKey]vreg
 
 	divisors map[divided]divisor
@@ -205,6 +206,11 @@ func (g *gen) fail(n *ir.Node, why string) {
 
 // generate makes the code of a variant. It returns the layout of its arguments.
 func (p *program) generate(m *work.Meter, t *target, s shape) (code []byte, lay layout, err error) {
+	return p.generateFor(m, t, s, nil)
+}
+
+// generateFor is generate with somebody who reads the stages, or nil.
+func (p *program) generateFor(m *work.Meter, t *target, s shape, d *dump) (code []byte, lay layout, err error) {
 	lay = p.lay
 	e := &encoder{unit: &unit{info: make([]vinfo, 1)}, t: t, lay: &lay, pool: map[poolKey]x86.Label{}}
 	g := &gen{unit: e.unit, work: m, p: p, t: t, shape: s, asm: e, lanes: p.groupLanes(t, s), packed: t.packs(p.packingOf(s)), packing: p.packingOf(s),
@@ -222,21 +228,30 @@ func (p *program) generate(m *work.Meter, t *target, s shape) (code []byte, lay 
 		g.loops[i].first += int32(len(g.pro))
 		g.loops[i].last += int32(len(g.pro))
 	}
+	d.unit(StageInstructions, g.unit)
 	g.tidy()
+	d.unit(StageTidy, g.unit)
 	g.schedule(t)
+	d.unit(StageSchedule, g.unit)
 	places := g.allocate(&t.files)
+	d.unit(StageRegisters, g.unit)
+	d.listen(e)
 	lay.bytes = lay.spill + 64*places
 	pushed := e.enter()
 	row := e.NewLabel()
 	e.Bind(row)
 	for i := range e.code {
+		d.mark(e, e.code[i].src)
 		e.inst(&e.code[i])
 	}
+	d.mark(e, 0)
 	if s.block == 0 {
 		e.nextRow(p, row)
 	}
 	e.leave(pushed)
+	end := len(e.Code)
 	code, err = e.finish()
+	d.machine(e, end)
 	return code, lay, err
 }
 
@@ -291,11 +306,19 @@ func (e *encoder) leave(pushed []x86.Reg) {
 
 // add appends an instruction.
 func (g *gen) add(in inst) {
+	in.src = g.src
 	if g.once {
 		g.pro = append(g.pro, in)
 	} else {
 		g.code = append(g.code, in)
 	}
+}
+
+// from notes which node the instructions are for that follow, and returns for which
+// they were.
+func (g *gen) from(n *ir.Node) (was int32) {
+	was, g.src = g.src, n.Src+1
+	return was
 }
 
 // special appends an instruction with an emit function, which reads a, b, c and
@@ -506,10 +529,11 @@ func (g *gen) share(n *ir.Node) {
 
 // compute computes a node once.
 func (g *gen) compute(n *ir.Node) {
+	was := g.from(n)
 	g.vals = [][]vreg{g.shared}
 	rules[n.Op.Inst()](g, n)
 	g.prepareDivisor(n.Result())
-	g.vals = nil
+	g.vals, g.src = nil, was
 }
 
 // val is the register of a value in the group at hand.
@@ -521,7 +545,9 @@ func (g *gen) val(v *ir.Value) vreg {
 		return r
 	}
 	if g.vals[g.u][v.ID] == 0 && v.Node != nil && g.late(v.Node) {
+		was := g.from(v.Node)
 		compare(g, v.Node)
+		g.src = was
 	}
 	return g.vals[g.u][v.ID]
 }
