@@ -100,11 +100,11 @@ class Comparison(NamedTuple):
     def verdict(self) -> str:
         """SLOWER if the whole interval is beyond the limit, and by more than equal code shows.
 
-        UNDECIDED where it may be, or where equal code lies so far apart that nobody could tell.
+        UNDECIDED where some of it is, and either its median, or equal code lies so far apart that nobody could tell.
         """
         if self.new.low > self.limit * self.noise:
             return SLOWER
-        if self.new.median > self.limit or self.noise > NOISIEST:
+        if self.new.high > self.limit and (self.new.median > self.limit or self.noise > NOISIEST):
             return UNDECIDED
         return FINE
 

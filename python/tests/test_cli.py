@@ -729,5 +729,5 @@ def test_what_no_machine_code_is_made_of_says_so() -> None:
     shared = "program p\nslot c f32\nshared 64\n  lds.f32 x, shared[0]\n  stg.f32 x, c[index]\n  exit\n"
     with pytest.raises(BackendError, match="LDS"):
         hg.Program(shared).stage("machine", "avx2")
-    with pytest.raises(BackendError, match="runs by strips.*LDS"):
+    with pytest.raises(BackendError, match=r"runs by strips.*LDS"):
         hg.Program(shared).stage("machine")
