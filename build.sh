@@ -30,6 +30,8 @@ usage: ./build.sh COMMAND
   bench making     what making a large program costs, in time and memory (benchmarks/making.py)
   bench torch      what hologram_torch's calls and steps cost beside torch's (benchmarks/torch_calls.py)
   bench torch-cuda what hologram_torch's calls and steps cost on an NVIDIA GPU (benchmarks/torch_cuda.py)
+  bench report     one page of the records: operations against the machine's limits, and the records' history
+                   (benchmarks/report.py writes build/report.html)
   bench --against REV
                    compare the CPU's speed with that of another revision; fails if an operation has become
                    slower (benchmarks/against.py); its short form, against the last record, is "test speed"
@@ -392,7 +394,8 @@ bench() {
     torch) name=torch_calls && install_packages bench --group bench ;;
     torch-cuda) name=torch_cuda && install_packages bench --group bench ;;
     --against) name=against ;;
-    *) fail "bench takes the name of a benchmark, cpu, creation, cuda, making, operations, products, torch or torch-cuda, or --against and a revision" ;;
+    report) ;;
+    *) fail "bench takes the name of a benchmark, cpu, creation, cuda, making, operations, products, report, torch or torch-cuda, or --against and a revision" ;;
   esac
   shift
   "$PY" "benchmarks/$name.py" "$@"
