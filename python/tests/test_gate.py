@@ -162,3 +162,12 @@ def test_accepted_losses_end_with_their_record(clone):
     gate.ACCEPTED.write_text(json.dumps({"since": "c", "losses": {"tanh n=1": {"factor": 1.1, "why": "it was wrong"}}}))
     assert gate.losses("c") == {"tanh n=1": 1.1}
     assert gate.losses("d") == {}
+
+
+def test_losses_that_are_meant_are_known_cases_with_reasons():
+    file = ROOT / "benchmarks" / "results" / "accepted.json"
+    losses = json.loads(file.read_text())["losses"] if file.exists() else {}
+    assert set(losses) <= {name for name, _ in cases.cases(list(gate.SIZES))}
+    for loss in losses.values():
+        assert loss["factor"] > 1
+        assert loss["why"]
