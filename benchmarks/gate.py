@@ -16,6 +16,7 @@ that is granted, and why.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import math
 import statistics
@@ -39,7 +40,8 @@ MOST = 8  # suspects that are measured again beside each other, the slowest firs
 HANDED_ON = ("embedding_gradient",)  # another thread does the work; what waking that takes differs tenfold
 FEW, CLEAR = 3, 0.015  # generations that are enough where their median is so far below the limit
 ROUNDS, BUDGET = 12, 0.0006  # of screening
-SCREENING, WITHIN = 32.0, 88.0  # seconds, at most: to screen; in all
+SCREENING, WITHIN = 32.0, 88.0  # seconds, at most: to screen before looking closer; in all
+SOME = 15.0  # seconds in which it is worth while to screen
 
 
 class Skipped(Exception):
@@ -104,17 +106,22 @@ def pair(base: Path, wanted: Callable[[str], bool], rounds: int, budget: float, 
     return {name: generation([a, c], [b, d]) for name, (a, b, c, d) in taken.items()}
 
 
-def screen(base: Path, wanted: set[str], until: float) -> dict[str, Generation]:
-    """Look at all cases, briefly."""
+def screen(base: Path, wanted: set[str], until: float) -> tuple[dict[str, Generation], set[str]]:
+    """Look at cases briefly; what was measured, and those for which the time was too short."""
     found = pair(base, wanted.__contains__, ROUNDS, BUDGET, until)
     spread = sorted(max(same, 1 / same) for g in found.values() for same in g.same)
-    print(
-        f"{len(found)} cases, geometric mean {mean([g.new for g in found.values()]):.3f}; equal code within "
-        f"{100 * (spread[len(spread) * 9 // 10] - 1):.1f} % in nine of ten"
-    )
-    if late := len(wanted) - len(found):
-        print(f"NOT MEASURED: {late} cases, which one revision lacks, or for which the time was too short")
-    return found
+    if found:
+        print(
+            f"{len(found)} cases, geometric mean {mean([g.new for g in found.values()]):.3f}; equal code within "
+            f"{100 * (spread[len(spread) * 9 // 10] - 1):.1f} % in nine of ten",
+            flush=True,
+        )
+    left = wanted - found.keys()
+    if time.monotonic() > until:
+        return found, left
+    if left:
+        print(f"not compared, as one revision has them otherwise: {'; '.join(sorted(left))}")
+    return found, set()
 
 
 def settled(seen: Sequence[Generation], limit: float) -> bool:
@@ -152,26 +159,30 @@ def confirm(
 
 def gate(base: Path, wanted: set[str], start: float, within: float, accepted: dict[str, float]) -> int:
     """Compare this tree with a base; the exit status."""
-    now = time.monotonic()
-    screened = screen(base, wanted, now + max(15.0, min(SCREENING, 0.5 * (start + within - now))))
-    slow = [name for name, g in screened.items() if g.new > SUSPECT * accepted.get(name, 1.0)]
-    slow.sort(key=lambda n: -screened[n].new)
-    if not slow:
-        print(f"nothing is more than {100 * (SUSPECT - 1):.0f} % slower")
-        return 0
-    print(f"slower at first sight, measured again: {'; '.join(f'{n} {screened[n].new:.3f}' for n in slow)}", flush=True)
-    results, late = confirm(
-        lambda names: pair(base, names, 2 * ROUNDS, 2 * BUDGET, math.inf),
-        slow,
-        start + within,
-        accepted,
-        time.monotonic,
-    )
-    for name, c in results.items():
-        print(f"{'' if c.verdict == FINE else c.verdict.upper():12} {row(name, c)}")
-    verdicts = [c.verdict for c in results.values()]
+    left, end, verdicts, late = wanted, start + within, set[str](), list[str]()
+    while left:
+        now = time.monotonic()
+        if left is not wanted and end - now < SOME:
+            break
+        screened, left = screen(base, left, now + max(SOME, min(SCREENING, 0.5 * (end - now))))
+        slow = [name for name, g in screened.items() if g.new > SUSPECT * accepted.get(name, 1.0)]
+        slow.sort(key=lambda n: -screened[n].new)
+        if not slow:
+            continue
+        print(
+            f"slower at first sight, measured again: {'; '.join(f'{n} {screened[n].new:.3f}' for n in slow)}",
+            flush=True,
+        )
+        again = functools.partial(pair, base, rounds=2 * ROUNDS, budget=2 * BUDGET, until=math.inf)
+        results, without = confirm(again, slow, end, accepted, time.monotonic)
+        for name, c in results.items():
+            print(f"{'' if c.verdict == FINE else c.verdict.upper():12} {row(name, c)}", flush=True)
+        verdicts |= {c.verdict for c in results.values()}
+        late += without
     if late:
         print(f"NOT DECIDED: there was no time for {'; '.join(late)}")
+    if left:
+        print(f"NOT MEASURED: {len(left)} cases, for which there was no time; another run takes others first")
     if UNDECIDED in verdicts:
         print("NOT DECIDED: the machine is too noisy to tell; ./build.sh bench --against takes longer, and tells more")
     if SLOWER in verdicts:
@@ -180,6 +191,7 @@ def gate(base: Path, wanted: set[str], start: float, within: float, accepted: di
             f"{ACCEPTED.relative_to(ROOT)}, or record the operations anew (./build.sh bench operations)."
         )
         return 1
+    print("nothing is found slower")
     return 0
 
 

@@ -171,3 +171,37 @@ def test_losses_that_are_meant_are_known_cases_with_reasons():
     for loss in losses.values():
         assert loss["factor"] > 1
         assert loss["why"]
+
+
+@pytest.mark.parametrize(
+    "first, later, spread, status, says",
+    [
+        (1.2, 1.2, 1.01, 1, "SLOWER"),
+        (1.2, 1.0, 1.01, 0, "nothing is found slower"),  # at first sight alone
+        (1.0, 1.2, 1.01, 0, "nothing is found slower"),  # nobody looked closer
+        (1.2, 1.1, 1.08, 0, "NOT DECIDED"),
+    ],
+)
+def test_what_fails_was_confirmed(monkeypatch, capsys, first, later, spread, status, says):
+    asked = []
+
+    def pair(base, wanted, rounds, budget, until):
+        asked.append(rounds)
+        ratio = first if len(asked) == 1 else later
+        new = {"tanh n=1": ratio, "gelu n=1": 1.0, "fill n=1": 1.0}
+        return {name: Generation(r, (spread, 1 / spread)) for name, r in new.items() if wanted(name)}
+
+    monkeypatch.setattr(gate, "pair", pair)
+    names = {"tanh n=1", "gelu n=1", "fill n=1", "not there any more"}
+    assert gate.gate(Path(), names, gate.time.monotonic(), 60, {}) == status
+    out = capsys.readouterr().out
+    assert says in out
+    assert "one revision has them otherwise: not there any more" in out
+    assert len(asked) == 1 or min(asked[1:]) > asked[0]
+
+
+def test_what_there_was_no_time_for_is_said(monkeypatch, capsys):
+    monkeypatch.setattr(gate, "SOME", 0.0)
+    monkeypatch.setattr(gate, "pair", lambda *_, **__: {})
+    assert gate.gate(Path(), {"tanh n=1"}, gate.time.monotonic() - 90, 88, {}) == 0
+    assert "NOT MEASURED: 1 cases" in capsys.readouterr().out
