@@ -30,9 +30,11 @@ usage: ./build.sh COMMAND
   bench making     what making a large program costs, in time and memory (benchmarks/making.py)
   bench torch      what hologram_torch's calls and steps cost beside torch's (benchmarks/torch_calls.py)
   bench torch-cuda what hologram_torch's calls and steps cost on an NVIDIA GPU (benchmarks/torch_cuda.py)
+  bench report     one page of the records: operations against the machine's limits, and the records' history
+                   (benchmarks/report.py writes build/report.html)
   bench --against REV
                    compare the CPU's speed with that of another revision; fails if an operation has become
-                   slower (benchmarks/against.py)
+                   slower (benchmarks/against.py); its short form, against the last record, is "test speed"
   pgo              profile the core's calls anew, for the compiler to know what in them is hot (capi/calls.pgo)
   cover            test coverage of isa, core and backends; fails below 85 %
   fuzz             run each fuzz target for FUZZTIME (5s)
@@ -44,7 +46,7 @@ TEXT
 }
 
 # The steps of ./build.sh test, one a line: its name, then the command. Those that take long stand first; two run
-# at a time. To add a check, add a line.
+# at a time, but those of ALONE_STEPS, which measure time, run by themselves at the end. To add a check, add a line.
 TEST_STEPS='
 race           env HOLOGRAM_PTXAS= go test -race -vet=off -timeout 30m ./...
 pytest         '$PY' -m pytest
@@ -63,7 +65,9 @@ gpu-record     '$PY' python/gpu_suite.py check
 gofmt          check_gofmt
 ruff           '$PY' -m ruff check .
 ruff-format    '$PY' -m ruff format --check .
+speed          '$PY' benchmarks/gate.py
 '
+ALONE_STEPS='speed'
 QUICK_STEPS='gofmt go-vet staticcheck ruff ruff-format mypy go-test pytest'
 
 heading() { printf '\n==> %s\n' "$*"; }
@@ -242,17 +246,25 @@ stop_steps() {
   rm -rf "${LOGS:-}"
 }
 
-# run_steps NAME...: run those steps, two at a time; print what each says when it ends; stop at the first that fails.
+# alone NAME: whether a step runs by itself.
+alone() { [[ " $ALONE_STEPS " == *" $1 "* ]]; }
+
+# run_steps NAME...: run those steps, two at a time, then those that run alone; print what each says when it ends; stop
+# at the first that fails.
 run_steps() {
-  local name command started=0 finished=0 total=$# now took
+  local name command started=0 finished=0 total=$# now took beside=() last=()
+  for name in "$@"; do
+    if alone "$name"; then last+=("$name"); else beside+=("$name"); fi
+  done
   LOGS=$(mktemp -d)
   trap stop_steps EXIT
   trap 'exit 130' INT TERM
   set -m # each step in a process group of its own, which can be stopped as a whole
-  local waiting=("$@") running=()
+  local waiting=("${beside[@]}" "${last[@]}") running=()
   while [ $finished -lt "$total" ]; do
     while [ ${#running[@]} -lt 2 ] && [ ${#waiting[@]} -gt 0 ]; do
       name=${waiting[0]}
+      if [ ${#running[@]} -gt 0 ] && alone "$name"; then break; fi # nor does one begin beside it: none but such follow
       waiting=("${waiting[@]:1}")
       command=$(step_command "$name")
       started=$((started + 1))
@@ -382,7 +394,8 @@ bench() {
     torch) name=torch_calls && install_packages bench --group bench ;;
     torch-cuda) name=torch_cuda && install_packages bench --group bench ;;
     --against) name=against ;;
-    *) fail "bench takes the name of a benchmark, cpu, creation, cuda, making, operations, products, torch or torch-cuda, or --against and a revision" ;;
+    report) ;;
+    *) fail "bench takes the name of a benchmark, cpu, creation, cuda, making, operations, products, report, torch or torch-cuda, or --against and a revision" ;;
   esac
   shift
   "$PY" "benchmarks/$name.py" "$@"

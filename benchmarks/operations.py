@@ -46,6 +46,7 @@ for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "
 
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
+from limits import commit, limits  # noqa: E402
 
 import hologram as hg  # noqa: E402
 
@@ -382,9 +383,16 @@ def main() -> None:
         print(text.rpartition("\n\n")[0])
         return
     RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "operations.json").write_text(json.dumps({"about": about, "rows": rows}, indent=1) + "\n")
+    products = {"numpy": lambda a, b, c: np.matmul(a, b, out=c), "torch": torch_product}
+    record = {"about": about, "commit": commit(), "limits": limits(products, clock), "rows": rows}
+    (RESULTS / "operations.json").write_text(json.dumps(record, indent=1) + "\n")
     (RESULTS / "operations.md").write_text(text)
     print(text.rpartition("\n\n")[0])
+
+
+def torch_product(a: T, b: T, c: T) -> None:
+    """The product of two matrices of numpy, by torch."""
+    torch.mm(torch.from_numpy(a), torch.from_numpy(b), out=torch.from_numpy(c))
 
 
 def model() -> str:

@@ -217,6 +217,12 @@ int32_t hologram_program_text(hologram_program program, int32_t which, char *tex
   return go_program_text(program, which, text_out, capacity, size_out);
 }
 
+int32_t hologram_program_stage(hologram_program program, const char *engine, const char *stage, char *text_out,
+    size_t capacity, size_t *size_out) {
+  if (hologram_support_forked()) return HOLOGRAM_FORKED;
+  return go_program_stage(program, (char *)engine, (char *)stage, text_out, capacity, size_out);
+}
+
 int32_t hologram_call(hologram_executor executor, const hologram_call_args *args, hologram_event *event_out) {
   if (hologram_support_forked()) return HOLOGRAM_FORKED;
   return go_call(executor, (hologram_call_args *)args, event_out);

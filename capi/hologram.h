@@ -466,6 +466,13 @@ HOLOGRAM_API int32_t hologram_program_param(hologram_program program, int32_t in
 HOLOGRAM_API int32_t hologram_program_text(hologram_program program, int32_t which, char *text_out, size_t capacity,
     size_t *size_out);
 
+/* hologram_program_stage gives a form of a program on its way to the CPU's machine code as text to read: "ir", the
+   canonical form, or one of those that follow it, of which the last is "machine"; the error of another stage lists
+   them. engine is what makes it, "avx2" or "avx512", which need not be the machine's, or empty: what runs the
+   program here. Sizes are as in hologram_program_text. */
+HOLOGRAM_API int32_t hologram_program_stage(hologram_program program, const char *engine, const char *stage, char *text_out,
+    size_t capacity, size_t *size_out);
+
 /* ---- call ---- */
 
 /* hologram_call runs an operation of the library or launches a program. It returns when the work is done, or queued

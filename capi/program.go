@@ -159,7 +159,8 @@ func go_program_text(program C.hologram_program, which C.int32_t, text_out *C.ch
 	if err != nil {
 		return fail(err)
 	}
-	if last := lastText.Swap(nil); last != nil && last.program == program && last.which == which {
+	asked := textName{which: which}
+	if last := lastText.Swap(nil); last != nil && last.program == program && last.name == asked {
 		return give(last.text, text_out, capacity, size_out)
 	}
 	var text string
@@ -180,8 +181,44 @@ func go_program_text(program C.hologram_program, which C.int32_t, text_out *C.ch
 	if err != nil {
 		return fail(err)
 	}
+	return giveAsked(what, program, asked, text, text_out, capacity, size_out)
+}
+
+// go_program_stage gives a form of a program on its way to the CPU's machine code as
+// text to read: "ir", the canonical form, or one of those that follow it, of which the
+// last is "machine"; the error of another stage lists them. engine is what makes it,
+// "avx2" or "avx512", which need not be the machine's, or empty: what runs the program
+// here. Sizes are as in hologram_program_text.
+//
+//export go_program_stage
+func go_program_stage(program C.hologram_program, engine, stage *C.char, text_out *C.char, capacity C.size_t, size_out *C.size_t) (status C.int32_t) {
+	defer guard(&status)
+	const what = "program_stage"
+	if engine == nil {
+		return null(what, "engine")
+	}
+	if stage == nil {
+		return null(what, "stage")
+	}
+	p, err := lookup(handle(program), kindProgram, what)
+	if err != nil {
+		return fail(err)
+	}
+	asked := textName{engine: C.GoString(engine), stage: C.GoString(stage)}
+	if last := lastText.Swap(nil); last != nil && last.program == program && last.name == asked {
+		return give(last.text, text_out, capacity, size_out)
+	}
+	text, err := p.Stage(asked.engine, asked.stage, interrupted)
+	if err != nil {
+		return fail(err)
+	}
+	return giveAsked(what, program, asked, text, text_out, capacity, size_out)
+}
+
+// giveAsked gives a text, and keeps it if there is no room for all of it.
+func giveAsked(what string, program C.hologram_program, name textName, text string, text_out *C.char, capacity C.size_t, size_out *C.size_t) C.int32_t {
 	if uint64(len(text)) > uint64(capacity) {
-		asked := &askedText{program, which, text}
+		asked := &askedText{program, name, text}
 		lastText.Store(asked)
 		if _, err := lookup(handle(program), kindProgram, what); err != nil { // freed meanwhile: nobody asks again
 			lastText.CompareAndSwap(asked, nil)
@@ -190,10 +227,16 @@ func go_program_text(program C.hologram_program, which C.int32_t, text_out *C.ch
 	return give(text, text_out, capacity, size_out)
 }
 
+// textName says which of a program's texts is meant: which, or a stage.
+type textName struct {
+	which         C.int32_t
+	engine, stage string
+}
+
 // askedText is a text of a program.
 type askedText struct {
 	program C.hologram_program
-	which   C.int32_t
+	name    textName
 	text    string
 }
 

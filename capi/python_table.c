@@ -556,6 +556,34 @@ static py_object *py_program_text(py_object *self, py_object *const *args, ptrdi
   return native_give_text(text, size);
 }
 
+static py_object *py_program_stage(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "program_stage"};
+  int32_t status;
+  hologram_program program = 0;
+  const char *engine = NULL;
+  const char *stage = NULL;
+  char *text = NULL, *more;
+  size_t capacity = 0, size = 0;
+  (void)self, (void)args;
+  if (!native_count(&c, n, 3) || !native_u64(&c, args[0], "program", &program) || !native_text(&c, args[1], "engine", &engine) || !native_text(&c, args[2], "stage", &stage)) return native_refused(&c);
+  hologram_drain();
+  if (!work_begin(&c.work)) return native_refused(&c);
+  for (;;) {
+    status = hologram_program_stage(program, engine, stage, text, capacity, &size);
+    if (status != HOLOGRAM_OK || size <= capacity) break;
+    more = realloc(text, size);
+    if (!more) free(text);
+    text = more;
+    if (!more) break;
+    capacity = size;
+  }
+  if (!native_end(&c, status, false)) {
+    free(text);
+    return NULL;
+  }
+  return native_give_text(text, size);
+}
+
 static py_object *py_ops(py_object *self, py_object *const *args, ptrdiff_t n) {
   native c = {.name = "ops"};
   int32_t status;
@@ -684,6 +712,7 @@ py_method hologram_generated[] = {
     {"program_slot", (void *)py_program_slot, PY_FASTCALL, NULL},
     {"program_param", (void *)py_program_param, PY_FASTCALL, NULL},
     {"program_text", (void *)py_program_text, PY_FASTCALL, NULL},
+    {"program_stage", (void *)py_program_stage, PY_FASTCALL, NULL},
     {"ops", (void *)py_ops, PY_FASTCALL, NULL},
     {"profile_start", (void *)py_profile_start, PY_FASTCALL, NULL},
     {"profile_stop", (void *)py_profile_stop, PY_FASTCALL, NULL},

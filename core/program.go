@@ -1,10 +1,15 @@
 package core
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/hologram-project/hologram/core/call"
 	"github.com/hologram-project/hologram/core/lock"
 	"github.com/hologram-project/hologram/core/program"
 	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/ir"
+	"github.com/hologram-project/hologram/isa/work"
 )
 
 // Program is a verified Atlas program, ready for any device. It is immutable but
@@ -93,3 +98,21 @@ func (p *Program) Canonical(stop Stop) (string, error) { return p.p.Canonical(st
 // Analysis returns what is known of the program before any launch, as text to
 // read, and by which engine the CPU would run it.
 func (p *Program) Analysis(stop Stop) (string, error) { return p.p.Analysis(stop, onCPU) }
+
+// Stage returns a form of the program on its way to the CPU's machine code as text:
+// "ir", the canonical form, or one of those after it, which Stages lists; for the
+// engine of that name, or, if it is empty, the one that runs the program here.
+func (p *Program) Stage(engine, stage string, stop Stop) (string, error) {
+	if engines := engines(); engine != "" && !slices.Contains(engines, engine) {
+		return "", Errorf(Invalid, "program_stage: engine is %q; those that make machine code are %s", engine, strings.Join(engines, ", "))
+	}
+	if stages := stages(); !slices.Contains(stages, stage) {
+		return "", Errorf(Invalid, "program_stage: stage is %q; expected one of %s", stage, strings.Join(stages, ", "))
+	}
+	if stage == canonicalStage {
+		return p.p.Canonical(stop)
+	}
+	return p.p.Stage(stop, func(m *work.Meter, f *ir.Func, lines []string) (string, error) {
+		return dumped(m, f, lines, engine, stage)
+	})
+}

@@ -22,3 +22,17 @@ func onCPU(m *work.Meter, f *ir.Func) (string, error) {
 	how, err := cpu.Explain(m, f)
 	return "on the CPU by " + how, err
 }
+
+// canonicalStage is the first of stages, which is the same for all engines.
+const canonicalStage = "ir"
+
+// stages are the forms of a program that can be shown.
+func stages() []string { return append([]string{canonicalStage}, cpu.Stages()...) }
+
+// engines are those that make machine code.
+func engines() []string { return cpu.Engines() }
+
+// dumped returns one of stages but the first.
+func dumped(m *work.Meter, f *ir.Func, lines []string, engine, stage string) (string, error) {
+	return cpu.Dump(m, f, lines, engine, stage)
+}

@@ -60,8 +60,7 @@ func products(l jit.Level) engine {
 func compiler(l jit.Level) engine {
 	return engine{name: jit.Version + "/" + l.String(), compile: func(m *work.Meter, _ *isa.Verified, f *ir.Func) (program, error) {
 		if size := sizeOf(f.Body, 0); size > maxMachineCode {
-			return nil, &backends.Unsupported{Backend: "jit", What: "a program of this size",
-				Why: fmt.Sprintf("more than %d nodes and values carried by branches", maxMachineCode)}
+			return nil, tooLarge()
 		}
 		k, err := jit.Compile(m, f, l, func() (jit.Program, error) { return strips.Compile(f) })
 		if err != nil {
@@ -69,6 +68,11 @@ func compiler(l jit.Level) engine {
 		}
 		return k, nil
 	}}
+}
+
+func tooLarge() error {
+	return &backends.Unsupported{Backend: "jit", What: "a program of this size",
+		Why: fmt.Sprintf("more than %d nodes and values carried by branches", maxMachineCode)}
 }
 
 // maxMachineCode bounds the nodes, and values carried by branches and loops, of

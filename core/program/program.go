@@ -164,6 +164,22 @@ func (p *Program) Analysis(stop Stop, engine func(*work.Meter, *ir.Func) (string
 	})
 }
 
+// Stage returns what dump makes of the canonical form and of the text of each
+// instruction.
+func (p *Program) Stage(stop Stop, dump func(m *work.Meter, f *ir.Func, lines []string) (string, error)) (string, error) {
+	u, err := p.unit(stop)
+	if err != nil {
+		return "", err
+	}
+	return alone("print", p.what(), stop, func(m *work.Meter) (string, error) {
+		text, err := dump(m, u.IR, p.Lines())
+		if err != nil {
+			return "", status.FromBackend(p.what(), err)
+		}
+		return text, nil
+	})
+}
+
 func (p *Program) analysed(u *unit, stop Stop) (*analysis.Analysis, error) {
 	return p.analysis.get("analyse", p.what(), stop, func(m *work.Meter) (*analysis.Analysis, error) {
 		return analysis.NewMetered(m, u.IR)

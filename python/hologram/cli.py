@@ -200,7 +200,12 @@ def _asm(arguments: argparse.Namespace) -> int:
 
 def _dis(arguments: argparse.Namespace) -> int:
     program = _program(arguments.program, _Input())
-    print(program.canonical() if arguments.canonical else program.disassemble(), end="")
+    if arguments.stage is None and arguments.engine:
+        raise _Usage("dis --engine: give a --stage too, such as machine")
+    if arguments.stage is not None:
+        print(program.stage(arguments.stage, arguments.engine), end="")
+    else:
+        print(program.canonical() if arguments.canonical else program.disassemble(), end="")
     return 0
 
 
@@ -452,7 +457,16 @@ def _parser() -> argparse.ArgumentParser:
 
     command = commands.add_parser("dis", help="write a program's text form")
     command.add_argument("program", help="its text or binary form")
-    command.add_argument("--canonical", action="store_true", help="show the canonical form instead")
+    what = command.add_mutually_exclusive_group()
+    what.add_argument("--canonical", action="store_true", help="show the canonical form instead")
+    what.add_argument(
+        "--stage",
+        help="show instead what becomes of it on the way to the CPU's machine code: ir (the canonical form), expanded, "
+        "instructions, tidy, schedule, registers or machine",
+    )
+    command.add_argument(
+        "--engine", default="", help="with --stage: avx2 or avx512; without, what runs the program on this machine"
+    )
     command.set_defaults(action=_dis)
 
     command = commands.add_parser("verify", help="check programs, and say what they take")

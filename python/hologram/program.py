@@ -162,6 +162,25 @@ class Program(ProgramBase):
         """Return the canonical form, what backends compile, as text to read."""
         return self._text(_ffi.TEXT_CANONICAL).decode()
 
+    def stage(self, stage: str, engine: str = "") -> str:
+        """Return a form of the program on its way to the CPU's machine code, as text to read.
+
+        Args:
+            stage: ``"ir"``, the canonical form, or one of those that follow it: ``"expanded"``, with expansions in
+                place; ``"instructions"``, on virtual registers; these when they are ``"tidy"``, after ``"schedule"``,
+                and with ``"registers"``; ``"machine"``, the machine code: where each instruction lies, its bytes, and
+                what it says. Behind what was made for an instruction stand its number and its text.
+            engine: What makes it, ``"avx2"`` or ``"avx512"``, which need not be what the machine has; without, what
+                runs the program here.
+
+        Raises:
+            InvalidArgumentError: There is no such stage or engine.
+            BackendError: No machine code can be made of the program, with the reason.
+        """
+        self._check()
+        text: bytes = native.program_stage(self, engine, stage)
+        return text.decode()
+
     @property
     def analysis(self) -> str:
         """What is known of the program before any launch, as text to read.

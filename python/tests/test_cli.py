@@ -16,6 +16,7 @@ import pytest
 
 import hologram as hg
 from hologram import cli
+from hologram.errors import BackendError
 
 SCALE = """program scale
 slot a f32
@@ -674,3 +675,59 @@ def test_a_reader_that_goes_is_no_error(tmp_path: Path) -> None:
             process.stdout.close()
             assert process.stderr.read() == b""
             assert process.wait(60) == 141
+
+
+STAGES = ("ir", "expanded", "instructions", "tidy", "schedule", "registers", "machine")
+
+
+@pytest.mark.parametrize("engine", ["avx2", "avx512"])
+def test_dis_shows_every_stage(scale: Path, capsys: pytest.CaptureFixture[str], engine: str) -> None:
+    texts = {}
+    for stage in STAGES:
+        assert cli.main(["dis", "--stage", stage, "--engine", engine, str(scale)]) == 0
+        texts[stage] = capsys.readouterr().out
+    assert texts["ir"] == hg.Program(SCALE).canonical()
+    assert len(set(texts.values())) > 3
+    for stage in STAGES[2:]:
+        for i in (0, 2, 3):  # parameters are loaded for all who use them
+            line = SCALE.splitlines()[4 + i]
+            assert f"; {i}: {line.strip()}\n" in texts[stage], (stage, texts[stage])
+    code = re.findall(r"^ *[0-9a-f]+  [0-9a-f ]+  +(\w+)", texts["machine"], re.MULTILINE)
+    assert "vmulps" in code
+    assert code[-1] == "ret"
+    assert ("zmm" in texts["machine"]) == (engine == "avx512")
+
+
+def test_dis_shows_what_runs_here(scale: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status = cli.main(["dis", "--stage", "machine", str(scale)])
+    out, err = capsys.readouterr()
+    if "by strips" in hg.Program(SCALE).analysis:  # it may have been asked for, or there is nothing else
+        assert status == 1
+        assert "an engine that does can be named" in err
+    else:
+        assert status == 0
+        assert "vmulps" in out
+
+
+@pytest.mark.parametrize(
+    "words, status, why",
+    [
+        (["--stage", "assembly"], 1, 'stage is "assembly"; expected one of ir, expanded, .*, machine'),
+        (["--stage", "machine", "--engine", "strips"], 1, 'engine is "strips"; .* are avx2, avx512'),
+        (["--stage", "ir", "--engine", "avx"], 1, 'engine is "avx"'),
+        (["--engine", "avx2"], 2, "give a --stage"),
+    ],
+)
+def test_dis_knows_its_stages(
+    scale: Path, capsys: pytest.CaptureFixture[str], words: list[str], status: int, why: str
+) -> None:
+    assert cli.main(["dis", str(scale), *words]) == status
+    assert re.search(why, capsys.readouterr().err)
+
+
+def test_what_no_machine_code_is_made_of_says_so() -> None:
+    shared = "program p\nslot c f32\nshared 64\n  lds.f32 x, shared[0]\n  stg.f32 x, c[index]\n  exit\n"
+    with pytest.raises(BackendError, match="LDS"):
+        hg.Program(shared).stage("machine", "avx2")
+    with pytest.raises(BackendError, match=r"runs by strips.*LDS"):
+        hg.Program(shared).stage("machine")

@@ -100,6 +100,8 @@ func (g *gen) all(n *ir.Node) {
 }
 
 func (g *gen) node(n *ir.Node) {
+	was := g.from(n)
+	defer func() { g.src = was }()
 	switch n.Op {
 	case ir.If:
 		g.ifNode(n)

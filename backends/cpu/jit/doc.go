@@ -13,6 +13,7 @@
 //	gen.go      looks the program over; lays out the loops over groups
 //	rules.go    what each instruction becomes; convert.go, memory.go, bytes.go,
 //	            lanes.go (a lane at a time), masks.go, quotient.go, whole.go, root.go and special.go have those of a kind
+//	constants.go numbers that all lanes have
 //	packed.go   integers of 8 and 16 bits that take no more in registers
 //	control.go  branches and loops, by masks; joint.go: by all groups together
 //	linear.go   finds integers that step evenly along lanes; heads.go computes them
@@ -26,6 +27,7 @@
 //	alloc.go    registers, by linear scan
 //	encode.go   machine code, by package x86
 //	kernel.go   variants, which launches ask for
+//	dump.go     the stages as text
 //	decline.go  what runs the launches that a kernel declines
 //	view.go     how slots lie in memory
 //	run.go      launches, in chunks and calls

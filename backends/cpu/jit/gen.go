@@ -83,6 +83,7 @@ type gen struct {
 	m      vreg  // mask of the lanes that run; 0: all
 	full   vreg  // mask of all lanes
 	once   bool  // instructions go to pro
+	src    int32 // of what is added, see inst
 	consts map[poolKey]vreg
 
 	divisors map[divided]divisor
@@ -205,6 +206,11 @@ func (g *gen) fail(n *ir.Node, why string) {
 
 // generate makes the code of a variant. It returns the layout of its arguments.
 func (p *program) generate(m *work.Meter, t *target, s shape) (code []byte, lay layout, err error) {
+	return p.generateFor(m, t, s, nil)
+}
+
+// generateFor is generate with somebody who reads the stages, or nil.
+func (p *program) generateFor(m *work.Meter, t *target, s shape, d *dump) (code []byte, lay layout, err error) {
 	lay = p.lay
 	e := &encoder{unit: &unit{info: make([]vinfo, 1)}, t: t, lay: &lay, pool: map[poolKey]x86.Label{}}
 	g := &gen{unit: e.unit, work: m, p: p, t: t, shape: s, asm: e, lanes: p.groupLanes(t, s), packed: t.packs(p.packingOf(s)), packing: p.packingOf(s),
@@ -222,21 +228,30 @@ func (p *program) generate(m *work.Meter, t *target, s shape) (code []byte, lay 
 		g.loops[i].first += int32(len(g.pro))
 		g.loops[i].last += int32(len(g.pro))
 	}
+	d.unit(StageInstructions, g.unit)
 	g.tidy()
+	d.unit(StageTidy, g.unit)
 	g.schedule(t)
+	d.unit(StageSchedule, g.unit)
 	places := g.allocate(&t.files)
+	d.unit(StageRegisters, g.unit)
+	d.listen(e)
 	lay.bytes = lay.spill + 64*places
 	pushed := e.enter()
 	row := e.NewLabel()
 	e.Bind(row)
 	for i := range e.code {
+		d.mark(e, e.code[i].src)
 		e.inst(&e.code[i])
 	}
+	d.mark(e, 0)
 	if s.block == 0 {
 		e.nextRow(p, row)
 	}
 	e.leave(pushed)
+	end := len(e.Code)
 	code, err = e.finish()
+	d.machine(e, end)
 	return code, lay, err
 }
 
@@ -291,11 +306,19 @@ func (e *encoder) leave(pushed []x86.Reg) {
 
 // add appends an instruction.
 func (g *gen) add(in inst) {
+	in.src = g.src
 	if g.once {
 		g.pro = append(g.pro, in)
 	} else {
 		g.code = append(g.code, in)
 	}
+}
+
+// from notes which node the instructions are for that follow, and returns for which
+// they were.
+func (g *gen) from(n *ir.Node) (was int32) {
+	was, g.src = g.src, n.Src+1
+	return was
 }
 
 // special appends an instruction with an emit function, which reads a, b, c and
@@ -506,10 +529,11 @@ func (g *gen) share(n *ir.Node) {
 
 // compute computes a node once.
 func (g *gen) compute(n *ir.Node) {
+	was := g.from(n)
 	g.vals = [][]vreg{g.shared}
 	rules[n.Op.Inst()](g, n)
 	g.prepareDivisor(n.Result())
-	g.vals = nil
+	g.vals, g.src = nil, was
 }
 
 // val is the register of a value in the group at hand.
@@ -521,7 +545,9 @@ func (g *gen) val(v *ir.Value) vreg {
 		return r
 	}
 	if g.vals[g.u][v.ID] == 0 && v.Node != nil && g.late(v.Node) {
+		was := g.from(v.Node)
 		compare(g, v.Node)
+		g.src = was
 	}
 	return g.vals[g.u][v.ID]
 }
@@ -534,66 +560,3 @@ func (g *gen) late(n *ir.Node) bool {
 
 // set gives a value its register.
 func (g *gen) set(v *ir.Value, r vreg) { g.vals[g.u][v.ID] = r }
-
-// constant is a register that holds a cell in all lanes.
-func (g *gen) constant(t isa.Type, cell uint64) vreg {
-	if t == isa.Pred {
-		if cell&1 != 0 {
-			return g.full
-		}
-		return g.noLanes()
-	}
-	return g.number(g.regSize(t), g.registerForm(t, cell))
-}
-
-// number is a register with the same number in all lanes.
-func (g *gen) number(size int, bits uint64) vreg {
-	switch size { // of packed integers there are several in what is kept of a constant
-	case 1:
-		size, bits = 4, bits&0xff*0x01010101
-	case 2:
-		size, bits = 4, bits&0xffff*0x00010001
-	}
-	if size == 4 {
-		bits &= 1<<32 - 1
-	}
-	key := poolKey{bits, uint8(size)}
-	if r, ok := g.consts[key]; ok {
-		return r
-	}
-	r := g.newReg(classVec)
-	g.info[r].constant, g.info[r].bits, g.info[r].size = true, bits, uint8(size)
-	g.consts[key] = r
-	vl := g.vl(size)
-	g.pro = append(g.pro, inst{d: r, inner: true, pure: true, emit: func(e *encoder, in *inst) {
-		if x := &e.info[in.d]; x.reg != x86.None {
-			e.broadcast(x.reg, x, vl)
-		}
-	}})
-	return r
-}
-
-func (g *gen) f32(bits uint32) vreg { return g.number(4, uint64(bits)) }
-
-// regSize is the bytes that an element of a type takes in registers where nothing is
-// packed: integers of up to 32 bits are kept extended, 16-bit floats as f32.
-func regSize(t isa.Type) int {
-	if t.Size() == 8 {
-		return 8
-	}
-	return 4
-}
-
-// registerForm is how a cell is kept in a register.
-func registerForm(t isa.Type, cell uint64) uint64 {
-	switch {
-	case t.Signed():
-		s := 64 - t.Bits()
-		return uint64(int64(cell<<s) >> s)
-	case t == isa.BF16:
-		return cell << 16
-	case t == isa.F16:
-		return widenF16(cell)
-	}
-	return cell
-}

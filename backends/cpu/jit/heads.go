@@ -130,6 +130,8 @@ func (g *gen) copyHead(d vreg, v *ir.Value) { g.changed(d, g.operand(v), nil) }
 
 // headNode computes the head of a node's result.
 func (g *gen) headNode(n *ir.Node) {
+	was := g.from(n)
+	defer func() { g.src = was }()
 	d, t, op := g.head(n.Result()), n.Type, n.Op.Inst()
 	switch op {
 	case isa.LDP:

@@ -63,6 +63,7 @@ type inst struct {
 	fma   *fmaForms
 	emit  func(e *encoder, in *inst)
 	label x86.Label // bound here, if not 0
+	src   int32     // 1 + the instruction of the program as written that it is for; 0: none
 }
 
 // fmaForms are the three orders of operands of a multiplication and addition.

@@ -79,10 +79,14 @@ func (a *Asm) legacy(w Width, prefix byte, op []byte, reg, rm Reg, m *Mem, tail 
 }
 
 // Mov copies a register.
-func (a *Asm) Mov(w Width, d, s Reg) { a.legacy(w, 0, []byte{0x89}, s, d, nil, 0) }
+func (a *Asm) Mov(w Width, d, s Reg) {
+	a.note("mov", reg(w, d), reg(w, s))
+	a.legacy(w, 0, []byte{0x89}, s, d, nil, 0)
+}
 
 // Load loads a register: of 8 and 16 bits extended to 32 by zeros.
 func (a *Asm) Load(w Width, d Reg, m Mem) {
+	a.noteLoad(w, d, &m)
 	switch w {
 	case W8:
 		a.legacy(W32, 0, []byte{0x0F, 0xB6}, d, 0, &m, 0)
@@ -95,6 +99,7 @@ func (a *Asm) Load(w Width, d Reg, m Mem) {
 
 // LoadSigned loads 8 or 16 bits, extended to 32 by the sign, or 32 extended to 64.
 func (a *Asm) LoadSigned(w Width, d Reg, m Mem) {
+	a.noteSigned(w, d, &m)
 	switch w {
 	case W8:
 		a.legacy(W32, 0, []byte{0x0F, 0xBE}, d, 0, &m, 0)
@@ -107,6 +112,7 @@ func (a *Asm) LoadSigned(w Width, d Reg, m Mem) {
 
 // Store stores a register's low part.
 func (a *Asm) Store(w Width, m Mem, s Reg) {
+	a.note("mov", memory(w, &m), reg(w, s))
 	op := byte(0x89)
 	if w == W8 {
 		op = 0x88
@@ -116,12 +122,14 @@ func (a *Asm) Store(w Width, m Mem, s Reg) {
 
 // StoreImm stores a 32-bit number, extended by its sign where w is W64.
 func (a *Asm) StoreImm(w Width, m Mem, v int32) {
+	a.note("mov", memory(w, &m), number(int64(v)))
 	a.legacy(w, 0, []byte{0xC7}, 0, 0, &m, 4)
 	a.imm32(v)
 }
 
 // MovImm sets a register to a number of 32 bits, extended by zeros, or of 64.
 func (a *Asm) MovImm(d Reg, v uint64) {
+	a.noteNumber(d, v)
 	if v>>32 == 0 {
 		if d >= R8 {
 			a.bytes(0x41)
@@ -136,15 +144,20 @@ func (a *Asm) MovImm(d Reg, v uint64) {
 }
 
 // Op is d ← d op s.
-func (a *Asm) Op(op ALU, w Width, d, s Reg) { a.legacy(w, 0, []byte{byte(op)<<3 | 1}, s, d, nil, 0) }
+func (a *Asm) Op(op ALU, w Width, d, s Reg) {
+	a.note(aluNames[op], reg(w, d), reg(w, s))
+	a.legacy(w, 0, []byte{byte(op)<<3 | 1}, s, d, nil, 0)
+}
 
 // OpMem is d ← d op memory.
 func (a *Asm) OpMem(op ALU, w Width, d Reg, m Mem) {
+	a.note(aluNames[op], reg(w, d), memory(w, &m))
 	a.legacy(w, 0, []byte{byte(op)<<3 | 3}, d, 0, &m, 0)
 }
 
 // OpImm is d ← d op a number.
 func (a *Asm) OpImm(op ALU, w Width, d Reg, v int32) {
+	a.note(aluNames[op], reg(w, d), number(int64(v)))
 	if v >= -128 && v <= 127 {
 		a.legacy(w, 0, []byte{0x83}, Reg(op), d, nil, 1)
 		a.bytes(byte(v))
@@ -163,23 +176,34 @@ func (a *Asm) OpImm(op ALU, w Width, d Reg, v int32) {
 
 // OpMemImm is memory ← memory op a number of 8 bits.
 func (a *Asm) OpMemImm(op ALU, w Width, m Mem, v int8) {
+	a.note(aluNames[op], memory(w, &m), number(int64(v)))
 	a.legacy(w, 0, []byte{0x83}, Reg(op), 0, &m, 1)
 	a.bytes(byte(v))
 }
 
 // OpTo is memory ← memory op s.
 func (a *Asm) OpTo(op ALU, w Width, m Mem, s Reg) {
+	a.note(aluNames[op], memory(w, &m), reg(w, s))
 	a.legacy(w, 0, []byte{byte(op)<<3 | 1}, s, 0, &m, 0)
 }
 
 // Test compares d & s with 0.
-func (a *Asm) Test(w Width, d, s Reg) { a.legacy(w, 0, []byte{0x85}, s, d, nil, 0) }
+func (a *Asm) Test(w Width, d, s Reg) {
+	a.note("test", reg(w, d), reg(w, s))
+	a.legacy(w, 0, []byte{0x85}, s, d, nil, 0)
+}
 
 // Lea is d ← the address of m.
-func (a *Asm) Lea(d Reg, m Mem) { a.legacy(W64, 0, []byte{0x8D}, d, 0, &m, 0) }
+func (a *Asm) Lea(d Reg, m Mem) {
+	a.note("lea", reg(W64, d), memory(W64, &m))
+	a.legacy(W64, 0, []byte{0x8D}, d, 0, &m, 0)
+}
 
 // IMul is d ← d · s.
-func (a *Asm) IMul(w Width, d, s Reg) { a.legacy(w, 0, []byte{0x0F, 0xAF}, d, s, nil, 0) }
+func (a *Asm) IMul(w Width, d, s Reg) {
+	a.note("imul", reg(w, d), reg(w, s))
+	a.legacy(w, 0, []byte{0x0F, 0xAF}, d, s, nil, 0)
+}
 
 // Unary is one of NOT, NEG and, on RDX:RAX, MUL, IMUL, DIV, IDIV.
 type Unary byte
@@ -195,10 +219,14 @@ const (
 )
 
 // Un is a Unary.
-func (a *Asm) Un(op Unary, w Width, r Reg) { a.legacy(w, 0, []byte{0xF7}, Reg(op), r, nil, 0) }
+func (a *Asm) Un(op Unary, w Width, r Reg) {
+	a.note(unaryNames[op], reg(w, r))
+	a.legacy(w, 0, []byte{0xF7}, Reg(op), r, nil, 0)
+}
 
 // SignRAX extends RAX by its sign to RDX.
 func (a *Asm) SignRAX(w Width) {
+	a.noteSign(w)
 	if w == W64 {
 		a.bytes(0x48)
 	}
@@ -207,6 +235,7 @@ func (a *Asm) SignRAX(w Width) {
 
 // ShiftImm shifts by a number: 4 left, 5 right, 7 right by the sign.
 func (a *Asm) ShiftImm(kind byte, w Width, d Reg, n uint8) {
+	a.note(shiftNames[kind], reg(w, d), number(int64(n)))
 	if n == 1 {
 		a.legacy(w, 0, []byte{0xD1}, Reg(kind), d, nil, 0)
 		return
@@ -227,16 +256,19 @@ const (
 
 // Cnt is a Count.
 func (a *Asm) Cnt(op Count, w Width, d, s Reg) {
+	a.note(countNames[op], reg(w, d), reg(w, s))
 	a.legacy(w, 0xF3, []byte{0x0F, byte(op)}, d, s, nil, 0)
 }
 
 // CMov is d ← s if c.
 func (a *Asm) CMov(c Cond, w Width, d, s Reg) {
+	a.note("cmov"+condNames[c], reg(w, d), reg(w, s))
 	a.legacy(w, 0, []byte{0x0F, 0x40 | byte(c)}, d, s, nil, 0)
 }
 
 // BZHI is d ← s with the bits from n's low byte up cleared.
 func (a *Asm) BZHI(w Width, d, s, n Reg) {
+	a.note("bzhi", reg(w, d), reg(w, s), reg(w, n))
 	f := bzhi32
 	if w == W64 {
 		f = bzhi64
@@ -251,11 +283,13 @@ var (
 
 // CvtToFloat converts a signed integer in a general register to a scalar.
 func (a *Asm) CvtToFloat(from Width, double bool, d, s Reg) {
+	a.note("cvtsi2s"+of(double), xmm(d), reg(from, s))
 	a.legacy(from, scalar(double), []byte{0x0F, 0x2A}, d, s, nil, 0)
 }
 
 // CvtToInt truncates a scalar to a signed integer.
 func (a *Asm) CvtToInt(to Width, double bool, d, s Reg) {
+	a.note("cvtts"+of(double)+"2si", reg(to, d), xmm(s))
 	a.legacy(to, scalar(double), []byte{0x0F, 0x2C}, d, s, nil, 0)
 }
 
@@ -268,12 +302,14 @@ func scalar(double bool) byte {
 
 // Jmp jumps to a label.
 func (a *Asm) Jmp(l Label) {
+	a.note("jmp", part{label: l})
 	a.bytes(0xE9)
 	a.jump(l)
 }
 
 // Jcc jumps to a label if c.
 func (a *Asm) Jcc(c Cond, l Label) {
+	a.note("j"+condNames[c], part{label: l})
 	a.bytes(0x0F, 0x80|byte(c))
 	a.jump(l)
 }
@@ -286,6 +322,7 @@ func (a *Asm) jump(l Label) {
 
 // Push pushes a register.
 func (a *Asm) Push(r Reg) {
+	a.note("push", reg(W64, r))
 	if r >= R8 {
 		a.bytes(0x41)
 	}
@@ -294,6 +331,7 @@ func (a *Asm) Push(r Reg) {
 
 // Pop pops a register.
 func (a *Asm) Pop(r Reg) {
+	a.note("pop", reg(W64, r))
 	if r >= R8 {
 		a.bytes(0x41)
 	}
@@ -301,19 +339,37 @@ func (a *Asm) Pop(r Reg) {
 }
 
 // Call calls the function whose address is in memory.
-func (a *Asm) Call(m Mem) { a.legacy(W32, 0, []byte{0xFF}, 2, 0, &m, 0) }
+func (a *Asm) Call(m Mem) {
+	a.note("call", memory(W64, &m))
+	a.legacy(W32, 0, []byte{0xFF}, 2, 0, &m, 0)
+}
 
 // Ret returns.
-func (a *Asm) Ret() { a.bytes(0xC3) }
+func (a *Asm) Ret() {
+	a.note("ret")
+	a.bytes(0xC3)
+}
 
 // VZeroUpper clears the vectors' upper halves, as code that uses SSE wants.
-func (a *Asm) VZeroUpper() { a.bytes(0xC5, 0xF8, 0x77) }
+func (a *Asm) VZeroUpper() {
+	a.note("vzeroupper")
+	a.bytes(0xC5, 0xF8, 0x77)
+}
 
 // Prefetch is PREFETCHT0.
-func (a *Asm) Prefetch(m Mem) { a.legacy(W32, 0, []byte{0x0F, 0x18}, 1, 0, &m, 0) }
+func (a *Asm) Prefetch(m Mem) {
+	a.note("prefetcht0", memory(W8, &m))
+	a.legacy(W32, 0, []byte{0x0F, 0x18}, 1, 0, &m, 0)
+}
 
 // PrefetchL2 is PREFETCHT1.
-func (a *Asm) PrefetchL2(m Mem) { a.legacy(W32, 0, []byte{0x0F, 0x18}, 2, 0, &m, 0) }
+func (a *Asm) PrefetchL2(m Mem) {
+	a.note("prefetcht1", memory(W8, &m))
+	a.legacy(W32, 0, []byte{0x0F, 0x18}, 2, 0, &m, 0)
+}
 
 // SFence orders non-temporal stores before what follows.
-func (a *Asm) SFence() { a.bytes(0x0F, 0xAE, 0xF8) }
+func (a *Asm) SFence() {
+	a.note("sfence")
+	a.bytes(0x0F, 0xAE, 0xF8)
+}

@@ -65,7 +65,9 @@ type Inst struct {
 
 // Asm collects code.
 type Asm struct {
-	Code   []byte
+	Code []byte
+	// Lines, if it is not nil, gets each instruction as text: for people to read.
+	Lines  *[]Line
 	places []int // of labels, −1: not yet
 	fixups []fixup
 }
@@ -120,6 +122,9 @@ func (a *Asm) imm32(v int32) { a.bytes(byte(v), byte(v>>8), byte(v>>16), byte(v>
 // Emit encodes f with operands. VEX is taken where the row has it and nothing
 // asks for EVEX.
 func (a *Asm) Emit(f *Form, in Inst) {
+	if a.Lines != nil {
+		*a.Lines = append(*a.Lines, Line{len(a.Code), f.Text(in)})
+	}
 	if f.evexNeeded(&in) {
 		a.evex(f, &in)
 	} else {

@@ -21,25 +21,10 @@ type line struct {
 	code []byte
 }
 
-var (
-	names64 = []string{"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"}
-	names32 = []string{"eax", "ecx", "edx", "ebx", "esp", "ebp", "esi", "edi", "r8d", "r9d", "r10d", "r11d", "r12d", "r13d", "r14d", "r15d"}
-	names16 = []string{"ax", "cx", "dx", "bx", "sp", "bp", "si", "di", "r8w", "r9w", "r10w", "r11w", "r12w", "r13w", "r14w", "r15w"}
-	names8  = []string{"al", "cl", "dl", "bl", "spl", "bpl", "sil", "dil", "r8b", "r9b", "r10b", "r11b", "r12b", "r13b", "r14b", "r15b"}
-)
+func name(w Width, r Reg) string { return w.Name(r) }
 
-func name(w Width, r Reg) string {
-	return map[Width][]string{W8: names8, W16: names16, W32: names32, W64: names64}[w][r]
-}
-
-var sizes = map[int]string{1: "byte", 2: "word", 4: "dword", 8: "qword", 16: "xmmword", 32: "ymmword", 64: "zmmword"}
-
-func vector(vl int, r Reg) string {
-	return fmt.Sprintf("%cmm%d", map[int]byte{16: 'x', 32: 'y', 64: 'z'}[max(vl, 16)], r)
-}
-
-// randomMem is a memory operand and its text between brackets.
-func randomMem(r *rand.Rand, vsib bool, vl int) (Mem, string) {
+// randomMem is a memory operand, with a vector's index if vsib, of 32 with EVEX.
+func randomMem(r *rand.Rand, vsib, evex bool) Mem {
 	m := Mem{Base: Reg(r.IntN(16)), Index: None, Scale: 1}
 	switch r.IntN(4) {
 	case 0:
@@ -50,23 +35,18 @@ func randomMem(r *rand.Rand, vsib bool, vl int) (Mem, string) {
 	case 3:
 		m.Disp = int32(r.Uint32()) >> r.IntN(20)
 	}
-	text := names64[m.Base]
-	if vsib {
-		m.Index = Reg(r.IntN(16))
-		if vl < 0 { // EVEX
-			m.Index, vl = Reg(r.IntN(32)), -vl
-		}
-		m.Scale = 1 << r.IntN(4)
-		text += fmt.Sprintf("+%s*%d", vector(vl, m.Index), m.Scale)
-	} else if r.IntN(2) == 0 {
-		m.Index = Reg(r.IntN(16))
+	switch {
+	case vsib && evex:
+		m.Index, m.Scale = Reg(r.IntN(32)), 1<<r.IntN(4)
+	case vsib:
+		m.Index, m.Scale = Reg(r.IntN(16)), 1<<r.IntN(4)
+	case r.IntN(2) == 0:
+		m.Index, m.Scale = Reg(r.IntN(16)), 1<<r.IntN(4)
 		if m.Index == RSP {
 			m.Index = RDI
 		}
-		m.Scale = 1 << r.IntN(4)
-		text += fmt.Sprintf("+%s*%d", names64[m.Index], m.Scale)
 	}
-	return m, fmt.Sprintf("[%s%+d]", text, m.Disp)
+	return m
 }
 
 // random is an instruction of the form with random operands, or nil where this
@@ -83,108 +63,49 @@ func (f *Form) random(r *rand.Rand, evex bool) *line {
 	if evex {
 		regs = 32
 	}
-	pick := func(kind byte) (Reg, string) {
-		n := map[byte]int{'v': in.VL, 'h': in.VL / 2, 'q': in.VL / 4, 'o': in.VL / 8, 'x': 16}[kind]
+	pick := func(kind byte) Reg {
 		switch kind {
 		case 'k':
-			k := Reg(r.IntN(8))
-			return k, fmt.Sprintf("k%d", k)
+			return Reg(r.IntN(8))
 		case 'r', 'R':
-			g := Reg(r.IntN(16))
-			return g, name(map[byte]Width{'r': W32, 'R': W64}[kind], g)
+			return Reg(r.IntN(16))
 		}
-		v := Reg(r.IntN(regs))
-		return v, vector(n, v)
+		return Reg(r.IntN(regs))
 	}
-	var texts []string
-	var t string
 	last := len(f.Ops) - 1
 	if f.Is4 {
 		last--
+		in.C = pick('v')
 	}
-	in.D, t = pick(f.Ops[0])
-	texts = append(texts, t)
-	if f.Layout == RVM || f.Layout == MVR || f.Layout == RMV {
-		at := 1
-		if f.Layout == RMV {
-			at = last
-		}
-		in.A, t = pick(f.Ops[at])
-		texts = append(texts, t)
-	}
-	kind := f.Ops[last]
-	if f.Layout == RMV {
-		kind = f.Ops[1]
-	}
-	mem := ""
-	if f.MemOK && (evex || f.VMem) && (!f.RegOK || r.IntN(2) == 0) {
-		in.IsMem = true
-		vl := in.VL
-		if f.VSIB {
-			vl = map[byte]int{'v': in.VL, 'h': max(in.VL/2, 16)}[kind]
-			if evex {
-				vl = -vl
-			}
-		}
-		in.Mem, mem = randomMem(r, f.VSIB, vl)
-		n := map[byte]int{'v': in.VL, 'h': in.VL / 2, 'q': in.VL / 4, 'o': in.VL / 8, 'x': 16, 'k': 2, 'r': 4, 'R': 8}[kind]
-		if f.Tuple != full && f.Tuple != half && f.Tuple != quarter && f.Tuple != eighth {
-			n = f.scale(&in)
-		}
-		size := sizes[n]
-		if f.VSIB {
-			size = sizes[map[tuple]int{one4: 4, one8: 8}[f.Tuple]]
-		}
-		if evex && f.Elem != 0 && r.IntN(2) == 0 {
-			in.Broadcast = true
-			count := in.VL / int(f.Elem)
-			if f.Tuple == half {
-				count /= 2
-			}
-			t = fmt.Sprintf("%s ptr %s{1to%d}", sizes[int(f.Elem)], mem, count)
-		} else {
-			t = size + " ptr " + mem
-		}
-	} else {
-		if !f.RegOK {
-			return nil
-		}
-		in.B, t = pick(kind)
-	}
-	switch f.Layout {
-	case MR:
-		texts = []string{t, texts[0]}
-	case MVR:
-		texts = []string{t, texts[1], texts[0]}
+	in.D = pick(f.Ops[0])
+	switch kind := f.Ops[last]; f.Layout {
+	case RVM, MVR:
+		in.A, in.B = pick(f.Ops[1]), pick(kind)
 	case RMV:
-		texts = []string{texts[0], t, texts[1]}
+		in.A, in.B = pick(kind), pick(f.Ops[1])
 	default:
-		texts = append(texts, t)
+		in.B = pick(kind)
 	}
-	if f.Is4 {
-		in.C, t = pick('v')
-		texts = append(texts, t)
+	if f.MemOK && (evex || f.VMem) && (!f.RegOK || r.IntN(2) == 0) {
+		in.B, in.IsMem, in.Mem = 0, true, randomMem(r, f.VSIB, evex)
+		in.Broadcast = evex && f.Elem != 0 && r.IntN(2) == 0
+	} else if !f.RegOK {
+		return nil
 	}
 	if f.VSIB && (in.D == in.Mem.Index || f.Layout == RMV && (in.D == in.A || in.A == in.Mem.Index)) {
 		return nil // no such instruction
 	}
 	if evex && (f.VSIB || r.IntN(2) == 0) {
 		in.K = Reg(1 + r.IntN(7))
-		mask := fmt.Sprintf("{k%d}", in.K)
 		storesMem := in.IsMem && (f.Layout == MR)
 		if !storesMem && !f.VSIB && f.Ops[0] != 'k' && r.IntN(2) == 0 {
 			in.Zero = true
-			mask += "{z}"
 		}
 		switch {
 		case strings.ContainsAny(f.Ops, "rR"), f.Ops == "vk", f.Name == "vmovntps", f.Ops[0] == 'x':
-			if f.Name == "vpbroadcastd" || f.Name == "vpbroadcastq" {
-				texts[0] += mask
-				break
+			if f.Name != "vpbroadcastd" && f.Name != "vpbroadcastq" {
+				in.K, in.Zero = 0, false
 			}
-			in.K, in.Zero = 0, false
-		default:
-			texts[0] += mask
 		}
 	}
 	if f.Imm {
@@ -195,7 +116,6 @@ func (f *Form) random(r *rand.Rand, evex bool) *line {
 		if f.Name == "vcmpps" || f.Name == "vcmppd" {
 			in.Imm &= 31
 		}
-		texts = append(texts, fmt.Sprint(in.Imm))
 	}
 	prefix := "{vex3} "
 	onlyEVEX := evex && in.IsMem && !f.VMem // which Emit has to see by itself
@@ -214,7 +134,7 @@ func (f *Form) random(r *rand.Rand, evex bool) *line {
 	if !evex && f.Name[0] != 'k' && code[0] == 0xC5 { // as the long form
 		code = append([]byte{0xC4, code[1]&0x80 | 0x60 | 1, code[1] & 0x7f}, code[2:]...)
 	}
-	return &line{prefix + f.Name + " " + strings.Join(texts, ", "), code}
+	return &line{prefix + f.Text(in), code}
 }
 
 // assemble gives the bytes that GNU as makes of each line.
@@ -301,15 +221,17 @@ func TestGeneral(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	var lines []line
 	add := func(text string, emit func(a *Asm)) {
-		var a Asm
+		var said []Line
+		a := Asm{Lines: &said}
 		emit(&a)
-		lines = append(lines, line{text, a.Code})
+		lines = append(lines, line{text, a.Code}, line{said[0].Text, a.Code})
 	}
 	alu := map[ALU]string{ADD: "add", OR: "or", AND: "and", SUB: "sub", XOR: "xor", CMP: "cmp"}
 	conds := map[Cond]string{O: "o", B: "b", AE: "ae", E: "e", NE: "ne", BE: "be", A: "a", S: "s", NS: "ns", L: "l", GE: "ge", LE: "le", G: "g"}
 	for range 150 {
 		d, s, n := Reg(r.IntN(16)), Reg(r.IntN(16)), Reg(r.IntN(16))
-		m, mt := randomMem(r, false, 0)
+		m := randomMem(r, false, false)
+		_, mt, _ := strings.Cut(m.text(8, 0), "ptr ")
 		v := int32(r.Uint32()) >> r.IntN(31)
 		for _, w := range []Width{W32, W64} {
 			size := sizes[int(w)]
