@@ -1,4 +1,4 @@
-"""A GPU beside the CPU: the same bits, no copy, no synchronisation, captured graphs.
+"""A GPU beside the CPU: the same bits but of halves' products, no copy, no synchronisation, captured graphs.
 
 HOLOGRAM_TEST_DEVICE names the device (cuda); with cpu what needs no GPU is tried on the CPU against itself.
 """
@@ -12,7 +12,7 @@ from typing import Any, Callable
 import pytest
 import torch
 from kernel_cases import CASES as KERNELS
-from moving import moved, same
+from moving import moved, products, same
 from opinfo import CALLED, NAMES, samples
 from test_shapes import cases
 from torch import Tensor
@@ -57,7 +57,7 @@ def test_same_bits(name: str, dtype: torch.dtype) -> None:
             continue  # of integers with a tensor, which is not there
         there = tree_map(partial(moved, device=DEVICE), (arguments, keywords))
         expected, found = outcome(function, arguments, keywords), outcome(function, *there)
-        assert same(expected, found), sample
+        assert same(expected, found, products(name, dtype)), sample
         if DEVICE == "cuda" and name != "embedding":  # whose gradient's gradient counts on the host
             torch.cuda.set_sync_debug_mode("error")
             try:
@@ -76,7 +76,7 @@ def test_same_bits_in_all_layouts(name: str, dtype: torch.dtype) -> None:
     for case in cases(name, dtype):
         given = case.arguments, case.keywords
         there = tree_map(partial(moved, device=DEVICE), given)
-        assert same(outcome(case.ours, *given), outcome(case.ours, *there)), given
+        assert same(outcome(case.ours, *given), outcome(case.ours, *there), products(name, dtype)), given
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -176,7 +176,7 @@ def test_layers(name: str, dtype: torch.dtype) -> None:
             assert given.grad is not None
             grads = [p.grad for p in model.parameters() if p.grad is not None]
             results.append([found.detach(), given.grad, *grads, *model.buffers()])
-        assert same(*results)
+        assert same(*results, products(name, dtype))
 
 
 def classifier(device: str) -> torch.nn.Sequential:
