@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -535,9 +536,17 @@ func TestProductsOfOthersParameters(t *testing.T) {
 				}
 				params = append(params, x.Value)
 			}
+			first := slices.IndexFunc(st.Program.Program.Params, func(p isa.Param) bool { return p.Name == "batch" })
+			further := first >= 0 && r.IntN(2) == 0 // matrices that only some of the slots have
+			if further {
+				params[first] = r.Uint64N(3)
+			}
 			var contents [][]byte
 			for i := range st.Slots {
 				bytes := st.Slots[i].Shape[0] * 4
+				if further {
+					bytes *= 1 + r.Int64N(3)
+				}
 				if r.IntN(4) == 0 {
 					bytes = max(4, bytes-4*r.Int64N(bytes/4+1))
 				}
