@@ -513,13 +513,13 @@ func TestProductsOfOthersParameters(t *testing.T) {
 	eachWidth(t, 1, func(t *testing.T, _, b *bench) {
 		r := rand.New(rand.NewPCG(7, 8))
 		engine, oracle := on(t, b.level, 1), on(t, jit.None, 1)
-		for range brief.Or(200, 100) {
+		for range brief.Or(300, 150) {
 			batch := []int64(nil)
 			if r.IntN(2) == 0 {
 				batch = []int64{1 + r.Int64N(3)}
 			}
 			m, n, k := 1+r.Int64N(20), 1+r.Int64N(40), 1+r.Int64N(20)
-			if r.IntN(4) == 0 {
+			if r.IntN(4) < 1+len(batch) {
 				k = 520 + r.Int64N(600)
 			}
 			shape := func(x ...int64) kernels.Layout {
