@@ -1,7 +1,9 @@
 package main
 
 import (
+	"sync/atomic"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
@@ -55,4 +57,25 @@ func TestGatesGoWithTheirExecutor(t *testing.T) {
 	}
 	require.Len(t, gates.free, 4)
 	gates.free = nil // which is no memory of C's
+}
+
+// TestNobodyUsesWhatIsRetired: it waits for who has a gate's turn, also while another
+// waits for that, and for nobody else.
+func TestNobodyUsesWhatIsRetired(t *testing.T) {
+	g := new(gate)
+	*(*unsafe.Pointer)(unsafe.Pointer(&g.c)) = unsafe.Pointer(new([1 << 12]uint64)) // room for C's
+	turn := (*uint32)(&g.c.turn)
+	for _, busy := range []uint32{core.GateTaken, core.GateWanted} {
+		for _, then := range []uint32{core.GateOpen, core.GateShut} {
+			var given atomic.Bool
+			atomic.StoreUint32(turn, busy)
+			time.AfterFunc(20*time.Millisecond, func() {
+				given.Store(true)
+				atomic.StoreUint32(turn, then)
+			})
+			g.retire(new(published))
+			require.True(t, given.Load(), "it is gone though the turn is %d", busy)
+			g.retire(new(published)) // at once
+		}
+	}
 }

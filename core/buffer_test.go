@@ -2,6 +2,7 @@ package core
 
 import (
 	"math"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync"
@@ -338,6 +339,57 @@ func TestLimitsAndStatistics(t *testing.T) {
 }
 
 // TestViewsStayInTheirClass cuts views of boundary buffers: none reaches another class.
+// A view sees elements of what it was made of alone, never what lies between them,
+// through however many views: each keeps to the nearest above it that has gaps.
+func TestViewsOfViewsSeeNothingBetween(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		const n = 96
+		whole := floats(t, ex, make([]float32, n)...)
+		r := rand.New(rand.NewPCG(5, 6))
+		made, between := [4]int{}, [4]int{} // at each depth
+		for range 400 {
+			v, at, step := whole, int64(0), int64(1)
+			var sees []int64 // nil: all
+			for depth := range made {
+				next, first, many := 1+r.Int64N(8), r.Int64N(4), 2+r.Int64N(12>>depth)
+				if r.IntN(3) > 0 {
+					next, first = step*(1+r.Int64N(2)), step*r.Int64N(2)
+				}
+				var elements []int64
+				ok, outside := true, false
+				for i := range many {
+					e := at + first + i*next
+					elements = append(elements, e)
+					outside = outside || e >= n
+					ok = ok && (sees == nil || slices.Contains(sees, e))
+				}
+				w, err := v.View(first, []int64{many}, []int64{next})
+				switch {
+				case outside:
+					wants(t, err, Invalid, "reach outside")
+					continue
+				case !ok:
+					wants(t, err, Invalid, "between the elements")
+					between[depth]++
+					continue
+				}
+				require.NoError(t, err, "%v of %v", elements, sees)
+				defer w.Free()
+				v, at, step = w, elements[0], next
+				if next > 1 {
+					sees = elements
+				}
+				made[depth]++
+			}
+		}
+		for depth := range made {
+			if made[depth] < 40 || depth > 0 && between[depth] < 40 {
+				t.Fatalf("%d views made and %d refused at the depths", made, between)
+			}
+		}
+	})
+}
+
 func TestViewsStayInTheirClass(t *testing.T) {
 	onEach(t, func(t *testing.T, ex *Executor) {
 		for _, class := range []int64{0, 2, isa.NumClasses - 1} {

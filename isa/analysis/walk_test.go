@@ -40,14 +40,17 @@ func hashOf(values ...uint64) uint64 {
 	return h
 }
 
-// made returns a made up cell of type t: often a small number.
+// made returns a made up cell of type t: often a small number, at times the greatest
+// or the least.
 func made(t isa.Type, from uint64) uint64 {
 	v := from >> 8
-	switch from % 5 {
-	case 0, 1:
+	switch from % 10 {
+	case 0, 1, 2, 3:
 		v %= 8
-	case 2:
+	case 4, 5:
 		v = -(v % 4)
+	case 6:
+		v = t.Mask()>>1 + v%2
 	}
 	return v & t.Mask()
 }

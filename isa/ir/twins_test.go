@@ -3,6 +3,7 @@ package ir
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -143,6 +144,75 @@ func TestTwinsThatDifferOnOneWay(t *testing.T) {
 		f := canonical(t, v)
 		for range 4 {
 			at := r.IntN(n)
+			g, w := newMachine(v.Program, slots, nil, at), newMachine(v.Program, slots, nil, at)
+			if gEnds, wEnds := g.walkGraph(v), w.walkTree(f); gEnds != wEnds || g.state() != w.state() {
+				t.Fatalf("seed %d, lane %d: graph\n%s\ntree\n%s\n%v\n%s", seed, at, g.state(), w.state(), f, text)
+			}
+		}
+	}
+}
+
+// nest does the same to both in one expression, depth operations deep, of whose leaves one
+// may differ. What it is of is returned.
+func (w *twins) nest(depth int) [2]string {
+	if depth == 0 {
+		c := w.r.IntN(4)
+		other := c
+		if w.places == w.differ {
+			other = (c + 1 + w.r.IntN(3)) % 4
+		}
+		w.places++
+		return [2]string{[]string{"x", "v", "0x1p-3", "0x3p+0"}[c], []string{"y", "v", "0x1p-3", "0x3p+0"}[other]}
+	}
+	op := []string{"fma", "fma", "add", "sub", "mul", "min"}[w.r.IntN(6)]
+	args := make([][2]string, 2, 3)
+	if op == "fma" {
+		args = args[:3]
+	}
+	for i, deep := 0, w.r.IntN(len(args)); i < len(args); i++ {
+		if args[i] = w.nest(0); i == deep {
+			args[i] = w.nest(depth - 1)
+		}
+	}
+	w.labels++
+	var to [2]string
+	for i, of := range []string{"x", "y"} {
+		to[i] = fmt.Sprintf("%s%d", of, w.labels)
+		first := 0
+		if i == 1 && op != "sub" {
+			first = w.r.IntN(2) // the other way round is the same
+		}
+		line := fmt.Sprintf("%s.f32 %s, %s, %s", op, to[i], args[first][i], args[1-first][i])
+		if op == "fma" {
+			line += ", " + args[2][i]
+		}
+		w.line("%s", line)
+	}
+	return to
+}
+
+// Two values that a loop carries are one where what is done to both is the same in
+// each operand, however deep, and only there.
+func TestTwinsThatDifferDeepWithin(t *testing.T) {
+	const n = 8
+	for seed := range uint64(brief.Or(2000, 600)) {
+		program := func(differ int) *twins {
+			w := &twins{r: rand.New(rand.NewPCG(seed, 5)), differ: differ}
+			w.WriteString("program twins\nslot in f32\nslot a f32\nslot b f32\n")
+			w.line("ldg.f32 v, in[index]\n  mov.f32 x, 1\n  mov.f32 y, 1\n  loop 3, next")
+			to := w.nest(1 + w.r.IntN(6))
+			w.line("mov.f32 x, %s\n  mov.f32 y, %s\nnext:\n  stg.f32 x, a[index]\n  stg.f32 y, b[index]\n  exit", to[0], to[1])
+			return w
+		}
+		r := rand.New(rand.NewPCG(seed, 6))
+		text := program(r.IntN(program(-1).places+1) - 1).String() // perhaps none
+		v := verified(t, text)
+		slots := [][]byte{make([]byte, 4*n), make([]byte, 4*n), make([]byte, 4*n)}
+		for i := range n {
+			binary.LittleEndian.PutUint32(slots[0][4*i:], math.Float32bits(4*r.Float32()-2))
+		}
+		f := canonical(t, v)
+		for at := range n {
 			g, w := newMachine(v.Program, slots, nil, at), newMachine(v.Program, slots, nil, at)
 			if gEnds, wEnds := g.walkGraph(v), w.walkTree(f); gEnds != wEnds || g.state() != w.state() {
 				t.Fatalf("seed %d, lane %d: graph\n%s\ntree\n%s\n%v\n%s", seed, at, g.state(), w.state(), f, text)

@@ -359,6 +359,8 @@ def test_where_a_launch_stands(cpu: hg.Executor) -> None:
         {"block": 16}, {"block": 24}, {"block": (4, 2, 2)}, {"block": (4, 4)}, {"block": (4, 1, 4)},
         {"block": 16, "grid": (1, 3)},
         {"block": 16, "grid": (1, 1, 3)}, {"block": 16, "grid": (1, 4)}, {"n": 40}, {"n": 41}, {"n": 40, "block": 8},
+        *({"block": 4, "grid": grid} for grid in [(1, 2, 2), (1, 2, 3), (1, 3, 2), (2, 2, 2)]),
+        *({"block": block} for block in [(2, 2, 3), (2, 2, 4), (2, 4, 3), (4, 2, 3)]),
         {"shape": (6, 8)}, {"shape": (8, 6)}, {"shape": (2, 3, 8)}, {},
     ]  # fmt: skip
 

@@ -559,16 +559,16 @@ def test_zero_grad(to_none: bool) -> None:
         of = [torch.ones(3), leaf, leaf * 2, torch.ones(3).to_sparse(), torch.ones(3).as_subclass(Other), None]
         return [*of, torch.ones(1).expand(3).clone()]
 
-    for kept in (grads(), grads()[:1]):
+    for kept in (grads(), *([g] for g in grads())):  # together, and each alone: one that is torch's makes all torch's
         results = []
         for kind in (optim.SGD, torch.optim.SGD):
             params = [torch.nn.Parameter(torch.ones(3)) for _ in kept]
             for p, g in zip(params, kept):
-                p.grad = (
-                    None if g is None else g.clone() if not g.requires_grad else g.detach().clone().requires_grad_()
-                )
+                leaf = g is not None and g.requires_grad and g.is_leaf
+                p.grad = None if g is None else g.detach().clone().requires_grad_() if leaf else g.clone()
             before = [p.grad for p in params]
             kind([{"params": params[:1]}, {"params": params[1:]}] if kept[1:] else params, lr=0.1).zero_grad(to_none)
-            results.append([(None if p.grad is None else (p.grad.to_dense(), p.grad.requires_grad)) for p in params])
+            now = [p.grad for p in params]
+            results.append([None if g is None else (g.to_dense(), g.requires_grad, g.grad_fn is None) for g in now])
             assert to_none or all(p.grad is g for p, g in zip(params, before))
         torch.testing.assert_close(results[0], results[1])

@@ -276,8 +276,9 @@ func (k *Kernel) prepare(l *backends.Launch) (r *launch, ok bool) {
 	}
 	r.record, r.batches, r.parts, r.part, r.cPart, r.err = l.Record, 1, 1, max(kk, 1), 0, nil
 	r.stopped.Store(false)
+	first := int64(0) // of the matrices
 	if k.is.Batched {
-		first := param(k.params.batch)
+		first = param(k.params.batch)
 		p.aNext, p.bNext = param(k.params.aBatch), param(k.params.bBatch)
 		r.batches = int64(l.Grid[2])
 		p.a += uintptr(first * p.aNext)
@@ -299,7 +300,7 @@ func (k *Kernel) prepare(l *backends.Launch) (r *launch, ok bool) {
 		count := param(k.params.count)
 		r.cPart = min(count, maxBytes/8) * k.out.size
 		if !ok || r.part < 1 || r.part > k.is.Most || r.parts != max(1, ceil(kk, r.part)) || r.parts > int64(l.Grid[1])*int64(l.Block[2]) ||
-			count < r.batches*m*n || !within(l.Slots[2].Bytes, k.out.size, r.parts, r.cPart, r.batches, m*n*k.out.size, m*n, k.out.size) {
+			count < r.batches*m*n || !within(l.Slots[2].Bytes, k.out.size, r.parts, r.cPart, first+r.batches, m*n*k.out.size, m*n, k.out.size) {
 			return nil, false
 		}
 	} else if k.is.T.Float() && kk > k.is.Most || l.Grid[1] != 1 || l.Block[2] != 1 {
