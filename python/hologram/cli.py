@@ -482,7 +482,7 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--shape", type=_counts, help="the index space, such as 64,64")
         command.add_argument("--grid", type=_counts, help="blocks, such as 4 or 4,2,1")
         command.add_argument("--block", type=_counts, help="lanes of a block, such as 256 or 16,16")
-        command.add_argument("--fuel", type=int, help="the steps that a lane may take")
+        command.add_argument("--fuel", type=int, help="the rounds of loops that a lane may take")
         if name == "run":
             command.add_argument("--backend", default="auto", help="auto, cpu, interp, …")
             command.add_argument(

@@ -99,10 +99,11 @@ def test_threads_are_32_bits() -> None:
     assert hg.num_threads() == threads
 
 
-@pytest.mark.parametrize("shape", ["abc", 3, b"ab", None])
-def test_a_shape_is_a_sequence(ex: hg.Executor, shape: Any) -> None:
+@pytest.mark.parametrize("shape", ["abc", 3.0, b"ab", None])
+def test_a_shape_is_a_sequence_or_a_number(ex: hg.Executor, shape: Any) -> None:
     with pytest.raises(TypeError, match="view: shape"):
         ex.allocate(8).view(shape)
+    assert ex.allocate(8).view(4).shape == ex.allocate(np.int64(4)).view(np.int64(4)).shape == (4,)
 
 
 def test_numpy_integers_are_integers(ex: hg.Executor) -> None:
