@@ -43,7 +43,7 @@ PRED = "pred"
 _BOOL, _INT, _FLOAT = 0, 1, 2
 _WEAK = {_BOOL: PRED, _INT: "i64", _FLOAT: "f64"}
 _PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
-_OURS = (_PACKAGE, os.path.dirname(np.__file__), "<__array_function__")
+_OURS = (_PACKAGE, os.path.join(_PACKAGE[:-1] + "_torch", ""), os.path.dirname(np.__file__), "<__array_function__")
 """What the files of code that isn't the user's begin with; the last is numpy's too."""
 
 
