@@ -312,6 +312,10 @@ def _bindings(
     for name in (*inputs, *outputs):
         if name not in [slot.name for slot in program.slots]:
             raise _Usage(f"the program has no slot {name}; it has {', '.join(s.name for s in program.slots) or 'none'}")
+    for slot in slots:
+        if slot.name in outputs and not slot.writes:
+            written = ", ".join(s.name for s in slots if s.writes) or "none"
+            raise _Usage(f"--out: the program never writes {slot.name}; it writes {written}")
     for path in outputs.values():
         shared = [other for other in outputs if outputs[other] == path]
         if len(shared) > 1 and not path.endswith(".npz"):
