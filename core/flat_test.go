@@ -198,9 +198,9 @@ func TestFlatRefused(t *testing.T) {
 			code Code
 			text string // or empty
 		}{
-			{alone, view(x, 0, []int64{4, 6}, []int64{1, 4}), y, Invalid, "slot x is accessed by [flat …], which counts elements that lie one step apart; the array has shape (4, 6) and strides (1, 4)"},
+			{alone, view(x, 0, []int64{4, 6}, []int64{1, 4}), y, Invalid, "slot x is accessed by [flat …], which counts elements that lie one step apart; the array has shape (4, 6) and strides of (1, 4) elements"},
 			{alone, view(x, 0, []int64{4, 3}, []int64{6, 1}), y, Invalid, "make a contiguous copy"},
-			{alone, view(x, 0, []int64{4}, []int64{0}), y, Invalid, "strides (0,)"},
+			{alone, view(x, 0, []int64{4}, []int64{0}), y, Invalid, "strides of (0,) elements"},
 			{alone, view(x, 3, []int64{4}, []int64{-1}), y, Invalid, ""},
 			{both, view(x, 3, []int64{4}, []int64{-1}), y, Invalid, "slot x is accessed both by [index] and by [flat …], and the array runs backwards"},
 			{both, view(x, 3, []int64{4}, []int64{2}), y, Invalid, ""},

@@ -189,7 +189,7 @@ func TestBytesAndParameters(t *testing.T) {
 			{LaunchArgs{Slots: []*Buffer{b}, Shape: one}, "0 parameters given; the program has 1"},
 			{LaunchArgs{Slots: []*Buffer{b}, Params: []Scalar{{}}, Shape: one}, "parameter k (f32) is not given"},
 			{LaunchArgs{Slots: []*Buffer{b}, Params: []Scalar{Float(1e300)}, Shape: one}, "parameter k: 1e+300 is out of range of f32"},
-			{LaunchArgs{Slots: []*Buffer{strided}, Params: []Scalar{Int(1)}, Shape: one}, "demands a contiguous array; it has shape (2,) and strides (2,)"},
+			{LaunchArgs{Slots: []*Buffer{strided}, Params: []Scalar{Int(1)}, Shape: one}, "demands a contiguous array; it has shape (2,) and strides of (2,) elements"},
 		} {
 			_, err := ex.Launch(p, &c.a)
 			wants(t, err, Invalid, c.text)

@@ -21,7 +21,7 @@ func (p *Prepared) add(d *Device, s step, shape []int64, grid, block [3]uint32, 
 			return status.Errorf(status.Invalid, "%s is written, and the array bound to it is read-only", s.name(i))
 		}
 		if uses[i].Bytes && !Contiguous(v) {
-			return status.Errorf(status.Invalid, "%s is addressed by bytes, which demands a contiguous array; it has shape %s and strides %s",
+			return status.Errorf(status.Invalid, "%s is addressed by bytes, which demands a contiguous array; it has shape %s and strides of %s elements",
 				s.name(i), ShapeText(v.Shape[:v.Rank]), ShapeText(v.Stride[:v.Rank]))
 		}
 	}
@@ -108,11 +108,11 @@ func (s *step) findFlats() error {
 		v := &s.l.Slots[i]
 		f, ok := backends.FlatOf(v)
 		if !ok {
-			return status.Errorf(status.Invalid, "%s is accessed by [flat …], which counts elements that lie one step apart; the array has shape %s and strides %s: make a contiguous copy",
+			return status.Errorf(status.Invalid, "%s is accessed by [flat …], which counts elements that lie one step apart; the array has shape %s and strides of %s elements: make a contiguous copy",
 				s.name(i), ShapeText(v.Shape[:v.Rank]), ShapeText(v.Stride[:v.Rank]))
 		}
 		if use.Indexed && f.First > 0 {
-			return status.Errorf(status.Invalid, "%s is accessed both by [index] and by [flat …], and the array runs backwards (strides %s): make a copy",
+			return status.Errorf(status.Invalid, "%s is accessed both by [index] and by [flat …], and the array runs backwards (strides of %s elements): make a copy",
 				s.name(i), ShapeText(v.Stride[:v.Rank]))
 		}
 		if s.l.Flats == nil {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Optional
 import numpy as np
 
 from hologram import _results
-from hologram._dtypes import NAMES, dtype_of_code
+from hologram._dtypes import NAMES, code_of, dtype_of_code
 from hologram.buffer import Buffer
 
 if TYPE_CHECKING:
@@ -88,11 +88,16 @@ def conversion(f: Function, text: str, values: Mapping[str, Any]) -> str:
     found = _KIND.search(text)
     if found and found[1] != f.parameters[-1].name:
         wanted = np.dtype(np.int64 if found[2] == "i64" else bool)
+        if found[1] in [p.name for p in f.parameters if p.kind in "wo"]:
+            return f"{text}; give {found[1]} as an array of {wanted.name}, or leave it out"
         return f"{text}; write {_converted(found[1], values.get(found[1]), wanted)}"
     found = _UNSUPPORTED.search(text)
     if found and "f16" in found[2].split():
         reads = [p.name for p in f.parameters if p.kind == "r" and p.name not in f.masks | f.indices]
-        both = _promoted(found[1], "f16")
+        # Of unsigned integers the signed type that holds them, where the operation takes that.
+        both = _promoted(found[1], "i8") if found[1][0] == "u" else None
+        if both is None or both.kind == "f" or NAMES[code_of(both) - 1] not in found[2].split():
+            both = _promoted(found[1], "f16")
         if reads and both is not None:
             text += f"; write {_converted(reads[0], values.get(reads[0]), both)}"
             if f.indices:

@@ -75,8 +75,8 @@ def integer(what: str, value: Any, low: int = -INT64_MAX - 1, high: int = INT64_
     return number
 
 
-def integers(what: str, values: Any) -> tuple[int, ...]:
-    """Return a sequence of C int64_t.
+def integers(what: str, values: Any, alone: bool = False) -> tuple[int, ...]:
+    """Return a sequence of C int64_t, with ``alone`` also of an integer that stands for a sequence of one.
 
     Raises:
         DTypeError: It is no sequence of integers.
@@ -84,6 +84,8 @@ def integers(what: str, values: Any) -> tuple[int, ...]:
     """
     if isinstance(values, (str, bytes)):
         raise DTypeError(f"{what} is {shown(values)}; expected integers")
+    if alone and hasattr(values, "__index__") and not getattr(values, "ndim", 0):
+        return (integer(what, values),)
     try:
         items = tuple(values)
     except TypeError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from hologram._arguments import integer, integers, shown
 from hologram._dtypes import NAMES, scalar_bits
 from hologram._ffi import NUM_CLASSES
+from hologram._isa import MAX_BLOCK_LANES
 from hologram._operands import Operands
 from hologram.errors import InvalidArgumentError
 from hologram.program import Program
@@ -29,7 +31,7 @@ def launch(
     grid: _DIMENSIONS,
     block: _DIMENSIONS,
     n: Optional[int],
-    shape: Optional[Sequence[int]],
+    shape: Union[int, Sequence[int], None],
     fuel: Optional[int],
     trace: Optional[tuple[int, Callable[[str], object]]] = None,
 ) -> Optional[np.ndarray[Any, np.dtype[np.uint64]]]:
@@ -69,7 +71,9 @@ def launch(
         if n is not None:
             space = (_number(what, "n", n),)
         elif shape is not None:
-            given_shape = tuple(_number(what, "shape", value) for value in integers(f"{what}: shape", shape))
+            given_shape = tuple(
+                _number(what, "shape", value) for value in integers(f"{what}: shape", shape, alone=True)
+            )
             space = given_shape or (1,)
             for slot, buffer in zip(program.slots, slots):
                 if buffer is not None and slot.indexed and len(space) == 1 and buffer.size > space[0]:
@@ -81,8 +85,8 @@ def launch(
             None if value is None else _dimensions(what, name, value)
             for name, value in (("grid", grid), ("block", block))
         ]
-        if fuel is not None and _number(what, "fuel", fuel) <= 0:
-            raise InvalidArgumentError(f"{what}: fuel is {fuel}; expected a positive number of steps")
+        if fuel is not None:
+            integer(f"{what}: fuel", fuel, 1)
         residue = np.zeros(NUM_CLASSES, np.uint64) if program.residue else None
         lane, receive = (None, None) if trace is None else (_number(what, "lane", trace[0]), trace[1])
         operands.call(
@@ -106,10 +110,9 @@ def _number(what: str, name: str, value: Any) -> int:
 def _dimensions(what: str, name: str, value: Union[int, Sequence[int]]) -> tuple[int, int, int]:
     """Return x, y and z."""
     given = [value] if not isinstance(value, (tuple, list, np.ndarray)) else list(value)
-    numbers = [_number(what, name, item) for item in given]
+    numbers = [integer(f"{what}: {name}", item, -sys.maxsize) for item in given]
     if not 1 <= len(numbers) <= 3 or not all(0 < item < 1 << 32 for item in numbers):
-        raise InvalidArgumentError(
-            f"{what}: {name} is {shown(value)}; expected one to three numbers from 1 to 2**32 - 1"
-        )
+        limits = f"1 … {MAX_BLOCK_LANES} lanes in all" if name == "block" else "each from 1 to 2**32 - 1"
+        raise InvalidArgumentError(f"{what}: {name} is {shown(value)}; expected one to three numbers, {limits}")
     x, y, z = (*numbers, 1, 1)[:3]
     return (x, y, z)

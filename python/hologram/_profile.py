@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import json
 import os
 import sys
@@ -77,12 +78,28 @@ class Profile:
 
         Raises:
             RuntimeError: It was begun before.
+            OSError: The file can't be written; what is profiled may take hours.
         """
         if self._pid:
             raise RuntimeError("a profile is begun once; make another one")
+        if self._path is not None:
+            self._may_write(self._path)
         self._handle = native.profile_start(self._limit)
         self._pid = os.getpid()
         return self
+
+    @staticmethod
+    def _may_write(path: Union[str, bytes]) -> None:
+        folder = os.path.dirname(path) or os.curdir
+        if not os.path.isdir(folder):
+            problem = errno.ENOTDIR if os.path.exists(folder) else errno.ENOENT
+        elif os.path.isdir(path):
+            problem = errno.EISDIR
+        elif not os.access(path if os.path.exists(path) else folder, os.W_OK):
+            problem = errno.EACCES
+        else:
+            return
+        raise OSError(problem, f"profile: the trace can't be written: {os.strerror(problem)}", path)
 
     def __exit__(
         self,
@@ -241,4 +258,6 @@ def of_process(path: str) -> None:
     path = path.replace("%p", str(os.getpid()))
     with contextlib.suppress(OSError):  # no directory any more, so that the file won't be written either
         path = os.path.abspath(path)  # the process may go elsewhere
-    atexit.register(_at_exit, Profile(path, table=False).__enter__())
+    found = Profile(None, table=False).__enter__()
+    found._path = path  # the process runs whether or not the file can be written
+    atexit.register(_at_exit, found)

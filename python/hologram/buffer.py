@@ -320,11 +320,13 @@ class Buffer(BufferBase, UnlikeArrays):
 
     # ---- views
 
-    def view(self, shape: Sequence[int], *, offset: int = 0, strides: Optional[Sequence[int]] = None) -> Buffer:
+    def view(
+        self, shape: Union[int, Sequence[int]], *, offset: int = 0, strides: Optional[Sequence[int]] = None
+    ) -> Buffer:
         """Return another buffer on the same memory.
 
         Args:
-            shape: Its shape.
+            shape: Its shape, or the number of elements.
             offset: The element of this buffer's memory that it starts at.
             strides: Elements, not bytes, from an element to the next in each dimension; row-major without it.
 
@@ -332,7 +334,7 @@ class Buffer(BufferBase, UnlikeArrays):
             ValueError: It would reach outside the memory.
         """
         self._check()
-        shape = integers("view: shape", shape)
+        shape = integers("view: shape", shape, alone=True)
         strides = None if strides is None else integers("view: strides", strides)
         if strides is not None and len(strides) != len(shape):
             raise InvalidArgumentError(f"view: {len(strides)} strides for {len(shape)} dimensions")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import math
 import re
 import sys
 from typing import TYPE_CHECKING, Any, Optional, Union
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 import numpy as np
 
 from hologram import _isa
-from hologram._arguments import integer, integers
+from hologram._arguments import integer, integers, shown
 from hologram._built import (
     Address,
     Data,
@@ -135,8 +136,12 @@ class ProgramBuilder:
             self._declare_line(f"shared {integer('ProgramBuilder: shared', shared, 0)}")
         if block is not None:
             what = "ProgramBuilder: block"
-            sizes = integers(what, [block] if isinstance(block, (int, np.integer)) else block)
-            self._declare_line("block " + " ".join(str(integer(what, d, 1)) for d in sizes))
+            sizes = integers(what, block, alone=True)
+            if not 1 <= len(sizes) <= 3 or min(sizes) < 1 or math.prod(sizes) > _isa.MAX_BLOCK_LANES:
+                raise InvalidArgumentError(
+                    f"{what} is {shown(block)}; expected one to three numbers, 1 … {_isa.MAX_BLOCK_LANES} lanes in all"
+                )
+            self._declare_line("block " + " ".join(map(str, sizes)))
         self.index = Index()
         self.shared = Shared(self)
 

@@ -317,6 +317,10 @@ def _bindings(
     for name in (*inputs, *outputs):
         if name not in [slot.name for slot in program.slots]:
             raise _Usage(f"the program has no slot {name}; it has {', '.join(s.name for s in program.slots) or 'none'}")
+    for slot in slots:
+        if slot.name in outputs and not slot.writes:
+            written = ", ".join(s.name for s in slots if s.writes) or "none"
+            raise _Usage(f"--out: the program never writes {slot.name}; it writes {written}")
     for path in outputs.values():
         shared = [other for other in outputs if outputs[other] == path]
         if len(shared) > 1 and not path.endswith(".npz"):
@@ -496,7 +500,7 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--shape", type=_counts, help="the index space, such as 64,64")
         command.add_argument("--grid", type=_counts, help="blocks, such as 4 or 4,2,1")
         command.add_argument("--block", type=_counts, help="lanes of a block, such as 256 or 16,16")
-        command.add_argument("--fuel", type=int, help="the steps that a lane may take")
+        command.add_argument("--fuel", type=int, help="the rounds of loops that a lane may take")
         if name == "run":
             command.add_argument("--backend", default="auto", help="auto, cpu, interp, …")
             command.add_argument(

@@ -332,7 +332,7 @@ class Executor(ExecutorBase):
         grid: Union[int, Sequence[int], None] = None,
         block: Union[int, Sequence[int], None] = None,
         n: Optional[int] = None,
-        shape: Optional[Sequence[int]] = None,
+        shape: Union[int, Sequence[int], None] = None,
         fuel: Optional[int] = None,
         **slots_and_parameters: Any,
     ) -> Optional[np.ndarray[Any, np.dtype[np.uint64]]]:
@@ -351,7 +351,7 @@ class Executor(ExecutorBase):
             shape: The index space, where n will not do: the shape of the arrays accessed as ``slot[index]``, or one to
                 which they broadcast; one number may count the elements of an array of more dimensions. Without both it
                 is the shape that these broadcast to, or, if there are none, the lanes of the grid.
-            fuel: Steps (rounds of loops, as docs/isa.md counts them) that a lane may take; no limit without it.
+            fuel: The rounds of loops, as docs/isa.md counts them, that a lane may take; no limit without it.
             slots_and_parameters: A value for each slot and parameter.
 
         Returns:
@@ -377,7 +377,7 @@ class Executor(ExecutorBase):
         grid: Union[int, Sequence[int], None] = None,
         block: Union[int, Sequence[int], None] = None,
         n: Optional[int] = None,
-        shape: Optional[Sequence[int]] = None,
+        shape: Union[int, Sequence[int], None] = None,
         fuel: Optional[int] = None,
         receive: Optional[Callable[[str], object]] = None,
         **slots_and_parameters: Any,

@@ -106,6 +106,8 @@ def _careful(name: str, beside: bool, back: bool, *values: Any) -> Any:
     left = given[last] is None
     n = next((given[p.name] for p in f.parameters if p.kind == "n"), None)
     axis = given.get("axis")
+    if f.name == "where" and left and is_number(given["a"]) and is_number(given["b"]):
+        given["a"] = _of_two_numbers(ex, given["a"], given["b"], n)
     with Operands(ex, what) as operands:
         scalars: list[Any] = []
         dims: list[int] = []
@@ -120,6 +122,11 @@ def _careful(name: str, beside: bool, back: bool, *values: Any) -> Any:
                     raise DTypeError(
                         f"{what}: {p.name}: expected a Buffer, a numpy array or an object with DLPack, got {value!r}; "
                         f"{named[0]} is given by name: {named[0]}={value!r}"
+                    )
+                if p.kind == "w" and value is None:
+                    raise DTypeError(
+                        f"{what}: {p.name} is None; it is written too, and of the arrays that are, {last} alone may be "
+                        f"left out: give {p.name} as an array"
                     )
                 buffer = operands.add(p.name, value, p.kind != "r")
                 if p.counted:
@@ -199,6 +206,13 @@ def _numbers(what: str) -> str:
     base = {"mul": "vector_mul", "add": "vector_add"}.get(base, base)
     near = f"hologram.{base}" if base in PUBLIC else f"hologram.ops.{base}" if base in _by_name else None
     return "expected a number" + (f"; {near}(…) takes arrays" if near else "")
+
+
+def _of_two_numbers(ex: Any, a: Any, b: Any, n: Any) -> Buffer:
+    """Return the first of where's two numbers as an array, of the dtype that numpy.where gives such: bool, i64, f64."""
+    dtype = max((type(a), type(b)), key=(bool, int, float).index)
+    cell: Buffer = ex.from_numpy(np.asarray(a, np.dtype({bool: bool, int: "i8", float: "f8"}[dtype])))
+    return cell if n is None else cell.view((integer("where: n", n, 0),), strides=(0,))
 
 
 def _is_array(value: Any) -> bool:

@@ -52,3 +52,10 @@ __all__ = [
     "utils",
     "validate_tensor_compatible",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Say what there is instead of what is not."""
+    from hologram_torch._operation import absent
+
+    return absent(__name__, name, __all__)

@@ -93,6 +93,13 @@ _EXACT = frozenset(["where", "clamp", "clamp_min", "clamp_max"])
 """The functions of which torch refuses numbers that the dtype has not."""
 
 
+def _argument(what: str, i: int) -> str:
+    """Return what a function calls its argument i, as far as the table of operations knows it."""
+    operation = OPERATIONS.get(what)
+    names = operation.row.inputs if operation is not None else ()
+    return names[i] if i < len(names) else f"argument {i + 1}"
+
+
 def tensors(what: str, *values: Any) -> list[Tensor]:
     """Return tensors, numbers among them as such of no dimension.
 
@@ -103,7 +110,9 @@ def tensors(what: str, *values: Any) -> list[Tensor]:
     for i, value in enumerate(values):
         if isinstance(value, Tensor):
             if value.dtype not in ATLAS:  # before a number is made one of its dtype, or it is converted
-                raise DTypeError(f"{what}: argument {i + 1} has dtype {value.dtype}, which hologram has no type for")
+                raise DTypeError(
+                    f"{what}: {_argument(what, i)} has dtype {value.dtype}, which hologram has no type for"
+                )
             like = value if like is None else like
     found = []
     for i, value in enumerate(values):
@@ -111,7 +120,7 @@ def tensors(what: str, *values: Any) -> list[Tensor]:
             if value.layout is not torch.strided or value.is_nested:
                 given = "is nested" if value.is_nested else f"has layout {value.layout}"
                 hint = "to_padded_tensor(0)" if value.is_nested else "to_dense()"
-                raise DTypeError(f"{what}: argument {i + 1} {given}; expected a dense tensor: {hint}")
+                raise DTypeError(f"{what}: {_argument(what, i)} {given}; expected a dense tensor: {hint}")
             found.append(value)
             continue
         value = number(value)
@@ -128,7 +137,7 @@ def tensors(what: str, *values: Any) -> list[Tensor]:
             else:
                 found.append(torch.full((), value, dtype=dtype, device=like.device))
         else:
-            raise TypeError(f"{what}: argument {i + 1} is a {type(value).__name__}; expected a torch.Tensor")
+            raise TypeError(f"{what}: {_argument(what, i)} is a {type(value).__name__}; expected a torch.Tensor")
     return found
 
 
@@ -206,7 +215,7 @@ def here(what: str, executor: Executor, *tensors: Any) -> None:
     check_executor(what, executor)
     for i, tensor in enumerate(tensors):
         if not isinstance(tensor, Tensor):
-            raise DTypeError(f"{what}: argument {i + 1} is a {type(tensor).__name__}; expected a torch.Tensor")
+            raise DTypeError(f"{what}: {_argument(what, i)} is a {type(tensor).__name__}; expected a torch.Tensor")
         if executor.host_visible != tensor.is_cpu:
             where = "the CPU" if executor.host_visible else executor.backend
             raise InvalidArgumentError(f"{what}: the tensor is on {tensor.device}; the executor takes those on {where}")

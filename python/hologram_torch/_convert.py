@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple, NoReturn
 
 import torch
+from torch.nn.modules.lazy import LazyModuleMixin
 
 from hologram_torch import nn
 from hologram_torch._elementwise import ATLAS
@@ -120,6 +121,8 @@ def convert(model: torch.nn.Module, *, fuse: bool = True) -> Report:
             module.__class__ = _CLASSES[before]
         elif before not in _BACK and not note:
             note = "left: a class of its own" if issubclass(before, tuple(_CLASSES)) else "left: not there"
+            if isinstance(module, LazyModuleMixin):
+                note = "left: call the model once, which gives it its shape, and convert it then"
         report += [Conversion(name, _called(before), _called(type(module)), note) for name in names]
     return report
 

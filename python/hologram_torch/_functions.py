@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
@@ -491,8 +493,13 @@ def _softmax_form(ex: Executor, input: Tensor, dim: Optional[int] = None) -> Ten
 
 def _implicit(x: Tensor, dim: Optional[int]) -> int:
     if dim is None:  # what torch.nn.functional takes, with its warning
+        level = 4
+        if not is_dynamo_compiling():  # it shows the line that calls us
+            frame, level = sys._getframe(1), 3
+            while frame.f_back is not None and os.path.dirname(frame.f_code.co_filename) == os.path.dirname(__file__):
+                frame, level = frame.f_back, level + 1
         dim = torch.nn.functional._get_softmax_dim(  # type: ignore[attr-defined]
-            "softmax", x.ndim, 4
+            "softmax", x.ndim, level
         )
     return dimension(x, dim)
 

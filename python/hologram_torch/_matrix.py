@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from hologram import ops
+from hologram.errors import DTypeError
 from hologram_torch._executors import executor_for
 from hologram_torch._operation import Operation
 from hologram_torch._reductions import contiguous, sum_over
@@ -19,7 +20,7 @@ from hologram_torch._reductions import contiguous, sum_over
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["ADDMM", "BMM", "LINEAR", "MM"]
+__all__ = ["ADDMM", "BMM", "LINEAR", "MM", "agree"]
 
 
 def _stored(x: Tensor) -> tuple[Tensor, bool]:
@@ -43,17 +44,22 @@ def _new(like: Tensor, shape: Sequence[int]) -> Tensor:
     return torch.empty(shape, dtype=like.dtype, device=like.device)
 
 
-def _agree(what: str, a: Tensor, b: Tensor) -> None:
+def agree(what: str, a: Tensor, b: Tensor, first: str = "input", second: str = "mat2") -> None:
+    """Refuse operands, called first and second, of two dtypes or devices, and bools."""
     if a.dtype != b.dtype:
-        raise RuntimeError(f"{what}: expected a and b to have the same dtype, but got: {a.dtype} != {b.dtype}")
+        raise RuntimeError(
+            f"{what}: expected {first} and {second} to have the same dtype, but got: {a.dtype} != {b.dtype}"
+        )
+    if a.dtype == torch.bool:
+        raise DTypeError(f"{what}: {first} has dtype torch.bool; products of bools are not there, convert them")
     if a.device != b.device:
         raise RuntimeError(f"{what}: the tensors are on {a.device} and {b.device}; expected one device")
 
 
-def _check(what: str, a: Tensor, b: Tensor) -> None:
+def _check(what: str, a: Tensor, b: Tensor, first: str = "input") -> None:
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
         raise RuntimeError(f"{what}: the shapes {tuple(a.shape)} and {tuple(b.shape)} can't be multiplied")
-    _agree(what, a, b)
+    agree(what, a, b, first)
 
 
 class _Mm(Operation):
@@ -83,7 +89,7 @@ class _Bmm(Operation):
     def fake(self, a: Tensor, b: Tensor) -> Tensor:
         if a.ndim != 3 or b.ndim != 3 or a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
             raise RuntimeError(f"bmm: the shapes {tuple(a.shape)} and {tuple(b.shape)} can't be multiplied")
-        _agree("bmm", a, b)
+        agree("bmm", a, b)
         return _new(a, (a.shape[0], a.shape[1], b.shape[2]))
 
     def forward(self, a: Tensor, b: Tensor) -> Tensor:
@@ -103,8 +109,8 @@ class _Addmm(Operation):
     """beta·input + alpha·a·b; with beta 0 input isn't read."""
 
     def fake(self, x: Tensor, a: Tensor, b: Tensor, beta: float, alpha: float) -> Tensor:
-        _check("addmm", a, b)
-        _agree("addmm", x, a)
+        _check("addmm", a, b, "mat1")
+        agree("addmm", x, a, "input", "mat1")
         return _new(a, (a.shape[0], b.shape[1]))
 
     def forward(self, x: Tensor, a: Tensor, b: Tensor, beta: float, alpha: float) -> Tensor:
@@ -134,9 +140,9 @@ class _Linear(Operation):
             raise RuntimeError(
                 f"linear: input of shape {tuple(x.shape)} and weight of shape {tuple(weight.shape)} can't be multiplied"
             )
-        _agree("linear", x, weight)
+        agree("linear", x, weight, "input", "weight")
         if bias is not None:
-            _agree("linear", weight, bias)
+            agree("linear", weight, bias, "weight", "bias")
             if tuple(bias.shape) not in ((weight.shape[0],), (1,), ()):
                 raise RuntimeError(
                     f"linear: bias of shape {tuple(bias.shape)} doesn't fit weight of shape {tuple(weight.shape)}"

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 import types
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional
 
 import torch
 from torch import Tensor
@@ -28,7 +28,7 @@ from hologram._foreign import NO_VMAP
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["LIBRARY", "NAMESPACE", "OPERATIONS", "PLAIN", "Operation", "pullback", "titled", "unusual", "widened"]
+__all__ = ["LIBRARY", "NAMESPACE", "OPERATIONS", "PLAIN", "Operation", "absent", "pullback", "titled", "unusual", "widened"]
 
 NAMESPACE = "hologram"
 LIBRARY = torch.library.Library(NAMESPACE, "DEF")
@@ -163,6 +163,19 @@ def pullback(
         results = function(*leaves)
         of = [results[i] for i in asked]
         return torch.autograd.grad(of, leaves, given, create_graph=recorded, allow_unused=True)
+
+
+def absent(module: str, name: str, known: Sequence[str]) -> NoReturn:
+    """Say of a name that a module has not which one may be meant.
+
+    Raises:
+        AttributeError: Always.
+    """
+    import difflib
+
+    near = [] if name.startswith("_") else difflib.get_close_matches(name, known, 2)
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    raise AttributeError(f"module {module!r} has no attribute {name!r}{hint}")
 
 
 class Operation:

@@ -15,6 +15,7 @@ from hologram_torch._calls import Number, executor_form, here, tensors
 from hologram_torch._executors import using
 from hologram_torch._functions import ACTIVATIONS, add
 from hologram_torch._fused import Fused
+from hologram_torch._operation import is_dynamo_compiling
 
 
 def _mm(input: Tensor, mat2: Tensor) -> Tensor:
@@ -54,6 +55,8 @@ def _matmul(input: Tensor, other: Tensor) -> Tensor:
     a, b = tensors("matmul", input, other)
     if not a.ndim or not b.ndim:
         raise RuntimeError(f"matmul: both arguments need to be at least 1D, but they are {a.ndim}D and {b.ndim}D")
+    if not is_dynamo_compiling() and not torch._C._is_any_autocast_enabled():  # which may give them one dtype
+        _matrix.agree("matmul", a, b, "input", "other")
     row, column = a.ndim == 1, b.ndim == 1
     a, b = a.unsqueeze(0) if row else a, b.unsqueeze(1) if column else b
     if a.shape[-1] != b.shape[-2]:

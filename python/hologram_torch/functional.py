@@ -140,3 +140,10 @@ __all__ = [
     "var",
     "where",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Say what there is instead of what is not."""
+    from hologram_torch._operation import absent
+
+    return absent(__name__, name, __all__)

@@ -99,10 +99,11 @@ def test_threads_are_32_bits() -> None:
     assert hg.num_threads() == threads
 
 
-@pytest.mark.parametrize("shape", ["abc", 3, b"ab", None])
-def test_a_shape_is_a_sequence(ex: hg.Executor, shape: Any) -> None:
+@pytest.mark.parametrize("shape", ["abc", 3.0, b"ab", None])
+def test_a_shape_is_a_sequence_or_a_number(ex: hg.Executor, shape: Any) -> None:
     with pytest.raises(TypeError, match="view: shape"):
         ex.allocate(8).view(shape)
+    assert ex.allocate(8).view(4).shape == ex.allocate(np.int64(4)).view(np.int64(4)).shape == (4,)
 
 
 def test_numpy_integers_are_integers(ex: hg.Executor) -> None:
@@ -514,3 +515,23 @@ def test_scalars_of_dtypes_that_numpy_has_not_are_numbers() -> None:
         hg.ops.vector_add(np.ones(3, np.float32), bfloat16(2))
     assert hg.ops.vector_add(x, bfloat16(1)).tolist() == [2, 2, 2]
     assert hg.ops.vector_add(x, np.array(1, bfloat16)).tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (
+            lambda x: hg.ops.argmax(x, axis=1, out=np.zeros(2, np.int32)),
+            "give output as an array of int64, or leave it",
+        ),
+        (lambda x: hg.ops.vector_abs(x.astype("u1")), r"write a\.astype\(np\.int16\)$"),
+        (lambda x: hg.ops.vector_abs(x.astype("u4")), r"write a\.astype\(np\.int64\)$"),
+        (lambda x: hg.ops.vector_abs(x.astype("u8")), r"write a\.astype\(np\.float64\)$"),
+        (lambda x: hg.ops.sigmoid(x.astype("u1")), r"write input\.astype\(np\.float16\)$"),
+        (lambda x: hg.ops.log_sum_exp(x, None, axis=1), "most is None; it is written too, .*, log alone may be left"),
+        (lambda x: hg.ops.layer_norm(x, 1.0, 0.0, None, None, eps=1e-5, axis=1), "mean is None; .* give mean as an"),
+    ],
+)
+def test_what_to_give_is_what_works(call: Callable[[Any], Any], text: str) -> None:
+    with pytest.raises(TypeError, match=text):
+        call(np.ones((2, 3), np.float32))

@@ -113,7 +113,15 @@ def test_every_instruction_is_a_method() -> None:
 def test_a_block_is_a_number_or_several() -> None:
     for block, text in ((8, "8"), (np.int64(8), "8"), ((8,), "8"), ((4, 2), "4 2"), (np.array([4, 2, 1]), "4 2 1")):
         assert hg.ProgramBuilder("p", block=block).text() == f"program p\nblock {text}\n"
-    for wrong, message in ((0, "block is 0"), ((4, 0), "block is 0"), (4.0, "block is 4.0"), ("4", "block is '4'")):
+    for wrong, message in (
+        (0, "block is 0"),
+        ((4, 0), r"block is \(4, 0\)"),
+        (5000, "block is 5000; .*1 … 1024 lanes"),
+        ((33, 32), "1024"),
+        ((), "one to three"),
+        (4.0, "block is 4.0"),
+        ("4", "block is '4'"),
+    ):
         with pytest.raises((TypeError, ValueError), match=message):
             hg.ProgramBuilder("p", block=wrong)  # type: ignore[arg-type]
 

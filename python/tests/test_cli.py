@@ -485,6 +485,7 @@ def _damaged(folder: Path) -> None:
         (["run", "PROGRAM", "--in", "A", "--param", "k=x"], 2, "x is not a number"),
         (["run", "PROGRAM", "--in", "A", "--in", "A", "--param", "k=1"], 2, "no slot left"),
         (["run", "PROGRAM", "--in", "z=A", "--param", "k=1"], 2, "no slot z"),
+        (["run", "PROGRAM", "--in", "A", "--param", "k=1", "--out", "a=z.npy"], 2, "never writes a; it writes "),
         (["run", "PROGRAM", "--in", "A", "--param", "k=1", "--param", "k=2"], 2, "k is given twice"),
         (["run", "PROGRAM", "--in", "x=A", "--in", "x=A", "--param", "k=1"], 2, "x is given twice"),
         (["run", "PROGRAM", "--in", "x=", "--param", "k=1"], 2, "nothing follows x="),

@@ -370,6 +370,61 @@ def test_a_counter_with_a_value_before_keeps_it_after_no_rounds() -> None:
     assert hologram.kernel(f)(x).tolist() == [f(int(v)) for v in x]
 
 
+def newton(a: Any) -> Any:
+    x, k = a, 0
+    while k < 20:
+        better = 0.5 * (x + a / x)
+        if abs(better - x) <= 1e-12 * x:
+            break
+        x = better
+        k += 1
+    return x, k
+
+
+def skipping(x: Any, limit: Any) -> Any:
+    k = total = 0
+    while k < 5:
+        k += 1
+        if x > k:
+            continue
+        j = 0
+        while j < 3:
+            j += 1
+            if x + j > limit:
+                break
+            total += k
+    return total
+
+
+def test_a_loop_whose_condition_is_known_may_be_left_by_lanes() -> None:
+    """It stays a loop then: the trace that unrolled it begins anew."""
+    x = np.array([2.0, 9.0, 1.0])
+    roots, rounds = hologram.kernel(newton)(x)
+    assert list(zip(roots.tolist(), rounds.tolist())) == [newton(float(v)) for v in x]
+    assert (np.asarray(roots) - np.sqrt(x)).max() < 1e-12
+    values = np.arange(-2, 8)
+    assert hologram.kernel(skipping)(values, 4).tolist() == [skipping(int(v), 4) for v in values]
+
+    @hologram.kernel
+    def twice(x: Any) -> Any:  # and inside of another
+        return newton_of(x)[0] + newton_of(x)[1]
+
+    assert twice(x).tolist() == [sum(newton(float(v))) for v in x]
+    with pytest.raises(ValueError, match=r"`break` in some lanes only: loop over hologram.range"):
+        hologram.kernel(unrolled)(x)
+
+
+newton_of = hologram.kernel(newton)
+
+
+def unrolled(x: Any) -> Any:
+    for _ in range(3):
+        if x > 1:
+            break
+        x = x * 2
+    return x
+
+
 def loops_with_ends(x: Any) -> Any:
     n = 0
     seen: list[int] = []

@@ -33,8 +33,10 @@ def mistakes() -> list[tuple[Any, str]]:
 
     case("a Python float of a value .* not math's")(lambda x: math.exp(x))
     case(r"an index of a value .* name the argument in static=")(lambda x: sum(range(x)))
-    case("the truth of a value .* hologram.where")(lambda x: with_if_in_helper(x))
-    case("the truth of a value .* hologram.minimum and maximum for Python's min and max")(lambda x: max(x, 1))
+    case("the truth can't be had of a value .* hologram.where")(lambda x: with_if_in_helper(x))
+    case("the truth can't be had of a value .* hologram.minimum and maximum for Python's min and max")(
+        lambda x: max(x, 1)
+    )
     case("iteration of a value")(lambda x: sum(x))
     case("an element of a value .* shifted views")(lambda x: x[1:])
     case("the length of a value")(lambda x: len(x))
@@ -190,7 +192,7 @@ def mistakes() -> list[tuple[Any, str]]:
         finally:
             pass
 
-    @case("`else` of a loop over hologram.range is not there")
+    @case("`else` can't follow a loop over hologram.range")
     def _(x):  # type: ignore[no-untyped-def]
         for _i in h.range(3):
             pass
@@ -215,7 +217,7 @@ def mistakes() -> list[tuple[Any, str]]:
     def _(x):  # type: ignore[no-untyped-def]
         return x.T
 
-    @case(r"a matrix product of a value.*hologram.ops.gemm")
+    @case(r"a matrix product can't be had of a value.*hologram.ops.gemm")
     def _(x):  # type: ignore[no-untyped-def]
         return 2 @ x
 
@@ -372,7 +374,7 @@ def test_mistakes_of_calls() -> None:
         ((x, np.array([None])), {}, "y: dtype object is not supported"),
         ((x, x.astype(">f8")), {}, "byte order"),
         ((x, np.ones(4)), {}, r"the shapes \(3,\), \(4,\) don't broadcast together"),
-        ((x, x), {"out": np.ones(4)}, r"the shapes \(3,\), \(3,\) don't broadcast together, and to out \(4,\)"),
+        ((x, x), {"out": np.ones(4)}, r"the shapes \(3,\), \(3,\) of the arguments don't broadcast to out's, \(4,\)"),
         ((x, x), {"out": np.ones(())}, "out has shape"),
         ((x, x), {"out": (x, x)}, "out has 2 arrays for 1 results"),
         ((x, 1 << 70), {}, "more than 64 bits"),
@@ -422,7 +424,9 @@ def test_without_source_there_are_operators() -> None:
         "m": "return x or 9",
     }.items():
         exec(f"def {name}(x):\n    {text}\n", namespace)
-        with pytest.raises(TypeError, match=f"the truth of a value.*the source of {name}, .* can't be found: of what"):
+        with pytest.raises(
+            TypeError, match=f"the truth can't be had of a value.*the source of {name}, .* can't be found: of what"
+        ):
             hologram.kernel(namespace[name])(np.ones(1))
     hologram.kernel(namespace["f"])(np.ones(1), 2.0)
     with pytest.raises(TypeError, match="`if` works in functions decorated with"):  # it has a source, its helper none
@@ -453,7 +457,7 @@ def test_a_source_that_changed_is_not_taken_for_the_function(tmp_path: Any) -> N
     x = np.array([-1.0, 1])
     assert [k(x).tolist() for _, k in kernels] == [[-11, 2], [-111, 3]]
     late = hologram.kernel(kernels[0][0])
-    with pytest.raises(TypeError, match="the truth of a value"):
+    with pytest.raises(TypeError, match="the truth can't be had of a value"):
         late(x)
 
 
@@ -523,3 +527,12 @@ def test_the_names_of_kernels_are_hologram_s() -> None:
     for name in _kernel.__all__:
         assert getattr(hologram, name).__name__ == name
     assert not hasattr(hologram, "range_")
+
+
+def test_a_long_line_is_shown_in_part() -> None:
+    source = f"def f(x):\n    return int(x)  # {'and so on ' * 100}\n"
+    with pytest.raises(TypeError) as caught:
+        hologram.kernel(written(source, "<wide>"))(np.ones(1))
+    assert re.search(r"int can't be had of .*hologram.floor, ceil", str(caught.value))
+    assert len(str(caught.value).splitlines()[-1]) < 250
+    assert str(caught.value).endswith("…")

@@ -98,12 +98,25 @@ def test_one_of_bools_is_a_bool(ex: hg.Executor) -> None:
     assert ops.reduce_min(ex, x, out) is False
 
 
+def test_where_of_two_numbers_has_numpys_dtypes(ex: hg.Executor) -> None:
+    mask = np.array([[True, False, True], [False, False, True]])
+    for a, b in ((1.0, 0.0), (1, 0), (True, False), (-1, 0.5), (True, 3), (0.5, True)):
+        for given in (mask, mask.view("u1")):
+            found, expected = ops.where(given, a, b), np.where(mask, a, b)
+            assert found.dtype == expected.dtype
+            assert np.array_equal(found, expected)
+        made = ops.where(ex.from_numpy(mask), a, b)
+        assert isinstance(made, hg.Buffer)
+        assert np.array_equal(made.to_numpy(), np.where(mask, a, b))
+        assert ops.where(mask, a, b, n=2).tolist() == [a, b]
+    assert ops.where(mask, 1, 0, out=np.zeros((2, 3), np.float32)).tolist() == mask.tolist()
+
+
 def test_what_is_no_mask(host: hg.Executor) -> None:
     x, mask = np.ones(3, F32), np.ones(3, bool)
     for call, text in (
         (lambda: ops.where(x, x, x), "where: mask has dtype f32; expected bool, or u8"),
         (lambda: ops.where(mask, x, x.astype("f8")), "where: b has dtype f64, and a has f32"),
-        (lambda: ops.where(mask, 1, 2), "where: a is 1, a number; expected an array"),
         (lambda: ops.vector_less(x, x, x.copy()), "vector_less: c has dtype f32; expected bool, or u8"),
         (lambda: ops.vector_less(1, 2), "vector_less: a is 1, a number"),
         (

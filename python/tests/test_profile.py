@@ -170,12 +170,20 @@ def test_an_exception_leaves_the_file(ex: hg.Executor, tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_written(ex: hg.Executor, tmp_path: Path) -> None:
-    """It is an OSError, but never hides the block's own; the events are there."""
-    path = tmp_path / "none" / "t.json"
+    """It is an OSError, at once if it is known then, but never hides the block's own; the events are there."""
+    path, entered = tmp_path / "folder" / "t.json", False
+    for wrong, kind in ((path, FileNotFoundError), (tmp_path, IsADirectoryError)):
+        with pytest.raises(kind, match="profile: the trace can't be written"), hg.profile(wrong, table=False):
+            entered = True
+    assert not entered
+    path.parent.mkdir()
     with pytest.raises(FileNotFoundError), hg.profile(path, table=False) as p:
         add(ex)
+        path.parent.rmdir()
     assert "vector_add" in p.table()
+    path.parent.mkdir()
     with pytest.warns(RuntimeWarning, match="cannot write"), pytest.raises(KeyError), hg.profile(path, table=False):
+        path.parent.rmdir()
         raise KeyError
     with pytest.raises(TypeError):
         hg.profile(3)  # type: ignore[arg-type]

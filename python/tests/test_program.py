@@ -178,9 +178,20 @@ def test_bindings_and_shape_of_other_kinds_are_named(host: hg.Executor) -> None:
     ]:
         with pytest.raises(TypeError, match=f'launch "p": bindings {text}; expected a dict from names'):
             host.launch(program, bindings, b=x)
-    for shape in (5, 1.5, "3"):
+    for shape in (5.0, 1.5, "3"):
         with pytest.raises(TypeError, match=f'launch "p": shape is {shape!r}; expected'):
             host.launch(program, a=x, b=x, shape=shape)
+    y = np.zeros(3, np.float32)
+    host.launch(program, a=x, b=y, shape=3)
+    assert y.tolist() == [1, 1, 1]
+    for keywords, text in (
+        ({"fuel": -1}, "fuel is -1; expected 1 … 9223372036854775807"),
+        ({"block": -1}, "block is -1; expected one to three numbers, 1 … 1024 lanes in all"),
+        ({"grid": 0}, r"grid is 0; expected one to three numbers, each from 1 to 2\*\*32 - 1"),
+    ):
+        settings: dict[str, Any] = keywords
+        with pytest.raises(ValueError, match=text):
+            host.launch(program, a=x, b=y, **settings)
 
 
 @pytest.mark.parametrize("name", DTYPES)
@@ -254,7 +265,7 @@ def test_index_space(ex: hg.Executor) -> None:
         ({"block": 2048}, ValueError, r"block \(2048, 1, 1\); expected 1 … 1024 lanes"),
         ({"block": (1, 2, 3, 4)}, ValueError, r"block is .*one to three numbers"),
         ({"block": 0}, ValueError, r"block is 0"),
-        ({"block": (1 << 32) + 1}, ValueError, r"block is 4294967297; .*from 1 to 2\*\*32 - 1"),
+        ({"block": (1 << 32) + 1}, ValueError, r"block is 4294967297; .* 1 … 1024 lanes"),
         ({"grid": 1 << 32}, ValueError, r"grid is 4294967296; .*from 1 to 2\*\*32 - 1"),
         ({"grid": (1, (1 << 32) + 1)}, ValueError, r"grid is \(1, 4294967297\); .*from 1 to 2\*\*32 - 1"),
         ({"grid": 1, "block": 8}, ValueError, r"8 lanes, fewer than the 100 elements"),
@@ -491,7 +502,7 @@ def test_traces_take_fuel(host: hg.Executor) -> None:
     assert host.trace(hg.Program(text), c=c, fuel=100)
     with pytest.raises(hg.ProgramFault, match="fuel"):
         host.trace(hg.Program(text), c=c, fuel=99)
-    with pytest.raises(ValueError, match="fuel is 0; expected a positive number of steps"):
+    with pytest.raises(ValueError, match="fuel is 0; expected 1 … 9223372036854775807"):
         host.trace(hg.Program(text), c=c, fuel=0)
 
 

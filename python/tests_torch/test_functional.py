@@ -137,9 +137,9 @@ NO_TENSORS = {
     "layer_norm: input is a int": lambda x: F.layer_norm(3, (4,)),
     "rms_norm: weight is a float": lambda x: F.rms_norm(x, (4,), 1.0),
     "linear: bias is a float": lambda x: F.linear(x, x, 1.0),
-    "dropout: argument 1 is a int": lambda x: F.dropout(3),
-    "relu: argument 1 is a str": lambda x: F.relu("cpu", x),
-    "gelu: argument 1 is a str": lambda x: F.gelu("cpu", x),
+    "dropout: input is a int": lambda x: F.dropout(3),
+    "relu: input is a str": lambda x: F.relu("cpu", x),
+    "gelu: input is a str": lambda x: F.gelu("cpu", x),
 }
 
 
@@ -396,7 +396,7 @@ def test_executor_forms_refuse(ex: hg.Executor) -> None:
             call()
     with pytest.raises(TypeError, match=r"torch.Tensor"):
         F.add(ex, x, [1])
-    with pytest.raises(TypeError, match=r"argument 1 is a NoneType; expected a torch\.Tensor"):
+    with pytest.raises(TypeError, match=r"input is a NoneType; expected a torch\.Tensor"):
         F.add(ex, None, x)
     with pytest.raises(ValueError, match="takes those on the CPU"):
         F.relu(ex, torch.ones(3, device="meta"))

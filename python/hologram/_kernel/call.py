@@ -19,7 +19,7 @@ from hologram._kernel.integers import Numbers
 from hologram._kernel.ir import Place
 from hologram._kernel.outside import exact, look, outside
 from hologram._kernel.source import Body, body_of
-from hologram._kernel.statements import run
+from hologram._kernel.statements import Again, run
 from hologram._kernel.values import PRED, TRACING, Trace, Value, at, current, fail, kind_of, value_of
 from hologram._results import allocate, default_executor, executor_of
 from hologram.buffer import Buffer
@@ -244,14 +244,19 @@ class Kernel:
         """Trace the function until the types of its variables are settled."""
         plan: dict[int, tuple[str, bool]] = {}
         wide: set[int] = set()
+        stay: set[object] = set()
         while True:
-            trace, atlas = Trace(plan, wide), _atlas_names(names)
+            trace, atlas = Trace(plan, wide, stay), _atlas_names(names)
             outer = current.trace, current.place
             try:
                 current.trace, current.place = trace, None
                 arguments = [_argument(trace, *each) for each in zip(atlas, kinds, values, range(len(values)))]
                 result = self._call(trace, names, arguments)
                 several, outputs = self._outputs(trace, result, wanted, atlas)
+            except Again:
+                plan.clear()  # whose variables have other numbers now
+                wide.clear()
+                continue
             finally:
                 current.trace, current.place = outer
             if not trace.again:
@@ -454,8 +459,12 @@ class Kernel:
             raise
         except ValueError:
             given = ", ".join(map(str, shapes))
-            of_out = f", and to out {tuple(outs[0].shape)}" if outs is not None else ""
-            raise InvalidArgumentError(f"{self._name}: the shapes {given} don't broadcast together{of_out}") from None
+            if outs is None:
+                raise InvalidArgumentError(f"{self._name}: the shapes {given} don't broadcast together") from None
+            raise InvalidArgumentError(
+                f"{self._name}: the shape{'s' * (len(shapes) > 1)} {given} of the arguments "
+                f"do{'es' * (len(shapes) == 1)}n't broadcast to out's, {tuple(outs[0].shape)}"
+            ) from None
         return shape
 
     def _inline(self, names: list[str], values: list[Any], out: Any) -> Any:

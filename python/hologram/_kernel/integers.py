@@ -178,16 +178,17 @@ class Numbers:
         return [self._as(cells[each.cell], each) for each in self._asked]
 
     def _as(self, value: int, asked: _Asked) -> Any:
-        type = asked.type
+        type, least, most = asked.type, "-inf", "inf"
         if type in FLOATS:
             try:
                 return value if -(2**63) <= value < 2**63 else float(value)
             except OverflowError:
-                least, most = "-inf", "inf"
+                pass
         else:
-            least, most = map(str, limits(type))
-            if int(least) <= value <= int(most):
-                return value
+            ends = limits(type)
+            if ends[0] <= value <= ends[1]:
+                return int(value)  # of bools too: C takes ints at once
+            least, most = map(str, ends)
         shown = str(value) if abs(value) < 1 << 128 else f"an int of {value.bit_length()} bits"
         place = at(asked.file, asked.line) if asked.file else ""
         raise InvalidArgumentError(

@@ -18,7 +18,7 @@ from hologram._kernel.source import DECISIONS, Body, assigned, defined, expressi
 from hologram._kernel.values import PRED, TRACING, Trace, Value, common, current, fail, trace_of, value_of
 from hologram.errors import DTypeError, InvalidArgumentError
 
-__all__ = ["Range", "range_", "run"]
+__all__ = ["Again", "Range", "range_", "run"]
 
 _FALLS, _DEAD, _BREAK, _CONTINUE, _RETURN = range(5)  # how a block ends; _DEAD: no lane gets to its end
 _ABSENT: Any = object()
@@ -127,6 +127,10 @@ class _Variable:
                 self.trace.again = True
 
 
+class Again(Exception):
+    """The trace begins anew: it found out that a loop can't be unrolled, since lanes leave it one by one."""
+
+
 class _Loop(NamedTuple):
     """A loop around the statement that runs."""
 
@@ -134,6 +138,7 @@ class _Loop(NamedTuple):
     leave: str  # the label behind it, or nothing if it is unrolled
     again: str  # the label of its next round
     left: list[bool]  # whether a break was met
+    node: Optional[ast.stmt] = None  # the statement, if the loop is unrolled
 
 
 class _Frame:
@@ -424,7 +429,10 @@ class _Frame:
         if not isinstance(items, Range):
             return self.unroll(node, items)
         if node.orelse:
-            self.fail(node, "`else` of a loop over hologram.range is not there")
+            self.fail(
+                node,
+                "`else` can't follow a loop over hologram.range; set a name before `break`",
+            )
         if not isinstance(node.target, ast.Name):
             self.fail(node, "a loop over hologram.range counts one name")
         trace, code = self.trace, self.code
@@ -514,6 +522,8 @@ class _Frame:
         rounds = 0
         while True:
             forever = isinstance(node.test, ast.Constant) and bool(node.test.value)
+            if node in self.trace.stay:
+                return self.do_while(node, forever)
             test = self.evaluate(node.test)
             if isinstance(test, Value) or forever:
                 return self.do_while(node, forever)
@@ -531,7 +541,7 @@ class _Frame:
     def do_while(self, node: ast.While, forever: bool) -> int:
         """Trace a loop whose condition differs between lanes."""
         if node.orelse:
-            self.fail(node, "`else` of a loop that lanes leave one by one is not there")
+            self.fail(node, "`else` can't follow a loop that lanes leave one by one; set a name before `break`")
         code = self.code
         binds = [inner.target.id for inner in ast.walk(node.test) if isinstance(inner, ast.NamedExpr)]
         names = list(dict.fromkeys([*assigned(node.body), *binds]))
@@ -564,7 +574,7 @@ class _Frame:
         return self.block(node.orelse)
 
     def unrolled(self, node: Any) -> int:
-        self.loops.append(_Loop(self.depth, "", "", []))
+        self.loops.append(_Loop(self.depth, "", "", [], node))
         flow = self.block(node.body)
         self.loops.pop()
         return flow
@@ -579,6 +589,9 @@ class _Frame:
                 loop.left.append(True)
             return _DEAD
         if self.depth != loop.depth:
+            if isinstance(loop.node, ast.While):
+                self.trace.stay.add(loop.node)
+                raise Again
             word = "break" if leaves else "continue"
             self.fail(node, f"`{word}` in some lanes only: loop over hologram.range, which lanes can leave one by one")
         return _BREAK if leaves else _CONTINUE

@@ -43,7 +43,7 @@ PRED = "pred"
 _BOOL, _INT, _FLOAT = 0, 1, 2
 _WEAK = {_BOOL: PRED, _INT: "i64", _FLOAT: "f64"}
 _PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
-_OURS = (_PACKAGE, os.path.dirname(np.__file__), "<__array_function__")
+_OURS = (_PACKAGE, os.path.join(_PACKAGE[:-1] + "_torch", ""), os.path.dirname(np.__file__), "<__array_function__")
 """What the files of code that isn't the user's begin with; the last is numpy's too."""
 
 
@@ -91,6 +91,7 @@ def user_line() -> Place:
 def at(file: str, line: int) -> str:
     """Return what an error says of its place."""
     source = linecache.getline(file, line).strip()
+    source = source if len(source) <= 200 else source[:199] + "…"
     return f"\n  at {file}:{line}{': ' if source else ''}{source}"
 
 
@@ -138,10 +139,12 @@ class Trace:
         plan: The types of variables that control flow makes, in the order in which they come up: what the runs before
             this one found out. A run that finds that one must hold more changes it, and sets ``again``.
         wide: The variables that hold any integer of 64 bits, found out likewise.
+        stay: The `while` statements that stay loops though Python knows their conditions, found out likewise.
     """
 
-    def __init__(self, plan: dict[int, tuple[str, bool]], wide: set[int]) -> None:
+    def __init__(self, plan: dict[int, tuple[str, bool]], wide: set[int], stay: set[object]) -> None:
         self.code = Code(traced_line)
+        self.stay = stay
         self.plan = plan
         self.wide = wide
         self.again = False
@@ -359,7 +362,7 @@ class Value:
     # ---- what Python and numpy ask for
 
     def _no(self, what: str, hint: str) -> NoReturn:
-        fail(DTypeError, f"{what} of a value that is known only when the kernel runs; {hint}")
+        fail(DTypeError, f"{what} can't be had of a value that is known only when the kernel runs; {hint}")
 
     def __bool__(self) -> NoReturn:
         """Refuse: its truth is not known."""
@@ -376,7 +379,7 @@ class Value:
 
     def __int__(self) -> NoReturn:
         """Refuse: its value is not known."""
-        self._no("int", "x.astype(numpy.int32) converts it")
+        self._no("an int", "x.astype(numpy.int32) converts it; hologram.floor, ceil, trunc and round round it")
 
     def __float__(self) -> NoReturn:
         """Refuse: its value is not known."""
