@@ -76,7 +76,7 @@ func (f *Form) random(r *rand.Rand, evex bool) *line {
 	if !evex && in.VL == 64 || in.VL < f.Min || f.Ops[0] == 'x' && in.VL > 16 {
 		return nil
 	}
-	if strings.Trim(f.Ops, "krR") == "" {
+	if strings.Trim(f.Ops, "krRt") == "" {
 		in.VL = 16
 	}
 	regs := 16
@@ -89,6 +89,9 @@ func (f *Form) random(r *rand.Rand, evex bool) *line {
 		case 'k':
 			k := Reg(r.IntN(8))
 			return k, fmt.Sprintf("k%d", k)
+		case 't':
+			m := Reg(r.IntN(8))
+			return m, fmt.Sprintf("tmm%d", m)
 		case 'r', 'R':
 			g := Reg(r.IntN(16))
 			return g, name(map[byte]Width{'r': W32, 'R': W64}[kind], g)
@@ -127,6 +130,9 @@ func (f *Form) random(r *rand.Rand, evex bool) *line {
 			}
 		}
 		in.Mem, mem = randomMem(r, f.VSIB, vl)
+		if f.Index && in.Mem.Index == None {
+			return nil
+		}
 		n := map[byte]int{'v': in.VL, 'h': in.VL / 2, 'q': in.VL / 4, 'o': in.VL / 8, 'x': 16, 'k': 2, 'r': 4, 'R': 8}[kind]
 		if f.Tuple != full && f.Tuple != half && f.Tuple != quarter && f.Tuple != eighth {
 			n = f.scale(&in)
@@ -144,6 +150,9 @@ func (f *Form) random(r *rand.Rand, evex bool) *line {
 			t = fmt.Sprintf("%s ptr %s{1to%d}", sizes[int(f.Elem)], mem, count)
 		} else {
 			t = size + " ptr " + mem
+			if f.Index {
+				t = mem
+			}
 		}
 	} else {
 		if !f.RegOK {
@@ -158,6 +167,9 @@ func (f *Form) random(r *rand.Rand, evex bool) *line {
 		texts = []string{t, texts[1], texts[0]}
 	case RMV:
 		texts = []string{texts[0], t, texts[1]}
+		if f.Ops[0] == 't' && (in.D == in.A || in.D == in.B || in.A == in.B) {
+			return nil // tiles have to differ
+		}
 	default:
 		texts = append(texts, t)
 	}
@@ -362,12 +374,15 @@ func TestGeneral(t *testing.T) {
 		add(fmt.Sprintf("call qword ptr %s", mt), func(a *Asm) { a.Call(m) })
 		add(fmt.Sprintf("prefetcht0 byte ptr %s", mt), func(a *Asm) { a.Prefetch(m) })
 		add(fmt.Sprintf("prefetcht1 byte ptr %s", mt), func(a *Asm) { a.PrefetchL2(m) })
+		add(fmt.Sprintf("ldtilecfg %s", mt), func(a *Asm) { a.TileConfig(m) })
+		add(fmt.Sprintf("tilezero tmm%d", d&7), func(a *Asm) { a.TileZero(d & 7) })
 	}
 	add("cdq", func(a *Asm) { a.SignRAX(W32) })
 	add("cqo", func(a *Asm) { a.SignRAX(W64) })
 	add("ret", (*Asm).Ret)
 	add("vzeroupper", (*Asm).VZeroUpper)
 	add("sfence", (*Asm).SFence)
+	add("tilerelease", (*Asm).TileRelease)
 	check(t, lines)
 }
 
