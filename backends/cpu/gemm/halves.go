@@ -10,7 +10,7 @@ import (
 // lie, or packed as well where they do not lie along k or would compete for places of the
 // caches. Of a product and the transposed one that is done which packs less, so a large
 // matrix that few rows or columns meet is read once, in place. Two by two tiles of sums go
-// through all of k where a panel meets few columns; else through nearDeep of it, and wait
+// through all of k where a panel meets few columns; else through some nearDeep of it, and wait
 // in memory, as they are, while the panel's rows stay in the L1.
 //
 //	for columns of B
@@ -150,6 +150,8 @@ type halvesPlan struct {
 func (p *product) planHalves(high, wide int64) halvesPlan {
 	h := halvesPlan{rows: p.units.panelRows(), deep: p.k, near: p.k, pairs: ceil(wide, 2*tileRows), high: high}
 	steps := ceil(p.k, stepWide)
+	// Nearly nearDeep, so that no part of k is left that is short.
+	near := ceil(ceil(p.k, max(1, (p.k+nearDeep/2)/nearDeep)), stepWide) * stepWide
 	whole := h.pairs*steps*stepBytes <= heldBytes && p.k <= heldDeep
 	switch {
 	case whole:
@@ -160,11 +162,11 @@ func (p *product) planHalves(high, wide int64) halvesPlan {
 	case p.k <= 4*nearDeep:
 		h.pairs = max(1, heldBytes/(steps*stepBytes))
 	default:
-		h.deep, h.pairs, h.high = nearDeep, min(h.pairs, halvesWide/(2*tileRows)), min(high, halvesHigh/h.rows*h.rows)
+		h.deep, h.pairs, h.high = near, min(h.pairs, halvesWide/(2*tileRows)), min(high, halvesHigh/h.rows*h.rows)
 		h.waits = ceil(h.high, h.rows)
 	}
 	if h.pairs > 2 {
-		h.near = min(h.near, nearDeep)
+		h.near = min(h.near, near)
 		h.waits = max(h.waits, 1)
 		low := p.ars & 2047 // rows compete for the same places of the L1
 		h.packs = low < 64 || low > 2048-64
