@@ -1,7 +1,7 @@
 """Compare the CPU's matrix products with torch's and numpy's, on squares, layers, thin shapes and random ones.
 
     ./build.sh bench products            writes benchmarks/results/products.json and products.md, in some 10 minutes
-    ./build.sh bench products [--threads 1 2] [--types f32 f64] [--only squares layers thin small random]
+    ./build.sh bench products [--threads 1 2] [--types f32 f64 bf16] [--only squares layers thin small random]
                               [--random 300] [--seed 8] [--seconds 0.4] [--shape M,N,K[,NT]]
                                        a part of it; with --only or --shape nothing is written
 
@@ -10,7 +10,8 @@ milliseconds, until a shape has had its seconds. A library's time is that of its
 and what others do to it comes and goes within a run. With one thread it is the processor time of the process, else the
 time that passes. A figure is a peer's time in ours: above 1 Hologram is faster. Each number of threads has a process
 of its own. The random shapes are the same in every run: every other one has sizes spread evenly over 1 … 2,048, the
-rest over their logarithms; A and B are stored as they stand or transposed.
+rest over their logarithms; A and B are stored as they stand or transposed. bf16, which has to be asked for, is torch's
+tensors on both sides, and has no figures of numpy, which does not know it.
 """
 
 from __future__ import annotations
@@ -81,20 +82,28 @@ def calls(case: Case, dtype: str) -> dict[str, Callable[[], Any]]:
     m, n, k = case.m, case.n, case.k
     ta, tb = (letter == "T" for letter in case.layout)
     rng = np.random.default_rng(1)
-    a, b = (rng.standard_normal(s).astype(dtype) for s in ((k, m) if ta else (m, k), (n, k) if tb else (k, n)))
-    ours, theirs = np.empty((m, n), dtype), np.empty((m, n), dtype)
-    na, nb = a.T if ta else a, b.T if tb else b
-    xa, xb, xc = torch.from_numpy(na), torch.from_numpy(nb), torch.from_numpy(theirs)
+    short = dtype == "bf16"
+    kind = "f4" if short else dtype
+    a, b = (rng.standard_normal(s).astype(kind) for s in ((k, m) if ta else (m, k), (n, k) if tb else (k, n)))
+    ours, theirs = np.empty((m, n), kind), np.empty((m, n), kind)
+    ta_, tb_, tc, xc = (torch.from_numpy(x) for x in (a, b, ours, theirs))
+    if short:
+        ta_, tb_, tc, xc = (x.to(torch.bfloat16) for x in (ta_, tb_, tc, xc))
+        a, b, ours = ta_, tb_, tc
+    xa, xb = ta_.T if ta else ta_, tb_.T if tb else tb_
     found = {
         "hologram": lambda: hg.ops.gemm(a, b, ours, m, n, k, trans_a=ta, trans_b=tb),
         "torch": lambda: torch.mm(xa, xb, out=xc),
-        "numpy": lambda: np.matmul(na, nb, out=theirs),
     }
+    if not short:
+        na, nb = a.T if ta else a, b.T if tb else b
+        found["numpy"] = lambda: np.matmul(na, nb, out=theirs)
     for call in found.values():
         call()
     found["hologram"]()
-    bound = 4 * math.sqrt(k) * k * float(np.finfo(dtype).eps)
-    if not np.allclose(ours, theirs, rtol=0, atol=bound):
+    eps = 2.0**-7 if short else float(np.finfo(kind).eps)
+    bound = 4 * math.sqrt(k) * (1 if short else k) * eps
+    if not torch.allclose(tc, xc, rtol=0, atol=bound):
         raise SystemExit(f"{case.text} {dtype}: the products differ by more than {bound:.1e}")
     return found
 
@@ -150,26 +159,30 @@ def work(args: argparse.Namespace) -> None:
 # ---- the whole ----------------------------------------------------------------------------------------------------
 
 
-def speeds(row: dict[str, Any]) -> tuple[float, float]:
-    """How much faster Hologram is than torch and than numpy."""
+PEERS = ("torch", "numpy")
+
+
+def speeds(row: dict[str, Any]) -> list[float]:
+    """How much faster Hologram is than torch and, where that has the type, than numpy."""
     s = row["seconds"]
-    return s["torch"] / s["hologram"], s["numpy"] / s["hologram"]
+    return [s[peer] / s["hologram"] for peer in PEERS if peer in s]
 
 
 def text(row: dict[str, Any]) -> str:
     m, n, k = row["case"].m, row["case"].n, row["case"].k
     flops = {name: 2e-9 * m * n * k / t for name, t in row["seconds"].items()}
     us = row["seconds"]["hologram"] * 1e6
-    return "| {} | {:.1f} | {:.1f} | {:.1f} | {:.1f} | {:.2f} | {:.2f} |".format(
-        row["case"].text, us, flops["hologram"], flops["torch"], flops["numpy"], *speeds(row)
-    )
+    figures = [f"{flops[name]:.1f}" if name in flops else "–" for name in ("hologram", *PEERS)]
+    ratios = [f"{r:.2f}" for r in speeds(row)]
+    ratios += ["–"] * (len(PEERS) - len(ratios))
+    return f"| {' | '.join([row['case'].text, f'{us:.1f}', *figures, *ratios])} |"
 
 
 def summary(rows: list[dict[str, Any]]) -> str:
     """The figures of many shapes: geometric means, and the worst."""
     found = [speeds(row) for row in rows]
     parts = []
-    for i, peer in enumerate(("torch", "numpy")):
+    for i, peer in enumerate(PEERS[: len(found[0])]):
         ratios = sorted(s[i] for s in found)
         mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
         below = sum(r < 0.85 for r in ratios)
@@ -214,7 +227,7 @@ def page(about: dict[str, Any], rows: list[dict[str, Any]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Compare the CPU's matrix products with torch's and numpy's.")
     parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
-    parser.add_argument("--types", nargs="*", default=["f32", "f64"], choices=["f32", "f64"])
+    parser.add_argument("--types", nargs="*", default=["f32", "f64"], choices=["f32", "f64", "bf16"])
     parser.add_argument("--only", nargs="*", choices=KINDS)
     parser.add_argument("--shape", nargs="*", default=[], help="shapes of your own, as 100,200,300 or 100,200,300,NT")
     parser.add_argument("--random", type=int, default=300, help="how many random shapes")

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"strings"
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/cpu/gemm"
@@ -45,10 +46,14 @@ type program interface {
 var portable = engine{name: "strips/1",
 	compile: func(m *work.Meter, _ *isa.Verified, f *ir.Func) (program, error) { return strips.CompileMetered(m, f) }}
 
-// products is the engine of the library's matrix products, for a level.
-func products(l jit.Level) engine {
-	return engine{name: gemm.Version + "/" + l.String(), library: true, compile: func(_ *work.Meter, v *isa.Verified, f *ir.Func) (program, error) {
-		k, err := gemm.Compile(v, l, func() (jit.Program, error) { return strips.Compile(f) })
+// products is the engine of the library's matrix products, for a level and units.
+func products(l jit.Level, u gemm.Units) engine {
+	name := gemm.Version + "/" + l.String()
+	if u != gemm.NoUnits {
+		name += "+" + u.String()
+	}
+	return engine{name: name, library: true, compile: func(_ *work.Meter, v *isa.Verified, f *ir.Func) (program, error) {
+		k, err := gemm.Compile(v, l, u, func() (jit.Program, error) { return strips.Compile(f) })
 		if err != nil {
 			return nil, err
 		}
@@ -108,29 +113,54 @@ type Backend struct {
 }
 
 // EngineVariable is the variable of the environment that switches machine code
-// off, or chooses what it is made for: "strips", "avx2" or "avx512".
+// off, or chooses what it is made for; see choices.
 var EngineVariable = backends.NewVariable("HOLOGRAM_CPU_ENGINE")
+
+// choices are the values of EngineVariable. Products of bf16 are the written order's to
+// the bit where no units multiply them.
+var choices = []struct {
+	name  string
+	level jit.Level
+	units gemm.Units
+}{
+	{"strips", jit.None, gemm.NoUnits},
+	{jit.AVX2.String(), jit.AVX2, gemm.NoUnits},
+	{jit.AVX512.String(), jit.AVX512, gemm.NoUnits},
+	{gemm.Dots.String(), jit.AVX512, gemm.Dots},
+	{gemm.Tiles.String(), jit.AVX512, gemm.Tiles},
+}
 
 // New returns the backend, with launches on up to the given number of threads
 // (the caller's included); 0 takes as many as Go runs at once. Programs become
-// machine code where the machine, the system and EngineVariable allow it; where
-// that asks for what is not there, the device does not open.
+// machine code where the machine, the system and EngineVariable allow it, and the best of
+// what there is; where that asks for what is not there, the device does not open.
 func New(threads int) *Backend {
 	if wanted := EngineVariable.Get(); wanted != "" {
-		l, ok := map[string]jit.Level{"strips": jit.None, jit.AVX2.String(): jit.AVX2, jit.AVX512.String(): jit.AVX512}[wanted]
-		if !ok {
-			return refused(threads, fmt.Errorf("%s is %q; expected strips, %v or %v", EngineVariable.Name, wanted, jit.AVX2, jit.AVX512))
+		var names []string
+		for _, c := range choices {
+			if names = append(names, c.name); c.name != wanted {
+				continue
+			}
+			b, err := NewWith(threads, c.level, c.units)
+			if err != nil {
+				return refused(threads, fmt.Errorf("%s is %q: %w", EngineVariable.Name, wanted, err))
+			}
+			return b
 		}
-		b, err := NewFor(threads, l)
-		if err != nil {
-			return refused(threads, fmt.Errorf("%s is %q: %w", EngineVariable.Name, wanted, err))
-		}
-		return b
+		last := len(names) - 1
+		return refused(threads, fmt.Errorf("%s is %q; expected %s or %s", EngineVariable.Name, wanted, strings.Join(names[:last], ", "), names[last]))
 	}
-	b, err := NewFor(threads, jit.Detect())
+	l := jit.Detect()
+	u, why := gemm.NoUnits, error(nil)
+	if l == jit.AVX512 {
+		u, why = gemm.Detect()
+	}
+	b, err := NewWith(threads, l, u)
 	if err != nil {
 		b, _ = NewFor(threads, jit.None)
 		b.how += ": " + err.Error()
+	} else if why != nil {
+		b.how += "; " + why.Error()
 	}
 	return b
 }
@@ -144,7 +174,10 @@ func refused(threads int, err error) *Backend {
 
 // NewFor is New with machine code for a given level, jit.None for none, or an
 // error that says why there can be no such code.
-func NewFor(threads int, l jit.Level) (*Backend, error) {
+func NewFor(threads int, l jit.Level) (*Backend, error) { return NewWith(threads, l, gemm.NoUnits) }
+
+// NewWith is NewFor with units beside a level of AVX512 that multiply bf16.
+func NewWith(threads int, l jit.Level, u gemm.Units) (*Backend, error) {
 	if threads <= 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
@@ -153,8 +186,14 @@ func NewFor(threads int, l jit.Level) (*Backend, error) {
 		if err := jit.Available(l); err != nil {
 			return nil, err
 		}
-		b.engines = append(b.engines, products(l), compiler(l))
+		if err := gemm.Available(u); err != nil {
+			return nil, err
+		}
+		b.engines = append(b.engines, products(l, u), compiler(l))
 		b.how = "machine code for " + l.String()
+		if u != gemm.NoUnits {
+			b.how += " and " + u.String()
+		}
 	}
 	b.engines = append(b.engines, portable)
 	return b, nil

@@ -37,9 +37,23 @@ func TestEngineVariable(t *testing.T) {
 		require.Contains(t, infos[0].Codegen, fmt.Sprintf("%s/%v", jit.Version, l))
 	}
 
+	for _, u := range []gemm.Units{gemm.Dots, gemm.Tiles} {
+		t.Setenv(cpu.EngineVariable.Name, u.String())
+		b := cpu.New(1)
+		infos, err := b.Devices()
+		require.NoError(t, err)
+		if _, err := cpu.NewWith(1, jit.AVX512, u); err != nil {
+			_, opened := b.Open(0)
+			require.ErrorContains(t, opened, fmt.Sprintf("HOLOGRAM_CPU_ENGINE is %q: %v", u, err))
+			continue
+		}
+		require.Equal(t, fmt.Sprintf("host, machine code for avx512 and %v", u), infos[0].Name)
+		require.Contains(t, infos[0].Codegen, fmt.Sprintf("%s/avx512+%v", gemm.Version, u))
+	}
+
 	t.Setenv(cpu.EngineVariable.Name, "fastest")
 	_, err = cpu.New(1).Open(0)
-	require.ErrorContains(t, err, `HOLOGRAM_CPU_ENGINE is "fastest"; expected strips, avx2 or avx512`)
+	require.ErrorContains(t, err, `HOLOGRAM_CPU_ENGINE is "fastest"; expected strips, avx2, avx512, avx512_bf16 or amx`)
 }
 
 // What keys of caches say of the generators names all engines, in the order in which they

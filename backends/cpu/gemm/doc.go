@@ -39,6 +39,10 @@
 //	blocks.go    blocks, panels, tiles, and which of all this serves a product
 //	ahead.go     what is fetched meanwhile
 //	elements.go  the types that are converted on the way
+//	units.go     what multiplies pairs of bf16, if the machine has such
+//	halves.go    the blocks of such products
+//	tiles.go     their micro-kernels, of AMX and of AVX512-BF16
+//	pairs.go     how pairs are packed
 //	gemm.go      launches, tasks, threads
 //	direct.go    short products, written down as code that their callers enter
 //	code.go      code that was made
@@ -75,7 +79,8 @@
 // Sums of chunks wait in C. Where C is read, is of another type or is transposed,
 // they wait in scratch.
 //
-// f16 and bf16 are packed as f32 and rounded when they are stored; integers of up
+// bf16 is multiplied by units where there are some, in their order, with blocks of its own
+// (halves.go). f16, and bf16 elsewhere, are packed as f32 and rounded when they are stored; integers of up
 // to 32 bits are multiplied as such of 32, which wrap alike.
 //
 // # What may go wrong
@@ -84,6 +89,10 @@
 //     against strips, and demand that no launch was declined.
 //   - Holding up the collector, which waits for machine code: a call is a panel by
 //     a block, or less; between two the launch looks whether it is cancelled.
+//   - Tiles of AMX that a thread still has when it goes on to something else: the system
+//     would keep 8 KB for it from then on. A call configures them and gives them back. Linux
+//     grants their registers to a process that asks, once; where it does not, the device's
+//     name says why, and vectors multiply.
 //   - A launch that is not the library's: prepare proves from its numbers that
 //     all accesses lie within the slots, or declines.
 package gemm

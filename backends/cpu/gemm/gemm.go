@@ -25,6 +25,7 @@ type Kernel struct {
 	t      number
 	in     element
 	out    element
+	units  Units
 	params params
 	other  *jit.Declined
 
@@ -39,10 +40,10 @@ type params struct {
 	m, n, k, aRow, aCol, bRow, bCol, across, batch, aBatch, bBatch, parts, part, count, alpha, beta int
 }
 
-// Compile makes a kernel of a program that a product's plan launches. other
-// makes, on demand, what runs the launches that it declines. *backends.Unsupported
+// Compile makes a kernel of a program that a product's plan launches. units, which the
+// machine has, multiply bf16, with errors of their own (docs/REDUCTIONS.md). other makes, on demand, what runs the launches that it declines. *backends.Unsupported
 // says why there is none.
-func Compile(v *isa.Verified, l jit.Level, other func() (jit.Program, error)) (*Kernel, error) {
+func Compile(v *isa.Verified, l jit.Level, units Units, other func() (jit.Program, error)) (*Kernel, error) {
 	is := kernels.ProductOf(v)
 	if is == nil {
 		return nil, &backends.Unsupported{Backend: "gemm", What: "the program", Why: "it is not the library's matrix product"}
@@ -54,6 +55,9 @@ func Compile(v *isa.Verified, l jit.Level, other func() (jit.Program, error)) (*
 	k.t, k.in = numberOf(is.T)
 	if k.out = k.in; is.Out != is.T {
 		_, k.out = numberOf(is.Out)
+	}
+	if is.T == isa.BF16 && (is.Out == isa.BF16 || is.Out == isa.F32 && !is.Scaled) {
+		k.units = units
 	}
 	if k.t == numbers || k.t == i64 && !k.lib.m.evex {
 		return nil, &backends.Unsupported{Backend: "gemm", What: fmt.Sprintf("a product of %v", is.T), Why: "there is no instruction that multiplies it"}
@@ -137,6 +141,9 @@ func (r *launch) divide(threads int) int64 {
 	if p.takesRows(p.m) {
 		panel = mostGroups * square(p.t)
 	}
+	if p.units != NoUnits {
+		return r.divideHalves(threads)
+	}
 	matrices := r.batches * r.parts
 	each := p.nanoseconds(r.part)
 	if threads == 1 || each*float64(matrices) < aloneNanoseconds {
@@ -164,6 +171,9 @@ func (r *launch) divide(threads int) int64 {
 
 // nanoseconds estimates how long it takes, or so much of k of it.
 func (p *product) nanoseconds(k int64) float64 {
+	if p.units != NoUnits {
+		return p.halvesNanoseconds(k)
+	}
 	return float64(p.m) * float64(ceil(p.n, int64(p.lib.m.lanes(p.t)))) * float64(min(p.k, k)+8) * vectorNanoseconds
 }
 
@@ -270,7 +280,7 @@ func (k *Kernel) prepare(l *backends.Launch) (r *launch, ok bool) {
 	p := product{lib: k.lib, t: k.t, in: k.in, out: k.out, m: m, n: n, k: kk,
 		a: l.Slots[0].Addr, b: l.Slots[1].Addr, c: l.Slots[2].Addr,
 		ars: param(k.params.aRow), acs: param(k.params.aCol), brs: param(k.params.bRow), bcs: param(k.params.bCol),
-		crs: n * k.out.size, ccs: k.out.size, scaled: k.is.Scaled}
+		crs: n * k.out.size, ccs: k.out.size, scaled: k.is.Scaled, units: k.units}
 	if r = k.spare.Swap(nil); r == nil {
 		r = &launch{}
 	}

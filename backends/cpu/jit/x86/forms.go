@@ -60,7 +60,7 @@ type Form struct {
 	Layout Layout
 	// Ops has a letter for each operand, destination first: v a vector, h q o
 	// one of half, a quarter, an eighth of its length, x 128 bits, k a mask, r R
-	// a general register of 32 or 64 bits, m memory alone.
+	// a general register of 32 or 64 bits, m memory alone, t a tile.
 	Ops    string
 	EW, VW bool // W of EVEX, of VEX
 	L0, L1 bool // VEX.L whatever the vectors' length
@@ -74,6 +74,7 @@ type Form struct {
 	RegOK  bool // B may be a register
 	MemOK  bool // B may be memory
 	VMem   bool // … with VEX too
+	Index  bool // memory has an index register, which says how far apart rows lie
 }
 
 // Folds reports whether B may be memory in this machine's encoding.
@@ -98,6 +99,7 @@ func size(t tuple) option { return func(f *Form) { f.Tuple = t } }
 func ext(n byte) option   { return func(f *Form) { f.Ext = n } }
 func least(n int) option  { return func(f *Form) { f.Min = n } }
 func memOnly(f *Form)     { f.RegOK = false }
+func stepped(f *Form)     { f.RegOK, f.Index = false, true }
 
 // Forms is the table.
 var Forms []*Form
@@ -174,6 +176,7 @@ var (
 	FNMA213PD = form("vfnmadd213pd", both, p66, M0F38, 0xAC, RVM, "vvv", b8, vw1)
 	FNMA231PS = form("vfnmadd231ps", both, p66, M0F38, 0xBC, RVM, "vvv", b4)
 	FNMA231PD = form("vfnmadd231pd", both, p66, M0F38, 0xBC, RVM, "vvv", b8, vw1)
+	DotB16    = form("vdpbf16ps", EVEX, pF3, M0F38, 0x52, RVM, "vvv", b4)
 
 	RoundPS    = form("vroundps", VEX, p66, M0F3A, 0x08, RM, "vv", imm)
 	RoundPD    = form("vroundpd", VEX, p66, M0F3A, 0x09, RM, "vv", imm)
@@ -271,6 +274,9 @@ var (
 	UDQ2PD  = form("vcvtudq2pd", EVEX, pF3, M0F, 0x7A, RM, "vh", b4, size(half))
 	TPD2UDQ = form("vcvttpd2udq", EVEX, np, M0F, 0x78, RM, "hv", b8, w1, noMem)
 
+	PS2B16  = form("vcvtneps2bf16", EVEX, pF3, M0F38, 0x72, RM, "hv", b4, noMem)
+	PSs2B16 = form("vcvtne2ps2bf16", EVEX, pF2, M0F38, 0x72, RVM, "vvv", b4)
+
 	SxBD = form("vpmovsxbd", both, p66, M0F38, 0x21, RM, "vq", size(quarter))
 	ZxBD = form("vpmovzxbd", both, p66, M0F38, 0x31, RM, "vq", size(quarter))
 	SxWD = form("vpmovsxwd", both, p66, M0F38, 0x23, RM, "vh", size(half))
@@ -349,6 +355,12 @@ var (
 	PackSSDW   = form("vpackssdw", VEX, p66, M0F, 0x6B, RVM, "vvv")
 	PackSSWB   = form("vpacksswb", VEX, p66, M0F, 0x63, RVM, "vvv")
 	PackUSWB   = form("vpackuswb", VEX, p66, M0F, 0x67, RVM, "vvv")
+	PermW2     = form("vpermt2w", EVEX, p66, M0F38, 0x7D, RVM, "vvv", w1)
+	Unpack32L  = form("vpunpckldq", EVEX, p66, M0F, 0x62, RVM, "vvv", b4)
+	Unpack32H  = form("vpunpckhdq", EVEX, p66, M0F, 0x6A, RVM, "vvv", b4)
+	Unpack64L  = form("vpunpcklqdq", EVEX, p66, M0F, 0x6C, RVM, "vvv", b8, w1)
+	Unpack64H  = form("vpunpckhqdq", EVEX, p66, M0F, 0x6D, RVM, "vvv", b8, w1)
+	Shuf128    = form("vshufi32x4", EVEX, p66, M0F3A, 0x43, RVM, "vvv", imm, b4, least(32))
 	ShufPS     = form("vshufps", VEX, np, M0F, 0xC6, RVM, "vvv", imm)
 	UnpackLPS  = form("vunpcklps", VEX, np, M0F, 0x14, RVM, "vvv")
 	UnpackHPS  = form("vunpckhps", VEX, np, M0F, 0x15, RVM, "vvv")

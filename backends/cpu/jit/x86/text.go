@@ -57,7 +57,10 @@ var sizes = map[int]string{1: "byte", 2: "word", 4: "dword", 8: "qword", 16: "xm
 // is a vector of so many.
 func (m *Mem) text(bytes, vector int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s ptr [", sizes[bytes])
+	if bytes > 0 { // else the instruction says it
+		fmt.Fprintf(&b, "%s ptr ", sizes[bytes])
+	}
+	b.WriteByte('[')
 	switch {
 	case m.Label != 0:
 		b.WriteString(m.Label.String())
@@ -106,6 +109,8 @@ func (f *Form) register(kind byte, vl int, r Reg) string {
 	switch kind {
 	case 'k':
 		return fmt.Sprintf("k%d", r)
+	case 't':
+		return fmt.Sprintf("tmm%d", r)
 	case 'r':
 		return W32.Name(r)
 	case 'R':
@@ -176,6 +181,9 @@ func (f *Form) memory(in *Inst, kind byte) string {
 		}
 		return in.Mem.text(map[tuple]int{one4: 4, one8: 8}[f.Tuple], max(index, 16))
 	}
+	if f.Index {
+		return in.Mem.text(0, 0)
+	}
 	n := operandBytes(kind, in.VL)
 	switch f.Tuple {
 	case full, half, quarter, eighth:
@@ -190,6 +198,7 @@ type part struct {
 	w      Width // of a register, or of what lies in memory
 	r      Reg
 	vector bool // r is one
+	tile   bool
 	memory bool
 	m      Mem
 	number bool
@@ -212,6 +221,8 @@ func (p *part) text() string {
 		return p.m.text(int(p.w), 0)
 	case p.vector:
 		return Vector(16, p.r)
+	case p.tile:
+		return fmt.Sprintf("tmm%d", p.r)
 	}
 	return p.w.Name(p.r)
 }

@@ -56,7 +56,7 @@ func (f *Form) random(r *rand.Rand, evex bool) *line {
 	if !evex && in.VL == 64 || in.VL < f.Min || f.Ops[0] == 'x' && in.VL > 16 {
 		return nil
 	}
-	if strings.Trim(f.Ops, "krR") == "" {
+	if strings.Trim(f.Ops, "krRt") == "" {
 		in.VL = 16
 	}
 	regs := 16
@@ -65,7 +65,7 @@ func (f *Form) random(r *rand.Rand, evex bool) *line {
 	}
 	pick := func(kind byte) Reg {
 		switch kind {
-		case 'k':
+		case 'k', 't':
 			return Reg(r.IntN(8))
 		case 'r', 'R':
 			return Reg(r.IntN(16))
@@ -88,9 +88,15 @@ func (f *Form) random(r *rand.Rand, evex bool) *line {
 	}
 	if f.MemOK && (evex || f.VMem) && (!f.RegOK || r.IntN(2) == 0) {
 		in.B, in.IsMem, in.Mem = 0, true, randomMem(r, f.VSIB, evex)
+		if f.Index && in.Mem.Index == None {
+			return nil
+		}
 		in.Broadcast = evex && f.Elem != 0 && r.IntN(2) == 0
 	} else if !f.RegOK {
 		return nil
+	}
+	if f.Layout == RMV && f.Ops[0] == 't' && (in.D == in.A || in.D == in.B || in.A == in.B) {
+		return nil // tiles have to differ
 	}
 	if f.VSIB && (in.D == in.Mem.Index || f.Layout == RMV && (in.D == in.A || in.A == in.Mem.Index)) {
 		return nil // no such instruction
@@ -284,12 +290,15 @@ func TestGeneral(t *testing.T) {
 		add(fmt.Sprintf("call qword ptr %s", mt), func(a *Asm) { a.Call(m) })
 		add(fmt.Sprintf("prefetcht0 byte ptr %s", mt), func(a *Asm) { a.Prefetch(m) })
 		add(fmt.Sprintf("prefetcht1 byte ptr %s", mt), func(a *Asm) { a.PrefetchL2(m) })
+		add(fmt.Sprintf("ldtilecfg %s", mt), func(a *Asm) { a.TileConfig(m) })
+		add(fmt.Sprintf("tilezero tmm%d", d&7), func(a *Asm) { a.TileZero(d & 7) })
 	}
 	add("cdq", func(a *Asm) { a.SignRAX(W32) })
 	add("cqo", func(a *Asm) { a.SignRAX(W64) })
 	add("ret", (*Asm).Ret)
 	add("vzeroupper", (*Asm).VZeroUpper)
 	add("sfence", (*Asm).SFence)
+	add("tilerelease", (*Asm).TileRelease)
 	check(t, lines)
 }
 

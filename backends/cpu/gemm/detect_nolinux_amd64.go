@@ -1,0 +1,7 @@
+//go:build amd64 && !linux
+
+package gemm
+
+import "errors"
+
+func askForTiles() error { return errors.ErrUnsupported }

@@ -1,0 +1,389 @@
+package gemm
+
+import (
+	"github.com/hologram-project/hologram/backends/hostmem"
+)
+
+// Products of bf16 by units that multiply pairs of elements and add them to sums of f32.
+//
+// B is packed in tiles of pairs, a block of it at a time; A's rows are multiplied where they
+// lie, or packed as well where they do not lie along k or would compete for places of the
+// caches. Of a product and the transposed one that is done which packs less, so a large
+// matrix that few rows or columns meet is read once, in place. Two by two tiles of sums go
+// through all of k where a panel meets few columns; else through some nearDeep of it, and wait
+// in memory, as they are, while the panel's rows stay in the L1.
+//
+//	for columns of B
+//	  for rows of A
+//	    for k, as much as is packed of B at once
+//	      for panels of A, 32 rows
+//	        for k, as much as goes with a panel: one call, or some
+//
+// The order (docs/REDUCTIONS.md) is the units' own: k is cut in steps of 32 from its start,
+// of which the last is filled up with zeros, and sums go on from one to the next wherever
+// they were meanwhile. So k alone decides here too.
+
+// Sizes of blocks.
+const (
+	nearDeep    = 256     // of k that goes with a panel at once: that of A and two tiles' columns of B fit the L1
+	halvesWide  = 512     // columns of B of a block where sums wait, and
+	halvesHigh  = 768     // rows of A: the sums fill three quarters of an L2
+	heldBytes   = 1 << 20 // of B that is packed at once
+	heldDeep    = 8192    // of k
+	streamDeep  = 128     // of k, where rows of B are read as they come
+	stepsOfCall = 1024    // of a call of a micro-kernel, some 40 µs
+	bytesOfCall = 256 << 10
+)
+
+// panelRows is how many rows of A a micro-kernel does.
+func (u Units) panelRows() int64 {
+	if u == Tiles {
+		return 2 * tileRows
+	}
+	return dotRows
+}
+
+const half = 2 // bytes of an element
+
+// plainHalves gives dimensions of one element the stride that suits best.
+func (p *product) plainHalves() {
+	if p.n == 1 {
+		p.ccs = p.out.size
+		if p.bcs = 0; p.brs != half {
+			p.bcs = half
+		}
+	}
+	if p.m == 1 && p.acs != half {
+		p.ars = half
+	}
+	if p.k == 1 {
+		p.acs, p.brs = half, half
+	}
+}
+
+// orientHalves transposes the product where that packs less.
+func (p product) orientHalves() product {
+	q := p.swapped()
+	p.plainHalves()
+	q.plainHalves()
+	cost := func(x *product) int64 {
+		side := func(along, across, elements int64, costs [3]int64) int64 {
+			switch {
+			case along == half:
+				return costs[0] * elements
+			case across == half:
+				return costs[1] * elements
+			}
+			return costs[2] * elements
+		}
+		c := side(x.acs, x.ars, x.m*x.k, [...]int64{0, 8, 60}) + side(x.bcs, x.brs, x.n*x.k, [...]int64{2, 5, 60})
+		if x.ccs != x.out.size {
+			c += 8 * x.m * x.n
+		}
+		return c
+	}
+	if cost(&q) < cost(&p) {
+		return q
+	}
+	return p
+}
+
+// halvesNanoseconds estimates how long it takes, or so much of k of it: to multiply, or to
+// read what is large.
+func (p *product) halvesNanoseconds(k int64) float64 {
+	k = min(p.k, k)
+	step := 8.0
+	if p.units != Tiles {
+		step = 40
+	}
+	tiles := float64(ceil(p.m, tileRows)) * float64(ceil(p.n, tileRows))
+	return tiles*(step*float64(ceil(k, stepWide))+30) + 0.08*float64(k)*float64(p.m+p.n)
+}
+
+// longTask is what is worth a task more than there are threads, in nanoseconds: of columns that
+// are few, A is read the more often.
+const longTask = 150e3
+
+// divideHalves is divide for units: columns, of which each task packs its own, or rows, of
+// which each packs all of B, where that is less.
+func (r *launch) divideHalves(threads int) int64 {
+	p := &r.first
+	matrices := r.batches * r.parts
+	each := p.halvesNanoseconds(r.part)
+	if threads == 1 || each*float64(matrices) < aloneNanoseconds || matrices >= int64(threads)*tasksOfThread {
+		return matrices
+	}
+	want := max(min(int64(each/taskNanoseconds), int64(threads)), min(int64(each/longTask), int64(threads)*tasksOfThread))
+	if want < 2 {
+		return matrices
+	}
+	costA, costB := int64(0), 2*p.n*p.k
+	if p.acs != half {
+		costA = 8 * p.m * p.k
+	}
+	if p.bcs != half {
+		costB = 5 * p.n * p.k
+	}
+	const unit = 2 * tileRows
+	if p.n >= want*unit && costA <= costB || p.m < 2*p.units.panelRows() {
+		r.wide = ceil(ceil(p.n, want), unit) * unit
+		r.across = ceil(p.n, r.wide)
+	} else {
+		rows := p.units.panelRows()
+		r.high = ceil(ceil(p.m, want), rows) * rows
+		r.down = ceil(p.m, r.high)
+	}
+	return matrices * r.down * r.across
+}
+
+// halvesPlan is how a block is done.
+type halvesPlan struct {
+	rows       int64 // of a panel
+	deep, near int64 // of k that is packed of B at once, and that a panel goes through at once
+	pairs      int64 // of tiles side by side, that is packed at once
+	high       int64 // rows for which B stays
+	packs      bool  // A's panels are packed
+	waits      int64 // panels whose sums wait in memory; 0: none
+}
+
+// planHalves plans so many rows and columns of the result.
+func (p *product) planHalves(high, wide int64) halvesPlan {
+	h := halvesPlan{rows: p.units.panelRows(), deep: p.k, near: p.k, pairs: ceil(wide, 2*tileRows), high: high}
+	steps := ceil(p.k, stepWide)
+	// Nearly nearDeep, so that no part of k is left that is short.
+	near := ceil(ceil(p.k, max(1, (p.k+nearDeep/2)/nearDeep)), stepWide) * stepWide
+	whole := h.pairs*steps*stepBytes <= heldBytes && p.k <= heldDeep
+	switch {
+	case whole:
+	case high <= h.rows && p.bcs == half: // B is read once, by rows that are as long as may be
+		h.deep, h.near = streamDeep, streamDeep
+		h.pairs = min(h.pairs, heldBytes/(streamDeep/stepWide*stepBytes))
+		h.waits = 1
+	case p.k <= 4*nearDeep:
+		h.pairs = max(1, heldBytes/(steps*stepBytes))
+	default:
+		h.deep, h.pairs, h.high = near, min(h.pairs, halvesWide/(2*tileRows)), min(high, halvesHigh/h.rows*h.rows)
+		h.waits = ceil(h.high, h.rows)
+	}
+	if h.pairs > 2 {
+		h.near = min(h.near, near)
+		h.waits = max(h.waits, 1)
+		low := p.ars & 2047 // rows compete for the same places of the L1
+		h.packs = low < 64 || low > 2048-64
+	}
+	if h.near = min(h.near, h.deep); h.near >= p.k {
+		h.waits = 0
+	}
+	if p.acs != half {
+		h.packs = true
+	}
+	return h
+}
+
+// halves computes rows i0 … i1 and columns j0 … j1 of the result.
+func (w *worker) halves(p *product, i0, i1, j0, j1 int64) {
+	w.p = p
+	if w.unit == nil {
+		w.unit = new(tileArgs)
+	}
+	t := w.unit
+	t.alpha, t.beta = p.alpha, p.beta
+	h := p.planHalves(i1-i0, j1-j0)
+	steps := max(1, ceil(h.deep, stepWide))
+	b := w.room(roomB, h.pairs*steps*stepBytes)
+	near := max(1, ceil(h.near, stepWide))
+	a := w.room(roomA, (near+1)*stepBytes)
+	rest := a + uintptr(near*stepBytes)
+	sums := w.room(roomSum, max(1, h.waits*h.pairs)*sumStep)
+	if w.err != nil {
+		return
+	}
+	t.sNext = 0
+	if h.waits > 0 {
+		t.sNext = sumStep
+	}
+	for jc := j0; jc < j1; jc += h.pairs * 2 * tileRows {
+		jEnd := min(jc+h.pairs*2*tileRows, j1)
+		for ic := i0; ic < i1; ic += h.high {
+			iEnd := min(ic+h.high, i1)
+			for pc := int64(0); pc == 0 || pc < p.k; pc += max(1, h.deep) {
+				pEnd := min(pc+h.deep, p.k)
+				w.packPairs(b, steps, pc, pEnd-pc, jc, jEnd)
+				for i := ic; i < iEnd; i += h.rows {
+					at := sums
+					if h.waits > 1 {
+						at += uintptr((i - ic) / h.rows * h.pairs * sumStep)
+					}
+					for qc := pc; qc == pc || qc < pEnd; qc += max(1, h.near) {
+						if w.err != nil || w.stopped {
+							return
+						}
+						if w.record.Stopped() {
+							w.stopped = true
+							return
+						}
+						n, qEnd := min(h.rows, iEnd-i), min(qc+h.near, pEnd)
+						w.panelA(a, rest, h.packs, i, n, qc, qEnd-qc)
+						t.flags = 0
+						if qc > 0 {
+							t.flags |= flagBegin
+						}
+						if qEnd == p.k {
+							t.flags |= flagFinish
+							if p.scaled {
+								t.flags |= flagScale
+							}
+							if p.reads {
+								t.flags |= flagBeta
+							}
+						}
+						w.panel(b+uintptr((qc-pc)/stepWide*stepBytes), steps, at, i, n, jc, jEnd)
+					}
+				}
+			}
+		}
+	}
+}
+
+// panel multiplies n rows of A, that are prepared, by columns jc … jEnd of B.
+func (w *worker) panel(b uintptr, steps int64, sums uintptr, i, n, jc, jEnd int64) {
+	p, t := w.p, w.unit
+	s := tile{along: p.ccs != p.out.size || p.n == 1 && p.crs == p.out.size, mask: p.out.size == 4}
+	high := [2]int64{n, 0}
+	kind, shape := dotted, n
+	if p.units == Tiles {
+		kind, shape = tiled, ceil(n, tileRows)
+		high = [2]int64{min(n, tileRows), max(0, n-tileRows)}
+		t.setConfig(high)
+	}
+	s.rows = int(shape)
+	t.bNext = uintptr(steps * stepBytes)
+	most := max(1, stepsOfCall/max(1, t.steps+t.rests)) * 2 * tileRows
+	for j := jc; j < jEnd; {
+		wide := min(jEnd-j, most)
+		if wide >= 2*tileRows {
+			wide = wide / (2 * tileRows) * (2 * tileRows)
+		}
+		s.cols = int(min(ceil(wide, tileRows), 2))
+		across := [2]int64{min(wide, tileRows), min(max(0, wide-tileRows), tileRows)}
+		t.b, t.s = b+uintptr((j-jc)/(2*tileRows)*steps*stepBytes), sums+uintptr((j-jc)/(2*tileRows)*int64(t.sNext))
+		t.c, t.tiles = p.c+uintptr(i*p.crs+j*p.ccs), ceil(wide, 2*tileRows)
+		lines, marked := high, across
+		t.cStep, t.cNext = uintptr(p.crs), uintptr(2*tileRows*p.ccs)
+		if s.along {
+			lines, marked = across, high
+			t.cStep = uintptr(p.ccs)
+		}
+		t.lines, t.mask = lines, uint64(1)<<(marked[0]+marked[1])-1
+		w.enter(kind, s)
+		j += wide
+	}
+}
+
+// panelA prepares n rows of A from row i on and kc of k from pc on: packed, or as they lie,
+// but for a last step that is not whole.
+func (w *worker) panelA(a, rest uintptr, packs bool, i, n, pc, kc int64) {
+	p, t := w.p, w.unit
+	from := p.a + uintptr(i*p.ars+pc*p.acs)
+	if !packs {
+		t.a, t.aStep, t.aNext, t.aDown = from, uintptr(p.ars), 64, uintptr(tileRows*p.ars)
+		t.steps, t.rests = kc/stepWide, 0
+		if k := kc % stepWide; k > 0 {
+			t.rests, t.rest, t.restDown = 1, rest, tileBytes
+			for r := int64(0); r < n; r += tileRows {
+				w.packTile(rest+uintptr(r*64), from+uintptr(r*p.ars+(kc-k)*half), p.ars, min(tileRows, n-r), k, true)
+			}
+		}
+		return
+	}
+	steps := ceil(kc, stepWide)
+	t.a, t.aStep, t.aNext, t.aDown = a, 64, stepBytes, tileBytes
+	t.steps, t.rests = steps, 0
+	for r := int64(0); r < n && kc > 0; r += tileRows {
+		to, src, high := a+uintptr(r/tileRows*tileBytes), from+uintptr(r*p.ars), min(tileRows, n-r)
+		switch {
+		case p.acs == half:
+			w.packTile(to, src, p.ars, high, kc, true)
+		case p.ars == half:
+			w.unit.mask = 1<<high - 1
+			t.src, t.srcStep, t.dst, t.count = src, uintptr(p.acs), to, kc/stepWide
+			if t.count > 0 {
+				w.enter(tilesByRows, tile{rows: stepWide})
+			}
+			if k := kc % stepWide; k > 0 {
+				t.src, t.dst, t.count = src+uintptr((kc-k)*p.acs), to+uintptr(kc/stepWide*stepBytes), 1
+				w.enter(tilesByRows, tile{rows: int(k)})
+			}
+		default:
+			clearTiles(to, steps)
+			for j := range high {
+				for k := range kc {
+					*(*uint16)(hostmem.Pointer(to + uintptr(k/stepWide*stepBytes+j*64+k%stepWide*half))) =
+						*(*uint16)(hostmem.Pointer(src + uintptr(j*p.ars+k*p.acs)))
+				}
+			}
+		}
+	}
+}
+
+// clearTiles makes the tiles of a column zero, or of rows of A.
+func clearTiles(at uintptr, steps int64) {
+	for s := range steps {
+		clear(hostmem.Bytes(at+uintptr(s*stepBytes), tileBytes))
+	}
+}
+
+// packTile makes tiles of n rows, or columns, whose elements lie along k.
+func (w *worker) packTile(dst, src uintptr, step, n, kc int64, rows bool) {
+	t := w.unit
+	t.src, t.srcStep, t.dst, t.count = src, uintptr(step), dst, ceil(kc, stepWide)
+	t.mask = 1<<((kc-1)%stepWide+1) - 1
+	w.enter(tilesByColumns, tile{rows: int(n), along: rows})
+}
+
+// packPairs packs kc of k from pc on and columns j … end of B, of which there is room for
+// so many steps of two columns of tiles.
+func (w *worker) packPairs(dst uintptr, room, pc, kc, j, end int64) {
+	p, t := w.p, w.unit
+	if kc == 0 {
+		return
+	}
+	src := p.b + uintptr(pc*p.brs+j*p.bcs)
+	wide := end - j
+	next, steps := room*stepBytes, ceil(kc, stepWide)
+	if p.bcs == half {
+		t.srcStep, t.dstNext, t.tiles = uintptr(p.brs), uintptr(next), ceil(wide, 2*tileRows)
+		t.mask = 1<<((wide-1)%(2*tileRows)+1) - 1
+		line := func(pair int64) uintptr { return dst + uintptr(pair/tileRows*stepBytes+pair%tileRows*64) }
+		most := max(1, bytesOfCall/(wide*2*half))
+		for k := int64(0); k < kc/2; k += most {
+			t.src, t.dst, t.count = src+uintptr(2*k*p.brs), line(k), min(most, kc/2-k)
+			w.enter(interleaves, tile{})
+		}
+		if kc%2 > 0 {
+			t.src, t.dst, t.count = src+uintptr((kc-1)*p.brs), line(kc/2), 1
+			w.enter(interleaves, tile{along: true})
+		}
+		if filled := ceil(kc, 2); filled%tileRows > 0 {
+			for c := range ceil(wide, tileRows) {
+				clear(hostmem.Bytes(line(filled)+uintptr(c/2*next+c%2*tileBytes), (tileRows-filled%tileRows)*64))
+			}
+		}
+		return
+	}
+	for c := range ceil(wide, tileRows) {
+		n := min(tileRows, wide-c*tileRows)
+		to, from := dst+uintptr(c/2*next+c%2*tileBytes), src+uintptr(c*tileRows*p.bcs)
+		if p.brs == half {
+			w.packTile(to, from, p.bcs, n, kc, false)
+			continue
+		}
+		clearTiles(to, steps)
+		for k := range kc {
+			for j := range n {
+				*(*uint16)(hostmem.Pointer(to + uintptr(k/stepWide*stepBytes+k%stepWide/2*64+j*4+k%2*half))) =
+					*(*uint16)(hostmem.Pointer(from + uintptr(k*p.brs+j*p.bcs)))
+			}
+		}
+	}
+}

@@ -1,0 +1,444 @@
+package gemm
+
+import (
+	"unsafe"
+
+	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
+)
+
+// The micro-kernels of products of bf16 by the units that multiply pairs: AMX's tiles and
+// AVX512-BF16. Sums go to memory as tiles do, rows of 16 numbers, and from there to the
+// result; see halves.go.
+
+// Of a pair of tiles side by side, and another pair below.
+const (
+	tileRows  = 16                // of a tile, and its columns
+	tileBytes = 16 * 64           // a row has 16 sums, or 32 elements of k, or 16 pairs of these
+	stepWide  = 32                // elements of k in a step
+	stepBytes = 2 * tileBytes     // of a step, of two tiles
+	sumStep   = 4*tileBytes + 128 // of the sums of a pair and that below; they do not compete for places
+	dotRows   = 14                // of a panel where vectors multiply: two sums for each, and what they need
+)
+
+// tileArgs is what such code is given. It computes pairs of tiles side by side.
+type tileArgs struct {
+	config         [64]byte // of the tiles
+	a, aStep       uintptr  // of A: where it starts; bytes from row to row,
+	aNext, aDown   uintptr  // from step to step of k, and to the tile below
+	rest, restDown uintptr  // A's last step where that is not whole: rows are 64 bytes apart
+	steps, rests   int64    // of k, and whether there is such a last one
+	b, bNext       uintptr  // of B in pairs: where it starts, and bytes to the next two tiles
+	s, sNext       uintptr  // where the sums are, and the next
+	c, cStep       uintptr  // the result: bytes from line to line
+	cNext          uintptr  // and to the next two tiles
+	tiles          int64    // how many pairs of them
+	lines          [2]int64 // of the result, of a tile and the one below; columns if it is transposed
+	mask           uint64   // of a line's elements
+	flags          uint64   // Begin, and what follows the sums
+	alpha, beta    uint64
+	src, dst       uintptr // of pairs.go's
+	srcStep        uintptr
+	dstNext        uintptr
+	count          int64
+}
+
+// flagFinish: the sums become the result.
+const flagFinish = flagBegin << 1
+
+var shapeOfTiles tileArgs
+
+var (
+	tileA      = at(unsafe.Offsetof(shapeOfTiles.a))
+	tileAStep  = at(unsafe.Offsetof(shapeOfTiles.aStep))
+	tileANext  = at(unsafe.Offsetof(shapeOfTiles.aNext))
+	tileADown  = at(unsafe.Offsetof(shapeOfTiles.aDown))
+	tileRest   = at(unsafe.Offsetof(shapeOfTiles.rest))
+	tileRestDn = at(unsafe.Offsetof(shapeOfTiles.restDown))
+	tileSteps  = at(unsafe.Offsetof(shapeOfTiles.steps))
+	tileRests  = at(unsafe.Offsetof(shapeOfTiles.rests))
+	tileB      = at(unsafe.Offsetof(shapeOfTiles.b))
+	tileBNext  = at(unsafe.Offsetof(shapeOfTiles.bNext))
+	tileS      = at(unsafe.Offsetof(shapeOfTiles.s))
+	tileSNext  = at(unsafe.Offsetof(shapeOfTiles.sNext))
+	tileC      = at(unsafe.Offsetof(shapeOfTiles.c))
+	tileCStep  = at(unsafe.Offsetof(shapeOfTiles.cStep))
+	tileCNext  = at(unsafe.Offsetof(shapeOfTiles.cNext))
+	tileTiles  = at(unsafe.Offsetof(shapeOfTiles.tiles))
+	tileLines  = at(unsafe.Offsetof(shapeOfTiles.lines))
+	tileMask   = at(unsafe.Offsetof(shapeOfTiles.mask))
+	tileFlags  = at(unsafe.Offsetof(shapeOfTiles.flags))
+	tileAlpha  = at(unsafe.Offsetof(shapeOfTiles.alpha))
+	tileBeta   = at(unsafe.Offsetof(shapeOfTiles.beta))
+	tileSrc    = at(unsafe.Offsetof(shapeOfTiles.src))
+	tileDst    = at(unsafe.Offsetof(shapeOfTiles.dst))
+	tileSrcSt  = at(unsafe.Offsetof(shapeOfTiles.srcStep))
+	tileDstNx  = at(unsafe.Offsetof(shapeOfTiles.dstNext))
+	tileCount  = at(unsafe.Offsetof(shapeOfTiles.count))
+)
+
+// setConfig says how many rows the tiles of A and of the sums have, one and the one below.
+func (t *tileArgs) setConfig(rows [2]int64) {
+	t.config = [64]byte{0: 1}
+	for i, n := range [8]int64{rows[0], rows[0], rows[1], rows[1], rows[0], rows[1], tileRows, tileRows} {
+		if n > 0 {
+			t.config[16+2*i], t.config[48+i] = 64, byte(n)
+		}
+	}
+}
+
+// Registers of tiles: sums 0 … 3, A's 4 and 5, B's 6 and 7.
+func tileSum(row, col int) x86.Reg { return x86.Reg(2*row + col) }
+
+// tiler is the micro-kernel of tiles, s.rows × s.cols of them, one or two each way; along:
+// the result's columns lie as rows do; mask: it is of f32.
+func tiler(s tile) ([]byte, error) {
+	g := newMaker(machine{true, 64}, s)
+	g.save()
+	g.TileConfig(at(unsafe.Offsetof(shapeOfTiles.config)))
+	const aDown, row, aNext = x86.R10, x86.RBX, x86.RAX
+	g.MovImm(row, 64)
+	again := g.NewLabel()
+	g.Bind(again)
+	zero, begun := g.NewLabel(), g.NewLabel()
+	g.Load(x86.W64, x86.RCX, tileFlags)
+	g.Load(x86.W64, x86.RSI, tileS)
+	g.OpImm(x86.AND, x86.W32, x86.RCX, flagBegin)
+	g.Jcc(x86.E, zero)
+	g.sums(func(r x86.Reg, m x86.Mem) {
+		g.Emit(x86.TileLoad, x86.Inst{VL: 16, D: r, IsMem: true, Mem: m})
+	})
+	g.Jmp(begun)
+	g.Bind(zero)
+	g.sums(func(r x86.Reg, _ x86.Mem) { g.TileZero(r) })
+	g.Bind(begun)
+
+	g.Load(x86.W64, regA, tileA)
+	g.Load(x86.W64, regAStep, tileAStep)
+	g.Load(x86.W64, aNext, tileANext)
+	g.Load(x86.W64, aDown, tileADown)
+	g.Op(x86.ADD, x86.W64, aDown, regA)
+	g.Load(x86.W64, regB, tileB)
+	g.Load(x86.W64, regCount, tileSteps)
+	step := func(aStep x86.Reg) {
+		load := func(r, base, index x86.Reg, disp int32) {
+			g.Emit(x86.TileLoad, x86.Inst{VL: 16, D: r, IsMem: true, Mem: x86.Mem{Base: base, Index: index, Scale: 1, Disp: disp}})
+		}
+		dot := func(i, j int) {
+			g.Emit(x86.TileDotB16, x86.Inst{VL: 16, D: tileSum(i, j), B: 4 + x86.Reg(i), A: 6 + x86.Reg(j)})
+		}
+		load(6, regB, row, 0)
+		load(4, regA, aStep, 0)
+		dot(0, 0)
+		if s.cols > 1 {
+			load(7, regB, row, tileBytes)
+			dot(0, 1)
+		}
+		if s.rows > 1 {
+			load(5, aDown, aStep, 0)
+			dot(1, 0)
+			if s.cols > 1 {
+				dot(1, 1)
+			}
+		}
+		g.OpImm(x86.ADD, x86.W64, regB, stepBytes)
+	}
+	loop, last, done := g.NewLabel(), g.NewLabel(), g.NewLabel()
+	g.Test(x86.W64, regCount, regCount)
+	g.Jcc(x86.E, last)
+	g.Bind(loop)
+	step(regAStep)
+	g.Op(x86.ADD, x86.W64, regA, aNext)
+	g.Op(x86.ADD, x86.W64, aDown, aNext)
+	g.OpImm(x86.SUB, x86.W64, regCount, 1)
+	g.Jcc(x86.NE, loop)
+	g.Bind(last)
+	g.Load(x86.W64, regCount, tileRests)
+	g.Test(x86.W64, regCount, regCount)
+	g.Jcc(x86.E, done)
+	g.Load(x86.W64, regA, tileRest)
+	g.Load(x86.W64, aDown, tileRestDn)
+	g.Op(x86.ADD, x86.W64, aDown, regA)
+	step(row)
+	g.Bind(done)
+	g.Load(x86.W64, x86.RSI, tileS)
+	g.sums(func(r x86.Reg, m x86.Mem) {
+		g.Emit(x86.TileStore, x86.Inst{VL: 16, D: r, IsMem: true, Mem: m})
+	})
+	g.result(again)
+	g.TileRelease()
+	return g.end()
+}
+
+// save saves registers.
+func (g *maker) save() {
+	for _, r := range kept {
+		g.Push(r)
+	}
+}
+
+// sums calls f for the tiles of sums with where each is from RSI on, its rows RBX apart.
+func (g *maker) sums(f func(r x86.Reg, m x86.Mem)) {
+	for i := range g.s.rows {
+		for j := range g.s.cols {
+			f(tileSum(i, j), x86.Mem{Base: x86.RSI, Index: x86.RBX, Scale: 1, Disp: int32(tileSum(i, j)) * tileBytes})
+		}
+	}
+}
+
+// dotter is the micro-kernel of vectors of pairs: s.rows of A, and of one or two tiles.
+func dotter(s tile) ([]byte, error) {
+	g := newMaker(machine{true, 64}, s)
+	g.save()
+	rows := s.rows
+	sum := func(i, v int) x86.Reg { return x86.Reg(s.cols*i + v) }
+	pair := func(v int) x86.Reg { return 28 + x86.Reg(v) }
+	const factor x86.Reg = 30
+	again := g.NewLabel()
+	g.Bind(again)
+	zero, begun := g.NewLabel(), g.NewLabel()
+	g.Load(x86.W64, x86.RCX, tileFlags)
+	g.Load(x86.W64, x86.RSI, tileS)
+	g.OpImm(x86.AND, x86.W32, x86.RCX, flagBegin)
+	g.Jcc(x86.E, zero)
+	each := func(f func(r x86.Reg, m x86.Mem)) {
+		for i := range rows {
+			for v := range s.cols {
+				f(sum(i, v), x86.At(x86.RSI, int32(v*tileBytes+i*64)))
+			}
+		}
+	}
+	each(func(r x86.Reg, m x86.Mem) { g.load(r, m, false) })
+	g.Jmp(begun)
+	g.Bind(zero)
+	each(func(r x86.Reg, _ x86.Mem) { g.op(x86.XorD, r, r, r) })
+	g.Bind(begun)
+
+	g.Load(x86.W64, regB, tileB)
+	g.Load(x86.W64, regCount, tileSteps)
+	g.Load(x86.W64, regA, tileA)
+	g.Load(x86.W64, regAStep, tileAStep)
+	loop, last, done := g.NewLabel(), g.NewLabel(), g.NewLabel()
+	steps := func() {
+		g.steps()
+		for i := 1; i < g.bases(); i++ {
+			g.Lea(bases[i], x86.Mem{Base: x86.R14, Index: x86.R9, Scale: 2})
+			g.Op(x86.ADD, x86.W64, bases[i], bases[i-1])
+		}
+	}
+	round := func() {
+		const unrolled = 4
+		pairs := g.NewLabel()
+		g.MovImm(x86.RAX, tileRows/unrolled)
+		g.Bind(pairs)
+		for u := range unrolled {
+			for v := range s.cols {
+				g.load(pair(v), x86.At(regB, int32(64*u+v*tileBytes)), false)
+			}
+			for i := range rows {
+				m := multiples[i%len(multiples)]
+				g.Emit(x86.BcastD, x86.Inst{VL: 64, D: factor, IsMem: true,
+					Mem: x86.Mem{Base: bases[i/len(multiples)], Index: m.index, Scale: m.scale, Disp: int32(4 * u)}})
+				for v := range s.cols {
+					g.op(x86.DotB16, sum(i, v), factor, pair(v))
+				}
+			}
+		}
+		g.OpImm(x86.ADD, x86.W64, regB, 64*unrolled)
+		for i := range g.bases() {
+			g.OpImm(x86.ADD, x86.W64, bases[i], 4*unrolled)
+		}
+		g.OpImm(x86.SUB, x86.W64, x86.RAX, 1)
+		g.Jcc(x86.NE, pairs)
+		g.OpImm(x86.ADD, x86.W64, regB, tileBytes)
+	}
+	steps()
+	g.Test(x86.W64, regCount, regCount)
+	g.Jcc(x86.E, last)
+	g.Bind(loop)
+	round()
+	g.Load(x86.W64, x86.RAX, tileANext)
+	g.OpImm(x86.SUB, x86.W64, x86.RAX, 64)
+	for i := range g.bases() {
+		g.Op(x86.ADD, x86.W64, bases[i], x86.RAX)
+	}
+	g.OpImm(x86.SUB, x86.W64, regCount, 1)
+	g.Jcc(x86.NE, loop)
+	g.Bind(last)
+	g.Load(x86.W64, x86.RAX, tileRests)
+	g.Test(x86.W64, x86.RAX, x86.RAX)
+	g.Jcc(x86.E, done)
+	g.Load(x86.W64, regA, tileRest)
+	g.MovImm(regAStep, 64)
+	steps()
+	round()
+	g.Bind(done)
+	g.Load(x86.W64, x86.RSI, tileS)
+	each(func(r x86.Reg, m x86.Mem) { g.store(m, r, false) })
+	g.s.rows = 1 // of tiles
+	g.result(again)
+	return g.end()
+}
+
+// result makes the result of sums if they are whole, and goes on to the next two tiles.
+func (g *maker) result(again x86.Label) {
+	next := g.NewLabel()
+	g.Load(x86.W64, x86.RAX, tileFlags)
+	g.Mov(x86.W32, x86.RCX, x86.RAX)
+	g.OpImm(x86.AND, x86.W32, x86.RCX, flagFinish)
+	g.Jcc(x86.E, next)
+	g.deliver()
+	g.Bind(next)
+	for _, x := range [][2]x86.Mem{{tileBNext, tileB}, {tileSNext, tileS}, {tileCNext, tileC}} {
+		g.Load(x86.W64, x86.RAX, x[0])
+		g.OpTo(x86.ADD, x86.W64, x[1], x86.RAX)
+	}
+	g.OpMemImm(x86.SUB, x86.W64, tileTiles, 1)
+	g.Jcc(x86.NE, again)
+}
+
+// deliver makes the result of the sums, line by line.
+func (g *maker) deliver() {
+	high, wide := g.s.rows, g.s.cols
+	place := func(h, w int) int32 { return int32(tileSum(h, w)) * tileBytes }
+	if g.s.along {
+		for i := range high {
+			for j := range wide {
+				g.transposeTile(x86.RSI, int32(tileSum(i, j))*tileBytes)
+			}
+		}
+		high, wide = wide, high
+		place = func(h, w int) int32 { return int32(tileSum(w, h)) * tileBytes }
+	}
+	mask := tileMask
+	g.Emit(x86.KMovQ, x86.Inst{VL: 16, D: 1, IsMem: true, Mem: mask})
+	halves := [2]x86.Reg{2, 3}
+	for w := range wide {
+		mask.Disp = tileMask.Disp + int32(2*w)
+		g.Emit(x86.KMovW, x86.Inst{VL: 16, D: halves[w], IsMem: true, Mem: mask})
+	}
+	const from, to, step, count = x86.R12, x86.R13, x86.R14, x86.RCX
+	// Each line of elements, by what one does of it.
+	lines := func(one func(h int)) {
+		g.Load(x86.W64, to, tileC)
+		g.Load(x86.W64, step, tileCStep)
+		for h := range high {
+			m := tileLines
+			m.Disp += int32(8 * h)
+			loop := g.NewLabel()
+			g.Mov(x86.W64, from, x86.RSI)
+			g.Load(x86.W64, count, m)
+			g.Bind(loop)
+			one(h)
+			g.OpImm(x86.ADD, x86.W64, from, 64)
+			g.Op(x86.ADD, x86.W64, to, step)
+			g.OpImm(x86.SUB, x86.W64, count, 1)
+			g.Jcc(x86.NE, loop)
+		}
+	}
+	if g.s.mask {
+		lines(func(h int) {
+			for w := range wide {
+				g.load(0, x86.At(from, place(h, w)), false)
+				g.Emit(x86.StoreUPS, x86.Inst{VL: 64, D: 0, IsMem: true, Mem: x86.At(to, int32(64*w)), K: halves[w]})
+			}
+		})
+		return
+	}
+	slow, beta, done := g.NewLabel(), g.NewLabel(), g.NewLabel()
+	g.OpImm(x86.AND, x86.W32, x86.RAX, flagScale|flagBeta)
+	g.Jcc(x86.NE, slow)
+	// What the units give has no subnormals, so the instruction that takes these for zero rounds right.
+	lines(func(h int) {
+		g.load(0, x86.At(from, place(h, 0)), false)
+		vl := 32
+		if wide > 1 {
+			vl = 64
+			g.load(1, x86.At(from, place(h, 1)), false)
+			g.op(x86.PSs2B16, 0, 1, 0)
+		} else {
+			g.Emit(x86.PS2B16, x86.Inst{VL: 64, D: 0, B: 0})
+		}
+		g.Emit(x86.StoreW, x86.Inst{VL: vl, D: 0, IsMem: true, Mem: x86.At(to, 0), K: 1})
+	})
+	g.Jmp(done)
+	g.Bind(slow)
+	const alphaReg, betaReg, half, one, nan = 8, 9, 10, 11, 12
+	g.Emit(x86.BcastSS, x86.Inst{VL: 64, D: alphaReg, IsMem: true, Mem: tileAlpha})
+	g.Emit(x86.BcastSS, x86.Inst{VL: 64, D: betaReg, IsMem: true, Mem: tileBeta})
+	for _, c := range [][2]int{{half, 0x7FFF}, {one, 1}, {nan, 0x7FC0}} {
+		g.MovImm(x86.RCX, uint64(c[1]))
+		g.Emit(x86.BcastDGPR, x86.Inst{VL: 64, D: x86.Reg(c[0]), B: x86.RCX})
+	}
+	scaled := func(reads bool) {
+		lines(func(h int) {
+			for w := range wide {
+				at := x86.At(to, int32(32*w))
+				g.Emit(x86.MulPS, x86.Inst{VL: 64, D: 0, A: alphaReg, IsMem: true, Mem: x86.At(from, place(h, w))})
+				if reads {
+					g.Emit(x86.ZxWD, x86.Inst{VL: 64, D: 1, IsMem: true, Mem: at, K: halves[w], Zero: true})
+					g.Emit(x86.SllD, x86.Inst{VL: 64, D: 1, B: 1, Imm: 16})
+					g.op(x86.FMA231PS, 0, betaReg, 1)
+				}
+				g.Emit(x86.SrlD, x86.Inst{VL: 64, D: 2, B: 0, Imm: 16})
+				g.op(x86.AndD, 2, 2, one)
+				g.op(x86.AddD, 2, 2, half)
+				g.op(x86.AddD, 2, 2, 0)
+				g.Emit(x86.SrlD, x86.Inst{VL: 64, D: 2, B: 2, Imm: 16})
+				g.Emit(x86.CmpPS, x86.Inst{VL: 64, D: 4, A: 0, B: 0, Imm: 3}) // unordered
+				g.Emit(x86.MovAPS, x86.Inst{VL: 64, D: 2, B: nan, K: 4})
+				g.Emit(x86.DW, x86.Inst{VL: 64, D: 2, IsMem: true, Mem: at, K: halves[w]})
+			}
+		})
+	}
+	g.OpImm(x86.AND, x86.W32, x86.RAX, flagBeta)
+	g.Jcc(x86.NE, beta)
+	scaled(false)
+	g.Jmp(done)
+	g.Bind(beta)
+	scaled(true)
+	g.Bind(done)
+}
+
+// transposeTile transposes 16 rows of 16 numbers, 64 bytes apart, where they are.
+func (g *maker) transposeTile(base x86.Reg, disp int32) {
+	for i := range x86.Reg(tileRows) {
+		g.load(i, x86.At(base, disp+int32(i)*64), false)
+	}
+	g.transpose16(func(i int, r x86.Reg) { g.store(x86.At(base, disp+int32(i)*64), r, false) })
+}
+
+// transpose16 transposes registers 0 … 15 of 16 numbers of 32 bits, which takes all
+// registers, and tells which has each of the columns.
+func (g *maker) transpose16(each func(i int, r x86.Reg)) {
+	for i := range x86.Reg(8) {
+		g.op(x86.Unpack32L, 16+2*i, 2*i, 2*i+1)
+		g.op(x86.Unpack32H, 17+2*i, 2*i, 2*i+1)
+	}
+	for i := range x86.Reg(4) {
+		for j := range x86.Reg(2) {
+			g.op(x86.Unpack64L, 4*i+2*j, 16+4*i+j, 18+4*i+j)
+			g.op(x86.Unpack64H, 4*i+2*j+1, 16+4*i+j, 18+4*i+j)
+		}
+	}
+	// Now register 4i + c has in quarter q rows 4i … 4i + 3 of column 4q + c.
+	shuffle := func(d, a, b x86.Reg, imm uint8) { g.Emit(x86.Shuf128, x86.Inst{VL: 64, D: d, A: a, B: b, Imm: imm}) }
+	const even, odd = 0x88, 0xDD // quarters of both
+	for c := range x86.Reg(4) {
+		p := 16 + 4*c
+		shuffle(p, c, 4+c, even)
+		shuffle(p+1, c, 4+c, odd)
+		shuffle(p+2, 8+c, 12+c, even)
+		shuffle(p+3, 8+c, 12+c, odd)
+	}
+	for c := range x86.Reg(4) {
+		p := 16 + 4*c
+		for q, x := range []struct {
+			of  x86.Reg
+			imm uint8
+		}{{p, even}, {p + 1, even}, {p, odd}, {p + 1, odd}} {
+			r := 4*c + x86.Reg(q)
+			shuffle(r, x.of, x.of+2, x.imm)
+			each(4*q+int(c), r)
+		}
+	}
+}
