@@ -28,7 +28,18 @@ from hologram._foreign import NO_VMAP
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["LIBRARY", "NAMESPACE", "OPERATIONS", "PLAIN", "Operation", "absent", "pullback", "titled", "unusual", "widened"]
+__all__ = [
+    "LIBRARY",
+    "NAMESPACE",
+    "OPERATIONS",
+    "PLAIN",
+    "Operation",
+    "absent",
+    "pullback",
+    "titled",
+    "unusual",
+    "widened",
+]
 
 NAMESPACE = "hologram"
 LIBRARY = torch.library.Library(NAMESPACE, "DEF")
