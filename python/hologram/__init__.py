@@ -19,7 +19,6 @@ from hologram.errors import DeviceLostError, HologramError, OutOfMemoryError, Pr
 if TYPE_CHECKING:
     from hologram import backend, ops
     from hologram._ffi import abi_version
-    from hologram._future import Future
     from hologram._kernel import *  # noqa: F403
     from hologram._profile import Profile, profile
     from hologram.backend import (
@@ -40,7 +39,6 @@ __all__ = [
     "Buffer",
     "DeviceLostError",
     "Executor",
-    "Future",
     "HologramError",
     "Kernel",
     "OutOfMemoryError",
@@ -122,7 +120,6 @@ _MODULES = {
     "Program": "program",
 }
 _MORE = {
-    "Future": "_future",
     "Profile": "_profile",
     "ProgramBuilder": "builder",
     "profile": "_profile",

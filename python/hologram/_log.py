@@ -13,10 +13,3 @@ def debug(message: str, *arguments: object) -> None:
     logging = sys.modules.get("logging")
     if logging is not None:
         logging.getLogger("hologram").debug(message, *arguments)
-
-
-def info(message: str, *arguments: object) -> None:
-    """Log what was decided for the user."""
-    logging = sys.modules.get("logging")
-    if logging is not None:
-        logging.getLogger("hologram").info(message, *arguments)

@@ -42,14 +42,9 @@ from hologram.program import Program
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hologram._future import Future
-
 __all__ = ["Executor"]
 
 _CUDA = 2  # DLPack's kDLCUDA
-
-_told: list[str] = []
-"""What "auto" is, once that was logged."""
 
 
 class Executor(ExecutorBase):
@@ -95,10 +90,6 @@ class Executor(ExecutorBase):
         if memory_limit:
             native.executor_set_quota(self, memory_limit)
         _log.debug("executor 0x%x on %s (asked for %s)", self.handle, self.backend, backend)
-        if name == "auto" and not _told:
-            _told.append(self.backend)
-            absent = [f"{b['name']}: {b['reason']}" for b in backends() if not b["available"]]
-            _log.info("auto is %s here (%s)", self.backend, "; ".join(absent) or "all others are there, too")
 
     # ---- what it is
 
@@ -425,24 +416,6 @@ class Executor(ExecutorBase):
         """
         self._check()
         self._await(native.executor_synchronize, self)
-
-    def future(self, then: Optional[Callable[[], Any]] = None) -> Future[Any]:
-        """Return the future of all work so far, which nobody waits for meanwhile.
-
-        ``ex.future(buffer.to_numpy)`` is that of a copy on the host; in a coroutine it may be awaited. It takes a
-        thread for as long as the work takes.
-
-        Args:
-            then: What is called on that thread once the work is done; the future's result is what it returns. Without
-                it that is None.
-
-        Raises:
-            HologramError: By ``result()``: what ``synchronize`` would raise, or what ``then`` does.
-        """
-        from hologram._future import begin
-
-        self._check()
-        return begin(self, then if then is not None else lambda: None)
 
     def cancel(self) -> None:
         """Ask all work of the executor to end soon; who waits for a launch learns that it was cancelled."""

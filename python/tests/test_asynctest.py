@@ -18,8 +18,8 @@ import hologram
 ROOT = Path(__file__).resolve().parents[2]
 SUITES = {
     "asynctest": (
-        "buffer buffer_numbers builder dlpack empty_shapes executor future lifetimes masks ops process products "
-        "profile program reductions results signals"
+        "buffer buffer_numbers builder dlpack empty_shapes executor lifetimes masks ops process products profile "
+        "program reductions results signals"
     ).split(),
     "asynctest-visible": ["buffer", "dlpack", "executor", "lifetimes", "visible"],
     "asynctest-enters": [],
