@@ -116,14 +116,6 @@ type Pinner interface {
 	Pinned(addr uintptr, bytes int64) bool
 }
 
-// Settler is a Device whose memory others can use in place, on streams of theirs that
-// nobody here knows.
-type Settler interface {
-	// Settle waits until all is done that anybody in the process has queued on the
-	// device by now. An error says that it did not, as while somebody captures.
-	Settle() error
-}
-
 // Memory is a device's memory at Addr: a host address where Info.HostVisible.
 type Memory struct {
 	Addr  uintptr

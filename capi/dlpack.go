@@ -12,7 +12,6 @@ import (
 // Codes of DLPack's device and element types.
 const (
 	dlCPU      = 1
-	dlCUDA     = 2
 	dlInt      = 0
 	dlUint     = 1
 	dlFloat    = 2
@@ -31,9 +30,7 @@ var dlTypes = [...][2]C.int32_t{
 
 // go_buffer_to_dlpack gives a DLManagedTensor, or if versioned is not 0 a
 // DLManagedTensorVersioned, of a buffer's memory, which it keeps alive until
-// its deleter is called. On an asynchronous device, go_buffer_synchronize before. It
-// is the host's memory, or CUDA's: that comes to be others' only once all that is
-// queued on the device when the deleter is called is done.
+// its deleter is called. On an asynchronous device, go_buffer_synchronize before.
 //
 //export go_buffer_to_dlpack
 func go_buffer_to_dlpack(buffer C.hologram_buffer, versioned C.int32_t, managed_out *unsafe.Pointer) (status C.int32_t) {
@@ -46,17 +43,13 @@ func go_buffer_to_dlpack(buffer C.hologram_buffer, versioned C.int32_t, managed_
 	if err != nil {
 		return fail(err)
 	}
-	info := &b.Executor().Device().Info
-	if !info.HostVisible && info.DLPackType != dlCUDA {
+	if !b.Executor().Device().Info.HostVisible {
 		return fail(core.Errorf(core.Unavailable, "%s: memory of %s is not the host's; copy the buffer instead", what, b.Executor().Device().Name))
 	}
 	v := b.Layout()
 	t := C.hologram_tensor{
 		data: *(*unsafe.Pointer)(unsafe.Pointer(&v.Addr)), device_type: dlCPU, rank: C.int32_t(v.Rank), read_only: flag(b.ReadOnly()),
 		type_code: dlTypes[v.Type][0], type_bits: dlTypes[v.Type][1],
-	}
-	if !info.HostVisible {
-		t.device_type, t.device_id = C.int32_t(info.DLPackType), C.int32_t(info.DLPackID)
 	}
 	l, err := b.Lease()
 	if err != nil {

@@ -427,8 +427,7 @@ HOLOGRAM_API int32_t hologram_lease_free(hologram_lease lease);
 
 /* hologram_buffer_to_dlpack gives a DLManagedTensor, or if versioned is not 0 a DLManagedTensorVersioned, of a
    buffer's memory, which it keeps alive until its deleter is called. On an asynchronous device,
-   hologram_buffer_synchronize before. It is the host's memory, or CUDA's: that comes to be others' only once all
-   that is queued on the device when the deleter is called is done. */
+   hologram_buffer_synchronize before. */
 HOLOGRAM_API int32_t hologram_buffer_to_dlpack(hologram_buffer buffer, int32_t versioned, void **managed_out);
 
 /* hologram_buffer_from_dlpack makes a buffer of the memory that a DLManagedTensor, or if versioned is not 0 a

@@ -17,7 +17,6 @@ typedef struct {
   const dl_exchange *api; /* of what is borrowed, or owned by owned */
   dl_versioned *owned;
   int64_t offset; /* of a tensor of torch's: elements from where its storage begins */
-  uint64_t stream; /* of an array with __cuda_array_interface__: where its memory is ready */
   py_object *version; /* the tensor of torch's that is written, counted */
   bool exported, torch, held;
   bool written;

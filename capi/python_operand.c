@@ -8,10 +8,7 @@
 
 /* ---- kinds of objects ---- */
 
-typedef enum { UNKNOWN, EXPORTER, EXCHANGER, TORCH, OTHER, NUMPY, SCALAR, CUDA } kind;
-
-/* How an array with __cuda_array_interface__ is taken: as what has an exchange API, which asks Python. */
-static const dl_exchange cuda_arrays;
+typedef enum { UNKNOWN, EXPORTER, EXCHANGER, TORCH, OTHER, NUMPY, SCALAR } kind;
 
 /* What is known of a type. It is kept alive, so that its address stays its own. */
 static struct known {
@@ -62,10 +59,6 @@ static outcome probe(py_object *type, struct known *found) {
       return verified;
     }
     if (!usable) found->kind = OTHER;
-  }
-  if (found->kind == CUDA) {
-    found->kind = EXCHANGER;
-    found->api = &cuda_arrays;
   }
   py.Py_DecRef(answer);
   /* The probe may have run anything, and so come here again. What C takes is to find a place whatever came before. */
@@ -219,75 +212,6 @@ static outcome take_owned(request *r, int i, taken *t) {
   if (t->view) return DONE;
   return describe(r, &r->operands[i], &t->owned->dl, t->offset, t->owned->flags);
 }
-
-/* ---- arrays with __cuda_array_interface__ ---- */
-
-/* Asks Python about one. The sizes stay until the next is asked. */
-static int cuda_ask(void *object, dl_tensor *out, int64_t *stream) {
-  static int64_t shape[HOLOGRAM_MAX_RANK], strides[HOLOGRAM_MAX_RANK];
-  int64_t numbers[6]; /* address, DLPack's code of the type, bits, device's type and number, stream */
-  py_object *arguments = py.PyTuple_New(1), *answer, *sizes, *steps;
-  bool fine = true;
-  if (!arguments) return -1;
-  py.Py_IncRef(object);
-  py.PyTuple_SetItem(arguments, 0, object);
-  if (!(answer = hologram_hook(HOOK_cuda_array, arguments))) return -1;
-  for (int i = 0; i < 6; i++) fine = fine && hologram_exact(py.PyTuple_GetItem(answer, i), &numbers[i]);
-  sizes = py.PyTuple_GetItem(answer, 6);
-  steps = py.PyTuple_GetItem(answer, 7);
-  out->ndim = (int32_t)py.PyTuple_Size(sizes);
-  for (int i = 0; fine && i < out->ndim; i++) {
-    fine = hologram_exact(py.PyTuple_GetItem(sizes, i), &shape[i]) && hologram_exact(py.PyTuple_GetItem(steps, i), &strides[i]);
-  }
-  py.Py_DecRef(answer);
-  if (!fine) return -1;
-  out->data = (void *)(uintptr_t)numbers[0];
-  out->dtype = (dl_dtype){.code = (uint8_t)numbers[1], .bits = (uint8_t)numbers[2], .lanes = 1};
-  out->device.type = (int32_t)numbers[3];
-  out->device.id = (int32_t)numbers[4];
-  *stream = numbers[5];
-  out->shape = shape;
-  out->strides = strides;
-  out->byte_offset = 0;
-  return 0;
-}
-
-static int64_t cuda_asked; /* the stream of the array asked about last */
-
-static int cuda_borrow(void *object, dl_tensor *out) { return cuda_ask(object, out, &cuda_asked); }
-
-typedef struct {
-  dl_versioned tensor;
-  int64_t shape[HOLOGRAM_MAX_RANK], strides[HOLOGRAM_MAX_RANK];
-  py_object *object;
-} cuda_owned;
-
-/* Called with the GIL, as all of a request's end. */
-static void cuda_delete(dl_versioned *tensor) {
-  cuda_owned *o = (cuda_owned *)tensor;
-  py.Py_DecRef(o->object);
-  free(o);
-}
-
-static int cuda_own(void *object, dl_versioned **out) {
-  cuda_owned *o = calloc(1, sizeof *o);
-  int64_t stream;
-  if (!o || cuda_ask(object, &o->tensor.dl, &stream)) {
-    free(o);
-    return -1;
-  }
-  memcpy(o->shape, o->tensor.dl.shape, sizeof o->shape);
-  memcpy(o->strides, o->tensor.dl.strides, sizeof o->strides);
-  o->tensor.dl.shape = o->shape;
-  o->tensor.dl.strides = o->strides;
-  o->tensor.version.major = DL_MAJOR;
-  o->tensor.deleter = cuda_delete;
-  py.Py_IncRef(o->object = object);
-  *out = &o->tensor;
-  return 0;
-}
-
-static const dl_exchange cuda_arrays = {.head = {.version = {.major = DL_MAJOR}}, .own = cuda_own, .borrow = cuda_borrow};
 
 /* ---- requests ---- */
 
@@ -456,13 +380,9 @@ static outcome find_stream(request *r) {
     uint64_t number;
     if (!t->api && !r->operands[i].buffer && r->operands[i].rank >= 0) r->ordered = 0;
     if (!t->api || t->api == asked) continue;
-    if (t->api == &cuda_arrays) { /* each says by itself */
-      number = t->stream;
-    } else {
-      asked = t->api;
-      if (!t->api->stream || t->api->stream(r->device_type, r->device_id, &stream)) return operand_refused();
-      number = stream ? (uint64_t)(uintptr_t)stream : 1;
-    }
+    asked = t->api;
+    if (!t->api->stream || t->api->stream(r->device_type, r->device_id, &stream)) return operand_refused();
+    number = stream ? (uint64_t)(uintptr_t)stream : 1;
     if (r->args.stream && r->args.stream != number) return SURPRISE; /* two owners, two streams */
     r->args.stream = number;
   }
@@ -484,7 +404,6 @@ outcome request_borrow(request *r) {
       continue;
     }
     found = t->torch ? torch->borrow(t, &tensor) : t->api->borrow(t->object, &tensor) ? operand_refused() : DONE;
-    if (t->api == &cuda_arrays) t->stream = (uint64_t)cuda_asked;
     if (found == DONE) found = describe(r, &r->operands[i], &tensor, t->offset, 0);
   }
   if (found != DONE || !r->num_borrowed) return found;

@@ -1,9 +1,7 @@
 package core
 
 import (
-	"errors"
 	"sync/atomic"
-	"time"
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/core/call"
@@ -266,41 +264,18 @@ func (b *Buffer) ReadOnly() bool { return b.readOnly }
 func (b *Buffer) Class() int { return int(b.class) }
 
 // Lease keeps a buffer's memory alive for a view that others have of it.
-type Lease struct {
-	mem     *memory.Memory
-	settler backends.Settler // of memory that others use on streams of theirs
-}
+type Lease struct{ mem *memory.Memory }
 
 // Lease counts another user of the buffer's memory.
 func (b *Buffer) Lease() (*Lease, error) {
 	if err := b.pin("export"); err != nil {
 		return nil, err
 	}
-	l := &Lease{mem: b.mem}
-	if d := b.ex.device; !d.Info.HostVisible {
-		l.settler, _ = d.dev.(backends.Settler)
-	}
-	return l, nil
+	return &Lease{b.mem}, nil
 }
 
-// Release ends the lease. It is called once. What others have queued on memory of a
-// device is done before it is anybody's again.
-func (l *Lease) Release() {
-	if l.settler == nil {
-		l.mem.Release()
-		return
-	}
-	go func() {
-		for err := l.settler.Settle(); err != nil && !errors.Is(err, backends.ErrLost); err = l.settler.Settle() {
-			time.Sleep(settlePause)
-		}
-		l.mem.Release()
-	}()
-}
-
-// settlePause is how long memory that others had stays theirs where it cannot be found
-// out whether they are done, before that is tried again.
-const settlePause = 50 * time.Millisecond
+// Release ends the lease. It is called once.
+func (l *Lease) Release() { l.mem.Release() }
 
 // Device returns the device that the buffer's memory is on.
 func (b *Buffer) Device() *Device { return b.ex.device }

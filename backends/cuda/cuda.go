@@ -394,11 +394,6 @@ func (d *device) Pinned(addr uintptr, bytes int64) bool {
 	return err == nil && found.kind == driver.MemoryHost && found.start <= uint64(addr) && end <= found.start+found.size
 }
 
-// Settle is backends.Settler's: the context is everybody's, and so is its end of work.
-func (d *device) Settle() error {
-	return d.classified(d.do(call{"cuCtxSynchronize", func() driver.Result { return d.api.CtxSync() }}))
-}
-
 // Close gives the context back. It is the application's as well, and lives on
 // while somebody else has it.
 func (d *device) Close() error {

@@ -193,7 +193,6 @@ func newFake() *fake {
 		CtxPush:         func(c driver.Context) driver.Result { f.calls["push"]++; f.current = c; return 0 },
 		CtxPop:          func(*driver.Context) driver.Result { f.calls["pop"]++; f.current = 0; return 0 },
 		CtxCurrent:      func(c *driver.Context) driver.Result { f.calls["current"]++; *c = f.current; return 0 },
-		CtxSync:         func() driver.Result { return f.count("settle") },
 		MemAlloc: func(p *driver.Pointer, n uint64) driver.Result {
 			a, r := alloc("alloc", n)
 			*p = driver.Pointer(a)

@@ -6,13 +6,13 @@ import importlib
 import operator
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hologram import _log
 from hologram._arguments import shown
-from hologram._dtypes import NAMES, NUMPY_NAMES, code_of, dtype_of, dtype_of_code
+from hologram._dtypes import NAMES, NUMPY_NAMES, code_of, dtype_of_code
 from hologram._ffi import READ_ONLY, hooks, native
 from hologram.errors import DTypeError, InvalidArgumentError
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 # The enumeration of capi/python_operand.c.
-EXPORTER, EXCHANGER, TORCH, OTHER, NUMPY, SCALAR, CUDA = 1, 2, 3, 4, 5, 6, 7
+EXPORTER, EXCHANGER, TORCH, OTHER, NUMPY, SCALAR = 1, 2, 3, 4, 5, 6
 
 _BOOLEAN = 4  # HOLOGRAM_BOOL
 
@@ -56,69 +56,7 @@ def probe(kind: type) -> tuple[object, ...]:
         way = (tensor.requires_grad, tensor.is_neg, tensor.storage_offset, tensor._cdata)
         return (OTHER if capsule is None else TORCH), capsule, *way
     capsule = vars(kind).get(_EXCHANGE)
-    if capsule is None and has_cuda_interface(kind):
-        return CUDA, None
     return (OTHER if capsule is None else EXCHANGER), capsule
-
-
-def has_cuda_interface(kind: type) -> bool:
-    """Whether a type's arrays say by ``__cuda_array_interface__`` where they are, as CuPy's and Numba's do.
-
-    Torch's tensors do too, and say more by DLPack.
-    """
-    tensor = getattr(sys.modules.get("torch"), "Tensor", None)
-    return hasattr(kind, "__cuda_array_interface__") and not (tensor is not None and issubclass(kind, tensor))
-
-
-class CudaArray(NamedTuple):
-    """What ``__cuda_array_interface__`` says, with strides in elements."""
-
-    address: int
-    dtype: np.dtype[Any]
-    read_only: bool
-    device: tuple[int, int]
-    stream: Optional[int]
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-
-
-def cuda_interface(array: Any) -> CudaArray:
-    """Return what an array says of its memory on a GPU.
-
-    Raises:
-        DTypeError: Its dtype is not supported, it has a mask, or its strides are no multiples of its item size.
-    """
-    name = type(array).__name__
-    told = array.__cuda_array_interface__
-    if told.get("mask") is not None:
-        raise DTypeError(f"{name}: a mask would be ignored; fill in what is masked")
-    dtype = dtype_of("bfloat16") if str(getattr(array, "dtype", "")) == "bfloat16" else np.dtype(told["typestr"])
-    code_of(dtype)
-    address, read_only = told["data"]
-    shape = tuple(map(operator.index, told["shape"]))
-    steps = told.get("strides")
-    if steps is None:
-        strides = tuple(int(np.prod(shape[i + 1 :], dtype=np.int64)) for i in range(len(shape)))
-    elif any(s % dtype.itemsize for s in steps):
-        raise DTypeError(f"{name}: strides {steps} are not multiples of the item size {dtype.itemsize}; make a copy")
-    else:
-        strides = tuple(s // dtype.itemsize for s in steps)
-    device = device_of(array) if hasattr(array, "__dlpack_device__") else (2, 0)
-    return CudaArray(address or 0, dtype, bool(read_only), device, told.get("stream"), shape, strides)
-
-
-def cuda_array(array: Any) -> tuple[object, ...]:
-    """Return for C: address, DLPack's type and bits, its device, the stream, shape and strides.
-
-    Raises:
-        DTypeError: It is read-only, which C leaves to Python, or wrong.
-    """
-    a = cuda_interface(array)
-    if a.read_only:
-        raise DTypeError("read-only")
-    code = 4 if a.dtype.name == "bfloat16" else {"i": 0, "u": 1, "f": 2, "b": 6}[a.dtype.kind]
-    # Without a stream there is nothing to wait for; the legacy default stream's work comes in any case.
-    return a.address, code, 8 * a.dtype.itemsize, *a.device, a.stream or 1, a.shape, a.strides
 
 
 def recording() -> bool:
@@ -401,7 +339,6 @@ _arrays = (np.dtype(bool), *(None if name == "bf16" else dtype_of_code(i + 1) fo
 
 hooks["numpy"] = (np.ndarray, _table(), *_arrays)
 hooks["probe"] = probe
-hooks["cuda_array"] = cuda_array
 hooks["empty_tensor"] = empty_tensor
 hooks["recording"] = recording
 hooks["written"] = written

@@ -44,25 +44,13 @@ def is_number(value: Any) -> bool:
 class Operands:
     """The arrays of one call as buffers; those made for the call are freed after it."""
 
-    __slots__ = (
-        "_changed",
-        "_ended",
-        "_executor",
-        "_foreign",
-        "_given",
-        "_made",
-        "_numbers",
-        "_what",
-        "_written",
-        "buffers",
-    )
+    __slots__ = ("_changed", "_ended", "_executor", "_given", "_made", "_numbers", "_what", "_written", "buffers")
 
     def __init__(self, executor: Executor, what: str) -> None:
         """Begin a call; errors start with what."""
         self._executor = executor
         self._what = what
         self._changed = False  # whether the call may have written
-        self._foreign = False  # whether an array is others' on a GPU
         self._ended = False  # whether who receives a trace's lines ended it
         self._made: list[Buffer] = []
         self._written: list[Any] = []
@@ -89,8 +77,6 @@ class Operands:
                 value = np.asarray(value)
             with naming(f"{self._what}: {name}"):
                 buffer = self._executor.wrap(value)
-            # Its owner's next work, on whichever stream, knows nothing of ours.
-            self._foreign = self._foreign or _foreign.has_cuda_interface(type(value))
             self._made.append(buffer)
             if written:
                 self._written.append(value)
@@ -231,8 +217,6 @@ class Operands:
 
     def __exit__(self, *exc: object) -> None:
         """Free the buffers that were made for the call; raise the versions of tensors that it wrote."""
-        if self._foreign and self._changed:
-            self._executor.synchronize()
         for buffer in self._made:
             buffer.free()
         if self._changed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import TYPE_CHECKING, Any, NoReturn, Optional, Union
 
 import numpy as np
@@ -22,11 +21,6 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, np.dtype[Any]]
 
 __all__ = ["Buffer"]
-
-_CUDA = 2  # DLPack's kDLCUDA
-
-_lent: weakref.WeakKeyDictionary[Buffer, _Lease] = weakref.WeakKeyDictionary()
-"""Of buffers whose memory others were told the address of: what keeps that from being used again too soon."""
 
 _View = memoryview  # the class below has a method of that name
 
@@ -52,8 +46,7 @@ class Buffer(BufferBase, UnlikeArrays):
 
     Executors make buffers: ``allocate``, ``allocate_boundary`` and ``wrap``. ``numpy.asarray(buffer)`` shares the
     memory, and keeps it alive even after ``free()``; so do ``memoryview(buffer)`` and DLPack consumers such as
-    ``torch.from_dlpack(buffer)``. They need memory that the host sees, which ``host_visible`` tells; of a GPU of
-    NVIDIA's, ``torch.from_dlpack(buffer)`` and ``cupy.asarray(buffer)`` share it.
+    ``torch.from_dlpack(buffer)``. They need memory that the host sees, which ``host_visible`` tells.
 
     A buffer of one element converts to a number, once the work that was queued before is done: by ``float``, ``int``,
     ``bool`` and ``item``, and with integers and no dimensions by ``operator.index``. ``len`` is the number of elements
@@ -418,35 +411,8 @@ class Buffer(BufferBase, UnlikeArrays):
             raise BufferError("the buffer protocol has no bfloat16; use buffer.memoryview() for its 16-bit patterns")
         return self.memoryview()
 
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        """The memory of a GPU of NVIDIA's for others to use in place, version 3, after the work that was queued before.
-
-        What they do to it is nothing that this executor waits for: they synchronise before its next work. The memory
-        stays theirs as long as the buffer is, and then until the device has done all that is queued on it.
-        """
-        executor = self._executor
-        typestr = self.dtype.str if self.dtype.name != "bfloat16" else "<V2"
-        if executor.host_visible or executor._device_type != _CUDA:
-            raise AttributeError(f"{type(self).__name__} on {executor.backend} has no __cuda_array_interface__")
-        self._check()
-        self._synchronize()
-        if self not in _lent:
-            _lent[self] = _Lease(native.buffer_lease(self), {})
-        info = self._describe()
-        return {
-            "version": 3,
-            "shape": self.shape,
-            "typestr": typestr,
-            "data": ((info.data or 0) if self.size else 0, bool(info.read_only)),
-            "strides": None if self.contiguous else self.strides,
-            "stream": None,
-        }
-
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return DLPack's (device type, device number)."""
-        if not self.host_visible and self._executor._device_type == _CUDA:
-            return (_CUDA, self._executor._device_id)
         if not self.host_visible:
             raise BackendError(f"{self!r}: its memory can't be shared; use to_numpy() for a copy")
         return (1, 0)
@@ -462,8 +428,7 @@ class Buffer(BufferBase, UnlikeArrays):
         """Return a DLPack capsule of the memory in place.
 
         Args:
-            stream: The consumer's stream; CPU memory knows none. On a GPU all that was queued before is waited for,
-                whichever it is, but with -1 nothing; what the consumer does is nothing that this executor waits for.
+            stream: The consumer's stream; CPU memory knows none.
             max_version: The newest version that the consumer reads. From 1.0 on read-only memory is marked so.
             dl_device: The device that the consumer wants: this buffer's.
             copy: True for a copy, False to demand none, None for none.
@@ -471,16 +436,10 @@ class Buffer(BufferBase, UnlikeArrays):
         Raises:
             BufferError: The memory is read-only and the consumer can't be told so, or the device is another.
         """
-        device = self.__dlpack_device__()
-        if stream is not None and device[0] != _CUDA:
+        if stream is not None:
             raise BufferError(f"__dlpack__: stream is {stream!r}; memory of the CPU has no streams, expected None")
-        if stream is not None and (not isinstance(stream, int) or stream < -1 or stream == 0):
-            raise BufferError(
-                f"__dlpack__: stream is {shown(stream)}; expected None, -1 for none, 1 or 2 for the default streams of "
-                "the process or the thread, or a stream's address"
-            )
-        if dl_device is not None and tuple(dl_device) != device:
-            raise BufferError(f"__dlpack__: dl_device is {dl_device}; the memory is on {device}")
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError(f"__dlpack__: dl_device is {dl_device}; the memory is on {self.__dlpack_device__()}")
         versioned = max_version is not None and max_version[0] >= 1
         if copy:
             fresh = self._executor.allocate(self.size, self.dtype) if self.size else self
@@ -492,8 +451,7 @@ class Buffer(BufferBase, UnlikeArrays):
         self._check()
         if self.read_only and not versioned:
             raise BufferError("__dlpack__: the memory is read-only, which DLPack before version 1.0 can't say; copy it")
-        if stream != -1:
-            self._synchronize()
+        self._synchronize()
         made: object = native.to_capsule(self, versioned, False)
         return made
 

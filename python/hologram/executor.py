@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections.abc
 import math
-import sys
 from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional, Union
 
 import numpy as np
@@ -43,8 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 __all__ = ["Executor"]
-
-_CUDA = 2  # DLPack's kDLCUDA
 
 
 class Executor(ExecutorBase):
@@ -205,8 +202,6 @@ class Executor(ExecutorBase):
         if not isinstance(array, np.ndarray):
             if isinstance(array, Buffer):
                 return array.view(array.shape, strides=tuple(s // array.itemsize for s in array.strides))
-            if self._device_type == _CUDA and _foreign.has_cuda_interface(type(array)):
-                return self._wrap_cuda(array)
             if hasattr(array, "__dlpack__") and not isinstance(array, type):
                 return self._wrap_dlpack(_foreign.plain_tensor(array), array)
             try:
@@ -266,30 +261,6 @@ class Executor(ExecutorBase):
             raise
         tensor = given if _foreign.is_tensor(given) else None
         return self._buffer(handle, dtype, tuple(info.shape[: info.rank]), tensor)
-
-    def _wrap_cuda(self, array: Any) -> Buffer:
-        told = _foreign.cuda_interface(array)
-        if told.device != (self._device_type, self._device_id):
-            raise self._not_here(f"{type(array).__name__} on DLPack device {told.device}")
-        cupy = sys.modules.get("cupy")
-        if told.stream is not None and cupy is not None and isinstance(array, cupy.ndarray):
-            cupy.cuda.get_current_stream().synchronize()
-        elif told.stream is not None:
-            raise BackendError(
-                f"{type(array).__name__}: nobody here can wait for stream {told.stream} alone: give the array itself "
-                "to an operation or launch, with out= for its result, or wrap cupy.asarray(array)"
-            )
-        handle = native.buffer_wrap(
-            self,
-            told.address,
-            code_of(told.dtype),
-            len(told.shape),
-            told.shape,
-            told.strides,
-            READ_ONLY if told.read_only else 0,
-            array,
-        )
-        return self._buffer(handle, told.dtype, told.shape)
 
     def _not_here(self, what: str) -> BackendError:
         return BackendError(

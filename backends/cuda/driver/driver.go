@@ -47,7 +47,6 @@ type API struct {
 	CtxPush        func(c Context) Result            `sym:"cuCtxPushCurrent_v2"`
 	CtxPop         func(c *Context) Result           `sym:"cuCtxPopCurrent_v2"`
 	CtxCurrent     func(c *Context) Result           `sym:"cuCtxGetCurrent"`
-	CtxSync        func() Result                     `sym:"cuCtxSynchronize"`
 
 	MemAlloc     func(p *Pointer, bytes uint64) Result                      `sym:"cuMemAlloc_v2"`
 	MemFree      func(p Pointer) Result                                     `sym:"cuMemFree_v2"`
