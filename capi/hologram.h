@@ -39,8 +39,7 @@ enum {
   HOLOGRAM_UNAVAILABLE = 10,  /* a backend is not there, or cannot do what was asked */
   HOLOGRAM_FORKED = 11,       /* this process is a fork's child: only an exec'd one can use the library */
   HOLOGRAM_INTERNAL = 12,     /* a defect of Hologram */
-  HOLOGRAM_BUSY = 13,         /* with HOLOGRAM_TRY: the call would have to wait; nothing has happened; call without it */
-  HOLOGRAM_LOST = 14          /* the device is of no more use to this process: only a new one can use it again */
+  HOLOGRAM_BUSY = 13          /* with HOLOGRAM_TRY: the call would have to wait; nothing has happened; call without it */
 };
 
 /* Element types. */

@@ -356,16 +356,6 @@ func TestALostDevice(t *testing.T) {
 		err = wait(ex.Synchronize())
 	}
 	require.ErrorIs(t, err, backends.ErrLost)
-	wants(t, err, Lost, "the device is lost; only a new process can use it again")
-	_, err = c.Fill(Float(1))
-	wants(t, err, Lost, "fill")
-	_, err = ex.Allocate(1<<20, isa.F32, true)
-	wants(t, err, Lost, "allocate")
-	other, err := ex.device.NewExecutor()
-	if err == nil {
-		_, err = other.Allocate(1<<20, isa.F32, true)
-	}
-	wants(t, err, Lost, "")
 	within(t, "close", func() { _ = ex.Close() })
 }
 

@@ -85,7 +85,6 @@ const (
 	Forked      = status.Forked
 	Internal    = status.Internal
 	Busy        = status.Busy
-	Lost        = status.Lost
 )
 
 // Type codes and limits of the ISA that the C ABI names.

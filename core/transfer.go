@@ -116,7 +116,7 @@ func (c *transfer) straight(t *queue.Target) (ticket backends.Ticket, err error)
 	if err != nil {
 		return 0, c.named(err)
 	}
-	t.Track.Passed(before)                   // which nobody else waits for
+	t.Track.Passed(before) // which nobody else waits for
 	last, at := backends.Ticket(0), int64(0) // last is of the piece before ticket's
 	for at < c.bytes && !c.gone.Load() {
 		n := min(copyPiece, c.bytes-at)

@@ -28,8 +28,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent  # in the tree
 PACKAGES = {"cuda": "backends/cuda", "driver": "backends/cuda/driver"}
 PYTHON = (
-    "arguments batches buffer buffer_numbers builder dlpack empty_shapes exchange executor kernel lost ops process "
-    "products profile program reductions results safety signals tensor_calls_by_c threads torch_operands"
+    "arguments batches buffer buffer_numbers builder dlpack empty_shapes exchange executor kernel ops process products "
+    "profile program reductions results safety signals tensor_calls_by_c threads torch_operands"
 ).split()
 _HALVES = ("float16", "bfloat16")
 _INTEGERS = "(torch.int or torch.uint or torch.bool)"

@@ -29,7 +29,6 @@ const (
 	Forked      Code = 11 // the process is a child of the one that loaded the library
 	Internal    Code = 12 // a defect of Hologram
 	Busy        Code = 13 // the call would have to wait, and was asked not to; nothing has happened
-	Lost        Code = 14 // the device is of no more use to this process
 )
 
 // Error is what every function of core returns for what went wrong.
@@ -87,8 +86,6 @@ func FromBackend(what string, err error) error {
 	switch {
 	case errors.As(err, &own):
 		return own
-	case errors.Is(err, backends.ErrLost):
-		return Errorf(Lost, "%s: %w", what, err)
 	case errors.Is(err, backends.ErrOutOfMemory):
 		return Errorf(OutOfMemory, "%s: %w", what, err)
 	case errors.Is(err, backends.ErrCancelled):

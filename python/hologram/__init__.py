@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from hologram import errors
 from hologram._version import __version__
-from hologram.errors import DeviceLostError, HologramError, OutOfMemoryError, ProgramFault
+from hologram.errors import HologramError, ProgramFault
 
 if TYPE_CHECKING:
     from hologram import backend, ops
@@ -37,11 +37,9 @@ if TYPE_CHECKING:
 __all__ = [
     "BackendType",
     "Buffer",
-    "DeviceLostError",
     "Executor",
     "HologramError",
     "Kernel",
-    "OutOfMemoryError",
     "Profile",
     "Program",
     "ProgramBuilder",

@@ -8,7 +8,6 @@ __all__ = [
     "BackendError",
     "BufferFreedError",
     "DTypeError",
-    "DeviceLostError",
     "ExecutorFreedError",
     "ForkError",
     "FreedError",
@@ -95,13 +94,6 @@ class BackendError(HologramError, RuntimeError):
     """A backend is not there, or cannot do what was asked."""
 
 
-class DeviceLostError(HologramError, RuntimeError):
-    """A device is of no more use to this process, as after a kernel, whoever's, accessed memory that is not there.
-
-    What its buffers hold is gone. A new process can use it again.
-    """
-
-
 class InvalidBackendError(HologramError, ValueError, RuntimeError):
     """No backend has the name that was given."""
 
@@ -127,7 +119,6 @@ _KINDS: dict[int, type[HologramError]] = {
     10: BackendError,
     11: ForkError,
     12: InternalError,
-    14: DeviceLostError,
 }
 """The exception of each status of the C ABI; 8, a fault, has attributes."""
 

@@ -191,7 +191,6 @@ def test_each_status_has_its_exception() -> None:
         "UNAVAILABLE": (errors.BackendError, RuntimeError),
         "FORKED": (errors.ForkError, RuntimeError),
         "INTERNAL": (errors.InternalError, RuntimeError),
-        "LOST": (errors.DeviceLostError, RuntimeError),
     }
     for name, (kind, plain) in expected.items():
         made = errors.of_status(constants[name], "said", 0, 0, 0, 0)
