@@ -108,14 +108,6 @@ type Importer interface {
 	Forget(addr uintptr, bytes int64)
 }
 
-// Pinner is a Device that can tell which of the host's memory it copies to and from as
-// it does with AllocHost's, since somebody has pinned it.
-type Pinner interface {
-	// Pinned reports whether it does so with these bytes. What it says holds as long as
-	// their owner leaves them pinned.
-	Pinned(addr uintptr, bytes int64) bool
-}
-
 // Memory is a device's memory at Addr: a host address where Info.HostVisible.
 type Memory struct {
 	Addr  uintptr

@@ -287,9 +287,8 @@ func (b *Buffer) Read(dst uintptr, offset, bytes int64) (*Event, error) {
 	if err := b.window("read", offset, bytes); err != nil {
 		return nil, err
 	}
-	direct := b.ex.device.pinned(dst, bytes)
-	return b.ex.stream.Submit(&transfer{ex: b.ex, mem: b.mem, at: b.addr + uintptr(offset), host: dst, bytes: bytes, toHost: true, direct: direct},
-		queue.How{Outcome: true, Long: bytes > copyPiece || direct})
+	return b.ex.stream.Submit(&transfer{ex: b.ex, mem: b.mem, at: b.addr + uintptr(offset), host: dst, bytes: bytes, toHost: true},
+		queue.How{Outcome: true, Long: bytes > copyPiece})
 }
 
 // Write copies bytes from the host to a contiguous buffer, from byte offset on.
@@ -301,9 +300,8 @@ func (b *Buffer) Write(src uintptr, offset, bytes int64) (*Event, error) {
 	if err := b.window("write", offset, bytes); err != nil {
 		return nil, err
 	}
-	direct := b.ex.device.pinned(src, bytes)
-	return b.ex.stream.Submit(&transfer{ex: b.ex, mem: b.mem, at: b.addr + uintptr(offset), host: src, bytes: bytes, direct: direct},
-		queue.How{Long: bytes > copyPiece || direct})
+	return b.ex.stream.Submit(&transfer{ex: b.ex, mem: b.mem, at: b.addr + uintptr(offset), host: src, bytes: bytes},
+		queue.How{Long: bytes > copyPiece})
 }
 
 // Synchronize waits for all work that uses the buffer's memory, on whichever stream,

@@ -251,13 +251,6 @@ func (d *Device) Trim() int64 { return d.pool.Trim() }
 // KernelStats returns what the device's cache of compiled kernels holds.
 func (d *Device) KernelStats() KernelStats { return d.kernels.Stats() }
 
-// pinned reports whether the device copies to or from so much of the host's memory,
-// which is somebody's, as to its own.
-func (d *Device) pinned(addr uintptr, bytes int64) bool {
-	p, ok := d.dev.(backends.Pinner)
-	return ok && bytes >= directBytes && p.Pinned(addr, bytes)
-}
-
 // imports reports whether the device has to be told of memory of others.
 func (d *Device) imports() bool {
 	_, ok := d.dev.(backends.Importer)

@@ -2,8 +2,6 @@ package core
 
 import (
 	"errors"
-	"runtime"
-	"time"
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/hostmem"
@@ -16,17 +14,11 @@ import (
 // work, which can be cancelled between two pieces.
 const copyPiece = 64 << 20
 
-// directBytes is how many bytes are worth the question whether memory is pinned, and
-// a wait for all that was queued before.
-const directBytes = 1 << 20
-
 // transfer copies between a buffer and the host. A device that works by itself
 // copies to and from memory of ours that it reaches: the caller's memory is
 // touched only while the caller waits. Cancelled it ends between two pieces; once
 // the last is queued the caller's memory is touched only by Outcome, and so not
-// at all. Memory that somebody has pinned the device reaches itself: it has it while
-// the caller waits, from when all that was queued before is done, so that the caller
-// can give up within a piece or two.
+// at all.
 type transfer struct {
 	caller
 	ex     *Executor
@@ -35,7 +27,6 @@ type transfer struct {
 	host   uintptr        // the caller's memory
 	bytes  int64
 	toHost bool
-	direct bool           // the device reaches the caller's memory
 	quiet  bool           // leave errors of earlier work to others
 	before *Event         // work on another stream that it waits for; may be nil
 	keep   *memory.Memory // what host is in, if it is ours
@@ -54,9 +45,6 @@ func (c *transfer) Run(t *queue.Target) (backends.Ticket, error) {
 		if err := queue.Await(c.before, c.gone.Load); err != nil {
 			return 0, err
 		}
-	}
-	if c.direct && t.Async && !t.Capturing {
-		return c.straight(t)
 	}
 	var ticket backends.Ticket
 	for at := int64(0); ; {
@@ -100,79 +88,6 @@ func (c *transfer) Run(t *queue.Target) (backends.Ticket, error) {
 	return ticket, nil
 }
 
-// straight copies between the device and the caller's own memory, one piece queued
-// behind the other, and returns once the device has let go of it.
-func (c *transfer) straight(t *queue.Target) (ticket backends.Ticket, err error) {
-	before, err := t.Mark()
-	if err != nil {
-		return 0, c.named(err)
-	}
-	for err = backends.ErrPending; errors.Is(err, backends.ErrPending); {
-		if c.gone.Load() {
-			return 0, c.cancelled(0)
-		}
-		err = t.Line.Stream.Wait(before, queue.LookTime)
-	}
-	if err != nil {
-		return 0, c.named(err)
-	}
-	t.Track.Passed(before) // which nobody else waits for
-	last, at := backends.Ticket(0), int64(0) // last is of the piece before ticket's
-	for at < c.bytes && !c.gone.Load() {
-		n := min(copyPiece, c.bytes-at)
-		var next backends.Ticket
-		if next, err = c.queue(t, c.at+uintptr(at), c.host+uintptr(at), n, nil); err != nil {
-			break
-		}
-		c.until(t, last)
-		last, ticket = ticket, next
-		at += n
-	}
-	c.until(t, ticket)
-	if err == nil && at < c.bytes {
-		err = c.cancelled(at)
-	}
-	if err != nil {
-		t.Track.Passed(ticket)
-		return 0, c.named(err)
-	}
-	t.Track.Passed(last)
-	return ticket, nil
-}
-
-// until waits for a ticket, which takes no longer than some pieces do. 0 is none.
-func (c *transfer) until(t *queue.Target, ticket backends.Ticket) {
-	for start := time.Now(); t.Line.Stream.Passed() < ticket; {
-		if time.Since(start) > queue.LookTime {
-			time.Sleep(time.Millisecond)
-		} else {
-			runtime.Gosched()
-		}
-	}
-}
-
-// queue queues a piece, of which staging is the host's side, if that is ours.
-func (c *transfer) queue(t *queue.Target, device, host uintptr, n int64, staging *memory.Memory) (backends.Ticket, error) {
-	t.Order.Lock()
-	defer t.Order.Unlock()
-	if err := c.mem.Before(t.Line, !c.toHost); err != nil {
-		return 0, err
-	}
-	dst, src := host, device
-	if !c.toHost {
-		dst, src = device, host
-	}
-	ticket, err := t.Copy(c.what(), dst, src, n)
-	if err != nil {
-		return 0, err
-	}
-	c.mem.After(t.Line, ticket, !c.toHost)
-	if staging != nil {
-		staging.After(t.Line, ticket, c.toHost)
-	}
-	return ticket, nil
-}
-
 func (c *transfer) cancelled(at int64) error {
 	return Errorf(Cancelled, "copy of %s: cancelled after %s", status.Size(c.bytes), status.Size(at))
 }
@@ -205,11 +120,23 @@ func (c *transfer) piece(t *queue.Target, at, n int64) (backends.Ticket, error) 
 	if !c.toHost {
 		copy(hostmem.Bytes(staging.Addr, n), hostmem.Bytes(host, n))
 	}
-	ticket, err := c.queue(t, device, staging.Addr, n, staging)
+	t.Order.Lock()
+	defer t.Order.Unlock()
+	if err := c.mem.Before(t.Line, !c.toHost); err != nil {
+		staging.Release()
+		return 0, err
+	}
+	dst, src := staging.Addr, device
+	if !c.toHost {
+		dst, src = device, staging.Addr
+	}
+	ticket, err := t.Copy(c.what(), dst, src, n)
 	if err != nil {
 		staging.Release()
 		return 0, err
 	}
+	c.mem.After(t.Line, ticket, !c.toHost)
+	staging.After(t.Line, ticket, c.toHost)
 	if c.toHost {
 		c.last, c.where = staging, at
 	} else {

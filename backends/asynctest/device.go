@@ -117,15 +117,6 @@ func (d *device) stall(asked bool) {
 func (d *device) Free(m backends.Memory) error     { return d.free("Free", ofDevice, m) }
 func (d *device) FreeHost(m backends.Memory) error { return d.free("FreeHost", ofHost, m) }
 
-// Pinned is backends.Pinner's: of what AllocHost gave.
-func (d *device) Pinned(addr uintptr, bytes int64) bool {
-	b := d.backend
-	b.mu.Lock()
-	defer b.unlock()
-	found, err := d.find(addr, bytes)
-	return err == nil && found.owner == ofHost
-}
-
 func (d *device) free(what string, of owner, m backends.Memory) error {
 	b := d.backend
 	b.mu.Lock()

@@ -373,27 +373,6 @@ func (d *device) FreeHost(m backends.Memory) error {
 	return d.do(call{"cuMemFreeHost", func() driver.Result { return d.api.MemFreeHost(hostmem.Pointer(m.Addr)) }})
 }
 
-// Pinned is backends.Pinner's. The driver knows what it has pinned, whoever asked for
-// it, and nothing of other memory.
-func (d *device) Pinned(addr uintptr, bytes int64) bool {
-	found := new(struct {
-		kind        int32
-		start, size uint64
-		which       [3]int32
-		values      [3]unsafe.Pointer
-	})
-	found.which = [3]int32{driver.PointerMemory, driver.PointerRangeStart, driver.PointerRangeSize}
-	found.values = [3]unsafe.Pointer{unsafe.Pointer(&found.kind), unsafe.Pointer(&found.start), unsafe.Pointer(&found.size)}
-	var pinner runtime.Pinner // the driver follows the values
-	defer pinner.Unpin()
-	pinner.Pin(found)
-	err := d.do(call{"cuPointerGetAttributes", func() driver.Result {
-		return d.api.Pointers(3, &found.which[0], &found.values[0], driver.Pointer(addr))
-	}})
-	end := uint64(addr) + uint64(bytes)
-	return err == nil && found.kind == driver.MemoryHost && found.start <= uint64(addr) && end <= found.start+found.size
-}
-
 // Close gives the context back. It is the application's as well, and lives on
 // while somebody else has it.
 func (d *device) Close() error {

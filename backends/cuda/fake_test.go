@@ -207,23 +207,6 @@ func newFake() *fake {
 			return r
 		},
 		MemFreeHost: func(p unsafe.Pointer) driver.Result { return free("host free", uintptr(p)) },
-		Pointers: func(n uint32, which *int32, values *unsafe.Pointer, p driver.Pointer) driver.Result {
-			for i, v := range unsafe.Slice(values, n) {
-				for at, size := range f.memory {
-					if at <= uintptr(p) && uintptr(p) < at+uintptr(size) {
-						switch unsafe.Slice(which, n)[i] {
-						case driver.PointerMemory:
-							*(*int32)(v) = driver.MemoryHost
-						case driver.PointerRangeStart:
-							*(*uint64)(v) = uint64(at)
-						case driver.PointerRangeSize:
-							*(*uint64)(v) = uint64(size)
-						}
-					}
-				}
-			}
-			return f.count("pointers")
-		},
 		Copy: func(dst, src driver.Pointer, n uint64, s driver.Stream) driver.Result {
 			return f.queue("copy", s, func() { copy(bytesAt(dst, n), bytesAt(src, n)); f.time++ })
 		},

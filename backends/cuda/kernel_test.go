@@ -2,7 +2,6 @@ package cuda
 
 import (
 	"testing"
-	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -143,19 +142,4 @@ func TestProductsAreTiles(t *testing.T) {
 			}
 		}
 	}
-}
-
-// What the driver has pinned is copied in place, from its first byte to its last.
-func TestPinnedMemory(t *testing.T) {
-	r := newFakeRig(t, fakeAdd, 0)
-	m, err := r.d.AllocHost(4096)
-	require.NoError(t, err)
-	require.True(t, r.d.Pinned(m.Addr, 4096))
-	require.True(t, r.d.Pinned(m.Addr+4000, 96))
-	require.False(t, r.d.Pinned(m.Addr+1, 4096), "it goes on beyond what is pinned")
-	require.NoError(t, r.d.FreeHost(m))
-	require.False(t, r.d.Pinned(m.Addr, 4096))
-	r.api.Pointers = func(uint32, *int32, *unsafe.Pointer, driver.Pointer) driver.Result { return invalidValue }
-	require.False(t, r.d.Pinned(m.Addr, 1))
-	r.close(t)
 }

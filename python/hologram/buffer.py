@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Optional, Union
 
 import numpy as np
 
-from hologram._arguments import integer, integers, shown
+from hologram._arguments import integer, integers
 from hologram._dtypes import NAMES, code_of, refuse_mask, scalar_bits
 from hologram._ffi import BufferBase, BufferInfo, described, hooks, in_c, native
 from hologram._foreign import written
@@ -230,42 +230,20 @@ class Buffer(BufferBase, UnlikeArrays):
             buffer._write(packed)
             self.copy_from(buffer)
 
-    def to_numpy(self, *, out: Optional[Array] = None) -> Array:
+    def to_numpy(self) -> Array:
         """Return a copy as an array of the buffer's shape, after the work that was queued before.
 
-        Args:
-            out: Where the copy goes: a C-contiguous array of the buffer's shape and dtype. Memory that is pinned for a
-                GPU, as that of ``tensor.pin_memory().numpy()`` is, the GPU writes itself, several times as fast.
-
         Raises:
-            TypeError: ``out`` is no numpy array.
-            ValueError: It is read-only, or of another shape, dtype or layout.
             ProgramFault: An earlier launch on an asynchronous device failed.
         """
         self._check()
-        if out is None:
-            out = np.empty(self.shape, self.dtype)
-        else:
-            self._check_out(out)
         if not self.contiguous:
             with self._executor.allocate(self.size, self.dtype, zero=False) as packed, packed.view(self.shape) as view:
                 view.copy_from(self)
-                return view.to_numpy(out=out)
+                return view.to_numpy()
+        out = np.empty(self.shape, self.dtype)
         self._executor._await(native.buffer_read, self, 0, out.nbytes, out.ctypes.data)
         return out
-
-    def _check_out(self, out: object) -> None:
-        what = "to_numpy: out"
-        if not isinstance(out, np.ndarray):
-            raise DTypeError(f"{what} is {shown(out)}; expected a numpy array")
-        refuse_mask(what, out)
-        if out.shape != self.shape or out.dtype != self.dtype:
-            raise InvalidArgumentError(
-                f"{what} has shape {out.shape} and dtype {out.dtype}; expected {self.shape} and {self.dtype}"
-            )
-        if not out.flags.c_contiguous or not out.flags.writeable:
-            how = "read-only" if not out.flags.writeable else "not C-contiguous"
-            raise InvalidArgumentError(f"{what} is {how}; expected an array as np.empty makes it")
 
     def from_bytes(self, data: Union[bytes, bytearray, _View]) -> None:
         """Copy bytes, as many as the buffer has, into the buffer.

@@ -582,34 +582,3 @@ def test_copies_are_made_in_pieces(ex: hg.Executor) -> None:
     """A copy is queued 64 MiB at a time."""
     a = np.arange((1 << 24) + 3, dtype=np.uint32)
     assert (ex.from_numpy(a).to_numpy() == a).all()
-
-
-@pytest.mark.parametrize("strided", [False, True])
-def test_a_copy_into_an_array_of_the_caller_s(ex: hg.Executor, strided: bool) -> None:
-    x = np.arange(24, dtype=np.int16).reshape(4, 6)
-    b = ex.from_numpy(x)
-    if strided:
-        b, x = b.view((6, 4), strides=(1, 6)), x.T
-    out = np.zeros(x.shape, np.int16)
-    assert b.to_numpy(out=out) is out
-    assert np.array_equal(out, x)
-
-
-def test_arrays_that_a_copy_cannot_go_to(ex: hg.Executor) -> None:
-    b = ex.from_numpy(np.arange(6, dtype=np.float32).reshape(2, 3))
-    locked = np.zeros((2, 3), np.float32)
-    locked.flags.writeable = False
-    for out, word in (
-        (np.zeros(6, np.float32), r"shape \(6,\).*expected \(2, 3\)"),
-        (np.zeros((2, 3)), "dtype float64.*float32"),
-        (np.zeros((3, 2), np.float32).T, "not C-contiguous"),
-        (locked, "read-only"),
-    ):
-        before = out.copy()
-        with pytest.raises(ValueError, match=f"to_numpy: out.*{word}"):
-            b.to_numpy(out=out)
-        assert np.array_equal(out, before)
-    with pytest.raises(TypeError, match="to_numpy: out is 3; expected a numpy array"):
-        b.to_numpy(out=3)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="masked"):
-        b.to_numpy(out=np.ma.zeros((2, 3), np.float32))
