@@ -30,7 +30,7 @@ def products(name: str, dtype: torch.dtype) -> bool:
 
 
 def same(a: list[Tensor], b: list[Tensor], nearly: bool = False) -> bool:
-    """Whether the bits are the same; all NaNs are one. If nearly, within some units in the last place of the largest."""
+    """Whether the bits are the same; all NaNs are one. If nearly, within some units in the largest's last place."""
     if len(a) != len(b):
         return False
     for x, y in zip(a, b):
