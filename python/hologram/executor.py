@@ -23,7 +23,7 @@ from hologram._ffi import (
     native,
     numbers,
 )
-from hologram.backend import backends
+from hologram.backend import backends, say_why_not
 from hologram.buffer import Buffer
 from hologram.errors import (
     DTypeError,
@@ -53,7 +53,8 @@ class Executor(ExecutorBase):
 
     Args:
         backend: "cpu", "interp" (the slow reference interpreter), "cuda", "metal", or "auto" for the first of metal,
-            cuda and cpu that is there. "cuda:1" is the second of several devices.
+            cuda and cpu that is there; why one before was not taken is logged once. "cuda:1" is the second of several
+            devices.
         memory_limit: The bytes that this executor's buffers may take together; no limit without it.
 
     Attributes:
@@ -87,6 +88,8 @@ class Executor(ExecutorBase):
         if memory_limit:
             native.executor_set_quota(self, memory_limit)
         _log.debug("executor 0x%x on %s (asked for %s)", self.handle, self.backend, backend)
+        if name == "auto":
+            say_why_not(self.backend)
 
     # ---- what it is
 

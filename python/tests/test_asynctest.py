@@ -26,7 +26,7 @@ SUITES = {
     "asynctest-enters-visible": ["visible"],
 }
 ONLY = {  # what others have not
-    "asynctest": ["loading", "streams"],
+    "asynctest": ["loading", "lost", "streams"],
     "asynctest-enters": ["entered"],
     "asynctest-enters-visible": ["entered"],
 }
