@@ -41,10 +41,13 @@ func (t *Target) PhaseCell() *uint32 { return (*uint32)(hostmem.Pointer(t.Phase.
 // outcome is a work's, which is over.
 func (t *Target) outcome(w Work, err error) error {
 	err = w.Outcome(err)
-	if err != nil && t.Loss != nil {
-		err = t.Loss.Tell(err)
+	if err == nil || t.Loss == nil {
+		return err
 	}
-	return err
+	if _, waits := w.(Waiting); waits { // it did nothing that a device is lost by
+		return t.Loss.Add(err)
+	}
+	return t.Loss.Tell(err)
 }
 
 // Mark queues what is nothing on a device that works by itself, for its ticket,

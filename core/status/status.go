@@ -78,19 +78,24 @@ func ShortOf(err error) *Short {
 // Loss is what is known of how a device was lost.
 type Loss struct{ first atomic.Pointer[string] }
 
-// Tell adds to an error which says that the device is lost what the first such error said.
+// Tell adds to an error which says that the device is lost what the first such error said,
+// which may be this one.
 func (l *Loss) Tell(err error) error {
 	if err == nil || CodeOf(err) != Lost {
 		return err
 	}
 	text := err.Error()
-	if l.first.CompareAndSwap(nil, &text) {
+	l.first.CompareAndSwap(nil, &text)
+	return l.Add(err)
+}
+
+// Add is Tell of an error that is not the first, whatever came before.
+func (l *Loss) Add(err error) error {
+	first := l.first.Load()
+	if err == nil || first == nil || CodeOf(err) != Lost || strings.Contains(err.Error(), *first) {
 		return err
 	}
-	if first := *l.first.Load(); !strings.Contains(text, first) {
-		return Errorf(Lost, "%w; what failed first, or was the first not known to be done: %s", err, first)
-	}
-	return err
+	return Errorf(Lost, "%w; what failed first, or was the first not known to be done: %s", err, *first)
 }
 
 // CodeOf returns the kind of err: OK for nil, Internal for an error that core

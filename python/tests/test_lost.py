@@ -28,7 +28,11 @@ two.synchronize()
 if {who!r} == "torch":
     import torch
     bad = torch.tensor([10**9], device="cuda")
-    torch.zeros(4, device="cuda")[bad]
+    try:
+        torch.zeros(4, device="cuda")[bad]
+        torch.cuda.synchronize()
+    except RuntimeError as error:
+        print("torch said:", error)
 else:
     kind = Exchange().type
     wild = kind(np.empty(1024, np.float32), device_type=2, data=0x10)
@@ -46,10 +50,11 @@ for use in (one.synchronize, two.synchronize, x.to_numpy, lambda: ops.relu(x).to
     except Exception as error:
         told.append(repr(error))
 print("told:", told)
-assert "lost" in told[:2] and set(told[2:]) == {{"lost"}}, told
+assert {who!r} == "torch" or "lost" in told[:2], told
+assert set(told[2:]) == {{"lost"}}, told
 with hg.Executor("cpu") as host:
     assert ops.reduce_sum(host.from_numpy(np.ones(4, np.float32))) == 4
-print("as it should be")
+print("as it should be", flush=True)
 """
 
 
