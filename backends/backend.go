@@ -114,6 +114,35 @@ type Memory struct {
 	Bytes int64
 }
 
+// Meter is a Device that can tell how much memory it has left.
+type Meter interface {
+	// FreeBytes is what Alloc could still give at most; 0: it is not known.
+	FreeBytes() int64
+}
+
+// Locator is a Device that can tell where memory lies, whoever has it.
+type Locator interface {
+	// Locate tells of the memory at an address. It waits for nothing.
+	Locate(addr uintptr) Place
+}
+
+// Place is where memory lies.
+type Place struct {
+	Kind   PlaceKind
+	Device int32 // DLPack's device_id, of OnDevice
+	Bytes  int64 // from the address to the end of what was allocated; 0: not known
+}
+
+// PlaceKind is a kind of memory.
+type PlaceKind uint8
+
+// The kinds. Copies take Locked memory as they take that of AllocHost.
+const (
+	Elsewhere PlaceKind = iota // nothing that devices of the backend know of: most of the host's
+	Locked                     // the host's, which does not move, so that the device copies to and from it
+	OnDevice
+)
+
 // Kernel is a compiled unit; it belongs to the device that made it. Fault
 // sites are nodes of the IR, or instructions of the source if Info.RunsSource.
 type Kernel interface {
@@ -192,6 +221,19 @@ type Timing interface {
 	Span() (began, ended time.Duration, err error)
 	// Release lets go of it, at whatever time.
 	Release()
+}
+
+// Comparer is a Timing that can be told from those of other streams of the device.
+type Comparer interface {
+	// Since is the time from when the device ended earlier's work to when it ended
+	// this one's; both have passed, and nobody asked for their Span.
+	Since(earlier Timing) (time.Duration, error)
+}
+
+// Numbered is a Stream that others can use too.
+type Numbered interface {
+	// Native is its number, as for WrapStream.
+	Native() uintptr
 }
 
 // Capturer is a Stream that records work instead of doing it.

@@ -93,7 +93,7 @@ def run(ex: hg.Executor, op: dict[str, Any], dtype: str, dims: tuple[int, ...]) 
     fault = None
     try:
         handles = tuple(b.handle for b in buffers)
-        native.call(ex, op["number"], None, handles, scalars, dims or None, None, None, 0, None, None, None)
+        native.call(ex, op["number"], None, handles, scalars, dims or None, None, None, 0, None, None, 0, None)
         ex.synchronize()
     except hg.ProgramFault as error:
         fault = error.kind

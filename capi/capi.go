@@ -45,7 +45,11 @@ func fail(err error) C.int32_t {
 	if errors.As(err, &e) && e.Fault != nil {
 		C.hologram_support_fault(C.int32_t(e.Fault.Kind), C.int32_t(e.Fault.Inst), C.int32_t(e.Fault.Line), C.uint64_t(e.Fault.Lane))
 	}
-	return C.int32_t(core.CodeOf(err))
+	code := core.CodeOf(err)
+	if short := core.ShortOf(err); code == core.OutOfMemory && short != nil {
+		C.hologram_support_shortage(C.int64_t(short.Asked), C.int64_t(short.Free), C.int64_t(short.Cached))
+	}
+	return C.int32_t(code)
 }
 
 // guard turns a panic into a status. It is deferred by every export.

@@ -4,6 +4,7 @@ package main
 import "C"
 
 import (
+	"fmt"
 	"unsafe"
 
 	"github.com/hologram-project/hologram/core"
@@ -35,7 +36,20 @@ var dlTypes = [...][2]C.int32_t{
 //export go_buffer_to_dlpack
 func go_buffer_to_dlpack(buffer C.hologram_buffer, versioned C.int32_t, managed_out *unsafe.Pointer) (status C.int32_t) {
 	defer guard(&status)
-	const what = "buffer_to_dlpack"
+	return lend("buffer_to_dlpack", buffer, versioned, 0, managed_out)
+}
+
+// go_buffer_lend is hologram_buffer_to_dlpack for who uses the memory in the order of a
+// stream, which has to be ready for it (hologram_buffer_ready). Once the deleter is
+// called the memory stays until what was queued on the stream by then is done.
+//
+//export go_buffer_lend
+func go_buffer_lend(buffer C.hologram_buffer, versioned C.int32_t, stream C.uint64_t, managed_out *unsafe.Pointer) (status C.int32_t) {
+	defer guard(&status)
+	return lend("buffer_lend", buffer, versioned, uintptr(stream), managed_out)
+}
+
+func lend(what string, buffer C.hologram_buffer, versioned C.int32_t, stream uintptr, managed_out *unsafe.Pointer) C.int32_t {
 	if managed_out == nil {
 		return null(what, "managed_out")
 	}
@@ -43,15 +57,21 @@ func go_buffer_to_dlpack(buffer C.hologram_buffer, versioned C.int32_t, managed_
 	if err != nil {
 		return fail(err)
 	}
-	if !b.Executor().Device().Info.HostVisible {
-		return fail(core.Errorf(core.Unavailable, "%s: memory of %s is not the host's; copy the buffer instead", what, b.Executor().Device().Name))
+	info := &b.Executor().Device().Info
+	device, id := C.int32_t(dlCPU), C.int32_t(0)
+	switch {
+	case info.HostVisible:
+	case info.DLPackType != 0:
+		device, id = C.int32_t(info.DLPackType), C.int32_t(info.DLPackID)
+	default:
+		return fail(core.Errorf(core.Unavailable, "%s: memory of %s is not shared by DLPack; copy the buffer instead", what, b.Executor().Device().Name))
 	}
 	v := b.Layout()
 	t := C.hologram_tensor{
-		data: *(*unsafe.Pointer)(unsafe.Pointer(&v.Addr)), device_type: dlCPU, rank: C.int32_t(v.Rank), read_only: flag(b.ReadOnly()),
+		data: *(*unsafe.Pointer)(unsafe.Pointer(&v.Addr)), device_type: device, device_id: id, rank: C.int32_t(v.Rank), read_only: flag(b.ReadOnly()),
 		type_code: dlTypes[v.Type][0], type_bits: dlTypes[v.Type][1],
 	}
-	l, err := b.Lease()
+	l, err := b.LeaseOn(stream)
 	if err != nil {
 		return fail(err)
 	}
@@ -103,8 +123,10 @@ func go_buffer_from_dlpack(executor C.hologram_executor, managed unsafe.Pointer,
 	if C.hologram_support_import(managed, C.int(versioned), &t) == 0 {
 		return fail(core.Errorf(core.Invalid, "%s: the tensor has a version of DLPack other than 1", what))
 	}
-	if d := ex.Device(); t.device_type != dlCPU || !d.Info.HostVisible {
-		return fail(core.Errorf(core.Invalid, "%s: the tensor is on DLPack device type %d, and %s takes %s", what, t.device_type, d.Name, accepts(d)))
+	d := ex.Device()
+	own := t.device_type != 0 && int32(t.device_type) == d.Info.DLPackType && int32(t.device_id) == d.Info.DLPackID
+	if !own && !(t.device_type == dlCPU && d.Info.HostVisible) {
+		return fail(core.Errorf(core.Invalid, "%s: the tensor is on DLPack device (%d, %d), and %s takes %s", what, t.device_type, t.device_id, d.Name, accepts(d)))
 	}
 	dtype, err := fromDLPack(what, &t)
 	if err != nil {
@@ -126,6 +148,9 @@ func go_buffer_from_dlpack(executor C.hologram_executor, managed unsafe.Pointer,
 func accepts(d *core.Device) string {
 	if d.Info.HostVisible {
 		return "those of the CPU (1)"
+	}
+	if d.Info.DLPackType != 0 {
+		return fmt.Sprintf("those of its own, (%d, %d)", d.Info.DLPackType, d.Info.DLPackID)
 	}
 	return "none in place: allocate a buffer and copy"
 }

@@ -170,6 +170,11 @@ int32_t hologram_buffer_to_dlpack(hologram_buffer buffer, int32_t versioned, voi
   return go_buffer_to_dlpack(buffer, versioned, managed_out);
 }
 
+int32_t hologram_buffer_lend(hologram_buffer buffer, int32_t versioned, uint64_t stream, void **managed_out) {
+  if (hologram_support_forked()) return HOLOGRAM_FORKED;
+  return go_buffer_lend(buffer, versioned, stream, managed_out);
+}
+
 int32_t hologram_buffer_from_dlpack(hologram_executor executor, void *managed, int32_t versioned,
     hologram_buffer *buffer_out) {
   if (hologram_support_forked()) return HOLOGRAM_FORKED;
@@ -277,4 +282,76 @@ int32_t hologram_profile_trace(hologram_profile profile, char *text_out, size_t 
 int32_t hologram_profile_free(hologram_profile profile) {
   if (hologram_support_forked()) return HOLOGRAM_FORKED;
   return go_profile_free(profile);
+}
+
+int32_t hologram_executor_stream(hologram_executor executor, uint64_t *stream_out) {
+  if (hologram_support_forked()) return HOLOGRAM_FORKED;
+  return go_executor_stream(executor, stream_out);
+}
+
+int32_t hologram_stream_new(hologram_executor executor, uint64_t *stream_out) {
+  if (hologram_support_forked()) return HOLOGRAM_FORKED;
+  return go_stream_new(executor, stream_out);
+}
+
+int32_t hologram_stream_free(hologram_executor executor, uint64_t stream) {
+  if (hologram_support_forked()) return HOLOGRAM_FORKED;
+  return go_stream_free(executor, stream);
+}
+
+int32_t hologram_executor_outcome(hologram_executor executor, hologram_event *event_out) {
+  if (hologram_support_forked()) return HOLOGRAM_FORKED;
+  return go_executor_outcome(executor, event_out);
+}
+
+int32_t hologram_executor_locate(hologram_executor executor, uint64_t address, hologram_place *place_out) {
+  if (hologram_support_forked()) return HOLOGRAM_FORKED;
+  return go_executor_locate(executor, address, place_out);
+}
+
+int32_t hologram_host_allocate(hologram_executor executor, int64_t bytes, hologram_lease *lease_out) {
+  if (hologram_support_forked()) return HOLOGRAM_FORKED;
+  return go_host_allocate(executor, bytes, lease_out);
+}
+
+int32_t hologram_lease_address(hologram_lease lease, uint64_t *address_out) {
+  if (hologram_support_forked()) return HOLOGRAM_FORKED;
+  return go_lease_address(lease, address_out);
+}
+
+int32_t hologram_buffer_ready(hologram_buffer buffer, uint64_t stream, hologram_event *event_out) {
+  if (hologram_support_forked()) return HOLOGRAM_FORKED;
+  return go_buffer_ready(buffer, stream, event_out);
+}
+
+int32_t hologram_buffer_transfer(hologram_buffer buffer, int64_t offset, int64_t bytes, void *host, int32_t flags,
+    uint64_t stream, hologram_deleter deleter, void *context, hologram_event *event_out) {
+  if (hologram_support_forked()) return HOLOGRAM_FORKED;
+  return go_buffer_transfer(buffer, offset, bytes, host, flags, stream, deleter, context, event_out);
+}
+
+int32_t hologram_mark_record(hologram_executor executor, uint64_t stream, hologram_mark *mark_out) {
+  if (hologram_support_forked()) return HOLOGRAM_FORKED;
+  return go_mark_record(executor, stream, mark_out);
+}
+
+int32_t hologram_mark_wait(hologram_mark mark, int32_t milliseconds) {
+  if (hologram_support_forked()) return HOLOGRAM_FORKED;
+  return go_mark_wait(mark, milliseconds);
+}
+
+int32_t hologram_mark_elapsed(hologram_mark mark, hologram_mark earlier, int64_t *nanoseconds_out) {
+  if (hologram_support_forked()) return HOLOGRAM_FORKED;
+  return go_mark_elapsed(mark, earlier, nanoseconds_out);
+}
+
+int32_t hologram_mark_await(hologram_executor executor, hologram_mark mark, uint64_t stream,
+    hologram_event *event_out) {
+  if (hologram_support_forked()) return HOLOGRAM_FORKED;
+  return go_mark_await(executor, mark, stream, event_out);
+}
+
+int32_t hologram_mark_free(hologram_mark mark) {
+  if (hologram_support_forked()) return HOLOGRAM_FORKED;
+  return go_mark_free(mark);
 }

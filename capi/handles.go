@@ -26,12 +26,13 @@ const (
 	kindLease    kind[core.Lease]    = 5
 	kindProfile  kind[core.Profile]  = 6
 	kindTensor   kind[core.Lease]    = 7 // of a DLPack tensor, whose deleter alone frees it
+	kindMark     kind[core.Mark]     = 8
 )
 
 // anyKind is a kind whose objects' type does not matter.
 type anyKind uint8
 
-var kindNames = [...]string{"null", "executor", "buffer", "program", "event", "lease", "profile", "tensor"}
+var kindNames = [...]string{"null", "executor", "buffer", "program", "event", "lease", "profile", "tensor", "mark"}
 
 func (k anyKind) named() bool { return k > 0 && int(k) < len(kindNames) }
 

@@ -39,7 +39,8 @@ enum {
   HOLOGRAM_UNAVAILABLE = 10,  /* a backend is not there, or cannot do what was asked */
   HOLOGRAM_FORKED = 11,       /* this process is a fork's child: only an exec'd one can use the library */
   HOLOGRAM_INTERNAL = 12,     /* a defect of Hologram */
-  HOLOGRAM_BUSY = 13          /* with HOLOGRAM_TRY: the call would have to wait; nothing has happened; call without it */
+  HOLOGRAM_BUSY = 13,         /* with HOLOGRAM_TRY: the call would have to wait; nothing has happened; call without it */
+  HOLOGRAM_LOST = 14          /* the device is of no more use to this process: only a new one can work on it */
 };
 
 /* Element types. */
@@ -84,6 +85,19 @@ enum {
   HOLOGRAM_TRANSPOSED = 64    /* operand: a matrix or stack of them, whose last two dimensions change places */
 };
 
+/* Flags of hologram_buffer_transfer. */
+enum {
+  HOLOGRAM_TO_HOST = 1, /* copy from the buffer to the host */
+  HOLOGRAM_LATER = 2    /* return HOLOGRAM_PENDING at once, with the copy's event, unless it is over */
+};
+
+/* Kinds of places, of hologram_executor_locate. */
+enum {
+  HOLOGRAM_PLACE_ELSEWHERE = 0, /* nothing that the device knows of, as most of the host's memory is */
+  HOLOGRAM_PLACE_LOCKED = 1,    /* the host's memory that does not move, which copies take in place */
+  HOLOGRAM_PLACE_DEVICE = 2     /* a device's */
+};
+
 /* In the number of dims that stands for axes, beside a bit for each. */
 enum { HOLOGRAM_KEEP_DIMS = 1 << 16 };
 
@@ -106,6 +120,7 @@ typedef uint64_t hologram_program;
 typedef uint64_t hologram_event;
 typedef uint64_t hologram_lease;
 typedef uint64_t hologram_profile;
+typedef uint64_t hologram_mark;
 
 /* Called when memory that was wrapped is no longer used; from any thread. */
 typedef void (*hologram_deleter)(void *context);
@@ -132,6 +147,24 @@ typedef struct hologram_fault {
   int32_t line;
   uint64_t lane;
 } hologram_fault;
+
+/* How memory was short, in bytes: what was asked for, what was left to be taken within the device's limit or the
+   executor's, and what the device kept for reuse nevertheless. asked is 0 if the last error was another. */
+typedef struct hologram_shortage {
+  uint32_t size;
+  int64_t asked;
+  int64_t left;
+  int64_t cached;
+} hologram_shortage;
+
+/* Where memory lies: a kind of place, of a device its number as DLPack has it, and the bytes from the address to the end
+   of what was allocated, 0 if that is not known. */
+typedef struct hologram_place {
+  uint32_t size;
+  int32_t kind;
+  int32_t device_id;
+  int64_t bytes;
+} hologram_place;
 
 /* A backend as "hologram info" shows it. reason says why it is not available. */
 typedef struct hologram_backend_info {
@@ -288,6 +321,10 @@ HOLOGRAM_API int32_t hologram_last_error(char *text_out, size_t capacity, size_t
 /* The fault behind the thread's last error, if that was HOLOGRAM_FAULT; else zeros but for size. */
 HOLOGRAM_API int32_t hologram_last_fault(hologram_fault *fault_out);
 
+/* How memory was short, by which the thread's last error came about, if that was HOLOGRAM_OUT_OF_MEMORY and it is known;
+   else zeros but for size. */
+HOLOGRAM_API int32_t hologram_last_shortage(hologram_shortage *shortage_out);
+
 /* Sets the process's function that is asked whether a call is to be interrupted; NULL for none. */
 HOLOGRAM_API int32_t hologram_set_interrupt(hologram_interrupt function);
 
@@ -429,6 +466,11 @@ HOLOGRAM_API int32_t hologram_lease_free(hologram_lease lease);
    hologram_buffer_synchronize before. */
 HOLOGRAM_API int32_t hologram_buffer_to_dlpack(hologram_buffer buffer, int32_t versioned, void **managed_out);
 
+/* hologram_buffer_lend is hologram_buffer_to_dlpack for who uses the memory in the order of a stream, which has to
+   be ready for it (hologram_buffer_ready). Once the deleter is called the memory stays until what was queued on the
+   stream by then is done. */
+HOLOGRAM_API int32_t hologram_buffer_lend(hologram_buffer buffer, int32_t versioned, uint64_t stream, void **managed_out);
+
 /* hologram_buffer_from_dlpack makes a buffer of the memory that a DLManagedTensor, or if versioned is not 0 a
    DLManagedTensorVersioned, leads to, in place. It takes the tensor over, and calls its deleter when nobody uses
    the memory any more, from any thread; if the call fails the tensor stays the caller's. */
@@ -540,6 +582,67 @@ HOLOGRAM_API int32_t hologram_profile_trace(hologram_profile profile, char *text
 
 /* hologram_profile_free ends a profile and frees its events. */
 HOLOGRAM_API int32_t hologram_profile_free(hologram_profile profile);
+
+/* ---- stream ---- */
+
+/* hologram_executor_stream gives the number of the executor's own stream, as its platform numbers streams, by which
+   others can use it too; 0 where it has none. */
+HOLOGRAM_API int32_t hologram_executor_stream(hologram_executor executor, uint64_t *stream_out);
+
+/* hologram_stream_new makes another stream of the executor's, for its calls and for others, and gives its number.
+   Work on it runs beside that on other streams. It ends with hologram_stream_free, or with the executor. */
+HOLOGRAM_API int32_t hologram_stream_new(hologram_executor executor, uint64_t *stream_out);
+
+/* hologram_stream_free ends a stream of hologram_stream_new's once its work is done, for which it does not wait.
+   What went wrong on it is told by the executor's next hologram_executor_synchronize. */
+HOLOGRAM_API int32_t hologram_stream_free(hologram_executor executor, uint64_t stream);
+
+/* hologram_executor_outcome gives the event of all work of the executor so far, and HOLOGRAM_PENDING at once; or,
+   if there is none under way, what hologram_executor_synchronize would. The event's outcome is that one's. */
+HOLOGRAM_API int32_t hologram_executor_outcome(hologram_executor executor, hologram_event *event_out);
+
+/* hologram_executor_locate tells where memory lies, of which an address is given. */
+HOLOGRAM_API int32_t hologram_executor_locate(hologram_executor executor, uint64_t address, hologram_place *place_out);
+
+/* hologram_host_allocate makes memory of the host's that does not move, so that copies of the executor's device
+   take it in place. It is not zeroed, and lasts as long as the lease. */
+HOLOGRAM_API int32_t hologram_host_allocate(hologram_executor executor, int64_t bytes, hologram_lease *lease_out);
+
+/* hologram_lease_address gives the address at which the memory of a lease begins. */
+HOLOGRAM_API int32_t hologram_lease_address(hologram_lease lease, uint64_t *address_out);
+
+/* hologram_buffer_ready has a stream, 0 for the executor's own, wait for all that other streams have queued on a
+   buffer's memory, before it does what is queued there from now on. */
+HOLOGRAM_API int32_t hologram_buffer_ready(hologram_buffer buffer, uint64_t stream, hologram_event *event_out);
+
+/* hologram_buffer_transfer copies bytes between a contiguous buffer, from byte offset on, and the host, on a
+   stream, 0 for the executor's own. Without HOLOGRAM_LATER it is hologram_buffer_write or, with HOLOGRAM_TO_HOST,
+   hologram_buffer_read. With it, it returns HOLOGRAM_PENDING at once if host's memory does not move or little is
+   read, and else when it has read what is to be copied. deleter, which may be NULL, is called once with context,
+   from any thread, when host is used no more, whatever the call returns but what it says of a NULL; without it host
+   stays as it is until the event is done. */
+HOLOGRAM_API int32_t hologram_buffer_transfer(hologram_buffer buffer, int64_t offset, int64_t bytes, void *host, int32_t flags,
+    uint64_t stream, hologram_deleter deleter, void *context, hologram_event *event_out);
+
+/* hologram_mark_record makes a mark behind what was queued so far on a stream, 0 for the executor's own: others
+   wait for it, and ask how long it is behind another. */
+HOLOGRAM_API int32_t hologram_mark_record(hologram_executor executor, uint64_t stream, hologram_mark *mark_out);
+
+/* hologram_mark_wait waits up to milliseconds (0: only looks) until the device has come to a mark: HOLOGRAM_OK, or
+   HOLOGRAM_PENDING if it has not. */
+HOLOGRAM_API int32_t hologram_mark_wait(hologram_mark mark, int32_t milliseconds);
+
+/* hologram_mark_elapsed gives how many nanoseconds the device came to a mark after it had come to another, as it
+   counts them itself. It has come to both. */
+HOLOGRAM_API int32_t hologram_mark_elapsed(hologram_mark mark, hologram_mark earlier, int64_t *nanoseconds_out);
+
+/* hologram_mark_await has a stream, 0 for the executor's own, wait for a mark before it does what is queued there
+   from now on. The mark is of an executor on the same device. */
+HOLOGRAM_API int32_t hologram_mark_await(hologram_executor executor, hologram_mark mark, uint64_t stream,
+    hologram_event *event_out);
+
+/* hologram_mark_free frees a mark. What waits for it goes on waiting. */
+HOLOGRAM_API int32_t hologram_mark_free(hologram_mark mark);
 
 #ifdef __cplusplus
 }

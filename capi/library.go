@@ -121,6 +121,7 @@ func go_clear_all() (status C.int32_t) {
 	freeAll(kindLease, (*core.Lease).Release)
 	freeAll(kindBuffer, (*core.Buffer).Free)
 	freeAll(kindProgram, (*core.Program).Close)
+	freeAll(kindMark, (*core.Mark).Free)
 	freeAll(kindProfile, (*core.Profile).Close)
 	if err := first.Load(); err != nil {
 		return fail(*err)
@@ -145,7 +146,7 @@ func go_object_count(count_out *C.int64_t) (status C.int32_t) {
 	if count_out == nil {
 		return null("object_count", "count_out")
 	}
-	n := len(all(kindExecutor)) + len(all(kindBuffer)) + len(all(kindProgram)) + len(all(kindEvent)) + len(all(kindLease)) + len(all(kindProfile)) + len(all(kindTensor))
+	n := len(all(kindExecutor)) + len(all(kindBuffer)) + len(all(kindProgram)) + len(all(kindEvent)) + len(all(kindLease)) + len(all(kindProfile)) + len(all(kindTensor)) + len(all(kindMark))
 	*count_out = C.int64_t(n)
 	return C.HOLOGRAM_OK
 }

@@ -166,17 +166,18 @@ static bool take_grid(py_object *o, uint32_t *to) {
 
 /* The arguments of a launch: Executor.launch's own keywords by place, all others by name. */
 typedef struct {
-  py_object *program, *bindings, *grid, *block, *n, *shape, *fuel; /* NULL: not given */
-  py_object *const *values;                                        /* of the names */
-  py_object *names;                                                /* a tuple, or NULL */
+  py_object *program, *bindings, *grid, *block, *n, *shape, *fuel, *stream; /* NULL: not given */
+  py_object *const *values; /* of the names */
+  py_object *names;         /* a tuple, or NULL */
   ptrdiff_t num_names;
 } launch_args;
 
-static py_object *own_names[5]; /* interned: grid, block, n, shape, fuel */
+enum { OWN_NAMES = 6 };
+static py_object *own_names[OWN_NAMES]; /* interned: grid, block, n, shape, fuel, stream */
 
 /* Sorts arguments; false if Python is to say what is wrong with them. */
 static bool sort_launch(launch_args *to, py_object *const *args, ptrdiff_t n, py_object *keywords, py_object **values) {
-  py_object **own[] = {&to->grid, &to->block, &to->n, &to->shape, &to->fuel};
+  py_object **own[] = {&to->grid, &to->block, &to->n, &to->shape, &to->fuel, &to->stream};
   ptrdiff_t named = keywords ? py.PyTuple_Size(keywords) : 0;
   if (n < 1 || n > 2 || named > MAX_PARAMS) return false;
   to->program = args[0];
@@ -187,7 +188,7 @@ static bool sort_launch(launch_args *to, py_object *const *args, ptrdiff_t n, py
   for (ptrdiff_t k = 0; k < named; k++) {
     py_object *name = py.PyTuple_GetItem(keywords, k);
     values[k] = args[n + k];
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < OWN_NAMES; i++) {
       if (name == own_names[i]) {
         *own[i] = values[k] == py._Py_NoneStruct ? NULL : values[k];
         values[k] = NULL; /* no slot's or parameter's */
@@ -224,6 +225,7 @@ static outcome prepare_launch(request *r, py_object *executor, const launch_args
   s = (signature *)program->plan;
   if (s->careful) return SURPRISE;
   r->args.op = -1;
+  r->stream = a->stream;
   r->args.program = program->handle;
   for (int i = 0; i < s->num_params && found == DONE; i++) {
     const struct param *p = &s->params[i];
@@ -298,9 +300,9 @@ static py_object *direct(py_object *self, py_object *const *args, ptrdiff_t n) {
 }
 
 int hologram_calls(py_object *into) {
-  static const char *const names[] = {"grid", "block", "n", "shape", "fuel"};
+  static const char *const names[OWN_NAMES] = {"grid", "block", "n", "shape", "fuel", "stream"};
   static py_method methods[] = {{"direct", (void *)direct, PY_FASTCALL, NULL}, {NULL, NULL, 0, NULL}};
-  for (int i = 0; i < 5; i++) {
+  for (int i = 0; i < OWN_NAMES; i++) {
     if (!(own_names[i] = py.PyUnicode_InternFromString(names[i]))) return -1;
   }
   hologram_method("launch", hologram_types.executor, (void *)launch);

@@ -53,6 +53,9 @@ typedef struct {
   int device_type, device_id; /* the executor's, on which tensors must be */
   bool changed; /* the work began, so written operands may have changed */
   int32_t ordered; /* HOLOGRAM_ORDERED, or 0: a flag of the call */
+  py_object *stream; /* that the caller names; NULL: none */
+  bool streamed;     /* it is found: the number is stream_number */
+  uint64_t stream_number;
   uint32_t transposed; /* bit i: operand i's last two dimensions change places */
   uint32_t numbers; /* bit i: operand i is one of Python's, */
   uint64_t cells[MAX_OPERANDS]; /* and room for it */
@@ -80,9 +83,9 @@ outcome request_borrow(request *r);
    operand like, -1: there is none; else hologram_result says what it is, or if row it is that without the first dimension. */
 outcome request_result(request *r, int elements, int first, int like, bool row, py_object **made);
 
-/* Makes room for a result that is a number the next operand: the call's cell or, where the device does not write there, a
-   Buffer; it may run Python then, so tensors are to be borrowed anew. */
-outcome request_cell(request *r, py_object **made);
+/* Makes room for a result that is a number the next operand: the call's cell or, where the device does not write there or
+   the number is to be read later, a Buffer; it may run Python then, so tensors are to be borrowed anew. */
+outcome request_cell(request *r, bool later, py_object **made);
 
 /* A number of Python's for one of numpy's, which has memory; NULL, with an exception or without, for what else there is. */
 py_object *scalar_number(py_object *o);
@@ -212,11 +215,18 @@ enum { GIVEN = 0, COUNT = 1, ONE_ROW = 2 };
 
 /* Puts arguments where their parameters are, NULL for those not given; false with a TypeError. An executor may be left out
    where others begin. Positional receives how many, the executor counted, are by position, and out what is given for the
-   array that is written as "out", as numpy calls it: who calls gets it back; else NULL. */
+   array that is written as "out", as numpy calls it: who calls gets it back; else NULL. stream receives what is given by
+   that name, which no operation has for another parameter, or NULL. */
 bool signature_bind(const signature *s, py_object *const *args, ptrdiff_t n, py_object *keywords, py_object **values,
-                    ptrdiff_t *positional, py_object **out);
+                    ptrdiff_t *positional, py_object **out, py_object **stream);
+
+/* Whether an object is the signature of an operation. */
+bool signature_is(py_object *o);
 
 /* The builtin of an operation, whose self is its signature. */
 py_object *hologram_operation(py_object *self, py_object *const *args, ptrdiff_t n, py_object *keywords);
+
+/* The same, which waits for no number: number is set where the result is a Buffer that a number is to be read of. */
+py_object *hologram_operation_later(py_object *self, py_object *const *args, ptrdiff_t n, py_object *keywords, bool *number);
 
 #endif

@@ -16,20 +16,22 @@ static void unused(py_object *capsule) {
   }
 }
 
-/* to_capsule(buffer, versioned, copied): a capsule of a buffer's memory, which it keeps alive. */
+/* to_capsule(buffer, versioned, copied, stream): a capsule of a buffer's memory, which it keeps alive, and after its end
+   until the work is done that is on the stream then, if that is not 0. */
 static py_object *to_capsule(py_object *self, py_object *const *args, ptrdiff_t n) {
   native c = {.name = "to_capsule"};
   void *managed = NULL;
   py_object *capsule;
+  uint64_t stream;
   int versioned;
   (void)self;
-  if (!native_count(&c, n, 3)) return NULL;
+  if (!native_count(&c, n, 4) || !native_u64(&c, args[3], "stream", &stream)) return NULL;
   if (!hologram_is_buffer(args[0])) {
     py.PyErr_SetString(py.PyExc_TypeError, "to_capsule: expected a Buffer");
     return NULL;
   }
   versioned = args[1] == py._Py_TrueStruct;
-  if (!work_check(hologram_buffer_to_dlpack(((py_array *)args[0])->handle, versioned, &managed))) return NULL;
+  if (!work_check(hologram_buffer_lend(((py_array *)args[0])->handle, versioned, stream, &managed))) return NULL;
   if (((py_array *)args[0])->boolean) {
     if (versioned) {
       ((dl_versioned *)managed)->dl.dtype.code = DL_BOOL;

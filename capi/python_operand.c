@@ -279,6 +279,8 @@ outcome request_begin(request *r, py_object *executor) {
   r->numbers = r->transposed = 0;
   r->changed = false;
   r->ordered = 0;
+  r->stream = NULL;
+  r->streamed = false;
   r->executor = NULL;
   hologram_drain();
   return executor ? request_on(r, executor) : DONE;
@@ -366,6 +368,24 @@ outcome request_take(request *r, py_object *o, use u) {
   }
 }
 
+/* Finds the number of the stream that the caller names, 0 for the executor's own; it may run Python. */
+static outcome find_named(request *r) {
+  py_object *arguments, *found;
+  int64_t number;
+  if (r->streamed) return DONE;
+  if (!r->executor) return SURPRISE; /* Python chooses one by what the operands are */
+  if (!(arguments = py.PyTuple_New(2))) return FAILED;
+  py.Py_IncRef(r->stream);
+  py.Py_IncRef(r->executor);
+  py.PyTuple_SetItem(arguments, 0, r->stream);
+  py.PyTuple_SetItem(arguments, 1, r->executor);
+  if (!(found = hologram_hook(HOOK_stream, arguments))) return operand_refused();
+  r->streamed = hologram_exact(found, &number);
+  r->stream_number = (uint64_t)number;
+  py.Py_DecRef(found);
+  return r->streamed ? DONE : SURPRISE;
+}
+
 /* Puts a call on the stream that the owner of its tensors works on now. DLPack has 1 for the legacy default stream, which
    the owner knows as none. Their memory is in its order, as for the owner's own kernels: what frees it on the host frees
    it behind the work. Memory of the host beside them, which the device sees, is in no stream's order: the call then waits
@@ -386,12 +406,13 @@ static outcome find_stream(request *r) {
     if (r->args.stream && r->args.stream != number) return SURPRISE; /* two owners, two streams */
     r->args.stream = number;
   }
-  return DONE;
+  /* Of another stream than theirs the owners know nothing: Python has them wait for the work before they let go. */
+  return r->stream && asked && r->args.stream != r->stream_number ? SURPRISE : DONE;
 }
 
 outcome request_borrow(request *r) {
   const torch_way *torch = r->num_torch ? torch_asked() : NULL;
-  outcome found = DONE;
+  outcome found = r->stream ? find_named(r) : DONE;
   for (int i = 0; torch && i < r->args.num_operands && found == DONE; i++) {
     if (r->taken[i].torch) found = torch->first(&r->taken[i]);
   }
@@ -406,7 +427,9 @@ outcome request_borrow(request *r) {
     found = t->torch ? torch->borrow(t, &tensor) : t->api->borrow(t->object, &tensor) ? operand_refused() : DONE;
     if (found == DONE) found = describe(r, &r->operands[i], &tensor, t->offset, 0);
   }
-  if (found != DONE || !r->num_borrowed) return found;
+  if (found != DONE) return found;
+  if (r->stream) r->args.stream = r->stream_number;
+  if (!r->num_borrowed) return DONE;
   for (int i = 0; !r->executor; i++) {
     if (r->taken[i].api) return on_default(r, r->operands[i].device_type, r->operands[i].device_id);
   }
@@ -458,6 +481,15 @@ static hologram_direct_outcome run_direct(const request *r) {
   return hologram_direct_run(gate, executor->handle, &r->args);
 }
 
+/* Notes the call where calls are recorded: on a stream of the caller's choice it can't be. */
+static void note(const request *r) {
+  if (r->stream) {
+    sequence_spoil();
+  } else {
+    sequence_note(r);
+  }
+}
+
 bool request_run(request *r) {
   uint64_t handle = ((py_handle *)r->executor)->handle;
   hologram_event event = 0;
@@ -475,7 +507,7 @@ bool request_run(request *r) {
       hologram_gate *gate = hologram_gate_of((py_handle *)r->executor, r->args.stream, true);
       if (direct == DIRECT_NEW && gate) hologram_direct_offer(gate, handle, &r->args);
     }
-    sequence_note(r);
+    note(r);
     return true;
   }
   if (status != HOLOGRAM_BUSY && status != HOLOGRAM_PENDING) return work_check(status);
@@ -494,7 +526,7 @@ bool request_run(request *r) {
   }
   atomic_store(&w.event, event);
   if (!work_end(&w, status)) return false;
-  sequence_note(r);
+  note(r);
   return true;
 }
 

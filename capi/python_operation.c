@@ -97,6 +97,8 @@ typedef struct {
   product product;
   py_object *out;    /* what is given by that name, and so is the result; NULL: nothing */
   py_object *output; /* the array for the result, counted if it is made */
+  py_object *stream; /* what is given by that name; NULL: nothing */
+  bool later;        /* numbers are read later */
 } operation;
 
 static py_object *given(py_object *o) { return o == py._Py_NoneStruct ? NULL : o; }
@@ -191,7 +193,7 @@ static outcome prepare_result(operation *o, request *r) {
   }
   if (first < 0 || !r->executor) return SURPRISE;
   if (take_sizes(o, r, &n) != DONE) return SURPRISE;
-  if (o->product == NUMBER) found = request_cell(r, &o->output);
+  if (o->product == NUMBER) found = request_cell(r, o->later, &o->output);
   if (o->product == MADE) {
     found = request_result(r, s->elements, first, like, s->form == ONE_ROW && n >= 0, &o->output);
     if (found == DONE) found = request_take(r, o->output, FRESH);
@@ -206,6 +208,7 @@ static outcome prepare_result(operation *o, request *r) {
   if (r->operands[r->args.num_operands - 1].flags & HOLOGRAM_BOOL && (!s->bools || r->args.num_scalars)) return SURPRISE;
   if (o->product != FIRST) return DONE;
   if (request_size(r, r->args.num_operands - 1) < 3) return SURPRISE;
+  if (o->later) return r->operands[r->args.num_operands - 1].buffer ? DONE : SURPRISE;
   if (((py_handle *)r->executor)->host_visible) {
     r->args.first = &r->cell;
     return DONE;
@@ -221,6 +224,7 @@ static outcome prepare(operation *o, request *r) {
   int missing = 0, sized = 0, turned = 0;
   int64_t size;
   r->args.op = s->op;
+  r->stream = o->stream;
   for (int i = 1; found == DONE && i < s->num_params; i++) {
     const struct param *of = &s->params[i];
     py_object *given_value = o->values[i], *value = given(given_value);
@@ -275,19 +279,21 @@ static outcome prepare(operation *o, request *r) {
   return found == DONE ? prepare_result(o, r) : found;
 }
 
-/* Leaves a call to Python: the hook gets the name, whether element 0 of the output is returned, whether the output is, and
-   the values, None for those not given. */
+/* Leaves a call to Python: the hook gets the name, whether element 0 of the output is returned, whether the output is,
+   whether numbers are read later, the stream, and the values, None for those not given. */
 static py_object *leave_to_python(const operation *o) {
   const signature *s = o->s;
-  py_object *all = py.PyTuple_New(s->num_params + 3);
+  py_object *all = py.PyTuple_New(s->num_params + 5);
   if (!all) return NULL;
   py.PyTuple_SetItem(all, 0, py.PyUnicode_FromString(s->method.name));
   py.PyTuple_SetItem(all, 1, py.PyBool_FromLong(o->product == FIRST));
   py.PyTuple_SetItem(all, 2, py.PyBool_FromLong(o->out != NULL));
-  for (int i = 0; i < s->num_params; i++) {
-    py_object *value = o->values[i] ? o->values[i] : py._Py_NoneStruct;
+  py.PyTuple_SetItem(all, 3, py.PyBool_FromLong(o->later));
+  for (int i = -1; i < s->num_params; i++) {
+    py_object *value = i < 0 ? o->stream : o->values[i];
+    if (!value) value = py._Py_NoneStruct;
     py.Py_IncRef(value);
-    py.PyTuple_SetItem(all, i + 3, value);
+    py.PyTuple_SetItem(all, i + 5, value);
   }
   return hologram_hook(HOOK_operation, all);
 }
@@ -328,7 +334,8 @@ static void rename_error(const operation *o, const request *r) {
   py.PyErr_Restore(type, value, traceback);
 }
 
-py_object *hologram_operation(py_object *self, py_object *const *args, ptrdiff_t n, py_object *keywords) {
+/* Makes a call; later, where numbers are read later, is set if the result is the Buffer of such a one. */
+static py_object *operate(py_object *self, py_object *const *args, ptrdiff_t n, py_object *keywords, bool *later) {
   operation o;
   py_object *number = NULL;
   ptrdiff_t positional;
@@ -336,7 +343,8 @@ py_object *hologram_operation(py_object *self, py_object *const *args, ptrdiff_t
   outcome found;
   bool fine;
   o.s = (signature *)self;
-  if (!signature_bind(o.s, args, n, keywords, o.values, &positional, &o.out)) return NULL;
+  if (!signature_bind(o.s, args, n, keywords, o.values, &positional, &o.out, &o.stream)) return NULL;
+  o.later = later;
   o.out = o.out ? given(o.out) : NULL;
   look(&o, positional);
   r.args.num_operands = 0;
@@ -348,6 +356,10 @@ py_object *hologram_operation(py_object *self, py_object *const *args, ptrdiff_t
   }
   fine = request_run(&r);
   if (!fine) rename_error(&o, &r);
+  if (fine && later && (o.product == FIRST || o.product == NUMBER)) {
+    *later = true;
+    o.product = o.product == NUMBER ? MADE : GIVEN_BACK;
+  }
   if (fine && (o.product == FIRST || o.product == NUMBER)) fine = (number = first_of(&r, r.args.num_operands - 1)) != NULL;
   fine = request_end(&r, fine);
   if (made(&o) && !(fine && o.product == MADE)) py.Py_DecRef(o.output);
@@ -356,4 +368,13 @@ py_object *hologram_operation(py_object *self, py_object *const *args, ptrdiff_t
   if (o.product == NOTHING && !(o.output = o.out)) return py_none();
   if (o.product == NOTHING || o.product == GIVEN_BACK) py.Py_IncRef(o.output);
   return number ? number : o.output;
+}
+
+py_object *hologram_operation(py_object *self, py_object *const *args, ptrdiff_t n, py_object *keywords) {
+  return operate(self, args, n, keywords, NULL);
+}
+
+py_object *hologram_operation_later(py_object *self, py_object *const *args, ptrdiff_t n, py_object *keywords, bool *number) {
+  *number = false;
+  return operate(self, args, n, keywords, number);
 }

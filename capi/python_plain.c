@@ -83,8 +83,9 @@ static bool read_plain(native *c, plain *p, py_object *const *args) {
   return true;
 }
 
-/* call(executor, number, program, buffers, scalars, dims, grid, block, fuel, residue, lane, receive): an operation, or if
-   number is -1 a launch, or with a receiver of lines a trace of one lane. buffers are a tuple, None for a slot that is
+/* call(executor, number, program, buffers, scalars, dims, grid, block, fuel, residue, lane, stream, receive): an operation,
+   or if number is -1 a launch, or with a receiver of lines a trace of one lane. stream is a number, 0 for the executor's own.
+   buffers are a tuple, None for a slot that is
    not bound; scalars a tuple of pairs; dims, grid and block tuples or None. */
 static py_object *call(py_object *self, py_object *const *args, ptrdiff_t n) {
   native c = {.name = "call"};
@@ -95,11 +96,11 @@ static py_object *call(py_object *self, py_object *const *args, ptrdiff_t n) {
   int32_t status;
   bool fine = false;
   (void)self;
-  if (!native_count(&c, n, 12)) return NULL;
+  if (!native_count(&c, n, 13)) return NULL;
   if (native_u64(&c, args[0], "executor", &executor) && read_plain(&c, &p, args) &&
-      (args[10] == py._Py_NoneStruct || native_u64(&c, args[10], "lane", &lane))) {
-    bool trace = args[11] != py._Py_NoneStruct;
-    to.receive = args[11];
+      (args[10] == py._Py_NoneStruct || native_u64(&c, args[10], "lane", &lane)) && native_u64(&c, args[11], "stream", &p.args.stream)) {
+    bool trace = args[12] != py._Py_NoneStruct;
+    to.receive = args[12];
     c.work.failure = to.failure;
     hologram_drain();
     sequence_spoil();

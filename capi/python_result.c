@@ -84,11 +84,11 @@ static py_object *buffer_of_one(const request *r, int32_t dtype) {
   return made;
 }
 
-outcome request_cell(request *r, py_object **made) {
+outcome request_cell(request *r, bool later, py_object **made) {
   hologram_operand result, *to = &r->operands[r->args.num_operands];
   if (r->args.num_operands == MAX_OPERANDS) return SURPRISE;
   if (hologram_result(&r->args, &result) != HOLOGRAM_OK) return SURPRISE;
-  if (!((py_handle *)r->executor)->host_visible) {
+  if (later || !((py_handle *)r->executor)->host_visible) {
     *made = buffer_of_one(r, result.flags & HOLOGRAM_BOOL ? 0 : result.dtype);
     return *made ? request_take(r, *made, FRESH) : operand_refused();
   }

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static py_object *signature_type, *name_out;
+static py_object *signature_type, *name_out, *name_stream;
+
+bool signature_is(py_object *o) { return o->type == signature_type && ((signature *)o)->op >= 0; }
 
 static void signature_dealloc(py_object *self) {
   signature *s = (signature *)self;
@@ -142,7 +144,7 @@ static void unexpected(const signature *s, const char *keyword) {
 }
 
 bool signature_bind(const signature *s, py_object *const *args, ptrdiff_t n, py_object *keywords, py_object **values,
-                    ptrdiff_t *positional, py_object **out) {
+                    ptrdiff_t *positional, py_object **out, py_object **stream) {
   ptrdiff_t named = keywords ? py.PyTuple_Size(keywords) : 0;
   int first = n && s->params[0].kind == 'x' && !hologram_is_executor(args[0]);
   if (n + first > s->positional) {
@@ -151,12 +153,16 @@ bool signature_bind(const signature *s, py_object *const *args, ptrdiff_t n, py_
     return false;
   }
   *positional = n + first;
-  *out = NULL;
+  *out = *stream = NULL;
   for (int i = 0; i < s->num_params; i++) values[i] = i >= first && i - first < n ? args[i - first] : NULL;
   for (ptrdiff_t k = 0; k < named; k++) {
     py_object *name = py.PyTuple_GetItem(keywords, k);
     int at = index_of(s, name);
     if (at < 0 && (at = output_of(s, name)) >= 0) *out = args[n + k];
+    if (at < 0 && !py.PyUnicode_Compare(name, name_stream)) {
+      *stream = args[n + k] == py._Py_NoneStruct ? NULL : args[n + k];
+      continue;
+    }
     if (at < 0 || values[at]) {
       if (at < 0) {
         unexpected(s, text_of(name));
@@ -188,6 +194,9 @@ static py_method methods[] = {
 int hologram_signatures(py_object *into) {
   static py_slot slots[] = {{PY_SLOT_DEALLOC, (void *)signature_dealloc}, {0, NULL}};
   static py_spec spec = {"hologram._native.Signature", sizeof(signature), 0, PY_TYPE_DEFAULT, slots};
-  if (!(signature_type = py.PyType_FromSpec(&spec)) || !(name_out = py.PyUnicode_InternFromString("out"))) return -1;
+  if (!(signature_type = py.PyType_FromSpec(&spec)) || !(name_out = py.PyUnicode_InternFromString("out")) ||
+      !(name_stream = py.PyUnicode_InternFromString("stream"))) {
+    return -1;
+  }
   return hologram_builtins(into, methods);
 }

@@ -673,6 +673,165 @@ static py_object *py_profile_free(py_object *self, py_object *const *args, ptrdi
   return py_none();
 }
 
+static py_object *py_executor_stream(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "executor_stream"};
+  int32_t status;
+  hologram_executor executor = 0;
+  uint64_t stream_out = 0;
+  (void)self, (void)args;
+  if (!native_count(&c, n, 1) || !native_u64(&c, args[0], "executor", &executor)) return native_refused(&c);
+  hologram_drain();
+  status = hologram_executor_stream(executor, &stream_out);
+  if (!native_end(&c, status, true)) return NULL;
+  return py.PyLong_FromLongLong(stream_out);
+}
+
+static py_object *py_stream_new(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "stream_new"};
+  int32_t status;
+  hologram_executor executor = 0;
+  uint64_t stream_out = 0;
+  (void)self, (void)args;
+  if (!native_count(&c, n, 1) || !native_u64(&c, args[0], "executor", &executor)) return native_refused(&c);
+  hologram_drain();
+  if (!work_begin(&c.work)) return native_refused(&c);
+  status = hologram_stream_new(executor, &stream_out);
+  if (!native_end(&c, status, false)) return NULL;
+  return py.PyLong_FromLongLong(stream_out);
+}
+
+static py_object *py_stream_free(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "stream_free"};
+  int32_t status;
+  hologram_executor executor = 0;
+  uint64_t stream = 0;
+  (void)self, (void)args;
+  if (!native_count(&c, n, 2) || !native_u64(&c, args[0], "executor", &executor) || !native_u64(&c, args[1], "stream", &stream)) return native_refused(&c);
+  hologram_drain();
+  if (!work_begin(&c.work)) return native_refused(&c);
+  status = hologram_stream_free(executor, stream);
+  if (!native_end(&c, status, false)) return NULL;
+  return py_none();
+}
+
+static py_object *py_executor_locate(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "executor_locate"};
+  int32_t status;
+  hologram_executor executor = 0;
+  uint64_t address = 0;
+  void *place_out = NULL;
+  (void)self, (void)args;
+  if (!native_count(&c, n, 3) || !native_u64(&c, args[0], "executor", &executor) || !native_u64(&c, args[1], "address", &address) || !native_memory(&c, args[2], "place_out", true, &place_out)) return native_refused(&c);
+  hologram_drain();
+  if (!work_begin(&c.work)) return native_refused(&c);
+  status = hologram_executor_locate(executor, address, place_out);
+  if (!native_end(&c, status, false)) return NULL;
+  return py_none();
+}
+
+static py_object *py_host_allocate(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "host_allocate"};
+  int32_t status;
+  hologram_executor executor = 0;
+  int64_t bytes = 0;
+  hologram_lease lease_out = 0;
+  (void)self, (void)args;
+  if (!native_count(&c, n, 2) || !native_u64(&c, args[0], "executor", &executor) || !native_i64(&c, args[1], "bytes", &bytes)) return native_refused(&c);
+  hologram_drain();
+  if (!work_begin(&c.work)) return native_refused(&c);
+  status = hologram_host_allocate(executor, bytes, &lease_out);
+  if (!native_end(&c, status, false)) return NULL;
+  return py.PyLong_FromUnsignedLongLong(lease_out);
+}
+
+static py_object *py_lease_address(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "lease_address"};
+  int32_t status;
+  hologram_lease lease = 0;
+  uint64_t address_out = 0;
+  (void)self, (void)args;
+  if (!native_count(&c, n, 1) || !native_u64(&c, args[0], "lease", &lease)) return native_refused(&c);
+  hologram_drain();
+  status = hologram_lease_address(lease, &address_out);
+  if (!native_end(&c, status, true)) return NULL;
+  return py.PyLong_FromLongLong(address_out);
+}
+
+static py_object *py_buffer_ready(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "buffer_ready"};
+  int32_t status;
+  hologram_buffer buffer = 0;
+  uint64_t stream = 0;
+  hologram_event event = 0;
+  (void)self, (void)args;
+  if (!native_count(&c, n, 2) || !native_u64(&c, args[0], "buffer", &buffer) || !native_u64(&c, args[1], "stream", &stream)) return native_refused(&c);
+  hologram_drain();
+  if (!work_begin(&c.work)) return native_refused(&c);
+  status = hologram_buffer_ready(buffer, stream, &event);
+  atomic_store(&c.work.event, event);
+  if (!native_end(&c, status, false)) return NULL;
+  return py_none();
+}
+
+static py_object *py_mark_record(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "mark_record"};
+  int32_t status;
+  hologram_executor executor = 0;
+  uint64_t stream = 0;
+  hologram_mark mark_out = 0;
+  (void)self, (void)args;
+  if (!native_count(&c, n, 2) || !native_u64(&c, args[0], "executor", &executor) || !native_u64(&c, args[1], "stream", &stream)) return native_refused(&c);
+  hologram_drain();
+  if (!work_begin(&c.work)) return native_refused(&c);
+  status = hologram_mark_record(executor, stream, &mark_out);
+  if (!native_end(&c, status, false)) return NULL;
+  return py.PyLong_FromUnsignedLongLong(mark_out);
+}
+
+static py_object *py_mark_elapsed(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "mark_elapsed"};
+  int32_t status;
+  hologram_mark mark = 0;
+  hologram_mark earlier = 0;
+  int64_t nanoseconds_out = 0;
+  (void)self, (void)args;
+  if (!native_count(&c, n, 2) || !native_u64(&c, args[0], "mark", &mark) || !native_u64(&c, args[1], "earlier", &earlier)) return native_refused(&c);
+  hologram_drain();
+  if (!work_begin(&c.work)) return native_refused(&c);
+  status = hologram_mark_elapsed(mark, earlier, &nanoseconds_out);
+  if (!native_end(&c, status, false)) return NULL;
+  return py.PyLong_FromLongLong(nanoseconds_out);
+}
+
+static py_object *py_mark_await(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "mark_await"};
+  int32_t status;
+  hologram_executor executor = 0;
+  hologram_mark mark = 0;
+  uint64_t stream = 0;
+  hologram_event event = 0;
+  (void)self, (void)args;
+  if (!native_count(&c, n, 3) || !native_u64(&c, args[0], "executor", &executor) || !native_u64(&c, args[1], "mark", &mark) || !native_u64(&c, args[2], "stream", &stream)) return native_refused(&c);
+  hologram_drain();
+  if (!work_begin(&c.work)) return native_refused(&c);
+  status = hologram_mark_await(executor, mark, stream, &event);
+  atomic_store(&c.work.event, event);
+  if (!native_end(&c, status, false)) return NULL;
+  return py_none();
+}
+
+static py_object *py_mark_free(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "mark_free"};
+  int32_t status;
+  hologram_mark mark = 0;
+  (void)self, (void)args;
+  if (!native_count(&c, n, 1) || !native_u64(&c, args[0], "mark", &mark)) return native_refused(&c);
+  hologram_drain();
+  status = hologram_mark_free(mark);
+  if (!native_end(&c, status, true)) return NULL;
+  return py_none();
+}
+
 py_method hologram_generated[] = {
     {"abi_version", (void *)py_abi_version, PY_FASTCALL, NULL},
     {"version", (void *)py_version, PY_FASTCALL, NULL},
@@ -718,5 +877,16 @@ py_method hologram_generated[] = {
     {"profile_stop", (void *)py_profile_stop, PY_FASTCALL, NULL},
     {"profile_trace", (void *)py_profile_trace, PY_FASTCALL, NULL},
     {"profile_free", (void *)py_profile_free, PY_FASTCALL, NULL},
+    {"executor_stream", (void *)py_executor_stream, PY_FASTCALL, NULL},
+    {"stream_new", (void *)py_stream_new, PY_FASTCALL, NULL},
+    {"stream_free", (void *)py_stream_free, PY_FASTCALL, NULL},
+    {"executor_locate", (void *)py_executor_locate, PY_FASTCALL, NULL},
+    {"host_allocate", (void *)py_host_allocate, PY_FASTCALL, NULL},
+    {"lease_address", (void *)py_lease_address, PY_FASTCALL, NULL},
+    {"buffer_ready", (void *)py_buffer_ready, PY_FASTCALL, NULL},
+    {"mark_record", (void *)py_mark_record, PY_FASTCALL, NULL},
+    {"mark_elapsed", (void *)py_mark_elapsed, PY_FASTCALL, NULL},
+    {"mark_await", (void *)py_mark_await, PY_FASTCALL, NULL},
+    {"mark_free", (void *)py_mark_free, PY_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };

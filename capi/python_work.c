@@ -32,18 +32,23 @@ static long long milliseconds(void) {
 void hologram_raise(int32_t status) {
   char text[8192];
   hologram_fault fault = {.size = sizeof fault};
+  hologram_shortage shortage = {.size = sizeof shortage};
   py_object *arguments, *error;
   size_t size = 0;
   /* First of all: making objects may run code that meets errors of its own. */
   hologram_last_error(text, sizeof text, &size);
   hologram_last_fault(&fault);
-  if (!(arguments = py.PyTuple_New(6))) return;
+  hologram_last_shortage(&shortage);
+  if (!(arguments = py.PyTuple_New(9))) return;
   py.PyTuple_SetItem(arguments, 0, py.PyLong_FromLongLong(status));
   py.PyTuple_SetItem(arguments, 1, py.PyUnicode_DecodeUTF8(text, (ptrdiff_t)(size < sizeof text ? size : sizeof text), "replace"));
   py.PyTuple_SetItem(arguments, 2, py.PyLong_FromLongLong(fault.kind));
   py.PyTuple_SetItem(arguments, 3, py.PyLong_FromLongLong(fault.instruction));
   py.PyTuple_SetItem(arguments, 4, py.PyLong_FromLongLong(fault.line));
   py.PyTuple_SetItem(arguments, 5, py.PyLong_FromUnsignedLongLong(fault.lane));
+  py.PyTuple_SetItem(arguments, 6, py.PyLong_FromLongLong(shortage.asked));
+  py.PyTuple_SetItem(arguments, 7, py.PyLong_FromLongLong(shortage.left));
+  py.PyTuple_SetItem(arguments, 8, py.PyLong_FromLongLong(shortage.cached));
   if ((error = hologram_hook(HOOK_error, arguments))) {
     py.PyErr_SetObject(error->type, error);
     py.Py_DecRef(error);

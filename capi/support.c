@@ -13,6 +13,7 @@ typedef struct {
   size_t size;
   char text[8192];
   hologram_fault fault;
+  hologram_shortage shortage;
 } state;
 
 static _Thread_local state *mine;
@@ -66,11 +67,17 @@ void hologram_support_error(char *text, size_t size) {
   memcpy(l->text, text, size);
   l->size = size;
   memset(&l->fault, 0, sizeof l->fault);
+  memset(&l->shortage, 0, sizeof l->shortage);
 }
 
 void hologram_support_fault(int32_t kind, int32_t instruction, int32_t line, uint64_t lane) {
   hologram_fault fault = {sizeof fault, kind, instruction, line, lane};
   last()->fault = fault;
+}
+
+void hologram_support_shortage(int64_t asked, int64_t left, int64_t cached) {
+  hologram_shortage shortage = {sizeof shortage, asked, left, cached};
+  last()->shortage = shortage;
 }
 
 void hologram_support_delete(hologram_deleter deleter, void *context) { deleter(context); }
@@ -100,5 +107,12 @@ HOLOGRAM_API int32_t hologram_last_fault(hologram_fault *fault_out) {
   if (!fault_out || fault_out->size < sizeof *fault_out) return HOLOGRAM_INVALID;
   *fault_out = last()->fault;
   fault_out->size = sizeof *fault_out;
+  return HOLOGRAM_OK;
+}
+
+HOLOGRAM_API int32_t hologram_last_shortage(hologram_shortage *shortage_out) {
+  if (!shortage_out || shortage_out->size < sizeof *shortage_out) return HOLOGRAM_INVALID;
+  *shortage_out = last()->shortage;
+  shortage_out->size = sizeof *shortage_out;
   return HOLOGRAM_OK;
 }

@@ -16,6 +16,9 @@ void hologram_support_error(char *text, size_t size);
 /* Keeps a fault beside the last error. */
 void hologram_support_fault(int32_t kind, int32_t instruction, int32_t line, uint64_t lane);
 
+/* Keeps how memory was short beside the last error. */
+void hologram_support_shortage(int64_t asked, int64_t left, int64_t cached);
+
 /* Calls a deleter. */
 void hologram_support_delete(hologram_deleter deleter, void *context);
 

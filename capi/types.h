@@ -13,7 +13,8 @@ enum {
   HOLOGRAM_UNAVAILABLE = 10,  /* a backend is not there, or cannot do what was asked */
   HOLOGRAM_FORKED = 11,       /* this process is a fork's child: only an exec'd one can use the library */
   HOLOGRAM_INTERNAL = 12,     /* a defect of Hologram */
-  HOLOGRAM_BUSY = 13          /* with HOLOGRAM_TRY: the call would have to wait; nothing has happened; call without it */
+  HOLOGRAM_BUSY = 13,         /* with HOLOGRAM_TRY: the call would have to wait; nothing has happened; call without it */
+  HOLOGRAM_LOST = 14          /* the device is of no more use to this process: only a new one can work on it */
 };
 
 /* Element types. */
@@ -58,6 +59,19 @@ enum {
   HOLOGRAM_TRANSPOSED = 64    /* operand: a matrix or stack of them, whose last two dimensions change places */
 };
 
+/* Flags of hologram_buffer_transfer. */
+enum {
+  HOLOGRAM_TO_HOST = 1, /* copy from the buffer to the host */
+  HOLOGRAM_LATER = 2    /* return HOLOGRAM_PENDING at once, with the copy's event, unless it is over */
+};
+
+/* Kinds of places, of hologram_executor_locate. */
+enum {
+  HOLOGRAM_PLACE_ELSEWHERE = 0, /* nothing that the device knows of, as most of the host's memory is */
+  HOLOGRAM_PLACE_LOCKED = 1,    /* the host's memory that does not move, which copies take in place */
+  HOLOGRAM_PLACE_DEVICE = 2     /* a device's */
+};
+
 /* In the number of dims that stands for axes, beside a bit for each. */
 enum { HOLOGRAM_KEEP_DIMS = 1 << 16 };
 
@@ -80,6 +94,7 @@ typedef uint64_t hologram_program;
 typedef uint64_t hologram_event;
 typedef uint64_t hologram_lease;
 typedef uint64_t hologram_profile;
+typedef uint64_t hologram_mark;
 
 /* Called when memory that was wrapped is no longer used; from any thread. */
 typedef void (*hologram_deleter)(void *context);
@@ -106,6 +121,24 @@ typedef struct hologram_fault {
   int32_t line;
   uint64_t lane;
 } hologram_fault;
+
+/* How memory was short, in bytes: what was asked for, what was left to be taken within the device's limit or the
+   executor's, and what the device kept for reuse nevertheless. asked is 0 if the last error was another. */
+typedef struct hologram_shortage {
+  uint32_t size;
+  int64_t asked;
+  int64_t left;
+  int64_t cached;
+} hologram_shortage;
+
+/* Where memory lies: a kind of place, of a device its number as DLPack has it, and the bytes from the address to the end
+   of what was allocated, 0 if that is not known. */
+typedef struct hologram_place {
+  uint32_t size;
+  int32_t kind;
+  int32_t device_id;
+  int64_t bytes;
+} hologram_place;
 
 /* A backend as "hologram info" shows it. reason says why it is not available. */
 typedef struct hologram_backend_info {

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"math"
+
 	"errors"
 	"time"
 
@@ -32,11 +34,17 @@ func (ex *Executor) allocate(n int64, t isa.Type, zeroed, try bool) (*Buffer, er
 		return nil, Errorf(Invalid, "allocate: size is %d; expected a positive number of elements", n)
 	}
 	if n > memory.MaxBytes/int64(t.Size()) {
-		return nil, Errorf(OutOfMemory, "allocate: %d elements of %v are more than any device holds", n, t)
+		err := Errorf(OutOfMemory, "allocate: %d elements of %v are more than any device holds", n, t)
+		stats := ex.device.pool.Stats()
+		err.Short = &Short{Asked: math.MaxInt64, Free: max(0, stats.Limit-stats.Reserved), Cached: stats.Cached}
+		if n <= math.MaxInt64/int64(t.Size()) {
+			err.Short.Asked = n * int64(t.Size())
+		}
+		return nil, err
 	}
 	m, err := ex.memory(n*int64(t.Size()), zeroed, try)
 	if err != nil {
-		return nil, status.Within("allocate", err)
+		return nil, ex.device.loss.Tell(status.Within("allocate", err))
 	}
 	b := &Buffer{ex: ex, mem: m, addr: m.Addr, n: n, dtype: t, packed: true, class: -1}
 	if err := ex.enlist(b); err != nil {

@@ -356,6 +356,14 @@ func TestALostDevice(t *testing.T) {
 		err = wait(ex.Synchronize())
 	}
 	require.ErrorIs(t, err, backends.ErrLost)
+	wants(t, err, Lost, "fill: ")
+	// Every executor on the device says so, and what was done when it happened.
+	_, err = ex.device.NewExecutor()
+	wants(t, err, Lost, "only a new process can use it again; what failed first, or was the first not known to be done: fill: ")
+	_, marked := ex.Record(0)
+	for _, err := range []error{wait(c.Fill(Float(1))), wait(ex.Op("vector_add", []*Buffer{c, c, c}, nil, nil)), marked} {
+		wants(t, err, Lost, "fill: ")
+	}
 	within(t, "close", func() { _ = ex.Close() })
 }
 

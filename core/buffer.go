@@ -264,44 +264,115 @@ func (b *Buffer) ReadOnly() bool { return b.readOnly }
 func (b *Buffer) Class() int { return int(b.class) }
 
 // Lease keeps a buffer's memory alive for a view that others have of it.
-type Lease struct{ mem *memory.Memory }
+type Lease struct {
+	mem    *memory.Memory
+	ex     *Executor // whose stream is native; nil: none is
+	native uintptr
+}
 
 // Lease counts another user of the buffer's memory.
 func (b *Buffer) Lease() (*Lease, error) {
 	if err := b.pin("export"); err != nil {
 		return nil, err
 	}
-	return &Lease{b.mem}, nil
+	return &Lease{mem: b.mem}, nil
 }
 
+// LeaseOn is Lease for who uses the memory in the order of a stream, if it is not 0: once
+// the lease is released the memory stays until what was queued there by then is done.
+func (b *Buffer) LeaseOn(stream uintptr) (*Lease, error) {
+	l, err := b.Lease()
+	if err == nil && stream != 0 && b.ex.device.Info.Asynchronous {
+		l.ex, l.native = b.ex, stream
+	}
+	return l, err
+}
+
+// Addr is where the memory begins.
+func (l *Lease) Addr() uintptr { return l.mem.Addr }
+
 // Release ends the lease. It is called once.
-func (l *Lease) Release() { l.mem.Release() }
+func (l *Lease) Release() {
+	if l.ex == nil {
+		l.mem.Release()
+		return
+	}
+	_, _ = l.ex.submitTo(l.native, &returned{mem: l.mem}, queue.How{}) // which lets go of it, if it is refused at once
+}
+
+// returned keeps memory until the work is done that is before it on a stream.
+type returned struct {
+	caller
+	mem *memory.Memory
+}
+
+func (r *returned) Run(t *queue.Target) (backends.Ticket, error) { return t.Mark() }
+func (r *returned) Outcome(error) error                          { return nil }
+func (r *returned) Release()                                     { r.mem.Release() }
 
 // Device returns the device that the buffer's memory is on.
 func (b *Buffer) Device() *Device { return b.ex.device }
+
+// Transfer is a copy between a contiguous buffer and the host's memory.
+type Transfer struct {
+	Host          uintptr
+	Offset, Bytes int64 // in the buffer
+	ToHost        bool
+	// Later asks for the event of the copy, to which nothing is to wait: with memory that
+	// is locked, and in copies to the host of little, the call does not wait either.
+	Later bool
+	// Stream is that on which the copy is made, as Call's.
+	Stream uintptr
+	// Deleter is told once when Host is used no more, whatever becomes of the copy. It
+	// may be nil: then the host's memory stays as it is until the event is done.
+	Deleter func()
+}
 
 // Read copies bytes of a contiguous buffer, from byte offset on, to the host.
 // It waits for the work queued before, and returns the errors of that which
 // nobody has seen. dst stays as it is until the event is done.
 func (b *Buffer) Read(dst uintptr, offset, bytes int64) (*Event, error) {
-	if err := b.window("read", offset, bytes); err != nil {
-		return nil, err
-	}
-	return b.ex.stream.Submit(&transfer{ex: b.ex, mem: b.mem, at: b.addr + uintptr(offset), host: dst, bytes: bytes, toHost: true},
-		queue.How{Outcome: true, Long: bytes > copyPiece})
+	return b.Transfer(&Transfer{Host: dst, Offset: offset, Bytes: bytes, ToHost: true})
 }
 
 // Write copies bytes from the host to a contiguous buffer, from byte offset on.
 // src stays as it is until the event is done.
 func (b *Buffer) Write(src uintptr, offset, bytes int64) (*Event, error) {
-	if b.readOnly {
-		return nil, Errorf(Invalid, "write: the buffer is read-only")
+	return b.Transfer(&Transfer{Host: src, Offset: offset, Bytes: bytes})
+}
+
+// Transfer makes a copy: see Read and Write.
+func (b *Buffer) Transfer(o *Transfer) (*Event, error) {
+	what := "write"
+	if o.ToHost {
+		what = "read"
 	}
-	if err := b.window("write", offset, bytes); err != nil {
+	var err error
+	if b.readOnly && !o.ToHost {
+		err = Errorf(Invalid, "write: the buffer is read-only")
+	} else {
+		err = b.window(what, o.Offset, o.Bytes)
+	}
+	if err != nil {
+		if o.Deleter != nil {
+			o.Deleter()
+		}
 		return nil, err
 	}
-	return b.ex.stream.Submit(&transfer{ex: b.ex, mem: b.mem, at: b.addr + uintptr(offset), host: src, bytes: bytes},
-		queue.How{Long: bytes > copyPiece})
+	c := &transfer{ex: b.ex, mem: b.mem, at: b.addr + uintptr(o.Offset), host: o.Host, bytes: o.Bytes, toHost: o.ToHost, owner: o.Deleter}
+	c.direct = (o.Bytes >= directFloor || o.Later && o.Bytes > 0) && b.ex.device.locked(o.Host, o.Bytes)
+	how := queue.How{Outcome: o.ToHost || o.Later || c.direct, Long: c.long()}
+	if b.ex.own(o.Stream) {
+		return b.ex.stream.Submit(c, how)
+	}
+	s, err := b.ex.on(o.Stream, false)
+	if err != nil {
+		c.Release()
+		return nil, err
+	}
+	defer b.ex.done(s)
+	c.on = s.Stream
+	return s.Submit(c, how)
 }
 
 // Synchronize waits for all work that uses the buffer's memory, on whichever stream,
@@ -371,12 +442,14 @@ func (b *Buffer) CopyFrom(src *Buffer) (*Event, error) {
 	between.Acquire() // for the second part
 	first := &transfer{ex: src.ex, mem: src.mem, at: src.addr, host: between.Addr, bytes: b.bytes(), toHost: true, quiet: true, keep: between}
 	second := &transfer{ex: b.ex, mem: b.mem, at: b.addr, host: between.Addr, bytes: b.bytes(), keep: between}
-	second.before, err = src.ex.stream.Submit(first, queue.How{Outcome: true, Long: first.bytes > copyPiece})
+	first.direct = src.ex.device.locked(between.Addr, first.bytes)
+	second.direct = b.ex.device.locked(between.Addr, second.bytes)
+	second.before, err = src.ex.stream.Submit(first, queue.How{Outcome: true, Long: first.long()})
 	if err != nil {
 		second.Release()
 		return nil, err
 	}
-	return b.ex.stream.Submit(second, queue.How{Long: second.bytes > copyPiece || second.before != nil})
+	return b.ex.stream.Submit(second, queue.How{Long: second.long() || second.before != nil})
 }
 
 // Fill sets every element.

@@ -160,6 +160,9 @@ func (ex *Executor) call(d *draft, c *Call) (*Event, error) {
 		err = uncaptured(d, c)
 	}
 	owner.end(err)
+	if err != nil {
+		err = ex.device.loss.Tell(err)
+	}
 	return ev, err
 }
 
@@ -192,7 +195,7 @@ func (ex *Executor) submit(b *call.Bound, c *Call, outcome bool) (*Event, error)
 		b.Release()
 		return nil, status.ErrBusy
 	}
-	if c.Stream == 0 {
+	if c.Stream == 0 || c.Stream == ex.native && !c.Ordered {
 		return ex.stream.Submit(b, how)
 	}
 	s, err := ex.on(c.Stream, c.Try)
@@ -214,7 +217,7 @@ func (ex *Executor) bind(d *draft, c *Call, owner *owner) (b *call.Bound, outcom
 	r := &d.request
 	r.Op, r.Dims, r.Grid, r.Block, r.Fuel, r.Stop = c.Op, c.Dims, c.Grid, c.Block, c.Fuel > 0, d.asked
 	d.ex, d.stop, d.cancels = ex, c.Stop, ex.cancels.Load()
-	if c.Stream != 0 {
+	if c.Stream != 0 && (c.Stream != ex.native || c.Ordered) {
 		d.native, r.May = c.Stream, d.allowed
 	}
 	table := ex.device.calls

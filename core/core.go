@@ -59,6 +59,7 @@ type (
 	Code        = status.Code
 	Error       = status.Error
 	Fault       = status.Fault
+	Short       = status.Short
 	Event       = queue.Event
 	Graph       = queue.Graph
 	Scalar      = call.Scalar
@@ -85,6 +86,7 @@ const (
 	Forked      = status.Forked
 	Internal    = status.Internal
 	Busy        = status.Busy
+	Lost        = status.Lost
 )
 
 // Type codes and limits of the ISA that the C ABI names.
@@ -97,6 +99,9 @@ const (
 // CodeOf returns the kind of err: OK for nil, Internal for an error that core
 // did not make.
 func CodeOf(err error) Code { return status.CodeOf(err) }
+
+// ShortOf returns how memory was short, by which err came about; nil: it tells nothing of that.
+func ShortOf(err error) *Short { return status.ShortOf(err) }
 
 // Errorf makes an Error of the given kind; what %w stands for is its cause.
 func Errorf(code Code, format string, args ...any) *Error {

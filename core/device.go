@@ -54,6 +54,7 @@ type Device struct {
 
 	order  lock.Mutex[lock.Order] // queue.Target's
 	guests queue.Guests           // likewise
+	loss   status.Loss            // likewise
 }
 
 var devices struct {
@@ -153,7 +154,11 @@ const preparedOps = 1024
 func newDevice(name string, b backends.Backend, dev backends.Device) (*Device, error) {
 	d := &Device{Name: name, Info: dev.Info(), dev: dev}
 	d.workers, _ = b.(backends.Threaded)
-	d.pool = memory.NewPool(memory.Allocator{Alloc: dev.Alloc, Free: dev.Free, Of: name}, d.Info.MemoryBytes)
+	own := memory.Allocator{Alloc: dev.Alloc, Free: dev.Free, Of: name}
+	if meter, ok := dev.(backends.Meter); ok {
+		own.Left = meter.FreeBytes
+	}
+	d.pool = memory.NewPool(own, d.Info.MemoryBytes)
 	d.host = memory.NewPool(memory.Allocator{Alloc: dev.AllocHost, Free: dev.FreeHost, Of: "the host, for " + name}, 0)
 	d.kernels = program.NewCache(dev)
 	d.call.Cache, d.call.Pool, d.call.Host = d.kernels, d.pool, d.host

@@ -18,16 +18,18 @@ import (
 type Executor struct {
 	device  *Device
 	stream  queue.Stream
+	native  uintptr        // the number of stream, for others; 0: it has none
 	phase   *memory.Memory // one cell for all streams
 	account memory.Account
 
-	mu       lock.Mutex[lock.Executor]
-	buffers  *Buffer // a list
-	boundary *memory.Memory
-	foreign  map[uintptr]*foreignStream // by their number
-	calls    uint64                     // so far, on any of them
-	leaving  sync.WaitGroup             // for those being forgotten
-	closed   bool
+	mu          lock.Mutex[lock.Executor]
+	buffers     *Buffer // a list
+	boundary    *memory.Memory
+	foreign     map[uintptr]*foreignStream  // by their number
+	streamsMade map[uintptr]backends.Stream // by NewStream, by their number
+	calls       uint64                      // so far, on any of them
+	leaving     sync.WaitGroup              // for those being forgotten
+	closed      bool
 
 	// cancels counts Cancel and Close, for calls whose programs are being made.
 	cancels atomic.Uint64
@@ -47,13 +49,13 @@ func (d *Device) NewExecutor() (*Executor, error) {
 	reserved()
 	s, err := d.dev.NewStream()
 	if err != nil {
-		return nil, status.FromBackend("executor on "+d.Name, err)
+		return nil, d.loss.Tell(status.FromBackend("executor on "+d.Name, err))
 	}
 	phase, _, err := d.host.Take(nil, 4, nil)
 	if err != nil {
-		return nil, errors.Join(status.Within("executor", err), s.Close())
+		return nil, errors.Join(d.loss.Tell(status.Within("executor", err)), s.Close())
 	}
-	ex := &Executor{device: d, foreign: map[uintptr]*foreignStream{}, phase: phase}
+	ex := &Executor{device: d, native: native(s), foreign: map[uintptr]*foreignStream{}, streamsMade: map[uintptr]backends.Stream{}, phase: phase}
 	ex.stream = ex.newQueue(s)
 	*ex.stream.Target().PhaseCell() = 0
 	return ex, nil
@@ -61,7 +63,7 @@ func (d *Device) NewExecutor() (*Executor, error) {
 
 // newQueue makes the queue of a stream. All of an executor's have one phase.
 func (ex *Executor) newQueue(s backends.Stream) queue.Stream {
-	t := queue.Target{Line: &memory.Line{Stream: s}, Phase: ex.phase, Order: &ex.device.order, Guests: &ex.device.guests, Track: profile.NewTrack(ex.device.Name)}
+	t := queue.Target{Line: &memory.Line{Stream: s}, Phase: ex.phase, Order: &ex.device.order, Guests: &ex.device.guests, Loss: &ex.device.loss, Track: profile.NewTrack(ex.device.Name)}
 	if ex.device.Info.Asynchronous {
 		return queue.NewDeferred(t)
 	}
@@ -207,7 +209,7 @@ func (ex *Executor) close(grace time.Duration) error {
 		return nil
 	}
 	ex.closed = true
-	list := ex.list() // now, since none comes once closed is set
+	list, made := ex.list(), ex.streamsMade // now, since none comes once closed is set
 	var buffers []*Buffer
 	for b := ex.buffers; b != nil; {
 		next := b.next
@@ -222,6 +224,9 @@ func (ex *Executor) close(grace time.Duration) error {
 	var errs []error
 	for _, s := range list {
 		errs = append(errs, s.Close(grace))
+	}
+	for _, s := range made { // of which none ends any more
+		errs = append(errs, status.FromBackend("stream", s.Close()))
 	}
 	for _, b := range buffers {
 		b.drop()

@@ -55,6 +55,9 @@ func (ex *Executor) known(native uintptr, made *foreignStream) (*foreignStream, 
 	if ex.closed {
 		return nil, queue.ErrFreed
 	}
+	if own, ending := ex.streamsMade[native]; ending && own == nil {
+		return nil, Errorf(BadHandle, "stream %#x is freed", native)
+	}
 	s := ex.foreign[native]
 	if s == nil {
 		if made == nil {

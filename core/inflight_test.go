@@ -154,7 +154,7 @@ func TestACancelledCopyOfForeignMemory(t *testing.T) {
 	data := hostBytes(copyPiece + 64)
 	ev, err := x.Read(addressOf(data), 0, copyPiece+64)
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return b.Counts().Copies == 1 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return b.Counts().Copies >= 1 }, 5*time.Second, time.Millisecond)
 	ev.Cancel()
 	wants(t, wait(ev, nil), Cancelled, "cancelled after 0 bytes")
 	x.Free()

@@ -470,8 +470,8 @@ func TestProfileOfWhatFails(t *testing.T) {
 // TestProfileOfACopyThatFails has the first piece of a long copy fail, of which the
 // caller is told, and nothing come after it: no profile waits for the piece's time.
 func TestProfileOfACopyThatFails(t *testing.T) {
-	const bytes = copyPiece + 64
-	for name, o := range map[string]asynctest.Options{"failed": {FailCopy: 1}, "failed later": {FailCopy: 2}, "no room": {HostMemory: copyPiece}, "lost": {Lose: 1}} {
+	const bytes, slab = copyPiece + 64, 4 << 20
+	for name, o := range map[string]asynctest.Options{"failed": {FailCopy: 1}, "failed later": {FailCopy: 2}, "no room": {HostMemory: 2*stagePiece + slab}, "lost": {Lose: 1}} {
 		t.Run(name, func(t *testing.T) {
 			o.Memory = 2 * copyPiece
 			b := asynctest.New(o)

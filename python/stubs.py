@@ -65,6 +65,7 @@ And of every row below, where it does not say otherwise:
 - Arrays may be strided. What is the same for all elements or rows may be a number.
 - What does not work element by element takes arrays of at most 2^31 in each dimension and 2^40 elements: a longer
   vector is given as rows, such as `x.reshape(8, -1)`.
+- `stream=` is the stream of a GPU to run on: see [GPU.md](GPU.md).
 - `n` is how many elements are worked on, the first of each array, which is contiguous then, has one dimension or is
   taken whole; without it all are. Reductions, softmax and cumsum take them as one row.
 - With `axis`, a number or several, a row is what lies along these; without all is one row. What keeps rows gives an

@@ -191,7 +191,7 @@ func (b *Backend) Open(i int) (backends.Device, error) {
 	b.counts.Devices++
 	d := newDevice(b, i)
 	if b.options.Unified {
-		return unified{d, d}, nil
+		return unified{d, d, d, d}, nil
 	}
 	return d, nil
 }

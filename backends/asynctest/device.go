@@ -170,11 +170,51 @@ func (d *device) WrapStream(native uintptr) (backends.Stream, error) {
 	if err := d.usable("wrap a stream"); err != nil {
 		return nil, err
 	}
-	f := b.foreign[native]
-	if f == nil || f.device != d.number {
+	var q *queue
+	if f := b.foreign[native]; f != nil && f.device == d.number {
+		q = f.queue
+	}
+	for s := range d.streams {
+		if s.native == native && !s.wrapped {
+			q = s.queue
+		}
+	}
+	if q == nil {
 		return nil, fmt.Errorf("asynctest: wrap a stream: device %d has none numbered %#x", d.number, native)
 	}
-	return d.newStream(f.queue, true), nil
+	s := d.newStream(q, true)
+	s.native = native
+	return s, nil
+}
+
+// Locate tells where memory lies: the host's is locked that AllocHost gave.
+func (d *device) Locate(addr uintptr) backends.Place {
+	b := d.backend
+	b.mu.Lock()
+	defer b.unlock()
+	k := d.blocks.find(addr, 1)
+	if k == nil && !b.options.HostVisible {
+		k = d.ofOthers(addr, 1)
+	}
+	if k == nil {
+		return backends.Place{}
+	}
+	place := backends.Place{Kind: backends.OnDevice, Device: int32(d.number), Bytes: int64(k.addr) + k.bytes - int64(addr)}
+	if k.owner == ofHost {
+		place.Kind, place.Device = backends.Locked, 0
+	}
+	return place
+}
+
+// FreeBytes is what Alloc would give; 0: there is no limit.
+func (d *device) FreeBytes() int64 {
+	b := d.backend
+	b.mu.Lock()
+	defer b.unlock()
+	if b.options.Memory == 0 {
+		return 0
+	}
+	return b.options.Memory - d.bytes[ofDevice]
 }
 
 // Close frees what is still allocated.

@@ -11,6 +11,8 @@ import (
 type unified struct {
 	backends.Device
 	backends.Planner
+	backends.Locator
+	backends.Meter
 }
 
 // imported is memory of others that work may use. The same may be imported

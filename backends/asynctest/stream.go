@@ -15,6 +15,7 @@ type stream struct {
 	device  *device
 	number  int // among the device's, from 1 on
 	queue   *queue
+	native  uintptr
 	wrapped bool
 	joined  bool        // what comes is the owner's graph's
 	queues  atomic.Bool // a call that queues is under way
@@ -33,11 +34,17 @@ type stream struct {
 func (d *device) newStream(q *queue, wrapped bool) *stream {
 	d.made++
 	d.backend.counts.Streams++
-	s := &stream{device: d, number: d.made, queue: q, wrapped: wrapped,
+	s := &stream{device: d, number: d.made, queue: q, wrapped: wrapped, native: ownStreams + uintptr(d.made),
 		failed: map[backends.Ticket]error{}, waited: map[backends.Ticket]bool{}}
 	d.streams[s] = struct{}{}
 	return s
 }
+
+// ownStreams is what the numbers of a device's own streams begin behind.
+const ownStreams = 0xe0000
+
+// Native is the stream's number: an owner's, or one of a device's own streams.
+func (s *stream) Native() uintptr { return s.native }
 
 // usable says why nothing can be queued. The caller holds the lock.
 func (s *stream) usable(what string) error {

@@ -1,6 +1,7 @@
 package asynctest
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -39,6 +40,20 @@ func (t *timing) Span() (began, ended time.Duration, err error) {
 		return 0, 0, fmt.Errorf("asynctest: no work of stream %d was timed", t.stream.number)
 	}
 	return t.began.Sub(clockStart), t.ended.Sub(clockStart), nil
+}
+
+// Since is the time between the ends of two works.
+func (t *timing) Since(earlier backends.Timing) (time.Duration, error) {
+	o, ok := earlier.(*timing)
+	if !ok || o.stream.device != t.stream.device {
+		return 0, errors.New("asynctest: the other time is another device's")
+	}
+	_, from, err := o.Span()
+	if err != nil {
+		return 0, err
+	}
+	_, to, err := t.Span()
+	return to - from, err
 }
 
 // Release lets go of it.

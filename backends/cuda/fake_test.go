@@ -206,6 +206,29 @@ func newFake() *fake {
 			}
 			return r
 		},
+		MemInfo: func(left, total *uint64) driver.Result {
+			*left, *total = 1<<30, 2<<30
+			return f.count("info")
+		},
+		PointerAttribute: func(value unsafe.Pointer, attribute driver.PointerAttribute, p driver.Pointer) driver.Result {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			for at, bytes := range f.memory {
+				if uintptr(p) < at || uintptr(p) >= at+uintptr(bytes) {
+					continue
+				}
+				switch attribute {
+				case driver.PointerMemoryType:
+					*(*uint32)(value) = driver.MemoryTypeHost
+				case driver.PointerRangeStart:
+					*(*uint64)(value) = uint64(at)
+				case driver.PointerRangeSize:
+					*(*uint64)(value) = uint64(bytes)
+				}
+				return driver.Success
+			}
+			return invalidValue
+		},
 		MemFreeHost: func(p unsafe.Pointer) driver.Result { return free("host free", uintptr(p)) },
 		Copy: func(dst, src driver.Pointer, n uint64, s driver.Stream) driver.Result {
 			return f.queue("copy", s, func() { copy(bytesAt(dst, n), bytesAt(src, n)); f.time++ })

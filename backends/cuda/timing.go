@@ -89,6 +89,36 @@ func (t *timing) Span() (began, ended time.Duration, err error) {
 	return t.span[0], t.span[1], nil
 }
 
+// Since is the time from the end of earlier's work to the end of this one's.
+func (t *timing) Since(earlier backends.Timing) (time.Duration, error) {
+	d := t.stream.device
+	o, ok := earlier.(*timing)
+	switch {
+	case !ok || o.stream.device != d:
+		return 0, errors.New("cuda: the other time is another device's")
+	case t.err != nil || o.err != nil:
+		return 0, fmt.Errorf("cuda: time between works: %w", d.classified(errors.Join(t.err, o.err)))
+	case t.ended == 0 || o.ended == 0 || !t.queued || !o.queued:
+		return 0, errUntimed
+	}
+	var took time.Duration
+	err := d.within(func() (err error) {
+		if took, err = d.elapsed(o.ended, t.ended); err == nil {
+			return nil
+		}
+		// No word of the driver's says that time may go back.
+		back, again := d.elapsed(t.ended, o.ended)
+		if again == nil {
+			took, err = -back, nil
+		}
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("cuda: time between works: %w", d.classified(err))
+	}
+	return took, nil
+}
+
 // ask asks the driver, and gives the events back.
 func (t *timing) ask() error {
 	d := t.stream.device

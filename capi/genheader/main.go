@@ -165,7 +165,7 @@ func ctype(e ast.Expr, name string) (string, error) {
 		return constant + strings.TrimSuffix(inner, " ") + " *", err
 	case *ast.SelectorExpr:
 		if isUnsafePointer(t) {
-			if name == "context" || name == "managed" { // not ours to declare const
+			if name == "context" || name == "managed" || name == "host" { // not ours to declare const
 				return "void *", nil
 			}
 			return constant + "void *", nil
@@ -271,6 +271,10 @@ HOLOGRAM_API int32_t hologram_last_error(char *text_out, size_t capacity, size_t
 
 /* The fault behind the thread's last error, if that was HOLOGRAM_FAULT; else zeros but for size. */
 HOLOGRAM_API int32_t hologram_last_fault(hologram_fault *fault_out);
+
+/* How memory was short, by which the thread's last error came about, if that was HOLOGRAM_OUT_OF_MEMORY and it is known;
+   else zeros but for size. */
+HOLOGRAM_API int32_t hologram_last_shortage(hologram_shortage *shortage_out);
 
 /* Sets the process's function that is asked whether a call is to be interrupted; NULL for none. */
 HOLOGRAM_API int32_t hologram_set_interrupt(hologram_interrupt function);

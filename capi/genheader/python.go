@@ -5,17 +5,18 @@ import (
 	"strings"
 )
 
-// byHand are the functions whose builtins python_plain.c and python_dlpack.c
-// hold, and those that only C frames use.
+// byHand are the functions whose builtins python_plain.c, python_dlpack.c and
+// python_future.c hold, and those that only C frames use.
 var byHand = map[string]bool{
 	"call": true, "result": true, "trace": true,
 	"event_wait": true, "event_cancel": true, "event_free": true,
-	"buffer_to_dlpack": true, "buffer_from_dlpack": true, "dlpack_free": true,
+	"mark_wait": true, "buffer_transfer": true, "executor_outcome": true,
+	"buffer_to_dlpack": true, "buffer_lend": true, "buffer_from_dlpack": true, "dlpack_free": true,
 }
 
 var handles = map[string]bool{
 	"hologram_executor": true, "hologram_buffer": true, "hologram_program": true, "hologram_lease": true,
-	"hologram_profile": true,
+	"hologram_profile": true, "hologram_mark": true,
 }
 
 // builtin is the C text of one builtin as it grows.

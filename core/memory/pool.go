@@ -70,7 +70,8 @@ func (b *block) free(l *Line) bool {
 type Allocator struct {
 	Alloc func(bytes int64) (backends.Memory, error)
 	Free  func(backends.Memory) error
-	Of    string // whose memory it is, for profiles
+	Left  func() int64 // bytes that Alloc could still give, 0: not known; may be nil
+	Of    string       // whose memory it is, for profiles
 }
 
 // Pool recycles a device's memory. Blocks of a size class wait in a free list
@@ -157,16 +158,39 @@ func (p *Pool) Fresh(bytes int64, a *Account) (*Memory, error) {
 // user takes memory for a user.
 func (p *Pool) user(r request, bytes int64, a *Account) (m *Memory, fresh bool, err error) {
 	if bytes > MaxBytes {
-		return nil, false, status.Errorf(status.OutOfMemory, "%s is more than any device has", status.Size(bytes))
+		return nil, false, p.short(bytes, a, status.Errorf(status.OutOfMemory, "%s is more than any device has", status.Size(bytes)))
 	}
 	r.size, r.bytes, r.account = classSize(bytes), bytes, a
 	m, err = p.take(r)
 	if err != nil {
-		return nil, false, err
+		return nil, false, p.short(bytes, a, err)
 	}
 	m.Bytes, m.account = bytes, a
 	m.n.Store(1)
 	return m, m.fresh, nil
+}
+
+// short adds to an error that says there is no memory how short that is.
+func (p *Pool) short(asked int64, a *Account, err error) error {
+	e, ok := err.(*status.Error)
+	if !ok || e.Code != status.OutOfMemory {
+		return err
+	}
+	left := int64(0)
+	if p.from.Left != nil {
+		left = p.from.Left()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if limit := p.stats.Limit; limit > 0 && (left == 0 || limit-p.stats.Reserved < left) {
+		left = limit - p.stats.Reserved
+	}
+	if a != nil && a.quota > 0 && (left == 0 || a.quota-a.used < left) {
+		left = a.quota - a.used
+	}
+	told := *e
+	told.Short = &status.Short{Asked: asked, Free: max(left, 0), Cached: p.stats.Cached}
+	return &told
 }
 
 // request is what block somebody asks for.

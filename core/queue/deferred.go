@@ -135,7 +135,7 @@ func (s *Deferred) here(w Work, ev *Event, submitted int64) error {
 	if s.graph != nil {
 		_, err := run(w, &s.target)
 		if err != nil {
-			err = w.Outcome(err)
+			err = s.target.outcome(w, err)
 		}
 		if status.CodeOf(err) == status.Busy { // nothing of it is recorded
 			s.give()
@@ -160,7 +160,7 @@ func (s *Deferred) here(w Work, ev *Event, submitted int64) error {
 	}
 	s.give() // before the work lets go of what it holds, which may call back
 	if over {
-		err = w.Outcome(err)
+		err = s.target.outcome(w, err)
 		w.Release()
 	}
 	return err
@@ -180,7 +180,7 @@ func (s *Deferred) serve(ev *Event) {
 	s.target.submitted = ev.how.at
 	over, err := s.put(w, ev)
 	if over {
-		err = w.Outcome(err)
+		err = s.target.outcome(w, err)
 		w.Release()
 	}
 	if err != nil || !ev.how.Outcome {
@@ -358,7 +358,7 @@ func (s *Deferred) passed(d time.Duration) (list *flying, any bool) {
 		}
 		d = 0
 		s.target.Track.Passed(head.ticket)
-		err = head.work.Outcome(err)
+		err = s.target.outcome(head.work, err)
 		head.outcome, last = err, head
 		ended++
 		if head.event == nil && !head.told && err != nil { // kept at once, since what comes next may report it

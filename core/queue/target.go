@@ -6,6 +6,7 @@ import (
 	"github.com/hologram-project/hologram/core/lock"
 	"github.com/hologram-project/hologram/core/memory"
 	"github.com/hologram-project/hologram/core/profile"
+	"github.com/hologram-project/hologram/core/status"
 )
 
 // Target is a stream as work sees it.
@@ -25,6 +26,8 @@ type Target struct {
 	Capturing bool
 	// Guests are the device's, for a stream of others.
 	Guests *Guests
+	// Loss is the device's: what is known of how it was lost. It may be nil.
+	Loss *status.Loss
 	// Last is the ticket of the work queued last.
 	Last backends.Ticket
 	// Track is where profiles see the stream's work; nil: they don't.
@@ -34,6 +37,18 @@ type Target struct {
 
 // PhaseCell is where the phase is.
 func (t *Target) PhaseCell() *uint32 { return (*uint32)(hostmem.Pointer(t.Phase.Addr)) }
+
+// outcome is a work's, which is over.
+func (t *Target) outcome(w Work, err error) error {
+	err = w.Outcome(err)
+	if err == nil || t.Loss == nil {
+		return err
+	}
+	if _, waits := w.(Waiting); waits { // it did nothing that a device is lost by
+		return t.Loss.Add(err)
+	}
+	return t.Loss.Tell(err)
+}
 
 // Mark queues what is nothing on a device that works by itself, for its ticket,
 // which passes when all that was queued before it has: an Await has none.

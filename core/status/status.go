@@ -5,6 +5,8 @@ package status
 import (
 	"errors"
 	"fmt"
+	"strings"
+	"sync/atomic"
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/isa"
@@ -29,6 +31,7 @@ const (
 	Forked      Code = 11 // the process is a child of the one that loaded the library
 	Internal    Code = 12 // a defect of Hologram
 	Busy        Code = 13 // the call would have to wait, and was asked not to; nothing has happened
+	Lost        Code = 14 // the device is of no more use to this process
 )
 
 // Error is what every function of core returns for what went wrong.
@@ -36,6 +39,7 @@ type Error struct {
 	Code  Code
 	Msg   string
 	Fault *Fault // of Faulted
+	Short *Short // of OutOfMemory; nil: nobody can tell
 	Cause error
 }
 
@@ -52,6 +56,46 @@ type Fault struct {
 	Inst    int    // index of the instruction in the program as written
 	Line    int    // 1-based line of its text; 0 where the program has none
 	Lane    uint64 // one of the lanes, by its global number
+}
+
+// Short says how memory is short, in bytes.
+type Short struct {
+	Asked  int64
+	Free   int64 // what was left to be taken from the device, within its limit or the executor's; 0: none, or not known
+	Cached int64 // what the device's pool kept for reuse nevertheless
+}
+
+// ShortOf returns how memory was short, by which err came about; nil: it tells nothing of that.
+func ShortOf(err error) *Short {
+	for e := (*Error)(nil); errors.As(err, &e); err = e.Cause {
+		if e.Short != nil {
+			return e.Short
+		}
+	}
+	return nil
+}
+
+// Loss is what is known of how a device was lost.
+type Loss struct{ first atomic.Pointer[string] }
+
+// Tell adds to an error which says that the device is lost what the first such error said,
+// which may be this one.
+func (l *Loss) Tell(err error) error {
+	if err == nil || CodeOf(err) != Lost {
+		return err
+	}
+	text := err.Error()
+	l.first.CompareAndSwap(nil, &text)
+	return l.Add(err)
+}
+
+// Add is Tell of an error that is not the first, whatever came before.
+func (l *Loss) Add(err error) error {
+	first := l.first.Load()
+	if err == nil || first == nil || CodeOf(err) != Lost || strings.Contains(err.Error(), *first) {
+		return err
+	}
+	return Errorf(Lost, "%w; what failed first, or was the first not known to be done: %s", err, *first)
 }
 
 // CodeOf returns the kind of err: OK for nil, Internal for an error that core
@@ -86,6 +130,8 @@ func FromBackend(what string, err error) error {
 	switch {
 	case errors.As(err, &own):
 		return own
+	case errors.Is(err, backends.ErrLost):
+		return Errorf(Lost, "%s: %w", what, err)
 	case errors.Is(err, backends.ErrOutOfMemory):
 		return Errorf(OutOfMemory, "%s: %w", what, err)
 	case errors.Is(err, backends.ErrCancelled):

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/hologram-project/hologram/backends"
 )
 
 // TestJoin makes one error of several: of the first's kind, with all words, and
@@ -44,5 +46,23 @@ func TestSizes(t *testing.T) {
 		1 << 40: "1 TiB", 1 << 50: "1 PiB", 1 << 60: "1 EiB", 1<<63 - 1: "8 EiB",
 	} {
 		require.Equal(t, want, Size(n))
+	}
+}
+
+// TestLoss names what a device was lost by: not what only waited, and the first for ever.
+func TestLoss(t *testing.T) {
+	var l Loss
+	lost := func(what string) error { return FromBackend(what, backends.ErrLost) }
+	require.NoError(t, l.Tell(nil))
+	other := Errorf(Invalid, "other")
+	require.Equal(t, error(other), l.Tell(other))
+	require.Equal(t, lost("wait").Error(), l.Add(lost("wait")).Error())
+	require.Equal(t, lost("launch").Error(), l.Tell(lost("launch")).Error())
+	for _, tell := range []func(error) error{l.Tell, l.Add} {
+		err := tell(lost("copy"))
+		require.Equal(t, Lost, CodeOf(err))
+		require.ErrorIs(t, err, backends.ErrLost)
+		require.ErrorContains(t, err, "copy: the device is lost")
+		require.ErrorContains(t, err, "first not known to be done: launch: the device is lost")
 	}
 }

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 from hologram import errors
 from hologram._version import __version__
-from hologram.errors import HologramError, ProgramFault
+from hologram.errors import DeviceLostError, HologramError, OutOfMemoryError, ProgramFault
 
 if TYPE_CHECKING:
     from hologram import backend, ops
+    from hologram._copies import pinned_empty
     from hologram._ffi import abi_version
     from hologram._kernel import *  # noqa: F403
     from hologram._profile import Profile, profile
@@ -32,18 +33,25 @@ if TYPE_CHECKING:
     from hologram.buffer import Buffer
     from hologram.builder import ProgramBuilder
     from hologram.executor import Executor
+    from hologram.future import Future
     from hologram.program import Program
+    from hologram.stream import Event, Stream
 
 __all__ = [
     "BackendType",
     "Buffer",
+    "DeviceLostError",
+    "Event",
     "Executor",
+    "Future",
     "HologramError",
     "Kernel",
+    "OutOfMemoryError",
     "Profile",
     "Program",
     "ProgramBuilder",
     "ProgramFault",
+    "Stream",
     "__version__",
     "abi_version",
     "backend",
@@ -76,6 +84,7 @@ __all__ = [
     "mulhi",
     "num_threads",
     "ops",
+    "pinned_empty",
     "popc",
     "profile",
     "relu",
@@ -114,10 +123,14 @@ _MODULES = {
     "num_threads": "backend",
     "set_num_threads": "backend",
     "Buffer": "buffer",
+    "Event": "stream",
     "Executor": "executor",
     "Program": "program",
+    "Stream": "stream",
+    "pinned_empty": "_copies",
 }
 _MORE = {
+    "Future": "future",
     "Profile": "_profile",
     "ProgramBuilder": "builder",
     "profile": "_profile",

@@ -40,7 +40,9 @@ def naming(what: str) -> Iterator[None]:
     try:
         yield
     except HologramError as error:
-        raise type(error)(f"{what}: {str(error).removeprefix('wrap: ')}") from None
+        named = type(error)(f"{what}: {str(error).removeprefix('wrap: ')}")
+        vars(named).update(vars(error))
+        raise named from None
     except _OTHERS as error:
         if type(error) not in _OTHERS:  # may want other arguments
             raise

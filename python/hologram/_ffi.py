@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 UNINITIALIZED = 1
 READ_ONLY = 2
 
+PLACE_ELSEWHERE = 0
+PLACE_LOCKED = 1
+PLACE_DEVICE = 2
+
 TEXT_DISASSEMBLY = 0
 TEXT_BINARY = 1
 TEXT_CANONICAL = 2
@@ -145,6 +149,17 @@ class OperandInfo(ctypes.Structure):
         ("writes", c_int32),
         ("indexed", c_int32),
         ("bytes", c_int32),
+    )
+
+
+class Place(ctypes.Structure):
+    """hologram_place."""
+
+    _fields_ = (
+        ("size", c_uint32),
+        ("kind", c_int32),
+        ("device_id", c_int32),
+        ("bytes", c_int64),
     )
 
 

@@ -33,6 +33,7 @@ def launch(
     n: Optional[int],
     shape: Union[int, Sequence[int], None],
     fuel: Optional[int],
+    stream: Any = None,
     trace: Optional[tuple[int, Callable[[str], object]]] = None,
 ) -> Optional[np.ndarray[Any, np.dtype[np.uint64]]]:
     """Run a program, or trace a lane of it; see Executor.launch and Executor.trace."""
@@ -40,7 +41,8 @@ def launch(
         raise TypeError(f"launch: expected a Program, got {type(program).__name__}")
     program._check()
     what = f'launch "{program.name}"'
-    for name, setting in (("grid", grid), ("block", block), ("n", n), ("shape", shape), ("fuel", fuel)):
+    own = {"grid": grid, "block": block, "n": n, "shape": shape, "fuel": fuel, "stream": stream}
+    for name, setting in own.items():
         if name in program._names and name not in given and setting is not None:
             raise InvalidArgumentError(
                 f"{what}: {name}= is a keyword of launch itself, and {name} of the program is not bound; "
@@ -53,7 +55,7 @@ def launch(
             raise InvalidArgumentError(f"{what}: {_suggest(program, name)}")
     scalars: list[tuple[int, int]] = []
     slots: list[Optional[Buffer]] = []
-    with Operands(executor, what) as operands:
+    with Operands(executor, what, stream) as operands:
         for slot in program.slots:
             value = given.get(slot.name)
             if value is not None:
@@ -98,7 +100,7 @@ def launch(
 def _suggest(program: Program, name: str) -> str:
     import difflib
 
-    near = difflib.get_close_matches(name, [*program._names, "grid", "block", "n", "shape", "fuel"], 1)
+    near = difflib.get_close_matches(name, [*program._names, "grid", "block", "n", "shape", "fuel", "stream"], 1)
     hint = f"; did you mean {near[0]}?" if near else f"; it has {', '.join(program._names) or 'none'}"
     return f"the program has no slot or parameter {name}{hint}"
 

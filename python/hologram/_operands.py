@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
 
 import numpy as np
 
-from hologram import _foreign, _results
+from hologram import _foreign, _results, _wrapped
 from hologram._arguments import integer, naming, shown
 from hologram._dtypes import NAMES, code_of, dtype_of_code, scalar_bits
 from hologram._ffi import hooks, native
@@ -20,6 +20,7 @@ from hologram.errors import (
     OutOfMemoryError,
     ProgramFault,
 )
+from hologram.stream import number_of
 
 if TYPE_CHECKING:
     from hologram._signatures import Function
@@ -41,14 +42,25 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (bool, int, float)) and not isinstance(value, np.generic)
 
 
+class Unread(NamedTuple):
+    """A number that a call has made, in a buffer's element 0, of which it is still to be read."""
+
+    buffer: Buffer
+
+
 class Operands:
     """The arrays of one call as buffers; those made for the call are freed after it."""
 
-    __slots__ = ("_changed", "_ended", "_executor", "_given", "_made", "_numbers", "_what", "_written", "buffers")
+    __slots__ = (
+        *("_changed", "_ended", "_executor", "_given", "_made", "_numbers", "_streams", "_what", "_written", "buffers"),
+        "stream",
+    )
 
-    def __init__(self, executor: Executor, what: str) -> None:
-        """Begin a call; errors start with what."""
+    def __init__(self, executor: Executor, what: str, stream: Any = None) -> None:
+        """Begin a call, on a stream if one is given; errors start with what."""
         self._executor = executor
+        self.stream = None if stream is None else number_of(stream, executor, f"{what}: ")
+        self._streams: list[int] = []  # of the owners of arrays on the device
         self._what = what
         self._changed = False  # whether the call may have written
         self._ended = False  # whether who receives a trace's lines ended it
@@ -76,7 +88,12 @@ class Operands:
             if isinstance(value, np.generic):  # those of dtypes that numpy doesn't know have no buffer protocol
                 value = np.asarray(value)
             with naming(f"{self._what}: {name}"):
-                buffer = self._executor.wrap(value)
+                if _wrapped.on_device(self._executor, value):
+                    buffer, theirs = _wrapped.wrap_on_stream(self._executor, value)
+                    if theirs not in self._streams:
+                        self._streams.append(theirs)
+                else:
+                    buffer = self._executor.wrap(value)
             self._made.append(buffer)
             if written:
                 self._written.append(value)
@@ -153,7 +170,9 @@ class Operands:
             else:
                 made = _results.allocate(like, shape, dtype, self._executor)
         except MemoryError as error:
-            raise OutOfMemoryError(f"{self._what}: no room for a result of shape {shape}, {dtype}: {error}") from None
+            short = (getattr(error, name, 0) for name in ("asked", "free", "cached"))
+            text = f"{self._what}: no room for a result of shape {shape}, {dtype}: {error}"
+            raise OutOfMemoryError(text, *short) from None
         except ValueError as error:
             raise InvalidArgumentError(f"{self._what}: a result of shape {shape}: {error}") from None
         self.add("the result", made)
@@ -193,6 +212,9 @@ class Operands:
     def call(self, *arguments: Any, receive: Optional[Callable[[str], object]] = None) -> None:
         """Make the call, native.call's with these arguments.
 
+        It goes to the stream that was given, whose order with the streams of the arrays' owners is the caller's
+        business; else to that of the first owner, behind the work on those of the others, who wait for it in turn.
+
         Unless the library refuses it, it may have written: whatever else is raised, by a signal's handler or by who
         receives a trace's lines, ended it on its way.
         """
@@ -205,11 +227,27 @@ class Operands:
                 raise
 
         self._changed = True
+        stream = self.stream
+        if stream is None:
+            stream = next((s for s in self._streams if s), 0)
+        others = [s for s in self._streams if s != stream] if self.stream is None else []
+        for other in others:
+            self._behind(stream, other)
         try:
-            native.call(self._executor, *arguments, None if receive is None else told)
+            native.call(self._executor, *arguments, stream, None if receive is None else told)
+            for other in others:
+                self._behind(other, stream)
         except HologramError as error:
             self._changed = self._ended or isinstance(error, (ProgramFault, LaunchCancelledError))
             raise
+
+    def _behind(self, stream: int, other: int) -> None:
+        """Have a stream wait for what was queued on another so far."""
+        mark = native.mark_record(self._executor, other)
+        try:
+            native.mark_await(self._executor, mark, stream)
+        finally:
+            native.mark_free(mark)
 
     def __enter__(self) -> Operands:
         """Return the operands."""

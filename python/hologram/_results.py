@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
 
-from hologram import _foreign
+from hologram import _foreign, _wrapped
 from hologram._dtypes import dtype_of
 from hologram._ffi import hooks
 from hologram.buffer import Buffer
@@ -55,6 +55,8 @@ def executor_of(arrays: Iterable[Any]) -> Executor:
             return executor
         if device is None and not isinstance(array, (np.generic, type)) and hasattr(array, "__dlpack_device__"):
             device = _foreign.device_of(array)
+        elif device is None:
+            device = _wrapped.device_of_interface(array)
     return default_executor(*(device or (1, 0)))
 
 
@@ -71,7 +73,7 @@ def dtype_of_tensor(value: Any) -> Optional[np.dtype[Any]]:
 def allocate(
     like: Any, shape: tuple[int, ...], dtype: np.dtype[Any], executor: Executor, arrays: Sequence[Any] = ()
 ) -> Any:
-    """Return a new array of the kind of one that there is: a Buffer, a torch tensor, or an array of numpy's.
+    """Return a new array of the kind of one that there is: a Buffer, a tensor, an array of CuPy's or numpy's.
 
     Args:
         like: The one that there is.
@@ -89,6 +91,12 @@ def allocate(
     if _foreign.is_tensor(like):
         torch: Any = sys.modules["torch"]
         return torch.empty(shape, dtype=getattr(torch, dtype.name), device=like.device)
+    cupy = sys.modules.get("cupy")
+    if cupy is not None and isinstance(like, cupy.ndarray):
+        with like.device:
+            return cupy.empty(shape, dtype)
+    if not executor.host_visible:
+        return allocate(executor.allocate(1, dtype, zero=False), shape, dtype, executor)
     if type(like) is np.ndarray and not like.flags.c_contiguous and like.size:
         whole = [array for array in arrays if type(array) is np.ndarray and array.shape == shape]
         first = whole[0].strides if whole else ()

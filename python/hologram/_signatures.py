@@ -76,6 +76,7 @@ class Function(NamedTuple):
         """The signature as Python writes it.
 
         There the executor, which may be left out, has no default, nor has an array that may be where numbers follow.
+        All take the stream to run on.
         """
         texts, needed = [], False
         for i, p in reversed([*enumerate(self.parameters)]):
@@ -86,7 +87,8 @@ class Function(NamedTuple):
             texts.append(p.name if needed else f"{p.name}={default}")
             if i == self.positional:
                 texts.append("*")
-        return f"({', '.join(reversed(texts))})"
+        texts.reverse()
+        return f"({', '.join(texts + (['stream=None'] if '*' in texts else ['*', 'stream=None']))})"
 
     @property
     def stub(self) -> str:
@@ -140,7 +142,8 @@ class Function(NamedTuple):
             texts.append(text if default is None else f"{text} = {default}")
         if not executor:
             texts += ([] if named else ["*"]) + ["ex: Optional[Executor] = None"]
-        return texts
+            named = True
+        return texts + ([] if named else ["*"]) + ["stream: Any = None"]
 
 
 _N = Parameter("n", "n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
+from hologram import _log
 from hologram._arguments import INT32_MAX, integer
 from hologram._ffi import BackendInfo, described, native
 from hologram.errors import HologramError, InvalidArgumentError, InvalidBackendError
@@ -77,6 +78,28 @@ def get_default_backend() -> str:
     if is_metal_available():
         return "metal"
     return "cuda" if is_cuda_available() else "cpu"
+
+
+_said: set[str] = set()  # of which backends it was said why they are not taken
+
+
+def say_why_not(taken: str) -> None:
+    """Log once in a process, at level INFO, why "auto" has not taken a backend that it looks at before another."""
+    for name in ("metal", "cuda"):
+        if taken.partition(":")[0] == name:
+            return
+        if name not in _said:
+            _said.add(name)
+            _log.info("auto is %s: %s", taken, _why_not(name))
+
+
+def _why_not(name: str) -> str:
+    """Return why no executor can be opened on a backend."""
+    try:
+        native.executor_free(native.executor_new(name.encode()))
+    except HologramError as error:
+        return str(error)
+    return f"backend {name} is available now, and was not"
 
 
 def validate_backend(backend: object) -> str:

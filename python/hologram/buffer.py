@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any, NoReturn, Optional, Union
 
 import numpy as np
 
+from hologram import _copies, _export
 from hologram._arguments import integer, integers
-from hologram._dtypes import NAMES, code_of, refuse_mask, scalar_bits
+from hologram._copies import Lease
+from hologram._dtypes import NAMES, code_of
 from hologram._ffi import BufferBase, BufferInfo, described, hooks, in_c, native
 from hologram._foreign import written
 from hologram._unlike import UnlikeArrays
-from hologram.errors import BackendError, BufferFreedError, DTypeError, HologramError, InvalidArgumentError
+from hologram.errors import BackendError, BufferFreedError, DTypeError, InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,22 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["Buffer"]
 
 _View = memoryview  # the class below has a method of that name
-
-
-class _Lease:
-    """Keeps memory alive for an array that sees it; numpy holds this object as the array's base."""
-
-    __slots__ = ("__array_interface__", "_handle")
-
-    def __init__(self, handle: int, interface: dict[str, Any]) -> None:
-        self._handle = handle
-        self.__array_interface__ = interface
-
-    def __del__(self, free: Any = native.lease_free) -> None:
-        try:
-            free(self._handle)
-        except HologramError:
-            pass  # in a fork's child; or clear_all was faster
 
 
 class Buffer(BufferBase, UnlikeArrays):
@@ -172,10 +158,13 @@ class Buffer(BufferBase, UnlikeArrays):
 
     def _number(self, what: str) -> Array:
         """Return the one element as a copy of no dimensions."""
+        self._check_one(what)
+        return self.to_numpy().reshape(())
+
+    def _check_one(self, what: str) -> None:
         self._check()
         if self.size != 1:
             raise DTypeError(f"{self!r}: only a buffer of one element converts to {what}; use {self._readable}")
-        return self.to_numpy().reshape(())
 
     def __repr__(self) -> str:
         """Describe the buffer in one line, without its elements, which would have to be waited for."""
@@ -201,49 +190,44 @@ class Buffer(BufferBase, UnlikeArrays):
 
     # ---- copies
 
-    def from_numpy(self, array: Array) -> None:
+    def from_numpy(self, array: Array, *, stream: Any = None) -> None:
         """Copy an array of the same dtype and size into the buffer.
+
+        The array may be changed when this returns. ``executor.submit(buffer.from_numpy, array)`` does not wait for a
+        copy of a pinned array, which then stays as it is until the future is done.
+
+        Args:
+            array: The array.
+            stream: The stream on which it is copied; the executor's own without it.
 
         Raises:
             TypeError: It is not an array.
             ValueError: Its dtype or size doesn't match.
         """
-        if not isinstance(array, np.ndarray):
-            raise TypeError(f"from_numpy: expected a numpy array, got {type(array).__name__}")
-        self._check()
-        refuse_mask("from_numpy", array)
-        if array.dtype != self.dtype and code_of(array.dtype) != code_of(self.dtype):
-            raise DTypeError(f"from_numpy: the array's dtype {array.dtype} is not the buffer's dtype {self.dtype}")
-        if array.size != self.size:
-            raise InvalidArgumentError(
-                f"from_numpy: the array's size {array.size} doesn't match the buffer's size {self.size}"
-            )
-        self._write(np.ascontiguousarray(array))
+        _copies.write(self, _copies.check_source(self, array), stream)
 
     def _write(self, packed: Array) -> None:
         """Copy a contiguous array's bytes, as many as the buffer has, into the buffer."""
-        if self.contiguous:
-            native.buffer_write(self, 0, packed.nbytes, packed.ctypes.data)
-            self._wrote()
-            return
-        with self._executor.allocate(self.size, self.dtype, zero=False) as buffer:
-            buffer._write(packed)
-            self.copy_from(buffer)
+        _copies.write(self, packed)
 
-    def to_numpy(self) -> Array:
+    def to_numpy(self, out: Optional[Array] = None, *, stream: Any = None) -> Array:
         """Return a copy as an array of the buffer's shape, after the work that was queued before.
 
+        Into a pinned array, such as ``pinned_empty`` makes, a GPU copies by itself, and ``executor.submit(
+        buffer.to_numpy, out)`` does not wait for that.
+
+        Args:
+            out: The array to copy to, which is returned; a new one without it.
+            stream: The stream on which it is copied; the executor's own without it.
+
         Raises:
+            TypeError: out is no array, or of another dtype.
+            ValueError: out has another shape, or may not be written.
             ProgramFault: An earlier launch on an asynchronous device failed.
         """
-        self._check()
-        if not self.contiguous:
-            with self._executor.allocate(self.size, self.dtype, zero=False) as packed, packed.view(self.shape) as view:
-                view.copy_from(self)
-                return view.to_numpy()
-        out = np.empty(self.shape, self.dtype)
-        self._executor._await(native.buffer_read, self, 0, out.nbytes, out.ctypes.data)
-        return out
+        found = _copies.target(self, out)
+        _copies.read(self, found, stream)
+        return found
 
     def from_bytes(self, data: Union[bytes, bytearray, _View]) -> None:
         """Copy bytes, as many as the buffer has, into the buffer.
@@ -261,8 +245,8 @@ class Buffer(BufferBase, UnlikeArrays):
         """Return the elements' bytes."""
         return self.to_numpy().tobytes()
 
-    def fill(self, value: Any) -> None:
-        """Set every element.
+    def fill(self, value: Any, *, stream: Any = None) -> None:
+        """Set every element, on a stream if one is given.
 
         Raises:
             ValueError: The value is out of the dtype's range.
@@ -271,13 +255,16 @@ class Buffer(BufferBase, UnlikeArrays):
         self._check()
         if self.dtype == bool and isinstance(value, (int, float, np.generic)):
             value = bool(value)
-        native.buffer_fill(self, scalar_bits(value, "fill: value", code_of(self.dtype)))
-        self._wrote()
+        _copies.fill(self, value, stream)
 
-    def copy_from(self, other: Buffer) -> None:
+    def copy_from(self, other: Buffer, *, stream: Any = None) -> None:
         """Copy another buffer's elements; it has the same dtype and as many.
 
         It may be on another device; then the bytes go by way of the host.
+
+        Args:
+            other: The buffer.
+            stream: The stream on which they are copied, if both are on one device.
 
         Raises:
             ValueError: Size or dtype doesn't match.
@@ -286,8 +273,7 @@ class Buffer(BufferBase, UnlikeArrays):
             raise TypeError(f"copy_from: expected a Buffer, got {type(other).__name__}")
         self._check()
         other._check()
-        native.buffer_copy(self, other)
-        self._wrote()
+        _copies.copy(self, other, stream)
 
     # ---- views
 
@@ -341,7 +327,7 @@ class Buffer(BufferBase, UnlikeArrays):
             "shape": (length,),
             "typestr": "|u1",
         }
-        return np.asarray(_Lease(lease, interface)), first, strides
+        return np.asarray(Lease(lease, interface)), first, strides
 
     def _array(self) -> Array:
         """Return an array on the memory, which it keeps alive."""
@@ -389,11 +375,16 @@ class Buffer(BufferBase, UnlikeArrays):
             raise BufferError("the buffer protocol has no bfloat16; use buffer.memoryview() for its 16-bit patterns")
         return self.memoryview()
 
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """What CuPy, Numba and others need to share the memory on a GPU; see _export.py."""
+        if self._executor._device_type != 2 or self._freed or self.dtype.name == "bfloat16":
+            raise AttributeError("__cuda_array_interface__")
+        return _export.interface(self)
+
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return DLPack's (device type, device number)."""
-        if not self.host_visible:
-            raise BackendError(f"{self!r}: its memory can't be shared; use to_numpy() for a copy")
-        return (1, 0)
+        return _export.device(self)
 
     def __dlpack__(
         self,
@@ -406,32 +397,17 @@ class Buffer(BufferBase, UnlikeArrays):
         """Return a DLPack capsule of the memory in place.
 
         Args:
-            stream: The consumer's stream; CPU memory knows none.
+            stream: The consumer's stream, which waits on the device for the work on the buffer that was queued before:
+                None and 1 are CUDA's default stream, 2 is that of each thread, for which the caller waits, -1 asks for
+                no order, others are addresses. CPU memory knows none.
             max_version: The newest version that the consumer reads. From 1.0 on read-only memory is marked so.
-            dl_device: The device that the consumer wants: this buffer's.
-            copy: True for a copy, False to demand none, None for none.
+            dl_device: The device that the consumer wants: this buffer's, or the host, (1, 0), for a copy.
+            copy: True for a copy, False to demand none, None for none where that goes.
 
         Raises:
-            BufferError: The memory is read-only and the consumer can't be told so, or the device is another.
+            BufferError: The memory is read-only and the consumer can't be told so, or the device or stream is another.
         """
-        if stream is not None:
-            raise BufferError(f"__dlpack__: stream is {stream!r}; memory of the CPU has no streams, expected None")
-        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
-            raise BufferError(f"__dlpack__: dl_device is {dl_device}; the memory is on {self.__dlpack_device__()}")
-        versioned = max_version is not None and max_version[0] >= 1
-        if copy:
-            fresh = self._executor.allocate(self.size, self.dtype) if self.size else self
-            fresh.copy_from(self)
-            fresh._synchronize()
-            shaped = fresh.view(self.shape)
-            capsule: object = native.to_capsule(shaped, versioned, True)
-            return capsule
-        self._check()
-        if self.read_only and not versioned:
-            raise BufferError("__dlpack__: the memory is read-only, which DLPack before version 1.0 can't say; copy it")
-        self._synchronize()
-        made: object = native.to_capsule(self, versioned, False)
-        return made
+        return _export.capsule(self, stream, max_version, dl_device, copy)
 
     # ---- the end
 

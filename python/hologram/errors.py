@@ -8,6 +8,7 @@ __all__ = [
     "BackendError",
     "BufferFreedError",
     "DTypeError",
+    "DeviceLostError",
     "ExecutorFreedError",
     "ForkError",
     "FreedError",
@@ -53,7 +54,26 @@ class ProgramFreedError(FreedError):
 
 
 class OutOfMemoryError(HologramError, MemoryError):
-    """The device's memory, its limit or the executor's quota is used up."""
+    """The device's memory, its limit or the executor's quota is used up.
+
+    The memory that the device keeps for reuse was given back before, where that would have helped.
+
+    Attributes:
+        asked: The bytes that were asked for; 0 where it is not known.
+        free: The bytes that were left to be taken from the device within its limit, or the executor's; 0 also where
+            that is not known, as on the CPU without a limit.
+        cached: The bytes that the device kept for reuse nevertheless, as in pieces that are too small.
+    """
+
+    def __init__(self, message: str = "", asked: int = 0, free: int = 0, cached: int = 0) -> None:
+        super().__init__(message)
+        self.asked = asked
+        self.free = free
+        self.cached = cached
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle with all attributes."""
+        return type(self), (str(self), self.asked, self.free, self.cached)
 
 
 class ProgramSyntaxError(HologramError, ValueError):
@@ -98,6 +118,14 @@ class InvalidBackendError(HologramError, ValueError, RuntimeError):
     """No backend has the name that was given."""
 
 
+class DeviceLostError(HologramError, RuntimeError):
+    """The device is of no more use to this process, as after an access to memory that is not there.
+
+    Whoever did it, hologram, PyTorch or CuPy: they share the device's context, which nobody resets. All executors on
+    the device raise this from then on; the message names what failed first. Recovery is a new process.
+    """
+
+
 class ForkError(HologramError, RuntimeError):
     """This process is a fork's child; Hologram works in processes started with exec."""
 
@@ -119,12 +147,17 @@ _KINDS: dict[int, type[HologramError]] = {
     10: BackendError,
     11: ForkError,
     12: InternalError,
+    14: DeviceLostError,
 }
-"""The exception of each status of the C ABI; 8, a fault, has attributes."""
+"""The exception of each status of the C ABI; 8, a fault, has attributes, and so has 5."""
 
 
-def of_status(status: int, message: str, kind: int, instruction: int, line: int, lane: int) -> HologramError:
-    """Return the exception of a status of the C ABI; the last four are of the fault."""
+def of_status(
+    status: int, message: str, kind: int, instruction: int, line: int, lane: int, asked: int, free: int, cached: int
+) -> HologramError:
+    """Return the exception of a status of the C ABI; four are of the fault, the last three of memory that is short."""
     if status == 8:
         return ProgramFault(message, _FAULTS.get(kind, "unknown"), instruction, line or None, lane)
+    if status == 5:
+        return OutOfMemoryError(message, asked, free, cached)
     return _KINDS.get(status, InternalError)(message)

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional, Union
 
 import numpy as np
 
-from hologram import _foreign, _log
-from hologram._arguments import INT64_MAX, integer, integers, shown
-from hologram._dtypes import code_of, dtype_of, dtype_of_code, refuse_mask
+from hologram import _log
+from hologram._arguments import INT64_MAX, integer, integers
+from hologram._dtypes import code_of, dtype_of, refuse_mask
 from hologram._ffi import (
     MAX_RANK,
-    READ_ONLY,
     UNINITIALIZED,
-    BufferInfo,
     ExecutorBase,
     ExecutorInfo,
     KernelStats,
@@ -25,10 +23,9 @@ from hologram._ffi import (
     native,
     numbers,
 )
-from hologram.backend import backends
+from hologram.backend import backends, say_why_not
 from hologram.buffer import Buffer
 from hologram.errors import (
-    BackendError,
     DTypeError,
     ExecutorFreedError,
     ForkError,
@@ -37,9 +34,12 @@ from hologram.errors import (
     InvalidBackendError,
 )
 from hologram.program import Program
+from hologram.stream import Event, Stream, number_of, own_stream
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from hologram.future import Future
 
 __all__ = ["Executor"]
 
@@ -53,7 +53,8 @@ class Executor(ExecutorBase):
 
     Args:
         backend: "cpu", "interp" (the slow reference interpreter), "cuda", "metal", or "auto" for the first of metal,
-            cuda and cpu that is there. "cuda:1" is the second of several devices.
+            cuda and cpu that is there; why one before was not taken is logged once. "cuda:1" is the second of several
+            devices.
         memory_limit: The bytes that this executor's buffers may take together; no limit without it.
 
     Attributes:
@@ -87,6 +88,8 @@ class Executor(ExecutorBase):
         if memory_limit:
             native.executor_set_quota(self, memory_limit)
         _log.debug("executor 0x%x on %s (asked for %s)", self.handle, self.backend, backend)
+        if name == "auto":
+            say_why_not(self.backend)
 
     # ---- what it is
 
@@ -187,11 +190,13 @@ class Executor(ExecutorBase):
         """Make a buffer of an array's own memory: what is written to one is seen in the other.
 
         Args:
-            array: A numpy array, an object with the buffer protocol, or one with DLPack, such as a torch tensor; of
-                any shape and strides. The buffer keeps it alive, but can't keep others from giving its memory away,
-                as torch's ``resize_`` does. A read-only one is refused as an output. The version of a torch tensor,
-                by which autograd notices changes, is raised by all that hologram writes to the buffer or its views;
-                not by what is written to arrays and tensors made of these.
+            array: A numpy array, an object with the buffer protocol, or one with DLPack or CUDA's array interface, such
+                as a torch tensor or CuPy's array; of any shape and strides. On a GPU the executor's stream waits for
+                what the owner has queued on his current one; that the owner's waits for ours is the caller's business.
+                The buffer keeps it alive, but can't keep others from giving its memory away, as torch's ``resize_``
+                does. A read-only one is refused as an output. The version of a torch tensor, by which autograd notices
+                changes, is raised by all that hologram writes to the buffer or its views; not by what is written to
+                arrays and tensors made of these.
 
         Raises:
             TypeError: It is none of these, or its dtype is not supported.
@@ -199,77 +204,12 @@ class Executor(ExecutorBase):
             RuntimeError: The executor's device can't see the array's memory.
         """
         self._check()
-        if not isinstance(array, np.ndarray):
-            if isinstance(array, Buffer):
-                return array.view(array.shape, strides=tuple(s // array.itemsize for s in array.strides))
-            if hasattr(array, "__dlpack__") and not isinstance(array, type):
-                return self._wrap_dlpack(_foreign.plain_tensor(array), array)
-            try:
-                array = np.asarray(memoryview(array))
-            except TypeError:
-                hint = "; np.array makes one of it" if isinstance(array, (list, tuple)) else ""
-                raise TypeError(
-                    f"expected a Buffer, a numpy array or an object with DLPack, got {type(array).__name__}{hint}"
-                ) from None
-        if type(array) is not np.ndarray:
-            refuse_mask("wrap", array)
-        if not self._host_visible:
-            raise self._not_here("a numpy array")
-        code = code_of(array.dtype)
-        itemsize = array.itemsize
-        strides = None
-        if not array.flags.c_contiguous:
-            if any(s % itemsize for s in array.strides):
-                raise InvalidArgumentError(
-                    f"wrap: strides {array.strides} are not multiples of the item size {itemsize}; make a copy"
-                )
-            strides = tuple(s // itemsize for s in array.strides)
-        handle = native.buffer_wrap(
-            self,
-            array.__array_interface__["data"][0],
-            code,
-            array.ndim,
-            array.shape,
-            strides,
-            0 if array.flags.writeable else READ_ONLY,
-            array,
-        )
-        return self._buffer(handle, array.dtype, array.shape)
+        from hologram import _wrapped
 
-    def _wrap_dlpack(self, source: Any, given: Any) -> Buffer:
-        device = _foreign.device_of(source)
-        if device[0] == self._device_type != 1:
-            raise BackendError(
-                f"{type(source).__name__} on DLPack device {device}: this call takes buffers, such as "
-                "executor.allocate() makes; operations and launches take the array itself, but as the output of a "
-                "reduction or loss"
-            )
-        if not self._host_visible or device[0] != 1:
-            raise self._not_here(f"{type(source).__name__} on DLPack device {device}")
-        try:
-            capsule = source.__dlpack__(max_version=(1, 0))
-        except TypeError:  # from before version 1
-            capsule = source.__dlpack__()
-        if type(capsule).__name__ != "PyCapsule":
-            raise BufferError(f"{type(source).__name__}.__dlpack__() is {shown(capsule)}; expected a DLPack capsule")
-        handle, boolean = native.from_capsule(self, capsule)
-        try:
-            info = described(BufferInfo, native.buffer_describe, handle)
-            dtype = np.dtype(bool) if boolean else dtype_of_code(info.dtype)
-        except BaseException:
-            native.buffer_free(handle)
-            raise
-        tensor = given if _foreign.is_tensor(given) else None
-        return self._buffer(handle, dtype, tuple(info.shape[: info.rank]), tensor)
+        return _wrapped.wrap(self, array)
 
-    def _not_here(self, what: str) -> BackendError:
-        return BackendError(
-            f"{what} is not in memory that {self.backend} works on, and nothing is copied silently: "
-            "make a buffer of it with executor.from_numpy(array)"
-        )
-
-    def from_numpy(self, array: Any) -> Buffer:
-        """Make a buffer with a copy of an array, of the array's shape.
+    def from_numpy(self, array: Any, *, stream: Any = None) -> Buffer:
+        """Make a buffer with a copy of an array, of the array's shape, copied on a stream if one is given.
 
         Raises:
             ValueError: The array is empty, its dtype is not supported, or it has more than eight dimensions.
@@ -277,13 +217,13 @@ class Executor(ExecutorBase):
         refuse_mask("from_numpy", array)
         array = np.asarray(array)
         buffer = self.allocate(array.shape, array.dtype, zero=False)
-        buffer.from_numpy(array)
+        buffer.from_numpy(array, stream=stream)
         return buffer
 
     # ---- running
 
     @in_c(
-        "($self, program, bindings=None, *, grid=None, block=None, n=None, shape=None, fuel=None, "
+        "($self, program, bindings=None, *, grid=None, block=None, n=None, shape=None, fuel=None, stream=None, "
         "**slots_and_parameters)"
     )
     def launch(
@@ -296,6 +236,7 @@ class Executor(ExecutorBase):
         n: Optional[int] = None,
         shape: Union[int, Sequence[int], None] = None,
         fuel: Optional[int] = None,
+        stream: Any = None,
         **slots_and_parameters: Any,
     ) -> Optional[np.ndarray[Any, np.dtype[np.uint64]]]:
         """Run a program on arrays.
@@ -314,6 +255,8 @@ class Executor(ExecutorBase):
                 which they broadcast; one number may count the elements of an array of more dimensions. Without both it
                 is the shape that these broadcast to, or, if there are none, the lanes of the grid.
             fuel: The rounds of loops, as docs/isa.md counts them, that a lane may take; no limit without it.
+            stream: The stream on which it runs, see ``Stream``; without it the current one of torch or CuPy, if slots
+                take arrays of theirs on a GPU, else the executor's own.
             slots_and_parameters: A value for each slot and parameter.
 
         Returns:
@@ -328,7 +271,7 @@ class Executor(ExecutorBase):
         from hologram import _launch
 
         given = _given(program, bindings, slots_and_parameters) if bindings is not None else slots_and_parameters
-        return _launch.launch(self, program, given, grid, block, n, shape, fuel)
+        return _launch.launch(self, program, given, grid, block, n, shape, fuel, stream)
 
     def trace(
         self,
@@ -376,8 +319,46 @@ class Executor(ExecutorBase):
                 receive(line)
 
         given = _given(program, bindings, slots_and_parameters) if bindings is not None else slots_and_parameters
-        _launch.launch(self, program, given, grid, block, n, shape, fuel, (lane, keep))
+        _launch.launch(self, program, given, grid, block, n, shape, fuel, None, (lane, keep))
         return lines
+
+    # ---- streams and time
+
+    @property
+    def stream(self) -> Stream:
+        """The executor's own stream, on which its work goes where nothing says another."""
+        self._check()
+        return own_stream(self)
+
+    def record(self, stream: Any = None) -> Event:
+        """Return an event behind what was queued so far, on the executor's stream or another."""
+        return Event().record(self, stream)
+
+    def wait(self, event: Event, *, stream: Any = None) -> None:
+        """Have what is queued from now on, on the executor's stream or another, wait for an event; the caller doesn't.
+
+        Raises:
+            ValueError: The event is on another device.
+        """
+        self._check()
+        if not isinstance(event, Event):
+            raise DTypeError(f"wait: event: expected an Event, got {type(event).__name__}")
+        if event._mark:
+            native.mark_await(self, event._mark, number_of(stream, self, "wait: "))
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
+        """Call a function now, and return a future of its result: the caller waits for nothing that the device does.
+
+        ``submit(ops.reduce_sum, x)`` is a future of the number, ``submit(buffer.to_numpy, out)`` of the array, and so
+        it is with all operations, ``buffer.from_numpy``, ``item`` and ``launch``. Other functions are called as they
+        are; their future is done when the executor's work so far is. Operations run on this executor.
+
+        A future is one of ``concurrent.futures``, and can be awaited. On a device that works while it is called, as the
+        CPU, it is done at once; so is that of what copies much to or from an array that is not pinned.
+        """
+        from hologram import future
+
+        return future.submit(self, function, args, kwargs)
 
     def synchronize(self) -> None:
         """Wait for all work. An exception meanwhile, such as KeyboardInterrupt, cancels it.
@@ -433,6 +414,10 @@ class Executor(ExecutorBase):
     def trim(self) -> int:
         """Give the device's cached memory back to the system; return how many bytes."""
         return int(native.executor_trim(self))
+
+    def empty_cache(self) -> int:
+        """Give the device's cached memory back to the system; return how many bytes. The same as ``trim``."""
+        return self.trim()
 
     def kernel_stats(self) -> dict[str, int]:
         """Return what the device's cache of compiled kernels holds: entries, limit, hits, misses, evictions."""

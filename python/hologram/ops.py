@@ -50,7 +50,7 @@ from hologram import _views as views
 from hologram._arguments import flag, integer, naming
 from hologram._dtypes import scalar_bits
 from hologram._ffi import hooks, native
-from hologram._operands import Operands, is_number
+from hologram._operands import Operands, Unread, is_number
 from hologram._signatures import GIVEN, ONE_ROW, Function, functions
 from hologram.buffer import Buffer
 from hologram.errors import DTypeError, HologramError, InvalidArgumentError
@@ -73,13 +73,15 @@ def _builtin(f: Function) -> Any:
     return native.operation(f.name, f.number, parameters, f.positional, f.form, traits, doc)
 
 
-def _careful(name: str, beside: bool, back: bool, *values: Any) -> Any:
+def _careful(name: str, beside: bool, back: bool, later: bool, stream: Any, *values: Any) -> Any:
     """Make a call that C left to Python: say what is wrong with its arguments, or run it on buffers made of them.
 
     Args:
         name: The function's.
         beside: Whether element 0 of the output is returned.
         back: Whether the output is, which was given as ``out``.
+        later: Whether a number is not waited for, but left Unread.
+        stream: The stream that the call is for, None for what the arrays say.
         values: Those of its parameters, None for what is not given.
     """
     f = _by_name[name]
@@ -108,7 +110,7 @@ def _careful(name: str, beside: bool, back: bool, *values: Any) -> Any:
     axis = given.get("axis")
     if f.name == "where" and left and is_number(given["a"]) and is_number(given["b"]):
         given["a"] = _of_two_numbers(ex, given["a"], given["b"], n)
-    with Operands(ex, what) as operands:
+    with Operands(ex, what, stream) as operands:
         scalars: list[Any] = []
         dims: list[int] = []
         counts: dict[str, int] = {}  # elements by name
@@ -193,6 +195,8 @@ def _careful(name: str, beside: bool, back: bool, *values: Any) -> Any:
             raise
         if axes or not (beside or (left and f.reduces)):
             return result if left or f.reduces or back else None
+        if later:
+            return Unread(output.view((1,)))
         first = np.empty(1, output.dtype)
         native.buffer_read(output, 0, first.nbytes, first.view(np.uint8))
         return first[0].item()

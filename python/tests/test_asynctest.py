@@ -19,14 +19,14 @@ ROOT = Path(__file__).resolve().parents[2]
 SUITES = {
     "asynctest": (
         "buffer buffer_numbers builder dlpack empty_shapes executor lifetimes masks ops process products profile "
-        "program reductions results signals"
+        "program reductions results signals copies device_arrays events futures"
     ).split(),
-    "asynctest-visible": ["buffer", "dlpack", "executor", "lifetimes", "visible"],
+    "asynctest-visible": ["buffer", "dlpack", "events", "futures", "executor", "lifetimes", "visible"],
     "asynctest-enters": [],
     "asynctest-enters-visible": ["visible"],
 }
 ONLY = {  # what others have not
-    "asynctest": ["loading", "streams"],
+    "asynctest": ["loading", "lost", "streams"],
     "asynctest-enters": ["entered"],
     "asynctest-enters-visible": ["entered"],
 }

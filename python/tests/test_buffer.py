@@ -487,7 +487,6 @@ def test_not_host_visible(ex: hg.Executor) -> None:
     for use in (
         lambda: np.asarray(b),
         b.memoryview,
-        b.__dlpack_device__,
         lambda: ex.wrap(x),
         lambda: hg.ops.vector_add(ex, b, x, b),
     ):

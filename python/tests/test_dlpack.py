@@ -267,7 +267,7 @@ def test_nothing_leaks_if_bfloat16_has_no_dtype(host: hg.Executor, monkeypatch: 
     def missing(code: int) -> Any:
         raise hg.errors.DTypeError("dtype bfloat16 needs the Python package ml_dtypes")
 
-    monkeypatch.setattr("hologram.executor.dtype_of_code", missing)
+    monkeypatch.setattr("hologram._wrapped.dtype_of_code", missing)
     count = native.object_count()
     with pytest.raises(TypeError, match="ml_dtypes"):
         host.wrap(Foreign(b))

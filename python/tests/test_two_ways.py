@@ -221,7 +221,11 @@ def both_ways(f: Any, seed: int, host: hg.Executor) -> tuple[Any, Any, Any]:
     again, _ = a_call(f, random.Random(seed), host)
     values = [again.get(p.name) for p in f.parameters]
     beside = f.result and any(p.kind == "o" and p.name in names for p in f.parameters)
-    return usual, outcome(lambda: hooks["operation"](f.name, beside, back, *values), again), (seed, given, names)
+    return (
+        usual,
+        outcome(lambda: hooks["operation"](f.name, beside, back, False, None, *values), again),
+        (seed, given, names),
+    )
 
 
 @pytest.mark.parametrize("name", sorted(ops._by_name))
