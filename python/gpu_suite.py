@@ -28,8 +28,9 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent  # in the tree
 PACKAGES = {"cuda": "backends/cuda", "driver": "backends/cuda/driver"}
 PYTHON = (
-    "arguments batches buffer buffer_numbers builder dlpack empty_shapes exchange executor kernel ops process products "
-    "profile program reductions results safety signals tensor_calls_by_c threads torch_operands"
+    "arguments batches buffer buffer_numbers builder copies device_arrays dlpack empty_shapes events exchange executor "
+    "futures kernel lost ops process products profile program reductions results safety signals tensor_calls_by_c "
+    "threads torch_operands"
 ).split()
 _HALVES = ("float16", "bfloat16")
 _INTEGERS = "(torch.int or torch.uint or torch.bool)"
@@ -145,11 +146,11 @@ def sanitize(tool: str, command: list[str], planted: bool) -> int:
     Of a planted error: 0 if the tool finds that, whatever becomes of the command.
     """
     clean, found = SANITIZERS[tool]
-    options = ["--tool", tool, "--print-limit", "20"]
-    if tool == "racecheck":  # it loses track of launches that are under way at a time
-        options += ["--force-blocking-launches", "yes"]
     ran = subprocess.run(
-        ["compute-sanitizer", *options, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace"
+        ["compute-sanitizer", "--tool", tool, "--print-limit", "20", *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        errors="replace",
     )
     said = ran.stdout
     if not planted:
