@@ -12,8 +12,8 @@ import (
 
 // Copies between a device that works by itself and memory of the host's that may move
 // go by way of memory that does not: the device copies one piece while the host copies
-// the next, or the last. Measured on an H100: a piece of 8 MiB takes the device 150 µs,
-// and one thread of the host's 800.
+// the next, or the last. A piece of 8 MiB takes the device some 150 µs by its bus, and one
+// thread of the host's several times that, by estimate: nothing of it was measured.
 const (
 	stagePiece = 8 << 20
 	stageCount = 4 // pieces of a copy that are under way at a time
