@@ -52,11 +52,13 @@ class Update:
         name: Its name, for messages.
         function: The function.
         inputs: How many of its arguments are elements of tensors; numbers follow.
+        chosen: Its last arguments, by which the program is another.
     """
 
-    def __init__(self, name: str, function: Callable[..., Any], inputs: int) -> None:
+    def __init__(self, name: str, function: Callable[..., Any], inputs: int, **chosen: bool) -> None:
         self._name = name
-        self._kernel = Kernel(function)
+        self._kernel = Kernel(function, static=chosen)
+        self._chosen = list(chosen.values())
         self._inputs = inputs
         self._plans: dict[tuple[torch.dtype, ...], _Plan] = {}
         self._ready: dict[bytes, list[_Part]] = {}  # by all that decides about them
@@ -187,7 +189,8 @@ class Update:
         compute = opmath(dtypes[0])
         number = np.float64(0.5) if compute == torch.float64 else np.float32(0.5)
         inputs = {str(i): f"i{i}" for i in range(self._inputs)}
-        listing, results, _ = traced(self._kernel, [ATLAS[compute]] * self._inputs + [number] * numbers, inputs)
+        arguments = [*[ATLAS[compute]] * self._inputs, *[number] * numbers, *self._chosen]
+        listing, results, _ = traced(self._kernel, arguments, inputs)
         names = [f"i{i}" for i in range(self._inputs)] + [f"o{i}" for i in range(len(results))]
         types = {name: ATLAS[dtype] for name, dtype in zip(names, dtypes)}
         program = Program(narrowed(listing, types, {}).text, file=f"<hologram_torch {self._name}>")
