@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
+import hashlib
+import itertools
 import threading
+import weakref
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union, overload
 
 import numpy as np
@@ -16,7 +19,7 @@ from hologram._kernel.call import Kernel as HologramKernel
 from hologram._kernel.outside import exact
 from hologram._kernel.values import PRED
 from hologram.errors import DTypeError, InvalidArgumentError
-from hologram_torch._elementwise import ATLAS, GENERIC, MAKERS, Elementwise, doubles, traced
+from hologram_torch._elementwise import ATLAS, FUNCTIONS, GENERIC, MAKERS, Elementwise, doubles, keep, traced
 from hologram_torch._executors import using
 from hologram_torch._operation import is_dynamo_compiling
 
@@ -29,25 +32,20 @@ if TYPE_CHECKING:
 __all__ = ["Kernel", "kernel"]
 
 _TORCH = {**{kind: dtype for dtype, kind in ATLAS.items() if dtype != torch.bool}, "bool": torch.bool, PRED: torch.bool}
-_KERNELS: dict[str, Kernel] = {}
+_KERNELS: weakref.WeakValueDictionary[str, Kernel] = weakref.WeakValueDictionary()
+"""All kernels that there are, by keys that no two ever have."""
+_COUNT = itertools.count()
 
 
 class _Function(Elementwise):
-    """A kernel's function for tensors of certain dtypes."""
+    """A kernel's function for tensors of certain dtypes.
 
-    def __init__(self, name: str, kernel: HologramKernel, signature: Sequence[str], statics: Sequence[Any]) -> None:
-        arguments: list[Any] = []
-        inputs: dict[str, str] = {}
-        values = iter(statics)
-        for at, word in enumerate(signature):
-            if word in _NUMBERS:
-                arguments.append(_NUMBERS[word])
-            elif word == "static":
-                arguments.append(next(values))
-            else:
-                inputs[str(at)] = f"i{len(inputs)}"
-                arguments.append(np.bool_ if word == "bool" else word)
-        self._listing, results, self.several = traced(kernel, arguments, inputs)
+    Its name holds what the program is, so that those of one name do the same, in whatever process: a graph that was
+    saved names them.
+    """
+
+    def __init__(self, name: str, signature: Sequence[str], program: tuple[Listing, list[str], bool]) -> None:
+        self._listing, results, self.several = program
         words = [word for word in signature if word not in _NUMBERS and word != "static"]
         self._inputs = [_TORCH[word] for word in words]
         self._results = tuple(_TORCH[name] for name in results)
@@ -68,12 +66,55 @@ _NUMBERS: dict[str, Any] = {"int": 1, "float": 0.5, "truth": True}
 """What a kernel is compiled for where a number stands: kinds of numbers, not values."""
 
 
+def _function_of(kernel: Kernel, signature: Sequence[str], statics: Sequence[Any]) -> _Function:
+    """Return a kernel's function for a signature; that of another kernel of the name, if it does the same."""
+    arguments: list[Any] = []
+    inputs: dict[str, str] = {}
+    values = iter(statics)
+    for at, word in enumerate(signature):
+        if word in _NUMBERS:
+            arguments.append(_NUMBERS[word])
+        elif word == "static":
+            arguments.append(next(values))
+        else:
+            inputs[str(at)] = f"i{len(inputs)}"
+            arguments.append(np.bool_ if word == "bool" else word)
+    listing, results, several = traced(kernel._kernel, arguments, inputs)
+    content = "\n".join([listing.text, *results, str(several)])
+    digest = hashlib.blake2b(content.encode(), digest_size=10).hexdigest()
+    name = f"{kernel._name}({','.join(signature)})#{digest}"
+    found = FUNCTIONS.get(name)
+    return found if isinstance(found, _Function) else _Function(name, signature, (listing, results, several))
+
+
 def _by_name(name: str) -> Optional[_Function]:
-    """Return a kernel's function by its name: what a graph that was saved names is made when it is first called."""
-    kernel, bracket, words = name.rstrip(")").rpartition("(")
-    if not bracket or kernel not in _KERNELS or "static" in words:
+    """Return a kernel's function by its name: what a graph that was saved names is made when it is first called.
+
+    Raises:
+        LookupError: No kernel has such a function.
+    """
+    of, mark, _ = name.rpartition("#")
+    kernel, bracket, words = of.rstrip(")").rpartition("(")
+    if not mark or not bracket:
         return None
-    return _KERNELS[kernel]._function(tuple(words.split(",")), ())
+    found = [each for each in (ref() for ref in _KERNELS.valuerefs()) if each is not None and each._name == kernel]
+    if not found:
+        raise LookupError(
+            f"there is no kernel {kernel}, which a graph calls; is the module imported that defines it, or makes it?"
+        )
+    if "static" in words.split(","):
+        raise LookupError(
+            f"the kernel {kernel} has static arguments, whose values a graph that calls it does not hold: call the "
+            "kernel with them and such tensors before"
+        )
+    for each in found:
+        function = each._function(tuple(words.split(",")), ())
+        if function.name == name:
+            return function
+    raise LookupError(
+        f"the kernel {kernel} computes something else than the one that a graph calls: its code, or a number that it "
+        "names, was another when the graph was made, or Hologram was"
+    )
 
 
 MAKERS.append(_by_name)
@@ -86,8 +127,8 @@ class Kernel:
         self._kernel = function if isinstance(function, HologramKernel) else hologram.kernel(function, static=static)
         functools.update_wrapper(self, self._kernel, updated=())
         self._name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', 'kernel')}"
-        while _KERNELS.setdefault(self._name, self) is not self:  # another has it, such as a function's made anew
-            self._name += "_"
+        self._key = f"{self._name} {next(_COUNT)}"
+        _KERNELS[self._key] = self
         self._functions: dict[Any, _Function] = {}
         self._lock = threading.RLock()  # an interrupted call's handler may call again
 
@@ -175,11 +216,7 @@ class Kernel:
                 key = signature, exact(statics), self._kernel._numbers_outside()
                 found = self._functions.get(key)
                 if found is None:
-                    name = f"{self._name}({','.join(signature)})"
-                    if name in (known.name for known in self._functions.values()):
-                        # Of other statics or numbers outside: this process alone knows it.
-                        name += f"#{len(self._functions)}"
-                    found = self._functions[key] = _Function(name, self._kernel, signature, statics)
+                    found = self._functions[key] = _function_of(self, signature, statics)
         return found
 
     def _operator(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -197,18 +234,19 @@ class Kernel:
             else ("truth" if isinstance(value, bool) else "int" if isinstance(value, int) else "float")
             for value in arguments
         ]
-        name, several = _compiled(self._name, ",".join(words))
+        name, several = _compiled(self._key, ",".join(words))
         results = GENERIC.operator(name, inputs, scalars)
         return tuple(results) if several else results[0]
 
 
-def _compiled(name: str, signature: str) -> tuple[str, bool]:
+def _compiled(key: str, signature: str) -> tuple[str, bool]:
     """Return the name of a kernel's function for a signature, in which tensors stand as torch's dtypes."""
     words = []
     for word in signature.split(","):
         dtype = getattr(torch, word.rpartition(".")[2]) if word.startswith("torch.") else None
         words.append(word if dtype is None else "bool" if dtype == torch.bool else ATLAS[dtype])
-    function = _KERNELS[name]._function(tuple(words), ())
+    function = _KERNELS[key]._function(tuple(words), ())
+    keep(function)
     return function.name, function.several
 
 

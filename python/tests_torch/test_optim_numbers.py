@@ -1,8 +1,6 @@
-"""Optimisers' numbers at the ends of their ranges: parameters and gradients that are not finite, options out of range."""
+"""Optimisers' numbers at the ends of their ranges: what is not finite, and options out of range."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 import torch
