@@ -18,7 +18,7 @@ from torch.autograd import profiler
 
 import hologram as h
 from hologram._ffi import native
-from hologram.errors import InvalidArgumentError
+from hologram.errors import DTypeError, InvalidArgumentError
 from hologram_torch import functional as F
 from hologram_torch._elementwise import opmath
 from hologram_torch._kernel import kernel
@@ -142,6 +142,37 @@ def _refuse(what: str, group: dict[str, Any]) -> None:
             raise InvalidArgumentError(f"{what}: {name} is {group[name]!r}; this optimiser has it not")
 
 
+def _odd(what: str, group: dict[str, Any], names: Sequence[str]) -> Exception:
+    """Return what is wrong with the first of some options that is no number, or no pair of them for betas."""
+    for name in names:
+        value = group[name]
+        try:
+            if name == "betas":
+                b1, b2 = (float(beta) for beta in value)
+                if not (0 <= b1 < 1 and 0 <= b2 < 1):
+                    raise ValueError
+            else:
+                float(value)
+        except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+            kind = DTypeError if isinstance(error, TypeError) else InvalidArgumentError
+            expected = "two numbers from 0 on and below 1" if name == "betas" else "a number"
+            return kind(f"{what}: {name} is {value!r}; expected {expected}")
+    raise AssertionError("all are numbers")
+
+
+def _held(
+    what: str, update: Update, ready: Ready, numbers: Sequence[float], options: Sequence[str], group: Any
+) -> None:
+    """Refuse numbers that the dtype of a step does not hold, before anything is changed."""
+    at = update.beyond(ready, numbers)
+    if at is not None:
+        name = options[at]
+        raise InvalidArgumentError(
+            f"{what}: {name} is {group[name]!r}; f32, in which the step is computed, does not hold "
+            f"{'it' if numbers[at] == group[name] else f'{numbers[at]}, which is made of it'}"
+        )
+
+
 def _gradients(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> list[tuple[Tensor, Tensor]]:
     """Return a group's parameters that have a gradient, and that; negated if the group maximises."""
     _refuse(type(optimizer).__name__, group)
@@ -221,20 +252,27 @@ class SGD(_Optimizer, torch.optim.SGD):
     Raises:
         TypeError: At a step: a parameter or gradient has no float dtype, or is sparse.
         ValueError: At a step: fused or differentiable is asked for, a parameter has more than 8 dimensions, its
-            elements share memory, or it lies in one piece of memory with its own state.
+            elements share memory, or it lies in one piece of memory with its own state; or an option is no number, or
+            one that f32, in which all but f64 is computed, does not hold.
     """
+
+    _options = ("lr", "weight_decay", "momentum", "dampening")
 
     @_step
     def step(self) -> None:
         """Do a step; a closure that is given computes the loss anew, which is returned."""
         made: dict[Tensor, Tensor] = {}  # first momenta
-        work: list[tuple[Update, Ready, list[float]]] = []
+        work: list[tuple[dict[str, Any], Update, Ready, list[float]]] = []
         for group in self.param_groups:
             found = _gradients(self, group)
-            lr, decay, momentum = float(group["lr"]), float(group["weight_decay"]), float(group["momentum"])
+            try:
+                lr, decay, momentum = float(group["lr"]), float(group["weight_decay"]), float(group["momentum"])
+                keep = 1.0 - float(group["dampening"]) if momentum else 1.0
+            except (TypeError, ValueError, RuntimeError, OverflowError):
+                raise _odd(type(self).__name__, group, self._options) from None
             if not momentum:
                 update = _SGD[decay != 0]
-                work.append((update, update.ready([(p, g, p) for p, g in found], 2), [lr, decay]))
+                work.append((group, update, update.ready([(p, g, p) for p, g in found], 2), [lr, decay]))
                 continue
             first: list[tuple[Tensor, ...]] = []
             later: list[tuple[Tensor, ...]] = []
@@ -246,11 +284,13 @@ class SGD(_Optimizer, torch.optim.SGD):
                 else:
                     later.append((p, g, b, p, b))
             update = _SGD_MOMENTUM[decay != 0][bool(group["nesterov"])]
-            for lists, keep in ((first, 1.0), (later, 1.0 - group["dampening"])):
-                work.append((update, update.ready(lists, 4), [lr, decay, momentum, keep]))
+            for lists, kept in ((first, 1.0), (later, keep)):
+                work.append((group, update, update.ready(lists, 4), [lr, decay, momentum, kept]))
+        for group, update, ready, numbers in work:
+            _held(type(self).__name__, update, ready, numbers, self._options, group)
         for p, b in made.items():
             self.state[p]["momentum_buffer"] = b
-        for update, ready, numbers in work:
+        for _, update, ready, numbers in work:
             update(ready, numbers)
 
 
@@ -263,11 +303,14 @@ class Adam(_Optimizer, torch.optim.Adam):
     Raises:
         TypeError: At a step: a parameter or gradient has no float dtype, or is sparse.
         ValueError: At a step: fused or differentiable is asked for, a parameter has more than 8 dimensions, its
-            elements share memory, or it lies in one piece of memory with its own state.
+            elements share memory, or it lies in one piece of memory with its own state; an option is no number, or it
+            or the rate that Adam makes of it is one that f32, in which all but f64 is computed, does not hold; betas
+            are not from 0 on and below 1; or a state lacks something, or its count of steps is negative.
         RuntimeError: At a step: a graph captures it, and it is not capturable.
     """
 
     _decoupled = False
+    _options = ("lr", "weight_decay", "betas", "betas", "betas", "lr", "betas", "eps")  # that _numbers come of
 
     @_step
     def step(self) -> None:
@@ -293,7 +336,13 @@ class Adam(_Optimizer, torch.optim.Adam):
                     count = torch.zeros((), dtype=torch.float32, device=p.device if on_device else "cpu")
                     state = made[p] = {"step": count}
                     state.update((name, torch.zeros_like(p)) for name in kept)
-                states = [state[name] for name in kept]
+                try:
+                    states = [state[name] for name in kept]
+                except KeyError as missing:
+                    shape = tuple(p.shape)
+                    raise InvalidArgumentError(
+                        f"{type(self).__name__}: the state of a parameter of shape {shape} has no {missing}"
+                    ) from None
                 (on_devices if on_device else steps).append(state["step"])
                 lists.append((p, g, *states, p, *states))
             if on_device:
@@ -301,24 +350,34 @@ class Adam(_Optimizer, torch.optim.Adam):
                 continue
             update = (_AMSGRAD if group["amsgrad"] else _ADAM)[self._decays(group)]
             work.append((group, update, lists, update.ready(lists, 8)))
-        for p, state in made.items():
-            self.state[p].update(state)
-        if on_devices:
-            torch._foreach_add_(on_devices, 1)
-        for update, ready, numbers in captured:
-            update(ready, numbers)
-        counts = native.torch_counts(tuple(steps), True) if steps else []
+        # From here on nothing is refused but what numbers there are, and nothing changed before these are looked at.
+        counts = native.torch_counts(tuple(steps), False) if steps else []
+        quick = counts is not None
         if counts is None:
-            torch._foreach_add_(steps, 1)  # integers too
-            counts = [step.item() for step in steps]
+            counts = [(step + 1).item() for step in steps]  # integers too
+        else:
+            counts = [count + 1 for count in counts]
         at = 0
+        planned: list[tuple[Update, Ready, list[float]]] = []
         for group, update, lists, ready in work:
             own = counts[at : at + len(lists)]
             at += len(lists)
             for count in dict.fromkeys(own):  # which differ where parameters had no gradient
                 if len(set(own)) > 1:
                     ready = update.ready([tensors for tensors, n in zip(lists, own) if n == count], 8)
-                update(ready, self._numbers(group, count))
+                numbers = self._numbers(group, count)
+                _held(type(self).__name__, update, ready, numbers, self._options, group)
+                planned.append((update, ready, numbers))
+        for p, state in made.items():
+            self.state[p].update(state)
+        if on_devices:
+            torch._foreach_add_(on_devices, 1)
+        if quick:
+            native.torch_counts(tuple(steps), True)
+        elif steps:
+            torch._foreach_add_(steps, 1)
+        for update, ready, numbers in (*captured, *planned):
+            update(ready, numbers)
 
     def _decays(self, group: dict[str, Any]) -> bool:
         """Whether weights decay in the gradient, not apart from it."""
@@ -328,8 +387,8 @@ class Adam(_Optimizer, torch.optim.Adam):
         self, group: dict[str, Any], lists: Sequence[tuple[Tensor, ...]], steps: Sequence[Tensor]
     ) -> list[tuple[Update, Ready, list[float]]]:
         """Return a group's work where what differs from step to step is read on the device."""
-        decay, eps, lr = float(group["weight_decay"]), float(group["eps"]), group["lr"]
-        b1, b2 = (float(beta) for beta in group["betas"])
+        lr = group["lr"]
+        _, decay, eps, b1, b2 = self._given(group)
         decays = self._decays(group)
         apart = 0.0 if decays else decay
         updates, inputs = (_AMSGRAD_CAPTURED, 5) if group["amsgrad"] else (_ADAM_CAPTURED, 4)
@@ -346,11 +405,29 @@ class Adam(_Optimizer, torch.optim.Adam):
             for at, *own in zip(places, *rows):
                 read, written = lists[at][:inputs], lists[at][inputs:]
                 given.append((*read, *[number.expand(read[0].shape) for number in own], *written))
-        return [(update, update.ready(given, 5), [decay, 1 - b1, b2, 1 - b2, eps])]
+        ready, numbers = update.ready(given, 5), [decay, 1 - b1, b2, 1 - b2, eps]
+        _held(type(self).__name__, update, ready, numbers, ("weight_decay", "betas", "betas", "betas", "eps"), group)
+        return [(update, ready, numbers)]
+
+    def _given(self, group: dict[str, Any]) -> tuple[float, float, float, float, float]:
+        """Return lr, weight_decay, eps and betas; a tensor that is lr on a GPU is not waited for, and 0 here."""
+        try:
+            lr = group["lr"]
+            lr = 0.0 if isinstance(lr, Tensor) and group.get("capturable") else float(lr)
+            decay, eps = float(group["weight_decay"]), float(group["eps"])
+            b1, b2 = (float(beta) for beta in group["betas"])
+            if 0 <= b1 < 1 and 0 <= b2 < 1:
+                return lr, decay, eps, b1, b2
+        except (TypeError, ValueError, RuntimeError, OverflowError):
+            pass
+        raise _odd(type(self).__name__, group, self._options)
 
     def _numbers(self, group: dict[str, Any], count: float) -> list[float]:
-        lr, decay, eps = float(group["lr"]), float(group["weight_decay"]), float(group["eps"])
-        b1, b2 = (float(beta) for beta in group["betas"])
+        lr, decay, eps, b1, b2 = self._given(group)
+        if not count >= 1:
+            raise InvalidArgumentError(
+                f"{type(self).__name__}: a parameter's step is {count - 1}; expected how many there were, 0 or more"
+            )
         apart = decay and not self._decays(group)
         # Each is rounded to f32 once: 1 − b2 of a rounded b2 has few digits.
         numbers = [1 - lr * decay if apart else 1.0, decay, 1 - b1, b2, 1 - b2]
