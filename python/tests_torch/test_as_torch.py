@@ -169,6 +169,18 @@ def test_degrees_of_freedom(name: str, device: str) -> None:
         torch.testing.assert_close(function(x, unbiased=unbiased), theirs(x, unbiased=unbiased))
 
 
+@pytest.mark.parametrize("alpha", [0, 1])
+@pytest.mark.parametrize("beta", [0, 1, 0.5])
+def test_what_a_factor_of_0_leaves_out_is_not_read(beta: float, alpha: float, device: str) -> None:
+    for dtype in (torch.float32, torch.float64):  # torch does read what has 16 bits, on some processors
+        for n in (2, 200):
+            good = torch.full((n, n), 0.5, dtype=dtype)
+            for bad in (torch.inf, torch.nan):
+                odd = torch.full((n, n), bad, dtype=dtype)
+                for given in ((odd, good, good), (good, odd, good), (good, good, odd), (good[0], odd, odd)):
+                    compare(device, "addmm", torch.addmm, *given, beta=beta, alpha=alpha)
+
+
 def test_products_of_all_sizes_add_once(device: str) -> None:
     """What is added before a product, and what after one that is large, by any factors."""
     for n in (3, 181, 182):  # below, and from 2^15 elements on
