@@ -32,8 +32,8 @@ integers comes out in 64 bits, i64 or u64, unless an output of their own type is
 are i64.
 
 Bools are bytes 0 and 1, as numpy and torch make them. Other bytes that are called bools, as by `a.view(bool)`, are not
-looked for: a mask is true but where it is 0, and every other function computes with the bytes as of u8, where numpy's go
-now by the truth and now by the byte. `hologram.kernel` takes all but 0 for true; `a != 0` makes bools.
+looked for: a mask is true but where it is 0, and every other function computes with the bytes as of u8, where numpy's
+go now by the truth and now by the byte. `hologram.kernel` takes all but 0 for true; `a != 0` makes bools.
 
 What holds of every row of the table, where it does not say otherwise:
 

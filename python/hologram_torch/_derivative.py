@@ -98,9 +98,9 @@ _Partial = Callable[[_Arithmetic, Number, "Sequence[Number]", Number], Optional[
 def _extremum(wins: str, loses: str, at: int) -> _Partial:
     def partial(e: _Arithmetic, v: Number, x: Sequence[Number], y: Number) -> Optional[Number]:
         other = x[1 - at]
+        if isinstance(other, str) and float.fromhex(other) == 0:  # relu: of the result, as torch has it
+            return e.where("le" if loses == "lt" else "ge", y, other, 0.0, v)
         tie = e.mul(v, 0.5)
-        if isinstance(other, str) and float.fromhex(other) == 0:
-            tie = 0.0  # relu
         # NaN passes to both, as in torch.
         return e.where("eq", x[at], other, tie, e.where(loses, x[at], other, 0.0, v))
 
@@ -125,6 +125,13 @@ def _pow_exponent(e: _Arithmetic, v: Number, x: Sequence[Number], y: Number) -> 
     return e.where("ge", b, 0.0, still, slope)
 
 
+def _denominator(e: _Arithmetic, v: Number, x: Sequence[Number], y: Number) -> Optional[Number]:
+    a, b = x
+    if isinstance(a, str) and float.fromhex(a) == 1:  # a reciprocal: of the result alone, as torch has it
+        return e.neg(e.mul(v, e.mul(y, y)))
+    return e.neg(e.mul(v, e.div(y, b)))
+
+
 def _abs(e: _Arithmetic, v: Number, x: Sequence[Number], y: Number) -> Optional[Number]:
     return e.where("gt", x[0], 0.0, v, e.where("lt", x[0], 0.0, e.neg(v), 0.0))
 
@@ -135,7 +142,7 @@ _PARTIALS: dict[str, tuple[_Partial, ...]] = {
     "mul": (lambda e, v, x, y: e.mul(v, x[1]), lambda e, v, x, y: e.mul(v, x[0])),
     "div": (
         lambda e, v, x, y: e.div(v, x[1]),
-        lambda e, v, x, y: e.neg(e.mul(v, e.div(y, x[1]))),
+        _denominator,
     ),
     "mad": (lambda e, v, x, y: e.mul(v, x[1]), lambda e, v, x, y: e.mul(v, x[0]), lambda e, v, x, y: v),
     "fma": (lambda e, v, x, y: e.mul(v, x[1]), lambda e, v, x, y: e.mul(v, x[0]), lambda e, v, x, y: v),
