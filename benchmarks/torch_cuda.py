@@ -30,6 +30,8 @@ RESULTS = Path(__file__).parent / "results"
 ROUNDS = 11
 BOUND = 1.0  # what the project set itself: as fast as the best of torch
 
+FUSED = ("torch, fused Adam", torch.optim, {"fused": True})
+
 Call = Callable[[], Any]
 
 
@@ -56,7 +58,7 @@ def captured(step: Call) -> Call:
 
 
 def steps(name: str, sizes: list[int], batch: int, calls: int) -> list[Case]:
-    """Training steps of an MLP, as they are and captured; SGD, whose numbers stay."""
+    """Training steps of an MLP, as they are and captured: by SGD, and by Adam, torch's fused one beside its usual."""
     torch.manual_seed(0)
     layers: list[torch.nn.Module] = []
     for n, m in zip(sizes, sizes[1:]):
@@ -72,6 +74,16 @@ def steps(name: str, sizes: list[int], batch: int, calls: int) -> list[Case]:
 
         return run
 
+    def by_adam(capturable: bool) -> dict[str, Call]:
+        found = {}
+        for key, namespace, more in (("hologram", optim, {}), ("torch", torch.optim, {}), FUSED):
+            model = copy.deepcopy(theirs)
+            if namespace is optim:
+                hologram_torch.convert(model)
+            adam = namespace.Adam(model.parameters(), capturable=capturable, **more)
+            found[key] = step(model, adam, (hologram_torch if namespace is optim else torch).nn.CrossEntropyLoss())
+        return found
+
     def ours_and_theirs() -> dict[str, Call]:
         ours, other = copy.deepcopy(theirs), copy.deepcopy(theirs)
         hologram_torch.convert(ours)
@@ -83,6 +95,8 @@ def steps(name: str, sizes: list[int], batch: int, calls: int) -> list[Case]:
     return [
         Case(name, ours_and_theirs(), calls),
         Case(f"{name}, captured", {k: captured(v) for k, v in ours_and_theirs().items()}, calls),
+        Case(f"{name}, Adam", by_adam(False), calls),
+        Case(f"{name}, Adam, captured", {k: captured(v) for k, v in by_adam(True).items()}, calls),
     ]
 
 
@@ -177,8 +191,8 @@ def main() -> None:
         "",
         "Ratios are of times, the median of the rounds': below 1 Hologram is the faster.",
         "",
-        "| work | hologram, µs | to torch | to torch.compile | bound |",
-        "|---|---|---|---|---|",
+        "| work | hologram, µs | to torch | to torch.compile | to torch's fused Adam | bound |",
+        "|---|---|---|---|---|---|",
     ]
     print("\n".join(lines))
     rows = []
@@ -196,7 +210,7 @@ def main() -> None:
             ours = spent["hologram"]
             ratios = {k: statistics.median(a / b for a, b in zip(ours, v)) for k, v in spent.items() if k != "hologram"}
             rows.append({"name": case.name, "seconds": spent, "ratios": ratios})
-            cells = [f"{ratios[k]:.2f}" if k in ratios else "" for k in ("torch", "torch.compile")]
+            cells = [f"{ratios[k]:.2f}" if k in ratios else "" for k in ("torch", "torch.compile", FUSED[0])]
             lines.append(f"| {case.name} | {statistics.median(ours) * 1e6:.1f} | {' | '.join(cells)} | {BOUND:.1f} |")
             print(lines[-1], flush=True)
         torch.cuda.empty_cache()

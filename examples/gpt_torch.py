@@ -1,6 +1,6 @@
 """A small GPT that learns to write Python, character by character, from the standard library's own source text.
 
-    python examples/gpt_torch.py [--steps 200] [--amp] [--picture gpt_torch.png]
+    python examples/gpt_torch.py [--steps 200] [--amp] [--device cpu] [--picture gpt_torch.png]
 
 The same model is trained by torch and by Hologram from the same weights on the same text; a third run in f64 tells how
 much of a distance between two losses is rounding. Attention is written with matmul and softmax, which a namespace is
@@ -92,7 +92,7 @@ def train(model: GPT, adam: torch.optim.Optimizer, cross_entropy: Any, pieces: A
     losses = []
     for before, after in pieces:
         adam.zero_grad()
-        with torch.autocast("cpu", torch.bfloat16, enabled=amp):
+        with torch.autocast(before.device.type, torch.bfloat16, enabled=amp):
             loss = cross_entropy(model(before).flatten(0, 1), after.flatten())
         loss.backward()
         adam.step()
@@ -111,8 +111,9 @@ def kept(model: GPT, piece: tuple[Tensor, Tensor]) -> int:
             found[storage.data_ptr()] = storage.nbytes()
         return x
 
-    with torch.autograd.graph.saved_tensors_hooks(note, lambda x: x), torch.autocast("cpu", torch.bfloat16):
-        result = model(piece[0])
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda x: x):
+        with torch.autocast(piece[0].device.type, torch.bfloat16):
+            result = model(piece[0])
     del result
     return sum(found.values())
 
@@ -123,7 +124,7 @@ def written(model: GPT, letters: str, start: str, count: int) -> str:
     codes = [letters.index(letter) for letter in start]
     with torch.no_grad():
         for _ in range(count):
-            scores = model(torch.tensor([codes[-CONTEXT:]]))[0, -1]
+            scores = model(torch.tensor([codes[-CONTEXT:]], device=model.places.device))[0, -1]
             codes.append(int(torch.multinomial(F.softmax(scores, 0), 1)))
     return "".join(letters[code] for code in codes)
 
@@ -132,15 +133,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--amp", action="store_true")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--picture", default="gpt_torch.png")
     options = parser.parse_args()
 
     source = text()
     letters = "".join(sorted(set(source)))
     codes = torch.tensor([letters.index(letter) for letter in source[:400_000]])
-    pieces = batches(codes, options.steps)
+    pieces = [tuple(part.to(options.device) for part in piece) for piece in batches(codes, options.steps)]
     torch.manual_seed(0)
-    by_torch = GPT(len(letters))
+    by_torch = GPT(len(letters)).to(options.device)
     in_f64, ours = copy.deepcopy(by_torch).double(), copy.deepcopy(by_torch)
     print(str(hologram_torch.convert(ours)).splitlines()[-1])
     for block in ours.blocks:

@@ -31,13 +31,58 @@ PYTHON = (
     "arguments buffer buffer_numbers builder dlpack empty_shapes exchange executor kernel ops process products profile "
     "program reductions results safety signals tensor_calls_by_c threads torch_operands"
 ).split()
-# Those of hologram_torch, where there is torch, and which of their cases.
+_HALVES = ("float16", "bfloat16")
+_INTEGERS = "(torch.int or torch.uint or torch.bool)"
+_PAIRS = "(add or sub or mul or div or pow or maximum or minimum)"
+
+
+class Torch(NamedTuple):
+    """Tests of hologram_torch, where there is torch: which files, which of their cases, and with what to set."""
+
+    name: str
+    files: str
+    chosen: str = ""
+    environment: str = ""
+
+
 TORCH = [
-    *[("devices", f"(bits or layers) and torch.{dtype}") for dtype in ("float32", "float64", "float16", "bfloat16")],
-    ("devices", "not float"),
-    ("training", ""),
-    ("optim", ""),
-    ("examples", ""),
+    # The bits of the CPU.
+    *[Torch(f"bits {d}", "devices", f"(bits or layers) and not layouts and torch.{d}") for d in ("float32", "float64")],
+    *[Torch(f"bits {d}", "devices", f"(bits or layers) and not layouts and torch.{d}") for d in _HALVES],
+    *[Torch(f"layouts {d}", "devices", f"layouts and torch.{d}") for d in ("float32", "float64", *_HALVES)],
+    Torch("bits of integers", "devices", f"bits and {_INTEGERS}"),
+    Torch("devices", "devices", f"numbers or not (torch.float or torch.bfloat or bits and {_INTEGERS})"),
+    # Errors beside torch's own on the device, gradients and theirs, opcheck.
+    *[Torch(f"samples {d}", "opinfo", f"cuda and errors and not layers and torch.{d}") for d in ("float32", *_HALVES)],
+    *[Torch(f"samples of layers {d}", "opinfo", f"cuda and layers and torch.{d}") for d in ("float32", *_HALVES)],
+    Torch("samples, gradients", "opinfo", "cuda and gradients"),
+    Torch("samples, doubles", "opinfo", "cuda and doubles"),
+    Torch("samples, integers", "opinfo", "cuda and integers"),
+    *[Torch(f"shapes {d}", "shapes", f"cuda and errors and torch.{d}") for d in ("float32", *_HALVES)],
+    Torch("shapes, doubles", "shapes", "cuda and doubles"),
+    Torch("opcheck", "operations", "cuda and test_operator"),
+    Torch("operators", "operations", "cuda and not test_operator"),
+    Torch("as torch, pairs", "as_torch", f"cuda and element_by and {_PAIRS}"),
+    Torch("as torch", "as_torch", f"cuda and not (element_by and {_PAIRS})"),
+    Torch("kernel", "kernel", "cuda"),
+    # What torch puts around.
+    Torch("dispatch", "dispatch", "cuda"),
+    Torch("autocast", "autocast", "cuda"),
+    Torch("nn", "nn", "cuda or gpus"),
+    Torch("fused", "fused", "cuda"),
+    Torch("optim", "optim", "cuda"),
+    Torch("others", "dropout functional memory quick utils", "cuda or gpus"),
+    Torch("captures", "captures", "not cpu"),
+    Torch("training", "training", "not flat"),
+    Torch("training, flat", "training", "flat and cuda", "HOLOGRAM_TRAINING_STEPS=100000"),
+    Torch("training, flat on the CPU", "training", "flat and cpu", "HOLOGRAM_TRAINING_STEPS=100000"),
+    # What a call takes beside its work, and the examples.
+    Torch("waits", "costs", "nothing"),
+    Torch("memory", "costs", "not nothing"),
+    Torch("examples", "examples", "not gpt and not processes"),
+    Torch("gpt", "examples", "gpt", "HOLOGRAM_GPT_STEPS=200"),
+    Torch("gloo", "examples", "processes and cpu"),
+    Torch("nccl", "examples", "processes and cuda"),  # skipped with one GPU
 ]
 
 # What the tests are of: code, not tests, of what runs on a GPU.
@@ -75,9 +120,13 @@ def jobs(seed: int, programs: int) -> list[Job]:
     for name in PYTHON:
         all_jobs.append(Job(f"python {name}", [*pytest, f"python/tests/test_{name}.py"], 240))
     if importlib.util.find_spec("torch"):
-        for name, chosen in TORCH:
-            which = [f"python/tests_torch/test_{name}.py", *(["-k", chosen] if chosen else [])]
-            all_jobs.append(Job(f"torch {name} {chosen}".strip(), [*pytest, *which], 280))
+        for name, files, chosen, environment in TORCH:
+            which = [
+                *(f"python/tests_torch/test_{file}.py" for file in files.split()),
+                *(["-k", chosen] if chosen else []),
+            ]
+            before = ["env", environment] if environment else []
+            all_jobs.append(Job(f"torch {name}", [*before, *pytest, *which], 280))
     for name in ("threads", "killed", "flat"):
         all_jobs.append(Job(f"endurance {name}", [sys.executable, "python/tests/endurance.py", name], 400))
     if shutil.which("compute-sanitizer"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import re
 import runpy
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from moving import devices
 
 import hologram as hg
 
@@ -60,9 +62,13 @@ def test_digits(tmp_path: Path) -> None:
         assert "the same bits in every step" in text
 
 
-def test_gpt(tmp_path: Path) -> None:
-    """A few steps; all 200 are within the same bound."""
-    text = run("gpt_torch", tmp_path, "--steps", "8")
+STEPS = os.environ.get("HOLOGRAM_GPT_STEPS", "8")
+
+
+@pytest.mark.parametrize("device", devices())
+def test_gpt(device: str, tmp_path: Path) -> None:
+    """A few steps, or HOLOGRAM_GPT_STEPS, 200 where there is time: all are within the bound."""
+    text = run("gpt_torch", tmp_path, "--steps", STEPS, "--device", device)
     assert "17 of 17 layers converted" in text
     apart, rounding = numbers(r"at most (\S+) apart; of torch in f32 and in f64: (\S+)", text)
     assert apart <= 2 * rounding
@@ -70,8 +76,9 @@ def test_gpt(tmp_path: Path) -> None:
     assert last < first - 0.3
 
 
-def test_gpt_in_mixed_precision(tmp_path: Path) -> None:
-    text = run("gpt_torch", tmp_path, "--steps", "8", "--amp")
+@pytest.mark.parametrize("device", devices())
+def test_gpt_in_mixed_precision(device: str, tmp_path: Path) -> None:
+    text = run("gpt_torch", tmp_path, "--steps", "8", "--amp", "--device", device)
     whole, again = numbers(r"backward pass: (\d+) bytes, with checkpointing (\d+)", text)
     assert again < whole / 3
     first, last = numbers(r"loss: (\S+) at first, (\S+) at last", text)

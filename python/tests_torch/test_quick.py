@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from moving import moved
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -68,9 +69,10 @@ TAKEN: dict[str, tuple[str, tuple[Any, ...]]] = {
 
 @needs_quick
 @pytest.mark.parametrize("case", TAKEN)
-def test_taken(case: str) -> None:
+def test_taken(case: str, device: str) -> None:
     """The same tensor as by the other way, its strides and dtype included."""
     name, arguments = TAKEN[case]
+    arguments = tuple([moved(value, device) for value in arguments])
     with by_python():
         expected = OPERATIONS[name](*arguments)  # which makes the program known, too
     OPERATIONS[name](*arguments)
