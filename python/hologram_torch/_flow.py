@@ -58,7 +58,7 @@ def _after(lines: Sequence[Line]) -> list[list[int]]:
     for at, line in enumerate(lines):
         if line.operation == "loop":
             rounds.setdefault(places[line.sources[1]], []).append(at + 1)
-    found = []
+    found: list[list[int]] = []
     for at, line in enumerate(lines):
         if line.operation == "exit":
             found.append([])

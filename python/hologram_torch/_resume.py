@@ -124,10 +124,11 @@ def _check_optimizer(optimizer: Any, given: Mapping[str, Any]) -> None:
             f"optimizer.{name} is {_shown(given.get(name))}; expected a {kind.__name__}",
         )
     groups, own = given["param_groups"], optimizer.state_dict()["param_groups"]
-    kind = type(optimizer).__name__
+    given_one = type(optimizer).__name__
     _expect(
         len(groups) == len(own),
-        f"it was not written with such an optimizer: it has {len(groups)} groups, that of the {kind} given {len(own)}",
+        f"it was not written with such an optimizer: it has {len(groups)} groups, that of the "
+        f"{given_one} given {len(own)}",
     )
     for i, (group, other) in enumerate(zip(own, groups)):
         where = f"optimizer.param_groups.{i}"
@@ -136,7 +137,7 @@ def _check_optimizer(optimizer: Any, given: Mapping[str, Any]) -> None:
         _expect(
             options <= others and len(group["params"]) == len(other["params"]),
             f"it was not written with such an optimizer: group {i} has {len(other['params'])} tensors and "
-            f"{', '.join(sorted(map(str, others))) or 'no options'}; that of the {kind} given has "
+            f"{', '.join(sorted(map(str, others))) or 'no options'}; that of the {given_one} given has "
             f"{len(group['params'])} and {', '.join(sorted(options)) or 'none'}",
         )
         for option in options:
