@@ -56,6 +56,10 @@ masks (bool or u8) and indices (i64), and for results that are wider: what reduc
 integers comes out in 64 bits, i64 or u64, unless an output of their own type is given; places, as argmax makes them,
 are i64.
 
+Bools are bytes 0 and 1, as numpy and torch make them. Other bytes that are called bools, as by `a.view(bool)`, are not
+looked for: a mask is true but where it is 0, and every other function computes with the bytes as of u8, where numpy's
+go now by the truth and now by the byte. `hologram.kernel` takes all but 0 for true; `a != 0` makes bools.
+
 And of every row below, where it does not say otherwise:
 
 - The output, the last of the arrays, may be left out: the result is returned then, of bools where it is a mask. Where

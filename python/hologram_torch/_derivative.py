@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Callable, Optional, Union
 
 from hologram._kernel.ir import Negated
 from hologram.errors import InvalidArgumentError
+from hologram_torch._flow import Reads, apart, reaching
 from hologram_torch._listing import FLOATS, Builder, Line, Listing
 
 if TYPE_CHECKING:
@@ -97,9 +98,9 @@ _Partial = Callable[[_Arithmetic, Number, "Sequence[Number]", Number], Optional[
 def _extremum(wins: str, loses: str, at: int) -> _Partial:
     def partial(e: _Arithmetic, v: Number, x: Sequence[Number], y: Number) -> Optional[Number]:
         other = x[1 - at]
+        if isinstance(other, str) and float.fromhex(other) == 0:  # relu: of the result, as torch has it
+            return e.where("le" if loses == "lt" else "ge", y, other, 0.0, v)
         tie = e.mul(v, 0.5)
-        if isinstance(other, str) and float.fromhex(other) == 0:
-            tie = 0.0  # relu
         # NaN passes to both, as in torch.
         return e.where("eq", x[at], other, tie, e.where(loses, x[at], other, 0.0, v))
 
@@ -124,6 +125,13 @@ def _pow_exponent(e: _Arithmetic, v: Number, x: Sequence[Number], y: Number) -> 
     return e.where("ge", b, 0.0, still, slope)
 
 
+def _denominator(e: _Arithmetic, v: Number, x: Sequence[Number], y: Number) -> Optional[Number]:
+    a, b = x
+    if isinstance(a, str) and float.fromhex(a) == 1:  # a reciprocal: of the result alone, as torch has it
+        return e.neg(e.mul(v, e.mul(y, y)))
+    return e.neg(e.mul(v, e.div(y, b)))
+
+
 def _abs(e: _Arithmetic, v: Number, x: Sequence[Number], y: Number) -> Optional[Number]:
     return e.where("gt", x[0], 0.0, v, e.where("lt", x[0], 0.0, e.neg(v), 0.0))
 
@@ -134,7 +142,7 @@ _PARTIALS: dict[str, tuple[_Partial, ...]] = {
     "mul": (lambda e, v, x, y: e.mul(v, x[1]), lambda e, v, x, y: e.mul(v, x[0])),
     "div": (
         lambda e, v, x, y: e.div(v, x[1]),
-        lambda e, v, x, y: e.neg(e.mul(v, e.div(y, x[1]))),
+        _denominator,
     ),
     "mad": (lambda e, v, x, y: e.mul(v, x[1]), lambda e, v, x, y: e.mul(v, x[0]), lambda e, v, x, y: v),
     "fma": (lambda e, v, x, y: e.mul(v, x[1]), lambda e, v, x, y: e.mul(v, x[0]), lambda e, v, x, y: v),
@@ -307,19 +315,16 @@ def _pulled(
 # ---- programs with branches and loops
 
 
-def _active(listing: Listing, wrt: Sequence[str]) -> set[str]:
-    """Return the registers that may depend on inputs."""
-    found: set[str] = set()
-    before = -1
-    while len(found) != before:  # again while loops carry values from their ends to their beginnings
-        before = len(found)
-        for line in listing.lines:
-            if line.operation == "ldg":
-                if line.named in wrt:
-                    found.add(line.result)
-            elif line.result and line.type in FLOATS and line.operation not in ("set", *_FLAT):
-                if any(word in found for word in line.sources):
-                    found.add(line.result)
+def _depending(lines: Sequence[Line], reads: Reads, wrt: Sequence[str]) -> list[frozenset[str]]:
+    """Return for each line the inputs that what it writes may depend on."""
+    none: frozenset[str] = frozenset()
+    found = [frozenset([line.named]) if line.operation == "ldg" and line.named in wrt else none for line in lines]
+    before: list[frozenset[str]] = []
+    while found != before:  # again while loops carry values from their ends to their beginnings
+        before = list(found)
+        for at, line in enumerate(lines):
+            if line.result and line.type in FLOATS and line.operation not in ("set", *_FLAT):
+                found[at] = found[at].union(*[found[i] for definitions in reads[at].values() for i in definitions])
     return found
 
 
@@ -327,43 +332,52 @@ def _forward(listing: Listing, wrt: Sequence[str], outputs: Mapping[str, str]) -
     builder = Builder()
     registers: dict[str, int] = {}
     tangents: dict[tuple[str, str], int] = {}
-    active = _active(listing, wrt)
-    # What does not depend on an input has no tangent by it: one of 0 times an infinite slope would be NaN.
-    depending = {name: _active(listing, [name]) for name in wrt}
+    # What does not depend on an input has no tangent by it: one of 0 times an infinite slope would be NaN. So it is
+    # asked of each definition, and registers are those of one value, as it comes from all sides.
+    reads = reaching(listing.lines)
+    depending = _depending(listing.lines, reads, wrt)
+    lines = apart(listing.lines, reads)
+    carried: dict[str, set[str]] = {}  # by registers the inputs that they have tangents by
+    for line, names in zip(lines, depending):
+        carried.setdefault(line.result, set()).update(names)
     found: dict[str, tuple[str, Optional[Number]]] = {name: (listing.inputs[name], None) for name in wrt}
-    for line in listing.lines:
+    for at, line in enumerate(lines):
+        # The inputs that each operand depends on, here.
+        of = [
+            frozenset[str]().union(*[depending[i] for i in reads[at].get(word, ())])
+            for word in listing.lines[at].sources
+        ]
         if line.operation == "stg":
-            if line.named in outputs and line.type in FLOATS and line.sources[0] in active:
+            if line.named in outputs and line.type in FLOATS and of[0]:
                 e = _Arithmetic(builder, line.type)
                 seed = builder.emit(f"ldg.{line.type}", line.type, f"{outputs[line.named]}[index]")
                 for name in wrt:
-                    if line.sources[0] in depending[name]:
+                    if name in of[0]:
                         change = e.mul(seed, tangents[line.sources[0], name])
                         found[name] = found[name][0], e.add(found[name][1], change)
             continue
-        if line.result not in active or line.type not in FLOATS or line.operation == "set":
+        if not carried.get(line.result) or line.type not in FLOATS or line.operation == "set":
             builder.copy(line, registers)
             continue
-        moves = [word in active for word in line.sources] if line.operation != "ldg" else [False]
         if line.operation not in _FLAT:
-            _differentiable(listing, line, any(moves))
+            _differentiable(listing, line, any(of))
         # The instruction may write one of its operands, which the derivatives read.
         sources = _sources(builder, line, registers)
         result = builder.emit(line.mnemonic, line.type, *sources)
         e = _Arithmetic(builder, line.type)
         changes: dict[str, Number] = {}
         for name in wrt:
-            if line.result not in depending[name]:
+            if name not in carried[line.result]:
                 continue
             total: Optional[Number] = 1.0 if line.operation == "ldg" and line.named == name else None
-            for at, word in enumerate(line.sources):
-                if moves[at] and word in depending[name] and line.operation not in _FLAT:
+            for place, word in enumerate(line.sources):
+                if name in of[place] and line.operation not in _FLAT:
                     if line.operation == "cvt":
-                        to, of = line.mnemonic.split(".")[1:]
-                        if of in FLOATS:
+                        to, wide = line.mnemonic.split(".")[1:]
+                        if wide in FLOATS:
                             total = builder.emit(line.mnemonic, to, tangents[word, name])
                     else:
-                        total = e.add(total, _pulled(e, line, at, tangents[word, name], sources, result))
+                        total = e.add(total, _pulled(e, line, place, tangents[word, name], sources, result))
             changes[name] = 0.0 if total is None else total
         kept = registers.get(line.result)
         if kept is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import weakref
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
 
 import numpy as np
@@ -58,7 +59,9 @@ ATLAS: dict[torch.dtype, str] = {
 
 _SLOT = re.compile(r'^launch "[^"]*": slot i(\d+): ')
 
-_NAMES: dict[str, Elementwise] = {}
+FUNCTIONS: weakref.WeakValueDictionary[str, Elementwise] = weakref.WeakValueDictionary()
+"""All that there are, by their names."""
+_KEPT: set[Elementwise] = set()
 MAKERS: list[Callable[[str], Optional[Elementwise]]] = []
 """What makes functions of names that ``find`` does not know yet."""
 
@@ -93,6 +96,7 @@ class Elementwise:
 
     Attributes:
         name: Its name, by which ``find`` has it.
+        title: What messages call it.
         kinds: For each input what it is: "number", or "mask" (bools) or "index" (int64), which say nothing of the
             result's dtype.
         scalars: The names of its program's numbers.
@@ -106,16 +110,17 @@ class Elementwise:
         self, name: str, kinds: Sequence[str], scalars: Sequence[str], outputs: int, autocast: bool = False
     ) -> None:
         self.name = name
+        self.title = re.sub(r"#\w+", "", name)
         self.kinds = tuple(kinds)
         self.scalars = tuple(scalars)
         self.outputs = outputs
         self.numbers: Optional[Callable[[Sequence[float]], list[Any]]] = None
         self._plans: dict[Any, _Plan] = {}
-        self.quick = native.torch_map(name, len(self.kinds), len(self.scalars), outputs, autocast)
+        self.quick = native.torch_map(self.title, len(self.kinds), len(self.scalars), outputs, autocast)
         self._apply: Optional[Callable[..., Any]] = None
         self._gradients: dict[tuple[bool, ...], _Gradient] = {}
         self._kept: dict[tuple[bool, ...], tuple[Source, ...]] = {}
-        _NAMES[name] = self
+        FUNCTIONS[name] = self
 
     # ---- programs
 
@@ -147,7 +152,7 @@ class Elementwise:
         if found is None:
             for i, dtype in enumerate(dtypes):
                 if dtype not in ATLAS:
-                    raise DTypeError(f"{self.name}: input {i + 1} has dtype {dtype}, which hologram has no type for")
+                    raise DTypeError(f"{self.title}: input {i + 1} has dtype {dtype}, which hologram has no type for")
             compute, results = self.results(inputs)
             listing = self.listing(compute)
             # The slots and the numbers in the order of a call, which C takes them in.
@@ -156,7 +161,7 @@ class Elementwise:
             listing = listing._replace(inputs=slots_of, params=params)
             types = {f"i{i}": ATLAS[dtype] for i, dtype in enumerate(dtypes)}
             types |= {f"o{i}": ATLAS[dtype] for i, dtype in enumerate(results)}
-            program = Program(narrowed(listing, types, {}).text, file=f"<hologram_torch {self.name}>")
+            program = Program(narrowed(listing, types, {}).text, file=f"<hologram_torch {self.title}>")
             names = [f"i{i}" for i in range(len(inputs))] + [f"s{i}" for i in range(len(self.scalars))]
             names += [f"o{i}" for i in range(self.outputs)]
             slots = [name for name in names if name[0] != "s"] + [name for name in names if name[0] == "s"]
@@ -178,7 +183,7 @@ class Elementwise:
             quick = self.quick(executor_of(inputs[0]), *inputs, *scalars)
             if quick is not None and quick is not True:
                 return [quick] if self.outputs == 1 else list(quick)
-        inputs = placed(self.name, inputs)
+        inputs = placed(self.title, inputs)
         plan = self._plan(inputs)
         if plan.like is not None and all(type(t) in PLAIN for t in inputs):
             native.torch_map_add(self.quick.__self__, tuple(inputs), plan.program, plan.like)
@@ -189,9 +194,9 @@ class Elementwise:
             try:
                 executor_for(outs[0].device).launch(plan.program, bound)
             except BufferError as error:  # torch's, for what is not strided memory
-                raise DTypeError(f"{self.name}: {error}") from None
+                raise DTypeError(f"{self.title}: {error}") from None
             except InvalidArgumentError as error:
-                raise InvalidArgumentError(_named(self.name, str(error))) from None
+                raise InvalidArgumentError(_named(self.title, str(error))) from None
         return outs
 
     def made(self, inputs: Sequence[Tensor], dtypes: Sequence[torch.dtype]) -> list[Tensor]:
@@ -201,7 +206,7 @@ class Elementwise:
         if len(inputs) == 1:
             return [torch.empty_like(first, dtype=dtype) for dtype in dtypes]
         if any(t.shape != shape for t in inputs):
-            shape = broadcast(self.name, inputs)
+            shape = broadcast(self.title, inputs)
         if all(t.is_contiguous() for t in inputs):
             return [torch.empty(shape, dtype=dtype, device=first.device) for dtype in dtypes]
         strides = compute_elementwise_output_strides(*[t.expand(shape) for t in inputs])
@@ -254,10 +259,12 @@ class Elementwise:
     def call(self, inputs: Sequence[Tensor], scalars: Sequence[float] = ()) -> list[Tensor]:
         """Compute the results, recorded where autograd records."""
         if is_dynamo_compiling() or unusual() or any(type(t) not in PLAIN for t in inputs):
-            return list(GENERIC(self.name, list(inputs), doubles(self.name, scalars)))
+            if not is_dynamo_compiling():
+                keep(self)
+            return list(GENERIC(self.name, list(inputs), doubles(self.title, scalars)))
         if is_grad_enabled() and any(t.requires_grad for t in inputs):
             if self._apply is None:
-                self._apply = titled(type("Recorded", (_Recorded,), {}), self.name).apply
+                self._apply = titled(type("Recorded", (_Recorded,), {}), self.title).apply
             return list(self._apply(self, tuple(scalars), *inputs))
         return self.run(inputs, scalars)
 
@@ -392,6 +399,7 @@ class _Gradient(Elementwise):
 
     def __init__(self, function: Elementwise, needs: tuple[bool, ...]) -> None:
         self._function = function
+        self._listings: dict[torch.dtype, Listing] = {}
         probe = function.listing(torch.float32)
         asked = [f"i{i}" if n else "" for i, n in enumerate(needs)]
         alone = [
@@ -418,12 +426,14 @@ class _Gradient(Elementwise):
         listing = self.listing(torch.float32)
         return {name: floats.get(kind, torch.int64) for name, kind in listing.inputs.items()}
 
-    @functools.cache  # noqa: B019 (functions live as long as the program)
     def listing(self, dtype: torch.dtype) -> Listing:
-        derived = self._function.derived(self._function.listing(dtype), self.computed)
-        names = {name: f"i{i}" for i, name in enumerate(self._inputs)}
-        names |= {f"d_{name}": f"o{i}" for i, name in enumerate(self.computed)}
-        return narrowed(derived, {}, names)
+        found = self._listings.get(dtype)
+        if found is None:
+            derived = self._function.derived(self._function.listing(dtype), self.computed)
+            names = {name: f"i{i}" for i, name in enumerate(self._inputs)}
+            names |= {f"d_{name}": f"o{i}" for i, name in enumerate(self.computed)}
+            found = self._listings[dtype] = narrowed(derived, {}, names)
+        return found
 
     def results(self, inputs: Sequence[Tensor]) -> tuple[torch.dtype, tuple[torch.dtype, ...]]:
         types = self._function.fixed()
@@ -506,7 +516,7 @@ class Scalar(Elementwise):
         dtype = promoted([t for t, kind in zip(inputs, self.kinds) if kind == "number"])
         if not dtype.is_floating_point:
             if self.promotion == "floating":
-                raise DTypeError(f"{self.name}: input has dtype {dtype}; expected a floating-point dtype")
+                raise DTypeError(f"{self.title}: input has dtype {dtype}; expected a floating-point dtype")
             if self.promotion == "float":
                 dtype = torch.get_default_dtype()
             if self.promotion == "counting" and dtype == torch.bool:
@@ -559,15 +569,21 @@ def listed(compiled: Compiled, renamed: Mapping[str, str]) -> tuple[Listing, lis
     return narrowed(parse(compiled.text), {}, renamed), results
 
 
+def keep(function: Elementwise) -> None:
+    """Have a function live as long as the program: a graph may have its name, and nothing else of it."""
+    _KEPT.add(function)
+
+
 def find(name: str) -> Elementwise:
     """Return the function of a name; those of gradients are made as needed."""
-    found = _NAMES.get(name)
+    found = FUNCTIONS.get(name)
     if found is None:
         of, mark, mask = name.rpartition("'")
         if not mark:
             for maker in MAKERS:
                 made = maker(name)
                 if made is not None:
+                    keep(made)
                     return made
             raise LookupError(f"hologram_torch has no function {name!r}; is the module imported that defines it?")
         found = find(of)._gradient(tuple(digit == "1" for digit in mask))

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from hologram._ffi import native
-from hologram.errors import ProgramFault
+from hologram.errors import DTypeError, ProgramFault
 from hologram_torch._executors import executor_of
 from hologram_torch._executors import here as threads
 from hologram_torch._operation import PLAIN, applied, is_dynamo_compiling, is_grad_enabled, titled, unusual
@@ -109,6 +109,10 @@ class Fused:
                 names = [p.name for p in self._parameters]
                 name = options[names.index("what") - self.inputs] if "what" in names else self.name
                 raise TypeError(f"{name}: {parameter.name} is a {type(value).__name__}; expected a torch.Tensor")
+            if value is not None and (value.is_nested or value.layout is not torch.strided):
+                is_what = "is nested" if value.is_nested else f"has layout {value.layout}"
+                hint = "to_padded_tensor(0)" if value.is_nested else "to_dense()"
+                raise DTypeError(f"{self.name}: {parameter.name} {is_what}; expected a dense tensor: {hint}")
 
 
 class _Seen:
@@ -237,8 +241,11 @@ def _viewed(inputs: Sequence[Optional[Tensor]], wanted: Sequence[bool]) -> _Inpu
 
 
 def _apart(inputs: Sequence[Optional[Tensor]]) -> bool:
-    """Whether all inputs have storages of their own."""
-    storages = [t.untyped_storage().data_ptr() for t in inputs if t is not None]
+    """Whether all inputs have storages of their own; what has none is refused by the function."""
+    try:
+        storages = [t.untyped_storage().data_ptr() for t in inputs if t is not None]
+    except (NotImplementedError, RuntimeError):
+        return False
     return len(set(storages)) == len(storages)
 
 

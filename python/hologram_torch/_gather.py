@@ -59,9 +59,9 @@ class _Embedding(Operation):
                 ops.embedding(executor_for(weight.device), weight, index.to(torch.int64), made)
             except ProgramFault:
                 at = place((index < 0) | (index >= len(weight)))
+                rows = f"expected 0 to {len(weight) - 1}, the rows of weight" if len(weight) else "weight has no rows"
                 raise IndexError(
-                    f"embedding: index out of range in self: input{list(at) if at else ''} is {int(index[at])}; "
-                    f"expected 0 to {len(weight) - 1}, the rows of weight"
+                    f"embedding: index out of range in self: input{list(at) if at else ''} is {int(index[at])}; {rows}"
                 ) from None
         return made
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
+import hashlib
+import itertools
 import re
 import threading
-from typing import TYPE_CHECKING, Any, Callable, Optional, Union, overload
+import weakref
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Union, overload
 
 import numpy as np
 import torch
@@ -20,12 +23,14 @@ from hologram._kernel.values import PRED
 from hologram.errors import DTypeError, InvalidArgumentError, ProgramFault
 from hologram_torch._elementwise import (
     ATLAS,
+    FUNCTIONS,
     GENERIC,
     MAKERS,
     Elementwise,
     broadcast,
     compiled_for,
     doubles,
+    keep,
     listed,
 )
 from hologram_torch._executors import using
@@ -36,47 +41,34 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from hologram import Executor
+    from hologram._kernel.call import Compiled
     from hologram_torch._listing import Listing
 
 __all__ = ["Kernel", "kernel"]
 
 _TORCH = {**{kind: dtype for dtype, kind in ATLAS.items() if dtype != torch.bool}, "bool": torch.bool, PRED: torch.bool}
-_KERNELS: dict[str, Kernel] = {}
+_KERNELS: weakref.WeakValueDictionary[str, Kernel] = weakref.WeakValueDictionary()
+"""All kernels that there are, by keys that no two ever have."""
+_COUNT = itertools.count()
 
 
 class _Function(Elementwise):
-    """A kernel's function for tensors of certain dtypes."""
+    """A kernel's function for tensors of certain dtypes.
 
-    def __init__(self, name: str, kernel: HologramKernel, signature: Sequence[str], statics: Sequence[Any]) -> None:
-        arguments: list[Any] = []
-        inputs: dict[int, str] = {}
-        values = iter(statics)
-        for at, word in enumerate(signature):
-            if word in _NUMBERS:
-                arguments.append(_NUMBERS[word])
-            elif word == "static":
-                arguments.append(next(values))
-            else:
-                inputs[at] = f"i{len(inputs)}"
-                arguments.append(np.bool_ if word == "bool" else word)
-        names = kernel._flat(arguments, {})[0]
-        self._compiled = compiled = compiled_for(kernel, arguments)
-        # The program's numbers are s0, …: arguments as they are, some of them as several types, and computed ones.
-        direct = [place for place in compiled.places if place not in inputs]
-        count = len(compiled.names) - len(compiled.places) - len(compiled.outputs)
-        scalars = [f"s{i}" for i in range(len(direct) + count)]
-        slots = [inputs[place] for place in compiled.places if place in inputs]
-        self._listing, results = listed(compiled, dict(zip(compiled.names, [*slots, *scalars])))
-        self.several = compiled.several
+    Its name holds what the program is, so that those of one name do the same, in whatever process: a graph that was
+    saved names them.
+    """
+
+    def __init__(self, name: str, kernel: str, signature: Sequence[str], program: _Traced) -> None:
+        self._compiled, self._listing, results, scalars, self._direct, self._names = program
+        self._kernel_name = kernel
+        self.several = self._compiled.several
         words = [word for word in signature if word not in _NUMBERS and word != "static"]
         self._inputs = [_TORCH[word] for word in words]
         self._results = tuple(_TORCH[name] for name in results)
         super().__init__(name, ["mask" if word == "bool" else "number" for word in words], scalars, len(results))
         self._given = {at: _KINDS[word] for at, word in enumerate(signature) if word in _NUMBERS}
-        self._direct = direct
-        self._names = names
-        self._kernel_name = kernel._name
-        if count or direct != list(self._given):
+        if len(scalars) > len(self._direct) or self._direct != list(self._given):
             self.numbers = self._of_call
 
     def _of_call(self, scalars: Sequence[float]) -> list[Any]:
@@ -103,7 +95,7 @@ class _Function(Elementwise):
             ours, theirs = (_faulting(text) for text in (self._compiled.text, narrowed(self._listing, {}, {}).text))
             if fault.line in theirs:
                 line = ours[theirs.index(fault.line)]
-                shape = tuple(broadcast(self.name, inputs))
+                shape = tuple(broadcast(self.title, inputs))
                 told(fault, self._kernel_name, self._compiled.lines.get(line), shape)
             raise
 
@@ -132,12 +124,84 @@ def _faulting(text: str) -> list[int]:
 _KINDS: dict[str, Callable[[Any], Any]] = {"int": int, "float": float, "truth": bool}
 
 
+class _Traced(NamedTuple):
+    """A kernel's program for a signature.
+
+    Its numbers are s0, …: arguments as they are, some of them as several types, and after them what is computed.
+    """
+
+    compiled: Compiled
+    listing: Listing
+    results: list[str]  # their types, bools as "bool"
+    scalars: list[str]
+    direct: list[int]  # the arguments that numbers are, in their order
+    names: list[str]  # of all arguments
+
+    def content(self) -> str:
+        """Return a text that tells apart what computes something else."""
+        computed = self.compiled.numbers.content() if self.compiled.numbers is not None else ""
+        return "\n".join([self.listing.text, *self.results, f"{self.compiled.several} {self.direct}", computed])
+
+
+def _traced(kernel: HologramKernel, signature: Sequence[str], statics: Sequence[Any]) -> _Traced:
+    """Return a kernel's program for a signature."""
+    arguments: list[Any] = []
+    inputs: dict[int, str] = {}
+    values = iter(statics)
+    for at, word in enumerate(signature):
+        if word in _NUMBERS:
+            arguments.append(_NUMBERS[word])
+        elif word == "static":
+            arguments.append(next(values))
+        else:
+            inputs[at] = f"i{len(inputs)}"
+            arguments.append(np.bool_ if word == "bool" else word)
+    compiled = compiled_for(kernel, arguments)
+    direct = [place for place in compiled.places if place not in inputs]
+    count = len(compiled.names) - len(compiled.places) - len(compiled.outputs)
+    scalars = [f"s{i}" for i in range(len(direct) + count)]
+    slots = [inputs[place] for place in compiled.places if place in inputs]
+    listing, results = listed(compiled, dict(zip(compiled.names, [*slots, *scalars])))
+    return _Traced(compiled, listing, results, scalars, direct, kernel._flat(arguments, {})[0])
+
+
+def _function_of(kernel: Kernel, signature: Sequence[str], statics: Sequence[Any]) -> _Function:
+    """Return a kernel's function for a signature; that of another kernel of the name, if it does the same."""
+    program = _traced(kernel._kernel, signature, statics)
+    digest = hashlib.blake2b(program.content().encode(), digest_size=10).hexdigest()
+    name = f"{kernel._name}({','.join(signature)})#{digest}"
+    found = FUNCTIONS.get(name)
+    return found if isinstance(found, _Function) else _Function(name, kernel._kernel._name, signature, program)
+
+
 def _by_name(name: str) -> Optional[_Function]:
-    """Return a kernel's function by its name: what a graph that was saved names is made when it is first called."""
-    kernel, bracket, words = name.rstrip(")").rpartition("(")
-    if not bracket or kernel not in _KERNELS or "static" in words:
+    """Return a kernel's function by its name: what a graph that was saved names is made when it is first called.
+
+    Raises:
+        LookupError: No kernel has such a function.
+    """
+    of, mark, _ = name.rpartition("#")
+    kernel, bracket, words = of.rstrip(")").rpartition("(")
+    if not mark or not bracket:
         return None
-    return _KERNELS[kernel]._function(tuple(words.split(",")), ())
+    found = [each for each in (ref() for ref in _KERNELS.valuerefs()) if each is not None and each._name == kernel]
+    if not found:
+        raise LookupError(
+            f"there is no kernel {kernel}, which a graph calls; is the module imported that defines it, or makes it?"
+        )
+    if "static" in words.split(","):
+        raise LookupError(
+            f"the kernel {kernel} has static arguments, whose values a graph that calls it does not hold: call the "
+            "kernel with them and such tensors before"
+        )
+    for each in found:
+        function = each._function(tuple(words.split(",")), ())
+        if function.name == name:
+            return function
+    raise LookupError(
+        f"the kernel {kernel} computes something else than the one that a graph calls: its code, or a number that it "
+        "names, was another when the graph was made, or Hologram was"
+    )
 
 
 MAKERS.append(_by_name)
@@ -150,8 +214,8 @@ class Kernel:
         self._kernel = function if isinstance(function, HologramKernel) else hologram.kernel(function, static=static)
         functools.update_wrapper(self, self._kernel, updated=())
         self._name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', 'kernel')}"
-        while _KERNELS.setdefault(self._name, self) is not self:  # another has it, such as a function's made anew
-            self._name += "_"
+        self._key = f"{self._name} {next(_COUNT)}"
+        _KERNELS[self._key] = self
         self._functions: dict[Any, _Function] = {}
         self._lock = threading.RLock()  # an interrupted call's handler may call again
 
@@ -239,11 +303,7 @@ class Kernel:
                 key = signature, exact(statics), self._kernel._numbers_outside()
                 found = self._functions.get(key)
                 if found is None:
-                    name = f"{self._name}({','.join(signature)})"
-                    if name in (known.name for known in self._functions.values()):
-                        # Of other statics or numbers outside: this process alone knows it.
-                        name += f"#{len(self._functions)}"
-                    found = self._functions[key] = _Function(name, self._kernel, signature, statics)
+                    found = self._functions[key] = _function_of(self, signature, statics)
         return found
 
     def _operator(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -261,18 +321,19 @@ class Kernel:
             else ("truth" if isinstance(value, bool) else "int" if isinstance(value, int) else "float")
             for value in arguments
         ]
-        name, several = _compiled(self._name, ",".join(words))
+        name, several = _compiled(self._key, ",".join(words))
         results = GENERIC.operator(name, inputs, scalars)
         return tuple(results) if several else results[0]
 
 
-def _compiled(name: str, signature: str) -> tuple[str, bool]:
+def _compiled(key: str, signature: str) -> tuple[str, bool]:
     """Return the name of a kernel's function for a signature, in which tensors stand as torch's dtypes."""
     words = []
     for word in signature.split(","):
         dtype = getattr(torch, word.rpartition(".")[2]) if word.startswith("torch.") else None
         words.append(word if dtype is None else "bool" if dtype == torch.bool else ATLAS[dtype])
-    function = _KERNELS[name]._function(tuple(words), ())
+    function = _KERNELS[key]._function(tuple(words), ())
+    keep(function)
     return function.name, function.several
 
 

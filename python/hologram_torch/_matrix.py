@@ -106,7 +106,7 @@ class _Bmm(Operation):
 
 
 class _Addmm(Operation):
-    """beta·input + alpha·a·b; with beta 0 input isn't read."""
+    """beta·input + alpha·a·b; with beta 0 input isn't read, with alpha 0 the product not made."""
 
     def fake(self, x: Tensor, a: Tensor, b: Tensor, beta: float, alpha: float) -> Tensor:
         _check("addmm", a, b, "mat1")
@@ -193,7 +193,9 @@ def _added(out: Tensor, x: Tensor, a: Tensor, b: Tensor, alpha: float = 1.0, bet
     if not out.numel():
         return
     executor, x = executor_for(out.device), x.expand(out.shape)
-    if out.is_cpu and out.numel() >= _LATE and beta == 1 and out.dtype in (torch.float32, torch.float64):
+    if alpha == 0:
+        ops.fill(executor, out, 0) if beta == 0 else ops.scalar_mul(executor, x, out, beta)
+    elif out.is_cpu and out.numel() >= _LATE and beta == 1 and out.dtype in (torch.float32, torch.float64):
         _into(out, a, b, alpha)
         ops.vector_add(executor, out, x, out)
     else:

@@ -45,7 +45,7 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
 
 
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-    """Return beta · input + alpha · mat1 · mat2; with beta 0 input isn't read."""
+    """Return beta · input + alpha · mat1 · mat2; with beta 0 input isn't read, with alpha 0 no product made."""
     x, a, b = tensors("addmm", input, mat1, mat2)
     found: Tensor = _matrix.ADDMM(x, a, b, float(beta), float(alpha))
     return found

@@ -58,11 +58,6 @@ _TWO = ("input", "other")
 _LOSS = ("input", "target")
 
 
-def _positive_part(x: Any) -> Any:
-    # x <= 0 rather than x > 0, so that NaN stays.
-    return h.where(x <= 0, 0.0, x)
-
-
 def _softplus(x: Any) -> Any:
     """log(1 + e^x), without overflow."""
     return h.maximum(x, 0.0) + h.log1p(h.exp(-abs(x)))
@@ -226,7 +221,7 @@ ROWS: list[Row] = [
     Row("where", h.where, "x where c, else y", ("condition", *_TWO), kinds=("mask", "number", "number")),
     Row("neg", lambda x: -x, "−x"),
     Row("abs", h.abs, "|x|"),
-    Row("relu", _positive_part, "max(x, 0)"),
+    Row("relu", lambda x: h.maximum(x, 0), "max(x, 0)"),
     *_of_floats("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", autocast=_WIDE),
     Row("root", lambda x: h.sqrt(x), "√x, whose gradient is 0 where x is 0", promotion="floating", slopes=_root_slopes),
     *_of_floats("sin", "cos", "tan", "tanh", "sigmoid", "erf", autocast=_WIDE),

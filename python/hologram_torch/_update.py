@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
 
 import numpy as np
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Ready", "Update"]
 
+_MOST = float(np.finfo(np.float32).max)
+
 _MOST_READY = 16
 """How many different lists are remembered; beyond that it begins anew."""
 
@@ -31,6 +34,7 @@ class _Plan(NamedTuple):
     program: Program
     slots: list[int]
     numbers: list[int]
+    narrow: bool  # whether numbers are f32
 
 
 class _Part(NamedTuple):
@@ -52,11 +56,13 @@ class Update:
         name: Its name, for messages.
         function: The function.
         inputs: How many of its arguments are elements of tensors; numbers follow.
+        chosen: Its last arguments, by which the program is another.
     """
 
-    def __init__(self, name: str, function: Callable[..., Any], inputs: int) -> None:
+    def __init__(self, name: str, function: Callable[..., Any], inputs: int, **chosen: bool) -> None:
         self._name = name
-        self._kernel = Kernel(function)
+        self._kernel = Kernel(function, static=chosen)
+        self._chosen = list(chosen.values())
         self._inputs = inputs
         self._plans: dict[tuple[torch.dtype, ...], _Plan] = {}
         self._ready: dict[bytes, list[_Part]] = {}  # by all that decides about them
@@ -156,6 +162,16 @@ class Update:
             given = given.clone()
         return (tensors[0], given, *tensors[2:])
 
+    def beyond(self, ready: Ready, numbers: Sequence[float]) -> Optional[int]:
+        """Return which of the numbers a launch of the lists would refuse, being finite and too large; or None."""
+        if sum(map(abs, numbers)) <= _MOST:
+            return None
+        for _, plan, _ in ready:
+            for i in plan.numbers:
+                if plan.narrow and _MOST < abs(numbers[i]) < math.inf:
+                    return i
+        return None
+
     def __call__(self, ready: Ready, numbers: Sequence[float]) -> None:
         """Compute the function of each of several lists of tensors, where gradients are not recorded.
 
@@ -187,12 +203,15 @@ class Update:
         compute = opmath(dtypes[0])
         number = np.float64(0.5) if compute == torch.float64 else np.float32(0.5)
         inputs = {str(i): f"i{i}" for i in range(self._inputs)}
-        listing, results, _ = traced(self._kernel, [ATLAS[compute]] * self._inputs + [number] * numbers, inputs)
+        arguments = [*[ATLAS[compute]] * self._inputs, *[number] * numbers, *self._chosen]
+        listing, results, _ = traced(self._kernel, arguments, inputs)
         names = [f"i{i}" for i in range(self._inputs)] + [f"o{i}" for i in range(len(results))]
         types = {name: ATLAS[dtype] for name, dtype in zip(names, dtypes)}
         program = Program(narrowed(listing, types, {}).text, file=f"<hologram_torch {self._name}>")
         slots = [names.index(name) for name in program._names if name[0] != "s"]
-        return _Plan(program, slots, [int(name[1:]) for name in program._names if name[0] == "s"])
+        return _Plan(
+            program, slots, [int(name[1:]) for name in program._names if name[0] == "s"], compute != torch.float64
+        )
 
 
 def _shares(t: Tensor) -> bool:

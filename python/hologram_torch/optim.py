@@ -18,7 +18,7 @@ from torch.autograd import profiler
 
 import hologram as h
 from hologram._ffi import native
-from hologram.errors import InvalidArgumentError
+from hologram.errors import DTypeError, InvalidArgumentError
 from hologram_torch import functional as F
 from hologram_torch._elementwise import opmath
 from hologram_torch._kernel import kernel
@@ -36,62 +36,141 @@ _V = Any  # an element, or a number
 _set_grad_enabled = torch._C._set_grad_enabled
 
 
-def _sgd(p: Any, g: Any, lr: Any, decay: Any) -> Any:
-    return p - lr * (g + decay * p)
+# What an option of 0 leaves out is no part of a program: 0 times an infinite parameter or gradient would be NaN.
 
 
-def _sgd_momentum(p: Any, g: Any, b: Any, lr: Any, decay: Any, momentum: Any, keep: Any, nesterov: Any) -> Any:
-    g = g + decay * p
+def _decayed(p: _V, g: _V, decay: _V, decays: bool) -> _V:
+    return g + decay * p if decays else g
+
+
+def _sgd(p: _V, g: _V, lr: _V, decay: _V, decays: bool) -> _V:
+    return p - lr * _decayed(p, g, decay, decays)
+
+
+def _sgd_momentum(
+    p: _V, g: _V, b: _V, lr: _V, decay: _V, momentum: _V, keep: _V, decays: bool, nesterov: bool
+) -> tuple[_V, _V]:
+    g = _decayed(p, g, decay, decays)
     b = momentum * b + keep * g
-    return p - lr * (g * nesterov + b * (1 - nesterov + nesterov * momentum)), b
+    return p - lr * (g + momentum * b if nesterov else b), b
 
 
-def _moments(g: Any, m: Any, v: Any, n1: Any, b2: Any, n2: Any) -> tuple[Any, Any]:
+def _moments(g: _V, m: _V, v: _V, n1: _V, b2: _V, n2: _V) -> tuple[_V, _V]:
     return m + (g - m) * n1, v * b2 + n2 * g * g
 
 
-def _adam(p: _V, g: _V, m: _V, v: _V, shrink: _V, decay: _V, n1: _V, b2: _V, n2: _V, rate: _V, root: _V, eps: _V) -> _V:
+def _adam(
+    p: _V, g: _V, m: _V, v: _V, shrink: _V, decay: _V, n1: _V, b2: _V, n2: _V, rate: _V, root: _V, eps: _V, decays: bool
+) -> _V:
     p = p * shrink
-    m, v = _moments(g + decay * p, m, v, n1, b2, n2)
+    m, v = _moments(_decayed(p, g, decay, decays), m, v, n1, b2, n2)
     return p - rate * (m / (h.sqrt(v) / root + eps)), m, v
 
 
 def _amsgrad(
-    p: _V, g: _V, m: _V, v: _V, most: _V, shrink: _V, decay: _V, n1: _V, b2: _V, n2: _V, rate: _V, root: _V, eps: _V
+    p: _V,
+    g: _V,
+    m: _V,
+    v: _V,
+    most: _V,
+    shrink: _V,
+    decay: _V,
+    n1: _V,
+    b2: _V,
+    n2: _V,
+    rate: _V,
+    root: _V,
+    eps: _V,
+    decays: bool,
 ) -> _V:
     p = p * shrink
-    m, v = _moments(g + decay * p, m, v, n1, b2, n2)
+    m, v = _moments(_decayed(p, g, decay, decays), m, v, n1, b2, n2)
     most = h.maximum(most, v)
     return p - rate * (m / (h.sqrt(most) / root + eps)), m, v, most
 
 
 def _adam_captured(
-    p: _V, g: _V, m: _V, v: _V, shrink: _V, rate: _V, root: _V, decay: _V, n1: _V, b2: _V, n2: _V, eps: _V
+    p: _V, g: _V, m: _V, v: _V, shrink: _V, rate: _V, root: _V, decay: _V, n1: _V, b2: _V, n2: _V, eps: _V, decays: bool
 ) -> _V:
-    return _adam(p, g, m, v, shrink, decay, n1, b2, n2, rate, root, eps)
+    return _adam(p, g, m, v, shrink, decay, n1, b2, n2, rate, root, eps, decays)
 
 
 def _amsgrad_captured(
-    p: _V, g: _V, m: _V, v: _V, most: _V, shrink: _V, rate: _V, root: _V, decay: _V, n1: _V, b2: _V, n2: _V, eps: _V
+    p: _V,
+    g: _V,
+    m: _V,
+    v: _V,
+    most: _V,
+    shrink: _V,
+    rate: _V,
+    root: _V,
+    decay: _V,
+    n1: _V,
+    b2: _V,
+    n2: _V,
+    eps: _V,
+    decays: bool,
 ) -> _V:
-    return _amsgrad(p, g, m, v, most, shrink, decay, n1, b2, n2, rate, root, eps)
+    return _amsgrad(p, g, m, v, most, shrink, decay, n1, b2, n2, rate, root, eps, decays)
 
 
 @kernel
 def _corrections(n: _V, lr: _V, b1: _V, b2: _V, apart: _V) -> _V:
     """What differs from step to step, of the count of the steps before: the factor of decay, the rate, the root."""
-    return 1 - lr * apart, lr / (1 - h.pow(b1, n + 1)), h.sqrt(1 - h.pow(b2, n + 1))
+    return h.where(apart != 0, 1 - lr * apart, 1.0), lr / (1 - h.pow(b1, n + 1)), h.sqrt(1 - h.pow(b2, n + 1))
 
 
-_SGD, _SGD_MOMENTUM = Update("sgd", _sgd, 2), Update("sgd_momentum", _sgd_momentum, 3)
-_ADAM, _AMSGRAD = Update("adam", _adam, 4), Update("amsgrad", _amsgrad, 5)
-_ADAM_CAPTURED, _AMSGRAD_CAPTURED = Update("adam", _adam_captured, 7), Update("amsgrad", _amsgrad_captured, 8)
+# By whether weights decay in the gradient, and of momentum by whether it is Nesterov's.
+_SGD = [Update("sgd", _sgd, 2, decays=d) for d in (False, True)]
+_SGD_MOMENTUM = [
+    [Update("sgd_momentum", _sgd_momentum, 3, decays=d, nesterov=n) for n in (False, True)] for d in (False, True)
+]
+_ADAM, _AMSGRAD, _ADAM_CAPTURED, _AMSGRAD_CAPTURED = (
+    [Update(name, function, inputs, decays=d) for d in (False, True)]
+    for name, function, inputs in (
+        ("adam", _adam, 4),
+        ("amsgrad", _amsgrad, 5),
+        ("adam", _adam_captured, 7),
+        ("amsgrad", _amsgrad_captured, 8),
+    )
+)
 
 
 def _refuse(what: str, group: dict[str, Any]) -> None:
     for name in ("fused", "differentiable"):
         if group.get(name):
             raise InvalidArgumentError(f"{what}: {name} is {group[name]!r}; this optimiser has it not")
+
+
+def _odd(what: str, group: dict[str, Any], names: Sequence[str]) -> Exception:
+    """Return what is wrong with the first of some options that is no number, or no pair of them for betas."""
+    for name in names:
+        value = group[name]
+        try:
+            if name == "betas":
+                b1, b2 = (float(beta) for beta in value)
+                if not (0 <= b1 < 1 and 0 <= b2 < 1):
+                    raise ValueError
+            else:
+                float(value)
+        except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+            kind = DTypeError if isinstance(error, TypeError) else InvalidArgumentError
+            expected = "two numbers from 0 on and below 1" if name == "betas" else "a number"
+            return kind(f"{what}: {name} is {value!r}; expected {expected}")
+    raise AssertionError("all are numbers")
+
+
+def _held(
+    what: str, update: Update, ready: Ready, numbers: Sequence[float], options: Sequence[str], group: Any
+) -> None:
+    """Refuse numbers that the dtype of a step does not hold, before anything is changed."""
+    at = update.beyond(ready, numbers)
+    if at is not None:
+        name = options[at]
+        raise InvalidArgumentError(
+            f"{what}: {name} is {group[name]!r}; f32, in which the step is computed, does not hold "
+            f"{'it' if numbers[at] == group[name] else f'{numbers[at]}, which is made of it'}"
+        )
 
 
 def _gradients(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> list[tuple[Tensor, Tensor]]:
@@ -173,19 +252,27 @@ class SGD(_Optimizer, torch.optim.SGD):
     Raises:
         TypeError: At a step: a parameter or gradient has no float dtype, or is sparse.
         ValueError: At a step: fused or differentiable is asked for, a parameter has more than 8 dimensions, its
-            elements share memory, or it lies in one piece of memory with its own state.
+            elements share memory, or it lies in one piece of memory with its own state; or an option is no number, or
+            one that f32, in which all but f64 is computed, does not hold.
     """
+
+    _options = ("lr", "weight_decay", "momentum", "dampening")
 
     @_step
     def step(self) -> None:
         """Do a step; a closure that is given computes the loss anew, which is returned."""
         made: dict[Tensor, Tensor] = {}  # first momenta
-        work: list[tuple[Update, Ready, list[float]]] = []
+        work: list[tuple[dict[str, Any], Update, Ready, list[float]]] = []
         for group in self.param_groups:
             found = _gradients(self, group)
-            lr, decay, momentum = float(group["lr"]), float(group["weight_decay"]), float(group["momentum"])
+            try:
+                lr, decay, momentum = float(group["lr"]), float(group["weight_decay"]), float(group["momentum"])
+                keep = 1.0 - float(group["dampening"]) if momentum else 1.0
+            except (TypeError, ValueError, RuntimeError, OverflowError):
+                raise _odd(type(self).__name__, group, self._options) from None
             if not momentum:
-                work.append((_SGD, _SGD.ready([(p, g, p) for p, g in found], 2), [lr, decay]))
+                update = _SGD[decay != 0]
+                work.append((group, update, update.ready([(p, g, p) for p, g in found], 2), [lr, decay]))
                 continue
             first: list[tuple[Tensor, ...]] = []
             later: list[tuple[Tensor, ...]] = []
@@ -196,12 +283,14 @@ class SGD(_Optimizer, torch.optim.SGD):
                     first.append((p, g, b, p, b))
                 else:
                     later.append((p, g, b, p, b))
-            nesterov = float(group["nesterov"])
-            for lists, keep in ((first, 1.0), (later, 1.0 - group["dampening"])):
-                work.append((_SGD_MOMENTUM, _SGD_MOMENTUM.ready(lists, 5), [lr, decay, momentum, keep, nesterov]))
+            update = _SGD_MOMENTUM[decay != 0][bool(group["nesterov"])]
+            for lists, kept in ((first, 1.0), (later, keep)):
+                work.append((group, update, update.ready(lists, 4), [lr, decay, momentum, kept]))
+        for group, update, ready, numbers in work:
+            _held(type(self).__name__, update, ready, numbers, self._options, group)
         for p, b in made.items():
             self.state[p]["momentum_buffer"] = b
-        for update, ready, numbers in work:
+        for _, update, ready, numbers in work:
             update(ready, numbers)
 
 
@@ -214,11 +303,14 @@ class Adam(_Optimizer, torch.optim.Adam):
     Raises:
         TypeError: At a step: a parameter or gradient has no float dtype, or is sparse.
         ValueError: At a step: fused or differentiable is asked for, a parameter has more than 8 dimensions, its
-            elements share memory, or it lies in one piece of memory with its own state.
+            elements share memory, or it lies in one piece of memory with its own state; an option is no number, or it
+            or the rate that Adam makes of it is one that f32, in which all but f64 is computed, does not hold; betas
+            are not from 0 on and below 1; or a state lacks something, or its count of steps is negative.
         RuntimeError: At a step: a graph captures it, and it is not capturable.
     """
 
     _decoupled = False
+    _options = ("lr", "weight_decay", "betas", "betas", "betas", "lr", "betas", "eps")  # that _numbers come of
 
     @_step
     def step(self) -> None:
@@ -244,41 +336,63 @@ class Adam(_Optimizer, torch.optim.Adam):
                     count = torch.zeros((), dtype=torch.float32, device=p.device if on_device else "cpu")
                     state = made[p] = {"step": count}
                     state.update((name, torch.zeros_like(p)) for name in kept)
-                states = [state[name] for name in kept]
+                try:
+                    states = [state[name] for name in kept]
+                except KeyError as missing:
+                    shape = tuple(p.shape)
+                    raise InvalidArgumentError(
+                        f"{type(self).__name__}: the state of a parameter of shape {shape} has no {missing}"
+                    ) from None
                 (on_devices if on_device else steps).append(state["step"])
                 lists.append((p, g, *states, p, *states))
             if on_device:
                 captured += self._captured(group, lists, on_devices[len(on_devices) - len(lists) :])
                 continue
-            update = _AMSGRAD if group["amsgrad"] else _ADAM
+            update = (_AMSGRAD if group["amsgrad"] else _ADAM)[self._decays(group)]
             work.append((group, update, lists, update.ready(lists, 8)))
-        for p, state in made.items():
-            self.state[p].update(state)
-        if on_devices:
-            torch._foreach_add_(on_devices, 1)
-        for update, ready, numbers in captured:
-            update(ready, numbers)
-        counts = native.torch_counts(tuple(steps), True) if steps else []
+        # From here on nothing is refused but what numbers there are, and nothing changed before these are looked at.
+        counts = native.torch_counts(tuple(steps), False) if steps else []
+        quick = counts is not None
         if counts is None:
-            torch._foreach_add_(steps, 1)  # integers too
-            counts = [step.item() for step in steps]
+            counts = [(step + 1).item() for step in steps]  # integers too
+        else:
+            counts = [count + 1 for count in counts]
         at = 0
+        planned: list[tuple[Update, Ready, list[float]]] = []
         for group, update, lists, ready in work:
             own = counts[at : at + len(lists)]
             at += len(lists)
             for count in dict.fromkeys(own):  # which differ where parameters had no gradient
                 if len(set(own)) > 1:
                     ready = update.ready([tensors for tensors, n in zip(lists, own) if n == count], 8)
-                update(ready, self._numbers(group, count))
+                numbers = self._numbers(group, count)
+                _held(type(self).__name__, update, ready, numbers, self._options, group)
+                planned.append((update, ready, numbers))
+        for p, state in made.items():
+            self.state[p].update(state)
+        if on_devices:
+            torch._foreach_add_(on_devices, 1)
+        if quick:
+            native.torch_counts(tuple(steps), True)
+        elif steps:
+            torch._foreach_add_(steps, 1)
+        for update, ready, numbers in (*captured, *planned):
+            update(ready, numbers)
+
+    def _decays(self, group: dict[str, Any]) -> bool:
+        """Whether weights decay in the gradient, not apart from it."""
+        return bool(group["weight_decay"]) and not group.get("decoupled_weight_decay", self._decoupled)
 
     def _captured(
         self, group: dict[str, Any], lists: Sequence[tuple[Tensor, ...]], steps: Sequence[Tensor]
     ) -> list[tuple[Update, Ready, list[float]]]:
         """Return a group's work where what differs from step to step is read on the device."""
-        decay, eps, lr = float(group["weight_decay"]), float(group["eps"]), group["lr"]
-        b1, b2 = (float(beta) for beta in group["betas"])
-        decoupled = group.get("decoupled_weight_decay", self._decoupled)
-        update, inputs = (_AMSGRAD_CAPTURED, 5) if group["amsgrad"] else (_ADAM_CAPTURED, 4)
+        lr = group["lr"]
+        _, decay, eps, b1, b2 = self._given(group)
+        decays = self._decays(group)
+        apart = 0.0 if decays else decay
+        updates, inputs = (_AMSGRAD_CAPTURED, 5) if group["amsgrad"] else (_ADAM_CAPTURED, 4)
+        update = updates[decays]
         by_kind: dict[tuple[torch.device, torch.dtype], list[int]] = {}
         for at, (p, *_) in enumerate(lists):
             by_kind.setdefault((p.device, opmath(p.dtype)), []).append(at)
@@ -286,19 +400,37 @@ class Adam(_Optimizer, torch.optim.Adam):
         for (device, dtype), places in by_kind.items():
             rate = lr.to(device, torch.float64) if isinstance(lr, Tensor) and not lr.is_cpu else float(lr)
             counts = torch.stack([steps[at].to(device) for at in places]).to(torch.float64)
-            found = _corrections(counts, rate, b1, b2, decay if decoupled else 0.0)
+            found = _corrections(counts, rate, b1, b2, apart)
             rows = [number.to(dtype).expand(len(places)).unbind() for number in found]
             for at, *own in zip(places, *rows):
                 read, written = lists[at][:inputs], lists[at][inputs:]
                 given.append((*read, *[number.expand(read[0].shape) for number in own], *written))
-        return [(update, update.ready(given, 5), [0.0 if decoupled else decay, 1 - b1, b2, 1 - b2, eps])]
+        ready, numbers = update.ready(given, 5), [decay, 1 - b1, b2, 1 - b2, eps]
+        _held(type(self).__name__, update, ready, numbers, ("weight_decay", "betas", "betas", "betas", "eps"), group)
+        return [(update, ready, numbers)]
+
+    def _given(self, group: dict[str, Any]) -> tuple[float, float, float, float, float]:
+        """Return lr, weight_decay, eps and betas; a tensor that is lr on a GPU is not waited for, and 0 here."""
+        try:
+            lr = group["lr"]
+            lr = 0.0 if isinstance(lr, Tensor) and group.get("capturable") else float(lr)
+            decay, eps = float(group["weight_decay"]), float(group["eps"])
+            b1, b2 = (float(beta) for beta in group["betas"])
+            if 0 <= b1 < 1 and 0 <= b2 < 1:
+                return lr, decay, eps, b1, b2
+        except (TypeError, ValueError, RuntimeError, OverflowError):
+            pass
+        raise _odd(type(self).__name__, group, self._options)
 
     def _numbers(self, group: dict[str, Any], count: float) -> list[float]:
-        lr, decay, eps = float(group["lr"]), float(group["weight_decay"]), float(group["eps"])
-        b1, b2 = (float(beta) for beta in group["betas"])
-        decoupled = group.get("decoupled_weight_decay", self._decoupled)
+        lr, decay, eps, b1, b2 = self._given(group)
+        if not count >= 1:
+            raise InvalidArgumentError(
+                f"{type(self).__name__}: a parameter's step is {count - 1}; expected how many there were, 0 or more"
+            )
+        apart = decay and not self._decays(group)
         # Each is rounded to f32 once: 1 − b2 of a rounded b2 has few digits.
-        numbers = [1 - lr * decay if decoupled else 1.0, 0.0 if decoupled else decay, 1 - b1, b2, 1 - b2]
+        numbers = [1 - lr * decay if apart else 1.0, decay, 1 - b1, b2, 1 - b2]
         return [*numbers, lr / (1 - b1**count), math.sqrt(1 - b2**count), eps]
 
 

@@ -31,6 +31,7 @@ import torch
 from torch import Tensor
 
 from hologram.errors import InvalidArgumentError
+from hologram_torch._resume import FIELDS, check, generators
 from hologram_torch.optim import clip_grad_norm_
 
 if TYPE_CHECKING:
@@ -139,12 +140,6 @@ def load(path: Union[str, os.PathLike[str]]) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise InvalidArgumentError(f"load: {os.fspath(path)} is damaged: it holds a {type(found).__name__}")
     return found
-
-
-def _random() -> dict[str, Any]:
-    """Return the state of torch's generators."""
-    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() and torch.cuda.is_initialized() else []
-    return {"cpu": torch.get_rng_state(), "cuda": cuda}
 
 
 def _set_random(state: dict[str, Any]) -> None:
@@ -301,37 +296,31 @@ class _Run:
 
     def save(self, path: Union[str, os.PathLike[str]]) -> None:
         state = {name: part.state_dict() for name, part in self.parts.items()}
-        names = ("epoch", "step", "done", "total", "losses", "validation", "stopped", "before")
-        save(path, {**state, "run": {name: getattr(self, name) for name in names}, "random": _random()})
+        run = {name: getattr(self, name) for name in FIELDS}
+        save(path, {**state, "run": run, "random": generators()})
 
-    def load(self, path: Union[str, os.PathLike[str]]) -> dict[str, Any]:
-        """Take up a checkpoint, and return the generators' state."""
-        state = load(path)
-        missing = sorted(self.parts.keys() - state.keys())
-        if missing:
-            raise InvalidArgumentError(f"fit: the checkpoint {os.fspath(path)} has no {', '.join(missing)}")
-        self._check_optimizer(path, state["optimizer"])
+    def load(self, path: Union[str, os.PathLike[str]], batches: Optional[int]) -> dict[str, Any]:
+        """Take up a checkpoint, and return the generators' state; nothing is changed if it is of another run.
+
+        Args:
+            path: Where it is.
+            batches: How many there are in an epoch, if that is known.
+        """
+        state, where = load(path), os.fspath(path)
+        check(str(where), self.parts, state)
+        if batches is not None and state["run"]["done"] > batches:
+            raise InvalidArgumentError(
+                f"fit: the checkpoint {where} has done {state['run']['done']} batches of an epoch; there are {batches}"
+            )
         for name, part in self.parts.items():
-            part.load_state_dict(state[name])
-        for name, value in state["run"].items():
-            setattr(self, name, value)
+            try:
+                part.load_state_dict(state[name])
+            except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
+                raise InvalidArgumentError(f"fit: the checkpoint {where} has another {name}: {error}") from error
+        for field in FIELDS:
+            setattr(self, field, state["run"][field])
         found: dict[str, Any] = state["random"]
         return found
-
-    def _check_optimizer(self, path: Union[str, os.PathLike[str]], state: dict[str, Any]) -> None:
-        """Refuse another optimiser's state, before anything is changed."""
-        own = self.parts["optimizer"]
-        none: dict[str, Any] = {}
-        groups = itertools.zip_longest(own.state_dict()["param_groups"], state["param_groups"], fillvalue=none)
-        for i, both in enumerate(groups):
-            options, others = ({*group} - {"params"} for group in both)
-            given, found = (len(group.get("params", ())) for group in both)
-            if options - others or given != found:
-                raise InvalidArgumentError(
-                    f"fit: the checkpoint {os.fspath(path)} was not written with such an optimizer: group {i} has "
-                    f"{found} tensors and {', '.join(sorted(others)) or 'no options'}; that of the "
-                    f"{type(own).__name__} given has {given} and {', '.join(sorted(options)) or 'none'}"
-                )
 
 
 def _bar(progress: Optional[bool], total: Optional[int], done: int, title: str) -> Any:
@@ -456,7 +445,7 @@ def fit(
     run = _Run({"model": model, "optimizer": optimizer, "scheduler": scheduler, "scaler": scaler, "stop": stop})
     after: Optional[dict[str, Any]] = None
     if checkpoint is not None and Path(checkpoint).exists():
-        after = run.load(checkpoint)
+        after = run.load(checkpoint, len(batches) if isinstance(batches, Sized) else None)
         if not run.done:
             _set_random(after)
     device = next((p.device.type for p in model.parameters()), "cpu")
@@ -498,7 +487,7 @@ def _epoch(
     if run.done:
         _set_random(run.before)  # so that the same batches come in the same order
     else:
-        run.before = _random()
+        run.before = generators()
     total = len(batches) if isinstance(batches, Sized) else None
     with _bar(progress, total, run.done, f"epoch {run.epoch + 1}") as bar:
         rest = iter(batches)

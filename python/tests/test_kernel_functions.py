@@ -161,6 +161,16 @@ def test_static_arguments() -> None:
         f(x, [1])
 
 
+def test_nan_is_one_static_value() -> None:
+    """Of which there is one program, though no NaN equals another."""
+    f = hologram.kernel(lambda x, k: x * k, static="k")
+    held = hologram.kernel(lambda x, pair: x * pair[0], static="pair")
+    for _ in range(3):
+        assert np.isnan(f(np.ones(1), float("nan"))).all()
+        assert np.isnan(held(np.ones(1), (np.float64("nan"), 1))).all()
+    assert [len(each._cache) for each in (f, held)] == [1, 1]
+
+
 def test_annotated_numbers() -> None:
     @hologram.kernel
     def f(x: Any, a: float, b: np.float32, c: "i8" = 1) -> Any:  # type: ignore[name-defined]  # noqa: F821, UP037

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import re
 import warnings
@@ -167,6 +168,48 @@ def test_degrees_of_freedom(name: str, device: str) -> None:
     for unbiased in (False, True):
         torch.testing.assert_close(function(x, unbiased), theirs(x, unbiased))
         torch.testing.assert_close(function(x, unbiased=unbiased), theirs(x, unbiased=unbiased))
+
+
+@pytest.mark.parametrize("alpha", [0, 1])
+@pytest.mark.parametrize("beta", [0, 1, 0.5])
+def test_what_a_factor_of_0_leaves_out_is_not_read(beta: float, alpha: float, device: str) -> None:
+    for dtype in (torch.float32, torch.float64):  # torch does read what has 16 bits, on some processors
+        for n in (2, 200):
+            good = torch.full((n, n), 0.5, dtype=dtype)
+            for bad in (torch.inf, torch.nan):
+                odd = torch.full((n, n), bad, dtype=dtype)
+                for given in ((odd, good, good), (good, odd, good), (good, good, odd), (good[0], odd, odd)):
+                    compare(device, "addmm", torch.addmm, *given, beta=beta, alpha=alpha)
+
+
+KEPT: dict[str, tuple[Any, ...]] = {
+    name: (getattr(F, name), getattr(torch, name))
+    for name in ("relu", "reciprocal", "exp", "exp2", "expm1", "sigmoid", "tanh", "tan", "sqrt", "rsqrt")
+}
+
+
+@pytest.mark.parametrize("name", [*KEPT, "softmax", "log_softmax"])
+def test_what_is_changed_in_place_afterwards(name: str, device: str) -> None:
+    """The argument may be, where torch keeps the result; the result may not."""
+    ways = KEPT.get(name) or [functools.partial(getattr(of, name), dim=0) for of in (F, torch)]
+    corners = torch.tensor([-torch.inf, -2.0, -0.0, 0.0, 0.5, 2.0, torch.inf, torch.nan], dtype=torch.float64)
+    found = []
+    for function in ways:
+        leaf = corners.to(device).requires_grad_()
+        x = leaf * 1
+        y = function(x)
+        x.add_(1)
+        found.append(torch.autograd.grad(y, leaf, torch.ones_like(y), retain_graph=True)[0])
+        with torch.no_grad():
+            y.add_(1)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            torch.autograd.grad(y, leaf, torch.ones_like(y))
+    torch.testing.assert_close(*found, equal_nan=True)
+
+
+def test_relu_of_integers_is_exact(device: str) -> None:
+    x = torch.tensor([2**60 + 1, -(2**60) - 1, 0, 2**63 - 1], device=device)
+    assert F.relu(x).tolist() == [2**60 + 1, 0, 0, 2**63 - 1]
 
 
 def test_products_of_all_sizes_add_once(device: str) -> None:

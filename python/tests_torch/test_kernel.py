@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import inspect
 import itertools
 import operator
 import os
+import re
 import subprocess
 import sys
 import threading
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -373,6 +376,129 @@ def test_a_saved_graph_finds_its_kernels(tmp_path: Path, monkeypatch: pytest.Mon
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "[0.0, 2.0, 16.0]\n"
+
+
+MADE = """
+import sys
+
+import torch
+
+import hologram_torch as ht
+
+
+def make(k):
+    @ht.kernel
+    def scaled(x):
+        return x * k
+
+    return scaled
+
+
+class Net(torch.nn.Module):
+    def __init__(self, f):
+        super().__init__()
+        self.f = f
+
+    def forward(self, x):
+        return self.f(x)
+
+
+def load(path, *factors):
+    made = [make(k) for k in factors]
+    try:
+        print(torch.export.load(path).module()(torch.ones(2)).tolist())
+    except LookupError as error:
+        print(error)
+"""
+
+
+def test_a_saved_graph_finds_the_kernel_that_it_was_made_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of those of one name, in whatever order they are made, the one that does the same; or none."""
+    (tmp_path / "made_of_mine.py").write_text(MADE)
+    monkeypatch.syspath_prepend(tmp_path)
+    mine = importlib.import_module("made_of_mine")
+    monkeypatch.delitem(sys.modules, "made_of_mine")
+    kernels = mine.make(2.0), mine.make(3.0)
+    torch.export.save(torch.export.export(mine.Net(kernels[1]), (torch.ones(2),)), tmp_path / "net.pt2")
+    calls = {
+        "(path, 2.0, 3.0)": r"\[3.0, 3.0\]",
+        "(path, 3.0, 2.0)": r"\[3.0, 3.0\]",
+        "(path, 3)": r"the kernel made_of_mine.make.<locals>.scaled computes something else .*",
+        "(path)": r"there is no kernel made_of_mine.make.<locals>.scaled, which a graph calls; is the module .*",
+    }
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    for call, expected in calls.items():
+        command = f"import sys, made_of_mine\npath = sys.argv[1]\nmade_of_mine.load{call}"
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", command, str(tmp_path / "net.pt2")],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert re.fullmatch(expected + "\n", done.stdout), (call, done.stdout)
+
+
+class Net(torch.nn.Module):
+    def __init__(self, f: Any) -> None:
+        super().__init__()
+        self.f = f
+
+    def forward(self, x: Tensor) -> Any:
+        return self.f(x)
+
+
+def made_anew(k: float) -> Any:
+    @ht.kernel
+    def scaled(x):
+        z = x * k
+        return z * z
+
+    return scaled
+
+
+def test_kernels_that_compute_other_numbers_share_nothing() -> None:
+    """What is computed of numbers alone is no instruction: the programs of these are the same."""
+
+    def made(power: int) -> hologram_torch.Kernel:
+        @hologram_torch.kernel
+        def scaled(x: Any, n: Any) -> Any:
+            return x * n**power
+
+        return scaled
+
+    x = torch.ones(3, dtype=torch.float64)
+    for power in (2, 3, 2, 5):
+        assert made(power)(x, 10)[0] == 10**power
+
+
+def test_kernels_made_anew_are_freed_and_share() -> None:
+    """What autograd holds works on; and so does what a graph names, which stays."""
+    x = torch.tensor([3.0], requires_grad=True)
+    kept = made_anew(2.0)
+    first = kept(x)
+    alive = []
+    for _ in range(3):
+        anew = made_anew(2.0)
+        y = anew(x)
+        (function,) = anew._functions.values()
+        assert function is next(iter(kept._functions.values()))
+        other = made_anew(5.0)
+        (slope,) = torch.autograd.grad(other(x).sum(), x, create_graph=True)
+        alive += [weakref.ref(anew), weakref.ref(other), *map(weakref.ref, other._functions.values())]
+        del anew, other, function
+        gc.collect()
+        assert torch.autograd.grad(y, x)[0].item() == 24
+        assert torch.autograd.grad(slope, x)[0].item() == 50
+        del slope
+    gc.collect()
+    assert not any(each() for each in alive)
+    torch._dynamo.reset()
+    graph = torch.export.export(Net(made_anew(7.0)), (torch.ones(1),)).module()
+    gc.collect()
+    assert graph(x).item() == 441
+    assert first.item() == 36
 
 
 @ht.kernel

@@ -193,3 +193,45 @@ def test_it_is_said_of_which_function_which_argument_is_refused(
         x, y, why = torch._neg_view(torch.ones(3, 3)), torch.ones(3, 3), "the tensor is a negative view"
     with pytest.raises(ValueError, match=f"^{what}: {why}"):
         called(x, y)
+
+
+WITHOUT_MEMORY: dict[str, Callable[[Any], Any]] = {
+    "functional": torch._to_functional_tensor,
+    "zero": lambda x: torch._efficientzerotensor(tuple(x.shape)),
+    "nested": lambda x: torch.nested.nested_tensor([*x]),
+    "mkldnn": lambda x: x.to_mkldnn(),
+}
+
+
+@pytest.mark.parametrize("of", ["input", "weight"])
+@pytest.mark.parametrize("name", ["linear", "layer_norm", "rms_norm", "cross_entropy", "softmax", "relu"])
+@pytest.mark.parametrize("kind", WITHOUT_MEMORY)
+def test_what_has_no_memory_is_told_at_each_call(kind: str, name: str, of: str) -> None:
+    """The third too, which would be remembered."""
+    x, wide, row, target = torch.ones(3, 3), torch.ones(3, 3), torch.ones(3), torch.tensor([0, 1, 2])
+    if of == "input":
+        x = WITHOUT_MEMORY[kind](x)
+    elif name in ("softmax", "relu"):
+        pytest.skip("it has no weight")
+    elif name == "linear":
+        wide = WITHOUT_MEMORY[kind](wide)
+    elif kind == "nested":
+        pytest.skip("torch nests no numbers")
+    else:
+        row = WITHOUT_MEMORY[kind](row)
+    calls: dict[str, Callable[[], Any]] = {
+        "linear": lambda: F.linear(x, wide),
+        "layer_norm": lambda: F.layer_norm(x, (3,), row),
+        "rms_norm": lambda: F.rms_norm(x, (3,), row),
+        "cross_entropy": lambda: F.cross_entropy(x, target, row),
+        "softmax": lambda: F.softmax(x, 0),
+        "relu": lambda: F.relu(x),
+    }
+    for _ in range(5):
+        with pytest.raises((TypeError, ValueError), match=r"has no memory|is nested|has layout|mkldnn|dense"):
+            calls[name]()
+
+
+def test_an_embedding_of_no_rows() -> None:
+    with pytest.raises(IndexError, match=r"input\[0\] is 0; weight has no rows"):
+        F.embedding(torch.tensor([0]), torch.ones(0, 3))

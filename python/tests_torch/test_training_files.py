@@ -1,15 +1,19 @@
-"""Checkpoints that somebody has damaged: what load says of them."""
+"""Checkpoints that somebody has damaged, or that are of another run: what load and fit say of them."""
 
 from __future__ import annotations
 
+import copy
 import json
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from hologram_torch import training
+from hologram_torch import functional as F
+from hologram_torch import optim, training
 
 pytest.importorskip("safetensors", reason="checkpoints are safetensors files")
 
@@ -41,3 +45,112 @@ def test_files_that_are_damaged(tmp_path: Path, state: Any, said: str) -> None:
     save_file({"q": torch.ones(2)}, tmp_path / "bad", metadata=described)
     with pytest.raises(ValueError, match=f"^load: .*bad is damaged.*{said}"):
         training.load(tmp_path / "bad")
+
+
+def layers(width: int = 3) -> torch.nn.Module:
+    return torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, width))
+
+
+def run(model: torch.nn.Module, path: Path, epochs: int, kind: Any = optim.Adam, **options: Any) -> Any:
+    batches = [(torch.ones(2, 4), torch.tensor([0, 1]))] * 3
+    optimizer = kind(model.parameters(), lr=0.1)
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    given = {"scheduler": schedule, "stop": training.EarlyStopping(9), **options}
+    kept = copy.deepcopy([part.state_dict() for part in (model, optimizer, *given.values())]), torch.get_rng_state()
+    try:
+        training.fit(
+            model,
+            optimizer,
+            lambda model, batch: F.cross_entropy(model(batch[0]), batch[1]),
+            batches,
+            epochs=epochs,
+            checkpoint=path,
+            every=2,
+            progress=False,
+            **given,
+        )
+    except ValueError as error:
+        after = [part.state_dict() for part in (model, optimizer, *given.values())], torch.get_rng_state()
+        torch.testing.assert_close(after, kept, rtol=0, atol=0)
+        return str(error)
+    return None
+
+
+def put(*places: Any) -> Callable[[Any], None]:
+    """Return what sets an item, somewhere inside, to the last of the arguments; Ellipsis takes it away."""
+
+    def change(state: Any) -> None:
+        for place in places[:-2]:
+            state = state[place]
+        if places[-1] is ...:
+            del state[places[-2]]
+        else:
+            state[places[-2]] = places[-1]
+
+    return change
+
+
+BYTES = torch.zeros(3, dtype=torch.uint8)
+CHANGED: list[tuple[tuple[Any, ...], str]] = [
+    (("run", ...), "has no run"),
+    (("random", ...), "has no random"),
+    (("scheduler", ...), "has no scheduler"),
+    (("random", "cpu", BYTES), "random holds no state of the generator on cpu"),
+    (("random", {}), r"random\.cpu is None; expected a Tensor"),
+    (("random", "cuda", [BYTES] * 99), "random.cuda is of 99 GPUs"),
+    (("run", "before", "cpu", BYTES), "run.before holds no state of the generator on cpu"),
+    (("run", 3), "run is a int; expected a dict"),
+    (("run", "save", "x"), "run has save, which no run has"),
+    (("run", "parts", 3), "run has parts, which no run has"),
+    (("run", "total", ...), "run has no total"),
+    *[(("run", name, value), rf"run\.{name} is {re.escape(repr(value))}; expected") for name, value in (
+        ("epoch", "x"), ("step", None), ("losses", None), ("losses", ["x"]), ("done", -1), ("done", True),
+        ("stopped", 3), ("total", "x"), ("before", 3),
+    )],
+    (("run", "done", 10**9), "run.done is 1000000000, and run.step"),
+    (("run", "done", 4), "has done 4 batches of an epoch; there are 3"),
+    (("optimizer", [1]), "optimizer is a list"),
+    (("optimizer", "param_groups", ...), "optimizer.param_groups is None; expected a list"),
+    (("optimizer", "param_groups", 3), "optimizer.param_groups is 3; expected a list"),
+    (("optimizer", "param_groups", []), "not written with such an optimizer: it has 0 groups"),
+    (("optimizer", "param_groups", 0, "params", [0]), "not written with such an optimizer: group 0 has 1 tensors"),
+    (("optimizer", "param_groups", 0, "lr", "x"), r"optimizer\.param_groups\.0\.lr is 'x'; expected a number"),
+    (("optimizer", "param_groups", 0, "betas", (1,)), r"betas is \(1,\); expected 2 values"),
+    (("optimizer", "state", 0, "exp_avg", torch.zeros(3)), r"state\.0\.exp_avg is a tensor of shape \(3,\); expected"),
+    (("optimizer", "state", 0, "exp_avg", torch.zeros(4, 4, dtype=torch.int32)), "expected floats"),
+    (("optimizer", "state", 0, "exp_avg", ...), "optimizer.state.0 has no exp_avg"),
+    (("optimizer", "state", 0, "step", "x"), r"state\.0\.step is 'x'; expected a number"),
+    (("optimizer", "state", 0, "step", torch.tensor(-1.0)), r"state\.0\.step is tensor\(-1\.\)"),
+    (("model", 3), "model is a int; expected a dict"),
+    (("model", "0.weight", 3), r"model\.0\.weight is 3; expected a tensor of shape \(4, 4\)"),
+    (("model", "2.weight", torch.zeros(2, 4)), r"model\.2\.weight is a tensor of shape \(2, 4\); expected"),
+    (("model", "2.weight", ...), "model has no 2.weight"),
+    (("model", "9.weight", BYTES), "model has 9.weight, which this one has not"),
+    (("scheduler", "last_epoch", "x"), "scheduler.last_epoch is 'x'; expected a number"),
+    (("scheduler", "last_epoch", ...), "scheduler has no last_epoch"),
+    (("stop", "waited", ...), "stop has no waited"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("places", "said"), CHANGED, ids=[said for _, said in CHANGED])
+def test_checkpoints_that_are_changed(tmp_path: Path, places: tuple[Any, ...], said: str) -> None:
+    """Are refused before anything is loaded."""
+    assert run(layers(), tmp_path / "run", 2) is None
+    state = training.load(tmp_path / "run")
+    put(*places)(state)
+    training.save(tmp_path / "run", state)
+    before = (tmp_path / "run").read_bytes()
+    error = run(layers(), tmp_path / "run", 3)
+    assert re.match(f"fit: the checkpoint {tmp_path / 'run'} .*{said}", error or ""), error
+    assert (tmp_path / "run").read_bytes() == before
+
+
+def test_checkpoints_of_other_runs(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    assert run(layers(), path, 1) is None
+    assert "model.2.weight is a tensor of shape (3, 4); expected a tensor of shape (5, 4)" in run(layers(5), path, 2)
+    assert "not written with such an optimizer" in run(layers(), path, 2, optim.SGD)
+    assert "scheduler has no" in run(
+        layers(), path, 2, scheduler=torch.optim.lr_scheduler.ConstantLR(optim.SGD([BYTES * 1.0]))
+    )
+    assert run(layers(), path, 2) is None

@@ -84,7 +84,7 @@ def bound(function: Function, given: list[Any]) -> tuple[Function, tuple[Tensor,
 
 
 def of_operator(name: str) -> tuple[Function, tuple[Tensor, ...]]:
-    given, operation = arguments(name), OPERATIONS[name]
+    given, operation = arguments(name, "cpu"), OPERATIONS[name]
     if name == "elementwise":
         what, inputs, scalars = given
         return bound(lambda *tensors: operation(what, list(tensors), scalars), inputs)

@@ -88,6 +88,9 @@ _EXACT: dict[str, _Exact] = {
 }
 
 
+_WORDS = {row.function: name for name, row in _EXACT.items()}
+
+
 def exact(trace: Trace, name: str, values: Sequence[Value]) -> Optional[Value]:
     """Return what an operation makes of ints and bools that all lanes have, or None where lanes must compute it."""
     row = _EXACT.get(name)
@@ -155,6 +158,11 @@ class Numbers:
     def __len__(self) -> int:
         """Return how many there are."""
         return len(self._asked)
+
+    def content(self) -> str:
+        """Return a text that tells apart what computes other numbers, the same in every process."""
+        steps = [f"{_WORDS.get(of, of.__name__)} {place} {sources}" for of, place, sources, _ in self._steps]
+        return "\n".join([*steps, repr(self._constants), *(f"{each.cell} {each.type}" for each in self._asked)])
 
     def __call__(self, arguments: Sequence[Any]) -> list[Any]:
         """Return them for the arguments of a call.

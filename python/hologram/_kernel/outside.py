@@ -16,10 +16,11 @@ _OURS = ("hologram", "hologram_torch", "numpy")  # whose functions stay as they 
 
 
 def exact(value: object) -> object:
-    """Return a key that tells apart what == does not: 1 and True, 0.0 and -0.0."""
+    """Return a key that tells apart what == does not, 1 and True, 0.0 and -0.0, and not one NaN from another."""
     if isinstance(value, tuple):
         return type(value), tuple(exact(item) for item in value)
-    return type(value), repr(value) if isinstance(value, (float, np.floating)) and not value else value
+    odd = isinstance(value, (float, np.floating)) and (not value or value != value)
+    return type(value), repr(value) if odd else value
 
 
 def outside(value: object) -> object:
