@@ -461,8 +461,8 @@ def made_anew(k: float) -> Any:
 def test_kernels_that_compute_other_numbers_share_nothing() -> None:
     """What is computed of numbers alone is no instruction: the programs of these are the same."""
 
-    def made(power: int) -> hologram_torch.Kernel:
-        @hologram_torch.kernel
+    def made(power: int) -> Any:
+        @ht.kernel
         def scaled(x: Any, n: Any) -> Any:
             return x * n**power
 
