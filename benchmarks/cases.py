@@ -28,7 +28,7 @@ CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os
 
 DIMS = frozenset({"rows", "cols", "m", "n", "k"})
 NUMBERS = {"scalar": 0.5, "value": 0.5, "min_val": -1.0, "max_val": 1.0}
-NAMED = frozenset({"alpha", "beta", "trans_a", "trans_b", "axis", "keepdims"})  # left as they are
+NAMED = frozenset({"stream", "alpha", "beta", "trans_a", "trans_b", "axis", "keepdims"})  # left as they are
 INDEXED = ("embedding", "embedding_gradient", "nll", "nll_gradient", "cross_entropy", "cross_entropy_gradient")
 ROWWISE = (
     "layer_norm",
