@@ -237,10 +237,9 @@ func (x *text) gather(f string, w walk, n, base int, along string) {
 	}
 }
 
-// A lane gives the units' load an address of 16 bytes, of which eight are a matrix of 8 ×
-// 8, and four of these come at once. addresses are how many registers a factor's
-// have, one for each of the piece's 16 products or, of a factor that is wide, for each
-// 16 of the warp's rows; what the others add is known.
+// addresses is how many registers a lane's addresses in a factor's pieces take: one for
+// each 16 products or, of a factor that is wide, for each 16 of the warp's rows. What the
+// others add to these is known when the text is written.
 func (x *text) addresses(w walk, blocks int) int {
 	if w == wide {
 		return blocks
@@ -248,17 +247,15 @@ func (x *text) addresses(w walk, blocks int) int {
 	return x.bk / 16
 }
 
-// unitPlace finds a lane's addresses in a factor's pieces, of a warp's rows or columns,
-// which begin at number %y: first are the lane's bits by which matrices lie below each
-// other, and then side by side, where lines are rows; where they are products, it is the
-// other way round, but for the second factor's.
+// unitPlace finds the addresses that a lane gives the units' loads, each of a line of
+// eight elements. Lanes 0 to 7 give those of one matrix of 8 × 8, and so on; the four of a
+// load make 16 × 16, of which some lie below the first and some beside it, by bits 3 and 4
+// of the lane's number. The warp's rows, or columns, begin at number %y. The second
+// factor's registers have the products first, the first's the rows.
 func (x *text) unitPlace(f string, w walk, n, blocks, base int, second bool) {
 	places := x.places(w, n)
-	// Of the lane's number bits 0 to 2 are a line of a matrix, bits 3 and 4 which matrix.
-	// The first factor's lie, row by row of its registers: rows below, then products; the
-	// second's: products, then columns.
-	below := 3 // the bit that says whether lines are eight further on
-	if second != (w == wide) {
+	below := 3 // the bit that says whether the matrix is eight lines further on
+	if second != (w == wide) { // lines are rows, or products where that is wide
 		below = 4
 	}
 	beside := 7 - below
