@@ -254,7 +254,7 @@ func (x *text) addresses(w walk, blocks int) int {
 // factor's registers have the products first, the first's the rows.
 func (x *text) unitPlace(f string, w walk, n, blocks, base int, second bool) {
 	places := x.places(w, n)
-	below := 3 // the bit that says whether the matrix is eight lines further on
+	below := 3                 // the bit that says whether the matrix is eight lines further on
 	if second != (w == wide) { // lines are rows, or products where that is wide
 		below = 4
 	}
