@@ -137,22 +137,22 @@ def test_what_is_no_mask(host: hg.Executor) -> None:
     assert ops.vector_max(mask, np.full(3, 7, "u1")).tolist() == [7, 7, 7]
 
 
-def test_bools_that_are_no_0_and_1(ex: hg.Executor) -> None:
+def test_bools_that_are_no_0_and_1(host: hg.Executor) -> None:
     """Masks and kernels take all but 0 for true; all else is as of u8."""
     a, b = (np.array(each, np.uint8) for each in ([16, 2, 255, 0, 64, 0], [16, 128, 255, 1, 4, 0]))
     x, y = a.view(bool), b.view(bool)
     numbers = np.arange(6, dtype=np.float32)
-    assert ops.where(ex, x, numbers, -numbers).tolist() == np.where(a != 0, numbers, -numbers).tolist()
+    assert ops.where(host, x, numbers, -numbers).tolist() == np.where(a != 0, numbers, -numbers).tolist()
     for name in ("vector_equal", "vector_less", "vector_min", "vector_max", "vector_mul"):
         function = getattr(ops, name)
-        assert function(ex, x, y).view(np.uint8).tolist() == function(ex, a, b).view(np.uint8).tolist()
-    assert ops.copy(ex, x).view(np.uint8).tolist() == a.tolist()
-    assert ops.reduce_sum(ex, x) == a.sum(dtype=int)
+        assert function(host, x, y).view(np.uint8).tolist() == function(host, a, b).view(np.uint8).tolist()
+    assert ops.copy(host, x).view(np.uint8).tolist() == a.tolist()
+    assert ops.reduce_sum(host, x) == a.sum(dtype=int)
 
     @hg.kernel
     def f(p: Any, q: Any) -> Any:
         return p & q, p ^ q, p == q, not p, hg.where(p, 1.0, 2.0), p + 1
 
-    for found, expected in zip(f(x, y, executor=ex), f(a != 0, b != 0, executor=ex)):
+    for found, expected in zip(f(x, y, executor=host), f(a != 0, b != 0, executor=host)):
         assert found.dtype == expected.dtype
         assert found.tobytes() == expected.tobytes()
