@@ -90,7 +90,7 @@ func (d *device) modern() bool { return d.compute >= 80 }
 // form says which variant a launch needs.
 func (k *kernel) form(l *backends.Launch, space *ptx.Space) form {
 	if k.sums != nil {
-		if f, ok := product.Match(*k.sums, l, product.Device{Processors: int(k.device.processors), Shared: int(k.device.sharedBytes)}); ok {
+		if f, ok := product.Match(*k.sums, l, product.Device{Processors: int(k.device.processors), Shared: int(k.device.sharedBytes), Compute: int(k.device.compute)}); ok {
 			return form{product: f}
 		}
 	}

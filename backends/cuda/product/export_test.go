@@ -16,4 +16,4 @@ func PollAfter(chunks int) (restore func()) {
 }
 
 // HasRegisters reports whether a lane of the form has enough.
-func (f Form) HasRegisters() bool { return f.registers() }
+func (f Form) HasRegisters() bool { return f.registers(90) }

@@ -103,9 +103,9 @@ func (f Form) tile() *tile { return &tiles[f.Type][f.Tile] }
 // Threads is how many a block has.
 func (f Form) Threads() int { return f.tile().threads() }
 
-// Device is what a choice of blocks depends on: multiprocessors, and the bytes of
-// shared memory that a block may have.
-type Device struct{ Processors, Shared int }
+// Device is what a choice of blocks depends on: multiprocessors, the bytes of shared
+// memory that a block may have, and the compute capability, as 90 for 9.0.
+type Device struct{ Processors, Shared, Compute int }
 
 // Geometry is a launch of a Form.
 type Geometry struct {
@@ -177,10 +177,14 @@ func (f Form) out() isa.Type {
 }
 
 // registers reports whether a lane has enough: of matrix units' largest tiles none is
-// left for what gathers, nor for results that are stored one by one.
-func (f Form) registers() bool {
+// left for what gathers, nor for results that are stored one by one. Before 9.0 ptxas
+// spills some there in products of stacks.
+func (f Form) registers(compute int) bool {
 	t := f.tile()
-	return !units(f.Type) || t.tm*t.tn < 128 || f.Wide && gathering[f.A]+gathering[f.B] == 0
+	if !units(f.Type) || t.tm*t.tn < 128 {
+		return true
+	}
+	return f.Wide && gathering[f.A]+gathering[f.B] == 0 && (compute >= 90 || !f.Sums.Batched)
 }
 
 // chunk is how many products are a chain.
@@ -215,7 +219,7 @@ func Match(p kernels.Product, l *backends.Launch, d Device) (f Form, ok bool) {
 		x.Tile = i
 		x.A = list[i].walkOf(t, l.Slots[0].Addr, s.m, s.aRow, s.aCol, s.aBatch, part)
 		x.B = list[i].walkOf(t, l.Slots[1].Addr, s.n, s.bCol, s.bRow, s.bBatch, part)
-		if x.shared() > d.Shared || !x.registers() {
+		if x.shared() > d.Shared || !x.registers(d.Compute) {
 			continue
 		}
 		g := s.grid(x, l)

@@ -170,7 +170,7 @@ func judge(t testing.TB, v *isa.Verified, l *backends.Launch) {
 	require.NoError(t, err)
 }
 
-var h200 = product.Device{Processors: 132, Shared: 227 << 10}
+var h200 = product.Device{Processors: 132, Shared: 227 << 10, Compute: 90}
 
 var shapes = []shape{
 	{m: 8, n: 8, k: 1, alpha: 1},

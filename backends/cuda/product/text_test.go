@@ -4,6 +4,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -65,12 +67,14 @@ func TestFormsAssemble(t *testing.T) {
 					}
 					p := programs[k%len(programs)]
 					f := Form{Type: typ, Tile: i, A: a, B: b, Wide: k%3 > 0, Totals: p.Most > 0, Sums: p}
-					if !f.registers() {
-						continue
-					}
 					text := Text(f, layout(t, typ, p))
 					for n, arch := range architectures {
 						if !*everywhere && n != k%len(architectures) {
+							continue
+						}
+						compute, err := strconv.Atoi(strings.Trim(arch, "sm_a"))
+						require.NoError(t, err)
+						if !f.registers(compute) {
 							continue
 						}
 						u, err := ptxas.Assemble(t, tool, arch, text)

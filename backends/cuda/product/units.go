@@ -189,7 +189,11 @@ func (x *text) unitCopies(f string, w walk, n, base int, along string) {
 	default:
 		x.gather(f, w, n, base, along)
 	}
-	x.line("mad.lo.s64 %%%s_at, %s, %d, %%%[1]s_at;", f, along, x.bk)
+	if w.lengthwise() {
+		x.line("add.s64 %%%s_at, %%%[1]s_at, %d;", f, x.bk*x.size())
+	} else {
+		x.line("mad.lo.s64 %%%s_at, %s, %d, %%%[1]s_at;", f, along, x.bk)
+	}
 }
 
 // gather brings products one by one, eight of a row for each 16 bytes.
