@@ -419,12 +419,19 @@ def run(args: argparse.Namespace) -> int:
         results[job.name] = result
         state.write_text(json.dumps(results, indent=1))
         tell(job, result)
+        if args.keep:  # as jobs end: a machine may be taken away
+            args.keep.mkdir(parents=True, exist_ok=True)
+            shutil.copy(state, args.keep)
+            if result["rc"]:
+                shutil.copy(log_of(job), args.keep)
     failed = [n for n, r in results.items() if r["rc"]]
     missing = [j.name for j in every if j.name not in results]
     about = json.loads((HERE / "pack.json").read_text())
     record = {"device": name, "driver": driver, "date": time.strftime("%Y-%m-%d"), **about, "jobs": results}
     to = HERE / ("partial.json" if failed or missing else "record.json")
     to.write_text(json.dumps(record, indent=1) + "\n")
+    if args.keep:
+        shutil.copy(to, args.keep)
     again = ": run again" if missing else ""
     print(f"{len(results) - len(failed)} jobs passed on {name}, {len(failed)} failed, {len(missing)} to do{again}")
     return 1 if failed else 3 if missing else 0
@@ -446,6 +453,7 @@ def main() -> int:
     running.add_argument("--seed", type=int, default=1, help="the first one's seed")
     running.add_argument("--processes", type=int, help="at one time (as many as there are processors)")
     running.add_argument("--only", help="jobs whose names this expression matches")
+    running.add_argument("--keep", type=Path, help="a folder for the results so far, and for the logs of what failed")
     keeping = commands.add_parser("record", help="keep a run's record in the tree")
     keeping.add_argument("record", type=Path)
     checking = commands.add_parser("sanitize", help="run a command under a tool of compute-sanitizer")
