@@ -210,24 +210,26 @@ func newFake() *fake {
 			*left, *total = 1<<30, 2<<30
 			return f.count("info")
 		},
-		PointerAttribute: func(value unsafe.Pointer, attribute driver.PointerAttribute, p driver.Pointer) driver.Result {
+		PointerAttributes: func(n uint32, attributes *driver.PointerAttribute, values *unsafe.Pointer, p driver.Pointer) driver.Result {
 			f.mu.Lock()
 			defer f.mu.Unlock()
+			known := map[driver.PointerAttribute]uint64{}
 			for at, bytes := range f.memory {
-				if uintptr(p) < at || uintptr(p) >= at+uintptr(bytes) {
-					continue
+				if uintptr(p) >= at && uintptr(p) < at+uintptr(bytes) {
+					known = map[driver.PointerAttribute]uint64{
+						driver.PointerMemoryType: driver.MemoryTypeHost, driver.PointerRangeStart: uint64(at), driver.PointerRangeSize: uint64(bytes),
+					}
 				}
-				switch attribute {
-				case driver.PointerMemoryType:
-					*(*uint32)(value) = driver.MemoryTypeHost
-				case driver.PointerRangeStart:
-					*(*uint64)(value) = uint64(at)
-				case driver.PointerRangeSize:
-					*(*uint64)(value) = uint64(bytes)
-				}
-				return driver.Success
 			}
-			return invalidValue
+			for i, attribute := range unsafe.Slice(attributes, n) {
+				value := unsafe.Slice(values, n)[i]
+				if attribute == driver.PointerMemoryType || attribute == driver.PointerOrdinal {
+					*(*uint32)(value) = uint32(known[attribute])
+				} else {
+					*(*uint64)(value) = known[attribute]
+				}
+			}
+			return driver.Success
 		},
 		MemFreeHost: func(p unsafe.Pointer) driver.Result { return free("host free", uintptr(p)) },
 		Copy: func(dst, src driver.Pointer, n uint64, s driver.Stream) driver.Result {

@@ -8,32 +8,45 @@ import (
 	"github.com/hologram-project/hologram/backends/cuda/driver"
 )
 
+// asked is what Locate asks for, in the order of the values' places in located.
+var asked = [...]driver.PointerAttribute{
+	driver.PointerMemoryType, driver.PointerOrdinal, driver.PointerRangeStart, driver.PointerRangeSize,
+}
+
+// located is what the driver says of an address, which leaves as 0 what it does not know.
+type located struct {
+	kind, ordinal uint32
+	start, size   uint64
+	values        [len(asked)]unsafe.Pointer
+}
+
 // Locate asks the driver where memory lies. What it does not know is the host's, and
-// not locked.
+// not locked. All is asked at once: that form of the question is no error of such memory,
+// which tools that watch the driver's calls would tell.
 func (d *device) Locate(addr uintptr) backends.Place {
-	// The driver writes to all of these, so they lie in one allocation, off the stack.
-	at := new(struct {
-		kind, ordinal uint32
-		start, size   uint64
-	})
 	var place backends.Place
+	if addr == 0 {
+		return place
+	}
+	// The driver writes to all of these, so they lie in one allocation, off the stack.
+	at := new(located)
+	at.values = [...]unsafe.Pointer{
+		unsafe.Pointer(&at.kind), unsafe.Pointer(&at.ordinal), unsafe.Pointer(&at.start), unsafe.Pointer(&at.size),
+	}
 	_ = d.within(func() error {
-		ask := func(attribute driver.PointerAttribute, to unsafe.Pointer) bool {
-			return d.api.PointerAttribute(to, attribute, driver.Pointer(addr)) == driver.Success
-		}
-		if addr == 0 || !ask(driver.PointerMemoryType, unsafe.Pointer(&at.kind)) {
+		if d.api.PointerAttributes(uint32(len(asked)), &asked[0], &at.values[0], driver.Pointer(addr)) != driver.Success {
 			return nil
-		}
-		if ask(driver.PointerRangeStart, unsafe.Pointer(&at.start)) && ask(driver.PointerRangeSize, unsafe.Pointer(&at.size)) {
-			place.Bytes = int64(at.start + at.size - uint64(addr))
 		}
 		switch at.kind {
 		case driver.MemoryTypeHost:
 			place.Kind = backends.Locked
 		case driver.MemoryTypeDevice:
-			if ask(driver.PointerOrdinal, unsafe.Pointer(&at.ordinal)) {
-				place.Kind, place.Device = backends.OnDevice, int32(at.ordinal)
-			}
+			place.Kind, place.Device = backends.OnDevice, int32(at.ordinal)
+		default:
+			return nil
+		}
+		if at.size > 0 {
+			place.Bytes = int64(at.start + at.size - uint64(addr))
 		}
 		return nil
 	})

@@ -3,6 +3,7 @@ package cuda
 import (
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -19,6 +20,7 @@ func TestPlaces(t *testing.T) {
 	locator := backends.Locator(d)
 	require.Equal(t, backends.Place{Kind: backends.Locked, Bytes: 4096}, locator.Locate(m.Addr))
 	require.Equal(t, backends.Place{Kind: backends.Locked, Bytes: 96}, locator.Locate(m.Addr+4000))
+	require.Equal(t, backends.Place{}, locator.Locate(uintptr(unsafe.Pointer(new([9]byte)))))
 	require.Equal(t, backends.Place{}, locator.Locate(0))
 	require.NoError(t, d.FreeHost(m))
 	require.EqualValues(t, 1<<30, backends.Meter(d).FreeBytes())

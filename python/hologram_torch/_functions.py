@@ -365,7 +365,7 @@ def _sum(input: Tensor, dim: _Dim, keepdim: bool, dtype: Optional[torch.dtype]) 
     if dtype is None and not input.dtype.is_floating_point:
         dtype = torch.int64
     found: Tensor = _reductions.SUM(_converted(input, dtype), dimensions(input, dim), keepdim)
-    return found
+    return _converted(found, dtype)  # which autocast leaves to who names it
 
 
 def sum(input: Tensor, dim: _Dim = None, keepdim: bool = False, *, dtype: Optional[torch.dtype] = None) -> Tensor:
@@ -400,7 +400,7 @@ def _prod(input: Tensor, dim: _Dim, keepdim: bool, dtype: Optional[torch.dtype])
     if dtype == torch.bool:  # whether there is no 0
         return _prod.function(input.to(torch.bool), dim, keepdim, torch.int64).to(torch.bool)
     found: Tensor = _reductions.PROD(_converted(input, dtype), dimensions(input, dim), keepdim)
-    return found
+    return _converted(found, dtype)
 
 
 def prod(input: Tensor, dim: _Dim = None, keepdim: bool = False, *, dtype: Optional[torch.dtype] = None) -> Tensor:
@@ -414,7 +414,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: Optional[torch.dtype] = None) -> T
     if dtype is None and not input.dtype.is_floating_point:
         dtype = torch.int64
     found: Tensor = _reductions.CUMSUM(_converted(input, dtype), dimension(input, dim))
-    return found
+    return _converted(found, dtype)
 
 
 @_Reduced
@@ -508,7 +508,7 @@ def _softmaxed(input: Tensor, dim: Optional[int], dtype: Optional[torch.dtype], 
     (input,) = tensors(name, input)
     operation = _rows.SOFTMAX if name == "softmax" else _rows.LOG_SOFTMAX
     found: Tensor = operation(floating(name, _converted(input, dtype)), _implicit(input, dim))
-    return found
+    return _converted(found, dtype)
 
 
 _SOFTMAX = Fused("softmax", _softmaxed, 1)

@@ -1,7 +1,7 @@
 """Operations for compute-sanitizer to look at, as gpu_suite.py has it do: python sanitized.py short | long.
 
 Those by rows and products, of f32 and bf16, in sizes that reach each way to do them: short has rows that a block or
-several passes do, long those that blocks do which meet in a cluster. The CPU's bits are demanded, too. The last line
+several passes do, long those that blocks do which meet in a cluster. The CPU's results are demanded, too, as bits.py has them. The last line
 says how many cases passed. HOLOGRAM_TEST_BACKEND names the device.
 """
 
@@ -38,7 +38,7 @@ def main() -> None:
         for dtype in set(op["types"]) & {"f32", "bf16"}:
             for dims in sizes:
                 here, there = bits.run(cpu, op, dtype, dims), bits.run(gpu, op, dtype, dims)
-                good = here[0] == there[0] and all(bits.same(a, b) for a, b in zip(here[1:], there[1:]))
+                good = here[0] == there[0] and all(bits.alike(op, dtype, dims, *ab) for ab in zip(here[1:], there[1:]))
                 passed += good
                 if not good:
                     wrong.append(f"{op['name']} {dtype} {dims}")

@@ -76,6 +76,17 @@ def test_rules_are_torchs() -> None:
         assert ruled(theirs, "AutocastCPU") == (rule in ("lower", "loss")), name
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("name", ["sum", "prod", "cumsum", "softmax", "log_softmax"])
+def test_a_dtype_that_is_asked_for(name: str, dtype: torch.dtype, device: str) -> None:
+    for given in (torch.float16, torch.bfloat16, torch.float32):
+        x = torch.rand(4, 8).to(device=device, dtype=given)
+        with torch.autocast(device, torch.float16):
+            found, expected = (getattr(of, name)(x, 1, dtype=dtype) for of in (F, torch))
+        assert found.dtype == expected.dtype == dtype
+        torch.testing.assert_close(found, expected, rtol=2e-2, atol=2e-2)
+
+
 @pytest.mark.parametrize("name", ["layer_norm", "rms_norm", "BatchNorm1d", "pow"])
 def test_what_is_widened_before_it_is_called(name: str, device: str) -> None:
     """On GPUs, where torch does; a layer's parameters stay in f32."""

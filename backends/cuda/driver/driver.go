@@ -48,17 +48,17 @@ type API struct {
 	CtxPop         func(c *Context) Result           `sym:"cuCtxPopCurrent_v2"`
 	CtxCurrent     func(c *Context) Result           `sym:"cuCtxGetCurrent"`
 
-	MemAlloc         func(p *Pointer, bytes uint64) Result                                            `sym:"cuMemAlloc_v2"`
-	MemFree          func(p Pointer) Result                                                           `sym:"cuMemFree_v2"`
-	MemHostAlloc     func(p *unsafe.Pointer, bytes uint64, flags uint32) Result                       `sym:"cuMemHostAlloc"`
-	MemFreeHost      func(p unsafe.Pointer) Result                                                    `sym:"cuMemFreeHost"`
-	MemInfo          func(free, total *uint64) Result                                                 `sym:"cuMemGetInfo_v2"`
-	PointerAttribute func(value unsafe.Pointer, attribute PointerAttribute, p Pointer) Result         `sym:"cuPointerGetAttribute"`
-	Copy             func(dst, src Pointer, bytes uint64, s Stream) Result                            `sym:"cuMemcpyAsync"`
-	Set8             func(dst Pointer, v uint8, n uint64, s Stream) Result                            `sym:"cuMemsetD8Async"`
-	Set16            func(dst Pointer, v uint16, n uint64, s Stream) Result                           `sym:"cuMemsetD16Async"`
-	Set32            func(dst Pointer, v uint32, n uint64, s Stream) Result                           `sym:"cuMemsetD32Async"`
-	Set32Rows        func(dst Pointer, pitch uint64, v uint32, width, height uint64, s Stream) Result `sym:"cuMemsetD2D32Async"`
+	MemAlloc          func(p *Pointer, bytes uint64) Result                                                  `sym:"cuMemAlloc_v2"`
+	MemFree           func(p Pointer) Result                                                                 `sym:"cuMemFree_v2"`
+	MemHostAlloc      func(p *unsafe.Pointer, bytes uint64, flags uint32) Result                             `sym:"cuMemHostAlloc"`
+	MemFreeHost       func(p unsafe.Pointer) Result                                                          `sym:"cuMemFreeHost"`
+	MemInfo           func(free, total *uint64) Result                                                       `sym:"cuMemGetInfo_v2"`
+	PointerAttributes func(n uint32, attributes *PointerAttribute, values *unsafe.Pointer, p Pointer) Result `sym:"cuPointerGetAttributes"`
+	Copy              func(dst, src Pointer, bytes uint64, s Stream) Result                                  `sym:"cuMemcpyAsync"`
+	Set8              func(dst Pointer, v uint8, n uint64, s Stream) Result                                  `sym:"cuMemsetD8Async"`
+	Set16             func(dst Pointer, v uint16, n uint64, s Stream) Result                                 `sym:"cuMemsetD16Async"`
+	Set32             func(dst Pointer, v uint32, n uint64, s Stream) Result                                 `sym:"cuMemsetD32Async"`
+	Set32Rows         func(dst Pointer, pitch uint64, v uint32, width, height uint64, s Stream) Result       `sym:"cuMemsetD2D32Async"`
 
 	StreamCreate      func(s *Stream, flags uint32) Result                      `sym:"cuStreamCreate"`
 	StreamDestroy     func(s Stream) Result                                     `sym:"cuStreamDestroy_v2"`
