@@ -134,7 +134,9 @@ def sanitized() -> list[Job]:
         found.append(job("planted", [*go, "-test.run", f"TestPlanted/{tool}$", "-planted"], planted=True))
         found.append(job("clean", [*go, "-test.run", "TestPlanted/clean$", "-planted"]))
         found += [job(f"corpus {i}", [*go, "-test.run", f"TestOnce/{i}$"]) for i in range(PARTS)]
-        found.append(job("forms", [*go, "-test.run", SANITIZED]))
+        # Of lanes' order racecheck knows barriers alone, not locks, which misaligned atomics take.
+        without = ["-test.skip", "TestMisaligned"] if tool == "racecheck" else []
+        found.append(job("forms", [*go, "-test.run", SANITIZED, *without]))
         found.append(job("products", [*go, "-test.run", PRODUCTS]))
         found += [job(f"library, {rows} rows", [*python, rows]) for rows in ("short", "long")]
     return found

@@ -102,7 +102,9 @@ slot c u32
 	})
 }
 
-// divergent has 48 of a block's lanes wait at a barrier.
+// divergent has 48 of a block's lanes wait at a barrier, while the others, who pass it
+// by, are there: they wait until one of their warp goes to it, and some time more. Those
+// who have left are not missed.
 const divergent = `.version 6.3
 .target sm_75
 .address_size 64
@@ -110,11 +112,28 @@ const divergent = `.version 6.3
 {
 	.reg .pred %p;
 	.reg .b32 %r;
+	.reg .b64 %start, %now;
+	.shared .b32 going;
 	mov.u32 %r, %tid.x;
+	setp.lt.u32 %p, %r, 32;
+	@%p bra meet;
 	setp.ge.u32 %p, %r, 48;
-	@%p bra done;
+	@%p bra pass;
+	st.volatile.shared.u32 [going], 1;
+meet:
 	bar.sync 0;
-done:
+	ret;
+pass:
+	ld.volatile.shared.u32 %r, [going];
+	setp.ne.u32 %p, %r, 1;
+	@%p bra pass;
+	mov.u64 %start, %clock64;
+again:
+	ld.volatile.shared.u32 %r, [going];
+	mov.u64 %now, %clock64;
+	sub.s64 %now, %now, %start;
+	setp.lt.s64 %p, %now, 1000000;
+	@%p bra again;
 	ret;
 }
 `
