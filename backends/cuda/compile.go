@@ -81,7 +81,7 @@ func (d *device) linked(text, name string) (v *variant, code []byte, err error) 
 	if err != nil {
 		return v, code, nil
 	}
-	d.unload(v)
+	d.drop(v) // a launch may have asked for it, which holds its stream
 	if given, err := d.registers(own); err == nil && starved(text, given, linked) {
 		at := strings.Index(text, "\n.maxntid ")
 		capped, err := d.compile(fmt.Sprintf("%s\n.maxnreg %d%s", text[:at], dealt(given), text[at:]))

@@ -93,6 +93,22 @@ func TestKeptCodeHasRoom(t *testing.T) {
 	}
 }
 
+// A launch, which holds its stream, may be what has code compiled twice, and one of the
+// two modules unloaded.
+func TestALaunchMayCompileTwice(t *testing.T) {
+	r := newFakeRigWith(t, fakeAdd, 3, func(f *fake, b *Backend) {
+		f.linked = 72
+		c, err := cubins.Open(t.TempDir(), 1<<20)
+		require.NoError(t, err)
+		b.cubins = func() *cubins.Cache { return c }
+	})
+	r.launch(t)
+	require.Equal(t, 2, r.calls["compile"])
+	require.NotZero(t, r.calls["unload"])
+	r.run()
+	r.close(t)
+}
+
 // Where blocks meet, any block fewer is too few; a program that says itself how many
 // there are is left alone.
 func TestStarved(t *testing.T) {

@@ -499,8 +499,15 @@ func compileUnit(t testing.TB, d backends.Device, text string, v backends.Varian
 }
 
 func newFakeRig(t testing.TB, text string, slots int) *fakeRig {
+	t.Helper()
+	return newFakeRigWith(t, text, slots, func(*fake, *Backend) {})
+}
+
+func newFakeRigWith(t testing.TB, text string, slots int, change func(*fake, *Backend)) *fakeRig {
+	t.Helper()
 	f := newFake()
 	b := &Backend{load: func() (*driver.API, error) { return f.api, nil }, after: singleAfter}
+	change(f, b)
 	d, err := b.Open(0)
 	require.NoError(t, err)
 	s, err := d.NewStream()

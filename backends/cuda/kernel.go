@@ -297,7 +297,8 @@ func (k *kernel) Release() {
 	k.device.unload(variants...)
 }
 
-// unload unloads modules.
+// unload unloads modules that may have been launched: not to be called by who holds a
+// stream.
 func (d *device) unload(variants ...*variant) {
 	functions := make([]driver.Func, len(variants))
 	for i, v := range variants {
@@ -307,6 +308,11 @@ func (d *device) unload(variants ...*variant) {
 		_ = s.forget(functions)
 	}
 	for _, v := range variants {
-		_ = d.do(call{"cuModuleUnload", func() driver.Result { return d.api.ModuleUnload(v.module) }})
+		d.drop(v)
 	}
+}
+
+// drop unloads a module that no stream knows.
+func (d *device) drop(v *variant) {
+	_ = d.do(call{"cuModuleUnload", func() driver.Result { return d.api.ModuleUnload(v.module) }})
 }

@@ -31,7 +31,7 @@ def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-ARGS = argparse.Namespace(seconds=60, seed=1, programs=0, unoptimised=0, processes=2, only=None)
+ARGS = argparse.Namespace(seconds=60, seed=1, programs=0, unoptimised=0, processes=2, only=None, keep=None)
 
 
 def say(suite: ModuleType, name: str, text: str, rc: int = 0, limit: int = 30) -> object:
