@@ -20,7 +20,7 @@ from hologram_torch._reductions import contiguous, sum_over
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["ADDMM", "BMM", "LINEAR", "MM", "agree"]
+__all__ = ["ADDMM", "BMM", "LINEAR", "MATMUL", "MM", "agree"]
 
 
 def _stored(x: Tensor) -> tuple[Tensor, bool]:
@@ -103,6 +103,34 @@ class _Bmm(Operation):
     def backward(self, ctx: Any, *gradients: Any) -> Any:
         (a, b), g = ctx.saved_tensors, gradients[0]
         return None if b is None else BMM(g, b.mT), None if a is None else BMM(a.mT, g)
+
+
+class _Matmul(Operation):
+    """a · b of stacks of matrices whose leading dimensions are broadcast, and gradients summed over these in our order."""
+
+    def fake(self, a: Tensor, b: Tensor) -> Tensor:
+        agree("matmul", a, b, "input", "other")
+        return _new(a, (*torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]))
+
+    def forward(self, a: Tensor, b: Tensor) -> Tensor:
+        made = self.fake(a, b)
+        if made.numel():
+            lead = made.shape[:-2]
+            stacks = [x.expand(*lead, *x.shape[-2:]).reshape(lead.numel(), *x.shape[-2:]) for x in (a, b)]
+            ops.gemm(executor_for(made.device), *stacks, made.view(lead.numel(), *made.shape[-2:]))
+        return made
+
+    def save(self, ctx: Any, arguments: tuple[Any, ...], result: Tensor) -> None:
+        ctx.shapes = tuple(x.shape for x in arguments)
+        _Mm.save(self, ctx, arguments, result)  # type: ignore[arg-type]
+
+    def backward(self, ctx: Any, *gradients: Any) -> Any:
+        from hologram_torch._elementwise import sum_to
+
+        (a, b), g = ctx.saved_tensors, gradients[0]
+        by_a = None if b is None else sum_to(MATMUL(g, b.mT), ctx.shapes[0])
+        by_b = None if a is None else sum_to(MATMUL(a.mT, g), ctx.shapes[1])
+        return by_a, by_b
 
 
 class _Addmm(Operation):
@@ -211,5 +239,6 @@ def _scaled(x: Tensor, factor: float) -> Tensor:
 
 MM = _Mm("mm", "(Tensor a, Tensor b) -> Tensor", "lower")
 BMM = _Bmm("bmm", "(Tensor a, Tensor b) -> Tensor", "lower")
+MATMUL = _Matmul("matmul", "(Tensor a, Tensor b) -> Tensor", "lower")
 ADDMM = _Addmm("addmm", "(Tensor input, Tensor a, Tensor b, float beta, float alpha) -> Tensor", "lower")
 LINEAR = _Linear("linear", "(Tensor input, Tensor weight, Tensor? bias) -> Tensor", "lower")

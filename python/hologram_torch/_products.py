@@ -72,10 +72,7 @@ def _matmul(input: Tensor, other: Tensor) -> Tensor:
         rows = b.mT.reshape(math.prod(b.shape[:-2]) * n, k)
         found = _matrix.MM(rows, a.reshape(m, k).mT).reshape(*lead, n, m).mT.contiguous()
     else:
-        count = math.prod(lead)
-        left = a.expand(*lead, m, k).reshape(count, m, k)
-        right = b.expand(*lead, k, n).reshape(count, k, n)
-        found = _matrix.BMM(left, right).reshape(*lead, m, n)
+        found = _matrix.MATMUL(a, b)
     if row:
         found = found.squeeze(-2)
     return found.squeeze(-1) if column else found

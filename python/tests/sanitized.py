@@ -1,8 +1,8 @@
 """Operations for compute-sanitizer to look at, as gpu_suite.py has it do: python sanitized.py short | long.
 
 Those by rows and products, of f32 and bf16, in sizes that reach each way to do them: short has rows that a block or
-several passes do, long those that blocks do which meet in a cluster. The CPU's results are demanded, too, as bits.py has them. The last line
-says how many cases passed. HOLOGRAM_TEST_BACKEND names the device.
+several passes do, long those that blocks do which meet in a cluster. The CPU's results are demanded, too, as bits.py
+has them. The last line says how many cases passed. HOLOGRAM_TEST_BACKEND names the device.
 """
 
 from __future__ import annotations

@@ -440,6 +440,28 @@ def test_mean_of_many_halves() -> None:
 # ---- tables, prefix sums, products
 
 
+def test_embeddings_without_elements(device: str) -> None:
+    weight = torch.zeros(3, 0, device=device, requires_grad=True)
+    found = F.embedding(torch.tensor([[2, 0]], device=device), weight)
+    assert found.shape == (1, 2, 0)
+    found.sum().backward()
+    assert weight.grad is not None and weight.grad.shape == (3, 0)
+
+
+def test_stacks_without_elements(device: str) -> None:
+    for shapes in (
+        ((2, 1, 3, 0), (5, 0, 4)),
+        ((2, 1, 0, 3), (5, 3, 4)),
+        ((2, 0, 3, 2), (1, 2, 4)),
+        ((2, 0, 3, 2), (2, 1, 2, 4)),
+    ):
+        a, b = (torch.rand(shape, device=device, requires_grad=True) for shape in shapes)
+        found, expected = F.matmul(a, b), torch.matmul(a, b)
+        torch.testing.assert_close(found, expected)
+        gradients = [torch.autograd.grad(y.sum(), (a, b)) for y in (found, expected)]
+        torch.testing.assert_close(*gradients)
+
+
 def test_embedding_refuses() -> None:
     weight = torch.randn(5, 3)
     for index in (5, -1, 1 << 40):

@@ -77,7 +77,8 @@ def test_answers(name: str, device: str) -> None:
         for layer in (ours, theirs):
             x = inputs[0].clone().requires_grad_(inputs[0].is_floating_point())
             result = layer(x, *inputs[1:])
-            weights = torch.linspace(0.5, 2, result.numel(), device=device)  # else a norm's gradients are what rounding left
+            # Else gradients of a norm are what rounding has left of them.
+            weights = torch.linspace(0.5, 2, result.numel(), device=device)
             (result * weights.view(result.shape)).sum().backward()
             results.append([result, *([x.grad] if x.requires_grad else []), *(p.grad for p in layer.parameters())])
         for found, expected in zip(*results):

@@ -89,6 +89,7 @@ ARGUMENTS: dict[str, Callable[[], list[Any]]] = {
     "rms_norm_gradient": lambda: of_rows("rms_norm_gradient", numbers(3, 4), numbers(3, 4), None, [1]),
     "mm": lambda: [numbers(3, 4), numbers(5, 4).mT],
     "bmm": lambda: [numbers(2, 3, 4), numbers(2, 4, 5)],
+    "matmul": lambda: [numbers(2, 1, 3, 4), numbers(3, 4, 5)],
     "addmm": lambda: [numbers(5), numbers(3, 4), numbers(4, 5), 0.5, 2.0],
     "linear": lambda: [numbers(2, 3, 4), numbers(5, 4), numbers(5)],
     "elementwise": lambda: ["mul'11", [numbers(3, 4), numbers(3, 4), numbers(3, 4)], []],
