@@ -87,6 +87,8 @@ func (e *emitter) collective(n *ir.Node) {
 	}
 	result := e.temp(bankOf(t))
 	switch scan := op >= isa.BLOCK_SCAN_ADD; {
+	case scan && e.whole():
+		e.scanWhole(collectives[op], t, v, result)
 	case scan:
 		e.scanBlock(e.gather(collectives[op], t, v), result)
 	case e.whole():
@@ -337,6 +339,83 @@ func (e *emitter) scanBlock(b *block, result string) {
 	e.line("bra scan_%d;", id)
 	e.label(fmt.Sprintf("scanned_%d", id))
 	e.line("ld.shared.%s %s, %s;", word, result, e.scratch("%lane", b.t))
+}
+
+// scanWhole does scanBlock's rounds. Those below a warp's width are done by shuffles, by
+// each warp for the warp before it too, whose elements its own meet; those above in
+// registers, where each lane has read what it meets there.
+func (e *emitter) scanWhole(op isa.Op, t isa.Type, v, result string) {
+	lanes := e.opt.Block
+	if lanes <= warp {
+		mask, x, there := uint64(1)<<lanes-1, v, e.temp(bankP)
+		e.line("bar.warp.sync %#x;", mask) // a collective is a barrier, also for memory
+		for w := 1; w < lanes; w *= 2 {
+			y := e.shuffle(t, x, "up", fmt.Sprintf("%d, 0, %#x", w, mask), there)
+			x = e.combine(op, t, there, y, x)
+		}
+		e.move(t, result, x)
+		return
+	}
+	word, size := scratchType(t)
+	own := e.temp(bankRD)
+	e.line("mad.wide.u32 %s, %%lane, %d, %%shared;", own, size)
+	there := make([]string, lanes/warp) // whether there is a warp that many before
+	for i := 1; i < len(there); i++ {
+		there[i] = e.temp(bankP)
+		e.line("setp.ge.u32 %s, %%lane, %d;", there[i], i*warp)
+	}
+	// before reads the elements of the warp i before, where there is one. Else they are set,
+	// or ptxas keeps a register for them from the program's begin on.
+	before := func(i int) string {
+		x := e.temp(bankOf(t))
+		e.move(t, x, identity(op, t))
+		e.line("@%s ld.shared.%s %s, [%s+%d];", there[i], word, x, own, e.p.shared+scratchAt-i*warp*size)
+		return x
+	}
+	tell := func(x string) {
+		e.line("barrier.sync 0;") // what is there may still be read
+		e.line("st.shared.%s [%s+%d], %s;", word, own, e.p.shared+scratchAt, x)
+		e.line("barrier.sync 0;")
+	}
+	tell(v)
+	e.folded = true
+	e.scans = true
+	x, last := v, before(1)
+	inside, some, from := e.temp(bankP), e.temp(bankP), e.temp(bankR)
+	at := e.temp(bankR)
+	e.line("and.b32 %s, %%lane, %d;", at, warp-1)
+	for w := 1; w < warp; w *= 2 {
+		e.line("setp.ge.u32 %s, %s, %d;", inside, at, w)
+		e.line("setp.ge.u32 %s, %%lane, %d;", some, w)
+		e.line("sub.u32 %s, %s, %d;", from, at, w)
+		how := fmt.Sprintf("%s, 31, 0xffffffff", from) // of the lane's number the last five bits count
+		mine, theirs := e.shuffle(t, x, "idx", how, ""), e.shuffle(t, last, "idx", how, "")
+		y, both := e.temp(bankOf(t)), e.temp(bankOf(t))
+		e.line("selp.%s %s, %s, %s, %s;", banks[bankOf(t)].typ, y, mine, theirs, inside)
+		x = e.combine(op, t, some, y, x)
+		// Of its first lanes this is nothing, which no lane of ours meets.
+		e.compute(op, isa.Form{Type: t}, both, theirs, last)
+		last = both
+	}
+	tell(x)
+	r := []string{x}
+	for i := 1; i < len(there); i++ {
+		r = append(r, before(i))
+	}
+	for w := 1; w < len(r); w *= 2 {
+		for i := 0; i+w < len(r); i += 2 * w {
+			r[i] = e.combine(op, t, there[i+w], r[i+w], r[i])
+		}
+	}
+	e.move(t, result, r[0])
+}
+
+// combine returns x op y where there is an x, else y.
+func (e *emitter) combine(op isa.Op, t isa.Type, there, x, y string) string {
+	both, z := e.temp(bankOf(t)), e.temp(bankOf(t))
+	e.compute(op, isa.Form{Type: t}, both, x, y)
+	e.line("selp.%s %s, %s, %s, %s;", banks[bankOf(t)].typ, z, both, y, there)
+	return z
 }
 
 // barrier is BAR_SYNC: it waits for all lanes that have not ended, of the block or

@@ -18,7 +18,7 @@ type emitter struct {
 	opt Options
 	err error
 
-	scans  int // collectives that scan
+	scans  bool // whole blocks
 	code   strings.Builder
 	tables strings.Builder // module-level data
 	made   map[string]bool // tables by name
@@ -303,10 +303,6 @@ func (e *emitter) inst(n *ir.Node) {
 	}
 }
 
-// manyScans is how many collectives that scan a program has that keeps much in
-// registers between them.
-const manyScans = 8
-
 // module puts the parts together.
 func (e *emitter) module() string {
 	var b strings.Builder
@@ -337,10 +333,15 @@ func (e *emitter) module() string {
 	}
 	doubles := (e.opt.Block > 0 || e.opt.Vector == 0) && slices.Contains(e.fn.SlotTypes, isa.F64)
 	tile := e.fn.Block[0] > 0 && e.fn.Shared > 0 && !e.p.Collective
-	if doubles || tile || e.scans >= manyScans {
+	if doubles || tile {
 		// Else ptxas spills, or loads one after the other, to have more blocks on a
-		// processor: than it has f64 units for, or than tiles and scans need that load much at once.
-		b.WriteString(".minnctapersm 1\n")
+		// processor: than it has f64 units for, or than tiles need that load much at once.
+		// Where many barriers are, other blocks are to be at work meanwhile.
+		least := 1
+		if e.scans && e.opt.Block <= 256 {
+			least = 4
+		}
+		fmt.Fprintf(&b, ".minnctapersm %d\n", least)
 	}
 	b.WriteString("{\n")
 	for i, k := range banks {
