@@ -106,7 +106,7 @@ class _Bmm(Operation):
 
 
 class _Matmul(Operation):
-    """a · b of stacks of matrices whose leading dimensions are broadcast, and gradients summed over these in our order."""
+    """a · b of stacks of matrices with leading dimensions that are broadcast; gradients are summed over these."""
 
     def fake(self, a: Tensor, b: Tensor) -> Tensor:
         agree("matmul", a, b, "input", "other")
