@@ -116,8 +116,8 @@ class _Matmul(Operation):
         made = self.fake(a, b)
         if made.numel():
             lead = made.shape[:-2]
-            stacks = [x.expand(*lead, *x.shape[-2:]).reshape(lead.numel(), *x.shape[-2:]) for x in (a, b)]
-            ops.gemm(executor_for(made.device), *stacks, made.view(lead.numel(), *made.shape[-2:]))
+            left, right = (x.expand(*lead, *x.shape[-2:]).reshape(lead.numel(), *x.shape[-2:]) for x in (a, b))
+            ops.gemm(executor_for(made.device), left, right, made.view(lead.numel(), *made.shape[-2:]))
         return made
 
     def save(self, ctx: Any, arguments: tuple[Any, ...], result: Tensor) -> None:
