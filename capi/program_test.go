@@ -2,6 +2,7 @@ package main
 
 import (
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -34,4 +35,39 @@ func TestTextsGoWithTheirProgram(t *testing.T) {
 	require.NotNil(t, lastText.Load(), "another program's")
 	require.Zero(t, by(go_program_free, programs[0]))
 	require.Nil(t, lastText.Load())
+}
+
+func textOf[H ~uint64, W ~int32, C ~int8 | ~uint8, N ~uint64 | ~uint32, S ~int32](
+	text func(H, W, *C, N, *N) S, h handle, which int32) string {
+	room := make([]byte, 1<<16)
+	var n N
+	if text(H(h), W(which), (*C)(unsafe.Pointer(&room[0])), N(len(room)), &n) != 0 {
+		return ""
+	}
+	return string(room[:n])
+}
+
+// TestTextsAreThoseThatAreAskedFor, also after others for which there was no room, of the
+// same program or another.
+func TestTextsAreThoseThatAreAskedFor(t *testing.T) {
+	const kinds = 5
+	var programs [2]handle
+	var texts [2][kinds]string
+	for i, name := range []string{"p", "q"} {
+		p, err := core.Assemble(name, "program "+name+"\nslot c u32\nstg.u32 7, c[index]\nexit", nil)
+		require.NoError(t, err)
+		programs[i], err = register(kindProgram, p)
+		require.NoError(t, err)
+		defer by(go_program_free, programs[i])
+		for which := range int32(kinds) {
+			texts[i][which] = textOf(go_program_text, programs[i], which)
+			require.NotEmpty(t, texts[i][which], "text %d", which)
+		}
+	}
+	for before := range 2 * kinds {
+		for after := range 2 * kinds {
+			asks(go_program_text, programs[before/kinds], int32(before%kinds))
+			require.Equal(t, texts[after/kinds][after%kinds], textOf(go_program_text, programs[after/kinds], int32(after%kinds)), "%d after %d", after, before)
+		}
+	}
 }

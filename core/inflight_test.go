@@ -2,7 +2,9 @@ package core
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -163,6 +165,57 @@ func TestACancelledCopyOfForeignMemory(t *testing.T) {
 	require.NoError(t, wait(ex.Synchronize()))
 	if s := told.Load(); s != nil {
 		t.Error(*s)
+	}
+}
+
+// TestCopiesThatEndEarlyKeepNoMemory: what the device's copies go by way of is free again
+// when a copy was cancelled or has failed, at whichever of its pieces.
+func TestCopiesThatEndEarlyKeepNoMemory(t *testing.T) {
+	for name, c := range map[string]struct {
+		o      asynctest.Options
+		bytes  int64
+		cancel func(b *asynctest.Backend, ev *Event)
+	}{
+		"cancelled at once": {asynctest.Options{Delay: 20 * time.Millisecond}, 100, func(_ *asynctest.Backend, ev *Event) { ev.Cancel() }},
+		"cancelled in the first piece": {asynctest.Options{Delay: 50 * time.Millisecond}, copyPiece, func(b *asynctest.Backend, ev *Event) {
+			for b.Counts().Copies == 0 {
+				time.Sleep(time.Millisecond)
+			}
+			ev.Cancel()
+		}},
+		"cancelled later": {asynctest.Options{Delay: 5 * time.Millisecond}, copyPiece, func(b *asynctest.Backend, ev *Event) {
+			for b.Counts().Copies < stageCount+2 {
+				time.Sleep(time.Millisecond)
+			}
+			ev.Cancel()
+		}},
+		"failed":       {asynctest.Options{FailCopy: 1}, copyPiece, nil},
+		"failed later": {asynctest.Options{FailCopy: 3}, copyPiece, nil},
+	} {
+		for _, toHost := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, to the host: %v", name, toHost), func(t *testing.T) {
+				b := asynctest.New(c.o)
+				ex := executorOn(t, openAsync(t, b, 0))
+				x, err := ex.Allocate(c.bytes, isa.U8, false)
+				require.NoError(t, err)
+				defer x.Free()
+				host := ex.device.host
+				before := host.Stats().InUse
+				data := hostBytes(c.bytes)
+				ev, err := x.Transfer(&Transfer{Host: addressOf(data), Bytes: c.bytes, ToHost: toHost, Later: true})
+				if ev != nil && c.cancel != nil {
+					c.cancel(b, ev)
+				}
+				err = wait(ev, err)
+				if toHost || c.cancel == nil { // else the copy may have been over
+					require.Error(t, err)
+				}
+				_ = wait(ex.Synchronize())
+				require.Eventually(t, func() bool { return host.Stats().InUse == before }, 5*time.Second, time.Millisecond,
+					"%d bytes in use before, %d after", before, host.Stats().InUse)
+				runtime.KeepAlive(data)
+			})
+		}
 	}
 }
 

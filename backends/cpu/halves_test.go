@@ -317,3 +317,74 @@ func TestUnitsAreCancelled(t *testing.T) {
 		require.ErrorIs(t, b.launch(plan, [][]byte{memory, memory[8192:], memory[16384:]}, []uint64{scalarCell(isa.BF16, 1), 0}), backends.ErrCancelled)
 	})
 }
+
+// TestUnitsLeaveNothingBehind: what a product has left in the memory that factors are packed
+// into is no part of another, whose last step of k is not whole: nothing there is 0 · ∞.
+func TestUnitsLeaveNothingBehind(t *testing.T) {
+	eachUnits(t, 1, func(t *testing.T, b *bench) {
+		r := rand.New(rand.NewPCG(31, 32))
+		product := func(m, n, k int64, howA, howB int, x float64) *matrix {
+			var h host
+			factors := [2]*matrix{randomMatrix(r, &h, isa.BF16, nil, m, k, howA, false), randomMatrix(r, &h, isa.BF16, nil, k, n, howB, false)}
+			for _, f := range factors {
+				for at := f.at; at+2 <= int64(len(f.memory)); at += 2 {
+					putFloat(f.memory[at:], isa.BF16, x)
+				}
+			}
+			c := &matrix{l: kernels.Packed(isa.BF16, m, n), memory: h.block(int(2 * m * n))}
+			plan, err := kernels.Gemm.Whole([]kernels.Layout{factors[0].l, factors[1].l, c.l})
+			require.NoError(t, err)
+			b.plan(plan, [][]byte{factors[0].first(), factors[1].first(), c.first()}, []uint64{scalarCell(isa.BF16, 1), 0})
+			return c
+		}
+		for howA := range 4 {
+			for howB := range 4 {
+				for i, k := range []int64{31, 1, 5, 33, 70} {
+					if brief.Skips(i, 3) {
+						continue
+					}
+					for _, before := range []int{0, 1, 3} {
+						m, n := 1+r.Int64N(40), 1+r.Int64N(80)
+						product(64, 96, 128, before, before, math.Inf(1))
+						c := product(m, n, k, howA, howB, 1)
+						for i := range m {
+							for j := range n {
+								require.EqualValues(t, k, half(c, i, j), "%d×%d, k %d, layouts %d and %d after %d: element %d, %d", m, n, k, howA, howB, before, i, j)
+							}
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestUnitsRoundToEven: what follows the product is rounded once, and of two numbers as near to
+// the even one.
+func TestUnitsRoundToEven(t *testing.T) {
+	eachUnits(t, 1, func(t *testing.T, b *bench) {
+		const unit = 0x1p-7 // of bf16 from 1 on
+		for _, c := range []struct{ alpha, beta, x, was, want float64 }{
+			{1 + unit/2, 0, 1, 0, 1}, {1 + 1.5*unit, 0, 1, 0, 1 + 2*unit}, {-1 - 1.5*unit, 0, 1, 0, -1 - 2*unit},
+			{1 + 1.5*unit - 0x1p-23, 0, 1, 0, 1 + unit}, {1 + unit/2 + 0x1p-23, 0, 1, 0, 1 + unit}, {2 - unit/2, 0, 1, 0, 2},
+			{1, 1 + unit/2, 0, 1, 1}, {1, 1 + 1.5*unit, 0, 1, 1 + 2*unit}, {-1, unit / 2, 1, -1, -1}, {-1, 1.5 * unit, 1, -1, -1 - 2*unit},
+		} {
+			for _, n := range []int64{1, 16, 40} {
+				var h host
+				x, y, z := h.block(2), h.block(int(2*n)), h.block(int(2*n))
+				putFloat(x, isa.BF16, c.x)
+				for i := range n {
+					putFloat(y[2*i:], isa.BF16, 1)
+					putFloat(z[2*i:], isa.BF16, c.was)
+				}
+				row := kernels.Packed(isa.BF16, 1, n)
+				plan, err := kernels.Gemm.Whole([]kernels.Layout{kernels.Packed(isa.BF16, 1, 1), row, row})
+				require.NoError(t, err)
+				b.plan(plan, [][]byte{x, y, z}, []uint64{scalarCell(isa.BF16, c.alpha), scalarCell(isa.BF16, c.beta)})
+				for j := range n {
+					require.Equal(t, c.want, half(&matrix{l: row, memory: z}, 0, j), "%+v, element %d of %d", c, j, n)
+				}
+			}
+		}
+	})
+}

@@ -34,6 +34,39 @@ def test_mandelbrot() -> None:
     assert got.tolist() == [[escape(float(a), float(b), 60) for b in ci] for a in cr[:, 0]]
 
 
+@pytest.mark.parametrize(
+    "assignment",
+    [
+        "a, b = x, y",
+        "a, b = b, a = y, x",
+        "[a, b], *_ = (x, y), 1, 2",
+        "a, *rest = x, y, 3; b = rest[0] + rest[1] + len(rest)",
+        "*rest, a = x, y, 3; b = rest[0] - rest[1]",
+        "a, *rest, b = x, y, 3, y; b += len(rest)",
+        "a, *rest = (x,); b = y + len(rest)",
+        "a, *rest, b = x, y; b += len(rest)",
+        "(a, *rest), b = (x,), y; b -= len(rest)",
+    ],
+)
+@pytest.mark.parametrize("branch", [False, True])
+def test_values_go_to_names_as_pythons_do(assignment: str, branch: bool) -> None:
+    lines = [part.strip() for part in assignment.split(";")]
+    indent = "    " + "    " * branch
+    source = "\n".join(
+        [
+            "def f(x, y):",
+            "    a = b = 0.5",
+            *["    if x > y:"] * branch,
+            *[indent + line for line in lines],
+            "    return a, b",
+        ]
+    )
+    f = written(source + "\n", f"<{assignment}{branch}>")
+    x, y = np.array([1.0, 5.0, -2.0]), np.array([3.0, 2.0, -7.0])
+    a, b = hologram.kernel(f)(x, y)
+    assert list(zip(a.tolist(), b.tolist())) == [f(*values) for values in zip(x.tolist(), y.tolist())]
+
+
 def test_what_the_only_branch_left_computed_is_known_behind_it() -> None:
     @hologram.kernel
     def f(x: Any) -> Any:

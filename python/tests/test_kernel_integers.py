@@ -172,6 +172,37 @@ def test_ints_whose_ends_are_known_need_no_check() -> None:
     assert "div.u32" not in kernel.atlas
 
 
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "i",
+        "-i",
+        "i + 1",
+        "1 - i",
+        "i * -2",
+        "i // 3",
+        "i // -3",
+        "i % 999",
+        "i % -999",
+        "larger(i, 5)",
+        "smaller(-i, 5)",
+    ],
+)
+def test_what_comes_of_a_counter_is_refused_where_it_leaves_a_type(expression: str) -> None:
+    """However it is known how far the counter goes: i8 holds what comes of the first round, not of the last."""
+    f = written(
+        f"def f(x):\n    for i in hologram.range(1, 901, 899):\n        x += {expression}\n    return x\n", expression
+    )
+    f.__globals__.update(smaller=hologram.minimum, larger=hologram.maximum)
+    with pytest.raises(Refused, match="an int of Python's leaves the type"):
+        hologram.kernel(f)(np.zeros(2, np.int8))
+    i = 900
+    wide = eval(expression, {"i": i, "smaller": min, "larger": max}) + eval(
+        expression, {"i": 1, "smaller": min, "larger": max}
+    )
+    assert hologram.kernel(f)(np.zeros(2, np.int16)).tolist() == [wide, wide]
+
+
 def test_a_number_that_is_used_as_several_types_is_given_as_each() -> None:
     kernel = hologram.kernel(lambda x, y, n: (x * (n + 1), y * (n + 1), y > n + 1, n * n, n > 3))
     a, b, c, d, e = kernel(np.ones(2, np.float32), np.ones(2, np.int16), 1000)

@@ -225,6 +225,48 @@ def test_ends_that_no_row_has_end(ex: hg.Executor, start: int, end: int) -> None
         np.testing.assert_array_equal(out.to_numpy(), 0)
 
 
+BACKWARDS: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
+    "nll": (("x", "target", "weight", "total_", "losses_"), (1,)),
+    "nll_gradient": (("losses", "target", "weight", "one", "x_"), (1,)),
+    "cross_entropy": (("x", "target", "weight", "most", "log", "total_", "losses_"), (1,)),
+    "cross_entropy_gradient": (("losses", "target", "weight", "one", "x", "most", "log", "x_"), (1,)),
+    "embedding": (("x", "places", "many_"), ()),
+    "embedding_gradient": (("many", "order", "starts", "ends", "x_"), (-1, 1)),
+}
+
+
+@pytest.mark.parametrize("name", BACKWARDS)
+def test_arrays_that_lie_backwards(host: hg.Executor, name: str) -> None:
+    """Each of the operands from its end to its start, the last element first in memory: the results are the same."""
+    operands, scalars = BACKWARDS[name]
+    places = np.array([3, 0, 3, 1, 0])
+    arrays = {
+        "x": numbers("f32", 12).reshape(4, 3),
+        "target": np.array([2, 0, 1, 2]),
+        "weight": np.array([0.5, 2, 3], np.float32),
+        "losses": numbers("f32", 4),
+        "total": np.zeros(4, np.float32),
+        "one": np.full(1, 4, np.float32),
+        "most": numbers("f32", 4) + 1,
+        "log": numbers("f32", 4),
+        "places": places,
+        "many": numbers("f32", 15).reshape(5, 3),
+        "order": np.argsort(places, kind="stable"),
+        "starts": np.array([0, 2, 3, 3]),
+        "ends": np.array([2, 3, 3, 5]),
+    }
+
+    def results(backwards: int) -> list[bytes]:
+        given = [arrays[operand.rstrip("_")].copy() for operand in operands]
+        if backwards >= 0:
+            given[backwards] = np.flip(np.flip(given[backwards]).copy())
+        getattr(ops, name)(host, *given, *scalars)
+        return [array.tobytes() for operand, array in zip(operands, given) if operand.endswith("_")]
+
+    expected = results(-1)
+    assert [results(i) for i in range(len(operands))] == [expected] * len(operands)
+
+
 def test_losses(ex: hg.Executor) -> None:
     p, t = np.random.default_rng(3).uniform(0.01, 0.99, (2, 1000)).astype(np.float32)
     pred, target, out = ex.from_numpy(p), ex.from_numpy(t), ex.allocate(3)

@@ -29,6 +29,7 @@ type shape struct {
 	transA, transB bool
 	gap            int64
 	stack          int64 // 0: no stack
+	apart          int64 // more elements between its matrices
 	off            int   // bytes that A lies beyond a multiple of 16
 	split          bool  // k is, into chunks
 	alpha, beta    float64
@@ -52,7 +53,7 @@ func launches(t testing.TB, typ isa.Type, s shape) (*kernels.Plan, []*backends.L
 			stride = []int64{1, rows + s.gap}
 		}
 		if s.stack > 0 {
-			shape, stride = append([]int64{s.stack}, shape...), append([]int64{(rows+s.gap)*(cols+s.gap) + 4}, stride...)
+			shape, stride = append([]int64{s.stack}, shape...), append([]int64{(rows+s.gap)*(cols+s.gap) + 4 + s.apart}, stride...)
 		}
 		return kernels.Layout{Type: typ, Shape: shape, Stride: stride}
 	}
@@ -194,6 +195,10 @@ var shapes = []shape{
 	{m: 128, n: 128, k: 52, transB: true, alpha: 1},
 	{m: 128, n: 256, k: 100, transB: true, alpha: 1},
 	{m: 64, n: 128, k: 1060, transB: true, alpha: 1, split: true},
+	{m: 16, n: 32, k: 24, alpha: 1, stack: 3, apart: 1},
+	{m: 16, n: 32, k: 24, transA: true, transB: true, alpha: 1, stack: 2, apart: 1},
+	{m: 128, n: 128, k: 32, transB: true, alpha: 1, stack: 2, apart: 3},
+	{m: 16, n: 32, k: 24, alpha: 1, stack: 2, apart: 4},
 }
 
 // The code has the bits of the program that it stands in for, in every shape of

@@ -1,6 +1,7 @@
 package ptx
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -35,5 +36,31 @@ func TestAlignment(t *testing.T) {
 		text, err := compiled(t, "align", v).p.Text(Options{Lanes: 256})
 		require.NoError(t, err, offset)
 		require.Equal(t, aligned, !strings.Contains(text, "aligned_"), offset)
+	}
+}
+
+// Of an access at a sum of a register and a number both decide.
+func TestAlignmentOfSums(t *testing.T) {
+	for _, c := range []struct {
+		typ, address string
+		aligned      bool
+	}{
+		{"u16", "even", true}, {"u16", "even + 2", true}, {"u16", "even + 1", false}, {"u16", "even - 1", false},
+		{"u16", "2", true}, {"u16", "3", false}, {"u32", "four + 2", false}, {"u32", "four - 4", true}, {"u32", "even + 4", false},
+		{"u64", "four + 4", false}, {"u64", "16", true}, {"u64", "20", false}, {"u8", "odd + 1", true},
+	} {
+		for access, text := range map[string]string{
+			"load":  "ldg.%[1]s v, x[%[2]s]\nstg.%[1]s v, y[index]",
+			"store": "ldg.%[1]s v, y[index]\nstg.%[1]s v, x[%[2]s]",
+		} {
+			text := fmt.Sprintf("program align\nslot x %[1]s\nslot y %[1]s\nsreg g, global_lane\nmul.u64 even, g, 2\nmul.u64 four, g, 4\nadd.u64 odd, even, 1\n"+text+"\nexit\n", c.typ, c.address)
+			p, err := isa.Assemble("align.atlas", text)
+			require.NoError(t, err, text)
+			v, err := isa.Verify(p)
+			require.NoError(t, err, text)
+			code, err := compiled(t, "align", v).p.Text(Options{Lanes: 256})
+			require.NoError(t, err, text)
+			require.Equal(t, c.aligned, !strings.Contains(code, "aligned_"), "%s of %+v", access, c)
+		}
 	}
 }
