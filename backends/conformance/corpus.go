@@ -37,6 +37,7 @@ type Case struct {
 	Program     *isa.Verified
 	ULP         uint64 // how far a float output may be from the expected one
 	Fault       isa.FaultKind
+	Asked       *int64 // where a stray access went; nil: not compared, as where a device does not tell
 	Grid, Block uint32 // 0: element-wise
 	Shape       []int64
 	Fuel        uint64

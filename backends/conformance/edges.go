@@ -24,7 +24,7 @@ func runEdges(t *testing.T, b backends.Backend) {
 	for _, c := range append(narrowingCases(t), extremumCases(t)...) {
 		require.NoError(t, r.elementwise(c, []int64{int64(c.elements())}, 0, 256), c.Name)
 	}
-	for _, c := range slices.Concat(exitedCases(t), addressCases(t), steppingCases(t)) {
+	for _, c := range slices.Concat(exitedCases(t), addressCases(t), strayCases(t), steppingCases(t)) {
 		require.NoError(t, r.explicit(c), c.Name)
 	}
 }
@@ -246,6 +246,27 @@ func addressCases(t *testing.T) []*Case {
 			}
 			c.Shape = []int64{int64(len(c.In["b"]))}
 			cases = append(cases, c)
+		}
+	}
+	return cases
+}
+
+// strayCases ask a table for elements that it has not, by numbers of each type: the
+// fault tells which.
+func strayCases(t *testing.T) []*Case {
+	var cases []*Case
+	for _, typ := range []isa.Type{isa.I32, isa.U32, isa.I64, isa.U64} {
+		program := assemble(t, fmt.Sprintf("program stray\nslot b %[1]v\nslot c u32\ndata table u32 { 7, 8, 9 }\n  ldg.%[1]v o, b[index]\n  ldc.u32 x, table[o]\n  stg.u32 x, c[index]\n  exit\n", typ))
+		for _, at := range []int64{math.MinInt64, -1 << 32, -1 << 31, -3, -1, 3, 200, 1<<31 - 1, 1 << 31, 1<<32 - 1, 1 << 32, math.MaxInt64} {
+			cell := uint64(at) & typ.Mask()
+			if shift := 64 - typ.Bits(); typ.Signed() && int64(cell<<shift)>>shift != at || typ.Unsigned() && (at < 0 || int64(cell) != at) {
+				continue // the type has no such number
+			}
+			const lanes, stray = 20, 13
+			in, out := make([]uint64, lanes), slices.Repeat([]uint64{7}, lanes)
+			in[stray], out[stray] = cell, 0
+			cases = append(cases, &Case{Name: fmt.Sprintf("element %d by %v", at, typ), Program: program, Fault: isa.FaultAccess, Asked: &at,
+				Grid: 1, Block: 32, Shape: []int64{lanes}, In: map[string][]uint64{"b": in}, Out: map[string][]uint64{"c": out}})
 		}
 	}
 	return cases

@@ -296,6 +296,9 @@ func (c *Case) outcome(err error) error {
 		if f.Kind != c.Fault {
 			return fmt.Errorf("fault %v, want %v", f, c.Fault)
 		}
+		if c.Asked != nil && f.Asked.Known != 0 && f.Asked.At != *c.Asked {
+			return fmt.Errorf("fault %v asked for %d, want %d", f, f.Asked.At, *c.Asked)
+		}
 		return nil
 	case err != nil:
 		return err

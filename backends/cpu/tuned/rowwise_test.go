@@ -129,6 +129,40 @@ func TestRowwiseApart(t *testing.T) {
 	require.Greater(t, number, 20)
 }
 
+// Rows that are written with others' elements between them go where they belong, and leave
+// these as they are, if they are not left to the library.
+func TestRowwiseWrittenApart(t *testing.T) {
+	r := rand.New(rand.NewPCG(19, 20))
+	types := []isa.Type{isa.F32, isa.F16, isa.BF16, isa.F64}
+	number := 0
+	for _, op := range kernels.All {
+		if op.Rowwise() == nil || !op.MakesElements() {
+			continue
+		}
+		for which, o := range op.Operands {
+			if op.Rowwise().Shares[which] != kernels.Whole || !o.Writes {
+				continue
+			}
+			number++
+			ty, rows, length := types[number%4], int64(5), int64(257)
+			t.Run(fmt.Sprintf("%s/%s/%v", op.Name, o.Name, ty), func(t *testing.T) {
+				var l []kernels.Layout
+				for i, share := range op.Rowwise().Shares {
+					shape := map[kernels.Share][]int64{kernels.Whole: {rows, length}, kernels.Column: {length}, kernels.Row: {rows}}[share]
+					l = append(l, kernels.Packed(op.TypeOf(i, ty), shape...))
+				}
+				l[which].Stride = []int64{300, 1}
+				plan, err := tuned.PlanShapes(op, l, 1)
+				require.NoError(t, err)
+				if plan != nil {
+					rowwiseBits(t, r, op, l)
+				}
+			})
+		}
+	}
+	require.Greater(t, number, 5)
+}
+
 // So do rows that are the columns of matrices, of all lengths that are dealt out
 // differently: kept in registers, with some partials that have no element, or one more.
 func TestRowwiseOfColumns(t *testing.T) {
