@@ -37,7 +37,8 @@ var (
 	wide   = sync.OnceValue(func() *library { return &library{m: machine{true, 64}} })
 )
 
-func (l *library) get(kind codeKind, s tile) (*mem.Code, error) {
+// way numbers the flags of a shape.
+func (s tile) way() int {
 	way := 0
 	if s.along {
 		way |= 1
@@ -48,35 +49,20 @@ func (l *library) get(kind codeKind, s tile) (*mem.Code, error) {
 	if s.far {
 		way |= 4
 	}
-	place := &l.made[kind][s.t][s.rows][s.cols][way]
+	return way
+}
+
+// codeAt returns the code that a place has; what write writes goes there first if there is none.
+func codeAt(place *atomic.Pointer[mem.Code], mu *sync.Mutex, write func() ([]byte, error)) (*mem.Code, error) {
 	if c := place.Load(); c != nil {
 		return c, nil
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	mu.Lock()
+	defer mu.Unlock()
 	if c := place.Load(); c != nil {
 		return c, nil
 	}
-	var code []byte
-	var err error
-	switch kind {
-	case multiplies:
-		code, err = micro(l.m, s)
-	case copies:
-		code, err = copier(l.m, s)
-	case transposes:
-		code, err = transposer(s)
-	case moves:
-		code, err = mover(l.m, s)
-	case sequences:
-		code, err = sequence(l.m, s)
-	case rowwise:
-		code, err = byRows(l.m, s)
-	case dotwise:
-		code, err = chunkSums(l.m, s)
-	case widens:
-		code, err = widener(l.m, s)
-	}
+	code, err := write()
 	if err != nil {
 		return nil, err
 	}
@@ -85,6 +71,30 @@ func (l *library) get(kind codeKind, s tile) (*mem.Code, error) {
 		place.Store(c)
 	}
 	return c, err
+}
+
+func (l *library) get(kind codeKind, s tile) (*mem.Code, error) {
+	return codeAt(&l.made[kind][s.t][s.rows][s.cols][s.way()], &l.mu, func() (code []byte, err error) {
+		switch kind {
+		case multiplies:
+			code, err = micro(l.m, s)
+		case copies:
+			code, err = copier(l.m, s)
+		case transposes:
+			code, err = transposer(s)
+		case moves:
+			code, err = mover(l.m, s)
+		case sequences:
+			code, err = sequence(l.m, s)
+		case rowwise:
+			code, err = byRows(l.m, s)
+		case dotwise:
+			code, err = chunkSums(l.m, s)
+		case widens:
+			code, err = widener(l.m, s)
+		}
+		return code, err
+	})
 }
 
 // call runs code on the worker's args, or writes down that it is to be run.

@@ -230,11 +230,16 @@ func (g *maker) broadcast(d x86.Reg, m x86.Mem) {
 	g.Emit(g.f.bcast, x86.Inst{VL: g.m.bytes, D: d, IsMem: true, Mem: m})
 }
 
-// begin saves registers and fetches the mask.
-func (g *maker) begin() {
+// save saves registers.
+func (g *maker) save() {
 	for _, r := range kept {
 		g.Push(r)
 	}
+}
+
+// begin saves registers and fetches the mask.
+func (g *maker) begin() {
+	g.save()
 	if g.s.mask && g.m.evex {
 		g.Emit(x86.KMovW, x86.Inst{VL: 16, D: 1, IsMem: true, Mem: argMask})
 	} else if g.s.mask {
@@ -242,12 +247,18 @@ func (g *maker) begin() {
 	}
 }
 
-func (g *maker) end() ([]byte, error) {
+// leave restores registers and returns.
+func (g *maker) leave() {
 	g.VZeroUpper()
 	for i := range kept {
 		g.Pop(kept[len(kept)-1-i])
 	}
 	g.Ret()
+}
+
+// end is the end of what has no constants.
+func (g *maker) end() ([]byte, error) {
+	g.leave()
 	err := g.Finish()
 	return g.Code, err
 }

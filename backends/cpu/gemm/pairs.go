@@ -45,16 +45,10 @@ func interleaver(s tile) ([]byte, error) {
 		g.store(x86.At(to, 0), 0, false)
 		g.store(x86.At(to, tileBytes), 1, false)
 	}
-	across, last := g.NewLabel(), g.NewLabel()
-	g.Bind(across)
-	g.OpImm(x86.SUB, x86.W64, tiles, 1)
-	g.Jcc(x86.E, last)
-	one(0)
-	g.OpImm(x86.ADD, x86.W64, from, 64)
-	g.Op(x86.ADD, x86.W64, to, next)
-	g.Jmp(across)
-	g.Bind(last)
-	one(1)
+	g.lastMasked(tiles, one, func() {
+		g.OpImm(x86.ADD, x86.W64, from, 64)
+		g.Op(x86.ADD, x86.W64, to, next)
+	})
 	g.Lea(src, x86.Mem{Base: src, Index: step, Scale: 2})
 	g.OpImm(x86.ADD, x86.W64, dst, 64)
 	inside := g.NewLabel()
@@ -65,11 +59,7 @@ func interleaver(s tile) ([]byte, error) {
 	g.Bind(inside)
 	g.OpImm(x86.SUB, x86.W64, count, 1)
 	g.Jcc(x86.NE, down)
-	g.VZeroUpper()
-	for i := range kept {
-		g.Pop(kept[len(kept)-1-i])
-	}
-	g.Ret()
+	g.leave()
 	g.Align(64)
 	for i, l := range []x86.Label{low, high} {
 		g.Bind(l)
@@ -80,6 +70,20 @@ func interleaver(s tile) ([]byte, error) {
 	}
 	err := g.Finish()
 	return g.Code, err
+}
+
+// lastMasked does one, and goes forward, so many times as a register says, which it counts
+// down. The last is done with the mask of K1, the others with none, K0.
+func (g *maker) lastMasked(count x86.Reg, one func(k x86.Reg), forward func()) {
+	loop, last := g.NewLabel(), g.NewLabel()
+	g.Bind(loop)
+	g.OpImm(x86.SUB, x86.W64, count, 1)
+	g.Jcc(x86.E, last)
+	one(0)
+	forward()
+	g.Jmp(loop)
+	g.Bind(last)
+	one(1)
 }
 
 // rowsBy8 reaches 16 rows, R8 on, srcStep apart: half of them from R10.
@@ -115,17 +119,11 @@ func tilesOfColumns(s tile) ([]byte, error) {
 			g.transpose16(func(i int, r x86.Reg) { g.store(x86.At(to, int32(64*i)), r, false) })
 		}
 	}
-	loop, last := g.NewLabel(), g.NewLabel()
-	g.Bind(loop)
-	g.OpImm(x86.SUB, x86.W64, count, 1)
-	g.Jcc(x86.E, last)
-	one(0)
-	g.OpImm(x86.ADD, x86.W64, x86.R8, 64)
-	g.OpImm(x86.ADD, x86.W64, x86.R10, 64)
-	g.OpImm(x86.ADD, x86.W64, to, stepBytes)
-	g.Jmp(loop)
-	g.Bind(last)
-	one(1)
+	g.lastMasked(count, one, func() {
+		g.OpImm(x86.ADD, x86.W64, x86.R8, 64)
+		g.OpImm(x86.ADD, x86.W64, x86.R10, 64)
+		g.OpImm(x86.ADD, x86.W64, to, stepBytes)
+	})
 	return g.end()
 }
 

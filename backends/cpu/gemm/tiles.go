@@ -99,18 +99,9 @@ func tiler(s tile) ([]byte, error) {
 	g.MovImm(row, 64)
 	again := g.NewLabel()
 	g.Bind(again)
-	zero, begun := g.NewLabel(), g.NewLabel()
-	g.Load(x86.W64, x86.RCX, tileFlags)
-	g.Load(x86.W64, x86.RSI, tileS)
-	g.OpImm(x86.AND, x86.W32, x86.RCX, flagBegin)
-	g.Jcc(x86.E, zero)
-	g.sums(func(r x86.Reg, m x86.Mem) {
+	g.beginSums(g.sums, func(r x86.Reg, m x86.Mem) {
 		g.Emit(x86.TileLoad, x86.Inst{VL: 16, D: r, IsMem: true, Mem: m})
-	})
-	g.Jmp(begun)
-	g.Bind(zero)
-	g.sums(func(r x86.Reg, _ x86.Mem) { g.TileZero(r) })
-	g.Bind(begun)
+	}, func(r x86.Reg) { g.TileZero(r) })
 
 	g.Load(x86.W64, regA, tileA)
 	g.Load(x86.W64, regAStep, tileAStep)
@@ -118,7 +109,6 @@ func tiler(s tile) ([]byte, error) {
 	g.Load(x86.W64, aDown, tileADown)
 	g.Op(x86.ADD, x86.W64, aDown, regA)
 	g.Load(x86.W64, regB, tileB)
-	g.Load(x86.W64, regCount, tileSteps)
 	step := func(aStep x86.Reg) {
 		load := func(r, base, index x86.Reg, disp int32) {
 			g.Emit(x86.TileLoad, x86.Inst{VL: 16, D: r, IsMem: true, Mem: x86.Mem{Base: base, Index: index, Scale: 1, Disp: disp}})
@@ -142,24 +132,16 @@ func tiler(s tile) ([]byte, error) {
 		}
 		g.OpImm(x86.ADD, x86.W64, regB, stepBytes)
 	}
-	loop, last, done := g.NewLabel(), g.NewLabel(), g.NewLabel()
-	g.Test(x86.W64, regCount, regCount)
-	g.Jcc(x86.E, last)
-	g.Bind(loop)
-	step(regAStep)
-	g.Op(x86.ADD, x86.W64, regA, aNext)
-	g.Op(x86.ADD, x86.W64, aDown, aNext)
-	g.OpImm(x86.SUB, x86.W64, regCount, 1)
-	g.Jcc(x86.NE, loop)
-	g.Bind(last)
-	g.Load(x86.W64, regCount, tileRests)
-	g.Test(x86.W64, regCount, regCount)
-	g.Jcc(x86.E, done)
-	g.Load(x86.W64, regA, tileRest)
-	g.Load(x86.W64, aDown, tileRestDn)
-	g.Op(x86.ADD, x86.W64, aDown, regA)
-	step(row)
-	g.Bind(done)
+	g.eachStep(func() {
+		step(regAStep)
+		g.Op(x86.ADD, x86.W64, regA, aNext)
+		g.Op(x86.ADD, x86.W64, aDown, aNext)
+	}, func() {
+		g.Load(x86.W64, regA, tileRest)
+		g.Load(x86.W64, aDown, tileRestDn)
+		g.Op(x86.ADD, x86.W64, aDown, regA)
+		step(row)
+	})
 	g.Load(x86.W64, x86.RSI, tileS)
 	g.sums(func(r x86.Reg, m x86.Mem) {
 		g.Emit(x86.TileStore, x86.Inst{VL: 16, D: r, IsMem: true, Mem: m})
@@ -169,11 +151,37 @@ func tiler(s tile) ([]byte, error) {
 	return g.end()
 }
 
-// save saves registers.
-func (g *maker) save() {
-	for _, r := range kept {
-		g.Push(r)
-	}
+// beginSums makes zeros of the sums that each goes through, or loads what they begin from,
+// which lies from RSI on.
+func (g *maker) beginSums(each func(f func(r x86.Reg, m x86.Mem)), load func(r x86.Reg, m x86.Mem), zero func(r x86.Reg)) {
+	fresh, begun := g.NewLabel(), g.NewLabel()
+	g.Load(x86.W64, x86.RCX, tileFlags)
+	g.Load(x86.W64, x86.RSI, tileS)
+	g.OpImm(x86.AND, x86.W32, x86.RCX, flagBegin)
+	g.Jcc(x86.E, fresh)
+	each(load)
+	g.Jmp(begun)
+	g.Bind(fresh)
+	each(func(r x86.Reg, _ x86.Mem) { zero(r) })
+	g.Bind(begun)
+}
+
+// eachStep does step for the whole steps of k, and rest for a last one that is not whole.
+func (g *maker) eachStep(step, rest func()) {
+	loop, last, done := g.NewLabel(), g.NewLabel(), g.NewLabel()
+	g.Load(x86.W64, regCount, tileSteps)
+	g.Test(x86.W64, regCount, regCount)
+	g.Jcc(x86.E, last)
+	g.Bind(loop)
+	step()
+	g.OpImm(x86.SUB, x86.W64, regCount, 1)
+	g.Jcc(x86.NE, loop)
+	g.Bind(last)
+	g.Load(x86.W64, regCount, tileRests)
+	g.Test(x86.W64, regCount, regCount)
+	g.Jcc(x86.E, done)
+	rest()
+	g.Bind(done)
 }
 
 // sums calls f for the tiles of sums with where each is from RSI on, its rows RBX apart.
@@ -195,11 +203,6 @@ func dotter(s tile) ([]byte, error) {
 	const factor x86.Reg = 30
 	again := g.NewLabel()
 	g.Bind(again)
-	zero, begun := g.NewLabel(), g.NewLabel()
-	g.Load(x86.W64, x86.RCX, tileFlags)
-	g.Load(x86.W64, x86.RSI, tileS)
-	g.OpImm(x86.AND, x86.W32, x86.RCX, flagBegin)
-	g.Jcc(x86.E, zero)
 	each := func(f func(r x86.Reg, m x86.Mem)) {
 		for i := range rows {
 			for v := range s.cols {
@@ -207,17 +210,11 @@ func dotter(s tile) ([]byte, error) {
 			}
 		}
 	}
-	each(func(r x86.Reg, m x86.Mem) { g.load(r, m, false) })
-	g.Jmp(begun)
-	g.Bind(zero)
-	each(func(r x86.Reg, _ x86.Mem) { g.op(x86.XorD, r, r, r) })
-	g.Bind(begun)
+	g.beginSums(each, func(r x86.Reg, m x86.Mem) { g.load(r, m, false) }, func(r x86.Reg) { g.op(x86.XorD, r, r, r) })
 
 	g.Load(x86.W64, regB, tileB)
-	g.Load(x86.W64, regCount, tileSteps)
 	g.Load(x86.W64, regA, tileA)
 	g.Load(x86.W64, regAStep, tileAStep)
-	loop, last, done := g.NewLabel(), g.NewLabel(), g.NewLabel()
 	steps := func() {
 		g.steps()
 		for i := 1; i < g.bases(); i++ {
@@ -252,26 +249,19 @@ func dotter(s tile) ([]byte, error) {
 		g.OpImm(x86.ADD, x86.W64, regB, tileBytes)
 	}
 	steps()
-	g.Test(x86.W64, regCount, regCount)
-	g.Jcc(x86.E, last)
-	g.Bind(loop)
-	round()
-	g.Load(x86.W64, x86.RAX, tileANext)
-	g.OpImm(x86.SUB, x86.W64, x86.RAX, 64)
-	for i := range g.bases() {
-		g.Op(x86.ADD, x86.W64, bases[i], x86.RAX)
-	}
-	g.OpImm(x86.SUB, x86.W64, regCount, 1)
-	g.Jcc(x86.NE, loop)
-	g.Bind(last)
-	g.Load(x86.W64, x86.RAX, tileRests)
-	g.Test(x86.W64, x86.RAX, x86.RAX)
-	g.Jcc(x86.E, done)
-	g.Load(x86.W64, regA, tileRest)
-	g.MovImm(regAStep, 64)
-	steps()
-	round()
-	g.Bind(done)
+	g.eachStep(func() {
+		round()
+		g.Load(x86.W64, x86.RAX, tileANext)
+		g.OpImm(x86.SUB, x86.W64, x86.RAX, 64)
+		for i := range g.bases() {
+			g.Op(x86.ADD, x86.W64, bases[i], x86.RAX)
+		}
+	}, func() {
+		g.Load(x86.W64, regA, tileRest)
+		g.MovImm(regAStep, 64)
+		steps()
+		round()
+	})
 	g.Load(x86.W64, x86.RSI, tileS)
 	each(func(r x86.Reg, m x86.Mem) { g.store(m, r, false) })
 	g.s.rows = 1 // of tiles

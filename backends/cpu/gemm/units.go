@@ -52,38 +52,17 @@ const (
 	unitKinds
 )
 
-// unitCode keeps code that was made, by the rows, columns and flags of its shape.
+// unitCode keeps code that was made, by the rows, columns and flags of its shape, which is
+// never far.
 var unitCode struct {
 	mu   sync.Mutex
 	made [unitKinds][stepWide + 1][3][4]atomic.Pointer[mem.Code]
 }
 
 func codeOf(kind unitKind, s tile) (*mem.Code, error) {
-	way := 0
-	if s.along {
-		way |= 1
-	}
-	if s.mask {
-		way |= 2
-	}
-	place := &unitCode.made[kind][s.rows][s.cols][way]
-	if c := place.Load(); c != nil {
-		return c, nil
-	}
-	unitCode.mu.Lock()
-	defer unitCode.mu.Unlock()
-	if c := place.Load(); c != nil {
-		return c, nil
-	}
-	code, err := [unitKinds]func(tile) ([]byte, error){tiler, dotter, interleaver, tilesOfColumns, tilesOfRows}[kind](s)
-	if err != nil {
-		return nil, err
-	}
-	c, err := jit.Put(code)
-	if err == nil {
-		place.Store(c)
-	}
-	return c, err
+	return codeAt(&unitCode.made[kind][s.rows][s.cols][s.way()], &unitCode.mu, func() ([]byte, error) {
+		return [unitKinds]func(tile) ([]byte, error){tiler, dotter, interleaver, tilesOfColumns, tilesOfRows}[kind](s)
+	})
 }
 
 // enter runs code for units on the worker's arguments for it.
