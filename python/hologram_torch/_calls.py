@@ -11,9 +11,9 @@ from torch import Tensor
 
 from hologram import Executor
 from hologram.errors import DTypeError, InvalidArgumentError
-from hologram_torch._elementwise import ATLAS
 from hologram_torch._executors import check_executor, using
 from hologram_torch._executors import here as threads
+from hologram_torch._operands import ATLAS
 from hologram_torch._operation import (
     PLAIN,
     is_dynamo_compiling,

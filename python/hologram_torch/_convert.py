@@ -12,7 +12,7 @@ import torch
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from hologram_torch import nn
-from hologram_torch._elementwise import ATLAS
+from hologram_torch._operands import ATLAS
 
 __all__ = ["Conversion", "Report", "convert", "revert"]
 

@@ -26,6 +26,7 @@ from hologram.errors import DTypeError, InvalidArgumentError
 from hologram_torch._derivative import gradient
 from hologram_torch._executors import executor_for, executor_of
 from hologram_torch._listing import FLOATS, Listing, narrowed, numbered, parse, reduced
+from hologram_torch._operands import ATLAS, broadcast, doubles, opmath, placed, promoted, sum_to
 from hologram_torch._operation import (
     PLAIN,
     Operation,
@@ -38,24 +39,7 @@ from hologram_torch._operation import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["ATLAS", "Elementwise", "doubles", "find", "opmath"]
-
-ATLAS: dict[torch.dtype, str] = {
-    torch.bool: "u8",
-    torch.uint8: "u8",
-    torch.int8: "i8",
-    torch.int16: "i16",
-    torch.int32: "i32",
-    torch.int64: "i64",
-    torch.float16: "f16",
-    torch.bfloat16: "bf16",
-    torch.float32: "f32",
-    torch.float64: "f64",
-    **{
-        getattr(torch, f"uint{bits}"): f"u{bits}" for bits in (16, 32, 64) if hasattr(torch, f"uint{bits}")
-    },
-}  # fmt: skip
-"""The types of the ISA, by torch's dtypes."""
+__all__ = ["Elementwise", "find"]
 
 _SLOT = re.compile(r'^launch "[^"]*": slot i(\d+): ')
 
@@ -64,11 +48,6 @@ FUNCTIONS: weakref.WeakValueDictionary[str, Elementwise] = weakref.WeakValueDict
 _KEPT: set[Elementwise] = set()
 MAKERS: list[Callable[[str], Optional[Elementwise]]] = []
 """What makes functions of names that ``find`` does not know yet."""
-
-
-def opmath(dtype: torch.dtype) -> torch.dtype:
-    """Return the dtype that values of a dtype are computed in."""
-    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
 class Source(NamedTuple):
@@ -276,69 +255,6 @@ def _named(name: str, message: str) -> str:
     return _SLOT.sub(lambda slot: f"{what}: input {int(slot[1]) + 1}: ", message)
 
 
-def doubles(what: str, numbers: Sequence[float]) -> list[float]:
-    """Return numbers as operators take them.
-
-    Raises:
-        ValueError: A double does not hold one exactly.
-    """
-    for number in numbers:  # up to 2⁵³ nothing more is asked, which a symbol would have to answer
-        if isinstance(number, int) and not -(2**53) <= number <= 2**53:
-            odd = abs(number)  # a symbol's float is taken for equal to it, so integers say what is lost
-            while 2**53 < odd < 2**64 and odd % 2 == 0:
-                odd //= 2
-            if odd > 2**53:
-                raise InvalidArgumentError(
-                    f"{what}: {number} is not a number that a double holds exactly; under torch.compile, modes and "
-                    "transforms and with subclasses of tensors numbers are passed as doubles: give a tensor instead"
-                )
-    return [float(number) for number in numbers]
-
-
-def broadcast(what: str, tensors: Sequence[Tensor]) -> torch.Size:
-    """Return the shape that tensors broadcast to."""
-    if is_dynamo_compiling() or unusual():  # sizes may be symbols
-        return torch.broadcast_shapes(*[t.shape for t in tensors])
-    shape = list(max((t for t in tensors), key=lambda t: t.ndim).shape)
-    for t in tensors:
-        lead = len(shape) - t.ndim
-        for i, n in enumerate(t.shape, lead):
-            if n != 1 and shape[i] != n:
-                if shape[i] != 1:
-                    shapes = ", ".join(str(tuple(t.shape)) for t in tensors)
-                    raise RuntimeError(f"{what}: the shapes {shapes} don't broadcast together")
-                shape[i] = n
-    return torch.Size(shape)
-
-
-def placed(what: str, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
-    """Return tensors on one device: numbers of no dimension on the CPU go where the others are.
-
-    Raises:
-        RuntimeError: They are on several.
-    """
-    if all(t.is_cpu for t in tensors):
-        return tensors
-    device = next((t.device for t in tensors if t.ndim or not t.is_cpu), tensors[0].device)
-    found = [t.to(device) if t.is_cpu and not t.ndim else t for t in tensors]
-    for t in found:
-        if t.device != device:
-            raise RuntimeError(f"{what}: the tensors are on {device} and {t.device}; expected one device")
-    return found
-
-
-def sum_to(value: Tensor, shape: torch.Size) -> Tensor:
-    """Return a gradient summed over the dimensions along which its argument was broadcast."""
-    if value.shape == shape:
-        return value
-    from hologram_torch._reductions import sum_over
-
-    lead = value.ndim - len(shape)
-    over = [i for i in range(value.ndim) if i < lead or (shape[i - lead] == 1 and value.shape[i] != 1)]
-    summed = sum_over(value, over, True) if over else value
-    return summed.reshape(shape)
-
-
 def save(ctx: Any, function: Elementwise, inputs: Sequence[Tensor], results: Sequence[Tensor], needs: Any) -> None:
     """Keep in ctx what the gradients by some of the inputs need."""
     wanted = ctx.wanted = tuple(needs)
@@ -522,21 +438,6 @@ class Scalar(Elementwise):
             if self.promotion == "counting" and dtype == torch.bool:
                 dtype = torch.int64
         return opmath(dtype), (dtype,)
-
-
-def promoted(tensors: Sequence[Tensor]) -> torch.dtype:
-    """Return the dtype that torch promotes tensors to; those of no dimension only count by their category."""
-    first = tensors[0].dtype
-    if all(t.dtype is first for t in tensors):
-        return first
-    sized = [t.dtype for t in tensors if t.ndim]
-    numbers = [t.dtype for t in tensors if not t.ndim]
-    if not sized or not numbers:
-        return functools.reduce(torch.promote_types, sized or numbers)
-    high, low = functools.reduce(torch.promote_types, sized), functools.reduce(torch.promote_types, numbers)
-    if not high.is_floating_point and (high == torch.bool or low.is_floating_point):
-        return torch.promote_types(high, low)
-    return high
 
 
 def traced(kernel: Kernel, arguments: Sequence[Any], inputs: Mapping[str, str]) -> tuple[Listing, list[str], bool]:

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from hologram import ops
 from hologram.errors import DTypeError, ProgramFault
-from hologram_torch._elementwise import ATLAS
 from hologram_torch._executors import executor_for
+from hologram_torch._operands import ATLAS
 from hologram_torch._operation import Operation
 
 __all__ = ["EMBEDDING"]

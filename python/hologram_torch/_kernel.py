@@ -21,20 +21,10 @@ from hologram._kernel.call import told
 from hologram._kernel.outside import exact
 from hologram._kernel.values import PRED
 from hologram.errors import DTypeError, InvalidArgumentError, ProgramFault
-from hologram_torch._elementwise import (
-    ATLAS,
-    FUNCTIONS,
-    GENERIC,
-    MAKERS,
-    Elementwise,
-    broadcast,
-    compiled_for,
-    doubles,
-    keep,
-    listed,
-)
+from hologram_torch._elementwise import FUNCTIONS, GENERIC, MAKERS, Elementwise, compiled_for, keep, listed
 from hologram_torch._executors import using
 from hologram_torch._listing import narrowed
+from hologram_torch._operands import ATLAS, broadcast, doubles
 from hologram_torch._operation import is_dynamo_compiling
 
 if TYPE_CHECKING:

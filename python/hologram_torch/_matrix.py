@@ -14,6 +14,7 @@ from torch import Tensor
 from hologram import ops
 from hologram.errors import DTypeError
 from hologram_torch._executors import executor_for
+from hologram_torch._operands import sum_to
 from hologram_torch._operation import Operation
 from hologram_torch._reductions import contiguous, sum_over
 
@@ -125,8 +126,6 @@ class _Matmul(Operation):
         _Mm.save(self, ctx, arguments, result)  # type: ignore[arg-type]
 
     def backward(self, ctx: Any, *gradients: Any) -> Any:
-        from hologram_torch._elementwise import sum_to
-
         (a, b), g = ctx.saved_tensors, gradients[0]
         by_a = None if b is None else sum_to(MATMUL(g, b.mT), ctx.shapes[0])
         by_b = None if a is None else sum_to(MATMUL(a.mT, g), ctx.shapes[1])
@@ -152,8 +151,6 @@ class _Addmm(Operation):
         ctx.save_for_backward(a if ctx.needs_input_grad[2] else None, b if ctx.needs_input_grad[1] else None)
 
     def backward(self, ctx: Any, *gradients: Any) -> Any:
-        from hologram_torch._elementwise import sum_to
-
         (a, b), g = ctx.saved_tensors, gradients[0]
         by_x = _scaled(sum_to(g, ctx.shape), ctx.beta) if ctx.needs_input_grad[0] else None
         by_a = None if b is None else _scaled(MM(g, b.mT), ctx.alpha)
@@ -195,8 +192,6 @@ class _Linear(Operation):
         ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, weight if ctx.needs_input_grad[0] else None)
 
     def backward(self, ctx: Any, *gradients: Any) -> Any:
-        from hologram_torch._elementwise import sum_to
-
         (x, weight), g = ctx.saved_tensors, gradients[0]
         rows = 1
         for n in ctx.shape[:-1]:

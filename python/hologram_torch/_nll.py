@@ -13,9 +13,9 @@ from torch import Tensor
 
 from hologram import ops
 from hologram.errors import ProgramFault
-from hologram_torch._elementwise import opmath
 from hologram_torch._executors import executor_for
 from hologram_torch._gather import place
+from hologram_torch._operands import opmath
 from hologram_torch._operation import Operation, pullback
 from hologram_torch._reductions import quotient, to
 from hologram_torch._rows import LOG_SOFTMAX

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from hologram_torch._calls import called, tensors
-from hologram_torch._elementwise import ATLAS, opmath
 from hologram_torch._functions import wide
 from hologram_torch._fused import Fused
+from hologram_torch._operands import ATLAS, opmath
 from hologram_torch._operation import PLAIN, is_dynamo_compiling, widened
 from hologram_torch._rows import LAYER_NORM, RMS_NORM
 from hologram_torch._table import OPERATIONS

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from hologram import ops
-from hologram_torch._elementwise import Scalar, opmath
+from hologram_torch._elementwise import Scalar
 from hologram_torch._executors import executor_for
+from hologram_torch._operands import opmath
 from hologram_torch._operation import Operation, is_dynamo_compiling, is_grad_enabled, unusual
 from hologram_torch._table import OPERATIONS
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from hologram import ops
-from hologram_torch._elementwise import opmath, sum_to
 from hologram_torch._executors import executor_for
+from hologram_torch._operands import opmath, sum_to
 from hologram_torch._operation import Operation, pullback
 from hologram_torch._reductions import MEAN, contiguous, converted, reduced_shape, sum_over
 from hologram_torch._table import OPERATIONS

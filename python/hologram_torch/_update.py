@@ -13,9 +13,10 @@ from hologram import Executor, Program
 from hologram._ffi import MAX_RANK, native
 from hologram._kernel.call import Kernel
 from hologram.errors import DTypeError, InvalidArgumentError
-from hologram_torch._elementwise import ATLAS, opmath, traced
+from hologram_torch._elementwise import traced
 from hologram_torch._executors import executor_for
 from hologram_torch._listing import narrowed
+from hologram_torch._operands import ATLAS, opmath
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,8 +20,8 @@ import hologram as h
 from hologram._ffi import native
 from hologram.errors import DTypeError, InvalidArgumentError
 from hologram_torch import functional as F
-from hologram_torch._elementwise import opmath
 from hologram_torch._kernel import kernel
+from hologram_torch._operands import opmath
 from hologram_torch._operation import is_dynamo_compiling, is_grad_enabled
 from hologram_torch._update import Ready, Update
 
