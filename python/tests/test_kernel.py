@@ -187,7 +187,7 @@ def test_an_interrupt_anywhere_leaves_a_kernel_usable() -> None:
     from hologram._kernel.values import current
 
     folder = os.path.join(os.path.dirname(hologram.__file__), "_kernel")
-    files = {os.path.join(folder, name) for name in ("source.py", "statements.py")}
+    files = {os.path.join(folder, name) for name in ("source.py", "statements.py", "variables.py", "loops.py")}
     seen: set[tuple[str, int]] = set()
     compiling = call.Kernel._compile.__code__
     x = np.arange(3.0)

@@ -183,7 +183,7 @@ def test_bounds_without_a_common_integer_are_refused() -> None:
 @pytest.mark.parametrize("constant", [False, True])
 def test_more_rounds_than_a_loop_has_are_a_fault(monkeypatch: pytest.MonkeyPatch, constant: bool) -> None:
     """None of them is lost in silence; who leaves such a loop before has what Python has."""
-    monkeypatch.setattr("hologram._kernel.statements._MOST", 7)
+    monkeypatch.setattr("hologram._kernel.loops.MOST", 7)
 
     @hologram.kernel(static="fixed")
     def f(n: Any, until: Any, fixed: Any = None) -> Any:

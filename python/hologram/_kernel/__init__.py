@@ -2,13 +2,16 @@
 
 ``call`` has what people call, ``arrays`` knows the arrays that they give it and ``annotations`` what parameters are
 annotated with, ``outside`` what programs depend on beside them, ``source`` finds a function's source,
-``statements`` runs it on the values of ``values``, which ``functions`` computes with, and ``ir`` makes the program's
-text of what they did. What is here is what hologram offers of it.
+``statements`` runs it on the values of ``values``, with the ``variables`` and ``loops`` of control flow. ``operators``,
+``comparisons`` and ``functions`` compute with values, by what ``making`` has for all of them, and ``integers`` with
+Python's integers that all lanes have. ``ir`` makes the program's text of what they did. What is here is what hologram
+offers of it.
 """
 
 from __future__ import annotations
 
 from hologram._kernel.call import Kernel, kernel
+from hologram._kernel.comparisons import maximum, minimum
 from hologram._kernel.functions import (
     abs,
     bitcast,
@@ -29,8 +32,6 @@ from hologram._kernel.functions import (
     log1p,
     log2,
     log10,
-    maximum,
-    minimum,
     mulhi,
     popc,
     pow,
@@ -47,7 +48,7 @@ from hologram._kernel.functions import (
     where,
 )
 from hologram._kernel.functions import cast_ as cast
-from hologram._kernel.statements import range_ as range
+from hologram._kernel.loops import range_ as range
 
 __all__ = [
     "Kernel",

@@ -7,124 +7,21 @@ Statements are carried out here, since Python itself can't be asked which way an
 from __future__ import annotations
 
 import ast
-import builtins
-import sys
 import types
 from typing import Any, NamedTuple, NoReturn, Optional
 
-from hologram._built import is_number
+from hologram._kernel import loops
 from hologram._kernel.ir import Negated, Place
+from hologram._kernel.loops import Range, rounds_of, wrapped
 from hologram._kernel.source import DECISIONS, Body, assigned, defined, expression_of
-from hologram._kernel.values import PRED, TRACING, Trace, Value, common, current, fail, trace_of, value_of
+from hologram._kernel.values import PRED, TRACING, Trace, Value, current, fail, value_of
+from hologram._kernel.variables import Variable, is_scalar
 from hologram.errors import DTypeError, InvalidArgumentError
 
-__all__ = ["Again", "Range", "range_", "run"]
+__all__ = ["Again", "run"]
 
 _FALLS, _DEAD, _BREAK, _CONTINUE, _RETURN = range(5)  # how a block ends; _DEAD: no lane gets to its end
 _ABSENT: Any = object()
-_MOST = (1 << 32) - 1  # rounds of a LOOP
-
-
-class Range:
-    """What hologram.range returns while a function is traced: a loop that stays a loop."""
-
-    def __init__(self, start: Any, stop: Any, step: int) -> None:
-        self.start = start
-        self.stop = stop
-        self.step = step
-
-    def __iter__(self) -> NoReturn:
-        """Refuse: only the for statement of a traced function knows what to do."""
-        fail(
-            InvalidArgumentError,
-            "hologram.range belongs into a for statement of a function decorated with @hologram.kernel, whose source "
-            "Python can find: of one typed at a prompt it cannot, so put the function into a file",
-        )
-
-
-def range_(start: Any, stop: Any = None, step: int = 1) -> Any:
-    """Count as Python's range does, in a loop that stays a loop in the program.
-
-    The bounds may be values of the kernel, and ``break`` and ``continue`` end a lane's loop or round. Outside of a
-    kernel, in functions that one calls and in handlers of signals it is Python's range.
-    """
-    trace = trace_of(start, stop)
-    if trace is None and current.trace is not None:
-        # Its own code, which has these names alone, is told from other code that runs meanwhile.
-        own = DECISIONS.keys() <= sys._getframe(1).f_globals.keys()
-        trace = current.trace if own or current.trace.unread else None
-    if stop is None:
-        start, stop = 0, start
-    if trace is None:
-        return builtins.range(start, stop, step)
-    if not isinstance(step, int) or isinstance(step, bool) or step == 0:
-        known = "; name the argument in static= to have its value in Python" if isinstance(step, Value) else ""
-        fail(DTypeError, f"hologram.range: step is {step!r}; expected an int of Python's, not 0{known}")
-    for what, bound in (("start", start), ("stop", stop)):
-        value = value_of(trace, bound, f"hologram.range: {what}")
-        if value.type == PRED or value.type[0] not in "iu":
-            fail(DTypeError, f"hologram.range: {what} is {bound!r}; expected an integer")
-    return Range(start, stop, step)
-
-
-range_.__name__, range_.__qualname__, range_.__module__ = "range", "range", "hologram"
-
-
-# ---- running
-
-
-class _Variable:
-    """A name's place in a register while lanes may differ in what the name stands for."""
-
-    def __init__(self, trace: Trace, name: str) -> None:
-        self.trace = trace
-        self.name = name
-        self.number = trace.variables
-        self.register = -1
-        self.type: tuple[str, bool] = ("", False)
-        self.opaque = False  # given something else than a number
-        self.bounds: Optional[tuple[int, int]] = None  # of an int of Python's, as far as it is known
-        self.was_read = False
-        trace.variables += 1
-
-    def write(self, thing: Any) -> None:
-        """Give the variable a value; one that it has no room for is room in the next run's."""
-        if self.opaque:
-            return
-        value = value_of(self.trace, thing, self.name)
-        plan = self.trace.plan
-        if self.number not in plan:
-            plan[self.number] = (value.type, value.weak)
-        if self.register < 0:
-            self.type = plan[self.number]
-            self.register = self.trace.code.register(self.type[0])
-        needed = common(Value(self.trace, *plan[self.number]), value)
-        if needed != plan[self.number]:
-            plan[self.number] = needed
-            self.trace.again = True
-        if needed == ("i64", True):
-            self.reach(value)
-        type = self.type[0]
-        self.trace.code.write(self.register, f"mov.{type}", value.source(type))
-
-    def read(self) -> Value:
-        """Return the value that the variable has now."""
-        type, weak = self.type
-        value = Value(self.trace, type, weak, self.trace.emit(f"mov.{type}", type, self.register))
-        if self.type == ("i64", True) and self.bounds is not None and self.number not in self.trace.wide:
-            value.bounds = self.bounds
-            self.was_read = True
-        return value
-
-    def reach(self, value: Value) -> None:
-        """Note how far the int goes that is written; what was read before of a loop's variable must have known."""
-        if self.bounds is None:
-            self.bounds = value.bounds
-        elif not (self.bounds[0] <= value.bounds[0] and value.bounds[1] <= self.bounds[1]):
-            self.bounds = min(self.bounds[0], value.bounds[0]), max(self.bounds[1], value.bounds[1])
-            if self.was_read and self.number not in self.trace.wide:
-                self.trace.wide.add(self.number)
-                self.trace.again = True
 
 
 class Again(Exception):
@@ -150,11 +47,11 @@ class _Frame:
         self.body = body
         self.names = names
         self.lost: dict[str, str] = {}  # names that have no value any more, and why
-        self.variables: dict[str, _Variable] = {}
+        self.variables: dict[str, Variable] = {}
         self.depth = 0  # how deep in control flow of lanes
         self.loops: list[_Loop] = []
         self.result: Any = None
-        self.results: Optional[tuple[bool, list[_Variable]]] = None  # of returns in control flow of lanes
+        self.results: Optional[tuple[bool, list[Variable]]] = None  # of returns in control flow of lanes
         self.end = ""
 
     def fail(self, node: ast.AST, message: str) -> NoReturn:
@@ -179,7 +76,7 @@ class _Frame:
         self.names[name] = thing
         variable = self.variables.get(name)
         if variable is not None:
-            if _is_scalar(thing):
+            if is_scalar(thing):
                 variable.write(thing)
             else:
                 variable.opaque = True
@@ -218,9 +115,9 @@ class _Frame:
             thing = self.names.get(name, _ABSENT)
             if name in self.variables or (thing is _ABSENT and not start):
                 continue
-            variable = _Variable(self.trace, name)
+            variable = Variable(self.trace, name)
             if thing is not _ABSENT:
-                if not _is_scalar(thing):
+                if not is_scalar(thing):
                     self.fail(node, f"{name} is a {type(thing).__name__} before; lanes can differ in numbers only")
                 variable.write(thing)
             self.variables[name] = variable
@@ -318,10 +215,10 @@ class _Frame:
             return _RETURN
         several = isinstance(result, (tuple, list))
         things: list[Any] = list(result) if several else [result]
-        if not all(_is_scalar(thing) for thing in things):
+        if not all(is_scalar(thing) for thing in things):
             self.fail(node, f"a kernel returns numbers, got {result!r}")
         if self.results is None:
-            self.results = (several, [_Variable(self.trace, "the result") for _ in things])
+            self.results = (several, [Variable(self.trace, "the result") for _ in things])
             self.end = self.code.label("return")
         if (several, len(things)) != (self.results[0], len(self.results[1])):
             self.fail(node, "each return of a kernel gives as many results as the others")
@@ -448,11 +345,11 @@ class _Frame:
             )
         ends = start.bounds, stop.bounds
         first = start.source(type)
-        rounds, rest = self.count(items.step, type, start, stop)
+        rounds, rest = rounds_of(trace, items.step, type, start, stop)
         counter = code.register(type)
         code.write(counter, f"mov.{type}", first)
         names = [name for name in assigned(node.body) if name != node.target.id]
-        if _is_scalar(self.names.get(node.target.id)):  # which it is still after no rounds
+        if is_scalar(self.names.get(node.target.id)):  # which it is still after no rounds
             names.append(node.target.id)
         names_held = [name for name in names if name in self.names]
         new = self.hold(node, names, False)
@@ -464,7 +361,7 @@ class _Frame:
         if type == "i64":
             index.bounds = (ends[0][0], ends[1][1] - 1) if items.step > 0 else (ends[1][0] + 1, ends[0][1])
         # The step may wrap, as the sum does: what comes of the last round's is not read.
-        code.write(counter, f"add.{type}", counter, _wrapped(items.step, type))
+        code.write(counter, f"add.{type}", counter, wrapped(items.step, type))
         self.assign(node.target.id, index)
         self.rounds(node.body, loop)
         trace.leave(outside)
@@ -479,43 +376,12 @@ class _Frame:
         self.after(list(dict.fromkeys([*names, node.target.id])), names_held, new)
         return _FALLS
 
-    def count(self, step: int, type: str, start: Value, stop: Value) -> tuple[Any, Any]:
-        """Return the rounds of a loop whose bounds are of a type as LOOP takes them, a u32, and whether there are more.
-
-        That is a predicate, or None where it can't be. The span of two numbers is below 2**32 or 2**64, whatever their
-        signs, so it is a difference that may wrap.
-        """
-        size = abs(step)
-        low, high = (start, stop) if step > 0 else (stop, start)
-        if low.constant is not None and high.constant is not None:
-            known = max(0, -((int(low.constant) - int(high.constant)) // size))
-            return str(min(known, _MOST)), "true" if known > _MOST else None
-        unsigned = "u64" if type in ("i64", "u64") else "u32"
-        emit = self.code.emit
-        least, most = (bound.held(type) for bound in (low, high))
-        if low.constant == 0 and size == 1 and type == "i64":  # as most loops are
-            rounds, unsigned = emit("max.i64", "i64", most, "0"), type
-        else:
-            some = emit(f"set.lt.{type}", PRED, least, most)
-            if type != unsigned:
-                least, most = (emit(f"cvt.{unsigned}.{type}", unsigned, bound) for bound in (least, most))
-            span = emit(f"sub.{unsigned}", unsigned, most, least)
-            if size > 1:
-                span = emit(f"sub.{unsigned}", unsigned, span, "1")
-                span = emit(f"div.{unsigned}", unsigned, span, str(min(size, (1 << int(unsigned[1:])) - 1)))
-                span = emit(f"add.{unsigned}", unsigned, span, "1")
-            rounds = emit(f"sel.{unsigned}", unsigned, some, span, "0")
-        if unsigned == "u32":
-            return rounds, None
-        part = emit(f"min.{unsigned}", unsigned, rounds, str(_MOST))
-        return emit(f"cvt.u32.{unsigned}", "u32", part), emit(f"set.gt.{unsigned}", PRED, rounds, str(_MOST))
-
     def no_more(self, node: ast.For, rest: Any) -> None:
         """Fault where all rounds of a LOOP are done and the loop has more."""
         code, enough = self.code, self.code.label("enough")
         if rest != "true":
             code.act("bra", enough, Negated(rest))
-        code.fault(Place(self.body.file, node.lineno, f"a loop has more than {_MOST} rounds, and did so many"))
+        code.fault(Place(self.body.file, node.lineno, f"a loop has more than {loops.MOST} rounds, and did so many"))
         code.place(enough)
 
     def do_While(self, node: ast.While) -> int:
@@ -600,17 +466,6 @@ class _Frame:
 
 
 TRACING.add(_Frame.block.__code__)
-
-
-def _is_scalar(thing: Any) -> bool:
-    return isinstance(thing, Value) or is_number(thing)
-
-
-def _wrapped(value: int, type: str) -> str:
-    """Return a number as an integer type holds it, modulo its range."""
-    bits = int(type[1:])
-    least = 0 if type[0] == "u" else -(1 << (bits - 1))
-    return str((value - least) % (1 << bits) + least)
 
 
 def run(trace: Trace, function: types.FunctionType, body: Body, arguments: dict[str, Any]) -> Any:
