@@ -23,6 +23,7 @@ import math
 import numbers
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Sized
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Protocol, Union
@@ -58,7 +59,8 @@ def _flat(value: Any, tensors: dict[str, Tensor], where: str) -> Any:
         for k in value:
             if isinstance(k, Tensor):
                 raise TypeError(f"save: a key of {where} is a tensor; expected numbers, texts, and tuples of such")
-        return {"items": [[_flat(k, {}, where), _flat(v, tensors, f"{where}.{k}")] for k, v in value.items()]}
+        items = [[_flat(k, {}, where), _flat(v, tensors, f"{where}.{k}")] for k, v in value.items()]
+        return {"counts" if isinstance(value, Counter) else "items": items}
     if isinstance(value, (list, tuple)):
         found = [_flat(v, tensors, f"{where}.{i}") for i, v in enumerate(value)]
         return found if isinstance(value, list) else {"tuple": found}
@@ -79,7 +81,9 @@ def _deep(value: Any, tensors: dict[str, Tensor]) -> Any:
         return tensors[value["tensor"]].to(value["device"])
     if "tuple" in value:
         return tuple(_deep(v, tensors) for v in value["tuple"])
-    return {_deep(k, tensors): _deep(v, tensors) for k, v in value["items"]}
+    counts = "counts" in value  # of a Counter, as schedulers have milestones in
+    found = {_deep(k, tensors): _deep(v, tensors) for k, v in value["counts" if counts else "items"]}
+    return Counter(found) if counts else found
 
 
 def _safetensors() -> Any:
@@ -385,7 +389,7 @@ def fit(
         epochs: How many epochs, those that a checkpoint has done among them.
         validate: Called after each epoch with the model in evaluation mode and without gradients; what it returns is
             logged, and stop is asked about it rather than about the mean loss.
-        scheduler: Steps after each epoch.
+        scheduler: Steps after each epoch; ReduceLROnPlateau by what stop is asked about.
         scaler: Scales the loss.
         autocast: The dtype that torch.autocast computes in.
         clip: The largest norm of all gradients.
@@ -547,9 +551,12 @@ def _end_of_epoch(
         with torch.no_grad():
             values["validation"] = float(validate(model))
         run.validation.append(values["validation"])
-    if scheduler is not None:
+    judged = values.get("validation", mean)
+    if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
+        scheduler.step(judged)
+    elif scheduler is not None:
         scheduler.step()
-    run.stopped = stop is not None and stop(values.get("validation", mean))
+    run.stopped = stop is not None and stop(judged)
     run.epoch, run.done, run.total = run.epoch + 1, 0, 0.0
     for one in logs:
         one.write(run.step, values)

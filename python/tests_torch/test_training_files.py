@@ -1,16 +1,18 @@
-"""Checkpoints that somebody has damaged, or that are of another run: what load and fit say of them."""
+"""Checkpoints of schedulers, and those that somebody has damaged, or that are of another run: what load and fit say."""
 
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import pytest
 import torch
+from torch.optim import lr_scheduler as schedulers
 
 from hologram_torch import functional as F
 from hologram_torch import optim, training
@@ -154,3 +156,32 @@ def test_checkpoints_of_other_runs(tmp_path: Path) -> None:
         layers(), path, 2, scheduler=torch.optim.lr_scheduler.ConstantLR(optim.SGD([BYTES * 1.0]))
     )
     assert run(layers(), path, 2) is None
+
+
+def sequential(optimizer: torch.optim.Optimizer) -> schedulers.LRScheduler:
+    """Whose second part is set back when its turn comes, which asks its milestones for more than a dict has."""
+    parts = [schedulers.ConstantLR(optimizer, 0.5, 3), schedulers.MultiStepLR(optimizer, [1, 3])]
+    return schedulers.SequentialLR(optimizer, parts, [3])
+
+
+@pytest.mark.parametrize("make", [sequential, lambda optimizer: schedulers.ReduceLROnPlateau(optimizer, patience=1)])
+def test_schedulers_resume(tmp_path: Path, make: Callable[[torch.optim.Optimizer], Any]) -> None:
+    def rates(epochs: int, path: Optional[Path]) -> list[float]:
+        model, found = torch.nn.Linear(4, 1), []
+        optimizer = optim.SGD(model.parameters(), lr=0.1)
+        training.fit(
+            model,
+            optimizer,
+            lambda model, batch: found.append(optimizer.param_groups[0]["lr"]) or model(batch).mean(),
+            [torch.ones(2, 4)],
+            epochs=epochs,
+            scheduler=make(optimizer),
+            validate=lambda model: 1.0,
+            checkpoint=path,
+            progress=False,
+        )
+        return found
+
+    expected = rates(8, None)
+    assert len(set(expected)) > 2
+    assert list(itertools.chain(*[rates(epochs, tmp_path / "run") for epochs in (1, 2, 5, 8)])) == expected
