@@ -2,6 +2,7 @@ package asynctest
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -22,31 +23,35 @@ func (r *rig) captureOne() backends.Graph {
 	return g
 }
 
+// TestReplay is in a bubble of synctest, whose time stands still while the test runs: what
+// a work with a delay does cannot be done before the test waits for it.
 func TestReplay(t *testing.T) {
-	r := newRig(t, Options{Delay: time.Millisecond}, double)
-	g := r.captureOne()
-	r.l.Slots[0].Addr, r.l.N = 0, 0 // a launch is captured by value
-	require.Zero(t, r.s.Passed())
-	for range 3 {
-		clear(cells(r.host))
-		ticket := r.must(g.Replay(r.s))
-		require.Zero(t, cells(r.host)[n])
-		require.NoError(t, r.finish(r.s, ticket))
-		for _, x := range cells(r.host)[n:] {
-			require.EqualValues(t, 42, x)
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Options{Delay: time.Millisecond}, double)
+		g := r.captureOne()
+		r.l.Slots[0].Addr, r.l.N = 0, 0 // a launch is captured by value
+		require.Zero(t, r.s.Passed())
+		for range 3 {
+			clear(cells(r.host))
+			ticket := r.must(g.Replay(r.s))
+			require.Zero(t, cells(r.host)[n])
+			require.NoError(t, r.finish(r.s, ticket))
+			for _, x := range cells(r.host)[n:] {
+				require.EqualValues(t, 42, x)
+			}
 		}
-	}
-	other := r.second()
-	require.NoError(t, r.finish(other, r.must(g.Replay(other))))
-	require.Equal(t, 4, r.b.Counts().Replays)
-	require.Equal(t, 1, r.b.Counts().Graphs)
-	g.Release()
-	require.Zero(t, r.b.Counts().Graphs)
-	_, err := g.Replay(r.s)
-	require.ErrorContains(t, err, "released")
-	r.reports.next(t, "released")
-	g.Release()
-	r.reports.next(t, "released twice")
+		other := r.second()
+		require.NoError(t, r.finish(other, r.must(g.Replay(other))))
+		require.Equal(t, 4, r.b.Counts().Replays)
+		require.Equal(t, 1, r.b.Counts().Graphs)
+		g.Release()
+		require.Zero(t, r.b.Counts().Graphs)
+		_, err := g.Replay(r.s)
+		require.ErrorContains(t, err, "released")
+		r.reports.next(t, "released")
+		g.Release()
+		r.reports.next(t, "released twice")
+	})
 }
 
 // TestRecordsLive: each replay reads and writes the Record and Phase of its

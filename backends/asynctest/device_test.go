@@ -3,6 +3,7 @@ package asynctest
 import (
 	"runtime/debug"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -87,17 +88,19 @@ var sink byte
 
 // TestHostVisible is Metal's shape: memory in place, work later.
 func TestHostVisible(t *testing.T) {
-	r := newRig(t, Options{HostVisible: true, Delay: 5 * time.Millisecond}, double)
-	require.True(t, r.d.Info().HostVisible && r.d.Info().Asynchronous)
-	for i := range cells(r.m[0]) {
-		cells(r.m[0])[i] = uint32(i)
-	}
-	ticket := r.must(r.s.Launch(r.k, &r.l))
-	require.Zero(t, cells(r.m[1])[7])
-	require.NoError(t, r.finish(r.s, ticket))
-	for i, x := range cells(r.m[1]) {
-		require.EqualValues(t, 2*i, x)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Options{HostVisible: true, Delay: 5 * time.Millisecond}, double)
+		require.True(t, r.d.Info().HostVisible && r.d.Info().Asynchronous)
+		for i := range cells(r.m[0]) {
+			cells(r.m[0])[i] = uint32(i)
+		}
+		ticket := r.must(r.s.Launch(r.k, &r.l))
+		require.Zero(t, cells(r.m[1])[7])
+		require.NoError(t, r.finish(r.s, ticket))
+		for i, x := range cells(r.m[1]) {
+			require.EqualValues(t, 2*i, x)
+		}
+	})
 }
 
 func TestOutOfMemory(t *testing.T) {
