@@ -22,12 +22,13 @@ import (
 // = 0 gives +0.0. Then t = alpha·acc, and if beta ≠ 0 the result is FMA(beta,
 // C, t); with beta = 0 C is not read. f16 and bf16 accumulate in f32 and are
 // rounded once, after what follows the product. Integers wrap, where no order
-// can be seen. alpha and beta have the accumulator's type.
+// can be seen: of a and b of integers c may be of a wider type, in which the products
+// are then made and added up. alpha and beta have the accumulator's type.
 var Gemm = &Op{
 	Name: "gemm", Doc: "c[m, n] = alpha · op(a)[m, k] · op(b)[k, n] + beta · c[m, n], row-major",
 	Types: isa.SetNumeric,
 	Operands: []Operand{
-		{Name: "a", Reads: true}, {Name: "b", Reads: true}, {Name: "c", Reads: true, Writes: true}},
+		{Name: "a", Reads: true}, {Name: "b", Reads: true}, {Name: "c", Reads: true, Writes: true, Kind: Wider}},
 	Scalars: []Scalar{{Name: "alpha", Wide: true, Default: new(1.0)}, {Name: "beta", Wide: true, Default: new(0.0), Of: "c"}},
 	Dims:    []string{"m", "n", "k", "trans_a", "trans_b"},
 	extent:  func(d []int64) []int64 { return []int64{d[0] * d[2], d[2] * d[1], d[0] * d[1]} },
@@ -288,13 +289,13 @@ func (p *Plan) factors(l []Layout, batches []int64) (in [2]factor, size int64, e
 // product appends the steps of a stack of size products, of which few is the most
 // elements of the result that have k split, into such parts.
 func (p *Plan) product(op string, m, n, k, size int64, in [2]factor, c array, few, part int64) error {
-	t := c.Type
+	t := in[0].Type
 	if m*n*size >= few || k > maxParts*part {
 		part = maxPart
 	}
 	part = max(1, min(part, k))
 	parts := max(1, (k+part-1)/part)
-	f := products(t)
+	f := products(t, c.Type)
 	f.Map = sumOfProducts(f, part)
 	f.Batched, f.Split = size > 1, parts > 1
 	to := c
@@ -356,7 +357,7 @@ func (p *Plan) addUp(op string, count, parts int64, from, c array) error {
 	for last := false; !last; {
 		groups := (parts + ProductChunk - 1) / ProductChunk
 		last = groups == 1
-		f := products(c.Type)
+		f := products(c.Type, c.Type)
 		to := c
 		var scales []Param
 		if last {

@@ -81,18 +81,21 @@ const (
 	Sum               // or a wider one, in which sums are then kept; integers wrap
 	Index             // i64
 	Mask              // u8, of which bools are made: 0 is false, all else true
+	Wider             // or, of integers, a wider one, in which products are then summed; they wrap
 )
 
 // String returns the kind's name.
-func (k Kind) String() string { return [...]string{"same", "sum", "index", "mask"}[k] }
+func (k Kind) String() string { return [...]string{"same", "sum", "index", "mask", "wider"}[k] }
 
-// takes reports whether an operand may have type got where the first has t.
-func (k Kind) takes(t, got isa.Type) bool {
+// Takes reports whether an operand may have type got where the first has t.
+func (k Kind) Takes(t, got isa.Type) bool {
 	switch k {
 	case Index:
 		return got == isa.I64
 	case Mask:
 		return got == isa.U8
+	case Wider:
+		return got == t || t.Integer() && got.Integer() && got.Size() > t.Size()
 	case Sum:
 		return got == t || t.Float() == got.Float() && (got.Size() > t.Size() || t.Integer() && got.Size() == t.Size())
 	}
@@ -113,13 +116,15 @@ func (op *Op) CheckTypes(types []isa.Type) error {
 	}
 	for i, o := range op.Operands {
 		switch {
-		case o.Kind.takes(t, types[i]):
+		case o.Kind.Takes(t, types[i]):
 		case o.Kind == Index:
 			return fmt.Errorf("%s: %s has dtype %v; expected i64", op.Name, o.Name, types[i])
 		case o.Kind == Mask:
 			return fmt.Errorf("%s: %s has dtype %v; expected bool, or u8", op.Name, o.Name, types[i])
 		case o.Kind == Sum:
 			return fmt.Errorf("%s: %s has dtype %v, and %s has %v: a sum's type is the same or a wider one", op.Name, o.Name, types[i], first, t)
+		case o.Kind == Wider && t.Integer():
+			return fmt.Errorf("%s: %s has dtype %v, and %s has %v: of integers a product's type is the same or a wider one", op.Name, o.Name, types[i], first, t)
 		default:
 			return fmt.Errorf("%s: %s has dtype %v, and %s has %v: all operands must have the same", op.Name, o.Name, types[i], first, t)
 		}
@@ -148,6 +153,17 @@ func (s Scalar) Type(t isa.Type) isa.Type {
 		return Accumulator(t)
 	}
 	return t
+}
+
+// ScalarType returns the type of a scalar's cell in a call on operands of these types, which
+// CheckTypes takes: of a product it is one of the result.
+func (op *Op) ScalarType(s Scalar, types []isa.Type) isa.Type {
+	for i, o := range op.Operands {
+		if o.Kind == Wider {
+			return s.Type(types[i])
+		}
+	}
+	return s.Type(types[op.Subject()])
 }
 
 // Plan is what a call comes down to: steps run in order, and scratch memory.

@@ -16,7 +16,7 @@ var Matvec = &Op{
 	Name: "matvec", Doc: "y[m] = alpha · op(a)[m, n] · x[n] + beta · y[m], row-major",
 	Types: isa.SetNumeric,
 	Operands: []Operand{
-		{Name: "a", Reads: true}, {Name: "x", Reads: true}, {Name: "y", Reads: true, Writes: true}},
+		{Name: "a", Reads: true}, {Name: "x", Reads: true}, {Name: "y", Reads: true, Writes: true, Kind: Wider}},
 	Scalars: []Scalar{{Name: "alpha", Wide: true, Default: new(1.0)}, {Name: "beta", Wide: true, Default: new(0.0), Of: "y"}},
 	Dims:    []string{"m", "n", "trans_a"},
 	extent:  func(d []int64) []int64 { return []int64{d[0] * d[1], d[1], d[0]} },

@@ -164,9 +164,11 @@ end:
   exit
 `}
 
-// products are the fields of a program that multiplies elements of type t.
-func products(t isa.Type) fields {
+// products are the fields of a program that multiplies elements of type t, whose products
+// are of type out.
+func products(t, out isa.Type) fields {
 	f := elements(t)
+	f.A, f.Out = Accumulator(out), out
 	f.Combine, f.Identity = "mad", Identity("add", f.A) // integers wrap
 	if t.Float() {
 		f.Combine = "fma"

@@ -43,7 +43,7 @@ func (op *Op) ResultType(types []isa.Type, bools []bool) (t isa.Type, isBool boo
 		}
 	case Mask:
 		return isa.U8, true, nil
-	case Same:
+	case Same, Wider:
 		if isBool && !op.Bools {
 			return 0, false, fmt.Errorf("%s: %s has dtype bool, and %[1]s makes no bools; array.view(numpy.uint8) has them as 0 and 1", op.Name, op.Operands[subject].Name)
 		}

@@ -126,6 +126,7 @@ var choices = []struct {
 	{"strips", jit.None, gemm.NoUnits},
 	{jit.AVX2.String(), jit.AVX2, gemm.NoUnits},
 	{jit.AVX512.String(), jit.AVX512, gemm.NoUnits},
+	{gemm.Words.String(), jit.AVX512, gemm.Words},
 	{gemm.Dots.String(), jit.AVX512, gemm.Dots},
 	{gemm.Tiles.String(), jit.AVX512, gemm.Tiles},
 }
@@ -176,7 +177,7 @@ func refused(threads int, err error) *Backend {
 // error that says why there can be no such code.
 func NewFor(threads int, l jit.Level) (*Backend, error) { return NewWith(threads, l, gemm.NoUnits) }
 
-// NewWith is NewFor with units beside a level of AVX512 that multiply bf16.
+// NewWith is NewFor with units beside a level of AVX512 that multiply short elements.
 func NewWith(threads int, l jit.Level, u gemm.Units) (*Backend, error) {
 	if threads <= 0 {
 		threads = runtime.GOMAXPROCS(0)

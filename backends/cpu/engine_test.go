@@ -37,7 +37,7 @@ func TestEngineVariable(t *testing.T) {
 		require.Contains(t, infos[0].Codegen, fmt.Sprintf("%s/%v", jit.Version, l))
 	}
 
-	for _, u := range []gemm.Units{gemm.Dots, gemm.Tiles} {
+	for _, u := range []gemm.Units{gemm.Words, gemm.Dots, gemm.Tiles} {
 		t.Setenv(cpu.EngineVariable.Name, u.String())
 		b := cpu.New(1)
 		infos, err := b.Devices()
@@ -53,7 +53,7 @@ func TestEngineVariable(t *testing.T) {
 
 	t.Setenv(cpu.EngineVariable.Name, "fastest")
 	_, err = cpu.New(1).Open(0)
-	require.ErrorContains(t, err, `HOLOGRAM_CPU_ENGINE is "fastest"; expected strips, avx2, avx512, avx512_bf16 or amx`)
+	require.ErrorContains(t, err, `HOLOGRAM_CPU_ENGINE is "fastest"; expected strips, avx2, avx512, avx512_vnni, avx512_bf16 or amx`)
 }
 
 // What keys of caches say of the generators names all engines, in the order in which they

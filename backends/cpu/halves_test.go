@@ -20,9 +20,13 @@ import (
 	"github.com/hologram-project/hologram/kernels"
 )
 
-// eachUnits runs f on an engine with each kind of units that this machine has.
+// eachUnits runs f on an engine with each kind of units for bf16 that this machine has.
 func eachUnits(t *testing.T, threads int, f func(t *testing.T, b *bench)) {
-	for _, u := range []gemm.Units{gemm.Dots, gemm.Tiles} {
+	withUnits(t, threads, []gemm.Units{gemm.Dots, gemm.Tiles}, f)
+}
+
+func withUnits(t *testing.T, threads int, units []gemm.Units, f func(t *testing.T, b *bench)) {
+	for _, u := range units {
 		t.Run(u.String(), func(t *testing.T) {
 			if err := jit.Available(jit.AVX512); err != nil {
 				t.Skip(err)

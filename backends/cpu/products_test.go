@@ -236,7 +236,7 @@ func sameElements(t isa.Type, got, want *matrix) error {
 
 // product is a product to be run on two backends.
 type productCase struct {
-	t           isa.Type
+	t, out      isa.Type // out: 0 is t
 	batch       []int64
 	m, n, k     int64
 	howA, howB  int
@@ -246,18 +246,21 @@ type productCase struct {
 }
 
 func (c productCase) String() string {
-	return fmt.Sprintf("%v batch %v %d×%d×%d layouts %d %d %d alpha %v beta %v", c.t, c.batch, c.m, c.n, c.k, c.howA, c.howB, c.howC, c.alpha, c.beta)
+	return fmt.Sprintf("%v in %v batch %v %d×%d×%d layouts %d %d %d alpha %v beta %v", c.t, c.out, c.batch, c.m, c.n, c.k, c.howA, c.howB, c.howC, c.alpha, c.beta)
 }
 
 // check runs the case by strips, as the library plans it, and on the bench by
 // both plans, by the stream and entered by their caller.
 func (c productCase) check(t *testing.T, r *rand.Rand, oracle, b *bench) {
 	t.Helper()
+	if c.out == 0 {
+		c.out = c.t
+	}
 	var h host
 	a, bb := randomMatrix(r, &h, c.t, c.batch, c.m, c.k, c.howA, c.special), randomMatrix(r, &h, c.t, c.batch, c.k, c.n, c.howB, c.special)
-	want := randomMatrix(r, &h, c.t, c.batch, c.m, c.n, c.howC, c.special)
+	want := randomMatrix(r, &h, c.out, c.batch, c.m, c.n, c.howC, c.special)
 	layouts := []kernels.Layout{a.l, bb.l, want.l}
-	scalars := []uint64{scalarCell(c.t, c.alpha), scalarCell(c.t, c.beta)}
+	scalars := []uint64{scalarCell(c.out, c.alpha), scalarCell(c.out, c.beta)}
 	library, err := kernels.Gemm.PlanShapes(layouts, -1)
 	require.NoError(t, err)
 	whole, err := kernels.Gemm.Whole(layouts)
@@ -269,7 +272,7 @@ func (c productCase) check(t *testing.T, r *rand.Rand, oracle, b *bench) {
 		b.entering = i >= 2
 		b.plan(p, [][]byte{a.first(), bb.first(), got.first()}, scalars)
 		b.entering = false
-		if err := sameElements(c.t, got, want); err != nil {
+		if err := sameElements(c.out, got, want); err != nil {
 			t.Fatalf("%v: %v", c, err)
 		}
 	}
@@ -284,9 +287,10 @@ func (b *bench) reaches(t *testing.T) {
 			continue
 		}
 		n++
-		typ := kernels.ProductOf(v).T
-		if e := cpu.EngineOf(k); !strings.HasPrefix(e, "gemm/") && !(b.level == jit.AVX2 && typ.Integer() && typ.Size() == 8) { // which AVX2 cannot multiply
-			t.Errorf("a product of %v ran on %s", typ, e)
+		typ, acc := kernels.ProductOf(v).T, kernels.ProductOf(v).Acc
+		other := acc.Integer() && acc.Size() == 8 && (typ.Size() < 8 || b.level == jit.AVX2) // which AVX2 cannot multiply
+		if e := cpu.EngineOf(k); !strings.HasPrefix(e, "gemm/") && !other {
+			t.Errorf("a product of %v in %v ran on %s", typ, acc, e)
 		}
 		if cpu.Declined(k) {
 			t.Errorf("launches of %+v were declined", *kernels.ProductOf(v))
@@ -489,8 +493,8 @@ func TestProductsOfOtherTypes(t *testing.T) {
 	eachWidth(t, 1, func(t *testing.T, oracle, b *bench) {
 		r := rand.New(rand.NewPCG(5, 6))
 		for _, typ := range kernels.Gemm.Types.List() {
-			for range brief.Or(40, 10) {
-				c := productCase{t: typ, m: r.Int64N(40), n: r.Int64N(40), k: r.Int64N(60), howA: r.IntN(4), howB: r.IntN(4), howC: r.IntN(2),
+			for i := range brief.Or(40, 10) {
+				c := productCase{t: typ, out: widerThan(typ, i), m: r.Int64N(40), n: r.Int64N(40), k: r.Int64N(60), howA: r.IntN(4), howB: r.IntN(4), howC: r.IntN(2),
 					alpha: float64(r.IntN(3)), beta: float64(r.IntN(3)), special: r.IntN(3) == 0}
 				if r.IntN(5) == 0 {
 					c.k = 500 + r.Int64N(600)
@@ -503,6 +507,17 @@ func TestProductsOfOtherTypes(t *testing.T) {
 			}
 		}
 	})
+}
+
+// widerThan is a type in which a product of elements of type t may be: often t.
+func widerThan(t isa.Type, i int) isa.Type {
+	outs := []isa.Type{t, t}
+	for _, out := range kernels.Gemm.Types.List() {
+		if kernels.Wider.Takes(t, out) {
+			outs = append(outs, out)
+		}
+	}
+	return outs[i%len(outs)]
 }
 
 // spaceOf is a step's grid, block and index space.

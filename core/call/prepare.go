@@ -305,7 +305,7 @@ func (p *Prepared) types(r *Request) (isa.Type, error) {
 		return t, status.Errorf(status.BadType, "%w", err)
 	}
 	for _, s := range op.Scalars {
-		p.scalars = append(p.scalars, scalarUse{op.Name + ": " + s.Name, s.Type(t), bools})
+		p.scalars = append(p.scalars, scalarUse{op.Name + ": " + s.Name, op.ScalarType(s, types), bools})
 	}
 	return t, nil
 }

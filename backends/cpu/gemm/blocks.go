@@ -35,7 +35,7 @@ type product struct {
 	aNext, bNext                 int64 // … and from matrix to matrix of a stack
 	alpha, beta                  uint64
 	scaled, reads                bool
-	units                        Units // that multiply it; else vectors do
+	unit                         multiplier // of units; else vectors do
 }
 
 // swapped is the transposed product, Cᵀ = Bᵀ · Aᵀ.
@@ -64,8 +64,8 @@ func (p *product) plain() {
 // orient transposes the product where that is less work: B's rows are what
 // vectors are loaded from.
 func (p product) orient() product {
-	if p.units != NoUnits {
-		return p.orientHalves()
+	if p.unit != noMultiplier {
+		return p.orientUnits()
 	}
 	size := p.in.size
 	q := p.swapped()
@@ -96,7 +96,7 @@ func (p product) orient() product {
 // worker is a thread's memory.
 type worker struct {
 	args
-	unit    *tileArgs // of products by units
+	tile    *tileArgs // of products by units
 	p       *product
 	own     product // of the launch it works on
 	record  *backends.Record
@@ -162,8 +162,8 @@ func (p *product) packsB(rows int64) bool {
 
 // block computes rows i0 … i1 and columns j0 … j1 of the result.
 func (w *worker) block(p *product, i0, i1, j0, j1 int64) {
-	if p.units != NoUnits {
-		w.halves(p, i0, i1, j0, j1)
+	if p.unit != noMultiplier {
+		w.units(p, i0, i1, j0, j1)
 		return
 	}
 	w.p, w.alpha, w.beta = p, p.alpha, p.beta

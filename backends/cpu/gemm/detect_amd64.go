@@ -16,10 +16,12 @@ func Available(u Units) error {
 	switch {
 	case u == NoUnits:
 		return nil
-	case !x.HasAVX512BF16 || !x.HasAVX512BW || !x.HasAVX512VL || !x.HasAVX512DQ:
+	case !x.HasAVX512VNNI || !x.HasAVX512BW || !x.HasAVX512VL || !x.HasAVX512DQ:
+		return errors.New("the processor, or the system, has no AVX512-VNNI")
+	case u >= Dots && !x.HasAVX512BF16:
 		return errors.New("the processor, or the system, has no AVX512-BF16")
-	case u == Tiles && (!x.HasAMXTile || !x.HasAMXBF16):
-		return errors.New("the processor has no AMX for bf16")
+	case u == Tiles && (!x.HasAMXTile || !x.HasAMXBF16 || !x.HasAMXInt8):
+		return errors.New("the processor has no AMX for bf16 and integers of 8 bits")
 	case u == Tiles:
 		return tilesAllowed()
 	}

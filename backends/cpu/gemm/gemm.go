@@ -25,7 +25,7 @@ type Kernel struct {
 	t      number
 	in     element
 	out    element
-	units  Units
+	unit   multiplier
 	params params
 	other  *jit.Declined
 
@@ -41,8 +41,9 @@ type params struct {
 }
 
 // Compile makes a kernel of a program that a product's plan launches. units, which the
-// machine has, multiply bf16, with errors of their own (docs/REDUCTIONS.md). other makes, on demand, what runs the launches that it declines. *backends.Unsupported
-// says why there is none.
+// machine has, multiply integers of 8 and 16 bits, and bf16, with errors of their own
+// (docs/REDUCTIONS.md). other makes, on demand, what runs the launches that it declines.
+// *backends.Unsupported says why there is none.
 func Compile(v *isa.Verified, l jit.Level, units Units, other func() (jit.Program, error)) (*Kernel, error) {
 	is := kernels.ProductOf(v)
 	if is == nil {
@@ -56,11 +57,9 @@ func Compile(v *isa.Verified, l jit.Level, units Units, other func() (jit.Progra
 	if k.out = k.in; is.Out != is.T {
 		_, k.out = numberOf(is.Out)
 	}
-	if is.T == isa.BF16 && (is.Out == isa.BF16 || is.Out == isa.F32 && !is.Scaled) {
-		k.units = units
-	}
-	if k.t == numbers || k.t == i64 && !k.lib.m.evex {
-		return nil, &backends.Unsupported{Backend: "gemm", What: fmt.Sprintf("a product of %v", is.T), Why: "there is no instruction that multiplies it"}
+	k.unit = units.multiplierOf(is.T, is.Acc, is.Out, is.Scaled)
+	if acc, _ := numberOf(is.Acc); k.t != acc || k.t == numbers || k.t == i64 && !k.lib.m.evex {
+		return nil, &backends.Unsupported{Backend: "gemm", What: fmt.Sprintf("a product of %v in %v", is.T, is.Acc), Why: "there is no instruction that multiplies it"}
 	}
 	x := &k.params
 	places := map[string]*int{"m": &x.m, "n": &x.n, "k": &x.k, "a_row": &x.aRow, "a_col": &x.aCol, "b_row": &x.bRow, "b_col": &x.bCol,
@@ -141,8 +140,8 @@ func (r *launch) divide(threads int) int64 {
 	if p.takesRows(p.m) {
 		panel = mostGroups * square(p.t)
 	}
-	if p.units != NoUnits {
-		return r.divideHalves(threads)
+	if p.unit != noMultiplier {
+		return r.divideUnits(threads)
 	}
 	matrices := r.batches * r.parts
 	each := p.nanoseconds(r.part)
@@ -171,8 +170,8 @@ func (r *launch) divide(threads int) int64 {
 
 // nanoseconds estimates how long it takes, or so much of k of it.
 func (p *product) nanoseconds(k int64) float64 {
-	if p.units != NoUnits {
-		return p.halvesNanoseconds(k)
+	if p.unit != noMultiplier {
+		return p.unitNanoseconds(k)
 	}
 	return float64(p.m) * float64(ceil(p.n, int64(p.lib.m.lanes(p.t)))) * float64(min(p.k, k)+8) * vectorNanoseconds
 }
@@ -280,7 +279,7 @@ func (k *Kernel) prepare(l *backends.Launch) (r *launch, ok bool) {
 	p := product{lib: k.lib, t: k.t, in: k.in, out: k.out, m: m, n: n, k: kk,
 		a: l.Slots[0].Addr, b: l.Slots[1].Addr, c: l.Slots[2].Addr,
 		ars: param(k.params.aRow), acs: param(k.params.aCol), brs: param(k.params.bRow), bcs: param(k.params.bCol),
-		crs: n * k.out.size, ccs: k.out.size, scaled: k.is.Scaled, units: k.units}
+		crs: n * k.out.size, ccs: k.out.size, scaled: k.is.Scaled, unit: k.unit}
 	if r = k.spare.Swap(nil); r == nil {
 		r = &launch{}
 	}
@@ -344,8 +343,9 @@ func (k *Kernel) prepare(l *backends.Launch) (r *launch, ok bool) {
 			p.reads = math.Float64frombits(p.beta) != 0
 			p.scaled = math.Float64frombits(p.alpha) != 1
 		case i32:
-			bits := 8 * k.is.T.Size()
-			p.reads = p.beta<<(64-bits) != 0
+			others := 64 - 8*k.is.Acc.Size()
+			p.reads = p.beta<<others != 0
+			p.scaled = p.alpha<<others != 1<<others
 		default:
 			p.reads = p.beta != 0
 		}

@@ -29,6 +29,9 @@ type tile struct {
 	along bool // A's elements of a row lie side by side, as rows do; else those of a column
 	mask  bool // the last vector is not whole
 	far   bool // of rowwise: rows come from beyond the caches nearby; of multiplies: what is needed next does
+	// Of units: how they multiply, and bytes of an element of the result.
+	unit multiplier
+	out  uint8
 }
 
 // args is what a micro-kernel is given. It computes tiles side by side.

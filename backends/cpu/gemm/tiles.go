@@ -6,15 +6,14 @@ import (
 	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
 )
 
-// The micro-kernels of products of bf16 by the units that multiply pairs: AMX's tiles and
-// AVX512-BF16. Sums go to memory as tiles do, rows of 16 numbers, and from there to the
-// result; see halves.go.
+// The micro-kernels of products by units: AMX's tiles, and vectors of pairs. Sums go to
+// memory as tiles do, rows of 16 numbers, and from there to the result; see panels.go.
 
 // Of a pair of tiles side by side, and another pair below.
 const (
 	tileRows  = 16                // of a tile, and its columns
-	tileBytes = 16 * 64           // a row has 16 sums, or 32 elements of k, or 16 pairs of these
-	stepWide  = 32                // elements of k in a step
+	tileBytes = 16 * 64           // a row has 16 sums, or a step of k, or 16 groups of it
+	mostStep  = 64                // elements of k in a step at most
 	stepBytes = 2 * tileBytes     // of a step, of two tiles
 	sumStep   = 4*tileBytes + 128 // of the sums of a pair and that below; they do not compete for places
 	dotRows   = 14                // of a panel where vectors multiply: two sums for each, and what they need
@@ -36,7 +35,7 @@ type tileArgs struct {
 	mask           uint64   // of a line's elements
 	flags          uint64   // Begin, and what follows the sums
 	alpha, beta    uint64
-	src, dst       uintptr // of pairs.go's
+	src, dst       uintptr // of groups.go's
 	srcStep        uintptr
 	dstNext        uintptr
 	count          int64
@@ -90,7 +89,7 @@ func (t *tileArgs) setConfig(rows [2]int64) {
 func tileSum(row, col int) x86.Reg { return x86.Reg(2*row + col) }
 
 // tiler is the micro-kernel of tiles, s.rows × s.cols of them, one or two each way; along:
-// the result's columns lie as rows do; mask: it is of f32.
+// the result's columns lie as rows do.
 func tiler(s tile) ([]byte, error) {
 	g := newMaker(machine{true, 64}, s)
 	g.save()
@@ -114,7 +113,7 @@ func tiler(s tile) ([]byte, error) {
 			g.Emit(x86.TileLoad, x86.Inst{VL: 16, D: r, IsMem: true, Mem: x86.Mem{Base: base, Index: index, Scale: 1, Disp: disp}})
 		}
 		dot := func(i, j int) {
-			g.Emit(x86.TileDotB16, x86.Inst{VL: 16, D: tileSum(i, j), B: 4 + x86.Reg(i), A: 6 + x86.Reg(j)})
+			g.Emit(s.unit.dot(), x86.Inst{VL: 16, D: tileSum(i, j), B: 4 + x86.Reg(i), A: 6 + x86.Reg(j)})
 		}
 		load(6, regB, row, 0)
 		load(4, regA, aStep, 0)
@@ -236,7 +235,7 @@ func dotter(s tile) ([]byte, error) {
 				g.Emit(x86.BcastD, x86.Inst{VL: 64, D: factor, IsMem: true,
 					Mem: x86.Mem{Base: bases[i/len(multiples)], Index: m.index, Scale: m.scale, Disp: int32(4 * u)}})
 				for v := range s.cols {
-					g.op(x86.DotB16, sum(i, v), factor, pair(v))
+					g.op(s.unit.dot(), sum(i, v), factor, pair(v))
 				}
 			}
 		}
@@ -325,16 +324,56 @@ func (g *maker) deliver() {
 			g.Jcc(x86.NE, loop)
 		}
 	}
-	if g.s.mask {
+	slow, beta, done := g.NewLabel(), g.NewLabel(), g.NewLabel()
+	// parts does something for each vector of each line: at is where its elements are.
+	parts := func(one func(sums, at x86.Mem, k x86.Reg)) {
 		lines(func(h int) {
 			for w := range wide {
-				g.load(0, x86.At(from, place(h, w)), false)
-				g.Emit(x86.StoreUPS, x86.Inst{VL: 64, D: 0, IsMem: true, Mem: x86.At(to, int32(64*w)), K: halves[w]})
+				one(x86.At(from, place(h, w)), x86.At(to, int32(w*tileRows*int(g.s.out))), halves[w])
 			}
 		})
+	}
+	if size := g.s.out; !g.s.unit.float() || size == 4 {
+		wides, narrows := map[uint8]*x86.Form{1: x86.ZxBD, 2: x86.ZxWD, 4: x86.MovUPS}, map[uint8]*x86.Form{1: x86.DB, 2: x86.DW, 4: x86.StoreUPS}
+		store := func(at x86.Mem, k x86.Reg) {
+			g.Emit(narrows[size], x86.Inst{VL: 64, D: 0, IsMem: true, Mem: at, K: k})
+		}
+		if !g.s.unit.float() {
+			g.OpImm(x86.AND, x86.W32, x86.RAX, flagScale|flagBeta)
+			g.Jcc(x86.NE, slow)
+		}
+		parts(func(sums, at x86.Mem, k x86.Reg) {
+			g.load(0, sums, false)
+			store(at, k)
+		})
+		if g.s.unit.float() {
+			return
+		}
+		g.Jmp(done)
+		g.Bind(slow)
+		const alphaReg, betaReg = 8, 9
+		g.Emit(x86.BcastD, x86.Inst{VL: 64, D: alphaReg, IsMem: true, Mem: tileAlpha})
+		g.Emit(x86.BcastD, x86.Inst{VL: 64, D: betaReg, IsMem: true, Mem: tileBeta})
+		scaled := func(reads bool) {
+			parts(func(sums, at x86.Mem, k x86.Reg) {
+				g.Emit(x86.MulLD, x86.Inst{VL: 64, D: 0, A: alphaReg, IsMem: true, Mem: sums})
+				if reads {
+					g.Emit(wides[size], x86.Inst{VL: 64, D: 1, IsMem: true, Mem: at, K: k, Zero: true})
+					g.op(x86.MulLD, 1, 1, betaReg)
+					g.op(x86.AddD, 0, 0, 1)
+				}
+				store(at, k)
+			})
+		}
+		g.OpImm(x86.AND, x86.W32, x86.RAX, flagBeta)
+		g.Jcc(x86.NE, beta)
+		scaled(false)
+		g.Jmp(done)
+		g.Bind(beta)
+		scaled(true)
+		g.Bind(done)
 		return
 	}
-	slow, beta, done := g.NewLabel(), g.NewLabel(), g.NewLabel()
 	g.OpImm(x86.AND, x86.W32, x86.RAX, flagScale|flagBeta)
 	g.Jcc(x86.NE, slow)
 	// What the units give has no subnormals, so the instruction that takes these for zero rounds right.
@@ -360,24 +399,21 @@ func (g *maker) deliver() {
 		g.Emit(x86.BcastDGPR, x86.Inst{VL: 64, D: x86.Reg(c[0]), B: x86.RCX})
 	}
 	scaled := func(reads bool) {
-		lines(func(h int) {
-			for w := range wide {
-				at := x86.At(to, int32(32*w))
-				g.Emit(x86.MulPS, x86.Inst{VL: 64, D: 0, A: alphaReg, IsMem: true, Mem: x86.At(from, place(h, w))})
-				if reads {
-					g.Emit(x86.ZxWD, x86.Inst{VL: 64, D: 1, IsMem: true, Mem: at, K: halves[w], Zero: true})
-					g.Emit(x86.SllD, x86.Inst{VL: 64, D: 1, B: 1, Imm: 16})
-					g.op(x86.FMA231PS, 0, betaReg, 1)
-				}
-				g.Emit(x86.SrlD, x86.Inst{VL: 64, D: 2, B: 0, Imm: 16})
-				g.op(x86.AndD, 2, 2, one)
-				g.op(x86.AddD, 2, 2, half)
-				g.op(x86.AddD, 2, 2, 0)
-				g.Emit(x86.SrlD, x86.Inst{VL: 64, D: 2, B: 2, Imm: 16})
-				g.Emit(x86.CmpPS, x86.Inst{VL: 64, D: 4, A: 0, B: 0, Imm: 3}) // unordered
-				g.Emit(x86.MovAPS, x86.Inst{VL: 64, D: 2, B: nan, K: 4})
-				g.Emit(x86.DW, x86.Inst{VL: 64, D: 2, IsMem: true, Mem: at, K: halves[w]})
+		parts(func(sums, at x86.Mem, k x86.Reg) {
+			g.Emit(x86.MulPS, x86.Inst{VL: 64, D: 0, A: alphaReg, IsMem: true, Mem: sums})
+			if reads {
+				g.Emit(x86.ZxWD, x86.Inst{VL: 64, D: 1, IsMem: true, Mem: at, K: k, Zero: true})
+				g.Emit(x86.SllD, x86.Inst{VL: 64, D: 1, B: 1, Imm: 16})
+				g.op(x86.FMA231PS, 0, betaReg, 1)
 			}
+			g.Emit(x86.SrlD, x86.Inst{VL: 64, D: 2, B: 0, Imm: 16})
+			g.op(x86.AndD, 2, 2, one)
+			g.op(x86.AddD, 2, 2, half)
+			g.op(x86.AddD, 2, 2, 0)
+			g.Emit(x86.SrlD, x86.Inst{VL: 64, D: 2, B: 2, Imm: 16})
+			g.Emit(x86.CmpPS, x86.Inst{VL: 64, D: 4, A: 0, B: 0, Imm: 3}) // unordered
+			g.Emit(x86.MovAPS, x86.Inst{VL: 64, D: 2, B: nan, K: 4})
+			g.Emit(x86.DW, x86.Inst{VL: 64, D: 2, IsMem: true, Mem: at, K: k})
 		})
 	}
 	g.OpImm(x86.AND, x86.W32, x86.RAX, flagBeta)

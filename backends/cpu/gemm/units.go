@@ -8,33 +8,139 @@ import (
 
 	"github.com/hologram-project/hologram/backends/cpu/jit"
 	"github.com/hologram-project/hologram/backends/cpu/jit/mem"
+	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
+	"github.com/hologram-project/hologram/backends/hostmem"
+	"github.com/hologram-project/hologram/isa"
 )
 
-// Units are what multiplies pairs of 16-bit floats.
+// Units are what multiplies several elements of 8 or 16 bits at once and adds them up in 32.
+// Each has what those before it have.
 type Units int
 
-// The units. Without any, bf16 is widened and multiplied as f32.
+// The units. Without them, elements are widened and multiplied in 32 bits.
 const (
 	NoUnits Units = iota
-	Dots          // AVX512-BF16
-	Tiles         // AMX, beside it
+	Words         // AVX512-VNNI: pairs of integers, whose bits are those of any other way
+	Dots          // AVX512-BF16: pairs of bf16
+	Tiles         // AMX: pairs of bf16 and fours of integers, in tiles
 )
 
 // String returns the units' name.
-func (u Units) String() string { return [...]string{"", "avx512_bf16", "amx"}[u] }
+func (u Units) String() string { return [...]string{"", "avx512_vnni", "avx512_bf16", "amx"}[u] }
 
 // Detect returns the units of this machine that are worth it and that the system lets be
-// used, and why there are none if it is the system that refuses them. Dots are not: on a
+// used, and why AMX is not among them if it is the system that refuses it. Dots are not: on a
 // processor with both, products in f32 are as quick, keep the written order to the bit,
 // and subnormals. How they are on one without AMX was not measured.
 func Detect() (u Units, why error) {
-	switch err := Available(Tiles); {
-	case err == nil:
+	err := Available(Tiles)
+	if err == nil {
 		return Tiles, nil
-	case errors.Is(err, errRefused):
-		return NoUnits, err
 	}
-	return NoUnits, nil
+	if !errors.Is(err, errRefused) {
+		err = nil
+	}
+	if Available(Words) == nil {
+		return Words, err
+	}
+	return NoUnits, err
+}
+
+// multiplier is a way in which units multiply.
+type multiplier uint8
+
+const (
+	noMultiplier multiplier = iota
+	tilesBF16
+	tilesI8
+	tilesU8
+	dotsBF16
+	dotsI16
+	dotsI8 // widened to 16 bits when they are packed
+	dotsU8
+	multipliers
+)
+
+// multiplierOf is the one for elements of a type, whose sums have type acc and whose result
+// type out; scaled: these are multiplied before they are stored.
+func (u Units) multiplierOf(t, acc, out isa.Type, scaled bool) multiplier {
+	switch {
+	case t == isa.BF16 && u >= Dots && (out == isa.BF16 || out == isa.F32 && !scaled):
+		if u >= Tiles {
+			return tilesBF16
+		}
+		return dotsBF16
+	case u < Words || acc.Float() || acc.Size() > 4:
+	case t == isa.I8 && u >= Tiles:
+		return tilesI8
+	case t == isa.U8 && u >= Tiles:
+		return tilesU8
+	case t == isa.I8:
+		return dotsI8
+	case t == isa.U8:
+		return dotsU8
+	case t == isa.I16 || t == isa.U16 && acc.Size() == 2: // of 16 bits of a sum all signs are one
+		return dotsI16
+	}
+	return noMultiplier
+}
+
+func (u multiplier) float() bool { return u == tilesBF16 || u == dotsBF16 }
+
+func (u multiplier) tiles() bool { return u >= tilesBF16 && u <= tilesU8 }
+
+// size is how many bytes a packed element has.
+func (u multiplier) size() int64 {
+	if u == tilesI8 || u == tilesU8 {
+		return 1
+	}
+	return 2
+}
+
+// inSize is how many bytes an element has in memory.
+func (u multiplier) inSize() int32 {
+	if u == dotsBF16 || u == dotsI16 || u == tilesBF16 {
+		return 2
+	}
+	return 1
+}
+
+// group is how many elements along k lie in 32 bits, which a sum takes at once.
+func (u multiplier) group() int64 { return 4 / u.size() }
+
+// stepWide is how many elements of k a step takes.
+func (u multiplier) stepWide() int64 { return 64 / u.size() }
+
+// widens: elements are of 8 bits, and packed as 16.
+func (u multiplier) widens() bool { return u == dotsI8 || u == dotsU8 }
+
+// pack packs one element.
+func (u multiplier) pack(dst, src uintptr) {
+	from, to := hostmem.Pointer(src), hostmem.Pointer(dst)
+	switch u {
+	case tilesI8, tilesU8:
+		*(*uint8)(to) = *(*uint8)(from)
+	case dotsI8:
+		*(*int16)(to) = int16(*(*int8)(from))
+	case dotsU8:
+		*(*int16)(to) = int16(*(*uint8)(from))
+	default:
+		*(*uint16)(to) = *(*uint16)(from)
+	}
+}
+
+// panelRows is how many rows of A a micro-kernel does.
+func (u multiplier) panelRows() int64 {
+	if u.tiles() {
+		return 2 * tileRows
+	}
+	return dotRows
+}
+
+// dot is the instruction that adds products to sums.
+func (u multiplier) dot() *x86.Form {
+	return [multipliers]*x86.Form{tilesBF16: x86.TileDotB16, tilesI8: x86.TileDotI8, tilesU8: x86.TileDotU8,
+		dotsBF16: x86.DotB16, dotsI16: x86.DotI16, dotsI8: x86.DotI16, dotsU8: x86.DotI16}[u]
 }
 
 // errRefused is in errors of what the processor has and the system does not give.
@@ -52,15 +158,15 @@ const (
 	unitKinds
 )
 
-// unitCode keeps code that was made, by the rows, columns and flags of its shape, which is
-// never far.
+// unitCode keeps code that was made, by how it multiplies, the result's size, and the rows,
+// columns and flags of its shape, which is never far.
 var unitCode struct {
 	mu   sync.Mutex
-	made [unitKinds][stepWide + 1][3][4]atomic.Pointer[mem.Code]
+	made [unitKinds][multipliers][3][mostStep + 1][3][4]atomic.Pointer[mem.Code]
 }
 
 func codeOf(kind unitKind, s tile) (*mem.Code, error) {
-	return codeAt(&unitCode.made[kind][s.rows][s.cols][s.way()], &unitCode.mu, func() ([]byte, error) {
+	return codeAt(&unitCode.made[kind][s.unit][s.out>>1][s.rows][s.cols][s.way()], &unitCode.mu, func() ([]byte, error) {
 		return [unitKinds]func(tile) ([]byte, error){tiler, dotter, interleaver, tilesOfColumns, tilesOfRows}[kind](s)
 	})
 }
@@ -75,5 +181,5 @@ func (w *worker) enter(kind unitKind, s tile) {
 		w.err = err
 		return
 	}
-	jit.Enter(c, unsafe.Pointer(w.unit))
+	jit.Enter(c, unsafe.Pointer(w.tile))
 }

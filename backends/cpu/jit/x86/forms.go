@@ -177,6 +177,7 @@ var (
 	FNMA231PS = form("vfnmadd231ps", both, p66, M0F38, 0xBC, RVM, "vvv", b4)
 	FNMA231PD = form("vfnmadd231pd", both, p66, M0F38, 0xBC, RVM, "vvv", b8, vw1)
 	DotB16    = form("vdpbf16ps", EVEX, pF3, M0F38, 0x52, RVM, "vvv", b4)
+	DotI16    = form("vpdpwssd", EVEX, p66, M0F38, 0x52, RVM, "vvv", b4)
 
 	RoundPS    = form("vroundps", VEX, p66, M0F3A, 0x08, RM, "vv", imm)
 	RoundPD    = form("vroundpd", VEX, p66, M0F3A, 0x09, RM, "vv", imm)
@@ -243,6 +244,7 @@ var (
 	SravD = form("vpsravd", both, p66, M0F38, 0x46, RVM, "vvv", b4)
 	SravQ = form("vpsravq", EVEX, p66, M0F38, 0x46, RVM, "vvv", b8, w1)
 	SrlW  = form("vpsrlw", both, p66, M0F, 0x71, VMI, "vv", imm, ext(2), evexMem)
+	SllW  = form("vpsllw", both, p66, M0F, 0x71, VMI, "vv", imm, ext(6), evexMem)
 	SllD  = form("vpslld", both, p66, M0F, 0x72, VMI, "vv", imm, b4, ext(6), evexMem)
 	SrlD  = form("vpsrld", both, p66, M0F, 0x72, VMI, "vv", imm, b4, ext(2), evexMem)
 	SraD  = form("vpsrad", both, p66, M0F, 0x72, VMI, "vv", imm, b4, ext(4), evexMem)
@@ -277,6 +279,8 @@ var (
 	PS2B16  = form("vcvtneps2bf16", EVEX, pF3, M0F38, 0x72, RM, "hv", b4, noMem)
 	PSs2B16 = form("vcvtne2ps2bf16", EVEX, pF2, M0F38, 0x72, RVM, "vvv", b4)
 
+	SxBW = form("vpmovsxbw", both, p66, M0F38, 0x20, RM, "vh", size(half))
+	ZxBW = form("vpmovzxbw", both, p66, M0F38, 0x30, RM, "vh", size(half))
 	SxBD = form("vpmovsxbd", both, p66, M0F38, 0x21, RM, "vq", size(quarter))
 	ZxBD = form("vpmovzxbd", both, p66, M0F38, 0x31, RM, "vq", size(quarter))
 	SxWD = form("vpmovsxwd", both, p66, M0F38, 0x23, RM, "vh", size(half))

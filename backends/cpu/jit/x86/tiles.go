@@ -7,6 +7,8 @@ var (
 	TileLoad   = form("tileloadd", VEX, pF2, M0F38, 0x4B, RM, "tt", l0, stepped)
 	TileStore  = form("tilestored", VEX, pF3, M0F38, 0x4B, MR, "tt", l0, stepped)
 	TileDotB16 = form("tdpbf16ps", VEX, pF3, M0F38, 0x5C, RMV, "ttt", l0, noMem) // D += B · A, A in pairs
+	TileDotI8  = form("tdpbssd", VEX, pF2, M0F38, 0x5E, RMV, "ttt", l0, noMem)   // A in fours
+	TileDotU8  = form("tdpbuud", VEX, np, M0F38, 0x5E, RMV, "ttt", l0, noMem)
 )
 
 var (

@@ -2,18 +2,30 @@ package gemm
 
 import "github.com/hologram-project/hologram/backends/cpu/jit/x86"
 
-// Packing of elements of 16 bits for units that multiply pairs. B becomes tiles: a row has
-// 16 columns' pairs of elements that follow each other along k, a tile has 32 of k; those
-// of two columns of tiles lie by turns. A, where it is packed, becomes tiles of 16 rows of
-// 32 elements each, by turns with those below.
+// Packing of elements for units that multiply groups, pairs of 16 bits or fours of 8. B
+// becomes tiles: a row has 16 columns' groups of elements that follow each other along k, a
+// tile has a step of k; those of two columns of tiles lie by turns. A, where it is packed,
+// becomes tiles of 16 rows of a step each, by turns with those below.
 
-// interleaver makes tiles of B's rows of k: count pairs of rows, srcStep apart, tiles pairs
-// of tiles wide, of which the last ones' columns are masked. with along the last row has no
-// other, which counts as zero.
+// words loads 32 elements, of which some may be masked, as such of 16 bits.
+func (g *maker) words(d x86.Reg, m x86.Mem, k x86.Reg) {
+	f := x86.MovW
+	switch g.s.unit {
+	case dotsI8:
+		f = x86.SxBW
+	case dotsU8, tilesI8, tilesU8:
+		f = x86.ZxBW
+	}
+	g.Emit(f, x86.Inst{VL: 64, D: d, IsMem: true, Mem: m, K: k, Zero: k != 0})
+}
+
+// interleaver makes tiles of B's rows of k: count groups of rows, srcStep apart, tiles pairs
+// of tiles wide, of which the last ones' columns are masked. s.rows of a group are there, the
+// others count as zero.
 func interleaver(s tile) ([]byte, error) {
 	g := newMaker(machine{true, 64}, s)
 	g.save()
-	const from, to, step, count, next, tiles, src, dst = x86.RSI, x86.RDX, x86.R8, x86.RCX, x86.R10, x86.RAX, x86.RBX, x86.RBP
+	const from, to, step, step3, count, next, tiles, src, dst = x86.RSI, x86.RDX, x86.R8, x86.R9, x86.RCX, x86.R10, x86.RAX, x86.RBX, x86.RBP
 	low, high := g.NewLabel(), g.NewLabel()
 	for i, l := range []x86.Label{low, high} {
 		g.Emit(x86.MovUPS, x86.Inst{VL: 64, D: 30 + x86.Reg(i), IsMem: true, Mem: x86.Mem{Label: l}})
@@ -22,6 +34,7 @@ func interleaver(s tile) ([]byte, error) {
 	g.Load(x86.W64, src, tileSrc)
 	g.Load(x86.W64, dst, tileDst)
 	g.Load(x86.W64, step, tileSrcSt)
+	g.Lea(step3, x86.Mem{Base: step, Index: step, Scale: 2})
 	g.Load(x86.W64, next, tileDstNx)
 	g.Load(x86.W64, count, tileCount)
 	down := g.NewLabel()
@@ -30,26 +43,34 @@ func interleaver(s tile) ([]byte, error) {
 	g.Mov(x86.W64, to, dst)
 	g.Load(x86.W64, tiles, tileTiles)
 	one := func(k x86.Reg) {
-		load := func(d x86.Reg, m x86.Mem) {
-			g.Emit(x86.MovW, x86.Inst{VL: 64, D: d, IsMem: true, Mem: m, K: k, Zero: k != 0})
+		rows := [...]x86.Mem{x86.At(from, 0), {Base: from, Index: step, Scale: 1}, {Base: from, Index: step, Scale: 2}, {Base: from, Index: step3, Scale: 1}}
+		// half makes 32 elements of 16 bits of one row, or two.
+		each := len(rows) / int(s.unit.size()) / 2
+		half := func(d x86.Reg, first int) {
+			if first >= s.rows {
+				g.op(x86.XorD, d, d, d)
+				return
+			}
+			g.words(d, rows[first], k)
+			if each > 1 && first+1 < s.rows {
+				g.words(3, rows[first+1], k)
+				g.Emit(x86.SllW, x86.Inst{VL: 64, D: 3, B: 3, Imm: 8})
+				g.op(x86.OrD, d, d, 3)
+			}
 		}
-		load(0, x86.At(from, 0))
+		half(0, 0)
+		half(2, each)
 		g.Emit(x86.MovAPS, x86.Inst{VL: 64, D: 1, B: 0})
-		if s.along {
-			g.op(x86.XorD, 2, 2, 2)
-		} else {
-			load(2, x86.Mem{Base: from, Index: step, Scale: 1})
-		}
 		g.op(x86.PermW2, 0, 30, 2)
 		g.op(x86.PermW2, 1, 31, 2)
 		g.store(x86.At(to, 0), 0, false)
 		g.store(x86.At(to, tileBytes), 1, false)
 	}
 	g.lastMasked(tiles, one, func() {
-		g.OpImm(x86.ADD, x86.W64, from, 64)
+		g.OpImm(x86.ADD, x86.W64, from, 2*tileRows*s.unit.inSize())
 		g.Op(x86.ADD, x86.W64, to, next)
 	})
-	g.Lea(src, x86.Mem{Base: src, Index: step, Scale: 2})
+	g.Lea(src, x86.Mem{Base: src, Index: step, Scale: uint8(s.unit.group())})
 	g.OpImm(x86.ADD, x86.W64, dst, 64)
 	inside := g.NewLabel()
 	g.Mov(x86.W64, tiles, dst)
@@ -110,7 +131,11 @@ func tilesOfColumns(s tile) ([]byte, error) {
 	row := g.rowsBy8()
 	one := func(k x86.Reg) {
 		for i := range s.rows {
-			g.Emit(x86.MovW, x86.Inst{VL: 64, D: x86.Reg(i), IsMem: true, Mem: row(i), K: k, Zero: k != 0})
+			if s.unit.size() == 1 {
+				g.Emit(x86.MovB, x86.Inst{VL: 64, D: x86.Reg(i), IsMem: true, Mem: row(i), K: k, Zero: k != 0})
+			} else {
+				g.words(x86.Reg(i), row(i), k)
+			}
 			if s.along {
 				g.store(x86.At(to, int32(64*i)), x86.Reg(i), false)
 			}
@@ -120,15 +145,15 @@ func tilesOfColumns(s tile) ([]byte, error) {
 		}
 	}
 	g.lastMasked(count, one, func() {
-		g.OpImm(x86.ADD, x86.W64, x86.R8, 64)
-		g.OpImm(x86.ADD, x86.W64, x86.R10, 64)
+		g.OpImm(x86.ADD, x86.W64, x86.R8, int32(s.unit.stepWide())*s.unit.inSize())
+		g.OpImm(x86.ADD, x86.W64, x86.R10, int32(s.unit.stepWide())*s.unit.inSize())
 		g.OpImm(x86.ADD, x86.W64, to, stepBytes)
 	})
 	return g.end()
 }
 
 // tilesOfRows makes tiles of A's columns, each of whose 16 elements lie side by side and of
-// which some are masked: count steps of 32 that lie srcStep apart, or one step of s.rows.
+// which some are masked: count steps of elements that lie srcStep apart, or one of s.rows.
 func tilesOfRows(s tile) ([]byte, error) {
 	g := newMaker(machine{true, 64}, s)
 	g.save()
@@ -140,21 +165,31 @@ func tilesOfRows(s tile) ([]byte, error) {
 	g.Load(x86.W64, count, tileCount)
 	loop := g.NewLabel()
 	g.Bind(loop)
-	const odd = 16
+	const other = 16
+	group, bits := int(s.unit.group()), uint8(8*s.unit.size())
+	wide := map[multiplier]*x86.Form{dotsI8: x86.SxBD, dotsU8: x86.ZxBD, tilesI8: x86.ZxBD, tilesU8: x86.ZxBD}[s.unit]
+	if wide == nil {
+		wide = x86.ZxWD
+	}
 	for i := range x86.Reg(tileRows) {
-		load := func(d x86.Reg) {
-			g.Emit(x86.ZxWD, x86.Inst{VL: 64, D: d, IsMem: true, Mem: x86.At(x86.R8, 0), K: 1, Zero: true})
-			g.Op(x86.ADD, x86.W64, x86.R8, x86.R9)
-		}
-		if 2*int(i) >= s.rows {
+		if group*int(i) >= s.rows {
 			g.op(x86.XorD, i, i, i)
-			continue
 		}
-		load(i)
-		if 2*int(i)+1 < s.rows {
-			load(odd)
-			g.Emit(x86.SllD, x86.Inst{VL: 64, D: odd, B: odd, Imm: 16})
-			g.op(x86.OrD, i, i, odd)
+		for e := range min(group, s.rows-group*int(i)) {
+			d := x86.Reg(other)
+			if e == 0 {
+				d = i
+			}
+			g.Emit(wide, x86.Inst{VL: 64, D: d, IsMem: true, Mem: x86.At(x86.R8, 0), K: 1, Zero: true})
+			g.Op(x86.ADD, x86.W64, x86.R8, x86.R9)
+			switch {
+			case e > 0:
+				g.Emit(x86.SllD, x86.Inst{VL: 64, D: d, B: d, Imm: uint8(e) * bits})
+				g.op(x86.OrD, i, i, d)
+			case wide == x86.SxBD: // its sign is for 16 bits
+				g.Emit(x86.SllD, x86.Inst{VL: 64, D: d, B: d, Imm: 16})
+				g.Emit(x86.SrlD, x86.Inst{VL: 64, D: d, B: d, Imm: 16})
+			}
 		}
 	}
 	g.transpose16(func(i int, r x86.Reg) { g.store(x86.At(to, int32(64*i)), r, false) })

@@ -4,13 +4,14 @@ import (
 	"github.com/hologram-project/hologram/backends/hostmem"
 )
 
-// Products of bf16 by units that multiply pairs of elements and add them to sums of f32.
+// Products by units that multiply groups of elements, pairs of 16 bits or fours of 8, and add
+// them to sums of 32.
 //
-// B is packed in tiles of pairs, a block of it at a time; A's rows are multiplied where they
-// lie, or packed as well where they do not lie along k or would compete for places of the
-// caches. Of a product and the transposed one that is done which packs less, so a large
+// B is packed in tiles of groups, a block of it at a time; A's rows are multiplied where they
+// lie, or packed as well where they do not lie along k, would compete for places of the
+// caches, or have to be widened. Of a product and the transposed one that is done which packs less, so a large
 // matrix that few rows or columns meet is read once, in place. Two by two tiles of sums go
-// through all of k where a panel meets few columns; else through some nearDeep of it, and wait
+// through all of k where a panel meets few columns; else through some nearSteps of it, and wait
 // in memory, as they are, while the panel's rows stay in the L1.
 //
 //	for columns of B
@@ -19,64 +20,59 @@ import (
 //	      for panels of A, 32 rows
 //	        for k, as much as goes with a panel: one call, or some
 //
-// The order (docs/REDUCTIONS.md) is the units' own: k is cut in steps of 32 from its start,
-// of which the last is filled up with zeros, and sums go on from one to the next wherever
-// they were meanwhile. So k alone decides here too.
+// Of floats the order (docs/REDUCTIONS.md) is the units' own: k is cut in steps of 32 from its
+// start, of which the last is filled up with zeros, and sums go on from one to the next
+// wherever they were meanwhile. So k alone decides here too.
 
 // Sizes of blocks.
 const (
-	nearDeep    = 256     // of k that goes with a panel at once: that of A and two tiles' columns of B fit the L1
-	halvesWide  = 512     // columns of B of a block where sums wait, and
-	halvesHigh  = 768     // rows of A: the sums fill three quarters of an L2
+	nearSteps   = 8       // of k that go with a panel at once: those of A and two tiles' columns of B fit the L1
+	waitWide    = 512     // columns of B of a block where sums wait, and
+	waitHigh    = 768     // rows of A: the sums fill three quarters of an L2
 	heldBytes   = 1 << 20 // of B that is packed at once
-	heldDeep    = 8192    // of k
-	streamDeep  = 128     // of k, where rows of B are read as they come
+	heldSteps   = 256     // of k
+	streamSteps = 4       // of k, where rows of B are read as they come
 	stepsOfCall = 1024    // of a call of a micro-kernel, some 40 µs
 	bytesOfCall = 256 << 10
 )
 
-// panelRows is how many rows of A a micro-kernel does.
-func (u Units) panelRows() int64 {
-	if u == Tiles {
-		return 2 * tileRows
-	}
-	return dotRows
-}
-
-const half = 2 // bytes of an element
-
-// plainHalves gives dimensions of one element the stride that suits best.
-func (p *product) plainHalves() {
+// plainUnits gives dimensions of one element the stride that suits best.
+func (p *product) plainUnits() {
+	size := p.in.size
 	if p.n == 1 {
 		p.ccs = p.out.size
-		if p.bcs = 0; p.brs != half {
-			p.bcs = half
+		if p.bcs = 0; p.brs != size {
+			p.bcs = size
 		}
 	}
-	if p.m == 1 && p.acs != half {
-		p.ars = half
+	if p.m == 1 && p.acs != size {
+		p.ars = size
 	}
 	if p.k == 1 {
-		p.acs, p.brs = half, half
+		p.acs, p.brs = size, size
 	}
 }
 
-// orientHalves transposes the product where that packs less.
-func (p product) orientHalves() product {
+// orientUnits transposes the product where that packs less.
+func (p product) orientUnits() product {
 	q := p.swapped()
-	p.plainHalves()
-	q.plainHalves()
+	p.plainUnits()
+	q.plainUnits()
+	size, inPlace := p.in.size, int64(0)
+	if p.unit.widens() {
+		inPlace = 2
+	}
 	cost := func(x *product) int64 {
 		side := func(along, across, elements int64, costs [3]int64) int64 {
 			switch {
-			case along == half:
+			case along == size:
 				return costs[0] * elements
-			case across == half:
+			case across == size:
 				return costs[1] * elements
 			}
 			return costs[2] * elements
 		}
-		c := side(x.acs, x.ars, x.m*x.k, [...]int64{0, 8, 60}) + side(x.bcs, x.brs, x.n*x.k, [...]int64{2, 5, 60})
+		c := side(x.acs, x.ars, x.m*x.k, [...]int64{inPlace, 8, 60}) + side(x.bcs, x.brs, x.n*x.k, [...]int64{2, 5, 60})
 		if x.ccs != x.out.size {
 			c += 8 * x.m * x.n
 		}
@@ -88,28 +84,28 @@ func (p product) orientHalves() product {
 	return p
 }
 
-// halvesNanoseconds estimates how long it takes, or so much of k of it: to multiply, or to
+// unitNanoseconds estimates how long it takes, or so much of k of it: to multiply, or to
 // read what is large.
-func (p *product) halvesNanoseconds(k int64) float64 {
+func (p *product) unitNanoseconds(k int64) float64 {
 	k = min(p.k, k)
 	step := 8.0
-	if p.units != Tiles {
+	if !p.unit.tiles() {
 		step = 40
 	}
 	tiles := float64(ceil(p.m, tileRows)) * float64(ceil(p.n, tileRows))
-	return tiles*(step*float64(ceil(k, stepWide))+30) + 0.08*float64(k)*float64(p.m+p.n)
+	return tiles*(step*float64(ceil(k, p.unit.stepWide()))+30) + 0.04*float64(p.in.size*k)*float64(p.m+p.n)
 }
 
 // longTask is what is worth a task more than there are threads, in nanoseconds: of columns that
 // are few, A is read the more often.
 const longTask = 150e3
 
-// divideHalves is divide for units: columns, of which each task packs its own, or rows, of
+// divideUnits is divide for units: columns, of which each task packs its own, or rows, of
 // which each packs all of B, where that is less.
-func (r *launch) divideHalves(threads int) int64 {
+func (r *launch) divideUnits(threads int) int64 {
 	p := &r.first
 	matrices := r.batches * r.parts
-	each := p.halvesNanoseconds(r.part)
+	each := p.unitNanoseconds(r.part)
 	if threads == 1 || each*float64(matrices) < aloneNanoseconds || matrices >= int64(threads)*tasksOfThread {
 		return matrices
 	}
@@ -118,26 +114,26 @@ func (r *launch) divideHalves(threads int) int64 {
 		return matrices
 	}
 	costA, costB := int64(0), 2*p.n*p.k
-	if p.acs != half {
+	if p.acs != p.in.size {
 		costA = 8 * p.m * p.k
 	}
-	if p.bcs != half {
+	if p.bcs != p.in.size {
 		costB = 5 * p.n * p.k
 	}
 	const unit = 2 * tileRows
-	if p.n >= want*unit && costA <= costB || p.m < 2*p.units.panelRows() {
+	if p.n >= want*unit && costA <= costB || p.m < 2*p.unit.panelRows() {
 		r.wide = ceil(ceil(p.n, want), unit) * unit
 		r.across = ceil(p.n, r.wide)
 	} else {
-		rows := p.units.panelRows()
+		rows := p.unit.panelRows()
 		r.high = ceil(ceil(p.m, want), rows) * rows
 		r.down = ceil(p.m, r.high)
 	}
 	return matrices * r.down * r.across
 }
 
-// halvesPlan is how a block is done.
-type halvesPlan struct {
+// unitPlan is how a block is done.
+type unitPlan struct {
 	rows       int64 // of a panel
 	deep, near int64 // of k that is packed of B at once, and that a panel goes through at once
 	pairs      int64 // of tiles side by side, that is packed at once
@@ -146,23 +142,26 @@ type halvesPlan struct {
 	waits      int64 // panels whose sums wait in memory; 0: none
 }
 
-// planHalves plans so many rows and columns of the result.
-func (p *product) planHalves(high, wide int64) halvesPlan {
-	h := halvesPlan{rows: p.units.panelRows(), deep: p.k, near: p.k, pairs: ceil(wide, 2*tileRows), high: high}
+// planUnits plans so many rows and columns of the result.
+func (p *product) planUnits(high, wide int64) unitPlan {
+	h := unitPlan{rows: p.unit.panelRows(), deep: p.k, near: p.k, pairs: ceil(wide, 2*tileRows), high: high}
+	stepWide := p.unit.stepWide()
 	steps := ceil(p.k, stepWide)
-	// Nearly nearDeep, so that no part of k is left that is short.
+	// Nearly nearSteps, so that no part of k is left that is short.
+	nearDeep := nearSteps * stepWide
 	near := ceil(ceil(p.k, max(1, (p.k+nearDeep/2)/nearDeep)), stepWide) * stepWide
-	whole := h.pairs*steps*stepBytes <= heldBytes && p.k <= heldDeep
+	whole := h.pairs*steps*stepBytes <= heldBytes && steps <= heldSteps
 	switch {
 	case whole:
-	case high <= h.rows && p.bcs == half: // B is read once, by rows that are as long as may be
-		h.deep, h.near = streamDeep, streamDeep
-		h.pairs = min(h.pairs, heldBytes/(streamDeep/stepWide*stepBytes))
+	case high <= h.rows && p.bcs == p.in.size: // B is read once, by rows that are as long as may be
+		h.deep = streamSteps * stepWide
+		h.near = h.deep
+		h.pairs = min(h.pairs, heldBytes/(streamSteps*stepBytes))
 		h.waits = 1
 	case p.k <= 4*nearDeep:
 		h.pairs = max(1, heldBytes/(steps*stepBytes))
 	default:
-		h.deep, h.pairs, h.high = near, min(h.pairs, halvesWide/(2*tileRows)), min(high, halvesHigh/h.rows*h.rows)
+		h.deep, h.pairs, h.high = near, min(h.pairs, waitWide/(2*tileRows)), min(high, waitHigh/h.rows*h.rows)
 		h.waits = ceil(h.high, h.rows)
 	}
 	if h.pairs > 2 {
@@ -174,21 +173,21 @@ func (p *product) planHalves(high, wide int64) halvesPlan {
 	if h.near = min(h.near, h.deep); h.near >= p.k {
 		h.waits = 0
 	}
-	if p.acs != half {
+	if p.acs != p.in.size || p.unit.widens() {
 		h.packs = true
 	}
 	return h
 }
 
-// halves computes rows i0 … i1 and columns j0 … j1 of the result.
-func (w *worker) halves(p *product, i0, i1, j0, j1 int64) {
+// units computes rows i0 … i1 and columns j0 … j1 of the result.
+func (w *worker) units(p *product, i0, i1, j0, j1 int64) {
 	w.p = p
-	if w.unit == nil {
-		w.unit = new(tileArgs)
+	if w.tile == nil {
+		w.tile = new(tileArgs)
 	}
-	t := w.unit
+	t, stepWide := w.tile, p.unit.stepWide()
 	t.alpha, t.beta = p.alpha, p.beta
-	h := p.planHalves(i1-i0, j1-j0)
+	h := p.planUnits(i1-i0, j1-j0)
 	steps := max(1, ceil(h.deep, stepWide))
 	b := w.room(roomB, h.pairs*steps*stepBytes)
 	near := max(1, ceil(h.near, stepWide))
@@ -208,7 +207,7 @@ func (w *worker) halves(p *product, i0, i1, j0, j1 int64) {
 			iEnd := min(ic+h.high, i1)
 			for pc := int64(0); pc == 0 || pc < p.k; pc += max(1, h.deep) {
 				pEnd := min(pc+h.deep, p.k)
-				w.packPairs(b, steps, pc, pEnd-pc, jc, jEnd)
+				w.packGroups(b, steps, pc, pEnd-pc, jc, jEnd)
 				for i := ic; i < iEnd; i += h.rows {
 					at := sums
 					if h.waits > 1 {
@@ -247,11 +246,11 @@ func (w *worker) halves(p *product, i0, i1, j0, j1 int64) {
 
 // panel multiplies n rows of A, that are prepared, by columns jc … jEnd of B.
 func (w *worker) panel(b uintptr, steps int64, sums uintptr, i, n, jc, jEnd int64) {
-	p, t := w.p, w.unit
-	s := tile{along: p.ccs != p.out.size || p.n == 1 && p.crs == p.out.size, mask: p.out.size == 4}
+	p, t := w.p, w.tile
+	s := tile{along: p.ccs != p.out.size || p.n == 1 && p.crs == p.out.size, unit: p.unit, out: uint8(p.out.size)}
 	high := [2]int64{n, 0}
 	kind, shape := dotted, n
-	if p.units == Tiles {
+	if p.unit.tiles() {
 		kind, shape = tiled, ceil(n, tileRows)
 		high = [2]int64{min(n, tileRows), max(0, n-tileRows)}
 		t.setConfig(high)
@@ -283,7 +282,7 @@ func (w *worker) panel(b uintptr, steps int64, sums uintptr, i, n, jc, jEnd int6
 // panelA prepares n rows of A from row i on and kc of k from pc on: packed, or as they lie,
 // but for a last step that is not whole.
 func (w *worker) panelA(a, rest uintptr, packs bool, i, n, pc, kc int64) {
-	p, t := w.p, w.unit
+	p, t, size, stepWide := w.p, w.tile, w.p.in.size, w.p.unit.stepWide()
 	from := p.a + uintptr(i*p.ars+pc*p.acs)
 	if !packs {
 		t.a, t.aStep, t.aNext, t.aDown = from, uintptr(p.ars), 64, uintptr(tileRows*p.ars)
@@ -291,7 +290,7 @@ func (w *worker) panelA(a, rest uintptr, packs bool, i, n, pc, kc int64) {
 		if k := kc % stepWide; k > 0 {
 			t.rests, t.rest, t.restDown = 1, rest, tileBytes
 			for r := int64(0); r < n; r += tileRows {
-				w.packTile(rest+uintptr(r*64), from+uintptr(r*p.ars+(kc-k)*half), p.ars, min(tileRows, n-r), k, true)
+				w.packTile(rest+uintptr(r*64), from+uintptr(r*p.ars+(kc-k)*size), p.ars, min(tileRows, n-r), k, true)
 			}
 		}
 		return
@@ -302,24 +301,23 @@ func (w *worker) panelA(a, rest uintptr, packs bool, i, n, pc, kc int64) {
 	for r := int64(0); r < n && kc > 0; r += tileRows {
 		to, src, high := a+uintptr(r/tileRows*tileBytes), from+uintptr(r*p.ars), min(tileRows, n-r)
 		switch {
-		case p.acs == half:
+		case p.acs == size:
 			w.packTile(to, src, p.ars, high, kc, true)
-		case p.ars == half:
-			w.unit.mask = 1<<high - 1
+		case p.ars == size:
+			t.mask = 1<<high - 1
 			t.src, t.srcStep, t.dst, t.count = src, uintptr(p.acs), to, kc/stepWide
 			if t.count > 0 {
-				w.enter(tilesByRows, tile{rows: stepWide})
+				w.enter(tilesByRows, tile{rows: int(stepWide), unit: p.unit})
 			}
 			if k := kc % stepWide; k > 0 {
 				t.src, t.dst, t.count = src+uintptr((kc-k)*p.acs), to+uintptr(kc/stepWide*stepBytes), 1
-				w.enter(tilesByRows, tile{rows: int(k)})
+				w.enter(tilesByRows, tile{rows: int(k), unit: p.unit})
 			}
 		default:
 			clearTiles(to, steps)
 			for j := range high {
 				for k := range kc {
-					*(*uint16)(hostmem.Pointer(to + uintptr(k/stepWide*stepBytes+j*64+k%stepWide*half))) =
-						*(*uint16)(hostmem.Pointer(src + uintptr(j*p.ars+k*p.acs)))
+					p.unit.pack(to+uintptr(k/stepWide*stepBytes+j*64+k%stepWide*p.unit.size()), src+uintptr(j*p.ars+k*p.acs))
 				}
 			}
 		}
@@ -335,36 +333,36 @@ func clearTiles(at uintptr, steps int64) {
 
 // packTile makes tiles of n rows, or columns, whose elements lie along k.
 func (w *worker) packTile(dst, src uintptr, step, n, kc int64, rows bool) {
-	t := w.unit
-	t.src, t.srcStep, t.dst, t.count = src, uintptr(step), dst, ceil(kc, stepWide)
-	t.mask = 1<<((kc-1)%stepWide+1) - 1
-	w.enter(tilesByColumns, tile{rows: int(n), along: rows})
+	t, unit := w.tile, w.p.unit
+	t.src, t.srcStep, t.dst, t.count = src, uintptr(step), dst, ceil(kc, unit.stepWide())
+	t.mask = 1<<((kc-1)%unit.stepWide()+1) - 1
+	w.enter(tilesByColumns, tile{rows: int(n), along: rows, unit: unit})
 }
 
-// packPairs packs kc of k from pc on and columns j … end of B, of which there is room for
+// packGroups packs kc of k from pc on and columns j … end of B, of which there is room for
 // so many steps of two columns of tiles.
-func (w *worker) packPairs(dst uintptr, room, pc, kc, j, end int64) {
-	p, t := w.p, w.unit
+func (w *worker) packGroups(dst uintptr, room, pc, kc, j, end int64) {
+	p, t, size, stepWide, group := w.p, w.tile, w.p.in.size, w.p.unit.stepWide(), w.p.unit.group()
 	if kc == 0 {
 		return
 	}
 	src := p.b + uintptr(pc*p.brs+j*p.bcs)
 	wide := end - j
 	next, steps := room*stepBytes, ceil(kc, stepWide)
-	if p.bcs == half {
+	if p.bcs == size {
 		t.srcStep, t.dstNext, t.tiles = uintptr(p.brs), uintptr(next), ceil(wide, 2*tileRows)
 		t.mask = 1<<((wide-1)%(2*tileRows)+1) - 1
-		line := func(pair int64) uintptr { return dst + uintptr(pair/tileRows*stepBytes+pair%tileRows*64) }
-		most := max(1, bytesOfCall/(wide*2*half))
-		for k := int64(0); k < kc/2; k += most {
-			t.src, t.dst, t.count = src+uintptr(2*k*p.brs), line(k), min(most, kc/2-k)
-			w.enter(interleaves, tile{})
+		line := func(group int64) uintptr { return dst + uintptr(group/tileRows*stepBytes+group%tileRows*64) }
+		most := max(1, bytesOfCall/(wide*4))
+		for k := int64(0); k < kc/group; k += most {
+			t.src, t.dst, t.count = src+uintptr(group*k*p.brs), line(k), min(most, kc/group-k)
+			w.enter(interleaves, tile{rows: int(group), unit: p.unit})
 		}
-		if kc%2 > 0 {
-			t.src, t.dst, t.count = src+uintptr((kc-1)*p.brs), line(kc/2), 1
-			w.enter(interleaves, tile{along: true})
+		if left := kc % group; left > 0 {
+			t.src, t.dst, t.count = src+uintptr((kc-left)*p.brs), line(kc/group), 1
+			w.enter(interleaves, tile{rows: int(left), unit: p.unit})
 		}
-		if filled := ceil(kc, 2); filled%tileRows > 0 {
+		if filled := ceil(kc, group); filled%tileRows > 0 {
 			for c := range ceil(wide, tileRows) {
 				clear(hostmem.Bytes(line(filled)+uintptr(c/2*next+c%2*tileBytes), (tileRows-filled%tileRows)*64))
 			}
@@ -374,15 +372,14 @@ func (w *worker) packPairs(dst uintptr, room, pc, kc, j, end int64) {
 	for c := range ceil(wide, tileRows) {
 		n := min(tileRows, wide-c*tileRows)
 		to, from := dst+uintptr(c/2*next+c%2*tileBytes), src+uintptr(c*tileRows*p.bcs)
-		if p.brs == half {
+		if p.brs == size {
 			w.packTile(to, from, p.bcs, n, kc, false)
 			continue
 		}
 		clearTiles(to, steps)
 		for k := range kc {
 			for j := range n {
-				*(*uint16)(hostmem.Pointer(to + uintptr(k/stepWide*stepBytes+k%stepWide/2*64+j*4+k%2*half))) =
-					*(*uint16)(hostmem.Pointer(from + uintptr(k*p.brs+j*p.bcs)))
+				p.unit.pack(to+uintptr(k/stepWide*stepBytes+k%stepWide/group*64+j*4+k%group*p.unit.size()), from+uintptr(k*p.brs+j*p.bcs))
 			}
 		}
 	}

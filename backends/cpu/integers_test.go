@@ -1,0 +1,75 @@
+package cpu_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/hologram-project/hologram/backends/cpu/gemm"
+	"github.com/hologram-project/hologram/backends/cpu/jit"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/isatest/brief"
+)
+
+// Integers of 8 and 16 bits, and the types that products of them may have.
+var shortIntegers = []isa.Type{isa.I8, isa.U8, isa.I16, isa.U16}
+
+// eachInteger runs f on an engine with each kind of units that multiply integers, beside one
+// of a level without any.
+func eachInteger(t *testing.T, threads int, l jit.Level, f func(t *testing.T, oracle, b *bench)) {
+	withUnits(t, threads, []gemm.Units{gemm.Words, gemm.Tiles}, func(t *testing.T, b *bench) {
+		f(t, newBench(t, on(t, l, 1), l), b)
+	})
+}
+
+// TestUnitsMultiplyIntegers has products of all shapes, layouts and types, whose integers are
+// the largest and smallest often enough for sums to wrap.
+func TestUnitsMultiplyIntegers(t *testing.T) {
+	eachInteger(t, 1, jit.None, func(t *testing.T, oracle, b *bench) {
+		r := rand.New(rand.NewPCG(33, 34))
+		size := func() int64 {
+			switch r.IntN(8) {
+			case 0:
+				return r.Int64N(3)
+			case 1:
+				return 1 + r.Int64N(9)
+			}
+			return r.Int64N(80)
+		}
+		for i := range brief.Or(600, 120) {
+			typ := shortIntegers[i%4]
+			c := productCase{t: typ, out: widerThan(typ, i/4), m: size(), n: size(), k: size(), howA: r.IntN(4), howB: r.IntN(4), howC: r.IntN(4),
+				alpha: []float64{1, 1, 0, 3}[r.IntN(4)], beta: []float64{0, 0, 1, 5}[r.IntN(4)], special: r.IntN(3) == 0}
+			if r.IntN(6) == 0 {
+				c.batch = []int64{1 + r.Int64N(3)}
+			}
+			c.check(t, r, oracle, b)
+		}
+	})
+}
+
+// TestUnitsOnLargeIntegers has those that are done in blocks, on two threads, beside vectors,
+// which TestProductsOfOtherTypes compares with strips.
+func TestUnitsOnLargeIntegers(t *testing.T) {
+	eachInteger(t, 2, jit.AVX512, func(t *testing.T, oracle, b *bench) {
+		r := rand.New(rand.NewPCG(35, 36))
+		for i, s := range [][3]int64{
+			{70, 300, 1200},                                  // a panel's sums wait
+			{800, 530, 2100},                                 // blocks each way
+			{90, 1100, 1800},                                 // B in parts, all of k
+			{3, 1100, 700}, {32, 4200, 300}, {1, 3000, 1001}, // B is read once
+			{1, 1, 17001}, {40, 20, 16500}, {2, 3000, 513}, // long sums, few rows
+		} {
+			if brief.Skips(i, 4) {
+				continue
+			}
+			for how := range 4 {
+				if how > 0 && brief.On() {
+					break
+				}
+				typ := shortIntegers[(i+how)%4]
+				productCase{t: typ, out: []isa.Type{typ, isa.I32}[how&1], m: s[0], n: s[1], k: s[2], howA: how & 1, howB: how >> 1, alpha: 1, beta: float64(how & 1)}.check(t, r, oracle, b)
+			}
+			productCase{t: isa.I8, out: isa.I32, m: s[1], n: s[0], k: s[2], howA: 2, howB: 1, alpha: 1}.check(t, r, oracle, b)
+		}
+	})
+}
