@@ -1,7 +1,7 @@
 """Compare the CPU's matrix products with torch's and numpy's, on squares, layers, thin shapes and random ones.
 
     ./build.sh bench products            writes benchmarks/results/products.json and products.md, in some 10 minutes
-    ./build.sh bench products [--threads 1 2] [--types f32 f64 bf16] [--only squares layers thin small random]
+    ./build.sh bench products [--threads 1 2] [--types f32 f64 bf16 i8] [--only squares layers thin small random]
                               [--random 300] [--seed 8] [--seconds 0.4] [--shape M,N,K[,NT]]
                                        a part of it; with --only or --shape nothing is written
 
@@ -10,8 +10,9 @@ milliseconds, until a shape has had its seconds. A library's time is that of its
 and what others do to it comes and goes within a run. With one thread it is the processor time of the process, else the
 time that passes. A figure is a peer's time in ours: above 1 Hologram is faster. Each number of threads has a process
 of its own. The random shapes are the same in every run: every other one has sizes spread evenly over 1 … 2,048, the
-rest over their logarithms; A and B are stored as they stand or transposed. bf16, which has to be asked for, is torch's
-tensors on both sides, and has no figures of numpy, which does not know it.
+rest over their logarithms; A and B are stored as they stand or transposed. Two types have to be asked for and have no
+figures of numpy: bf16, which it does not know, of torch's tensors on both sides, and i8, whose products are i32, which
+numpy multiplies element by element; torch's are then ``torch._int_mm``, into a tensor of its own.
 """
 
 from __future__ import annotations
@@ -73,6 +74,29 @@ def shapes(kinds: list[str], count: int, seed: int) -> Iterator[Case]:
 # ---- a process: one number of threads -----------------------------------------------------------------------------
 
 
+def integer_calls(case: Case) -> dict[str, Callable[[], Any]]:
+    import numpy as np
+    import torch
+
+    import hologram as hg
+
+    m, n, k = case.m, case.n, case.k
+    ta, tb = (letter == "T" for letter in case.layout)
+    rng = np.random.default_rng(1)
+    a, b = (rng.integers(-128, 128, s, np.int8) for s in ((k, m) if ta else (m, k), (n, k) if tb else (k, n)))
+    ours = np.empty((m, n), np.int32)
+    xa, xb = (torch.from_numpy(x.T if t else x) for x, t in ((a, ta), (b, tb)))
+    found = {
+        "hologram": lambda: hg.ops.gemm(a, b, ours, m, n, k, trans_a=ta, trans_b=tb),
+        "torch": lambda: torch._int_mm(xa, xb),
+    }
+    theirs = found["torch"]()
+    found["hologram"]()
+    if not np.array_equal(ours, theirs.numpy()):
+        raise SystemExit(f"{case.text} i8: the products differ")
+    return found
+
+
 def calls(case: Case, dtype: str) -> dict[str, Callable[[], Any]]:
     import numpy as np
     import torch
@@ -111,7 +135,7 @@ def calls(case: Case, dtype: str) -> dict[str, Callable[[], Any]]:
 def measure(case: Case, dtype: str, threads: int, budget: float) -> dict[str, Any]:
     """The seconds of a call by each library, in its best round."""
     clock = time.process_time if threads == 1 else time.perf_counter
-    found = calls(case, dtype)
+    found = integer_calls(case) if dtype == "i8" else calls(case, dtype)
 
     def spent(call: Callable[[], Any], times: int) -> float:
         start = clock()
@@ -227,7 +251,7 @@ def page(about: dict[str, Any], rows: list[dict[str, Any]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Compare the CPU's matrix products with torch's and numpy's.")
     parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
-    parser.add_argument("--types", nargs="*", default=["f32", "f64"], choices=["f32", "f64", "bf16"])
+    parser.add_argument("--types", nargs="*", default=["f32", "f64"], choices=["f32", "f64", "bf16", "i8"])
     parser.add_argument("--only", nargs="*", choices=KINDS)
     parser.add_argument("--shape", nargs="*", default=[], help="shapes of your own, as 100,200,300 or 100,200,300,NT")
     parser.add_argument("--random", type=int, default=300, help="how many random shapes")

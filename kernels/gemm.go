@@ -25,7 +25,7 @@ import (
 // can be seen: of a and b of integers c may be of a wider type, in which the products
 // are then made and added up. alpha and beta have the accumulator's type.
 var Gemm = &Op{
-	Name: "gemm", Doc: "c[m, n] = alpha · op(a)[m, k] · op(b)[k, n] + beta · c[m, n], row-major",
+	Name: "gemm", Doc: "c[m, n] = alpha · op(a)[m, k] · op(b)[k, n] + beta · c[m, n], row-major; of integers c may be of a wider type, in which they are multiplied",
 	Types: isa.SetNumeric,
 	Operands: []Operand{
 		{Name: "a", Reads: true}, {Name: "b", Reads: true}, {Name: "c", Reads: true, Writes: true, Kind: Wider}},

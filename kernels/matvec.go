@@ -13,7 +13,7 @@ import (
 // theirs, as with Gemm. Order and rounding are those of Gemm, of which it is the
 // case of one column.
 var Matvec = &Op{
-	Name: "matvec", Doc: "y[m] = alpha · op(a)[m, n] · x[n] + beta · y[m], row-major",
+	Name: "matvec", Doc: "y[m] = alpha · op(a)[m, n] · x[n] + beta · y[m], row-major; of integers y may be of a wider type, in which they are multiplied",
 	Types: isa.SetNumeric,
 	Operands: []Operand{
 		{Name: "a", Reads: true}, {Name: "x", Reads: true}, {Name: "y", Reads: true, Writes: true, Kind: Wider}},

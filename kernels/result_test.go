@@ -97,6 +97,7 @@ func TestResultTypes(t *testing.T) {
 		{ReduceSum, []isa.Type{isa.U8}, []bool{true}, isa.I64, false},
 		{ReduceSum, []isa.Type{isa.BF16}, []bool{false}, isa.BF16, false},
 		{ReduceMax, []isa.Type{isa.I8}, []bool{false}, isa.I8, false},
+		{Gemm, []isa.Type{isa.I8, isa.I8}, []bool{false, false}, isa.I8, false},
 		{Argmax, []isa.Type{isa.F64}, []bool{false}, isa.I64, false},
 	} {
 		got, isBool, err := c.op.ResultType(c.types, c.bools)
@@ -106,6 +107,8 @@ func TestResultTypes(t *testing.T) {
 	}
 	_, _, err := Sigmoid.ResultType([]isa.Type{isa.I32}, []bool{false})
 	require.ErrorContains(t, err, "sigmoid: dtype i32 is not supported")
+	_, _, err = Matvec.ResultType([]isa.Type{isa.U8, isa.U8}, []bool{true, true})
+	require.ErrorContains(t, err, "matvec: a has dtype bool, and matvec makes no bools")
 	_, _, err = VectorAdd.ResultType([]isa.Type{isa.U8, 0}, []bool{true, false})
 	require.ErrorContains(t, err, "vector_add: a has dtype bool, and vector_add makes no bools")
 	_, _, err = VectorAdd.ResultType([]isa.Type{0, 0}, []bool{false, false})

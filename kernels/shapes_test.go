@@ -360,6 +360,10 @@ func TestShapesAreRefused(t *testing.T) {
 		{kernels.ReduceMax, []isa.Type{isa.F32, isa.F64}, "all operands must have the same"},
 		{kernels.Argmax, []isa.Type{isa.F32, isa.F32}, "output has dtype f32; expected i64"},
 		{kernels.Argmax, []isa.Type{isa.U8, isa.I64}, ""},
+		{kernels.Gemm, []isa.Type{isa.I8, isa.I8, isa.I32}, ""},
+		{kernels.Gemm, []isa.Type{isa.I8, isa.I32, isa.I32}, "gemm: b has dtype i32, and a has i8: all operands must have the same"},
+		{kernels.Gemm, []isa.Type{isa.I8, isa.I8, isa.F32}, "gemm: c has dtype f32, and a has i8: of integers a product's type is the same or a wider one"},
+		{kernels.Matvec, []isa.Type{isa.F32, isa.F32, isa.F64}, "matvec: y has dtype f64, and a has f32: all operands must have the same"},
 	} {
 		err := c.op.CheckTypes(c.types)
 		if c.want == "" {

@@ -152,15 +152,18 @@ func TestWhichTypesGoWithWhich(t *testing.T) {
 		isa.F32: 1<<isa.F32 | 1<<isa.F64, isa.F64: 1 << isa.F64,
 	}
 	for _, of := range isa.NumericTypes {
-		sums := wider[of]
+		sums, products := wider[of], isa.TypeSet(1<<of)
 		if of.Integer() {
 			for _, got := range isa.SetInt.List() {
 				if got.Bits() >= of.Bits() {
 					sums |= 1 << got
 				}
+				if got.Bits() > of.Bits() {
+					products |= 1 << got
+				}
 			}
 		}
-		for kind, taken := range map[Kind]isa.TypeSet{Same: 1 << of, Sum: sums, Index: 1 << isa.I64, Mask: 1 << isa.U8} {
+		for kind, taken := range map[Kind]isa.TypeSet{Same: 1 << of, Sum: sums, Wider: products, Index: 1 << isa.I64, Mask: 1 << isa.U8} {
 			op := &Op{Name: "op", Types: isa.SetNumeric, Operands: []Operand{{Name: "x"}, {Name: "y", Kind: kind}}}
 			for _, got := range isa.NumericTypes {
 				err := op.CheckTypes([]isa.Type{of, got})
@@ -169,7 +172,7 @@ func TestWhichTypesGoWithWhich(t *testing.T) {
 					continue
 				}
 				require.ErrorContains(t, err, fmt.Sprintf("op: y has dtype %v", got))
-				if kind == Same || kind == Sum {
+				if kind != Index && kind != Mask {
 					require.ErrorContains(t, err, fmt.Sprintf("x has %v", of))
 				}
 			}

@@ -70,7 +70,7 @@ def test_every_operation_of_the_library_is_there() -> None:
     assert [d["name"] for d in descriptions if not hasattr(ops, d["name"])] == []
     gemm = next(d for d in descriptions if d["name"] == "gemm")
     assert gemm["dims"] == ["m", "n", "k", "trans_a", "trans_b"]
-    assert gemm["operands"][2] == {"name": "c", "reads": True, "writes": True, "kind": "same"}
+    assert gemm["operands"][2] == {"name": "c", "reads": True, "writes": True, "kind": "wider"}
     assert gemm["scalars"] == [
         {"name": "alpha", "wide": True, "default": 1, "of": None},
         {"name": "beta", "wide": True, "default": 0, "of": "c"},

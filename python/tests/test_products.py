@@ -108,6 +108,44 @@ def test_gemm_dtypes(ex: hg.Executor, name: str) -> None:
     assert np.array_equal(out.to_numpy().reshape(7, 7).astype(np.int64), exact.astype(a.dtype).astype(np.int64))
 
 
+@pytest.mark.parametrize("of", ["i8", "u8", "i16", "u16", "i32"])
+def test_products_of_integers_in_wider_ones(ex: hg.Executor, of: str) -> None:
+    """As numpy has them of operands that were converted before: they wrap. By shapes, sizes, of stacks and vectors."""
+    rng = np.random.default_rng(3)
+    limits = np.iinfo(dtype_of(of))
+    a, b = (rng.integers(limits.min, limits.max, s, dtype_of(of), True) for s in ((2, 33, 150), (150, 41)))
+    x = np.asfortranarray(b)[:, 3]
+    for name in DTYPES:
+        to = dtype_of(name)
+        if to.kind not in "iu" or to.itemsize < a.itemsize or (to.itemsize == a.itemsize and to != a.dtype):
+            continue
+        product, before = a.astype(to) @ b.astype(to), rng.integers(0, 100, (2, 33, 41)).astype(to)
+        out = ex.from_numpy(before)
+        ops.gemm(ex, ex.from_numpy(a), ex.from_numpy(b), out)
+        assert np.array_equal(out.to_numpy(), product)
+        ops.gemm(ex, ex.from_numpy(a), ex.from_numpy(b), out, alpha=3, beta=2)
+        assert np.array_equal(out.to_numpy(), (product + product + product) + (product + product))
+        out = ex.from_numpy(before[0])
+        ops.gemm(ex, ex.from_numpy(a[0]), ex.from_numpy(np.ascontiguousarray(b.T)), out, 33, 41, 150, trans_b=True)
+        assert np.array_equal(out.to_numpy(), product[0])
+        y = ex.allocate((2, 33), name)
+        ops.matvec(ex, ex.from_numpy(a), ex.from_numpy(x), y)
+        assert np.array_equal(y.to_numpy(), product[..., 3])
+        ops.gemm(ex, ex.from_numpy(a), ex.from_numpy(x), y)
+        assert np.array_equal(y.to_numpy(), product[..., 3])
+
+
+def test_products_of_other_types_are_refused(ex: hg.Executor) -> None:
+    a = ex.from_numpy(np.ones((3, 3), np.int8))
+    with pytest.raises(
+        hg.errors.DTypeError, match="c has dtype f32, and a has i8: of integers a product's type is the same"
+    ):
+        ops.gemm(ex, a, a, ex.allocate((3, 3)))
+    with pytest.raises(hg.errors.DTypeError, match="b has dtype i32, and a has i8: all operands must have the same"):
+        ops.gemm(ex, a, ex.allocate((3, 3), "i32"), ex.allocate((3, 3), "i32"))
+    assert ops.gemm(ex, a, a).dtype == np.int8  # as of numpy
+
+
 def test_matvec(ex: hg.Executor) -> None:
     rng = np.random.default_rng(0)
     a, x = rng.standard_normal((5, 9)).astype(np.float32), rng.standard_normal(9).astype(np.float32)

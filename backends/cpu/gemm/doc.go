@@ -39,10 +39,11 @@
 //	blocks.go    blocks, panels, tiles, and which of all this serves a product
 //	ahead.go     what is fetched meanwhile
 //	elements.go  the types that are converted on the way
-//	units.go     what multiplies pairs of bf16, if the machine has such
-//	halves.go    the blocks of such products
-//	tiles.go     their micro-kernels, of AMX and of AVX512-BF16
-//	pairs.go     how pairs are packed
+//	units.go     what multiplies groups of short elements, if the machine has such
+//	panels.go    the blocks of such products
+//	tiles.go     their micro-kernels, of AMX's tiles and of vectors of pairs
+//	deliver.go   what follows their sums
+//	groups.go    how groups are packed
 //	gemm.go      launches, tasks, threads
 //	direct.go    short products, written down as code that their callers enter
 //	code.go      code that was made
@@ -79,9 +80,10 @@
 // Sums of chunks wait in C. Where C is read, is of another type or is transposed,
 // they wait in scratch.
 //
-// bf16 is multiplied by units where there are some, in their order, with blocks of its own
-// (halves.go). f16, and bf16 elsewhere, are packed as f32 and rounded when they are stored; integers of up
-// to 32 bits are multiplied as such of 32, which wrap alike.
+// bf16 and integers of up to 16 bits are multiplied by units where there are some, bf16 in
+// their order, with blocks of their own (panels.go). f16, and bf16 elsewhere, are packed as
+// f32 and rounded when they are stored; integers of up to 32 bits are multiplied as such of
+// 32 elsewhere, which wrap alike.
 //
 // # What may go wrong
 //

@@ -74,6 +74,15 @@ func library(t testing.TB) []program {
 			}
 		}
 	}
+	for _, typ := range [][2]isa.Type{{isa.I8, isa.I32}, {isa.U16, isa.I64}} { // of integers in wider ones
+		for _, n := range []int64{100, 2000} {
+			plan, err := kernels.Gemm.PlanShapes([]kernels.Layout{kernels.Packed(typ[0], n, n), kernels.Packed(typ[0], n, n), kernels.Packed(typ[1], n, n)}, -1)
+			require.NoError(t, err)
+			for _, s := range plan.Steps {
+				add(fmt.Sprintf("gemm.%v.%v", typ[1], typ[0]), s.Program)
+			}
+		}
+	}
 	return all
 }
 
