@@ -72,7 +72,15 @@ func Compile(v *isa.Verified, l jit.Level, units Units, other func() (jit.Progra
 }
 
 // Estimate is about what so many instructions of lanes take, in nanoseconds.
-func (*Kernel) Estimate(_ uint64, steps float64) float64 { return 0.0015 * steps }
+func (k *Kernel) Estimate(_ uint64, steps float64) float64 {
+	switch {
+	case k.unit.tiles():
+		return 0.00015 * steps
+	case k.unit != noMultiplier:
+		return 0.0005 * steps
+	}
+	return 0.0015 * steps
+}
 
 // Release frees what runs declined launches.
 func (k *Kernel) Release() { k.other.Release() }

@@ -27,10 +27,11 @@ import (
 // Sizes of blocks.
 const (
 	nearSteps   = 8       // of k that go with a panel at once: those of A and two tiles' columns of B fit the L1
-	waitWide    = 512     // columns of B of a block where sums wait, and
-	waitHigh    = 768     // rows of A: the sums fill three quarters of an L2
+	waitHigh    = 2048    // rows of A of a block where sums wait
 	heldBytes   = 1 << 20 // of B that is packed at once
 	heldSteps   = 256     // of k
+	deepSteps   = 64      // of k where B is more
+	onceBytes   = 8 << 20 // of A that is packed once for several blocks of B
 	streamSteps = 4       // of k, where rows of B are read as they come
 	stepsOfCall = 1024    // of a call of a micro-kernel, some 40 µs
 	bytesOfCall = 256 << 10
@@ -139,6 +140,7 @@ type unitPlan struct {
 	pairs      int64 // of tiles side by side, that is packed at once
 	high       int64 // rows for which B stays
 	packs      bool  // A's panels are packed
+	once       bool  // all of them before they are multiplied, by one block of B after the other
 	waits      int64 // panels whose sums wait in memory; 0: none
 }
 
@@ -158,11 +160,14 @@ func (p *product) planUnits(high, wide int64) unitPlan {
 		h.near = h.deep
 		h.pairs = min(h.pairs, heldBytes/(streamSteps*stepBytes))
 		h.waits = 1
-	case p.k <= 4*nearDeep:
-		h.pairs = max(1, heldBytes/(steps*stepBytes))
 	default:
-		h.deep, h.pairs, h.high = near, min(h.pairs, waitWide/(2*tileRows)), min(high, waitHigh/h.rows*h.rows)
-		h.waits = ceil(h.high, h.rows)
+		parts := ceil(steps, deepSteps)
+		h.deep = ceil(ceil(p.k, parts), near) * near
+		h.pairs = min(h.pairs, max(1, heldBytes/(ceil(h.deep, stepWide)*stepBytes)))
+		if parts > 1 {
+			h.high = min(high, waitHigh/h.rows*h.rows)
+			h.waits = ceil(h.high, h.rows)
+		}
 	}
 	if h.pairs > 2 {
 		h.near = min(h.near, near)
@@ -175,6 +180,9 @@ func (p *product) planUnits(high, wide int64) unitPlan {
 	}
 	if p.acs != p.in.size || p.unit.widens() {
 		h.packs = true
+	}
+	if h.once = h.packs && h.deep >= p.k && wide > h.pairs*2*tileRows; h.once {
+		h.high = min(high, max(1, onceBytes/(steps*stepBytes))*h.rows)
 	}
 	return h
 }
@@ -190,9 +198,12 @@ func (w *worker) units(p *product, i0, i1, j0, j1 int64) {
 	h := p.planUnits(i1-i0, j1-j0)
 	steps := max(1, ceil(h.deep, stepWide))
 	b := w.room(roomB, h.pairs*steps*stepBytes)
-	near := max(1, ceil(h.near, stepWide))
-	a := w.room(roomA, (near+1)*stepBytes)
-	rest := a + uintptr(near*stepBytes)
+	near, panels := max(1, ceil(h.near, stepWide)), int64(1)
+	if h.once {
+		near, panels = steps, ceil(h.high, h.rows)
+	}
+	a := w.room(roomA, (panels*near+1)*stepBytes)
+	rest := a + uintptr(panels*near*stepBytes)
 	sums := w.room(roomSum, max(1, h.waits*h.pairs)*sumStep)
 	if w.err != nil {
 		return
@@ -201,10 +212,13 @@ func (w *worker) units(p *product, i0, i1, j0, j1 int64) {
 	if h.waits > 0 {
 		t.sNext = sumStep
 	}
-	for jc := j0; jc < j1; jc += h.pairs * 2 * tileRows {
-		jEnd := min(jc+h.pairs*2*tileRows, j1)
-		for ic := i0; ic < i1; ic += h.high {
-			iEnd := min(ic+h.high, i1)
+	for ic := i0; ic < i1; ic += h.high {
+		iEnd := min(ic+h.high, i1)
+		for i := ic; h.once && i < iEnd && !w.ends(); i += h.rows {
+			w.panelA(a+uintptr((i-ic)/h.rows*near*stepBytes), rest, true, i, min(h.rows, iEnd-i), 0, p.k)
+		}
+		for jc := j0; jc < j1; jc += h.pairs * 2 * tileRows {
+			jEnd := min(jc+h.pairs*2*tileRows, j1)
 			for pc := int64(0); pc == 0 || pc < p.k; pc += max(1, h.deep) {
 				pEnd := min(pc+h.deep, p.k)
 				w.packGroups(b, steps, pc, pEnd-pc, jc, jEnd)
@@ -214,15 +228,15 @@ func (w *worker) units(p *product, i0, i1, j0, j1 int64) {
 						at += uintptr((i - ic) / h.rows * h.pairs * sumStep)
 					}
 					for qc := pc; qc == pc || qc < pEnd; qc += max(1, h.near) {
-						if w.err != nil || w.stopped {
-							return
-						}
-						if w.record.Stopped() {
-							w.stopped = true
+						if w.ends() {
 							return
 						}
 						n, qEnd := min(h.rows, iEnd-i), min(qc+h.near, pEnd)
-						w.panelA(a, rest, h.packs, i, n, qc, qEnd-qc)
+						if h.once {
+							t.a, t.steps = a+uintptr((i-ic)/h.rows*near*stepBytes+qc/stepWide*stepBytes), ceil(qEnd-qc, stepWide)
+						} else {
+							w.panelA(a, rest, h.packs, i, n, qc, qEnd-qc)
+						}
 						t.flags = 0
 						if qc > 0 {
 							t.flags |= flagBegin
@@ -236,6 +250,10 @@ func (w *worker) units(p *product, i0, i1, j0, j1 int64) {
 								t.flags |= flagBeta
 							}
 						}
+						w.fetchA(h, i, qc, pc, pEnd, iEnd)
+						if h.once && t.next != 0 {
+							t.next, t.nextStep, t.nextLine = t.a+uintptr(t.steps*stepBytes), 64, 0
+						}
 						w.panel(b+uintptr((qc-pc)/stepWide*stepBytes), steps, at, i, n, jc, jEnd)
 					}
 				}
@@ -244,10 +262,35 @@ func (w *worker) units(p *product, i0, i1, j0, j1 int64) {
 	}
 }
 
+// ends reports whether the worker has to stop.
+func (w *worker) ends() bool {
+	w.stopped = w.stopped || w.record.Stopped()
+	return w.err != nil || w.stopped
+}
+
+// fetchA has the next panel call fetch what of A the one after it needs.
+func (w *worker) fetchA(h unitPlan, i, qc, pc, pEnd, iEnd int64) {
+	p, t := w.p, w.tile
+	if t.next = 0; !p.unit.tiles() {
+		return
+	}
+	if qc += max(1, h.near); qc >= pEnd {
+		if i, qc = i+h.rows, pc; i >= iEnd {
+			return
+		}
+	}
+	t.next = p.a + uintptr(i*p.ars+qc*p.acs)
+	if p.acs == p.in.size {
+		t.nextStep, t.nextLine = uintptr(p.ars), uintptr(64-fetchLines*p.ars)
+	} else {
+		t.nextStep, t.nextLine = uintptr(p.acs), 0
+	}
+}
+
 // panel multiplies n rows of A, that are prepared, by columns jc … jEnd of B.
 func (w *worker) panel(b uintptr, steps int64, sums uintptr, i, n, jc, jEnd int64) {
 	p, t := w.p, w.tile
-	s := tile{along: p.ccs != p.out.size || p.n == 1 && p.crs == p.out.size, unit: p.unit, out: uint8(p.out.size)}
+	s := tile{along: p.ccs != p.out.size || p.n == 1 && p.crs == p.out.size, unit: p.unit, out: uint8(p.out.size), far: t.next != 0}
 	high := [2]int64{n, 0}
 	kind, shape := dotted, n
 	if p.unit.tiles() {

@@ -11,12 +11,13 @@ import (
 
 // Of a pair of tiles side by side, and another pair below.
 const (
-	tileRows  = 16                // of a tile, and its columns
-	tileBytes = 16 * 64           // a row has 16 sums, or a step of k, or 16 groups of it
-	mostStep  = 64                // elements of k in a step at most
-	stepBytes = 2 * tileBytes     // of a step, of two tiles
-	sumStep   = 4*tileBytes + 128 // of the sums of a pair and that below; they do not compete for places
-	dotRows   = 14                // of a panel where vectors multiply: two sums for each, and what they need
+	tileRows   = 16                // of a tile, and its columns
+	tileBytes  = 16 * 64           // a row has 16 sums, or a step of k, or 16 groups of it
+	mostStep   = 64                // elements of k in a step at most
+	stepBytes  = 2 * tileBytes     // of a step, of two tiles
+	sumStep    = 4*tileBytes + 128 // of the sums of a pair and that below; they do not compete for places
+	fetchLines = 2 * tileRows      // of what is fetched, a panel's rows
+	dotRows    = 14                // of a panel where vectors multiply: two sums for each, and what they need
 )
 
 // tileArgs is what such code is given. It computes pairs of tiles side by side.
@@ -35,6 +36,8 @@ type tileArgs struct {
 	mask           uint64   // of a line's elements
 	flags          uint64   // Begin, and what follows the sums
 	alpha, beta    uint64
+	next, nextStep uintptr // what is fetched meanwhile: lines that lie a step apart, of which
+	nextLine       uintptr // fetchLines make a round; the next of these begins so far from its end
 	src, dst       uintptr // of groups.go's
 	srcStep        uintptr
 	dstNext        uintptr
@@ -68,6 +71,9 @@ var (
 	tileFlags  = at(unsafe.Offsetof(shapeOfTiles.flags))
 	tileAlpha  = at(unsafe.Offsetof(shapeOfTiles.alpha))
 	tileBeta   = at(unsafe.Offsetof(shapeOfTiles.beta))
+	tileNext   = at(unsafe.Offsetof(shapeOfTiles.next))
+	tileNextSt = at(unsafe.Offsetof(shapeOfTiles.nextStep))
+	tileNextLn = at(unsafe.Offsetof(shapeOfTiles.nextLine))
 	tileSrc    = at(unsafe.Offsetof(shapeOfTiles.src))
 	tileDst    = at(unsafe.Offsetof(shapeOfTiles.dst))
 	tileSrcSt  = at(unsafe.Offsetof(shapeOfTiles.srcStep))
@@ -96,6 +102,13 @@ func tiler(s tile) ([]byte, error) {
 	g.TileConfig(at(unsafe.Offsetof(shapeOfTiles.config)))
 	const aDown, row, aNext = x86.R10, x86.RBX, x86.RAX
 	g.MovImm(row, 64)
+	const next, by1, by3, left, line = x86.R11, x86.R15, x86.RBP, x86.RDX, x86.R12
+	if s.far {
+		g.Load(x86.W64, next, tileNext)
+		g.Load(x86.W64, by1, tileNextSt)
+		g.Lea(by3, x86.Mem{Base: by1, Index: by1, Scale: 2})
+		g.MovImm(left, fetchLines/4)
+	}
 	again := g.NewLabel()
 	g.Bind(again)
 	g.beginSums(g.sums, func(r x86.Reg, m x86.Mem) {
@@ -133,6 +146,19 @@ func tiler(s tile) ([]byte, error) {
 	}
 	g.eachStep(func() {
 		step(regAStep)
+		if s.far {
+			for _, m := range []x86.Mem{x86.At(next, 0), {Base: next, Index: by1, Scale: 1}, {Base: next, Index: by1, Scale: 2}, {Base: next, Index: by3, Scale: 1}} {
+				g.PrefetchL2(m)
+			}
+			g.Lea(next, x86.Mem{Base: next, Index: by1, Scale: 4})
+			inside := g.NewLabel()
+			g.OpImm(x86.SUB, x86.W64, left, 1)
+			g.Jcc(x86.NE, inside)
+			g.Load(x86.W64, line, tileNextLn)
+			g.Op(x86.ADD, x86.W64, next, line)
+			g.MovImm(left, fetchLines/4)
+			g.Bind(inside)
+		}
 		g.Op(x86.ADD, x86.W64, regA, aNext)
 		g.Op(x86.ADD, x86.W64, aDown, aNext)
 	}, func() {

@@ -159,10 +159,10 @@ const (
 )
 
 // unitCode keeps code that was made, by how it multiplies, the result's size, and the rows,
-// columns and flags of its shape, which is never far.
+// columns and flags of its shape.
 var unitCode struct {
 	mu   sync.Mutex
-	made [unitKinds][multipliers][3][mostStep + 1][3][4]atomic.Pointer[mem.Code]
+	made [unitKinds][multipliers][3][mostStep + 1][3][8]atomic.Pointer[mem.Code]
 }
 
 func codeOf(kind unitKind, s tile) (*mem.Code, error) {
