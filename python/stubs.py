@@ -36,6 +36,8 @@ print(ops.where(ops.vector_less(x, 4), 1, 0)[0])  # [1 1 1]
 product = np.empty((2, 2), np.float32)
 ops.gemm(x, x, trans_b=True, out=product)
 print(product[0])  # [14. 41.]
+short = np.array([[100, -100]], np.int8)  # would wrap
+print(ops.gemm(short, short, trans_b=True, out=np.empty((1, 1), np.int32)))  # [[20000]]
 ```
 
 @NAMES@
