@@ -216,7 +216,7 @@ func TestElementwiseBitForBit(t *testing.T) {
 				if brief.Skips(n, 4) {
 					continue
 				}
-				got := execute(t, &kernels.Plan{Steps: []kernels.Step{s}}, types, operands, given...)[out]
+				got := execute(t, &kernels.Plan{Steps: []kernels.Step{s}}, types, flat(operands), given...)[out]
 				for k, c := range got {
 					x := append(append([]uint64(nil), elements[k]...), given...)
 					want := formula(cells{typ}, x)

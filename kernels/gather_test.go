@@ -16,16 +16,7 @@ import (
 // there afterwards, in row-major order.
 func gathered(t *testing.T, op *kernels.Op, operands []*strided, scalars ...uint64) (after func(i int) []uint64) {
 	t.Helper()
-	var layouts []kernels.Layout
-	var types []isa.Type
-	var memory [][]uint64
-	for _, o := range operands {
-		layouts, types, memory = append(layouts, o.Layout), append(types, o.Type), append(memory, o.memory)
-	}
-	require.NoError(t, op.CheckTypes(types))
-	plan, err := op.PlanShapes(layouts, -1)
-	require.NoError(t, err)
-	left := execute(t, plan, types, memory, scalars...)
+	left := shaped(t, op, -1, operands, scalars...)
 	return func(i int) (cells []uint64) {
 		for _, at := range places(&operands[i].Layout) {
 			cells = append(cells, left[i][at])
@@ -264,15 +255,7 @@ func same(t *testing.T, typ isa.Type, got, want []uint64) {
 // they are then.
 func rowsOn(t *testing.T, op *kernels.Op, operands ...*strided) (after []*strided) {
 	t.Helper()
-	var layouts []kernels.Layout
-	var types []isa.Type
-	var memory [][]uint64
-	for _, o := range operands {
-		layouts, types, memory = append(layouts, o.Layout), append(types, o.Type), append(memory, o.memory)
-	}
-	plan, err := op.PlanShapes(layouts, 1)
-	require.NoError(t, err)
-	for i, left := range execute(t, plan, types, memory) {
+	for i, left := range shaped(t, op, 1, operands) {
 		s := &strided{Layout: operands[i].Layout, memory: left}
 		for _, at := range places(&s.Layout) {
 			s.cells, s.values = append(s.cells, left[at]), append(s.values, number(s.Type, left[at]))

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -153,12 +154,26 @@ func call(t *testing.T, op *kernels.Op, typ isa.Type, dims []int64, operands [][
 		p, err = op.Plan(typ, dims)
 		require.NoError(t, err)
 	}
-	return execute(t, p, []isa.Type{typ}, operands, scalars...)
+	return execute(t, p, []isa.Type{typ}, flat(operands), scalars...)
+}
+
+// operand is memory, as cells, and which of them is the first element: others may lie before it.
+type operand struct {
+	cells []uint64
+	first int64
+}
+
+// flat are operands that begin with their first element.
+func flat(cells [][]uint64) (operands []operand) {
+	for _, c := range cells {
+		operands = append(operands, operand{cells: c})
+	}
+	return operands
 }
 
 // execute runs a plan on the interpreter. operands hold cells of the types, of
 // which the last is that of all that follow.
-func execute(t *testing.T, p *kernels.Plan, types []isa.Type, operands [][]uint64, scalars ...uint64) [][]uint64 {
+func execute(t *testing.T, p *kernels.Plan, types []isa.Type, operands []operand, scalars ...uint64) [][]uint64 {
 	t.Helper()
 	sizeOf := func(i int) int { return types[min(i, len(types)-1)].Size() }
 	d, err := interp.New().Open(0)
@@ -171,11 +186,13 @@ func execute(t *testing.T, p *kernels.Plan, types []isa.Type, operands [][]uint6
 		return m
 	}
 	memory := make([]backends.Memory, len(operands))
-	for i, cells := range operands {
+	begins := slices.Clone(memory)
+	for i, o := range operands {
 		size := sizeOf(i)
-		memory[i] = alloc(int64(len(cells) * size))
+		memory[i] = alloc(int64(len(o.cells) * size))
+		begins[i].Addr = memory[i].Addr + uintptr(o.first*int64(size))
 		b := hostmem.Bytes(memory[i].Addr, memory[i].Bytes)
-		for k, c := range cells {
+		for k, c := range o.cells {
 			for j := range size {
 				b[k*size+j] = byte(c >> (8 * j))
 			}
@@ -185,14 +202,14 @@ func execute(t *testing.T, p *kernels.Plan, types []isa.Type, operands [][]uint6
 	for _, s := range p.Steps {
 		k, err := d.Compile(&backends.Unit{Source: s.Program}, backends.Variant{})
 		require.NoError(t, err)
-		require.NoError(t, run(stream, k, &s, memory, workspace, operands, scalars))
+		require.NoError(t, run(stream, k, &s, begins, workspace, operands, scalars))
 		k.Release()
 	}
 	out := make([][]uint64, len(operands))
-	for i, cells := range operands {
+	for i, o := range operands {
 		size := sizeOf(i)
 		b := hostmem.Bytes(memory[i].Addr, memory[i].Bytes)
-		for k := range cells {
+		for k := range o.cells {
 			c := uint64(0)
 			for j := range size {
 				c |= uint64(b[k*size+j]) << (8 * j)
@@ -206,7 +223,7 @@ func execute(t *testing.T, p *kernels.Plan, types []isa.Type, operands [][]uint6
 }
 
 // run launches one step.
-func run(stream backends.Stream, k backends.Kernel, s *kernels.Step, memory []backends.Memory, workspace backends.Memory, operands [][]uint64, scalars []uint64) error {
+func run(stream backends.Stream, k backends.Kernel, s *kernels.Step, memory []backends.Memory, workspace backends.Memory, operands []operand, scalars []uint64) error {
 	l := &backends.Launch{Grid: s.Grid, Block: s.Block, Rank: len(s.Shape), N: 1, Record: new(backends.Record)}
 	copy(l.Shape[:], s.Shape)
 	for _, n := range s.Shape {
@@ -226,7 +243,7 @@ func run(stream backends.Stream, k backends.Kernel, s *kernels.Step, memory []ba
 	for i, b := range s.Slots {
 		m, elements := workspace, int64(0)
 		if b.Operand != kernels.Workspace {
-			m, elements = memory[b.Operand], int64(len(operands[b.Operand]))
+			m, elements = memory[b.Operand], int64(len(operands[b.Operand].cells))
 		}
 		v := backends.View{Addr: m.Addr + uintptr(b.Offset), Type: b.Type}
 		shape, stride := b.Shape, b.Stride

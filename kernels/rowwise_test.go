@@ -157,7 +157,7 @@ func rowsAgree(t *testing.T, r *rand.Rand, op *kernels.Op, typ isa.Type, shape [
 	lead := len(shape) - axes
 	ar := arithmetic{kernels.Accumulator(typ)}
 	operands := make([]*strided, len(op.Operands))
-	layouts, types, memory := []kernels.Layout{}, []isa.Type{}, [][]uint64{}
+	var layouts []kernels.Layout
 	for i := range operands {
 		of := shape
 		switch op.Rowwise().Shares[i] {
@@ -182,12 +182,9 @@ func rowsAgree(t *testing.T, r *rand.Rand, op *kernels.Op, typ isa.Type, shape [
 			}
 			operands[i] = &strided{Layout: operands[i].Layout, memory: operands[i].memory}
 		}
-		layouts, types, memory = append(layouts, operands[i].Layout), append(types, operands[i].Type), append(memory, operands[i].memory)
+		layouts = append(layouts, operands[i].Layout)
 	}
-	require.NoError(t, op.CheckTypes(types))
-	plan, err := op.PlanShapes(layouts, axes)
-	require.NoError(t, err)
-	after := execute(t, plan, types, memory, cell(ar.Type, eps))
+	after := shaped(t, op, axes, operands, cell(ar.Type, eps))
 	wide, err := op.RowArrays(layouts, axes)
 	require.NoError(t, err)
 	rows, cols := int64(1), int64(1)
@@ -216,12 +213,12 @@ func rowsAgree(t *testing.T, r *rand.Rand, op *kernels.Op, typ isa.Type, shape [
 			var values []value
 			for _, a := range at {
 				c := after[i][a]
-				cells, values = append(cells, c), append(values, number(types[i], c))
+				cells, values = append(cells, c), append(values, number(operands[i].Type, c))
 			}
 			if o.Reads {
 				x = append(x, values)
 			} else {
-				got, of = append(got, cells), append(of, types[i])
+				got, of = append(got, cells), append(of, operands[i].Type)
 			}
 		}
 		want := rowReferences[op](t, ar, x, eps)
