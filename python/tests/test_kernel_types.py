@@ -401,3 +401,10 @@ def test_decisions_give_what_python_gives() -> None:
         assert [[float(v) for v in row] for row in zip(*(np.asarray(f).tolist() for f in found))] == [
             [float(v) for v in row] for row in expected
         ]
+
+
+def test_errors_of_a_conversion_name_it() -> None:
+    with pytest.raises(hologram.errors.InvalidArgumentError, match='"cast": parameter x: -2 is out of range of u16'):
+        hologram.cast(-2, "uint16")
+    with pytest.raises(hologram.errors.DTypeError, match="cast: x is a str"):
+        hologram.cast("1", "f32")

@@ -64,9 +64,9 @@ def comparison(condition: str) -> Callable[..., Value]:
 
 
 def _nearest(trace: Trace, n: Value, x: Value, end: int) -> Value:
-    """Return what an int of Python's is to the smaller (end 1) or larger (end 0) of itself and an array's integer.
+    """Return n; of an int above the last of x's type (end 1), or below its least (end 0), that one.
 
-    It may lie beyond all of x's type at this end: it is not chosen then.
+    So the smaller (end 1) or larger of an array's integer x and any int has x's type, where it fits.
     """
     if not (_is_int(x) and n.weak and n.type == "i64") or n.fits(x.type):
         return n

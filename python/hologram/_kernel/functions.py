@@ -161,7 +161,12 @@ def _converted(x: Any, dtype: Any, name: str) -> Any:
 @functools.cache
 def _conversion(name: str, type: str) -> Callable[[Any], Any]:
     dtype: Any = bool if type == PRED else type
-    return lambda x: _converted(x, dtype, name)
+
+    def conversion(x: Any) -> Any:
+        return _converted(x, dtype, name)
+
+    conversion.__name__ = conversion.__qualname__ = name  # by which errors know it
+    return conversion
 
 
 cast_.__name__ = cast_.__qualname__ = "cast"
