@@ -111,7 +111,11 @@ func TestEmbeddingBitForBit(t *testing.T) {
 			}
 			given := draw(r, layout(r, typ, form > 0, int64(len(order)), cols))
 			of := func(c []uint64) *strided {
-				return &strided{Layout: kernels.Packed(isa.I64, int64(len(c))), memory: append(c, 0)}
+				s := numbered(r, rows, layout(r, isa.I64, form > 0, int64(len(c))))
+				for i, at := range places(&s.Layout) {
+					s.memory[at] = c[i]
+				}
+				return s
 			}
 			for _, share := range []uint64{0, 1} {
 				const padding = 2

@@ -249,6 +249,15 @@ def test_view(ex: hg.Executor) -> None:
         v.view([2, 2], strides=[1])
 
 
+def test_a_buffer_of_a_buffer_has_its_elements_in_its_order(host: hg.Executor) -> None:
+    x = np.arange(24, dtype=np.float32).reshape(4, 6)
+    for array in (x, x.T, x[:, ::2], x[::-1, 1:], np.broadcast_to(x[0], (3, 6)), x[:0], x[1, 2, ...]):
+        b = host.wrap(host.wrap(array))
+        assert b.shape == array.shape
+        assert np.array_equal(b.to_numpy(), array)
+        assert not array.size or np.shares_memory(np.asarray(b), x)
+
+
 def test_views_of_a_strided_buffer_see_its_elements_alone(host: hg.Executor) -> None:
     x = np.arange(48, dtype=np.float32).reshape(6, 8)
     column = host.wrap(x[:, ::2])  # what lies between is somebody else's

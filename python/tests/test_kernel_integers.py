@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import math
 import random
 import warnings
 from typing import Any, Callable, Union
@@ -214,9 +215,11 @@ def test_a_number_that_is_used_as_several_types_is_given_as_each() -> None:
 
 def test_numbers_alone_are_computed_in_python() -> None:
     f = hologram.kernel(lambda a, b: (a * b - 1, a // 7, a % -7, a**3, ~a, a << 3, a >> 2, a & b, a ^ b, abs(a), a < b))
-    for a, b in ((5, 9), (-5, 9), (1 << 20, -(1 << 15))):
+    rests = hologram.kernel(lambda a, b: (hologram.rem(a, 7), hologram.rem(b, -7), hologram.rem(a, b * 0 + 9)))
+    for a, b in ((5, 9), (-5, 9), (1 << 20, -(1 << 15)), (-7, 7), (0, -1)):
         expected = a * b - 1, a // 7, a % -7, a**3, ~a, a << 3, a >> 2, a & b, a ^ b, abs(a), a < b
         assert tuple(value.item() for value in f(a, b)) == expected
+        assert tuple(value.item() for value in rests(a, b)) == (math.fmod(a, 7), math.fmod(b, -7), math.fmod(a, 9))
     doubled = hologram.kernel(repeated)
     assert doubled(np.zeros(1), 1).tolist() == [float(2**60)]
     for _ in range(2):  # a program that is there already

@@ -170,6 +170,15 @@ def test_degrees_of_freedom(name: str, device: str) -> None:
         torch.testing.assert_close(function(x, unbiased=unbiased), theirs(x, unbiased=unbiased))
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_deviations_are_rounded_once(dtype: torch.dtype, device: str) -> None:
+    """A variance that were rounded before its root is taken would be off in the last bit here and there."""
+    x = values(4000, torch.float64).reshape(1000, 4).to(device, dtype)
+    for name in ("std", "var"):
+        expected = getattr(torch, name)(x.double(), 1).to(dtype)
+        assert torch.equal(getattr(F, name)(x, 1), expected)
+
+
 @pytest.mark.parametrize("alpha", [0, 1])
 @pytest.mark.parametrize("beta", [0, 1, 0.5])
 def test_what_a_factor_of_0_leaves_out_is_not_read(beta: float, alpha: float, device: str) -> None:

@@ -105,6 +105,26 @@ def test_resumes_exactly(tmp_path: Path, fails_at: int, device: str) -> None:
     assert sorted(path.name for path in parts.iterdir()) == ["run.csv", "run.safetensors"]
 
 
+def test_goes_on_from_the_last_step_of_an_epoch(tmp_path: Path) -> None:
+    """Where every says to write after it, and what comes at the epoch's end failed: no batch is done again."""
+
+    def fails(model: torch.nn.Module) -> float:
+        raise Stop
+
+    named = {"checkpoint": tmp_path / "run", "every": 4}
+    expected = trained(batches(), validate=lambda model: 1.0)
+    with pytest.raises(Stop):
+        trained(batches(), validate=fails, **named)
+    steps: list[int] = []
+
+    def counted(model: torch.nn.Module, batch: Any) -> Tensor:
+        steps.append(len(steps))
+        return loss(model, batch)
+
+    assert trained(batches(), validate=lambda model: 1.0, loss=counted, **named) == expected
+    assert len(steps) == 4
+
+
 def test_more_epochs_later(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     _, model, _ = run(None, epochs=3)
