@@ -34,7 +34,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--write", action="store_true", help="with --quick: write the record too")
     parser.add_argument("--only", default="", help="a regular expression that the names of the points match")
     parser.add_argument("--threads", type=int, default=MOST_THREADS)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, help="7 without it, 4 with --quick: on a busy machine take more")
     parser.add_argument("--budget", type=float, default=0.004, help="seconds a library has in a round")
     return parser.parse_args()
 
@@ -357,7 +357,7 @@ def main() -> None:
     hg.set_num_threads(ARGUMENTS.threads)
     ex = hg.Executor("cpu")
     clock = time.process_time if ARGUMENTS.threads == 1 else time.perf_counter
-    rounds = min(ARGUMENTS.rounds, 4) if ARGUMENTS.quick else ARGUMENTS.rounds
+    rounds = ARGUMENTS.rounds or (4 if ARGUMENTS.quick else 7)
     budget = ARGUMENTS.budget / 2 if ARGUMENTS.quick else ARGUMENTS.budget
     rows: list[dict[str, Any]] = []
     for point in points(ex, ARGUMENTS.quick):
@@ -373,6 +373,7 @@ def main() -> None:
     command = "operations" + " --quick --write" * ARGUMENTS.quick
     if ARGUMENTS.threads < MOST_THREADS:
         command += f" --threads {ARGUMENTS.threads}"
+    command += f" --rounds {rounds}" if ARGUMENTS.rounds else ""
     about = (
         f"{model()}, threads each: {ARGUMENTS.threads}{', in processor time' * one}; hologram {hg.__version__}, numpy "
         f"{np.__version__}, torch {torch.__version__}; the best of {rounds} interleaved rounds. Written by "
