@@ -307,9 +307,11 @@ func (e *encoder) fmaWith(in *inst, d, a x86.Reg, b, c vreg) {
 	switch {
 	case xc.reg == d && xc.reg != x86.None:
 		x.A = a
+		x.Imm = in.fma.i231
 		e.Emit(in.fma.f231, x)
 	case a == d && xc.reg != x86.None:
 		x.A = xc.reg
+		x.Imm = in.fma.i132
 		e.Emit(in.fma.f132, x)
 	case d != a:
 		if xc.reg != x86.None {
@@ -318,6 +320,7 @@ func (e *encoder) fmaWith(in *inst, d, a x86.Reg, b, c vreg) {
 			e.loadTo(d, xc, in.vl)
 		}
 		x.A = a
+		x.Imm = in.fma.i231
 		e.Emit(in.fma.f231, x)
 	default: // c in memory, and d in a's place
 		t := e.t.temps[0]
@@ -326,6 +329,7 @@ func (e *encoder) fmaWith(in *inst, d, a x86.Reg, b, c vreg) {
 		}
 		e.loadTo(t, xc, in.vl)
 		x.A = t
+		x.Imm = in.fma.i132
 		e.Emit(in.fma.f132, x)
 	}
 	e.done(in.d, d)
@@ -338,6 +342,7 @@ func (e *encoder) fmaRegs(in *inst, d, a, b x86.Reg, c vreg) {
 	switch {
 	case xc.reg == d && xc.reg != x86.None:
 		x.A, x.B = a, b
+		x.Imm = in.fma.i231
 		e.Emit(in.fma.f231, x)
 	case d == a || d == b:
 		if d == b {
@@ -349,14 +354,17 @@ func (e *encoder) fmaRegs(in *inst, d, a, b x86.Reg, c vreg) {
 		} else if !e.fold(&x, xc, in.fma.f213) {
 			panic("jit: an operand of FMA that is no memory operand")
 		}
+		x.Imm = in.fma.i213
 		e.Emit(in.fma.f213, x)
 	case xc.reg != x86.None:
 		e.move(d, xc.reg, in.vl)
 		x.A, x.B = a, b
+		x.Imm = in.fma.i231
 		e.Emit(in.fma.f231, x)
 	default:
 		e.loadTo(d, xc, in.vl)
 		x.A, x.B = a, b
+		x.Imm = in.fma.i231
 		e.Emit(in.fma.f231, x)
 	}
 	e.done(in.d, d)

@@ -67,7 +67,10 @@ type inst struct {
 }
 
 // fmaForms are the three orders of operands of a multiplication and addition.
-type fmaForms struct{ f132, f213, f231 *x86.Form }
+type fmaForms struct {
+	f132, f213, f231 *x86.Form
+	i132, i213, i231 uint8 // their immediates
+}
 
 // span is a loop, from its first instruction to the last.
 type span struct{ first, last int32 }

@@ -1,6 +1,8 @@
 package jit
 
 import (
+	"slices"
+
 	"github.com/hologram-project/hologram/backends/cpu/jit/x86"
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
@@ -38,11 +40,16 @@ var (
 	srlV  = pair{x86.SrlvD, x86.SrlvQ}
 	sraV  = pair{x86.SravD, x86.SravQ}
 
-	fmaPS = fmaForms{x86.FMA132PS, x86.FMA213PS, x86.FMA231PS}
-	fmaPD = fmaForms{x86.FMA132PD, x86.FMA213PD, x86.FMA231PD}
+	fmaPS = fmaForms{f132: x86.FMA132PS, f213: x86.FMA213PS, f231: x86.FMA231PS}
+	fmaPD = fmaForms{f132: x86.FMA132PD, f213: x86.FMA213PD, f231: x86.FMA231PD}
 
-	negatedPS = fmaForms{x86.FNMA132PS, x86.FNMA213PS, x86.FNMA231PS}
-	negatedPD = fmaForms{x86.FNMA132PD, x86.FNMA213PD, x86.FNMA231PD}
+	negatedPS = fmaForms{f132: x86.FNMA132PS, f213: x86.FNMA213PS, f231: x86.FNMA231PS}
+	negatedPD = fmaForms{f132: x86.FNMA132PD, f213: x86.FNMA213PD, f231: x86.FNMA231PD}
+
+	// a & b | c. An immediate has the result for each three bits, of the destination as it
+	// was, the second and the third operand.
+	andOrD = fmaForms{x86.TernD, x86.TernD, x86.TernD, 0xEC, 0xEA, 0xF8}
+	andOrQ = fmaForms{x86.TernQ, x86.TernQ, x86.TernQ, 0xEC, 0xEA, 0xF8}
 )
 
 // declined says of each instruction without a rule why it has none.
@@ -232,7 +239,8 @@ func (g *gen) highHalves(f *x86.Form, a, even, odd vreg) vreg {
 }
 
 // findShortcuts finds values that are not computed as they stand: NEGs whose
-// every use is as one factor of an FMA, which there is an instruction for, and
+// every use is as one factor of an FMA, and ANDs that are but one side of an OR, which
+// there are instructions for, and
 // f16 loads that are but stored, whose bits no conversion has to go over (it
 // would make quiet NaNs of others).
 func (p *program) findShortcuts() {
@@ -253,9 +261,20 @@ func (p *program) findShortcuts() {
 	}
 	var walk func(r *ir.Region)
 	walk = func(r *ir.Region) {
+		near := map[*ir.Node]bool{} // ANDs of this region since lanes met
 		for _, n := range r.Nodes {
+			if n.Op.IsInst() && meets[n.Op.Inst()] {
+				clear(near)
+			}
+			side := -1
+			if n.Op == ir.Op(isa.OR) && n.Args[0] != n.Args[1] {
+				side = slices.IndexFunc(n.Args, func(a *ir.Value) bool { return near[a.Node] })
+			}
+			near[n] = n.Op == ir.Op(isa.AND) && n.Type != isa.Pred
 			for i, a := range n.Args {
 				switch {
+				case a.Node != nil && a.Node.Op == ir.Op(isa.AND):
+					use(a, i == side)
 				case candidate(a, isa.NEG) != nil:
 					use(a, n.Op == ir.Op(isa.FMA) && i < 2 && candidate(n.Args[1-i], isa.NEG) == nil)
 				case candidate(a, isa.LDG) != nil && a.Type == isa.F16:
@@ -350,8 +369,16 @@ func (g *gen) integral(size int, x vreg, mode uint8) vreg {
 }
 
 func bitwise(g *gen, n *ir.Node) {
-	a, size := g.args(n), g.regSize(n.Type)
-	op := n.Op.Inst()
+	op, size := n.Op.Inst(), g.regSize(n.Type)
+	if g.p.shortcut[n] {
+		return
+	}
+	if side := slices.IndexFunc(n.Args, func(a *ir.Value) bool { return a.Node != nil && g.p.shortcut[a.Node] }); side >= 0 && op == isa.OR {
+		and := n.Args[side].Node.Args
+		g.set(n.Result(), g.andOr(size, g.val(and[0]), g.val(and[1]), g.val(n.Args[1-side])))
+		return
+	}
+	a := g.args(n)
 	if n.Type == isa.Pred {
 		g.set(n.Result(), g.maskOp(op, a[0], a[1]))
 		return
@@ -364,6 +391,20 @@ func bitwise(g *gen, n *ir.Node) {
 	default:
 		g.set(n.Result(), g.xor(size, a[0], a[1]))
 	}
+}
+
+// andOr is a & b | c.
+func (g *gen) andOr(size int, a, b, c vreg) vreg {
+	if !g.t.evex {
+		return g.or(size, g.and(size, a, b), c)
+	}
+	forms := &andOrD
+	if size == 8 {
+		forms = &andOrQ
+	}
+	d := g.newReg(classVec)
+	g.add(inst{fma: forms, vl: g.vl(size), d: d, a: a, b: b, c: c})
+	return d
 }
 
 func complement(g *gen, n *ir.Node) {

@@ -356,6 +356,8 @@ func (s *scheduler) fits(w *walk, n *node) bool {
 // have it, or nearly.
 func (in *inst) cycles() int32 {
 	switch {
+	case in.fma == &andOrD || in.fma == &andOrQ:
+		return 1
 	case in.fma != nil:
 		return 4
 	case in.f == nil:

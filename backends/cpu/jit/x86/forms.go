@@ -224,6 +224,8 @@ var (
 	MaxUQ   = form("vpmaxuq", EVEX, p66, M0F38, 0x3F, RVM, "vvv", b8, w1)
 	AbsD    = form("vpabsd", both, p66, M0F38, 0x1E, RM, "vv", b4)
 	AbsQ    = form("vpabsq", EVEX, p66, M0F38, 0x1F, RM, "vv", b8, w1)
+	TernD   = form("vpternlogd", EVEX, p66, M0F3A, 0x25, RVM, "vvv", imm, b4)
+	TernQ   = form("vpternlogq", EVEX, p66, M0F3A, 0x25, RVM, "vvv", imm, b8, w1)
 	AndD    = form("vpandd", EVEX, p66, M0F, 0xDB, RVM, "vvv", b4)
 	OrD     = form("vpord", EVEX, p66, M0F, 0xEB, RVM, "vvv", b4)
 	XorD    = form("vpxord", EVEX, p66, M0F, 0xEF, RVM, "vvv", b4)

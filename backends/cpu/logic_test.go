@@ -1,0 +1,38 @@
+package cpu_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestAndsWithinOrs has ANDs that are one side of an OR, which there is one instruction for, and
+// such as are more than that: both sides, the same twice, used elsewhere, on the other side of a
+// loop's or a branch's begin, and from before lanes meet.
+func TestAndsWithinOrs(t *testing.T) {
+	programs := map[string]string{}
+	for _, typ := range []string{"i8", "u16", "i32", "u64"} {
+		for what, body := range map[string]string{
+			"one side":         "and.T r, x, y\n  or.T r, r, z",
+			"the other":        "and.T r, x, y\n  or.T r, z, r",
+			"a number":         "and.T r, x, 85\n  or.T r, r, z",
+			"two numbers":      "and.T r, x, 85\n  or.T r, r, 32",
+			"of one":           "and.T r, x, x\n  or.T r, r, x",
+			"both sides":       "and.T r, x, y\n  and.T s, y, z\n  or.T r, r, s",
+			"the same twice":   "and.T r, x, y\n  or.T r, r, r",
+			"of two":           "and.T s, x, y\n  or.T r, s, z\n  or.T s, s, x\n  xor.T r, r, s",
+			"used elsewhere":   "and.T s, x, y\n  or.T r, s, z\n  add.T r, r, s",
+			"a chain":          "and.T r, x, y\n  or.T r, r, z\n  and.T r, r, 77\n  or.T r, r, x",
+			"before a loop":    "and.T s, x, y\n  mov.T r, z\n  loop 3, done\n  or.T r, s, r\n  add.T r, r, 3\ndone:",
+			"in a loop":        "mov.T r, z\n  loop 3, done\n  and.T s, x, r\n  or.T r, s, y\n  add.T r, r, 3\ndone:",
+			"before a branch":  "and.T s, x, y\n  mov.T r, z\n  set.lt.T p, x, y\n  bra done, p\n  or.T r, s, z\ndone:",
+			"lanes meet after": "and.T s, x, y\n  block_reduce_max.T m, z\n  or.T r, s, m",
+			"and before":       "block_reduce_max.T m, z\n  and.T s, x, y\n  or.T r, s, m",
+		} {
+			programs[what+", "+typ] = strings.ReplaceAll(fmt.Sprintf("program p\nslot a T\nslot b T\nslot c T\n  ldg.T x, a[index]\n  ldg.T y, b[index]\n  ldg.T z, c[index]\n  %s\n  stg.T r, c[index]\n  exit", body), "T", typ)
+		}
+	}
+	for _, l := range levels {
+		t.Run(l.String(), func(t *testing.T) { compare(t, on(t, l, 2), programs) })
+	}
+}
