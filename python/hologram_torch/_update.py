@@ -68,11 +68,12 @@ class Update:
         self._plans: dict[tuple[torch.dtype, ...], _Plan] = {}
         self._ready: dict[bytes, list[_Part]] = {}  # by all that decides about them
 
-    def ready(self, given: Sequence[Sequence[Tensor]], numbers: int) -> Ready:
+    def ready(self, arrays: tuple[Tensor, ...], each: int, numbers: int) -> Ready:
         """Find out how lists of tensors are computed with, before anything is changed.
 
         Args:
-            given: Lists of one length, the inputs and then the outputs, which may be inputs but input 1.
+            arrays: The lists, one after the other: the inputs and then the outputs, which may be inputs but input 1.
+            each: How many tensors a list has.
             numbers: How many numbers the function takes.
 
         Raises:
@@ -82,12 +83,12 @@ class Update:
                 tensor has no memory.
             RuntimeError: Nothing works on the tensors' device, in this process or any more.
         """
-        if not given:
+        if not arrays:
             return []
-        arrays = tuple([t for tensors in given for t in tensors])
-        looks = native.torch_looks(arrays, len(given[0]), self._inputs)
+        looks = native.torch_looks(arrays, each, self._inputs)
         parts = None if looks is None else self._ready.get(looks)
         if parts is None:
+            given = [arrays[i : i + each] for i in range(0, len(arrays), each)]
             parts = self._sorted(given, numbers)
             if looks is None:
                 arrays = tuple([t for tensors in given for t in self._apart(tensors)])
