@@ -57,11 +57,15 @@ class Update:
         name: Its name, for messages.
         function: The function.
         inputs: How many of its arguments are elements of tensors; numbers follow.
+        alone: The numbers of those that may be of tensors without dimensions.
         chosen: Its last arguments, by which the program is another.
     """
 
-    def __init__(self, name: str, function: Callable[..., Any], inputs: int, **chosen: bool) -> None:
+    def __init__(
+        self, name: str, function: Callable[..., Any], inputs: int, alone: Sequence[int] = (), **chosen: bool
+    ) -> None:
         self._name = name
+        self._alone = frozenset(alone)
         self._kernel = Kernel(function, static=chosen)
         self._chosen = list(chosen.values())
         self._inputs = inputs
@@ -112,7 +116,8 @@ class Update:
             for i, t in enumerate(tensors):
                 if t.layout != torch.strided:
                     raise DTypeError(f"{self._name}: a tensor has layout {t.layout}; expected dense ones")
-                if t is not first and (t.shape != shape or t.device != device):
+                alone = i in self._alone and not t.ndim
+                if t is not first and ((t.shape != shape and not alone) or t.device != device):
                     raise InvalidArgumentError(
                         f"{self._name}: tensors have shapes {tuple(shape)} on {device} and {tuple(t.shape)} on "
                         f"{t.device}; expected the same"

@@ -21,9 +21,12 @@ import hologram as h
 from hologram._ffi import native
 from hologram.errors import DTypeError, InvalidArgumentError
 from hologram_torch import functional as F
+from hologram_torch._fused import Fused
 from hologram_torch._kernel import kernel
 from hologram_torch._operands import opmath
-from hologram_torch._operation import is_dynamo_compiling, is_grad_enabled
+from hologram_torch._operation import is_dynamo_compiling, is_grad_enabled, unusual
+from hologram_torch._reductions import AMAX, AMIN, SUM, to
+from hologram_torch._table import OPERATIONS
 from hologram_torch._update import Ready, Update
 
 if TYPE_CHECKING:
@@ -151,9 +154,9 @@ def _corrections(n: _V, lr: _V, b1: _V, b2: _V, apart: _V) -> _V:
 
 
 @functools.cache
-def _update(name: str, function: Callable[..., Any], inputs: int, *chosen: bool) -> Update:
+def _update(name: str, function: Callable[..., Any], inputs: int, *chosen: bool, alone: tuple[int, ...] = ()) -> Update:
     """Return the update that a function is by its last arguments, the first of which is whether weights decay."""
-    return Update(name, function, inputs, **dict(zip(("decays", "maximizes", "nesterov"), chosen)))
+    return Update(name, function, inputs, alone, **dict(zip(("decays", "maximizes", "nesterov"), chosen)))
 
 
 def _refuse(what: str, group: dict[str, Any]) -> None:
@@ -462,7 +465,8 @@ class Adam(_Optimizer, torch.optim.Adam):
         decays = self._decays(group)
         apart = 0.0 if decays else decay
         name, function, inputs = ("amsgrad", _amsgrad_captured, 5) if group["amsgrad"] else ("adam", _adam_captured, 4)
-        update = _update(name, function, inputs + 3, decays, bool(group["maximize"]))
+        alone = inputs, inputs + 1, inputs + 2
+        update = _update(name, function, inputs + 3, decays, bool(group["maximize"]), alone=alone)
         by_kind: dict[tuple[torch.device, torch.dtype], list[int]] = {}
         for at, p in enumerate(arrays[::each]):
             by_kind.setdefault((p.device, opmath(p.dtype)), []).append(at)
@@ -474,7 +478,7 @@ class Adam(_Optimizer, torch.optim.Adam):
             rows = [number.to(dtype).expand(len(places)).unbind() for number in found]
             for at, *own in zip(places, *rows):
                 read, written = arrays[at * each :][:inputs], arrays[at * each + inputs : (at + 1) * each]
-                given += [*read, *[number.expand(read[0].shape) for number in own], *written]
+                given += [*read, *own, *written]
         ready, numbers = update.ready(tuple(given), each + 3, 5), [decay, 1 - b1, b2, 1 - b2, eps]
         _held(type(self).__name__, update, ready, numbers, ("weight_decay", "betas", "betas", "betas", "eps"), group)
         return [(update, ready, numbers)]
@@ -533,25 +537,24 @@ def clip_grad_norm_(
         RuntimeError: The norm is not finite, and error_if_nonfinite is given.
     """
     parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
-    grads = [p.grad for p in parameters if p.grad is not None]
+    grads = [g for p in parameters if (g := p.grad) is not None]
     if not grads:
         return torch.tensor(0.0)
-    device, dtype = grads[0].device, functools.reduce(torch.promote_types, [g.dtype for g in grads])
-
-    def together(numbers: Iterable[Tensor]) -> Tensor:
-        return torch.stack([number.to(device, opmath(dtype)) for number in numbers])
-
-    wide = [g.to(opmath(g.dtype)) for g in grads]
+    dtypes, device = {g.dtype for g in grads}, grads[0].device
+    dtype, alone = functools.reduce(torch.promote_types, dtypes), all([g.device == device for g in grads])
     norm_type = float(norm_type)  # torch takes "inf"
+    parts = [_PART((g,), (norm_type,)) for g in grads]
+    if len(dtypes) > 1 or not alone:
+        parts = [part.to(device, opmath(dtype)) for part in parts]
+    together = torch.stack(parts)
     if math.isinf(norm_type):
-        most = F.amax if norm_type > 0 else F.amin
-        norm = most(together(most(F.abs(g)) for g in wide))
+        norm = (F.amax if norm_type > 0 else F.amin)(together)
     elif norm_type == 0:
-        norm = torch.count_nonzero(together(torch.count_nonzero(g) for g in wide))
+        norm = torch.count_nonzero(together).to(dtype)
     elif norm_type == 2:
-        norm = F.sqrt(F.sum(together(F.sum(F.square(g)) for g in wide)))
+        norm = F.sqrt(F.sum(together))
     else:
-        norm = F.pow(F.sum(together(F.sum(F.pow(F.abs(g), norm_type)) for g in wide)), 1.0 / norm_type)
+        norm = F.pow(F.sum(together), 1.0 / norm_type)
     norm = norm.to(dtype)
     if error_if_nonfinite and not bool(torch.isfinite(norm)):
         raise RuntimeError(
@@ -560,6 +563,39 @@ def clip_grad_norm_(
             "`error_if_nonfinite=False`"
         )
     factor = F.clamp(F.div(float(max_norm), F.add(norm, 1e-6)), max=1.0)
-    for g in grads:
-        F.mul(g, factor.to(g.device), out=g)
+    _scale(grads, [factor] * len(grads) if alone else [factor.to(g.device) for g in grads])
     return norm
+
+
+def _part_of_norm(g: Tensor, norm_type: float) -> Tensor:
+    """Return what a gradient adds to the norm of all, before its root, in the dtype that it is computed in."""
+    if norm_type == 0:
+        return torch.count_nonzero(g).to(opmath(g.dtype))
+    g, dims = to(g, opmath(g.dtype)), list(range(g.ndim))
+    if norm_type == 2:
+        return SUM(OPERATIONS["square"](g), dims, False)
+    g = OPERATIONS["abs"](g)
+    if math.isinf(norm_type):
+        return (AMAX if norm_type > 0 else AMIN)(g, dims, False)
+    return SUM(F.pow(g, norm_type), dims, False)
+
+
+_PART = Fused("clip_grad_norm_", _part_of_norm, 1)
+_SCALED = Update("clip_grad_norm_", lambda g, factor: g * factor, 2, alone=(1,))
+
+
+def _scale(grads: list[Tensor], factors: list[Tensor]) -> None:
+    """Multiply gradients in place by a number each, as mul does."""
+    pairs = list(zip(grads, factors))
+    if not is_dynamo_compiling() and not unusual():
+        # What has no dimensions is multiplied in the wider of the two's dtypes.
+        together = [(g, by) for g, by in pairs if g.ndim or g.dtype == by.dtype]
+        try:
+            ready = _SCALED.ready(tuple([t for g, by in together for t in (g, by, g)]), 3, 0)
+        except (DTypeError, InvalidArgumentError):
+            pass  # of some that is not written element by element in its own memory
+        else:
+            _SCALED(ready, [])
+            pairs = [(g, by) for g, by in pairs if not g.ndim and g.dtype != by.dtype]
+    for g, by in pairs:
+        F.mul(g, by, out=g)
