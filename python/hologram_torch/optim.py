@@ -259,7 +259,7 @@ class _Optimizer:
     """What the optimisers share."""
 
     param_groups: list[dict[str, Any]]
-    state: dict[Tensor, Any]
+    state: defaultdict[Tensor, Any]
 
     def _first(self, group: dict[str, Any], p: Tensor, state: dict[str, Any]) -> dict[str, Tensor]:
         """Return what a parameter's state lacks before its first step."""
@@ -543,7 +543,7 @@ def clip_grad_norm_(
     dtypes, device = {g.dtype for g in grads}, grads[0].device
     dtype, alone = functools.reduce(torch.promote_types, dtypes), all([g.device == device for g in grads])
     norm_type = float(norm_type)  # torch takes "inf"
-    parts = [_PART((g,), (norm_type,)) for g in grads]
+    parts = _PART.each(grads, (norm_type,))
     if len(dtypes) > 1 or not alone:
         parts = [part.to(device, opmath(dtype)) for part in parts]
     together = torch.stack(parts)
