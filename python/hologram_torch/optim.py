@@ -351,7 +351,7 @@ class SGD(_Optimizer, torch.optim.SGD):
                 keep = 1.0 - float(group["dampening"]) if momentum else 1.0
             except (TypeError, ValueError, RuntimeError, OverflowError):
                 raise _odd(type(self).__name__, group, self._options) from None
-            decays, maximizes = decay != 0, bool(group["maximize"])
+            decays, maximizes = decay != 0, bool(group.get("maximize"))
             if not momentum:
                 arrays, _, _ = self._lists(group, (), None, made)
                 update = _update("sgd", _sgd, 2, decays, maximizes)
@@ -411,7 +411,7 @@ class Adam(_Optimizer, torch.optim.Adam):
                 continue
             steps += counted
             name, function, inputs = ("amsgrad", _amsgrad, 5) if amsgrad else ("adam", _adam, 4)
-            update = _update(name, function, inputs, self._decays(group), bool(group["maximize"]))
+            update = _update(name, function, inputs, self._decays(group), bool(group.get("maximize")))
             work.append((group, update, arrays, each, update.ready(arrays, each, 8)))
         # From here on nothing is refused but what numbers there are, and nothing changed before these are looked at.
         before = native.torch_counts(tuple(steps), False)
@@ -466,7 +466,7 @@ class Adam(_Optimizer, torch.optim.Adam):
         apart = 0.0 if decays else decay
         name, function, inputs = ("amsgrad", _amsgrad_captured, 5) if group["amsgrad"] else ("adam", _adam_captured, 4)
         alone = inputs, inputs + 1, inputs + 2
-        update = _update(name, function, inputs + 3, decays, bool(group["maximize"]), alone=alone)
+        update = _update(name, function, inputs + 3, decays, bool(group.get("maximize")), alone=alone)
         by_kind: dict[tuple[torch.device, torch.dtype], list[int]] = {}
         for at, p in enumerate(arrays[::each]):
             by_kind.setdefault((p.device, opmath(p.dtype)), []).append(at)
