@@ -98,7 +98,7 @@ class Elementwise:
         self.quick = native.torch_map(self.title, len(self.kinds), len(self.scalars), outputs, autocast)
         self._apply: Optional[Callable[..., Any]] = None
         self._gradients: dict[tuple[bool, ...], _Gradient] = {}
-        self._kept: dict[tuple[bool, ...], tuple[Source, ...]] = {}
+        self._kept: dict[tuple[bool, ...], tuple[tuple[Source, ...], Any]] = {}
         FUNCTIONS[name] = self
 
     # ---- programs
@@ -197,12 +197,17 @@ class Elementwise:
 
     # ---- gradients
 
-    def keeps(self, needs: tuple[bool, ...]) -> tuple[Source, ...]:
-        """Return what the gradients by some of the inputs need beside those of the results."""
+    def keeps(self, needs: tuple[bool, ...]) -> tuple[tuple[Source, ...], Any]:
+        """Return what the gradients by some of the inputs need beside those of the results.
+
+        And what has C make them, if all are made at once of the only result's and these, in that order: of inputs of
+        one shape and dtype.
+        """
         found = self._kept.get(needs)
         if found is None:
-            sources = self._gradient(needs).sources
-            found = self._kept[needs] = tuple(source for source in sources if source.kind != "g")
+            gradient = self._gradient(needs)
+            kept = tuple(source for source in gradient.sources if source.kind != "g")
+            found = self._kept[needs] = kept, gradient.quick if gradient.direct and gradient.numbers is None else None
         return found
 
     def _gradient(self, needs: tuple[bool, ...]) -> _Gradient:
@@ -258,17 +263,17 @@ def _named(name: str, message: str) -> str:
 def save(ctx: Any, function: Elementwise, inputs: Sequence[Tensor], results: Sequence[Tensor], needs: Any) -> None:
     """Keep in ctx what the gradients by some of the inputs need."""
     wanted = ctx.wanted = tuple(needs)
+    ctx.layouts = ctx.quick = None
     if True in wanted:
-        kept = function.keeps(wanted)
+        kept, ctx.quick = function.keeps(wanted)
         if kept:
             ctx.save_for_backward(*[inputs[s.number] if s.kind == "i" else results[s.number] for s in kept])
-    ctx.layouts = None
     if len(inputs) > 1:
         first = results[0]
         shape, dtype = first.shape, first.dtype
         for t in inputs:
             if t.shape != shape or t.dtype is not dtype:
-                ctx.layouts = [(t.shape, t.dtype) for t in inputs]
+                ctx.layouts, ctx.quick = [(t.shape, t.dtype) for t in inputs], None
                 break
 
 

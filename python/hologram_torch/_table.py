@@ -378,6 +378,10 @@ class Named(Operation):
 
             @staticmethod
             def backward(ctx: Any, *gradients: Any) -> Any:
+                if ctx.quick is not None:
+                    found = ctx.quick(here.now, *gradients, *ctx.saved_tensors)
+                    if found is not None and found is not True:
+                        return found
                 found = _elementwise.pulled(ctx, function, gradients, ())
                 return found[0] if single else tuple(found)
 
