@@ -69,49 +69,54 @@ static void keep(py_object **at, ptrdiff_t *num, py_object *o) {
   at[(*num)++] = o;
 }
 
-/* A dictionary's object of a name, if it is a tensor of torch's. */
-static outcome named_tensor(py_object *dict, py_object *name, py_object **to) {
-  if (!(*to = py.PyDict_GetItemWithError(dict, name))) return py.PyErr_Occurred() ? FAILED : SURPRISE;
-  return torch_is(*to);
+/* Keeps a dictionary's object of a name, if it is a tensor of torch's; to ask that may run Python. */
+static outcome keep_named(py_object **at, ptrdiff_t *num, py_object *dict, py_object *name) {
+  py_object *o = py.PyDict_GetItemWithError(dict, name);
+  if (!o) return py.PyErr_Occurred() ? FAILED : SURPRISE;
+  keep(at, num, o);
+  return torch_is(o);
 }
 
-/* Gathers what a step takes of one parameter, which the caller holds, where it has a gradient. Dictionaries have what was
-   added in the order in which it was, mostly that of parameters: at is where its state is looked for before it is hashed,
-   which a tensor has Python do. */
+/* The state of a parameter, counted, or NULL. Dictionaries have what was added in the order in which it was, mostly that of
+   parameters: at is where it is looked for before the parameter is hashed, which a tensor has Python do. */
+static py_object *state_of(py_object *p, py_object *states, ptrdiff_t *at, bool asked) {
+  ptrdiff_t next = *at;
+  py_object *key, *state = NULL;
+  if (py.PyDict_Next(states, &next, &key, &state) && key == p) {
+    *at = next;
+  } else {
+    state = asked ? py.PyDict_GetItemWithError(states, p) : NULL;
+  }
+  if (state) py.Py_IncRef(state);
+  return state;
+}
+
+/* Gathers what a step takes of one parameter, which the caller holds, where it has a gradient. */
 static outcome gather_one(gathered *to, py_object *p, py_object *states, ptrdiff_t *at, py_object *kept, py_object *count) {
-  ptrdiff_t num = py.PyTuple_Size(kept), next = *at, first = to->num_lists;
-  py_object *g, *key, *state = NULL, *value;
+  ptrdiff_t num = py.PyTuple_Size(kept), first = to->num_lists;
+  py_object *g, *state = NULL;
   outcome found = torch_is(p);
   if (found != DONE) return found;
   if (!(g = py.PyObject_GetAttr(p, grad_name))) return FAILED;
-  if (num || count) {
-    if (py.PyDict_Next(states, &next, &key, &value) && key == p) {
-      *at = next;
-      state = value;
-    }
+  if (g != py._Py_NoneStruct) {
+    keep(to->lists, &to->num_lists, p);
+    keep(to->lists, &to->num_lists, g);
+    found = torch_is(g);
   }
-  if (g == py._Py_NoneStruct) {
-    py.Py_DecRef(g);
-    return DONE;
-  }
-  keep(to->lists, &to->num_lists, p);
-  to->lists[to->num_lists++] = g;
-  if ((found = torch_is(g)) != DONE) return found;
-  if (num || count) {
-    if (!state && !(state = py.PyDict_GetItemWithError(states, p))) return py.PyErr_Occurred() ? FAILED : SURPRISE;
-    if (state->type != py.PyDict_Type) return SURPRISE;
-    py.Py_IncRef(state); /* looking may run Python */
+  if (found == DONE && (num || count)) state = state_of(p, states, at, g != py._Py_NoneStruct);
+  py.Py_DecRef(g); /* which is kept, or none */
+  if (to->num_lists > first && found == DONE) {
+    if ((num || count) && !state) found = py.PyErr_Occurred() ? FAILED : SURPRISE;
+    if (state && state->type != py.PyDict_Type) found = SURPRISE;
     for (ptrdiff_t i = 0; i < num && found == DONE; i++) {
-      found = named_tensor(state, py.PyTuple_GetItem(kept, i), &value);
-      if (found == DONE) keep(to->lists, &to->num_lists, value);
+      found = keep_named(to->lists, &to->num_lists, state, py.PyTuple_GetItem(kept, i));
     }
-    if (count && found == DONE && (found = named_tensor(state, count, &value)) == DONE) keep(to->counts, &to->num_counts, value);
-    py.Py_DecRef(state);
+    if (count && found == DONE) found = keep_named(to->counts, &to->num_counts, state, count);
+    if (found == DONE) keep(to->lists, &to->num_lists, p);
+    for (ptrdiff_t i = 0; i < num && found == DONE; i++) keep(to->lists, &to->num_lists, to->lists[first + 2 + i]);
   }
-  if (found != DONE) return found;
-  keep(to->lists, &to->num_lists, p);
-  for (ptrdiff_t i = 0; i < num; i++) keep(to->lists, &to->num_lists, to->lists[first + 2 + i]);
-  return DONE;
+  if (state) py.Py_DecRef(state);
+  return found;
 }
 
 static py_object *tuple_of(py_object *const *from, ptrdiff_t n) {
