@@ -323,3 +323,6 @@ def test_gradients_made_in_c(name: str, monkeypatch: pytest.MonkeyPatch) -> None
     (expected,) = torch.autograd.grad(of_torch(*inputs), [a], torch.ones(3, 4), create_graph=True)
     of = a if single else b
     torch.testing.assert_close(*(torch.autograd.grad(t.sum(), of)[0] for t in (first, expected)))
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: [t], lambda held: held.pop()):  # which give it once
+        for given in (torch.ones(3, 4), torch.ones(1, 1).expand(3, 4)):
+            torch.autograd.grad(function(*inputs), inputs, given)
