@@ -69,6 +69,30 @@ def training(name: str, sizes: list[int], batch: int, calls: int) -> Case:
     )
 
 
+def of_many(n: int) -> list[Case]:
+    """What is done with the gradients of n parameters of 64 to 4,096 elements: clipping, and steps."""
+    shapes = [(64,), (128,), (16, 32), (1024,), (32, 64), (64, 64)]
+
+    def params() -> list[torch.nn.Parameter]:
+        found = [torch.nn.Parameter(torch.randn(shapes[i % len(shapes)])) for i in range(n)]
+        for p in found:
+            p.grad = torch.randn_like(p)
+        return found
+
+    ours, theirs, calls = params(), params(), max(1, 200 // n)
+    found = [
+        Case(
+            f"clip_grad_norm_, {n} parameters", lambda: optim.clip_grad_norm_(ours, 1e9),
+            lambda: torch.nn.utils.clip_grad_norm_(theirs, 1e9), 1.0, calls,
+        )
+    ]  # fmt: skip
+    for name, options in (("SGD", {"lr": 0.01, "momentum": 0.9}), ("Adam", {}), ("AdamW", {})):
+        mine: Any = getattr(optim, name)(params(), **options)
+        its: Any = getattr(torch.optim, name)(params(), fused=True, **options)
+        found.append(Case(f"{name}, {n} parameters, beside torch's fused", mine.step, its.step, 1.0, calls))
+    return found
+
+
 def both_ways(
     name: str, ours: Callable[[], Any], theirs: Callable[[], Any], leaves: list[Any], calls: int
 ) -> list[Case]:
@@ -150,6 +174,7 @@ def cases() -> list[Case]:
             lambda: torch.nn.functional.linear(rows, w, bias), 1.0, 3, thread=False,
         ),
         *of_rows(),
+        *(case for n in (4, 20, 100, 400) for case in of_many(n)),
         training("step, digits 64-64-10, batch 32", [64, 64, 10], 32, 10),
         training("step, MLP 784-512-512-10, batch 256", [784, 512, 512, 10], 256, 1),
     ]  # fmt: skip

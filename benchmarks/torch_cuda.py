@@ -100,6 +100,33 @@ def steps(name: str, sizes: list[int], batch: int, calls: int) -> list[Case]:
     ]
 
 
+def of_many(n: int) -> list[Case]:
+    """Clipping of n parameters of 64 to 4,096 elements, and their steps, which take what the host does for each."""
+    shapes = [(64,), (128,), (16, 32), (1024,), (32, 64), (64, 64)]
+
+    def params() -> list[torch.nn.Parameter]:
+        found = [torch.nn.Parameter(torch.randn(shapes[i % len(shapes)], device="cuda")) for i in range(n)]
+        for p in found:
+            p.grad = torch.randn_like(p)
+        return found
+
+    ours, theirs, calls = params(), params(), max(1, 400 // n)
+    return [
+        Case(
+            f"clip_grad_norm_, {n} parameters",
+            {"hologram": lambda: optim.clip_grad_norm_(ours, 1e9),
+             "torch": lambda: torch.nn.utils.clip_grad_norm_(theirs, 1e9)},
+            calls,
+        ),
+        Case(
+            f"Adam, {n} parameters",
+            {key: module.Adam(params(), **more).step
+             for key, module, more in (("hologram", optim, {}), ("torch", torch.optim, {}), FUSED)},
+            calls,
+        ),
+    ]  # fmt: skip
+
+
 def of_rows(n: int, c: int, dtype: torch.dtype, calls: int) -> list[Case]:
     """Softmax, layer_norm and cross_entropy of n rows, forward and backward."""
     x = torch.randn(n, c, device="cuda", dtype=dtype, requires_grad=True)
@@ -202,6 +229,8 @@ def main() -> None:
         lambda: of_rows(8192, 32768, torch.float32, 3),
         lambda: of_rows(8192, 32768, torch.bfloat16, 3),
         lambda: of_rows(4096, 4096, torch.float32, 20),
+        lambda: of_many(20),
+        lambda: of_many(400),
     ):
         for case in make():
             if not case.name.startswith(options.only):

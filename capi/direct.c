@@ -190,7 +190,7 @@ hologram_direct_outcome hologram_direct_run(hologram_gate *g, uint64_t executor,
   uint64_t key[HOLOGRAM_DIRECT_WORDS], hash;
   uint32_t *seen;
   hologram_direct *d;
-  int n;
+  int n, at = 0;
   if (__atomic_load_n(&paused, __ATOMIC_RELAXED) || hologram_support_forked() || !(n = key_of(g, args, key))) return DIRECT_NO;
   hash = hash_of(key, n);
   if (!take(g)) return DIRECT_NO;
@@ -205,12 +205,16 @@ hologram_direct_outcome hologram_direct_run(hologram_gate *g, uint64_t executor,
     }
     if (outcome == DIRECT_DONE) __atomic_fetch_add(&g->done, 1, __ATOMIC_RELAXED);
   } else {
-    seen = &g->seen[hash % HOLOGRAM_DIRECT_CALLS]; /* what comes once is not worth the making */
-    if (*seen == (uint32_t)(hash >> 32) && g->credit >= HOLOGRAM_DIRECT_COST) {
+    /* What comes once is not worth the making. Of each place the last few are known: calls that come by turns would have
+       each other forgotten in one. */
+    seen = &g->seen[hash % (HOLOGRAM_DIRECT_CALLS / HOLOGRAM_DIRECT_WAYS) * HOLOGRAM_DIRECT_WAYS];
+    while (at < HOLOGRAM_DIRECT_WAYS - 1 && seen[at] != (uint32_t)(hash >> 32)) at++;
+    if (seen[at] == (uint32_t)(hash >> 32) && g->credit >= HOLOGRAM_DIRECT_COST) {
       outcome = DIRECT_NEW;
       g->credit -= HOLOGRAM_DIRECT_COST;
     }
-    *seen = (uint32_t)(hash >> 32);
+    for (; at; at--) seen[at] = seen[at - 1];
+    seen[0] = (uint32_t)(hash >> 32);
   }
   g->credit += g->credit < HOLOGRAM_DIRECT_CREDIT;
   give(g);

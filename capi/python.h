@@ -127,17 +127,20 @@ typedef int (*py_visit)(py_object *, void *);
   X(ptrdiff_t, PyTuple_Size, (py_object *))                                                 \
   X(py_object *, PyTuple_GetItem, (py_object *, ptrdiff_t))                                 \
   X(int, PyTuple_SetItem, (py_object *, ptrdiff_t, py_object *))                            \
+  X(ptrdiff_t, PyList_Size, (py_object *))                                                  \
+  X(py_object *, PyList_GetItem, (py_object *, ptrdiff_t))                                  \
   X(py_object *, PyDict_New, (void))                                                        \
   X(py_object *, PyDict_Copy, (py_object *))                                                \
   X(ptrdiff_t, PyDict_Size, (py_object *))                                                  \
   X(py_object *, PyDict_GetItemWithError, (py_object *, py_object *))                       \
+  X(int, PyDict_Next, (py_object *, ptrdiff_t *, py_object **, py_object **))               \
   X(int, PyDict_SetItem, (py_object *, py_object *, py_object *))                           \
   X(int, PyDict_SetItemString, (py_object *, const char *, py_object *))
 
 /* Objects that are there by themselves: types, None and True. */
 #define PYTHON_OBJECTS(X)                                                                                     \
   X(_Py_NoneStruct) X(_Py_TrueStruct) X(PyBool_Type) X(PyByteArray_Type) X(PyBytes_Type) X(PyDict_Type)       \
-  X(PyFloat_Type) X(PyLong_Type) X(PyMemoryView_Type) X(PyTuple_Type) X(PyUnicode_Type)
+  X(PyFloat_Type) X(PyList_Type) X(PyLong_Type) X(PyMemoryView_Type) X(PyTuple_Type) X(PyUnicode_Type)
 
 /* Variables that point to an exception. */
 #define PYTHON_EXCEPTIONS(X) \

@@ -410,6 +410,27 @@ static outcome find_stream(request *r) {
   return r->stream && asked && r->args.stream != r->stream_number ? SURPRISE : DONE;
 }
 
+/* Describes operand i as an earlier one that is the same tensor of torch's: what a program changes in place is both read and
+   written. */
+static bool describe_again(request *r, int i) {
+  hologram_operand *to = &r->operands[i];
+  for (int k = 0; k < i && !r->transposed; k++) {
+    const hologram_operand *from = &r->operands[k];
+    if (r->taken[k].object != r->taken[i].object) continue;
+    to->dtype = from->dtype;
+    to->flags = from->flags;
+    to->rank = from->rank;
+    to->device_type = from->device_type;
+    to->device_id = from->device_id;
+    to->data = from->data;
+    memcpy(to->shape, from->shape, (size_t)from->rank * sizeof *to->shape);
+    memcpy(to->strides, from->strides, (size_t)from->rank * sizeof *to->strides);
+    r->taken[i].offset = r->taken[k].offset;
+    return true;
+  }
+  return false;
+}
+
 outcome request_borrow(request *r) {
   const torch_way *torch = r->num_torch ? torch_asked() : NULL;
   outcome found = r->stream ? find_named(r) : DONE;
@@ -419,7 +440,7 @@ outcome request_borrow(request *r) {
   for (int i = 0; r->num_borrowed && i < r->args.num_operands && found == DONE; i++) {
     taken *t = &r->taken[i];
     dl_tensor tensor;
-    if (!t->api) continue;
+    if (!t->api || (t->torch && describe_again(r, i))) continue;
     if (!t->api->borrow) {
       found = take_owned(r, i, t);
       continue;

@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+static py_object *grad_name; /* interned */
+
 /* Takes the arrays of one launch, from args on, and its numbers. */
 static outcome prepare_update(request *r, const signature *s, uint64_t program, py_object *executor, py_object *arrays,
                               ptrdiff_t from, py_object *numbers) {
@@ -56,6 +58,116 @@ static py_object *launch_each(py_object *self, py_object *const *args, ptrdiff_t
   return py.PyLong_FromLongLong(done);
 }
 
+/* What lists gathers: objects that it counts. */
+typedef struct {
+  py_object **lists, **counts;
+  ptrdiff_t num_lists, num_counts;
+} gathered;
+
+static void keep(py_object **at, ptrdiff_t *num, py_object *o) {
+  py.Py_IncRef(o);
+  at[(*num)++] = o;
+}
+
+/* Keeps a dictionary's object of a name, if it is a tensor of torch's; to ask that may run Python. */
+static outcome keep_named(py_object **at, ptrdiff_t *num, py_object *dict, py_object *name) {
+  py_object *o = py.PyDict_GetItemWithError(dict, name);
+  if (!o) return py.PyErr_Occurred() ? FAILED : SURPRISE;
+  keep(at, num, o);
+  return torch_is(o);
+}
+
+/* The state of a parameter, counted, or NULL. Dictionaries have what was added in the order in which it was, mostly that of
+   parameters: at is where it is looked for before the parameter is hashed, which a tensor has Python do. */
+static py_object *state_of(py_object *p, py_object *states, ptrdiff_t *at, bool asked) {
+  ptrdiff_t next = *at;
+  py_object *key, *state = NULL;
+  if (py.PyDict_Next(states, &next, &key, &state) && key == p) {
+    *at = next;
+  } else {
+    state = asked ? py.PyDict_GetItemWithError(states, p) : NULL;
+  }
+  if (state) py.Py_IncRef(state);
+  return state;
+}
+
+/* Gathers what a step takes of one parameter, which the caller holds, where it has a gradient. */
+static outcome gather_one(gathered *to, py_object *p, py_object *states, ptrdiff_t *at, py_object *kept, py_object *count) {
+  ptrdiff_t num = py.PyTuple_Size(kept), first = to->num_lists;
+  py_object *g, *state = NULL;
+  outcome found = torch_is(p);
+  if (found != DONE) return found;
+  if (!(g = py.PyObject_GetAttr(p, grad_name))) return FAILED;
+  if (g != py._Py_NoneStruct) {
+    keep(to->lists, &to->num_lists, p);
+    keep(to->lists, &to->num_lists, g);
+    found = torch_is(g);
+  }
+  if (found == DONE && (num || count)) state = state_of(p, states, at, g != py._Py_NoneStruct);
+  py.Py_DecRef(g); /* which is kept, or none */
+  if (to->num_lists > first && found == DONE) {
+    if ((num || count) && !state) found = py.PyErr_Occurred() ? FAILED : SURPRISE;
+    if (state && state->type != py.PyDict_Type) found = SURPRISE;
+    for (ptrdiff_t i = 0; i < num && found == DONE; i++) {
+      found = keep_named(to->lists, &to->num_lists, state, py.PyTuple_GetItem(kept, i));
+    }
+    if (count && found == DONE) found = keep_named(to->counts, &to->num_counts, state, count);
+    if (found == DONE) keep(to->lists, &to->num_lists, p);
+    for (ptrdiff_t i = 0; i < num && found == DONE; i++) keep(to->lists, &to->num_lists, to->lists[first + 2 + i]);
+  }
+  if (state) py.Py_DecRef(state);
+  return found;
+}
+
+static py_object *tuple_of(py_object *const *from, ptrdiff_t n) {
+  py_object *made = py.PyTuple_New(n);
+  for (ptrdiff_t i = 0; made && i < n; i++) {
+    py.Py_IncRef(from[i]);
+    py.PyTuple_SetItem(made, i, from[i]);
+  }
+  return made;
+}
+
+/* torch_lists(parameters, states, kept, count): of each of a list of parameters that has a gradient what an optimiser's step
+   takes: it, the gradient, the tensors in its state of the names kept, and again what is written: it and those; and, where a
+   name is given, the tensors that count its steps. All in one tuple, and the counts in another. None of what has no such
+   state yet, is no tensor of torch's own, or where anything redirects torch's functions. */
+static py_object *lists(py_object *self, py_object *const *args, ptrdiff_t n) {
+  native c = {.name = "torch_lists"};
+  gathered to = {NULL, NULL, 0, 0};
+  py_object *made[2] = {NULL, NULL}, *result = NULL, *count;
+  outcome found = DONE;
+  ptrdiff_t all, each, at = 0;
+  (void)self;
+  if (!native_count(&c, n, 4) || (each = py.PyTuple_Size(args[2])) < 0) return NULL;
+  if (args[0]->type != py.PyList_Type || !torch_usual(false)) return py_none();
+  count = args[3] == py._Py_NoneStruct ? NULL : args[3];
+  all = py.PyList_Size(args[0]);
+  each = 2 * each + 3;
+  if (!(to.lists = malloc((size_t)(all * (each + 1) + 1) * sizeof *to.lists))) return py.PyErr_NoMemory();
+  to.counts = to.lists + all * each;
+  for (ptrdiff_t i = 0; i < all && found == DONE; i++) {
+    py_object *p;
+    if (py.PyList_Size(args[0]) != all) { /* by what Python ran */
+      found = SURPRISE;
+      break;
+    }
+    py.Py_IncRef(p = py.PyList_GetItem(args[0], i));
+    found = gather_one(&to, p, args[1], &at, args[2], count);
+    py.Py_DecRef(p);
+  }
+  if (found == DONE && (made[0] = tuple_of(to.lists, to.num_lists)) && (made[1] = tuple_of(to.counts, to.num_counts))) {
+    result = tuple_of(made, 2);
+  }
+  for (int i = 0; i < 2; i++) {
+    if (made[i]) py.Py_DecRef(made[i]);
+  }
+  for (ptrdiff_t i = 0; i < to.num_lists; i++) py.Py_DecRef(to.lists[i]);
+  for (ptrdiff_t i = 0; i < to.num_counts; i++) py.Py_DecRef(to.counts[i]);
+  free(to.lists);
+  return found == SURPRISE ? py_none() : result;
+}
+
 /* torch_looks(tensors, each, inputs): all of some tensors that decides whether a program takes them, and how: dtypes, devices,
    shapes and strides, as bytes. Of lists of so many tensors each, the program writes all from inputs on, and tensor 1 is none
    of these. None of what is no dense tensor of torch's own, or a negative view, where anything redirects torch's functions,
@@ -66,6 +178,8 @@ static py_object *looks(py_object *self, py_object *const *args, ptrdiff_t n) {
   struct {
     uintptr_t from, to;
   } taken[MOST]; /* by the gradient, and what is written */
+  py_object *objects[MOST];
+  glance seen[MOST]; /* of a list's tensors */
   py_object *found;
   int64_t *words;
   size_t used = 0;
@@ -84,13 +198,20 @@ static py_object *looks(py_object *self, py_object *const *args, ptrdiff_t n) {
   if (!(words = malloc(((size_t)all * WORDS + 1) * sizeof *words))) return py.PyErr_NoMemory();
   for (ptrdiff_t i = 0; i < all; i++) {
     py_object *o = py.PyTuple_GetItem(args[0], i);
-    int32_t at = (int32_t)(i % each), device, index;
-    glance g;
-    outcome mine = torch_is(o);
-    bool fine = mine == DONE && torch_look(o, &g, &device, &index);
+    int32_t at = (int32_t)(i % each), same = 0, device, index;
+    outcome mine = DONE;
+    bool fine = true;
     if (!at) num = 0;
+    objects[at] = o;
+    while (objects[same] != o) same++;
+    if (same < at) { /* what is written is mostly an input */
+      seen[at] = seen[same];
+    } else {
+      mine = torch_is(o);
+      fine = mine == DONE && torch_look(o, &seen[at], &device, &index);
+    }
     if (fine && (at == 1 || at >= inputs)) {
-      fine = torch_range(o, &g, &taken[num].from, &taken[num].to);
+      fine = torch_range(o, &seen[at], &taken[num].from, &taken[num].to);
       for (int k = 0; k < num && fine && at >= inputs; k++) fine = taken[num].to <= taken[k].from || taken[k].to <= taken[num].from;
       num++;
     }
@@ -98,11 +219,15 @@ static py_object *looks(py_object *self, py_object *const *args, ptrdiff_t n) {
       free(words);
       return mine == FAILED ? NULL : py_none();
     }
-    words[used++] = (int64_t)g.type << 32 | (int64_t)g.rank;
+    if (same < at) {
+      words[used++] = -1 - same;
+      continue;
+    }
+    words[used++] = (int64_t)seen[at].type << 32 | (int64_t)seen[at].rank;
     words[used++] = (int64_t)device << 32 | (uint32_t)index;
-    for (int64_t k = 0; k < g.rank; k++) {
-      words[used++] = g.shape[k];
-      words[used++] = g.strides[k];
+    for (int64_t k = 0; k < seen[at].rank; k++) {
+      words[used++] = seen[at].shape[k];
+      words[used++] = seen[at].strides[k];
     }
   }
   found = py.PyBytes_FromStringAndSize((const char *)words, (ptrdiff_t)(used * sizeof *words));
@@ -110,22 +235,32 @@ static py_object *looks(py_object *self, py_object *const *args, ptrdiff_t n) {
   return found;
 }
 
-/* torch_counts(tensors, add): the numbers of tensors such as optimisers count steps in, f32 of no dimensions on the host,
-   after 1 is added to each if add; None, with nothing changed, if one is another. */
+/* torch_counts(tensors, add): the number that all of some tensors have such as optimisers count steps in, f32 of no dimensions
+   on the host, or a tuple of theirs if these differ; after 1 is added to each if add. None, with nothing changed, if one is
+   another or there is none. */
 static py_object *counts(py_object *self, py_object *const *args, ptrdiff_t n) {
   native c = {.name = "torch_counts"};
   py_object *found;
   outcome fine = DONE;
   ptrdiff_t all;
-  bool add;
+  float first = 0;
+  bool add, differ = false;
   (void)self;
   if (!native_count(&c, n, 2) || (all = py.PyTuple_Size(args[0])) < 0) return NULL;
   add = args[1] == py._Py_TrueStruct;
+  if (!all) return py_none();
   if (!(found = py.PyTuple_New(all))) return NULL; /* before anything is looked at: it may run finalizers */
   for (ptrdiff_t i = 0; i < all && fine == DONE; i++) fine = torch_is(py.PyTuple_GetItem(args[0], i));
   if (fine == DONE && !torch_usual(false)) fine = SURPRISE;
   for (ptrdiff_t i = 0; i < all && fine == DONE; i++) {
-    if (!torch_number(py.PyTuple_GetItem(args[0], i))) fine = SURPRISE;
+    const float *at = torch_number(py.PyTuple_GetItem(args[0], i));
+    if (!at) {
+      fine = SURPRISE;
+    } else if (!i) {
+      first = *at;
+    } else {
+      differ = differ || *at != first;
+    }
   }
   if (fine != DONE) {
     py.Py_DecRef(found);
@@ -136,6 +271,10 @@ static py_object *counts(py_object *self, py_object *const *args, ptrdiff_t n) {
     *torch_number(o) += 1;
     torch_asked()->wrote(o);
   }
+  if (!differ && first == first) {
+    py.Py_DecRef(found);
+    return py.PyFloat_FromDouble(*torch_number(py.PyTuple_GetItem(args[0], 0)));
+  }
   for (ptrdiff_t i = 0; i < all; i++) {
     py.PyTuple_SetItem(found, i, py.PyFloat_FromDouble(*torch_number(py.PyTuple_GetItem(args[0], i))));
   }
@@ -144,9 +283,13 @@ static py_object *counts(py_object *self, py_object *const *args, ptrdiff_t n) {
 
 static py_method methods[] = {
     {"launch_each", (void *)launch_each, PY_FASTCALL, NULL},
+    {"torch_lists", (void *)lists, PY_FASTCALL, NULL},
     {"torch_looks", (void *)looks, PY_FASTCALL, NULL},
     {"torch_counts", (void *)counts, PY_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };
 
-int hologram_updates(py_object *into) { return hologram_builtins(into, methods); }
+int hologram_updates(py_object *into) {
+  if (!(grad_name = py.PyUnicode_InternFromString("grad"))) return -1;
+  return hologram_builtins(into, methods);
+}

@@ -180,7 +180,8 @@ def _written(name: str, inputs: Sequence[Tensor], numbers: Sequence[float], out:
     dtype = operation.function.results(inputs)[1][0]
     if _category(dtype) > _category(out.dtype):
         raise RuntimeError(f"{name}: result type {dtype} can't be cast to the desired output type {out.dtype}")
-    shape = torch.broadcast_shapes(*[t.shape for t in inputs])
+    shapes = {t.shape for t in inputs if t.ndim}  # what has no dimensions changes none
+    shape = torch.broadcast_shapes(*shapes) if len(shapes) > 1 else next(iter(shapes), torch.Size())
     fits = out.shape == shape
     if not fits and out.numel():
         raise InvalidArgumentError(f"{name}: out has the shape {tuple(out.shape)}; the result has {tuple(shape)}")

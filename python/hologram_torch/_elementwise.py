@@ -98,7 +98,7 @@ class Elementwise:
         self.quick = native.torch_map(self.title, len(self.kinds), len(self.scalars), outputs, autocast)
         self._apply: Optional[Callable[..., Any]] = None
         self._gradients: dict[tuple[bool, ...], _Gradient] = {}
-        self._kept: dict[tuple[bool, ...], tuple[Source, ...]] = {}
+        self._kept: dict[tuple[bool, ...], tuple[tuple[int, ...], Any]] = {}
         FUNCTIONS[name] = self
 
     # ---- programs
@@ -197,12 +197,17 @@ class Elementwise:
 
     # ---- gradients
 
-    def keeps(self, needs: tuple[bool, ...]) -> tuple[Source, ...]:
-        """Return what the gradients by some of the inputs need beside those of the results."""
+    def keeps(self, needs: tuple[bool, ...]) -> tuple[tuple[int, ...], Any]:
+        """Return which of the inputs and then the results the gradients by some of the inputs need.
+
+        And what has C make them, if all are made at once of the only result's and these, in that order: of inputs of
+        one shape and dtype.
+        """
         found = self._kept.get(needs)
         if found is None:
-            sources = self._gradient(needs).sources
-            found = self._kept[needs] = tuple(source for source in sources if source.kind != "g")
+            gradient, before = self._gradient(needs), {"i": 0, "o": len(self.kinds)}
+            kept = tuple(s.number + before[s.kind] for s in gradient.sources if s.kind in before)
+            found = self._kept[needs] = kept, gradient.quick if gradient.direct and gradient.numbers is None else None
         return found
 
     def _gradient(self, needs: tuple[bool, ...]) -> _Gradient:
@@ -258,27 +263,36 @@ def _named(name: str, message: str) -> str:
 def save(ctx: Any, function: Elementwise, inputs: Sequence[Tensor], results: Sequence[Tensor], needs: Any) -> None:
     """Keep in ctx what the gradients by some of the inputs need."""
     wanted = ctx.wanted = tuple(needs)
+    layouts = quick = None
     if True in wanted:
-        kept = function.keeps(wanted)
+        kept, quick = function.keeps(wanted)
         if kept:
-            ctx.save_for_backward(*[inputs[s.number] if s.kind == "i" else results[s.number] for s in kept])
-    ctx.layouts = None
+            every = (*inputs, *results)
+            ctx.save_for_backward(*[every[i] for i in kept])
     if len(inputs) > 1:
         first = results[0]
         shape, dtype = first.shape, first.dtype
         for t in inputs:
-            if t.shape != shape or t.dtype is not dtype:
-                ctx.layouts = [(t.shape, t.dtype) for t in inputs]
+            if t.dtype is not dtype or t.shape != shape:
+                layouts, quick = [(t.shape, t.dtype) for t in inputs], None
                 break
+    ctx.layouts, ctx.quick = layouts, quick
 
 
 def pulled(
-    ctx: Any, function: Elementwise, given: Sequence[Tensor], scalars: Sequence[float]
+    ctx: Any,
+    function: Elementwise,
+    given: Sequence[Tensor],
+    scalars: Sequence[float],
+    saved: Optional[Sequence[Tensor]] = None,
 ) -> list[Optional[Tensor]]:
-    """Return the gradients by the inputs, each of its input's shape and dtype."""
+    """Return the gradients by the inputs, each of its input's shape and dtype.
+
+    What ctx has saved is given where it was asked for: hooks may give it once.
+    """
     if True not in ctx.wanted:
         return [None] * len(ctx.wanted)
-    found = function.gradients(ctx.wanted, given, ctx.saved_tensors, scalars)
+    found = function.gradients(ctx.wanted, given, ctx.saved_tensors if saved is None else saved, scalars)
     if ctx.layouts is not None:
         for i, (shape, dtype) in enumerate(ctx.layouts):
             value = found[i]

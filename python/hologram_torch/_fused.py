@@ -11,6 +11,7 @@ redirects functions, autocast is on, or hooks see saved tensors.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
 from typing import TYPE_CHECKING, Any, Callable, Optional
@@ -100,6 +101,19 @@ class Fused:
         except ProgramFault:
             pass
         return self.function(*inputs, *options)
+
+    def each(self, inputs: Sequence[Tensor], options: tuple[Any, ...] = ()) -> list[Tensor]:
+        """Compute the results of several tensors, each that of one."""
+        form = self._forms.get(options)
+        found: list[Any] = [None] * len(inputs)
+        if form is not None and not is_dynamo_compiling():
+            known, now = form.known, threads.now
+            with contextlib.suppress(ProgramFault):
+                found = [known(now, t) for t in inputs]
+        return [
+            self((t,), options) if result is None or type(result) is _Node else result
+            for t, result in zip(inputs, found)
+        ]
 
     def check(self, inputs: _Inputs, options: tuple[Any, ...]) -> None:
         """Refuse inputs that are no tensors, by their names; of functions with a parameter "what" that is theirs."""

@@ -57,22 +57,27 @@ class Update:
         name: Its name, for messages.
         function: The function.
         inputs: How many of its arguments are elements of tensors; numbers follow.
+        alone: The numbers of those that may be of tensors without dimensions.
         chosen: Its last arguments, by which the program is another.
     """
 
-    def __init__(self, name: str, function: Callable[..., Any], inputs: int, **chosen: bool) -> None:
+    def __init__(
+        self, name: str, function: Callable[..., Any], inputs: int, alone: Sequence[int] = (), **chosen: bool
+    ) -> None:
         self._name = name
+        self._alone = frozenset(alone)
         self._kernel = Kernel(function, static=chosen)
         self._chosen = list(chosen.values())
         self._inputs = inputs
         self._plans: dict[tuple[torch.dtype, ...], _Plan] = {}
         self._ready: dict[bytes, list[_Part]] = {}  # by all that decides about them
 
-    def ready(self, given: Sequence[Sequence[Tensor]], numbers: int) -> Ready:
+    def ready(self, arrays: tuple[Tensor, ...], each: int, numbers: int) -> Ready:
         """Find out how lists of tensors are computed with, before anything is changed.
 
         Args:
-            given: Lists of one length, the inputs and then the outputs, which may be inputs but input 1.
+            arrays: The lists, one after the other: the inputs and then the outputs, which may be inputs but input 1.
+            each: How many tensors a list has.
             numbers: How many numbers the function takes.
 
         Raises:
@@ -82,12 +87,12 @@ class Update:
                 tensor has no memory.
             RuntimeError: Nothing works on the tensors' device, in this process or any more.
         """
-        if not given:
+        if not arrays:
             return []
-        arrays = tuple([t for tensors in given for t in tensors])
-        looks = native.torch_looks(arrays, len(given[0]), self._inputs)
+        looks = native.torch_looks(arrays, each, self._inputs)
         parts = None if looks is None else self._ready.get(looks)
         if parts is None:
+            given = [arrays[i : i + each] for i in range(0, len(arrays), each)]
             parts = self._sorted(given, numbers)
             if looks is None:
                 arrays = tuple([t for tensors in given for t in self._apart(tensors)])
@@ -111,7 +116,8 @@ class Update:
             for i, t in enumerate(tensors):
                 if t.layout != torch.strided:
                     raise DTypeError(f"{self._name}: a tensor has layout {t.layout}; expected dense ones")
-                if t is not first and (t.shape != shape or t.device != device):
+                alone = i in self._alone and not t.ndim
+                if t is not first and ((t.shape != shape and not alone) or t.device != device):
                     raise InvalidArgumentError(
                         f"{self._name}: tensors have shapes {tuple(shape)} on {device} and {tuple(t.shape)} on "
                         f"{t.device}; expected the same"

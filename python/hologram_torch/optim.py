@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 import torch
 import torch.optim.optimizer as torch_optimizer
@@ -19,7 +20,7 @@ from torch.autograd import profiler
 import hologram as h
 from hologram._ffi import native
 from hologram.errors import DTypeError, InvalidArgumentError
-from hologram_torch import functional as F
+from hologram_torch._clip import clip_grad_norm_
 from hologram_torch._kernel import kernel
 from hologram_torch._operands import opmath
 from hologram_torch._operation import is_dynamo_compiling, is_grad_enabled
@@ -39,18 +40,19 @@ _set_grad_enabled = torch._C._set_grad_enabled
 # What an option of 0 leaves out is no part of a program: 0 times an infinite parameter or gradient would be NaN.
 
 
-def _decayed(p: _V, g: _V, decay: _V, decays: bool) -> _V:
+def _downhill(p: _V, g: _V, decay: _V, decays: bool, maximizes: bool) -> _V:
+    g = -g if maximizes else g
     return g + decay * p if decays else g
 
 
-def _sgd(p: _V, g: _V, lr: _V, decay: _V, decays: bool) -> _V:
-    return p - lr * _decayed(p, g, decay, decays)
+def _sgd(p: _V, g: _V, lr: _V, decay: _V, decays: bool, maximizes: bool) -> _V:
+    return p - lr * _downhill(p, g, decay, decays, maximizes)
 
 
 def _sgd_momentum(
-    p: _V, g: _V, b: _V, lr: _V, decay: _V, momentum: _V, keep: _V, decays: bool, nesterov: bool
+    p: _V, g: _V, b: _V, lr: _V, decay: _V, momentum: _V, keep: _V, decays: bool, maximizes: bool, nesterov: bool
 ) -> tuple[_V, _V]:
-    g = _decayed(p, g, decay, decays)
+    g = _downhill(p, g, decay, decays, maximizes)
     b = momentum * b + keep * g
     return p - lr * (g + momentum * b if nesterov else b), b
 
@@ -60,10 +62,23 @@ def _moments(g: _V, m: _V, v: _V, n1: _V, b2: _V, n2: _V) -> tuple[_V, _V]:
 
 
 def _adam(
-    p: _V, g: _V, m: _V, v: _V, shrink: _V, decay: _V, n1: _V, b2: _V, n2: _V, rate: _V, root: _V, eps: _V, decays: bool
+    p: _V,
+    g: _V,
+    m: _V,
+    v: _V,
+    shrink: _V,
+    decay: _V,
+    n1: _V,
+    b2: _V,
+    n2: _V,
+    rate: _V,
+    root: _V,
+    eps: _V,
+    decays: bool,
+    maximizes: bool,
 ) -> _V:
     p = p * shrink
-    m, v = _moments(_decayed(p, g, decay, decays), m, v, n1, b2, n2)
+    m, v = _moments(_downhill(p, g, decay, decays, maximizes), m, v, n1, b2, n2)
     return p - rate * (m / (h.sqrt(v) / root + eps)), m, v
 
 
@@ -82,17 +97,31 @@ def _amsgrad(
     root: _V,
     eps: _V,
     decays: bool,
+    maximizes: bool,
 ) -> _V:
     p = p * shrink
-    m, v = _moments(_decayed(p, g, decay, decays), m, v, n1, b2, n2)
+    m, v = _moments(_downhill(p, g, decay, decays, maximizes), m, v, n1, b2, n2)
     most = h.maximum(most, v)
     return p - rate * (m / (h.sqrt(most) / root + eps)), m, v, most
 
 
 def _adam_captured(
-    p: _V, g: _V, m: _V, v: _V, shrink: _V, rate: _V, root: _V, decay: _V, n1: _V, b2: _V, n2: _V, eps: _V, decays: bool
+    p: _V,
+    g: _V,
+    m: _V,
+    v: _V,
+    shrink: _V,
+    rate: _V,
+    root: _V,
+    decay: _V,
+    n1: _V,
+    b2: _V,
+    n2: _V,
+    eps: _V,
+    decays: bool,
+    maximizes: bool,
 ) -> _V:
-    return _adam(p, g, m, v, shrink, decay, n1, b2, n2, rate, root, eps, decays)
+    return _adam(p, g, m, v, shrink, decay, n1, b2, n2, rate, root, eps, decays, maximizes)
 
 
 def _amsgrad_captured(
@@ -110,8 +139,9 @@ def _amsgrad_captured(
     n2: _V,
     eps: _V,
     decays: bool,
+    maximizes: bool,
 ) -> _V:
-    return _amsgrad(p, g, m, v, most, shrink, decay, n1, b2, n2, rate, root, eps, decays)
+    return _amsgrad(p, g, m, v, most, shrink, decay, n1, b2, n2, rate, root, eps, decays, maximizes)
 
 
 @kernel
@@ -120,20 +150,10 @@ def _corrections(n: _V, lr: _V, b1: _V, b2: _V, apart: _V) -> _V:
     return h.where(apart != 0, 1 - lr * apart, 1.0), lr / (1 - h.pow(b1, n + 1)), h.sqrt(1 - h.pow(b2, n + 1))
 
 
-# By whether weights decay in the gradient, and of momentum by whether it is Nesterov's.
-_SGD = [Update("sgd", _sgd, 2, decays=d) for d in (False, True)]
-_SGD_MOMENTUM = [
-    [Update("sgd_momentum", _sgd_momentum, 3, decays=d, nesterov=n) for n in (False, True)] for d in (False, True)
-]
-_ADAM, _AMSGRAD, _ADAM_CAPTURED, _AMSGRAD_CAPTURED = (
-    [Update(name, function, inputs, decays=d) for d in (False, True)]
-    for name, function, inputs in (
-        ("adam", _adam, 4),
-        ("amsgrad", _amsgrad, 5),
-        ("adam", _adam_captured, 7),
-        ("amsgrad", _amsgrad_captured, 8),
-    )
-)
+@functools.cache
+def _update(name: str, function: Callable[..., Any], inputs: int, *chosen: bool, alone: tuple[int, ...] = ()) -> Update:
+    """Return the update that a function is by its last arguments, the first of which is whether weights decay."""
+    return Update(name, function, inputs, alone, **dict(zip(("decays", "maximizes", "nesterov"), chosen)))
 
 
 def _refuse(what: str, group: dict[str, Any]) -> None:
@@ -173,11 +193,17 @@ def _held(
         )
 
 
-def _gradients(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> list[tuple[Tensor, Tensor]]:
-    """Return a group's parameters that have a gradient, and that; negated if the group maximises."""
-    _refuse(type(optimizer).__name__, group)
-    found = [(p, g) for p in group["params"] if (g := p.grad) is not None]
-    return [(p, F.neg(g.resolve_neg())) for p, g in found] if group.get("maximize") else found
+def _parted(
+    arrays: tuple[Tensor, ...], each: int, numbers: Sequence[float], usual: float
+) -> Iterable[tuple[tuple[Tensor, ...], float]]:
+    """Return lists of so many tensors each by a number that each has, in their order; the usual, if none is given."""
+    distinct = dict.fromkeys(numbers) if numbers else {usual: None}
+    if len(distinct) == 1:
+        return [(arrays, *distinct)]
+    parts: dict[float, list[Tensor]] = {number: [] for number in distinct}
+    for at, number in enumerate(numbers):
+        parts[number] += arrays[at * each : (at + 1) * each]
+    return [(tuple(part), number) for number, part in parts.items()]
 
 
 def _watched(optimizer: Any) -> bool:
@@ -230,6 +256,56 @@ class _Optimizer:
     """What the optimisers share."""
 
     param_groups: list[dict[str, Any]]
+    state: defaultdict[Tensor, Any]
+
+    def _first(self, group: dict[str, Any], p: Tensor, state: dict[str, Any]) -> dict[str, Tensor]:
+        """Return what a parameter's state lacks before its first step."""
+        raise NotImplementedError
+
+    def _lists(
+        self, group: dict[str, Any], kept: tuple[str, ...], count: Optional[str], made: dict[Tensor, dict[str, Tensor]]
+    ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], list[bool]]:
+        """Return what a step takes of a group's parameters that have a gradient; C knows what most steps take.
+
+        Args:
+            group: The group.
+            kept: The names of the states that a step changes.
+            count: The name of what counts steps, if something does.
+            made: The states that the step's parameters lack, to which those of the group's are added.
+
+        Returns:
+            Of each parameter it, its gradient, its states, and again what is written, it and these, all in one; the
+            counts; and of each whether this is its first step, or nothing if it is nobody's.
+        """
+        _refuse(type(self).__name__, group)
+        params: list[Tensor] = group["params"]
+        if type(self.state) is defaultdict:
+            usual = native.torch_lists(params, self.state, kept, count)
+            if usual is not None:
+                return (*usual, [])
+        arrays: list[Tensor] = []
+        counts: list[Tensor] = []
+        first: list[bool] = []
+        for p in params:
+            g = p.grad
+            if g is None:
+                continue
+            state = {**(self.state[p] if p in self.state else {}), **made.get(p, {})}
+            lacks = self._first(group, p, state) if count or kept else {}
+            if lacks:
+                made[p] = lacks
+                state.update(lacks)
+            first.append(bool(lacks))
+            try:
+                states = [state[name] for name in kept]
+                if count:
+                    counts.append(state[count])
+            except KeyError as missing:
+                raise InvalidArgumentError(
+                    f"{type(self).__name__}: the state of a parameter of shape {tuple(p.shape)} has no {missing}"
+                ) from None
+            arrays += [p, g, *states, p, *states]
+        return tuple(arrays), tuple(counts), first
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Let gradients go or, if asked, set them to zero; see torch.optim.Optimizer.zero_grad."""
@@ -258,38 +334,34 @@ class SGD(_Optimizer, torch.optim.SGD):
 
     _options = ("lr", "weight_decay", "momentum", "dampening")
 
+    def _first(self, group: dict[str, Any], p: Tensor, state: dict[str, Any]) -> dict[str, Tensor]:
+        return {} if state.get("momentum_buffer") is not None else {"momentum_buffer": torch.zeros_like(p)}
+
     @_step
     def step(self) -> None:
         """Do a step; a closure that is given computes the loss anew, which is returned."""
-        made: dict[Tensor, Tensor] = {}  # first momenta
+        made: dict[Tensor, dict[str, Tensor]] = {}  # first momenta
         work: list[tuple[dict[str, Any], Update, Ready, list[float]]] = []
         for group in self.param_groups:
-            found = _gradients(self, group)
             try:
                 lr, decay, momentum = float(group["lr"]), float(group["weight_decay"]), float(group["momentum"])
                 keep = 1.0 - float(group["dampening"]) if momentum else 1.0
             except (TypeError, ValueError, RuntimeError, OverflowError):
                 raise _odd(type(self).__name__, group, self._options) from None
+            decays, maximizes = decay != 0, bool(group.get("maximize"))
             if not momentum:
-                update = _SGD[decay != 0]
-                work.append((group, update, update.ready([(p, g, p) for p, g in found], 2), [lr, decay]))
+                arrays, _, _ = self._lists(group, (), None, made)
+                update = _update("sgd", _sgd, 2, decays, maximizes)
+                work.append((group, update, update.ready(arrays, 3, 2), [lr, decay]))
                 continue
-            first: list[tuple[Tensor, ...]] = []
-            later: list[tuple[Tensor, ...]] = []
-            for p, g in found:
-                b = self.state[p].get("momentum_buffer") if p in self.state else made.get(p)
-                if b is None:
-                    b = made[p] = torch.zeros_like(p)
-                    first.append((p, g, b, p, b))
-                else:
-                    later.append((p, g, b, p, b))
-            update = _SGD_MOMENTUM[decay != 0][bool(group["nesterov"])]
-            for lists, kept in ((first, 1.0), (later, keep)):
-                work.append((group, update, update.ready(lists, 4), [lr, decay, momentum, kept]))
+            arrays, _, first = self._lists(group, ("momentum_buffer",), None, made)
+            update = _update("sgd_momentum", _sgd_momentum, 3, decays, maximizes, bool(group["nesterov"]))
+            for given, kept in _parted(arrays, 5, [1.0 if new else keep for new in first], keep):
+                work.append((group, update, update.ready(given, 5, 4), [lr, decay, momentum, kept]))
         for group, update, ready, numbers in work:
             _held(type(self).__name__, update, ready, numbers, self._options, group)
-        for p, b in made.items():
-            self.state[p]["momentum_buffer"] = b
+        for p, states in made.items():
+            self.state[p].update(states)
         for _, update, ready, numbers in work:
             update(ready, numbers)
 
@@ -316,55 +388,45 @@ class Adam(_Optimizer, torch.optim.Adam):
     def step(self) -> None:
         """Do a step; a closure that is given computes the loss anew, which is returned."""
         made: dict[Tensor, dict[str, Tensor]] = {}  # first states
-        work: list[tuple[dict[str, Any], Update, list[tuple[Tensor, ...]], Ready]] = []
+        work: list[tuple[dict[str, Any], Update, tuple[Tensor, ...], int, Ready]] = []
         steps: list[Tensor] = []
         captured: list[tuple[Update, Ready, list[float]]] = []
         on_devices: list[Tensor] = []  # counts of steps there
         for group in self.param_groups:
-            found = _gradients(self, group)
-            on_device = bool(group.get("capturable"))
-            if not on_device and found and found[0][0].is_cuda and torch.cuda.is_current_stream_capturing():
+            on_device, amsgrad = bool(group.get("capturable")), bool(group["amsgrad"])
+            kept = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if amsgrad else ("exp_avg", "exp_avg_sq")
+            arrays, counted, _ = self._lists(group, kept, "step", made)
+            if not on_device and arrays and arrays[0].is_cuda and torch.cuda.is_current_stream_capturing():
                 raise RuntimeError(
                     f"{type(self).__name__}: a graph captures the step, whose replays would all have its number; "
                     "give capturable=True, which counts them on the device"
                 )
-            kept = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
-            lists: list[tuple[Tensor, ...]] = []
-            for p, g in found:
-                state = self.state[p] if p in self.state else made.get(p)
-                if not state:
-                    count = torch.zeros((), dtype=torch.float32, device=p.device if on_device else "cpu")
-                    state = made[p] = {"step": count}
-                    state.update((name, torch.zeros_like(p)) for name in kept)
-                try:
-                    states = [state[name] for name in kept]
-                except KeyError as missing:
-                    shape = tuple(p.shape)
-                    raise InvalidArgumentError(
-                        f"{type(self).__name__}: the state of a parameter of shape {shape} has no {missing}"
-                    ) from None
-                (on_devices if on_device else steps).append(state["step"])
-                lists.append((p, g, *states, p, *states))
+            each = 2 * len(kept) + 3
             if on_device:
-                captured += self._captured(group, lists, on_devices[len(on_devices) - len(lists) :])
+                on_devices += counted
+                captured += self._captured(group, arrays, each, counted)
                 continue
-            update = (_AMSGRAD if group["amsgrad"] else _ADAM)[self._decays(group)]
-            work.append((group, update, lists, update.ready(lists, 8)))
+            steps += counted
+            name, function, inputs = ("amsgrad", _amsgrad, 5) if amsgrad else ("adam", _adam, 4)
+            update = _update(name, function, inputs, self._decays(group), bool(group.get("maximize")))
+            work.append((group, update, arrays, each, update.ready(arrays, each, 8)))
         # From here on nothing is refused but what numbers there are, and nothing changed before these are looked at.
-        counts = native.torch_counts(tuple(steps), False) if steps else []
-        quick = counts is not None
-        if counts is None:
+        before = native.torch_counts(tuple(steps), False)
+        if before is None:
             counts = [(step + 1).item() for step in steps]  # integers too
         else:
-            counts = [count + 1 for count in counts]
+            counts = [before + 1] if type(before) is float else [count + 1 for count in before]
         at = 0
         planned: list[tuple[Update, Ready, list[float]]] = []
-        for group, update, lists, ready in work:
-            own = counts[at : at + len(lists)]
-            at += len(lists)
-            for count in dict.fromkeys(own):  # which differ where parameters had no gradient
-                if len(set(own)) > 1:
-                    ready = update.ready([tensors for tensors, n in zip(lists, own) if n == count], 8)
+        for group, update, arrays, each, ready in work:
+            own = counts
+            if len(counts) > 1:  # where parameters had no gradient
+                own = counts[at : at + len(arrays) // each]
+                at += len(own)
+            parts = _parted(arrays, each, own, 1.0)
+            for given, count in parts if arrays else ():
+                if given is not arrays:
+                    ready = update.ready(given, each, 8)
                 numbers = self._numbers(group, count)
                 _held(type(self).__name__, update, ready, numbers, self._options, group)
                 planned.append((update, ready, numbers))
@@ -372,40 +434,49 @@ class Adam(_Optimizer, torch.optim.Adam):
             self.state[p].update(state)
         if on_devices:
             torch._foreach_add_(on_devices, 1)
-        if quick:
+        if before is not None:
             native.torch_counts(tuple(steps), True)
         elif steps:
             torch._foreach_add_(steps, 1)
         for update, ready, numbers in (*captured, *planned):
             update(ready, numbers)
 
+    def _first(self, group: dict[str, Any], p: Tensor, state: dict[str, Any]) -> dict[str, Tensor]:
+        if state:
+            return {}
+        device = p.device if group.get("capturable") else "cpu"
+        names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
+        count = torch.zeros((), dtype=torch.float32, device=device)
+        return {"step": count, **{name: torch.zeros_like(p) for name in names}}
+
     def _decays(self, group: dict[str, Any]) -> bool:
         """Whether weights decay in the gradient, not apart from it."""
         return bool(group["weight_decay"]) and not group.get("decoupled_weight_decay", self._decoupled)
 
     def _captured(
-        self, group: dict[str, Any], lists: Sequence[tuple[Tensor, ...]], steps: Sequence[Tensor]
+        self, group: dict[str, Any], arrays: tuple[Tensor, ...], each: int, steps: Sequence[Tensor]
     ) -> list[tuple[Update, Ready, list[float]]]:
         """Return a group's work where what differs from step to step is read on the device."""
         lr = group["lr"]
         _, decay, eps, b1, b2 = self._given(group)
         decays = self._decays(group)
         apart = 0.0 if decays else decay
-        updates, inputs = (_AMSGRAD_CAPTURED, 5) if group["amsgrad"] else (_ADAM_CAPTURED, 4)
-        update = updates[decays]
+        name, function, inputs = ("amsgrad", _amsgrad_captured, 5) if group["amsgrad"] else ("adam", _adam_captured, 4)
+        alone = inputs, inputs + 1, inputs + 2
+        update = _update(name, function, inputs + 3, decays, bool(group.get("maximize")), alone=alone)
         by_kind: dict[tuple[torch.device, torch.dtype], list[int]] = {}
-        for at, (p, *_) in enumerate(lists):
+        for at, p in enumerate(arrays[::each]):
             by_kind.setdefault((p.device, opmath(p.dtype)), []).append(at)
-        given: list[tuple[Tensor, ...]] = []
+        given: list[Tensor] = []
         for (device, dtype), places in by_kind.items():
             rate = lr.to(device, torch.float64) if isinstance(lr, Tensor) and not lr.is_cpu else float(lr)
             counts = torch.stack([steps[at].to(device) for at in places]).to(torch.float64)
             found = _corrections(counts, rate, b1, b2, apart)
             rows = [number.to(dtype).expand(len(places)).unbind() for number in found]
             for at, *own in zip(places, *rows):
-                read, written = lists[at][:inputs], lists[at][inputs:]
-                given.append((*read, *[number.expand(read[0].shape) for number in own], *written))
-        ready, numbers = update.ready(given, 5), [decay, 1 - b1, b2, 1 - b2, eps]
+                read, written = arrays[at * each :][:inputs], arrays[at * each + inputs : (at + 1) * each]
+                given += [*read, *own, *written]
+        ready, numbers = update.ready(tuple(given), each + 3, 5), [decay, 1 - b1, b2, 1 - b2, eps]
         _held(type(self).__name__, update, ready, numbers, ("weight_decay", "betas", "betas", "betas", "eps"), group)
         return [(update, ready, numbers)]
 
@@ -438,58 +509,3 @@ class AdamW(Adam, torch.optim.AdamW):
     """Adam with the weight decay of Loshchilov and Hutter, apart from the gradient; see torch.optim.AdamW."""
 
     _decoupled = True
-
-
-@torch.no_grad()
-def clip_grad_norm_(
-    parameters: Union[Tensor, Iterable[Tensor]],
-    max_norm: float,
-    norm_type: Union[float, str] = 2.0,
-    error_if_nonfinite: bool = False,
-) -> Tensor:
-    """Scale the gradients in place so that their norm, all of them taken as one vector, is at most max_norm.
-
-    Args:
-        parameters: The parameters whose gradients are meant; those without are left out.
-        max_norm: The largest norm.
-        norm_type: 2 for the Euclidean norm, inf for the largest absolute value, -inf for the smallest, p for
-            (Σ|g|^p)^(1/p), and 0 for the number of gradients that are not 0 everywhere; "inf" is taken too.
-        error_if_nonfinite: Whether a norm that is infinite or NaN is refused.
-
-    Returns:
-        The norm before, as torch.nn.utils.clip_grad_norm_ does.
-
-    Raises:
-        RuntimeError: The norm is not finite, and error_if_nonfinite is given.
-    """
-    parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
-    grads = [p.grad for p in parameters if p.grad is not None]
-    if not grads:
-        return torch.tensor(0.0)
-    device, dtype = grads[0].device, functools.reduce(torch.promote_types, [g.dtype for g in grads])
-
-    def together(numbers: Iterable[Tensor]) -> Tensor:
-        return torch.stack([number.to(device, opmath(dtype)) for number in numbers])
-
-    wide = [g.to(opmath(g.dtype)) for g in grads]
-    norm_type = float(norm_type)  # torch takes "inf"
-    if math.isinf(norm_type):
-        most = F.amax if norm_type > 0 else F.amin
-        norm = most(together(most(F.abs(g)) for g in wide))
-    elif norm_type == 0:
-        norm = torch.count_nonzero(together(torch.count_nonzero(g) for g in wide))
-    elif norm_type == 2:
-        norm = F.sqrt(F.sum(together(F.sum(F.square(g)) for g in wide)))
-    else:
-        norm = F.pow(F.sum(together(F.sum(F.pow(F.abs(g), norm_type)) for g in wide)), 1.0 / norm_type)
-    norm = norm.to(dtype)
-    if error_if_nonfinite and not bool(torch.isfinite(norm)):
-        raise RuntimeError(
-            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be "
-            "clipped. To disable this error and scale the gradients by the non-finite norm anyway, set "
-            "`error_if_nonfinite=False`"
-        )
-    factor = F.clamp(F.div(float(max_norm), F.add(norm, 1e-6)), max=1.0)
-    for g in grads:
-        F.mul(g, factor.to(g.device), out=g)
-    return norm

@@ -109,6 +109,18 @@ def add(cpu: hg.Executor, n: int = 8, times: int = TIMES) -> tuple[Any, ...]:
     return x, y, out
 
 
+def test_calls_that_come_by_turns(cpu: hg.Executor) -> None:
+    """Of as many as are remembered nearly all are C's soon, however they meet in a table."""
+    sizes = range(3, 63)
+    given = [tuple(np.ones(n, np.float32) for _ in range(3)) for n in sizes]
+    for _ in range(TIMES):
+        before = direct(cpu)
+        for x, y, out in given:
+            ops.vector_add(cpu, x, y, out)
+    if machine_code(cpu):
+        assert direct(cpu) - before > 0.9 * len(sizes)
+
+
 def test_addresses_are_looked_at_each_time(cpu: hg.Executor) -> None:
     add(cpu)
     memory = np.zeros(64, np.float32)

@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import hologram as hg
 import hologram_torch
 from hologram._ffi import native
+from hologram_torch import _elementwise
 from hologram_torch import functional as F
 from hologram_torch._calls import called
 from hologram_torch._executors import here
@@ -289,3 +290,39 @@ def test_dtypes_do_not_tell_what_is_made() -> None:
                     given = torch.full(first, 2, dtype=a), torch.full(second, 3, dtype=b)
                     found, expected = (getattr(m, name)(*given) for m in (F, torch))
                     assert found.dtype == expected.dtype and torch.equal(found, expected), (name, given)
+
+
+@needs_quick
+@pytest.mark.parametrize("name", ["mul", "sigmoid"])
+def test_gradients_made_in_c(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All at once, where all are in order, and inputs have the result's shape and dtype."""
+    function, of_torch = getattr(F, name), getattr(torch, name)
+    single = name == "sigmoid"
+    asked = []
+    pulled = _elementwise.pulled
+    monkeypatch.setattr(_elementwise, "pulled", lambda *arguments: asked.append(1) or pulled(*arguments))
+    a, b = (torch.randn(3, 4, requires_grad=True) for _ in range(2))
+    inputs = (a,) if single else (a, b)
+    row = torch.randn(4, requires_grad=True)
+    double = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    others = () if single else ((a, row), (a, double))
+    for given in (torch.randn(3, 4), torch.randn(4, 3).t(), torch.randn(1, 1).expand(3, 4)):
+        for taken in (inputs, *others):
+            g = given.to(of_torch(*taken).dtype)
+            for _ in range(2):  # of which the first tells C
+                asked.clear()
+                found = torch.autograd.grad(function(*taken), taken, g)
+                torch.testing.assert_close(found, torch.autograd.grad(of_torch(*taken), taken, g))
+            assert (taken is inputs and given.is_contiguous()) == (not asked)
+    if not single:
+        for needs in (a, b):  # a gradient of one alone
+            torch.testing.assert_close(
+                torch.autograd.grad(function(a, b), [needs], given), torch.autograd.grad(a * b, [needs], given)
+            )
+    (first,) = torch.autograd.grad(function(*inputs), [a], torch.ones(3, 4), create_graph=True)  # which has one too
+    (expected,) = torch.autograd.grad(of_torch(*inputs), [a], torch.ones(3, 4), create_graph=True)
+    of = a if single else b
+    torch.testing.assert_close(*(torch.autograd.grad(t.sum(), of)[0] for t in (first, expected)))
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: [t], lambda held: held.pop()):  # which give it once
+        for given in (torch.ones(3, 4), torch.ones(1, 1).expand(3, 4)):
+            torch.autograd.grad(function(*inputs), inputs, given)

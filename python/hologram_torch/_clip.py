@@ -1,0 +1,111 @@
+"""Clipping of gradients by their norm: one recorded call for each gradient, and one launch."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import TYPE_CHECKING, Union
+
+import torch
+from torch import Tensor
+
+from hologram.errors import DTypeError, InvalidArgumentError
+from hologram_torch import functional as F
+from hologram_torch._fused import Fused
+from hologram_torch._operands import opmath
+from hologram_torch._operation import is_dynamo_compiling, unusual
+from hologram_torch._reductions import AMAX, AMIN, SUM, to
+from hologram_torch._table import OPERATIONS
+from hologram_torch._update import Update
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["clip_grad_norm_"]
+
+
+@torch.no_grad()
+def clip_grad_norm_(
+    parameters: Union[Tensor, Iterable[Tensor]],
+    max_norm: float,
+    norm_type: Union[float, str] = 2.0,
+    error_if_nonfinite: bool = False,
+) -> Tensor:
+    """Scale the gradients in place so that their norm, all of them taken as one vector, is at most max_norm.
+
+    Args:
+        parameters: The parameters whose gradients are meant; those without are left out.
+        max_norm: The largest norm.
+        norm_type: 2 for the Euclidean norm, inf for the largest absolute value, -inf for the smallest, p for
+            (Σ|g|^p)^(1/p), and 0 for the number of gradients that are not 0 everywhere; "inf" is taken too.
+        error_if_nonfinite: Whether a norm that is infinite or NaN is refused.
+
+    Returns:
+        The norm before, as torch.nn.utils.clip_grad_norm_ does.
+
+    Raises:
+        RuntimeError: The norm is not finite, and error_if_nonfinite is given.
+    """
+    parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    grads = [g for p in parameters if (g := p.grad) is not None]
+    if not grads:
+        return torch.tensor(0.0)
+    dtypes, device = {g.dtype for g in grads}, grads[0].device
+    dtype, alone = functools.reduce(torch.promote_types, dtypes), all([g.device == device for g in grads])
+    norm_type = float(norm_type)  # torch takes "inf"
+    parts = _PART.each(grads, (norm_type,))
+    if len(dtypes) > 1 or not alone:
+        parts = [part.to(device, opmath(dtype)) for part in parts]
+    together = torch.stack(parts)
+    if math.isinf(norm_type):
+        norm = (F.amax if norm_type > 0 else F.amin)(together)
+    elif norm_type == 0:
+        norm = torch.count_nonzero(together).to(dtype)
+    elif norm_type == 2:
+        norm = F.sqrt(F.sum(together))
+    else:
+        norm = F.pow(F.sum(together), 1.0 / norm_type)
+    norm = norm.to(dtype)
+    if error_if_nonfinite and not bool(torch.isfinite(norm)):
+        raise RuntimeError(
+            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be "
+            "clipped. To disable this error and scale the gradients by the non-finite norm anyway, set "
+            "`error_if_nonfinite=False`"
+        )
+    factor = F.clamp(F.div(float(max_norm), F.add(norm, 1e-6)), max=1.0)
+    _scale(grads, [factor] * len(grads) if alone else [factor.to(g.device) for g in grads])
+    return norm
+
+
+def _part_of_norm(g: Tensor, norm_type: float) -> Tensor:
+    """Return what a gradient adds to the norm of all, before its root, in the dtype that it is computed in."""
+    if norm_type == 0:
+        return torch.count_nonzero(g).to(opmath(g.dtype))
+    g, dims = to(g, opmath(g.dtype)), list(range(g.ndim))
+    if norm_type == 2:
+        return SUM(OPERATIONS["square"](g), dims, False)
+    g = OPERATIONS["abs"](g)
+    if math.isinf(norm_type):
+        return (AMAX if norm_type > 0 else AMIN)(g, dims, False)
+    return SUM(F.pow(g, norm_type), dims, False)
+
+
+_PART = Fused("clip_grad_norm_", _part_of_norm, 1)
+_SCALED = Update("clip_grad_norm_", lambda g, factor: g * factor, 2, alone=(1,))
+
+
+def _scale(grads: list[Tensor], factors: list[Tensor]) -> None:
+    """Multiply gradients in place by a number each, as mul does."""
+    pairs = list(zip(grads, factors))
+    if not is_dynamo_compiling() and not unusual():
+        # What has no dimensions is multiplied in the wider of the two's dtypes.
+        together = [(g, by) for g, by in pairs if g.ndim or g.dtype == by.dtype]
+        try:
+            ready = _SCALED.ready(tuple([t for g, by in together for t in (g, by, g)]), 3, 0)
+        except (DTypeError, InvalidArgumentError):
+            pass  # of some that is not written element by element in its own memory
+        else:
+            _SCALED(ready, [])
+            pairs = [(g, by) for g, by in pairs if not g.ndim and g.dtype != by.dtype]
+    for g, by in pairs:
+        F.mul(g, by, out=g)
