@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import csv
+import os
+import shutil
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 import pytest
 import torch
 from runs import batches, loss, network, trained
 from torch import Tensor
+from torch.utils._pytree import tree_map_only
 
 from hologram_torch import optim, training
 
@@ -106,3 +109,106 @@ def test_more_epochs_later(tmp_path: Path) -> None:
     assert len(outcome.losses) == len(outcome.validation) == 3
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), other.parameters()))
     assert run(tmp_path, epochs=3)[0] == outcome  # nothing is left to do
+
+
+class Breaks:
+    """Counts calls, and raises Stop at one: each comes twice, as it begins and as it has ended."""
+
+    def __init__(self, at: int = 0) -> None:
+        self.at, self.told = at, []
+
+    def tell(self, what: str) -> None:
+        self.told.append(what)
+        if len(self.told) == self.at:
+            raise Stop(what)
+
+    def around(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def told(*arguments: Any, **named: Any) -> Any:
+            self.tell(f"before {name}")
+            found = function(*arguments, **named)
+            self.tell(f"after {name}")
+            return found
+
+        return told
+
+    def within(self, part: Any, *names: str) -> Any:
+        for name in names:
+            setattr(part, name, self.around(f"{type(part).__name__}.{name}", getattr(part, name)))
+        return part
+
+
+@pytest.mark.parametrize("every", [None, 2, 3])
+def test_resumes_wherever_it_broke_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: Optional[int]) -> None:
+    """At any call of what a run is given or writes with, before and after it: batches, the loss, parts, logs, files."""
+    plain_save, plain_replace = training.save, os.replace
+    x, y = batches(count=6, size=6).dataset.tensors
+
+    def run(folder: Path, breaks: Breaks) -> Any:
+        class Data(torch.utils.data.Dataset[Any]):
+            def __getitem__(self, i: int) -> Any:
+                if i == 0:
+                    breaks.tell("an item")
+                return x[i], y[i]
+
+            def __len__(self) -> int:
+                return len(x)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(training, "save", breaks.around("save", plain_save))
+            patched.setattr(os, "replace", breaks.around("replace", plain_replace))
+            torch.manual_seed(5)
+            model = torch.nn.Sequential(torch.nn.Dropout(0.25), torch.nn.Linear(8, 2))
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.5)
+            schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0)
+            patched.setattr(type(schedule), "step", breaks.around("scheduler", type(schedule).step))
+            stop = training.EarlyStopping(2)
+            scores = breaks.around("validate", lambda model: float(model(x).detach().square().sum() + torch.rand(())))
+            given = breaks.around("stop", stop)
+            given.state_dict, given.load_state_dict = stop.state_dict, stop.load_state_dict  # type: ignore[attr-defined]
+            outcome = training.fit(
+                model,
+                breaks.within(optimizer, "step"),
+                breaks.around("loss", lambda model, batch: model(batch[0]).mul(batch[1][:, None]).square().sum()),
+                torch.utils.data.DataLoader(Data(), batch_size=2, shuffle=True),
+                epochs=2,
+                scheduler=schedule,
+                stop=given,  # type: ignore[arg-type]
+                validate=scores,
+                checkpoint=folder / "run",
+                every=every,
+                log=breaks.within(training.CSVLog(folder / "log"), "begin", "write"),
+                progress=False,
+            )
+        states = [torch.get_rng_state(), *(part.state_dict() for part in (model, optimizer, schedule, stop))]
+        return outcome, (folder / "log").read_text(), tree_map_only(Tensor, Tensor.tolist, states)
+
+    (tmp_path / "0").mkdir()
+    whole = Breaks()
+    expected = run(tmp_path / "0", whole)
+    assert expected[0].steps == 6
+    for at, what in enumerate(whole.told, 1):
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        with pytest.raises(Stop, match=what):
+            run(folder, Breaks(at))
+        found = run(folder, Breaks())
+        for part, other in zip(found, expected):
+            assert part == other, (at, what)
+        assert sorted(path.name for path in folder.iterdir()) == ["log", "run"]
+        shutil.rmtree(folder)
+
+
+def test_a_log_has_all_that_a_checkpoint_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When it is written: whatever becomes of the process then, nothing is lost."""
+    save, logged = training.save, []
+
+    def saved(path: Any, state: Any) -> None:
+        save(path, state)
+        rows = csv.reader((tmp_path / "log").read_text().splitlines())
+        logged.append((state["run"]["step"], [row[0] for row in rows if row[1] == "loss"]))
+
+    monkeypatch.setattr(training, "save", saved)
+    trained(batches(), checkpoint=tmp_path / "run", every=1, log=training.CSVLog(tmp_path / "log"))
+    assert len(logged) == 10
+    for step, steps in logged:
+        assert steps == [str(i) for i in range(1, step + 1)]
