@@ -130,13 +130,21 @@ def test_what_comes_of_ints_that_are_known_is_pythons(name: str) -> None:
     told = 0
     for seed in range(12):
         source = expression(r, name, seed % 3)
-        # The truth of it, its low digits, and how large it is: what an i64 holds.
-        source = f"{source} != 0, ({source} + 0) % 1000000007, hologram.maximum(hologram.minimum({source}, 2**62), -5)"
+        # The truth of it, its low digits, how large it is, and what a float makes of it.
+        source = (
+            f"{source} != 0, ({source} + 0) % 1000000007, "
+            f"hologram.maximum(hologram.minimum({source}, 2**62), -5), {source} + 0.5"
+        )
         f = written(f"def f(n, m):\n    return {shifts(source)}\n", f"<known {name} {seed}>")
         f.__globals__.update(operator=operator, np=np)
         kernel = hologram.kernel(f)
         for n, m in itertools.chain(zip(NUMBERS, NUMBERS[::-1]), zip(NUMBERS, NUMBERS[1:]), zip(NUMBERS, NUMBERS)):
-            expected = eval(source, {**PYTHON, "n": n, "m": m})
+            try:
+                expected = eval(source, {**PYTHON, "n": n, "m": m})
+            except OverflowError:  # a float does not hold it
+                with pytest.raises(ValueError):
+                    kernel(n, m)
+                continue
             try:
                 found = kernel(n, m)
             except ValueError as error:
@@ -183,11 +191,15 @@ def test_what_comes_of_counters_is_refused_just_where_it_leaves_a_type(depth: in
     """Moved so that its largest or smallest value is the last that an i8 holds, or one more than that."""
     r = random.Random(depth)
     whole = refused = 0
-    for seed in range(200):
-        source, outer, inner = counted(r, depth), r.choice(RANGES), r.choice(RANGES)
+    pairs = [(text.format("i", "j"), inner, end) for text in COUNTED for inner in RANGES for end in (1, 2) * 2]
+    for seed in range(len(pairs)):
+        source, inner, end = pairs[seed]
+        outer = r.choice(RANGES)
+        if depth > 1:
+            source, end = counted(r, depth), r.randrange(3)
         both = [values_of(source, outer, inner, y) for y in (0, 1)]
         known = [value for values in both for value in values or []]
-        move = r.choice([0, 127 - max(known), 128 - max(known), -128 - min(known), -129 - min(known)]) if known else 0
+        move = (0, 127 + r.randrange(2) - max(known), -128 - r.randrange(2) - min(known))[end] if known else 0
         source = f"({source} + {move})"
         f = written(
             "def f(x, y):\n"
