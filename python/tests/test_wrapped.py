@@ -164,3 +164,23 @@ def test_exporters_of_the_buffer_protocol(ex: hg.Executor) -> None:
     record = np.zeros(4, [("a", "u1"), ("b", "<f4")])
     with pytest.raises(ValueError, match="not multiples of the item size"):
         ex.wrap(record["b"])
+
+
+def test_what_its_owner_has_queued_comes_first(ex: hg.Executor) -> None:
+    if ex.host_visible:
+        pytest.skip("that of memory of the host is numpy's own")
+    theirs, n = hg.Stream(ex), 200_000
+    for i in range(20):
+        a = ex.from_numpy(np.full(n, i, np.float32))
+        given = ByInterface(a, theirs.handle)
+        for _ in range(4):
+            hg.ops.vector_add(ex, a, a, a, stream=theirs)
+        assert ex.wrap(given).to_numpy()[-1] == 16 * i
+
+
+def test_what_is_no_capsule(ex: hg.Executor) -> None:
+    kind = type("Wrong", (), {"__dlpack_device__": lambda _: (ex._device_type if not ex.host_visible else 1, 0)})
+    for wrong in (None, 3, "dltensor"):
+        kind.__dlpack__ = lambda _, wrong=wrong, **named: wrong  # type: ignore[attr-defined]
+        with pytest.raises(BufferError, match=r"Wrong\.__dlpack__\(\) is .*; expected a DLPack capsule"):
+            ex.wrap(kind())
