@@ -74,9 +74,9 @@ TORCH = [
     Torch("optim", "optim", "cuda"),
     Torch("others", "dropout functional memory quick utils", "cuda or gpus"),
     Torch("captures", "captures", "not cpu"),
-    Torch("training", "training", "not flat"),
-    Torch("training, flat", "training", "flat and cuda", "HOLOGRAM_TRAINING_STEPS=100000"),
-    Torch("training, flat on the CPU", "training", "flat and cpu", "HOLOGRAM_TRAINING_STEPS=100000"),
+    Torch("training", "training training_resumed training_steps", "not flat"),
+    Torch("training, flat", "training_steps", "flat and cuda", "HOLOGRAM_TRAINING_STEPS=100000"),
+    Torch("training, flat on the CPU", "training_steps", "flat and cpu", "HOLOGRAM_TRAINING_STEPS=100000"),
     # What a call takes beside its work, and the examples.
     Torch("waits", "costs", "nothing"),
     Torch("memory", "costs", "not nothing"),

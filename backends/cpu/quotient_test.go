@@ -49,7 +49,7 @@ func TestQuotientsBySharedNumbers(t *testing.T) {
 		for k := 1; k < 8; k++ {
 			exponents = append(exponents, bias*k/8, -bias*k/8)
 		}
-		for range 30 {
+		for range 60 {
 			exponents = append(exponents, r.IntN(2*bias)-bias)
 		}
 		for _, exponent := range exponents {
@@ -57,8 +57,11 @@ func TestQuotientsBySharedNumbers(t *testing.T) {
 			contents := [][]byte{nil, make([]byte, n*ty.Size())}
 			group := 0
 			for i := range n {
-				if i%32 == 0 { // somewhere before the ends
+				switch { // somewhere before the ends, and anywhere
+				case i%64 == 0:
 					group = exponent + (1-2*r.IntN(2))*(bias+2-r.IntN(bias/2))
+				case i%64 == 32:
+					group = r.IntN(2*bias+digits) - bias - digits
 				}
 				e := r.IntN(16) - 8
 				switch {

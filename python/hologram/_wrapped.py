@@ -23,7 +23,7 @@ __all__ = ["device_of_interface", "on_device", "wrap", "wrap_on_stream"]
 def wrap(executor: Executor, array: Any) -> Buffer:
     """Return a buffer of an array's memory, for the executor's own stream; see Executor.wrap."""
     if not isinstance(array, np.ndarray):
-        if isinstance(array, Buffer):
+        if isinstance(array, Buffer) and array.executor.backend == executor.backend:
             return array.view(array.shape, strides=tuple(s // array.itemsize for s in array.strides))
         if on_device(executor, array):
             buffer, theirs = wrap_on_stream(executor, array)

@@ -36,7 +36,7 @@ from hologram_torch._resume import FIELDS, check, generators
 from hologram_torch.optim import clip_grad_norm_
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from torch.amp.grad_scaler import GradScaler
 
@@ -111,7 +111,8 @@ def save(path: Union[str, os.PathLike[str]], state: dict[str, Any]) -> None:
         write(tensors, part, metadata={"format": _FORMAT, "state": json.dumps(tree)})
         os.replace(part, path)
     except BaseException:
-        os.unlink(part)
+        with contextlib.suppress(FileNotFoundError):  # interrupted as it had just taken its place
+            os.unlink(part)
         raise
 
 
@@ -218,16 +219,29 @@ class CSVLog:
 
     def begin(self, step: int) -> None:
         """Keep the rows up to a step, and go on from there."""
+        self._begun = step
+        self._keep(step, ())
+
+    def _keep(self, step: int, without: Collection[str]) -> None:
+        """Open the file anew, with the rows up to a step, but for its numbers of some names."""
         rows: list[list[str]] = []
         if step and self.path.exists():
             with self.path.open(newline="") as file:
                 rows = [row for row in csv.reader(file) if len(row) == 3 and row[0].isdigit() and int(row[0]) <= step]
         self._file = self.path.open("w", newline="")
-        csv.writer(self._file).writerows([["step", "name", "value"], *rows])
+        kept = [row for row in rows if int(row[0]) < step or row[1] not in without]
+        self._put([["step", "name", "value"], *kept])
+
+    def _put(self, rows: list[list[str]]) -> None:
+        csv.writer(self._file).writerows(rows)
+        self._file.flush()  # a run that is killed goes on with all that its checkpoint has done
 
     def write(self, step: int, values: dict[str, float]) -> None:
         """Write a row for each number."""
-        csv.writer(self._file).writerows([step, name, repr(value)] for name, value in values.items())
+        if step == self._begun:  # an epoch's end that failed is told again
+            self.close()
+            self._keep(step, values)
+        self._put([[str(step), name, repr(value)] for name, value in values.items()])
 
     def close(self) -> None:
         """Close the file."""

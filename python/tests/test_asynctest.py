@@ -19,9 +19,10 @@ ROOT = Path(__file__).resolve().parents[2]
 SUITES = {
     "asynctest": (
         "buffer buffer_numbers builder dlpack empty_shapes executor lifetimes masks ops process products profile "
-        "program reductions results signals copies device_arrays events futures"
+        "program reductions results signals copies device_arrays events futures "
+        "wrapped"
     ).split(),
-    "asynctest-visible": ["buffer", "dlpack", "events", "futures", "executor", "lifetimes", "visible"],
+    "asynctest-visible": ["buffer", "dlpack", "events", "futures", "executor", "lifetimes", "visible", "wrapped"],
     "asynctest-enters": [],
     "asynctest-enters-visible": ["visible"],
 }

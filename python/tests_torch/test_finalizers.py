@@ -70,6 +70,33 @@ def test_inputs_that_finalizers_change_meanwhile() -> None:
     assert changed
 
 
+def test_inputs_that_finalizers_move_meanwhile() -> None:
+    """To other memory that will do as well: the calls are done all the same, and once, though the first writes."""
+
+    def both(x: Tensor, y: Tensor) -> Tensor:
+        hg.ops.scalar_mul(x, x, scalar=2.0)
+        for _ in range(3):
+            y = OPERATIONS["neg"](y)
+        return OPERATIONS["mul"](x, y)
+
+    fused = Fused("both", both, 2, (0,))
+    for _ in range(4):
+        fused((torch.ones(16), torch.ones(16)))
+    moved = 0
+    for after in range(1, 40):
+        x, y = torch.ones(16), torch.full((16,), 3.0)
+
+        def act(y: Tensor = y) -> None:
+            y.data = torch.full((32,), 3.0)[::2]
+
+        with finalized(after, act):
+            found = fused((x, y))
+        moved += y.stride() == (2,)
+        assert found.tolist() == [-6.0] * 16
+        assert x.tolist() == [2.0] * 16
+    assert moved
+
+
 @pytest.mark.parametrize("requires", [False, True])
 def test_what_finalizers_do_meanwhile_is_not_repeated(requires: bool) -> None:
     """Not even what they do to the inputs: only what two recordings have alike is."""

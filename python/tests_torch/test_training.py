@@ -1,14 +1,10 @@
-"""Training: the loop, its checkpoints, and what torch puts around a training step; on every device there is."""
+"""Training: the loop, its arguments, its logs, and states in files."""
 
 from __future__ import annotations
 
-import csv
 import itertools
 import math
-import os
 import re
-import shutil
-import subprocess
 import sys
 import types
 from pathlib import Path
@@ -17,130 +13,12 @@ from typing import Any, Callable, Optional
 import numpy as np
 import pytest
 import torch
+from runs import batches, loss, network, trained
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
-import hologram_torch
-from hologram_torch import functional as F
-from hologram_torch import nn, optim, training
+from hologram_torch import optim, training
 
 pytest.importorskip("safetensors", reason="checkpoints are safetensors files")
-
-
-def network(device: str = "cpu") -> torch.nn.Sequential:
-    torch.manual_seed(0)
-    return torch.nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Dropout(0.25), nn.LayerNorm(16), nn.Linear(16, 3)).to(
-        device
-    )
-
-
-def batches(device: str = "cpu", count: int = 24, size: int = 6) -> Any:
-    made = torch.Generator().manual_seed(1)
-    x = torch.randn(count, 8, generator=made)
-    data = torch.utils.data.TensorDataset(x.to(device), (x.sum(1) > 0).long().to(device))
-    return torch.utils.data.DataLoader(data, batch_size=size, shuffle=True)
-
-
-def loss(model: torch.nn.Module, batch: Any) -> Tensor:
-    return F.cross_entropy(model(batch[0]), batch[1])
-
-
-class Stop(Exception):
-    pass
-
-
-def run(path: Optional[Path], *, fails_at: int = 0, epochs: int = 3, device: str = "cpu", every: int = 1) -> Any:
-    """Train; path is where checkpoint and log go. What has a state is all there."""
-    model = network(device)
-    torch.manual_seed(5)
-    optimizer = optim.AdamW(model.parameters(), lr=0.02)
-    calls = 0
-
-    def counted(model: torch.nn.Module, batch: Any) -> Tensor:
-        nonlocal calls
-        calls += 1
-        if calls == fails_at:
-            raise Stop
-        return loss(model, batch)
-
-    outcome = training.fit(
-        model,
-        optimizer,
-        counted,
-        batches(device),
-        epochs=epochs,
-        scheduler=torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9),
-        scaler=torch.amp.GradScaler(device, init_scale=8.0, growth_interval=3),
-        clip=0.5,
-        stop=training.EarlyStopping(5),
-        validate=lambda model: float(loss(model, next(iter(batches(device))))),
-        checkpoint=None if path is None else path / "run.safetensors",
-        every=every,
-        log=[] if path is None else training.CSVLog(path / "run.csv"),
-        progress=False,
-    )
-    return outcome, model, optimizer
-
-
-@pytest.mark.parametrize("fails_at", [1, 3, 5, 8, 11])  # in the midst of an epoch, and in its first and last step
-def test_resumes_exactly(tmp_path: Path, fails_at: int, device: str) -> None:
-    """A run that broke off goes on with the bits of one that did not: with dropout, shuffling, scheduler, scaler."""
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    whole.mkdir()
-    parts.mkdir()
-    expected, model, optimizer = run(whole, device=device)
-    with pytest.raises(Stop):
-        run(parts, fails_at=fails_at, device=device, every=2)  # some steps are done again
-    found, resumed, other = run(parts, device=device, every=2)
-    assert found == expected
-    assert found.epochs == 3
-    assert found.steps == 12
-    for a, b in zip(model.state_dict().values(), resumed.state_dict().values()):
-        assert torch.equal(a, b)
-    for s, t in zip(optimizer.state.values(), other.state.values()):
-        assert all(torch.equal(s[name], t[name]) for name in s)
-    assert (whole / "run.csv").read_text() == (parts / "run.csv").read_text()
-    rows = list(csv.reader((parts / "run.csv").read_text().splitlines()))
-    assert [row[0] for row in rows if row[1] == "loss"] == [str(i) for i in range(1, 13)]
-    assert sorted(path.name for path in parts.iterdir()) == ["run.csv", "run.safetensors"]
-
-
-def test_goes_on_from_the_last_step_of_an_epoch(tmp_path: Path) -> None:
-    """Where every says to write after it, and what comes at the epoch's end failed: no batch is done again."""
-
-    def fails(model: torch.nn.Module) -> float:
-        raise Stop
-
-    named = {"checkpoint": tmp_path / "run", "every": 4}
-    expected = trained(batches(), validate=lambda model: 1.0)
-    with pytest.raises(Stop):
-        trained(batches(), validate=fails, **named)
-    steps: list[int] = []
-
-    def counted(model: torch.nn.Module, batch: Any) -> Tensor:
-        steps.append(len(steps))
-        return loss(model, batch)
-
-    assert trained(batches(), validate=lambda model: 1.0, loss=counted, **named) == expected
-    assert len(steps) == 4
-
-
-def test_more_epochs_later(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    _, model, _ = run(None, epochs=3)
-    run(tmp_path, epochs=1)
-    run(tmp_path, epochs=2)
-    outcome, other, _ = run(tmp_path, epochs=3)
-    assert outcome.epochs == 3
-    assert len(outcome.losses) == len(outcome.validation) == 3
-    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), other.parameters()))
-    assert run(tmp_path, epochs=3)[0] == outcome  # nothing is left to do
-
-
-def trained(given: Any, **named: Any) -> Any:
-    model = network()
-    arguments = {"model": model, "optimizer": optim.SGD(model.parameters(), lr=0.1), "loss": loss, "batches": given}
-    return training.fit(**{**arguments, "epochs": 2, "progress": False, **named})
 
 
 @pytest.mark.parametrize(
@@ -359,7 +237,7 @@ def test_states(tmp_path: Path) -> None:
     assert torch.equal(found["shared"]["b"], state["tensors"][0][0])  # type: ignore[index]
     before = (tmp_path / "s").read_bytes()
     with pytest.raises(TypeError, match=r"state\.f is a function"):
-        training.save(tmp_path / "s", {"f": run})
+        training.save(tmp_path / "s", {"f": network})
     assert (tmp_path / "s").read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["s"]
 
@@ -415,143 +293,6 @@ def test_tensorboard(tmp_path: Path) -> None:
     log = training.TensorBoardLog(tmp_path)
     training.fit(model, optim.SGD(model.parameters(), lr=0.1), loss, batches(), epochs=1, log=log, progress=False)
     assert any(path.name.startswith("events") for path in tmp_path.iterdir())
-
-
-# ---- what torch puts around a step
-
-
-def steps(
-    model: torch.nn.Module, forward: Callable[..., Tensor], device: str, lower: torch.dtype, count: int = 6
-) -> list[Tensor]:
-    """Train in mixed precision, and return the parameters."""
-    optimizer = optim.Adam(model.parameters(), lr=0.01)
-    scaler = torch.amp.GradScaler(device, init_scale=1024.0)
-    torch.manual_seed(2)
-    for batch in list(batches(device)) * (count // 4 + 1):
-        optimizer.zero_grad()
-        with torch.autocast(device, lower):
-            found = F.cross_entropy(forward(batch[0]), batch[1])
-        scaler.scale(found).backward()
-        scaler.unscale_(optimizer)
-        optim.clip_grad_norm_(model.parameters(), 1.0)
-        scaler.step(optimizer)
-        scaler.update()
-    assert bool(found.detach().isfinite())
-    return [p.detach().clone() for p in model.parameters()]
-
-
-@pytest.mark.parametrize("lower", [torch.bfloat16, torch.float16], ids=str)
-def test_autocast_scaler_and_checkpoints(lower: torch.dtype, device: str) -> None:
-    """Checkpointing computes again what it dropped, dropout too: the same bits as without."""
-    model = network(device)
-    plain = steps(model, model, device, lower)
-    model = network(device)
-
-    def forward(x: Tensor) -> Tensor:
-        return model[4](checkpoint(model[:4], x, use_reentrant=False))
-
-    for a, b in zip(plain, steps(model, forward, device, lower)):
-        assert torch.equal(a, b)
-
-
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
-def test_compiled_training(backend: str, device: str) -> None:
-    """A converted model whose forward and backward are one graph each."""
-    if backend == "inductor" and not (shutil.which("c++") or shutil.which("g++")):
-        pytest.skip("torch's inductor takes a C++ compiler")
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-    eager = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 3)).to(device)
-    hologram_torch.convert(eager)
-    compiled = torch.compile(eager, fullgraph=True, backend=backend)
-    results = []
-    for forward in (eager, compiled):
-        eager.zero_grad()
-        for batch in list(batches(device))[:1]:
-            F.cross_entropy(forward(batch[0] * 0 + 0.5), batch[1] * 0).backward()
-        results.append([p.grad.clone() for p in eager.parameters() if p.grad is not None])
-    for a, b in zip(*results):
-        torch.testing.assert_close(a, b)
-
-
-@pytest.mark.skipif("cuda" not in {d for d in ("cuda",) if torch.cuda.is_available()}, reason="needs a CUDA device")
-def test_captured_step() -> None:
-    """A whole step in a CUDA graph, and no synchronisation in it; SGD, whose numbers don't change with the step."""
-    model = network("cuda")
-    model[2] = torch.nn.Identity()
-    optimizer = optim.SGD(model.parameters(), lr=0.1)
-    x, y = torch.randn(6, 8, device="cuda"), torch.randint(0, 3, (6,), device="cuda")
-
-    def step() -> Tensor:
-        optimizer.zero_grad(set_to_none=False)
-        found = F.cross_entropy(model(x), y)
-        found.backward()
-        optimizer.step()
-        return found
-
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            step()
-    torch.cuda.current_stream().wait_stream(side)
-    torch.cuda.set_sync_debug_mode("error")
-    try:
-        step()
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        step()
-    before = [p.detach().clone() for p in model.parameters()]
-    graph.replay()
-    replayed = [p.detach().clone() for p in model.parameters()]
-    for p, old in zip(model.parameters(), before):
-        p.data.copy_(old)
-    step()
-    assert all(torch.equal(p, r) for p, r in zip(model.parameters(), replayed))
-
-
-# ---- memory
-
-STEPS = int(os.environ.get("HOLOGRAM_TRAINING_STEPS", "1000"))
-
-
-def resident() -> int:
-    """The pages of memory that the process has, in bytes."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def train_flat(device: str) -> None:
-    model = network(device)
-    optimizer = optim.Adam(model.parameters(), lr=1e-3)
-    x, y = torch.randn(6, 8, device=device), torch.randint(0, 3, (6,), device=device)
-    sizes = []
-    for i in range(STEPS):
-        optimizer.zero_grad()
-        F.cross_entropy(model(x), y).backward()
-        optimizer.step()
-        if i in (STEPS // 3, STEPS - 1):
-            sizes.append(resident())
-    assert sizes[1] - sizes[0] < 4 << 20, sizes
-    if device == "cuda":
-        assert torch.cuda.memory_allocated() < 64 << 20
-
-
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
-def test_memory_is_flat(device: str) -> None:
-    """HOLOGRAM_TRAINING_STEPS steps of a small net, 10^5 where it is asked for: nothing is kept of a step."""
-    if device == "cpu":
-        train_flat(device)
-        return
-    # A call on a GPU leaves garbage to Go's collector, which comes when the heap has doubled: seldom in a process with
-    # all that other tests have made.
-    child = subprocess.run([sys.executable, __file__, device], capture_output=True, text=True)
-    assert child.returncode == 0, child.stderr
-
-
-if __name__ == "__main__":
-    train_flat(sys.argv[1])
 
 
 def test_keys_with_the_same_text(tmp_path: Path) -> None:
