@@ -223,25 +223,25 @@ class CSVLog:
         self._keep(step, ())
 
     def _keep(self, step: int, without: Collection[str]) -> None:
-        """Open the file anew, with the rows up to a step, but for its numbers of some names."""
+        """Open the file with the rows up to a step, but for its numbers of some names; it is whole at every moment."""
         rows: list[list[str]] = []
         if step and self.path.exists():
             with self.path.open(newline="") as file:
                 rows = [row for row in csv.reader(file) if len(row) == 3 and row[0].isdigit() and int(row[0]) <= step]
-        self._file = self.path.open("w", newline="")
         kept = [row for row in rows if int(row[0]) < step or row[1] not in without]
-        self._put([["step", "name", "value"], *kept])
-
-    def _put(self, rows: list[list[str]]) -> None:
-        csv.writer(self._file).writerows(rows)
-        self._file.flush()  # a run that is killed goes on with all that its checkpoint has done
+        part = f"{self.path}.part"
+        with open(part, "w", newline="") as file:
+            csv.writer(file).writerows([["step", "name", "value"], *kept])
+        os.replace(part, self.path)
+        self._file = self.path.open("a", newline="")
 
     def write(self, step: int, values: dict[str, float]) -> None:
         """Write a row for each number."""
         if step == self._begun:  # an epoch's end that failed is told again
             self.close()
             self._keep(step, values)
-        self._put([[str(step), name, repr(value)] for name, value in values.items()])
+        csv.writer(self._file).writerows([step, name, repr(value)] for name, value in values.items())
+        self._file.flush()  # a run that is killed goes on with all that its checkpoint has done
 
     def close(self) -> None:
         """Close the file."""
