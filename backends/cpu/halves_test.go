@@ -124,15 +124,7 @@ func (c productCase) bounded(t *testing.T, r *rand.Rand, b *bench) {
 func TestUnitsAreWithinTheBound(t *testing.T) {
 	eachUnits(t, 1, func(t *testing.T, b *bench) {
 		r := rand.New(rand.NewPCG(21, 22))
-		size := func() int64 {
-			switch r.IntN(8) {
-			case 0:
-				return r.Int64N(3)
-			case 1:
-				return 1 + r.Int64N(9)
-			}
-			return r.Int64N(80)
-		}
+		size := sizes(r, 80)
 		for range brief.Or(600, 150) {
 			c := productCase{t: isa.BF16, m: size(), n: size(), k: size(), howA: r.IntN(4), howB: r.IntN(4), howC: r.IntN(4),
 				alpha: []float64{1, 1, 0, -2.5}[r.IntN(4)], beta: []float64{0, 0, 1, 0.75, math.Copysign(0, -1)}[r.IntN(5)]}

@@ -26,15 +26,7 @@ func eachInteger(t *testing.T, threads int, l jit.Level, f func(t *testing.T, or
 func TestUnitsMultiplyIntegers(t *testing.T) {
 	eachInteger(t, 1, jit.None, func(t *testing.T, oracle, b *bench) {
 		r := rand.New(rand.NewPCG(33, 34))
-		size := func() int64 {
-			switch r.IntN(8) {
-			case 0:
-				return r.Int64N(3)
-			case 1:
-				return 1 + r.Int64N(9)
-			}
-			return r.Int64N(80)
-		}
+		size := sizes(r, 80)
 		for i := range brief.Or(600, 120) {
 			typ := shortIntegers[i%4]
 			c := productCase{t: typ, out: widerThan(typ, i/4), m: size(), n: size(), k: size(), howA: r.IntN(4), howB: r.IntN(4), howC: r.IntN(4),

@@ -249,6 +249,19 @@ func (c productCase) String() string {
 	return fmt.Sprintf("%v in %v batch %v %d×%d×%d layouts %d %d %d alpha %v beta %v", c.t, c.out, c.batch, c.m, c.n, c.k, c.howA, c.howB, c.howC, c.alpha, c.beta)
 }
 
+// sizes gives sizes below most, none, one and few of them often.
+func sizes(r *rand.Rand, most int64) func() int64 {
+	return func() int64 {
+		switch r.IntN(8) {
+		case 0:
+			return r.Int64N(3)
+		case 1:
+			return 1 + r.Int64N(9)
+		}
+		return r.Int64N(most)
+	}
+}
+
 // check runs the case by strips, as the library plans it, and on the bench by
 // both plans, by the stream and entered by their caller.
 func (c productCase) check(t *testing.T, r *rand.Rand, oracle, b *bench) {
@@ -320,15 +333,7 @@ func eachWidth(t *testing.T, threads int, f func(t *testing.T, oracle, b *bench)
 func TestProductsHaveTheWrittenOrder(t *testing.T) {
 	eachWidth(t, 1, func(t *testing.T, oracle, b *bench) {
 		r := rand.New(rand.NewPCG(1, 2))
-		size := func() int64 {
-			switch r.IntN(8) {
-			case 0:
-				return r.Int64N(3)
-			case 1:
-				return 1 + r.Int64N(9)
-			}
-			return r.Int64N(72)
-		}
+		size := sizes(r, 72)
 		for i := range brief.Or(300, 150) {
 			c := productCase{t: []isa.Type{isa.F32, isa.F64}[i&1], m: size(), n: size(), k: size(), howA: r.IntN(4), howB: r.IntN(4), howC: r.IntN(4),
 				alpha: []float64{1, 0, -2.5}[r.IntN(3)], beta: []float64{0, 1, 0.75, math.Copysign(0, -1)}[r.IntN(4)], special: r.IntN(3) == 0}
