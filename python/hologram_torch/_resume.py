@@ -77,6 +77,7 @@ def _check_like(where: str, own: Any, given: Any) -> None:
         _expect(isinstance(given, Mapping), f"{where} is {_shown(given)}; expected a dict")
         missing = [str(key) for key in own if key not in given]
         _expect(not missing, f"{where} has no {', '.join(missing)}")
+        _expect("_schedulers" in own or "_schedulers" not in given, f"{where} has schedulers within; expected none")
         for key, value in own.items():
             _check_like(f"{where}.{key}", value, given[key])
     elif isinstance(own, (bool, str)):
@@ -86,6 +87,13 @@ def _check_like(where: str, own: Any, given: Any) -> None:
     elif isinstance(own, tuple):
         fits = isinstance(given, (tuple, list)) and len(given) == len(own)
         _expect(fits, f"{where} is {_shown(given)}; expected {len(own)} values")
+        for i, (value, other) in enumerate(zip(own, given)):
+            _check_like(f"{where}.{i}", value, other)
+    elif isinstance(own, list):
+        _expect(isinstance(given, list), f"{where} is {_shown(given)}; expected a list")
+        # Of schedulers, and of their milestones, there are as many in every state; other lists may grow.
+        fixed = any(isinstance(each, Mapping) for each in (*own, *given)) or where.endswith("_milestones")
+        _expect(not fixed or len(given) == len(own), f"{where} has {len(given)} elements; expected {len(own)}")
         for i, (value, other) in enumerate(zip(own, given)):
             _check_like(f"{where}.{i}", value, other)
 

@@ -333,7 +333,7 @@ class _Run:
         for name, part in self.parts.items():
             try:
                 part.load_state_dict(state[name])
-            except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
+            except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
                 raise InvalidArgumentError(f"fit: the checkpoint {where} has another {name}: {error}") from error
         for field in FIELDS:
             setattr(self, field, state["run"][field])

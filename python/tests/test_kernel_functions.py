@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+import operator
 from typing import Any
 
 import numpy as np
@@ -233,3 +236,57 @@ def test_powers_of_arrays_of_integers_want_floats(exponent: Any) -> None:
     assert squared.tolist() == [0, 1, 4] and squared.dtype == np.int64
     with pytest.raises(TypeError, match="a number written in the kernel"):
         hologram.kernel(lambda x, n: hologram.pow(x, n))(np.arange(3), 2)
+
+
+def doubled(x: Any) -> Any:
+    return x * 2
+
+
+ROOT = np.sqrt
+
+
+class Adds:
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __call__(self, x: Any) -> Any:
+        return x + self.n
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+CALLED: list[tuple[Any, Any]] = [
+    (hologram.exp, np.exp), (np.negative, np.negative), (abs, np.abs), (doubled, doubled), (operator.neg, np.negative),
+    (functools.partial(operator.mul, 3), lambda x: x * 3), (Adds(1), lambda x: x + 1), (Adds(2), lambda x: x + 2),
+    (Adds(3).__call__, lambda x: x + 3), (hologram.kernel(doubled), doubled), (hologram.sqrt, np.sqrt),
+]  # fmt: skip
+
+
+def test_what_a_name_stands_for_may_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is called: functions of the library's, numpy's and Python's, methods, and objects that are called."""
+    inner = np.sqrt
+
+    @hologram.kernel
+    def outer(x: Any) -> Any:
+        return ROOT(x) + inner(x)
+
+    x = np.array([1.0, 4.0])
+    for a, b in [*itertools.permutations(CALLED, 2), (CALLED[0], CALLED[0])]:
+        monkeypatch.setitem(globals(), "ROOT", a[0])
+        inner = b[0]
+        np.testing.assert_allclose(outer(x), a[1](x) + b[1](x))
+
+
+def test_a_global_may_come_to_hide_what_python_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    @hologram.kernel
+    def f(x: Any) -> Any:
+        return abs(x) * GONE  # type: ignore[name-defined]  # noqa: F821
+
+    monkeypatch.setitem(globals(), "GONE", np.array(2.0))
+    x = np.array([-1.0, 4.0])
+    assert f(x).tolist() == [2, 8]
+    monkeypatch.setitem(globals(), "abs", lambda v: v + 10)
+    assert f(x).tolist() == [18, 28]
+    monkeypatch.delitem(globals(), "GONE")
+    with pytest.raises(NameError, match="GONE"):
+        f(x)

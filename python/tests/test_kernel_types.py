@@ -408,3 +408,18 @@ def test_errors_of_a_conversion_name_it() -> None:
         hologram.cast(-2, "uint16")
     with pytest.raises(hologram.errors.DTypeError, match="cast: x is a str"):
         hologram.cast("1", "f32")
+
+
+@numpy_2
+@pytest.mark.parametrize("name", ["int8", "int16", "int32", "int64"])
+def test_u64_and_signed_integers_are_compared_exactly(name: str) -> None:
+    signed = np.dtype(name)
+    info = np.iinfo(signed)
+    few = [info.min, -1, 0, 1, info.max, *([2**53, 2**53 + 1, 2**63 - 1025] if name == "int64" else [])]
+    b = np.array(few, signed)
+    a = np.array([0, 1, 127, 2**31 - 1, 2**53, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 1], np.uint64)[:, None]
+    for compared in (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge):
+        assert np.array_equal(hologram.kernel(compared)(a, b), compared(a, b)), compared
+        assert np.array_equal(hologram.kernel(compared)(b, a), compared(b, a)), compared
+        for n in b:
+            assert np.array_equal(hologram.kernel(compared)(a, n), compared(a, n)), (compared, n)

@@ -164,6 +164,60 @@ def sequential(optimizer: torch.optim.Optimizer) -> schedulers.LRScheduler:
     return schedulers.SequentialLR(optimizer, parts, [3])
 
 
+def in_turn(n: int, inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda o: schedulers.SequentialLR(o, [inner(o) for _ in range(n)], list(range(1, n)))
+
+
+def chained(n: int, inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda o: schedulers.ChainedScheduler([inner(o) for _ in range(n)])
+
+
+def falls(optimizer: Any) -> Any:
+    return schedulers.ExponentialLR(optimizer, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("made", "other"),
+    [
+        (in_turn(3, falls), in_turn(2, falls)),
+        (in_turn(2, falls), in_turn(3, falls)),
+        (chained(3, falls), chained(2, falls)),
+        (chained(2, falls), chained(3, falls)),
+        (chained(1, falls), chained(1, in_turn(2, falls))),
+        (chained(1, in_turn(2, falls)), chained(1, falls)),
+    ],
+)
+def test_checkpoints_of_other_schedulers(
+    tmp_path: Path, made: Callable[[Any], Any], other: Callable[[Any], Any]
+) -> None:
+    """Are refused, and nothing has changed."""
+
+    def parts(make: Callable[[Any], Any]) -> tuple[torch.nn.Module, torch.optim.Optimizer, Any]:
+        model = torch.nn.Linear(4, 1)
+        optimizer = optim.AdamW(model.parameters(), lr=0.1)
+        return model, optimizer, make(optimizer)
+
+    def go(model: Any, optimizer: Any, scheduler: Any, epochs: int) -> None:
+        training.fit(
+            model,
+            optimizer,
+            lambda model, batch: model(batch).mean(),
+            [torch.ones(2, 4)],
+            epochs=epochs,
+            scheduler=scheduler,
+            checkpoint=tmp_path / "run",
+            progress=False,
+        )
+
+    go(*parts(made), 2)
+    model, optimizer, scheduler = parts(other)
+    before = copy.deepcopy((model.state_dict(), scheduler.state_dict()))
+    with pytest.raises(ValueError, match="is of another run, or damaged: scheduler"):
+        go(model, optimizer, scheduler, 4)
+    assert not optimizer.state_dict()["state"]
+    assert str(before) == str((model.state_dict(), scheduler.state_dict()))
+
+
 @pytest.mark.parametrize("make", [sequential, lambda optimizer: schedulers.ReduceLROnPlateau(optimizer, patience=1)])
 def test_schedulers_resume(tmp_path: Path, make: Callable[[torch.optim.Optimizer], Any]) -> None:
     def rates(epochs: int, path: Optional[Path]) -> list[float]:

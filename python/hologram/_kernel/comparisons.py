@@ -42,9 +42,15 @@ def _beside_int(trace: Trace, condition: str, x: Value, n: Value) -> Value:
     if x.type != "u64":
         wide = Value(trace, "i64", False, n.held("i64"))
         return compare(trace, condition, to(trace, x, "i64", False), wide)
+    return _beside_signed(trace, condition, x, n)
+
+
+def _beside_signed(trace: Trace, condition: str, x: Value, n: Value) -> Value:
+    """Compare an integer of u64 with a signed one, as numpy does: exactly, where the type of both, f64, could not."""
+    n = to(trace, n, "i64", False)
     negative = compare(trace, "lt", n, number(trace, 0, n))
     result = compare(trace, condition, x, Value(trace, "u64", False, trace.emit("cvt.u64.i64", "u64", n.held("i64"))))
-    if below:
+    if condition in ("gt", "ge", "ne"):  # which hold of all smaller n
         return apply(trace, "or", result, negative)
     return apply(trace, "and", result, apply(trace, "not", negative))
 
@@ -57,6 +63,10 @@ def comparison(condition: str) -> Callable[..., Value]:
             return _beside_int(trace, condition, a, b)
         if _is_int(b) and a.weak and a.type == "i64":
             return _beside_int(trace, _FLIPPED[condition], b, a)
+        if _is_int(a) and _is_int(b) and kind_of(common(a, b)[0]) == 2:
+            if a.type == "u64":
+                return _beside_signed(trace, condition, a, b)
+            return _beside_signed(trace, _FLIPPED[condition], b, a)
         return compare(trace, condition, a, b)
 
     holds.__doc__ = f"Whether a is {condition} b."

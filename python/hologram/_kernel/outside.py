@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import functools
 import inspect
 import types
@@ -23,37 +24,59 @@ def exact(value: object) -> object:
     return type(value), repr(value) if odd else value
 
 
+class _Is:
+    """A key that is one object's, which need not be hashable, nor equal itself."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: object) -> None:
+        self.of = of
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Is) and self.of is other.of
+
+    def __hash__(self) -> int:
+        return id(self.of)
+
+
+_ABSENT = _Is(object())
+"""What a name is that nothing has."""
+
+
 def outside(value: object) -> object:
-    """Return what a program depends on of a value outside of its function: a number, or a function; else None."""
+    """Return what a program depends on of a value outside of its function: a number, or what is called; else None."""
+    if type(value) is types.FunctionType or value is _ABSENT:
+        return value
     if isinstance(value, _NUMBERS):
         return exact(value)
-    if type(value) is not types.FunctionType and callable(value):
-        value = inspect.unwrap(value)  # a kernel's
-    return value if isinstance(value, types.FunctionType) else None
+    if not callable(value):
+        return None
+    inner = inspect.unwrap(value)  # a kernel's
+    return inner if isinstance(inner, types.FunctionType) else _Is(value)
 
 
 def look(function: types.FunctionType, found: dict[object, Callable[[], object]], seen: set[object]) -> None:
     """Add to found what looks at the globals and closures that a function names, and that functions among them name.
 
-    Left out are modules, classes, and functions that don't change. Seen are functions that were looked at.
+    Left out are modules, and what functions that don't change name. Seen are functions that were looked at.
     """
     seen.add(function)
     space = function.__globals__
     looks: dict[object, Callable[[], object]] = {
-        (function, name): functools.partial(space.get, name) for name in _names(function.__code__) if name in space
+        (function, name): functools.partial(space.get, name, _ABSENT)
+        for name in _names(function.__code__)
+        if name in space or hasattr(builtins, name)  # which a global may hide later
     }
     looks.update(((function, i), functools.partial(_content, c)) for i, c in enumerate(function.__closure__ or ()))
     for key, value_of in looks.items():
         value = value_of()
-        inner = inspect.unwrap(value) if callable(value) else None
-        if isinstance(inner, types.FunctionType):
-            if (inner.__module__ or "").partition(".")[0] in _OURS:
-                continue
-            if inner not in seen:
-                look(inner, found, seen)
-        elif callable(value) or isinstance(value, types.ModuleType):
+        if isinstance(value, types.ModuleType):
             continue
         found.setdefault(key, value_of)
+        inner = inspect.unwrap(value) if callable(value) else None
+        if isinstance(inner, types.FunctionType) and inner not in seen:
+            if (inner.__module__ or "").partition(".")[0] not in _OURS:
+                look(inner, found, seen)
 
 
 def _names(code: types.CodeType) -> set[str]:
