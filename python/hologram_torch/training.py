@@ -50,6 +50,12 @@ _FORMAT = "hologram_torch.training 1"
 def _flat(value: Any, tensors: dict[str, Tensor], where: str) -> Any:
     """Return a state as JSON can hold it; its tensors go to a dictionary, under their places."""
     if isinstance(value, Tensor):
+        dense = value.layout == torch.strided and not (value.is_meta or value.is_quantized or value.is_nested)
+        if not dense or value.dtype in (torch.complex32, torch.complex128):
+            raise TypeError(
+                f"save: {where} is a {value.layout} tensor of {value.dtype} on {value.device}; expected a dense one of "
+                "a dtype that safetensors has"
+            )
         name = where
         while name in tensors:  # other keys have the same text
             name += "'"
@@ -99,7 +105,8 @@ def save(path: Union[str, os.PathLike[str]], state: dict[str, Any]) -> None:
 
     Raises:
         ImportError: safetensors is not installed.
-        TypeError: It holds what is neither a tensor, a number, a text, None, nor a dict, list or tuple of such.
+        TypeError: It holds what is neither a dense tensor, a number, a text, None, nor a dict, list or tuple of
+            such, or a tensor of complex32 or complex128.
     """
     write = _safetensors().torch.save_file
     tensors: dict[str, Tensor] = {}

@@ -239,3 +239,17 @@ def test_schedulers_resume(tmp_path: Path, make: Callable[[torch.optim.Optimizer
     expected = rates(8, None)
     assert len(set(expected)) > 2
     assert list(itertools.chain(*[rates(epochs, tmp_path / "run") for epochs in (1, 2, 5, 8)])) == expected
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.ones(2, dtype=torch.complex128),
+        torch.ones(2, 2).to_sparse(),
+        torch.ones(2, device="meta"),
+    ],
+)
+def test_tensors_that_no_file_holds(tmp_path: Path, tensor: torch.Tensor) -> None:
+    with pytest.raises(TypeError, match=r"save: state\.a\.0 is a torch.* expected a dense one"):
+        training.save(tmp_path / "x", {"a": [tensor]})
+    assert not list(tmp_path.iterdir())
