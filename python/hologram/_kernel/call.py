@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 import re
 import threading
 import types
@@ -41,6 +42,7 @@ _DEEPEST = 32
 _RESERVED = {"boundary", "false", "inf", "index", "nan", "phi", "shared", "true"}  # what Atlas can't name a slot
 _PYTHON = {bool: PRED, int: "i64", float: "f64"}
 _BOOL = np.dtype(bool)
+_OTHER = object()
 
 
 class _Kind(NamedTuple):
@@ -105,6 +107,7 @@ class Kernel:
         self._ready: dict[Any, tuple[Compiled, int, list[int]]] = {}  # by what is quick to find out
         self._last: Optional[Compiled] = None
         self._watched: Optional[dict[object, Callable[[], object]]] = None  # looks at the names outside, by these
+        self._outside: tuple[list[object], tuple[object, ...]] = [], ()  # what they saw last, and what it comes to
         self._lock = threading.RLock()
         if isinstance(function, types.FunctionType):
             if not hasattr(function, "__wrapped__"):  # what wraps another calls it as Python does
@@ -175,7 +178,13 @@ class Kernel:
     def _numbers_outside(self) -> tuple[object, ...]:
         """Return the numbers and functions outside that the function names: they are part of its program."""
         looks = (self._watch() if self._watched is None else self._watched).values()
-        return tuple([outside(value()) for value in looks])
+        now = [value() for value in looks]
+        before, keys = self._outside
+        if len(now) != len(before) or not all(map(operator.is_, now, before)):
+            keys = tuple([outside(value) for value in now])
+            # What a program does not depend on is not kept alive: arrays, models.
+            self._outside = [_OTHER if key is None else value for value, key in zip(now, keys)], keys
+        return keys
 
     def _watch(self) -> dict[object, Callable[[], object]]:
         """Look for names of numbers and functions outside, before each program is made: there may be more than before.

@@ -39,7 +39,7 @@ class _Is:
         return id(self.of)
 
 
-_ABSENT = _Is(object())
+_ABSENT = object()
 """What a name is that nothing has."""
 
 
