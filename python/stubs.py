@@ -60,7 +60,8 @@ are i64.
 
 Bools are bytes 0 and 1, as numpy and torch make them. Other bytes that are called bools, as by `a.view(bool)`, are not
 looked for: a mask is true but where it is 0, and every other function computes with the bytes as of u8, where numpy's
-go now by the truth and now by the byte. `hologram.kernel` takes all but 0 for true; `a != 0` makes bools.
+go now by the truth and now by the byte. `hologram.kernel` takes all but 0 for true; `a != 0` makes bools. A number
+beside bools is True, False, 0 or 1 where the result is of bools too; `a.view(numpy.uint8)` has numbers.
 
 And of every row below, where it does not say otherwise:
 
@@ -87,7 +88,7 @@ And of every row below, where it does not say otherwise:
 
 # What the names of operations do not tell.
 NUMPY = """
-add subtract multiply divide true_divide maximum minimum abs absolute negative clip sqrt exp log tanh equal not_equal
+add subtract multiply maximum minimum abs absolute negative clip sqrt exp log tanh equal not_equal
 less less_equal greater greater_equal where copy sum prod max min argmax argmin cumsum matmul dot take
 """
 PRODUCTS, LOSSES = ("gemm", "matvec"), ("nll", "cross_entropy")

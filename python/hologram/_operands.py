@@ -178,22 +178,30 @@ class Operands:
         self.add("the result", made)
         return made
 
-    def complete(self, n: Any, apart: frozenset[str] = frozenset()) -> None:
+    def complete(self, n: Any, apart: frozenset[str] = frozenset(), compares: bool = False) -> None:
         """Put the numbers where they belong, n times where that is given. What is called as in apart has its own dtype.
+
+        Bools that are made of others are made of such, unless it compares.
 
         Raises:
             TypeError: One is a fraction, and the arrays are of integers.
-            ValueError: One is out of the dtype's range.
+            ValueError: One is out of the dtype's range, or none of a bool's two.
         """
         if not self._numbers:
             return
         from hologram._built import number
 
+        closed = self.buffers[-1].dtype == _BOOL and not compares
         name, _, array = next((given for given in self._given if given[0] not in apart), self._given[0])
         for place, called, given, mask in self._numbers:
             value, dtype = (bool(given), _BOOL) if mask else (given, array.dtype)
             code = code_of(dtype)
             what = f"{self._what}: {called}"
+            if closed and value not in (0, 1):
+                raise InvalidArgumentError(
+                    f"{what} is {shown(value)}, and {name} has dtype bool, as the result has; expected True or False; "
+                    f"{name}.view(numpy.uint8) has numbers"
+                )
             try:
                 number(what, value, NAMES[code - 1])
             except DTypeError:

@@ -177,7 +177,7 @@ def _careful(name: str, beside: bool, back: bool, later: bool, stream: Any, *val
             if f.form == ONE_ROW and n is not None:
                 made = made._replace(shape=made.shape[1:])
             result = operands.add_result(made, f.reduces and not axes)
-        operands.complete(n, f.masks | f.indices)
+        operands.complete(n, f.masks | f.indices, last in f.masks)
         output = operands.buffers[-1]
         if beside and not axes and output.size < 3:
             raise InvalidArgumentError(
@@ -275,7 +275,6 @@ _ELSEWHERE = {
     "bce": "binary_cross_entropy_loss",
     "bce_loss": "binary_cross_entropy_loss",
     "dot": "gemm",
-    "divide": "vector_div",
     "embed": "embedding",
     "eq": "vector_equal",
     "ge": "vector_greater_equal",
@@ -293,11 +292,16 @@ _ELSEWHERE = {
     "sub": "vector_sub",
     "subtract": "vector_sub",
     "take": "embedding",
-    "true_divide": "vector_div",
 }
 
 # What to write for what is no operation.
+_DIVIDES = "of floats vector_div; of integers, which it truncates, hologram.kernel(lambda a, b: a {} b) divides so"
 _INSTEAD = {
+    "divide": _DIVIDES.format("/"),
+    "true_divide": _DIVIDES.format("/"),
+    "floor_divide": "hologram.kernel(lambda a, b: a // b) divides so",
+    "mod": "hologram.kernel(lambda a, b: a % b) has numpy's",
+    "remainder": "hologram.kernel(lambda a, b: a % b) has numpy's",
     "all": "reduce_min of bools says whether all are true",
     "any": "reduce_max of bools says whether one is true",
     "average": "divide reduce_sum by the number of elements",

@@ -40,6 +40,8 @@ def check(path: str, parts: Mapping[str, Any], state: Mapping[str, Any]) -> None
     missing = sorted({*parts, "run", "random"} - state.keys())
     if missing:
         raise InvalidArgumentError(f"fit: the checkpoint {path} has no {', '.join(missing)}")
+    for name in sorted(state.keys() - {*parts, "run", "random"}, key=str):  # which the next one would not have
+        raise InvalidArgumentError(f"fit: the checkpoint {path} has a {name}, and none is given: give {name}=")
     try:
         for name in (*parts, "run", "random"):
             _expect(isinstance(state[name], Mapping), f"{name} is a {type(state[name]).__name__}; expected a dict")

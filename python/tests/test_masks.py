@@ -98,6 +98,32 @@ def test_one_of_bools_is_a_bool(ex: hg.Executor) -> None:
     assert ops.reduce_min(ex, x, out) is False
 
 
+def test_numbers_beside_bools_are_bools_where_the_result_is(ex: hg.Executor) -> None:
+    x = np.array([False, True, True])
+    for of in (x, ex.from_numpy(x)):
+        for n in (True, False, 1, 0):
+            for call, wanted in (
+                (lambda a, n=n: ops.vector_mul(a, n), x * bool(n)),
+                (lambda a, n=n: ops.vector_max(n, a), np.maximum(bool(n), x)),
+                (lambda a, n=n: ops.where(a, a, n), np.where(x, x, bool(n))),
+            ):
+                assert host_array(call(of)).view("u1").tolist() == wanted.tolist()
+        for n in (3, -1, 300, 0.5, 2.0, float("nan")):
+            for refused in (
+                lambda a, n=n: ops.vector_mul(a, n),
+                lambda a, n=n: ops.vector_max(n, a),
+                lambda a, n=n: ops.where(a, n, a),
+                lambda a, n=n: ops.vector_min(a, n, out=np.zeros(3, bool) if a is x else ex.from_numpy(x)),
+            ):
+                with pytest.raises(
+                    ValueError, match=r"is (-?[0-9.]+|nan), and [ab] has dtype bool.* expected True or F"
+                ):
+                    refused(of)
+    assert ops.vector_mul(x, 3, out=np.zeros(3, "u1")).tolist() == [0, 3, 3]
+    assert ops.vector_mul(x.view("u1"), 3).tolist() == [0, 3, 3]
+    assert ops.vector_equal(x, 3).tolist() == [False] * 3 and ops.vector_less(x, 3).tolist() == [True] * 3
+
+
 def test_where_of_two_numbers_has_numpys_dtypes(ex: hg.Executor) -> None:
     mask = np.array([[True, False, True], [False, False, True]])
     for a, b in ((1.0, 0.0), (1, 0), (True, False), (-1, 0.5), (True, 3), (0.5, True)):

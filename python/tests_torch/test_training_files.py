@@ -164,6 +164,33 @@ def sequential(optimizer: torch.optim.Optimizer) -> schedulers.LRScheduler:
     return schedulers.SequentialLR(optimizer, parts, [3])
 
 
+def test_a_checkpoint_with_more_than_is_given(tmp_path: Path) -> None:
+    """Is not gone on from: what is written next would lack it."""
+    path = tmp_path / "run"
+    model = torch.nn.Linear(4, 1)
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    scheduler = falls(optimizer)
+
+    def go(epochs: int, **parts: Any) -> None:
+        training.fit(
+            model,
+            optimizer,
+            lambda model, batch: model(batch).mean(),
+            [torch.ones(2, 4)],
+            epochs=epochs,
+            checkpoint=path,
+            progress=False,
+            **parts,
+        )
+
+    go(2, scheduler=scheduler)
+    weight = model.weight.detach().clone()
+    with pytest.raises(ValueError, match="has a scheduler, and none is given: give scheduler="):
+        go(3)
+    assert torch.equal(model.weight, weight)
+    go(3, scheduler=scheduler)
+
+
 def in_turn(n: int, inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda o: schedulers.SequentialLR(o, [inner(o) for _ in range(n)], list(range(1, n)))
 
