@@ -72,7 +72,7 @@ TORCH = [
     Torch("nn", "nn", "cuda or gpus"),
     Torch("fused", "fused", "cuda"),
     Torch("optim", "optim", "cuda"),
-    Torch("others", "dropout functional memory quick utils", "cuda or gpus"),
+    Torch("others", "dropout embedding functional memory quick utils", "cuda or gpus"),
     Torch("captures", "captures", "not cpu"),
     Torch("training", "training training_resumed training_steps", "not flat"),
     Torch("training, flat", "training_steps", "flat and cuda", "HOLOGRAM_TRAINING_STEPS=100000"),

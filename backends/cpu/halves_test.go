@@ -136,17 +136,20 @@ func TestUnitsAreWithinTheBound(t *testing.T) {
 	})
 }
 
+// blockShapes are of products of 16 bits that are done in blocks.
+var blockShapes = [][3]int64{
+	{70, 300, 600},                                   // a panel's sums wait
+	{800, 530, 1100},                                 // blocks each way
+	{90, 1100, 900},                                  // B in parts, all of k
+	{3, 1100, 700}, {32, 4200, 300}, {1, 3000, 1001}, // B is read once
+	{1, 1, 9001}, {40, 20, 8700}, {2, 3000, 513}, // long sums, few rows
+}
+
 // TestUnitsOnLargeProducts has those that are done in blocks, on two threads.
 func TestUnitsOnLargeProducts(t *testing.T) {
 	eachUnits(t, 2, func(t *testing.T, b *bench) {
 		r := rand.New(rand.NewPCG(23, 24))
-		for i, s := range [][3]int64{
-			{70, 300, 600},                                   // a panel's sums wait
-			{800, 530, 1100},                                 // blocks each way
-			{90, 1100, 900},                                  // B in parts, all of k
-			{3, 1100, 700}, {32, 4200, 300}, {1, 3000, 1001}, // B is read once
-			{1, 1, 9001}, {40, 20, 8700}, {2, 3000, 513}, // long sums, few rows
-		} {
+		for i, s := range blockShapes {
 			if brief.Skips(i, 3) {
 				continue
 			}

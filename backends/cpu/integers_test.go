@@ -44,13 +44,8 @@ func TestUnitsMultiplyIntegers(t *testing.T) {
 func TestUnitsOnLargeIntegers(t *testing.T) {
 	eachInteger(t, 2, jit.AVX512, func(t *testing.T, oracle, b *bench) {
 		r := rand.New(rand.NewPCG(35, 36))
-		for i, s := range [][3]int64{
-			{70, 300, 1200},                                  // a panel's sums wait
-			{800, 530, 2100},                                 // blocks each way
-			{90, 1100, 1800},                                 // B in parts, all of k
-			{3, 1100, 700}, {32, 4200, 300}, {1, 3000, 1001}, // B is read once
-			{1, 1, 17001}, {40, 20, 16500}, {2, 3000, 513}, // long sums, few rows
-		} {
+		for i, s := range blockShapes {
+			s[2] = 2*s[2] + 1 // of 8 bits a step has twice as many
 			if brief.Skips(i, 4) {
 				continue
 			}

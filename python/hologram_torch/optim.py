@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+from abc import abstractmethod
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
@@ -258,9 +259,9 @@ class _Optimizer:
     param_groups: list[dict[str, Any]]
     state: defaultdict[Tensor, Any]
 
+    @abstractmethod
     def _first(self, group: dict[str, Any], p: Tensor, state: dict[str, Any]) -> dict[str, Tensor]:
         """Return what a parameter's state lacks before its first step."""
-        raise NotImplementedError
 
     def _lists(
         self, group: dict[str, Any], kept: tuple[str, ...], count: Optional[str], made: dict[Tensor, dict[str, Tensor]]

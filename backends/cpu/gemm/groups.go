@@ -107,6 +107,19 @@ func (g *maker) lastMasked(count x86.Reg, one func(k x86.Reg), forward func()) {
 	one(1)
 }
 
+// tilesOf begins code that makes tiles of elements from R8 on, srcStep apart, R9, in K1 those
+// that are there.
+func tilesOf(s tile, to, count x86.Reg) *maker {
+	g := newMaker(machine{true, 64}, s)
+	g.save()
+	g.Emit(x86.KMovQ, x86.Inst{VL: 16, D: 1, IsMem: true, Mem: tileMask})
+	g.Load(x86.W64, x86.R8, tileSrc)
+	g.Load(x86.W64, x86.R9, tileSrcSt)
+	g.Load(x86.W64, to, tileDst)
+	g.Load(x86.W64, count, tileCount)
+	return g
+}
+
 // rowsBy8 reaches 16 rows, R8 on, srcStep apart: half of them from R10.
 func (g *maker) rowsBy8() func(i int) x86.Mem {
 	by := g.multiplesOf(x86.R9, x86.RBX, x86.RBP, x86.R12)
@@ -120,14 +133,8 @@ func (g *maker) rowsBy8() func(i int) x86.Mem {
 // and have k's elements side by side: count steps, of the last of which the elements are
 // masked. With along it is rows of A, which stay rows.
 func tilesOfColumns(s tile) ([]byte, error) {
-	g := newMaker(machine{true, 64}, s)
-	g.save()
 	const to, count = x86.RDX, x86.RCX
-	g.Emit(x86.KMovQ, x86.Inst{VL: 16, D: 1, IsMem: true, Mem: tileMask})
-	g.Load(x86.W64, x86.R8, tileSrc)
-	g.Load(x86.W64, x86.R9, tileSrcSt)
-	g.Load(x86.W64, to, tileDst)
-	g.Load(x86.W64, count, tileCount)
+	g := tilesOf(s, to, count)
 	row := g.rowsBy8()
 	one := func(k x86.Reg) {
 		for i := range s.rows {
@@ -155,14 +162,8 @@ func tilesOfColumns(s tile) ([]byte, error) {
 // tilesOfRows makes tiles of A's columns, each of whose 16 elements lie side by side and of
 // which some are masked: count steps of elements that lie srcStep apart, or one of s.rows.
 func tilesOfRows(s tile) ([]byte, error) {
-	g := newMaker(machine{true, 64}, s)
-	g.save()
 	const to, count = x86.RDX, x86.RCX
-	g.Emit(x86.KMovQ, x86.Inst{VL: 16, D: 1, IsMem: true, Mem: tileMask})
-	g.Load(x86.W64, x86.R8, tileSrc)
-	g.Load(x86.W64, x86.R9, tileSrcSt)
-	g.Load(x86.W64, to, tileDst)
-	g.Load(x86.W64, count, tileCount)
+	g := tilesOf(s, to, count)
 	loop := g.NewLabel()
 	g.Bind(loop)
 	const other = 16
