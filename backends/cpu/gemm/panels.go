@@ -9,13 +9,14 @@ import (
 //
 // B is packed in tiles of groups, a block of it at a time; A's rows are multiplied where they
 // lie, or packed as well where they do not lie along k, would compete for places of the
-// caches, or have to be widened. Of a product and the transposed one that is done which packs less, so a large
-// matrix that few rows or columns meet is read once, in place. Two by two tiles of sums go
-// through all of k where a panel meets few columns; else through some nearSteps of it, and wait
-// in memory, as they are, while the panel's rows stay in the L1.
+// caches, or have to be widened. Of a product and the transposed one that is done which packs
+// less, so a large matrix that few rows or columns meet is read once, in place. Two by two
+// tiles of sums go through all of k where a panel meets few columns; else through some
+// nearSteps of it, and wait in memory, as they are, while the panel's rows stay in the L1,
+// and what of A comes next is fetched.
 //
-//	for columns of B
-//	  for rows of A
+//	for rows of A, which are packed here if several blocks of B meet them in all of k
+//	  for columns of B
 //	    for k, as much as is packed of B at once
 //	      for panels of A, 32 rows
 //	        for k, as much as goes with a panel: one call, or some

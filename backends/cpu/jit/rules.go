@@ -239,10 +239,9 @@ func (g *gen) highHalves(f *x86.Form, a, even, odd vreg) vreg {
 }
 
 // findShortcuts finds values that are not computed as they stand: NEGs whose
-// every use is as one factor of an FMA, and ANDs that are but one side of an OR, which
-// there are instructions for, and
-// f16 loads that are but stored, whose bits no conversion has to go over (it
-// would make quiet NaNs of others).
+// every use is as one factor of an FMA, and ANDs whose every use is as one side of an
+// OR, which there are instructions for, and f16 loads that are but stored, whose bits
+// no conversion has to go over (it would make quiet NaNs of others).
 func (p *program) findShortcuts() {
 	uses, as := map[*ir.Node]int{}, map[*ir.Node]int{}
 	candidate := func(v *ir.Value, op isa.Op) *ir.Node {
