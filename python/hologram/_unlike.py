@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, Callable, NoReturn
 
 import numpy as np
 
-# By the names of Python's methods: what the operator looks like, and what numpy calls its function.
+# By the names of Python's methods: what the operator looks like, and what numpy or torch call its function.
 _BINARY = {
     "add": ("+", "add"),
     "sub": ("-", "subtract"),
     "mul": ("*", "multiply"),
-    "truediv": ("/", "divide"),
+    "truediv": ("/", "div"),
     "floordiv": ("//", ""),
     "mod": ("%", ""),
     "divmod": ("divmod()", ""),
