@@ -151,6 +151,9 @@ const (
 	laneMapped   = 4
 )
 
+// channels is how many an image's element has at most, or any array's that is seen as x[..., 0].
+const channels = 4
+
 // manyRows appends the steps that reduce the rows of in to out.
 func (r *reduction) manyRows(p *Plan, acc isa.Type, in array, g geometry, extras []Binding, out array, count uint64) error {
 	most := int64(laneElements)
@@ -198,9 +201,9 @@ func (r *reduction) rowsStep(p *Plan, f fields, each, groups int64, in array, g 
 	if last && r.done != nil {
 		f.Done = r.done(f)
 	}
-	// The usual strides, of columns and of short rows, stand in the program, where
-	// engines see how lanes lie.
-	if g.s0 == 1 || g.s0 == g.cols && g.step == 1 {
+	// The usual strides, of columns, of one of up to four interleaved channels and of
+	// short rows, stand in the program, where engines see how lanes lie.
+	if 0 < g.s0 && g.s0 <= channels || g.s0 == g.cols && g.step == 1 {
 		f.Stride = g.s0 * int64(in.Type.Size())
 	}
 	program, err := rowsText.instance(f)
