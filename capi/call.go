@@ -274,7 +274,8 @@ var opsText = sync.OnceValues(func() (string, error) {
 
 // go_ops describes the operations of the library in JSON: a list of objects
 // with number, name and doc; operands, each with name, reads, writes and kind
-// (same: of the first one's dtype; sum: of it or a wider one; index: i64); scalars,
+// (same: of the first one's dtype; sum: of it or a wider one; wider: likewise, of
+// integers; index: i64; mask: bools); scalars,
 // each with name, wide (of the accumulator's type rather than the elements'),
 // default, null for none, and of, null or the output whose former elements it
 // scales; the names of dims, which are flags if they begin with trans_; types;

@@ -7,8 +7,6 @@
 
 #include "_cgo_export.h"
 
-enum { OPEN = 0, TAKEN = 1, SHUT = 2 }; /* a gate's turn */
-
 uint64_t hologram_buffers_freed;
 
 static int32_t paused; /* atomic */
@@ -21,7 +19,10 @@ void hologram_direct_pause(int32_t all) { __atomic_store_n(&paused, all, __ATOMI
    none for C. */
 static int key_of(const hologram_gate *g, const hologram_call_args *a, uint64_t *to) {
   int n = 0;
-  if (a->fuel || a->stream != g->stream || a->residue || a->deleter || a->num_operands < 1 || a->num_operands > 16 || a->num_scalars > 8) return 0;
+  if (a->fuel || a->stream != g->stream || a->residue || a->deleter || a->num_operands < 1 || a->num_operands > HOLOGRAM_DIRECT_OPERANDS ||
+      a->num_scalars > HOLOGRAM_DIRECT_SCALARS) {
+    return 0;
+  }
   to[n++] = (uint64_t)a->num_operands | (uint64_t)(uint8_t)a->num_dims << 8 | (uint64_t)a->num_scalars << 16 |
             (uint64_t)(a->first != NULL) << 24 | (uint64_t)((a->flags & HOLOGRAM_ORDERED) != 0) << 25 | (uint64_t)(uint32_t)a->op << 32;
   if (a->op == -1) {
@@ -173,15 +174,15 @@ static hologram_direct *find(hologram_gate *g, uint64_t hash, const uint64_t *ke
 
 /* Takes a gate's turn, if it is open. Sequentially consistent: who takes a call away from the gate looks at the turn after that. */
 static bool take(hologram_gate *g) {
-  uint32_t open = OPEN;
-  return __atomic_compare_exchange_n(&g->turn, &open, TAKEN, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+  uint32_t open = HOLOGRAM_GATE_OPEN;
+  return __atomic_compare_exchange_n(&g->turn, &open, HOLOGRAM_GATE_TAKEN, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }
 
 /* Gives it back, or to Go, if that wants it. */
 static void give(hologram_gate *g) {
-  uint32_t taken = TAKEN;
-  if (!__atomic_compare_exchange_n(&g->turn, &taken, OPEN, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
-    __atomic_store_n(&g->turn, SHUT, __ATOMIC_RELEASE);
+  uint32_t taken = HOLOGRAM_GATE_TAKEN;
+  if (!__atomic_compare_exchange_n(&g->turn, &taken, HOLOGRAM_GATE_OPEN, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+    __atomic_store_n(&g->turn, HOLOGRAM_GATE_SHUT, __ATOMIC_RELEASE);
   }
 }
 

@@ -47,6 +47,9 @@ var gates struct {
 	free []*gate
 }
 
+// C's turns are core's, or this does not compile.
+var _ = [1]struct{}{}[(C.HOLOGRAM_GATE_OPEN^core.GateOpen)|(C.HOLOGRAM_GATE_TAKEN^core.GateTaken)|(C.HOLOGRAM_GATE_SHUT^core.GateShut)]
+
 func init() {
 	core.WatchProfiles(func(profiled bool) { C.hologram_direct_pause(flag(profiled)) })
 }

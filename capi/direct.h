@@ -8,6 +8,12 @@
 
 #include "support.h"
 
+/* How many operands and numbers the calls have that C makes by itself. */
+enum { HOLOGRAM_DIRECT_OPERANDS = 16, HOLOGRAM_DIRECT_SCALARS = 8 };
+
+/* A gate's turn, as core has it. */
+enum { HOLOGRAM_GATE_OPEN = 0, HOLOGRAM_GATE_TAKEN = 1, HOLOGRAM_GATE_SHUT = 2 };
+
 enum { HOLOGRAM_DIRECT_WORDS = 96, HOLOGRAM_DIRECT_CALLS = 256, HOLOGRAM_DIRECT_WAYS = 4 };
 
 /* What publishing a call costs of a gate's credit, to which each call adds 1, and how much of that there is at first and at
@@ -59,7 +65,7 @@ typedef struct {
 typedef struct hologram_direct {
   uint64_t hash, *key;
   int32_t num_words, num_steps, num_bases, num_params, num_resets, num_checks, num_operands;
-  uint8_t align[16]; /* of operands, in bytes */
+  uint8_t align[HOLOGRAM_DIRECT_OPERANDS]; /* of operands, in bytes */
   uint8_t first;     /* how many bytes an element of the last has */
   uint8_t used;      /* since another wanted its place */
   hologram_direct_step *steps;

@@ -528,13 +528,14 @@ HOLOGRAM_API int32_t hologram_result(const hologram_call_args *args, hologram_op
 
 /* hologram_ops describes the operations of the library in JSON: a list of objects with number, name and doc;
    operands, each with name, reads, writes and kind (same: of the first one's dtype; sum: of it or a wider one;
-   index: i64); scalars, each with name, wide (of the accumulator's type rather than the elements'), default, null
-   for none, and of, null or the output whose former elements it scales; the names of dims, which are flags if they
-   begin with trans_; types; elementwise; axes, whether it takes one number in place of dims, in which bit i says
-   that a row lies along dimension i of the first operand, and HOLOGRAM_KEEP_DIMS that what is reduced keeps these,
-   as 1; reduces, whether without that it makes one number; scalar_result, whether element 0 of the last operand is
-   that; and bools, whether it makes bools of bools. Numbers and operands stay the same from 1.0 on. size_out
-   receives the text's size in bytes, of which at most capacity are written to text_out; no NUL is added. */
+   wider: likewise, of integers; index: i64; mask: bools); scalars, each with name, wide (of the accumulator's type
+   rather than the elements'), default, null for none, and of, null or the output whose former elements it scales;
+   the names of dims, which are flags if they begin with trans_; types; elementwise; axes, whether it takes one
+   number in place of dims, in which bit i says that a row lies along dimension i of the first operand, and
+   HOLOGRAM_KEEP_DIMS that what is reduced keeps these, as 1; reduces, whether without that it makes one number;
+   scalar_result, whether element 0 of the last operand is that; and bools, whether it makes bools of bools. Numbers
+   and operands stay the same from 1.0 on. size_out receives the text's size in bytes, of which at most capacity are
+   written to text_out; no NUL is added. */
 HOLOGRAM_API int32_t hologram_ops(char *text_out, size_t capacity, size_t *size_out);
 
 /* hologram_trace makes a launch on the interpreter, in memory that must be the host's, and calls line with context

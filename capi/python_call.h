@@ -91,6 +91,9 @@ outcome request_cell(request *r, bool later, py_object **made);
 py_object *scalar_number(py_object *o);
 
 /* A number of Python's of an element's bytes. */
+/* The bytes of an element of each dtype. */
+extern const uint8_t hologram_sizes[];
+
 py_object *hologram_number_of(int32_t dtype, const void *at);
 
 /* Takes the next number. */

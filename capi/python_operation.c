@@ -7,8 +7,7 @@
 
 /* ---- results ---- */
 
-/* The bytes of an element of each dtype. */
-static const uint8_t sizes[] = {0, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8};
+const uint8_t hologram_sizes[] = {0, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8};
 
 static double half(uint16_t bits) {
   int exponent = bits >> 10 & 31, fraction = bits & 1023;
@@ -31,7 +30,7 @@ py_object *hologram_number_of(int32_t dtype, const void *at) {
     float f32;
     double f64;
   } v;
-  memcpy(&v, at, sizes[dtype]);
+  memcpy(&v, at, hologram_sizes[dtype]);
   switch (dtype) {
     case HOLOGRAM_I8:
       return py.PyLong_FromLongLong(v.i8);
@@ -69,7 +68,7 @@ static py_object *first_of(request *r, int i) {
     work w = {.failure = NULL};
     int32_t status;
     if (!work_begin(&w)) return NULL;
-    status = hologram_buffer_read(o->buffer, 0, sizes[o->dtype], &r->cell, &event);
+    status = hologram_buffer_read(o->buffer, 0, hologram_sizes[o->dtype], &r->cell, &event);
     atomic_store(&w.event, event);
     if (!work_end(&w, status)) return NULL;
   }

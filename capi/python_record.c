@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const uint8_t sequence_sizes[] = {0, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8};
-
 static _Thread_local recording *recorder;
 
 /* Lets the tensors of a recording go, which may run Python. */
@@ -73,8 +71,8 @@ void sequence_note(const request *r) {
     if (r->numbers >> i & 1) o->cell = r->cells[i];
     if (r->numbers >> i & 1 || o->view.rank < 0) continue;
     py.Py_IncRef(o->object = r->taken[i].object);
-    o->number = number_of(to, (char *)o->view.data - r->taken[i].offset * sequence_sizes[o->view.dtype]);
-    o->storage = (char *)o->view.data - r->taken[i].offset * sequence_sizes[o->view.dtype];
+    o->number = number_of(to, (char *)o->view.data - r->taken[i].offset * hologram_sizes[o->view.dtype]);
+    o->storage = (char *)o->view.data - r->taken[i].offset * hologram_sizes[o->view.dtype];
     o->written = r->taken[i].written;
     o->versioned = r->taken[i].version;
   }
@@ -112,7 +110,7 @@ static bool same_operand(const operand *a, const operand *b) {
   if (v->rank < 0) return true;
   size = (size_t)v->rank * sizeof *v->shape;
   if (v->dtype != w->dtype || v->flags != w->flags || memcmp(v->shape, w->shape, size)) return false;
-  if (!a->storage) return !memcmp(&a->cell, &b->cell, sequence_sizes[v->dtype]);
+  if (!a->storage) return !memcmp(&a->cell, &b->cell, hologram_sizes[v->dtype]);
   if (a->number != b->number || a->written != b->written || a->versioned != b->versioned) return false;
   return (char *)v->data - a->storage == (char *)w->data - b->storage && !memcmp(v->strides, w->strides, size);
 }
@@ -208,7 +206,7 @@ int64_t view_extent(const hologram_operand *o) {
     if (o->strides[k] < 0) return -1;
     last += (o->shape[k] - 1) * o->strides[k];
   }
-  return (last + 1) * sequence_sizes[o->dtype];
+  return (last + 1) * hologram_sizes[o->dtype];
 }
 
 bool bases_look(base *all, py_object *tensors, int n) {
@@ -227,7 +225,7 @@ bool bases_look(base *all, py_object *tensors, int n) {
     if (found == DONE && torch_glance(o, &b->look)) {
       b->object = o;
       b->data = r.operands[0].data;
-      b->storage = b->data - r.taken[0].offset * sequence_sizes[r.operands[0].dtype];
+      b->storage = b->data - r.taken[0].offset * hologram_sizes[r.operands[0].dtype];
       b->bytes = view_extent(&r.operands[0]);
       b->dtype = r.operands[0].flags & HOLOGRAM_BOOL ? 0 : r.operands[0].dtype;
       memcpy(b->strides, r.operands[0].strides, sizeof b->strides);

@@ -87,7 +87,7 @@ typedef struct {
 } fresh;
 
 static int64_t bytes_of(const hologram_operand *o) {
-  int64_t n = sequence_sizes[o->dtype];
+  int64_t n = hologram_sizes[o->dtype];
   for (int k = 0; k < o->rank; k++) n *= o->shape[k];
   return n;
 }
@@ -147,7 +147,7 @@ static bool find_results(entry *e, const base *results, int n, const fresh *made
     if (made[i].covered < made[i].bytes) return false;
     e->made[i].dtype = v->flags & HOLOGRAM_BOOL ? 0 : v->dtype;
     e->made[i].rank = 1;
-    e->made[i].shape[0] = made[i].covered / sequence_sizes[v->dtype];
+    e->made[i].shape[0] = made[i].covered / hologram_sizes[v->dtype];
   }
   for (int i = 0; i < n; i++) {
     const base *b = &results[i];
@@ -156,7 +156,7 @@ static bool find_results(entry *e, const base *results, int n, const fresh *made
     if (!b->object) continue;
     while (at < e->num_made && made[at].storage != b->storage) at++;
     if (at == e->num_made || !b->look.in_order || b->data != b->storage || b->dtype != e->made[at].dtype) return false;
-    if (b->bytes != e->made[at].shape[0] * sequence_sizes[made[at].writer->view.dtype]) return false;
+    if (b->bytes != e->made[at].shape[0] * hologram_sizes[made[at].writer->view.dtype]) return false;
     e->results[i] = at;
     e->made[at].rank = (int)b->look.rank;
     memcpy(e->made[at].shape, b->shape, sizeof b->shape);

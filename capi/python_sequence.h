@@ -7,9 +7,6 @@
 
 enum { MAX_STEPS = 64, MAX_BASES = 64, MAX_TENSORS = 16 };
 
-/* Bytes of an element, by its type. */
-extern const uint8_t sequence_sizes[];
-
 /* An operand of a call that was made. */
 typedef struct {
   py_object *object; /* the tensor, counted, so that no other storage gets its address; NULL: a number, or nothing */

@@ -20,7 +20,7 @@ import (
 type Op struct {
 	Name string
 	Doc  string
-	// Types are the element types it exists for. All operands have the same.
+	// Types are the element types it exists for: of the operands whose Kind is Same.
 	Types isa.TypeSet
 	// Operands are the arrays of a call, inputs and outputs in order.
 	Operands []Operand
@@ -31,13 +31,13 @@ type Op struct {
 	Dims []string
 	// Elementwise operations accept strided and broadcast operands and consist
 	// of one step, whose slots are the operands and whose parameters are the
-	// scalars, in order. Others take contiguous operands.
+	// scalars, in order. Others have a plan for operands as they lie: PlanShapes.
 	Elementwise bool
 	// Reduces: a call without axes makes one number. Bindings that are given no
 	// array for it return it as a number of their language.
 	Reduces bool
 	// ScalarResult: what it makes stands in element 0 of the last operand, and
-	// bindings return it even if that was given, in the form that FACTS has.
+	// bindings return it even if that was given, by position and without axes.
 	ScalarResult bool
 	// Bools: made of bools alone the result is bools, of 0 and 1.
 	Bools bool

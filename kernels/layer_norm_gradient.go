@@ -22,12 +22,15 @@ var LayerNormGradient = rowwiseOp("layer_norm_gradient",
   rsqrt.{{.A}} scale, scale
   mul.{{.A}} pull, scale, scale
   mul.{{.A}} pull, pull, slope`,
-		Each: `sub.{{.A}} u, input, mean
+		Each: layerNormInputGradient + `
+  mul.{{.A}} u, u, scale
+  mul.{{.A}} product, gradient, u`,
+	})
+
+// layerNormInputGradient makes output, and leaves input − mean in u.
+const layerNormInputGradient = `sub.{{.A}} u, input, mean
   mul.{{.A}} z, gradient, weight
   sub.{{.A}} z, z, shift
   mul.{{.A}} t, u, pull
   sub.{{.A}} z, z, t
-  mul.{{.A}} output, z, scale
-  mul.{{.A}} u, u, scale
-  mul.{{.A}} product, gradient, u`,
-	})
+  mul.{{.A}} output, z, scale`

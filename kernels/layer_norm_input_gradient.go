@@ -13,10 +13,5 @@ var LayerNormInputGradient = rowwiseOp("layer_norm_input_gradient",
 		Shares: []Share{Whole, Whole, Column, Row, Row, Whole},
 		Stats:  LayerNormGradient.rowwise.Stats,
 		After:  LayerNormGradient.rowwise.After,
-		Each: `sub.{{.A}} u, input, mean
-  mul.{{.A}} z, gradient, weight
-  sub.{{.A}} z, z, shift
-  mul.{{.A}} t, u, pull
-  sub.{{.A}} z, z, t
-  mul.{{.A}} output, z, scale`,
+		Each:   layerNormInputGradient,
 	})

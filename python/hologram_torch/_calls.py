@@ -11,7 +11,7 @@ from torch import Tensor
 
 from hologram import Executor
 from hologram.errors import DTypeError, InvalidArgumentError
-from hologram_torch._executors import check_executor, using
+from hologram_torch._executors import DLPACK_CPU, check_executor, using
 from hologram_torch._executors import here as threads
 from hologram_torch._operands import ATLAS
 from hologram_torch._operation import (
@@ -217,8 +217,9 @@ def here(what: str, executor: Executor, *tensors: Any) -> None:
     for i, tensor in enumerate(tensors):
         if not isinstance(tensor, Tensor):
             raise DTypeError(f"{what}: {_argument(what, i)} is a {type(tensor).__name__}; expected a torch.Tensor")
-        if executor.host_visible != tensor.is_cpu:
-            where = "the CPU" if executor.host_visible else executor.backend
+        ours = executor._device_type == DLPACK_CPU
+        if ours != tensor.is_cpu:
+            where = "the CPU" if ours else executor.backend
             raise InvalidArgumentError(f"{what}: the tensor is on {tensor.device}; the executor takes those on {where}")
 
 

@@ -15,10 +15,13 @@ from hologram.errors import BackendError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["BACKENDS", "executor_for", "executor_of", "using"]
+__all__ = ["BACKENDS", "DLPACK_CPU", "executor_for", "executor_of", "using"]
 
 BACKENDS = {"cpu": "cpu", "cuda": "cuda", "mps": "metal"}
 """The backends that work on the memory of torch's devices."""
+
+DLPACK_CPU = 1
+"""The device of executors whose tensors are the CPU's. The host may see the memory of others too, as Apple's GPUs'."""
 
 
 class _Here(threading.local):
@@ -66,7 +69,7 @@ def executor_of(tensor: Any) -> Executor:
     Calls that are tried by it are then left to what asks ``executor_for``.
     """
     now = here.now
-    if now is not None and now._host_visible is tensor.is_cpu:
+    if now is not None and (now._device_type == DLPACK_CPU) is tensor.is_cpu:
         return now
     return executor_for(tensor.device)
 

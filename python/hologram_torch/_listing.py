@@ -8,14 +8,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple, Optional, Union
 
+from hologram._built import FLOATS
 from hologram._kernel.ir import Code, Instruction, Negated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = ["FLOATS", "Builder", "Line", "Listing", "narrowed", "numbered", "parse", "reduced"]
-
-FLOATS = ("f16", "bf16", "f32", "f64")
 
 _REGISTER = re.compile(r"!?[rp]\d+\Z")
 

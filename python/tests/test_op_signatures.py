@@ -112,7 +112,7 @@ def test_the_help_says_what_makes_bools() -> None:
     assert named == {f.name for f in ops._functions if f.bools and not f.name.endswith("_rows")}
 
 
-# The signatures that users of the system before know (FACTS.md has them).
+# The signatures that users of the system before know.
 SIGNATURES = {
     "vector_add": "(ex, a, b, c=None, n=None)",
     "vector_mad": "(ex, a, b, c, d=None, n=None)",

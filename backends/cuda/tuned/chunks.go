@@ -109,7 +109,7 @@ func (w *writer) chunkLoads(behind int64, whole bool) (x []string) {
 func (w *writer) chunkCombine(combine string, x []string, behind int64, whole bool) {
 	for u, x := range x {
 		if combine == "add" && !whole { // of the others, one seen twice changes nothing
-			w.line("  add.u32 k, q, %d\n  set.ge.u32 beyond, k, left\n  sel.%v %s, beyond, %s, %[3]s", behind+int64(u)*partials, w.acc, x, identity("add", w.acc))
+			w.line("  add.u32 k, q, %d\n  set.ge.u32 beyond, k, left\n  sel.%v %s, beyond, %s, %[3]s", behind+int64(u)*partials, w.acc, x, kernels.Identity("add", w.acc))
 		}
 		if u == 0 {
 			w.line("  mov.%v z, %s", w.acc, x)
@@ -134,7 +134,7 @@ func (w *writer) ofChunks(slot, combine, to string) {
 	w.line("  mul.u32 k, row, chunks\n  sub.u32 c, chunks, 1\n  min.u32 c, c, q\n  add.u32 k, k, c\n  cvt.u64.u32 of, k\n  mul.u64 of, of, %d", w.acc.Size())
 	w.line("  ldg.%v %s, %s[of]", w.acc, to, slot)
 	if combine == "add" {
-		w.line("  set.ge.u32 beyond, q, chunks\n  sel.%v %s, beyond, %s, %[2]s", w.acc, to, identity("add", w.acc))
+		w.line("  set.ge.u32 beyond, q, chunks\n  sel.%v %s, beyond, %s, %[2]s", w.acc, to, kernels.Identity("add", w.acc))
 	}
 	w.line("  block_reduce_%s.%v %s, %[3]s", combine, w.acc, to)
 }

@@ -78,7 +78,7 @@ func (r reduction) columnText(w *writer, out isa.Type, whole bool) {
 	var z []string
 	for i := range tileEach {
 		z = append(z, fmt.Sprintf("z%d", i))
-		w.line("  mov.%v %s, %s", w.acc, z[i], identity(r.combine, w.acc))
+		w.line("  mov.%v %s, %s", w.acc, z[i], kernels.Identity(r.combine, w.acc))
 	}
 	w.line("  shr.u32 rounds, len, 8\n  loop rounds, done")
 	w.line("  mul.u64 at, row, pitch\n  add.u64 at, at, from") // rows are counted, not bytes: analysis knows rounds that step by constants
@@ -102,7 +102,7 @@ func (r reduction) columnText(w *writer, out isa.Type, whole bool) {
 		for i := range tileEach {
 			x := fmt.Sprintf("x%d", i)
 			w.widen(x)
-			w.line("  add.u64 k, row, %d\n  set.ge.u64 beyond, k, end\n  sel.%v %s, beyond, %s, %[3]s", i*tileGroups, w.acc, x, identity(r.combine, w.acc))
+			w.line("  add.u64 k, row, %d\n  set.ge.u64 beyond, k, end\n  sel.%v %s, beyond, %s, %[3]s", i*tileGroups, w.acc, x, kernels.Identity(r.combine, w.acc))
 			w.line("  %s.%v %s, %[3]s, %s", r.combine, w.acc, z[i], x)
 		}
 	}

@@ -19,18 +19,6 @@ var reductions = map[*kernels.Op]reduction{
 	kernels.ReduceSum: reductionOf("add"), kernels.ReduceMin: reductionOf("min"), kernels.ReduceMax: reductionOf("max"),
 }
 
-// identity is the literal that changes nothing when combined.
-func identity(combine string, t isa.Type) string {
-	low, high := "0", fmt.Sprintf("0x%x", t.Mask())
-	switch {
-	case t.Float():
-		return map[string]string{"add": "-0.0", "min": "inf", "max": "-inf"}[combine]
-	case t.Signed():
-		low, high = fmt.Sprintf("0x%x", t.Mask()>>1+1), fmt.Sprintf("0x%x", t.Mask()>>1)
-	}
-	return map[string]string{"add": "0", "min": high, "max": low}[combine]
-}
-
 // plan reduces rows that a block holds in one step; of longer ones chunks first, by
 // a block each, and then what they give.
 func (r reduction) plan(t isa.Type, rows, cols, processors int64) (*kernels.Plan, error) {
@@ -115,7 +103,7 @@ func (r reduction) tile(t, out isa.Type, s shape) (*isa.Verified, error) {
 		w.line("program reduce_tile\nslot x %v\nslot y %v", t, out)
 		w.tile(s)
 		for k := range s.rows {
-			w.mask("x", k, s, identity(r.combine, w.acc))
+			w.mask("x", k, s, kernels.Identity(r.combine, w.acc))
 			w.combine("x", r.combine, k, s, fmt.Sprintf("r%d", k))
 		}
 		w.line("  set.ne.u64 out, q, 0\n  bra end, out")

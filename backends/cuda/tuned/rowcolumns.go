@@ -198,7 +198,7 @@ func sum(s kernels.Stat, v, waiting int) string { return fmt.Sprintf("%s_%d_%d",
 func (r *statText) none(w *writer, waiting int) {
 	for _, s := range r.r.Stats {
 		for v := range r.beside {
-			w.line("  mov.%v %s, %s", w.acc, sum(s, v, waiting), identity(s.Combine, w.acc))
+			w.line("  mov.%v %s, %s", w.acc, sum(s, v, waiting), kernels.Identity(s.Combine, w.acc))
 		}
 	}
 }
@@ -303,7 +303,7 @@ func (r *statText) add(w *writer, n, waiting int, masked bool) {
 			}, w)
 			w.line("  %s", strings.TrimSpace(r.r.Text(s.Of, w.acc)))
 			if masked {
-				w.line("  sel.%v z, beyond, %s, z", w.acc, identity(s.Combine, w.acc))
+				w.line("  sel.%v z, beyond, %s, z", w.acc, kernels.Identity(s.Combine, w.acc))
 			}
 			w.line("  %s.%v %s, %[3]s, z", s.Combine, w.acc, sum(s, v, waiting))
 		}

@@ -466,7 +466,7 @@ func (r *rowText) stats(w *writer, together []kernels.Stat) {
 		for k := range min(apart, r.runs-c*inChunk) {
 			for v := range r.beside {
 				for _, s := range together {
-					w.line("  mov.%v %s, %s", w.acc, partial(s, c, k, v), identity(s.Combine, w.acc))
+					w.line("  mov.%v %s, %s", w.acc, partial(s, c, k, v), kernels.Identity(s.Combine, w.acc))
 				}
 			}
 		}
@@ -489,7 +489,7 @@ func (r *rowText) stats(w *writer, together []kernels.Stat) {
 			r.elements(w, s.Of, from, nil, func(u, v int64) {
 				if r.ragged(u) {
 					r.beyond(w, u)
-					w.line("  sel.%v z, beyond, %s, z", w.acc, identity(s.Combine, w.acc))
+					w.line("  sel.%v z, beyond, %s, z", w.acc, kernels.Identity(s.Combine, w.acc))
 				}
 				p := partial(s, u/inChunk, u%inChunk%apart, v)
 				w.line("  %s.%v %s, %[3]s, z", s.Combine, w.acc, p)
