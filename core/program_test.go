@@ -3,6 +3,7 @@ package core
 import (
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -180,4 +181,18 @@ func TestLaunchingAClosedProgram(t *testing.T) {
 	require.NoError(t, wait(ex.Synchronize()))
 	d.kernels.Clear()
 	require.Eventually(t, func() bool { return b.Counts().Kernels == 0 }, time.Second, time.Millisecond)
+}
+
+// A program that is merely large is told of where it is asked about, as where it is launched.
+func TestWhatIsKnownOfALargeProgram(t *testing.T) {
+	p := assemble(t, "program large\nslot x f32\nldg.f32 v, x[index]\n"+strings.Repeat("sin.f32 v, v\n", 2500)+"stg.f32 v, x[index]\nexit")
+	text, err := p.Analysis(nil)
+	require.NoError(t, err)
+	require.Regexp(t, `on the CPU by none: .*2500 uses of sin.f32`, text)
+	for _, engine := range append(engines(), "") {
+		for _, stage := range stages()[1:] {
+			_, err := p.Stage(engine, stage, nil)
+			require.Equal(t, Unavailable, CodeOf(err), "%s %s: %v", engine, stage, err)
+		}
+	}
 }

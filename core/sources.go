@@ -1,6 +1,8 @@
 package core
 
 import (
+	"errors"
+
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/cpu"
 	"github.com/hologram-project/hologram/backends/cuda"
@@ -20,6 +22,9 @@ var sources = []source{
 // onCPU tells by which engine the CPU runs a program.
 func onCPU(m *work.Meter, f *ir.Func) (string, error) {
 	how, err := cpu.Explain(m, f)
+	if none := (*backends.Unsupported)(nil); errors.As(err, &none) {
+		return "on the CPU by none: " + none.Why, nil
+	}
 	return "on the CPU by " + how, err
 }
 

@@ -349,9 +349,9 @@ func (op *Op) Sizes(l []Layout, axes int) []int64 {
 }
 
 // Sized gives the operands of a call of these sizes their shapes, of which l are
-// the layouts. What lies packed is taken in a row, whatever its shape, but a
-// matrix that a product gets, and what doesn't must have the shape that the sizes
-// say; a matrix that is used transposed has it as it is stored.
+// the layouts. What lies packed is taken in a row, whatever its shape, but a matrix
+// where the sizes say one: that, and what does not lie packed, must have the shape that
+// they say; a matrix that is used transposed has it as it is stored.
 func (op *Op) Sized(l []Layout, dims []int64) ([]Layout, int, error) {
 	sized, axes, err := op.layouts(l[0].Type, dims)
 	if err != nil {
@@ -363,7 +363,7 @@ func (op *Op) Sized(l []Layout, dims []int64) ([]Layout, int, error) {
 	for i, o := range op.Operands {
 		got := l[i]
 		sized[i].Type = got.Type
-		if got.Packed() && (op.Axes || len(op.Dims) == 1 || len(got.Shape) != 2) {
+		if got.Packed() && (op.OneRow(dims) || len(sized[i].Shape) != 2 || len(got.Shape) != 2) {
 			continue
 		}
 		want, flip := slices.Clone(sized[i].Shape), false

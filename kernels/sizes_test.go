@@ -269,6 +269,10 @@ func TestSizesPlanAsShapesDo(t *testing.T) {
 				require.Equal(t, []any{bySize.Steps[i].Grid, bySize.Steps[i].Block}, []any{s.Grid, s.Block}, "%s of %v, %d axes", op.Name, first, axes)
 			}
 			again, _, err := op.Sized(l, dims)
+			if op.Axes && rank == 2 && !op.OneRow(dims) && !slices.Equal(first, dims) { // a matrix is of the sizes that are given
+				require.ErrorContains(t, err, "these sizes demand "+shapeText(dims), "%s of %v", op.Name, first)
+				continue
+			}
 			require.NoError(t, err)
 			for i := range again {
 				require.Equal(t, l[i].Elements(), again[i].Elements(), "%s of %v: %s", op.Name, first, op.Operands[i].Name)

@@ -277,7 +277,8 @@ func (d *device) Compile(u *backends.Unit, _ backends.Variant) (backends.Kernel,
 }
 
 // Explain tells by which engine the backend runs a program on this machine, and
-// why not by one that is faster. m, which may be nil, counts the work.
+// why not by one that is faster; by none is a *backends.Unsupported, as Compile's is.
+// m, which may be nil, counts the work.
 func Explain(m *work.Meter, f *ir.Func) (string, error) {
 	why := ""
 	for _, e := range New(1).engines {
@@ -294,7 +295,7 @@ func Explain(m *work.Meter, f *ir.Func) (string, error) {
 		}
 		why += "; " + err.Error()
 	}
-	return "", errors.New("cpu: no engine runs the program" + why)
+	return "", &backends.Unsupported{Backend: "cpu", What: "the program", Why: strings.TrimPrefix(why, "; ")}
 }
 
 func (d *device) NewStream() (backends.Stream, error) {

@@ -525,3 +525,16 @@ def test_rows_that_are_taken_in_the_order_of_memory_have_the_same_bits(name: str
     nan = np.zeros((4, 300), np.float32).T
     nan[7, 2] = np.nan
     assert np.isnan(ops.reduce_max(nan)) and np.isnan(ops.reduce_min(nan))
+
+
+@pytest.mark.parametrize("name", [f.name for f in ops._functions if f.name.endswith("_rows")])
+def test_a_matrix_has_the_sizes_that_are_given(ex: hg.Executor, name: str) -> None:
+    f, x = getattr(ops, name), np.arange(12, dtype=np.float32).reshape(3, 4)
+    good = f(ex, x, None, 3, 4)
+    np.testing.assert_array_equal(f(ex, x.ravel(), None, 3, 4), good)  # what is no matrix is taken row-major
+    np.testing.assert_array_equal(f(ex, x.reshape(3, 2, 2), None, 3, 4), good)
+    for rows, cols in ((4, 3), (3, 3), (2, 4), (2, 6), (6, 2)):
+        with pytest.raises(ValueError, match=rf"has shape \(3, 4\); these sizes demand \({rows}, {cols}\)"):
+            f(ex, x, None, rows, cols)
+        with pytest.raises(ValueError, match=r"these sizes demand|need \d"):
+            f(ex, x, np.zeros_like(good), rows, cols)
