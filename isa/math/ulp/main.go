@@ -24,22 +24,26 @@ import (
 )
 
 func main() {
-	if err := run(); err != nil {
+	if err := run(os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "ulp:", err)
 		os.Exit(1)
 	}
 }
 
-func run() error {
-	fn := flag.String("fn", "", "measure this function alone, such as exp")
-	ty := flag.String("type", "", "measure this type alone: f32, f64, f16 or bf16")
-	sample := flag.Uint64("sample", 1_000_000, "number of arguments to measure on")
-	all := flag.Bool("all", false, "measure on all arguments, or on the largest sample")
-	root := flag.String("root", ".", "the repository whose records to update; empty for none")
-	workers := flag.Int("j", runtime.NumCPU(), "number of threads")
-	flag.Parse()
-	if flag.NArg() > 0 {
-		return fmt.Errorf("unexpected argument %q", flag.Arg(0))
+// run measures what args ask for, and tells out of it.
+func run(args []string, out *os.File) error {
+	flags := flag.NewFlagSet("ulp", flag.ContinueOnError)
+	fn := flags.String("fn", "", "measure this function alone, such as exp")
+	ty := flags.String("type", "", "measure this type alone: f32, f64, f16 or bf16")
+	sample := flags.Uint64("sample", 1_000_000, "number of arguments to measure on")
+	all := flags.Bool("all", false, "measure on all arguments, or on the largest sample")
+	root := flags.String("root", ".", "the repository whose records to update; empty for none")
+	workers := flags.Int("j", runtime.NumCPU(), "number of threads")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
 	if *workers < 1 || *sample < 1 {
 		return fmt.Errorf("-j %d, -sample %d: both must be positive", *workers, *sample)
@@ -56,12 +60,12 @@ func run() error {
 			n, _ = c.Full()
 		}
 		start := time.Now()
-		r, err := accuracy.Measure(c, n, *workers, progress(c, n))
+		r, err := accuracy.Measure(c, n, *workers, progress(out, c, n))
 		if err != nil {
 			return fmt.Errorf("%s: %v", c, err)
 		}
 		row := newRow(r)
-		fmt.Printf("\r%s   %.0f s\n", row.line(), time.Since(start).Seconds())
+		fmt.Fprintf(out, "\r%s   %.0f s\n", row.line(), time.Since(start).Seconds())
 		if r.Max > c.Bound() {
 			bad = append(bad, c.String())
 		}
@@ -90,9 +94,9 @@ func record(root string, r row) error {
 }
 
 // progress shows how far a long measurement is, where someone looks on.
-func progress(c accuracy.Case, n uint64) func(uint64) {
-	if st, err := os.Stdout.Stat(); err != nil || st.Mode()&os.ModeCharDevice == 0 {
+func progress(out *os.File, c accuracy.Case, n uint64) func(uint64) {
+	if st, err := out.Stat(); err != nil || st.Mode()&os.ModeCharDevice == 0 {
 		return nil
 	}
-	return func(done uint64) { fmt.Printf("\r%s %3d%%", c, 100*done/n) }
+	return func(done uint64) { fmt.Fprintf(out, "\r%s %3d%%", c, 100*done/n) }
 }

@@ -74,3 +74,75 @@ func TestUpdate(t *testing.T) {
 		t.Errorf("a row about another program stayed: %v", rows["exp.f32"])
 	}
 }
+
+// TestCommand measures into the records of another folder: a row that rests on less
+// stays as it was, and one about another program goes, with the program's comment.
+func TestCommand(t *testing.T) {
+	root := t.TempDir()
+	out, err := os.Create(filepath.Join(root, "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	table, program := filepath.Join("docs", "math-errors.md"), filepath.Join("isa", "math", "exp.bf16.atlas")
+	for _, name := range []string{table, program} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "..", name))
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(root, name), text, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	content := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	measure := func(args ...string) {
+		t.Helper()
+		if err := run(append([]string{"-fn", "exp", "-type", "bf16", "-root", root, "-j", "2"}, args...), out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows, comment := content(table), content(program)
+	measure("-sample", "100")
+	if content(table) != rows || content(program) != comment {
+		t.Error("a measurement on 100 arguments replaced one on all")
+	}
+	measure("-all")
+	if content(table) != rows || content(program) != comment {
+		t.Error("the same measurement changed the records")
+	}
+	known, err := read(filepath.Join(root, table))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale := strings.Replace(rows, known["exp.bf16"].program(), "00000000", 1)
+	if err := os.WriteFile(filepath.Join(root, table), []byte(stale), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	measure("-sample", "100")
+	found, err := read(filepath.Join(root, table))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := found["exp.bf16"]; r.program() != known["exp.bf16"].program() || r.count() >= known["exp.bf16"].count() {
+		t.Errorf("after a row about another program there is %v", r)
+	} else if text := content(program); !strings.Contains(text, r.measured()) || strings.Count(text, "; Measured: ") != 1 {
+		t.Errorf("the program's comment does not say %q alone", r.measured())
+	}
+	if text := content("out"); strings.Count(text, "| exp | bf16 |") != 3 {
+		t.Errorf("it told %q", text)
+	}
+	for _, args := range [][]string{{"-fn", "no"}, {"-j", "0"}, {"-sample", "0"}, {"more"}, {"-unknown"}} {
+		if run(append([]string{"-root", ""}, args...), out) == nil {
+			t.Errorf("%v is no error", args)
+		}
+	}
+}
