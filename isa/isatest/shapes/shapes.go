@@ -221,6 +221,30 @@ var All = []Shape{
 		}
 		return w.end()
 	}},
+	{"loops of work", func(n int) string {
+		w := start()
+		w.line("mov.u32 a0, 0\nmov.u32 a1, 0\nmov.u32 a2, 0")
+		for i := range n * 2 / 15 {
+			w.line("loop %d, w%d", i%3+1, i)
+			for k := range 3 {
+				w.line("mad.u32 a%d, v, %d, %d\nxor.u32 v, v, a%d", k, i*31+k, i+k, k)
+			}
+			w.line("w%d:", i)
+		}
+		return w.end()
+	}},
+	{"branches over work", func(n int) string {
+		w := start()
+		w.spread(10)
+		for i := range n / 22 {
+			w.line("set.lt.u32 p0, v, %d\nbra b%d, p0", i, i)
+			for k := range 10 {
+				w.line("mad.u32 a%d, v, %d, %d\nxor.u32 v, v, a%d", k, i*31+k, i+k, k)
+			}
+			w.line("b%d:", i)
+		}
+		return w.end()
+	}},
 	{"loops of many registers", func(n int) string {
 		w := start()
 		w.spread(regs)
