@@ -80,6 +80,9 @@ func (p *Prepared) wholeOperands(op *kernels.Op, seen []backends.View) {
 			case !same:
 				why = "only what has an element for each of the input's may be both"
 			}
+			if !in.Writes {
+				why += aCopy(in.Name)
+			}
 			_ = p.check(check{writes: w, other: o, written: seen[w], seen: seen[o], same: same,
 				writtenName: op.Name + ": " + out.Name, seeName: in.Name, why: why}) // two operands: nothing is refused yet
 		}
@@ -113,6 +116,12 @@ func (p *Prepared) overlaps(s *step) error {
 				c.why = "the program may load " + s.slots[o].name + " again after it stored to " + s.slots[w].name
 			default:
 				c.why = "only the identical array may be both, and only where both are accessed by [index]"
+				switch read := s.slots[o].name; {
+				case s.op && c.same: // whose program nobody sees
+					c.why = "only the identical array may be both" + aCopy(read)
+				case s.op:
+					c.why = read + " is read while " + s.slots[w].name + " is written" + aCopy(read)
+				}
 			}
 			if err := p.check(c); err != nil {
 				return err
@@ -121,6 +130,9 @@ func (p *Prepared) overlaps(s *step) error {
 	}
 	return nil
 }
+
+// aCopy says what to do about an operand that overlaps the result.
+func aCopy(name string) string { return "; give a copy of " + name + ", or the result an array of its own" }
 
 // elements is what a step may touch of slot i.
 func (s *step) elements(i int) backends.View {
