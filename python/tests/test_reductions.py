@@ -398,7 +398,7 @@ def test_reductions_over_axes(ex: hg.Executor, axis: Any, keepdims: bool) -> Non
         out = ex.allocate(expected.shape or (1,))
         ops.reduce_max(ex, a, out, axis=axis, keepdims=keepdims)
         assert np.array_equal(out.to_numpy().reshape(expected.shape), expected)
-        assert ops.reduce_sum(ex, a, out, axis=axis, keepdims=keepdims) is out
+        assert ops.reduce_sum(ex, a, out=out, axis=axis, keepdims=keepdims) is out
         axes = [i % 3 for i in (axis if isinstance(axis, tuple) else [axis])]
         rows = np.moveaxis(x, sorted(axes), range(-len(axes), 0)).reshape(expected.size, -1)
         assert np.array_equal(out.to_numpy().ravel(), [ordered_sum(row) for row in rows])
@@ -431,6 +431,7 @@ SOME: list[Any] = [
     (np.int8(2),),
 ]
 NO_AXES: list[Any] = [3, -4, (0, 3), [0, 0], (1, -2), [-1, 2], 1.0, "0", (1.0,), [None], np.zeros(1)]
+NO_AXES += [True, False, (True,), [0, False], np.True_]
 
 
 @pytest.mark.parametrize("axis", SOME, ids=repr)
@@ -448,6 +449,20 @@ def test_what_is_no_axis(ex: hg.Executor, axis: Any) -> None:
     for name in ("reduce_sum", "softmax"):
         with pytest.raises((ValueError, TypeError), match=f"{name}: axis"):
             getattr(ops, name)(ex, b, axis=axis)
+
+
+@pytest.mark.parametrize("axis", [0, -1, np.int64(0)], ids=repr)
+def test_an_axis_of_what_has_no_dimensions_is_numpy_s(ex: hg.Executor, axis: Any) -> None:
+    x = np.array(3, np.float32)
+    for given in (x, ex.from_numpy(x)):
+        for keepdims in (False, True):
+            assert np.asarray(ops.reduce_sum(given, axis=axis, keepdims=keepdims)).shape == np.sum(x, axis=axis).shape
+        assert np.asarray(ops.reduce_max(given, axis=axis)) == np.max(x, axis=axis)
+        assert np.asarray(ops.argmax(given, axis=axis)) == np.argmax(x, axis=axis)
+        assert np.asarray(ops.softmax(given, axis=axis)) == 1
+    for wrong in (1, -2, (0,), [-1], True):
+        with pytest.raises((ValueError, TypeError), match="reduce_sum: axis"):
+            ops.reduce_sum(x, axis=wrong)
 
 
 def test_places(ex: hg.Executor) -> None:
