@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import TYPE_CHECKING, Any, Optional
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 from hologram import Executor
 from hologram.errors import DTypeError, InvalidArgumentError
 from hologram_torch import _reductions
-from hologram_torch._calls import called, executor_form, here
+from hologram_torch._calls import called, caller_level, executor_form, here
 from hologram_torch._executors import using
 from hologram_torch._functions import add, amax, amin, div, floating, mul, neg, sum, where, wide
 from hologram_torch._fused import Fused
@@ -77,6 +78,14 @@ _POINTWISE = Fused("loss", _pointwise, 3)
 def _pointwise_loss(
     what: str, row: str, input: Tensor, target: Tensor, numbers: Sequence[float], reduction: str, weight: Any = None
 ) -> Tensor:
+    if not is_dynamo_compiling() and getattr(input, "shape", None) != getattr(target, "shape", None):
+        sizes = [x.size() for x in (input, target) if isinstance(x, Tensor)]
+        if len(sizes) == 2:
+            warnings.warn(
+                f"Using a target size ({sizes[1]}) that is different to the input size ({sizes[0]}). This will likely "
+                "lead to incorrect results due to broadcasting. Please ensure they have the same size.",
+                stacklevel=caller_level(),
+            )
     return _POINTWISE((input, target, weight), (what, row, numbers, reduction))
 
 
