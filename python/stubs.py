@@ -63,6 +63,10 @@ looked for: a mask is true but where it is 0, and every other function computes 
 go now by the truth and now by the byte. `hologram.kernel` takes all but 0 for true; `a != 0` makes bools. A number
 beside bools is True, False, 0 or 1 where the result is of bools too; `a.view(numpy.uint8)` has numbers.
 
+A comparison takes any int of Python's beside integers: `vector_less(x, 300)` is true of every u8. Beside floats a number
+that rounds to infinity is one, as in numpy, which warns of it. What computes with a number refuses one that its arrays'
+type has not.
+
 And of every row below, where it does not say otherwise:
 
 - The output, the last of the arrays, may be left out: the result is returned then, of bools where it is a mask. Where
@@ -78,10 +82,10 @@ And of every row below, where it does not say otherwise:
 - `stream=` is the stream of a GPU to run on: see [GPU.md](GPU.md).
 - `n` is how many elements are worked on, the first of each array, which is contiguous then, has one dimension or is
   taken whole; without it all are. Reductions, softmax and cumsum take them as one row.
-- With `axis`, a number or several, a row is what lies along these; without all is one row. What keeps rows gives an
-  array of the input's shape; a reduction one of the shape of the other axes, or with `keepdims` of all, those reduced
-  being 1, and nobody waits for its elements. In norms what is no row's broadcasts to the input, in its order if it has
-  as many dimensions, else with the axes last.
+- With `axis`, a number or several, a row is what lies along these; without all is one row. Of what has no dimensions 0
+  and -1 are axes, as in numpy. What keeps rows gives an array of the input's shape; a reduction one of the shape of the
+  other axes, or with `keepdims` of all, those reduced being 1, and nobody waits for its elements. In norms what is no
+  row's broadcasts to the input, in its order if it has as many dimensions, else with the axes last.
 - A reduction or a loss, without an output and axes, gives a number. `out=` may have one element then, and nobody waits
   for it. An output by its place or own name has at least 3, of which the first becomes the number that is returned;
   argmin and argmax have no such form.

@@ -465,6 +465,14 @@ def test_an_axis_of_what_has_no_dimensions_is_numpy_s(ex: hg.Executor, axis: Any
             ops.reduce_sum(x, axis=wrong)
 
 
+@pytest.mark.parametrize("n", [1, 4, 300, 9000])
+def test_sums_begin_with_the_identity(n: int) -> None:
+    """Which is −0.0, as docs/REDUCTIONS.md says; numpy's begin with +0.0."""
+    x = np.full(n, -0.0, np.float32)
+    assert np.signbit(ops.reduce_sum(x)) and np.signbit(ops.reduce_sum(x[:, None], axis=0)).all()
+    assert not np.signbit(ops.reduce_sum(x[:0])) and not np.signbit(np.sum(x))
+
+
 def test_places(ex: hg.Executor) -> None:
     x = np.array([[3, 1, 1], [0, np.nan, -1], [-0.0, 0.0, 0.0]], np.float32)
     out, one = ex.allocate(3, "i64"), ex.allocate(1, "i64")
