@@ -63,9 +63,9 @@ looked for: a mask is true but where it is 0, and every other function computes 
 go now by the truth and now by the byte. `hologram.kernel` takes all but 0 for true; `a != 0` makes bools. A number
 beside bools is True, False, 0 or 1 where the result is of bools too; `a.view(numpy.uint8)` has numbers.
 
-A comparison takes any int of Python's beside integers: `vector_less(x, 300)` is true of every u8. Beside floats a number
-that rounds to infinity is one, as in numpy, which warns of it. What computes with a number refuses one that its arrays'
-type has not.
+A comparison takes any int of Python's beside integers: `vector_less(x, 300)` is true of every u8. Beside floats a
+number that rounds to infinity is one, as in numpy, which warns of it. What computes with a number refuses one that its
+arrays' type has not.
 
 And of every row below, where it does not say otherwise:
 

@@ -78,14 +78,16 @@ _POINTWISE = Fused("loss", _pointwise, 3)
 def _pointwise_loss(
     what: str, row: str, input: Tensor, target: Tensor, numbers: Sequence[float], reduction: str, weight: Any = None
 ) -> Tensor:
-    if not is_dynamo_compiling() and getattr(input, "shape", None) != getattr(target, "shape", None):
-        sizes = [x.size() for x in (input, target) if isinstance(x, Tensor)]
-        if len(sizes) == 2:
-            warnings.warn(
-                f"Using a target size ({sizes[1]}) that is different to the input size ({sizes[0]}). This will likely "
-                "lead to incorrect results due to broadcasting. Please ensure they have the same size.",
-                stacklevel=caller_level(),
-            )
+    try:
+        differ = input.shape != target.shape
+    except AttributeError:  # what is no tensor is refused below
+        differ = False
+    if differ and not is_dynamo_compiling() and isinstance(input, Tensor) and isinstance(target, Tensor):
+        warnings.warn(
+            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). This will "
+            "likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
+            stacklevel=caller_level(),
+        )
     return _POINTWISE((input, target, weight), (what, row, numbers, reduction))
 
 
