@@ -41,8 +41,7 @@ type Op struct {
 	ScalarResult bool
 	// Bools: made of bools alone the result is bools, of 0 and 1.
 	Bools bool
-	// Divisor: the operand that integers are divided by, which errors name; "": none.
-	Divisor string
+	Divisor string // the operand that integers are divided by, which errors name; "": none
 
 	// Axes: a row may lie along any dimensions of the first operand. Plans have them
 	// last, and take how many they are.
@@ -591,13 +590,6 @@ func elementwise(name string, types isa.TypeSet, doc, text string) *Op {
 	}
 	last := &op.Operands[len(op.Operands)-1]
 	last.Reads, last.Writes = false, true
-	return op
-}
-
-// dividedBy says which operand of an operation its integers are divided by, so that
-// errors name what is 0.
-func dividedBy(operand string, op *Op) *Op {
-	op.Divisor = operand
 	return op
 }
 

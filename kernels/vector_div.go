@@ -14,3 +14,10 @@ slot c {{.T}}
   stg.{{.T}} z, c[index]
   exit
 `))
+
+// dividedBy says which operand of an operation its integers are divided by, so that
+// errors name what is 0.
+func dividedBy(operand string, op *Op) *Op {
+	op.Divisor = operand
+	return op
+}
