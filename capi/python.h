@@ -164,7 +164,7 @@ static inline py_object *py_none(void) {
 
 /* What C leaves to Python: functions and tables that its modules put into the dictionary which hologram_python got. */
 #define PYTHON_HOOKS(X)                                                                                         \
-  X(allocate) X(default_executor) X(dtypes) X(empty_tensor) X(error) X(export) X(free) X(launch) X(numpy) X(operation) \
+  X(allocate) X(default_executor) X(dtypes) X(empty_tensor) X(error) X(export) X(free) X(keyword) X(launch) X(numpy) X(operation) \
   X(probe) X(recording) X(renamed) X(stream) X(verify_torch) X(written)
 #define HOOK(name) HOOK_##name,
 typedef enum { PYTHON_HOOKS(HOOK) NUM_HOOKS } hook;

@@ -194,8 +194,8 @@ typedef struct {
   int form;       /* of the sizes, see below */
   enum { ASKED, ALIKE, BOOLS } elements; /* what is made element by element: of the operands' one type, or bools */
   bool numbers;     /* may stand for arrays that are read, but not for masks */
-  bool reduces;   /* without an array for it, and axes, the result is a number; an array for it is returned */
-  bool result;    /* element 0 of the last operand, given by position, is returned */
+  bool reduces;   /* without an array for it, and axes, the result is a number */
+  bool result;    /* element 0 of the last operand is returned, if that is given, not as out, and no axes are */
   bool bools;     /* bools may be written: the library looks whether of bools */
   int boundary;   /* of a program: the slot that need not be bound; -1 if there is none */
   bool careful;   /* of a program: C leaves all its launches to Python */
@@ -217,11 +217,10 @@ typedef struct {
 enum { GIVEN = 0, COUNT = 1, ONE_ROW = 2 };
 
 /* Puts arguments where their parameters are, NULL for those not given; false with a TypeError. An executor may be left out
-   where others begin. Positional receives how many, the executor counted, are by position, and out what is given for the
-   array that is written as "out", as numpy calls it: who calls gets it back; else NULL. stream receives what is given by
-   that name, which no operation has for another parameter, or NULL. */
+   where others begin. out receives what is given for the array that is written as "out", as numpy calls it: who calls gets
+   it back; else NULL. stream receives what is given by that name, which no operation has for another parameter, or NULL. */
 bool signature_bind(const signature *s, py_object *const *args, ptrdiff_t n, py_object *keywords, py_object **values,
-                    ptrdiff_t *positional, py_object **out, py_object **stream);
+                    py_object **out, py_object **stream);
 
 /* Whether an object is the signature of an operation. */
 bool signature_is(py_object *o);

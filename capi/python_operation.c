@@ -80,8 +80,7 @@ static py_object *first_of(request *r, int i) {
 
 /* What becomes of an operation's result. */
 typedef enum {
-  NOTHING, /* it is where the caller said, who gets the array back that was given as out */
-  GIVEN_BACK, /* so it is, and the caller gets that array back */
+  NOTHING, /* it is where the caller said, who gets the array back that was given as out, and None for another */
   MADE,
   NUMBER,
   FIRST /* a number, beside the output that it is in */
@@ -113,7 +112,7 @@ static py_object *buffer_s_executor(const operation *o) {
 }
 
 /* Looks at what decides over the result. */
-static void look(operation *o, ptrdiff_t positional) {
+static void look(operation *o) {
   const signature *s = o->s;
   o->n = s->at_n ? given(o->values[s->at_n]) : NULL;
   o->axis = s->at_axes ? given(o->values[s->at_axes]) : NULL;
@@ -125,7 +124,7 @@ static void look(operation *o, ptrdiff_t positional) {
   } else if (!given(o->values[s->at_output])) {
     o->product = s->reduces && !o->axes ? NUMBER : MADE;
   } else {
-    o->product = s->result && s->at_output < positional && !o->axes ? FIRST : s->reduces ? GIVEN_BACK : NOTHING;
+    o->product = s->result && !o->out && !o->axes ? FIRST : NOTHING;
   }
 }
 
@@ -168,7 +167,7 @@ static outcome take_sizes(const operation *o, request *r, int64_t *n) {
   if (o->n ? !hologram_exact(o->n, &least) || least < 0 : least < most) return SURPRISE;
   if (o->n) *n = least;
   /* Arrays of any shape are taken as they are. */
-  if (!o->n && (s->form == GIVEN || o->product == NUMBER || o->product == MADE || o->product == GIVEN_BACK)) return DONE;
+  if (!o->n && (s->form == GIVEN || o->product == NUMBER || o->product == MADE || (s->reduces && o->product == NOTHING))) return DONE;
   if (s->form == ONE_ROW) request_dim(r, 1);
   return request_dim(r, least);
 }
@@ -337,15 +336,14 @@ static void rename_error(const operation *o, const request *r) {
 static py_object *operate(py_object *self, py_object *const *args, ptrdiff_t n, py_object *keywords, bool *later) {
   operation o;
   py_object *number = NULL;
-  ptrdiff_t positional;
   request r;
   outcome found;
   bool fine;
   o.s = (signature *)self;
-  if (!signature_bind(o.s, args, n, keywords, o.values, &positional, &o.out, &o.stream)) return NULL;
+  if (!signature_bind(o.s, args, n, keywords, o.values, &o.out, &o.stream)) return NULL;
   o.later = later;
   o.out = o.out ? given(o.out) : NULL;
-  look(&o, positional);
+  look(&o);
   r.args.num_operands = 0;
   found = prepare(&o, &r);
   if (found != DONE) {
@@ -357,7 +355,8 @@ static py_object *operate(py_object *self, py_object *const *args, ptrdiff_t n, 
   if (!fine) rename_error(&o, &r);
   if (fine && later && (o.product == FIRST || o.product == NUMBER)) {
     *later = true;
-    o.product = o.product == NUMBER ? MADE : GIVEN_BACK;
+    if (o.product == FIRST) o.out = o.output; /* the caller of this one gets it */
+    o.product = o.product == NUMBER ? MADE : NOTHING;
   }
   if (fine && (o.product == FIRST || o.product == NUMBER)) fine = (number = first_of(&r, r.args.num_operands - 1)) != NULL;
   fine = request_end(&r, fine);
@@ -365,7 +364,7 @@ static py_object *operate(py_object *self, py_object *const *args, ptrdiff_t n, 
   if (!fine && number) py.Py_DecRef(number);
   if (!fine) return NULL;
   if (o.product == NOTHING && !(o.output = o.out)) return py_none();
-  if (o.product == NOTHING || o.product == GIVEN_BACK) py.Py_IncRef(o.output);
+  if (o.product == NOTHING) py.Py_IncRef(o.output);
   return number ? number : o.output;
 }
 

@@ -131,20 +131,29 @@ static const char *text_of(py_object *name) {
   return text ? text : "?";
 }
 
-/* Says that no parameter has a keyword's name, and which names there are. */
-static void unexpected(const signature *s, const char *keyword) {
+/* Says that no parameter has a keyword's name, and which names there are; the hook gets the operation's name and the keyword,
+   and returns what else is to be said, such as what is written here for what torch calls so. */
+static void unexpected(const signature *s, py_object *keyword) {
   char names[512] = "";
   size_t used = 0;
+  py_object *arguments = py.PyTuple_New(2), *hint;
+  if (!arguments) return;
+  py.PyTuple_SetItem(arguments, 0, py.PyUnicode_FromString(s->method.name));
+  py.Py_IncRef(keyword);
+  py.PyTuple_SetItem(arguments, 1, keyword);
+  if (!(hint = hologram_hook(HOOK_keyword, arguments))) return;
   for (int i = 0; i < s->num_params; i++) {
     const char *name = text_of(s->params[i].name);
     if (used + strlen(name) + 3 > sizeof names) break;
     used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", name);
   }
-  py.PyErr_Format(py.PyExc_TypeError, "%s() got an unexpected keyword argument '%s'; it has %s", s->method.name, keyword, names);
+  py.PyErr_Format(py.PyExc_TypeError, "%s() got an unexpected keyword argument '%s'; it has %s%s", s->method.name,
+                  text_of(keyword), names, text_of(hint));
+  py.Py_DecRef(hint);
 }
 
 bool signature_bind(const signature *s, py_object *const *args, ptrdiff_t n, py_object *keywords, py_object **values,
-                    ptrdiff_t *positional, py_object **out, py_object **stream) {
+                    py_object **out, py_object **stream) {
   ptrdiff_t named = keywords ? py.PyTuple_Size(keywords) : 0;
   int first = n && s->params[0].kind == 'x' && !hologram_is_executor(args[0]);
   if (n + first > s->positional) {
@@ -152,7 +161,6 @@ bool signature_bind(const signature *s, py_object *const *args, ptrdiff_t n, py_
                     s->positional - first, first ? " without an executor" : "", n);
     return false;
   }
-  *positional = n + first;
   *out = *stream = NULL;
   for (int i = 0; i < s->num_params; i++) values[i] = i >= first && i - first < n ? args[i - first] : NULL;
   for (ptrdiff_t k = 0; k < named; k++) {
@@ -165,7 +173,7 @@ bool signature_bind(const signature *s, py_object *const *args, ptrdiff_t n, py_
     }
     if (at < 0 || values[at]) {
       if (at < 0) {
-        unexpected(s, text_of(name));
+        unexpected(s, name);
       } else {
         py.PyErr_Format(py.PyExc_TypeError, "%s() got multiple values for argument '%s'", s->method.name, text_of(name));
       }

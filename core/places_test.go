@@ -64,3 +64,34 @@ func TestPlacesThatAreNoneAreNamed(t *testing.T) {
 		}
 	})
 }
+
+// TestDivisorsThatAreZeroAreNamed: an integer division by zero is told by operand and
+// element, on every backend.
+func TestDivisorsThatAreZeroAreNamed(t *testing.T) {
+	onEach(t, func(t *testing.T, ex *Executor) {
+		for want, shape := range map[string][]int64{
+			"vector_div: integer division by zero: b is 0 at element [5] of the shape (6,); the launch ran":      {6},
+			"vector_div: integer division by zero: b is 0 at element [1, 2] of the shape (2, 3); the launch ran": {2, 3},
+		} {
+			call := &Call{Op: kernels.VectorDiv}
+			for range call.Op.Operands {
+				n, err := ex.Allocate(6, isa.I32, true)
+				require.NoError(t, err)
+				data := hostBytes(24)
+				for i := range 5 {
+					data[4*i] = 3
+				}
+				require.NoError(t, wait(n.Write(addressOf(data), 0, 24)))
+				view, err := n.View(0, shape, nil)
+				require.NoError(t, err)
+				call.Operands = append(call.Operands, Operand{Buffer: view})
+			}
+			err := wait(ex.Call(call))
+			if err == nil {
+				err = wait(ex.Synchronize())
+			}
+			require.Equal(t, Faulted, CodeOf(err))
+			require.ErrorContains(t, err, want)
+		}
+	})
+}

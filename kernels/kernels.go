@@ -40,7 +40,8 @@ type Op struct {
 	// bindings return it even if that was given, by position and without axes.
 	ScalarResult bool
 	// Bools: made of bools alone the result is bools, of 0 and 1.
-	Bools bool
+	Bools   bool
+	Divisor string // the operand that integers are divided by, which errors name; "": none
 
 	// Axes: a row may lie along any dimensions of the first operand. Plans have them
 	// last, and take how many they are.

@@ -63,25 +63,32 @@ looked for: a mask is true but where it is 0, and every other function computes 
 go now by the truth and now by the byte. `hologram.kernel` takes all but 0 for true; `a != 0` makes bools. A number
 beside bools is True, False, 0 or 1 where the result is of bools too; `a.view(numpy.uint8)` has numbers.
 
+A comparison takes any int of Python's beside integers: `vector_less(x, 300)` is true of every u8. Beside floats a
+number that rounds to infinity is one, as in numpy, which warns of it. What computes with a number refuses one that its
+arrays' type has not.
+
 And of every row below, where it does not say otherwise:
 
 - The output, the last of the arrays, may be left out: the result is returned then, of bools where it is a mask. Where
   numbers that have no default follow the output, it is None then, or they are given by name. Other arrays that are
   written, such as `mean`, `most` and `weights`, are given.
-- `out=` names the array that is written, the last one, in any function, and is returned, as numpy does it.
+- `out=` names the array that is written, the last one, in any function, and is returned, as numpy does it. Given by its
+  place or its own name it is not: such a call returns None, or the number that a reduction or loss makes of all. So it
+  is with every call of the library: kernels and functions such as `hologram.sin` take an output as `out=` alone, and
+  return it; `Executor.launch`, whose outputs are slots, returns none.
 - Arrays may be strided. What is the same for all elements or rows may be a number.
 - What does not work element by element takes arrays of at most 2^31 in each dimension and 2^40 elements: a longer
   vector is given as rows, such as `x.reshape(8, -1)`.
 - `stream=` is the stream of a GPU to run on: see [GPU.md](GPU.md).
 - `n` is how many elements are worked on, the first of each array, which is contiguous then, has one dimension or is
   taken whole; without it all are. Reductions, softmax and cumsum take them as one row.
-- With `axis`, a number or several, a row is what lies along these; without all is one row. What keeps rows gives an
-  array of the input's shape; a reduction one of the shape of the other axes, or with `keepdims` of all, those reduced
-  being 1, and nobody waits for its elements. In norms what is no row's broadcasts to the input, in its order if it has
-  as many dimensions, else with the axes last.
-- A reduction or a loss, without an output and axes, gives a number. An output by name may have one element and is
-  returned. One by position has at least 3, of which the first becomes the result, which is returned too; argmin and
-  argmax return the output.
+- With `axis`, a number or several, a row is what lies along these; without all is one row. Of what has no dimensions 0
+  and -1 are axes, as in numpy. What keeps rows gives an array of the input's shape; a reduction one of the shape of the
+  other axes, or with `keepdims` of all, those reduced being 1, and nobody waits for its elements. In norms what is no
+  row's broadcasts to the input, in its order if it has as many dimensions, else with the axes last.
+- A reduction or a loss, without an output and axes, gives a number. `out=` may have one element then, and nobody waits
+  for it. An output by its place or own name has at least 3, of which the first becomes the number that is returned;
+  argmin and argmax have no such form.
 - `…_rows` takes a matrix of rows × cols elements, row-major, or of that shape and any strides. With the output None the
   result is returned.
 """
@@ -105,9 +112,8 @@ SAID = [
     r"With axis, a number or several, a row is what lies along these, and [^.]*\.",
     r"With axis, a number or several, a row is what lies along these, without all is one row\.",
     r"What is no row's broadcasts to [^.]*, or is a number\.",
-    r"With \w+ by position, of at least 3 elements, \w+\[0\] is the result and returned\.",
-    r"So it is with \w+ by name, which may have one element, and is returned\.",
-    r"\w+ is returned where it is given\.",
+    r"With \w+, of at least 3 elements, \w+\[0\] is the result and returned\.",
+    r"\w+ given as out=(, which may have one element,)? is returned(, else None)?\.",
     r"The matrix has rows × cols elements, row-major, or that shape and any strides\.",
     r"With \w+ None return the result\.",
 ]

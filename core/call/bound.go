@@ -461,9 +461,9 @@ func (b *Bound) Outcome(err error) error {
 	if at < 0 {
 		return status.FromBackend(b.p.what, err)
 	}
-	wrong := ""
+	wrong := b.p.steps[at].divided(err, &b.launches[at])
 	if !b.p.async { // the host sees the numbers
-		wrong = b.p.steps[at].stray(err, &b.launches[at])
+		wrong += b.p.steps[at].stray(err, &b.launches[at])
 	}
 	return b.p.steps[at].program.Outcome(b.p.what, wrong, err, b.p.sources, &b.launches[at])
 }

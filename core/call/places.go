@@ -33,21 +33,34 @@ func (s *step) stray(err error, l *backends.Launch) string {
 	if 0 <= x && x < s.places.Count {
 		return ""
 	}
-	return s.named(place) + fmt.Sprintf(" is %d; expected 0 to %d", x, s.places.Count-1)
+	return named(s.places.Name, s.places.Shape, place) + fmt.Sprintf(" is %d; expected 0 to %d", x, s.places.Count-1)
 }
 
-// named is element i, counted in row-major order, of the operand with the places.
-func (s *step) named(i int64) string {
-	shape := s.places.Shape
+// divided says which operand of an operation is 0, and where, if a launch ended with
+// an integer division by that; else nothing.
+func (s *step) divided(err error, l *backends.Launch) string {
+	var f *backends.ProgramFault
+	if s.divisor == "" || !errors.As(err, &f) || f.Kind != isa.FaultDivide || f.Lane >= l.N {
+		return ""
+	}
+	text := fmt.Sprintf("%v: %s is 0", f.Kind, s.divisor)
+	if len(l.Sizes) > 0 {
+		text += " at element " + named("", l.Sizes, int64(f.Lane)) + " of the shape " + ShapeText(l.Sizes)
+	}
+	return text
+}
+
+// named is element i, counted in row-major order, of an operand of some shape.
+func named(operand string, shape []int64, i int64) string {
 	text := make([]string, len(shape))
 	for k := len(shape) - 1; k >= 0; k-- {
 		text[k] = fmt.Sprint(i % shape[k])
 		i /= shape[k]
 	}
 	if len(text) == 0 {
-		return s.places.Name
+		return operand
 	}
-	return s.places.Name + "[" + strings.Join(text, ", ") + "]"
+	return operand + "[" + strings.Join(text, ", ") + "]"
 }
 
 func elements(shape []int64) int64 {

@@ -169,6 +169,7 @@ type step struct {
 	scratch    int64 // of the kernel's own workspace, where in the call's
 	job        *profile.Job
 	places     *kernels.Places
+	divisor    string // see kernels.Op
 }
 
 // slot says what a step's slot is bound to: an operand, or the workspace.
@@ -324,7 +325,7 @@ func (p *Prepared) elementwise(d *Device, r *Request) error {
 	if err != nil {
 		return err
 	}
-	s := step{what: p.what, op: true, broadcasts: r.Dims == nil, info: &d.Info, program: libraryProgram(v)}
+	s := step{what: p.what, op: true, broadcasts: r.Dims == nil, info: &d.Info, program: libraryProgram(v), divisor: r.Op.Divisor}
 	for i := range r.Operands {
 		o := &r.Operands[i]
 		v := o.View

@@ -7,7 +7,6 @@ import (
 
 	"github.com/hologram-project/hologram/core/status"
 	"github.com/hologram-project/hologram/isa"
-	"github.com/hologram-project/hologram/kernels"
 )
 
 func TestCells(t *testing.T) {
@@ -88,8 +87,7 @@ func TestNamesOfPlaces(t *testing.T) {
 		shape []int64
 		i     int64
 	}{"index": {nil, 0}, "index[4]": {[]int64{5}, 4}, "index[1, 2]": {[]int64{2, 3}, 5}, "index[1, 0]": {[]int64{2, 3}, 3}, "index[0, 2, 1]": {[]int64{2, 3, 4}, 9}} {
-		s := &step{places: &kernels.Places{Name: "index", Shape: c.shape}}
-		if got := s.named(c.i); got != want {
+		if got := named("index", c.shape, c.i); got != want {
 			t.Errorf("%s; expected %s", got, want)
 		}
 	}

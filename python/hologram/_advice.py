@@ -1,4 +1,4 @@
-"""What to write instead, for errors of operations: conversions to one dtype, and broadcasting where none is done."""
+"""What to write instead, for errors of operations: conversions, broadcasting where none is done, others' keywords."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Optional
 import numpy as np
 
 from hologram import _results
+from hologram._arguments import meant
 from hologram._dtypes import NAMES, code_of, dtype_of_code
 from hologram.buffer import Buffer
 
@@ -16,9 +17,12 @@ if TYPE_CHECKING:
 
     from hologram._signatures import Function
 
-__all__ = ["conversion", "one_shape"]
+__all__ = ["conversion", "keyword", "one_shape"]
 
 _APART = re.compile(r": (\w+) has dtype (\w+), and (\w+) has (\w+): all operands must have the same$")
+_PRODUCT = re.compile(
+    r": (\w+) has dtype \w+, and (\w+) has (\w+): of integers a product's type is the same or a wider"
+)
 _KIND = re.compile(r": (\w+) has dtype \w+; expected (i64|bool, or u8)$")
 _UNSUPPORTED = re.compile(r": dtype (\w+) is not supported; supported: ([\w ]+)$")
 
@@ -56,6 +60,24 @@ def _plain(name: str, number: Any, array: str, values: Mapping[str, Any], dtype:
     return written
 
 
+def _wider(short: np.dtype[Any], *others: str) -> str:
+    """Return the integer types to which products of a short one may go."""
+    longer = [f"int{bits}" for bits in (32, 64) if bits > 8 * short.itemsize]
+    return " or ".join([*others, *longer]) or short.name
+
+
+def keyword(f: Function, name: str) -> str:
+    """Return what an error adds of a keyword that an operation has not: what is written here instead."""
+    names = [p.name for p in f.parameters] + ["out", "stream"]
+    if name != "dtype":
+        return meant(name, names)
+    text = "; it computes in the arrays' dtype: convert them, as by a.astype(…)"
+    if f.wider:
+        what = {"sum": "sums", "wider": "products of integers"}[f.wider]
+        text += f", or for {what} in a wider one give out= of that, such as numpy.empty(shape, numpy.int32)"
+    return text
+
+
 def conversion(f: Function, text: str, values: Mapping[str, Any]) -> str:
     """Return an error's text with what converts operands of several dtypes, or of one that the operation has not.
 
@@ -66,6 +88,9 @@ def conversion(f: Function, text: str, values: Mapping[str, Any]) -> str:
         text: What the library says.
         values: What its operands were given, by name.
     """
+    found = _PRODUCT.search(text)
+    if found:
+        return f"{text}; give {found[1]} as an array of {_wider(_dtype(found[3]), _dtype(found[3]).name)}"
     found = _APART.search(text)
     if found:
         name, of, other, wanted = found.groups()
@@ -84,7 +109,11 @@ def conversion(f: Function, text: str, values: Mapping[str, Any]) -> str:
         for n, d, to in ((name, of, wanted), (other, wanted, of)):
             if _dtype(d).kind == _dtype(to).kind == "f" and _dtype(d).itemsize > _dtype(to).itemsize:
                 ways.append([_converted(n, values.get(n), _dtype(to))])
-        return text + "".join(f"{', or' if i else '; write'} {' and '.join(way)}" for i, way in enumerate(ways))
+        text += "".join(f"{', or' if i else '; write'} {' and '.join(way)}" for i, way in enumerate(ways))
+        if f.wider == "wider" and _dtype(of).kind in "iu" and _dtype(wanted).kind in "iu":
+            short = min(_dtype(of), _dtype(wanted), key=lambda d: d.itemsize)
+            text += f"; the product of two of {short.name} may go to an out= of {_wider(short)}"
+        return text
     found = _KIND.search(text)
     if found and found[1] != f.parameters[-1].name:
         wanted = np.dtype(np.int64 if found[2] == "i64" else bool)

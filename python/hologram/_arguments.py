@@ -11,7 +11,7 @@ import numpy as np
 from hologram.errors import DTypeError, HologramError, InvalidArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 INT32_MAX = (1 << 31) - 1
 INT64_MAX = (1 << 63) - 1
@@ -26,6 +26,34 @@ def shown(value: Any) -> str:
     except Exception:
         return f"a {type(value).__name__}"
     return text if len(text) <= 200 else f"{text[:200]}…"
+
+
+_SAME = (
+    {"axis", "axes", "dim", "dims"},
+    {"keepdims", "keepdim"},
+    {"ex", "executor"},
+    {"minval", "amin", "min", "low", "lower"},
+    {"maxval", "amax", "max", "high", "upper"},
+    {"value", "fillvalue"},
+    {"eps", "epsilon"},
+    {"transa", "adjointa"},
+    {"transb", "adjointb"},
+    {"lr", "learningrate"},
+)
+"""What others call the same, as _plain has it."""
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "").replace("transpose", "trans")
+
+
+def meant(keyword: str, names: Sequence[str]) -> str:
+    """Return what an error of an unknown keyword adds: which of a function's names may be meant, if one may."""
+    import difflib
+
+    same: set[str] = next((each for each in _SAME if _plain(keyword) in each), {_plain(keyword)})
+    near = [name for name in names if _plain(name) in same] or difflib.get_close_matches(keyword, names, 1, 0.75)
+    return f"; here it is {near[0]}=" if near else ""
 
 
 _OTHERS = (BufferError, RuntimeError, TypeError, ValueError)

@@ -29,6 +29,7 @@ __all__ = [
     "Reg",
     "Shared",
     "Slot",
+    "beyond",
     "checked",
     "is_number",
     "number",
@@ -317,6 +318,14 @@ def number(what: str, value: Any, type: Optional[str]) -> str:
         return "inf" if rounded > 0 else "-inf"
     _in_range(what, rounded, type)
     return rounded.hex()
+
+
+def beyond(value: Union[int, float], type: str) -> bool:
+    """Whether a number that is finite rounds to an infinity of a float type, where that may be: no int does in f64.
+
+    An int that no f64 holds is no number to numpy.
+    """
+    return _FIRST_BEYOND[type] <= abs(value) < _FIRST_BEYOND["f64"]
 
 
 def _in_range(what: str, value: Union[int, float], type: str) -> None:

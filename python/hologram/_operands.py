@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
 
 import numpy as np
@@ -40,6 +42,46 @@ class Result(NamedTuple):
 def is_number(value: Any) -> bool:
     """Whether a value is a number of Python's; numpy's have a dtype of their own, and are arrays of one element."""
     return isinstance(value, (bool, int, float)) and not isinstance(value, np.generic)
+
+
+_ORDERS = {
+    "vector_equal": operator.eq,
+    "vector_greater": operator.gt,
+    "vector_greater_equal": operator.ge,
+    "vector_less": operator.lt,
+    "vector_less_equal": operator.le,
+    "vector_not_equal": operator.ne,
+}
+
+
+def _compared(operation: str, value: Any, code: int, right: bool) -> tuple[Any, str]:
+    """Return the number and the comparison that answer one with a number which its type may not hold, as numpy does.
+
+    An int beyond all integers of the type has one answer, which the type's last one beside it gives by another
+    comparison. What is beyond all floats of the type is rounded to infinity.
+
+    Args:
+        operation: The comparison.
+        value: The number.
+        code: The type's code.
+        right: Whether the number stands on the right.
+    """
+    from hologram._built import beyond
+
+    dtype = dtype_of_code(code)
+    if dtype.kind not in "iu":
+        rounds = beyond(value, NAMES[code - 1])
+        return (math.copysign(math.inf, value) if rounds else value), operation
+    if not isinstance(value, int):
+        return value, operation
+    least, most = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    if least <= value <= most:
+        return value, operation
+    sides = (least, value) if right else (value, least)
+    above = value > most
+    if _ORDERS[operation](*sides):
+        return (most if above else least), ("vector_less_equal" if above == right else "vector_greater_equal")
+    return (most if above else least), ("vector_greater" if above == right else "vector_less")
 
 
 class Unread(NamedTuple):
@@ -178,30 +220,37 @@ class Operands:
         self.add("the result", made)
         return made
 
-    def complete(self, n: Any, apart: frozenset[str] = frozenset(), compares: bool = False) -> None:
-        """Put the numbers where they belong, n times where that is given. What is called as in apart has its own dtype.
+    def complete(self, n: Any, f: Function) -> str:
+        """Put the numbers where they belong, n times where that is given. Masks and indices have a dtype of their own.
 
-        Bools that are made of others are made of such, unless it compares.
+        Bools that are made of others are made of such, but for comparisons.
+
+        Returns:
+            The operation to call: of a comparison with an int that the arrays' type has not another comparison.
 
         Raises:
             TypeError: One is a fraction, and the arrays are of integers.
             ValueError: One is out of the dtype's range, or none of a bool's two.
         """
         if not self._numbers:
-            return
+            return f.operation
         from hologram._built import number
 
+        apart, called = f.masks | f.indices, f.operation
+        compares = f.operation in _ORDERS
         closed = self.buffers[-1].dtype == _BOOL and not compares
         name, _, array = next((given for given in self._given if given[0] not in apart), self._given[0])
-        for place, called, given, mask in self._numbers:
+        for place, argument, given, mask in self._numbers:
             value, dtype = (bool(given), _BOOL) if mask else (given, array.dtype)
             code = code_of(dtype)
-            what = f"{self._what}: {called}"
+            what = f"{self._what}: {argument}"
             if closed and value not in (0, 1):
                 raise InvalidArgumentError(
                     f"{what} is {shown(value)}, and {name} has dtype bool, as the result has; expected True or False; "
                     f"{name}.view(numpy.uint8) has numbers"
                 )
+            if compares:
+                value, called = _compared(f.operation, value, code, place == 1)
             try:
                 number(what, value, NAMES[code - 1])
             except DTypeError:
@@ -216,6 +265,7 @@ class Operands:
             view = cell.view(()) if count is None else cell.view((count,), strides=(0,))
             self._made.append(view)
             self.buffers.insert(place, view)
+        return called
 
     def call(self, *arguments: Any, receive: Optional[Callable[[str], object]] = None) -> None:
         """Make the call, native.call's with these arguments.

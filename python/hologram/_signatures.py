@@ -47,12 +47,13 @@ class Function(NamedTuple):
         form: GIVEN, COUNT or ONE_ROW.
         elementwise: Whether it works element by element, on arrays that broadcast.
         numbers: Whether numbers may stand for arrays that are read, but for the masks and one.
-        reduces: Whether the result is a number if neither an array for it nor axes are given. An array for it is
-            returned.
-        result: Whether it returns element 0 of its last array, if that is given by position, and no axes are.
+        reduces: Whether the result is a number if neither an array for it nor axes are given.
+        result: Whether it returns element 0 of its last array, if that is given, but not as out, and no axes are.
         bools: Whether it makes bools, of bools at least.
         masks: The names of the arrays that are masks, whatever the dtype of the others.
         indices: The names of those that are indices, likewise.
+        wider: Whether the last array may have a wider type, in which it is then computed: "sum", it may; "wider", if
+            of integers; "", no.
         doc: What it does.
     """
 
@@ -69,6 +70,7 @@ class Function(NamedTuple):
     bools: bool
     masks: frozenset[str]
     indices: frozenset[str]
+    wider: str
     doc: str
 
     @property
@@ -94,11 +96,12 @@ class Function(NamedTuple):
     def stub(self) -> str:
         """The function as a stub file has it: with and without the executor, and an array for the result."""
         given, left = {"o": "Operand"}, {"o": "None"}
-        forms = [(given, "Any" if self.reduces else "None")]
+        axes = any(p.kind == "a" for p in self.parameters)
+        forms = [(given, ("Any" if axes else "float") if self.result else "None")]
         if self.reduces:
             plain = {**left, "a": "None", "k": "Literal[False]"}
             forms = [(plain, "float"), *forms]
-            if any(p.kind == "a" for p in self.parameters):
+            if axes:
                 forms += [(left, "Any")]
         elif any(p.kind == "o" for p in self.parameters):
             forms += [({**left, "r": "Array"}, "Array")]
@@ -167,6 +170,9 @@ def _of(op: dict[str, Any]) -> list[Function]:
     last = operands[-1]
     masks, indices = (frozenset(o["name"] for o in op["operands"] if o["kind"] == kind) for kind in ("mask", "index"))
 
+    wider = op["operands"][-1]["kind"]
+    wider = wider if wider in ("sum", "wider") else ""
+
     def arrays(counted: bool) -> list[Parameter]:
         # A number has an array of its own size; what is not reduced is as large as what it is made of. Where nothing is
         # read there is nothing that a result could be like.
@@ -179,12 +185,13 @@ def _of(op: dict[str, Any]) -> list[Function]:
     def made(name: str, form: int, parameters: list[Parameter], positional: int, doc: str, **traits: bool) -> Function:
         all_of = (Parameter("ex", "x"), *parameters)
         elements = bool(op["elementwise"])
-        known = {"elementwise": elements, "numbers": elements, "reduces": reduces, "result": result}
+        known: dict[str, Any] = {"elementwise": elements, "numbers": elements, "reduces": reduces, "result": result}
         known["bools"] = bool(op["bools"]) or last in masks
         known.update(traits)
-        return Function(
-            name, op["number"], op["name"], all_of, positional + 1, form, **known, masks=masks, indices=indices, doc=doc
-        )
+        one = ", which may have one element," if known["result"] else ""
+        doc += f" {last} given as out={one} is returned" + ("." if known["result"] else ", else None.")
+        known.update(masks=masks, indices=indices, wider=wider)
+        return Function(name, op["number"], op["name"], all_of, positional + 1, form, **known, doc=doc)
 
     needs = f" ({last}=None, or the numbers by name)" if any(s.default is None for s in scalars) else ""
     left = f" Without {last}{needs} return the result, which is what {operands[0]} is"
@@ -210,9 +217,7 @@ def _of(op: dict[str, Any]) -> list[Function]:
         if op["name"] == "cumsum":
             about += " Without axis the result has one dimension, as numpy's has."
         if result:
-            about += f" With {last} by position, of at least 3 elements, {last}[0] is the result and returned."
-        elif reduces:
-            about += f" {last} is returned where it is given."
+            about += f" With {last}, of at least 3 elements, {last}[0] is the result and returned."
         parameters = [*arrays(True), _N]
         positional = len(parameters)
         if op["axes"]:
@@ -227,8 +232,6 @@ def _of(op: dict[str, Any]) -> list[Function]:
                 about += f", and {last} has the shape of {operands[0]}"
                 parameters = [*parameters, Parameter("axis", "a")]
             about += ". Arrays may be strided."
-        if result:
-            about += f" So it is with {last} by name, which may have one element, and is returned."
         found = [made(op["name"], ONE_ROW if rows else COUNT, parameters, positional, about)]
         if rows:
             parameters = [*arrays(False), *(Parameter(d, "d") for d in _ROWS)]

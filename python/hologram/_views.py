@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hologram._arguments import flag, integer
-from hologram.errors import InvalidArgumentError
+import numpy as np
+
+from hologram._arguments import flag, integer, shown
+from hologram.errors import DTypeError, InvalidArgumentError
 
 if TYPE_CHECKING:
     from hologram._operands import Operands
@@ -26,7 +28,12 @@ def axes(first: Buffer, what: str, axis: Any, keepdims: bool) -> int:
         keepdims: Whether the result has the axes, as 1.
     """
     rank = first.ndim
+    if rank == 0 and isinstance(axis, (int, np.integer)) and not isinstance(axis, bool) and axis in (0, -1):
+        axis = None  # as numpy has it of what has no dimensions
     numbers = list(range(rank)) if axis is None else list(axis) if isinstance(axis, (tuple, list)) else [axis]
+    for a in numbers:
+        if isinstance(a, bool):
+            raise DTypeError(f"{what}: axis is {shown(axis)}; expected an integer, or several")
     numbers = [integer(f"{what}: axis", a) for a in numbers]
     for a in numbers:
         if not -rank <= a < rank:

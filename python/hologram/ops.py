@@ -12,8 +12,9 @@ memory of its first array, the CPU's or that GPU's.
 The output may be left out, or None where numbers or sizes follow it: then a call returns a new array of the kind of
 the first one: a Buffer, a torch tensor on its device, or else an array of numpy's. It is row-major, but
 numpy's arrays element by element keep the order in which all of these lie; and of the inputs' dtype, but that sums of
-integers are kept in 64 bits. With an output a call returns None, a reduction with axes the output. ``out=`` names the
-output of any operation, and is returned, as numpy does it: ``vector_add(x, y, out=z)``.
+integers are kept in 64 bits. An output that is given as ``out=`` is returned, in every operation, as numpy does it:
+``vector_add(x, y, out=z)``. One by its place or its own name is not: such a call returns None, and of reductions and
+losses that make one number this, see below, as programs for the earlier Hologram expect.
 
 Elementwise operations take arrays of any strides, and numbers for some of them. They work on the shape of the output,
 to which the inputs broadcast as numpy's do; with ``n`` on the first n elements of each, row by row, whatever the
@@ -21,10 +22,9 @@ shapes. None may have fewer, and each has one dimension, is contiguous or is tak
 less than whole multiples of their size apart, as a packed record's fields are, or not be aligned to it.
 
 Reductions and losses make one number: without an output and axes they return it as a number of Python's. With
-``axis`` or ``keepdims`` they make an array, of which nobody waits for the elements, as with an output by name, which
-may have the one element. An output by position, without axes, has at least 3 elements, of which the first becomes the
-result, which is returned too, the form that programs for the earlier Hologram use; ``argmin`` and ``argmax`` return
-what they were given.
+``axis`` or ``keepdims`` they make an array, of which nobody waits for the elements, as with ``out=``, which may have
+the one element. An output by its place or its own name, without axes, has at least 3 elements, of which the first
+becomes the result, which is returned too; ``argmin`` and ``argmax`` have no such form, and return None.
 
 What works on all elements of several arrays, as losses do, demands arrays of one shape, or ``n``. Softmax takes
 ``axis`` too, and products the sizes from their arrays' shapes, of any strides. All these have at most 2^31 in each
@@ -177,24 +177,26 @@ def _careful(name: str, beside: bool, back: bool, later: bool, stream: Any, *val
             if f.form == ONE_ROW and n is not None:
                 made = made._replace(shape=made.shape[1:])
             result = operands.add_result(made, f.reduces and not axes)
-        operands.complete(n, f.masks | f.indices, last in f.masks)
+        called = operands.complete(n, f)
         output = operands.buffers[-1]
         if beside and not axes and output.size < 3:
             raise InvalidArgumentError(
-                f"{what}: {last} has {output.size} elements; expected at least 3 elements, or {last} by name"
+                f"{what}: {last} has {output.size} elements; expected at least 3 elements; given as out= it may have 1"
             )
         # The library works on bytes here, of which a bool may only be 0 or 1.
         if output.dtype == _BOOL and f.operation == "fill":
             scalars = [bool(value) for value in scalars]
-        called = [p.name for p in f.parameters if p.kind == "s"]
-        cells = tuple(scalar_bits(value, f"{what}: {n}") for n, value in zip(called, scalars))
+        numbers = [p.name for p in f.parameters if p.kind == "s"]
+        cells = tuple(scalar_bits(value, f"{what}: {n}") for n, value in zip(numbers, scalars))
         try:
-            operands.call(f.number, None, tuple(operands.buffers), cells, space, None, None, 0, None, None)
+            operands.call(
+                _by_name[called].number, None, tuple(operands.buffers), cells, space, None, None, 0, None, None
+            )
         except HologramError as error:
-            _renamed(name, error, operands.bools(), given)
+            _renamed(name, error, operands.bools(), given, called)
             raise
         if axes or not (beside or (left and f.reduces)):
-            return result if left or f.reduces or back else None
+            return result if left or back else None
         if later:
             return Unread(output.view((1,)))
         first = np.empty(1, output.dtype)
@@ -225,7 +227,13 @@ def _is_array(value: Any) -> bool:
     return hasattr(value, "__dlpack__") and getattr(value, "ndim", 1) > 0 and len(value) != 1
 
 
-def _renamed(name: str, error: BaseException, bools: Sequence[Optional[str]], values: Mapping[str, Any]) -> None:
+def _renamed(
+    name: str,
+    error: BaseException,
+    bools: Sequence[Optional[str]],
+    values: Mapping[str, Any],
+    called: Optional[str] = None,
+) -> None:
     """Let an error of the library, which knows operations and bytes, speak of the function called and of bools.
 
     It says what to write instead of operands of several dtypes, too.
@@ -235,8 +243,9 @@ def _renamed(name: str, error: BaseException, bools: Sequence[Optional[str]], va
         error: Its text is changed.
         bools: The names of the operands that are bools; None stands for others.
         values: What operands were given, by name.
+        called: The operation that the library was asked for, if it is not the function's.
     """
-    operation = _by_name[name].operation
+    operation = called or _by_name[name].operation
     text = error.args[0] if error.args else None
     if not isinstance(text, str):
         return
@@ -254,7 +263,13 @@ def _renamed(name: str, error: BaseException, bools: Sequence[Optional[str]], va
     error.args = (text, *error.args[1:])
 
 
-hooks["operation"], hooks["renamed"] = _careful, _renamed
+def _keyword(name: str, keyword: str) -> str:
+    from hologram._advice import keyword as advice
+
+    return advice(_by_name[name], keyword)
+
+
+hooks["keyword"], hooks["operation"], hooks["renamed"] = _keyword, _careful, _renamed
 
 globals().update((f.name, _builtin(f)) for f in _functions)
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+import inspect
+import os
+import sys
+from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional, Union
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from hologram import Executor
+from hologram._arguments import meant
 from hologram.errors import DTypeError, InvalidArgumentError
 from hologram_torch._executors import DLPACK_CPU, check_executor, using
 from hologram_torch._executors import here as threads
@@ -22,12 +26,13 @@ from hologram_torch._operation import (
 from hologram_torch._table import OPERATIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 __all__ = [
     "Number",
     "binary_form",
     "called",
+    "caller_level",
     "check_written",
     "dtype_beside",
     "executor_form",
@@ -37,6 +42,7 @@ __all__ = [
     "quick",
     "tensors",
     "unary_form",
+    "unexpected",
     "within",
 ]
 
@@ -223,6 +229,33 @@ def here(what: str, executor: Executor, *tensors: Any) -> None:
             raise InvalidArgumentError(f"{what}: the tensor is on {tensor.device}; the executor takes those on {where}")
 
 
+_INSIDE = {os.path.dirname(__file__), os.path.dirname(torch.nn.modules.__file__)}
+
+
+def caller_level() -> int:
+    """Return the stacklevel of a warning that our caller gives: it shows the line that calls us, or a layer."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and os.path.dirname(frame.f_code.co_filename) in _INSIDE:
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def unexpected(what: str, named: Mapping[str, object], *names: str) -> NoReturn:
+    """Refuse a keyword that a function has not, and say what it is called here, in numpy's words or torch's others.
+
+    Args:
+        what: The function.
+        named: The keywords that it has not.
+        names: Those that it has.
+
+    Raises:
+        TypeError: Always.
+    """
+    name = next(iter(named))
+    hint = "; the executor is the first argument" if name in ("ex", "executor") else meant(name, names)
+    raise TypeError(f"{what}() got an unexpected keyword argument '{name}'{hint}")
+
+
 _Function = Callable[..., Any]
 _ABSENT: Any = object()
 
@@ -264,10 +297,15 @@ def executor_form(form: _Function) -> Callable[[_Function], _Function]:
     """Let a function take an executor first, which another function then is called with."""
 
     def decorate(function: _Function) -> _Function:
+        names = frozenset(inspect.signature(function).parameters)
+        ordered = tuple(inspect.signature(function).parameters)
+
         @functools.wraps(function)
         def either(*arguments: Any, **named: Any) -> Any:
-            if (arguments and isinstance(arguments[0], Executor)) or "ex" in named:
+            if (arguments and isinstance(arguments[0], Executor)) or ("ex" in named and not arguments):
                 return form(*arguments, **named)
+            if named and not names.issuperset(named):
+                unexpected(function.__name__, {name: None for name in named if name not in names}, *ordered)
             return function(*arguments, **named)
 
         return either

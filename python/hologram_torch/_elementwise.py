@@ -409,7 +409,7 @@ class Scalar(Elementwise):
         slopes: Optional[Callable[..., Any]] = None,
         autocast: bool = False,
     ) -> None:
-        parameters = list(inspect.signature(function).parameters)[len(kinds) :]
+        parameters = list(inspect.signature(getattr(function, "of_values", function)).parameters)[len(kinds) :]
         self._lane = "lane" in parameters  # the element's place in the result, u64
         super().__init__(name, kinds, [p for p in parameters if p != "lane"], 1, autocast)
         self.function = function

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import os
-import sys
 from functools import partial
-from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional, Union
 
 import numpy as np
 import torch
@@ -19,6 +17,7 @@ from hologram_torch._calls import (
     Number,
     binary_form,
     called,
+    caller_level,
     check_written,
     dtype_beside,
     executor_form,
@@ -28,6 +27,7 @@ from hologram_torch._calls import (
     quick,
     tensors,
     unary_form,
+    unexpected,
     within,
 )
 from hologram_torch._executors import using
@@ -167,6 +167,7 @@ def clamp(
     max: Union[Tensor, Number, None] = None,
     *,
     out: Optional[Tensor] = None,
+    **others: NoReturn,
 ) -> Tensor:
     """Return the nearest to input from min to max, broadcast; NaN stays.
 
@@ -176,6 +177,8 @@ def clamp(
     Raises:
         ValueError: Neither is given, or input's dtype has nothing from min or to max.
     """
+    if others:
+        unexpected("clamp", others, "min", "max", "out")
     if min is None and max is None:
         raise InvalidArgumentError("clamp: At least one of 'min' or 'max' must not be None")
     min, max = within(input, "min", min), within(input, "max", max)
@@ -368,8 +371,12 @@ def _sum(input: Tensor, dim: _Dim, keepdim: bool, dtype: Optional[torch.dtype]) 
     return _converted(found, dtype)  # which autocast leaves to who names it
 
 
-def sum(input: Tensor, dim: _Dim = None, keepdim: bool = False, *, dtype: Optional[torch.dtype] = None) -> Tensor:
+def sum(
+    input: Tensor, dim: _Dim = None, keepdim: bool = False, *, dtype: Optional[torch.dtype] = None, **others: NoReturn
+) -> Tensor:
     """Return the sum over some dimensions, or all; integers in int64. The order is that of docs/REDUCTIONS.md."""
+    if others:
+        unexpected("sum", others, "dim", "keepdim", "dtype")
     return _sum(input, dim, keepdim, dtype)
 
 
@@ -383,12 +390,16 @@ def _mean(input: Tensor, dim: _Dim, keepdim: bool, dtype: Optional[torch.dtype])
     return found
 
 
-def mean(input: Tensor, dim: _Dim = None, keepdim: bool = False, *, dtype: Optional[torch.dtype] = None) -> Tensor:
+def mean(
+    input: Tensor, dim: _Dim = None, keepdim: bool = False, *, dtype: Optional[torch.dtype] = None, **others: NoReturn
+) -> Tensor:
     """Return the mean over some dimensions, or all.
 
     Raises:
         TypeError: input has integers, and no dtype says what to compute in.
     """
+    if others:
+        unexpected("mean", others, "dim", "keepdim", "dtype")
     return _mean(input, dim, keepdim, dtype)
 
 
@@ -403,13 +414,19 @@ def _prod(input: Tensor, dim: _Dim, keepdim: bool, dtype: Optional[torch.dtype])
     return _converted(found, dtype)
 
 
-def prod(input: Tensor, dim: _Dim = None, keepdim: bool = False, *, dtype: Optional[torch.dtype] = None) -> Tensor:
+def prod(
+    input: Tensor, dim: _Dim = None, keepdim: bool = False, *, dtype: Optional[torch.dtype] = None, **others: NoReturn
+) -> Tensor:
     """Return the product over some dimensions, or all; integers in int64. The order is that of sums."""
+    if others:
+        unexpected("prod", others, "dim", "keepdim", "dtype")
     return _prod(input, dim, keepdim, dtype)
 
 
-def cumsum(input: Tensor, dim: int, *, dtype: Optional[torch.dtype] = None) -> Tensor:
+def cumsum(input: Tensor, dim: int, *, dtype: Optional[torch.dtype] = None, **others: NoReturn) -> Tensor:
     """Return the sums up to each element along a dimension; integers in int64. f32 is added in f64 and rounded once."""
+    if others:
+        unexpected("cumsum", others, "dim", "dtype")
     (input,) = tensors("cumsum", input)
     if dtype is None and not input.dtype.is_floating_point:
         dtype = torch.int64
@@ -424,8 +441,10 @@ def _amax(input: Tensor, dim: _Dim, keepdim: bool, dtype: Optional[torch.dtype])
     return found
 
 
-def amax(input: Tensor, dim: _Dim = (), keepdim: bool = False) -> Tensor:
+def amax(input: Tensor, dim: _Dim = (), keepdim: bool = False, **others: NoReturn) -> Tensor:
     """Return the largest over some dimensions, or all; NaN if one is NaN. Ties share the gradient."""
+    if others:
+        unexpected("amax", others, "dim", "keepdim")
     return _amax(input, dim, keepdim)
 
 
@@ -436,8 +455,10 @@ def _amin(input: Tensor, dim: _Dim, keepdim: bool, dtype: Optional[torch.dtype])
     return found
 
 
-def amin(input: Tensor, dim: _Dim = (), keepdim: bool = False) -> Tensor:
+def amin(input: Tensor, dim: _Dim = (), keepdim: bool = False, **others: NoReturn) -> Tensor:
     """Return the smallest over some dimensions, or all; NaN if one is NaN. Ties share the gradient."""
+    if others:
+        unexpected("amin", others, "dim", "keepdim")
     return _amin(input, dim, keepdim)
 
 
@@ -448,8 +469,11 @@ def var(
     keepdim: bool = False,
     *,
     correction: Optional[float] = None,
+    **others: NoReturn,
 ) -> Tensor:
     """Return the variance over some dimensions, or all: Σ (x − mean)² / (n − correction), in two passes in f64."""
+    if others:
+        unexpected("var", others, "dim", "keepdim", "unbiased", "correction")
     (input,) = tensors("var", input)
     if isinstance(dim, bool):
         dim, unbiased = None, dim
@@ -469,8 +493,11 @@ def std(
     keepdim: bool = False,
     *,
     correction: Optional[float] = None,
+    **others: NoReturn,
 ) -> Tensor:
     """Return the standard deviation over some dimensions, or all: the root of ``var``."""
+    if others:
+        unexpected("std", others, "dim", "keepdim", "unbiased", "correction")
     (input,) = tensors("std", input)
     x = floating("std", input).to(torch.float64)
     found: Tensor = OPERATIONS["root"](var(x, dim, unbiased, keepdim, correction=correction))
@@ -493,11 +520,7 @@ def _softmax_form(ex: Executor, input: Tensor, dim: Optional[int] = None) -> Ten
 
 def _implicit(x: Tensor, dim: Optional[int]) -> int:
     if dim is None:  # what torch.nn.functional takes, with its warning
-        level = 4
-        if not is_dynamo_compiling():  # it shows the line that calls us
-            frame, level = sys._getframe(1), 3
-            while frame.f_back is not None and os.path.dirname(frame.f_code.co_filename) == os.path.dirname(__file__):
-                frame, level = frame.f_back, level + 1
+        level = 4 if is_dynamo_compiling() else caller_level() + 1
         dim = torch.nn.functional._get_softmax_dim(  # type: ignore[attr-defined]
             "softmax", x.ndim, level
         )
@@ -523,8 +546,12 @@ def softmax(input: Tensor, dim: Optional[int] = None, *, dtype: Optional[torch.d
     return _SOFTMAX((input,), (dim if dim is None else index(dim), dtype, "softmax"))
 
 
-def log_softmax(input: Tensor, dim: Optional[int] = None, *, dtype: Optional[torch.dtype] = None) -> Tensor:
+def log_softmax(
+    input: Tensor, dim: Optional[int] = None, *, dtype: Optional[torch.dtype] = None, **others: NoReturn
+) -> Tensor:
     """Return x − max − log Σ e^(x − max) along a dimension."""
+    if others:
+        unexpected("log_softmax", others, "dim", "dtype")
     return _SOFTMAX((input,), (dim if dim is None else index(dim), dtype, "log_softmax"))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import TYPE_CHECKING, Any, Optional
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 from hologram import Executor
 from hologram.errors import DTypeError, InvalidArgumentError
 from hologram_torch import _reductions
-from hologram_torch._calls import called, executor_form, here
+from hologram_torch._calls import called, caller_level, executor_form, here
 from hologram_torch._executors import using
 from hologram_torch._functions import add, amax, amin, div, floating, mul, neg, sum, where, wide
 from hologram_torch._fused import Fused
@@ -77,6 +78,16 @@ _POINTWISE = Fused("loss", _pointwise, 3)
 def _pointwise_loss(
     what: str, row: str, input: Tensor, target: Tensor, numbers: Sequence[float], reduction: str, weight: Any = None
 ) -> Tensor:
+    try:
+        differ = input.shape != target.shape
+    except AttributeError:  # what is no tensor is refused below
+        differ = False
+    if differ and not is_dynamo_compiling() and isinstance(input, Tensor) and isinstance(target, Tensor):
+        warnings.warn(
+            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). This will "
+            "likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
+            stacklevel=caller_level(),
+        )
     return _POINTWISE((input, target, weight), (what, row, numbers, reduction))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Optional
+from typing import NoReturn, Optional
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from torch import Tensor
 from hologram import Executor
 from hologram.errors import InvalidArgumentError
 from hologram_torch import _matrix
-from hologram_torch._calls import Number, executor_form, here, tensors
+from hologram_torch._calls import Number, executor_form, here, tensors, unexpected
 from hologram_torch._executors import using
 from hologram_torch._functions import ACTIVATIONS, add
 from hologram_torch._fused import Fused
@@ -81,8 +81,15 @@ def _matmul(input: Tensor, other: Tensor) -> Tensor:
 _MATMUL = Fused("matmul", _matmul, 2)
 
 
-def matmul(input: Tensor, other: Tensor) -> Tensor:
+def matmul(input: Tensor, other: Tensor, **others: NoReturn) -> Tensor:
     """Return the product of vectors, matrices or stacks of matrices, whose leading dimensions are broadcast."""
+    if "dtype" in others:
+        raise TypeError(
+            "matmul() got an unexpected keyword argument 'dtype'; convert its arguments, or for integers in a wider "
+            "type write hologram.ops.gemm(x, y, out=torch.empty(…, dtype=torch.int32))"
+        )
+    if others:
+        unexpected("matmul", others, "input", "other")
     return _MATMUL((input, other))
 
 

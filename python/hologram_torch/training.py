@@ -23,6 +23,7 @@ import math
 import numbers
 import os
 import tempfile
+import warnings
 from collections import Counter
 from collections.abc import Sized
 from pathlib import Path
@@ -33,6 +34,7 @@ from torch import Tensor
 
 from hologram.errors import InvalidArgumentError
 from hologram_torch._resume import FIELDS, check, generators
+from hologram_torch._taken import check_owner, check_taken
 from hologram_torch.optim import clip_grad_norm_
 
 if TYPE_CHECKING:
@@ -361,26 +363,6 @@ def _bar(progress: Optional[bool], total: Optional[int], done: int, title: str) 
     return tqdm(total=total, initial=done, desc=title, leave=False, dynamic_ncols=True)
 
 
-_TAKEN: dict[str, tuple[str, tuple[str, ...]]] = {
-    "model": ("torch.nn.Module", ("parameters", "train", "eval")),
-    "optimizer": ("optimiser", ("zero_grad", "step")),
-    "loss": ("function", ("__call__",)),
-    "validate": ("function", ("__call__",)),
-    "scheduler": ("scheduler", ("step",)),
-    "scaler": ("GradScaler", ("scale", "unscale_", "step", "update")),
-    "stop": ("training.EarlyStopping", ("__call__",)),
-    "log": ("Log, such as training.CSVLog", ("begin", "write", "close")),
-}
-"""What fit takes, and what that must have."""
-
-
-def _check(name: str, value: Any, optional: bool) -> None:
-    """Raise a TypeError for what can't be what an argument of fit is."""
-    what, has = _TAKEN[name]
-    if not (optional and value is None) and not all(callable(getattr(value, each, None)) for each in has):
-        raise TypeError(f"fit: {name} is a {type(value).__name__}; expected a {what}")
-
-
 def fit(
     model: torch.nn.Module,
     optimizer: torch.optim.Optimizer,
@@ -426,17 +408,21 @@ def fit(
 
     Raises:
         TypeError: An argument is not what fit takes there.
-        ValueError: A number makes no sense, an epoch has no batches, loss returned more than one element or none, or
-            the checkpoint is of another kind of run.
+        ValueError: A number makes no sense, the optimiser has none of the model's parameters, an epoch has no batches,
+            loss returned more than one element or none, or the checkpoint is of another kind of run.
         OSError: The checkpoint is a folder, or in one that is not there.
         ImportError: What is asked for needs a package that is not installed.
+
+    Warns:
+        RuntimeWarning: The loss is NaN, at the first such step; the run goes on.
     """
     for name, needed in (("model", model), ("optimizer", optimizer), ("loss", loss)):
-        _check(name, needed, False)
+        check_taken(name, needed, False)
+    check_owner(model, optimizer)
     if not hasattr(batches, "__iter__") and not hasattr(batches, "__getitem__"):
         raise TypeError(f"fit: batches is a {type(batches).__name__}; expected a DataLoader or another iterable")
     for name, part in (("validate", validate), ("scheduler", scheduler), ("scaler", scaler), ("stop", stop)):
-        _check(name, part, True)
+        check_taken(name, part, True)
     for name, number in (("epochs", epochs), ("log_every", log_every), ("every", 1 if every is None else every)):
         if not isinstance(number, numbers.Integral):
             raise TypeError(f"fit: {name} is a {type(number).__name__}; expected an integer")
@@ -466,7 +452,7 @@ def fit(
         _safetensors()
     logs: Sequence[Log] = log if isinstance(log, (list, tuple)) else [log]  # type: ignore[list-item]
     for one in logs:
-        _check("log", one, False)
+        check_taken("log", one, False)
     run = _Run({"model": model, "optimizer": optimizer, "scheduler": scheduler, "scaler": scaler, "stop": stop})
     after: Optional[dict[str, Any]] = None
     if checkpoint is not None and Path(checkpoint).exists():
@@ -474,11 +460,19 @@ def fit(
         if not run.done:
             _set_random(after)
     device = next((p.device.type for p in model.parameters()), "cpu")
+    told = False
     try:
         for one in logs:
             one.begin(run.step)
         while run.epoch < epochs and not run.stopped:
             for value in _epoch(run, model, optimizer, loss, batches, after, scaler, autocast, device, clip, progress):
+                if math.isnan(value) and not told:
+                    told = True
+                    warnings.warn(
+                        f"fit: the loss is NaN at step {run.step}, in epoch {run.epoch + 1}; the run goes on",
+                        RuntimeWarning,
+                        stacklevel=2,
+                    )
                 if run.step % log_every == 0:
                     for one in logs:
                         one.write(run.step, {"loss": float(value)})

@@ -184,7 +184,7 @@ def test_an_interrupt_anywhere_leaves_a_kernel_usable() -> None:
     from types import FrameType
 
     from hologram._kernel import call
-    from hologram._kernel.values import current
+    from hologram._kernel.lines import current
 
     folder = os.path.join(os.path.dirname(hologram.__file__), "_kernel")
     files = {os.path.join(folder, name) for name in ("source.py", "statements.py", "variables.py", "loops.py")}

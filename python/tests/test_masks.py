@@ -50,6 +50,38 @@ def test_comparisons_are_numpy_s(ex: hg.Executor, op: str, name: str) -> None:
     assert np.array_equal(function(a, b, n=3), wanted[:3])
 
 
+BEYOND = [-(2**70), -(2**63) - 1, -(2**63), -129, -1, 0, 255, 256, 300, 70_000, 2**32, 2**63, 2**64, 10**30]
+
+
+@pytest.mark.parametrize("op", COMPARISONS)
+@pytest.mark.parametrize("name", [*DTYPES, "bool"])
+def test_comparisons_with_any_int_are_numpy_s(ex: hg.Executor, op: str, name: str) -> None:
+    """Of what a type does not hold too; of floats what is beyond all is infinite, about which numpy warns."""
+    function, expected = getattr(ops, f"vector_{op}"), getattr(np, op)
+    x = np.array([False, True]) if name == "bool" else edges(name)
+    numbers: list[Any] = (
+        BEYOND if x.dtype.kind in "iub" else [-(2**62), -70_000, 2**62, 1e39, -1e39, 65_520.0, 65_519.9]
+    )
+    for number in numbers:
+        theirs = x.view("u1") if name == "bool" and abs(number) >= 2**63 else x  # numpy 2.4 refuses such beside bools
+        with np.errstate(all="ignore"):
+            wanted = expected(theirs, number), expected(number, theirs)
+        for given in (x, ex.from_numpy(x)):
+            assert np.array_equal(host_array(function(given, number)), wanted[0])
+            assert np.array_equal(host_array(function(number, given)), wanted[1])
+        out = np.zeros(x.shape, bool)
+        assert function(x, number, out=out) is out and np.array_equal(out, wanted[0])
+        assert np.array_equal(function(x, number, n=2), wanted[0][:2])
+    with pytest.raises(ValueError, match=rf"^vector_{op}: a: shape"):
+        function(x, 10**30 if x.dtype.kind in "iub" else 1e39, np.zeros((2, 2, 2), bool)[:, :, :1])
+
+
+def test_what_is_computed_holds_its_numbers() -> None:
+    for call in (ops.vector_add, ops.vector_min, lambda x, n: ops.where(x > 0, x, n)):
+        with pytest.raises(ValueError, match="300; i8 goes from -128 to 127"):
+            call(np.ones(3, np.int8), 300)
+
+
 @pytest.mark.parametrize("name", DTYPES)
 def test_where(ex: hg.Executor, name: str) -> None:
     x = edges(name)

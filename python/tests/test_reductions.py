@@ -398,7 +398,7 @@ def test_reductions_over_axes(ex: hg.Executor, axis: Any, keepdims: bool) -> Non
         out = ex.allocate(expected.shape or (1,))
         ops.reduce_max(ex, a, out, axis=axis, keepdims=keepdims)
         assert np.array_equal(out.to_numpy().reshape(expected.shape), expected)
-        assert ops.reduce_sum(ex, a, out, axis=axis, keepdims=keepdims) is out
+        assert ops.reduce_sum(ex, a, out=out, axis=axis, keepdims=keepdims) is out
         axes = [i % 3 for i in (axis if isinstance(axis, tuple) else [axis])]
         rows = np.moveaxis(x, sorted(axes), range(-len(axes), 0)).reshape(expected.size, -1)
         assert np.array_equal(out.to_numpy().ravel(), [ordered_sum(row) for row in rows])
@@ -431,6 +431,7 @@ SOME: list[Any] = [
     (np.int8(2),),
 ]
 NO_AXES: list[Any] = [3, -4, (0, 3), [0, 0], (1, -2), [-1, 2], 1.0, "0", (1.0,), [None], np.zeros(1)]
+NO_AXES += [True, False, (True,), [0, False], np.True_]
 
 
 @pytest.mark.parametrize("axis", SOME, ids=repr)
@@ -448,6 +449,32 @@ def test_what_is_no_axis(ex: hg.Executor, axis: Any) -> None:
     for name in ("reduce_sum", "softmax"):
         with pytest.raises((ValueError, TypeError), match=f"{name}: axis"):
             getattr(ops, name)(ex, b, axis=axis)
+
+
+@pytest.mark.parametrize("axis", [0, -1, np.int64(0)], ids=repr)
+def test_an_axis_of_what_has_no_dimensions_is_numpy_s(ex: hg.Executor, axis: Any) -> None:
+    x = np.array(3, np.float32)
+    for given in (x, ex.from_numpy(x)):
+        for function, expected in (
+            (ops.reduce_sum, np.sum(x, axis=axis)),
+            (ops.reduce_max, np.max(x, axis=axis)),
+            (ops.argmax, np.argmax(x, axis=axis)),
+            (ops.softmax, 1),
+        ):
+            made = function(given, axis=axis)
+            assert made.shape == () and (made if given is x else made.to_numpy()) == expected
+        assert ops.reduce_sum(given, axis=axis, keepdims=True).shape == ()
+    for wrong in (1, -2, (0,), [-1], True):
+        with pytest.raises((ValueError, TypeError), match="reduce_sum: axis"):
+            ops.reduce_sum(x, axis=wrong)
+
+
+@pytest.mark.parametrize("n", [1, 4, 300, 9000])
+def test_sums_begin_with_the_identity(n: int) -> None:
+    """Which is −0.0, as docs/REDUCTIONS.md says; numpy's begin with +0.0."""
+    x = np.full(n, -0.0, np.float32)
+    assert np.signbit(ops.reduce_sum(x)) and np.signbit(ops.reduce_sum(x[:, None], axis=0)).all()
+    assert not np.signbit(ops.reduce_sum(x[:0])) and not np.signbit(np.sum(x))
 
 
 def test_places(ex: hg.Executor) -> None:

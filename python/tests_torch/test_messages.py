@@ -45,6 +45,56 @@ def test_a_warning_shows_the_line_that_calls() -> None:
     assert caught[0].filename == __file__
 
 
+@pytest.mark.parametrize("name", ["mse_loss", "l1_loss", "huber_loss", "smooth_l1_loss"])
+def test_losses_of_two_shapes_are_warned_of_as_torch_does(name: str) -> None:
+    x, y = torch.ones(2, 4), torch.zeros(4)
+    for _ in range(2):  # the first call and those that C repeats
+        for input, target in ((x, y), (y, x), (x, x[:, :1])):
+            with pytest.warns(UserWarning) as theirs:
+                expected = getattr(torch.nn.functional, name)(input, target)
+            with pytest.warns(UserWarning) as ours:
+                assert getattr(F, name)(input, target) == expected
+            assert [(w.category, str(w.message)) for w in ours] == [(w.category, str(w.message)) for w in theirs]
+            assert ours[0].filename == __file__
+    assert getattr(F, name)(x, x) == 0
+    layer = {
+        "mse_loss": nn.MSELoss,
+        "l1_loss": nn.L1Loss,
+        "huber_loss": nn.HuberLoss,
+        "smooth_l1_loss": nn.SmoothL1Loss,
+    }
+    with pytest.warns(UserWarning, match="Using a target size") as caught:
+        layer[name]()(x, y)
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        *(
+            (lambda x, f=f: f(x, axis=0), rf"{f.__name__}\(\) got an unexpected .* 'axis'; here it is dim=$")
+            for f in (F.softmax, F.log_softmax, F.sum, F.mean, F.prod, F.amax, F.amin, F.var, F.std)
+        ),
+        *(
+            (lambda x, f=f: f(x, 0, keepdims=True), rf"{f.__name__}\(\) got .* 'keepdims'; here it is keepdim=$")
+            for f in (F.sum, F.mean, F.prod, F.amax, F.amin, F.var, F.std)
+        ),
+        (lambda x: F.cumsum(x, 0, axis=1), "cumsum.. got .* 'axis'; here it is dim=$"),
+        (lambda x: F.clamp(x, a_min=0), "clamp.. got .* 'a_min'; here it is min=$"),
+        (lambda x: F.clamp(x, a_max=0), "clamp.. got .* 'a_max'; here it is max=$"),
+        (lambda x: F.matmul(x, x, dtype=torch.int32), r"matmul.. got .* 'dtype'; .* hologram.ops.gemm\(x, y, out="),
+        (lambda x: F.matmul(x, x, nonsense=1), "matmul.. got an unexpected keyword argument 'nonsense'$"),
+        (lambda x: F.sum(x, nonsense=1), "sum.. got an unexpected keyword argument 'nonsense'$"),
+        (lambda x: F.add(x, x, executor=1), "add.. got .* 'executor'; the executor is the first argument$"),
+        (lambda x: F.add(x, x, ex=1), "add.. got .* 'ex'; the executor is the first argument$"),
+        (lambda x: F.gelu(x, approximat="tanh"), "gelu.. got .* 'approximat'; here it is approximate=$"),
+    ],
+)
+def test_keywords_of_others_are_told_by_what_they_are_here(call: Any, text: str) -> None:
+    with pytest.raises(TypeError, match=text):
+        call(torch.ones(2, 2))
+
+
 def test_a_lazy_layer_is_converted_after_its_first_call() -> None:
     model = torch.nn.Sequential(torch.nn.LazyLinear(3))
     assert "call the model once" in str(hologram_torch.convert(model))

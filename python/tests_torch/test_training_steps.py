@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import subprocess
@@ -17,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 
 import hologram_torch
 from hologram_torch import functional as F
-from hologram_torch import optim
+from hologram_torch import optim, training
 
 
 def steps(
@@ -152,3 +153,32 @@ def test_memory_is_flat(device: str) -> None:
 
 if __name__ == "__main__":
     train_flat(sys.argv[1])
+
+
+def test_an_optimizer_of_another_model_is_refused() -> None:
+    model, other = network("cpu"), network("cpu")
+    before = [p.detach().clone() for p in model.parameters()]
+
+    def loss(m: torch.nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+        return F.cross_entropy(m(batch[0]), batch[1])
+
+    for optimizer in (torch.optim.SGD(other.parameters(), 0.1), optim.Adam(list(other.parameters())[:1])):
+        with pytest.raises(ValueError, match="fit: the optimizer has none of the model's parameters; make it of model"):
+            training.fit(model, optimizer, loss, list(batches("cpu")), epochs=1)
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters()))
+    some = torch.optim.SGD([*list(model.parameters())[:1], *other.parameters()], 0.1)  # as of a loss that learns
+    assert training.fit(model, some, loss, list(batches("cpu")), epochs=1).epochs == 1
+
+
+def test_a_loss_that_is_nan_is_told_once() -> None:
+    model = torch.nn.Linear(2, 1)
+    values = [1.0, 1.0, math.nan, math.inf, math.nan]
+
+    def loss(m: torch.nn.Module, batch: float) -> Tensor:
+        return m(torch.ones(2)).sum() * 0 + batch
+
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with pytest.warns(RuntimeWarning, match="^fit: the loss is NaN at step 3, in epoch 1; the run goes on$") as caught:
+        outcome = training.fit(model, optimizer, loss, values, epochs=2)
+    assert len(caught) == 1 and caught[0].filename == __file__
+    assert outcome.steps == 10

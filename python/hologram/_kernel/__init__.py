@@ -1,11 +1,11 @@
 """hologram.kernel: Python functions of numbers become programs.
 
 ``call`` has what people call, ``arrays`` knows the arrays that they give it and ``annotations`` what parameters are
-annotated with, ``outside`` what programs depend on beside them, ``source`` finds a function's source,
-``statements`` runs it on the values of ``values``, with the ``variables`` and ``loops`` of control flow. ``operators``,
-``comparisons`` and ``functions`` compute with values, by what ``making`` has for all of them, and ``integers`` with
-Python's integers that all lanes have. ``ir`` makes the program's text of what they did. What is here is what hologram
-offers of it.
+annotated with, ``outside`` what programs depend on beside them, ``source`` finds a function's source and ``lines`` the
+line of it that an error is of, ``statements`` runs it on the values of ``values``, with the ``variables`` and ``loops``
+of control flow. ``operators``, ``comparisons`` and ``functions`` compute with values, by what ``making`` has for all of
+them, and ``integers`` with Python's integers that all lanes have. ``ir`` makes the program's text of what they did.
+What is here is what hologram offers of it.
 """
 
 from __future__ import annotations

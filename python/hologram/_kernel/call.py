@@ -18,10 +18,12 @@ from hologram._kernel.annotations import number_type
 from hologram._kernel.arrays import ARRAYS, HOST, dtype_of_tensor, is_array, stand_in, usable
 from hologram._kernel.integers import Numbers
 from hologram._kernel.ir import Place
+from hologram._kernel.lines import TRACING, at, current, fail
+from hologram._kernel.making import alone, unknown
 from hologram._kernel.outside import exact, look, outside
 from hologram._kernel.source import Body, body_of
 from hologram._kernel.statements import Again, run
-from hologram._kernel.values import PRED, TRACING, Trace, Value, at, current, fail, kind_of, value_of
+from hologram._kernel.values import PRED, Trace, Value, kind_of, value_of
 from hologram._results import allocate, default_executor, executor_of
 from hologram.buffer import Buffer
 from hologram.errors import DTypeError, HologramError, InvalidArgumentError, ProgramFault
@@ -83,8 +85,8 @@ class Kernel:
                 f"kernel: expected a function that returns numbers, and {function.__name__} yields or awaits"
             )
         functools.update_wrapper(self, function)
-        self._function = function
         self._name = re.sub(r"\W", "_", getattr(function, "__name__", "kernel"), flags=re.ASCII).strip("_") or "kernel"
+        self._function = function = getattr(function, "of_values", function)
         self._signature = inspect.signature(function)
         self._static = frozenset([static] if isinstance(static, str) else static)
         self._body: Optional[Body] = None
@@ -204,14 +206,17 @@ class Kernel:
         parameters = self._signature.parameters
         for name in keywords:
             if name not in parameters:
-                raise DTypeError(
-                    f"{self._name}: there is no parameter {name}; it has {', '.join(parameters) or 'none'}"
-                )
+                raise DTypeError(f"{self._name}: {unknown(name, self._signature)}")
         try:
             bound = self._signature.bind(*arguments, **keywords)
         except TypeError as error:
-            method = next(iter(parameters), "") in ("self", "cls")
-            hint = "; a kernel isn't bound to an object: make it a staticmethod, without self" if method else ""
+            hint = ""
+            if next(iter(parameters), "") in ("self", "cls"):
+                hint = "; a kernel isn't bound to an object: make it a staticmethod, without self"
+            elif any(isinstance(value, Executor) for value in arguments):
+                hint = "; an executor is given as executor="
+            elif len(arguments) > len(parameters) and is_array(arguments[len(parameters)]):
+                hint = "; an array for the result is given as out="
             raise DTypeError(f"{self._name}: {error}; it is called as {self._name}{self._signature}{hint}") from None
         bound.apply_defaults()
         names: list[str] = []
@@ -393,7 +398,8 @@ class Kernel:
         names, values = self._flat(arguments, keywords)
         for value in values:
             if isinstance(value, Value):
-                return self._inline(names, values, out)
+                alone(self._name, out, executor)
+                return self._inline(names, values)
         outs = None if out is None else tuple(out) if isinstance(out, (tuple, list)) else (out,)
         for result in outs or ():
             if not is_array(result):
@@ -476,11 +482,9 @@ class Kernel:
             ) from None
         return shape
 
-    def _inline(self, names: list[str], values: list[Any], out: Any) -> Any:
+    def _inline(self, names: list[str], values: list[Any]) -> Any:
         """Become part of the kernel that calls this one."""
         trace = next(value.trace for value in values if isinstance(value, Value))
-        if out is not None:
-            fail(InvalidArgumentError, f"{self._name}: a kernel called by another takes no out")
         if trace.inlined >= _DEEPEST:
             fail(
                 InvalidArgumentError, f"{self._name}: kernels call each other more than {_DEEPEST} deep; none may recur"

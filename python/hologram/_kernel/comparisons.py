@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any, Callable, cast
 
+from hologram._built import beyond
 from hologram._kernel.making import apply, compare, number, public, to
-from hologram._kernel.values import PRED, Trace, Uniform, Value, common, kind_of, limits
+from hologram._kernel.values import FLOATS, PRED, Trace, Uniform, Value, common, kind_of, limits
 
 __all__ = ["comparison", "maximum", "minimum"]
 
@@ -55,6 +57,13 @@ def _beside_signed(trace: Trace, condition: str, x: Value, n: Value) -> Value:
     return apply(trace, "and", result, apply(trace, "not", negative))
 
 
+def _rounded(n: Value, x: Value) -> Value:
+    """Return n; of a number beyond all floats of an array's type the infinity that numpy rounds it to."""
+    if not n.weak or x.weak or x.type not in FLOATS or n.constant is None or not beyond(n.constant, x.type):
+        return n
+    return Value(n.trace, "f64", True, constant=math.copysign(math.inf, n.constant))
+
+
 def comparison(condition: str) -> Callable[..., Value]:
     """Return the implementation of a comparison."""
 
@@ -67,7 +76,7 @@ def comparison(condition: str) -> Callable[..., Value]:
             if a.type == "u64":
                 return _beside_signed(trace, condition, a, b)
             return _beside_signed(trace, _FLIPPED[condition], b, a)
-        return compare(trace, condition, a, b)
+        return compare(trace, condition, _rounded(a, b), _rounded(b, a))
 
     holds.__doc__ = f"Whether a is {condition} b."
     return holds

@@ -9,9 +9,22 @@ import numpy as np
 
 from hologram import _isa
 from hologram._kernel.comparisons import maximum, minimum
-from hologram._kernel.making import PUBLIC, apply, choose, compare, eager, function_of, number, public, to, together
+from hologram._kernel.lines import fail
+from hologram._kernel.making import (
+    PUBLIC,
+    alone,
+    apply,
+    choose,
+    compare,
+    eager,
+    function_of,
+    number,
+    public,
+    to,
+    together,
+)
 from hologram._kernel.operators import OPERATORS, mul, power
-from hologram._kernel.values import PRED, Trace, Value, common, fail, kind_of, trace_of, type_of, value_of
+from hologram._kernel.values import PRED, Trace, Value, common, kind_of, trace_of, type_of, value_of
 from hologram.errors import DTypeError
 
 if TYPE_CHECKING:
@@ -134,21 +147,22 @@ def _plain(mnemonic: str, operands: int) -> Callable[..., Any]:
 popc, clz, ctz, mulhi = (_plain(m, n) for m, n in (("popc", 1), ("clz", 1), ("ctz", 1), ("mulhi", 2)))
 
 
-def cast_(x: Any, dtype: Any) -> Any:
+def cast_(x: Any, dtype: Any, *, out: Any = None, executor: Any = None) -> Any:
     """X converted to a dtype, as numpy converts arrays; floats to integers truncate and saturate, NaN gives 0."""
-    return _converted(x, dtype, "cast")
+    return _converted(x, dtype, "cast", out, executor)
 
 
-def bitcast(x: Any, dtype: Any) -> Any:
+def bitcast(x: Any, dtype: Any, *, out: Any = None, executor: Any = None) -> Any:
     """The bits of x read as a dtype of the same size."""
-    return _converted(x, dtype, "bitcast")
+    return _converted(x, dtype, "bitcast", out, executor)
 
 
-def _converted(x: Any, dtype: Any, name: str) -> Any:
+def _converted(x: Any, dtype: Any, name: str, out: Any = None, executor: Any = None) -> Any:
     trace = trace_of(x)
     if trace is None:
         x = np.float64(x) if isinstance(x, float) else x  # rounded: it need not be in the range of the dtype
-        return eager(_conversion(name, str(type_of(dtype))))(x)
+        return eager(_conversion(name, str(type_of(dtype))))(x, out=out, executor=executor)
+    alone(name, out, executor)
     value = value_of(trace, x, f"{name}: x")
     if name == "cast":
         return value.astype(dtype)
@@ -170,6 +184,8 @@ def _conversion(name: str, type: str) -> Callable[[Any], Any]:
 
 
 cast_.__name__ = cast_.__qualname__ = "cast"
+setattr(cast_, "of_values", lambda x, dtype: _converted(x, dtype, "cast"))  # noqa: B010  # see function_of
+setattr(bitcast, "of_values", lambda x, dtype: _converted(x, dtype, "bitcast"))  # noqa: B010
 PUBLIC["cast"], PUBLIC["bitcast"] = cast_, bitcast
 
 

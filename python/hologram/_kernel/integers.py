@@ -10,7 +10,8 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
 
-from hologram._kernel.values import FLOATS, PRED, Step, Trace, Uniform, Value, at, limits
+from hologram._kernel.lines import at
+from hologram._kernel.values import FLOATS, PRED, Step, Trace, Uniform, Value, limits
 from hologram.errors import InvalidArgumentError
 
 if TYPE_CHECKING:

@@ -4,26 +4,35 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 from hologram import _isa
+from hologram._arguments import meant
 from hologram._kernel.integers import bound, exact
-from hologram._kernel.values import PRED, Trace, Value, common, fail, kind_of, trace_of, value_of
-from hologram.errors import DTypeError
+from hologram._kernel.lines import fail
+from hologram._kernel.values import PRED, Trace, Value, common, kind_of, to_digits, trace_of, value_of
+from hologram.errors import DTypeError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = [
     "PUBLIC",
     "Function",
+    "alone",
     "apply",
     "choose",
     "compare",
     "eager",
     "function_of",
     "number",
+    "placed",
     "public",
     "same",
     "to",
     "together",
+    "unknown",
+    "with_options",
 ]
 
 Function = Callable[..., Any]
@@ -36,21 +45,24 @@ def function_of(implementation: Function, name: str = "") -> Function:
     """Make a function of values, numbers and arrays out of one of a trace and its values.
 
     Without a value it is a kernel of one function, and so works on arrays and numbers, also while a kernel is traced:
-    who calls may be a signal's handler. Python's numbers give Python's, which take the type of what they meet.
+    who calls may be a signal's handler; it takes ``out`` and ``executor`` as kernels do. Python's numbers give
+    Python's, which take the type of what they meet.
     """
-    parameters = list(inspect.signature(implementation).parameters.values())[1:]
+    empty = inspect.Parameter.empty
+    parameters = [p.replace(annotation=empty) for p in inspect.signature(implementation).parameters.values()][1:]
+    signature = inspect.Signature(parameters)
     names = [parameter.name for parameter in parameters]
     name = name or implementation.__name__.rstrip("_")
     labels = [f"{name}: {parameter}" for parameter in names]
 
     @functools.wraps(implementation)
-    def function(*arguments: Any) -> Any:
-        trace = trace_of(*arguments)
-        if trace is None:
-            result = eager(function)(*arguments)
-            return _weak(result) if all(type(value) in _PYTHON for value in arguments) else result
+    def computed(*arguments: Any) -> Any:
+        """Compute with values, of which there is one at least."""
+        trace: Any = trace_of(*arguments)
         if len(arguments) != len(names):
-            fail(DTypeError, f"{name} takes {len(names)} arguments ({', '.join(names)}), got {len(arguments)}")
+            some = f"{len(names)} argument{'s' * (len(names) > 1)} ({', '.join(names)})"
+            hint = _MORE.get(name, "") if len(arguments) > len(names) else ""
+            fail(DTypeError, f"{name} takes {some}, got {len(arguments)}{hint}")
         values = [value_of(trace, thing, label) for thing, label in zip(arguments, labels)]
         result = exact(trace, name, values)
         if result is None:
@@ -58,10 +70,65 @@ def function_of(implementation: Function, name: str = "") -> Function:
             bound(name, values, result)
         return result
 
-    function.__name__ = function.__qualname__ = name
-    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    function.__module__ = "hologram"
+    @functools.wraps(implementation)
+    def function(*arguments: Any, out: Any = None, executor: Any = None, **named: Any) -> Any:
+        if named:
+            arguments = placed(name, signature, arguments, named)
+        if trace_of(*arguments) is None:
+            result = eager(computed)(*arguments, out=out, executor=executor)
+            return _weak(result) if out is None and all(type(value) in _PYTHON for value in arguments) else result
+        alone(name, out, executor)
+        return computed(*arguments)
+
+    function.of_values = computed  # type: ignore[attr-defined]  # what a kernel is made of
+    for each, of in ((computed, signature), (function, with_options(signature))):
+        each.__name__ = each.__qualname__ = name
+        each.__signature__ = of  # type: ignore[attr-defined]
+        each.__module__ = "hologram"
     return function
+
+
+_MORE = {
+    "round": f"; {to_digits(2)}",
+    "minimum": "; of more it is minimum(minimum(a, b), c)",
+    "maximum": "; of more it is maximum(maximum(a, b), c)",
+}
+"""What to write instead of more arguments than a function takes."""
+
+
+def with_options(signature: inspect.Signature) -> inspect.Signature:
+    """Return a signature with what every function takes of arrays: out and executor."""
+    options = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in ("out", "executor")]
+    return signature.replace(parameters=[*signature.parameters.values(), *options])
+
+
+def placed(name: str, signature: inspect.Signature, arguments: Sequence[Any], named: dict[str, Any]) -> tuple[Any, ...]:
+    """Return a call's arguments by place."""
+    for keyword in named:
+        if keyword not in signature.parameters:
+            fail(DTypeError, f"{name}: {unknown(keyword, signature)}")
+    try:
+        return signature.bind(*arguments, **named).args
+    except TypeError as error:
+        fail(DTypeError, f"{name}: {error}; it is called as {name}{with_options(signature)}")
+
+
+def unknown(keyword: str, signature: inspect.Signature) -> str:
+    """Say that a kernel or a function has no parameter of a name, and which it has."""
+    names = [*signature.parameters, "out", "executor"]
+    hint = (
+        "" if keyword != "dtype" else "; the result has the dtype that numpy gives it: hologram.cast(x, dtype) converts"
+    )
+    return f"there is no parameter {keyword}; it has {', '.join(names)}{hint or meant(keyword, names)}"
+
+
+def alone(name: str, out: Any, executor: Any) -> None:
+    """Refuse out and executor in a kernel, whose own call has them."""
+    for what, given in (("out", out), ("executor", executor)):
+        if given is not None:
+            fail(
+                InvalidArgumentError, f"{name}: in a kernel it takes no {what}; give {what}= where the kernel is called"
+            )
 
 
 _PYTHON = (bool, int, float)

@@ -6,8 +6,9 @@ from typing import Any, Callable, cast
 
 from hologram import _isa
 from hologram._kernel.comparisons import comparison
+from hologram._kernel.lines import fail, traced_line
 from hologram._kernel.making import Function, apply, choose, compare, function_of, number, same, to, together
-from hologram._kernel.values import PRED, Trace, Value, common, fail, kind_of, traced_line
+from hologram._kernel.values import PRED, Trace, Value, common, kind_of
 from hologram.errors import DTypeError, InvalidArgumentError
 
 __all__ = ["OPERATORS", "mul", "power"]

@@ -13,8 +13,9 @@ import types
 from typing import Any, Callable, NamedTuple, Optional
 
 from hologram._kernel.functions import where
+from hologram._kernel.lines import fail
 from hologram._kernel.values import PRED, Value, value_of
-from hologram.errors import InvalidArgumentError
+from hologram.errors import DTypeError, InvalidArgumentError
 
 __all__ = ["DECISIONS", "Body", "Expression", "assigned", "body_of", "defined", "expression_of"]
 
@@ -159,14 +160,15 @@ class _Rewriter(ast.NodeTransformer):
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         self.generic_visit(node)
         if len(node.ops) == 1:
-            return node
+            name = {ast.In: "<in>", ast.NotIn: "<not in>"}.get(type(node.ops[0]))
+            return self._call(node, name, node.left, *node.comparators) if name else node
         operators = []
         for op in node.ops:  # each as a function of two operands
-            compare = ast.Compare(ast.Name("a", ast.Load()), [op], [ast.Name("b", ast.Load())])
+            compare: ast.expr = ast.Compare(ast.Name("a", ast.Load()), [op], [ast.Name("b", ast.Load())])
             two = ast.arguments(
                 posonlyargs=[], args=[ast.arg("a"), ast.arg("b")], kwonlyargs=[], kw_defaults=[], defaults=[]
             )
-            operators.append(ast.copy_location(ast.Lambda(two, compare), node))
+            operators.append(ast.copy_location(ast.Lambda(two, self.visit(compare)), node))
         table = ast.copy_location(ast.Tuple(list(operators), ast.Load()), node)
         return self._call(node, "<chain>", table, node.left, *node.comparators)
 
@@ -226,12 +228,26 @@ def _negate(operand: Callable[[], Any]) -> Any:
     return ~_truth(value) if isinstance(value, Value) else not value
 
 
+def _contains(left: Callable[[], Any], right: Callable[[], Any]) -> Any:
+    item, container = left(), right()
+    items = container if isinstance(container, (tuple, list)) else [container]
+    if any(isinstance(each, Value) for each in (item, *items)):
+        fail(
+            DTypeError,
+            "`in` can't be had of a value that is known only when the kernel runs; compare it with each, as by "
+            "(x == 1) | (x == 2), or with bounds, as by (0 <= x) & (x < 3)",
+        )
+    return item in container
+
+
 DECISIONS = {
     "<and>": lambda *operands: _decide(True, operands),
     "<or>": lambda *operands: _decide(False, operands),
     "<not>": _negate,
     "<if>": _choose,
     "<chain>": _chain,
+    "<in>": _contains,
+    "<not in>": lambda left, right: not _contains(left, right),
 }
 
 

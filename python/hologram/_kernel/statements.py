@@ -12,9 +12,10 @@ from typing import Any, NamedTuple, NoReturn, Optional
 
 from hologram._kernel import loops
 from hologram._kernel.ir import Negated, Place
+from hologram._kernel.lines import TRACING, at, current, fail
 from hologram._kernel.loops import Range, rounds_of, wrapped
 from hologram._kernel.source import DECISIONS, Body, assigned, defined, expression_of
-from hologram._kernel.values import PRED, TRACING, Trace, Value, current, fail, value_of
+from hologram._kernel.values import PRED, Trace, Value, value_of
 from hologram._kernel.variables import Variable, is_scalar
 from hologram.errors import DTypeError, InvalidArgumentError
 
@@ -63,7 +64,15 @@ class _Frame:
         if self.lost:
             for name in found.loads & self.lost.keys():
                 self.fail(node, f"{name} {self.lost[name]}")
-        value = eval(found.code, self.names)
+        try:
+            value = eval(found.code, self.names)
+        except (TypeError, ValueError) as error:
+            within = None if error.__traceback__ is None else error.__traceback__.tb_next
+            if type(error) not in (TypeError, ValueError) or within is None or within.tb_next is not None:
+                raise
+            # A builtin's, as of range(0, 3, 0), which has no line of its own.
+            kind = DTypeError if type(error) is TypeError else InvalidArgumentError
+            raise kind(f"{error}{at(self.body.file, within.tb_lineno)}") from error
         for name in found.binds:
             if name in self.names:
                 self.assign(name, self.names[name])

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import functools
-import linecache
-import os
-import sys
-import threading
-import types
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, NoReturn, Optional, Union
 
 import numpy as np
@@ -16,6 +11,7 @@ from hologram import _isa
 from hologram._built import FLOATS, is_number, number
 from hologram._dtypes import NAMES, code_of, dtype_of_code
 from hologram._kernel.ir import Code, Place
+from hologram._kernel.lines import at, fail, traced_frame, traced_line, user_line
 from hologram.errors import DTypeError, HologramError, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -28,23 +24,17 @@ __all__ = [
     "Uniform",
     "Value",
     "common",
-    "current",
-    "fail",
     "kind_of",
     "limits",
     "promote",
     "trace_of",
     "type_of",
-    "user_line",
     "value_of",
 ]
 
 PRED = "pred"
 _BOOL, _INT, _FLOAT = 0, 1, 2
 _WEAK = {_BOOL: PRED, _INT: "i64", _FLOAT: "f64"}
-_PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
-_OURS = (_PACKAGE, os.path.join(_PACKAGE[:-1] + "_torch", ""), os.path.dirname(np.__file__), "<__array_function__")
-"""What the files of code that isn't the user's begin with; the last is numpy's too."""
 
 
 def kind_of(type: str) -> int:
@@ -59,45 +49,6 @@ def limits(type: str) -> tuple[int, int]:
         return 0, 1
     bits = int(type[1:])
     return (0, (1 << bits) - 1) if type[0] == "u" else (-1 << bits - 1, (1 << bits - 1) - 1)
-
-
-TRACING: set[types.CodeType] = set()
-"""The functions that run a kernel's code: below them in the stack is the kernel, above them its caller."""
-
-
-def traced_line() -> Optional[Place]:
-    """Return file and line of the kernel's code that is being traced, or None outside of any."""
-    frame: Optional[types.FrameType] = sys._getframe(1)
-    while frame is not None and frame.f_code not in TRACING:
-        if not frame.f_code.co_filename.startswith(_OURS):
-            return Place(frame.f_code.co_filename, frame.f_lineno)
-        frame = frame.f_back
-    place = current.place
-    return None if place is not None and place.file.startswith(_OURS) else place  # a kernel of the package itself
-
-
-def user_line() -> Place:
-    """Return file and line of the code that is being traced, or else of the code that called Hologram."""
-    if current.trace is not None:
-        place = traced_line()
-        if place is not None:
-            return place
-    frame = sys._getframe(1)
-    while frame.f_code.co_filename.startswith(_OURS) and frame.f_back is not None:
-        frame = frame.f_back
-    return Place(frame.f_code.co_filename, frame.f_lineno)
-
-
-def at(file: str, line: int) -> str:
-    """Return what an error says of its place."""
-    source = linecache.getline(file, line).strip()
-    source = source if len(source) <= 200 else source[:199] + "…"
-    return f"\n  at {file}:{line}{': ' if source else ''}{source}"
-
-
-def fail(kind: type[HologramError], message: str, place: Optional[tuple[str, int]] = None) -> NoReturn:
-    """Raise an error that shows the user's line."""
-    raise kind(message + at(*(place or user_line())[:2]))
 
 
 class Step(NamedTuple):
@@ -232,6 +183,12 @@ class Trace:
                 f"the kernel has more than {_isa.MAX_INSTS} instructions; loops over hologram.range stay loops",
             )
         return self.code.emit(mnemonic, type, *sources)
+
+
+def to_digits(digits: object) -> str:
+    """Return what a kernel writes to round to a number of digits."""
+    scale = f"{10**digits}" if isinstance(digits, int) and 0 <= digits <= 15 else "10**digits"
+    return f"to digits round hologram.round(x * {scale}) / {scale}"
 
 
 class _Shape(tuple[int, ...]):
@@ -373,7 +330,11 @@ class Value:
                 "put the function into a file"
             )
         else:
-            why = "`if` works in functions decorated with @hologram.kernel"
+            frame = traced_frame()
+            name = "" if frame is None else frame.f_code.co_name
+            # Expressions of the kernel itself have no name, functions that it calls do.
+            of = f"{name} if it is" if name.isidentifier() else "functions"
+            why = f"`if`, `while`, `and`, `or` and `not` work in {of} decorated with @hologram.kernel"
         functions = "hologram.where(condition, a, b), & | ~, and hologram.minimum and maximum for Python's min and max"
         self._no("the truth", f"use {functions}; {why}")
 
@@ -395,13 +356,17 @@ class Value:
 
     def __round__(self, digits: object = None) -> NoReturn:
         """Refuse: Python's round gives an int."""
-        self._no("Python's round", "use hologram.round")
+        self._no("Python's round", "use hologram.round(x)" + ("" if digits is None else f"; {to_digits(digits)}"))
 
     __trunc__ = __floor__ = __ceil__ = __int__
 
     def __iter__(self) -> Iterator[Any]:
         """Refuse: it is one number."""
-        self._no("iteration", "it is one number; loop with hologram.range(n)")
+        self._no(
+            "iteration",
+            "it is one number; hologram.range(n) loops, and hologram.minimum(a, b) and maximum(a, b) are the smaller "
+            "and the larger of two",
+        )
 
     def __len__(self) -> NoReturn:
         """Refuse: it is one number."""
@@ -580,15 +545,6 @@ def common(*values: Value) -> tuple[str, bool]:
     if not type:
         return _WEAK[weak], True
     return (_WEAK[weak], False) if weak > kind_of(type) else (type, False)
-
-
-class _Current(threading.local):
-    trace: Optional[Trace] = None
-    place: Optional[Place] = None  # of the statement that is being traced
-
-
-current = _Current()
-"""The trace that runs in this thread."""
 
 
 def trace_of(*things: object) -> Optional[Trace]:
