@@ -90,10 +90,10 @@ outcome request_cell(request *r, bool later, py_object **made);
 /* A number of Python's for one of numpy's, which has memory; NULL, with an exception or without, for what else there is. */
 py_object *scalar_number(py_object *o);
 
-/* A number of Python's of an element's bytes. */
 /* The bytes of an element of each dtype. */
 extern const uint8_t hologram_sizes[];
 
+/* A number of Python's of an element's bytes. */
 py_object *hologram_number_of(int32_t dtype, const void *at);
 
 /* Takes the next number. */
@@ -194,8 +194,8 @@ typedef struct {
   int form;       /* of the sizes, see below */
   enum { ASKED, ALIKE, BOOLS } elements; /* what is made element by element: of the operands' one type, or bools */
   bool numbers;     /* may stand for arrays that are read, but not for masks */
-  bool reduces;   /* without an array for it, and axes, the result is a number */
-  bool result;    /* element 0 of the last operand is returned, if that is given, not as out, and no axes are */
+  bool reduces;   /* without an array for it, and axes, the result is a number; an array for it is returned */
+  bool result;    /* element 0 of the last operand, given by position, is returned */
   bool bools;     /* bools may be written: the library looks whether of bools */
   int boundary;   /* of a program: the slot that need not be bound; -1 if there is none */
   bool careful;   /* of a program: C leaves all its launches to Python */
@@ -217,10 +217,11 @@ typedef struct {
 enum { GIVEN = 0, COUNT = 1, ONE_ROW = 2 };
 
 /* Puts arguments where their parameters are, NULL for those not given; false with a TypeError. An executor may be left out
-   where others begin. out receives what is given for the array that is written as "out", as numpy calls it: who calls gets
-   it back; else NULL. stream receives what is given by that name, which no operation has for another parameter, or NULL. */
+   where others begin. Positional receives how many, the executor counted, are by position, and out what is given for the
+   array that is written as "out", as numpy calls it: who calls gets it back; else NULL. stream receives what is given by
+   that name, which no operation has for another parameter, or NULL. */
 bool signature_bind(const signature *s, py_object *const *args, ptrdiff_t n, py_object *keywords, py_object **values,
-                    py_object **out, py_object **stream);
+                    ptrdiff_t *positional, py_object **out, py_object **stream);
 
 /* Whether an object is the signature of an operation. */
 bool signature_is(py_object *o);

@@ -81,6 +81,7 @@ static py_object *first_of(request *r, int i) {
 /* What becomes of an operation's result. */
 typedef enum {
   NOTHING, /* it is where the caller said, who gets the array back that was given as out, and None for another */
+  GIVEN_BACK, /* so it is, and the caller gets that array back */
   MADE,
   NUMBER,
   FIRST /* a number, beside the output that it is in */
@@ -112,7 +113,7 @@ static py_object *buffer_s_executor(const operation *o) {
 }
 
 /* Looks at what decides over the result. */
-static void look(operation *o) {
+static void look(operation *o, ptrdiff_t positional) {
   const signature *s = o->s;
   o->n = s->at_n ? given(o->values[s->at_n]) : NULL;
   o->axis = s->at_axes ? given(o->values[s->at_axes]) : NULL;
@@ -124,7 +125,7 @@ static void look(operation *o) {
   } else if (!given(o->values[s->at_output])) {
     o->product = s->reduces && !o->axes ? NUMBER : MADE;
   } else {
-    o->product = s->result && !o->out && !o->axes ? FIRST : NOTHING;
+    o->product = s->result && s->at_output < positional && !o->axes ? FIRST : s->reduces ? GIVEN_BACK : NOTHING;
   }
 }
 
@@ -167,7 +168,7 @@ static outcome take_sizes(const operation *o, request *r, int64_t *n) {
   if (o->n ? !hologram_exact(o->n, &least) || least < 0 : least < most) return SURPRISE;
   if (o->n) *n = least;
   /* Arrays of any shape are taken as they are. */
-  if (!o->n && (s->form == GIVEN || o->product == NUMBER || o->product == MADE || (s->reduces && o->product == NOTHING))) return DONE;
+  if (!o->n && (s->form == GIVEN || o->product == NUMBER || o->product == MADE || o->product == GIVEN_BACK)) return DONE;
   if (s->form == ONE_ROW) request_dim(r, 1);
   return request_dim(r, least);
 }
@@ -336,14 +337,15 @@ static void rename_error(const operation *o, const request *r) {
 static py_object *operate(py_object *self, py_object *const *args, ptrdiff_t n, py_object *keywords, bool *later) {
   operation o;
   py_object *number = NULL;
+  ptrdiff_t positional;
   request r;
   outcome found;
   bool fine;
   o.s = (signature *)self;
-  if (!signature_bind(o.s, args, n, keywords, o.values, &o.out, &o.stream)) return NULL;
+  if (!signature_bind(o.s, args, n, keywords, o.values, &positional, &o.out, &o.stream)) return NULL;
   o.later = later;
   o.out = o.out ? given(o.out) : NULL;
-  look(&o);
+  look(&o, positional);
   r.args.num_operands = 0;
   found = prepare(&o, &r);
   if (found != DONE) {
@@ -355,8 +357,7 @@ static py_object *operate(py_object *self, py_object *const *args, ptrdiff_t n, 
   if (!fine) rename_error(&o, &r);
   if (fine && later && (o.product == FIRST || o.product == NUMBER)) {
     *later = true;
-    if (o.product == FIRST) o.out = o.output; /* the caller of this one gets it */
-    o.product = o.product == NUMBER ? MADE : NOTHING;
+    o.product = o.product == NUMBER ? MADE : GIVEN_BACK;
   }
   if (fine && (o.product == FIRST || o.product == NUMBER)) fine = (number = first_of(&r, r.args.num_operands - 1)) != NULL;
   fine = request_end(&r, fine);
@@ -364,7 +365,7 @@ static py_object *operate(py_object *self, py_object *const *args, ptrdiff_t n, 
   if (!fine && number) py.Py_DecRef(number);
   if (!fine) return NULL;
   if (o.product == NOTHING && !(o.output = o.out)) return py_none();
-  if (o.product == NOTHING) py.Py_IncRef(o.output);
+  if (o.product == NOTHING || o.product == GIVEN_BACK) py.Py_IncRef(o.output);
   return number ? number : o.output;
 }
 

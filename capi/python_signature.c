@@ -153,7 +153,7 @@ static void unexpected(const signature *s, py_object *keyword) {
 }
 
 bool signature_bind(const signature *s, py_object *const *args, ptrdiff_t n, py_object *keywords, py_object **values,
-                    py_object **out, py_object **stream) {
+                    ptrdiff_t *positional, py_object **out, py_object **stream) {
   ptrdiff_t named = keywords ? py.PyTuple_Size(keywords) : 0;
   int first = n && s->params[0].kind == 'x' && !hologram_is_executor(args[0]);
   if (n + first > s->positional) {
@@ -161,6 +161,7 @@ bool signature_bind(const signature *s, py_object *const *args, ptrdiff_t n, py_
                     s->positional - first, first ? " without an executor" : "", n);
     return false;
   }
+  *positional = n + first;
   *out = *stream = NULL;
   for (int i = 0; i < s->num_params; i++) values[i] = i >= first && i - first < n ? args[i - first] : NULL;
   for (ptrdiff_t k = 0; k < named; k++) {

@@ -73,9 +73,9 @@ And of every row below, where it does not say otherwise:
   numbers that have no default follow the output, it is None then, or they are given by name. Other arrays that are
   written, such as `mean`, `most` and `weights`, are given.
 - `out=` names the array that is written, the last one, in any function, and is returned, as numpy does it. Given by its
-  place or its own name it is not: such a call returns None, or the number that a reduction or loss makes of all. So it
-  is with every call of the library: kernels and functions such as `hologram.sin` take an output as `out=` alone, and
-  return it; `Executor.launch`, whose outputs are slots, returns none.
+  place or its own name it is returned by reductions and losses alone, see below; others return None then. Kernels and
+  functions such as `hologram.sin` take an output as `out=` alone, and return it; `Executor.launch`, whose outputs are
+  slots, returns none.
 - Arrays may be strided. What is the same for all elements or rows may be a number.
 - What does not work element by element takes arrays of at most 2^31 in each dimension and 2^40 elements: a longer
   vector is given as rows, such as `x.reshape(8, -1)`.
@@ -86,9 +86,9 @@ And of every row below, where it does not say otherwise:
   and -1 are axes, as in numpy. What keeps rows gives an array of the input's shape; a reduction one of the shape of the
   other axes, or with `keepdims` of all, those reduced being 1, and nobody waits for its elements. In norms what is no
   row's broadcasts to the input, in its order if it has as many dimensions, else with the axes last.
-- A reduction or a loss, without an output and axes, gives a number. `out=` may have one element then, and nobody waits
-  for it. An output by its place or own name has at least 3, of which the first becomes the number that is returned;
-  argmin and argmax have no such form.
+- A reduction or a loss, without an output and axes, gives a number. An output by name may have one element and is
+  returned, and nobody waits for it. One by position has at least 3, of which the first becomes the result, which is
+  returned as a number; argmin and argmax have no such form.
 - `…_rows` takes a matrix of rows × cols elements, row-major, or of that shape and any strides. With the output None the
   result is returned.
 """
@@ -112,8 +112,10 @@ SAID = [
     r"With axis, a number or several, a row is what lies along these, and [^.]*\.",
     r"With axis, a number or several, a row is what lies along these, without all is one row\.",
     r"What is no row's broadcasts to [^.]*, or is a number\.",
-    r"With \w+, of at least 3 elements, \w+\[0\] is the result and returned\.",
-    r"\w+ given as out=(, which may have one element,)? is returned(, else None)?\.",
+    r"With \w+ by position, of at least 3 elements, \w+\[0\] is the result and returned\.",
+    r"So it is with \w+ by name, which may have one element, and is returned\.",
+    r"\w+ is returned where it is given\.",
+    r"\w+ given as out= is returned, else None\.",
     r"The matrix has rows × cols elements, row-major, or that shape and any strides\.",
     r"With \w+ None return the result\.",
 ]

@@ -47,8 +47,9 @@ class Function(NamedTuple):
         form: GIVEN, COUNT or ONE_ROW.
         elementwise: Whether it works element by element, on arrays that broadcast.
         numbers: Whether numbers may stand for arrays that are read, but for the masks and one.
-        reduces: Whether the result is a number if neither an array for it nor axes are given.
-        result: Whether it returns element 0 of its last array, if that is given, but not as out, and no axes are.
+        reduces: Whether the result is a number if neither an array for it nor axes are given. An array for it is
+            returned.
+        result: Whether it returns element 0 of its last array, if that is given by position, and no axes are.
         bools: Whether it makes bools, of bools at least.
         masks: The names of the arrays that are masks, whatever the dtype of the others.
         indices: The names of those that are indices, likewise.
@@ -97,7 +98,7 @@ class Function(NamedTuple):
         """The function as a stub file has it: with and without the executor, and an array for the result."""
         given, left = {"o": "Operand"}, {"o": "None"}
         axes = any(p.kind == "a" for p in self.parameters)
-        forms = [(given, ("Any" if axes else "float") if self.result else "None")]
+        forms = [(given, "Any" if self.reduces else "None")]
         if self.reduces:
             plain = {**left, "a": "None", "k": "Literal[False]"}
             forms = [(plain, "float"), *forms]
@@ -188,8 +189,8 @@ def _of(op: dict[str, Any]) -> list[Function]:
         known: dict[str, Any] = {"elementwise": elements, "numbers": elements, "reduces": reduces, "result": result}
         known["bools"] = bool(op["bools"]) or last in masks
         known.update(traits)
-        one = ", which may have one element," if known["result"] else ""
-        doc += f" {last} given as out={one} is returned" + ("." if known["result"] else ", else None.")
+        if not known["reduces"]:
+            doc += f" {last} given as out= is returned, else None."
         known.update(masks=masks, indices=indices, wider=wider)
         return Function(name, op["number"], op["name"], all_of, positional + 1, form, **known, doc=doc)
 
@@ -217,7 +218,9 @@ def _of(op: dict[str, Any]) -> list[Function]:
         if op["name"] == "cumsum":
             about += " Without axis the result has one dimension, as numpy's has."
         if result:
-            about += f" With {last}, of at least 3 elements, {last}[0] is the result and returned."
+            about += f" With {last} by position, of at least 3 elements, {last}[0] is the result and returned."
+        elif reduces:
+            about += f" {last} is returned where it is given."
         parameters = [*arrays(True), _N]
         positional = len(parameters)
         if op["axes"]:
@@ -232,6 +235,8 @@ def _of(op: dict[str, Any]) -> list[Function]:
                 about += f", and {last} has the shape of {operands[0]}"
                 parameters = [*parameters, Parameter("axis", "a")]
             about += ". Arrays may be strided."
+        if result:
+            about += f" So it is with {last} by name, which may have one element, and is returned."
         found = [made(op["name"], ONE_ROW if rows else COUNT, parameters, positional, about)]
         if rows:
             parameters = [*arrays(False), *(Parameter(d, "d") for d in _ROWS)]

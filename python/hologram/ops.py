@@ -13,8 +13,8 @@ The output may be left out, or None where numbers or sizes follow it: then a cal
 the first one: a Buffer, a torch tensor on its device, or else an array of numpy's. It is row-major, but
 numpy's arrays element by element keep the order in which all of these lie; and of the inputs' dtype, but that sums of
 integers are kept in 64 bits. An output that is given as ``out=`` is returned, in every operation, as numpy does it:
-``vector_add(x, y, out=z)``. One by its place or its own name is not: such a call returns None, and of reductions and
-losses that make one number this, see below, as programs for the earlier Hologram expect.
+``vector_add(x, y, out=z)``. So is any of a reduction or a loss, but for the form below that returns a number. Other
+operations return None where the output is given by its place or its own name.
 
 Elementwise operations take arrays of any strides, and numbers for some of them. They work on the shape of the output,
 to which the inputs broadcast as numpy's do; with ``n`` on the first n elements of each, row by row, whatever the
@@ -22,9 +22,10 @@ shapes. None may have fewer, and each has one dimension, is contiguous or is tak
 less than whole multiples of their size apart, as a packed record's fields are, or not be aligned to it.
 
 Reductions and losses make one number: without an output and axes they return it as a number of Python's. With
-``axis`` or ``keepdims`` they make an array, of which nobody waits for the elements, as with ``out=``, which may have
-the one element. An output by its place or its own name, without axes, has at least 3 elements, of which the first
-becomes the result, which is returned too; ``argmin`` and ``argmax`` have no such form, and return None.
+``axis`` or ``keepdims`` they make an array, of which nobody waits for the elements, as with an output by name, which
+may have the one element. An output by position, without axes, has at least 3 elements, of which the first becomes the
+result, which is returned too, the form that programs for the earlier Hologram use; ``argmin`` and ``argmax`` have no
+such form.
 
 What works on all elements of several arrays, as losses do, demands arrays of one shape, or ``n``. Softmax takes
 ``axis`` too, and products the sizes from their arrays' shapes, of any strides. All these have at most 2^31 in each
@@ -181,7 +182,7 @@ def _careful(name: str, beside: bool, back: bool, later: bool, stream: Any, *val
         output = operands.buffers[-1]
         if beside and not axes and output.size < 3:
             raise InvalidArgumentError(
-                f"{what}: {last} has {output.size} elements; expected at least 3 elements; given as out= it may have 1"
+                f"{what}: {last} has {output.size} elements; expected at least 3 elements; by name it may have 1"
             )
         # The library works on bytes here, of which a bool may only be 0 or 1.
         if output.dtype == _BOOL and f.operation == "fill":
@@ -196,7 +197,7 @@ def _careful(name: str, beside: bool, back: bool, later: bool, stream: Any, *val
             _renamed(name, error, operands.bools(), given, called)
             raise
         if axes or not (beside or (left and f.reduces)):
-            return result if left or back else None
+            return result if left or f.reduces or back else None
         if later:
             return Unread(output.view((1,)))
         first = np.empty(1, output.dtype)

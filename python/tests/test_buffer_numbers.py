@@ -107,7 +107,7 @@ def test_freed(ex: hg.Executor, function: Callable[[Any], Any], n: int) -> None:
 def test_numbers_wait_for_what_was_queued(ex: hg.Executor) -> None:
     x: Any = ex.from_numpy(np.ones(1 << 20, np.float32))
     out: Any = ex.allocate(1)
-    hg.ops.reduce_sum(ex, x, out=out)
+    hg.ops.reduce_sum(ex, x, output=out)
     assert float(out) == 1 << 20
 
 

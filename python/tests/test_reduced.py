@@ -115,7 +115,7 @@ def test_losses(ex: hg.Executor, op: str) -> None:
         assert function(p, t) == function(p.T, t.T.copy()) == function(ex, ex.from_numpy(p), ex.from_numpy(t)) == wanted
         assert type(function(p, t)) is float
         out = np.empty((), F32)
-        assert function(p, t, out=out) is out and out == F32(wanted)
+        assert function(p, t, output=out) is out and out == F32(wanted)
         if len(shape) > 1:
             with pytest.raises(ValueError, match=rf"{op}: pred has shape .*, and target has .*; expected the same"):
                 function(p, t.T)
@@ -190,32 +190,36 @@ def test_products_that_are_none() -> None:
 # ---- the two forms with an output
 
 
-def test_the_output_that_is_not_out_is_the_form_with_three_elements(ex: hg.Executor) -> None:
+def test_the_output_by_position_is_the_form_with_three_elements(ex: hg.Executor) -> None:
     x, three = ex.from_numpy(np.arange(6, dtype=F32)), ex.allocate(3)
     assert ops.reduce_sum(ex, x, three) == ops.reduce_sum(x, three) == ops.reduce_sum(ex, x, three, 6) == 15
     for size in (1, 2):
         small = ex.allocate(size)
         with pytest.raises(
-            ValueError, match=f"output has {size} elements; expected at least 3 elements; given as out= it may have 1"
+            ValueError, match=f"reduce_sum: output has {size} elements; expected at least 3 elements; by name it may have 1"
         ):
             ops.reduce_sum(ex, x, small)
-    assert ops.reduce_sum(ex, x, three, 4) == ops.reduce_sum(x, output=three, n=4) == 6
+    assert ops.reduce_sum(ex, x, three, 4) == 6
 
 
 @pytest.mark.parametrize("shape", [(), (1,)])
-def test_out_has_the_result_s_shape_and_is_returned(ex: hg.Executor, host: hg.Executor, shape: tuple[int, ...]) -> None:
+def test_an_output_by_name_has_the_result_s_shape_and_is_returned(
+    ex: hg.Executor, host: hg.Executor, shape: tuple[int, ...]
+) -> None:
     x = np.arange(6, dtype=F32).reshape(2, 3)
     one, places = np.empty(shape, F32), np.empty(shape, "i8")
-    assert ops.reduce_sum(x, out=one) is one and one == 15
-    assert ops.reduce_max(host, x.T, out=one) is one and one == 5
-    assert ops.argmax(x, out=places) is places and places == 5
-    assert ops.reduce_sum(x, out=one, n=2) is one and one == 1
+    assert ops.reduce_sum(x, output=one) is one and one == 15
+    assert ops.reduce_max(host, x.T, output=one) is one and one == 5
+    assert ops.argmax(x, output=places) is places and places == 5
+    assert ops.argmax(x, places) is places
+    assert ops.reduce_sum(x, output=one, n=2) is one and one == 1
     made = ex.allocate(1)
-    assert ops.reduce_sum(ex, ex.from_numpy(x), out=made) is made and made.to_numpy().tolist() == [15]
+    assert ops.reduce_sum(ex, ex.from_numpy(x), output=made) is made and made.to_numpy().tolist() == [15]
     with pytest.raises(ValueError, match=r"reduce_sum: output has shape \(3,\); the result has \(\)"):
-        ops.reduce_sum(x, out=np.empty(3, F32))
+        ops.reduce_sum(x, output=np.empty(3, F32))
     rows = np.empty(2, F32)
-    assert ops.reduce_sum(x, out=rows, axis=1) is rows and rows.tolist() == [3, 12]
+    assert ops.reduce_sum(x, output=rows, axis=1) is rows and rows.tolist() == [3, 12]
+    assert ops.reduce_sum(x, rows, axis=1) is rows
 
 
 # ---- types

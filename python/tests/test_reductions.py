@@ -398,7 +398,7 @@ def test_reductions_over_axes(ex: hg.Executor, axis: Any, keepdims: bool) -> Non
         out = ex.allocate(expected.shape or (1,))
         ops.reduce_max(ex, a, out, axis=axis, keepdims=keepdims)
         assert np.array_equal(out.to_numpy().reshape(expected.shape), expected)
-        assert ops.reduce_sum(ex, a, out=out, axis=axis, keepdims=keepdims) is out
+        assert ops.reduce_sum(ex, a, out, axis=axis, keepdims=keepdims) is out
         axes = [i % 3 for i in (axis if isinstance(axis, tuple) else [axis])]
         rows = np.moveaxis(x, sorted(axes), range(-len(axes), 0)).reshape(expected.size, -1)
         assert np.array_equal(out.to_numpy().ravel(), [ordered_sum(row) for row in rows])

@@ -51,7 +51,7 @@ def inputs(name: str, count: int, shape: tuple[int, ...]) -> list[np.ndarray[Any
 
 @pytest.mark.parametrize("left_to", ["C", "Python"])
 def test_out_names_the_array_that_is_written_and_is_returned(host: hg.Executor, left_to: str) -> None:
-    """As numpy's functions have it; what is written under its own name is not returned."""
+    """As numpy's functions have it; what is written under its own name is not returned but by reductions."""
     x, z = np.array([1, 2, 3], F32), np.empty(3, F32)
     if left_to == "Python":
         x = x.view(type("Derived", (np.ndarray,), {}))

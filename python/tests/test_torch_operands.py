@@ -525,7 +525,7 @@ def test_reductions_softmax_losses_and_products_left_to_us() -> None:
     assert ops.mse_loss(x, t) == pytest.approx(torch.nn.functional.mse_loss(x, t).item(), rel=1e-5)
     out = torch.empty(6)
     version = out._version
-    assert ops.reduce_sum(x, axis=0, out=out) is out and out._version == version + 1
+    assert ops.reduce_sum(x, axis=0, output=out) is out and out._version == version + 1
 
 
 def test_results_of_other_types(host: hg.Executor, monkeypatch: pytest.MonkeyPatch) -> None:
