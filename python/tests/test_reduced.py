@@ -195,9 +195,8 @@ def test_the_output_by_position_is_the_form_with_three_elements(ex: hg.Executor)
     assert ops.reduce_sum(ex, x, three) == ops.reduce_sum(x, three) == ops.reduce_sum(ex, x, three, 6) == 15
     for size in (1, 2):
         small = ex.allocate(size)
-        with pytest.raises(
-            ValueError, match=f"reduce_sum: output has {size} elements; expected at least 3 elements; by name it may have 1"
-        ):
+        text = f"reduce_sum: output has {size} elements; expected at least 3 elements; by name it may have 1"
+        with pytest.raises(ValueError, match=text):
             ops.reduce_sum(ex, x, small)
     assert ops.reduce_sum(ex, x, three, 4) == 6
 
