@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from typing import TYPE_CHECKING, Any, NoReturn, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional, Union
 
 import numpy as np
 
@@ -71,6 +71,52 @@ class _Value(Named):
     def __bool__(self) -> NoReturn:
         """Refuse: Python's if, and, or and not would decide while the program is built."""
         raise DTypeError(f"{self!r} has no value while the program is built; use if_, and_, or_ or not_ of the builder")
+
+
+# By the names of Python's methods: what the operator looks like, and the builder's method that does it.
+_BINARY = {
+    "add": ("+", "add"),
+    "sub": ("-", "sub"),
+    "mul": ("*", "mul"),
+    "truediv": ("/", "div"),
+    "floordiv": ("//", "div"),
+    "mod": ("%", "rem"),
+    "pow": ("**", "pow"),
+    "and": ("&", "and_"),
+    "or": ("|", "or_"),
+    "xor": ("^", "xor"),
+    "lshift": ("<<", "shl"),
+    "rshift": (">>", "shr"),
+}
+_COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+_UNARY = {"neg": ("-", "neg"), "abs": ("abs()", "abs"), "invert": ("~", "not_")}
+
+
+def _refusal(sign: str, instead: str) -> Callable[..., Any]:
+    def refuse(self: Named, other: Any = None) -> Any:
+        raise DTypeError(f"{self.name} has no operator {sign}; what it would do is builder.{instead}")
+
+    return refuse
+
+
+def _comparison(name: str, sign: str) -> Callable[..., Any]:
+    refuse = _refusal(sign, f'set("{name}", …)')
+
+    def compare(self: Named, other: Any) -> Any:
+        if other is self and name in ("eq", "ne"):  # as lists and dictionaries ask
+            return name == "eq"
+        return refuse(self) if isinstance(other, (Named, int, float)) else NotImplemented
+
+    return compare
+
+
+for _method, (_sign, _instead) in {**_BINARY, **_UNARY}.items():
+    setattr(_Value, f"__{_method}__", _refusal(_sign, f"{_instead}(…)"))
+    if _method in _BINARY:
+        setattr(_Value, f"__r{_method}__", _refusal(_sign, f"{_instead}(…)"))
+for _method, _sign in _COMPARISONS.items():
+    setattr(_Value, f"__{_method}__", _comparison(_method, _sign))
+_Value.__hash__ = Named.__hash__  # type: ignore[method-assign]  # what is compared has lost it
 
 
 class Reg(_Value):

@@ -90,8 +90,7 @@ class Program(ProgramBase):
         if isinstance(source, str):
             if source.endswith((".atlas", ".atlb")) and "\n" not in source:
                 raise InvalidArgumentError(
-                    f"Program: {shown(source)} is a file's name; expected what is in it, as "
-                    f"pathlib.Path(…).{'read_text' if source.endswith('s') else 'read_bytes'}() gives it"
+                    f"Program: {shown(source)} is a file's name; expected what is in it; Program.from_file reads a file"
                 )
             text = source.encode(errors="surrogatepass")  # which the assembler refuses, and shows where
             self.handle = native.program_assemble(os.fsencode(file), text, len(text))
@@ -99,7 +98,8 @@ class Program(ProgramBase):
             data = bytes(source)
             self.handle = native.program_decode(data, len(data))
         else:
-            raise TypeError(f"Program: expected text or bytes, got {type(source).__name__}")
+            hint = "; Program.from_file reads a file" if isinstance(source, os.PathLike) else ""
+            raise TypeError(f"Program: expected text or bytes, got {type(source).__name__}{hint}")
         self._freed = False
         info = described(_ffi.ProgramInfo, native.program_describe, self)
         self.name = self._text(_ffi.TEXT_NAME).decode()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 import pytest
@@ -174,7 +174,7 @@ OTHER = hg.ProgramBuilder("other")
         (lambda b: b.reg("u32") + b.reg("u32"), r"v_1 \+ v_2: .*expected an integer of bytes; the sum .*add"),
         (lambda b: b.reg("u32") - b.reg("u32"), "the difference of two values is builder.sub"),
         (lambda b: b.reg("u32") + 1.5, "expected an integer of bytes"),
-        (lambda b: b.if_(b.reg("f32") == 1), "pred is False; expected a predicate, such as"),
+        (lambda b: b.if_(b.reg("f32") == 1), r"has no operator ==; what it would do is builder.set\(\"eq\", …\)"),
         (lambda b: b.if_(b.pred() and b.pred()), "has no value while the program is built"),
         (lambda b: 1 if b.reg("f32") else 2, "has no value while the program is built"),
         # types
@@ -360,3 +360,30 @@ def test_the_verifier_points_at_the_line_built() -> None:
     with pytest.raises(ValueError, match="it stands for the lane's element") as caught:
         b.build()
     assert 'b.slot("index", "f32")  # so is this' in str(caught.value)
+
+
+def test_operators_of_registers_name_the_builder_s_method() -> None:
+    b = hg.ProgramBuilder("p")
+    x = b.slot("x", "f32")
+    u, v, p = b.ldg(x[b.index]), b.ldg(x[b.index]), b.pred()
+    wrong: list[tuple[Callable[[], Any], str]] = [
+        (lambda: u * v, r"mul\(…\)"),
+        (lambda: 2 * u, r"mul\(…\)"),
+        (lambda: u / 2, r"div\(…\)"),
+        (lambda: u**2, r"pow\(…\)"),
+        (lambda: -u, r"neg\(…\)"),
+        (lambda: abs(u), r"abs\(…\)"),
+        (lambda: 1 + u, r"add\(…\)"),
+        (lambda: p & p, r"and_\(…\)"),
+        (lambda: p | p, r"or_\(…\)"),
+        (lambda: u == v, r'set\("eq", …\)'),
+        (lambda: u != 0, r'set\("ne", …\)'),
+        (lambda: u < v, r'set\("lt", …\)'),
+        (lambda: 1.0 >= u, r'set\("le", …\)'),
+        (lambda: b.and_(u == v, p), r'set\("eq", …\)'),
+    ]
+    for function, method in wrong:
+        with pytest.raises(TypeError, match=rf"has no operator .*; what it would do is builder\.{method}"):
+            function()
+    assert u in [v, u][1:] and {u: 1, p: 2}[u] == 1 and u == u and not u != u and (u == "text") is False
+    assert (~p).name == p.name and (u + 4).offset == 4 and (u - 4).offset == -4
