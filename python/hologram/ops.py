@@ -48,7 +48,7 @@ import numpy as np
 from hologram import _results
 from hologram import _views as views
 from hologram._arguments import flag, integer, naming
-from hologram._dtypes import scalar_bits
+from hologram._dtypes import code_of, scalar_bits
 from hologram._ffi import hooks, native
 from hologram._operands import Operands, Unread, is_number
 from hologram._signatures import GIVEN, ONE_ROW, Function, functions
@@ -187,7 +187,8 @@ def _careful(name: str, beside: bool, back: bool, later: bool, stream: Any, *val
         if output.dtype == _BOOL and f.operation == "fill":
             scalars = [bool(value) for value in scalars]
         called = [p.name for p in f.parameters if p.kind == "s"]
-        cells = tuple(scalar_bits(value, f"{what}: {n}") for n, value in zip(called, scalars))
+        code = code_of(output.dtype)
+        cells = tuple(scalar_bits(value, f"{what}: {n}", code) for n, value in zip(called, scalars))
         try:
             operands.call(f.number, None, tuple(operands.buffers), cells, space, None, None, 0, None, None)
         except HologramError as error:
