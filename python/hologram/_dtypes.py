@@ -169,7 +169,9 @@ def scalar_bits(value: Any, what: str, code: Optional[int] = None) -> tuple[int,
         try:
             value = float(value) if NAMES[code - 1] == "f64" else _odd(value)
         except OverflowError:
-            raise InvalidArgumentError(f"{what} is an int of {value.bit_length()} bits, too large for a float") from None
+            raise InvalidArgumentError(
+                f"{what} is an int of {value.bit_length()} bits, too large for a float"
+            ) from None
     if not isinstance(value, float):
         try:
             value = float(value) if hasattr(type(value), "__float__") and not isinstance(value, np.ndarray) else None

@@ -193,7 +193,7 @@ def test_integers_beyond_64_bits_that_nothing_holds(ex: hg.Executor) -> None:
             with pytest.raises(ValueError, match=r"goes from|out of range|too large for a float"):
                 use()
     for of in (np.int32, np.uint64, np.uint8):
-        with pytest.raises(ValueError, match="b is 18446744073709551616; .* goes from"):
+        with pytest.raises(ValueError, match=r"b is 18446744073709551616; .* goes from"):
             ops.vector_mul(np.ones(2, of), 2**64)
         with pytest.raises(ValueError, match="18446744073709551616, which has more than 64 bits"):
             ops.scalar_mul(np.ones(2, of), scalar=2**64)

@@ -125,8 +125,10 @@ CHANGED: list[tuple[tuple[Any, ...], str]] = [
     (("optimizer", "param_groups", 0, "lr", -1.0), "param_groups.0 has options that no Adam takes: .*-1.0"),
     (("optimizer", "param_groups", 0, "eps", None), r"param_groups\.0\.eps is None; expected"),
     (("optimizer", "param_groups", 0, "initial_lr", None), r"param_groups\.0\.initial_lr is None; expected"),
-    *[(("optimizer", "param_groups", 0, name, value), rf"param_groups\.0\.{name} is {value!r}; that of the Adam given is")
-      for name, value in (("fused", True), ("foreach", True), ("capturable", True), ("differentiable", True), ("fused", 3))],
+    *[(("optimizer", "param_groups", 0, name, value), rf"groups\.0\.{name} is {value!r}; that of the Adam given is")
+      for name, value in (
+        ("fused", True), ("foreach", True), ("capturable", True), ("differentiable", True), ("fused", 3),
+    )],
     (("optimizer", "state", 99, {}), r"optimizer\.state\.99 is of a parameter that optimizer\.param_groups don't name"),
     (("optimizer", "state", None, {}), "a key of optimizer.state is None; expected"),
     (("optimizer", "state", 0, "exp_avg", torch.zeros(3)), r"state\.0\.exp_avg is a tensor of shape \(3,\); expected"),

@@ -196,9 +196,9 @@ class _Frame:
     do_Import = do_ImportFrom = define
 
     def do_FunctionDef(self, node: ast.FunctionDef) -> int:
-        for inner in ast.walk(node):
-            if isinstance(inner, ast.Nonlocal):
-                self.do_Nonlocal(inner)
+        for within in ast.walk(node):
+            if isinstance(within, ast.Nonlocal):
+                self.do_Nonlocal(within)
         module = compile(ast.Module([node], []), self.body.file, "exec")
         inner = {c: node.body for c in module.co_consts if isinstance(c, types.CodeType) and c.co_name == node.name}
         defined.bodies.update(inner)
