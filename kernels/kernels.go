@@ -499,12 +499,12 @@ type source struct {
 
 // fields are what a source may refer to. Lanes, Extra, Map, Combine, Identity
 // and Done are for reductions and products, Stride for rows side by side, Split and
-// Batched for products.
+// Batched for products; Sizes are those of a reduction's arrays, of Walk dimensions.
 type fields struct {
-	T, A, Out                           isa.Type
-	Split, Batched                      bool
-	Lanes, Stride                       int64
-	Extra, Map, Combine, Identity, Done string
+	T, A, Out                                  isa.Type
+	Split, Batched                             bool
+	Lanes, Stride, Walk                        int64
+	Extra, Map, Combine, Identity, Done, Sizes string
 }
 
 // elements are the fields of a program that reads and writes elements of type t.
@@ -542,6 +542,7 @@ func (s *source) expand(f fields) (string, error) {
 		"stride": func(t isa.Type) int { return Partials * t.Size() },
 		"load":   func(reg, addr string) string { return load(f.T, f.A, reg, addr) },
 		"store":  func(reg, addr string) string { return store(f.Out, f.A, reg, addr) },
+		"offset": f.offset,
 	}).Parse(s.text)
 	if err != nil {
 		return "", err

@@ -11,7 +11,7 @@ import (
 // (target), all of type A; negate flips the result's sign.
 func loss(name, doc, term string, negate bool) *Op {
 	body := &source{text: `{{load "x" "a[off]"}}
-    {{load "y" "target[off]"}}` + term}
+    {{load "y" (printf "target[%s]" (offset 1))}}` + term}
 	r := &reduction{combine: "add"}
 	r.extra = func(f fields) string { return fmt.Sprintf("slot target %v", f.T) }
 	r.m = func(f fields) string {

@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/hologram-project/hologram/isa"
 )
@@ -26,7 +27,8 @@ const (
 //
 //	Extra    declarations and loads that stand before the loop
 //	Map      text that makes z, of type A, from the element at byte offset off,
-//	         which is number at of row number row
+//	         which is number at of row number row; of other arrays than the
+//	         first it is at {{offset i}}
 //	Done     text that makes the result z from the row's accumulator acc
 var reductionText = &source{text: `
 program reduce_{{.Combine}}
@@ -36,7 +38,7 @@ slot out {{.Out}}
 param cols u64            ; elements in a row
 param chunks u32          ; chunks in a row
 param count {{.A}}        ; what a mean divides by
-block {{.Lanes}}           ; 256, or as many as a shorter row needs: the others would hold the identity
+{{.Declared}}block {{.Lanes}}           ; 256, or as many as a shorter row needs: the others would hold the identity
 
   sreg q, lane.x
   sreg b, block.x
@@ -60,22 +62,18 @@ block {{.Lanes}}           ; 256, or as many as a shorter row needs: the others 
   mul.u64 start, row, cols
   add.u64 start, start, first
   add.u64 start, start, lane
-  mul.u64 off, start, {{size .T}}
-  add.u64 at, first, lane        ; the element's place in its row
+{{.Placed "start"}}  add.u64 at, first, lane        ; the element's place in its row
   mov.{{.A}} acc, {{.Identity}}
   loop rounds, done
     {{.Map}}
     {{.Combine}}.{{.A}} acc, acc, z
-    add.u64 off, off, {{stride .T}}
-    add.u64 at, at, 256
+{{.Farther}}    add.u64 at, at, 256
 done:
   set.eq.u32 p, left, 0          ; which all lanes agree on
   bra reduce, p
   set.ge.u32 p, q, left
   bra reduce, p
-    add.u64 off, start, whole
-    mul.u64 off, off, {{size .T}}
-    add.u64 at, first, lane
+{{.Rest}}    add.u64 at, first, lane
     add.u64 at, at, whole
     {{.Map}}
     {{.Combine}}.{{.A}} acc, acc, z
@@ -134,25 +132,25 @@ func (r *reduction) reduce(p *Plan, acc isa.Type, in []array, lead int, extras [
 	if g, ok := rowsOf(in[0].Layout, lead); ok && len(in) == 1 && cols > 0 && rows >= manyRows && (cols <= shortRow || !in[0].Packed()) {
 		return r.manyRows(p, acc, in[0], g, extras, out, count)
 	}
-	inputs := make([]Binding, 0, len(in)+len(extras))
-	for _, a := range in {
-		packed, err := p.pack(a)
-		if err != nil {
+	in = slices.Clone(in)
+	for i := range in {
+		var err error
+		if in[i], err = p.few(in[i]); err != nil {
 			return err
 		}
-		inputs = append(inputs, packed.bytes())
 	}
-	return r.levels(p, in[0].Type, acc, rows, cols, append(inputs, extras...), out, count)
+	return r.levels(p, acc, rows, cols, in, extras, out, count)
 }
 
-// levels appends the steps that reduce each row of packed rows × cols matrices
-// to one element, a block at a time.
-func (r *reduction) levels(p *Plan, in, acc isa.Type, rows, cols int64, inputs []Binding, out array, count uint64) error {
+// levels appends the steps that reduce each row of rows × cols matrices to one
+// element, a block at a time.
+func (r *reduction) levels(p *Plan, acc isa.Type, rows, cols int64, in []array, extras []Binding, out array, count uint64) error {
 	for first := true; ; first = false {
 		chunks := max(1, (cols+ChunkElements-1)/ChunkElements)
 		last := chunks == 1
 		lanes := lanesFor(cols)
-		f := r.fields(in, acc, first)
+		w := walkOf(in)
+		f := r.fields(acc, in, w.dims(), first)
 		f.Lanes = lanes
 		to := out
 		if last {
@@ -170,8 +168,8 @@ func (r *reduction) levels(p *Plan, in, acc isa.Type, rows, cols int64, inputs [
 		}
 		p.Steps = append(p.Steps, Step{
 			Program: program,
-			Slots:   append(append([]Binding{}, inputs...), to.bytes()),
-			Params:  cells(uint64(cols), uint64(chunks), count),
+			Slots:   slices.Concat(w.slots(in), extras, []Binding{to.bytes()}),
+			Params:  append(cells(uint64(cols), uint64(chunks), count), w.params(in)...),
 			Grid:    [3]uint32{uint32(rows * chunks), 1, 1},
 			Block:   [3]uint32{uint32(lanes), 1, 1},
 			Shape:   []int64{rows * chunks * lanes},
@@ -179,14 +177,18 @@ func (r *reduction) levels(p *Plan, in, acc isa.Type, rows, cols int64, inputs [
 		if last {
 			return nil
 		}
-		in, cols, inputs = acc, chunks, []Binding{to.bytes()}
+		in, cols, extras = []array{to}, chunks, nil
 	}
 }
 
-// fields are those of a program that reads elements of type in; first says
-// whether they are the operation's own.
-func (r *reduction) fields(in, acc isa.Type, first bool) fields {
-	f := fields{T: in, A: acc, Out: acc, Combine: r.combine, Identity: Identity(r.combine, acc), Map: load(in, acc, "z", "a[off]")}
+// fields are those of a program that reads the elements of in, in a walk of so many
+// dimensions; first says whether they are the operation's own.
+func (r *reduction) fields(acc isa.Type, in []array, dims int64, first bool) fields {
+	t := in[0].Type
+	f := fields{T: t, A: acc, Out: acc, Combine: r.combine, Identity: Identity(r.combine, acc), Map: load(t, acc, "z", "a[off]"), Walk: dims}
+	for _, a := range in {
+		f.Sizes += string(rune(a.Type.Size()))
+	}
 	if first && r.extra != nil {
 		f.Extra = r.extra(f)
 	}

@@ -58,6 +58,10 @@ func rowOperation(name, doc string) *Op {
 // whatever order their elements are taken.
 func (op *Op) Unordered(t isa.Type) bool { return op.exact != nil && op.exact(t) }
 
+// Chooses reports whether a row's result is one of its elements, of which more of the same
+// change nothing: such alone are exact of floats.
+func (op *Op) Chooses() bool { return op.Unordered(isa.F32) }
+
 // resultShape checks the shape of a reduction's output, which may have the
 // dimensions that are reduced as 1, or one of 1 if no other is left, and returns
 // how many are left.

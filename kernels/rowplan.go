@@ -108,7 +108,7 @@ func (op *Op) rowLevels(p *Plan, arrays []array, lead int, rows, cols int64) err
 			continue
 		}
 		var err error
-		if arrays[i], err = p.pack(arrays[i]); err != nil {
+		if arrays[i], err = p.few(arrays[i]); err != nil {
 			return err
 		}
 	}
@@ -177,35 +177,36 @@ func (op *Op) rowStat(p *Plan, s *Stat, arrays, before []array, lead int, out ar
 		}
 		a := arrays[i]
 		switch r.Shares[i] {
+		case Column:
+			// Of one row, or else of one column.
+			of, text := a, ""
+			switch {
+			case zero(a.Stride[:lead]):
+				of.Layout, text = a.part(lead, len(a.Shape)), "at"
+			case zero(a.Stride[lead:]):
+				of.Layout, text = a.part(0, lead), "row"
+			}
+			var err error
+			if text != "" {
+				if of, err = p.few(of); err != nil {
+					return err
+				}
+			}
+			if text != "" && of.Packed() {
+				size := map[bool]string{false: "{{size .T}}", true: "{{size .A}}"}[o.Kind == Sum]
+				loads = append(loads, fmt.Sprintf("  mul.u64 %sat, %s, %s\n", o.Name, text, size))
+				slots, loads = append(slots, op.rowSlot(i)), append(loads, op.rowLoad(i, o.Name+"at"))
+				extras = append(extras, of.bytes())
+				continue
+			}
+			fallthrough // what is neither, or much, is one more with an element for each of the rows'
 		case Whole:
 			if in = append(in, a); first < 0 {
 				first = i
 				continue
 			}
-			more, loads = append(more, op.rowSlot(i)), append(loads, op.rowLoad(i, "off"))
-		case Column:
-			// Of one row, or else of one column; what is neither is brought in a row for all.
-			of, address, text := a, "off", ""
-			switch {
-			case zero(a.Stride[:lead]):
-				of.Layout, address, text = a.part(lead, len(a.Shape)), o.Name+"at", "at"
-			case zero(a.Stride[lead:]):
-				of.Layout, address, text = a.part(0, lead), o.Name+"at", "row"
-			}
-			of, err := p.pack(of)
-			if err != nil {
-				return err
-			}
-			switch sum := op.Operands[i].Kind == Sum; {
-			case text != "":
-				size := map[bool]string{false: "{{size .T}}", true: "{{size .A}}"}[sum]
-				loads = append(loads, fmt.Sprintf("  mul.u64 %s, %s, %s\n", address, text, size))
-			case sum: // off counts bytes of the rows' type
-				address = o.Name + "at"
-				loads = append(loads, fmt.Sprintf("  div.u64 %[1]s, off, {{size .T}}\n  mul.u64 %[1]s, %[1]s, {{size .A}}\n", address))
-			}
-			slots, loads = append(slots, op.rowSlot(i)), append(loads, op.rowLoad(i, address))
-			extras = append(extras, of.bytes())
+			loads = append(loads, fmt.Sprintf("  mov.u64 %sat, {{offset %d}}\n", o.Name, len(in)-1))
+			more, loads = append(more, op.rowSlot(i)), append(loads, op.rowLoad(i, o.Name+"at"))
 		case Row:
 			of, err := p.pack(a)
 			if err != nil {

@@ -160,7 +160,7 @@ func (r *reduction) manyRows(p *Plan, acc isa.Type, in array, g geometry, extras
 	if r.m != nil {
 		most = laneMapped
 	}
-	f := r.fields(in.Type, acc, true)
+	f := r.fields(acc, []array{in}, 0, true)
 	return r.rowsLevel(p, f, most, in, g, extras, out, true, count)
 }
 
@@ -169,7 +169,7 @@ func (r *reduction) rowsLevel(p *Plan, f fields, most int64, in array, g geometr
 		return r.rowsStep(p, f, g.cols, 1, in, g, extras, out, last, count)
 	}
 	// The rest are levels of sums.
-	next := (&reduction{combine: r.combine}).fields(f.A, f.A, false)
+	next := (&reduction{combine: r.combine}).fields(f.A, []array{{Layout: Layout{Type: f.A}}}, 0, false)
 	rows := g.n0 * g.n1
 	chunks := (g.cols + ChunkElements - 1) / ChunkElements
 	groups := int64(1) << bits.Len64(uint64(min(g.cols, Partials)-1)) / most

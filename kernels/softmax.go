@@ -106,7 +106,7 @@ func planSoftmaxRows(l []Layout, axes int, short int64) (*Plan, error) {
 	acc := Accumulator(t)
 	if _, ok := rowsOf(in.Layout, lead); !ok || rows < manyRows {
 		var err error
-		if in, err = p.pack(in); err != nil {
+		if in, err = p.few(in); err != nil {
 			return nil, err
 		}
 	}

@@ -83,8 +83,13 @@ func (a Axes) last(v *backends.View) {
 }
 
 // descend puts the dimensions of v from first on in the order of memory, those of
-// the largest strides first.
-func descend(v *backends.View, first int) {
+// the largest strides first; once, with one element of those that are one in memory.
+func descend(v *backends.View, first int, once bool) {
+	for i := first; once && i < v.Rank; i++ {
+		if v.Stride[i] == 0 {
+			v.Shape[i] = min(v.Shape[i], 1)
+		}
+	}
 	for i := first + 1; i < v.Rank; i++ {
 		for k := i; k > first && max(v.Stride[k], -v.Stride[k]) > max(v.Stride[k-1], -v.Stride[k-1]); k-- {
 			v.Shape[k], v.Shape[k-1] = v.Shape[k-1], v.Shape[k]

@@ -435,7 +435,7 @@ func (p *Prepared) plan(d *Device, r *Request, seen []backends.View) (*kernels.P
 			rows.last(v)
 		}
 		if i == 0 && !sized && op.Unordered(v.Type) {
-			descend(v, rows.rank-rows.count())
+			descend(v, rows.rank-rows.count(), op.Chooses())
 		}
 		if v.Rank == 0 {
 			v.Rank, v.Shape[0], v.Stride[0] = 1, 1, 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 import sys
 from typing import TYPE_CHECKING, Any, Optional, Union
@@ -131,6 +132,18 @@ def refuse_mask(what: str, array: object) -> None:
         raise DTypeError(f"{what}: a masked array's mask would be ignored; give array.filled(value) or array.data")
 
 
+def _odd(value: int) -> float:
+    """Return an int of more than 53 bits as a float that rounds to a narrower one as the int does, and so once.
+
+    Raises:
+        OverflowError: It is too large.
+    """
+    low = value.bit_length() - 53
+    top = abs(value) >> low
+    top |= top << low != abs(value)  # what is cut off shows in the last bit, which decides no tie
+    return math.copysign(math.ldexp(top, low), value)
+
+
 def scalar_bits(value: Any, what: str, code: Optional[int] = None) -> tuple[int, int]:
     """Return a number as the pair (code, bits) of the C ABI.
 
@@ -141,7 +154,7 @@ def scalar_bits(value: Any, what: str, code: Optional[int] = None) -> tuple[int,
 
     Raises:
         DTypeError: It is not a number.
-        ValueError: It is an integer beyond 64 bits.
+        ValueError: It is an integer beyond 64 bits, and the type not one of floats; or beyond all floats.
     """
     given, item = value, getattr(value, "item", None)
     if item is not None and getattr(value, "size", 1) == 1:
@@ -151,8 +164,14 @@ def scalar_bits(value: Any, what: str, code: Optional[int] = None) -> tuple[int,
             return I64, value & 0xFFFFFFFFFFFFFFFF
         if 0 <= value < 1 << 64:
             return U64, value
-        hint = "; expected a float" if code and NAMES[code - 1] in ("f16", "bf16", "f32", "f64") else ""
-        raise InvalidArgumentError(f"{what} is {shown(value)}, which has more than 64 bits{hint}")
+        if code is None or NAMES[code - 1] not in ("f16", "bf16", "f32", "f64"):
+            raise InvalidArgumentError(f"{what} is {shown(value)}, which has more than 64 bits")
+        try:
+            value = float(value) if NAMES[code - 1] == "f64" else _odd(value)
+        except OverflowError:
+            raise InvalidArgumentError(
+                f"{what} is an int of {value.bit_length()} bits, too large for a float"
+            ) from None
     if not isinstance(value, float):
         try:
             value = float(value) if hasattr(type(value), "__float__") and not isinstance(value, np.ndarray) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import os
 import re
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Optional
 
 import hologram
 from hologram.errors import HologramError, ProgramFault, ProgramSyntaxError, ProgramVerifyError
+from hologram.program import program_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,12 +77,11 @@ class _Input:
     def __init__(self) -> None:
         self._reader = ""
 
-    def read(self, what: str) -> bytes:
+    def open(self, what: str) -> Any:
         if self._reader:
             raise _Usage(f"{what}: standard input is {self._reader} already, and can be read once")
         self._reader = what
-        data: bytes = _open("input", sys.stdin).buffer.read()
-        return data
+        return _open("input", sys.stdin).buffer
 
 
 def _write(path: str, data: bytes) -> None:
@@ -94,7 +95,7 @@ def _program(path: str, stdin: _Input) -> hologram.Program:
     """Read a program's text or binary form."""
     if path != _STREAM:
         return hologram.Program.from_file(path)
-    data = stdin.read("the program")
+    data = program_bytes(stdin.open("the program"), "standard input")
     if data.startswith(b"ATLAS"):
         return hologram.Program(data)
     try:
@@ -270,12 +271,14 @@ def _load(slot: str, path: str, stdin: _Input) -> Any:
     """
     numpy = _numpy()
     name = "standard input" if path == _STREAM else path
-    file: Any = io.BytesIO(stdin.read(f"slot {slot}")) if path == _STREAM else open(path, "rb")
-    with file:
-        magic = file.read(6)
-        file.seek(0)
+    file: Any = stdin.open(f"slot {slot}") if path == _STREAM else open(path, "rb")
+    with contextlib.nullcontext(file) if path == _STREAM else file:
+        magic = file.read(6)  # and no more of what is no array, which may have no end
         if magic != b"\x93NUMPY" and magic[:4] not in (b"PK\x03\x04", b"PK\x05\x06"):
             raise ValueError(f"slot {slot}: {name} is no .npy or .npz file")
+        if path == _STREAM:
+            file = io.BytesIO(magic + file.read())
+        file.seek(0)
         try:
             found = numpy.load(file, allow_pickle=False)
             if isinstance(found, numpy.ndarray):

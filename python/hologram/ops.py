@@ -49,7 +49,7 @@ import numpy as np
 from hologram import _results
 from hologram import _views as views
 from hologram._arguments import flag, integer, naming
-from hologram._dtypes import scalar_bits
+from hologram._dtypes import code_of, scalar_bits
 from hologram._ffi import hooks, native
 from hologram._operands import Operands, Unread, is_number
 from hologram._signatures import GIVEN, ONE_ROW, Function, functions
@@ -187,8 +187,8 @@ def _careful(name: str, beside: bool, back: bool, later: bool, stream: Any, *val
         # The library works on bytes here, of which a bool may only be 0 or 1.
         if output.dtype == _BOOL and f.operation == "fill":
             scalars = [bool(value) for value in scalars]
-        numbers = [p.name for p in f.parameters if p.kind == "s"]
-        cells = tuple(scalar_bits(value, f"{what}: {n}") for n, value in zip(numbers, scalars))
+        numbers, code = [p.name for p in f.parameters if p.kind == "s"], code_of(output.dtype)
+        cells = tuple(scalar_bits(value, f"{what}: {n}", code) for n, value in zip(numbers, scalars))
         try:
             operands.call(
                 _by_name[called].number, None, tuple(operands.buffers), cells, space, None, None, 0, None, None

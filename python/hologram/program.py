@@ -52,6 +52,22 @@ class Param(NamedTuple):
     dtype: str
 
 
+MAX_FILE_BYTES = 64 << 20
+"""The most bytes of a program's file: far above what a program at the limits of isa.md takes."""
+
+
+def program_bytes(file: Any, name: str) -> bytes:
+    """Return what a file of a program holds, of which no more is read than it may have, and one byte.
+
+    Raises:
+        ValueError: It holds more.
+    """
+    data: bytes = file.read(MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES:
+        raise InvalidArgumentError(f"{name} has more than {MAX_FILE_BYTES} bytes, the limit of a program's file")
+    return data
+
+
 class Program(ProgramBase):
     """A verified program, ready to be launched on any executor.
 
@@ -123,15 +139,15 @@ class Program(ProgramBase):
 
     @classmethod
     def from_file(cls, path: Union[str, os.PathLike[str]]) -> Program:
-        """Make a program of a file with its text or its binary form.
+        """Make a program of a file with its text or its binary form, of at most 64 MiB.
 
         Raises:
             OSError: The file can't be read.
-            ValueError: What it holds is wrong.
+            ValueError: What it holds is wrong, or more than that.
         """
-        with open(path, "rb") as file:
-            data = file.read()
         name = os.fspath(path)
+        with open(path, "rb") as file:
+            data = program_bytes(file, str(name))
         try:
             return cls(data) if data.startswith(b"ATLAS") else cls(data.decode(), file=name)
         except UnicodeDecodeError as error:

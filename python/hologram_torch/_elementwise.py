@@ -81,6 +81,8 @@ class Elementwise:
         scalars: The names of its program's numbers.
         numbers: Makes them of the numbers of a call, where they are not the same.
         outputs: How many results it has.
+        chooses: Whether its gradients are the result's where what it kept chooses so, and 0 elsewhere, and have no
+            derivatives by what chooses, as torch's: of clamp, maximum and minimum.
         quick: The library's own call, (executor, inputs…, numbers…) to the result or a tuple of several: True of what
             autograd is to record, None of what it leaves to ``run``, autocast included where that changes the inputs.
     """
@@ -94,6 +96,7 @@ class Elementwise:
         self.scalars = tuple(scalars)
         self.outputs = outputs
         self.numbers: Optional[Callable[[Sequence[float]], list[Any]]] = None
+        self.chooses = False
         self._plans: dict[Any, _Plan] = {}
         self.quick = native.torch_map(self.title, len(self.kinds), len(self.scalars), outputs, autocast)
         self._apply: Optional[Callable[..., Any]] = None
@@ -234,8 +237,11 @@ class Elementwise:
         inputs = [given[source.number] if source.kind == "g" else next(rest) for source in found.sources]
         made = iter(found.call(inputs, scalars) if found.computed else ())
         results: list[Optional[Tensor]] = []
-        for zero, same in zip(found.zero, found.same):
-            results.append(None if zero else next(made) if same is None else given[same])
+        for flat, zero, same in zip(found.flat, found.zero, found.same):
+            if flat:  # torch too has zeros for what is read and changes nothing
+                results.append(torch.zeros_like(given[0]))
+            else:
+                results.append(None if zero else next(made) if same is None else given[same])
         return results
 
     # ---- as an operator without a name of its own
@@ -292,7 +298,10 @@ def pulled(
     """
     if True not in ctx.wanted:
         return [None] * len(ctx.wanted)
-    found = function.gradients(ctx.wanted, given, ctx.saved_tensors if saved is None else saved, scalars)
+    kept = ctx.saved_tensors if saved is None else saved
+    if function.chooses:
+        kept = [t.detach() for t in kept]
+    found = function.gradients(ctx.wanted, given, kept, scalars)
     if ctx.layouts is not None:
         for i, (shape, dtype) in enumerate(ctx.layouts):
             value = found[i]
@@ -323,6 +332,7 @@ class _Gradient(Elementwise):
         sources: What its inputs are.
         same: For each input of the function the number of the gradient that its own is equal to, or None.
         zero: For each input whether its gradient is 0 everywhere, or not needed.
+        flat: For each input whether its gradient is needed, and 0 everywhere though the function reads it.
         direct: Whether its inputs are one gradient and what is kept, in that order, and it computes all.
         computed: Which inputs' gradients it computes.
     """
@@ -337,6 +347,7 @@ class _Gradient(Elementwise):
         ]  # some are not read
         self.same = tuple(None if found is None else _same(found) for found in alone)
         self.zero = tuple(found is None or not found.inputs for found in alone)
+        self.flat = tuple(found is not None and not found.inputs for found in alone)
         self.computed = [f"i{i}" for i, z in enumerate(self.zero) if not z and self.same[i] is None]
         inputs = list(function.derived(probe, self.computed).inputs) if self.computed else []
         inputs.sort(key=lambda name: name[0] != "g")  # whose dtype the results have

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import numbers
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -21,6 +22,8 @@ FIELDS: dict[str, type] = {
 
 _OF_PARAMETERS = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer")
 """What optimisers keep that has a parameter's shape."""
+_WAYS = ("foreach", "fused", "capturable", "differentiable")
+"""Options that say how an optimiser computes, which a checkpoint does not choose."""
 
 
 def generators() -> dict[str, Any]:
@@ -79,7 +82,8 @@ def _check_like(where: str, own: Any, given: Any) -> None:
         _expect(isinstance(given, Mapping), f"{where} is {_shown(given)}; expected a dict")
         missing = [str(key) for key in own if key not in given]
         _expect(not missing, f"{where} has no {', '.join(missing)}")
-        _expect("_schedulers" in own or "_schedulers" not in given, f"{where} has schedulers within; expected none")
+        for part, what in (("_schedulers", "schedulers within"), ("_milestones", "milestones")):
+            _expect(part in own or part not in given, f"{where} has {what}; expected none")
         for key, value in own.items():
             _check_like(f"{where}.{key}", value, given[key])
     elif isinstance(own, (bool, str)):
@@ -152,6 +156,16 @@ def _check_optimizer(optimizer: Any, given: Mapping[str, Any]) -> None:
         )
         for option in options:
             _check_like(f"{where}.{option}", group[option], other[option])
+            if option in _WAYS:
+                same = isinstance(other[option], (bool, type(None))) and (not other[option] or bool(group[option]))
+                _expect(
+                    same,
+                    f"{where}.{option} is {_shown(other[option])}; that of the {given_one} given is {group[option]}",
+                )
+            else:
+                known = other[option] is not None or group[option] is None
+                _expect(known, f"{where}.{option} is None; expected what {_shown(group[option])} is")
+        _check_options(optimizer, where, optimizer.param_groups[i]["params"], other)
     places = [place for group in groups for place in group["params"]]
     params = [p for group in optimizer.param_groups for p in group["params"]]
     _expect(
@@ -160,9 +174,12 @@ def _check_optimizer(optimizer: Any, given: Mapping[str, Any]) -> None:
     shapes = dict(zip(places, (p.shape for p in params)))
     amsgrad = {place for group in groups for place in group["params"] if group.get("amsgrad")}
     for place, state in given["state"].items():
+        named = isinstance(place, (int, str)) and not isinstance(place, bool)
+        _expect(named, f"a key of optimizer.state is {_shown(place)}; expected a parameter's number, or a name")
         where = f"optimizer.state.{place}"
-        if place not in shapes:  # what an optimiser keeps of all parameters
+        if isinstance(place, str):  # what an optimiser keeps of all parameters
             continue
+        _expect(place in shapes, f"{where} is of a parameter that optimizer.param_groups don't name")
         _expect(isinstance(state, dict), f"{where} is {_shown(state)}; expected a dict")
         if isinstance(optimizer, torch.optim.Adam) and state:
             needed = ("step", "exp_avg", "exp_avg_sq", *(["max_exp_avg_sq"] if place in amsgrad else []))
@@ -178,6 +195,19 @@ def _check_optimizer(optimizer: Any, given: Mapping[str, Any]) -> None:
             )
         step = state.get("step", 0)
         _expect(_number(step) and bool(step >= 0), f"{where}.step is {step!r:.60}; expected a number from 0 on")
+
+
+def _check_options(optimizer: Any, where: str, params: Sequence[Tensor], given: Mapping[str, Any]) -> None:
+    """Check that an optimiser would be made with a group's options: its constructor knows which make sense."""
+    kind = type(optimizer)
+    if kind.__module__.partition(".")[0] not in ("torch", "hologram_torch"):
+        return
+    taken = {option: given[option] for option in inspect.signature(kind).parameters if option in given}
+    like = [torch.empty((0,), dtype=p.dtype, device=p.device).requires_grad_() for p in params[:1]]
+    try:
+        kind(**{**taken, "params": like or [torch.empty(0)]})
+    except (TypeError, ValueError, RuntimeError, NotImplementedError) as error:
+        raise InvalidArgumentError(f"{where} has options that no {kind.__name__} takes: {error}") from None
 
 
 def _check_run(given: Mapping[str, Any]) -> None:

@@ -56,6 +56,7 @@ class Row(NamedTuple):
 
 _TWO = ("input", "other")
 _LOSS = ("input", "target")
+_CHOOSING = ("maximum", "minimum", "clamp", "clamp_min", "clamp_max", "clamp_numbers")  # see Elementwise.chooses
 
 
 def _softplus(x: Any) -> Any:
@@ -336,6 +337,7 @@ class Named(Operation):
         kinds = row.kinds or ("number",) * len(row.inputs)
         self.row = row
         self.function = Scalar(row.name, row.function, kinds, row.promotion, row.slopes, row.autocast is not None)
+        self.function.chooses = row.name in _CHOOSING
         self._count = len(kinds)
         self._run = self.function.run
         arguments = [f"Tensor {name}" for name in row.inputs] + [f"float {name}" for name in self.function.scalars]

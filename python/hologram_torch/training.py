@@ -22,7 +22,8 @@ import json
 import math
 import numbers
 import os
-import tempfile
+import secrets
+import stat
 import warnings
 from collections import Counter
 from collections.abc import Sized
@@ -49,15 +50,19 @@ __all__ = ["CSVLog", "EarlyStopping", "Log", "Outcome", "TensorBoardLog", "fit",
 _FORMAT = "hologram_torch.training 1"
 
 
-def _flat(value: Any, tensors: dict[str, Tensor], where: str) -> Any:
-    """Return a state as JSON can hold it; its tensors go to a dictionary, under their places."""
+def _flat(value: Any, tensors: Optional[dict[str, Tensor]], where: str) -> Any:
+    """Return a state as JSON can hold it; its tensors go to a dictionary, under their places, if there is one."""
     if isinstance(value, Tensor):
+        if tensors is None and torch.nn.parameter.is_lazy(value):  # nobody knows yet
+            return None
         dense = value.layout == torch.strided and not (value.is_meta or value.is_quantized or value.is_nested)
         if not dense or value.dtype in (torch.complex32, torch.complex128):
             raise TypeError(
                 f"save: {where} is a {value.layout} tensor of {value.dtype} on {value.device}; expected a dense one of "
                 "a dtype that safetensors has"
             )
+        if tensors is None:
+            return None
         name = where
         while name in tensors:  # other keys have the same text
             name += "'"
@@ -67,7 +72,7 @@ def _flat(value: Any, tensors: dict[str, Tensor], where: str) -> Any:
         for k in value:
             if isinstance(k, Tensor):
                 raise TypeError(f"save: a key of {where} is a tensor; expected numbers, texts, and tuples of such")
-        items = [[_flat(k, {}, where), _flat(v, tensors, f"{where}.{k}")] for k, v in value.items()]
+        items = [[_flat(k, None, where), _flat(v, tensors, f"{where}.{k}")] for k, v in value.items()]
         return {"counts" if isinstance(value, Counter) else "items": items}
     if isinstance(value, (list, tuple)):
         found = [_flat(v, tensors, f"{where}.{i}") for i, v in enumerate(value)]
@@ -105,20 +110,25 @@ def _safetensors() -> Any:
 def save(path: Union[str, os.PathLike[str]], state: dict[str, Any]) -> None:
     """Write a state, such as state_dicts by name, as a safetensors file: whole, or not at all.
 
+    Of a symbolic link it is the target that is written. The file may be read and written by whom open would let.
+
     Raises:
         ImportError: safetensors is not installed.
         TypeError: It holds what is neither a dense tensor, a number, a text, None, nor a dict, list or tuple of
             such, or a tensor of complex32 or complex128.
+        OSError: It can't be written there.
     """
     write = _safetensors().torch.save_file
     tensors: dict[str, Tensor] = {}
     tree = _flat(state, tensors, "state")
-    path = Path(path)
-    handle, part = tempfile.mkstemp(prefix=path.name, suffix=".part", dir=path.parent)
-    os.close(handle)
+    target = Path(os.path.realpath(path))
+    part = target.with_name(f"{target.name[:200]}{secrets.token_hex(8)}.part")
+    os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))  # less the umask, as of open
     try:
+        mode = stat.S_IMODE((target if target.exists() else part).stat().st_mode)
         write(tensors, part, metadata={"format": _FORMAT, "state": json.dumps(tree)})
-        os.replace(part, path)
+        os.chmod(part, mode)
+        os.replace(part, target)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):  # interrupted as it had just taken its place
             os.unlink(part)
@@ -407,7 +417,7 @@ def fit(
         What came of it.
 
     Raises:
-        TypeError: An argument is not what fit takes there.
+        TypeError: An argument is not what fit takes there, or has a state that no checkpoint can hold.
         ValueError: A number makes no sense, the optimiser has none of the model's parameters, an epoch has no batches,
             loss returned more than one element or none, or the checkpoint is of another kind of run.
         OSError: The checkpoint is a folder, or in one that is not there.
@@ -454,6 +464,8 @@ def fit(
     for one in logs:
         check_taken("log", one, False)
     run = _Run({"model": model, "optimizer": optimizer, "scheduler": scheduler, "scaler": scaler, "stop": stop})
+    if checkpoint is not None:  # what none can hold is told before hours have gone into it
+        _flat({name: part.state_dict() for name, part in run.parts.items()}, None, "state")
     after: Optional[dict[str, Any]] = None
     if checkpoint is not None and Path(checkpoint).exists():
         after = run.load(checkpoint, len(batches) if isinstance(batches, Sized) else None)

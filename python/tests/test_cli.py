@@ -732,3 +732,26 @@ def test_what_no_machine_code_is_made_of_says_so() -> None:
         hg.Program(shared).stage("machine", "avx2")
     with pytest.raises(BackendError, match=r"runs by strips.*LDS"):
         hg.Program(shared).stage("machine")
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no file without end here")
+def test_files_without_end(scale: Path, tmp_path: Path) -> None:
+    """Are read as far as a program's file may go, and no farther; what is no array is seen by its first bytes."""
+    limit = b"has more than 67108864 bytes, the limit of a program's file"
+    for words in (["verify"], ["dis"], ["asm"], ["run"], ["trace"]):
+        done = command(*words, "/dev/zero")
+        assert (done.returncode, limit in done.stderr) == (1, True), done
+        with open("/dev/zero", "rb") as zeros:
+            run = [sys.executable, "-m", "hologram", *words, "-"]
+            piped = subprocess.run(run, stdin=zeros, capture_output=True, timeout=60)
+        assert (piped.returncode, b"standard input " + limit in piped.stderr) == (1, True), piped
+    with open("/dev/zero", "rb") as zeros:
+        run = [sys.executable, "-m", "hologram", "run", str(scale), "--in", "-", "--param", "k=2"]
+        done = subprocess.run(run, stdin=zeros, capture_output=True, timeout=60)
+    assert (done.returncode, b"standard input is no .npy or .npz file" in done.stderr) == (1, True), done
+    large = tmp_path / "large.atlas"
+    large.write_text(SCALE + ";" * (2**26 - len(SCALE)))
+    assert hg.Program.from_file(large).name == "scale"
+    large.write_text(SCALE + ";" * (2**26 + 1 - len(SCALE)))
+    with pytest.raises(ValueError, match=r"large\.atlas has more than 67108864 bytes"):
+        hg.Program.from_file(large)

@@ -202,6 +202,25 @@ def mistakes() -> list[tuple[Any, str]]:
             return x
         return x, x
 
+    for within in (
+        lambda x: h.where(0.0 < (y := x * 2.0) < 5.0, y, x),
+        lambda x: h.where((y := x > 0) and y, 1.0, x),
+        lambda x: h.where(not (y := x > 0), 1.0, h.where(y, 2.0, x)),
+        lambda x: y if (y := x) > 0 else x,
+    ):
+        case("a `:=` can't stand within .* assign the name in a line of its own before, .*\n  at .*: .*:= x")(within)
+
+    @case("`nonlocal` is not there in kernels; .* as in s = function.s.\n  at .*: nonlocal s")
+    def _(x):  # type: ignore[no-untyped-def]
+        s = x
+
+        def add(v):  # type: ignore[no-untyped-def]
+            nonlocal s
+            s = s + v
+            return s
+
+        return add(x)
+
     @case("`with` is not there in kernels")
     def _(x):  # type: ignore[no-untyped-def]
         with open("/dev/null"):
@@ -410,7 +429,8 @@ def test_mistakes_of_calls() -> None:
         ((x, x), {"out": np.ones(4)}, r"the shapes \(3,\), \(3,\) of the arguments don't broadcast to out's, \(4,\)"),
         ((x, x), {"out": np.ones(())}, "out has shape"),
         ((x, x), {"out": (x, x)}, "out has 2 arrays for 1 results"),
-        ((x, 1 << 70), {}, "more than 64 bits"),
+        ((np.ones(3, np.int64), 1 << 70), {}, "more than 64 bits"),
+        ((x, 10**400), {}, "an int of 1329 bits, too large for a float"),
         ((np.ones(3, np.int8), 200), {}, "parameter y: 200 is out of range"),
     ]:
         with pytest.raises((ValueError, TypeError), match=text):
@@ -569,3 +589,12 @@ def test_a_long_line_is_shown_in_part() -> None:
     assert re.search(r"int can't be had of .*hologram.floor, ceil", str(caught.value))
     assert len(str(caught.value).splitlines()[-1]) < 250
     assert str(caught.value).endswith("…")
+
+
+def test_names_that_are_set_within_what_is_known() -> None:
+    """Before the kernel runs: there Python decides."""
+    x = np.ones(2, np.float32)
+    low = 1
+    assert hg.kernel(lambda x: x * n if 0 < (n := low) < 2 else x)(x).tolist() == [1, 1]
+    assert hg.kernel(lambda x: hg.where(0 < (n := low) < (m := x * 3), m + n, x))(x).tolist() == [4, 4]
+    assert hg.kernel(lambda x: x * n if (n := low) and not (m := 0) else x + m)(x).tolist() == [1, 1]

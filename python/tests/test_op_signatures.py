@@ -154,11 +154,49 @@ def test_arguments_that_no_function_takes(ex: hg.Executor, arguments: int, named
         ops.vector_add(*given, **named)
 
 
-def test_an_integer_beyond_64_bits_is_wanted_as_a_float() -> None:
-    x = np.ones(2, np.float32)
-    with pytest.raises(ValueError, match="b is 1180591620717411303424, which has more than 64 bits; expected a float"):
-        ops.vector_add(x, 2**70)
-    assert ops.vector_add(x, 2.0**70).tolist() == [2.0**70] * 2
+def as_f32(value: int) -> float:
+    """Return the f32 next to an int, of two the one whose last bit is 0."""
+    low = value.bit_length() - 24
+    top, rest = divmod(abs(value), 1 << low)
+    top += rest > 1 << low - 1 or (rest == 1 << low - 1 and top & 1)
+    return float((top << low) * (1 if value > 0 else -1))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("rest", [0, 1, 2**53, 2**76, 2**76 + 1, 2**76 + 2**23, 2**76 - 1, 3 * 2**76, 3 * 2**76 - 1])
+def test_integers_beyond_64_bits_beside_floats(ex: hg.Executor, rest: int, sign: int) -> None:
+    """Are rounded once, wherever an operation takes them."""
+    value = sign * (2**100 + rest)
+    x, wide = np.ones(2, np.float32), np.ones(2)
+    want = [as_f32(value)] * 2
+    out = ex.allocate(2)
+    assert ops.vector_mul(x, value).tolist() == ops.vector_mul(value, x).tolist() == want
+    assert ops.vector_mul(ex, ex.from_numpy(x), value).to_numpy().tolist() == want
+    assert ops.scalar_mul(x, scalar=value).tolist() == want
+    ops.fill(ex, out, value)
+    assert out.to_numpy().tolist() == want
+    out.fill(value)
+    assert out.to_numpy().tolist() == want
+    assert hg.kernel(lambda x, y: x * y)(x, value).tolist() == want
+    assert ops.vector_mul(wide, value).tolist() == ops.scalar_mul(wide, scalar=value).tolist() == [float(value)] * 2
+
+
+def test_integers_beyond_64_bits_that_nothing_holds(ex: hg.Executor) -> None:
+    for dtype, value in ((np.float32, 2**128), (np.float16, 2**70), (np.float64, 2**1024), (np.float64, 10**400)):
+        x = np.ones(2, dtype)
+        for use in (
+            lambda: ops.vector_mul(x, value),  # noqa: B023
+            lambda: ops.scalar_mul(x, scalar=value),  # noqa: B023
+            lambda: ex.from_numpy(x).fill(value),  # noqa: B023
+            lambda: hg.kernel(lambda x, y: x * y)(x, value),  # noqa: B023
+        ):
+            with pytest.raises(ValueError, match=r"goes from|out of range|too large for a float"):
+                use()
+    for of in (np.int32, np.uint64, np.uint8):
+        with pytest.raises(ValueError, match=r"b is 18446744073709551616; .* goes from"):
+            ops.vector_mul(np.ones(2, of), 2**64)
+        with pytest.raises(ValueError, match="18446744073709551616, which has more than 64 bits"):
+            ops.scalar_mul(np.ones(2, of), scalar=2**64)
 
 
 def test_arguments_by_name(ex: hg.Executor) -> None:

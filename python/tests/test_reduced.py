@@ -277,3 +277,21 @@ def test_calls_of_many_threads() -> None:
     for thread in threads:
         thread.join()
     assert found == [wanted] * 800
+
+
+def test_what_is_broadcast_is_not_copied(host: hg.Executor) -> None:
+    shape = 2**14, 2**12  # 256 MiB of f32
+    row = np.arange(shape[1], dtype=np.float32)
+    whole = np.broadcast_to(row, shape)
+    before = host.memory_stats()["peak"]
+    assert ops.reduce_sum(host, whole) == float(row.sum(dtype=np.float64)) * shape[0]
+    assert ops.reduce_sum(host, np.broadcast_to(np.int8([3]), shape)) == 3 * whole.size
+    assert ops.argmax(host, whole) == shape[1] - 1
+    assert ops.mse_loss(host, whole, np.broadcast_to(np.float32(1), shape)) == pytest.approx(
+        np.square(row.astype(np.float64) - 1).mean(), rel=1e-5
+    )
+    # Of what is chosen one of each is enough: this would be 64 GiB, and hours.
+    for op in ops.reduce_max, ops.reduce_min:
+        assert op(host, np.broadcast_to(np.float32([-2.5]), (2**20, 2**14))) == -2.5
+        assert op(host, np.broadcast_to(row[:2, None], (2, 2**31)), axis=1).tolist() == [0, 1]
+    assert host.memory_stats()["peak"] <= max(before, 2**27)

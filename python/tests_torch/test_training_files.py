@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -118,6 +119,18 @@ CHANGED: list[tuple[tuple[Any, ...], str]] = [
     (("optimizer", "param_groups", 0, "params", [0]), "not written with such an optimizer: group 0 has 1 tensors"),
     (("optimizer", "param_groups", 0, "lr", "x"), r"optimizer\.param_groups\.0\.lr is 'x'; expected a number"),
     (("optimizer", "param_groups", 0, "betas", (1,)), r"betas is \(1,\); expected 2 values"),
+    (("optimizer", "param_groups", 0, "betas", (3.5, 0.999)), "param_groups.0 has options that no Adam takes: .*3.5"),
+    (("optimizer", "param_groups", 0, "betas", (None, 0.999)), "param_groups.0 has options that no Adam takes: "),
+    (("optimizer", "param_groups", 0, "lr", None), r"param_groups\.0\.lr is None; expected what 0.1 is"),
+    (("optimizer", "param_groups", 0, "lr", -1.0), "param_groups.0 has options that no Adam takes: .*-1.0"),
+    (("optimizer", "param_groups", 0, "eps", None), r"param_groups\.0\.eps is None; expected"),
+    (("optimizer", "param_groups", 0, "initial_lr", None), r"param_groups\.0\.initial_lr is None; expected"),
+    *[(("optimizer", "param_groups", 0, name, value), rf"groups\.0\.{name} is {value!r}; that of the Adam given is")
+      for name, value in (
+        ("fused", True), ("foreach", True), ("capturable", True), ("differentiable", True), ("fused", 3),
+    )],
+    (("optimizer", "state", 99, {}), r"optimizer\.state\.99 is of a parameter that optimizer\.param_groups don't name"),
+    (("optimizer", "state", None, {}), "a key of optimizer.state is None; expected"),
     (("optimizer", "state", 0, "exp_avg", torch.zeros(3)), r"state\.0\.exp_avg is a tensor of shape \(3,\); expected"),
     (("optimizer", "state", 0, "exp_avg", torch.zeros(4, 4, dtype=torch.int32)), "expected floats"),
     (("optimizer", "state", 0, "exp_avg", ...), "optimizer.state.0 has no exp_avg"),
@@ -145,6 +158,15 @@ def test_checkpoints_that_are_changed(tmp_path: Path, places: tuple[Any, ...], s
     error = run(layers(), tmp_path / "run", 3)
     assert re.match(f"fit: the checkpoint {tmp_path / 'run'} .*{said}", error or ""), error
     assert (tmp_path / "run").read_bytes() == before
+
+
+def test_a_tensor_as_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is something that save does not write, and that a file may yet hold."""
+    assert run(layers(), tmp_path / "run", 2) is None
+    state = training.load(tmp_path / "run")
+    state["optimizer"]["state"][torch.tensor(0)] = {}
+    monkeypatch.setattr(training, "load", lambda path: state)
+    assert "a key of optimizer.state is a tensor of shape (); expected" in run(layers(), tmp_path / "run", 3)
 
 
 def test_checkpoints_of_other_runs(tmp_path: Path) -> None:
@@ -212,6 +234,8 @@ def falls(optimizer: Any) -> Any:
         (chained(2, falls), chained(3, falls)),
         (chained(1, falls), chained(1, in_turn(2, falls))),
         (chained(1, in_turn(2, falls)), chained(1, falls)),
+        (in_turn(2, falls), chained(2, falls)),
+        (chained(2, falls), in_turn(2, falls)),
     ],
 )
 def test_checkpoints_of_other_schedulers(
@@ -279,4 +303,50 @@ def test_schedulers_resume(tmp_path: Path, make: Callable[[torch.optim.Optimizer
 def test_tensors_that_no_file_holds(tmp_path: Path, tensor: torch.Tensor) -> None:
     with pytest.raises(TypeError, match=r"save: state\.a\.0 is a torch.* expected a dense one"):
         training.save(tmp_path / "x", {"a": [tensor]})
+    assert not list(tmp_path.iterdir())
+
+
+def test_who_may_read_a_file(tmp_path: Path) -> None:
+    """As of a file that open makes; one that is there stays as it is."""
+    path = tmp_path / "run"
+    for umask, mode in ((0o022, 0o644), (0o077, 0o600), (0o002, 0o664)):
+        before = os.umask(umask)
+        try:
+            training.save(path, {"a": 1})
+        finally:
+            os.umask(before)
+        assert path.stat().st_mode & 0o777 == mode
+        path.chmod(0o640)
+        training.save(path, {"a": 2})
+        assert path.stat().st_mode & 0o777 == 0o640
+        path.unlink()
+
+
+def test_links_stay_links(tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    target, link, chain = tmp_path / "far" / "run", tmp_path / "run", tmp_path / "far" / "link"
+    link.symlink_to(Path("far") / "link")
+    chain.symlink_to("run")
+    for value in (1, 2):  # the target is made, and then replaced
+        training.save(link, {"a": value})
+        assert link.is_symlink()
+        assert chain.is_symlink()
+        assert not target.is_symlink()
+        assert training.load(target) == {"a": value}
+    assert sorted(p.name for p in target.parent.iterdir()) == ["link", "run"]
+
+
+def test_what_no_checkpoint_holds_is_told_at_the_start(tmp_path: Path) -> None:
+    model, steps = torch.nn.Linear(4, 1, dtype=torch.complex128), []
+    with pytest.raises(TypeError, match=r"save: state\.model\.weight is a .*complex128.* expected a dense one"):
+        training.fit(
+            model,
+            torch.optim.SGD(model.parameters(), lr=0.1),
+            lambda model, batch: steps.append(batch),  # type: ignore[arg-type,return-value]
+            [torch.ones(2, 4)],
+            epochs=1,
+            checkpoint=tmp_path / "run",
+            progress=False,
+        )
+    assert not steps
     assert not list(tmp_path.iterdir())

@@ -140,10 +140,26 @@ class _Rewriter(ast.NodeTransformer):
     def _call(self, node: ast.expr, name: str, *arguments: ast.expr) -> ast.expr:
         # Each operand becomes a function, called if Python would have come to it. A := in one would be lost.
         if any(isinstance(inner, ast.NamedExpr) for inner in ast.walk(node)):
-            return node
+            return self._python(node)
         nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
         thunks: list[ast.expr] = [ast.copy_location(ast.Lambda(nothing, argument), argument) for argument in arguments]
         return ast.copy_location(ast.Call(ast.Name(name, ast.Load()), thunks, []), node)
+
+    def _python(self, node: ast.expr) -> ast.expr:
+        """Leave an expression to Python, which asks all operands but the last for a truth: no values may be there."""
+
+        def known(operand: ast.expr) -> ast.expr:
+            return ast.copy_location(ast.Call(ast.Name("<known>", ast.Load()), [operand], []), operand)
+
+        if isinstance(node, ast.BoolOp):
+            node.values[:-1] = map(known, node.values[:-1])
+        elif isinstance(node, ast.Compare):
+            node.left, *node.comparators[:-1] = map(known, (node.left, *node.comparators[:-1]))
+        elif isinstance(node, ast.UnaryOp):
+            node.operand = known(node.operand)
+        elif isinstance(node, ast.IfExp):
+            node.test = known(node.test)
+        return node
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
         self.generic_visit(node)
@@ -240,7 +256,18 @@ def _contains(left: Callable[[], Any], right: Callable[[], Any]) -> Any:
     return item in container
 
 
+def _known(operand: Any) -> Any:
+    if isinstance(operand, Value):
+        fail(
+            InvalidArgumentError,
+            "a `:=` can't stand within `and`, `or`, `not`, `a if b else c` or a chained comparison of values that are "
+            "known only when the kernel runs; assign the name in a line of its own before, as in y = …",
+        )
+    return operand
+
+
 DECISIONS = {
+    "<known>": _known,
     "<and>": lambda *operands: _decide(True, operands),
     "<or>": lambda *operands: _decide(False, operands),
     "<not>": _negate,

@@ -156,6 +156,14 @@ class _Frame:
             current.place = outer
         return _FALLS
 
+    def do_Nonlocal(self, node: ast.Nonlocal) -> NoReturn:
+        name = node.names[0]
+        self.fail(
+            node,
+            f"`nonlocal` is not there in kernels; have the function take {name} and return it, as in "
+            f"{name} = function({name})",
+        )
+
     def no(self, node: ast.stmt) -> NoReturn:
         words = {"With": "with", "Try": "try", "TryStar": "try", "Match": "match", "ClassDef": "class"}
         self.fail(node, f"`{words.get(type(node).__name__, type(node).__name__.lower())}` is not there in kernels")
@@ -197,6 +205,9 @@ class _Frame:
     do_Import = do_ImportFrom = define
 
     def do_FunctionDef(self, node: ast.FunctionDef) -> int:
+        for within in ast.walk(node):
+            if isinstance(within, ast.Nonlocal):
+                self.do_Nonlocal(within)
         module = compile(ast.Module([node], []), self.body.file, "exec")
         inner = {c: node.body for c in module.co_consts if isinstance(c, types.CodeType) and c.co_name == node.name}
         defined.bodies.update(inner)
