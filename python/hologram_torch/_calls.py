@@ -219,7 +219,8 @@ def here(what: str, executor: Executor, *tensors: Any) -> None:
         TypeError: It is no tensor.
         ValueError: It is on another device.
     """
-    check_executor(what, executor)
+    if not isinstance(executor, Executor) or executor._freed:
+        check_executor(what, executor)
     for i, tensor in enumerate(tensors):
         if not isinstance(tensor, Tensor):
             raise DTypeError(f"{what}: {_argument(what, i)} is a {type(tensor).__name__}; expected a torch.Tensor")
@@ -313,17 +314,26 @@ def executor_form(form: _Function) -> Callable[[_Function], _Function]:
     return decorate
 
 
+def _on(executor: Executor, name: str, inputs: tuple[Tensor, ...], out: Optional[Tensor] = None) -> Tensor:
+    """Call an operation without numbers on an executor, by what ``quick`` asks first too."""
+    operation = OPERATIONS[name]
+    found = None if out is not None or is_dynamo_compiling() else operation.function.quick(executor, *inputs)
+    if found is not None and found is not True:
+        return found
+    with using(executor):
+        return called(name, inputs, out=out) if found is None else operation.apply(*inputs)
+
+
 def binary_form(name: str) -> _Function:
     def form(ex: Executor, input1: Tensor, input2: Tensor, out: Optional[Tensor] = None) -> Tensor:
         here(name, ex, input1, input2, *([] if out is None else [out]))
-        for what, other in (("input2", input2), ("out", input1 if out is None else out)):
+        for what, other in (("input2", input2), *([] if out is None else [("out", out)])):
             if other.shape != input1.shape:
                 raise InvalidArgumentError(
                     f"{name}: {what} has the shape {tuple(other.shape)}, and input1 {tuple(input1.shape)}; "
                     "with an executor both have one shape"
                 )
-        with using(ex):
-            return called(name, (input1, input2), out=out)
+        return _on(ex, name, (input1, input2), out)
 
     form.__name__ = form.__qualname__ = name
     return form
@@ -332,7 +342,6 @@ def binary_form(name: str) -> _Function:
 def unary_form(name: str, operator: str = "") -> _Function:
     def form(ex: Executor, input: Tensor) -> Tensor:
         here(name, ex, input)
-        with using(ex):
-            return called(operator or name, (input,))
+        return _on(ex, operator or name, (input,))
 
     return form
