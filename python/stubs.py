@@ -89,8 +89,8 @@ And of every row below, where it does not say otherwise:
 - A reduction or a loss, without an output and axes, gives a number. An output by name may have one element and is
   returned, and nobody waits for it. One by position has at least 3, of which the first becomes the result, which is
   returned as a number; argmin and argmax have no such form.
-- `…_rows` takes a matrix of rows × cols elements, row-major, or of that shape and any strides. With the output None the
-  result is returned.
+- `…_rows` takes a matrix, of any strides. With rows and cols it may be any contiguous array, of which the first
+  rows × cols elements are taken row-major; a matrix must have the shape that they say.
 """
 
 # What the names of operations do not tell.
@@ -116,7 +116,8 @@ SAID = [
     r"So it is with \w+ by name, which may have one element, and is returned\.",
     r"\w+ is returned where it is given\.",
     r"\w+ given as out= is returned, else None\.",
-    r"The matrix has rows × cols elements, row-major, or that shape and any strides\.",
+    r"Without sizes \w+ is a matrix, of any strides\.",
+    r"With both it may be any contiguous array, of which the first rows × cols elements are taken row-major\.",
     r"With \w+ None return the result\.",
 ]
 

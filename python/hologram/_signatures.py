@@ -13,7 +13,7 @@ GIVEN, COUNT, ONE_ROW = 0, 1, 2
 
 
 # What a parameter of a kind is if it is not given.
-_DEFAULTS = {"f": "False", "n": "None", "m": "None", "a": "None", "k": "False"}
+_DEFAULTS = {"f": "False", "n": "None", "m": "None", "d": "None", "a": "None", "k": "False"}
 
 
 class Parameter(NamedTuple):
@@ -22,8 +22,8 @@ class Parameter(NamedTuple):
     Attributes:
         name: Its name.
         kind: "x" the executor, "r" an array that is read, "w" one that is written, "o" one that is made if it is left
-            out, "s" a number, "d" a size, "m" one that the arrays' shapes have if it is not given, "f" a size that is a
-            flag, "n" the optional number of elements, "a" axes, "k" whether these are kept.
+            out, "s" a number, "d" a size of a matrix that its shape has if it is not given, "m" one of a product's, "f"
+            a size that is a flag, "n" the optional number of elements, "a" axes, "k" whether these are kept.
         counted: Whether n, if it is not given, is at most this array's number of elements; of a number, whether it is
             given with an output alone.
         default: What a number is if it is not given.
@@ -117,7 +117,7 @@ class Function(NamedTuple):
 
     def _typed(self, types: dict[str, str], executor: bool) -> list[str]:
         """Return the parameters with types, some of them given by kind; the executor is first, or last and optional."""
-        known = {"x": "Executor", "s": "float", "d": "int", "f": "bool", "n": "Optional[int]"}
+        known = {"x": "Executor", "s": "float", "d": "Optional[int]", "f": "bool", "n": "Optional[int]"}
         known.update(m="Optional[int]", a="Union[None, int, tuple[int, ...]]", k="bool")
         known["r"] = "Union[Operand, float]" if self.numbers else "Operand"
         texts, named = [], False
@@ -136,7 +136,7 @@ class Function(NamedTuple):
             if p.kind == "r" and types.get("r") == "Array" and any("Array" in text for text in texts):
                 kind = known["r"]  # the first one says what the result is
             if p.kind == "o" and types["o"] == "None":
-                if any(q.kind in "sd" and q.default is None for q in self.parameters[i:]):
+                if any(q.kind == "s" and q.default is None for q in self.parameters[i:]):
                     texts.append("*")
                     named = True
                     continue
@@ -240,8 +240,10 @@ def _of(op: dict[str, Any]) -> list[Function]:
         found = [made(op["name"], ONE_ROW if rows else COUNT, parameters, positional, about)]
         if rows:
             parameters = [*arrays(False), *(Parameter(d, "d") for d in _ROWS)]
-            about = f"{doc} The matrix has rows × cols elements, row-major, or that shape and any strides. With {last} "
-            about += "None return the result."
+            about = (
+                f"{doc} Without sizes {operands[0]} is a matrix, of any strides. With both it may be any contiguous "
+                f"array, of which the first rows × cols elements are taken row-major.{left}"
+            )
             found.append(
                 made(op["name"] + "_rows", GIVEN, parameters, len(parameters), about, reduces=False, result=False)
             )

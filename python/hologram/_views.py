@@ -44,6 +44,23 @@ def axes(first: Buffer, what: str, axis: Any, keepdims: bool) -> int:
     return sum(1 << a for a in numbers) | (KEEP_DIMS if keepdims else 0)
 
 
+def rows(first: Buffer, what: str, name: str, sizes: dict[str, Any]) -> int:
+    """Return the number that stands for the rows of a matrix in a call, and check the one of its sizes that is given.
+
+    Args:
+        first: The array.
+        what: What errors begin with.
+        name: The array's name.
+        sizes: How many rows and columns are asked for, None for as many as there are.
+    """
+    if first.ndim != 2:
+        raise InvalidArgumentError(f"{what}: {name} has shape {first.shape}; expected a matrix, or rows and cols")
+    for size, (given, asked) in zip(first.shape, sizes.items()):
+        if asked is not None and integer(f"{what}: {given}", asked) != size:
+            raise InvalidArgumentError(f"{what}: {given} is {asked}, and {name} has shape {first.shape}")
+    return axes(first, what, 1, False)
+
+
 def matrices(operands: Operands, what: str, given: dict[str, Any]) -> None:
     """Transpose the matrices that are stored so, and check the sizes that are given against the shapes.
 

@@ -134,7 +134,7 @@ def _careful(name: str, beside: bool, back: bool, later: bool, stream: Any, *val
                 buffer = operands.add(p.name, value, p.kind != "r")
                 if p.counted:
                     counts[p.name] = buffer.size
-            elif p.kind == "d" or (p.kind == "m" and value is not None):
+            elif p.kind in "dm" and value is not None:
                 dims.append(integer(f"{what}: {p.name}", value))
             elif p.kind == "f":
                 dims.append(int(flag(f"{what}: {p.name}", value)))
@@ -168,7 +168,10 @@ def _careful(name: str, beside: bool, back: bool, later: bool, stream: Any, *val
             dims += [1] * (f.form == ONE_ROW) + [min(counts.values())]
         elif f.form == GIVEN and n is not None:
             dims.append(counts["n"])
-        if any(p.kind == "m" and given[p.name] is None for p in f.parameters):
+        sizes = {p.name: given[p.name] for p in f.parameters if p.kind == "d"}
+        if None in sizes.values():
+            dims = [views.rows(operands.buffers[0], what, names[0], sizes)]
+        elif any(p.kind == "m" and given[p.name] is None for p in f.parameters):
             views.matrices(operands, what, {p.name: given[p.name] for p in f.parameters})
             dims.clear()
         space = tuple(dims) or None

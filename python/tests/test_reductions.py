@@ -565,3 +565,14 @@ def test_a_matrix_has_the_sizes_that_are_given(ex: hg.Executor, name: str) -> No
             f(ex, x, None, rows, cols)
         with pytest.raises(ValueError, match=r"these sizes demand|need \d"):
             f(ex, x, np.zeros_like(good), rows, cols)
+    for kind in (lambda a: a, ex.from_numpy):  # the shape says what is not given
+        for given in ({}, {"rows": 3}, {"cols": 4}):
+            made = f(ex, kind(x), **given)
+            np.testing.assert_array_equal(made if isinstance(made, np.ndarray) else made.to_numpy(), good)
+        out = np.empty_like(good)
+        assert f(ex, kind(x), out=out) is out and np.array_equal(out, good)
+        np.testing.assert_array_equal(np.asarray(f(kind(x.T.copy()).T if kind(x) is x else x)), good)
+        with pytest.raises(ValueError, match=r"rows is 4, and input has shape \(3, 4\)"):
+            f(ex, kind(x), rows=4)
+        with pytest.raises(ValueError, match=r"input has shape \(12,\); expected a matrix, or rows and cols"):
+            f(ex, kind(x.ravel()), rows=3)
