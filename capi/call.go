@@ -181,9 +181,10 @@ func operation(op C.int32_t) (*core.Operation, error) {
 }
 
 // go_result tells what a call of an operation makes where nobody has an array for
-// it: args has the operands but the last, of which rank -1 and no buffer stands
-// for a number, and result_out receives the dtype, the shape and HOLOGRAM_BOOL of
-// that one, with the strides of row-major memory. Scalars are not looked at.
+// it: args has the operands before that one, of which rank -1 and no buffer stands
+// for a number, and result_out receives its dtype, shape and HOLOGRAM_BOOL, with the
+// strides of row-major memory. It and those after it, if there are any, which are
+// asked for in turn, are written and not read. Scalars are not looked at.
 //
 //export go_result
 func go_result(args *C.hologram_call_args, result_out *C.hologram_operand) (status C.int32_t) {

@@ -522,8 +522,9 @@ HOLOGRAM_API int32_t hologram_program_stage(hologram_program program, const char
 HOLOGRAM_API int32_t hologram_call(hologram_executor executor, const hologram_call_args *args, hologram_event *event_out);
 
 /* hologram_result tells what a call of an operation makes where nobody has an array for it: args has the operands
-   but the last, of which rank -1 and no buffer stands for a number, and result_out receives the dtype, the shape
-   and HOLOGRAM_BOOL of that one, with the strides of row-major memory. Scalars are not looked at. */
+   before that one, of which rank -1 and no buffer stands for a number, and result_out receives its dtype, shape and
+   HOLOGRAM_BOOL, with the strides of row-major memory. It and those after it, if there are any, which are asked for
+   in turn, are written and not read. Scalars are not looked at. */
 HOLOGRAM_API int32_t hologram_result(const hologram_call_args *args, hologram_operand *result_out);
 
 /* hologram_ops describes the operations of the library in JSON: a list of objects with number, name and doc;

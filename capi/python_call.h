@@ -203,8 +203,9 @@ typedef struct {
   int at_n, at_axes, at_keepdims, at_output; /* parameters of kinds n, a, k and o; 0: there is none */
   struct param {
     py_object *name;
-    /* x executor, r operand, b one that is a mask, w operand that is written, o one that is made if it is left out, s scalar, d size, f flag,
-       n optional size, m size that arrays' shapes may have, a axes, k whether these are kept */
+    /* x executor, r operand, b one that is a mask, w operand that is written, v one that is made
+       if it is left out, o the last of these, s scalar, d size of a matrix, f flag, n optional size, m size of a product, which
+       arrays' shapes have if it is left out, as they have d, a axes, k whether these are kept */
     char kind;
     bool operand; /* r, b, w or o */
     bool counted; /* an operand whose elements n is the least of; a scalar that needs the output */

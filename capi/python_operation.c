@@ -237,6 +237,9 @@ static outcome prepare(operation *o, request *r) {
       case 'w':
         found = request_take(r, given_value, WRITTEN);
         break;
+      case 'v':
+        found = value ? request_take(r, value, WRITTEN) : SURPRISE;
+        break;
       case 'o': /* the last of the operands */
         if (value) found = request_take(r, o->output = value, WRITTEN);
         break;

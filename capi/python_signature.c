@@ -47,8 +47,8 @@ static bool read_params(signature *s, native *c, py_object *list) {
     p->optional = value != py._Py_NoneStruct;
     if (p->optional) p->value = py.PyFloat_AsDouble(value);
     if (py.PyErr_Occurred()) return false;
-    p->optional = p->optional || (p->kind && strchr("nfmakoxd", p->kind));
-    p->operand = p->kind && strchr("rbwo", p->kind);
+    p->optional = p->optional || (p->kind && strchr("nfmakoxdv", p->kind));
+    p->operand = p->kind && strchr("rbwov", p->kind);
     if (p->kind == 'n') s->at_n = (int)i;
     if (p->kind == 'a') s->at_axes = (int)i;
     if (p->kind == 'k') s->at_keepdims = (int)i;

@@ -7,20 +7,20 @@ import (
 	"github.com/hologram-project/hologram/kernels"
 )
 
-// Result is what a call of an operation makes where its caller has no array for
-// it, which is its last operand.
+// Result is what a call of an operation makes where its caller has no array for it.
 type Result struct {
 	Type  isa.Type
 	Bool  bool // the u8 are bools
 	Shape []int64
 }
 
-// ResultOf tells what a call makes whose last operand is missing. An operand that
-// is not bound stands for a number, which has no say.
+// ResultOf tells what a call makes as the operand after those that it has; all that are
+// missing are written alone. An operand that is not bound stands for a number, which has
+// no say.
 func ResultOf(c *Call) (*Result, error) {
 	op := c.Op
-	if len(c.Operands) != len(op.Operands)-1 || len(c.Operands) == 0 {
-		return nil, Errorf(Invalid, "%s: %d operands; its result is made of %d", op.Name, len(c.Operands), len(op.Operands)-1)
+	if k := len(c.Operands); k >= len(op.Operands) || !op.Makes(k) {
+		return nil, Errorf(Invalid, "%s: %d operands; it makes the last %d of its %d", op.Name, k, op.Made(), len(op.Operands))
 	}
 	layouts := make([]kernels.Layout, len(c.Operands))
 	types, bools := make([]isa.Type, len(c.Operands)), make([]bool, len(c.Operands))
@@ -55,7 +55,7 @@ func ResultOf(c *Call) (*Result, error) {
 	if op.Axes && len(c.Dims) == 1 {
 		first := layouts[0].Shape
 		axes, no := call.AxesOf(op, c.Dims[0], len(first))
-		shape, err = axes.Result(op, first), no
+		shape, err = axes.Result(op, len(c.Operands), first), no
 	} else {
 		shape, err = op.ResultShape(layouts, c.Dims, -1)
 	}

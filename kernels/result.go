@@ -9,15 +9,32 @@ import (
 )
 
 // What a call makes where its caller has no array for it: bindings ask for its
-// type and its shape, make one, and call with it as the last operand.
+// type and its shape, make one, and go on with it as the next operand.
 
-// ResultType is the type of the last operand, which nobody has given. types are
-// those of the others, 0 for numbers, which have no say, and bools says which of
-// them are bools; isBool is whether the result is. Sums of integers are kept in
-// 64 bits, as numpy has it.
+// Makes reports whether operand k and all that come after it can be left out: they are
+// written, and not read, but for the last one, which a product reads where it is there.
+func (op *Op) Makes(k int) bool {
+	last := len(op.Operands) - 1
+	return 0 < k && k <= last && !slices.ContainsFunc(op.Operands[k:last], func(o Operand) bool { return o.Reads })
+}
+
+// Made is how many of the last operands the operation makes.
+func (op *Op) Made() (n int) {
+	for k := 1; k < len(op.Operands); k++ {
+		if op.Makes(k) {
+			n++
+		}
+	}
+	return n
+}
+
+// ResultType is the type of the operand after those of these types, which nobody has
+// given. types are 0 for numbers, which have no say, and bools says which of them are
+// bools; isBool is whether the result is. Sums of integers are kept in 64 bits, as
+// numpy has it.
 func (op *Op) ResultType(types []isa.Type, bools []bool) (t isa.Type, isBool bool, err error) {
-	subject := -1 // the first operand that is no bool, or the first
-	for i, o := range op.Operands[:len(op.Operands)-1] {
+	subject, k := -1, len(types) // the first operand that is no bool, or the first
+	for i, o := range op.Operands[:k] {
 		if o.Kind == Same && types[i] != 0 && (subject < 0 || bools[subject] && !bools[i]) {
 			subject = i
 		}
@@ -29,12 +46,12 @@ func (op *Op) ResultType(types []isa.Type, bools []bool) (t isa.Type, isBool boo
 	if err := op.check(t); err != nil {
 		return 0, false, err
 	}
-	switch op.Operands[len(op.Operands)-1].Kind {
+	switch op.Operands[k].Kind {
 	case Index:
 		return isa.I64, false, nil
 	case Sum:
 		switch {
-		case op.rowwise != nil:
+		case op.rowwise != nil || k < len(op.Operands)-1:
 			return Accumulator(t), false, nil
 		case t.Integer() && (t.Signed() || isBool):
 			return isa.I64, false, nil
@@ -51,9 +68,9 @@ func (op *Op) ResultType(types []isa.Type, bools []bool) (t isa.Type, isBool boo
 	return t, isBool, nil
 }
 
-// ResultShape is the shape of the last operand, which nobody has given. l are the
-// layouts of the others, with type 0 for numbers; dims are the sizes of the call,
-// nil for none, and axes is what PlanShapes takes.
+// ResultShape is the shape of the operand after those of the layouts l, which nobody
+// has given. Numbers have type 0; dims are the sizes of the call, nil for none, and axes
+// is what PlanShapes takes.
 func (op *Op) ResultShape(l []Layout, dims []int64, axes int) ([]int64, error) {
 	switch {
 	case op.Elementwise && dims != nil:
@@ -65,7 +82,13 @@ func (op *Op) ResultShape(l []Layout, dims []int64, axes int) ([]int64, error) {
 		if err != nil {
 			return nil, err
 		}
-		return op.result(l, axes)
+		switch {
+		case op.rowwise == nil:
+			return op.result(l, axes)
+		case op.ForElements(len(l)):
+			return like(l, axes)
+		}
+		return rest(l, axes)
 	}
 	extents, err := op.Extent(l[0].Type, dims)
 	if err != nil {
@@ -80,7 +103,7 @@ func (op *Op) ResultShape(l []Layout, dims []int64, axes int) ([]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	return sized[len(sized)-1].Shape, nil
+	return sized[len(l)].Shape, nil
 }
 
 // Short is the error of an operand that has fewer elements than sizes need.

@@ -114,3 +114,40 @@ func TestResultTypes(t *testing.T) {
 	_, _, err = VectorAdd.ResultType([]isa.Type{0, 0}, []bool{false, false})
 	require.Error(t, err)
 }
+
+// What is made before the last operand is asked for in turn, in the type that rows are summed in.
+func TestResultsOfSeveral(t *testing.T) {
+	for _, typ := range []isa.Type{isa.F16, isa.F32, isa.F64} {
+		x, w, acc := Packed(typ, 2, 3, 4), Packed(typ, 4), Accumulator(typ)
+		l := []Layout{x, w, w}
+		for k, want := range []Layout{Packed(acc, 2, 3), Packed(acc, 2, 3), x} {
+			require.True(t, LayerNorm.Makes(3+k))
+			types, bools := make([]isa.Type, len(l)), make([]bool, len(l))
+			for i := range l {
+				types[i] = l[i].Type
+			}
+			made, _, err := LayerNorm.ResultType(types, bools)
+			require.NoError(t, err)
+			shape, err := LayerNorm.ResultShape(l, nil, 1)
+			require.NoError(t, err)
+			require.Equal(t, want, Packed(made, shape...))
+			shape, err = LayerNorm.ResultShape(l, []int64{6, 4}, -1)
+			require.NoError(t, err)
+			require.EqualValues(t, want.Elements(), func() int64 { p := Packed(made, shape...); return p.Elements() }())
+			l = append(l, want)
+		}
+	}
+	for _, c := range []struct {
+		op    *Op
+		makes []int
+	}{{LayerNorm, []int{3, 4, 5}}, {NLL, []int{3, 4}}, {Gemm, []int{2}}, {Fill, nil}, {VectorAdd, []int{2}}} {
+		var makes []int
+		for k := range len(c.op.Operands) + 1 {
+			if c.op.Makes(k) {
+				makes = append(makes, k)
+			}
+		}
+		require.Equal(t, c.makes, makes, c.op.Name)
+		require.Equal(t, len(c.makes), c.op.Made())
+	}
+}

@@ -73,7 +73,7 @@ func (op *Op) MayBe(w, i int) bool {
 func rowwiseOp(name, doc string, operands []Operand, scalars []Scalar, r *Rowwise) *Op {
 	op := &Op{
 		Name: name, Doc: doc, Types: isa.SetFloat, Axes: true, Operands: operands, Scalars: scalars,
-		Dims: []string{"rows", "cols"}, result: like, rowwise: r,
+		Dims: []string{"rows", "cols"}, rowwise: r,
 	}
 	sizes := func(s Share, d []int64) []int64 { return map[Share][]int64{Whole: d, Column: d[1:], Row: d[:1]}[s] }
 	op.extent = func(d []int64) (n []int64) {
@@ -90,9 +90,6 @@ func rowwiseOp(name, doc string, operands []Operand, scalars []Scalar, r *Rowwis
 		return l, 1, nil
 	}
 	op.shapes = op.planRowwise
-	if !op.MakesElements() { // the last operand has a number for each row
-		op.result = rest
-	}
 	short, final := &source{}, &source{}
 	short.text, final.text = op.shortRow(), op.finalRow()
 	op.rowPrograms = [2]*source{short, final}
@@ -118,6 +115,15 @@ func (op *Op) MakesElements() bool {
 		}
 	}
 	return false
+}
+
+// ForElements reports whether operand k, which is written, has an element for each of
+// the first one's, and not a number for each row.
+func (op *Op) ForElements(k int) bool {
+	if op.rowwise == nil {
+		return !op.Reduces
+	}
+	return op.rowwise.Shares[k] == Whole
 }
 
 // Broadcasts reports whether something that is read broadcasts to an operation's rows.

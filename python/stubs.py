@@ -70,12 +70,13 @@ arrays' type has not.
 And of every row below, where it does not say otherwise:
 
 - The output, the last of the arrays, may be left out: the result is returned then, of bools where it is a mask. Where
-  numbers that have no default follow the output, it is None then, or they are given by name. Other arrays that are
-  written, such as `mean`, `most` and `weights`, are given.
+  numbers that have no default follow the output, it is None then, or they are given by name.
 - `out=` names the array that is written, the last one, in any function, and is returned, as numpy does it. Given by its
   place or its own name it is returned by reductions and losses alone, see below; others return None then. Kernels and
   functions such as `hologram.sin` take an output as `out=` alone, and return it; `Executor.launch`, whose outputs are
   slots, returns none.
+- What makes several arrays, as norms do, returns those that are left out, in their order, several as a tuple:
+  `mean, variance, y = layer_norm(x, weight, bias, eps=1e-5, axis=-1)`.
 - Arrays may be strided. What is the same for all elements or rows may be a number.
 - What does not work element by element takes arrays of at most 2^31 in each dimension and 2^40 elements: a longer
   vector is given as rows, such as `x.reshape(8, -1)`.
@@ -116,6 +117,8 @@ SAID = [
     r"So it is with \w+ by name, which may have one element, and is returned\.",
     r"\w+ is returned where it is given\.",
     r"\w+ given as out= is returned, else None\.",
+    r"[\w, ]+ and \w+ may be left out( \(the numbers are given by name then\))?, and are returned then, several "
+    r"as a tuple\.",
     r"Without sizes \w+ is a matrix, of any strides\.",
     r"With both it may be any contiguous array, of which the first rows × cols elements are taken row-major\.",
     r"With \w+ None return the result\.",

@@ -38,9 +38,9 @@ func AxesOf(op *kernels.Op, number int64, rank int) (Axes, error) {
 
 func (a Axes) count() int { return bits.OnesCount(a.mask) }
 
-// Result is the shape of what an operation makes of a first operand of a shape.
-func (a Axes) Result(op *kernels.Op, shape []int64) []int64 {
-	if op.MakesElements() {
+// Result is the shape of operand k, which an operation makes of a first one of a shape.
+func (a Axes) Result(op *kernels.Op, k int, shape []int64) []int64 {
+	if op.ForElements(k) {
 		return shape
 	}
 	made := make([]int64, 0, isa.MaxRank)
@@ -57,7 +57,7 @@ func (a Axes) Result(op *kernels.Op, shape []int64) []int64 {
 
 // check checks the output's shape. One number may be in an array of one dimension.
 func (a Axes) check(op *kernels.Op, first, out *backends.View) error {
-	got, want := out.Shape[:out.Rank], a.Result(op, first.Shape[:a.rank])
+	got, want := out.Shape[:out.Rank], a.Result(op, len(op.Operands)-1, first.Shape[:a.rank])
 	if slices.Equal(got, want) || len(want) == 0 && slices.Equal(got, []int64{1}) {
 		return nil
 	}

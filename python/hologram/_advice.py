@@ -94,7 +94,7 @@ def conversion(f: Function, text: str, values: Mapping[str, Any]) -> str:
     found = _APART.search(text)
     if found:
         name, of, other, wanted = found.groups()
-        if name == f.parameters[-1].name or name in [p.name for p in f.parameters if p.kind in "wo"]:
+        if name == f.parameters[-1].name or name in [p.name for p in f.parameters if p.kind in "wvo"]:
             return f"{text}; give {name} as an array of {_dtype(wanted).name}"
         both = _promoted(of, wanted)
         number = next(((n, d) for n, d in ((name, wanted), (other, of)) if isinstance(values.get(n), np.generic)), None)
@@ -117,7 +117,7 @@ def conversion(f: Function, text: str, values: Mapping[str, Any]) -> str:
     found = _KIND.search(text)
     if found and found[1] != f.parameters[-1].name:
         wanted = np.dtype(np.int64 if found[2] == "i64" else bool)
-        if found[1] in [p.name for p in f.parameters if p.kind in "wo"]:
+        if found[1] in [p.name for p in f.parameters if p.kind in "wvo"]:
             return f"{text}; give {found[1]} as an array of {wanted.name}, or leave it out"
         return f"{text}; write {_converted(found[1], values.get(found[1]), wanted)}"
     found = _UNSUPPORTED.search(text)

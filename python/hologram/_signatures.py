@@ -21,9 +21,10 @@ class Parameter(NamedTuple):
 
     Attributes:
         name: Its name.
-        kind: "x" the executor, "r" an array that is read, "w" one that is written, "o" one that is made if it is left
-            out, "s" a number, "d" a size of a matrix that its shape has if it is not given, "m" one of a product's, "f"
-            a size that is a flag, "n" the optional number of elements, "a" axes, "k" whether these are kept.
+        kind: "x" the executor, "r" an array that is read, "w" one that is written, "v" one that is made if it is left
+            out, "o" the last of these, "s" a number, "d" a size of a matrix that its shape has if it is not given, "m"
+            one of a product's, "f" a size that is a flag, "n" the optional number of elements, "a" axes, "k" whether
+            these are kept.
         counted: Whether n, if it is not given, is at most this array's number of elements; of a number, whether it is
             given with an output alone.
         default: What a number is if it is not given.
@@ -83,7 +84,7 @@ class Function(NamedTuple):
         """
         texts, needed = [], False
         for i, p in reversed([*enumerate(self.parameters)]):
-            default = ("None" if p.kind == "o" and not needed else None) or _DEFAULTS.get(p.kind)
+            default = ("None" if p.kind in "vo" and not needed else None) or _DEFAULTS.get(p.kind)
             if p.default is not None:
                 default = repr(float(p.default))
             needed = default is None
@@ -106,6 +107,8 @@ class Function(NamedTuple):
                 forms += [(left, "Any")]
         elif any(p.kind == "o" for p in self.parameters):
             forms += [({**left, "r": "Array"}, "Array")]
+            if any(p.kind == "v" for p in self.parameters):
+                forms += [({**left, "r": "Array", "v": "None"}, "tuple[Array, ...]")]
             if self.numbers and sum(p.kind == "r" for p in self.parameters) > 1:
                 forms += [({**left, "r": "Union[Operand, float]"}, "Any")]
         forms += [({"out": "Array"}, "Array")]  # the output by this name, which is returned
@@ -121,7 +124,7 @@ class Function(NamedTuple):
         known.update(m="Optional[int]", a="Union[None, int, tuple[int, ...]]", k="bool")
         known["r"] = "Union[Operand, float]" if self.numbers else "Operand"
         texts, named = [], False
-        last = [p.name for p in self.parameters if p.kind in "wo"][-1]
+        last = [p.name for p in self.parameters if p.kind in "wvo"][-1]
         for i, p in enumerate(self.parameters):
             if p.kind == "x" and not executor:
                 continue
@@ -135,9 +138,9 @@ class Function(NamedTuple):
             kind = types.get(p.kind, known.get(p.kind, "Operand"))
             if p.kind == "r" and types.get("r") == "Array" and any("Array" in text for text in texts):
                 kind = known["r"]  # the first one says what the result is
-            if p.kind == "o" and types["o"] == "None":
+            if types.get(p.kind) == "None" and p.kind in "vo":
                 if any(q.kind == "s" and q.default is None for q in self.parameters[i:]):
-                    texts.append("*")
+                    texts += [] if named else ["*"]
                     named = True
                     continue
                 kind = "None = None"
@@ -179,7 +182,7 @@ def _of(op: dict[str, Any]) -> list[Function]:
         # read there is nothing that a result could be like.
         output = "o" if len(operands) > 1 else "w"
         return [
-            *(Parameter(o["name"], "r" if o["reads"] else "w", counted) for o in op["operands"][:-1]),
+            *(Parameter(o["name"], "r" if o["reads"] else "v", counted) for o in op["operands"][:-1]),
             Parameter(last, output, counted and not reduces),
         ]
 
@@ -197,6 +200,10 @@ def _of(op: dict[str, Any]) -> list[Function]:
     needs = f" ({last}=None, or the numbers by name)" if any(s.default is None for s in scalars) else ""
     left = f" Without {last}{needs} return the result, which is what {operands[0]} is"
     left += ", of bools." if last in masks else "."
+    beside = [o["name"] for o in op["operands"][:-1] if not o["reads"]]
+    if beside:
+        by_name = " (the numbers are given by name then)" if needs else ""
+        left = f" {', '.join(beside)} and {last} may be left out{by_name}, and are returned then, several as a tuple."
     if op["elementwise"]:
         parameters = [*arrays(False), *scalars, _N]
         return [made(op["name"], GIVEN, parameters, len(parameters), doc + (left if len(operands) > 1 else ""))]

@@ -14,7 +14,8 @@ the first one: a Buffer, a torch tensor on its device, or else an array of numpy
 numpy's arrays element by element keep the order in which all of these lie; and of the inputs' dtype, but that sums of
 integers are kept in 64 bits. An output that is given as ``out=`` is returned, in every operation, as numpy does it:
 ``vector_add(x, y, out=z)``. So is any of a reduction or a loss, but for the form below that returns a number. Other
-operations return None where the output is given by its place or its own name.
+operations return None where the output is given by its place or its own name. What makes several arrays returns those
+that are left out, in their order: ``mean, variance, y = layer_norm(x, weight, bias, eps=1e-5, axis=-1)``.
 
 Elementwise operations take arrays of any strides, and numbers for some of them. They work on the shape of the output,
 to which the inputs broadcast as numpy's do; with ``n`` on the first n elements of each, row by row, whatever the
@@ -91,7 +92,7 @@ def _careful(name: str, beside: bool, back: bool, later: bool, stream: Any, *val
     if kernels is not None:  # else nothing is a kernel's value
         kernels.refuse_operation(what, values)
     ex, given = values[0], dict(zip([p.name for p in f.parameters], values))
-    names = [p.name for p in f.parameters if p.kind in "rwo"]
+    names = [p.name for p in f.parameters if p.kind in "rwvo"]
     last = names[-1]
     if ex is None:
         for p in f.parameters:
@@ -115,21 +116,21 @@ def _careful(name: str, beside: bool, back: bool, later: bool, stream: Any, *val
         scalars: list[Any] = []
         dims: list[int] = []
         counts: dict[str, int] = {}  # elements by name
+        returned: list[Any] = []  # what is written before the last array, and was left out
         for p in f.parameters:
             value = given[p.name]
             if p.kind == "r" and f.numbers and is_number(value):
                 operands.add_number(p.name, value, p.name in f.masks)
-            elif p.kind in "rwo" and not (p.kind == "o" and left):
+            elif p.kind == "v" and value is None:
+                operands.need_array(f)
+                along = None if axis is None else (views.axes(operands.buffers[0], what, axis, False),)
+                returned.append(operands.add_result(operands.result_of(f, along), False))
+            elif p.kind in "rwvo" and not (p.kind == "o" and left):
                 named = [q.name for q in f.parameters if q.kind in "as" and not q.counted]
                 if p.kind == "o" and named and is_number(value):
                     raise DTypeError(
                         f"{what}: {p.name}: expected a Buffer, a numpy array or an object with DLPack, got {value!r}; "
                         f"{named[0]} is given by name: {named[0]}={value!r}"
-                    )
-                if p.kind == "w" and value is None:
-                    raise DTypeError(
-                        f"{what}: {p.name} is None; it is written too, and of the arrays that are, {last} alone may be "
-                        f"left out: give {p.name} as an array"
                     )
                 buffer = operands.add(p.name, value, p.kind != "r")
                 if p.counted:
@@ -199,6 +200,9 @@ def _careful(name: str, beside: bool, back: bool, later: bool, stream: Any, *val
         except HologramError as error:
             _renamed(name, error, operands.bools(), given, called)
             raise
+        if returned:
+            returned += [result] if left or back else []
+            return tuple(returned) if len(returned) > 1 else returned[0]
         if axes or not (beside or (left and f.reduces)):
             return result if left or f.reduces or back else None
         if later:

@@ -147,7 +147,7 @@ def a_call(f: Any, rng: random.Random, host: hg.Executor) -> tuple[dict[str, Any
         if rng.random() > OFTEN.get(p.kind, 0.5 if p.default is not None else 1):
             continue
         well = right or rng.random() < 0.8
-        if p.kind in "rwo":
+        if p.kind in "rwvo":
             role = {"mask": np.dtype(bool), "index": np.dtype("i8")}.get(KINDS[f.operation][p.name], dtype)
             shape = shape_of(f, p, base, "axis" in given)
             if well and given.keys() > {"ex"} and p.kind == "r" and f.elementwise:
