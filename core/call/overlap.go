@@ -132,7 +132,9 @@ func (p *Prepared) overlaps(s *step) error {
 }
 
 // aCopy says what to do about an operand that overlaps the result.
-func aCopy(name string) string { return "; give a copy of " + name + ", or the result an array of its own" }
+func aCopy(name string) string {
+	return "; give a copy of " + name + ", or the result an array of its own"
+}
 
 // elements is what a step may touch of slot i.
 func (s *step) elements(i int) backends.View {
