@@ -24,6 +24,7 @@ _PRODUCT = re.compile(
     r": (\w+) has dtype \w+, and (\w+) has (\w+): of integers a product's type is the same or a wider"
 )
 _KIND = re.compile(r": (\w+) has dtype \w+; expected (i64|bool, or u8)$")
+_FRACTION = re.compile(r": \w+: expected [iu]\d+, got \S+$")
 _UNSUPPORTED = re.compile(r": dtype (\w+) is not supported; supported: ([\w ]+)$")
 
 
@@ -120,6 +121,9 @@ def conversion(f: Function, text: str, values: Mapping[str, Any]) -> str:
         if found[1] in [p.name for p in f.parameters if p.kind in "wvo"]:
             return f"{text}; give {found[1]} as an array of {wanted.name}, or leave it out"
         return f"{text}; write {_converted(found[1], values.get(found[1]), wanted)}"
+    first = f.parameters[1].name
+    if _FRACTION.search(text) and first in values:
+        return f"{text}; write {_converted(first, values[first], np.dtype(np.float64))}"
     found = _UNSUPPORTED.search(text)
     if found and "f16" in found[2].split():
         reads = [p.name for p in f.parameters if p.kind == "r" and p.name not in f.masks | f.indices]

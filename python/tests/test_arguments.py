@@ -531,6 +531,14 @@ def test_scalars_of_dtypes_that_numpy_has_not_are_numbers() -> None:
         (lambda x: hg.ops.vector_abs(x.astype("u1")), r"write a\.astype\(np\.int16\)$"),
         (lambda x: hg.ops.vector_abs(x.astype("u4")), r"write a\.astype\(np\.int64\)$"),
         (lambda x: hg.ops.vector_abs(x.astype("u8")), r"write a\.astype\(np\.float64\)$"),
+        (
+            lambda x: hg.ops.scalar_mul(x.astype("i8"), None, 0.5),
+            r"expected i64, got 0.5; write a.astype\(np.float64\)$",
+        ),
+        (
+            lambda x: hg.ops.vector_clip(x.astype("u1"), None, 0, 2.5),
+            r"expected u8, got 2.5; write a.astype\(np.float64\)$",
+        ),
         (lambda x: hg.ops.sigmoid(x.astype("u1")), r"write input\.astype\(np\.float16\)$"),
     ],
 )
