@@ -39,7 +39,7 @@ func numbered(r *rand.Rand, n int64, l kernels.Layout) *strided {
 }
 
 // Losses of classes and their gradients are those of the formula, for rows of any
-// strides, and a weight for each class or one for all.
+// strides, and a weight for each class or one for all, with a dimension or without.
 func TestNLLBitForBit(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 1))
 	for k, shape := range [][]int64{{7, 5}, {1, 3}, {4}, {2, 3, 4}, {2, 2, 3, 4}, {0, 3}} {
@@ -50,7 +50,7 @@ func TestNLLBitForBit(t *testing.T) {
 			target := numbered(r, classes, layout(r, isa.I64, k > 2, rows...))
 			weight := draw(r, layout(r, typ, form == 1, classes))
 			if form == 2 {
-				weight = draw(r, kernels.Packed(typ))
+				weight = draw(r, kernels.Packed(typ, []int64{1}[:k%2]...))
 			}
 			out := ar.Type
 			if form == 1 {
@@ -186,7 +186,7 @@ func TestCrossEntropyBitForBit(t *testing.T) {
 			weight := draw(r, layout(r, typ, form == 1, classes))
 			given := draw(r, layout(r, typ, form > 0, rows...))
 			if form == 2 {
-				weight, given = draw(r, kernels.Packed(typ)), draw(r, kernels.Packed(typ, 1))
+				weight, given = draw(r, kernels.Packed(typ, []int64{1}[:k%2]...)), draw(r, kernels.Packed(typ, 1))
 				if len(rows) == 0 { // as core sees what has no dimensions
 					target = numbered(r, classes, kernels.Packed(isa.I64, 1))
 				}

@@ -71,6 +71,24 @@ slot c u32
   add.u32 v, v, w
   stg.u32 v, c[at]
   exit`,
+	"extrema of a row's number with a sign": `
+program p
+slot rows i32
+slot a i64
+slot c i64
+` + first + `
+  mul.u64 of, first, 4
+  ldg.i32 n, rows[of]
+  min.i32 least, n, -5
+  cvt.i64.i32 least, least
+  cvt.i64.i32 n, n
+  max.i64 most, n, -7
+  mul.u64 at, g, 8
+  ldg.i64 v, a[at]
+  add.i64 v, v, least
+  xor.i64 v, v, most
+  stg.i64 v, c[at]
+  exit`,
 	"a row's number that strays, after another": `
 program p
 slot a u32

@@ -87,3 +87,42 @@ func TestProductsOfOthersParameters(t *testing.T) {
 		}
 	})
 }
+
+// TestStacksThatEndBefore launches products of the second and third matrices of stacks, of
+// which one has no third: that is a fault, whatever lies behind the slot.
+func TestStacksThatEndBefore(t *testing.T) {
+	eachWidth(t, 1, func(t *testing.T, _, b *bench) {
+		engine, oracle := on(t, b.level, 1), on(t, jit.None, 1)
+		stack := func(m, n int64) kernels.Layout { return kernels.Packed(isa.F32, 2, m, n) }
+		plan, err := kernels.Gemm.PlanShapes([]kernels.Layout{stack(9, 7), stack(7, 20), stack(9, 20)}, -1)
+		require.NoError(t, err)
+		st := plan.Steps[0]
+		b.kernel(st.Program)
+		for short := range 4 { // the last time all are there
+			var params []uint64
+			for i, x := range st.Params {
+				switch {
+				case x.Scalar:
+					x.Value = uint64(math.Float32bits(1))
+				case st.Program.Program.Params[i].Name == "batch":
+					x.Value = 1
+				}
+				params = append(params, x.Value)
+			}
+			var contents [][]byte
+			for i := range st.Slots {
+				bytes := 2 * st.Slots[i].Shape[0]
+				if i == short {
+					bytes *= 2
+				} else {
+					bytes *= 3
+				}
+				contents = append(contents, make([]byte, bytes))
+			}
+			want := run(t, oracle, st.Program, spaceOf(st), contents, nil, params)
+			require.Equal(t, short < 3, want.err != nil)
+			got := run(t, engine, st.Program, spaceOf(st), contents, nil, params)
+			require.NoError(t, same(st.Program, got, want), "slot %d", short)
+		}
+	})
+}

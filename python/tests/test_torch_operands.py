@@ -559,6 +559,15 @@ def test_results_of_other_types(host: hg.Executor, monkeypatch: pytest.MonkeyPat
     assert torch.equal(ops.gemm(host, x, x[0], trans_b=True), x @ x[0].T)
 
 
+def test_a_matrix_by_itself_transposed(host: hg.Executor) -> None:
+    """After calls with the same tensor as it is, which are prepared and so made at once."""
+    x = torch.arange(9, dtype=torch.float32).reshape(3, 3)
+    for _ in range(2):
+        assert torch.equal(ops.gemm(host, x, x), x @ x)
+        assert torch.equal(ops.gemm(host, x, x, trans_b=True), x @ x.T)
+        assert torch.equal(ops.gemm(host, x, x, trans_a=True), x.T @ x)
+
+
 @pytest.mark.parametrize("value", [2, 0.1, True])
 def test_numbers_beside_bfloat16_need_no_other_package(value: float) -> None:
     code = f"""
