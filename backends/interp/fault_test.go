@@ -14,7 +14,7 @@ import (
 func TestFaults(t *testing.T) {
 	const head = "slot a u32\nslot out u32\nshared 16\ndata d u32 { 5, 6, 7 }\n mov.u32 x, 9\n"
 	asks := map[string]int64{"load after the end": 13, "load before the start": -1, "store after the end": 16, "negative offset": -4,
-		"shared": 13, "shared store": 13, "atomic": 13, "table": 3, "table below": -1}
+		"shared": 13, "shared store": 13, "atomic": 13, "table": 3, "table below": -1, "flat place": 41 * 4}
 	for _, c := range []struct {
 		name, body string
 		kind       isa.FaultKind
@@ -27,6 +27,8 @@ func TestFaults(t *testing.T) {
 		{"offset wraps", " mov.i64 o, 0x7fffffffffffffff\n ldg.u32 x, a[o + 9]", isa.FaultAccess, 2, 0},
 		{"offset wraps below", " mov.i64 o, -9223372036854775808\n ldg.u32 x, a[o - 9223372036854775808]", isa.FaultAccess, 2, 0},
 		{"huge unsigned offset", " mov.u64 o, 0xfffffffffffffffc\n ldg.u32 x, a[o + 4]", isa.FaultAccess, 2, 0},
+		{"flat place wraps", " mov.i64 o, 0x7fffffffffffffff\n ldg.u32 x, a[flat o + 1]", isa.FaultAccess, 2, 0},
+		{"flat place", " mov.i64 o, 40\n ldg.u32 x, a[flat o + 1]", isa.FaultAccess, 2, 0},
 		{"negative offset", " mov.i32 o, -4\n ldg.u32 x, a[o]", isa.FaultAccess, 2, 0},
 		{"shared", " mov.u32 o, 13\n lds.u32 x, shared[o]", isa.FaultAccess, 2, 0},
 		{"shared store", " mov.u32 o, 13\n sts.u32 x, shared[o]", isa.FaultAccess, 2, 9},

@@ -104,10 +104,9 @@ func (m *machine) flat(l *lane, a *isa.Arg, t isa.Type) (place, isa.FaultKind) {
 	f, s := &m.launch.Flats[a.Slot], &m.slots[a.Slot]
 	i, ok := l.offset(a)
 	if !ok || i < 0 || i >= f.Count {
-		if !ok {
-			i = f.Limit
+		if ok { // else it has more than 64 bits
+			m.asked = backends.Asked{Known: 1, Slot: uint32(a.Slot), At: f.At(max(min(i, f.Limit), -f.Limit), t)}
 		}
-		m.asked = backends.Asked{Known: 1, Slot: uint32(a.Slot), At: f.At(max(min(i, f.Limit), -f.Limit), t)}
 		return place{t: t}, isa.FaultAccess
 	}
 	return within(s.mem, s.origin+f.At(i, t), t)

@@ -114,6 +114,10 @@ func (r *rig) run() error {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	r.l.Flats = make([]backends.Flat, len(r.l.Slots))
+	for i := range r.l.Slots {
+		r.l.Flats[i], _ = backends.FlatOf(&r.l.Slots[i])
+	}
 	_, err = s.Launch(k, &r.l)
 	for i, m := range r.mem {
 		b := hostmem.Bytes(m.Addr, m.Bytes)
