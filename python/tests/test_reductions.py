@@ -555,24 +555,24 @@ def test_rows_that_are_taken_in_the_order_of_memory_have_the_same_bits(name: str
 
 
 @pytest.mark.parametrize("name", [f.name for f in ops._functions if f.name.endswith("_rows")])
-def test_a_matrix_has_the_sizes_that_are_given(ex: hg.Executor, name: str) -> None:
+def test_a_matrix_has_the_sizes_that_are_given(host: hg.Executor, name: str) -> None:
     f, x = getattr(ops, name), np.arange(12, dtype=np.float32).reshape(3, 4)
-    good = f(ex, x, None, 3, 4)
-    np.testing.assert_array_equal(f(ex, x.ravel(), None, 3, 4), good)  # what is no matrix is taken row-major
-    np.testing.assert_array_equal(f(ex, x.reshape(3, 2, 2), None, 3, 4), good)
+    good = f(host, x, None, 3, 4)
+    np.testing.assert_array_equal(f(host, x.ravel(), None, 3, 4), good)  # what is no matrix is taken row-major
+    np.testing.assert_array_equal(f(host, x.reshape(3, 2, 2), None, 3, 4), good)
     for rows, cols in ((4, 3), (3, 3), (2, 4), (2, 6), (6, 2)):
         with pytest.raises(ValueError, match=rf"has shape \(3, 4\); these sizes demand \({rows}, {cols}\)"):
-            f(ex, x, None, rows, cols)
+            f(host, x, None, rows, cols)
         with pytest.raises(ValueError, match=r"these sizes demand|need \d"):
-            f(ex, x, np.zeros_like(good), rows, cols)
-    for kind in (lambda a: a, ex.from_numpy):  # the shape says what is not given
+            f(host, x, np.zeros_like(good), rows, cols)
+    for kind in (lambda a: a, host.from_numpy):  # the shape says what is not given
         for given in ({}, {"rows": 3}, {"cols": 4}):
-            made = f(ex, kind(x), **given)
+            made = f(host, kind(x), **given)
             np.testing.assert_array_equal(made if isinstance(made, np.ndarray) else made.to_numpy(), good)
         out = np.empty_like(good)
-        assert f(ex, kind(x), out=out) is out and np.array_equal(out, good)
+        assert f(host, kind(x), out=out) is out and np.array_equal(out, good)
         np.testing.assert_array_equal(np.asarray(f(kind(x.T.copy()).T if kind(x) is x else x)), good)
         with pytest.raises(ValueError, match=r"rows is 4, and input has shape \(3, 4\)"):
-            f(ex, kind(x), rows=4)
+            f(host, kind(x), rows=4)
         with pytest.raises(ValueError, match=r"input has shape \(12,\); expected a matrix, or rows and cols"):
-            f(ex, kind(x.ravel()), rows=3)
+            f(host, kind(x.ravel()), rows=3)
