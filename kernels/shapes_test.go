@@ -200,6 +200,24 @@ func TestReductionsOfShapes(t *testing.T) {
 	}
 }
 
+// Rows that lie across memory, as many as a lane each pays for, and so long that their
+// sums go through several chunks: one row beside the other, with a gap between their
+// elements, and below each other.
+func TestSumsOfManyLongRows(t *testing.T) {
+	r := rand.New(rand.NewPCG(27, 1))
+	const cols = kernels.ChunkElements + 300
+	for _, l := range []kernels.Layout{
+		{Type: isa.F32, Shape: []int64{64, cols}, Stride: []int64{1, 64}},
+		{Type: isa.F32, Shape: []int64{2, 33, cols}, Stride: []int64{40 * cols, 1, 40}},
+	} {
+		in, lead := draw(r, l), len(l.Shape)-1
+		total := on(t, kernels.ReduceSum, 1, []*strided{in, draw(r, kernels.Packed(isa.F32, l.Shape[:lead]...))})
+		for i := range total {
+			requireCell(t, isa.F32, arithmetic{isa.F32}.sum(in.values[i*cols:(i+1)*cols]), total[i], "row %d of %v, strides %v", i, l.Shape, l.Stride)
+		}
+	}
+}
+
 // Of NaNs and of equal elements the first is found, −0 and +0 being equal.
 func TestPlaces(t *testing.T) {
 	nan, minus := math.NaN(), math.Copysign(0, -1)

@@ -158,6 +158,32 @@ def test_a_faulting_launch_has_written(host: hg.Executor, kind: Any) -> None:
     assert c._version == 1
 
 
+@pytest.mark.parametrize("kind", [torch.Tensor, Derived])
+def test_a_cancelled_launch_has_written(kind: Any) -> None:
+    forever = hg.Program(
+        "program p\nslot c f32\nstg.f32 1.0, c[index]\n"
+        "again:\nldg.f32 x, c[0]\nset.ne.f32 p, x, 0.0\nbra again, p\nexit"
+    )
+    c = torch.zeros(4).as_subclass(kind)
+    with hg.Executor("cpu") as ex:
+        over = threading.Event()
+
+        def cancel() -> None:
+            while not over.wait(0.001):
+                if c.detach().numpy()[0]:  # it has written
+                    ex.cancel()
+
+        thread = threading.Thread(target=cancel)
+        thread.start()
+        try:
+            with pytest.raises(hg.errors.LaunchCancelledError):
+                ex.launch(forever, c=c)
+        finally:
+            over.set()
+            thread.join()
+    assert c[0] == 1 and c._version == 1
+
+
 @pytest.mark.parametrize("kind", ["tensor", "parameter", "derived"])
 def test_what_requires_grad(host: hg.Executor, kind: str) -> None:
     x = torch.ones(8, requires_grad=True)

@@ -15,9 +15,9 @@ import (
 	"github.com/hologram-project/hologram/isa/isatest/brief"
 )
 
-// Launches large enough to be written past the caches, at every alignment of a
-// vector's first elements, by one thread and several, leave what is beside
-// their arrays alone.
+// Launches large enough to be written past the caches, which takes places as aligned as
+// a vector, at such places and at halves and quarters of one, by one thread and several,
+// leave what is beside their arrays alone.
 func TestLarge(t *testing.T) {
 	if brief.On() {
 		t.Skip("takes 150 MB; left out by -short")
@@ -31,7 +31,7 @@ func TestLarge(t *testing.T) {
 		k := kernel(t, square, l)
 		for at, threads := range []int{1, 3} {
 			pool := workers.New(threads)
-			for off := at; off < 33; off += 16 {
+			for _, off := range [][]int{{0, 4, 32}, {1, 8, 17}}[at] {
 				clear(y)
 				m := n - 5
 				require.NoError(t, k.Run(launch(m, nil, flat(t, isa.F32, x[off:off+m]), flat(t, isa.F32, y[off:off+m])), pool))

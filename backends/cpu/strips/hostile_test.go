@@ -146,7 +146,8 @@ func TestCancelAfterTheEnd(t *testing.T) {
 }
 
 // Byte addresses that are linear in the lane and leave the memory at either
-// end: a load gives 0 there, a store does nothing.
+// end: a load gives 0 there, a store does nothing, and the fault is that of the first
+// lane that runs and strays.
 func TestLinearAddressesAtTheEnds(t *testing.T) {
 	const n, room = 40, 64
 	for _, base := range []int64{-1 << 62, -200, -9, -8, -1, 0, 1, 8, 60, 100, 152, 156, 160, 255, 256, 1 << 40, 1<<62 + 8} {
@@ -198,7 +199,7 @@ func checkLinear(t *testing.T, n, room int, l lin, offset int64, masked bool) {
 
 	set()
 	load(f, s)
-	stray := false
+	stray := -1
 	got := lanes[uint32](f.regs[1].lanes(f), n)
 	for i := range n {
 		if !in(i) {
@@ -207,12 +208,18 @@ func checkLinear(t *testing.T, n, room int, l lin, offset int64, masked bool) {
 		want := uint32(0)
 		if o, ok := at(i); ok {
 			want = get(before, o)
-		} else {
-			stray = true
+		} else if stray < 0 {
+			stray = i
 		}
 		require.Equal(t, want, got[i], "load at %d + %d·%d + %d", l.base, i, l.stride, offset)
 	}
-	require.Equal(t, stray, r.faulted, "fault of a load at %v + %d", l, offset)
+	faults := func(what string) {
+		require.Equal(t, stray >= 0, r.faulted, "fault of a %s at %v + %d", what, l, offset)
+		if stray >= 0 {
+			require.EqualValues(t, stray, r.first.Lane, "lane that faults in a %s at %v + %d", what, l, offset)
+		}
+	}
+	faults("load")
 	require.Equal(t, before, memory)
 
 	set()
@@ -227,5 +234,5 @@ func checkLinear(t *testing.T, n, room int, l lin, offset int64, masked bool) {
 	}
 	store(f, s)
 	require.Equal(t, want, memory, "store at %d + i·%d + %d", l.base, l.stride, offset)
-	require.Equal(t, stray, r.faulted, "fault of a store at %v + %d", l, offset)
+	faults("store")
 }
