@@ -114,7 +114,8 @@ func TestErrorsReachOneCaller(t *testing.T) {
 		collect(s.Errors())
 		require.Equal(t, kept, found, "seed %d", seed)
 		require.NoError(t, s.Close(time.Minute))
-		for _, w := range works {
+		for _, w := range works { // who ran a work lets it go, maybe just after Close has seen its end
+			require.Eventually(t, func() bool { return w.released.Load() > 0 }, time.Minute, time.Millisecond, "seed %d", seed)
 			w.calls(t, 1, 1, 1)
 			require.Zero(t, w.stopped.Load())
 		}
