@@ -39,8 +39,8 @@ type Op struct {
 	// ScalarResult: what it makes stands in element 0 of the last operand, and
 	// bindings return it even if that was given, by position and without axes.
 	ScalarResult bool
-	Bools   bool   // made of bools alone the result is bools, of 0 and 1
-	Divisor string // the operand that integers are divided by, which errors name; "": none
+	Bools        bool   // made of bools alone the result is bools, of 0 and 1
+	Divisor      string // the operand that integers are divided by, which errors name; "": none
 
 	// Axes: a row may lie along any dimensions of the first operand. Plans have them
 	// last, and take how many they are.
