@@ -22,11 +22,24 @@ import (
 
 func flat(n int) [3]uint32 { return [3]uint32{uint32(n), 1, 1} }
 
-// Lanes that end before a collective, whichever they are, by a branch or for
 // Collectives of blocks that are whole, by warps, give what those of any do: of
-// every type, of blocks of one warp and several, one after another and in loops.
+// every type, of blocks of one warp and several, one after another and in loops, many
+// scans at once and some of others' results among them.
 func TestCollectivesOfWholeBlocks(t *testing.T) {
 	device(t)
+	scans := func(typ isa.Type, op string) string {
+		var of, scan, join strings.Builder
+		for k := range 19 {
+			fmt.Fprintf(&of, "  add.%v s%d, x, %s\n", typ, k, map[bool]string{true: "z", false: "y"}[k%3 == 0])
+			fmt.Fprintf(&of, "  sub.%v s%d, s%[2]d, s%d\n", typ, k, max(k-1, 0))
+			fmt.Fprintf(&scan, "  block_scan_%s.%v s%d, s%[3]d\n", op, typ, k)
+			if k%7 == 5 {
+				fmt.Fprintf(&scan, "  block_scan_%s.%v s%d, s%[3]d\n", op, typ, k)
+			}
+			fmt.Fprintf(&join, "  sub.%v z, s%d, z\n", typ, k)
+		}
+		return of.String() + scan.String() + join.String()
+	}
 	text := func(typ isa.Type, op string) string {
 		return fmt.Sprintf(`
 program whole
@@ -49,8 +62,8 @@ done:
   sub.%[1]v y, x, y
 again:
   add.%[1]v z, z, y
-  stg.%[1]v z, c[index]
-  exit`, typ, op)
+%[3]s  stg.%[1]v z, c[index]
+  exit`, typ, op, scans(typ, op))
 	}
 	for _, typ := range isa.SetNumeric.List() {
 		t.Run(typ.String(), func(t *testing.T) {
@@ -72,6 +85,7 @@ again:
 	}
 }
 
+// Lanes that end before a collective, whichever they are, by a branch or for
 // want of fuel, count as the identity; those that are left do all the work.
 func TestCollectivesWithoutSomeLanes(t *testing.T) {
 	device(t)
@@ -238,6 +252,8 @@ shared 49152
   lds.f64 w, shared[m + 40]
   add.f64 w, w, z
   block_scan_add.f64 w, w
+  block_scan_add.f64 z, z
+  add.f64 w, w, z
   stg.f64 w, out[index]
   exit`, slots: []slotData{{bytes: numbers(4000, true)}, {bytes: numbers(4000, true)}}}
 	r.compare(t)

@@ -3,6 +3,7 @@ package ptx
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/hologram-project/hologram/isa"
 	"github.com/hologram-project/hologram/isa/ir"
@@ -10,7 +11,7 @@ import (
 
 // Behind the program's own shared memory stand, for collectives, a counter that
 // deals out ranks among the lanes that are there, and an element for each lane,
-// padded to a power of two.
+// padded to a power of two, for as many scans as are done together.
 const (
 	ticketAt  = 0
 	scratchAt = 16
@@ -23,6 +24,8 @@ var collectives = map[isa.Op]isa.Op{
 	isa.BLOCK_REDUCE_MAX: isa.MAX, isa.BLOCK_SCAN_MAX: isa.MAX,
 	isa.BLOCK_REDUCE_MUL: isa.MUL, isa.BLOCK_SCAN_MUL: isa.MUL,
 }
+
+func isScan(op isa.Op) bool { return op >= isa.BLOCK_SCAN_ADD && op <= isa.BLOCK_SCAN_MUL }
 
 // accumulator is the type in which a collective on t computes.
 func accumulator(t isa.Type) isa.Type {
@@ -74,32 +77,54 @@ func (e *emitter) collective(n *ir.Node) {
 		e.unsupported(op.String(), "its scratch was not found")
 		return
 	}
-	v := e.arg(n.Args[0])
-	if half(n.Type) {
-		v = e.widen(n.Type, v)
-	} else if v[0] != '%' {
-		r := e.temp(bankOf(t))
-		e.move(t, r, v)
-		v = r
+	if done, ok := e.scanned[n]; ok {
+		e.collected(n, done)
+		return
 	}
 	if len(e.frames) == 1 {
 		e.gathered()
 	}
 	result := e.temp(bankOf(t))
-	switch scan := op >= isa.BLOCK_SCAN_ADD; {
+	switch scan := isScan(op); {
+	case scan && e.whole() && e.opt.Block > warp:
+		at := e.frames[len(e.frames)-1]
+		run := follows(at.region, at.at)
+		run = run[:e.p.together(len(run), e.opt.Block)]
+		v := make([]string, len(run))
+		for i, m := range run {
+			v[i] = e.operand(m)
+		}
+		for i, done := range e.scanTogether(collectives[op], t, v) {
+			e.scanned[run[i]] = done
+		}
+		result = e.scanned[n]
 	case scan && e.whole():
-		e.scanWhole(collectives[op], t, v, result)
+		result = e.scanWarp(collectives[op], t, e.operand(n))
 	case scan:
-		e.scanBlock(e.gather(collectives[op], t, v), result)
+		e.scanBlock(e.gather(collectives[op], t, e.operand(n)), result)
 	case e.whole():
-		e.reduceWhole(collectives[op], t, v, result)
+		e.reduceWhole(collectives[op], t, e.operand(n), result)
 	default:
-		e.reduceBlock(e.gather(collectives[op], t, v), result)
+		e.reduceBlock(e.gather(collectives[op], t, e.operand(n)), result)
 	}
+	e.collected(n, result)
+}
+
+// operand is the register of what a collective combines, in the type in which it computes.
+func (e *emitter) operand(n *ir.Node) string {
+	v := e.arg(n.Args[0])
+	if half(n.Type) {
+		return e.widen(n.Type, v)
+	}
+	return e.register(n.Type, v)
+}
+
+// collected gives a collective's node its result.
+func (e *emitter) collected(n *ir.Node, result string) {
 	if half(n.Type) {
 		e.narrow(n.Type, e.name(n.Result()), result)
 	} else {
-		e.move(t, e.name(n.Result()), result)
+		e.move(n.Type, e.name(n.Result()), result)
 	}
 }
 
@@ -341,73 +366,117 @@ func (e *emitter) scanBlock(b *block, result string) {
 	e.line("ld.shared.%s %s, %s;", word, result, e.scratch("%lane", b.t))
 }
 
-// scanWhole does scanBlock's rounds. Those below a warp's width are done by shuffles, by
-// each warp for the warp before it too, whose elements its own meet; those above in
-// registers, where each lane has read what it meets there.
-func (e *emitter) scanWhole(op isa.Op, t isa.Type, v, result string) {
+// scanWarp does scanBlock's rounds by shuffles, of a block that is one warp.
+func (e *emitter) scanWarp(op isa.Op, t isa.Type, v string) string {
 	lanes := e.opt.Block
-	if lanes <= warp {
-		mask, x, there := uint64(1)<<lanes-1, v, e.temp(bankP)
-		e.line("bar.warp.sync %#x;", mask) // a collective is a barrier, also for memory
-		for w := 1; w < lanes; w *= 2 {
-			y := e.shuffle(t, x, "up", fmt.Sprintf("%d, 0, %#x", w, mask), there)
-			x = e.combine(op, t, there, y, x)
+	mask, x, there := uint64(1)<<lanes-1, v, e.temp(bankP)
+	e.line("bar.warp.sync %#x;", mask) // a collective is a barrier, also for memory
+	for w := 1; w < lanes; w *= 2 {
+		y := e.shuffle(t, x, "up", fmt.Sprintf("%d, 0, %#x", w, mask), there)
+		x = e.combine(op, t, there, y, x)
+	}
+	return x
+}
+
+// mostTogether is how much scratch scans take that are done together: of blocks of 256
+// lanes sixteen of f32. Of more, blocks would find less room; and no block of any device
+// has more than leastShared, with the program's own.
+const (
+	mostTogether = 16 << 10
+	leastShared  = 64 << 10
+)
+
+// together is how many of a run of scans blocks of a number of lanes do together.
+func (p *Program) together(run, lanes int) int {
+	if lanes <= warp || lanes%warp != 0 {
+		return 1
+	}
+	return max(1, min(run, p.run, min(mostTogether, leastShared-scratchAt-p.shared)/(lanes*p.element)))
+}
+
+// mostRun is how many scans are looked at for being done together.
+const mostRun = 64
+
+// follows are the scans that begin with a node, of one kind and none of another's result:
+// where the blocks' lanes are known they are done together.
+func follows(r *ir.Region, i int) []*ir.Node {
+	run := r.Nodes[i:min(i+mostRun, len(r.Nodes))]
+	for k, m := range run {
+		if m.Op != run[0].Op || m.Form != run[0].Form || slices.Contains(run[:k], m.Args[0].Node) {
+			return run[:k]
 		}
-		e.move(t, result, x)
-		return
 	}
+	return run
+}
+
+// scanTogether does scanBlock's rounds of several scans, each by one warp, of which a lane
+// has every 32nd element: rounds below a warp's width are shuffles among lanes, those above
+// are a lane's own. Were a scan done by all warps, each would read most elements too.
+func (e *emitter) scanTogether(op isa.Op, t isa.Type, v []string) (results []string) {
+	lanes, warps := e.opt.Block, e.opt.Block/warp
 	word, size := scratchType(t)
-	own := e.temp(bankRD)
+	own, at, next, last := e.temp(bankRD), e.temp(bankRD), e.temp(bankR), e.temp(bankR)
 	e.line("mad.wide.u32 %s, %%lane, %d, %%shared;", own, size)
-	there := make([]string, lanes/warp) // whether there is a warp that many before
-	for i := 1; i < len(there); i++ {
-		there[i] = e.temp(bankP)
-		e.line("setp.ge.u32 %s, %%lane, %d;", there[i], i*warp)
-	}
-	// before reads the elements of the warp i before, where there is one. Else they are set,
-	// or ptxas keeps a register for them from the program's begin on.
-	before := func(i int) string {
-		x := e.temp(bankOf(t))
-		e.move(t, x, identity(op, t))
-		e.line("@%s ld.shared.%s %s, [%s+%d];", there[i], word, x, own, e.p.shared+scratchAt-i*warp*size)
-		return x
-	}
-	tell := func(x string) {
-		e.line("barrier.sync 0;") // what is there may still be read
-		e.line("st.shared.%s [%s+%d], %s;", word, own, e.p.shared+scratchAt, x)
+	e.line("shr.u32 %s, %%lane, 5;", next)
+	e.line("and.b32 %s, %%lane, %d;", last, warp-1)
+	if e.folded || len(e.frames) > 1 { // what is there may still be read
 		e.line("barrier.sync 0;")
 	}
-	tell(v)
 	e.folded = true
-	e.scans = true
-	x, last := v, before(1)
-	inside, some, from := e.temp(bankP), e.temp(bankP), e.temp(bankR)
-	at := e.temp(bankR)
-	e.line("and.b32 %s, %%lane, %d;", at, warp-1)
+	for i, v := range v {
+		e.line("st.shared.%s [%s+%d], %s;", word, own, e.p.shared+scratchAt+i*lanes*size, v)
+	}
+	e.line("barrier.sync 0;")
+	id, p, x := e.place(), e.temp(bankP), make([]string, warps)
+	e.label(fmt.Sprintf("scan_%d", id))
+	e.line("setp.ge.u32 %s, %s, %d;", p, next, len(v))
+	e.line("@%s bra scanned_%d;", p, id)
+	from := e.temp(bankR)
+	e.line("mad.lo.u32 %s, %s, %d, %s;", from, next, lanes, last)
+	e.line("mad.wide.u32 %s, %s, %d, %%shared;", at, from, size)
+	place := func(i int) string { return fmt.Sprintf("[%s+%d]", at, e.p.shared+scratchAt+i*warp*size) }
+	for i := range x {
+		x[i] = e.temp(bankOf(t))
+		e.line("ld.shared.%s %s, %s;", word, x[i], place(i))
+	}
 	for w := 1; w < warp; w *= 2 {
-		e.line("setp.ge.u32 %s, %s, %d;", inside, at, w)
-		e.line("setp.ge.u32 %s, %%lane, %d;", some, w)
-		e.line("sub.u32 %s, %s, %d;", from, at, w)
-		how := fmt.Sprintf("%s, 31, 0xffffffff", from) // of the lane's number the last five bits count
-		mine, theirs := e.shuffle(t, x, "idx", how, ""), e.shuffle(t, last, "idx", how, "")
-		y, both := e.temp(bankOf(t)), e.temp(bankOf(t))
-		e.line("selp.%s %s, %s, %s, %s;", banks[bankOf(t)].typ, y, mine, theirs, inside)
-		x = e.combine(op, t, some, y, x)
-		// Of its first lanes this is nothing, which no lane of ours meets.
-		e.compute(op, isa.Form{Type: t}, both, theirs, last)
-		last = both
-	}
-	tell(x)
-	r := []string{x}
-	for i := 1; i < len(there); i++ {
-		r = append(r, before(i))
-	}
-	for w := 1; w < len(r); w *= 2 {
-		for i := 0; i+w < len(r); i += 2 * w {
-			r[i] = e.combine(op, t, there[i+w], r[i+w], r[i])
+		inside := e.temp(bankP)
+		e.line("setp.ge.u32 %s, %s, %d;", inside, last, w)
+		e.line("sub.u32 %s, %s, %d;", from, last, w) // of a lane's number the last five bits count
+		before := ""
+		for i := range x {
+			y := e.shuffle(t, x[i], "idx", fmt.Sprintf("%s, 31, 0xffffffff", from), "")
+			if i == 0 {
+				x[i] = e.combine(op, t, inside, y, x[i])
+			} else {
+				z, both := e.temp(bankOf(t)), e.temp(bankOf(t))
+				e.line("selp.%s %s, %s, %s, %s;", banks[bankOf(t)].typ, z, y, before, inside)
+				e.compute(op, isa.Form{Type: t}, both, z, x[i])
+				x[i] = both
+			}
+			before = y
 		}
 	}
-	e.move(t, result, r[0])
+	for w := 1; w < warps; w *= 2 {
+		for i := warps - 1; i >= w; i-- {
+			z := e.temp(bankOf(t))
+			e.compute(op, isa.Form{Type: t}, z, x[i-w], x[i])
+			x[i] = z
+		}
+	}
+	for i := range x {
+		e.line("st.shared.%s %s, %s;", word, place(i), x[i])
+	}
+	e.line("add.u32 %s, %s, %d;", next, next, warps)
+	e.line("bra scan_%d;", id)
+	e.label(fmt.Sprintf("scanned_%d", id))
+	e.line("barrier.sync 0;")
+	for i := range v {
+		to := e.temp(bankOf(t))
+		e.line("ld.shared.%s %s, [%s+%d];", word, to, own, e.p.shared+scratchAt+i*lanes*size)
+		results = append(results, to)
+	}
+	return results
 }
 
 // combine returns x op y where there is an x, else y.
@@ -421,7 +490,7 @@ func (e *emitter) combine(op isa.Op, t isa.Type, there, x, y string) string {
 // barrier is BAR_SYNC: it waits for all lanes that have not ended, of the block or
 // of all blocks that meet, which then see what the others have written.
 func (e *emitter) barrier(*ir.Node) {
-	if e.opt.Meeting == 0 {
+	if e.opt.Meeting == 0 || e.alone() {
 		e.line("barrier.sync 0;")
 		return
 	}
@@ -430,6 +499,34 @@ func (e *emitter) barrier(*ir.Node) {
 	}
 	e.line("barrier.cluster.arrive.release;")
 	e.line("barrier.cluster.wait.acquire;")
+}
+
+// alone reports of a barrier at which blocks would meet that no block can have something for
+// others there: since the last one nothing was written but shared memory, a block's own.
+func (e *emitter) alone() bool {
+	f := e.frames[len(e.frames)-1]
+	if len(e.frames) > 1 {
+		return false
+	}
+	for _, n := range slices.Backward(f.region.Nodes[:f.at]) {
+		if e.p.barriers[n] && !n.Op.IsInst() || e.writes(n) {
+			return false
+		}
+		if n.Op.IsInst() && n.Op.Inst() == isa.BAR_SYNC {
+			break
+		}
+	}
+	return true
+}
+
+// writes reports whether a node, or one within, may write what other blocks read.
+func (e *emitter) writes(n *ir.Node) bool {
+	if n.Op.IsInst() {
+		op := n.Op.Inst()
+		row, _ := isa.Lookup(op)
+		return op != isa.STS && row.Effect&isa.Writes != 0
+	}
+	return slices.ContainsFunc(n.Regions, func(r *ir.Region) bool { return slices.ContainsFunc(r.Nodes, e.writes) })
 }
 
 // fence is MEM_FENCE.

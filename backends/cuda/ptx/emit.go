@@ -18,7 +18,6 @@ type emitter struct {
 	opt Options
 	err error
 
-	scans  bool // whole blocks
 	code   strings.Builder
 	tables strings.Builder // module-level data
 	made   map[string]bool // tables by name
@@ -34,9 +33,10 @@ type emitter struct {
 	loops  map[*ir.Node]int
 	blocks map[*ir.Node]int
 
-	folded bool  // the scratch of collectives was used
-	begun  bool  // see gathered
-	waits  []int // slots told by since the last barrier
+	folded  bool                // the scratch of collectives was used
+	scanned map[*ir.Node]string // results of scans done with others before them
+	begun   bool                // see gathered
+	waits   []int               // slots told by since the last barrier
 	// heardOf has a bit for each slot by which all have told before a barrier.
 	heardOf uint64
 	split   map[*ir.Node]string // of an If that may part lanes: predicate, see splits
@@ -333,13 +333,13 @@ func (e *emitter) module() string {
 	}
 	doubles := (e.opt.Block > 0 || e.opt.Vector == 0) && slices.Contains(e.fn.SlotTypes, isa.F64)
 	tile := e.fn.Block[0] > 0 && e.fn.Shared > 0 && !e.p.Collective
-	if doubles || tile {
+	if doubles || tile || len(e.scanned) > 0 {
 		// Else ptxas spills, or loads one after the other, to have more blocks on a
-		// processor: than it has f64 units for, or than tiles need that load much at once.
-		// Where many barriers are, other blocks are to be at work meanwhile.
+		// processor: than it has f64 units for, or than tiles and scans need that load much
+		// at once.
 		least := 1
-		if e.scans && e.opt.Block <= 256 {
-			least = 4
+		if len(e.scanned) > 0 && e.opt.Block <= 256 { // registers for two blocks of these do
+			least = 2
 		}
 		fmt.Fprintf(&b, ".minnctapersm %d\n", least)
 	}

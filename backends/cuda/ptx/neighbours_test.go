@@ -2,6 +2,7 @@ package ptx
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -74,11 +75,32 @@ slot c bf16
 	}
 }
 
-// Blocks that meet do so at every barrier, and the driver is told how many.
+// Blocks that meet do so at barriers before which they have written what others may read,
+// and the driver is told how many. Others are a block's own.
 func TestMeeting(t *testing.T) {
-	p := fromText(t, "slot c i32\nblock 32\n  bar_sync 0\n  stg.i32 1, c[index]\n  exit")
+	p := fromText(t, `
+slot c i32
+shared 128
+block 32
+  stg.i32 1, c[index]
+  bar_sync 0
+  sreg q, lane.x
+  mul.u32 at, q, 4
+  sts.i32 1, shared[at]
+  bar_sync 0
+  loop 3, again
+    bar_sync 0
+again:
+  set.eq.u32 first, q, 0
+  bra kept, first
+  stg.i32 2, c[index]
+kept:
+  bar_sync 0
+  exit`)
 	text, err := p.Text(Options{Block: 32, Modern: true, Meeting: 5})
 	require.NoError(t, err)
+	kinds := regexp.MustCompile(`barrier\.(cluster\.wait|sync)`).FindAllString(text[strings.Index(text, "stg.i32"):], -1)
+	require.Equal(t, []string{"barrier.cluster.wait", "barrier.sync", "barrier.cluster.wait", "barrier.cluster.wait"}, kinds)
 	for _, want := range []string{".target sm_90\n", ".reqnctapercluster 5, 1, 1", "barrier.cluster.arrive.release;", "barrier.cluster.wait.acquire;"} {
 		require.Contains(t, text, want)
 	}

@@ -66,8 +66,8 @@ type Options struct {
 	Block int
 	// Aligned: every slot lies at a multiple of 16 bytes.
 	Aligned bool
-	// Meeting, if not 0, is how many blocks meet at barriers, neighbours along x: a
-	// cluster, of which grids are multiples. From sm_90 on.
+	// Meeting, if not 0, is how many blocks meet at barriers behind what others may read,
+	// neighbours along x: a cluster, of which grids are multiples. From sm_90 on.
 	Meeting int
 	// Told has a bit for each slot by which blocks that meet tell each other: each
 	// writes its own element, once, by one lane, after the first collective and before a
@@ -114,6 +114,7 @@ type Program struct {
 	fn       *ir.Func
 	shared   int               // bytes of the program's own shared memory, rounded up
 	element  int               // bytes of an element of collectives' scratch; 0: no collectives
+	run      int               // of scans, how many at most could be done together
 	departs  [2]bool           // a lane may end before a collective that others come to: without and with fuel
 	barriers map[*ir.Node]bool // barriers and collectives, and constructs that hold one
 	polls    map[*ir.Node]bool
@@ -160,7 +161,7 @@ func (p *Program) Text(o Options) (string, error) {
 	if o.Entry == "" {
 		o.Entry = "atlas"
 	}
-	e := &emitter{p: p, fn: p.fn, opt: o, loops: map[*ir.Node]int{}, blocks: map[*ir.Node]int{}, split: map[*ir.Node]string{},
+	e := &emitter{p: p, fn: p.fn, opt: o, loops: map[*ir.Node]int{}, blocks: map[*ir.Node]int{}, split: map[*ir.Node]string{}, scanned: map[*ir.Node]string{},
 		parts: map[string]part{}, joins: map[*ir.Node][]*ir.Node{}}
 	e.prologue()
 	if o.Vector == 0 {
@@ -255,12 +256,13 @@ func (p *Program) SharedBytes(lanes int) int {
 	for padded < lanes {
 		padded *= 2
 	}
-	return p.shared + scratchAt + padded*p.element
+	return p.shared + scratchAt + max(padded, p.together(p.run, lanes)*lanes)*p.element
 }
 
 // scan finds out what the program uses.
 func (p *Program) scan(r *ir.Region) {
-	for _, n := range r.Nodes {
+	until := 0 // are scans of the run before
+	for i, n := range r.Nodes {
 		switch {
 		case n.Op == ir.Loop && !n.Free:
 			p.Loops = true
@@ -269,6 +271,10 @@ func (p *Program) scan(r *ir.Region) {
 			}
 		case n.Op.IsInst():
 			p.scanInst(n)
+			if i >= until && isScan(n.Op.Inst()) {
+				run := len(follows(r, i))
+				p.run, until = max(p.run, run), i+run
+			}
 		}
 		for _, s := range n.Regions {
 			p.scan(s)

@@ -25,7 +25,8 @@ type meeting struct {
 // neighbours along x: 0 if barriers are a block's own. Launches by plans have a
 // multiple of so many. Where blocks don't meet, such a program does the same if it
 // is run once more than it has barriers, and its output is not its input: what it
-// tells others is the same each time. It tells it by slots, a bit each, which nothing
+// tells others is the same each time, written before the barrier behind which they read
+// it. It tells it by slots, a bit each, which nothing
 // else is read of: see ptx.Options.
 func Meeting(hash [32]byte) (blocks int, told uint64) {
 	n, _ := meetings.Load(hash)

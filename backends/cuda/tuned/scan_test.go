@@ -7,43 +7,97 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hologram-project/hologram/backends/cuda/tuned"
+	"github.com/hologram-project/hologram/isa"
+	"github.com/hologram-project/hologram/isa/ir"
 	"github.com/hologram-project/hologram/isa/isatest/brief"
 	"github.com/hologram-project/hologram/kernels"
 )
 
-// Cumulative sums of rows that a block holds are the library's to the bit, also in place.
+// Cumulative sums are the library's to the bit, of rows that a block holds, that blocks
+// which meet do, and longer ones, whole and ragged, also in place where no blocks meet.
 func TestScansHaveTheLibrarysBits(t *testing.T) {
 	r := newRig(t)
 	for k, typ := range kernels.Cumsum.Types.List() {
-		for i, d := range [][]int64{{1, 512}, {3, 768}, {2, 4096}, {5, 2048}, {1, 8192}} {
-			if brief.Skips(i+k, 3) {
+		for i, c := range []struct{ rows, cols, meet int64 }{
+			{1, 512, 0}, {3, 768, 0}, {2, 4096, 0}, {5, 257, 0}, {3, 700, 0}, {2, 3001, 0},
+			{2, 8192, 0}, {1, 16384, 8}, {3, 20000, 8}, {2, 70000, 8}, {1, 65536 + 256, 16}, {1, 131072, 16}, {2, 200001, 16},
+			{2, 40000, 0}, {1, 600000, 8},
+		} {
+			if brief.Skips(i+k, 5) {
 				continue
 			}
-			t.Run(fmt.Sprintf("%v %v", typ, d), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%v %v", typ, c), func(t *testing.T) {
 				r.TB = t
-				plan, err := tuned.Plan(kernels.Cumsum, typ, d, tuned.Device{Processors: 132})
+				d := tuned.Device{Processors: 132, Meet: c.meet}
+				plan, err := tuned.Plan(kernels.Cumsum, typ, []int64{c.rows, c.cols}, d)
 				require.NoError(t, err)
-				if d[1] == 8192 && typ.Size() == 8 {
-					require.Nil(t, plan, "there are registers for half as many")
-					return
-				}
-				require.Len(t, plan.Steps, 1)
-				library, err := kernels.Cumsum.Plan(typ, d)
+				meet := met(t, plan)
+				library, err := kernels.Cumsum.Plan(typ, []int64{c.rows, c.cols})
 				require.NoError(t, err)
-				input := elements(typ, d[0], d[1])
+				input := elements(typ, c.rows, c.cols)
 				want := oneNaN(r.run(library, input, int64(len(input)), false, false), typ)
 				for _, inPlace := range []bool{false, true} {
-					require.Equal(t, want, oneNaN(r.run(plan, input, int64(len(input)), true, inPlace), typ))
+					if !inPlace || !meet {
+						require.Equal(t, want, oneNaN(r.run(plan, input, int64(len(input)), true, inPlace), typ))
+					}
 				}
-				shapes, err := tuned.PlanShapes(kernels.Cumsum, []kernels.Layout{kernels.Packed(typ, 1, d[0], d[1]), kernels.Packed(typ, 1, d[0], d[1])}, 1, tuned.Device{Processors: 132})
+				l := kernels.Packed(typ, 1, c.rows, c.cols)
+				shapes, err := tuned.PlanShapes(kernels.Cumsum, []kernels.Layout{l, l}, 1, d)
 				require.NoError(t, err)
 				require.Equal(t, plan.Steps[0].Program, shapes.Steps[0].Program)
 			})
 		}
 	}
-	for _, d := range [][]int64{{3, 256}, {3, 700}, {1, 33 * 256}, {0, 512}} {
-		plan, err := tuned.Plan(kernels.Cumsum, kernels.Cumsum.Types.List()[0], d, tuned.Device{Processors: 132})
+}
+
+// met reports whether blocks meet in a plan.
+func met(t *testing.T, p *kernels.Plan) (some bool) {
+	for _, s := range p.Steps {
+		f, _, err := ir.Canonical(s.Program)
 		require.NoError(t, err)
-		require.Nil(t, plan, "%v is the library's", d)
+		n, _ := tuned.Meeting(f.Hash())
+		some = some || n > 0
+	}
+	return some
+}
+
+// How many launches there are of which rows: of those that a block holds one, of those of
+// blocks that meet too, of others one for the chunks' sums, some for what is before them,
+// and one more.
+func TestScansSteps(t *testing.T) {
+	for _, c := range []struct {
+		typ              isa.Type
+		cols, meet, most int64
+		steps            int
+	}{
+		{isa.F32, 16384, 0, 0, 1}, {isa.F32, 16385, 0, 0, 3}, {isa.F32, 16385, 8, 8, 1}, {isa.F32, 65536, 8, 8, 1},
+		{isa.F64, 8193, 0, 0, 3}, {isa.F64, 8193, 8, 8, 1}, {isa.F32, 1 << 17, 8, 8, 1}, {isa.F32, 1<<17 + 1, 8, 8, 3},
+		{isa.F32, 1<<17 + 1, 8, 16, 1}, {isa.F32, 1 << 18, 8, 16, 1}, {isa.F32, 1<<18 + 1, 8, 16, 3}, {isa.F32, 1 << 24, 8, 16, 3}, {isa.F32, 1 << 27, 0, 0, 5},
+	} {
+		p, err := tuned.Plan(kernels.Cumsum, c.typ, []int64{4, c.cols}, tuned.Device{Processors: 132, Meet: c.meet, Most: func() int64 { return c.most }})
+		require.NoError(t, err)
+		require.Len(t, p.Steps, c.steps, "%v", c)
+	}
+	for _, d := range [][]int64{{3, 256}, {0, 512}, {4, 0}, {1 << 31, 1 << 31}} {
+		p, err := tuned.Plan(kernels.Cumsum, isa.F32, d, tuned.Device{Processors: 132})
+		require.NoError(t, err)
+		require.Nil(t, p, "%v is the library's", d)
+	}
+}
+
+// Results of a wider type are summed in it.
+func TestScansOfWiderTypes(t *testing.T) {
+	r := newRig(t)
+	for _, c := range []struct{ in, out isa.Type }{{isa.I32, isa.I64}, {isa.U8, isa.U64}, {isa.F16, isa.F32}, {isa.F32, isa.F64}} {
+		for _, cols := range []int64{1000, 4096, 20000} {
+			l := []kernels.Layout{kernels.Packed(c.in, 2, cols), kernels.Packed(c.out, 2, cols)}
+			plan, err := tuned.PlanShapes(kernels.Cumsum, l, 1, tuned.Device{Processors: 132})
+			require.NoError(t, err)
+			library, err := kernels.Cumsum.PlanShapes(l, 1)
+			require.NoError(t, err)
+			input := elements(c.in, 2, cols)
+			n := 2 * cols * int64(c.out.Size())
+			require.Equal(t, oneNaN(r.run(library, input, n, false, false), c.out), oneNaN(r.run(plan, input, n, true, false), c.out), "%v", c)
+		}
 	}
 }

@@ -44,7 +44,7 @@ func Plan(op *kernels.Op, t isa.Type, dims []int64, d Device) (*kernels.Plan, er
 		return productOf(op, t, dims, d)
 	}
 	if op == kernels.Cumsum && len(dims) == 2 {
-		return scan(t, dims[0], dims[1])
+		return scan(t, t, dims[0], dims[1], d)
 	}
 	r, ok := reductions[op]
 	if !ok && op != kernels.Softmax && op.Rowwise() == nil || len(dims) != 2 || dims[0] < 1 || dims[1] < 1 {
@@ -80,7 +80,7 @@ func PlanShapes(op *kernels.Op, l []kernels.Layout, axes int, d Device) (*kernel
 		return ofUnits(op, l, d)
 	}
 	if op == kernels.Cumsum {
-		return scanOf(l, axes)
+		return scanOf(l, axes, d)
 	}
 	if r, ok := reductions[op]; ok && l[1].Packed() {
 		if matrices, rows, cols, ok := l[0].Columns(len(l[0].Shape) - axes); ok {
