@@ -53,16 +53,8 @@ func scan(t, out isa.Type, rows, cols int64, d Device) (*kernels.Plan, error) {
 func scanSteps(p *kernels.Plan, t, out isa.Type, x, y kernels.Binding, rows, cols int64, d Device) (ok bool, err error) {
 	acc := kernels.Accumulator(out)
 	chunks, wide := ceil(cols, scanChunk), ceil(int64(acc.Size()), 4)
-	s := scanShape{part: scanRow, t: t, out: out, blocks: 1, each: chunks}
-	for _, registers := range []int64{warpRegisters, mostRegisters} {
-		if chunks*wide > warpRegisters {
-			s.blocks = ceil(chunks, registers/wide)
-			s.each = ceil(chunks, s.blocks)
-		}
-		if s.blocks == 1 || s.blocks <= d.meet(s.blocks) {
-			break
-		}
-	}
+	s := scanShape{part: scanRow, t: t, out: out, blocks: ceil(chunks*wide, mostRegisters)}
+	s.each = ceil(chunks, s.blocks)
 	if s.blocks > 1 && (s.blocks > d.meet(s.blocks) || s.blocks*s.each > mostTotals) {
 		s.part, s.each = scanTotals, warpRegisters/wide
 		s.blocks = ceil(chunks, s.each)
