@@ -49,8 +49,8 @@ func TestPlansAssemble(t *testing.T) {
 			}
 		}
 	}
-	for k, typ := range kernels.Cumsum.Types.List() {
-		for i, cols := range []int64{512, 4096, 8192, 3001, 32768, 40000, 1 << 18, 200_000, 1 << 20} {
+	for k, typ := range []isa.Type{isa.BF16, isa.F32, isa.F64, isa.I8} {
+		for i, cols := range []int64{512, 4096, 3001, 1 << 18, 200_000, 1 << 20} {
 			if brief.Skips(i+k, 3) {
 				continue
 			}

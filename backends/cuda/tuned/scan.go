@@ -53,7 +53,11 @@ func scan(t, out isa.Type, rows, cols int64, d Device) (*kernels.Plan, error) {
 func scanSteps(p *kernels.Plan, t, out isa.Type, x, y kernels.Binding, rows, cols int64, d Device) (ok bool, err error) {
 	acc := kernels.Accumulator(out)
 	chunks, wide := ceil(cols, scanChunk), ceil(int64(acc.Size()), 4)
-	s := scanShape{part: scanRow, t: t, out: out, blocks: ceil(chunks*wide, mostRegisters)}
+	registers := int64(mostRegisters)
+	if t.Size() < 4 {
+		registers -= 16 // for what of an element is in two at a time
+	}
+	s := scanShape{part: scanRow, t: t, out: out, blocks: ceil(chunks*wide, registers)}
 	s.each = ceil(chunks, s.blocks)
 	if s.blocks > 1 && (s.blocks > d.meet(s.blocks) || s.blocks*s.each > mostTotals) {
 		s.part, s.each = scanTotals, warpRegisters/wide
