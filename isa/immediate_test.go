@@ -73,6 +73,30 @@ func TestParseImmediateErrors(t *testing.T) {
 	}
 }
 
+// An exponent is as large as its digits say, also where as an integer of 64 bits it
+// would be a small one, or one of the other sign.
+func TestExponentsDoNotWrap(t *testing.T) {
+	for _, exponent := range []string{
+		"9223372036854775807", "9223372036854775808", "18446744073709551615", "18446744073709551616", "18446744073709551617",
+		"36893488147419103232", "92233720368547758080", "340282366920938463463374607431768211457",
+	} {
+		for _, typ := range isa.SetFloat.List() {
+			for _, number := range []string{"1e%s", "1e+%s", ".001e%s", "0x1p%s", "0X.1P%s"} {
+				text := fmt.Sprintf(number, exponent)
+				if got, err := isa.ParseImmediate(typ, text); err == nil || !strings.Contains(err.Error(), "out of range") {
+					t.Errorf("%v %s: %#x, %v; want an error", typ, text, got, err)
+				}
+			}
+			for _, number := range []string{"1e-%s", "12345.6e-%s", "0x1p-%s", "0e%s", "0x0p%s"} {
+				text := fmt.Sprintf(number, exponent)
+				if got, err := isa.ParseImmediate(typ, text); err != nil || got != 0 {
+					t.Errorf("%v %s: %#x, %v; want 0", typ, text, got, err)
+				}
+			}
+		}
+	}
+}
+
 func TestFormatImmediate(t *testing.T) {
 	for _, c := range []struct {
 		t    isa.Type

@@ -39,6 +39,10 @@ def cubed(x: Any, n: Any) -> Any:
     return x * n**3
 
 
+def to_a_large_power(x: Any, n: Any) -> Any:
+    return x + n**100_001
+
+
 def within(x: Any, n: Any) -> Any:
     return hologram.clip(x, n - 300, n + 300)
 
@@ -88,6 +92,7 @@ def array(dtype: str, *values: int) -> Any:
         (add_hundreds, (array("i1", 27, -128), 1), [127, -28]),
         (cubed, (array("f8", 1), 10**7), [1e21]),
         (cubed, (array("f4", 1), -(10**7)), [np.float32(-1e21)]),
+        *((to_a_large_power, (array("i1", 0, 100), n), [n, 100 + n]) for n in (-1, 0, 1)),
         (within, (array("i1", 50, 100), 0), [50, 100]),
         (within, (array("u1", 50, 100), 0), [50, 100]),
         (within, (array("i1", -128, 100), 290), [-10, 100]),
@@ -120,6 +125,8 @@ def test_a_number_of_the_call_that_a_type_does_not_hold_is_refused() -> None:
         hologram.kernel(cubed)(np.ones(1), 10**200)
     with pytest.raises(ValueError, match="more than 65536 bits"):
         hologram.kernel(lambda x, n: x < 1 << n)(np.zeros(1, np.int8), 10**9)
+    with pytest.raises(ValueError, match=r"n \*\* 100001 has more than 65536 bits"):
+        hologram.kernel(to_a_large_power)(np.zeros(1, np.int8), 2)
     with pytest.raises(ValueError, match=r"x \* 2 is -6, and meets u32 here"):
         hologram.kernel(lambda x: x * 2)(-3, out=np.zeros(2, np.uint32))
 

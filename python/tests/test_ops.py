@@ -319,6 +319,18 @@ def test_overlap(ex: hg.Executor) -> None:
     assert a.to_numpy().sum() == pytest.approx(1)
 
 
+@pytest.mark.parametrize("cols", [1, 7, 8, 64, 1024, 2500])
+def test_rows_that_are_named_are_not_written_over(host: hg.Executor, cols: int) -> None:
+    """Each row of a result may be made of any: of the identical array too, some are read after they were written."""
+    x = np.arange(40 * cols, dtype=np.float32).reshape(40, cols)
+    before, backwards, places = x.copy(), np.arange(40)[::-1].copy(), np.arange(41)
+    with pytest.raises(ValueError, match="embedding: output overlaps table in memory"):
+        ops.embedding(host, x, backwards, x)
+    with pytest.raises(ValueError, match="embedding_gradient: output overlaps gradient in memory"):
+        ops.embedding_gradient(host, x, backwards, places[:-1], places[1:], x, -1, 0)
+    np.testing.assert_array_equal(x, before)
+
+
 def test_dtypes_must_agree(ex: hg.Executor) -> None:
     a, b = ex.allocate(4), ex.allocate(4, "f64")
     with pytest.raises(TypeError, match=r"vector_add: b has dtype f64, and a has f32"):
