@@ -5,7 +5,7 @@
 
 Each program has a process of its own, which makes and launches a small one first. "processor" is its time, all threads
 together; "peak" is the most memory that the process had, beyond what it had before, for a byte of the text: of all
-stages so far. Without files three rounds are run. go test ./backends/cpu -run '^$' -bench Making measures the same
+stages so far, the last of which is a launch, whose lanes take some too. Without files three rounds are run. go test ./backends/cpu -run '^$' -bench Making measures the same
 without Python, for programs of every shape, with what is live of it.
 """
 
@@ -38,10 +38,10 @@ def measure(text: str) -> None:
 
     ex = hg.Executor("cpu")
 
-    def launch(p: hg.Program) -> None:
+    def launch(p: hg.Program, n: int = 1) -> None:
         bound: dict[str, Any] = {s.name: ex.allocate(1, str(s.dtype)) for s in p.slots}
         bound.update(dict.fromkeys((q.name for q in p.params), 1))
-        ex.launch(p, n=1, **bound)
+        ex.launch(p, n=n, **bound)
         ex.synchronize()
 
     small = hg.Program(sums(1))
@@ -53,6 +53,8 @@ def measure(text: str) -> None:
         p = hg.Program(text)
         peaks.append(peak())
         p.canonical()
+        peaks.append(peak())
+        launch(p, 0)  # compiles it
         peaks.append(peak())
         launch(p)
     except hg.errors.HologramError as e:

@@ -1,28 +1,38 @@
 package program
 
 import (
+	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 
 	"github.com/hologram-project/hologram/core/lock"
 )
 
-// leanPercent is by how much the heap may grow beyond what is in use while a large program
-// is made: of a text of 60,000 instructions some 25 times its size is live, and the process
-// then takes 42 times it, with the caller's texts. (./build.sh bench making)
-const leanPercent = 10
+// Large programs are made in as little memory as they can be: what is live of a text of
+// 60,000 instructions is up to 40 times its size, and who is told that a program costs some
+// 50 times its text should find the process that large. Go's collector by itself leaves as
+// much again unused, and what is made while it marks it counts as live. So the maker waits
+// for it, whenever the heap has grown by leanPart of itself, but by leanBytes at least.
+// (./build.sh bench making)
+const (
+	leanPart    = 32
+	leanBytes   = 1 << 20
+	leanPercent = 50 // for what others do meanwhile
+)
 
 // lean is how many large programs are being made, and what Go's collector was told before.
 var lean struct {
 	lock.Mutex[lock.Last]
 	users, before int
+	live          uint64 // bytes of the heap when it was last collected
 }
 
-// beLean has Go's collector leave less unused until endLean is called as often.
+// beLean has the heap grow only by what collect lets it, until endLean is called as often.
 func beLean() {
 	lean.Lock()
 	defer lean.Unlock()
 	if lean.users++; lean.users == 1 {
-		lean.before = debug.SetGCPercent(leanPercent)
+		lean.before, lean.live = debug.SetGCPercent(leanPercent), 0
 	}
 }
 
@@ -33,4 +43,26 @@ func endLean() {
 	if lean.users--; lean.users == 0 {
 		debug.SetGCPercent(lean.before)
 	}
+}
+
+// collect collects what is not in use, if the heap has grown.
+func collect() {
+	lean.Lock()
+	live := lean.live
+	lean.Unlock()
+	if heap() < live+max(live/leanPart, leanBytes) {
+		return
+	}
+	runtime.GC()
+	now := heap()
+	lean.Lock()
+	lean.live = now
+	lean.Unlock()
+}
+
+// heap is how many bytes of the heap are in use, or were and are not collected.
+func heap() uint64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
 }

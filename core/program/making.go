@@ -68,6 +68,7 @@ func begin[T any](stage, what string, f func(m *work.Meter) (T, error)) *making[
 				large = true
 				beLean()
 			}
+			collect()
 			if g.left.Load() {
 				return errLeft
 			}
