@@ -5,8 +5,9 @@
 
 Each program has a process of its own, which makes and launches a small one first. "processor" is its time, all threads
 together; "peak" is the most memory that the process had, beyond what it had before, for a byte of the text: of all
-stages so far, the last of which is a launch, whose lanes take some too. Without files three rounds are run. go test ./backends/cpu -run '^$' -bench Making measures the same
-without Python, for programs of every shape, with what is live of it.
+stages so far, the last of which is a launch, whose lanes take some too. Without files three rounds are run. go test
+./backends/cpu -run '^$' -bench Making measures the same without Python, for programs of every shape, with what is live
+of it.
 """
 
 from __future__ import annotations
