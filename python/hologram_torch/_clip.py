@@ -1,4 +1,4 @@
-"""Clipping of gradients by their norm: one recorded call for each gradient, and one launch."""
+"""Clipping of gradients by their norm: a recorded call for each large gradient and one for all small ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ from hologram_torch._update import Update
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["clip_grad_norm_"]
+__all__ = ["SMALL", "clip_grad_norm_"]
+
+SMALL = 1 << 16
+"""Neighbours among the gradients of a dtype and device are one, up to so many elements together: what each adds to the
+norm takes longer to begin than to compute, and a copy of them stays in a processor's cache."""
 
 
 @torch.no_grad()
@@ -53,7 +57,7 @@ def clip_grad_norm_(
     dtypes, device = {g.dtype for g in grads}, grads[0].device
     dtype, alone = functools.reduce(torch.promote_types, dtypes), all([g.device == device for g in grads])
     norm_type = float(norm_type)  # torch takes "inf"
-    parts = _PART.each(grads, (norm_type,))
+    parts = _PART.each(grads if norm_type == 0 else _together(grads), (norm_type,))
     if len(dtypes) > 1 or not alone:
         parts = [part.to(device, opmath(dtype)) for part in parts]
     together = torch.stack(parts)
@@ -75,6 +79,20 @@ def clip_grad_norm_(
     factor = F.clamp(F.div(float(max_norm), F.add(norm, 1e-6)), max=1.0)
     _scale(grads, [factor] * len(grads) if alone else [factor.to(g.device) for g in grads])
     return norm
+
+
+def _together(grads: list[Tensor]) -> list[Tensor]:
+    """Return gradients with those that are small one behind the other, as far as SMALL goes."""
+    groups: list[list[Tensor]] = []
+    kind, room = None, 0
+    for g in grads:
+        n = g.numel()
+        if n > room or kind != (g.dtype, g.device) or g.layout != torch.strided:
+            groups.append([])
+            kind, room = (g.dtype, g.device), SMALL
+        groups[-1].append(g)
+        room -= n
+    return [group[0] if len(group) == 1 else torch.cat([g.reshape(-1) for g in group]) for group in groups]
 
 
 def _part_of_norm(g: Tensor, norm_type: float) -> Tensor:

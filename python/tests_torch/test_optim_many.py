@@ -233,7 +233,13 @@ def test_nothing_is_kept() -> None:
 
 def clipped(grads: list[torch.Tensor], most: float, norm: float) -> torch.Tensor:
     """The norm and what becomes of gradients, of functions one after the other."""
-    wide = [g.to(opmath(g.dtype)) for g in grads]
+    apart = [grads[0].flatten()]  # neighbours of a dtype are one, up to 65,536 elements
+    for g in grads[1:]:
+        if g.dtype == apart[-1].dtype and g.numel() + apart[-1].numel() <= 65536:
+            apart[-1] = torch.cat([apart[-1], g.flatten()])
+        else:
+            apart.append(g.flatten())
+    wide = [g.to(opmath(g.dtype)) for g in apart]
     dtype = grads[0].dtype
     for g in grads:
         dtype = torch.promote_types(dtype, g.dtype)
@@ -261,6 +267,17 @@ def test_clipping_has_the_bits_of_functions(norm: float, dtypes: list[torch.dtyp
             grads = [p.grad.clone() for p in params if p.grad is not None]
             same(optim.clip_grad_norm_(params, most, norm), clipped(grads, most, norm))
             same([p.grad for p in params if p.grad is not None], grads)
+
+
+def test_clipping_of_more_than_are_one(device: str) -> None:
+    shapes = [(65535,), (), (1,), (0,), (2, 40000), (300, 3), (65536,), (7,)]
+    params = [torch.nn.Parameter(torch.empty(shape, device=device)) for shape in shapes]
+    for p in params:
+        p.grad = torch.randn(p.shape, device=device)
+    params[5].grad = torch.randn(3, 300, device=device).t()
+    grads = [p.grad.clone() for p in params if p.grad is not None]
+    same(optim.clip_grad_norm_(params, 0.5, 2.0), clipped(grads, 0.5, 2.0))
+    same([p.grad for p in params if p.grad is not None], grads)
 
 
 def test_clipping_what_is_not_written_in_its_own_memory() -> None:
