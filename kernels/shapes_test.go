@@ -144,8 +144,11 @@ var rowsOfShapes = []struct {
 
 func TestReductionsOfShapes(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 1))
-	for _, c := range rowsOfShapes {
-		for _, typ := range []isa.Type{isa.F32, isa.BF16, isa.I8, isa.F64} {
+	for i, c := range rowsOfShapes {
+		for k, typ := range []isa.Type{isa.F32, isa.BF16, isa.I8, isa.F64} {
+			if brief.Skips(i+k, 2) {
+				continue
+			}
 			rows, lead := int64(1), len(c.shape)-c.axes
 			for _, d := range c.shape[:lead] {
 				rows *= d
