@@ -222,9 +222,11 @@ func (p *Pool) begin(chunks int, t Task, helpers int) *Job {
 
 // How long a worker looks for more work before it sleeps, and a caller whether the
 // workers are done, which are in their last chunks. To wake a thread takes longer
-// than most launches; one that looks about is there in less than a microsecond.
+// than most launches; one that looks about is there in less than a microsecond. Between
+// two long launches of a program in Python are up to 80 µs, since the first one has the
+// caches: a worker that slept by then would be woken for each.
 const (
-	lookout = 30 * time.Microsecond
+	lookout = 100 * time.Microsecond
 	looks   = 64 // before others get a turn, and the clock is asked
 )
 
