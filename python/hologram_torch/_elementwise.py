@@ -406,7 +406,8 @@ class Scalar(Elementwise):
             "lane", then the scalars.
         kinds: What each input is.
         promotion: How the result's dtype comes of the inputs': "same" is torch's promotion; "float" besides makes
-            torch's default dtype of integers and bools; "floating" refuses these; "counting" makes int64 of bools.
+            torch's default dtype of integers and bools; "floating" refuses these; "counting" makes int64 of bools;
+            "numeric" refuses bools.
         slopes: Its gradient, where the derived one won't do: a function of the gradient by the result, the inputs and
             the scalars, that returns one for each input.
     """
@@ -458,6 +459,8 @@ class Scalar(Elementwise):
         if not dtype.is_floating_point:
             if self.promotion == "floating":
                 raise DTypeError(f"{self.title}: input has dtype {dtype}; expected a floating-point dtype")
+            if self.promotion == "numeric" and dtype == torch.bool:
+                raise DTypeError(f"{self.title}: input has dtype {dtype}; expected a dtype of numbers")
             if self.promotion == "float":
                 dtype = torch.get_default_dtype()
             if self.promotion == "counting" and dtype == torch.bool:

@@ -106,16 +106,27 @@ def div(
 
 
 def pow(input: Union[Tensor, Number], exponent: Union[Tensor, Number], *, out: Optional[Tensor] = None) -> Tensor:
-    """Return input to the power of exponent, broadcast; one has a floating-point dtype, or exponent is a number.
+    """Return input to the power of exponent, broadcast and promoted.
+
+    Powers of integers wrap. A tensor's negative exponents give 1 over the power, cut to an integer: 0 but of 1 and −1.
 
     Raises:
-        TypeError: Both are integers, and exponent is a tensor.
-        RuntimeError: input has integers, and exponent is a negative one.
+        TypeError: Both are bools, and exponent is a tensor.
+        RuntimeError: input has integers, and exponent is a negative number, or one that they have not.
     """
     exponent = number(exponent)
     if isinstance(exponent, int) and isinstance(input, Tensor) and not input.dtype.is_floating_point:
-        return _whole_power(input, exponent, out)
-    if isinstance(exponent, (int, float)) and isinstance(input, Tensor) and input.dtype.is_floating_point:
+        (input,) = tensors("pow", input)
+        dtype = dtype_beside(exponent, input.dtype)
+        if exponent < 0:
+            raise RuntimeError("Integers to negative integer powers are not allowed.")
+        if dtype == torch.bool:
+            return called("maximum", (input, not exponent), out=out)
+        if exponent > torch.iinfo(dtype).max:
+            raise RuntimeError(f"pow: exponent is {exponent}; {dtype} has at most {torch.iinfo(dtype).max}")
+        if exponent == 2:
+            return called("square", (input,), out=out)
+    elif isinstance(exponent, (int, float)) and isinstance(input, Tensor) and input.dtype.is_floating_point:
         input = widened(input)  # which autocast does not for all of these
         known = {2: "square", 0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}.get(exponent)
         if known is not None:
@@ -123,20 +134,6 @@ def pow(input: Union[Tensor, Number], exponent: Union[Tensor, Number], *, out: O
         if exponent == 3:
             return mul(mul(input, input), input, out=out)
     return called("pow", (input, exponent), out=out)
-
-
-def _whole_power(x: Tensor, exponent: int, out: Optional[Tensor]) -> Tensor:
-    """Return integers multiplied by themselves; they wrap."""
-    if exponent < 0:
-        raise RuntimeError("Integers to negative integer powers are not allowed.")
-    (x,) = tensors("pow", x)
-    found = torch.ones((), dtype=dtype_beside(exponent, x.dtype), device=x.device)
-    x = mul(x, found)
-    while exponent > 1:
-        if exponent % 2:
-            found = mul(found, x)
-        x, exponent = mul(x, x), exponent // 2
-    return called("mul", (x if exponent else torch.ones_like(x), found), out=out)
 
 
 def where(condition: Tensor, input: Union[Tensor, Number], other: Union[Tensor, Number]) -> Tensor:

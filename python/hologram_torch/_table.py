@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -38,7 +39,7 @@ class Row(NamedTuple):
         formula: The same for people.
         inputs: The names of its inputs, in torch's words.
         promotion: "same" for torch's promotion, "float" if integers give torch's default dtype, "floating" if they are
-            refused, "counting" if bools give int64.
+            refused, "counting" if bools give int64, "numeric" if these are refused.
         autocast: What autocast does, see Operation.
         kinds: What the inputs are, where not all are numbers, see Elementwise.
         slopes: The gradient, where the derived one won't do, see Scalar.
@@ -119,6 +120,22 @@ def _kl_div(x: Any, t: Any) -> Any:
 
 def _kl_div_slopes(g: Any, x: Any, t: Any) -> Any:
     return -(g * t), h.where(t > 0, (g * h.log(h.where(t > 0, t, 1.0)) - g * x) + g * t / t, math.nan)
+
+
+@h.kernel
+def _whole_power(x: Any, y: Any) -> Any:
+    """Return integers multiplied by themselves, which wrap; to a negative power 1 over that, cut to an integer."""
+    found, base, left = h.cast(1, x.dtype), x, y
+    while left > 0:  # of a negative one there is no round
+        found = h.where(left & 1 != 0, found * base, found)
+        base, left = base * base, left >> 1
+    # 1 over 1 and −1 are integers; over 0, torch has 0. Of unsigned integers no power is negative.
+    inverse = h.where(x == 1, found, h.where(x == -1, h.where(y & 1 != 0, x, found), found - found))
+    return h.where(y < 0, inverse, found)
+
+
+def _power(x: Any, y: Any) -> Any:
+    return h.pow(x, y) if np.issubdtype(x.dtype, np.floating) else _whole_power(x, y)
 
 
 def _dropout(x: Any, seed: Any, lane: Any, p: Any, scale: Any) -> Any:
@@ -218,7 +235,7 @@ ROWS: list[Row] = [
     Row("div", lambda x, y: x / y, "x / y", _TWO, "float"),
     Row("maximum", h.maximum, "the larger of x and y", _TWO),
     Row("minimum", h.minimum, "the smaller of x and y", _TWO),
-    Row("pow", h.pow, "x to the power of y", ("input", "exponent"), "floating", "wide"),
+    Row("pow", _power, "x to the power of y", ("input", "exponent"), "numeric", "wide"),
     Row("where", h.where, "x where c, else y", ("condition", *_TWO), kinds=("mask", "number", "number")),
     Row("neg", lambda x: -x, "−x"),
     Row("abs", h.abs, "|x|"),

@@ -22,9 +22,6 @@ DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int
 HALVES = (torch.float16, torch.bfloat16)
 
 REFUSED = {
-    "pow": lambda *given: (
-        not any(x.is_floating_point() if isinstance(x, Tensor) else isinstance(x, float) for x in given)
-    ),
     "softmax": lambda x, **_: not x.is_floating_point(),
     "log_softmax": lambda x, **_: not x.is_floating_point(),
     "l1_loss": lambda x, *_, **__: not x.is_floating_point(),

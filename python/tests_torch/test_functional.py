@@ -200,6 +200,37 @@ def test_powers_of_integers() -> None:
     assert torch.equal(out, x**3)
     with pytest.raises(RuntimeError, match="negative integer powers"):
         F.pow(x, -1)
+    for f in (F, torch):
+        assert torch.equal(f.pow(x.to(torch.uint8), 255), x.to(torch.uint8) ** 255)
+        with pytest.raises(RuntimeError, match=r"256|uint8_t"):
+            f.pow(x.to(torch.uint8), 256)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64], ids=str)
+def test_powers_of_integers_by_tensors(dtype: torch.dtype) -> None:
+    """They wrap; a negative exponent gives 1 over the power, cut to an integer, and of 0 torch's 0."""
+    ends = torch.iinfo(dtype)
+    x = torch.tensor([ends.min, ends.max, *range(max(ends.min, -20), 20)], dtype=dtype)[:, None]
+    y = torch.tensor([ends.min, ends.max, ends.max - 1, *range(max(ends.min, -20), 70)], dtype=dtype)
+    calls: list[Any] = [lambda f: f.pow(x, y), lambda f: f.pow(x, y[5]), lambda f: f.pow(x.t(), y[:, None])]
+    calls += [lambda f, n=n: f.pow(n, y) for n in (-2, -1, 0, 1, 2, 300)]
+    calls += [lambda f, d=d: f.pow(x, y.to(d)) for d in (torch.bool, torch.int64, torch.float64)]
+    calls += [lambda f, d=d: f.pow(x.to(d), y) for d in (torch.bool, torch.int32)]
+    calls += [lambda f: f.pow(x, y, out=torch.empty(len(x), len(y), dtype=torch.int32))]
+    for call in calls:
+        found, expected = call(F), call(torch)
+        assert found.dtype == expected.dtype
+        torch.testing.assert_close(found, expected, equal_nan=True)
+    compiled = torch.compile(F.pow, backend="aot_eager", fullgraph=True)
+    assert torch.equal(compiled(x, y), torch.pow(x, y))
+
+
+def test_powers_of_bools_by_tensors_are_refused() -> None:
+    x = torch.tensor([True, False])
+    for f in (F, torch):
+        with pytest.raises((TypeError, NotImplementedError), match=r"(?i)bool"):
+            f.pow(x, x)
+    assert torch.equal(F.pow(x, False), torch.pow(x, False))
 
 
 @pytest.mark.parametrize("name", ["elu", "selu", "silu", "gelu", "relu", "leaky_relu", "softplus", "logsigmoid"])

@@ -92,7 +92,7 @@ func (k *Kernel) Run(l *backends.Launch, pool *workers.Pool) error {
 	chunks := uint64(1)
 	if threads := pool.Threads(); threads > 1 {
 		alone, chunk := float64(aloneNanoseconds), float64(chunkNanoseconds)
-		if pool.Awake() {
+		if pool.Awake() > 0 {
 			alone, chunk = awakeNanoseconds, awakeNanoseconds/2
 		}
 		if work := laneNs * float64(r.lanes); work > alone {

@@ -288,7 +288,7 @@ func TestWorkersFallAsleep(t *testing.T) {
 	for range 100 {
 		p.Run(3, newCounter(3))
 	}
-	for deadline := time.Now().Add(30 * time.Second); p.Awake(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); p.Awake() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("workers are awake after half a minute")
 		}
