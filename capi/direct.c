@@ -16,7 +16,7 @@ void hologram_direct_pause(int32_t all) { __atomic_store_n(&paused, all, __ATOMI
 /* ---- keys ---- */
 
 /* All of a call that decides what becomes of it but addresses and numbers, as Go's key of a prepared call; 0 words: it is
-   none for C. */
+   none for C. Operands that are numbers lie where a device that works by itself finds them, so of those it has the values. */
 static int key_of(const hologram_gate *g, const hologram_call_args *a, uint64_t *to) {
   int n = 0;
   if (a->fuel || a->stream != g->stream || a->residue || a->deleter || a->num_operands < 1 || a->num_operands > HOLOGRAM_DIRECT_OPERANDS ||
@@ -32,11 +32,16 @@ static int key_of(const hologram_gate *g, const hologram_call_args *a, uint64_t 
   for (int i = 0; i < a->num_operands; i++) {
     const hologram_operand *o = &a->operands[i];
     bool here = o->device_type == g->device_type && (o->device_type == DL_CPU || o->device_id == g->device_id);
-    if (o->rank < 0 || (!here && !(o->flags & HOLOGRAM_NUMBER)) || n + 2 * HOLOGRAM_MAX_RANK + 1 > HOLOGRAM_DIRECT_WORDS - 16) return 0;
+    if (o->rank < 0 || (!here && !(o->flags & HOLOGRAM_NUMBER)) || n + 2 * HOLOGRAM_MAX_RANK + 2 > HOLOGRAM_DIRECT_WORDS - 16) return 0;
     to[n++] = (uint64_t)o->dtype | (uint64_t)o->rank << 8 | (uint64_t)(uint32_t)o->flags << 32;
     for (int k = 0; k < o->rank; k++) {
       to[n++] = (uint64_t)o->shape[k];
       to[n++] = (uint64_t)o->strides[k];
+    }
+    if (o->flags & HOLOGRAM_NUMBER && g->device_type != DL_CPU) {
+      if (!o->data || o->dtype < HOLOGRAM_I8 || o->dtype > HOLOGRAM_F64) return 0;
+      to[n] = 0;
+      memcpy(&to[n++], o->data, hologram_sizes[o->dtype]);
     }
   }
   for (int i = 0; i < a->num_dims; i++) to[n++] = (uint64_t)a->dims[i];

@@ -90,9 +90,6 @@ outcome request_cell(request *r, bool later, py_object **made);
 /* A number of Python's for one of numpy's, which has memory; NULL, with an exception or without, for what else there is. */
 py_object *scalar_number(py_object *o);
 
-/* The bytes of an element of each dtype. */
-extern const uint8_t hologram_sizes[];
-
 /* A number of Python's of an element's bytes. */
 py_object *hologram_number_of(int32_t dtype, const void *at);
 

@@ -7,6 +7,9 @@
 
 #include <stdlib.h>
 
+/* How many bytes an element of a dtype has. */
+extern const uint8_t hologram_sizes[];
+
 /* Whether this process is a fork's child. Says so in the last error. */
 int hologram_support_forked(void);
 

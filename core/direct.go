@@ -3,6 +3,7 @@ package core
 import (
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/core/call"
+	"github.com/hologram-project/hologram/core/memory"
 	"github.com/hologram-project/hologram/core/profile"
 	"github.com/hologram-project/hologram/core/queue"
 )
@@ -84,8 +85,19 @@ func (ex *Executor) Direct(c *Call, publish func(*Direct) (retire func())) {
 	if ex.device.Info.Asynchronous && (c.First != nil || len(b.Memory()) > 0) { // for which somebody has to wait, or note it
 		enters = false
 	}
-	b.Direct(s.Target().Line, enters, publish)
+	b.Direct(s.Target().Line, enters, func(queued func(*memory.Line) (backends.Ticket, error)) error {
+		_, err := s.Submit(inTurn(queued), queue.How{Try: true, Outcome: true})
+		return err
+	}, publish)
 }
+
+// inTurn is work that holds nothing.
+type inTurn func(*memory.Line) (backends.Ticket, error)
+
+func (f inTurn) Run(t *queue.Target) (backends.Ticket, error) { return f(t.Line) }
+func (inTurn) Outcome(err error) error                        { return err }
+func (inTurn) Cancel() bool                                   { return false }
+func (inTurn) Release()                                       {}
 
 // WatchProfiles has f told whether anybody profiles from now on, and so wants to be told
 // of all calls. It is for the start of the process.

@@ -9,7 +9,8 @@ import (
 )
 
 // Direct is a prepared call as code that others enter by themselves, in the turn of
-// its stream: nothing of it but addresses and numbers is to be looked at. It ends
+// its stream: nothing of it but addresses and numbers is to be looked at. On a device that
+// works by itself it is of operands that are numbers with their values. It ends
 // with the prepared call, and holds that up no longer than Retire takes.
 type Direct struct {
 	Steps     []DirectStep // to be run one after the other; none: such calls are not to be entered, nor asked for again
@@ -25,6 +26,10 @@ type Direct struct {
 	retire func()
 	end    func() // once
 }
+
+// Turn queues something in the turn of a stream, which it gives the line of and whose
+// ticket it returns, or returns an error: then nothing is queued, or what is has failed.
+type Turn func(queue func(*memory.Line) (backends.Ticket, error)) error
 
 // DirectStep is a launch, or a part of one.
 type DirectStep struct {
@@ -51,10 +56,10 @@ type DirectCheck struct {
 }
 
 // direct makes the call's code; nil: there is none now or, if never, ever.
-func (b *Bound) direct(line *memory.Line) (made *Direct, never bool) {
+func (b *Bound) direct(line *memory.Line, turn Turn) (made *Direct, never bool) {
 	p := b.p
 	within := p.device.Info.Enters
-	if within == nil || p.residue || p.phase || p.async && len(p.numbers) > 0 || p.workspace > within.Bytes {
+	if within == nil || p.residue || p.phase || p.workspace > within.Bytes {
 		return nil, true
 	}
 	if p.special && !b.wellAligned() {
@@ -87,8 +92,28 @@ func (b *Bound) direct(line *memory.Line) (made *Direct, never bool) {
 			return nil, false
 		}
 		d.Space = space.Addr()
+		if !b.place(&space, turn) {
+			return nil, false
+		}
 	}
 	return d, false
+}
+
+// place puts the call's numbers, on a device that works by itself, where the code finds
+// them each time: code is made for their values. It reports whether that is done.
+func (b *Bound) place(space *memory.Scratch, turn Turn) bool {
+	return len(b.p.numbers) == 0 || turn(func(line *memory.Line) (last backends.Ticket, err error) {
+		for i := range b.p.numbers {
+			x := &b.p.numbers[i]
+			t, err := line.Stream.Fill(space.Addr()+uintptr(x.at), b.numbers[i], int(x.size), 1)
+			if err != nil {
+				return last, err
+			}
+			last = t
+			space.After(line, last)
+		}
+		return last, nil
+	}) == nil
 }
 
 // release lets go of what the steps have.
@@ -120,7 +145,7 @@ func (d *Direct) addSteps(b *Bound, line *memory.Line) (fine, never bool) {
 		}
 		for n := first; n < len(d.Steps); n++ {
 			step := &d.Steps[n]
-			if d.p.varies && !step.Bounded || !step.bind(s) {
+			if d.p.varies && !step.Bounded || !step.bind(d.p, s) {
 				return false, true
 			}
 			// If it is not the first, something may have been done.
@@ -134,11 +159,15 @@ func (d *Direct) addSteps(b *Bound, line *memory.Line) (fine, never bool) {
 
 // bind says of the slots and parameters of a launch which of the call's operands and
 // numbers they are; false: of a number it is not known where it goes.
-func (d *DirectStep) bind(s *step) bool {
+func (d *DirectStep) bind(p *Prepared, s *step) bool {
 	for _, place := range d.Addresses {
 		if place.Of >= 0 {
 			place.Offset += int64(s.l.Slots[place.Of].Addr)
 			place.Of = backends.Base(s.slots[place.Of].operand)
+			if place.Of >= 0 && p.async && p.operands[place.Of].number > 0 {
+				place.Offset += p.numbers[p.operands[place.Of].number-1].at
+				place.Of = backends.Workspace
+			}
 		}
 		d.Bases = append(d.Bases, place)
 	}

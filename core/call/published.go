@@ -92,14 +92,14 @@ func retire(list map[*Direct]struct{}) {
 // stream of line or, unless it enters, as one that is not to be: publish gets it, and
 // returns what is called once when it ends, after which nobody may enter it; nil: it is
 // not published. Nor is a call that cannot be entered now.
-func (b *Bound) Direct(line *memory.Line, enters bool, publish func(*Direct) (retire func())) {
+func (b *Bound) Direct(line *memory.Line, enters bool, turn Turn, publish func(*Direct) (retire func())) {
 	p := b.p
 	all := &p.device.published
 	epoch := all.epoch()
 	var d *Direct
 	if enters {
 		never := false
-		if d, never = b.direct(line); d == nil && !never {
+		if d, never = b.direct(line, turn); d == nil && !never {
 			return
 		}
 	}

@@ -64,6 +64,40 @@ def test_calls_in_the_stream_s_order(ex: hg.Executor, tensors: Tensors) -> None:
     assert tensors.values(c) == [3.0 + sum(range(3, 42, 2))] * N
 
 
+def test_numbers_as_operands(ex: hg.Executor, tensors: Tensors) -> None:
+    """Each value has code of its own, which C enters when it comes again; ever new ones are Go's."""
+    x, out = tensors(np.arange(N)), tensors(0)
+    for value in [1.0, 2.5, -0.0, 7, 3.0]:
+        before = direct(ex)
+        for _ in range(2 * TIMES):
+            ops.vector_mul(ex, x, value, out)
+        assert tensors.values(out) == [i * value for i in range(N)]
+        assert direct(ex) > before
+    done = direct(ex)
+    for _ in range(TIMES):
+        for value in [7.0, 2.5, 3.0]:  # by turns
+            ops.vector_sub(ex, value, x, out)
+            ops.vector_mul(ex, x, value, out)
+            assert tensors.values(out) == [i * value for i in range(N)]
+    assert direct(ex) >= done + 3 * TIMES
+    done = direct(ex)
+    for value in range(100, 120):
+        ops.vector_mul(ex, x, value, out)
+        assert tensors.values(out) == [i * value for i in range(N)]
+    assert direct(ex) == done
+
+
+def test_numbers_of_streams(ex: hg.Executor, tensors: Tensors) -> None:
+    """What lies on one stream's behalf is found by its calls alone, and stays while they may come."""
+    x, outs = tensors(np.arange(N)), [tensors(0) for _ in range(40)]
+    for i, out in enumerate(outs):
+        for _ in range(TIMES):
+            ops.vector_add(ex, x, float(i % 7), out)
+            ops.vector_add(ex, out, 1000.0, out)
+    for i, out in enumerate(outs):
+        assert tensors.values(out) == [k + i % 7 + 1000.0 for k in range(N)]
+
+
 def test_addresses_and_numbers(ex: hg.Executor, tensors: Tensors) -> None:
     x, out = tensors(np.arange(N)), tensors(0)
     for value in [1.0, 2.5, -0.0, 7, 3.0]:
