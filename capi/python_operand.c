@@ -238,12 +238,14 @@ static int place_of(const default_of *known, int32_t type, int32_t id) {
   return i;
 }
 
-/* Puts the call on the process's executor for a device's memory, which Python makes at first use. */
-static outcome on_default(request *r, int32_t type, int32_t id) {
+/* Puts the call on the process's executor for a device's memory, which Python makes at first use: then ran is set. */
+static outcome on_default(request *r, int32_t type, int32_t id, bool *ran) {
   static default_of known[MAX_DEFAULTS];
   py_object *arguments, *found;
   int i = place_of(known, type, id);
+  *ran = false;
   if (i < MAX_DEFAULTS && known[i].executor && !((py_handle *)known[i].executor)->freed) return request_on(r, known[i].executor);
+  *ran = true;
   if (!(arguments = py.PyTuple_New(2))) return FAILED;
   py.PyTuple_SetItem(arguments, 0, py.PyLong_FromLongLong(type));
   py.PyTuple_SetItem(arguments, 1, py.PyLong_FromLongLong(id));
@@ -342,7 +344,8 @@ outcome request_take(request *r, py_object *o, use u) {
     case SCALAR:
     case EXPORTER:
       if (!r->executor) {
-        outcome found = on_default(r, DL_CPU, 0);
+        bool ran; /* nothing is borrowed yet */
+        outcome found = on_default(r, DL_CPU, 0, &ran);
         if (found != DONE) return found;
       }
       if (!((py_handle *)r->executor)->host_visible) return SURPRISE;
@@ -452,7 +455,10 @@ outcome request_borrow(request *r) {
   if (r->stream) r->args.stream = r->stream_number;
   if (!r->num_borrowed) return DONE;
   for (int i = 0; !r->executor; i++) {
-    if (r->taken[i].api) return on_default(r, r->operands[i].device_type, r->operands[i].device_id);
+    bool ran;
+    if (!r->taken[i].api) continue;
+    found = on_default(r, r->operands[i].device_type, r->operands[i].device_id, &ran);
+    if (found != DONE || ran) return found == DONE ? request_borrow(r) : found;
   }
   return r->device_type != DL_CPU ? find_stream(r) : DONE;
 }
