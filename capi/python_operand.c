@@ -1,5 +1,5 @@
-/* Operands of a call: our buffers, numpy's arrays and other exporters of memory, and tensors with DLPack's C exchange
-   API. What is none of these, or not quite as it should be, is left to Python, which says what is wrong with it. */
+/* Operands of a call: our buffers, numpy's arrays and other exporters of memory, tensors with DLPack's C exchange API, and
+   CuPy's arrays. What is none of these, or not quite as it should be, is left to Python, which says what is wrong with it. */
 #include "direct.h"
 #include "python_call.h"
 
@@ -8,7 +8,7 @@
 
 /* ---- kinds of objects ---- */
 
-typedef enum { UNKNOWN, EXPORTER, EXCHANGER, TORCH, OTHER, NUMPY, SCALAR } kind;
+typedef enum { UNKNOWN, EXPORTER, EXCHANGER, TORCH, OTHER, NUMPY, SCALAR, INTERFACE } kind;
 
 /* What is known of a type. It is kept alive, so that its address stays its own. */
 static struct known {
@@ -318,6 +318,7 @@ outcome request_take(request *r, py_object *o, use u) {
   t->object = o;
   t->api = NULL;
   t->owned = NULL;
+  t->stream = 0;
   t->offset = 0;
   t->exported = t->torch = t->held = t->view = false;
   t->written = u != READ;
@@ -366,6 +367,9 @@ outcome request_take(request *r, py_object *o, use u) {
       t->api = k->api;
       r->num_borrowed++;
       return DONE;
+    case INTERFACE: /* described now, since asking runs Python; its memory stays as long as the array, which the caller holds */
+      r->num_borrowed++;
+      return interface_take(r, to, o, &t->stream);
     default:
       return SURPRISE;
   }
@@ -395,22 +399,29 @@ static outcome find_named(request *r) {
    for the work. */
 static outcome find_stream(request *r) {
   const dl_exchange *asked = NULL; /* an owner has one stream, however many its tensors are */
+  bool owned = false;
   r->ordered = HOLOGRAM_ORDERED;
   r->args.stream = 0;
   for (int i = 0; i < r->args.num_operands; i++) {
     const taken *t = &r->taken[i];
-    void *stream = NULL;
-    uint64_t number;
-    if (!t->api && !r->operands[i].buffer && r->operands[i].rank >= 0) r->ordered = 0;
-    if (!t->api || t->api == asked) continue;
-    asked = t->api;
-    if (!t->api->stream || t->api->stream(r->device_type, r->device_id, &stream)) return operand_refused();
-    number = stream ? (uint64_t)(uintptr_t)stream : 1;
+    uint64_t number = t->stream;
+    if (!number && !t->api) {
+      if (!r->operands[i].buffer && r->operands[i].rank >= 0) r->ordered = 0;
+      continue;
+    }
+    owned = true;
+    if (!number) {
+      void *stream = NULL;
+      if (t->api == asked) continue;
+      asked = t->api;
+      if (!t->api->stream || t->api->stream(r->device_type, r->device_id, &stream)) return operand_refused();
+      number = stream ? (uint64_t)(uintptr_t)stream : 1;
+    }
     if (r->args.stream && r->args.stream != number) return SURPRISE; /* two owners, two streams */
     r->args.stream = number;
   }
   /* Of another stream than theirs the owners know nothing: Python has them wait for the work before they let go. */
-  return r->stream && asked && r->args.stream != r->stream_number ? SURPRISE : DONE;
+  return r->stream && owned && r->args.stream != r->stream_number ? SURPRISE : DONE;
 }
 
 /* Describes operand i as an earlier one that is the same tensor of torch's: what a program changes in place is both read and
@@ -443,6 +454,9 @@ outcome request_borrow(request *r) {
   for (int i = 0; r->num_borrowed && i < r->args.num_operands && found == DONE; i++) {
     taken *t = &r->taken[i];
     dl_tensor tensor;
+    if (t->stream && r->executor && (r->operands[i].device_type != r->device_type || r->operands[i].device_id != r->device_id)) {
+      found = SURPRISE;
+    }
     if (!t->api || (t->torch && describe_again(r, i))) continue;
     if (!t->api->borrow) {
       found = take_owned(r, i, t);
@@ -456,7 +470,7 @@ outcome request_borrow(request *r) {
   if (!r->num_borrowed) return DONE;
   for (int i = 0; !r->executor; i++) {
     bool ran;
-    if (!r->taken[i].api) continue;
+    if (!r->taken[i].api && !r->taken[i].stream) continue;
     found = on_default(r, r->operands[i].device_type, r->operands[i].device_id, &ran);
     if (found != DONE || ran) return found == DONE ? request_borrow(r) : found;
   }
