@@ -406,7 +406,7 @@ static outcome find_stream(request *r) {
     const taken *t = &r->taken[i];
     uint64_t number = t->stream;
     if (!number && !t->api) {
-      if (!r->operands[i].buffer && r->operands[i].rank >= 0) r->ordered = 0;
+      if (!r->operands[i].buffer && r->operands[i].rank >= 0 && !(r->numbers >> i & 1)) r->ordered = 0;
       continue;
     }
     owned = true;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -156,6 +157,19 @@ def test_calls_go_to_cupy_s_stream(ex: hg.Executor, in_c: None) -> None:
     ops.vector_add(ex, b, x, b)
     ops.vector_add(ex, b, b, b)
     assert b.to_numpy().tolist() == [4, 6]
+
+
+def test_nothing_waits_for_the_device(ex: hg.Executor, in_c: None, tmp_path: Path) -> None:
+    """Numbers, which are read at once, don't make a call wait as arrays of the host do; nor do results."""
+    x, y = (array(ex, np.ones(100_000)) for _ in range(2))
+    out = [array(ex, np.zeros(100_000)) for _ in range(3)]
+    cupy.empty = lambda shape, dtype: out.pop()
+    ex.synchronize()
+    with hg.profile(tmp_path / "trace.json", table=False) as p:
+        made = [ops.vector_add(ex, x, y), ops.vector_add(ex, x, 2.0), ops.vector_sub(ex, 2.0, x)]
+        ops.vector_add(ex, x, 3.0, y)
+    assert [e["name"] for e in p.events if e["cat"] == "wait"] == []
+    assert [values(ex, each)[0] for each in (*made, y)] == [2, 3, 1, 4]
 
 
 def test_calls_without_an_executor(ex: hg.Executor, in_c: None, monkeypatch: pytest.MonkeyPatch) -> None:
