@@ -171,6 +171,13 @@ type Specializer interface {
 	Specialize(l *Launch, try bool) error
 }
 
+// Keeper is a Specializer that may find code which an earlier process made.
+type Keeper interface {
+	Specializer
+	// Kept reports whether the code that Specialize made last was found.
+	Kept() bool
+}
+
 // Ticket is the place of work in its stream's order.
 type Ticket uint64
 
