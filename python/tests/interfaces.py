@@ -186,6 +186,27 @@ def test_calls_without_an_executor(ex: hg.Executor, in_c: None, monkeypatch: pyt
     assert asked == [(2, 0)]  # CUDA's
 
 
+def test_kernels(ex: hg.Executor, in_c: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    @hg.kernel
+    def relu_of_both(x: Any, y: Any) -> Any:
+        return hg.maximum(x * y + x, 0)
+
+    def refuse(self: Array, **named: Any) -> object:
+        raise AssertionError("made a Buffer")
+
+    monkeypatch.setitem(_results._executors, (2, 0), ex)
+    monkeypatch.setattr(Array, "__dlpack__", refuse, raising=False)
+    x, y = array(ex, [[1, -2, 3]]), array(ex, [[1], [2]])
+    for _ in range(2):  # the second is as one before
+        made = relu_of_both(x, y)
+        assert type(made) is Array and values(ex, made) == [[2, 0, 6], [3, 0, 9]]
+        assert relu_of_both(x, 2.0, out=made) is made and values(ex, made) == [[3, 0, 9]] * 2
+    with pytest.raises(DTypeError, match="complex64"):
+        wrong = array(ex, [1])
+        wrong.dtype = np.dtype("c8")
+        relu_of_both(wrong, wrong)
+
+
 def test_a_stream_of_the_caller_s(ex: hg.Executor) -> None:
     """Of another than CuPy's own CuPy knows nothing, so Python keeps the arrays until the work is done."""
     x = array(ex, [1, 2])

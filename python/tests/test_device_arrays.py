@@ -390,6 +390,9 @@ def test_cupy_s_arrays(cuda: hg.Executor, cupy: Any) -> None:
     for made, expected in ((ops.vector_add(x, 2.0), 7), (ops.vector_add(x, x, x), 10), (ops.vector_less(y, x), True)):
         assert isinstance(made, cupy.ndarray) and made.dtype == (bool if expected is True else x.dtype)
         assert made[5].item() == expected
+    twice = hg.kernel(lambda v: v + v)
+    for _ in range(2):
+        assert isinstance(twice(y), cupy.ndarray) and twice(y)[5].item() == 2
 
 
 def test_cupy_sees_buffers_in_place(cuda: hg.Executor, cupy: Any) -> None:
