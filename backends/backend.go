@@ -57,6 +57,8 @@ type Info struct {
 	FewLanes     bool      // few lanes keep the device busy: products need not be split along k
 	Variants     Variant   // what Compile heeds; the rest of a Variant makes no other kernel
 	MemoryBytes  int64     // 0: not known
+	Processors   int       // of the device's, which run blocks beside each other; 0: not known
+	Capability   int       // CUDA's compute capability, as 10 · major + minor; 0: it has none
 	MaxGrid      [3]uint32 // the most blocks in x, y, z; 0: 2^32 − 1
 	DLPackType   int32     // DLPack's DLDeviceType: 1 CPU, 2 CUDA, 8 Metal; 0: memory is not shared by DLPack
 	DLPackID     int32     // DLPack's device_id
@@ -167,6 +169,13 @@ type Specializer interface {
 	// none, but returns ErrPending where there is need. A Launch for which it was
 	// not called may have to make the code itself.
 	Specialize(l *Launch, try bool) error
+}
+
+// Keeper is a Specializer that may find code which an earlier process made.
+type Keeper interface {
+	Specializer
+	// Kept reports whether the code that Specialize made last was found.
+	Kept() bool
 }
 
 // Ticket is the place of work in its stream's order.

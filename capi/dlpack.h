@@ -57,7 +57,7 @@ typedef struct {
 } dl_exchange;
 
 enum { DL_MAJOR = 1, DL_READ_ONLY = 1, DL_COPIED = 2 };
-enum { DL_CPU = 1 };
+enum { DL_CPU = 1, DL_CUDA = 2 };
 enum { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_BOOL = 6 };
 
 #endif

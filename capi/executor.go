@@ -99,6 +99,9 @@ func go_executor_describe(executor C.hologram_executor, info_out *C.hologram_exe
 		quota:        C.int64_t(ex.Quota()),
 		dlpack_type:  C.int32_t(d.Info.DLPackType),
 		dlpack_id:    C.int32_t(d.Info.DLPackID),
+		memory_bytes: C.int64_t(d.Info.MemoryBytes),
+		processors:   C.int32_t(d.Info.Processors),
+		capability:   C.int32_t(d.Info.Capability),
 	}
 	put(made.backend[:], d.Name)
 	put(made.device[:], d.Info.Name)

@@ -177,9 +177,11 @@ typedef struct hologram_backend_info {
   int32_t asynchronous;
   int32_t threads;
   int64_t memory_bytes;
+  int32_t num_devices; /* of which the first is described; 0 if it is not available */
 } hologram_backend_info;
 
-/* An executor. used and quota are the bytes of its buffers and their bound (0: none). */
+/* An executor. used and quota are the bytes of its buffers and their bound (0: none). memory_bytes, processors, which run
+   blocks beside each other, and capability, CUDA's as 10 · major + minor, are the device's; 0: not known, or it has none. */
 typedef struct hologram_executor_info {
   uint32_t size;
   char backend[32];
@@ -191,6 +193,9 @@ typedef struct hologram_executor_info {
   int64_t quota;
   int32_t dlpack_type; /* of its memory, as DLPack numbers devices; 0: it is not shared so */
   int32_t dlpack_id;
+  int64_t memory_bytes;
+  int32_t processors;
+  int32_t capability;
 } hologram_executor_info;
 
 /* The memory of an executor's device, in bytes, and the number of allocations. */

@@ -66,7 +66,7 @@ func go_backend(index C.int32_t, info_out *C.hologram_backend_info) (status C.in
 	b := core.DescribeBackend(names[index])
 	made := C.hologram_backend_info{
 		available: flag(b.Available), host_visible: flag(b.Device.HostVisible), asynchronous: flag(b.Device.Asynchronous),
-		threads: C.int32_t(b.Threads), memory_bytes: C.int64_t(b.Device.MemoryBytes),
+		threads: C.int32_t(b.Threads), memory_bytes: C.int64_t(b.Device.MemoryBytes), num_devices: C.int32_t(len(b.Devices)),
 	}
 	put(made.name[:], b.Name)
 	put(made.device[:], b.Device.Name)

@@ -164,7 +164,7 @@ static inline py_object *py_none(void) {
 
 /* What C leaves to Python: functions and tables that its modules put into the dictionary which hologram_python got. */
 #define PYTHON_HOOKS(X)                                                                                         \
-  X(allocate) X(default_executor) X(dtypes) X(empty_tensor) X(error) X(export) X(free) X(keyword) X(launch) X(numpy) X(operation) \
+  X(allocate) X(default_executor) X(dtypes) X(empty) X(error) X(export) X(free) X(keyword) X(launch) X(numpy) X(operation) \
   X(probe) X(recording) X(renamed) X(stream) X(verify_torch) X(written)
 #define HOOK(name) HOOK_##name,
 typedef enum { PYTHON_HOOKS(HOOK) NUM_HOOKS } hook;
@@ -342,6 +342,7 @@ int hologram_dlpack(py_object *into);
 int hologram_futures(py_object *into);
 int hologram_torch(py_object *into);
 int hologram_numpy(py_object *into);
+int hologram_interfaces(py_object *into);
 int hologram_maps(py_object *into);
 int hologram_updates(py_object *into);
 int hologram_recordings(py_object *into);

@@ -16,12 +16,17 @@ typedef struct {
   py_object *object;      /* the caller holds it */
   const dl_exchange *api; /* of what is borrowed, or owned by owned */
   dl_versioned *owned;
+  uint64_t stream; /* of memory that CUDA's array interface showed: on which its owner works now; else 0 */
   int64_t offset; /* of a tensor of torch's: elements from where its storage begins */
   py_object *version; /* the tensor of torch's that is written, counted */
   bool exported, torch, held;
   bool written;
   bool view; /* the operand is one of the tensor's own making, and stays as it is */
 } taken;
+
+/* A fresh array like another of torch's or CuPy's, and of its type or, if dtype is not negative, of that, 0 for bools; NULL if
+   it can't be made, with an exception or without. It runs Python. */
+py_object *result_empty(py_object *like, int32_t dtype, const int64_t *shape, int rank);
 
 /* An array of numpy's as an operand; see python_numpy.c. SURPRISE if it is to be taken as other exporters are. */
 outcome numpy_take(hologram_operand *to, py_object *array);
@@ -70,6 +75,9 @@ outcome request_on(request *r, py_object *executor);
 
 /* What a call does with an operand; what is FRESH is written, and nobody else has seen it. */
 typedef enum { READ, WRITTEN, FRESH } use;
+
+/* An array of CuPy's as an operand of a request, and the stream on which CuPy works now. */
+outcome interface_take(const request *r, hologram_operand *to, py_object *array, uint64_t *stream);
 
 /* Takes the next operand. Borrowed tensors stay to be borrowed until request_borrow. */
 outcome request_take(request *r, py_object *o, use u);

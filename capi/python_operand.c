@@ -1,5 +1,5 @@
-/* Operands of a call: our buffers, numpy's arrays and other exporters of memory, and tensors with DLPack's C exchange
-   API. What is none of these, or not quite as it should be, is left to Python, which says what is wrong with it. */
+/* Operands of a call: our buffers, numpy's arrays and other exporters of memory, tensors with DLPack's C exchange API, and
+   CuPy's arrays. What is none of these, or not quite as it should be, is left to Python, which says what is wrong with it. */
 #include "direct.h"
 #include "python_call.h"
 
@@ -8,7 +8,7 @@
 
 /* ---- kinds of objects ---- */
 
-typedef enum { UNKNOWN, EXPORTER, EXCHANGER, TORCH, OTHER, NUMPY, SCALAR } kind;
+typedef enum { UNKNOWN, EXPORTER, EXCHANGER, TORCH, OTHER, NUMPY, SCALAR, INTERFACE } kind;
 
 /* What is known of a type. It is kept alive, so that its address stays its own. */
 static struct known {
@@ -238,12 +238,14 @@ static int place_of(const default_of *known, int32_t type, int32_t id) {
   return i;
 }
 
-/* Puts the call on the process's executor for a device's memory, which Python makes at first use. */
-static outcome on_default(request *r, int32_t type, int32_t id) {
+/* Puts the call on the process's executor for a device's memory, which Python makes at first use: then ran is set. */
+static outcome on_default(request *r, int32_t type, int32_t id, bool *ran) {
   static default_of known[MAX_DEFAULTS];
   py_object *arguments, *found;
   int i = place_of(known, type, id);
+  *ran = false;
   if (i < MAX_DEFAULTS && known[i].executor && !((py_handle *)known[i].executor)->freed) return request_on(r, known[i].executor);
+  *ran = true;
   if (!(arguments = py.PyTuple_New(2))) return FAILED;
   py.PyTuple_SetItem(arguments, 0, py.PyLong_FromLongLong(type));
   py.PyTuple_SetItem(arguments, 1, py.PyLong_FromLongLong(id));
@@ -316,6 +318,7 @@ outcome request_take(request *r, py_object *o, use u) {
   t->object = o;
   t->api = NULL;
   t->owned = NULL;
+  t->stream = 0;
   t->offset = 0;
   t->exported = t->torch = t->held = t->view = false;
   t->written = u != READ;
@@ -342,7 +345,8 @@ outcome request_take(request *r, py_object *o, use u) {
     case SCALAR:
     case EXPORTER:
       if (!r->executor) {
-        outcome found = on_default(r, DL_CPU, 0);
+        bool ran; /* nothing is borrowed yet */
+        outcome found = on_default(r, DL_CPU, 0, &ran);
         if (found != DONE) return found;
       }
       if (!((py_handle *)r->executor)->host_visible) return SURPRISE;
@@ -363,6 +367,9 @@ outcome request_take(request *r, py_object *o, use u) {
       t->api = k->api;
       r->num_borrowed++;
       return DONE;
+    case INTERFACE: /* described now, since asking runs Python; its memory stays as long as the array, which the caller holds */
+      r->num_borrowed++;
+      return interface_take(r, to, o, &t->stream);
     default:
       return SURPRISE;
   }
@@ -392,22 +399,29 @@ static outcome find_named(request *r) {
    for the work. */
 static outcome find_stream(request *r) {
   const dl_exchange *asked = NULL; /* an owner has one stream, however many its tensors are */
+  bool owned = false;
   r->ordered = HOLOGRAM_ORDERED;
   r->args.stream = 0;
   for (int i = 0; i < r->args.num_operands; i++) {
     const taken *t = &r->taken[i];
-    void *stream = NULL;
-    uint64_t number;
-    if (!t->api && !r->operands[i].buffer && r->operands[i].rank >= 0) r->ordered = 0;
-    if (!t->api || t->api == asked) continue;
-    asked = t->api;
-    if (!t->api->stream || t->api->stream(r->device_type, r->device_id, &stream)) return operand_refused();
-    number = stream ? (uint64_t)(uintptr_t)stream : 1;
+    uint64_t number = t->stream;
+    if (!number && !t->api) {
+      if (!r->operands[i].buffer && r->operands[i].rank >= 0 && !(r->numbers >> i & 1)) r->ordered = 0;
+      continue;
+    }
+    owned = true;
+    if (!number) {
+      void *stream = NULL;
+      if (t->api == asked) continue;
+      asked = t->api;
+      if (!t->api->stream || t->api->stream(r->device_type, r->device_id, &stream)) return operand_refused();
+      number = stream ? (uint64_t)(uintptr_t)stream : 1;
+    }
     if (r->args.stream && r->args.stream != number) return SURPRISE; /* two owners, two streams */
     r->args.stream = number;
   }
   /* Of another stream than theirs the owners know nothing: Python has them wait for the work before they let go. */
-  return r->stream && asked && r->args.stream != r->stream_number ? SURPRISE : DONE;
+  return r->stream && owned && r->args.stream != r->stream_number ? SURPRISE : DONE;
 }
 
 /* Describes operand i as an earlier one that is the same tensor of torch's: what a program changes in place is both read and
@@ -440,6 +454,9 @@ outcome request_borrow(request *r) {
   for (int i = 0; r->num_borrowed && i < r->args.num_operands && found == DONE; i++) {
     taken *t = &r->taken[i];
     dl_tensor tensor;
+    if (t->stream && r->executor && (r->operands[i].device_type != r->device_type || r->operands[i].device_id != r->device_id)) {
+      found = SURPRISE;
+    }
     if (!t->api || (t->torch && describe_again(r, i))) continue;
     if (!t->api->borrow) {
       found = take_owned(r, i, t);
@@ -452,7 +469,10 @@ outcome request_borrow(request *r) {
   if (r->stream) r->args.stream = r->stream_number;
   if (!r->num_borrowed) return DONE;
   for (int i = 0; !r->executor; i++) {
-    if (r->taken[i].api) return on_default(r, r->operands[i].device_type, r->operands[i].device_id);
+    bool ran;
+    if (!r->taken[i].api && !r->taken[i].stream) continue;
+    found = on_default(r, r->operands[i].device_type, r->operands[i].device_id, &ran);
+    if (found != DONE || ran) return found == DONE ? request_borrow(r) : found;
   }
   return r->device_type != DL_CPU ? find_stream(r) : DONE;
 }

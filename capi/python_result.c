@@ -49,6 +49,20 @@ py_object *result_shape(const int64_t *shape, int rank) {
   return made;
 }
 
+/* The exchange API makes tensors whose storage can't be resized. */
+py_object *result_empty(py_object *like, int32_t dtype, const int64_t *shape, int rank) {
+  py_object *arguments = py.PyTuple_New(3), *sizes = arguments ? result_shape(shape, rank) : NULL;
+  if (!sizes) {
+    if (arguments) py.Py_DecRef(arguments);
+    return NULL;
+  }
+  py.Py_IncRef(like);
+  py.PyTuple_SetItem(arguments, 0, like);
+  py.PyTuple_SetItem(arguments, 1, sizes);
+  py.PyTuple_SetItem(arguments, 2, py.PyLong_FromLongLong(dtype));
+  return hologram_hook(HOOK_empty, arguments);
+}
+
 /* What is made element by element: of the shape that all broadcast to, and of the type of operand like or of bools. */
 static outcome broadcast(const request *r, int like, bool bools, hologram_operand *to) {
   int64_t other[HOLOGRAM_MAX_RANK];
@@ -166,6 +180,9 @@ outcome request_result(request *r, int elements, int first, int like, bool row, 
   if (r->taken[first].torch) {
     bool same = result.dtype == of->dtype && !((result.flags ^ of->flags) & HOLOGRAM_BOOL);
     *made = torch_asked()->empty(r->taken[first].object, same ? -1 : dtype, shape, rank);
+  } else if (r->taken[first].stream) {
+    bool same = result.dtype == of->dtype && !((result.flags ^ of->flags) & HOLOGRAM_BOOL);
+    *made = result_empty(r->taken[first].object, same ? -1 : dtype, shape, rank);
   } else if (r->taken[first].api) {
     return SURPRISE;
   } else if (of->buffer) {

@@ -76,21 +76,7 @@ static outcome left_to_python(py_object *o) {
   return SURPRISE;
 }
 
-/* The exchange API makes tensors whose storage can't be resized. */
-static py_object *ask_empty(py_object *like, int32_t dtype, const int64_t *shape, int rank) {
-  py_object *arguments = py.PyTuple_New(3), *sizes = arguments ? result_shape(shape, rank) : NULL;
-  if (!sizes) {
-    if (arguments) py.Py_DecRef(arguments);
-    return NULL;
-  }
-  py.Py_IncRef(like);
-  py.PyTuple_SetItem(arguments, 0, like);
-  py.PyTuple_SetItem(arguments, 1, sizes);
-  py.PyTuple_SetItem(arguments, 2, py.PyLong_FromLongLong(dtype));
-  return hologram_hook(HOOK_empty_tensor, arguments);
-}
-
-static const torch_way asking = {ask_first, lend, left_to_python, ask_empty};
+static const torch_way asking = {ask_first, lend, left_to_python, result_empty};
 
 /* ---- torch's libraries ---- */
 
@@ -254,7 +240,7 @@ static py_object *make(py_object *like, int32_t wanted, const int64_t *shape, in
   int32_t dtype = wanted < 0 ? 0 : number_of(wanted), device, index;
   cpp_tensor x, *made;
   py_object *result;
-  if (dtype < 0) return ask_empty(like, wanted, shape, rank); /* which is seen then */
+  if (dtype < 0) return result_empty(like, wanted, shape, rank); /* which is seen then */
   if (!find(like, &x) || (wanted < 0 && libtorch.get_dtype(&x, &dtype)) || libtorch.get_device_type(&x, &device) ||
       libtorch.get_device_index(&x, &index)) {
     return NULL;
@@ -269,7 +255,7 @@ static py_object *make(py_object *like, int32_t wanted, const int64_t *shape, in
   return result;
 }
 
-static const torch_way directly = {nothing_first, lend_directly, wrote_directly, ask_empty};
+static const torch_way directly = {nothing_first, lend_directly, wrote_directly, result_empty};
 static const torch_way directly_made = {nothing_first, lend_directly, wrote_directly, make};
 
 const torch_way *torch_asked(void) {

@@ -42,6 +42,9 @@ func (d *device) load(text, name string) (*variant, error) {
 	code, err := d.cubins.Get(key)
 	if code != nil {
 		if v, err := d.module(code, name); err == nil || errors.Is(err, backends.ErrLost) {
+			if v != nil {
+				v.kept = true
+			}
 			return v, err
 		}
 		err = fmt.Errorf("the driver does not take code that was kept")

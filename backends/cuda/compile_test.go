@@ -38,6 +38,7 @@ func compileOn(t *testing.T, f *fake, dir, text string, level *int32) (compiled,
 	}
 	require.NoError(t, k.(backends.Specializer).Specialize(l, false))
 	require.NoError(t, k.(backends.Specializer).Specialize(l, true))
+	require.Equal(t, f.calls["compile"] == 0 && f.calls["module of code"] > 0, k.(backends.Keeper).Kept())
 	k.Release()
 	require.NoError(t, d.Close())
 	require.Equal(t, f.calls["link"], f.calls["link destroy"])

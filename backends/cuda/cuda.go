@@ -56,14 +56,33 @@ func (b *Backend) Devices() ([]backends.Info, error) {
 		return nil, fmt.Errorf("cuda: %w", err)
 	}
 	infos := make([]backends.Info, n)
+	var old error
+	usable := false
 	for i := range infos {
 		d, err := describe(api, i)
 		if err != nil {
 			return nil, err
 		}
 		infos[i] = d.info
+		if err := d.tooOld(); err == nil {
+			usable = true
+		} else if old == nil {
+			old = err
+		}
+	}
+	if !usable && old != nil {
+		return nil, old // as Open says it: nobody is to be told that there is a device
 	}
 	return infos, nil
+}
+
+// tooOld says that the driver compiles no PTX of ours for a device, nil if it does.
+func (d *device) tooOld() error {
+	if d.compute >= oldestCompute {
+		return nil
+	}
+	return fmt.Errorf("cuda: device %d, %s, has compute capability %d.%d; needed is %d.%d",
+		d.ordinal, d.info.Name, d.compute/10, d.compute%10, oldestCompute/10, oldestCompute%10)
 }
 
 // oldestCompute is the compute capability from which PTX here can be compiled.
@@ -101,8 +120,8 @@ func describe(api *driver.API, i int) (*device, error) {
 	d.compute = int(10*major + minor)
 	d.info = backends.Info{
 		Name: string(name[:n]), Asynchronous: true, MemoryBytes: int64(bytes), DLPackType: dlpackCUDA, DLPackID: int32(i),
-		Variants: backends.Variant{Proved: true},
-		Codegen:  fmt.Sprintf("%s %s sm_%d cuda_%d", ptx.Version, product.Version, d.compute, api.Version),
+		Processors: int(d.processors), Capability: d.compute, Variants: backends.Variant{Proved: true},
+		Codegen: fmt.Sprintf("%s %s sm_%d cuda_%d", ptx.Version, product.Version, d.compute, api.Version),
 	}
 	if api.Enters() {
 		d.info.Enters = &enters
@@ -131,9 +150,8 @@ func (b *Backend) Open(i int) (backends.Device, error) {
 	if b.cubins != nil {
 		d.cubins = b.cubins()
 	}
-	if d.compute < oldestCompute {
-		return nil, fmt.Errorf("cuda: device %d, %s, has compute capability %d.%d; needed is %d.%d",
-			i, d.info.Name, d.compute/10, d.compute%10, oldestCompute/10, oldestCompute%10)
+	if err := d.tooOld(); err != nil {
+		return nil, err
 	}
 	if err := api.Check("cuDevicePrimaryCtxRetain", api.PrimaryRetain(&d.context, d.number)); err != nil {
 		return nil, fmt.Errorf("cuda: device %d: %w", i, err)

@@ -34,7 +34,8 @@ type kernel struct {
 
 	mu       sync.Mutex // of making variants
 	variants atomic.Pointer[[]*variant]
-	spaces   sync.Pool // of *ptx.Space, for Specialize
+	kept     atomic.Bool // see Kept
+	spaces   sync.Pool   // of *ptx.Space, for Specialize
 }
 
 // variant is a loaded module and its function.
@@ -42,6 +43,7 @@ type variant struct {
 	form   form
 	module driver.Module
 	fn     driver.Func
+	kept   bool         // the code was in the folder of compiled code
 	shared atomic.Int64 // dynamic shared memory that the function was told of
 }
 
@@ -166,6 +168,9 @@ func (k *kernel) Specialize(l *backends.Launch, try bool) error {
 	return err
 }
 
+// Kept is backends.Keeper's.
+func (k *kernel) Kept() bool { return k.kept.Load() }
+
 func lanesOf(block [3]uint32) int { return int(block[0]) * int(block[1]) * int(block[2]) }
 
 // variant returns a variant, compiled if it is the first time. There are few.
@@ -193,6 +198,7 @@ func (k *kernel) variant(f form) (*variant, error) {
 		}
 	}
 	v.form = f
+	k.kept.Store(v.kept)
 	all := append(slices.Clip(*k.variants.Load()), v)
 	k.variants.Store(&all)
 	return v, nil

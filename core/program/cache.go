@@ -25,7 +25,7 @@ type Kernel struct {
 	special backends.Specializer // nil: it has all code
 
 	mu    lock.Mutex[lock.Last]
-	under *making[struct{}] // code that is being made for a launch; nil: none is
+	under *making[bool] // code that is being made for a launch, and whether it was there before; nil: none is
 }
 
 // Release takes a user away.
@@ -56,6 +56,9 @@ func (k *Kernel) Specialize(what string, l *backends.Launch, try bool, stop Stop
 			return err
 		}
 		if mine {
+			if g.value {
+				profile.Note(profile.Event{Kind: profile.Cache, Name: "kept on disk", Of: what})
+			}
 			return g.err
 		} // else it may have been made for launches of another kind
 	}
@@ -69,7 +72,7 @@ func (k *Kernel) specialized(l *backends.Launch) error {
 
 // specialize begins to make code for a launch, unless the kernel's is being made
 // already for what may be another.
-func (k *Kernel) specialize(what string, l *backends.Launch) (g *making[struct{}], mine bool) {
+func (k *Kernel) specialize(what string, l *backends.Launch) (g *making[bool], mine bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.under != nil {
@@ -78,14 +81,16 @@ func (k *Kernel) specialize(what string, l *backends.Launch) (g *making[struct{}
 	own := *l // who waits may leave, and use l for something else
 	own.Slots, own.Params, own.Record, own.Phase = slices.Clone(l.Slots), slices.Clone(l.Params), nil, nil
 	k.Acquire()
-	k.under = begin("load", what, func(*work.Meter) (struct{}, error) {
+	k.under = begin("load", what, func(*work.Meter) (bool, error) {
 		defer k.Release()
 		defer func() { // also where the compiler panics
 			k.mu.Lock()
 			k.under = nil
 			k.mu.Unlock()
 		}()
-		return struct{}{}, k.special.Specialize(&own, false)
+		err := k.special.Specialize(&own, false)
+		keeper, ok := k.special.(backends.Keeper)
+		return ok && err == nil && keeper.Kept(), err
 	})
 	return k.under, true
 }

@@ -1,6 +1,7 @@
 package program
 
 import (
+	"encoding/json"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/backends/cpu"
+	"github.com/hologram-project/hologram/core/profile"
 	"github.com/hologram-project/hologram/core/status"
 )
 
@@ -215,6 +217,50 @@ func TestCodeThatCannotBeMade(t *testing.T) {
 		k.Release()
 		require.EqualValues(t, 1, f.released.Load())
 	}
+}
+
+// keeping is a kernel whose code for a launch is made for even N, and found for others.
+type keeping struct {
+	kinds
+	kept bool
+}
+
+func (k *keeping) Specialize(l *backends.Launch, try bool) error {
+	k.kept = l.N%2 == 1
+	return k.kinds.Specialize(l, try)
+}
+
+func (k *keeping) Kept() bool { return k.kept }
+
+// TestCodeThatWasKept is told of in profiles, since it takes far less time than code
+// that is made; what is there already is not.
+func TestCodeThatWasKept(t *testing.T) {
+	f := &keeping{kinds: kinds{begun: make(chan uint64, 10), goOn: make(chan struct{}, 10)}}
+	k := &Kernel{Kernel: f, special: f}
+	k.Start(1)
+	p := profile.Start(100)
+	defer p.Close()
+	for _, n := range []uint64{1, 2, 1, 3} {
+		f.goOn <- struct{}{}
+		require.NoError(t, k.Specialize(fmt.Sprint("launch ", n), &backends.Launch{N: n}, false, nil))
+	}
+	p.Stop()
+	var trace struct {
+		TraceEvents []struct {
+			Name, Cat string
+			Args      struct{ Of string }
+		}
+	}
+	text, err := p.Chrome("", 1<<20)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &trace))
+	var told []string
+	for _, e := range trace.TraceEvents {
+		if e.Cat == profile.Cache.String() {
+			told = append(told, e.Name+": "+e.Args.Of)
+		}
+	}
+	require.Equal(t, []string{"kept on disk: launch 1", "kept on disk: launch 3"}, told)
 }
 
 // kinds is a kernel that makes code for launches by their N, when it is let.

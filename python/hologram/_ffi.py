@@ -54,6 +54,7 @@ class BackendInfo(ctypes.Structure):
         ("asynchronous", c_int32),
         ("threads", c_int32),
         ("memory_bytes", c_int64),
+        ("num_devices", c_int32),
     )
 
 
@@ -71,6 +72,9 @@ class ExecutorInfo(ctypes.Structure):
         ("quota", c_int64),
         ("dlpack_type", c_int32),
         ("dlpack_id", c_int32),
+        ("memory_bytes", c_int64),
+        ("processors", c_int32),
+        ("capability", c_int32),
     )
 
 

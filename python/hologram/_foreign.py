@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 # The enumeration of capi/python_operand.c.
-EXPORTER, EXCHANGER, TORCH, OTHER, NUMPY, SCALAR = 1, 2, 3, 4, 5, 6
+EXPORTER, EXCHANGER, TORCH, OTHER, NUMPY, SCALAR, INTERFACE = 1, 2, 3, 4, 5, 6, 7
 
 _BOOLEAN = 4  # HOLOGRAM_BOOL
 
@@ -55,6 +55,8 @@ def probe(kind: type) -> tuple[object, ...]:
         hooks["written"] = getattr(torch._C, "_increment_version", written)
         way = (tensor.requires_grad, tensor.is_neg, tensor.storage_offset, tensor._cdata)
         return (OTHER if capsule is None else TORCH), capsule, *way
+    if kind is getattr(sys.modules.get("cupy"), "ndarray", None):
+        return INTERFACE, None  # whose memory stays where it is as long as an array lives
     capsule = vars(kind).get(_EXCHANGE)
     return (OTHER if capsule is None else EXCHANGER), capsule
 
@@ -72,11 +74,28 @@ def written(arrays: Iterable[Any]) -> None:
             sys.modules["torch"].autograd.graph.increment_version(array)
 
 
-def empty_tensor(like: Any, shape: tuple[int, ...], code: int) -> Any:
-    """Return a new tensor on another's device, of its dtype or that of a code, 0 for bools, if this is not negative."""
+def empty(like: Any, shape: tuple[int, ...], code: int) -> Any:
+    """Return a new array of torch's or CuPy's on another's device.
+
+    Its dtype is that of the other, or that of a code, 0 for bools, if this is not negative.
+    """
+    if is_cupy(like):
+        return empty_cupy(like, shape, like.dtype if code < 0 else bool if code == 0 else dtype_of_code(code))
     torch = sys.modules["torch"]
     dtype = like.dtype if code < 0 else torch.bool if code == 0 else getattr(torch, NUMPY_NAMES[code - 1])
     return torch.empty(shape, dtype=dtype, device=like.device)
+
+
+def is_cupy(array: Any) -> bool:
+    """Whether an array is CuPy's."""
+    kind = getattr(sys.modules.get("cupy"), "ndarray", None)
+    return kind is not None and isinstance(array, kind)
+
+
+def empty_cupy(like: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Return a new array of CuPy's on another's device."""
+    with like.device:
+        return sys.modules["cupy"].empty(shape, dtype)
 
 
 def is_tensor(array: Any) -> bool:
@@ -339,7 +358,7 @@ _arrays = (np.dtype(bool), *(None if name == "bf16" else dtype_of_code(i + 1) fo
 
 hooks["numpy"] = (np.ndarray, _table(), *_arrays)
 hooks["probe"] = probe
-hooks["empty_tensor"] = empty_tensor
+hooks["empty"] = empty
 hooks["recording"] = recording
 hooks["written"] = written
 hooks["verify_torch"] = verify_torch

@@ -91,10 +91,8 @@ def allocate(
     if _foreign.is_tensor(like):
         torch: Any = sys.modules["torch"]
         return torch.empty(shape, dtype=getattr(torch, dtype.name), device=like.device)
-    cupy = sys.modules.get("cupy")
-    if cupy is not None and isinstance(like, cupy.ndarray):
-        with like.device:
-            return cupy.empty(shape, dtype)
+    if _foreign.is_cupy(like):
+        return _foreign.empty_cupy(like, shape, dtype)
     if not executor.host_visible:
         return allocate(executor.allocate(1, dtype, zero=False), shape, dtype, executor)
     if type(like) is np.ndarray and not like.flags.c_contiguous and like.size:

@@ -161,6 +161,8 @@ def _by_interface(executor: Executor, array: Any, interface: dict[str, Any]) -> 
         theirs = None if theirs is None else operator.index(theirs)
     except (KeyError, TypeError, ValueError) as error:
         raise DTypeError(f"{what} is {shown(interface)}: {error!r}") from None
+    if strides is not None and len(strides) != len(shape):
+        raise InvalidArgumentError(f"{what} has strides {strides} and shape {shape}; expected as many of each")
     if 0 in shape or not address:
         with executor.allocate(1, dtype, zero=False) as one:
             return one.view(shape), 0

@@ -36,7 +36,10 @@ class BackendType(str, Enum):
 
 
 def backends() -> list[dict[str, Any]]:
-    """Describe every backend: name, available, reason (why not), device, threads, host_visible, asynchronous."""
+    """Describe every backend: name, available, reason (why not), device, devices, threads, host_visible, asynchronous.
+
+    Of several devices the first is described; ``Executor("cuda:1").properties`` has another's.
+    """
     found: list[dict[str, Any]] = []
     while True:
         try:
@@ -49,6 +52,7 @@ def backends() -> list[dict[str, Any]]:
                 "available": bool(info.available),
                 "reason": info.reason.decode("utf-8", "replace"),
                 "device": info.device.decode("utf-8", "replace"),
+                "devices": int(info.num_devices),
                 "threads": int(info.threads),
                 "host_visible": bool(info.host_visible),
                 "asynchronous": bool(info.asynchronous),

@@ -117,7 +117,8 @@ def _info(_: argparse.Namespace) -> int:
         if backend["available"]:
             threads = f", {backend['threads']} threads" if backend["threads"] > 1 else ""
             mark = " (default)" if backend["name"] == hologram.get_default_backend() else ""
-            print(f"{name} {_paint('available', _GREEN, sys.stdout)}: {backend['device']}{threads}{mark}")
+            others = f" and {backend['devices'] - 1} more" if backend["devices"] > 1 else ""
+            print(f"{name} {_paint('available', _GREEN, sys.stdout)}: {backend['device']}{others}{threads}{mark}")
         else:
             print(f"{name} {_paint('not available', _DIM, sys.stdout)}: {_reason(backend)}")
     with hologram.Executor() as executor:

@@ -100,6 +100,20 @@ class Executor(ExecutorBase):
         return name.decode("utf-8", "replace")
 
     @property
+    def properties(self) -> dict[str, Any]:
+        """What is known of the device: name, memory_bytes, multiprocessors and compute_capability; None of what is not.
+
+        compute_capability is CUDA's, a pair: (9, 0) for an H100.
+        """
+        info = self._describe()
+        return {
+            "name": self.device,
+            "memory_bytes": int(info.memory_bytes) or None,
+            "multiprocessors": int(info.processors) or None,
+            "compute_capability": divmod(int(info.capability), 10) if info.capability else None,
+        }
+
+    @property
     def host_visible(self) -> bool:
         """Whether buffers lie in the host's memory, so that numpy sees them in place."""
         return self._host_visible

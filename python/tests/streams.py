@@ -9,7 +9,7 @@ import pytest
 from exchange import Exchange
 
 import hologram as hg
-from hologram import ops
+from hologram import _results, ops
 
 EXTERNAL = 12  # DLPack's number of the device's kind
 FIRST, SECOND = 0xF001, 0xF002  # its streams that others have
@@ -38,6 +38,21 @@ def test_work_goes_to_the_stream_of_the_owner(ex: hg.Executor, arrays: list[hg.B
             ops.vector_add(ex, c, b, c)
         ex.synchronize()
         assert arrays[2].to_numpy().tolist() == [0, 3, 6, 9]
+
+
+def test_calls_without_an_executor_go_to_the_owner_s_stream(
+    ex: hg.Executor, arrays: list[hg.Buffer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where no result is made for them; elsewhere nothing would order the work behind what the owner queued."""
+    monkeypatch.setitem(_results._executors, (EXTERNAL, 0), ex)
+    kind = Exchange(stream=FIRST).type
+    a, b, c = (tensor(kind, each) for each in arrays)
+    ops.vector_add(ex, a, b, c)
+    for _ in range(2):  # the first asks Python for the executor
+        ops.vector_add(c, b, c)
+    ops.vector_add(ex, c, b, c)
+    ex.synchronize()
+    assert arrays[2].to_numpy().tolist() == [0, 5, 10, 15]
 
 
 @pytest.mark.parametrize(("stream", "number"), [(None, "0x1"), (0xBAD, "0xbad")])  # DLPack's 1 is the default stream

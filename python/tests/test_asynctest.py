@@ -27,7 +27,7 @@ SUITES = {
     "asynctest-enters-visible": ["visible"],
 }
 ONLY = {  # what others have not
-    "asynctest": ["loading", "lost", "streams"],
+    "asynctest": ["interfaces", "loading", "lost", "streams"],
     "asynctest-enters": ["entered"],
     "asynctest-enters-visible": ["entered"],
 }

@@ -92,8 +92,8 @@ def test_folder_of_the_cache(
 
 def test_info(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     found = [
-        {"name": "cpu", "available": True, "reason": "", "device": "host", "threads": 3},
-        {"name": "interp", "available": True, "reason": "", "device": "interpreter", "threads": 1},
+        {"name": "cpu", "available": True, "reason": "", "device": "host", "devices": 1, "threads": 3},
+        {"name": "interp", "available": True, "reason": "", "device": "interpreter", "devices": 3, "threads": 1},
         {"name": "cuda", "available": False, "reason": "backend cuda is not available: no driver", "device": ""},
     ]
 
@@ -129,7 +129,7 @@ def test_info(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
             "threads  2\n"
             "backends\n"
             "  cpu      available: host, 3 threads\n"
-            "  interp   available: interpreter (default)\n"
+            "  interp   available: interpreter and 2 more (default)\n"
             "  cuda     not available: no driver\n"
             "caches   kernels of cpu: 4 of 5, in memory, 6 hits, 7 misses\n"
             f"memory   9 bytes reserved, {text}\n"
@@ -152,8 +152,8 @@ def test_info_in_full(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
         def memory_stats(self) -> dict[str, int]:
             return {"reserved": 4096, "limit": Fake.limit}
 
-    one = {"name": "interp", "available": True, "device": "a scalar loop", "threads": 1, "reason": ""}
-    two = {"name": "cpu", "available": True, "device": "a chip", "threads": 2, "reason": ""}
+    one = {"name": "interp", "available": True, "device": "a scalar loop", "devices": 1, "threads": 1, "reason": ""}
+    two = {"name": "cpu", "available": True, "device": "a chip", "devices": 1, "threads": 2, "reason": ""}
     none = {
         "name": "cuda",
         "available": False,

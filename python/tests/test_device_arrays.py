@@ -135,6 +135,7 @@ def test_what_cannot_be_taken(own: hg.Executor) -> None:
         ({"mask": b}, DTypeError, "has a mask"),
         ({"shape": None}, DTypeError, "__cuda_array_interface__ is"),
         ({"strides": (3,)}, InvalidArgumentError, "not multiples of the item size"),
+        ({"shape": (2, 2), "strides": (4,)}, InvalidArgumentError, r"has strides \(4,\) and shape \(2, 2\)"),
         ({"stream": 2}, InvalidArgumentError, "default stream of each thread"),
         ({"data": (np.zeros(4, "f4").ctypes.data, False)}, BackendError, "is no device's memory"),
         ({"stream": "s"}, DTypeError, "__cuda_array_interface__ is"),
@@ -386,6 +387,12 @@ def test_cupy_s_arrays(cuda: hg.Executor, cupy: Any) -> None:
     assert float(z[0]) == 44
     assert cuda.wrap(x)._describe().data == x.data.ptr
     assert ops.reduce_sum(x[::2].reshape(2, -1), axis=1).shape == (2,)
+    for made, expected in ((ops.vector_add(x, 2.0), 7), (ops.vector_add(x, x, x), 10), (ops.vector_less(y, x), True)):
+        assert isinstance(made, cupy.ndarray) and made.dtype == (bool if expected is True else x.dtype)
+        assert made[5].item() == expected
+    twice = hg.kernel(lambda v: v + v)
+    for _ in range(2):
+        assert isinstance(twice(y), cupy.ndarray) and twice(y)[5].item() == 2
 
 
 def test_cupy_sees_buffers_in_place(cuda: hg.Executor, cupy: Any) -> None:

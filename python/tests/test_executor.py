@@ -30,6 +30,30 @@ def test_names_are_case_insensitive() -> None:
         assert ex.backend == "cpu"
 
 
+def test_properties(ex: hg.Executor) -> None:
+    """What is not known of a device is None; of CUDA's all is."""
+    known = ex.properties
+    assert list(known) == ["name", "memory_bytes", "multiprocessors", "compute_capability"]
+    assert known["name"] == ex.device
+    if ex.backend.startswith("cuda"):
+        assert known["compute_capability"] >= (7, 5)
+        assert known["multiprocessors"] > 0
+        assert known["memory_bytes"] > 1 << 30
+    else:
+        assert known["compute_capability"] is None
+
+
+def test_devices_are_counted(ex: hg.Executor) -> None:
+    """Each that is counted can be opened, and no other."""
+    described = next(b for b in hg.backend.backends() if b["name"] == ex.backend)
+    assert described["devices"] >= 1
+    with hg.Executor(f"{ex.backend}:{described['devices'] - 1}") as last:
+        assert last.properties["name"]
+    with pytest.raises(ValueError, match=f"has {described['devices']} devices, numbered from 0"):
+        hg.Executor(f"{ex.backend}:{described['devices']}")
+    assert all(b["devices"] == 0 for b in hg.backend.backends() if not b["available"])
+
+
 @pytest.mark.parametrize("name", ["", "gpu", "cpu ", "\0", "é"])
 def test_unknown_backend(name: str) -> None:
     with pytest.raises(ValueError, match="Invalid backend"):

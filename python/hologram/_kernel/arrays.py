@@ -8,21 +8,21 @@ import numpy as np
 
 from hologram import _results
 from hologram._dtypes import dtype_of
-from hologram._foreign import device_of
+from hologram._foreign import device_of, is_cupy
 from hologram.buffer import Buffer
 
 __all__ = ["ARRAYS", "HOST", "dtype_of_tensor", "is_array", "stand_in", "usable"]
 
 ARRAYS: set[type] = {np.ndarray, Buffer}
-"""The types of arrays that have a dtype and a shape at once; torch's tensors join them when one is met."""
+"""The types of arrays that have a dtype and a shape at once; torch's and CuPy's join them when one is met."""
 
 HOST: set[type] = {np.ndarray, bool, int, float, type(None)}
 """The types of arguments that say nothing of a device; those of numpy's numbers join them when one is met."""
 
 
 def dtype_of_tensor(value: Any) -> Optional[np.dtype[Any]]:
-    """Return the dtype of a torch tensor, or None."""
-    found = _results.dtype_of_tensor(value)
+    """Return the dtype of a torch tensor or an array of CuPy's, or None."""
+    found: Optional[np.dtype[Any]] = value.dtype if is_cupy(value) else _results.dtype_of_tensor(value)
     if found is not None:
         ARRAYS.add(type(value))
     return found

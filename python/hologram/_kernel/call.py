@@ -367,7 +367,7 @@ class Kernel:
             arguments: Arrays, which are broadcast together as numpy does, and numbers.
             out: An array for the result, or a tuple of them for several; of the shape that the arguments broadcast to,
                 or one that it broadcasts to. Without it the result is what the first array is: a numpy array, a torch
-                tensor, a Buffer; a numpy array for all others.
+                tensor, an array of CuPy's, a Buffer; a numpy array for all others.
             executor: Where to run; that of the first Buffer, or one for the kind of memory, without it.
             keywords: Arguments by name.
 
