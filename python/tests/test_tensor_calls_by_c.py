@@ -267,6 +267,22 @@ def test_streams_of_torch(gpu: hg.Executor) -> None:
 
 
 @cuda
+def test_calls_without_an_executor_are_behind_torch_s_work() -> None:
+    """Also where no result is made for them; they don't wait for the device, with a number neither."""
+    x, out = torch.zeros(1024, device="cuda"), torch.zeros(1024, device="cuda")
+    for i in range(TIMES + 2):
+        torch.cuda._sleep(20_000_000)
+        x.fill_(i)
+        ops.vector_add(x, x, out)
+        made = ops.vector_add(out, 1.0)
+        ops.vector_add(made, x, made)
+        event = torch.cuda.Event()
+        event.record()
+        assert i < TIMES or not event.query()  # the first are prepared
+        assert (out == 2 * i).all() and (made == 3 * i + 1).all()
+
+
+@cuda
 def test_more_than_the_driver_takes(gpu: hg.Executor) -> None:
     x = add(gpu)[0]
     acc = torch.zeros(1024, device="cuda")
