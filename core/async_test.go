@@ -552,6 +552,34 @@ func TestReadingWhatAForeignStreamWrote(t *testing.T) {
 	require.NoError(t, wait(ex.Synchronize()))
 }
 
+// TestWritingWhatAForeignStreamReads copies from the host to what a launch on a busy
+// stream of others is still to read: it reads what was there when it was queued.
+func TestWritingWhatAForeignStreamReads(t *testing.T) {
+	for name, bytes := range map[string]int64{"few": 4, "many": 2 * stagePiece} {
+		t.Run(name, func(t *testing.T) {
+			b := asynctest.New(asynctest.Options{Delay: 5 * time.Millisecond})
+			d := openAsync(t, b, 0)
+			theirs := b.NewForeign(0)
+			t.Cleanup(theirs.Close)
+			ex := executorOn(t, d)
+			x, err := ex.Allocate(bytes/4, isa.F32, true)
+			require.NoError(t, err)
+			first, y := floats(t, ex, 1), floats(t, ex, 2)
+			copies := func(from, to *Buffer) {
+				require.NoError(t, wait(ex.Call(&Call{Op: kernels.Copy, Operands: []Operand{{Buffer: from}, {Buffer: to}}, Dims: []int64{1}, Stream: theirs.Native()})))
+			}
+			for range 20 {
+				copies(first, y)
+			}
+			copies(x, y)
+			data := hostBytes(bytes)
+			binary.LittleEndian.PutUint32(data, math.Float32bits(3))
+			require.NoError(t, wait(x.Write(addressOf(data), 0, bytes)))
+			require.Equal(t, []float32{0}, values(t, y))
+		})
+	}
+}
+
 // watched is a queue whose being forgotten is told.
 type watched struct {
 	queue.Stream

@@ -164,6 +164,18 @@ def test_strides(host: hg.Executor) -> None:
     assert np.asarray(got).tolist() == (np.arange(12.0).reshape(4, 3).T * 2 + 1).tolist()
 
 
+def test_arrays_of_several_orders() -> None:
+    """The result keeps the order of those of its shape if they have one, as numpy's does, and else is row-major."""
+    f = hologram.kernel(lambda x, y: x - y)
+    x = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
+    whole = [x, np.asfortranarray(x), np.ascontiguousarray(x.transpose(1, 0, 2)).transpose(1, 0, 2)]
+    for a, b in itertools.product(whole, [*whole, x[0]]):
+        made = f(a, b)
+        assert np.array_equal(made, a - b)
+        orders = {each.strides for each in (a, b) if each.shape == x.shape}
+        assert made.strides == (orders.pop() if len(orders) == 1 else x.strides)
+
+
 def test_a_stencil_sees_neighbours_as_shifted_views() -> None:
     f = hologram.kernel(lambda left, here, right: 0.25 * left + 0.5 * here + 0.25 * right)
     x = np.random.default_rng(0).standard_normal(100)

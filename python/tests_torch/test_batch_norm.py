@@ -20,6 +20,15 @@ def test_a_batch_of_nothing_moves_no_statistics(shape: tuple[int, ...]) -> None:
         assert torch.equal(mean, torch.full((3,), 0.5)) and torch.equal(variance, torch.full((3,), 2.0))
 
 
+@pytest.mark.parametrize("recorded", [False, True])
+def test_calls_of_a_batch_whose_channels_lie_last(recorded: bool) -> None:
+    """Each has the numbers of the first: what is repeated without Python too."""
+    x = torch.randn(2, 5, 3, 4).contiguous(memory_format=torch.channels_last).requires_grad_(recorded)
+    expected = torch.nn.functional.batch_norm(x, None, None, training=True).detach()
+    for _ in range(6):
+        torch.testing.assert_close(F.batch_norm(x, None, None, training=True).detach(), expected)
+
+
 BATCH = ("input", "running_mean", "running_var", "weight", "bias")
 
 

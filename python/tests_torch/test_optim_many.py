@@ -280,6 +280,19 @@ def test_clipping_of_more_than_are_one(device: str) -> None:
     same([p.grad for p in params if p.grad is not None], grads)
 
 
+def test_clipping_numbers_beside_wider_gradients(device: str) -> None:
+    """A gradient without dimensions is multiplied in the norm's dtype, where that is the wider, and rounded once."""
+    for seed in range(8):
+        generator = torch.Generator().manual_seed(seed)
+        given = [(torch.rand(n, generator=generator, dtype=torch.float64) + 1).to(device) for n in ((), (), (3,))]
+        given[0] = given[0].float()
+        params = [torch.nn.Parameter(torch.zeros_like(g)) for g in given]
+        for p, g in zip(params, given):
+            p.grad = g.clone()
+        same([optim.clip_grad_norm_(params, 0.5)], [clipped(given, 0.5, 2.0)])
+        same([p.grad for p in params], given)
+
+
 def test_clipping_what_is_not_written_in_its_own_memory() -> None:
     """As mul with out= does it."""
     p, q = (torch.nn.Parameter(torch.zeros(3)) for _ in range(2))

@@ -2,6 +2,7 @@ package ptx
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"strings"
 	"testing"
@@ -169,4 +170,27 @@ slot c u32
 	require.Less(t, strings.Count(proved, "setp"), strings.Count(checked, "setp"))
 	require.Contains(t, proved, "+8]")
 	require.Contains(t, proved, "-78187493530;", "a displacement beyond 32 bits is added")
+}
+
+// An offset so far below 0 that its sum with a register may wrap, to where it looks good, has
+// the register itself compared: below 2⁶² an access before the slot is a fault.
+func TestFarOffsetsAreNotTakenForGood(t *testing.T) {
+	for offset, wraps := range map[int64]bool{math.MinInt64 + 8: true, -1 << 62: true, 1 - 1<<62: false, -8: false} {
+		// What analysis knows nothing of is checked.
+		p := fromText(t, fmt.Sprintf(`
+slot a u32
+slot b i64
+slot c u32
+  ldg.i64 o, b[index]
+  ldg.u32 x, a[o - %d]
+  stg.u32 x, c[index]
+  exit`, uint64(-offset)))
+		text, err := p.Text(Options{})
+		require.NoError(t, err)
+		least := regexp.MustCompile(fmt.Sprintf(`setp\.ge\.and\.s64 (%%tp\d+), %%rd\d+, %d, (%%tp\d+);`, -offset)).FindStringSubmatch(text)
+		require.Equal(t, wraps, least != nil, "offset %d:\n%s", offset, text)
+		if wraps {
+			require.Equal(t, least[1], least[2], "beside what the sum is compared with")
+		}
+	}
 }

@@ -1,7 +1,9 @@
 package tuned_test
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -47,6 +49,31 @@ func TestScansHaveTheLibrarysBits(t *testing.T) {
 				require.Equal(t, plan.Steps[0].Program, shapes.Steps[0].Program)
 			})
 		}
+	}
+}
+
+// What is before the last chunks of a row whose blocks know four chunks of sums is added up
+// as the library has it: of 2²⁴, 1 and 1 the order decides.
+func TestScansAddUpChunksOfSumsInOrder(t *testing.T) {
+	r := newRig(t)
+	const cols, large = 200001, 1 << 16 // elements of a chunk of sums
+	d := tuned.Device{Processors: 132, Meet: 16}
+	plan, err := tuned.Plan(kernels.Cumsum, isa.F32, []int64{1, cols}, d)
+	require.NoError(t, err)
+	require.True(t, met(t, plan))
+	library, err := kernels.Cumsum.Plan(isa.F32, []int64{1, cols})
+	require.NoError(t, err)
+	for at := range 3 {
+		input := make([]byte, 4*cols)
+		for i := range 3 {
+			x := float32(1)
+			if i == at {
+				x = 1 << 24
+			}
+			binary.LittleEndian.PutUint32(input[4*large*i:], math.Float32bits(x))
+		}
+		want := r.run(library, input, int64(len(input)), false, false)
+		require.Equal(t, want, r.run(plan, input, int64(len(input)), true, false), "2²⁴ in number %d", at)
 	}
 }
 
