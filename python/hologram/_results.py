@@ -95,7 +95,7 @@ def allocate(
         return _foreign.empty_cupy(like, shape, dtype)
     if not executor.host_visible:
         return allocate(executor.allocate(1, dtype, zero=False), shape, dtype, executor)
-    if type(like) is np.ndarray and not like.flags.c_contiguous and like.size:
+    if type(like) is np.ndarray and like.size and not (like.flags.c_contiguous and like.shape == shape):
         whole = [array for array in arrays if type(array) is np.ndarray and array.shape == shape]
         first = whole[0].strides if whole else ()
         if whole and all(array.strides == first for array in whole) and np.empty_like(whole[0]).strides == first:

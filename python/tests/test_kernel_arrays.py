@@ -169,10 +169,10 @@ def test_arrays_of_several_orders() -> None:
     f = hologram.kernel(lambda x, y: x - y)
     x = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
     whole = [x, np.asfortranarray(x), np.ascontiguousarray(x.transpose(1, 0, 2)).transpose(1, 0, 2)]
-    for a, b in itertools.product(whole, [*whole, x[0]]):
+    for a, b in itertools.product([*whole, x[0]], repeat=2):
         made = f(a, b)
         assert np.array_equal(made, a - b)
-        orders = {each.strides for each in (a, b) if each.shape == x.shape}
+        orders = {each.strides for each in (a, b) if each.shape == made.shape}
         assert made.strides == (orders.pop() if len(orders) == 1 else x.strides)
 
 
