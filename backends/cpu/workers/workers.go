@@ -121,6 +121,7 @@ type Pool struct {
 	// that is bound takes the scheduler longer.
 	threads atomic.Int32
 	work    chan invitation
+	behind  chan struct{} // see follow
 	mu      sync.Mutex
 	started int
 	free    []*Job
@@ -135,7 +136,7 @@ const maxThreads = backends.MaxThreads
 // New makes a pool for the given number of threads, the caller's included.
 // Workers start when they are first needed.
 func New(threads int) *Pool {
-	p := &Pool{work: make(chan invitation, maxThreads), quit: make(chan struct{})}
+	p := &Pool{work: make(chan invitation, maxThreads), behind: make(chan struct{}), quit: make(chan struct{})}
 	p.SetThreads(threads)
 	return p
 }
@@ -164,18 +165,29 @@ invite:
 		}
 	}
 	if asleep {
-		go successor()
+		select {
+		case p.behind <- struct{}{}:
+		default: // it has not slept since the last launch
+		}
 	}
 	if worker := p.takePart(j); worker != nil {
 		panic(worker)
 	}
 }
 
-// successor is a goroutine that does nothing but come after the last worker that was woken.
-// The one that was woken last has a place of its own, from which the scheduler's other
-// threads take it only after a sleep of 3 µs, which Linux makes 50 and more; with a
-// successor there, the worker is in the queue, from which they take it at once.
-func successor() {}
+// follow does nothing but be woken after the last worker that is. The one that was woken
+// last has a place of its own, from which the scheduler's other threads take it only after
+// a sleep of 3 µs, which Linux makes 50 and more; with another there, the worker is in the
+// queue, from which they take it at once.
+func (p *Pool) follow() {
+	for {
+		select {
+		case <-p.behind:
+		case <-p.quit:
+			return
+		}
+	}
+}
 
 // takePart runs the job's task on the caller's thread, and ends the job whatever
 // happens. It returns the first panic of a worker.
@@ -201,6 +213,9 @@ func (j *Job) skip() { j.over.Store(true) }
 func (p *Pool) begin(chunks int, t Task, helpers int) *Job {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.started == 0 && helpers > 0 && !p.closed {
+		go p.follow()
+	}
 	for p.started < helpers && !p.closed {
 		p.started++
 		go p.serve(p.started)
