@@ -2,6 +2,7 @@ package program
 
 import (
 	"errors"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -225,6 +226,29 @@ func TestAPanicIsAnError(t *testing.T) {
 	require.Equal(t, status.Internal, status.CodeOf(err))
 	require.ErrorContains(t, err, `assemble "x": the compiler ended before its time: oh`)
 	require.ErrorContains(t, err, "making_test.go")
+}
+
+var garbage []byte
+
+// Who makes a large program waits for the collector as the heap grows, so that garbage is
+// gone before as much again is there.
+func TestALargeProgramIsMadeBesideLittleGarbage(t *testing.T) {
+	const pieces = 20
+	g := begin("make", "it", func(m *work.Meter) (int, error) {
+		var before, after runtime.MemStats
+		m.Step(10_000)
+		runtime.ReadMemStats(&before)
+		for range pieces {
+			garbage = make([]byte, 16*leanBytes)
+			m.Step(10_000)
+		}
+		runtime.ReadMemStats(&after)
+		return int(after.NumForcedGC - before.NumForcedGC), nil
+	})
+	<-g.done
+	garbage = nil
+	require.NoError(t, g.err)
+	require.GreaterOrEqual(t, g.value, pieces/2, "collected so often")
 }
 
 // While large programs are made the heap grows by less, and as before once they are, or were

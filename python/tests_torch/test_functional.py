@@ -227,9 +227,10 @@ def test_powers_of_integers_by_tensors(dtype: torch.dtype) -> None:
 
 def test_powers_of_bools_by_tensors_are_refused() -> None:
     x = torch.tensor([True, False])
-    for f in (F, torch):
-        with pytest.raises((TypeError, NotImplementedError), match=r"(?i)bool"):
-            f.pow(x, x)
+    with pytest.raises(TypeError, match=r"^pow: input has dtype torch.bool; expected a dtype of numbers"):
+        F.pow(x, x)
+    with pytest.raises(NotImplementedError, match="Bool"):  # a TypeError of ours all the same: it is the dtype's fault
+        torch.pow(x, x)
     assert torch.equal(F.pow(x, False), torch.pow(x, False))
 
 
