@@ -58,6 +58,7 @@ var lifetimeDevices = map[string]*asynctest.Options{
 	"slow":  {Delay: 150 * time.Microsecond, Devices: 2, DLPackType: 2, Workspace: 500, Specialize: true},
 	"visible": {Delay: 20 * time.Microsecond, DLPackType: 2, HostVisible: true, Plans: true, Specialize: true,
 		Variants: backends.Variant{Packed: true, Proved: true, NoFuel: true}},
+	"quiet": {Delay: 20 * time.Microsecond, Devices: 2, DLPackType: 2, Workspace: 500, Enters: true, Variants: backends.Variant{Proved: true}},
 }
 
 const lifetimeSteps = 150

@@ -29,6 +29,7 @@ type Bound struct {
 	filled   []backends.Ticket // of their way to a device that works by itself
 	space    memory.Scratch
 	try      bool         // take only what memory is at hand
+	quiet    bool         // the launches have no Record: see Quiet
 	line     *memory.Line // of a device that works by itself, once the work is queued
 	failed   int          // the launch that the device refused, or ended with an error
 	residue  *[isa.NumClasses]uint64
@@ -344,11 +345,16 @@ func (b *Bound) run(t *queue.Target) error {
 		}
 		var ticket backends.Ticket
 		var err error
+		record := l.Record
+		if b.quiet {
+			l.Record = nil
+		}
 		if profiled {
 			ticket, err = t.Launch(s.kernel.Kernel, l, s.job)
 		} else {
 			ticket, err = t.Line.Stream.Launch(s.kernel.Kernel, l)
 		}
+		l.Record = record
 		b.tickets[i] = ticket
 		if err != nil {
 			return err
@@ -421,6 +427,22 @@ func (b *Bound) letGo(ticket backends.Ticket) {
 		}
 		b.space.Return()
 	}
+}
+
+// Quiet is queue.Quiet's: what the device queues of the call neither faults, as its sizes
+// show, nor takes long, and uses memory of pools alone, or what its owner orders.
+func (b *Bound) Quiet() bool {
+	foreign := func(m *memory.Memory) bool { return m != nil && m.IsForeign() }
+	b.quiet = !b.p.loud && b.first == nil && b.residue == nil && profile.On() == nil && !slices.ContainsFunc(b.mems, foreign)
+	return b.quiet
+}
+
+// Leave is queue.Quiet's. The kernels stay while the prepared call does.
+func (b *Bound) Leave() queue.Released {
+	p := b.p
+	b.line, b.quiet = nil, false
+	p.keep(b)
+	return p
 }
 
 // Outcome is queue.Work's: what is told of the call, which is over.
@@ -524,7 +546,7 @@ func (b *Bound) Release() {
 	}
 	b.space.Return()
 	b.Reset()
-	b.line, b.residue, b.first = nil, nil, nil
+	b.line, b.residue, b.first, b.quiet = nil, nil, nil, false
 	p := b.p
 	p.keep(b)
 	p.Release()

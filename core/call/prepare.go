@@ -116,6 +116,7 @@ type Prepared struct {
 	residue   bool
 	async     bool // the device works by itself
 	phase     bool // a launch reads or changes the phase
+	loud      bool // a launch may fault, or is worth cancelling; see Quiet
 	device    *Device
 	stop      program.Stop // while it is prepared
 
@@ -582,6 +583,8 @@ func (p *Prepared) complete(d *Device, r *Request) error {
 		p.varies = p.varies || len(s.params) > 0 && r.Op == nil
 		p.cost += s.cost(&s.l)
 	}
+	within := d.Info.Enters
+	p.loud = p.loud || !p.async || p.phase || p.residue || p.varies || within == nil || p.cost > within.Nanoseconds
 	return nil
 }
 

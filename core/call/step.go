@@ -66,6 +66,8 @@ func (p *Prepared) add(d *Device, s step, shape []int64, grid, block [3]uint32, 
 	s.job.Bytes = s.moved()
 	p.residue = p.residue || s.program.Residue
 	p.phase = p.phase || s.program.Phase
+	_, enters := k.Kernel.(backends.Entered)
+	p.loud = p.loud || !enters || !noFuel || !v.Proved
 	p.steps = append(p.steps, s)
 	return nil
 }

@@ -20,6 +20,9 @@ const (
 	maxTickets = 512
 )
 
+// maxQuiet bounds the quiet works of a stream of which nobody looks whether they have passed.
+const maxQuiet = 32
+
 // maxErrors bounds the errors that are kept for who asks, which may be nobody.
 const maxErrors = 100
 
@@ -38,9 +41,13 @@ type Deferred struct {
 	// lane.mu, as is what follows.
 	first, last *flying
 	inFlight    int // how much
-	errs        []error
-	more        int // errors beyond those
-	tending     bool
+	// quiet is what quiet works left, until something flies for them all. It changes in
+	// turns or, where nobody has the turn, under the lock.
+	quiet   []Released
+	shared  backends.Shared // the device's stream; nil: it is none
+	errs    []error
+	more    int // errors beyond those
+	tending bool
 }
 
 // flying is work that the device has queued.
@@ -64,32 +71,51 @@ func NewDeferred(t Target) *Deferred {
 	t.Async = true
 	s := &Deferred{}
 	s.init(t)
+	s.shared, _ = t.Line.Stream.(backends.Shared)
 	s.entered = s.stand
 	return s
 }
 
-// entered stands for what callers queued who took the turn by the gate. They are not
-// told of it, nor does it hold anything.
-type entered struct{}
+// entered stands for what callers queued who took the turn by the gate, of which nobody is
+// told and which holds nothing, and for quiet works.
+type entered struct{ left []Released }
 
-func (entered) Run(*Target) (backends.Ticket, error) { panic("it was queued before") }
-func (entered) Outcome(err error) error {
+func (*entered) Run(*Target) (backends.Ticket, error) { panic("it was queued before") }
+func (*entered) Outcome(err error) error {
 	if err != nil {
 		err = status.FromBackend("work of calls", err)
 	}
 	return err
 }
-func (entered) Cancel() bool { return false }
-func (entered) Release()     {}
+func (*entered) Cancel() bool { return false }
+func (e *entered) Release() {
+	for i, r := range e.left {
+		e.left[i] = nil
+		r.Release()
+	}
+	e.left = e.left[:0]
+	stands.Put(e)
+}
 
-// stand has such work fly, if there is any. The caller holds the lock, and the gate is shut.
+var stands = sync.Pool{New: func() any { return new(entered) }}
+
+// stand has such work fly, if there is any. The caller holds the lock and, if anybody
+// does, the turn, and the gate is shut.
 func (s *Deferred) stand() {
-	t := s.target.Line.Stream.(backends.Shared).Given()
-	if t <= s.target.Last {
+	if s.shared == nil {
 		return
 	}
+	t := s.shared.Given()
+	if t <= s.target.Last {
+		if len(s.quiet) == 0 {
+			return
+		}
+		t = s.target.Last // of work without lanes
+	}
+	e := stands.Get().(*entered)
+	e.left, s.quiet = s.quiet, e.left
 	f := spare.Get().(*flying)
-	*f = flying{ticket: t, work: entered{}}
+	*f = flying{ticket: t, work: e}
 	if s.add(f) {
 		go s.tend()
 	}
@@ -192,7 +218,19 @@ func (s *Deferred) serve(ev *Event) {
 // the work then; over says that the device has nothing of it. Else the work
 // flies, and the event, if there is one, with it only if the outcome is waited for.
 func (s *Deferred) put(w Work, ev *Event) (over bool, err error) {
+	q, quiet := w.(Quiet)
+	quiet = quiet && ev == nil && s.shared != nil && q.Quiet()
+	if !quiet {
+		s.standForQuiet()
+	}
 	ticket, err := run(w, &s.target)
+	if quiet {
+		if err == nil {
+			s.leave(q)
+			return false, nil
+		}
+		s.standForQuiet() // before what may fly now
+	}
 	if errors.Is(err, errPanicked) {
 		if ticket, err = s.mark(err); ticket == 0 || ticket == noTicket {
 			s.target.Track.Passed(noTicket) // of what it had queued nobody will hear
@@ -210,6 +248,22 @@ func (s *Deferred) put(w Work, ev *Event) (over bool, err error) {
 		ev.leave()
 	}
 	return over, err
+}
+
+// leave ends quiet work, which the device has.
+func (s *Deferred) leave(q Quiet) {
+	if s.quiet = append(s.quiet, q.Leave()); len(s.quiet) >= maxQuiet {
+		s.standForQuiet()
+	}
+}
+
+// standForQuiet is stand, for who has the turn, if there was quiet work.
+func (s *Deferred) standForQuiet() {
+	if len(s.quiet) > 0 {
+		s.mu.Lock()
+		s.stand()
+		s.mu.Unlock()
+	}
 }
 
 // noTicket is that of work of which nobody can tell when the device is done with
@@ -457,6 +511,9 @@ func (s *Deferred) Idle() bool {
 	s.reap(0)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.idle() && len(s.quiet) > 0 {
+		s.stand()
+	}
 	return s.idle() && s.inFlight == 0 && s.gate.word == nil
 }
 
@@ -482,7 +539,7 @@ func (s *Deferred) BeginCapture() error {
 		return status.Errorf(status.Unavailable, "capture: the device cannot record work")
 	}
 	s.reap(0)
-	return s.begin(native, func() bool { return s.inFlight > 0 }) // for which others wait on the stream
+	return s.begin(native, func() bool { return s.inFlight > 0 || len(s.quiet) > 0 }) // for which others wait on the stream
 }
 
 // EndCapture is Stream.EndCapture.
@@ -491,6 +548,9 @@ func (s *Deferred) EndCapture() (*Graph, error) { return s.end() }
 // Close is Stream.Close.
 func (s *Deferred) Close(grace time.Duration) error {
 	s.shut()
+	s.mu.Lock()
+	s.stand()
+	s.mu.Unlock()
 	s.drain(grace)
 	s.cancel(false)
 	s.drain(1 << 62)

@@ -50,6 +50,20 @@ type Waiting interface {
 	Waits()
 }
 
+// Quiet is work that may be done with once a device has it: that device, which works by
+// itself, tells nothing of it but how it was lost, nor is it worth cancelling.
+type Quiet interface {
+	Work
+	// Quiet reports whether the work is so, if Run queues it.
+	Quiet() bool
+	// Leave comes in the place of Outcome and Release: the work lets go of all but what it
+	// returns, which is released when what Run queued has passed.
+	Leave() Released
+}
+
+// Released is what is let go of.
+type Released interface{ Release() }
+
 // Patience is how many nanoseconds work may take on its caller's thread: more is
 // Long.
 const Patience = 2e6
