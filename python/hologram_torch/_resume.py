@@ -54,7 +54,7 @@ def check(path: str, parts: Mapping[str, Any], state: Mapping[str, Any]) -> None
             elif name == "optimizer":
                 _check_optimizer(part, state[name])
             else:
-                _check_like(name, part.state_dict(), state[name])
+                _check_like(name, part.state_dict(), state[name], _known(type(part)))
         _check_run(state["run"])
         _check_generators("random", state["random"])
     except InvalidArgumentError as error:
@@ -66,6 +66,11 @@ def _expect(right: bool, otherwise: str) -> None:
         raise InvalidArgumentError(otherwise)
 
 
+def _known(kind: type) -> bool:
+    """Whether a class is torch's or ours, so that its states are."""
+    return kind.__module__.partition(".")[0] in ("torch", "hologram_torch")
+
+
 def _number(value: Any) -> bool:
     return isinstance(value, numbers.Real) or (isinstance(value, Tensor) and value.numel() == 1)
 
@@ -74,8 +79,11 @@ def _shown(value: Any) -> str:
     return f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else f"{value!r:.60}"
 
 
-def _check_like(where: str, own: Any, given: Any) -> None:
-    """Check that a value is of the kind of another: a number, a collection with the same keys. None says nothing."""
+def _check_like(where: str, own: Any, given: Any, fixed: bool) -> None:
+    """Check that a value is of the kind of another: a number, a collection with the same keys; fixed lists are as long.
+
+    None says nothing.
+    """
     if own is None or given is None or given is own:
         return
     if isinstance(own, Mapping):
@@ -85,7 +93,7 @@ def _check_like(where: str, own: Any, given: Any) -> None:
         for part, what in (("_schedulers", "schedulers within"), ("_milestones", "milestones")):
             _expect(part in own or part not in given, f"{where} has {what}; expected none")
         for key, value in own.items():
-            _check_like(f"{where}.{key}", value, given[key])
+            _check_like(f"{where}.{key}", value, given[key], fixed)
     elif isinstance(own, (bool, str)):
         _expect(isinstance(given, type(own)), f"{where} is {_shown(given)}; expected a {type(own).__name__}")
     elif _number(own):
@@ -94,14 +102,14 @@ def _check_like(where: str, own: Any, given: Any) -> None:
         fits = isinstance(given, (tuple, list)) and len(given) == len(own)
         _expect(fits, f"{where} is {_shown(given)}; expected {len(own)} values")
         for i, (value, other) in enumerate(zip(own, given)):
-            _check_like(f"{where}.{i}", value, other)
+            _check_like(f"{where}.{i}", value, other, fixed)
     elif isinstance(own, list):
         _expect(isinstance(given, list), f"{where} is {_shown(given)}; expected a list")
-        # Of schedulers, and of their milestones, there are as many in every state; other lists may grow.
-        fixed = any(isinstance(each, Mapping) for each in (*own, *given)) or where.endswith("_milestones")
+        # torch's schedulers have as many rates, milestones and schedulers in every state; others' lists may grow.
+        fixed = fixed or any(isinstance(each, Mapping) for each in (*own, *given)) or where.endswith("_milestones")
         _expect(not fixed or len(given) == len(own), f"{where} has {len(given)} elements; expected {len(own)}")
         for i, (value, other) in enumerate(zip(own, given)):
-            _check_like(f"{where}.{i}", value, other)
+            _check_like(f"{where}.{i}", value, other, fixed)
 
 
 def _loads_as_torch(model: Any) -> bool:
@@ -155,7 +163,7 @@ def _check_optimizer(optimizer: Any, given: Mapping[str, Any]) -> None:
             f"{len(group['params'])} and {', '.join(sorted(options)) or 'none'}",
         )
         for option in options:
-            _check_like(f"{where}.{option}", group[option], other[option])
+            _check_like(f"{where}.{option}", group[option], other[option], _known(type(optimizer)))
             if option in _WAYS:
                 same = isinstance(other[option], (bool, type(None))) and (not other[option] or bool(group[option]))
                 _expect(
@@ -172,6 +180,7 @@ def _check_optimizer(optimizer: Any, given: Mapping[str, Any]) -> None:
         all(isinstance(place, int) for place in places), "optimizer.param_groups name parameters that are no numbers"
     )
     shapes = dict(zip(places, (p.shape for p in params)))
+    _check_alike(groups, given["state"])
     amsgrad = {place for group in groups for place in group["params"] if group.get("amsgrad")}
     for place, state in given["state"].items():
         named = isinstance(place, (int, str)) and not isinstance(place, bool)
@@ -197,10 +206,23 @@ def _check_optimizer(optimizer: Any, given: Mapping[str, Any]) -> None:
         _expect(_number(step) and bool(step >= 0), f"{where}.step is {step!r:.60}; expected a number from 0 on")
 
 
+def _check_alike(groups: Sequence[Mapping[str, Any]], states: Mapping[Any, Any]) -> None:
+    """Check that what is kept of the parameters of a group, if anything is, is the same."""
+    for i, group in enumerate(groups):
+        kept = {place: set(states[place]) for place in group["params"] if isinstance(states.get(place), dict)}
+        every = set().union(*kept.values())
+        for place, names in kept.items():
+            missing = sorted(map(str, every - names))
+            _expect(
+                not names or not missing,
+                f"optimizer.state.{place} has no {', '.join(missing)}, which others of group {i} have",
+            )
+
+
 def _check_options(optimizer: Any, where: str, params: Sequence[Tensor], given: Mapping[str, Any]) -> None:
     """Check that an optimiser would be made with a group's options: its constructor knows which make sense."""
     kind = type(optimizer)
-    if kind.__module__.partition(".")[0] not in ("torch", "hologram_torch"):
+    if not _known(kind):
         return
     taken = {option: given[option] for option in inspect.signature(kind).parameters if option in given}
     like = [torch.empty((0,), dtype=p.dtype, device=p.device).requires_grad_() for p in params[:1]]
@@ -223,6 +245,10 @@ def _check_run(given: Mapping[str, Any]) -> None:
         elif kind is int:
             fits = fits and value >= 0
         _expect(fits, f"run.{name} is {_shown(value)}; expected " + _EXPECTED[kind])
+    for name in ("losses", "validation"):
+        epochs, of = given["epoch"], len(given[name])
+        right = of == epochs or (of < epochs and name == "validation")  # which may have been given later
+        _expect(right, f"run.{name} is of {of} epochs, and run.epoch {epochs}")
     _expect(
         given["done"] <= given["step"], f"run.done is {given['done']}, and run.step {given['step']}; expected fewer"
     )

@@ -350,3 +350,101 @@ def test_what_no_checkpoint_holds_is_told_at_the_start(tmp_path: Path) -> None:
         )
     assert not steps
     assert not list(tmp_path.iterdir())
+
+
+KINDS: dict[str, tuple[Any, Any]] = {
+    "a sequence": (
+        lambda parameters: optim.SGD(parameters, lr=1.0, momentum=0.9),
+        lambda o: schedulers.SequentialLR(o, [schedulers.ConstantLR(o, each, 99) for each in (1.0, 0.5, 0.25)], [2, 4]),
+    ),
+    "a chain": (
+        lambda parameters: optim.Adam(parameters, lr=0.1),
+        lambda o: schedulers.ChainedScheduler([schedulers.StepLR(o, 1), schedulers.ExponentialLR(o, 0.9)]),
+    ),
+    "milestones": (
+        lambda parameters: optim.AdamW(parameters, lr=0.1, amsgrad=True),
+        lambda o: schedulers.MultiStepLR(o, [1, 3, 5]),
+    ),
+    "a plateau": (
+        lambda parameters: torch.optim.Adam(parameters, lr=0.1),
+        lambda o: schedulers.ReduceLROnPlateau(o, patience=1),
+    ),
+    "one cycle": (
+        lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9),
+        lambda o: schedulers.OneCycleLR(o, 1.0, total_steps=20),
+    ),
+    "restarts": (
+        lambda parameters: torch.optim.RMSprop(parameters, lr=0.1),
+        lambda o: schedulers.CosineAnnealingWarmRestarts(o, 2),
+    ),
+}
+
+
+def places(tree: Any, path: tuple[Any, ...] = ()) -> Any:
+    """The collections of a tree, by their keys."""
+    if isinstance(tree, (dict, list)):
+        yield path
+        for key, value in tree.items() if isinstance(tree, dict) else enumerate(tree):
+            yield from places(value, (*path, key))
+
+
+@pytest.mark.parametrize(("kind", "make"), KINDS.values(), ids=KINDS)
+def test_collections_of_other_sizes(tmp_path: Path, kind: Any, make: Any) -> None:
+    """Where a collection has lost an element, or a list has one more, fit refuses the file or ends as it would have.
+
+    Of two things no file tells: whether a parameter had a gradient yet, or an epoch a validation.
+    """
+
+    def go(epochs: int) -> Any:
+        torch.manual_seed(1)
+        model = torch.nn.Linear(3, 1)
+        optimizer = kind(model.parameters())
+        scheduler = make(optimizer)
+
+        def all_of_it() -> str:
+            groups = [{**group, "params": None} for group in optimizer.param_groups]
+            return str((model.state_dict(), scheduler.state_dict(), groups, dict(optimizer.state)))
+
+        before = all_of_it()
+        try:
+            result = training.fit(
+                model,
+                optimizer,
+                lambda model, batch: model(batch).mean(),
+                [torch.ones(2, 3)],
+                epochs=epochs,
+                scheduler=scheduler,
+                checkpoint=tmp_path / "run",
+                progress=False,
+            )
+        except ValueError:
+            assert all_of_it() == before, "it is refused when something has changed"
+            return None
+        return all_of_it(), str(result)
+
+    go(1)
+    saved = training.load(tmp_path / "run")
+    want, wrong = go(6), []
+    for path in places(saved):
+        for change in ("drop", "append"):
+            state = copy.deepcopy(saved)
+            into = state
+            for key in path:
+                into = into[key]
+            if change == "append":
+                if isinstance(into, dict):
+                    continue
+                into.append(copy.deepcopy(into[-1]) if into else 1.0)
+            elif not into:
+                continue
+            elif isinstance(into, dict):
+                into.pop(next(reversed(into)))
+            else:
+                into.pop()
+            training.save(tmp_path / "run", state)
+            got = go(6)
+            untold = path in (("run", "validation"), ("optimizer", "state"))
+            untold = untold or (path[:2] == ("optimizer", "state") and not into)
+            if got not in (None, want) and not untold:
+                wrong.append((path, change))
+    assert not wrong
