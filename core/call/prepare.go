@@ -234,6 +234,9 @@ func Prepare(d *Device, r *Request) (*Prepared, error) {
 	return p, nil
 }
 
+// What names the call in errors.
+func (p *Prepared) What() string { return p.what }
+
 // Release takes a user away.
 func (p *Prepared) Release() {
 	if p.Drop() {

@@ -3,6 +3,8 @@ package queue
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -78,15 +80,33 @@ func NewDeferred(t Target) *Deferred {
 
 // entered stands for what callers queued who took the turn by the gate, of which nobody is
 // told and which holds nothing, and for quiet works.
-type entered struct{ left []Released }
+type entered struct {
+	left   []Released
+	others bool // callers may have queued work too
+}
 
 func (*entered) Run(*Target) (backends.Ticket, error) { panic("it was queued before") }
-func (*entered) Outcome(err error) error {
+func (e *entered) Outcome(err error) error {
 	if err != nil {
-		err = status.FromBackend("work of calls", err)
+		err = status.FromBackend(e.what(), err)
 	}
 	return err
 }
+
+// what names all that it may have been.
+func (e *entered) what() string {
+	var names []string
+	for _, r := range e.left {
+		if name := r.What(); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if e.others || len(names) == 0 {
+		names = append(names, "work of calls")
+	}
+	return strings.Join(names, " or ")
+}
+
 func (*entered) Cancel() bool { return false }
 func (e *entered) Release() {
 	for i, r := range e.left {
@@ -113,7 +133,7 @@ func (s *Deferred) stand() {
 		t = s.target.Last // of work without lanes
 	}
 	e := stands.Get().(*entered)
-	e.left, s.quiet = s.quiet, e.left
+	e.left, s.quiet, e.others = s.quiet, e.left, s.gate.word != nil
 	f := spare.Get().(*flying)
 	*f = flying{ticket: t, work: e}
 	if s.add(f) {

@@ -61,8 +61,11 @@ type Quiet interface {
 	Leave() Released
 }
 
-// Released is what is let go of.
-type Released interface{ Release() }
+// Released is what work leaves to be let go of, and what that work is called in errors.
+type Released interface {
+	What() string
+	Release()
+}
 
 // Patience is how many nanoseconds work may take on its caller's thread: more is
 // Long.

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,17 +23,19 @@ func (s *shared) Given() backends.Ticket { return backends.Ticket(s.given.Load()
 // quiet is work that leaves a count behind once it is queued.
 type quiet struct {
 	work
+	name string
 	loud bool
 	left atomic.Int32
 	gone atomic.Int32 // what it left
 }
 
 func (q *quiet) Quiet() bool     { return !q.loud }
-func (q *quiet) Leave() Released { q.left.Add(1); return release(func() { q.gone.Add(1) }) }
+func (q *quiet) Leave() Released { q.left.Add(1); return left{q} }
 
-type release func()
+type left struct{ *quiet }
 
-func (r release) Release() { r() }
+func (l left) What() string { return l.name }
+func (l left) Release()     { l.gone.Add(1) }
 
 func newShared() (*shared, *Deferred) {
 	native := new(shared)
@@ -180,4 +183,31 @@ func TestQuietWorkThatIsNot(t *testing.T) {
 	}
 	require.NoError(t, s.Close(time.Second))
 	require.NoError(t, plain.Close(time.Second))
+}
+
+// lost is a device that is lost with all it was given.
+type lost struct{ shared }
+
+func (*lost) Wait(backends.Ticket, time.Duration) error { return backends.ErrLost }
+
+// TestQuietWorkIsNamed: where the device was lost by quiet work, the error has the names of
+// all that it may have been, each once.
+func TestQuietWorkIsNamed(t *testing.T) {
+	for _, names := range [][]string{{"add"}, {"add", "add", "relu", "add"}} {
+		native := new(lost)
+		s := NewDeferred(Target{Line: &memory.Line{Stream: native}, Order: new(lock.Mutex[lock.Order])})
+		for _, name := range names {
+			q := &quiet{name: name, work: work{run: func(*Target) (backends.Ticket, error) { return backends.Ticket(native.given.Add(1)), nil }}}
+			_, err := s.Submit(q, How{})
+			require.NoError(t, err)
+		}
+		err := s.Close(time.Second)
+		require.ErrorIs(t, err, backends.ErrLost)
+		want := "add: "
+		if len(names) > 1 {
+			want = "add or relu: "
+		}
+		require.True(t, strings.HasPrefix(err.Error(), want), "%v", err)
+		require.NotContains(t, err.Error(), "work of calls")
+	}
 }
