@@ -108,6 +108,7 @@ func TestVary(t *testing.T) {
 		{"read by all", "ldg.u32 z, in[4]", PerLaunch},
 		{"read by a block", "and.u32 z, b, 60\nldg.u32 z, in[z]", PerBlock},
 		{"read where it is written", "ldg.u32 z, a[4]", PerLane},
+		{"read where a handle may write", "mov.u32 h, 1\nstg.u32 x, @h[4]\nldg.u32 z, in[4]", PerLane},
 		{"counted by a parameter", "mov.u32 z, 0\nloop k, e\nadd.u32 z, z, 1\ne:", PerLaunch},
 		{"counted by the lane", "mov.u32 z, 0\nloop x, e\nadd.u32 z, z, 1\ne:", PerLane},
 		{"left by the block", "mov.u32 z, 0\na:\nadd.u32 z, z, 1\nset.lt.u32 p, z, b\nbra a, p", PerBlock},

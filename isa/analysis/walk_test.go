@@ -23,7 +23,7 @@ type walk struct {
 	cells  []uint64
 	rounds []uint64 // of the loops around, from outside in
 	loops  []*ir.Node
-	stored uint64
+	stored uint64 // slots that the analysis says are written, and those that a lane has written
 
 	onValue func(v *ir.Value, cell uint64)
 	onFault func(n *ir.Node)
@@ -83,7 +83,7 @@ func (w *walk) run(lane uint64) bool {
 		w.cells = make([]uint64, w.f.NumValues)
 	}
 	w.rounds, w.loops, w.steps = w.rounds[:0], w.loops[:0], 1500
-	w.stored = storedSlots(w.f.Body)
+	w.stored |= storedSlots(w.f.Body)
 	left := w.region(w.f.Body)
 	return left == nil || !left.tired
 }
@@ -267,7 +267,9 @@ func (w *walk) inst(n *ir.Node) {
 }
 
 func (w *walk) memory(n *ir.Node, args []uint64, row *isa.Row) uint64 {
+	slot := n.Mem.Slot
 	if n.Mem.Mode == isa.AddrIndex {
+		w.wrote(row, slot)
 		if w.onMem != nil {
 			w.onMem(n, 0)
 		}
@@ -285,7 +287,6 @@ func (w *walk) memory(n *ir.Node, args []uint64, row *isa.Row) uint64 {
 		w.onMem(n, off)
 	}
 	reach := int64(0)
-	slot := n.Mem.Slot
 	switch n.Mem.Mode {
 	case isa.AddrShared:
 		reach = int64(w.f.Shared)
@@ -294,7 +295,8 @@ func (w *walk) memory(n *ir.Node, args []uint64, row *isa.Row) uint64 {
 			w.fault(n)
 			return 0
 		}
-		reach = w.l.SlotBytes[args[0]]
+		slot = int(args[0])
+		reach = w.l.SlotBytes[slot]
 	default:
 		reach = w.l.SlotBytes[slot]
 	}
@@ -302,8 +304,18 @@ func (w *walk) memory(n *ir.Node, args []uint64, row *isa.Row) uint64 {
 		w.fault(n)
 		return 0
 	}
+	if n.Mem.Mode != isa.AddrShared {
+		w.wrote(row, slot)
+	}
 	if n.Mem.Mode == isa.AddrByte && row.Effect&isa.Reads != 0 && w.stored>>slot&1 == 0 {
 		return made(n.Type, hashOf(w.seed, uint64(slot), uint64(off), uint64(n.Type)))
 	}
 	return w.random(n.Type)
+}
+
+// wrote notes what an access writes, whatever the analysis says of it.
+func (w *walk) wrote(row *isa.Row, slot int) {
+	if row.Effect&isa.Writes != 0 {
+		w.stored |= 1 << slot
+	}
 }
