@@ -129,27 +129,3 @@ func TestVary(t *testing.T) {
 		})
 	}
 }
-
-// TestVaryOfWhatIsWritten: however lanes write to a slot, what is read of it thereafter may be
-// another lane's.
-func TestVaryOfWhatIsWritten(t *testing.T) {
-	const head = "program p\nslot a u32\nslot in u32\nsreg x, lane.x\nmov.u32 h, 1\nmov.u32 o, 4\nmov.u64 e, 1\n"
-	const tail = "\nshl.u32 z, z, 2\nstg.u32 0, a[z]\nexit"
-	for write, stored := range map[string]string{
-		"nothing": "", "another slot": "stg.u32 x, a[4]", "an index": "stg.u32 x, in[index]", "bytes": "stg.u32 x, in[o]", "a flat one": "stg.u32 x, in[flat e]",
-		"a handle": "stg.u32 x, @h[o]", "atomically": "atom_add.u32 y, in[o], x", "atomically by a handle": "atom_add.u32 y, @h[o], x",
-	} {
-		for read, loaded := range map[string]string{
-			"bytes": "ldg.u32 z, in[4]", "bytes of a register": "ldg.u32 z, in[o]", "a flat one": "ldg.u32 z, in[flat e]",
-		} {
-			want := PerLane
-			if write == "nothing" || write == "another slot" {
-				want = PerLaunch
-			}
-			f := canonical(t, head+stored+"\n"+loaded+tail)
-			n := f.Body.Nodes[len(f.Body.Nodes)-1]
-			require.Equal(t, ir.Op(isa.STG), n.Op)
-			require.Equal(t, want, New(f).Vary(n.Args[0]), "written by %s, read by %s", write, read)
-		}
-	}
-}

@@ -180,7 +180,6 @@ def _check_optimizer(optimizer: Any, given: Mapping[str, Any]) -> None:
         all(isinstance(place, int) for place in places), "optimizer.param_groups name parameters that are no numbers"
     )
     shapes = dict(zip(places, (p.shape for p in params)))
-    _check_alike(groups, given["state"])
     amsgrad = {place for group in groups for place in group["params"] if group.get("amsgrad")}
     for place, state in given["state"].items():
         named = isinstance(place, (int, str)) and not isinstance(place, bool)
@@ -204,19 +203,21 @@ def _check_optimizer(optimizer: Any, given: Mapping[str, Any]) -> None:
             )
         step = state.get("step", 0)
         _expect(_number(step) and bool(step >= 0), f"{where}.step is {step!r:.60}; expected a number from 0 on")
+    _check_alike(optimizer, given)
 
 
-def _check_alike(groups: Sequence[Mapping[str, Any]], states: Mapping[Any, Any]) -> None:
-    """Check that what is kept of the parameters of a group, if anything is, is the same."""
-    for i, group in enumerate(groups):
-        kept = {place: set(states[place]) for place in group["params"] if isinstance(states.get(place), dict)}
-        every = set().union(*kept.values())
-        for place, names in kept.items():
-            missing = sorted(map(str, every - names))
-            _expect(
-                not names or not missing,
-                f"optimizer.state.{place} has no {', '.join(missing)}, which others of group {i} have",
-            )
+def _check_alike(optimizer: Any, given: Mapping[str, Any]) -> None:
+    """Check that what torch's optimisers and ours keep of parameters of a group and so many axes is the same of all."""
+    if not _known(type(optimizer)):
+        return
+    for i, group in enumerate(given["param_groups"]):
+        alike: dict[int, set[Any]] = {}
+        for p, place in zip(optimizer.param_groups[i]["params"], group["params"]):
+            state = given["state"].get(place)
+            if isinstance(state, dict) and state:
+                differs = alike.setdefault(p.ndim, set(state)) ^ set(state)
+                shown = ", ".join(sorted(map(str, differs)))
+                _expect(not differs, f"optimizer.state.{place} is unlike others of group {i} in {shown}")
 
 
 def _check_options(optimizer: Any, where: str, params: Sequence[Tensor], given: Mapping[str, Any]) -> None:

@@ -373,6 +373,10 @@ KINDS: dict[str, tuple[Any, Any]] = {
         lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9),
         lambda o: schedulers.OneCycleLR(o, 1.0, total_steps=20),
     ),
+    "factors": (
+        lambda parameters: torch.optim.Adafactor(parameters, lr=0.1),
+        lambda o: schedulers.CosineAnnealingLR(o, 10),
+    ),
     "restarts": (
         lambda parameters: torch.optim.RMSprop(parameters, lr=0.1),
         lambda o: schedulers.CosineAnnealingWarmRestarts(o, 2),

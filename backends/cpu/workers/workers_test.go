@@ -204,44 +204,6 @@ func TestPanics(t *testing.T) {
 	}
 }
 
-// TestLatePanics has a worker panic before the caller ends its own part, at the same time,
-// and when the caller has ended it and waits.
-func TestLatePanics(t *testing.T) {
-	p := New(2)
-	defer p.Close()
-	for name, c := range map[string]struct {
-		worker, caller func(inside, ended chan struct{})
-	}{
-		"before": {func(inside, ended chan struct{}) { close(inside) },
-			func(inside, ended chan struct{}) { <-inside; time.Sleep(2 * time.Millisecond) }},
-		"at the same time": {func(inside, ended chan struct{}) { close(inside) }, func(inside, ended chan struct{}) { <-inside }},
-		"after": {func(inside, ended chan struct{}) { close(inside); <-ended; time.Sleep(2 * time.Millisecond) },
-			func(inside, ended chan struct{}) { <-inside; close(ended) }},
-	} {
-		for range 20 {
-			inside, ended := make(chan struct{}), make(chan struct{})
-			me := goroutine()
-			job := newCounter(2)
-			job.work = func(int) {
-				if goroutine() == me {
-					c.caller(inside, ended)
-					return
-				}
-				c.worker(inside, ended)
-				panic("oh")
-			}
-			func() {
-				defer func() {
-					if worker, ok := recover().(*Panic); !ok || worker.Value != "oh" {
-						t.Errorf("%s: Run does not panic as the worker did", name)
-					}
-				}()
-				p.Run(2, job)
-			}()
-		}
-	}
-}
-
 // TestPanicsEndTheJob: after a panic chunks that were not begun are left out, by all
 // threads, whoever panics; of several panics of workers the caller gets the first.
 func TestPanicsEndTheJob(t *testing.T) {
