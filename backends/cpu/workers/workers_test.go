@@ -204,6 +204,97 @@ func TestPanics(t *testing.T) {
 	}
 }
 
+// meeting is a task of a caller and one worker, who both have entered before either does
+// anything: what befalls the worker comes before the caller's part, in it or after it.
+type meeting struct {
+	when             string
+	event, own       func() // of the worker, of the caller
+	entered, proceed chan struct{}
+	inside           atomic.Int32
+	chunks           atomic.Int32
+}
+
+func (m *meeting) Run(j *Job, at Seat) {
+	m.inside.Add(1)
+	defer m.inside.Add(-1)
+	if at.stretch != 0 {
+		close(m.entered)
+		<-m.proceed
+		for m.when == "after" && j.state.Load()&open != 0 { // until the caller waits for us
+			runtime.Gosched()
+		}
+		m.event()
+		return
+	}
+	<-m.entered
+	left := func() {
+		close(m.proceed)
+		for j.state.Load()&(open-1) != 0 {
+			runtime.Gosched()
+		}
+	}
+	if m.when == "before" {
+		left()
+	}
+	for _, ok := j.Next(&at); ok; _, ok = j.Next(&at) {
+		if m.chunks.Add(1) == 1 && m.when == "in" {
+			left()
+		}
+	}
+	if m.when == "after" {
+		close(m.proceed)
+	}
+	m.own()
+}
+
+// TestWhenWorkersEnd has a worker end before, in and after the caller's part, by a panic or
+// not: the caller hears of it whenever it was, and nobody is in the task thereafter.
+func TestWhenWorkersEnd(t *testing.T) {
+	p := New(2)
+	defer p.Close()
+	nothing := func() {}
+	for _, c := range []struct {
+		name       string
+		event, own func()
+		want       any // what Run panics with; a worker's is in a *Panic
+		chunks     map[string]int32
+	}{
+		{"leaves", nothing, nothing, nil, map[string]int32{"before": 6, "in": 6, "after": 6}},
+		{"panics", func() { panic("worker") }, nothing, "worker", map[string]int32{"before": 0, "in": 1, "after": 6}},
+		{"leaves a caller that panics", nothing, func() { panic("caller") }, "caller", map[string]int32{"before": 6, "in": 6, "after": 6}},
+		{"panics as the caller does", func() { panic("worker") }, func() { panic("caller") }, "caller", map[string]int32{"before": 0, "in": 1, "after": 6}},
+	} {
+		for when, chunks := range c.chunks {
+			t.Run(c.name+" "+when, func(t *testing.T) {
+				for range 20 {
+					m := &meeting{when: when, event: c.event, own: c.own, entered: make(chan struct{}), proceed: make(chan struct{})}
+					func() {
+						defer func() {
+							r := recover()
+							if worker, ok := r.(*Panic); ok {
+								r = worker.Value
+							}
+							if r != c.want {
+								t.Errorf("Run panics with %v; expected %v", r, c.want)
+							}
+						}()
+						p.Run(6, m)
+					}()
+					if n := m.inside.Load(); n != 0 {
+						t.Errorf("%d threads are in the task after Run", n)
+					}
+					if n := m.chunks.Load(); n != chunks {
+						t.Errorf("the caller took %d chunks; expected %d", n, chunks)
+					}
+					again := newCounter(5)
+					p.Run(5, again)
+					again.check(t)
+				}
+			})
+		}
+	}
+}
+
 // TestPanicsEndTheJob: after a panic chunks that were not begun are left out, by all
 // threads, whoever panics; of several panics of workers the caller gets the first.
 func TestPanicsEndTheJob(t *testing.T) {
