@@ -7,7 +7,7 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Optional
 
@@ -269,6 +269,153 @@ def test_checkpoints_of_other_schedulers(
     assert str(before) == str((model.state_dict(), scheduler.state_dict()))
 
 
+def walked(state: Any, where: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Return the places of all collections within a state."""
+    if isinstance(state, (dict, list, tuple)):
+        yield where
+        for key, value in state.items() if isinstance(state, dict) else enumerate(state):
+            yield from walked(value, (*where, key))
+
+
+def damaged(value: Any) -> Iterator[tuple[str, Any]]:
+    """Return what a collection is with an element fewer, or one more; and what was done."""
+    if isinstance(value, dict):
+        for key in value:
+            yield f"without {key}", type(value)({k: v for k, v in value.items() if k != key})
+        return
+    if len(value):
+        yield "without the last", value[:-1]
+    yield "with one more", value + type(value)(value[-1:] or (1,))
+
+
+def shown(state: Any) -> Any:
+    """Return a state as what can be compared: tensors as lists."""
+    if isinstance(state, torch.Tensor):
+        return str(state.dtype), state.tolist()
+    if isinstance(state, dict):
+        return {key: shown(value) for key, value in state.items()}
+    return [shown(value) for value in state] if isinstance(state, (list, tuple)) else copy.deepcopy(state)
+
+
+def replaced(state: Any, where: tuple[Any, ...], value: Any) -> Any:
+    """Return a state with another value in a place."""
+    if not where:
+        return value
+    if isinstance(state, dict):
+        changed = {k: replaced(v, where[1:], value) if k == where[0] else v for k, v in state.items()}
+        return type(state)(changed)
+    return type(state)(replaced(v, where[1:], value) if i == where[0] else v for i, v in enumerate(state))
+
+
+PARTS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "Adam, StepLR": (lambda p: optim.Adam(p, lr=0.1, amsgrad=True), lambda o: schedulers.StepLR(o, 2)),
+    "SGD, MultiStepLR": (lambda p: optim.SGD(p, lr=0.1, momentum=0.9), lambda o: schedulers.MultiStepLR(o, [1, 3])),
+    "AdamW, SequentialLR": (lambda p: optim.AdamW(p, lr=0.1), sequential),
+    "torch's RMSprop, ChainedScheduler": (
+        lambda p: torch.optim.RMSprop(p, lr=0.1, momentum=0.5),
+        lambda o: schedulers.ChainedScheduler([falls(o), schedulers.ConstantLR(o, 0.5, 2)]),
+    ),
+    "torch's Adagrad, ReduceLROnPlateau": (
+        lambda p: torch.optim.Adagrad(p, lr=0.1),
+        lambda o: schedulers.ReduceLROnPlateau(o, patience=0),
+    ),
+    "torch's Adafactor, CosineAnnealingLR": (
+        lambda p: torch.optim.Adafactor(p, lr=0.1),
+        lambda o: schedulers.CosineAnnealingLR(o, 10),
+    ),
+    "SGD, OneCycleLR": (
+        lambda p: optim.SGD(p, lr=0.1, momentum=0.9),
+        lambda o: schedulers.OneCycleLR(o, 0.01, total_steps=9),
+    ),
+    "SGD, CosineAnnealingWarmRestarts": (
+        lambda p: optim.SGD(p, lr=0.1),
+        lambda o: schedulers.CosineAnnealingWarmRestarts(o, 2),
+    ),
+    "SGD, LambdaLR": (lambda p: optim.SGD(p, lr=0.1), lambda o: schedulers.LambdaLR(o, lambda n: 1 / (n + 1))),
+    "SGD, CyclicLR": (
+        lambda p: optim.SGD(p, lr=0.1),
+        lambda o: schedulers.CyclicLR(o, 0.01, 0.1, 2, cycle_momentum=False),
+    ),
+    "SGD, PolynomialLR": (lambda p: optim.SGD(p, lr=0.1), lambda o: schedulers.PolynomialLR(o, 9)),
+}
+
+
+@pytest.mark.parametrize("kind", PARTS)
+def test_checkpoints_with_more_or_less(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """Are refused before anything is loaded, or come to what the whole one does."""
+    make, schedule = PARTS[kind]
+
+    def go(epochs: int) -> Any:
+        """Return what a run comes to; None if there is none, since the checkpoint is refused."""
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 1))
+        optimizer = make(model.parameters())
+        scaler = torch.amp.GradScaler("cpu", init_scale=4.0, growth_interval=2)
+        parts = {"scheduler": schedule(optimizer), "scaler": scaler, "stop": training.EarlyStopping(9)}
+
+        def states() -> Any:
+            found = [part.state_dict() for part in (model, optimizer, *parts.values())]
+            return shown((found, torch.get_rng_state()))
+
+        before = states()
+        try:
+            outcome = training.fit(
+                model,
+                optimizer,
+                lambda model, batch: model(batch).square().mean() + torch.rand(()),
+                [torch.ones(2, 4), torch.ones(3, 4)],
+                epochs=epochs,
+                validate=lambda model: 1.0,
+                checkpoint=tmp_path / "run",
+                progress=False,
+                **parts,
+            )
+        except ValueError as error:
+            assert states() == before, f"{error}, and yet something is loaded"
+            return None
+        return states(), tuple(outcome)
+
+    assert go(2)
+    state = training.load(tmp_path / "run")
+    monkeypatch.setattr(training, "load", lambda path: copy.deepcopy(state))
+    monkeypatch.setattr(training, "save", lambda path, state: None)
+    whole = state
+    expected = go(5)
+    wrong = []
+    for where in walked(whole):
+        at = whole
+        for key in where:
+            at = at[key]
+        for what, value in damaged(at):
+            if (where, what) == (("run", "validation"), "without the last"):
+                continue  # such is a run that has been given validate late
+            if where == ("optimizer", "state") or (where[:2] == ("optimizer", "state") and not value):
+                continue  # a parameter that has had no gradient has none
+            state = replaced(whole, where, value)
+            try:
+                if go(5) not in (None, expected):
+                    wrong.append(f"{'.'.join(map(str, where))} {what} comes to something else")
+            except Exception as error:
+                wrong.append(f"{'.'.join(map(str, where))} {what}: {type(error).__name__} {error!s:.200}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("milestones", [[2], [2, 4, 6]])
+def test_checkpoints_of_other_milestones(tmp_path: Path, milestones: list[int]) -> None:
+    """Are refused: schedulers in turn have one fewer."""
+
+    def three() -> dict[str, Any]:
+        optimizer = optim.SGD([torch.ones(1, requires_grad=True)], lr=0.1)
+        return {"scheduler": schedulers.SequentialLR(optimizer, [falls(optimizer) for _ in range(3)], [2, 4])}
+
+    assert run(layers(), tmp_path / "run", 1, **three()) is None
+    state = training.load(tmp_path / "run")
+    state["scheduler"]["_milestones"] = milestones
+    training.save(tmp_path / "run", state)
+    said = f"scheduler._milestones has {len(milestones)} elements; expected 2"
+    assert said in (run(layers(), tmp_path / "run", 9, **three()) or "")
+
+
 @pytest.mark.parametrize("make", [sequential, lambda optimizer: schedulers.ReduceLROnPlateau(optimizer, patience=1)])
 def test_schedulers_resume(tmp_path: Path, make: Callable[[torch.optim.Optimizer], Any]) -> None:
     def rates(epochs: int, path: Optional[Path]) -> list[float]:
@@ -350,105 +497,3 @@ def test_what_no_checkpoint_holds_is_told_at_the_start(tmp_path: Path) -> None:
         )
     assert not steps
     assert not list(tmp_path.iterdir())
-
-
-KINDS: dict[str, tuple[Any, Any]] = {
-    "a sequence": (
-        lambda parameters: optim.SGD(parameters, lr=1.0, momentum=0.9),
-        lambda o: schedulers.SequentialLR(o, [schedulers.ConstantLR(o, each, 99) for each in (1.0, 0.5, 0.25)], [2, 4]),
-    ),
-    "a chain": (
-        lambda parameters: optim.Adam(parameters, lr=0.1),
-        lambda o: schedulers.ChainedScheduler([schedulers.StepLR(o, 1), schedulers.ExponentialLR(o, 0.9)]),
-    ),
-    "milestones": (
-        lambda parameters: optim.AdamW(parameters, lr=0.1, amsgrad=True),
-        lambda o: schedulers.MultiStepLR(o, [1, 3, 5]),
-    ),
-    "a plateau": (
-        lambda parameters: torch.optim.Adam(parameters, lr=0.1),
-        lambda o: schedulers.ReduceLROnPlateau(o, patience=1),
-    ),
-    "one cycle": (
-        lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9),
-        lambda o: schedulers.OneCycleLR(o, 1.0, total_steps=20),
-    ),
-    "factors": (
-        lambda parameters: torch.optim.Adafactor(parameters, lr=0.1),
-        lambda o: schedulers.CosineAnnealingLR(o, 10),
-    ),
-    "restarts": (
-        lambda parameters: torch.optim.RMSprop(parameters, lr=0.1),
-        lambda o: schedulers.CosineAnnealingWarmRestarts(o, 2),
-    ),
-}
-
-
-def places(tree: Any, path: tuple[Any, ...] = ()) -> Any:
-    """The collections of a tree, by their keys."""
-    if isinstance(tree, (dict, list)):
-        yield path
-        for key, value in tree.items() if isinstance(tree, dict) else enumerate(tree):
-            yield from places(value, (*path, key))
-
-
-@pytest.mark.parametrize(("kind", "make"), KINDS.values(), ids=KINDS)
-def test_collections_of_other_sizes(tmp_path: Path, kind: Any, make: Any) -> None:
-    """Where a collection has lost an element, or a list has one more, fit refuses the file or ends as it would have.
-
-    Of two things no file tells: whether a parameter had a gradient yet, or an epoch a validation.
-    """
-
-    def go(epochs: int) -> Any:
-        torch.manual_seed(1)
-        model = torch.nn.Linear(3, 1)
-        optimizer = kind(model.parameters())
-        scheduler = make(optimizer)
-
-        def all_of_it() -> str:
-            groups = [{**group, "params": None} for group in optimizer.param_groups]
-            return str((model.state_dict(), scheduler.state_dict(), groups, dict(optimizer.state)))
-
-        before = all_of_it()
-        try:
-            result = training.fit(
-                model,
-                optimizer,
-                lambda model, batch: model(batch).mean(),
-                [torch.ones(2, 3)],
-                epochs=epochs,
-                scheduler=scheduler,
-                checkpoint=tmp_path / "run",
-                progress=False,
-            )
-        except ValueError:
-            assert all_of_it() == before, "it is refused when something has changed"
-            return None
-        return all_of_it(), str(result)
-
-    go(1)
-    saved = training.load(tmp_path / "run")
-    want, wrong = go(6), []
-    for path in places(saved):
-        for change in ("drop", "append"):
-            state = copy.deepcopy(saved)
-            into = state
-            for key in path:
-                into = into[key]
-            if change == "append":
-                if isinstance(into, dict):
-                    continue
-                into.append(copy.deepcopy(into[-1]) if into else 1.0)
-            elif not into:
-                continue
-            elif isinstance(into, dict):
-                into.pop(next(reversed(into)))
-            else:
-                into.pop()
-            training.save(tmp_path / "run", state)
-            got = go(6)
-            untold = path in (("run", "validation"), ("optimizer", "state"))
-            untold = untold or (path[:2] == ("optimizer", "state") and not into)
-            if got not in (None, want) and not untold:
-                wrong.append((path, change))
-    assert not wrong
