@@ -354,7 +354,9 @@ func (b *Bound) run(t *queue.Target) error {
 		} else {
 			ticket, err = t.Line.Stream.Launch(s.kernel.Kernel, l)
 		}
-		l.Record = record
+		if b.quiet { // else who cancels the call may look at it
+			l.Record = record
+		}
 		b.tickets[i] = ticket
 		if err != nil {
 			return err
