@@ -1,7 +1,9 @@
 package core
 
 import (
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -55,5 +57,30 @@ func TestCallsThatAreQuiet(t *testing.T) {
 		}
 		b.Release()
 		d.release()
+	}
+}
+
+// TestAQuietCallThatPanics has the device panic after it has queued a launch, or a step of
+// several, of a call that was to be quiet: the call is watched as others are.
+func TestAQuietCallThatPanics(t *testing.T) {
+	for step := 1; step <= 2; step++ {
+		var told atomic.Pointer[string]
+		o := asynctest.Options{Delay: 10 * time.Millisecond, DLPackType: 2, Unified: true, Enters: true, PanicLaunch: step, Report: func(s string) { told.Store(&s) }}
+		o.Variants.Proved = true
+		ex := executorOn(t, openAsync(t, asynctest.New(o), 0))
+		const n = 1 << 16
+		x, err := ex.Allocate(n, isa.F32, true)
+		require.NoError(t, err)
+		out, err := ex.Allocate(n, isa.F32, true)
+		require.NoError(t, err)
+		ev, err := ex.Op("reduce_sum", []*Buffer{x, out}, nil, []int64{1, n})
+		wants(t, wait(ev, err), Internal, "panic: "+asynctest.ErrInjected.Error())
+		require.NoError(t, wait(ex.Synchronize()), "the error is told twice")
+		require.NoError(t, wait(ex.Op("copy", []*Buffer{x, out}, nil, nil)))
+		require.NoError(t, wait(ex.Synchronize()))
+		require.NoError(t, ex.Close())
+		if s := told.Load(); s != nil {
+			t.Error(*s)
+		}
 	}
 }

@@ -345,17 +345,13 @@ func (b *Bound) run(t *queue.Target) error {
 		}
 		var ticket backends.Ticket
 		var err error
-		record := l.Record
-		if b.quiet {
-			l.Record = nil
-		}
-		if profiled {
+		switch {
+		case b.quiet:
+			ticket, err = launchQuietly(t, s, l)
+		case profiled:
 			ticket, err = t.Launch(s.kernel.Kernel, l, s.job)
-		} else {
+		default:
 			ticket, err = t.Line.Stream.Launch(s.kernel.Kernel, l)
-		}
-		if b.quiet { // else who cancels the call may look at it
-			l.Record = record
 		}
 		b.tickets[i] = ticket
 		if err != nil {
@@ -429,22 +425,6 @@ func (b *Bound) letGo(ticket backends.Ticket) {
 		}
 		b.space.Return()
 	}
-}
-
-// Quiet is queue.Quiet's: what the device queues of the call neither faults, as its sizes
-// show, nor takes long, and uses memory of pools alone, or what its owner orders.
-func (b *Bound) Quiet() bool {
-	foreign := func(m *memory.Memory) bool { return m != nil && m.IsForeign() }
-	b.quiet = !b.p.loud && b.first == nil && b.residue == nil && profile.On() == nil && !slices.ContainsFunc(b.mems, foreign)
-	return b.quiet
-}
-
-// Leave is queue.Quiet's. The kernels stay while the prepared call does.
-func (b *Bound) Leave() queue.Released {
-	p := b.p
-	b.line, b.quiet = nil, false
-	p.keep(b)
-	return p
 }
 
 // Outcome is queue.Work's: what is told of the call, which is over.

@@ -3,10 +3,10 @@
 // signature; what each call brings, addresses and numbers, is bound to it.
 //
 // layout.go knows strides, space.go index spaces and grids, prepare.go and step.go make
-// prepared calls of operations and launches, overlap.go says which operands may
-// share memory, table.go finds prepared calls, bound.go is one call, direct.go one
-// that its caller runs without coming here, and published.go knows of those. So what
-// a layout decides is checked when a call is prepared, addresses and numbers in bound.go.
+// prepared calls of operations and launches, overlap.go says which operands may share
+// memory, table.go finds prepared calls, bound.go is one call, quiet.go one of which nobody
+// is told, direct.go one that its caller runs without coming here, published.go knows of
+// those. What a layout decides is checked when a call is prepared, all else in bound.go.
 package call
 
 import (
@@ -233,9 +233,6 @@ func Prepare(d *Device, r *Request) (*Prepared, error) {
 	}
 	return p, nil
 }
-
-// What names the call in errors.
-func (p *Prepared) What() string { return p.what }
 
 // Release takes a user away.
 func (p *Prepared) Release() {
@@ -586,8 +583,7 @@ func (p *Prepared) complete(d *Device, r *Request) error {
 		p.varies = p.varies || len(s.params) > 0 && r.Op == nil
 		p.cost += s.cost(&s.l)
 	}
-	within := d.Info.Enters
-	p.loud = p.loud || !p.async || p.phase || p.residue || p.varies || within == nil || p.cost > within.Nanoseconds
+	p.loud = p.loud || p.telling(d.Info.Enters)
 	return nil
 }
 
