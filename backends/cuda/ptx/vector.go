@@ -38,7 +38,7 @@ const (
 	VectorLanes    = 128
 	groups         = 2
 	manyGroups     = 4
-	manyNodes      = 44
+	manyNodes      = 36
 	residentBlocks = 12
 )
 

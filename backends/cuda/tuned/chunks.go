@@ -57,27 +57,32 @@ func (w *writer) within(at string) string {
 	return at
 }
 
-// besideCombine combines the elements of a chunk that is whole, sums in the written
-// order, to z in all lanes, of which each has w.beside partials.
-func (w *writer) besideCombine(combine string) {
-	var z []string
-	for u := range perLane {
-		for v := range w.beside {
-			x := name("x", int64(v), 0)
-			w.load(x, fmt.Sprintf("x[at + %d]", (u*partials+v)*w.t.Size()))
+// partials combines a lane's elements of a whole chunk that begins so many elements behind the
+// row's or the block's first, so many of each of the w.beside partials that the lane has.
+func (w *writer) partials(combine string, first, each int64) (z []string) {
+	for u := range each {
+		for v := range int64(w.beside) {
+			x := name("x", v, 0)
+			w.load(x, "x["+w.place(first+u*partials+v)+"]")
 			w.widen(x)
 			if u == 0 {
-				z = append(z, fmt.Sprintf("z%d", v))
+				z = append(z, name("z", first/chunk, v))
 				w.line("  mov.%v %s, %s", w.acc, z[v], x)
 			} else {
 				w.line("  %s.%v %s, %[3]s, %s", combine, w.acc, z[v], x)
 			}
 		}
 	}
+	return z
+}
+
+// ofPartials combines the partials of all lanes, of which each has w.beside, sums in the written
+// order, to a register in all of them.
+func (w *writer) ofPartials(combine string, z []string) string {
 	for _, z := range z {
 		w.line("  block_reduce_%s.%v %s, %[3]s", combine, w.acc, z)
 	}
-	w.line("  mov.%v z, %s", w.acc, w.tree(combine, z))
+	return w.tree(combine, z)
 }
 
 // chunkElements loads a lane's elements of slot x.

@@ -25,7 +25,16 @@ func (r reduction) plan(t isa.Type, rows, cols, processors int64) (*kernels.Plan
 	p := &kernels.Plan{}
 	from, in, acc := kernels.Binding{Operand: 0, Type: t}, t, kernels.Accumulator(t)
 	for {
-		if s, ok := rowShape(in, rows, cols, processors); ok {
+		if long(rows, cols, processors) && rows <= maxBlocks {
+			v, err := r.long(in, t, cols)
+			if err != nil {
+				return nil, err
+			}
+			p.Steps = append(p.Steps, step(v, rows, []kernels.Binding{from, {Operand: 1, Type: t}}))
+			return p, nil
+		}
+		if s, ok := shapeFor(kernels.Accumulator(in), rows, cols, processors, together, mostRegisters); ok {
+			s = s.words(in, rows, processors)
 			if ceil(rows, s.rows) > maxBlocks {
 				return nil, nil
 			}
@@ -51,19 +60,18 @@ func (r reduction) plan(t isa.Type, rows, cols, processors int64) (*kernels.Plan
 	}
 }
 
-// manyLong is how many a multiprocessor has at least where a block reduces rows of up to four
-// chunks of f32: of fewer, a block for each chunk finds more of them work. An H200 reads rows
-// of 32,768 at 4.07 TB/s so, and by chunks at 3.75, whose results take a launch of their own.
+// manyLong is how many rows a multiprocessor has at least where a block reduces a long one: of
+// fewer, a block for each chunk finds more of them work.
 const manyLong = 16
 
-// rowShape chooses the shape for rows that a block reduces.
-func rowShape(t isa.Type, rows, cols, processors int64) (shape, bool) {
-	exact := int64(mostRegisters)
-	if t.Size() == 4 && rows >= manyLong*processors {
-		exact = exactRegisters // of which ptxas needs few: no element is used twice
-	}
-	s, ok := shapeFor(kernels.Accumulator(t), rows, cols, processors, together, exact)
-	return s.words(t, rows, processors), ok
+// mostLong is how many elements such a row has at most. An H200 reads rows of 32,768 bf16 at
+// 4.2 TB/s so, and by chunks, whose results take a launch of their own, at 3.9; f32 at 4.3.
+const mostLong = 4 * chunk
+
+// long reports whether a block reduces each row, of several chunks whose elements are dealt out
+// evenly.
+func long(rows, cols, processors int64) bool {
+	return rows >= manyLong*processors && cols > chunk && cols <= mostLong && cols%partials == 0
 }
 
 // together is how many elements a lane may hold of several rows.
@@ -118,6 +126,27 @@ func (r reduction) tile(t, out isa.Type, s shape) (*isa.Verified, error) {
 	})
 }
 
+// long reduces rows of so many elements, a block each: all are added up before lanes are
+// combined, so that no load waits for a barrier.
+func (r reduction) long(t, out isa.Type, cols int64) (*isa.Verified, error) {
+	return program(key{"long " + r.combine, t, out, shape{elements: cols}}, func(w *writer) {
+		w.t, w.acc, w.beside = t, kernels.Accumulator(t), beside(t)
+		w.line("program reduce_long\nslot x %v\nslot y %v\nblock %d\n  sreg q, lane.x\n  sreg b, block.x", t, out, partials/w.beside)
+		w.line("  cvt.u64.u32 base, b\n  mul.u64 base, base, %d\n  cvt.u64.u32 at, q\n  mul.u64 at, at, %d\n  add.u64 at, at, base", cols*int64(t.Size()), w.beside*t.Size())
+		var all [][]string
+		for first := int64(0); first < cols; first += chunk {
+			all = append(all, w.partials(r.combine, first, min(cols-first, chunk)/partials))
+		}
+		var z []string
+		for _, parts := range all {
+			z = append(z, w.ofPartials(r.combine, parts))
+		}
+		w.line("  mov.%v z, %s", w.acc, w.tree(r.combine, z))
+		w.result(out, "y")
+		w.line("  exit")
+	})
+}
+
 // chunks reduces each chunk of each row; whole says that all are whole. Then a lane
 // has the elements of several partials side by side.
 func (r reduction) chunks(t, out isa.Type, whole bool) (*isa.Verified, error) {
@@ -131,7 +160,7 @@ func (r reduction) chunks(t, out isa.Type, whole bool) (*isa.Verified, error) {
 		if w.beside == 1 {
 			w.chunkCombine(r.combine, w.chunkElements(whole), 0, whole)
 		} else {
-			w.besideCombine(r.combine)
+			w.line("  mov.%v z, %s", w.acc, w.ofPartials(r.combine, w.partials(r.combine, 0, perLane)))
 		}
 		w.result(out, "y")
 		w.line("  exit")

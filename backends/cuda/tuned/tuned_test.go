@@ -190,7 +190,7 @@ func TestPlansHaveTheLibrarysBits(t *testing.T) {
 	r := newRig(t)
 	for _, op := range []*kernels.Op{kernels.Softmax, kernels.ReduceSum, kernels.ReduceMin, kernels.ReduceMax} {
 		for k, typ := range op.Types.List() {
-			sizes := [][]int64{{1, 1}, {5, 3}, {9, 31}, {9, 32}, {7, 100}, {8, 256}, {256, 64}, {9, 256}, {128, 256}, {200, 257}, {3, 1000}, {2, 1025}, {5, 8192}, {3, 8193}, {2, 16384}, {9, 20000}, {3, 32768}, {16, 32768}, {2, 40960}, {2, 90000}}
+			sizes := [][]int64{{1, 1}, {5, 3}, {9, 31}, {9, 32}, {7, 100}, {8, 256}, {256, 64}, {9, 256}, {128, 256}, {200, 257}, {3, 1000}, {2, 1025}, {5, 8192}, {3, 8193}, {2, 16384}, {9, 20000}, {3, 32768}, {16, 32768}, {16, 25600}, {17, 8448}, {2, 40960}, {2, 90000}}
 			if k%3 > 0 && typ != isa.F32 && typ != isa.BF16 { // each type some
 				sizes = append(sizes[k%3:][:7], sizes[12+k%3:]...)
 			}
@@ -245,7 +245,7 @@ func TestPlansHaveTheLibrarysBits(t *testing.T) {
 	}
 }
 
-// Many rows of four chunks of f32 are reduced in one step, and elements of two bytes are
+// Many rows of up to four chunks are reduced in one step, and elements of two bytes are
 // loaded by pairs, as many bytes by a block as of wider ones, where rows are not short.
 func TestShapesOfReductions(t *testing.T) {
 	for _, c := range []struct {
@@ -256,8 +256,9 @@ func TestShapesOfReductions(t *testing.T) {
 		loads      int    // so many each
 		blocks     uint32
 	}{
-		{isa.F32, 1 << 12, 1 << 15, 1, 256, 128, 1 << 12}, {isa.F32, 2111, 1 << 15, 2, 128, 64, 4 * 2111},
-		{isa.F32, 1 << 12, 1<<15 - 1, 2, 256, 32, 1 << 14}, {isa.F32, 1, 1 << 15, 2, 128, 64, 4}, {isa.BF16, 1 << 12, 1 << 15, 2, 128, 64, 1 << 14},
+		{isa.F32, 1 << 12, 1 << 15, 1, 128, 256, 1 << 12}, {isa.F32, 2111, 1 << 15, 2, 128, 64, 4 * 2111},
+		{isa.F32, 1 << 12, 1<<15 - 1, 2, 256, 32, 1 << 14}, {isa.F32, 1, 1 << 15, 2, 128, 64, 4}, {isa.BF16, 1 << 12, 1 << 15, 1, 128, 256, 1 << 12},
+		{isa.F32, 1 << 12, 1<<14 + 256, 1, 128, 130, 1 << 12}, {isa.I8, 1 << 12, 1 << 15, 1, 64, 512, 1 << 12}, {isa.F32, 1 << 12, 1<<15 + 256, 2, 256, 32, 5 << 12},
 		{isa.BF16, 1 << 18, 1024, 1, 32, 2 * 32, 1 << 17}, {isa.BF16, 1 << 20, 256, 1, 32, 8 * 8, 1 << 17}, {isa.BF16, 3 << 18, 256, 1, 32, 8 * 8, 3 << 15},
 		{isa.BF16, 1<<20 + 4, 256, 1, 32, 4 * 8, 1<<18 + 1}, {isa.BF16, 1 << 22, 64, 1, 32, 16 * 2, 1 << 18},
 		{isa.BF16, 1 << 16, 4096, 1, 128, 32, 1 << 16}, {isa.BF16, 1 << 14, 16384, 1, 128, 128, 1 << 14}, {isa.BF16, 1 << 18, 1023, 1, 32, 32, 1 << 18},
