@@ -109,7 +109,6 @@ type Program struct {
 	// Vector and Groups are what Options may have; 0: a lane does one element.
 	Vector, Groups int
 
-	bound          bool   // of several groups, registers are bounded: see residentBlocks
 	writes, within uint64 // slots written by index, and those loaded so within constructs, a bit each
 
 	fn       *ir.Func

@@ -32,15 +32,13 @@ import (
 // how many runs of neighbours a lane does. Of 128, 256 and 512 lanes and 1, 2 and
 // 4 groups these are the best on an H200, or within half a percent of it. What
 // programs of 16-bit floats do takes as long as their memory, so that the
-// instructions around it count: of manyNodes they have more groups, and of boundNodes as
-// many registers as leave room for residentBlocks, which shorter ones need no bound for, and
-// some of them, as logarithms, would spill with.
+// instructions around it count: of manyNodes they have more groups, and as many
+// registers as leave room for residentBlocks.
 const (
 	VectorLanes    = 128
 	groups         = 2
 	manyGroups     = 4
-	manyNodes      = 36
-	boundNodes     = 44
+	manyNodes      = 44
 	residentBlocks = 12
 )
 
@@ -70,7 +68,7 @@ func (p *Program) vectors() {
 	p.Vector = min(16/largest, maxVector)
 	p.Groups = groups
 	if largest == 2 && nodes > manyNodes {
-		p.Groups, p.bound = manyGroups, nodes > boundNodes
+		p.Groups = manyGroups
 	}
 	if largest == 8 && nodes > maxWideNodes {
 		if slices.ContainsFunc(p.fn.Slots, func(u isa.SlotUse) bool { return u.Computed() }) {
