@@ -25,7 +25,7 @@ func (r reduction) plan(t isa.Type, rows, cols, processors int64) (*kernels.Plan
 	p := &kernels.Plan{}
 	from, in, acc := kernels.Binding{Operand: 0, Type: t}, t, kernels.Accumulator(t)
 	for {
-		if long(rows, cols, processors) && rows <= maxBlocks {
+		if isLong(rows, cols, processors) && rows <= maxBlocks {
 			v, err := r.long(in, t, cols)
 			if err != nil {
 				return nil, err
@@ -68,9 +68,9 @@ const manyLong = 16
 // 4.2 TB/s so, and by chunks, whose results take a launch of their own, at 3.9; f32 at 4.3.
 const mostLong = 4 * chunk
 
-// long reports whether a block reduces each row, of several chunks whose elements are dealt out
+// isLong reports whether a block reduces each row, of several chunks whose elements are dealt out
 // evenly.
-func long(rows, cols, processors int64) bool {
+func isLong(rows, cols, processors int64) bool {
 	return rows >= manyLong*processors && cols > chunk && cols <= mostLong && cols%partials == 0
 }
 
