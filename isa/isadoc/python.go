@@ -31,7 +31,7 @@ class Operand(NamedTuple):
     name: str
     kind: str
     type: str
-    optional: bool
+    optional: bool = False
 
 
 class Row(NamedTuple):
@@ -42,14 +42,17 @@ class Row(NamedTuple):
     """
 
     code: int
-    types: tuple[str, ...]
-    sources: tuple[str, ...]
-    has_condition: bool
-    operands: tuple[Operand, ...]
-    can_fault: bool
     signature: str
     doc: str
+    types: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    operands: tuple[Operand, ...] = ()
+    has_condition: bool = False
+    can_fault: bool = False
 
+
+# What follows is tables, which ruff would give a line an item.
+# fmt: off
 
 `
 
@@ -60,7 +63,8 @@ var pythonKinds = map[isa.OperandKind]string{
 	isa.DataRef: "data", isa.SpecialRef: "special", isa.ScopeRef: "scope",
 }
 
-// python makes python/hologram/_isa.py, as ruff would format it.
+// python makes python/hologram/_isa.py. A row there takes a line for its head,
+// one for its operands and one for its doc, and leaves out Row's defaults.
 func python(root string) ([]byte, error) {
 	source, err := readDocs(root + "/isa")
 	if err != nil {
@@ -133,25 +137,45 @@ func quoted(names []string) []string {
 	return list
 }
 
-// writeBlock writes an assignment of a tuple or dict, an item a line.
+// lineLimit is that of ruff in pyproject.toml.
+const lineLimit = 120
+
+// pack joins items with commas, as many to a line of that width as have room.
+func pack(items []string, width int) []string {
+	var lines []string
+	for i, item := range items {
+		last := len(lines) - 1
+		if i > 0 && len(lines[last])+len(", ")+len(item) <= width {
+			lines[last] += ", " + item
+		} else {
+			lines = append(lines, item)
+		}
+	}
+	return lines
+}
+
+// writeWithin writes items between open and end, all lines of them below the
+// first item.
+func writeWithin(b *strings.Builder, open string, items []string, end string) {
+	lines := pack(items, lineLimit-len(open)-len(end))
+	b.WriteString(open + strings.Join(lines, ",\n"+strings.Repeat(" ", len(open))) + end + "\n")
+}
+
+// writeBlock writes an assignment of a tuple or dict.
 func writeBlock(b *strings.Builder, target, open string, items []string, end, comment string) {
 	b.WriteByte('\n')
 	if comment != "" {
 		fmt.Fprintf(b, "# %s\n", strings.ToUpper(comment[:1])+comment[1:]+".")
 	}
+	if line := target + " = " + open + strings.Join(items, ", ") + end; len(line) <= lineLimit {
+		b.WriteString(line + "\n")
+		return
+	}
 	fmt.Fprintf(b, "%s = %s\n", target, open)
-	for _, item := range items {
-		fmt.Fprintf(b, "    %s,\n", item)
+	for _, line := range pack(items, lineLimit-len("    ,")) {
+		fmt.Fprintf(b, "    %s,\n", line)
 	}
 	fmt.Fprintf(b, "%s\n", end)
-}
-
-// tuple writes a tuple in one line.
-func tuple(items []string) string {
-	if len(items) == 1 {
-		return "(" + items[0] + ",)"
-	}
-	return "(" + strings.Join(items, ", ") + ")"
 }
 
 func typeNames(s isa.TypeSet) []string {
@@ -162,68 +186,59 @@ func typeNames(s isa.TypeSet) []string {
 	return names
 }
 
-// pythonTypes writes a set with all numeric types.
+// pythonTypes writes a set of types as a tuple.
 func pythonTypes(s isa.TypeSet) string {
 	if s == isa.SetNumeric {
 		return "TYPES"
 	}
-	return "(*TYPES, " + strings.Join(quoted(typeNames(s&^isa.SetNumeric)), ", ") + ")"
+	if s&isa.SetNumeric == isa.SetNumeric {
+		return "(*TYPES, " + strings.Join(quoted(typeNames(s&^isa.SetNumeric)), ", ") + ")"
+	}
+	names := quoted(typeNames(s))
+	return "(" + strings.Join(names, ", ") + endOfTuple(len(names))
+}
+
+// endOfTuple is what follows the last of n items.
+func endOfTuple(n int) string {
+	if n == 1 {
+		return ",)"
+	}
+	return ")"
 }
 
 func writeRow(b *strings.Builder, op isa.Op, row *isa.Row) error {
-	fmt.Fprintf(b, "    %q: Row(\n", row.Mnemonic())
-	line := func(format string, args ...any) { fmt.Fprintf(b, "        "+format+",\n", args...) }
-	line("code=%d", op)
-	writeTypes(b, "types", row.Types)
-	writeTypes(b, "sources", row.From)
-	line("has_condition=%s", boolean(row.HasCond))
+	head := []string{fmt.Sprint(uint(op)), fmt.Sprintf("%q", row.Signature())}
+	if row.Types != 0 {
+		head = append(head, "types="+pythonTypes(row.Types))
+	}
+	if row.From != 0 {
+		head = append(head, "sources="+pythonTypes(row.From))
+	}
+	if row.HasCond {
+		head = append(head, "has_condition=True")
+	}
+	if row.Effect&isa.MayFault != 0 {
+		head = append(head, "can_fault=True")
+	}
+	writeWithin(b, fmt.Sprintf("    %q: Row(", row.Mnemonic()), head, ",")
+
 	var operands []string
 	for _, o := range row.Operands {
 		kind, ok := pythonKinds[o.Kind]
 		if !ok {
 			return fmt.Errorf("operand %s of %s is of a kind that Python has no name for", o.Name, row.Name)
 		}
-		operands = append(operands, fmt.Sprintf("Operand(%q, %q, %q, %s)", o.Name, kind, pythonType(o.Type), boolean(o.Optional)))
+		optional := ""
+		if o.Optional {
+			optional = ", optional=True"
+		}
+		operands = append(operands, fmt.Sprintf("Operand(%q, %q, %q%s)", o.Name, kind, pythonType(o.Type), optional))
 	}
-	writeTuple(b, "operands", operands)
-	line("can_fault=%s", boolean(row.Effect&isa.MayFault != 0))
-	line("signature=%q", row.Signature())
-	line("doc=%s", pythonString(row.Doc))
-	b.WriteString("    ),\n")
+	if len(operands) > 0 {
+		writeWithin(b, "        operands=(", operands, endOfTuple(len(operands))+",")
+	}
+	fmt.Fprintf(b, "        doc=%s),\n", pythonString(row.Doc))
 	return nil
-}
-
-// lineLimit is that of ruff in pyproject.toml.
-const lineLimit = 110
-
-// writeTypes writes a set of types as a keyword argument.
-func writeTypes(b *strings.Builder, name string, s isa.TypeSet) {
-	if s&isa.SetNumeric == isa.SetNumeric {
-		fmt.Fprintf(b, "        %s=%s,\n", name, pythonTypes(s))
-		return
-	}
-	writeTuple(b, name, quoted(typeNames(s)))
-}
-
-// writeTuple writes a tuple as a keyword argument: one of two or more items
-// that has no room in a line gets a line an item.
-func writeTuple(b *strings.Builder, name string, items []string) {
-	if text := fmt.Sprintf("        %s=%s,\n", name, tuple(items)); len(items) < 2 || len(text) <= lineLimit+1 {
-		b.WriteString(text)
-		return
-	}
-	fmt.Fprintf(b, "        %s=(\n", name)
-	for _, item := range items {
-		fmt.Fprintf(b, "            %s,\n", item)
-	}
-	b.WriteString("        ),\n")
-}
-
-func boolean(v bool) string {
-	if v {
-		return "True"
-	}
-	return "False"
 }
 
 // pythonString quotes text as ruff does.
