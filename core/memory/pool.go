@@ -46,6 +46,7 @@ type block struct {
 // are cached it can go back.
 type slab struct {
 	mem            backends.Memory
+	used           bool // the device did not take it back: what is left of it is not known to be zero
 	blocks, cached int
 	unused         int // of those that are cached, while somebody counts them
 }
@@ -219,7 +220,7 @@ func (p *Pool) take(r request) (*Memory, error) {
 	if m == nil && p.look(r.size) {
 		m = p.cached(r, false)
 	}
-	if m == nil && r.size < largeBlock {
+	if m == nil && r.size < largeBlock && !(r.zero && p.of != nil && p.of.used) {
 		m = p.cut(r.size)
 	}
 	if m == nil && r.try {
@@ -277,7 +278,7 @@ func (p *Pool) more(r request) (*Memory, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if size < largeBlock {
-		p.newSlab(given)
+		p.newSlab(&slab{mem: given})
 		return p.cut(size), nil
 	}
 	p.count(size)
@@ -382,7 +383,7 @@ func (p *Pool) cut(size int64) *Memory {
 // slice cuts a block off the slab. The caller holds the lock.
 func (p *Pool) slice(size int64) *Memory {
 	m := p.newMemory(backends.Memory{Addr: p.slab.Addr, Bytes: size}, size)
-	m.slab = p.of
+	m.slab, m.fresh = p.of, !p.of.used
 	p.of.blocks++
 	p.slab.Addr += uintptr(size)
 	p.slab.Bytes -= size
@@ -391,7 +392,7 @@ func (p *Pool) slice(size int64) *Memory {
 
 // newSlab starts a slab. What is left of the old one serves smaller requests
 // later. The caller holds the lock.
-func (p *Pool) newSlab(m backends.Memory) {
+func (p *Pool) newSlab(s *slab) {
 	for p.slab.Bytes >= minBlock {
 		rest := int64(minBlock)
 		// A slab that another goroutine has just brought may be nearly whole, but
@@ -401,7 +402,7 @@ func (p *Pool) newSlab(m backends.Memory) {
 		}
 		p.keep(p.slice(rest))
 	}
-	p.slab, p.of = m, &slab{mem: m}
+	p.slab, p.of = s.mem, s
 }
 
 // ask takes memory from the device within the limit. Up to a time it waits for

@@ -64,7 +64,7 @@ func (p *Pool) giveBack(blocks []*Memory) int64 {
 			p.stats.Reserved -= m.size
 			freed += m.size
 		case m.slab != nil:
-			p.newSlab(m.mem)
+			p.newSlab(&slab{mem: m.mem, used: true})
 		default:
 			p.keep(m)
 		}
