@@ -32,13 +32,14 @@ static int key_of(const hologram_gate *g, const hologram_call_args *a, uint64_t 
   for (int i = 0; i < a->num_operands; i++) {
     const hologram_operand *o = &a->operands[i];
     bool here = o->device_type == g->device_type && (o->device_type == DL_CPU || o->device_id == g->device_id);
-    if (o->rank < 0 || (!here && !(o->flags & HOLOGRAM_NUMBER)) || n + 2 * HOLOGRAM_MAX_RANK + 2 > HOLOGRAM_DIRECT_WORDS - 16) return 0;
+    bool told = o->buffer || a->flags & HOLOGRAM_ORDERED || !g->asynchronous; /* nobody waits for the work, to tell of it */
+    if (o->rank < 0 || (!(here && told) && !(o->flags & HOLOGRAM_NUMBER)) || n + 2 * HOLOGRAM_MAX_RANK + 2 > HOLOGRAM_DIRECT_WORDS - 16) return 0;
     to[n++] = (uint64_t)o->dtype | (uint64_t)o->rank << 8 | (uint64_t)(uint32_t)o->flags << 32;
     for (int k = 0; k < o->rank; k++) {
       to[n++] = (uint64_t)o->shape[k];
       to[n++] = (uint64_t)o->strides[k];
     }
-    if (o->flags & HOLOGRAM_NUMBER && g->device_type != DL_CPU) {
+    if (o->flags & HOLOGRAM_NUMBER && g->asynchronous) {
       if (!o->data || o->dtype < HOLOGRAM_I8 || o->dtype > HOLOGRAM_F64) return 0;
       to[n] = 0;
       memcpy(&to[n++], o->data, hologram_sizes[o->dtype]);
@@ -183,6 +184,23 @@ static bool take(hologram_gate *g) {
   return __atomic_compare_exchange_n(&g->turn, &open, HOLOGRAM_GATE_TAKEN, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }
 
+/* Whether all memory that has to be lent is, for who has the turn: who ends a loan looks at the turn after that. */
+static bool lent(const hologram_gate *g, const hologram_call_args *a, const hologram_loan *const *loans) {
+  for (int i = 0; g->asynchronous && i < a->num_operands; i++) {
+    if (a->operands[i].buffer && !(loans[i]->gate == g && __atomic_load_n(loans[i]->word, __ATOMIC_SEQ_CST) == loans[i]->id)) return false;
+  }
+  return true;
+}
+
+bool hologram_direct_lent(const hologram_loan *loan, const hologram_gate *g) {
+  return loan->gate == g && __atomic_load_n(loan->word, __ATOMIC_RELAXED) == loan->id;
+}
+
+bool hologram_direct_lend(const hologram_gate *g, uint64_t executor, uint64_t buffer, hologram_loan *loan) {
+  loan->gate = NULL;
+  return direct_lend(executor, (hologram_gate *)g, buffer, loan);
+}
+
 /* Gives it back, or to Go, if that wants it. */
 static void give(hologram_gate *g) {
   uint32_t taken = HOLOGRAM_GATE_TAKEN;
@@ -191,7 +209,8 @@ static void give(hologram_gate *g) {
   }
 }
 
-hologram_direct_outcome hologram_direct_run(hologram_gate *g, uint64_t executor, const hologram_call_args *args) {
+hologram_direct_outcome hologram_direct_run(hologram_gate *g, uint64_t executor, const hologram_call_args *args,
+                                            const hologram_loan *const *loans) {
   hologram_direct_outcome outcome = DIRECT_NO;
   uint64_t key[HOLOGRAM_DIRECT_WORDS], hash;
   uint32_t *seen;
@@ -200,8 +219,8 @@ hologram_direct_outcome hologram_direct_run(hologram_gate *g, uint64_t executor,
   if (__atomic_load_n(&paused, __ATOMIC_RELAXED) || hologram_support_forked() || !(n = key_of(g, args, key))) return DIRECT_NO;
   hash = hash_of(key, n);
   if (!take(g)) return DIRECT_NO;
-  if (g->executor != executor) {
-    /* it is another's by now */
+  if (g->executor != executor || !lent(g, args, loans)) {
+    /* it is another's by now, or the memory is */
   } else if ((d = find(g, hash, key, n))) {
     d->used = 1;
     if (d->num_steps && fits(d, args)) {

@@ -78,7 +78,7 @@ func direct_gate(executor C.hologram_executor, stream C.uint64_t) *C.hologram_ga
 		}
 		info := &ex.Device().Info
 		g.c.executor, g.c.stream, g.c.done, g.c.credit = executor, stream, 0, C.HOLOGRAM_DIRECT_CREDIT
-		g.c.device_type, g.c.device_id = C.int32_t(info.DLPackType), C.int32_t(info.DLPackID)
+		g.c.device_type, g.c.device_id, g.c.asynchronous = C.int32_t(info.DLPackType), C.int32_t(info.DLPackID), flag(info.Asynchronous)
 		if gates.of == nil {
 			gates.of = map[entrance]*gate{}
 		}
@@ -241,6 +241,74 @@ func admit(at entrance, x *published) *gate {
 		return nil
 	}
 	return g
+}
+
+// loan is core's, of a buffer's memory, as long as a word has its id.
+type loan struct {
+	g    *gate
+	word *C.uint64_t
+	id   C.uint64_t
+}
+
+// loans are the words of those that ended, which come again, and the last id.
+var loans struct {
+	lock.Mutex[lock.Last]
+	free []*C.uint64_t
+	last C.uint64_t
+}
+
+// newLoan makes one for a gate's calls; nil: there is no room for its word.
+func newLoan(g *gate) *loan {
+	const words = 512
+	loans.Lock()
+	defer loans.Unlock()
+	if len(loans.free) == 0 {
+		more := (*[words]C.uint64_t)(C.calloc(words, C.sizeof_uint64_t))
+		if more == nil {
+			return nil
+		}
+		for i := range more {
+			loans.free = append(loans.free, &more[i])
+		}
+	}
+	n := len(loans.free) - 1
+	l := &loan{g: g, word: loans.free[n], id: loans.last + 1}
+	loans.free, loans.last = loans.free[:n], l.id
+	atomic.StoreUint64((*uint64)(l.word), uint64(l.id))
+	return l
+}
+
+// End is core's Loan's.
+func (l *loan) End() {
+	atomic.StoreUint64((*uint64)(l.word), 0)
+	l.g.leave()
+	loans.Lock()
+	loans.free = append(loans.free, l.word)
+	loans.Unlock()
+}
+
+// direct_lend has a buffer's memory lent for a gate's calls, if it can be now, and reports
+// whether it ever can.
+//
+//export direct_lend
+func direct_lend(executor C.hologram_executor, c *C.hologram_gate, buffer C.hologram_buffer, out *C.hologram_loan) C.bool {
+	ex, b := find(handle(executor), kindExecutor), find(handle(buffer), kindBuffer)
+	gates.Lock()
+	g := gates.of[entrance{handle(executor), uint64(c.stream)}]
+	gates.Unlock()
+	if ex == nil || b == nil || g == nil || g.c != c {
+		return true
+	}
+	lent, never := ex.Lend(uintptr(c.stream), b, func() core.Loan {
+		if l := newLoan(g); l != nil {
+			return l
+		}
+		return nil
+	})
+	if l, ok := lent.(*loan); ok {
+		out.gate, out.word, out.id = l.g.c, l.word, l.id
+	}
+	return C.bool(!never)
 }
 
 // parts are those of a call that is on its way to C's memory.

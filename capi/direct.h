@@ -1,10 +1,12 @@
-/* Calls that C makes by itself, without Go, because they were made before: short ones on host memory, and those on tensors
-   of a device's in the order of their owner's stream. Go publishes each as a hologram_direct, code beside what it wants to
+/* Calls that C makes by itself, without Go, because they were made before: short ones on host memory, those on tensors
+   of a device's in the order of their owner's stream, and those on buffers of a device's while their memory is lent. Go publishes each as a hologram_direct, code beside what it wants to
    know of a call's addresses and numbers, in the hologram_gate of its executor and stream, and takes it back when the code
    goes. Whoever changes the gate's turn from open to taken has the turn of the stream, and finds there what stays until
    the turn is given back. */
 #ifndef HOLOGRAM_DIRECT_H
 #define HOLOGRAM_DIRECT_H
+
+#include <stdbool.h>
 
 #include "support.h"
 
@@ -81,11 +83,20 @@ typedef struct hologram_gate {
   uint32_t turn;                  /* atomic: core's GateOpen, GateTaken, GateShut, GateWanted */
   uint64_t executor, stream;      /* which others own; 0: the executor's */
   int32_t device_type, device_id; /* of operands */
+  int32_t asynchronous;           /* the device works by itself */
   uint64_t done;                  /* calls that C made; atomic */
   hologram_direct *calls[HOLOGRAM_DIRECT_CALLS]; /* atomic; WAYS of each hash */
   uint32_t seen[HOLOGRAM_DIRECT_CALLS];          /* hashes of calls that Go was left */
   int32_t credit;
 } hologram_gate;
+
+/* For what the memory of a buffer on a device that works by itself is lent: a gate's calls, as long as word has id, which
+   comes once. The word stays while the process does. */
+typedef struct {
+  const hologram_gate *gate; /* NULL: for none */
+  const uint64_t *word;
+  uint64_t id;
+} hologram_loan;
 
 typedef enum {
   DIRECT_DONE, /* the call is made */
@@ -99,8 +110,16 @@ hologram_gate *hologram_direct_gate(uint64_t executor, uint64_t stream);
 /* How many buffers were freed by their handles. */
 extern uint64_t hologram_buffers_freed; /* atomic */
 
-/* Makes a call on the executor of a gate, or leaves all as it was. Waits for nothing. */
-hologram_direct_outcome hologram_direct_run(hologram_gate *gate, uint64_t executor, const hologram_call_args *args);
+/* Makes a call on the executor of a gate, or leaves all as it was. Waits for nothing. On a device that works by itself
+   there is a loan for each operand that is a buffer. */
+hologram_direct_outcome hologram_direct_run(hologram_gate *gate, uint64_t executor, const hologram_call_args *args,
+                                            const hologram_loan *const *loans);
+
+/* Whether a loan is for the gate, as it seems to who does not have the gate's turn. */
+bool hologram_direct_lent(const hologram_loan *loan, const hologram_gate *gate);
+
+/* Has a buffer's memory lent for a gate's calls; false if it never can be. If it can't now, the loan's gate is NULL. */
+bool hologram_direct_lend(const hologram_gate *gate, uint64_t executor, uint64_t buffer, hologram_loan *loan);
 
 /* How many calls were made on a gate, which may be NULL. */
 uint64_t hologram_direct_count(const hologram_gate *gate);

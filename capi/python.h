@@ -4,6 +4,7 @@
 #ifndef HOLOGRAM_PYTHON_H
 #define HOLOGRAM_PYTHON_H
 
+#include "direct.h"
 #include "support.h"
 
 #include <stdatomic.h>
@@ -301,8 +302,10 @@ typedef struct {
   int64_t size;
   int32_t code; /* of the dtype */
   char freed, boolean;
-  hologram_operand *seen; /* as memory, where the host sees it; NULL until hologram_buffer_seen was asked */
+  hologram_operand *seen; /* as memory of its device; NULL until hologram_buffer_seen was asked */
   uint64_t seen_at;       /* how many buffers had been freed by others then */
+  hologram_loan loan;     /* of its memory, on a device that works by itself */
+  uint8_t unlent, patience; /* how many calls came in vain since that was asked for, and how many have to before it is again */
 } py_array;
 
 extern struct hologram_types {
@@ -317,7 +320,7 @@ bool hologram_is_buffer(py_object *o);
 /* Whether a buffer, or the executor that it belongs to, was freed. */
 bool hologram_buffer_gone(const py_array *b);
 
-/* A buffer as memory that the host sees, until something of Python runs; NULL if it is no such, or gone. Its handle is 0. */
+/* A buffer as memory of its device, until something of Python runs; NULL if it is gone. Its handle is 0. */
 const hologram_operand *hologram_buffer_seen(py_array *b);
 
 /* Frees a buffer whose handle no other than the bindings had. */

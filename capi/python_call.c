@@ -2,7 +2,6 @@
    anything else goes with the same arguments to a function of Python, which says what is wrong or finds another way. */
 #include "python_call.h"
 
-#include "direct.h"
 
 #include <math.h>
 #include <string.h>

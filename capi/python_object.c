@@ -1,6 +1,5 @@
 /* The objects of Python that have a handle: what the classes Executor, Program and Buffer derive from, so that C finds
    the handle where it is and a buffer that is dropped is freed without a line of Python. */
-#include "direct.h"
 #include "dlpack.h"
 #include "python.h"
 
@@ -26,14 +25,16 @@ bool hologram_buffer_gone(const py_array *b) { return b->freed || !b->executor |
 /* Looks at a buffer's memory for the first time. */
 static hologram_operand *look(const py_array *b) {
   hologram_buffer_info info = {.size = sizeof info};
+  const py_handle *executor = (const py_handle *)b->executor;
   hologram_operand *seen;
-  if (!((py_handle *)b->executor)->host_visible || hologram_buffer_describe(b->handle, &info) != HOLOGRAM_OK || info.freed) return NULL;
+  if (hologram_buffer_describe(b->handle, &info) != HOLOGRAM_OK || info.freed) return NULL;
   if (!(seen = calloc(1, sizeof *seen))) return NULL;
   seen->data = info.data;
   seen->dtype = info.dtype;
   seen->rank = info.rank;
   seen->flags = (info.read_only ? HOLOGRAM_READ_ONLY : 0) | (b->boolean ? HOLOGRAM_BOOL : 0);
-  seen->device_type = DL_CPU;
+  seen->device_type = executor->device_type;
+  seen->device_id = executor->device_id;
   memcpy(seen->shape, info.shape, sizeof seen->shape);
   memcpy(seen->strides, info.strides, sizeof seen->strides);
   return seen;

@@ -1,6 +1,5 @@
 /* Operands of a call: our buffers, numpy's arrays and other exporters of memory, tensors with DLPack's C exchange API, and
    CuPy's arrays. What is none of these, or not quite as it should be, is left to Python, which says what is wrong with it. */
-#include "direct.h"
 #include "python_call.h"
 
 #include <stdlib.h>
@@ -294,14 +293,16 @@ static void writes(request *r, taken *t, py_object *tensor) {
   r->num_versions++;
 }
 
-/* Adds to a buffer's handle what C wants to know of its memory. */
+/* Adds to a buffer's handle what C wants to know of its memory, if it may enter calls with that. */
 static void see(hologram_operand *to, py_array *b) {
-  const hologram_operand *seen = hologram_buffer_seen(b);
+  const py_handle *executor = (const py_handle *)b->executor;
+  const hologram_operand *seen = executor->asynchronous && !b->loan.gate ? NULL : hologram_buffer_seen(b);
   if (!seen) return;
   to->data = seen->data;
   to->rank = seen->rank;
   to->flags = seen->flags;
   to->device_type = seen->device_type;
+  to->device_id = seen->device_id;
   memcpy(to->shape, seen->shape, (size_t)seen->rank * sizeof *seen->shape);
   memcpy(to->strides, seen->strides, (size_t)seen->rank * sizeof *seen->strides);
 }
@@ -511,15 +512,40 @@ static bool began(int32_t status) {
   return status == HOLOGRAM_OK || status == HOLOGRAM_PENDING || status == HOLOGRAM_FAULT || status == HOLOGRAM_CANCELLED;
 }
 
-/* Makes a call without Go, if that goes. */
-static hologram_direct_outcome run_direct(const request *r) {
+/* Makes a call without Go, if that goes. unlent: it would with the memory of buffers that was not lent. */
+static hologram_direct_outcome run_direct(const request *r, bool *unlent) {
   py_handle *executor = (py_handle *)r->executor;
   hologram_gate *gate = hologram_gate_of(executor, r->args.stream, false);
+  const hologram_loan *loans[MAX_OPERANDS];
+  *unlent = false;
   if (!gate) return DIRECT_NO;
   for (int i = 0; i < r->args.num_operands; i++) { /* freed since it was taken, by what Python ran meanwhile */
-    if (r->operands[i].buffer && !hologram_buffer_seen((py_array *)r->taken[i].object)) return DIRECT_NO;
+    py_array *b = (py_array *)r->taken[i].object;
+    if (!r->operands[i].buffer) continue;
+    if (executor->asynchronous && (b->executor != r->executor || hologram_buffer_gone(b))) return DIRECT_NO;
+    loans[i] = &b->loan;
+    if (executor->asynchronous && !hologram_direct_lent(&b->loan, gate)) {
+      *unlent = true;
+    } else if (!hologram_buffer_seen(b)) {
+      return DIRECT_NO;
+    }
   }
-  return hologram_direct_run(gate, executor->handle, &r->args);
+  return *unlent ? DIRECT_NO : hologram_direct_run(gate, executor->handle, &r->args, loans);
+}
+
+/* Has the memory of buffers lent that calls come with again and again: what comes once is not worth the asking, nor is what
+   others take back each time. */
+static void lend(const request *r) {
+  enum { NEVER = UINT8_MAX };
+  py_handle *executor = (py_handle *)r->executor;
+  hologram_gate *gate = hologram_gate_of(executor, r->args.stream, true);
+  for (int i = 0; gate && i < r->args.num_operands; i++) {
+    py_array *b = (py_array *)r->taken[i].object;
+    if (!r->operands[i].buffer || b->patience == NEVER || hologram_direct_lent(&b->loan, gate) || b->unlent++ <= b->patience) continue;
+    b->unlent = 0;
+    b->patience = b->patience < 64 ? 2 * b->patience + 1 : b->patience;
+    if (!hologram_direct_lend(gate, executor->handle, b->handle, &b->loan)) b->patience = NEVER;
+  }
 }
 
 /* Notes the call where calls are recorded: on a stream of the caller's choice it can't be. */
@@ -537,14 +563,17 @@ bool request_run(request *r) {
   work w = {.failure = NULL};
   int32_t status = HOLOGRAM_OK;
   hologram_direct_outcome direct;
+  bool unlent;
   r->args.flags = HOLOGRAM_TRY | r->ordered;
-  direct = run_direct(r);
+  direct = run_direct(r, &unlent);
   if (direct != DIRECT_DONE) {
     status = hologram_call(handle, &r->args, &event);
   }
   r->changed = began(status);
   if (status == HOLOGRAM_OK) {
-    if (direct != DIRECT_DONE) {
+    if (unlent) {
+      lend(r);
+    } else if (direct != DIRECT_DONE) {
       hologram_gate *gate = hologram_gate_of((py_handle *)r->executor, r->args.stream, true);
       if (direct == DIRECT_NEW && gate) hologram_direct_offer(gate, handle, &r->args);
     }

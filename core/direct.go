@@ -1,6 +1,8 @@
 package core
 
 import (
+	"slices"
+
 	"github.com/hologram-project/hologram/backends"
 	"github.com/hologram-project/hologram/core/call"
 	"github.com/hologram-project/hologram/core/memory"
@@ -14,6 +16,9 @@ type (
 	Direct     = call.Direct
 	DirectStep = call.DirectStep
 )
+
+// Loan is of a buffer's memory, to those who make Direct calls.
+type Loan = memory.Loan
 
 // OwnFrame is whose address a frame gets that gets its own; others that are less than 0
 // are the workspace's.
@@ -46,14 +51,32 @@ func (ex *Executor) Gate(stream uintptr, word *uint32) bool {
 	return s.Gate(word)
 }
 
+// Lend lends a buffer's memory to who makes Direct calls on a stream, until begin's Loan
+// ends; nil: not now or, if never, ever.
+func (ex *Executor) Lend(stream uintptr, b *Buffer, begin func() Loan) (loan Loan, never bool) {
+	s, done, err := ex.gated(stream)
+	if err != nil {
+		return nil, false
+	}
+	defer done()
+	if b.ex.device != ex.device || !b.begin() {
+		return nil, false
+	}
+	defer b.mem.End()
+	ex.device.order.Lock()
+	defer ex.device.order.Unlock()
+	return b.mem.Lend(s.Target().Line, begin), b.mem.IsForeign()
+}
+
 // gated returns a stream for who is about to do with it what Direct calls need, until
-// done. On a device that works by itself these use memory of others alone, in the order
-// of their stream: uses of ours would have to be noted.
+// done. On a device that works by itself these use memory of others in the order of their
+// stream, or of buffers that is lent: other uses would have to be noted.
 func (ex *Executor) gated(stream uintptr) (s queue.Stream, done func(), err error) {
-	if own := stream == 0; own == ex.device.Info.Asynchronous {
-		return nil, nil, Errorf(Unavailable, "calls on this stream are not direct")
-	} else if own {
+	if stream == 0 {
 		return ex.stream, func() {}, nil
+	}
+	if !ex.device.Info.Asynchronous {
+		return nil, nil, Errorf(Unavailable, "calls on this stream are not direct")
 	}
 	f, err := ex.on(stream, true)
 	if err != nil {
@@ -82,7 +105,8 @@ func (ex *Executor) Direct(c *Call, publish func(*Direct) (retire func())) {
 	}
 	defer b.Release()
 	enters := c.Deleter == nil && c.Residue == nil && c.Fuel == 0 && c.Ordered == (c.Stream != 0)
-	if ex.device.Info.Asynchronous && (c.First != nil || len(b.Memory()) > 0) { // for which somebody has to wait, or note it
+	if foreign := func(m *memory.Memory) bool { return m != nil && m.IsForeign() }; ex.device.Info.Asynchronous &&
+		(c.First != nil || slices.ContainsFunc(b.Memory(), foreign)) { // for which somebody has to wait
 		enters = false
 	}
 	b.Direct(s.Target().Line, enters, func(queued func(*memory.Line) (backends.Ticket, error)) error {

@@ -237,19 +237,24 @@ func TestWorkspacesOfWhatIsEntered(t *testing.T) {
 	require.Equal(t, []float32{500_000}, x.values(out))
 }
 
-// TestWhatIsNotEntered on a device that works by itself: what uses memory of ours, is not
-// in a stream's order, or on the executor's own; and what the host reads then.
+// TestWhatIsNotEntered on a device that works by itself: what somebody has to be told of,
+// is not in a stream's order, or on one of others without memory of theirs; and what the
+// host reads then.
 func TestWhatIsNotEntered(t *testing.T) {
 	x := newEnterer(t, asynctest.Options{HostVisible: true})
 	a := x.array(0, 4)
 	require.NotNil(t, x.publish(x.op("vector_add", nil, a, a, a)))
 	ours := Operand{Buffer: floats(t, x.ex, 1, 2, 3, 4)}
+	wrapped, err := x.ex.Wrap(a.View.Addr, isa.F32, []int64{4}, nil, false, func() {})
+	require.NoError(t, err)
+	theirs := Operand{Buffer: wrapped}
 	for name, c := range map[string]*Call{
-		"a buffer":      x.op("vector_add", nil, a, ours, a),
-		"buffers alone": {Op: kernels.Copy, Operands: []Operand{ours, ours}},
-		"an element":    x.op("vector_add", nil, a, a, a),
-		"no order":      {Op: kernels.Copy, Operands: []Operand{a, a}, Stream: x.theirs.Native()},
-		"phase":         {Program: assemble(t, "program p\nslot a f32\nphase_adv 1\nstg.f32 1.0, a[index]\nexit"), Operands: []Operand{a}, Stream: x.theirs.Native(), Ordered: true},
+		"wrapped memory":       x.op("vector_add", nil, a, theirs, a),
+		"wrapped memory alone": {Op: kernels.Copy, Operands: []Operand{theirs, theirs}},
+		"a stream of others":   {Op: kernels.Copy, Operands: []Operand{ours, ours}, Stream: x.theirs.Native()},
+		"an element":           x.op("vector_add", nil, a, a, a),
+		"no order":             {Op: kernels.Copy, Operands: []Operand{a, a}, Stream: x.theirs.Native()},
+		"phase":                {Program: assemble(t, "program p\nslot a f32\nphase_adv 1\nstg.f32 1.0, a[index]\nexit"), Operands: []Operand{a}, Stream: x.theirs.Native(), Ordered: true},
 	} {
 		if name == "an element" {
 			c.First = new(uint64)
@@ -259,10 +264,118 @@ func TestWhatIsNotEntered(t *testing.T) {
 			return nil
 		})
 	}
-	require.False(t, x.ex.Gate(0, new(uint32)))
 	require.False(t, x.ex.Gate(x.b.NewForeign(0).Native(), new(uint32)), "there was no call on it")
 	ex := executorOn(t, asyncDevice(t, asynctest.Options{}))
 	require.False(t, ex.Gate(0, new(uint32)))
+}
+
+// testLoan is memory's, for an enterer's calls.
+type testLoan struct{ ended atomic.Bool }
+
+func (l *testLoan) End() { l.ended.Store(true) }
+
+// lend has a buffer lent for calls on the executor's own stream.
+func (x *enterer) lend(b *Buffer) *testLoan {
+	loan, never := x.ex.Lend(0, b, func() Loan { return new(testLoan) })
+	require.False(x.t, never)
+	l, _ := loan.(*testLoan)
+	return l
+}
+
+// TestBuffersThatAreLent are used on the executor's stream without being noted there,
+// until others come to them: these wait for all that was entered. The simulated device
+// reports works that nothing orders.
+func TestBuffersThatAreLent(t *testing.T) {
+	for name, others := range map[string]func(x *enterer, other *Executor, b *Buffer){
+		"a call on another stream": func(x *enterer, other *Executor, b *Buffer) {
+			require.NoError(t, wait(other.Op("copy", []*Buffer{b, floats(t, other, 0, 0, 0, 0)}, nil, nil)))
+		},
+		"a stream of others": func(x *enterer, _ *Executor, b *Buffer) {
+			ev, err := x.ex.Call(x.op("copy", nil, Operand{Buffer: b}, x.array(0, 4)))
+			require.NoError(t, wait(ev, err))
+		},
+		"its end": func(x *enterer, other *Executor, b *Buffer) {
+			b.Free()
+			for range 20 {
+				taken, err := other.Allocate(4, isa.F32, false)
+				require.NoError(t, err)
+				require.NoError(t, wait(other.Op("fill", []*Buffer{taken}, []Scalar{Float(7)}, nil)))
+			}
+		},
+	} {
+		x := newEnterer(t, asynctest.Options{Delay: 2 * time.Millisecond})
+		a, b := floats(t, x.ex, 1, 2, 3, 4), floats(t, x.ex, 0, 0, 0, 0)
+		operands := []Operand{{Buffer: a}, {Buffer: b}, {Buffer: b}}
+		d := x.publish(&Call{Op: opNamed(t, "vector_add"), Operands: operands})
+		require.NoError(t, wait(x.ex.Synchronize()))
+		la, lb := x.lend(a), x.lend(b)
+		require.NotNil(t, la)
+		require.NotNil(t, lb)
+		require.Same(t, lb, x.lend(b), "lent to the stream already")
+		at := func(b *Buffer) Operand { return Operand{View: backends.View{Addr: b.addr}} }
+		for range 5 {
+			require.True(t, x.enter(d, []Operand{at(a), at(b), at(b)}))
+			require.NoError(t, wait(x.ex.Op("vector_add", []*Buffer{a, b, b}, nil, nil)))
+			require.True(t, x.enter(d, []Operand{at(a), at(b), at(b)}))
+		}
+		require.False(t, la.ended.Load() || lb.ended.Load(), name)
+		other, err := x.d.NewExecutor()
+		require.NoError(t, err)
+		others(x, other, b)
+		require.True(t, lb.ended.Load(), name)
+		require.False(t, la.ended.Load(), name)
+		if name != "its end" {
+			require.Equal(t, []float32{16, 32, 48, 64}, values(t, b), name)
+			require.Eventually(t, func() bool { return x.lend(b) != nil }, time.Second, time.Millisecond)
+		}
+		require.NoError(t, other.Close())
+		require.NoError(t, x.ex.Close())
+	}
+}
+
+// TestWhatIsNotLent is memory of others, of another device, or that others still work on.
+func TestWhatIsNotLent(t *testing.T) {
+	x := newEnterer(t, asynctest.Options{Delay: 20 * time.Millisecond})
+	begin := func() Loan { return new(testLoan) }
+	wrapped, err := x.ex.Wrap(x.at.Addr, isa.F32, []int64{4}, nil, false, func() {})
+	require.NoError(t, err)
+	loan, never := x.ex.Lend(0, wrapped, begin)
+	require.Nil(t, loan)
+	require.True(t, never)
+	elsewhere := newEnterer(t, asynctest.Options{})
+	loan, never = x.ex.Lend(0, floats(t, elsewhere.ex, 1), begin)
+	require.Nil(t, loan)
+	require.False(t, never)
+	b := floats(t, x.ex, 1, 2)
+	loan, _ = x.ex.Lend(x.theirs.Native(), b, begin)
+	require.Nil(t, loan, "there was no call on it")
+	other, err := x.d.NewExecutor()
+	require.NoError(t, err)
+	defer other.Close()
+	_, err = other.Op("fill", []*Buffer{b}, []Scalar{Float(1)}, nil)
+	require.NoError(t, err)
+	require.Nil(t, x.lend(b), "others work on it")
+	require.NoError(t, wait(other.Synchronize()))
+	require.NotNil(t, x.lend(b))
+	b.Free()
+	require.Nil(t, x.lend(b), "it is freed")
+}
+
+// TestACaptureFindsWhatWasEntered before it began.
+func TestACaptureFindsWhatWasEntered(t *testing.T) {
+	x := newEnterer(t, asynctest.Options{Delay: 5 * time.Millisecond})
+	b := Operand{Buffer: floats(t, x.ex, 1, 2)}
+	d := x.publish(&Call{Op: opNamed(t, "vector_add"), Operands: []Operand{b, b, b}})
+	require.NoError(t, wait(x.ex.Synchronize()))
+	require.NotNil(t, x.lend(b.Buffer))
+	require.True(t, x.enter(d, []Operand{{View: backends.View{Addr: b.Buffer.addr}}, {View: backends.View{Addr: b.Buffer.addr}}, {View: backends.View{Addr: b.Buffer.addr}}}))
+	require.ErrorContains(t, x.ex.BeginCapture(), "at work")
+	require.NoError(t, wait(x.ex.Synchronize()))
+	require.NoError(t, x.ex.BeginCapture())
+	require.False(t, x.enter(d, []Operand{b, b, b}), "the gate is open while the stream captures")
+	g, err := x.ex.EndCapture()
+	require.NoError(t, err)
+	g.Release()
 }
 
 // TestAStreamWithAGateStays, however many others come.

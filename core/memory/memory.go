@@ -9,8 +9,9 @@
 // next user that could wait; work stays its user until the ticket has passed.
 //
 // memory.go counts users, order.go knows what streams have queued on memory and
-// lets them wait for each other, pool.go recycles blocks and trim.go gives them
-// back, account.go bounds what somebody has of them and scratch.go lends them.
+// lets them wait for each other, loan.go has others queue without saying so, pool.go
+// recycles blocks and trim.go gives them back, account.go bounds what somebody has of
+// them and scratch.go lends them.
 package memory
 
 import (
@@ -30,6 +31,7 @@ type Memory struct {
 	block            // of a pool's
 	foreign *foreign // nil: it is a pool's
 	order   *order   // nil: no stream has queued anything on it yet
+	lent    lent     // under the same lock as order
 }
 
 // foreign is what there is to know of memory that others own.
@@ -86,6 +88,7 @@ func (m *Memory) Release() {
 		}
 		return
 	}
+	m.recall(nil)
 	if m.uses != nil || m.order != nil {
 		m.uses = m.pending()
 		m.order.forget()

@@ -97,6 +97,7 @@ func (o *order) forget() {
 // have queued on the memory: their writes and, if the work writes, their reads.
 // The caller has the stream's turn, and the device's lock until After.
 func (m *Memory) Before(l *Line, writes bool) error {
+	m.recall(l)
 	o := m.order
 	if err := l.awaitAll(m.uses); err != nil || o == nil {
 		return err
@@ -111,6 +112,7 @@ func (m *Memory) Before(l *Line, writes bool) error {
 // not passed. If one has, l has to wait (Before) ahead of showing the memory to
 // anybody who knows of l alone.
 func (m *Memory) Claimed(l *Line) bool {
+	m.recall(l)
 	o := m.order
 	others := func(u use) bool { return u.line != l && !u.passed() }
 	return !slices.ContainsFunc(m.uses, others) && (o == nil || !others(o.write) && !slices.ContainsFunc(o.reads, others))

@@ -43,9 +43,10 @@ type Deferred struct {
 	// lane.mu, as is what follows.
 	first, last *flying
 	inFlight    int // how much
-	// quiet is what quiet works left, until something flies for them all. It changes in
-	// turns or, where nobody has the turn, under the lock.
+	// quiet is what quiet works left, until something flies for them all, and quietTo the
+	// last ticket then given. They change in turns or, where nobody has the turn, under the lock.
 	quiet   []Released
+	quietTo backends.Ticket
 	shared  backends.Shared // the device's stream; nil: it is none
 	errs    []error
 	more    int // errors beyond those
@@ -74,7 +75,7 @@ func NewDeferred(t Target) *Deferred {
 	s := &Deferred{}
 	s.init(t)
 	s.shared, _ = t.Line.Stream.(backends.Shared)
-	s.entered = s.stand
+	s.entered = s.standForEntered
 	return s
 }
 
@@ -118,6 +119,13 @@ func (e *entered) Release() {
 }
 
 var stands = sync.Pool{New: func() any { return new(entered) }}
+
+// standForEntered is stand, if callers have queued work since the last that was quiet.
+func (s *Deferred) standForEntered() {
+	if s.shared != nil && s.shared.Given() > s.quietTo {
+		s.stand()
+	}
+}
 
 // stand has such work fly, if there is any. The caller holds the lock and, if anybody
 // does, the turn, and the gate is shut.
@@ -272,7 +280,8 @@ func (s *Deferred) put(w Work, ev *Event) (over bool, err error) {
 
 // leave ends quiet work, which the device has.
 func (s *Deferred) leave(q Quiet) {
-	if s.quiet = append(s.quiet, q.Leave()); len(s.quiet) >= maxQuiet {
+	s.quiet, s.quietTo = append(s.quiet, q.Leave()), s.shared.Given()
+	if len(s.quiet) >= maxQuiet {
 		s.standForQuiet()
 	}
 }

@@ -54,21 +54,27 @@ func (g *Graph) add(w Work) {
 func (l *lane) begin(native backends.Capturer, busy func() bool) error {
 	l.mu.Lock()
 	var err error
+	mine := false
 	switch {
 	case l.closed:
 		err = ErrFreed
 	case l.graph != nil:
 		err = status.Errorf(status.Invalid, "capture: the stream captures already")
-	case l.turn || l.worker || busy != nil && busy():
-		err = status.Errorf(status.Invalid, "capture: the stream is at work; wait for it first")
 	default:
-		l.start() // nothing comes until the device records
+		if mine = !l.turn && !l.worker; mine {
+			l.start() // nothing comes until the device records
+		}
+		if !mine || busy != nil && busy() { // what came by the gate too
+			err = status.Errorf(status.Invalid, "capture: the stream is at work; wait for it first")
+		}
 	}
 	l.mu.Unlock()
+	if mine {
+		defer l.give()
+	}
 	if err != nil {
 		return err
 	}
-	defer l.give()
 	if native != nil {
 		if err := native.BeginCapture(); err != nil {
 			return status.FromBackend("capture", err)

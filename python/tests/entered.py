@@ -1,4 +1,4 @@
-"""Calls on tensors that C queues by itself, without a GPU. For test_asynctest.py, which has a device for them."""
+"""Calls on tensors and buffers that C queues by itself, without a GPU. For test_asynctest.py, which has a device for them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from test_calls_by_c import direct
 
 import hologram as hg
 from hologram import ops
+from hologram._ffi import native
 
 TIMES = 5  # the first is prepared, after which there is a gate; the third is published
 N = 64
@@ -137,3 +138,90 @@ def test_what_is_queued_outlives_its_executor_s_use(ex: hg.Executor, tensors: Te
         assert tensors.values(out) == [2.0 + TIMES] * N
         with pytest.raises(RuntimeError, match="freed"):
             ops.vector_add(other, x, x, out)
+
+
+def test_buffers(ex: hg.Executor) -> None:
+    """On the executor's own stream, while their memory is lent; others have it back by coming to it."""
+    a, b, out = ex.from_numpy(np.full(N, 1, np.float32)), ex.from_numpy(np.full(N, 2, np.float32)), ex.allocate(N)
+    for _ in range(2 * TIMES):
+        ops.vector_add(ex, a, b, out)
+    before = direct(ex)
+    assert before > 0
+    for _ in range(20):
+        ops.vector_add(ex, a, b, a)
+        ops.vector_add(ex, a, out, out)
+    assert direct(ex) > before + 30  # a layout of its own, with code of its own
+    done = direct(ex)
+    expected = 3.0 + sum(range(3, 42, 2))
+    assert out.to_numpy().tolist() == [expected] * N  # on the same stream, which takes nothing back
+    ops.vector_add(ex, a, b, a)
+    assert direct(ex) == done + 1
+    with hg.Executor(ex.backend) as other:
+        assert ops.vector_add(other, a, out).to_numpy().tolist() == [43.0 + expected] * N
+    done = direct(ex)
+    for _ in range(2 * TIMES):  # taken back, and lent anew
+        ops.vector_add(ex, a, b, a)
+    assert done < direct(ex) < done + 2 * TIMES
+    assert a.to_numpy().tolist() == [43.0 + 4 * TIMES] * N
+
+
+def test_buffers_beside_tensors(ex: hg.Executor, tensors: Tensors) -> None:
+    x, b = tensors(3), ex.from_numpy(np.full(N, 2, np.float32))
+    ex.synchronize()
+    for _ in range(2 * TIMES):
+        ops.vector_add(ex, x, b, x)
+    before = direct(ex)
+    for _ in range(TIMES):
+        ops.vector_add(ex, x, b, x)
+    assert direct(ex) == before + TIMES
+    assert tensors.values(x) == [3.0 + 6 * TIMES] * N
+    for _ in range(2 * TIMES):  # by turns with the executor's own stream: each takes it from the other
+        ops.vector_add(ex, b, b, b)
+        ops.vector_add(ex, x, b, x)
+    assert tensors.values(x) == [3.0 + 6 * TIMES + 2.0 * (2 ** (2 * TIMES + 1) - 2)] * N
+
+
+def test_buffers_that_are_not_lent(ex: hg.Executor) -> None:
+    """Those of another executor, and those that are freed, by whoever has their handle."""
+    a, out = ex.from_numpy(np.arange(N, dtype=np.float32)), ex.allocate(N)
+    for _ in range(2 * TIMES):
+        ops.vector_add(ex, a, a, out)
+    done = direct(ex)
+    assert done > 0
+    with hg.Executor(ex.backend) as other:
+        for _ in range(2 * TIMES):
+            ops.vector_add(other, a, a, out)
+        assert direct(other) == 0
+    for _ in range(2 * TIMES):
+        ops.vector_add(ex, a, a, out)
+    native.buffer_free(a.handle)
+    done = direct(ex)
+    with pytest.raises(RuntimeError, match="freed"):
+        ops.vector_add(ex, a, a, out)
+    out.free()
+    with pytest.raises(RuntimeError, match="freed"):
+        ops.vector_add(ex, out, out, out)
+    assert direct(ex) == done
+
+
+def test_wrapped_memory_is_not_lent(ex: hg.Executor) -> None:
+    """Its owner is told when the work on it is over."""
+    owned = ex.from_numpy(np.full(N, 1, np.float32))
+
+    class Others:
+        def __dlpack__(self, **given: Any) -> Any:
+            return owned.__dlpack__(**given)
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return owned.__dlpack_device__()
+
+    x, out = ex.wrap(Others()), ex.allocate(N)
+    done = direct(ex)
+    for _ in range(4 * TIMES):
+        ops.vector_add(ex, x, x, out)
+    assert direct(ex) == done
+    assert out.to_numpy().tolist() == [2.0] * N
+    y = ex.from_numpy(np.full(N, 5, np.float32))
+    for _ in range(4 * TIMES):  # of the same layout
+        ops.vector_add(ex, y, y, out)
+    assert direct(ex) > done
