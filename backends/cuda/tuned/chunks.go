@@ -125,15 +125,10 @@ func (w *writer) chunkCombine(combine string, x []string, behind int64, whole bo
 	w.line("  block_reduce_%s.%v z, z", combine, w.acc)
 }
 
-// result has lane 0 store the block's result, z, in a slot.
-func (w *writer) result(out isa.Type, slot string) { w.results(out, slot, []string{"z"}) }
-
-// results is result of several, one behind the other.
-func (w *writer) results(out isa.Type, slot string, z []string) {
-	w.line("  set.ne.u32 other, q, 0\n  bra kept_%s, other\n  cvt.u64.u32 to, b\n  mul.u64 to, to, %d", slot, len(z)*out.Size())
-	for i, z := range z {
-		w.store(out, z, fmt.Sprintf("%s[to + %d]", slot, i*out.Size()))
-	}
+// result has lane 0 store the block's result in a slot.
+func (w *writer) result(out isa.Type, slot string) {
+	w.line("  set.ne.u32 other, q, 0\n  bra kept_%s, other\n  cvt.u64.u32 to, b\n  mul.u64 to, to, %d", slot, out.Size())
+	w.store(out, "z", slot+"[to]")
 	w.line("kept_%s:", slot)
 }
 

@@ -26,7 +26,7 @@ func (r reduction) plan(t isa.Type, rows, cols, processors int64) (*kernels.Plan
 	from, in, acc := kernels.Binding{Operand: 0, Type: t}, t, kernels.Accumulator(t)
 	for {
 		if isLong(rows, cols, processors) && rows <= maxBlocks {
-			v, err := r.long(in, t, cols, false)
+			v, err := r.long(in, t, cols)
 			if err != nil {
 				return nil, err
 			}
@@ -50,20 +50,12 @@ func (r reduction) plan(t isa.Type, rows, cols, processors int64) (*kernels.Plan
 		if rows*chunks > maxBlocks {
 			return nil, nil
 		}
-		to := between(p, acc, rows*chunks)
-		if blocks := rows * chunks / several; cols%chunk == 0 && rows*chunks%several == 0 && isLong(blocks, mostLong, processors) {
-			v, err := r.long(in, acc, mostLong, true)
-			if err != nil {
-				return nil, err
-			}
-			p.Steps = append(p.Steps, step(v, blocks, []kernels.Binding{from, to}))
-		} else {
-			v, err := r.chunks(in, acc, cols%chunk == 0)
-			if err != nil {
-				return nil, err
-			}
-			p.Steps = append(p.Steps, step(v, rows*chunks, []kernels.Binding{from, to}, cols, chunks))
+		v, err := r.chunks(in, acc, cols%chunk == 0)
+		if err != nil {
+			return nil, err
 		}
+		to := between(p, acc, rows*chunks)
+		p.Steps = append(p.Steps, step(v, rows*chunks, []kernels.Binding{from, to}, cols, chunks))
 		from, in, cols = to, acc, chunks
 	}
 }
@@ -72,12 +64,9 @@ func (r reduction) plan(t isa.Type, rows, cols, processors int64) (*kernels.Plan
 // fewer, a block for each chunk finds more of them work.
 const manyLong = 16
 
-// several is how many chunks a block reduces at most.
-const several = 4
-
 // mostLong is how many elements such a row has at most. An H200 reads rows of 32,768 bf16 at
 // 4.2 TB/s so, and by chunks, whose results take a launch of their own, at 3.9; f32 at 4.3.
-const mostLong = several * chunk
+const mostLong = 4 * chunk
 
 // isLong reports whether a block reduces each row, of several chunks whose elements are dealt out
 // evenly.
@@ -137,10 +126,10 @@ func (r reduction) tile(t, out isa.Type, s shape) (*isa.Verified, error) {
 	})
 }
 
-// long reduces rows of so many elements, a block each, or, apart, each of their chunks: all
-// are added up before lanes are combined, so that no load waits for a barrier.
-func (r reduction) long(t, out isa.Type, cols int64, apart bool) (*isa.Verified, error) {
-	return program(key{"long " + r.combine, t, out, shape{elements: cols, exact: apart}}, func(w *writer) {
+// long reduces rows of so many elements, a block each: all are added up before lanes are
+// combined, so that no load waits for a barrier.
+func (r reduction) long(t, out isa.Type, cols int64) (*isa.Verified, error) {
+	return program(key{"long " + r.combine, t, out, shape{elements: cols}}, func(w *writer) {
 		w.t, w.acc, w.beside = t, kernels.Accumulator(t), beside(t)
 		w.line("program reduce_long\nslot x %v\nslot y %v\nblock %d\n  sreg q, lane.x\n  sreg b, block.x", t, out, partials/w.beside)
 		w.line("  cvt.u64.u32 base, b\n  mul.u64 base, base, %d\n  cvt.u64.u32 at, q\n  mul.u64 at, at, %d\n  add.u64 at, at, base", cols*int64(t.Size()), w.beside*t.Size())
@@ -152,10 +141,8 @@ func (r reduction) long(t, out isa.Type, cols int64, apart bool) (*isa.Verified,
 		for _, parts := range all {
 			z = append(z, w.ofPartials(r.combine, parts))
 		}
-		if !apart {
-			z = []string{w.tree(r.combine, z)}
-		}
-		w.results(out, "y", z)
+		w.line("  mov.%v z, %s", w.acc, w.tree(r.combine, z))
+		w.result(out, "y")
 		w.line("  exit")
 	})
 }
